@@ -1,0 +1,222 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// EventType is perf_event_attr.type (enum perf_type_id); values from 6 on are
+// PMUs of this one machine, as /sys/bus/event_source/devices numbers them.
+type EventType uint32
+
+const (
+	TypeHardware EventType = iota
+	TypeSoftware
+	TypeTracepoint
+	TypeHWCache
+	TypeRaw
+	TypeBreakpoint
+)
+
+// SampleType is perf_event_attr.sample_type: what a sample carries
+// (enum perf_event_sample_format).
+type SampleType uint64
+
+const (
+	SampleIP SampleType = 1 << iota
+	SampleTID
+	SampleTime
+	SampleAddr
+	SampleRead
+	SampleCallchain
+	SampleID
+	SampleCPU
+	SamplePeriod
+	SampleStreamID
+	SampleRaw
+	SampleBranchStack
+	SampleRegsUser
+	SampleStackUser
+	SampleWeight
+	SampleDataSrc
+	SampleIdentifier
+	SampleTransaction
+	SampleRegsIntr
+	SamplePhysAddr
+	SampleAux
+	SampleCgroup
+	SampleDataPageSize
+	SampleCodePageSize
+	SampleWeightStruct
+)
+
+// ReadFormat is perf_event_attr.read_format (enum perf_event_read_format).
+type ReadFormat uint64
+
+const (
+	ReadTotalTimeEnabled ReadFormat = 1 << iota
+	ReadTotalTimeRunning
+	ReadID
+	ReadGroup
+	ReadLost
+)
+
+// AttrFlags are the bit fields of perf_event_attr, in its order: bit 0 is
+// `disabled`. PreciseIP is two bits wide.
+type AttrFlags uint64
+
+const (
+	FlagDisabled AttrFlags = 1 << iota
+	FlagInherit
+	FlagPinned
+	FlagExclusive
+	FlagExcludeUser
+	FlagExcludeKernel
+	FlagExcludeHV
+	FlagExcludeIdle
+	FlagMmap
+	FlagComm
+	FlagFreq
+	FlagInheritStat
+	FlagEnableOnExec
+	FlagTask
+	FlagWatermark
+	_ // precise_ip, low bit
+	_ // precise_ip, high bit
+	FlagMmapData
+	FlagSampleIDAll
+	FlagExcludeHost
+	FlagExcludeGuest
+	FlagExcludeCallchainKernel
+	FlagExcludeCallchainUser
+	FlagMmap2
+	FlagCommExec
+	FlagUseClockID
+	FlagContextSwitch
+	FlagWriteBackward
+	FlagNamespaces
+	FlagKSymbol
+	FlagBPFEvent
+	FlagAuxOutput
+	FlagCgroup
+	FlagTextPoke
+	FlagBuildID
+	FlagInheritThread
+	FlagRemoveOnExec
+	FlagSigtrap
+)
+
+const preciseShift = 15
+
+// PreciseIP returns attr.precise_ip, 0 to 3.
+func (f AttrFlags) PreciseIP() int { return int(f>>preciseShift) & 3 }
+
+// WithPreciseIP returns f with precise_ip set to n, 0 to 3.
+func (f AttrFlags) WithPreciseIP(n int) AttrFlags {
+	return f&^(3<<preciseShift) | AttrFlags(n&3)<<preciseShift
+}
+
+// Attr is one event as it was opened: struct perf_event_attr of
+// include/uapi/linux/perf_event.h, with its unions under the name that gperf
+// needs, and what the file says beside it.
+type Attr struct {
+	Type             EventType
+	Size             uint32 // as recorded; see AttrSize
+	Config           uint64
+	SamplePeriod     uint64 // sample_freq where Flags has FlagFreq
+	SampleType       SampleType
+	ReadFormat       ReadFormat
+	Flags            AttrFlags
+	Wakeup           uint32 // wakeup_events, wakeup_watermark with FlagWatermark
+	BPType           uint32
+	Config1          uint64 // also bp_addr, kprobe_func, uprobe_path
+	Config2          uint64 // also bp_len, probe_offset
+	BranchSampleType uint64
+	SampleRegsUser   uint64
+	SampleStackUser  uint32
+	ClockID          int32
+	SampleRegsIntr   uint64
+	AuxWatermark     uint32
+	SampleMaxStack   uint16
+	AuxSampleSize    uint32
+	SigData          uint64
+	Config3          uint64
+
+	// Name is the event's name as the user gave it ("skb:kfree_skb",
+	// "cycles:u"), from the EVENT_DESC feature or the tracepoint formats;
+	// empty when the file does not tell.
+	Name string
+	// IDs are the ids of the event's counters, one for each CPU or thread.
+	IDs []uint64
+}
+
+// AttrSize is the size of the attrs that gperf writes: PERF_ATTR_SIZE_VER7,
+// the longest that perf 6.1 reads.
+const AttrSize = 128
+
+// minAttrSize is PERF_ATTR_SIZE_VER0.
+const minAttrSize = 64
+
+// Append appends the attr's AttrSize bytes in little-endian order to b.
+func (a *Attr) Append(b []byte) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint32(b, uint32(a.Type))
+	b = le.AppendUint32(b, AttrSize)
+	b = le.AppendUint64(b, a.Config)
+	b = le.AppendUint64(b, a.SamplePeriod)
+	b = le.AppendUint64(b, uint64(a.SampleType))
+	b = le.AppendUint64(b, uint64(a.ReadFormat))
+	b = le.AppendUint64(b, uint64(a.Flags))
+	b = le.AppendUint32(b, a.Wakeup)
+	b = le.AppendUint32(b, a.BPType)
+	b = le.AppendUint64(b, a.Config1)
+	b = le.AppendUint64(b, a.Config2)
+	b = le.AppendUint64(b, a.BranchSampleType)
+	b = le.AppendUint64(b, a.SampleRegsUser)
+	b = le.AppendUint32(b, a.SampleStackUser)
+	b = le.AppendUint32(b, uint32(a.ClockID))
+	b = le.AppendUint64(b, a.SampleRegsIntr)
+	b = le.AppendUint32(b, a.AuxWatermark)
+	b = le.AppendUint16(b, a.SampleMaxStack)
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint32(b, a.AuxSampleSize)
+	b = le.AppendUint32(b, 0)
+	return le.AppendUint64(b, a.SigData)
+}
+
+// parseAttr reads an attr of any size from 64 bytes on; what is longer than
+// the fields known here is passed over.
+func parseAttr(b []byte, order binary.ByteOrder) (Attr, error) {
+	if len(b) < minAttrSize {
+		return Attr{}, fmt.Errorf("attr of %d bytes is shorter than %d", len(b), minAttrSize)
+	}
+	c := cursor{b: b, order: order}
+	a := Attr{
+		Type:         EventType(c.u32()),
+		Size:         c.u32(),
+		Config:       c.u64(),
+		SamplePeriod: c.u64(),
+		SampleType:   SampleType(c.u64()),
+		ReadFormat:   ReadFormat(c.u64()),
+		Flags:        AttrFlags(c.u64()),
+		Wakeup:       c.u32(),
+		BPType:       c.u32(),
+		Config1:      c.u64(),
+	}
+	// An older, shorter attr ends at one of these fields: the cursor then
+	// yields zeros, which is what its kernel meant.
+	a.Config2 = c.u64()
+	a.BranchSampleType = c.u64()
+	a.SampleRegsUser = c.u64()
+	a.SampleStackUser = c.u32()
+	a.ClockID = int32(c.u32())
+	a.SampleRegsIntr = c.u64()
+	a.AuxWatermark = c.u32()
+	a.SampleMaxStack = c.u16()
+	c.u16()
+	a.AuxSampleSize = c.u32()
+	c.u32()
+	a.SigData = c.u64()
+	a.Config3 = c.u64()
+	return a, nil
+}

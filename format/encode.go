@@ -1,0 +1,147 @@
+package format
+
+import "encoding/binary"
+
+// The records that a recorder makes itself are written in little-endian
+// order, as every file of gperf's. Each Append takes the size of the sample id
+// that closes the kernel's own records (Attr.SampleIDSize) and writes that
+// many zeros: as in perf's files, a synthesized record has no time and so comes
+// before everything else.
+
+// SampleIDSize is the number of bytes at the end of every record that is no
+// sample, 0 without FlagSampleIDAll.
+func (a *Attr) SampleIDSize() int {
+	if a.Flags&FlagSampleIDAll == 0 {
+		return 0
+	}
+	return sampleIDSize(a.SampleType)
+}
+
+// appendRecord appends a header, the body that fill appends, and idSize zeros,
+// and then puts in the size. A record longer than its 16-bit size can say is
+// left out, and b returned as it was.
+func appendRecord(b []byte, t Type, misc Misc, idSize int, fill func([]byte) []byte) []byte {
+	start := len(b)
+	b = binary.LittleEndian.AppendUint32(b, uint32(t))
+	b = binary.LittleEndian.AppendUint16(b, uint16(misc))
+	b = binary.LittleEndian.AppendUint16(b, 0)
+	b = fill(b)
+	b = append(b, make([]byte, idSize)...)
+	if len(b)-start > maxRecordSize {
+		return b[:start]
+	}
+	binary.LittleEndian.PutUint16(b[start+6:], uint16(len(b)-start))
+	return b
+}
+
+// appendName appends s, a NUL, and zeros up to a multiple of 8 bytes, as the
+// kernel pads names.
+func appendName(b []byte, s string) []byte {
+	b = append(b, s...)
+	return append(b, make([]byte, 8-len(s)%8)...)
+}
+
+// Append appends the mapping as a PERF_RECORD_MMAP2.
+func (m *Mmap) Append(b []byte, idSize int) []byte {
+	le := binary.LittleEndian
+	misc := m.Misc &^ MiscMmapBuildID
+	if len(m.BuildID) > 0 {
+		misc |= MiscMmapBuildID
+	}
+	return appendRecord(b, TypeMmap2, misc, idSize, func(b []byte) []byte {
+		b = le.AppendUint32(b, uint32(m.PID))
+		b = le.AppendUint32(b, uint32(m.TID))
+		b = le.AppendUint64(b, m.Start)
+		b = le.AppendUint64(b, m.Len)
+		b = le.AppendUint64(b, m.Pgoff)
+		if len(m.BuildID) > 0 {
+			var id [24]byte
+			id[0] = byte(copy(id[4:], m.BuildID))
+			b = append(b, id[:]...)
+		} else {
+			b = le.AppendUint32(b, m.Maj)
+			b = le.AppendUint32(b, m.Min)
+			b = le.AppendUint64(b, m.Ino)
+			b = le.AppendUint64(b, m.InoGen)
+		}
+		b = le.AppendUint32(b, m.Prot)
+		b = le.AppendUint32(b, m.Flags)
+		return appendName(b, m.Filename)
+	})
+}
+
+// Append appends the name as a PERF_RECORD_COMM.
+func (c *Comm) Append(b []byte, idSize int) []byte {
+	var misc Misc
+	if c.Exec {
+		misc = MiscCommExec
+	}
+	return appendRecord(b, TypeComm, misc, idSize, func(b []byte) []byte {
+		b = binary.LittleEndian.AppendUint32(b, uint32(c.PID))
+		b = binary.LittleEndian.AppendUint32(b, uint32(c.TID))
+		return appendName(b, c.Comm)
+	})
+}
+
+// Append appends the new thread as a PERF_RECORD_FORK.
+func (f *Fork) Append(b []byte, idSize int) []byte {
+	le := binary.LittleEndian
+	return appendRecord(b, TypeFork, 0, idSize, func(b []byte) []byte {
+		b = le.AppendUint32(b, uint32(f.PID))
+		b = le.AppendUint32(b, uint32(f.PPID))
+		b = le.AppendUint32(b, uint32(f.TID))
+		b = le.AppendUint32(b, uint32(f.PTID))
+		return le.AppendUint64(b, f.Time)
+	})
+}
+
+// AppendTo appends a PERF_RECORD_LOST_SAMPLES whose sample id, laid out as st
+// says, names the counter and CPU that lost them.
+func (l *LostSamples) AppendTo(b []byte, st SampleType) []byte {
+	le := binary.LittleEndian
+	return appendRecord(b, TypeLostSamples, l.Misc, 0, func(b []byte) []byte {
+		return l.ID.append(le.AppendUint64(b, l.Lost), st)
+	})
+}
+
+func (id *RecordID) append(b []byte, st SampleType) []byte {
+	le := binary.LittleEndian
+	if st&SampleTID != 0 {
+		b = le.AppendUint32(b, uint32(id.PID))
+		b = le.AppendUint32(b, uint32(id.TID))
+	}
+	if st&SampleTime != 0 {
+		b = le.AppendUint64(b, id.Time)
+	}
+	if st&SampleID != 0 {
+		b = le.AppendUint64(b, id.ID)
+	}
+	if st&SampleStreamID != 0 {
+		b = le.AppendUint64(b, 0)
+	}
+	if st&SampleCPU != 0 {
+		b = le.AppendUint64(b, uint64(id.CPU))
+	}
+	if st&SampleIdentifier != 0 {
+		b = le.AppendUint64(b, id.ID)
+	}
+	return b
+}
+
+// Append appends the symbol as a PERF_RECORD_KSYMBOL.
+func (k *KSymbol) Append(b []byte, idSize int) []byte {
+	le := binary.LittleEndian
+	return appendRecord(b, TypeKSymbol, 0, idSize, func(b []byte) []byte {
+		b = le.AppendUint64(b, k.Addr)
+		b = le.AppendUint32(b, k.Len)
+		b = le.AppendUint16(b, k.Type)
+		b = le.AppendUint16(b, k.Flags)
+		return appendName(b, k.Name)
+	})
+}
+
+// AppendMark appends a record that consists of its header alone:
+// TypeFinishedRound, TypeFinishedInit.
+func AppendMark(b []byte, t Type) []byte {
+	return appendRecord(b, t, 0, 0, func(b []byte) []byte { return b })
+}

@@ -1,0 +1,260 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Feature is the number of a feature section (HEADER_* of
+// tools/perf/util/header.h).
+type Feature uint8
+
+const (
+	FeatureTracingData  Feature = 1
+	FeatureBuildID      Feature = 2
+	FeatureHostname     Feature = 3
+	FeatureOSRelease    Feature = 4
+	FeatureVersion      Feature = 5
+	FeatureArch         Feature = 6
+	FeatureNrCPUs       Feature = 7
+	FeatureCPUDesc      Feature = 8
+	FeatureCPUID        Feature = 9
+	FeatureTotalMem     Feature = 10
+	FeatureCmdline      Feature = 11
+	FeatureEventDesc    Feature = 12
+	FeatureCPUTopology  Feature = 13
+	FeatureNUMATopology Feature = 14
+	FeatureBranchStack  Feature = 15
+	FeaturePMUMappings  Feature = 16
+	FeatureGroupDesc    Feature = 17
+	FeatureAuxtrace     Feature = 18
+	FeatureStat         Feature = 19
+	FeatureCache        Feature = 20
+	FeatureSampleTime   Feature = 21
+	FeatureMemTopology  Feature = 22
+	FeatureClockID      Feature = 23
+	FeatureDirFormat    Feature = 24
+	FeatureBPFProgInfo  Feature = 25
+	FeatureBPFBTF       Feature = 26
+	FeatureCompressed   Feature = 27
+	FeatureCPUPMUCaps   Feature = 28
+	FeatureClockData    Feature = 29
+	FeatureHybrid       Feature = 30
+	FeaturePMUCaps      Feature = 31
+)
+
+// Section is one feature section's bytes.
+type Section struct {
+	Feature Feature
+	Data    []byte
+}
+
+// StringSection is a section that holds one string: hostname, OS release,
+// version, arch, CPU description and CPU id.
+func StringSection(f Feature, s string) Section {
+	return Section{f, appendString(nil, s)}
+}
+
+// appendString appends a string as feature sections hold it: its size with
+// NUL and padding to 64 bytes (do_write_string of perf), then that many bytes.
+func appendString(b []byte, s string) []byte {
+	n := (len(s) + 64) &^ 63
+	b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	b = append(b, s...)
+	return append(b, make([]byte, n-len(s))...)
+}
+
+// StringsSection is a section of a u32 count and as many strings: the command
+// line.
+func StringsSection(f Feature, list []string) Section {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(list)))
+	for _, s := range list {
+		b = appendString(b, s)
+	}
+	return Section{f, b}
+}
+
+// NrCPUs is the NRCPUS section.
+type NrCPUs struct{ Available, Online uint32 }
+
+func (n NrCPUs) Section() Section {
+	b := binary.LittleEndian.AppendUint32(nil, n.Available)
+	return Section{FeatureNrCPUs, binary.LittleEndian.AppendUint32(b, n.Online)}
+}
+
+// Uint64Section is a section of u64 values: total memory (kB), sample time
+// (first and last, ns), clock id's resolution (ns).
+func Uint64Section(f Feature, values ...uint64) Section {
+	var b []byte
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	return Section{f, b}
+}
+
+// EventDescSection holds the attrs once more, with their names.
+func EventDescSection(attrs []Attr) Section {
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, uint32(len(attrs)))
+	b = le.AppendUint32(b, AttrSize)
+	for i := range attrs {
+		a := &attrs[i]
+		b = a.Append(b)
+		b = le.AppendUint32(b, uint32(len(a.IDs)))
+		b = appendString(b, a.Name)
+		for _, id := range a.IDs {
+			b = le.AppendUint64(b, id)
+		}
+	}
+	return Section{FeatureEventDesc, b}
+}
+
+// PMU is an entry of the PMU_MAPPINGS section.
+type PMU struct {
+	Type uint32
+	Name string
+}
+
+// PMUMappingsSection holds what /sys/bus/event_source/devices says.
+func PMUMappingsSection(pmus []PMU) Section {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(pmus)))
+	for _, p := range pmus {
+		b = appendString(binary.LittleEndian.AppendUint32(b, p.Type), p.Name)
+	}
+	return Section{FeaturePMUMappings, b}
+}
+
+// BuildIDEntry is an entry of the BUILD_ID section.
+type BuildIDEntry struct {
+	Misc     Misc
+	PID      int32 // -1, or 0 for the host's kernel
+	BuildID  BuildID
+	Filename string
+}
+
+// misc bit that says that an entry holds its build ID's size.
+const miscBuildIDSize Misc = 1 << 15
+
+// BuildIDSection holds the build IDs of the DSOs that were hit, for kernels
+// that do not put them into MMAP2.
+func BuildIDSection(entries []BuildIDEntry) Section {
+	var b []byte
+	for _, e := range entries {
+		// The type of these headers is 0: perf 2.6.36 to today.
+		b = appendRecord(b, 0, e.Misc|miscBuildIDSize, 0, func(b []byte) []byte {
+			b = binary.LittleEndian.AppendUint32(b, uint32(e.PID))
+			var id [24]byte
+			id[20] = byte(copy(id[:20], e.BuildID))
+			return appendName(append(b, id[:]...), e.Filename)
+		})
+	}
+	return Section{FeatureBuildID, b}
+}
+
+// feature decodes one section, if the file has it.
+func feature[T any](f *File, n Feature, decode func(*cursor) T) (v T, ok bool, err error) {
+	data, ok := f.Sections[n]
+	if !ok {
+		return v, false, nil
+	}
+	c := &cursor{b: data, order: f.Order}
+	v = decode(c)
+	if c.short {
+		return v, false, errorf(-1, nil, "feature section %d (%d bytes) is cut short", n, len(data))
+	}
+	return v, true, nil
+}
+
+// String returns a section that holds one string, "" when it is absent.
+func (f *File) String(n Feature) string {
+	s, _, _ := feature(f, n, (*cursor).str)
+	return s
+}
+
+// NrCPUs returns the NRCPUS section.
+func (f *File) NrCPUs() (NrCPUs, bool) {
+	n, ok, _ := feature(f, FeatureNrCPUs, func(c *cursor) NrCPUs { return NrCPUs{c.u32(), c.u32()} })
+	return n, ok
+}
+
+// Uint64s returns n values of a section of u64s, nil when it is absent or
+// shorter.
+func (f *File) Uint64s(feat Feature, n int) []uint64 {
+	v, ok, _ := feature(f, feat, func(c *cursor) (l []uint64) {
+		for range n {
+			l = append(l, c.u64())
+		}
+		return l
+	})
+	if !ok {
+		return nil
+	}
+	return v
+}
+
+// Cmdline returns the recorder's command line.
+func (f *File) Cmdline() []string {
+	l, _, _ := feature(f, FeatureCmdline, func(c *cursor) (l []string) {
+		for n := c.u32(); n > 0 && !c.short; n-- {
+			l = append(l, c.str())
+		}
+		return l
+	})
+	return l
+}
+
+// PMUMappings returns the PMUs of the recording machine.
+func (f *File) PMUMappings() []PMU {
+	l, _, _ := feature(f, FeaturePMUMappings, func(c *cursor) (l []PMU) {
+		for n := c.u32(); n > 0 && !c.short; n-- {
+			l = append(l, PMU{c.u32(), c.str()})
+		}
+		return l
+	})
+	return l
+}
+
+// BuildIDs returns the BUILD_ID section.
+func (f *File) BuildIDs() ([]BuildIDEntry, error) {
+	var l []BuildIDEntry
+	data := f.Sections[FeatureBuildID]
+	for len(data) > 0 {
+		c := cursor{b: data, order: f.Order}
+		c.u32()
+		misc, size := Misc(c.u16()), int(c.u16())
+		if size < headerSize+4+24 || size > len(data) {
+			return l, errorf(-1, nil, "build ID entry of %d bytes in a section with %d left", size, len(data))
+		}
+		c.b = data[headerSize:size]
+		pid := int32(c.u32())
+		id := c.take(24)
+		n := 20
+		if misc&miscBuildIDSize != 0 {
+			n = min(int(id[20]), 20)
+		}
+		l = append(l, BuildIDEntry{Misc: misc &^ miscBuildIDSize, PID: pid, BuildID: BuildID(id[:n]), Filename: c.cstring()})
+		data = data[size:]
+	}
+	return l, nil
+}
+
+// nameAttrs gives the attrs the names and ids of the EVENT_DESC section.
+func (f *File) nameAttrs() error {
+	_, _, err := feature(f, FeatureEventDesc, func(c *cursor) (none struct{}) {
+		n, size := c.u32(), int(c.u32())
+		for i := 0; i < int(n) && !c.short; i++ {
+			c.take(size)
+			ids := uint64(c.u32())
+			name := c.str()
+			c.words(ids)
+			if i < len(f.Attrs) && !c.short {
+				f.Attrs[i].Name = name
+			}
+		}
+		return none
+	})
+	if err != nil {
+		return fmt.Errorf("event descriptions: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,378 @@
+package format
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+)
+
+// Type is perf_event_header.type: enum perf_event_type of the kernel up to
+// 63, and from 64 on enum perf_user_event_type of perf.
+type Type uint32
+
+const (
+	TypeMmap              Type = 1
+	TypeLost              Type = 2
+	TypeComm              Type = 3
+	TypeExit              Type = 4
+	TypeThrottle          Type = 5
+	TypeUnthrottle        Type = 6
+	TypeFork              Type = 7
+	TypeRead              Type = 8
+	TypeSample            Type = 9
+	TypeMmap2             Type = 10
+	TypeAux               Type = 11
+	TypeItraceStart       Type = 12
+	TypeLostSamples       Type = 13
+	TypeSwitch            Type = 14
+	TypeSwitchCPUWide     Type = 15
+	TypeNamespaces        Type = 16
+	TypeKSymbol           Type = 17
+	TypeBPFEvent          Type = 18
+	TypeCgroup            Type = 19
+	TypeTextPoke          Type = 20
+	TypeAuxOutputHWID     Type = 21
+	TypeCallchainDeferred Type = 22
+	typeKernelEnd         Type = 64 // below: written by the kernel, with a sample id at the end
+	TypeHeaderAttr        Type = 64
+	TypeHeaderTracing     Type = 66
+	TypeHeaderBuildID     Type = 67
+	TypeFinishedRound     Type = 68
+	TypeIDIndex           Type = 69
+	TypeAuxtraceInfo      Type = 70
+	TypeAuxtrace          Type = 71
+	TypeAuxtraceError     Type = 72
+	TypeThreadMap         Type = 73
+	TypeCPUMap            Type = 74
+	TypeEventUpdate       Type = 78
+	TypeTimeConv          Type = 79
+	TypeHeaderFeature     Type = 80
+	TypeCompressed        Type = 81
+	TypeFinishedInit      Type = 82
+	TypeCompressed2       Type = 83
+	headerSize                 = 8 // struct perf_event_header
+	maxRecordSize              = 1<<16 - 1
+	auxtraceSizeFieldEnd       = 16 // PERF_RECORD_AUXTRACE.size ends here
+)
+
+// Misc is perf_event_header.misc. The low three bits say in which mode the
+// CPU was; the others depend on the record's type.
+type Misc uint16
+
+const (
+	MiscCPUModeMask   Misc = 7
+	MiscKernel        Misc = 1
+	MiscUser          Misc = 2
+	MiscHypervisor    Misc = 3
+	MiscGuestKernel   Misc = 4
+	MiscGuestUser     Misc = 5
+	MiscMmapData      Misc = 1 << 13 // MMAP, MMAP2: not executable
+	MiscCommExec      Misc = 1 << 13 // COMM: the process called exec
+	MiscSwitchOut     Misc = 1 << 13 // SWITCH
+	MiscExactIP       Misc = 1 << 14 // SAMPLE
+	MiscMmapBuildID   Misc = 1 << 14 // MMAP2: build ID instead of device and inode
+	MiscSwitchPreempt Misc = 1 << 14 // SWITCH out
+)
+
+// Raw is one record as it lies in the file.
+type Raw struct {
+	Type Type
+	Misc Misc
+	Off  int64  // of its header, in the file
+	Time uint64 // ns; 0 when it carries none
+	Data []byte // what follows the header, sample id included
+}
+
+// Record is a decoded record: one of the pointer types of this file. Samples
+// are decoded by File.Sample instead, into memory that is used again.
+type Record interface{ sealed() }
+
+// RecordID is what attr.sample_id_all puts at the end of every record of the
+// kernel that is no sample.
+type RecordID struct {
+	PID, TID int32
+	Time     uint64
+	ID       uint64
+	CPU      uint32
+}
+
+// BuildID is a DSO's build ID, 1 to 20 bytes; empty when unknown.
+type BuildID []byte
+
+func (id BuildID) String() string { return hex.EncodeToString(id) }
+
+// Mmap is PERF_RECORD_MMAP or MMAP2: a mapping appeared. Of Mmap2 either
+// BuildID or the device and inode are set.
+type Mmap struct {
+	Misc     Misc
+	PID, TID int32 // -1, 0 in a synthesized mapping of the kernel
+	Start    uint64
+	Len      uint64
+	Pgoff    uint64
+	BuildID  BuildID
+	Maj, Min uint32
+	Ino      uint64
+	InoGen   uint64
+	Prot     uint32 // 0 in MMAP: see Executable
+	Flags    uint32
+	Filename string
+	V2       bool // MMAP2
+	ID       RecordID
+}
+
+// ProtExec is PROT_EXEC of mmap(2).
+const ProtExec = 4
+
+// Executable tells whether code can be sampled in the mapping.
+func (m *Mmap) Executable() bool {
+	if m.V2 {
+		return m.Prot&ProtExec != 0
+	}
+	return m.Misc&MiscMmapData == 0
+}
+
+// Comm is PERF_RECORD_COMM: a thread's name changed, by exec if Exec.
+type Comm struct {
+	PID, TID int32
+	Exec     bool
+	Comm     string
+	ID       RecordID
+}
+
+// Fork is PERF_RECORD_FORK, and Exit PERF_RECORD_EXIT.
+type Fork struct {
+	PID, PPID int32
+	TID, PTID int32
+	Time      uint64
+	ID        RecordID
+}
+
+// Exit is PERF_RECORD_EXIT.
+type Exit Fork
+
+// Lost is PERF_RECORD_LOST: the ring was full, Lost records of any type were
+// not written.
+type Lost struct {
+	EventID uint64
+	Lost    uint64
+	ID      RecordID
+}
+
+// LostSamples is PERF_RECORD_LOST_SAMPLES: Lost samples of one event were not
+// written. perf makes such a record at the end from PERF_FORMAT_LOST, with
+// MiscLostSamplesBPF when a BPF filter dropped them on purpose.
+type LostSamples struct {
+	Misc Misc
+	Lost uint64
+	ID   RecordID
+}
+
+// MiscLostSamplesBPF marks LOST_SAMPLES that were filtered out.
+const MiscLostSamplesBPF Misc = 1 << 15
+
+// Throttle is PERF_RECORD_THROTTLE or UNTHROTTLE.
+type Throttle struct {
+	Off      bool // UNTHROTTLE
+	Time     uint64
+	EventID  uint64
+	StreamID uint64
+	ID       RecordID
+}
+
+// Switch is PERF_RECORD_SWITCH or SWITCH_CPU_WIDE (then with NextPrev).
+type Switch struct {
+	Misc             Misc
+	CPUWide          bool
+	NextPID, NextTID int32 // or previous, when switching in
+	ID               RecordID
+}
+
+// Namespace is one entry of PERF_RECORD_NAMESPACES, by the index of
+// include/uapi/linux/perf_event.h: net, uts, ipc, pid, user, mnt, cgroup.
+type Namespace struct{ Dev, Ino uint64 }
+
+// Namespaces is PERF_RECORD_NAMESPACES.
+type Namespaces struct {
+	PID, TID int32
+	NS       []Namespace
+	ID       RecordID
+}
+
+// KSymbol is PERF_RECORD_KSYMBOL: kernel text (a BPF program, a trampoline)
+// came or went.
+type KSymbol struct {
+	Addr  uint64
+	Len   uint32
+	Type  uint16 // 1 BPF, 2 out of line
+	Flags uint16 // 1: unregistered
+	Name  string
+	ID    RecordID
+}
+
+// KSymbolUnregister is KSymbol.Flags of text that went away.
+const KSymbolUnregister = 1
+
+// BPFEvent is PERF_RECORD_BPF_EVENT.
+type BPFEvent struct {
+	Type  uint16 // 1 load, 2 unload
+	Flags uint16
+	Prog  uint32 // the program's id
+	Tag   [8]byte
+	ID    RecordID
+}
+
+// Cgroup is PERF_RECORD_CGROUP: what path a cgroup id stands for.
+type Cgroup struct {
+	CgroupID uint64
+	Path     string
+	ID       RecordID
+}
+
+// Other is a record that gperf carries without looking inside.
+type Other struct{ Raw Raw }
+
+func (*Mmap) sealed()        {}
+func (*Comm) sealed()        {}
+func (*Fork) sealed()        {}
+func (*Exit) sealed()        {}
+func (*Lost) sealed()        {}
+func (*LostSamples) sealed() {}
+func (*Throttle) sealed()    {}
+func (*Switch) sealed()      {}
+func (*Namespaces) sealed()  {}
+func (*KSymbol) sealed()     {}
+func (*BPFEvent) sealed()    {}
+func (*Cgroup) sealed()      {}
+func (*Other) sealed()       {}
+
+// parseRecord decodes r. trailer is the sample_type whose sample id closes the
+// record, 0 when there is none.
+func parseRecord(r Raw, order binary.ByteOrder, trailer SampleType) (Record, error) {
+	body := r.Data
+	var id RecordID
+	if trailer != 0 && r.Type < typeKernelEnd {
+		n := sampleIDSize(trailer)
+		if n > len(body) {
+			return nil, r.tooShort("its sample id")
+		}
+		id = parseSampleID(body[len(body)-n:], order, trailer)
+		body = body[:len(body)-n]
+	}
+	c := &cursor{b: body, order: order}
+	rec := decodeBody(r, c, id)
+	if c.short {
+		return nil, r.tooShort("its fields")
+	}
+	return rec, nil
+}
+
+func (r Raw) tooShort(what string) error {
+	return errorf(r.Off, nil, "%s record of %d bytes is too short for %s", r.Type, len(r.Data)+headerSize, what)
+}
+
+func decodeBody(r Raw, c *cursor, id RecordID) Record {
+	switch r.Type {
+	case TypeMmap, TypeMmap2:
+		m := &Mmap{Misc: r.Misc, ID: id, V2: r.Type == TypeMmap2,
+			PID: int32(c.u32()), TID: int32(c.u32()), Start: c.u64(), Len: c.u64(), Pgoff: c.u64()}
+		if m.V2 {
+			m.parseV2(c)
+		}
+		m.Filename = c.cstring()
+		return m
+	case TypeComm:
+		return &Comm{PID: int32(c.u32()), TID: int32(c.u32()), Exec: r.Misc&MiscCommExec != 0, Comm: c.cstring(), ID: id}
+	case TypeFork:
+		f := parseFork(c, id)
+		return &f
+	case TypeExit:
+		f := Exit(parseFork(c, id))
+		return &f
+	case TypeLost:
+		return &Lost{EventID: c.u64(), Lost: c.u64(), ID: id}
+	case TypeLostSamples:
+		return &LostSamples{Misc: r.Misc, Lost: c.u64(), ID: id}
+	case TypeThrottle, TypeUnthrottle:
+		return &Throttle{Off: r.Type == TypeUnthrottle, Time: c.u64(), EventID: c.u64(), StreamID: c.u64(), ID: id}
+	case TypeSwitch:
+		return &Switch{Misc: r.Misc, ID: id}
+	case TypeSwitchCPUWide:
+		return &Switch{Misc: r.Misc, CPUWide: true, NextPID: int32(c.u32()), NextTID: int32(c.u32()), ID: id}
+	case TypeNamespaces:
+		return parseNamespaces(c, id)
+	case TypeKSymbol:
+		return &KSymbol{Addr: c.u64(), Len: c.u32(), Type: c.u16(), Flags: c.u16(), Name: c.cstring(), ID: id}
+	case TypeBPFEvent:
+		b := &BPFEvent{Type: c.u16(), Flags: c.u16(), Prog: c.u32(), ID: id}
+		copy(b.Tag[:], c.take(8))
+		return b
+	case TypeCgroup:
+		return &Cgroup{CgroupID: c.u64(), Path: c.cstring(), ID: id}
+	}
+	return &Other{Raw: r}
+}
+
+func (m *Mmap) parseV2(c *cursor) {
+	if m.Misc&MiscMmapBuildID != 0 {
+		n := int(c.u8())
+		c.take(3)
+		id := c.take(20)
+		if !c.short {
+			m.BuildID = BuildID(id[:min(n, 20)])
+		}
+	} else {
+		m.Maj, m.Min, m.Ino, m.InoGen = c.u32(), c.u32(), c.u64(), c.u64()
+	}
+	m.Prot, m.Flags = c.u32(), c.u32()
+}
+
+func parseFork(c *cursor, id RecordID) Fork {
+	return Fork{PID: int32(c.u32()), PPID: int32(c.u32()), TID: int32(c.u32()), PTID: int32(c.u32()), Time: c.u64(), ID: id}
+}
+
+func parseNamespaces(c *cursor, id RecordID) *Namespaces {
+	ns := &Namespaces{PID: int32(c.u32()), TID: int32(c.u32()), ID: id}
+	n := c.u64()
+	if n > uint64(len(c.b))/16 {
+		c.short = true
+		return ns
+	}
+	for range n {
+		ns.NS = append(ns.NS, Namespace{Dev: c.u64(), Ino: c.u64()})
+	}
+	return ns
+}
+
+// sampleIDSize is the size of the sample id that st asks for.
+func sampleIDSize(st SampleType) int {
+	n := 0
+	for _, bit := range [...]SampleType{SampleTID, SampleTime, SampleID, SampleStreamID, SampleCPU, SampleIdentifier} {
+		if st&bit != 0 {
+			n += 8
+		}
+	}
+	return n
+}
+
+func parseSampleID(b []byte, order binary.ByteOrder, st SampleType) (id RecordID) {
+	c := cursor{b: b, order: order}
+	if st&SampleTID != 0 {
+		id.PID, id.TID = int32(c.u32()), int32(c.u32())
+	}
+	if st&SampleTime != 0 {
+		id.Time = c.u64()
+	}
+	if st&SampleID != 0 {
+		id.ID = c.u64()
+	}
+	if st&SampleStreamID != 0 {
+		c.u64()
+	}
+	if st&SampleCPU != 0 {
+		id.CPU = c.u32()
+		c.u32()
+	}
+	if st&SampleIdentifier != 0 {
+		id.ID = c.u64()
+	}
+	return id
+}

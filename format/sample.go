@@ -1,0 +1,338 @@
+package format
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Words are 64-bit values as the file holds them: a callchain, registers.
+type Words struct {
+	b     []byte
+	order binary.ByteOrder
+}
+
+// Len returns the number of values.
+func (w Words) Len() int { return len(w.b) / 8 }
+
+// At returns value i.
+func (w Words) At(i int) uint64 { return w.order.Uint64(w.b[i*8:]) }
+
+// Bytes returns the values as they lie in the file: a key for a map.
+func (w Words) Bytes() []byte { return w.b }
+
+// Slice returns the values i to j-1.
+func (w Words) Slice(i, j int) Words { return Words{w.b[i*8 : j*8], w.order} }
+
+// The marks within a callchain that say what kind of addresses follow
+// (enum perf_callchain_context). All values from ContextMax on are marks.
+const (
+	ContextHV          uint64 = 1<<64 - 32
+	ContextKernel      uint64 = 1<<64 - 128
+	ContextUser        uint64 = 1<<64 - 512
+	ContextGuest       uint64 = 1<<64 - 2048
+	ContextGuestKernel uint64 = 1<<64 - 2176
+	ContextGuestUser   uint64 = 1<<64 - 2560
+	ContextMax         uint64 = 1<<64 - 4095
+)
+
+// Sample is a PERF_RECORD_SAMPLE. A field that its event's sample_type lacks
+// is zero, but for Period, which then is the event's own.
+type Sample struct {
+	Event     int // index in File.Attrs
+	Misc      Misc
+	IP        uint64
+	PID, TID  int32
+	Time      uint64 // ns
+	Addr      uint64
+	ID        uint64
+	StreamID  uint64
+	CPU       uint32
+	Period    uint64
+	Read      Words // as read_format lays it out
+	Callchain Words
+	Raw       []byte // tracepoint data
+
+	BranchStack  Words // hw_idx first if the attr asks for it, then from, to, flags of each
+	UserRegs     Words // those in attr.sample_regs_user, in its order
+	UserRegsABI  uint64
+	UserStack    []byte // what was there of the dump
+	Weight       uint64
+	DataSrc      uint64
+	Transaction  uint64
+	IntrRegs     Words
+	IntrRegsABI  uint64
+	PhysAddr     uint64
+	Cgroup       uint64
+	DataPageSize uint64
+	CodePageSize uint64
+}
+
+// layout is where records of one event keep the id and the time, in bytes
+// from the start of a sample and from the end of another record.
+type layout struct {
+	idPos, timePos         int // -1: absent
+	idFromEnd, timeFromEnd int // 0: absent
+	trailer                SampleType
+}
+
+func newLayout(a *Attr) layout {
+	l := layout{idPos: -1, timePos: -1}
+	st := a.SampleType
+	pos := 0
+	for _, bit := range [...]SampleType{SampleIdentifier, SampleIP, SampleTID, SampleTime, SampleAddr, SampleID} {
+		if st&bit == 0 {
+			continue
+		}
+		switch {
+		case bit == SampleTime:
+			l.timePos = pos
+		case bit == SampleIdentifier, bit == SampleID && l.idPos < 0:
+			l.idPos = pos
+		}
+		pos += 8
+	}
+	if a.Flags&FlagSampleIDAll == 0 {
+		return l
+	}
+	l.trailer = st
+	pos = 0
+	for _, bit := range [...]SampleType{SampleIdentifier, SampleCPU, SampleStreamID, SampleID, SampleTime} {
+		if st&bit == 0 {
+			continue
+		}
+		pos += 8
+		switch {
+		case bit == SampleTime:
+			l.timeFromEnd = pos
+		case bit == SampleIdentifier, bit == SampleID && l.idFromEnd == 0:
+			l.idFromEnd = pos
+		}
+	}
+	return l
+}
+
+// event finds the event that a record belongs to: by its id, or the first, as
+// perf does (evlist__event2evsel), for an id of 0, none, or an unknown one.
+func (f *File) event(t Type, data []byte) int {
+	if len(f.layouts) == 1 {
+		return 0
+	}
+	l := &f.layouts[0]
+	pos := l.idPos
+	if t != TypeSample {
+		if l.idFromEnd == 0 {
+			return 0
+		}
+		pos = len(data) - l.idFromEnd
+	}
+	if pos < 0 || pos+8 > len(data) {
+		return 0
+	}
+	return f.byID[f.Order.Uint64(data[pos:])]
+}
+
+// time returns the time of a record, 0 when it has none.
+func (f *File) time(t Type, data []byte) uint64 {
+	if t >= typeKernelEnd {
+		return 0
+	}
+	l := &f.layouts[f.event(t, data)]
+	pos := l.timePos
+	if t != TypeSample {
+		if l.timeFromEnd == 0 {
+			return 0
+		}
+		pos = len(data) - l.timeFromEnd
+	}
+	if pos < 0 || pos+8 > len(data) {
+		return 0
+	}
+	return f.Order.Uint64(data[pos:])
+}
+
+// Record decodes a record that is no sample.
+func (f *File) Record(r Raw) (Record, error) {
+	return parseRecord(r, f.Order, f.layouts[f.event(r.Type, r.Data)].trailer)
+}
+
+// Sample decodes a sample into s, which holds nothing of an earlier one
+// afterwards.
+func (f *File) Sample(r Raw, s *Sample) error {
+	i := f.event(r.Type, r.Data)
+	a := &f.Attrs[i]
+	*s = Sample{Event: i, Misc: r.Misc}
+	if a.Flags&FlagFreq == 0 {
+		s.Period = a.SamplePeriod
+	}
+	c := &cursor{b: r.Data, order: f.Order}
+	if part := s.decode(c, a); c.short {
+		return r.tooShort(part)
+	}
+	return nil
+}
+
+// decode reads the fields in the order of perf_output_sample of
+// kernel/events/core.c. When the record ends early it names the part that was
+// looked for.
+func (s *Sample) decode(c *cursor, a *Attr) string {
+	st := a.SampleType
+	s.decodeFixed(c, st)
+	if c.short {
+		return "its fixed fields"
+	}
+	if st&SampleRead != 0 {
+		s.Read = c.readValues(a.ReadFormat)
+	}
+	if c.short {
+		return "its counter values"
+	}
+	if st&SampleCallchain != 0 {
+		s.Callchain = Words{c.words(c.u64()), c.order}
+	}
+	if c.short {
+		return "its callchain"
+	}
+	if st&SampleRaw != 0 {
+		s.Raw = c.take(int(c.u32()))
+	}
+	if c.short {
+		return "its raw data"
+	}
+	if st&^(SampleRaw|SampleRaw-1)&^SampleIdentifier == 0 {
+		return ""
+	}
+	return s.decodeRare(c, a)
+}
+
+func (s *Sample) decodeFixed(c *cursor, st SampleType) {
+	if st&SampleIdentifier != 0 {
+		s.ID = c.u64()
+	}
+	if st&SampleIP != 0 {
+		s.IP = c.u64()
+	}
+	if st&SampleTID != 0 {
+		s.PID, s.TID = int32(c.u32()), int32(c.u32())
+	}
+	if st&SampleTime != 0 {
+		s.Time = c.u64()
+	}
+	if st&SampleAddr != 0 {
+		s.Addr = c.u64()
+	}
+	if st&SampleID != 0 {
+		s.ID = c.u64()
+	}
+	if st&SampleStreamID != 0 {
+		s.StreamID = c.u64()
+	}
+	if st&SampleCPU != 0 {
+		s.CPU = c.u32()
+		c.u32()
+	}
+	if st&SamplePeriod != 0 {
+		s.Period = c.u64()
+	}
+}
+
+// decodeRare reads what comes behind the raw data.
+func (s *Sample) decodeRare(c *cursor, a *Attr) string {
+	st := a.SampleType
+	if st&SampleBranchStack != 0 {
+		s.BranchStack = c.branches(a.BranchSampleType)
+	}
+	if st&SampleRegsUser != 0 {
+		s.UserRegsABI, s.UserRegs = c.regs(a.SampleRegsUser)
+	}
+	if c.short {
+		return "its user registers"
+	}
+	if st&SampleStackUser != 0 {
+		s.UserStack = c.stackDump()
+	}
+	if c.short {
+		return "its stack dump"
+	}
+	if st&(SampleWeight|SampleWeightStruct) != 0 {
+		s.Weight = c.u64()
+	}
+	if st&SampleDataSrc != 0 {
+		s.DataSrc = c.u64()
+	}
+	if st&SampleTransaction != 0 {
+		s.Transaction = c.u64()
+	}
+	if st&SampleRegsIntr != 0 {
+		s.IntrRegsABI, s.IntrRegs = c.regs(a.SampleRegsIntr)
+	}
+	if st&SamplePhysAddr != 0 {
+		s.PhysAddr = c.u64()
+	}
+	if st&SampleCgroup != 0 {
+		s.Cgroup = c.u64()
+	}
+	if st&SampleDataPageSize != 0 {
+		s.DataPageSize = c.u64()
+	}
+	if st&SampleCodePageSize != 0 {
+		s.CodePageSize = c.u64()
+	}
+	return "its last fields"
+}
+
+// readValues takes struct read_format: for a group the number of counters and
+// the times come before the values.
+func (c *cursor) readValues(rf ReadFormat) Words {
+	per := uint64(1 + bits.OnesCount64(uint64(rf&(ReadID|ReadLost))))
+	times := uint64(bits.OnesCount64(uint64(rf & (ReadTotalTimeEnabled | ReadTotalTimeRunning))))
+	n := per + times
+	if rf&ReadGroup != 0 {
+		nr := cursor{b: c.b, order: c.order}
+		count := nr.u64()
+		if count > maxRecordSize {
+			c.short = true
+			return Words{}
+		}
+		n = 1 + times + count*per
+	}
+	return Words{c.words(n), c.order}
+}
+
+// branchHWIndex is PERF_SAMPLE_BRANCH_HW_INDEX.
+const branchHWIndex = 1 << 17
+
+func (c *cursor) branches(branchType uint64) Words {
+	n := c.u64()
+	if n > maxRecordSize {
+		c.short = true
+		return Words{}
+	}
+	n *= 3
+	if branchType&branchHWIndex != 0 {
+		n++
+	}
+	return Words{c.words(n), c.order}
+}
+
+func (c *cursor) regs(mask uint64) (abi uint64, regs Words) {
+	abi = c.u64()
+	if abi != 0 {
+		regs = Words{c.words(uint64(bits.OnesCount64(mask))), c.order}
+	}
+	return abi, regs
+}
+
+// stackDump takes the dump of the user stack; its dynamic size, which says how
+// much of it was there, is absent when the size is 0.
+func (c *cursor) stackDump() []byte {
+	size := c.u64()
+	if size == 0 || size > maxRecordSize {
+		c.short = c.short || size > 0
+		return nil
+	}
+	dump := c.take(int(size))
+	if used := c.u64(); used < uint64(len(dump)) {
+		dump = dump[:used]
+	}
+	return dump
+}

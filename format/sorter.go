@@ -1,0 +1,117 @@
+package format
+
+// Sorter puts what several rings wrote into the order of time.
+//
+// The recorder goes round the rings, copies what each holds, and then writes a
+// FINISHED_ROUND. What a ring got while the others were copied is found in the
+// next round, so only what is not newer than the newest record of the round
+// before is sure to be complete:
+//
+//	round 1: ring 0: 1 4 6   ring 1: 2 3 5   → nothing is sure yet
+//	round 2: ring 0: 7 9     ring 1: 6 8     → 1 … 6 can be used
+//
+// Of equal times the one that was put first comes first.
+type Sorter[T any] struct {
+	pending []timed[T] // sorted runs, one after another
+	spare   []timed[T]
+	ready   []T
+	next    int    // of ready
+	newest  uint64 // time of all that was put
+	limit   uint64 // newest, one round ago
+}
+
+type timed[T any] struct {
+	time uint64
+	v    T
+}
+
+// Put adds v.
+func (s *Sorter[T]) Put(time uint64, v T) {
+	s.pending = append(s.pending, timed[T]{time, v})
+	s.newest = max(s.newest, time)
+}
+
+// PutNow adds v, which has no time, behind all that is ready.
+func (s *Sorter[T]) PutNow(v T) { s.ready = append(s.ready, v) }
+
+// Round makes ready what is complete at a FINISHED_ROUND.
+func (s *Sorter[T]) Round() {
+	s.release(s.limit)
+	s.limit = s.newest
+}
+
+// Flush makes everything ready: there will be no more.
+func (s *Sorter[T]) Flush() { s.release(1<<64 - 1) }
+
+// Next returns the next ready value.
+func (s *Sorter[T]) Next() (v T, ok bool) {
+	if s.next == len(s.ready) {
+		// What was handed out must not be kept alive by this slice.
+		clear(s.ready)
+		s.ready, s.next = s.ready[:0], 0
+		return v, false
+	}
+	v = s.ready[s.next]
+	s.next++
+	return v, true
+}
+
+func (s *Sorter[T]) release(limit uint64) {
+	s.sort()
+	n := 0
+	for n < len(s.pending) && s.pending[n].time <= limit {
+		s.ready = append(s.ready, s.pending[n].v)
+		n++
+	}
+	rest := copy(s.pending, s.pending[n:])
+	clear(s.pending[rest:])
+	s.pending = s.pending[:rest]
+}
+
+// sort merges the sorted runs, of which there are about as many as rings,
+// pair by pair.
+func (s *Sorter[T]) sort() {
+	bounds := s.runs()
+	for len(bounds) > 2 {
+		if cap(s.spare) < len(s.pending) {
+			s.spare = make([]timed[T], len(s.pending), cap(s.pending))
+		}
+		dst := s.spare[:len(s.pending)]
+		merged := bounds[:1]
+		for i := 0; i+1 < len(bounds); i += 2 {
+			if i+2 == len(bounds) {
+				copy(dst[bounds[i]:], s.pending[bounds[i]:])
+				merged = append(merged, bounds[i+1])
+				break
+			}
+			lo, mid, hi := bounds[i], bounds[i+1], bounds[i+2]
+			merge(dst[lo:hi], s.pending[lo:mid], s.pending[mid:hi])
+			merged = append(merged, hi)
+		}
+		clear(s.pending)
+		s.pending, s.spare = dst, s.pending
+		bounds = merged
+	}
+}
+
+// runs returns the bounds of the sorted runs: 0, the start of each further
+// run, and the end.
+func (s *Sorter[T]) runs() []int {
+	bounds := []int{0}
+	for i := 1; i < len(s.pending); i++ {
+		if s.pending[i].time < s.pending[i-1].time {
+			bounds = append(bounds, i)
+		}
+	}
+	return append(bounds, len(s.pending))
+}
+
+func merge[T any](dst, a, b []timed[T]) {
+	for i := range dst {
+		if len(b) == 0 || len(a) > 0 && a[0].time <= b[0].time {
+			dst[i], a = a[0], a[1:]
+		} else {
+			dst[i], b = b[0], b[1:]
+		}
+	}
+}

@@ -1,0 +1,688 @@
+package tracepoint
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// parser reads the C of a print fmt into nodes.
+//
+// It groups operators as libtraceevent does, which is not C's way wherever the
+// author left out parentheses, or put some in:
+//
+//   - An operator takes the tree read so far as its left side if it binds more
+//     loosely than that tree's top operator, else only that tree's right side.
+//     There is no way back up: a + b * c | d is a + ((b * c) | d), and operators
+//     of one rank group to the right: a - b - c is a - (b - c).
+//   - A right side that binds more loosely than the operator before it is torn
+//     apart even if it came in parentheses: a * (b + c) is (a * b) + c.
+//   - The last part of ? : is one operand; what follows applies to the whole.
+//   - A parenthesized name is a cast only before a name, a literal or another
+//     parenthesis: (u64)-x is u64 - x, and unknown names are 0.
+//   - An index is one operand.
+type parser struct {
+	src  string
+	pos  int
+	kind tokenKind // the current token
+	text string
+
+	f       *Format
+	err     error
+	refused string
+	depth   int
+}
+
+// maxDepth bounds the nesting of expressions; kernels need some ten.
+const maxDepth = 1000
+
+// node is an expression.
+type node struct {
+	kind  nodeKind
+	op    op
+	prio  int8
+	text  string // atom: as written; cast: the type
+	val   uint64 // atom: its number; cast: the mask
+	field *Field // what REC->, __get_str and their like name; nil if unknown
+	args  [3]*node
+	syms  []symbol
+	delim string // __print_flags
+}
+
+// nodeKind has libtraceevent's order, since it prints the number where it
+// wanted another kind.
+type nodeKind uint8
+
+const (
+	nodeNull       nodeKind = iota
+	nodeAtom                // a number, a name, a string
+	nodeField               // REC->field
+	nodeFlags               // __print_flags(args[0], delim, syms)
+	nodeSymbol              // __print_symbolic(args[0], syms)
+	nodeHex                 // __print_hex(args[0], length args[1])
+	nodeArray               // __print_array(args[0], count args[1], element size args[2])
+	nodeCast                // (text)args[0]
+	nodeString              // __get_str(field)
+	_                       // a string of trace_printk's
+	nodeDynamic             // __get_dynamic_array(field)
+	nodeOp                  // args[0] op args[1]
+	_                       // a function registered by a plugin
+	nodeBitmask             // __get_bitmask(field)
+	nodeDynamicLen          // __get_dynamic_array_len(field)
+	nodeHexStr              // __print_hex_str
+	nodeCPUMask             // __get_cpumask(field)
+	nodeLongSize            // sizeof(long); libtraceevent has an atom here
+)
+
+// symbol is one { value, "name" }.
+type symbol struct {
+	val  int64
+	name string
+}
+
+// op is an operator: its character, or one of these.
+type op byte
+
+const (
+	opShl op = 'L'
+	opShr op = 'R'
+	opLE  op = 'l'
+	opGE  op = 'g'
+	opEQ  op = 'e'
+	opNE  op = 'n'
+	opAnd op = 'a'
+	opOr  op = 'o'
+)
+
+// operators are the binary ones and how loosely they bind.
+var operators = map[string]struct {
+	op   op
+	prio int8
+}{
+	"*": {'*', 6}, "/": {'/', 6}, "%": {'%', 6},
+	"+": {'+', 7}, "-": {'-', 7},
+	"<<": {opShl, 8}, ">>": {opShr, 8},
+	"<": {'<', 9}, ">": {'>', 9}, "<=": {opLE, 9}, ">=": {opGE, 9},
+	"==": {opEQ, 10}, "!=": {opNE, 10},
+	"&": {'&', 11}, "^": {'^', 12}, "|": {'|', 13},
+	"&&": {opAnd, 14}, "||": {opOr, 15}, "?": {'?', 16},
+}
+
+// rank is how loosely the top of a tree binds when it becomes a right side.
+func rank(n *node) int8 {
+	switch {
+	case n.kind != nodeOp || n.op == '[':
+		return -1
+	case n.op == '!' || n.op == '~':
+		return 4
+	case n.op == '?':
+		return 16
+	}
+	for _, o := range operators {
+		if o.op == n.op {
+			return o.prio
+		}
+	}
+	return -1
+}
+
+// fail notes the first error and ends the reading.
+func (p *parser) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf(format, args...)
+	}
+	p.kind = tokError
+}
+
+// refuse notes the first thing that we read but libtraceevent does not.
+func (p *parser) refuse(what string) {
+	if p.refused == "" {
+		p.refused = what
+	}
+}
+
+func (p *parser) is(kind tokenKind, text string) bool { return p.kind == kind && p.text == text }
+
+// expect fails if the current token is another.
+func (p *parser) expect(kind tokenKind, text string) bool {
+	if !p.is(kind, text) {
+		p.fail("expected %q at %q", text, p.rest())
+		return false
+	}
+	return true
+}
+
+// rest is some of what follows, for messages.
+func (p *parser) rest() string {
+	s := p.text + p.src[p.pos:]
+	return s[:min(len(s), 24)]
+}
+
+// args reads the arguments that follow the format string.
+func (p *parser) arguments() []*node {
+	var list []*node
+	for p.kind != tokError {
+		n := p.arg()
+		if p.kind == tokOp {
+			p.operator(n)
+			fold(n)
+		}
+		list = append(list, n)
+		if !p.is(tokDelim, ",") {
+			break
+		}
+	}
+	return list
+}
+
+// arg reads one operand, the next token being its first.
+func (p *parser) arg() *node {
+	p.next()
+	return p.operand()
+}
+
+// operand reads one operand, the current token being its first. Afterwards the
+// current token is the one behind it.
+func (p *parser) operand() *node {
+	if p.depth++; p.depth > maxDepth {
+		p.fail("nested too deeply")
+	}
+	defer func() { p.depth-- }()
+	switch {
+	case p.kind == tokItem:
+		return p.item()
+	case p.kind == tokString:
+		n := atom(p.text)
+		p.next()
+		return n
+	case p.kind == tokChar:
+		c := int8(0)
+		if p.text != "" {
+			c = int8(p.text[0])
+		}
+		p.next()
+		return atom(strconv.Itoa(int(c)))
+	case p.is(tokDelim, "("):
+		return p.paren()
+	case p.kind == tokOp:
+		return p.unary()
+	}
+	p.fail("no operand at %q", p.rest())
+	return &node{}
+}
+
+func atom(text string) *node {
+	return &node{kind: nodeAtom, text: text, val: leadingUint(text)}
+}
+
+// item reads a name: REC->field, a function's call, or words that stay words.
+func (p *parser) item() *node {
+	text := p.text
+	p.next()
+	if text == "REC" {
+		return p.entry()
+	}
+	if p.is(tokDelim, "(") {
+		return p.call(text)
+	}
+	for p.kind == tokItem {
+		text += " " + p.text
+		p.next()
+	}
+	return atom(text)
+}
+
+// entry reads what follows REC, or (REC).
+func (p *parser) entry() *node {
+	if p.is(tokDelim, ")") {
+		return &node{} // paren calls again
+	}
+	if !p.expect(tokOp, "->") {
+		return &node{}
+	}
+	p.next()
+	if p.kind != tokItem {
+		p.fail("no field at %q", p.rest())
+		return &node{}
+	}
+	n := &node{kind: nodeField, text: p.text, field: p.f.Field(p.text)}
+	p.next()
+	return n
+}
+
+// paren reads a parenthesized expression or a cast.
+func (p *parser) paren() *node {
+	p.next()
+	if p.is(tokOp, "{") {
+		p.refuse("statement expression")
+		p.skipParens()
+		return &node{}
+	}
+	rec := p.is(tokItem, "REC")
+	n := p.operand()
+	if rec && n.kind == nodeNull && p.is(tokDelim, ")") {
+		p.next()
+		return p.entry()
+	}
+	if p.kind == tokOp {
+		p.operator(n)
+	}
+	if !p.expect(tokDelim, ")") {
+		return n
+	}
+	p.next()
+	switch {
+	case p.kind == tokItem, p.kind == tokString, p.kind == tokChar, p.is(tokDelim, "("):
+	default:
+		return n
+	}
+	if n.kind != nodeAtom {
+		p.fail("no type before %q", p.rest())
+		return n
+	}
+	return &node{kind: nodeCast, text: n.text, val: castMask(n.text), args: [3]*node{p.operand()}}
+}
+
+// skipParens skips to behind the parenthesis that closes the one before the
+// current token.
+func (p *parser) skipParens() {
+	for open := 1; ; p.next() {
+		switch {
+		case p.kind == tokError:
+			return
+		case p.kind == tokEnd:
+			p.fail("no closing )")
+			return
+		case p.is(tokDelim, "("):
+			open++
+		case p.is(tokDelim, ")"):
+			open--
+		}
+		if open == 0 {
+			p.next()
+			return
+		}
+	}
+}
+
+// unary reads an operator without a left side.
+func (p *parser) unary() *node {
+	n := &node{kind: nodeOp, op: op(p.text[0])}
+	switch p.text {
+	case "!", "~", "+", "-":
+	case "&", "*":
+		p.refuse("unary " + p.text)
+	default:
+		p.fail("no operand at %q", p.rest())
+		return n
+	}
+	n.args[0] = &node{}
+	n.args[1] = p.arg()
+	p.climb(n, n.args[1])
+	return n
+}
+
+// operator makes n the tree of the operator that is the current token, with
+// what n was as its left side.
+func (p *parser) operator(n *node) {
+	if p.depth++; p.depth > maxDepth {
+		p.fail("nested too deeply")
+		return
+	}
+	defer func() { p.depth-- }()
+	o, known := operators[p.text]
+	left := *n
+	var right *node
+	switch {
+	case p.text == "?":
+		*n = node{kind: nodeOp, op: '?', args: [3]*node{&left, p.branches()}}
+	case p.text == "[":
+		*n = node{kind: nodeOp, op: '[', args: [3]*node{&left, p.arg()}}
+		if !p.expect(tokOp, "]") {
+			return
+		}
+		p.next()
+	case known:
+		p.next()
+		if o.op == '*' && p.is(tokDelim, ")") { // a pointer's type
+			if left.kind != nodeAtom {
+				p.fail("no pointer type at %q", p.rest())
+			}
+			*n = *atom(left.text + " *")
+			return
+		}
+		right = p.operand()
+		*n = node{kind: nodeOp, op: o.op, prio: o.prio, args: [3]*node{&left, right}}
+		if o.prio < rank(right) {
+			n.args[1] = right.args[0]
+			*n, *right = *right, *n
+			n.args[0] = right
+		}
+	default:
+		p.fail("unknown operator at %q", p.rest())
+		return
+	}
+	p.climb(n, right)
+}
+
+// branches reads A : B behind a question mark.
+func (p *parser) branches() *node {
+	a := p.arg()
+	for p.kind == tokOp && p.text != ":" {
+		p.operator(a)
+	}
+	if !p.expect(tokOp, ":") {
+		return &node{kind: nodeOp, op: ':', args: [3]*node{a, {}}}
+	}
+	return &node{kind: nodeOp, op: ':', args: [3]*node{a, p.arg()}}
+}
+
+// climb gives the operator that follows, if one does, its left side: all of n,
+// or only n's right side.
+func (p *parser) climb(n, right *node) {
+	if p.kind != tokOp || p.text == ":" {
+		return
+	}
+	o, known := operators[p.text]
+	switch {
+	case p.text == "[" && right != nil:
+		p.operator(right)
+	case !known:
+		p.fail("unknown operator at %q", p.rest())
+	case o.prio > n.prio:
+		p.operator(n)
+	default:
+		p.operator(right)
+	}
+}
+
+// call reads a function's arguments, the current token being the parenthesis.
+func (p *parser) call(name string) *node {
+	switch name {
+	case "__print_flags":
+		return p.printFlags()
+	case "__print_symbolic":
+		n := &node{kind: nodeSymbol}
+		n.args[0] = p.fullArg()
+		p.symbols(n)
+		return n
+	case "__print_hex":
+		return p.function(nodeHex, 2)
+	case "__print_hex_str":
+		return p.function(nodeHexStr, 2)
+	case "__print_array":
+		return p.function(nodeArray, 3)
+	case "__get_str", "__get_rel_str":
+		return p.fieldFunction(nodeString)
+	case "__get_bitmask", "__get_rel_bitmask":
+		return p.fieldFunction(nodeBitmask)
+	case "__get_cpumask", "__get_rel_cpumask":
+		return p.fieldFunction(nodeCPUMask)
+	case "__get_dynamic_array", "__get_rel_dynamic_array", "__get_sockaddr", "__get_sockaddr_rel":
+		n := p.fieldFunction(nodeDynamic)
+		if p.is(tokOp, "[") {
+			p.refuse("index of " + name)
+		}
+		return n
+	case "__get_dynamic_array_len", "__get_rel_dynamic_array_len":
+		return p.fieldFunction(nodeDynamicLen)
+	case "__builtin_expect":
+		n := p.arg()
+		p.expect(tokDelim, ",")
+		p.next()
+		p.skipParens()
+		return n
+	case "sizeof":
+		return p.sizeof()
+	}
+	p.refuse("function " + name)
+	p.next()
+	p.skipParens()
+	return &node{}
+}
+
+// fullArg reads an operand and all operators behind it.
+func (p *parser) fullArg() *node {
+	n := p.arg()
+	for p.kind == tokOp {
+		p.operator(n)
+	}
+	return n
+}
+
+// function reads a function of count arguments.
+func (p *parser) function(kind nodeKind, count int) *node {
+	n := &node{kind: kind}
+	for i := range count {
+		n.args[i] = p.arg()
+		if p.kind == tokOp {
+			p.operator(n.args[i])
+			fold(n.args[i])
+		}
+		if i < count-1 {
+			p.expect(tokDelim, ",")
+		}
+	}
+	p.closing()
+	return n
+}
+
+// closing moves past a closing parenthesis.
+func (p *parser) closing() {
+	if p.expect(tokDelim, ")") {
+		p.next()
+	}
+}
+
+// fieldFunction reads a function of one field's name.
+func (p *parser) fieldFunction(kind nodeKind) *node {
+	p.next()
+	if p.kind != tokItem {
+		p.fail("no field at %q", p.rest())
+		return &node{}
+	}
+	n := &node{kind: kind, text: p.text, field: p.f.Field(p.text)}
+	if n.field == nil && (kind == nodeDynamic || kind == nodeDynamicLen) {
+		p.fail("no field %s", p.text)
+	}
+	p.next()
+	p.closing()
+	return n
+}
+
+func (p *parser) printFlags() *node {
+	n := &node{kind: nodeFlags}
+	n.args[0] = p.fullArg()
+	p.expect(tokDelim, ",")
+	p.next()
+	if p.kind == tokString || p.kind == tokItem || p.kind == tokChar {
+		n.delim = p.text
+		p.next()
+	}
+	p.symbols(n)
+	return n
+}
+
+// symbols reads ", { value, name }, …)".
+func (p *parser) symbols(n *node) {
+	for p.is(tokDelim, ",") {
+		p.next()
+		if !p.is(tokOp, "{") {
+			break
+		}
+		p.next()
+		if p.is(tokOp, "}") {
+			p.refuse("empty { }")
+			p.next()
+			continue
+		}
+		v := p.operand()
+		if p.kind == tokOp {
+			p.operator(v)
+		}
+		p.expect(tokDelim, ",")
+		value := p.constant(v)
+		name := p.constant(p.arg())
+		p.expect(tokOp, "}")
+		n.syms = append(n.syms, symbol{symbolValue(value), name})
+		p.next()
+	}
+	p.closing()
+}
+
+// constant is the text of an atom, or the number that an expression of atoms
+// comes to.
+func (p *parser) constant(n *node) string {
+	switch n.kind {
+	case nodeAtom:
+		return n.text
+	case nodeCast:
+		return p.constant(n.args[0])
+	}
+	v, err := constInt(n)
+	if err != nil && p.err == nil {
+		p.fail("%w", err)
+	}
+	return strconv.FormatInt(v, 10)
+}
+
+var errNotConstant = errors.New("not a constant")
+
+// constInt computes in C's long long, as libtraceevent does here and only here.
+func constInt(n *node) (int64, error) {
+	switch n.kind {
+	case nodeNull:
+		return 0, nil
+	case nodeAtom:
+		return leadingInt(n.text), nil
+	case nodeCast:
+		v, err := constInt(n.args[0])
+		return int64(uint64(v) & n.val), err
+	case nodeOp:
+	default:
+		return 0, errNotConstant
+	}
+	if n.op == '?' || n.op == ':' || n.op == '[' {
+		return 0, errNotConstant
+	}
+	a, err := constInt(n.args[0])
+	if err != nil {
+		return 0, err
+	}
+	b, err := constInt(n.args[1])
+	if err != nil {
+		return 0, err
+	}
+	switch n.op {
+	case '<':
+		return truth(a < b), nil
+	case '>':
+		return truth(a > b), nil
+	case opLE:
+		return truth(a <= b), nil
+	case opGE:
+		return truth(a >= b), nil
+	case opShr:
+		return a >> (b & 63), nil
+	case '*', '/', '%', '^', '!':
+		return 0, errNotConstant
+	}
+	return int64(compute(n.op, uint64(a), uint64(b))), nil
+}
+
+// truth is C's value of a comparison.
+func truth(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// symbolValue is the number of a { value, name }. Of what is no plain number,
+// negative numbers included, libtraceevent knows a few names; the others are -1.
+func symbolValue(s string) int64 {
+	if s != "" && s[0]-'0' < 10 {
+		return int64(leadingUint(s))
+	}
+	for i, name := range [...]string{"HI_SOFTIRQ", "TIMER_SOFTIRQ", "NET_TX_SOFTIRQ", "NET_RX_SOFTIRQ", "BLOCK_SOFTIRQ",
+		"IRQ_POLL_SOFTIRQ", "TASKLET_SOFTIRQ", "SCHED_SOFTIRQ", "HRTIMER_SOFTIRQ", "RCU_SOFTIRQ"} {
+		if s == name {
+			return int64(i)
+		}
+	}
+	switch s {
+	case "HRTIMER_NORESTART":
+		return 0
+	case "HRTIMER_RESTART":
+		return 1
+	}
+	return -1
+}
+
+// sizeof reads sizeof's argument, the current token being the parenthesis.
+func (p *parser) sizeof() *node {
+	p.next()
+	words := ""
+	for p.kind == tokItem || p.kind == tokOp && p.text != "]" {
+		if words != "" {
+			words += " "
+		}
+		words += p.text
+		p.next()
+	}
+	p.closing()
+	switch words {
+	case "unsigned", "unsigned int", "int":
+		return atom("4")
+	case "long", "unsigned long":
+		return &node{kind: nodeLongSize}
+	case "long long", "unsigned long long":
+		return atom("8")
+	}
+	if name, ok := strings.CutPrefix(words, "REC -> "); ok {
+		if fd := p.f.Field(name); fd != nil && !fd.Array {
+			return atom(strconv.Itoa(fd.Size))
+		}
+	}
+	if size := map[string]string{"u64": "8", "s64": "8", "u32": "4", "s32": "4", "u16": "2", "s16": "2", "u8": "1", "s8": "1"}[strings.TrimPrefix(words, "__")]; size != "" && words != "__s8" {
+		return atom(size)
+	}
+	p.refuse("sizeof(" + words + ")")
+	return atom("0")
+}
+
+// castMask is what a cast leaves of a number. libtraceevent knows these types,
+// and extends no sign.
+func castMask(typ string) uint64 {
+	switch typ {
+	case "u8", "s8", "char", "unsigned char":
+		return 0xff
+	case "u16", "s16", "short", "unsigned short":
+		return 0xffff
+	case "u32", "s32", "int", "unsigned int":
+		return 0xffffffff
+	}
+	return 1<<64 - 1
+}
+
+// fold replaces operators between two atoms by an atom.
+func fold(n *node) {
+	if n == nil || n.kind != nodeOp {
+		return
+	}
+	a, b := n.args[0], n.args[1]
+	fold(a)
+	fold(b)
+	if a == nil || b == nil || a.kind != nodeAtom || b.kind != nodeAtom {
+		return
+	}
+	v := compute(n.op, a.val, b.val)
+	switch n.op {
+	case '?', ':', '[':
+		return
+	case '^':
+		v = a.val ^ b.val
+	}
+	*n = *atom(strconv.FormatInt(int64(v), 10))
+}

@@ -1,0 +1,317 @@
+package tracepoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"strings"
+)
+
+// pointer appends a %p, ext being what of its extension libtraceevent knows.
+func (p *printer) pointer(dst []byte, ext string, plen int, n *node) []byte {
+	if ext == "" {
+		v := p.num(n)
+		if v == 0 {
+			return append(dst, "(nil)"...) // the C library's
+		}
+		return strconv.AppendUint(append(dst, "0x"...), v, 16)
+	}
+	switch ext[0] {
+	case 'F', 'f', 'S', 's':
+		return p.function(dst, ext[0] == 'F' || ext[0] == 'S', p.num(n))
+	case 'M', 'm':
+		return p.mac(dst, ext, n)
+	case 'U':
+		return p.uuid(dst, ext, n)
+	case 'h':
+		return p.buffer(dst, ext, plen, n)
+	}
+	if len(ext) == 1 { // %pI alone says nothing
+		return dst
+	}
+	switch ext[1] {
+	case '4':
+		return p.ipv4(dst, ext, n)
+	case '6':
+		return p.ipv6(dst, ext, n)
+	}
+	return p.sockaddr(dst, ext, n)
+}
+
+// function appends a kernel function's name.
+func (p *printer) function(dst []byte, withOffset bool, ip uint64) []byte {
+	if p.env.Symbol != nil {
+		if name, offset, _, ok := p.env.Symbol(ip); ok {
+			dst = append(dst, name...)
+			if withOffset {
+				dst = strconv.AppendUint(append(dst, "+0x"...), offset, 16)
+			}
+			return dst
+		}
+	}
+	return strconv.AppendUint(append(dst, "0x"...), ip, 16)
+}
+
+// fixed returns the size bytes of the field that an argument is, or appends
+// what libtraceevent says instead. Nil bytes mean that all is said.
+func (p *printer) fixed(dst []byte, n *node, size int, invalid string) ([]byte, []byte) {
+	for n.kind == nodeCast {
+		n = n.args[0]
+	}
+	switch {
+	case n.kind != nodeField:
+		return appendWrongKind(dst, n), nil
+	case n.field == nil:
+		return dst, nil
+	case n.field.Size != size:
+		return append(dst, invalid...), nil
+	}
+	b := cut(p.raw, n.field.Offset, size)
+	if len(b) < size {
+		return append(dst, invalid...), nil
+	}
+	return dst, b
+}
+
+func appendWrongKind(dst []byte, n *node) []byte {
+	dst = append(dst, "ARG TYPE NOT FIELD BUT "...)
+	return strconv.AppendUint(dst, uint64(n.kind.shown()), 10)
+}
+
+// shown is the number that libtraceevent has for a kind.
+func (k nodeKind) shown() nodeKind {
+	if k == nodeLongSize {
+		return nodeAtom
+	}
+	return k
+}
+
+func (p *printer) mac(dst []byte, ext string, n *node) []byte {
+	dst, b := p.fixed(dst, n, 6, "INVALIDMAC")
+	sep := ":"
+	switch {
+	case ext[0] == 'm':
+		sep = ""
+	case ext == "MF":
+		sep = "-"
+	}
+	reverse := strings.HasSuffix(ext, "R")
+	for i := range b {
+		if i > 0 {
+			dst = append(dst, sep...)
+		}
+		c := b[i]
+		if reverse {
+			c = b[len(b)-1-i]
+		}
+		dst = appendHexByte(dst, c)
+	}
+	return dst
+}
+
+func (p *printer) uuid(dst []byte, ext string, n *node) []byte {
+	dst, b := p.fixed(dst, n, 16, "INVALIDUUID")
+	start := len(dst)
+	swap := ext == "UL" || ext == "Ul" // the first three groups are little-endian
+	for i := range b {
+		switch i {
+		case 4, 6, 8, 10:
+			dst = append(dst, '-')
+		}
+		j := i
+		switch {
+		case swap && i < 4:
+			j = 3 - i
+		case swap && i < 8:
+			j = i ^ 1
+		}
+		dst = appendHexByte(dst, b[j])
+	}
+	if ext == "UL" || ext == "UB" {
+		copy(dst[start:], bytes.ToUpper(dst[start:]))
+	}
+	return dst
+}
+
+// buffer appends %*ph, which libtraceevent knows for dynamic arrays alone.
+func (p *printer) buffer(dst []byte, ext string, plen int, n *node) []byte {
+	if n.kind != nodeDynamic {
+		return appendWrongKind(dst, n)
+	}
+	off, length := n.field.span(p.raw, p.big)
+	if plen < 0 {
+		plen = 1 // no *
+	}
+	sep := map[string]string{"hC": ":", "hD": "-", "hN": ""}
+	s, ok := sep[ext]
+	if !ok {
+		s = " "
+	}
+	for i, c := range cut(p.raw, off, min(plen, length)) {
+		if i > 0 {
+			dst = append(dst, s...)
+		}
+		dst = appendHexByte(dst, c)
+	}
+	return dst
+}
+
+// reversed tells whether an IPv4 address is in the host's order, from the last
+// letter of an extension.
+func (p *printer) reversed(ext string) bool {
+	switch ext[len(ext)-1] {
+	case 'h':
+		return !p.big
+	case 'l':
+		return true
+	}
+	return false
+}
+
+func (p *printer) ipv4(dst []byte, ext string, n *node) []byte {
+	dst, b := p.fixed(dst, n, 4, "INVALIDIPv4")
+	if b == nil {
+		return dst
+	}
+	return appendIPv4(dst, b, ext[0] == 'i', p.reversed(ext))
+}
+
+func appendIPv4(dst, b []byte, zeros, reverse bool) []byte {
+	part := spec{conv: 'u', bits: 64, prec: -1, zero: true}
+	if zeros {
+		part.width = 3
+	}
+	for i := range 4 {
+		if i > 0 {
+			dst = append(dst, '.')
+		}
+		c := b[i]
+		if reverse {
+			c = b[3-i]
+		}
+		dst = part.appendNumber(dst, uint64(c))
+	}
+	return dst
+}
+
+func (p *printer) ipv6(dst []byte, ext string, n *node) []byte {
+	dst, b := p.fixed(dst, n, 16, "INVALIDIPv6")
+	if b == nil {
+		return dst
+	}
+	return appendIPv6(dst, b, ext[0] == 'i', ext == "I6c")
+}
+
+// appendIPv6 appends all eight words (%pI6; without colons %pi6), or the
+// shortest form (%pI6c).
+func appendIPv6(dst, b []byte, bare, short bool) []byte {
+	if short {
+		return appendShortIPv6(dst, b)
+	}
+	for i := range 16 {
+		if i > 0 && i%2 == 0 && !bare {
+			dst = append(dst, ':')
+		}
+		dst = appendHexByte(dst, b[i])
+	}
+	return dst
+}
+
+func appendShortIPv6(dst, b []byte) []byte {
+	word := func(i int) uint16 { return binary.BigEndian.Uint16(b[2*i:]) }
+	words, v4 := 8, embedsIPv4(b)
+	if v4 {
+		words = 6
+	}
+	gap, gapLen := -1, 1 // the first longest run of zero words, at least two
+	for i := 0; i < words; i++ {
+		n := 0
+		for i+n < words && word(i+n) == 0 {
+			n++
+		}
+		if n > gapLen {
+			gap, gapLen = i, n
+		}
+	}
+	colon := false
+	for i := 0; i < words; i++ {
+		if i == gap {
+			if colon || i == 0 {
+				dst = append(dst, ':')
+			}
+			dst = append(dst, ':')
+			colon = false
+			i += gapLen - 1
+			continue
+		}
+		if colon {
+			dst = append(dst, ':')
+		}
+		dst = strconv.AppendUint(dst, uint64(word(i)), 16)
+		colon = true
+	}
+	if v4 {
+		if colon {
+			dst = append(dst, ':')
+		}
+		dst = appendIPv4(dst, b[12:], false, false)
+	}
+	return dst
+}
+
+// embedsIPv4 tells whether the last four bytes are an IPv4 address: v4-mapped
+// or ISATAP.
+func embedsIPv4(b []byte) bool {
+	hi := binary.BigEndian.Uint64(b)
+	mid := binary.BigEndian.Uint32(b[8:])
+	return hi == 0 && mid == 0xffff || mid|0x02000000 == 0x02005efe
+}
+
+// sockaddr appends %pIS: the address, and with a p the port, of a sockaddr_in
+// or sockaddr_in6; nothing for others.
+func (p *printer) sockaddr(dst []byte, ext string, n *node) []byte {
+	for n.kind == nodeCast {
+		n = n.args[0]
+	}
+	var sa []byte
+	switch {
+	case n.kind == nodeField && n.field != nil:
+		sa = cut(p.raw, n.field.Offset, n.field.Size)
+	case n.kind == nodeField:
+		return dst
+	case n.kind == nodeDynamic:
+		off, length := n.field.span(p.raw, p.big)
+		sa = cut(p.raw, off, length)
+	default:
+		dst = append(dst, "ARG NOT FIELD NOR DYNAMIC ARRAY BUT TYPE "...)
+		return strconv.AppendUint(dst, uint64(n.kind.shown()), 10)
+	}
+	rest := ext[2:]
+	port, short := false, false
+	if ext[0] == 'I' {
+		rest, port = strings.CutPrefix(rest, "p")
+		rest, short = strings.CutPrefix(rest, "c")
+	}
+	const inet, inet6 = 2, 10
+	family, _ := readUint(sa, 0, 2, p.big)
+	switch {
+	case family == inet && len(sa) < 16:
+		return append(dst, "INVALIDIPv4"...)
+	case family == inet:
+		dst = appendIPv4(dst, sa[4:8], ext[0] == 'i', rest != "" && p.reversed(rest[:1]))
+	case family == inet6 && len(sa) < 28:
+		return append(dst, "INVALIDIPv6"...)
+	case family == inet6 && port:
+		dst = appendIPv6(append(dst, '['), sa[8:24], false, short)
+		dst = append(dst, ']')
+	case family == inet6:
+		return appendIPv6(dst, sa[8:24], ext[0] == 'i', short)
+	default:
+		return dst
+	}
+	if port {
+		dst = append(dst, ':')
+		dst = strconv.AppendUint(dst, uint64(binary.BigEndian.Uint16(sa[2:])), 10)
+	}
+	return dst
+}

@@ -1,0 +1,362 @@
+// Package tracepoint answers: what does this tracepoint's raw data say?
+//
+// The kernel describes every tracepoint in a format file
+// (/sys/kernel/tracing/events/SYSTEM/NAME/format; perf.data carries the same
+// text in its TRACING_DATA feature): the fields of the raw data, and a "print
+// fmt" in C that tells how to show them. Parse reads the file once and compiles
+// the print fmt; Format.AppendPrint then turns raw data into text without
+// allocating.
+//
+// The text is perf's, which leaves this to libtraceevent (1.8.4, no plugins).
+// That library reads C in its own way, and its way is kept here, since people
+// compare outputs byte by byte: see parser for how it groups operators and
+// Format.Refused for what it does not read at all.
+//
+// The package knows neither perf.data nor symbols: which format belongs to a
+// sample, and what function an address lies in, is told by the caller.
+package tracepoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Format is one tracepoint's format file. It is not changed after Parse, so
+// goroutines may share it.
+type Format struct {
+	System   string
+	Name     string
+	ID       int     // the value of the raw data's common_type
+	Fields   []Field // in file order, the common_ ones first
+	PrintFmt string  // the text behind "print fmt: "
+
+	// PrintErr says why the print fmt could not be read, nil if it could.
+	PrintErr error
+
+	// Refused names the first construct of the print fmt that libtraceevent
+	// does not read, "" if it reads all. Such an event, like one with a
+	// PrintErr, is printed as perf prints it: the fields, after
+	// "[FAILED TO PARSE]".
+	Refused string
+
+	common int // how many of Fields are common to all tracepoints
+	prog   []segment
+}
+
+// Field is one field of the raw data. Offset and Size are in bytes.
+type Field struct {
+	Name   string
+	Type   string // C, brackets included: "char[16]", "__data_loc char[]"
+	Offset int
+	Size   int
+	Signed bool
+
+	Array    bool // Len elements of ElemSize bytes, where the file tells them
+	Len      int
+	ElemSize int
+
+	Dynamic  bool // the field holds where the data is: length<<16 | offset
+	Relative bool // and that offset counts from the field's end (__rel_loc)
+	String   bool // an array of char, u8 or s8
+	Pointer  bool
+	Long     bool // the type says "long"; such a field is shown in hexadecimal
+}
+
+// Env is what raw data does not say about itself. The zero value is that of a
+// little-endian 64-bit machine without symbols.
+type Env struct {
+	Order    binary.ByteOrder
+	LongSize int // the kernel's, in bytes
+
+	// Symbol names the kernel function that ip lies in. perf does not print
+	// the module.
+	Symbol func(ip uint64) (name string, offset uint64, module string, ok bool)
+
+	// Printk are the kernel's constant strings by address (ParsePrintk).
+	Printk map[uint64]string
+}
+
+func (e *Env) bigEndian() bool {
+	return e.Order != nil && e.Order.Uint16([]byte{0, 1}) == 1
+}
+
+func (e *Env) longSize() int {
+	if e.LongSize == 0 {
+		return 8
+	}
+	return e.LongSize
+}
+
+// Parse reads a format file. An unreadable print fmt is no error: it is kept in
+// PrintErr, and AppendPrint prints the fields.
+func Parse(text []byte, system string) (*Format, error) {
+	f := &Format{System: system, ID: -1}
+	if err := f.parseHead(string(text)); err != nil {
+		return nil, fmt.Errorf("tracepoint format %s:%s: %w", system, f.Name, err)
+	}
+	f.compile()
+	return f, nil
+}
+
+// parseHead reads everything up to and with the text of the print fmt.
+func (f *Format) parseHead(text string) error {
+	inFields := false
+	for text != "" {
+		var line string
+		if strings.HasPrefix(text, "print fmt:") {
+			f.PrintFmt = strings.TrimSpace(text[len("print fmt:"):])
+			break
+		}
+		line, text, _ = strings.Cut(text, "\n")
+		line = strings.TrimSpace(line)
+		key, value, _ := strings.Cut(line, ":")
+		switch {
+		case line == "" && inFields && f.common == 0:
+			f.common = len(f.Fields)
+		case key == "name":
+			f.Name = strings.TrimSpace(value)
+		case key == "ID":
+			id, err := strconv.ParseUint(strings.TrimSpace(value), 0, 31)
+			if err != nil {
+				return fmt.Errorf("ID: %w", err)
+			}
+			f.ID = int(id)
+		case key == "field":
+			inFields = true
+			fd, err := parseField(value)
+			if err != nil {
+				return fmt.Errorf("field %q: %w", value, err)
+			}
+			f.Fields = append(f.Fields, fd)
+		}
+	}
+	if f.Name == "" || f.ID < 0 {
+		return errors.New("no name or no ID")
+	}
+	return nil
+}
+
+// parseField reads what follows "field:", as in
+// "char comm[16];	offset:8;	size:16;	signed:0;".
+func parseField(s string) (Field, error) {
+	decl, rest, _ := strings.Cut(s, ";")
+	fd, err := parseDecl(decl)
+	if err != nil {
+		return fd, err
+	}
+	fd.Offset, fd.Size = -1, -1
+	for part := range strings.SplitSeq(rest, ";") {
+		key, value, ok := strings.Cut(strings.TrimSpace(part), ":")
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(value, 0, 31)
+		if err != nil {
+			return fd, fmt.Errorf("%s: %w", key, err)
+		}
+		switch key {
+		case "offset":
+			fd.Offset = int(n)
+		case "size":
+			fd.Size = int(n)
+		case "signed":
+			fd.Signed = n != 0
+		}
+	}
+	if fd.Offset < 0 || fd.Size < 0 {
+		return fd, errors.New("no offset or no size")
+	}
+	fd.classify()
+	return fd, nil
+}
+
+// parseDecl reads the three forms "TYPE NAME", "TYPE NAME[LEN]" and
+// "__data_loc TYPE[] NAME".
+func parseDecl(decl string) (fd Field, err error) {
+	head, rest, array := strings.Cut(decl, "[")
+	brackets := ""
+	if array {
+		end := strings.LastIndexByte(rest, ']')
+		if end < 0 {
+			return fd, errors.New("no ]")
+		}
+		inside := strings.TrimSpace(rest[:end])
+		fd.Array = true
+		fd.Len = int(min(leadingUint(inside), 1<<31-1))
+		brackets = "[" + inside + "]"
+		fd.Name = strings.TrimSpace(rest[end+1:])
+	}
+	head = strings.TrimSpace(head)
+	if fd.Name == "" {
+		i := strings.LastIndexAny(head, " \t*") + 1
+		head, fd.Name = strings.TrimSpace(head[:i]), head[i:]
+	}
+	if head == "" || fd.Name == "" {
+		return fd, errors.New("no type or no name")
+	}
+	fd.Type = head + brackets
+	fd.Pointer = strings.Contains(head, "*")
+	return fd, nil
+}
+
+// classify derives from the type's name what libtraceevent derives from it.
+func (fd *Field) classify() {
+	has := func(s string) bool { return strings.Contains(fd.Type, s) }
+	fd.String = fd.Array && (has("char") || has("u8") || has("s8"))
+	fd.Relative = strings.HasPrefix(fd.Type, "__rel_loc")
+	fd.Dynamic = fd.Relative || strings.HasPrefix(fd.Type, "__data_loc")
+	fd.Long = has("long")
+	if fd.Dynamic && fd.Size == 2 { // kernels before 2.6.32: only the offset
+		fd.String, fd.Array = true, true
+	}
+	switch {
+	case !fd.Array && !fd.Dynamic:
+		fd.ElemSize = fd.Size
+	case fd.Len > 0:
+		fd.ElemSize = fd.Size / fd.Len
+	case fd.Dynamic:
+		fd.ElemSize = dynamicElemSize(fd.Type)
+	case fd.String:
+		fd.ElemSize = 1
+	case fd.Long:
+		fd.ElemSize = 8
+	}
+}
+
+// dynamicElemSize knows the element types that libtraceevent knows in a
+// "__data_loc TYPE[]", and answers 0 for others.
+func dynamicElemSize(typ string) int {
+	_, elem, _ := strings.Cut(typ, " ")
+	elem, _, array := strings.Cut(elem, "[")
+	if i := strings.LastIndexByte(elem, ' '); i >= 0 {
+		elem = elem[i+1:]
+	}
+	if !array {
+		return 0
+	}
+	switch elem {
+	case "u8", "s8", "char":
+		return 1
+	case "u16", "s16":
+		return 2
+	case "u32", "s32":
+		return 4
+	case "u64", "s64":
+		return 8
+	}
+	return 0
+}
+
+// Field returns the field of that name, nil if there is none.
+func (f *Format) Field(name string) *Field {
+	for i := range f.Fields {
+		if f.Fields[i].Name == name {
+			return &f.Fields[i]
+		}
+	}
+	return nil
+}
+
+// Uint returns a field's number, signed ones extended to 64 bits; false if the
+// field is no number or lies beyond the data.
+func (fd *Field) Uint(raw []byte, order binary.ByteOrder) (uint64, bool) {
+	v, ok := readUint(raw, fd.Offset, fd.Size, (&Env{Order: order}).bigEndian())
+	if ok && fd.Signed {
+		shift := 64 - 8*fd.Size
+		v = uint64(int64(v<<shift) >> shift)
+	}
+	return v, ok
+}
+
+// Bytes returns a field's bytes as they are: for a dynamic array those that it
+// points to. What lies beyond the data is cut off.
+func (fd *Field) Bytes(raw []byte, order binary.ByteOrder) []byte {
+	off, n := fd.span(raw, (&Env{Order: order}).bigEndian())
+	return cut(raw, off, n)
+}
+
+// span tells where a field's bytes are said to be. As in libtraceevent, an
+// offset beyond the data becomes 0 and so does a length that reaches beyond.
+func (fd *Field) span(raw []byte, big bool) (off, n int) {
+	if !fd.Dynamic {
+		return fd.Offset, fd.Size
+	}
+	v, ok := readUint(raw, fd.Offset, fd.Size, big)
+	if !ok {
+		return 0, 0
+	}
+	off, n = int(v&0xffff), int(v>>16&0xffff)
+	if fd.Size == 2 {
+		n = len(raw) - off
+	}
+	if off+n > len(raw) {
+		n = 0
+	}
+	if off > len(raw) {
+		off = 0
+	}
+	if fd.Relative {
+		off += fd.Offset + fd.Size
+	}
+	return off, n
+}
+
+// cut returns raw[off:off+n], less what is not there.
+func cut(raw []byte, off, n int) []byte {
+	if off < 0 || n < 0 || off >= len(raw) {
+		return nil
+	}
+	return raw[off:min(off+n, len(raw))]
+}
+
+// readUint reads an unsigned number; false if the size is none of a number or
+// the data is too short.
+func readUint(raw []byte, off, size int, big bool) (uint64, bool) {
+	if off < 0 || off > len(raw)-size {
+		return 0, false
+	}
+	b := raw[off:]
+	switch size {
+	case 1:
+		return uint64(b[0]), true
+	case 2:
+		if big {
+			return uint64(binary.BigEndian.Uint16(b)), true
+		}
+		return uint64(binary.LittleEndian.Uint16(b)), true
+	case 4:
+		if big {
+			return uint64(binary.BigEndian.Uint32(b)), true
+		}
+		return uint64(binary.LittleEndian.Uint32(b)), true
+	case 8:
+		if big {
+			return binary.BigEndian.Uint64(b), true
+		}
+		return binary.LittleEndian.Uint64(b), true
+	}
+	return 0, false
+}
+
+// ParsePrintk reads the kernel's printk_formats file, which perf.data carries
+// too: lines of `0xADDRESS : "TEXT"`. Lines of another form are left out.
+func ParsePrintk(text []byte) map[uint64]string {
+	m := make(map[uint64]string)
+	for line := range strings.SplitSeq(string(text), "\n") {
+		addr, s, ok := strings.Cut(line, ":")
+		if !ok || s == "" {
+			continue
+		}
+		a, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimSpace(addr), "0x"), 16, 64)
+		if err != nil {
+			continue
+		}
+		s = strings.TrimPrefix(s[1:], `"`)
+		s = strings.TrimSuffix(s, `"`)
+		m[a] = strings.TrimSuffix(s, `\n`)
+	}
+	return m
+}

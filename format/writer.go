@@ -1,0 +1,112 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Output is what a Writer writes to: an *os.File.
+type Output interface {
+	io.Writer
+	io.WriterAt
+}
+
+// Writer writes a perf.data file so that it can be read at any moment: header,
+// attrs and the sections known at the start come first, then records, as whole
+// records; Close appends the other sections and puts the data's size, until
+// then 0, into the header.
+type Writer struct {
+	out      Output
+	hdr      fileHeader
+	size     int64 // bytes written
+	sections map[Feature]section
+}
+
+// NewWriter writes everything that comes before the data.
+func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {
+	w := &Writer{out: out, sections: map[Feature]section{}}
+	w.hdr.attrSize = AttrSize + attrEntryExtra
+	w.hdr.attrs = section{fileHeaderSize, uint64(len(attrs)) * w.hdr.attrSize}
+
+	// The ids lie behind the attrs, the early sections behind the ids.
+	end := w.hdr.attrs.end()
+	var entries, ids []byte
+	for i := range attrs {
+		entries = attrs[i].Append(entries)
+		entries = section{end, uint64(len(attrs[i].IDs)) * 8}.append(entries)
+		for _, id := range attrs[i].IDs {
+			ids = binary.LittleEndian.AppendUint64(ids, id)
+		}
+		end += uint64(len(attrs[i].IDs)) * 8
+	}
+	b := append(entries, ids...)
+	for _, s := range early {
+		b = w.place(b, fileHeaderSize, s)
+	}
+	b = w.appendTable(b)
+	w.hdr.data.off = uint64(fileHeaderSize + len(b))
+	if err := w.Write(append(w.hdr.append(nil), b...)); err != nil {
+		return nil, fmt.Errorf("writing the file header: %w", err)
+	}
+	return w, nil
+}
+
+// place appends s to b, whose first byte lies at base in the file, and notes
+// where. Sections begin at multiples of 8.
+func (w *Writer) place(b []byte, base uint64, s Section) []byte {
+	for len(b)%8 != 0 {
+		b = append(b, 0)
+	}
+	w.sections[s.Feature] = section{base + uint64(len(b)), uint64(len(s.Data))}
+	w.hdr.features.set(s.Feature)
+	return append(b, s.Data...)
+}
+
+func (w *Writer) appendTable(b []byte) []byte {
+	for len(b)%8 != 0 {
+		b = append(b, 0)
+	}
+	for _, f := range w.hdr.features.list() {
+		b = w.sections[f].append(b)
+	}
+	return b
+}
+
+func (s section) append(b []byte) []byte {
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, s.off), s.size)
+}
+
+// Write appends whole records, as they are.
+func (w *Writer) Write(records []byte) error {
+	n, err := w.out.Write(records)
+	w.size += int64(n)
+	return err
+}
+
+// Size is the number of bytes in the file so far.
+func (w *Writer) Size() int64 { return w.size }
+
+// Close finishes the file with the sections known at the end. After an error
+// the file is still readable to where its data ends: it counts as unfinished.
+func (w *Writer) Close(late []Section) error {
+	w.hdr.data.size = uint64(w.size) - w.hdr.data.off
+	// The table comes right behind the data, the sections behind the table.
+	features := w.hdr.features
+	for _, s := range late {
+		features.set(s.Feature)
+	}
+	base := uint64(w.size)
+	b := make([]byte, len(features.list())*sectionSize)
+	for _, s := range late {
+		b = w.place(b, base, s)
+	}
+	w.appendTable(b[:0])
+	if err := w.Write(b); err != nil {
+		return fmt.Errorf("writing the feature sections: %w", err)
+	}
+	if _, err := w.out.WriteAt(w.hdr.append(nil), 0); err != nil {
+		return fmt.Errorf("writing the file header: %w", err)
+	}
+	return nil
+}

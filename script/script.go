@@ -1,0 +1,121 @@
+// Package script answers the question: what is each sample's text? It prints a
+// block for every sample, byte for byte as `perf script` does.
+//
+// Whose address it was comes from symbolize/replay, names from symbolize, the
+// text of a tracepoint's data from format/tracepoint. What is made of all
+// samples together, folded stacks too, belongs to report.
+package script
+
+import (
+	"io"
+	"runtime"
+	"sync"
+
+	"gperf/format"
+	"gperf/symbolize"
+	"gperf/symbolize/replay"
+)
+
+// Print writes the text of f's samples to w. keep, which may be nil, chooses
+// among them. What could not be used of the file is in the result. The error
+// is w's, or that of reading.
+func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (format.Skipped, error) {
+	fields, err := opts.Fields.resolve(f, !opts.NoChain)
+	if err != nil {
+		return format.Skipped{}, err
+	}
+	workers := opts.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	o := startOutput(w, workers, func() *printer { return newPrinter(f, sym, fields, &opts) })
+	skipped, err := h.Walk(f, keep, o.put)
+	if werr := o.finish(); werr != nil {
+		err = werr
+	}
+	return skipped, err
+}
+
+// output formats batches in several goroutines and writes their texts in the
+// order in which the batches came:
+//
+//	put ──┬─▶ work ─▶ format (n of them) ─▶ job.done
+//	      └─▶ line ─▶ write, when the first in line is done
+type output struct {
+	work, line chan *job
+	written    chan error
+	failed     chan struct{} // closed when writing failed
+	workers    sync.WaitGroup
+	texts      sync.Pool
+}
+
+type job struct {
+	batch *replay.Batch
+	text  *[]byte
+	done  chan struct{}
+}
+
+func startOutput(w io.Writer, n int, newPrinter func() *printer) *output {
+	o := &output{
+		work: make(chan *job, 2*n), line: make(chan *job, 2*n),
+		written: make(chan error, 1), failed: make(chan struct{}),
+		texts: sync.Pool{New: func() any { return new([]byte) }},
+	}
+	for range n {
+		o.workers.Add(1)
+		go func() {
+			defer o.workers.Done()
+			p := newPrinter()
+			for j := range o.work {
+				o.format(p, j)
+			}
+		}()
+	}
+	go func() { o.written <- o.write(w) }()
+	return o
+}
+
+func (o *output) format(p *printer, j *job) {
+	j.text = o.texts.Get().(*[]byte)
+	b := (*j.text)[:0]
+	for i := range j.batch.Samples {
+		b = p.append(b, &j.batch.Samples[i])
+	}
+	*j.text = b
+	j.batch.Release()
+	close(j.done)
+}
+
+func (o *output) write(w io.Writer) (err error) {
+	for j := range o.line {
+		<-j.done
+		if err == nil {
+			if _, err = w.Write(*j.text); err != nil {
+				close(o.failed)
+			}
+		}
+		o.texts.Put(j.text)
+	}
+	return err
+}
+
+// put takes a batch. Once writing has failed it says so, to end the reading.
+func (o *output) put(b *replay.Batch) error {
+	select {
+	case <-o.failed:
+		return io.ErrClosedPipe
+	default:
+	}
+	j := &job{batch: b, done: make(chan struct{})}
+	o.work <- j
+	o.line <- j
+	return nil
+}
+
+// finish waits until all is written, and returns the writer's error.
+func (o *output) finish() error {
+	close(o.work)
+	close(o.line)
+	o.workers.Wait()
+	return <-o.written
+}

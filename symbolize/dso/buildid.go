@@ -1,0 +1,123 @@
+package dso
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// BuildIDMax is the most bytes of a build ID that perf.data and perf keep
+// (BUILD_ID_SIZE in tools/perf/util/build-id.h).
+const BuildIDMax = 20
+
+// BuildID names the contents of a binary: the descriptor of its NT_GNU_BUILD_ID
+// note, at most 20 bytes of it. It is comparable; the zero value means none.
+type BuildID struct {
+	n uint8
+	b [BuildIDMax]byte
+}
+
+// NewBuildID returns the build ID of the given bytes; those past 20 are dropped.
+func NewBuildID(b []byte) (id BuildID) {
+	id.n = uint8(copy(id.b[:], b))
+	return id
+}
+
+// ParseBuildID reads the hexadecimal form that String returns.
+func ParseBuildID(s string) (BuildID, error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) > BuildIDMax {
+		return BuildID{}, fmt.Errorf("build id %q: not up to %d bytes in hex", s, BuildIDMax)
+	}
+	return NewBuildID(b), nil
+}
+
+// Bytes returns a copy of the ID's bytes, nil for none.
+func (id BuildID) Bytes() []byte { return bytes.Clone(id.b[:id.n]) }
+
+// IsZero reports whether there is no build ID.
+func (id BuildID) IsZero() bool { return id.n == 0 }
+
+// String returns the ID in lower-case hexadecimal, "" for none.
+func (id BuildID) String() string { return hex.EncodeToString(id.b[:id.n]) }
+
+// Matches reports whether both name the same binary. Old recorders padded short
+// IDs with zeros up to 20 bytes, so trailing zeros do not count (see
+// dso__build_id_equal in tools/perf/util/dso.c).
+func (id BuildID) Matches(other BuildID) bool { return id.b == other.b && id.n != 0 && other.n != 0 }
+
+// Errors of finding a file; test for them with errors.Is.
+var (
+	ErrNoFile     = errors.New("no such file")
+	ErrNotRegular = errors.New("not a regular file")
+	ErrNotELF     = errors.New("not an ELF file")
+	ErrNoBuildID  = errors.New("no build id")
+	ErrMismatch   = errors.New("build id mismatch")
+)
+
+// ntGNUBuildID is the note's type, its name being "GNU" (elf.h).
+const ntGNUBuildID = 3
+
+// BuildIDFromNotes returns the GNU build ID among ELF notes, as they lie in a
+// PT_NOTE segment, in /sys/kernel/notes and in a module's notes file. Names and
+// descriptors are padded to align bytes: 4, or 8 in segments aligned so.
+func BuildIDFromNotes(notes []byte, order binary.ByteOrder, align uint64) BuildID {
+	if align != 8 {
+		align = 4
+	}
+	const header = 12
+	pad := func(n uint64) uint64 { return (n + align - 1) &^ (align - 1) }
+	for len(notes) >= header {
+		namesz, descsz := uint64(order.Uint32(notes)), uint64(order.Uint32(notes[4:]))
+		kind := order.Uint32(notes[8:])
+		desc := pad(header + namesz)
+		if desc > uint64(len(notes)) || descsz > uint64(len(notes))-desc {
+			break
+		}
+		if kind == ntGNUBuildID && string(notes[header:header+namesz]) == "GNU\x00" {
+			return NewBuildID(notes[desc : desc+descsz])
+		}
+		notes = notes[min(desc+pad(descsz), uint64(len(notes))):]
+	}
+	return BuildID{}
+}
+
+// BuildIDOf returns the build ID of the ELF file at path.
+func BuildIDOf(path string) (BuildID, error) {
+	im, err := Open(path)
+	if err != nil {
+		return BuildID{}, err
+	}
+	defer im.Close()
+	if im.id.IsZero() {
+		return BuildID{}, fmt.Errorf("build id of %s: %w", path, ErrNoBuildID)
+	}
+	return im.id, nil
+}
+
+// KernelBuildID returns the running kernel's build ID, from /sys/kernel/notes.
+func KernelBuildID() (BuildID, error) { return sysfsBuildID("/sys/kernel/notes") }
+
+// ModuleBuildID returns the build ID of a loaded kernel module, whose name may
+// stand in brackets as in kallsyms.
+func ModuleBuildID(name string) (BuildID, error) {
+	if len(name) > 2 && name[0] == '[' && name[len(name)-1] == ']' {
+		name = name[1 : len(name)-1]
+	}
+	return sysfsBuildID(filepath.Join("/sys/module", filepath.Base(name), "notes/.note.gnu.build-id"))
+}
+
+func sysfsBuildID(path string) (BuildID, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return BuildID{}, fmt.Errorf("build id: %w", err)
+	}
+	if id := BuildIDFromNotes(b, binary.NativeEndian, 4); !id.IsZero() {
+		return id, nil
+	}
+	return BuildID{}, fmt.Errorf("build id of %s: %w", path, ErrNoBuildID)
+}

@@ -1,0 +1,253 @@
+package dso
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// VDSO is the name under which the kernel's shared object is recorded.
+const VDSO = "[vdso]"
+
+// Finder finds the ELF files of a recorded DSO. The zero value looks where perf
+// looks by default. It may be used from several goroutines.
+type Finder struct {
+	// BuildIDDir is perf's build-ID cache; "" means ~/.debug.
+	BuildIDDir string
+	// DebugDir is where distributions install debug information; "" means
+	// /usr/lib/debug.
+	DebugDir string
+
+	vdso func() ([]byte, error) // own vdso, replaced by tests
+}
+
+// A place names the file that may be a DSO's, "" where it has nothing to say.
+type place func(f *Finder, path string, id BuildID) string
+
+// places is where a DSO's files are looked for, in the order in which perf tries
+// them (binary_type_symtab in tools/perf/util/symbol.c).
+var places = []place{
+	buildIDCacheELF,
+	buildIDCacheDebug,
+	debugDirPathDebug,
+	debugDirPath,
+	debugDirBuildID,
+	recordedPath,
+	besideDotDebug,
+}
+
+func (f *Finder) buildIDDir() string {
+	if f.BuildIDDir != "" {
+		return f.BuildIDDir
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".debug")
+}
+
+func (f *Finder) debugDir() string {
+	if f.DebugDir != "" {
+		return f.DebugDir
+	}
+	return "/usr/lib/debug"
+}
+
+// CachePath returns the path of a file of perf's build-ID cache: base is "elf",
+// "debug", "vdso" or "kallsyms". It returns "" where there is no cache or no ID.
+func (f *Finder) CachePath(id BuildID, base string) string {
+	dir, hex := f.buildIDDir(), id.String()
+	if dir == "" || len(hex) < 3 {
+		return ""
+	}
+	entry := filepath.Join(dir, ".build-id", hex[:2], hex[2:])
+	// Before perf 4.11 the entry was a link to the file, not to its directory.
+	if st, err := os.Stat(entry); err == nil && st.Mode().IsRegular() && base != "debug" {
+		return entry
+	}
+	return filepath.Join(entry, base)
+}
+
+// KallsymsPath returns where perf's cache keeps the kallsyms of a kernel.
+func (f *Finder) KallsymsPath(id BuildID) string {
+	dir := f.buildIDDir()
+	if dir == "" || id.IsZero() {
+		return ""
+	}
+	return filepath.Join(dir, "[kernel.kallsyms]", id.String(), "kallsyms")
+}
+
+func buildIDCacheELF(f *Finder, path string, id BuildID) string {
+	if path == VDSO {
+		return f.CachePath(id, "vdso")
+	}
+	return f.CachePath(id, "elf")
+}
+
+func buildIDCacheDebug(f *Finder, _ string, id BuildID) string { return f.CachePath(id, "debug") }
+
+func debugDirPathDebug(f *Finder, path string, _ BuildID) string {
+	return filepath.Join(f.debugDir(), path) + ".debug"
+}
+
+func debugDirPath(f *Finder, path string, _ BuildID) string {
+	return filepath.Join(f.debugDir(), path)
+}
+
+func debugDirBuildID(f *Finder, _ string, id BuildID) string {
+	hex := id.String()
+	if len(hex) < 3 {
+		return ""
+	}
+	return filepath.Join(f.debugDir(), ".build-id", hex[:2], hex[2:]+".debug")
+}
+
+// recordedPath is the DSO itself. What has no absolute path is no file, however
+// it is called: "[heap]", "//anon", "anon_inode:…".
+func recordedPath(_ *Finder, path string, _ BuildID) string {
+	if path == VDSO || filepath.IsAbs(path) {
+		return path
+	}
+	return ""
+}
+
+func besideDotDebug(_ *Finder, path string, _ BuildID) string {
+	dir, base := filepath.Split(path)
+	return filepath.Join(dir, ".debug", base)
+}
+
+// Candidates yields, in order of preference, the ELF files that may be the DSO
+// recorded at path with build ID id: those whose build ID agrees. Without an ID
+// the one of the file at path is taken to be meant. A file that exists and is
+// not used is yielded as an error with the reason; one that does not exist only
+// if it is the recorded path itself. The receiver of an Image closes it.
+func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
+	return func(yield func(*Image, error) bool) {
+		if id.IsZero() && path != VDSO {
+			id, _ = BuildIDOf(path)
+		}
+		for _, where := range places {
+			name := where(f, path, id)
+			if name == "" {
+				continue
+			}
+			im, err := f.open(name, id)
+			if errors.Is(err, ErrNoFile) && name != path {
+				continue
+			}
+			if !yield(im, err) {
+				return
+			}
+		}
+	}
+}
+
+// open opens a candidate and checks its build ID.
+func (f *Finder) open(name string, id BuildID) (im *Image, err error) {
+	if name == VDSO {
+		im, err = f.openVDSO()
+	} else {
+		im, err = Open(name)
+	}
+	if err != nil || id.IsZero() || im.id.Matches(id) {
+		return im, err
+	}
+	im.Close()
+	if im.id.IsZero() {
+		return nil, fmt.Errorf("%s: %w, %s was recorded", name, ErrNoBuildID, id)
+	}
+	return nil, fmt.Errorf("%s: %w: it is %s, %s was recorded", name, ErrMismatch, im.id, id)
+}
+
+// Find returns the ELF file with the code of the DSO recorded at path with build
+// ID id, which may be zero. The error says why the recorded path itself could
+// not be used.
+func (f *Finder) Find(path string, id BuildID) (*Image, error) {
+	var why error
+	for im, err := range f.Candidates(path, id) {
+		switch {
+		case err != nil:
+			why = betterReason(why, err)
+		case im.HasCode():
+			return im, nil
+		default:
+			im.Close()
+		}
+	}
+	return nil, notFound(path, why)
+}
+
+// FindSymbols returns the two files that perf takes a DSO's symbols from: syms,
+// the first with a .symtab, and runtime, the first with a .dynsym, which tells
+// where things lie in the file that was mapped. Each stands in for a missing
+// other; both may be the same Image.
+func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
+	var why error
+	for im, err := range f.Candidates(path, id) {
+		if err != nil {
+			why = betterReason(why, err)
+			continue
+		}
+		used := false
+		if syms == nil && im.HasSymtab() {
+			syms, used = im, true
+		}
+		if runtime == nil && im.HasDynsym() {
+			runtime, used = im, true
+		}
+		if !used {
+			im.Close()
+			why = betterReason(why, fmt.Errorf("%s: %w", im.Path, ErrNoSymbols))
+		}
+		if syms != nil && runtime != nil {
+			break
+		}
+	}
+	switch {
+	case syms == nil && runtime == nil:
+		return nil, nil, notFound(path, why)
+	case syms == nil:
+		syms = runtime
+	case runtime == nil:
+		runtime = syms
+	}
+	return syms, runtime, nil
+}
+
+// ErrNoSymbols: the file is the right one, but has no symbol table.
+var ErrNoSymbols = errors.New("no symbol table")
+
+// betterReason keeps the reason that tells the user more: a file that exists and
+// does not fit rather than one that does not exist.
+func betterReason(have, next error) error {
+	if have == nil || errors.Is(have, ErrNoFile) {
+		return next
+	}
+	return have
+}
+
+func notFound(path string, why error) error {
+	if why == nil {
+		why = ErrNoFile
+	}
+	return fmt.Errorf("find %s: %w", path, why)
+}
+
+// openVDSO opens the vdso of the running kernel.
+func (f *Finder) openVDSO() (*Image, error) {
+	read := f.vdso
+	if read == nil {
+		read = ownVDSO
+	}
+	b, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", VDSO, ErrNoFile, err)
+	}
+	return imageOfBytes(b, VDSO)
+}
+
+var ownVDSO = sync.OnceValues(readVDSO)

@@ -1,0 +1,160 @@
+package symbolize
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"gperf/symbolize/dso"
+)
+
+// userTable makes the table of a user DSO as perf does (dso__load_sym and
+// dso__synthesize_plt_symbols in tools/perf/util/symbol-elf.c): the .symtab and
+// then the .dynsym of syms, and names for the PLT of runtime. Addresses are
+// offsets in runtime's file.
+func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, error) {
+	b := builder{show: show}
+	for _, section := range []string{".symtab", ".dynsym"} {
+		s := syms.Section(section)
+		if s == nil || s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM {
+			continue
+		}
+		list, err := readSymbols(syms, s)
+		if err != nil {
+			return nil, err
+		}
+		if more := placeSymbols(list, syms, runtime); len(more) > 0 {
+			b.add(more)
+			b.settle()
+		}
+	}
+	if len(b.entries) == 0 {
+		return nil, fmt.Errorf("%s: %w", syms.Path, dso.ErrNoSymbols)
+	}
+	addPLT(&b, runtime)
+	return b.table(), nil
+}
+
+// rawSymbol is an ElfN_Sym with its name.
+type rawSymbol struct {
+	name        string
+	value, size uint64
+	shndx       elf.SectionIndex
+	typ         elf.SymType
+	bind        elf.SymBind
+	vis         elf.SymVis
+}
+
+// readSymbols reads a symbol table section, the null symbol included, so that
+// indices are those that relocations use.
+func readSymbols(im *dso.Image, s *elf.Section) ([]rawSymbol, error) {
+	data, err := im.Data(s)
+	if err != nil {
+		return nil, err
+	}
+	names, err := linkedStrings(im, s)
+	if err != nil {
+		return nil, err
+	}
+	size := 16
+	if im.Is64 {
+		size = 24
+	}
+	order := im.ByteOrder()
+	list := make([]rawSymbol, 0, len(data)/size)
+	for ; len(data) >= size; data = data[size:] {
+		list = append(list, decodeSymbol(data, im.Is64, order, names))
+	}
+	return list, nil
+}
+
+// decodeSymbol decodes an Elf64_Sym or Elf32_Sym, whose fields differ in order.
+func decodeSymbol(b []byte, is64 bool, order binary.ByteOrder, names string) rawSymbol {
+	var s rawSymbol
+	var info, other byte
+	if is64 {
+		info, other, s.shndx = b[4], b[5], elf.SectionIndex(order.Uint16(b[6:]))
+		s.value, s.size = order.Uint64(b[8:]), order.Uint64(b[16:])
+	} else {
+		s.value, s.size = uint64(order.Uint32(b[4:])), uint64(order.Uint32(b[8:]))
+		info, other, s.shndx = b[12], b[13], elf.SectionIndex(order.Uint16(b[14:]))
+	}
+	s.name = dso.String(names, order.Uint32(b))
+	s.typ, s.bind, s.vis = elf.ST_TYPE(info), elf.ST_BIND(info), elf.ST_VISIBILITY(other)
+	return s
+}
+
+func linkedStrings(im *dso.Image, s *elf.Section) (string, error) {
+	if uint64(s.Link) >= uint64(len(im.Sections())) {
+		return "", fmt.Errorf("read %s: section %s links to section %d of %d", im.Path, s.Name, s.Link, len(im.Sections()))
+	}
+	b, err := im.Data(im.Sections()[s.Link])
+	return string(b), err
+}
+
+// placeSymbols takes the symbols that perf takes and turns their addresses into
+// file offsets.
+func placeSymbols(list []rawSymbol, syms, runtime *dso.Image) []entry {
+	entries := make([]entry, 0, len(list))
+	for i := range list {
+		s := &list[i]
+		if !wanted(s, syms.Machine) || uint64(s.shndx) >= uint64(len(syms.Sections())) {
+			continue
+		}
+		section := syms.Sections()[s.shndx]
+		if section.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		// A file of debug information has no contents and no true offsets.
+		if section.Type == elf.SHT_NOBITS && int(s.shndx) < len(runtime.Sections()) {
+			section = runtime.Sections()[s.shndx]
+		}
+		if s.typ == elf.STT_NOTYPE && !strings.Contains(section.Name, "text") && !strings.Contains(section.Name, "data") {
+			continue
+		}
+		vaddr := s.value
+		if syms.Machine == elf.EM_ARM && s.typ == elf.STT_FUNC {
+			vaddr &^= 1 // says that the function is Thumb code
+		}
+		start, ok := runtime.OffOfVaddr(vaddr)
+		if !ok {
+			start = vaddr - section.Addr + section.Offset
+		}
+		entries = append(entries, entry{start: start, end: start + s.size, name: s.name, typ: s.typ, bind: s.bind})
+	}
+	return entries
+}
+
+// wanted reports whether perf takes the symbol: functions, data and labels that
+// are defined here.
+func wanted(s *rawSymbol, machine elf.Machine) bool {
+	if s.name == "" || s.shndx == elf.SHN_UNDEF || s.shndx == elf.SHN_ABS {
+		return false
+	}
+	switch s.typ {
+	case elf.STT_FUNC, elf.STT_GNU_IFUNC, elf.STT_OBJECT:
+	case elf.STT_NOTYPE:
+		if s.vis == elf.STV_HIDDEN || s.vis == elf.STV_INTERNAL {
+			return false
+		}
+	default:
+		return false
+	}
+	return !mappingSymbol(s.name, machine)
+}
+
+// mappingSymbol reports whether a name marks code and data for disassemblers
+// rather than naming anything ($a, $d, $t, $x of the ARM and RISC-V ELF ABIs).
+func mappingSymbol(name string, machine elf.Machine) bool {
+	if len(name) < 2 || name[0] != '$' {
+		return false
+	}
+	switch machine {
+	case elf.EM_ARM, elf.EM_AARCH64:
+		return strings.IndexByte("adtx", name[1]) >= 0 && (len(name) == 2 || name[2] == '.')
+	case elf.EM_RISCV:
+		return name[1] == 'd' || name[1] == 'x'
+	}
+	return false
+}

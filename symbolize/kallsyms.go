@@ -1,0 +1,166 @@
+package symbolize
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrRestricted: the kernel hides its addresses from this user.
+var ErrRestricted = errors.New("all addresses are 0: kernel.kptr_restrict or missing CAP_SYSLOG")
+
+// Kallsyms is the symbols of a kernel, its modules and its BPF programs, as
+// /proc/kallsyms lists them. Addresses are those of the list.
+type Kallsyms struct {
+	table *Table
+	refs  map[string]uint64 // addresses of refNames
+}
+
+// refNames are the symbols by which a recording says where its kernel lay: the
+// name of the kernel's mmap record ends in one of them, its pgoff is the address.
+var refNames = []string{"_text", "_stext"}
+
+// maxKallsyms bounds the text that is read; real ones have some 10 MB.
+const maxKallsyms = 1 << 29
+
+// ParseKallsyms reads lines of "address type name[\t[module]]". Lines of another
+// shape are skipped. The error is ErrRestricted if no address is told.
+func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
+	var text strings.Builder
+	if _, err := io.CopyBuffer(&text, io.LimitReader(onlyReader{r}, maxKallsyms), make([]byte, 1<<18)); err != nil {
+		return nil, fmt.Errorf("read kallsyms: %w", err)
+	}
+	// The names are pieces of this one string.
+	rest := text.String()
+	entries := make([]entry, 0, strings.Count(rest, "\n")+1)
+	refs := make(map[string]uint64, len(refNames))
+	hidden := true
+	for rest != "" {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		e, ok := parseKallsym(line)
+		if !ok {
+			continue
+		}
+		hidden = hidden && e.start == 0
+		entries = append(entries, e)
+		if slices.Contains(refNames, e.name) {
+			refs[e.name] = e.start
+		}
+	}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("read kallsyms: no symbols")
+	}
+	if hidden {
+		return nil, fmt.Errorf("read kallsyms: %w", ErrRestricted)
+	}
+	show := func(e *entry) string { return e.name }
+	sortEntries(entries)
+	fixupEnds(entries, kernelEnd)
+	entries = dropDuplicates(entries, show, func(*entry) {})
+	return &Kallsyms{newTable(entries, nil, func(e *entry) string { name, _ := cutModule(e.name); return name }), refs}, nil
+}
+
+// onlyReader hides a file's own way of copying, which would begin small.
+type onlyReader struct{ io.Reader }
+
+// parseKallsym takes the symbols that perf takes: text, data and bss
+// (symbol_type__filter in tools/perf/util/symbol.c), without mapping symbols,
+// local labels and livepatch's placeholders.
+func parseKallsym(line string) (e entry, ok bool) {
+	addr, rest, ok := strings.Cut(line, " ")
+	if !ok || len(rest) < 3 || rest[1] != ' ' {
+		return e, false
+	}
+	kind, name := rest[0], rest[2:]
+	switch kind | 0x20 {
+	case 't', 'w':
+		e.typ = elf.STT_FUNC
+	case 'd', 'b':
+		e.typ = elf.STT_OBJECT
+	default:
+		return e, false
+	}
+	if ignoredKernelName(name) {
+		return e, false
+	}
+	start, err := strconv.ParseUint(addr, 16, 64)
+	if err != nil {
+		return e, false
+	}
+	switch {
+	case kind == 'W':
+		e.bind = elf.STB_WEAK
+	case kind < 'a':
+		e.bind = elf.STB_GLOBAL
+	default:
+		e.bind = elf.STB_LOCAL
+	}
+	e.start, e.end, e.name = start, start, name
+	return e, true
+}
+
+// entryTrampoline is an alias of kernels before 5.2, at another address for
+// every CPU.
+const entryTrampoline = "__entry_SYSCALL_64_trampoline"
+
+func ignoredKernelName(name string) bool {
+	return name[0] == '$' || strings.HasPrefix(name, ".L") || strings.HasPrefix(name, "L0") ||
+		strings.HasPrefix(name, ".klp.sym.") || name == entryTrampoline
+}
+
+// cutModule splits "name\t[module]"; module keeps its brackets and is "" for the
+// kernel itself.
+func cutModule(s string) (name, module string) {
+	name, module, _ = strings.Cut(s, "\t")
+	return name, module
+}
+
+// kernelEnd is where a symbol ends that next follows. The last one of the kernel
+// or of a module gets the rest of its page and one more, not the gap up to
+// whatever comes next (symbols__fixup_end with is_kallsyms).
+func kernelEnd(e, next *entry) uint64 {
+	_, mod, _ := strings.Cut(e.name, "[")
+	_, nextMod, _ := strings.Cut(next.name, "[")
+	if mod != nextMod {
+		return pageUp(e.start + pageSize)
+	}
+	return next.start
+}
+
+// Lookup returns the symbol at ip and the module that it belongs to, "[bpf]" for
+// a BPF program, "" for the kernel itself.
+func (k *Kallsyms) Lookup(ip uint64) (sym *Symbol, module string, ok bool) {
+	i := k.table.find(ip)
+	if i < 0 {
+		return nil, "", false
+	}
+	_, module = cutModule(k.table.entries[i].name)
+	return k.table.symbol(i), module, true
+}
+
+// Addr returns the address of _text or _stext.
+func (k *Kallsyms) Addr(name string) (addr uint64, ok bool) {
+	addr, ok = k.refs[name]
+	return addr, ok
+}
+
+// Range returns the addresses from the kernel's own first symbol to the end of
+// its last; modules and BPF programs lie outside.
+func (k *Kallsyms) Range() (start, end uint64) {
+	for i := range k.table.entries {
+		e := &k.table.entries[i]
+		if _, module := cutModule(e.name); module != "" {
+			continue
+		}
+		if end == 0 {
+			start = e.start
+		}
+		end = e.end
+	}
+	return start, end
+}

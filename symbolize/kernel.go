@@ -1,0 +1,186 @@
+package symbolize
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"gperf/symbolize/dso"
+)
+
+// errOtherKernel: there are no symbols of the kernel that was recorded.
+var errOtherKernel = errors.New("the running kernel is not the one recorded")
+
+// kernel is the symbols of the recorded kernel.
+type kernel struct {
+	syms  *Kallsyms
+	delta uint64 // to be added to a recorded ip
+}
+
+// Kernel returns the symbol at ip in the kernel, a module or a BPF program, how
+// far into it ip is, and the module: "" for the kernel itself, else in brackets.
+// The symbol's addresses are those of the symbols' source, which differ from the
+// recorded ones if the kernel was moved in between.
+func (s *Symbolizer) Kernel(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
+	k, err := s.kernel()
+	if err != nil {
+		return nil, 0, "", reasonOf(err)
+	}
+	ip += k.delta
+	sym, module, ok := k.syms.Lookup(ip)
+	if !ok {
+		return nil, 0, "", NoSymbol
+	}
+	return sym, ip - sym.Start, module, Found
+}
+
+// KernelProblem returns why kernel addresses have no names, nil if they have.
+func (s *Symbolizer) KernelProblem() error {
+	_, err := s.kernel()
+	return err
+}
+
+// KernelRange returns the addresses, as recorded, that the kernel's own symbols
+// span; 0, 0 if there are none.
+func (s *Symbolizer) KernelRange() (start, end uint64) {
+	k, err := s.kernel()
+	if err != nil {
+		return 0, 0
+	}
+	start, end = k.syms.Range()
+	return start - k.delta, end - k.delta
+}
+
+func (s *Symbolizer) loadKernel() (*kernel, error) {
+	syms, err := s.kernelSymbols()
+	if err != nil {
+		return nil, err
+	}
+	k := &kernel{syms: syms}
+	if ref := s.opts.KernelRef; ref != "" {
+		addr, ok := syms.Addr(ref)
+		if !ok {
+			return nil, fmt.Errorf("kernel symbols: %s is not among them: %w", ref, errOtherKernel)
+		}
+		k.delta = addr - s.opts.KernelRefAddr
+	}
+	return k, nil
+}
+
+// kernelSymbols reads the recorded kernel's symbols from where perf takes them
+// (dso__load_kernel_sym in tools/perf/util/symbol.c): the file that was asked
+// for, a vmlinux with its build ID, /proc/kallsyms of the same kernel, perf's
+// cache.
+func (s *Symbolizer) kernelSymbols() (*Kallsyms, error) {
+	if s.opts.Kallsyms != "" {
+		return openKallsyms(s.opts.Kallsyms)
+	}
+	want := s.opts.KernelBuildID
+	running, _ := dso.KernelBuildID()
+	if want.IsZero() {
+		want = running
+	}
+	if k := s.vmlinux(want); k != nil {
+		return k, nil
+	}
+	if want.IsZero() || want.Matches(running) {
+		return openKallsyms("/proc/kallsyms")
+	}
+	k, err := openKallsyms(s.opts.Finder.KallsymsPath(want))
+	if err != nil {
+		return nil, fmt.Errorf("kernel symbols: no kallsyms or vmlinux with build id %s: %w", want, errOtherKernel)
+	}
+	return k, nil
+}
+
+func openKallsyms(path string) (*Kallsyms, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("kernel symbols: %w", err)
+	}
+	defer f.Close()
+	k, err := ParseKallsyms(f)
+	if err != nil {
+		return nil, fmt.Errorf("kernel symbols: %s: %w", path, err)
+	}
+	return k, nil
+}
+
+// vmlinux returns the symbols of the kernel's own ELF file, nil if none with the
+// build ID is found. Without an ID no file can be trusted to be the right one.
+func (s *Symbolizer) vmlinux(id dso.BuildID) *Kallsyms {
+	if id.IsZero() {
+		return nil
+	}
+	for _, path := range append([]string{s.opts.Finder.CachePath(id, "elf")}, vmlinuxPaths()...) {
+		im, err := dso.Open(path)
+		if err != nil {
+			continue
+		}
+		var k *Kallsyms
+		if im.BuildID().Matches(id) {
+			k, _ = vmlinuxSymbols(im)
+		}
+		im.Close()
+		if k != nil {
+			return k
+		}
+	}
+	return nil
+}
+
+// vmlinuxPaths are where distributions install a kernel with symbols
+// (vmlinux_path in tools/perf/util/symbol.c).
+func vmlinuxPaths() []string {
+	paths := []string{"/boot/vmlinux"}
+	if r := osRelease(); r != "" {
+		paths = append(paths,
+			"/boot/vmlinux-"+r,
+			"/usr/lib/debug/boot/vmlinux-"+r,
+			"/lib/modules/"+r+"/build/vmlinux",
+			"/usr/lib/debug/lib/modules/"+r+"/vmlinux",
+			"/usr/lib/debug/boot/vmlinux-"+r+".debug")
+	}
+	return paths
+}
+
+func osRelease() string {
+	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil || errors.Is(err, syscall.ENOENT) {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// vmlinuxSymbols makes of a vmlinux's .symtab what kallsyms would list.
+func vmlinuxSymbols(im *dso.Image) (*Kallsyms, error) {
+	section := im.Section(".symtab")
+	if section == nil {
+		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
+	}
+	list, err := readSymbols(im, section)
+	if err != nil {
+		return nil, err
+	}
+	refs := make(map[string]uint64)
+	entries := make([]entry, 0, len(list))
+	for i := range list {
+		r := &list[i]
+		if !wanted(r, im.Machine) || ignoredKernelName(r.name) {
+			continue
+		}
+		if r.name == refNames[0] || r.name == refNames[1] {
+			refs[r.name] = r.value
+		}
+		entries = append(entries, entry{start: r.value, end: r.value + r.size, name: r.name, typ: r.typ, bind: r.bind})
+	}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
+	}
+	show := func(e *entry) string { return e.name }
+	sortEntries(entries)
+	fixupEnds(entries, func(_, next *entry) uint64 { return next.start })
+	return &Kallsyms{newTable(dropDuplicates(entries, show, func(*entry) {}), nil, show), refs}, nil
+}

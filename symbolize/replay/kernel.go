@@ -1,0 +1,116 @@
+package replay
+
+import (
+	"strings"
+
+	"gperf/format"
+	"gperf/symbolize"
+	"gperf/symbolize/dso"
+)
+
+// kernelName is perf's name of the kernel, whose mapping is recorded as
+// "[kernel.kallsyms]_text".
+const kernelName = "[kernel.kallsyms]"
+
+// kernel is the kernel's side of the address space: its own text, modules, BPF
+// programs and trampolines.
+type kernel struct {
+	maps
+	// symbols name text that only KSYMBOL records tell of.
+	symbols map[*Map]*symbolize.Symbol
+}
+
+func (k *kernel) init() { k.symbols = map[*Map]*symbolize.Symbol{} }
+
+func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) {
+	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff,
+		DSO: &DSO{Name: kernelDSOName(r.Filename), BuildID: id}}
+	if r.Len == 0 || m.End < m.Start {
+		m.End = 1<<64 - 1 // older recorders did not know where the kernel ends
+	}
+	k.insert(m)
+}
+
+// kernelDSOName turns the name of a kernel mapping, "[kernel.kallsyms]_text" or
+// a module's file, into perf's name for the DSO.
+func kernelDSOName(name string) string {
+	if strings.HasPrefix(name, kernelName) || strings.HasPrefix(name, "[guest.kernel") {
+		return kernelName
+	}
+	if strings.HasPrefix(name, "[") {
+		return name
+	}
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	for _, ext := range [...]string{".gz", ".xz", ".zst", ".ko"} {
+		base = strings.TrimSuffix(base, ext)
+	}
+	return "[" + strings.ReplaceAll(base, "-", "_") + "]"
+}
+
+func (k *kernel) ksymbol(r *format.KSymbol) {
+	old := k.find(r.Addr)
+	if r.Flags&format.KSymbolUnregister != 0 {
+		if old != nil && k.symbols[old] != nil {
+			k.remove(old)
+		}
+		return
+	}
+	if old != nil && k.symbols[old] == nil {
+		return // part of the kernel, or of a module, which name it themselves
+	}
+	m := &Map{Start: r.Addr, End: r.Addr + uint64(r.Len), DSO: &DSO{Name: r.Name}}
+	if m.End <= m.Start {
+		return
+	}
+	k.insert(m)
+	k.symbols[m] = &symbolize.Symbol{Start: m.Start, End: m.End, Name: r.Name, Raw: r.Name}
+}
+
+func (k *kernel) remove(m *Map) {
+	delete(k.symbols, m)
+	list := k.list[:0:0]
+	for _, x := range k.list {
+		if x != m {
+			list = append(list, x)
+		}
+	}
+	k.list, k.chains = list, nil
+}
+
+func (h *History) kernelFrame(ip uint64) *Frame {
+	m := h.kernel.find(ip)
+	return h.frame(m, ip, func(f *Frame) {
+		f.Kernel = true
+		if m == nil {
+			return
+		}
+		if f.Sym = h.kernel.symbols[m]; f.Sym != nil {
+			f.Off, f.Reason = ip-m.Start, symbolize.Found
+			return
+		}
+		f.Sym, f.Off, _, f.Reason = h.sym.Kernel(ip)
+	})
+}
+
+// RecordedKernel returns what a Symbolizer is to know of the kernel that was
+// recorded: its build ID, and the recorded address of one of its symbols. The
+// recorder tells of it before the first sample.
+func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
+	for r := f.Records(); ; {
+		raw, err := r.Next()
+		if err != nil || raw.Type == format.TypeSample {
+			return id, ref, addr
+		}
+		if raw.Type != format.TypeMmap && raw.Type != format.TypeMmap2 {
+			continue
+		}
+		rec, err := f.Record(raw)
+		m, ok := rec.(*format.Mmap)
+		if err != nil || !ok || m.Misc&format.MiscCPUModeMask != format.MiscKernel {
+			continue
+		}
+		if name, found := strings.CutPrefix(m.Filename, kernelName); found {
+			return dso.NewBuildID(m.BuildID), name, m.Pgoff
+		}
+	}
+}

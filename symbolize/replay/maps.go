@@ -1,0 +1,99 @@
+package replay
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"gperf/format"
+	"gperf/symbolize/dso"
+)
+
+// DSO is what a mapping shows, under perf's name: a path, "[vdso]",
+// "[kernel.kallsyms]", "[module]".
+type DSO struct {
+	Name    string
+	BuildID dso.BuildID
+}
+
+// Map is a mapping: ips Start to End-1 of a process, or of the kernel. It does
+// not change any more once frames refer to it.
+type Map struct {
+	Start, End uint64
+	Pgoff      uint64
+	DSO        *DSO
+}
+
+// Off is the offset in the DSO's file that ip shows.
+func (m *Map) Off(ip uint64) uint64 { return dso.OffOfIP(ip, m.Start, m.Pgoff) }
+
+// newMap makes a mapping of a process, nil when it is empty. As in perf's
+// map__new, executable memory that no file backs is a JIT's, whose symbols
+// would be found in /tmp/perf-PID.map.
+func newMap(r *format.Mmap, id dso.BuildID) *Map {
+	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: r.Filename, BuildID: id}}
+	if m.End <= m.Start {
+		return nil
+	}
+	anon := isAnon(r.Filename)
+	switch {
+	case isVDSO(r.Filename):
+		m.DSO.Name, m.Pgoff = dso.VDSO, 0
+	case anon || isNoFile(r.Filename):
+		m.Pgoff = m.Start // such names stand for addresses, not for offsets
+		if r.Prot&format.ProtExec != 0 {
+			m.DSO.Name = fmt.Sprintf("/tmp/perf-%d.map", r.PID)
+		}
+	}
+	return m
+}
+
+func isAnon(name string) bool {
+	return name == "" || name == "//anon" || strings.HasPrefix(name, "/dev/zero") || strings.HasPrefix(name, "/anon_hugepage")
+}
+
+func isNoFile(name string) bool {
+	return strings.HasPrefix(name, "[stack") || strings.HasPrefix(name, "/SYSV") || name == "[heap]" || strings.HasPrefix(name, "/memfd:")
+}
+
+func isVDSO(name string) bool { return name == dso.VDSO || name == "[vdso32]" || name == "[vdsox32]" }
+
+// maps are the mappings of a process, by address, without overlaps. They are
+// shared by its threads. chains holds what was resolved against them.
+type maps struct {
+	list            []*Map
+	chains, foreign chains
+}
+
+func (ms *maps) find(ip uint64) *Map {
+	i := sort.Search(len(ms.list), func(i int) bool { return ms.list[i].End > ip })
+	if i < len(ms.list) && ms.list[i].Start <= ip {
+		return ms.list[i]
+	}
+	return nil
+}
+
+// insert adds m; what it overlaps loses that part.
+func (ms *maps) insert(m *Map) {
+	lo := sort.Search(len(ms.list), func(i int) bool { return ms.list[i].End > m.Start })
+	hi := lo
+	put := []*Map{m}
+	for hi < len(ms.list) && ms.list[hi].Start < m.End {
+		old := ms.list[hi]
+		if old.Start < m.Start {
+			put = append([]*Map{{old.Start, m.Start, old.Pgoff, old.DSO}}, put...)
+		}
+		if old.End > m.End {
+			put = append(put, &Map{m.End, old.End, old.Off(m.End), old.DSO})
+		}
+		hi++
+	}
+	ms.list = append(ms.list[:lo:lo], append(put, ms.list[hi:]...)...)
+	ms.chains = nil
+}
+
+// clone returns the mappings of a forked process. What was resolved is still
+// right for it, but is not shared: the two go their own ways.
+func (ms *maps) clone() *maps {
+	return &maps{list: append([]*Map(nil), ms.list...)}
+}

@@ -1,0 +1,275 @@
+// Package replay answers the question: whose address was it, then? It goes
+// through a recording in the order of time, keeps the threads with their names
+// and mappings as MMAP, COMM, FORK, EXIT and KSYMBOL tell of them, and resolves
+// each sample's addresses against what was mapped at its moment.
+//
+// It leaves the decoding of records to format, names within a DSO to symbolize
+// and everything that is shown to script and report. It follows what
+// tools/perf/util/machine.c, thread.c and maps.c do, so that a frame is
+// attributed as perf attributes it.
+package replay
+
+import (
+	"strconv"
+
+	"gperf/format"
+	"gperf/symbolize"
+	"gperf/symbolize/dso"
+)
+
+// Thread is a thread at one moment of the recording.
+type Thread struct {
+	PID, TID int32
+	Comm     string
+	maps     *maps
+}
+
+// Frame is one address of a callchain, resolved. The same address in the same
+// mapping is the same Frame, so what is made of it can be kept under its ID.
+type Frame struct {
+	ID     int // dense, from 0
+	IP     uint64
+	Kernel bool
+	Map    *Map              // nil: the address is in no mapping
+	Sym    *symbolize.Symbol // nil: no name, for Reason
+	Off    uint64            // of IP in Sym
+	Reason symbolize.Reason
+}
+
+// DSO returns the name of the frame's DSO as perf shows it.
+func (f *Frame) DSO() string {
+	if f.Map == nil {
+		return "[unknown]"
+	}
+	return f.Map.DSO.Name
+}
+
+// Symbol returns the frame's function, "[unknown]" when it has no name.
+func (f *Frame) Symbol() string {
+	if f.Sym == nil {
+		return "[unknown]"
+	}
+	return f.Sym.Name
+}
+
+// Sample is a sample with its thread and frames.
+type Sample struct {
+	format.Sample
+	Thread *Thread // as known at the sample's time; its Comm may change later
+	Comm   string
+	Leaf   *Frame // of the sample's IP
+	// Kernel and User are the callchain, innermost frame first. Both belong to
+	// many samples: they are to be left unchanged.
+	Kernel, User []*Frame
+}
+
+// Frames is the number of frames of the callchain.
+func (s *Sample) Frames() int { return len(s.Kernel) + len(s.User) }
+
+// Frame returns frame i of the callchain, 0 being the innermost.
+func (s *Sample) Frame(i int) *Frame {
+	if i < len(s.Kernel) {
+		return s.Kernel[i]
+	}
+	return s.User[i-len(s.Kernel)]
+}
+
+// History is what is known of threads and mappings at one moment.
+type History struct {
+	sym     *symbolize.Symbolizer
+	threads map[int32]*Thread // by TID
+	kernel  kernel
+	frames  map[frameKey]*Frame
+	nframes int
+
+	// buildIDs are those that the file lists beside its records.
+	buildIDs map[string]dso.BuildID
+
+	// Lost counts the records and samples that the recording lost.
+	Lost Lost
+}
+
+// Lost is what LOST and LOST_SAMPLES say together: of any type, and samples.
+type Lost struct {
+	Records, Samples uint64
+	Chunks           int // LOST records
+}
+
+type frameKey struct {
+	m  *Map
+	ip uint64
+}
+
+// New returns the history of f before its first record.
+func New(f *format.File, sym *symbolize.Symbolizer) *History {
+	h := &History{sym: sym, threads: map[int32]*Thread{}, frames: map[frameKey]*Frame{}, buildIDs: map[string]dso.BuildID{}}
+	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
+	for _, e := range entries {
+		h.buildIDs[e.Filename] = dso.NewBuildID(e.BuildID)
+	}
+	h.kernel.init()
+	h.thread(0, 0).Comm = "swapper"
+	return h
+}
+
+// Apply takes note of a record that is no sample.
+func (h *History) Apply(rec format.Record) {
+	switch r := rec.(type) {
+	case *format.Mmap:
+		h.mmap(r)
+	case *format.Comm:
+		h.thread(r.PID, r.TID).Comm = r.Comm
+	case *format.Fork:
+		h.fork(r)
+	case *format.Exit:
+		delete(h.threads, r.TID)
+	case *format.KSymbol:
+		h.kernel.ksymbol(r)
+	case *format.Lost:
+		h.Lost.Records += r.Lost
+		h.Lost.Chunks++
+	case *format.LostSamples:
+		if r.Misc&format.MiscLostSamplesBPF == 0 {
+			h.Lost.Samples += r.Lost
+		}
+	}
+}
+
+// thread returns the thread, which is new if nothing was heard of it before: it
+// then shares its process's mappings, and is called by its number.
+func (h *History) thread(pid, tid int32) *Thread {
+	if th, ok := h.threads[tid]; ok {
+		if th.PID == pid || pid < 0 {
+			return th
+		}
+		if th.PID < 0 {
+			th.PID = pid
+			return th
+		}
+	}
+	th := &Thread{PID: pid, TID: tid, Comm: ":" + strconv.Itoa(int(tid))}
+	h.threads[tid] = th
+	if pid == tid || pid < 0 {
+		th.maps = &maps{}
+	} else {
+		th.maps = h.thread(pid, pid).maps
+	}
+	return th
+}
+
+func (h *History) fork(r *format.Fork) {
+	parent := h.thread(r.PPID, r.PTID)
+	delete(h.threads, r.TID)
+	th := h.thread(r.PID, r.TID)
+	th.Comm = parent.Comm
+	if r.PID != parent.PID {
+		th.maps = parent.maps.clone()
+	}
+}
+
+func (h *History) mmap(r *format.Mmap) {
+	id := dso.NewBuildID(r.BuildID)
+	if id.IsZero() {
+		id = h.buildIDs[r.Filename]
+	}
+	switch r.Misc & format.MiscCPUModeMask {
+	case format.MiscKernel:
+		h.kernel.mmap(r, id)
+	case format.MiscUser:
+		if m := newMap(r, id); m != nil {
+			h.thread(r.PID, r.TID).maps.insert(m)
+		}
+	}
+}
+
+// resolveFrames resolves the sample's IP and callchain in its thread.
+func (h *History) resolveFrames(s *Sample) {
+	m := s.Thread.maps
+	if s.Misc&format.MiscCPUModeMask == format.MiscKernel {
+		s.Leaf = h.kernelFrame(s.IP)
+	} else {
+		s.Leaf = h.userFrame(m, s.IP)
+	}
+	s.Kernel, s.User = nil, nil
+	h.chain(s, m)
+}
+
+// chain cuts the callchain at its marks and resolves the parts. Addresses of
+// guests are looked for nowhere.
+func (h *History) chain(out *Sample, m *maps) {
+	chain := out.Callchain
+	n := chain.Len()
+	mode := format.ContextUser
+	for i := 0; i < n; {
+		if ip := chain.At(i); ip >= format.ContextMax {
+			mode = ip
+			i++
+			continue
+		}
+		end := i + 1
+		for end < n && chain.At(end) < format.ContextMax {
+			end++
+		}
+		part := chain.Slice(i, end)
+		switch mode {
+		case format.ContextKernel:
+			out.Kernel = join(out.Kernel, h.resolve(&h.kernel.chains, part, h.kernelFrame))
+		case format.ContextUser:
+			out.User = join(out.User, h.resolve(&m.chains, part, func(ip uint64) *Frame { return h.userFrame(m, ip) }))
+		default:
+			out.User = join(out.User, h.resolve(&m.foreign, part, h.foreignFrame))
+		}
+		i = end
+	}
+}
+
+// join is append for the rare chain of several parts of one kind; the usual one
+// is used as it is.
+func join(a, b []*Frame) []*Frame {
+	if len(a) == 0 {
+		return b
+	}
+	return append(a[:len(a):len(a)], b...)
+}
+
+// chains keeps resolved parts of callchains by their bytes.
+type chains map[string][]*Frame
+
+func (h *History) resolve(cache *chains, part format.Words, frame func(uint64) *Frame) []*Frame {
+	if frames, ok := (*cache)[string(part.Bytes())]; ok {
+		return frames
+	}
+	frames := make([]*Frame, part.Len())
+	for i := range frames {
+		frames[i] = frame(part.At(i))
+	}
+	if *cache == nil {
+		*cache = chains{}
+	}
+	(*cache)[string(part.Bytes())] = frames
+	return frames
+}
+
+// frame returns the one frame of ip in m, made by lookup when it is new.
+func (h *History) frame(m *Map, ip uint64, lookup func(*Frame)) *Frame {
+	key := frameKey{m, ip}
+	f, ok := h.frames[key]
+	if !ok {
+		f = &Frame{ID: h.nframes, IP: ip, Map: m, Reason: symbolize.Unmapped}
+		h.nframes++
+		lookup(f)
+		h.frames[key] = f
+	}
+	return f
+}
+
+func (h *History) userFrame(ms *maps, ip uint64) *Frame {
+	m := ms.find(ip)
+	return h.frame(m, ip, func(f *Frame) {
+		if m != nil {
+			f.Sym, f.Off, f.Reason = h.sym.User(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
+		}
+	})
+}
+
+func (h *History) foreignFrame(ip uint64) *Frame { return h.frame(nil, ip, func(*Frame) {}) }

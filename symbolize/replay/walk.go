@@ -1,0 +1,125 @@
+package replay
+
+import (
+	"io"
+	"sync"
+
+	"gperf/format"
+)
+
+// batchSize is how many records go from one goroutine to the next at a time.
+const batchSize = 512
+
+// Batch is some consecutive samples of the recording.
+type Batch struct{ Samples []Sample }
+
+var batches = sync.Pool{New: func() any { return &Batch{Samples: make([]Sample, 0, batchSize)} }}
+
+// Release gives the batch's memory back: it must not be used any more.
+func (b *Batch) Release() {
+	clear(b.Samples)
+	b.Samples = b.Samples[:0]
+	batches.Put(b)
+}
+
+// Walk reads f's records and hands its samples, resolved and in the order of
+// time, to use, which owns the batch. keep, which may be nil, says whether a
+// sample, with its Thread and Comm, is wanted; its frames come only then. What
+// could not be used is counted in the result. Walk ends early with use's error.
+func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch) error) (format.Skipped, error) {
+	in := make(chan []format.Raw, 4)
+	free := make(chan []format.Raw, cap(in)+2)
+	quit := make(chan struct{})
+	reader := f.Records()
+	var readErr error
+	go func() {
+		defer close(in)
+		readErr = readBatches(reader, in, free, quit)
+	}()
+	skipped, err := h.walk(f, in, free, keep, use)
+	close(quit)
+	for range in { // until the reader has seen quit
+	}
+	if err == nil {
+		err = readErr
+	}
+	skipped.Merge(reader.Skipped)
+	return skipped, err
+}
+
+func readBatches(r *format.Reader, in chan<- []format.Raw, free <-chan []format.Raw, quit <-chan struct{}) error {
+	for {
+		var raws []format.Raw
+		select {
+		case raws = <-free:
+		default:
+			raws = make([]format.Raw, 0, batchSize)
+		}
+		var err error
+		for len(raws) < batchSize && err == nil {
+			var raw format.Raw
+			if raw, err = r.Next(); err == nil {
+				raws = append(raws, raw)
+			}
+		}
+		select {
+		case in <- raws:
+		case <-quit:
+			return nil
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []format.Raw, keep func(*Sample) bool, use func(*Batch) error) (skipped format.Skipped, err error) {
+	for raws := range in {
+		b := batches.Get().(*Batch)
+		for _, raw := range raws {
+			if err := h.one(f, raw, b, keep); err != nil {
+				skipped.Add(err)
+			}
+		}
+		clear(raws)
+		select {
+		case free <- raws[:0]:
+		default:
+		}
+		if len(b.Samples) == 0 {
+			b.Release()
+		} else if err := use(b); err != nil {
+			return skipped, err
+		}
+	}
+	return skipped, nil
+}
+
+// one applies a record, or appends a sample to b.
+func (h *History) one(f *format.File, raw format.Raw, b *Batch, keep func(*Sample) bool) error {
+	if raw.Type != format.TypeSample {
+		rec, err := f.Record(raw)
+		if err == nil {
+			h.Apply(rec)
+		}
+		return err
+	}
+	n := len(b.Samples)
+	b.Samples = b.Samples[:n+1]
+	s := &b.Samples[n]
+	if err := f.Sample(raw, &s.Sample); err != nil {
+		b.Samples = b.Samples[:n]
+		return err
+	}
+	s.Thread = h.thread(s.PID, s.TID)
+	s.Comm = s.Thread.Comm
+	if keep != nil && !keep(s) {
+		b.Samples = b.Samples[:n]
+		return nil
+	}
+	h.resolveFrames(s)
+	return nil
+}

@@ -1,0 +1,182 @@
+// Package symbolize answers "address in a DSO → names": it builds the symbol
+// tables of ELF files and of the kernel and looks addresses up in them. Which
+// names it chooses and how it shows them is what perf does, so that both print
+// the same text. Whose address it was (maps, processes) is the business of
+// package replay; which file a DSO is, of package dso.
+package symbolize
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"gperf/symbolize/dso"
+)
+
+// Reason says why an address has no name; 0 says that it has one.
+type Reason uint8
+
+const (
+	Found       Reason = iota
+	Unmapped           // nothing was mapped there when the sample was taken
+	NoFile             // the file is not there
+	Unreadable         // the file cannot be read, or is no ELF file
+	Mismatch           // the file is not the one recorded: another build ID
+	NoSymbols          // the file has no symbol table
+	NoSymbol           // the table has no symbol at the address
+	Restricted         // the kernel hides its addresses from this user
+	OtherKernel        // the kernel recorded is not the one running, and no copy of its symbols was found
+)
+
+var reasonTexts = [...]string{
+	Found:       "found",
+	Unmapped:    "unmapped",
+	NoFile:      "no such file",
+	Unreadable:  "unreadable file",
+	Mismatch:    "build id mismatch",
+	NoSymbols:   "no symbols",
+	NoSymbol:    "no symbol at the address",
+	Restricted:  "kernel addresses are restricted",
+	OtherKernel: "another kernel was recorded",
+}
+
+func (r Reason) String() string {
+	if int(r) < len(reasonTexts) {
+		return reasonTexts[r]
+	}
+	return fmt.Sprintf("reason %d", uint8(r))
+}
+
+// reasonOf classifies the error of loading a DSO.
+func reasonOf(err error) Reason {
+	switch {
+	case err == nil:
+		return Found
+	case errors.Is(err, dso.ErrNoFile), errors.Is(err, os.ErrNotExist):
+		return NoFile
+	case errors.Is(err, dso.ErrMismatch), errors.Is(err, dso.ErrNoBuildID):
+		return Mismatch
+	case errors.Is(err, dso.ErrNoSymbols):
+		return NoSymbols
+	case errors.Is(err, ErrRestricted):
+		return Restricted
+	case errors.Is(err, errOtherKernel):
+		return OtherKernel
+	}
+	return Unreadable
+}
+
+// Options of a Symbolizer. The zero value names addresses of the running kernel
+// and of files as they are, without demangling.
+type Options struct {
+	Finder   *dso.Finder // where files are; nil means where perf looks
+	Demangle bool        // show C++, Rust, OCaml and Java names as their sources have them
+
+	// Kallsyms is a file to be used whatever kernel was recorded; "" means
+	// /proc/kallsyms, or else the recorded kernel's copy in perf's cache.
+	Kallsyms string
+	// KernelBuildID is the recorded kernel's; zero if not recorded.
+	KernelBuildID dso.BuildID
+	// KernelRef is "_text" or "_stext" and KernelRefAddr its recorded address:
+	// where the recorded kernel lay, which changes with every boot (KASLR). With
+	// "" it lay where the symbols say.
+	KernelRef     string
+	KernelRefAddr uint64
+}
+
+// Symbolizer names addresses. Tables are built once per DSO, when first needed.
+// It may be used from several goroutines.
+type Symbolizer struct {
+	opts   Options
+	kernel func() (*kernel, error)
+
+	mu   sync.RWMutex
+	dsos map[dsoKey]*userDSO
+}
+
+type dsoKey struct {
+	path string
+	id   dso.BuildID
+}
+
+// userDSO is the table of one DSO, or why it has none.
+type userDSO struct {
+	once  sync.Once
+	table *Table
+	err   error
+}
+
+// New returns a Symbolizer.
+func New(opts Options) *Symbolizer {
+	if opts.Finder == nil {
+		opts.Finder = new(dso.Finder)
+	}
+	s := &Symbolizer{opts: opts, dsos: make(map[dsoKey]*userDSO)}
+	s.kernel = sync.OnceValues(s.loadKernel)
+	return s
+}
+
+// User returns the symbol at offset off of the DSO recorded at path with build
+// ID id (zero if not recorded), and how far into the symbol off is. Without a
+// symbol, the Reason is not Found.
+func (s *Symbolizer) User(path string, id dso.BuildID, off uint64) (sym *Symbol, offset uint64, why Reason) {
+	d := s.user(path, id)
+	if d.err != nil {
+		return nil, 0, reasonOf(d.err)
+	}
+	sym, ok := d.table.Lookup(off)
+	if !ok {
+		return nil, 0, NoSymbol
+	}
+	return sym, off - sym.Start, Found
+}
+
+func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
+	key := dsoKey{path, id}
+	s.mu.RLock()
+	d := s.dsos[key]
+	s.mu.RUnlock()
+	if d == nil {
+		s.mu.Lock()
+		if d = s.dsos[key]; d == nil {
+			d = new(userDSO)
+			s.dsos[key] = d
+		}
+		s.mu.Unlock()
+	}
+	d.once.Do(func() { d.table, d.err = s.loadUser(path, id) })
+	return d
+}
+
+func (s *Symbolizer) loadUser(path string, id dso.BuildID) (*Table, error) {
+	syms, runtime, err := s.opts.Finder.FindSymbols(path, id)
+	if err != nil {
+		return nil, err
+	}
+	defer syms.Close()
+	if runtime != syms {
+		defer runtime.Close()
+	}
+	return userTable(syms, runtime, s.show)
+}
+
+// show returns an entry's name as perf shows it.
+func (s *Symbolizer) show(e *entry) string {
+	name := e.name
+	if s.opts.Demangle {
+		name = Demangle(name)
+	}
+	if !e.plt {
+		return name
+	}
+	name += pltSuffix
+	return name[:min(len(name), maxPLTName)]
+}
+
+// maxPLTName is where perf cuts the names that it makes for PLT entries.
+const maxPLTName = 1023
+
+// Problem returns why the DSO recorded at path with build ID id has no names, as
+// an error that tells which file and what of it; nil if it has.
+func (s *Symbolizer) Problem(path string, id dso.BuildID) error { return s.user(path, id).err }

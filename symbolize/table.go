@@ -1,0 +1,213 @@
+package symbolize
+
+import (
+	"cmp"
+	"debug/elf"
+	"slices"
+	"sort"
+	"strings"
+	"sync/atomic"
+)
+
+// Symbol is a named range of addresses: offsets in the file for user DSOs, ips
+// for the kernel.
+type Symbol struct {
+	Start, End uint64
+	Name       string // as shown: demangled where that was asked for
+	Raw        string // as the symbol table has it, with "@plt" for a PLT entry
+}
+
+// entry is a symbol while tables are built and at rest: compact, its shown name
+// not yet made.
+type entry struct {
+	start, end uint64 // end is exclusive; equal to start for a size unknown so far
+	name       string // in kallsyms with "\t[module]"
+	typ        elf.SymType
+	bind       elf.SymBind
+	plt        bool  // to be shown as name@plt
+	ifunc      bool  // an IFUNC lies at start, though under another name
+	node       int32 // when it was added to the builder, from 1 on
+}
+
+// contains reports whether the symbol answers for addr. One without a size
+// answers for its start alone.
+func (e *entry) contains(addr uint64) bool {
+	return addr >= e.start && (addr < e.end || addr == e.start)
+}
+
+// Table is a DSO's symbols by address. It is immutable, but for the names that
+// it makes when first asked for, and safe for concurrent use.
+type Table struct {
+	entries []entry // by start
+	walk    *walk   // nil where no two entries overlap
+	show    func(*entry) string
+	shown   []atomic.Pointer[Symbol] // by index in entries; nil until asked for
+}
+
+// walk finds addresses where symbols overlap.
+type walk struct {
+	tree  *rbTree
+	index []int32 // of a tree's node in entries
+}
+
+func newTable(entries []entry, w *walk, show func(*entry) string) *Table {
+	return &Table{entries: entries, walk: w, show: show, shown: make([]atomic.Pointer[Symbol], len(entries))}
+}
+
+// Len returns the number of symbols.
+func (t *Table) Len() int { return len(t.entries) }
+
+// Lookup returns the symbol at addr. The same symbol is the same pointer.
+func (t *Table) Lookup(addr uint64) (*Symbol, bool) {
+	i := t.find(addr)
+	if i < 0 {
+		return nil, false
+	}
+	return t.symbol(i), true
+}
+
+func (t *Table) symbol(i int) *Symbol {
+	if s := t.shown[i].Load(); s != nil {
+		return s
+	}
+	e := &t.entries[i]
+	s := &Symbol{Start: e.start, End: e.end, Raw: e.raw(), Name: t.show(e)}
+	if !t.shown[i].CompareAndSwap(nil, s) {
+		return t.shown[i].Load()
+	}
+	return s
+}
+
+func (e *entry) raw() string {
+	if e.plt {
+		return e.name + pltSuffix
+	}
+	return e.name
+}
+
+// find returns the index of the entry that answers for addr, -1 if none does.
+func (t *Table) find(addr uint64) int {
+	if t.walk != nil {
+		return t.walk.find(t.entries, addr)
+	}
+	return find(t.entries, addr)
+}
+
+// find is for entries that do not overlap.
+func find(entries []entry, addr uint64) int {
+	i := sort.Search(len(entries), func(i int) bool { return entries[i].start > addr }) - 1
+	if i >= 0 && entries[i].contains(addr) {
+		return i
+	}
+	return -1
+}
+
+func (w *walk) find(entries []entry, addr uint64) int {
+	for x := w.tree.root; x != 0; {
+		n := &w.tree.nodes[x]
+		i := int(w.index[x])
+		switch {
+		case addr < n.start:
+			x = n.left
+		case entries[i].contains(addr):
+			return i
+		default:
+			x = n.right
+		}
+	}
+	return -1
+}
+
+// overlapping reports whether an address may have two entries that answer for it.
+func overlapping(entries []entry) bool {
+	for i := 1; i < len(entries); i++ {
+		if prev := &entries[i-1]; prev.end > entries[i].start || prev.start == entries[i].start {
+			return true
+		}
+	}
+	return false
+}
+
+// sortEntries puts entries in the order of their addresses, those at one address
+// in the order in which they were added.
+func sortEntries(entries []entry) {
+	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.start, b.start) })
+}
+
+// fixupEnds gives symbols without a size the room up to the next one; the last
+// one gets the rest of its page and one more. Assembly often has no sizes,
+// kallsyms never (symbols__fixup_end in tools/perf/util/symbol.c). nextEnd says
+// where a symbol ends that is followed by another.
+func fixupEnds(entries []entry, nextEnd func(e, next *entry) uint64) {
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case e.end != e.start:
+		case i+1 < len(entries):
+			e.end = nextEnd(e, &entries[i+1])
+		default:
+			e.end = pageUp(e.start) + pageSize
+		}
+	}
+}
+
+const pageSize = 4096
+
+func pageUp(addr uint64) uint64 { return (addr + pageSize - 1) &^ (pageSize - 1) }
+
+// dropDuplicates keeps one symbol of those that start at one address, as perf
+// chooses it (symbols__fixup_duplicate). Entries are sorted; show makes the name
+// by which two are compared, drop is told of each that goes.
+func dropDuplicates(entries []entry, show func(*entry) string, drop func(*entry)) []entry {
+	kept := entries[:0]
+	for i := range entries {
+		e := &entries[i]
+		if len(kept) == 0 || kept[len(kept)-1].start != e.start {
+			kept = append(kept, *e)
+			continue
+		}
+		last := &kept[len(kept)-1]
+		winner, loser := last, e
+		if !better(last, e, show) {
+			winner, loser = e, last
+		}
+		drop(loser)
+		ifunc := winner.ifunc || loser.typ == elf.STT_GNU_IFUNC
+		*last = *winner
+		last.ifunc = ifunc
+	}
+	clear(entries[len(kept):])
+	return kept
+}
+
+// better reports whether perf prefers a, which comes first, to b at the same
+// address (choose_best_symbol in tools/perf/util/symbol.c): the one with a size,
+// then with a type, then not weak, then global, then with fewer underscores in
+// front, then with the longer name, and not the kernel's SyS aliases.
+func better(a, b *entry, show func(*entry) string) bool {
+	if a, b := a.end > a.start, b.end > b.start; a != b {
+		return a
+	}
+	if a, b := a.typ != elf.STT_NOTYPE, b.typ != elf.STT_NOTYPE; a != b {
+		return a
+	}
+	if a, b := a.bind != elf.STB_WEAK, b.bind != elf.STB_WEAK; a != b {
+		return a
+	}
+	if a, b := a.bind == elf.STB_GLOBAL, b.bind == elf.STB_GLOBAL; a != b {
+		return a
+	}
+	if a.name == b.name {
+		return true
+	}
+	an, bn := show(a), show(b)
+	if a, b := underscores(an), underscores(bn); a != b {
+		return a < b
+	}
+	if len(an) != len(bn) {
+		return len(an) > len(bn)
+	}
+	return !strings.HasPrefix(an, "SyS") && !strings.HasPrefix(an, "compat_SyS")
+}
+
+func underscores(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
