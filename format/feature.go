@@ -41,6 +41,9 @@ const (
 	FeatureClockData    Feature = 29
 	FeatureHybrid       Feature = 30
 	FeaturePMUCaps      Feature = 31
+	FeatureCPUDomain    Feature = 32
+	FeatureEMachine     Feature = 33
+	FeatureCacheLine    Feature = 34
 )
 
 // Section is one feature section's bytes.
@@ -194,12 +197,7 @@ func (f *File) Uint64s(feat Feature, n int) []uint64 {
 
 // Cmdline returns the recorder's command line.
 func (f *File) Cmdline() []string {
-	l, _, _ := feature(f, FeatureCmdline, func(c *cursor) (l []string) {
-		for n := c.u32(); n > 0 && !c.short; n-- {
-			l = append(l, c.str())
-		}
-		return l
-	})
+	l, _, _ := feature(f, FeatureCmdline, (*cursor).strings)
 	return l
 }
 

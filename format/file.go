@@ -1,9 +1,11 @@
 package format
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"gperf/format/tracepoint"
@@ -161,9 +163,10 @@ func (f *File) readTable(at section) ([]section, error) {
 	return places, nil
 }
 
-// contiguous tells whether the sections follow one another up to end, as those
-// that a Writer puts before the data do.
+// contiguous tells whether the sections lie one behind another up to end, as
+// those that a Writer puts before the data do.
 func contiguous(places []section, end uint64) bool {
+	places = slices.SortedFunc(slices.Values(places), func(a, b section) int { return cmp.Compare(a.off, b.off) })
 	var last section
 	for _, p := range places {
 		if p.off < last.end() || p.off > end || p.size > end-p.off {

@@ -14,7 +14,7 @@ type Compat int
 
 const (
 	Perf7 Compat = iota // 7.3
-	Perf6               // 6.1: user addresses of callchains are those within the DSO
+	Perf6               // 6.1: narrower ids; user addresses of callchains are those within the DSO
 )
 
 // Options say what is printed of the samples, and how.
@@ -131,17 +131,21 @@ func (p *printer) appendStart(b []byte, s *replay.Sample, fields Field, e *event
 		}
 		b = append(append(b, s.Comm...), ' ')
 	}
+	width := 7
+	if p.opts.Compat == Perf6 {
+		width = 5
+	}
 	switch fields & (FieldPID | FieldTID) {
 	case FieldPID | FieldTID:
-		b = appendInt(b, s.PID, 7)
+		b = appendInt(b, s.PID, width)
 		b = append(b, '/')
 		n := len(b)
 		b = strconv.AppendInt(b, int64(s.TID), 10)
-		b = append(appendBlanks(b, 7-(len(b)-n)), ' ')
+		b = append(appendBlanks(b, width-(len(b)-n)), ' ')
 	case FieldPID:
-		b = append(appendInt(b, s.PID, 7), ' ')
+		b = append(appendInt(b, s.PID, width), ' ')
 	case FieldTID:
-		b = append(appendInt(b, s.TID, 7), ' ')
+		b = append(appendInt(b, s.TID, width), ' ')
 	}
 	if fields&FieldCPU != 0 {
 		b = append(b, '[')

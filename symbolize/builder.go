@@ -7,9 +7,11 @@ import "slices"
 type builder struct {
 	show    func(*entry) string
 	entries []entry // sorted
-	nodes   int32   // entries ever added
 	history []event
-	walk    *walk // of entries as they are now; nil if not needed yet
+	nodes   int32 // entries ever added
+
+	walk    walk // perf's tree after the first replayed events; made when needed
+	replays int
 }
 
 // event is one change of perf's tree.
@@ -18,22 +20,32 @@ type event struct {
 	erase int32  // node that is erased, 0 if one is added
 }
 
+// add adds entries in the order of list, which it sorts.
 func (b *builder) add(list []entry) {
 	for i := range list {
 		b.nodes++
 		list[i].node = b.nodes
 		b.history = append(b.history, event{start: list[i].start})
 	}
+	sortEntries(list)
+	// Merge from the end, where the room is. Those added go behind their equals.
+	i, j := len(b.entries)-1, len(list)-1
 	b.entries = append(b.entries, list...)
-	sortEntries(b.entries)
-	b.walk = nil
+	for k := len(b.entries) - 1; j >= 0; k-- {
+		if i >= 0 && b.entries[i].start > list[j].start {
+			b.entries[k] = b.entries[i]
+			i--
+		} else {
+			b.entries[k] = list[j]
+			j--
+		}
+	}
 }
 
 // settle gives an end to symbols without a size, and one symbol to each address.
 func (b *builder) settle() {
 	fixupEnds(b.entries, func(_, next *entry) uint64 { return next.start })
 	b.entries = dropDuplicates(b.entries, b.show, b.erased)
-	b.walk = nil
 }
 
 func (b *builder) erased(e *entry) { b.history = append(b.history, event{erase: e.node}) }
@@ -44,15 +56,14 @@ func (b *builder) remove(start uint64, name string) {
 	if i >= 0 {
 		b.erased(&b.entries[i])
 		b.entries = slices.Delete(b.entries, i, i+1)
-		b.walk = nil
 	}
 }
 
 // find returns the entry that answers for addr at this moment, nil if none does.
 func (b *builder) find(addr uint64) *entry {
-	i := -1
-	if overlapping(b.entries) {
-		i = b.overlapped().find(b.entries, addr)
+	var i int
+	if w := b.overlap(); w != nil {
+		i = w.find(b.entries, addr)
 	} else {
 		i = find(b.entries, addr)
 	}
@@ -62,31 +73,37 @@ func (b *builder) find(addr uint64) *entry {
 	return &b.entries[i]
 }
 
-// overlapped makes the tree that perf would have now.
-func (b *builder) overlapped() *walk {
-	if b.walk != nil {
-		return b.walk
+// overlap returns the tree that perf has at this moment, nil if no two entries
+// overlap and the tree's shape does not matter.
+func (b *builder) overlap() *walk {
+	if b.replays == 0 && !overlapping(b.entries) {
+		return nil
 	}
-	w := &walk{tree: &rbTree{nodes: make([]rbNode, 1, b.nodes+1)}, index: make([]int32, b.nodes+1)}
-	for _, h := range b.history {
+	if b.replays == len(b.history) {
+		return &b.walk
+	}
+	if b.walk.tree == nil {
+		b.walk.tree = new(rbTree)
+	}
+	for _, h := range b.history[b.replays:] {
 		if h.erase != 0 {
-			w.tree.erase(h.erase)
+			b.walk.tree.erase(h.erase)
 		} else {
-			w.tree.insert(h.start)
+			b.walk.tree.insert(h.start)
 		}
 	}
+	b.replays = len(b.history)
+	b.walk.index = make([]int32, b.nodes+1)
 	for i := range b.entries {
-		w.index[b.entries[i].node] = int32(i)
+		b.walk.index[b.entries[i].node] = int32(i)
 	}
-	b.walk = w
-	return w
+	return &b.walk
 }
 
 func (b *builder) table() *Table {
-	b.entries = slices.Clip(b.entries)
-	var w *walk
-	if overlapping(b.entries) {
-		w = b.overlapped()
+	w := b.overlap()
+	if w != nil {
+		w = &walk{tree: w.tree, index: w.index} // lets go of the builder
 	}
-	return newTable(b.entries, w, b.show)
+	return newTable(slices.Clip(b.entries), w, b.show)
 }

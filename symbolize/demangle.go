@@ -1,6 +1,7 @@
 package symbolize
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
@@ -29,23 +30,125 @@ func Demangle(name string) string {
 // every name, and it takes one that is not a mangled name for a mangled type: a
 // C function called f is shown as "float", one called v as "void".
 func demangleCXX(name string) (string, bool) {
-	if strings.HasPrefix(name, "_Z") || isGlobalCtor(name) {
-		s, err := demangle.ToString(name, demangle.NoRust)
-		return s, err == nil
+	if strings.HasPrefix(name, "_Z") {
+		return demangleItanium(name)
+	}
+	if isGlobalCtor(name) {
+		return demangleGlobalCtor(name)
+	}
+	if !maybeType(name) {
+		return "", false
 	}
 	const typeinfo, shownTypeinfo = "_ZTI", "typeinfo for "
-	if s, err := demangle.ToString(typeinfo+name, demangle.NoRust); err == nil {
+	if s, ok := demangleItanium(typeinfo + name); ok {
 		return strings.CutPrefix(s, shownTypeinfo)
 	}
 	return "", false
 }
 
+// maybeType sorts out most names that are no mangled types: a lower-case letter is
+// a type by itself, but for r (restrict) and u (a vendor's type), and a suffix
+// begins with a dot or an at sign.
+func maybeType(name string) bool {
+	if name == "" || name[0] == '_' || strings.ContainsAny(name, ".@") {
+		return false
+	}
+	return len(name) == 1 || !isLower(name[0]) || name[0] == 'r' || name[0] == 'u'
+}
+
+// emptyPack marks a template argument pack with nothing in it while a name is
+// printed.
+const emptyPack = "\x00"
+
+var dropEmptyPacks = strings.NewReplacer(", "+emptyPack, "", emptyPack, "")
+
+// demangleItanium demangles a name of the Itanium C++ ABI.
+func demangleItanium(name string) (string, bool) {
+	ast, err := demangle.ToAST(name)
+	if err != nil {
+		return "", false
+	}
+	if !strings.Contains(name, "JE") && !strings.Contains(name, "nt") && !strings.Contains(name, "ad") {
+		return demangle.ASTToString(ast), true
+	}
+	seen := make(map[demangle.AST]bool)
+	ast.Traverse(func(a demangle.AST) bool {
+		if seen[a] {
+			return false
+		}
+		seen[a] = true
+		likeGNU(a)
+		return true
+	})
+	return dropEmptyPacks.Replace(demangle.ASTToString(ast)), true
+}
+
+// likeGNU changes a node where the library prints other than GNU's demangler. GNU
+// writes "> >" for closing brackets, but ">>" where the inner list ends in an
+// empty pack: behind its comma, since deleted, the bracket goes unseen. It writes
+// !(x<y>) with parentheses, and &(f()) for the address of a function, though &C::f.
+func likeGNU(a demangle.AST) {
+	switch a := a.(type) {
+	case *demangle.Template:
+		if len(a.Args) == 0 {
+			return
+		}
+		last, ok := a.Args[len(a.Args)-1].(*demangle.ArgumentPack)
+		if ok && len(last.Args) == 0 {
+			// Behind the pack, since parameters refer to arguments by number.
+			a.Args = append(slices.Clip(a.Args), &demangle.Name{Name: emptyPack})
+		}
+	case *demangle.Unary:
+		op, ok := a.Op.(*demangle.Operator)
+		switch {
+		case ok && op.Name == "!" && isTemplate(a.Expr):
+			a.SizeofType = true // which asks for parentheses
+		case ok && op.Name == "&" && isPlainFunction(a.Expr):
+			a.Expr = &demangle.Special{Val: a.Expr} // which is not seen through
+		}
+	}
+}
+
+func isTemplate(a demangle.AST) bool {
+	if q, ok := a.(*demangle.Qualified); ok {
+		a = q.Name
+	}
+	_, ok := a.(*demangle.Template)
+	return ok
+}
+
+// isPlainFunction reports whether a is a function with its parameters whose name
+// stands in no namespace or class.
+func isPlainFunction(a demangle.AST) bool {
+	t, ok := a.(*demangle.Typed)
+	if !ok {
+		return false
+	}
+	_, function := t.Type.(*demangle.FunctionType)
+	_, qualified := t.Name.(*demangle.Qualified)
+	return function && !qualified
+}
+
 // isGlobalCtor reports whether name is _GLOBAL__I_x or _GLOBAL__D_x: code that
 // runs before or after main for the file of x.
 func isGlobalCtor(name string) bool {
-	const prefix = "_GLOBAL_"
-	return len(name) > len(prefix)+2 && strings.HasPrefix(name, prefix) &&
+	return len(name) > len("_GLOBAL__I_") && strings.HasPrefix(name, "_GLOBAL_") &&
 		strings.IndexByte("._$", name[8]) >= 0 && strings.IndexByte("DI", name[9]) >= 0 && name[10] == '_'
+}
+
+func demangleGlobalCtor(name string) (string, bool) {
+	kind, of := "constructors", name[len("_GLOBAL__I_"):]
+	if name[9] == 'D' {
+		kind = "destructors"
+	}
+	if strings.HasPrefix(of, "_Z") {
+		shown, ok := demangleItanium(of)
+		if !ok {
+			return "", false
+		}
+		of = shown
+	}
+	return "global " + kind + " keyed to " + of, true
 }
 
 // demangleOCaml decodes the names of OCaml's native compiler: caml, a module
@@ -89,20 +192,28 @@ func unhex(c byte) byte {
 
 // demangleJava decodes a JVM method descriptor, as profilers of Java write it
 // into symbol tables: "Ljava/lang/Object;equals(Ljava/lang/Object;)Z" is shown as
-// "class java.lang.Object.equals(class java.lang.Object)", without the result.
+// "java.lang.Object.equals(java.lang.Object)", without the result.
 func demangleJava(name string) (string, bool) {
 	end := strings.LastIndexByte(name, ')')
 	if end < 0 {
 		return "", false
 	}
 	const (
-		prefix = iota // before the class
-		class         // in its name
-		method        // in the method's
-		types         // in the arguments
+		prefix   = iota // before the class
+		class           // in its name
+		method          // in the method's
+		types           // in the arguments
+		argClass        // in the name of a class among them
 	)
 	var b strings.Builder
 	mode, arrays, args := prefix, 0, 0
+	arg := func(s string) {
+		if args > 0 {
+			b.WriteString(", ")
+		}
+		args++
+		b.WriteString(s)
+	}
 	closeArrays := func() {
 		b.WriteString(strings.Repeat("[]", arrays))
 		arrays = 0
@@ -110,58 +221,36 @@ func demangleJava(name string) (string, bool) {
 	for i := 0; i <= end; i++ {
 		c := name[i]
 		switch {
-		case c == 'L' && (mode == prefix || mode == types):
-			if mode == types {
-				if args > 0 {
-					b.WriteString(", ")
-				}
-				args++
-			} else {
-				mode = class
-			}
-			b.WriteString("class ")
-		case mode == types && javaTypes[c] != "":
-			if args > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(javaTypes[c])
-			closeArrays()
-			args++
+		case mode == prefix && c == 'L':
+			mode = class
+		case mode == types && c == 'L':
+			arg("")
+			mode = argClass
 		case mode == types && c == 'V':
 			b.WriteString("void")
 			closeArrays()
-		case c == '[':
-			if mode != types {
-				return "", false
-			}
+		case mode == types && javaTypes[c] != "":
+			arg(javaTypes[c])
+			closeArrays()
+		case mode == types && c == '[':
 			arrays++
-		case c == '(':
-			if mode != method {
-				return "", false
-			}
-			b.WriteByte(c)
-			mode = types
-		case c == ')':
-			if mode != types {
-				return "", false
-			}
+		case mode == types && c == ')':
 			b.WriteByte(c)
 			args = 0
-		case c == ';':
-			if mode != class && mode != types {
-				return "", false
-			}
-			if i+1 < len(name) && isAlpha(name[i+1]) {
+		case mode == method && c == '(':
+			b.WriteByte(c)
+			mode = types
+		case mode == class && c == ';':
+			if isAlpha(name[i+1]) {
 				b.WriteByte('.')
 			}
-			if mode == class {
-				mode = method
-			}
-		case c == '/':
-			if mode != class && mode != types {
-				return "", false
-			}
+			mode = method
+		case mode == argClass && c == ';':
+			mode = types // perf leaves an array's brackets to the next basic type
+		case (mode == class || mode == argClass) && c == '/':
 			b.WriteByte('.')
+		case strings.IndexByte("[();/", c) >= 0:
+			return "", false
 		default:
 			b.WriteByte(c)
 		}

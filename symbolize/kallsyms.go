@@ -47,6 +47,7 @@ func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
 			continue
 		}
 		hidden = hidden && e.start == 0
+		e.node = int32(len(entries) + 1)
 		entries = append(entries, e)
 		if slices.Contains(refNames, e.name) {
 			refs[e.name] = e.start

@@ -174,7 +174,7 @@ func vmlinuxSymbols(im *dso.Image) (*Kallsyms, error) {
 		if r.name == refNames[0] || r.name == refNames[1] {
 			refs[r.name] = r.value
 		}
-		entries = append(entries, entry{start: r.value, end: r.value + r.size, name: r.name, typ: r.typ, bind: r.bind})
+		entries = append(entries, entry{start: r.value, end: r.value + r.size, name: r.name, typ: r.typ, bind: r.bind, node: int32(i + 1)})
 	}
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)

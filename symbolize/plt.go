@@ -197,11 +197,15 @@ func ifuncName(b *builder, im *dso.Image, r reloc) string {
 	return e.name
 }
 
+// minPLTEntry is less than any jump takes; what claims to have smaller entries is
+// damaged.
+const minPLTEntry = 4
+
 // pltGot names the entries of .plt.got, which jump through GOT slots that
 // .rela.dyn fills: the slot that the instruction refers to tells the symbol.
 func pltGot(im *dso.Image) []entry {
 	s := im.Section(".plt.got")
-	if s == nil || s.Entsize == 0 {
+	if s == nil || s.Entsize < minPLTEntry {
 		return nil
 	}
 	code, err := im.Data(s)

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/ianlancetaylor/demangle"
 )
 
 // demangleRust demangles both of Rust's schemes in the short form: no hashes and
@@ -142,17 +140,4 @@ func rustEscape(code string) (string, bool) {
 		return "", false
 	}
 	return string(rune(n)), true
-}
-
-// demangleRustV0 demangles the names of RFC 2603, _R and what follows.
-func demangleRustV0(name string) (shown, suffix string, ok bool) {
-	rest, ok := cutAny(name, "_R", "R", "__R")
-	if !ok || rest == "" || rest[0] < 'A' || rest[0] > 'Z' {
-		return "", "", false
-	}
-	if i := strings.IndexByte(rest, '.'); i >= 0 {
-		rest, suffix = rest[:i], rest[i:]
-	}
-	s, err := demangle.ToString("_R" + rest)
-	return s, suffix, err == nil
 }

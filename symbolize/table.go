@@ -26,7 +26,7 @@ type entry struct {
 	bind       elf.SymBind
 	plt        bool  // to be shown as name@plt
 	ifunc      bool  // an IFUNC lies at start, though under another name
-	node       int32 // when it was added to the builder, from 1 on
+	node       int32 // when it was added, from 1 on
 }
 
 // contains reports whether the symbol answers for addr. One without a size
@@ -131,7 +131,12 @@ func overlapping(entries []entry) bool {
 // sortEntries puts entries in the order of their addresses, those at one address
 // in the order in which they were added.
 func sortEntries(entries []entry) {
-	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.start, b.start) })
+	slices.SortFunc(entries, func(a, b entry) int {
+		if c := cmp.Compare(a.start, b.start); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.node, b.node)
+	})
 }
 
 // fixupEnds gives symbols without a size the room up to the next one; the last

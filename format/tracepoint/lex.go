@@ -33,10 +33,7 @@ func (p *parser) next() {
 		}
 		p.kind = tokItem
 	case c == '"':
-		p.kind, p.text = tokString, p.quoted('"')
-		for p.skipSpace(); p.peek() == '"'; p.skipSpace() {
-			p.text += p.quoted('"')
-		}
+		p.kind, p.text = tokString, p.strings()
 		return
 	case c == '\'':
 		p.kind, p.text = tokChar, p.quoted('\'')
@@ -62,6 +59,19 @@ func (p *parser) skipSpace() {
 	for p.pos < len(p.src) && isSpace(p.src[p.pos]) {
 		p.pos++
 	}
+}
+
+// strings reads adjacent string literals as one.
+func (p *parser) strings() string {
+	first := p.quoted('"')
+	if p.skipSpace(); p.peek() != '"' {
+		return first
+	}
+	var b strings.Builder
+	for b.WriteString(first); p.peek() == '"'; p.skipSpace() {
+		b.WriteString(p.quoted('"'))
+	}
+	return b.String()
 }
 
 // quoted reads a literal. libtraceevent ends one at a control character (the

@@ -155,11 +155,11 @@ func (p *parser) expect(kind tokenKind, text string) bool {
 
 // rest is some of what follows, for messages.
 func (p *parser) rest() string {
-	s := p.text + p.src[p.pos:]
-	return s[:min(len(s), 24)]
+	s := p.src[p.pos:]
+	return p.text[:min(len(p.text), 24)] + s[:min(len(s), 24)]
 }
 
-// args reads the arguments that follow the format string.
+// arguments reads the arguments that follow the format string.
 func (p *parser) arguments() []*node {
 	var list []*node
 	for p.kind != tokError {
@@ -218,7 +218,7 @@ func atom(text string) *node {
 
 // item reads a name: REC->field, a function's call, or words that stay words.
 func (p *parser) item() *node {
-	text := p.text
+	text, start := p.text, p.pos-len(p.text)
 	p.next()
 	if text == "REC" {
 		return p.entry()
@@ -226,11 +226,21 @@ func (p *parser) item() *node {
 	if p.is(tokDelim, "(") {
 		return p.call(text)
 	}
-	for p.kind == tokItem {
-		text += " " + p.text
-		p.next()
+	if p.kind == tokItem {
+		text = p.words(start, func() bool { return p.kind == tokItem })
 	}
 	return atom(text)
+}
+
+// words joins the words from start on by single spaces, as long as more says
+// that the current token is one of them.
+func (p *parser) words(start int, more func() bool) string {
+	end := start
+	for more() {
+		end = p.pos
+		p.next()
+	}
+	return strings.Join(strings.Fields(p.src[start:end]), " ")
 }
 
 // entry reads what follows REC, or (REC).
@@ -622,15 +632,9 @@ func symbolValue(s string) int64 {
 
 // sizeof reads sizeof's argument, the current token being the parenthesis.
 func (p *parser) sizeof() *node {
+	start := p.pos
 	p.next()
-	words := ""
-	for p.kind == tokItem || p.kind == tokOp && p.text != "]" {
-		if words != "" {
-			words += " "
-		}
-		words += p.text
-		p.next()
-	}
+	words := p.words(start, func() bool { return p.kind == tokItem || p.kind == tokOp })
 	p.closing()
 	switch words {
 	case "unsigned", "unsigned int", "int":
@@ -640,13 +644,22 @@ func (p *parser) sizeof() *node {
 	case "long long", "unsigned long long":
 		return atom("8")
 	}
-	if name, ok := strings.CutPrefix(words, "REC -> "); ok {
+	if name, ok := strings.CutPrefix(words, "REC->"); ok {
 		if fd := p.f.Field(name); fd != nil && !fd.Array {
 			return atom(strconv.Itoa(fd.Size))
 		}
 	}
-	if size := map[string]string{"u64": "8", "s64": "8", "u32": "4", "s32": "4", "u16": "2", "s16": "2", "u8": "1", "s8": "1"}[strings.TrimPrefix(words, "__")]; size != "" && words != "__s8" {
-		return atom(size)
+	switch strings.TrimPrefix(words, "__") {
+	case "u64", "s64":
+		return atom("8")
+	case "u32", "s32":
+		return atom("4")
+	case "u16", "s16":
+		return atom("2")
+	case "u8", "s8":
+		if words != "__s8" { // misspelt there
+			return atom("1")
+		}
 	}
 	p.refuse("sizeof(" + words + ")")
 	return atom("0")

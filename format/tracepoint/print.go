@@ -9,7 +9,7 @@ import (
 // allocates nothing but dst's growth. Data too short for a field counts as 0;
 // what the text takes from the data is bounded by the data's length.
 func (f *Format) AppendPrint(dst, raw []byte, env *Env) []byte {
-	p := printer{raw: raw, env: env, big: env.bigEndian()}
+	p := printer{raw: raw, env: env, big: isBig(env.Order)}
 	if f.PrintErr != nil || f.Refused != "" {
 		return p.fields(append(dst, "[FAILED TO PARSE]"...), f)
 	}
@@ -29,7 +29,7 @@ func (f *Format) AppendField(dst []byte, fd *Field, raw []byte, env *Env) []byte
 	if f.PrintErr != nil || f.Refused != "" || fd.Array {
 		return fd.AppendValue(dst, raw, env)
 	}
-	p := printer{raw: raw, env: env, big: env.bigEndian()}
+	p := printer{raw: raw, env: env, big: isBig(env.Order)}
 	for i := range f.prog {
 		s := &f.prog[i]
 		arg := s.arg
@@ -66,7 +66,7 @@ func (p *printer) fields(dst []byte, f *Format) []byte {
 // fmt says how: decimal; hexadecimal for pointers and longs; text or a list of
 // bytes for arrays.
 func (fd *Field) AppendValue(dst, raw []byte, env *Env) []byte {
-	big := env.bigEndian()
+	big := isBig(env.Order)
 	if fd.Array {
 		off, n := fd.span(raw, big)
 		b := cut(raw, off, n)

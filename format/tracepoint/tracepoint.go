@@ -79,8 +79,8 @@ type Env struct {
 	Printk map[uint64]string
 }
 
-func (e *Env) bigEndian() bool {
-	return e.Order != nil && e.Order.Uint16([]byte{0, 1}) == 1
+func isBig(order binary.ByteOrder) bool {
+	return order != nil && order.Uint16([]byte{0, 1}) == 1
 }
 
 func (e *Env) longSize() int {
@@ -90,10 +90,16 @@ func (e *Env) longSize() int {
 	return e.LongSize
 }
 
+// maxText bounds a format file; the largest of Linux 6.18 has 6 KiB.
+const maxText = 256 << 10
+
 // Parse reads a format file. An unreadable print fmt is no error: it is kept in
 // PrintErr, and AppendPrint prints the fields.
 func Parse(text []byte, system string) (*Format, error) {
 	f := &Format{System: system, ID: -1}
+	if len(text) > maxText {
+		return nil, fmt.Errorf("tracepoint format in %s: %d bytes are more than any kernel's", system, len(text))
+	}
 	if err := f.parseHead(string(text)); err != nil {
 		return nil, fmt.Errorf("tracepoint format %s:%s: %w", system, f.Name, err)
 	}
@@ -263,7 +269,7 @@ func (f *Format) Field(name string) *Field {
 // Uint returns a field's number, signed ones extended to 64 bits; false if the
 // field is no number or lies beyond the data.
 func (fd *Field) Uint(raw []byte, order binary.ByteOrder) (uint64, bool) {
-	v, ok := readUint(raw, fd.Offset, fd.Size, (&Env{Order: order}).bigEndian())
+	v, ok := readUint(raw, fd.Offset, fd.Size, isBig(order))
 	if ok && fd.Signed {
 		shift := 64 - 8*fd.Size
 		v = uint64(int64(v<<shift) >> shift)
@@ -274,7 +280,7 @@ func (fd *Field) Uint(raw []byte, order binary.ByteOrder) (uint64, bool) {
 // Bytes returns a field's bytes as they are: for a dynamic array those that it
 // points to. What lies beyond the data is cut off.
 func (fd *Field) Bytes(raw []byte, order binary.ByteOrder) []byte {
-	off, n := fd.span(raw, (&Env{Order: order}).bigEndian())
+	off, n := fd.span(raw, isBig(order))
 	return cut(raw, off, n)
 }
 

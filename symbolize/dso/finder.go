@@ -1,6 +1,7 @@
 package dso
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -247,7 +248,7 @@ func (f *Finder) openVDSO() (*Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", VDSO, ErrNoFile, err)
 	}
-	return imageOfBytes(b, VDSO)
+	return NewImage(bytes.NewReader(b), int64(len(b)), VDSO)
 }
 
 var ownVDSO = sync.OnceValues(readVDSO)

@@ -1,7 +1,6 @@
 package dso
 
 import (
-	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 )
 
 const pfX = elf.PF_X
@@ -132,19 +132,22 @@ func (im *Image) Bytes(off, n uint64) ([]byte, error) {
 	return b, nil
 }
 
+// maxString bounds a name. Without it a file of symbols that all share one
+// endless name would take time without end.
+const maxString = 1 << 16
+
 // String returns the NUL-terminated string at off of a string table, "" where
-// there is none.
+// there is none. What is longer than 64 KiB is cut.
 func String(table string, off uint32) string {
 	if uint64(off) >= uint64(len(table)) {
 		return ""
 	}
-	table = table[off:]
-	for i := 0; i < len(table); i++ {
-		if table[i] == 0 {
-			return table[:i]
-		}
+	s := table[off:]
+	s = s[:min(len(s), maxString)]
+	if i := strings.IndexByte(s, 0); i >= 0 {
+		s = s[:i]
 	}
-	return ""
+	return s
 }
 
 // buildIDSections are where perf looks for the note, in its order
@@ -203,8 +206,4 @@ func (im *Image) HasCode() bool {
 		}
 	}
 	return len(im.f.Sections) == 0 && len(im.loads) > 0
-}
-
-func imageOfBytes(b []byte, path string) (*Image, error) {
-	return NewImage(bytes.NewReader(b), int64(len(b)), path)
 }

@@ -53,7 +53,7 @@ func isAnon(name string) bool {
 }
 
 func isNoFile(name string) bool {
-	return strings.HasPrefix(name, "[stack") || strings.HasPrefix(name, "/SYSV") || name == "[heap]" || strings.HasPrefix(name, "/memfd:")
+	return strings.HasPrefix(name, "[stack") || strings.HasPrefix(name, "/SYSV") || name == "[heap]"
 }
 
 func isVDSO(name string) bool { return name == dso.VDSO || name == "[vdso32]" || name == "[vdsox32]" }

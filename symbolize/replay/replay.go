@@ -85,6 +85,10 @@ type History struct {
 	// buildIDs are those that the file lists beside its records.
 	buildIDs map[string]dso.BuildID
 
+	// KeepExited keeps a thread's name for samples that come after its EXIT, as
+	// perf 6.1 does. In perf 7.3 such a sample has only the thread's number.
+	KeepExited bool
+
 	// Lost counts the records and samples that the recording lost.
 	Lost Lost
 }
@@ -122,7 +126,9 @@ func (h *History) Apply(rec format.Record) {
 	case *format.Fork:
 		h.fork(r)
 	case *format.Exit:
-		delete(h.threads, r.TID)
+		if !h.KeepExited {
+			delete(h.threads, r.TID)
+		}
 	case *format.KSymbol:
 		h.kernel.ksymbol(r)
 	case *format.Lost:
@@ -270,6 +276,16 @@ func (h *History) userFrame(ms *maps, ip uint64) *Frame {
 			f.Sym, f.Off, f.Reason = h.sym.User(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
 		}
 	})
+}
+
+// KernelFrames tells whether an address of the kernel turned up.
+func (h *History) KernelFrames() bool {
+	for _, f := range h.frames {
+		if f.Kernel {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *History) foreignFrame(ip uint64) *Frame { return h.frame(nil, ip, func(*Frame) {}) }

@@ -1,0 +1,340 @@
+package tracepoint
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// recorded is a file of testdata: a format file and raw data of Linux 6.18 as
+// `perf record` took them, and the text that `perf script -F trace` of perf
+// 7.3.4 printed for this data.
+type recorded struct {
+	name string
+	f    *Format
+	raw  []byte
+	env  *Env
+	want string
+}
+
+func readRecorded(t testing.TB) []recorded {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no testdata: %v", err)
+	}
+	var all []recorded
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := parseRecorded(string(text), path)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func parseRecorded(text, path string) (r recorded, err error) {
+	sections := map[string]string{}
+	for part := range strings.SplitSeq(strings.TrimPrefix(text, "# "), "\n# ") {
+		name, body, _ := strings.Cut(part, "\n")
+		sections[name] = body
+	}
+	r.name = strings.TrimSuffix(filepath.Base(path), ".txt")
+	r.want = strings.TrimSuffix(sections["want"], "\n")
+	if r.raw, err = hex.DecodeString(strings.TrimSpace(sections["raw"])); err != nil {
+		return r, err
+	}
+	type symbol struct {
+		name   string
+		offset uint64
+	}
+	symbols := map[uint64]symbol{}
+	for line := range strings.Lines(sections["symbols"]) {
+		var ip uint64
+		var s symbol
+		if _, err := fmt.Sscan(line, &ip, &s.name, &s.offset); err != nil {
+			return r, err
+		}
+		symbols[ip] = s
+	}
+	r.env = &Env{
+		Order:    binary.LittleEndian,
+		LongSize: 8,
+		Symbol: func(ip uint64) (string, uint64, string, bool) {
+			s, ok := symbols[ip]
+			return s.name, s.offset, "", ok
+		},
+		Printk: ParsePrintk([]byte(sections["printk"])),
+	}
+	system, _, _ := strings.Cut(r.name, ".")
+	r.f, err = Parse([]byte(sections["format"]), system)
+	return r, err
+}
+
+func TestRecorded(t *testing.T) {
+	for _, r := range readRecorded(t) {
+		if r.f.PrintErr != nil {
+			t.Errorf("%s: %v", r.name, r.f.PrintErr)
+		}
+		if got := string(r.f.AppendPrint(nil, r.raw, r.env)); got != r.want {
+			t.Errorf("%s\n got %q\nwant %q", r.name, got, r.want)
+		}
+		if id, ok := r.f.Field("common_type").Uint(r.raw, nil); !ok || int(id) != r.f.ID {
+			t.Errorf("%s: common_type %d, ID %d", r.name, id, r.f.ID)
+		}
+	}
+}
+
+func TestAppendPrintAllocatesNothing(t *testing.T) {
+	dst := make([]byte, 0, 4096)
+	for _, r := range readRecorded(t) {
+		n := testing.AllocsPerRun(10, func() { dst = r.f.AppendPrint(dst[:0], r.raw, r.env) })
+		if n != 0 {
+			t.Errorf("%s: %v allocations", r.name, n)
+		}
+	}
+}
+
+// Every format file of the running kernel can be read.
+func TestTracefs(t *testing.T) {
+	paths, _ := filepath.Glob("/sys/kernel/tracing/events/*/*/format")
+	if len(paths) == 0 {
+		t.Skip("no format files in /sys/kernel/tracing: tracefs is not mounted, or not readable without root")
+	}
+	refused := 0
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Logf("%v", err)
+			continue
+		}
+		dir := filepath.Dir(path)
+		f, err := Parse(text, filepath.Base(filepath.Dir(dir)))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if f.PrintErr != nil {
+			t.Errorf("%s:%s: %v", f.System, f.Name, f.PrintErr)
+		}
+		if f.Name != filepath.Base(dir) || f.common < 4 || f.common > len(f.Fields) {
+			t.Errorf("%s: name %q, %d fields, %d of them common", path, f.Name, len(f.Fields), f.common)
+		}
+		if f.Refused != "" {
+			refused++
+			t.Logf("%s:%s prints as fields: %s", f.System, f.Name, f.Refused)
+		}
+	}
+	t.Logf("%d format files, %d print as fields", len(paths), refused)
+}
+
+func TestFields(t *testing.T) {
+	f, raw := synthetic(t, `"a=%d d=0x%lx sym=%s", REC->a, (unsigned long)REC->d, __print_symbolic(REC->b, { 11, "x" })`)
+	tests := []struct {
+		name, typ string
+		num       int64  // Uint's
+		bytes     string // Bytes', in hex
+		value     string // AppendValue's
+		shown     string // AppendField's
+	}{
+		{"common_pid", "int", 1234, "d2040000", "1234", "1234"},
+		{"a", "int", -5, "fbffffff", "-5", "-5"},
+		{"b", "unsigned char", 11, "0b", "11", "11"},
+		{"c", "short", -300, "d4fe", "-300", "-300"},
+		{"d", "unsigned long", -300, "d4feffffffffffff", "0xfffffffffffffed4", "0xfffffffffffffed4"},
+		{"e", "u64", 1 << 40, "0000000000010000", "1099511627776", "1099511627776"},
+		{"comm", "char[16]", 0, "73776170000000000000000000000000", "swap", "swap"},
+		{"ip", "u8[4]", 0x010200c0, "c0000201", "ARRAY[c0, 00, 02, 01]", "ARRAY[c0, 00, 02, 01]"},
+		{"arr", "u32[3]", 0, "010000000200000003000000", "ARRAY[01, 00, 00, 00, 02, 00, 00, 00, 03, 00, 00, 00]", "ARRAY[01, 00, 00, 00, 02, 00, 00, 00, 03, 00, 00, 00]"},
+		{"str", "__data_loc char[]", 0x60080, "68656c6c6f00", "hello", "hello"},
+		{"rstr", "__rel_loc char[]", 0x4002e, "72656c00", "rel", "rel"},
+		{"fn", "const char *", -0x7efffedd, "23010081ffffffff", "0xffffffff81000123", "0xffffffff81000123"},
+		{"f", "s8", -2, "fe", "-2", "-2"},
+	}
+	for _, test := range tests {
+		fd := f.Field(test.name)
+		if fd == nil {
+			t.Errorf("no field %s", test.name)
+			continue
+		}
+		if fd.Type != test.typ {
+			t.Errorf("%s: type %q, want %q", test.name, fd.Type, test.typ)
+		}
+		num, ok := fd.Uint(raw, binary.LittleEndian)
+		if isNumber := fd.Size <= 8; ok != isNumber || int64(num) != test.num {
+			t.Errorf("%s: number %d, %v, want %d", test.name, int64(num), ok, test.num)
+		}
+		if got := hex.EncodeToString(fd.Bytes(raw, nil)); got != test.bytes {
+			t.Errorf("%s: bytes %s, want %s", test.name, got, test.bytes)
+		}
+		if got := string(fd.AppendValue(nil, raw, &Env{})); got != test.value {
+			t.Errorf("%s: value %q, want %q", test.name, got, test.value)
+		}
+		if got := string(f.AppendField(nil, fd, raw, &Env{})); got != test.shown {
+			t.Errorf("%s: shown as %q, want %q", test.name, got, test.shown)
+		}
+	}
+	if f.Field("nothing") != nil {
+		t.Error("found a field that is not there")
+	}
+}
+
+func TestFieldKinds(t *testing.T) {
+	tests := []struct {
+		decl string
+		want Field
+	}{
+		{"char comm[16];	offset:8;	size:16;	signed:0;",
+			Field{Name: "comm", Type: "char[16]", Offset: 8, Size: 16, Array: true, Len: 16, ElemSize: 1, String: true}},
+		{"unsigned long args[6];	offset:16;	size:48;	signed:0;",
+			Field{Name: "args", Type: "unsigned long[6]", Offset: 16, Size: 48, Array: true, Len: 6, ElemSize: 8, Long: true}},
+		{"__data_loc u32[] v;	offset:8;	size:4;	signed:0;",
+			Field{Name: "v", Type: "__data_loc u32[]", Offset: 8, Size: 4, Array: true, ElemSize: 4, Dynamic: true}},
+		{"__rel_loc char[] s;	offset:8;	size:4;	signed:1;",
+			Field{Name: "s", Type: "__rel_loc char[]", Offset: 8, Size: 4, Signed: true, Array: true, ElemSize: 1, Dynamic: true, Relative: true, String: true}},
+		{"const void *const p;	offset:8;	size:8;	signed:0;",
+			Field{Name: "p", Type: "const void *const", Offset: 8, Size: 8, ElemSize: 8, Pointer: true}},
+		{"char buf[];	offset:16;	size:0;	signed:0;",
+			Field{Name: "buf", Type: "char[]", Offset: 16, Array: true, ElemSize: 1, String: true}},
+	}
+	for _, test := range tests {
+		got, err := parseField(test.decl)
+		if err != nil || got != test.want {
+			t.Errorf("%s\n got %+v, %v\nwant %+v", test.decl, got, err, test.want)
+		}
+	}
+	for _, decl := range []string{"", "int;offset:0;size:4;", "int a", "int a;offset:x;size:4;", "int a[3;offset:0;size:4;", "int a;offset:0;size:-4;"} {
+		if got, err := parseField(decl); err == nil {
+			t.Errorf("%q: no error but %+v", decl, got)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for _, text := range []string{
+		"",
+		"name: x\nformat:\n",
+		"ID: 7\nformat:\n",
+		"name: x\nID: seven\n",
+		"name: x\nID: 7\nformat:\n\tfield:int a;\toffset:0;\n",
+		strings.Repeat(" ", maxText+1),
+	} {
+		if f, err := Parse([]byte(text), "s"); err == nil {
+			t.Errorf("%.40q: no error but %+v", text, f)
+		}
+	}
+}
+
+func TestBigEndian(t *testing.T) {
+	f, _ := synthetic(t, `"%d %s %s %s", REC->a, __get_str(str), __get_bitmask(mask), __get_cpumask(mask)`)
+	raw := make([]byte, 124)
+	put := binary.BigEndian
+	put.PutUint32(raw[8:], 0xfffffff9)
+	put.PutUint32(raw[88:], 3<<16|124)
+	put.PutUint32(raw[100:], 8<<16|127)
+	raw = append(raw, "hi\x00"...)
+	raw = put.AppendUint64(raw, 1<<40|5)
+	const want = "-7 hi 00000100,00000005 0,2,40"
+	if got := string(f.AppendPrint(nil, raw, &Env{Order: binary.BigEndian})); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestShortData(t *testing.T) {
+	f, raw := synthetic(t, `"%d %s %s %s %pI6c %s %d", REC->a, REC->comm, __get_str(str), __print_array(__get_dynamic_array(dyn), 1000000000, 4), REC->uuid, __print_hex(REC->mac, 1 << 30), REC->g`)
+	for n := range raw {
+		f.AppendPrint(nil, raw[:n], &Env{}) // must not panic
+	}
+	const want = "-5 swap  {} INVALIDIPv6  0"
+	if got := string(f.AppendPrint(nil, raw[:40], &Env{})); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestParsePrintk(t *testing.T) {
+	const text = "0xffffffff82818cca : \"thaw_processes\"\n0xffffffff82819b04 : \"line\\n\"\n\nrubbish\nxyz : \"no address\"\n"
+	got := ParsePrintk([]byte(text))
+	if len(got) != 2 || got[0xffffffff82818cca] != "thaw_processes" || got[0xffffffff82819b04] != "line" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func FuzzPrint(f *testing.F) {
+	for _, r := range readRecorded(f) {
+		text, err := os.ReadFile("testdata/" + r.name + ".txt")
+		if err != nil {
+			f.Fatal(err)
+		}
+		_, text, _ = bytesCut(text, "# format\n")
+		text, _, _ = bytesCut(text, "# raw\n")
+		f.Add(text, r.raw)
+	}
+	_, raw := synthetic(f, `""`)
+	for _, printFmt := range []string{
+		`"%*d %.*s %*ph", REC->a, 1, REC->d, REC->comm, REC->a, __get_dynamic_array(dyn)`,
+		`"%s", __print_array(__get_dynamic_array(dyn), REC->a, REC->b)`,
+		`"%d", ((u8 *)__get_dynamic_array(dyn))[REC->a] / (REC->b - 11) % 0 << -1`,
+		`"%d", ` + strings.Repeat("(", 5000),
+		`"%d", 1` + strings.Repeat(" + 1", 5000),
+		`"%pISpc %pIS", __get_sockaddr(sa), REC->uuid`,
+		`"%s", ({ ("`,
+	} {
+		f.Add([]byte(syntheticHead+printFmt+"\n"), raw)
+	}
+	f.Fuzz(func(t *testing.T, text, raw []byte) {
+		if len(text) > 1<<14 || len(raw) > 1<<12 {
+			return
+		}
+		format, err := Parse(text, "fuzz")
+		if (err == nil) == (format == nil) {
+			t.Fatal("neither format nor error, or both")
+		}
+		if err != nil {
+			return
+		}
+		env := &Env{Symbol: testSymbol}
+		// Each piece of text, of which there are at most len(text), is bounded
+		// by the widest padding or by the data.
+		limit := (len(text) + 1) * (maxPad + len(text) + 64*(len(raw)+1))
+		if out := format.AppendPrint(nil, raw, env); len(out) > limit {
+			t.Fatalf("%d bytes of text from %d", len(out), len(raw))
+		}
+		for i := range format.Fields {
+			fd := &format.Fields[i]
+			fd.Uint(raw, binary.BigEndian)
+			if b := fd.Bytes(raw, nil); len(b) > len(raw) {
+				t.Fatalf("%d bytes of %d", len(b), len(raw))
+			}
+			format.AppendField(nil, fd, raw, env)
+		}
+	})
+}
+
+func bytesCut(b []byte, sep string) (before, after []byte, found bool) {
+	x, y, found := strings.Cut(string(b), sep)
+	return []byte(x), []byte(y), found
+}
+
+func BenchmarkAppendPrint(b *testing.B) {
+	dst := make([]byte, 0, 4096)
+	for _, r := range readRecorded(b) {
+		switch r.name {
+		case "skb.kfree_skb", "sched.sched_switch", "syscalls.sys_enter_openat", "kmem.kmalloc":
+			b.Run(r.name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					dst = r.f.AppendPrint(dst[:0], r.raw, r.env)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package record
+
+import (
+	"time"
+
+	"gperf/format"
+)
+
+// Options say what to record, of whom, and into which file. The zero value of
+// each field is perf record's default.
+type Options struct {
+	Events []Event // default: cycles:P
+	Target Target
+	Output string // default: perf.data
+
+	// Freq, in Hz, is for tracepoints as well; 0 means 4000 for all others.
+	Freq   uint64
+	Period uint64 // every so many events, instead of Freq
+
+	Callchain bool // frame-pointer callchains
+	Pages     int  // pages of a ring, a power of 2; 0: what may be locked, up to 512 KiB
+
+	Data         bool // addresses of data, and mappings that hold no code
+	Stat         bool // counts of each thread, when it exits
+	SamplePeriod bool // the period, also where it is always the same
+	Raw          bool // raw data also where there is none
+	SampleCPU    bool
+	RunningTime  bool // enabled and running times of SampleRead
+	NoSamples    bool
+	NoInherit    bool // not the threads and processes that the target starts
+	AllUser      bool // user space only
+	AllKernel    bool // kernel only
+	NoBPFEvent   bool
+	NoBuildID    bool
+	UseClockID   bool
+	ClockID      int32 // with UseClockID: clock_gettime's clock
+
+	// Delay is how long after the start the events are enabled; below zero they
+	// never are.
+	Delay time.Duration
+
+	Cmdline []string // of the recorder, for the file's header
+	Version string   // of the recorder
+	Tracefs *Tracefs
+
+	// Notice is told what turns out other than asked for, at the moment it does;
+	// nil: nobody is.
+	Notice func(what error)
+	// Verbose is told what is opened; nil: nobody is.
+	Verbose func(msg string)
+}
+
+func (o *Options) notice(what error) {
+	if o.Notice != nil {
+		o.Notice(what)
+	}
+}
+
+const defaultFreq = 4000 // Hz
+
+// MaxFreq is the highest sampling frequency that the kernel allows, in Hz.
+func MaxFreq() uint64 {
+	return uint64(max(1, sysctl("/proc/sys/kernel/perf_event_max_sample_rate", 100000)))
+}
+
+// capFreq lowers the frequency to what the kernel allows.
+func (o *Options) capFreq() {
+	limit := MaxFreq()
+	switch {
+	case o.Freq > limit:
+		o.notice(&FreqError{o.Freq, limit})
+		o.Freq = limit
+	case o.Freq == 0 && o.Period == 0 && limit < defaultFreq:
+		o.notice(&FreqError{defaultFreq, limit})
+	}
+}
+
+// trackingEvent collects side band only: perf's dummy:u.
+var trackingEvent = Event{Name: "dummy:u", Type: format.TypeSoftware, Config: swDummy,
+	Flags: format.FlagExcludeKernel | format.FlagExcludeHV | format.FlagExcludeGuest}
+
+// defaultEvent is cycles:P, as precise as the PMU can.
+var defaultEvent = Event{Name: "cycles:P", Type: format.TypeHardware, Config: hwCycles,
+	Flags: format.AttrFlags(0).WithPreciseIP(3)}
+
+// attrs sets up one attr for each event, as perf 7.3 does it (evsel__config and
+// evlist__config of tools/perf/util), followed by the tracking event where
+// there is one of its own. It returns the events that belong to them.
+func (o *Options) attrs() ([]Event, []format.Attr) {
+	events := o.Events
+	if len(events) == 0 {
+		events = []Event{defaultEvent}
+	}
+	// Whoever starts to record before the sampling events are enabled, or on
+	// all processes, wants side band at once: an event of its own.
+	separate := o.Target.byCPU() || o.Delay != 0
+	var attrs []format.Attr
+	for i := range events {
+		a := o.attr(&events[i])
+		if i == 0 && !separate {
+			o.track(&a)
+		}
+		attrs = append(attrs, a)
+	}
+	if separate {
+		events = append(events[:len(events):len(events)], trackingEvent)
+		attrs = append(attrs, o.trackingAttr())
+	}
+	identify(attrs)
+	return events, attrs
+}
+
+func (o *Options) attr(ev *Event) format.Attr {
+	a := o.commonAttr(ev)
+	a.Flags |= format.FlagDisabled
+	if o.Target.ownCommand() && o.Delay == 0 {
+		a.Flags |= format.FlagEnableOnExec
+	}
+	if o.AllUser {
+		a.Flags |= format.FlagExcludeKernel
+	}
+	if o.AllKernel {
+		a.Flags |= format.FlagExcludeUser
+	}
+	if ev.fixedPeriod() {
+		// perf samples every one of them, with all it has.
+		a.SamplePeriod = 1
+		a.SampleType |= format.SampleRaw | format.SampleCPU | format.SamplePeriod
+	}
+	switch {
+	case o.Period != 0:
+		a.SamplePeriod = o.Period
+	case o.Freq != 0:
+		a.SamplePeriod = o.Freq
+		a.Flags |= format.FlagFreq
+		a.SampleType |= format.SamplePeriod
+	case a.SamplePeriod == 0:
+		a.SamplePeriod = min(defaultFreq, MaxFreq())
+		a.Flags |= format.FlagFreq
+		a.SampleType |= format.SamplePeriod
+	}
+	if o.NoSamples {
+		a.SamplePeriod = 0
+	}
+	if o.Callchain {
+		a.SampleType |= format.SampleCallchain
+	}
+	if o.Raw {
+		a.SampleType |= format.SampleRaw
+	}
+	if ev.SampleRead {
+		a.SampleType |= format.SampleRead
+	}
+	return a
+}
+
+// fixedPeriod tells whether the event is sampled each time by default, for its
+// raw data.
+func (ev *Event) fixedPeriod() bool {
+	return ev.Type == format.TypeTracepoint || ev.Type == format.TypeSoftware && ev.Config == swBPF
+}
+
+// commonAttr is what the sampling events and the tracking event share.
+func (o *Options) commonAttr(ev *Event) format.Attr {
+	a := format.Attr{
+		Type: ev.Type, Config: ev.Config, Size: format.AttrSize, Name: ev.Name,
+		SampleType: format.SampleIP | format.SampleTID | format.SampleTime,
+		ReadFormat: format.ReadID | format.ReadLost,
+		Flags:      ev.Flags | format.FlagSampleIDAll,
+	}
+	if o.Target.byCPU() || o.SampleCPU || o.Raw {
+		a.SampleType |= format.SampleCPU
+	}
+	if o.Data {
+		a.SampleType |= format.SampleAddr | format.SampleDataSrc
+	}
+	if o.SamplePeriod {
+		a.SampleType |= format.SamplePeriod
+	}
+	if o.Stat {
+		a.Flags |= format.FlagInheritStat
+	}
+	if o.Stat || o.RunningTime {
+		a.ReadFormat |= format.ReadTotalTimeEnabled | format.ReadTotalTimeRunning
+	}
+	if !o.NoInherit && !o.Target.byCPU() {
+		a.Flags |= format.FlagInherit
+	}
+	if o.UseClockID {
+		a.Flags |= format.FlagUseClockID
+		a.ClockID = o.ClockID
+	}
+	return a
+}
+
+func (o *Options) trackingAttr() format.Attr {
+	a := o.commonAttr(&trackingEvent)
+	a.SamplePeriod = 1
+	o.track(&a)
+	if !o.Target.byCPU() {
+		a.Flags |= format.FlagDisabled | format.FlagEnableOnExec
+	}
+	return a
+}
+
+// track has the event write the side band.
+func (o *Options) track(a *format.Attr) {
+	a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec | format.FlagTask | format.FlagKSymbol
+	if o.Data {
+		a.Flags |= format.FlagMmapData
+	}
+	if !o.NoBPFEvent {
+		a.Flags |= format.FlagBPFEvent
+	}
+	if !o.NoBuildID {
+		a.Flags |= format.FlagBuildID
+	}
+}
+
+// identify has the records tell which event they are of: at a place that is
+// the same for all where the events' samples differ (IDENTIFIER), else by ID.
+// One event needs neither, unless its counts are read.
+func identify(attrs []format.Attr) {
+	bit := format.SampleType(0)
+	if len(attrs) > 1 || attrs[0].SampleType&format.SampleRead != 0 {
+		bit = format.SampleID
+	}
+	for i := range attrs {
+		if attrs[i].SampleType != attrs[0].SampleType {
+			bit = format.SampleIdentifier
+		}
+	}
+	for i := range attrs {
+		attrs[i].SampleType |= bit
+	}
+}
+
+// timeOffset is where a sample of any of the attrs has its time, in bytes from
+// the record's header: identify and commonAttr see to it that this is one
+// place.
+func timeOffset(attrs []format.Attr) uint64 {
+	off := uint64(8) // header
+	for _, bit := range [...]format.SampleType{format.SampleIdentifier, format.SampleIP, format.SampleTID} {
+		if attrs[0].SampleType&bit != 0 {
+			off += 8
+		}
+	}
+	return off
+}

@@ -1,0 +1,130 @@
+package record
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// command is a process that waits before it becomes the command, so that
+// counters can be opened on it that start with its exec. Go cannot fork without
+// exec: gperf starts itself, as execName, and that (waitAndExec) waits for a
+// byte from the pipe before it executes the command.
+type command struct {
+	proc   *os.Process
+	events string
+	name   string
+	start  *os.File // a byte starts the command, closing it ends the process
+	failed *os.File // says why exec failed, if it did
+}
+
+// execName is the waiting process's argv[0] and comm.
+const execName = "gperf-exec"
+
+// fds of the waiting process.
+const (
+	startFD = 3 + iota
+	failedFD
+)
+
+// init is where the waiting process is caught: Go's initialization runs on the
+// main thread, and only an exec on the main thread keeps the counters opened on it.
+func init() {
+	if len(os.Args) > 1 && os.Args[0] == execName {
+		waitAndExec(os.Args[1], os.Args[2:])
+	}
+}
+
+func waitAndExec(path string, argv []string) {
+	name := append([]byte(execName), 0)
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+	unix.CloseOnExec(startFD)
+	unix.CloseOnExec(failedFD)
+	var b [1]byte
+	n, err := unix.Read(startFD, b[:])
+	for err == unix.EINTR {
+		n, err = unix.Read(startFD, b[:])
+	}
+	if n != 1 {
+		os.Exit(0) // the recorder gave up
+	}
+	err = syscall.Exec(path, argv, os.Environ())
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	unix.Write(failedFD, []byte{byte(errno)})
+	os.Exit(127)
+}
+
+// findCommand looks the command up as the shell does.
+func findCommand(argv []string, events string) (string, error) {
+	path, err := exec.LookPath(argv[0])
+	if err == nil || errors.Is(err, exec.ErrDot) {
+		return path, nil
+	}
+	cause := error(unix.ENOENT)
+	if errors.Is(err, os.ErrPermission) {
+		cause = unix.EACCES
+	}
+	return "", &CommandError{argv[0], events, cause}
+}
+
+// startCommand starts the process that will become argv.
+func startCommand(path string, argv []string, events string) (*command, error) {
+	c := &command{events: events, name: argv[0]}
+	startR, startW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer startR.Close()
+	failedR, failedW, err := os.Pipe()
+	if err != nil {
+		startW.Close()
+		return nil, err
+	}
+	defer failedW.Close()
+	c.start, c.failed = startW, failedR
+	c.proc, err = os.StartProcess("/proc/self/exe", append([]string{execName, path}, argv...),
+		&os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, startR, failedW}})
+	if err != nil {
+		c.close()
+		return nil, &CommandError{argv[0], events, err}
+	}
+	return c, nil
+}
+
+// exec lets the process become the command, and tells whether it could.
+func (c *command) exec() error {
+	defer c.close()
+	if _, err := c.start.Write([]byte{1}); err != nil {
+		return &CommandError{c.name, c.events, err}
+	}
+	why, err := io.ReadAll(c.failed)
+	if err == nil && len(why) > 0 {
+		err = syscall.Errno(why[0])
+	}
+	if err != nil {
+		c.proc.Wait()
+		return &CommandError{c.name, c.events, err}
+	}
+	return nil
+}
+
+// close gives the process up if it has not become the command.
+func (c *command) close() {
+	c.start.Close()
+	c.failed.Close()
+}
+
+func eventNames(events []Event) string {
+	var names []string
+	for _, e := range events {
+		names = append(names, e.Name)
+	}
+	return strings.Join(names, ",")
+}

@@ -1,0 +1,15 @@
+// Package record answers "kernel → file": it opens events on a target, and
+// writes what the kernel puts into their ring buffers to a perf.data file.
+//
+// The flow: ParseEvents turns perf's event strings into Events; Run turns them
+// into attrs (attr.go), opens one counter for each event, CPU and thread
+// (open.go), maps one ring for each CPU (ring.go), describes what runs already
+// (synth.go) and the machine (features.go), and then moves the rings' bytes to
+// the file as they are until its context ends, the command exits or the
+// threads are gone.
+//
+// It leaves the layout of the file to format, build IDs to symbolize/dso, and
+// flags, signals and advice to its caller: what fails is told in typed errors
+// (errors.go), what merely turns out differently through Options.Notice. It is
+// the only package that calls perf_event_open.
+package record

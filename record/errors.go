@@ -1,0 +1,108 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// EventError is an event string that cannot be recorded as it stands.
+type EventError struct{ Spec, Msg string }
+
+func (e *EventError) Error() string { return fmt.Sprintf("event %q: %s", e.Spec, e.Msg) }
+
+// UnknownEventError is an event that this kernel does not have.
+type UnknownEventError struct {
+	Spec string
+	Near []string // names like it that exist, best first
+}
+
+func (e *UnknownEventError) Error() string {
+	s := fmt.Sprintf("unknown event %q", e.Spec)
+	if len(e.Near) > 0 {
+		s += ": did you mean " + strings.Join(e.Near, ", ") + "?"
+	}
+	return s
+}
+
+// NoTracefsError says that tracefs, where tracepoints are described, can
+// neither be found nor mounted.
+type NoTracefsError struct{ Err error }
+
+func (e *NoTracefsError) Error() string { return fmt.Sprintf("no tracefs: %v", e.Err) }
+func (e *NoTracefsError) Unwrap() error { return e.Err }
+
+// OpenError says that perf_event_open refused an event.
+type OpenError struct {
+	Event Event
+	CPU   int // -1: any
+	TID   int // -1: all threads
+	Err   error
+}
+
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("opening event %s%s: %v", e.Event.Name, place(e.CPU, e.TID), e.Err)
+}
+func (e *OpenError) Unwrap() error { return e.Err }
+
+func place(cpu, tid int) (s string) {
+	if cpu >= 0 {
+		s += fmt.Sprintf(" on CPU %d", cpu)
+	}
+	if tid > 0 {
+		s += fmt.Sprintf(" for thread %d", tid)
+	}
+	return s
+}
+
+// NoTargetError says that a process, thread or CPU to record does not exist.
+type NoTargetError struct {
+	Kind string // "process", "thread", "CPU"
+	ID   int
+}
+
+func (e *NoTargetError) Error() string { return fmt.Sprintf("no such %s: %d", e.Kind, e.ID) }
+
+// CommandError says that the command to record could not be started.
+type CommandError struct {
+	Command string
+	Events  string // names of the events, with commas
+	Err     error
+}
+
+func (e *CommandError) Error() string {
+	return fmt.Sprintf("Failed to collect '%s' for the '%s' workload: %v", e.Events, e.Command, e.Err)
+}
+func (e *CommandError) Unwrap() error { return e.Err }
+
+// MapError says that a ring of Pages pages could not be mapped.
+type MapError struct {
+	Pages int
+	Err   error
+}
+
+func (e *MapError) Error() string {
+	return fmt.Sprintf("mapping a ring of %d pages: %v", e.Pages, e.Err)
+}
+func (e *MapError) Unwrap() error { return e.Err }
+
+// OutputError says that the file could not be created or written to.
+type OutputError struct {
+	Path string
+	Err  error
+}
+
+func (e *OutputError) Error() string { return fmt.Sprintf("writing %s: %v", e.Path, e.Err) }
+func (e *OutputError) Unwrap() error { return e.Err }
+
+// FreqError says that the kernel does not sample as often as asked for. It
+// comes as a notice: Max is what is recorded with.
+type FreqError struct{ Freq, Max uint64 }
+
+func (e *FreqError) Error() string {
+	return fmt.Sprintf("maximum frequency rate (%d Hz) exceeded, throttling from %d Hz to %d Hz", e.Max, e.Freq, e.Max)
+}
+
+// ErrKernelHidden says, as a notice, that /proc/kallsyms does not show this
+// user where the kernel is.
+var ErrKernelHidden = errors.New("kernel addresses are hidden: samples in the kernel will have no names")

@@ -1,0 +1,342 @@
+package record
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/format"
+)
+
+// Event is one event of a command line: what to count and where to count it,
+// before the options of the recording are put on it.
+type Event struct {
+	Name   string // as files name it: "cycles:u", "skb:kfree_skb"
+	Type   format.EventType
+	Config uint64
+	Flags  format.AttrFlags // exclude_*, precise_ip, pinned, exclusive
+	// SampleRead has every sample carry the counter's value (modifier S).
+	SampleRead bool
+	// Tracepoint is "system/name", a folder of tracefs' events; empty for
+	// others.
+	Tracepoint string
+}
+
+// Hardware and software event types' numbers: enum perf_hw_id and
+// perf_sw_ids of include/uapi/linux/perf_event.h.
+const (
+	hwCycles   = 0
+	swCPUClock = 0
+	swDummy    = 9
+	swBPF      = 10
+)
+
+var hardwareEvents = map[string]uint64{
+	"cpu-cycles": hwCycles, "cycles": hwCycles,
+	"instructions":     1,
+	"cache-references": 2,
+	"cache-misses":     3,
+	"branches":         4, "branch-instructions": 4,
+	"branch-misses":           5,
+	"bus-cycles":              6,
+	"stalled-cycles-frontend": 7, "idle-cycles-frontend": 7,
+	"stalled-cycles-backend": 8, "idle-cycles-backend": 8,
+	"ref-cycles": 9,
+}
+
+var softwareEvents = map[string]uint64{
+	"cpu-clock":   swCPUClock,
+	"task-clock":  1,
+	"page-faults": 2, "faults": 2,
+	"context-switches": 3, "cs": 3,
+	"cpu-migrations": 4, "migrations": 4,
+	"minor-faults":     5,
+	"major-faults":     6,
+	"alignment-faults": 7,
+	"emulation-faults": 8,
+	"dummy":            swDummy,
+	"bpf-output":       swBPF,
+	"cgroup-switches":  11,
+}
+
+// The three parts of a cache event's name, by perf's spellings, in lower case;
+// the index is the kernel's number (enum perf_hw_cache_id, _op_id,
+// _op_result_id).
+var (
+	cacheNames = [][]string{
+		{"l1-dcache", "l1-d", "l1d", "l1-data"},
+		{"l1-icache", "l1-i", "l1i", "l1-instruction"},
+		{"llc", "l2"},
+		{"dtlb", "d-tlb", "data-tlb"},
+		{"itlb", "i-tlb", "instruction-tlb"},
+		{"branch", "branches", "bpu", "btb", "bpc"},
+		{"node"},
+	}
+	cacheOps = [][]string{
+		{"load", "loads", "read"},
+		{"store", "stores", "write"},
+		{"prefetch", "prefetches", "speculative-read", "speculative-load"},
+	}
+	cacheResults = [][]string{
+		{"refs", "reference", "ops", "access"},
+		{"misses", "miss"},
+	}
+	// cacheHas says which ops a cache knows, as bits of 1<<op.
+	cacheHas = [...]uint{7, 5, 7, 7, 1, 1, 7}
+)
+
+// ParseEvents turns one -e argument, a list with commas, into events, in its
+// order. Tracepoint globs yield one event for each match.
+func ParseEvents(list string, fs *Tracefs) ([]Event, error) {
+	var events []Event
+	for spec := range strings.SplitSeq(list, ",") {
+		spec = strings.TrimSpace(spec)
+		l, err := parseEvent(spec, fs)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, l...)
+	}
+	return events, nil
+}
+
+// parseEvent parses name[:modifiers] or system:name[:modifiers].
+func parseEvent(spec string, fs *Tracefs) ([]Event, error) {
+	switch {
+	case spec == "":
+		return nil, &EventError{Spec: spec, Msg: "empty event name"}
+	case strings.ContainsAny(spec, "{}"):
+		return nil, &EventError{Spec: spec, Msg: "event groups cannot be recorded"}
+	case strings.Contains(spec, "/"):
+		return nil, &EventError{Spec: spec, Msg: "events of a PMU's own syntax (pmu/…/) cannot be recorded"}
+	}
+	name, rest, more := strings.Cut(spec, ":")
+	if ev, ok := plainEvent(name); ok {
+		if more {
+			if err := ev.modify(spec, rest); err != nil {
+				return nil, err
+			}
+		}
+		ev.Name = spec
+		return []Event{ev}, nil
+	}
+	if !more {
+		return nil, &UnknownEventError{Spec: spec, Near: near(spec, plainNames())}
+	}
+	event, mods, modified := strings.Cut(rest, ":")
+	tps, err := fs.Find(name, event)
+	if err != nil {
+		return nil, err
+	}
+	if len(tps) == 0 {
+		return nil, &UnknownEventError{Spec: spec, Near: fs.near(name, event)}
+	}
+	var events []Event
+	for _, tp := range tps {
+		ev := Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Config: tp.ID,
+			Tracepoint: tp.System + "/" + tp.Name}
+		if modified {
+			if err := ev.modify(spec, mods); err != nil {
+				return nil, err
+			}
+		}
+		events = append(events, ev)
+	}
+	return events, nil
+}
+
+// plainEvent returns the hardware, software, cache or raw event of this name.
+func plainEvent(name string) (Event, bool) {
+	if c, ok := hardwareEvents[name]; ok {
+		return Event{Type: format.TypeHardware, Config: c}, true
+	}
+	if c, ok := softwareEvents[name]; ok {
+		return Event{Type: format.TypeSoftware, Config: c}, true
+	}
+	if c, ok := cacheConfig(name); ok {
+		return Event{Type: format.TypeHWCache, Config: c}, true
+	}
+	if hex, ok := strings.CutPrefix(name, "r"); ok {
+		if c, err := strconv.ParseUint(hex, 16, 64); err == nil {
+			return Event{Type: format.TypeRaw, Config: c}, true
+		}
+	}
+	return Event{}, false
+}
+
+// cacheConfig parses CACHE[-OP][-RESULT], in any case; op and result may be
+// swapped, and stand for read and access where they are missing.
+func cacheConfig(name string) (config uint64, ok bool) {
+	cache, rest, ok := takeWord(strings.ToLower(name), cacheNames)
+	if !ok {
+		return 0, false
+	}
+	op, result := -1, -1
+	for rest != "" {
+		if i, r, ok := takeWord(rest, cacheOps); ok && op < 0 {
+			op, rest = i, r
+		} else if i, r, ok := takeWord(rest, cacheResults); ok && result < 0 {
+			result, rest = i, r
+		} else {
+			return 0, false
+		}
+	}
+	op, result = max(op, 0), max(result, 0)
+	if cacheHas[cache]>>op&1 == 0 {
+		return 0, false
+	}
+	return uint64(cache | op<<8 | result<<16), true
+}
+
+// takeWord takes the longest of the spellings that s begins with, up to a dash
+// or the end, and returns its row.
+func takeWord(s string, rows [][]string) (row int, rest string, ok bool) {
+	best := 0
+	for i, words := range rows {
+		for _, w := range words {
+			r, found := strings.CutPrefix(s, w)
+			if found && len(w) > best && (r == "" || r[0] == '-') {
+				row, rest, ok, best = i, strings.TrimPrefix(r, "-"), true, len(w)
+			}
+		}
+	}
+	return row, rest, ok
+}
+
+// modify puts the modifiers of spec on the event, with the meanings of
+// perf-list(1).
+func (ev *Event) modify(spec, mods string) error {
+	bad := func(msg string) error { return &EventError{Spec: spec, Msg: msg} }
+	if mods == "" {
+		return bad("no modifier behind the colon")
+	}
+	const modes = format.FlagExcludeUser | format.FlagExcludeKernel | format.FlagExcludeHV
+	var seen [128]bool
+	precise := 0
+	var in, guest format.AttrFlags // what to include; which side to exclude
+	for _, c := range mods {
+		if c >= 128 || !strings.ContainsRune("ukhpPGHSDIe", c) {
+			return bad(modifierRefusal(c))
+		}
+		if seen[c] && c != 'p' {
+			return bad(fmt.Sprintf("modifier %q is given twice", c))
+		}
+		seen[c] = true
+		switch c {
+		case 'u':
+			in |= format.FlagExcludeUser
+		case 'k':
+			in |= format.FlagExcludeKernel
+		case 'h':
+			in |= format.FlagExcludeHV
+		case 'p':
+			precise++
+		case 'P':
+			precise = 3
+		case 'G':
+			guest |= format.FlagExcludeHost
+		case 'H':
+			guest |= format.FlagExcludeGuest
+		case 'S':
+			ev.SampleRead = true
+		case 'D':
+			ev.Flags |= format.FlagPinned
+		case 'I':
+			ev.Flags |= format.FlagExcludeIdle
+		case 'e':
+			ev.Flags |= format.FlagExclusive
+		}
+	}
+	if precise > 3 {
+		return bad("at most three p")
+	}
+	if in != 0 {
+		ev.Flags |= modes &^ in
+	}
+	if bits.OnesCount64(uint64(guest)) == 1 { // G and H together mean both sides
+		ev.Flags |= guest
+	}
+	ev.Flags = ev.Flags.WithPreciseIP(precise)
+	return nil
+}
+
+func modifierRefusal(c rune) string {
+	switch c {
+	case 'W', 'X':
+		return fmt.Sprintf("modifier %q is for event groups, which cannot be recorded", c)
+	case 'b', 'R':
+		return fmt.Sprintf("modifier %q is for counting, not for recording", c)
+	}
+	return fmt.Sprintf("unknown modifier %q: there are u k h p P G H S D I e", c)
+}
+
+// plainNames are the names of hardware, software and cache events, sorted.
+func plainNames() []string {
+	var l []string
+	for _, m := range []map[string]uint64{hardwareEvents, softwareEvents} {
+		for n := range m {
+			l = append(l, n)
+		}
+	}
+	// The spellings that `perf list` shows.
+	for i, cache := range []string{"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"} {
+		for op, word := range []string{"load", "store", "prefetch"} {
+			if cacheHas[i]>>op&1 != 0 {
+				plural := word + "s"
+				if word == "prefetch" {
+					plural = word + "es"
+				}
+				l = append(l, cache+"-"+plural, cache+"-"+word+"-misses")
+			}
+		}
+	}
+	slices.Sort(l)
+	return l
+}
+
+// near returns those of names that are most like s, best first, at most five.
+func near(s string, names []string) []string {
+	type scored struct {
+		name string
+		d    int
+	}
+	var l []scored
+	limit := max(2, len(s)/3)
+	for _, n := range names {
+		d := editDistance(s, n)
+		if len(s) >= 3 && strings.Contains(n, s) {
+			d = min(d, limit)
+		}
+		if d <= limit {
+			l = append(l, scored{n, d})
+		}
+	}
+	slices.SortStableFunc(l, func(a, b scored) int { return a.d - b.d })
+	var out []string
+	for _, x := range l[:min(len(l), 5)] {
+		out = append(out, x.name)
+	}
+	return out
+}
+
+// editDistance is Levenshtein's, with one row of memory.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

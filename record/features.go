@@ -1,0 +1,226 @@
+package record
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+	"gperf/symbolize/dso"
+)
+
+// earlySections are the features that are known when the recording starts.
+// What this machine does not tell is left out.
+func earlySections(o *Options, events []Event, attrs []format.Attr) ([]format.Section, error) {
+	var u unix.Utsname
+	unix.Uname(&u)
+	var l []format.Section
+	str := func(f format.Feature, s string) {
+		if s != "" {
+			l = append(l, format.StringSection(f, s))
+		}
+	}
+	str(format.FeatureHostname, unix.ByteSliceToString(u.Nodename[:]))
+	str(format.FeatureOSRelease, unix.ByteSliceToString(u.Release[:]))
+	str(format.FeatureVersion, o.Version)
+	str(format.FeatureArch, unix.ByteSliceToString(u.Machine[:]))
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		desc, id := parseCPUInfo(string(info))
+		str(format.FeatureCPUDesc, desc)
+		str(format.FeatureCPUID, id)
+	}
+	if kb := memTotal("/proc/meminfo", "MemTotal:"); kb != 0 {
+		l = append(l, format.Uint64Section(format.FeatureTotalMem, kb))
+	}
+	if len(o.Cmdline) > 0 {
+		l = append(l, format.StringsSection(format.FeatureCmdline, o.Cmdline))
+	}
+	l = append(l, format.EventDescSection(attrs))
+	l = append(l, cpuSections()...)
+	if nodes := numaNodes(); len(nodes) > 0 {
+		l = append(l, format.NUMASection(nodes))
+	}
+	if pmus := pmus(); len(pmus) > 0 {
+		l = append(l, format.PMUMappingsSection(pmus))
+	}
+	if o.UseClockID {
+		l = append(l, clockSections(o.ClockID)...)
+	}
+	tracing, err := o.Tracefs.TracingData(events)
+	if err != nil {
+		return nil, fmt.Errorf("reading tracepoint formats: %w", err)
+	}
+	if tracing != nil {
+		l = append(l, tracing.Section())
+	}
+	return l, nil
+}
+
+// parseCPUInfo returns the processor's name, and perf's id of it: vendor,
+// family, model, stepping. Other architectures than x86 show neither.
+func parseCPUInfo(info string) (desc, id string) {
+	first, _, _ := strings.Cut(info, "\n\n")
+	m := map[string]string{}
+	for line := range strings.Lines(first) {
+		key, value, _ := strings.Cut(line, ":")
+		m[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	if m["vendor_id"] != "" {
+		id = strings.Join([]string{m["vendor_id"], m["cpu family"], m["model"], m["stepping"]}, ",")
+	}
+	return m["model name"], id
+}
+
+// memTotal returns the kB behind key in a meminfo file, 0 if there is none.
+func memTotal(path, key string) uint64 {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(b), key)
+	f := strings.Fields(rest)
+	if len(f) == 0 {
+		return 0
+	}
+	kb, _ := strconv.ParseUint(f[0], 10, 64)
+	return kb
+}
+
+const cpuDir = "/sys/devices/system/cpu"
+
+// cpuSections are NRCPUS, CPU_TOPOLOGY and CACHE.
+func cpuSections() []format.Section {
+	online, err := onlineCPUs()
+	if err != nil {
+		return nil
+	}
+	present := online
+	if p, err := ParseCPUs(sysfs(cpuDir, "present")); err == nil {
+		present = p
+	}
+	l := []format.Section{format.NrCPUs{Available: uint32(len(present)), Online: uint32(len(online))}.Section()}
+	topo := format.CPUTopology{}
+	var caches []format.Cache
+	for _, cpu := range present {
+		dir := fmt.Sprintf("%s/cpu%d", cpuDir, cpu)
+		topo.CPUs = append(topo.CPUs, format.CPUPlace{
+			Core: sysfsID(dir, "topology/core_id"), Die: sysfsID(dir, "topology/die_id"),
+			Package: sysfsID(dir, "topology/physical_package_id")})
+		addTo(&topo.Packages, sysfs(dir, "topology/core_siblings_list"))
+		addTo(&topo.Dies, sysfs(dir, "topology/die_cpus_list"))
+		addTo(&topo.Cores, sysfs(dir, "topology/thread_siblings_list"))
+		addTo(&caches, cpuCaches(dir)...)
+	}
+	if len(topo.Packages) > 0 && len(topo.Cores) > 0 {
+		l = append(l, topo.Section())
+	}
+	if len(caches) > 0 {
+		slices.SortStableFunc(caches, func(a, b format.Cache) int { return int(a.Level) - int(b.Level) })
+		l = append(l, format.CacheSection(caches))
+	}
+	return l
+}
+
+// addTo appends those of values that are new and not the zero value.
+func addTo[T comparable](l *[]T, values ...T) {
+	var none T
+	for _, v := range values {
+		if v != none && !slices.Contains(*l, v) {
+			*l = append(*l, v)
+		}
+	}
+}
+
+func cpuCaches(dir string) (l []format.Cache) {
+	for i := 0; ; i++ {
+		d := fmt.Sprintf("%s/cache/index%d", dir, i)
+		if _, err := os.Stat(d); err != nil {
+			return l
+		}
+		l = append(l, format.Cache{
+			Level: sysfsID(d, "level"), LineSize: sysfsID(d, "coherency_line_size"),
+			Sets: sysfsID(d, "number_of_sets"), Ways: sysfsID(d, "ways_of_associativity"),
+			Type: sysfs(d, "type"), Size: sysfs(d, "size"), CPUs: sysfs(d, "shared_cpu_list")})
+	}
+}
+
+// sysfs reads a file of one line, "" if there is none.
+func sysfs(dir, name string) string {
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// sysfsID reads a number; where sysfs has none, or -1, it is 0.
+func sysfsID(dir, name string) uint32 {
+	n, err := strconv.ParseUint(sysfs(dir, name), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
+}
+
+func numaNodes() (l []format.NUMANode) {
+	const root = "/sys/devices/system/node"
+	ids, err := ParseCPUs(sysfs(root, "online"))
+	if err != nil {
+		return nil
+	}
+	for _, id := range ids {
+		dir := fmt.Sprintf("%s/node%d", root, id)
+		l = append(l, format.NUMANode{Node: uint32(id),
+			Total: memTotal(dir+"/meminfo", "MemTotal:"), Free: memTotal(dir+"/meminfo", "MemFree:"),
+			CPUs: sysfs(dir, "cpulist")})
+	}
+	return l
+}
+
+func pmus() (l []format.PMU) {
+	const root = "/sys/bus/event_source/devices"
+	dirs, err := os.ReadDir(root)
+	if err != nil {
+		return nil
+	}
+	for _, d := range dirs {
+		if t, err := strconv.ParseUint(sysfs(root, d.Name()+"/type"), 10, 32); err == nil {
+			l = append(l, format.PMU{Type: uint32(t), Name: d.Name()})
+		}
+	}
+	return l
+}
+
+// clockSections are CLOCKID, the clock's resolution, and CLOCK_DATA, by which
+// its times can be told in wall-clock time.
+func clockSections(id int32) []format.Section {
+	var res, wall, clock unix.Timespec
+	if unix.ClockGetres(id, &res) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil ||
+		unix.ClockGettime(id, &clock) != nil {
+		return nil
+	}
+	return []format.Section{
+		format.Uint64Section(format.FeatureClockID, uint64(res.Nano())),
+		format.ClockDataSection(id, uint64(wall.Nano()), uint64(clock.Nano())),
+	}
+}
+
+// buildIDSection is the table of build IDs for kernels that do not put them
+// into MMAP2 records: those of the kernel and of all files that were mapped.
+func buildIDSection(files []string, kernel []byte) format.Section {
+	var l []format.BuildIDEntry
+	if len(kernel) > 0 {
+		l = append(l, format.BuildIDEntry{Misc: format.MiscKernel, PID: -1, BuildID: kernel, Filename: "[kernel.kallsyms]"})
+	}
+	for _, f := range files {
+		if id, err := dso.BuildIDOf(f); err == nil {
+			l = append(l, format.BuildIDEntry{Misc: format.MiscUser, PID: -1, BuildID: id.Bytes(), Filename: f})
+		}
+	}
+	return format.BuildIDSection(l)
+}

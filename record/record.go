@@ -1,0 +1,514 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+	"gperf/symbolize/dso"
+)
+
+// Run records until ctx is done, the command has exited, or the recorded
+// threads have. It returns a summary with nil or with an error that came after
+// the recording had begun: the file is then readable as far as Summary says.
+func Run(ctx context.Context, opts *Options) (*Summary, error) {
+	o := *opts
+	if o.Output == "" {
+		o.Output = "perf.data"
+	}
+	if o.Tracefs == nil {
+		o.Tracefs = new(Tracefs)
+	}
+	o.capFreq()
+	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1}
+	r.sum.Path = o.Output
+	r.events, r.attrs = o.attrs()
+	defer r.release()
+	if err := r.prepare(); err != nil {
+		return nil, err
+	}
+	err := r.begin()
+	if err == nil {
+		err = r.record(ctx)
+	}
+	return &r.sum, r.end(err)
+}
+
+// recorder is one recording.
+type recorder struct {
+	opener
+	cpus    []int
+	command *command // nil without one
+	exited  chan *os.ProcessState
+	rings   []*Ring // of the CPUs
+	file    *os.File
+	w       *format.Writer
+	whole   int64 // size of the file up to the last whole record
+	tally   tally
+	files   map[string]bool // mapped files, where MMAP2 has no build IDs
+	epoll   int
+	wake    int // eventfd: something else than a ring wants attention
+	polled  int // counters in epoll
+	sum     Summary
+}
+
+// prepare does everything that can fail before there is a file: it starts the
+// waiting command, opens the counters and maps their rings.
+func (r *recorder) prepare() (err error) {
+	t := &r.opts.Target
+	if r.cpus, err = t.cpus(); err != nil {
+		return err
+	}
+	threads, err := t.threads()
+	if err != nil {
+		return err
+	}
+	if len(t.Command) > 0 {
+		if err := r.startCommand(t.Command); err != nil {
+			return err
+		}
+	}
+	if t.ownCommand() {
+		threads = []int{r.command.proc.Pid}
+	}
+	if err := r.open(r.cpus, threads); err != nil {
+		return err
+	}
+	for i := range r.counters {
+		c := &r.counters[i]
+		id, err := c.id()
+		if err != nil {
+			return &OpenError{r.events[c.event], c.cpu, c.tid, err}
+		}
+		r.attrs[c.event].IDs = append(r.attrs[c.event].IDs, id)
+	}
+	if err := r.mapRings(); err != nil {
+		return err
+	}
+	return r.watch()
+}
+
+func (r *recorder) startCommand(argv []string) error {
+	names := eventNames(r.events[:max(1, len(r.opts.Events))])
+	path, err := findCommand(argv, names)
+	if err != nil {
+		return err
+	}
+	r.command, err = startCommand(path, argv, names)
+	return err
+}
+
+// idIndex is the index of counter i among those of its event.
+func (r *recorder) idIndex(i int) int {
+	first := i
+	for first > 0 && r.counters[first-1].event == r.counters[i].event {
+		first--
+	}
+	return i - first
+}
+
+// mapRings maps a ring for each CPU, and has all counters of the CPU write to
+// it. Without -m they are made smaller until the user may lock them.
+func (r *recorder) mapRings() error {
+	pages := r.opts.Pages
+	if pages == 0 {
+		pages = defaultPages()
+	}
+	for {
+		r.sum.Pages = pages
+		err := r.tryMapRings(pages)
+		if err == nil || r.opts.Pages != 0 || !errors.Is(err, unix.EPERM) || pages == 1 {
+			return err
+		}
+		r.unmapRings()
+		pages /= 2
+	}
+}
+
+func (r *recorder) tryMapRings(pages int) error {
+	byCPU := map[int]*Ring{}
+	for _, c := range r.counters {
+		ring := byCPU[c.cpu]
+		if ring == nil {
+			var err error
+			if ring, err = mapRing(c.fd, pages); err != nil {
+				return err
+			}
+			byCPU[c.cpu] = ring
+			r.rings = append(r.rings, ring)
+		} else if err := ring.attach(c.fd); err != nil {
+			return &OpenError{r.events[c.event], c.cpu, c.tid, err}
+		}
+	}
+	return nil
+}
+
+func (r *recorder) unmapRings() {
+	for _, ring := range r.rings {
+		ring.close()
+	}
+	r.rings = nil
+}
+
+// defaultPages is what kernel.perf_event_mlock_kb lets everybody lock for each
+// CPU: that, less the ring's first page, as a power of 2.
+func defaultPages() int {
+	kb := sysctl("/proc/sys/kernel/perf_event_mlock_kb", 516)
+	n := int(kb)<<10/os.Getpagesize() - 1
+	pages := 1
+	for pages*2 <= n {
+		pages *= 2
+	}
+	return pages
+}
+
+// watch sets up what the recorder waits for: rings that are half full, threads
+// that end, and the eventfd.
+func (r *recorder) watch() (err error) {
+	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	if err := r.watchFD(r.wake); err != nil {
+		return err
+	}
+	// All counters of a ring are woken alike, so one event's will do; of threads,
+	// all are needed to know when the last has ended.
+	for _, c := range r.counters {
+		if c.event == 0 {
+			if err := r.watchFD(c.fd); err != nil {
+				return err
+			}
+			r.polled++
+		}
+	}
+	return nil
+}
+
+func (r *recorder) watchFD(fd int) error {
+	return unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+}
+
+// begin creates the file and writes everything that comes before the kernel's
+// first record.
+func (r *recorder) begin() error {
+	early, err := earlySections(r.opts, r.events, r.attrs)
+	if err != nil {
+		return err
+	}
+	if r.file, err = createOutput(r.opts.Output); err != nil {
+		return &OutputError{r.opts.Output, err}
+	}
+	if r.w, err = format.NewWriter(r.file, r.attrs, early); err != nil {
+		r.file.Close()
+		return &OutputError{r.opts.Output, err}
+	}
+	r.whole = r.w.Size()
+	r.tally.timeOff = timeOffset(r.attrs)
+	if !r.opts.NoBuildID && !r.kernelBuildIDs() {
+		r.files = map[string]bool{}
+		r.tally.mapped = r.files
+	}
+	return r.synthesize()
+}
+
+// kernelBuildIDs tells whether the kernel puts build IDs into MMAP2 records.
+func (r *recorder) kernelBuildIDs() bool {
+	return slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return a.Flags&format.FlagBuildID != 0 })
+}
+
+// createOutput creates the file, for its owner's eyes only. What was there
+// before is kept as path.old.
+func createOutput(path string) (*os.File, error) {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+	case st.Mode().IsRegular():
+		if st.Size() > 0 {
+			if err := os.Rename(path, path+".old"); err != nil {
+				return nil, err
+			}
+		}
+	case st.Mode()&os.ModeCharDevice == 0:
+		return nil, errors.New("not a regular file")
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+}
+
+// write appends whole records.
+func (r *recorder) write(b []byte) error {
+	if err := r.w.Write(b); err != nil {
+		return &OutputError{r.opts.Output, err}
+	}
+	return nil
+}
+
+func (r *recorder) synthesize() error {
+	tracking := &r.attrs[0]
+	for i := range r.attrs {
+		if r.attrs[i].Flags&format.FlagMmap != 0 {
+			tracking = &r.attrs[i]
+		}
+	}
+	s := &synth{idSize: tracking.SampleIDSize(), data: r.opts.Data, files: r.files,
+		buildIDs: tracking.Flags&format.FlagBuildID != 0, known: map[fileID][]byte{}, out: r.write}
+	visible, err := s.kernel()
+	if err != nil {
+		return err
+	}
+	if !visible && r.samplesKernel() {
+		r.opts.notice(ErrKernelHidden)
+	}
+	pids, err := r.running()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if err := s.process(pid); err != nil {
+			return err
+		}
+	}
+	s.buf = format.AppendMark(s.buf, format.TypeFinishedInit)
+	if err := s.flush(1); err != nil {
+		return err
+	}
+	r.whole = r.w.Size()
+	return nil
+}
+
+func (r *recorder) samplesKernel() bool {
+	return slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return a.Flags&format.FlagExcludeKernel == 0 })
+}
+
+// running returns the processes whose side band the kernel has not told.
+func (r *recorder) running() ([]int, error) {
+	t := &r.opts.Target
+	switch {
+	case t.byCPU():
+		return processes()
+	case t.ownCommand():
+		return []int{r.command.proc.Pid}, nil
+	}
+	pids := slices.Clone(t.PIDs)
+	for _, tid := range t.TIDs {
+		pid, err := processOf(tid)
+		if err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}
+
+// record starts the counters and the command, and moves records until it is to
+// stop.
+func (r *recorder) record(ctx context.Context) error {
+	defer context.AfterFunc(ctx, r.signal)()
+	if !r.opts.Target.ownCommand() && r.opts.Delay == 0 {
+		r.enable(true)
+	}
+	if r.command != nil {
+		if err := r.command.exec(); err != nil {
+			return err
+		}
+		r.exited = make(chan *os.ProcessState, 1)
+		go func() {
+			st, _ := r.command.proc.Wait()
+			r.exited <- st
+			r.signal()
+		}()
+	}
+	var delay <-chan time.Time
+	if r.opts.Delay > 0 {
+		ch := make(chan time.Time, 1)
+		t := time.AfterFunc(r.opts.Delay, func() { ch <- time.Now(); r.signal() })
+		defer t.Stop()
+		delay = ch
+	}
+	for {
+		n, err := r.drain()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case r.sum.Command = <-r.exited:
+			r.exited = nil
+			return nil
+		case <-delay:
+			r.enable(true)
+		default:
+		}
+		if n > r.busy() {
+			continue // the rings fill as fast as they are emptied
+		}
+		if gone, err := r.wait(); gone || err != nil {
+			return err
+		}
+	}
+}
+
+// busy is how many bytes in one go tell that more is to be had at once.
+func (r *recorder) busy() int { return len(r.rings[0].data) / 4 }
+
+// drain moves what is in the rings to the file, and closes the round: what a
+// later round holds is not older than what the round before this one held.
+func (r *recorder) drain() (total int, err error) {
+	for _, ring := range r.rings {
+		n, err := ring.drain(&r.tally, r.write)
+		if err != nil {
+			return total, err
+		}
+		total += n
+		r.whole = r.w.Size()
+	}
+	if total > 0 {
+		err = r.write(finishedRound)
+		r.whole = r.w.Size()
+	}
+	return total, err
+}
+
+var finishedRound = format.AppendMark(nil, format.TypeFinishedRound)
+
+// idleFlush is after how many ms the rings are emptied that have not filled to
+// half, so that the file is never far behind.
+const idleFlush = 1000
+
+// wait waits until there is something to do. It reports whether the last of
+// the threads has ended.
+func (r *recorder) wait() (gone bool, err error) {
+	var events [64]unix.EpollEvent
+	n, err := unix.EpollWait(r.epoll, events[:], idleFlush)
+	if err != nil && err != unix.EINTR {
+		return false, err
+	}
+	for _, e := range events[:max(n, 0)] {
+		switch {
+		case int(e.Fd) == r.wake:
+			var b [8]byte
+			unix.Read(r.wake, b[:])
+		case e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0:
+			unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, int(e.Fd), nil)
+			r.polled--
+		default:
+			r.sum.Wakeups++
+		}
+	}
+	return r.polled == 0, nil
+}
+
+// signal ends a wait.
+func (r *recorder) signal() {
+	unix.Write(r.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+}
+
+func (r *recorder) enable(on bool) {
+	req := uint(unix.PERF_EVENT_IOC_ENABLE)
+	if !on {
+		req = unix.PERF_EVENT_IOC_DISABLE
+	}
+	for _, c := range r.counters {
+		unix.IoctlSetInt(c.fd, req, 0)
+	}
+}
+
+// end stops the counters, writes what is left, and finishes the file; then it
+// waits for the command. cause is what ended the recording early, if anything
+// did: the file is then finished as far as it goes.
+func (r *recorder) end(cause error) error {
+	r.enable(false)
+	err := cause
+	if r.w != nil {
+		var out *OutputError
+		if !errors.As(cause, &out) {
+			err = errors.Join(cause, r.drainRest())
+		}
+		if e := r.finish(); err == nil {
+			err = e
+		}
+		r.sum.Bytes = r.w.Size()
+	}
+	r.sum.Samples = r.tally.samples
+	if r.exited != nil {
+		r.command.proc.Signal(unix.SIGTERM)
+		r.sum.Command = <-r.exited
+	}
+	return err
+}
+
+// drainRest writes what the stopped counters left in the rings, and what they
+// lost.
+func (r *recorder) drainRest() error {
+	for {
+		n, err := r.drain()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+	}
+	b, err := r.lostRecords(nil)
+	if err != nil || len(b) == 0 {
+		return err
+	}
+	err = r.write(b)
+	if err == nil {
+		r.whole = r.w.Size()
+	}
+	return err
+}
+
+// finish closes the file. What a failed write left of a record is cut off.
+func (r *recorder) finish() error {
+	err := r.w.Rewind(r.whole)
+	if err == nil {
+		err = r.w.Close(r.lateSections())
+	}
+	if err != nil {
+		r.w.Rewind(r.whole)
+	}
+	if e := r.file.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return &OutputError{r.opts.Output, err}
+	}
+	return nil
+}
+
+func (r *recorder) lateSections() []format.Section {
+	l := []format.Section{format.Uint64Section(format.FeatureSampleTime, r.tally.first, r.tally.last)}
+	if r.files != nil {
+		var kernel []byte
+		if id, err := dso.KernelBuildID(); err == nil {
+			kernel = id.Bytes()
+		}
+		l = append(l, buildIDSection(slices.Sorted(maps.Keys(r.files)), kernel))
+	}
+	return l
+}
+
+// release gives back what the recording held.
+func (r *recorder) release() {
+	if r.command != nil {
+		r.command.close()
+	}
+	r.unmapRings()
+	r.opener.close()
+	for _, fd := range []int{r.epoll, r.wake} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package record
+
+import (
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+)
+
+// Ring is one ring buffer that the kernel fills with records, shared by all
+// counters of a CPU.
+type Ring struct {
+	fd   int
+	mem  []byte // one page for head and tail, then data
+	data []byte // a power of 2
+	head *uint64
+	tail *uint64
+	read uint64 // up to where data was taken: *tail, which only we write
+}
+
+// mapRing maps a counter's ring.
+func mapRing(fd, pages int) (*Ring, error) {
+	page := os.Getpagesize()
+	mem, err := unix.Mmap(fd, 0, (pages+1)*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, &MapError{pages, err}
+	}
+	meta := (*unix.PerfEventMmapPage)(unsafe.Pointer(&mem[0]))
+	return &Ring{fd: fd, mem: mem, data: mem[page:], head: &meta.Data_head, tail: &meta.Data_tail}, nil
+}
+
+func (r *Ring) close() { unix.Munmap(r.mem) }
+
+// attach has another counter's records come to this ring.
+func (r *Ring) attach(fd int) error {
+	return unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd)
+}
+
+// word returns the 64 bits at a position, which is a multiple of 8.
+func (r *Ring) word(pos uint64) uint64 {
+	return *(*uint64)(unsafe.Pointer(&r.data[pos&uint64(len(r.data)-1)]))
+}
+
+// drain hands everything that is in the ring to write, as whole records in at
+// most two pieces, and only then gives the space back to the kernel. It counts
+// the records in t.
+func (r *Ring) drain(t *tally, write func([]byte) error) (n int, err error) {
+	head := atomic.LoadUint64(r.head) // acquires what was written before
+	if head == r.read {
+		return 0, nil
+	}
+	size := uint64(len(r.data))
+	from, to := r.read&(size-1), head&(size-1)
+	if from < to {
+		err = write(r.data[from:to])
+	} else if err = write(r.data[from:]); err == nil && to > 0 {
+		err = write(r.data[:to])
+	}
+	if err != nil {
+		return 0, err
+	}
+	t.count(r, head)
+	n = int(head - r.read)
+	r.read = head
+	atomic.StoreUint64(r.tail, head)
+	return n, nil
+}
+
+// tally is what is known of the records that went by, from their headers.
+type tally struct {
+	timeOff     uint64 // of a sample's time, from its header
+	samples     uint64
+	lost        uint64 // by LOST records
+	first, last uint64 // samples' times
+	// mapped collects files' names from MMAP2 records, where the kernel does not
+	// put build IDs into them; nil otherwise.
+	mapped map[string]bool
+}
+
+// count walks the headers from r.read to head.
+func (t *tally) count(r *Ring, head uint64) {
+	for pos := r.read; pos < head; {
+		h := r.word(pos)
+		size := h >> 48
+		if size < 8 {
+			return // not a record: the reader will say so
+		}
+		switch format.Type(uint32(h)) {
+		case format.TypeSample:
+			t.samples++
+			time := r.word(pos + t.timeOff)
+			if time < t.first || t.first == 0 {
+				t.first = time
+			}
+			t.last = max(t.last, time)
+		case format.TypeLost:
+			t.lost += r.word(pos + 16)
+		case format.TypeMmap2:
+			if t.mapped != nil {
+				t.mapped[r.cstring(pos+mmap2Name, pos+size)] = true
+			}
+		}
+		pos += size
+	}
+}
+
+// mmap2Name is where a MMAP2 record has its file name.
+const mmap2Name = 8 + 8 + 3*8 + 24 + 8
+
+// cstring returns the string at from, which ends before to.
+func (r *Ring) cstring(from, to uint64) string {
+	var b []byte
+	for ; from < to; from++ {
+		c := r.data[from&uint64(len(r.data)-1)]
+		if c == 0 {
+			break
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}

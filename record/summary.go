@@ -1,0 +1,55 @@
+package record
+
+import (
+	"os"
+
+	"gperf/format"
+)
+
+// Summary is what a recording came to.
+type Summary struct {
+	Path    string
+	Bytes   int64  // of the file
+	Wakeups uint64 // how often there was something to write
+	Samples uint64 // in the file
+	// Lost is how many samples found no place in a ring. Where an event writes
+	// both samples and side band, its lost side band is among them.
+	Lost uint64
+	// LostSideBand is how many mmap, comm and other records found none.
+	LostSideBand uint64
+	Pages        int // of each ring
+	// Command is how the command ended, nil without one.
+	Command *os.ProcessState
+}
+
+// lostRecords asks the counters what they lost, appends a LOST_SAMPLES record
+// for each that did, as perf does, and counts it. Before Linux 6.0 counters do
+// not know: then the LOST records that the kernel put into the rings count. Where
+// counters know, LOST records tell of the same losses once more, and of those
+// only that were followed by a record.
+func (r *recorder) lostRecords(b []byte) ([]byte, error) {
+	r.sum.Lost, r.sum.LostSideBand = 0, 0
+	for i := range r.counters {
+		c := &r.counters[i]
+		a := &r.attrs[c.event]
+		if a.ReadFormat&format.ReadLost == 0 {
+			r.sum.Lost = r.tally.lost
+			return b, nil
+		}
+		n, err := c.lost()
+		if err != nil {
+			return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
+		}
+		if n == 0 {
+			continue
+		}
+		if r.events[c.event] == trackingEvent {
+			r.sum.LostSideBand += n
+		} else {
+			r.sum.Lost += n
+		}
+		l := format.LostSamples{Lost: n, ID: format.RecordID{ID: a.IDs[r.idIndex(i)], CPU: uint32(c.cpu)}}
+		b = l.AppendTo(b, a.SampleType)
+	}
+	return b, nil
+}

@@ -1,0 +1,130 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Target is who is recorded: all CPUs, some CPUs, processes, threads, or a
+// command. A command beside others only says how long to record. Without any,
+// all CPUs are meant.
+type Target struct {
+	All     bool
+	CPUs    []int
+	PIDs    []int
+	TIDs    []int
+	Command []string
+}
+
+// byCPU tells whether everything that runs on the CPUs is recorded.
+func (t *Target) byCPU() bool {
+	return !t.byTask() && (t.All || len(t.CPUs) > 0 || len(t.Command) == 0)
+}
+
+// byTask tells whether processes or threads that run already are recorded.
+func (t *Target) byTask() bool { return len(t.PIDs)+len(t.TIDs) > 0 }
+
+// ownCommand tells whether it is the command that is recorded.
+func (t *Target) ownCommand() bool { return !t.byTask() && !t.byCPU() }
+
+// cpus returns the CPUs that counters are opened on.
+func (t *Target) cpus() ([]int, error) {
+	online, err := onlineCPUs()
+	if err != nil || !t.byCPU() || len(t.CPUs) == 0 {
+		return online, err
+	}
+	for _, c := range t.CPUs {
+		if !slices.Contains(online, c) {
+			return nil, &NoTargetError{"CPU", c}
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(t.CPUs))), nil
+}
+
+// threads returns the threads that counters are opened for: -1 for all.
+func (t *Target) threads() ([]int, error) {
+	if t.byCPU() {
+		return []int{-1}, nil
+	}
+	l := slices.Clone(t.TIDs)
+	for _, tid := range t.TIDs {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", tid)); err != nil {
+			return nil, &NoTargetError{"thread", tid}
+		}
+	}
+	for _, pid := range t.PIDs {
+		tids, err := threadsOf(pid)
+		if err != nil {
+			return nil, &NoTargetError{"process", pid}
+		}
+		l = append(l, tids...)
+	}
+	slices.Sort(l)
+	return slices.Compact(l), nil
+}
+
+// threadsOf returns the ids of a process's threads.
+func threadsOf(pid int) ([]int, error) { return numberedDirs(fmt.Sprintf("/proc/%d/task", pid)) }
+
+// processes returns the ids of all processes.
+func processes() ([]int, error) { return numberedDirs("/proc") }
+
+// numberedDirs returns the entries of dir that are numbers, in their order.
+func numberedDirs(dir string) ([]int, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var l []int
+	for _, n := range names {
+		if id, err := strconv.Atoi(n); err == nil {
+			l = append(l, id)
+		}
+	}
+	slices.Sort(l)
+	return l, nil
+}
+
+func onlineCPUs() ([]int, error) {
+	b, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if errors.Is(err, fs.ErrNotExist) {
+		return []int{0}, nil // a kernel for one CPU
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list of CPUs: %w", err)
+	}
+	return ParseCPUs(strings.TrimSpace(string(b)))
+}
+
+// maxCPU bounds what a list of CPUs may say.
+const maxCPU = 1 << 16
+
+// ParseCPUs parses a list of CPUs as the kernel and -C write it: "0-3,8".
+func ParseCPUs(s string) ([]int, error) {
+	var l []int
+	for part := range strings.SplitSeq(s, ",") {
+		from, to, ranged := strings.Cut(part, "-")
+		a, err := strconv.ParseUint(from, 10, 16)
+		b := a
+		if err == nil && ranged {
+			b, err = strconv.ParseUint(to, 10, 16)
+		}
+		if err != nil || b < a || b >= maxCPU {
+			return nil, fmt.Errorf("list of CPUs %q: %q is neither a number nor a range", s, part)
+		}
+		for ; a <= b; a++ {
+			l = append(l, int(a))
+		}
+	}
+	return l, nil
+}

@@ -1,0 +1,235 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+)
+
+// Tracefs is the tree in which the kernel describes its tracepoints. It is
+// looked for, and mounted if need be, when the first tracepoint is asked for.
+type Tracefs struct {
+	Root string // empty: not found yet
+}
+
+// Tracepoint is one event of tracefs: events/System/Name, and its id.
+type Tracepoint struct {
+	System, Name string
+	ID           uint64
+}
+
+var tracefsPlaces = []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
+
+// find sets Root. A kernel whose tracefs is mounted nowhere gets it mounted at
+// its usual place, which needs CAP_SYS_ADMIN.
+func (t *Tracefs) find() error {
+	if t.Root != "" {
+		return nil
+	}
+	var denied error
+	for _, dir := range tracefsPlaces {
+		_, err := os.Stat(filepath.Join(dir, "events", "header_page"))
+		if err == nil {
+			t.Root = dir
+			return nil
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			denied = err
+		}
+	}
+	if denied != nil {
+		return &NoTracefsError{denied}
+	}
+	if err := unix.Mount("tracefs", tracefsPlaces[0], "tracefs", 0, ""); err != nil {
+		return &NoTracefsError{fmt.Errorf("mounting it at %s: %w", tracefsPlaces[0], err)}
+	}
+	t.Root = tracefsPlaces[0]
+	return nil
+}
+
+// Find returns the tracepoints whose system and name match the two globs, in
+// the order of the folders.
+func (t *Tracefs) Find(system, name string) ([]Tracepoint, error) {
+	if err := t.find(); err != nil {
+		return nil, err
+	}
+	systems, err := t.match(".", system)
+	if err != nil {
+		return nil, err
+	}
+	var l []Tracepoint
+	for _, s := range systems {
+		// The function tracer's own formats are no events to open.
+		if s == "ftrace" && s != system {
+			continue
+		}
+		names, err := t.match(s, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			id, err := t.id(s, n)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // a folder without id is no event
+			}
+			if err != nil {
+				return nil, err
+			}
+			l = append(l, Tracepoint{s, n, id})
+		}
+	}
+	return l, nil
+}
+
+// match returns the entries of events/dir that match the glob; a name that is
+// none is looked up directly.
+func (t *Tracefs) match(dir, glob string) ([]string, error) {
+	if !strings.ContainsAny(glob, `*?[\`) {
+		// A name is one element of a path, and a folder.
+		if glob == "" || strings.ContainsAny(glob, "/") || strings.Trim(glob, ".") == "" {
+			return nil, nil
+		}
+		st, err := os.Stat(filepath.Join(t.Root, "events", dir, glob))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		case err != nil:
+			return nil, &NoTracefsError{err}
+		case !st.IsDir():
+			return nil, nil
+		}
+		return []string{glob}, nil
+	}
+	all, err := t.list(dir)
+	if err != nil {
+		return nil, &NoTracefsError{err}
+	}
+	var l []string
+	for _, n := range all {
+		ok, err := path.Match(glob, n)
+		if err != nil {
+			return nil, &EventError{Spec: glob, Msg: "the glob has a bracket without its other half"}
+		}
+		if ok {
+			l = append(l, n)
+		}
+	}
+	return l, nil
+}
+
+// list returns the folders in events/dir in the kernel's order.
+func (t *Tracefs) list(dir string) ([]string, error) {
+	f, err := os.Open(filepath.Join(t.Root, "events", dir))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	var l []string
+	for _, e := range entries {
+		if e.IsDir() {
+			l = append(l, e.Name())
+		}
+	}
+	return l, err
+}
+
+func (t *Tracefs) id(system, name string) (uint64, error) {
+	b, err := os.ReadFile(filepath.Join(t.Root, "events", system, name, "id"))
+	if err != nil {
+		return 0, err
+	}
+	id, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("id of tracepoint %s:%s: %w", system, name, err)
+	}
+	return id, nil
+}
+
+// near returns tracepoints whose names are like system:name.
+func (t *Tracefs) near(system, name string) []string {
+	systems, err := t.list(".")
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, s := range systems {
+		names, err := t.list(s)
+		if err != nil {
+			continue
+		}
+		for _, n := range names {
+			// The right name in the wrong system is as near as can be.
+			if n == name {
+				return []string{s + ":" + n}
+			}
+			all = append(all, s+":"+n)
+		}
+	}
+	return near(system+":"+name, all)
+}
+
+// TracingData reads what a reader needs in order to print the tracepoints'
+// raw data. It returns nil when there is no tracepoint among the events.
+func (t *Tracefs) TracingData(events []Event) (*format.TracingData, error) {
+	d := &format.TracingData{LongSize: strconv.IntSize / 8, PageSize: uint32(os.Getpagesize())}
+	have := map[string]bool{}
+	for _, ev := range events {
+		if ev.Tracepoint == "" || have[ev.Tracepoint] {
+			continue
+		}
+		have[ev.Tracepoint] = true
+		text, err := t.read("events/" + ev.Tracepoint + "/format")
+		if err != nil {
+			return nil, fmt.Errorf("format of tracepoint %s: %w", ev.Name, err)
+		}
+		if system := path.Dir(ev.Tracepoint); system == "ftrace" {
+			d.Ftrace = append(d.Ftrace, text)
+		} else {
+			d.Events = append(d.Events, format.TracepointText{System: system, Text: text})
+		}
+	}
+	if len(have) == 0 {
+		return nil, nil
+	}
+	for _, f := range []struct {
+		name string
+		into *[]byte
+	}{
+		{"events/header_page", &d.HeaderPage},
+		{"events/header_event", &d.HeaderEvent},
+		{"printk_formats", &d.Printk},
+		{"saved_cmdlines", &d.Cmdlines},
+	} {
+		b, err := t.read(f.name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		*f.into = b
+	}
+	return d, nil
+}
+
+// read reads a file of tracefs, in few reads: a kernel file tells no size.
+func (t *Tracefs) read(name string) ([]byte, error) {
+	f, err := os.Open(filepath.Join(t.Root, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	b.Grow(1 << 13)
+	_, err = io.Copy(&b, f)
+	return b.Bytes(), err
+}

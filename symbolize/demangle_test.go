@@ -1,0 +1,141 @@
+package symbolize
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// What perf 7.3 shows; taken from its output where it is not obvious.
+func TestDemangle(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"main", "main"},
+		{"main.(*T).Method", "main.(*T).Method"},
+		{"runtime.mallocgc", "runtime.mallocgc"},
+
+		// C++
+		{"_ZN3foo3barEv", "foo::bar()"},
+		{"_ZN3foo3barE", "foo::bar"},
+		{"_ZNKSs4sizeEv", "std::string::size() const"},
+		{"_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back(int const&)"},
+		{"_ZN3FooC2Ei", "Foo::Foo(int)"},
+		{"_ZN3FooD0Ev", "Foo::~Foo()"},
+		{"_ZTV3Foo", "vtable for Foo"},
+		{"_ZThn16_N3Foo3barEv", "non-virtual thunk to Foo::bar()"},
+		{"_Z3fooi.part.0", "foo(int) [clone .part.0]"},
+		{"_Z3fooi.constprop.0.cold", "foo(int) [clone .constprop.0] [clone .cold]"},
+		{"_GLOBAL__sub_I_main", "_GLOBAL__sub_I_main"},
+		{"_GLOBAL__I_main", "global constructors keyed to main"},
+		{"_GLOBAL__D__Z3foov", "global destructors keyed to foo()"},
+		{"_ZNSt3mapIiiE@@VERS_1", "_ZNSt3mapIiiE@@VERS_1"},
+		{"_Znonsense", "_Znonsense"},
+		{"_ZTV9PassModelI6Module15AnalysisManagerIS0_JEEJEE", "vtable for PassModel<Module, AnalysisManager<Module>>"},
+		{"_ZTV9PassModelI6Module15AnalysisManagerIS0_JEEE", "vtable for PassModel<Module, AnalysisManager<Module> >"},
+		{"_Z3fooIXadL_Z3barvEEEvv", "void foo<&(bar())>()"},
+		{"_Z3fooIXadL_ZN1C3barEvEEEvv", "void foo<&C::bar>()"},
+		{"_Z1fI1AENSt9enable_ifIXntsr3stdE9is_same_vIT_iEEvE4typeEv", "std::enable_if<!(std::is_same_v<A, int>), void>::type f<A>()"},
+
+		// Names that are types, mangled, and so not what their authors meant.
+		{"f", "float"},
+		{"v", "void"},
+		{"i", "int"},
+		{"Pc", "char*"},
+		{"PKc", "char const*"},
+		{"Si", "std::istream"},
+		{"s.0", "s.0"},
+		{"fd", "fd"},
+		{"read", "read"},
+		{"foo.cold", "foo.cold"},
+
+		// Rust, the older scheme: hashes go, escapes are undone.
+		{"_ZN4core3fmt9Formatter9write_str17h0123456789abcdefE", "core::fmt::Formatter::write_str"},
+		{"_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$3bar17h930b740aa94f1d3aE", "<Test + 'static as foo::Bar<Test>>::bar"},
+		{"_ZN12test$BP$test4foobE", "test*test::foob"},
+		{"_ZN3foo17h05af221e174051e9E.llvm.9D1C9369", "foo"},
+		{"_ZN3foo17h05af221e174051e9E.cold", "foo.cold"},
+		{"_ZN3foo$u7f$bar17h05af221e174051e9E", "_ZN3foo$u7f$bar17h05af221e174051e9E"},
+
+		// Rust, the newer scheme (RFC 2603's examples, and rustc's own names).
+		{"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
+		{"_RNvNtNtCs1234_7mycrate3foo3bar3baz", "mycrate::foo::bar::baz"},
+		{"_RNCNvCsgStHSCytQ6I_7mycrate4main0B3_", "mycrate::main::{closure#0}"},
+		{"_RNvMs_Cs4Cv8Wi1oAIB_7mycrateNtB4_7Example3foo", "<mycrate::Example>::foo"},
+		{"_RNvXCs4fqI2P2rA04_7mycrateNtB2_7ExampleNtB2_5Trait3foo", "<mycrate::Example as mycrate::Trait>::foo"},
+		{"_RNvYNtCs4fqI2P2rA04_7mycrate7ExampleNtB4_5Trait3foo", "<mycrate::Example as mycrate::Trait>::foo"},
+		{"_RINvCs7QNVKdBsmJ_7mycrate7examplelKj1_EB2_", "mycrate::example::<i32, 1>"},
+		{"_RINvCsa_1a1bpE", "a::b::<_>"},
+		{"_RINvCsa_1a1bTEE", "a::b::<()>"},
+		{"_RINvCsa_1a1bThEE", "a::b::<(u8,)>"},
+		{"_RINvCsa_1a1bFUKCEuE", `a::b::<unsafe extern "C" fn()>`},
+		{"_RINvCsa_1a1bFG_RL0_hEhE", "a::b::<for<'a> fn(&'a u8) -> u8>"},
+		{"_RINvCsa_1a1bDNtB2_1Tp4ItemhEL_E", "a::b::<dyn a::T<Item = u8>>"},
+		{"_RINvCsa_1a1bKb1_Kc41_Kln5_KRe616263_E", `a::b::<true, 'A', -5, "abc">`},
+		{"_RINvCsa_1a1bKVNtB2_1SS1xh1_1yh2_EE", "a::b::<{a::S { x: 1, y: 2 }}>"},
+		{"_RNvCsa_1au8gdel_5qa", "a::gödel"},
+		{"_RNvCs1234_7mycrate3foo.llvm.1234ABCD", "mycrate::foo"},
+		{"_RNvCs1234_7mycrate3foo.cold", "mycrate::foo.cold"},
+		{"_RNvC", "_RNvC"},
+		{"RSA_new", "RSA_new"},
+
+		// OCaml
+		{"camlStdlib__List__map_481", "Stdlib.List.map_481"},
+		{"camlFoo__$2b$2b_123", "Foo.++_123"},
+		{"camlhash_table", "camlhash_table"},
+
+		// Java
+		{"Ljava/lang/StringLatin1;equals([B[B)Z", "java.lang.StringLatin1.equals(byte[], byte[])"},
+		{"Ljava/lang/Object;<init>()V", "java.lang.Object<init>()"},
+		{"LFoo;bar([Ljava/lang/String;I)V", "Foo.bar(java.lang.String, int[])"}, // sic
+		{"LFoo;bar(ILjava/lang/String;)V", "Foo.bar(int, java.lang.String)"},
+	} {
+		if got := Demangle(c.name); got != c.want {
+			t.Errorf("%s\n got  %s\n want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// GNU's demangler, of which perf uses libstdc++'s copy, is the oracle for C++.
+func TestDemangleAgainstCxxfilt(t *testing.T) {
+	cxxfilt, err := exec.LookPath("c++filt")
+	if err != nil {
+		t.Skip("c++filt is not installed (package binutils)")
+	}
+	nm, err := exec.LookPath("nm")
+	if err != nil {
+		t.Skip("nm is not installed (package binutils)")
+	}
+	var names []string
+	for _, lib := range []string{"/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/lib/aarch64-linux-gnu/libstdc++.so.6"} {
+		out, err := exec.Command(nm, "-D", "--without-symbol-versions", lib).Output()
+		if err != nil {
+			continue
+		}
+		for _, line := range strings.Split(string(out), "\n") {
+			if f := strings.Fields(line); len(f) > 0 && strings.HasPrefix(f[len(f)-1], "_Z") {
+				names = append(names, f[len(f)-1])
+			}
+		}
+	}
+	if len(names) == 0 {
+		t.Skip("libstdc++.so.6 is not installed")
+	}
+	cmd := exec.Command(cxxfilt, "--no-verbose")
+	cmd.Stdin = strings.NewReader(strings.Join(names, "\n") + "\n")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := bufio.NewScanner(bytes.NewReader(out))
+	for _, name := range names {
+		if !sc.Scan() {
+			t.Fatal("c++filt said too little")
+		}
+		if got := Demangle(name); got != sc.Text() {
+			t.Errorf("%s\n got  %s\n want %s", name, got, sc.Text())
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package symbolize
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"gperf/symbolize/dso"
+)
+
+// FuzzTable: from any bytes that pass for an ELF file a table is made or an error
+// returned; every symbol of the table is found, and nothing else.
+func FuzzTable(f *testing.F) {
+	f.Add(testELF())
+	if b, err := os.ReadFile("/proc/self/exe"); err == nil && len(b) > 4096 {
+		f.Add(b[:4096])
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		im, err := dso.NewImage(bytes.NewReader(b), int64(len(b)), "fuzz")
+		if err != nil {
+			return
+		}
+		show := New(Options{Demangle: true}).show
+		table, err := userTable(im, im, show)
+		if (err == nil) != (table != nil) {
+			t.Fatalf("table %v, error %v", table, err)
+		}
+		if err != nil {
+			return
+		}
+		if table.Len() > len(b) {
+			t.Fatalf("%d symbols from %d bytes", table.Len(), len(b))
+		}
+		for i := range table.entries {
+			sym, ok := table.Lookup(table.entries[i].start)
+			if ok && (sym.Start > table.entries[i].start || sym.End < sym.Start && sym.End != 0 && sym.Start < 1<<62) {
+				t.Errorf("at %#x: %+v", table.entries[i].start, sym)
+			}
+		}
+		_, _ = vmlinuxSymbols(im)
+	})
+}
+
+// FuzzKallsyms: any text gives an error or a table in which every ip is found at
+// or behind its symbol's start.
+func FuzzKallsyms(f *testing.F) {
+	f.Add(kallsymsText)
+	f.Add("0000000000000000 T _stext\n")
+	f.Add("ffffffffffffffff T last\nfffffffffffff000 t a\t[m]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		k, err := ParseKallsyms(strings.NewReader(text))
+		if (err == nil) != (k != nil) {
+			t.Fatalf("kallsyms %v, error %v", k, err)
+		}
+		if err != nil {
+			return
+		}
+		for _, ip := range []uint64{0, 0xffffffff81000000, 0xffffffff81000100, ^uint64(0)} {
+			if sym, _, ok := k.Lookup(ip); ok && (ip < sym.Start || ip >= sym.End && ip != sym.Start) {
+				t.Errorf("at %#x: %+v", ip, sym)
+			}
+		}
+		k.Range()
+	})
+}
+
+// FuzzDemangle: any name is shown somehow.
+func FuzzDemangle(f *testing.F) {
+	for _, name := range []string{
+		"_ZN3foo3barEv", "_RINvCs7QNVKdBsmJ_7mycrate7examplelKj1_EB2_", "_ZN3foo17h05af221e174051e9E.llvm.9D1C9369",
+		"camlStdlib__List__map_481", "Ljava/lang/Object;<init>()V", "_RNvCsa_1au8gdel_5qa", "_ZTV9PassModelI6Module15AnalysisManagerIS0_JEEJEE", "f",
+	} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if shown := Demangle(name); len(shown) > 1<<21 {
+			t.Errorf("%d bytes from %d", len(shown), len(name))
+		}
+	})
+}
