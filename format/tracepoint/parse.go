@@ -544,14 +544,16 @@ func (p *parser) symbols(n *node) {
 // constant is the text of an atom, or the number that an expression of atoms
 // comes to.
 func (p *parser) constant(n *node) string {
-	switch n.kind {
-	case nodeAtom:
+	switch {
+	case p.err != nil: // the tree may be incomplete
+		return ""
+	case n.kind == nodeAtom:
 		return n.text
-	case nodeCast:
+	case n.kind == nodeCast:
 		return p.constant(n.args[0])
 	}
 	v, err := constInt(n)
-	if err != nil && p.err == nil {
+	if err != nil {
 		p.fail("%w", err)
 	}
 	return strconv.FormatInt(v, 10)

@@ -1,7 +1,6 @@
 package tracepoint
 
 import (
-	"bytes"
 	"encoding/binary"
 	"strconv"
 	"strings"
@@ -128,7 +127,7 @@ func (p *printer) uuid(dst []byte, ext string, n *node) []byte {
 		dst = appendHexByte(dst, b[j])
 	}
 	if ext == "UL" || ext == "UB" {
-		copy(dst[start:], bytes.ToUpper(dst[start:]))
+		upper(dst[start:])
 	}
 	return dst
 }
@@ -142,14 +141,18 @@ func (p *printer) buffer(dst []byte, ext string, plen int, n *node) []byte {
 	if plen < 0 {
 		plen = 1 // no *
 	}
-	sep := map[string]string{"hC": ":", "hD": "-", "hN": ""}
-	s, ok := sep[ext]
-	if !ok {
-		s = " "
+	sep := " "
+	switch ext {
+	case "hC":
+		sep = ":"
+	case "hD":
+		sep = "-"
+	case "hN":
+		sep = ""
 	}
 	for i, c := range cut(p.raw, off, min(plen, length)) {
 		if i > 0 {
-			dst = append(dst, s...)
+			dst = append(dst, sep...)
 		}
 		dst = appendHexByte(dst, c)
 	}

@@ -307,11 +307,7 @@ func (s *spec) appendNumber(dst []byte, v uint64) []byte {
 		digits = strconv.AppendUint(digits, v, 10)
 	}
 	if s.conv == 'X' {
-		for i, c := range digits {
-			if c >= 'a' {
-				digits[i] = c - 0x20
-			}
-		}
+		upper(digits)
 	}
 	zeros := s.prec - len(digits)
 	if s.alt {
@@ -372,6 +368,15 @@ func appendString[T string | []byte](s *spec, dst []byte, text T) []byte {
 		dst = appendRepeated(dst, ' ', s.width-n)
 	}
 	return dst
+}
+
+// upper makes hexadecimal digits upper case.
+func upper(digits []byte) {
+	for i, c := range digits {
+		if c >= 'a' {
+			digits[i] = c - 0x20
+		}
+	}
 }
 
 func appendRepeated(dst []byte, c byte, n int) []byte {

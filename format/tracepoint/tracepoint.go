@@ -80,8 +80,10 @@ type Env struct {
 }
 
 func isBig(order binary.ByteOrder) bool {
-	return order != nil && order.Uint16([]byte{0, 1}) == 1
+	return order != nil && order.Uint16(one) == 1
 }
+
+var one = []byte{0, 1} // in big-endian
 
 func (e *Env) longSize() int {
 	if e.LongSize == 0 {
