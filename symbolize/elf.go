@@ -110,7 +110,7 @@ func placeSymbols(list []rawSymbol, syms, runtime *dso.Image) []entry {
 		if section.Type == elf.SHT_NOBITS && int(s.shndx) < len(runtime.Sections()) {
 			section = runtime.Sections()[s.shndx]
 		}
-		if s.typ == elf.STT_NOTYPE && !strings.Contains(section.Name, "text") && !strings.Contains(section.Name, "data") {
+		if s.typ == elf.STT_NOTYPE && !hasLabels(section) {
 			continue
 		}
 		vaddr := s.value
@@ -142,6 +142,11 @@ func wanted(s *rawSymbol, machine elf.Machine) bool {
 		return false
 	}
 	return !mappingSymbol(s.name, machine)
+}
+
+// hasLabels reports whether symbols without a type are taken from the section.
+func hasLabels(s *elf.Section) bool {
+	return strings.Contains(s.Name, "text") || strings.Contains(s.Name, "data")
 }
 
 // mappingSymbol reports whether a name marks code and data for disassemblers

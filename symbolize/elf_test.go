@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"gperf/symbolize/dso"
@@ -173,6 +174,44 @@ func TestReasons(t *testing.T) {
 		if err := s.Problem(c.path, c.id); err == nil || !strings.Contains(err.Error(), c.path) {
 			t.Errorf("problem %v does not tell the path %s", err, c.path)
 		}
+	}
+}
+
+// A Symbolizer serves several goroutines; run with -race.
+func TestConcurrent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(path, testELF(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Demangle: true, Kallsyms: writeKallsyms(t, filepath.Join(t.TempDir(), "kallsyms"))})
+	var wg sync.WaitGroup
+	syms := make([]*Symbol, 8)
+	for i := range syms {
+		wg.Go(func() {
+			syms[i], _, _ = s.User(path, dso.BuildID{}, 0x1010)
+			s.Kernel(0xffffffff81000150)
+		})
+	}
+	wg.Wait()
+	for _, sym := range syms {
+		if sym == nil || sym != syms[0] {
+			t.Fatalf("goroutines found %p and %p", sym, syms[0])
+		}
+	}
+}
+
+// vmlinux, where there is one, stands in for kallsyms.
+func TestVmlinux(t *testing.T) {
+	im, err := dso.NewImage(bytes.NewReader(testELF()), int64(len(testELF())), "vmlinux")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := vmlinuxSymbols(im)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sym, module, ok := k.Lookup(0x401012); !ok || sym.Name != "first" || module != "" {
+		t.Errorf("at 0x401012: %+v %q, want first", sym, module)
 	}
 }
 
@@ -368,8 +407,9 @@ func TestUserTable(t *testing.T) {
 	}{
 		{0x1000, ""},
 		{0x1010, "first+0x0"},  // has a size, unlike a::b()
-		{0x101f, "first+0xf"},  // in second, too; first is the tree's root
-		{0x1020, "second+0x8"}, // behind first
+		{0x1017, "first+0x7"},  // before second
+		{0x101f, "second+0x7"}, // in first, too, but second is the tree's root
+		{0x1027, "second+0xf"},
 		{0x1028, ""},
 		{0x1080, ".plt+0x0"},
 		{0x1090, "first@plt+0x0"},

@@ -1,11 +1,12 @@
 package symbolize
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
-	"syscall"
 
 	"gperf/symbolize/dso"
 )
@@ -148,7 +149,7 @@ func vmlinuxPaths() []string {
 
 func osRelease() string {
 	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil || errors.Is(err, syscall.ENOENT) {
+	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
@@ -168,10 +169,13 @@ func vmlinuxSymbols(im *dso.Image) (*Kallsyms, error) {
 	entries := make([]entry, 0, len(list))
 	for i := range list {
 		r := &list[i]
-		if !wanted(r, im.Machine) || ignoredKernelName(r.name) {
+		if !wanted(r, im.Machine) || ignoredKernelName(r.name) || uint64(r.shndx) >= uint64(len(im.Sections())) {
 			continue
 		}
-		if r.name == refNames[0] || r.name == refNames[1] {
+		if r.typ == elf.STT_NOTYPE && !hasLabels(im.Sections()[r.shndx]) {
+			continue
+		}
+		if slices.Contains(refNames, r.name) {
 			refs[r.name] = r.value
 		}
 		entries = append(entries, entry{start: r.value, end: r.value + r.size, name: r.name, typ: r.typ, bind: r.bind, node: int32(i + 1)})

@@ -63,8 +63,8 @@ func perfData(path string, base uint64, offs []uint64) []byte {
 }
 
 // Perf itself is the oracle. GPERF_TEST_PERF names the command, by default perf;
-// before version 7 it chose and showed many symbols differently, so then only a
-// program is compared whose symbols all have sizes: go.
+// before version 7 it chose and demangled many symbols differently, so then only a
+// program is compared whose symbols all have sizes, go, and without demangling.
 func TestAgainstPerf(t *testing.T) {
 	perf := strings.Fields(os.Getenv("GPERF_TEST_PERF"))
 	if len(perf) == 0 {
@@ -96,7 +96,7 @@ func TestAgainstPerf(t *testing.T) {
 }
 
 func compareWithPerf(t *testing.T, perf []string, path string, everything bool) {
-	s := New(Options{Demangle: true})
+	s := New(Options{Demangle: everything})
 	d := s.user(path, dso.BuildID{})
 	if d.err != nil {
 		t.Skip(d.err)
@@ -120,8 +120,11 @@ func compareWithPerf(t *testing.T, perf []string, path string, everything bool) 
 	if err := os.WriteFile(data, perfData(path, base, offs), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(perf[0], append(perf[1:], "script", "--no-inline", "-i", data, "-F", "time,ip,sym,symoff")...)
-	out, err := cmd.Output()
+	args := append(perf[1:], "script", "--no-inline", "-i", data, "-F", "time,ip,sym,symoff")
+	if !everything {
+		args = append(args, "--no-demangle")
+	}
+	out, err := exec.Command(perf[0], args...).Output()
 	if err != nil {
 		t.Skip("perf script: ", err)
 	}
