@@ -11,6 +11,9 @@ type Words struct {
 	order binary.ByteOrder
 }
 
+// NewWords returns the values of b, 8 bytes each.
+func NewWords(b []byte, order binary.ByteOrder) Words { return Words{b[:len(b)&^7], order} }
+
 // Len returns the number of values.
 func (w Words) Len() int { return len(w.b) / 8 }
 

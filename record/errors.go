@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 )
 
@@ -35,12 +36,15 @@ func (e *NoTracefsError) Unwrap() error { return e.Err }
 // OpenError says that perf_event_open refused an event.
 type OpenError struct {
 	Event Event
-	CPU   int // -1: any
-	TID   int // -1: all threads
-	Err   error
+	CPU   int   // -1: any
+	TID   int   // -1: all threads
+	Err   error // an errno
 }
 
 func (e *OpenError) Error() string {
+	if noPMU(e.Err) {
+		return fmt.Sprintf("the %s event is not supported: %v", e.Event.Name, e.Err)
+	}
 	return fmt.Sprintf("opening event %s%s: %v", e.Event.Name, place(e.CPU, e.TID), e.Err)
 }
 func (e *OpenError) Unwrap() error { return e.Err }
@@ -70,8 +74,11 @@ type CommandError struct {
 	Err     error
 }
 
+// Error is perf's sentence, with strerror's capital letter.
 func (e *CommandError) Error() string {
-	return fmt.Sprintf("Failed to collect '%s' for the '%s' workload: %v", e.Events, e.Command, e.Err)
+	why := e.Err.Error()
+	return fmt.Sprintf("Failed to collect '%s' for the '%s' workload: %s%s", e.Events, e.Command,
+		strings.ToUpper(why[:1]), why[1:])
 }
 func (e *CommandError) Unwrap() error { return e.Err }
 
@@ -92,7 +99,14 @@ type OutputError struct {
 	Err  error
 }
 
-func (e *OutputError) Error() string { return fmt.Sprintf("writing %s: %v", e.Path, e.Err) }
+func (e *OutputError) Error() string {
+	var p *fs.PathError // names the path once more
+	if errors.As(e.Err, &p) {
+		return fmt.Sprintf("writing %s: %v", e.Path, p.Err)
+	}
+	return fmt.Sprintf("writing %s: %v", e.Path, e.Err)
+}
+
 func (e *OutputError) Unwrap() error { return e.Err }
 
 // FreqError says that the kernel does not sample as often as asked for. It

@@ -15,8 +15,8 @@ import (
 )
 
 // Run records until ctx is done, the command has exited, or the recorded
-// threads have. It returns a summary with nil or with an error that came after
-// the recording had begun: the file is then readable as far as Summary says.
+// threads have. It returns a summary once there is a file: with an error, the
+// file is readable as far as the summary says.
 func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	o := *opts
 	if o.Output == "" {
@@ -37,7 +37,11 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if err == nil {
 		err = r.record(ctx)
 	}
-	return &r.sum, r.end(err)
+	err = r.end(err)
+	if r.w == nil {
+		return nil, err
+	}
+	return &r.sum, err
 }
 
 // recorder is one recording.
@@ -313,7 +317,9 @@ func (r *recorder) running() ([]int, error) {
 func (r *recorder) record(ctx context.Context) error {
 	defer context.AfterFunc(ctx, r.signal)()
 	if !r.opts.Target.ownCommand() && r.opts.Delay == 0 {
-		r.enable(true)
+		if err := r.enable(true); err != nil {
+			return err
+		}
 	}
 	if r.command != nil {
 		if err := r.command.exec(); err != nil {
@@ -345,7 +351,9 @@ func (r *recorder) record(ctx context.Context) error {
 			r.exited = nil
 			return nil
 		case <-delay:
-			r.enable(true)
+			if err := r.enable(true); err != nil {
+				return err
+			}
 		default:
 		}
 		if n > r.busy() {
@@ -357,8 +365,9 @@ func (r *recorder) record(ctx context.Context) error {
 	}
 }
 
-// busy is how many bytes in one go tell that more is to be had at once.
-func (r *recorder) busy() int { return len(r.rings[0].data) / 4 }
+// busy is how many bytes in one go tell that more is to be had at once. It is
+// not 0: where system calls are recorded, each drain makes records of its own.
+func (r *recorder) busy() int { return len(r.rings[0].data) / 16 }
 
 // drain moves what is in the rings to the file, and closes the round: what a
 // later round holds is not older than what the round before this one held.
@@ -412,26 +421,34 @@ func (r *recorder) signal() {
 	unix.Write(r.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
-func (r *recorder) enable(on bool) {
+// enable starts all counters, or stops them. Hundreds of events take long
+// enough for the first ones to fill the rings: they are drained meanwhile.
+func (r *recorder) enable(on bool) error {
 	req := uint(unix.PERF_EVENT_IOC_ENABLE)
 	if !on {
 		req = unix.PERF_EVENT_IOC_DISABLE
 	}
-	for _, c := range r.counters {
-		unix.IoctlSetInt(c.fd, req, 0)
+	for i, c := range r.counters {
+		if err := unix.IoctlSetInt(c.fd, req, 0); err != nil {
+			return &OpenError{r.events[c.event], c.cpu, c.tid, err}
+		}
+		if i%64 == 63 && r.w != nil {
+			if _, err := r.drain(); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
 }
 
 // end stops the counters, writes what is left, and finishes the file; then it
 // waits for the command. cause is what ended the recording early, if anything
 // did: the file is then finished as far as it goes.
 func (r *recorder) end(cause error) error {
-	r.enable(false)
 	err := cause
 	if r.w != nil {
-		var out *OutputError
-		if !errors.As(cause, &out) {
-			err = errors.Join(cause, r.drainRest())
+		if cause == nil {
+			err = r.stop()
 		}
 		if e := r.finish(); err == nil {
 			err = e
@@ -446,9 +463,12 @@ func (r *recorder) end(cause error) error {
 	return err
 }
 
-// drainRest writes what the stopped counters left in the rings, and what they
-// lost.
-func (r *recorder) drainRest() error {
+// stop stops the counters, and writes what they left in the rings and what
+// they lost.
+func (r *recorder) stop() error {
+	if err := r.enable(false); err != nil {
+		return err
+	}
 	for {
 		n, err := r.drain()
 		if err != nil {
@@ -505,7 +525,9 @@ func (r *recorder) release() {
 		r.command.close()
 	}
 	r.unmapRings()
-	r.opener.close()
+	// Of tracepoints, closing a counter takes two RCU grace periods, which is
+	// half a minute for syscalls:*. Nobody needs to wait for that.
+	go r.opener.close()
 	for _, fd := range []int{r.epoll, r.wake} {
 		if fd >= 0 {
 			unix.Close(fd)

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// newFlagSet returns the flags of a command that reads a file, with those that
+// all of them have.
+func newFlagSet(name string) *pflag.FlagSet {
+	s := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	s.SortFlags = false
+	s.SetOutput(io.Discard)
+	s.Usage = func() {}
+	s.BoolP("help", "h", false, "this text")
+	return s
+}
+
+// parseFlags parses a reading command's flags, which takes no arguments, and
+// prints its help when that is asked for: done says that there is no more to do.
+func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) (done bool, err error) {
+	allowAbbreviations(s)
+	if err := s.Parse(args); err != nil {
+		return false, wrongUse("%v", err)
+	}
+	if help, _ := s.GetBool("help"); help {
+		fmt.Fprintf(stdout, "Usage: gperf %s [FLAGS]\n\n%s\n\n%s", s.Name(), what, s.FlagUsages())
+		return true, nil
+	}
+	if s.NArg() > 0 {
+		return false, wrongUse("unexpected argument %q: a file is named with -i", s.Arg(0))
+	}
+	return false, nil
+}
+
+// allowAbbreviations lets a flag be called by the beginning of its name, as
+// perf's can.
+func allowAbbreviations(s *pflag.FlagSet) {
+	names := flagNames(s)
+	s.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		match := ""
+		for _, n := range names {
+			if n == name {
+				match = n
+				break
+			}
+			if strings.HasPrefix(n, name) {
+				if match != "" {
+					return pflag.NormalizedName(name) // ambiguous: left to be unknown
+				}
+				match = n
+			}
+		}
+		if match == "" {
+			match = name
+		}
+		return pflag.NormalizedName(match)
+	})
+}
+
+// hide keeps flags that perf has, and that change nothing here, out of the help.
+func hide(s *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		s.Lookup(name).Hidden = true
+	}
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.." // of the checkout
+
+// The house, top down: each package and those of gperf's that it may import.
+//
+//	cmd/gperf ── record ── report ── script
+//	               │          └─────────┴── symbolize/replay ── symbolize
+//	              bpf ── unwind                                    │
+//	               └────────┴──────────── symbolize/dso ───────────┘
+//	                                         format
+var house = map[string]string{
+	"cmd/gperf":         "record report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"record":            "bpf unwind symbolize/dso format format/tracepoint",
+	"report":            "symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"script":            "symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"symbolize/replay":  "symbolize symbolize/dso format format/tracepoint",
+	"bpf":               "unwind",
+	"unwind":            "symbolize/dso",
+	"symbolize":         "symbolize/dso",
+	"symbolize/dso":     "",
+	"format":            "format/tracepoint",
+	"format/tracepoint": "",
+
+	"report/stackcollapse": "", // an oracle: nobody has it in the list of imports, so only tests use it
+	"testdata/drops":       "",
+	"testdata/bench":       "",
+}
+
+// rooms are the folders at the top; not all need exist.
+var rooms = strings.Fields("cmd record report script format bpf unwind symbolize testdata")
+
+// guests are the modules of others and who may import them; "" stands for everyone.
+var guests = map[string]string{
+	"github.com/spf13/pflag":             "cmd/gperf",
+	"github.com/cilium/ebpf":             "bpf",
+	"github.com/go-delve/delve":          "unwind symbolize",
+	"github.com/google/pprof":            "report",
+	"github.com/ianlancetaylor/demangle": "symbolize",
+	"github.com/klauspost/compress":      "format",
+	"golang.org/x/sys":                   "",
+}
+
+type listed struct {
+	ImportPath, Dir                    string
+	GoFiles, IgnoredGoFiles            []string
+	TestGoFiles, XTestGoFiles          []string
+	Imports, TestImports, XTestImports []string
+}
+
+func (p listed) name() string { return strings.TrimPrefix(p.ImportPath, "gperf/") }
+
+func TestHouseImports(t *testing.T) {
+	for _, p := range list(t) {
+		allowed, ok := house[p.name()]
+		if !ok {
+			t.Errorf("package %s is not in the picture of the house", p.name())
+			continue
+		}
+		for _, path := range p.Imports {
+			if own, ok := strings.CutPrefix(path, "gperf/"); ok && !slices.Contains(strings.Fields(allowed), own) {
+				t.Errorf("%s imports %s; it may import: %s", p.name(), own, allowed)
+			}
+		}
+		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			checkGuest(t, p.name(), path)
+		}
+	}
+}
+
+func checkGuest(t *testing.T, importer, path string) {
+	if host, _, _ := strings.Cut(path, "/"); !strings.Contains(host, ".") {
+		return // gperf's own or the standard library's
+	}
+	for module, by := range guests {
+		if path != module && !strings.HasPrefix(path, module+"/") {
+			continue
+		}
+		if by != "" && !slices.Contains(strings.Fields(by), importer) {
+			t.Errorf("%s imports %s; that is for %s alone", importer, path, by)
+		}
+		return
+	}
+	t.Errorf("%s imports %s, which is none of the dependencies agreed on", importer, path)
+}
+
+// TestHousePerfEventOpen: only record calls perf_event_open, by its wrapper or its number.
+func TestHousePerfEventOpen(t *testing.T) {
+	for _, p := range list(t) {
+		if p.name() == "record" {
+			continue
+		}
+		for _, name := range slices.Concat(p.GoFiles, p.IgnoredGoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok && (id.Name == "PerfEventOpen" || id.Name == "SYS_PERF_EVENT_OPEN") {
+					t.Errorf("%s uses %s; only record may", fset.Position(id.Pos()), id.Name)
+				}
+				return true
+			})
+		}
+	}
+}
+
+func TestHouseFolders(t *testing.T) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !slices.Contains(rooms, e.Name()) {
+			t.Errorf("folder %s at the top; the house has %s", e.Name(), strings.Join(rooms, " "))
+		}
+	}
+}
+
+// list returns gperf's packages, those under testdata, which ./... leaves out, included.
+func list(t *testing.T) []listed {
+	t.Helper()
+	args := []string{"list", "-json=ImportPath,Dir,GoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./..."}
+	programs, err := filepath.Glob(filepath.Join(root, "testdata/*/main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		args = append(args, "./testdata/"+filepath.Base(filepath.Dir(p)))
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	var packages []listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatalf("read the output of go list: %v", err)
+		}
+		packages = append(packages, p)
+	}
+}

@@ -1,0 +1,148 @@
+// Gperf records performance data from the Linux kernel, and prints and reports
+// it, in perf's file format and with perf's options.
+//
+// This package has the flags, signals, exit codes and advice; the work is done
+// by packages record, script and report. It is the only one that writes to
+// stderr and ends the process.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+)
+
+// Exit codes; gperf record otherwise tells its command's.
+const (
+	exitOK    = 0
+	exitError = 1 // it could not be done
+	exitUsage = 2 // it cannot be meant so
+)
+
+// command is one of gperf's commands.
+type command struct {
+	name string
+	help string // one line
+	run  func(args []string, stdout, stderr io.Writer) int
+}
+
+var commands = []command{
+	{"record", "record events of a command, of processes or of all CPUs into perf.data", recordCommand},
+	{"script", "print the samples of a recording as text, or as folded stacks", scriptCommand},
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		usage(stderr)
+		return exitUsage
+	}
+	switch name := args[0]; name {
+	case "-h", "--help":
+		usage(stdout)
+		return exitOK
+	case "help":
+		return help(args[1:], stdout, stderr)
+	case "-v", "--version", "version":
+		fmt.Fprintln(stdout, "gperf version", version())
+		return exitOK
+	default:
+		c := find(name)
+		if c == nil {
+			return unknown(name, stderr)
+		}
+		return c.run(args[1:], stdout, stderr)
+	}
+}
+
+func find(name string) *command {
+	for i := range commands {
+		if commands[i].name == name {
+			return &commands[i]
+		}
+	}
+	return nil
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "Usage: gperf COMMAND [FLAGS]\n\nCommands:\n")
+	for _, c := range commands {
+		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.help)
+	}
+	fmt.Fprint(w, "\n`gperf help COMMAND` tells its flags; `gperf --version` the version.\n")
+}
+
+func help(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		usage(stdout)
+		return exitOK
+	}
+	c := find(args[0])
+	if c == nil {
+		return unknown(args[0], stderr)
+	}
+	return c.run([]string{"--help"}, stdout, stderr)
+}
+
+func unknown(name string, stderr io.Writer) int {
+	fmt.Fprintf(stderr, "gperf: %q is not a command of gperf", name)
+	if strings.HasPrefix(name, "-") {
+		fmt.Fprintf(stderr, "; flags come behind the command")
+	}
+	for _, c := range commands {
+		if alike(name, c.name) {
+			fmt.Fprintf(stderr, "; did you mean %s?", c.name)
+			break
+		}
+	}
+	fmt.Fprintln(stderr, "\n`gperf --help` lists them.")
+	return exitUsage
+}
+
+// alike tells whether one is an abbreviation of the other, or they differ by
+// few letters in place.
+func alike(a, b string) bool {
+	if a != "" && (strings.HasPrefix(b, a) || strings.HasPrefix(a, b)) {
+		return true
+	}
+	return sortedDistance(a, b) <= 2
+}
+
+// sortedDistance counts the letters that one has and the other has not: enough
+// to recognize misspelt commands.
+func sortedDistance(a, b string) (n int) {
+	var count [256]int
+	for i := range len(a) {
+		count[a[i]]++
+	}
+	for i := range len(b) {
+		count[b[i]]--
+	}
+	for _, c := range count {
+		n += max(c, -c)
+	}
+	return n
+}
+
+// version is the module's version, or the revision it was built from.
+func version() string {
+	v := "devel"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if m := info.Main.Version; m != "" && m != "(devel)" {
+		return m
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v += "-" + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return v
+}

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"gperf/record"
+)
+
+// recordFlags are the flags of gperf record as they were given.
+type recordFlags struct {
+	opts      record.Options
+	events    []string
+	freq      string
+	period    uint64
+	g         bool
+	callGraph string
+	pages     string
+	cpus      string
+	pids      []string
+	tids      []string
+	delay     int64
+	clock     string
+	quiet     bool
+	verbose   bool
+	help      bool
+	ignored   bool
+}
+
+func (f *recordFlags) set() *pflag.FlagSet {
+	o := &f.opts
+	s := pflag.NewFlagSet("record", pflag.ContinueOnError)
+	s.SortFlags = false
+	s.SetInterspersed(false) // flags end where the command begins
+	s.SetOutput(io.Discard)
+	s.Usage = func() {}
+	s.StringArrayVarP(&f.events, "event", "e", nil, "what to record: names with commas, tracepoints as `sys:name`, globs (default cycles)")
+	s.BoolVarP(&o.Target.All, "all-cpus", "a", false, "everything that runs (default without a command)")
+	s.StringVarP(&f.cpus, "cpu", "C", "", "everything that runs on these CPUs: `0-3,5`")
+	s.StringSliceVarP(&f.pids, "pid", "p", nil, "these processes")
+	s.StringSliceVarP(&f.tids, "tid", "t", nil, "these threads")
+	s.StringVarP(&f.freq, "freq", "F", "", "samples a second, or `max` (default 4000, except for tracepoints)")
+	s.Uint64VarP(&f.period, "count", "c", 0, "one sample for every `n` events")
+	s.BoolVarP(&f.g, "", "g", false, "with call graphs, by frame pointers")
+	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, by `fp`")
+	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file` to write")
+	s.StringVarP(&f.pages, "mmap-pages", "m", "", "size of each CPU's ring: `pages`, or bytes with K, M, G")
+	s.Int64VarP(&f.delay, "delay", "D", 0, "begin so many `ms` after the start; -1: never")
+	s.BoolVar(&o.AllUser, "all-user", false, "user space only")
+	s.BoolVar(&o.AllKernel, "all-kernel", false, "kernel only")
+	s.BoolVarP(&o.NoInherit, "no-inherit", "i", false, "not what the target starts")
+	s.BoolVarP(&o.Data, "data", "d", false, "addresses of data")
+	s.BoolVarP(&o.Stat, "stat", "s", false, "counts of each thread")
+	s.BoolVarP(&f.ignored, "timestamp", "T", false, "the time of each sample (always recorded)")
+	s.BoolVarP(&o.SamplePeriod, "period", "P", false, "the period of each sample")
+	s.BoolVarP(&o.Raw, "raw-samples", "R", false, "raw data of all events")
+	s.BoolVar(&o.SampleCPU, "sample-cpu", false, "the CPU of each sample")
+	s.BoolVar(&o.RunningTime, "running-time", false, "how long the counter was enabled and running, with :S")
+	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "no samples, only what is told beside them")
+	s.StringVarP(&f.clock, "clockid", "k", "", "`clock` to take the time from: monotonic, monotonic_raw, realtime, boottime, tai")
+	s.BoolVarP(&o.NoBuildID, "no-buildid", "B", false, "no build IDs")
+	s.BoolVar(&f.ignored, "buildid-mmap", false, "build IDs in mmap records (always, where the kernel can)")
+	s.BoolVarP(&f.ignored, "no-buildid-cache", "N", false, "leave the build-ID cache alone (always)")
+	s.BoolVar(&o.NoBPFEvent, "no-bpf-event", false, "do not record the loading of BPF programs")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "no messages but errors")
+	s.BoolVarP(&f.verbose, "verbose", "v", false, "tell what is recorded, and what this kernel cannot do")
+	s.BoolVarP(&f.help, "help", "h", false, "this text")
+	return s
+}
+
+// options turns the flags into the recording's options. Wrong use comes back
+// as a wrongUse.
+func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
+	o := &f.opts
+	o.Target.Command = s.Args()
+	o.Cmdline = os.Args
+	o.Version = version()
+	o.Tracefs = new(record.Tracefs)
+	if err := f.sampling(s); err != nil {
+		return err
+	}
+	if err := f.target(); err != nil {
+		return err
+	}
+	switch {
+	case o.AllUser && o.AllKernel:
+		return wrongUse("--all-user and --all-kernel leave nothing to record")
+	case f.delay < -1:
+		return wrongUse("-D %d: the delay is in ms, or -1", f.delay)
+	}
+	o.Delay = time.Duration(f.delay) * time.Millisecond
+	if f.pages != "" {
+		pages, rounded, err := record.ParsePages(f.pages)
+		if err != nil {
+			return wrongUse("-m: %v", err)
+		}
+		if rounded {
+			o.Notice(fmt.Errorf("rounding the rings' size to %d pages, a power of 2", pages))
+		}
+		o.Pages = pages
+	}
+	if f.clock != "" {
+		id, ok := clockID(f.clock)
+		if !ok {
+			return wrongUse("unknown clock %q: there are %s", f.clock, strings.Join(clockNames(), ", "))
+		}
+		o.UseClockID, o.ClockID = true, id
+	}
+	for _, list := range f.events {
+		l, err := record.ParseEvents(list, o.Tracefs)
+		if err != nil {
+			return err
+		}
+		o.Events = append(o.Events, l...)
+	}
+	return nil
+}
+
+// sampling takes -F, -c, -g and --call-graph.
+func (f *recordFlags) sampling(s *pflag.FlagSet) error {
+	o := &f.opts
+	switch f.freq {
+	case "":
+	case "max":
+		o.Freq = record.MaxFreq()
+		o.Notice(fmt.Errorf("using the maximum frequency rate of %d Hz", o.Freq))
+	default:
+		n, err := strconv.ParseUint(f.freq, 10, 32)
+		if err != nil || n == 0 {
+			return wrongUse("-F %s: the frequency is a number of samples a second, or max", f.freq)
+		}
+		o.Freq = n
+	}
+	o.Period = f.period
+	if o.Freq != 0 && o.Period != 0 {
+		return wrongUse("cannot set frequency and period at the same time")
+	}
+	if s.Changed("count") && o.Period == 0 && o.Freq == 0 {
+		o.Notice(errors.New("-c 0 means the default frequency"))
+	}
+	mode, _, _ := strings.Cut(f.callGraph, ",")
+	switch mode {
+	case "":
+		o.Callchain = f.g
+	case "fp":
+		o.Callchain = true
+	case "no":
+	case "dwarf", "lbr":
+		return wrongUse("--call-graph %s is not possible yet: there is fp", mode)
+	default:
+		return wrongUse("--call-graph %s is unknown: there is fp", f.callGraph)
+	}
+	return nil
+}
+
+// target takes -a, -C, -p and -t. As in perf, processes and threads go before
+// CPUs.
+func (f *recordFlags) target() (err error) {
+	t := &f.opts.Target
+	if t.PIDs, err = ids("-p", f.pids); err != nil {
+		return err
+	}
+	if t.TIDs, err = ids("-t", f.tids); err != nil {
+		return err
+	}
+	if f.cpus != "" {
+		if t.CPUs, err = record.ParseCPUs(f.cpus); err != nil {
+			return wrongUse("-C: %v", err)
+		}
+	}
+	if len(t.PIDs) > 0 && len(t.TIDs) > 0 {
+		f.opts.Notice(errors.New("processes (-p) override threads (-t)"))
+		t.TIDs = nil
+	}
+	if len(t.PIDs)+len(t.TIDs) > 0 && (t.All || len(t.CPUs) > 0) {
+		f.opts.Notice(errors.New("processes and threads (-p, -t) override CPUs (-a, -C)"))
+		t.All, t.CPUs = false, nil
+	}
+	return nil
+}
+
+func ids(flag string, list []string) ([]int, error) {
+	var l []int
+	for _, s := range list {
+		n, err := strconv.ParseUint(s, 10, 31)
+		if err != nil || n == 0 {
+			return nil, wrongUse("%s %s: not the number of a process or thread", flag, s)
+		}
+		l = append(l, int(n))
+	}
+	return l, nil
+}
+
+// clocks are those that the kernel takes for attr.clockid, and perf's short
+// names for them.
+var clocks = []struct {
+	name, short string
+	id          int32
+}{
+	{"monotonic", "mono", unix.CLOCK_MONOTONIC},
+	{"monotonic_raw", "raw", unix.CLOCK_MONOTONIC_RAW},
+	{"realtime", "real", unix.CLOCK_REALTIME},
+	{"boottime", "boot", unix.CLOCK_BOOTTIME},
+	{"tai", "tai", unix.CLOCK_TAI},
+}
+
+func clockID(s string) (int32, bool) {
+	if n, err := strconv.ParseInt(s, 10, 32); err == nil {
+		return int32(n), true
+	}
+	s = strings.TrimPrefix(strings.ToLower(s), "clock_")
+	for _, c := range clocks {
+		if s == c.name || s == c.short {
+			return c.id, true
+		}
+	}
+	return 0, false
+}
+
+func clockNames() (l []string) {
+	for _, c := range clocks {
+		l = append(l, c.name)
+	}
+	return l
+}
+
+func recordCommand(args []string, stdout, stderr io.Writer) int {
+	var f recordFlags
+	s := f.set()
+	f.opts.Notice = func(what error) {
+		if !f.quiet {
+			fmt.Fprintf(stderr, "gperf record: %v\n%s", what, hint(what))
+		}
+	}
+	if err := s.Parse(args); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return fail("record", wrongUse("%v", err), stderr)
+	}
+	if f.help {
+		fmt.Fprintf(stdout, "Usage: gperf record [FLAGS] [--] [COMMAND [ARGS]]\n\nRecords until the command ends, or until Ctrl-C.\n\n%s", s.FlagUsages())
+		return exitOK
+	}
+	if err := f.options(s); err != nil {
+		return fail("record", err, stderr)
+	}
+	if f.verbose {
+		f.opts.Verbose = func(msg string) { fmt.Fprintln(stderr, msg) }
+	}
+	// A second Ctrl-C finds the same handler: the file is finished all the same.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	sum, err := record.Run(ctx, &f.opts)
+	if sum != nil && !f.quiet {
+		tellSummary(sum, stderr)
+	}
+	if err != nil {
+		return fail("record", err, stderr)
+	}
+	return commandStatus(sum.Command)
+}
+
+// tellSummary writes perf's two lines, and a third when samples were lost.
+func tellSummary(sum *record.Summary, w io.Writer) {
+	fmt.Fprintf(w, "[ gperf record: Woken up %d times to write data ]\n", sum.Wakeups)
+	samples := ""
+	if sum.Samples > 0 {
+		samples = fmt.Sprintf(" (%d samples)", sum.Samples)
+	}
+	fmt.Fprintf(w, "[ gperf record: Captured and wrote %.3f MB %s%s ]\n", float64(sum.Bytes)/(1<<20), sum.Path, samples)
+	var lost []string
+	if sum.Lost > 0 {
+		lost = append(lost, fmt.Sprintf("%d samples (%.2f%%)", sum.Lost, 100*float64(sum.Lost)/float64(sum.Lost+sum.Samples)))
+	}
+	if sum.LostSideBand > 0 {
+		lost = append(lost, fmt.Sprintf("%d other records (mappings, names of processes)", sum.LostSideBand))
+	}
+	if len(lost) > 0 {
+		fmt.Fprintf(w, "[ gperf record: Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) or fewer samples (-F, -c) lose less ]\n",
+			strings.Join(lost, " and "), sum.Pages, 4*sum.Pages)
+	}
+}
+
+// commandStatus is the command's exit code; of one that a signal ended, what
+// shells make of it.
+func commandStatus(st *os.ProcessState) int {
+	if st == nil {
+		return exitOK
+	}
+	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return st.ExitCode()
+}
+
+// flagNames are the names of a set's flags, for hints about misspelt ones.
+func flagNames(s *pflag.FlagSet) (l []string) {
+	s.VisitAll(func(f *pflag.Flag) { l = append(l, f.Name) })
+	slices.Sort(l)
+	return l
+}

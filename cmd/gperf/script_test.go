@@ -1,0 +1,344 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"gperf/report/stackcollapse"
+)
+
+// oracle is stock perf: $PERF, which may be a command with arguments, or perf.
+type oracle struct {
+	command []string
+	version string
+	compat  string // what --compat makes gperf print like it
+}
+
+var findOracle = sync.OnceValues(func() (*oracle, error) {
+	command := strings.Fields(os.Getenv("PERF"))
+	if len(command) == 0 {
+		command = []string{"perf"}
+	}
+	out, err := exec.Command(command[0], append(command[1:], "--version")...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("stock perf is not there to compare with (Debian: linux-perf; or name it in $PERF): %w", err)
+	}
+	o := &oracle{command: command, version: strings.TrimSpace(strings.TrimPrefix(string(out), "perf version "))}
+	major, minor, _ := strings.Cut(o.version, ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	ma, _ := strconv.Atoi(major)
+	mi, _ := strconv.Atoi(minor)
+	switch {
+	case ma == 6 && mi == 1:
+		o.compat = "6.1"
+	case ma == 7 && mi >= 3:
+		o.compat = "7.3"
+	default:
+		return nil, fmt.Errorf("perf %s: gperf prints like 6.1 and 7.3, so there is nothing to compare", o.version)
+	}
+	return o, nil
+})
+
+func needOracle(t *testing.T) *oracle {
+	t.Helper()
+	o, err := findOracle()
+	if err != nil {
+		t.Skip(err)
+	}
+	return o
+}
+
+func (o *oracle) run(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	cmd := exec.Command(o.command[0], append(slices.Clone(o.command[1:]), args...)...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "PERF_BUILDID_DIR=/dev/null")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, errs.String())
+	}
+	return string(out), err
+}
+
+// record records a workload with perf, or skips the test where it may not.
+func (o *oracle) record(t *testing.T, file string, args ...string) {
+	t.Helper()
+	if _, err := o.run(t, slices.Concat([]string{"record", "-N", "-o", file}, args)...); err != nil {
+		if os.Geteuid() != 0 {
+			t.Skipf("not root, and CAP_PERFMON is missing: %v", err)
+		}
+		t.Fatal(err)
+	}
+}
+
+// gperf runs gperf in this process.
+func gperf(t *testing.T, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := run(args, &out, &errs); code != exitOK {
+		t.Fatalf("gperf %s: exit code %d\n%s", strings.Join(args, " "), code, errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+// sameText fails at the first line in which two texts differ.
+func sameText(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(g), len(w)) {
+		var gl, wl string
+		if i < len(g) {
+			gl = g[i]
+		}
+		if i < len(w) {
+			wl = w[i]
+		}
+		if gl != wl {
+			t.Fatalf("%s: line %d of %d and %d:\ngperf %q\nperf  %q", what, i+1, len(g), len(w), gl, wl)
+		}
+	}
+}
+
+// withoutPLT takes out the names of PLT entries ("malloc@plt+0x0", ".plt+0x6"):
+// perf 6.1 finds fewer of them, and some wrong ones.
+func (o *oracle) withoutPLT(got, want string) (string, string) {
+	if o.compat != "6.1" || len(got) == 0 {
+		return got, want
+	}
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	if len(g) != len(w) {
+		return got, want
+	}
+	for i := range g {
+		if strings.Contains(g[i], "plt+") || strings.Contains(w[i], "plt+") {
+			g[i], w[i] = firstWord(g[i]), firstWord(w[i])
+		}
+	}
+	return strings.Join(g, "\n"), strings.Join(w, "\n")
+}
+
+func firstWord(s string) string {
+	word, _, _ := strings.Cut(strings.TrimSpace(s), " ")
+	return word
+}
+
+// sends is a workload that provokes drops: datagrams to a port that nobody
+// listens on.
+const sends = `for i in $(seq 300); do echo > /dev/udp/127.0.0.1/9; done`
+
+// recordings are those of perf's that gperf must print as perf does.
+var recordings = []struct {
+	name string
+	args []string
+}{
+	{"drops", []string{"-a", "-g", "-e", "skb:kfree_skb", "--", "bash", "-c", sends}},
+	{"go-build", []string{"-e", "cpu-clock", "-g", "--", "go", "build", "-a", "unicode", "unicode/utf8", "math"}},
+	{"everywhere", []string{"-F", "999", "-a", "--", "sleep", "0.5"}},
+	{"two-events", []string{"-e", "sched:sched_switch,cpu-clock", "-g", "--", "ls", "-lR", "/etc"}},
+	{"syscalls", []string{"-e", "syscalls:sys_*_get*,syscalls:sys_*_new*,syscalls:sys_*_open*,syscalls:sys_*_m*", "--", "ls", "-lR", "/etc"}},
+}
+
+// recorded makes the recordings once for all tests.
+var recordedFiles = struct {
+	sync.Mutex
+	dir   string
+	files map[string]string
+}{files: map[string]string{}}
+
+func recordedBy(t *testing.T, o *oracle, name string, args []string) string {
+	t.Helper()
+	r := &recordedFiles
+	r.Lock()
+	defer r.Unlock()
+	if r.files[name] == "" {
+		file := filepath.Join(r.dir, name+".data")
+		o.record(t, file, args...)
+		r.files[name] = file
+	}
+	return r.files[name]
+}
+
+func TestMain(m *testing.M) {
+	var err error
+	if recordedFiles.dir, err = os.MkdirTemp("", "gperf-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(recordedFiles.dir)
+	os.Exit(code)
+}
+
+func TestScriptEqualsPerf(t *testing.T) {
+	o := needOracle(t)
+	for _, r := range recordings {
+		t.Run(r.name, func(t *testing.T) {
+			file := recordedBy(t, o, r.name, r.args)
+			want, err := o.run(t, "script", "--no-inline", "-i", file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := gperf(t, "script", "--compat", o.compat, "-i", file)
+			if strings.Count(got, "\n") < 100 {
+				t.Errorf("only %d lines: the recording is too short to tell", strings.Count(got, "\n"))
+			}
+			got, want = o.withoutPLT(got, want)
+			sameText(t, r.name, got, want)
+		})
+	}
+}
+
+func TestFoldedEqualsStackcollapse(t *testing.T) {
+	o := needOracle(t)
+	for _, r := range recordings {
+		t.Run(r.name, func(t *testing.T) {
+			file := recordedBy(t, o, r.name, r.args)
+			text, _ := gperf(t, "script", "--compat", o.compat, "-i", file) // perf's, as the test above says
+			stacks, err := stackcollapse.Fold(strings.NewReader(text), stackcollapse.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want strings.Builder
+			for _, s := range slices.Sorted(maps.Keys(stacks)) {
+				fmt.Fprintf(&want, "%s %d\n", s, stacks[s])
+			}
+			if chains := slices.Contains(r.args, "-g"); chains == (len(stacks) == 0) {
+				t.Errorf("%d stacks from a recording with callchains: %v", len(stacks), chains)
+			}
+			got, _ := gperf(t, "script", "--format", "folded", "-i", file)
+			sameText(t, r.name, got, want.String())
+		})
+	}
+}
+
+// Flags that choose what is printed choose as perf's do.
+func TestScriptFlagsEqualPerfs(t *testing.T) {
+	o := needOracle(t)
+	file := recordedBy(t, o, recordings[0].name, recordings[0].args)
+	all, _ := gperf(t, "script", "-i", file, "-F", "tid,time", "--ns")
+	lines := strings.Split(strings.TrimSpace(all), "\n")
+	third := strings.Fields(lines[len(lines)/3])
+	tid, time := third[0], strings.TrimSuffix(third[1], ":")
+	for _, flags := range [][]string{
+		{"-F", "comm,pid,tid,cpu,time,event,trace"},
+		{"-F", "comm,ip,sym"},
+		{"-F", "trace:time,event,trace,ip,sym,symoff,dso"},
+		{"-F", "+pid"},
+		{"-F", "-trace"},
+		{"-G"},
+		{"--ns"},
+		{"--max-stack", "3"},
+		{"-C", "0"},
+		{"--tid", tid},
+		{"--pid", tid},
+		{"--comms", "bash"},
+		{"--time", time + ","},
+		{"--time", "," + time},
+		{"--time", "10%-40%"},
+		{"--time", "25%/2"},
+	} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			args := append([]string{"script", "-i", file}, flags...)
+			want, err := o.run(t, append(args, "--no-inline")...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := gperf(t, append(args, "--compat", o.compat)...)
+			got, want = o.withoutPLT(got, want)
+			sameText(t, strings.Join(flags, " "), got, want)
+		})
+	}
+}
+
+// The text is the same however many goroutines make it.
+func TestScriptOrder(t *testing.T) {
+	o := needOracle(t)
+	r := recordings[4]
+	file := recordedBy(t, o, r.name, r.args)
+	want, _ := gperf(t, "script", "-i", file)
+	for range 3 {
+		got, _ := gperf(t, "script", "-i", file)
+		sameText(t, "a second time", got, want)
+	}
+}
+
+func TestScriptErrors(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, []byte("#!/bin/sh\necho hello\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for _, tc := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"script", exitError, "there is no perf.data here: record one with gperf record, or name one with -i"},
+		{"script -i nothere", exitError, "nothere: no such file or directory"},
+		{"script -i text", exitError, `text: offset 0x0: the file begins with "#!/bin/s" instead of "PERFILE2": not a perf.data file`},
+		{"script -i .", exitError, "not a regular file"},
+		{"script --nonsense", exitUsage, "unknown flag: --nonsense"},
+		{"script text", exitUsage, `unexpected argument "text": a file is named with -i`},
+		{"script -F comm,nonsense", exitUsage, `unknown field "nonsense": the fields are comm,tid,`},
+		{"script -F x:comm", exitUsage, `unknown type of events "x"`},
+		{"script -F comm,+pid", exitUsage, "cannot be mixed"},
+		{"script --format xml", exitUsage, "--format xml: it is text or folded"},
+		{"script --compat 5", exitUsage, "--compat 5: it is 7.3 or 6.1"},
+	} {
+		var out, errs bytes.Buffer
+		code := run(strings.Fields(tc.args), &out, &errs)
+		if code != tc.code || !strings.Contains(errs.String(), tc.want) {
+			t.Errorf("gperf %s: exit code %d, want %d; stderr:\n%swant: %s", tc.args, code, tc.code, errs.String(), tc.want)
+		}
+	}
+}
+
+func TestParseTimes(t *testing.T) {
+	bounds := []uint64{1000, 2000}
+	for _, tc := range []struct {
+		arg  string
+		want timeRanges
+		err  string
+	}{
+		{"1.5,2", timeRanges{{start: 15e8, end: 2e9}}, ""},
+		{",0.000000001", timeRanges{{end: 1}}, ""},
+		{"3,", timeRanges{{start: 3e9}}, ""},
+		{"1,2 3,4", timeRanges{{start: 1e9, end: 2e9}, {start: 3e9, end: 4e9}}, ""},
+		{"10%-20%", timeRanges{{start: 1100, end: 1200, open: true}}, ""},
+		{"50%/2", timeRanges{{start: 1500, end: 2000}}, ""},
+		{"10%/1,10%/3", timeRanges{{start: 1000, end: 1100, open: true}, {start: 1200, end: 1300, open: true}}, ""},
+		{"2,1", nil, "ends before it starts"},
+		{"x,1", nil, `"x" is no time in seconds`},
+		{"1.0000000001,", nil, "is no time in seconds"},
+		{"30%-20%", nil, "is neither A%-B% nor A%/N"},
+		{"50%/4", nil, "is neither A%-B% nor A%/N"},
+	} {
+		got, err := parseTimes(tc.arg, bounds)
+		if tc.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%s: error %v, want %s", tc.arg, err, tc.err)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, %v; want %v", tc.arg, got, err, tc.want)
+		}
+	}
+	if _, err := parseTimes("10%-20%", nil); err == nil {
+		t.Error("percentages of an unknown length were accepted")
+	}
+}

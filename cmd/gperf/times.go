@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// timeRange is a part of the recording, in ns. A bound of 0 is none.
+type timeRange struct {
+	start, end uint64
+	open       bool // end itself is outside
+}
+
+type timeRanges []timeRange
+
+func (l timeRanges) contain(t uint64) bool {
+	for _, r := range l {
+		if t >= r.start && (r.end == 0 || t < r.end || t == r.end && !r.open) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseTimes reads what --time takes: START,STOP pairs between blanks, in
+// seconds; or, between commas, parts of the recording: A%-B%, or A%/N, the nth
+// part of A percent. bounds are the times of the first and last sample, nil
+// when the file does not tell them.
+func parseTimes(arg string, bounds []uint64) (timeRanges, error) {
+	if strings.Contains(arg, "%") {
+		return parsePercents(arg, bounds)
+	}
+	var l timeRanges
+	for word := range strings.FieldsSeq(arg) {
+		from, to, _ := strings.Cut(word, ",")
+		start, err := parseSeconds(from)
+		if err != nil {
+			return nil, err
+		}
+		end, err := parseSeconds(to)
+		if err != nil {
+			return nil, err
+		}
+		if end != 0 && end < start {
+			return nil, fmt.Errorf("%s ends before it starts", word)
+		}
+		l = append(l, timeRange{start: start, end: end})
+	}
+	return l, nil
+}
+
+// parseSeconds reads seconds with at most nine digits behind the point as ns;
+// "" is 0.
+func parseSeconds(s string) (uint64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	whole, frac, _ := strings.Cut(s, ".")
+	sec, err := strconv.ParseUint(whole, 10, 33)
+	if err == nil && len(frac) <= 9 {
+		var ns uint64
+		if ns, err = strconv.ParseUint((frac + "000000000")[:9], 10, 64); err == nil {
+			return sec*1e9 + ns, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no time in seconds", s)
+}
+
+func parsePercents(arg string, bounds []uint64) (timeRanges, error) {
+	if len(bounds) != 2 || bounds[1] <= bounds[0] {
+		return nil, fmt.Errorf("the file does not tell the times of its first and last sample, which percentages refer to: give seconds")
+	}
+	length := float64(bounds[1] - bounds[0])
+	var l timeRanges
+	for word := range strings.SplitSeq(arg, ",") {
+		from, to, err := parsePercent(word)
+		if err != nil {
+			return nil, err
+		}
+		l = append(l, timeRange{
+			start: bounds[0] + uint64(from*length),
+			end:   bounds[0] + uint64(to*length),
+			open:  to < 1,
+		})
+	}
+	return l, nil
+}
+
+// parsePercent returns a part of the recording as fractions of it.
+func parsePercent(word string) (from, to float64, err error) {
+	bad := fmt.Errorf("%q is neither A%%-B%% nor A%%/N", word)
+	if a, n, ok := strings.Cut(word, "/"); ok {
+		part, ok := percent(a)
+		i, err := strconv.ParseUint(n, 10, 32)
+		if !ok || err != nil || i == 0 || part*float64(i-1) > 1 {
+			return 0, 0, bad
+		}
+		return part * float64(i-1), min(part*float64(i), 1), nil
+	}
+	a, b, isRange := strings.Cut(word, "-")
+	from, ok := percent(a)
+	if !isRange {
+		from, b = 0, a
+	}
+	to, ok2 := percent(b)
+	if !ok || !ok2 || from > to {
+		return 0, 0, bad
+	}
+	return from, to, nil
+}
+
+func percent(s string) (float64, bool) {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	return v / 100, err == nil && strings.HasSuffix(s, "%") && v >= 0 && v <= 100
+}

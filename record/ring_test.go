@@ -1,0 +1,143 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"gperf/format"
+)
+
+// fakeRing is a ring whose kernel side is the test.
+func fakeRing(size int) *Ring {
+	words := make([]uint64, 2)
+	return &Ring{data: make([]byte, size), head: &words[0], tail: &words[1]}
+}
+
+// put writes what fits as the kernel does, wrapping at the end, and reports
+// whether it did.
+func (r *Ring) put(rec []byte) bool {
+	if *r.head-*r.tail+uint64(len(rec)) > uint64(len(r.data)) {
+		return false
+	}
+	for i, c := range rec {
+		r.data[(*r.head+uint64(i))%uint64(len(r.data))] = c
+	}
+	*r.head += uint64(len(rec))
+	return true
+}
+
+func testRecord(typ format.Type, words ...uint64) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(typ)|uint64(8+8*len(words))<<48)
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// Records of all lengths pass through a small ring many times around it: what
+// comes out is what went in, in whole records, and is counted.
+func TestRingDrain(t *testing.T) {
+	r := fakeRing(256)
+	tl := tally{timeOff: 8}
+	var in, out []byte
+	wrapped, samples, lost := 0, uint64(0), uint64(0)
+	for i := range uint64(1000) {
+		var rec []byte
+		switch i % 5 {
+		case 0:
+			rec = testRecord(format.TypeLost, 7, i, 0)
+			lost += i
+		case 1:
+			rec = testRecord(format.TypeComm, i, i, i, i, i)
+		default:
+			rec = testRecord(format.TypeSample, append(make([]uint64, i%4), 1000+i)...)
+			binary.LittleEndian.PutUint64(rec[8:], 1000+i)
+			samples++
+		}
+		if !r.put(rec) {
+			t.Fatalf("record %d does not fit", i)
+		}
+		in = append(in, rec...)
+		if i%3 != 0 {
+			continue
+		}
+		pieces := 0
+		tail := *r.tail
+		n, err := r.drain(&tl, func(b []byte) error {
+			if *r.tail != tail {
+				t.Fatal("the space is given back before its bytes are written")
+			}
+			pieces++
+			out = append(out, b...)
+			return nil
+		})
+		if err != nil || n == 0 || *r.tail != *r.head {
+			t.Fatalf("drained %d bytes, %v; head %d, tail %d", n, err, *r.head, *r.tail)
+		}
+		if pieces > 1 {
+			wrapped++
+		}
+	}
+	if !bytes.Equal(in, out) {
+		t.Error("what came out of the ring is not what went in")
+	}
+	if wrapped == 0 {
+		t.Error("no record wrapped: the test is too small")
+	}
+	if tl.samples != samples || tl.lost != lost || tl.first != 1002 || tl.last != 1999 {
+		t.Errorf("counted %+v; want %d samples, %d lost, times 1002 to 1999", tl, samples, lost)
+	}
+	if n, err := r.drain(&tl, nil); n != 0 || err != nil {
+		t.Errorf("an empty ring: %d, %v", n, err)
+	}
+}
+
+// A write that fails keeps its records in the ring, uncounted.
+func TestRingDrainError(t *testing.T) {
+	r := fakeRing(64)
+	tl := tally{timeOff: 8}
+	r.put(testRecord(format.TypeSample, 1))
+	full := errors.New("disk full")
+	if n, err := r.drain(&tl, func([]byte) error { return full }); n != 0 || err != full || tl.samples != 0 || *r.tail != 0 {
+		t.Errorf("%d, %v, %+v, tail %d", n, err, tl, *r.tail)
+	}
+}
+
+// A header that is none must not keep the count going.
+func TestTallyBadRecord(t *testing.T) {
+	r := fakeRing(64)
+	r.put(make([]byte, 64))
+	var tl tally
+	tl.count(r, *r.head)
+}
+
+func TestTallyMapped(t *testing.T) {
+	r := fakeRing(512)
+	m := format.Mmap{PID: 1, TID: 1, Start: 1, Len: 2, Filename: "/usr/lib/libc.so.6"}
+	*r.head = 512 - 64 // the name wraps
+	r.read = *r.head
+	*r.tail = *r.head
+	if !r.put(m.Append(nil, 24)) {
+		t.Fatal("does not fit")
+	}
+	tl := tally{mapped: map[string]bool{}}
+	tl.count(r, *r.head)
+	if len(tl.mapped) != 1 || !tl.mapped["/usr/lib/libc.so.6"] {
+		t.Errorf("mapped files: %v", tl.mapped)
+	}
+}
+
+func BenchmarkTally(b *testing.B) {
+	r := fakeRing(1 << 19)
+	rec := testRecord(format.TypeSample, make([]uint64, 42)...)
+	for r.put(rec) {
+	}
+	b.SetBytes(int64(*r.head))
+	b.ReportAllocs()
+	for b.Loop() {
+		tl := tally{timeOff: 32}
+		tl.count(r, *r.head)
+	}
+}
