@@ -107,7 +107,7 @@ func sameText(t *testing.T, what, got, want string) {
 			wl = w[i]
 		}
 		if gl != wl {
-			t.Fatalf("%s: line %d of %d and %d:\ngperf %q\nperf  %q", what, i+1, len(g), len(w), gl, wl)
+			t.Fatalf("%s: line %d of %d and %d:\ngperf %q\nwant  %q", what, i+1, len(g), len(w), gl, wl)
 		}
 	}
 }
