@@ -17,6 +17,10 @@ func (m *memFile) Write(p []byte) (int, error) { m.b = append(m.b, p...); return
 
 func (m *memFile) WriteAt(p []byte, off int64) (int, error) { return copy(m.b[off:], p), nil }
 
+func (m *memFile) Truncate(size int64) error { m.b = m.b[:size]; return nil }
+
+func (m *memFile) Seek(off int64, _ int) (int64, error) { return off, nil }
+
 func (m *memFile) open(t testing.TB) *File {
 	t.Helper()
 	f, err := Open(bytes.NewReader(m.b), int64(len(m.b)))
@@ -198,6 +202,29 @@ func TestUnfinished(t *testing.T) {
 	}
 	if times, _ := readTimes(t, f); len(times) != 10 {
 		t.Errorf("%d samples, want 10", len(times))
+	}
+}
+
+// What a failed write leaves of a record is cut off, and the file goes on.
+func TestRewind(t *testing.T) {
+	m := &memFile{}
+	w, err := NewWriter(m, testAttrs(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := appendTestSample(nil, 12, 5, []uint64{1}, nil)
+	w.Write(sample)
+	whole := w.Size()
+	w.Write(sample[:20])
+	if err := w.Rewind(whole); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	times, r := readTimes(t, m.open(t))
+	if len(times) != 1 || r.Skipped.Count != 0 {
+		t.Errorf("%d samples, skipped %v", len(times), r.Skipped.First)
 	}
 }
 

@@ -201,7 +201,7 @@ func (s *Sample) decode(c *cursor, a *Attr) string {
 	if c.short {
 		return "its raw data"
 	}
-	if st&^(SampleRaw|SampleRaw-1)&^SampleIdentifier == 0 {
+	if st&rareFields == 0 {
 		return ""
 	}
 	return s.decodeRare(c, a)
@@ -237,6 +237,9 @@ func (s *Sample) decodeFixed(c *cursor, st SampleType) {
 		s.Period = c.u64()
 	}
 }
+
+// rareFields are those that come behind the raw data.
+const rareFields = ^(SampleRaw<<1 - 1) &^ SampleIdentifier
 
 // decodeRare reads what comes behind the raw data.
 func (s *Sample) decodeRare(c *cursor, a *Attr) string {

@@ -10,6 +10,8 @@ import (
 type Output interface {
 	io.Writer
 	io.WriterAt
+	io.Seeker
+	Truncate(size int64) error
 }
 
 // Writer writes a perf.data file so that it can be read at any moment: header,
@@ -86,6 +88,23 @@ func (w *Writer) Write(records []byte) error {
 
 // Size is the number of bytes in the file so far.
 func (w *Writer) Size() int64 { return w.size }
+
+// Rewind cuts the file off behind its first size bytes, which end with a whole
+// record: what follows is left of a write that failed.
+func (w *Writer) Rewind(size int64) error {
+	if w.size == size {
+		return nil
+	}
+	w.size = size
+	err := w.out.Truncate(size)
+	if err == nil {
+		_, err = w.out.Seek(size, io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("cutting off an incomplete record: %w", err)
+	}
+	return nil
+}
 
 // Close finishes the file with the sections known at the end. After an error
 // the file is still readable to where its data ends: it counts as unfinished.

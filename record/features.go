@@ -211,16 +211,27 @@ func clockSections(id int32) []format.Section {
 }
 
 // buildIDSection is the table of build IDs for kernels that do not put them
-// into MMAP2 records: those of the kernel and of all files that were mapped.
-func buildIDSection(files []string, kernel []byte) format.Section {
+// into MMAP2 records: those of the kernel, its modules and all files that were
+// mapped.
+func buildIDSection(files []string) format.Section {
 	var l []format.BuildIDEntry
-	if len(kernel) > 0 {
-		l = append(l, format.BuildIDEntry{Misc: format.MiscKernel, PID: -1, BuildID: kernel, Filename: "[kernel.kallsyms]"})
+	add := func(misc format.Misc, name string, id dso.BuildID, err error) {
+		if err == nil {
+			l = append(l, format.BuildIDEntry{Misc: misc, PID: -1, BuildID: id.Bytes(), Filename: name})
+		}
+	}
+	id, err := dso.KernelBuildID()
+	add(format.MiscKernel, "[kernel.kallsyms]", id, err)
+	if b, err := os.ReadFile("/proc/modules"); err == nil {
+		paths := modulePaths()
+		for _, m := range parseModules(b) {
+			id, err := dso.ModuleBuildID(m.name)
+			add(format.MiscKernel, m.file(paths), id, err)
+		}
 	}
 	for _, f := range files {
-		if id, err := dso.BuildIDOf(f); err == nil {
-			l = append(l, format.BuildIDEntry{Misc: format.MiscUser, PID: -1, BuildID: id.Bytes(), Filename: f})
-		}
+		id, err := dso.BuildIDOf(f)
+		add(format.MiscUser, f, id, err)
 	}
 	return format.BuildIDSection(l)
 }

@@ -2,16 +2,13 @@ package record
 
 import (
 	"context"
-	"errors"
-	"maps"
+	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
-	"gperf/symbolize/dso"
 )
 
 // Run records until ctx is done, the command has exited, or the recorded
@@ -55,6 +52,8 @@ type recorder struct {
 	w       *format.Writer
 	whole   int64 // size of the file up to the last whole record
 	tally   tally
+	round   time.Time       // when the last round was closed
+	inRound bool            // something was written since
 	files   map[string]bool // mapped files, where MMAP2 has no build IDs
 	epoll   int
 	wake    int // eventfd: something else than a ring wants attention
@@ -84,6 +83,7 @@ func (r *recorder) prepare() (err error) {
 	if err := r.open(r.cpus, threads); err != nil {
 		return err
 	}
+	r.tellOpened()
 	for i := range r.counters {
 		c := &r.counters[i]
 		id, err := c.id()
@@ -96,6 +96,20 @@ func (r *recorder) prepare() (err error) {
 		return err
 	}
 	return r.watch()
+}
+
+func (r *recorder) tellOpened() {
+	if r.opts.Verbose == nil {
+		return
+	}
+	for i, a := range r.attrs {
+		r.opts.Verbose(fmt.Sprintf("event %d: %s, type %d, config %#x, sample type %#x, period or frequency %d, flags %#x",
+			i, a.Name, a.Type, a.Config, a.SampleType, a.SamplePeriod, a.Flags))
+	}
+	for _, f := range r.missing {
+		r.opts.Verbose("this kernel does not know " + f.name)
+	}
+	r.opts.Verbose(fmt.Sprintf("%d counters on %d CPUs", len(r.counters), len(r.cpus)))
 }
 
 func (r *recorder) startCommand(argv []string) error {
@@ -115,90 +129,6 @@ func (r *recorder) idIndex(i int) int {
 		first--
 	}
 	return i - first
-}
-
-// mapRings maps a ring for each CPU, and has all counters of the CPU write to
-// it. Without -m they are made smaller until the user may lock them.
-func (r *recorder) mapRings() error {
-	pages := r.opts.Pages
-	if pages == 0 {
-		pages = defaultPages()
-	}
-	for {
-		r.sum.Pages = pages
-		err := r.tryMapRings(pages)
-		if err == nil || r.opts.Pages != 0 || !errors.Is(err, unix.EPERM) || pages == 1 {
-			return err
-		}
-		r.unmapRings()
-		pages /= 2
-	}
-}
-
-func (r *recorder) tryMapRings(pages int) error {
-	byCPU := map[int]*Ring{}
-	for _, c := range r.counters {
-		ring := byCPU[c.cpu]
-		if ring == nil {
-			var err error
-			if ring, err = mapRing(c.fd, pages); err != nil {
-				return err
-			}
-			byCPU[c.cpu] = ring
-			r.rings = append(r.rings, ring)
-		} else if err := ring.attach(c.fd); err != nil {
-			return &OpenError{r.events[c.event], c.cpu, c.tid, err}
-		}
-	}
-	return nil
-}
-
-func (r *recorder) unmapRings() {
-	for _, ring := range r.rings {
-		ring.close()
-	}
-	r.rings = nil
-}
-
-// defaultPages is what kernel.perf_event_mlock_kb lets everybody lock for each
-// CPU: that, less the ring's first page, as a power of 2.
-func defaultPages() int {
-	kb := sysctl("/proc/sys/kernel/perf_event_mlock_kb", 516)
-	n := int(kb)<<10/os.Getpagesize() - 1
-	pages := 1
-	for pages*2 <= n {
-		pages *= 2
-	}
-	return pages
-}
-
-// watch sets up what the recorder waits for: rings that are half full, threads
-// that end, and the eventfd.
-func (r *recorder) watch() (err error) {
-	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return err
-	}
-	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return err
-	}
-	if err := r.watchFD(r.wake); err != nil {
-		return err
-	}
-	// All counters of a ring are woken alike, so one event's will do; of threads,
-	// all are needed to know when the last has ended.
-	for _, c := range r.counters {
-		if c.event == 0 {
-			if err := r.watchFD(c.fd); err != nil {
-				return err
-			}
-			r.polled++
-		}
-	}
-	return nil
-}
-
-func (r *recorder) watchFD(fd int) error {
-	return unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
 // begin creates the file and writes everything that comes before the kernel's
@@ -222,94 +152,6 @@ func (r *recorder) begin() error {
 		r.tally.mapped = r.files
 	}
 	return r.synthesize()
-}
-
-// kernelBuildIDs tells whether the kernel puts build IDs into MMAP2 records.
-func (r *recorder) kernelBuildIDs() bool {
-	return slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return a.Flags&format.FlagBuildID != 0 })
-}
-
-// createOutput creates the file, for its owner's eyes only. What was there
-// before is kept as path.old.
-func createOutput(path string) (*os.File, error) {
-	st, err := os.Stat(path)
-	switch {
-	case err != nil:
-	case st.Mode().IsRegular():
-		if st.Size() > 0 {
-			if err := os.Rename(path, path+".old"); err != nil {
-				return nil, err
-			}
-		}
-	case st.Mode()&os.ModeCharDevice == 0:
-		return nil, errors.New("not a regular file")
-	}
-	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-}
-
-// write appends whole records.
-func (r *recorder) write(b []byte) error {
-	if err := r.w.Write(b); err != nil {
-		return &OutputError{r.opts.Output, err}
-	}
-	return nil
-}
-
-func (r *recorder) synthesize() error {
-	tracking := &r.attrs[0]
-	for i := range r.attrs {
-		if r.attrs[i].Flags&format.FlagMmap != 0 {
-			tracking = &r.attrs[i]
-		}
-	}
-	s := &synth{idSize: tracking.SampleIDSize(), data: r.opts.Data, files: r.files,
-		buildIDs: tracking.Flags&format.FlagBuildID != 0, known: map[fileID][]byte{}, out: r.write}
-	visible, err := s.kernel()
-	if err != nil {
-		return err
-	}
-	if !visible && r.samplesKernel() {
-		r.opts.notice(ErrKernelHidden)
-	}
-	pids, err := r.running()
-	if err != nil {
-		return err
-	}
-	for _, pid := range pids {
-		if err := s.process(pid); err != nil {
-			return err
-		}
-	}
-	s.buf = format.AppendMark(s.buf, format.TypeFinishedInit)
-	if err := s.flush(1); err != nil {
-		return err
-	}
-	r.whole = r.w.Size()
-	return nil
-}
-
-func (r *recorder) samplesKernel() bool {
-	return slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return a.Flags&format.FlagExcludeKernel == 0 })
-}
-
-// running returns the processes whose side band the kernel has not told.
-func (r *recorder) running() ([]int, error) {
-	t := &r.opts.Target
-	switch {
-	case t.byCPU():
-		return processes()
-	case t.ownCommand():
-		return []int{r.command.proc.Pid}, nil
-	}
-	pids := slices.Clone(t.PIDs)
-	for _, tid := range t.TIDs {
-		pid, err := processOf(tid)
-		if err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	slices.Sort(pids)
-	return slices.Compact(pids), nil
 }
 
 // record starts the counters and the command, and moves records until it is to
@@ -369,8 +211,14 @@ func (r *recorder) record(ctx context.Context) error {
 // not 0: where system calls are recorded, each drain makes records of its own.
 func (r *recorder) busy() int { return len(r.rings[0].data) / 16 }
 
-// drain moves what is in the rings to the file, and closes the round: what a
-// later round holds is not older than what the round before this one held.
+// roundTime is how long a round lasts at least. Readers sort by rounds: at the
+// end of one they take all records up to the newest of the round before for
+// complete. A record may come to its ring that much later than its time says, for
+// an interrupt came between or the CPUs' clocks differ, and is still in order.
+const roundTime = 20 * time.Millisecond
+
+// drain moves what is in the rings to the file, and closes the round if that
+// has lasted long enough.
 func (r *recorder) drain() (total int, err error) {
 	for _, ring := range r.rings {
 		n, err := ring.drain(&r.tally, r.write)
@@ -380,9 +228,13 @@ func (r *recorder) drain() (total int, err error) {
 		total += n
 		r.whole = r.w.Size()
 	}
-	if total > 0 {
-		err = r.write(finishedRound)
+	r.inRound = r.inRound || total > 0
+	if now := time.Now(); r.inRound && now.Sub(r.round) >= roundTime {
+		if err = r.write(finishedRound); err != nil {
+			return total, err
+		}
 		r.whole = r.w.Size()
+		r.inRound, r.round = false, now
 	}
 	return total, err
 }
@@ -487,36 +339,6 @@ func (r *recorder) stop() error {
 		r.whole = r.w.Size()
 	}
 	return err
-}
-
-// finish closes the file. What a failed write left of a record is cut off.
-func (r *recorder) finish() error {
-	err := r.w.Rewind(r.whole)
-	if err == nil {
-		err = r.w.Close(r.lateSections())
-	}
-	if err != nil {
-		r.w.Rewind(r.whole)
-	}
-	if e := r.file.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return &OutputError{r.opts.Output, err}
-	}
-	return nil
-}
-
-func (r *recorder) lateSections() []format.Section {
-	l := []format.Section{format.Uint64Section(format.FeatureSampleTime, r.tally.first, r.tally.last)}
-	if r.files != nil {
-		var kernel []byte
-		if id, err := dso.KernelBuildID(); err == nil {
-			kernel = id.Bytes()
-		}
-		l = append(l, buildIDSection(slices.Sorted(maps.Keys(r.files)), kernel))
-	}
-	return l
 }
 
 // release gives back what the recording held.

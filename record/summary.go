@@ -43,7 +43,7 @@ func (r *recorder) lostRecords(b []byte) ([]byte, error) {
 		if n == 0 {
 			continue
 		}
-		if r.events[c.event] == trackingEvent {
+		if a.Type == format.TypeSoftware && a.Config == swDummy {
 			r.sum.LostSideBand += n
 		} else {
 			r.sum.Lost += n

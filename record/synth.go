@@ -154,6 +154,14 @@ type module struct {
 	addr, bytes uint64
 }
 
+// file is the module's file, or its name in brackets where none is installed.
+func (m module) file(paths map[string]string) string {
+	if path, ok := paths[m.name]; ok {
+		return path
+	}
+	return "[" + m.name + "]"
+}
+
 // parseModules reads lines "name size refs users state address"; those of a
 // hidden address are left out.
 func parseModules(b []byte) (l []module) {
@@ -177,11 +185,7 @@ func (s *synth) modules(l []module) {
 	}
 	paths := modulePaths()
 	for _, m := range l {
-		name := paths[m.name]
-		if name == "" {
-			name = "[" + m.name + "]"
-		}
-		r := format.Mmap{Misc: format.MiscKernel, PID: -1, Start: m.addr, Len: m.bytes, Filename: name}
+		r := format.Mmap{Misc: format.MiscKernel, PID: -1, Start: m.addr, Len: m.bytes, Filename: m.file(paths)}
 		if s.buildIDs {
 			if id, err := dso.ModuleBuildID(m.name); err == nil {
 				r.BuildID = id.Bytes()

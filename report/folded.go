@@ -159,7 +159,7 @@ func foldedComm(comm string) string {
 	for i := 2; i < len(comm); i++ {
 		rest := strings.TrimLeft(comm[i:], " ")
 		number := strings.TrimLeft(rest, "0123456789/")
-		if len(rest) < len(comm)-i && len(number) < len(rest) && rest[0] != '/' && strings.HasPrefix(number, " ") {
+		if len(rest) < len(comm)-i && len(number) < len(rest) && rest[0] != '/' && (number == "" || number[0] == ' ') {
 			comm = comm[:i]
 			break
 		}
@@ -211,12 +211,7 @@ func tidy(name string) string {
 			}
 		}
 	}
-	return strings.Map(func(r rune) rune {
-		if r == '"' || r == '\'' {
-			return -1
-		}
-		return r
-	}, name)
+	return strings.NewReplacer(`"`, "", "'", "").Replace(name)
 }
 
 // isGoMethod tells whether the name has ".(" and, later, ").".

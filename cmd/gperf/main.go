@@ -131,7 +131,7 @@ func sortedDistance(a, b string) (n int) {
 
 // version is the module's version, or the revision it was built from.
 func version() string {
-	v := "devel"
+	v := "0.1-devel"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v

@@ -53,7 +53,7 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.StringSliceVarP(&f.tids, "tid", "t", nil, "these threads")
 	s.StringVarP(&f.freq, "freq", "F", "", "samples a second, or `max` (default 4000, except for tracepoints)")
 	s.Uint64VarP(&f.period, "count", "c", 0, "one sample for every `n` events")
-	s.BoolVarP(&f.g, "", "g", false, "with call graphs, by frame pointers")
+	s.BoolVarP(&f.g, "stacks", "g", false, "with call graphs, by frame pointers")
 	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, by `fp`")
 	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file` to write")
 	s.StringVarP(&f.pages, "mmap-pages", "m", "", "size of each CPU's ring: `pages`, or bytes with K, M, G")
@@ -86,7 +86,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 	o := &f.opts
 	o.Target.Command = s.Args()
 	o.Cmdline = os.Args
-	o.Version = version()
+	o.Version = "gperf " + version()
 	o.Tracefs = new(record.Tracefs)
 	if err := f.sampling(s); err != nil {
 		return err
@@ -244,7 +244,8 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintf(stderr, "gperf record: %v\n%s", what, hint(what))
 		}
 	}
-	if err := s.Parse(args); err != nil && !errors.Is(err, pflag.ErrHelp) {
+	allowAbbreviations(s)
+	if err := s.Parse(args); err != nil {
 		return fail("record", wrongUse("%v", err), stderr)
 	}
 	if f.help {

@@ -60,7 +60,7 @@ func needOracle(t *testing.T) *oracle {
 func (o *oracle) run(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	cmd := exec.Command(o.command[0], append(slices.Clone(o.command[1:]), args...)...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "PERF_BUILDID_DIR=/dev/null")
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+recordedFiles.dir, "GOFLAGS=-buildvcs=false")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -163,6 +163,12 @@ func recordedBy(t *testing.T, o *oracle, name string, args []string) string {
 	r := &recordedFiles
 	r.Lock()
 	defer r.Unlock()
+	if len(r.files) == 0 {
+		// perf names addresses of the vdso only if its cache has it.
+		if _, err := o.run(t, "record", "--buildid-all", "-o", filepath.Join(r.dir, "vdso.data"), "--", "true"); err != nil {
+			t.Logf("filling perf's cache: %v", err)
+		}
+	}
 	if r.files[name] == "" {
 		file := filepath.Join(r.dir, name+".data")
 		o.record(t, file, args...)

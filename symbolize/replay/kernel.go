@@ -110,7 +110,19 @@ func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
 			continue
 		}
 		if name, found := strings.CutPrefix(m.Filename, kernelName); found {
-			return dso.NewBuildID(m.BuildID), name, m.Pgoff
+			return kernelBuildID(f, m), name, m.Pgoff
 		}
 	}
+}
+
+// kernelBuildID is the kernel's build ID from its mapping, or from the list
+// beside the records.
+func kernelBuildID(f *format.File, m *format.Mmap) dso.BuildID {
+	entries, _ := f.BuildIDs()
+	for _, e := range entries {
+		if len(m.BuildID) == 0 && e.Filename == kernelName {
+			return dso.NewBuildID(e.BuildID)
+		}
+	}
+	return dso.NewBuildID(m.BuildID)
 }

@@ -1,0 +1,27 @@
+# Everything is a go command or a script; make only gives them short names.
+
+.PHONY: gperf demo test check generate bench clean
+
+gperf:
+	go build -o gperf ./cmd/gperf
+
+# As root: build, record drops, script, fold and report them.
+demo:
+	testdata/demo.sh
+
+test:
+	testdata/test.sh
+
+# What CI runs: build, gofmt, vet, staticcheck, generated code, tests.
+check:
+	.ci/run
+
+generate:
+	go generate ./...
+
+# As root: gperf and perf side by side. PERF="perf,/other/perf" names several; ARGS="-n 9 -part read" passes on.
+bench:
+	go run ./testdata/bench $(ARGS)
+
+clean:
+	rm -f gperf perf.data perf.data.old

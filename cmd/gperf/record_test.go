@@ -1,0 +1,541 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gperf/format"
+)
+
+// These tests run gperf record as a process of its own: it is about signals,
+// exit codes and what is left when it is killed.
+
+var built = struct {
+	sync.Mutex
+	paths map[string]string
+}{paths: map[string]string{}}
+
+// binary builds a program of this module, once for all tests.
+func binary(t *testing.T, pkg string) string {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	if built.paths[pkg] == "" {
+		path := filepath.Join(recordedFiles.dir, filepath.Base(pkg))
+		cmd := exec.Command("go", "build", "-o", path, pkg)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+		}
+		built.paths[pkg] = path
+	}
+	return built.paths[pkg]
+}
+
+const dropsProgram = "./testdata/drops"
+
+// needTracepoints skips where this user may not record tracepoints of all
+// processes.
+func needTracepoints(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: tracepoints of all processes need it (or CAP_PERFMON, and a tracefs that may be read)")
+	}
+	if r := recordIn(t, t.TempDir(), "-a", "-e", "skb:kfree_skb", "true"); r.code != 0 {
+		t.Skipf("CAP_PERFMON or CAP_SYS_ADMIN is missing, or the kernel's tracepoints are:\n%s", r.stderr)
+	}
+}
+
+// needEvents skips where this user may record nothing at all.
+func needEvents(t *testing.T) {
+	t.Helper()
+	if r := recordIn(t, t.TempDir(), "-e", "cpu-clock:u", "true"); r.code != 0 {
+		t.Skipf("CAP_PERFMON is missing, or kernel.perf_event_paranoid above 2:\n%s", r.stderr)
+	}
+}
+
+// result is how a program ended.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// runIn runs a program in dir.
+func runIn(t *testing.T, dir string, path string, args ...string) result {
+	t.Helper()
+	var out, errs strings.Builder
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// recordIn runs gperf record in dir.
+func recordIn(t *testing.T, dir string, args ...string) result {
+	t.Helper()
+	return runIn(t, dir, binary(t, "./cmd/gperf"), append([]string{"record"}, args...)...)
+}
+
+// mustRecord runs gperf record in dir and expects it to succeed.
+func mustRecord(t *testing.T, dir string, args ...string) result {
+	t.Helper()
+	r := recordIn(t, dir, args...)
+	if r.code != exitOK {
+		t.Fatalf("gperf record %s: exit code %d\n%s", strings.Join(args, " "), r.code, r.stderr)
+	}
+	return r
+}
+
+// contents is what a recording holds.
+type contents struct {
+	*format.File
+	samples map[string]int // by thread's command name and event
+	total   int
+	lost    int // by LOST_SAMPLES, of all events but the tracking one
+	skipped int // records that could not be used
+}
+
+// read reads a recording with package format.
+func read(t *testing.T, path string) contents {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := contents{File: f, samples: map[string]int{}}
+	comms := map[int32]string{}
+	recs := f.Records()
+	var s format.Sample
+	for {
+		raw, err := recs.Next()
+		if err == io.EOF {
+			c.skipped = recs.Skipped.Count
+			return c
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw.Type == format.TypeSample {
+			if err := f.Sample(raw, &s); err != nil {
+				t.Fatal(err)
+			}
+			c.total++
+			c.samples[comms[s.TID]+" "+f.EventName(s.Event)]++
+			continue
+		}
+		rec, err := f.Record(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch rec := rec.(type) {
+		case *format.Comm:
+			comms[rec.TID] = rec.Comm
+		case *format.LostSamples:
+			if i, ok := f.EventByID(rec.ID.ID); ok && f.EventName(i) != "dummy:u" {
+				c.lost += int(rec.Lost)
+			}
+		}
+	}
+}
+
+// lostAccording is what the last line of a recording's summary says.
+func lostAccording(t *testing.T, stderr string) int {
+	t.Helper()
+	m := regexp.MustCompile(`Lost (\d+) samples`).FindStringSubmatch(stderr)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}
+
+// Every drop that a sender provokes is either a sample or counted as lost,
+// whether the rings are large or far too small.
+func TestRecordCountsEveryDrop(t *testing.T) {
+	needTracepoints(t)
+	const n = 20000
+	for _, pages := range []string{"128", "1"} {
+		t.Run("m="+pages, func(t *testing.T) {
+			dir := t.TempDir()
+			// Recorded are the sender's own events: others on this machine drop packets,
+			// too. The first event writes the side band: so its losses count apart.
+			r := mustRecord(t, dir, "-g", "-m", pages, "-e", "dummy:u", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", strconv.Itoa(n))
+			c := read(t, filepath.Join(dir, "perf.data"))
+			got := c.samples["drops skb:kfree_skb"]
+			if got != c.total {
+				t.Errorf("%d of the %d samples are not the sender's: %v", c.total-got, c.total, c.samples)
+			}
+			if got+c.lost != n {
+				t.Errorf("%d samples and %d lost are %d, of %d drops", got, c.lost, got+c.lost, n)
+			}
+			if lost := lostAccording(t, r.stderr); lost != c.lost {
+				t.Errorf("told at the end: %d lost, in the file: %d", lost, c.lost)
+			}
+			if !strings.Contains(r.stderr, fmt.Sprintf("(%d samples)", got)) {
+				t.Errorf("the file has %d samples; told at the end:\n%s", got, r.stderr)
+			}
+			if pages == "1" && c.lost == 0 {
+				t.Error("nothing was lost: this did not test what it should")
+			}
+			if c.skipped != 0 || len(c.Warnings) != 0 {
+				t.Errorf("%d records cannot be used; warnings: %v", c.skipped, c.Warnings)
+			}
+		})
+	}
+}
+
+// Stock perf reads the file: the same samples, in the same order.
+func TestRecordPerfReads(t *testing.T) {
+	needTracepoints(t)
+	o := needOracle(t)
+	dir := t.TempDir()
+	mustRecord(t, dir, "-a", "-g", "-e", "skb:kfree_skb,cpu-clock", "--", binary(t, dropsProgram), "-n", "500")
+	file := filepath.Join(dir, "perf.data")
+	text, err := o.run(t, "script", "--no-inline", "-i", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := read(t, file)
+	if n := strings.Count(text, " skb:kfree_skb: "); n < 500 || n != countOf(c, "skb:kfree_skb") {
+		t.Errorf("perf finds %d drops, gperf %d, and the sender provoked 500", n, countOf(c, "skb:kfree_skb"))
+	}
+	if n := strings.Count(text, " cpu-clock: "); n == 0 || n != countOf(c, "cpu-clock") {
+		t.Errorf("perf finds %d cpu-clock samples, gperf %d", n, countOf(c, "cpu-clock"))
+	}
+	if !strings.Contains(text, "udp_sendmsg") || !strings.Contains(text, "("+binary(t, dropsProgram)+")") {
+		t.Errorf("perf names neither the kernel's functions nor the program: %.2000s", text)
+	}
+	header, err := o.run(t, "report", "--header-only", "-I", "-i", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _ := os.Hostname()
+	for _, want := range []string{"hostname : " + host, "os release : ", "perf version : ", "arch : ", "nrcpus online : ", "total memory : ",
+		"cmdline : ", "event : name = skb:kfree_skb", "event : name = dummy:u", "pmu mappings: ", "sibling ", "time of first sample : "} {
+		if !strings.Contains(header, "# "+want) {
+			t.Errorf("perf's header does not say %q:\n%s", want, header)
+		}
+	}
+}
+
+func countOf(c contents, event string) (n int) {
+	for key, k := range c.samples {
+		if strings.HasSuffix(key, " "+event) {
+			n += k
+		}
+	}
+	return n
+}
+
+// The events are set up as perf does it for the same command line.
+func TestRecordAttrsArePerfs(t *testing.T) {
+	needTracepoints(t)
+	o := needOracle(t)
+	if o.compat != "7.3" {
+		t.Skipf("events are set up as by perf 7.3; perf is %s here ($PERF names another)", o.version)
+	}
+	self := strconv.Itoa(os.Getpid())
+	for _, flags := range [][]string{
+		{"-e", "cpu-clock", "--", "true"},
+		{"-e", "cpu-clock", "-a", "--", "true"},
+		{"-e", "skb:kfree_skb", "--", "true"},
+		{"-e", "skb:kfree_skb,cpu-clock", "-a", "-g", "--", "true"},
+		{"-e", "skb:*", "-p", self, "--", "true"},
+		{"-e", "cpu-clock:u", "-F", "999", "-g", "--", "true"},
+		{"-c", "1000", "-e", "page-faults", "-d", "--", "true"},
+		{"-e", "cpu-clock", "-T", "-P", "-d", "-s", "-R", "--", "true"},
+		{"-i", "-e", "cpu-clock", "--", "true"},
+		{"--clockid", "mono", "-e", "cpu-clock", "--", "true"},
+		{"--no-bpf-event", "--all-user", "-e", "cpu-clock,cs", "--", "true"},
+		{"-e", "cpu-clock:S", "--running-time", "--", "true"},
+		{"-D", "10", "-e", "cpu-clock", "--", "true"},
+		{"-D", "10", "-p", self, "-e", "cpu-clock", "--", "sleep", "0.02"},
+	} {
+		dir := t.TempDir()
+		ours, theirs := filepath.Join(dir, "gperf.data"), filepath.Join(dir, "perf.data")
+		mustRecord(t, dir, append([]string{"-o", ours}, flags...)...)
+		o.record(t, theirs, flags...)
+		sameText(t, strings.Join(flags, " "), evlist(t, o, ours), evlist(t, o, theirs))
+	}
+}
+
+// evlist is what perf says about a file's events, without their size, which is gperf's
+// own choice.
+func evlist(t *testing.T, o *oracle, file string) string {
+	t.Helper()
+	text, err := o.run(t, "evlist", "-v", "-i", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`size: \d+`).ReplaceAllString(text, "")
+}
+
+// Whenever the recorder is killed, the file is read up to its last write.
+func TestRecordKilled(t *testing.T) {
+	needTracepoints(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "perf.data")
+	for range 4 {
+		send := exec.Command(binary(t, dropsProgram), "-n", "1000000", "-rate", "50000")
+		if err := send.Start(); err != nil {
+			t.Fatal(err)
+		}
+		rec := exec.Command(binary(t, "./cmd/gperf"), "record", "-q", "-a", "-g", "-e", "skb:kfree_skb", "-o", file)
+		if err := rec.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200*time.Millisecond + rand.N(400*time.Millisecond))
+		rec.Process.Kill()
+		rec.Wait()
+		send.Process.Kill()
+		send.Wait()
+		checkUnfinished(t, file)
+	}
+}
+
+// checkUnfinished reads a file that ends anywhere, and counts its samples twice:
+// by the reader, and by going from header to header.
+func checkUnfinished(t *testing.T, file string) {
+	t.Helper()
+	if st, err := os.Stat(file); err != nil || st.Size() == 0 {
+		t.Log("killed before there was a file")
+		return
+	}
+	c := read(t, file)
+	if c.Complete {
+		t.Fatal("the file of a killed recorder claims to be complete")
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = data[c.DataOffset():]
+	samples := 0
+	for len(data) >= 8 {
+		size := int(data[6]) | int(data[7])<<8
+		if size < 8 {
+			t.Fatalf("a record of %d bytes, %d before the end", size, len(data))
+		}
+		if size > len(data) {
+			break
+		}
+		if data[0] == byte(format.TypeSample) {
+			samples++
+		}
+		data = data[size:]
+	}
+	t.Logf("%d samples", samples)
+	if c.total != samples {
+		t.Errorf("the reader finds %d of %d samples", c.total, samples)
+	}
+	if text, _ := gperf(t, "script", "-G", "-i", file); strings.Count(text, "\n") != samples {
+		t.Errorf("gperf script prints %d of %d samples", strings.Count(text, "\n"), samples)
+	}
+}
+
+// A disk that fills up ends the recording with an error and a file that can be
+// read, by perf as well.
+func TestRecordDiskFull(t *testing.T) {
+	needTracepoints(t)
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=3m"); err != nil {
+		t.Skipf("a small tmpfs cannot be mounted (CAP_SYS_ADMIN is missing): %v", err)
+	}
+	defer syscall.Unmount(dir, 0)
+	r := recordIn(t, dir, "-a", "-g", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", "30000")
+	if r.code != exitError || !strings.Contains(r.stderr, "no space left on device") {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+	c := read(t, filepath.Join(dir, "perf.data"))
+	if c.total < 1000 || c.skipped != 0 {
+		t.Errorf("%d samples, %d records cannot be used", c.total, c.skipped)
+	}
+	if !strings.Contains(r.stderr, fmt.Sprintf("(%d samples)", c.total)) {
+		t.Errorf("the file has %d samples; told at the end:\n%s", c.total, r.stderr)
+	}
+}
+
+// Signals end the recording as if it had come to its end.
+func TestRecordSignals(t *testing.T) {
+	needEvents(t)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		dir := t.TempDir()
+		cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-e", "cpu-clock:u", "-p", strconv.Itoa(os.Getpid()))
+		cmd.Dir = dir
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "perf.data")
+		for range 500 {
+			if st, err := os.Stat(file); err == nil && st.Size() > 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		cmd.Process.Signal(sig)
+		cmd.Process.Signal(sig)
+		cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != exitOK || !strings.Contains(errs.String(), "Captured and wrote") {
+			t.Errorf("%v: exit code %d\n%s", sig, code, errs.String())
+		}
+		if c := read(t, file); !c.Complete {
+			t.Errorf("%v: the file is not complete", sig)
+		}
+	}
+}
+
+// Recording processes ends with the last of them.
+func TestRecordEndsWithProcess(t *testing.T) {
+	needEvents(t)
+	sleep := exec.Command("sleep", "0.3")
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go sleep.Wait()
+	start := time.Now()
+	mustRecord(t, t.TempDir(), "-e", "cpu-clock:u", "-p", strconv.Itoa(sleep.Process.Pid))
+	if d := time.Since(start); d > 10*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// The command's exit code is record's, and an older file is kept.
+func TestRecordCommand(t *testing.T) {
+	needEvents(t)
+	dir := t.TempDir()
+	for _, c := range []struct {
+		command string
+		code    int
+	}{{"exit 0", 0}, {"exit 3", 3}, {"kill -9 $$", 137}, {"kill -TERM $$", 143}} {
+		if r := recordIn(t, dir, "-e", "cpu-clock:u", "--", "sh", "-c", c.command); r.code != c.code {
+			t.Errorf("%s: exit code %d, want %d\n%s", c.command, r.code, c.code, r.stderr)
+		}
+	}
+	for _, name := range []string{"perf.data", "perf.data.old"} {
+		st, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", name, st.Mode())
+		}
+		if c := read(t, filepath.Join(dir, name)); !c.Complete {
+			t.Errorf("%s is not complete", name)
+		}
+	}
+	// Flags end at the command, and it sees its own environment and input.
+	r := mustRecord(t, dir, "-q", "-e", "cpu-clock:u", "echo", "-a", "--", "-e")
+	if r.stdout != "-a -- -e\n" || r.stderr != "" {
+		t.Errorf("echo -a -- -e prints %q and %q", r.stdout, r.stderr)
+	}
+}
+
+// Where there is no PMU, the timer stands in for cycles.
+func TestRecordDefaultEvent(t *testing.T) {
+	needEvents(t)
+	dir := t.TempDir()
+	r := mustRecord(t, dir, "--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
+	c := read(t, filepath.Join(dir, "perf.data"))
+	name := c.EventName(0)
+	if strings.HasPrefix(name, "cpu-clock") != strings.Contains(r.stderr, "falling back to cpu-clock") ||
+		!strings.HasPrefix(name, "cpu-clock") && !strings.HasPrefix(name, "cycles") {
+		t.Errorf("event %s, told:\n%s", name, r.stderr)
+	}
+	if c.samples["sh "+name] == 0 {
+		t.Errorf("no samples of the shell: %v", c.samples)
+	}
+}
+
+// Errors say what failed, and what to do.
+func TestRecordErrors(t *testing.T) {
+	needEvents(t)
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"-e", "cpu-clokc", "true"}, exitUsage, "did you mean cpu-clock?"},
+		{[]string{"-e", "cpu-clock:z", "true"}, exitUsage, "unknown modifier 'z'"},
+		{[]string{"--call-graph", "dwarf", "true"}, exitUsage, "there is fp"},
+		{[]string{"--no-such-flag", "true"}, exitUsage, "unknown flag"},
+		{[]string{"-F", "often", "true"}, exitUsage, "-F often"},
+		{[]string{"-F", "99", "-c", "10", "true"}, exitUsage, "at the same time"},
+		{[]string{"-m", "many", "true"}, exitUsage, "-m"},
+		{[]string{"-C", "1-", "true"}, exitUsage, "neither a number nor a range"},
+		{[]string{"-k", "sundial", "true"}, exitUsage, "monotonic_raw"},
+		{[]string{"-p", "2000000000", "-e", "cpu-clock:u", "true"}, exitError, "no such process: 2000000000"},
+		{[]string{"-t", "2000000000", "-e", "cpu-clock:u", "true"}, exitError, "no such thread: 2000000000"},
+		{[]string{"-C", "9999", "true"}, exitError, "no such CPU: 9999"},
+		{[]string{"-e", "cpu-clock:u", "--", "no-such-command"}, exitError,
+			"Failed to collect 'cpu-clock:u' for the 'no-such-command' workload: No such file or directory"},
+		{[]string{"-e", "cpu-clock:u", "--", "/etc/passwd"}, exitError, "workload: Permission denied"},
+		{[]string{"-e", "cpu-clock:u", "-o", dir + "/none/perf.data", "true"}, exitError, "Its folder does not exist"},
+		{[]string{"-e", "cpu-clock:u", "-o", dir, "true"}, exitError, "not a regular file"},
+	} {
+		r := recordIn(t, dir, c.args...)
+		if r.code != c.code || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%s: exit code %d, want %d and %q:\n%s", strings.Join(c.args, " "), r.code, c.code, c.want, r.stderr)
+		}
+	}
+	if l, _ := os.ReadDir(dir); len(l) != 0 {
+		t.Errorf("left behind: %v", l)
+	}
+}
+
+// A user without rights learns what to set.
+func TestRecordUnprivileged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: another user cannot be tried")
+	}
+	if b, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); strings.HasPrefix(string(b), "-") || strings.HasPrefix(string(b), "0") {
+		t.Skip("kernel.perf_event_paranoid lets everybody record everything")
+	}
+	dir, err := os.MkdirTemp("", "gperf-test-nobody-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "gperf")
+	data, err := os.ReadFile(binary(t, "./cmd/gperf"))
+	if err == nil {
+		err = os.WriteFile(program, data, 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	cmd := exec.Command(program, "record", "-a", "-e", "cpu-clock", "true")
+	cmd.Dir, cmd.Stderr = dir, &errs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true}}
+	cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code != exitError || !strings.Contains(errs.String(), "sysctl kernel.perf_event_paranoid=0") {
+		t.Errorf("exit code %d\n%s", code, errs.String())
+	}
+}

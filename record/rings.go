@@ -1,0 +1,92 @@
+package record
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapRings maps a ring for each CPU, and has all counters of the CPU write to
+// it. Without -m they are made smaller until the user may lock them.
+func (r *recorder) mapRings() error {
+	pages := r.opts.Pages
+	if pages == 0 {
+		pages = defaultPages()
+	}
+	for {
+		r.sum.Pages = pages
+		err := r.tryMapRings(pages)
+		if err == nil || r.opts.Pages != 0 || !errors.Is(err, unix.EPERM) || pages == 1 {
+			return err
+		}
+		r.unmapRings()
+		pages /= 2
+	}
+}
+
+func (r *recorder) tryMapRings(pages int) error {
+	byCPU := map[int]*Ring{}
+	for _, c := range r.counters {
+		ring := byCPU[c.cpu]
+		if ring == nil {
+			var err error
+			if ring, err = mapRing(c.fd, pages); err != nil {
+				return err
+			}
+			byCPU[c.cpu] = ring
+			r.rings = append(r.rings, ring)
+		} else if err := ring.attach(c.fd); err != nil {
+			return &OpenError{r.events[c.event], c.cpu, c.tid, err}
+		}
+	}
+	return nil
+}
+
+func (r *recorder) unmapRings() {
+	for _, ring := range r.rings {
+		ring.close()
+	}
+	r.rings = nil
+}
+
+// defaultPages is what kernel.perf_event_mlock_kb lets everybody lock for each
+// CPU: that, less the ring's first page, as a power of 2.
+func defaultPages() int {
+	kb := sysctl("/proc/sys/kernel/perf_event_mlock_kb", 516)
+	n := int(kb)<<10/os.Getpagesize() - 1
+	pages := 1
+	for pages*2 <= n {
+		pages *= 2
+	}
+	return pages
+}
+
+// watch sets up what the recorder waits for: rings that are half full, threads
+// that end, and the eventfd.
+func (r *recorder) watch() (err error) {
+	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	if err := r.watchFD(r.wake); err != nil {
+		return err
+	}
+	// All counters of a ring are woken alike, so one event's will do; of threads,
+	// all are needed to know when the last has ended.
+	for _, c := range r.counters {
+		if c.event == 0 {
+			if err := r.watchFD(c.fd); err != nil {
+				return err
+			}
+			r.polled++
+		}
+	}
+	return nil
+}
+
+func (r *recorder) watchFD(fd int) error {
+	return unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+}

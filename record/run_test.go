@@ -1,0 +1,156 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+)
+
+func TestAttrs(t *testing.T) {
+	tp := Event{Name: "skb:kfree_skb", Type: format.TypeTracepoint, Config: 7, Tracepoint: "skb/kfree_skb"}
+	clock := Event{Name: "cpu-clock", Type: format.TypeSoftware}
+	const (
+		sideBand = format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec | format.FlagTask |
+			format.FlagKSymbol | format.FlagBPFEvent | format.FlagBuildID
+		always = format.SampleIP | format.SampleTID | format.SampleTime
+	)
+	command := Target{Command: []string{"true"}}
+	for _, c := range []struct {
+		name   string
+		opts   Options
+		index  int
+		name2  string // of the attr
+		flags  format.AttrFlags
+		sample format.SampleType
+		period uint64
+	}{
+		{"command", Options{Events: []Event{clock}, Target: command, Freq: 99}, 0, "cpu-clock",
+			sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq, always | format.SamplePeriod, 99},
+		{"no inherit, fixed period", Options{Events: []Event{clock}, Target: command, Period: 5, NoInherit: true}, 0, "cpu-clock",
+			sideBand | format.FlagDisabled | format.FlagEnableOnExec, always, 5},
+		{"tracepoint", Options{Events: []Event{tp}, Target: command}, 0, "skb:kfree_skb",
+			sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec,
+			always | format.SamplePeriod | format.SampleCPU | format.SampleRaw, 1},
+		{"all CPUs", Options{Events: []Event{tp}, Target: Target{All: true}, Callchain: true}, 0, "skb:kfree_skb", format.FlagDisabled,
+			always | format.SampleCallchain | format.SamplePeriod | format.SampleCPU | format.SampleRaw | format.SampleIdentifier, 1},
+		{"all CPUs, tracking", Options{Events: []Event{tp}}, 1, "dummy:u",
+			sideBand | format.FlagExcludeKernel | format.FlagExcludeHV | format.FlagExcludeGuest,
+			always | format.SampleCPU | format.SampleIdentifier, 1},
+		{"equal samples", Options{Events: []Event{clock, clock}, Target: command, Freq: 99}, 1, "cpu-clock",
+			format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq, always | format.SamplePeriod | format.SampleID, 99},
+		{"process", Options{Events: []Event{clock}, Target: Target{PIDs: []int{1}}, Freq: 99, NoBuildID: true}, 0, "cpu-clock",
+			sideBand&^format.FlagBuildID | format.FlagDisabled | format.FlagInherit | format.FlagFreq, always | format.SamplePeriod, 99},
+		{"default", Options{Target: command, Freq: 99}, 0, "cycles:P",
+			(sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq).WithPreciseIP(3), always | format.SamplePeriod, 99},
+	} {
+		_, attrs := c.opts.attrs()
+		a := attrs[c.index]
+		if want := c.flags | format.FlagSampleIDAll; a.Name != c.name2 || a.Flags != want || a.SampleType != c.sample || a.SamplePeriod != c.period {
+			t.Errorf("%s: %s, flags %#x, sample type %#x, period %d\nwant %s, %#x, %#x, %d",
+				c.name, a.Name, a.Flags, a.SampleType, a.SamplePeriod, c.name2, want, c.sample, c.period)
+		}
+	}
+}
+
+// An older kernel's refusals take away one feature after the other, newest first, for good.
+func TestDoWithout(t *testing.T) {
+	o := opener{opts: &Options{Target: Target{Command: []string{"true"}}}}
+	_, attrs := o.opts.attrs()
+	a := &attrs[0]
+	if !o.doWithout(a) || a.ReadFormat&format.ReadLost != 0 || a.Flags&format.FlagBuildID == 0 {
+		t.Errorf("first: read format %#x, flags %#x", a.ReadFormat, a.Flags)
+	}
+	if !o.doWithout(a) || a.Flags&format.FlagBuildID != 0 {
+		t.Errorf("second: flags %#x", a.Flags)
+	}
+	if o.doWithout(a) {
+		t.Error("there is a third")
+	}
+	if len(o.missing) != 2 {
+		t.Errorf("remembered: %d", len(o.missing))
+	}
+}
+
+// A whole recording, made by this test program: the command's name and mappings and its
+// samples are in the file.
+func TestRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perf.data")
+	events, err := ParseEvents("cpu-clock:u", new(Tracefs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := Run(context.Background(), &Options{Events: events, Output: path, Freq: 999, Callchain: true,
+		Target: Target{Command: []string{"sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exit 4"}}})
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		t.Skipf("CAP_PERFMON is missing, or kernel.perf_event_paranoid above 2: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Command.ExitCode() != 4 || sum.Samples == 0 || sum.Lost != 0 {
+		t.Errorf("%+v, exit code %d", sum, sum.Command.ExitCode())
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if st, err := file.Stat(); err != nil || st.Size() != sum.Bytes || st.Mode().Perm() != 0o600 {
+		t.Errorf("a file of %d bytes, mode %v; the summary says %d", st.Size(), st.Mode(), sum.Bytes)
+	}
+	f, err := format.Open(file, sum.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, mapped, named := uint64(0), false, false
+	recs := f.Records()
+	for raw, err := recs.Next(); err == nil; raw, err = recs.Next() {
+		if raw.Type == format.TypeSample {
+			samples++
+			continue
+		}
+		rec, err := f.Record(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch rec := rec.(type) {
+		case *format.Mmap:
+			mapped = mapped || filepath.Base(rec.Filename) == "libc.so.6"
+		case *format.Comm:
+			named = named || rec.Comm == "sh" && rec.Exec
+		}
+	}
+	if samples != sum.Samples || !mapped || !named {
+		t.Errorf("%d samples of %d, libc mapped: %v, sh named: %v", samples, sum.Samples, mapped, named)
+	}
+}
+
+// A context that ends, ends the recording; the file is complete.
+func TestRunCancelled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perf.data")
+	events, _ := ParseEvents("cpu-clock:u", new(Tracefs))
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	sum, err := Run(ctx, &Options{Events: events, Output: path, Target: Target{Command: []string{"sleep", "100"}}})
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		t.Skipf("CAP_PERFMON is missing, or kernel.perf_event_paranoid above 2: %v", err)
+	}
+	if err != nil || sum.Command.ExitCode() != -1 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if f, err := format.Open(file, sum.Bytes); err != nil || !f.Complete {
+		t.Errorf("%v, complete: %v", err, f != nil && f.Complete)
+	}
+}

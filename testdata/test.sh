@@ -1,0 +1,14 @@
+#!/bin/bash
+# Runs all tests. Arguments go to go test. Without root, or without what they compare with, some
+# tests skip and say what they miss; those lines are shown.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. testdata/need.sh
+need perf linux-perf   # reads what gperf writes, and prints what gperf must print
+need readelf binutils
+need gcc gcc libc6-dev # for programs to record
+install_needed || true
+[ "$(id -u)" = 0 ] || echo "not root: the tests that record skip" >&2
+
+# One package at a time: tests of several packages count the drops of the whole machine.
+go test -count=1 -p 1 -v "$@" ./... 2>&1 | grep --line-buffered -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)|^PASS$|\[no test files\]$'
