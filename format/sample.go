@@ -38,6 +38,22 @@ const (
 	ContextMax         uint64 = 1<<64 - 4095
 )
 
+// Mark returns the place of the first mark of a callchain from i on, Len if
+// there is none.
+func (w Words) Mark(i int) int {
+	n := w.Len()
+	if w.order != binary.LittleEndian {
+		for i < n && w.At(i) < ContextMax {
+			i++
+		}
+		return i
+	}
+	for i < n && binary.LittleEndian.Uint64(w.b[i*8:]) < ContextMax {
+		i++
+	}
+	return i
+}
+
 // Sample is a PERF_RECORD_SAMPLE. A field that its event's sample_type lacks
 // is zero, but for Period, which then is the event's own.
 type Sample struct {

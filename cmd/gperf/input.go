@@ -101,6 +101,8 @@ func (in *inputFlags) read(fd *os.File, path string, stderr io.Writer) (*input, 
 	if err != nil {
 		return nil, err
 	}
+	// The kernel takes its time to list its symbols: meanwhile the file is read.
+	go sym.KernelProblem()
 	return &input{file: f, sym: sym, history: replay.New(f, sym), keep: keep, closer: fd, recorded: st.ModTime()}, nil
 }
 

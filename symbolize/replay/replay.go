@@ -212,10 +212,7 @@ func (h *History) chain(out *Sample, m *maps) {
 			i++
 			continue
 		}
-		end := i + 1
-		for end < n && chain.At(end) < format.ContextMax {
-			end++
-		}
+		end := chain.Mark(i + 1)
 		part := chain.Slice(i, end)
 		switch mode {
 		case format.ContextKernel:
