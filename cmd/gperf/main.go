@@ -31,6 +31,7 @@ type command struct {
 var commands = []command{
 	{"record", "record events of a command, of processes or of all CPUs into perf.data", recordCommand},
 	{"script", "print the samples of a recording as text, or as folded stacks", scriptCommand},
+	{"report", "count the samples of a recording by command, DSO, symbol or tracepoint field", reportCommand},
 }
 
 func main() {

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"gperf/report"
+)
+
+// reportFlags are the flags of `gperf report`.
+type reportFlags struct {
+	inputFlags
+	report.Options
+	children     bool
+	graph        string
+	noGraph      bool
+	inverted     bool
+	percentLimit string
+	dsos         string
+	symbols      string
+}
+
+const reportHelp = `Counts the samples of a recording by command, DSO and symbol, or by what else --sort names, as perf report
+--stdio does. Callers have the samples of what they called (--no-children: only their own), and
+callchains are drawn below (-g none: not). Of dropped packets, --sort location,reason tells where and why.`
+
+// graphDefault is what -g means without a value.
+const graphDefault = "graph,0.5,caller,function,percent"
+
+func (o *reportFlags) set() *pflag.FlagSet {
+	s := newFlagSet("report")
+	o.inputFlags.add(s)
+	s.StringVarP(&o.Sort, "sort", "s", "", "tell apart and order by these `keys`: "+strings.Join(report.Keys(), ",")+", or tracepoints'\nfields ([EVENT.]FIELD[/raw], trace_fields for all); +key adds to the usual ones")
+	s.StringVarP(&o.Fields, "fields", "F", "", "show these `columns`, which are keys; +column adds to the usual ones")
+	s.BoolVar(&o.children, "children", true, "callers have the samples of what they called")
+	s.BoolVar(&o.NoChildren, "no-children", false, "count samples only where they were taken")
+	s.StringVarP(&o.graph, "call-graph", "g", "graph", "how callchains are drawn: `graph|fractal|flat|folded|none,PERCENT,LIMIT,caller|callee,percent|period|count`")
+	s.BoolVar(&o.noGraph, "no-call-graph", false, "the same as -g none")
+	s.BoolVarP(&o.inverted, "inverted", "G", false, "the same as -g caller")
+	s.IntVar(&o.MaxStack, "max-stack", 127, "at most this many `frames` of a callchain")
+	s.StringVar(&o.percentLimit, "percent-limit", "", "leave out what has less `percent`")
+	s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "a column with the number of samples")
+	s.BoolVar(&o.Period, "show-total-period", false, "a column with the sum of periods")
+	s.BoolVar(&o.CPUModes, "show-cpu-utilization", false, "columns for the kernel's and the processes' parts")
+	s.StringVarP(&o.dsos, "dsos", "d", "", "only samples taken in these DSOs, a `list`")
+	s.StringVarP(&o.symbols, "symbols", "S", "", "only samples taken in these functions, a `list`")
+	s.StringVarP(&o.Separator, "field-separator", "t", "", "put this `character` between columns instead of aligning them")
+	s.BoolVar(&o.RawTrace, "raw-trace", false, "tracepoints' fields as numbers, not as their print format shows them")
+	s.Bool("stdio", false, "")
+	s.Bool("no-inline", false, "")
+	s.BoolP("force", "f", false, "")
+	hide(s, "children", "stdio", "no-inline", "force")
+	return s
+}
+
+func reportCommand(args []string, stdout, stderr io.Writer) int {
+	var o reportFlags
+	s := o.set()
+	done, err := parseFlags(s, withGraphDefault(args), reportHelp, stdout)
+	if err == nil && !done {
+		err = o.run(s, stdout, stderr)
+	}
+	var key *report.KeyError
+	if errors.As(err, &key) {
+		err = wrongUse("%v", err)
+	}
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader at the pipe's end has seen enough
+		return fail("report", err, stderr)
+	}
+	return exitOK
+}
+
+// withGraphDefault gives -g its value where, as with perf, it is the last word
+// or followed by another flag.
+func withGraphDefault(args []string) []string {
+	args = slices.Clone(args)
+	for i, a := range args {
+		bare := i+1 == len(args) || strings.HasPrefix(args[i+1], "-")
+		if bare && (a == "-g" || a == "--call-graph") {
+			args[i] = "--call-graph=" + graphDefault
+		}
+	}
+	return args
+}
+
+func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
+	if err := o.settle(); err != nil {
+		return err
+	}
+	// Report leaves samples out of its entries by these, but not of its totals.
+	o.comms, o.pids, o.tids = "", "", ""
+	in, err := o.open(stderr)
+	if err != nil {
+		return err
+	}
+	defer in.closer.Close()
+	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.hasCallchains() {
+		return errors.New("there are no callchains to draw: record them with -g")
+	}
+	skipped, err := report.Text(stdout, in.file, in.sym, in.history, in.keep, o.Options)
+	in.tell(stderr, skipped)
+	if errors.Is(err, report.ErrNoSamples) {
+		fmt.Fprintln(stderr, "gperf report: there are no samples to report")
+		return nil
+	}
+	return err
+}
+
+// settle makes the report's options of the flags that are more than one value.
+func (o *reportFlags) settle() error {
+	o.NoChildren = o.NoChildren || !o.children
+	if err := o.Graph.Set(o.graph); err != nil {
+		return wrongUse("--call-graph %s: %v", o.graph, err)
+	}
+	if o.noGraph {
+		o.Graph.Mode = report.GraphNone
+	}
+	if o.inverted {
+		o.Graph.Order = report.Caller
+	}
+	if o.percentLimit != "" {
+		limit, err := strconv.ParseFloat(strings.TrimSuffix(o.percentLimit, "%"), 64)
+		if err != nil || limit < 0 {
+			return wrongUse("--percent-limit %s: it is a number of percent", o.percentLimit)
+		}
+		o.PercentLimit, o.Graph.Percent = limit, limit
+	}
+	if o.MaxStack < 0 {
+		return wrongUse("--max-stack %d is negative", o.MaxStack)
+	}
+	if len(o.Separator) > 1 || o.Separator == "." {
+		return wrongUse("--field-separator %q: it is one character, and not the point that stands for it elsewhere", o.Separator)
+	}
+	return o.settleFilter()
+}
+
+func (o *reportFlags) settleFilter() (err error) {
+	f := &o.Filter
+	f.Comms, f.DSOs, f.Symbols = words(o.comms), words(o.dsos), words(o.symbols)
+	if f.PIDs, err = numbers("--pid", o.pids); err == nil {
+		f.TIDs, err = numbers("--tid", o.tids)
+	}
+	return err
+}
+
+// words splits a list at its commas; nil is no list.
+func words(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
+func numbers(flag, list string) ([]int32, error) {
+	var ids []int32
+	for _, word := range words(list) {
+		n, err := strconv.ParseInt(word, 10, 32)
+		if err != nil {
+			return nil, wrongUse("%s %s: %q is no id", flag, list, word)
+		}
+		ids = append(ids, int32(n))
+	}
+	return ids, nil
+}

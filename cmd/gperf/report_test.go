@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// perfRecord records with perf, or skips the test where it may not.
+func perfRecord(t *testing.T, o *oracle, args ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "perf.data")
+	if _, err := o.run(t, append([]string{"record", "-q", "-o", file}, args...)...); err != nil {
+		t.Skipf("perf cannot record here (root and tracefs are needed): %v", err)
+	}
+	return file
+}
+
+var tip = regexp.MustCompile(`#\n# \([^\n]*\)\n#\n$`)
+
+// TestReportEqualsPerf: whole outputs, byte for byte, but for perf's tip. Call
+// graphs are those of the kernel: where branches of several DSOs have the same
+// weight, perf orders them by where its memory happens to be.
+func TestReportEqualsPerf(t *testing.T) {
+	o := needOracle(t)
+	list := []string{"--", "ls", "-lR", "/etc"}
+	recordings := map[string]string{
+		"samples":     perfRecord(t, o, append([]string{"-e", "cpu-clock", "-F", "1999", "-g", "--kernel-callchains"}, list...)...),
+		"whole":       perfRecord(t, o, append([]string{"-e", "cpu-clock", "-F", "1999", "-g"}, list...)...),
+		"two events":  perfRecord(t, o, append([]string{"-e", "sched:sched_switch", "-e", "cpu-clock", "-g", "--kernel-callchains"}, list...)...),
+		"tracepoints": perfRecord(t, o, append([]string{"-e", "syscalls:sys_enter_newfstatat,syscalls:sys_enter_statx"}, list...)...),
+	}
+	// In these nothing shows that perf changed between 6.1 and 7.3.
+	lasting := []string{"--sort comm -g none", "--sort dso -g none", "--sort comm,dso -g none", "--sort pid --percent-limit 1 -g none", "-n --sort cpu,comm -g none",
+		"-t, --sort comm,dso -g none", "--sort dso --no-children -g none", "--sort trace -g none --no-children",
+		"--show-total-period --sort comm --no-children -g none", "-F overhead,period,comm -g none"}
+	graphs := []string{"--sort comm", "--sort comm -g fractal,caller --no-children", "--sort comm -g flat,count", "--sort comm -g folded,period",
+		"--sort comm --max-stack 4", "--sort dso -g graph,5,2,callee", "--sort comm -G", "--sort pid --percent-limit 1", "-t, --sort comm,dso"}
+	newest := []string{"-g none", "--no-children -g none", "-g none --sort sym", "-F overhead_children,sample,sym --sort sym -g none", "--comm ls -g none",
+		"--comm nobody -g none", "--dsos [kernel.kallsyms] --no-children -g none", "--show-cpu-utilization -g none"}
+	newestGraphs := []string{"", "--no-children", "--sort sym"}
+	for name, file := range recordings {
+		cases, hasGraph := lasting, name == "samples" || name == "two events"
+		if hasGraph {
+			cases = graphs
+		}
+		if o.compat == "7.3" {
+			cases = append(cases, newest...)
+			if hasGraph {
+				cases = append(cases, newestGraphs...)
+			}
+		}
+		for _, flags := range cases {
+			t.Run(name+" "+flags, func(t *testing.T) {
+				args := append([]string{"report", "--stdio", "--no-inline", "-i", file}, strings.Fields(flags)...)
+				want, err := o.run(t, args...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// Perf asks the "[...]" of a graph whether it is inlined, which is not set.
+				want = strings.ReplaceAll(tip.ReplaceAllString(want, ""), "[...] (inlined)", "[...]")
+				var got, stderr bytes.Buffer
+				if code := reportCommand(args[1:], &got, &stderr); code != exitOK {
+					t.Fatalf("exit code %d: %s", code, &stderr)
+				}
+				if got.String() != want {
+					t.Errorf("differs from perf in line %s", firstDifference(got.String(), want))
+				}
+			})
+		}
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return g[i] + "\nwhere perf has\n" + w[i]
+		}
+	}
+	return "the end"
+}
+
+// TestReportWrongUse: what cannot be meant so is told, with what can.
+func TestReportWrongUse(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-g", "nonsense"}, `"nonsense" is none of graph`},
+		{[]string{"--percent-limit", "x"}, "a number of percent"},
+		{[]string{"-t", ",,"}, "one character"},
+		{[]string{"--pid", "me"}, `"me" is no id`},
+		{[]string{"--max-stack", "-3"}, "negative"},
+		{[]string{"file"}, "-i"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := reportCommand(test.args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), test.want) {
+			t.Errorf("%v: exit code %d, %q; want %d and %q", test.args, code, &stderr, exitUsage, test.want)
+		}
+	}
+}
+
+func TestReportUnknownKey(t *testing.T) {
+	file := perfRecord(t, needOracle(t), "-e", "sched:sched_switch", "--", "true")
+	var stdout, stderr bytes.Buffer
+	code := reportCommand([]string{"-i", file, "--sort", "comm,nosuch"}, &stdout, &stderr)
+	for _, want := range []string{`"nosuch"`, "symbol", "prev_state"} {
+		if code != exitUsage || !strings.Contains(stderr.String(), want) {
+			t.Errorf("exit code %d, %q; want %d and %q", code, &stderr, exitUsage, want)
+		}
+	}
+}
+
+func TestGraphDefault(t *testing.T) {
+	for _, test := range [][2]string{
+		{"-g", "--call-graph=" + graphDefault},
+		{"-g --stdio", "--call-graph=" + graphDefault + " --stdio"},
+		{"-g caller --stdio", "-g caller --stdio"},
+		{"--stdio --call-graph", "--stdio --call-graph=" + graphDefault},
+	} {
+		if got := strings.Join(withGraphDefault(strings.Fields(test[0])), " "); got != test[1] {
+			t.Errorf("%q: got %q, want %q", test[0], got, test[1])
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// call is what a stack tells of an entry: its callchain from a frame on.
+type call struct {
+	stack *stack
+	from  int
+}
+
+// rest is the callchain behind the first n frames.
+func (c call) rest(n int) []*place { return c.stack.chain[c.from+n:] }
+
+// branch is a line of frames that callchains share, without a fork, and without
+// one that ends before the last frame.
+type branch struct {
+	frames   []*place
+	parent   *branch
+	children []*branch // in a graph those to be shown, the biggest first
+	calls
+}
+
+// calls are what ends in a branch, and what goes on below it.
+type calls struct {
+	hits, below        uint64 // periods
+	samples, moreBelow uint64
+}
+
+func (c *calls) sum() uint64        { return c.hits + c.below }
+func (c *calls) sumSamples() uint64 { return c.samples + c.moreBelow }
+
+// grower makes the tree of an entry's callchains, but for what is too small to
+// be shown: that is never looked into.
+type grower struct {
+	*CallGraph
+	minHits uint64
+	index   map[int32]int // of groups, by place.chain
+}
+
+// grow returns the tree's root, a branch without frames.
+func (g *CallGraph) grow(list []call, minHits uint64) *branch {
+	root := &branch{}
+	w := grower{g, minHits, map[int32]int{}}
+	w.fork(root, list, 0)
+	return root
+}
+
+// fork counts the calls of b, whose callchains are the same in the first n
+// frames, and adds b's children.
+func (w *grower) fork(b *branch, list []call, n int) {
+	var groups [][]call
+	clear(w.index)
+	for _, c := range list {
+		rest := c.rest(n)
+		if len(rest) == 0 {
+			b.hits += c.stack.Period
+			b.samples += c.stack.Samples
+			continue
+		}
+		b.below += c.stack.Period
+		b.moreBelow += c.stack.Samples
+		i, ok := w.index[rest[0].chain]
+		if !ok {
+			i = len(groups)
+			w.index[rest[0].chain] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], c)
+	}
+	groups = slices.DeleteFunc(groups, func(group []call) bool { return periods(group) < w.least(b) })
+	if len(groups) > 1 {
+		groups = order(groups, func(there, new []call) bool { return before(there[0].rest(n)[0], new[0].rest(n)[0]) })
+	}
+	for _, group := range groups {
+		b.children = append(b.children, w.branch(b, group, n))
+	}
+	if !w.isList() {
+		slices.SortStableFunc(b.children, func(a, b *branch) int { return cmp.Compare(b.sum(), a.sum()) })
+	}
+}
+
+func periods(list []call) (sum uint64) {
+	for _, c := range list {
+		sum += c.stack.Period
+	}
+	return sum
+}
+
+// branch makes the child of parent that begins with frame n of the callchains.
+func (w *grower) branch(parent *branch, list []call, n int) *branch {
+	b := &branch{parent: parent}
+	for {
+		first := list[0].rest(n)
+		b.frames = append(b.frames, first[0])
+		n++
+		if len(first) == 1 {
+			break
+		}
+		next := first[1].chain
+		if slices.ContainsFunc(list, func(c call) bool {
+			rest := c.rest(n)
+			return len(rest) == 0 || rest[0].chain != next
+		}) {
+			break
+		}
+	}
+	w.fork(b, list, n)
+	return b
+}
+
+// before says whether b's branch stands before a's where both have as many hits:
+// perf compares where the DSOs lie in memory, which dsoRanks stands for, and the
+// symbols' addresses (match_chain of tools/perf/util/callchain.c).
+func before(a, b *place) bool {
+	if a.rank != b.rank {
+		return a.rank < b.rank
+	}
+	if a.frame.Sym != nil && b.frame.Sym != nil {
+		return a.frame.Sym.Start < b.frame.Sym.Start
+	}
+	return a.frame.IP < b.frame.IP
+}
+
+// flat returns every branch in which enough chains end, the most hits first.
+func flat(b *branch, minHits uint64) []*branch {
+	var list []*branch
+	var visit func(*branch)
+	visit = func(b *branch) {
+		for _, c := range b.children {
+			visit(c)
+		}
+		if b.hits > 0 && b.hits >= minHits {
+			list = append(list, b)
+		}
+	}
+	visit(b)
+	slices.SortStableFunc(list, func(a, b *branch) int { return cmp.Compare(b.hits, a.hits) })
+	return list
+}
+
+// minPeriod is how much of the period total a branch must have to be shown.
+func (g *CallGraph) minPeriod(total uint64) uint64 {
+	if g.Mode == GraphFractal {
+		return 0
+	}
+	return uint64(float64(total) * (g.Percent / 100))
+}
+
+// least is how much a child of b must have to be shown.
+func (w *grower) least(b *branch) uint64 {
+	if w.Mode == GraphFractal {
+		return uint64(math.Ceil(float64(b.below) * (w.Percent / 100)))
+	}
+	return w.minHits
+}
+
+// isList says that callchains are shown one after the other.
+func (g *CallGraph) isList() bool { return g.Mode == GraphFlat || g.Mode == GraphFolded }

@@ -1,0 +1,180 @@
+package report
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"gperf/format"
+	"gperf/symbolize/replay"
+)
+
+// counter counts samples that nothing tells apart.
+type counter struct {
+	layout *layout
+	opts   *Options
+	traces *traces
+	comms  ids
+	raws   ids
+	file   *format.File
+	chains []bool // by event: samples have callchains
+	byKey  map[stackKey]*stack
+	stacks []*stack // in the order of their first samples
+	places places   // of the filter
+	buf    []byte
+}
+
+// stackKey tells stacks apart. Callchains are told apart by where replay keeps
+// them; equal ones may have several keys.
+type stackKey struct {
+	event          int32
+	comm, raw      int32
+	pid, tid       int32
+	cpu            int32
+	level          byte
+	filtered       bool
+	leaf           *replay.Frame
+	kernel, user   **replay.Frame // their first ones, nil for none
+	nkernel, nuser int
+}
+
+// stack is a number of samples that are alike.
+type stack struct {
+	event        int
+	comm         string
+	commID       int32
+	thread       *replay.Thread // of the first sample
+	cpu          int32
+	level        byte // of the first address: k, . or as perf marks guests
+	filtered     bool // counts in the totals alone
+	leaf         *replay.Frame
+	kernel, user []*replay.Frame
+	raw          []byte   // of the first sample
+	chain        []*place // of kernel and user, in the call graph's order
+	Stat
+}
+
+// ids numbers strings from 1 on; 0 stands for none.
+type ids map[string]int32
+
+func (m ids) of(b []byte) int32 {
+	id, ok := m[string(b)]
+	if !ok {
+		id = int32(len(m) + 1)
+		m[string(b)] = id
+	}
+	return id
+}
+
+func (m ids) ofString(s string) int32 {
+	id, ok := m[s]
+	if !ok {
+		id = int32(len(m) + 1)
+		m[strings.Clone(s)] = id
+	}
+	return id
+}
+
+func newCounter(f *format.File, l *layout, opts *Options, t *traces) *counter {
+	c := &counter{file: f, places: places{ranks: map[string]int32{}}, layout: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, byKey: map[stackKey]*stack{}}
+	for i := range f.Attrs {
+		c.chains = append(c.chains, f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.wantsChains())
+	}
+	return c
+}
+
+// wantsChains says whether callchains make a difference.
+func (o *Options) wantsChains() bool { return !o.NoChildren || o.Graph.Mode != GraphNone }
+
+func (c *counter) count(b *replay.Batch) error {
+	for i := range b.Samples {
+		s := &b.Samples[i]
+		k := c.key(s)
+		st := c.byKey[k]
+		if st == nil {
+			st = c.newStack(k, s)
+			c.byKey[k] = st
+			c.stacks = append(c.stacks, st)
+		}
+		st.Samples++
+		st.Period += s.Period
+	}
+	b.Release()
+	return nil
+}
+
+func (c *counter) key(s *replay.Sample) stackKey {
+	uses := c.layout.uses
+	k := stackKey{event: int32(s.Event), comm: c.comms.ofString(s.Comm), level: level(s.Misc), leaf: s.Leaf, filtered: c.filtered(s)}
+	if uses&usesTID != 0 {
+		k.tid = s.TID
+	}
+	if uses&usesPID != 0 {
+		k.pid = s.PID
+	}
+	if uses&usesCPU != 0 {
+		k.cpu = c.cpu(s)
+	}
+	if uses&usesRaw != 0 {
+		if c.buf = c.layout.appendRaw(c.buf[:0], s.Event, s.Raw, c.traces); len(c.buf) > 0 {
+			k.raw = c.raws.of(c.buf)
+		}
+	}
+	if c.chains[s.Event] {
+		if k.nkernel = len(s.Kernel); k.nkernel > 0 {
+			k.kernel = &s.Kernel[0]
+		}
+		if k.nuser = len(s.User); k.nuser > 0 {
+			k.user = &s.User[0]
+		}
+	}
+	return k
+}
+
+func (c *counter) newStack(k stackKey, s *replay.Sample) *stack {
+	st := &stack{event: s.Event, comm: s.Comm, commID: k.comm, thread: s.Thread, cpu: c.cpu(s),
+		level: k.level, filtered: k.filtered, leaf: s.Leaf}
+	if k.nkernel+k.nuser > 0 {
+		st.kernel, st.user = s.Kernel, s.User
+	}
+	if c.layout.uses&usesRaw != 0 {
+		st.raw = bytes.Clone(s.Raw) // which would keep the file's buffer
+	}
+	return st
+}
+
+// cpu is where the sample was taken, -1 if that was not recorded.
+func (c *counter) cpu(s *replay.Sample) int32 {
+	if c.file.Attrs[s.Event].SampleType&format.SampleCPU == 0 {
+		return -1
+	}
+	return int32(s.CPU)
+}
+
+// level is the letter that perf shows before a symbol.
+func level(m format.Misc) byte {
+	switch m & format.MiscCPUModeMask {
+	case format.MiscKernel:
+		return 'k'
+	case format.MiscUser:
+		return '.'
+	case format.MiscGuestKernel:
+		return 'g'
+	}
+	return 'H'
+}
+
+// filtered says whether the sample counts in the totals alone.
+func (c *counter) filtered(s *replay.Sample) bool {
+	f := &c.opts.Filter
+	switch {
+	case f.Comms != nil && !slices.Contains(f.Comms, s.Comm),
+		f.PIDs != nil && !slices.Contains(f.PIDs, s.PID),
+		f.TIDs != nil && !slices.Contains(f.TIDs, s.TID),
+		f.Symbols != nil && (s.Leaf.Sym == nil || !slices.Contains(f.Symbols, s.Leaf.Sym.Name)):
+		return true
+	case f.DSOs != nil:
+		return s.Leaf.Map == nil || !slices.Contains(f.DSOs, s.Leaf.DSO()) && !slices.Contains(f.DSOs, c.places.of(s.Leaf).dso)
+	}
+	return false
+}

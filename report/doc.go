@@ -1,0 +1,89 @@
+// Package report answers the question: what do all samples together say? It
+// counts samples that are alike, makes a histogram of them, and writes that as
+// text, as `perf report --stdio` does, or as folded stacks.
+//
+// Whose address it was comes from symbolize/replay, names from symbolize, the
+// text of a tracepoint's data from format/tracepoint. What each sample says by
+// itself belongs to script.
+//
+// The way of a sample: samples that nothing tells apart are counted as one
+// stack (count.go); each stack becomes an entry of its event's histogram for
+// where it was taken, and adds to the entries of its callers (hist.go, by the
+// keys of sort.go); an entry's callchains are merged into a tree (chain.go),
+// drawn in graph.go. So the work is that of the distinct stacks.
+package report
+
+import (
+	"io"
+
+	"gperf/format"
+	"gperf/symbolize"
+	"gperf/symbolize/replay"
+)
+
+// Options say what a report shows. The zero value shows what perf shows of
+// samples without callchains.
+type Options struct {
+	Sort         string // keys, separated by commas; "" is perf's choice, a leading + adds to it
+	Fields       string // columns, likewise; "" are those that the other options ask for
+	NoChildren   bool   // a callee's samples do not count for its callers
+	Graph        CallGraph
+	MaxStack     int     // frames of a callchain that count
+	PercentLimit float64 // entries below it are left out
+	Samples      bool    // a column with the number of samples
+	Period       bool    // a column with the sum of periods
+	CPUModes     bool    // columns for kernel and user
+	Separator    string  // between columns, instead of blanks; "" aligns them
+	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
+	Filter       Filter
+}
+
+// Filter leaves samples out of the entries. They count in the totals
+// nevertheless, so that percentages stay those of the whole recording. Nil lists
+// let all pass.
+type Filter struct {
+	Comms, DSOs, Symbols []string
+	PIDs, TIDs           []int32
+}
+
+// Text writes a block for each event with samples, as `perf report --stdio`
+// does; perf's closing tip is left out. keep, which may be nil, says which
+// samples count at all. What could not be used of the file is in the result;
+// ErrNoSamples and KeyError are among the errors.
+func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (format.Skipped, error) {
+	opts.settle(f)
+	l, err := newLayout(f, &opts)
+	if err != nil {
+		return format.Skipped{}, err
+	}
+	t := newTraces(f, sym, opts.RawTrace)
+	h.KeepExited = true // unlike perf script, perf report does
+	c := newCounter(f, l, &opts, t)
+	ranks := make(chan map[string]int32, 1)
+	go func() { ranks <- opts.dsoRanks(f) }()
+	skipped, err := h.Walk(f, keep, c.count)
+	dsos := <-ranks
+	if err != nil {
+		return skipped, err
+	}
+	hists := newHists(f, l, &opts, t, dsos, c.stacks)
+	return skipped, write(w, l, &opts, hists, h.Lost.Samples)
+}
+
+// settle takes back what was asked of callchains when no event has them, and
+// chooses their order.
+func (o *Options) settle(f *format.File) {
+	var all format.SampleType
+	for i := range f.Attrs {
+		all |= f.Attrs[i].SampleType
+	}
+	if o.Graph.Order == OrderDefault {
+		o.Graph.Order = Callee
+		if !o.NoChildren {
+			o.Graph.Order = Caller
+		}
+	}
+	if all&format.SampleCallchain == 0 {
+		o.NoChildren, o.Graph.Mode = true, GraphNone
+	}
+}

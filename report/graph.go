@@ -1,0 +1,315 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// CallGraph says how callchains are drawn. The zero value draws none.
+type CallGraph struct {
+	Mode    GraphMode
+	Order   Order
+	Value   Value
+	Percent float64 // branches below it are left out
+	Limit   int     // most branches of a fork; 0: no limit
+}
+
+// DefaultCallGraph is perf's.
+var DefaultCallGraph = CallGraph{Mode: GraphTree, Percent: 0.5}
+
+// GraphMode is the form of a call graph.
+type GraphMode int
+
+const (
+	GraphNone    GraphMode = iota
+	GraphTree              // percentages of the whole
+	GraphFractal           // percentages of the caller
+	GraphFlat              // one callchain below the other
+	GraphFolded            // a line for each callchain
+)
+
+// Order is where a callchain begins.
+type Order int
+
+const (
+	OrderDefault Order = iota // Caller where callers have the samples of their callees, else Callee
+	Caller                    // with the outermost frame
+	Callee                    // with the innermost one
+)
+
+// Value is the figure at a branch.
+type Value int
+
+const (
+	ValuePercent Value = iota
+	ValuePeriod
+	ValueCount
+)
+
+// Set reads what perf's -g takes: words between commas, which may be
+// shortened; of numbers the first is the percentage and the second the limit.
+func (g *CallGraph) Set(arg string) error {
+	*g = DefaultCallGraph
+	numbers := 0
+	for word := range strings.SplitSeq(arg, ",") {
+		if word == "" {
+			continue
+		}
+		if strings.HasPrefix("none", word) {
+			g.Mode = GraphNone
+			return nil
+		}
+		if known, err := g.setWord(word); known || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		var err error
+		switch numbers {
+		case 0:
+			g.Percent, err = strconv.ParseFloat(word, 64)
+		default:
+			g.Limit, err = strconv.Atoi(word)
+		}
+		if err != nil || g.Percent < 0 || g.Limit < 0 {
+			return fmt.Errorf("%q is none of graph, flat, fractal, folded, none, caller, callee, function, percent, period, count, nor a number", word)
+		}
+		numbers++
+	}
+	return nil
+}
+
+// graphWords are in the order in which a shortened word is looked up.
+var graphWords = []struct {
+	word string
+	set  func(*CallGraph)
+}{
+	{"graph", func(g *CallGraph) { g.Mode = GraphTree }},
+	{"flat", func(g *CallGraph) { g.Mode = GraphFlat }},
+	{"fractal", func(g *CallGraph) { g.Mode = GraphFractal }},
+	{"folded", func(g *CallGraph) { g.Mode = GraphFolded }},
+	{"caller", func(g *CallGraph) { g.Order = Caller }},
+	{"callee", func(g *CallGraph) { g.Order = Callee }},
+	{"function", func(*CallGraph) {}},
+	{"percent", func(g *CallGraph) { g.Value = ValuePercent }},
+	{"period", func(g *CallGraph) { g.Value = ValuePeriod }},
+	{"count", func(g *CallGraph) { g.Value = ValueCount }},
+}
+
+func (g *CallGraph) setWord(word string) (known bool, err error) {
+	for _, w := range graphWords {
+		if strings.HasPrefix(w.word, word) {
+			w.set(g)
+			return true, nil
+		}
+	}
+	if word == "address" || word == "srcline" || word == "branch" {
+		return false, fmt.Errorf("frames cannot be merged by %s yet, only by function", word)
+	}
+	return false, nil
+}
+
+// drawing appends call graphs of one histogram.
+type drawing struct {
+	g       *CallGraph
+	total   uint64 // period
+	minHits uint64 // of a branch, unless that is relative to its parent
+	byName  bool   // leave out a lone graph's first frame: it is the entry's
+	sep     string // of folded frames
+}
+
+const graphMargin = "            "
+
+// append appends the graph of e, whose share was reckoned from whole.
+func (d *drawing) append(b []byte, e *Entry, whole uint64) []byte {
+	if len(e.calls) == 0 {
+		return b
+	}
+	root := d.g.grow(e.calls, d.minHits)
+	switch d.g.Mode {
+	case GraphFlat:
+		return d.appendFlat(b, flat(root, d.minHits))
+	case GraphFolded:
+		return d.appendFolded(b, flat(root, d.minHits))
+	}
+	n := len(b)
+	margin := graphMargin
+	total := d.total
+	if d.g.Mode == GraphFractal {
+		total = whole
+	}
+	if len(root.children) == 1 && root.children[0].sum() == whole {
+		root = root.children[0]
+		var drawn bool
+		if b, drawn = d.appendLine(b, root.frames); drawn {
+			margin += "   "
+		}
+	}
+	b = d.appendForks(b, root.children, total, margin, 1, pipes(0).with(0))
+	if len(b) > n {
+		b = append(b, '\n')
+	}
+	return b
+}
+
+// appendLine appends the frames of a graph's only root.
+func (d *drawing) appendLine(b []byte, frames []*place) (_ []byte, drawn bool) {
+	if d.byName {
+		frames = frames[1:]
+	}
+	if d.g.Limit > 0 {
+		frames = frames[:min(len(frames), d.g.Limit)]
+	}
+	for i, pl := range frames {
+		b = append(b, graphMargin...)
+		if i == 0 {
+			b = append(append(append(b, "|\n"...), graphMargin...), "---"...)
+		} else {
+			b = append(b, "   "...)
+		}
+		b = append(appendFrame(b, pl), '\n')
+	}
+	return b, len(frames) > 0
+}
+
+// pipes is a set of depths at which a branch is still to come. It is as wide as
+// perf's, where depth 32 is depth 0 again.
+type pipes uint32
+
+func (p pipes) with(depth int) pipes    { return p | 1<<(depth&31) }
+func (p pipes) without(depth int) pipes { return p &^ (1 << (depth & 31)) }
+
+// append appends what stands at the depths before depth.
+func (p pipes) append(b []byte, depth int, gap string) []byte {
+	for i := range depth {
+		b = append(append(b, p.mark(i)), gap...)
+	}
+	return b
+}
+
+func (p pipes) mark(depth int) byte {
+	if p.with(depth) == p {
+		return '|'
+	}
+	return ' '
+}
+
+const graphGap = "          "
+
+// appendForks appends the branches of a fork at a depth, from 1 on.
+func (d *drawing) appendForks(b []byte, forks []*branch, total uint64, margin string, depth int, p pipes) []byte {
+	remaining, rest := total, uint64(0)
+	if len(forks) > 0 {
+		rest = forks[0].parent.moreBelow
+	}
+	for i, f := range forks {
+		remaining -= f.sum()
+		rest -= f.sumSamples()
+		below := p
+		if i == len(forks)-1 && (d.g.Mode != GraphFractal || remaining == 0) {
+			below = p.without(depth - 1)
+		}
+		b = append(p.append(append(b, margin...), depth, graphGap), '\n')
+		for j, pl := range f.frames {
+			b = append(b, margin...)
+			if j == 0 {
+				b = d.appendFork(b, depth, below, &f.calls, total)
+			} else {
+				b = below.append(b, depth, graphGap)
+			}
+			b = append(appendFrame(b, pl), '\n')
+		}
+		whole := total
+		if d.g.Mode == GraphFractal {
+			whole = f.below
+		}
+		b = d.appendForks(b, f.children, whole, margin, depth+1, below.with(depth))
+		if i+1 == d.g.Limit {
+			break
+		}
+	}
+	if d.g.Mode == GraphFractal && remaining != 0 && remaining != total && (d.g.Value != ValueCount || int64(rest) > 0) {
+		b = d.appendFork(append(b, margin...), depth, p.without(depth-1), &calls{hits: remaining, samples: rest}, total)
+		b = append(b, "[...]\n"...)
+	}
+	return b
+}
+
+// appendFork appends what stands before the first frame of a branch.
+func (d *drawing) appendFork(b []byte, depth int, p pipes, c *calls, total uint64) []byte {
+	b = append(p.append(b, depth-1, graphGap), p.mark(depth-1))
+	return append(d.appendValue(append(b, "--"...), c, total), "--"...)
+}
+
+func (d *drawing) appendValue(b []byte, c *calls, total uint64) []byte {
+	hits, n := c.sum(), c.sumSamples()
+	if d.g.Mode == GraphFolded {
+		hits, n = c.hits, c.samples
+	}
+	switch d.g.Value {
+	case ValuePeriod:
+		return strconv.AppendUint(b, hits, 10)
+	case ValueCount:
+		return strconv.AppendUint(b, n, 10)
+	}
+	percent := 0.0
+	if total != 0 {
+		percent = float64(hits) * 100 / float64(total)
+	}
+	return append(strconv.AppendFloat(b, percent, 'f', 2, 64), '%')
+}
+
+func (d *drawing) appendFlat(b []byte, list []*branch) []byte {
+	for i, br := range list {
+		b = append(b, "           "...)
+		b = append(d.appendValue(b, &br.calls, d.total), '\n')
+		for _, pl := range br.path() {
+			b = append(b, "                "...)
+			b = append(appendFrame(b, pl), '\n')
+		}
+		b = append(b, '\n')
+		if i+1 == d.g.Limit {
+			break
+		}
+	}
+	return b
+}
+
+func (d *drawing) appendFolded(b []byte, list []*branch) []byte {
+	for i, br := range list {
+		b = append(d.appendValue(b, &br.calls, d.total), ' ')
+		for j, pl := range br.path() {
+			if j > 0 {
+				b = append(b, d.sep...)
+			}
+			b = appendFrame(b, pl)
+		}
+		b = append(b, '\n')
+		if i+1 == d.g.Limit {
+			break
+		}
+	}
+	return b
+}
+
+// path is the frames from the root down to b's last one.
+func (b *branch) path() []*place {
+	if b.parent == nil {
+		return nil
+	}
+	return append(b.parent.path(), b.frames...)
+}
+
+// appendFrame appends the frame's function or address.
+func appendFrame(b []byte, pl *place) []byte {
+	f := pl.frame
+	switch {
+	case f.Sym != nil:
+		return append(b, f.Sym.Name...)
+	case f.IP != 0:
+		b = append(b, "0x"...)
+	}
+	return strconv.AppendUint(b, f.IP, 16)
+}

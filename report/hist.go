@@ -1,0 +1,291 @@
+package report
+
+import (
+	"gperf/format"
+	"gperf/symbolize/replay"
+)
+
+// Hist is the histogram of one event.
+type Hist struct {
+	Event   string
+	Total   Stat     // of all samples, those that the filter leaves out too
+	Entries []*Entry // in the order in which they are shown
+
+	opts    *Options
+	layout  *layout
+	traces  *traces
+	event   int
+	chains  bool   // entries have call graphs
+	minHits uint64 // period of their smallest branches
+	byKey   map[entryKey]*Entry
+	places  *places
+}
+
+// Entry is what the sort keys do not tell apart.
+type Entry struct {
+	Comm     string
+	Thread   *replay.Thread // of the first sample
+	CPU      int32          // -1: not recorded
+	Level    byte           // k for the kernel, . for a process, as perf tells it
+	Self     Stat           // of the samples taken here
+	Children Stat           // of these and those taken in what was called from here
+
+	place *place
+	ip    uint64
+	raw   []byte // tracepoint data of the first sample
+	text  string // of raw, once it was made
+	depth int    // of the longest callchain
+	last  int    // number of the stack that was added last
+	calls []call // none where no branch can be big enough to be shown
+}
+
+// Stat is what samples add up to.
+type Stat struct {
+	Samples, Period uint64
+	Kernel, User    uint64 // the parts of Period that were spent there
+}
+
+func (a *Stat) add(b *Stat) {
+	a.Samples += b.Samples
+	a.Period += b.Period
+	a.Kernel += b.Kernel
+	a.User += b.User
+}
+
+// entryKey is equal for the samples of an entry. What no key looks at is zero.
+type entryKey struct {
+	comm, place, raw int32
+	tid              int32
+	cpu              int32
+}
+
+func (e *Entry) mapped() bool { return e.place.frame.Map != nil }
+
+// shown is what the entry's share of the total is reckoned from.
+func (e *Entry) shown(opts *Options) uint64 {
+	if opts.NoChildren {
+		return e.Self.Period
+	}
+	return e.Children.Period
+}
+
+func (h *Hist) trace(e *Entry) string {
+	if e.text == "" {
+		e.text = h.traces.text(h.event, e.raw)
+	}
+	return e.text
+}
+
+// newHists makes the histograms of all events with samples.
+func newHists(f *format.File, l *layout, opts *Options, t *traces, ranks map[string]int32, stacks []*stack) []*Hist {
+	byEvent := make([][]*stack, len(f.Attrs))
+	for _, st := range stacks {
+		byEvent[st.event] = append(byEvent[st.event], st)
+	}
+	var hists []*Hist
+	p := places{ranks: ranks}
+	for i, stacks := range byEvent {
+		if len(stacks) == 0 {
+			continue
+		}
+		h := &Hist{Event: f.EventName(i), opts: opts, layout: l, traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
+		h.chains = opts.Graph.Mode != GraphNone && f.Attrs[i].SampleType&format.SampleCallchain != 0
+		h.fill(stacks)
+		hists = append(hists, h)
+	}
+	return hists
+}
+
+func (h *Hist) fill(stacks []*stack) {
+	b := &builder{Hist: h, raws: ids{}}
+	for i, st := range stacks {
+		switch st.level {
+		case 'k':
+			st.Kernel = st.Period
+		case '.':
+			st.User = st.Period
+		}
+		h.Total.add(&st.Stat)
+		if st.filtered {
+			continue
+		}
+		b.begin(i+1, st)
+		b.leaf().Self.add(&st.Stat)
+		b.each(func(e *Entry, from int) {
+			e.Children.add(&st.Stat)
+			e.depth = max(e.depth, len(st.chain)-from)
+		})
+	}
+	if h.chains {
+		h.minHits = h.opts.Graph.minPeriod(h.Total.Period)
+		h.fillCalls(b, stacks)
+	}
+	h.sort(b.entries)
+}
+
+// fillCalls gives their callchains to the entries that may have a branch to show.
+func (h *Hist) fillCalls(b *builder, stacks []*stack) {
+	for i, st := range stacks {
+		if st.filtered {
+			continue
+		}
+		b.begin(-i-1, st)
+		b.each(func(e *Entry, from int) {
+			if share := e.shown(h.opts); share >= h.minHits && h.visible(share) && from < len(st.chain) {
+				e.calls = append(e.calls, call{st, from})
+			}
+		})
+	}
+}
+
+// visible says whether an entry with that share is shown.
+func (h *Hist) visible(share uint64) bool {
+	return h.Total.Period == 0 || float32(float64(share)*100/float64(h.Total.Period)) >= float32(h.opts.PercentLimit)
+}
+
+// sort puts the entries into the order of perf's: the one in which it keeps
+// them, twice where a key makes it merge them anew, then that of the result.
+func (h *Hist) sort(entries []*Entry) {
+	told := func(there, new *Entry) bool { return h.compare(there, new) < 0 }
+	list := order(entries, told)
+	if h.layout.uses&usesComm != 0 {
+		list = order(list, told)
+	}
+	h.Entries = order(list, func(there, new *Entry) bool { return h.compareResult(new, there) > 0 })
+}
+
+func (h *Hist) compare(a, b *Entry) int {
+	for _, k := range h.layout.sorts {
+		if k.cmp == nil || k.field != nil && k.field.event != h.event || k.Name == "trace" && h.traces.formats[h.event] == nil {
+			continue
+		}
+		if c := k.cmp(h, a, b); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+func (h *Hist) compareResult(a, b *Entry) int {
+	for _, k := range h.layout.sorts {
+		if !k.shown(h.event) {
+			continue
+		}
+		compare := k.sort
+		if compare == nil {
+			compare = k.cmp
+		}
+		if c := compare(h, a, b); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// builder adds one stack after the other to a histogram.
+type builder struct {
+	*Hist
+	entries []*Entry // in the order in which they came up
+	raws    ids
+	buf     []byte
+
+	number int // of the stack
+	stack  *stack
+	key    entryKey // but for the place
+}
+
+// begin turns to a stack.
+func (b *builder) begin(number int, st *stack) {
+	b.number, b.stack = number, st
+	if st.chain == nil {
+		st.chain = b.places.chain(st, &b.opts.Graph, b.opts.MaxStack)
+	}
+	uses := b.layout.uses
+	b.key = entryKey{}
+	if uses&usesComm != 0 {
+		b.key.comm = st.commID
+	}
+	if uses&usesTID != 0 {
+		b.key.tid = st.thread.TID
+	}
+	if uses&usesCPU != 0 {
+		b.key.cpu = st.cpu
+	}
+	if uses&usesRaw != 0 {
+		b.key.raw = b.rawID(st)
+	}
+}
+
+// rawID is the same for data that the keys do not tell apart.
+func (b *builder) rawID(st *stack) int32 {
+	if b.traces.formats[b.event] == nil {
+		return 0
+	}
+	b.buf = b.buf[:0]
+	for _, k := range b.layout.sorts {
+		switch {
+		case k.field != nil && k.field.event == b.event:
+			b.buf = append(b.buf, k.field.Bytes(st.raw, b.traces.env.Order)...)
+		case k.field == nil && k.uses&usesRaw != 0:
+			b.buf = append(b.buf, b.traces.text(b.event, st.raw)...)
+		}
+		b.buf = append(b.buf, 0)
+	}
+	return b.raws.of(b.buf)
+}
+
+// leaf returns the entry of where the stack's samples were taken.
+func (b *builder) leaf() *Entry {
+	pl := b.places.of(b.stack.leaf)
+	ip := leafIP(pl.frame)
+	id := pl.id
+	if ip != pl.frame.IP && pl.frame.Sym == nil {
+		id = b.places.id(pl, ip)
+	}
+	return b.entry(pl, id, ip, b.stack.level)
+}
+
+// each visits the stack's entries, each once although functions recur: that of
+// the leaf with the whole callchain, and the callers' with the rest of it, from
+// them on.
+func (b *builder) each(visit func(e *Entry, from int)) {
+	e := b.leaf()
+	e.last = b.number
+	visit(e, 0)
+	if b.opts.NoChildren {
+		return
+	}
+	level := b.stack.level
+	for i, pl := range b.stack.chain {
+		// Perf 7.3 marks the kernel's callers like a process's, and an address
+		// in no mapping like the frame before it.
+		if pl.frame.Map != nil {
+			level = '.'
+		}
+		e := b.entry(pl, pl.id, pl.frame.IP, level)
+		if e.last != b.number {
+			e.last = b.number
+			visit(e, i)
+		}
+	}
+}
+
+// entry finds the entry of the stack at a place, or makes it.
+func (b *builder) entry(pl *place, id int32, ip uint64, level byte) *Entry {
+	k := b.key
+	switch b.layout.uses & (usesDSO | usesSymbol) {
+	case usesDSO:
+		k.place = pl.file
+	case usesSymbol, usesDSO | usesSymbol:
+		k.place = id
+	}
+	e := b.byKey[k]
+	if e == nil {
+		st := b.stack
+		e = &Entry{Comm: st.comm, Thread: st.thread, CPU: st.cpu, Level: level,
+			place: pl, ip: ip, raw: st.raw}
+		b.byKey[k] = e
+		b.entries = append(b.entries, e)
+	}
+	return e
+}

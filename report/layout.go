@@ -1,0 +1,270 @@
+package report
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/format"
+	"gperf/format/tracepoint"
+)
+
+// layout is which columns are shown, and what entries are sorted by.
+type layout struct {
+	columns []*SortKey
+	sorts   []*SortKey
+	uses    uses
+	byName  bool // the first key is the symbol, so that call graphs need not begin with it
+}
+
+const (
+	defaultSort      = "comm,dso,symbol"
+	defaultTraceSort = "trace"
+	allFields        = "trace_fields"
+)
+
+// newLayout makes the layout as perf does (setup_sorting of
+// tools/perf/util/sort.c): overheads come first, sort keys become columns, and
+// columns sort what the keys leave equal.
+func newLayout(f *format.File, opts *Options) (*layout, error) {
+	l := &layout{byName: opts.Fields == "" && strings.HasPrefix(opts.Sort, "sym")}
+	p := keyParser{file: f, raw: opts.RawTrace}
+	strict := opts.Fields != "" && opts.Fields[0] != '+'
+	words := p.sortWords(opts, strict)
+	if err := p.add(&l.sorts, "--sort", words); err != nil {
+		return nil, err
+	}
+	if !strict {
+		l.columns = opts.figureColumns()
+	}
+	if err := p.add(&l.columns, "--fields", strings.TrimPrefix(opts.Fields, "+")); err != nil {
+		return nil, err
+	}
+	for _, k := range l.sorts {
+		l.columns = appendNew(l.columns, k)
+	}
+	for _, k := range l.columns {
+		l.sorts = appendNew(l.sorts, k)
+	}
+	if !strict && !opts.NoChildren {
+		l.rename("overhead", "Self")
+	}
+	l.elide(&opts.Filter)
+	for _, k := range l.sorts {
+		l.uses |= k.uses
+	}
+	return l, nil
+}
+
+// rename gives a column another head.
+func (l *layout) rename(name, head string) {
+	for i, k := range l.columns {
+		if k.Name == name {
+			renamed := *k
+			renamed.Head = head
+			l.columns[i] = &renamed
+		}
+	}
+}
+
+// elide leaves out the columns that a filter makes the same for all, unless
+// that would leave none.
+func (l *layout) elide(f *Filter) {
+	if !slices.ContainsFunc(l.columns, func(k *SortKey) bool {
+		return (k.cmp != nil && k.field == nil) && len(f.list(k)) != 1
+	}) {
+		return
+	}
+	for i, k := range l.columns {
+		if k.cmp != nil && len(f.list(k)) == 1 {
+			elided := *k
+			elided.elided = true
+			l.columns[i] = &elided
+			if j := slices.Index(l.sorts, k); j >= 0 {
+				l.sorts[j] = &elided
+			}
+		}
+	}
+}
+
+// list is what the filter lets pass of what k shows.
+func (f *Filter) list(k *SortKey) []string {
+	switch k.Name {
+	case "comm":
+		return f.Comms
+	case "dso":
+		return f.DSOs
+	case "symbol":
+		return f.Symbols
+	}
+	return nil
+}
+
+func appendNew(list []*SortKey, k *SortKey) []*SortKey {
+	for _, have := range list {
+		if have == k || k.field != nil && have.field != nil && have.field.Field == k.field.Field {
+			return list
+		}
+	}
+	return append(list, k)
+}
+
+// shown says whether a column is part of an event's block.
+func (k *SortKey) shown(event int) bool {
+	return !k.elided && (k.field == nil || k.field.event == event)
+}
+
+func (o *Options) figureColumns() []*SortKey {
+	names := []string{"overhead"}
+	if !o.NoChildren {
+		names = []string{"overhead_children", "overhead"}
+	}
+	if o.CPUModes {
+		names = append(names, "overhead_sys", "overhead_us")
+	}
+	if o.Samples {
+		names = append(names, "sample")
+	}
+	if o.Period {
+		names = append(names, "period")
+	}
+	list := make([]*SortKey, len(names))
+	for i, name := range names {
+		list[i] = lookupExact(name)
+	}
+	return list
+}
+
+func lookupExact(name string) *SortKey {
+	return figures[slices.IndexFunc(figures, func(k *SortKey) bool { return k.Name == name })]
+}
+
+// keyParser turns words into keys.
+type keyParser struct {
+	file *format.File
+	raw  bool
+}
+
+// sortWords are the words of --sort, with those that perf adds.
+func (p *keyParser) sortWords(opts *Options, strict bool) string {
+	words := opts.Sort
+	switch {
+	case words == "" && strict:
+		return ""
+	case words == "":
+		words = p.defaultSort()
+	case words[0] == '+':
+		words = p.defaultSort() + "," + words[1:]
+	}
+	if strict {
+		return words
+	}
+	if !strings.Contains(words, "overhead") {
+		words = "overhead," + words
+	}
+	if !opts.NoChildren && !strings.Contains(words, "overhead_children") {
+		words = "overhead_children," + words
+	}
+	return words
+}
+
+// defaultSort is the tracepoints' text where there are only tracepoints.
+func (p *keyParser) defaultSort() string {
+	for i := range p.file.Attrs {
+		if p.file.Attrs[i].Type != format.TypeTracepoint {
+			return defaultSort
+		}
+	}
+	if p.raw {
+		return allFields
+	}
+	return defaultTraceSort
+}
+
+func (p *keyParser) add(list *[]*SortKey, option, words string) error {
+	for word := range strings.FieldsFuncSeq(words, func(r rune) bool { return strings.ContainsRune("{}, ", r) }) {
+		found := p.parse(word)
+		if len(found) == 0 {
+			return &KeyError{Option: option, Key: word, Fields: p.fields()}
+		}
+		for _, k := range found {
+			*list = appendNew(*list, k)
+		}
+	}
+	return nil
+}
+
+// parse returns what a word stands for: a key, or [EVENT.]FIELD[/raw] of
+// tracepoints, where EVENT is %NUMBER, a name or a part of it, and FIELD may be
+// * for all; nil for none.
+func (p *keyParser) parse(word string) []*SortKey {
+	if k := lookupKey(word); k != nil {
+		return []*SortKey{k}
+	}
+	event, name, qualified := strings.Cut(word, ".")
+	if !qualified {
+		event, name = "", word
+	}
+	name, option, hasOption := strings.Cut(name, "/")
+	if hasOption && option != "raw" {
+		return nil
+	}
+	all := name == allFields && !qualified || name == "*" && qualified
+	raw := p.raw || hasOption
+	var found []*SortKey
+	for i := range p.file.Attrs {
+		f := p.file.Tracepoint(i)
+		if f == nil || qualified && !p.means(event, i) {
+			continue
+		}
+		for j := range f.Fields {
+			fd := &f.Fields[j]
+			if fd.Name == name || all && !isCommon(fd) {
+				found = append(found, newFieldKey(i, fd, raw))
+			}
+		}
+	}
+	return found
+}
+
+func isCommon(fd *tracepoint.Field) bool { return strings.HasPrefix(fd.Name, "common_") }
+
+// means says whether word names event i.
+func (p *keyParser) means(word string, i int) bool {
+	if n, ok := strings.CutPrefix(word, "%"); ok {
+		number, err := strconv.Atoi(n)
+		return err == nil && number == i+1
+	}
+	name := p.file.EventName(i)
+	return name == word || !strings.Contains(word, ":") && strings.Contains(name, word)
+}
+
+// fields names the fields that can be sorted by.
+func (p *keyParser) fields() []string {
+	var names []string
+	for i := range p.file.Attrs {
+		if f := p.file.Tracepoint(i); f != nil {
+			for j := range f.Fields {
+				if fd := &f.Fields[j]; !isCommon(fd) && !slices.Contains(names, fd.Name) {
+					names = append(names, fd.Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// appendRaw appends what the keys look at in a tracepoint's data.
+func (l *layout) appendRaw(b []byte, event int, raw []byte, t *traces) []byte {
+	for _, k := range l.sorts {
+		switch {
+		case k.uses&usesRaw == 0 || t.formats[event] == nil:
+		case k.field == nil:
+			return append(b[:0], raw...)
+		case k.field.event == event:
+			b = append(b, k.field.Bytes(raw, t.env.Order)...)
+			b = append(b, 0)
+		}
+	}
+	return b
+}

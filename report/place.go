@@ -1,0 +1,170 @@
+package report
+
+import (
+	"strconv"
+	"strings"
+
+	"gperf/symbolize/dso"
+	"gperf/symbolize/replay"
+)
+
+// place is what a frame is to a histogram: the name of its DSO, its symbol or,
+// without one, its address.
+type place struct {
+	frame *replay.Frame
+	dso   string // as shown
+	rank  int32  // of the DSO among those of the recording, 0 for none
+	id    int32  // the same for frames that no key tells apart
+	file  int32  // the same for frames of DSOs with the same name
+	chain int32  // the same for frames that are one in a call graph
+}
+
+// places makes the place of a frame once.
+type places struct {
+	list   []*place // by Frame.ID
+	ids    map[placeKey]int32
+	chains map[chainKey]int32
+	dsos   map[replay.DSO]int32
+	builds map[string]dso.BuildID // the first known of a name
+	ranks  map[string]int32       // of DSOs by name, may be nil
+	names  map[string]string
+	files  map[fileKey]int32
+}
+
+type fileKey struct {
+	dso    string
+	mapped bool
+}
+
+// placeKey is what perf compares by the keys dso and symbol: the DSO's short
+// name, and the symbol's addresses.
+type placeKey struct {
+	dso        string
+	mapped     bool
+	named      bool
+	start, end uint64 // without a symbol, the ip
+}
+
+// chainKey is what perf compares in call graphs: the DSO, and where the symbol
+// starts.
+type chainKey struct {
+	dso   int32
+	named bool
+	start uint64
+}
+
+func (p *places) of(f *replay.Frame) *place {
+	if f.ID >= len(p.list) {
+		p.list = append(p.list, make([]*place, 1+f.ID-len(p.list))...)
+	}
+	if p.list[f.ID] == nil {
+		p.list[f.ID] = p.make(f)
+	}
+	return p.list[f.ID]
+}
+
+func (p *places) make(f *replay.Frame) *place {
+	if p.ids == nil {
+		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
+		p.builds = map[string]dso.BuildID{}
+		p.dsos, p.names, p.files = map[replay.DSO]int32{}, map[string]string{}, map[fileKey]int32{}
+	}
+	pl := &place{frame: f, dso: "[unknown]"}
+	ck := chainKey{start: f.IP}
+	if f.Map != nil {
+		pl.dso = p.shortName(f.Map.DSO.Name)
+		pl.rank = number(p.ranks, f.Map.DSO.Name)
+		ck.dso = p.dso(*f.Map.DSO)
+	}
+	pl.id = p.id(pl, f.IP)
+	pl.file = number(p.files, fileKey{pl.dso, f.Map != nil})
+	if f.Sym != nil {
+		ck.named, ck.start = true, f.Sym.Start
+	}
+	pl.chain = number(p.chains, ck)
+	return pl
+}
+
+// id returns the id of pl if its address is ip.
+func (p *places) id(pl *place, ip uint64) int32 {
+	k := placeKey{dso: pl.dso, mapped: pl.frame.Map != nil, start: ip}
+	if sym := pl.frame.Sym; sym != nil {
+		k.named, k.start, k.end = true, sym.Start, sym.End
+	}
+	return number(p.ids, k)
+}
+
+// chain returns the places of a stack's callchain in the graph's order, at most
+// limit of them.
+func (p *places) chain(st *stack, g *CallGraph, limit int) []*place {
+	n := len(st.kernel) + len(st.user)
+	list := make([]*place, 0, min(n, limit))
+	for i := range min(n, limit) {
+		if g.Order == Caller {
+			i = n - 1 - i
+		}
+		if i < len(st.kernel) {
+			list = append(list, p.of(st.kernel[i]))
+		} else {
+			list = append(list, p.of(st.user[i-len(st.kernel)]))
+		}
+	}
+	return list
+}
+
+// number numbers keys from 1 on.
+func number[K comparable](m map[K]int32, k K) int32 {
+	n, ok := m[k]
+	if !ok {
+		n = int32(len(m) + 1)
+		m[k] = n
+	}
+	return n
+}
+
+// dso numbers DSOs. One whose build ID is not known is taken for the other of
+// that name.
+func (p *places) dso(d replay.DSO) int32 {
+	first, ok := p.builds[d.Name]
+	if !ok || first.IsZero() {
+		p.builds[d.Name] = d.BuildID
+	} else if !d.BuildID.IsZero() && d.BuildID != first {
+		return number(p.dsos, d)
+	}
+	return number(p.dsos, replay.DSO{Name: d.Name})
+}
+
+func (p *places) shortName(name string) string {
+	short, ok := p.names[name]
+	if !ok {
+		short = shortName(name)
+		p.names[name] = short
+	}
+	return short
+}
+
+// shortName is the base name of a DSO, or what perf calls a JIT's symbols
+// (dso__set_basename of tools/perf/util/dso.c).
+func shortName(name string) string {
+	if name != "" && name[0] == '[' {
+		return name
+	}
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	if pid, ok := strings.CutPrefix(base, "perf-"); ok {
+		if pid, ok = strings.CutSuffix(pid, ".map"); ok {
+			if _, err := strconv.Atoi(pid); err == nil {
+				return "[JIT] tid " + pid
+			}
+		}
+	}
+	return base
+}
+
+// leafIP is the address under which perf keeps a sampled instruction: within
+// the file for a process's DSO. Callers are kept under their ip.
+func leafIP(f *replay.Frame) uint64 {
+	if f.Map == nil || f.Kernel {
+		return f.IP
+	}
+	return dso.OffOfIP(f.IP, f.Map.Start, f.Map.Pgoff)
+}

@@ -1,0 +1,351 @@
+package report
+
+import (
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+
+	"gperf/format"
+	"gperf/symbolize"
+	"gperf/symbolize/replay"
+)
+
+// world makes frames for synthetic stacks.
+type world struct {
+	ids  int
+	maps map[string]*replay.Map
+}
+
+// frame makes a frame of "dso:symbol", or of an address in no DSO for "?".
+func (w *world) frame(name string, ip uint64) *replay.Frame {
+	f := &replay.Frame{ID: w.ids, IP: ip}
+	w.ids++
+	dso, sym, _ := strings.Cut(name, ":")
+	if dso == "?" {
+		return f
+	}
+	if w.maps == nil {
+		w.maps = map[string]*replay.Map{}
+	}
+	if w.maps[dso] == nil {
+		w.maps[dso] = &replay.Map{Start: 0x1000, End: 1 << 63, DSO: &replay.DSO{Name: dso}}
+	}
+	f.Map = w.maps[dso]
+	f.Kernel = dso == "[kernel.kallsyms]"
+	if sym != "" {
+		f.Sym = &symbolize.Symbol{Start: ip, End: ip + 16, Name: sym, Raw: sym}
+	}
+	return f
+}
+
+// sampled is stacks as the counter would make them of samples of one thread.
+func sampled(event int, comm string, n uint64, kernel, user []*replay.Frame) *stack {
+	st := &stack{event: event, comm: comm, commID: int32(len(comm)), thread: &replay.Thread{PID: 7, TID: 7, Comm: comm},
+		kernel: kernel, user: user, Stat: Stat{Samples: n, Period: 10 * n}, level: '.'}
+	if len(kernel) > 0 {
+		st.leaf, st.level = kernel[0], 'k'
+	} else {
+		st.leaf = user[0]
+	}
+	return st
+}
+
+// text reports stacks of events with callchains.
+func text(t *testing.T, opts Options, stacks ...*stack) string {
+	t.Helper()
+	f := &format.File{Attrs: []format.Attr{
+		{Name: "cycles", SampleType: format.SampleCallchain | format.SampleCPU},
+		{Name: "faults", SampleType: format.SampleCallchain | format.SampleCPU},
+	}}
+	if opts.MaxStack == 0 {
+		opts.MaxStack = 127
+	}
+	opts.settle(f)
+	l, err := newLayout(f, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := write(&b, l, &opts, newHists(f, l, &opts, newTraces(f, nil, false), map[string]int32{}, stacks), 3); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func program() []*stack {
+	var w world
+	main := w.frame("/bin/prog:main", 0x100)
+	walk := w.frame("/bin/prog:walk", 0x200)
+	leaf := w.frame("/bin/prog:leaf", 0x300)
+	read := w.frame("[kernel.kallsyms]:read", 0xffffffff81000000)
+	lost := w.frame("?", 0x4242)
+	return []*stack{
+		sampled(0, "prog", 60, nil, []*replay.Frame{leaf, walk, walk, walk, main}),
+		sampled(0, "prog", 30, []*replay.Frame{read}, []*replay.Frame{walk, main}),
+		sampled(0, "prog", 10, nil, []*replay.Frame{leaf, lost}),
+		sampled(1, "other", 1, nil, []*replay.Frame{w.frame("/lib/a.so:", 0x5042)}),
+	}
+}
+
+// TestText: recursion counts once for a caller, an address without a symbol is
+// that within its file for the sampled instruction, each event has its block.
+func TestText(t *testing.T) {
+	const head = `# To display the perf.data header info, please use --header/--header-only options.
+#
+#
+# Total Lost Samples: 3
+#
+# Samples: 100  of event 'cycles'
+# Event count (approx.): 1000
+#
+`
+	const second = `
+
+# Samples: 1  of event 'faults'
+# Event count (approx.): 10
+#
+`
+	for _, test := range []struct {
+		name string
+		opts Options
+		want string
+	}{
+		{"children", Options{}, head + `# Children      Self  Command  Shared Object      Symbol                
+# ........  ........  .......  .................  ......................
+#
+    90.00%     0.00%  prog     prog               [.] main
+    90.00%     0.00%  prog     prog               [.] walk
+    70.00%    70.00%  prog     prog               [.] leaf
+    30.00%    30.00%  prog     [kernel.kallsyms]  [k] read
+    10.00%     0.00%  prog     [unknown]          [.] 0x0000000000004242
+` + second + `# Children      Self  Command  Shared Object     Symbol                
+# ........  ........  .......  ................  ......................
+#
+   100.00%   100.00%  other    a.so              [.] 0x0000000000004042
+   100.00%     0.00%  other    a.so              [.] 0x0000000000005042
+
+
+`},
+		{"no children", Options{NoChildren: true, Samples: true, Sort: "dso"}, head + `# Overhead       Samples  Shared Object    
+# ........  ............  .................
+#
+    70.00%            70  prog             
+    30.00%            30  [kernel.kallsyms]
+` + second + `# Overhead       Samples  Shared Object   
+# ........  ............  ................
+#
+   100.00%             1  a.so            
+
+
+`},
+		{"caller", Options{Sort: "comm", Graph: DefaultCallGraph}, head + `# Children      Self  Command
+# ........  ........  .......
+#
+   100.00%   100.00%  prog   
+            |          
+            |--90.00%--main
+            |          walk
+            |          |          
+            |          |--60.00%--walk
+            |          |          walk
+            |          |          leaf
+            |          |          
+            |           --30.00%--read
+            |          
+             --10.00%--0x4242
+                       leaf
+
+` + second + `# Children      Self  Command
+# ........  ........  .......
+#
+   100.00%   100.00%  other  
+            |
+            ---0x5042
+
+
+
+`},
+		{"callee, fractal, limited", Options{NoChildren: true, Sort: "comm", Graph: CallGraph{Mode: GraphFractal, Percent: 20}, Separator: ","}, head + `# Overhead,Command
+ 100.00%,prog   
+            |          
+            |--70.00%--leaf
+            |          |          
+            |          |--85.71%--walk
+            |          |          walk
+            |          |          walk
+            |          |          main
+            |           --14.29%--[...]
+            |          
+             --30.00%--read
+                       walk
+                       main
+
+` + second + `# Overhead,Command
+ 100.00%,other  
+            |
+            ---0x5042
+
+
+
+`},
+		{"flat", Options{NoChildren: true, PercentLimit: 50, Graph: CallGraph{Mode: GraphFlat, Value: ValueCount}}, head + `# Overhead  Command  Shared Object      Symbol  
+# ........  .......  .................  ........
+#
+    70.00%  prog     prog               [.] leaf
+           60
+                leaf
+                walk
+                walk
+                walk
+                main
+
+           10
+                leaf
+                0x4242
+
+` + second + `# Overhead  Command  Shared Object     Symbol                
+# ........  .......  ................  ......................
+#
+   100.00%  other    a.so              [.] 0x0000000000004042
+           1
+                0x5042
+
+
+
+`},
+		{"elided", Options{NoChildren: true, Sort: "comm,dso", Filter: Filter{Comms: []string{"prog"}}},
+			strings.Replace(head, "#\n#\n", "#\n# comm: prog\n#\n", 1) + `# Overhead  Shared Object    
+# ........  .................
+#
+    70.00%  prog             
+    30.00%  [kernel.kallsyms]
+` + second + `# Overhead  Shared Object   
+# ........  ................
+#
+   100.00%  a.so            
+
+
+`},
+		{"fields", Options{Fields: "period,sym", Sort: "sym", NoChildren: true}, head + `#       Period  Symbol  
+# ............  ........
+#
+           700  [.] leaf
+           300  [k] read
+` + second + `#       Period  Symbol                
+# ............  ......................
+#
+            10  [.] 0x0000000000004042
+
+
+`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := text(t, test.opts, program()...); got != test.want {
+				t.Errorf("got:\n%s\nwant:\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestFiltered: what a filter leaves out counts in the totals.
+func TestFiltered(t *testing.T) {
+	stacks := program()[:2]
+	stacks[0].filtered = true
+	got := text(t, Options{NoChildren: true, Sort: "sym", Filter: Filter{TIDs: []int32{1}}}, stacks...)
+	if !strings.Contains(got, "# Samples: 90  of") || !strings.Contains(got, "    33.33%  [k] read\n") || strings.Contains(got, "leaf") {
+		t.Errorf("got:\n%s", got)
+	}
+}
+
+// TestOrder: a tree that is read from left to right is a stable sort wherever
+// the comparison is consistent.
+func TestOrder(t *testing.T) {
+	type item struct{ key, n int }
+	for range 50 {
+		items := make([]item, rand.Intn(500))
+		for i := range items {
+			items[i] = item{rand.Intn(100), i}
+		}
+		want := slices.Clone(items)
+		slices.SortStableFunc(want, func(a, b item) int { return a.key - b.key })
+		if got := order(items, func(there, new item) bool { return new.key < there.key }); !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	}
+}
+
+func TestCallGraphSet(t *testing.T) {
+	for _, test := range []struct {
+		arg  string
+		want CallGraph
+		err  string
+	}{
+		{arg: "", want: DefaultCallGraph},
+		{arg: "none", want: CallGraph{Percent: 0.5}},
+		{arg: "graph,5,3,callee,function,count", want: CallGraph{Mode: GraphTree, Percent: 5, Limit: 3, Order: Callee, Value: ValueCount}},
+		{arg: "fract,caller,period", want: CallGraph{Mode: GraphFractal, Percent: 0.5, Order: Caller, Value: ValuePeriod}},
+		{arg: "folded,0", want: CallGraph{Mode: GraphFolded}},
+		{arg: "address", err: "cannot be merged by address"},
+		{arg: "grap,x", err: `"x" is none of`},
+		{arg: "graph,-1", err: `"-1" is none of`},
+	} {
+		var got CallGraph
+		err := got.Set(test.arg)
+		if test.err != "" {
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%s: got error %v, want %q", test.arg, err, test.err)
+			}
+			continue
+		}
+		if err != nil || got != test.want {
+			t.Errorf("%s: got %+v, %v, want %+v", test.arg, got, err, test.want)
+		}
+	}
+}
+
+func TestCutField(t *testing.T) {
+	const drop = "skbaddr=0xffff rx_sk=(nil) location=f+0x4 reason: NO_SOCKET"
+	for _, test := range []struct{ text, name, want string }{
+		{drop, "location", "f+0x4"},
+		{drop, "reason", "NO_SOCKET"},
+		{drop, "skb", ""},
+		{drop, "protocol", ""},
+		{"comm:sh pid=4", "comm", "sh"},
+		{"x=1 reason:", "reason", ""},
+		{"", "reason", ""},
+	} {
+		if got := cutField(test.text, test.name); got != test.want {
+			t.Errorf("%q of %q: got %q, want %q", test.name, test.text, got, test.want)
+		}
+	}
+}
+
+func TestShort(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 ", 999: "999 ", 1000: "1000 ", 1001: "1K", 83715: "83K", 999999: "999K", 1_234_567: "1M", 5_000_000_000: "5G", 7_000_000_000_000: "7000G"} {
+		if got := string(appendShort(nil, n)); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestShortName(t *testing.T) {
+	for name, want := range map[string]string{
+		"/usr/lib/libc.so.6": "libc.so.6", "[kernel.kallsyms]": "[kernel.kallsyms]", "[vdso]": "[vdso]", "//anon": "anon",
+		"/tmp/perf-42.map": "[JIT] tid 42", "/tmp/perf-x.map": "perf-x.map", "bpf_prog_1": "bpf_prog_1",
+	} {
+		if got := shortName(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestUnknownKey(t *testing.T) {
+	f := &format.File{Attrs: []format.Attr{{Name: "cycles"}}}
+	for _, opts := range []Options{{Sort: "comm,nosuch"}, {Fields: "nosuch"}, {Sort: "+nosuch"}} {
+		_, err := newLayout(f, &opts)
+		if err == nil || !strings.Contains(err.Error(), `"nosuch"`) || !strings.Contains(err.Error(), "symbol, cpu") {
+			t.Errorf("%+v: got error %v", opts, err)
+		}
+	}
+}

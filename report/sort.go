@@ -1,0 +1,275 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// SortKey is what entries are told apart by, ordered by, or shown as: a column.
+type SortKey struct {
+	Name string // as --sort and --fields call it
+	Head string
+	uses uses
+
+	// cmp is 0 for samples that belong to one entry, positive where a comes
+	// first; nil for figures, which tell nothing apart. sort, which may be nil
+	// for cmp, is the order of the result.
+	cmp, sort func(h *Hist, a, b *Entry) int
+
+	// width is the length of an entry's text, nil when it is that of min.
+	width  func(h *Hist, e *Entry) int
+	min    int
+	append func(h *Hist, b []byte, e *Entry, width int) []byte
+
+	figure bool   // the head stands right
+	field  *field // of a tracepoint
+	elided bool   // all entries have the same
+}
+
+// uses is the part of a sample that a key looks at.
+type uses uint
+
+const (
+	usesComm uses = 1 << iota
+	usesDSO
+	usesSymbol
+	usesTID
+	usesPID
+	usesCPU
+	usesRaw
+)
+
+// keys are the keys of every event, in perf's order, which matters: a key may be
+// shortened, and the first that begins so is meant.
+var keys = []*SortKey{
+	{Name: "pid", Head: "    Pid:Command", uses: usesTID, cmp: compareTID, width: threadWidth, append: appendThread},
+	{Name: "tid", Head: "    Tid:Command", uses: usesTID, cmp: compareTID, width: threadWidth, append: appendThread},
+	{Name: "comm", Head: "Command", uses: usesComm, cmp: compareComm, width: commWidth, append: appendComm},
+	{Name: "dso", Head: "Shared Object", uses: usesDSO, cmp: compareDSO, width: dsoWidth, append: appendDSO},
+	{Name: "symbol", Head: "Symbol", uses: usesSymbol, cmp: compareSymbol, sort: compareName, width: symbolWidth, append: appendSymbol},
+	{Name: "cpu", Head: "CPU", uses: usesCPU, cmp: compareCPU, min: 3, append: appendCPU},
+	{Name: "trace", Head: "Trace output", uses: usesRaw, cmp: compareTrace, width: traceWidth, append: appendTrace},
+}
+
+var figures = []*SortKey{
+	{Name: "overhead", Head: "Overhead", figure: true, min: 8, sort: bySelf(period), append: appendPercent(func(e *Entry) uint64 { return e.Self.Period })},
+	{Name: "overhead_sys", Head: "sys", figure: true, min: 8, sort: bySelf(kernelPart), append: appendPercent(func(e *Entry) uint64 { return e.Self.Kernel })},
+	{Name: "overhead_us", Head: "usr", figure: true, min: 8, sort: bySelf(userPart), append: appendPercent(func(e *Entry) uint64 { return e.Self.User })},
+	{Name: "overhead_children", Head: "Children", figure: true, min: 8, sort: compareChildren, append: appendChildren},
+	{Name: "sample", Head: "Samples", figure: true, min: 12, sort: bySelf(samples), append: appendNumber(samples)},
+	{Name: "period", Head: "Period", figure: true, min: 12, sort: bySelf(period), append: appendNumber(period)},
+}
+
+// Keys returns the names of all sort keys and columns but the tracepoints' own
+// fields.
+func Keys() []string {
+	var names []string
+	for _, list := range [...][]*SortKey{keys, figures} {
+		for _, k := range list {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// lookupKey finds a key by its name or the beginning of it, in any case.
+func lookupKey(word string) *SortKey {
+	for _, list := range [...][]*SortKey{keys, figures} {
+		for _, k := range list {
+			if len(word) <= len(k.Name) && strings.EqualFold(word, k.Name[:len(word)]) {
+				return k
+			}
+		}
+	}
+	return nil
+}
+
+func period(s *Stat) uint64     { return s.Period }
+func samples(s *Stat) uint64    { return s.Samples }
+func kernelPart(s *Stat) uint64 { return s.Kernel }
+func userPart(s *Stat) uint64   { return s.User }
+
+func bySelf(get func(*Stat) uint64) func(*Hist, *Entry, *Entry) int {
+	return func(_ *Hist, a, b *Entry) int { return cmp.Compare(get(&a.Self), get(&b.Self)) }
+}
+
+// compareChildren puts callers above callees where they have the same period.
+func compareChildren(h *Hist, a, b *Entry) int {
+	if h.opts.NoChildren {
+		return 0
+	}
+	if c := cmp.Compare(a.Children.Period, b.Children.Period); c != 0 {
+		return c
+	}
+	if a.Thread != b.Thread || !h.chains {
+		return 0
+	}
+	if h.opts.Graph.Order == Caller {
+		return cmp.Compare(a.depth, b.depth)
+	}
+	return cmp.Compare(b.depth, a.depth)
+}
+
+func compareComm(_ *Hist, a, b *Entry) int { return strings.Compare(b.Comm, a.Comm) }
+func compareTID(_ *Hist, a, b *Entry) int  { return cmp.Compare(b.Thread.TID, a.Thread.TID) }
+func compareCPU(_ *Hist, a, b *Entry) int  { return cmp.Compare(b.CPU, a.CPU) }
+
+func compareDSO(_ *Hist, a, b *Entry) int {
+	if am, bm := a.mapped(), b.mapped(); !am || !bm {
+		return compareBool(am, bm)
+	}
+	return strings.Compare(b.place.dso, a.place.dso)
+}
+
+// compareSymbol orders by address; a difference of 1<<63 and more counts as
+// negative, as in perf.
+func compareSymbol(h *Hist, a, b *Entry) int {
+	as, bs := a.place.frame.Sym, b.place.frame.Sym
+	if as == nil && bs == nil {
+		return cmp.Compare(int64(b.ip-a.ip), 0)
+	}
+	if c := compareDSO(h, a, b); c != 0 {
+		return c
+	}
+	if as == nil || bs == nil {
+		return compareBool(as != nil, bs != nil)
+	}
+	if as.Start != bs.Start {
+		return cmp.Compare(int64(bs.Start-as.Start), 0)
+	}
+	return cmp.Compare(int64(bs.End-as.End), 0)
+}
+
+func compareName(_ *Hist, a, b *Entry) int {
+	as, bs := a.place.frame.Sym, b.place.frame.Sym
+	if as == nil || bs == nil {
+		return compareBool(as != nil, bs != nil)
+	}
+	return strings.Compare(bs.Name, as.Name)
+}
+
+func compareTrace(h *Hist, a, b *Entry) int { return strings.Compare(h.trace(b), h.trace(a)) }
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// KeyError says that a sort key or column is not known.
+type KeyError struct {
+	Option, Key string
+	Fields      []string // the tracepoints' fields in the file
+}
+
+func (e *KeyError) Error() string {
+	s := fmt.Sprintf("%s: unknown key %q: known are %s", e.Option, e.Key, strings.Join(Keys(), ", "))
+	if len(e.Fields) > 0 {
+		s += ", and the events' fields: " + strings.Join(e.Fields, ", ")
+	}
+	return s
+}
+
+func commWidth(_ *Hist, e *Entry) int   { return len(e.Thread.Comm) }
+func threadWidth(_ *Hist, e *Entry) int { return len(e.Thread.Comm) + 8 }
+
+// hexWidth is that of an address of 16 digits.
+const hexWidth = 16
+
+func dsoWidth(h *Hist, e *Entry) int {
+	width := 0
+	if e.mapped() {
+		width = len(e.place.dso)
+	}
+	if e.place.frame.Sym == nil && h.opts.Separator == "" && h.opts.Filter.DSOs == nil {
+		width = max(width, hexWidth)
+	}
+	return width
+}
+
+func symbolWidth(_ *Hist, e *Entry) int {
+	if sym := e.place.frame.Sym; sym != nil {
+		return len("[k] ") + len(sym.Name)
+	}
+	return len("[k] 0x") + hexWidth
+}
+
+func traceWidth(h *Hist, e *Entry) int { return len(h.trace(e)) }
+
+func appendComm(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, e.Comm, width) }
+
+func appendThread(_ *Hist, b []byte, e *Entry, width int) []byte {
+	b = append(appendInt(b, int64(e.Thread.TID), 7), ':')
+	return appendLeft(b, e.Thread.Comm, max(width, 8)-8)
+}
+
+func appendDSO(_ *Hist, b []byte, e *Entry, width int) []byte {
+	return appendLeft(b, e.place.dso, width)
+}
+
+func appendSymbol(_ *Hist, b []byte, e *Entry, width int) []byte {
+	b = append(b, '[', e.Level, ']', ' ')
+	if sym := e.place.frame.Sym; sym != nil {
+		return append(b, sym.Name[:min(len(sym.Name), max(width-4, 0))]...)
+	}
+	if e.ip != 0 {
+		b = append(b, "0x"...)
+	}
+	var digits [16]byte
+	d := strconv.AppendUint(digits[:0], e.ip, 16)
+	for n := hexWidth - len(d); n > 0; n-- {
+		b = append(b, '0')
+	}
+	return append(b, d...)
+}
+
+func appendCPU(_ *Hist, b []byte, e *Entry, _ int) []byte {
+	return fmt.Appendf(b, "%.3d", e.CPU)
+}
+
+func appendTrace(h *Hist, b []byte, e *Entry, width int) []byte {
+	s := h.trace(e)
+	return append(b, s[:min(len(s), width)]...)
+}
+
+func appendPercent(get func(*Entry) uint64) func(*Hist, []byte, *Entry, int) []byte {
+	return func(h *Hist, b []byte, e *Entry, width int) []byte { return h.appendPercent(b, get(e), width) }
+}
+
+func appendChildren(h *Hist, b []byte, e *Entry, width int) []byte {
+	if h.opts.NoChildren {
+		return appendRight(append(b, ' '), "N/A", width-1)
+	}
+	return h.appendPercent(b, e.Children.Period, width)
+}
+
+// appendPercent appends part of all, after a blank that keeps columns apart.
+func (h *Hist) appendPercent(b []byte, part uint64, width int) []byte {
+	percent := 0.0
+	if h.Total.Period != 0 {
+		percent = 100 * float64(part) / float64(h.Total.Period)
+	}
+	var digits [24]byte
+	d := strconv.AppendFloat(digits[:0], percent, 'f', 2, 64)
+	if h.opts.Separator != "" {
+		width = 0
+	}
+	return append(append(appendBlanks(append(b, ' '), width-2-len(d)), d...), '%')
+}
+
+func appendNumber(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
+	return func(h *Hist, b []byte, e *Entry, width int) []byte {
+		if h.opts.Separator != "" {
+			width = 0
+		}
+		var digits [20]byte
+		d := strconv.AppendUint(digits[:0], get(&e.Self), 10)
+		return append(appendBlanks(append(b, ' '), width-1-len(d)), d...)
+	}
+}

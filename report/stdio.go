@@ -1,0 +1,138 @@
+package report
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// ErrNoSamples: there is nothing to report. What stands before the events'
+// blocks was written.
+var ErrNoSamples = errors.New("no samples")
+
+// write writes all blocks, and what stands before them.
+func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) error {
+	w := bufio.NewWriterSize(out, 1<<16)
+	w.WriteString("# To display the perf.data header info, please use --header/--header-only options.\n#\n")
+	if len(hists) == 0 {
+		return errors.Join(w.Flush(), ErrNoSamples)
+	}
+	for _, k := range l.columns {
+		if list := opts.Filter.list(k); len(list) == 1 {
+			fmt.Fprintf(w, "# %s: %s\n", k.Name, list[0])
+		}
+	}
+	fmt.Fprintf(w, "#\n# Total Lost Samples: %d\n#\n", lost)
+	for _, k := range l.columns {
+		if k.field != nil {
+			k.min = max(k.min, k.field.textWidth(hists))
+		}
+	}
+	for _, h := range hists {
+		if _, err := w.Write(h.append(nil)); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// append appends the histogram's block.
+func (h *Hist) append(b []byte) []byte {
+	b = appendShort(append(b, "# Samples: "...), h.Total.Samples)
+	b = fmt.Appendf(b, " of event '%s'\n# Event count (approx.): %d\n#\n", h.Event, h.Total.Period)
+	widths := h.widths()
+	b = h.appendHead(b, widths)
+	d := drawing{g: &h.opts.Graph, total: h.Total.Period, minHits: h.minHits, byName: h.layout.byName, sep: h.opts.Separator}
+	if d.sep == "" {
+		d.sep = ";"
+	}
+	for _, e := range h.Entries {
+		share := e.shown(h.opts)
+		if !h.visible(share) {
+			continue
+		}
+		b = append(h.appendEntry(b, e, widths), '\n')
+		if h.chains {
+			b = d.append(b, e, share)
+		}
+	}
+	return append(b, "\n\n"...)
+}
+
+// widths are those of the columns.
+func (h *Hist) widths() []int {
+	widths := make([]int, len(h.layout.columns))
+	for i, k := range h.layout.columns {
+		widths[i] = max(k.min, len(k.Head))
+		if k.width == nil || !k.shown(h.event) || k.Name == "trace" && h.traces.formats[h.event] == nil {
+			continue
+		}
+		for _, e := range h.Entries {
+			widths[i] = max(widths[i], k.width(h, e))
+		}
+	}
+	return widths
+}
+
+func (h *Hist) appendHead(b []byte, widths []int) []byte {
+	sep := h.opts.Separator
+	if sep == "" {
+		sep = "  "
+	}
+	head, dots := []byte("# "), []byte("# ")
+	for i, k := range h.layout.columns {
+		if !k.shown(h.event) {
+			continue
+		}
+		if len(dots) > 2 {
+			head, dots = append(head, sep...), append(dots, sep...)
+		}
+		if k.figure {
+			head = appendRight(head, k.Head, widths[i])
+		} else {
+			head = appendLeft(head, k.Head, widths[i])
+		}
+		dots = append(dots, strings.Repeat(".", widths[i])...)
+	}
+	b = append(append(b, head...), '\n')
+	if h.opts.Separator != "" {
+		return b
+	}
+	return append(append(b, dots...), "\n#\n"...)
+}
+
+func (h *Hist) appendEntry(b []byte, e *Entry, widths []int) []byte {
+	sep := h.opts.Separator
+	first := true
+	for i, k := range h.layout.columns {
+		if !k.shown(h.event) {
+			continue
+		}
+		if sep == "" {
+			b = append(b, "  "...)
+		} else if !first {
+			b = append(b, sep...)
+		}
+		first = false
+		n := len(b)
+		b = k.append(h, b, e, widths[i])
+		if sep != "" && !k.figure {
+			replaceByte(b[n:], sep[0], '.')
+		}
+		if i < len(widths)-1 {
+			b = appendBlanks(b, widths[i]-(len(b)-n))
+		}
+	}
+	return b
+}
+
+// replaceByte keeps a separator out of what it separates.
+func replaceByte(b []byte, old, new byte) {
+	for i := range b {
+		if b[i] == old {
+			b[i] = new
+		}
+	}
+}
