@@ -29,7 +29,7 @@ type counter struct {
 type stackKey struct {
 	event          int32
 	comm, raw      int32
-	pid, tid       int32
+	tid            int32
 	cpu            int32
 	level          byte
 	filtered       bool
@@ -108,9 +108,6 @@ func (c *counter) key(s *replay.Sample) stackKey {
 	k := stackKey{event: int32(s.Event), comm: c.comms.ofString(s.Comm), level: level(s.Misc), leaf: s.Leaf, filtered: c.filtered(s)}
 	if uses&usesTID != 0 {
 		k.tid = s.TID
-	}
-	if uses&usesPID != 0 {
-		k.pid = s.PID
 	}
 	if uses&usesCPU != 0 {
 		k.cpu = c.cpu(s)

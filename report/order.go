@@ -8,9 +8,8 @@ package report
 // insertion is the textbook's (Cormen et al., chapter 13), as is the kernel's.
 func order[T any](items []T, left func(there, new T) bool) []T {
 	t := &tree{nodes: make([]treeNode, 1, len(items)+1)}
-	for i, item := range items {
+	for _, item := range items {
 		t.insert(func(n int32) bool { return left(items[n-1], item) })
-		_ = i
 	}
 	sorted := make([]T, 0, len(items))
 	t.walk(t.root, func(n int32) { sorted = append(sorted, items[n-1]) })

@@ -36,7 +36,6 @@ const (
 	usesDSO
 	usesSymbol
 	usesTID
-	usesPID
 	usesCPU
 	usesRaw
 )

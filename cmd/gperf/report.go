@@ -37,11 +37,11 @@ const graphDefault = "graph,0.5,caller,function,percent"
 func (o *reportFlags) set() *pflag.FlagSet {
 	s := newFlagSet("report")
 	o.inputFlags.add(s)
-	s.StringVarP(&o.Sort, "sort", "s", "", "tell apart and order by these `keys`: "+strings.Join(report.Keys(), ",")+", or tracepoints'\nfields ([EVENT.]FIELD[/raw], trace_fields for all); +key adds to the usual ones")
+	s.StringVarP(&o.Sort, "sort", "s", "", "tell apart and order by these `keys`, or by a tracepoint's fields: [EVENT.]FIELD[/raw],\ntrace_fields for all; +key adds to the usual ones. The keys are\n"+strings.Join(report.Keys(), ","))
 	s.StringVarP(&o.Fields, "fields", "F", "", "show these `columns`, which are keys; +column adds to the usual ones")
 	s.BoolVar(&o.children, "children", true, "callers have the samples of what they called")
 	s.BoolVar(&o.NoChildren, "no-children", false, "count samples only where they were taken")
-	s.StringVarP(&o.graph, "call-graph", "g", "graph", "how callchains are drawn: `graph|fractal|flat|folded|none,PERCENT,LIMIT,caller|callee,percent|period|count`")
+	s.StringVarP(&o.graph, "call-graph", "g", "graph", "the `form` of callchains: graph|fractal|flat|folded|none,PERCENT,LIMIT,caller|callee,percent|period|count")
 	s.BoolVar(&o.noGraph, "no-call-graph", false, "the same as -g none")
 	s.BoolVarP(&o.inverted, "inverted", "G", false, "the same as -g caller")
 	s.IntVar(&o.MaxStack, "max-stack", 127, "at most this many `frames` of a callchain")

@@ -18,6 +18,7 @@ type kernel struct {
 	maps
 	// symbols name text that only KSYMBOL records tell of.
 	symbols map[*Map]*symbolize.Symbol
+	text    *Map // of the kernel itself, nil before it was told
 }
 
 func (k *kernel) init() { k.symbols = map[*Map]*symbolize.Symbol{} }
@@ -29,6 +30,9 @@ func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) {
 		m.End = 1<<64 - 1 // older recorders did not know where the kernel ends
 	}
 	k.insert(m)
+	if m.DSO.Name == kernelName {
+		k.text = m
+	}
 }
 
 // kernelDSOName turns the name of a kernel mapping, "[kernel.kallsyms]_text" or
@@ -79,6 +83,13 @@ func (k *kernel) remove(m *Map) {
 
 func (h *History) kernelFrame(ip uint64) *Frame {
 	m := h.kernel.find(ip)
+	if m == nil && h.kernel.text != nil {
+		// The mapping that is recorded ends with .text: .init.text and more lie
+		// behind it.
+		if start, end := h.sym.KernelRange(); ip >= start && ip < end {
+			m = h.kernel.text
+		}
+	}
 	return h.frame(m, ip, func(f *Frame) {
 		f.Kernel = true
 		if m == nil {
