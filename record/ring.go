@@ -48,7 +48,7 @@ func (r *Ring) word(pos uint64) uint64 {
 // most two pieces, and only then gives the space back to the kernel. It counts
 // the records in t.
 func (r *Ring) drain(t *tally, write func([]byte) error) (n int, err error) {
-	head := atomic.LoadUint64(r.head) // acquires what was written before
+	head := r.written() // acquires what is there
 	if head == r.read {
 		return 0, nil
 	}
@@ -64,9 +64,30 @@ func (r *Ring) drain(t *tally, write func([]byte) error) (n int, err error) {
 	}
 	t.count(r, head)
 	n = int(head - r.read)
+	r.release(head)
+	return n, nil
+}
+
+// release gives the space up to head back to the kernel.
+func (r *Ring) release(head uint64) {
 	r.read = head
 	atomic.StoreUint64(r.tail, head)
-	return n, nil
+}
+
+// written returns the position up to which there are whole records.
+func (r *Ring) written() uint64 { return atomic.LoadUint64(r.head) }
+
+// append appends what lies from one position to another to b.
+func (r *Ring) append(b []byte, from, to uint64) []byte {
+	if from == to {
+		return b
+	}
+	size := uint64(len(r.data))
+	i, j := from&(size-1), to&(size-1)
+	if i < j {
+		return append(b, r.data[i:j]...)
+	}
+	return append(append(b, r.data[i:]...), r.data[:j]...)
 }
 
 // tally is what is known of the records that went by, from their headers.
@@ -88,22 +109,27 @@ func (t *tally) count(r *Ring, head uint64) {
 		if size < 8 {
 			return // not a record: the reader will say so
 		}
-		switch format.Type(uint32(h)) {
-		case format.TypeSample:
-			t.samples++
-			time := r.word(pos + t.timeOff)
-			if time < t.first || t.first == 0 {
-				t.first = time
-			}
-			t.last = max(t.last, time)
-		case format.TypeLost:
-			t.lost += r.word(pos + 16)
-		case format.TypeMmap2:
-			if t.mapped != nil {
-				t.mapped[r.cstring(pos+mmap2Name, pos+size)] = true
-			}
-		}
+		t.record(r, pos, h)
 		pos += size
+	}
+}
+
+// record counts the record at pos, whose header is h.
+func (t *tally) record(r *Ring, pos, h uint64) {
+	switch format.Type(uint32(h)) {
+	case format.TypeSample:
+		t.samples++
+		time := r.word(pos + t.timeOff)
+		if time < t.first || t.first == 0 {
+			t.first = time
+		}
+		t.last = max(t.last, time)
+	case format.TypeLost:
+		t.lost += r.word(pos + 16)
+	case format.TypeMmap2:
+		if t.mapped != nil {
+			t.mapped[r.cstring(pos+mmap2Name, pos+h>>48)] = true
+		}
 	}
 }
 

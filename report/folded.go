@@ -67,9 +67,7 @@ func (c *folder) count(b *replay.Batch) error {
 			if c.event != s.Event {
 				continue
 			}
-			if a.SampleType&format.SamplePeriod != 0 {
-				weight = max(s.Period, 1)
-			}
+			weight = max(s.Period, 1)
 		}
 		k := foldKey{comm: s.Comm, nkernel: len(s.Kernel), nuser: len(s.User)}
 		if k.nkernel > 0 {

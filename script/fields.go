@@ -47,7 +47,7 @@ var fieldNames = []struct {
 	{FieldDSO, "dso", 0, ""},
 	{FieldAddr, "addr", format.SampleAddr, "ADDR"},
 	{FieldSymOff, "symoff", 0, ""},
-	{FieldPeriod, "period", format.SamplePeriod, "PERIOD"},
+	{FieldPeriod, "period", 0, ""},
 	{FieldMisc, "misc", 0, ""},
 }
 

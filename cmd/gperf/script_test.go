@@ -147,6 +147,7 @@ var recordings = []struct {
 	{"drops", []string{"-a", "-g", "-e", "skb:kfree_skb", "--", "bash", "-c", sends}},
 	{"go-build", []string{"-e", "cpu-clock", "-g", "--", "go", "build", "-a", "unicode", "unicode/utf8", "math"}},
 	{"everywhere", []string{"-F", "999", "-a", "--", "sleep", "0.5"}},
+	{"fixed-period", []string{"-c", "100000", "-e", "cpu-clock", "-g", "--", "ls", "-lR", "/etc"}},
 	{"two-events", []string{"-e", "sched:sched_switch,cpu-clock", "-g", "--", "ls", "-lR", "/etc"}},
 	{"syscalls", []string{"-e", "syscalls:sys_*_get*,syscalls:sys_*_new*,syscalls:sys_*_open*,syscalls:sys_*_m*", "--", "ls", "-lR", "/etc"}},
 }
@@ -272,7 +273,7 @@ func TestScriptFlagsEqualPerfs(t *testing.T) {
 // The text is the same however many goroutines make it.
 func TestScriptOrder(t *testing.T) {
 	o := needOracle(t)
-	r := recordings[4]
+	r := recordings[len(recordings)-1]
 	file := recordedBy(t, o, r.name, r.args)
 	want, _ := gperf(t, "script", "-i", file)
 	for range 3 {
