@@ -7,7 +7,8 @@ import (
 )
 
 // chunkSize is how much of the file is read at a time, in bytes. Records are
-// borrowed from their chunk, which lives as long as one of them.
+// borrowed from their chunk, which lives as long as one of them, or from the
+// Mapping.
 const chunkSize = 1 << 20
 
 // Reader yields a file's records in the order of time.
@@ -141,6 +142,11 @@ func (r *Reader) fill(n int) error {
 	}
 	left := int(min(r.end-r.pos-int64(len(r.buf)), chunkSize))
 	if left == 0 {
+		return nil
+	}
+	if m, ok := r.f.r.(*Mapping); ok {
+		m.drop(r.pos)
+		r.buf = m.b[r.pos:min(r.pos+max(chunkSize, int64(n)), r.end)]
 		return nil
 	}
 	buf := slices.Grow(r.buf[:len(r.buf):len(r.buf)], left)[:len(r.buf)+left]

@@ -117,6 +117,9 @@ func New(opts Options) *Symbolizer {
 	return s
 }
 
+// Finder returns where the Symbolizer looks for files.
+func (s *Symbolizer) Finder() *dso.Finder { return s.opts.Finder }
+
 // User returns the symbol at offset off of the DSO recorded at path with build
 // ID id (zero if not recorded), and how far into the symbol off is. Without a
 // symbol, the Reason is not Found.

@@ -30,7 +30,7 @@ var house = map[string]string{
 	"record":            "bpf unwind symbolize/dso format format/tracepoint",
 	"report":            "symbolize/replay symbolize symbolize/dso format format/tracepoint",
 	"script":            "symbolize/replay symbolize symbolize/dso format format/tracepoint",
-	"symbolize/replay":  "symbolize symbolize/dso format format/tracepoint",
+	"symbolize/replay":  "symbolize symbolize/dso unwind format format/tracepoint",
 	"bpf":               "unwind",
 	"unwind":            "symbolize/dso",
 	"symbolize":         "symbolize/dso",

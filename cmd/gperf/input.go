@@ -87,8 +87,13 @@ func (in *inputFlags) read(fd *os.File, path string, stderr io.Writer) (*input, 
 	if !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: not a regular file", path)
 	}
-	f, err := format.Open(fd, st.Size())
+	m, err := format.Map(fd)
 	if err != nil {
+		return nil, err
+	}
+	f, err := format.Open(m, m.Size())
+	if err != nil {
+		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, w := range f.Warnings {

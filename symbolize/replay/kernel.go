@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"strings"
 
 	"gperf/format"
@@ -15,13 +16,13 @@ const kernelName = "[kernel.kallsyms]"
 // kernel is the kernel's side of the address space: its own text, modules, BPF
 // programs and trampolines.
 type kernel struct {
-	maps
+	*maps
 	// symbols name text that only KSYMBOL records tell of.
 	symbols map[*Map]*symbolize.Symbol
 	text    *Map // of the kernel itself, nil before it was told
 }
 
-func (k *kernel) init() { k.symbols = map[*Map]*symbolize.Symbol{} }
+func (k *kernel) init() { k.maps, k.symbols = &maps{}, map[*Map]*symbolize.Symbol{} }
 
 func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) {
 	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff,
@@ -29,7 +30,7 @@ func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) {
 	if r.Len == 0 || m.End < m.Start {
 		m.End = 1<<64 - 1 // older recorders did not know where the kernel ends
 	}
-	k.insert(m)
+	k.maps = k.with(m)
 	if m.DSO.Name == kernelName {
 		k.text = m
 	}
@@ -66,19 +67,13 @@ func (k *kernel) ksymbol(r *format.KSymbol) {
 	if m.End <= m.Start {
 		return
 	}
-	k.insert(m)
+	k.maps = k.with(m)
 	k.symbols[m] = &symbolize.Symbol{Start: m.Start, End: m.End, Name: r.Name, Raw: r.Name}
 }
 
 func (k *kernel) remove(m *Map) {
 	delete(k.symbols, m)
-	list := k.list[:0:0]
-	for _, x := range k.list {
-		if x != m {
-			list = append(list, x)
-		}
-	}
-	k.list, k.chains = list, nil
+	k.maps = &maps{list: slices.DeleteFunc(slices.Clone(k.list), func(x *Map) bool { return x == m })}
 }
 
 func (h *History) kernelFrame(ip uint64) *Frame {

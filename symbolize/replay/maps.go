@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -58,8 +59,9 @@ func isNoFile(name string) bool {
 
 func isVDSO(name string) bool { return name == dso.VDSO || name == "[vdso32]" || name == "[vdsox32]" }
 
-// maps are the mappings of a process, by address, without overlaps. They are
-// shared by its threads. chains holds what was resolved against them.
+// maps are the mappings of a process at one time, by address, without overlaps.
+// They do not change: a new mapping makes new maps. What was resolved against
+// them is kept with them.
 type maps struct {
 	list            []*Map
 	chains, foreign chains
@@ -73,8 +75,8 @@ func (ms *maps) find(ip uint64) *Map {
 	return nil
 }
 
-// insert adds m; what it overlaps loses that part.
-func (ms *maps) insert(m *Map) {
+// with returns the mappings with m; what it overlaps loses that part.
+func (ms *maps) with(m *Map) *maps {
 	lo := sort.Search(len(ms.list), func(i int) bool { return ms.list[i].End > m.Start })
 	hi := lo
 	put := []*Map{m}
@@ -88,12 +90,9 @@ func (ms *maps) insert(m *Map) {
 		}
 		hi++
 	}
-	ms.list = append(ms.list[:lo:lo], append(put, ms.list[hi:]...)...)
-	ms.chains = nil
+	return &maps{list: slices.Concat(ms.list[:lo], put, ms.list[hi:])}
 }
 
 // clone returns the mappings of a forked process. What was resolved is still
 // right for it, but is not shared: the two go their own ways.
-func (ms *maps) clone() *maps {
-	return &maps{list: append([]*Map(nil), ms.list...)}
-}
+func (ms *maps) clone() *maps { return &maps{list: ms.list} }

@@ -10,19 +10,24 @@
 package replay
 
 import (
+	"encoding/binary"
 	"strconv"
 
 	"gperf/format"
 	"gperf/symbolize"
 	"gperf/symbolize/dso"
+	"gperf/unwind"
 )
 
 // Thread is a thread at one moment of the recording.
 type Thread struct {
 	PID, TID int32
 	Comm     string
-	maps     *maps
+	space    *process
 }
+
+// process is what its threads share.
+type process struct{ *maps }
 
 // Frame is one address of a callchain, resolved. The same address in the same
 // mapping is the same Frame, so what is made of it can be kept under its ID.
@@ -61,6 +66,11 @@ type Sample struct {
 	// Kernel and User are the callchain, innermost frame first. Both belong to
 	// many samples: they are to be left unchanged.
 	Kernel, User []*Frame
+	// Unwound says that the user frames were found with a copy of the stack,
+	// End why there are no more.
+	Unwound bool
+	End     unwind.Reason
+	maps    *maps // of its process, then
 }
 
 // Frames is the number of frames of the callchain.
@@ -82,6 +92,9 @@ type History struct {
 	frames  map[frameKey]*Frame
 	nframes int
 
+	file     *format.File
+	unwinder *unwinder // made when a sample wants it
+	stacks   []stackSample
 	// buildIDs are those that the file lists beside its records.
 	buildIDs map[string]dso.BuildID
 
@@ -106,7 +119,7 @@ type frameKey struct {
 
 // New returns the history of f before its first record.
 func New(f *format.File, sym *symbolize.Symbolizer) *History {
-	h := &History{sym: sym, threads: map[int32]*Thread{}, frames: map[frameKey]*Frame{}, buildIDs: map[string]dso.BuildID{}}
+	h := &History{file: f, sym: sym, threads: map[int32]*Thread{}, frames: map[frameKey]*Frame{}, buildIDs: map[string]dso.BuildID{}}
 	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
 	for _, e := range entries {
 		h.buildIDs[e.Filename] = dso.NewBuildID(e.BuildID)
@@ -156,9 +169,9 @@ func (h *History) thread(pid, tid int32) *Thread {
 	th := &Thread{PID: pid, TID: tid, Comm: ":" + strconv.Itoa(int(tid))}
 	h.threads[tid] = th
 	if pid == tid || pid < 0 {
-		th.maps = &maps{}
+		th.space = &process{&maps{}}
 	} else {
-		th.maps = h.thread(pid, pid).maps
+		th.space = h.thread(pid, pid).space
 	}
 	return th
 }
@@ -169,7 +182,7 @@ func (h *History) fork(r *format.Fork) {
 	th := h.thread(r.PID, r.TID)
 	th.Comm = parent.Comm
 	if r.PID != parent.PID {
-		th.maps = parent.maps.clone()
+		th.space = &process{parent.space.clone()}
 	}
 }
 
@@ -183,14 +196,16 @@ func (h *History) mmap(r *format.Mmap) {
 		h.kernel.mmap(r, id)
 	case format.MiscUser:
 		if m := newMap(r, id); m != nil {
-			h.thread(r.PID, r.TID).maps.insert(m)
+			p := h.thread(r.PID, r.TID).space
+			p.maps = p.maps.with(m)
 		}
 	}
 }
 
 // resolveFrames resolves the sample's IP and callchain in its thread.
 func (h *History) resolveFrames(s *Sample) {
-	m := s.Thread.maps
+	m := s.Thread.space.maps
+	s.maps = m
 	if s.Misc&format.MiscCPUModeMask == format.MiscKernel {
 		s.Leaf = h.kernelFrame(s.IP)
 	} else {
@@ -198,6 +213,28 @@ func (h *History) resolveFrames(s *Sample) {
 	}
 	s.Kernel, s.User = nil, nil
 	h.chain(s, m)
+}
+
+// unwind adds the frames that copies of the stack tell of.
+func (h *History) unwind(samples []Sample) {
+	h.stacks = h.stacks[:0]
+	for i := range samples {
+		if len(samples[i].UserStack) > 0 {
+			h.stacks = append(h.stacks, stackSample{sample: &samples[i]})
+		}
+	}
+	if len(h.stacks) == 0 {
+		return
+	}
+	if h.unwinder == nil {
+		h.unwinder = newUnwinder(h.file, h.sym)
+	}
+	h.unwinder.walkAll(h.stacks, h.file.Attrs)
+	for _, t := range h.stacks {
+		s := t.sample
+		frames := h.resolve(&s.maps.chains, format.NewWords(t.ips, binary.LittleEndian), func(ip uint64) *Frame { return h.userFrame(s.maps, ip) })
+		s.User = join(s.User, frames)
+	}
 }
 
 // chain cuts the callchain at its marks and resolves the parts. Addresses of

@@ -49,7 +49,7 @@ func TestMappingsOverlap(t *testing.T) {
 		for _, m := range tc.add {
 			h.Apply(m)
 		}
-		if got := strings.Join(describe(h.thread(1, 1).maps), ", "); got != tc.want {
+		if got := strings.Join(describe(h.thread(1, 1).space.maps), ", "); got != tc.want {
 			t.Errorf("%s:\n got %s\nwant %s", tc.name, got, tc.want)
 		}
 	}
@@ -96,7 +96,7 @@ func TestThreads(t *testing.T) {
 		if got := comm(tc.pid, tc.tid); got != tc.comm {
 			t.Errorf("thread %d is called %q, want %q", tc.tid, got, tc.comm)
 		}
-		if got := strings.Join(describe(h.thread(tc.pid, tc.tid).maps), ", "); got != tc.maps {
+		if got := strings.Join(describe(h.thread(tc.pid, tc.tid).space.maps), ", "); got != tc.maps {
 			t.Errorf("thread %d maps %s, want %s", tc.tid, got, tc.maps)
 		}
 	}
@@ -116,7 +116,7 @@ func TestThreads(t *testing.T) {
 	if got := comm(20, 20); got != ":12" {
 		t.Errorf("the new thread 20 is called %q", got)
 	}
-	if got := describe(h.thread(20, 20).maps); len(got) != 0 {
+	if got := describe(h.thread(20, 20).space.maps); len(got) != 0 {
 		t.Errorf("the new thread 20 maps %v", got)
 	}
 }

@@ -84,6 +84,7 @@ func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []for
 				skipped.Add(err)
 			}
 		}
+		h.unwind(b.Samples)
 		clear(raws)
 		select {
 		case free <- raws[:0]:

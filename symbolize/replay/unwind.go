@@ -1,0 +1,177 @@
+package replay
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"runtime"
+	"sync"
+
+	"gperf/format"
+	"gperf/symbolize"
+	"gperf/symbolize/dso"
+	"gperf/unwind"
+)
+
+// unwinder finds the user frames of samples that hold registers and a copy of
+// the stack instead, as `perf record --call-graph dwarf` makes them. The walks
+// of a batch are independent of each other: all cores share them.
+type unwinder struct {
+	machine elf.Machine
+	objects *objects
+	walkers []*walker
+}
+
+// walker is one goroutine's share.
+type walker struct {
+	*unwinder
+	walk     unwind.Unwinder
+	mappings map[*Map]*unwind.Mapping
+	frames   []unwind.Frame
+	regs     []uint64
+}
+
+// maxUnwound is perf's limit (PERF_MAX_STACK_DEPTH), which users can raise no
+// further than sysctl kernel.perf_event_max_stack.
+const maxUnwound = 127
+
+func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
+	u := &unwinder{objects: &objects{sym: sym, list: map[DSO]*object{}}}
+	switch f.String(format.FeatureArch) {
+	case "x86_64":
+		u.machine = elf.EM_X86_64
+	case "aarch64":
+		u.machine = elf.EM_AARCH64
+	}
+	for range runtime.GOMAXPROCS(0) {
+		w := &walker{unwinder: u, mappings: map[*Map]*unwind.Mapping{}}
+		w.walk.MaxDepth = maxUnwound
+		u.walkers = append(u.walkers, w)
+	}
+	return u
+}
+
+// stackSample is a sample whose stack is to be walked, and the addresses that
+// the walk found.
+type stackSample struct {
+	sample *Sample
+	ips    []byte
+}
+
+// walkAll walks the stacks, in any order.
+func (u *unwinder) walkAll(list []stackSample, attrs []format.Attr) {
+	if u.machine == elf.EM_NONE {
+		return
+	}
+	var done sync.WaitGroup
+	share := (len(list) + len(u.walkers) - 1) / len(u.walkers)
+	for i := 0; i*share < len(list); i++ {
+		part := list[i*share : min((i+1)*share, len(list))]
+		done.Go(func() {
+			for j := range part {
+				u.walkers[i].one(&part[j], &attrs[part[j].sample.Event])
+			}
+		})
+	}
+	done.Wait()
+}
+
+// abi64 is PERF_SAMPLE_REGS_ABI_64.
+const abi64 = 2
+
+// one finds the addresses of the user frames as perf shows them: of a return
+// address, the byte before it, which belongs to the call.
+func (w *walker) one(t *stackSample, a *format.Attr) {
+	s := t.sample
+	if s.UserRegsABI != abi64 {
+		return
+	}
+	w.regs = w.regs[:0]
+	for i := range s.UserRegs.Len() {
+		w.regs = append(w.regs, s.UserRegs.At(i))
+	}
+	regs, ok := unwind.PerfRegs(w.machine, a.SampleRegsUser, w.regs)
+	if !ok {
+		return
+	}
+	stack := unwind.Stack{Addr: regs.SP(), Bytes: s.UserStack}
+	w.frames, s.End = w.walk.Walk(w.frames[:0], &regs, &stack, space{w, s.maps})
+	s.Unwound = true
+	for _, f := range w.frames {
+		if f.Return {
+			f.IP--
+		}
+		t.ips = binary.LittleEndian.AppendUint64(t.ips, f.IP)
+	}
+}
+
+// space is a process's mappings as a walk sees them.
+type space struct {
+	w *walker
+	m *maps
+}
+
+func (s space) Mapping(ip uint64) *unwind.Mapping {
+	m := s.m.find(ip)
+	if m == nil {
+		return nil
+	}
+	um, ok := s.w.mappings[m]
+	if !ok {
+		um = s.w.objects.mapping(m)
+		s.w.mappings[m] = um
+	}
+	return um
+}
+
+// objects are the DSOs' call frame information, read when first needed.
+type objects struct {
+	sym  *symbolize.Symbolizer
+	mu   sync.Mutex
+	list map[DSO]*object
+}
+
+type object struct {
+	once  sync.Once
+	image *dso.Image // nil when it was not found
+	*unwind.Object
+}
+
+func (o *objects) mapping(m *Map) *unwind.Mapping {
+	o.mu.Lock()
+	obj := o.list[*m.DSO]
+	if obj == nil {
+		obj = new(object)
+		o.list[*m.DSO] = obj
+	}
+	o.mu.Unlock()
+	obj.once.Do(func() {
+		// Its symbols will be wanted next.
+		go o.sym.User(m.DSO.Name, m.DSO.BuildID, 0)
+		obj.open(o.sym.Finder(), m.DSO)
+	})
+	um := &unwind.Mapping{Start: m.Start, End: m.End, Object: obj.Object}
+	if obj.image == nil {
+		return um
+	}
+	vaddr, ok := obj.image.VaddrOfOff(m.Pgoff)
+	if !ok {
+		um.Object = nil // the file is not laid out as what was mapped
+	}
+	um.Bias = m.Start - vaddr
+	return um
+}
+
+// open finds a DSO's call frame information. Where there is none, or not the
+// file, the walk goes by frame pointers.
+func (obj *object) open(finder *dso.Finder, d *DSO) {
+	image, err := finder.Find(d.Name, d.BuildID)
+	if err != nil {
+		return
+	}
+	obj.image = image
+	table, err := unwind.Build(image)
+	if err != nil && image.Machine == elf.EM_X86_64 {
+		return
+	}
+	obj.Object = unwind.NewObject(table, func() (*unwind.CFI, error) { return unwind.NewCFI(image) })
+}

@@ -1,0 +1,245 @@
+package unwind
+
+import (
+	"debug/elf"
+	"fmt"
+
+	"gperf/symbolize/dso"
+)
+
+// Build makes the unwind table of an x86-64 ELF file from its .eh_frame and
+// .debug_frame. The error is ErrNoCFI if it has neither (as Go's and other
+// compilers' that keep frame pointers), ErrMachine for other machines.
+func Build(im *dso.Image) (*Table, error) {
+	f, err := NewCFI(im)
+	if err != nil {
+		return nil, err
+	}
+	return f.Table()
+}
+
+// Table makes the table of f.
+func (f *CFI) Table() (*Table, error) {
+	if f.Machine != elf.EM_X86_64 {
+		return nil, fmt.Errorf("unwind table for %v: %w", f.Machine, ErrMachine)
+	}
+	var (
+		m     = machine{f: f}
+		size  int
+		stats = Stats{FDEs: uint32(len(f.fdes)), Damaged: f.Damaged, Outside: f.Outside}
+	)
+	for i := range f.fdes {
+		size += int(f.fdes[i].len)
+	}
+	b := newBuilder(size / 4)
+	b.known = f.known
+	if f.goFP {
+		b.gap = b.rule(ruleFP)
+	}
+	for i := range f.fdes {
+		e := &f.fdes[i]
+		m.beginFDE(e)
+		ok := true
+		if f.goFP && !m.sec.eh {
+			ok = b.addGo(&m)
+		} else {
+			for ok && m.next() {
+				r := m.rule()
+				if r.CFA == CFAUnsupported {
+					stats.Unsupported++
+				}
+				ok = b.add(max(m.start, e.start), m.end, b.rule(r))
+			}
+		}
+		if m.bad {
+			stats.Damaged++
+		} else if ok && i+1 < len(f.fdes) {
+			ok = b.bridge(e.end, f.fdes[i+1].start)
+		}
+		if !ok { // beyond what a table spans
+			stats.Damaged += uint32(len(f.fdes) - i)
+			break
+		}
+	}
+	if f.goFP { // what follows the last FDE is Go's, too
+		for _, s := range f.code {
+			if b.pos >= s.start && b.pos < s.end {
+				b.add(b.pos, s.end, b.gap)
+			}
+		}
+	}
+	t := b.finish()
+	t.BuildID, t.Stats = f.BuildID, stats
+	return t, nil
+}
+
+// bridge covers the middle of a function that is left without an FDE: glibc's
+// clone3 ends its own before the system call, since in the child it would be
+// wrong, and begins another in the midst of the code for the child. In between
+// the parent has nothing on the stack but its return address.
+func (b *builder) bridge(end, next uint64) bool {
+	const maxGap, align = 64, 16 // no function begins where none is aligned
+	if end < next && next-end <= maxGap && next%align != 0 && b.t.Rules[b.t.Rows[len(b.t.Rows)-1].Rule] == (Rule{CFA: CFARSP, CFAOff: 8, RAOff: -8}) {
+		return b.add(end, next, b.rule(sp(8)))
+	}
+	return true
+}
+
+// addGo adds the rows of a function that Go's compiler made. Its CFI tells where
+// the CFA is, not where rbp is; but a function that calls keeps a frame pointer:
+// it begins with "push rbp; mov rsp, rbp" once there is stack enough. What
+// switches stacks (systemstack, cgo) is only followed by rbp. So, from the mov
+// on, rbp decides; before, and after the pop at the end, rsp.
+func (b *builder) addGo(m *machine) bool {
+	const movLen = 3
+	pushed := ruleFP
+	pushed.CFA = CFARSP
+	entry := false // the row before was one of the function's caller's rbp
+	for m.next() {
+		r := m.rule()
+		if r.CFA != CFARSP || r.RA != RAAtCFA || r.FP != FPSame || m.bad {
+			entry = false
+			if !b.add(m.start, m.end, b.rule(r)) {
+				return false
+			}
+			continue
+		}
+		start := m.start
+		switch {
+		case r.CFAOff == 8:
+			entry, r.Flags = true, FlagConvention
+		case r.CFAOff == 16 && entry:
+			mid := min(start+movLen, m.end)
+			if !b.add(start, mid, b.rule(pushed)) {
+				return false
+			}
+			start, entry, r = mid, false, ruleFP
+		default:
+			entry, r = false, ruleFP
+		}
+		if start < m.end && !b.add(start, m.end, b.rule(r)) {
+			return false
+		}
+	}
+	return true
+}
+
+// rule returns the rule that the machine's state amounts to.
+func (m *machine) rule() Rule {
+	signal := m.cie.signal
+	ra := m.regs[m.cie.ra]
+	cfa := m.cfaRule()
+	switch {
+	case cfa.Kind == Unspecified:
+		return ruleUnsupported
+	case ra.Kind == Undefined || ra.Kind == Unspecified:
+		return ruleEnd
+	case m.cie.ra != x86RIP:
+		return ruleUnsupported
+	case signal && cfa.Kind == ValExpression && m.isSignal(cfa, ra):
+		return ruleSignal
+	}
+	var r Rule
+	if signal {
+		r.Flags = FlagSignal
+	}
+	if !m.cfaPart(cfa, &r) || !raPart(ra, &r) || !m.fpPart(m.regs[x86RBP], &r) {
+		return ruleUnsupported
+	}
+	if sp := m.regs[x86RSP]; sp.Kind != Unspecified && (sp.Kind != ValOffset || sp.Off != 0) {
+		return ruleUnsupported // the caller's sp is not the CFA
+	}
+	return r
+}
+
+func (m *machine) cfaPart(cfa RegRule, r *Rule) bool {
+	if cfa.Kind == ValExpression {
+		p, ok := matchCFA(m.exprBytes(cfa))
+		r.CFA, r.CFAOff, r.CFAOff2 = p.CFA, p.CFAOff, p.CFAOff2
+		return ok
+	}
+	if cfa.Off != int64(int32(cfa.Off)) || cfa.Reg >= x86RIP {
+		return false
+	}
+	r.CFAOff = int32(cfa.Off)
+	switch cfa.Reg {
+	case x86RSP:
+		r.CFA = CFARSP
+	case x86RBP:
+		r.CFA = CFARBP
+	default:
+		r.CFA, r.CFAOff2 = CFAReg, int16(cfa.Reg)
+	}
+	return true
+}
+
+func raPart(ra RegRule, r *Rule) bool {
+	switch {
+	case ra.Kind == Offset && fits16(ra.Off):
+		r.RA, r.RAOff = RAAtCFA, int16(ra.Off)
+	case ra.Kind == Register && ra.Reg < x86RIP:
+		r.RA, r.RAOff = RAReg, int16(ra.Reg)
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *machine) fpPart(fp RegRule, r *Rule) bool {
+	off := fp.Off
+	switch fp.Kind {
+	case Unspecified, SameValue:
+		r.FP = FPSame
+		return true
+	case Undefined:
+		r.FP = FPUndefined
+		return true
+	case Offset:
+		r.FP = FPAtCFA
+	case Register:
+		if fp.Reg >= x86RIP {
+			return false
+		}
+		r.FP, off = FPReg, int64(fp.Reg)
+	case Expression:
+		reg, n, ok := matchReg(m.exprBytes(fp))
+		switch {
+		case ok && reg == x86RBP:
+			r.FP = FPAtFP
+		case ok && reg == x86RSP:
+			r.FP = FPAtSP
+		default:
+			return false
+		}
+		off = n
+	default:
+		return false
+	}
+	r.FPOff = int16(off)
+	return fits16(off)
+}
+
+func fits16(n int64) bool { return n == int64(int16(n)) }
+
+// isSignal reports whether the state is that of the frame that rt_sigreturn
+// undoes, as the C libraries write it: the CFA is the interrupted rsp in the
+// ucontext, and rip and rbp are there too.
+func (m *machine) isSignal(cfa, ra RegRule) bool {
+	p, ok := matchCFA(m.exprBytes(cfa))
+	if !ok || p.CFA != CFADerefRSP || p.CFAOff != SignalRSP || p.CFAOff2 != 0 {
+		return false
+	}
+	at := func(r RegRule, want int64) bool {
+		if r.Kind != Expression {
+			return false
+		}
+		reg, off, ok := matchReg(m.exprBytes(r))
+		return ok && reg == x86RSP && off == want
+	}
+	return at(ra, SignalRIP) && at(m.regs[x86RBP], SignalRBP)
+}
+
+// exprBytes returns the expression of a rule.
+func (m *machine) exprBytes(r RegRule) []byte { return m.sec.expr(r) }
+
+func (s *section) expr(r RegRule) []byte { return s.b[r.Off : r.Off+int64(r.len)] }

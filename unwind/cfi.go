@@ -1,0 +1,367 @@
+package unwind
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gperf/symbolize/dso"
+)
+
+// CFI is the call frame information of a DSO: its CIEs and FDEs, by address.
+// It may be used by several goroutines.
+type CFI struct {
+	BuildID dso.BuildID
+	Machine elf.Machine
+	Damaged uint32 // CIEs and FDEs that were refused
+	Outside uint32 // FDEs that cover no executable code
+
+	numRegs int
+	goFP    bool // Go's compiler made it: frame pointers are kept
+	secs    []section
+	cies    []cie
+	fdes    []fde     // by address, none overlapping another
+	code    []codeSeg // executable segments by address
+	known   []known   // what needs no FDE, by address
+}
+
+// codeSeg is a range of vaddrs that the file maps executable.
+type codeSeg struct{ start, end uint64 }
+
+// cie is what several FDEs share (DWARF 5, 6.4.1).
+type cie struct {
+	sec       uint8
+	version   uint8
+	addrSize  uint8
+	segSize   uint8 // bytes of a segment selector before each address
+	enc       uint8 // DW_EH_PE encoding of addresses
+	signal    bool
+	augmented bool // "z": a length precedes augmentation data
+	bad       bool // its instructions are damaged
+	codeAlign uint64
+	dataAlign int64
+	ra        uint64  // number of the column that holds the return address
+	cfa       RegRule // when an FDE begins
+	cfaExpr   RegRule
+	init      []RegRule // of the registers, then; those beyond are unspecified
+}
+
+// fde is a range of code and where its instructions are.
+type fde struct {
+	start, end uint64 // vaddrs
+	loc        uint64 // where the instructions begin to count: start, unless that was cut
+	pos, len   uint32 // instructions in the section
+	cie        uint32
+}
+
+// NewCFI reads the CIEs and FDEs of im. The error is ErrNoCFI if it has none,
+// ErrMachine if it is for neither x86-64 nor arm64. Damage costs the entries
+// that it hits: see CFI.Damaged.
+func NewCFI(im *dso.Image) (*CFI, error) {
+	n := numRegs(im.Machine)
+	if n == 0 || !im.Is64 {
+		return nil, fmt.Errorf("unwind %s (%v): %w", im.Path, im.Machine, ErrMachine)
+	}
+	secs, err := sections(im)
+	if err != nil {
+		return nil, fmt.Errorf("unwind %s: %w", im.Path, err)
+	}
+	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, numRegs: n, goFP: isGo(im), secs: secs, code: codeOf(im), known: conventions(im)}
+	f.known = slices.DeleteFunc(f.known, func(k known) bool {
+		_, ok := f.within(k.start, k.end)
+		return !ok
+	})
+	for i := range secs {
+		f.scan(uint8(i))
+	}
+	f.order()
+	if len(f.fdes) == 0 {
+		if f.Damaged > 0 {
+			return nil, fmt.Errorf("unwind %s: all %d entries are damaged: %w", im.Path, f.Damaged, ErrNoCFI)
+		}
+		return nil, fmt.Errorf("unwind %s: %w", im.Path, ErrNoCFI)
+	}
+	return f, nil
+}
+
+// isGo reports whether Go's linker or compiler made the file.
+func isGo(im *dso.Image) bool {
+	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
+		if im.Section(name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// codeOf returns the executable segments by address, none overlapping another.
+func codeOf(im *dso.Image) []codeSeg {
+	var segs []codeSeg
+	for _, l := range im.Loads() {
+		if end := l.Vaddr + l.Memsz; l.Flags&elf.PF_X != 0 && end > l.Vaddr {
+			segs = append(segs, codeSeg{l.Vaddr, end})
+		}
+	}
+	slices.SortFunc(segs, func(a, b codeSeg) int { return cmp.Compare(a.start, b.start) })
+	for i := 1; i < len(segs); i++ {
+		segs[i].start = max(segs[i].start, segs[i-1].end)
+		segs[i].end = max(segs[i].start, segs[i].end)
+	}
+	return segs
+}
+
+// within cuts [start, end) to the executable segment that it begins in.
+func (f *CFI) within(start, end uint64) (cut uint64, ok bool) {
+	for _, s := range f.code {
+		if start >= s.start && start < s.end {
+			return min(end, s.end), true
+		}
+	}
+	return 0, false
+}
+
+// maxCIEs bounds the memory that a damaged section can claim; linkers merge
+// equal CIEs, and without merging there is one for every source file.
+const maxCIEs = 1 << 16
+
+// scan reads the entries of a section.
+func (f *CFI) scan(n uint8) {
+	sec := &f.secs[n]
+	cies := map[uint64]uint32{} // where they begin → index
+	var later []entry           // FDEs before their CIE
+	if f.fdes == nil {
+		f.fdes = make([]fde, 0, min(len(sec.b)/32, 1<<20))
+	}
+	for at := 0; len(sec.b)-at >= 4; {
+		e, ok := sec.entry(at)
+		if e.next <= at { // no telling where the next one begins
+			f.Damaged++
+			break
+		}
+		if !ok && e.next > at+4 {
+			f.Damaged++
+		}
+		if ok && e.cie {
+			if ci, err := f.readCIE(n, e); err == nil && len(f.cies) < maxCIEs {
+				cies[uint64(at)] = uint32(len(f.cies))
+				f.cies = append(f.cies, ci)
+			} else {
+				f.Damaged++
+			}
+		} else if ok {
+			if ci, ok := cies[e.cieOff]; ok {
+				f.addFDE(sec, e, ci)
+			} else {
+				later = append(later, e)
+			}
+		}
+		at = e.next
+	}
+	for _, e := range later {
+		if ci, ok := cies[e.cieOff]; ok {
+			f.addFDE(sec, e, ci)
+		} else {
+			f.Damaged++ // without a CIE
+		}
+	}
+}
+
+// entry is the beginning of a CIE or FDE.
+type entry struct {
+	next   int // where the next entry begins
+	body   int // what follows the CIE's id or the FDE's pointer to its CIE
+	cie    bool
+	cieOff uint64 // of an FDE: where its CIE begins
+	is64   bool
+}
+
+// entry reads the length and the id at a position. If ok is false, next tells
+// where to go on: nowhere, if it is not above at.
+func (s *section) entry(at int) (e entry, ok bool) {
+	c := cursor{b: s.b, pos: at}
+	length := uint64(c.u32())
+	idSize := 4
+	if length == 0xffffffff {
+		length, idSize, e.is64 = c.u64(), 8, true
+	}
+	if c.bad || length > uint64(c.left()) {
+		return entry{}, false
+	}
+	e.next = c.pos + int(length)
+	if length < uint64(idSize) { // padding, or the null length that ends .eh_frame
+		return e, false
+	}
+	idAt := uint64(c.pos)
+	id := c.uint(idSize)
+	e.body = c.pos
+	switch {
+	case s.eh:
+		e.cie, e.cieOff = id == 0, idAt-id
+	case e.is64:
+		e.cie, e.cieOff = id == ^uint64(0), id
+	default:
+		e.cie, e.cieOff = id == 0xffffffff, id
+	}
+	return e, true
+}
+
+// readCIE decodes the CIE whose beginning is e.
+func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
+	s := &f.secs[sec]
+	c := cursor{b: s.b[:e.next], pos: e.body}
+	ci := cie{sec: sec, version: c.u8(), addrSize: 8}
+	if ci.version != 1 && ci.version != 3 && ci.version != 4 {
+		return ci, fmt.Errorf("version %d", ci.version)
+	}
+	aug := c.cstring()
+	if ci.version >= 4 {
+		ci.addrSize, ci.segSize = c.u8(), c.u8()
+	}
+	if ci.addrSize != 4 && ci.addrSize != 8 || ci.segSize > 8 {
+		return ci, fmt.Errorf("address of %d bytes, segment of %d", ci.addrSize, ci.segSize)
+	}
+	if strings.HasPrefix(aug, "eh") { // of gcc before 3.0: a pointer to its data
+		c.skip(8)
+		aug = aug[2:]
+	}
+	ci.codeAlign, ci.dataAlign = c.uleb(), c.sleb()
+	if ci.version == 1 {
+		ci.ra = uint64(c.u8())
+	} else {
+		ci.ra = c.uleb()
+	}
+	if strings.HasPrefix(aug, "z") {
+		ci.augmented = true
+		n := c.uleb()
+		if n > uint64(c.left()) {
+			return ci, errors.New("augmentation data leads beyond its end")
+		}
+		a := cursor{b: c.b[:c.pos+int(n)], pos: c.pos}
+		if err := ci.augment(aug[1:], &a, s); err != nil {
+			return ci, err
+		}
+		c.skip(n)
+	}
+	if c.bad || ci.ra >= uint64(f.numRegs) {
+		return ci, errors.New("cut short")
+	}
+	m := machine{f: f, sec: s, cie: &ci}
+	m.begin(e.next, c.pos, 0, 0)
+	for m.next() {
+	}
+	ci.bad, ci.cfa, ci.cfaExpr = m.bad, m.cfa, m.cfaExpr
+	n := f.numRegs
+	for n > 0 && m.regs[n-1] == (RegRule{}) {
+		n--
+	}
+	ci.init = slices.Clone(m.regs[:n])
+	return ci, nil
+}
+
+// augment reads the augmentation data, each character of the string telling of
+// the next: R the encoding of addresses, P a personality routine, L the encoding
+// of pointers to language data; S marks a signal frame, B (arm64) return
+// addresses signed with key B, G (arm64) tagged frames. After an unknown one the
+// rest cannot be read, and need not.
+func (ci *cie) augment(aug string, c *cursor, s *section) error {
+	for _, ch := range []byte(aug) {
+		switch ch {
+		case 'R':
+			ci.enc = c.u8()
+		case 'P':
+			p := pointer{enc: c.u8(), size: int(ci.addrSize), addr: s.addr}
+			if p.enc&^peIndirect&peApply == peAligned {
+				p.read(c)
+			} else if _, ok := p.format(c); !ok {
+				return fmt.Errorf("personality of encoding %#x", p.enc)
+			}
+		case 'L':
+			c.u8()
+		case 'S':
+			ci.signal = true
+		case 'B', 'G':
+		default:
+			return nil
+		}
+	}
+	if c.bad {
+		return errors.New("augmentation data is cut short")
+	}
+	return nil
+}
+
+// addFDE decodes an FDE up to its instructions and keeps it if it covers code.
+func (f *CFI) addFDE(s *section, e entry, ciN uint32) {
+	ci := &f.cies[ciN]
+	c := cursor{b: s.b[:e.next], pos: e.body}
+	c.skip(uint64(ci.segSize))
+	p := pointer{enc: ci.enc, size: int(ci.addrSize), addr: s.addr, text: s.text}
+	start, ok := p.read(&c)
+	n, _ := p.format(&c)
+	if ci.augmented {
+		c.skip(c.uleb())
+	}
+	if c.bad || !ok {
+		f.Damaged++
+		return
+	}
+	end := start + n
+	if end < start {
+		end = ^uint64(0)
+	}
+	cut, ok := f.within(start, end)
+	if !ok || cut == start {
+		f.Outside++
+		return
+	}
+	f.fdes = append(f.fdes, fde{start: start, end: cut, loc: start, pos: uint32(c.pos), len: uint32(e.next - c.pos), cie: ciN})
+}
+
+// order sorts the FDEs by address and cuts what overlaps: where several begin at
+// or before an address, the last to begin decides, as the binary search over
+// .eh_frame_hdr has it; .debug_frame only fills what .eh_frame leaves open.
+func (f *CFI) order() {
+	debug := func(e *fde) bool { return !f.secs[f.cies[e.cie].sec].eh }
+	slices.SortFunc(f.fdes, func(a, b fde) int {
+		if a.start != b.start {
+			return cmp.Compare(a.start, b.start)
+		}
+		return cmp.Or(cmp.Compare(f.cies[a.cie].sec, f.cies[b.cie].sec), cmp.Compare(a.pos, b.pos))
+	})
+	kept := f.fdes[:0]
+	for _, e := range f.fdes {
+		for len(kept) > 0 {
+			last := &kept[len(kept)-1]
+			if e.start >= last.end {
+				break
+			}
+			if debug(&e) && !debug(last) {
+				e.start = last.end // what .eh_frame leaves
+				break
+			}
+			if last.end = e.start; last.start < last.end {
+				break
+			}
+			kept = kept[:len(kept)-1]
+		}
+		if e.start < e.end {
+			kept = append(kept, e)
+		}
+	}
+	f.fdes = kept
+}
+
+// find returns the FDE that covers vaddr.
+func (f *CFI) find(vaddr uint64) *fde {
+	i, ok := slices.BinarySearchFunc(f.fdes, vaddr, func(e fde, v uint64) int { return cmp.Compare(e.start, v) })
+	if !ok {
+		i--
+	}
+	if i < 0 || vaddr >= f.fdes[i].end {
+		return nil
+	}
+	return &f.fdes[i]
+}

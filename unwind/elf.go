@@ -1,0 +1,145 @@
+package unwind
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+
+	"gperf/symbolize/dso"
+)
+
+// Errors of a DSO that has nothing to read; test for them with errors.Is.
+var (
+	ErrNoCFI   = errors.New("no call frame information")
+	ErrMachine = errors.New("not a machine whose frames are known")
+)
+
+// maxSection bounds what is read of a section: the largest .eh_frame known have
+// a tenth of it.
+const maxSection = 1 << 30
+
+// section is .eh_frame or .debug_frame.
+type section struct {
+	b    []byte
+	addr uint64 // its vaddr, to which encoded pointers are relative
+	eh   bool
+	text uint64 // base of DW_EH_PE_textrel pointers
+}
+
+// sections returns the sections of im that hold call frame information,
+// .eh_frame first.
+func sections(im *dso.Image) ([]section, error) {
+	var (
+		secs []section
+		text uint64
+		errs []error
+	)
+	if s := im.Section(".text"); s != nil {
+		text = s.Addr
+	}
+	if s := im.Section(".eh_frame"); s != nil && s.Type != elf.SHT_NOBITS {
+		b, err := im.Data(s)
+		errs = append(errs, err)
+		secs = append(secs, section{b: b, addr: s.Addr, eh: true, text: text})
+	} else if s == nil {
+		if sec, ok := ehFrameBySegment(im); ok {
+			secs = append(secs, sec)
+		}
+	}
+	for _, name := range []string{".debug_frame", ".zdebug_frame"} {
+		if s := im.Section(name); s != nil && s.Type != elf.SHT_NOBITS {
+			b, err := inflate(im, s)
+			errs = append(errs, err)
+			secs = append(secs, section{b: b, addr: s.Addr, text: text})
+		}
+	}
+	kept := secs[:0]
+	for _, s := range secs {
+		if len(s.b) > maxSection {
+			errs = append(errs, fmt.Errorf("frame section of %#x bytes: too large", len(s.b)))
+		} else if len(s.b) > 0 {
+			kept = append(kept, s)
+		}
+	}
+	if err := errors.Join(errs...); err != nil && len(kept) == 0 {
+		return nil, err
+	}
+	return kept, nil
+}
+
+// inflate returns a section's bytes, decompressed if need be. What a compressed
+// section claims to hold is not believed: it is read up to maxSection.
+func inflate(im *dso.Image, s *elf.Section) ([]byte, error) {
+	if s.Flags&elf.SHF_COMPRESSED == 0 && s.Name != ".zdebug_frame" {
+		return im.Data(s)
+	}
+	b, err := io.ReadAll(io.LimitReader(s.Open(), maxSection+1))
+	if err != nil {
+		return nil, fmt.Errorf("decompress %s: %w", s.Name, err)
+	}
+	return b, nil
+}
+
+// ehFrameBySegment finds .eh_frame in a file without section headers, as the
+// loader does: PT_GNU_EH_FRAME shows .eh_frame_hdr, which points to it. Its end
+// is that of its segment, or the null length that ends it.
+func ehFrameBySegment(im *dso.Image) (section, bool) {
+	vaddr, ok := ehFrameHdr(im)
+	if !ok {
+		return section{}, false
+	}
+	hdr, err := vaddrBytes(im, vaddr, 16)
+	if err != nil || hdr[0] != 1 {
+		return section{}, false
+	}
+	c := cursor{b: hdr, pos: 4}
+	p, ok := pointer{enc: hdr[1], size: 8, addr: vaddr, data: vaddr}.read(&c)
+	if !ok || c.bad {
+		return section{}, false
+	}
+	for _, l := range im.Loads() {
+		if p >= l.Vaddr && p-l.Vaddr < l.Filesz {
+			b, err := vaddrBytes(im, p, min(l.Filesz-(p-l.Vaddr), maxSection))
+			return section{b: b, addr: p, eh: true}, err == nil
+		}
+	}
+	return section{}, false
+}
+
+// vaddrBytes returns n bytes of the file as they are loaded at vaddr.
+func vaddrBytes(im *dso.Image, vaddr, n uint64) ([]byte, error) {
+	off, ok := im.OffOfVaddr(vaddr)
+	if !ok {
+		return nil, fmt.Errorf("vaddr %#x: not in the file", vaddr)
+	}
+	return im.Bytes(off, n)
+}
+
+// ehFrameHdr returns the vaddr of .eh_frame_hdr, out of the program headers.
+func ehFrameHdr(im *dso.Image) (vaddr uint64, ok bool) {
+	const phSize = 56 // of an Elf64_Phdr
+	h, err := im.Bytes(0, 64)
+	if err != nil || !im.Is64 {
+		return 0, false
+	}
+	c := cursor{b: h, pos: 32}
+	phoff := c.u64()
+	c.pos = 54
+	size, n := uint64(c.u16()), uint64(c.u16())
+	if size < phSize {
+		return 0, false
+	}
+	for i := range n {
+		b, err := im.Bytes(phoff+i*size, phSize)
+		if err != nil {
+			return 0, false
+		}
+		c := cursor{b: b}
+		if elf.ProgType(c.u32()) == elf.PT_GNU_EH_FRAME {
+			c.pos = 16
+			return c.u64(), true
+		}
+	}
+	return 0, false
+}

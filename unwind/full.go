@@ -1,0 +1,183 @@
+package unwind
+
+import "debug/elf"
+
+// maxSteps bounds the rows that an Unwinder keeps.
+const maxSteps = 1 << 14
+
+type stepKey struct {
+	o     *Object
+	vaddr uint64
+}
+
+// step is a full row as a walk needs it: of the registers, only those that
+// change.
+type step struct {
+	cfa    RegRule
+	cfaE   []byte // its expression
+	regs   []stepReg
+	ra     RegRule
+	raE    []byte
+	raCol  int
+	signal bool
+}
+
+type stepReg struct {
+	n    int
+	rule RegRule
+	expr []byte
+}
+
+// row returns the step of a row, nil if none covers vaddr.
+func (u *Unwinder) row(o *Object, vaddr uint64) *step {
+	key := stepKey{o, vaddr}
+	if s, ok := u.steps[key]; ok {
+		return s
+	}
+	if u.steps == nil || len(u.steps) >= maxSteps {
+		u.steps = map[stepKey]*step{}
+	}
+	s := newStep(o.full(), vaddr)
+	u.steps[key] = s
+	return s
+}
+
+func newStep(f *CFI, vaddr uint64) *step {
+	if f == nil {
+		return nil
+	}
+	r, ok := f.Row(vaddr)
+	if !ok || r.CFA.Kind == Unspecified {
+		return nil
+	}
+	expr := func(rule RegRule) []byte {
+		if rule.Kind == Expression || rule.Kind == ValExpression {
+			return r.Expr(rule)
+		}
+		return nil
+	}
+	s := &step{cfa: r.CFA, cfaE: expr(r.CFA), ra: r.Regs[r.RA], raE: expr(r.Regs[r.RA]), raCol: r.RA, signal: r.Signal}
+	for n, rule := range r.Regs[:walkRegs] {
+		if f.Machine == elf.EM_X86_64 && n >= x86RIP || f.Machine == elf.EM_AARCH64 && n > arm64SP {
+			break
+		}
+		if rule.Kind != Unspecified && rule.Kind != SameValue {
+			s.regs = append(s.regs, stepReg{n, rule, expr(rule)})
+		}
+	}
+	return s
+}
+
+// Registers that a function keeps for its caller unless its CFI says otherwise:
+// rbx, rbp, r12 to r15; x18 to x29.
+const (
+	x86Saved   = 1<<3 | 1<<x86RBP | 0xf<<12
+	arm64Saved = 0xfff << 18
+)
+
+// byRow steps by full CFI.
+func (w *walk) byRow(o *Object, vaddr uint64) (outcome, Reason) {
+	s := w.u.row(o, vaddr)
+	arm := w.regs.machine == elf.EM_AARCH64
+	if s == nil {
+		if arm { // code without CFI: the frame record is kept by the standard
+			return w.byFramePointer(NoRule)
+		}
+		return stop, NoRule
+	}
+	cfa, why := w.value(s.cfa, s.cfaE, 0, 0)
+	if why != EndOfStack {
+		return stop, why
+	}
+	next := Regs{machine: w.regs.machine, v: w.regs.v, known: w.regs.known & x86Saved}
+	switch {
+	case s.signal:
+		next.known = w.regs.known // all are described; what is not, is unchanged
+	case arm:
+		next.known = w.regs.known & arm64Saved
+	}
+	next.setSP(cfa)
+	for i := range s.regs {
+		r := &s.regs[i]
+		v, why := w.value(r.rule, r.expr, cfa, r.n)
+		next.known &^= 1 << r.n
+		if why == EndOfStack {
+			next.Set(r.n, v)
+		}
+	}
+	ra, why := w.returnAddress(s, cfa)
+	if why != EndOfStack || ra == 0 {
+		return stop, why
+	}
+	if arm {
+		ra = stripPAC(ra)
+		if !s.signal { // the call that was made has overwritten it
+			next.known &^= 1 << arm64LR
+		}
+	}
+	next.setIP(ra)
+	w.regs = next
+	if s.signal {
+		return interrupted, 0
+	}
+	return called, 0
+}
+
+// returnAddress returns the caller's ip. If why is EndOfStack and ra is 0, there
+// is none.
+func (w *walk) returnAddress(s *step, cfa uint64) (ra uint64, why Reason) {
+	switch s.ra.Kind {
+	case Undefined:
+		return 0, EndOfStack
+	case Unspecified, SameValue:
+		if w.regs.machine != elf.EM_AARCH64 {
+			return 0, EndOfStack
+		}
+		// A leaf function leaves it in the link register.
+		lr, ok := w.regs.Get(s.raCol)
+		if !ok {
+			return 0, NoRule
+		}
+		return lr, EndOfStack
+	}
+	return w.value(s.ra, s.raE, cfa, s.raCol)
+}
+
+// value returns what a rule says about a register. The reason is EndOfStack
+// where nothing is wrong.
+func (w *walk) value(r RegRule, expr []byte, cfa uint64, n int) (uint64, Reason) {
+	switch r.Kind {
+	case Offset:
+		return w.word(cfa + uint64(r.Off))
+	case ValOffset:
+		return cfa + uint64(r.Off), EndOfStack
+	case Register:
+		if v, ok := w.regs.Get(int(r.Reg)); ok {
+			return v + uint64(r.Off), EndOfStack
+		}
+	case SameValue:
+		if v, ok := w.regs.Get(n); ok {
+			return v, EndOfStack
+		}
+	case Expression, ValExpression:
+		e := &w.u.eval
+		e.regs, e.mem = &w.regs, w.mem
+		v, ok := e.run(expr, cfa)
+		if !ok {
+			return 0, e.why
+		}
+		if r.Kind == Expression {
+			return w.word(v)
+		}
+		return v, EndOfStack
+	}
+	return 0, NoRule
+}
+
+func (w *walk) word(addr uint64) (uint64, Reason) {
+	v, ok := w.mem.Word(addr)
+	if !ok {
+		return 0, Unreadable
+	}
+	return v, EndOfStack
+}

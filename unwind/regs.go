@@ -1,0 +1,148 @@
+package unwind
+
+import (
+	"debug/elf"
+	"strconv"
+)
+
+// DWARF numbers of registers (psABI of x86-64, figure 3.36; aadwarf64).
+const (
+	x86RBP = 6
+	x86RSP = 7
+	x86RIP = 16
+
+	arm64FP     = 29
+	arm64LR     = 30
+	arm64SP     = 31
+	arm64RASign = 34 // RA_SIGN_STATE
+)
+
+// numRegs returns how many columns rows of a machine have, 0 if it is not known.
+func numRegs(m elf.Machine) int {
+	switch m {
+	case elf.EM_X86_64:
+		return x86Regs
+	case elf.EM_AARCH64:
+		return arm64Regs
+	}
+	return 0
+}
+
+var x86Names = [...]string{
+	"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
+	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
+}
+
+// x86Name returns the name of a register by its DWARF number.
+func x86Name(n int) string {
+	switch {
+	case n >= 0 && n < len(x86Names):
+		return x86Names[n]
+	case n < x86Regs && n > 0:
+		return "xmm" + strconv.Itoa(n-17)
+	}
+	return "r" + strconv.Itoa(n)
+}
+
+// arm64Name returns the name of a register by its DWARF number.
+func arm64Name(n int) string {
+	switch {
+	case n == arm64SP:
+		return "sp"
+	case n < arm64SP:
+		return "x" + strconv.Itoa(n)
+	case n >= 64 && n < 96:
+		return "v" + strconv.Itoa(n-64)
+	}
+	return "r" + strconv.Itoa(n)
+}
+
+// Registers that a walk keeps: of x86-64 those up to rip, of arm64 x0 to x30, sp
+// and, in a column of its own, pc.
+const (
+	arm64PC  = 32
+	walkRegs = 33
+)
+
+// Regs are the registers of a frame by DWARF number.
+type Regs struct {
+	machine elf.Machine
+	known   uint64 // bit n: v[n] is known
+	v       [walkRegs]uint64
+}
+
+// NewRegs returns registers of x86-64 or arm64 of which the three that every
+// walk needs are known. Of arm64, fp is x29.
+func NewRegs(m elf.Machine, ip, sp, fp uint64) Regs {
+	r := Regs{machine: m}
+	r.setIP(ip)
+	r.setSP(sp)
+	r.setFP(fp)
+	return r
+}
+
+// Set makes a register known, by its DWARF number; arm64's pc is 32.
+func (r *Regs) Set(n int, v uint64) {
+	if n >= 0 && n < walkRegs {
+		r.v[n] = v
+		r.known |= 1 << n
+	}
+}
+
+// Get returns a register by its DWARF number; ok is false if it is not known.
+func (r *Regs) Get(n int) (v uint64, ok bool) {
+	if n < 0 || n >= walkRegs || r.known>>n&1 == 0 {
+		return 0, false
+	}
+	return r.v[n], true
+}
+
+// IP, SP and FP return the instruction, stack and frame pointer.
+func (r *Regs) IP() uint64 { return r.v[r.col(x86RIP, arm64PC)] }
+func (r *Regs) SP() uint64 { return r.v[r.col(x86RSP, arm64SP)] }
+func (r *Regs) FP() uint64 { return r.v[r.col(x86RBP, arm64FP)] }
+
+func (r *Regs) setIP(v uint64) { r.Set(r.col(x86RIP, arm64PC), v) }
+func (r *Regs) setSP(v uint64) { r.Set(r.col(x86RSP, arm64SP), v) }
+func (r *Regs) setFP(v uint64) { r.Set(r.col(x86RBP, arm64FP), v) }
+
+// col chooses a column by machine.
+func (r *Regs) col(x86, arm64 int) int {
+	if r.machine == elf.EM_AARCH64 {
+		return arm64
+	}
+	return x86
+}
+
+// x86PerfRegs are the DWARF numbers of x86-64 registers in the order of
+// arch/x86/include/uapi/asm/perf_regs.h; -1 for flags and segments.
+var x86PerfRegs = [...]int8{
+	0, 3, 2, 1, 4, 5, 6, 7, 16, -1, -1, -1, -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15,
+}
+
+// PerfRegs returns registers as the kernel samples them: values has one for each
+// bit of mask, in the order of the machine's asm/perf_regs.h. It is false if
+// those that a walk cannot do without are not among them, or the machine is
+// neither x86-64 nor arm64.
+func PerfRegs(m elf.Machine, mask uint64, values []uint64) (r Regs, ok bool) {
+	if numRegs(m) == 0 {
+		return r, false
+	}
+	r.machine = m
+	for bit := 0; mask != 0 && len(values) > 0; bit++ {
+		if mask&1 != 0 {
+			n := bit // arm64 numbers x0 to x30, sp and pc as Regs does
+			if m == elf.EM_X86_64 {
+				n = -1
+				if bit < len(x86PerfRegs) {
+					n = int(x86PerfRegs[bit])
+				}
+			}
+			r.Set(n, values[0])
+			values = values[1:]
+		}
+		mask >>= 1
+	}
+	need := uint64(1)<<r.col(x86RIP, arm64PC) | 1<<r.col(x86RSP, arm64SP)
+	return r, r.known&need == need
+}

@@ -1,0 +1,140 @@
+package unwind
+
+import "fmt"
+
+// CFA says how a rule finds the canonical frame address; the package comment
+// has the formulas.
+type CFA uint8
+
+const (
+	CFANone        CFA = iota // no entry covers the address
+	CFARSP                    // sp + CFAOff
+	CFARBP                    // fp + CFAOff
+	CFADerefRSP               // *(sp + CFAOff) + CFAOff2
+	CFADerefRBP               // *(fp + CFAOff) + CFAOff2
+	CFAPLT                    // sp + CFAOff + ((ip & 15) >= CFAOff2 ? 8 : 0)
+	CFAReg                    // register CFAOff2 + CFAOff
+	CFASignal                 // the frame that rt_sigreturn undoes
+	CFAUnsupported            // an entry, but none that a rule can express
+	numCFA
+)
+
+// RA says how a rule finds the return address.
+type RA uint8
+
+const (
+	RAAtCFA     RA = iota // *(cfa + RAOff)
+	RAUndefined           // nowhere: the end of the stack
+	RAReg                 // in register RAOff
+	numRA
+)
+
+// FP says how a rule finds the caller's rbp.
+type FP uint8
+
+const (
+	FPSame      FP = iota // unchanged
+	FPAtCFA               // *(cfa + FPOff)
+	FPAtFP                // *(fp + FPOff)
+	FPAtSP                // *(sp + FPOff), the callee's sp
+	FPUndefined           // lost
+	FPReg                 // in register FPOff
+	numFP
+)
+
+// Flags of a rule.
+type Flags uint8
+
+const (
+	// FlagSignal: the caller was interrupted, it did not call; its ip is no
+	// return address.
+	FlagSignal Flags = 1 << iota
+	// FlagConvention: the rule follows from what code is known to do, not from
+	// CFI: Go's frame pointers, procedure linkage tables, the entry point.
+	FlagConvention
+)
+
+// Rule is what a row says about CFA, RA and FP. Its 16 bytes have the same
+// layout in C.
+type Rule struct {
+	CFA     CFA
+	RA      RA
+	FP      FP
+	Flags   Flags
+	CFAOff  int32
+	CFAOff2 int16
+	RAOff   int16
+	FPOff   int16
+	_       uint16
+}
+
+// Offsets in the frame that rt_sigreturn undoes, from the sp that it is called
+// with (struct ucontext of x86-64: uc_mcontext is at 40).
+const (
+	SignalRBP = 120
+	SignalRSP = 160
+	SignalRIP = 168
+)
+
+var (
+	ruleUnsupported = Rule{CFA: CFAUnsupported}
+	ruleSignal      = Rule{CFA: CFASignal, Flags: FlagSignal}
+	ruleEnd         = Rule{CFA: CFARSP, RA: RAUndefined}
+	// ruleFP walks by frame pointer: rbp and the return address lie side by side.
+	ruleFP = Rule{CFA: CFARBP, CFAOff: 16, RAOff: -8, FP: FPAtCFA, FPOff: -16, Flags: FlagConvention}
+)
+
+// String returns the rule as formulas: "cfa=rsp+16 ra=c-8 fp=c-16".
+func (r Rule) String() string {
+	var cfa, ra, fp string
+	switch r.CFA {
+	case CFANone:
+		return "none"
+	case CFAUnsupported:
+		return "unsupported"
+	case CFASignal:
+		return "signal"
+	case CFARSP:
+		cfa = fmt.Sprintf("rsp%+d", r.CFAOff)
+	case CFARBP:
+		cfa = fmt.Sprintf("rbp%+d", r.CFAOff)
+	case CFADerefRSP:
+		cfa = fmt.Sprintf("*(rsp%+d)%+d", r.CFAOff, r.CFAOff2)
+	case CFADerefRBP:
+		cfa = fmt.Sprintf("*(rbp%+d)%+d", r.CFAOff, r.CFAOff2)
+	case CFAPLT:
+		cfa = fmt.Sprintf("plt(%d)%+d", r.CFAOff2, r.CFAOff)
+	case CFAReg:
+		cfa = fmt.Sprintf("%s%+d", x86Name(int(r.CFAOff2)), r.CFAOff)
+	}
+	switch r.RA {
+	case RAUndefined:
+		return "end"
+	case RAAtCFA:
+		ra = fmt.Sprintf("c%+d", r.RAOff)
+	case RAReg:
+		ra = x86Name(int(r.RAOff))
+	}
+	switch r.FP {
+	case FPSame:
+		fp = "s"
+	case FPAtCFA:
+		fp = fmt.Sprintf("c%+d", r.FPOff)
+	case FPAtFP:
+		fp = fmt.Sprintf("*(rbp%+d)", r.FPOff)
+	case FPAtSP:
+		fp = fmt.Sprintf("*(rsp%+d)", r.FPOff)
+	case FPUndefined:
+		fp = "u"
+	case FPReg:
+		fp = x86Name(int(r.FPOff))
+	}
+	s := "cfa=" + cfa + " ra=" + ra + " fp=" + fp
+	if r.Flags&FlagSignal != 0 {
+		s += " signal"
+	}
+	if r.Flags&FlagConvention != 0 {
+		s += " convention"
+	}
+	return s
+}

@@ -1,0 +1,529 @@
+//go:build linux && amd64
+
+package unwind
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gperf/symbolize/dso"
+)
+
+// TestStep steps through programs, one instruction after the other, and walks
+// the stack at each. What has to be found is known without any CFI: the stepper
+// watches calls, returns and signals, and keeps the return addresses itself.
+func TestStep(t *testing.T) {
+	for _, p := range []struct {
+		name, src string
+		flags     []string
+	}{
+		{"dynamic", "step.c", nil},
+		{"cet", "step.c", []string{"-fcf-protection=full", "-Wl,-z,ibtplt", "-O3"}},
+		{"static", "step.c", []string{"-static", "-no-pie"}},
+		{"static-pie", "step.c", []string{"-static-pie", "-O1"}},
+		{"throw", "throw.cc", nil},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			s := &stepper{t: t, exe: compile(t, p.src, p.flags...)}
+			s.run()
+		})
+	}
+}
+
+// compile builds a program of testdata without frame pointers.
+func compile(t *testing.T, src string, flags ...string) string {
+	t.Helper()
+	cc := "gcc"
+	if strings.HasSuffix(src, ".cc") {
+		cc = "g++"
+	}
+	if _, err := exec.LookPath(cc); err != nil {
+		t.Skipf("%s is missing", cc)
+	}
+	exe := filepath.Join(t.TempDir(), "prog")
+	args := append([]string{"-O2", "-fomit-frame-pointer", "-pthread", "-o", exe, filepath.Join("testdata", src)}, flags...)
+	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Skipf("%s cannot build %s: %v\n%s", cc, src, err, out)
+	}
+	return exe
+}
+
+// stepper runs a program and knows the chain of each of its threads.
+type stepper struct {
+	t       *testing.T
+	exe     string
+	pid     int
+	mem     *os.File
+	space   *procSpace
+	threads map[int]*shadow
+	u       Unwinder
+	symbols []elf.Symbol
+
+	steps, wrong int
+	ended        bool
+}
+
+// shadow is a thread's stack, kept by watching it.
+type shadow struct {
+	segs   []segment // the last is where it runs; the others were interrupted by signals
+	bottom []Frame   // of the first segment: what was on the stack when the watch began
+	regs   syscall.PtraceRegs
+	op     [16]byte // the bytes at its ip
+	live   bool
+	popped *call // by "pop reg": vfork keeps its return address in a register
+}
+
+// segment is the part of a stack between signals.
+type segment struct {
+	calls       []call
+	interrupted uint64 // where the ip is kept at which the signal came, for the handler to change
+}
+
+type call struct{ slot, ret uint64 }
+
+// chain returns what a walk has to find.
+func (s *shadow) chain(mem Memory) []Frame {
+	f := []Frame{{s.regs.Rip, false}}
+	for i := len(s.segs) - 1; i >= 0; i-- {
+		seg := &s.segs[i]
+		if i == len(s.segs)-1 && s.popped != nil {
+			f = append(f, Frame{s.popped.ret, true})
+		}
+		for j := len(seg.calls) - 1; j >= 0; j-- {
+			ret, _ := mem.Word(seg.calls[j].slot) // throw puts its landing pad there
+			f = append(f, Frame{ret, true})
+		}
+		if seg.interrupted != 0 {
+			ip, _ := mem.Word(seg.interrupted)
+			f = append(f, Frame{ip, false})
+		}
+	}
+	return append(f, s.bottom...)
+}
+
+// settle forgets the calls whose return addresses are no more on the stack.
+func (s *shadow) settle() {
+	seg := &s.segs[len(s.segs)-1]
+	for n := len(seg.calls); n > 0 && seg.calls[n-1].slot < s.regs.Rsp; n-- {
+		seg.calls = seg.calls[:n-1]
+	}
+}
+
+func (s *stepper) run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	s.threads = map[int]*shadow{}
+	if f, err := elf.Open(s.exe); err == nil {
+		s.symbols, _ = f.Symbols()
+		f.Close()
+	}
+	p, err := os.StartProcess(s.exe, []string{s.exe}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}})
+	if err != nil {
+		s.t.Skipf("no right to trace a child: %v", err)
+	}
+	s.pid = p.Pid
+	defer func() {
+		syscall.Kill(s.pid, syscall.SIGKILL)
+		syscall.Wait4(-1, nil, syscall.WALL, nil)
+	}()
+	if s.mem, err = os.Open(fmt.Sprintf("/proc/%d/mem", s.pid)); err != nil {
+		s.t.Fatal(err)
+	}
+	defer s.mem.Close()
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(s.pid, &ws, syscall.WALL, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	const exitKill = 0x100000 // PTRACE_O_EXITKILL
+	if err := syscall.PtraceSetOptions(s.pid, syscall.PTRACE_O_TRACECLONE|exitKill); err != nil {
+		s.t.Fatal(err)
+	}
+	s.space = &procSpace{pid: s.pid, t: s.t, objects: map[string]*dsoObject{}}
+	s.runTo("stepBegin")
+	start := time.Now()
+	s.watch(s.pid)
+	s.begin()
+	s.stepAll()
+	s.t.Logf("%d instructions stepped, %d chains wrong, %v", s.steps, s.wrong, time.Since(start).Round(time.Millisecond))
+	if s.steps < 1000 || !s.ended {
+		s.t.Errorf("stepped %d instructions only, end reached: %v", s.steps, s.ended)
+	}
+}
+
+// sym returns the address of a symbol.
+func (s *stepper) sym(name string) uint64 {
+	for _, y := range s.symbols {
+		if y.Name == name {
+			return s.space.exeBias(s.exe) + y.Value
+		}
+	}
+	s.t.Fatalf("no symbol %s", name)
+	return 0
+}
+
+// runTo continues the program to a function.
+func (s *stepper) runTo(name string) {
+	at := uintptr(s.sym(name))
+	var old [1]byte
+	syscall.PtracePeekData(s.pid, at, old[:])
+	syscall.PtracePokeData(s.pid, at, []byte{0xcc})
+	var ws syscall.WaitStatus
+	if err := syscall.PtraceCont(s.pid, 0); err != nil {
+		s.t.Fatal(err)
+	}
+	syscall.Wait4(s.pid, &ws, syscall.WALL, nil)
+	if !ws.Stopped() || ws.StopSignal() != syscall.SIGTRAP {
+		s.t.Fatalf("the program did not reach %s: %#x", name, ws)
+	}
+	syscall.PtracePokeData(s.pid, at, old[:])
+	var r syscall.PtraceRegs
+	syscall.PtraceGetRegs(s.pid, &r)
+	r.Rip = uint64(at)
+	syscall.PtraceSetRegs(s.pid, &r)
+	s.space.read()
+}
+
+// watch begins to keep the stack of a thread.
+func (s *stepper) watch(tid int) *shadow {
+	h := &shadow{segs: []segment{{}}, live: true}
+	s.threads[tid] = h
+	s.fetch(tid, h)
+	return h
+}
+
+// begin takes what is on the stack already from the walk, and checks that it is
+// what a program's start looks like: main, the C library, and _start.
+func (s *stepper) begin() {
+	h := s.threads[s.pid]
+	frames, why := s.walk(h, false)
+	if why != EndOfStack || len(frames) < 3 {
+		s.t.Fatalf("at stepBegin: %s: %v", s.names(frames), why)
+	}
+	if main, start := s.name(frames[1].IP), s.name(frames[len(frames)-1].IP); main != "main" || start != "_start" {
+		s.t.Fatalf("at stepBegin: %s", s.names(frames))
+	}
+	h.bottom = frames[2:]
+	ret, _ := s.Word(h.regs.Rsp)
+	h.segs[0].calls = []call{{h.regs.Rsp, ret}}
+}
+
+func (s *stepper) fetch(tid int, h *shadow) {
+	if err := syscall.PtraceGetRegs(tid, &h.regs); err != nil {
+		h.live = false
+		return
+	}
+	s.mem.ReadAt(h.op[:], int64(h.regs.Rip))
+}
+
+// Word implements Memory.
+func (s *stepper) Word(addr uint64) (uint64, bool) {
+	var b [8]byte
+	if _, err := s.mem.ReadAt(b[:], int64(addr)); err != nil {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(b[:]), true
+}
+
+// stepAll steps all threads in turns until the first has reached stepEnd.
+func (s *stepper) stepAll() {
+	end := s.sym("stepEnd")
+	deadline := time.Now().Add(2 * time.Minute)
+	for time.Now().Before(deadline) {
+		any := false
+		for tid, h := range s.threads {
+			if !h.live {
+				continue
+			}
+			any = true
+			if h.regs.Rip == end {
+				s.ended = true
+				return
+			}
+			if !s.step(tid, h) {
+				delete(s.threads, tid)
+			}
+		}
+		if !any {
+			return
+		}
+	}
+	s.t.Error("out of time")
+}
+
+// step runs one instruction of a thread and checks the chain after it. It is
+// false when the thread has ended.
+func (s *stepper) step(tid int, h *shadow) bool {
+	before, op := h.regs, h.op
+	var ws syscall.WaitStatus
+	sig := 0
+	for {
+		if err := ptraceStep(tid, sig); err != nil {
+			s.t.Logf("step %d: %v", tid, err)
+			return false
+		}
+		// A thread that waits for another must not keep it from being stepped.
+		for spin := 0; ; spin++ {
+			got, err := syscall.Wait4(tid, &ws, syscall.WALL|syscall.WNOHANG, nil)
+			if err != nil {
+				return false
+			}
+			if got == tid {
+				break
+			}
+			if spin > 100 {
+				s.others(tid)
+			}
+		}
+		if ws.Exited() || ws.Signaled() {
+			s.t.Logf("thread %d ended: %#x", tid, ws)
+			return false
+		}
+		if ws.TrapCause() == syscall.PTRACE_EVENT_CLONE {
+			msg, _ := syscall.PtraceGetEventMsg(tid)
+			s.attach(int(msg))
+			sig = 0
+			continue
+		}
+		if st := ws.StopSignal(); st != syscall.SIGTRAP && sig == 0 {
+			sig = int(st) // to be delivered: the next stop is in the handler
+			continue
+		}
+		break
+	}
+	s.fetch(tid, h)
+	if !h.live {
+		return false
+	}
+	h.follow(s, &before, op[:], sig)
+	s.check(h)
+	return true
+}
+
+// others steps the threads other than tid once.
+func (s *stepper) others(tid int) {
+	for id, h := range s.threads {
+		if id != tid && h.live && s.t.Context().Err() == nil && !s.step(id, h) {
+			delete(s.threads, id)
+		}
+	}
+}
+
+// attach takes a new thread, which stops at its first instruction.
+func (s *stepper) attach(tid int) {
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(tid, &ws, syscall.WALL, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	s.watch(tid)
+}
+
+func ptraceStep(tid, sig int) error {
+	_, _, e := syscall.Syscall6(syscall.SYS_PTRACE, syscall.PTRACE_SINGLESTEP, uintptr(tid), 0, uintptr(sig), 0, 0)
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+// follow brings the shadow up to date after an instruction.
+func (h *shadow) follow(s *stepper, before *syscall.PtraceRegs, op []byte, sig int) {
+	now := &h.regs
+	// rt_sigreturn is "mov $15, %rax; syscall".
+	if op[0] == 0x0f && op[1] == 0x05 && before.Rax == 15 && len(h.segs) > 1 {
+		h.segs = h.segs[:len(h.segs)-1]
+		return
+	}
+	if sig != 0 {
+		ret, _ := s.Word(now.Rsp)
+		h.segs = append(h.segs, segment{calls: []call{{now.Rsp, ret}}, interrupted: now.Rsp + 8 + SignalRIP})
+		return
+	}
+	seg := &h.segs[len(h.segs)-1]
+	switch {
+	case isCall(op) && now.Rsp == before.Rsp-8:
+		ret, _ := s.Word(now.Rsp)
+		seg.calls = append(seg.calls, call{now.Rsp, ret})
+		return
+	case op[0] >= 0x58 && op[0] <= 0x5f: // pop: is it the return address?
+		if n := len(seg.calls); n > 0 && seg.calls[n-1].slot == before.Rsp {
+			c := seg.calls[n-1]
+			h.popped = &c
+		}
+	case h.popped != nil && op[0] >= 0x50 && op[0] <= 0x57:
+		seg.calls = append(seg.calls, *h.popped)
+		h.popped = nil
+	}
+	h.settle()
+}
+
+// isCall tells a call from other instructions.
+func isCall(op []byte) bool {
+	for len(op) > 2 && bytes.IndexByte([]byte{0x66, 0x67, 0xf2, 0xf3, 0x3e, 0x2e}, op[0]) >= 0 {
+		op = op[1:]
+	}
+	if op[0]&0xf0 == 0x40 { // REX
+		op = op[1:]
+	}
+	return op[0] == 0xe8 || op[0] == 0xff && op[1]>>3&7 == 2
+}
+
+func (s *stepper) walk(h *shadow, full bool) ([]Frame, Reason) {
+	r := &h.regs
+	regs := NewRegs(elf.EM_X86_64, r.Rip, r.Rsp, r.Rbp)
+	for n, v := range [...]uint64{r.Rax, r.Rdx, r.Rcx, r.Rbx, r.Rsi, r.Rdi, r.Rbp, r.Rsp, r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15} {
+		regs.Set(n, v)
+	}
+	if full {
+		w := walk{u: &s.u, regs: regs, mem: s, space: s.space, whole: true, full: true}
+		f, why, _ := w.run(nil)
+		return f, why
+	}
+	return s.u.Walk(nil, &regs, s, s.space)
+}
+
+func (s *stepper) check(h *shadow) {
+	s.steps++
+	want := h.chain(s)
+	for _, full := range []bool{false, true} {
+		got, why := s.walk(h, full)
+		if len(h.bottom) == 0 && len(got) > len(want) && len(h.segs) == 1 {
+			got = got[:len(want)] // a new thread: see thread()
+		}
+		if slices.Equal(got, want) && why == EndOfStack {
+			continue
+		}
+		s.wrong++
+		if s.wrong <= 6 {
+			s.t.Errorf("full=%v, %v\n got %s\nwant %s", full, why, s.names(got), s.names(want))
+		}
+	}
+}
+
+func (s *stepper) names(frames []Frame) string {
+	var b strings.Builder
+	for _, f := range frames {
+		fmt.Fprintf(&b, " %#x:%s", f.IP, s.name(f.IP))
+		if !f.Return {
+			b.WriteString("!")
+		}
+	}
+	return b.String()
+}
+
+// name returns the function of the program or the DSO that ip lies in.
+func (s *stepper) name(ip uint64) string {
+	m := s.space.Mapping(ip)
+	if m == nil {
+		return "?"
+	}
+	if d := s.space.of[m]; d != s.exe {
+		return fmt.Sprintf("%s+%#x", filepath.Base(d), ip-m.Bias)
+	}
+	for _, y := range s.symbols {
+		if v := ip - m.Bias; elf.ST_TYPE(y.Info) == elf.STT_FUNC && v >= y.Value && v < y.Value+max(y.Size, 1) {
+			return y.Name
+		}
+	}
+	return fmt.Sprintf("%#x", ip-m.Bias)
+}
+
+// procSpace is the mappings of a process out of /proc.
+type procSpace struct {
+	t       *testing.T
+	pid     int
+	maps    []*Mapping
+	of      map[*Mapping]string
+	objects map[string]*dsoObject
+}
+
+type dsoObject struct {
+	im *dso.Image
+	o  *Object
+}
+
+func (p *procSpace) exeBias(exe string) uint64 {
+	p.read()
+	for _, m := range p.maps {
+		if p.of[m] == exe {
+			return m.Bias
+		}
+	}
+	p.t.Fatalf("%s is not mapped", exe)
+	return 0
+}
+
+// Mapping implements Space.
+func (p *procSpace) Mapping(ip uint64) *Mapping {
+	find := func() *Mapping {
+		for _, m := range p.maps {
+			if ip >= m.Start && ip < m.End {
+				return m
+			}
+		}
+		return nil
+	}
+	if m := find(); m != nil {
+		return m
+	}
+	p.read()
+	return find()
+}
+
+func (p *procSpace) read() {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.maps, p.of = nil, map[*Mapping]string{}
+	for sc := bufio.NewScanner(bytes.NewReader(b)); sc.Scan(); {
+		var start, end, off uint64
+		var perm, dev, name string
+		var ino uint64
+		fmt.Sscanf(sc.Text(), "%x-%x %s %x %s %d %s", &start, &end, &perm, &off, &dev, &ino, &name)
+		if !strings.Contains(perm, "x") {
+			continue
+		}
+		d := p.object(name)
+		m := &Mapping{Start: start, End: end}
+		if d != nil {
+			if vaddr, ok := d.im.VaddrOfOff(off); ok {
+				m.Bias, m.Object = start-vaddr, d.o
+			}
+		}
+		p.maps, p.of[m] = append(p.maps, m), name
+	}
+}
+
+func (p *procSpace) object(name string) *dsoObject {
+	if d, ok := p.objects[name]; ok || name == "" {
+		return d
+	}
+	p.objects[name] = nil
+	im, err := (&dso.Finder{}).Find(name, dso.BuildID{})
+	if err != nil {
+		if !errors.Is(err, dso.ErrNoFile) {
+			p.t.Logf("%s: %v", name, err)
+		}
+		return nil
+	}
+	t, err := Build(im)
+	if err != nil {
+		p.t.Logf("%s: %v", name, err)
+		return nil
+	}
+	p.objects[name] = &dsoObject{im, NewObject(t, func() (*CFI, error) { return NewCFI(im) })}
+	return p.objects[name]
+}

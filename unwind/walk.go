@@ -1,0 +1,346 @@
+package unwind
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"sync"
+)
+
+// Reason says why a walk ended.
+type Reason uint8
+
+const (
+	EndOfStack Reason = iota // the outermost frame was reached
+	NoMapping                // an ip lies in no mapping
+	NoTable                  // code without CFI, and no frame pointer led on
+	NoRule                   // the CFI says nothing about the address, or nothing that holds
+	Unreadable               // the stack was needed where it was not copied
+	Depth                    // as many frames as asked for
+	NoProgress               // the caller would be the frame itself, or lie below it
+	NumReasons
+)
+
+var reasons = [NumReasons]string{
+	"end of stack", "no mapping", "no table", "no rule", "unreadable memory", "depth", "no progress",
+}
+
+// String returns the reason in words: "unreadable memory".
+func (r Reason) String() string {
+	if r < NumReasons {
+		return reasons[r]
+	}
+	return "unknown"
+}
+
+// Frame is a step of a chain.
+type Frame struct {
+	IP     uint64
+	Return bool // IP is a return address: what was called from is before it
+}
+
+// Memory is what a walk reads the stack from.
+type Memory interface {
+	// Word returns the 8 bytes at an address of the process.
+	Word(addr uint64) (uint64, bool)
+}
+
+// Stack is a copy of memory from Addr on.
+type Stack struct {
+	Addr  uint64
+	Bytes []byte
+}
+
+// Word implements Memory.
+func (s *Stack) Word(addr uint64) (uint64, bool) {
+	off := addr - s.Addr
+	if n := uint64(len(s.Bytes)); n < 8 || off > n-8 {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(s.Bytes[off:]), true
+}
+
+// Mapping is a range of a process's code.
+type Mapping struct {
+	Start, End uint64 // ips
+	Bias       uint64 // ip - vaddr
+	Object     *Object
+}
+
+// Space tells what is mapped in a process.
+type Space interface {
+	// Mapping returns the mapping that holds ip, nil if none does.
+	Mapping(ip uint64) *Mapping
+}
+
+// Object is what a walk needs of a DSO, shared by its mappings. It may be used
+// by several goroutines. A nil Object has no CFI: it is walked by frame pointers.
+type Object struct {
+	table *Table
+	once  sync.Once
+	open  func() (*CFI, error)
+	cfi   *CFI
+}
+
+// NewObject returns an Object of a table, nil for arm64, and of a function that
+// reads the CFI behind it, which is called at most once, when a walk needs it
+// because no rule suffices. It may be nil.
+func NewObject(t *Table, open func() (*CFI, error)) *Object { return &Object{table: t, open: open} }
+
+// full returns the CFI, nil if it cannot be had.
+func (o *Object) full() *CFI {
+	o.once.Do(func() {
+		if o.open != nil {
+			o.cfi, _ = o.open()
+		}
+	})
+	return o.cfi
+}
+
+// MaxDepth is how many frames a walk finds unless told otherwise, the kernel's
+// PERF_MAX_STACK_DEPTH.
+const MaxDepth = 127
+
+// Unwinder walks stacks. It keeps rows that it has read; use one for each
+// goroutine.
+type Unwinder struct {
+	MaxDepth int // 0 means MaxDepth
+
+	steps map[stepKey]*step
+	eval  evaluator
+}
+
+// Walk appends to frames the ips from the innermost frame on, and says why it
+// ended there. What was found before an error is kept.
+func (u *Unwinder) Walk(frames []Frame, regs *Regs, mem Memory, space Space) ([]Frame, Reason) {
+	n := len(frames)
+	w := walk{u: u, regs: *regs, mem: mem, space: space, whole: true}
+	if regs.machine != elf.EM_X86_64 {
+		w.full = true
+	}
+	frames, why, again := w.run(frames)
+	if again { // a row without a rule, and registers were not kept: walk by full CFI
+		w = walk{u: u, regs: *regs, mem: mem, space: space, whole: true, full: true}
+		frames, why, _ = w.run(frames[:n])
+	}
+	return frames, why
+}
+
+// walk is the state of one walk.
+type walk struct {
+	u     *Unwinder
+	mem   Memory
+	space Space
+	m     *Mapping // the last one, likely the next
+
+	regs  Regs
+	whole bool // regs are all of the frame's: nothing was called from it
+	full  bool // by full CFI, keeping all registers
+}
+
+// run finds the frames. If again is true, a register was needed that only a full
+// walk keeps.
+func (w *walk) run(frames []Frame) (_ []Frame, why Reason, again bool) {
+	depth := w.u.MaxDepth
+	if depth <= 0 {
+		depth = MaxDepth
+	}
+	for depth += len(frames); len(frames) < depth; {
+		ip, sp := w.regs.IP(), w.regs.SP()
+		frames = append(frames, Frame{ip, !w.whole})
+		if w.m == nil || ip < w.m.Start || ip >= w.m.End {
+			if w.m = w.space.Mapping(ip); w.m == nil {
+				return frames, NoMapping, false
+			}
+		}
+		next, why := w.step(ip)
+		switch {
+		case next == stop:
+			return frames, why, false
+		case next == retry:
+			return frames, NoRule, true
+		case w.regs.IP() == 0:
+			return frames, EndOfStack, false
+		case next == called && (w.regs.SP() < sp || w.regs.SP() == sp && w.regs.IP() == ip):
+			return frames, NoProgress, false
+		}
+		w.whole = next == interrupted
+	}
+	return frames, Depth, false
+}
+
+// outcome is what a step comes to.
+type outcome uint8
+
+const (
+	stop        outcome = iota // no caller, for the reason given
+	called                     // regs are the caller's
+	switched                   // the same, perhaps on another stack
+	interrupted                // regs are those of what a signal interrupted
+	retry                      // a register is needed that was not kept
+)
+
+// step replaces w.regs by the caller's.
+func (w *walk) step(ip uint64) (outcome, Reason) {
+	o := w.m.Object
+	if o == nil {
+		return w.byFramePointer(NoTable)
+	}
+	vaddr := ip - w.m.Bias
+	if !w.whole {
+		vaddr--
+	}
+	var rule Rule
+	if o.table != nil {
+		rule = o.table.Lookup(vaddr)
+	}
+	if w.full && rule.Flags&FlagConvention == 0 && rule.RA != RAUndefined {
+		return w.byRow(o, vaddr)
+	}
+	return w.byRule(ip, &rule)
+}
+
+// tracked are the registers that rules tell of.
+const tracked = 1<<x86RIP | 1<<x86RSP | 1<<x86RBP
+
+// byRule steps by a rule; see the package comment.
+func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
+	sp, fp := w.regs.v[x86RSP], w.regs.v[x86RBP]
+	if r.RA == RAUndefined {
+		return stop, EndOfStack
+	}
+	var cfa uint64
+	ok := true
+	switch r.CFA {
+	case CFARSP:
+		cfa = sp + uint64(r.CFAOff)
+	case CFARBP:
+		cfa = fp + uint64(r.CFAOff)
+	case CFADerefRSP:
+		cfa, ok = w.mem.Word(sp + uint64(r.CFAOff))
+		cfa += uint64(r.CFAOff2)
+	case CFADerefRBP:
+		cfa, ok = w.mem.Word(fp + uint64(r.CFAOff))
+		cfa += uint64(r.CFAOff2)
+	case CFAPLT:
+		cfa = sp + uint64(r.CFAOff)
+		if ip&15 >= uint64(r.CFAOff2) {
+			cfa += 8
+		}
+	case CFAReg:
+		if cfa, ok = w.kept(r.CFAOff2); !ok {
+			return retry, 0
+		}
+		cfa += uint64(r.CFAOff)
+	case CFASignal:
+		return w.bySignal(sp)
+	case CFAUnsupported:
+		return retry, 0
+	default:
+		return stop, NoRule
+	}
+	if !ok {
+		return stop, Unreadable
+	}
+	ra := uint64(0)
+	if r.RA == RAReg {
+		if ra, ok = w.kept(r.RAOff); !ok {
+			return retry, 0
+		}
+	} else if ra, ok = w.mem.Word(cfa + uint64(r.RAOff)); !ok {
+		return stop, Unreadable
+	}
+	// Rules do not tell of the other registers, but code that conventions tell of
+	// leaves them alone.
+	keep := uint64(tracked)
+	if w.full && r.FP == FPSame {
+		keep |= x86Saved
+	}
+	switch r.FP {
+	case FPAtCFA:
+		fp, ok = w.mem.Word(cfa + uint64(r.FPOff))
+	case FPAtFP:
+		fp, ok = w.mem.Word(fp + uint64(r.FPOff))
+	case FPAtSP:
+		fp, ok = w.mem.Word(sp + uint64(r.FPOff))
+	case FPReg:
+		if fp, ok = w.kept(r.FPOff); !ok {
+			return retry, 0
+		}
+	}
+	w.regs.known &= keep
+	switch {
+	case !ok || r.FP == FPUndefined: // a caller that has no need of rbp can still be followed
+		w.regs.known &^= 1 << x86RBP
+		w.regs.v[x86RBP] = 0
+	case r.FP != FPSame:
+		w.regs.setFP(fp)
+	}
+	w.regs.v[x86RIP], w.regs.v[x86RSP] = ra, cfa
+	switch {
+	case r.Flags&FlagSignal != 0:
+		return interrupted, 0
+	case r.Flags&FlagConvention != 0:
+		return switched, 0
+	}
+	return called, 0
+}
+
+// kept returns a register that the rules do not track.
+func (w *walk) kept(n int16) (uint64, bool) { return w.regs.Get(int(n)) }
+
+// sigcontext are the DWARF numbers of the registers in struct sigcontext of
+// x86-64, which begins at offset 40 of the ucontext.
+var sigcontext = [...]int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16}
+
+const sigcontextOff = 40
+
+// bySignal returns to what a signal interrupted: sp points to the ucontext.
+func (w *walk) bySignal(sp uint64) (outcome, Reason) {
+	for i, n := range sigcontext {
+		v, ok := w.mem.Word(sp + sigcontextOff + uint64(i)*8)
+		if !ok {
+			return stop, Unreadable
+		}
+		w.regs.Set(n, v)
+	}
+	return interrupted, 0
+}
+
+// byFramePointer steps by frame pointer: it points to the caller's, and the
+// return address follows. Should it be 0, that is the end of the stack; if it
+// leads nowhere, the walk ends for the reason given.
+func (w *walk) byFramePointer(why Reason) (outcome, Reason) {
+	if w.regs.machine == elf.EM_AARCH64 && w.whole {
+		// What was not yet saved, or needs not be, is in the link register.
+		if lr, ok := w.regs.Get(arm64LR); ok && lr != 0 {
+			w.regs.setIP(stripPAC(lr))
+			w.regs.known &^= 1 << arm64LR
+			return switched, 0
+		}
+	}
+	fp, ok := w.regs.Get(w.regs.col(x86RBP, arm64FP))
+	switch {
+	case !ok || fp&7 != 0:
+		return stop, why
+	case fp == 0:
+		return stop, EndOfStack
+	}
+	next, ok1 := w.mem.Word(fp)
+	ra, ok2 := w.mem.Word(fp + 8)
+	if !ok1 || !ok2 {
+		return stop, Unreadable
+	}
+	w.regs.known = 0
+	if w.regs.machine == elf.EM_AARCH64 {
+		ra = stripPAC(ra)
+	}
+	w.regs.setIP(ra)
+	w.regs.setSP(fp + 16)
+	w.regs.setFP(next)
+	return switched, 0
+}
+
+// stripPAC removes the signature of a pointer to code (arm64 pointer
+// authentication): with addresses of 48 bits, as user space has them unless it
+// asks for more, the bits above them.
+func stripPAC(p uint64) uint64 { return p & (1<<48 - 1) }
