@@ -24,14 +24,16 @@ type Options struct {
 	NoChain  bool // -G: no callchains
 	Nanosecs bool // times with nine digits
 	Compat   Compat
-	Workers  int // goroutines that format; 0: one for each CPU
+	// ShowUnwind adds a line that says how the user stack ended.
+	ShowUnwind bool
+	Workers    int // goroutines that format; 0: one for each CPU
 }
 
 // printer turns samples into text. Each goroutine has its own: it keeps the
 // text of every frame that it met.
 type printer struct {
 	opts    *Options
-	file    *format.File
+	history *replay.History
 	fields  []Field // by event
 	events  []event
 	env     tracepoint.Env
@@ -60,8 +62,8 @@ type kernelName struct {
 	ok           bool
 }
 
-func newPrinter(f *format.File, sym *symbolize.Symbolizer, fields []Field, opts *Options) *printer {
-	p := &printer{opts: opts, file: f, fields: fields, symbols: map[uint64]kernelName{}}
+func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fields []Field, opts *Options) *printer {
+	p := &printer{opts: opts, history: h, fields: fields, symbols: map[uint64]kernelName{}}
 	if f.Tracing != nil {
 		p.env = f.Tracing.Env()
 	}
@@ -207,6 +209,10 @@ func (p *printer) appendFrames(b []byte, s *replay.Sample, fields Field, e *even
 	left -= min(left, len(s.Kernel))
 	for _, f := range s.User[:min(left, len(s.User))] {
 		b = append(b, e.frames.line(f)...)
+	}
+	if p.opts.ShowUnwind {
+		b = append(b, "\t                 user stack: "...)
+		b = append(append(b, p.history.UserEnd(s)...), '\n')
 	}
 	return b
 }

@@ -24,6 +24,7 @@ type scriptFlags struct {
 	maxStack   int
 	noChain    bool
 	ns         bool
+	showUnwind bool
 	header     bool
 	headerOnly bool
 	info       bool
@@ -39,6 +40,7 @@ func (o *scriptFlags) set() *pflag.FlagSet {
 	s.StringVar(&o.compat, "compat", "7.3", "print as this `version` of perf does: 7.3 or 6.1")
 	s.IntVar(&o.maxStack, "max-stack", 127, "at most this many `frames` of a callchain")
 	s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "the sampled address instead of the callchain")
+	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
 	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
 	s.BoolVar(&o.header, "header", false, "first what the file says about the recording")
 	s.BoolVar(&o.headerOnly, "header-only", false, "only that")
@@ -79,7 +81,7 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 }
 
 func (o *scriptFlags) options() (script.Options, error) {
-	opts := script.Options{MaxStack: o.maxStack, NoChain: o.noChain, Nanosecs: o.ns}
+	opts := script.Options{MaxStack: o.maxStack, NoChain: o.noChain, Nanosecs: o.ns, ShowUnwind: o.showUnwind}
 	for _, arg := range o.fields {
 		if err := opts.Fields.ParseFields(arg); err != nil {
 			return opts, wrongUse("-F %s: %v", arg, err)

@@ -12,6 +12,7 @@ package replay
 import (
 	"encoding/binary"
 	"strconv"
+	"sync"
 
 	"gperf/format"
 	"gperf/symbolize"
@@ -93,7 +94,7 @@ type History struct {
 	nframes int
 
 	file     *format.File
-	unwinder *unwinder // made when a sample wants it
+	unwinder func() *unwinder // made when a sample wants it
 	stacks   []stackSample
 	// buildIDs are those that the file lists beside its records.
 	buildIDs map[string]dso.BuildID
@@ -120,6 +121,7 @@ type frameKey struct {
 // New returns the history of f before its first record.
 func New(f *format.File, sym *symbolize.Symbolizer) *History {
 	h := &History{file: f, sym: sym, threads: map[int32]*Thread{}, frames: map[frameKey]*Frame{}, buildIDs: map[string]dso.BuildID{}}
+	h.unwinder = sync.OnceValue(func() *unwinder { return newUnwinder(f, sym) })
 	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
 	for _, e := range entries {
 		h.buildIDs[e.Filename] = dso.NewBuildID(e.BuildID)
@@ -226,15 +228,25 @@ func (h *History) unwind(samples []Sample) {
 	if len(h.stacks) == 0 {
 		return
 	}
-	if h.unwinder == nil {
-		h.unwinder = newUnwinder(h.file, h.sym)
-	}
-	h.unwinder.walkAll(h.stacks, h.file.Attrs)
+	h.unwinder().walkAll(h.stacks, h.file.Attrs)
 	for _, t := range h.stacks {
 		s := t.sample
 		frames := h.resolve(&s.maps.chains, format.NewWords(t.ips, binary.LittleEndian), func(ip uint64) *Frame { return h.userFrame(s.maps, ip) })
 		s.User = join(s.User, frames)
 	}
+}
+
+// UserEnd says in words how the sample's user stack ended. Where it was not
+// walked here, that is what the last address tells: it lies in the outermost
+// function, or it is one that no caller can be found of.
+func (h *History) UserEnd(s *Sample) string {
+	switch {
+	case s.Unwound:
+		return s.End.String()
+	case len(s.User) == 0:
+		return "no user stack"
+	}
+	return h.unwinder().objects.end(s.User[len(s.User)-1], len(s.User)).String()
 }
 
 // chain cuts the callchain at its marks and resolves the parts. Addresses of

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"runtime"
+	"strings"
 	"sync"
 
 	"gperf/format"
@@ -133,22 +134,28 @@ type objects struct {
 type object struct {
 	once  sync.Once
 	image *dso.Image // nil when it was not found
+	table *unwind.Table
 	*unwind.Object
 }
 
-func (o *objects) mapping(m *Map) *unwind.Mapping {
+func (o *objects) object(d *DSO) *object {
 	o.mu.Lock()
-	obj := o.list[*m.DSO]
+	obj := o.list[*d]
 	if obj == nil {
 		obj = new(object)
-		o.list[*m.DSO] = obj
+		o.list[*d] = obj
 	}
 	o.mu.Unlock()
 	obj.once.Do(func() {
 		// Its symbols will be wanted next.
-		go o.sym.User(m.DSO.Name, m.DSO.BuildID, 0)
-		obj.open(o.sym.Finder(), m.DSO)
+		go o.sym.User(d.Name, d.BuildID, 0)
+		obj.open(o.sym.Finder(), d)
 	})
+	return obj
+}
+
+func (o *objects) mapping(m *Map) *unwind.Mapping {
+	obj := o.object(m.DSO)
 	um := &unwind.Mapping{Start: m.Start, End: m.End, Object: obj.Object}
 	if obj.image == nil {
 		return um
@@ -159,6 +166,37 @@ func (o *objects) mapping(m *Map) *unwind.Mapping {
 	}
 	um.Bias = m.Start - vaddr
 	return um
+}
+
+// end says why a user stack that was recorded as addresses has no more of them,
+// as far as the last of n can tell.
+func (o *objects) end(last *Frame, n int) unwind.Reason {
+	if last.Map == nil {
+		return unwind.NoMapping
+	}
+	obj := o.object(last.Map.DSO)
+	if obj.image == nil || obj.table == nil {
+		return unwind.NoTable
+	}
+	vaddr, ok := obj.image.VaddrOfOff(last.Map.Off(last.IP))
+	if !ok {
+		return unwind.NoTable
+	}
+	if n > 1 {
+		vaddr-- // a return address
+	}
+	rule := obj.table.Lookup(vaddr)
+	switch {
+	case last.Sym != nil && strings.HasPrefix(last.Sym.Raw, "runtime.goexit"):
+		return unwind.EndOfStack // a goroutine's first frame: Go says so by a frame pointer of 0
+	case rule.CFA == unwind.CFANone:
+		return unwind.NoRule
+	case rule.RA == unwind.RAUndefined:
+		return unwind.EndOfStack
+	case n >= maxUnwound:
+		return unwind.Depth
+	}
+	return unwind.Unreadable
 }
 
 // open finds a DSO's call frame information. Where there is none, or not the
@@ -173,5 +211,6 @@ func (obj *object) open(finder *dso.Finder, d *DSO) {
 	if err != nil && image.Machine == elf.EM_X86_64 {
 		return
 	}
+	obj.table = table
 	obj.Object = unwind.NewObject(table, func() (*unwind.CFI, error) { return unwind.NewCFI(image) })
 }
