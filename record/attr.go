@@ -1,6 +1,7 @@
 package record
 
 import (
+	"runtime"
 	"time"
 
 	"gperf/format"
@@ -18,7 +19,14 @@ type Options struct {
 	Period uint64 // every so many events, instead of Freq
 
 	Callchain bool // frame-pointer callchains
-	Pages     int  // pages of a ring, a power of 2; 0: what may be locked, up to 512 KiB
+	// DWARF has the user's part of the callchains found by call frame information,
+	// in the kernel. Where BPF cannot be loaded, Notice gets a *UnwindError, and
+	// frame pointers have to do.
+	DWARF bool
+	// StackDump, if not 0, has so many bytes of user stack, and registers, put
+	// into each sample instead, for whoever reads the file to walk.
+	StackDump uint16
+	Pages     int // pages of a ring, a power of 2; 0: what may be locked, up to 512 KiB
 
 	Data         bool // addresses of data, and mappings that hold no code
 	Stat         bool // counts of each thread, when it exits
@@ -107,6 +115,11 @@ func (o *Options) attrs() ([]Event, []format.Attr) {
 		attrs = append(attrs, o.trackingAttr())
 	}
 	identify(attrs)
+	if o.DWARF { // BPF's records have another sample type
+		for i := range attrs {
+			attrs[i].SampleType = attrs[i].SampleType&^format.SampleID | format.SampleIdentifier
+		}
+	}
 	return events, attrs
 }
 
@@ -142,9 +155,7 @@ func (o *Options) attr(ev *Event) format.Attr {
 	if o.NoSamples {
 		a.SamplePeriod = 0
 	}
-	if o.Callchain {
-		a.SampleType |= format.SampleCallchain
-	}
+	o.stacks(&a)
 	if o.Raw {
 		a.SampleType |= format.SampleRaw
 	}
@@ -153,6 +164,26 @@ func (o *Options) attr(ev *Event) format.Attr {
 	}
 	return a
 }
+
+// stacks has the samples carry stacks.
+func (o *Options) stacks(a *format.Attr) {
+	if o.Callchain || o.DWARF || o.StackDump != 0 {
+		a.SampleType |= format.SampleCallchain
+	}
+	if o.DWARF || o.StackDump != 0 {
+		a.Flags |= format.FlagExcludeCallchainUser
+	}
+	if o.StackDump != 0 {
+		a.SampleType |= format.SampleRegsUser | format.SampleStackUser
+		a.SampleRegsUser = userRegs[runtime.GOARCH]
+		a.SampleStackUser = uint32(o.StackDump)
+	}
+}
+
+// userRegs are perf's masks of the registers beside a stack dump (PERF_REGS_MASK
+// of tools/perf/arch), in the order of the machine's asm/perf_regs.h: all but
+// x86's data segments.
+var userRegs = map[string]uint64{"amd64": 0xff0fff, "arm64": 1<<33 - 1}
 
 // fixedPeriod tells whether the event is sampled each time by default, for its
 // raw data.

@@ -98,6 +98,24 @@ func startCommand(path string, argv []string, events string) (*command, error) {
 	return c, nil
 }
 
+// pause stops the waiting process. Go may start threads in it at any time, which
+// inherit counters as they are just then: while something is still to be
+// attached to them, there must be none.
+func (c *command) pause() error {
+	if err := c.proc.Signal(unix.SIGSTOP); err != nil {
+		return err
+	}
+	var st unix.WaitStatus
+	for {
+		_, err := unix.Wait4(c.proc.Pid, &st, unix.WUNTRACED, nil)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+func (c *command) resume() { c.proc.Signal(unix.SIGCONT) }
+
 // exec lets the process become the command, and tells whether it could.
 func (c *command) exec() error {
 	defer c.close()

@@ -120,3 +120,11 @@ func (e *FreqError) Error() string {
 // ErrKernelHidden says, as a notice, that /proc/kallsyms does not show this
 // user where the kernel is.
 var ErrKernelHidden = errors.New("kernel addresses are hidden: samples in the kernel will have no names")
+
+// UnwindError says, as a notice, why user stacks are not walked in the kernel.
+type UnwindError struct{ Err error }
+
+func (e *UnwindError) Error() string {
+	return fmt.Sprintf("no unwinding in the kernel, frame pointers have to do: %v", e.Err)
+}
+func (e *UnwindError) Unwrap() error { return e.Err }

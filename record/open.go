@@ -52,6 +52,7 @@ type opener struct {
 	attrs    []format.Attr
 	missing  []feature // found out to be unknown to this kernel
 	counters []counter
+	opened   func(*Event, *counter) error // nil, or told of each counter at once
 }
 
 // open opens every event on every CPU and thread. A thread that has gone
@@ -70,7 +71,14 @@ func (o *opener) open(cpus, threads []int) error {
 				if err != nil {
 					return &OpenError{o.events[e], cpu, tid, err}
 				}
-				o.counters = append(o.counters, counter{e, cpu, tid, fd})
+				c := counter{e, cpu, tid, fd}
+				o.counters = append(o.counters, c)
+				if o.opened == nil {
+					continue
+				}
+				if err := o.opened(&o.events[e], &c); err != nil {
+					return &OpenError{o.events[e], cpu, tid, err}
+				}
 			}
 		}
 		if len(o.counters) == 0 {

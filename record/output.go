@@ -44,6 +44,9 @@ func (r *recorder) synthesize() error {
 	}
 	s := &synth{idSize: tracking.SampleIDSize(), data: r.opts.Data, files: r.files,
 		buildIDs: tracking.Flags&format.FlagBuildID != 0, known: map[fileID][]byte{}, out: r.write}
+	if r.dwarf != nil {
+		s.out = func(b []byte) error { r.dwarf.synthesized(b, s.idSize); return r.write(b) }
+	}
 	visible, err := s.kernel()
 	if err != nil {
 		return err

@@ -25,6 +25,15 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	o.capFreq()
 	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1}
 	r.sum.Path = o.Output
+	if o.DWARF {
+		var err error
+		if r.dwarf, err = newDWARF(&o); err != nil {
+			o.notice(&UnwindError{err})
+			o.DWARF, o.Callchain = false, true
+		} else {
+			r.opened = r.dwarf.opened
+		}
+	}
 	r.events, r.attrs = o.attrs()
 	defer r.release()
 	if err := r.prepare(); err != nil {
@@ -52,6 +61,7 @@ type recorder struct {
 	w       *format.Writer
 	whole   int64 // size of the file up to the last whole record
 	tally   tally
+	dwarf   *dwarf          // nil without
 	round   time.Time       // when the last round was closed
 	inRound bool            // something was written since
 	files   map[string]bool // mapped files, where MMAP2 has no build IDs
@@ -80,6 +90,12 @@ func (r *recorder) prepare() (err error) {
 	if t.ownCommand() {
 		threads = []int{r.command.proc.Pid}
 	}
+	if r.command != nil && r.dwarf != nil {
+		if err := r.command.pause(); err != nil {
+			return err
+		}
+		defer r.command.resume()
+	}
 	if err := r.open(r.cpus, threads); err != nil {
 		return err
 	}
@@ -95,7 +111,13 @@ func (r *recorder) prepare() (err error) {
 	if err := r.mapRings(); err != nil {
 		return err
 	}
-	return r.watch()
+	if err := r.watch(); err != nil {
+		return err
+	}
+	if r.dwarf != nil {
+		return r.dwarf.attach(r)
+	}
+	return nil
 }
 
 func (r *recorder) tellOpened() {
@@ -141,7 +163,7 @@ func (r *recorder) begin() error {
 	if r.file, err = createOutput(r.opts.Output); err != nil {
 		return &OutputError{r.opts.Output, err}
 	}
-	if r.w, err = format.NewWriter(r.file, r.attrs, early); err != nil {
+	if r.w, err = format.NewWriter(r.file, r.fileAttrs(), early); err != nil {
 		r.file.Close()
 		return &OutputError{r.opts.Output, err}
 	}
@@ -220,16 +242,24 @@ const roundTime = 20 * time.Millisecond
 // drain moves what is in the rings to the file, and closes the round if that
 // has lasted long enough.
 func (r *recorder) drain() (total int, err error) {
-	for _, ring := range r.rings {
-		n, err := ring.drain(&r.tally, r.write)
+	if r.dwarf != nil {
+		total, err = r.dwarf.drain(r.write)
 		if err != nil {
 			return total, err
 		}
-		total += n
 		r.whole = r.w.Size()
+	} else {
+		for _, ring := range r.rings {
+			n, err := ring.drain(&r.tally, r.write)
+			if err != nil {
+				return total, err
+			}
+			total += n
+			r.whole = r.w.Size()
+		}
 	}
 	r.inRound = r.inRound || total > 0
-	if now := time.Now(); r.inRound && now.Sub(r.round) >= roundTime {
+	if now := time.Now(); r.inRound && now.Sub(r.round) >= roundTime && !r.holds() {
 		if err = r.write(finishedRound); err != nil {
 			return total, err
 		}
@@ -330,6 +360,13 @@ func (r *recorder) stop() error {
 			break
 		}
 	}
+	if r.dwarf != nil {
+		if err := r.dwarf.finish(r.write); err != nil {
+			return err
+		}
+		r.whole = r.w.Size()
+		r.sum.Unwind = &r.dwarf.sum
+	}
 	b, err := r.lostRecords(nil)
 	if err != nil || len(b) == 0 {
 		return err
@@ -345,6 +382,9 @@ func (r *recorder) stop() error {
 func (r *recorder) release() {
 	if r.command != nil {
 		r.command.close()
+	}
+	if r.dwarf != nil {
+		r.dwarf.close()
 	}
 	r.unmapRings()
 	// Of tracepoints, closing a counter takes two RCU grace periods, which is

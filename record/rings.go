@@ -13,6 +13,9 @@ func (r *recorder) mapRings() error {
 	pages := r.opts.Pages
 	if pages == 0 {
 		pages = defaultPages()
+		if r.dwarf != nil && len(r.cpus) <= 32 {
+			pages *= 4 // copies of stacks come in bursts
+		}
 	}
 	for {
 		r.sum.Pages = pages

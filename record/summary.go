@@ -18,6 +18,8 @@ type Summary struct {
 	// LostSideBand is how many mmap, comm and other records found none.
 	LostSideBand uint64
 	Pages        int // of each ring
+	// Unwind is what became of the user stacks, nil if they were not walked.
+	Unwind *UnwindSummary
 	// Command is how the command ended, nil without one.
 	Command *os.ProcessState
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"gperf/bpf"
 	"gperf/record"
 )
 
@@ -54,7 +55,7 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.StringVarP(&f.freq, "freq", "F", "", "samples a second, or `max` (default 4000, except for tracepoints)")
 	s.Uint64VarP(&f.period, "count", "c", 0, "one sample for every `n` events")
 	s.BoolVarP(&f.g, "stacks", "g", false, "with call graphs, by frame pointers")
-	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, by `fp`")
+	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, by `fp` (frame pointers), dwarf (unwound in the kernel), or dwarf,copy[,size] (stack dumps)")
 	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file` to write")
 	s.StringVarP(&f.pages, "mmap-pages", "m", "", "size of each CPU's ring: `pages`, or bytes with K, M, G")
 	s.Int64VarP(&f.delay, "delay", "D", 0, "begin so many `ms` after the start; -1: never")
@@ -150,19 +151,50 @@ func (f *recordFlags) sampling(s *pflag.FlagSet) error {
 	if s.Changed("count") && o.Period == 0 && o.Freq == 0 {
 		o.Notice(errors.New("-c 0 means the default frequency"))
 	}
-	mode, _, _ := strings.Cut(f.callGraph, ",")
-	switch mode {
-	case "":
+	return f.stacks()
+}
+
+// stacks takes -g and --call-graph.
+func (f *recordFlags) stacks() error {
+	o := &f.opts
+	mode, rest, more := strings.Cut(f.callGraph, ",")
+	switch {
+	case mode == "":
 		o.Callchain = f.g
-	case "fp":
+	case mode == "fp":
 		o.Callchain = true
-	case "no":
-	case "dwarf", "lbr":
-		return wrongUse("--call-graph %s is not possible yet: there is fp", mode)
+	case mode == "no":
+	case mode == "lbr":
+		return wrongUse("--call-graph lbr is not possible: gperf does not read branch records; dwarf finds whole stacks")
+	case mode != "dwarf":
+		return wrongUse("--call-graph %s is unknown: there are fp and dwarf", f.callGraph)
+	case !more:
+		o.DWARF = true
 	default:
-		return wrongUse("--call-graph %s is unknown: there is fp", f.callGraph)
+		size, err := stackDump(rest)
+		o.StackDump = size
+		return err
 	}
 	return nil
+}
+
+// Sizes of stack dumps, in bytes: perf's default, and what the kernel takes.
+const (
+	defaultStackDump = 8192
+	maxStackDump     = 65528
+)
+
+// stackDump parses what follows "dwarf,": "copy" or "copy,SIZE"; perf's
+// "dwarf,SIZE" means the same.
+func stackDump(s string) (uint16, error) {
+	if s == "copy" {
+		return defaultStackDump, nil
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(s, "copy,"), 10, 32)
+	if err != nil || n == 0 || n > maxStackDump {
+		return 0, wrongUse("--call-graph dwarf,%s: a stack dump has 8 to %d bytes", s, maxStackDump)
+	}
+	return uint16((n + 7) &^ 7), nil
 }
 
 // target takes -a, -C, -p and -t. As in perf, processes and threads go before
@@ -286,10 +318,41 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 	if sum.LostSideBand > 0 {
 		lost = append(lost, fmt.Sprintf("%d other records (mappings, names of processes)", sum.LostSideBand))
 	}
+	if sum.Unwind != nil {
+		fmt.Fprintf(w, "[ gperf record: %s ]\n", stackSummary(sum.Unwind))
+	}
 	if len(lost) > 0 {
 		fmt.Fprintf(w, "[ gperf record: Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) or fewer samples (-F, -c) lose less ]\n",
 			strings.Join(lost, " and "), sum.Pages, 4*sum.Pages)
 	}
+}
+
+// stackSummary tells what became of the user stacks.
+func stackSummary(u *record.UnwindSummary) string {
+	early := uint64(0)
+	var why []string
+	for i, n := range u.Early {
+		if n > 0 {
+			early += n
+			why = append(why, fmt.Sprintf("%s %d", bpf.End(i), n))
+		}
+	}
+	s := fmt.Sprintf("User stacks: %d complete", u.Complete)
+	if all := u.Complete + early; all > 0 {
+		s += fmt.Sprintf(" (%.2f%%)", 100*float64(u.Complete)/float64(all))
+	}
+	s += fmt.Sprintf(", %d ended early", early)
+	if len(why) > 0 {
+		s += " (" + strings.Join(why, ", ") + ")"
+	}
+	s += fmt.Sprintf(", %d unwound in user space; %d samples had none", u.Copied, u.None)
+	if u.Missing > 0 {
+		s += fmt.Sprintf(", %d lost theirs", u.Missing)
+	}
+	if u.Missed > 0 {
+		s += fmt.Sprintf("; %d samples lost while another BPF program ran", u.Missed)
+	}
+	return s
 }
 
 // commandStatus is the command's exit code; of one that a signal ended, what

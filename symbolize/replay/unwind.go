@@ -171,8 +171,11 @@ func (o *objects) mapping(m *Map) *unwind.Mapping {
 // end says why a user stack that was recorded as addresses has no more of them,
 // as far as the last of n can tell.
 func (o *objects) end(last *Frame, n int) unwind.Reason {
-	if last.Map == nil {
+	switch {
+	case last.Map == nil:
 		return unwind.NoMapping
+	case last.Sym != nil && strings.HasPrefix(last.Sym.Raw, "runtime.goexit"):
+		return unwind.EndOfStack // a goroutine's first frame: Go says so by a frame pointer of 0
 	}
 	obj := o.object(last.Map.DSO)
 	if obj.image == nil || obj.table == nil {
@@ -187,8 +190,6 @@ func (o *objects) end(last *Frame, n int) unwind.Reason {
 	}
 	rule := obj.table.Lookup(vaddr)
 	switch {
-	case last.Sym != nil && strings.HasPrefix(last.Sym.Raw, "runtime.goexit"):
-		return unwind.EndOfStack // a goroutine's first frame: Go says so by a frame pointer of 0
 	case rule.CFA == unwind.CFANone:
 		return unwind.NoRule
 	case rule.RA == unwind.RAUndefined:

@@ -126,6 +126,15 @@ NOINLINE static void vforks(void) {
 	leaf(4);
 }
 
+NOINLINE void deepest(void) { __asm__ volatile("" ::: "memory"); }
+NOINLINE long deep(int n) {
+	if (n == 0) {
+		deepest();
+		return sink;
+	}
+	return deep(n - 1) * 3 + leaf(n);
+}
+
 // Where the test begins and ends to step.
 NOINLINE void stepBegin(void) { __asm__ volatile("" ::: "memory"); }
 NOINLINE void stepEnd(void) { __asm__ volatile("" ::: "memory"); }
@@ -148,5 +157,6 @@ int main(void) {
 	snprintf(text, sizeof text, "%d %s", getpid(), "x");
 	sink = strlen(text);
 	stepEnd();
+	deep(1000);
 	return 0;
 }

@@ -26,7 +26,7 @@ NOINLINE static long catcher(long n) {
 
 NOINLINE static void rethrower() {
 	try {
-		thrower(2);
+		thrower(1);
 	} catch (...) {
 		throw;
 	}
@@ -37,7 +37,7 @@ extern "C" NOINLINE void stepEnd() { __asm__ volatile("" ::: "memory"); }
 
 int main() {
 	stepBegin();
-	catcher(3);
+	catcher(2);
 	try {
 		rethrower();
 	} catch (...) {

@@ -1,0 +1,3 @@
+package bpf
+
+//go:generate go tool bpf2go -target bpfel -cflags "-O2 -g -mcpu=v3 -Wall -Werror -Wno-unused-function" -type head -type mapping -type table -type process -type rule -type page -type end unwind unwind.bpf.c

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the programs need of the kernel: the few structs whose fields they read,
+ * found in the running kernel's BTF when the programs are loaded (CO-RE), and
+ * the helpers they call, by their numbers in include/uapi/linux/bpf.h.
+ */
+#ifndef KERNEL_H
+#define KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define inline_always inline __attribute__((always_inline))
+#define NULL ((void *)0)
+
+/* Map definitions in BTF: see cilium/ebpf's and libbpf's documentation. */
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) typeof(val) *name
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_F_MMAPABLE = 1 << 10,
+};
+#define BPF_F_CURRENT_CPU 0xffffffffULL
+
+enum bpf_func_id {
+	BPF_FUNC_task_pt_regs = 175,
+};
+
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static __u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
+static __u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*bpf_perf_event_output)(void *ctx, void *map, __u64 flags, void *data, __u64 size) = (void *)25;
+static struct task_struct *(*bpf_get_current_task)(void) = (void *)35;
+static long (*bpf_probe_read_user)(void *dst, __u32 size, const void *from) = (void *)112;
+static long (*bpf_probe_read_kernel)(void *dst, __u32 size, const void *from) = (void *)113;
+static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
+
+/* clang's kinds of relocation, enum bpf_core_relo_kind of include/uapi/linux/bpf.h. */
+#define field_exists(field) __builtin_preserve_field_info(field, 2)
+#define bit_field_offset(field) __builtin_preserve_field_info(field, 0) /* of the bytes that hold it */
+#define bit_field_size(field) __builtin_preserve_field_info(field, 1)
+#define bit_field_left(field) __builtin_preserve_field_info(field, 4) /* shifts that leave it alone in 64 bits */
+#define bit_field_right(field) __builtin_preserve_field_info(field, 5)
+#define enum_value_exists(type, value) __builtin_preserve_enum_value(*(typeof(type) *)value, 0)
+
+/* keep_whole keeps the compiler from bounding another variable that v is computed from: verifiers before 6.2 would not see it. */
+#define keep_whole(v) asm volatile("" : "+r"(v))
+
+/* read_field reads a field of a kernel struct: 0 if that cannot be read. */
+#define read_field(ptr, field)                                                                     \
+	({                                                                                         \
+		typeof((ptr)->field) v = 0;                                                        \
+		bpf_probe_read_kernel(&v, sizeof(v), &(ptr)->field);                               \
+		v;                                                                                 \
+	})
+
+/* pt_regs is the same in all kernels, and ABI. */
+struct pt_regs {
+	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+
+struct bpf_perf_event_data {
+	struct pt_regs regs;
+	__u64 sample_period, addr;
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct mm_struct {
+	unsigned long start_stack;
+};
+
+struct thread_struct {
+	unsigned long fsbase;
+};
+
+struct return_instance {
+	unsigned long stack;
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
+struct task_struct {
+	void *stack;
+	unsigned int flags;
+	struct mm_struct *mm;
+	unsigned int in_execve : 1;
+	__u64 self_exec_id;
+	struct thread_struct thread;
+	struct uprobe_task *utask;
+};
+
+/* perf_event_ctxp: one context for all PMUs from 6.2 on; before, [1] was the software events'. */
+struct perf_event_context {};
+struct task_struct___ctx {
+	struct perf_event_context *perf_event_ctxp;
+};
+struct task_struct___ctxs {
+	struct perf_event_context *perf_event_ctxp[2];
+};
+
+#pragma clang attribute pop
+
+#define PF_KTHREAD 0x00200000
+
+#endif

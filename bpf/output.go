@@ -1,0 +1,71 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// End says why a walk ended.
+type End uint32
+
+const (
+	EndNone        = End(unwindEndEND_NONE)
+	EndEntry       = End(unwindEndEND_ENTRY)       // at the outermost frame
+	EndNoUser      = End(unwindEndEND_NO_USER)     // there is no user stack: a kernel thread, a process that is exiting
+	EndCompat      = End(unwindEndEND_COMPAT)      // a 32-bit task
+	EndNoProcess   = End(unwindEndEND_NO_PROCESS)  // nothing was known of the process
+	EndNoMapping   = End(unwindEndEND_NO_MAPPING)  // an address was in no known mapping
+	EndNoTable     = End(unwindEndEND_NO_TABLE)    // a mapping's table was not there yet
+	EndNoRule      = End(unwindEndEND_NO_RULE)     // no entry covered an address
+	EndUnsupported = End(unwindEndEND_UNSUPPORTED) // an entry did, but none that the programs can follow
+	EndUnreadable  = End(unwindEndEND_UNREADABLE)  // stack memory could not be read
+	EndFP          = End(unwindEndEND_FP)          // frame pointers, where there is nothing else, led nowhere
+	EndDepth       = End(unwindEndEND_DEPTH)       // after MaxFrames
+	EndInternal    = End(unwindEndEND_INTERNAL)
+	NumEnds        = int(EndInternal) + 1
+)
+
+var endNames = [NumEnds]string{"nothing", "entry", "no user stack", "32-bit", "unknown process", "no mapping", "no table",
+	"no rule", "unsupported rule", "unreadable stack", "frame pointers", "too deep", "internal"}
+
+func (e End) String() string {
+	if int(e) < len(endNames) {
+		return endNames[e]
+	}
+	return fmt.Sprintf("end %d", uint32(e))
+}
+
+// NumRegs is how many registers are ahead of a copy: by their DWARF numbers,
+// rip the last one.
+const NumRegs = 17
+
+// Head is the beginning of what the programs write: PERF_SAMPLE_RAW's data.
+type Head struct {
+	End  End
+	TGID uint32 // the kernel's number of the process, by which SetProcess knows it
+	Exec uint32 // changes when the process calls exec
+	// Frames is how many words follow: the ip and the return addresses of its callers.
+	Frames uint32
+	// Stack, if not 0, is how many bytes of stack follow NumRegs registers, from
+	// rsp on. Then Frames is 0.
+	Stack uint32
+	Copy  bool // registers follow
+}
+
+// HeadSize is the size of a Head in the record: what follows it is aligned to
+// 8 bytes where the Head begins 4 bytes beyond such a place, as in a ring.
+const HeadSize = 20
+
+// ParseHead reads a Head, and checks that what it tells of is there.
+func ParseHead(b []byte) (h Head, ok bool) {
+	if len(b) < HeadSize {
+		return h, false
+	}
+	le := binary.LittleEndian
+	h = Head{End: End(le.Uint32(b)), TGID: le.Uint32(b[4:]), Exec: le.Uint32(b[8:]), Frames: le.Uint32(b[12:]), Stack: le.Uint32(b[16:])}
+	n := uint64(h.Frames) * 8
+	if h.Copy = h.Frames == 0 && h.End != EndNoUser; h.Copy {
+		n = NumRegs*8 + uint64(h.Stack)
+	}
+	return h, int(h.End) < NumEnds && n <= uint64(len(b)-HeadSize)
+}

@@ -1,0 +1,288 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"gperf/unwind"
+)
+
+// MaxFrames is how deep a stack is walked.
+const MaxFrames = 1024
+
+// Program is one of the programs: which one an event takes depends on its type.
+type Program string
+
+const (
+	OnEvent      Program = "on_event"      // hardware, software and raw events
+	OnTracepoint Program = "on_tracepoint" // tracepoints
+	OnProbe      Program = "on_probe"      // kprobes and uprobes
+)
+
+// Options size the maps; each field has a default.
+type Options struct {
+	Programs  []Program // to load
+	Rows      uint32    // of all tables together, 4 bytes each
+	Tables    uint32
+	Mappings  uint32 // of all processes together, 32 bytes each
+	Processes uint32
+	// PerTask says that only threads with perf events of their own are sampled.
+	PerTask bool
+	// CPUs is how many rings there can be.
+	CPUs uint32
+}
+
+func (o *Options) setDefaults() {
+	for _, d := range []struct {
+		field *uint32
+		value uint32
+	}{{&o.Rows, 8 << 20}, {&o.Tables, 4096}, {&o.Mappings, 1 << 17}, {&o.Processes, 16 << 10}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+}
+
+// Unwinder is the loaded programs and what they walk by.
+type Unwinder struct {
+	coll      *ebpf.Collection
+	processes *ebpf.Map
+	mappings  *array[unwindMapping]
+	tables    *array[unwindTable]
+	pages     *array[unwind.Page]
+	rows      *array[unwind.Row]
+	rules     *array[unwind.Rule]
+}
+
+// ErrArch says that the programs know the registers of another architecture only.
+var ErrArch = errors.New("stacks are walked in the kernel on x86-64 only")
+
+// Load loads the programs. VerifierLog tells more of its error.
+func Load(o Options) (*Unwinder, error) {
+	if runtime.GOARCH != "amd64" {
+		return nil, ErrArch
+	}
+	o.setDefaults()
+	coll, err := load(&o)
+	if errors.Is(err, unix.EPERM) && unlockMemory() {
+		coll, err = load(&o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("loading BPF programs: %w", err)
+	}
+	return &Unwinder{
+		coll:      coll,
+		processes: coll.Maps["processes"],
+		mappings:  newArray[unwindMapping](coll.Maps["mappings"], "mappings"),
+		tables:    newArray[unwindTable](coll.Maps["tables"], "tables"),
+		pages:     newArray[unwind.Page](coll.Maps["pages"], "pages"),
+		rows:      newArray[unwind.Row](coll.Maps["rows"], "rows"),
+		rules:     newArray[unwind.Rule](coll.Maps["rules"], "rules"),
+	}, nil
+}
+
+func load(o *Options) (*ebpf.Collection, error) {
+	spec, err := loadUnwind()
+	if err != nil {
+		return nil, err
+	}
+	programs := map[string]*ebpf.ProgramSpec{}
+	for _, p := range o.Programs {
+		programs[string(p)] = spec.Programs[string(p)]
+	}
+	spec.Programs = programs
+	for name, n := range map[string]uint32{
+		"processes": o.Processes, "mappings": o.Mappings, "tables": o.Tables, "rows": o.Rows / 2, // two in each element
+		// Of the field: a page has some 700 rows, a table some hundred rules.
+		"pages": max(o.Rows/64, 1<<12), "rules": max(o.Rows/32, 1<<16),
+		"walks": o.CPUs, "frames_to": o.CPUs, "copies_to": o.CPUs,
+	} {
+		spec.Maps[name].MaxEntries = n
+	}
+	perTask := uint32(0)
+	if o.PerTask {
+		perTask = 1
+	}
+	if err := spec.Variables["per_task"].Set(perTask); err != nil {
+		return nil, err
+	}
+	return ebpf.NewCollection(spec)
+}
+
+// unlockMemory lets this process lock memory without limit: before Linux 5.11,
+// BPF maps count as locked.
+func unlockMemory() bool {
+	l := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	return unix.Setrlimit(unix.RLIMIT_MEMLOCK, &l) == nil
+}
+
+// VerifierLog returns what the kernel's verifier said to the programs, "" if
+// that is not what went wrong.
+func VerifierLog(err error) string {
+	var v *ebpf.VerifierError
+	if !errors.As(err, &v) {
+		return ""
+	}
+	return fmt.Sprintf("%+v", v)
+}
+
+// Close unloads the programs, as soon as no event has them any more.
+func (u *Unwinder) Close() { u.coll.Close() }
+
+// Attach has a program run before each sample of the event of perf fd. Of a
+// tracepoint, one event stands for all.
+func (u *Unwinder) Attach(fd int, p Program) error {
+	prog := u.coll.Programs[string(p)]
+	if prog == nil {
+		return fmt.Errorf("BPF program %s is not loaded", p)
+	}
+	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, prog.FD()); err != nil {
+		return fmt.Errorf("attaching BPF program %s: %w", p, err)
+	}
+	return nil
+}
+
+// SetOutput has what is found on a CPU come out of two PERF_COUNT_SW_BPF_OUTPUT
+// events: frames, and copies of stacks that the recorder has to walk.
+func (u *Unwinder) SetOutput(cpu, frames, copies int) error {
+	for name, fd := range map[string]int{"frames_to": frames, "copies_to": copies} {
+		if err := u.coll.Maps[name].Put(uint32(cpu), uint32(fd)); err != nil {
+			return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
+		}
+	}
+	return nil
+}
+
+// Stats are counters of the programs.
+type Stats struct {
+	Runs    uint64        // counted with kernel.bpf_stats_enabled
+	RunTime time.Duration // likewise
+	Missed  uint64        // times that a program was to run while another did: the sample is lost
+}
+
+// Stats reads the counters, as far as this kernel has them.
+func (u *Unwinder) Stats() (s Stats) {
+	for _, p := range u.coll.Programs {
+		st, err := p.Stats()
+		if err != nil {
+			continue
+		}
+		s.Runs += st.RunCount
+		s.RunTime += st.Runtime
+		s.Missed += st.RecursionMisses
+	}
+	return s
+}
+
+// Table is a table that the programs have.
+type Table struct {
+	index              uint32
+	page, row, rule    uint32 // where it begins in each array
+	pages, rows, rules int
+}
+
+// AddTable gives the programs a table. entry is the vaddr of a program's first
+// instruction, 0 if the file is none.
+func (u *Unwinder) AddTable(t *unwind.Table, entry uint64) (tab Table, err error) {
+	tab = Table{pages: len(t.Pages), rows: len(t.Rows), rules: len(t.Rules)}
+	if tab.row, err = u.rows.add(t.Rows); err != nil {
+		return tab, err
+	}
+	if tab.rule, err = u.rules.add(t.Rules); err != nil {
+		u.rows.remove(tab.row, tab.rows)
+		return tab, err
+	}
+	pages := make([]unwind.Page, len(t.Pages))
+	for i, p := range t.Pages {
+		pages[i] = unwind.Page{First: tab.row + p.First, N: p.N}
+	}
+	if tab.page, err = u.pages.add(pages); err != nil {
+		u.rows.remove(tab.row, tab.rows)
+		u.rules.remove(tab.rule, tab.rules)
+		return tab, err
+	}
+	tab.index, err = u.tables.add([]unwindTable{{Base: t.Base, Pages: tab.page, NumPages: uint32(len(pages)), Rules: tab.rule, Entry: entry}})
+	if err != nil {
+		u.rows.remove(tab.row, tab.rows)
+		u.rules.remove(tab.rule, tab.rules)
+		u.pages.remove(tab.page, tab.pages)
+	}
+	return tab, err
+}
+
+// RemoveTable takes a table away; no mapping of any process may refer to it.
+func (u *Unwinder) RemoveTable(t Table) {
+	u.tables.remove(t.index, 1)
+	u.pages.remove(t.page, t.pages)
+	u.rows.remove(t.row, t.rows)
+	u.rules.remove(t.rule, t.rules)
+}
+
+// Index is what Mapping.Table says of the table.
+func (t Table) Index() uint32 { return t.index }
+
+// What Mapping.Table says where there is no table.
+const (
+	TablePending uint32 = 0xffffffff - iota // not yet: stacks through it are sent as copies
+	TableFP                                 // nor will there be: frame pointers have to do
+	TableUprobes                            // where uretprobes have functions return to
+)
+
+// Mapping is a part of a process's memory that holds code.
+type Mapping struct {
+	Start, End uint64 // ip
+	Bias       uint64 // ip - vaddr
+	Table      uint32 // Table.Index, or one of the Table constants
+}
+
+// Mappings are the mappings of one process, or several, that the programs have.
+type Mappings struct {
+	first uint32
+	n     int
+}
+
+// AddMappings gives the programs mappings, sorted by address.
+func (u *Unwinder) AddMappings(l []Mapping) (Mappings, error) {
+	elems := make([]unwindMapping, len(l))
+	for i, m := range l {
+		elems[i] = unwindMapping{Start: m.Start, End: m.End, Bias: m.Bias, Table: m.Table}
+	}
+	first, err := u.mappings.add(elems)
+	return Mappings{first, len(l)}, err
+}
+
+// SetTable changes the table of mapping i.
+func (u *Unwinder) SetTable(m Mappings, i int, l Mapping) error {
+	return u.mappings.write(m.first+uint32(i), []unwindMapping{{Start: l.Start, End: l.End, Bias: l.Bias, Table: l.Table}})
+}
+
+// RemoveMappings takes mappings away; no process may have them any more.
+func (u *Unwinder) RemoveMappings(m Mappings) { u.mappings.remove(m.first, m.n) }
+
+// maxLost is how many copies of stacks come of a process for addresses in no
+// mapping, before its mappings are set again.
+const maxLost = 64
+
+// SetProcess says which mappings a process has since the exec that Head.Exec told of.
+func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings) error {
+	p := unwindProcess{Exec: exec, First: m.first, N: uint32(m.n), Copies: maxLost}
+	if err := u.processes.Put(tgid, &p); err != nil {
+		return fmt.Errorf("mappings of process %d: %w", tgid, err)
+	}
+	return nil
+}
+
+// RemoveProcess forgets a process.
+func (u *Unwinder) RemoveProcess(tgid uint32) { u.processes.Delete(tgid) }
+
+// NumCPU returns how many rings there can be: one more than the highest number
+// of a CPU.
+func NumCPU() (uint32, error) {
+	n, err := ebpf.PossibleCPU()
+	return uint32(n), err
+}

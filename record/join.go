@@ -1,0 +1,246 @@
+package record
+
+import (
+	"encoding/binary"
+	"math"
+
+	"gperf/bpf"
+	"gperf/format"
+)
+
+// Where BPF walks user stacks, a ring has two records for each sample: what the
+// BPF program found, and right behind it the sample as the kernel makes it,
+// with the kernel's part of the callchain. An interrupt's pair may lie between
+// the two, for a sample may interrupt another: they nest as brackets do. In the
+// file there is one record of the two.
+
+// sampleLayout is where samples of an event have what is needed here.
+type sampleLayout struct {
+	output bool // it is what BPF found
+	chain  int  // bytes from the header to the callchain, or to the counts ahead of it; -1: no callchain
+	read   format.ReadFormat
+	counts bool // of SampleRead, ahead of the callchain
+}
+
+func newSampleLayout(a *format.Attr) sampleLayout {
+	l := sampleLayout{chain: -1, read: a.ReadFormat, counts: a.SampleType&format.SampleRead != 0}
+	if a.SampleType&format.SampleCallchain == 0 {
+		return l
+	}
+	l.chain = 8
+	for _, bit := range [...]format.SampleType{format.SampleIdentifier, format.SampleIP, format.SampleTID, format.SampleTime,
+		format.SampleAddr, format.SampleID, format.SampleStreamID, format.SampleCPU, format.SamplePeriod} {
+		if a.SampleType&bit != 0 {
+			l.chain += 8
+		}
+	}
+	return l
+}
+
+// find returns where rec has its callchain, -1 if it has none.
+func (l *sampleLayout) find(rec []byte) int {
+	at := l.chain
+	if at < 0 {
+		return -1
+	}
+	if l.counts {
+		if at+8 > len(rec) {
+			return -1
+		}
+		at += l.countsSize(binary.LittleEndian.Uint64(rec[at:]))
+	}
+	if at < 0 || at+8 > len(rec) {
+		return -1
+	}
+	if n := binary.LittleEndian.Uint64(rec[at:]); n > uint64(len(rec)-at-8)/8 {
+		return -1
+	}
+	return at
+}
+
+// countsSize is the size of PERF_SAMPLE_READ's values, the first of which is
+// the number of counters in a group.
+func (l *sampleLayout) countsSize(first uint64) int {
+	times, each := 0, 1
+	for _, bit := range [...]format.ReadFormat{format.ReadTotalTimeEnabled, format.ReadTotalTimeRunning} {
+		if l.read&bit != 0 {
+			times++
+		}
+	}
+	for _, bit := range [...]format.ReadFormat{format.ReadID, format.ReadLost} {
+		if l.read&bit != 0 {
+			each++
+		}
+	}
+	if l.read&format.ReadGroup == 0 {
+		return 8 * (times + each)
+	}
+	if first > math.MaxUint16 {
+		return -1 << 32
+	}
+	return 8 * (1 + times + each*int(first))
+}
+
+// The events of what BPF found have samples of this type.
+const (
+	outputSample = format.SampleIdentifier | format.SampleTID | format.SampleTime | format.SampleRaw
+	outputRaw    = 8 + 3*8   // where they have the size of the raw data
+	sampleTID    = 8 + 8 + 8 // where every other event's have pid and tid, with IDENTIFIER and IP
+	outputTID    = 8 + 8     // and those have it
+	outputTime   = 8 + 8 + 8 // likewise the time
+	maxNested    = 4         // task, soft interrupt, interrupt, NMI
+	maxRecord    = 1<<16 - 8 // the largest size of a record that is a multiple of 8
+)
+
+// found is what BPF found, waiting for its sample.
+type found struct {
+	tid  uint64 // and pid, as records have them
+	head bpf.Head
+	data []byte // what follows the head
+}
+
+// missed is a sample whose stack BPF could not walk, for want of a table or mapping.
+type missed struct {
+	time   uint64
+	pid    int32
+	head   bpf.Head
+	data   []byte // registers, stack
+	sample []byte
+	chain  int // where sample has its callchain
+}
+
+// joined is what the rings' records came to.
+type joined struct {
+	out    []byte // records for the file
+	missed []missed
+	ends   [bpf.NumEnds]uint64 // of walks in the kernel
+	single uint64              // samples without anything that BPF found
+	cut    uint64              // stacks that did not fit into a record
+}
+
+// joiner joins the records of a ring.
+type joiner struct {
+	ring   *Ring
+	events map[uint64]sampleLayout // by the ids of counters
+	tally  *tally
+	open   []found // innermost last
+	rec    []byte
+}
+
+// join takes the records up to head out of the ring, and adds to j what they
+// come to. The ring's space is still to be released.
+func (n *joiner) join(j *joined, head uint64) {
+	r := n.ring
+	from := r.read // what is not yet in j.out as it stands
+	pos := r.read
+	for pos < head {
+		h := r.word(pos)
+		size := h >> 48
+		if size < 8 || size > head-pos {
+			break // not a record: the reader will say so
+		}
+		switch format.Type(uint32(h)) {
+		case format.TypeSample:
+			l, known := n.events[r.word(pos+8)]
+			if !known || l.chain < 0 && !l.output {
+				n.tally.record(r, pos, h)
+				break
+			}
+			j.out = r.append(j.out, from, pos)
+			from = pos + size
+			n.rec = r.append(n.rec[:0], pos, from)
+			if l.output {
+				n.push(n.rec)
+			} else {
+				n.tally.record(r, pos, h)
+				n.sample(j, n.rec, l.find(n.rec))
+			}
+		case format.TypeLost:
+			n.open = n.open[:0] // some of what was found may be among them, or its sample
+			n.tally.record(r, pos, h)
+		default:
+			n.tally.record(r, pos, h)
+		}
+		pos += size
+	}
+	j.out = r.append(j.out, from, head)
+}
+
+// push keeps what BPF found until its sample comes.
+func (n *joiner) push(rec []byte) {
+	if len(rec) < outputRaw+4 {
+		return
+	}
+	raw := rec[outputRaw+4:]
+	head, ok := bpf.ParseHead(raw)
+	if !ok {
+		return
+	}
+	if len(n.open) == maxNested { // the outermost one's sample never came
+		first := n.open[0]
+		copy(n.open, n.open[1:])
+		n.open[maxNested-1] = first
+		n.open = n.open[:maxNested-1]
+	}
+	if len(n.open) < cap(n.open) {
+		n.open = n.open[:len(n.open)+1]
+	} else {
+		n.open = append(n.open, found{})
+	}
+	f := &n.open[len(n.open)-1]
+	f.tid = binary.LittleEndian.Uint64(rec[outputTID:])
+	f.head = head
+	f.data = append(f.data[:0], raw[bpf.HeadSize:]...)
+}
+
+// sample adds a sample and what was found for it.
+func (n *joiner) sample(j *joined, rec []byte, chain int) {
+	tid := binary.LittleEndian.Uint64(rec[sampleTID:])
+	f := n.pop(tid)
+	switch {
+	case f == nil || chain < 0:
+		j.single++
+		j.out = append(j.out, rec...)
+	case f.head.Copy:
+		j.missed = append(j.missed, missed{time: binary.LittleEndian.Uint64(rec[n.tally.timeOff:]), pid: int32(tid), head: f.head,
+			data: append([]byte(nil), f.data...), sample: append([]byte(nil), rec...), chain: chain})
+	default:
+		j.ends[f.head.End]++
+		j.add(rec, chain, f.data[:8*f.head.Frames])
+	}
+}
+
+// pop returns what was found last for a thread; samples that nest are of one
+// thread.
+func (n *joiner) pop(tid uint64) *found {
+	for len(n.open) > 0 {
+		f := &n.open[len(n.open)-1]
+		n.open = n.open[:len(n.open)-1]
+		if f.tid == tid {
+			return f
+		}
+	}
+	return nil
+}
+
+// add appends a sample with the frames of its user stack behind the kernel's.
+func (j *joined) add(rec []byte, chain int, frames []byte) {
+	if len(frames) == 0 {
+		j.out = append(j.out, rec...)
+		return
+	}
+	if room := maxRecord - len(rec) - 8; len(frames) > room {
+		j.cut++
+		frames = frames[:max(room, 0)&^7]
+	}
+	le := binary.LittleEndian
+	at := len(j.out)
+	n := le.Uint64(rec[chain:])
+	end := chain + 8 + int(n)*8
+	j.out = append(j.out, rec[:end]...)
+	j.out = le.AppendUint64(j.out, format.ContextUser)
+	j.out = append(j.out, frames...)
+	j.out = append(j.out, rec[end:]...)
+	le.PutUint64(j.out[at+chain:], n+1+uint64(len(frames)/8))
+	le.PutUint16(j.out[at+6:], uint16(len(j.out)-at))
+}

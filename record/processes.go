@@ -1,0 +1,218 @@
+package record
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+
+	"gperf/format"
+)
+
+// tracker follows which code is mapped where, in every process, from the
+// records that tell of it: for walking stacks now, as symbolize/replay does it
+// later for naming addresses. A process that no record told of is looked up in
+// /proc when it is first asked for.
+type tracker struct {
+	byPID map[int32]*process
+	files map[fileKey]*mappedFile
+	// gone is told of processes whose mappings are not what they were.
+	gone    func(*process)
+	touched []*process // their mappings or what BPF is to know of them changed
+	// buildIDs tells that records name files by build ID, where they have one.
+	buildIDs bool
+}
+
+// process is a process between two execs.
+type process struct {
+	pid   int32
+	space *space
+	published
+}
+
+// space is the mappings of a process, and of those that it forked which have
+// mapped nothing since.
+type space struct {
+	maps []mapping // by address, none overlapping another
+	refs int
+	run
+}
+
+// mapping is a range of addresses with code in it.
+type mapping struct {
+	start, end uint64 // ip
+	pgoff      uint64
+	file       *mappedFile
+}
+
+// fileKey names a file: by its build ID, else by what stat tells; what is no
+// file, by its name.
+type fileKey struct {
+	buildID string
+	id      fileID
+	gen     uint64
+	name    string
+}
+
+func newTracker(gone func(*process)) *tracker {
+	return &tracker{byPID: map[int32]*process{}, files: map[fileKey]*mappedFile{}, gone: gone}
+}
+
+// record takes what a record tells.
+func (p *tracker) record(rec format.Record) {
+	switch rec := rec.(type) {
+	case *format.Mmap:
+		if proc := p.byPID[rec.PID]; proc != nil && rec.Executable() && rec.Misc&format.MiscCPUModeMask == format.MiscUser {
+			p.mmap(proc, rec)
+		}
+	case *format.Fork:
+		if rec.PID != rec.PPID {
+			p.fork(rec.PPID, rec.PID)
+		}
+	case *format.Comm:
+		if rec.Exec {
+			p.replace(rec.PID, &space{})
+		}
+	case *format.Exit:
+		if rec.PID == rec.TID {
+			p.remove(rec.PID)
+		}
+	}
+}
+
+// fork has child begin with the mappings of parent. Nothing is known of the
+// child of an unknown one.
+func (p *tracker) fork(parent, child int32) {
+	p.remove(child) // its pid is used again
+	if par := p.byPID[parent]; par != nil {
+		p.byPID[child] = &process{pid: child, space: par.space}
+		par.space.refs++
+	}
+}
+
+// replace has a process begin with other mappings.
+func (p *tracker) replace(pid int32, s *space) *process {
+	p.remove(pid)
+	proc := &process{pid: pid, space: s}
+	s.refs++
+	p.byPID[pid] = proc
+	return proc
+}
+
+func (p *tracker) remove(pid int32) {
+	if proc := p.byPID[pid]; proc != nil {
+		proc.space.refs--
+		p.gone(proc)
+		delete(p.byPID, pid)
+	}
+}
+
+// forget drops all that is known: records were lost.
+func (p *tracker) forget() {
+	for pid := range p.byPID {
+		p.remove(pid)
+	}
+}
+
+// mmap adds a mapping to a process, in place of what was there.
+func (p *tracker) mmap(proc *process, m *format.Mmap) {
+	s := proc.space
+	if s.refs > 1 {
+		s.refs--
+		s = &space{maps: slices.Clone(s.maps), refs: 1}
+		proc.space = s
+	}
+	s.dirty = true
+	p.touch(proc)
+	s.insert(mapping{m.Start, m.Start + m.Len, m.Pgoff, p.file(m)})
+}
+
+func (p *tracker) touch(proc *process) {
+	if proc.on {
+		p.touched = append(p.touched, proc)
+	}
+}
+
+// insert adds a mapping, and cuts those that it overlaps.
+func (s *space) insert(m mapping) {
+	if m.end <= m.start {
+		return
+	}
+	// Those from i to j-1 overlap.
+	i := sort.Search(len(s.maps), func(i int) bool { return s.maps[i].end > m.start })
+	j := i
+	for j < len(s.maps) && s.maps[j].start < m.end {
+		j++
+	}
+	in := make([]mapping, 0, 3)
+	if i < j && s.maps[i].start < m.start {
+		head := s.maps[i]
+		head.end = m.start
+		in = append(in, head)
+	}
+	in = append(in, m)
+	if i < j && s.maps[j-1].end > m.end {
+		tail := s.maps[j-1]
+		tail.pgoff += m.end - tail.start
+		tail.start = m.end
+		in = append(in, tail)
+	}
+	s.maps = slices.Replace(s.maps, i, j, in...)
+}
+
+// find returns the index of the mapping that ip is in, -1 if there is none.
+func (s *space) find(ip uint64) int {
+	i := sort.Search(len(s.maps), func(i int) bool { return s.maps[i].end > ip })
+	if i == len(s.maps) || ip < s.maps[i].start {
+		return -1
+	}
+	return i
+}
+
+// file returns the file of a mapping, the same one for all mappings of it.
+func (p *tracker) file(m *format.Mmap) *mappedFile {
+	var k fileKey
+	switch {
+	case len(m.BuildID) > 0:
+		k.buildID = string(m.BuildID)
+	case m.Ino != 0 && strings.HasPrefix(m.Filename, "/"):
+		k.id, k.gen = fileID{m.Maj, m.Min, m.Ino}, m.InoGen
+	default:
+		k.name = m.Filename
+	}
+	f := p.files[k]
+	if f == nil {
+		f = newMappedFile(m)
+		p.files[k] = f
+	}
+	if f.state == fileUnknown {
+		f.seen(m)
+	}
+	return f
+}
+
+// get returns a process. If no record told of it, or what told was lost, it is
+// looked up; nil if it has gone.
+func (p *tracker) get(pid int32) *process {
+	if proc := p.byPID[pid]; proc != nil {
+		return proc
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return nil
+	}
+	proc := p.replace(pid, &space{})
+	for line := range strings.Lines(string(b)) {
+		m, ok := parseMap(line)
+		if !ok || m.Prot&format.ProtExec == 0 {
+			continue
+		}
+		m.PID = pid
+		if p.buildIDs && m.Ino != 0 && strings.HasPrefix(m.Filename, "/") {
+			m.BuildID = mapBuildID(&m)
+		}
+		p.mmap(proc, &m)
+	}
+	return proc
+}
