@@ -119,8 +119,8 @@ func before(a, b *place) bool {
 	if a.rank != b.rank {
 		return a.rank < b.rank
 	}
-	if a.frame.Sym != nil && b.frame.Sym != nil {
-		return a.frame.Sym.Start < b.frame.Sym.Start
+	if a.frame.Sym() != nil && b.frame.Sym() != nil {
+		return a.frame.Sym().Start < b.frame.Sym().Start
 	}
 	return a.frame.IP < b.frame.IP
 }

@@ -168,7 +168,7 @@ func (c *counter) filtered(s *replay.Sample) bool {
 	case f.Comms != nil && !slices.Contains(f.Comms, s.Comm),
 		f.PIDs != nil && !slices.Contains(f.PIDs, s.PID),
 		f.TIDs != nil && !slices.Contains(f.TIDs, s.TID),
-		f.Symbols != nil && (s.Leaf.Sym == nil || !slices.Contains(f.Symbols, s.Leaf.Sym.Name)):
+		f.Symbols != nil && (s.Leaf.Sym() == nil || !slices.Contains(f.Symbols, s.Leaf.Sym().Name)):
 		return true
 	case f.DSOs != nil:
 		return s.Leaf.Map == nil || !slices.Contains(f.DSOs, s.Leaf.DSO()) && !slices.Contains(f.DSOs, c.places.of(s.Leaf).dso)

@@ -306,8 +306,8 @@ func (b *branch) path() []*place {
 func appendFrame(b []byte, pl *place) []byte {
 	f := pl.frame
 	switch {
-	case f.Sym != nil:
-		return append(b, f.Sym.Name...)
+	case f.Sym() != nil:
+		return append(b, f.Sym().Name...)
 	case f.IP != 0:
 		b = append(b, "0x"...)
 	}

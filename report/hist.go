@@ -239,7 +239,7 @@ func (b *builder) leaf() *Entry {
 	pl := b.places.of(b.stack.leaf)
 	ip := leafIP(pl.frame)
 	id := pl.id
-	if ip != pl.frame.IP && pl.frame.Sym == nil {
+	if ip != pl.frame.IP && pl.frame.Sym() == nil {
 		id = b.places.id(pl, ip)
 	}
 	return b.entry(pl, id, ip, b.stack.level)

@@ -78,8 +78,8 @@ func (p *places) make(f *replay.Frame) *place {
 	}
 	pl.id = p.id(pl, f.IP)
 	pl.file = number(p.files, fileKey{pl.dso, f.Map != nil})
-	if f.Sym != nil {
-		ck.named, ck.start = true, f.Sym.Start
+	if f.Sym() != nil {
+		ck.named, ck.start = true, f.Sym().Start
 	}
 	pl.chain = number(p.chains, ck)
 	return pl
@@ -88,7 +88,7 @@ func (p *places) make(f *replay.Frame) *place {
 // id returns the id of pl if its address is ip.
 func (p *places) id(pl *place, ip uint64) int32 {
 	k := placeKey{dso: pl.dso, mapped: pl.frame.Map != nil, start: ip}
-	if sym := pl.frame.Sym; sym != nil {
+	if sym := pl.frame.Sym(); sym != nil {
 		k.named, k.start, k.end = true, sym.Start, sym.End
 	}
 	return number(p.ids, k)

@@ -19,11 +19,11 @@ type world struct {
 
 // frame makes a frame of "dso:symbol", or of an address in no DSO for "?".
 func (w *world) frame(name string, ip uint64) *replay.Frame {
-	f := &replay.Frame{ID: w.ids, IP: ip}
+	id := w.ids
 	w.ids++
-	dso, sym, _ := strings.Cut(name, ":")
+	dso, name, _ := strings.Cut(name, ":")
 	if dso == "?" {
-		return f
+		return replay.NamedFrame(id, ip, false, nil, nil)
 	}
 	if w.maps == nil {
 		w.maps = map[string]*replay.Map{}
@@ -31,12 +31,11 @@ func (w *world) frame(name string, ip uint64) *replay.Frame {
 	if w.maps[dso] == nil {
 		w.maps[dso] = &replay.Map{Start: 0x1000, End: 1 << 63, DSO: &replay.DSO{Name: dso}}
 	}
-	f.Map = w.maps[dso]
-	f.Kernel = dso == "[kernel.kallsyms]"
-	if sym != "" {
-		f.Sym = &symbolize.Symbol{Start: ip, End: ip + 16, Name: sym, Raw: sym}
+	var sym *symbolize.Symbol
+	if name != "" {
+		sym = &symbolize.Symbol{Start: ip, End: ip + 16, Name: name, Raw: name}
 	}
-	return f
+	return replay.NamedFrame(id, ip, dso == "[kernel.kallsyms]", w.maps[dso], sym)
 }
 
 // sampled is stacks as the counter would make them of samples of one thread.

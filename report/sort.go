@@ -125,7 +125,7 @@ func compareDSO(_ *Hist, a, b *Entry) int {
 // compareSymbol orders by address; a difference of 1<<63 and more counts as
 // negative, as in perf.
 func compareSymbol(h *Hist, a, b *Entry) int {
-	as, bs := a.place.frame.Sym, b.place.frame.Sym
+	as, bs := a.place.frame.Sym(), b.place.frame.Sym()
 	if as == nil && bs == nil {
 		return cmp.Compare(int64(b.ip-a.ip), 0)
 	}
@@ -142,7 +142,7 @@ func compareSymbol(h *Hist, a, b *Entry) int {
 }
 
 func compareName(_ *Hist, a, b *Entry) int {
-	as, bs := a.place.frame.Sym, b.place.frame.Sym
+	as, bs := a.place.frame.Sym(), b.place.frame.Sym()
 	if as == nil || bs == nil {
 		return compareBool(as != nil, bs != nil)
 	}
@@ -186,14 +186,14 @@ func dsoWidth(h *Hist, e *Entry) int {
 	if e.mapped() {
 		width = len(e.place.dso)
 	}
-	if e.place.frame.Sym == nil && h.opts.Separator == "" && h.opts.Filter.DSOs == nil {
+	if e.place.frame.Sym() == nil && h.opts.Separator == "" && h.opts.Filter.DSOs == nil {
 		width = max(width, hexWidth)
 	}
 	return width
 }
 
 func symbolWidth(_ *Hist, e *Entry) int {
-	if sym := e.place.frame.Sym; sym != nil {
+	if sym := e.place.frame.Sym(); sym != nil {
 		return len("[k] ") + len(sym.Name)
 	}
 	return len("[k] 0x") + hexWidth
@@ -214,7 +214,7 @@ func appendDSO(_ *Hist, b []byte, e *Entry, width int) []byte {
 
 func appendSymbol(_ *Hist, b []byte, e *Entry, width int) []byte {
 	b = append(b, '[', e.Level, ']', ' ')
-	if sym := e.place.frame.Sym; sym != nil {
+	if sym := e.place.frame.Sym(); sym != nil {
 		return append(b, sym.Name[:min(len(sym.Name), max(width-4, 0))]...)
 	}
 	if e.ip != 0 {

@@ -237,9 +237,9 @@ func (t *frameTexts) line(f *replay.Frame) string {
 func appendName(b []byte, f *replay.Frame, fields Field) []byte {
 	if fields&FieldSym != 0 {
 		b = append(append(b, ' '), f.Symbol()...)
-		if fields&FieldSymOff != 0 && f.Sym != nil {
+		if fields&FieldSymOff != 0 && f.Sym() != nil {
 			b = append(b, "+0x"...)
-			b = strconv.AppendUint(b, f.Off, 16)
+			b = strconv.AppendUint(b, f.Off(), 16)
 		}
 	}
 	if fields&FieldDSO != 0 {

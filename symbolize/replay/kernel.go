@@ -17,12 +17,8 @@ const kernelName = "[kernel.kallsyms]"
 // programs and trampolines.
 type kernel struct {
 	*maps
-	// symbols name text that only KSYMBOL records tell of.
-	symbols map[*Map]*symbolize.Symbol
-	text    *Map // of the kernel itself, nil before it was told
+	text *Map // of the kernel itself, nil before it was told
 }
-
-func (k *kernel) init() { k.maps, k.symbols = &maps{}, map[*Map]*symbolize.Symbol{} }
 
 func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) {
 	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff,
@@ -55,24 +51,23 @@ func kernelDSOName(name string) string {
 func (k *kernel) ksymbol(r *format.KSymbol) {
 	old := k.find(r.Addr)
 	if r.Flags&format.KSymbolUnregister != 0 {
-		if old != nil && k.symbols[old] != nil {
+		if old != nil && old.symbol != nil {
 			k.remove(old)
 		}
 		return
 	}
-	if old != nil && k.symbols[old] == nil {
+	if old != nil && old.symbol == nil {
 		return // part of the kernel, or of a module, which name it themselves
 	}
 	m := &Map{Start: r.Addr, End: r.Addr + uint64(r.Len), DSO: &DSO{Name: r.Name}}
 	if m.End <= m.Start {
 		return
 	}
+	m.symbol = &symbolize.Symbol{Start: m.Start, End: m.End, Name: r.Name, Raw: r.Name}
 	k.maps = k.with(m)
-	k.symbols[m] = &symbolize.Symbol{Start: m.Start, End: m.End, Name: r.Name, Raw: r.Name}
 }
 
 func (k *kernel) remove(m *Map) {
-	delete(k.symbols, m)
 	k.maps = &maps{list: slices.DeleteFunc(slices.Clone(k.list), func(x *Map) bool { return x == m })}
 }
 
@@ -85,17 +80,7 @@ func (h *History) kernelFrame(ip uint64) *Frame {
 			m = h.kernel.text
 		}
 	}
-	return h.frame(m, ip, func(f *Frame) {
-		f.Kernel = true
-		if m == nil {
-			return
-		}
-		if f.Sym = h.kernel.symbols[m]; f.Sym != nil {
-			f.Off, f.Reason = ip-m.Start, symbolize.Found
-			return
-		}
-		f.Sym, f.Off, _, f.Reason = h.sym.Kernel(ip)
-	})
+	return h.frame(m, ip, true)
 }
 
 // RecordedKernel returns what a Symbolizer is to know of the kernel that was

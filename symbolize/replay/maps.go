@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/symbolize"
 	"gperf/symbolize/dso"
 )
 
@@ -23,6 +24,7 @@ type Map struct {
 	Start, End uint64
 	Pgoff      uint64
 	DSO        *DSO
+	symbol     *symbolize.Symbol // of text that only a KSYMBOL record tells of
 }
 
 // Off is the offset in the DSO's file that ip shows.
@@ -83,10 +85,10 @@ func (ms *maps) with(m *Map) *maps {
 	for hi < len(ms.list) && ms.list[hi].Start < m.End {
 		old := ms.list[hi]
 		if old.Start < m.Start {
-			put = append([]*Map{{old.Start, m.Start, old.Pgoff, old.DSO}}, put...)
+			put = append([]*Map{{Start: old.Start, End: m.Start, Pgoff: old.Pgoff, DSO: old.DSO}}, put...)
 		}
 		if old.End > m.End {
-			put = append(put, &Map{m.End, old.End, old.Off(m.End), old.DSO})
+			put = append(put, &Map{Start: m.End, End: old.End, Pgoff: old.Off(m.End), DSO: old.DSO})
 		}
 		hi++
 	}

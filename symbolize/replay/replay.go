@@ -30,16 +30,62 @@ type Thread struct {
 // process is what its threads share.
 type process struct{ *maps }
 
-// Frame is one address of a callchain, resolved. The same address in the same
-// mapping is the same Frame, so what is made of it can be kept under its ID.
+// Frame is one address of a callchain. The same address in the same mapping is
+// the same Frame, so what is made of it can be kept under its ID. Its name is
+// looked up when somebody asks for it, by any goroutine.
 type Frame struct {
 	ID     int // dense, from 0
 	IP     uint64
 	Kernel bool
-	Map    *Map              // nil: the address is in no mapping
-	Sym    *symbolize.Symbol // nil: no name, for Reason
-	Off    uint64            // of IP in Sym
-	Reason symbolize.Reason
+	Map    *Map // nil: the address is in no mapping
+
+	symbols *symbolize.Symbolizer
+	once    sync.Once
+	sym     *symbolize.Symbol
+	off     uint64
+	why     symbolize.Reason
+}
+
+// NamedFrame returns a frame whose symbol is known, nil for none.
+func NamedFrame(id int, ip uint64, kernel bool, m *Map, sym *symbolize.Symbol) *Frame {
+	f := &Frame{ID: id, IP: ip, Kernel: kernel, Map: m}
+	f.once.Do(func() {
+		if f.sym = sym; sym != nil {
+			f.off = ip - sym.Start
+		}
+	})
+	return f
+}
+
+// Sym returns the frame's symbol, nil when there is none, for Reason.
+func (f *Frame) Sym() *symbolize.Symbol {
+	f.once.Do(f.lookUp)
+	return f.sym
+}
+
+// Off returns how far from the start of its symbol the frame's address is.
+func (f *Frame) Off() uint64 {
+	f.once.Do(f.lookUp)
+	return f.off
+}
+
+// Reason says why the frame has no symbol.
+func (f *Frame) Reason() symbolize.Reason {
+	f.once.Do(f.lookUp)
+	return f.why
+}
+
+func (f *Frame) lookUp() {
+	switch m := f.Map; {
+	case m == nil:
+		f.why = symbolize.Unmapped
+	case m.symbol != nil:
+		f.sym, f.off = m.symbol, f.IP-m.Start
+	case f.Kernel:
+		f.sym, f.off, _, f.why = f.symbols.Kernel(f.IP)
+	default:
+		f.sym, f.off, f.why = f.symbols.User(m.DSO.Name, m.DSO.BuildID, m.Off(f.IP))
+	}
 }
 
 // DSO returns the name of the frame's DSO as perf shows it.
@@ -52,10 +98,10 @@ func (f *Frame) DSO() string {
 
 // Symbol returns the frame's function, "[unknown]" when it has no name.
 func (f *Frame) Symbol() string {
-	if f.Sym == nil {
-		return "[unknown]"
+	if sym := f.Sym(); sym != nil {
+		return sym.Name
 	}
-	return f.Sym.Name
+	return "[unknown]"
 }
 
 // Sample is a sample with its thread and frames.
@@ -91,7 +137,6 @@ type History struct {
 	threads map[int32]*Thread // by TID
 	kernel  kernel
 	frames  map[frameKey]*Frame
-	nframes int
 
 	file     *format.File
 	unwinder func() *unwinder // made when a sample wants it
@@ -120,13 +165,12 @@ type frameKey struct {
 
 // New returns the history of f before its first record.
 func New(f *format.File, sym *symbolize.Symbolizer) *History {
-	h := &History{file: f, sym: sym, threads: map[int32]*Thread{}, frames: map[frameKey]*Frame{}, buildIDs: map[string]dso.BuildID{}}
+	h := &History{kernel: kernel{maps: &maps{}}, file: f, sym: sym, threads: map[int32]*Thread{}, frames: map[frameKey]*Frame{}, buildIDs: map[string]dso.BuildID{}}
 	h.unwinder = sync.OnceValue(func() *unwinder { return newUnwinder(f, sym) })
 	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
 	for _, e := range entries {
 		h.buildIDs[e.Filename] = dso.NewBuildID(e.BuildID)
 	}
-	h.kernel.init()
 	h.thread(0, 0).Comm = "swapper"
 	return h
 }
@@ -302,27 +346,18 @@ func (h *History) resolve(cache *chains, part format.Words, frame func(uint64) *
 	return frames
 }
 
-// frame returns the one frame of ip in m, made by lookup when it is new.
-func (h *History) frame(m *Map, ip uint64, lookup func(*Frame)) *Frame {
+// frame returns the one frame of ip in m, which is nil or holds it.
+func (h *History) frame(m *Map, ip uint64, kernel bool) *Frame {
 	key := frameKey{m, ip}
 	f, ok := h.frames[key]
 	if !ok {
-		f = &Frame{ID: h.nframes, IP: ip, Map: m, Reason: symbolize.Unmapped}
-		h.nframes++
-		lookup(f)
+		f = &Frame{ID: len(h.frames), IP: ip, Kernel: kernel, Map: m, symbols: h.sym}
 		h.frames[key] = f
 	}
 	return f
 }
 
-func (h *History) userFrame(ms *maps, ip uint64) *Frame {
-	m := ms.find(ip)
-	return h.frame(m, ip, func(f *Frame) {
-		if m != nil {
-			f.Sym, f.Off, f.Reason = h.sym.User(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
-		}
-	})
-}
+func (h *History) userFrame(ms *maps, ip uint64) *Frame { return h.frame(ms.find(ip), ip, false) }
 
 // KernelFrames tells whether an address of the kernel turned up.
 func (h *History) KernelFrames() bool {
@@ -334,4 +369,4 @@ func (h *History) KernelFrames() bool {
 	return false
 }
 
-func (h *History) foreignFrame(ip uint64) *Frame { return h.frame(nil, ip, func(*Frame) {}) }
+func (h *History) foreignFrame(ip uint64) *Frame { return h.frame(nil, ip, false) }

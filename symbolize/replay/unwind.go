@@ -174,7 +174,7 @@ func (o *objects) end(last *Frame, n int) unwind.Reason {
 	switch {
 	case last.Map == nil:
 		return unwind.NoMapping
-	case last.Sym != nil && strings.HasPrefix(last.Sym.Raw, "runtime.goexit"):
+	case last.Sym() != nil && strings.HasPrefix(last.Sym().Raw, "runtime.goexit"):
 		return unwind.EndOfStack // a goroutine's first frame: Go says so by a frame pointer of 0
 	}
 	obj := o.object(last.Map.DSO)
