@@ -27,10 +27,14 @@ var refNames = []string{"_text", "_stext"}
 // maxKallsyms bounds the text that is read; real ones have some 10 MB.
 const maxKallsyms = 1 << 29
 
+// usualKallsyms is enough memory for most.
+const usualKallsyms = 8 << 20
+
 // ParseKallsyms reads lines of "address type name[\t[module]]". Lines of another
 // shape are skipped. The error is ErrRestricted if no address is told.
 func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
 	var text strings.Builder
+	text.Grow(usualKallsyms)
 	if _, err := io.CopyBuffer(&text, io.LimitReader(onlyReader{r}, maxKallsyms), make([]byte, 1<<18)); err != nil {
 		return nil, fmt.Errorf("read kallsyms: %w", err)
 	}

@@ -36,7 +36,8 @@ type walker struct {
 const maxUnwound = 127
 
 func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
-	u := &unwinder{objects: &objects{sym: sym, list: map[DSO]*object{}}}
+	cache, _ := unwind.NewCache() // without a home, tables are made each time
+	u := &unwinder{objects: &objects{sym: sym, cache: cache, list: map[DSO]*object{}}}
 	switch f.String(format.FeatureArch) {
 	case "x86_64":
 		u.machine = elf.EM_X86_64
@@ -126,9 +127,10 @@ func (s space) Mapping(ip uint64) *unwind.Mapping {
 
 // objects are the DSOs' call frame information, read when first needed.
 type objects struct {
-	sym  *symbolize.Symbolizer
-	mu   sync.Mutex
-	list map[DSO]*object
+	sym   *symbolize.Symbolizer
+	cache *unwind.Cache
+	mu    sync.Mutex
+	list  map[DSO]*object
 }
 
 type object struct {
@@ -149,7 +151,7 @@ func (o *objects) object(d *DSO) *object {
 	obj.once.Do(func() {
 		// Its symbols will be wanted next.
 		go o.sym.User(d.Name, d.BuildID, 0)
-		obj.open(o.sym.Finder(), d)
+		obj.open(o, d)
 	})
 	return obj
 }
@@ -202,13 +204,13 @@ func (o *objects) end(last *Frame, n int) unwind.Reason {
 
 // open finds a DSO's call frame information. Where there is none, or not the
 // file, the walk goes by frame pointers.
-func (obj *object) open(finder *dso.Finder, d *DSO) {
-	image, err := finder.Find(d.Name, d.BuildID)
+func (obj *object) open(o *objects, d *DSO) {
+	image, err := o.sym.Finder().Find(d.Name, d.BuildID)
 	if err != nil {
 		return
 	}
 	obj.image = image
-	table, err := unwind.Build(image)
+	table, err := o.cache.Build(image)
 	if err != nil && image.Machine == elf.EM_X86_64 {
 		return
 	}
