@@ -83,7 +83,7 @@ func (w *walk) byRow(o *Object, vaddr uint64) (outcome, Reason) {
 		if arm { // code without CFI: the frame record is kept by the standard
 			return w.byFramePointer(NoRule)
 		}
-		return stop, NoRule
+		return w.uncovered()
 	}
 	cfa, why := w.value(s.cfa, s.cfaE, 0, 0)
 	if why != EndOfStack {

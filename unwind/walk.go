@@ -105,6 +105,7 @@ const MaxDepth = 127
 type Unwinder struct {
 	MaxDepth int // 0 means MaxDepth
 
+	w     walk
 	steps map[stepKey]*step
 	eval  evaluator
 }
@@ -113,16 +114,19 @@ type Unwinder struct {
 // ended there. What was found before an error is kept.
 func (u *Unwinder) Walk(frames []Frame, regs *Regs, mem Memory, space Space) ([]Frame, Reason) {
 	n := len(frames)
-	w := walk{u: u, regs: *regs, mem: mem, space: space, whole: true}
-	if regs.machine != elf.EM_X86_64 {
-		w.full = true
-	}
-	frames, why, again := w.run(frames)
+	frames, why, again := u.walk(frames, regs, mem, space, regs.machine != elf.EM_X86_64)
 	if again { // a row without a rule, and registers were not kept: walk by full CFI
-		w = walk{u: u, regs: *regs, mem: mem, space: space, whole: true, full: true}
-		frames, why, _ = w.run(frames[:n])
+		frames, why, _ = u.walk(frames[:n], regs, mem, space, true)
 	}
 	return frames, why
+}
+
+func (u *Unwinder) walk(frames []Frame, regs *Regs, mem Memory, space Space, full bool) ([]Frame, Reason, bool) {
+	u.w = walk{u: u, regs: *regs, mem: mem, space: space, whole: true, full: full}
+	frames, why, again := u.w.run(frames)
+	u.w.mem, u.w.space, u.w.m = nil, nil, nil // not to be kept alive
+	u.eval.mem = nil
+	return frames, why, again
 }
 
 // walk is the state of one walk.
@@ -236,7 +240,7 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	case CFAUnsupported:
 		return retry, 0
 	default:
-		return stop, NoRule
+		return w.uncovered()
 	}
 	if !ok {
 		return stop, Unreadable
@@ -338,6 +342,19 @@ func (w *walk) byFramePointer(why Reason) (outcome, Reason) {
 	w.regs.setSP(fp + 16)
 	w.regs.setFP(next)
 	return switched, 0
+}
+
+// uncovered steps out of code that the CFI says nothing about: assembly, mostly,
+// which leaves the frame pointer of its caller alone. Where that is one, it leads
+// on, if past the caller itself; code must be mapped there.
+func (w *walk) uncovered() (outcome, Reason) {
+	regs := w.regs
+	next, _ := w.byFramePointer(NoRule)
+	if next == stop || w.regs.SP() <= regs.SP() || w.space.Mapping(w.regs.IP()) == nil {
+		w.regs = regs
+		return stop, NoRule
+	}
+	return next, 0
 }
 
 // stripPAC removes the signature of a pointer to code (arm64 pointer
