@@ -38,6 +38,9 @@ func (e *FullError) Error() string { return "no place left among the " + e.Array
 
 // add writes elements side by side, and returns the index of the first.
 func (a *array[T]) add(elems []T) (first uint32, err error) {
+	if int64(len(elems)) > int64(a.n) {
+		return 0, fmt.Errorf("%d %s: there is room for %d", len(elems), a.name, a.n)
+	}
 	first, ok := a.used.take(uint32(len(elems)), time.Now())
 	if !ok {
 		return 0, &FullError{a.name}
@@ -53,21 +56,27 @@ func (a *array[T]) remove(first uint32, n int) { a.used.give(first, uint32(n), t
 
 // write writes elements from index first on.
 func (a *array[T]) write(first uint32, elems []T) error {
-	if len(elems) == 0 {
+	return a.window(first, len(elems), func(mem []T) { copy(mem, elems) })
+}
+
+// window hands n elements from index first on to use, for as long as that runs.
+func (a *array[T]) window(first uint32, n int, use func([]T)) error {
+	if n == 0 {
 		return nil
 	}
-	size := int64(unsafe.Sizeof(elems[0]))
-	if int64(first)+int64(len(elems)) > int64(a.n) {
-		return fmt.Errorf("writing %d %s at %d: beyond their end", len(elems), a.name, first)
+	var t T
+	size := int64(unsafe.Sizeof(t))
+	if int64(first)+int64(n) > int64(a.n) {
+		return fmt.Errorf("%d %s at %d: beyond their end", n, a.name, first)
 	}
 	page := int64(os.Getpagesize())
 	from := int64(first) * size
-	to := from + int64(len(elems))*size
+	to := from + int64(n)*size
 	start := from &^ (page - 1)
 	mem, err := unix.Mmap(a.m.FD(), start, int(to-start), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return fmt.Errorf("mapping the %s: %w", a.name, err)
 	}
-	copy(unsafe.Slice((*T)(unsafe.Pointer(&mem[from-start])), len(elems)), elems)
+	use(unsafe.Slice((*T)(unsafe.Pointer(&mem[from-start])), n))
 	return unix.Munmap(mem)
 }

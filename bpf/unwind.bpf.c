@@ -60,6 +60,7 @@ struct table {
 	__u32 pages, num_pages;
 	__u32 rules, used; /* used is set when a walk comes by */
 	__u64 entry;       /* vaddr where a process begins */
+	__u64 serial;      /* of no other table there was lately */
 };
 
 /* What mapping.table says where it is no index of tables. */
@@ -83,7 +84,6 @@ struct process {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32); /* tgid */
 	__type(value, struct process);
 	__uint(max_entries, 1);
@@ -139,6 +139,17 @@ struct {
 
 enum { RBP = 6, RSP = 7, RIP = 16, NUM_REGS = 17 };
 
+/*
+ * Most frames have been met before. What was found for an address is kept, for
+ * each CPU: the searches' misses of the processor's caches cost most of the time.
+ */
+struct known {
+	__u64 key; /* vaddr << 16 | serial */
+	struct rule rule;
+};
+
+#define KNOWN 4096
+
 struct walk {
 	__u64 regs[NUM_REGS];  /* of the innermost frame */
 	__u64 cs;
@@ -155,6 +166,7 @@ struct walk {
 	__u16 some;            /* a page of the stack could be copied */
 	__u64 top, copied;     /* where the stack to copy ends, and bytes so far */
 	struct out out;
+	struct known known[KNOWN];
 };
 
 struct {
@@ -244,6 +256,23 @@ static inline_always struct rule *find_rule(struct walk *w, __u64 vaddr)
 	}
 	at = w->table.rules + (row(lo) >> 16);
 	return bpf_map_lookup_elem(&rules, &at);
+}
+
+/* known_rule does the same, and remembers. */
+static inline_always struct rule *known_rule(struct walk *w, __u64 vaddr)
+{
+	__u64 key = vaddr << 16 | (__u16)w->table.serial;
+	struct known *k = &w->known[(vaddr ^ vaddr >> 12 ^ w->table.serial << 3) % KNOWN];
+	struct rule *r;
+
+	if (k->key == key)
+		return &k->rule;
+	r = find_rule(w, vaddr);
+	if (!r)
+		return NULL;
+	k->rule = *r;
+	k->key = key;
+	return &k->rule;
 }
 
 /* reg is a register that is known only where all are. */
@@ -481,7 +510,7 @@ __attribute__((noinline)) int step(__u32 cpu)
 		end = by_frame_pointer(w);
 		break;
 	default:
-		r = find_rule(w, addr - w->bias);
+		r = known_rule(w, addr - w->bias);
 		if (r && r->cfa != CFA_NONE)
 			end = by_rule(w, r);
 		else

@@ -89,6 +89,7 @@ type unwindTable struct {
 	Rules    uint32
 	Used     uint32
 	Entry    uint64
+	Serial   uint64
 }
 
 type unwindWalk struct {
@@ -119,6 +120,11 @@ type unwindWalk struct {
 		Head   unwindHead
 		Frames [1024]uint64
 		_      [57480]byte
+	}
+	Known [4096]struct {
+		_    structs.HostLayout
+		Key  uint64
+		Rule unwindRule
 	}
 }
 

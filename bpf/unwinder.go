@@ -57,6 +57,7 @@ type Unwinder struct {
 	pages     *array[unwind.Page]
 	rows      *array[unwind.Row]
 	rules     *array[unwind.Rule]
+	serial    uint64 // of the table added last
 }
 
 // ErrArch says that the programs know the registers of another architecture only.
@@ -71,6 +72,9 @@ func Load(o Options) (*Unwinder, error) {
 	coll, err := load(&o)
 	if errors.Is(err, unix.EPERM) && unlockMemory() {
 		coll, err = load(&o)
+	}
+	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
+		err = fmt.Errorf("%w (CAP_BPF and CAP_PERFMON are needed)", unix.EPERM)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("loading BPF programs: %w", err)
@@ -189,6 +193,7 @@ type Table struct {
 // AddTable gives the programs a table. entry is the vaddr of a program's first
 // instruction, 0 if the file is none.
 func (u *Unwinder) AddTable(t *unwind.Table, entry uint64) (tab Table, err error) {
+	u.serial++
 	tab = Table{pages: len(t.Pages), rows: len(t.Rows), rules: len(t.Rules)}
 	if tab.row, err = u.rows.add(t.Rows); err != nil {
 		return tab, err
@@ -206,7 +211,7 @@ func (u *Unwinder) AddTable(t *unwind.Table, entry uint64) (tab Table, err error
 		u.rules.remove(tab.rule, tab.rules)
 		return tab, err
 	}
-	tab.index, err = u.tables.add([]unwindTable{{Base: t.Base, Pages: tab.page, NumPages: uint32(len(pages)), Rules: tab.rule, Entry: entry}})
+	tab.index, err = u.tables.add([]unwindTable{{Base: t.Base, Pages: tab.page, NumPages: uint32(len(pages)), Rules: tab.rule, Entry: entry, Serial: u.serial}})
 	if err != nil {
 		u.rows.remove(tab.row, tab.rows)
 		u.rules.remove(tab.rule, tab.rules)
@@ -221,6 +226,12 @@ func (u *Unwinder) RemoveTable(t Table) {
 	u.pages.remove(t.page, t.pages)
 	u.rows.remove(t.row, t.rows)
 	u.rules.remove(t.rule, t.rules)
+}
+
+// TakeUsed tells whether a walk came by a table since the last call.
+func (u *Unwinder) TakeUsed(t Table) (used bool) {
+	u.tables.window(t.index, 1, func(l []unwindTable) { used, l[0].Used = l[0].Used != 0, 0 })
+	return used
 }
 
 // Index is what Mapping.Table says of the table.
@@ -254,11 +265,6 @@ func (u *Unwinder) AddMappings(l []Mapping) (Mappings, error) {
 	}
 	first, err := u.mappings.add(elems)
 	return Mappings{first, len(l)}, err
-}
-
-// SetTable changes the table of mapping i.
-func (u *Unwinder) SetTable(m Mappings, i int, l Mapping) error {
-	return u.mappings.write(m.first+uint32(i), []unwindMapping{{Start: l.Start, End: l.End, Bias: l.Bias, Table: l.Table}})
 }
 
 // RemoveMappings takes mappings away; no process may have them any more.

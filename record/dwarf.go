@@ -23,6 +23,7 @@ import (
 type dwarf struct {
 	bpf         *bpf.Unwinder
 	tracepoints map[uint64]bool // that a program is attached to
+	probes      map[uint64]bool // tracepoints that are kprobes and uprobes
 	joiners     []*joiner
 	scanned     []uint64 // by ring: side band up to there is in side
 	types       map[uint64]format.SampleType
@@ -32,6 +33,8 @@ type dwarf struct {
 	procs       *tracker
 	last        uint64 // of the side band that is in the rings ahead of what was joined
 	builder     *builder
+	madeRoom    time.Time // among the tables
+	heldBytes   int
 	held        []held
 	walker      unwind.Unwinder
 	view        view
@@ -40,8 +43,8 @@ type dwarf struct {
 	words       []byte
 	sum         UnwindSummary
 	verbose     func(string)
-	why         [bpf.NumEnds]uint64
-	bytes       uint64
+	copied      [bpf.NumEnds]uint64 // by why BPF sent them
+	copiedBytes uint64
 }
 
 // sideRecord is a record of the side band.
@@ -98,9 +101,13 @@ func newDWARF(o *Options) (*dwarf, error) {
 	if err != nil {
 		return nil, err
 	}
+	d := &dwarf{tracepoints: map[uint64]bool{}, probes: map[uint64]bool{}, types: map[uint64]format.SampleType{}, verbose: o.Verbose}
 	var programs []bpf.Program
 	for i := range events {
-		if p, ok := program(&events[i]); ok && !slices.Contains(programs, p) {
+		if events[i].Tracepoint != "" {
+			d.probes[events[i].Config] = o.Tracefs.isProbe(events[i].Tracepoint)
+		}
+		if p, ok := d.program(&events[i]); ok && !slices.Contains(programs, p) {
 			programs = append(programs, p)
 		}
 	}
@@ -108,7 +115,7 @@ func newDWARF(o *Options) (*dwarf, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dwarf{bpf: u, tracepoints: map[uint64]bool{}, types: map[uint64]format.SampleType{}, verbose: o.Verbose}
+	d.bpf = u
 	d.procs = newTracker(d.gone)
 	d.walker.MaxDepth = bpf.MaxFrames
 	return d, nil
@@ -116,8 +123,10 @@ func newDWARF(o *Options) (*dwarf, error) {
 
 // program is what an event's stacks are walked by; events that take no samples
 // have none.
-func program(e *Event) (bpf.Program, bool) {
+func (d *dwarf) program(e *Event) (bpf.Program, bool) {
 	switch {
+	case e.Type == format.TypeTracepoint && d.probes[e.Config]:
+		return bpf.OnProbe, true
 	case e.Type == format.TypeTracepoint:
 		return bpf.OnTracepoint, true
 	case e.Type == format.TypeSoftware && e.Config == swDummy:
@@ -166,17 +175,32 @@ func (d *dwarf) attach(r *recorder) error {
 // opened has a program run for a counter, as soon as there is one: what inherits
 // the counter from then on has the program too.
 func (d *dwarf) opened(ev *Event, c *counter) error {
-	p, ok := program(ev)
-	if !ok {
+	p, ok := d.program(ev)
+	switch {
+	case !ok:
 		return nil
-	}
-	if p == bpf.OnTracepoint { // its programs run for all its counters
-		if d.tracepoints[ev.Config] {
-			return nil
-		}
-		d.tracepoints[ev.Config] = true
+	case ev.Type == format.TypeTracepoint:
+		return d.openedTracepoint(ev, p)
 	}
 	return d.bpf.Attach(c.fd, p)
+}
+
+// openedTracepoint has a program run for a tracepoint or probe. It is attached once, to
+// a counter that is there for nothing else: since about Linux 6.10, the
+// program goes as soon as the first counter goes that inherited from the one it
+// is attached to.
+func (d *dwarf) openedTracepoint(ev *Event, p bpf.Program) error {
+	if d.tracepoints[ev.Config] {
+		return nil
+	}
+	d.tracepoints[ev.Config] = true
+	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1, Flags: format.FlagDisabled}
+	fd, err := perfEventOpen(&a, 0, -1)
+	if err != nil {
+		return err
+	}
+	d.fds = append(d.fds, fd)
+	return d.bpf.Attach(fd, p)
 }
 
 // fileAttrs are the attrs as the file has them: the samples' callchains have
@@ -405,7 +429,10 @@ func (d *dwarf) walkMissed() {
 	for i := range d.j.missed {
 		m := &d.j.missed[i]
 		d.until(m.time)
-		h := held{missed: *m, since: time.Now()}
+		h := held{missed: *m}
+		if d.heldBytes < maxHeld {
+			h.since = time.Now() // else it cannot wait
+		}
 		if p := d.procs.get(m.pid); p != nil {
 			h.space = p.space
 			if !p.on || p.exec != m.head.Exec {
@@ -417,6 +444,7 @@ func (d *dwarf) walkMissed() {
 			continue
 		}
 		h.space.refs++ // and so is kept as it is
+		d.heldBytes += len(h.data)
 		d.held = append(d.held, h)
 	}
 	d.j.missed = d.j.missed[:0]
@@ -452,8 +480,8 @@ func (d *dwarf) walk(h *held) bool {
 		d.words = le.AppendUint64(d.words, f.IP)
 	}
 	d.sum.Copied++
-	d.why[h.head.End]++
-	d.bytes += uint64(len(h.data))
+	d.copied[h.head.End]++
+	d.copiedBytes += uint64(len(h.data))
 	d.j.ends[endOf(why, d.view.missing != nil)]++
 	d.j.add(h.sample, h.chain, d.words)
 	return true
@@ -588,6 +616,7 @@ func (d *dwarf) tablesDone() {
 			continue
 		}
 		h.space.refs--
+		d.heldBytes -= len(h.data)
 		d.unused(h.space)
 	}
 	clear(d.held[len(kept):])
@@ -600,6 +629,10 @@ func (d *dwarf) tableDone(b built) {
 	if b.err == nil {
 		f.loaded, b.err = d.bpf.AddTable(f.table, f.entry)
 	}
+	if full := (*bpf.FullError)(nil); errors.As(b.err, &full) && d.makeRoom() {
+		f.unload() // the next sample asks for it again
+		return
+	}
 	if b.err != nil {
 		f.state = fileFP
 		d.sum.Failed++
@@ -607,17 +640,56 @@ func (d *dwarf) tableDone(b built) {
 			d.verbose("no unwind table: " + b.err.Error())
 		}
 	} else {
+		f.has = true
 		d.sum.Tables++
 		if d.verbose != nil {
 			d.verbose(fmt.Sprintf("unwind table of %s: %d rows, %d rules", f.name, len(f.table.Rows), len(f.table.Rules)))
 		}
 	}
+	d.changed(func(g *mappedFile) bool { return g == f })
+}
+
+// changed has BPF told again of the mappings of some files.
+func (d *dwarf) changed(is func(*mappedFile) bool) {
 	for _, p := range d.procs.byPID {
-		if p.on && slices.ContainsFunc(p.space.maps, func(m mapping) bool { return m.file == f }) {
+		if p.on && slices.ContainsFunc(p.space.maps, func(m mapping) bool { return is(m.file) }) {
 			p.space.dirty = true
 			d.procs.touch(p)
 		}
 	}
+}
+
+// makeRoom takes the tables from BPF that no walk has come by since the last
+// time, or all of them. There is room a little later (and perhaps it is being
+// made already). It is false if there is nothing to take.
+func (d *dwarf) makeRoom() bool {
+	if time.Since(d.madeRoom) < time.Second {
+		return true
+	}
+	d.madeRoom = time.Now()
+	var idle, busy []*mappedFile
+	for _, f := range d.procs.files {
+		switch {
+		case !f.has:
+		case d.bpf.TakeUsed(f.loaded):
+			busy = append(busy, f)
+		default:
+			idle = append(idle, f)
+		}
+	}
+	if len(idle) == 0 {
+		idle = busy
+	}
+	for _, f := range idle {
+		f.unload()
+	}
+	d.changed(func(f *mappedFile) bool { return f.state == fileUnknown })
+	d.publish()
+	for _, f := range idle {
+		d.bpf.RemoveTable(f.loaded)
+		f.has = false
+	}
+	return len(idle) > 0
 }
 
 // publish gives BPF the mappings that have changed.
@@ -699,7 +771,12 @@ func (d *dwarf) finish(write func([]byte) error) error {
 	}
 	d.sum.Missing = d.j.single
 	if d.verbose != nil {
-		d.verbose(fmt.Sprintf("copies: %d, %d bytes, for %v", d.sum.Copied, d.bytes, d.why))
+		for end, n := range d.copied {
+			if n > 0 {
+				d.verbose(fmt.Sprintf("%d stacks unwound in user space: %v", n, bpf.End(end)))
+			}
+		}
+		d.verbose(fmt.Sprintf("copies of stacks: %d bytes", d.copiedBytes))
 	}
 	st := d.bpf.Stats()
 	d.sum.Missed = st.Missed

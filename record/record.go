@@ -23,6 +23,9 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		o.Tracefs = new(Tracefs)
 	}
 	o.capFreq()
+	if o.StackDump != 0 {
+		o.Data = true // perf unwinds by what is mapped, CFI included
+	}
 	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1}
 	r.sum.Path = o.Output
 	if o.DWARF {

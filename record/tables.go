@@ -45,6 +45,7 @@ type mappedFile struct {
 	object *unwind.Object
 	entry  uint64 // vaddr
 	loaded bpf.Table
+	has    bool // BPF has it, as loaded
 }
 
 func newMappedFile(m *format.Mmap) *mappedFile {
@@ -66,6 +67,9 @@ func newMappedFile(m *format.Mmap) *mappedFile {
 func (f *mappedFile) seen(m *format.Mmap) {
 	f.pid, f.at = m.PID, mapping{start: m.Start, end: m.Start + m.Len, pgoff: m.Pgoff}
 }
+
+// unload forgets the table, until somebody needs it again.
+func (f *mappedFile) unload() { f.state, f.im, f.table, f.object = fileUnknown, nil, nil, nil }
 
 // bias returns ip - vaddr in a mapping of the file.
 func (f *mappedFile) bias(m *mapping) (bias uint64, ok bool) {
@@ -94,6 +98,7 @@ func (m *mapping) kernelMapping() bpf.Mapping {
 		k.Table = bpf.TableFP
 	case fileUprobes:
 		k.Table = bpf.TableUprobes
+		k.Start-- // returns go to its first byte, and are looked up one byte ahead
 	}
 	return k
 }
@@ -141,13 +146,13 @@ func (f *mappedFile) is(im *dso.Image, path string) bool {
 
 // build makes the file's table. It is called beside the recording, while the
 // state is pending, and sets only what nobody looks at till then.
-func (f *mappedFile) build() error {
+func (f *mappedFile) build(cache *unwind.Cache) error {
 	im, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer im.Close()
-	table, err := unwind.Build(im)
+	table, err := cache.Build(im)
 	if err != nil {
 		return err
 	}
@@ -185,6 +190,7 @@ const entryOff = 24
 
 // builder makes tables in the background.
 type builder struct {
+	cache   *unwind.Cache
 	jobs    chan *mappedFile
 	done    chan built
 	wake    func()
@@ -198,7 +204,8 @@ type built struct {
 }
 
 func newBuilder(wake func()) *builder {
-	b := &builder{jobs: make(chan *mappedFile, 1<<16), done: make(chan built, 1<<16), wake: wake}
+	cache, _ := unwind.NewCache() // without a home there is none, and nil keeps nothing
+	b := &builder{cache: cache, jobs: make(chan *mappedFile, 1<<16), done: make(chan built, 1<<16), wake: wake}
 	for range max(1, runtime.NumCPU()/2) {
 		b.running.Go(b.run)
 	}
@@ -210,7 +217,7 @@ func (b *builder) run() {
 		if b.stop.Load() {
 			return
 		}
-		b.done <- built{f, f.build()}
+		b.done <- built{f, f.build(b.cache)}
 		b.wake()
 	}
 }

@@ -157,6 +157,13 @@ func (t *Tracefs) id(system, name string) (uint64, error) {
 	return id, nil
 }
 
+// isProbe tells whether a tracepoint ("system/name") is a kprobe or a uprobe,
+// whose BPF programs get registers: its fields begin with where it is.
+func (t *Tracefs) isProbe(name string) bool {
+	b, err := t.read("events/" + name + "/format")
+	return err == nil && bytes.Contains(b, []byte(" __probe_"))
+}
+
 // near returns tracepoints whose names are like system:name.
 func (t *Tracefs) near(system, name string) []string {
 	systems, err := t.list(".")

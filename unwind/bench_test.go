@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"debug/elf"
 	"os"
 	"testing"
 
@@ -50,4 +51,66 @@ func BenchmarkBuild(b *testing.B) {
 	b.ReportMetric(float64(t.Bytes())/float64(len(t.Rows)), "B/row")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(t.Rows)), "ns/row")
 	b.Logf("%d rules, %d pages, %+v", len(t.Rules), len(t.Pages), t.Stats)
+}
+
+func BenchmarkCacheLoad(b *testing.B) {
+	t, err := Build(benchImage(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if t.BuildID.IsZero() {
+		t.BuildID, _ = dso.ParseBuildID("00")
+	}
+	c := &Cache{Dir: b.TempDir()}
+	if err := c.Store(t); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Load(t.BuildID); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(t.Rows)), "rows")
+}
+
+// BenchmarkWalk walks 20 frames of one function, by rules and by full CFI.
+func BenchmarkWalk(b *testing.B) {
+	f := parseSection(elf.EM_X86_64, asm(entry32(uint32(0xffffffff), 3, "", plain),
+		entry32(uint32(0), uint64(0x2000), uint64(0x400), cfaDefCFAOffset, 16),
+		entry32(uint32(0), uint64(0x2400), uint64(0x10), cfaUndefined, 16)), false)
+	table, err := f.Table()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stack := &Stack{Addr: 0x7000_0000}
+	for i := range 20 {
+		ret := uint64(0x2010 + i*8)
+		if i == 18 {
+			ret = 0x2404
+		}
+		stack.Bytes = append(stack.Bytes, asm(uint64(0), ret)...)
+	}
+	space := &space1{Mapping{Start: 0x1000, End: 0x41000, Object: NewObject(table, func() (*CFI, error) { return f, nil })}}
+	regs := NewRegs(elf.EM_X86_64, 0x2008, stack.Addr, 0)
+	var u Unwinder
+	b.Run("rules", func(b *testing.B) {
+		b.ReportAllocs()
+		var frames []Frame
+		for b.Loop() {
+			var why Reason
+			if frames, why = u.Walk(frames[:0], &regs, stack, space); len(frames) != 20 || why != EndOfStack {
+				b.Fatal(len(frames), why)
+			}
+		}
+	})
+	b.Run("full", func(b *testing.B) {
+		b.ReportAllocs()
+		var frames []Frame
+		for b.Loop() {
+			if frames, _, _ = u.walk(frames[:0], &regs, stack, space, true); len(frames) != 20 {
+				b.Fatal(len(frames))
+			}
+		}
+	})
 }

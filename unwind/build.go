@@ -3,6 +3,7 @@ package unwind
 import (
 	"debug/elf"
 	"fmt"
+	"slices"
 
 	"gperf/symbolize/dso"
 )
@@ -32,7 +33,7 @@ func (f *CFI) Table() (*Table, error) {
 		size += int(f.fdes[i].len)
 	}
 	b := newBuilder(size / 4)
-	b.known = f.known
+	b.known = slices.Clone(f.known)
 	if f.goFP {
 		b.gap = b.rule(ruleFP)
 	}
@@ -96,32 +97,40 @@ func (b *builder) addGo(m *machine) bool {
 	pushed.CFA = CFARSP
 	entry := false // the row before was one of the function's caller's rbp
 	for m.next() {
-		r := m.rule()
-		if r.CFA != CFARSP || r.RA != RAAtCFA || r.FP != FPSame || m.bad {
-			entry = false
-			if !b.add(m.start, m.end, b.rule(r)) {
-				return false
-			}
-			continue
-		}
-		start := m.start
+		r, start := m.rule(), m.start
+		ofGo := r.CFA == CFARSP && r.RA == RAAtCFA && r.FP == FPSame && !m.bad
 		switch {
+		case !ofGo:
+			entry = false
 		case r.CFAOff == 8:
 			entry, r.Flags = true, FlagConvention
 		case r.CFAOff == 16 && entry:
-			mid := min(start+movLen, m.end)
-			if !b.add(start, mid, b.rule(pushed)) {
+			start = min(start+movLen, m.end)
+			if !b.addGoRow(m.start, start, pushed) {
 				return false
 			}
-			start, entry, r = mid, false, ruleFP
+			entry, r = false, ruleFP
 		default:
 			entry, r = false, ruleFP
 		}
-		if start < m.end && !b.add(start, m.end, b.rule(r)) {
+		if start < m.end && !b.addGoRow(start, m.end, r) {
 			return false
 		}
 	}
 	return true
+}
+
+// addGoRow adds a row of Go's, unless something better is known of its code.
+func (b *builder) addGoRow(start, end uint64, r Rule) bool {
+	for _, k := range b.known {
+		if k.start >= end {
+			break
+		}
+		if from, to := max(k.start, start), min(k.end, end); from < to && k.rule == ruleCrosscall2 {
+			return (from == start || b.addGoRow(start, from, r)) && b.add(from, to, b.rule(k.rule)) && (to == end || b.addGoRow(to, end, r))
+		}
+	}
+	return b.add(start, end, b.rule(r))
 }
 
 // rule returns the rule that the machine's state amounts to.

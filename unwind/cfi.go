@@ -74,10 +74,7 @@ func NewCFI(im *dso.Image) (*CFI, error) {
 		_, ok := f.within(k.start, k.end)
 		return !ok
 	})
-	for i := range secs {
-		f.scan(uint8(i))
-	}
-	f.order()
+	f.parse()
 	if len(f.fdes) == 0 {
 		if f.Damaged > 0 {
 			return nil, fmt.Errorf("unwind %s: all %d entries are damaged: %w", im.Path, f.Damaged, ErrNoCFI)
@@ -85,6 +82,14 @@ func NewCFI(im *dso.Image) (*CFI, error) {
 		return nil, fmt.Errorf("unwind %s: %w", im.Path, ErrNoCFI)
 	}
 	return f, nil
+}
+
+// parse reads the entries of all sections.
+func (f *CFI) parse() {
+	for i := range f.secs {
+		f.scan(uint8(i))
+	}
+	f.order()
 }
 
 // isGo reports whether Go's linker or compiler made the file.

@@ -28,8 +28,9 @@ var (
 //     FDE either, and the process spends its first moments below it.
 //   - a procedure linkage table pushes at most two words. GNU ld writes an FDE for
 //     it, LLVM's lld does not.
+//   - Go's crosscall2, see there.
 //
-// Where an FDE covers them, the FDE decides.
+// Where an FDE of a compiler other than Go's covers them, the FDE decides.
 func conventions(im *dso.Image) []known {
 	if im.Machine != elf.EM_X86_64 {
 		return nil
@@ -56,8 +57,54 @@ func conventions(im *dso.Image) []known {
 			}
 		}
 	}
+	if isGo(im) {
+		if c, ok := crosscall2(im); ok {
+			k = append(k, c)
+		}
+	}
 	slices.SortFunc(k, func(a, b known) int { return cmp.Compare(a.start, b.start) })
 	return k
+}
+
+// Go's crosscall2, which C calls to call Go, keeps two frame pointers: that of an
+// ordinary frame and, inside of it, that of the registers it saves for C, as the
+// macro PUSH_REGS_HOST_TO_ABI0 of runtime/cgo has it. The inner one points to the
+// outer one, but no return address follows.
+var (
+	crosscall2Begin = []byte{
+		0x55,             // push %rbp
+		0x48, 0x89, 0xe5, // mov %rsp, %rbp
+		0x48, 0x83, 0xec, 0x30, // sub $0x30, %rsp
+		0x48, 0x89, 0x6c, 0x24, 0x28, // mov %rbp, 0x28(%rsp)
+		0x48, 0x8d, 0x6c, 0x24, 0x28, // lea 0x28(%rsp), %rbp
+	}
+	crosscall2End = []byte{0x48, 0x8b, 0x6c, 0x24, 0x28} // mov 0x28(%rsp), %rbp
+
+	ruleCrosscall2 = Rule{CFA: CFADerefRBP, CFAOff2: 16, RAOff: -8, FP: FPAtCFA, FPOff: -16, Flags: FlagConvention}
+)
+
+// crosscall2 finds the part of crosscall2 where rbp is the inner frame pointer,
+// in a file that holds both C and Go.
+func crosscall2(im *dso.Image) (k known, ok bool) {
+	s := im.Section(".text")
+	if s == nil || im.Section(".eh_frame") == nil || s.FileSize > maxSection {
+		return k, false
+	}
+	b, err := im.Data(s)
+	if err != nil {
+		return k, false
+	}
+	i := bytes.Index(b, crosscall2Begin)
+	if i < 0 {
+		return k, false
+	}
+	const maxLen = 256 // of the function
+	start := i + len(crosscall2Begin)
+	n := bytes.Index(b[start:min(start+maxLen, len(b))], crosscall2End)
+	if n < 0 {
+		return k, false
+	}
+	return known{s.Addr + uint64(start), s.Addr + uint64(start+n), ruleCrosscall2}, true
 }
 
 // sp is the rule of code that has n bytes on the stack, the return address

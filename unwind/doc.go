@@ -35,7 +35,9 @@
 // With ip, sp and fp of a frame and its rule, the caller is found so (DWARF
 // numbers: 6 is rbp, 7 is rsp, 16 is rip):
 //
-//	CFANone, CFAUnsupported  the walk ends (no entry; an entry that only full CFI, in Go, can follow)
+//	CFANone          no entry covers ip. It may be assembly, which leaves its caller's rbp alone: if
+//	                 rbp is a frame pointer, it leads on; else the walk ends
+//	CFAUnsupported   the walk ends: an entry that only full CFI, in Go, can follow
 //	CFARSP           cfa = sp + CFAOff
 //	CFARBP           cfa = fp + CFAOff
 //	CFADerefRSP      cfa = *(sp + CFAOff) + CFAOff2
@@ -58,6 +60,10 @@
 //	FPReg            fp = register FPOff; known as with CFAReg
 //
 //	sp = cfa
+//
+// A rule with FlagConvention follows from no CFI: with CFARBP and an fp of 0, it
+// is the end of the stack, and its CFA may lie on another stack, as where Go
+// calls C. Else the CFA is above sp, unless a signal has come in between.
 //
 // A return address is looked up at ip-1, since the call may be its function's
 // last instruction. An ip that was sampled, or that a frame with FlagSignal

@@ -127,35 +127,8 @@ func (s *shadow) settle() {
 }
 
 func (s *stepper) run() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	s.threads = map[int]*shadow{}
-	if f, err := elf.Open(s.exe); err == nil {
-		s.symbols, _ = f.Symbols()
-		f.Close()
-	}
-	p, err := os.StartProcess(s.exe, []string{s.exe}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}})
-	if err != nil {
-		s.t.Skipf("no right to trace a child: %v", err)
-	}
-	s.pid = p.Pid
-	defer func() {
-		syscall.Kill(s.pid, syscall.SIGKILL)
-		syscall.Wait4(-1, nil, syscall.WALL, nil)
-	}()
-	if s.mem, err = os.Open(fmt.Sprintf("/proc/%d/mem", s.pid)); err != nil {
-		s.t.Fatal(err)
-	}
-	defer s.mem.Close()
-	var ws syscall.WaitStatus
-	if _, err := syscall.Wait4(s.pid, &ws, syscall.WALL, nil); err != nil {
-		s.t.Fatal(err)
-	}
-	const exitKill = 0x100000 // PTRACE_O_EXITKILL
-	if err := syscall.PtraceSetOptions(s.pid, syscall.PTRACE_O_TRACECLONE|exitKill); err != nil {
-		s.t.Fatal(err)
-	}
-	s.space = &procSpace{pid: s.pid, t: s.t, objects: map[string]*dsoObject{}}
+	s.start()
+	defer s.stop()
 	s.runTo("stepBegin")
 	start := time.Now()
 	s.watch(s.pid)
@@ -169,6 +142,44 @@ func (s *stepper) run() {
 	if s.steps < 1000 || !s.ended {
 		s.t.Errorf("stepped %d instructions only, end reached: %v", s.steps, s.ended)
 	}
+}
+
+// start starts the program and stops it at its first instruction.
+func (s *stepper) start() {
+	runtime.LockOSThread() // the one that traces
+	s.threads = map[int]*shadow{}
+	if f, err := elf.Open(s.exe); err == nil {
+		s.symbols, _ = f.Symbols()
+		f.Close()
+	}
+	p, err := os.StartProcess(s.exe, []string{s.exe}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}})
+	if err != nil {
+		s.t.Skipf("no right to trace a child: %v", err)
+	}
+	s.pid = p.Pid
+	if s.mem, err = os.Open(fmt.Sprintf("/proc/%d/mem", s.pid)); err != nil {
+		s.t.Fatal(err)
+	}
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(s.pid, &ws, syscall.WALL, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	const exitKill = 0x100000 // PTRACE_O_EXITKILL
+	if err := syscall.PtraceSetOptions(s.pid, syscall.PTRACE_O_TRACECLONE|exitKill); err != nil {
+		s.t.Fatal(err)
+	}
+	s.space = &procSpace{pid: s.pid, t: s.t, objects: map[string]*dsoObject{}}
+}
+
+func (s *stepper) stop() {
+	syscall.Kill(s.pid, syscall.SIGKILL)
+	for {
+		if _, err := syscall.Wait4(-1, nil, syscall.WALL, nil); err != nil {
+			break
+		}
+	}
+	s.mem.Close()
+	runtime.UnlockOSThread()
 }
 
 // deep lets the program recurse, 1,000 deep, and walks back.
@@ -397,8 +408,7 @@ func (s *stepper) walk(h *shadow, full bool) ([]Frame, Reason) {
 		regs.Set(n, v)
 	}
 	if full {
-		w := walk{u: &s.u, regs: regs, mem: s, space: s.space, whole: true, full: true}
-		f, why, _ := w.run(nil)
+		f, why, _ := s.u.walk(nil, &regs, s, s.space, true)
 		return f, why
 	}
 	return s.u.Walk(nil, &regs, s, s.space)

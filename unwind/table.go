@@ -118,10 +118,13 @@ func (b *builder) add(start, end uint64, n uint16) bool {
 // addKnown adds what is known of code before an address and yet open.
 func (b *builder) addKnown(before uint64) {
 	for ; len(b.known) > 0 && b.known[0].start < before; b.known = b.known[1:] {
-		k := b.known[0]
-		k.start, k.end = max(k.start, b.pos), min(k.end, before)
-		if k.start < k.end {
-			b.put(k.start, k.end, b.rule(k.rule))
+		k := &b.known[0]
+		if start, end := max(k.start, b.pos), min(k.end, before); start < end {
+			b.put(start, end, b.rule(k.rule))
+		}
+		if k.end > before {
+			k.start = before
+			return
 		}
 	}
 }

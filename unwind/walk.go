@@ -218,6 +218,9 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	case CFARSP:
 		cfa = sp + uint64(r.CFAOff)
 	case CFARBP:
+		if fp == 0 && r.Flags&FlagConvention != 0 { // a thread's or goroutine's first frame
+			return stop, EndOfStack
+		}
 		cfa = fp + uint64(r.CFAOff)
 	case CFADerefRSP:
 		cfa, ok = w.mem.Word(sp + uint64(r.CFAOff))

@@ -274,6 +274,9 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	f.opts.Notice = func(what error) {
 		if !f.quiet {
 			fmt.Fprintf(stderr, "gperf record: %v\n%s", what, hint(what))
+			if log := bpf.VerifierLog(what); f.verbose && log != "" {
+				fmt.Fprintln(stderr, log)
+			}
 		}
 	}
 	allowAbbreviations(s)

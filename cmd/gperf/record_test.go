@@ -480,7 +480,10 @@ func TestRecordErrors(t *testing.T) {
 	}{
 		{[]string{"-e", "cpu-clokc", "true"}, exitUsage, "did you mean cpu-clock?"},
 		{[]string{"-e", "cpu-clock:z", "true"}, exitUsage, "unknown modifier 'z'"},
-		{[]string{"--call-graph", "dwarf", "true"}, exitUsage, "there is fp"},
+		{[]string{"--call-graph", "lbr", "true"}, exitUsage, "dwarf finds whole stacks"},
+		{[]string{"--call-graph", "lucky", "true"}, exitUsage, "there are fp and dwarf"},
+		{[]string{"--call-graph", "dwarf,copy,70000", "true"}, exitUsage, "8 to 65528 bytes"},
+		{[]string{"--call-graph", "dwarf,much", "true"}, exitUsage, "8 to 65528 bytes"},
 		{[]string{"--no-such-flag", "true"}, exitUsage, "unknown flag"},
 		{[]string{"-F", "often", "true"}, exitUsage, "-F often"},
 		{[]string{"-F", "99", "-c", "10", "true"}, exitUsage, "at the same time"},

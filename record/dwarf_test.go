@@ -1,0 +1,277 @@
+package record
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/format"
+	"gperf/unwind"
+)
+
+// buildStacks builds testdata/stacks.c without frame pointers.
+func buildStacks(t *testing.T, flags ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "stacks")
+	args := append([]string{"-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-pthread", "-o", path, "testdata/stacks.c"}, flags...)
+	out, err := exec.Command("gcc", args...).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("gcc is missing")
+	}
+	if err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	return path
+}
+
+// recordDWARF records a command in user space, and skips where that needs more rights.
+func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) {
+	t.Helper()
+	events, err := ParseEvents("cpu-clock:u", new(Tracefs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Output = filepath.Join(t.TempDir(), "perf.data")
+	opts.Events, opts.Target, opts.Freq = events, Target{Command: argv}, 999
+	var why error // not walked in the kernel
+	opts.Notice = func(what error) {
+		if u := (*UnwindError)(nil); errors.As(what, &u) {
+			why = what
+		}
+	}
+	sum, err := Run(context.Background(), &opts)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(why, unix.EPERM) || errors.Is(why, bpf.ErrArch) {
+		t.Skipf("CAP_PERFMON and CAP_BPF, or x86-64, are missing: %v %v", err, why)
+	}
+	if err != nil || why != nil {
+		t.Fatal(err, why)
+	}
+	if sum.Command.ExitCode() != 0 {
+		t.Fatalf("%q: %v", argv, sum.Command)
+	}
+	return sum, opts.Output
+}
+
+// chains returns the user stacks of a file, innermost first: functions of the program exe, and ? for what lies elsewhere.
+func chains(t *testing.T, path, exe string) (l [][]string) {
+	t.Helper()
+	names := functions(t, exe)
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	st, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(file, st.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range f.Attrs {
+		if a.Flags&format.FlagExcludeCallchainUser != 0 || a.Config == swBPFOutput {
+			t.Errorf("the file has attr %+v", a)
+		}
+	}
+	var at format.Mmap
+	recs := f.Records()
+	for raw, err := recs.Next(); err == nil; raw, err = recs.Next() {
+		if raw.Type != format.TypeSample {
+			if m, err := f.Record(raw); err == nil {
+				if m, ok := m.(*format.Mmap); ok && m.Filename == exe && m.Executable() {
+					at = *m
+				}
+			}
+			continue
+		}
+		var s format.Sample
+		if err := f.Sample(raw, &s); err != nil {
+			t.Fatal(err)
+		}
+		var chain []string
+		for i := range s.Callchain.Len() {
+			ip := s.Callchain.At(i)
+			if ip >= format.ContextMax {
+				continue
+			}
+			if len(chain) > 0 {
+				ip-- // a return address
+			}
+			name := "?"
+			if ip >= at.Start && ip < at.Start+at.Len {
+				name = names(ip - at.Start + at.Pgoff)
+			}
+			chain = append(chain, name)
+		}
+		l = append(l, chain)
+	}
+	return l
+}
+
+// functions returns what tells the function of a file offset.
+func functions(t *testing.T, exe string) func(off uint64) string {
+	t.Helper()
+	f, err := elf.Open(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	syms, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	progs := f.Progs
+	return func(off uint64) string {
+		for _, p := range progs {
+			if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || off < p.Off || off >= p.Off+p.Filesz {
+				continue
+			}
+			vaddr := off - p.Off + p.Vaddr
+			for _, s := range syms {
+				if elf.ST_TYPE(s.Info) == elf.STT_FUNC && vaddr >= s.Value && vaddr < s.Value+s.Size {
+					return s.Name
+				}
+			}
+		}
+		return "?"
+	}
+}
+
+// Stacks without frame pointers are whole, whatever lies on them.
+func TestDWARFStacks(t *testing.T) {
+	exe := buildStacks(t)
+	static := buildStacks(t, "-static")
+	pie := buildStacks(t, "-static-pie")
+	recursed := func(n int, rest ...string) []string {
+		return append(slices.Repeat([]string{"recurse"}, n+1), rest...)
+	}
+	for _, c := range []struct {
+		name string
+		argv []string
+		// want is the chain between spin and _start; what is not the program's is left out.
+		want []string
+	}{
+		{"recursion", []string{exe, "recurse", "30"}, recursed(30, "main", "_start")},
+		{"deep recursion", []string{exe, "recurse", "1000"}, recursed(1000, "main", "_start")},
+		{"static", []string{static, "recurse", "30"}, recursed(30, "main", "__libc_start_call_main", "__libc_start_main_impl", "_start")},
+		{"static-pie", []string{pie, "recurse", "30"}, recursed(30, "main", "__libc_start_call_main", "__libc_start_main_impl", "_start")},
+		{"variable-length arrays", []string{exe, "vla"}, []string{"vla", "main", "_start"}},
+		{"signal handler", []string{exe, "signalled"}, []string{"handler", "signalled", "main", "_start"}},
+		{"handler on its own stack", []string{exe, "altstack"}, []string{"handler", "signalled", "altstack", "main", "_start"}},
+		{"interrupted anywhere", []string{exe, "interrupted"}, []string{"last", "spin", "interrupted", "main", "_start"}},
+		{"through a library", []string{exe, "library"}, []string{"compare", "library", "main", "_start"}},
+		{"thread", []string{exe, "thread"}, []string{"thread_body", "thread_start"}},
+		{"vfork", []string{exe, "child"}, []string{"child", "main", "_start"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sum, path := recordDWARF(t, Options{DWARF: true}, c.argv...)
+			u := sum.Unwind
+			if u == nil || u.Missing > 0 || u.Complete*100 < sum.Samples*95 {
+				t.Errorf("%d samples: %+v", sum.Samples, u)
+			}
+			found := 0
+			for _, chain := range chains(t, path, c.argv[0]) {
+				i := slices.Index(chain, "spin")
+				if i < 0 {
+					continue
+				}
+				own := slices.DeleteFunc(chain[i+1:], func(s string) bool { return s == "?" || strings.Contains(s, "raise") || strings.Contains(s, "kill") })
+				if slices.Equal(own, c.want) {
+					found++
+				}
+			}
+			if found*10 < int(sum.Samples)*3 {
+				t.Errorf("%d of %d samples have the stack spin %q", found, sum.Samples, c.want)
+			}
+		})
+	}
+}
+
+// A stack deeper than is walked is cut, and the summary says so.
+func TestDWARFTooDeep(t *testing.T) {
+	exe := buildStacks(t)
+	sum, path := recordDWARF(t, Options{DWARF: true}, exe, "recurse", "1500")
+	if sum.Unwind.Early[bpf.EndDepth]*10 < sum.Samples*9 {
+		t.Errorf("%d samples: %+v", sum.Samples, sum.Unwind)
+	}
+	for _, chain := range chains(t, path, exe) {
+		if len(chain) > bpf.MaxFrames {
+			t.Fatalf("a chain of %d frames", len(chain))
+		}
+	}
+}
+
+// Stack dumps are put into the file as perf does, for whoever reads it.
+func TestStackDump(t *testing.T) {
+	exe := buildStacks(t)
+	_, path := recordDWARF(t, Options{StackDump: 4096}, exe, "vla")
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	st, _ := file.Stat()
+	f, err := format.Open(file, st.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	recs := f.Records()
+	for raw, err := recs.Next(); err == nil; raw, err = recs.Next() {
+		var s format.Sample
+		if raw.Type != format.TypeSample || f.Sample(raw, &s) != nil {
+			continue
+		}
+		if len(s.UserStack) > 0 && s.UserRegs.Len() == 20 {
+			n++
+		}
+	}
+	if n < 10 {
+		t.Errorf("%d samples with registers and stack", n)
+	}
+}
+
+// Where tables have little room, those that no walk comes by make room for others.
+func TestTablesEvicted(t *testing.T) {
+	u, err := bpf.Load(bpf.Options{Programs: []bpf.Program{bpf.OnEvent}, CPUs: 1, Rows: 1 << 16})
+	if errors.Is(err, unix.EPERM) || errors.Is(err, bpf.ErrArch) {
+		t.Skipf("CAP_BPF, or x86-64, are missing: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	d := &dwarf{bpf: u}
+	d.procs = newTracker(d.gone)
+	file := func(name string, rows int) *mappedFile {
+		rs := make([]unwind.Row, rows)
+		f := &mappedFile{name: name, state: filePending}
+		f.table = &unwind.Table{Pages: []unwind.Page{{N: uint32(rows)}}, Rows: rs, Rules: make([]unwind.Rule, 1)}
+		d.procs.files[fileKey{name: name}] = f
+		return f
+	}
+	a, b, huge := file("a", 40000), file("b", 40000), file("huge", 70000)
+	for _, f := range []*mappedFile{a, b, huge} {
+		d.tableDone(built{file: f})
+	}
+	if a.state != fileUnknown || b.state != fileUnknown || huge.state != fileFP {
+		t.Errorf("after a, b and a huge one: %d, %d, %d", a.state, b.state, huge.state)
+	}
+	time.Sleep(150 * time.Millisecond) // what a walk may still be at
+	b = file("b", 40000)
+	d.tableDone(built{file: b})
+	if b.state != fileReady || !b.has || a.has {
+		t.Errorf("b has state %d", b.state)
+	}
+}

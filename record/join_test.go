@@ -1,0 +1,219 @@
+package record
+
+import (
+	"encoding/binary"
+	"math/rand"
+	"slices"
+	"testing"
+
+	"gperf/bpf"
+	"gperf/format"
+)
+
+const (
+	testOutput = 7 // ids of counters
+	testClock  = 8
+	testTrace  = 9
+)
+
+var testAttrs = map[uint64]format.Attr{
+	testClock: {SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleCallchain | format.SamplePeriod},
+	testTrace: {SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRead |
+		format.SampleCallchain | format.SampleRaw, ReadFormat: format.ReadGroup | format.ReadID | format.ReadTotalTimeEnabled},
+}
+
+func joinRecord(typ format.Type, words ...uint64) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(typ)|uint64(8+8*len(words))<<48)
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// testFound is what BPF writes: frames, or with end EndNoTable registers and 8 bytes of stack.
+func joinFound(tid uint64, end bpf.End, frames ...uint64) []byte {
+	le := binary.LittleEndian
+	stack := uint32(0)
+	n := uint32(len(frames))
+	if end == bpf.EndNoTable {
+		stack, n = 8, 0
+		frames = make([]uint64, bpf.NumRegs+1)
+	}
+	raw := le.AppendUint32(nil, uint32(bpf.HeadSize+8*len(frames)))
+	for _, w := range []uint32{uint32(end), uint32(tid), 1, n, stack} {
+		raw = le.AppendUint32(raw, w)
+	}
+	for _, f := range frames {
+		raw = le.AppendUint64(raw, f)
+	}
+	words := []uint64{testOutput, tid, 0}
+	for i := 0; i < len(raw); i += 8 {
+		words = append(words, le.Uint64(raw[i:]))
+	}
+	return joinRecord(format.TypeSample, words...)
+}
+
+// testClockSample has a kernel part of one frame and its mark.
+func testClockSample(tid, time uint64) []byte {
+	return joinRecord(format.TypeSample, testClock, 0x1234, tid, time, 1000, 2, format.ContextKernel, 0xffffffff81000000+time)
+}
+
+func testClockJoined(tid, time uint64, frames ...uint64) []byte {
+	words := append([]uint64{testClock, 0x1234, tid, time, 1000, uint64(3 + len(frames)), format.ContextKernel, 0xffffffff81000000 + time,
+		format.ContextUser}, frames...)
+	return joinRecord(format.TypeSample, words...)
+}
+
+// testJoiner returns a joiner of a ring of size bytes that begins to be filled at pos.
+func testJoiner(size int, pos uint64) (*joiner, *uint64) {
+	head, tail := pos, pos
+	events := map[uint64]sampleLayout{testOutput: {output: true, chain: -1}}
+	for id, a := range testAttrs {
+		events[id] = newSampleLayout(&a)
+	}
+	return &joiner{ring: &Ring{data: make([]byte, size), head: &head, tail: &tail, read: pos}, events: events, tally: &tally{timeOff: 32}}, &head
+}
+
+func fill(n *joiner, head *uint64, recs ...[]byte) {
+	for _, r := range recs {
+		for _, b := range r {
+			n.ring.data[*head&uint64(len(n.ring.data)-1)] = b
+			*head++
+		}
+	}
+}
+
+func TestJoin(t *testing.T) {
+	comm := joinRecord(format.TypeComm, 1, 2, 3)
+	read := []uint64{testTrace, 1, 5, 70, 2, 999, 11, 1, 22, 2, 0, 0xaabbccdd00000004} // 2 counters, empty chain, 4 bytes raw
+	traced := append(slices.Clone(read[:10]), 3, format.ContextUser, 0x41, 0x42, read[11])
+	for _, c := range []struct {
+		name string
+		in   [][]byte
+		out  [][]byte
+		ends map[bpf.End]uint64
+		want joined
+	}{
+		{name: "a pair", in: [][]byte{comm, joinFound(5, bpf.EndEntry, 0x10, 0x20), testClockSample(5, 1), comm},
+			out: [][]byte{comm, testClockJoined(5, 1, 0x10, 0x20), comm}, ends: map[bpf.End]uint64{bpf.EndEntry: 1}},
+		{name: "nested pairs", in: [][]byte{joinFound(5, bpf.EndEntry, 1), joinFound(5, bpf.EndEntry, 2), joinFound(5, bpf.EndDepth, 3),
+			testClockSample(5, 3), testClockSample(5, 2), comm, testClockSample(5, 1)},
+			out:  [][]byte{testClockJoined(5, 3, 3), testClockJoined(5, 2, 2), comm, testClockJoined(5, 1, 1)},
+			ends: map[bpf.End]uint64{bpf.EndEntry: 2, bpf.EndDepth: 1}},
+		{name: "a pair inside a pair's gap", in: [][]byte{joinFound(5, bpf.EndEntry, 1), joinFound(5, bpf.EndEntry, 2), testClockSample(5, 2),
+			joinFound(5, bpf.EndEntry, 3), testClockSample(5, 3), testClockSample(5, 1)},
+			out: [][]byte{testClockJoined(5, 2, 2), testClockJoined(5, 3, 3), testClockJoined(5, 1, 1)}, ends: map[bpf.End]uint64{bpf.EndEntry: 3}},
+		{name: "a sample alone", in: [][]byte{testClockSample(5, 1)}, out: [][]byte{testClockSample(5, 1)}, want: joined{single: 1}},
+		{name: "a sample of another thread", in: [][]byte{joinFound(4, bpf.EndEntry, 9), testClockSample(5, 1)},
+			out: [][]byte{testClockSample(5, 1)}, want: joined{single: 1}},
+		{name: "what was found and never sampled", in: [][]byte{joinFound(5, bpf.EndEntry, 1), joinFound(5, bpf.EndEntry, 2), joinFound(5, bpf.EndEntry, 3),
+			joinFound(5, bpf.EndEntry, 4), joinFound(5, bpf.EndEntry, 5), joinFound(5, bpf.EndEntry, 6), testClockSample(5, 1)},
+			out: [][]byte{testClockJoined(5, 1, 6)}, ends: map[bpf.End]uint64{bpf.EndEntry: 1}},
+		{name: "lost between", in: [][]byte{joinFound(5, bpf.EndEntry, 1), joinRecord(format.TypeLost, 0, 4), testClockSample(5, 1)},
+			out: [][]byte{joinRecord(format.TypeLost, 0, 4), testClockSample(5, 1)}, want: joined{single: 1}},
+		{name: "no user stack", in: [][]byte{joinFound(5, bpf.EndNoUser), testClockSample(5, 1)}, out: [][]byte{testClockSample(5, 1)},
+			ends: map[bpf.End]uint64{bpf.EndNoUser: 1}},
+		{name: "counters ahead of the chain, raw data behind", in: [][]byte{joinFound(5, bpf.EndEntry, 0x41, 0x42), joinRecord(format.TypeSample, read...)},
+			out: [][]byte{joinRecord(format.TypeSample, traced...)}, ends: map[bpf.End]uint64{bpf.EndEntry: 1}},
+		{name: "an unknown event's sample", in: [][]byte{joinRecord(format.TypeSample, 1000, 1, 2, 3)}, out: [][]byte{joinRecord(format.TypeSample, 1000, 1, 2, 3)}},
+		{name: "a chain longer than its record", in: [][]byte{joinFound(5, bpf.EndEntry, 1), joinRecord(format.TypeSample, testClock, 0, 5, 0, 0, 1<<61)},
+			out: [][]byte{joinRecord(format.TypeSample, testClock, 0, 5, 0, 0, 1<<61)}, want: joined{single: 1}},
+	} {
+		in, out := slices.Concat(c.in...), slices.Concat(c.out...)
+		for at := uint64(0); at < 1024; at += 8 { // where the ring wraps
+			n, head := testJoiner(1024, at)
+			if len(in) > 1024 {
+				n, head = testJoiner(4096, at+3072)
+			}
+			fill(n, head, in)
+			var j joined
+			n.join(&j, *head)
+			if !slices.Equal(j.out, out) {
+				t.Fatalf("%s, from %d on:\n%x\nwant\n%x", c.name, at, j.out, out)
+			}
+			for end, got := range j.ends {
+				if got != c.ends[bpf.End(end)] {
+					t.Fatalf("%s: %d × %v, want %d", c.name, got, bpf.End(end), c.ends[bpf.End(end)])
+				}
+			}
+			if j.single != c.want.single || len(j.missed) != 0 {
+				t.Fatalf("%s: %d single, %d missed", c.name, j.single, len(j.missed))
+			}
+		}
+	}
+}
+
+// However the ring is drained, the same comes out: pairs may be torn apart.
+func TestJoinInPieces(t *testing.T) {
+	var recs [][]byte
+	for i := range uint64(20) {
+		recs = append(recs, joinFound(5, bpf.EndEntry, i), joinFound(5, bpf.EndEntry, i+100), testClockSample(5, i+100), testClockSample(5, i))
+	}
+	whole, head := testJoiner(1<<14, 0)
+	fill(whole, head, recs...)
+	var want joined
+	whole.join(&want, *head)
+	rnd := rand.New(rand.NewSource(1))
+	for range 200 {
+		n, head := testJoiner(1024, 0)
+		var got joined
+		for i := 0; i < len(recs); {
+			k := min(i+1+rnd.Intn(5), len(recs))
+			fill(n, head, recs[i:k]...)
+			n.join(&got, *head)
+			n.ring.release(*head)
+			i = k
+		}
+		if !slices.Equal(got.out, want.out) || got.single != 0 {
+			t.Fatalf("drained in pieces: %d bytes, %d single; want %d bytes", len(got.out), got.single, len(want.out))
+		}
+	}
+}
+
+// What BPF could not walk leaves the ring with its sample, to be walked later.
+func TestJoinMissed(t *testing.T) {
+	n, head := testJoiner(1024, 0)
+	fill(n, head, joinFound(5, bpf.EndNoTable), testClockSample(5, 77))
+	var j joined
+	n.join(&j, *head)
+	if len(j.out) != 0 || len(j.missed) != 1 {
+		t.Fatalf("%d bytes, %d missed", len(j.out), len(j.missed))
+	}
+	m := j.missed[0]
+	if m.time != 77 || m.pid != 5 || m.head.Stack != 8 || len(m.data) < 8*bpf.NumRegs+8 {
+		t.Errorf("time %d, pid %d, %+v, %d bytes", m.time, m.pid, m.head, len(m.data))
+	}
+	j.add(m.sample, m.chain, binary.LittleEndian.AppendUint64(nil, 0x99))
+	if want := testClockJoined(5, 77, 0x99); !slices.Equal(j.out, want) {
+		t.Errorf("%x, want %x", j.out, want)
+	}
+}
+
+// A record cannot be longer than 64 KiB: the outermost frames are left out, and counted.
+func TestJoinTooLong(t *testing.T) {
+	sample := joinRecord(format.TypeSample, append([]uint64{testClock, 0, 5, 0, 0, 0}, make([]uint64, 8000)...)...)
+	var j joined
+	j.add(sample, 48, make([]byte, 8*1000))
+	size := int(binary.LittleEndian.Uint16(j.out[6:]))
+	nr := binary.LittleEndian.Uint64(j.out[48:])
+	if j.cut != 1 || size != len(j.out) || size > 1<<16-8 || len(j.out) != len(sample)+8*int(nr) {
+		t.Errorf("cut %d, size %d of %d bytes, %d in the chain", j.cut, size, len(j.out), nr)
+	}
+}
+
+// Joining allocates nothing for each record.
+func TestJoinAllocates(t *testing.T) {
+	n, head := testJoiner(1<<16, 0)
+	for i := range uint64(100) {
+		fill(n, head, joinFound(5, bpf.EndEntry, i), testClockSample(5, i))
+	}
+	var j joined
+	allocs := testing.AllocsPerRun(10, func() {
+		j.out = j.out[:0]
+		n.ring.read = 0
+		n.join(&j, *head)
+	})
+	if allocs > 0 {
+		t.Errorf("%v allocations for 100 samples", allocs)
+	}
+}

@@ -1,0 +1,164 @@
+package record
+
+import (
+	"fmt"
+	"math/rand"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"gperf/format"
+)
+
+// trackerLog is a tracker whose processes BPF all knows, and the pids that it had forgotten.
+func trackerLog() (*tracker, *[]int32) {
+	var gone []int32
+	return newTracker(func(p *process) { gone = append(gone, p.pid) }), &gone
+}
+
+func mmapRecord(pid int32, start, end, pgoff uint64, name string) *format.Mmap {
+	return &format.Mmap{V2: true, Misc: format.MiscUser, PID: pid, TID: pid, Start: start, Len: end - start, Pgoff: pgoff, Prot: format.ProtExec,
+		Filename: name, BuildID: []byte(name)}
+}
+
+// has checks a process's mappings, "start-end pgoff file" each.
+func has(t *testing.T, p *tracker, pid int32, want ...string) {
+	t.Helper()
+	proc := p.byPID[pid]
+	if proc == nil {
+		t.Fatalf("process %d is not known", pid)
+	}
+	var got []string
+	for _, m := range proc.space.maps {
+		got = append(got, fmt.Sprintf("%x-%x %x %s", m.start, m.end, m.pgoff, m.file.name))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("process %d: %q\nwant %q", pid, got, want)
+	}
+}
+
+func TestTracker(t *testing.T) {
+	p, gone := trackerLog()
+	p.replace(1, &space{})
+	p.record(mmapRecord(1, 0x1000, 0x5000, 0, "/bin/a"))
+	p.record(mmapRecord(1, 0x8000, 0x9000, 0x100, "/lib/c"))
+	p.record(&format.Fork{PID: 2, TID: 2, PPID: 1, PTID: 1})
+	has(t, p, 2, "1000-5000 0 /bin/a", "8000-9000 100 /lib/c")
+
+	// What either of them maps, the other does not have. A mapping over another
+	// cuts it, or cuts it in two.
+	p.record(mmapRecord(2, 0x2000, 0x3000, 0x77000, "/lib/d"))
+	has(t, p, 1, "1000-5000 0 /bin/a", "8000-9000 100 /lib/c")
+	has(t, p, 2, "1000-2000 0 /bin/a", "2000-3000 77000 /lib/d", "3000-5000 2000 /bin/a", "8000-9000 100 /lib/c")
+	p.record(mmapRecord(1, 0x4000, 0x8800, 0, "/lib/e"))
+	has(t, p, 1, "1000-4000 0 /bin/a", "4000-8800 0 /lib/e", "8800-9000 900 /lib/c")
+	if p.byPID[1].space.maps[0].file != p.byPID[2].space.maps[0].file {
+		t.Error("two processes' mappings of one file are of different files")
+	}
+
+	// A thread changes nothing; what holds no code, or is the kernel's, neither.
+	p.record(&format.Fork{PID: 1, TID: 9, PPID: 1, PTID: 1})
+	data := mmapRecord(1, 0x1000, 0x2000, 0, "/lib/f")
+	data.Prot = 0
+	p.record(data)
+	kernel := mmapRecord(1, 0x1000, 0x2000, 0, "/lib/f")
+	kernel.Misc = format.MiscKernel
+	p.record(kernel)
+	p.record(&format.Comm{PID: 1, TID: 1, Comm: "named"})
+	p.record(&format.Exit{PID: 1, TID: 9, PPID: 1, PTID: 1})
+	has(t, p, 1, "1000-4000 0 /bin/a", "4000-8800 0 /lib/e", "8800-9000 900 /lib/c")
+	if len(*gone) != 0 {
+		t.Errorf("gone: %v", *gone)
+	}
+
+	p.record(&format.Comm{PID: 2, TID: 2, Exec: true})
+	has(t, p, 2)
+	p.record(mmapRecord(2, 0x1000, 0x2000, 0, "/bin/b"))
+	p.record(&format.Exit{PID: 1, TID: 1})
+	has(t, p, 2, "1000-2000 0 /bin/b")
+	if p.byPID[1] != nil || !slices.Equal(*gone, []int32{2, 1}) {
+		t.Errorf("gone: %v", *gone)
+	}
+
+	// A pid that is used again, by a child of somebody unknown: nothing is known of it.
+	p.record(&format.Fork{PID: 2, TID: 2, PPID: 77, PTID: 77})
+	if p.byPID[2] != nil {
+		t.Error("a process of unknown mappings is known")
+	}
+	p.record(mmapRecord(2, 0x1000, 0x2000, 0, "/bin/b"))
+	if p.byPID[2] != nil {
+		t.Error("a process of which one mapping is known passes for known")
+	}
+}
+
+// Spaces are counted right: whoever has none left is found out, whatever happens.
+func TestTrackerCounts(t *testing.T) {
+	p, _ := trackerLog()
+	rnd := rand.New(rand.NewSource(1))
+	p.replace(0, &space{})
+	for i := range 20000 {
+		pid, other := int32(rnd.Intn(30)), int32(rnd.Intn(30))
+		switch rnd.Intn(6) {
+		case 0, 1:
+			p.record(&format.Fork{PID: pid, TID: pid, PPID: other, PTID: other})
+		case 2:
+			p.record(&format.Comm{PID: pid, TID: pid, Exec: true})
+		case 3:
+			p.record(&format.Exit{PID: pid, TID: pid})
+		default:
+			start := uint64(rnd.Intn(100)) << 12
+			p.record(mmapRecord(pid, start, start+uint64(1+rnd.Intn(20))<<12, 0, "/bin/a"))
+		}
+		users := map[*space]int{}
+		for _, proc := range p.byPID {
+			users[proc.space]++
+		}
+		for s, n := range users {
+			if s.refs != n {
+				t.Fatalf("step %d: a space with %d users counts %d", i, n, s.refs)
+			}
+			for j := range s.maps {
+				if m := s.maps[j]; m.start >= m.end || j > 0 && s.maps[j-1].end > m.start {
+					t.Fatalf("step %d: mapping %d of %+v is out of order", i, j, s.maps)
+				}
+			}
+		}
+	}
+}
+
+func TestSpaceFind(t *testing.T) {
+	s := &space{}
+	s.insert(mapping{start: 0x1000, end: 0x2000})
+	s.insert(mapping{start: 0x3000, end: 0x4000})
+	s.insert(mapping{start: 0x4000, end: 0x4001})
+	for ip, want := range map[uint64]int{0: -1, 0xfff: -1, 0x1000: 0, 0x1fff: 0, 0x2000: -1, 0x3000: 1, 0x3fff: 1, 0x4000: 2, 0x4001: -1, 1 << 63: -1} {
+		if got := s.find(ip); got != want {
+			t.Errorf("%#x is in mapping %d, want %d", ip, got, want)
+		}
+	}
+}
+
+// A process of which nothing was told is looked up in /proc, and so is one after records were lost.
+func TestTrackerLooksUp(t *testing.T) {
+	p, _ := trackerLog()
+	pid := int32(os.Getpid())
+	for range 2 {
+		proc := p.get(pid)
+		if proc == nil {
+			t.Fatal("this process is not found")
+		}
+		exe, err := os.Readlink("/proc/self/exe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(proc.space.maps, func(m mapping) bool { return m.file.name == exe }) ||
+			!slices.ContainsFunc(proc.space.maps, func(m mapping) bool { return strings.HasPrefix(m.file.name, "[vdso") }) {
+			t.Errorf("%d mappings, none of %s or vdso", len(proc.space.maps), exe)
+		}
+		p.forget()
+	}
+	if p.get(1<<30) != nil {
+		t.Error("a process that does not exist is found")
+	}
+}
