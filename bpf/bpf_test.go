@@ -95,11 +95,11 @@ func TestParseHead(t *testing.T) {
 		{"frames", append(frames, make([]byte, 16)...), Head{EndEntry, 10, 3, 2, 0, false}, true},
 		{"padding behind", append(frames, make([]byte, 20)...), Head{EndEntry, 10, 3, 2, 0, false}, true},
 		{"no user stack", head(uint32(EndNoUser), 10, 3, 0, 0), Head{EndNoUser, 10, 3, 0, 0, false}, true},
-		{"copy", append(head(uint32(EndNoTable), 10, 3, 0, 8), make([]byte, NumRegs*8+8)...), Head{EndNoTable, 10, 3, 0, 8, true}, true},
+		{"copy", append(head(uint32(EndNoTable), 10, 3, 0, 8), make([]byte, CopyAhead+8)...), Head{EndNoTable, 10, 3, 0, 8, true}, true},
 		{"short head", frames[:19], Head{}, false},
 		{"frames missing", append(frames, make([]byte, 15)...), Head{}, false},
 		{"too many frames to count in bytes", head(uint32(EndEntry), 1, 1, 1<<29+1, 0), Head{}, false},
-		{"stack missing", append(head(uint32(EndNoTable), 1, 1, 0, 8), make([]byte, NumRegs*8)...), Head{}, false},
+		{"stack missing", append(head(uint32(EndNoTable), 1, 1, 0, 8), make([]byte, CopyAhead)...), Head{}, false},
 		{"registers missing", head(uint32(EndNoProcess), 1, 1, 0, 0), Head{}, false},
 		{"unknown end", head(uint32(NumEnds), 1, 1, 0, 0), Head{}, false},
 	} {

@@ -39,6 +39,10 @@ func (e End) String() string {
 // rip the last one.
 const NumRegs = 17
 
+// CopyAhead is the size of what is ahead of a copy: NumRegs registers, and the
+// address at which the walk came to miss something.
+const CopyAhead = 8 * (NumRegs + 1)
+
 // Head is the beginning of what the programs write: PERF_SAMPLE_RAW's data.
 type Head struct {
 	End  End
@@ -46,10 +50,10 @@ type Head struct {
 	Exec uint32 // changes when the process calls exec
 	// Frames is how many words follow: the ip and the return addresses of its callers.
 	Frames uint32
-	// Stack, if not 0, is how many bytes of stack follow NumRegs registers, from
-	// rsp on. Then Frames is 0.
+	// Stack is how many bytes of stack follow what is ahead of a copy, from rsp on.
+	// Frames is then 0.
 	Stack uint32
-	Copy  bool // registers follow
+	Copy  bool // that follows, even if no stack could be read
 }
 
 // HeadSize is the size of a Head in the record: what follows it is aligned to
@@ -65,7 +69,7 @@ func ParseHead(b []byte) (h Head, ok bool) {
 	h = Head{End: End(le.Uint32(b)), TGID: le.Uint32(b[4:]), Exec: le.Uint32(b[8:]), Frames: le.Uint32(b[12:]), Stack: le.Uint32(b[16:])}
 	n := uint64(h.Frames) * 8
 	if h.Copy = h.Frames == 0 && h.End != EndNoUser; h.Copy {
-		n = NumRegs*8 + uint64(h.Stack)
+		n = CopyAhead + uint64(h.Stack)
 	}
 	return h, int(h.End) < NumEnds && n <= uint64(len(b)-HeadSize)
 }

@@ -111,10 +111,12 @@ struct head {
 	__u32 tgid; /* the key in processes */
 	__u32 exec;
 	__u32 frames; /* how many follow */
-	__u32 stack;  /* how many bytes of stack follow, the registers ahead of them */
+	__u32 stack;  /* how many bytes of stack follow, ahead of them registers and an address */
 };
 
 #define MAX_STACK 0xf000
+#define MAX_OTHER_STACK 0x4000
+#define NEAR 0x800000 /* how far a stack's end can be: RLIMIT_STACK's default, and glibc's for threads */
 #define CHUNK 0x1000
 
 struct out {
@@ -124,6 +126,7 @@ struct out {
 		__u64 frames[MAX_FRAMES];
 		struct {
 			__u64 regs[17]; /* by their DWARF numbers, the last one rip */
+			__u64 at;       /* the address for which something is missing */
 			__u8 bytes[MAX_STACK + CHUNK];
 		} stack;
 	};
@@ -306,8 +309,8 @@ static inline_always int by_frame_pointer(struct walk *w)
 
 	if (w->fp == 0)
 		return END_ENTRY;
-	if (w->fp < w->sp || w->fp & 7)
-		return END_FP;
+	if (w->fp & 7)
+		return END_FP; /* but it may lie below sp: Go switches stacks */
 	if (bpf_probe_read_user(pair, sizeof(pair), (void *)w->fp))
 		return END_UNREADABLE;
 	w->sp = w->fp + 16;
@@ -605,6 +608,8 @@ static inline_always __u32 copy_stack(struct walk *w, __u32 cpu, struct task_str
 	__u64 sp = w->regs[RSP], stack = read_field(mm, start_stack) + 8, tls = read_field(task, thread.fsbase);
 
 	w->top = sp + MAX_STACK;
+	if (stack - sp > NEAR && tls - sp > NEAR) /* a stack of another kind, as Go's or a signal's: they are small */
+		w->top = sp + MAX_OTHER_STACK;
 	if (stack > sp && stack < w->top)
 		w->top = stack;
 	if (tls > sp && tls < w->top)
@@ -622,9 +627,10 @@ static inline_always __u32 copy_stack(struct walk *w, __u32 cpu, struct task_str
  */
 static inline_always void send_copy(void *ctx, struct walk *w, __u32 cpu, struct task_struct *task)
 {
-	__u64 size = sizeof(struct head) + sizeof(w->out.stack.regs);
+	__u64 size = sizeof(struct head) + sizeof(w->out.stack.regs) + sizeof(w->out.stack.at);
 
 	__builtin_memcpy(w->out.stack.regs, w->regs, sizeof(w->regs));
+	w->out.stack.at = w->returned ? w->ip - 1 : w->ip;
 	w->out.head.frames = 0;
 	w->out.head.stack = copy_stack(w, cpu, task);
 	size += w->out.head.stack;

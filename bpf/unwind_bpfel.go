@@ -119,7 +119,7 @@ type unwindWalk struct {
 		Zero   uint32
 		Head   unwindHead
 		Frames [1024]uint64
-		_      [57480]byte
+		_      [57488]byte
 	}
 	Known [4096]struct {
 		_    structs.HostLayout

@@ -37,7 +37,7 @@ func joinFound(tid uint64, end bpf.End, frames ...uint64) []byte {
 	n := uint32(len(frames))
 	if end == bpf.EndNoTable {
 		stack, n = 8, 0
-		frames = make([]uint64, bpf.NumRegs+1)
+		frames = make([]uint64, bpf.CopyAhead/8+1)
 	}
 	raw := le.AppendUint32(nil, uint32(bpf.HeadSize+8*len(frames)))
 	for _, w := range []uint32{uint32(end), uint32(tid), 1, n, stack} {
@@ -180,7 +180,7 @@ func TestJoinMissed(t *testing.T) {
 		t.Fatalf("%d bytes, %d missed", len(j.out), len(j.missed))
 	}
 	m := j.missed[0]
-	if m.time != 77 || m.pid != 5 || m.head.Stack != 8 || len(m.data) < 8*bpf.NumRegs+8 {
+	if m.time != 77 || m.pid != 5 || m.head.Stack != 8 || len(m.data) < bpf.CopyAhead+8 {
 		t.Errorf("time %d, pid %d, %+v, %d bytes", m.time, m.pid, m.head, len(m.data))
 	}
 	j.add(m.sample, m.chain, binary.LittleEndian.AppendUint64(nil, 0x99))

@@ -222,9 +222,12 @@ func (b *builder) run() {
 	}
 }
 
-// request has a file's table made. With far too many requests open, it has to be
-// made again.
+// request has a file's table made, unless somebody did before. With far too many
+// requests open, it has to be made again.
 func (b *builder) request(f *mappedFile) {
+	if f.state != fileUnknown {
+		return
+	}
 	select {
 	case b.jobs <- f:
 		f.state = filePending

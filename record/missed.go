@@ -1,0 +1,203 @@
+package record
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"gperf/bpf"
+	"gperf/unwind"
+)
+
+// held is a missed sample that waits for tables.
+type held struct {
+	missed
+	space *space
+	since time.Time
+}
+
+// maxHeld bounds the memory of held samples, in bytes.
+const maxHeld = 32 << 20
+
+// maxWait is how long a sample is held.
+const maxWait = 3 * time.Second
+
+// walkMissed walks what BPF could not, as far as tables are there.
+func (d *dwarf) walkMissed() {
+	slices.SortStableFunc(d.j.missed, func(a, b missed) int { return cmp.Compare(a.time, b.time) })
+	for i := range d.j.missed {
+		m := &d.j.missed[i]
+		d.until(m.time)
+		h := held{missed: *m}
+		if d.heldBytes < maxHeld {
+			h.since = time.Now() // else it cannot wait
+		}
+		if p := d.procs.get(m.pid); p != nil {
+			h.space = p.space
+			if !p.on || p.exec != m.head.Exec {
+				p.published = published{m.head.TGID, m.head.Exec, true}
+				d.procs.touch(p)
+			}
+		}
+		if h.space != nil {
+			d.request(h.space, binary.LittleEndian.Uint64(h.data[8*bpf.NumRegs:]))
+		}
+		if d.walk(&h) {
+			continue
+		}
+		h.space.refs++ // and so is kept as it is
+		d.heldBytes += len(h.data)
+		d.held = append(d.held, h)
+	}
+	d.j.missed = d.j.missed[:0]
+	d.until(d.last)
+}
+
+// request has the table made that BPF missed at an address. The walk in Go may
+// need others, or not get there.
+func (d *dwarf) request(s *space, at uint64) {
+	if i := s.find(at); i >= 0 {
+		d.builder.request(s.maps[i].file)
+	}
+}
+
+// walk walks the stack of a missed sample and adds it to the file. It is false if
+// that has to wait for a table.
+func (d *dwarf) walk(h *held) bool {
+	le := binary.LittleEndian
+	const rip, rsp, rbp = 16, 7, 6
+	at := func(n int) uint64 { return le.Uint64(h.data[8*n:]) }
+	regs := unwind.NewRegs(elf.EM_X86_64, at(rip), at(rsp), at(rbp))
+	for n := range rip {
+		regs.Set(n, at(n))
+	}
+	stack := unwind.Stack{Addr: at(rsp), Bytes: h.data[bpf.CopyAhead:][:h.head.Stack]}
+	d.view = view{space: h.space}
+	var why unwind.Reason
+	d.frames, why = d.walker.Walk(d.frames[:0], &regs, &stack, &d.view)
+	if f := d.view.missing; f != nil && time.Since(h.since) < maxWait {
+		d.builder.request(f)
+		return false
+	}
+	if why == unwind.NoRule && len(d.frames) == 1 {
+		why = d.guess(h, &regs, &stack)
+	}
+	d.words = d.words[:0]
+	for _, f := range d.frames {
+		d.words = le.AppendUint64(d.words, f.IP)
+	}
+	d.sum.Copied++
+	d.copied[h.head.End]++
+	d.copiedBytes += uint64(len(h.data))
+	d.j.ends[endOf(why, d.view.missing != nil)]++
+	d.j.add(h.sample, h.chain, d.words)
+	return true
+}
+
+// guess goes on from an innermost frame that no entry covers as the BPF programs
+// do (by_guess in unwind.bpf.c).
+func (d *dwarf) guess(h *held, regs *unwind.Regs, stack *unwind.Stack) unwind.Reason {
+	if d.view.atEntry(regs.IP()) {
+		return unwind.EndOfStack
+	}
+	const words = 3
+	for sp := regs.SP(); sp < regs.SP()+8*words; sp += 8 {
+		ra, ok := stack.Word(sp)
+		if !ok || !d.view.called(ra) {
+			continue
+		}
+		n := len(d.frames)
+		caller := unwind.NewRegs(elf.EM_X86_64, ra-1, sp+8, regs.FP())
+		var why unwind.Reason
+		d.frames, why = d.walker.Walk(d.frames, &caller, stack, &d.view)
+		d.frames[n] = unwind.Frame{IP: ra, Return: true}
+		return why
+	}
+	return unwind.NoRule
+}
+
+// endOf returns BPF's word for why a walk in Go ended.
+func endOf(why unwind.Reason, missing bool) bpf.End {
+	if missing {
+		return bpf.EndNoTable
+	}
+	switch why {
+	case unwind.EndOfStack:
+		return bpf.EndEntry
+	case unwind.NoMapping:
+		return bpf.EndNoMapping
+	case unwind.NoTable:
+		return bpf.EndFP
+	case unwind.Unreadable:
+		return bpf.EndUnreadable
+	case unwind.Depth:
+		return bpf.EndDepth
+	}
+	return bpf.EndNoRule
+}
+
+// view is a space as the walk in Go sees it.
+type view struct {
+	space   *space
+	m       unwind.Mapping
+	missing *mappedFile // whose table the walk came to miss
+}
+
+func (v *view) Mapping(ip uint64) *unwind.Mapping {
+	if v.space == nil {
+		return nil
+	}
+	i := v.space.find(ip)
+	if i < 0 {
+		return nil
+	}
+	m := &v.space.maps[i]
+	v.m = unwind.Mapping{Start: m.start, End: m.end}
+	switch m.file.state {
+	case fileUnknown, filePending:
+		v.missing = m.file
+		return nil
+	case fileReady:
+		if bias, ok := m.file.bias(m); ok {
+			v.m.Bias, v.m.Object = bias, m.file.object
+		}
+	}
+	return &v.m
+}
+
+// entrySize is how long the code at a program's entry is: it has no caller.
+const entrySize = 64
+
+// atEntry tells whether ip is where a program begins.
+func (v *view) atEntry(ip uint64) bool {
+	m := v.Mapping(ip)
+	if m == nil || m.Object == nil {
+		return false
+	}
+	f := v.space.maps[v.space.find(ip)].file
+	return f.entry != 0 && ip-m.Bias-f.entry < entrySize
+}
+
+// called tells whether there is a call ahead of ip: e8 with 4 bytes, or ff /2
+// with up to 6.
+func (v *view) called(ip uint64) bool {
+	m := v.Mapping(ip)
+	if m == nil || m.Object == nil {
+		return false
+	}
+	b, err := v.space.maps[v.space.find(ip)].file.code(ip-m.Bias-8, 8)
+	if err != nil {
+		return false
+	}
+	if b[3] == 0xe8 {
+		return true
+	}
+	for _, i := range [...]int{6, 5, 4, 2, 1} {
+		if b[i] == 0xff && b[i+1]&0x38 == 0x10 {
+			return true
+		}
+	}
+	return false
+}
