@@ -104,6 +104,9 @@ ARRAY(pages, struct page);
 ARRAY(rows, struct row_pair);
 ARRAY(rules, struct rule);
 
+/* By CPU: how many bytes of its ring copies of stacks may still take. User space sets it anew when it has emptied the ring. */
+ARRAY(copy_room, __s64);
+
 /* ---- What goes out: record reads it. ---- */
 
 struct head {
@@ -637,6 +640,9 @@ static inline_always void send_copy(void *ctx, struct walk *w, __u32 cpu, struct
 	keep_whole(size);
 	if (size > sizeof(w->out) - sizeof(__u32))
 		return;
+	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
+	if (room)
+		*room -= size;
 	bpf_perf_event_output(ctx, &copies_to, BPF_F_CURRENT_CPU, &w->out.head, size);
 }
 
@@ -653,9 +659,17 @@ static inline_always void send_frames(void *ctx, struct walk *w, __u32 n)
 	bpf_perf_event_output(ctx, &frames_to, BPF_F_CURRENT_CPU, &w->out.head, size);
 }
 
-/* may_copy tells whether the recorder can get further with registers and stack. */
-static inline_always int may_copy(int end, struct process *p)
+/*
+ * may_copy tells whether the recorder can get further with registers and stack.
+ * In a burst of samples, stacks that nobody can walk yet must not take the ring
+ * from the samples themselves.
+ */
+static inline_always int may_copy(int end, struct process *p, __u32 cpu)
 {
+	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
+
+	if (!room || *room <= 0)
+		return 0;
 	switch (end) {
 	case END_NO_PROCESS:
 	case END_NO_TABLE:
@@ -710,7 +724,7 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 cpu, struc
 		return;
 	}
 	w->out.head.end = end;
-	if (may_copy(end, p))
+	if (may_copy(end, p, cpu))
 		send_copy(ctx, w, cpu, task);
 	else
 		send_frames(ctx, w, w->n < MAX_FRAMES ? w->n + 1 : MAX_FRAMES);

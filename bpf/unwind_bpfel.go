@@ -133,6 +133,7 @@ type unwindWalk struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	unwindMapCopiesTo      = "copies_to"
+	unwindMapCopyRoom      = "copy_room"
 	unwindMapFramesTo      = "frames_to"
 	unwindMapMappings      = "mappings"
 	unwindMapPages         = "pages"
@@ -199,6 +200,7 @@ type unwindProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type unwindMapSpecs struct {
 	CopiesTo  *ebpf.MapSpec `ebpf:"copies_to"`
+	CopyRoom  *ebpf.MapSpec `ebpf:"copy_room"`
 	FramesTo  *ebpf.MapSpec `ebpf:"frames_to"`
 	Mappings  *ebpf.MapSpec `ebpf:"mappings"`
 	Pages     *ebpf.MapSpec `ebpf:"pages"`
@@ -237,6 +239,7 @@ func (o *unwindObjects) Close() error {
 // It can be passed to loadUnwindObjects or ebpf.CollectionSpec.LoadAndAssign.
 type unwindMaps struct {
 	CopiesTo  *ebpf.Map `ebpf:"copies_to"`
+	CopyRoom  *ebpf.Map `ebpf:"copy_room"`
 	FramesTo  *ebpf.Map `ebpf:"frames_to"`
 	Mappings  *ebpf.Map `ebpf:"mappings"`
 	Pages     *ebpf.Map `ebpf:"pages"`
@@ -250,6 +253,7 @@ type unwindMaps struct {
 func (m *unwindMaps) Close() error {
 	return _UnwindClose(
 		m.CopiesTo,
+		m.CopyRoom,
 		m.FramesTo,
 		m.Mappings,
 		m.Pages,

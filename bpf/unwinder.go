@@ -57,6 +57,7 @@ type Unwinder struct {
 	pages     *array[unwind.Page]
 	rows      *array[unwind.Row]
 	rules     *array[unwind.Rule]
+	copyRoom  *array[int64]
 	serial    uint64 // of the table added last
 }
 
@@ -87,6 +88,7 @@ func Load(o Options) (*Unwinder, error) {
 		pages:     newArray[unwind.Page](coll.Maps["pages"], "pages"),
 		rows:      newArray[unwind.Row](coll.Maps["rows"], "rows"),
 		rules:     newArray[unwind.Rule](coll.Maps["rules"], "rules"),
+		copyRoom:  newArray[int64](coll.Maps["copy_room"], "CPUs"),
 	}, nil
 }
 
@@ -104,7 +106,7 @@ func load(o *Options) (*ebpf.Collection, error) {
 		"processes": o.Processes, "mappings": o.Mappings, "tables": o.Tables, "rows": o.Rows / 2, // two in each element
 		// Of the field: a page has some 700 rows, a table some hundred rules.
 		"pages": max(o.Rows/64, 1<<12), "rules": max(o.Rows/32, 1<<16),
-		"walks": o.CPUs, "frames_to": o.CPUs, "copies_to": o.CPUs,
+		"walks": o.CPUs, "frames_to": o.CPUs, "copies_to": o.CPUs, "copy_room": o.CPUs,
 	} {
 		spec.Maps[name].MaxEntries = n
 	}
@@ -160,6 +162,12 @@ func (u *Unwinder) SetOutput(cpu, frames, copies int) error {
 		}
 	}
 	return nil
+}
+
+// SetCopyRoom says how many bytes of a CPU's ring copies of stacks may take until
+// it says so again: at the start there is no room, and none are sent.
+func (u *Unwinder) SetCopyRoom(cpu, bytes int) error {
+	return u.copyRoom.write(uint32(cpu), []int64{int64(bytes)})
 }
 
 // Stats are counters of the programs.

@@ -131,7 +131,10 @@ func (d *dwarf) attach(r *recorder) error {
 		if err := d.bpf.SetOutput(cpu, fds[0], fds[1]); err != nil {
 			return err
 		}
-		d.joiners = append(d.joiners, &joiner{ring: ring, events: events, tally: &r.tally})
+		d.joiners = append(d.joiners, &joiner{ring: ring, cpu: cpu, events: events, tally: &r.tally})
+		if err := d.bpf.SetCopyRoom(cpu, len(ring.data)/copyShare); err != nil {
+			return err
+		}
 		d.scanned = append(d.scanned, ring.read)
 	}
 	d.builder = newBuilder(r.signal)
@@ -194,6 +197,10 @@ func (r *recorder) cpuOf(ring *Ring) int {
 	return -1
 }
 
+// copyShare is which part of a ring copies of stacks may take: in a burst of
+// samples that nobody can walk yet, the samples themselves must find a place.
+const copyShare = 2
+
 const swBPFOutput = 10 // PERF_COUNT_SW_BPF_OUTPUT
 
 // openOutput opens an event that BPF programs write to, on a ring.
@@ -241,8 +248,18 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	slices.SortStableFunc(d.side, func(a, b sideRecord) int { return cmp.Compare(a.time, b.time) })
 	d.j.out = d.j.out[:0]
 	for i, n := range d.joiners {
-		total += int(heads[i] - n.ring.read)
+		size := int(heads[i] - n.ring.read)
+		if size == 0 {
+			continue
+		}
+		total += size
 		n.join(&d.j, heads[i])
+		// What was in the ring is copied: the next samples need not wait for the
+		// walks and tables below.
+		n.ring.release(heads[i])
+		if err := d.bpf.SetCopyRoom(n.cpu, len(n.ring.data)/copyShare); err != nil {
+			return total, err
+		}
 	}
 	d.walkMissed()
 	d.tablesDone()
@@ -252,9 +269,6 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 		if err := write(d.j.out); err != nil {
 			return 0, err
 		}
-	}
-	for i, n := range d.joiners {
-		n.ring.release(heads[i])
 	}
 	return total, nil
 }

@@ -121,6 +121,7 @@ type joined struct {
 // joiner joins the records of a ring.
 type joiner struct {
 	ring   *Ring
+	cpu    int
 	events map[uint64]sampleLayout // by the ids of counters
 	tally  *tally
 	open   []found // innermost last
@@ -128,7 +129,7 @@ type joiner struct {
 }
 
 // join takes the records up to head out of the ring, and adds to j what they
-// come to. The ring's space is still to be released.
+// come to, copied: the ring's space is still to be released.
 func (n *joiner) join(j *joined, head uint64) {
 	r := n.ring
 	from := r.read // what is not yet in j.out as it stands
