@@ -126,7 +126,7 @@ func (b *builder) addGoRow(start, end uint64, r Rule) bool {
 		if k.start >= end {
 			break
 		}
-		if from, to := max(k.start, start), min(k.end, end); from < to && k.rule == ruleCrosscall2 {
+		if from, to := max(k.start, start), min(k.end, end); k.overGo && from < to {
 			return (from == start || b.addGoRow(start, from, r)) && b.add(from, to, b.rule(k.rule)) && (to == end || b.addGoRow(to, end, r))
 		}
 	}

@@ -44,7 +44,7 @@ type Cache struct {
 const DefaultCacheLimit = 1 << 30
 
 const (
-	cacheMagic  = "gperfuw\x01" // the last byte is the version: of this format, and of what Build makes
+	cacheMagic  = "gperfuw\x02" // the last byte is the version: of this format, and of what Build makes
 	cacheHeader = 80
 	cacheMax    = maxSection
 	cacheSuffix = ".table"

@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -330,12 +331,7 @@ func (f *CFI) addFDE(s *section, e entry, ciN uint32) {
 // .eh_frame_hdr has it; .debug_frame only fills what .eh_frame leaves open.
 func (f *CFI) order() {
 	debug := func(e *fde) bool { return !f.secs[f.cies[e.cie].sec].eh }
-	slices.SortFunc(f.fdes, func(a, b fde) int {
-		if a.start != b.start {
-			return cmp.Compare(a.start, b.start)
-		}
-		return cmp.Or(cmp.Compare(f.cies[a.cie].sec, f.cies[b.cie].sec), cmp.Compare(a.pos, b.pos))
-	})
+	f.fdes = sortFDEs(f.fdes)
 	kept := f.fdes[:0]
 	for _, e := range f.fdes {
 		for len(kept) > 0 {
@@ -357,6 +353,47 @@ func (f *CFI) order() {
 		}
 	}
 	f.fdes = kept
+}
+
+// sortFDEs sorts by start and keeps the order of those that are equal. Linkers
+// write some long ascending runs; by radix, all cost the same.
+func sortFDEs(list []fde) []fde {
+	byStart := func(a, b fde) int { return cmp.Compare(a.start, b.start) }
+	if slices.IsSortedFunc(list, byStart) {
+		return list
+	}
+	lo, hi := slices.MinFunc(list, byStart).start, slices.MaxFunc(list, byStart).start
+	if hi-lo > math.MaxUint32 {
+		slices.SortStableFunc(list, byStart)
+		return list
+	}
+	type key struct{ at, i uint32 }
+	keys, other := make([]key, len(list)), make([]key, len(list))
+	for i, e := range list {
+		keys[i] = key{uint32(e.start - lo), uint32(i)}
+	}
+	const bits = 11
+	for shift := 0; shift < 32; shift += bits {
+		var next [1 << bits]uint32 // where the next key with these bits goes
+		for _, k := range keys {
+			next[k.at>>shift%(1<<bits)]++
+		}
+		sum := uint32(0)
+		for i, n := range next {
+			next[i], sum = sum, sum+n
+		}
+		for _, k := range keys {
+			n := &next[k.at>>shift%(1<<bits)]
+			other[*n] = k
+			*n++
+		}
+		keys, other = other, keys
+	}
+	sorted := make([]fde, len(list))
+	for i, k := range keys {
+		sorted[i] = list[k.i]
+	}
+	return sorted
 }
 
 // find returns the FDE that covers vaddr.

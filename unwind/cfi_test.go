@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -348,4 +349,54 @@ func TestEhFrameFirst(t *testing.T) {
 		FDE pc=0000000000002020..0000000000002030
 		0000000000002020 rsp+24 ra=c-8
 		`)
+}
+
+// TestHostile: what a section makes is bounded by its bytes and by the code of
+// the file, whatever its numbers say.
+func TestHostile(t *testing.T) {
+	cie := entry32(uint32(0xffffffff), 3, "", plain)
+	fde := func(size uint64, ins ...byte) []byte {
+		return entry32(uint32(0), uint64(0x2000), size, ins)
+	}
+	repeat := func(n int, ins ...byte) []byte { return bytes.Repeat(ins, n) }
+	const n = 100000
+	for _, c := range []struct {
+		name    string
+		b       []byte
+		rows    int // at most
+		damaged uint32
+	}{
+		{"a storm of advances", fde(1<<62, repeat(n, cfaAdvanceLoc|1, cfaDefCFAOffset, 16, cfaAdvanceLoc|1, cfaDefCFAOffset, 24)...), 2 * 0x3f000, 0},
+		{"a storm of nothing", fde(1<<62, repeat(n, cfaAdvanceLoc)...), 8, 0},
+		{"everything remembered", fde(1<<62, repeat(n, cfaRememberState)...), 8, 1},
+		{"a huge range", fde(^uint64(0)), 8, 0},
+		{"a range that wraps", entry32(uint32(0), uint64(0x2000), ^uint64(0)-0x1000), 8, 0},
+		{"huge numbers", fde(16, cfaDefCFA, 7, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, cfaAdvanceLoc4, 0xff, 0xff, 0xff, 0xff), 4, 0},
+		{"a huge expression", fde(16, cfaDefCFAExpression, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f), 4, 1},
+		{"a huge entry", asm(uint32(0xfffffff0), uint32(0)), 0, 1},
+		{"a huge 64-bit entry", asm(uint32(0xffffffff), ^uint64(0)), 0, 1},
+		{"many CIEs", bytes.Repeat(entry32(uint32(0xffffffff), 3, "", plain), maxCIEs+9), 0, 10},
+		{"equal FDEs", bytes.Repeat(fde(16), n), 4, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := parseSection(elf.EM_X86_64, append(bytes.Clone(cie), c.b...), false)
+			table, err := f.Table()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !table.valid() || len(table.Rows) > c.rows || len(table.Pages) > 5 || len(f.cies) > maxCIEs {
+				t.Errorf("%d rows, %d pages, %d CIEs", len(table.Rows), len(table.Pages), len(f.cies))
+			}
+			if table.Stats.Damaged != c.damaged {
+				t.Errorf("%d damaged, want %d", table.Stats.Damaged, c.damaged)
+			}
+		})
+	}
+	t.Run("a huge segment", func(t *testing.T) {
+		f := &CFI{Machine: elf.EM_X86_64, numRegs: x86Regs, code: []codeSeg{{0, 1 << 60}}, secs: []section{{b: append(bytes.Clone(cie), fde(1<<59)...)}}}
+		f.parse()
+		if table, err := f.Table(); err != nil || len(table.Pages) > maxPages || table.Stats.Damaged != 1 {
+			t.Errorf("%d pages, %+v, %v", len(table.Pages), table.Stats, err)
+		}
+	})
 }

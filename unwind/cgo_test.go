@@ -16,6 +16,9 @@ import (
 // TestCgo walks from C through Go, through C again and through Go to the end,
 // each on its own stack, with and without Go's .debug_frame.
 func TestCgo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs: not in short mode")
+	}
 	for _, p := range []struct{ name, ldflags string }{{"debug_frame", ""}, {"stripped", "-w"}} {
 		t.Run(p.name, func(t *testing.T) {
 			dir := t.TempDir()

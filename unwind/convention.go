@@ -13,6 +13,7 @@ import (
 type known struct {
 	start, end uint64
 	rule       Rule
+	overGo     bool // holds even where Go's .debug_frame has an FDE
 }
 
 var (
@@ -28,7 +29,7 @@ var (
 //     FDE either, and the process spends its first moments below it.
 //   - a procedure linkage table pushes at most two words. GNU ld writes an FDE for
 //     it, LLVM's lld does not.
-//   - Go's crosscall2, see there.
+//   - Go's crosscall2 and the code that its signal handlers return to, see there.
 //
 // Where an FDE of a compiler other than Go's covers them, the FDE decides.
 func conventions(im *dso.Image) []known {
@@ -38,7 +39,7 @@ func conventions(im *dso.Image) []known {
 	const entryMax = 64 // bytes that ld.so's _start and the like have
 	var k []known
 	if e := entryPoint(im); e != 0 {
-		k = append(k, known{e, e + entryMax, ruleEntry})
+		k = append(k, known{e, e + entryMax, ruleEntry, false})
 	}
 	for _, s := range im.Sections() {
 		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Size == 0 || s.Size > im.Size || s.Addr+s.Size < s.Addr {
@@ -47,30 +48,30 @@ func conventions(im *dso.Image) []known {
 		end := s.Addr + s.Size
 		switch s.Name {
 		case ".plt.got", ".plt.sec":
-			k = append(k, known{s.Addr, end, sp(8)})
+			k = append(k, known{s.Addr, end, sp(8), false})
 		case ".plt":
 			if s.Size >= 16 {
-				k = append(k, known{s.Addr, s.Addr + 6, sp(16)}, known{s.Addr + 6, s.Addr + 16, sp(24)})
+				k = append(k, known{s.Addr, s.Addr + 6, sp(16), false}, known{s.Addr + 6, s.Addr + 16, sp(24), false})
 			}
 			if s.Size > 16 {
-				k = append(k, known{s.Addr + 16, end, pltRule(im, s)})
+				k = append(k, known{s.Addr + 16, end, pltRule(im, s), false})
 			}
 		}
 	}
-	if isGo(im) {
-		if c, ok := crosscall2(im); ok {
-			k = append(k, c)
-		}
+	if s := im.Section(".text"); s != nil && isGo(im) {
+		k = append(k, goCode(im, s)...)
 	}
 	slices.SortFunc(k, func(a, b known) int { return cmp.Compare(a.start, b.start) })
 	return k
 }
 
-// Go's crosscall2, which C calls to call Go, keeps two frame pointers: that of an
-// ordinary frame and, inside of it, that of the registers it saves for C, as the
-// macro PUSH_REGS_HOST_TO_ABI0 of runtime/cgo has it. The inner one points to the
-// outer one, but no return address follows.
+// Code of Go's that is followed neither by frame pointer nor by its CFI, found by
+// its bytes.
 var (
+	// crosscall2, which C calls to call Go, keeps two frame pointers: that of an
+	// ordinary frame and, inside of it, that of the registers it saves for C, as the
+	// macro PUSH_REGS_HOST_TO_ABI0 of runtime/cgo has it. The inner one points to
+	// the outer one, but no return address follows.
 	crosscall2Begin = []byte{
 		0x55,             // push %rbp
 		0x48, 0x89, 0xe5, // mov %rsp, %rbp
@@ -78,33 +79,39 @@ var (
 		0x48, 0x89, 0x6c, 0x24, 0x28, // mov %rbp, 0x28(%rsp)
 		0x48, 0x8d, 0x6c, 0x24, 0x28, // lea 0x28(%rsp), %rbp
 	}
-	crosscall2End = []byte{0x48, 0x8b, 0x6c, 0x24, 0x28} // mov 0x28(%rsp), %rbp
-
+	crosscall2End  = []byte{0x48, 0x8b, 0x6c, 0x24, 0x28} // mov 0x28(%rsp), %rbp
 	ruleCrosscall2 = Rule{CFA: CFADerefRBP, CFAOff2: 16, RAOff: -8, FP: FPAtCFA, FPOff: -16, Flags: FlagConvention}
+
+	// sigreturn__sigaction, where signal handlers return to.
+	sigreturn = []byte{
+		0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, // mov $15, %rax
+		0x0f, 0x05, // syscall
+		0xcd, 0x03, // int $3
+	}
 )
 
-// crosscall2 finds the part of crosscall2 where rbp is the inner frame pointer,
-// in a file that holds both C and Go.
-func crosscall2(im *dso.Image) (k known, ok bool) {
-	s := im.Section(".text")
-	if s == nil || im.Section(".eh_frame") == nil || s.FileSize > maxSection {
-		return k, false
+// goCode finds these in the section of code, piece by piece.
+func goCode(im *dso.Image, s *elf.Section) (k []known) {
+	const piece, overlap = 4 << 20, 256
+	size := min(s.FileSize, maxSection)
+	for off := uint64(0); off < size && len(k) < 2; off += piece {
+		b, err := im.Bytes(s.Offset+off, min(piece+overlap, size-off))
+		if err != nil {
+			return k
+		}
+		at := s.Addr + off
+		if i := bytes.Index(b, crosscall2Begin); i >= 0 && i < piece {
+			i += len(crosscall2Begin)
+			if n := bytes.Index(b[i:min(i+overlap, len(b))], crosscall2End); n >= 0 {
+				k = append(k, known{at + uint64(i), at + uint64(i+n), ruleCrosscall2, true})
+			}
+		}
+		if i := bytes.Index(b, sigreturn); i > 0 && i < piece {
+			// It is never called: as a return address it is looked up one byte before.
+			k = append(k, known{at + uint64(i) - 1, at + uint64(i+len(sigreturn)), ruleSignal, true})
+		}
 	}
-	b, err := im.Data(s)
-	if err != nil {
-		return k, false
-	}
-	i := bytes.Index(b, crosscall2Begin)
-	if i < 0 {
-		return k, false
-	}
-	const maxLen = 256 // of the function
-	start := i + len(crosscall2Begin)
-	n := bytes.Index(b[start:min(start+maxLen, len(b))], crosscall2End)
-	if n < 0 {
-		return k, false
-	}
-	return known{s.Addr + uint64(start), s.Addr + uint64(start+n), ruleCrosscall2}, true
+	return k
 }
 
 // sp is the rule of code that has n bytes on the stack, the return address

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -25,6 +24,9 @@ import (
 // the stack at each. What has to be found is known without any CFI: the stepper
 // watches calls, returns and signals, and keeps the return addresses itself.
 func TestStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("steps through 140,000 instructions: not in short mode")
+	}
 	for _, p := range []struct {
 		name, src string
 		flags     []string
@@ -40,24 +42,6 @@ func TestStep(t *testing.T) {
 			s.run()
 		})
 	}
-}
-
-// compile builds a program of testdata without frame pointers.
-func compile(t *testing.T, src string, flags ...string) string {
-	t.Helper()
-	cc := "gcc"
-	if strings.HasSuffix(src, ".cc") {
-		cc = "g++"
-	}
-	if _, err := exec.LookPath(cc); err != nil {
-		t.Skipf("%s is missing", cc)
-	}
-	exe := filepath.Join(t.TempDir(), "prog")
-	args := append([]string{"-O2", "-fomit-frame-pointer", "-pthread", "-o", exe, filepath.Join("testdata", src)}, flags...)
-	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Skipf("%s cannot build %s: %v\n%s", cc, src, err, out)
-	}
-	return exe
 }
 
 // stepper runs a program and knows the chain of each of its threads.
@@ -108,7 +92,8 @@ func (s *shadow) chain(mem Memory) []Frame {
 			f = append(f, Frame{s.popped.ret, true})
 		}
 		for j := len(seg.calls) - 1; j >= 0; j-- {
-			f = append(f, Frame{seg.calls[j].ret, true})
+			handler := j == 0 && seg.interrupted != 0 // it returns to where nothing was called
+			f = append(f, Frame{seg.calls[j].ret, !handler})
 		}
 		if seg.interrupted != 0 {
 			ip, _ := mem.Word(seg.interrupted)
@@ -534,12 +519,21 @@ func (p *procSpace) read() {
 		d := p.object(name)
 		m := &Mapping{Start: start, End: end}
 		if d != nil {
-			if vaddr, ok := d.im.VaddrOfOff(off); ok {
-				m.Bias, m.Object = start-vaddr, d.o
-			}
+			m.Bias, m.Object = bias(d.im, start, end, off), d.o
 		}
 		p.maps, p.of[m] = append(p.maps, m), name
 	}
+}
+
+// bias returns ip - vaddr in a mapping. Its first byte may be of another segment,
+// whose last page it shares.
+func bias(im *dso.Image, start, end, pgoff uint64) uint64 {
+	for _, l := range im.Loads() {
+		if l.Flags&elf.PF_X != 0 && l.Off < pgoff+end-start && pgoff < l.Off+l.Filesz {
+			return start - pgoff + l.Off - l.Vaddr
+		}
+	}
+	return 0
 }
 
 func (p *procSpace) object(name string) *dsoObject {

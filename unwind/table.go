@@ -72,7 +72,7 @@ type builder struct {
 	begun bool
 	pos   uint64 // everything below is said
 	index map[Rule]uint16
-	memo  [256]struct {
+	memo  [1024]struct {
 		rule Rule
 		n    uint16
 		ok   bool
@@ -91,7 +91,7 @@ func newBuilder(rows int) *builder {
 // rule returns the index of r.
 func (b *builder) rule(r Rule) uint16 {
 	h := uint32(r.CFA)<<4 ^ uint32(r.FP)<<2 ^ uint32(r.CFAOff>>3)*5 ^ uint32(r.FPOff)*7 ^ uint32(r.CFAOff2) ^ uint32(r.RAOff)
-	m := &b.memo[(h^h>>8)&0xff]
+	m := &b.memo[(h^h>>10)%uint32(len(b.memo))]
 	if m.ok && m.rule == r {
 		return m.n
 	}

@@ -176,7 +176,7 @@ func TestEntryPoint(t *testing.T) {
 // TestKnown: what is known without CFI fills what FDEs leave open, no more.
 func TestKnown(t *testing.T) {
 	b := newBuilder(0)
-	b.known = []known{{0x1000, 0x1040, sp(8)}, {0x2000, 0x2010, sp(16)}}
+	b.known = []known{{0x1000, 0x1040, sp(8), false}, {0x2000, 0x2010, sp(16), false}}
 	b.add(0x1010, 0x1018, b.rule(ruleSignal))
 	b.add(0x1020, 0x1028, b.rule(ruleSignal))
 	b.add(0x1080, 0x1090, b.rule(ruleSignal))

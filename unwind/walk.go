@@ -35,7 +35,7 @@ func (r Reason) String() string {
 // Frame is a step of a chain.
 type Frame struct {
 	IP     uint64
-	Return bool // IP is a return address: what was called from is before it
+	Return bool // IP is a return address: the call is before it
 }
 
 // Memory is what a walk reads the stack from.
@@ -81,9 +81,9 @@ type Object struct {
 	cfi   *CFI
 }
 
-// NewObject returns an Object of a table, nil for arm64, and of a function that
-// reads the CFI behind it, which is called at most once, when a walk needs it
-// because no rule suffices. It may be nil.
+// NewObject returns an Object of a table and of a function that reads the CFI
+// behind it, which is called at most once, when a walk needs it because no rule
+// suffices. Either may be nil, the table for arm64 always.
 func NewObject(t *Table, open func() (*CFI, error)) *Object { return &Object{table: t, open: open} }
 
 // full returns the CFI, nil if it cannot be had.
@@ -167,7 +167,9 @@ func (w *walk) run(frames []Frame) (_ []Frame, why Reason, again bool) {
 		case next == called && (w.regs.SP() < sp || w.regs.SP() == sp && w.regs.IP() == ip):
 			return frames, NoProgress, false
 		}
-		w.whole = next == interrupted
+		if w.whole = next == interrupted; w.whole { // nothing was called from the code that a handler returns to
+			frames[len(frames)-1].Return = false
+		}
 	}
 	return frames, Depth, false
 }
@@ -194,8 +196,11 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 		vaddr--
 	}
 	var rule Rule
-	if o.table != nil {
+	switch {
+	case o.table != nil:
 		rule = o.table.Lookup(vaddr)
+	case !w.full:
+		return retry, 0
 	}
 	if w.full && rule.Flags&FlagConvention == 0 && rule.RA != RAUndefined {
 		return w.byRow(o, vaddr)
