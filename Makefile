@@ -19,7 +19,7 @@ check:
 generate:
 	go generate ./...
 
-# As root: gperf and perf side by side. PERF="perf,/other/perf" names several; ARGS="-n 9 -part read" passes on.
+# As root: gperf and perf side by side. PERF="perf,/other/perf" names several; ARGS="-n 9 -part dwarf" passes on.
 bench:
 	go run ./testdata/bench $(ARGS)
 

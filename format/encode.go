@@ -104,6 +104,14 @@ func (l *LostSamples) AppendTo(b []byte, st SampleType) []byte {
 	})
 }
 
+// AppendTo appends a PERF_RECORD_LOST, with a sample id laid out as st says.
+func (l *Lost) AppendTo(b []byte, st SampleType) []byte {
+	le := binary.LittleEndian
+	return appendRecord(b, TypeLost, 0, 0, func(b []byte) []byte {
+		return l.ID.append(le.AppendUint64(le.AppendUint64(b, l.EventID), l.Lost), st)
+	})
+}
+
 func (id *RecordID) append(b []byte, st SampleType) []byte {
 	le := binary.LittleEndian
 	if st&SampleTID != 0 {

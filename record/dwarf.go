@@ -113,6 +113,11 @@ func (d *dwarf) attach(r *recorder) error {
 		}
 	}
 	d.procs.buildIDs = r.kernelBuildIDs()
+	first := &r.attrs[0]
+	trailer := first.SampleType
+	if first.Flags&format.FlagSampleIDAll == 0 {
+		trailer = 0
+	}
 	for _, ring := range r.rings {
 		cpu := r.cpuOf(ring)
 		var fds [2]int
@@ -131,7 +136,7 @@ func (d *dwarf) attach(r *recorder) error {
 		if err := d.bpf.SetOutput(cpu, fds[0], fds[1]); err != nil {
 			return err
 		}
-		d.joiners = append(d.joiners, &joiner{ring: ring, cpu: cpu, events: events, tally: &r.tally})
+		d.joiners = append(d.joiners, &joiner{ring: ring, cpu: cpu, first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
 		if err := d.bpf.SetCopyRoom(cpu, len(ring.data)/copyShare); err != nil {
 			return err
 		}
@@ -247,6 +252,7 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	}
 	slices.SortStableFunc(d.side, func(a, b sideRecord) int { return cmp.Compare(a.time, b.time) })
 	d.j.out = d.j.out[:0]
+	before := *d.joiners[0].tally
 	for i, n := range d.joiners {
 		size := int(heads[i] - n.ring.read)
 		if size == 0 {
@@ -267,6 +273,7 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	d.prune()
 	if len(d.j.out) > 0 {
 		if err := write(d.j.out); err != nil {
+			*d.joiners[0].tally = before // what was not written does not count
 			return 0, err
 		}
 	}

@@ -120,12 +120,14 @@ type joined struct {
 
 // joiner joins the records of a ring.
 type joiner struct {
-	ring   *Ring
-	cpu    int
-	events map[uint64]sampleLayout // by the ids of counters
-	tally  *tally
-	open   []found // innermost last
-	rec    []byte
+	ring    *Ring
+	cpu     int
+	first   uint64                  // id of one of the first event's counters
+	trailer format.SampleType       // of the sample id behind the events' records, 0 without
+	events  map[uint64]sampleLayout // by the ids of counters
+	tally   *tally
+	open    []found // innermost last
+	rec     []byte
 }
 
 // join takes the records up to head out of the ring, and adds to j what they
@@ -159,12 +161,21 @@ func (n *joiner) join(j *joined, head uint64) {
 		case format.TypeLost:
 			n.open = n.open[:0] // some of what was found may be among them, or its sample
 			n.tally.record(r, pos, h)
+			j.out = r.append(j.out, from, pos)
+			from = pos + size
+			j.out = n.lost(r.word(pos+16)).AppendTo(j.out, n.trailer)
 		default:
 			n.tally.record(r, pos, h)
 		}
 		pos += size
 	}
 	j.out = r.append(j.out, from, head)
+}
+
+// lost is a LOST record as the file's first event writes it: the ring's own may
+// be one of the BPF output, which the file does not know.
+func (n *joiner) lost(count uint64) *format.Lost {
+	return &format.Lost{EventID: n.first, Lost: count, ID: format.RecordID{PID: -1, TID: -1, CPU: uint32(n.cpu), ID: n.first}}
 }
 
 // push keeps what BPF found until its sample comes.

@@ -54,8 +54,8 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.StringSliceVarP(&f.tids, "tid", "t", nil, "these threads")
 	s.StringVarP(&f.freq, "freq", "F", "", "samples a second, or `max` (default 4000, except for tracepoints)")
 	s.Uint64VarP(&f.period, "count", "c", 0, "one sample for every `n` events")
-	s.BoolVarP(&f.g, "stacks", "g", false, "with call graphs, by frame pointers")
-	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, by `fp` (frame pointers), dwarf (unwound in the kernel), or dwarf,copy[,size] (stack dumps)")
+	s.BoolVarP(&f.g, "stacks", "g", false, "with call graphs: of user stacks by dwarf, where BPF programs can be loaded, else by fp")
+	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, of user stacks by `fp` (frame pointers), dwarf (unwound in the kernel), or dwarf,copy[,size] (stack dumps)")
 	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file` to write")
 	s.StringVarP(&f.pages, "mmap-pages", "m", "", "size of each CPU's ring: `pages`, or bytes with K, M, G")
 	s.Int64VarP(&f.delay, "delay", "D", 0, "begin so many `ms` after the start; -1: never")
@@ -160,7 +160,10 @@ func (f *recordFlags) stacks() error {
 	mode, rest, more := strings.Cut(f.callGraph, ",")
 	switch {
 	case mode == "":
-		o.Callchain = f.g
+		// Whole user stacks where they can be had: record falls back to frame
+		// pointers where BPF programs cannot be loaded.
+		o.DWARF = f.g && !o.AllKernel
+		o.Callchain = f.g && o.AllKernel
 	case mode == "fp":
 		o.Callchain = true
 	case mode == "no":

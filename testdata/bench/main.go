@@ -1,9 +1,10 @@
-// Bench times gperf and perf side by side, in turns, on the same recordings and the same load, and prints
-// a table: wall-clock time, CPU time and peak memory of each command, and gperf's ratio to each perf. It judges
-// nothing.
+// Bench measures gperf and perf side by side, in turns, on the same recordings and the same load, and prints
+// tables: wall-clock time, CPU time and peak memory of each command, and gperf's ratio to each perf; of unwinding
+// also how many user stacks are whole, what a sample takes in the file, and what BPF takes for it. It judges nothing.
 //
 //	go run ./testdata/bench
 //	PERF="perf,/opt/perf7/bin/perf" go run ./testdata/bench -n 9 -part read -f my.data
+//	PERF="perf,/opt/perf7/bin/perf" go run ./testdata/bench -part dwarf
 //
 // PERF lists the perfs to compare with, by commas; each may be a command with arguments.
 package main
@@ -11,17 +12,16 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"errors"
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -31,15 +31,19 @@ import (
 const event = "skb:kfree_skb"
 
 type bench struct {
+	ctx     context.Context // ends with a signal: what was changed on the machine is then put back
 	runs    int
 	drops   int // in the files that are made to be read
 	rate    int // of drops per second while record is measured
 	seconds int // for which record is measured
+	units   int // short compiles that are recorded
 	files   []string
 	dir     string // for what is made on the way
 	dropper string
 	gperf   tool
 	perfs   []tool
+
+	recordings int // made so far
 }
 
 // A tool is gperf or one of the perfs.
@@ -56,15 +60,19 @@ func main() {
 	flag.IntVar(&b.seconds, "seconds", 3, "seconds of each recording that is measured")
 	files := flag.String("f", "", "perf.data files to read, by commas; default: one made by gperf, one by the first perf")
 	gperf := flag.String("gperf", "", "gperf to measure; default: built from this checkout")
-	part := flag.String("part", "all", "what to measure: read, record or all")
+	flag.IntVar(&b.units, "compiles", 200, "short compiles that are recorded")
+	part := flag.String("part", "all", "what to measure: read, record, dwarf or all")
 	flag.Parse()
-	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || !slices.Contains([]string{"read", "record", "all"}, *part) {
+	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "record", "dwarf", "all"}, *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
 	if *files != "" {
 		b.files = strings.Split(*files, ",")
 	}
+	var stop context.CancelFunc
+	b.ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if err := b.run(*gperf, *part); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -79,13 +87,16 @@ func (b *bench) run(gperf, part string) (err error) {
 	if err := b.findTools(gperf); err != nil {
 		return err
 	}
-	if part != "record" {
-		if err := b.read(); err != nil {
+	for _, p := range []struct {
+		name    string
+		measure func() error
+	}{{"read", b.read}, {"record", b.record}, {"dwarf", b.dwarf}} {
+		if part != "all" && part != p.name {
+			continue
+		}
+		if err := p.measure(); err != nil {
 			return err
 		}
-	}
-	if part != "read" {
-		return b.record()
 	}
 	return nil
 }
@@ -120,149 +131,9 @@ func (b *bench) build(pkg string) (string, error) {
 	return bin, nil
 }
 
-// read measures script and report on each file.
-func (b *bench) read() error {
-	if len(b.files) == 0 {
-		for _, t := range []tool{b.gperf, b.perfs[0]} {
-			file := filepath.Join(b.dir, "by-"+strings.Fields(t.name)[0]+".data")
-			args := []string{"record", "-q", "-m", "16M", "-g", "-a", "-e", event, "-o", file, "--", b.dropper, "-n", strconv.Itoa(b.drops)}
-			if _, err := b.time(t, args...); err != nil {
-				return err
-			}
-			b.files = append(b.files, file)
-		}
-	}
-	for _, file := range b.files {
-		perfs, samples, err := b.readers(file)
-		if err != nil {
-			return err
-		}
-		var scripts, reports []*row
-		for _, p := range perfs {
-			scripts = append(scripts, &row{tool: p, args: []string{"script", "--no-inline", "-i", file}})
-			reports = append(reports, &row{tool: p, args: []string{"report", "--stdio", "-i", file}})
-		}
-		rows := slices.Concat(scripts, []*row{
-			{tool: b.gperf, args: []string{"script", "-i", file}, against: scripts},
-			{tool: b.gperf, args: []string{"script", "--format", "folded", "-i", file}, against: scripts},
-		}, reports, []*row{
-			{tool: b.gperf, args: []string{"report", "--stdio", "-i", file}, against: reports},
-		})
-		for range b.runs {
-			for _, r := range rows {
-				u, err := b.time(r.tool, r.args...)
-				if err != nil {
-					return err
-				}
-				r.runs = append(r.runs, u)
-			}
-		}
-		fmt.Printf("\nreading %s: %d samples, %d runs each in turns\n", filepath.Base(file), samples, b.runs)
-		wall := func(u usage) time.Duration { return u.wall }
-		printRows(rows, 0, "perf's wall / gperf's", func(r, against *row) float64 {
-			return ratio(against.median(wall), r.median(wall))
-		})
-	}
-	return nil
-}
-
-// record measures what a recorder costs: first for nothing but its start and end, then under load. The load
-// runs beside the recorder, not as its command, so that each has its own account.
-func (b *bench) record() error {
-	for _, drops := range []int{0, b.rate * b.seconds} {
-		rows := []*row{{tool: b.gperf}}
-		for _, p := range b.perfs {
-			r := &row{tool: p}
-			rows = append(rows, r)
-			rows[0].against = append(rows[0].against, r)
-		}
-		for range b.runs {
-			for _, r := range rows {
-				u, err := b.recordOnce(r.tool, drops)
-				if err != nil {
-					return err
-				}
-				r.runs = append(r.runs, u)
-			}
-		}
-		if drops == 0 {
-			fmt.Printf("\nrecord -g -a -e %s, nothing to record, %d runs each in turns\n", event, b.runs)
-		} else {
-			fmt.Printf("\nrecord -g -a -e %s, %d drops at %d/s, %d runs each in turns\n", event, drops, b.rate, b.runs)
-		}
-		cpu := func(u usage) time.Duration { return u.cpu() }
-		printRows(rows, drops, "gperf's CPU / perf's", func(r, against *row) float64 {
-			return ratio(r.median(cpu), against.median(cpu))
-		})
-	}
-	return nil
-}
-
-func (b *bench) recordOnce(t tool, drops int) (usage, error) {
-	file := filepath.Join(b.dir, "record.data")
-	defer os.Remove(file)
-	defer os.Remove(file + ".old")
-	cmd, stderr := t.command(nil, "record", "-g", "-a", "-e", event, "-o", file)
-	start := time.Now()
-	if err := cmd.Start(); err != nil {
-		return usage{}, err
-	}
-	time.Sleep(time.Second) // both are recording by then; waiting costs them next to nothing
-	load := exec.Command(b.dropper, "-n", strconv.Itoa(drops), "-rate", strconv.Itoa(b.rate))
-	loadStart := time.Now()
-	if out, err := load.CombinedOutput(); err != nil {
-		cmd.Process.Kill()
-		cmd.Wait()
-		return usage{}, fmt.Errorf("%s: %w\n%s", load, err, out)
-	}
-	loaded := time.Since(loadStart)
-	cmd.Process.Signal(os.Interrupt)
-	if err := cmd.Wait(); err != nil && !interrupted(err) {
-		return usage{}, fmt.Errorf("%s: %w\n%s", cmd, err, stderr)
-	}
-	u := used(cmd.ProcessState, time.Since(start))
-	u.load, u.loadCPU = loaded, load.ProcessState.UserTime()+load.ProcessState.SystemTime()
-	var err error
-	_, u.samples, err = b.readers(file)
-	return u, err
-}
-
-// interrupted reports whether a command ended by the SIGINT it was sent: perf does so, by its own hand.
-func interrupted(err error) bool {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return false
-	}
-	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && (status.Signaled() && status.Signal() == syscall.SIGINT || status.ExitStatus() == 128+int(syscall.SIGINT))
-}
-
-var sampleEvents = regexp.MustCompile(`SAMPLE events:\s*(\d+)`)
-
-// readers returns the perfs that can read file, which the old ones cannot if a new one wrote it, and how many
-// samples they find there.
-func (b *bench) readers(file string) (perfs []tool, samples int, err error) {
-	for _, p := range b.perfs {
-		var out bytes.Buffer
-		cmd, stderr := p.command(&out, "report", "--stats", "-i", file)
-		if failed := cmd.Run(); failed != nil {
-			err = fmt.Errorf("%s: %w\n%s", cmd, failed, stderr)
-			continue
-		}
-		perfs = append(perfs, p)
-		if m := sampleEvents.FindSubmatch(out.Bytes()); m != nil {
-			samples, _ = strconv.Atoi(string(m[1]))
-		}
-	}
-	if len(perfs) > 0 {
-		err = nil
-	}
-	return perfs, samples, err
-}
-
 // time runs one command, its output going nowhere.
 func (b *bench) time(t tool, args ...string) (usage, error) {
-	cmd, stderr := t.command(nil, args...)
+	cmd, stderr := b.command(t, nil, args...)
 	start := time.Now()
 	if err := cmd.Run(); err != nil {
 		return usage{}, fmt.Errorf("%s: %w\n%s", cmd, err, stderr)
@@ -271,8 +142,10 @@ func (b *bench) time(t tool, args ...string) (usage, error) {
 }
 
 // command prepares the tool with args; stdout nil is /dev/null itself, not a pipe that must be drained.
-func (t tool) command(stdout io.Writer, args ...string) (*exec.Cmd, *bytes.Buffer) {
-	cmd := exec.Command(t.argv[0], slices.Concat(t.argv[1:], args)...)
+func (b *bench) command(t tool, stdout io.Writer, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	cmd := exec.CommandContext(b.ctx, t.argv[0], slices.Concat(t.argv[1:], args)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // a recorder then ends its command too
+	cmd.WaitDelay = 5 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	return cmd, &stderr
