@@ -160,7 +160,7 @@ func (v *view) Mapping(ip uint64) *unwind.Mapping {
 		v.missing = m.file
 		return nil
 	case fileReady:
-		if bias, ok := m.file.bias(m); ok {
+		if bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff); ok {
 			v.m.Bias, v.m.Object = bias, m.file.object
 		}
 	}

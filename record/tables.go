@@ -1,7 +1,6 @@
 package record
 
 import (
-	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -71,26 +70,12 @@ func (f *mappedFile) seen(m *format.Mmap) {
 // unload forgets the table, until somebody needs it again.
 func (f *mappedFile) unload() { f.state, f.im, f.table, f.object = fileUnknown, nil, nil, nil }
 
-// bias returns ip - vaddr in a mapping of the file.
-func (f *mappedFile) bias(m *mapping) (bias uint64, ok bool) {
-	for _, l := range f.im.Loads() {
-		off := max(m.pgoff, l.Off)
-		if l.Flags&elf.PF_X == 0 || off >= min(m.pgoff+m.end-m.start, l.Off+l.Filesz) {
-			continue
-		}
-		if vaddr, ok := f.im.VaddrOfOff(off); ok {
-			return m.start + off - m.pgoff - vaddr, true
-		}
-	}
-	return 0, false
-}
-
 // kernelMapping is the mapping as the BPF programs have it.
 func (m *mapping) kernelMapping() bpf.Mapping {
 	k := bpf.Mapping{Start: m.start, End: m.end, Table: bpf.TablePending}
 	switch m.file.state {
 	case fileReady:
-		bias, ok := m.file.bias(m)
+		bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff)
 		if k.Bias, k.Table = bias, m.file.loaded.Index(); !ok {
 			k.Table = bpf.TableFP
 		}

@@ -20,6 +20,24 @@ func OffOfIP(ip, start, pgoff uint64) uint64 { return ip - start + pgoff }
 // IPOfOff is the inverse of OffOfIP.
 func IPOfOff(off, start, pgoff uint64) uint64 { return off - pgoff + start }
 
+// Bias returns ip - vaddr in an executable mapping of the file: ips start to
+// end, of which the first shows offset pgoff. The mapping's first bytes may
+// belong to the segment before, with which the code shares a page; where
+// linkers such as lld lay segments out apart, only the code's own tells. ok is
+// false if no code of the file is mapped there.
+func (im *Image) Bias(start, end, pgoff uint64) (bias uint64, ok bool) {
+	for _, l := range im.Loads() {
+		off := max(pgoff, l.Off)
+		if l.Flags&pfX == 0 || off >= min(pgoff+end-start, l.Off+l.Filesz) {
+			continue
+		}
+		if vaddr, ok := im.VaddrOfOff(off); ok {
+			return start + off - pgoff - vaddr, true
+		}
+	}
+	return 0, false
+}
+
 // VaddrOfOff returns the address that the linker gave to the byte at file offset
 // off; ok is false where no PT_LOAD segment shows that byte. Should several do,
 // an executable one wins, since it is code that is asked for.

@@ -162,11 +162,10 @@ func (o *objects) mapping(m *Map) *unwind.Mapping {
 	if obj.image == nil {
 		return um
 	}
-	vaddr, ok := obj.image.VaddrOfOff(m.Pgoff)
-	if !ok {
+	var ok bool
+	if um.Bias, ok = obj.image.Bias(m.Start, m.End, m.Pgoff); !ok {
 		um.Object = nil // the file is not laid out as what was mapped
 	}
-	um.Bias = m.Start - vaddr
 	return um
 }
 
@@ -183,10 +182,11 @@ func (o *objects) end(last *Frame, n int) unwind.Reason {
 	if obj.image == nil || obj.table == nil {
 		return unwind.NoTable
 	}
-	vaddr, ok := obj.image.VaddrOfOff(last.Map.Off(last.IP))
+	bias, ok := obj.image.Bias(last.Map.Start, last.Map.End, last.Map.Pgoff)
 	if !ok {
 		return unwind.NoTable
 	}
+	vaddr := last.IP - bias
 	if n > 1 {
 		vaddr-- // a return address
 	}
