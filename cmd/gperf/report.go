@@ -44,7 +44,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.StringVarP(&o.graph, "call-graph", "g", "graph", "the `form` of callchains: graph|fractal|flat|folded|none,PERCENT,LIMIT,caller|callee,percent|period|count")
 	s.BoolVar(&o.noGraph, "no-call-graph", false, "the same as -g none")
 	s.BoolVarP(&o.inverted, "inverted", "G", false, "the same as -g caller")
-	s.IntVar(&o.MaxStack, "max-stack", 127, "at most this many `frames` of a callchain")
+	s.IntVar(&o.MaxStack, "max-stack", maxStack, "at most this many `frames` of a callchain")
 	s.StringVar(&o.percentLimit, "percent-limit", "", "leave out what has less `percent`")
 	s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "a column with the number of samples")
 	s.BoolVar(&o.Period, "show-total-period", false, "a column with the sum of periods")

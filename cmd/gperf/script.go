@@ -38,7 +38,7 @@ func (o *scriptFlags) set() *pflag.FlagSet {
 	s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: [hw|sw|trace|raw|cache|break:]name,...; or change the usual ones: +name,-name.\nThey are "+strings.Join(script.FieldNames(), ","))
 	s.StringVar(&o.format, "format", "text", "`text`, or folded: a line for each distinct stack, for flame graphs")
 	s.StringVar(&o.compat, "compat", "7.3", "print as this `version` of perf does: 7.3 or 6.1")
-	s.IntVar(&o.maxStack, "max-stack", 127, "at most this many `frames` of a callchain")
+	s.IntVar(&o.maxStack, "max-stack", maxStack, "at most this many `frames` of a callchain")
 	s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "the sampled address instead of the callchain")
 	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
 	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
