@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// read measures script and report on each file.
+func (b *bench) read() error {
+	if len(b.files) == 0 {
+		for _, t := range []tool{b.gperf, b.perfs[0]} {
+			file := filepath.Join(b.dir, "by-"+strings.Fields(t.name)[0]+".data")
+			args := []string{"record", "-q", "-m", "16M", "-g", "-a", "-e", event, "-o", file, "--", b.dropper, "-n", strconv.Itoa(b.drops)}
+			if _, err := b.time(t, args...); err != nil {
+				return err
+			}
+			b.files = append(b.files, file)
+		}
+	}
+	for _, file := range b.files {
+		perfs, samples, err := b.readers(file)
+		if err != nil {
+			return err
+		}
+		var scripts, reports []*row
+		for _, p := range perfs {
+			scripts = append(scripts, &row{tool: p, args: []string{"script", "--no-inline", "-i", file}})
+			reports = append(reports, &row{tool: p, args: []string{"report", "--stdio", "-i", file}})
+		}
+		rows := slices.Concat(scripts, []*row{
+			{tool: b.gperf, args: []string{"script", "-i", file}, against: scripts},
+			{tool: b.gperf, args: []string{"script", "--format", "folded", "-i", file}, against: scripts},
+		}, reports, []*row{
+			{tool: b.gperf, args: []string{"report", "--stdio", "-i", file}, against: reports},
+		})
+		if err := b.readRows(file, samples, rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readRows runs the rows, which read file, in turns and prints them.
+func (b *bench) readRows(file string, samples int, rows []*row) error {
+	for range b.runs {
+		for _, r := range rows {
+			u, err := b.time(r.tool, r.args...)
+			if err != nil {
+				return err
+			}
+			r.runs = append(r.runs, u)
+		}
+	}
+	fmt.Printf("\nreading %s: %d samples, %d runs each in turns, %s\n", filepath.Base(file), samples, b.runs, loadAverage())
+	wall := func(u usage) time.Duration { return u.wall }
+	printRows(rows, 0, "perf's wall / gperf's", func(r, against *row) float64 {
+		return ratio(against.median(wall), r.median(wall))
+	})
+	return nil
+}
+
+// loadAverage is what else the machine has to do, roughly.
+func loadAverage() string {
+	avg, err := os.ReadFile("/proc/loadavg")
+	if f := strings.Fields(string(avg)); err == nil && len(f) > 0 {
+		return "load average " + f[0]
+	}
+	return "load average unknown"
+}
+
+var sampleEvents = regexp.MustCompile(`SAMPLE events:\s*(\d+)`)
+
+// readers returns the perfs that can read file, which the old ones cannot if a new one wrote it, and how many
+// samples they find there.
+func (b *bench) readers(file string) (perfs []tool, samples int, err error) {
+	for _, p := range b.perfs {
+		var out bytes.Buffer
+		cmd, stderr := b.command(p, &out, "report", "--stats", "-i", file)
+		if failed := cmd.Run(); failed != nil {
+			err = fmt.Errorf("%s: %w\n%s", cmd, failed, stderr)
+			continue
+		}
+		perfs = append(perfs, p)
+		if m := sampleEvents.FindSubmatch(out.Bytes()); m != nil {
+			samples, _ = strconv.Atoi(string(m[1]))
+		}
+	}
+	if len(perfs) > 0 {
+		err = nil
+	}
+	return perfs, samples, err
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// record measures what a recorder costs: first for nothing but its start and end, then under load. The load
+// runs beside the recorder, not as its command, so that each has its own account.
+func (b *bench) record() error {
+	for _, drops := range []int{0, b.rate * b.seconds} {
+		rows := []*row{{tool: b.gperf}}
+		for _, p := range b.perfs {
+			r := &row{tool: p}
+			rows = append(rows, r)
+			rows[0].against = append(rows[0].against, r)
+		}
+		for range b.runs {
+			for _, r := range rows {
+				u, err := b.recordOnce(r.tool, drops)
+				if err != nil {
+					return err
+				}
+				r.runs = append(r.runs, u)
+			}
+		}
+		if drops == 0 {
+			fmt.Printf("\nrecord -g -a -e %s, nothing to record, %d runs each in turns\n", event, b.runs)
+		} else {
+			fmt.Printf("\nrecord -g -a -e %s, %d drops at %d/s, %d runs each in turns\n", event, drops, b.rate, b.runs)
+		}
+		cpu := func(u usage) time.Duration { return u.cpu() }
+		printRows(rows, drops, "gperf's CPU / perf's", func(r, against *row) float64 {
+			return ratio(r.median(cpu), against.median(cpu))
+		})
+	}
+	return nil
+}
+
+func (b *bench) recordOnce(t tool, drops int) (usage, error) {
+	file := filepath.Join(b.dir, "record.data")
+	defer os.Remove(file)
+	defer os.Remove(file + ".old")
+	cmd, stderr := b.command(t, nil, "record", "-g", "-a", "-e", event, "-o", file)
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return usage{}, err
+	}
+	time.Sleep(time.Second) // both are recording by then; waiting costs them next to nothing
+	load := exec.Command(b.dropper, "-n", strconv.Itoa(drops), "-rate", strconv.Itoa(b.rate))
+	loadStart := time.Now()
+	if out, err := load.CombinedOutput(); err != nil {
+		cmd.Process.Kill()
+		cmd.Wait()
+		return usage{}, fmt.Errorf("%s: %w\n%s", load, err, out)
+	}
+	loaded := time.Since(loadStart)
+	cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); err != nil && !interrupted(err) {
+		return usage{}, fmt.Errorf("%s: %w\n%s", cmd, err, stderr)
+	}
+	u := used(cmd.ProcessState, time.Since(start))
+	u.load, u.loadCPU = loaded, load.ProcessState.UserTime()+load.ProcessState.SystemTime()
+	var err error
+	_, u.samples, err = b.readers(file)
+	return u, err
+}
+
+// interrupted reports whether a command ended by the SIGINT it was sent: perf does so, by its own hand.
+func interrupted(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && (status.Signaled() && status.Signal() == syscall.SIGINT || status.ExitStatus() == 128+int(syscall.SIGINT))
+}

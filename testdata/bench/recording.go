@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A recording is what one run of a recorder gave and took. Of its usage, CPU and memory are the recorder's
+// without its command's.
+type recording struct {
+	by   grapher
+	file string
+	usage
+	bpf     bpfTime
+	bytes   int64 // of the file
+	samples int
+	lost    uint64
+	ends    map[string]int // how the samples' user stacks ended
+	ips     int            // of the user stacks
+}
+
+// bpfTime is what a recorder's BPF programs took.
+type bpfTime struct {
+	time time.Duration
+	runs uint64
+}
+
+// noStack is how gperf script tells that there was nothing to unwind.
+const noStack = "no user stack"
+
+// stacks is how many samples have a user stack.
+func (r *recording) stacks() (n int) {
+	for _, c := range r.ends {
+		n += c
+	}
+	return n - r.ends[noStack]
+}
+
+// frames is how many a user stack has on average.
+func (r *recording) frames() float64 { return float64(r.ips) / float64(r.stacks()) }
+
+// early tells how stacks ended that did not reach the entry, the most frequent first.
+func (r *recording) early() string {
+	var l []string
+	for _, why := range slices.SortedFunc(maps.Keys(r.ends), func(a, b string) int { return r.ends[b] - r.ends[a] }) {
+		if why != "end of stack" && why != noStack {
+			l = append(l, fmt.Sprintf("%s %d", why, r.ends[why]))
+		}
+	}
+	return strings.Join(l, ", ")
+}
+
+// recordAll records load by each and prints a line for each. A recorder that fails costs its own line. The files of
+// those in keep stay, and are returned.
+func (b *bench) recordAll(title string, by []grapher, opts, load []string, keep func(grapher) bool) (kept []string, err error) {
+	w := newTable("recorder\tsamples\tlost\tbytes/sample\tuser stacks\twhole\twhole %\tframes, mean\trecorder's CPU s\tmax RSS MB\twall s\tended early")
+	var failed []error
+	for _, g := range by {
+		r, err := b.recordCommand(g, opts, load)
+		if b.ctx.Err() != nil {
+			return nil, err
+		}
+		if err != nil {
+			fmt.Fprintf(w, "%s\tfailed\n", g)
+			failed = append(failed, err)
+			continue
+		}
+		r.print(w)
+		if keep != nil && keep(g) {
+			kept = append(kept, r.file)
+		} else {
+			os.Remove(r.file)
+		}
+	}
+	fmt.Printf("\n%s, %s\n", title, loadAverage())
+	for _, err := range failed {
+		defer fmt.Println("failed:", err)
+	}
+	return kept, w.Flush()
+}
+
+func (r *recording) print(w io.Writer) {
+	whole := r.ends["end of stack"]
+	fmt.Fprintf(w, "%s\t%d\t%d\t%.0f\t%d\t%d\t%.2f\t%.1f\t%.2f\t%.1f\t%.2f\t%s\n", r.by, r.samples, r.lost, float64(r.bytes)/float64(r.samples),
+		r.stacks(), whole, 100*float64(whole)/float64(r.stacks()), r.frames(), r.cpu().Seconds(), float64(r.maxRSS)/(1<<20), r.wall.Seconds(), r.early())
+}
+
+// recordCommand records load from its start to its end, without any table cached before.
+func (b *bench) recordCommand(g grapher, opts, load []string) (*recording, error) {
+	b.recordings++
+	r := &recording{by: g, file: filepath.Join(b.dir, fmt.Sprintf("%d-%s.data", b.recordings, strings.ReplaceAll(g.name, " ", "-")))}
+	cache, err := os.MkdirTemp(b.dir, "cache-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(cache)
+	args := slices.Concat([]string{"record", "-N", "-o", r.file, "--call-graph", g.graph}, opts, []string{"--"}, load)
+	cmd, stderr := b.command(g.tool, nil, args...)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan error)
+	go func() { ended <- cmd.Wait() }()
+	if err := r.watch(cmd.Process.Pid, ended); err != nil {
+		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, strings.Join(lines[max(0, len(lines)-3):], "\n"))
+	}
+	r.wall = time.Since(start)
+	if err := r.count(); err != nil {
+		return nil, fmt.Errorf("count the records of %s: %w", r.file, err)
+	}
+	return r, b.unwound(r)
+}
+
+// watch reads what /proc tells of the recorder until it has ended. Wait's account would not do: it has the
+// recorder's command in it. What the recorder takes after the last look is missing: up to 20 ms.
+func (r *recording) watch(pid int, ended <-chan error) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case err := <-ended:
+			return err
+		case <-tick.C:
+		}
+		r.readUsage(pid)
+		if i%5 == 0 {
+			r.readBPF(pid)
+		}
+	}
+}
+
+func (r *recording) readUsage(pid int) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return
+	}
+	if f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(f) > 12 {
+		const tick = time.Second / 100 // USER_HZ
+		user, _ := strconv.ParseInt(f[11], 10, 64)
+		system, _ := strconv.ParseInt(f[12], 10, 64)
+		r.user, r.system = time.Duration(user)*tick, time.Duration(system)*tick
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return
+	}
+	if kb := field(status, "VmHWM:"); kb > 0 {
+		r.maxRSS = int64(kb) << 10
+	}
+}
+
+// readBPF adds up the recorder's programs, which the kernel describes among its open files.
+func (r *recording) readBPF(pid int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+	var sum bpfTime
+	seen := map[uint64]bool{}
+	for _, file := range files {
+		info, err := os.ReadFile(file)
+		if id := field(info, "prog_id:"); err == nil && id != 0 && !seen[id] {
+			seen[id] = true
+			sum.time += time.Duration(field(info, "run_time_ns:"))
+			sum.runs += field(info, "run_cnt:")
+		}
+	}
+	if sum.runs > r.bpf.runs {
+		r.bpf = sum
+	}
+}
+
+// field is the number after a name that begins a line.
+func field(text []byte, name string) uint64 {
+	for line := range bytes.Lines(text) {
+		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
+			if f := bytes.Fields(rest); len(f) > 0 {
+				n, _ := strconv.ParseUint(string(f[0]), 10, 64)
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// count reads the file's samples and what it says is lost. The events' own counts, which are LOST_SAMPLES records
+// at the end, decide where there are any: LOST records tell of the same losses, but not of the last ones, and count a
+// sample and the stack that BPF puts beside it as two.
+func (r *recording) count() error {
+	const typeLost, typeSample, typeLostSamples = 2, 9, 13
+	f, err := os.Open(r.file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil {
+		r.bytes = st.Size()
+	}
+	var header [56]byte // magic, size, attr size, then offset and size of attrs and of data
+	if _, err := io.ReadFull(f, header[:]); err != nil {
+		return err
+	}
+	off, size := binary.NativeEndian.Uint64(header[40:]), binary.NativeEndian.Uint64(header[48:])
+	data := bufio.NewReaderSize(io.NewSectionReader(f, int64(off), int64(size)), 1<<20)
+	var byRing, byEvents uint64
+	for {
+		var rec [24]byte
+		if _, err := io.ReadFull(data, rec[:8]); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		n := int(binary.NativeEndian.Uint16(rec[6:])) - 8
+		if n < 0 {
+			return fmt.Errorf("a record of %d bytes", n+8)
+		}
+		switch binary.NativeEndian.Uint32(rec[:]) {
+		case typeSample:
+			r.samples++
+		case typeLost, typeLostSamples:
+			if n < 16 {
+				return fmt.Errorf("a record of losses of %d bytes", n+8)
+			}
+			if _, err := io.ReadFull(data, rec[8:]); err != nil {
+				return err
+			}
+			n -= 16
+			if rec[0] == typeLost {
+				byRing += binary.NativeEndian.Uint64(rec[16:]) // after the id
+			} else {
+				byEvents += binary.NativeEndian.Uint64(rec[8:])
+			}
+		}
+		if _, err := data.Discard(n); err != nil {
+			return err
+		}
+	}
+	r.lost = cmp.Or(byEvents, byRing)
+	return nil
+}
+
+// unwound has gperf tell how the user stacks of the file ended, whoever recorded it.
+func (b *bench) unwound(r *recording) error {
+	cmd, stderr := b.command(b.gperf, nil, "script", "-F", "ip", "--max-stack", "1024", "--show-unwind", "-i", r.file)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	r.ends = map[string]int{}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		if why, ok := strings.CutPrefix(line, "user stack: "); ok {
+			r.ends[why]++
+		} else if ip, err := strconv.ParseUint(line, 16, 64); err == nil && ip < 1<<63 {
+			r.ips++
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, stderr)
+	}
+	return lines.Err()
+}
+
+func newTable(header string) *tabwriter.Writer {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, header)
+	return w
+}

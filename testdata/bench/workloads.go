@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// heavySource takes g++ -O2 some seconds.
+const heavySource = `
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <regex>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+template <int N> struct Node {
+	std::map<std::string, std::vector<std::tuple<int, double, std::string>>> rows;
+	std::function<int(int)> step = [](int x) { return x * N; };
+	int run(const std::string &text) {
+		std::regex re("(a|b)*c{" + std::to_string(N) + "}");
+		for (std::sregex_iterator i(text.begin(), text.end(), re), end; i != end; ++i)
+			rows[i->str()].emplace_back(step(N), i->position(), i->suffix());
+		for (auto &row : rows)
+			std::sort(row.second.begin(), row.second.end(), [](auto &a, auto &b) { return std::get<2>(a) < std::get<2>(b); });
+		return Node<N - 1>().run(text) + std::accumulate(rows.begin(), rows.end(), 0, [](int n, auto &row) { return n + int(row.second.size()); });
+	}
+};
+template <> struct Node<0> { int run(const std::string &) { return 0; } };
+
+int main(int argc, char **argv) { return Node<8>().run(argv[argc - 1]); }
+`
+
+// deepSource calls target many times over from functions as deep as told, and prints the wall and the CPU time.
+const deepSource = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+__attribute__((noipa)) void target(long i) { __asm__ volatile("" : : "r"(i) : "memory"); }
+
+static long calls;
+
+#define LEVEL(name, below, size) \
+	__attribute__((noipa)) long below(long); \
+	__attribute__((noipa)) long name(long depth) { \
+		volatile char room[size]; \
+		room[depth % size] = 1; \
+		if (depth <= 0) { \
+			for (long i = 0; i < calls; i++) \
+				target(i); \
+			return 0; \
+		} \
+		return below(depth - 1) + room[depth % size]; \
+	}
+LEVEL(f0, f1, 24) LEVEL(f1, f2, 8) LEVEL(f2, f3, 120) LEVEL(f3, f0, 56)
+
+static double now(clockid_t clock) {
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+int main(int argc, char **argv) {
+	long depth = atol(argv[1]);
+	calls = atol(argv[2]);
+	double wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+	long got = f0(depth);
+	printf("%.6f %.6f\n", now(CLOCK_MONOTONIC) - wall, now(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+	return got != depth;
+}
+`
+
+// workloads are what is recorded, and what recording them left behind.
+type workloads struct {
+	program          string // deepSource's
+	heavy, tiny, all []string
+	stackFiles       []string // perf's recordings of stack dumps
+}
+
+func (b *bench) makeWorkloads() (*workloads, error) {
+	dir := filepath.Join(b.dir, "tiny")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		return nil, err
+	}
+	heavy := filepath.Join(b.dir, "heavy.cc")
+	w := &workloads{
+		program: filepath.Join(b.dir, "deep"),
+		heavy:   []string{"g++", "-O2", "-c", heavy, "-o", filepath.Join(b.dir, "heavy.o")},
+		// make bench may itself be told -n or -j by the environment
+		tiny: []string{"env", "-u", "MAKEFLAGS", "-u", "MFLAGS", "-u", "MAKELEVEL", "make", "-s", "-B", "-j2", "-C", dir},
+	}
+	w.all = []string{"sh", "-c", strings.Join(w.heavy, " ") + " & " + strings.Join(w.tiny, " ") + "; wait"}
+	files := map[string]string{heavy: heavySource, w.program + ".c": deepSource}
+	var objects []string
+	for i := range b.units {
+		files[filepath.Join(dir, fmt.Sprintf("f%d.cc", i))] = fmt.Sprintf("#include <cstddef>\nint f%d(int x) { return x * %d; }\n", i, i)
+		objects = append(objects, fmt.Sprintf("f%d.o", i))
+	}
+	files[filepath.Join(dir, "Makefile")] = "all: " + strings.Join(objects, " ") + "\n%.o: %.cc\n\tg++ -O2 -c $< -o $@\n"
+	for name, text := range files {
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			return nil, err
+		}
+	}
+	cmd := exec.CommandContext(b.ctx, "gcc", "-O2", "-fomit-frame-pointer", "-o", w.program, w.program+".c")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return w, nil
+}
+
+// deep is the program with stacks of so many frames. Five of them are target, main, two of libc and _start; the
+// others are one more than the depth that the program is told.
+func (w *workloads) deep(frames, calls int) []string {
+	return []string{w.program, strconv.Itoa(frames - 6), strconv.Itoa(calls)}
+}
+
+// calibrate returns how many calls take so long.
+func (b *bench) calibrate(w *workloads, d time.Duration) (int, error) {
+	const calls = 100_000_000
+	argv := w.deep(20, calls)
+	u, err := b.timesItself(tool{"", argv[:1]}, argv[1:]...)
+	return int(float64(calls) * ratio(d, u.load)), err
+}
+
+// timesItself runs the program, perhaps under a recorder, and returns the times that it prints.
+func (b *bench) timesItself(t tool, args ...string) (u usage, err error) {
+	var out bytes.Buffer
+	cmd, stderr := b.command(t, &out, args...)
+	if err := cmd.Run(); err != nil {
+		return u, fmt.Errorf("%s: %w\n%s", cmd, err, stderr)
+	}
+	var wall, cpu float64
+	if _, err := fmt.Sscan(out.String(), &wall, &cpu); err != nil {
+		return u, fmt.Errorf("%s: its times: %w", cmd, err)
+	}
+	u.load, u.loadCPU = time.Duration(wall*1e9), time.Duration(cpu*1e9)
+	return u, nil
+}
+
+const probeEvent = "gperf_bench:target"
+
+// probe makes the event that target's calls are; remove undoes it.
+func (w *workloads) probe() (remove func(), err error) {
+	off, err := symbolOffset(w.program, "target")
+	if err != nil {
+		return nil, err
+	}
+	events := "/sys/kernel/tracing/uprobe_events"
+	if _, err := os.Stat(events); err != nil {
+		events = "/sys/kernel/debug/tracing/uprobe_events"
+	}
+	name := strings.Replace(probeEvent, ":", "/", 1)
+	undo := func() error { return appendLine(events, "-:"+name) }
+	undo() // that of a bench that was killed
+	if err := appendLine(events, fmt.Sprintf("p:%s %s:%#x", name, w.program, off)); err != nil {
+		return nil, fmt.Errorf("make uprobe %s: %w", probeEvent, err)
+	}
+	return func() {
+		err := undo()
+		for range 20 { // the kernel lets go of a recorder's events a little after its end
+			if err == nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+			err = undo()
+		}
+		fmt.Fprintf(os.Stderr, "bench: remove uprobe %s: %v\n", probeEvent, err)
+	}, nil
+}
+
+func appendLine(file, line string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line + "\n")
+	return cmp.Or(err, f.Close())
+}
+
+func symbolOffset(file, name string) (uint64, error) {
+	f, err := elf.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range symbols {
+		for _, p := range f.Progs {
+			if s.Name == name && p.Type == elf.PT_LOAD && s.Value >= p.Vaddr && s.Value < p.Vaddr+p.Filesz {
+				return s.Value - p.Vaddr + p.Off, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%s has no symbol %s", file, name)
+}
+
+// countBPF has the kernel count the time of BPF programs until restore.
+func countBPF() (restore func(), err error) {
+	const file = "/proc/sys/kernel/bpf_stats_enabled"
+	before, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(file, []byte("1"), 0); err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := os.WriteFile(file, before, 0); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: restore:", err)
+		}
+	}, nil
+}
