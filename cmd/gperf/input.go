@@ -59,7 +59,7 @@ const defaultFile = "perf.data"
 func (in *inputFlags) open(stderr io.Writer) (*input, error) {
 	// Reading makes garbage at the rate of the file; memory is cheaper than
 	// collecting it often.
-	debug.SetGCPercent(200)
+	debug.SetGCPercent(400)
 	path := in.path
 	if path == "" {
 		path = defaultFile
