@@ -3,6 +3,7 @@ package record
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -292,6 +293,13 @@ func (d *dwarf) finish(write func([]byte) error) error {
 	for end, n := range d.copied {
 		if n > 0 {
 			d.tellVerbose(fmt.Sprintf("%d stacks unwound in user space: %v", n, bpf.End(end)))
+		}
+	}
+	for _, pid := range slices.Sorted(maps.Keys(d.j.early)) {
+		for end, n := range d.j.early[pid] {
+			if n > 0 {
+				d.tellVerbose(fmt.Sprintf("process %d: %d stacks ended early: %v", pid, n, bpf.End(end)))
+			}
 		}
 	}
 	d.tellVerbose(fmt.Sprintf("copies of stacks: %d bytes", d.copiedBytes))

@@ -113,9 +113,33 @@ type missed struct {
 type joined struct {
 	out    []byte // records for the file
 	missed []missed
-	ends   [bpf.NumEnds]uint64 // of walks in the kernel
-	single uint64              // samples without anything that BPF found
-	cut    uint64              // stacks that did not fit into a record
+	ends   [bpf.NumEnds]uint64            // of walks
+	early  map[int32]*[bpf.NumEnds]uint64 // of walks that did not reach the end, by process
+	single uint64                         // samples without anything that BPF found
+	cut    uint64                         // stacks that did not fit into a record
+}
+
+// maxEarly is of how many processes is kept how their stacks ended.
+const maxEarly = 10_000
+
+// ended counts how a stack of a process ended.
+func (j *joined) ended(pid int32, end bpf.End) {
+	j.ends[end]++
+	if end == bpf.EndEntry || end == bpf.EndNoUser {
+		return
+	}
+	counts := j.early[pid]
+	if counts == nil {
+		if len(j.early) == maxEarly {
+			return
+		}
+		if j.early == nil {
+			j.early = map[int32]*[bpf.NumEnds]uint64{}
+		}
+		counts = new([bpf.NumEnds]uint64)
+		j.early[pid] = counts
+	}
+	counts[end]++
 }
 
 // joiner joins the records of a ring.
@@ -217,7 +241,7 @@ func (n *joiner) sample(j *joined, rec []byte, chain int) {
 		j.missed = append(j.missed, missed{time: binary.LittleEndian.Uint64(rec[n.tally.timeOff:]), pid: int32(tid), head: f.head,
 			data: append([]byte(nil), f.data...), sample: append([]byte(nil), rec...), chain: chain})
 	default:
-		j.ends[f.head.End]++
+		j.ended(int32(tid), f.head.End)
 		j.add(rec, chain, f.data[:8*f.head.Frames])
 	}
 }

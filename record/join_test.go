@@ -136,6 +136,21 @@ func TestJoin(t *testing.T) {
 					t.Fatalf("%s: %d × %v, want %d", c.name, got, bpf.End(end), c.ends[bpf.End(end)])
 				}
 			}
+			var early uint64
+			for _, counts := range j.early {
+				for _, n := range counts {
+					early += n
+				}
+			}
+			var all uint64
+			for end, n := range j.ends {
+				if e := bpf.End(end); e != bpf.EndEntry && e != bpf.EndNoUser {
+					all += n
+				}
+			}
+			if early != all {
+				t.Fatalf("%s: by process %d ended early, of %d", c.name, early, all)
+			}
 			if j.single != c.want.single || len(j.missed) != 0 {
 				t.Fatalf("%s: %d single, %d missed", c.name, j.single, len(j.missed))
 			}
@@ -215,5 +230,25 @@ func TestJoinAllocates(t *testing.T) {
 	})
 	if allocs > 0 {
 		t.Errorf("%v allocations for 100 samples", allocs)
+	}
+}
+
+// A LOST record of the ring becomes one of the file's first event: that of a BPF
+// output event has no sample id, and names a counter that the file does not know.
+func TestJoinLost(t *testing.T) {
+	n, head := testJoiner(1024, 0)
+	n.first, n.trailer = 77, format.SampleTID|format.SampleTime|format.SampleIdentifier
+	lost := binary.LittleEndian.AppendUint64(nil, 24<<48|uint64(format.TypeLost))
+	lost = binary.LittleEndian.AppendUint64(lost, testOutput)
+	lost = binary.LittleEndian.AppendUint64(lost, 5)
+	fill(n, head, lost)
+	var j joined
+	n.join(&j, *head)
+	want := (&format.Lost{EventID: 77, Lost: 5, ID: format.RecordID{PID: -1, TID: -1, ID: 77}}).AppendTo(nil, n.trailer)
+	if !slices.Equal(j.out, want) {
+		t.Errorf("%x\nwant\n%x", j.out, want)
+	}
+	if n.tally.lost != 5 {
+		t.Errorf("%d counted as lost", n.tally.lost)
 	}
 }

@@ -91,7 +91,7 @@ func (d *dwarf) walk(h *held) bool {
 	d.sum.Copied++
 	d.copied[h.head.End]++
 	d.copiedBytes += uint64(len(h.data))
-	d.j.ends[endOf(why, d.view.missing != nil)]++
+	d.j.ended(h.pid, endOf(why, d.view.missing != nil))
 	d.j.add(h.sample, h.chain, d.words)
 	return true
 }
