@@ -203,9 +203,10 @@ func (r *recorder) cpuOf(ring *Ring) int {
 	return -1
 }
 
-// copyShare is which part of a ring copies of stacks may take: in a burst of
+// copyShare is into how many parts a ring is divided, of which copies of stacks
+// may take one, and another while the first is being taken out: in a burst of
 // samples that nobody can walk yet, the samples themselves must find a place.
-const copyShare = 2
+const copyShare = 4
 
 const swBPFOutput = 10 // PERF_COUNT_SW_BPF_OUTPUT
 
