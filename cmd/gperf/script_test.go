@@ -260,6 +260,9 @@ func TestScriptFlagsEqualPerfs(t *testing.T) {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			args := append([]string{"script", "-i", file}, flags...)
 			want, err := o.run(t, append(args, "--no-inline")...)
+			if err != nil && strings.Contains(err.Error(), "no first/last sample time found") {
+				t.Skipf("perf %s does not find the times that it recorded", o.version)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
