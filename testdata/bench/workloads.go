@@ -128,12 +128,12 @@ func (w *workloads) deep(frames, calls int) []string {
 	return []string{w.program, strconv.Itoa(frames - 6), strconv.Itoa(calls)}
 }
 
-// calibrate returns how many calls take so long.
+// calibrate returns how many calls take so much CPU time.
 func (b *bench) calibrate(w *workloads, d time.Duration) (int, error) {
 	const calls = 100_000_000
 	argv := w.deep(20, calls)
 	u, err := b.timesItself(tool{"", argv[:1]}, argv[1:]...)
-	return int(float64(calls) * ratio(d, u.load)), err
+	return int(float64(calls) * ratio(d, u.loadCPU)), err
 }
 
 // timesItself runs the program, perhaps under a recorder, and returns the times that it prints.
