@@ -244,6 +244,13 @@ func (*BPFEvent) sealed()    {}
 func (*Cgroup) sealed()      {}
 func (*Other) sealed()       {}
 
+// ParseRecord decodes a record of the running kernel that is no sample. st is
+// the sample_type of the event that wrote it, whose sample id closes the record
+// if the event asks for FlagSampleIDAll; else 0.
+func ParseRecord(r Raw, st SampleType) (Record, error) {
+	return parseRecord(r, binary.LittleEndian, st)
+}
+
 // parseRecord decodes r. trailer is the sample_type whose sample id closes the
 // record, 0 when there is none.
 func parseRecord(r Raw, order binary.ByteOrder, trailer SampleType) (Record, error) {

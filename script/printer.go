@@ -26,7 +26,6 @@ type Options struct {
 	Compat   Compat
 	// ShowUnwind adds a line that says how the user stack ended.
 	ShowUnwind bool
-	Workers    int // goroutines that format; 0: one for each CPU
 }
 
 // printer turns samples into text. Each goroutine has its own: it keeps the

@@ -24,11 +24,7 @@ func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.His
 	if err != nil {
 		return format.Skipped{}, err
 	}
-	workers := opts.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	o := startOutput(w, workers, func() *printer { return newPrinter(f, sym, h, fields, &opts) })
+	o := startOutput(w, runtime.GOMAXPROCS(0), func() *printer { return newPrinter(f, sym, h, fields, &opts) })
 	skipped, err := h.Walk(f, keep, o.put)
 	if werr := o.finish(); werr != nil {
 		err = werr

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
+	"gperf/record"
 	"gperf/symbolize"
 	"gperf/symbolize/dso"
 	"gperf/symbolize/replay"
@@ -137,7 +138,7 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) {
 	var tests []func(*replay.Sample) bool
 	if in.cpus != "" {
-		cpus, err := parseCPUs(in.cpus)
+		cpus, err := record.ParseCPUs(in.cpus)
 		if err != nil {
 			return nil, wrongUse("--cpu %s: %v", in.cpus, err)
 		}
@@ -146,7 +147,7 @@ func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) 
 				return nil, wrongUse("--cpu %s: samples of %q do not carry a CPU: record with --sample-cpu or -a", in.cpus, f.EventName(i))
 			}
 		}
-		tests = append(tests, func(s *replay.Sample) bool { return cpus[s.CPU] })
+		tests = append(tests, func(s *replay.Sample) bool { return slices.Contains(cpus, int(s.CPU)) })
 	}
 	for _, l := range [...]struct {
 		flag, list string
@@ -190,26 +191,4 @@ func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) 
 		}
 		return true
 	}, nil
-}
-
-// maxCPU bounds what a list of CPUs may name.
-const maxCPU = 1 << 16
-
-func parseCPUs(list string) (map[uint32]bool, error) {
-	cpus := map[uint32]bool{}
-	for word := range strings.SplitSeq(list, ",") {
-		from, to, isRange := strings.Cut(word, "-")
-		if !isRange {
-			to = from
-		}
-		lo, err1 := strconv.ParseUint(from, 10, 32)
-		hi, err2 := strconv.ParseUint(to, 10, 32)
-		if err1 != nil || err2 != nil || lo > hi || hi >= maxCPU {
-			return nil, fmt.Errorf("%q is neither a CPU nor a range of them", word)
-		}
-		for c := lo; c <= hi; c++ {
-			cpus[uint32(c)] = true
-		}
-	}
-	return cpus, nil
 }
