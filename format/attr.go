@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 )
 
 // EventType is perf_event_attr.type (enum perf_type_id); values from 6 on are
@@ -184,6 +185,15 @@ func (a *Attr) Append(b []byte) []byte {
 	return le.AppendUint64(b, a.SigData)
 }
 
+// bitField returns a word of C bit-fields with the first one in the lowest bits.
+// Big-endian machines begin with the highest (swap_bitfield of perf).
+func bitField(v uint64, order binary.ByteOrder) uint64 {
+	if order == binary.BigEndian {
+		return bits.Reverse64(v)
+	}
+	return v
+}
+
 // parseAttr reads an attr of any size from 64 bytes on; what is longer than
 // the fields known here is passed over.
 func parseAttr(b []byte, order binary.ByteOrder) (Attr, error) {
@@ -198,7 +208,7 @@ func parseAttr(b []byte, order binary.ByteOrder) (Attr, error) {
 		SamplePeriod: c.u64(),
 		SampleType:   SampleType(c.u64()),
 		ReadFormat:   ReadFormat(c.u64()),
-		Flags:        AttrFlags(c.u64()),
+		Flags:        AttrFlags(bitField(c.u64(), order)),
 		Wakeup:       c.u32(),
 		BPType:       c.u32(),
 		Config1:      c.u64(),

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -19,34 +20,80 @@ type File struct {
 	Sections map[Feature][]byte
 	Tracing  *TracingData // nil without tracepoints
 
+	// Pipe tells that the file is in pipe mode: what it says about itself
+	// comes as records.
+	Pipe bool
 	// Complete tells whether the recording was finished: that data.size is set.
 	Complete bool
 	// Warnings tell what is wrong with the file without keeping it from being
 	// read.
 	Warnings []error
+	// Strict is to be set by whoever wants the first thing that is wrong to end
+	// the reading.
+	Strict bool
 
-	r    io.ReaderAt
-	size int64
-	hdr  fileHeader
-	data section
-	byID map[uint64]int // counter id → index in Attrs
-	// layout is the attrs' common sample layout, by which a sample's id is found
+	src    source
+	hdr    fileHeader
+	data   []data
+	budget uint64         // bytes of sections that may still be read
+	byID   map[uint64]int // counter id → index in Attrs
+	// layouts are the attrs' sample layouts. All have the id in the same place.
 	layouts []layout
 }
 
-// Open reads everything but the records of a perf.data file of size bytes. The
-// file may still grow while it is read.
-func Open(r io.ReaderAt, size int64) (*File, error) {
-	hdr, order, err := parseFileHeader(r)
+// data is where records lie: in the file itself, or in another of the same
+// directory.
+type data struct {
+	src source
+	at  section
+}
+
+func (d data) scanner(order binary.ByteOrder) *scanner {
+	return &scanner{src: d.src, order: order, pos: int64(d.at.off), end: int64(d.at.end())}
+}
+
+// Open reads everything but the records of a perf.data file of size bytes, of
+// file mode or of pipe mode. The file may still grow while it is read.
+func Open(r io.ReaderAt, size int64) (*File, error) { return open(sourceOf(r, size)) }
+
+// OpenStream reads everything that comes before the first sample of a pipe. What
+// is in file mode has to be read from its end as well, and so is kept in memory.
+func OpenStream(r io.Reader) (*File, error) {
+	s := &stream{r: r, keeping: true}
+	defer func() { s.keeping = false }()
+	b, err := s.more(nil, 0, pipeHeaderSize)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{Order: order, Sections: map[Feature][]byte{}, r: r, size: size, hdr: hdr, byID: map[uint64]int{}}
-	if err := f.readAttrs(); err != nil {
+	if _, size, err := parseMagic(b); err != nil || size == pipeHeaderSize {
+		return open(s)
+	}
+	rest, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading the file: %w", err)
+	}
+	b = append(slices.Clip(b), rest...)
+	return open(&readerAt{bytes.NewReader(b), int64(len(b))})
+}
+
+func open(src source) (*File, error) {
+	b, err := src.more(nil, 0, pipeHeaderSize)
+	if err != nil {
 		return nil, err
 	}
-	f.locateData()
-	f.readFeatures()
+	order, size, err := parseMagic(b)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{Order: order, Sections: map[Feature][]byte{}, src: src, byID: map[uint64]int{}, Pipe: size == pipeHeaderSize}
+	if f.Pipe {
+		err = f.readHead()
+	} else {
+		err = f.readHeader(int(size))
+	}
+	if err != nil {
+		return nil, err
+	}
 	f.readTracing()
 	if err := f.nameAttrs(); err != nil {
 		f.warn(err)
@@ -58,18 +105,53 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
+// AddData adds a file of records alone, such as data.0 of a directory.
+func (f *File) AddData(r io.ReaderAt, size int64) {
+	f.data = append(f.data, data{sourceOf(r, size), section{0, uint64(size)}})
+}
+
 func (f *File) warn(err error) { f.Warnings = append(f.Warnings, err) }
+
+func (f *File) readHeader(size int) error {
+	b, err := f.src.more(nil, 0, size)
+	if err != nil {
+		return err
+	}
+	if len(b) < size {
+		return errorf(0, io.ErrUnexpectedEOF, "the file ends after %d bytes of its %d-byte header", len(b), size)
+	}
+	f.hdr = parseFileHeader(b[:size], f.Order)
+	// No part of a file is used twice: what claims to be more than there is
+	// does not get the memory for it.
+	f.budget = uint64(f.src.size())
+	if err := f.readAttrs(); err != nil {
+		return err
+	}
+	if f.hdr.data.off < f.hdr.size {
+		return errorf(int64(f.hdr.data.off), nil, "the records begin within the file header")
+	}
+	f.locateData()
+	f.readFeatures()
+	return nil
+}
 
 // read returns the bytes of a section that lies within the file.
 func (f *File) read(s section, what string) ([]byte, error) {
-	if !s.fits(f.size) {
-		return nil, errorf(int64(s.off), io.ErrUnexpectedEOF, "%s: %d bytes, but the file ends at %#x", what, s.size, f.size)
+	if size := f.src.size(); !s.fits(size) {
+		return nil, errorf(int64(s.off), io.ErrUnexpectedEOF, "%s: %d bytes, but the file ends at %#x", what, s.size, size)
 	}
-	b := make([]byte, s.size)
-	if _, err := f.r.ReadAt(b, int64(s.off)); err != nil {
+	if s.size > f.budget {
+		return nil, errorf(int64(s.off), nil, "%s: %d bytes, which belong to something else", what, s.size)
+	}
+	f.budget -= s.size
+	b, err := f.src.more(nil, int64(s.off), int(s.size))
+	if err != nil {
 		return nil, errorf(int64(s.off), err, "%s", what)
 	}
-	return b, nil
+	if uint64(len(b)) < s.size {
+		return nil, errorf(int64(s.off), io.ErrUnexpectedEOF, "%s: %d of %d bytes", what, len(b), s.size)
+	}
+	return b[:s.size:s.size], nil
 }
 
 func (f *File) readAttrs() error {
@@ -91,12 +173,7 @@ func (f *File) readAttrs() error {
 		if err != nil {
 			return err
 		}
-		for c := (cursor{b: ids, order: f.Order}); len(c.b) >= 8; {
-			id := c.u64()
-			a.IDs = append(a.IDs, id)
-			f.byID[id] = i
-		}
-		f.Attrs = append(f.Attrs, a)
+		f.addAttr(a, ids)
 	}
 	if len(f.Attrs) == 0 {
 		return errorf(int64(f.hdr.attrs.off), nil, "the file describes no event")
@@ -104,25 +181,36 @@ func (f *File) readAttrs() error {
 	return nil
 }
 
+// addAttr adds an event, whose counters have these ids, 8 bytes each.
+func (f *File) addAttr(a Attr, ids []byte) {
+	for c := (cursor{b: ids, order: f.Order}); len(c.b) >= 8; {
+		id := c.u64()
+		a.IDs = append(a.IDs, id)
+		f.byID[id] = len(f.Attrs)
+	}
+	f.Attrs = append(f.Attrs, a)
+}
+
 // locateData bounds the data by what is there: a recording that was killed has
 // a data.size of 0, one that was cut has less than it says.
 func (f *File) locateData() {
-	f.data = f.hdr.data
-	f.Complete = f.data.size != 0
-	if f.data.off > uint64(f.size) {
-		f.warn(errorf(int64(f.data.off), io.ErrUnexpectedEOF, "the file ends at %#x, before its records begin", f.size))
-		f.data = section{uint64(f.size), 0}
+	at, size := f.hdr.data, uint64(f.src.size())
+	f.Complete = at.size != 0
+	if at.off > size {
+		f.warn(errorf(int64(at.off), io.ErrUnexpectedEOF, "the file ends at %#x, before its records begin", size))
+		at = section{size, 0}
 	}
-	rest := uint64(f.size) - f.data.off
+	rest := size - at.off
 	switch {
 	case !f.Complete:
-		f.data.size = rest
+		at.size = rest
 		f.warn(errorf(-1, nil, "the recording was not finished properly (its data size is 0): reading to the end of the file"))
-	case f.data.size > rest:
-		f.warn(errorf(-1, nil, "the file was cut short: %d of its %d bytes of records are there", rest, f.data.size))
-		f.data.size = rest
+	case at.size > rest:
+		f.warn(errorf(-1, nil, "the file was cut short: %d of its %d bytes of records are there", rest, at.size))
+		at.size = rest
 		f.Complete = false
 	}
+	f.data = []data{{f.src, at}}
 }
 
 func (f *File) readFeatures() {
@@ -141,13 +229,17 @@ func (f *File) readFeatures() {
 		f.warn(err)
 		return
 	}
+	var missing Skipped
 	for i, n := range features {
 		data, err := f.read(places[i], fmt.Sprintf("feature section %d", n))
 		if err != nil {
-			f.warn(err)
+			missing.Add(err)
 			continue
 		}
 		f.Sections[n] = data
+	}
+	if missing.Count > 0 {
+		f.warn(errorf(-1, missing.First, "%d of %d feature sections cannot be read, the first", missing.Count, len(features)))
 	}
 }
 

@@ -150,11 +150,15 @@ func TestRecordsAndSamples(t *testing.T) {
 	f := testFile(t, true).open(t)
 	r := f.Records()
 	next := func() Raw {
-		raw, err := r.Next()
-		if err != nil {
-			t.Fatal(err)
+		for {
+			raw, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if raw.Type != TypeFinishedRound {
+				return raw
+			}
 		}
-		return raw
 	}
 	rec, err := f.Record(next())
 	if err != nil {

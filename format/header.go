@@ -3,13 +3,14 @@ package format
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math/bits"
+	"strings"
 )
 
 // The file header: struct perf_file_header of tools/perf/util/header.h.
 const (
+	magic1         = "PERFFILE"
 	magic2         = "PERFILE2"
 	magic2Swapped  = "2ELIFREP"
 	fileHeaderSize = 104
@@ -46,6 +47,7 @@ func (f *featureBits) list() (l []Feature) {
 // fileHeader is struct perf_file_header, whose first two fields are the magic
 // and this header's size.
 type fileHeader struct {
+	size     uint64 // of this header
 	attrSize uint64 // of one entry: attr and the section of its ids
 	attrs    section
 	data     section
@@ -62,36 +64,53 @@ func (h *fileHeader) append(b []byte) []byte {
 	return b
 }
 
+// Kinds of files, by the size that their header says it has.
+const (
+	pipeHeaderSize = 16                   // struct perf_pipe_file_header
+	oldHeaderSize  = fileHeaderSize - 4*8 // without features: before Linux 2.6.32
+)
+
 // ErrNotPerfData says that a file does not begin as a perf.data file does.
 var ErrNotPerfData = errors.New("not a perf.data file")
 
-func parseFileHeader(r io.ReaderAt) (fileHeader, binary.ByteOrder, error) {
-	var b [fileHeaderSize]byte
-	n, err := r.ReadAt(b[:], 0)
-	if err != nil && err != io.EOF {
-		return fileHeader{}, nil, fmt.Errorf("reading the file header: %w", err)
-	}
+// parseMagic returns the byte order of a file that begins with b, and the size
+// of its header. Files of version 1 are of the reader's own byte order, as far
+// as their magic tells; the header's size tells better.
+func parseMagic(b []byte) (binary.ByteOrder, uint64, error) {
 	var order binary.ByteOrder = binary.LittleEndian
+	magic := string(b[:min(len(b), 8)])
 	switch {
-	case n >= 8 && string(b[:8]) == magic2:
-	case n >= 8 && string(b[:8]) == magic2Swapped:
+	case magic == magic2Swapped, magic == magic1 && len(b) >= 16 && b[8] == 0:
 		order = binary.BigEndian
+	case magic == magic2, magic == magic1:
+	case len(b) == 0:
+		return nil, 0, errorf(-1, ErrNotPerfData, "there is nothing in it")
+	case strings.HasPrefix(magic, "\x1f\x8b"):
+		return nil, 0, errorf(-1, ErrNotPerfData, "it is compressed with gzip: decompress it first (gunzip)")
+	case strings.HasPrefix(magic, "\x28\xb5\x2f\xfd"):
+		return nil, 0, errorf(-1, ErrNotPerfData, "it is compressed with zstd: decompress it first (unzstd)")
 	default:
-		return fileHeader{}, nil, errorf(0, ErrNotPerfData, "the file begins with %q instead of %q", b[:min(n, 8)], magic2)
+		return nil, 0, errorf(0, ErrNotPerfData, "the file begins with %q instead of %q", magic, magic2)
 	}
-	if n < fileHeaderSize {
-		return fileHeader{}, nil, errorf(0, io.ErrUnexpectedEOF, "the file ends after %d bytes of its %d-byte header", n, fileHeaderSize)
+	if len(b) < pipeHeaderSize {
+		return nil, 0, errorf(0, io.ErrUnexpectedEOF, "the file ends after %d bytes of its header", len(b))
 	}
-	c := cursor{b: b[8:], order: order}
-	if size := c.u64(); size != fileHeaderSize {
-		return fileHeader{}, nil, errorf(8, nil, "file header of %d bytes instead of %d: pipe-mode and ancient files are not read", size, fileHeaderSize)
+	size := order.Uint64(b[8:])
+	if size != fileHeaderSize && size != pipeHeaderSize && size != oldHeaderSize {
+		return nil, 0, errorf(8, nil, "a file header of %d bytes: it has %d, or %d in pipe mode", size, fileHeaderSize, pipeHeaderSize)
 	}
-	h := fileHeader{attrSize: c.u64()}
+	return order, size, nil
+}
+
+// parseFileHeader reads a header of file mode, which is all of b.
+func parseFileHeader(b []byte, order binary.ByteOrder) fileHeader {
+	c := cursor{b: b[16:], order: order}
+	h := fileHeader{size: uint64(len(b)), attrSize: c.u64()}
 	h.attrs = section{c.u64(), c.u64()}
 	h.data = section{c.u64(), c.u64()}
 	c.take(16)
 	for i := range h.features {
-		h.features[i] = c.u64()
+		h.features[i] = c.u64() // 0 where an old header has ended
 	}
-	return h, order, nil
+	return h
 }

@@ -1,28 +1,22 @@
 package format
 
 import (
-	"fmt"
+	"errors"
 	"io"
-	"slices"
 )
 
-// chunkSize is how much of the file is read at a time, in bytes. Records are
-// borrowed from their chunk, which lives as long as one of them, or from the
-// Mapping.
-const chunkSize = 1 << 20
-
-// Reader yields a file's records in the order of time.
+// Reader yields a file's records in the order of time. Those that perf made
+// itself have no time: they come when they are met.
 type Reader struct {
 	f     *File
-	pos   int64 // in the file, of buf[0]
-	end   int64 // of the data
-	buf   []byte
-	order Sorter[Raw]
-	done  bool
+	parts []*part
 
 	// Skipped counts the parts of the data that could not be used, by what
 	// was wrong with the first of each kind.
 	Skipped Skipped
+	// Late counts the records that are older than what was yielded before
+	// them: they came later than their round allows.
+	Late int
 }
 
 // Skipped is what was passed over, and why.
@@ -47,118 +41,208 @@ func (s *Skipped) Merge(o Skipped) {
 	s.Count += o.Count
 }
 
-// Records starts reading the file's data.
+// Records starts reading the file's data. Of a pipe, it can be done once.
 func (f *File) Records() *Reader {
-	return &Reader{f: f, pos: int64(f.data.off), end: int64(f.data.end())}
+	r := &Reader{f: f}
+	for _, d := range f.data {
+		_, borrows := d.src.(*Mapping)
+		r.parts = append(r.parts, &part{r: r, scan: d.scanner(f.Order), borrows: borrows})
+	}
+	return r
 }
 
 // Next returns the next record; io.EOF behind the last one. Any other error is
-// that of the file's ReaderAt, and ends the reading.
+// that of the file's reader, and ends the reading.
 func (r *Reader) Next() (Raw, error) {
+	if len(r.parts) == 1 {
+		return r.parts[0].next()
+	}
+	return r.merge()
+}
+
+// merge returns the oldest of the parts' next records, the first part's if
+// several are.
+func (r *Reader) merge() (Raw, error) {
+	var oldest *part
+	for _, p := range r.parts {
+		if !p.peeked {
+			var err error
+			if p.peek, err = p.next(); err != nil && err != io.EOF {
+				return Raw{}, err
+			}
+			p.peeked, p.ended = true, err == io.EOF
+		}
+		if !p.ended && (oldest == nil || p.peek.Time < oldest.peek.Time) {
+			oldest = p
+		}
+	}
+	if oldest == nil {
+		return Raw{}, io.EOF
+	}
+	oldest.peeked = false
+	return oldest.peek, nil
+}
+
+// part is the records of one file: a directory has several.
+type part struct {
+	r     *Reader
+	scan  *scanner
+	order Sorter[Raw]
+	done  bool
+
+	borrows bool // records lie in a Mapping, not in memory of their own
+	held    int  // bytes of memory that order holds back
+
+	inflated  *scanner // of what COMPRESSED records hold; nil before the first
+	inflating int64    // offset of the COMPRESSED record at hand
+	damaged   bool     // what is compressed cannot be read any more
+	sampled   bool     // a sample was met
+
+	peek          Raw
+	peeked, ended bool
+}
+
+func (p *part) next() (Raw, error) {
 	for {
-		if rec, ok := r.order.Next(); ok {
+		if rec, ok := p.order.Next(); ok {
 			return rec, nil
 		}
-		if r.done {
+		if p.done {
 			return Raw{}, io.EOF
 		}
-		if err := r.advance(); err != nil {
+		if err := p.advance(); err != nil {
 			return Raw{}, err
 		}
 	}
 }
 
+// maxHeld is how many bytes of memory a part holds back to sort, at most: where
+// no rounds are marked, what is further apart stays out of order.
+const maxHeld = 64 << 20
+
+// rawSize is what a Raw takes in a Sorter, about, in bytes.
+const rawSize = 128
+
 // advance reads records until some may be ready.
-func (r *Reader) advance() error {
+func (p *part) advance() error {
 	for {
-		rec, err := r.read()
+		rec, err := p.read()
 		switch {
 		case err == io.EOF:
-			r.done = true
-			r.order.Flush()
+			p.done = true
+			p.order.Flush()
+			p.r.Late += p.order.Late
 			return nil
 		case err != nil:
 			return err
 		case rec.Type == TypeFinishedRound:
-			r.order.Round()
+			p.order.Round()
+			p.order.PutNow(rec)
+			p.held = 0
 			return nil
 		case rec.Time == 0 || rec.Time == 1<<64-1:
-			r.order.PutNow(rec)
+			p.order.PutNow(rec)
 			return nil
 		}
-		r.order.Put(rec.Time, rec)
+		p.order.Put(rec.Time, rec)
+		p.held += rawSize
+		if !p.borrows || p.inflated != nil {
+			p.held += len(rec.Data)
+		}
+		if p.held > maxHeld {
+			p.order.Half()
+			p.held /= 2
+			return nil
+		}
 	}
 }
 
-// read returns the next record in the order of the file.
-func (r *Reader) read() (Raw, error) {
-	if r.pos >= r.end {
+// read returns the next record in the order of the file, what COMPRESSED
+// records hold included.
+func (p *part) read() (Raw, error) {
+	for {
+		rec, err := p.readInflated()
+		if err == io.EOF {
+			rec, err = p.scan.read()
+		}
+		var bad *Error
+		switch {
+		case err == nil:
+			p.note(rec)
+			rec.Time = p.r.f.time(rec.Type, rec.Data)
+			return rec, nil
+		case err == io.EOF && p.inflated != nil && len(p.inflated.buf) > 0:
+			err = errorf(p.inflating, nil, "the compressed data ends after %d bytes of a record", len(p.inflated.buf))
+			p.inflated.buf = nil
+			fallthrough
+		case errors.As(err, &bad):
+			if p.r.f.Strict {
+				return Raw{}, err
+			}
+			p.r.Skipped.Add(err)
+		default:
+			return Raw{}, err
+		}
+	}
+}
+
+// note prepares for what follows a record.
+func (p *part) note(rec Raw) {
+	switch rec.Type {
+	case TypeCompressed, TypeCompressed2:
+		p.inflate(rec)
+	case TypeSample:
+		p.sampled = true
+	case TypeHeaderAttr:
+		if p.sampled {
+			p.r.Skipped.Add(errorf(rec.Off, nil, "an event is described behind the first sample: its samples cannot be read"))
+		}
+	}
+}
+
+// inflate gives a COMPRESSED record's piece to the inflater.
+func (p *part) inflate(rec Raw) {
+	if p.damaged {
+		return
+	}
+	piece := rec.Data
+	if rec.Type == TypeCompressed2 {
+		if len(piece) < 8 {
+			p.r.Skipped.Add(rec.tooShort("its size"))
+			return
+		}
+		size := p.r.f.Order.Uint64(piece)
+		piece = piece[8:]
+		piece = piece[:min(size, uint64(len(piece)))]
+	}
+	if p.inflated == nil {
+		p.inflated = &scanner{src: newInflater(), order: p.scan.order, end: endless, open: true}
+	}
+	p.inflated.src.(*inflater).piece = piece
+	p.inflating = rec.Off
+}
+
+// readInflated returns the next record of the piece at hand, io.EOF when there
+// is none.
+func (p *part) readInflated() (Raw, error) {
+	if p.inflated == nil {
 		return Raw{}, io.EOF
 	}
-	if err := r.fill(headerSize); err != nil {
-		return Raw{}, err
+	rec, err := p.inflated.read()
+	switch {
+	case err == errUnfinished:
+		return Raw{}, io.EOF
+	case err != nil:
+		return p.damage(err, "what is compressed from here on is lost")
+	case rec.Type == TypeCompressed || rec.Type == TypeCompressed2:
+		return p.damage(nil, "a %s record within a compressed one: what is compressed from here on is lost", rec.Type)
 	}
-	if len(r.buf) < headerSize {
-		return r.stop("the data ends within a record's header")
-	}
-	o := r.f.Order
-	rec := Raw{Type: Type(o.Uint32(r.buf)), Misc: Misc(o.Uint16(r.buf[4:])), Off: r.pos}
-	size := int(o.Uint16(r.buf[6:]))
-	if size < headerSize {
-		return r.stop("a record of %d bytes, %s: what follows cannot be found", size, rec.Type)
-	}
-	if err := r.fill(size); err != nil {
-		return Raw{}, err
-	}
-	if len(r.buf) < size {
-		return r.stop("the data ends after %d of the %d bytes of a %s record", len(r.buf), size, rec.Type)
-	}
-	rec.Data = r.buf[headerSize:size:size]
-	rec.Time = r.f.time(rec.Type, rec.Data)
-	r.skip(int64(size) + payload(rec, r.f))
+	rec.Off = p.inflating
 	return rec, nil
 }
 
-// payload is the number of bytes that follow a record without being part of
-// its size.
-func payload(rec Raw, f *File) int64 {
-	if rec.Type != TypeAuxtrace || len(rec.Data) < 8 {
-		return 0
-	}
-	return int64(min(f.Order.Uint64(rec.Data), uint64(f.data.end())))
-}
-
-// stop ends the reading where the data makes no sense any more.
-func (r *Reader) stop(msg string, args ...any) (Raw, error) {
-	r.Skipped.Add(errorf(r.pos, nil, "%s; the last %d bytes of records are lost", fmt.Sprintf(msg, args...), r.end-r.pos))
-	r.pos = r.end
-	return Raw{}, io.EOF
-}
-
-// fill sees to it that buf holds n bytes, or all that are left.
-func (r *Reader) fill(n int) error {
-	if len(r.buf) >= n {
-		return nil
-	}
-	left := int(min(r.end-r.pos-int64(len(r.buf)), chunkSize))
-	if left == 0 {
-		return nil
-	}
-	if m, ok := r.f.r.(*Mapping); ok {
-		m.drop(r.pos)
-		r.buf = m.b[r.pos:min(r.pos+max(chunkSize, int64(n)), r.end)]
-		return nil
-	}
-	buf := slices.Grow(r.buf[:len(r.buf):len(r.buf)], left)[:len(r.buf)+left]
-	got, err := r.f.r.ReadAt(buf[len(r.buf):], r.pos+int64(len(r.buf)))
-	r.buf = buf[:len(r.buf)+got]
-	if err != nil && err != io.EOF {
-		return fmt.Errorf("reading the records at offset %#x: %w", r.pos, err)
-	}
-	return nil
-}
-
-func (r *Reader) skip(n int64) {
-	r.pos += n
-	r.buf = r.buf[min(n, int64(len(r.buf))):]
+// damage gives up what is compressed.
+func (p *part) damage(err error, msg string, args ...any) (Raw, error) {
+	p.inflated, p.damaged = nil, true
+	return Raw{}, errorf(p.inflating, err, msg, args...)
 }

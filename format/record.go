@@ -82,6 +82,15 @@ type Raw struct {
 	Data []byte // what follows the header, sample id included
 }
 
+// header returns the record's struct perf_event_header.
+func (r Raw) header(order binary.ByteOrder) []byte {
+	b := make([]byte, headerSize)
+	order.PutUint32(b, uint32(r.Type))
+	order.PutUint16(b[4:], uint16(r.Misc))
+	order.PutUint16(b[6:], uint16(headerSize+len(r.Data)))
+	return b
+}
+
 // Record is a decoded record: one of the pointer types of this file. Samples
 // are decoded by File.Sample instead, into memory that is used again.
 type Record interface{ sealed() }

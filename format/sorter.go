@@ -18,6 +18,10 @@ type Sorter[T any] struct {
 	next    int    // of ready
 	newest  uint64 // time of all that was put
 	limit   uint64 // newest, one round ago
+	done    uint64 // up to when all was released
+
+	// Late counts the values that were put after newer ones were released.
+	Late int
 }
 
 type timed[T any] struct {
@@ -29,6 +33,9 @@ type timed[T any] struct {
 func (s *Sorter[T]) Put(time uint64, v T) {
 	s.pending = append(s.pending, timed[T]{time, v})
 	s.newest = max(s.newest, time)
+	if time < s.done {
+		s.Late++
+	}
 }
 
 // PutNow adds v, which has no time, behind all that is ready.
@@ -38,6 +45,15 @@ func (s *Sorter[T]) PutNow(v T) { s.ready = append(s.ready, v) }
 func (s *Sorter[T]) Round() {
 	s.release(s.limit)
 	s.limit = s.newest
+}
+
+// Half makes the older half ready: there is no room to wait for a Round.
+func (s *Sorter[T]) Half() {
+	if len(s.pending) == 0 {
+		return
+	}
+	s.sort()
+	s.release(s.pending[len(s.pending)/2].time)
 }
 
 // Flush makes everything ready: there will be no more.
@@ -58,6 +74,7 @@ func (s *Sorter[T]) Next() (v T, ok bool) {
 
 func (s *Sorter[T]) release(limit uint64) {
 	s.sort()
+	s.done = max(s.done, limit)
 	n := 0
 	for n < len(s.pending) && s.pending[n].time <= limit {
 		s.ready = append(s.ready, s.pending[n].v)

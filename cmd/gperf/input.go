@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -30,10 +31,12 @@ type inputFlags struct {
 	pids, tids string
 	comms      string
 	times      string
+	strict     bool
 }
 
 func (in *inputFlags) add(fs *pflag.FlagSet) {
-	fs.StringVarP(&in.path, "input", "i", "", "read this `file` instead of perf.data")
+	fs.StringVarP(&in.path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
+	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
@@ -49,7 +52,8 @@ type input struct {
 	sym     *symbolize.Symbolizer
 	history *replay.History
 	keep    func(*replay.Sample) bool // nil: all samples
-	closer  io.Closer
+	path    string
+	closers []io.Closer
 	// recorded is when the file was last changed.
 	recorded time.Time
 }
@@ -61,55 +65,135 @@ func (in *inputFlags) open(stderr io.Writer) (*input, error) {
 	// Reading makes garbage at the rate of the file; memory is cheaper than
 	// collecting it often.
 	debug.SetGCPercent(400)
-	path := in.path
-	if path == "" {
-		path = defaultFile
-	}
-	fd, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) && in.path == "" {
-		return nil, fmt.Errorf("there is no %s here: record one with gperf record, or name one with -i", path)
-	}
-	if err != nil {
+	r := new(input)
+	if err := r.openFile(in.path); err != nil {
+		r.Close()
 		return nil, err
 	}
-	r, err := in.read(fd, path, stderr)
-	if err != nil {
-		fd.Close()
+	if err := in.prepare(r, stderr); err != nil {
+		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (in *inputFlags) read(fd *os.File, path string, stderr io.Writer) (*input, error) {
-	st, err := fd.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	m, err := format.Map(fd)
-	if err != nil {
-		return nil, err
-	}
-	f, err := format.Open(m, m.Size())
-	if err != nil {
-		m.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
+// prepare readies an open file for being walked through.
+func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
+	f := r.file
 	for _, w := range f.Warnings {
-		fmt.Fprintf(stderr, "gperf: %s: %v\n", path, w)
+		if in.strict {
+			return fmt.Errorf("%s: %w", r.path, w)
+		}
+		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.path, w)
 	}
+	f.Strict = in.strict
 	id, ref, addr := replay.RecordedKernel(f)
-	sym := symbolize.New(symbolize.Options{Finder: new(dso.Finder), Demangle: !in.noDemangle,
+	r.sym = symbolize.New(symbolize.Options{Finder: new(dso.Finder), Demangle: !in.noDemangle,
 		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
-	keep, err := in.filter(f)
-	if err != nil {
-		return nil, err
+	if r.keep, err = in.filter(f); err != nil {
+		return err
 	}
 	// The kernel takes its time to list its symbols: meanwhile the file is read.
-	go sym.KernelProblem()
-	return &input{file: f, sym: sym, history: replay.New(f, sym), keep: keep, closer: fd, recorded: st.ModTime()}, nil
+	go r.sym.KernelProblem()
+	r.history = replay.New(f, r.sym)
+	return nil
+}
+
+// openFile opens the recording at path: a file, a pipe, or a directory. Like
+// perf, it reads stdin for "-", and for want of a path if that is a pipe.
+func (r *input) openFile(path string) error {
+	r.path = path
+	if path == "" {
+		r.path = defaultFile
+		if st, err := os.Stdin.Stat(); err == nil && st.Mode()&os.ModeNamedPipe != 0 {
+			path = "-"
+		}
+	}
+	if path == "-" {
+		r.path = "stdin"
+		return r.read(os.Stdin)
+	}
+	fd, err := os.Open(r.path)
+	if errors.Is(err, os.ErrNotExist) && path == "" {
+		return fmt.Errorf("there is no %s here: record one with gperf record, or name one with -i", r.path)
+	}
+	if err != nil {
+		return err
+	}
+	r.closers = append(r.closers, fd)
+	return r.read(fd)
+}
+
+// read reads the beginning of an open recording.
+func (r *input) read(fd *os.File) error {
+	st, err := fd.Stat()
+	if err != nil {
+		return err
+	}
+	r.recorded = st.ModTime()
+	switch {
+	case st.IsDir():
+		return r.readDir()
+	case st.Mode().IsRegular():
+		m, err := r.mapFile(fd)
+		if err == nil {
+			r.file, err = format.Open(m, m.Size())
+		}
+		return r.at(err)
+	}
+	r.file, err = format.OpenStream(fd)
+	return r.at(err)
+}
+
+// at says which file an error is about.
+func (r *input) at(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", r.path, err)
+}
+
+func (r *input) mapFile(fd *os.File) (*format.Mapping, error) {
+	m, err := format.Map(fd)
+	if err == nil {
+		r.closers = append(r.closers, m)
+	}
+	return m, err
+}
+
+// readDir reads a directory of perf record --threads: data has the header and
+// what perf made itself, data.0 and on what each thread wrote.
+func (r *input) readDir() error {
+	for i := -1; ; i++ {
+		path := filepath.Join(r.path, "data")
+		if i >= 0 {
+			path += "." + strconv.Itoa(i)
+		}
+		fd, err := os.Open(path)
+		if errors.Is(err, os.ErrNotExist) && i >= 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer fd.Close()
+		m, err := r.mapFile(fd)
+		if err != nil {
+			return err
+		}
+		if i >= 0 {
+			r.file.AddData(m, m.Size())
+		} else if r.file, err = format.Open(m, m.Size()); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+}
+
+// Close closes the recording's files.
+func (r *input) Close() {
+	for _, c := range r.closers {
+		c.Close()
+	}
 }
 
 // hasCallchains tells whether an event was recorded with callchains.
@@ -123,6 +207,9 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 		fmt.Fprintf(stderr, "gperf: %d samples were lost while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost.Samples)
 	} else if lost.Records > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records were lost in %d places while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost.Records, lost.Chunks)
+	}
+	if late := in.history.Late; late > 0 {
+		fmt.Fprintf(stderr, "gperf: %d records came later than their time allows and may be out of order\n", late)
 	}
 	if skipped.Count > 0 {
 		fmt.Fprintf(stderr, "gperf: %d parts of the file could not be used, the first: %v\n", skipped.Count, skipped.First)

@@ -100,7 +100,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer in.closer.Close()
+	defer in.Close()
 	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.hasCallchains() {
 		return errors.New("there are no callchains to draw: record them with -g")
 	}

@@ -73,7 +73,7 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer in.closer.Close()
+	defer in.Close()
 	in.history.KeepExited = opts.Compat == script.Perf6
 	skipped, err := o.print(stdout, stderr, in, opts)
 	in.tell(stderr, skipped)

@@ -87,11 +87,7 @@ func (h *History) kernelFrame(ip uint64) *Frame {
 // recorded: its build ID, and the recorded address of one of its symbols. The
 // recorder tells of it before the first sample.
 func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
-	for r := f.Records(); ; {
-		raw, err := r.Next()
-		if err != nil || raw.Type == format.TypeSample {
-			return id, ref, addr
-		}
+	for raw := range f.Head() {
 		if raw.Type != format.TypeMmap && raw.Type != format.TypeMmap2 {
 			continue
 		}
@@ -104,6 +100,7 @@ func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
 			return kernelBuildID(f, m), name, m.Pgoff
 		}
 	}
+	return dso.BuildID{}, "", 0
 }
 
 // kernelBuildID is the kernel's build ID from its mapping, or from the list

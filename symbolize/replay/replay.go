@@ -150,6 +150,8 @@ type History struct {
 
 	// Lost counts the records and samples that the recording lost.
 	Lost Lost
+	// Late counts the records that came after younger ones.
+	Late int
 }
 
 // Lost is what LOST and LOST_SAMPLES say together: of any type, and samples.

@@ -44,6 +44,7 @@ func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch)
 		err = readErr
 	}
 	skipped.Merge(reader.Skipped)
+	h.Late = reader.Late
 	return skipped, err
 }
 
@@ -81,6 +82,9 @@ func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []for
 		b := batches.Get().(*Batch)
 		for _, raw := range raws {
 			if err := h.one(f, raw, b, keep); err != nil {
+				if f.Strict {
+					return skipped, err
+				}
 				skipped.Add(err)
 			}
 		}

@@ -1,0 +1,118 @@
+package format
+
+import (
+	"errors"
+	"io"
+	"iter"
+)
+
+// maxHead is how many bytes of a pipe are looked through for the first sample.
+const maxHead = 256 << 20
+
+// readHead reads the records of a pipe-mode file up to the first sample: those
+// that perf makes itself say what sections say in file mode.
+func (f *File) readHead() error {
+	f.Complete = true
+	f.data = []data{{f.src, section{pipeHeaderSize, uint64(f.src.size()) - pipeHeaderSize}}}
+	s := f.data[0].scanner(f.Order)
+	for s.pos-pipeHeaderSize < maxHead {
+		rec, err := s.read()
+		var bad *Error
+		if err == io.EOF || errors.As(err, &bad) {
+			break // the Reader comes here again, and tells
+		}
+		if err != nil {
+			return err
+		}
+		if rec.endsHead() {
+			break
+		}
+		if err := f.describe(s, rec); err != nil {
+			return err
+		}
+	}
+	if len(f.Attrs) == 0 {
+		return errorf(-1, nil, "no event is described before the first sample")
+	}
+	return nil
+}
+
+// endsHead tells whether the record is a sample, or may hold one.
+func (r Raw) endsHead() bool {
+	return r.Type == TypeSample || r.Type == TypeCompressed || r.Type == TypeCompressed2
+}
+
+// Head yields the records before the first sample, in the order in which they
+// lie. It leaves it to Records to tell what is wrong with them.
+func (f *File) Head() iter.Seq[Raw] {
+	return func(yield func(Raw) bool) {
+		s := f.data[0].scanner(f.Order)
+		for start := s.pos; s.pos-start < maxHead; {
+			rec, err := s.read()
+			if err != nil || rec.endsHead() || !yield(rec) {
+				return
+			}
+		}
+	}
+}
+
+// describe takes note of a record that describes the recording.
+func (f *File) describe(s *scanner, rec Raw) error {
+	c := &cursor{b: rec.Data, order: f.Order}
+	switch rec.Type {
+	case TypeHeaderAttr:
+		if err := f.describeEvent(rec); err != nil {
+			f.warn(err)
+		}
+	case TypeHeaderFeature:
+		if n := c.u64(); n < uint64(len(f.hdr.features)*64) && !c.short {
+			f.addSection(Feature(n), c.b)
+		}
+	case TypeHeaderTracing:
+		b, err := s.payload()
+		if err != nil {
+			return err
+		}
+		f.addSection(FeatureTracingData, b)
+	case TypeHeaderBuildID:
+		// The section holds such records, header and all.
+		f.addSection(FeatureBuildID, append(append(f.Sections[FeatureBuildID], rec.header(f.Order)...), rec.Data...))
+	case TypeEventUpdate:
+		f.updateEvent(c)
+	}
+	return nil
+}
+
+func (f *File) addSection(n Feature, b []byte) {
+	f.hdr.features.set(n)
+	f.Sections[n] = b
+}
+
+// describeEvent adds the event of a HEADER_ATTR record: an attr of the size
+// that it tells, and ids up to the record's end.
+func (f *File) describeEvent(rec Raw) error {
+	size := minAttrSize
+	if len(rec.Data) >= minAttrSize {
+		size = max(size, int(f.Order.Uint32(rec.Data[4:])))
+	}
+	if size > len(rec.Data) {
+		return errorf(rec.Off, nil, "%s record of %d bytes is too short for its attr of %d bytes", rec.Type, len(rec.Data)+headerSize, size)
+	}
+	a, err := parseAttr(rec.Data[:size], f.Order)
+	if err != nil {
+		return errorf(rec.Off, err, "event %d", len(f.Attrs))
+	}
+	f.addAttr(a, rec.Data[size:])
+	return nil
+}
+
+// eventUpdateName is PERF_EVENT_UPDATE__NAME: what the user calls an event.
+const eventUpdateName = 2
+
+// updateEvent names the event that an EVENT_UPDATE record is about.
+func (f *File) updateEvent(c *cursor) {
+	kind, id := c.u64(), c.u64()
+	if i, ok := f.byID[id]; ok && kind == eventUpdateName {
+		f.Attrs[i].Name = c.cstring()
+	}
+}

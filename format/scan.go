@@ -1,0 +1,154 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// scanner goes through records in the order in which they lie.
+type scanner struct {
+	src   source
+	order binary.ByteOrder
+	pos   int64 // in the file, of buf[0]
+	end   int64 // of the records
+	buf   []byte
+	rest  int64 // bytes behind the last record that belong to it
+	// open says that what ends here may go on later: read then returns
+	// errUnfinished instead of giving up.
+	open bool
+}
+
+// errUnfinished says that the next record is not all there yet.
+var errUnfinished = errorf(-1, nil, "the record is not complete yet")
+
+// read returns the next record, without its time; io.EOF behind the last one.
+// An *Error says that the data makes no sense from there on: it is lost.
+func (s *scanner) read() (Raw, error) {
+	s.skip(s.rest)
+	s.rest = 0
+	if s.pos >= s.end {
+		return Raw{}, io.EOF
+	}
+	if err := s.fill(headerSize); err != nil {
+		return Raw{}, err
+	}
+	if len(s.buf) < headerSize {
+		if len(s.buf) == 0 && s.end == endless && !s.open {
+			return Raw{}, io.EOF
+		}
+		return s.short("the data ends within a record's header")
+	}
+	rec := Raw{Type: Type(s.order.Uint32(s.buf)), Misc: Misc(s.order.Uint16(s.buf[4:])), Off: s.pos}
+	size := int(s.order.Uint16(s.buf[6:]))
+	if rec.Type == TypeCompressed2 {
+		if err := s.fill(compressed2Header); err != nil {
+			return Raw{}, err
+		}
+		size = compressed2Size(s.buf, s.order, size)
+	}
+	if size < headerSize {
+		return s.stop("a record of %d bytes, %s: what follows cannot be found", size, rec.Type)
+	}
+	if err := s.fill(size); err != nil {
+		return Raw{}, err
+	}
+	if len(s.buf) < size {
+		return s.short("the data ends after %d of the %d bytes of a %s record", len(s.buf), size, rec.Type)
+	}
+	rec.Data = s.buf[headerSize:size:size]
+	s.skip(int64(size))
+	s.rest = payload(rec, s.order)
+	return rec, nil
+}
+
+// payload is the number of bytes that follow a record without being part of
+// its size.
+func payload(rec Raw, order binary.ByteOrder) int64 {
+	switch {
+	case rec.Type == TypeAuxtrace && len(rec.Data) >= 8:
+		return int64(min(order.Uint64(rec.Data), endless))
+	case rec.Type == TypeHeaderTracing && len(rec.Data) >= 4:
+		size := int64(order.Uint32(rec.Data))
+		if size > int64(len(rec.Data)-4) { // simpleperf's hold it
+			return size
+		}
+	}
+	return 0
+}
+
+// payload returns what follows the last record, and passes over it.
+func (s *scanner) payload() ([]byte, error) {
+	n := int(min(s.rest, maxPayload))
+	if err := s.fill(n); err != nil {
+		return nil, err
+	}
+	return s.buf[:min(n, len(s.buf))], nil
+}
+
+// maxPayload is how much tracing data is read, at most: 1 GiB.
+const maxPayload = 1 << 30
+
+// The header of PERF_RECORD_COMPRESSED2: struct perf_event_header and the
+// size of the compressed data in bytes, which are then padded to a multiple of 8.
+const compressed2Header = headerSize + 8
+
+// compressed2Size returns a record's size in bytes where its 16 bits have
+// wrapped round.
+func compressed2Size(b []byte, order binary.ByteOrder, size int) int {
+	if len(b) < compressed2Header {
+		return size
+	}
+	data := order.Uint64(b[headerSize:])
+	if data > maxPayload {
+		return size
+	}
+	whole := (compressed2Header + int(data) + 7) &^ 7
+	if whole&maxRecordSize == size {
+		return whole
+	}
+	return size
+}
+
+// short ends the reading where the data ends too early, unless it goes on later.
+func (s *scanner) short(msg string, args ...any) (Raw, error) {
+	if s.open {
+		return Raw{}, errUnfinished
+	}
+	return s.stop(msg, args...)
+}
+
+// stop ends the reading where the data makes no sense any more.
+func (s *scanner) stop(msg string, args ...any) (Raw, error) {
+	text := fmt.Sprintf(msg, args...)
+	if s.end == endless {
+		text += "; what follows is lost"
+	} else {
+		text += fmt.Sprintf("; the last %d bytes of records are lost", s.end-s.pos)
+	}
+	err := errorf(s.pos, nil, "%s", text)
+	s.pos, s.buf = s.end, nil
+	return Raw{}, err
+}
+
+// fill sees to it that buf holds n bytes, or all that are left.
+func (s *scanner) fill(n int) error {
+	if len(s.buf) >= n {
+		return nil
+	}
+	buf, err := s.src.more(s.buf, s.pos, n)
+	if err != nil {
+		return err
+	}
+	s.buf = buf[:min(int64(len(buf)), s.end-s.pos)]
+	return nil
+}
+
+func (s *scanner) skip(n int64) {
+	if n >= s.end-s.pos {
+		s.pos, s.buf = s.end, nil
+		return
+	}
+	s.pos += n
+	s.buf = s.buf[min(n, int64(len(s.buf))):]
+}
