@@ -79,12 +79,18 @@ func (s *Symbolizer) kernelSymbols() (*Kallsyms, error) {
 		return openKallsyms(s.opts.Kallsyms)
 	}
 	want := s.opts.KernelBuildID
-	running, _ := dso.KernelBuildID()
+	var running dso.BuildID
+	if s.opts.Finder.Root == "" {
+		running, _ = dso.KernelBuildID()
+	}
 	if want.IsZero() {
 		want = running
 	}
 	if k := s.vmlinux(want); k != nil {
 		return k, nil
+	}
+	if s.opts.Finder.Root != "" {
+		return nil, fmt.Errorf("kernel symbols: no vmlinux with build id %s below %s: %w", want, s.opts.Finder.Root, errOtherKernel)
 	}
 	if want.IsZero() || want.Matches(running) {
 		return openKallsyms("/proc/kallsyms")
@@ -115,7 +121,11 @@ func (s *Symbolizer) vmlinux(id dso.BuildID) *Kallsyms {
 	if id.IsZero() {
 		return nil
 	}
-	for _, path := range append([]string{s.opts.Finder.CachePath(id, "elf")}, vmlinuxPaths()...) {
+	paths := []string{s.opts.Finder.CachePath(id, "elf")}
+	for _, path := range vmlinuxPaths() {
+		paths = append(paths, s.opts.Finder.Rooted(path))
+	}
+	for _, path := range paths {
 		im, err := dso.Open(path)
 		if err != nil {
 			continue

@@ -61,9 +61,9 @@ func allowAbbreviations(s *pflag.FlagSet) {
 	})
 }
 
-// maxStack is how many frames of a callchain are shown: all that a recording can
-// have. perf stops at 127, as its recordings do.
-const maxStack = 1024
+// maxStack is how many frames of a callchain are shown, PERF_MAX_STACK_DEPTH of
+// perf.
+const maxStack = 127
 
 // hide keeps flags that perf has, and that change nothing here, out of the help.
 func hide(s *pflag.FlagSet, names ...string) {

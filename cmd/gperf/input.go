@@ -27,6 +27,7 @@ type inputFlags struct {
 	path       string
 	noDemangle bool
 	kallsyms   string
+	symfs      string
 	cpus       string
 	pids, tids string
 	comms      string
@@ -39,6 +40,7 @@ func (in *inputFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
+	fs.StringVar(&in.symfs, "symfs", "", "look for all ELF files below this `directory`, and nowhere else")
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
 	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids")
 	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids")
@@ -88,7 +90,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 	}
 	f.Strict = in.strict
 	id, ref, addr := replay.RecordedKernel(f)
-	r.sym = symbolize.New(symbolize.Options{Finder: new(dso.Finder), Demangle: !in.noDemangle,
+	r.sym = symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: in.symfs}, Demangle: !in.noDemangle,
 		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 	if r.keep, err = in.filter(f); err != nil {
 		return err

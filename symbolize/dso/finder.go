@@ -16,10 +16,14 @@ const VDSO = "[vdso]"
 // Finder finds the ELF files of a recorded DSO. The zero value looks where perf
 // looks by default. It may be used from several goroutines.
 type Finder struct {
-	// BuildIDDir is perf's build-ID cache; "" means ~/.debug.
+	// Root is a directory that holds a copy of the recorded machine's files
+	// (perf's --symfs): with it nothing is looked for elsewhere, neither in this
+	// machine's caches nor in its kernel. "" means this machine.
+	Root string
+	// BuildIDDir is perf's build-ID cache; "" means ~/.debug, or .debug in Root.
 	BuildIDDir string
 	// DebugDir is where distributions install debug information; "" means
-	// /usr/lib/debug.
+	// /usr/lib/debug, below Root.
 	DebugDir string
 
 	vdso func() ([]byte, error) // own vdso, replaced by tests
@@ -44,6 +48,9 @@ func (f *Finder) buildIDDir() string {
 	if f.BuildIDDir != "" {
 		return f.BuildIDDir
 	}
+	if f.Root != "" {
+		return filepath.Join(f.Root, ".debug")
+	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return ""
@@ -55,7 +62,15 @@ func (f *Finder) debugDir() string {
 	if f.DebugDir != "" {
 		return f.DebugDir
 	}
-	return "/usr/lib/debug"
+	return filepath.Join(f.Root, "/usr/lib/debug")
+}
+
+// Rooted returns where the file that is recorded at path lies.
+func (f *Finder) Rooted(path string) string {
+	if f.Root == "" {
+		return path
+	}
+	return filepath.Join(f.Root, path)
 }
 
 // CachePath returns the path of a file of perf's build-ID cache: base is "elf",
@@ -109,15 +124,18 @@ func debugDirBuildID(f *Finder, _ string, id BuildID) string {
 
 // recordedPath is the DSO itself. What has no absolute path is no file, however
 // it is called: "[heap]", "//anon", "anon_inode:…".
-func recordedPath(_ *Finder, path string, _ BuildID) string {
-	if path == VDSO || filepath.IsAbs(path) {
+func recordedPath(f *Finder, path string, _ BuildID) string {
+	switch {
+	case filepath.IsAbs(path):
+		return f.Rooted(path)
+	case path == VDSO && f.Root == "":
 		return path
 	}
 	return ""
 }
 
-func besideDotDebug(_ *Finder, path string, _ BuildID) string {
-	dir, base := filepath.Split(path)
+func besideDotDebug(f *Finder, path string, _ BuildID) string {
+	dir, base := filepath.Split(f.Rooted(path))
 	return filepath.Join(dir, ".debug", base)
 }
 
@@ -128,8 +146,9 @@ func besideDotDebug(_ *Finder, path string, _ BuildID) string {
 // if it is the recorded path itself. The receiver of an Image closes it.
 func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
-		if id.IsZero() && path != VDSO {
-			id, _ = BuildIDOf(path)
+		own := recordedPath(f, path, id)
+		if id.IsZero() && own != VDSO && own != "" {
+			id, _ = BuildIDOf(own)
 		}
 		for _, where := range places {
 			name := where(f, path, id)
@@ -137,7 +156,7 @@ func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 				continue
 			}
 			im, err := f.open(name, id)
-			if errors.Is(err, ErrNoFile) && name != path {
+			if errors.Is(err, ErrNoFile) && name != own {
 				continue
 			}
 			if !yield(im, err) {

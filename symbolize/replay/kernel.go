@@ -18,16 +18,57 @@ const kernelName = "[kernel.kallsyms]"
 type kernel struct {
 	*maps
 	text *Map // of the kernel itself, nil before it was told
+	// listed are the kernel and its modules, by perf's names for them, as the
+	// list of build IDs has them: perf shows them under the list's paths.
+	listed map[string]DSO
+}
+
+// note takes note of an entry of the list of build IDs
+// (__event_process_build_id of tools/perf/util/header.c).
+func (k *kernel) note(e *format.BuildIDEntry) {
+	name, short := kernelName, ""
+	switch {
+	case isModule(e.Filename):
+		name = kernelDSOName(e.Filename)
+		short = name
+	case isVDSO(e.Filename) || strings.HasPrefix(e.Filename, "[vsyscall]"):
+		return
+	case strings.Contains(e.Filename, "vmlinux"):
+		short = "[kernel.vmlinux]"
+	}
+	if _, ok := k.listed[name]; !ok {
+		k.listed[name] = DSO{Name: e.Filename, Short: short, BuildID: dso.NewBuildID(e.BuildID)}
+	}
+}
+
+// isModule tells a module's name, a file's or "[name]", from that of the kernel
+// (is_kernel_module of tools/perf/util/dso.c).
+func isModule(name string) bool {
+	if strings.HasPrefix(name, "[") {
+		return !strings.HasPrefix(name, kernelName) && !strings.HasPrefix(name, "[guest.kernel") &&
+			!isVDSO(name) && !strings.HasPrefix(name, "[vsyscall]")
+	}
+	return strings.HasSuffix(trimCompression(name), ".ko")
+}
+
+func trimCompression(name string) string {
+	for _, ext := range [...]string{".gz", ".xz", ".zst"} {
+		name = strings.TrimSuffix(name, ext)
+	}
+	return name
 }
 
 func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) {
-	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff,
-		DSO: &DSO{Name: kernelDSOName(r.Filename), BuildID: id}}
+	name := kernelDSOName(r.Filename)
+	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: name, BuildID: id}}
+	if listed, ok := k.listed[name]; ok {
+		m.DSO = &listed
+	}
 	if r.Len == 0 || m.End < m.Start {
 		m.End = 1<<64 - 1 // older recorders did not know where the kernel ends
 	}
 	k.maps = k.with(m)
-	if m.DSO.Name == kernelName {
+	if name == kernelName {
 		k.text = m
 	}
 }
@@ -42,9 +83,7 @@ func kernelDSOName(name string) string {
 		return name
 	}
 	base := name[strings.LastIndexByte(name, '/')+1:]
-	for _, ext := range [...]string{".gz", ".xz", ".zst", ".ko"} {
-		base = strings.TrimSuffix(base, ext)
-	}
+	base = strings.TrimSuffix(trimCompression(base), ".ko")
 	return "[" + strings.ReplaceAll(base, "-", "_") + "]"
 }
 
@@ -103,14 +142,23 @@ func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
 	return dso.BuildID{}, "", 0
 }
 
+// listedKernel is what the list of build IDs tells of the kernel.
+func listedKernel(f *format.File) kernel {
+	k := kernel{maps: &maps{}, listed: map[string]DSO{}}
+	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
+	for i := range entries {
+		if entries[i].Misc&format.MiscCPUModeMask == format.MiscKernel {
+			k.note(&entries[i])
+		}
+	}
+	return k
+}
+
 // kernelBuildID is the kernel's build ID from its mapping, or from the list
 // beside the records.
 func kernelBuildID(f *format.File, m *format.Mmap) dso.BuildID {
-	entries, _ := f.BuildIDs()
-	for _, e := range entries {
-		if len(m.BuildID) == 0 && e.Filename == kernelName {
-			return dso.NewBuildID(e.BuildID)
-		}
+	if k := listedKernel(f); len(m.BuildID) == 0 {
+		return k.listed[kernelName].BuildID
 	}
 	return dso.NewBuildID(m.BuildID)
 }

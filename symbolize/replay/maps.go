@@ -15,8 +15,12 @@ import (
 // "[kernel.kallsyms]", "[module]".
 type DSO struct {
 	Name    string
+	Short   string // under which perf report shows it, where that is not the last part of Name
 	BuildID dso.BuildID
 }
+
+// isJIT tells whether it is memory that no file backs.
+func (d *DSO) isJIT() bool { return strings.HasPrefix(d.Name, "/tmp/perf-") }
 
 // Map is a mapping: ips Start to End-1 of a process, or of the kernel. It does
 // not change any more once frames refer to it.

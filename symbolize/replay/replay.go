@@ -118,6 +118,12 @@ type Sample struct {
 	Unwound bool
 	End     unwind.Reason
 	maps    *maps // of its process, then
+
+	Cgroup string // path, "" when the recording does not tell
+	// Branches are the addresses of the branch stack, from and to in turn, and
+	// Data that of Addr, when Also asks for them.
+	Branches []*Frame
+	Data     *Frame
 }
 
 // Frames is the number of frames of the callchain.
@@ -148,6 +154,12 @@ type History struct {
 	// perf 6.1 does. In perf 7.3 such a sample has only the thread's number.
 	KeepExited bool
 
+	// Also says what is resolved besides the sample's IP and callchain.
+	Also struct{ Branches, Data bool }
+
+	cgroups map[uint64]string // paths by id
+	counts  counts
+
 	// Lost counts the records and samples that the recording lost.
 	Lost Lost
 	// Late counts the records that came after younger ones.
@@ -167,7 +179,8 @@ type frameKey struct {
 
 // New returns the history of f before its first record.
 func New(f *format.File, sym *symbolize.Symbolizer) *History {
-	h := &History{kernel: kernel{maps: &maps{}}, file: f, sym: sym, threads: map[int32]*Thread{}, frames: map[frameKey]*Frame{}, buildIDs: map[string]dso.BuildID{}}
+	h := &History{kernel: listedKernel(f), file: f, sym: sym, threads: map[int32]*Thread{}, frames: map[frameKey]*Frame{}, buildIDs: map[string]dso.BuildID{}}
+	h.cgroups, h.counts = map[uint64]string{}, counts{}
 	h.unwinder = sync.OnceValue(func() *unwinder { return newUnwinder(f, sym) })
 	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
 	for _, e := range entries {
@@ -192,6 +205,8 @@ func (h *History) Apply(rec format.Record) {
 		}
 	case *format.KSymbol:
 		h.kernel.ksymbol(r)
+	case *format.Cgroup:
+		h.cgroups[r.CgroupID] = r.Path
 	case *format.Lost:
 		h.Lost.Records += r.Lost
 		h.Lost.Chunks++
@@ -206,13 +221,10 @@ func (h *History) Apply(rec format.Record) {
 // then shares its process's mappings, and is called by its number.
 func (h *History) thread(pid, tid int32) *Thread {
 	if th, ok := h.threads[tid]; ok {
-		if th.PID == pid || pid < 0 {
-			return th
-		}
 		if th.PID < 0 {
 			th.PID = pid
-			return th
 		}
+		return th // whatever pid says: a dying thread's samples may lack it
 	}
 	th := &Thread{PID: pid, TID: tid, Comm: ":" + strconv.Itoa(int(tid))}
 	h.threads[tid] = th
@@ -226,6 +238,10 @@ func (h *History) thread(pid, tid int32) *Thread {
 
 func (h *History) fork(r *format.Fork) {
 	parent := h.thread(r.PPID, r.PTID)
+	if parent.PID != r.PPID { // an earlier one, whose exit was not told
+		delete(h.threads, r.PTID)
+		parent = h.thread(r.PPID, r.PTID)
+	}
 	delete(h.threads, r.TID)
 	th := h.thread(r.PID, r.TID)
 	th.Comm = parent.Comm
@@ -260,7 +276,15 @@ func (h *History) resolveFrames(s *Sample) {
 		s.Leaf = h.userFrame(m, s.IP)
 	}
 	s.Kernel, s.User = nil, nil
-	h.chain(s, m)
+	if s.BranchStack.Len() == 0 || !h.lbrChain(s, m) {
+		h.chain(s, m)
+	}
+	if h.Also.Branches {
+		h.resolveBranches(s)
+	}
+	if h.Also.Data {
+		s.Data = h.dataFrame(s, m)
+	}
 }
 
 // unwind adds the frames that copies of the stack tell of.
@@ -296,13 +320,18 @@ func (h *History) UserEnd(s *Sample) string {
 }
 
 // chain cuts the callchain at its marks and resolves the parts. Addresses of
-// guests are looked for nowhere.
+// guests are looked for nowhere. A chain with a mark that is none is damaged, and
+// all of it is left out, as perf does (add_callchain_ip).
 func (h *History) chain(out *Sample, m *maps) {
 	chain := out.Callchain
 	n := chain.Len()
 	mode := format.ContextUser
 	for i := 0; i < n; {
 		if ip := chain.At(i); ip >= format.ContextMax {
+			if !isContext(ip) {
+				out.Kernel, out.User = nil, nil
+				return
+			}
 			mode = ip
 			i++
 			continue
@@ -312,13 +341,25 @@ func (h *History) chain(out *Sample, m *maps) {
 		switch mode {
 		case format.ContextKernel:
 			out.Kernel = join(out.Kernel, h.resolve(&h.kernel.chains, part, h.kernelFrame))
-		case format.ContextUser:
+		case format.ContextUser, contextUserDeferred:
 			out.User = join(out.User, h.resolve(&m.chains, part, func(ip uint64) *Frame { return h.userFrame(m, ip) }))
 		default:
 			out.User = join(out.User, h.resolve(&m.foreign, part, h.foreignFrame))
 		}
 		i = end
 	}
+}
+
+// contextUserDeferred is PERF_CONTEXT_USER_DEFERRED.
+const contextUserDeferred uint64 = 1<<64 - 640
+
+func isContext(mark uint64) bool {
+	switch mark {
+	case format.ContextHV, format.ContextKernel, format.ContextUser, contextUserDeferred,
+		format.ContextGuest, format.ContextGuestKernel, format.ContextGuestUser:
+		return true
+	}
+	return false
 }
 
 // join is append for the rare chain of several parts of one kind; the usual one

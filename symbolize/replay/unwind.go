@@ -102,8 +102,20 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 		if f.Return {
 			f.IP--
 		}
+		if w.missing(s.maps.find(f.IP)) {
+			s.End = unwind.NoTable
+			break
+		}
 		t.ips = binary.LittleEndian.AppendUint64(t.ips, f.IP)
 	}
+}
+
+// missing tells whether m shows a file that is not there. A stack ends before
+// such a frame, as in perf (frame_callback of tools/perf/util/unwind-libdw.c):
+// without the file, frames beyond it are guesswork. A JIT's code is walked
+// through by its frame pointers.
+func (w *walker) missing(m *Map) bool {
+	return m != nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
 }
 
 // space is a process's mappings as a walk sees them.

@@ -113,18 +113,48 @@ func (h *History) one(f *format.File, raw format.Raw, b *Batch, keep func(*Sampl
 		return err
 	}
 	n := len(b.Samples)
+	if n == cap(b.Samples) {
+		b.Samples = append(b.Samples, Sample{})
+	}
 	b.Samples = b.Samples[:n+1]
 	s := &b.Samples[n]
 	if err := f.Sample(raw, &s.Sample); err != nil {
 		b.Samples = b.Samples[:n]
 		return err
 	}
-	s.Thread = h.thread(s.PID, s.TID)
-	s.Comm = s.Thread.Comm
-	if keep != nil && !keep(s) {
-		b.Samples = b.Samples[:n]
+	if s.Read.Len() > 0 {
+		h.spread(f, b, keep)
 		return nil
 	}
-	h.resolveFrames(s)
+	h.place(b, keep)
 	return nil
+}
+
+// place gives b's last sample its thread and frames, or takes it out again where
+// it is not wanted.
+func (h *History) place(b *Batch, keep func(*Sample) bool) {
+	n := len(b.Samples) - 1
+	s := &b.Samples[n]
+	s.Thread = h.thread(s.PID, s.TID)
+	s.Comm = s.Thread.Comm
+	if s.Sample.Cgroup != 0 {
+		s.Cgroup = h.cgroups[s.Sample.Cgroup]
+	}
+	if keep != nil && !keep(s) {
+		b.Samples = b.Samples[:n]
+		return
+	}
+	h.resolveFrames(s)
+}
+
+// spread puts in the place of b's last sample those that its counters' values
+// stand for.
+func (h *History) spread(f *format.File, b *Batch, keep func(*Sample) bool) {
+	n := len(b.Samples) - 1
+	s := b.Samples[n].Sample
+	b.Samples = b.Samples[:n]
+	h.counted(f, &s, func() {
+		b.Samples = append(b.Samples, Sample{Sample: s})
+		h.place(b, keep)
+	})
 }

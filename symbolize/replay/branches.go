@@ -1,0 +1,103 @@
+package replay
+
+import "gperf/format"
+
+// branchCallStack is PERF_SAMPLE_BRANCH_CALL_STACK: the branch stack holds the
+// calls that have not returned, which is the user part of the callchain.
+const branchCallStack = 1 << 11
+
+// lbrChain resolves the callchain of an event recorded with --call-graph lbr:
+// the kernel's part from the callchain, then the user's from the branch stack
+// (resolve_lbr_callchain_sample of tools/perf/util/machine.c). It is false where
+// the branch stack does not tell, so that the callchain must.
+func (h *History) lbrChain(s *Sample, m *maps) bool {
+	a := &h.file.Attrs[s.Event]
+	if a.SampleType&format.SampleBranchStack == 0 || a.BranchSampleType&branchCallStack == 0 {
+		return false
+	}
+	branches := s.Branch(a)
+	user := 0
+	for n := s.Callchain.Len(); user < n && s.Callchain.At(user) != format.ContextUser; {
+		user++
+	}
+	if user == s.Callchain.Len() || branches.Len() == 0 {
+		return false
+	}
+	whole := s.Callchain
+	s.Callchain = whole.Slice(0, user)
+	h.chain(s, m)
+	s.Callchain = whole
+	s.User = append(s.User[:len(s.User):len(s.User)], h.userFrame(m, branches.To(0)))
+	for i := range branches.Len() {
+		s.User = append(s.User, h.userFrame(m, branches.From(i)))
+	}
+	return true
+}
+
+// Branches are the entries of a branch stack (struct perf_branch_entry), the
+// newest first.
+type Branches struct{ words format.Words }
+
+// branchHWIndex is PERF_SAMPLE_BRANCH_HW_INDEX: a word stands before the entries.
+const branchHWIndex = 1 << 17
+
+// Branch returns the sample's branch stack; a is its event's attr.
+func (s *Sample) Branch(a *format.Attr) Branches {
+	w := s.BranchStack
+	if a.BranchSampleType&branchHWIndex != 0 && w.Len() > 0 {
+		w = w.Slice(1, w.Len())
+	}
+	return Branches{w}
+}
+
+// Len returns the number of branches.
+func (b Branches) Len() int { return b.words.Len() / 3 }
+
+// From and To return where branch i came from and went to.
+func (b Branches) From(i int) uint64 { return b.words.At(3 * i) }
+func (b Branches) To(i int) uint64   { return b.words.At(3*i + 1) }
+
+// Flags returns the word of branch i with its bit fields, as the file's byte
+// order lays them out.
+func (b Branches) Flags(i int) uint64 { return b.words.At(3*i + 2) }
+
+func (h *History) resolveBranches(s *Sample) {
+	b := s.Branch(&h.file.Attrs[s.Event])
+	if b.Len() == 0 {
+		return
+	}
+	s.Branches = make([]*Frame, 0, 2*b.Len())
+	for i := range b.Len() {
+		s.Branches = append(s.Branches, h.anyFrame(s, b.From(i)), h.anyFrame(s, b.To(i)))
+	}
+}
+
+// anyFrame resolves an address that may be the kernel's or the process's.
+func (h *History) anyFrame(s *Sample, ip uint64) *Frame {
+	if h.inKernel(s, ip) {
+		return h.kernelFrame(ip)
+	}
+	return h.userFrame(s.maps, ip)
+}
+
+// inKernel tells whether ip is the kernel's: it is mapped there and so was the
+// sample, or it lies in the upper half (thread__find_map_fb of
+// tools/perf/util/event.c).
+func (h *History) inKernel(s *Sample, ip uint64) bool {
+	if s.Misc&format.MiscCPUModeMask == format.MiscKernel {
+		return ip >= 1<<63 || h.kernel.find(ip) != nil
+	}
+	return ip >= 1<<63 && s.maps.find(ip) == nil
+}
+
+// dataFrame resolves the address of data. Such addresses seldom come twice: the
+// frame is not kept.
+func (h *History) dataFrame(s *Sample, m *maps) *Frame {
+	f := &Frame{ID: -1, IP: s.Addr, Kernel: h.inKernel(s, s.Addr), symbols: h.sym}
+	if f.Kernel {
+		f.Map = h.kernel.find(s.Addr)
+	} else {
+		f.Map = m.find(s.Addr)
+	}
+	return f
+}
