@@ -157,15 +157,14 @@ func (k *Kallsyms) Addr(name string) (addr uint64, ok bool) {
 // Range returns the addresses from the kernel's own first symbol to the end of
 // its last; modules and BPF programs lie outside.
 func (k *Kallsyms) Range() (start, end uint64) {
-	for i := range k.table.entries {
-		e := &k.table.entries[i]
-		if _, module := cutModule(e.name); module != "" {
-			continue
-		}
-		if end == 0 {
-			start = e.start
-		}
-		end = e.end
+	own := func(e entry) bool { return !strings.HasSuffix(e.name, "]") }
+	first := slices.IndexFunc(k.table.entries, own)
+	if first < 0 {
+		return 0, 0
 	}
-	return start, end
+	last := len(k.table.entries) - 1
+	for !own(k.table.entries[last]) {
+		last--
+	}
+	return k.table.entries[first].start, k.table.entries[last].end
 }

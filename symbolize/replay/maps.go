@@ -29,6 +29,13 @@ type Map struct {
 	Pgoff      uint64
 	DSO        *DSO
 	symbol     *symbolize.Symbol // of text that only a KSYMBOL record tells of
+	frames     frameTable
+}
+
+// mapKey is what tells one mapping from another.
+type mapKey struct {
+	start, end, pgoff uint64
+	dso               *DSO
 }
 
 // Off is the offset in the DSO's file that ip shows.

@@ -142,7 +142,22 @@ type History struct {
 	sym     *symbolize.Symbolizer
 	threads map[int32]*Thread // by TID
 	kernel  kernel
-	frames  map[frameKey]*Frame
+	frames  []Frame // a block of those not made yet
+	made    int
+	// kernelSeen tells that an address of the kernel turned up.
+	kernelSeen bool
+	unmapped   frameTable
+	lastMaps   *maps // of the last user frame
+	lastMap    *Map
+
+	// chainBytes and chainFrames are blocks of which chains are made.
+	chainBytes  []byte
+	chainFrames []*Frame
+
+	// known are the user mappings that were seen, and their DSOs. Processes of
+	// one program have the same ones, and so share what is resolved in them.
+	known map[mapKey]*Map
+	dsos  map[DSO]*DSO
 
 	file     *format.File
 	unwinder func() *unwinder // made when a sample wants it
@@ -172,14 +187,9 @@ type Lost struct {
 	Chunks           int // LOST records
 }
 
-type frameKey struct {
-	m  *Map
-	ip uint64
-}
-
 // New returns the history of f before its first record.
 func New(f *format.File, sym *symbolize.Symbolizer) *History {
-	h := &History{kernel: listedKernel(f), file: f, sym: sym, threads: map[int32]*Thread{}, frames: map[frameKey]*Frame{}, buildIDs: map[string]dso.BuildID{}}
+	h := &History{kernel: listedKernel(f), file: f, sym: sym, threads: map[int32]*Thread{}, known: map[mapKey]*Map{}, dsos: map[DSO]*DSO{}, buildIDs: map[string]dso.BuildID{}}
 	h.cgroups, h.counts = map[uint64]string{}, counts{}
 	h.unwinder = sync.OnceValue(func() *unwinder { return newUnwinder(f, sym) })
 	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
@@ -261,9 +271,25 @@ func (h *History) mmap(r *format.Mmap) {
 	case format.MiscUser:
 		if m := newMap(r, id); m != nil {
 			p := h.thread(r.PID, r.TID).space
-			p.maps = p.maps.with(m)
+			p.maps = p.maps.with(h.share(m))
 		}
 	}
+}
+
+// share returns the one mapping that is like m.
+func (h *History) share(m *Map) *Map {
+	d, ok := h.dsos[*m.DSO]
+	if !ok {
+		d = m.DSO
+		h.dsos[*d] = d
+	}
+	m.DSO = d
+	key := mapKey{m.Start, m.End, m.Pgoff, m.DSO}
+	if same, ok := h.known[key]; ok {
+		return same
+	}
+	h.known[key] = m
+	return m
 }
 
 // resolveFrames resolves the sample's IP and callchain in its thread.
@@ -371,45 +397,16 @@ func join(a, b []*Frame) []*Frame {
 	return append(a[:len(a):len(a)], b...)
 }
 
-// chains keeps resolved parts of callchains by their bytes.
-type chains map[string][]*Frame
-
-func (h *History) resolve(cache *chains, part format.Words, frame func(uint64) *Frame) []*Frame {
-	if frames, ok := (*cache)[string(part.Bytes())]; ok {
-		return frames
+// userFrame returns the frame of ip in a process. Mostly it lies in the mapping
+// where the one before it lies.
+func (h *History) userFrame(ms *maps, ip uint64) *Frame {
+	if m := h.lastMap; h.lastMaps != ms || m == nil || ip-m.Start >= m.End-m.Start {
+		h.lastMaps, h.lastMap = ms, ms.find(ip)
 	}
-	frames := make([]*Frame, part.Len())
-	for i := range frames {
-		frames[i] = frame(part.At(i))
-	}
-	if *cache == nil {
-		*cache = chains{}
-	}
-	(*cache)[string(part.Bytes())] = frames
-	return frames
+	return h.frame(h.lastMap, ip, false)
 }
-
-// frame returns the one frame of ip in m, which is nil or holds it.
-func (h *History) frame(m *Map, ip uint64, kernel bool) *Frame {
-	key := frameKey{m, ip}
-	f, ok := h.frames[key]
-	if !ok {
-		f = &Frame{ID: len(h.frames), IP: ip, Kernel: kernel, Map: m, symbols: h.sym}
-		h.frames[key] = f
-	}
-	return f
-}
-
-func (h *History) userFrame(ms *maps, ip uint64) *Frame { return h.frame(ms.find(ip), ip, false) }
 
 // KernelFrames tells whether an address of the kernel turned up.
-func (h *History) KernelFrames() bool {
-	for _, f := range h.frames {
-		if f.Kernel {
-			return true
-		}
-	}
-	return false
-}
+func (h *History) KernelFrames() bool { return h.kernelSeen }
 
 func (h *History) foreignFrame(ip uint64) *Frame { return h.frame(nil, ip, false) }
