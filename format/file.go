@@ -1,7 +1,6 @@
 package format
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -56,24 +55,26 @@ func (d data) scanner(order binary.ByteOrder) *scanner {
 // file mode or of pipe mode. The file may still grow while it is read.
 func Open(r io.ReaderAt, size int64) (*File, error) { return open(sourceOf(r, size)) }
 
-// OpenStream reads everything that comes before the first sample of a pipe. What
-// is in file mode has to be read from its end as well, and so is kept in memory.
+// OpenStream reads everything that comes before the first sample of a pipe in
+// pipe mode.
 func OpenStream(r io.Reader) (*File, error) {
 	s := &stream{r: r, keeping: true}
 	defer func() { s.keeping = false }()
 	b, err := s.more(nil, 0, pipeHeaderSize)
+	if err == nil && FileMode(b) {
+		err = errorf(-1, nil, "what is in file mode cannot be read from a pipe")
+	}
 	if err != nil {
 		return nil, err
 	}
-	if _, size, err := parseMagic(b); err != nil || size == pipeHeaderSize {
-		return open(s)
-	}
-	rest, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("reading the file: %w", err)
-	}
-	b = append(slices.Clip(b), rest...)
-	return open(&readerAt{bytes.NewReader(b), int64(len(b))})
+	return open(s)
+}
+
+// FileMode tells whether a file that begins with these 16 bytes is in file mode:
+// it is to be read from several places.
+func FileMode(head []byte) bool {
+	_, size, err := parseMagic(head)
+	return err == nil && size != pipeHeaderSize
 }
 
 func open(src source) (*File, error) {

@@ -12,7 +12,7 @@ import (
 // io.ReaderAt for Open.
 type Mapping struct {
 	b       []byte
-	dropped int // bytes from the start that were given back to the kernel
+	dropped int // where what was given back to the kernel ends
 }
 
 // Map maps a file as long as it is now.
@@ -55,15 +55,19 @@ func (m *Mapping) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// dropStep is how much is read before what lies as far behind is dropped.
-const dropStep = 16 << 20
+// dropStep is how far is read before what lies behind is dropped, dropSpan how
+// far back, in bytes.
+const (
+	dropStep = 16 << 20
+	dropSpan = 1 << 30
+)
 
 // drop tells the kernel that what lies well before pos is not needed, so that
 // memory does not grow with the file. What is still borrowed from there comes
-// back from the file when it is touched.
+// back from the file when it is touched, and is dropped again with the next step.
 func (m *Mapping) drop(pos int64) {
 	if end := int(pos)&^(dropStep-1) - dropStep; end > m.dropped {
-		unix.Madvise(m.b[m.dropped:end], unix.MADV_DONTNEED)
+		unix.Madvise(m.b[max(0, end-dropSpan):end], unix.MADV_DONTNEED)
 		m.dropped = end
 	}
 }

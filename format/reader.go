@@ -45,8 +45,11 @@ func (s *Skipped) Merge(o Skipped) {
 func (f *File) Records() *Reader {
 	r := &Reader{f: f}
 	for _, d := range f.data {
-		_, borrows := d.src.(*Mapping)
-		r.parts = append(r.parts, &part{r: r, scan: d.scanner(f.Order), borrows: borrows})
+		mapping, _ := d.src.(*Mapping)
+		if mapping != nil {
+			mapping.dropped = 0
+		}
+		r.parts = append(r.parts, &part{r: r, scan: d.scanner(f.Order), mapping: mapping})
 	}
 	return r
 }
@@ -90,8 +93,8 @@ type part struct {
 	order Sorter[Raw]
 	done  bool
 
-	borrows bool // records lie in a Mapping, not in memory of their own
-	held    int  // bytes of memory that order holds back
+	mapping *Mapping // in which the records lie; nil: they have memory of their own
+	held    int      // bytes of memory that order holds back
 
 	inflated  *scanner // of what COMPRESSED records hold; nil before the first
 	inflating int64    // offset of the COMPRESSED record at hand
@@ -138,7 +141,7 @@ func (p *part) advance() error {
 		case rec.Type == TypeFinishedRound:
 			p.order.Round()
 			p.order.PutNow(rec)
-			p.held = 0
+			p.released(0)
 			return nil
 		case rec.Time == 0 || rec.Time == 1<<64-1:
 			p.order.PutNow(rec)
@@ -146,14 +149,22 @@ func (p *part) advance() error {
 		}
 		p.order.Put(rec.Time, rec)
 		p.held += rawSize
-		if !p.borrows || p.inflated != nil {
+		if p.mapping == nil || p.inflated != nil {
 			p.held += len(rec.Data)
 		}
 		if p.held > maxHeld {
 			p.order.Half()
-			p.held /= 2
+			p.released(p.held / 2)
 			return nil
 		}
+	}
+}
+
+// released notes that what was held back is used soon, but for held bytes.
+func (p *part) released(held int) {
+	p.held = held
+	if p.mapping != nil {
+		p.mapping.drop(p.scan.pos)
 	}
 }
 

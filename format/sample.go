@@ -20,6 +20,10 @@ func (w Words) Len() int { return len(w.b) / 8 }
 // At returns value i.
 func (w Words) At(i int) uint64 { return w.order.Uint64(w.b[i*8:]) }
 
+// Bits returns value i, a word of C bit-fields, with the first of them in the
+// lowest bits.
+func (w Words) Bits(i int) uint64 { return bitField(w.At(i), w.order) }
+
 // Bytes returns the values as they lie in the file: a key for a map.
 func (w Words) Bytes() []byte { return w.b }
 

@@ -35,7 +35,6 @@ func (m *Mapping) more(_ []byte, pos int64, n int) ([]byte, error) {
 	if pos >= int64(len(m.b)) {
 		return nil, nil
 	}
-	m.drop(pos)
 	end := min(pos+max(chunkSize, int64(n)), int64(len(m.b)))
 	return m.b[pos:end:end], nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -137,14 +138,38 @@ func (r *input) read(fd *os.File) error {
 	case st.IsDir():
 		return r.readDir()
 	case st.Mode().IsRegular():
-		m, err := r.mapFile(fd)
-		if err == nil {
-			r.file, err = format.Open(m, m.Size())
-		}
-		return r.at(err)
+		return r.at(r.readFile(fd))
 	}
-	r.file, err = format.OpenStream(fd)
-	return r.at(err)
+	return r.at(r.readPipe(fd))
+}
+
+func (r *input) readFile(fd *os.File) error {
+	m, err := r.mapFile(fd)
+	if err == nil {
+		r.file, err = format.Open(m, m.Size())
+	}
+	return err
+}
+
+// readPipe reads a pipe as it comes, if that is in pipe mode. What is not has to
+// be in a file first.
+func (r *input) readPipe(fd *os.File) error {
+	b := bufio.NewReaderSize(fd, 1<<16)
+	if head, _ := b.Peek(16); !format.FileMode(head) {
+		var err error
+		r.file, err = format.OpenStream(b)
+		return err
+	}
+	spool, err := os.CreateTemp("", "gperf-")
+	if err != nil {
+		return err
+	}
+	defer spool.Close()
+	defer os.Remove(spool.Name())
+	if _, err := b.WriteTo(spool); err != nil {
+		return fmt.Errorf("keeping what comes through the pipe: %w", err)
+	}
+	return r.readFile(spool)
 }
 
 // at says which file an error is about.

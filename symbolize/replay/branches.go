@@ -57,9 +57,8 @@ func (b Branches) Len() int { return b.words.Len() / 3 }
 func (b Branches) From(i int) uint64 { return b.words.At(3 * i) }
 func (b Branches) To(i int) uint64   { return b.words.At(3*i + 1) }
 
-// Flags returns the word of branch i with its bit fields, as the file's byte
-// order lays them out.
-func (b Branches) Flags(i int) uint64 { return b.words.At(3*i + 2) }
+// Flags returns the word of branch i's bit-fields, the first in the lowest bits.
+func (b Branches) Flags(i int) uint64 { return b.words.Bits(3*i + 2) }
 
 func (h *History) resolveBranches(s *Sample) {
 	b := s.Branch(&h.file.Attrs[s.Event])
