@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,9 +64,7 @@ const defaultFile = "perf.data"
 
 // open opens the recording and tells on stderr what is wrong with it.
 func (in *inputFlags) open(stderr io.Writer) (*input, error) {
-	// Reading makes garbage at the rate of the file; memory is cheaper than
-	// collecting it often.
-	debug.SetGCPercent(400)
+	tuneGC()
 	r := new(input)
 	if err := r.openFile(in.path); err != nil {
 		r.Close()
