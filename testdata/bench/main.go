@@ -34,6 +34,7 @@ type bench struct {
 	ctx     context.Context // ends with a signal: what was changed on the machine is then put back
 	runs    int
 	drops   int // in the files that are made to be read
+	big     int // drops in the file that is read for its size
 	rate    int // of drops per second while record is measured
 	seconds int // for which record is measured
 	units   int // short compiles that are recorded
@@ -56,6 +57,7 @@ func main() {
 	var b bench
 	flag.IntVar(&b.runs, "n", 5, "runs of each command")
 	flag.IntVar(&b.drops, "drops", 300000, "drops in the files that are read")
+	flag.IntVar(&b.big, "big", 4500000, "drops in the file that is read to see how much memory it takes, some 350 bytes each; 0: none")
 	flag.IntVar(&b.rate, "rate", 100000, "drops per second while record is measured")
 	flag.IntVar(&b.seconds, "seconds", 3, "seconds of each recording that is measured")
 	files := flag.String("f", "", "perf.data files to read, by commas; default: one made by gperf, one by the first perf")
@@ -90,7 +92,7 @@ func (b *bench) run(gperf, part string) (err error) {
 	for _, p := range []struct {
 		name    string
 		measure func() error
-	}{{"read", b.read}, {"record", b.record}, {"dwarf", b.dwarf}} {
+	}{{"read", b.read}, {"read", b.readBig}, {"record", b.record}, {"dwarf", b.dwarf}} {
 		if part != "all" && part != p.name {
 			continue
 		}

@@ -23,6 +23,11 @@ func (b *bench) read() error {
 			}
 			b.files = append(b.files, file)
 		}
+		file, err := b.recordBuild()
+		if err != nil {
+			return err
+		}
+		b.files = append(b.files, file)
 	}
 	for _, file := range b.files {
 		perfs, samples, err := b.readers(file)
@@ -44,6 +49,50 @@ func (b *bench) read() error {
 			return err
 		}
 	}
+	return nil
+}
+
+// recordBuild lets the first perf record the build of a Go program from an empty cache: many short processes, many
+// distinct stacks.
+func (b *bench) recordBuild() (string, error) {
+	file := filepath.Join(b.dir, "go-build.data")
+	cache := filepath.Join(b.dir, "go-cache")
+	defer os.RemoveAll(cache)
+	_, err := b.time(b.perfs[0], "record", "-q", "-F", "4999", "-g", "-e", "cpu-clock", "-o", file, "--",
+		"env", "GOCACHE="+cache, "GOFLAGS=-buildvcs=false", "go", "build", "-o", os.DevNull, "./cmd/gperf")
+	return file, err
+}
+
+// readBig measures the memory that a file of gigabytes takes.
+func (b *bench) readBig() error {
+	if b.big == 0 {
+		return nil
+	}
+	file := filepath.Join(b.dir, "big.data")
+	defer os.Remove(file)
+	_, err := b.time(b.gperf, "record", "-q", "-m", "16M", "--call-graph", "fp", "-a", "-e", event, "-o", file, "--",
+		b.dropper, "-n", strconv.Itoa(b.big), "-rate", "250000")
+	if err != nil {
+		return err
+	}
+	st, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	rows := []*row{
+		{tool: b.gperf, args: []string{"script", "-i", file}},
+		{tool: b.gperf, args: []string{"script", "--format", "folded", "-i", file}},
+		{tool: b.gperf, args: []string{"report", "--stdio", "-i", file}},
+	}
+	for _, r := range rows {
+		u, err := b.time(r.tool, r.args...)
+		if err != nil {
+			return err
+		}
+		r.runs = append(r.runs, u)
+	}
+	fmt.Printf("\nreading %.2f GB: %d drops, one run each, %s\n", float64(st.Size())/1e9, b.big, loadAverage())
+	printRows(rows, 0, "", nil)
 	return nil
 }
 
