@@ -22,6 +22,7 @@ type event struct {
 
 // add adds entries in the order of list, which it sorts.
 func (b *builder) add(list []entry) {
+	b.history = slices.Grow(b.history, len(list))
 	for i := range list {
 		b.nodes++
 		list[i].node = b.nodes
