@@ -72,7 +72,9 @@ func (p *places) make(f *replay.Frame) *place {
 	pl := &place{frame: f, dso: "[unknown]"}
 	ck := chainKey{start: f.IP}
 	if f.Map != nil {
-		pl.dso = p.shortName(f.Map.DSO.Name)
+		if pl.dso = f.Map.DSO.Short; pl.dso == "" {
+			pl.dso = p.shortName(f.Map.DSO.Name)
+		}
 		pl.rank = number(p.ranks, f.Map.DSO.Name)
 		ck.dso = p.dso(*f.Map.DSO)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Field is a part of a sample's line, in perf's words (`perf script -F`).
-type Field uint32
+type Field uint64
 
 const (
 	FieldComm Field = 1 << iota
@@ -26,14 +26,34 @@ const (
 	FieldSymOff
 	FieldPeriod
 	FieldMisc
+	FieldDSOff
+	FieldIRegs
+	FieldURegs
+	FieldBrstack
+	FieldBrstackSym
+	FieldBrstackOff
+	FieldDataSrc
+	FieldWeight
+	FieldInsLat
+	FieldRetireLat
+	FieldPhysAddr
+	FieldDataPageSize
+	FieldCodePageSize
+	FieldCgroup
+	FieldBPFOutput
+	FieldTOD
+
+	// fieldKernelOff says that "dsoff" shows addresses of the kernel as well, which
+	// perf does where it could not read the running kernel's memory.
+	fieldKernelOff
 )
 
 // fieldNames are the fields' names, and what a sample must carry for them.
 var fieldNames = []struct {
 	field Field
 	name  string
-	needs format.SampleType
-	what  string // the needed sample_type, as perf's message calls it
+	needs format.SampleType // one of these
+	what  string            // the needed sample_type, as perf's message calls it
 }{
 	{FieldComm, "comm", 0, ""},
 	{FieldTID, "tid", format.SampleTID, "TID"},
@@ -49,7 +69,39 @@ var fieldNames = []struct {
 	{FieldSymOff, "symoff", 0, ""},
 	{FieldPeriod, "period", 0, ""},
 	{FieldMisc, "misc", 0, ""},
+	{FieldDSOff, "dsoff", 0, ""},
+	{FieldIRegs, "iregs", format.SampleRegsIntr, "IREGS"},
+	{FieldURegs, "uregs", format.SampleRegsUser, "UREGS"},
+	{FieldBrstack, "brstack", 0, ""},
+	{FieldBrstackSym, "brstacksym", 0, ""},
+	{FieldBrstackOff, "brstackoff", 0, ""},
+	{FieldDataSrc, "data_src", format.SampleDataSrc, "DATA_SRC"},
+	{FieldWeight, "weight", format.SampleWeight | format.SampleWeightStruct, "WEIGHT"},
+	{FieldInsLat, "ins_lat", format.SampleWeightStruct, "WEIGHT_STRUCT"},
+	{FieldRetireLat, "retire_lat", format.SampleWeightStruct, "WEIGHT_STRUCT"},
+	{FieldPhysAddr, "phys_addr", format.SamplePhysAddr, "PHYS_ADDR"},
+	{FieldDataPageSize, "data_page_size", format.SampleDataPageSize, "DATA_PAGE_SIZE"},
+	{FieldCodePageSize, "code_page_size", format.SampleCodePageSize, "CODE_PAGE_SIZE"},
+	{FieldCgroup, "cgroup", format.SampleCgroup, "CGROUP"},
+	{FieldBPFOutput, "bpf-output", 0, ""},
+	{FieldTOD, "tod", 0, ""},
 }
+
+// otherFields are perf's that are not here, and why.
+var otherFields = map[string]string{
+	"insn": noInsns, "insnlen": noInsns, "disasm": noInsns, "brstackinsn": noInsns, "brstackinsnlen": noInsns, "brstackdisasm": noInsns,
+	"srcline": noLines, "srccode": noLines,
+	"callindent": noTraces, "flags": noTraces, "ipc": noTraces, "synth": noTraces,
+	"metric": "it is for counts, not for samples", "brcntr": "gperf does not read the counters of branches",
+	"machine_pid": noGuests, "vcpu": noGuests,
+}
+
+const (
+	noInsns  = "gperf does not read instructions"
+	noLines  = "gperf does not print source lines here"
+	noTraces = "gperf does not decode instruction traces"
+	noGuests = "gperf does not tell guests apart"
+)
 
 // FieldNames lists the names that -F takes.
 func FieldNames() []string {
@@ -62,20 +114,37 @@ func FieldNames() []string {
 
 const framesFields = FieldIP | FieldSym | FieldSymOff | FieldDSO
 
+const branchFields = FieldBrstack | FieldBrstackSym | FieldBrstackOff
+
+// typeOther stands for the events of PMUs, whose types have no fixed numbers.
+const typeOther = format.TypeBreakpoint + 1
+
+const (
+	usualFields = FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | framesFields | FieldPeriod
+	// rawFields are shown of raw events where the samples carry them.
+	rawFields = FieldAddr | FieldDataSrc | FieldWeight | FieldPhysAddr | FieldDataPageSize | FieldCodePageSize | FieldInsLat | FieldRetireLat
+)
+
 // kinds are the types of events that have fields of their own, by the names
-// that stand before the colon in -F TYPE:FIELDS.
+// that stand before the colon in -F TYPE:FIELDS; what they show by default, and
+// what they cannot (output of tools/perf/builtin-script.c).
 var kinds = []struct {
 	name  string
 	kind  format.EventType
 	usual Field
+	never Field
 }{
-	{"hw", format.TypeHardware, FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | framesFields | FieldPeriod},
-	{"sw", format.TypeSoftware, FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | framesFields | FieldPeriod},
-	{"trace", format.TypeTracepoint, FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | FieldTrace},
-	{"raw", format.TypeRaw, FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | framesFields | FieldPeriod},
-	{"cache", format.TypeHWCache, FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | framesFields | FieldPeriod},
-	{"break", format.TypeBreakpoint, FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | framesFields | FieldPeriod},
+	{"hw", format.TypeHardware, usualFields, FieldTrace | FieldBPFOutput},
+	{"sw", format.TypeSoftware, usualFields | FieldBPFOutput, FieldTrace},
+	{"trace", format.TypeTracepoint, FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | FieldTrace, 0},
+	{"raw", format.TypeRaw, usualFields | rawFields, FieldTrace | FieldBPFOutput},
+	{"cache", format.TypeHWCache, usualFields, FieldTrace | FieldBPFOutput},
+	{"break", format.TypeBreakpoint, usualFields, FieldTrace | FieldBPFOutput},
+	{"pmu", typeOther, usualFields, FieldTrace | FieldBPFOutput},
 }
+
+// kindOf returns the kind of an event's type.
+func kindOf(t format.EventType) format.EventType { return min(t, typeOther) }
 
 // FieldSpec is what the user asked for with -F; the zero value is perf's usual
 // fields.
@@ -104,6 +173,10 @@ func (fs *FieldSpec) ParseFields(arg string) error {
 		}
 		switch word[:len(word)-len(name)] {
 		case "":
+			if strings.Contains(list, "bpf-output") {
+				merge(fs.add, types, f) // perf takes the name's hyphen for a -FIELD, so the usual fields stay
+				continue
+			}
 			replaced = true
 			set |= f
 		case "+":
@@ -143,7 +216,7 @@ func splitKind(arg string) (types []format.EventType, list string, err error) {
 		return types, arg, nil
 	}
 	if types == nil {
-		return nil, "", fmt.Errorf("fields %q: unknown type of events %q: it is one of hw, sw, trace, raw, cache, break", arg, name)
+		return nil, "", fmt.Errorf("fields %q: unknown type of events %q: it is one of hw, sw, trace, raw, cache, break, pmu", arg, name)
 	}
 	return types, list, nil
 }
@@ -154,57 +227,85 @@ func fieldByName(name string) (Field, error) {
 			return f.field, nil
 		}
 	}
+	if why := otherFields[name]; why != "" {
+		return 0, fmt.Errorf("no field %q: %s", name, why)
+	}
 	return 0, fmt.Errorf("unknown field %q: the fields are %s", name, strings.Join(FieldNames(), ","))
 }
 
-// resolve says what is printed of each event of f.
+// resolve says what is printed of each event of f. As in perf, all events of a
+// kind have the same fields, for which the first of them is asked.
 func (fs *FieldSpec) resolve(f *format.File, chains bool) ([]Field, error) {
-	list := make([]Field, len(f.Attrs))
 	tracepointChains := chains && slices.ContainsFunc(f.Attrs, func(a format.Attr) bool {
 		return a.Type == format.TypeTracepoint && a.SampleType&format.SampleCallchain != 0
 	})
+	byKind := map[format.EventType]Field{}
+	for _, k := range kinds {
+		first := slices.IndexFunc(f.Attrs, func(a format.Attr) bool { return kindOf(a.Type) == k.kind && !isDummy(&a) })
+		fields := fs.fields(k.kind, tracepointChains) &^ k.never
+		var err error
+		if first >= 0 {
+			fields, err = fs.carried(f, first, fields)
+		}
+		if err != nil {
+			return nil, err
+		}
+		byKind[k.kind] = fields
+	}
+	list := make([]Field, len(f.Attrs))
 	for i := range f.Attrs {
-		a := &f.Attrs[i]
-		kind := a.Type
-		if kind > format.TypeBreakpoint {
-			kind = format.TypeHardware // an event of a PMU
-		}
-		fields, asked := fs.fields(kind, tracepointChains)
-		for _, fn := range fieldNames {
-			if fields&fn.field == 0 || a.SampleType&fn.needs == fn.needs {
-				continue
-			}
-			if asked && fs.wants(kind, fn.field) && !isDummy(a) {
-				return nil, fmt.Errorf("samples of %q do not carry %s: field %q cannot be printed", f.EventName(i), fn.what, fn.name)
-			}
-			fields &^= fn.field
-		}
-		if fields&(FieldSymOff|FieldSym) == FieldSymOff {
-			return nil, fmt.Errorf("field \"symoff\" is an offset in a symbol: it needs the field \"sym\" as well")
-		}
-		list[i] = fields
+		list[i] = byKind[kindOf(f.Attrs[i].Type)]
 	}
 	return list, nil
 }
 
-func (fs *FieldSpec) fields(kind format.EventType, tracepointChains bool) (fields Field, asked bool) {
+// carried returns those of fields that event i's samples carry. One that was
+// asked for must be among them.
+func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error) {
+	a := &f.Attrs[i]
+	for _, fn := range fieldNames {
+		if fields&fn.field == 0 || fn.needs == 0 || a.SampleType&fn.needs != 0 {
+			continue
+		}
+		if fs.wants(kindOf(a.Type), fn.field) {
+			return 0, fmt.Errorf("samples of %q do not carry %s: field %q cannot be printed", f.EventName(i), fn.what, fn.name)
+		}
+		fields &^= fn.field
+	}
+	if fields&(FieldSymOff|FieldSym) == FieldSymOff {
+		return 0, fmt.Errorf("field \"symoff\" is an offset in a symbol: it needs the field \"sym\" as well")
+	}
+	if _, ok := clockOf(f); fields&FieldTOD != 0 && !ok {
+		return 0, fmt.Errorf("field \"tod\" needs to know what time it was: record with -k (--clockid)")
+	}
+	if fields&FieldDSOff != 0 {
+		fields |= FieldDSO
+	}
+	return fields, nil
+}
+
+func (fs *FieldSpec) fields(kind format.EventType, tracepointChains bool) (fields Field) {
 	for _, k := range kinds {
 		if k.kind == kind {
 			fields = k.usual
 		}
 	}
-	set, replaced := fs.set[kind]
-	if replaced {
+	if set, replaced := fs.set[kind]; replaced {
 		fields = set
 	} else if kind == format.TypeTracepoint && tracepointChains && fs.add[kind]|fs.remove[kind] == 0 {
 		fields |= framesFields // in perf, any -F for tracepoints turns them off
 	}
-	fields = (fields | fs.add[kind]) &^ fs.remove[kind]
-	return fields, replaced || fs.add[kind] != 0
+	return (fields | fs.add[kind]) &^ fs.remove[kind]
 }
 
 func (fs *FieldSpec) wants(kind format.EventType, f Field) bool {
 	return (fs.set[kind]|fs.add[kind])&f != 0
+}
+
+// changed tells whether the user chose fields for events of that kind.
+func (fs *FieldSpec) changed(kind format.EventType) bool {
+	_, replaced := fs.set[kind]
+	return replaced || fs.add[kind]|fs.remove[kind] != 0
 }
 
 // isDummy tells whether the event is there only for the records beside samples.

@@ -37,12 +37,20 @@ type printer struct {
 	events  []event
 	env     tracepoint.Env
 	symbols map[uint64]kernelName
+	regs    func(bit int) string // names of registers
+	clock   clock
+	// dataWidth is that of the widest decoded data source so far: perf pads the
+	// others to it.
+	dataWidth int
 }
 
 // event is what a line says of each sample of one event.
 type event struct {
 	name   string // padded to the longest one, with ": "
-	chain  bool   // samples have callchains
+	attr   *format.Attr
+	chain  bool              // samples have callchains
+	trace  bool              // as the processor's branch trace store has them
+	absent format.SampleType // what samples lack of what a line may start with
 	format *tracepoint.Format
 	frames *frameTexts
 }
@@ -62,7 +70,8 @@ type kernelName struct {
 }
 
 func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fields []Field, opts *Options) *printer {
-	p := &printer{opts: opts, history: h, fields: fields, symbols: map[uint64]kernelName{}}
+	p := &printer{opts: opts, history: h, fields: fields, symbols: map[uint64]kernelName{}, regs: registerNames(f)}
+	p.clock, _ = clockOf(f)
 	if f.Tracing != nil {
 		p.env = f.Tracing.Env()
 	}
@@ -82,9 +91,11 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		width = max(width, len(f.EventName(i)))
 	}
 	for i := range f.Attrs {
-		e := event{name: pad(f.EventName(i), width) + ": ", format: f.Tracepoint(i)}
-		e.chain = f.Attrs[i].SampleType&format.SampleCallchain != 0 && !opts.NoChain
-		shown := fields[i] & framesFields
+		a := &f.Attrs[i]
+		e := event{name: pad(f.EventName(i), width) + ": ", format: f.Tracepoint(i), attr: a, trace: isBranchTrace(a)}
+		e.chain = a.SampleType&format.SampleCallchain != 0 && !opts.NoChain
+		e.absent = startNeeds(fields[i]) &^ a.SampleType
+		shown := fields[i] & (framesFields | FieldDSOff | fieldKernelOff)
 		if texts[shown] == nil {
 			texts[shown] = &frameTexts{fields: shown, compat: opts.Compat}
 		}
@@ -105,6 +116,9 @@ func pad(s string, width int) string {
 // append appends the sample's text: a line, and its callchain.
 func (p *printer) append(b []byte, s *replay.Sample) []byte {
 	fields, e := p.fields[s.Event], &p.events[s.Event]
+	if fields == 0 {
+		return b
+	}
 	b = p.appendStart(b, s, fields, e)
 	if fields&FieldPeriod != 0 {
 		b = append(appendUint(b, s.Period, 10), ' ')
@@ -112,20 +126,146 @@ func (p *printer) append(b []byte, s *replay.Sample) []byte {
 	if fields&FieldEvent != 0 {
 		b = append(b, e.name...)
 	}
+	if e.trace {
+		return p.appendBranchTrace(b, s, fields, e)
+	}
 	if fields&FieldTrace != 0 && e.format != nil && len(s.Raw) > 0 {
 		b = e.format.AppendPrint(b, s.Raw, &p.env)
 	}
-	if fields&FieldAddr != 0 {
-		b = appendHex(b, s.Addr, 16)
+	if fields&memoryFields != 0 {
+		b = p.appendMemory(b, s, fields, e)
 	}
 	if fields&FieldIP != 0 {
 		b = p.appendFrames(b, s, fields, e)
 	}
+	if fields&lateFields != 0 {
+		b = p.appendLate(b, s, fields, e)
+	}
 	return append(b, '\n')
+}
+
+const (
+	// memoryFields stand before the frames, lateFields behind them.
+	memoryFields = FieldAddr | FieldDataSrc | FieldWeight | FieldInsLat | FieldRetireLat | FieldCgroup
+	lateFields   = FieldIRegs | FieldURegs | branchFields | FieldBPFOutput | FieldPhysAddr | FieldDataPageSize | FieldCodePageSize
+)
+
+// appendMemory appends what the sample says of an access to memory.
+func (p *printer) appendMemory(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+	if fields&FieldAddr != 0 {
+		b = p.appendAddr(b, s, fields, e)
+	}
+	if fields&FieldDataSrc != 0 {
+		n := len(b)
+		b = appendDataSource(b, s.DataSrc)
+		p.dataWidth = max(p.dataWidth, len(b)-n)
+		b = appendBlanks(b, p.dataWidth-(len(b)-n))
+	}
+	weight, insLat, retireLat := weights(e.attr, s.Weight)
+	if fields&FieldWeight != 0 {
+		b = appendUint(b, weight, 16)
+	}
+	if fields&FieldInsLat != 0 {
+		b = appendUint(b, insLat, 16)
+	}
+	if fields&FieldRetireLat != 0 {
+		b = appendUint(b, retireLat, 16)
+	}
+	if fields&FieldCgroup != 0 {
+		name := s.Cgroup
+		if name == "" {
+			name = "unknown"
+		}
+		b = append(append(b, ' '), name...)
+	}
+	return b
+}
+
+// weights takes apart union perf_sample_weight: the latency of the access, of the
+// instruction, and of its retirement.
+func weights(a *format.Attr, w uint64) (weight, insLat, retireLat uint64) {
+	if a.SampleType&format.SampleWeightStruct == 0 {
+		return w, 0, 0
+	}
+	return w & 0xffffffff, w >> 32 & 0xffff, w >> 48
+}
+
+// appendAddr appends the address of the data, and of a page fault also what lies
+// there.
+func (p *printer) appendAddr(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+	b = appendHex(b, s.Addr, 16)
+	if s.Data == nil || !e.trace && !isPageFault(e.attr) {
+		return b
+	}
+	return appendName(b, s.Data, fields)
+}
+
+// isPageFault tells whether the event's addresses are those of data with a name.
+func isPageFault(a *format.Attr) bool {
+	return a.Type == format.TypeSoftware && (a.Config == 2 || a.Config == 5 || a.Config == 6)
+}
+
+// isBranchTrace tells whether every branch is a sample, from IP to Addr
+// (is_bts_event of tools/perf/util/evsel.h).
+func isBranchTrace(a *format.Attr) bool {
+	return a.Type == format.TypeHardware && a.Config == 4 && a.SamplePeriod == 1
+}
+
+// appendBranchTrace appends the rest of the line of a branch.
+func (p *printer) appendBranchTrace(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+	if fields&FieldIP != 0 {
+		b = p.appendFrames(b, s, fields, e)
+	}
+	if fields&FieldAddr != 0 || e.attr.SampleType&format.SampleAddr != 0 && !p.opts.Fields.changed(format.TypeHardware) {
+		b = p.appendAddr(append(b, " => "...), s, fields, e)
+	}
+	return append(b, '\n')
+}
+
+// appendLate appends what stands behind the frames.
+func (p *printer) appendLate(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+	if fields&FieldIRegs != 0 && s.IntrRegsABI != 0 {
+		b = p.appendRegs(b, s.IntrRegsABI, e.attr.SampleRegsIntr, s.IntrRegs)
+	}
+	if fields&FieldURegs != 0 && s.UserRegsABI != 0 {
+		b = p.appendRegs(b, s.UserRegsABI, e.attr.SampleRegsUser, s.UserRegs)
+	}
+	if fields&branchFields != 0 && len(s.Branches) > 0 {
+		b = p.appendBranches(b, s, fields, e.attr)
+	}
+	if fields&FieldBPFOutput != 0 && isBPFOutput(e.attr) {
+		b = appendBPFOutput(b, s.Raw)
+	}
+	if fields&FieldPhysAddr != 0 {
+		b = appendHex(b, s.PhysAddr, 16)
+	}
+	if fields&FieldDataPageSize != 0 {
+		b = appendPageSize(append(b, ' '), s.DataPageSize)
+	}
+	if fields&FieldCodePageSize != 0 {
+		b = appendPageSize(append(b, ' '), s.CodePageSize)
+	}
+	return b
+}
+
+// appendPageSize appends a number of bytes as 4K, 2M, 1G, "N/A" for none.
+func appendPageSize(b []byte, n uint64) []byte {
+	if n == 0 {
+		return append(b, "N/A"...)
+	}
+	unit := 0
+	for n/1024 > 1 && unit < 3 {
+		n /= 1024
+		unit++
+	}
+	return append(strconv.AppendUint(b, n, 10), "BKMG"[unit])
 }
 
 // appendStart appends what perf_sample__fprintf_start prints: who, where, when.
 func (p *printer) appendStart(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+	if e.absent != 0 {
+		s = unset(*s, e.absent)
+	}
 	if fields&FieldComm != 0 {
 		if fields&FieldIP == 0 || !e.chain {
 			b = appendBlanks(b, 16-len(s.Comm))
@@ -150,16 +290,55 @@ func (p *printer) appendStart(b []byte, s *replay.Sample, fields Field, e *event
 	}
 	if fields&FieldCPU != 0 {
 		b = append(b, '[')
-		b = appendZeros(b, uint64(s.CPU), 3)
+		b = appendCPU(b, int32(s.CPU))
 		b = append(b, "] "...)
 	}
 	if fields&FieldMisc != 0 {
 		b = appendMisc(b, s.Misc)
 	}
+	if fields&FieldTOD != 0 {
+		b = p.clock.appendDay(b, s.Time, p.opts.Nanosecs)
+	}
 	if fields&FieldTime != 0 {
 		b = p.appendTime(b, s.Time)
 	}
 	return b
+}
+
+// startNeeds is what the fields at the start of a line want of a sample.
+func startNeeds(fields Field) (needs format.SampleType) {
+	if fields&(FieldPID|FieldTID) != 0 {
+		needs |= format.SampleTID
+	}
+	if fields&(FieldTime|FieldTOD) != 0 {
+		needs |= format.SampleTime
+	}
+	if fields&FieldCPU != 0 {
+		needs |= format.SampleCPU
+	}
+	return needs
+}
+
+// unset returns the sample with the marks that perf puts where a sample does not
+// tell: all bits set.
+func unset(s replay.Sample, absent format.SampleType) *replay.Sample {
+	if absent&format.SampleTID != 0 {
+		s.PID, s.TID = -1, -1
+	}
+	if absent&format.SampleTime != 0 {
+		s.Time = 1<<64 - 1
+	}
+	if absent&format.SampleCPU != 0 {
+		s.CPU = 1<<32 - 1
+	}
+	return &s
+}
+
+func appendCPU(b []byte, cpu int32) []byte {
+	if cpu < 0 {
+		return appendZeros(append(b, '-'), uint64(-int64(cpu)), 2)
+	}
+	return appendZeros(b, uint64(cpu), 3)
 }
 
 func (p *printer) appendTime(b []byte, ns uint64) []byte {
@@ -171,25 +350,22 @@ func (p *printer) appendTime(b []byte, ns uint64) []byte {
 	return append(appendZeros(b, ns%1e9/1e3, 6), ": "...)
 }
 
-// appendMisc appends the letter of the CPU's mode.
+// miscLetters are the marks of a sample's misc field. perf asks whether all the
+// bits of a mode are set, so that those of others are marked too.
+var miscLetters = [...]struct {
+	mode   format.Misc
+	letter byte
+}{{format.MiscKernel, 'K'}, {format.MiscUser, 'U'}, {format.MiscHypervisor, 'H'}, {format.MiscGuestKernel, 'G'}, {format.MiscGuestUser, 'g'}}
+
+// appendMisc appends the letters of the CPU's mode.
 func appendMisc(b []byte, m format.Misc) []byte {
 	n := len(b)
-	switch m & format.MiscCPUModeMask {
-	case format.MiscKernel:
-		b = append(b, 'K')
-	case format.MiscUser:
-		b = append(b, 'U')
-	case format.MiscHypervisor:
-		b = append(b, 'H')
-	case format.MiscGuestKernel:
-		b = append(b, 'G')
-	case format.MiscGuestUser:
-		b = append(b, 'g')
+	for _, l := range miscLetters {
+		if m&l.mode == l.mode {
+			b = append(b, l.letter)
+		}
 	}
-	if m&format.MiscExactIP != 0 {
-		b = append(b, 'E')
-	}
-	return append(appendBlanks(b, 6-(len(b)-n)), ' ')
+	return appendBlanks(b, 6-(len(b)-n))
 }
 
 // appendFrames appends the callchain, a frame a line, or without one the
@@ -206,6 +382,9 @@ func (p *printer) appendFrames(b []byte, s *replay.Sample, fields Field, e *even
 		b = append(b, e.frames.line(f)...)
 	}
 	left -= min(left, len(s.Kernel))
+	if s.Unwound {
+		left = p.opts.MaxStack // perf counts what it unwinds for itself
+	}
 	for _, f := range s.User[:min(left, len(s.User))] {
 		b = append(b, e.frames.line(f)...)
 	}
@@ -242,9 +421,18 @@ func appendName(b []byte, f *replay.Frame, fields Field) []byte {
 		}
 	}
 	if fields&FieldDSO != 0 {
-		b = append(append(append(b, " ("...), f.DSO()...), ')')
+		b = appendDSO(b, f, fields)
 	}
 	return b
+}
+
+func appendDSO(b []byte, f *replay.Frame, fields Field) []byte {
+	b = append(append(b, " ("...), f.DSO()...)
+	if fields&FieldDSOff != 0 && f.Map != nil && (!f.Kernel || fields&fieldKernelOff != 0) {
+		b = append(b, "+0x"...)
+		b = strconv.AppendUint(b, f.MapOff(), 16)
+	}
+	return append(b, ')')
 }
 
 const blanks = "                "

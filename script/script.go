@@ -24,8 +24,16 @@ func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.His
 	if err != nil {
 		return format.Skipped{}, err
 	}
+	for i, shown := range fields {
+		if shown&FieldDSOff != 0 && sym.KernelProblem() != nil {
+			fields[i] |= fieldKernelOff
+		}
+		h.Also.Branches = h.Also.Branches || shown&branchFields != 0
+		h.Also.Data = h.Also.Data || shown&FieldAddr != 0 && isPageFault(&f.Attrs[i]) || isBranchTrace(&f.Attrs[i])
+	}
+	widths := dataWidths{fields: fields}
 	o := startOutput(w, runtime.GOMAXPROCS(0), func() *printer { return newPrinter(f, sym, h, fields, &opts) })
-	skipped, err := h.Walk(f, keep, o.put)
+	skipped, err := h.Walk(f, keep, func(b *replay.Batch) error { return o.put(b, widths.before(b)) })
 	if werr := o.finish(); werr != nil {
 		err = werr
 	}
@@ -46,9 +54,10 @@ type output struct {
 }
 
 type job struct {
-	batch *replay.Batch
-	text  *[]byte
-	done  chan struct{}
+	batch     *replay.Batch
+	dataWidth int // of the widest data source before it
+	text      *[]byte
+	done      chan struct{}
 }
 
 func startOutput(w io.Writer, n int, newPrinter func() *printer) *output {
@@ -74,6 +83,7 @@ func startOutput(w io.Writer, n int, newPrinter func() *printer) *output {
 func (o *output) format(p *printer, j *job) {
 	j.text = o.texts.Get().(*[]byte)
 	b := (*j.text)[:0]
+	p.dataWidth = j.dataWidth
 	for i := range j.batch.Samples {
 		b = p.append(b, &j.batch.Samples[i])
 	}
@@ -95,14 +105,14 @@ func (o *output) write(w io.Writer) (err error) {
 	return err
 }
 
-// put takes a batch. Once writing has failed it says so, to end the reading.
-func (o *output) put(b *replay.Batch) error {
+// put takes a batch; dataWidth is that of the widest data source before it. Once writing has failed it says so, to end the reading.
+func (o *output) put(b *replay.Batch, dataWidth int) error {
 	select {
 	case <-o.failed:
 		return io.ErrClosedPipe
 	default:
 	}
-	j := &job{batch: b, done: make(chan struct{})}
+	j := &job{batch: b, dataWidth: dataWidth, done: make(chan struct{})}
 	o.work <- j
 	o.line <- j
 	return nil

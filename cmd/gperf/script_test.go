@@ -273,6 +273,39 @@ func TestScriptFlagsEqualPerfs(t *testing.T) {
 	}
 }
 
+// Fields of what a sample can carry besides are printed as perf prints them.
+func TestScriptFieldsEqualPerfs(t *testing.T) {
+	o := needOracle(t)
+	if o.compat != "7.3" {
+		t.Skip("perf 6.1 does not know all of these")
+	}
+	for _, r := range []struct {
+		name   string
+		args   []string
+		fields []string
+	}{
+		{"memory", []string{"-e", "cpu-clock", "-F", "4000", "--sample-cpu", "-d", "--phys-data", "-W", "--data-page-size", "--code-page-size",
+			"--intr-regs", "--user-regs=ax,bx,ip,sp,r12", "--all-cgroups", "--", "ls", "-lR", "/etc"},
+			[]string{"comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,addr,phys_addr,data_src,weight,ins_lat,retire_lat,data_page_size,code_page_size,cgroup,iregs,uregs",
+				"iregs", "uregs,ip", "addr,ip,sym", "cgroup,misc,ip", "+addr,-period", "bpf-output", "sw:addr"}},
+		{"faults", []string{"-e", "page-faults", "-c", "1", "-d", "-g", "--", "ls", "/"}, []string{"addr,ip,sym,symoff,dso", "addr,dso", "+addr", "addr,sym"}},
+		{"clock", []string{"-k", "CLOCK_MONOTONIC", "-e", "cpu-clock", "-g", "--", "ls", "/"}, []string{"tod,ip", "+tod,-time"}},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			file := recordedBy(t, o, "fields-"+r.name, r.args)
+			for _, fields := range r.fields {
+				args := []string{"script", "-i", file, "-F", fields}
+				want, err := o.run(t, append(args, "--no-inline")...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, _ := gperf(t, args...)
+				sameText(t, fields, got, want)
+			}
+		})
+	}
+}
+
 // The text is the same however many goroutines make it.
 func TestScriptOrder(t *testing.T) {
 	o := needOracle(t)

@@ -7,27 +7,27 @@ import "gperf/format"
 const branchCallStack = 1 << 11
 
 // lbrChain resolves the callchain of an event recorded with --call-graph lbr:
-// the kernel's part from the callchain, then the user's from the branch stack
-// (resolve_lbr_callchain_sample of tools/perf/util/machine.c). It is false where
-// the branch stack does not tell, so that the callchain must.
+// the kernel's part from the callchain, then the sampled address and where the
+// branches of the stack came from (resolve_lbr_callchain_sample of
+// tools/perf/util/machine.c). It is false where no process was sampled, so that
+// the callchain is all there is.
 func (h *History) lbrChain(s *Sample, m *maps) bool {
 	a := &h.file.Attrs[s.Event]
 	if a.SampleType&format.SampleBranchStack == 0 || a.BranchSampleType&branchCallStack == 0 {
 		return false
 	}
-	branches := s.Branch(a)
-	user := 0
-	for n := s.Callchain.Len(); user < n && s.Callchain.At(user) != format.ContextUser; {
+	user, n := 0, s.Callchain.Len()
+	for user < n && s.Callchain.At(user) != format.ContextUser {
 		user++
 	}
-	if user == s.Callchain.Len() || branches.Len() == 0 {
+	if user == n {
 		return false
 	}
-	whole := s.Callchain
-	s.Callchain = whole.Slice(0, user)
-	h.chain(s, m)
-	s.Callchain = whole
-	s.User = append(s.User[:len(s.User):len(s.User)], h.userFrame(m, branches.To(0)))
+	if !h.chain(s, s.Callchain.Slice(0, user), m) {
+		return true
+	}
+	s.User = append(s.User[:len(s.User):len(s.User)], h.userFrame(m, s.IP))
+	branches := s.Branch(a)
 	for i := range branches.Len() {
 		s.User = append(s.User, h.userFrame(m, branches.From(i)))
 	}

@@ -55,7 +55,7 @@ func newMap(r *format.Mmap, id dso.BuildID) *Map {
 		m.DSO.Name, m.Pgoff = dso.VDSO, 0
 	case anon || isNoFile(r.Filename):
 		m.Pgoff = m.Start // such names stand for addresses, not for offsets
-		if r.Prot&format.ProtExec != 0 {
+		if r.Executable() {
 			m.DSO.Name = fmt.Sprintf("/tmp/perf-%d.map", r.PID)
 		}
 	}

@@ -88,6 +88,15 @@ func (f *Frame) lookUp() {
 	}
 }
 
+// MapOff returns the frame's address as its DSO has it: the offset in the file,
+// the address itself in the kernel and where nothing is mapped.
+func (f *Frame) MapOff() uint64 {
+	if f.Map == nil || f.Kernel {
+		return f.IP
+	}
+	return f.Map.Off(f.IP)
+}
+
 // DSO returns the name of the frame's DSO as perf shows it.
 func (f *Frame) DSO() string {
 	if f.Map == nil {
@@ -200,6 +209,9 @@ func New(f *format.File, sym *symbolize.Symbolizer) *History {
 	return h
 }
 
+// Order is the byte order of the recording.
+func (h *History) Order() binary.ByteOrder { return h.file.Order }
+
 // Apply takes note of a record that is no sample.
 func (h *History) Apply(rec format.Record) {
 	switch r := rec.(type) {
@@ -302,8 +314,8 @@ func (h *History) resolveFrames(s *Sample) {
 		s.Leaf = h.userFrame(m, s.IP)
 	}
 	s.Kernel, s.User = nil, nil
-	if s.BranchStack.Len() == 0 || !h.lbrChain(s, m) {
-		h.chain(s, m)
+	if !h.lbrChain(s, m) {
+		h.chain(s, s.Callchain, m)
 	}
 	if h.Also.Branches {
 		h.resolveBranches(s)
@@ -345,18 +357,18 @@ func (h *History) UserEnd(s *Sample) string {
 	return h.unwinder().objects.end(s.User[len(s.User)-1], len(s.User)).String()
 }
 
-// chain cuts the callchain at its marks and resolves the parts. Addresses of
-// guests are looked for nowhere. A chain with a mark that is none is damaged, and
-// all of it is left out, as perf does (add_callchain_ip).
-func (h *History) chain(out *Sample, m *maps) {
-	chain := out.Callchain
+// chain cuts the callchain at its marks and resolves the parts; addresses of a
+// hypervisor are looked for nowhere. A chain with another mark, that of a guest
+// too, is left out as a whole, as perf does (add_callchain_ip): the result is
+// then false.
+func (h *History) chain(out *Sample, chain format.Words, m *maps) bool {
 	n := chain.Len()
 	mode := format.ContextUser
 	for i := 0; i < n; {
 		if ip := chain.At(i); ip >= format.ContextMax {
 			if !isContext(ip) {
 				out.Kernel, out.User = nil, nil
-				return
+				return false
 			}
 			mode = ip
 			i++
@@ -374,6 +386,7 @@ func (h *History) chain(out *Sample, m *maps) {
 		}
 		i = end
 	}
+	return true
 }
 
 // contextUserDeferred is PERF_CONTEXT_USER_DEFERRED.
@@ -381,8 +394,7 @@ const contextUserDeferred uint64 = 1<<64 - 640
 
 func isContext(mark uint64) bool {
 	switch mark {
-	case format.ContextHV, format.ContextKernel, format.ContextUser, contextUserDeferred,
-		format.ContextGuest, format.ContextGuestKernel, format.ContextGuestUser:
+	case format.ContextHV, format.ContextKernel, format.ContextUser, contextUserDeferred:
 		return true
 	}
 	return false

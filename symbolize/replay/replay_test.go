@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 )
 
 func newHistory() *History {
-	return New(&format.File{Order: binary.LittleEndian}, symbolize.New(symbolize.Options{Kallsyms: "testdata/none"}))
+	return New(&format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, 1)}, symbolize.New(symbolize.Options{Kallsyms: "testdata/none"}))
 }
 
 func mmapOf(pid int32, start, length, pgoff uint64, name string) *format.Mmap {
@@ -177,6 +178,149 @@ func TestCallchain(t *testing.T) {
 	}
 	if got := again.Kernel[1].DSO(); got != "[unknown]" {
 		t.Errorf("after the program went the frame is of %s", got)
+	}
+}
+
+// A mark that is none spoils the whole chain.
+func TestDamagedCallchain(t *testing.T) {
+	h := newHistory()
+	h.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	for _, tc := range []struct {
+		chain        format.Words
+		kernel, user int
+	}{
+		{chainOf(format.ContextKernel, 1, 2, format.ContextUser, 0x1004), 2, 1},
+		{chainOf(format.ContextKernel, 1, 2, 1<<64-77, 0x1004), 0, 0},
+		{chainOf(format.ContextUser, 0x1004, 1<<64-1), 0, 0},
+		{chainOf(1<<64-640, 0x1004), 0, 1},
+		{chainOf(), 0, 0},
+	} {
+		s := Sample{Thread: h.thread(1, 1)}
+		s.Misc, s.Callchain = format.MiscUser, tc.chain
+		h.resolveFrames(&s)
+		if len(s.Kernel) != tc.kernel || len(s.User) != tc.user {
+			t.Errorf("%x: %d and %d frames, want %d and %d", tc.chain.Bytes(), len(s.Kernel), len(s.User), tc.kernel, tc.user)
+		}
+	}
+}
+
+// The user part of a chain recorded with --call-graph lbr is the sampled address
+// and where the branches came from.
+func TestLBRCallchain(t *testing.T) {
+	h := newHistory()
+	a := &h.file.Attrs[0]
+	a.SampleType = format.SampleCallchain | format.SampleBranchStack
+	h.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	kernel := []uint64{0xffffffff81000010, 0xffffffff81000020}
+	chain := chainOf(format.ContextKernel, kernel[0], kernel[1], format.ContextUser, 0x1004)
+	branches := []uint64{0x1100, 0x1104, 1, 0x1200, 0x1204, 2}
+	const callStack, hwIndex = 1 << 11, 1 << 17
+	for _, tc := range []struct {
+		name    string
+		kind    uint64
+		chain   format.Words
+		stack   []uint64
+		kernel  []uint64
+		user    []uint64
+		ofStack int
+	}{
+		{"call stack", callStack, chain, branches, kernel, []uint64{0x1010, 0x1100, 0x1200}, 2},
+		{"with the place in the ring", callStack | hwIndex, chain, append([]uint64{31}, branches...), kernel, []uint64{0x1010, 0x1100, 0x1200}, 2},
+		{"empty call stack", callStack, chain, nil, kernel, []uint64{0x1010}, 0},
+		{"any branches", 1 << 3, chain, branches, kernel, []uint64{0x1004}, 2},
+		{"kernel alone", callStack, chain.Slice(0, 3), branches, kernel, nil, 2},
+		{"damaged chain", callStack, chainOf(1<<64-77, format.ContextUser), branches, nil, nil, 2},
+	} {
+		a.BranchSampleType = tc.kind
+		s := Sample{Thread: h.thread(1, 1)}
+		s.Misc, s.IP, s.Callchain, s.BranchStack = format.MiscUser, 0x1010, tc.chain, chainOf(tc.stack...)
+		h.Also.Branches = true
+		h.resolveFrames(&s)
+		if !slices.Equal(ips(s.Kernel), tc.kernel) || !slices.Equal(ips(s.User), tc.user) {
+			t.Errorf("%s: %x and %x, want %x and %x", tc.name, ips(s.Kernel), ips(s.User), tc.kernel, tc.user)
+		}
+		if s.Branch(a).Len() != tc.ofStack || len(s.Branches) != 2*tc.ofStack {
+			t.Errorf("%s: %d branches with %d addresses, want %d", tc.name, s.Branch(a).Len(), len(s.Branches), tc.ofStack)
+		}
+	}
+}
+
+// Branches cross the border of the kernel, so their ends are looked for on both
+// sides.
+func TestBranchesOfBothSides(t *testing.T) {
+	h := newHistory()
+	h.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000000, Filename: "[kernel.kallsyms]_text"})
+	h.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	for _, misc := range []format.Misc{format.MiscKernel, format.MiscUser} {
+		s := Sample{Thread: h.thread(1, 1)}
+		s.Misc, s.BranchStack, s.Addr = misc, chainOf(0x1100, 0xffffffff81000004, 0), 0x1008
+		h.Also.Branches, h.Also.Data = true, true
+		h.resolveFrames(&s)
+		if got := s.Branches[0].DSO() + " " + s.Branches[1].DSO() + " " + s.Data.DSO(); got != "/bin/x [kernel.kallsyms] /bin/x" {
+			t.Errorf("mode %d: %s", misc, got)
+		}
+	}
+}
+
+// Of a sample with counters' values there is one for each that went on.
+func TestCounted(t *testing.T) {
+	group := format.ReadGroup | format.ReadID | format.ReadTotalTimeEnabled
+	single := format.ReadID | format.ReadTotalTimeEnabled | format.ReadTotalTimeRunning | format.ReadLost
+	for _, tc := range []struct {
+		name  string
+		read  format.ReadFormat
+		words [][]uint64
+		want  string // id:value
+	}{
+		{"group", group, [][]uint64{{2, 9, 100, 7, 3, 8}, {2, 9, 150, 7, 3, 8}}, "7:100 8:3 7:150 8:3"},
+		{"one", single, [][]uint64{{100, 9, 9, 7, 0}}, "7:100"},
+		{"no id", format.ReadTotalTimeEnabled, [][]uint64{{100, 9}}, "0:100"},
+		{"group with more than is there", group, [][]uint64{{1 << 60, 9, 100, 7, 3}}, "7:100"},
+		{"nothing", group, [][]uint64{{}}, ""},
+	} {
+		var got []string
+		for _, w := range tc.words {
+			for v := range values(tc.read, chainOf(w...)) {
+				got = append(got, fmt.Sprintf("%d:%d", v.id, v.value))
+			}
+		}
+		if g := strings.Join(got, " "); g != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, g, tc.want)
+		}
+	}
+}
+
+// The list of build IDs says under which names perf shows the kernel and its
+// modules.
+func TestListedKernel(t *testing.T) {
+	for _, tc := range []struct{ list, mapped, name, short string }{
+		{"/lib/modules/6.6/build/vmlinux", "[kernel.kallsyms]_text", "/lib/modules/6.6/build/vmlinux", "[kernel.vmlinux]"},
+		{"[kernel.kallsyms]", "[kernel.kallsyms]_text", "[kernel.kallsyms]", ""},
+		{"/lib/modules/3.4/net/mac80211.ko", "/lib/modules/3.4/net/mac80211.ko", "/lib/modules/3.4/net/mac80211.ko", "[mac80211]"},
+		{"/lib/modules/6.1/snd-hda.ko.xz", "/lib/modules/6.1/snd-hda.ko.xz", "/lib/modules/6.1/snd-hda.ko.xz", "[snd_hda]"},
+		{"/lib/modules/3.4/net/other.ko", "/lib/modules/3.4/net/mac80211.ko", "[mac80211]", ""},
+		{"[vdso]", "[kernel.kallsyms]_text", "[kernel.kallsyms]", ""},
+	} {
+		h := newHistory()
+		h.kernel.note(&format.BuildIDEntry{Misc: format.MiscKernel, Filename: tc.list, BuildID: []byte("01234567890123456789")})
+		h.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000, Filename: tc.mapped})
+		d := h.kernelFrame(0xffffffff81000010).Map.DSO
+		if d.Name != tc.name || d.Short != tc.short {
+			t.Errorf("%s listed, %s mapped: %q, short %q; want %q, %q", tc.list, tc.mapped, d.Name, d.Short, tc.name, tc.short)
+		}
+	}
+}
+
+// A thread is known by its number, whatever process a sample names.
+func TestThreadOfNoProcess(t *testing.T) {
+	h := newHistory()
+	if got := h.thread(1384, 0).Comm; got != "swapper" {
+		t.Errorf("thread 0 is called %q", got)
+	}
+	h.Apply(&format.Comm{PID: 10, TID: 10, Comm: "shell"})
+	h.Apply(&format.Fork{PID: 30, TID: 30, PPID: 20, PTID: 10}) // 10 is a thread of 20 now
+	if got := h.thread(30, 30).Comm; got != ":10" {
+		t.Errorf("the child of a thread that was another process's is called %q", got)
 	}
 }
 

@@ -1,0 +1,140 @@
+package script
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"strconv"
+
+	"gperf/format"
+	"gperf/symbolize/replay"
+)
+
+// Kinds of branches (enum PERF_BR_* of include/uapi/linux/perf_event.h), those
+// that came with the second field, and how a branch was speculated upon.
+var (
+	branchTypes = [...]string{"", "COND", "UNCOND", "IND", "CALL", "IND_CALL", "RET", "SYSCALL", "SYSRET",
+		"COND_CALL", "COND_RET", "ERET", "IRQ", "SERROR", "NO_TX", ""}
+	newBranchTypes = [...]string{"FAULT_ALGN", "FAULT_DATA", "FAULT_INST",
+		"ARCH_1", "ARCH_2", "ARCH_3", "ARCH_4", "ARCH_5"}
+	speculations = [...]string{"-", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH"}
+)
+
+const extendedType = 15 // PERF_BR_EXTEND_ABI: the kind is in the second field
+
+// branchFlags are the bit fields of struct perf_branch_entry, the first lowest.
+type branchFlags uint64
+
+// take returns the next field, of n bits.
+func (f *branchFlags) take(n int) uint64 {
+	v := uint64(*f) & (1<<n - 1)
+	*f >>= n
+	return v
+}
+
+// flagsOf returns the flags that a file has in that byte order: in big-endian
+// words the first field is the highest.
+func flagsOf(word uint64, order binary.ByteOrder) branchFlags {
+	if order != binary.BigEndian {
+		return branchFlags(word)
+	}
+	var f branchFlags
+	at := 0
+	for _, n := range [...]int{1, 1, 1, 1, 16, 4, 2, 4, 3, 1} {
+		word = bits.RotateLeft64(word, n)
+		f |= branchFlags(word&(1<<n-1)) << at
+		at += n
+	}
+	return f
+}
+
+// appendFlags appends what is known of a branch: how it was predicted, whether in
+// a transaction, whether that was aborted, its cycles, its kind, and how it was
+// speculated upon (print_bstack_flags of tools/perf/builtin-script.c).
+func appendFlags(b []byte, f branchFlags) []byte {
+	missed, predicted, inTX, aborted := f.take(1), f.take(1), f.take(1), f.take(1)
+	cycles, kind, speculated, newKind, _, notTaken := f.take(16), f.take(4), f.take(2), f.take(4), f.take(3), f.take(1)
+	b = append(b, '/')
+	switch {
+	case predicted != 0:
+		b = append(b, 'P')
+	case missed != 0 || notTaken != 0:
+		b = append(b, 'M')
+	default:
+		b = append(b, '-')
+	}
+	if notTaken != 0 {
+		b = append(b, 'N')
+	}
+	b = append(b, '/', "-X"[inTX], '/', "-A"[aborted], '/')
+	b = append(strconv.AppendUint(b, cycles, 10), '/')
+	if kind == extendedType {
+		b = append(b, nameOrNone(newBranchTypes[:], newKind)...)
+	} else {
+		b = append(b, branchTypes[kind]...)
+	}
+	b = append(append(b, '/'), speculations[speculated]...)
+	return append(b, ' ')
+}
+
+func nameOrNone(names []string, i uint64) string {
+	if i < uint64(len(names)) {
+		return names[i]
+	}
+	return ""
+}
+
+// appendBranches appends the branch stack: addresses, symbols, or addresses within
+// files, as fields want them.
+func (p *printer) appendBranches(b []byte, s *replay.Sample, fields Field, a *format.Attr) []byte {
+	stack := s.Branch(a)
+	for i := range stack.Len() {
+		from, to := s.Branches[2*i], s.Branches[2*i+1]
+		switch {
+		case fields&FieldBrstack != 0:
+			b = append(b, ' ')
+			b = appendBranchEnd(b, from, from.IP, fields)
+			b = append(b, '/')
+			b = appendBranchEnd(b, to, to.IP, fields)
+		case fields&FieldBrstackSym != 0:
+			b = appendBranchSymbol(b, from, fields)
+			b = append(b, '/')
+			b = appendBranchSymbol(b, to, fields)
+		default:
+			b = append(b, ' ')
+			b = appendBranchEnd(b, from, branchOff(from), fields)
+			b = append(b, '/')
+			b = appendBranchEnd(b, to, branchOff(to), fields)
+		}
+		b = appendFlags(b, flagsOf(stack.Flags(i), p.history.Order()))
+	}
+	return b
+}
+
+// branchOff is a branch's address within its file, or from the kernel's start.
+func branchOff(f *replay.Frame) uint64 {
+	if f.Map != nil && f.Kernel {
+		return f.IP - f.Map.Start
+	}
+	return f.MapOff()
+}
+
+func appendBranchEnd(b []byte, f *replay.Frame, addr uint64, fields Field) []byte {
+	b = append(b, "0x"...)
+	b = strconv.AppendUint(b, addr, 16)
+	if fields&FieldDSO != 0 {
+		b = appendDSO(b, f, fields)
+	}
+	return b
+}
+
+func appendBranchSymbol(b []byte, f *replay.Frame, fields Field) []byte {
+	b = append(b, f.Symbol()...)
+	if f.Sym() != nil {
+		b = append(b, "+0x"...)
+		b = strconv.AppendUint(b, f.Off(), 16)
+	}
+	if fields&FieldDSO != 0 {
+		b = appendDSO(b, f, fields)
+	}
+	return b
+}
