@@ -17,9 +17,10 @@ type Output interface {
 // Writer writes a perf.data file so that it can be read at any moment: header,
 // attrs and the sections known at the start come first, then records, as whole
 // records; Close appends the other sections and puts the data's size, until
-// then 0, into the header.
+// then 0, into the header. In a pipe (NewPipeWriter), all this is records.
 type Writer struct {
-	out      Output
+	out      io.Writer
+	file     Output // out, nil for a pipe
 	hdr      fileHeader
 	size     int64 // bytes written
 	sections map[Feature]section
@@ -27,7 +28,7 @@ type Writer struct {
 
 // NewWriter writes everything that comes before the data.
 func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {
-	w := &Writer{out: out, sections: map[Feature]section{}}
+	w := &Writer{out: out, file: out, sections: map[Feature]section{}}
 	w.hdr.attrSize = AttrSize + attrEntryExtra
 	w.hdr.attrs = section{fileHeaderSize, uint64(len(attrs)) * w.hdr.attrSize}
 
@@ -86,19 +87,20 @@ func (w *Writer) Write(records []byte) error {
 	return err
 }
 
-// Size is the number of bytes in the file so far.
+// Size is the number of bytes written so far.
 func (w *Writer) Size() int64 { return w.size }
 
 // Rewind cuts the file off behind its first size bytes, which end with a whole
-// record: what follows is left of a write that failed.
+// record: what follows is left of a write that failed. From a pipe nothing is
+// taken back.
 func (w *Writer) Rewind(size int64) error {
-	if w.size == size {
+	if w.size == size || w.file == nil {
 		return nil
 	}
 	w.size = size
-	err := w.out.Truncate(size)
+	err := w.file.Truncate(size)
 	if err == nil {
-		_, err = w.out.Seek(size, io.SeekStart)
+		_, err = w.file.Seek(size, io.SeekStart)
 	}
 	if err != nil {
 		return fmt.Errorf("cutting off an incomplete record: %w", err)
@@ -107,8 +109,12 @@ func (w *Writer) Rewind(size int64) error {
 }
 
 // Close finishes the file with the sections known at the end. After an error
-// the file is still readable to where its data ends: it counts as unfinished.
+// the file is still readable to where its data ends: it counts as unfinished. Who
+// reads a pipe would learn of those sections too late: it does without.
 func (w *Writer) Close(late []Section) error {
+	if w.file == nil {
+		return nil
+	}
 	w.hdr.data.size = uint64(w.size) - w.hdr.data.off
 	// The table comes right behind the data, the sections behind the table.
 	features := w.hdr.features
@@ -124,7 +130,7 @@ func (w *Writer) Close(late []Section) error {
 	if err := w.Write(b); err != nil {
 		return fmt.Errorf("writing the feature sections: %w", err)
 	}
-	if _, err := w.out.WriteAt(w.hdr.append(nil), 0); err != nil {
+	if _, err := w.file.WriteAt(w.hdr.append(nil), 0); err != nil {
 		return fmt.Errorf("writing the file header: %w", err)
 	}
 	return nil

@@ -12,7 +12,12 @@ import (
 type Options struct {
 	Events []Event // default: cycles:P
 	Target Target
-	Output string // default: perf.data
+	Output string // default: perf.data; "-": standard output, in pipe mode
+	// Compress, if not 0, is zstd's level to compress the records with, 1 to 22.
+	Compress int
+	// Timestamp puts the time into the file's name when it is finished.
+	Timestamp bool
+	Switch    Switch // implies Timestamp
 
 	// Freq, in Hz, is for tracepoints as well; 0 means 4000 for all others.
 	Freq   uint64
@@ -54,6 +59,9 @@ type Options struct {
 	// Notice is told what turns out other than asked for, at the moment it does;
 	// nil: nobody is.
 	Notice func(what error)
+	// Dumped is told of each file that output was switched from, and how often
+	// there was something to write to it; nil: nobody is.
+	Dumped func(path string, wakeups uint64)
 	// Verbose is told what is opened; nil: nobody is.
 	Verbose func(msg string)
 }

@@ -75,7 +75,7 @@ func findCommand(argv []string, events string) (string, error) {
 }
 
 // startCommand starts the process that will become argv.
-func startCommand(path string, argv []string, events string) (*command, error) {
+func startCommand(path string, argv []string, events string, stdout *os.File) (*command, error) {
 	c := &command{events: events, name: argv[0]}
 	startR, startW, err := os.Pipe()
 	if err != nil {
@@ -90,7 +90,7 @@ func startCommand(path string, argv []string, events string) (*command, error) {
 	defer failedW.Close()
 	c.start, c.failed = startW, failedR
 	c.proc, err = os.StartProcess("/proc/self/exe", append([]string{execName, path}, argv...),
-		&os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, startR, failedW}})
+		&os.ProcAttr{Files: []*os.File{os.Stdin, stdout, os.Stderr, startR, failedW}})
 	if err != nil {
 		c.close()
 		return nil, &CommandError{argv[0], events, err}

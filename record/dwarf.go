@@ -282,15 +282,19 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	return total, nil
 }
 
-// finish waits for the tables that samples are held for, and adds what counts
-// at the end.
-func (d *dwarf) finish(write func([]byte) error) error {
-	for len(d.held) > 0 {
+// settle waits for the tables that samples of before a time are held for.
+func (d *dwarf) settle(before time.Time, write func([]byte) error) error {
+	for len(d.held) > 0 && d.held[0].since.Before(before) {
 		time.Sleep(time.Millisecond)
 		if _, err := d.drain(write); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// finish adds what counts at the end, when everything is written.
+func (d *dwarf) finish() {
 	for end, n := range d.copied {
 		if n > 0 {
 			d.tellVerbose(fmt.Sprintf("%d stacks unwound in user space: %v", n, bpf.End(end)))
@@ -311,5 +315,4 @@ func (d *dwarf) finish(write func([]byte) error) error {
 	d.sum.Missing, d.sum.Missed, d.sum.Early = d.j.single, st.Missed, d.j.ends
 	d.sum.Complete, d.sum.Early[bpf.EndEntry] = d.j.ends[bpf.EndEntry], 0
 	d.sum.None, d.sum.Early[bpf.EndNoUser] = d.j.ends[bpf.EndNoUser], 0
-	return nil
 }

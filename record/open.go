@@ -20,6 +20,7 @@ type counter struct {
 	cpu   int
 	tid   int
 	fd    int
+	told  uint64 // lost, in LOST_SAMPLES records
 }
 
 // feature is something that attrs ask for and older kernels do not know: they
@@ -71,7 +72,7 @@ func (o *opener) open(cpus, threads []int) error {
 				if err != nil {
 					return &OpenError{o.events[e], cpu, tid, err}
 				}
-				c := counter{e, cpu, tid, fd}
+				c := counter{event: e, cpu: cpu, tid: tid, fd: fd}
 				o.counters = append(o.counters, c)
 				if o.opened == nil {
 					continue

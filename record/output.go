@@ -9,6 +9,59 @@ import (
 	"gperf/format"
 )
 
+// pipeName is the output that is standard output, in pipe mode.
+const pipeName = "-"
+
+func (r *recorder) pipe() bool { return r.opts.Output == pipeName }
+
+// output is what the recorder writes to.
+type output struct {
+	file      *os.File       // nil: a pipe
+	w         *format.Writer // nil: there is none at the moment
+	z         *compressing   // nil without
+	whole     int64          // size of the file up to the last whole record, without z
+	described bool           // what runs is written
+	data      bool           // something else is as well
+}
+
+// create creates the output, and writes everything that comes before the records.
+func (r *recorder) create() error {
+	early, err := earlySections(r.opts, r.events, r.attrs)
+	if err != nil {
+		return err
+	}
+	if err := r.createWith(early); err != nil {
+		return &OutputError{r.opts.Output, err}
+	}
+	return nil
+}
+
+func (r *recorder) createWith(early []format.Section) (err error) {
+	if level := r.opts.Compress; level > 0 {
+		early = append(early, format.CompressedSection(level, 0))
+	}
+	r.output = output{}
+	var w *format.Writer
+	if r.pipe() {
+		w, err = format.NewPipeWriter(os.Stdout, r.fileAttrs(), early)
+	} else {
+		if r.file, err = createOutput(r.opts.Output); err != nil {
+			return err
+		}
+		w, err = format.NewWriter(r.file, r.fileAttrs(), early)
+	}
+	if err == nil && r.opts.Compress > 0 {
+		r.z, err = newCompressing(w, r.opts.Compress, r.tally, r.signal)
+	}
+	if err != nil {
+		r.file.Close()
+		return err
+	}
+	r.w = w
+	r.whole = w.Size()
+	return nil
+}
+
 // createOutput creates the file, for its owner's eyes only. What was there
 // before is kept as path.old.
 func createOutput(path string) (*os.File, error) {
@@ -28,30 +81,46 @@ func createOutput(path string) (*os.File, error) {
 }
 
 // write appends whole records.
-func (r *recorder) write(b []byte) error {
-	if err := r.w.Write(b); err != nil {
+func (r *recorder) write(b []byte) (err error) {
+	r.data = r.described
+	if r.z != nil {
+		err = r.z.write(b)
+	} else {
+		err = r.w.Write(b)
+	}
+	if err != nil {
 		return &OutputError{r.opts.Output, err}
 	}
 	return nil
 }
 
-func (r *recorder) synthesize() error {
-	tracking := &r.attrs[0]
-	for i := range r.attrs {
-		if r.attrs[i].Flags&format.FlagMmap != 0 {
-			tracking = &r.attrs[i]
-		}
+// commit says that what was written so far is whole records, and counted.
+func (r *recorder) commit() {
+	if r.z != nil {
+		r.z.commit(r.tally)
+	} else {
+		r.whole = r.w.Size()
 	}
-	s := &synth{idSize: tracking.SampleIDSize(), data: r.opts.Data, files: r.files,
-		buildIDs: tracking.Flags&format.FlagBuildID != 0, known: map[fileID][]byte{}, out: r.write}
-	if r.dwarf != nil {
-		s.out = func(b []byte) error { r.dwarf.synthesized(b, s.idSize); return r.write(b) }
+}
+
+// size is how many bytes have been written; while they are being compressed, a
+// little less.
+func (r *recorder) size() int64 {
+	if r.z != nil {
+		return r.z.size.Load()
 	}
+	return r.w.Size()
+}
+
+// describe makes records of all that runs, and hands them to out. It calls
+// between now and then.
+func (r *recorder) describe(out func([]byte) error, between func() error) error {
+	s := &synth{idSize: r.sideBandIDSize(), data: r.opts.Data, files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
 	visible, err := s.kernel()
 	if err != nil {
 		return err
 	}
-	if !visible && r.samplesKernel() {
+	if !visible && r.samplesKernel() && r.ended == 0 {
 		r.opts.notice(ErrKernelHidden)
 	}
 	pids, err := r.running()
@@ -62,12 +131,45 @@ func (r *recorder) synthesize() error {
 		if err := s.process(pid); err != nil {
 			return err
 		}
+		if err := between(); err != nil {
+			return err
+		}
 	}
-	s.buf = format.AppendMark(s.buf, format.TypeFinishedInit)
-	if err := s.flush(1); err != nil {
+	return s.flush(1)
+}
+
+// sideBandIDSize is the size of the sample id that closes the tracking event's
+// records.
+func (r *recorder) sideBandIDSize() int {
+	tracking := &r.attrs[0]
+	for i := range r.attrs {
+		if r.attrs[i].Flags&format.FlagMmap != 0 {
+			tracking = &r.attrs[i]
+		}
+	}
+	return tracking.SampleIDSize()
+}
+
+// synthesize writes a description of all that runs.
+func (r *recorder) synthesize() error {
+	out := r.write
+	if r.dwarf != nil {
+		idSize := r.sideBandIDSize()
+		out = func(b []byte) error { r.dwarf.synthesized(b, idSize); return r.write(b) }
+	}
+	if err := r.describe(out, func() error { return nil }); err != nil {
 		return err
 	}
-	r.whole = r.w.Size()
+	return r.finishInit()
+}
+
+// finishInit says that the description is complete.
+func (r *recorder) finishInit() error {
+	if err := r.write(format.AppendMark(nil, format.TypeFinishedInit)); err != nil {
+		return err
+	}
+	r.commit()
+	r.described = true
 	return nil
 }
 
@@ -82,7 +184,7 @@ func (r *recorder) running() ([]int, error) {
 	case t.byCPU():
 		return processes()
 	case t.ownCommand():
-		return []int{r.command.proc.Pid}, nil
+		return r.withForked([]int{r.command.proc.Pid}), nil
 	}
 	pids := slices.Clone(t.PIDs)
 	for _, tid := range t.TIDs {
@@ -91,8 +193,17 @@ func (r *recorder) running() ([]int, error) {
 			pids = append(pids, pid)
 		}
 	}
+	return r.withForked(pids), nil
+}
+
+// withForked adds the processes that were forked by recorded ones, where that
+// matters, and returns each once.
+func (r *recorder) withForked(pids []int) []int {
+	for pid := range r.tally.forked {
+		pids = append(pids, int(pid))
+	}
 	slices.Sort(pids)
-	return slices.Compact(pids), nil
+	return slices.Compact(pids)
 }
 
 // kernelBuildIDs tells whether the kernel puts build IDs into MMAP2 records.
@@ -100,26 +211,52 @@ func (r *recorder) kernelBuildIDs() bool {
 	return slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return a.Flags&format.FlagBuildID != 0 })
 }
 
-// finish closes the file. What a failed write left of a record is cut off.
-func (r *recorder) finish() error {
-	err := r.w.Rewind(r.whole)
-	if err == nil {
-		err = r.w.Close(r.lateSections())
+// finish closes the file, and adds to the summary what it holds. What a failed
+// write left of a record is cut off. It returns the file's name if that has a
+// time in it, "" otherwise.
+func (r *recorder) finish() (name string, err error) {
+	if r.z != nil {
+		r.whole, r.tally, err = r.z.close()
+		before, after := r.z.c.Sizes()
+		r.sum.Original += before
+		r.sum.Compressed += after
 	}
-	if err != nil {
+	keep := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	e := r.w.Rewind(r.whole)
+	if e == nil {
+		e = r.w.Close(r.lateSections())
+	}
+	if e != nil {
 		r.w.Rewind(r.whole)
 	}
-	if e := r.file.Close(); err == nil {
-		err = e
+	keep(e)
+	if r.file != nil {
+		keep(r.file.Close())
 	}
+	if r.file != nil && (r.opts.Timestamp || r.opts.Switch.enabled()) {
+		name, e = timestamp(r.opts.Output)
+		keep(e)
+	}
+	r.sum.Bytes += r.w.Size()
+	r.sum.Samples += r.tally.samples
+	r.tally.samples, r.tally.first, r.tally.last = 0, 0, 0
+	r.ended++
+	r.output = output{}
 	if err != nil {
-		return &OutputError{r.opts.Output, err}
+		return name, &OutputError{r.opts.Output, err}
 	}
-	return nil
+	return name, nil
 }
 
 func (r *recorder) lateSections() []format.Section {
 	l := []format.Section{format.Uint64Section(format.FeatureSampleTime, r.tally.first, r.tally.last)}
+	if r.z != nil {
+		l = append(l, r.z.c.Section())
+	}
 	if r.files != nil {
 		l = append(l, buildIDSection(slices.Sorted(maps.Keys(r.files))))
 	}

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -26,6 +27,9 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if o.StackDump != 0 {
 		o.Data = true // perf unwinds by what is mapped, CFI included
 	}
+	if o.Output == pipeName && o.Switch.enabled() {
+		return nil, errors.New("a pipe is one file: output to it cannot be switched")
+	}
 	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1}
 	r.sum.Path = o.Output
 	if o.DWARF {
@@ -47,7 +51,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		err = r.record(ctx)
 	}
 	err = r.end(err)
-	if r.w == nil {
+	if r.ended == 0 {
 		return nil, err
 	}
 	return &r.sum, err
@@ -60,18 +64,18 @@ type recorder struct {
 	command *command // nil without one
 	exited  chan *os.ProcessState
 	rings   []*Ring // of the CPUs
-	file    *os.File
-	w       *format.Writer
-	whole   int64 // size of the file up to the last whole record
-	tally   tally
-	dwarf   *dwarf          // nil without
-	round   time.Time       // when the last round was closed
-	inRound bool            // something was written since
-	files   map[string]bool // mapped files, where MMAP2 has no build IDs
-	epoll   int
-	wake    int // eventfd: something else than a ring wants attention
-	polled  int // counters in epoll
-	sum     Summary
+	output
+	ended  int // files
+	tally  tally
+	dwarf  *dwarf    // nil without
+	round  time.Time // when the last round was closed
+	rounds int       // how many are still to be closed for what was written
+	switching
+	files  map[string]bool // mapped files, where MMAP2 has no build IDs
+	epoll  int
+	wake   int // eventfd: something else than a ring wants attention
+	polled int // counters in epoll
+	sum    Summary
 }
 
 // prepare does everything that can fail before there is a file: it starts the
@@ -143,7 +147,11 @@ func (r *recorder) startCommand(argv []string) error {
 	if err != nil {
 		return err
 	}
-	r.command, err = startCommand(path, argv, names)
+	stdout := os.Stdout
+	if r.pipe() {
+		stdout = os.Stderr // as in perf: the recording is all that the pipe gets
+	}
+	r.command, err = startCommand(path, argv, names, stdout)
 	return err
 }
 
@@ -159,22 +167,16 @@ func (r *recorder) idIndex(i int) int {
 // begin creates the file and writes everything that comes before the kernel's
 // first record.
 func (r *recorder) begin() error {
-	early, err := earlySections(r.opts, r.events, r.attrs)
-	if err != nil {
-		return err
-	}
-	if r.file, err = createOutput(r.opts.Output); err != nil {
-		return &OutputError{r.opts.Output, err}
-	}
-	if r.w, err = format.NewWriter(r.file, r.fileAttrs(), early); err != nil {
-		r.file.Close()
-		return &OutputError{r.opts.Output, err}
-	}
-	r.whole = r.w.Size()
 	r.tally.timeOff = timeOffset(r.attrs)
+	if r.opts.Switch.enabled() && !r.opts.Target.byCPU() {
+		r.tally.forked = map[int32]bool{}
+	}
 	if !r.opts.NoBuildID && !r.kernelBuildIDs() {
 		r.files = map[string]bool{}
 		r.tally.mapped = r.files
+	}
+	if err := r.create(); err != nil {
+		return err
 	}
 	return r.synthesize()
 }
@@ -206,10 +208,16 @@ func (r *recorder) record(ctx context.Context) error {
 		defer t.Stop()
 		delay = ch
 	}
+	defer r.startSwitching()()
 	for {
 		n, err := r.drain()
 		if err != nil {
 			return err
+		}
+		if r.switchDue() {
+			if err := r.switchOutput(); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -250,7 +258,7 @@ func (r *recorder) drain() (total int, err error) {
 		if err != nil {
 			return total, err
 		}
-		r.whole = r.w.Size()
+		r.commit()
 	} else {
 		for _, ring := range r.rings {
 			n, err := ring.drain(&r.tally, r.write)
@@ -258,31 +266,44 @@ func (r *recorder) drain() (total int, err error) {
 				return total, err
 			}
 			total += n
-			r.whole = r.w.Size()
+			r.commit()
 		}
 	}
-	r.inRound = r.inRound || total > 0
-	if now := time.Now(); r.inRound && now.Sub(r.round) >= roundTime && !r.holds() {
+	if total > 0 {
+		r.rounds = 1
+		if r.pipe() {
+			r.rounds = 2 // a reader shows what came in one round at the end of the next
+		}
+	}
+	if now := time.Now(); r.rounds > 0 && r.described && now.Sub(r.round) >= roundTime && !r.holds() {
 		if err = r.write(finishedRound); err != nil {
 			return total, err
 		}
-		r.whole = r.w.Size()
-		r.inRound, r.round = false, now
+		r.commit()
+		r.rounds--
+		r.round = now
 	}
 	return total, err
 }
 
 var finishedRound = format.AppendMark(nil, format.TypeFinishedRound)
 
-// idleFlush is after how many ms the rings are emptied that have not filled to
-// half, so that the file is never far behind.
-const idleFlush = 1000
+// After so many ms the rings are emptied that have not filled to half, so that
+// the file is never far behind; who reads a pipe may be looking on.
+const (
+	idleFlush     = 1000
+	idleFlushPipe = 200
+)
 
 // wait waits until there is something to do. It reports whether the last of
 // the threads has ended.
 func (r *recorder) wait() (gone bool, err error) {
 	var events [64]unix.EpollEvent
-	n, err := unix.EpollWait(r.epoll, events[:], idleFlush)
+	idle := idleFlush
+	if r.pipe() {
+		idle = idleFlushPipe
+	}
+	n, err := unix.EpollWait(r.epoll, events[:], idle)
 	if err != nil && err != unix.EINTR {
 		return false, err
 	}
@@ -335,12 +356,14 @@ func (r *recorder) end(cause error) error {
 		if cause == nil {
 			err = r.stop()
 		}
-		if e := r.finish(); err == nil {
+		name, e := r.finish()
+		if err == nil {
 			err = e
 		}
-		r.sum.Bytes = r.w.Size()
+		if r.sum.Dumped = name; name != "" {
+			r.dropOldest(name)
+		}
 	}
-	r.sum.Samples = r.tally.samples
 	if r.exited != nil {
 		r.command.proc.Signal(unix.SIGTERM)
 		r.sum.Command = <-r.exited
@@ -364,19 +387,36 @@ func (r *recorder) stop() error {
 		}
 	}
 	if r.dwarf != nil {
-		if err := r.dwarf.finish(r.write); err != nil {
+		if err := r.settle(time.Now()); err != nil {
 			return err
 		}
-		r.whole = r.w.Size()
+		r.dwarf.finish()
 		r.sum.Unwind = &r.dwarf.sum
 	}
+	return r.writeLost()
+}
+
+// settle writes samples of before a time that still wait for unwind tables.
+func (r *recorder) settle(before time.Time) error {
+	if r.dwarf == nil {
+		return nil
+	}
+	err := r.dwarf.settle(before, r.write)
+	if err == nil {
+		r.commit()
+	}
+	return err
+}
+
+// writeLost writes what was lost since it did so last.
+func (r *recorder) writeLost() error {
 	b, err := r.lostRecords(nil)
 	if err != nil || len(b) == 0 {
 		return err
 	}
 	err = r.write(b)
 	if err == nil {
-		r.whole = r.w.Size()
+		r.commit()
 	}
 	return err
 }

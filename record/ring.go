@@ -2,6 +2,7 @@ package record
 
 import (
 	"os"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -99,6 +100,10 @@ type tally struct {
 	// mapped collects files' names from MMAP2 records, where the kernel does not
 	// put build IDs into them; nil otherwise.
 	mapped map[string]bool
+	// forked are the processes that were forked and have not ended; nil where
+	// nobody asks.
+	forked map[int32]bool
+	side   *[]byte // collects what tells of processes and mappings; nil: nobody asks
 }
 
 // count walks the headers from r.read to head.
@@ -126,12 +131,27 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 		t.last = max(t.last, time)
 	case format.TypeLost:
 		t.lost += r.word(pos + 16)
+	case format.TypeFork:
+		if t.forked != nil {
+			t.forked[int32(r.word(pos+8))] = true
+		}
+	case format.TypeExit:
+		if ids := r.word(pos + 8); t.forked != nil && uint32(ids) == uint32(r.word(pos+16)) {
+			delete(t.forked, int32(ids))
+		}
 	case format.TypeMmap2:
 		if t.mapped != nil {
 			t.mapped[r.cstring(pos+mmap2Name, pos+h>>48)] = true
 		}
 	}
+	if t.side != nil && slices.Contains(sideBand, format.Type(uint32(h))) {
+		*t.side = r.append(*t.side, pos, pos+h>>48)
+	}
 }
+
+// sideBand are the types of records that tell whose addresses are what.
+var sideBand = []format.Type{format.TypeMmap, format.TypeMmap2, format.TypeComm, format.TypeFork, format.TypeExit,
+	format.TypeKSymbol, format.TypeBPFEvent, format.TypeNamespaces, format.TypeCgroup, format.TypeTextPoke}
 
 // mmap2Name is where a MMAP2 record has its file name.
 const mmap2Name = 8 + 8 + 3*8 + 24 + 8

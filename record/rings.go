@@ -20,6 +20,9 @@ func (r *recorder) mapRings() error {
 	for {
 		r.sum.Pages = pages
 		err := r.tryMapRings(pages)
+		if err == nil {
+			r.tellSwitchSize()
+		}
 		if err == nil || r.opts.Pages != 0 || !errors.Is(err, unix.EPERM) || pages == 1 {
 			return err
 		}

@@ -8,10 +8,15 @@ import (
 
 // Summary is what a recording came to.
 type Summary struct {
-	Path    string
-	Bytes   int64  // of the file
-	Wakeups uint64 // how often there was something to write
-	Samples uint64 // in the file
+	Path    string // as Options.Output
+	Bytes   int64  // of the file, or all of them
+	Wakeups uint64 // how often there was something to write, for the last file
+	Samples uint64 // in the file, or all of them
+	// Dumped is the name that the last file got, where names have times in them.
+	Dumped string
+	// Original is how many bytes were compressed, and Compressed what they
+	// came to; 0 without compression.
+	Original, Compressed int64
 	// Lost is how many samples found no place in a ring. Where an event writes
 	// both samples and side band, its lost side band is among them.
 	Lost uint64
@@ -25,7 +30,7 @@ type Summary struct {
 }
 
 // lostRecords asks the counters what they lost, appends a LOST_SAMPLES record
-// for each that did, as perf does, and counts it. Before Linux 6.0 counters do
+// for each that did since it was asked last, as perf does, and counts it. Before Linux 6.0 counters do
 // not know: then the LOST records that the kernel put into the rings count. Where
 // counters know, LOST records tell of the same losses once more, and of those
 // only that were followed by a record.
@@ -42,16 +47,17 @@ func (r *recorder) lostRecords(b []byte) ([]byte, error) {
 		if err != nil {
 			return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
 		}
-		if n == 0 {
-			continue
-		}
 		if a.Type == format.TypeSoftware && a.Config == swDummy {
 			r.sum.LostSideBand += n
 		} else {
 			r.sum.Lost += n
 		}
-		l := format.LostSamples{Lost: n, ID: format.RecordID{ID: a.IDs[r.idIndex(i)], CPU: uint32(c.cpu)}}
+		if n == c.told {
+			continue
+		}
+		l := format.LostSamples{Lost: n - c.told, ID: format.RecordID{ID: a.IDs[r.idIndex(i)], CPU: uint32(c.cpu)}}
 		b = l.AppendTo(b, a.SampleType)
+		c.told = n
 	}
 	return b, nil
 }

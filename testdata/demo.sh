@@ -17,7 +17,7 @@ run() { printf '\n$ %s\n' "$*"; eval "$*" || [ $? = 141 ]; }
 
 run go build -buildvcs=false -o gperf ./cmd/gperf
 run go build -buildvcs=false -o "$bin/drops" ./testdata/drops
-run ./gperf record -g -a -e skb:kfree_skb -- "$bin/drops" -n 20000 -rate 10000
+run ./gperf record -g -a -e skb:kfree_skb -o perf.data -- "$bin/drops" -n 20000 -rate 10000
 run "./gperf script | head -n 40"
 run "./gperf script --format folded | head -n 3"
 run "./gperf report --stdio --sort location,reason | head -n 30"

@@ -34,6 +34,8 @@ type recordFlags struct {
 	tids      []string
 	delay     int64
 	clock     string
+	compress  string
+	switchTo  string
 	quiet     bool
 	verbose   bool
 	help      bool
@@ -56,7 +58,13 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.Uint64VarP(&f.period, "count", "c", 0, "one sample for every `n` events")
 	s.BoolVarP(&f.g, "stacks", "g", false, "with call graphs: of user stacks by dwarf, where BPF programs can be loaded, else by fp")
 	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, of user stacks by `fp` (frame pointers), dwarf (unwound in the kernel), or dwarf,copy[,size] (stack dumps)")
-	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file` to write")
+	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file` to write; -, or none where standard output is a pipe: to standard output, in pipe mode")
+	s.StringVarP(&f.compress, "compression-level", "z", "0", "compress with zstd, at this `level`: 1 to 22")
+	s.Lookup("compression-level").NoOptDefVal = "1"
+	s.StringVar(&f.switchTo, "switch-output", "", "go on in another file after each SIGUSR2 (signal), so many bytes (`size` with B, K, M, G), or some time (with s, m, h, d)")
+	s.Lookup("switch-output").NoOptDefVal = "signal"
+	s.IntVar(&o.Switch.MaxFiles, "switch-max-files", 0, "with --switch-output: keep the last `n` files")
+	s.BoolVar(&o.Timestamp, "timestamp-filename", false, "put the time behind the file's name")
 	s.StringVarP(&f.pages, "mmap-pages", "m", "", "size of each CPU's ring: `pages`, or bytes with K, M, G")
 	s.Int64VarP(&f.delay, "delay", "D", 0, "begin so many `ms` after the start; -1: never")
 	s.BoolVar(&o.AllUser, "all-user", false, "user space only")
@@ -112,6 +120,9 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 		}
 		o.Pages = pages
 	}
+	if err := f.output(s); err != nil {
+		return err
+	}
 	if f.clock != "" {
 		id, ok := clockID(f.clock)
 		if !ok {
@@ -127,6 +138,68 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 		o.Events = append(o.Events, l...)
 	}
 	return nil
+}
+
+const maxCompressionLevel = 22
+
+// output takes -o, -z and what has to do with switching.
+func (f *recordFlags) output(s *pflag.FlagSet) error {
+	o := &f.opts
+	if !s.Changed("output") && isPipe(os.Stdout) {
+		o.Output = "-"
+	}
+	if o.Output == "-" && isTerminal(os.Stdout) {
+		return wrongUse("-o -: standard output is a terminal")
+	}
+	level, err := strconv.ParseUint(f.compress, 10, 31)
+	if err != nil {
+		return wrongUse("-z%s: the compression level is a number, 1 to %d", f.compress, maxCompressionLevel)
+	}
+	o.Compress = int(min(level, maxCompressionLevel))
+	if o.Compress == 0 && s.Changed("compression-level") {
+		o.Compress = 1
+	}
+	if o.Switch.MaxFiles < 0 {
+		return wrongUse("--switch-max-files %d: how many files to keep cannot be below 0", o.Switch.MaxFiles)
+	}
+	if o.Output == "-" && o.Timestamp {
+		o.Notice(errors.New("--timestamp-filename means nothing in pipe mode"))
+		o.Timestamp = false
+	}
+	return f.switching()
+}
+
+// switching takes --switch-output.
+func (f *recordFlags) switching() error {
+	o := &f.opts
+	if f.switchTo == "" {
+		return nil
+	}
+	if o.Output == "-" {
+		return wrongUse("--switch-output is not possible in pipe mode (-o -): a pipe is one file")
+	}
+	if f.switchTo != "signal" {
+		how, err := record.ParseSwitch(f.switchTo)
+		if err != nil {
+			return wrongUse("--switch-output: %v", err)
+		}
+		o.Switch.Size, o.Switch.Every = how.Size, how.Every
+		return nil
+	}
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGUSR2)
+	o.Switch.Signal = ch
+	return nil
+}
+
+func isPipe(f *os.File) bool {
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeNamedPipe != 0
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
 }
 
 // sampling takes -F, -c, -g and --call-graph.
@@ -283,7 +356,7 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	allowAbbreviations(s)
-	if err := s.Parse(args); err != nil {
+	if err := s.Parse(joinLevels(s, args)); err != nil {
 		return fail("record", wrongUse("%v", err), stderr)
 	}
 	if f.help {
@@ -293,20 +366,69 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	if err := f.options(s); err != nil {
 		return fail("record", err, stderr)
 	}
+	if !f.quiet {
+		f.opts.Dumped = func(path string, wakeups uint64) {
+			fmt.Fprintf(stderr, "[ gperf record: dump data: Woken up %d times ]\n", wakeups)
+			tellDumped(path, stderr)
+		}
+	}
 	if f.verbose {
 		f.opts.Verbose = func(msg string) { fmt.Fprintln(stderr, msg) }
 	}
 	// A second Ctrl-C finds the same handler: the file is finished all the same.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// SIGUSR2 means nothing but with --switch-output. Without a handler for SIGPIPE, writing to a
+	// closed pipe would end the process at once. Neither is ignored, for the command would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2, syscall.SIGPIPE)
 	sum, err := record.Run(ctx, &f.opts)
 	if sum != nil && !f.quiet {
 		tellSummary(sum, stderr)
+	}
+	if err != nil && errors.Is(err, syscall.EPIPE) { // who reads the recording has gone
+		return 128 + int(syscall.SIGPIPE)
 	}
 	if err != nil {
 		return fail("record", err, stderr)
 	}
 	return commandStatus(sum.Command)
+}
+
+// joinLevels has the level of -zLEVEL be understood, also behind other letters
+// (-az3): as -z=LEVEL.
+func joinLevels(s *pflag.FlagSet, args []string) []string {
+	args = slices.Clone(args)
+	for i := 0; i < len(args) && len(args[i]) > 1 && args[i][0] == '-' && args[i] != "--"; i++ {
+		var another bool
+		if args[i], another = joinLevel(s, args[i]); another {
+			i++
+		}
+	}
+	return args
+}
+
+// joinLevel does it with one argument. It reports whether the next is its value.
+func joinLevel(s *pflag.FlagSet, arg string) (joined string, another bool) {
+	if name, ok := strings.CutPrefix(arg, "--"); ok {
+		f := s.Lookup(name)
+		return arg, f != nil && f.NoOptDefVal == ""
+	}
+	for i := 1; i < len(arg); i++ {
+		f := s.ShorthandLookup(arg[i : i+1])
+		switch {
+		case f == nil:
+			return arg, false
+		case f.NoOptDefVal == "":
+			return arg, i == len(arg)-1
+		case f.Shorthand == "z" && i+1 < len(arg) && '0' <= arg[i+1] && arg[i+1] <= '9':
+			return arg[:i+1] + "=" + arg[i+1:], false
+		}
+	}
+	return arg, false
+}
+
+func tellDumped(path string, w io.Writer) {
+	fmt.Fprintf(w, "[ gperf record: Dump %s ]\n", path)
 }
 
 // tellSummary writes perf's two lines, and a third when samples were lost.
@@ -316,7 +438,15 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 	if sum.Samples > 0 {
 		samples = fmt.Sprintf(" (%d samples)", sum.Samples)
 	}
-	fmt.Fprintf(w, "[ gperf record: Captured and wrote %.3f MB %s%s ]\n", float64(sum.Bytes)/(1<<20), sum.Path, samples)
+	path, ratio := sum.Path, ""
+	if sum.Dumped != "" {
+		tellDumped(sum.Dumped, w)
+		path += ".<timestamp>"
+	}
+	if sum.Compressed > 0 {
+		ratio = fmt.Sprintf(", compressed (original %.3f MB, ratio is %.3f)", float64(sum.Original)/(1<<20), float64(sum.Original)/float64(sum.Compressed))
+	}
+	fmt.Fprintf(w, "[ gperf record: Captured and wrote %.3f MB %s%s%s ]\n", float64(sum.Bytes)/(1<<20), path, samples, ratio)
 	var lost []string
 	if sum.Lost > 0 {
 		lost = append(lost, fmt.Sprintf("%d samples (%.2f%%)", sum.Lost, 100*float64(sum.Lost)/float64(sum.Lost+sum.Samples)))

@@ -73,24 +73,28 @@ type result struct {
 	stdout, stderr string
 }
 
-// runIn runs a program in dir.
-func runIn(t *testing.T, dir string, path string, args ...string) result {
-	t.Helper()
-	var out, errs strings.Builder
-	cmd := exec.Command(path, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatalf("%s: %v", path, err)
-	}
-	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
-}
-
-// recordIn runs gperf record in dir.
+// recordIn runs gperf record in dir. Its standard output is a file: to a pipe, it
+// would write the recording.
 func recordIn(t *testing.T, dir string, args ...string) result {
 	t.Helper()
-	return runIn(t, dir, binary(t, "./cmd/gperf"), append([]string{"record"}, args...)...)
+	out, err := os.CreateTemp(t.TempDir(), "stdout")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	var errs strings.Builder
+	cmd := exec.Command(binary(t, "./cmd/gperf"), append([]string{"record"}, args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, &errs
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), string(text), errs.String()}
 }
 
 // mustRecord runs gperf record in dir and expects it to succeed.

@@ -1,0 +1,156 @@
+package format
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// noise is a record that zstd cannot make smaller.
+func noise(r *rand.Rand, size int) []byte {
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	binary.LittleEndian.PutUint32(b, uint32(TypeSample))
+	binary.LittleEndian.PutUint32(b[4:], uint32(size)<<16)
+	return b
+}
+
+// Each record holds at most pieceSize bytes once decompressed, and at least one,
+// and its own size is a multiple of 8: what perf's readers want. All pieces
+// together are what was written, as far as they are flushed.
+func TestCompressor(t *testing.T) {
+	for _, level := range []int{1, 3, 9, 22} {
+		r := rand.New(rand.NewPCG(1, uint64(level)))
+		file, err := os.Create(filepath.Join(t.TempDir(), "perf.data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		w, err := NewWriter(file, []Attr{{}}, []Section{CompressedSection(level, 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := w.Size()
+		c, err := NewCompressor(w, level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var in []byte
+		var flushed []int
+		write := func(b []byte) {
+			if err := c.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			in = append(in, b...)
+		}
+		for size := 8; size < 1<<16; size = size*5/4 + 8 {
+			write(noise(r, size&^7))
+			write(bytes.Repeat([]byte{9, 0, 0, 0, 0, 0, 8, 0}, size))
+			if size%3 == 0 {
+				if err := c.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				flushed = append(flushed, len(in))
+			}
+		}
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Flush(); err != nil || len(flushed) == 0 {
+			t.Fatalf("%v, flushed %d times", err, len(flushed))
+		}
+		if before, after := c.Sizes(); before != int64(len(in)) || after != w.Size()-start {
+			t.Errorf("%d bytes became %d, instead of %d and %d", before, after, len(in), w.Size()-start)
+		}
+		data, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, ends := inflatePieces(t, data[start:])
+		if !bytes.Equal(out, in) {
+			t.Errorf("level %d: %d bytes come out of %d", level, len(out), len(in))
+		}
+		for _, at := range flushed {
+			if !slices.Contains(ends, at) {
+				t.Errorf("level %d: what was flushed at %d goes on in another record", level, at)
+			}
+		}
+	}
+}
+
+// inflatePieces decompresses records, each with those before it; ends is how much
+// there is after each.
+func inflatePieces(t *testing.T, data []byte) (out []byte, ends []int) {
+	t.Helper()
+	var stream []byte
+	for len(data) > 0 {
+		size := int(binary.LittleEndian.Uint16(data[6:]))
+		if size < 8 || size > len(data) || size%8 != 0 || Type(binary.LittleEndian.Uint32(data)) != TypeCompressed {
+			t.Fatalf("a record of %d bytes, type %d", size, binary.LittleEndian.Uint32(data))
+		}
+		stream = append(stream, data[8:size]...)
+		data = data[size:]
+		dec, err := zstd.NewReader(bytes.NewReader(stream), zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(out)
+		if out, err = io.ReadAll(dec); !errors.Is(err, io.ErrUnexpectedEOF) { // the stream is never closed
+			t.Fatal(err)
+		}
+		dec.Close()
+		if n := len(out) - before; n < 1 || n > pieceSize {
+			t.Fatalf("a piece of %d bytes", n)
+		}
+		ends = append(ends, len(out))
+	}
+	return out, ends
+}
+
+// What a pipe is told of attrs and sections, gperf reads.
+func TestPipeWriter(t *testing.T) {
+	attrs := []Attr{
+		{Type: TypeTracepoint, Config: 7, Size: AttrSize, SampleType: SampleIP | SampleIdentifier, Name: "skb:kfree_skb", IDs: []uint64{11, 12}},
+		{Type: TypeSoftware, Config: 9, Size: AttrSize, SampleType: SampleIP | SampleTID | SampleIdentifier, Name: "dummy:u", IDs: []uint64{13, 14}},
+	}
+	tracing := TracingData{LongSize: 8, PageSize: 4096, Events: []TracepointText{{System: "skb", Text: []byte("name: kfree_skb\nID: 7\nformat:\n\nprint fmt: \"\"\n")}}}
+	var out bytes.Buffer
+	w, err := NewPipeWriter(&out, attrs, []Section{StringSection(FeatureHostname, "host"), tracing.Section(), NrCPUs{4, 2}.Section(),
+		{FeatureCPUTopology, make([]byte, 1<<16)}}) // too long for a record
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := AppendMark(nil, TypeFinishedInit)
+	if err := w.Write(mark); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(nil); err != nil || w.Size() != int64(out.Len()) || !bytes.HasSuffix(out.Bytes(), mark) {
+		t.Errorf("%v, %d bytes of %d", err, w.Size(), out.Len())
+	}
+	f, err := Open(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Attrs) != 2 || f.Attrs[0].Name != "skb:kfree_skb" || f.Attrs[1].Name != "dummy:u" || !slices.Equal(f.Attrs[1].IDs, attrs[1].IDs) ||
+		f.Attrs[1].SampleType != attrs[1].SampleType {
+		t.Errorf("attrs: %+v", f.Attrs)
+	}
+	n, ok := f.NrCPUs()
+	if f.String(FeatureHostname) != "host" || !ok || n != (NrCPUs{4, 2}) || f.Sections[FeatureCPUTopology] != nil || len(f.Sections[FeatureTracingData]) == 0 {
+		t.Errorf("sections: %v", f.Sections)
+	}
+	attrs[0].IDs = make([]uint64, 1<<13)
+	if _, err := NewPipeWriter(io.Discard, attrs, nil); err == nil {
+		t.Error("an attr with more ids than a record holds is written")
+	}
+}

@@ -1,0 +1,87 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// NewPipeWriter writes to out, which need not be a file, what comes before the
+// data in pipe mode: struct perf_pipe_file_header, and as records the attrs, the
+// sections, and the attrs' names (perf_event__synthesize_for_pipe and
+// perf_event__synthesize_extra_attr of tools/perf/util). A section that is too
+// long for a record is left out, as perf does; tracing data may have any length.
+func NewPipeWriter(out io.Writer, attrs []Attr, early []Section) (*Writer, error) {
+	w := &Writer{out: out}
+	le := binary.LittleEndian
+	b := le.AppendUint64([]byte(magic2), uint64(len(magic2)+8))
+	for i := range attrs {
+		before := len(b)
+		if b = attrs[i].appendRecord(b); len(b) == before {
+			return nil, fmt.Errorf("event %s has %d counters: more than a pipe can tell of", attrs[i].Name, len(attrs[i].IDs))
+		}
+	}
+	var tracing *Section
+	for i := range early {
+		if early[i].Feature == FeatureTracingData {
+			tracing = &early[i]
+			continue
+		}
+		b = early[i].appendRecord(b)
+	}
+	if tracing != nil {
+		b = tracing.appendTracing(b)
+	}
+	for i := range attrs {
+		b = attrs[i].appendName(b)
+	}
+	if err := w.Write(b); err != nil {
+		return nil, fmt.Errorf("writing the pipe's header: %w", err)
+	}
+	return w, nil
+}
+
+// appendRecord appends a PERF_RECORD_HEADER_ATTR: the attr and its ids.
+func (a *Attr) appendRecord(b []byte) []byte {
+	return appendRecord(b, TypeHeaderAttr, 0, 0, func(b []byte) []byte {
+		b = a.Append(b)
+		for _, id := range a.IDs {
+			b = binary.LittleEndian.AppendUint64(b, id)
+		}
+		return b
+	})
+}
+
+// updateName is PERF_EVENT_UPDATE__NAME.
+const updateName = 2
+
+// appendName appends the attr's name as a PERF_RECORD_EVENT_UPDATE.
+func (a *Attr) appendName(b []byte) []byte {
+	if a.Name == "" || len(a.IDs) == 0 {
+		return b
+	}
+	return appendRecord(b, TypeEventUpdate, 0, 0, func(b []byte) []byte {
+		b = binary.LittleEndian.AppendUint64(b, updateName)
+		b = binary.LittleEndian.AppendUint64(b, a.IDs[0])
+		return appendName(b, a.Name)
+	})
+}
+
+// appendRecord appends a PERF_RECORD_HEADER_FEATURE. Sections tell by their end
+// what they do not hold, so there is no padding, here as in perf.
+func (s *Section) appendRecord(b []byte) []byte {
+	return appendRecord(b, TypeHeaderFeature, 0, 0, func(b []byte) []byte {
+		return append(binary.LittleEndian.AppendUint64(b, uint64(s.Feature)), s.Data...)
+	})
+}
+
+// appendTracing appends a PERF_RECORD_HEADER_TRACING_DATA, and behind it, outside
+// of the record, the data, padded to a multiple of 8 bytes.
+func (s *Section) appendTracing(b []byte) []byte {
+	size := (len(s.Data) + 7) &^ 7
+	b = appendRecord(b, TypeHeaderTracing, 0, 0, func(b []byte) []byte {
+		return binary.LittleEndian.AppendUint64(b, uint64(size)) // a u32 and padding
+	})
+	b = append(b, s.Data...)
+	return append(b, make([]byte, size-len(s.Data))...)
+}

@@ -1,0 +1,100 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+)
+
+// smallDisk is an output that takes only so many bytes.
+type smallDisk struct {
+	bytes.Buffer
+	size int
+}
+
+func (d *smallDisk) Write(b []byte) (int, error) {
+	n := min(len(b), d.size-d.Len())
+	d.Buffer.Write(b[:n])
+	if n < len(b) {
+		return n, unix.ENOSPC
+	}
+	return n, nil
+}
+
+func (d *smallDisk) WriteAt([]byte, int64) (int, error) { return 0, errors.New("not needed here") }
+func (d *smallDisk) Seek(int64, int) (int64, error)     { return 0, nil }
+func (d *smallDisk) Truncate(size int64) error          { d.Buffer.Truncate(int(size)); return nil }
+
+// After a write that failed, the file up to the last flush has just the samples
+// that are said to be in it.
+func TestCompressingFails(t *testing.T) {
+	const size = 64
+	for _, room := range []int{1000, 70_000, 3_000_000, 100_000_000} {
+		d := &smallDisk{size: room}
+		attr := format.Attr{Size: format.AttrSize, SampleType: format.SampleIP}
+		w, err := format.NewWriter(d, []format.Attr{attr}, []format.Section{format.CompressedSection(1, 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		woken := make(chan bool, 1)
+		z, err := newCompressing(w, 1, tally{}, func() { woken <- true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		var sent tally
+		for sent.samples < 100_000 && err == nil {
+			var b []byte
+			for range r.IntN(5000) {
+				rec := make([]byte, size)
+				rec[0], rec[6] = byte(format.TypeSample), size
+				for i := 16; i < size; i++ {
+					rec[i] = byte(r.Uint32())
+				}
+				b = append(b, rec...)
+				sent.samples++
+			}
+			if err = z.write(b); err == nil {
+				z.commit(sent)
+			}
+		}
+		whole, held, failed := z.close()
+		if errors.Is(failed, unix.ENOSPC) != (room < 100_000_000) {
+			t.Fatalf("room for %d bytes: %v", room, failed)
+		}
+		if failed != nil {
+			<-woken
+		} else if held.samples != sent.samples {
+			t.Errorf("%d of %d samples", held.samples, sent.samples)
+		}
+		if err := w.Rewind(whole); err != nil {
+			t.Fatal(err)
+		}
+		f, err := format.Open(bytes.NewReader(d.Bytes()), int64(d.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := uint64(0)
+		for recs := f.Records(); ; {
+			raw, err := recs.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if raw.Type == format.TypeSample {
+				found++
+			}
+		}
+		if found != held.samples || room > 1_000_000 && found < 10_000 {
+			t.Errorf("room for %d bytes: %d samples in the file, said to be %d", room, found, held.samples)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package record
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+func TestParseSwitch(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		size  int64
+		every time.Duration
+	}{
+		{"100B", 100, 0}, {"2K", 2048, 0}, {"3M", 3 << 20, 0}, {"1G", 1 << 30, 0},
+		{"30s", 0, 30 * time.Second}, {"5m", 0, 5 * time.Minute}, {"2h", 0, 2 * time.Hour}, {"1d", 0, 24 * time.Hour},
+	} {
+		if s, err := ParseSwitch(c.in); err != nil || s.Size != c.size || s.Every != c.every || !s.enabled() {
+			t.Errorf("%s: %+v, %v", c.in, s, err)
+		}
+	}
+	for _, in := range []string{"", "s", "10", "0s", "-1s", "1.5s", "1x", "2147483647d", "99999999999K", "signals"} {
+		if s, err := ParseSwitch(in); err == nil {
+			t.Errorf("%q: %+v", in, s)
+		}
+	}
+}
+
+// Files that are finished in the same hundredth of a second have different names.
+func TestTimestamp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perf.data")
+	seen := map[string]bool{}
+	for range 5 {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		name, err := timestamp(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[name] || !regexp.MustCompile(`^perf\.data\.20\d{14}$`).MatchString(filepath.Base(name)) {
+			t.Errorf("%s", name)
+		}
+		seen[name] = true
+	}
+}
