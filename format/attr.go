@@ -140,6 +140,7 @@ type Attr struct {
 	AuxWatermark     uint32
 	SampleMaxStack   uint16
 	AuxSampleSize    uint32
+	AuxAction        uint32 // aux_start_paused, aux_pause, aux_resume, from bit 0
 	SigData          uint64
 	Config3          uint64
 
@@ -225,7 +226,7 @@ func parseAttr(b []byte, order binary.ByteOrder) (Attr, error) {
 	a.SampleMaxStack = c.u16()
 	c.u16()
 	a.AuxSampleSize = c.u32()
-	c.u32()
+	a.AuxAction = c.u32()
 	a.SigData = c.u64()
 	a.Config3 = c.u64()
 	return a, nil

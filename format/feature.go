@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 )
 
 // Feature is the number of a feature section (HEADER_* of
@@ -44,7 +45,17 @@ const (
 	FeatureCPUDomain    Feature = 32
 	FeatureEMachine     Feature = 33
 	FeatureCacheLine    Feature = 34
+
+	// Those of simpleperf (FEAT_* of system/extras/simpleperf/record_file_format.h).
+	FeatureFile            Feature = 128
+	FeatureMetaInfo        Feature = 129
+	FeatureDebugUnwind     Feature = 130
+	FeatureDebugUnwindFile Feature = 131
+	FeatureFile2           Feature = 132
 )
+
+// LastFeature is the highest feature of perf 7.3.
+const LastFeature = FeatureCacheLine
 
 // Section is one feature section's bytes.
 type Section struct {
@@ -168,6 +179,12 @@ func feature[T any](f *File, n Feature, decode func(*cursor) T) (v T, ok bool, e
 	return v, true, nil
 }
 
+// decoded is feature for those who do not care why there is nothing.
+func decoded[T any](f *File, n Feature, decode func(*cursor) T) (T, bool) {
+	v, ok, _ := feature(f, n, decode)
+	return v, ok
+}
+
 // String returns a section that holds one string, "" when it is absent.
 func (f *File) String(n Feature) string {
 	s, _, _ := feature(f, n, (*cursor).str)
@@ -175,10 +192,9 @@ func (f *File) String(n Feature) string {
 }
 
 // NrCPUs returns the NRCPUS section.
-func (f *File) NrCPUs() (NrCPUs, bool) {
-	n, ok, _ := feature(f, FeatureNrCPUs, func(c *cursor) NrCPUs { return NrCPUs{c.u32(), c.u32()} })
-	return n, ok
-}
+func (f *File) NrCPUs() (NrCPUs, bool) { return decoded(f, FeatureNrCPUs, (*cursor).nrCPUs) }
+
+func (c *cursor) nrCPUs() NrCPUs { return NrCPUs{c.u32(), c.u32()} }
 
 // Uint64s returns n values of a section of u64s, nil when it is absent or
 // shorter.
@@ -195,62 +211,119 @@ func (f *File) Uint64s(feat Feature, n int) []uint64 {
 	return v
 }
 
+// Uint32s returns n values of a section of u32s, nil when it is absent or
+// shorter.
+func (f *File) Uint32s(feat Feature, n int) []uint32 {
+	v, ok, _ := feature(f, feat, func(c *cursor) (l []uint32) {
+		for range n {
+			l = append(l, c.u32())
+		}
+		return l
+	})
+	if !ok {
+		return nil
+	}
+	return v
+}
+
+// Has tells whether the file has a feature, and it can be read.
+func (f *File) Has(n Feature) bool {
+	_, ok := f.Sections[n]
+	return ok
+}
+
 // Cmdline returns the recorder's command line.
 func (f *File) Cmdline() []string {
-	l, _, _ := feature(f, FeatureCmdline, (*cursor).strings)
+	l, _ := decoded(f, FeatureCmdline, (*cursor).strings)
 	return l
 }
 
 // PMUMappings returns the PMUs of the recording machine.
 func (f *File) PMUMappings() []PMU {
-	l, _, _ := feature(f, FeaturePMUMappings, func(c *cursor) (l []PMU) {
-		for n := c.u32(); n > 0 && !c.short; n-- {
-			l = append(l, PMU{c.u32(), c.str()})
-		}
-		return l
-	})
+	l, _ := decoded(f, FeaturePMUMappings, (*cursor).pmus)
 	return l
 }
 
-// BuildIDs returns the BUILD_ID section.
+func (c *cursor) pmus() (l []PMU) {
+	for n := c.u32(); n > 0 && !c.short; n-- {
+		l = append(l, PMU{c.u32(), c.str()})
+	}
+	return l
+}
+
+// BuildIDs returns the BUILD_ID section. With an error come the entries before
+// it.
 func (f *File) BuildIDs() ([]BuildIDEntry, error) {
-	var l []BuildIDEntry
+	l, err := f.parseBuildIDs(func(c *cursor) int32 { return int32(c.u32()) })
+	for _, e := range l {
+		// Perf before 2.6.35 wrote no pid: the build IDs stand where it is now,
+		// and the kernel's name has lost its beginning to them.
+		if strings.HasPrefix(e.Filename, "nel.kallsyms]") {
+			return f.parseBuildIDs(func(*cursor) int32 { return -1 })
+		}
+	}
+	return l, err
+}
+
+func (f *File) parseBuildIDs(pid func(*cursor) int32) (l []BuildIDEntry, err error) {
 	data := f.Sections[FeatureBuildID]
 	for len(data) > 0 {
 		c := cursor{b: data, order: f.Order}
 		c.u32()
 		misc, size := Misc(c.u16()), int(c.u16())
-		if size < headerSize+4+24 || size > len(data) {
+		if size < headerSize || size > len(data) {
 			return l, errorf(-1, nil, "build ID entry of %d bytes in a section with %d left", size, len(data))
 		}
 		c.b = data[headerSize:size]
-		pid := int32(c.u32())
+		e := BuildIDEntry{Misc: misc &^ miscBuildIDSize, PID: pid(&c)}
 		id := c.take(24)
+		if c.short {
+			return l, errorf(-1, nil, "build ID entry of %d bytes is too short", size)
+		}
 		n := 20
 		if misc&miscBuildIDSize != 0 {
 			n = min(int(id[20]), 20)
 		}
-		l = append(l, BuildIDEntry{Misc: misc &^ miscBuildIDSize, PID: pid, BuildID: BuildID(id[:n]), Filename: c.cstring()})
+		e.BuildID, e.Filename = BuildID(id[:n]), c.cstring()
+		l = append(l, e)
 		data = data[size:]
 	}
 	return l, nil
 }
 
-// nameAttrs gives the attrs the names and ids of the EVENT_DESC section.
-func (f *File) nameAttrs() error {
-	_, _, err := feature(f, FeatureEventDesc, func(c *cursor) (none struct{}) {
-		n, size := c.u32(), int(c.u32())
-		for i := 0; i < int(n) && !c.short; i++ {
-			c.take(size)
-			ids := uint64(c.u32())
-			name := c.str()
-			c.words(ids)
-			if i < len(f.Attrs) && !c.short {
-				f.Attrs[i].Name = name
-			}
+// EventDesc returns the EVENT_DESC section: the attrs with their names and ids.
+// Their Size is what the recorder put into them, not what they take here.
+func (f *File) EventDesc() ([]Attr, bool) { return decoded(f, FeatureEventDesc, (*cursor).eventDesc) }
+
+func (c *cursor) eventDesc() (l []Attr) {
+	n, size := c.u32(), int(c.u32())
+	for ; n > 0 && !c.short; n-- {
+		b := c.take(size)
+		ids := uint64(c.u32())
+		name := c.str()
+		words := Words{c.words(ids), c.order}
+		if c.short || len(b) < minAttrSize {
+			c.short = true
+			break
 		}
-		return none
-	})
+		a, _ := parseAttr(b, c.order) // only too short a one fails
+		a.Name = name
+		for i := range words.Len() {
+			a.IDs = append(a.IDs, words.At(i))
+		}
+		l = append(l, a)
+	}
+	return l
+}
+
+// nameAttrs gives the attrs the names of the EVENT_DESC section, or of
+// simpleperf's.
+func (f *File) nameAttrs() error {
+	l, _, err := feature(f, FeatureEventDesc, (*cursor).eventDesc)
+	for i := range min(len(l), len(f.Attrs)) {
+		f.Attrs[i].Name = l[i].Name
+	}
+	f.nameSimpleperf()
 	if err != nil {
 		return fmt.Errorf("event descriptions: %w", err)
 	}

@@ -19,6 +19,8 @@ type File struct {
 	Sections map[Feature][]byte
 	Tracing  *TracingData // nil without tracepoints
 
+	// Version is that of the file format: 1 before Linux 3.6, 2 since.
+	Version int
 	// Pipe tells that the file is in pipe mode: what it says about itself
 	// comes as records.
 	Pipe bool
@@ -86,7 +88,10 @@ func open(src source) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{Order: order, Sections: map[Feature][]byte{}, src: src, byID: map[uint64]int{}, Pipe: size == pipeHeaderSize}
+	f := &File{Order: order, Sections: map[Feature][]byte{}, src: src, byID: map[uint64]int{}, Version: 2, Pipe: size == pipeHeaderSize}
+	if string(b[:8]) == magic1 {
+		f.Version = 1
+	}
 	if f.Pipe {
 		err = f.readHead()
 	} else {
@@ -313,7 +318,7 @@ func (f *File) EventName(i int) string {
 	if name := strings.TrimRight(f.Attrs[i].Name, ", "); name != "" {
 		return name
 	}
-	return f.Attrs[i].defaultName()
+	return f.Attrs[i].DefaultName()
 }
 
 // DataOffset, DataSize and FeatureOffset tell where the file says its parts

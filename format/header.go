@@ -31,8 +31,7 @@ func (s section) fits(size int64) bool {
 // featureBits is the bitmap of the features that a file has: 256 bits.
 type featureBits [4]uint64
 
-func (f *featureBits) set(n Feature)      { f[n/64] |= 1 << (n % 64) }
-func (f *featureBits) has(n Feature) bool { return f[n/64]>>(n%64)&1 != 0 }
+func (f *featureBits) set(n Feature) { f[n/64] |= 1 << (n % 64) }
 
 // list returns the features in the order of their sections in the table.
 func (f *featureBits) list() (l []Feature) {

@@ -30,81 +30,90 @@ var hardwareNames = [...]string{"cycles", "instructions", "cache-references", "c
 var softwareNames = [...]string{"cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations",
 	"minor-faults", "major-faults", "alignment-faults", "emulation-faults", "dummy"}
 
-var cacheNames = [...]string{"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"}
-
-// cacheOps are the names of accesses, of misses and of hits.
-var cacheOps = [...][2]string{{"load", "loads"}, {"store", "stores"}, {"prefetch", "prefetches"}}
-
-// defaultName names an event that the file gives no name, as evsel__name of
-// tools/perf/util/evsel.c does.
-func (a *Attr) defaultName() string {
-	switch {
-	case a.Type == TypeHardware:
-		return nameAt(hardwareNames[:], a.Config, "unknown-hardware") + a.modifiers()
-	case a.Type == TypeSoftware:
-		return nameAt(softwareNames[:], a.Config, "unknown-software") + a.modifiers()
-	case a.Type == TypeHWCache:
-		return a.cacheName()
-	case a.Type == TypeRaw:
-		return fmt.Sprintf("raw %#x", a.Config) + a.modifiers()
-	case a.Type == TypeTracepoint:
+// DefaultName names the event by what it counts: perf's name for one that the
+// file gives none (evsel__name of
+// tools/perf/util/evsel.c).
+func (a *Attr) DefaultName() string {
+	switch a.Type {
+	case TypeHardware:
+		return nameOr(hardwareNames[:], uint32(a.Config), "unknown-hardware") + a.modifiers()
+	case TypeSoftware:
+		return nameOr(softwareNames[:], a.Config, "unknown-software") + a.modifiers()
+	case TypeTracepoint:
 		return "unknown tracepoint"
-	case a.Type == TypeBreakpoint:
-		return fmt.Sprintf("mem:%#x:", a.Config1) + letters(uint64(a.BPType), "rwx") + a.modifiers()
+	case TypeHWCache:
+		return a.cacheName() + a.modifiers()
+	case TypeRaw:
+		return fmt.Sprintf("raw %#x", a.Config) + a.modifiers()
+	case TypeBreakpoint:
+		return a.breakpointName() + a.modifiers()
 	}
-	return fmt.Sprintf("unknown attr type: %d", a.Type)
+	return fmt.Sprintf("unknown event PMU=%d config=%#x", a.Type, a.Config)
 }
 
-// cacheName names a cache event by the three bytes of its config: cache, kind of
-// access, result.
-func (a *Attr) cacheName() string {
-	cache, op, result := a.Config&0xff, a.Config>>8&0xff, a.Config>>16&0xff
-	switch {
-	case cache >= uint64(len(cacheNames)) || op >= uint64(len(cacheOps)) || result > 1:
-		return "unknown-ext-hardware-cache-type"
-	case result == 1:
-		return cacheNames[cache] + "-" + cacheOps[op][0] + "-misses" + a.modifiers()
-	}
-	return cacheNames[cache] + "-" + cacheOps[op][1] + a.modifiers()
-}
-
-// modifiers are the letters behind an event's name that say what is counted:
-// ":u", ":ppp", ":H" (evsel__add_modifiers).
-func (a *Attr) modifiers() string {
-	var s string
-	if excluded := a.Flags & (FlagExcludeKernel | FlagExcludeUser | FlagExcludeHV); excluded != 0 {
-		s = counted(excluded, FlagExcludeKernel, "k") + counted(excluded, FlagExcludeUser, "u") + counted(excluded, FlagExcludeHV, "h")
-	}
-	s += "ppp"[:a.Flags.PreciseIP()]
-	if excluded := a.Flags & (FlagExcludeHost | FlagExcludeGuest); excluded != 0 {
-		s += counted(excluded, FlagExcludeHost, "H") + counted(excluded, FlagExcludeGuest, "G")
-	}
-	if s != "" {
-		s = ":" + s
-	}
-	return s
-}
-
-func nameAt(names []string, i uint64, unknown string) string {
-	if i < uint64(len(names)) {
+func nameOr[T uint32 | uint64](names []string, i T, otherwise string) string {
+	if i < T(len(names)) {
 		return names[i]
 	}
-	return unknown
+	return otherwise
 }
 
-func counted(excluded, flag AttrFlags, letter string) string {
-	if excluded&flag != 0 {
+// modifiers is what a name ends with to say when the event counts: ":u".
+func (a *Attr) modifiers() string {
+	var b []byte
+	mode := func(excluded AttrFlags, letter byte) {
+		if a.Flags&excluded == 0 {
+			b = append(b, letter)
+		}
+	}
+	if a.Flags&(FlagExcludeKernel|FlagExcludeUser|FlagExcludeHV) != 0 {
+		mode(FlagExcludeKernel, 'k')
+		mode(FlagExcludeUser, 'u')
+		mode(FlagExcludeHV, 'h')
+	}
+	b = append(b, "ppp"[:a.Flags.PreciseIP()]...)
+	if a.Flags&(FlagExcludeHost|FlagExcludeGuest) != 0 {
+		mode(FlagExcludeHost, 'H')
+		mode(FlagExcludeGuest, 'G')
+	}
+	if len(b) == 0 {
 		return ""
 	}
-	return letter
+	return ":" + string(b)
 }
 
-// letters are those of names whose bits are set.
-func letters(bits uint64, names string) string {
-	var s string
-	for i := range names {
-		if bits>>i&1 != 0 {
-			s += names[i : i+1]
+// The parts of a cache event's config, from the lowest byte (enum
+// perf_hw_cache_id, perf_hw_cache_op_id, perf_hw_cache_op_result_id).
+var (
+	cacheNames     = [...]string{"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"}
+	cacheOps       = [...]string{"load", "store", "prefetch"}
+	cacheOpPlurals = [...]string{"loads", "stores", "prefetches"}
+	// cacheHas tells by bits which operations a cache has.
+	cacheHas = [...]uint8{7, 5, 7, 7, 1, 1, 7}
+)
+
+func (a *Attr) cacheName() string {
+	id, op, result := a.Config&0xff, a.Config>>8&0xff, a.Config>>16&0xff
+	switch {
+	case id >= uint64(len(cacheNames)):
+		return "unknown-ext-hardware-cache-type"
+	case op >= uint64(len(cacheOps)):
+		return "unknown-ext-hardware-cache-op"
+	case result > 1:
+		return "unknown-ext-hardware-cache-result"
+	case cacheHas[id]>>op&1 == 0:
+		return "invalid-cache"
+	case result == 1:
+		return cacheNames[id] + "-" + cacheOps[op] + "-misses"
+	}
+	return cacheNames[id] + "-" + cacheOpPlurals[op]
+}
+
+func (a *Attr) breakpointName() string {
+	s := fmt.Sprintf("mem:0x%x:", a.Config1)
+	for bit, letter := range "rwx" {
+		if a.BPType>>bit&1 != 0 {
+			s += string(letter)
 		}
 	}
 	return s

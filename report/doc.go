@@ -35,6 +35,7 @@ type Options struct {
 	CPUModes     bool    // columns for kernel and user
 	Separator    string  // between columns, instead of blanks; "" aligns them
 	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
+	Header       bool    // the file's header stands above the report
 	Filter       Filter
 }
 

@@ -15,7 +15,9 @@ var ErrNoSamples = errors.New("no samples")
 // write writes all blocks, and what stands before them.
 func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) error {
 	w := bufio.NewWriterSize(out, 1<<16)
-	w.WriteString("# To display the perf.data header info, please use --header/--header-only options.\n#\n")
+	if !opts.Header {
+		w.WriteString("# To display the perf.data header info, please use --header/--header-only options.\n#\n")
+	}
 	if len(hists) == 0 {
 		return errors.Join(w.Flush(), ErrNoSamples)
 	}

@@ -7,12 +7,14 @@ import (
 	"gperf/format"
 )
 
-// event prints an attr as perf_event_attr__fprintf of tools/perf does: the
-// fields that are not zero.
-func (h *header) event(i int) {
-	a := &h.f.Attrs[i]
-	var parts []string
-	add := func(name string, v any) { parts = append(parts, fmt.Sprintf("%s = %v", name, v)) }
+// attrField is a field of an attr that is told, with its value.
+type attrField struct{ name, value string }
+
+// attrFields are what perf_event_attr__fprintf of tools/perf tells of an attr:
+// type, size and config, and of the rest what is not zero. tracepoint is the
+// name of a tracepoint.
+func attrFields(a *format.Attr, tracepoint string) (l []attrField) {
+	add := func(name string, v any) { l = append(l, attrField{name, fmt.Sprint(v)}) }
 	nonzero := func(name string, v uint64) {
 		if v != 0 {
 			add(name, v)
@@ -23,19 +25,17 @@ func (h *header) event(i int) {
 			add(name, fmt.Sprintf("%#x", v))
 		}
 	}
-	if len(a.IDs) > 0 {
-		add("id", idList(a.IDs))
+	names := func(name string, v uint64, names []bitName) {
+		if v != 0 {
+			add(name, bitNames(v, names))
+		}
 	}
 	add("type", typeText(a.Type))
-	add("size", a.Size)
-	add("config", h.configText(i))
+	nonzero("size", uint64(a.Size))
+	add("config", configText(a, tracepoint))
 	nonzero("{ sample_period, sample_freq }", a.SamplePeriod)
-	if a.SampleType != 0 {
-		add("sample_type", bitNames(uint64(a.SampleType), sampleTypeNames[:]))
-	}
-	if a.ReadFormat != 0 {
-		add("read_format", bitNames(uint64(a.ReadFormat), readFormatNames[:]))
-	}
+	names("sample_type", uint64(a.SampleType), sampleTypeNames)
+	names("read_format", uint64(a.ReadFormat), readFormatNames)
 	for bit, name := range flagNames {
 		switch {
 		case name == "precise_ip":
@@ -48,7 +48,7 @@ func (h *header) event(i int) {
 	nonzero("bp_type", uint64(a.BPType))
 	hex("{ bp_addr, config1 }", a.Config1)
 	hex("{ bp_len, config2 }", a.Config2)
-	hex("branch_sample_type", a.BranchSampleType)
+	names("branch_sample_type", a.BranchSampleType, branchTypeNames)
 	hex("sample_regs_user", a.SampleRegsUser)
 	nonzero("sample_stack_user", uint64(a.SampleStackUser))
 	if a.ClockID != 0 {
@@ -59,41 +59,65 @@ func (h *header) event(i int) {
 	nonzero("sample_max_stack", uint64(a.SampleMaxStack))
 	nonzero("aux_sample_size", uint64(a.AuxSampleSize))
 	nonzero("sig_data", a.SigData)
-	h.line("event : name = %s, , %s", h.f.EventName(i), strings.Join(parts, ", "))
+	for bit, name := range [...]string{"aux_start_paused", "aux_pause", "aux_resume"} {
+		nonzero(name, uint64(a.AuxAction>>bit&1))
+	}
+	return l
 }
 
-func idList(ids []uint64) string {
-	var words []string
-	for _, id := range ids {
-		words = append(words, fmt.Sprint(id))
+// event prints an event of the EVENT_DESC section.
+func (h *header) event(a *format.Attr) {
+	fmt.Fprintf(h.w, "# event : name = %s, ", a.Name)
+	for i, id := range a.IDs {
+		switch {
+		case i == 0:
+			fmt.Fprintf(h.w, ", id = { %d", id)
+		default:
+			fmt.Fprintf(h.w, ", %d", id)
+		}
 	}
-	return "{ " + strings.Join(words, ", ") + " }"
+	if len(a.IDs) > 0 {
+		fmt.Fprint(h.w, " }")
+	}
+	for _, f := range attrFields(a, tracepointName(h.f, a)) {
+		fmt.Fprintf(h.w, ", %s = %s", f.name, f.value)
+	}
+	fmt.Fprintln(h.w)
 }
 
 func typeText(t format.EventType) string {
-	names := [...]string{"HARDWARE", "SOFTWARE", "TRACEPOINT", "HW_CACHE", "RAW", "BREAKPOINT"}
+	names := [...]string{"PERF_TYPE_HARDWARE", "PERF_TYPE_SOFTWARE", "PERF_TYPE_TRACEPOINT", "PERF_TYPE_HW_CACHE", "", "PERF_TYPE_BREAKPOINT"}
+	name := ""
 	if int(t) < len(names) {
-		return fmt.Sprintf("%d (PERF_TYPE_%s)", t, names[t])
+		name = names[t]
+	}
+	if name == "" {
+		name = pmuName(uint32(t))
+	}
+	switch {
+	case name != "":
+		return fmt.Sprintf("%d (%s)", t, name)
+	case t == format.TypeRaw:
+		return fmt.Sprintf("%d (PERF_TYPE_RAW)", t)
 	}
 	return fmt.Sprint(uint32(t))
 }
 
-func (h *header) configText(i int) string {
-	a := &h.f.Attrs[i]
+func configText(a *format.Attr, tracepoint string) string {
 	number := "0"
 	if a.Config != 0 {
 		number = fmt.Sprintf("%#x", a.Config)
 	}
 	name := ""
-	switch {
-	case a.Type == format.TypeHardware && a.Config < uint64(len(hardwareConfigs)):
-		name = "PERF_COUNT_HW_" + hardwareConfigs[a.Config]
-	case a.Type == format.TypeSoftware && a.Config < uint64(len(softwareConfigs)):
-		name = "PERF_COUNT_SW_" + softwareConfigs[a.Config]
-	case a.Type == format.TypeTracepoint:
-		if t := h.f.Tracepoint(i); t != nil {
-			name = t.System + ":" + t.Name
+	switch a.Type {
+	case format.TypeHardware, format.TypeHWCache:
+		name = hardwareText(a)
+	case format.TypeSoftware:
+		if a.Config < uint64(len(softwareConfigs)) {
+			name = "PERF_COUNT_SW_" + softwareConfigs[a.Config]
 		}
+	case format.TypeTracepoint:
+		name = tracepoint
 	}
 	if name == "" {
 		return number
@@ -101,31 +125,86 @@ func (h *header) configText(i int) string {
 	return number + " (" + name + ")"
 }
 
+// hardwareText names a hardware event. The upper half of its config tells which
+// PMU is meant, where there are several.
+func hardwareText(a *format.Attr) string {
+	event := uint32(a.Config)
+	name := ""
+	if a.Type == format.TypeHWCache {
+		name = cacheText(event)
+	} else if event < uint32(len(hardwareConfigs)) {
+		name = "PERF_COUNT_HW_" + hardwareConfigs[event]
+	}
+	pmu := ""
+	if t := uint32(a.Config >> 32); t != 0 {
+		pmu = pmuName(t)
+	}
+	switch {
+	case pmu == "":
+		return name
+	case name == "":
+		return fmt.Sprintf("%s/config=%#x/", pmu, a.Config)
+	}
+	return pmu + "/" + name + "/"
+}
+
+func cacheText(event uint32) string {
+	id, op, result := event&0xff, event>>8&0xff, event>>16&0xff
+	if id >= uint32(len(cacheIDs)) || op >= uint32(len(cacheOps)) || result >= uint32(len(cacheResults)) {
+		return ""
+	}
+	return "PERF_COUNT_HW_CACHE_RESULT_" + cacheResults[result] + " | PERF_COUNT_HW_CACHE_OP_" + cacheOps[op] + " | PERF_COUNT_HW_CACHE_" + cacheIDs[id]
+}
+
+var (
+	cacheIDs     = [...]string{"L1D", "L1I", "LL", "DTLB", "ITLB", "BPU", "NODE"}
+	cacheOps     = [...]string{"READ", "WRITE", "PREFETCH"}
+	cacheResults = [...]string{"ACCESS", "MISS"}
+)
+
 var hardwareConfigs = [...]string{"CPU_CYCLES", "INSTRUCTIONS", "CACHE_REFERENCES", "CACHE_MISSES",
 	"BRANCH_INSTRUCTIONS", "BRANCH_MISSES", "BUS_CYCLES", "STALLED_CYCLES_FRONTEND", "STALLED_CYCLES_BACKEND", "REF_CPU_CYCLES"}
 
 var softwareConfigs = [...]string{"CPU_CLOCK", "TASK_CLOCK", "PAGE_FAULTS", "CONTEXT_SWITCHES", "CPU_MIGRATIONS",
 	"PAGE_FAULTS_MIN", "PAGE_FAULTS_MAJ", "ALIGNMENT_FAULTS", "EMULATION_FAULTS", "DUMMY", "BPF_OUTPUT", "CGROUP_SWITCHES"}
 
-var sampleTypeNames = [...]string{"IP", "TID", "TIME", "ADDR", "READ", "CALLCHAIN", "ID", "CPU", "PERIOD", "STREAM_ID",
-	"RAW", "BRANCH_STACK", "REGS_USER", "STACK_USER", "WEIGHT", "DATA_SRC", "IDENTIFIER", "TRANSACTION", "REGS_INTR",
-	"PHYS_ADDR", "AUX", "CGROUP", "DATA_PAGE_SIZE", "CODE_PAGE_SIZE", "WEIGHT_STRUCT"}
+// bitName is the name of a bit; lists of them are in the order that perf has.
+type bitName struct {
+	bit  uint
+	name string
+}
 
-var readFormatNames = [...]string{"TOTAL_TIME_ENABLED", "TOTAL_TIME_RUNNING", "ID", "GROUP", "LOST"}
+var sampleTypeNames = []bitName{{0, "IP"}, {1, "TID"}, {2, "TIME"}, {3, "ADDR"}, {4, "READ"}, {5, "CALLCHAIN"}, {6, "ID"},
+	{7, "CPU"}, {8, "PERIOD"}, {9, "STREAM_ID"}, {10, "RAW"}, {11, "BRANCH_STACK"}, {12, "REGS_USER"}, {13, "STACK_USER"},
+	{16, "IDENTIFIER"}, {18, "REGS_INTR"}, {15, "DATA_SRC"}, {14, "WEIGHT"}, {19, "PHYS_ADDR"}, {20, "AUX"}, {21, "CGROUP"},
+	{22, "DATA_PAGE_SIZE"}, {23, "CODE_PAGE_SIZE"}, {24, "WEIGHT_STRUCT"}}
+
+var readFormatNames = numbered("TOTAL_TIME_ENABLED", "TOTAL_TIME_RUNNING", "ID", "GROUP", "LOST")
+
+var branchTypeNames = numbered("USER", "KERNEL", "HV", "ANY", "ANY_CALL", "ANY_RETURN", "IND_CALL", "ABORT_TX", "IN_TX",
+	"NO_TX", "COND", "CALL_STACK", "IND_JUMP", "CALL", "NO_FLAGS", "NO_CYCLES", "TYPE_SAVE", "HW_INDEX", "PRIV_SAVE", "COUNTERS")
+
+// numbered are the names of the bits from 0 on.
+func numbered(names ...string) (l []bitName) {
+	for i, name := range names {
+		l = append(l, bitName{uint(i), name})
+	}
+	return l
+}
 
 // flagNames are the bit fields of perf_event_attr, by bit.
 var flagNames = [...]string{"disabled", "inherit", "pinned", "exclusive", "exclude_user", "exclude_kernel", "exclude_hv",
 	"exclude_idle", "mmap", "comm", "freq", "inherit_stat", "enable_on_exec", "task", "watermark", "precise_ip", "",
 	"mmap_data", "sample_id_all", "exclude_host", "exclude_guest", "exclude_callchain_kernel", "exclude_callchain_user",
 	"mmap2", "comm_exec", "use_clockid", "context_switch", "write_backward", "namespaces", "ksymbol", "bpf_event",
-	"aux_output", "cgroup", "text_poke", "build_id", "inherit_thread", "remove_on_exec", "sigtrap"}
+	"aux_output", "cgroup", "text_poke", "build_id", "inherit_thread", "remove_on_exec", "sigtrap", "defer_callchain", "defer_output"}
 
 // bitNames joins the names of the bits that are set.
-func bitNames(v uint64, names []string) string {
+func bitNames(v uint64, names []bitName) string {
 	var l []string
-	for bit, name := range names {
-		if v>>bit&1 != 0 {
-			l = append(l, name)
+	for _, b := range names {
+		if v>>b.bit&1 != 0 {
+			l = append(l, b.name)
 		}
 	}
 	return strings.Join(l, "|")

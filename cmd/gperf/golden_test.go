@@ -17,6 +17,12 @@ var goldens = []string{
 	"script -i drops.data",
 	"script -i drops.data --format folded",
 	"script -i drops.data --header-only -I",
+	"report -i two.data --header-only",
+	"evlist -i drops.data -v",
+	"evlist -i two.data -F --trace-fields",
+	"evlist -i two.data -g",
+	"buildid-list -i drops.data",
+	"buildid-list -i two.data -H",
 	"script -i drops.data --compat 6.1 -F comm,pid,tid,cpu,time,event,trace,ip,sym,symoff,dso --max-stack 24",
 	"script -i two.data",
 	"script -i two.data --format folded",
@@ -29,6 +35,7 @@ var notInFileNames = regexp.MustCompile(`[^A-Za-z0-9.,%-]+`)
 func TestGolden(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	dir := filepath.Join("..", "..", "testdata")
+	machineOf(t, map[string]string{"sys/bus/event_source/devices/cpu/type": "4", "trace/events/skb/kfree_skb/id": "2310"})
 	for _, line := range goldens {
 		t.Run(line, func(t *testing.T) {
 			args := strings.Fields(line)
@@ -37,7 +44,10 @@ func TestGolden(t *testing.T) {
 					args[i] = filepath.Join(dir, a)
 				}
 			}
-			got, stderr := gperf(t, append(args, "--kallsyms", filepath.Join(dir, "kallsyms"))...)
+			if args[0] == "script" {
+				args = append(args, "--kallsyms", filepath.Join(dir, "kallsyms"), "--symfs", t.TempDir())
+			}
+			got, stderr := gperf(t, args...)
 			if stderr != "" {
 				t.Errorf("on stderr: %s", stderr)
 			}
@@ -56,4 +66,22 @@ func TestGolden(t *testing.T) {
 			sameText(t, file, got, string(want))
 		})
 	}
+}
+
+// machineOf makes the files be what sysfs and tracefs say of this machine: what
+// is printed depends on it. Their paths begin with sys/ and trace/.
+func machineOf(t *testing.T, files map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	for path, text := range files {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("SYSFS_PATH", filepath.Join(dir, "sys"))
+	t.Setenv("TRACEFS_PATH", filepath.Join(dir, "trace"))
 }

@@ -32,6 +32,8 @@ var commands = []command{
 	{"record", "record events of a command, of processes or of all CPUs into perf.data", recordCommand},
 	{"script", "print the samples of a recording as text, or as folded stacks", scriptCommand},
 	{"report", "count the samples of a recording by command, DSO, symbol or tracepoint field", reportCommand},
+	{"evlist", "list the events of a recording", evlistCommand},
+	{"buildid-list", "list the build IDs of the files that a recording's samples are from", buildIDCommand},
 }
 
 func main() {
@@ -73,7 +75,7 @@ func find(name string) *command {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "Usage: gperf COMMAND [FLAGS]\n\nCommands:\n")
 	for _, c := range commands {
-		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.help)
+		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.help)
 	}
 	fmt.Fprint(w, "\n`gperf help COMMAND` tells its flags; `gperf --version` the version.\n")
 }

@@ -25,6 +25,7 @@ type reportFlags struct {
 	percentLimit string
 	dsos         string
 	symbols      string
+	headerFlags
 }
 
 const reportHelp = `Counts the samples of a recording by command, DSO and symbol, or by what else --sort names, as perf report
@@ -53,6 +54,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.StringVarP(&o.symbols, "symbols", "S", "", "only samples taken in these functions, a `list`")
 	s.StringVarP(&o.Separator, "field-separator", "t", "", "put this `character` between columns instead of aligning them")
 	s.BoolVar(&o.RawTrace, "raw-trace", false, "tracepoints' fields as numbers, not as their print format shows them")
+	o.headerFlags.add(s)
 	s.Bool("stdio", false, "")
 	s.Bool("no-inline", false, "")
 	s.BoolP("force", "f", false, "")
@@ -101,6 +103,10 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer in.Close()
+	if done, err := o.headerFlags.print(stdout, in); done || err != nil {
+		return err
+	}
+	o.Options.Header = o.header
 	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.hasCallchains() {
 		return errors.New("there are no callchains to draw: record them with -g")
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +24,7 @@ type scriptFlags struct {
 	noChain    bool
 	ns         bool
 	showUnwind bool
-	header     bool
-	headerOnly bool
-	info       bool
+	headerFlags
 }
 
 const scriptHelp = `Prints the samples of a recording as text, a block for each, as perf script does.`
@@ -42,9 +39,7 @@ func (o *scriptFlags) set() *pflag.FlagSet {
 	s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "the sampled address instead of the callchain")
 	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
 	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
-	s.BoolVar(&o.header, "header", false, "first what the file says about the recording")
-	s.BoolVar(&o.headerOnly, "header-only", false, "only that")
-	s.BoolVarP(&o.info, "show-info", "I", false, "with --header: also the topology of CPUs, memory and caches")
+	o.headerFlags.add(s)
 	s.Bool("no-inline", false, "")
 	s.BoolP("force", "f", false, "")
 	hide(s, "no-inline", "force")
@@ -104,12 +99,8 @@ func (o *scriptFlags) options() (script.Options, error) {
 }
 
 func (o *scriptFlags) print(stdout, stderr io.Writer, in *input, opts script.Options) (format.Skipped, error) {
-	if o.header || o.headerOnly {
-		w := bufio.NewWriter(stdout)
-		script.Header(w, in.file, in.recorded, o.info)
-		if err := w.Flush(); err != nil || o.headerOnly {
-			return format.Skipped{}, err
-		}
+	if done, err := o.headerFlags.print(stdout, in); done || err != nil {
+		return format.Skipped{}, err
 	}
 	if o.format == "folded" {
 		if !in.hasCallchains() {

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"gperf/script"
+	"gperf/symbolize/dso"
+)
+
+// buildIDFlags are the flags of `gperf buildid-list`.
+type buildIDFlags struct {
+	path   string
+	hits   bool
+	kernel bool
+}
+
+const buildIDHelp = `Lists the build IDs of the files that a recording's samples are from, as perf buildid-list does: those
+that the recording lists, or those that its samples hit. Of an ELF file it prints the one that it has.`
+
+func (o *buildIDFlags) set() *pflag.FlagSet {
+	s := newFlagSet("buildid-list")
+	s.StringVarP(&o.path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
+	s.BoolVarP(&o.hits, "with-hits", "H", false, "only files that samples hit")
+	s.BoolVarP(&o.kernel, "kernel", "k", false, "instead print the running kernel's build ID")
+	s.BoolP("force", "f", false, "")
+	hide(s, "force")
+	return s
+}
+
+func buildIDCommand(args []string, stdout, stderr io.Writer) int {
+	var o buildIDFlags
+	done, err := parseFlags(o.set(), args, buildIDHelp, stdout)
+	if err == nil && !done {
+		err = o.run(stdout, stderr)
+	}
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader at the pipe's end has seen enough
+		return fail("buildid-list", err, stderr)
+	}
+	return exitOK
+}
+
+func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
+	if o.kernel {
+		id, err := dso.KernelBuildID()
+		if err == nil {
+			_, err = fmt.Fprintln(stdout, id)
+		}
+		return err
+	}
+	if id, err := dso.BuildIDOf(o.path); err == nil {
+		_, err = fmt.Fprintln(stdout, id)
+		return err
+	}
+	in, err := (&inputFlags{path: o.path}).open(stderr)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	skipped, err := script.BuildIDs(bufio.NewWriter(stdout), in.file, in.history, o.hits)
+	if skipped.Count > 0 {
+		fmt.Fprintf(stderr, "gperf: %d parts of the file could not be used, the first: %v\n", skipped.Count, skipped.First)
+	}
+	return err
+}

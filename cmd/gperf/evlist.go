@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"gperf/script"
+)
+
+// evlistFlags are the flags of `gperf evlist`.
+type evlistFlags struct {
+	path string
+	script.EventOptions
+}
+
+const evlistHelp = `Lists the events of a recording, as perf evlist does.`
+
+func (o *evlistFlags) set() *pflag.FlagSet {
+	s := newFlagSet("evlist")
+	s.StringVarP(&o.path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
+	s.BoolVarP(&o.Attrs, "verbose", "v", false, "all that the events were opened with, too")
+	s.BoolVarP(&o.Freq, "freq", "F", false, "how often they were sampled, too")
+	s.BoolVarP(&o.Groups, "group", "g", false, "which of them were counted together")
+	s.BoolVar(&o.TraceFields, "trace-fields", false, "the fields of tracepoints, too")
+	s.BoolP("force", "f", false, "")
+	hide(s, "force")
+	return s
+}
+
+func evlistCommand(args []string, stdout, stderr io.Writer) int {
+	var o evlistFlags
+	done, err := parseFlags(o.set(), args, evlistHelp, stdout)
+	if err == nil && !done {
+		err = o.run(stdout, stderr)
+	}
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader at the pipe's end has seen enough
+		return fail("evlist", err, stderr)
+	}
+	return exitOK
+}
+
+func (o *evlistFlags) run(stdout, stderr io.Writer) error {
+	if o.Groups && (o.Attrs || o.Freq) {
+		return wrongUse("--group shows groups, not the events that --verbose and --freq tell of")
+	}
+	in, err := (&inputFlags{path: o.path}).open(stderr)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	w := bufio.NewWriter(stdout)
+	script.Events(w, in.file, o.EventOptions)
+	return w.Flush()
+}

@@ -1,0 +1,195 @@
+package format
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+)
+
+// BPFProg is a BPF program that was loaded while the recording was made, from
+// the BPF_PROG_INFO section: struct bpf_prog_info of linux/bpf.h.
+type BPFProg struct {
+	ID    uint32
+	Funcs []BPFFunc // nil when the kernel did not tell all of them
+}
+
+// BPFFunc is a function of a BPF program as it was compiled.
+type BPFFunc struct {
+	Name string // "bpf_prog_TAG_name", as in kallsyms
+	Addr uint64 // ip
+	Size uint32 // bytes
+}
+
+// BPFProgs returns the BPF_PROG_INFO section in the order of ids; the names of
+// functions come from the BPF_BTF section.
+func (f *File) BPFProgs() (progs []BPFProg, ok bool) {
+	l, ok := decoded(f, FeatureBPFProgInfo, (*cursor).bpfProgs)
+	btfs, _ := decoded(f, FeatureBPFBTF, (*cursor).btfs)
+	byID := map[uint32]*btf{}
+	for i := range slices.Backward(btfs) { // of two with one id the first counts
+		byID[btfs[i].id] = &btfs[i]
+	}
+	seen := map[uint32]bool{}
+	for i := range l {
+		if p := &l[i]; !seen[p.id] {
+			seen[p.id] = true
+			progs = append(progs, BPFProg{p.id, p.funcs(byID[p.btf], f.Order)})
+		}
+	}
+	slices.SortFunc(progs, func(a, b BPFProg) int { return cmp.Compare(a.ID, b.ID) })
+	return progs, ok
+}
+
+// BTFs returns the ids of the type information in the BPF_BTF section, in
+// their order.
+func (f *File) BTFs() (ids []uint32, ok bool) {
+	l, ok := decoded(f, FeatureBPFBTF, (*cursor).btfs)
+	for _, b := range l {
+		ids = append(ids, b.id)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), ok
+}
+
+// bpfProg is what naming a program's functions takes. Its arrays lie in data,
+// at the offsets that perf puts into the pointers.
+type bpfProg struct {
+	id, btf     uint32
+	name        string
+	ksyms, lens bpfArray // addresses, u64; sizes, u32
+	tags        bpfArray // 8 bytes each
+	infos       bpfArray // struct bpf_func_info
+	infoSize    uint32
+	data        []byte
+}
+
+type bpfArray struct {
+	n   uint32
+	off uint64
+}
+
+// at returns element i of the array, of size bytes; nil where it has none.
+func (p *bpfProg) at(a bpfArray, i, size uint64) []byte {
+	end := uint64(len(p.data))
+	if i >= uint64(a.n) || a.off > end || i > end/max(size, 1) || size > end || a.off+i*size > end-size {
+		return nil
+	}
+	return p.data[a.off+i*size:][:size]
+}
+
+func (c *cursor) bpfProgs() (l []bpfProg) {
+	for n := c.u32(); n > 0 && !c.short; n-- {
+		infoLen, dataLen := c.u32(), c.u32()
+		c.u64() // which arrays are there: the others' pointers are 0, as their counts
+		info := cursor{b: c.take(int(infoLen)), order: c.order}
+		p := info.bpfProgInfo()
+		p.data = c.take(int(dataLen))
+		l = append(l, p)
+	}
+	return l
+}
+
+// bpfProgInfo reads struct bpf_prog_info. Older kernels' ends earlier: the
+// cursor then yields zeros.
+func (c *cursor) bpfProgInfo() (p bpfProg) {
+	c.u32() // type
+	p.id = c.u32()
+	c.take(8 + 4*2 + 8*2 + 8 + 4*2 + 8) // tag, sizes, instructions, load time, user, maps
+	p.name = cstring(c.take(16))
+	c.take(4*2 + 8*2) // ifindex, flags, network name space
+	p.ksyms.n, p.lens.n = c.u32(), c.u32()
+	p.ksyms.off, p.lens.off = c.u64(), c.u64()
+	p.btf, p.infoSize = c.u32(), c.u32()
+	p.infos.off, p.infos.n = c.u64(), c.u32()
+	c.take(4 + 8*2 + 4*3) // lines
+	p.tags.n, p.tags.off = c.u32(), c.u64()
+	return p
+}
+
+// funcs names a program's functions as the kernel does in kallsyms.
+func (p *bpfProg) funcs(types *btf, order binary.ByteOrder) (l []BPFFunc) {
+	n := p.ksyms.n
+	if n != p.tags.n || n != p.lens.n {
+		return nil
+	}
+	for i := uint64(0); i < uint64(n); i++ {
+		addr, size, tag := p.at(p.ksyms, i, 8), p.at(p.lens, i, 4), p.at(p.tags, i, 8)
+		if addr == nil || size == nil || tag == nil {
+			return nil
+		}
+		l = append(l, BPFFunc{"bpf_prog_" + hex.EncodeToString(tag) + p.suffix(types, i, order), order.Uint64(addr), order.Uint32(size)})
+	}
+	return l
+}
+
+func (p *bpfProg) suffix(types *btf, i uint64, order binary.ByteOrder) string {
+	switch {
+	case types != nil:
+		info := p.at(p.infos, i, uint64(p.infoSize))
+		if len(info) < 8 {
+			return ""
+		}
+		if name := types.name(order.Uint32(info[4:]), order); name != "" {
+			return "_" + name
+		}
+		return ""
+	case p.ksyms.n > 1:
+		return "_F"
+	case p.name != "":
+		return "_" + p.name
+	}
+	return ""
+}
+
+// btf is type information of a BPF program (linux/btf.h).
+type btf struct {
+	id   uint32
+	data []byte
+}
+
+func (c *cursor) btfs() (l []btf) {
+	for n := c.u32(); n > 0 && !c.short; n-- {
+		l = append(l, btf{c.u32(), c.take(int(c.u32()))})
+	}
+	return l
+}
+
+// The kinds of BTF types, and the bytes that follow struct btf_type: a fixed
+// number, and so many for each of the members that it counts.
+var btfExtra = [...]struct{ fixed, each int }{
+	1: {fixed: 4}, 3: {fixed: 12}, 4: {each: 12}, 5: {each: 12}, 6: {each: 8}, 13: {each: 8},
+	14: {fixed: 4}, 15: {each: 12}, 17: {fixed: 4}, 19: {each: 12},
+}
+
+// name returns the name of a type, "" when there is none.
+func (b *btf) name(id uint32, order binary.ByteOrder) string {
+	h := cursor{b: b.data, order: order}
+	if h.u16() != 0xeb9f { // magic
+		return ""
+	}
+	h.u16() // version, flags
+	size := uint64(h.u32())
+	typeOff, typeLen := uint64(h.u32()), uint64(h.u32())
+	nameOff, nameLen := uint64(h.u32()), uint64(h.u32())
+	end := uint64(len(b.data))
+	if h.short || size+typeOff+typeLen > end || size+nameOff+nameLen > end {
+		return ""
+	}
+	names := b.data[size+nameOff:][:nameLen]
+	c := cursor{b: b.data[size+typeOff:][:typeLen], order: order}
+	for i := uint32(1); !c.short && len(c.b) > 0; i++ { // type 0 is void
+		off, info := c.u32(), c.u32()
+		c.u32() // size or type
+		if i == id {
+			if c.short || uint64(off) >= nameLen {
+				return ""
+			}
+			return cstring(names[off:])
+		}
+		if kind := int(info >> 24 & 31); kind < len(btfExtra) {
+			c.take(btfExtra[kind].fixed + btfExtra[kind].each*int(info&0xffff))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,170 @@
+package format
+
+// The feature sections that say how the recording was made.
+
+// EventGroup is an entry of the GROUP_DESC section: events that were counted
+// together.
+type EventGroup struct {
+	Name    string // "{anon_group}" without one
+	Leader  uint32 // index of its attr; the other members' follow
+	Members uint32 // with the leader
+}
+
+// EventGroups returns the GROUP_DESC section.
+func (f *File) EventGroups() ([]EventGroup, bool) {
+	return decoded(f, FeatureGroupDesc, (*cursor).eventGroups)
+}
+
+func (c *cursor) eventGroups() (l []EventGroup) {
+	for n := c.u32(); n > 0 && !c.short; n-- {
+		l = append(l, EventGroup{c.str(), c.u32(), c.u32()})
+	}
+	return l
+}
+
+// AuxtraceEntry is an entry of the AUXTRACE section: where an AUXTRACE record
+// lies in the file, and its bytes with what follows it.
+type AuxtraceEntry struct{ Off, Size uint64 }
+
+// AuxtraceIndex returns the AUXTRACE section.
+func (f *File) AuxtraceIndex() ([]AuxtraceEntry, bool) {
+	return decoded(f, FeatureAuxtrace, (*cursor).auxtraceIndex)
+}
+
+func (c *cursor) auxtraceIndex() (l []AuxtraceEntry) {
+	n := uint64(len(c.b)) / 16
+	if len(c.b)%16 != 0 { // simpleperf does not tell how many follow
+		n = c.u64()
+	}
+	for ; n > 0 && !c.short; n-- {
+		l = append(l, AuxtraceEntry{c.u64(), c.u64()})
+	}
+	return l
+}
+
+// Compression is the COMPRESSED section.
+type Compression struct {
+	Version uint32
+	Type    uint32 // CompressionZstd
+	Level   uint32
+	Ratio   uint32 // of what went in to what came out, rounded
+	MmapLen uint32 // bytes of the ring: the most that a record unpacks to
+}
+
+// CompressionZstd is PERF_COMP_ZSTD, the one type there is.
+const CompressionZstd = 1
+
+// Compression returns the COMPRESSED section.
+func (f *File) Compression() (Compression, bool) {
+	return decoded(f, FeatureCompressed, (*cursor).compression)
+}
+
+func (c *cursor) compression() Compression {
+	return Compression{c.u32(), c.u32(), c.u32(), c.u32(), c.u32()}
+}
+
+// ClockData is the CLOCK_DATA section: one moment in the recording's clock and
+// in the time of day, both in ns.
+type ClockData struct {
+	ClockID              uint32
+	TimeOfDay, ClockTime uint64
+}
+
+// ClockData returns the CLOCK_DATA section.
+func (f *File) ClockData() (ClockData, bool) {
+	return decoded(f, FeatureClockData, (*cursor).clockData)
+}
+
+func (c *cursor) clockData() ClockData {
+	c.u32() // version
+	return ClockData{c.u32(), c.u64(), c.u64()}
+}
+
+// PMUCaps is what one PMU can do.
+type PMUCaps struct {
+	PMU  string
+	Caps []string // "name=value"
+}
+
+// CPUPMUCaps returns the CPU_PMU_CAPS section: what the PMU "cpu" can do.
+func (f *File) CPUPMUCaps() (PMUCaps, bool) {
+	return decoded(f, FeatureCPUPMUCaps, (*cursor).cpuPMUCaps)
+}
+
+func (c *cursor) cpuPMUCaps() PMUCaps { return PMUCaps{"cpu", c.caps()} }
+
+// PMUCaps returns the PMU_CAPS section, which has several PMUs. With 5.12 to
+// 5.19 it had only those of the kinds of CPU that a hybrid machine has.
+func (f *File) PMUCaps() ([]PMUCaps, bool) {
+	return decoded(f, FeaturePMUCaps, (*cursor).pmuCaps)
+}
+
+func (c *cursor) pmuCaps() (l []PMUCaps) {
+	for n := c.u32(); n > 0 && !c.short; n-- {
+		caps := c.caps()
+		l = append(l, PMUCaps{c.str(), caps})
+	}
+	return l
+}
+
+func (c *cursor) caps() (l []string) {
+	for n := c.u32(); n > 0 && !c.short; n-- {
+		l = append(l, c.str()+"="+c.str())
+	}
+	return l
+}
+
+// FeatureError says why a section cannot be decoded; nil also when there is no
+// such section, or its contents are not known here.
+func (f *File) FeatureError(n Feature) error {
+	switch n {
+	case FeatureHostname, FeatureOSRelease, FeatureVersion, FeatureArch, FeatureCPUDesc, FeatureCPUID:
+		return try(f, n, (*cursor).str)
+	case FeatureTotalMem, FeatureClockID, FeatureDirFormat:
+		return try(f, n, (*cursor).u64)
+	case FeatureSampleTime:
+		return try(f, n, func(c *cursor) [2]uint64 { return [2]uint64{c.u64(), c.u64()} })
+	case FeatureCacheLine:
+		return try(f, n, (*cursor).u32)
+	case FeatureEMachine:
+		return try(f, n, func(c *cursor) [2]uint32 { return [2]uint32{c.u32(), c.u32()} })
+	case FeatureBuildID:
+		_, err := f.BuildIDs()
+		return err
+	}
+	if check, ok := featureChecks[n]; ok {
+		return check(f)
+	}
+	return nil
+}
+
+func try[T any](f *File, n Feature, decode func(*cursor) T) error {
+	_, _, err := feature(f, n, decode)
+	return err
+}
+
+// featureChecks decode the sections that have a decoder of their own.
+var featureChecks = map[Feature]func(*File) error{
+	FeatureNrCPUs:       func(f *File) error { return try(f, FeatureNrCPUs, (*cursor).nrCPUs) },
+	FeatureCmdline:      func(f *File) error { return try(f, FeatureCmdline, (*cursor).strings) },
+	FeatureEventDesc:    func(f *File) error { return try(f, FeatureEventDesc, (*cursor).eventDesc) },
+	FeatureCPUTopology:  func(f *File) error { return try(f, FeatureCPUTopology, f.cpuTopology) },
+	FeatureNUMATopology: func(f *File) error { return try(f, FeatureNUMATopology, (*cursor).numaNodes) },
+	FeaturePMUMappings:  func(f *File) error { return try(f, FeaturePMUMappings, (*cursor).pmus) },
+	FeatureGroupDesc:    func(f *File) error { return try(f, FeatureGroupDesc, (*cursor).eventGroups) },
+	FeatureAuxtrace:     func(f *File) error { return try(f, FeatureAuxtrace, (*cursor).auxtraceIndex) },
+	FeatureCache:        func(f *File) error { return try(f, FeatureCache, (*cursor).caches) },
+	FeatureMemTopology:  func(f *File) error { return try(f, FeatureMemTopology, (*cursor).memTopology) },
+	FeatureBPFProgInfo:  func(f *File) error { return try(f, FeatureBPFProgInfo, (*cursor).bpfProgs) },
+	FeatureBPFBTF:       func(f *File) error { return try(f, FeatureBPFBTF, (*cursor).btfs) },
+	FeatureCompressed:   func(f *File) error { return try(f, FeatureCompressed, (*cursor).compression) },
+	FeatureCPUPMUCaps:   func(f *File) error { return try(f, FeatureCPUPMUCaps, (*cursor).cpuPMUCaps) },
+	FeatureClockData:    func(f *File) error { return try(f, FeatureClockData, (*cursor).clockData) },
+	FeatureHybrid:       func(f *File) error { return try(f, FeatureHybrid, (*cursor).hybridNodes) },
+	FeaturePMUCaps:      func(f *File) error { return try(f, FeaturePMUCaps, (*cursor).pmuCaps) },
+	FeatureCPUDomain:    func(f *File) error { return try(f, FeatureCPUDomain, f.cpuDomains) },
+	FeatureFile:         func(f *File) error { return try(f, FeatureFile, (*cursor).symbolFiles) },
+	FeatureMetaInfo:     func(f *File) error { return try(f, FeatureMetaInfo, (*cursor).metaInfo) },
+	FeatureDebugUnwind:  func(f *File) error { return try(f, FeatureDebugUnwind, (*cursor).unwindFiles) },
+	FeatureFile2:        func(f *File) error { return try(f, FeatureFile2, (*cursor).symbolFiles2) },
+}

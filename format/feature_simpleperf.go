@@ -1,0 +1,268 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// The feature sections that Android's simpleperf adds to perf's
+// (system/extras/simpleperf/record_file_format.h and record_file.proto).
+
+// SymbolFile is an entry of the FILE or FILE2 section: a DSO and its symbols,
+// as the recording device had them.
+type SymbolFile struct {
+	Path       string
+	Type       SymbolFileType
+	MinVaddr   uint64
+	Symbols    []FileSymbol
+	DexOffsets []uint64 // where dex files begin in it
+	// Offset of MinVaddr: in the file, or for a kernel module in memory.
+	Offset uint64
+}
+
+// SymbolFileType is simpleperf's DsoType.
+type SymbolFileType uint32
+
+const (
+	SymbolFileKernel SymbolFileType = iota
+	SymbolFileKernelModule
+	SymbolFileELF
+	SymbolFileDex
+	SymbolFileMap // of a JIT
+	SymbolFileUnknown
+)
+
+// FileSymbol is a symbol of a SymbolFile.
+type FileSymbol struct {
+	Vaddr uint64
+	Len   uint32 // bytes
+	Name  string
+}
+
+// SymbolFiles returns the entries of the FILE and FILE2 sections.
+func (f *File) SymbolFiles() []SymbolFile {
+	l, _ := decoded(f, FeatureFile, (*cursor).symbolFiles)
+	m, _ := decoded(f, FeatureFile2, (*cursor).symbolFiles2)
+	return append(l, m...)
+}
+
+func (c *cursor) symbolFiles() (l []SymbolFile) {
+	for len(c.b) > 0 {
+		e := cursor{b: c.take(int(c.u32())), order: c.order}
+		s := SymbolFile{Path: e.terminated(), Type: SymbolFileType(e.u32()), MinVaddr: e.u64()}
+		for n := e.u32(); n > 0 && !e.short; n-- {
+			sym := FileSymbol{Vaddr: e.u64(), Len: e.u32(), Name: e.terminated()}
+			s.Symbols = append(s.Symbols, sym)
+		}
+		if s.Type == SymbolFileDex {
+			words := Words{e.words(uint64(e.u32())), e.order}
+			for i := range words.Len() {
+				s.DexOffsets = append(s.DexOffsets, words.At(i))
+			}
+		}
+		if len(e.b) >= 8 { // since 2018
+			s.Offset = e.u64()
+		}
+		if e.short || c.short {
+			c.short, c.b = true, nil
+			break
+		}
+		l = append(l, s)
+	}
+	return l
+}
+
+func (c *cursor) symbolFiles2() (l []SymbolFile) {
+	for len(c.b) > 0 {
+		m := message{cursor{b: c.take(int(c.u32())), order: c.order}}
+		var s SymbolFile
+		for m.next() {
+			switch field, v, data := m.field(); field {
+			case 1:
+				s.Path = string(data)
+			case 2:
+				s.Type = SymbolFileType(v)
+			case 3:
+				s.MinVaddr = v
+			case 4:
+				s.Symbols = append(s.Symbols, m.sub(data).symbol())
+			case 5:
+				s.DexOffsets = m.sub(data).varints()
+			case 6, 7: // of ELF files and of kernel modules
+				if offs := m.sub(data).varints(); len(offs) > 0 {
+					s.Offset = offs[0]
+				}
+			}
+		}
+		if m.short || c.short {
+			c.short, c.b = true, nil
+			break
+		}
+		l = append(l, s)
+	}
+	return l
+}
+
+// MetaInfo is an entry of the META_INFO section.
+type MetaInfo struct{ Key, Value string }
+
+// MetaInfo returns the META_INFO section: "simpleperf_version",
+// "event_type_info", "product_props" and more.
+func (f *File) MetaInfo() []MetaInfo {
+	l, _ := decoded(f, FeatureMetaInfo, (*cursor).metaInfo)
+	return l
+}
+
+func (c *cursor) metaInfo() (l []MetaInfo) {
+	for len(c.b) > 0 {
+		l = append(l, MetaInfo{c.terminated(), c.terminated()})
+	}
+	return l
+}
+
+// nameSimpleperf names the events that perf could not name: tracepoints whose
+// formats the file has not, and those of other PMUs. The META_INFO section has a
+// line "name,type,config" for each event.
+func (f *File) nameSimpleperf() {
+	for _, m := range f.MetaInfo() {
+		if m.Key != "event_type_info" {
+			continue
+		}
+		names := map[string]string{}
+		for line := range strings.Lines(m.Value) {
+			if i := strings.IndexByte(line, ','); i > 0 {
+				names[strings.TrimSpace(line[i+1:])] = line[:i]
+			}
+		}
+		for i := range f.Attrs {
+			a := &f.Attrs[i]
+			config := a.Config
+			if a.Type > TypeBreakpoint {
+				config = 0 // it puts what the PMU is to do there after it wrote the line
+			} else if a.Type != TypeTracepoint {
+				continue
+			}
+			if a.Name == "" {
+				a.Name = names[fmt.Sprintf("%d,%d", a.Type, config)]
+			}
+		}
+	}
+}
+
+// UnwindFile is an entry of the DEBUG_UNWIND section: a file whose contents lie
+// in the DEBUG_UNWIND_FILE section, behind those of the entries before it.
+type UnwindFile struct {
+	Path string
+	Size uint64 // bytes
+}
+
+// UnwindFiles returns the DEBUG_UNWIND section.
+func (f *File) UnwindFiles() []UnwindFile {
+	l, _ := decoded(f, FeatureDebugUnwind, (*cursor).unwindFiles)
+	return l
+}
+
+func (c *cursor) unwindFiles() (l []UnwindFile) {
+	m := message{cursor{b: c.b, order: c.order}}
+	for m.next() {
+		field, _, data := m.field()
+		if field != 1 {
+			continue
+		}
+		var u UnwindFile
+		for file := m.sub(data); file.next(); m.short = m.short || file.short {
+			switch field, v, data := file.field(); field {
+			case 1:
+				u.Path = string(data)
+			case 2:
+				u.Size = v
+			}
+		}
+		l = append(l, u)
+	}
+	c.short, c.b = c.short || m.short, nil
+	return l
+}
+
+// message reads a protocol buffer field by field, as a cursor reads a record.
+type message struct{ cursor }
+
+// next tells whether there is another field.
+func (m *message) next() bool { return len(m.b) > 0 && !m.short }
+
+// field takes a field: v is its value if that is a number, data if it has bytes.
+func (m *message) field() (n, v uint64, data []byte) {
+	tag := m.varint()
+	switch tag & 7 {
+	case 0:
+		v = m.varint()
+	case 1:
+		if b := m.take(8); b != nil {
+			v = binary.LittleEndian.Uint64(b)
+		}
+	case 2:
+		size := m.varint()
+		if size > uint64(len(m.b)) {
+			m.short, m.b = true, nil
+			return 0, 0, nil
+		}
+		data = m.take(int(size))
+	case 5:
+		if b := m.take(4); b != nil {
+			v = uint64(binary.LittleEndian.Uint32(b))
+		}
+	default:
+		m.short, m.b = true, nil
+	}
+	if m.short {
+		return 0, 0, nil
+	}
+	return tag >> 3, v, data
+}
+
+func (m *message) varint() uint64 {
+	v, n := binary.Uvarint(m.b)
+	if n <= 0 {
+		m.short, m.b = true, nil
+		return 0
+	}
+	m.b = m.b[n:]
+	return v
+}
+
+// sub is a message within a field. It ends at its first damage.
+func (m *message) sub(data []byte) *message { return &message{cursor{b: data, order: m.order}} }
+
+// varints are the numbers of field 1, one by one or packed.
+func (m *message) varints() (l []uint64) {
+	for m.next() {
+		field, v, data := m.field()
+		if field != 1 {
+			continue
+		}
+		if data == nil {
+			l = append(l, v)
+		}
+		for packed := m.sub(data); packed.next(); {
+			if v := packed.varint(); !packed.short {
+				l = append(l, v)
+			}
+		}
+	}
+	return l
+}
+
+func (m *message) symbol() (s FileSymbol) {
+	for m.next() {
+		switch field, v, data := m.field(); field {
+		case 1:
+			s.Vaddr = v
+		case 2:
+			s.Len = uint32(v)
+		case 3:
+			s.Name = string(data)
+		}
+	}
+	return s
+}

@@ -1,0 +1,130 @@
+package script
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gperf/format"
+	"gperf/symbolize/replay"
+)
+
+// BuildIDs prints the build IDs and names of the DSOs that a recording lists, or
+// of those that its samples hit, as `perf buildid-list` does. A recording that
+// lists none, as those with build IDs in MMAP2 records, and those from pipes,
+// is searched for hits; one whose hits are in AUX data is not.
+func BuildIDs(w *bufio.Writer, f *format.File, h *replay.History, hits bool) (format.Skipped, error) {
+	var skipped format.Skipped
+	listed := listedDSOs(f)
+	found := listed
+	if !f.Has(format.FeatureBuildID) || hits && !f.Has(format.FeatureAuxtrace) {
+		var err error
+		if found, skipped, err = hitDSOs(f, h); err != nil {
+			return skipped, err
+		}
+		for i := range found {
+			if j := slices.IndexFunc(listed, found[i].sameFile); j >= 0 {
+				found[i] = listed[j]
+			}
+		}
+	}
+	slices.SortFunc(found, listedDSO.compare)
+	found = slices.Compact(found)
+	for i, d := range found {
+		// A mapping without a build ID is perf's of the file that has one.
+		if d.id == "" && i+1 < len(found) && d.sameFile(found[i+1]) {
+			continue
+		}
+		fmt.Fprintf(w, "%-40s %s\n", d.id, d.name)
+	}
+	return skipped, w.Flush()
+}
+
+// listedDSO is a line of the list. pid tells the guest machine that the DSO is
+// of, -1 for the host.
+type listedDSO struct {
+	pid      int32
+	name, id string // id in hexadecimal
+}
+
+func (d listedDSO) compare(e listedDSO) int {
+	return cmp.Or(cmp.Compare(d.pid, e.pid), cmp.Compare(d.name, e.name), cmp.Compare(d.id, e.id))
+}
+
+func (d listedDSO) sameFile(e listedDSO) bool { return d.pid == e.pid && d.name == e.name }
+
+// listedDSOs are those of the BUILD_ID section. Where a name comes twice, the
+// last entry counts.
+func listedDSOs(f *format.File) (l []listedDSO) {
+	entries, _ := f.BuildIDs()
+	for _, e := range entries {
+		switch e.Misc & format.MiscCPUModeMask {
+		case format.MiscKernel, format.MiscUser, format.MiscGuestKernel, format.MiscGuestUser:
+		default:
+			continue
+		}
+		d := listedDSO{e.PID, e.Filename, hex.EncodeToString(e.BuildID)}
+		l = append(slices.DeleteFunc(l, d.sameFile), d)
+	}
+	return l
+}
+
+// hitDSOs are those that addresses of samples lie in.
+func hitDSOs(f *format.File, h *replay.History) ([]listedDSO, format.Skipped, error) {
+	hit := map[*replay.Map]bool{}
+	skipped, err := h.Walk(f, nil, func(b *replay.Batch) error {
+		for i := range b.Samples {
+			s := &b.Samples[i]
+			note(hit, s.Leaf)
+			for j := range s.Frames() {
+				note(hit, s.Frame(j))
+			}
+		}
+		b.Release()
+		return nil
+	})
+	modules, moduleErr := kernelModules(f)
+	var l []listedDSO
+	for m, kernel := range hit {
+		d := listedDSO{-1, m.DSO.Name, m.DSO.BuildID.String()}
+		if path := modules[m.Start]; kernel && path != "" {
+			d.name = path
+		}
+		l = append(l, d)
+	}
+	return l, skipped, cmp.Or(err, moduleErr)
+}
+
+// note notes that a frame's mapping was hit, and whether it is the kernel's.
+func note(hit map[*replay.Map]bool, f *replay.Frame) {
+	if f != nil && f.Map != nil {
+		hit[f.Map] = f.Kernel
+	}
+}
+
+// kernelModules are the files of the kernel's modules, by the addresses where
+// they begin. Frames know them by their short names.
+func kernelModules(f *format.File) (map[uint64]string, error) {
+	modules := map[uint64]string{}
+	for r := f.Records(); ; {
+		raw, err := r.Next()
+		if err == io.EOF {
+			return modules, nil
+		}
+		if err != nil {
+			return modules, err
+		}
+		if raw.Type != format.TypeMmap && raw.Type != format.TypeMmap2 {
+			continue
+		}
+		rec, err := f.Record(raw)
+		m, ok := rec.(*format.Mmap)
+		if err == nil && ok && m.Misc&format.MiscCPUModeMask == format.MiscKernel && strings.HasPrefix(m.Filename, "/") {
+			modules[m.Start] = m.Filename
+		}
+	}
+}

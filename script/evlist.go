@@ -1,0 +1,133 @@
+package script
+
+import (
+	"bufio"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gperf/format"
+)
+
+// EventOptions say what Events tells of each event.
+type EventOptions struct {
+	Attrs       bool // all fields of the attr that are not zero
+	Freq        bool // how often it is sampled
+	Groups      bool // a line for each group, instead of each event
+	TraceFields bool // the fields that a tracepoint has of its own
+}
+
+// Events prints a recording's events, as `perf evlist` does.
+func Events(w *bufio.Writer, f *format.File, opts EventOptions) {
+	names := evlistNames(f)
+	var list []format.EventGroup
+	if !f.Pipe {
+		list, _ = f.EventGroups()
+	}
+	groups := eventGroups(names, list)
+	if opts.Groups {
+		for _, g := range groups {
+			fmt.Fprintln(w, g)
+		}
+	} else {
+		for i, name := range names {
+			fmt.Fprintln(w, name+opts.details(f, i))
+		}
+	}
+	// Perf's words, that whoever compares finds no difference.
+	isTracepoint := func(a format.Attr) bool { return a.Type == format.TypeTracepoint }
+	if !opts.TraceFields && slices.ContainsFunc(f.Attrs, isTracepoint) {
+		fmt.Fprintln(w, "# Tip: use 'perf evlist --trace-fields' to show fields for tracepoint events")
+	}
+	if !opts.Groups && len(groups) < len(names) {
+		fmt.Fprintln(w, "# Tip: use 'perf evlist -g' to show group information")
+	}
+}
+
+// evlistNames are the names of the events. Perf has printed those of a pipe when
+// it learns what they were called.
+func evlistNames(f *format.File) (names []string) {
+	for i := range f.Attrs {
+		if a := &f.Attrs[i]; f.Pipe && a.Type != format.TypeTracepoint {
+			names = append(names, a.DefaultName())
+		} else {
+			names = append(names, f.EventName(i))
+		}
+	}
+	return names
+}
+
+// details is what follows event i's name.
+func (o EventOptions) details(f *format.File, i int) string {
+	a := &f.Attrs[i]
+	var parts []string
+	switch {
+	case o.Attrs:
+		for _, field := range attrFields(a, tracepointName(f, a)) {
+			parts = append(parts, field.name+": "+field.value)
+		}
+	case o.Freq && a.Flags&format.FlagFreq != 0:
+		parts = append(parts, fmt.Sprintf("sample_freq=%d", a.SamplePeriod))
+	case o.Freq:
+		parts = append(parts, fmt.Sprintf("sample_period=%d", a.SamplePeriod))
+	}
+	if o.TraceFields {
+		parts = append(parts, traceFields(f, i))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+func traceFields(f *format.File, i int) string {
+	if f.Attrs[i].Type != format.TypeTracepoint {
+		return "(not a tracepoint)"
+	}
+	var names []string
+	if t := f.Tracepoint(i); t != nil {
+		for _, field := range t.Fields {
+			if !strings.HasPrefix(field.Name, "common_") {
+				names = append(names, field.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return "(no trace field)"
+	}
+	return "trace_fields: " + strings.Join(names, ",")
+}
+
+// eventGroup is a group of events, or an event that is in none.
+type eventGroup struct {
+	name    string
+	members []string // their names
+}
+
+// String is the group as perf shows it: "name{leader,member}".
+func (g eventGroup) String() string {
+	if len(g.members) == 1 {
+		return g.members[0]
+	}
+	return g.name + "{" + strings.Join(g.members, ",") + "}"
+}
+
+// eventGroups makes groups of the events called names. The GROUP_DESC section
+// lists groups in their order; one that is out of it is passed over.
+func eventGroups(names []string, list []format.EventGroup) (l []eventGroup) {
+	for i := 0; i < len(names); {
+		n, name := 1, ""
+		if len(list) > 0 && uint64(list[0].Leader) == uint64(i) {
+			n = int(min(max(uint64(list[0].Members), 1), uint64(len(names)-i)))
+			if list[0].Name != "{anon_group}" {
+				name = list[0].Name
+			}
+		}
+		if len(list) > 0 && uint64(list[0].Leader) <= uint64(i) {
+			list = list[1:]
+		}
+		l = append(l, eventGroup{name, names[i : i+n]})
+		i += n
+	}
+	return l
+}

@@ -1,0 +1,75 @@
+package script
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"gperf/format"
+)
+
+// What the machine that reads a recording says of numbers in it. perf names
+// PMUs and tracepoints so, for good or ill: the recording machine may number
+// them otherwise. As with perf, SYSFS_PATH and TRACEFS_PATH say where sysfs and
+// tracefs are.
+
+// pmuName returns the name of a PMU of this machine, "" when it has none of that
+// type.
+func pmuName(t uint32) string {
+	dirs, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("SYSFS_PATH"), "/sys"), "bus/event_source/devices/*"))
+	core := false
+	for _, dir := range dirs {
+		if number(filepath.Join(dir, "type")) == strconv.FormatUint(uint64(t), 10) {
+			return filepath.Base(dir)
+		}
+		core = core || isCorePMU(dir)
+	}
+	if !core && t == uint32(format.TypeRaw) {
+		return "cpu" // perf's own, for a machine that shows no PMU of its CPUs
+	}
+	return ""
+}
+
+func isCorePMU(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "cpus"))
+	return err == nil || filepath.Base(dir) == "cpu"
+}
+
+// tracepointName returns the name of an event's tracepoint if this machine gives
+// it the same number: perf, which asks this machine alone, would else show some
+// other name.
+func tracepointName(f *format.File, a *format.Attr) string {
+	if a.Type != format.TypeTracepoint {
+		return ""
+	}
+	system, name, _ := strings.Cut(a.Name, ":")
+	if f.Tracing != nil {
+		if t := f.Tracing.Format(int(a.Config)); t != nil {
+			system, name = t.System, t.Name
+		}
+	}
+	if !filepath.IsLocal(system) || !filepath.IsLocal(name) {
+		return ""
+	}
+	places := []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
+	if dir := os.Getenv("TRACEFS_PATH"); dir != "" {
+		places = []string{dir}
+	}
+	for _, dir := range places {
+		if number(filepath.Join(dir, "events", system, name, "id")) == strconv.FormatUint(a.Config, 10) {
+			return system + ":" + name
+		}
+	}
+	return ""
+}
+
+// number returns what a file of one line says, "" when it cannot be read.
+func number(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
