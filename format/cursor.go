@@ -1,6 +1,10 @@
 package format
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+)
 
 // cursor reads a record field by field. A read past the end sets short and
 // yields zeros from then on, so that decoders need one check, at their end.
@@ -8,11 +12,22 @@ type cursor struct {
 	b     []byte
 	order binary.ByteOrder
 	short bool
+	tail  int    // bytes of a sample id behind b
+	nr    uint64 // the count in the record that asked for more than there was; 0 when it was a field
+}
+
+// lacking names the part that was looked for when the bytes ended, and its count
+// when that is what asked for too much.
+func (c *cursor) lacking(part string) string {
+	if c.nr == 0 {
+		return part
+	}
+	return fmt.Sprintf("%s (nr %d)", part, c.nr)
 }
 
 func (c *cursor) take(n int) []byte {
 	if n < 0 || n > len(c.b) {
-		c.short, c.b = true, nil
+		c.short, c.b, c.tail = true, nil, 0
 		return nil
 	}
 	p := c.b[:n:n]
@@ -50,12 +65,31 @@ func (c *cursor) u8() uint8 {
 
 // words takes n 64-bit words as bytes. n comes from the file: it is compared
 // with what is there before it is multiplied.
-func (c *cursor) words(n uint64) []byte {
-	if n > uint64(len(c.b))/8 {
-		c.short, c.b = true, nil
-		return nil
+func (c *cursor) words(n uint64) []byte { return c.entries(n, 8).b }
+
+// entries takes n entries of size bytes each. n comes from the file.
+func (c *cursor) entries(n uint64, size int) cursor {
+	if n > uint64(len(c.b)/size) {
+		if !c.short {
+			c.nr = n
+		}
+		c.short, c.b, c.tail = true, nil, 0
+		return cursor{order: c.order}
 	}
-	return c.take(int(n) * 8)
+	return cursor{b: c.take(int(n) * size), order: c.order}
+}
+
+// name takes the whole rest, a string with its NUL and padding. Where it does
+// not end it goes on in the sample id, as perf reads it.
+func (c *cursor) name() string {
+	n := bytes.IndexByte(c.b[:len(c.b)+c.tail], 0)
+	if n < 0 {
+		c.take(len(c.b) + 1)
+		return ""
+	}
+	s := string(c.b[:n])
+	c.b = nil
+	return s
 }
 
 // cstring takes the whole rest and returns it up to its first NUL.

@@ -9,14 +9,22 @@ var typeNames = map[Type]string{
 	TypeSwitchCPUWide: "SWITCH_CPU_WIDE", TypeNamespaces: "NAMESPACES", TypeKSymbol: "KSYMBOL",
 	TypeBPFEvent: "BPF_EVENT", TypeCgroup: "CGROUP", TypeTextPoke: "TEXT_POKE",
 	TypeAuxOutputHWID: "AUX_OUTPUT_HW_ID", TypeCallchainDeferred: "CALLCHAIN_DEFERRED", TypeHeaderAttr: "ATTR",
-	TypeHeaderTracing: "TRACING_DATA", TypeHeaderBuildID: "BUILD_ID", TypeFinishedRound: "FINISHED_ROUND",
+	TypeHeaderEventType: "EVENT_TYPE", TypeHeaderTracing: "TRACING_DATA", TypeHeaderBuildID: "BUILD_ID", TypeFinishedRound: "FINISHED_ROUND",
 	TypeIDIndex: "ID_INDEX", TypeAuxtraceInfo: "AUXTRACE_INFO", TypeAuxtrace: "AUXTRACE",
 	TypeAuxtraceError: "AUXTRACE_ERROR", TypeThreadMap: "THREAD_MAP", TypeCPUMap: "CPU_MAP",
-	TypeEventUpdate: "EVENT_UPDATE", TypeTimeConv: "TIME_CONV", TypeHeaderFeature: "FEATURE",
+	TypeStatConfig: "STAT_CONFIG", TypeStat: "STAT", TypeStatRound: "STAT_ROUND", TypeEventUpdate: "EVENT_UPDATE", TypeTimeConv: "TIME_CONV", TypeHeaderFeature: "FEATURE",
 	TypeCompressed: "COMPRESSED", TypeFinishedInit: "FINISHED_INIT", TypeCompressed2: "COMPRESSED2",
+	TypeBPFMetadata: "BPF_METADATA", TypeSchedstatCPU: "SCHEDSTAT_CPU", TypeSchedstatDomain: "SCHEDSTAT_DOMAIN",
+
+	TypeSimpleperfKernelSymbol: "simpleperf KERNEL_SYMBOL", TypeSimpleperfDSO: "simpleperf DSO",
+	TypeSimpleperfSymbol: "simpleperf SYMBOL", TypeSimpleperfSplit: "simpleperf SPLIT",
+	TypeSimpleperfSplitEnd: "simpleperf SPLIT_END", TypeSimpleperfEventID: "simpleperf EVENT_ID",
+	TypeSimpleperfCallchain: "simpleperf CALLCHAIN", TypeSimpleperfUnwindingResult: "simpleperf UNWINDING_RESULT",
+	TypeSimpleperfTracingData: "simpleperf TRACING_DATA", TypeSimpleperfDebug: "simpleperf DEBUG",
 }
 
-// String returns the name of perf's PERF_RECORD_ constant.
+// String returns the name of the PERF_RECORD_ constant as perf_event__name of
+// tools/perf shortens it.
 func (t Type) String() string {
 	if s, ok := typeNames[t]; ok {
 		return s

@@ -5,11 +5,13 @@ import (
 	"io"
 )
 
-// Reader yields a file's records in the order of time. Those that perf made
-// itself have no time: they come when they are met.
+// Reader yields a file's records in the order of time, or of the file. Those
+// that perf made itself have no time: they come when they are met.
 type Reader struct {
 	f     *File
 	parts []*part
+	// unordered leaves the records in the order of the file.
+	unordered bool
 
 	// Skipped counts the parts of the data that could not be used, by what
 	// was wrong with the first of each kind.
@@ -51,6 +53,13 @@ func (f *File) Records() *Reader {
 		}
 		r.parts = append(r.parts, &part{r: r, scan: d.scanner(f.Order), mapping: mapping})
 	}
+	return r
+}
+
+// RecordsAsWritten starts reading the file's data in the order of the file.
+func (f *File) RecordsAsWritten() *Reader {
+	r := f.Records()
+	r.unordered = true
 	return r
 }
 
@@ -143,7 +152,7 @@ func (p *part) advance() error {
 			p.order.PutNow(rec)
 			p.released(0)
 			return nil
-		case rec.Time == 0 || rec.Time == 1<<64-1:
+		case p.r.unordered || rec.Time == 0 || rec.Time == 1<<64-1:
 			p.order.PutNow(rec)
 			return nil
 		}

@@ -9,6 +9,8 @@ import (
 // 63, and from 64 on enum perf_user_event_type of perf.
 type Type uint32
 
+// From 32768 on there are those of simpleperf (user_record_type of its
+// record.h), which are carried without looking inside.
 const (
 	TypeMmap              Type = 1
 	TypeLost              Type = 2
@@ -34,6 +36,7 @@ const (
 	TypeCallchainDeferred Type = 22
 	typeKernelEnd         Type = 64 // below: written by the kernel, with a sample id at the end
 	TypeHeaderAttr        Type = 64
+	TypeHeaderEventType   Type = 65 // perf before 3.2
 	TypeHeaderTracing     Type = 66
 	TypeHeaderBuildID     Type = 67
 	TypeFinishedRound     Type = 68
@@ -43,15 +46,36 @@ const (
 	TypeAuxtraceError     Type = 72
 	TypeThreadMap         Type = 73
 	TypeCPUMap            Type = 74
+	TypeStatConfig        Type = 75
+	TypeStat              Type = 76
+	TypeStatRound         Type = 77
 	TypeEventUpdate       Type = 78
 	TypeTimeConv          Type = 79
 	TypeHeaderFeature     Type = 80
 	TypeCompressed        Type = 81
 	TypeFinishedInit      Type = 82
 	TypeCompressed2       Type = 83
-	headerSize                 = 8 // struct perf_event_header
+	TypeBPFMetadata       Type = 84
+	TypeSchedstatCPU      Type = 85
+	TypeSchedstatDomain   Type = 86
+	TypePerfEnd           Type = 87 // PERF_RECORD_HEADER_MAX: from here on others' types
+	headerSize                 = 8  // struct perf_event_header
 	maxRecordSize              = 1<<16 - 1
 	auxtraceSizeFieldEnd       = 16 // PERF_RECORD_AUXTRACE.size ends here
+)
+
+// The types of simpleperf's own records.
+const (
+	TypeSimpleperfKernelSymbol Type = 32769 + iota
+	TypeSimpleperfDSO
+	TypeSimpleperfSymbol
+	TypeSimpleperfSplit
+	TypeSimpleperfSplitEnd
+	TypeSimpleperfEventID
+	TypeSimpleperfCallchain
+	TypeSimpleperfUnwindingResult
+	TypeSimpleperfTracingData
+	TypeSimpleperfDebug
 )
 
 // Misc is perf_event_header.misc. The low three bits say in which mode the
@@ -101,6 +125,7 @@ type RecordID struct {
 	PID, TID int32
 	Time     uint64
 	ID       uint64
+	StreamID uint64
 	CPU      uint32
 }
 
@@ -236,22 +261,75 @@ type Cgroup struct {
 	ID       RecordID
 }
 
+// Aux is PERF_RECORD_AUX: that many bytes came into the AUX area.
+type Aux struct {
+	Off, Size uint64
+	Flags     AuxFlags
+	ID        RecordID
+}
+
+// AuxFlags are PERF_AUX_FLAG_…
+type AuxFlags uint64
+
+const (
+	AuxTruncated AuxFlags = 1 << iota
+	AuxOverwrite          // a snapshot
+	AuxPartial            // with gaps
+	AuxCollision          // a sample collided with another
+)
+
+// ItraceStart is PERF_RECORD_ITRACE_START: from here on there is a trace of
+// the thread's instructions.
+type ItraceStart struct {
+	PID, TID int32
+	ID       RecordID
+}
+
+// TextPoke is PERF_RECORD_TEXT_POKE: the kernel changed its own text. Either of
+// Old and New is empty when text came or went.
+type TextPoke struct {
+	Addr     uint64
+	Old, New []byte
+	ID       RecordID
+}
+
+// AuxOutputHWID is PERF_RECORD_AUX_OUTPUT_HW_ID: which counter of the hardware
+// the event with the sample id has.
+type AuxOutputHWID struct {
+	HWID uint64
+	ID   RecordID
+}
+
+// CallchainDeferred is PERF_RECORD_CALLCHAIN_DEFERRED: the user part of the
+// callchains of the thread's samples that end in ContextUserDeferred and Cookie.
+type CallchainDeferred struct {
+	Cookie    uint64
+	Callchain Words
+	ID        RecordID
+}
+
 // Other is a record that gperf carries without looking inside.
 type Other struct{ Raw Raw }
 
-func (*Mmap) sealed()        {}
-func (*Comm) sealed()        {}
-func (*Fork) sealed()        {}
-func (*Exit) sealed()        {}
-func (*Lost) sealed()        {}
-func (*LostSamples) sealed() {}
-func (*Throttle) sealed()    {}
-func (*Switch) sealed()      {}
-func (*Namespaces) sealed()  {}
-func (*KSymbol) sealed()     {}
-func (*BPFEvent) sealed()    {}
-func (*Cgroup) sealed()      {}
-func (*Other) sealed()       {}
+func (*Mmap) sealed()              {}
+func (*Comm) sealed()              {}
+func (*Fork) sealed()              {}
+func (*Exit) sealed()              {}
+func (*Lost) sealed()              {}
+func (*LostSamples) sealed()       {}
+func (*Throttle) sealed()          {}
+func (*Switch) sealed()            {}
+func (*Namespaces) sealed()        {}
+func (*KSymbol) sealed()           {}
+func (*BPFEvent) sealed()          {}
+func (*Cgroup) sealed()            {}
+func (*Read) sealed()              {}
+func (*Aux) sealed()               {}
+func (*ItraceStart) sealed()       {}
+func (*TextPoke) sealed()          {}
+func (*AuxOutputHWID) sealed()     {}
+func (*CallchainDeferred) sealed() {}
+func (*Other) sealed()             {}
 
 // ParseRecord decodes a record of the running kernel that is no sample. st is
 // the sample_type of the event that wrote it, whose sample id closes the record
@@ -273,19 +351,44 @@ func parseRecord(r Raw, order binary.ByteOrder, trailer SampleType) (Record, err
 		id = parseSampleID(body[len(body)-n:], order, trailer)
 		body = body[:len(body)-n]
 	}
-	c := &cursor{b: body, order: order}
-	rec := decodeBody(r, c, id)
+	c := &cursor{b: body, order: order, tail: len(r.Data) - len(body)}
+	var rec Record
+	if r.Type < typeKernelEnd {
+		rec = decodeKernel(r, c, id)
+	} else {
+		rec = decodeUser(r, c)
+	}
 	if c.short {
-		return nil, r.tooShort("its fields")
+		return nil, r.tooShort(c.lacking("its fields"))
 	}
 	return rec, nil
+}
+
+// RecordID returns the sample id of a record that is no sample, and the index
+// in Attrs of the event that it belongs to. A process, thread or CPU that the id
+// lacks is -1, as evsel__parse_sample of tools/perf has it; the rest is zero.
+func (f *File) RecordID(r Raw) (id RecordID, event int) {
+	event = f.event(r.Type, r.Data)
+	st := f.layouts[event].trailer
+	if n := sampleIDSize(st); r.Type < typeKernelEnd && n <= len(r.Data) {
+		id = parseSampleID(r.Data[len(r.Data)-n:], f.Order, st)
+	}
+	if st&SampleTID == 0 {
+		id.PID, id.TID = -1, -1
+	}
+	if st&SampleCPU == 0 {
+		id.CPU = 1<<32 - 1
+	}
+	return id, event
 }
 
 func (r Raw) tooShort(what string) error {
 	return errorf(r.Off, nil, "%s record of %d bytes is too short for %s", r.Type, len(r.Data)+headerSize, what)
 }
 
-func decodeBody(r Raw, c *cursor, id RecordID) Record {
+// decodeKernel decodes what the kernel writes: enum perf_event_type of
+// include/uapi/linux/perf_event.h.
+func decodeKernel(r Raw, c *cursor, id RecordID) Record {
 	switch r.Type {
 	case TypeMmap, TypeMmap2:
 		m := &Mmap{Misc: r.Misc, ID: id, V2: r.Type == TypeMmap2,
@@ -293,10 +396,10 @@ func decodeBody(r Raw, c *cursor, id RecordID) Record {
 		if m.V2 {
 			m.parseV2(c)
 		}
-		m.Filename = c.cstring()
+		m.Filename = c.name()
 		return m
 	case TypeComm:
-		return &Comm{PID: int32(c.u32()), TID: int32(c.u32()), Exec: r.Misc&MiscCommExec != 0, Comm: c.cstring(), ID: id}
+		return &Comm{PID: int32(c.u32()), TID: int32(c.u32()), Exec: r.Misc&MiscCommExec != 0, Comm: c.name(), ID: id}
 	case TypeFork:
 		f := parseFork(c, id)
 		return &f
@@ -316,13 +419,25 @@ func decodeBody(r Raw, c *cursor, id RecordID) Record {
 	case TypeNamespaces:
 		return parseNamespaces(c, id)
 	case TypeKSymbol:
-		return &KSymbol{Addr: c.u64(), Len: c.u32(), Type: c.u16(), Flags: c.u16(), Name: c.cstring(), ID: id}
+		return &KSymbol{Addr: c.u64(), Len: c.u32(), Type: c.u16(), Flags: c.u16(), Name: c.name(), ID: id}
 	case TypeBPFEvent:
 		b := &BPFEvent{Type: c.u16(), Flags: c.u16(), Prog: c.u32(), ID: id}
 		copy(b.Tag[:], c.take(8))
 		return b
 	case TypeCgroup:
-		return &Cgroup{CgroupID: c.u64(), Path: c.cstring(), ID: id}
+		return &Cgroup{CgroupID: c.u64(), Path: c.name(), ID: id}
+	case TypeRead:
+		return parseRead(c, id)
+	case TypeAux:
+		return &Aux{Off: c.u64(), Size: c.u64(), Flags: AuxFlags(c.u64()), ID: id}
+	case TypeItraceStart:
+		return &ItraceStart{PID: int32(c.u32()), TID: int32(c.u32()), ID: id}
+	case TypeTextPoke:
+		return parseTextPoke(c, id)
+	case TypeAuxOutputHWID:
+		return &AuxOutputHWID{HWID: c.u64(), ID: id}
+	case TypeCallchainDeferred:
+		return &CallchainDeferred{Cookie: c.u64(), Callchain: Words{c.words(c.u64()), c.order}, ID: id}
 	}
 	return &Other{Raw: r}
 }
@@ -347,15 +462,17 @@ func parseFork(c *cursor, id RecordID) Fork {
 
 func parseNamespaces(c *cursor, id RecordID) *Namespaces {
 	ns := &Namespaces{PID: int32(c.u32()), TID: int32(c.u32()), ID: id}
-	n := c.u64()
-	if n > uint64(len(c.b))/16 {
-		c.short = true
-		return ns
-	}
-	for range n {
-		ns.NS = append(ns.NS, Namespace{Dev: c.u64(), Ino: c.u64()})
+	for e := c.entries(c.u64(), 16); len(e.b) > 0; {
+		ns.NS = append(ns.NS, Namespace{Dev: e.u64(), Ino: e.u64()})
 	}
 	return ns
+}
+
+func parseTextPoke(c *cursor, id RecordID) *TextPoke {
+	t := &TextPoke{Addr: c.u64(), ID: id}
+	before, after := uint64(c.u16()), uint64(c.u16())
+	t.Old, t.New = c.entries(before, 1).b, c.entries(after, 1).b
+	return t
 }
 
 // sampleIDSize is the size of the sample id that st asks for.
@@ -381,7 +498,7 @@ func parseSampleID(b []byte, order binary.ByteOrder, st SampleType) (id RecordID
 		id.ID = c.u64()
 	}
 	if st&SampleStreamID != 0 {
-		c.u64()
+		id.StreamID = c.u64()
 	}
 	if st&SampleCPU != 0 {
 		id.CPU = c.u32()

@@ -175,7 +175,14 @@ func (f *File) time(t Type, data []byte) uint64 {
 
 // Record decodes a record that is no sample.
 func (f *File) Record(r Raw) (Record, error) {
-	return parseRecord(r, f.Order, f.layouts[f.event(r.Type, r.Data)].trailer)
+	i := f.event(r.Type, r.Data)
+	rec, err := parseRecord(r, f.Order, f.layouts[i].trailer)
+	if read, ok := rec.(*Read); ok {
+		if err := read.decode(r, f.Attrs[i].ReadFormat); err != nil {
+			return nil, err
+		}
+	}
+	return rec, err
 }
 
 // Sample decodes a sample into s, which holds nothing of an earlier one
@@ -189,7 +196,7 @@ func (f *File) Sample(r Raw, s *Sample) error {
 	}
 	c := &cursor{b: r.Data, order: f.Order}
 	if part := s.decode(c, a); c.short {
-		return r.tooShort(part)
+		return r.tooShort(c.lacking(part))
 	}
 	return nil
 }
@@ -216,7 +223,7 @@ func (s *Sample) decode(c *cursor, a *Attr) string {
 		return "its callchain"
 	}
 	if st&SampleRaw != 0 {
-		s.Raw = c.take(int(c.u32()))
+		s.Raw = c.entries(uint64(c.u32()), 1).b
 	}
 	if c.short {
 		return "its raw data"
@@ -267,6 +274,9 @@ func (s *Sample) decodeRare(c *cursor, a *Attr) string {
 	if st&SampleBranchStack != 0 {
 		s.BranchStack = c.branches(a.BranchSampleType)
 	}
+	if c.short {
+		return "its branch stack"
+	}
 	if st&SampleRegsUser != 0 {
 		s.UserRegsABI, s.UserRegs = c.regs(a.SampleRegsUser)
 	}
@@ -311,33 +321,32 @@ func (s *Sample) decodeRare(c *cursor, a *Attr) string {
 func (c *cursor) readValues(rf ReadFormat) Words {
 	per := uint64(1 + bits.OnesCount64(uint64(rf&(ReadID|ReadLost))))
 	times := uint64(bits.OnesCount64(uint64(rf & (ReadTotalTimeEnabled | ReadTotalTimeRunning))))
-	n := per + times
-	if rf&ReadGroup != 0 {
-		nr := cursor{b: c.b, order: c.order}
-		count := nr.u64()
-		if count > maxRecordSize {
-			c.short = true
-			return Words{}
-		}
-		n = 1 + times + count*per
+	if rf&ReadGroup == 0 {
+		return Words{c.take(int(per+times) * 8), c.order}
 	}
-	return Words{c.words(n), c.order}
+	nr := cursor{b: c.b, order: c.order}
+	return c.counted(nr.u64(), per, 1+times)
+}
+
+// counted takes nr times per words, and more of them besides; nr comes from the
+// file.
+func (c *cursor) counted(nr, per, more uint64) Words {
+	w := Words{c.words(min(nr, maxRecordSize)*per + more), c.order}
+	if c.short {
+		c.nr = nr
+	}
+	return w
 }
 
 // branchHWIndex is PERF_SAMPLE_BRANCH_HW_INDEX.
 const branchHWIndex = 1 << 17
 
 func (c *cursor) branches(branchType uint64) Words {
-	n := c.u64()
-	if n > maxRecordSize {
-		c.short = true
-		return Words{}
-	}
-	n *= 3
+	more := uint64(0)
 	if branchType&branchHWIndex != 0 {
-		n++
+		more = 1
 	}
-	return Words{c.words(n), c.order}
+	return c.counted(c.u64(), 3, more)
 }
 
 func (c *cursor) regs(mask uint64) (abi uint64, regs Words) {
@@ -352,11 +361,10 @@ func (c *cursor) regs(mask uint64) (abi uint64, regs Words) {
 // much of it was there, is absent when the size is 0.
 func (c *cursor) stackDump() []byte {
 	size := c.u64()
-	if size == 0 || size > maxRecordSize {
-		c.short = c.short || size > 0
+	if size == 0 {
 		return nil
 	}
-	dump := c.take(int(size))
+	dump := c.entries(size, 1).b
 	if used := c.u64(); used < uint64(len(dump)) {
 		dump = dump[:used]
 	}

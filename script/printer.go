@@ -26,6 +26,10 @@ type Options struct {
 	Compat   Compat
 	// ShowUnwind adds a line that says how the user stack ended.
 	ShowUnwind bool
+	// Records are the types of records that get a line between the samples;
+	// RecordCPUs, unless nil, the CPUs whose records do.
+	Records    []format.Type
+	RecordCPUs []int
 }
 
 // printer turns samples into text. Each goroutine has its own: it keeps the
@@ -53,6 +57,9 @@ type event struct {
 	absent format.SampleType // what samples lack of what a line may start with
 	format *tracepoint.Format
 	frames *frameTexts
+	// sampleID says that records which are no samples carry a sample id.
+	sampleID     bool
+	recordFields Field
 }
 
 // frameTexts are the lines of frames, by Frame.ID, as one choice of fields
@@ -85,6 +92,7 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		}
 		return k.name, k.off, k.module, k.ok
 	}
+	ofRecords := recordFields(f, fields, opts)
 	texts := map[Field]*frameTexts{}
 	width := 0
 	for i := range f.Attrs {
@@ -95,6 +103,7 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		e := event{name: pad(f.EventName(i), width) + ": ", format: f.Tracepoint(i), attr: a, trace: isBranchTrace(a)}
 		e.chain = a.SampleType&format.SampleCallchain != 0 && !opts.NoChain
 		e.absent = startNeeds(fields[i]) &^ a.SampleType
+		e.sampleID, e.recordFields = a.Flags&format.FlagSampleIDAll != 0, ofRecords[i]
 		shown := fields[i] & (framesFields | FieldDSOff | fieldKernelOff)
 		if texts[shown] == nil {
 			texts[shown] = &frameTexts{fields: shown, compat: opts.Compat}
@@ -360,12 +369,17 @@ var miscLetters = [...]struct {
 // appendMisc appends the letters of the CPU's mode.
 func appendMisc(b []byte, m format.Misc) []byte {
 	n := len(b)
+	b = appendMode(b, m)
+	return appendBlanks(b, 6-(len(b)-n))
+}
+
+func appendMode(b []byte, m format.Misc) []byte {
 	for _, l := range miscLetters {
 		if m&l.mode == l.mode {
 			b = append(b, l.letter)
 		}
 	}
-	return appendBlanks(b, 6-(len(b)-n))
+	return b
 }
 
 // appendFrames appends the callchain, a frame a line, or without one the

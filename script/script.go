@@ -32,6 +32,7 @@ func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.His
 		h.Also.Data = h.Also.Data || shown&FieldAddr != 0 && isPageFault(&f.Attrs[i]) || isBranchTrace(&f.Attrs[i])
 	}
 	widths := dataWidths{fields: fields}
+	opts.showRecords(h)
 	o := startOutput(w, runtime.GOMAXPROCS(0), func() *printer { return newPrinter(f, sym, h, fields, &opts) })
 	skipped, err := h.Walk(f, keep, func(b *replay.Batch) error { return o.put(b, widths.before(b)) })
 	if werr := o.finish(); werr != nil {
@@ -84,9 +85,7 @@ func (o *output) format(p *printer, j *job) {
 	j.text = o.texts.Get().(*[]byte)
 	b := (*j.text)[:0]
 	p.dataWidth = j.dataWidth
-	for i := range j.batch.Samples {
-		b = p.append(b, &j.batch.Samples[i])
-	}
+	b = p.appendBatch(b, j.batch)
 	*j.text = b
 	j.batch.Release()
 	close(j.done)

@@ -28,6 +28,12 @@ var goldens = []string{
 	"script -i two.data --format folded",
 	"script -i two.data -F trace:comm,time,event,trace --ns",
 	"script -i two.data -F sw:tid,period,event,ip,sym -G --time 20%-60%",
+	"script -i records.data -D",
+	"script -i records.data -F +misc --show-ta --show-m --show-sw --show-n --show-l --show-b --show-c --show-te",
+	"script -i two.data -G --show-task-events --show-mmap-events --show-round-events",
+	"script -i drops.data -D",
+	"report -i two.data --stats",
+	"report -i records.data --stats",
 }
 
 var notInFileNames = regexp.MustCompile(`[^A-Za-z0-9.,%-]+`)

@@ -26,6 +26,7 @@ type reportFlags struct {
 	dsos         string
 	symbols      string
 	headerFlags
+	stats bool
 }
 
 const reportHelp = `Counts the samples of a recording by command, DSO and symbol, or by what else --sort names, as perf report
@@ -55,6 +56,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.StringVarP(&o.Separator, "field-separator", "t", "", "put this `character` between columns instead of aligning them")
 	s.BoolVar(&o.RawTrace, "raw-trace", false, "tracepoints' fields as numbers, not as their print format shows them")
 	o.headerFlags.add(s)
+	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
 	s.Bool("stdio", false, "")
 	s.Bool("no-inline", false, "")
 	s.BoolP("force", "f", false, "")
@@ -107,6 +109,11 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return err
 	}
 	o.Options.Header = o.header
+	if o.stats {
+		skipped, err := report.Stats(stdout, in.file, in.history)
+		in.tell(stderr, skipped)
+		return err
+	}
 	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.hasCallchains() {
 		return errors.New("there are no callchains to draw: record them with -g")
 	}

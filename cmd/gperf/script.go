@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
+	"gperf/record"
 	"gperf/report"
 	"gperf/script"
 )
@@ -25,6 +26,24 @@ type scriptFlags struct {
 	ns         bool
 	showUnwind bool
 	headerFlags
+	dump  bool
+	shown [len(shownRecords)]bool
+}
+
+// shownRecords say which records are shown between the samples.
+var shownRecords = [...]struct {
+	name, usage string
+	types       []format.Type
+}{
+	{"show-task-events", "lines for processes and threads that started, ended or took another name", []format.Type{format.TypeComm, format.TypeFork, format.TypeExit}},
+	{"show-mmap-events", "lines for mappings", []format.Type{format.TypeMmap, format.TypeMmap2}},
+	{"show-switch-events", "lines for context switches", []format.Type{format.TypeSwitch, format.TypeSwitchCPUWide}},
+	{"show-namespace-events", "lines for threads' namespaces", []format.Type{format.TypeNamespaces}},
+	{"show-cgroup-events", "lines for control groups", []format.Type{format.TypeCgroup}},
+	{"show-lost-events", "lines for lost records", []format.Type{format.TypeLost}},
+	{"show-bpf-events", "lines for BPF programs that came or went", []format.Type{format.TypeKSymbol, format.TypeBPFEvent}},
+	{"show-text-poke-events", "lines for changes of the kernel's text, BPF programs' too", []format.Type{format.TypeTextPoke, format.TypeKSymbol}},
+	{"show-round-events", "lines for the recorder's rounds, and everything in the order of the file", []format.Type{format.TypeFinishedRound}},
 }
 
 const scriptHelp = `Prints the samples of a recording as text, a block for each, as perf script does.`
@@ -40,6 +59,10 @@ func (o *scriptFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
 	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
 	o.headerFlags.add(s)
+	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "instead of samples' text, each record of the file: its place, bytes and fields")
+	for i, f := range shownRecords {
+		s.BoolVar(&o.shown[i], f.name, false, f.usage)
+	}
 	s.Bool("no-inline", false, "")
 	s.BoolP("force", "f", false, "")
 	hide(s, "no-inline", "force")
@@ -69,7 +92,7 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	defer in.Close()
-	in.history.KeepExited = opts.Compat == script.Perf6
+	in.history.KeepExited = opts.Compat == script.Perf6 || in.file.Has(format.FeatureAuxtrace)
 	skipped, err := o.print(stdout, stderr, in, opts)
 	in.tell(stderr, skipped)
 	return err
@@ -77,6 +100,9 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 
 func (o *scriptFlags) options() (script.Options, error) {
 	opts := script.Options{MaxStack: o.maxStack, NoChain: o.noChain, Nanosecs: o.ns, ShowUnwind: o.showUnwind}
+	if err := o.showRecords(&opts); err != nil {
+		return opts, err
+	}
 	for _, arg := range o.fields {
 		if err := opts.Fields.ParseFields(arg); err != nil {
 			return opts, wrongUse("-F %s: %v", arg, err)
@@ -98,9 +124,28 @@ func (o *scriptFlags) options() (script.Options, error) {
 	return opts, nil
 }
 
+// showRecords says which records are shown. Of all that chooses samples, only
+// the list of CPUs chooses among them, as with perf.
+func (o *scriptFlags) showRecords(opts *script.Options) (err error) {
+	for i, f := range shownRecords {
+		if o.shown[i] {
+			opts.Records = append(opts.Records, f.types...)
+		}
+	}
+	if o.cpus != "" {
+		if opts.RecordCPUs, err = record.ParseCPUs(o.cpus); err != nil {
+			return wrongUse("--cpu %s: %v", o.cpus, err)
+		}
+	}
+	return nil
+}
+
 func (o *scriptFlags) print(stdout, stderr io.Writer, in *input, opts script.Options) (format.Skipped, error) {
 	if done, err := o.headerFlags.print(stdout, in); done || err != nil {
 		return format.Skipped{}, err
+	}
+	if o.dump {
+		return script.Dump(stdout, in.file)
 	}
 	if o.format == "folded" {
 		if !in.hasCallchains() {

@@ -13,11 +13,11 @@ type countKey struct {
 // value is one counter's value in a sample.
 type value struct{ id, value uint64 }
 
-// counted are the samples that s stands for: perf makes of a sample with counters'
+// Counted are the samples that s stands for: perf makes of a sample with counters'
 // values one for each counter that went on, with what it counted since as its
 // period (evlist__deliver_sample of tools/perf/util/session.c). Each is given to
 // use, s itself being changed for it.
-func (h *History) counted(f *format.File, s *format.Sample, use func()) {
+func (h *History) Counted(f *format.File, s *format.Sample, use func()) {
 	a := &f.Attrs[s.Event]
 	var tid int32
 	if a.Flags&format.FlagInherit != 0 && a.SampleType&format.SampleTID != 0 {

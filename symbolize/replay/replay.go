@@ -178,6 +178,10 @@ type History struct {
 	// perf 6.1 does. In perf 7.3 such a sample has only the thread's number.
 	KeepExited bool
 
+	// Show holds the types of records that Walk hands out beside the samples.
+	Show map[format.Type]bool
+	// AsWritten lets Walk take the records in the order of the file.
+	AsWritten bool
 	// Also says what is resolved besides the sample's IP and callchain.
 	Also struct{ Branches, Data bool }
 
@@ -248,7 +252,7 @@ func (h *History) thread(pid, tid int32) *Thread {
 		}
 		return th // whatever pid says: a dying thread's samples may lack it
 	}
-	th := &Thread{PID: pid, TID: tid, Comm: ":" + strconv.Itoa(int(tid))}
+	th := &Thread{PID: pid, TID: tid, Comm: numbered(tid)}
 	h.threads[tid] = th
 	if pid == tid || pid < 0 {
 		th.space = &process{&maps{}}
@@ -258,6 +262,10 @@ func (h *History) thread(pid, tid int32) *Thread {
 	return th
 }
 
+// numbered is what a thread is called that nobody has named. It is not
+// inherited.
+func numbered(tid int32) string { return ":" + strconv.Itoa(int(tid)) }
+
 func (h *History) fork(r *format.Fork) {
 	parent := h.thread(r.PPID, r.PTID)
 	if parent.PID != r.PPID { // an earlier one, whose exit was not told
@@ -266,7 +274,9 @@ func (h *History) fork(r *format.Fork) {
 	}
 	delete(h.threads, r.TID)
 	th := h.thread(r.PID, r.TID)
-	th.Comm = parent.Comm
+	if parent.Comm != numbered(parent.TID) {
+		th.Comm = parent.Comm
+	}
 	if r.PID != parent.PID {
 		th.space = &process{parent.space.clone()}
 	}

@@ -114,7 +114,7 @@ func TestThreads(t *testing.T) {
 	h.Apply(&format.Comm{PID: 20, TID: 20, Comm: "old"})
 	h.Apply(mmapOf(20, 0x1000, 0x1000, 0, "/bin/old"))
 	h.Apply(&format.Fork{PID: 20, TID: 20, PPID: 12, PTID: 12})
-	if got := comm(20, 20); got != ":12" {
+	if got := comm(20, 20); got != ":20" {
 		t.Errorf("the new thread 20 is called %q", got)
 	}
 	if got := describe(h.thread(20, 20).space.maps); len(got) != 0 {
@@ -319,7 +319,7 @@ func TestThreadOfNoProcess(t *testing.T) {
 	}
 	h.Apply(&format.Comm{PID: 10, TID: 10, Comm: "shell"})
 	h.Apply(&format.Fork{PID: 30, TID: 30, PPID: 20, PTID: 10}) // 10 is a thread of 20 now
-	if got := h.thread(30, 30).Comm; got != ":10" {
+	if got := h.thread(30, 30).Comm; got != ":30" {
 		t.Errorf("the child of a thread that was another process's is called %q", got)
 	}
 }

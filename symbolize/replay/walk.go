@@ -10,8 +10,23 @@ import (
 // batchSize is how many records go from one goroutine to the next at a time.
 const batchSize = 512
 
-// Batch is some consecutive samples of the recording.
-type Batch struct{ Samples []Sample }
+// Batch is some consecutive samples of the recording, and the other records
+// between them that History.Show asks for.
+type Batch struct {
+	Samples []Sample
+	Records []Record
+}
+
+// Record is a record that is no sample.
+type Record struct {
+	format.Record
+	Raw    format.Raw
+	ID     format.RecordID // see File.RecordID
+	Event  int             // index in File.Attrs
+	Thread *Thread         // that it tells of, nil for none
+	Comm   string          // of Thread, then
+	Before int             // so many samples of the batch come before it
+}
 
 var batches = sync.Pool{New: func() any { return &Batch{Samples: make([]Sample, 0, batchSize)} }}
 
@@ -19,6 +34,7 @@ var batches = sync.Pool{New: func() any { return &Batch{Samples: make([]Sample, 
 func (b *Batch) Release() {
 	clear(b.Samples)
 	b.Samples = b.Samples[:0]
+	b.Records = nil
 	batches.Put(b)
 }
 
@@ -31,6 +47,9 @@ func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch)
 	free := make(chan []format.Raw, cap(in)+2)
 	quit := make(chan struct{})
 	reader := f.Records()
+	if h.AsWritten {
+		reader = f.RecordsAsWritten()
+	}
 	var readErr error
 	go func() {
 		defer close(in)
@@ -94,7 +113,7 @@ func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []for
 		case free <- raws[:0]:
 		default:
 		}
-		if len(b.Samples) == 0 {
+		if len(b.Samples)+len(b.Records) == 0 {
 			b.Release()
 		} else if err := use(b); err != nil {
 			return skipped, err
@@ -107,10 +126,15 @@ func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []for
 func (h *History) one(f *format.File, raw format.Raw, b *Batch, keep func(*Sample) bool) error {
 	if raw.Type != format.TypeSample {
 		rec, err := f.Record(raw)
-		if err == nil {
+		if err != nil {
+			return err
+		}
+		if h.Show[raw.Type] {
+			b.Records = append(b.Records, h.show(f, raw, rec, len(b.Samples)))
+		} else {
 			h.Apply(rec)
 		}
-		return err
+		return nil
 	}
 	n := len(b.Samples)
 	if n == cap(b.Samples) {
@@ -153,8 +177,44 @@ func (h *History) spread(f *format.File, b *Batch, keep func(*Sample) bool) {
 	n := len(b.Samples) - 1
 	s := b.Samples[n].Sample
 	b.Samples = b.Samples[:n]
-	h.counted(f, &s, func() {
+	h.Counted(f, &s, func() {
 		b.Samples = append(b.Samples, Sample{Sample: s})
 		h.place(b, keep)
 	})
+}
+
+// show applies rec and finds the thread that it tells of, as process_comm_event
+// and the like of perf's builtin-script.c do: a thread that ends still has its
+// name.
+func (h *History) show(f *format.File, raw format.Raw, rec format.Record, before int) Record {
+	r := Record{Record: rec, Raw: raw, Before: before}
+	r.ID, r.Event = f.RecordID(raw)
+	if _, exits := rec.(*format.Exit); exits {
+		defer h.Apply(rec)
+	} else {
+		h.Apply(rec)
+	}
+	pid, tid := subject(rec, r.ID)
+	if tid != -1 && raw.Type < format.TypeHeaderAttr {
+		r.Thread = h.thread(pid, tid)
+		r.Comm = r.Thread.Comm
+	}
+	return r
+}
+
+// subject is whom a record tells of: whom it names, or else who was running.
+func subject(rec format.Record, id format.RecordID) (pid, tid int32) {
+	switch r := rec.(type) {
+	case *format.Comm:
+		return r.PID, r.TID
+	case *format.Fork:
+		return r.PID, r.TID
+	case *format.Exit:
+		return r.PID, r.TID
+	case *format.Mmap:
+		return r.PID, r.TID
+	case *format.Namespaces:
+		return r.PID, r.TID
+	}
+	return id.PID, id.TID
 }

@@ -1,0 +1,92 @@
+package format
+
+// Read is PERF_RECORD_READ: what an event with inherit_stat counted in a thread
+// that ended.
+type Read struct {
+	PID, TID int32
+	Values   Counters
+	ID       RecordID
+	body     Words
+}
+
+// Counters are what struct read_format holds (perf_event_read(2)): the counter's
+// value, or those of its group. Fields that ReadFormat lacks are zero.
+type Counters struct {
+	Format           ReadFormat
+	Enabled, Running uint64 // ns
+	Values           []Counter
+}
+
+// Counter is the value of one event.
+type Counter struct {
+	Value uint64
+	ID    uint64
+	Lost  uint64 // samples
+}
+
+// parseRead leaves the values to decode, which knows their event.
+func parseRead(c *cursor, id RecordID) *Read {
+	r := &Read{PID: int32(c.u32()), TID: int32(c.u32()), ID: id}
+	r.body = Words{c.take(len(c.b) &^ 7), c.order}
+	return r
+}
+
+func (rd *Read) decode(r Raw, rf ReadFormat) error {
+	c := &cursor{b: rd.body.b, order: rd.body.order}
+	if rd.Values = c.counters(rf); c.short {
+		return r.tooShort(c.lacking("its counter values"))
+	}
+	return nil
+}
+
+// ParseCounters takes apart Sample.Read of an event with ReadFormat rf. What is
+// not there is zero.
+func ParseCounters(w Words, rf ReadFormat) Counters {
+	c := &cursor{b: w.b, order: w.order}
+	return c.counters(rf)
+}
+
+// counters reads what perf_output_read of kernel/events/core.c writes: the
+// times come before the values of a group, but behind the value of one event.
+func (c *cursor) counters(rf ReadFormat) Counters {
+	v := Counters{Format: rf}
+	if rf&ReadGroup == 0 {
+		one := Counter{Value: c.u64()}
+		v.times(c)
+		one.more(c, rf)
+		v.Values = []Counter{one}
+		return v
+	}
+	nr := c.u64()
+	v.times(c)
+	size := 8
+	for _, bit := range [...]ReadFormat{ReadID, ReadLost} {
+		if rf&bit != 0 {
+			size += 8
+		}
+	}
+	for e := c.entries(nr, size); len(e.b) > 0; {
+		one := Counter{Value: e.u64()}
+		one.more(&e, rf)
+		v.Values = append(v.Values, one)
+	}
+	return v
+}
+
+func (v *Counters) times(c *cursor) {
+	if v.Format&ReadTotalTimeEnabled != 0 {
+		v.Enabled = c.u64()
+	}
+	if v.Format&ReadTotalTimeRunning != 0 {
+		v.Running = c.u64()
+	}
+}
+
+func (one *Counter) more(c *cursor, rf ReadFormat) {
+	if rf&ReadID != 0 {
+		one.ID = c.u64()
+	}
+	if rf&ReadLost != 0 {
+		one.Lost = c.u64()
+	}
+}

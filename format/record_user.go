@@ -1,0 +1,504 @@
+package format
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// The records of this file are perf's own, enum perf_user_event_type of
+// tools/lib/perf/include/perf/event.h, whose structs their comments name. They
+// carry no sample id; some perfs leave room for one, which is passed over.
+
+// HeaderAttr is perf_record_header_attr: an event, with its ids, in a pipe.
+type HeaderAttr struct{ Attr Attr }
+
+// HeaderEventType is perf_record_header_event_type: an event's name. The name
+// was padded to 64 bytes, or cut behind its end.
+type HeaderEventType struct {
+	EventID uint64
+	Name    string
+}
+
+// HeaderTracing is perf_record_header_tracing_data: Size bytes of tracepoint
+// formats follow the record.
+type HeaderTracing struct{ Size uint32 }
+
+// HeaderBuildID is perf_record_header_build_id.
+type HeaderBuildID struct{ BuildIDEntry }
+
+// FinishedRound is PERF_RECORD_FINISHED_ROUND: see Sorter.
+type FinishedRound struct{}
+
+// FinishedInit is PERF_RECORD_FINISHED_INIT: what was there before the recording
+// began has been told.
+type FinishedInit struct{}
+
+// IDIndex is perf_record_id_index: whose counters the ids belong to.
+type IDIndex struct {
+	Entries []IDIndexEntry
+	// Guests says that the entries have MachinePID and VCPU.
+	Guests bool
+}
+
+// IDIndexEntry is struct id_index_entry with its id_index_entry_2.
+type IDIndexEntry struct {
+	ID, Index        uint64
+	CPU, TID         int64 // -1: any
+	MachinePID, VCPU int64
+}
+
+// AuxtraceInfo is perf_record_auxtrace_info: how the AUX area was set up.
+type AuxtraceInfo struct {
+	Type AuxtraceType
+	Priv Words // as the decoder of Type lays it out
+}
+
+// AuxtraceType is enum auxtrace_type of tools/perf/util/auxtrace.h.
+type AuxtraceType uint32
+
+func (t AuxtraceType) String() string {
+	names := [...]string{"unknown", "Intel PT", "Intel BTS", "CoreSight ETM", "ARM SPE", "s390 CPUMSF", "HiSilicon PTT", "PowerPC VPA DTL"}
+	if int(t) < len(names) {
+		return names[t]
+	}
+	return fmt.Sprintf("type %d", uint32(t))
+}
+
+// Auxtrace is perf_record_auxtrace: Size bytes of the AUX area follow the
+// record.
+type Auxtrace struct {
+	Size      uint64
+	Off       uint64 // in the AUX area
+	Reference uint64 // tells snapshots apart
+	Index     uint32 // of the AUX area
+	TID       int32  // -1: of a CPU
+	CPU       int32  // -1: of a thread
+}
+
+// AuxtraceError is perf_record_auxtrace_error: what a decoder could not make
+// out, or what was lost. Fields that its Format, 0 to 2, lacks are zero.
+type AuxtraceError struct {
+	Type, Code       uint32
+	CPU, PID, TID    int32
+	Format           uint32
+	IP               uint64
+	Time             uint64 // ns; 0 unknown
+	Msg              string
+	MachinePID, VCPU int32
+}
+
+// ThreadMap is perf_record_thread_map: the threads that `perf stat` counts.
+type ThreadMap struct{ Threads []ThreadMapEntry }
+
+// ThreadMapEntry is perf_record_thread_map_entry.
+type ThreadMapEntry struct {
+	TID  int64 // -1: all threads
+	Comm string
+}
+
+// CPUMap is perf_record_cpu_map: a set of CPUs, in the order of the file.
+type CPUMap struct{ CPUs CPUSet }
+
+// CPUSet is a set of CPUs.
+type CPUSet []CPURange
+
+// CPURange is the CPUs First to Last; First is -1 for "any".
+type CPURange struct{ First, Last int }
+
+// String lists the CPUs as perf does, "0-3,6", with -1 for any.
+func (s CPUSet) String() string {
+	var parts []string
+	for _, r := range s {
+		if r.First == r.Last {
+			parts = append(parts, fmt.Sprint(r.First))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", r.First, r.Last))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// StatConfig is perf_record_stat_config.
+type StatConfig struct{ Terms []StatConfigTerm }
+
+// StatConfigTerm is perf_record_stat_config_entry; Tag is 0 aggr_mode, 1
+// interval, 2 scale, 3 aggr_level.
+type StatConfigTerm struct{ Tag, Value uint64 }
+
+// Stat is perf_record_stat: what a counter of `perf stat` has counted.
+type Stat struct {
+	ID               uint64
+	CPU, Thread      uint32 // indexes in the maps
+	Value            uint64
+	Enabled, Running uint64 // ns
+}
+
+// StatRound is perf_record_stat_round.
+type StatRound struct {
+	Type uint64 // 0 interval, 1 final
+	Time uint64 // ns
+}
+
+// EventUpdate is perf_record_event_update: something about the event with a
+// counter's id that its attr does not say. Kind tells which field is set.
+type EventUpdate struct {
+	Kind  uint64
+	ID    uint64
+	Unit  string
+	Scale float64
+	Name  string
+	CPUs  CPUSet
+}
+
+// The kinds of EventUpdate.
+const (
+	EventUpdateUnit uint64 = iota
+	EventUpdateScale
+	EventUpdateName
+	EventUpdateCPUs
+)
+
+// TimeConv is perf_record_time_conv: how time stamp counters turn into ns. What
+// perfs before 5.8 did not write is zero.
+type TimeConv struct {
+	Shift, Mult, Zero, Cycles, Mask uint64
+	CapZero, CapShort               bool
+}
+
+// HeaderFeature is perf_record_header_feature: a feature section, in a pipe.
+type HeaderFeature struct {
+	Feature Feature
+	Data    []byte
+}
+
+// Compressed is perf_record_compressed or perf_record_compressed2: records,
+// compressed by zstd.
+type Compressed struct{ Data []byte }
+
+// BPFMetadata is perf_record_bpf_metadata: what a BPF program says of itself.
+type BPFMetadata struct {
+	Prog    string
+	Entries []BPFMetadataEntry
+}
+
+// BPFMetadataEntry is perf_record_bpf_metadata_entry.
+type BPFMetadataEntry struct{ Key, Value string }
+
+// SchedstatCPU is perf_record_schedstat_cpu: a cpu line of /proc/schedstat, whose
+// numbers are in the order of Documentation/scheduler/sched-stats.rst.
+type SchedstatCPU struct {
+	Time    uint64
+	CPU     uint32
+	Version uint16
+	Values  []uint64
+}
+
+// SchedstatDomain is perf_record_schedstat_domain: a domain line of
+// /proc/schedstat.
+type SchedstatDomain struct {
+	Time    uint64
+	CPU     uint32
+	Version uint16
+	Domain  uint16
+	Values  []uint64
+}
+
+func (*HeaderAttr) sealed()      {}
+func (*HeaderEventType) sealed() {}
+func (*HeaderTracing) sealed()   {}
+func (*HeaderBuildID) sealed()   {}
+func (*FinishedRound) sealed()   {}
+func (*FinishedInit) sealed()    {}
+func (*IDIndex) sealed()         {}
+func (*AuxtraceInfo) sealed()    {}
+func (*Auxtrace) sealed()        {}
+func (*AuxtraceError) sealed()   {}
+func (*ThreadMap) sealed()       {}
+func (*CPUMap) sealed()          {}
+func (*StatConfig) sealed()      {}
+func (*Stat) sealed()            {}
+func (*StatRound) sealed()       {}
+func (*EventUpdate) sealed()     {}
+func (*TimeConv) sealed()        {}
+func (*HeaderFeature) sealed()   {}
+func (*Compressed) sealed()      {}
+func (*BPFMetadata) sealed()     {}
+func (*SchedstatCPU) sealed()    {}
+func (*SchedstatDomain) sealed() {}
+
+// decodeUser decodes what perf itself writes.
+func decodeUser(r Raw, c *cursor) Record {
+	switch r.Type {
+	case TypeHeaderAttr:
+		return parseHeaderAttr(c)
+	case TypeHeaderEventType:
+		return &HeaderEventType{EventID: c.u64(), Name: c.name()}
+	case TypeHeaderTracing:
+		return &HeaderTracing{Size: c.u32()}
+	case TypeHeaderBuildID:
+		return parseHeaderBuildID(r.Misc, c)
+	case TypeFinishedRound:
+		return &FinishedRound{}
+	case TypeFinishedInit:
+		return &FinishedInit{}
+	case TypeIDIndex:
+		return parseIDIndex(c)
+	case TypeAuxtraceInfo:
+		return parseAuxtraceInfo(c)
+	case TypeAuxtrace:
+		return &Auxtrace{Size: c.u64(), Off: c.u64(), Reference: c.u64(), Index: c.u32(), TID: int32(c.u32()), CPU: int32(c.u32())}
+	case TypeAuxtraceError:
+		return parseAuxtraceError(c)
+	case TypeThreadMap:
+		return parseThreadMap(c)
+	case TypeCPUMap:
+		return &CPUMap{CPUs: c.cpus()}
+	case TypeEventUpdate:
+		return parseEventUpdate(c)
+	case TypeTimeConv:
+		return parseTimeConv(c)
+	case TypeHeaderFeature:
+		return &HeaderFeature{Feature: Feature(c.u64()), Data: c.rest()}
+	case TypeCompressed:
+		return &Compressed{Data: c.rest()}
+	case TypeCompressed2:
+		return &Compressed{Data: c.entries(c.u64(), 1).b}
+	}
+	return decodeStat(r, c)
+}
+
+// decodeStat decodes what `perf stat` and `perf sched stats` write beside.
+func decodeStat(r Raw, c *cursor) Record {
+	switch r.Type {
+	case TypeStatConfig:
+		return parseStatConfig(c)
+	case TypeStat:
+		return &Stat{ID: c.u64(), CPU: c.u32(), Thread: c.u32(), Value: c.u64(), Enabled: c.u64(), Running: c.u64()}
+	case TypeStatRound:
+		return &StatRound{Type: c.u64(), Time: c.u64()}
+	case TypeBPFMetadata:
+		return parseBPFMetadata(c)
+	case TypeSchedstatCPU:
+		s := &SchedstatCPU{Time: c.u64(), CPU: c.u32(), Version: c.u16()}
+		c.u16()
+		s.Values = c.schedstat(6, 3)
+		return s
+	case TypeSchedstatDomain:
+		s := &SchedstatDomain{Time: c.u64(), CPU: c.u32(), Version: c.u16(), Domain: c.u16()}
+		if s.Version >= 17 {
+			s.Values = c.schedstat(45, 0)
+		} else {
+			s.Values = c.schedstat(36, 0)
+		}
+		return s
+	}
+	return &Other{Raw: r}
+}
+
+// rest takes all that is left.
+func (c *cursor) rest() []byte { return c.take(len(c.b)) }
+
+// parseHeaderAttr reads an attr of the size that it says, and the ids behind it.
+func parseHeaderAttr(c *cursor) *HeaderAttr {
+	size := cursor{b: c.b, order: c.order}
+	size.u32()
+	n := size.u32()
+	if n == 0 {
+		n = minAttrSize // perf before 2.6.33 left it out
+	}
+	a, err := parseAttr(c.take(int(n)), c.order)
+	if err != nil {
+		c.short = true
+	}
+	for len(c.b) >= 8 {
+		a.IDs = append(a.IDs, c.u64())
+	}
+	return &HeaderAttr{Attr: a}
+}
+
+func parseHeaderBuildID(misc Misc, c *cursor) *HeaderBuildID {
+	e := BuildIDEntry{Misc: misc &^ miscBuildIDSize, PID: int32(c.u32())}
+	id := c.take(24)
+	if c.short {
+		return &HeaderBuildID{}
+	}
+	n := 20
+	if misc&miscBuildIDSize != 0 {
+		n = min(int(id[20]), n)
+	}
+	e.BuildID, e.Filename = BuildID(id[:n]), c.name()
+	return &HeaderBuildID{e}
+}
+
+// parseIDIndex reads the entries, and behind all of them the parts about
+// virtual machines, which perf before 6.0 did not write.
+func parseIDIndex(c *cursor) *IDIndex {
+	x := &IDIndex{}
+	e := c.entries(c.u64(), 32)
+	for len(e.b) > 0 {
+		x.Entries = append(x.Entries, IDIndexEntry{ID: e.u64(), Index: e.u64(), CPU: int64(e.u64()), TID: int64(e.u64())})
+	}
+	if len(c.b) == 0 || len(c.b) < 16*len(x.Entries) {
+		return x
+	}
+	x.Guests = true
+	for i := range x.Entries {
+		x.Entries[i].MachinePID, x.Entries[i].VCPU = int64(c.u64()), int64(c.u64())
+	}
+	return x
+}
+
+func parseAuxtraceInfo(c *cursor) *AuxtraceInfo {
+	a := &AuxtraceInfo{Type: AuxtraceType(c.u32())}
+	c.u32()
+	a.Priv = Words{c.take(len(c.b) &^ 7), c.order}
+	return a
+}
+
+func parseAuxtraceError(c *cursor) *AuxtraceError {
+	e := &AuxtraceError{Type: c.u32(), Code: c.u32(), CPU: int32(c.u32()), PID: int32(c.u32()), TID: int32(c.u32()),
+		Format: c.u32(), IP: c.u64()}
+	if e.Format == 0 {
+		e.Msg = c.cstring()
+		return e
+	}
+	e.Time = c.u64()
+	if e.Format == 1 || len(c.b) <= 64 {
+		e.Msg = c.cstring()
+		return e
+	}
+	e.Msg = cstring(c.take(64))
+	e.MachinePID, e.VCPU = int32(c.u32()), int32(c.u32())
+	return e
+}
+
+func parseThreadMap(c *cursor) *ThreadMap {
+	m := &ThreadMap{}
+	for e := c.entries(c.u64(), 24); len(e.b) > 0; {
+		m.Threads = append(m.Threads, ThreadMapEntry{TID: int64(e.u64()), Comm: cstring(e.take(16))})
+	}
+	return m
+}
+
+// cpus reads struct perf_record_cpu_map_data in each of its encodings: a list,
+// a mask of 32 or 64 bit words, a range.
+func (c *cursor) cpus() (s CPUSet) {
+	switch kind := c.u16(); kind {
+	case 0:
+		for e := c.entries(uint64(c.u16()), 2); len(e.b) > 0; {
+			cpu := int(e.u16())
+			if cpu == math.MaxUint16 {
+				cpu = -1
+			}
+			s.add(cpu, cpu)
+		}
+	case 1:
+		nr, size := c.u16(), c.u16()
+		s.mask(c, nr, size)
+	case 2:
+		any := c.u8()
+		c.u8()
+		if any != 0 {
+			s.add(-1, -1)
+		}
+		first, last := int(c.u16()), int(c.u16())
+		if !c.short && first <= last {
+			s.add(first, last)
+		}
+	default:
+		c.short = c.short || kind > 2
+	}
+	return s
+}
+
+// add adds CPUs, joined to the last ones where they follow on them.
+func (s *CPUSet) add(first, last int) {
+	if n := len(*s); n > 0 && first > 0 && (*s)[n-1].Last == first-1 {
+		(*s)[n-1].Last = last
+		return
+	}
+	*s = append(*s, CPURange{first, last})
+}
+
+// mask adds the CPUs of a bit mask. Masks of 64-bit words are padded before the
+// first.
+func (s *CPUSet) mask(c *cursor, nr, size uint16) {
+	if size != 4 && size != 8 {
+		c.short = true
+		return
+	}
+	if size == 8 {
+		c.take(4)
+	}
+	e := c.entries(uint64(nr), int(size))
+	for cpu := 0; len(e.b) > 0; cpu += 8 * int(size) {
+		var word uint64
+		if size == 4 {
+			word = uint64(e.u32())
+		} else {
+			word = e.u64()
+		}
+		for bit := 0; word>>bit != 0; bit++ {
+			if word>>bit&1 != 0 {
+				s.add(cpu+bit, cpu+bit)
+			}
+		}
+	}
+}
+
+func parseEventUpdate(c *cursor) *EventUpdate {
+	u := &EventUpdate{Kind: c.u64(), ID: c.u64()}
+	switch u.Kind {
+	case EventUpdateUnit:
+		u.Unit = c.name()
+	case EventUpdateScale:
+		u.Scale = math.Float64frombits(c.u64())
+	case EventUpdateName:
+		u.Name = c.name()
+	case EventUpdateCPUs:
+		u.CPUs = c.cpus()
+	}
+	return u
+}
+
+func parseTimeConv(c *cursor) *TimeConv {
+	t := &TimeConv{Shift: c.u64(), Mult: c.u64(), Zero: c.u64()}
+	if len(c.b) == 0 {
+		return t
+	}
+	t.Cycles, t.Mask = c.u64(), c.u64()
+	t.CapZero, t.CapShort = c.u8() != 0, c.u8() != 0
+	return t
+}
+
+func parseStatConfig(c *cursor) *StatConfig {
+	s := &StatConfig{}
+	for e := c.entries(c.u64(), 16); len(e.b) > 0; {
+		s.Terms = append(s.Terms, StatConfigTerm{Tag: e.u64(), Value: e.u64()})
+	}
+	return s
+}
+
+// bpfProgNameLen is BPF_PROG_NAME_LEN of perf's event.h.
+const bpfProgNameLen = 512
+
+func parseBPFMetadata(c *cursor) *BPFMetadata {
+	m := &BPFMetadata{Prog: cstring(c.take(bpfProgNameLen))}
+	for e := c.entries(c.u64(), 64+256); len(e.b) > 0; {
+		m.Entries = append(m.Entries, BPFMetadataEntry{Key: cstring(e.take(64)), Value: cstring(e.take(256))})
+	}
+	return m
+}
+
+// schedstat takes short numbers of 32 bits and long ones of 64.
+func (c *cursor) schedstat(short, long int) []uint64 {
+	var l []uint64
+	for range short {
+		l = append(l, uint64(c.u32()))
+	}
+	for range long {
+		l = append(l, c.u64())
+	}
+	return l
+}
