@@ -16,12 +16,18 @@ type counter struct {
 	traces *traces
 	comms  ids
 	raws   ids
+	extras ids
 	file   *format.File
 	chains []bool // by event: samples have callchains
 	byKey  map[stackKey]*stack
 	stacks []*stack // in the order of their first samples
 	places places   // of the filter
 	buf    []byte
+
+	history  *replay.History
+	extra    extra             // of the sample at hand
+	sockets  []format.CPUPlace // by CPU
+	branched []uint64          // by event: samples with branches
 }
 
 // stackKey tells stacks apart. Callchains are told apart by where replay keeps
@@ -33,6 +39,7 @@ type stackKey struct {
 	cpu            int32
 	level          byte
 	filtered       bool
+	extra          int32
 	leaf           *replay.Frame
 	kernel, user   **replay.Frame // their first ones, nil for none
 	nkernel, nuser int
@@ -51,6 +58,7 @@ type stack struct {
 	kernel, user []*replay.Frame
 	raw          []byte   // of the first sample
 	chain        []*place // of kernel and user, in the call graph's order
+	extra        *extra
 	Stat
 }
 
@@ -76,9 +84,12 @@ func (m ids) ofString(s string) int32 {
 }
 
 func newCounter(f *format.File, l *layout, opts *Options, t *traces) *counter {
-	c := &counter{file: f, places: places{ranks: map[string]int32{}}, layout: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, byKey: map[stackKey]*stack{}}
+	c := &counter{file: f, places: places{rank: noRank}, layout: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}}
+	if topology, ok := f.CPUTopology(); ok {
+		c.sockets = topology.CPUs
+	}
 	for i := range f.Attrs {
-		c.chains = append(c.chains, f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.wantsChains())
+		c.chains = append(c.chains, f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples && opts.wantsChains())
 	}
 	return c
 }
@@ -89,23 +100,38 @@ func (o *Options) wantsChains() bool { return !o.NoChildren || o.Graph.Mode != G
 func (c *counter) count(b *replay.Batch) error {
 	for i := range b.Samples {
 		s := &b.Samples[i]
-		k := c.key(s)
-		st := c.byKey[k]
-		if st == nil {
-			st = c.newStack(k, s)
-			c.byKey[k] = st
-			c.stacks = append(c.stacks, st)
+		if c.layout.uses&usesExtra != 0 {
+			c.extra = c.newExtra(s)
 		}
-		st.Samples++
-		st.Period += s.Period
+		switch c.opts.Mode {
+		case ModeBranches:
+			c.addBranches(s)
+		case ModeMemory:
+			c.add(s, s.Leaf, max(s.Weight, 1))
+		default:
+			c.add(s, s.Leaf, s.Period)
+		}
 	}
 	b.Release()
 	return nil
 }
 
-func (c *counter) key(s *replay.Sample) stackKey {
+// add counts a sample, or one of its branches, at leaf.
+func (c *counter) add(s *replay.Sample, leaf *replay.Frame, period uint64) {
+	k := c.key(s, leaf)
+	st := c.byKey[k]
+	if st == nil {
+		st = c.newStack(k, s)
+		c.byKey[k] = st
+		c.stacks = append(c.stacks, st)
+	}
+	st.Samples++
+	st.Period += period
+}
+
+func (c *counter) key(s *replay.Sample, leaf *replay.Frame) stackKey {
 	uses := c.layout.uses
-	k := stackKey{event: int32(s.Event), comm: c.comms.ofString(s.Comm), level: level(s.Misc), leaf: s.Leaf, filtered: c.filtered(s)}
+	k := stackKey{event: int32(s.Event), comm: c.comms.ofString(s.Comm), level: level(s.Misc), leaf: leaf, filtered: c.filtered(s)}
 	if uses&usesTID != 0 {
 		k.tid = s.TID
 	}
@@ -116,6 +142,10 @@ func (c *counter) key(s *replay.Sample) stackKey {
 		if c.buf = c.layout.appendRaw(c.buf[:0], s.Event, s.Raw, c.traces); len(c.buf) > 0 {
 			k.raw = c.raws.of(c.buf)
 		}
+	}
+	if uses&usesExtra != 0 {
+		c.buf = c.layout.appendIdentity(c.buf[:0], &c.extra, frameID)
+		k.extra = c.extras.of(c.buf)
 	}
 	if c.chains[s.Event] {
 		if k.nkernel = len(s.Kernel); k.nkernel > 0 {
@@ -130,7 +160,11 @@ func (c *counter) key(s *replay.Sample) stackKey {
 
 func (c *counter) newStack(k stackKey, s *replay.Sample) *stack {
 	st := &stack{event: s.Event, comm: s.Comm, commID: k.comm, thread: s.Thread, cpu: c.cpu(s),
-		level: k.level, filtered: k.filtered, leaf: s.Leaf}
+		level: k.level, filtered: k.filtered, leaf: k.leaf}
+	if c.layout.uses&usesExtra != 0 {
+		x := c.extra
+		st.extra = &x
+	}
 	if k.nkernel+k.nuser > 0 {
 		st.kernel, st.user = s.Kernel, s.User
 	}
@@ -174,4 +208,49 @@ func (c *counter) filtered(s *replay.Sample) bool {
 		return s.Leaf.Map == nil || !slices.Contains(f.DSOs, s.Leaf.DSO()) && !slices.Contains(f.DSOs, c.places.of(s.Leaf).dso)
 	}
 	return false
+}
+
+func frameID(_ *SortKey, f *replay.Frame) uint64 { return uint64(f.ID) }
+
+// newExtra returns what keys look at of a sample beside its stack.
+func (c *counter) newExtra(s *replay.Sample) extra {
+	a := &c.file.Attrs[s.Event]
+	x := extra{addr: s.Addr, phys: s.PhysAddr, weight: s.Weight, source: s.DataSrc, time: s.Time - s.Time%timeQuantum, cgroup: s.Sample.Cgroup, path: s.Cgroup,
+		transaction: s.Transaction, socket: -1, dataPage: s.DataPageSize, codePage: s.CodePageSize, level: level(s.Misc)}
+	if cpu := c.cpu(s); cpu >= 0 && int(cpu) < len(c.sockets) {
+		x.socket = int64(c.sockets[cpu].Package)
+	}
+	if c.layout.uses&usesData != 0 {
+		x.data = c.history.ResolveData(s)
+	}
+	if a.SampleType&format.SampleWeightStruct != 0 {
+		x.weight, x.ins, x.stage = s.Weight&0xffffffff, uint16(s.Weight>>32), uint16(s.Weight>>48)
+	}
+	return x
+}
+
+// addBranches counts the sample's branches, each with a period of 1.
+func (c *counter) addBranches(s *replay.Sample) {
+	branches := s.Branch(&c.file.Attrs[s.Event])
+	for i := range branches.Len() {
+		x := &c.extra
+		x.from, x.to, x.flags = c.history.Resolve(s, branches.From(i)), c.history.Resolve(s, branches.To(i)), branches.Flags(i)
+		c.add(s, x.to, 1)
+	}
+	if branches.Len() > 0 {
+		c.branched[s.Event]++
+	}
+}
+
+// tell corrects the histograms' numbers of samples where branches were counted.
+func (c *counter) tell(hists []*Hist) {
+	if c.opts.Mode != ModeBranches {
+		return
+	}
+	for _, h := range hists {
+		h.Total.Samples = c.branched[h.event]
+		for _, m := range h.members {
+			m.Total.Samples = c.branched[m.event]
+		}
+	}
 }

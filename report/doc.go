@@ -14,6 +14,7 @@
 package report
 
 import (
+	"errors"
 	"io"
 
 	"gperf/format"
@@ -37,7 +38,36 @@ type Options struct {
 	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
 	Header       bool    // the file's header stands above the report
 	Filter       Filter
+	Mode         Mode     // what is counted
+	Branches     Branches // whether the file may choose ModeBranches
+	Groups       Groups
 }
+
+// Mode says what is counted.
+type Mode int
+
+const (
+	ModeSamples  Mode = iota // samples by their periods
+	ModeBranches             // the branches of samples
+	ModeMemory               // samples by their weights
+)
+
+// Branches says when ModeBranches is chosen.
+type Branches int
+
+const (
+	BranchesDefault Branches = iota // where the file says that it was recorded for them
+	BranchesOff
+)
+
+// Groups says how events that were scheduled together are shown.
+type Groups int
+
+const (
+	GroupsDefault  Groups = iota // those that were recorded as a group in one block
+	GroupsTogether               // all in one block if there are no groups
+	GroupsApart                  // each in a block of its own
+)
 
 // Filter leaves samples out of the entries. They count in the totals
 // nevertheless, so that percentages stay those of the whole recording. Nil lists
@@ -48,11 +78,13 @@ type Filter struct {
 }
 
 // Text writes a block for each event with samples, as `perf report --stdio`
-// does; perf's closing tip is left out. keep, which may be nil, says which
+// does. keep, which may be nil, says which
 // samples count at all. What could not be used of the file is in the result;
 // ErrNoSamples and KeyError are among the errors.
 func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (format.Skipped, error) {
-	opts.settle(f)
+	if err := opts.settle(f); err != nil {
+		return format.Skipped{}, err
+	}
 	l, err := newLayout(f, &opts)
 	if err != nil {
 		return format.Skipped{}, err
@@ -60,23 +92,32 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	t := newTraces(f, sym, opts.RawTrace)
 	h.KeepExited = true // unlike perf script, perf report does
 	c := newCounter(f, l, &opts, t)
-	ranks := make(chan map[string]int32, 1)
-	go func() { ranks <- opts.dsoRanks(f) }()
+	c.history = h
 	skipped, err := h.Walk(f, keep, c.count)
-	dsos := <-ranks
 	if err != nil {
 		return skipped, err
 	}
-	hists := newHists(f, l, &opts, t, dsos, c.stacks)
+	hists := newHists(f, l, &opts, t, h.Rank, c.stacks)
+	c.tell(hists)
 	return skipped, write(w, l, &opts, hists, h.Lost.Samples)
 }
 
+// ErrNoBranches: branches are asked for, and there are none.
+var ErrNoBranches = errors.New("no event was recorded with branches: record with -b")
+
 // settle takes back what was asked of callchains when no event has them, and
-// chooses their order.
-func (o *Options) settle(f *format.File) {
+// chooses their order; it chooses the mode where that is left to the file.
+func (o *Options) settle(f *format.File) error {
 	var all format.SampleType
 	for i := range f.Attrs {
 		all |= f.Attrs[i].SampleType
+	}
+	o.chooseMode(f.Has(format.FeatureBranchStack) && !f.Pipe, all)
+	if o.Mode == ModeBranches && all&format.SampleBranchStack == 0 {
+		return ErrNoBranches
+	}
+	if o.Mode != ModeSamples {
+		o.NoChildren = true
 	}
 	if o.Graph.Order == OrderDefault {
 		o.Graph.Order = Callee
@@ -86,5 +127,17 @@ func (o *Options) settle(f *format.File) {
 	}
 	if all&format.SampleCallchain == 0 {
 		o.NoChildren, o.Graph.Mode = true, GraphNone
+	}
+	if f.Pipe { // of which perf does not know yet what it holds
+		o.NoChildren = true
+	}
+	return nil
+}
+
+// chooseMode counts branches of what was recorded for them, but not of stack
+// copies: perf takes the branches for a part of callchains then.
+func (o *Options) chooseMode(recorded bool, all format.SampleType) {
+	if o.Mode == ModeSamples && o.Branches == BranchesDefault && recorded && all&format.SampleStackUser == 0 {
+		o.Mode = ModeBranches
 	}
 }

@@ -11,6 +11,10 @@ type Hist struct {
 	Total   Stat     // of all samples, those that the filter leaves out too
 	Entries []*Entry // in the order in which they are shown
 
+	plural  bool     // perf speaks of events: it leads a group
+	members []*Hist  // of the group that it leads, itself first; nil without one
+	list    []*Entry // in the order in which perf keeps them
+
 	opts    *Options
 	layout  *layout
 	traces  *traces
@@ -30,6 +34,9 @@ type Entry struct {
 	Self     Stat           // of the samples taken here
 	Children Stat           // of these and those taken in what was called from here
 
+	group []*Entry // those of the group's members, itself first, nil for none
+	extra *extra   // of the first sample; nil where no key looks at it
+	key   entryKey
 	place *place
 	ip    uint64
 	raw   []byte // tracepoint data of the first sample
@@ -56,7 +63,7 @@ func (a *Stat) add(b *Stat) {
 type entryKey struct {
 	comm, place, raw int32
 	tid              int32
-	cpu              int32
+	cpu, extra       int32
 }
 
 func (e *Entry) mapped() bool { return e.place.frame.Map != nil }
@@ -77,27 +84,40 @@ func (h *Hist) trace(e *Entry) string {
 }
 
 // newHists makes the histograms of all events with samples.
-func newHists(f *format.File, l *layout, opts *Options, t *traces, ranks map[string]int32, stacks []*stack) []*Hist {
+func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(string) int32, stacks []*stack) []*Hist {
 	byEvent := make([][]*stack, len(f.Attrs))
 	for _, st := range stacks {
 		byEvent[st.event] = append(byEvent[st.event], st)
 	}
-	var hists []*Hist
-	p := places{ranks: ranks}
+	all := make([]*Hist, len(f.Attrs))
+	p := places{rank: rank}
+	same := &identities{raws: ids{}, extras: ids{}}
 	for i, stacks := range byEvent {
-		if len(stacks) == 0 {
-			continue
-		}
 		h := &Hist{Event: f.EventName(i), opts: opts, layout: l, traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
-		h.chains = opts.Graph.Mode != GraphNone && f.Attrs[i].SampleType&format.SampleCallchain != 0
-		h.fill(stacks)
-		hists = append(hists, h)
+		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples && f.Attrs[i].SampleType&format.SampleCallchain != 0
+		h.fill(stacks, same)
+		all[i] = h
+	}
+	groups := eventGroups(f, opts)
+	var hists []*Hist
+	for i := 0; i < len(all); i++ {
+		h := all[i]
+		g, leads := groups[i]
+		h.plural = leads
+		if leads && opts.Groups != GroupsApart {
+			h.lead(g, all[i:i+int(g.Members)])
+			i += int(g.Members) - 1
+		}
+		if h.sum().Samples > 0 {
+			h.sort()
+			hists = append(hists, h)
+		}
 	}
 	return hists
 }
 
-func (h *Hist) fill(stacks []*stack) {
-	b := &builder{Hist: h, raws: ids{}}
+func (h *Hist) fill(stacks []*stack, same *identities) {
+	b := &builder{Hist: h, identities: same}
 	for i, st := range stacks {
 		switch st.level {
 		case 'k':
@@ -120,7 +140,11 @@ func (h *Hist) fill(stacks []*stack) {
 		h.minHits = h.opts.Graph.minPeriod(h.Total.Period)
 		h.fillCalls(b, stacks)
 	}
-	h.sort(b.entries)
+	// Perf keeps its entries twice where a key makes it merge them anew.
+	h.list = order(b.entries, h.told)
+	if h.layout.uses&usesComm != 0 {
+		h.list = order(h.list, h.told)
+	}
 }
 
 // fillCalls gives their callchains to the entries that may have a branch to show.
@@ -143,15 +167,11 @@ func (h *Hist) visible(share uint64) bool {
 	return h.Total.Period == 0 || float32(float64(share)*100/float64(h.Total.Period)) >= float32(h.opts.PercentLimit)
 }
 
-// sort puts the entries into the order of perf's: the one in which it keeps
-// them, twice where a key makes it merge them anew, then that of the result.
-func (h *Hist) sort(entries []*Entry) {
-	told := func(there, new *Entry) bool { return h.compare(there, new) < 0 }
-	list := order(entries, told)
-	if h.layout.uses&usesComm != 0 {
-		list = order(list, told)
-	}
-	h.Entries = order(list, func(there, new *Entry) bool { return h.compareResult(new, there) > 0 })
+func (h *Hist) told(there, new *Entry) bool { return h.compare(there, new) < 0 }
+
+// sort puts the entries into the order of the result.
+func (h *Hist) sort() {
+	h.Entries = order(h.list, func(there, new *Entry) bool { return h.compareResult(new, there) > 0 })
 }
 
 func (h *Hist) compare(a, b *Entry) int {
@@ -182,12 +202,16 @@ func (h *Hist) compareResult(a, b *Entry) int {
 	return 0
 }
 
+// identities numbers what keys do not tell apart, for all events: groups
+// compare their entries.
+type identities struct{ raws, extras ids }
+
 // builder adds one stack after the other to a histogram.
 type builder struct {
 	*Hist
 	entries []*Entry // in the order in which they came up
-	raws    ids
-	buf     []byte
+	*identities
+	buf []byte
 
 	number int // of the stack
 	stack  *stack
@@ -214,6 +238,12 @@ func (b *builder) begin(number int, st *stack) {
 	if uses&usesRaw != 0 {
 		b.key.raw = b.rawID(st)
 	}
+	if uses&usesExtra != 0 {
+		b.buf = b.layout.appendIdentity(b.buf[:0], st.extra, func(k *SortKey, f *replay.Frame) uint64 {
+			return uint64(k.identity(b.places, f))
+		})
+		b.key.extra = b.extras.of(b.buf)
+	}
 }
 
 // rawID is the same for data that the keys do not tell apart.
@@ -238,6 +268,9 @@ func (b *builder) rawID(st *stack) int32 {
 func (b *builder) leaf() *Entry {
 	pl := b.places.of(b.stack.leaf)
 	ip := leafIP(pl.frame)
+	if b.opts.Mode == ModeBranches { // whose targets perf does not look at so
+		ip = pl.frame.IP
+	}
 	id := pl.id
 	if ip != pl.frame.IP && pl.frame.Sym() == nil {
 		id = b.places.id(pl, ip)
@@ -273,17 +306,22 @@ func (b *builder) each(visit func(e *Entry, from int)) {
 // entry finds the entry of the stack at a place, or makes it.
 func (b *builder) entry(pl *place, id int32, ip uint64, level byte) *Entry {
 	k := b.key
-	switch b.layout.uses & (usesDSO | usesSymbol) {
+	switch b.layout.uses & (usesDSO | usesSymbol | usesAddress) {
+	case 0:
 	case usesDSO:
 		k.place = pl.file
 	case usesSymbol, usesDSO | usesSymbol:
 		k.place = id
+	case usesAddress:
+		k.place = b.places.address("", pl.frame.IP)
+	default:
+		k.place = b.places.address(pl.dso, pl.frame.IP)
 	}
 	e := b.byKey[k]
 	if e == nil {
 		st := b.stack
 		e = &Entry{Comm: st.comm, Thread: st.thread, CPU: st.cpu, Level: level,
-			place: pl, ip: ip, raw: st.raw}
+			place: pl, ip: ip, raw: st.raw, extra: st.extra, key: k}
 		b.byKey[k] = e
 		b.entries = append(b.entries, e)
 	}

@@ -14,13 +14,16 @@ type layout struct {
 	columns []*SortKey
 	sorts   []*SortKey
 	uses    uses
-	byName  bool // the first key is the symbol, so that call graphs need not begin with it
+	order   string // the keys, as words
+	byName  bool   // the first key is the symbol, so that call graphs need not begin with it
 }
 
 const (
-	defaultSort      = "comm,dso,symbol"
-	defaultTraceSort = "trace"
-	allFields        = "trace_fields"
+	defaultSort       = "comm,dso,symbol"
+	defaultBranchSort = "comm,dso_from,symbol_from,symbol_to,cycles"
+	defaultMemorySort = "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat,local_p_stage_cyc"
+	defaultTraceSort  = "trace"
+	allFields         = "trace_fields"
 )
 
 // newLayout makes the layout as perf does (setup_sorting of
@@ -28,14 +31,25 @@ const (
 // columns sort what the keys leave equal.
 func newLayout(f *format.File, opts *Options) (*layout, error) {
 	l := &layout{byName: opts.Fields == "" && strings.HasPrefix(opts.Sort, "sym")}
-	p := keyParser{file: f, raw: opts.RawTrace}
+	p := keyParser{file: f, raw: opts.RawTrace, mode: opts.Mode}
 	strict := opts.Fields != "" && opts.Fields[0] != '+'
 	words := p.sortWords(opts, strict)
+	l.order = opts.Sort
+	if opts.Sort == "" || opts.Sort[0] == '+' {
+		l.order = p.defaultSort() + strings.Replace(opts.Sort, "+", ",", 1)
+	}
+	if strings.Contains(opts.Sort, "symbol") {
+		more := ",ipc_null"
+		if opts.Mode == ModeBranches {
+			more = ",ipc_lbr"
+		}
+		words, l.order = words+more, l.order+more
+	}
 	if err := p.add(&l.sorts, "--sort", words); err != nil {
 		return nil, err
 	}
 	if !strict {
-		l.columns = opts.figureColumns()
+		l.columns = opts.figureColumns(l.sorts)
 	}
 	if err := p.add(&l.columns, "--fields", strings.TrimPrefix(opts.Fields, "+")); err != nil {
 		return nil, err
@@ -114,10 +128,14 @@ func (k *SortKey) shown(event int) bool {
 	return !k.elided && (k.field == nil || k.field.event == event)
 }
 
-func (o *Options) figureColumns() []*SortKey {
-	names := []string{"overhead"}
-	if !o.NoChildren {
-		names = []string{"overhead_children", "overhead"}
+// figureColumns are the columns that come first: overheads, if they are among the
+// keys, and those that were asked for.
+func (o *Options) figureColumns(sorts []*SortKey) []*SortKey {
+	var names []string
+	for _, name := range []string{"overhead_children", "overhead"} {
+		if (name == "overhead" || !o.NoChildren) && slices.Contains(sorts, lookupExact(name)) {
+			names = append(names, name)
+		}
 	}
 	if o.CPUModes {
 		names = append(names, "overhead_sys", "overhead_us")
@@ -143,6 +161,7 @@ func lookupExact(name string) *SortKey {
 type keyParser struct {
 	file *format.File
 	raw  bool
+	mode Mode
 }
 
 // sortWords are the words of --sort, with those that perf adds.
@@ -159,10 +178,11 @@ func (p *keyParser) sortWords(opts *Options, strict bool) string {
 	if strict {
 		return words
 	}
-	if !strings.Contains(words, "overhead") {
-		words = "overhead," + words
+	if strings.Contains(words, "overhead") || strings.Contains(words, "latency") {
+		return words
 	}
-	if !opts.NoChildren && !strings.Contains(words, "overhead_children") {
+	words = "overhead," + words
+	if !opts.NoChildren {
 		words = "overhead_children," + words
 	}
 	return words
@@ -172,6 +192,12 @@ func (p *keyParser) sortWords(opts *Options, strict bool) string {
 func (p *keyParser) defaultSort() string {
 	for i := range p.file.Attrs {
 		if p.file.Attrs[i].Type != format.TypeTracepoint {
+			switch p.mode {
+			case ModeBranches:
+				return defaultBranchSort
+			case ModeMemory:
+				return defaultMemorySort
+			}
 			return defaultSort
 		}
 	}
@@ -188,6 +214,9 @@ func (p *keyParser) add(list *[]*SortKey, option, words string) error {
 			return &KeyError{Option: option, Key: word, Fields: p.fields()}
 		}
 		for _, k := range found {
+			if k.mode != ModeSamples && k.mode != p.mode {
+				return &KeyError{Option: option, Key: word, Mode: k.mode}
+			}
 			*list = appendNew(*list, k)
 		}
 	}

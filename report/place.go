@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -26,7 +27,7 @@ type places struct {
 	chains map[chainKey]int32
 	dsos   map[replay.DSO]int32
 	builds map[string]dso.BuildID // the first known of a name
-	ranks  map[string]int32       // of DSOs by name, may be nil
+	rank   func(string) int32     // of a DSO by name
 	names  map[string]string
 	files  map[fileKey]int32
 }
@@ -75,7 +76,7 @@ func (p *places) make(f *replay.Frame) *place {
 		if pl.dso = f.Map.DSO.Short; pl.dso == "" {
 			pl.dso = p.shortName(f.Map.DSO.Name)
 		}
-		pl.rank = number(p.ranks, f.Map.DSO.Name)
+		pl.rank = p.rank(f.Map.DSO.Name)
 		ck.dso = p.dso(*f.Map.DSO)
 	}
 	pl.id = p.id(pl, f.IP)
@@ -94,6 +95,22 @@ func (p *places) id(pl *place, ip uint64) int32 {
 		k.named, k.start, k.end = true, sym.Start, sym.End
 	}
 	return number(p.ids, k)
+}
+
+// bare is the same for frames with the same symbol's addresses, whatever their
+// DSOs, or without symbols with the same address.
+func (p *places) bare(f *replay.Frame) int32 {
+	p.of(f)
+	k := placeKey{start: f.IP}
+	if sym := f.Sym(); sym != nil {
+		k = placeKey{named: true, start: sym.Start, end: sym.End}
+	}
+	return number(p.ids, k)
+}
+
+// address is the same for the same address in DSOs of the same name.
+func (p *places) address(dso string, ip uint64) int32 {
+	return number(p.ids, placeKey{dso: dso, start: ip, end: math.MaxUint64})
 }
 
 // chain returns the places of a stack's callchain in the graph's order, at most
@@ -163,10 +180,13 @@ func shortName(name string) string {
 }
 
 // leafIP is the address under which perf keeps a sampled instruction: within
-// the file for a process's DSO. Callers are kept under their ip.
+// the file for all DSOs but the kernel itself. Callers are kept under their ip.
 func leafIP(f *replay.Frame) uint64 {
-	if f.Map == nil || f.Kernel {
+	if f.Map == nil || f.Map.DSO.IsKernel() {
 		return f.IP
 	}
 	return dso.OffOfIP(f.IP, f.Map.Start, f.Map.Pgoff)
 }
+
+// noRank leaves the order of equal branches to their addresses.
+func noRank(string) int32 { return 0 }

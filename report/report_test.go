@@ -53,20 +53,24 @@ func sampled(event int, comm string, n uint64, kernel, user []*replay.Frame) *st
 // text reports stacks of events with callchains.
 func text(t *testing.T, opts Options, stacks ...*stack) string {
 	t.Helper()
-	f := &format.File{Attrs: []format.Attr{
-		{Name: "cycles", SampleType: format.SampleCallchain | format.SampleCPU},
-		{Name: "faults", SampleType: format.SampleCallchain | format.SampleCPU},
-	}}
+	const sampleType = format.SampleCallchain | format.SampleCPU
+	return textOf(t, &format.File{Attrs: []format.Attr{{Name: "cycles", SampleType: sampleType}, {Name: "faults", SampleType: sampleType}}}, opts, stacks...)
+}
+
+func textOf(t *testing.T, f *format.File, opts Options, stacks ...*stack) string {
+	t.Helper()
 	if opts.MaxStack == 0 {
 		opts.MaxStack = 127
 	}
-	opts.settle(f)
+	if err := opts.settle(f); err != nil {
+		t.Fatal(err)
+	}
 	l, err := newLayout(f, &opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := write(&b, l, &opts, newHists(f, l, &opts, newTraces(f, nil, false), map[string]int32{}, stacks), 3); err != nil {
+	if err := write(&b, l, &opts, newHists(f, l, &opts, newTraces(f, nil, false), noRank, stacks), 3); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -240,8 +244,8 @@ func TestText(t *testing.T) {
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := text(t, test.opts, program()...); got != test.want {
-				t.Errorf("got:\n%s\nwant:\n%s", got, test.want)
+			if got := text(t, test.opts, program()...); got != test.want+tip {
+				t.Errorf("got:\n%s\nwant:\n%s", got, test.want+tip)
 			}
 		})
 	}

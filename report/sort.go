@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"gperf/symbolize/replay"
 )
 
 // SortKey is what entries are told apart by, ordered by, or shown as: a column.
@@ -26,6 +28,17 @@ type SortKey struct {
 	figure bool   // the head stands right
 	field  *field // of a tracepoint
 	elided bool   // all entries have the same
+
+	// figureOf appends a figure of one event; append then appends those of its
+	// group.
+	figureOf func(h *Hist, b []byte, e *Entry, width int) []byte
+	// value is what a key looks at that is a number of the sample, frame where
+	// it is an address; both are nil for the others.
+	value func(x *extra) uint64
+	frame func(x *extra) *replay.Frame
+	// identity is the same for frames that the key does not tell apart.
+	identity func(p *places, f *replay.Frame) int32
+	mode     Mode // of samples that have it; ModeSamples: all
 }
 
 // uses is the part of a sample that a key looks at.
@@ -38,6 +51,10 @@ const (
 	usesTID
 	usesCPU
 	usesRaw
+	usesAddress
+	usesExtra  // has a value or frame
+	usesBranch // extra's from and to
+	usesData   // extra's data
 )
 
 // keys are the keys of every event, in perf's order, which matters: a key may be
@@ -53,19 +70,22 @@ var keys = []*SortKey{
 }
 
 var figures = []*SortKey{
-	{Name: "overhead", Head: "Overhead", figure: true, min: 8, sort: bySelf(period), append: appendPercent(func(e *Entry) uint64 { return e.Self.Period })},
-	{Name: "overhead_sys", Head: "sys", figure: true, min: 8, sort: bySelf(kernelPart), append: appendPercent(func(e *Entry) uint64 { return e.Self.Kernel })},
-	{Name: "overhead_us", Head: "usr", figure: true, min: 8, sort: bySelf(userPart), append: appendPercent(func(e *Entry) uint64 { return e.Self.User })},
-	{Name: "overhead_children", Head: "Children", figure: true, min: 8, sort: compareChildren, append: appendChildren},
-	{Name: "sample", Head: "Samples", figure: true, min: 12, sort: bySelf(samples), append: appendNumber(samples)},
-	{Name: "period", Head: "Period", figure: true, min: 12, sort: bySelf(period), append: appendNumber(period)},
+	{Name: "overhead", Head: "Overhead", figure: true, min: 8, sort: bySelf(period), figureOf: appendPercent(func(e *Entry) uint64 { return e.Self.Period })},
+	{Name: "overhead_sys", Head: "sys", figure: true, min: 8, sort: bySelf(kernelPart), figureOf: appendPercent(func(e *Entry) uint64 { return e.Self.Kernel })},
+	{Name: "overhead_us", Head: "usr", figure: true, min: 8, sort: bySelf(userPart), figureOf: appendPercent(func(e *Entry) uint64 { return e.Self.User })},
+	{Name: "overhead_children", Head: "Children", figure: true, min: 8, sort: compareChildren, figureOf: appendChildren},
+	{Name: "sample", Head: "Samples", figure: true, min: 12, sort: bySelf(samples), figureOf: appendNumber(samples)},
+	{Name: "period", Head: "Period", figure: true, min: 12, sort: bySelf(period), figureOf: appendNumber(period)},
 }
+
+// allKeys is in the order in which a shortened word is looked up.
+var allKeys = [...][]*SortKey{keys, extraKeys, branchKeys, memoryKeys, figures}
 
 // Keys returns the names of all sort keys and columns but the tracepoints' own
 // fields.
 func Keys() []string {
 	var names []string
-	for _, list := range [...][]*SortKey{keys, figures} {
+	for _, list := range allKeys {
 		for _, k := range list {
 			names = append(names, k.Name)
 		}
@@ -75,7 +95,10 @@ func Keys() []string {
 
 // lookupKey finds a key by its name or the beginning of it, in any case.
 func lookupKey(word string) *SortKey {
-	for _, list := range [...][]*SortKey{keys, figures} {
+	if name, ok := aliases[strings.ToLower(word)]; ok {
+		word = name
+	}
+	for _, list := range allKeys {
 		for _, k := range list {
 			if len(word) <= len(k.Name) && strings.EqualFold(word, k.Name[:len(word)]) {
 				return k
@@ -91,7 +114,21 @@ func kernelPart(s *Stat) uint64 { return s.Kernel }
 func userPart(s *Stat) uint64   { return s.User }
 
 func bySelf(get func(*Stat) uint64) func(*Hist, *Entry, *Entry) int {
-	return func(_ *Hist, a, b *Entry) int { return cmp.Compare(get(&a.Self), get(&b.Self)) }
+	return func(h *Hist, a, b *Entry) int {
+		c := cmp.Compare(get(&a.Self), get(&b.Self))
+		for i := 1; c == 0 && i < len(h.members); i++ {
+			c = cmp.Compare(selfOf(a.group[i], get), selfOf(b.group[i], get))
+		}
+		return c
+	}
+}
+
+// selfOf is a figure of an entry that there may not be.
+func selfOf(e *Entry, get func(*Stat) uint64) uint64 {
+	if e == nil {
+		return 0
+	}
+	return get(&e.Self)
 }
 
 // compareChildren puts callers above callees where they have the same period.
@@ -165,9 +202,16 @@ func compareBool(a, b bool) int {
 type KeyError struct {
 	Option, Key string
 	Fields      []string // the tracepoints' fields in the file
+	Mode        Mode     // in which alone there is the key; ModeSamples if it is not known
 }
 
 func (e *KeyError) Error() string {
+	switch e.Mode {
+	case ModeBranches:
+		return fmt.Sprintf("%s: key %q is of branches alone (-b)", e.Option, e.Key)
+	case ModeMemory:
+		return fmt.Sprintf("%s: key %q is of memory accesses alone (--mem-mode)", e.Option, e.Key)
+	}
 	s := fmt.Sprintf("%s: unknown key %q: known are %s", e.Option, e.Key, strings.Join(Keys(), ", "))
 	if len(e.Fields) > 0 {
 		s += ", and the events' fields: " + strings.Join(e.Fields, ", ")
@@ -186,10 +230,18 @@ func dsoWidth(h *Hist, e *Entry) int {
 	if e.mapped() {
 		width = len(e.place.dso)
 	}
-	if e.place.frame.Sym() == nil && h.opts.Separator == "" && h.opts.Filter.DSOs == nil {
-		width = max(width, hexWidth)
+	if e.place.frame.Sym() == nil {
+		width = max(width, h.unresolvedWidth())
 	}
 	return width
+}
+
+// unresolvedWidth is the room that a DSO without a symbol gets.
+func (h *Hist) unresolvedWidth() int {
+	if h.opts.Separator == "" && h.opts.Filter.DSOs == nil {
+		return hexWidth
+	}
+	return 0
 }
 
 func symbolWidth(_ *Hist, e *Entry) int {
@@ -213,15 +265,25 @@ func appendDSO(_ *Hist, b []byte, e *Entry, width int) []byte {
 }
 
 func appendSymbol(_ *Hist, b []byte, e *Entry, width int) []byte {
-	b = append(b, '[', e.Level, ']', ' ')
-	if sym := e.place.frame.Sym(); sym != nil {
+	return appendFrameSymbol(b, e.place.frame, e.ip, e.Level, width)
+}
+
+// appendFrameSymbol appends the frame's level and its symbol, or else ip.
+func appendFrameSymbol(b []byte, f *replay.Frame, ip uint64, level byte, width int) []byte {
+	b = append(b, '[', level, ']', ' ')
+	if sym := f.Sym(); sym != nil {
 		return append(b, sym.Name[:min(len(sym.Name), max(width-4, 0))]...)
 	}
-	if e.ip != 0 {
+	return appendAddress(b, ip)
+}
+
+// appendAddress appends 16 digits, after 0x but for 0.
+func appendAddress(b []byte, ip uint64) []byte {
+	if ip != 0 {
 		b = append(b, "0x"...)
 	}
 	var digits [16]byte
-	d := strconv.AppendUint(digits[:0], e.ip, 16)
+	d := strconv.AppendUint(digits[:0], ip, 16)
 	for n := hexWidth - len(d); n > 0; n-- {
 		b = append(b, '0')
 	}

@@ -12,19 +12,22 @@ import (
 // blocks was written.
 var ErrNoSamples = errors.New("no samples")
 
+// tip closes a report, as one of many does with perf.
+const tip = "#\n# (Tip: For a higher level overview, try: gperf report --sort comm,dso)\n#\n"
+
 // write writes all blocks, and what stands before them.
 func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	if !opts.Header {
 		w.WriteString("# To display the perf.data header info, please use --header/--header-only options.\n#\n")
 	}
-	if len(hists) == 0 {
-		return errors.Join(w.Flush(), ErrNoSamples)
-	}
 	for _, k := range l.columns {
 		if list := opts.Filter.list(k); len(list) == 1 {
 			fmt.Fprintf(w, "# %s: %s\n", k.Name, list[0])
 		}
+	}
+	if len(hists) == 0 {
+		return errors.Join(w.Flush(), ErrNoSamples)
 	}
 	fmt.Fprintf(w, "#\n# Total Lost Samples: %d\n#\n", lost)
 	for _, k := range l.columns {
@@ -37,13 +40,13 @@ func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) 
 			return err
 		}
 	}
+	w.WriteString(tip)
 	return w.Flush()
 }
 
 // append appends the histogram's block.
 func (h *Hist) append(b []byte) []byte {
-	b = appendShort(append(b, "# Samples: "...), h.Total.Samples)
-	b = fmt.Appendf(b, " of event '%s'\n# Event count (approx.): %d\n#\n", h.Event, h.Total.Period)
+	b = h.appendTitle(b)
 	widths := h.widths()
 	b = h.appendHead(b, widths)
 	d := drawing{g: &h.opts.Graph, total: h.Total.Period, minHits: h.minHits, byName: h.layout.byName, sep: h.opts.Separator}
@@ -63,12 +66,30 @@ func (h *Hist) append(b []byte) []byte {
 	return append(b, "\n\n"...)
 }
 
+// appendTitle appends what stands before the columns.
+func (h *Hist) appendTitle(b []byte) []byte {
+	total := h.sum()
+	b = appendShort(append(b, "# Samples: "...), total.Samples)
+	plural := ""
+	if h.plural {
+		plural = "s"
+	}
+	b = fmt.Appendf(b, " of event%s '%s'\n", plural, h.Event)
+	if h.opts.Mode == ModeMemory {
+		return fmt.Appendf(b, "# Total weight : %d\n# Sort order   : %s\n#\n", total.Period, h.layout.order)
+	}
+	return fmt.Appendf(b, "# Event count (approx.): %d\n#\n", total.Period)
+}
+
 // widths are those of the columns.
 func (h *Hist) widths() []int {
 	widths := make([]int, len(h.layout.columns))
 	for i, k := range h.layout.columns {
 		widths[i] = max(k.min, len(k.Head))
-		if k.width == nil || !k.shown(h.event) || k.Name == "trace" && h.traces.formats[h.event] == nil {
+		if k.figureOf != nil && h.members != nil {
+			widths[i] = max(widths[i], h.shownMembers()*k.min)
+		}
+		if k.width == nil || !k.shown(h.event) || k.Name == "trace" && !h.madeTraces() {
 			continue
 		}
 		for _, e := range h.Entries {
@@ -76,6 +97,12 @@ func (h *Hist) widths() []int {
 		}
 	}
 	return widths
+}
+
+// madeTraces says whether perf has the traces' texts when it reckons widths: it
+// makes them to compare them, so the one of a lone sample is cut.
+func (h *Hist) madeTraces() bool {
+	return h.traces.formats[h.event] != nil && h.Total.Samples > 1
 }
 
 func (h *Hist) appendHead(b []byte, widths []int) []byte {
@@ -119,12 +146,16 @@ func (h *Hist) appendEntry(b []byte, e *Entry, widths []int) []byte {
 		}
 		first = false
 		n := len(b)
-		b = k.append(h, b, e, widths[i])
+		if k.figureOf != nil {
+			b = h.appendFigures(b, e, k, widths[i])
+		} else {
+			b = k.append(h, b, e, widths[i])
+		}
 		if sep != "" && !k.figure {
 			replaceByte(b[n:], sep[0], '.')
 		}
 		if i < len(widths)-1 {
-			b = appendBlanks(b, widths[i]-(len(b)-n))
+			b = appendBlanks(b, min(widths[i], maxPad)-(len(b)-n))
 		}
 	}
 	return b

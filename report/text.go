@@ -14,16 +14,20 @@ func appendBlanks(b []byte, n int) []byte {
 	return b
 }
 
+// maxPad is how wide a column is made for the sake of others: a damaged
+// recording can have names of 64 KiB, and a row for each sample.
+const maxPad = 1024
+
 // appendLeft appends s, cut and filled up to width.
 func appendLeft(b []byte, s string, width int) []byte {
 	s = s[:min(len(s), max(width, 0))]
-	return appendBlanks(append(b, s...), width-len(s))
+	return appendBlanks(append(b, s...), min(width, maxPad)-len(s))
 }
 
 // appendRight appends s, cut to width, with blanks before it.
 func appendRight(b []byte, s string, width int) []byte {
 	s = s[:min(len(s), max(width, 0))]
-	return append(appendBlanks(b, width-len(s)), s...)
+	return append(appendBlanks(b, min(width, maxPad)-len(s)), s...)
 }
 
 func appendInt(b []byte, v int64, width int) []byte {

@@ -26,7 +26,10 @@ type reportFlags struct {
 	dsos         string
 	symbols      string
 	headerFlags
-	stats bool
+	stats                               bool
+	branches, noBranches, branchHistory bool
+	memory                              bool
+	group, noGroup                      bool
 }
 
 const reportHelp = `Counts the samples of a recording by command, DSO and symbol, or by what else --sort names, as perf report
@@ -55,12 +58,18 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.StringVarP(&o.symbols, "symbols", "S", "", "only samples taken in these functions, a `list`")
 	s.StringVarP(&o.Separator, "field-separator", "t", "", "put this `character` between columns instead of aligning them")
 	s.BoolVar(&o.RawTrace, "raw-trace", false, "tracepoints' fields as numbers, not as their print format shows them")
+	s.BoolVarP(&o.branches, "branch-stack", "b", false, "count branches instead of samples; so it is without the flag for what was recorded with -b")
+	s.BoolVar(&o.noBranches, "no-branch-stack", false, "count samples although there are branches")
+	s.BoolVar(&o.branchHistory, "branch-history", false, "")
+	s.BoolVar(&o.memory, "mem-mode", false, "count accesses to memory by their weights")
+	s.BoolVar(&o.group, "group", false, "show all events side by side, as a group that was recorded as one")
+	s.BoolVar(&o.noGroup, "no-group", false, "a block for each event of a group")
 	o.headerFlags.add(s)
 	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
 	s.Bool("stdio", false, "")
 	s.Bool("no-inline", false, "")
 	s.BoolP("force", "f", false, "")
-	hide(s, "children", "stdio", "no-inline", "force")
+	hide(s, "children", "branch-history", "stdio", "no-inline", "force")
 	return s
 }
 
@@ -114,13 +123,13 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		in.tell(stderr, skipped)
 		return err
 	}
-	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.hasCallchains() {
+	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.file.Pipe && !in.hasCallchains() {
 		return errors.New("there are no callchains to draw: record them with -g")
 	}
 	skipped, err := report.Text(stdout, in.file, in.sym, in.history, in.keep, o.Options)
 	in.tell(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
-		fmt.Fprintln(stderr, "gperf report: there are no samples to report")
+		fmt.Fprintf(stderr, "gperf report: %s has no samples\n", in.path)
 		return nil
 	}
 	return err
@@ -151,7 +160,34 @@ func (o *reportFlags) settle() error {
 	if len(o.Separator) > 1 || o.Separator == "." {
 		return wrongUse("--field-separator %q: it is one character, and not the point that stands for it elsewhere", o.Separator)
 	}
+	if err := o.settleMode(); err != nil {
+		return err
+	}
 	return o.settleFilter()
+}
+
+// settleMode chooses what is counted, and how groups of events are shown.
+func (o *reportFlags) settleMode() error {
+	switch {
+	case o.branchHistory:
+		return wrongUse("--branch-history: branches are not joined to callchains yet; -b counts them")
+	case o.branches && o.memory:
+		return wrongUse("-b and --mem-mode: samples are counted by their branches or by their accesses to memory, not by both")
+	case o.branches:
+		o.Mode = report.ModeBranches
+	case o.memory:
+		o.Mode = report.ModeMemory
+	}
+	if o.noBranches {
+		o.Branches = report.BranchesOff
+	}
+	switch {
+	case o.noGroup:
+		o.Groups = report.GroupsApart
+	case o.group:
+		o.Groups = report.GroupsTogether
+	}
+	return nil
 }
 
 func (o *reportFlags) settleFilter() (err error) {

@@ -13,6 +13,9 @@ import (
 // "[kernel.kallsyms]_text".
 const kernelName = "[kernel.kallsyms]"
 
+// kernelShort is what perf calls it where the list of build IDs names its file.
+const kernelShort = "[kernel.vmlinux]"
+
 // kernel is the kernel's side of the address space: its own text, modules, BPF
 // programs and trampolines.
 type kernel struct {
@@ -34,7 +37,7 @@ func (k *kernel) note(e *format.BuildIDEntry) {
 	case isVDSO(e.Filename) || strings.HasPrefix(e.Filename, "[vsyscall]"):
 		return
 	case strings.Contains(e.Filename, "vmlinux"):
-		short = "[kernel.vmlinux]"
+		short = kernelShort
 	}
 	if _, ok := k.listed[name]; !ok {
 		k.listed[name] = DSO{Name: e.Filename, Short: short, BuildID: dso.NewBuildID(e.BuildID)}
@@ -58,7 +61,7 @@ func trimCompression(name string) string {
 	return name
 }
 
-func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) {
+func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) *Map {
 	name := kernelDSOName(r.Filename)
 	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: name, BuildID: id}}
 	if listed, ok := k.listed[name]; ok {
@@ -71,6 +74,7 @@ func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) {
 	if name == kernelName {
 		k.text = m
 	}
+	return m
 }
 
 // kernelDSOName turns the name of a kernel mapping, "[kernel.kallsyms]_text" or

@@ -186,6 +186,7 @@ type History struct {
 	Also struct{ Branches, Data bool }
 
 	cgroups map[uint64]string // paths by id
+	ranks   map[string]int32  // of DSOs by name
 	counts  counts
 
 	// Lost counts the records and samples that the recording lost.
@@ -289,11 +290,13 @@ func (h *History) mmap(r *format.Mmap) {
 	}
 	switch r.Misc & format.MiscCPUModeMask {
 	case format.MiscKernel:
-		h.kernel.mmap(r, id)
+		h.rank(h.kernel.mmap(r, id))
 	case format.MiscUser:
 		if m := newMap(r, id); m != nil {
 			p := h.thread(r.PID, r.TID).space
-			p.maps = p.maps.with(h.share(m))
+			m = h.share(m)
+			h.rank(m)
+			p.maps = p.maps.with(m)
 		}
 	}
 }

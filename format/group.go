@@ -1,0 +1,27 @@
+package format
+
+// Group is an entry of the GROUP_DESC section: events that were scheduled
+// together.
+type Group struct {
+	Name    string // "{anon_group}" when the user gave none
+	Leader  uint32 // index in File.Attrs
+	Members uint32 // with the leader, behind which they stand in File.Attrs
+}
+
+// Groups returns the GROUP_DESC section, without entries that name events which
+// the file does not have.
+func (f *File) Groups() []Group {
+	list, ok, _ := feature(f, FeatureGroupDesc, func(c *cursor) (l []Group) {
+		for n := c.u32(); n > 0 && !c.short; n-- {
+			g := Group{Name: c.str(), Leader: c.u32(), Members: c.u32()}
+			if !c.short && uint64(g.Leader)+uint64(g.Members) <= uint64(len(f.Attrs)) {
+				l = append(l, g)
+			}
+		}
+		return l
+	})
+	if !ok {
+		return nil
+	}
+	return list
+}

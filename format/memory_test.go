@@ -1,0 +1,44 @@
+package format
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+// TestDataSource: texts as perf's.
+func TestDataSource(t *testing.T) {
+	for _, test := range []struct {
+		source                         DataSource
+		level, snoop, tlb, lock, block string
+	}{
+		{0x68100142, "L1 hit", "None", "L1 or L2 hit", "No", " N/A"},
+		{0x6a100142, "L1 hit", "None", "L1 or L2 hit", "Yes", " N/A"},
+		{0, "N/A", "N/A", "N/A", "No", " N/A"},
+		{1<<24 | 1<<40, "N/A", "N/A", "N/A", "N/A", " N/A"},
+		{0xd<<33 | 1<<37 | 1<<6 | 1<<38 | 1<<41 | 1<<42, "Remote RAM hit", "Fwd", "N/A", "No", " Data Addr"},
+		{1<<10 | 1<<12 | 1<<7 | 1<<23 | 1<<31 | 1<<28, "L2 or Local RAM miss", "HitM", "Walker miss", "No", " N/A"},
+	} {
+		for _, text := range [][2]string{{test.source.LevelText(), test.level}, {test.source.SnoopText(), test.snoop},
+			{test.source.TLBText(), test.tlb}, {test.source.LockText(), test.lock}, {test.source.BlockText(), test.block}} {
+			if text[0] != text[1] {
+				t.Errorf("%#x: got %q, want %q", uint64(test.source), text[0], text[1])
+			}
+		}
+	}
+}
+
+// TestGroups: a group of events that the file does not have is left out.
+func TestGroups(t *testing.T) {
+	b := []byte{2, 0, 0, 0}
+	for _, leader := range []byte{1, 2} {
+		b = append(b, 4, 0, 0, 0, 'g', 0, 0, 0, leader, 0, 0, 0, 2, 0, 0, 0)
+	}
+	f := &File{Order: binary.LittleEndian, Attrs: make([]Attr, 3), Sections: map[Feature][]byte{FeatureGroupDesc: b}}
+	if got := f.Groups(); len(got) != 1 || got[0] != (Group{"g", 1, 2}) {
+		t.Errorf("got %+v", got)
+	}
+	f.Sections[FeatureGroupDesc] = b[:len(b)-2]
+	if got := f.Groups(); got != nil {
+		t.Errorf("of a section that is cut short: got %+v", got)
+	}
+}

@@ -1,0 +1,144 @@
+package report
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"gperf/symbolize/replay"
+)
+
+// Flags of a branch (struct perf_branch_entry of
+// include/uapi/linux/perf_event.h).
+const (
+	branchMispredicted = 1 << iota
+	branchPredicted
+	branchInTransaction
+	branchAbort
+	branchCyclesShift = 4
+)
+
+func branchCycles(x *extra) uint64 { return x.flags >> branchCyclesShift & 0xffff }
+
+// branchKeys look at a branch.
+var branchKeys = []*SortKey{
+	branchDSOKey("dso_from", "Source Shared Object", func(x *extra) *replay.Frame { return x.from }),
+	branchDSOKey("dso_to", "Target Shared Object", func(x *extra) *replay.Frame { return x.to }),
+	branchSymbolKey("symbol_from", "Source Symbol", func(x *extra) *replay.Frame { return x.from }),
+	branchSymbolKey("symbol_to", "Target Symbol", func(x *extra) *replay.Frame { return x.to }),
+	branchKey(numberKey("mispredict", "Branch Mispredicted", 0, true, func(x *extra) uint64 { return x.flags & (branchMispredicted | branchPredicted) }, word(predictedText))),
+	branchKey(numberKey("abort", "Transaction abort", 0, true, func(x *extra) uint64 { return x.flags & branchAbort }, word(flagText(branchAbort, "A")))),
+	branchKey(numberKey("in_tx", "Branch in transaction", 0, true, func(x *extra) uint64 { return x.flags & branchInTransaction }, word(flagText(branchInTransaction, "T")))),
+	branchKey(numberKey("cycles", "Basic Block Cycles", 0, true, branchCycles, appendCycles)),
+	branchKey(ipcKey("ipc_lbr", "-")),
+	branchAddressKey("addr_from", "Source Address", func(x *extra) *replay.Frame { return x.from }),
+	branchAddressKey("addr_to", "Target Address", func(x *extra) *replay.Frame { return x.to }),
+}
+
+func branchKey(k *SortKey) *SortKey {
+	k.mode = ModeBranches
+	k.uses |= usesExtra | usesBranch
+	return k
+}
+
+func predictedText(x *extra) string {
+	switch {
+	case x.flags&branchPredicted != 0:
+		return "N"
+	case x.flags&branchMispredicted != 0:
+		return "Y"
+	}
+	return "N/A"
+}
+
+func flagText(flag uint64, set string) func(*extra) string {
+	return func(x *extra) string {
+		if x.flags&flag != 0 {
+			return set
+		}
+		return "."
+	}
+}
+
+func appendCycles(b []byte, e *Entry) []byte {
+	n := branchCycles(e.extra)
+	if n == 0 {
+		return append(b, '-')
+	}
+	return strconv.AppendInt(b, int64(int16(n)), 10)
+}
+
+// branchDSOKey orders the other way round than dso does, as in perf, and does
+// not make room for names of DSOs without symbols.
+func branchDSOKey(name, head string, frame func(*extra) *replay.Frame) *SortKey {
+	k := &SortKey{Name: name, Head: head, frame: frame}
+	k.identity = func(p *places, f *replay.Frame) int32 { return p.of(f).file }
+	k.cmp = func(h *Hist, a, b *Entry) int {
+		af, bf := frame(a.extra), frame(b.extra)
+		if af.Map == nil || bf.Map == nil {
+			return compareBool(bf.Map != nil, af.Map != nil)
+		}
+		return strings.Compare(h.places.of(af).dso, h.places.of(bf).dso)
+	}
+	k.width = func(h *Hist, e *Entry) int {
+		f := frame(e.extra)
+		if f.Sym() != nil {
+			return len(h.places.of(f).dso)
+		}
+		return h.unresolvedWidth()
+	}
+	k.append = func(h *Hist, b []byte, e *Entry, width int) []byte {
+		return appendLeft(b, h.places.of(frame(e.extra)).dso, width)
+	}
+	return branchKey(k)
+}
+
+func branchSymbolKey(name, head string, frame func(*extra) *replay.Frame) *SortKey {
+	k := &SortKey{Name: name, Head: head, frame: frame}
+	k.identity = (*places).bare
+	k.cmp = func(_ *Hist, a, b *Entry) int {
+		af, bf := frame(a.extra), frame(b.extra)
+		as, bs := af.Sym(), bf.Sym()
+		switch {
+		case as == nil && bs == nil:
+			return cmp.Compare(int64(bf.IP-af.IP), 0)
+		case as == nil || bs == nil:
+			return compareBool(as != nil, bs != nil)
+		case as.Start != bs.Start:
+			return cmp.Compare(int64(bs.Start-as.Start), 0)
+		}
+		return cmp.Compare(int64(bs.End-as.End), 0)
+	}
+	k.width = func(_ *Hist, e *Entry) int {
+		if sym := frame(e.extra).Sym(); sym != nil {
+			return len("[k] ") + len(sym.Name)
+		}
+		return len("[k] 0x") + hexWidth
+	}
+	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
+		f := frame(e.extra)
+		return appendFrameSymbol(b, f, leafIP(f), branchLevel(f), width)
+	}
+	return branchKey(k)
+}
+
+// branchAddressKey tells addresses apart.
+func branchAddressKey(name, head string, frame func(*extra) *replay.Frame) *SortKey {
+	k := numberKey(name, head, len("[k] 0x")+hexWidth, false, func(x *extra) uint64 { return frame(x).IP }, func(b []byte, e *Entry) []byte {
+		f := frame(e.extra)
+		return appendAddress(append(b, '[', branchLevel(f), ']', ' '), leafIP(f))
+	})
+	return branchKey(k)
+}
+
+// branchLevel is the letter before the symbol of an address of which nothing
+// tells whether it is the kernel's, but that it is mapped there.
+func branchLevel(f *replay.Frame) byte {
+	switch {
+	case f.Map == nil:
+		return 'H'
+	case f.Kernel:
+		return 'k'
+	}
+	return '.'
+}

@@ -1,0 +1,180 @@
+package report
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"gperf/symbolize/replay"
+)
+
+// extra is what only a few keys look at: what a sample carries beside its
+// address and callchain, or one of its branches.
+type extra struct {
+	flags       uint64        // of the branch
+	from, to    *replay.Frame // of the branch
+	data        *replay.Frame // what Addr shows
+	addr        uint64
+	phys        uint64
+	weight      uint64
+	source      uint64 // perf_mem_data_src
+	time        uint64
+	cgroup      uint64
+	dataPage    uint64
+	codePage    uint64
+	transaction uint64
+	socket      int64  // -1 where that is not known
+	ins, stage  uint16 // latencies beside the weight
+	level       byte   // of data
+	path        string // of cgroup
+}
+
+// appendIdentity appends what tells values of the keys apart: as they are for a
+// stack, as perf compares them for an entry.
+func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *replay.Frame) uint64) []byte {
+	for _, k := range l.sorts {
+		switch {
+		case k.value != nil:
+			b = binary.LittleEndian.AppendUint64(b, k.value(x))
+		case k.frame != nil:
+			b = binary.LittleEndian.AppendUint64(b, frame(k, k.frame(x)))
+		}
+	}
+	return b
+}
+
+// number makes a key of a number: the biggest first where up, as perf has it.
+func numberKey(name, head string, min int, up bool, value func(*extra) uint64, text func([]byte, *Entry) []byte) *SortKey {
+	k := &SortKey{Name: name, Head: head, uses: usesExtra, min: min, value: value}
+	k.cmp = func(_ *Hist, a, b *Entry) int {
+		if up {
+			a, b = b, a
+		}
+		return cmp.Compare(value(b.extra), value(a.extra))
+	}
+	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
+		n := len(b)
+		b = text(b, e)
+		return appendBlanks(b, width-(len(b)-n))
+	}
+	return k
+}
+
+// appendValue makes a text of a key's number.
+func decimal(value func(*Entry) uint64) func([]byte, *Entry) []byte {
+	return func(b []byte, e *Entry) []byte { return strconv.AppendUint(b, value(e), 10) }
+}
+
+// word makes a text of a key that shows one of a few words.
+func word(text func(*extra) string) func([]byte, *Entry) []byte {
+	return func(b []byte, e *Entry) []byte { return append(b, text(e.extra)...) }
+}
+
+// extraKeys are keys of every sample that has what they look at.
+var extraKeys = []*SortKey{
+	numberKey("socket", "Socket", 6, false, func(x *extra) uint64 { return uint64(x.socket) }, func(b []byte, e *Entry) []byte { return fmt.Appendf(b, "%6.3d", e.extra.socket) }),
+	numberKey("local_weight", "Local Weight", 12, true, func(x *extra) uint64 { return x.weight }, decimal(func(e *Entry) uint64 { return e.extra.weight })),
+	numberKey("weight", "Weight", 12, true, func(x *extra) uint64 { return x.weight }, decimal(func(e *Entry) uint64 { return e.extra.weight * e.Self.Samples })),
+	numberKey("transaction", "Transaction", 27, true, func(x *extra) uint64 { return x.transaction }, appendTransaction),
+	cgroupKey(),
+	ipcKey("ipc_null", "-      -"),
+	numberKey("time", "Time", 12, false, func(x *extra) uint64 { return x.time }, appendTime),
+	pageSizeKey("code_page_size", "Code Page Size", 0, func(x *extra) uint64 { return x.codePage }),
+	numberKey("local_ins_lat", "Local INSTR Latency", 13, true, func(x *extra) uint64 { return uint64(x.ins) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.ins) })),
+	numberKey("ins_lat", "INSTR Latency", 13, true, func(x *extra) uint64 { return uint64(x.ins) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.ins) * e.Self.Samples })),
+	numberKey("local_p_stage_cyc", "Local Retire Latency", 13, true, func(x *extra) uint64 { return uint64(x.stage) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.stage) })),
+	numberKey("p_stage_cyc", "Retire Latency", 13, true, func(x *extra) uint64 { return uint64(x.stage) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.stage) * e.Self.Samples })),
+	addressKey(),
+}
+
+// aliases are other names of keys.
+var aliases = map[string]string{"local_retire_lat": "local_p_stage_cyc", "retire_lat": "p_stage_cyc"}
+
+// transactions are the names of PERF_TXN_ flags from bit 0 on
+// (include/uapi/linux/perf_event.h).
+var transactions = [...]string{"EL ", "TX ", "SYNC ", "ASYNC ", "RETRY ", "CON ", "CAP-WRITE ", "CAP-READ "}
+
+func appendTransaction(b []byte, e *Entry) []byte {
+	const sync, async, abortShift = 1 << 2, 1 << 3, 32
+	t := e.extra.transaction
+	for i, name := range transactions {
+		if t>>i&1 != 0 {
+			b = append(b, name...)
+		}
+	}
+	if t != 0 && t&(sync|async) == 0 {
+		b = append(b, "NEITHER "...)
+	}
+	if abort := t >> abortShift; abort != 0 {
+		b = strconv.AppendUint(append(b, ':'), abort, 16)
+	}
+	return b
+}
+
+func cgroupKey() *SortKey {
+	text := func(e *Entry) string {
+		switch {
+		case e.extra.cgroup == 0:
+			return "N/A"
+		case e.extra.path == "":
+			return "unknown"
+		}
+		return e.extra.path
+	}
+	k := numberKey("cgroup", "Cgroup", 0, false, func(x *extra) uint64 { return x.cgroup }, nil)
+	k.width = func(_ *Hist, e *Entry) int { return len(text(e)) }
+	k.append = func(_ *Hist, b []byte, e *Entry, _ int) []byte { return append(b, text(e)...) }
+	return k
+}
+
+// timeQuantum is how near in time samples of one entry are.
+const timeQuantum = 100e6 // ns
+
+func appendTime(b []byte, e *Entry) []byte {
+	const second = 1e9
+	b = strconv.AppendUint(b, e.extra.time/second, 10)
+	micro := strconv.AppendUint(nil, 1e6+e.extra.time%second/1e3, 10)
+	micro[0] = '.'
+	return append(b, micro...)
+}
+
+// addressKey is the address of the sample, or of a caller.
+func addressKey() *SortKey {
+	k := &SortKey{Name: "addr", Head: "Address", uses: usesAddress, min: len("0x") + hexWidth}
+	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(int64(b.place.frame.IP-a.place.frame.IP), 0) }
+	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
+		n := len(b)
+		b = strconv.AppendUint(append(b, "0x"...), e.place.frame.IP, 16)
+		return appendBlanks(b, width-(len(b)-n))
+	}
+	return k
+}
+
+// pageSizeKey shows the size of a page as perf does (get_page_size_name of
+// tools/perf/util/event.c).
+func pageSizeKey(name, head string, min int, size func(*extra) uint64) *SortKey {
+	return numberKey(name, head, min, false, size, func(b []byte, e *Entry) []byte {
+		n := size(e.extra)
+		if n == 0 {
+			return append(b, "N/A"...)
+		}
+		unit := 0
+		for ; n >= 1024 && unit < len("KMGTPE"); n /= 1024 {
+			unit++
+		}
+		b = strconv.AppendUint(b, n, 10)
+		if unit == 0 {
+			return append(b, 'B')
+		}
+		return append(b, "KMGTPE"[unit-1])
+	})
+}
+
+// ipcKey is what perf adds where the word symbol is among the keys. It shows
+// instructions per cycle when it has disassembled a function, else a dash.
+func ipcKey(name, none string) *SortKey {
+	k := &SortKey{Name: name, Head: "IPC   [IPC Coverage]", uses: usesSymbol, cmp: compareSymbol, min: 20}
+	k.append = func(_ *Hist, b []byte, _ *Entry, width int) []byte { return appendLeft(b, none, width) }
+	return k
+}

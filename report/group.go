@@ -1,0 +1,120 @@
+package report
+
+import (
+	"strings"
+
+	"gperf/format"
+)
+
+// maxGroup is how many events are shown side by side at most. No PMU has so many
+// counters, but a damaged file may name as many events as it has room for.
+const maxGroup = 64
+
+// eventGroups returns the members of each group of events by the index of its
+// leader: runs of events, the leader first.
+func eventGroups(f *format.File, opts *Options) map[int]format.Group {
+	groups := map[int]format.Group{}
+	for _, g := range f.Groups() {
+		if g.Members > 1 && g.Members <= maxGroup {
+			groups[int(g.Leader)] = g
+		}
+	}
+	if len(groups) == 0 && opts.Groups != GroupsDefault && len(f.Attrs) > 1 && len(f.Attrs) <= maxGroup {
+		groups[0] = format.Group{Members: uint32(len(f.Attrs))}
+	}
+	return groups
+}
+
+// title names a group's events. A group that only the reader makes has no
+// braces.
+func title(g format.Group, members []*Hist) string {
+	var names []string
+	for _, h := range members {
+		if h.Total.Samples > 0 {
+			names = append(names, h.Event)
+		}
+	}
+	list := strings.Join(names, ", ")
+	switch g.Name {
+	case "":
+		return list
+	case "{anon_group}":
+		return "anon group { " + list + " }"
+	}
+	return g.Name + " { " + list + " }"
+}
+
+// lead makes h, the first of members, show them all: each of its entries gets
+// those of the others with the same keys, and it gets an empty entry for what
+// only the others have (hists__match and hists__link of
+// tools/perf/util/hist.c).
+func (h *Hist) lead(g format.Group, members []*Hist) {
+	h.Event, h.members = title(g, members), members
+	for _, e := range h.byKey {
+		e.group = make([]*Entry, len(members))
+		e.group[0] = e
+	}
+	list := h.list
+	for i, m := range members[1:] {
+		for _, e := range m.list {
+			own := h.byKey[e.key]
+			if own == nil {
+				own = e.empty()
+				own.group = make([]*Entry, len(members))
+				own.group[0] = own
+				h.byKey[e.key] = own
+				list = append(list, own)
+			}
+			own.group[i+1] = e
+		}
+	}
+	h.list = order(list, h.told)
+}
+
+// empty returns an entry like e of which there are no samples.
+func (e *Entry) empty() *Entry {
+	c := *e
+	c.Self, c.Children, c.calls, c.depth = Stat{}, Stat{}, nil, 0
+	return &c
+}
+
+// shownMembers are the histograms whose figures stand side by side in h's
+// columns: perf leaves out events without samples.
+func (h *Hist) shownMembers() int {
+	n := 0
+	for _, m := range h.members {
+		if m.Total.Samples > 0 {
+			n++
+		}
+	}
+	return max(n, 1)
+}
+
+// sum adds up what the members have in all.
+func (h *Hist) sum() Stat {
+	if h.members == nil {
+		return h.Total
+	}
+	var all Stat
+	for _, m := range h.members {
+		all.add(&m.Total)
+	}
+	return all
+}
+
+// appendFigures appends a figure of an entry, that of every member in a group.
+func (h *Hist) appendFigures(b []byte, e *Entry, k *SortKey, width int) []byte {
+	if h.members == nil {
+		return k.figureOf(h, b, e, width)
+	}
+	for i, m := range h.members {
+		switch {
+		case m.Total.Samples == 0:
+		case e.group[i] == nil:
+			b = k.figureOf(m, b, &Entry{}, k.min)
+		default:
+			b = k.figureOf(m, b, e.group[i], k.min)
+		}
+	}
+	return b
+}

@@ -1,0 +1,231 @@
+package report
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"gperf/format"
+	"gperf/symbolize/replay"
+)
+
+// alike checks lines that a report must have, blanks at their ends aside.
+func alike(t *testing.T, got, want string) {
+	t.Helper()
+	for line := range strings.SplitSeq(got, "\n") {
+		got = strings.Replace(got, line+"\n", strings.TrimRight(line, " ")+"\n", 1)
+	}
+	if !strings.Contains(got, want) {
+		t.Errorf("got:\n%s\nwhich lacks:\n%s", got, want)
+	}
+}
+
+// TestBranches: each branch is told apart by where it came from, where it went
+// and how long it took; a DSO of sources without symbols gets no more room than
+// an address.
+func TestBranches(t *testing.T) {
+	var w world
+	loop, head, far := w.frame("/bin/prog:loop", 0x100), w.frame("/bin/prog:head", 0x200), w.frame("/usr/lib/a-library-of-a-very-long-name.so:", 0x9042)
+	user := func(from, to *replay.Frame, flags, n uint64) *stack {
+		st := sampled(0, "prog", n, nil, []*replay.Frame{to})
+		st.Period = n
+		st.extra = &extra{from: from, to: to, flags: flags}
+		return st
+	}
+	stacks := []*stack{
+		user(loop, head, 5<<branchCyclesShift|branchPredicted, 6),
+		user(loop, head, 5<<branchCyclesShift|branchMispredicted, 1),
+		user(loop, head, 0, 1),
+		user(far, w.frame("?", 0xffffffff81000000), 0, 2),
+	}
+	f := &format.File{Attrs: []format.Attr{{Name: "cycles", SampleType: format.SampleBranchStack}}, Sections: map[format.Feature][]byte{}}
+	alike(t, textOf(t, f, Options{Mode: ModeBranches}, stacks...), `# Overhead  Command  Source Shared Object  Source Symbol           Target Symbol           Basic Block Cycles
+# ........  .......  ....................  ......................  ......................  ..................
+#
+    70.00%  prog     prog                  [.] loop                [.] head                5
+    20.00%  prog     a-library-of-a-very-  [.] 0x0000000000008042  [H] 0xffffffff81000000  -
+    10.00%  prog     prog                  [.] loop                [.] head                -
+`)
+	alike(t, textOf(t, f, Options{Mode: ModeBranches, Sort: "mispredict,in_tx,dso_to"}, stacks...), `    60.00%  N                    .                      prog
+    20.00%  N/A                  .                      [unknown]
+    10.00%  Y                    .                      prog
+    10.00%  N/A                  .                      prog
+`)
+	alike(t, textOf(t, f, Options{Mode: ModeBranches, Sort: "symbol_to"}, stacks...), `# Overhead  Target Symbol           IPC   [IPC Coverage]
+# ........  ......................  ....................
+#
+    80.00%  [.] head                -
+    20.00%  [H] 0xffffffff81000000  -
+`)
+}
+
+// groupSection is a GROUP_DESC section with one group.
+func groupSection(name string, leader, members uint32) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, 1)
+	b = binary.LittleEndian.AppendUint32(b, 64)
+	b = append(b, append([]byte(name), make([]byte, 64-len(name))...)...)
+	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, leader), members)
+}
+
+// TestGroups: what only one event has is shown for all; an event without samples
+// has no column; ties are broken by the second event.
+func TestGroups(t *testing.T) {
+	var w world
+	a, b, c := w.frame("/bin/prog:a", 0x100), w.frame("/bin/prog:b", 0x200), w.frame("/bin/prog:c", 0x300)
+	stacks := []*stack{
+		sampled(0, "prog", 5, nil, []*replay.Frame{a}),
+		sampled(0, "prog", 5, nil, []*replay.Frame{b}),
+		sampled(2, "prog", 3, nil, []*replay.Frame{b}),
+		sampled(2, "prog", 1, nil, []*replay.Frame{c}),
+	}
+	f := &format.File{Order: binary.LittleEndian, Attrs: []format.Attr{{Name: "cycles"}, {Name: "dummy"}, {Name: "faults"}},
+		Sections: map[format.Feature][]byte{format.FeatureGroupDesc: groupSection("{anon_group}", 0, 3)}}
+	const columns = `# Event count (approx.): 140
+#
+#         Overhead  Symbol
+# ................  ......
+#
+    50.00%  75.00%  [.] b
+    50.00%   0.00%  [.] a
+     0.00%  25.00%  [.] c
+`
+	alike(t, textOf(t, f, Options{Sort: "sym"}, stacks...), "# Samples: 14  of events 'anon group { cycles, faults }'\n"+columns)
+	alike(t, textOf(t, f, Options{Sort: "sym", Groups: GroupsApart}, stacks...), "# Samples: 10  of events 'cycles'\n")
+	alike(t, textOf(t, f, Options{Sort: "sym", Groups: GroupsApart}, stacks...), "# Samples: 4  of event 'faults'\n")
+	delete(f.Sections, format.FeatureGroupDesc)
+	alike(t, textOf(t, f, Options{Sort: "sym", Groups: GroupsTogether}, stacks...), "# Samples: 14  of events 'cycles, faults'\n"+columns)
+}
+
+// TestMemoryMode: accesses count by their weights, which the histogram gets as
+// periods.
+func TestMemoryMode(t *testing.T) {
+	var w world
+	leaf, data := w.frame("/bin/prog:leaf", 0x100), w.frame("//anon:", 0x7f0000001000)
+	access := func(weight, addr uint64, n uint64) *stack {
+		st := sampled(0, "prog", n, nil, []*replay.Frame{leaf})
+		st.Period = weight * n
+		const l1Hit, noSnoop, tlbHit = 1<<3 | 1<<1, 1 << 1, 1<<4 | 1<<3 | 1<<1
+		st.extra = &extra{weight: weight, addr: addr, data: data, level: '.', source: l1Hit<<5 | noSnoop<<19 | 1<<25 | tlbHit<<26, dataPage: 4096}
+		return st
+	}
+	f := &format.File{Attrs: []format.Attr{{Name: "loads"}}, Sections: map[format.Feature][]byte{}}
+	got := textOf(t, f, Options{Mode: ModeMemory, Sort: "weight,mem,snoop,tlb,locked,blocked,symbol_daddr,dso_daddr,data_page_size"}, access(7, 0x1000, 2), access(6, 0x2000, 1))
+	alike(t, got, `# Samples: 3  of event 'loads'
+# Total weight : 20
+# Sort order   : weight,mem,snoop,tlb,locked,blocked,symbol_daddr,dso_daddr,data_page_size,ipc_null
+#
+`)
+	alike(t, got, `    70.00%  14            L1 hit                                   None          L1 or L2 hit            Yes      N/A        [.] 0x0000000000001000  anon         4K                      -      -
+    30.00%  6             L1 hit                                   None          L1 or L2 hit            Yes      N/A        [.] 0x0000000000002000  anon         4K                      -      -
+`)
+}
+
+// TestModeErrors: keys and modes that the samples do not have are refused.
+func TestModeErrors(t *testing.T) {
+	f := &format.File{Attrs: []format.Attr{{Name: "cycles"}}, Sections: map[format.Feature][]byte{}}
+	if err := (&Options{Mode: ModeBranches}).settle(f); err != ErrNoBranches {
+		t.Errorf("got error %v, want %v", err, ErrNoBranches)
+	}
+	for sort, want := range map[string]string{"mispredict": "of branches alone", "comm,mem": "of memory accesses alone"} {
+		if _, err := newLayout(f, &Options{Sort: sort}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want %q", sort, err, want)
+		}
+	}
+}
+
+// TestChooseMode: what was recorded for its branches is counted by them.
+func TestChooseMode(t *testing.T) {
+	for _, test := range []struct {
+		recorded   bool
+		sampleType format.SampleType
+		opts       Options
+		want       Mode
+	}{
+		{true, format.SampleBranchStack, Options{}, ModeBranches},
+		{true, format.SampleBranchStack, Options{Branches: BranchesOff}, ModeSamples},
+		{true, format.SampleBranchStack, Options{Mode: ModeMemory}, ModeMemory},
+		{true, format.SampleBranchStack | format.SampleStackUser, Options{}, ModeSamples},
+		{false, format.SampleBranchStack, Options{}, ModeSamples},
+		{false, format.SampleBranchStack, Options{Mode: ModeBranches}, ModeBranches},
+	} {
+		if test.opts.chooseMode(test.recorded, test.sampleType); test.opts.Mode != test.want {
+			t.Errorf("%+v: got mode %v", test, test.opts.Mode)
+		}
+	}
+}
+
+// TestLoneTrace: perf compares texts to make them, and so makes no room for the
+// only one.
+func TestLoneTrace(t *testing.T) {
+	h := Hist{Total: Stat{Samples: 1}, traces: &traces{formats: nil}}
+	h.traces.formats = append(h.traces.formats, nil)
+	if h.madeTraces() {
+		t.Error("an event without a format has no texts")
+	}
+}
+
+// TestKernelAddresses: the kernel's addresses stand for themselves, those of its
+// modules for offsets.
+func TestKernelAddresses(t *testing.T) {
+	for name, want := range map[string]uint64{"[kernel.kallsyms]": 0xffffffffc0001042, "[mod]": 0x1042} {
+		m := &replay.Map{Start: 0xffffffffc0000000, End: 0xffffffffc0010000, DSO: &replay.DSO{Name: name}}
+		if got := leafIP(replay.NamedFrame(0, 0xffffffffc0001042, true, m, nil)); got != want {
+			t.Errorf("%s: got %#x, want %#x", name, got, want)
+		}
+	}
+}
+
+// TestGroupTooBig: a damaged list of groups does not make rows of thousands of
+// columns.
+func TestGroupTooBig(t *testing.T) {
+	f := &format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, maxGroup+1),
+		Sections: map[format.Feature][]byte{format.FeatureGroupDesc: groupSection("{anon_group}", 0, maxGroup+1)}}
+	if groups := eventGroups(f, &Options{}); len(groups) != 0 {
+		t.Errorf("got %v", groups)
+	}
+	f.Sections[format.FeatureGroupDesc] = groupSection("{anon_group}", 1, maxGroup)
+	if groups := eventGroups(f, &Options{}); len(groups) != 1 || groups[1].Members != maxGroup {
+		t.Errorf("got %v", groups)
+	}
+}
+
+// TestLongNames: a name is shown whole, however long; other rows do not become
+// as long for its sake.
+func TestLongNames(t *testing.T) {
+	var w world
+	long := strings.Repeat("x", 5000)
+	got := text(t, Options{NoChildren: true, Sort: "dso,comm"}, sampled(0, "a", 1, nil, []*replay.Frame{w.frame("/"+long+":f", 1)}), sampled(0, "b", 1, nil, []*replay.Frame{w.frame("/y:f", 1)}))
+	if !strings.Contains(got, "  "+long+"  a") || !strings.Contains(got, "  y"+strings.Repeat(" ", maxPad-1)+"  b") {
+		t.Errorf("got:\n%s", got)
+	}
+}
+
+// TestTransactions: flags, and the code of an abort.
+func TestTransactions(t *testing.T) {
+	for transaction, want := range map[uint64]string{0: "", 1 << 1: "TX NEITHER ", 1<<1 | 1<<2: "TX SYNC ", 1<<0 | 1<<3 | 1<<5 | 0x2a<<32: "EL ASYNC CON :2a"} {
+		if got := string(appendTransaction(nil, &Entry{extra: &extra{transaction: transaction}})); got != want {
+			t.Errorf("%#x: got %q, want %q", transaction, got, want)
+		}
+	}
+}
+
+// TestCgroupsAndTimes: samples of one entry are at most timeQuantum apart.
+func TestCgroupsAndTimes(t *testing.T) {
+	var w world
+	at := func(time, cgroup uint64, path string, ip uint64) *stack {
+		st := sampled(0, "prog", 1, nil, []*replay.Frame{w.frame("/bin/prog:main", ip)})
+		st.extra = &extra{time: time - time%timeQuantum, cgroup: cgroup, path: path}
+		return st
+	}
+	stacks := []*stack{at(1e9, 1, "/sys", 0x100), at(1e9+99e6, 1, "/sys", 0x108), at(1e9+100e6, 2, "", 0x100), at(2e9, 0, "", 0x100)}
+	alike(t, text(t, Options{NoChildren: true, Sort: "time,cgroup"}, stacks...), `# Overhead  Time          Cgroup
+# ........  ............  .......
+#
+    50.00%  1.000000      /sys
+    25.00%  1.100000      unknown
+    25.00%  2.000000      N/A
+`)
+	alike(t, text(t, Options{NoChildren: true, Sort: "addr"}, stacks...), `    75.00%  0x100
+    25.00%  0x108
+`)
+}

@@ -1,0 +1,43 @@
+package replay
+
+import "gperf/format"
+
+// Resolve returns the frame of an address of which a sample does not tell whose
+// it is, such as a branch's: the process's if it had mapped it, else the
+// kernel's, else a frame without a Map. It is to be called before Walk's use
+// returns.
+func (h *History) Resolve(s *Sample, ip uint64) *Frame {
+	if m := s.maps.find(ip); m != nil {
+		return h.frame(m, ip, false)
+	}
+	if f := h.kernelFrame(ip); f.Map != nil {
+		return f
+	}
+	return h.frame(nil, ip, false)
+}
+
+// ResolveData returns the frame of the data that the sample accessed, looked for
+// where its instruction ran. It is to be called before Walk's use returns.
+func (h *History) ResolveData(s *Sample) *Frame {
+	if s.Misc&format.MiscCPUModeMask == format.MiscKernel {
+		return h.kernelFrame(s.Addr)
+	}
+	return h.userFrame(s.maps, s.Addr)
+}
+
+// IsKernel tells whether the DSO is the kernel itself: its addresses stand for
+// themselves, those of a module for offsets.
+func (d *DSO) IsKernel() bool { return d.Name == kernelName || d.Short == kernelShort }
+
+// Rank returns which DSO of that name the recording has told of: the first is 1,
+// and 0 is one that it did not tell of.
+func (h *History) Rank(name string) int32 { return h.ranks[name] }
+
+func (h *History) rank(m *Map) {
+	if h.ranks == nil {
+		h.ranks = map[string]int32{}
+	}
+	if _, ok := h.ranks[m.DSO.Name]; !ok {
+		h.ranks[m.DSO.Name] = int32(len(h.ranks) + 1)
+	}
+}
