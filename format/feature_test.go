@@ -382,7 +382,7 @@ func FuzzFeatures(f *testing.F) {
 		if big {
 			order = orders["big-endian"]
 		}
-		file := &File{Order: order, Sections: sectionsOf(order)}
+		file := &File{Order: order, Sections: sectionsOf(order), Attrs: []Attr{{}, {Type: TypeTracepoint}, {Type: 8}}}
 		file.Sections[Feature(n)] = data
 		if err := file.FeatureError(Feature(n)); err != nil && len(err.Error()) > 200 {
 			t.Errorf("an error of %d bytes", len(err.Error()))
@@ -394,5 +394,6 @@ func FuzzFeatures(f *testing.F) {
 		}
 		file.MemTopology()
 		file.BuildIDs()
+		file.nameAttrs()
 	})
 }
