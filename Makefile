@@ -1,6 +1,6 @@
 # Everything is a go command or a script; make only gives them short names.
 
-.PHONY: gperf demo test check generate bench clean
+.PHONY: gperf demo test check hostile generate bench clean
 
 gperf:
 	go build -o gperf ./cmd/gperf
@@ -15,6 +15,10 @@ test:
 # What CI runs: build, gofmt, vet, staticcheck, generated code, tests.
 check:
 	.ci/run
+
+# A million mutated recordings; ARGS="-mutation-seed 7" makes others.
+hostile:
+	go test ./cmd/gperf -run Hostile -v -timeout 2h -mutations 1000000 $(ARGS)
 
 generate:
 	go generate ./...

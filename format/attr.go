@@ -3,7 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"fmt"
-	"math/bits"
+	"slices"
 )
 
 // EventType is perf_event_attr.type (enum perf_type_id); values from 6 on are
@@ -186,14 +186,24 @@ func (a *Attr) Append(b []byte) []byte {
 	return le.AppendUint64(b, a.SigData)
 }
 
-// bitField returns a word of C bit-fields with the first one in the lowest bits.
-// Big-endian machines begin with the highest (swap_bitfield of perf).
-func bitField(v uint64, order binary.ByteOrder) uint64 {
-	if order == binary.BigEndian {
-		return bits.Reverse64(v)
+// bitFields returns a word of C bit-fields with the first one in the lowest
+// bits. Big-endian machines begin with the highest; the bits of one field keep
+// their order.
+func bitFields(v uint64, order binary.ByteOrder, widths []int) (w uint64) {
+	if order != binary.BigEndian {
+		return v
 	}
-	return v
+	pos := 0
+	for _, n := range widths {
+		pos += n
+		w |= v >> (64 - pos) & (1<<n - 1) << (pos - n)
+	}
+	return w
 }
+
+// attrBits are the widths of the bit-fields of struct perf_event_attr: all are
+// one bit wide but precise_ip (whose bits perf 7.3 turns round: it shows a 2 as 1).
+var attrBits = slices.Concat(slices.Repeat([]int{1}, preciseShift), []int{2}, slices.Repeat([]int{1}, 62-preciseShift))
 
 // parseAttr reads an attr of any size from 64 bytes on; what is longer than
 // the fields known here is passed over.
@@ -209,7 +219,7 @@ func parseAttr(b []byte, order binary.ByteOrder) (Attr, error) {
 		SamplePeriod: c.u64(),
 		SampleType:   SampleType(c.u64()),
 		ReadFormat:   ReadFormat(c.u64()),
-		Flags:        AttrFlags(bitField(c.u64(), order)),
+		Flags:        AttrFlags(bitFields(c.u64(), order, attrBits)),
 		Wakeup:       c.u32(),
 		BPType:       c.u32(),
 		Config1:      c.u64(),

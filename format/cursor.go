@@ -92,9 +92,13 @@ func (c *cursor) name() string {
 	return s
 }
 
-// cstring takes the whole rest and returns it up to its first NUL.
+// maxName is PATH_MAX, in bytes: no name in a record is longer but to have some
+// bytes in each sample become as much text.
+const maxName = 4096
+
+// cstring takes the whole rest and returns it up to its first NUL, and to maxName.
 func (c *cursor) cstring() string {
-	s := cstring(c.b)
+	s := cstring(c.b[:min(len(c.b), maxName)])
 	c.b = nil
 	return s
 }

@@ -92,7 +92,7 @@ var featureTests = []featureTest{
 	{n: FeatureCmdline, write: func(e *encoder) { e.u32(2).str("perf", "record") },
 		read: func(f *File) any { return f.Cmdline() }, want: []string{"perf", "record"}},
 	{n: FeatureEventDesc, write: func(e *encoder) {
-		e.u32(1, 64).u32(1, 72).u64(0x1cd, 4000, 7, 0, bitField(uint64(FlagFreq), e.order)).u32(0, 0).u64(3).u32(2).str("cpu/mem-loads/").u64(8, 9)
+		e.u32(1, 64).u32(1, 72).u64(0x1cd, 4000, 7, 0, bitFields(uint64(FlagFreq), e.order, attrBits)).u32(0, 0).u64(3).u32(2).str("cpu/mem-loads/").u64(8, 9)
 	}, read: func(f *File) any { return first(f.EventDesc) },
 		want: []Attr{{Type: TypeSoftware, Size: 72, Config: 0x1cd, SamplePeriod: 4000, SampleType: 7, Flags: FlagFreq, Config1: 3, Name: "cpu/mem-loads/", IDs: []uint64{8, 9}}}},
 	{n: FeatureCPUTopology, write: func(e *encoder) {

@@ -15,12 +15,21 @@ import (
 // tools/perf/util/zstd.c). It is a scanner's source.
 type inflater struct {
 	piece []byte // what is left of the record at hand
+	in    uint64 // bytes of all records so far
+	out   uint64 // bytes that they inflated to
 	pull  func() ([]byte, bool)
 	err   error
 }
 
 // maxWindow is the largest window of zstd's levels, in bytes: that of -22.
 const maxWindow = 128 << 20
+
+// What the records of a file may inflate to, in bytes: the same stack over and
+// over shrinks to some hundredth of its size, hostile data to some 30,000th.
+const (
+	maxInflation   = 1000
+	minMaxInflated = 16 << 20
+)
 
 func newInflater() *inflater {
 	d := new(inflater)
@@ -44,6 +53,10 @@ func (d *inflater) run(yield func([]byte) bool) {
 	for d.err == nil {
 		buf := make([]byte, 64<<10)
 		n, err := dec.Read(buf)
+		if d.out += uint64(n); d.out > minMaxInflated+maxInflation*d.in {
+			d.err = fmt.Errorf("%d bytes inflate to more than %d", d.in, d.out)
+			return
+		}
 		if n > 0 && !yield(buf[:n:n]) {
 			return
 		}
@@ -66,6 +79,12 @@ func (p pieces) Read(b []byte) (int, error) {
 	n := copy(b, p.d.piece)
 	p.d.piece = p.d.piece[n:]
 	return n, nil
+}
+
+// add gives the inflater the next piece.
+func (d *inflater) add(piece []byte) {
+	d.piece = piece
+	d.in += uint64(len(piece))
 }
 
 func (d *inflater) size() int64 { return endless }

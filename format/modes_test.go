@@ -267,6 +267,9 @@ func TestBigEndianAttr(t *testing.T) {
 		Flags: (FlagDisabled | FlagSampleIDAll | FlagSigtrap).WithPreciseIP(2), Wakeup: 3, SampleMaxStack: 127}
 	le := want.Append(nil)
 	be := swapped(le, []int{4, 4, 8, 8, 8, 8, -8, 4, 4, 8, 8, 8, 8, 4, 4, 8, 4, 2, 2, 4, 4, 8})
+	// precise_ip takes bits 48 and 47: its own two bits keep their order.
+	be[40+1] ^= 1
+	be[40+2] ^= 1 << 7
 	got, err := parseAttr(be, binary.BigEndian)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)

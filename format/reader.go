@@ -238,7 +238,7 @@ func (p *part) inflate(rec Raw) {
 	if p.inflated == nil {
 		p.inflated = &scanner{src: newInflater(), order: p.scan.order, end: endless, open: true}
 	}
-	p.inflated.src.(*inflater).piece = piece
+	p.inflated.src.(*inflater).add(piece)
 	p.inflating = rec.Off
 }
 

@@ -40,15 +40,17 @@ func recordFields(f *format.File, fields []Field, opts *Options) []Field {
 }
 
 // appendBatch appends the text of the batch's samples, and that of the records
-// between them.
-func (p *printer) appendBatch(b []byte, batch *replay.Batch) []byte {
+// between them. What gets long is given to handOn, which returns room for more.
+func (p *printer) appendBatch(b []byte, batch *replay.Batch, handOn func([]byte) []byte) []byte {
 	records := batch.Records
 	for i := range batch.Samples {
 		for len(records) > 0 && records[0].Before <= i {
 			b = p.appendRecord(b, &records[0])
 			records = records[1:]
 		}
-		b = p.append(b, &batch.Samples[i])
+		if b = p.append(b, &batch.Samples[i]); len(b) > maxText {
+			b = handOn(b)
+		}
 	}
 	for i := range records {
 		b = p.appendRecord(b, &records[i])

@@ -44,8 +44,8 @@ func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.His
 // output formats batches in several goroutines and writes their texts in the
 // order in which the batches came:
 //
-//	put ──┬─▶ work ─▶ format (n of them) ─▶ job.done
-//	      └─▶ line ─▶ write, when the first in line is done
+//	put ──┬─▶ work ─▶ format (n of them) ─▶ job.texts
+//	      └─▶ line ─▶ write, those of the first in line
 type output struct {
 	work, line chan *job
 	written    chan error
@@ -56,10 +56,13 @@ type output struct {
 
 type job struct {
 	batch     *replay.Batch
-	dataWidth int // of the widest data source before it
-	text      *[]byte
-	done      chan struct{}
+	dataWidth int          // of the widest data source before it
+	texts     chan *[]byte // closed behind the last
 }
+
+// maxText is the length from which a batch's text is handed on in pieces, in
+// bytes. Few batches are as long; a single hostile sample can have more.
+const maxText = 4 << 20
 
 func startOutput(w io.Writer, n int, newPrinter func() *printer) *output {
 	o := &output{
@@ -82,24 +85,31 @@ func startOutput(w io.Writer, n int, newPrinter func() *printer) *output {
 }
 
 func (o *output) format(p *printer, j *job) {
-	j.text = o.texts.Get().(*[]byte)
-	b := (*j.text)[:0]
+	text := o.texts.Get().(*[]byte)
+	b := (*text)[:0]
 	p.dataWidth = j.dataWidth
-	b = p.appendBatch(b, j.batch)
-	*j.text = b
+	b = p.appendBatch(b, j.batch, func(b []byte) []byte {
+		*text = b
+		j.texts <- text
+		text = o.texts.Get().(*[]byte)
+		return (*text)[:0]
+	})
+	*text = b
+	j.texts <- text
+	close(j.texts)
 	j.batch.Release()
-	close(j.done)
 }
 
 func (o *output) write(w io.Writer) (err error) {
 	for j := range o.line {
-		<-j.done
-		if err == nil {
-			if _, err = w.Write(*j.text); err != nil {
-				close(o.failed)
+		for text := range j.texts {
+			if err == nil {
+				if _, err = w.Write(*text); err != nil {
+					close(o.failed)
+				}
 			}
+			o.texts.Put(text)
 		}
-		o.texts.Put(j.text)
 	}
 	return err
 }
@@ -111,7 +121,7 @@ func (o *output) put(b *replay.Batch, dataWidth int) error {
 		return io.ErrClosedPipe
 	default:
 	}
-	j := &job{batch: b, dataWidth: dataWidth, done: make(chan struct{})}
+	j := &job{batch: b, dataWidth: dataWidth, texts: make(chan *[]byte, 1)}
 	o.work <- j
 	o.line <- j
 	return nil

@@ -6,20 +6,37 @@ import (
 )
 
 // AppendPrint appends what `perf script` prints behind the event's name. It
-// allocates nothing but dst's growth. Data too short for a field counts as 0;
-// what the text takes from the data is bounded by the data's length.
+// allocates nothing but dst's growth. Data too short for a field counts as 0.
+// The text has at most MaxPrint bytes, and ends in "..." where it was cut.
 func (f *Format) AppendPrint(dst, raw []byte, env *Env) []byte {
 	p := printer{raw: raw, env: env, big: isBig(env.Order)}
+	end := len(dst) + MaxPrint(len(raw))
 	if f.PrintErr != nil || f.Refused != "" {
-		return p.fields(append(dst, "[FAILED TO PARSE]"...), f)
+		return cutAt(p.fields(append(dst, "[FAILED TO PARSE]"...), f, end), end)
 	}
 	for i := range f.prog {
 		var more bool
-		if dst, more = p.segment(dst, &f.prog[i]); !more {
+		if dst, more = p.segment(dst, &f.prog[i]); !more || len(dst) > end {
 			break
 		}
 	}
-	return dst
+	return cutAt(dst, end)
+}
+
+// MaxPrint is the length of the longest text that an event with n bytes of raw
+// data may have, in bytes. The kernel's own buffer for it has 8 KiB
+// (TRACE_SEQ_BUFFER_SIZE); the dearest byte of data is one of a mask of CPUs,
+// up to 28 bytes of text. Without a bound some hundred bytes of a print fmt
+// could ask for any amount of text, for each of a million samples.
+func MaxPrint(n int) int { return 8<<10 + 32*n }
+
+// cutAt takes off what lies behind end.
+func cutAt(dst []byte, end int) []byte {
+	const mark = "..."
+	if len(dst) <= end {
+		return dst
+	}
+	return append(dst[:end-len(mark)], mark...)
 }
 
 // AppendField appends one field as libtraceevent's tep_print_field shows it,
@@ -50,9 +67,10 @@ func (f *Format) AppendField(dst []byte, fd *Field, raw []byte, env *Env) []byte
 
 func hasSuffix0x(s string) bool { return len(s) > 1 && s[len(s)-2:] == "0x" }
 
-// fields appends " name=value" for all but the common fields.
-func (p *printer) fields(dst []byte, f *Format) []byte {
-	for i := f.common; i < len(f.Fields); i++ {
+// fields appends " name=value" for all but the common fields, as long as dst is
+// not longer than end.
+func (p *printer) fields(dst []byte, f *Format, end int) []byte {
+	for i := f.common; i < len(f.Fields) && len(dst) <= end; i++ {
 		fd := &f.Fields[i]
 		dst = append(dst, ' ')
 		dst = append(dst, fd.Name...)

@@ -92,8 +92,9 @@ func (e *Env) longSize() int {
 	return e.LongSize
 }
 
-// maxText bounds a format file; the largest of Linux 6.18 has 6 KiB.
-const maxText = 256 << 10
+// maxText bounds a format file, in bytes; the largest of Linux 6.18 has 6 KiB.
+// Each sample costs as much time as its format is long.
+const maxText = 64 << 10
 
 // Parse reads a format file. An unreadable print fmt is no error: it is kept in
 // PrintErr, and AppendPrint prints the fields.

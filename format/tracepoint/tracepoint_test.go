@@ -1,7 +1,6 @@
 package tracepoint
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -273,13 +272,7 @@ func TestParsePrintk(t *testing.T) {
 
 func FuzzPrint(f *testing.F) {
 	for _, r := range readRecorded(f) {
-		text, err := os.ReadFile("testdata/" + r.name + ".txt")
-		if err != nil {
-			f.Fatal(err)
-		}
-		_, text, _ = bytes.Cut(text, []byte("# format\n"))
-		text, _, _ = bytes.Cut(text, []byte("# raw\n"))
-		f.Add(text, r.raw)
+		f.Add(formatText(f, r.name), r.raw)
 	}
 	_, raw := synthetic(f, `""`)
 	for _, printFmt := range []string{
@@ -294,9 +287,6 @@ func FuzzPrint(f *testing.F) {
 		f.Add([]byte(syntheticHead+printFmt+"\n"), raw)
 	}
 	f.Fuzz(func(t *testing.T, text, raw []byte) {
-		if len(text) > 1<<14 || len(raw) > 1<<12 {
-			return
-		}
 		format, err := Parse(text, "fuzz")
 		if (err == nil) == (format == nil) {
 			t.Fatal("neither format nor error, or both")
@@ -305,10 +295,7 @@ func FuzzPrint(f *testing.F) {
 			return
 		}
 		env := &Env{Symbol: testSymbol}
-		// Each piece of text, of which there are at most len(text), is bounded
-		// by the widest padding or by the data.
-		limit := (len(text) + 1) * (maxPad + len(text) + 64*(len(raw)+1))
-		if out := format.AppendPrint(nil, raw, env); len(out) > limit {
+		if out := format.AppendPrint(nil, raw, env); len(out) > MaxPrint(len(raw)) {
 			t.Fatalf("%d bytes of text from %d", len(out), len(raw))
 		}
 		for i := range format.Fields {

@@ -1,0 +1,543 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/testdata/swap"
+)
+
+var (
+	mutationCount = flag.Uint64("mutations", 100_000, "how many mutated files TestHostileMutations reads")
+	mutationSeed  = flag.Uint64("mutation-seed", 0x9e3779b97f4a7c15, "the seed of these mutations")
+)
+
+// What reading a file may cost, whatever is in it.
+const (
+	hostileTime   = 5 * time.Second // on a machine that has nothing else to do: not as time of a CPU either
+	hostileMemory = 512 << 20
+	// When a worker has said nothing for so long, it hangs.
+	hostileHang = 15 * time.Second
+	// Above this much data the kernel refuses more: the process then dies
+	// before the machine suffers. Go takes memory in arenas of 64 MiB.
+	hostileMemoryLimit = 1 << 30
+	// Text may be as long as this many times what the file holds: 8 bytes of a
+	// callchain can be a line with the name of a file, none of which is longer
+	// than PATH_MAX.
+	hostileTextRatio = (4096 + 64) / 8
+	hostileTextMin   = 1 << 20
+	// How many inputs a process reads before another one takes over.
+	hostileChunk = 500
+)
+
+// hostileCommands are the command lines that hostile files are given to; with
+// a < at the end through a pipe, with a / as the files of a directory.
+var hostileCommands = []string{
+	"script",
+	"script <",
+	"script /",
+	"script --strict",
+	"script --header -I",
+	"script --format folded",
+	"report --stdio",
+	"script -D",
+	"report --stats --stdio",
+	"evlist -v",
+	"buildid-list",
+}
+
+// hostileCase is one file for one command.
+type hostileCase struct {
+	name    string
+	command string
+	data    []byte
+	size    int // of what data holds, which may be compressed
+	// run is not gperf's in the harness's own test.
+	run func(args []string, stdout, stderr io.Writer) int
+}
+
+// args are the command line's words for the file at path.
+func (c *hostileCase) args(path string) []string {
+	words := strings.Fields(strings.TrimRight(c.command, " </"))
+	if strings.HasSuffix(c.command, "<") {
+		path = "-"
+	}
+	args := append(words, "-i", path)
+	if strings.HasPrefix(c.command, "script") || strings.HasPrefix(c.command, "report") {
+		args = append(args, "--kallsyms", filepath.Join(root, "testdata", "kallsyms"))
+	}
+	return args
+}
+
+// write puts the file at path, or feeds it to stdin, and returns what undoes it.
+func (c *hostileCase) write(path string) (undo func(), err error) {
+	switch {
+	case strings.HasSuffix(c.command, "<"):
+		return c.feed()
+	case strings.HasSuffix(c.command, "/"):
+		if err := os.Mkdir(path, 0o755); err != nil {
+			return nil, err
+		}
+		records := c.data[min(len(c.data), newSpecimen("", c.data).firstRecord()):]
+		return func() { os.RemoveAll(path) }, errors.Join(
+			os.WriteFile(filepath.Join(path, "data"), c.data, 0o644),
+			os.WriteFile(filepath.Join(path, "data.0"), records, 0o644),
+			os.WriteFile(filepath.Join(path, "data.1"), c.data[min(len(c.data), 104):], 0o644))
+	}
+	return func() { os.Remove(path) }, os.WriteFile(path, c.data, 0o644)
+}
+
+func (c *hostileCase) feed() (undo func(), err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	stdin := os.Stdin
+	os.Stdin = r
+	go func() {
+		w.Write(c.data) // gperf need not read all
+		w.Close()
+	}()
+	return func() {
+		os.Stdin = stdin
+		r.Close()
+	}, nil
+}
+
+// hostileSet is a list of cases that both the test and its workers can make.
+type hostileSet struct {
+	name  string
+	count int
+	at    func(i int) hostileCase
+}
+
+// fuzzed is the prefix of corpus files that are malformed on purpose.
+const fuzzed = "fuzz."
+
+// malformedSet are the files that are malformed on purpose, and truncations of
+// all others, of some as twins of the other byte order.
+func malformedSet(t *testing.T) hostileSet {
+	const perFile = 200
+	type place struct {
+		s   *specimen
+		cut int
+	}
+	var places []place
+	for _, s := range hostileSpecimens(t) {
+		if strings.HasPrefix(s.name, fuzzed) {
+			places = append(places, place{s, len(s.data)})
+			continue
+		}
+		for _, cut := range s.cuts(perFile) {
+			places = append(places, place{s, cut})
+		}
+	}
+	n := len(hostileCommands)
+	var whole []hostileCase
+	var cut []place
+	for _, p := range places {
+		if p.cut < len(p.s.data) {
+			cut = append(cut, p)
+			continue
+		}
+		for _, command := range hostileCommands {
+			whole = append(whole, hostileCase{p.s.name, command, p.s.data, len(p.s.data), run})
+		}
+	}
+	// Each truncation is given to two commands, of which script is one.
+	return hostileSet{"malformed", len(whole) + 2*len(cut), func(i int) hostileCase {
+		if i < len(whole) {
+			return whole[i]
+		}
+		i -= len(whole)
+		p, command := cut[i/2], hostileCommands[0]
+		if i%2 == 1 {
+			command = hostileCommands[1+i/2%(n-1)]
+		}
+		return hostileCase{fmt.Sprintf("%s truncated at %d", p.s.name, p.cut), command, p.s.data[:p.cut], p.cut, run}
+	}}
+}
+
+// mutationSet are random mutations.
+func mutationSet(t *testing.T) hostileSet {
+	specimens := hostileSpecimens(t)
+	return hostileSet{"mutations", int(*mutationCount), func(i int) hostileCase {
+		name, data := mutate(specimens, *mutationSeed, uint64(i))
+		command := hostileCommands[0]
+		if i%2 == 1 {
+			command = hostileCommands[1+i/2%(len(hostileCommands)-1)]
+		}
+		return hostileCase{fmt.Sprintf("mutation %d of %s (-mutation-seed %d)", i, name, *mutationSeed), command, data, len(data), run}
+	}}
+}
+
+// misbehaved is what the harness has to notice, by what it is to say.
+var misbehaved = []struct {
+	says string
+	run  func(args []string, stdout, stderr io.Writer) int
+}{
+	{"", func([]string, io.Writer, io.Writer) int { return exitOK }},
+	{"panic: assignment to entry in nil map", func([]string, io.Writer, io.Writer) int {
+		go func() {
+			var m map[int]int
+			m[0] = 0
+		}()
+		select {}
+	}},
+	{"", func([]string, io.Writer, io.Writer) int { return exitOK }},
+	{"MiB of memory", func([]string, io.Writer, io.Writer) int {
+		ballast = bytes.Repeat([]byte{1}, hostileMemory+1<<20)
+		return exitOK
+	}},
+	{"out of memory", func([]string, io.Writer, io.Writer) int {
+		ballast = make([]byte, 16<<30)
+		return exitOK
+	}},
+	{"more than 1048576 bytes of text from a file of 0", func(_ []string, stdout, _ io.Writer) int {
+		for range 1 + hostileTextMin>>10 {
+			stdout.Write(make([]byte, 1<<10))
+		}
+		return exitOK
+	}},
+	{"it failed without a word", func([]string, io.Writer, io.Writer) int { return exitError }},
+	{"exit code 2", func([]string, io.Writer, io.Writer) int { return exitUsage }},
+	{"not done after", func([]string, io.Writer, io.Writer) int { select {} }},
+	{"", func([]string, io.Writer, io.Writer) int { return exitOK }},
+}
+
+var ballast []byte
+
+func misbehavedSet(*testing.T) hostileSet {
+	return hostileSet{"misbehaved", len(misbehaved), func(i int) hostileCase {
+		return hostileCase{name: fmt.Sprint("case ", i), run: misbehaved[i].run}
+	}}
+}
+
+var hostileSets = map[string]func(*testing.T) hostileSet{
+	"malformed":  malformedSet,
+	"mutations":  mutationSet,
+	"crafted":    craftedSet,
+	"misbehaved": misbehavedSet,
+}
+
+// hostileSpecimens are all recordings at hand, and twins of gperf's own in the
+// other byte order.
+func hostileSpecimens(t *testing.T) (l []*specimen) {
+	t.Helper()
+	paths := ownFiles(t)
+	for _, path := range paths {
+		s := readSpecimen(t, path)
+		if twin, err := swap.Twin(s.data); err == nil { // what is compressed has none
+			l = append(l, newSpecimen("twin of "+s.name, twin))
+		}
+	}
+	if _, err := os.Stat(foreignDir); err == nil {
+		paths = append(paths, foreignFiles(t)...)
+	} else {
+		t.Logf("no recordings by others in %s: hostile inputs are made of gperf's own", foreignDir)
+	}
+	for _, path := range paths {
+		l = append(l, readSpecimen(t, path))
+	}
+	return l
+}
+
+// TestHostileFiles: files that are malformed on purpose, and files cut short,
+// yield an error or samples.
+func TestHostileFiles(t *testing.T) {
+	set := malformedSet(t)
+	set.run(t, saver(t, set))
+}
+
+// TestHostileMutations: so do files with random mutations.
+func TestHostileMutations(t *testing.T) {
+	set := mutationSet(t)
+	set.run(t, saver(t, set))
+}
+
+// TestHostileCrafted: so do files made to be dear.
+func TestHostileCrafted(t *testing.T) {
+	set := craftedSet(t)
+	set.run(t, saver(t, set))
+}
+
+// TestHostileHarness: what goes wrong is noticed, and laid to the right case.
+func TestHostileHarness(t *testing.T) {
+	said := make([]string, len(misbehaved))
+	misbehavedSet(t).run(t, func(i int, what string) { said[i] += what })
+	for i, c := range misbehaved {
+		if !strings.Contains(said[i], c.says) || c.says == "" && said[i] != "" {
+			t.Errorf("case %d: the harness says %q, not %q", i, said[i], c.says)
+		}
+	}
+}
+
+// run gives the cases to workers: processes that read one after another, so
+// that a panic, a hang or too much memory is that of one case.
+func (set hostileSet) run(t *testing.T, bad func(i int, what string)) {
+	start := time.Now()
+	h := &hostileRun{t: t, set: set, dir: t.TempDir(), bad: bad}
+	var wg sync.WaitGroup
+	for range runtime.NumCPU() {
+		wg.Go(func() {
+			for {
+				from, to := h.take()
+				if from == to {
+					return
+				}
+				h.chunk(from, to)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d hostile inputs in %v", set.count, time.Since(start).Round(time.Second))
+}
+
+// hostileRun is one test.
+type hostileRun struct {
+	t   *testing.T
+	set hostileSet
+	dir string
+	bad func(i int, what string) // called by one at a time
+
+	mu   sync.Mutex
+	next int
+	bads int
+}
+
+// take returns the cases that a worker is to read next; none when all are, or
+// enough went wrong.
+func (h *hostileRun) take() (from, to int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	const enough = 20
+	if h.bads >= enough {
+		return h.next, h.next
+	}
+	from = h.next
+	// A few dear cases are worth a process each.
+	size := max(1, min(hostileChunk, h.set.count/(16*runtime.NumCPU())))
+	h.next = min(h.next+size, h.set.count)
+	return from, h.next
+}
+
+// chunk has the cases from to to-1 read, by several workers if some do not live
+// long.
+func (h *hostileRun) chunk(from, to int) {
+	for from < to {
+		w, err := h.start(from, to)
+		if err != nil {
+			h.t.Error(err)
+			return
+		}
+		last, err := w.watch(h.fail)
+		if last < from && err == nil {
+			err = errors.New("the worker did nothing")
+		}
+		switch {
+		case err == nil:
+			from = last + 1
+		case last > from && !strings.Contains(err.Error(), "panic: "):
+			// Memory that earlier cases left, or a machine that has much else to
+			// do: whether it is this case's fault shows when it comes first.
+			from = last
+		default:
+			h.fail(max(last, from), err.Error())
+			from = max(last, from) + 1
+		}
+	}
+}
+
+// fail notes that case i went wrong.
+func (h *hostileRun) fail(i int, what string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bads++
+	h.bad(i, what)
+}
+
+// saver returns a function that saves a case that went wrong, and fails.
+func saver(t *testing.T, set hostileSet) func(i int, what string) {
+	return func(i int, what string) {
+		c := set.at(i)
+		dir := filepath.Join(os.TempDir(), "gperf-hostile")
+		path := filepath.Join(dir, fmt.Sprintf("%s-%d", set.name, i))
+		t.Errorf("%s, saved as %s: gperf %s: %s", c.name, path, c.command, what)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Error(err)
+		} else if err := os.WriteFile(path, c.data, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// worker is a process that reads cases.
+type worker struct {
+	cmd    *exec.Cmd
+	lines  *os.File
+	output bytes.Buffer
+}
+
+const workerEnv = "GPERF_HOSTILE_WORKER"
+
+func (h *hostileRun) start(from, to int) (*worker, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	p := &worker{lines: r}
+	p.cmd = exec.Command(os.Args[0], "-test.run=^TestHostileWorker$",
+		fmt.Sprintf("-mutations=%d", *mutationCount), fmt.Sprintf("-mutation-seed=%d", *mutationSeed))
+	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %s", workerEnv, h.set.name, from, to, h.dir),
+		"HOME="+h.dir, "DEBUGINFOD_URLS=", "GOTRACEBACK=all")
+	p.cmd.ExtraFiles = []*os.File{w}
+	p.cmd.Stdout = &p.output // of package testing
+	p.cmd.Stderr = &p.output
+	return p, p.cmd.Start()
+}
+
+// watch follows what the worker tells: the number of each case before it, and
+// after it what is wrong with its outcome. It returns the last case's number,
+// and what ended the worker unless it came to its end.
+func (p *worker) watch(bad func(i int, what string)) (last int, err error) {
+	hung := false
+	timer := time.AfterFunc(4*hostileHang, func() { // the start reads all files
+		hung = true
+		p.cmd.Process.Signal(syscall.SIGQUIT)
+	})
+	last = -1
+	lines := bufio.NewScanner(p.lines)
+	for lines.Scan() {
+		timer.Reset(hostileHang)
+		var i int
+		word, rest, _ := strings.Cut(lines.Text(), " ")
+		number, what, _ := strings.Cut(rest, " ")
+		fmt.Sscan(number, &i)
+		if last = i; word == "bad" {
+			bad(i, what)
+		}
+	}
+	stopped := timer.Stop()
+	err = p.cmd.Wait()
+	p.lines.Close()
+	switch {
+	case !stopped && hung:
+		return last, fmt.Errorf("not done after %v\n%s", hostileHang, p.excerpt())
+	case err != nil:
+		return last, fmt.Errorf("%w\n%s", err, p.excerpt())
+	}
+	return last, nil
+}
+
+// excerpt is the beginning of what the worker wrote as it died.
+func (p *worker) excerpt() []byte {
+	const enough = 4 << 10
+	return p.output.Bytes()[:min(p.output.Len(), enough)]
+}
+
+// TestHostileWorker is not a test but the process that reads hostile files.
+func TestHostileWorker(t *testing.T) {
+	task := os.Getenv(workerEnv)
+	if task == "" {
+		t.Skip("only the other Hostile tests start it")
+	}
+	var name, dir string
+	var from, to int
+	if _, err := fmt.Sscan(task, &name, &from, &to, &dir); err != nil {
+		t.Fatal(err)
+	}
+	set := hostileSets[name](t)
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: hostileMemoryLimit, Max: hostileMemoryLimit}); err != nil {
+		t.Fatal(err)
+	}
+	lines := os.NewFile(3, "lines")
+	for i := from; i < to; i++ {
+		c := set.at(i)
+		path := filepath.Join(dir, fmt.Sprint(i))
+		os.RemoveAll(path) // of a worker that died
+		undo, err := c.write(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(lines, "start %d\n", i)
+		start, before := time.Now(), spent()
+		err = c.read(path)
+		undo()
+		elapsed, after := time.Since(start), spent()
+		if after.memory > hostileMemory {
+			t.Fatalf("it took %d MiB of memory", after.memory>>20)
+		}
+		if cpu := after.cpu - before.cpu; min(elapsed, cpu) > hostileTime {
+			err = fmt.Errorf("it took %v, %v of CPU time", elapsed, cpu)
+		}
+		if err != nil {
+			fmt.Fprintf(lines, "bad %d %s\n", i, strings.ReplaceAll(err.Error(), "\n", "\\n"))
+		}
+	}
+}
+
+// used is what a process needed so far.
+type used struct {
+	cpu    time.Duration
+	memory int64 // at most, in bytes
+}
+
+func spent() used {
+	var u unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return used{time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Maxrss << 10}
+}
+
+// read runs the command and judges its outcome.
+func (c *hostileCase) read(path string) error {
+	limit := hostileTextMin + hostileTextRatio*c.size
+	stdout, stderr := &boundedWriter{left: limit}, &boundedWriter{left: hostileTextMin}
+	code := c.run(c.args(path), stdout, stderr)
+	text := stderr.kept.String()
+	switch {
+	case stdout.over:
+		return fmt.Errorf("more than %d bytes of text from a file of %d", limit, c.size)
+	case stderr.over:
+		return fmt.Errorf("more than %d bytes of errors", hostileTextMin)
+	case code != exitOK && code != exitError:
+		return fmt.Errorf("exit code %d: %s", code, text)
+	case code == exitError && text == "":
+		return errors.New("it failed without a word")
+	case strings.Contains(text, "runtime error") || strings.Contains(text, "goroutine "):
+		return fmt.Errorf("it panicked: %s", text)
+	}
+	return nil
+}
+
+// boundedWriter takes as much as is left and keeps the beginning.
+type boundedWriter struct {
+	left int
+	over bool
+	kept bytes.Buffer
+}
+
+func (w *boundedWriter) Write(p []byte) (int, error) {
+	if w.over = w.over || len(p) > w.left; w.over {
+		return 0, io.ErrShortWrite
+	}
+	w.left -= len(p)
+	const enough = 4 << 10
+	w.kept.Write(p[:min(len(p), max(0, enough-w.kept.Len()))])
+	return len(p), nil
+}
