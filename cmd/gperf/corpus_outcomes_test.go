@@ -1,0 +1,119 @@
+package main
+
+import "strings"
+
+// noEvent is why gperf refuses streams for which perf prints an empty header.
+const noEvent = "perf prints a header without contents and counts of 0 where a stream describes no event; gperf says so"
+
+// noEventKept are the commands of which perf prints so much.
+var noEventKept = map[string]keptDifference{"header": {why: noEvent}, "report": {why: noEvent}, "stats": {why: noEvent}}
+
+// intelPT is why gperf prints less than perf of a recording with Intel PT: its
+// records are counted and told, and what the processor wrote is left to perf.
+var intelPT = map[string]keptDifference{
+	"script": {"perf decodes the trace and prints what it finds, errors above all; gperf prints the samples", func(text string) string {
+		var lines []string
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, " cycles: ") {
+				lines = append(lines, strings.Join(strings.Fields(line), " ")) // the names of its events make perf's columns wider
+			}
+		}
+		return strings.Join(lines, "\n")
+	}},
+	"report": {"perf reports the events that it makes of the trace; gperf reports those recorded", func(text string) string {
+		text, _, _ = strings.Cut(text, "\n\n\n")
+		return text
+	}},
+}
+
+// clampedCPUs is how perf 7.3.4 shows a recording that does not tell how many
+// CPUs there were: those that the machine that reads has not become CPU 0.
+var clampedCPUs = map[string]keptDifference{
+	"script": {"gperf prints the CPUs that were recorded, as perf 6.1 does", func(text string) string {
+		var lines []string
+		for line := range strings.Lines(text) {
+			// Before perf 6.6 an event without a name did not show its modifiers.
+			lines = append(lines, strings.Replace(strings.Join(strings.Fields(line), " "), " cycles:H: ", " cycles: ", 1))
+		}
+		return strings.Join(lines, "\n")
+	}},
+}
+
+// corpusOutcomes is the corpus, in alphabetical order.
+var corpusOutcomes = []outcome{
+	{file: "autofdo.ro_sample.perf", samples: 13},
+	{file: "dewbench.perf.data.old", samples: 123, told: "the recording was not finished properly (its data size is 0): reading to the end of the file"},
+	{file: "fuzz.clusterfuzz-4883679740166144", refused: "no event is described before the first sample", kept: noEventKept},
+	{file: "fuzz.clusterfuzz-5980151822942208", refused: "offset 0x10: attr entries of 6 bytes are shorter than 80"},
+	{file: "fuzz.poc-15c4696aab8d", refused: "no event is described before the first sample", kept: noEventKept},
+	{file: "fuzz.poc-1d0e6544b4ad", refused: "offset 0x10: attr entries of 6 bytes are shorter than 80"},
+	{file: "fuzz.poc-2125342715d1", told: "offset 0xae: the data ends after 2954 of the 37522 bytes of a type 2459079314 record"},
+	{file: "fuzz.poc-39297b2ac020", refused: "no event is described before the first sample", kept: noEventKept},
+	{file: "fuzz.poc-3be2b745d86f", told: "offset 0x6a: a record of 0 bytes, type 1166016512: what follows cannot be found"},
+	{file: "fuzz.poc-3c490f25d455", refused: "no event is described before the first sample", kept: map[string]keptDifference{"header": {why: noEvent}, "report": {why: noEvent}}},
+	{file: "fuzz.poc-4a52fdd4e9d5", refused: "offset 0x10: attr entries of 6 bytes are shorter than 80"},
+	{file: "fuzz.poc-56c11c81f1da", told: "offset 0x66a: a record of 0 bytes, type 268435470: what follows cannot be found"},
+	{file: "fuzz.poc-7bef7f895afc", refused: "no event is described before the first sample", kept: noEventKept},
+	{file: "fuzz.poc-8b38b630443e", refused: "offset 0x10: attr entries of 0 bytes are shorter than 80"},
+	{file: "fuzz.poc-95cc7524c6b5", refused: "no event is described before the first sample", kept: noEventKept},
+	{file: "fuzz.poc-c895bf2ccfcc", refused: "offset 0x10: attr entries of 0 bytes are shorter than 80"},
+	{file: "fuzz.poc-cea30a3a2372", told: "offset 0x10: ATTR record of 80 bytes is too short for its fields"},
+	{file: "fuzz.poc-fd76c99f4c02", refused: "the file describes no event"},
+	{file: "gio.perf.data", samples: 93},
+	{file: "hotspot.perf.data.PerfFormatLost", samples: 34, printed: 68},
+	{file: "hotspot.perf.data.true.v1"},
+	{file: "hotspot.perf.data.true.v2", samples: 1},
+	{file: "hotspot.perf.data.true.v2.gz", refused: "it is compressed with gzip: decompress it first (gunzip)"},
+	{file: "linux-perf-data.sleep.compressed.data", samples: 8},
+	{file: "linux-perf-data.sleep.compressed2.data", samples: 7},
+	{file: "linux-perf-data.sleep.compressed2.pipe.data", samples: 7, told: "offset 0x7c40: the data ends after 143 of the 29216 bytes of a type 1701847131 record"},
+	{file: "linux-perf-data.sleep.data", samples: 7},
+	{file: "linux-perf-file-reader.perf.data", samples: 7},
+	{file: "linuxtracepoints.perf.data", samples: 539},
+	{file: "onestop.perf.data", samples: 3203},
+	{file: "perfparser.contentsize.data", samples: 69},
+	{file: "perfparser.probe.data.file", samples: 1},
+	{file: "perfparser.vector_static_gcc.perf.data", samples: 45},
+	{file: "perfparser.vector_static_gcc.perf.data.zstd", samples: 34},
+	{file: "perfparser.vector_static_gcc.perf.lbr.data", samples: 29},
+	{file: "quipper.perf.data.armv7-3.4", samples: 3893},
+	{file: "quipper.perf.data.branch-4.14", samples: 13},
+	{file: "quipper.perf.data.branch_stack_spec", samples: 8},
+	{file: "quipper.perf.data.callgraph-3.4", samples: 1548},
+	{file: "quipper.perf.data.callgraph_and_branch-3.4", samples: 923},
+	{file: "quipper.perf.data.ctx_switch_namespaces-4.14", samples: 2},
+	{file: "quipper.perf.data.group_desc-4.14", samples: 13},
+	{file: "quipper.perf.data.hw_and_sw-3.4", samples: 4941},
+	{file: "quipper.perf.data.hybrid_topology", samples: 7},
+	{file: "quipper.perf.data.intel_pt-4.14", samples: 15, kept: intelPT},
+	{file: "quipper.perf.data.lost_samples-4.4", samples: 191, told: "2 samples were lost while recording"},
+	{file: "quipper.perf.data.piped.corrupted.zero_size_sample-3.2", told: "offset 0xbfd0: a record of 0 bytes, SAMPLE: what follows cannot be found"},
+	{file: "quipper.perf.data.piped.header_features-4.16", samples: 2},
+	{file: "quipper.perf.data.piped.header_feautres_group_desc-6.8", samples: 21},
+	{file: "quipper.perf.data.piped.target-3.4", samples: 1414},
+	{file: "quipper.perf.data.piped.target.throttled-3.4", samples: 228, kept: clampedCPUs},
+	{file: "quipper.perf.data.proc.map.timeout-3.18", samples: 8},
+	{file: "quipper.perf.data.raw-3.4", samples: 441},
+	{file: "quipper.perf.data.remmap-3.2", samples: 198},
+	{file: "quipper.perf.data.singleprocess-3.4", samples: 77},
+	{file: "quipper.perf.data.systemwide.0-3.4", samples: 507},
+	{file: "quipper.perf.data.systemwide.1-3.8", samples: 755},
+	{file: "quipper.perf.data.throttle-3.8", samples: 14980},
+	{file: "quipper.perf.data.weight_struct", samples: 14},
+	{file: "rcppthread.perf-mem.data", samples: 698},
+	{file: "simpleperf.etm.perf_etm.data"},
+	{file: "simpleperf.lbr.perf_lbr.data", samples: 19},
+	{file: "simpleperf.perf.data", samples: 2409},
+	{file: "simpleperf.perf_b.data", samples: 150, told: "461 records were lost in 1 places while recording"},
+	{file: "simpleperf.perf_display_bitmaps.data", samples: 525},
+	{file: "simpleperf.perf_for_build_id_check.data", samples: 4408},
+	{file: "simpleperf.perf_g_fp.data", samples: 10, told: "590 records were lost in 1 places while recording"},
+	{file: "simpleperf.perf_merge1.data", samples: 27},
+	{file: "simpleperf.perf_test_vmlinux.data", samples: 1},
+	{file: "simpleperf.perf_with_arm_regs.data", samples: 1},
+	{file: "simpleperf.perf_with_callchain_record.data", samples: 21},
+	{file: "simpleperf.perf_with_symbols.data", samples: 935},
+	{file: "simpleperf.perf_with_trace_offcpu_v2.data", samples: 304},
+	{file: "simpleperf.perf_with_tracepoint_event.data", samples: 45},
+	{file: "simpleperf.perf_with_two_event_types.data", samples: 10},
+}
