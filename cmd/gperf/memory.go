@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 )
 
 // Reading a recording makes garbage at the rate of the file, of which little
@@ -16,10 +17,10 @@ const (
 )
 
 // tuneGC sets how much garbage may gather, now and after each collection.
-func tuneGC() {
+var tuneGC = sync.OnceFunc(func() {
 	debug.SetGCPercent(maxGCFactor)
 	sentinel()
-}
+})
 
 // sentinel is collected with the next garbage, and sets another one.
 func sentinel() {
