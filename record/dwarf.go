@@ -34,7 +34,8 @@ type dwarf struct {
 	madeRoom    time.Time // among the tables
 	held        []held
 	heldBytes   int
-	pruneAt     int // files
+	waiting     uint64 // samples that are counted, and were still held after the last write
+	pruneAt     int    // files
 	walker      unwind.Unwinder
 	view        view
 	frames      []unwind.Frame
@@ -279,6 +280,7 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 			return 0, err
 		}
 	}
+	d.waiting = uint64(len(d.held))
 	return total, nil
 }
 

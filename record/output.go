@@ -97,10 +97,20 @@ func (r *recorder) write(b []byte) (err error) {
 // commit says that what was written so far is whole records, and counted.
 func (r *recorder) commit() {
 	if r.z != nil {
-		r.z.commit(r.tally)
+		t := r.tally
+		t.samples = r.written()
+		r.z.commit(t)
 	} else {
 		r.whole = r.w.Size()
 	}
+}
+
+// written is how many samples of those that are counted do not wait for anything.
+func (r *recorder) written() uint64 {
+	if r.dwarf == nil {
+		return r.tally.samples
+	}
+	return r.tally.samples - r.dwarf.waiting
 }
 
 // size is how many bytes have been written; while they are being compressed, a
@@ -215,8 +225,12 @@ func (r *recorder) kernelBuildIDs() bool {
 // write left of a record is cut off. It returns the file's name if that has a
 // time in it, "" otherwise.
 func (r *recorder) finish() (name string, err error) {
+	samples := r.written()
 	if r.z != nil {
-		r.whole, r.tally, err = r.z.close()
+		var t tally
+		if r.whole, t, err = r.z.close(); err != nil {
+			r.tally, samples = t, t.samples
+		}
 		before, after := r.z.c.Sizes()
 		r.sum.Original += before
 		r.sum.Compressed += after
@@ -242,8 +256,9 @@ func (r *recorder) finish() (name string, err error) {
 		keep(e)
 	}
 	r.sum.Bytes += r.w.Size()
-	r.sum.Samples += r.tally.samples
-	r.tally.samples, r.tally.first, r.tally.last = 0, 0, 0
+	r.sum.Samples += samples
+	r.tally.samples -= samples
+	r.tally.first, r.tally.last = 0, 0
 	r.ended++
 	r.output = output{}
 	if err != nil {
