@@ -52,11 +52,10 @@ var hostileCommands = []string{
 	"script <",
 	"script /",
 	"script --strict",
+	"script -F +brstack",
 	"script --header -I",
 	"script --format folded",
 	"report --stdio",
-	"script -D",
-	"report --stats --stdio",
 	"evlist -v",
 	"buildid-list",
 }

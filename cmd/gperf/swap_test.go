@@ -53,6 +53,7 @@ func foreignFiles(t *testing.T) []string {
 // which tells that they are what a big-endian machine would have written, but
 // for the two marked with *, which it reads wrong.
 var twins = []string{
+	"hotspot.perf.data.PerfFormatLost",                       // READ with ids and lost ones, registers, KSYMBOL
 	"autofdo.ro_sample.perf",                                 // samples of one event
 	"gio.perf.data",                                          // an attr of 112 bytes, no build IDs
 	"linux-perf-data.sleep.data",                             // ID_INDEX, CPU_MAP, EVENT_UPDATE, CLOCK_DATA
@@ -79,6 +80,16 @@ var twins = []string{
 	"simpleperf.perf_with_two_event_types.data",              // simpleperf's META_INFO
 }
 
+// twinFields are fields that some of them have besides the usual ones.
+var twinFields = map[string]string{
+	"perfparser.vector_static_gcc.perf.lbr.data": "+brstack",
+	"quipper.perf.data.branch-4.14":              "+brstack",
+	"quipper.perf.data.callgraph_and_branch-3.4": "+brstack",
+	"quipper.perf.data.weight_struct":            "+addr,+weight,+data_src",
+	"simpleperf.perf_b.data":                     "+brstack",
+	"hotspot.perf.data.PerfFormatLost":           "+uregs,+addr,+data_src",
+}
+
 func TestSwappedTwins(t *testing.T) {
 	files := slices.DeleteFunc(ownFiles(t), func(path string) bool {
 		return strings.HasSuffix(path, ".z.data") // swap does not look into what is compressed
@@ -97,8 +108,17 @@ func TestSwappedTwins(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			twin := writeTwin(t, file)
-			for _, args := range [][]string{{"script"}, {"script", "--header-only", "-I"}, {"report", "--stdio"}} {
-				args = append(args, "--kallsyms", kallsyms, "-i")
+			all := [][]string{
+				{"script", "--kallsyms", kallsyms, "-i"},
+				{"script", "--header-only", "-I", "-i"},
+				{"report", "--stdio", "--kallsyms", kallsyms, "-i"},
+				{"evlist", "-v", "-i"},
+				{"buildid-list", "-i"},
+			}
+			if fields := twinFields[filepath.Base(file)]; fields != "" {
+				all = append(all, []string{"script", "-F", fields, "--kallsyms", kallsyms, "-i"})
+			}
+			for _, args := range all {
 				want, wantErr := gperf(t, append(args, file)...)
 				got, gotErr := gperf(t, append(args, twin)...)
 				what := strings.Join(args, " ") + " " + twin

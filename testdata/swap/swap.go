@@ -160,8 +160,8 @@ func mirror(v uint64, widths []int) (m uint64) {
 var attrBits = slices.Concat(slices.Repeat([]int{1}, 15), []int{2}, slices.Repeat([]int{1}, 47))
 
 // branchBits are those of struct perf_branch_entry: mispred, predicted, in_tx,
-// abort, cycles, type, spec, new_type, priv, reserved.
-var branchBits = []int{1, 1, 1, 1, 16, 4, 2, 4, 3, 31}
+// abort, cycles, type, spec, new_type, priv, not_taken, reserved.
+var branchBits = []int{1, 1, 1, 1, 16, 4, 2, 4, 3, 1, 30}
 
 // part is a part of the file that is being swapped, from pos on.
 type part struct {
