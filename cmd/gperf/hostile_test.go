@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -500,7 +501,20 @@ type used struct {
 func spent() used {
 	var u unix.Rusage
 	unix.Getrusage(unix.RUSAGE_SELF, &u)
-	return used{time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Maxrss << 10}
+	return used{time.Duration(u.Utime.Nano() + u.Stime.Nano()), peakMemory()}
+}
+
+// peakMemory is VmHWM. The rusage has what the process that started this one
+// had, if that was more.
+func peakMemory() int64 {
+	b, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	kb, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	n, err := strconv.ParseInt(kb, 10, 64)
+	if err != nil {
+		panic("no VmHWM in /proc/self/status") // in a test: its limit would hold nothing
+	}
+	return n << 10
 }
 
 // read runs the command and judges its outcome.
