@@ -87,7 +87,7 @@ func (c *cursor) name() string {
 		c.take(len(c.b) + 1)
 		return ""
 	}
-	s := string(c.b[:n])
+	s := string(c.b[:min(n, maxName)])
 	c.b = nil
 	return s
 }

@@ -90,9 +90,14 @@ func statTerm(tag uint64) string {
 }
 
 func appendHeaderAttr(b []byte, a *format.Attr) []byte {
-	return fmt.Appendf(b, "\n... type: %d  config: %s  size: %d  sample_type: %s  read_format: %s  flags: %#x  ids: %s\n",
-		a.Type, hexC(a.Config), a.Size, bitNames(uint64(a.SampleType), sampleTypeNames[:]),
-		bitNames(uint64(a.ReadFormat), readFormatNames[:]), uint64(a.Flags), fmt.Sprint(a.IDs))
+	b = append(b, '\n')
+	for _, f := range attrFields(a, "") {
+		b = fmt.Appendf(b, "... %s = %s\n", f.name, f.value)
+	}
+	for _, id := range a.IDs {
+		b = fmt.Appendf(b, "... id: %d\n", id)
+	}
+	return b
 }
 
 func appendIDIndex(b []byte, r *format.IDIndex) []byte {

@@ -20,25 +20,6 @@ func (o *Options) showRecords(h *replay.History) {
 	}
 }
 
-// recordFields says what the start of a record's line has. perf chooses fields
-// by the type of an event, and by what the first event of that type carries: the
-// event that is there only for the records has no say.
-func recordFields(f *format.File, fields []Field, opts *Options) []Field {
-	usual := opts.Fields.fields(format.TypeSoftware, false)
-	for i := len(f.Attrs) - 1; i >= 0; i-- {
-		if a := &f.Attrs[i]; a.Type == format.TypeSoftware && !isDummy(a) {
-			usual = fields[i]
-		}
-	}
-	list := slices.Clone(fields)
-	for i := range f.Attrs {
-		if isDummy(&f.Attrs[i]) {
-			list[i] = usual
-		}
-	}
-	return list
-}
-
 // appendBatch appends the text of the batch's samples, and that of the records
 // between them. What gets long is given to handOn, which returns room for more.
 func (p *printer) appendBatch(b []byte, batch *replay.Batch, handOn func([]byte) []byte) []byte {
@@ -66,13 +47,16 @@ func (p *printer) appendRecord(b []byte, r *replay.Record) []byte {
 		if p.opts.RecordCPUs != nil && int32(s.CPU) >= 0 && !slices.Contains(p.opts.RecordCPUs, int(s.CPU)) {
 			return b
 		}
-		e := &p.events[r.Event]
-		fields := e.recordFields
-		b = p.appendStart(b, s, fields&^(FieldMisc|FieldTime), e)
+		fields, e := p.fields[r.Event], p.events[r.Event]
+		if !e.sampleID {
+			e.absent = 0
+		}
+		const when = FieldTOD | FieldTime
+		b = p.appendStart(b, s, fields&^(FieldMisc|when), &e)
 		if fields&FieldMisc != 0 {
 			b = appendRecordMisc(b, r.Raw)
 		}
-		b = p.appendStart(b, s, fields&FieldTime, e)
+		b = p.appendStart(b, s, fields&when, &e)
 	}
 	b = append(b, "PERF_RECORD_"...)
 	b = append(b, r.Raw.Type.String()...)

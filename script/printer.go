@@ -58,8 +58,7 @@ type event struct {
 	format *tracepoint.Format
 	frames *frameTexts
 	// sampleID says that records which are no samples carry a sample id.
-	sampleID     bool
-	recordFields Field
+	sampleID bool
 }
 
 // frameTexts are the lines of frames, by Frame.ID, as one choice of fields
@@ -92,7 +91,6 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		}
 		return k.name, k.off, k.module, k.ok
 	}
-	ofRecords := recordFields(f, fields, opts)
 	texts := map[Field]*frameTexts{}
 	width := 0
 	for i := range f.Attrs {
@@ -103,7 +101,7 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		e := event{name: pad(f.EventName(i), width) + ": ", format: f.Tracepoint(i), attr: a, trace: isBranchTrace(a)}
 		e.chain = a.SampleType&format.SampleCallchain != 0 && !opts.NoChain
 		e.absent = startNeeds(fields[i]) &^ a.SampleType
-		e.sampleID, e.recordFields = a.Flags&format.FlagSampleIDAll != 0, ofRecords[i]
+		e.sampleID = a.Flags&format.FlagSampleIDAll != 0
 		shown := fields[i] & (framesFields | FieldDSOff | fieldKernelOff)
 		if texts[shown] == nil {
 			texts[shown] = &frameTexts{fields: shown, compat: opts.Compat}
