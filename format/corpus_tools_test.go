@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gperf/format"
+	"gperf/format/tracepoint"
 )
 
 // The build-ID lists of quipper's recordings: what BUILD_ID sections say.
@@ -403,7 +404,8 @@ func TestCorpusSimpleperfGecko(t *testing.T) {
 	if err := json.Unmarshal(readCorpus(t, expectedDir+"/simpleperf", "perf_with_tracepoint_event.gecko.json"), &profile); err != nil {
 		t.Fatal(err)
 	}
-	samples := samplesOf(t, openCorpus(t, "simpleperf.perf_with_tracepoint_event.data"))
+	f := openCorpus(t, "simpleperf.perf_with_tracepoint_event.data")
+	samples := samplesOf(t, f)
 	if len(profile.Threads) != 1 || len(samples) != 45 || len(profile.Threads[0].Samples.Data) != len(samples) {
 		t.Fatalf("%d samples; the profile has %d threads", len(samples), len(profile.Threads))
 	}
@@ -412,6 +414,24 @@ func TestCorpusSimpleperfGecko(t *testing.T) {
 		if ms := th.Samples.Data[i][1]; s.PID != th.PID || s.TID != th.TID || ms != float64(s.Time)/1e6 {
 			t.Errorf("sample %d: %d/%d at %f ms, the profile has %d/%d at %f ms", i, s.PID, s.TID, float64(s.Time)/1e6, th.PID, th.TID, ms)
 		}
+		if f.Attrs[s.Event].Type == format.TypeTracepoint {
+			checkSwitch(t, f, &s)
+		}
+	}
+}
+
+// checkSwitch: whoever is switched away from is the thread that is sampled. The
+// formats are in a record of the file.
+func checkSwitch(t *testing.T, f *format.File, s *format.Sample) {
+	t.Helper()
+	tp := f.Tracepoint(s.Event)
+	if tp == nil || tp.Name != "sched_switch" {
+		t.Fatalf("the format of %s is %v", f.EventName(s.Event), tp)
+	}
+	i := slices.IndexFunc(tp.Fields, func(fd tracepoint.Field) bool { return fd.Name == "prev_pid" })
+	env := f.Tracing.Env()
+	if got := string(tp.Fields[i].AppendValue(nil, s.Raw, &env)); got != strconv.Itoa(int(s.TID)) {
+		t.Errorf("prev_pid is %s in a sample of %d", got, s.TID)
 	}
 }
 
