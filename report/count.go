@@ -89,7 +89,7 @@ func newCounter(f *format.File, l *layout, opts *Options, t *traces) *counter {
 		c.sockets = topology.CPUs
 	}
 	for i := range f.Attrs {
-		c.chains = append(c.chains, f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples && opts.wantsChains())
+		c.chains = append(c.chains, f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples && (opts.wantsChains() || l.uses&usesParent != 0))
 	}
 	return c
 }

@@ -16,6 +16,7 @@ package report
 import (
 	"errors"
 	"io"
+	"regexp"
 
 	"gperf/format"
 	"gperf/symbolize"
@@ -41,6 +42,9 @@ type Options struct {
 	Mode         Mode     // what is counted
 	Branches     Branches // whether the file may choose ModeBranches
 	Groups       Groups
+	Parent       *regexp.Regexp // what the key parent looks for in callchains; nil: DefaultParent
+
+	chains bool // an event has callchains
 }
 
 // Mode says what is counted.
@@ -89,6 +93,9 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	if err != nil {
 		return format.Skipped{}, err
 	}
+	if l.uses&usesParent != 0 && !opts.chains {
+		return format.Skipped{}, ErrNoCallchains
+	}
 	t := newTraces(f, sym, opts.RawTrace)
 	h.KeepExited = true // unlike perf script, perf report does
 	c := newCounter(f, l, &opts, t)
@@ -104,6 +111,9 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 
 // ErrNoBranches: branches are asked for, and there are none.
 var ErrNoBranches = errors.New("no event was recorded with branches: record with -b")
+
+// ErrNoCallchains: the key parent wants callchains, and there are none.
+var ErrNoCallchains = errors.New("parent is looked for in callchains, and there are none: record them with -g")
 
 // settle takes back what was asked of callchains when no event has them, and
 // chooses their order; it chooses the mode where that is left to the file.
@@ -125,7 +135,8 @@ func (o *Options) settle(f *format.File) error {
 			o.Graph.Order = Caller
 		}
 	}
-	if all&format.SampleCallchain == 0 {
+	o.chains = all&format.SampleCallchain != 0
+	if !o.chains {
 		o.NoChildren, o.Graph.Mode = true, GraphNone
 	}
 	if f.Pipe { // of which perf does not know yet what it holds

@@ -2,6 +2,7 @@ package report
 
 import (
 	"gperf/format"
+	"gperf/symbolize"
 	"gperf/symbolize/replay"
 )
 
@@ -37,13 +38,15 @@ type Entry struct {
 	group []*Entry // those of the group's members, itself first, nil for none
 	extra *extra   // of the first sample; nil where no key looks at it
 	key   entryKey
-	place *place
-	ip    uint64
-	raw   []byte // tracepoint data of the first sample
-	text  string // of raw, once it was made
-	depth int    // of the longest callchain
-	last  int    // number of the stack that was added last
-	calls []call // none where no branch can be big enough to be shown
+	// parent is the function of the callchain that the key parent looks for.
+	parent *symbolize.Symbol
+	place  *place
+	ip     uint64
+	raw    []byte // tracepoint data of the first sample
+	text   string // of raw, once it was made
+	depth  int    // of the longest callchain
+	last   int    // number of the stack that was added last
+	calls  []call // none where no branch can be big enough to be shown
 }
 
 // Stat is what samples add up to.
@@ -64,6 +67,7 @@ type entryKey struct {
 	comm, place, raw int32
 	tid              int32
 	cpu, extra       int32
+	parent           int32
 }
 
 func (e *Entry) mapped() bool { return e.place.frame.Map != nil }
@@ -91,7 +95,7 @@ func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(str
 	}
 	all := make([]*Hist, len(f.Attrs))
 	p := places{rank: rank}
-	same := &identities{raws: ids{}, extras: ids{}}
+	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, parents: newParents(opts.Parent)}
 	for i, stacks := range byEvent {
 		h := &Hist{Event: f.EventName(i), opts: opts, layout: l, traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
 		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples && f.Attrs[i].SampleType&format.SampleCallchain != 0
@@ -204,7 +208,10 @@ func (h *Hist) compareResult(a, b *Entry) int {
 
 // identities numbers what keys do not tell apart, for all events: groups
 // compare their entries.
-type identities struct{ raws, extras ids }
+type identities struct {
+	raws, extras, names ids
+	parents             *parents
+}
 
 // builder adds one stack after the other to a histogram.
 type builder struct {
@@ -216,6 +223,7 @@ type builder struct {
 	number int // of the stack
 	stack  *stack
 	key    entryKey // but for the place
+	parent *symbolize.Symbol
 }
 
 // begin turns to a stack.
@@ -237,6 +245,11 @@ func (b *builder) begin(number int, st *stack) {
 	}
 	if uses&usesRaw != 0 {
 		b.key.raw = b.rawID(st)
+	}
+	if uses&usesParent != 0 {
+		if b.parent = b.parents.of(st.chain); b.parent != nil {
+			b.key.parent = b.names.ofString(b.parent.Name)
+		}
 	}
 	if uses&usesExtra != 0 {
 		b.buf = b.layout.appendIdentity(b.buf[:0], st.extra, func(k *SortKey, f *replay.Frame) uint64 {
@@ -321,7 +334,7 @@ func (b *builder) entry(pl *place, id int32, ip uint64, level byte) *Entry {
 	if e == nil {
 		st := b.stack
 		e = &Entry{Comm: st.comm, Thread: st.thread, CPU: st.cpu, Level: level,
-			place: pl, ip: ip, raw: st.raw, extra: st.extra, key: k}
+			place: pl, ip: ip, raw: st.raw, extra: st.extra, parent: b.parent, key: k}
 		b.byKey[k] = e
 		b.entries = append(b.entries, e)
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/binary"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -227,5 +228,25 @@ func TestCgroupsAndTimes(t *testing.T) {
 `)
 	alike(t, text(t, Options{NoChildren: true, Sort: "addr"}, stacks...), `    75.00%  0x100
     25.00%  0x108
+`)
+}
+
+// TestParent: the first function that matches, from where the callchain begins.
+func TestParent(t *testing.T) {
+	var w world
+	leaf, read, vfs := w.frame("[kernel.kallsyms]:copy", 0x10), w.frame("[kernel.kallsyms]:sys_read", 0x20), w.frame("[kernel.kallsyms]:vfs_read", 0x30)
+	main := w.frame("/bin/prog:main", 0x100)
+	stacks := []*stack{
+		sampled(0, "prog", 3, []*replay.Frame{leaf, vfs, read}, []*replay.Frame{main}),
+		sampled(0, "prog", 1, nil, []*replay.Frame{main}),
+	}
+	alike(t, text(t, Options{NoChildren: true, Sort: "parent"}, stacks...), `# Overhead  Parent symbol
+# ........  .............
+#
+    75.00%  sys_read
+    25.00%  [other]
+`)
+	alike(t, text(t, Options{NoChildren: true, Sort: "parent", Parent: regexp.MustCompile("_read|main")}, stacks...), `    75.00%  vfs_read
+    25.00%  main
 `)
 }

@@ -54,7 +54,7 @@ func TestGolden(t *testing.T) {
 					args[i] = filepath.Join(dir, a)
 				}
 			}
-			if args[0] == "script" {
+			if args[0] == "script" || args[0] == "report" {
 				args = append(args, "--kallsyms", filepath.Join(dir, "kallsyms"), "--symfs", t.TempDir())
 			}
 			got, stderr := gperf(t, args...)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +26,10 @@ type reportFlags struct {
 	percentLimit string
 	dsos         string
 	symbols      string
+	parent       string
 	headerFlags
-	stats                               bool
+	stats bool
+
 	branches, noBranches, branchHistory bool
 	memory                              bool
 	group, noGroup                      bool
@@ -57,6 +60,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.StringVarP(&o.dsos, "dsos", "d", "", "only samples taken in these DSOs, a `list`")
 	s.StringVarP(&o.symbols, "symbols", "S", "", "only samples taken in these functions, a `list`")
 	s.StringVarP(&o.Separator, "field-separator", "t", "", "put this `character` between columns instead of aligning them")
+	s.StringVarP(&o.parent, "parent", "p", report.DefaultParent, "the key parent looks in callchains for functions that match this `pattern`")
 	s.BoolVar(&o.RawTrace, "raw-trace", false, "tracepoints' fields as numbers, not as their print format shows them")
 	s.BoolVarP(&o.branches, "branch-stack", "b", false, "count branches instead of samples; so it is without the flag for what was recorded with -b")
 	s.BoolVar(&o.noBranches, "no-branch-stack", false, "count samples although there are branches")
@@ -177,6 +181,10 @@ func (o *reportFlags) settleMode() error {
 		o.Mode = report.ModeBranches
 	case o.memory:
 		o.Mode = report.ModeMemory
+	}
+	var err error
+	if o.Parent, err = regexp.Compile(o.parent); err != nil {
+		return wrongUse("--parent: %v", err)
 	}
 	if o.noBranches {
 		o.Branches = report.BranchesOff

@@ -1,0 +1,64 @@
+package report
+
+import (
+	"regexp"
+	"strings"
+
+	"gperf/symbolize"
+)
+
+// DefaultParent is perf's: entries of the kernel.
+const DefaultParent = "^sys_|^do_page_fault"
+
+// parents finds the first function of a callchain whose name matches.
+type parents struct {
+	match *regexp.Regexp
+	known map[*symbolize.Symbol]bool
+}
+
+func newParents(match *regexp.Regexp) *parents {
+	if match == nil {
+		match = regexp.MustCompile(DefaultParent)
+	}
+	return &parents{match, map[*symbolize.Symbol]bool{}}
+}
+
+// of returns the callchain's parent, nil for none.
+func (p *parents) of(chain []*place) *symbolize.Symbol {
+	for _, pl := range chain {
+		sym := pl.frame.Sym()
+		if sym == nil {
+			continue
+		}
+		is, ok := p.known[sym]
+		if !ok {
+			is = p.match.MatchString(sym.Name)
+			p.known[sym] = is
+		}
+		if is {
+			return sym
+		}
+	}
+	return nil
+}
+
+func compareParent(_ *Hist, a, b *Entry) int {
+	if a.parent == nil || b.parent == nil {
+		return compareBool(a.parent != nil, b.parent != nil)
+	}
+	return strings.Compare(b.parent.Name, a.parent.Name)
+}
+
+func parentWidth(_ *Hist, e *Entry) int {
+	if e.parent == nil {
+		return 0
+	}
+	return len(e.parent.Name)
+}
+
+func appendParent(_ *Hist, b []byte, e *Entry, width int) []byte {
+	if e.parent == nil {
+		return appendLeft(b, "[other]", width)
+	}
+	return appendLeft(b, e.parent.Name, width)
+}
