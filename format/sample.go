@@ -20,6 +20,14 @@ func (w Words) Len() int { return len(w.b) / 8 }
 // At returns value i.
 func (w Words) At(i int) uint64 { return w.order.Uint64(w.b[i*8:]) }
 
+// Bits returns value i, the flags of a branch (struct perf_branch_entry), with
+// the first of its bit-fields in the lowest bits.
+func (w Words) Bits(i int) uint64 { return bitFields(w.At(i), w.order, branchBits) }
+
+// branchBits are the widths of its bit-fields: mispred, predicted, in_tx, abort,
+// cycles, type, spec, new_type, priv, not_taken (perf's own), reserved.
+var branchBits = []int{1, 1, 1, 1, 16, 4, 2, 4, 3, 1, 30}
+
 // Bytes returns the values as they lie in the file: a key for a map.
 func (w Words) Bytes() []byte { return w.b }
 

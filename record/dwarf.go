@@ -186,6 +186,9 @@ func (r *recorder) fileAttrs() []format.Attr {
 	for i := range l {
 		if r.dwarf != nil {
 			l[i].Flags &^= format.FlagExcludeCallchainUser
+			if l[i].SampleType&format.SampleCallchain != 0 {
+				l[i].SampleMaxStack = bpf.MaxFrames
+			}
 		}
 	}
 	return l

@@ -1,8 +1,6 @@
 package script
 
 import (
-	"encoding/binary"
-	"math/bits"
 	"strconv"
 
 	"gperf/format"
@@ -29,22 +27,6 @@ func (f *branchFlags) take(n int) uint64 {
 	v := uint64(*f) & (1<<n - 1)
 	*f >>= n
 	return v
-}
-
-// flagsOf returns the flags that a file has in that byte order: in big-endian
-// words the first field is the highest.
-func flagsOf(word uint64, order binary.ByteOrder) branchFlags {
-	if order != binary.BigEndian {
-		return branchFlags(word)
-	}
-	var f branchFlags
-	at := 0
-	for _, n := range [...]int{1, 1, 1, 1, 16, 4, 2, 4, 3, 1} {
-		word = bits.RotateLeft64(word, n)
-		f |= branchFlags(word&(1<<n-1)) << at
-		at += n
-	}
-	return f
 }
 
 // appendFlags appends what is known of a branch: how it was predicted, whether in
@@ -105,7 +87,7 @@ func (p *printer) appendBranches(b []byte, s *replay.Sample, fields Field, a *fo
 			b = append(b, '/')
 			b = appendBranchEnd(b, to, branchOff(to), fields)
 		}
-		b = appendFlags(b, flagsOf(stack.Flags(i), p.history.Order()))
+		b = appendFlags(b, branchFlags(stack.Flags(i)))
 	}
 	return b
 }

@@ -1,10 +1,6 @@
 package script
 
-import (
-	"encoding/binary"
-	"math/bits"
-	"testing"
-)
+import "testing"
 
 // The texts are perf 7.3's.
 func TestBranchFlags(t *testing.T) {
@@ -25,32 +21,8 @@ func TestBranchFlags(t *testing.T) {
 		2 | 1<<33 | 7<<30:      "/PN/-/-/0//- ",
 		2 | 1<<20 | 2<<24 | 16: "/P/-/-/1/COND/NON_SPEC_CORRECT_PATH ",
 	} {
-		if got := string(appendFlags(nil, flagsOf(word, binary.LittleEndian))); got != want {
+		if got := string(appendFlags(nil, branchFlags(word))); got != want {
 			t.Errorf("%#x: %q, want %q", word, got, want)
 		}
-		if got := string(appendFlags(nil, flagsOf(mirrored(word), binary.BigEndian))); got != want {
-			t.Errorf("big-endian %#x: %q, want %q", mirrored(word), got, want)
-		}
-	}
-}
-
-// mirrored lays the flags out as a big-endian compiler does: the first field
-// highest, each with its own bits in order.
-func mirrored(word uint64) (m uint64) {
-	at := 64
-	for _, n := range []int{1, 1, 1, 1, 16, 4, 2, 4, 3, 1, 30} {
-		at -= n
-		m |= word & (1<<n - 1) << at
-		word >>= n
-	}
-	return m
-}
-
-func TestMirrored(t *testing.T) {
-	if got := mirrored(1); got != 1<<63 {
-		t.Errorf("the first bit went to %#x", got)
-	}
-	if got := mirrored(0xffff << 4); bits.OnesCount64(got) != 16 || bits.LeadingZeros64(got) != 4 {
-		t.Errorf("the cycles went to %#x", got)
 	}
 }

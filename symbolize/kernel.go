@@ -90,7 +90,7 @@ func (s *Symbolizer) kernelSymbols() (*Kallsyms, error) {
 		return k, nil
 	}
 	if s.opts.Finder.Root != "" {
-		return nil, fmt.Errorf("kernel symbols: no vmlinux with build id %s below %s: %w", want, s.opts.Finder.Root, errOtherKernel)
+		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w", s.opts.Finder.Root, dso.ErrNoFile)
 	}
 	if want.IsZero() || want.Matches(running) {
 		return openKallsyms("/proc/kallsyms")

@@ -61,9 +61,12 @@ func allowAbbreviations(s *pflag.FlagSet) {
 	})
 }
 
-// maxStack is how many frames of a callchain are shown, PERF_MAX_STACK_DEPTH of
-// perf.
-const maxStack = 127
+// maxStack is how many frames of a callchain are counted: all that a recording can
+// have. perfMaxStack is how many perf shows, its PERF_MAX_STACK_DEPTH.
+const (
+	maxStack     = 1024
+	perfMaxStack = 127
+)
 
 // hide keeps flags that perf has, and that change nothing here, out of the help.
 func hide(s *pflag.FlagSet, names ...string) {

@@ -32,6 +32,7 @@ var goldens = []string{
 	"report -i two.data --no-children -g none --group -n",
 	"report -i two.data --sort dso,symbol -g fractal,5,callee --no-children --percent-limit 5",
 	"script -i two.data -F sw:tid,period,event,ip,sym -G --time 20%-60%",
+	"script -i two.data -F sw:comm,misc,ip,sym,dsoff --max-stack 4",
 	"script -i records.data -D",
 	"script -i records.data -F +misc --show-ta --show-m --show-sw --show-n --show-l --show-b --show-c --show-te",
 	"script -i two.data -G --show-task-events --show-mmap-events --show-round-events",

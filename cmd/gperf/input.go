@@ -40,7 +40,7 @@ func (in *inputFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
-	fs.StringVar(&in.symfs, "symfs", "", "look for all ELF files below this `directory`, and nowhere else")
+	fs.StringVar(&in.symfs, "symfs", "", "look for all ELF files below this `directory`, and nowhere else; with \",flat\" behind it, by their names alone")
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
 	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids")
 	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids")
@@ -87,8 +87,9 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.path, w)
 	}
 	f.Strict = in.strict
+	root, flat := strings.CutSuffix(in.symfs, ",flat")
 	id, ref, addr := replay.RecordedKernel(f)
-	r.sym = symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: in.symfs}, Demangle: !in.noDemangle,
+	r.sym = symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}, Demangle: !in.noDemangle,
 		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 	if r.keep, err = in.filter(f); err != nil {
 		return err
@@ -223,6 +224,16 @@ func (r *input) Close() {
 // hasCallchains tells whether an event was recorded with callchains.
 func (in *input) hasCallchains() bool {
 	return slices.ContainsFunc(in.file.Attrs, func(a format.Attr) bool { return a.SampleType&format.SampleCallchain != 0 })
+}
+
+// recordedDepth is how many frames the recorded callchains were to have at most,
+// but no less than perf shows.
+func (in *input) recordedDepth() int {
+	n := perfMaxStack
+	for i := range in.file.Attrs {
+		n = max(n, int(in.file.Attrs[i].SampleMaxStack))
+	}
+	return min(n, maxStack)
 }
 
 // tell says at the end what the recording lost and what could not be used.

@@ -81,6 +81,24 @@ var made = []struct {
 			return b
 		}, []string{""}},
 
+	{"user frames that come later", []format.Attr{{Type: format.TypeSoftware, SamplePeriod: 1, SampleType: usual | format.SampleCallchain, Flags: format.FlagSampleIDAll | 3<<38, IDs: []uint64{7}}}, // defer_callchain, defer_output
+		func() (b []byte) {
+			later := func(n, cookie uint64, chain ...uint64) []byte {
+				r := sample(format.MiscUser, u64s(cookie, uint64(len(chain))), u64s(chain...), pidTID(10, 10), u64s(1000+n*1000))
+				r[0] = byte(format.TypeCallchainDeferred)
+				return r
+			}
+			const deferred = 1<<64 - 640
+			for n := range uint64(6) { // cookies 77, 78, 79, twice each
+				b = append(b, sampleOf(format.MiscKernel, n, u64s(4, format.ContextKernel, 0xffffffff81000010, deferred, 77+n/2))...)
+			}
+			b = append(b, sampleOf(format.MiscUser, 6, u64s(2, format.ContextUser, 0x400200))...)
+			b = append(b, later(7, 79, format.ContextUser, 0x400300, 0x400400)...)
+			b = append(b, later(8, 79, format.ContextUser, 0x400500)...)
+			b = append(b, sampleOf(format.MiscKernel, 9, u64s(4, format.ContextKernel, 0xffffffff81000010, deferred, 80))...)
+			return append(b, sampleOf(format.MiscUser, 10, u64s(2, format.ContextUser, 0x400200))...)
+		}, []string{""}},
+
 	{"branches one by one", []format.Attr{{Type: format.TypeHardware, Config: 4, SamplePeriod: 1, SampleType: usual | format.SampleAddr, IDs: []uint64{7}}},
 		func() (b []byte) {
 			return sample(format.MiscUser, u64s(0x400100), pidTID(10, 10), u64s(1000, 0x400200))
@@ -167,9 +185,10 @@ func makeRecording(t *testing.T, attrs []format.Attr, samples []byte) (path stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	id := attrs[0].SampleIDSize()
 	comm := format.Comm{PID: 10, TID: 10, Comm: "made"}
 	m := format.Mmap{V2: true, Misc: format.MiscUser, PID: 10, TID: 10, Start: 0x400000, Len: 0x1000, Prot: format.ProtExec, Filename: "/bin/made"}
-	if err := w.Write(append(m.Append(comm.Append(nil, 0), 0), samples...)); err != nil {
+	if err := w.Write(append(m.Append(comm.Append(nil, id), id), samples...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(nil); err != nil {

@@ -22,6 +22,7 @@ type scriptFlags struct {
 	format     string
 	compat     string
 	maxStack   int
+	anyDepth   bool // maxStack is not the user's
 	noChain    bool
 	ns         bool
 	showUnwind bool
@@ -51,10 +52,10 @@ const scriptHelp = `Prints the samples of a recording as text, a block for each,
 func (o *scriptFlags) set() *pflag.FlagSet {
 	s := newFlagSet("script")
 	o.inputFlags.add(s)
-	s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: [hw|sw|trace|raw|cache|break:]name,...; or change the usual ones: +name,-name.\nThey are "+strings.Join(script.FieldNames(), ","))
+	s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: [hw|sw|trace|raw|cache|break|pmu:]name,...; or change the usual ones: +name,-name.\nThey are "+strings.Join(script.FieldNames(), ","))
 	s.StringVar(&o.format, "format", "text", "`text`, or folded: a line for each distinct stack, for flame graphs")
 	s.StringVar(&o.compat, "compat", "7.3", "print as this `version` of perf does: 7.3 or 6.1")
-	s.IntVar(&o.maxStack, "max-stack", maxStack, "at most this many `frames` of a callchain")
+	s.IntVar(&o.maxStack, "max-stack", perfMaxStack, "at most this many `frames` of a callchain; without the flag all of folded ones, and more where more were asked for when recording")
 	s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "the sampled address instead of the callchain")
 	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
 	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
@@ -73,6 +74,7 @@ func scriptCommand(args []string, stdout, stderr io.Writer) int {
 	var o scriptFlags
 	s := o.set()
 	done, err := parseFlags(s, args, scriptHelp, stdout)
+	o.anyDepth = !s.Changed("max-stack")
 	if err == nil && !done {
 		err = o.run(stdout, stderr)
 	}
@@ -92,6 +94,10 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	defer in.Close()
+	if o.anyDepth {
+		o.maxStack = maxStack
+		opts.MaxStack = in.recordedDepth()
+	}
 	in.history.KeepExited = opts.Compat == script.Perf6 || in.file.Has(format.FeatureAuxtrace)
 	skipped, err := o.print(stdout, stderr, in, opts)
 	in.tell(stderr, skipped)

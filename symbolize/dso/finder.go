@@ -20,6 +20,8 @@ type Finder struct {
 	// (perf's --symfs): with it nothing is looked for elsewhere, neither in this
 	// machine's caches nor in its kernel. "" means this machine.
 	Root string
+	// Flat says that the files lie in Root itself, by their names alone.
+	Flat bool
 	// BuildIDDir is perf's build-ID cache; "" means ~/.debug, or .debug in Root.
 	BuildIDDir string
 	// DebugDir is where distributions install debug information; "" means
@@ -67,8 +69,11 @@ func (f *Finder) debugDir() string {
 
 // Rooted returns where the file that is recorded at path lies.
 func (f *Finder) Rooted(path string) string {
-	if f.Root == "" {
+	switch {
+	case f.Root == "":
 		return path
+	case f.Flat:
+		path = filepath.Base(path)
 	}
 	return filepath.Join(f.Root, path)
 }

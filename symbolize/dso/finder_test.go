@@ -161,6 +161,39 @@ func TestFindVDSO(t *testing.T) {
 	}
 }
 
+// With a root, files are looked for below it and nowhere else.
+func TestFindBelowRoot(t *testing.T) {
+	a := NewBuildID([]byte(idA))
+	hex := a.String()
+	entry := filepath.Join(".build-id", hex[:2], hex[2:])
+	here := writeFile(t, filepath.Join(t.TempDir(), "x.so"), withID(idA, true))
+	for _, c := range []struct {
+		name, file, find string // file, and where it is found, below the root
+		path             string
+		id               BuildID
+	}{
+		{"the path", here, here, here, a},
+		{"the path, no ID recorded", here, here, here, BuildID{}},
+		{"flat", "x.so", "x.so", here, a},
+		{"the cache", ".debug/" + entry + "/elf", ".debug/" + entry + "/elf", here, a},
+		{"debug information", "/usr/lib/debug/" + entry + ".debug", "/usr/lib/debug/" + entry + ".debug", here, a},
+		{"not there", "/other", "", here, a},
+		{"this machine's vdso", "/other", "", VDSO, BuildID{}},
+		{"no path", "/[heap]", "", "[heap]", BuildID{}},
+	} {
+		f := &Finder{Root: t.TempDir(), Flat: c.name == "flat", vdso: func() ([]byte, error) { return withID(idB, true), nil }}
+		writeFile(t, filepath.Join(f.Root, c.file), withID(idA, true))
+		im, err := f.Find(c.path, c.id)
+		switch {
+		case c.find == "" && !errors.Is(err, ErrNoFile):
+			t.Errorf("%s: %v, %v; want ErrNoFile", c.name, im, err)
+		case c.find != "" && (err != nil || im.Path != filepath.Join(f.Root, c.find)):
+			t.Errorf("%s: %v, %v; want %s", c.name, im, err, c.find)
+		}
+		im.Close()
+	}
+}
+
 func TestOwnVDSO(t *testing.T) {
 	if _, _, err := findVDSO(); err != nil {
 		t.Skip(err)

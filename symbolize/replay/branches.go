@@ -57,9 +57,9 @@ func (b Branches) Len() int { return b.words.Len() / 3 }
 func (b Branches) From(i int) uint64 { return b.words.At(3 * i) }
 func (b Branches) To(i int) uint64   { return b.words.At(3*i + 1) }
 
-// Flags returns the word of branch i's bit-fields as the file has it: with the
-// first in the lowest bits, or, in big-endian files, in the highest.
-func (b Branches) Flags(i int) uint64 { return b.words.At(3*i + 2) }
+// Flags returns the word of branch i's bit-fields, the first in the lowest bits
+// whatever the file's byte order.
+func (b Branches) Flags(i int) uint64 { return b.words.Bits(3*i + 2) }
 
 func (h *History) resolveBranches(s *Sample) {
 	b := s.Branch(&h.file.Attrs[s.Event])

@@ -39,6 +39,7 @@ type Frame struct {
 	Kernel bool
 	Map    *Map // nil: the address is in no mapping
 
+	label   string // shown in the place of a symbol
 	symbols *symbolize.Symbolizer
 	once    sync.Once
 	sym     *symbolize.Symbol
@@ -109,6 +110,9 @@ func (f *Frame) DSO() string {
 func (f *Frame) Symbol() string {
 	if sym := f.Sym(); sym != nil {
 		return sym.Name
+	}
+	if f.label != "" {
+		return f.label
 	}
 	return "[unknown]"
 }
@@ -188,6 +192,7 @@ type History struct {
 	cgroups map[uint64]string // paths by id
 	ranks   map[string]int32  // of DSOs by name
 	counts  counts
+	held    []held
 
 	// Lost counts the records and samples that the recording lost.
 	Lost Lost
@@ -213,9 +218,6 @@ func New(f *format.File, sym *symbolize.Symbolizer) *History {
 	h.thread(0, 0).Comm = "swapper"
 	return h
 }
-
-// Order is the byte order of the recording.
-func (h *History) Order() binary.ByteOrder { return h.file.Order }
 
 // Apply takes note of a record that is no sample.
 func (h *History) Apply(rec format.Record) {

@@ -337,3 +337,25 @@ func TestKernelNames(t *testing.T) {
 		}
 	}
 }
+
+// Big-endian machines lay the flags of a branch out from the highest bit on.
+func TestBranchFlagsOfEitherOrder(t *testing.T) {
+	const mispredicted, cycles, kind = 1, 20 << 4, 6 << 20
+	for _, tc := range []struct {
+		order interface {
+			binary.ByteOrder
+			binary.AppendByteOrder
+		}
+		word uint64
+	}{
+		{binary.LittleEndian, mispredicted | cycles | kind},
+		{binary.BigEndian, 1<<63 | 20<<44 | 6<<40},
+	} {
+		b := tc.order.AppendUint64(make([]byte, 16), tc.word)
+		s := Sample{}
+		s.BranchStack = format.NewWords(b, tc.order)
+		if got := s.Branch(new(format.Attr)).Flags(0); got != mispredicted|cycles|kind {
+			t.Errorf("%v: %#x, want %#x", tc.order, got, mispredicted|cycles|kind)
+		}
+	}
+}

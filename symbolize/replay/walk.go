@@ -107,19 +107,28 @@ func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []for
 				skipped.Add(err)
 			}
 		}
-		h.unwind(b.Samples)
 		clear(raws)
 		select {
 		case free <- raws[:0]:
 		default:
 		}
-		if len(b.Samples)+len(b.Records) == 0 {
-			b.Release()
-		} else if err := use(b); err != nil {
+		if err := h.finish(b, use); err != nil {
 			return skipped, err
 		}
 	}
-	return skipped, nil
+	b := batches.Get().(*Batch)
+	h.flush(f, 0, b, keep)
+	return skipped, h.finish(b, use)
+}
+
+// finish hands a batch to use.
+func (h *History) finish(b *Batch, use func(*Batch) error) error {
+	if len(b.Samples)+len(b.Records) == 0 {
+		b.Release()
+		return nil
+	}
+	h.unwind(b.Samples)
+	return use(b)
 }
 
 // one applies a record, or appends a sample to b.
@@ -128,6 +137,9 @@ func (h *History) one(f *format.File, raw format.Raw, b *Batch, keep func(*Sampl
 		rec, err := f.Record(raw)
 		if err != nil {
 			return err
+		}
+		if d, ok := rec.(*format.CallchainDeferred); ok {
+			h.deferred(f, d, b, keep)
 		}
 		if h.Show[raw.Type] {
 			b.Records = append(b.Records, h.show(f, raw, rec, len(b.Samples)))
@@ -146,12 +158,23 @@ func (h *History) one(f *format.File, raw format.Raw, b *Batch, keep func(*Sampl
 		b.Samples = b.Samples[:n]
 		return err
 	}
-	if s.Read.Len() > 0 {
-		h.spread(f, b, keep)
+	if cookie, ok := cookieOf(&f.Attrs[s.Event], s.Callchain); ok {
+		h.hold(raw, s.TID, cookie)
+		b.Samples = b.Samples[:n]
+		h.flush(f, maxHeld, b, keep)
 		return nil
 	}
-	h.place(b, keep)
+	h.deliver(f, b, keep)
 	return nil
+}
+
+// deliver completes b's last sample, which has been decoded.
+func (h *History) deliver(f *format.File, b *Batch, keep func(*Sample) bool) {
+	if b.Samples[len(b.Samples)-1].Read.Len() > 0 {
+		h.spread(f, b, keep)
+	} else {
+		h.place(b, keep)
+	}
 }
 
 // place gives b's last sample its thread and frames, or takes it out again where
