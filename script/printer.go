@@ -66,7 +66,8 @@ type event struct {
 type frameTexts struct {
 	fields Field
 	compat Compat
-	lines  []string
+	lines  [][]byte
+	block  []byte // in which the next line is made
 }
 
 type kernelName struct {
@@ -407,20 +408,32 @@ func (p *printer) appendFrames(b []byte, s *replay.Sample, fields Field, e *even
 	return b
 }
 
+// textBlock is the size of a block of lines, in bytes.
+const textBlock = 1 << 16
+
 // line returns the frame's line.
-func (t *frameTexts) line(f *replay.Frame) string {
+func (t *frameTexts) line(f *replay.Frame) []byte {
 	if f.ID >= len(t.lines) {
-		t.lines = append(t.lines, make([]string, 1+f.ID)...)
+		t.lines = append(t.lines, make([][]byte, 1+f.ID)...)
 	}
-	if t.lines[f.ID] == "" {
-		ip := f.IP
-		if t.compat == Perf6 && f.Map != nil && !f.Kernel {
-			ip = f.Map.Off(ip)
-		}
-		b := appendHex([]byte{'\t'}, ip, 16)
-		t.lines[f.ID] = string(append(appendName(b, f, t.fields), '\n'))
+	if t.lines[f.ID] == nil {
+		t.lines[f.ID] = t.make(f)
 	}
 	return t.lines[f.ID]
+}
+
+func (t *frameTexts) make(f *replay.Frame) []byte {
+	if cap(t.block)-len(t.block) < textBlock/16 {
+		t.block = make([]byte, 0, textBlock)
+	}
+	ip := f.IP
+	if t.compat == Perf6 && f.Map != nil && !f.Kernel {
+		ip = f.Map.Off(ip)
+	}
+	start := len(t.block)
+	t.block = appendHex(append(t.block, '\t'), ip, 16)
+	t.block = append(appendName(t.block, f, t.fields), '\n')
+	return t.block[start:len(t.block):len(t.block)]
 }
 
 // appendName appends the symbol, the offset in it, and the DSO.

@@ -13,7 +13,7 @@ import (
 const (
 	spareHeap   = 96 << 20 // bytes of garbage that may always be there
 	minGCFactor = 100      // percent of what stays that may be there at least
-	maxGCFactor = 400
+	maxGCFactor = 2400     // of the 4 MiB that the runtime takes for the least
 )
 
 // tuneGC sets how much garbage may gather, now and after each collection.
