@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 )
 
 // call is what a stack tells of an entry: its callchain from a frame on.
@@ -38,56 +39,101 @@ func (c *calls) sumSamples() uint64 { return c.samples + c.moreBelow }
 type grower struct {
 	*CallGraph
 	minHits uint64
-	index   map[int32]int // of groups, by place.chain
+
+	// What one fork needs, kept for the next.
+	forks  int32
+	group  []groupOf // by place.chain
+	groups []int32   // of each call, -1 for one that ends
+	calls  []call
 }
+
+// groupOf is the group of a place at a fork.
+type groupOf struct{ fork, group int32 }
+
+// group is the calls that go on the same way from a fork.
+type group struct {
+	calls  []call
+	n      int
+	period uint64
+}
+
+var growers = sync.Pool{New: func() any { return new(grower) }}
 
 // grow returns the tree's root, a branch without frames.
 func (g *CallGraph) grow(list []call, minHits uint64) *branch {
 	root := &branch{}
-	w := grower{g, minHits, map[int32]int{}}
-	w.fork(root, list, 0)
+	w := growers.Get().(*grower)
+	w.CallGraph, w.minHits = g, minHits
+	w.fork(root, slices.Clone(list), 0)
+	growers.Put(w)
 	return root
 }
 
 // fork counts the calls of b, whose callchains are the same in the first n
-// frames, and adds b's children.
+// frames, and adds b's children. It puts the list into another order.
 func (w *grower) fork(b *branch, list []call, n int) {
-	var groups [][]call
-	clear(w.index)
-	for _, c := range list {
-		rest := c.rest(n)
-		if len(rest) == 0 {
-			b.hits += c.stack.Period
-			b.samples += c.stack.Samples
-			continue
-		}
-		b.below += c.stack.Period
-		b.moreBelow += c.stack.Samples
-		i, ok := w.index[rest[0].chain]
-		if !ok {
-			i = len(groups)
-			w.index[rest[0].chain] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], c)
-	}
-	groups = slices.DeleteFunc(groups, func(group []call) bool { return periods(group) < w.least(b) })
+	groups := w.divide(b, list, n)
+	groups = slices.DeleteFunc(groups, func(g group) bool { return len(g.calls) == 0 })
 	if len(groups) > 1 {
-		groups = order(groups, func(there, new []call) bool { return before(there[0].rest(n)[0], new[0].rest(n)[0]) })
+		groups = order(groups, func(there, new group) bool { return before(there.calls[0].rest(n)[0], new.calls[0].rest(n)[0]) })
 	}
-	for _, group := range groups {
-		b.children = append(b.children, w.branch(b, group, n))
+	for _, g := range groups {
+		b.children = append(b.children, w.branch(b, g.calls, n))
 	}
 	if !w.isList() {
 		slices.SortStableFunc(b.children, func(a, b *branch) int { return cmp.Compare(b.sum(), a.sum()) })
 	}
 }
 
-func periods(list []call) (sum uint64) {
+// divide counts the calls of b and puts those that go on the same way side by
+// side. Groups too small to be shown stay empty.
+func (w *grower) divide(b *branch, list []call, n int) (groups []group) {
+	w.forks++
+	w.groups = w.groups[:0]
 	for _, c := range list {
-		sum += c.stack.Period
+		rest := c.rest(n)
+		if len(rest) == 0 {
+			b.hits += c.stack.Period
+			b.samples += c.stack.Samples
+			w.groups = append(w.groups, -1)
+			continue
+		}
+		b.below += c.stack.Period
+		b.moreBelow += c.stack.Samples
+		i := w.groupOf(rest[0], &groups)
+		groups[i].n++
+		groups[i].period += c.stack.Period
+		w.groups = append(w.groups, i)
 	}
-	return sum
+	at, least := 0, w.least(b)
+	for i := range groups {
+		g := &groups[i]
+		if g.period < least {
+			g.n = 0
+		}
+		g.calls = list[at : at : at+g.n]
+		at += g.n
+	}
+	w.calls = append(w.calls[:0], list...)
+	for i, c := range w.calls {
+		if k := w.groups[i]; k >= 0 && groups[k].n > 0 {
+			groups[k].calls = append(groups[k].calls, c)
+		}
+	}
+	return groups
+}
+
+// groupOf returns the index of the group that goes on with pl.
+func (w *grower) groupOf(pl *place, groups *[]group) int32 {
+	if int(pl.chain) >= len(w.group) {
+		w.group = append(w.group, make([]groupOf, int(pl.chain)+1)...)
+	}
+	g := &w.group[pl.chain]
+	if g.fork != w.forks {
+		*g = groupOf{w.forks, int32(len(*groups))}
+		*groups = append(*groups, group{})
+	}
+	return g.group
 }
 
 // branch makes the child of parent that begins with frame n of the callchains.

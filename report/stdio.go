@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // ErrNoSamples: there is nothing to report. What stands before the events'
@@ -53,17 +56,35 @@ func (h *Hist) append(b []byte) []byte {
 	if d.sep == "" {
 		d.sep = ";"
 	}
+	var shown []*Entry
 	for _, e := range h.Entries {
-		share := e.shown(h.opts)
-		if !h.visible(share) {
-			continue
-		}
-		b = append(h.appendEntry(b, e, widths), '\n')
-		if h.chains {
-			b = d.append(b, e, share)
+		if h.visible(e.shown(h.opts)) {
+			shown = append(shown, e)
 		}
 	}
+	graphs := make([][]byte, len(shown))
+	if h.chains {
+		inParallel(len(shown), func(i int) { graphs[i] = d.append(nil, shown[i], shown[i].shown(h.opts)) })
+	}
+	for i, e := range shown {
+		b = append(h.appendEntry(b, e, widths), '\n')
+		b = append(b, graphs[i]...)
+	}
 	return append(b, "\n\n"...)
+}
+
+// inParallel does n pieces of work with all CPUs.
+func inParallel(n int, do func(i int)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	workers.Wait()
 }
 
 // appendTitle appends what stands before the columns.
