@@ -79,8 +79,12 @@ func (c *cursor) entries(n uint64, size int) cursor {
 	return cursor{b: c.take(int(n) * size), order: c.order}
 }
 
-// name takes the whole rest, a string with its NUL and padding. Where it does
-// not end it goes on in the sample id, as perf reads it.
+// maxName is PATH_MAX, in bytes: no name in a record is longer but to have some
+// bytes in each sample become as much text.
+const maxName = 4096
+
+// name takes the whole rest, a string with its NUL and padding, and returns it
+// up to maxName. Where it does not end it goes on in the sample id, as perf reads it.
 func (c *cursor) name() string {
 	n := bytes.IndexByte(c.b[:len(c.b)+c.tail], 0)
 	if n < 0 {
@@ -91,10 +95,6 @@ func (c *cursor) name() string {
 	c.b = nil
 	return s
 }
-
-// maxName is PATH_MAX, in bytes: no name in a record is longer but to have some
-// bytes in each sample become as much text.
-const maxName = 4096
 
 // cstring takes the whole rest and returns it up to its first NUL, and to maxName.
 func (c *cursor) cstring() string {

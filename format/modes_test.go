@@ -369,3 +369,26 @@ func TestStrict(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 }
+
+// A big-endian compiler puts the first field of a branch's flags highest; each
+// keeps its own bits in order.
+func TestBigEndianBranchFlags(t *testing.T) {
+	for be, want := range map[uint64]uint64{
+		1 << 63:          1,                // mispred
+		1 << 62:          2,                // predicted
+		0xfffe << 44:     0xfffe << 4,      // cycles
+		6<<40 | 1<<38:    6<<20 | 1<<24,    // type, spec
+		4<<34 | 5<<31:    4<<26 | 5<<30,    // new_type, priv
+		1<<62 | 1<<30:    2 | 1<<33,        // not_taken
+		1<<62 | 0x3fffff: 2 | 0x3fffff<<34, // reserved
+	} {
+		w := NewWords(binary.BigEndian.AppendUint64(nil, be), binary.BigEndian)
+		if got := w.Bits(0); got != want {
+			t.Errorf("%#x: got %#x, want %#x", be, got, want)
+		}
+	}
+	w := NewWords(binary.LittleEndian.AppendUint64(nil, 0x42), binary.LittleEndian)
+	if got := w.Bits(0); got != 0x42 {
+		t.Errorf("little-endian: %#x", got)
+	}
+}

@@ -43,7 +43,7 @@ const (
 	hostileTextRatio = (4096 + 64) / 8
 	hostileTextMin   = 1 << 20
 	// How many inputs a process reads before another one takes over.
-	hostileChunk = 500
+	hostileChunk = 2000
 )
 
 // hostileCommands are the command lines that hostile files are given to; with
@@ -57,6 +57,8 @@ var hostileCommands = []string{
 	"script --header -I",
 	"script --format folded",
 	"report --stdio",
+	"script -D",
+	"report --stats --stdio",
 	"evlist -v",
 	"buildid-list",
 }
@@ -159,13 +161,13 @@ func malformedSet(t *testing.T) hostileSet {
 			whole = append(whole, hostileCase{p.s.name, command, p.s.data, len(p.s.data), run})
 		}
 	}
-	// Each truncation is given to two commands, of which script is one.
-	return hostileSet{"malformed", len(whole) + 2*len(cut), func(i int) hostileCase {
+	// Every second truncation is given to script, the others to the rest.
+	return hostileSet{"malformed", len(whole) + len(cut), func(i int) hostileCase {
 		if i < len(whole) {
 			return whole[i]
 		}
 		i -= len(whole)
-		p, command := cut[i/2], hostileCommands[0]
+		p, command := cut[i], hostileCommands[0]
 		if i%2 == 1 {
 			command = hostileCommands[1+i/2%(n-1)]
 		}
@@ -192,11 +194,8 @@ var misbehaved = []struct {
 	run  func(args []string, stdout, stderr io.Writer) int
 }{
 	{"", func([]string, io.Writer, io.Writer) int { return exitOK }},
-	{"panic: assignment to entry in nil map", func([]string, io.Writer, io.Writer) int {
-		go func() {
-			var m map[int]int
-			m[0] = 0
-		}()
+	{"panic: of another goroutine", func([]string, io.Writer, io.Writer) int {
+		go func() { panic("of another goroutine") }()
 		select {}
 	}},
 	{"", func([]string, io.Writer, io.Writer) int { return exitOK }},

@@ -92,7 +92,9 @@ var twinFields = map[string]string{
 
 func TestSwappedTwins(t *testing.T) {
 	files := slices.DeleteFunc(ownFiles(t), func(path string) bool {
-		return strings.HasSuffix(path, ".z.data") // swap does not look into what is compressed
+		// swap does not look into what is compressed, and refuses the features of
+		// records.data, which are not quite those that perf writes.
+		return strings.HasSuffix(path, ".z.data") || filepath.Base(path) == "records.data"
 	})
 	var foreign []string
 	if _, err := os.Stat(foreignDir); err != nil {

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"slices"
 	"strings"
 
 	"gperf/format"
@@ -111,7 +110,7 @@ func (k *kernel) ksymbol(r *format.KSymbol) {
 }
 
 func (k *kernel) remove(m *Map) {
-	k.maps = &maps{list: slices.DeleteFunc(slices.Clone(k.list), func(x *Map) bool { return x == m })}
+	k.maps = k.without(m)
 }
 
 func (h *History) kernelFrame(ip uint64) *Frame {

@@ -73,28 +73,78 @@ func isNoFile(name string) bool {
 func isVDSO(name string) bool { return name == dso.VDSO || name == "[vdso32]" || name == "[vdsox32]" }
 
 // maps are the mappings of a process at one time, by address, without overlaps.
-// They do not change: a new mapping makes new maps. What was resolved against
-// them is kept with them.
+// They do not change: a new mapping makes new maps, which share all blocks but
+// a few with the old, so that forks of a process with many mappings cost little.
+// What was resolved against them is kept with them.
 type maps struct {
-	list            []*Map
+	blocks          [][]*Map // none is empty, none has more than blockSize
 	chains, foreign chains
 }
 
+// blockSize is more than most processes have.
+const blockSize = 128
+
+// block returns the place of the first block that has something behind ip.
+func (ms *maps) block(ip uint64) int {
+	return sort.Search(len(ms.blocks), func(i int) bool { return last(ms.blocks[i]).End > ip })
+}
+
+func last(b []*Map) *Map { return b[len(b)-1] }
+
 func (ms *maps) find(ip uint64) *Map {
-	i := sort.Search(len(ms.list), func(i int) bool { return ms.list[i].End > ip })
-	if i < len(ms.list) && ms.list[i].Start <= ip {
-		return ms.list[i]
+	i := ms.block(ip)
+	if i == len(ms.blocks) {
+		return nil
+	}
+	b := ms.blocks[i]
+	if m := b[sort.Search(len(b), func(i int) bool { return b[i].End > ip })]; m.Start <= ip {
+		return m
 	}
 	return nil
 }
 
+// list returns all mappings.
+func (ms *maps) list() []*Map { return slices.Concat(ms.blocks...) }
+
 // with returns the mappings with m; what it overlaps loses that part.
 func (ms *maps) with(m *Map) *maps {
-	lo := sort.Search(len(ms.list), func(i int) bool { return ms.list[i].End > m.Start })
+	lo := ms.block(m.Start)
+	hi := lo
+	for hi < len(ms.blocks) && ms.blocks[hi][0].Start < m.End {
+		hi++
+	}
+	if lo == hi { // between two blocks: it joins one of them
+		if lo > 0 {
+			lo--
+		} else {
+			hi = min(hi+1, len(ms.blocks))
+		}
+	}
+	return ms.replaced(lo, hi, insert(slices.Concat(ms.blocks[lo:hi]...), m))
+}
+
+// without returns the mappings without m, which is one of them.
+func (ms *maps) without(m *Map) *maps {
+	i := ms.block(m.Start)
+	return ms.replaced(i, i+1, slices.DeleteFunc(slices.Clone(ms.blocks[i]), func(x *Map) bool { return x == m }))
+}
+
+// replaced returns the mappings with list in place of the blocks lo to hi-1.
+func (ms *maps) replaced(lo, hi int, list []*Map) *maps {
+	size := blockSize
+	if len(list) > size {
+		size /= 2 // room for more
+	}
+	return &maps{blocks: slices.Concat(ms.blocks[:lo], slices.Collect(slices.Chunk(list, size)), ms.blocks[hi:])}
+}
+
+// insert returns the list with m; what it overlaps loses that part.
+func insert(list []*Map, m *Map) []*Map {
+	lo := sort.Search(len(list), func(i int) bool { return list[i].End > m.Start })
 	hi := lo
 	put := []*Map{m}
-	for hi < len(ms.list) && ms.list[hi].Start < m.End {
-		old := ms.list[hi]
+	for hi < len(list) && list[hi].Start < m.End {
+		old := list[hi]
 		if old.Start < m.Start {
 			put = append([]*Map{{Start: old.Start, End: m.Start, Pgoff: old.Pgoff, DSO: old.DSO}}, put...)
 		}
@@ -103,9 +153,9 @@ func (ms *maps) with(m *Map) *maps {
 		}
 		hi++
 	}
-	return &maps{list: slices.Concat(ms.list[:lo], put, ms.list[hi:])}
+	return slices.Concat(list[:lo], put, list[hi:])
 }
 
 // clone returns the mappings of a forked process. What was resolved is still
 // right for it, but is not shared: the two go their own ways.
-func (ms *maps) clone() *maps { return &maps{list: ms.list} }
+func (ms *maps) clone() *maps { return &maps{blocks: ms.blocks} }

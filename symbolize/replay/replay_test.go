@@ -23,7 +23,7 @@ func mmapOf(pid int32, start, length, pgoff uint64, name string) *format.Mmap {
 
 // describe lists the mappings: "1000-2000 /bin/x+0".
 func describe(ms *maps) (l []string) {
-	for _, m := range ms.list {
+	for _, m := range ms.list() {
 		l = append(l, fmt.Sprintf("%x-%x %s+%x", m.Start, m.End, m.DSO.Name, m.Pgoff))
 	}
 	return l

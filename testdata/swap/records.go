@@ -81,7 +81,9 @@ func (t *twin) records(p *part) {
 			p.bytes(int(t.peek(body.end-size+8, 8)))
 		case recordTracingData:
 			n := int(t.peek(body.end-size+8, 4))
-			t.tracingData(p.part("tracing data", n))
+			if part := p.part("tracing data", n); n > 0 {
+				t.tracingData(part)
+			}
 			p.bytes(-n & 7)
 		}
 	}
