@@ -98,6 +98,7 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	}
 	t := newTraces(f, sym, opts.RawTrace)
 	h.KeepExited = true // unlike perf script, perf report does
+	h.KeepChains, h.Also.Names = true, true
 	c := newCounter(f, l, &opts, t)
 	c.history = h
 	skipped, err := h.Walk(f, keep, c.count)

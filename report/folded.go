@@ -23,6 +23,7 @@ import (
 // Unlike there, a DSO whose name holds " (" ("prog (deleted)") spoils nothing.
 func Folded(w io.Writer, f *format.File, h *replay.History, keep func(*replay.Sample) bool, maxStack int) (format.Skipped, error) {
 	c := folder{file: f, event: -1, counts: map[foldKey]*foldCount{}, maxStack: maxStack}
+	h.KeepChains, h.Also.Names = true, true
 	skipped, err := h.Walk(f, keep, c.count)
 	if err != nil {
 		return skipped, err

@@ -28,6 +28,7 @@ func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.His
 		if shown&FieldDSOff != 0 && sym.KernelProblem() != nil {
 			fields[i] |= fieldKernelOff
 		}
+		h.Also.Names = h.Also.Names || shown&FieldSym != 0
 		h.Also.Branches = h.Also.Branches || shown&branchFields != 0
 		h.Also.Data = h.Also.Data || shown&FieldAddr != 0 && isPageFault(&f.Attrs[i]) || isBranchTrace(&f.Attrs[i])
 	}

@@ -131,12 +131,31 @@ func overlapping(entries []entry) bool {
 // sortEntries puts entries in the order of their addresses, those at one address
 // in the order in which they were added.
 func sortEntries(entries []entry) {
-	slices.SortFunc(entries, func(a, b entry) int {
+	// An entry is moved once, not at every step of the sorting.
+	type key struct {
+		start uint64
+		node  int32
+		at    int32
+	}
+	keys := make([]key, len(entries))
+	for i := range entries {
+		keys[i] = key{entries[i].start, entries[i].node, int32(i)}
+	}
+	compare := func(a, b key) int {
 		if c := cmp.Compare(a.start, b.start); c != 0 {
 			return c
 		}
 		return cmp.Compare(a.node, b.node)
-	})
+	}
+	if slices.IsSortedFunc(keys, compare) {
+		return
+	}
+	slices.SortFunc(keys, compare)
+	sorted := make([]entry, len(entries))
+	for i, k := range keys {
+		sorted[i] = entries[k.at]
+	}
+	copy(entries, sorted)
 }
 
 // fixupEnds gives symbols without a size the room up to the next one; the last

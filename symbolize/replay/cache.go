@@ -71,17 +71,26 @@ func (h *History) newFrame(m *Map, ip uint64, kernel bool) *Frame {
 	f.ID, f.IP, f.Kernel, f.Map, f.symbols = h.made, ip, kernel, m, h.sym
 	h.made++
 	h.kernelSeen = h.kernelSeen || kernel
+	if m != nil && !kernel && h.Also.Names && !h.named[m.DSO] {
+		h.named[m.DSO] = true
+		go h.sym.User(m.DSO.Name, m.DSO.BuildID, 0) // reads its symbols
+	}
 	return f
 }
 
 // chains keeps resolved parts of callchains by their bytes.
 type chains struct {
-	slots []int32 // index in list, from 1 on; 0, or a power of two of them
-	list  []chain
+	slots []chainSlot // 0, or a power of two
+	used  int
+}
+
+type chainSlot struct {
+	hash  uint64
+	chain *chain // nil: the slot is free, or its chain came but once
+	seen  bool
 }
 
 type chain struct {
-	hash   uint64
 	part   []byte
 	frames []*Frame
 }
@@ -89,50 +98,76 @@ type chain struct {
 var chainSeed = maphash.MakeSeed()
 
 // slot returns the place of part: its chain's, or a free one.
-func (c *chains) slot(hash uint64, part []byte) *int32 {
+func (c *chains) slot(hash uint64, part []byte) *chainSlot {
 	mask := uint64(len(c.slots) - 1)
 	for i := hash; ; i++ {
 		s := &c.slots[i&mask]
-		if *s == 0 {
-			return s
-		}
-		if k := &c.list[*s-1]; k.hash == hash && bytes.Equal(k.part, part) {
+		if !s.seen || s.hash == hash && (s.chain == nil || bytes.Equal(s.chain.part, part)) {
 			return s
 		}
 	}
 }
 
 func (c *chains) grow() {
-	c.slots = make([]int32, max(8, 2*len(c.slots)))
+	old := c.slots
+	c.slots = make([]chainSlot, max(8, 2*len(old)))
 	mask := uint64(len(c.slots) - 1)
-	for n := range c.list {
-		i := c.list[n].hash
-		for c.slots[i&mask] != 0 {
-			i++
+	for _, s := range old {
+		if s.seen {
+			i := s.hash
+			for c.slots[i&mask].seen {
+				i++
+			}
+			c.slots[i&mask] = s
 		}
-		c.slots[i&mask] = int32(n + 1)
 	}
 }
 
-// resolve returns the frames of part, which belong to the cache.
+// resolve returns the frames of part. They belong to the cache, or to the batch
+// if the chain has not been met before: most of a busy machine's come but once.
 func (h *History) resolve(c *chains, part format.Words, frame func(uint64) *Frame) []*Frame {
 	b := part.Bytes()
-	if 4*len(c.list) >= 3*len(c.slots) {
+	if 4*c.used >= 3*len(c.slots) {
 		c.grow()
 	}
 	hash := maphash.Bytes(chainSeed, b)
 	s := c.slot(hash, b)
-	if *s == 0 {
-		frames := take(&h.chainFrames, part.Len())
-		for i := range frames {
-			frames[i] = frame(part.At(i))
-		}
+	if s.chain != nil {
+		return s.chain.frames
+	}
+	keep := s.seen || h.KeepChains
+	if !s.seen {
+		c.used++
+		s.hash, s.seen = hash, true
+	}
+	var frames []*Frame
+	if keep {
+		frames = take(&h.chainFrames, part.Len())
 		kept := take(&h.chainBytes, len(b))
 		copy(kept, b)
-		c.list = append(c.list, chain{hash, kept, frames})
-		*s = int32(len(c.list))
+		s.chain = &take(&h.chainBlock, 1)[0]
+		*s.chain = chain{kept, frames}
+	} else {
+		frames = h.batchFrames.take(part.Len())
 	}
-	return c.list[*s-1].frames
+	for i := range frames {
+		frames[i] = frame(part.At(i))
+	}
+	return frames
+}
+
+// arena is memory that is used again from the start.
+type arena struct {
+	block []*Frame
+	used  int
+}
+
+func (a *arena) take(n int) []*Frame {
+	if a.used+n > len(a.block) {
+		a.block, a.used = make([]*Frame, max(n, 2*len(a.block), 4096)), 0
+	}
+	a.used += n
+	return a.block[a.used-n : a.used : a.used]
 }
 
 // take cuts n values off a block, which is made anew when it has too few.

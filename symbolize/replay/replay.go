@@ -123,8 +123,9 @@ type Sample struct {
 	Thread *Thread // as known at the sample's time; its Comm may change later
 	Comm   string
 	Leaf   *Frame // of the sample's IP
-	// Kernel and User are the callchain, innermost frame first. Both belong to
-	// many samples: they are to be left unchanged.
+	// Kernel and User are the callchain, innermost frame first. Both may belong to
+	// many samples, and end with the batch unless History.KeepChains: they are to
+	// be left unchanged.
 	Kernel, User []*Frame
 	// Unwound says that the user frames were found with a copy of the stack,
 	// End why there are no more.
@@ -166,11 +167,14 @@ type History struct {
 	// chainBytes and chainFrames are blocks of which chains are made.
 	chainBytes  []byte
 	chainFrames []*Frame
+	chainBlock  []chain
+	batchFrames *arena // of the batch at hand
 
 	// known are the user mappings that were seen, and their DSOs. Processes of
 	// one program have the same ones, and so share what is resolved in them.
 	known map[mapKey]*Map
 	dsos  map[DSO]*DSO
+	named map[*DSO]bool // their symbols are being read
 
 	file     *format.File
 	unwinder func() *unwinder // made when a sample wants it
@@ -182,12 +186,16 @@ type History struct {
 	// perf 6.1 does. In perf 7.3 such a sample has only the thread's number.
 	KeepExited bool
 
+	// KeepChains makes the same part of a process's callchains the same slice, for
+	// whoever counts by that. It takes memory for each that there is.
+	KeepChains bool
 	// Show holds the types of records that Walk hands out beside the samples.
 	Show map[format.Type]bool
 	// AsWritten lets Walk take the records in the order of the file.
 	AsWritten bool
-	// Also says what is resolved besides the sample's IP and callchain.
-	Also struct{ Branches, Data bool }
+	// Also says what is resolved besides the sample's IP and callchain. With Names
+	// the symbols of each DSO are read ahead, beside everything else.
+	Also struct{ Branches, Data, Names bool }
 
 	cgroups map[uint64]string // paths by id
 	ranks   map[string]int32  // of DSOs by name
@@ -208,7 +216,8 @@ type Lost struct {
 
 // New returns the history of f before its first record.
 func New(f *format.File, sym *symbolize.Symbolizer) *History {
-	h := &History{kernel: listedKernel(f), file: f, sym: sym, threads: map[int32]*Thread{}, known: map[mapKey]*Map{}, dsos: map[DSO]*DSO{}, buildIDs: map[string]dso.BuildID{}}
+	h := &History{kernel: listedKernel(f), file: f, sym: sym, threads: map[int32]*Thread{}, known: map[mapKey]*Map{}, dsos: map[DSO]*DSO{}, named: map[*DSO]bool{}, buildIDs: map[string]dso.BuildID{}}
+	h.batchFrames = new(arena)
 	h.cgroups, h.counts = map[uint64]string{}, counts{}
 	h.unwinder = sync.OnceValue(func() *unwinder { return newUnwinder(f, sym) })
 	entries, _ := f.BuildIDs() // a damaged list costs the rest of it

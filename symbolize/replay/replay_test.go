@@ -165,6 +165,8 @@ func TestCallchain(t *testing.T) {
 		t.Error("the sampled address and the chain's first are two frames")
 	}
 	// The same chain again is the same frames, until the mappings change.
+	h.KeepChains = true
+	h.resolveFrames(&s)
 	again := s
 	h.resolveFrames(&again)
 	if &again.User[0] != &s.User[0] || &again.Kernel[0] != &s.Kernel[0] {

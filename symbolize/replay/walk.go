@@ -15,6 +15,15 @@ const batchSize = 512
 type Batch struct {
 	Samples []Sample
 	Records []Record
+
+	frames arena // of callchains that came but once
+}
+
+// nextBatch returns an empty batch, for which callchains are resolved from now on.
+func (h *History) nextBatch() *Batch {
+	b := batches.Get().(*Batch)
+	h.batchFrames = &b.frames
+	return b
 }
 
 // Record is a record that is no sample.
@@ -35,6 +44,7 @@ func (b *Batch) Release() {
 	clear(b.Samples)
 	b.Samples = b.Samples[:0]
 	b.Records = nil
+	b.frames.used = 0
 	batches.Put(b)
 }
 
@@ -81,6 +91,9 @@ func readBatches(r *format.Reader, in chan<- []format.Raw, free <-chan []format.
 			if raw, err = r.Next(); err == nil {
 				raws = append(raws, raw)
 			}
+			if raw.Type == format.TypeFinishedRound {
+				break // a live recording's next round takes its time
+			}
 		}
 		select {
 		case in <- raws:
@@ -98,7 +111,7 @@ func readBatches(r *format.Reader, in chan<- []format.Raw, free <-chan []format.
 
 func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []format.Raw, keep func(*Sample) bool, use func(*Batch) error) (skipped format.Skipped, err error) {
 	for raws := range in {
-		b := batches.Get().(*Batch)
+		b := h.nextBatch()
 		for _, raw := range raws {
 			if err := h.one(f, raw, b, keep); err != nil {
 				if f.Strict {
@@ -116,7 +129,7 @@ func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []for
 			return skipped, err
 		}
 	}
-	b := batches.Get().(*Batch)
+	b := h.nextBatch()
 	h.flush(f, 0, b, keep)
 	return skipped, h.finish(b, use)
 }
