@@ -22,7 +22,7 @@ import (
 //
 // Unlike there, a DSO whose name holds " (" ("prog (deleted)") spoils nothing.
 func Folded(w io.Writer, f *format.File, h *replay.History, keep func(*replay.Sample) bool, maxStack int) (format.Skipped, error) {
-	c := folder{file: f, event: -1, counts: map[foldKey]*foldCount{}, maxStack: maxStack}
+	c := folder{file: f, event: -1, counts: map[foldKey]int32{}, maxStack: maxStack}
 	h.KeepChains, h.Also.Names = true, true
 	skipped, err := h.Walk(f, keep, c.count)
 	if err != nil {
@@ -34,8 +34,9 @@ func Folded(w io.Writer, f *format.File, h *replay.History, keep func(*replay.Sa
 // folder counts stacks.
 type folder struct {
 	file     *format.File
-	event    int // the first event that is no tracepoint; -1 before
-	counts   map[foldKey]*foldCount
+	event    int               // the first event that is no tracepoint; -1 before
+	counts   map[foldKey]int32 // index in stacks
+	stacks   []foldCount
 	names    []string // of the frames, by ID
 	maxStack int
 }
@@ -49,6 +50,7 @@ type foldKey struct {
 }
 
 type foldCount struct {
+	comm         string
 	kernel, user []*replay.Frame
 	n            uint64
 }
@@ -77,12 +79,13 @@ func (c *folder) count(b *replay.Batch) error {
 		if k.nuser > 0 {
 			k.user = &s.User[0]
 		}
-		n := c.counts[k]
-		if n == nil {
-			n = &foldCount{kernel: s.Kernel, user: s.User}
-			c.counts[k] = n
+		i, ok := c.counts[k]
+		if !ok {
+			i = int32(len(c.stacks))
+			c.stacks = append(c.stacks, foldCount{comm: s.Comm, kernel: s.Kernel, user: s.User})
+			c.counts[k] = i
 		}
-		n.n += weight
+		c.stacks[i].n += weight
 	}
 	b.Release()
 	return nil
@@ -91,8 +94,9 @@ func (c *folder) count(b *replay.Batch) error {
 func (c *folder) write(w io.Writer) error {
 	totals := map[string]uint64{}
 	var b []byte
-	for k, n := range c.counts {
-		if b = c.appendStack(b[:0], k.comm, n); len(b) > 0 {
+	for i := range c.stacks {
+		n := &c.stacks[i]
+		if b = c.appendStack(b[:0], n.comm, n); len(b) > 0 {
 			totals[string(b)] += n.n
 		}
 	}
@@ -210,8 +214,10 @@ func tidy(name string) string {
 			}
 		}
 	}
-	return strings.NewReplacer(`"`, "", "'", "").Replace(name)
+	return quotes.Replace(name)
 }
+
+var quotes = strings.NewReplacer(`"`, "", "'", "")
 
 // isGoMethod tells whether the name has ".(" and, later, ").".
 func isGoMethod(name string) bool {
