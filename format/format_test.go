@@ -450,34 +450,3 @@ func TestSections(t *testing.T) {
 	caches, _ := f.Caches()
 	check("caches", caches, []Cache{{1, 64, 64, 12, "Data", "48K", "0"}})
 }
-
-func FuzzFile(f *testing.F) {
-	f.Add(testFile(f, true).b)
-	f.Add(testFile(f, false).b)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		file, err := Open(bytes.NewReader(b), int64(len(b)))
-		if (err == nil) != (file != nil) {
-			t.Fatalf("file %v, error %v", file, err)
-		}
-		if err != nil {
-			return
-		}
-		file.BuildIDs()
-		file.CPUTopology()
-		file.Caches()
-		file.MemTopology()
-		r := file.Records()
-		var s Sample
-		for {
-			raw, err := r.Next()
-			if err != nil {
-				return
-			}
-			if raw.Type == TypeSample {
-				file.Sample(raw, &s)
-			} else {
-				file.Record(raw)
-			}
-		}
-	})
-}

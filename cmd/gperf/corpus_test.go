@@ -456,3 +456,7 @@ func TestCorpusTable(t *testing.T) {
 		t.Errorf("the table has\n%s\nand the corpus\n%s", strings.Join(got, "\n"), strings.Join(files, "\n"))
 	}
 }
+
+func sortedLines(text string) string {
+	return strings.Join(slices.Compact(slices.Sorted(strings.Lines(text))), "")
+}

@@ -209,27 +209,6 @@ func TestRecordKilledCompressed(t *testing.T) {
 	}
 }
 
-// A disk that fills up leaves as many samples as are told at the end.
-func TestRecordDiskFullCompressed(t *testing.T) {
-	needTracepoints(t)
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=600k"); err != nil {
-		t.Skipf("a small tmpfs cannot be mounted (CAP_SYS_ADMIN is missing): %v", err)
-	}
-	defer syscall.Unmount(dir, 0)
-	r := recordIn(t, dir, "-z", "-a", "-g", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", "200000", "-rate", "50000")
-	if r.code != exitError || !strings.Contains(r.stderr, "no space left on device") {
-		t.Errorf("exit code %d\n%s", r.code, r.stderr)
-	}
-	c := read(t, filepath.Join(dir, "perf.data"))
-	if c.total < 1000 || c.skipped != 0 {
-		t.Errorf("%d samples, %d records cannot be used", c.total, c.skipped)
-	}
-	if !strings.Contains(r.stderr, fmt.Sprintf("(%d samples)", c.total)) {
-		t.Errorf("the file has %d samples; told at the end:\n%s", c.total, r.stderr)
-	}
-}
-
 // What a pipe gets is there long before the recording ends, and rounds are closed
 // behind it, so that a reader can show it.
 func TestRecordPipeIsLive(t *testing.T) {

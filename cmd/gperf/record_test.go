@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -359,24 +360,34 @@ func checkUnfinished(t *testing.T, file string) {
 }
 
 // A disk that fills up ends the recording with an error and a file that can be
-// read, by perf as well.
+// read, by perf as well, and that has as many samples as are told.
 func TestRecordDiskFull(t *testing.T) {
 	needTracepoints(t)
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=3m"); err != nil {
-		t.Skipf("a small tmpfs cannot be mounted (CAP_SYS_ADMIN is missing): %v", err)
-	}
-	defer syscall.Unmount(dir, 0)
-	r := recordIn(t, dir, "-a", "-g", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", "30000")
-	if r.code != exitError || !strings.Contains(r.stderr, "no space left on device") {
-		t.Errorf("exit code %d\n%s", r.code, r.stderr)
-	}
-	c := read(t, filepath.Join(dir, "perf.data"))
-	if c.total < 1000 || c.skipped != 0 {
-		t.Errorf("%d samples, %d records cannot be used", c.total, c.skipped)
-	}
-	if !strings.Contains(r.stderr, fmt.Sprintf("(%d samples)", c.total)) {
-		t.Errorf("the file has %d samples; told at the end:\n%s", c.total, r.stderr)
+	for _, test := range []struct {
+		disk  string
+		flags []string
+		load  []string
+	}{
+		{"size=3m", nil, []string{"-n", "60000", "-rate", "30000"}},
+		{"size=600k", []string{"-z"}, []string{"-n", "200000", "-rate", "50000"}},
+	} {
+		dir := t.TempDir()
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, test.disk); err != nil {
+			t.Skipf("a small tmpfs cannot be mounted (CAP_SYS_ADMIN is missing): %v", err)
+		}
+		defer syscall.Unmount(dir, 0)
+		args := slices.Concat(test.flags, []string{"-a", "-g", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram)}, test.load)
+		r := recordIn(t, dir, args...)
+		if r.code != exitError || !strings.Contains(r.stderr, "no space left on device") {
+			t.Errorf("%s: exit code %d\n%s", test.flags, r.code, r.stderr)
+		}
+		c := read(t, filepath.Join(dir, "perf.data"))
+		if c.total < 1000 || c.skipped != 0 {
+			t.Errorf("%s: %d samples, %d records cannot be used", test.flags, c.total, c.skipped)
+		}
+		if !strings.Contains(r.stderr, fmt.Sprintf("(%d samples)", c.total)) {
+			t.Errorf("%s: the file has %d samples; told at the end:\n%s", test.flags, c.total, r.stderr)
+		}
 	}
 }
 
