@@ -18,6 +18,7 @@ type inflater struct {
 	in    uint64 // bytes of all records so far
 	out   uint64 // bytes that they inflated to
 	pull  func() ([]byte, bool)
+	stop  func() // ends the decoder
 	err   error
 }
 
@@ -33,7 +34,7 @@ const (
 
 func newInflater() *inflater {
 	d := new(inflater)
-	d.pull, _ = iter.Pull(d.run)
+	d.pull, d.stop = iter.Pull(d.run)
 	return d
 }
 

@@ -32,7 +32,11 @@ func (f *File) readHead() error {
 		}
 	}
 	if len(f.Attrs) == 0 {
-		return errorf(-1, nil, "no event is described before the first sample")
+		var why error
+		if len(f.Warnings) > 0 {
+			why = f.Warnings[0]
+		}
+		return errorf(-1, why, "no event is described before the first sample")
 	}
 	return nil
 }
@@ -91,12 +95,14 @@ func (f *File) addSection(n Feature, b []byte) {
 // describeEvent adds the event of a HEADER_ATTR record: an attr of the size
 // that it tells, and ids up to the record's end.
 func (f *File) describeEvent(rec Raw) error {
-	size := minAttrSize
-	if len(rec.Data) >= minAttrSize {
-		size = max(size, int(f.Order.Uint32(rec.Data[4:])))
-	}
-	if size > len(rec.Data) {
+	c := cursor{b: rec.Data, order: f.Order}
+	c.u32()
+	size := int(c.u32())
+	switch {
+	case c.short || size > len(rec.Data):
 		return errorf(rec.Off, nil, "%s record of %d bytes is too short for its attr of %d bytes", rec.Type, len(rec.Data)+headerSize, size)
+	case size == 0: // before sizes were told
+		size = min(minAttrSize, len(rec.Data))
 	}
 	a, err := parseAttr(rec.Data[:size], f.Order)
 	if err != nil {

@@ -142,6 +142,7 @@ func (p *part) advance() error {
 		switch {
 		case err == io.EOF:
 			p.done = true
+			p.endInflating()
 			p.order.Flush()
 			p.r.Late += p.order.Late
 			return nil
@@ -263,6 +264,14 @@ func (p *part) readInflated() (Raw, error) {
 
 // damage gives up what is compressed.
 func (p *part) damage(err error, msg string, args ...any) (Raw, error) {
-	p.inflated, p.damaged = nil, true
+	p.endInflating()
+	p.damaged = true
 	return Raw{}, errorf(p.inflating, err, msg, args...)
+}
+
+func (p *part) endInflating() {
+	if p.inflated != nil {
+		p.inflated.src.(*inflater).stop()
+		p.inflated = nil
+	}
 }
