@@ -11,4 +11,4 @@ install_needed || true
 [ "$(id -u)" = 0 ] || echo "not root: the tests that record skip" >&2
 
 # One package at a time: tests of several packages count the drops of the whole machine.
-go test -count=1 -p 1 -v "$@" ./... 2>&1 | grep --line-buffered -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)|^PASS$|\[no test files\]$'
+go test -count=1 -p 1 -timeout 40m -v "$@" ./... 2>&1 | grep --line-buffered -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)|^PASS$|\[no test files\]$'
