@@ -243,6 +243,9 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 	} else if lost.Records > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records were lost in %d places while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost.Records, lost.Chunks)
 	}
+	if t := in.history.Traced; t.Records > 0 {
+		fmt.Fprintf(stderr, "gperf: %d AUXTRACE records with %d bytes of %s were passed over: gperf does not decode them, perf does\n", t.Records, t.Bytes, t.By)
+	}
 	if late := in.history.Late; late > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records came later than their time allows and may be out of order\n", late)
 	}

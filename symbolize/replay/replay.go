@@ -206,6 +206,15 @@ type History struct {
 	Lost Lost
 	// Late counts the records that came after younger ones.
 	Late int
+	// Traced counts what processors traced, which is not decoded.
+	Traced Traced
+}
+
+// Traced is what AUXTRACE records hold, and who wrote it.
+type Traced struct {
+	By      format.AuxtraceType
+	Records int
+	Bytes   uint64
 }
 
 // Lost is what LOST and LOST_SAMPLES say together: of any type, and samples.
@@ -245,6 +254,11 @@ func (h *History) Apply(rec format.Record) {
 		h.kernel.ksymbol(r)
 	case *format.Cgroup:
 		h.cgroups[r.CgroupID] = r.Path
+	case *format.AuxtraceInfo:
+		h.Traced.By = r.Type
+	case *format.Auxtrace:
+		h.Traced.Records++
+		h.Traced.Bytes += r.Size
 	case *format.Lost:
 		h.Lost.Records += r.Lost
 		h.Lost.Chunks++
