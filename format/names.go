@@ -23,6 +23,13 @@ var typeNames = map[Type]string{
 	TypeSimpleperfTracingData: "simpleperf TRACING_DATA", TypeSimpleperfDebug: "simpleperf DEBUG",
 }
 
+// Known tells whether records of the type have a name: the others are newer than
+// this reader.
+func (t Type) Known() bool {
+	_, ok := typeNames[t]
+	return ok
+}
+
 // String returns the name of the PERF_RECORD_ constant as perf_event__name of
 // tools/perf shortens it.
 func (t Type) String() string {

@@ -243,6 +243,9 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 	} else if lost.Records > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records were lost in %d places while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost.Records, lost.Chunks)
 	}
+	if n := in.history.Unknown; n.Count > 0 {
+		fmt.Fprintf(stderr, "gperf: %d records of types that gperf does not know were passed over, the first: %v\n", n.Count, n.First)
+	}
 	if t := in.history.Traced; t.Records > 0 {
 		fmt.Fprintf(stderr, "gperf: %d AUXTRACE records with %d bytes of %s were passed over: gperf does not decode them, perf does\n", t.Records, t.Bytes, t.By)
 	}

@@ -206,6 +206,8 @@ type History struct {
 	Lost Lost
 	// Late counts the records that came after younger ones.
 	Late int
+	// Unknown counts the records of types that format does not know.
+	Unknown format.Skipped
 	// Traced counts what processors traced, which is not decoded.
 	Traced Traced
 }
@@ -254,6 +256,10 @@ func (h *History) Apply(rec format.Record) {
 		h.kernel.ksymbol(r)
 	case *format.Cgroup:
 		h.cgroups[r.CgroupID] = r.Path
+	case *format.Other:
+		if !r.Raw.Type.Known() {
+			h.Unknown.Add(&format.Error{Off: r.Raw.Off, Msg: r.Raw.Type.String()})
+		}
 	case *format.AuxtraceInfo:
 		h.Traced.By = r.Type
 	case *format.Auxtrace:
