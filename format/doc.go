@@ -18,6 +18,21 @@
 // closed by a table of its own, so that a recording that was killed, and whose
 // data.size is therefore still 0, keeps its tracepoint formats.
 //
+// In pipe mode, of which no part is read twice, a header of 16 bytes is followed
+// by records alone: those that perf makes itself say first what attrs and sections
+// say in file mode. A directory has a file, data, of file mode, and others of
+// records alone. Either byte order can be read; gperf writes little-endian files.
+//
+// On its way to the caller a record passes
+//
+//	source ─▶ scanner ─▶ part ─▶ Reader
+//	bytes     records    in time  of all parts
+//	             ▲         │
+//	             └ inflater ┘ what COMPRESSED records hold
+//
+// What cannot be used is passed over and counted (Reader.Skipped); an *Error says
+// where it lies.
+//
 // Times are in ns of the recording's clock, sizes in bytes. Slices that a
 // decoded record holds are borrowed from the file's buffer: they stay valid,
 // and are to be left unchanged.
