@@ -59,7 +59,11 @@ func TestGolden(t *testing.T) {
 				args = append(args, "--kallsyms", filepath.Join(dir, "kallsyms"), "--symfs", t.TempDir())
 			}
 			got, stderr := gperf(t, args...)
-			if stderr != "" {
+			told := "" // records.data has one of each
+			if strings.HasPrefix(line, "script -i records.data -F") {
+				told = "gperf: 1 AUXTRACE records with 8 bytes of ARM SPE were passed over: gperf does not decode them, perf does\n"
+			}
+			if stderr != told {
 				t.Errorf("on stderr: %s", stderr)
 			}
 			// When a clone's files were written says nothing.

@@ -94,8 +94,6 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 	if r.keep, err = in.filter(f); err != nil {
 		return err
 	}
-	// The kernel takes its time to list its symbols: meanwhile the file is read.
-	go r.sym.KernelProblem()
 	r.history = replay.New(f, r.sym)
 	return nil
 }
@@ -255,7 +253,7 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 	if skipped.Count > 0 {
 		fmt.Fprintf(stderr, "gperf: %d parts of the file could not be used, the first: %v\n", skipped.Count, skipped.First)
 	}
-	if in.history.KernelFrames() {
+	if in.history.Also.Names && in.history.KernelFrames() {
 		if err := in.sym.KernelProblem(); err != nil {
 			fmt.Fprintf(stderr, "gperf: no kernel symbols: %v\n", err)
 		}

@@ -53,6 +53,10 @@ func (b *Batch) Release() {
 // sample, with its Thread and Comm, is wanted; its frames come only then. What
 // could not be used is counted in the result. Walk ends early with use's error.
 func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch) error) (format.Skipped, error) {
+	if h.Also.Names {
+		// The kernel takes its time to list its symbols: meanwhile the file is read.
+		go h.sym.KernelProblem()
+	}
 	in := make(chan []format.Raw, 4)
 	free := make(chan []format.Raw, cap(in)+2)
 	quit := make(chan struct{})
