@@ -115,7 +115,8 @@ func (o *output) write(w io.Writer) (err error) {
 	return err
 }
 
-// put takes a batch; dataWidth is that of the widest data source before it. Once writing has failed it says so, to end the reading.
+// put takes a batch; dataWidth is that of the widest data source before it. Once
+// writing has failed it says so, to end the reading.
 func (o *output) put(b *replay.Batch, dataWidth int) error {
 	select {
 	case <-o.failed:
