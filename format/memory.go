@@ -2,6 +2,16 @@ package format
 
 import "strings"
 
+// Weights takes apart union perf_sample_weight of a sample; a is its event's attr:
+// the latency of an access to memory, of the instruction, and of its retirement,
+// in cycles. Without SampleWeightStruct there is only the first.
+func (s *Sample) Weights(a *Attr) (weight uint64, insLat, retireLat uint16) {
+	if a.SampleType&SampleWeightStruct == 0 {
+		return s.Weight, 0, 0
+	}
+	return s.Weight & 0xffffffff, uint16(s.Weight >> 32), uint16(s.Weight >> 48)
+}
+
 // DataSource is where the data of an access to memory came from: union
 // perf_mem_data_src of include/uapi/linux/perf_event.h. Its texts are perf's
 // (tools/perf/util/mem-events.c).

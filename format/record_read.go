@@ -40,7 +40,7 @@ func (rd *Read) decode(r Raw, rf ReadFormat) error {
 }
 
 // ParseCounters takes apart Sample.Read of an event with ReadFormat rf. What is
-// not there is zero.
+// not there is zero, or of a group left out.
 func ParseCounters(w Words, rf ReadFormat) Counters {
 	c := &cursor{b: w.b, order: w.order}
 	return c.counters(rf)
@@ -65,10 +65,14 @@ func (c *cursor) counters(rf ReadFormat) Counters {
 			size += 8
 		}
 	}
-	for e := c.entries(nr, size); len(e.b) > 0; {
+	there := min(nr, uint64(len(c.b)/size))
+	for e := c.entries(there, size); len(e.b) > 0; {
 		one := Counter{Value: e.u64()}
 		one.more(&e, rf)
 		v.Values = append(v.Values, one)
+	}
+	if nr > there {
+		c.short, c.nr = true, nr
 	}
 	return v
 }

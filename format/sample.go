@@ -37,13 +37,14 @@ func (w Words) Slice(i, j int) Words { return Words{w.b[i*8 : j*8], w.order} }
 // The marks within a callchain that say what kind of addresses follow
 // (enum perf_callchain_context). All values from ContextMax on are marks.
 const (
-	ContextHV          uint64 = 1<<64 - 32
-	ContextKernel      uint64 = 1<<64 - 128
-	ContextUser        uint64 = 1<<64 - 512
-	ContextGuest       uint64 = 1<<64 - 2048
-	ContextGuestKernel uint64 = 1<<64 - 2176
-	ContextGuestUser   uint64 = 1<<64 - 2560
-	ContextMax         uint64 = 1<<64 - 4095
+	ContextHV           uint64 = 1<<64 - 32
+	ContextKernel       uint64 = 1<<64 - 128
+	ContextUser         uint64 = 1<<64 - 512
+	ContextUserDeferred uint64 = 1<<64 - 640
+	ContextGuest        uint64 = 1<<64 - 2048
+	ContextGuestKernel  uint64 = 1<<64 - 2176
+	ContextGuestUser    uint64 = 1<<64 - 2560
+	ContextMax          uint64 = 1<<64 - 4095
 )
 
 // Mark returns the place of the first mark of a callchain from i on, Len if
@@ -341,9 +342,6 @@ func (c *cursor) counted(nr, per, more uint64) Words {
 	}
 	return w
 }
-
-// branchHWIndex is PERF_SAMPLE_BRANCH_HW_INDEX.
-const branchHWIndex = 1 << 17
 
 func (c *cursor) branches(branchType uint64) Words {
 	more := uint64(0)

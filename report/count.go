@@ -215,7 +215,7 @@ func frameID(_ *SortKey, f *replay.Frame) uint64 { return uint64(f.ID) }
 // newExtra returns what keys look at of a sample beside its stack.
 func (c *counter) newExtra(s *replay.Sample) extra {
 	a := &c.file.Attrs[s.Event]
-	x := extra{addr: s.Addr, phys: s.PhysAddr, weight: s.Weight, source: s.DataSrc, time: s.Time - s.Time%timeQuantum, cgroup: s.Sample.Cgroup, path: s.Cgroup,
+	x := extra{addr: s.Addr, phys: s.PhysAddr, source: s.DataSrc, time: s.Time - s.Time%timeQuantum, cgroup: s.Sample.Cgroup, path: s.Cgroup,
 		transaction: s.Transaction, socket: -1, dataPage: s.DataPageSize, codePage: s.CodePageSize, level: level(s.Misc)}
 	if cpu := c.cpu(s); cpu >= 0 && int(cpu) < len(c.sockets) {
 		x.socket = int64(c.sockets[cpu].Package)
@@ -223,9 +223,7 @@ func (c *counter) newExtra(s *replay.Sample) extra {
 	if c.layout.uses&usesData != 0 {
 		x.data = c.history.ResolveData(s)
 	}
-	if a.SampleType&format.SampleWeightStruct != 0 {
-		x.weight, x.ins, x.stage = s.Weight&0xffffffff, uint16(s.Weight>>32), uint16(s.Weight>>48)
-	}
+	x.weight, x.ins, x.stage = s.Weights(a)
 	return x
 }
 

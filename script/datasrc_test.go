@@ -57,11 +57,12 @@ func TestDataWidths(t *testing.T) {
 
 func TestWeights(t *testing.T) {
 	const word = 0x0003_0002_00000001
+	sample := &format.Sample{Weight: word}
 	whole, parts := &format.Attr{SampleType: format.SampleWeight}, &format.Attr{SampleType: format.SampleWeightStruct}
-	if w, i, r := weights(whole, word); w != word || i != 0 || r != 0 {
+	if w, i, r := sample.Weights(whole); w != word || i != 0 || r != 0 {
 		t.Errorf("one weight: %d %d %d", w, i, r)
 	}
-	if w, i, r := weights(parts, word); w != 1 || i != 2 || r != 3 {
+	if w, i, r := sample.Weights(parts); w != 1 || i != 2 || r != 3 {
 		t.Errorf("three weights: %d %d %d", w, i, r)
 	}
 }

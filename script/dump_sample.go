@@ -37,7 +37,7 @@ func (d *dumper) appendSample(b []byte, raw format.Raw) []byte {
 		b = appendDumpedChain(append(b, "... FP chain:"...), s.Callchain)
 	}
 	if st&format.SampleBranchStack != 0 {
-		b = appendBranches(b, s.BranchStack)
+		b = appendDumpedBranches(b, s.Branch(a))
 	}
 	b = appendRegs(b, "user", st&format.SampleRegsUser != 0, s.UserRegsABI, a.SampleRegsUser, s.UserRegs)
 	if st&format.SampleStackUser != 0 {
@@ -76,11 +76,8 @@ func appendScalars(b []byte, st format.SampleType, s *format.Sample) []byte {
 var contexts = map[uint64]string{
 	format.ContextHV: " (PERF_CONTEXT_HV)", format.ContextKernel: " (PERF_CONTEXT_KERNEL)", format.ContextUser: " (PERF_CONTEXT_USER)",
 	format.ContextGuest: " (PERF_CONTEXT_GUEST)", format.ContextGuestKernel: " (PERF_CONTEXT_GUEST_KERNEL)",
-	format.ContextGuestUser: " (PERF_CONTEXT_GUEST_USER)", contextUserDeferred: " (PERF_CONTEXT_USER_DEFERRED)",
+	format.ContextGuestUser: " (PERF_CONTEXT_GUEST_USER)", format.ContextUserDeferred: " (PERF_CONTEXT_USER_DEFERRED)",
 }
-
-// contextUserDeferred is PERF_CONTEXT_USER_DEFERRED.
-const contextUserDeferred uint64 = 1<<64 - 640
 
 // appendDumpedChain appends a callchain, an address a line.
 func appendDumpedChain(b []byte, w format.Words) []byte {
@@ -91,16 +88,14 @@ func appendDumpedChain(b []byte, w format.Words) []byte {
 	return b
 }
 
-// appendBranches appends the branches, newest first. One word more than three
-// each is the hardware's index.
-func appendBranches(b []byte, w format.Words) []byte {
-	b = fmt.Appendf(b, "... branch stack: nr:%d\n", w.Len()/3)
-	if w.Len()%3 != 0 {
-		b = fmt.Appendf(b, "..... hw_idx: %d\n", int64(w.At(0)))
-		w = w.Slice(1, w.Len())
+// appendDumpedBranches appends the branches, newest first.
+func appendDumpedBranches(b []byte, branches format.Branches) []byte {
+	b = fmt.Appendf(b, "... branch stack: nr:%d\n", branches.Len())
+	if i, ok := branches.HWIndex(); ok {
+		b = fmt.Appendf(b, "..... hw_idx: %d\n", i)
 	}
-	for i := 0; i+2 < w.Len(); i += 3 {
-		b = fmt.Appendf(b, "..... %2d: %016x -> %016x flags %#x\n", i/3, w.At(i), w.At(i+1), w.At(i+2))
+	for i := range branches.Len() {
+		b = fmt.Appendf(b, "..... %2d: %016x -> %016x flags %#x\n", i, branches.From(i), branches.To(i), branches.Flags(i))
 	}
 	return b
 }

@@ -169,15 +169,15 @@ func (p *printer) appendMemory(b []byte, s *replay.Sample, fields Field, e *even
 		p.dataWidth = max(p.dataWidth, len(b)-n)
 		b = appendBlanks(b, p.dataWidth-(len(b)-n))
 	}
-	weight, insLat, retireLat := weights(e.attr, s.Weight)
+	weight, insLat, retireLat := s.Weights(e.attr)
 	if fields&FieldWeight != 0 {
 		b = appendUint(b, weight, 16)
 	}
 	if fields&FieldInsLat != 0 {
-		b = appendUint(b, insLat, 16)
+		b = appendUint(b, uint64(insLat), 16)
 	}
 	if fields&FieldRetireLat != 0 {
-		b = appendUint(b, retireLat, 16)
+		b = appendUint(b, uint64(retireLat), 16)
 	}
 	if fields&FieldCgroup != 0 {
 		name := s.Cgroup
@@ -187,15 +187,6 @@ func (p *printer) appendMemory(b []byte, s *replay.Sample, fields Field, e *even
 		b = append(append(b, ' '), name...)
 	}
 	return b
-}
-
-// weights takes apart union perf_sample_weight: the latency of the access, of the
-// instruction, and of its retirement.
-func weights(a *format.Attr, w uint64) (weight, insLat, retireLat uint64) {
-	if a.SampleType&format.SampleWeightStruct == 0 {
-		return w, 0, 0
-	}
-	return w & 0xffffffff, w >> 32 & 0xffff, w >> 48
 }
 
 // appendAddr appends the address of the data, and of a page fault also what lies

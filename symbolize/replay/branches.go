@@ -34,33 +34,6 @@ func (h *History) lbrChain(s *Sample, m *maps) bool {
 	return true
 }
 
-// Branches are the entries of a branch stack (struct perf_branch_entry), the
-// newest first.
-type Branches struct{ words format.Words }
-
-// branchHWIndex is PERF_SAMPLE_BRANCH_HW_INDEX: a word stands before the entries.
-const branchHWIndex = 1 << 17
-
-// Branch returns the sample's branch stack; a is its event's attr.
-func (s *Sample) Branch(a *format.Attr) Branches {
-	w := s.BranchStack
-	if a.BranchSampleType&branchHWIndex != 0 && w.Len() > 0 {
-		w = w.Slice(1, w.Len())
-	}
-	return Branches{w}
-}
-
-// Len returns the number of branches.
-func (b Branches) Len() int { return b.words.Len() / 3 }
-
-// From and To return where branch i came from and went to.
-func (b Branches) From(i int) uint64 { return b.words.At(3 * i) }
-func (b Branches) To(i int) uint64   { return b.words.At(3*i + 1) }
-
-// Flags returns the word of branch i's bit-fields, the first in the lowest bits
-// whatever the file's byte order.
-func (b Branches) Flags(i int) uint64 { return b.words.Bits(3*i + 2) }
-
 func (h *History) resolveBranches(s *Sample) {
 	b := s.Branch(&h.file.Attrs[s.Event])
 	if b.Len() == 0 {

@@ -29,7 +29,7 @@ const deferCallchain format.AttrFlags = 1 << 38
 // cookieOf returns the cookie of a chain whose user frames come later.
 func cookieOf(a *format.Attr, chain format.Words) (uint64, bool) {
 	n := chain.Len()
-	if a.Flags&deferCallchain == 0 || n < 2 || chain.At(n-2) != contextUserDeferred {
+	if a.Flags&deferCallchain == 0 || n < 2 || chain.At(n-2) != format.ContextUserDeferred {
 		return 0, false
 	}
 	return chain.At(n - 1), true

@@ -83,7 +83,7 @@ func TestDeferredCallchains(t *testing.T) {
 	later := func(tid uint32, time, cookie, n uint64, chain ...uint64) []byte {
 		return record(format.TypeCallchainDeferred, words(cookie, n), words(chain...), pidTID(10, tid), words(time))
 	}
-	const kernel, user, deferred = format.ContextKernel, format.ContextUser, contextUserDeferred
+	const kernel, user, deferred = format.ContextKernel, format.ContextUser, format.ContextUserDeferred
 	got, skipped := walked(t, []format.Attr{attr},
 		sample(10, 1, kernel, 0x100, deferred, 77),
 		sample(11, 2, kernel, 0x200, deferred, 77), // another thread's

@@ -423,7 +423,7 @@ func (h *History) chain(out *Sample, chain format.Words, m *maps) bool {
 		switch mode {
 		case format.ContextKernel:
 			out.Kernel = join(out.Kernel, h.resolve(&h.kernel.chains, part, h.kernelFrame))
-		case format.ContextUser, contextUserDeferred:
+		case format.ContextUser, format.ContextUserDeferred:
 			out.User = join(out.User, h.resolve(&m.chains, part, func(ip uint64) *Frame { return h.userFrame(m, ip) }))
 		default:
 			out.User = join(out.User, h.resolve(&m.foreign, part, h.foreignFrame))
@@ -433,12 +433,9 @@ func (h *History) chain(out *Sample, chain format.Words, m *maps) bool {
 	return true
 }
 
-// contextUserDeferred is PERF_CONTEXT_USER_DEFERRED.
-const contextUserDeferred uint64 = 1<<64 - 640
-
 func isContext(mark uint64) bool {
 	switch mark {
-	case format.ContextHV, format.ContextKernel, format.ContextUser, contextUserDeferred:
+	case format.ContextHV, format.ContextKernel, format.ContextUser, format.ContextUserDeferred:
 		return true
 	}
 	return false

@@ -282,8 +282,8 @@ func TestCounted(t *testing.T) {
 	} {
 		var got []string
 		for _, w := range tc.words {
-			for v := range values(tc.read, chainOf(w...)) {
-				got = append(got, fmt.Sprintf("%d:%d", v.id, v.value))
+			for _, v := range format.ParseCounters(chainOf(w...), tc.read).Values {
+				got = append(got, fmt.Sprintf("%d:%d", v.ID, v.Value))
 			}
 		}
 		if g := strings.Join(got, " "); g != tc.want {

@@ -1,0 +1,40 @@
+package format
+
+// branchHWIndex is PERF_SAMPLE_BRANCH_HW_INDEX: a word stands before the entries.
+const branchHWIndex = 1 << 17
+
+// Branches are the entries of a branch stack (struct perf_branch_entry of
+// include/uapi/linux/perf_event.h), the newest first.
+type Branches struct {
+	words   Words
+	hwIndex Words // one, or none
+}
+
+// Branch returns the sample's branch stack; a is its event's attr.
+func (s *Sample) Branch(a *Attr) Branches {
+	w := s.BranchStack
+	if a.BranchSampleType&branchHWIndex == 0 || w.Len() == 0 {
+		return Branches{words: w}
+	}
+	return Branches{w.Slice(1, w.Len()), w.Slice(0, 1)}
+}
+
+// HWIndex returns the processor's index of the newest branch, -1 if it does not
+// know, where the attr asks for it.
+func (b Branches) HWIndex() (i int64, ok bool) {
+	if b.hwIndex.Len() == 0 {
+		return 0, false
+	}
+	return int64(b.hwIndex.At(0)), true
+}
+
+// Len returns the number of branches.
+func (b Branches) Len() int { return b.words.Len() / 3 }
+
+// From and To return where branch i came from and went to.
+func (b Branches) From(i int) uint64 { return b.words.At(3 * i) }
+func (b Branches) To(i int) uint64   { return b.words.At(3*i + 1) }
+
+// Flags returns the word of branch i's bit-fields, the first in the lowest bits
+// whatever the file's byte order.
+func (b Branches) Flags(i int) uint64 { return b.words.Bits(3*i + 2) }
