@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -25,24 +23,15 @@ that the recording lists, or those that its samples hit. Of an ELF file it print
 
 func (o *buildIDFlags) set() *pflag.FlagSet {
 	s := newFlagSet("buildid-list")
-	s.StringVarP(&o.path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
+	addInput(s, &o.path)
 	s.BoolVarP(&o.hits, "with-hits", "H", false, "only files that samples hit")
 	s.BoolVarP(&o.kernel, "kernel", "k", false, "instead print the running kernel's build ID")
-	s.BoolP("force", "f", false, "")
-	hide(s, "force")
 	return s
 }
 
 func buildIDCommand(args []string, stdout, stderr io.Writer) int {
 	var o buildIDFlags
-	done, err := parseFlags(o.set(), args, buildIDHelp, stdout)
-	if err == nil && !done {
-		err = o.run(stdout, stderr)
-	}
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader at the pipe's end has seen enough
-		return fail("buildid-list", err, stderr)
-	}
-	return exitOK
+	return readCommand(o.set(), args, buildIDHelp, stdout, stderr, func() error { return o.run(stdout, stderr) })
 }
 
 func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
@@ -63,8 +52,6 @@ func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	skipped, err := script.BuildIDs(bufio.NewWriter(stdout), in.file, in.history, o.hits)
-	if skipped.Count > 0 {
-		fmt.Fprintf(stderr, "gperf: %d parts of the file could not be used, the first: %v\n", skipped.Count, skipped.First)
-	}
+	tellSkipped(stderr, skipped)
 	return err
 }

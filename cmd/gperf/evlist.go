@@ -2,9 +2,7 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"io"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -21,26 +19,17 @@ const evlistHelp = `Lists the events of a recording, as perf evlist does.`
 
 func (o *evlistFlags) set() *pflag.FlagSet {
 	s := newFlagSet("evlist")
-	s.StringVarP(&o.path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
+	addInput(s, &o.path)
 	s.BoolVarP(&o.Attrs, "verbose", "v", false, "all that the events were opened with, too")
 	s.BoolVarP(&o.Freq, "freq", "F", false, "how often they were sampled, too")
 	s.BoolVarP(&o.Groups, "group", "g", false, "which of them were counted together")
 	s.BoolVar(&o.TraceFields, "trace-fields", false, "the fields of tracepoints, too")
-	s.BoolP("force", "f", false, "")
-	hide(s, "force")
 	return s
 }
 
 func evlistCommand(args []string, stdout, stderr io.Writer) int {
 	var o evlistFlags
-	done, err := parseFlags(o.set(), args, evlistHelp, stdout)
-	if err == nil && !done {
-		err = o.run(stdout, stderr)
-	}
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader at the pipe's end has seen enough
-		return fail("evlist", err, stderr)
-	}
-	return exitOK
+	return readCommand(o.set(), args, evlistHelp, stdout, stderr, func() error { return o.run(stdout, stderr) })
 }
 
 func (o *evlistFlags) run(stdout, stderr io.Writer) error {

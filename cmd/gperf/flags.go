@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 )
@@ -17,6 +19,26 @@ func newFlagSet(name string) *pflag.FlagSet {
 	s.Usage = func() {}
 	s.BoolP("help", "h", false, "this text")
 	return s
+}
+
+// readCommand is a command that reads a recording: it parses the flags and runs,
+// and returns the exit code.
+func readCommand(s *pflag.FlagSet, args []string, what string, stdout, stderr io.Writer, run func() error) int {
+	done, err := parseFlags(s, args, what, stdout)
+	if err == nil && !done {
+		err = run()
+	}
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader at the pipe's end has seen enough
+		return fail(s.Name(), err, stderr)
+	}
+	return exitOK
+}
+
+// addInput adds the flags that say what is read.
+func addInput(s *pflag.FlagSet, path *string) {
+	s.StringVarP(path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
+	s.BoolP("force", "f", false, "")
+	hide(s, "force")
 }
 
 // parseFlags parses a reading command's flags, which takes no arguments, and

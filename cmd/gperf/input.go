@@ -36,7 +36,7 @@ type inputFlags struct {
 }
 
 func (in *inputFlags) add(fs *pflag.FlagSet) {
-	fs.StringVarP(&in.path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
+	addInput(fs, &in.path)
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
@@ -193,10 +193,13 @@ func (r *input) readDir() error {
 			path += "." + strconv.Itoa(i)
 		}
 		fd, err := os.Open(path)
-		if errors.Is(err, os.ErrNotExist) && i >= 0 {
+		switch {
+		case err == nil:
+		case i < 0:
+			return fmt.Errorf("%s is a directory, and a recording's has a file data: %w", r.path, err)
+		case errors.Is(err, os.ErrNotExist):
 			return nil
-		}
-		if err != nil {
+		default:
 			return err
 		}
 		defer fd.Close()
@@ -250,13 +253,17 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 	if late := in.history.Late; late > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records came later than their time allows and may be out of order\n", late)
 	}
-	if skipped.Count > 0 {
-		fmt.Fprintf(stderr, "gperf: %d parts of the file could not be used, the first: %v\n", skipped.Count, skipped.First)
-	}
+	tellSkipped(stderr, skipped)
 	if in.history.Also.Names && in.history.KernelFrames() {
 		if err := in.sym.KernelProblem(); err != nil {
 			fmt.Fprintf(stderr, "gperf: no kernel symbols: %v\n", err)
 		}
+	}
+}
+
+func tellSkipped(stderr io.Writer, skipped format.Skipped) {
+	if skipped.Count > 0 {
+		fmt.Fprintf(stderr, "gperf: %d parts of the file could not be used, the first: %v\n", skipped.Count, skipped.First)
 	}
 }
 

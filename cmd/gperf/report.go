@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -72,26 +71,21 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
 	s.Bool("stdio", false, "")
 	s.Bool("no-inline", false, "")
-	s.BoolP("force", "f", false, "")
-	hide(s, "children", "branch-history", "stdio", "no-inline", "force")
+	hide(s, "children", "branch-history", "stdio", "no-inline")
 	return s
 }
 
 func reportCommand(args []string, stdout, stderr io.Writer) int {
 	var o reportFlags
 	s := o.set()
-	done, err := parseFlags(s, withGraphDefault(args), reportHelp, stdout)
-	if err == nil && !done {
-		err = o.run(s, stdout, stderr)
-	}
-	var key *report.KeyError
-	if errors.As(err, &key) {
-		err = wrongUse("%v", err)
-	}
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader at the pipe's end has seen enough
-		return fail("report", err, stderr)
-	}
-	return exitOK
+	return readCommand(s, withGraphDefault(args), reportHelp, stdout, stderr, func() error {
+		err := o.run(s, stdout, stderr)
+		var key *report.KeyError
+		if errors.As(err, &key) {
+			return wrongUse("%v", err)
+		}
+		return err
+	})
 }
 
 // withGraphDefault gives -g its value where, as with perf, it is the last word

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -65,23 +63,17 @@ func (o *scriptFlags) set() *pflag.FlagSet {
 		s.BoolVar(&o.shown[i], f.name, false, f.usage)
 	}
 	s.Bool("no-inline", false, "")
-	s.BoolP("force", "f", false, "")
-	hide(s, "no-inline", "force")
+	hide(s, "no-inline")
 	return s
 }
 
 func scriptCommand(args []string, stdout, stderr io.Writer) int {
 	var o scriptFlags
 	s := o.set()
-	done, err := parseFlags(s, args, scriptHelp, stdout)
-	o.anyDepth = !s.Changed("max-stack")
-	if err == nil && !done {
-		err = o.run(stdout, stderr)
-	}
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader at the pipe's end has seen enough
-		return fail("script", err, stderr)
-	}
-	return exitOK
+	return readCommand(s, args, scriptHelp, stdout, stderr, func() error {
+		o.anyDepth = !s.Changed("max-stack")
+		return o.run(stdout, stderr)
+	})
 }
 
 func (o *scriptFlags) run(stdout, stderr io.Writer) error {
