@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"gperf/format"
+	"gperf/record/event"
+	"gperf/record/tracefs"
 )
 
 // Options say what to record, of whom, and into which file. The zero value of
 // each field is perf record's default.
 type Options struct {
-	Events []Event // default: cycles:P
+	Events []event.Event // default: cycles:P
 	Target Target
 	Output string // default: perf.data; "-": standard output, in pipe mode
 	// Compress, if not 0, is zstd's level to compress the records with, 1 to 22.
@@ -54,7 +56,7 @@ type Options struct {
 
 	Cmdline []string // of the recorder, for the file's header
 	Version string   // of the recorder
-	Tracefs *Tracefs
+	Tracefs *tracefs.FS
 
 	// Notice is told what turns out other than asked for, at the moment it does;
 	// nil: nobody is.
@@ -92,20 +94,16 @@ func (o *Options) capFreq() {
 }
 
 // trackingEvent collects side band only: perf's dummy:u.
-var trackingEvent = Event{Name: "dummy:u", Type: format.TypeSoftware, Config: swDummy,
+var trackingEvent = event.Event{Name: "dummy:u", Type: format.TypeSoftware, Config: event.Dummy,
 	Flags: format.FlagExcludeKernel | format.FlagExcludeHV | format.FlagExcludeGuest}
-
-// defaultEvent is cycles:P, as precise as the PMU can.
-var defaultEvent = Event{Name: "cycles:P", Type: format.TypeHardware, Config: hwCycles,
-	Flags: format.AttrFlags(0).WithPreciseIP(3)}
 
 // attrs sets up one attr for each event, as perf 7.3 does it (evsel__config and
 // evlist__config of tools/perf/util), followed by the tracking event where
 // there is one of its own. It returns the events that belong to them.
-func (o *Options) attrs() ([]Event, []format.Attr) {
+func (o *Options) attrs() ([]event.Event, []format.Attr) {
 	events := o.Events
 	if len(events) == 0 {
-		events = []Event{defaultEvent}
+		events = []event.Event{event.Default}
 	}
 	// Whoever starts to record before the sampling events are enabled, or on
 	// all processes, wants side band at once: an event of its own.
@@ -131,7 +129,7 @@ func (o *Options) attrs() ([]Event, []format.Attr) {
 	return events, attrs
 }
 
-func (o *Options) attr(ev *Event) format.Attr {
+func (o *Options) attr(ev *event.Event) format.Attr {
 	a := o.commonAttr(ev)
 	a.Flags |= format.FlagDisabled
 	if o.Target.ownCommand() && o.Delay == 0 {
@@ -143,7 +141,7 @@ func (o *Options) attr(ev *Event) format.Attr {
 	if o.AllKernel {
 		a.Flags |= format.FlagExcludeUser
 	}
-	if ev.fixedPeriod() {
+	if fixedPeriod(ev) {
 		// perf samples every one of them, with all it has.
 		a.SamplePeriod = 1
 		a.SampleType |= format.SampleRaw | format.SampleCPU | format.SamplePeriod
@@ -195,12 +193,12 @@ var userRegs = map[string]uint64{"amd64": 0xff0fff, "arm64": 1<<33 - 1}
 
 // fixedPeriod tells whether the event is sampled each time by default, for its
 // raw data.
-func (ev *Event) fixedPeriod() bool {
-	return ev.Type == format.TypeTracepoint || ev.Type == format.TypeSoftware && ev.Config == swBPF
+func fixedPeriod(ev *event.Event) bool {
+	return ev.Type == format.TypeTracepoint || ev.Type == format.TypeSoftware && ev.Config == event.BPFOutput
 }
 
 // commonAttr is what the sampling events and the tracking event share.
-func (o *Options) commonAttr(ev *Event) format.Attr {
+func (o *Options) commonAttr(ev *event.Event) format.Attr {
 	a := format.Attr{
 		Type: ev.Type, Config: ev.Config, Size: format.AttrSize, Name: ev.Name,
 		SampleType: format.SampleIP | format.SampleTID | format.SampleTime,

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"gperf/record/event"
 	"io"
 	"os"
 	"os/exec"
@@ -139,7 +140,7 @@ func (c *command) close() {
 	c.failed.Close()
 }
 
-func eventNames(events []Event) string {
+func eventNames(events []event.Event) string {
 	var names []string
 	for _, e := range events {
 		names = append(names, e.Name)

@@ -11,6 +11,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/record/event"
 	"gperf/unwind"
 )
 
@@ -63,7 +64,7 @@ type UnwindSummary struct {
 func newDWARF(o *Options) (*dwarf, error) {
 	events := o.Events
 	if len(events) == 0 {
-		events = []Event{defaultEvent}
+		events = []event.Event{event.Default}
 	}
 	cpus, err := bpf.NumCPU()
 	if err != nil {
@@ -73,7 +74,7 @@ func newDWARF(o *Options) (*dwarf, error) {
 	var programs []bpf.Program
 	for i := range events {
 		if events[i].Tracepoint != "" {
-			d.probes[events[i].Config] = o.Tracefs.isProbe(events[i].Tracepoint)
+			d.probes[events[i].Config] = o.Tracefs.IsProbe(events[i].Tracepoint)
 		}
 		if p, ok := d.program(&events[i]); ok && !slices.Contains(programs, p) {
 			programs = append(programs, p)
@@ -91,13 +92,13 @@ func newDWARF(o *Options) (*dwarf, error) {
 
 // program is what an event's stacks are walked by; events that take no samples
 // have none.
-func (d *dwarf) program(e *Event) (bpf.Program, bool) {
+func (d *dwarf) program(e *event.Event) (bpf.Program, bool) {
 	switch {
 	case e.Type == format.TypeTracepoint && d.probes[e.Config]:
 		return bpf.OnProbe, true
 	case e.Type == format.TypeTracepoint:
 		return bpf.OnTracepoint, true
-	case e.Type == format.TypeSoftware && e.Config == swDummy:
+	case e.Type == format.TypeSoftware && e.Config == event.Dummy:
 		return "", false
 	}
 	return bpf.OnEvent, true
@@ -150,7 +151,7 @@ func (d *dwarf) attach(r *recorder) error {
 
 // opened has a program run for a counter, as soon as there is one: what inherits
 // the counter from then on has the program too.
-func (d *dwarf) opened(ev *Event, c *counter) error {
+func (d *dwarf) opened(ev *event.Event, c *counter) error {
 	p, ok := d.program(ev)
 	switch {
 	case !ok:
@@ -165,7 +166,7 @@ func (d *dwarf) opened(ev *Event, c *counter) error {
 // a counter that is there for nothing else: since about Linux 6.10, the
 // program goes as soon as the first counter goes that inherited from the one it
 // is attached to.
-func (d *dwarf) openedTracepoint(ev *Event, p bpf.Program) error {
+func (d *dwarf) openedTracepoint(ev *event.Event, p bpf.Program) error {
 	if d.tracepoints[ev.Config] {
 		return nil
 	}
@@ -212,11 +213,9 @@ func (r *recorder) cpuOf(ring *Ring) int {
 // samples that nobody can walk yet, the samples themselves must find a place.
 const copyShare = 4
 
-const swBPFOutput = 10 // PERF_COUNT_SW_BPF_OUTPUT
-
 // openOutput opens an event that BPF programs write to, on a ring.
 func (d *dwarf) openOutput(ring *Ring, cpu int, wakeups uint32, like *format.Attr) (*counter, error) {
-	a := format.Attr{Type: format.TypeSoftware, Config: swBPFOutput, SampleType: outputSample, SamplePeriod: 1, Wakeup: wakeups,
+	a := format.Attr{Type: format.TypeSoftware, Config: event.BPFOutput, SampleType: outputSample, SamplePeriod: 1, Wakeup: wakeups,
 		Flags: like.Flags & format.FlagUseClockID, ClockID: like.ClockID}
 	fd, err := perfEventOpen(&a, -1, cpu)
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/record/event"
+	"gperf/record/probe"
 	"gperf/unwind"
 )
 
@@ -37,7 +39,7 @@ func buildStacks(t *testing.T, flags ...string) string {
 // recordDWARF records a command in user space, and skips where that needs more rights.
 func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) {
 	t.Helper()
-	events, err := ParseEvents("cpu-clock:u", new(Tracefs))
+	events, err := event.Parse("cpu-clock:u", new(probe.Finder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func chains(t *testing.T, path, exe string) (l [][]string) {
 		t.Fatal(err)
 	}
 	for _, a := range f.Attrs {
-		if a.Flags&format.FlagExcludeCallchainUser != 0 || a.Config == swBPFOutput {
+		if a.Flags&format.FlagExcludeCallchainUser != 0 || a.Config == event.BPFOutput {
 			t.Errorf("the file has attr %+v", a)
 		}
 	}

@@ -5,37 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+
+	"gperf/record/event"
 )
-
-// EventError is an event string that cannot be recorded as it stands.
-type EventError struct{ Spec, Msg string }
-
-func (e *EventError) Error() string { return fmt.Sprintf("event %q: %s", e.Spec, e.Msg) }
-
-// UnknownEventError is an event that this kernel does not have.
-type UnknownEventError struct {
-	Spec string
-	Near []string // names like it that exist, best first
-}
-
-func (e *UnknownEventError) Error() string {
-	s := fmt.Sprintf("unknown event %q", e.Spec)
-	if len(e.Near) > 0 {
-		s += ": did you mean " + strings.Join(e.Near, ", ") + "?"
-	}
-	return s
-}
-
-// NoTracefsError says that tracefs, where tracepoints are described, can
-// neither be found nor mounted.
-type NoTracefsError struct{ Err error }
-
-func (e *NoTracefsError) Error() string { return fmt.Sprintf("no tracefs: %v", e.Err) }
-func (e *NoTracefsError) Unwrap() error { return e.Err }
 
 // OpenError says that perf_event_open refused an event.
 type OpenError struct {
-	Event Event
+	Event event.Event
 	CPU   int   // -1: any
 	TID   int   // -1: all threads
 	Err   error // an errno

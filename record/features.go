@@ -11,12 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/record/event"
+	"gperf/record/tracefs"
 	"gperf/symbolize/dso"
 )
 
 // earlySections are the features that are known when the recording starts.
 // What this machine does not tell is left out.
-func earlySections(o *Options, events []Event, attrs []format.Attr) ([]format.Section, error) {
+func earlySections(o *Options, events []event.Event, attrs []format.Attr) ([]format.Section, error) {
 	var u unix.Utsname
 	unix.Uname(&u)
 	var l []format.Section
@@ -51,7 +53,7 @@ func earlySections(o *Options, events []Event, attrs []format.Attr) ([]format.Se
 	if o.UseClockID {
 		l = append(l, clockSections(o.ClockID)...)
 	}
-	tracing, err := o.Tracefs.TracingData(events)
+	tracing, err := o.Tracefs.Data(described(events))
 	if err != nil {
 		return nil, fmt.Errorf("reading tracepoint formats: %w", err)
 	}
@@ -59,6 +61,19 @@ func earlySections(o *Options, events []Event, attrs []format.Attr) ([]format.Se
 		l = append(l, tracing.Section())
 	}
 	return l, nil
+}
+
+// described are the tracepoints among the events, as the file is to call them.
+func described(events []event.Event) (l []tracefs.Described) {
+	for i := range events {
+		if ev := &events[i]; ev.Probe != nil {
+			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: ev.Probe.Group, Name: ev.Probe.Event})
+		} else if ev.Tracepoint != "" {
+			system, name, _ := strings.Cut(ev.Tracepoint, "/")
+			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: system, Name: name})
+		}
+	}
+	return l
 }
 
 // parseCPUInfo returns the processor's name, and perf's id of it: vendor,

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/record/event"
 )
 
 // counter is one open perf event: event × CPU × thread.
@@ -49,11 +50,11 @@ var features = []feature{
 // opener opens the counters of a recording.
 type opener struct {
 	opts     *Options
-	events   []Event
+	events   []event.Event
 	attrs    []format.Attr
 	missing  []feature // found out to be unknown to this kernel
 	counters []counter
-	opened   func(*Event, *counter) error // nil, or told of each counter at once
+	opened   func(*event.Event, *counter) error // nil, or told of each counter at once
 }
 
 // open opens every event on every CPU and thread. A thread that has gone
@@ -108,7 +109,7 @@ func (o *opener) openOne(e, cpu, tid int) (int, error) {
 		case err == unix.EMFILE && moreFiles():
 		case a.Flags.PreciseIP() > 0 && strings.HasSuffix(ev.Name, ":P") && imprecise(err):
 			a.Flags = a.Flags.WithPreciseIP(a.Flags.PreciseIP() - 1)
-		case noPMU(err) && ev.Type == format.TypeHardware && ev.Config == hwCycles:
+		case noPMU(err) && ev.Type == format.TypeHardware && ev.Config == event.Cycles:
 			o.useCPUClock(a, ev)
 		case (err == unix.EACCES || err == unix.EPERM) && o.mayExcludeKernel(a):
 			a.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
@@ -130,10 +131,10 @@ func noPMU(err error) bool {
 
 // useCPUClock has the timer stand in for cycles, which this machine's PMU, if
 // it has one, does not count.
-func (o *opener) useCPUClock(a *format.Attr, ev *Event) {
+func (o *opener) useCPUClock(a *format.Attr, ev *event.Event) {
 	name, mods, modified := strings.Cut(ev.Name, ":")
 	o.opts.notice(fmt.Errorf("%s is not supported here (no PMU): falling back to cpu-clock", name))
-	a.Type, a.Config = format.TypeSoftware, swCPUClock
+	a.Type, a.Config = format.TypeSoftware, event.CPUClock
 	ev.Type, ev.Config, ev.Name = a.Type, a.Config, "cpu-clock"
 	if modified {
 		// perf spells out what P meant.

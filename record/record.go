@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/record/probe"
+	"gperf/record/tracefs"
 )
 
 // Run records until ctx is done, the command has exited, or the recorded
@@ -21,7 +23,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		o.Output = "perf.data"
 	}
 	if o.Tracefs == nil {
-		o.Tracefs = new(Tracefs)
+		o.Tracefs = new(tracefs.FS)
 	}
 	o.capFreq()
 	if o.StackDump != 0 {
@@ -32,6 +34,10 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	}
 	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1}
 	r.sum.Path = o.Output
+	defer r.release()
+	if err := r.addProbes(&o); err != nil {
+		return nil, err
+	}
 	if o.DWARF {
 		var err error
 		if r.dwarf, err = newDWARF(&o); err != nil {
@@ -42,7 +48,6 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		}
 	}
 	r.events, r.attrs = o.attrs()
-	defer r.release()
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
@@ -67,6 +72,7 @@ type recorder struct {
 	output
 	ended  int // files
 	tally  tally
+	probes *probe.Set
 	dwarf  *dwarf    // nil without
 	round  time.Time // when the last round was closed
 	rounds int       // how many are still to be closed for what was written
@@ -430,9 +436,16 @@ func (r *recorder) release() {
 		r.dwarf.close()
 	}
 	r.unmapRings()
-	// Of tracepoints, closing a counter takes two RCU grace periods, which is
-	// half a minute for syscalls:*. Nobody needs to wait for that.
-	go r.opener.close()
+	if r.probes != nil { // which cannot go as long as counters are open
+		r.opener.close()
+		if err := r.probes.Remove(); err != nil {
+			r.opts.notice(err)
+		}
+	} else {
+		// Of tracepoints, closing a counter takes two RCU grace periods, which is
+		// half a minute for syscalls:*. Nobody needs to wait for that.
+		go r.opener.close()
+	}
 	for _, fd := range []int{r.epoll, r.wake} {
 		if fd >= 0 {
 			unix.Close(fd)

@@ -11,11 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/record/event"
+	"gperf/record/probe"
 )
 
 func TestAttrs(t *testing.T) {
-	tp := Event{Name: "skb:kfree_skb", Type: format.TypeTracepoint, Config: 7, Tracepoint: "skb/kfree_skb"}
-	clock := Event{Name: "cpu-clock", Type: format.TypeSoftware}
+	tp := event.Event{Name: "skb:kfree_skb", Type: format.TypeTracepoint, Config: 7, Tracepoint: "skb/kfree_skb"}
+	clock := event.Event{Name: "cpu-clock", Type: format.TypeSoftware}
 	const (
 		sideBand = format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec | format.FlagTask |
 			format.FlagKSymbol | format.FlagBPFEvent | format.FlagBuildID
@@ -31,21 +33,21 @@ func TestAttrs(t *testing.T) {
 		sample format.SampleType
 		period uint64
 	}{
-		{"command", Options{Events: []Event{clock}, Target: command, Freq: 99}, 0, "cpu-clock",
+		{"command", Options{Events: []event.Event{clock}, Target: command, Freq: 99}, 0, "cpu-clock",
 			sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq, always | format.SamplePeriod, 99},
-		{"no inherit, fixed period", Options{Events: []Event{clock}, Target: command, Period: 5, NoInherit: true}, 0, "cpu-clock",
+		{"no inherit, fixed period", Options{Events: []event.Event{clock}, Target: command, Period: 5, NoInherit: true}, 0, "cpu-clock",
 			sideBand | format.FlagDisabled | format.FlagEnableOnExec, always, 5},
-		{"tracepoint", Options{Events: []Event{tp}, Target: command}, 0, "skb:kfree_skb",
+		{"tracepoint", Options{Events: []event.Event{tp}, Target: command}, 0, "skb:kfree_skb",
 			sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec,
 			always | format.SamplePeriod | format.SampleCPU | format.SampleRaw, 1},
-		{"all CPUs", Options{Events: []Event{tp}, Target: Target{All: true}, Callchain: true}, 0, "skb:kfree_skb", format.FlagDisabled,
+		{"all CPUs", Options{Events: []event.Event{tp}, Target: Target{All: true}, Callchain: true}, 0, "skb:kfree_skb", format.FlagDisabled,
 			always | format.SampleCallchain | format.SamplePeriod | format.SampleCPU | format.SampleRaw | format.SampleIdentifier, 1},
-		{"all CPUs, tracking", Options{Events: []Event{tp}}, 1, "dummy:u",
+		{"all CPUs, tracking", Options{Events: []event.Event{tp}}, 1, "dummy:u",
 			sideBand | format.FlagExcludeKernel | format.FlagExcludeHV | format.FlagExcludeGuest,
 			always | format.SampleCPU | format.SampleIdentifier, 1},
-		{"equal samples", Options{Events: []Event{clock, clock}, Target: command, Freq: 99}, 1, "cpu-clock",
+		{"equal samples", Options{Events: []event.Event{clock, clock}, Target: command, Freq: 99}, 1, "cpu-clock",
 			format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq, always | format.SamplePeriod | format.SampleID, 99},
-		{"process", Options{Events: []Event{clock}, Target: Target{PIDs: []int{1}}, Freq: 99, NoBuildID: true}, 0, "cpu-clock",
+		{"process", Options{Events: []event.Event{clock}, Target: Target{PIDs: []int{1}}, Freq: 99, NoBuildID: true}, 0, "cpu-clock",
 			sideBand&^format.FlagBuildID | format.FlagDisabled | format.FlagInherit | format.FlagFreq, always | format.SamplePeriod, 99},
 		{"default", Options{Target: command, Freq: 99}, 0, "cycles:P",
 			(sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq).WithPreciseIP(3), always | format.SamplePeriod, 99},
@@ -82,7 +84,7 @@ func TestDoWithout(t *testing.T) {
 // samples are in the file.
 func TestRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
-	events, err := ParseEvents("cpu-clock:u", new(Tracefs))
+	events, err := event.Parse("cpu-clock:u", new(probe.Finder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func TestRun(t *testing.T) {
 // A context that ends, ends the recording; the file is complete.
 func TestRunCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
-	events, _ := ParseEvents("cpu-clock:u", new(Tracefs))
+	events, _ := event.Parse("cpu-clock:u", new(probe.Finder))
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	sum, err := Run(ctx, &Options{Events: events, Output: path, Target: Target{Command: []string{"sleep", "100"}}})

@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"gperf/format"
+	"gperf/record/event"
 )
 
 // Summary is what a recording came to.
@@ -47,7 +48,7 @@ func (r *recorder) lostRecords(b []byte) ([]byte, error) {
 		if err != nil {
 			return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
 		}
-		if a.Type == format.TypeSoftware && a.Config == swDummy {
+		if a.Type == format.TypeSoftware && a.Config == event.Dummy {
 			r.sum.LostSideBand += n
 		} else {
 			r.sum.Lost += n

@@ -9,6 +9,9 @@ import (
 	"syscall"
 
 	"gperf/record"
+	"gperf/record/event"
+	"gperf/record/probe"
+	"gperf/record/tracefs"
 )
 
 // errUsage marks wrong use of a command.
@@ -22,13 +25,14 @@ func wrongUse(msg string, args ...any) error { return &errUsage{fmt.Sprintf(msg,
 func fail(command string, err error, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "gperf %s: %v\n%s", command, err, hint(err))
 	var usage *errUsage
-	var spec *record.EventError
-	var unknown *record.UnknownEventError
+	var spec *event.SpecError
+	var unknown *event.UnknownError
+	var place *probe.SpecError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` tells its flags.\n", command)
 		return exitUsage
-	case errors.As(err, &spec), errors.As(err, &unknown):
+	case errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place):
 		return exitUsage
 	}
 	return exitError
@@ -38,7 +42,7 @@ func fail(command string, err error, stderr io.Writer) int {
 // known.
 func hint(err error) string {
 	var open *record.OpenError
-	var tracefs *record.NoTracefsError
+	var tracefs *tracefs.NotFoundError
 	var ring *record.MapError
 	var out *record.OutputError
 	var freq *record.FreqError
@@ -93,7 +97,7 @@ Events in user space alone (-e cpu-clock:u) of your own processes need 2.
 `
 }
 
-func tracefsHint(e *record.NoTracefsError) string {
+func tracefsHint(e *tracefs.NotFoundError) string {
 	switch {
 	case errors.Is(e.Err, fs.ErrPermission) && os.Geteuid() != 0:
 		return "Tracepoints are described in /sys/kernel/tracing, which only root may read: run gperf as root.\n"

@@ -26,8 +26,12 @@ const root = "../.." // of the checkout
 //	               └────────┴──────────── symbolize/dso ───────────┘
 //	                                         format
 var house = map[string]string{
-	"cmd/gperf":         "record report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
-	"record":            "bpf unwind symbolize/dso format format/tracepoint",
+	"cmd/gperf":         "record record/event record/probe record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"record":            "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
+	"record/event":      "record/probe record/tracefs record/near format",
+	"record/probe":      "record/tracefs record/near symbolize symbolize/dso",
+	"record/tracefs":    "record/near format",
+	"record/near":       "",
 	"report":            "symbolize/replay symbolize symbolize/dso format format/tracepoint",
 	"script":            "symbolize/replay symbolize symbolize/dso format format/tracepoint",
 	"symbolize/replay":  "symbolize symbolize/dso unwind format format/tracepoint",
@@ -50,7 +54,7 @@ var rooms = strings.Fields("cmd record report script format bpf unwind symbolize
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
 	"github.com/spf13/pflag":             "cmd/gperf",
-	"github.com/cilium/ebpf":             "bpf",
+	"github.com/cilium/ebpf":             "bpf record/probe", // which reads BTF with it
 	"github.com/go-delve/delve":          "unwind symbolize",
 	"github.com/google/pprof":            "report",
 	"github.com/ianlancetaylor/demangle": "symbolize",

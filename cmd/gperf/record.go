@@ -18,6 +18,9 @@ import (
 
 	"gperf/bpf"
 	"gperf/record"
+	"gperf/record/event"
+	"gperf/record/probe"
+	"gperf/record/tracefs"
 )
 
 // recordFlags are the flags of gperf record as they were given.
@@ -96,7 +99,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 	o.Target.Command = s.Args()
 	o.Cmdline = os.Args
 	o.Version = "gperf " + version()
-	o.Tracefs = new(record.Tracefs)
+	o.Tracefs = new(tracefs.FS)
 	if err := f.sampling(s); err != nil {
 		return err
 	}
@@ -130,8 +133,9 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 		}
 		o.UseClockID, o.ClockID = true, id
 	}
+	at := &probe.Finder{Tracefs: o.Tracefs, PIDs: o.Target.PIDs, Notice: o.Notice}
 	for _, list := range f.events {
-		l, err := record.ParseEvents(list, o.Tracefs)
+		l, err := event.Parse(list, at)
 		if err != nil {
 			return err
 		}

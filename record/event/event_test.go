@@ -1,4 +1,4 @@
-package record
+package event
 
 import (
 	"errors"
@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"gperf/format"
+	"gperf/record/probe"
+	"gperf/record/tracefs"
 )
 
 // fakeTracefs makes a tracefs with these tracepoints, whose ids count from 1.
-func fakeTracefs(t *testing.T, names ...string) *Tracefs {
+func fakeTracefs(t *testing.T, names ...string) *probe.Finder {
 	t.Helper()
 	root := t.TempDir()
 	for i, n := range names {
@@ -35,10 +37,10 @@ func fakeTracefs(t *testing.T, names ...string) *Tracefs {
 			t.Fatal(err)
 		}
 	}
-	return &Tracefs{Root: root}
+	return &probe.Finder{Tracefs: &tracefs.FS{Root: root}}
 }
 
-func TestParseEvents(t *testing.T) {
+func TestParse(t *testing.T) {
 	fs := fakeTracefs(t, "skb:kfree_skb", "skb:consume_skb", "sock:sock_rcvqueue_full", "ftrace:function")
 	const (
 		hw, sw, tp, cache, raw = format.TypeHardware, format.TypeSoftware, format.TypeTracepoint, format.TypeHWCache, format.TypeRaw
@@ -84,7 +86,7 @@ func TestParseEvents(t *testing.T) {
 		{"s?b:k*", tp, 1, 0},
 		{"skb:[c]onsume*", tp, 2, 0},
 	} {
-		l, err := ParseEvents(c.spec, fs)
+		l, err := Parse(c.spec, fs)
 		if err != nil || len(l) != 1 {
 			t.Errorf("%s: %d events, %v", c.spec, len(l), err)
 			continue
@@ -103,7 +105,7 @@ func TestParseEvents(t *testing.T) {
 	}
 }
 
-func TestParseEventsLists(t *testing.T) {
+func TestParseLists(t *testing.T) {
 	fs := fakeTracefs(t, "skb:kfree_skb", "skb:consume_skb", "sock:sock_rcvqueue_full", "ftrace:function")
 	for spec, want := range map[string]int{
 		"cs,faults, cpu-clock:u": 3,
@@ -113,17 +115,17 @@ func TestParseEventsLists(t *testing.T) {
 		"s*:*,cs":                4,
 		"ftrace:function":        1,
 	} {
-		l, err := ParseEvents(spec, fs)
+		l, err := Parse(spec, fs)
 		if err != nil || len(l) != want {
 			t.Errorf("%s: %d events, %v; want %d", spec, len(l), err, want)
 		}
 	}
-	if l, _ := ParseEvents("cs:S", fs); len(l) != 1 || !l[0].SampleRead {
+	if l, _ := Parse("cs:S", fs); len(l) != 1 || !l[0].SampleRead {
 		t.Errorf("cs:S does not read counts: %+v", l)
 	}
 }
 
-func TestParseEventsRefusals(t *testing.T) {
+func TestParseRefusals(t *testing.T) {
 	fs := fakeTracefs(t, "skb:kfree_skb", "skb:consume_skb")
 	for spec, want := range map[string]string{
 		"":                  "empty",
@@ -148,74 +150,31 @@ func TestParseEventsRefusals(t *testing.T) {
 		"L1-icache-stores":  "unknown event", // there is no such thing
 		"zzzzzzzzzzzzzzzzz": `unknown event "zzzzzzzzzzzzzzzzz"`,
 	} {
-		_, err := ParseEvents(spec, fs)
+		_, err := Parse(spec, fs)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", spec, err, want)
 			continue
 		}
-		var bad *EventError
-		var unknown *UnknownEventError
+		var bad *SpecError
+		var unknown *UnknownError
 		if !errors.As(err, &bad) && !errors.As(err, &unknown) {
 			t.Errorf("%q: an error of type %T", spec, err)
 		}
 	}
 }
 
-func FuzzParseEvents(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, s := range []string{"cycles:u", "skb:*", "L1-dcache-load-misses:pp", "r1a8", "cs,{faults}", ":", "skb:[", "a:b:c:d"} {
 		f.Add(s)
 	}
-	fs := &Tracefs{Root: f.TempDir()}
-	if err := os.MkdirAll(filepath.Join(fs.Root, "events/skb/kfree_skb"), 0o755); err != nil {
+	fs := &probe.Finder{Tracefs: &tracefs.FS{Root: f.TempDir()}}
+	if err := os.MkdirAll(filepath.Join(fs.Tracefs.Root, "events/skb/kfree_skb"), 0o755); err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		l, err := ParseEvents(s, fs)
+		l, err := Parse(s, fs)
 		if err == nil && len(l) == 0 {
 			t.Errorf("%q is neither an event nor an error", s)
 		}
 	})
-}
-
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		d    int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"cpu-clokc", "cpu-clock", 2}} {
-		if d := editDistance(c.a, c.b); d != c.d {
-			t.Errorf("%q to %q: %d, want %d", c.a, c.b, d, c.d)
-		}
-	}
-}
-
-func TestParsePages(t *testing.T) {
-	page := os.Getpagesize()
-	for s, want := range map[string]int{
-		"1": 1, "3": 4, "128": 128, "0": 1, "1B": 1, "512K": 512 << 10 / page, "100K": 1 << 17 / page, "1M": 1 << 20 / page, "1G": 1 << 30 / page,
-	} {
-		n, rounded, err := ParsePages(s)
-		if err != nil || n != want {
-			t.Errorf("%s: %d pages, %v; want %d", s, n, err, want)
-		}
-		if (s == "3" || s == "100K") != rounded && s != "0" && s != "1B" {
-			t.Errorf("%s: rounded is %v", s, rounded)
-		}
-	}
-	for _, s := range []string{"", "K", "x", "-1", "1.5M", "1T", "16,16", "2147483647G"} {
-		if n, _, err := ParsePages(s); err == nil {
-			t.Errorf("%q: %d pages", s, n)
-		}
-	}
-}
-
-func TestParseCPUs(t *testing.T) {
-	l, err := ParseCPUs("0-2,5,7-7")
-	if err != nil || len(l) != 5 || l[3] != 5 || l[4] != 7 {
-		t.Errorf("%v, %v", l, err)
-	}
-	for _, s := range []string{"", ",", "1-", "2-1", "x", "0-99999999"} {
-		if l, err := ParseCPUs(s); err == nil {
-			t.Errorf("%q: %v", s, l)
-		}
-	}
 }

@@ -1,4 +1,8 @@
-package record
+// Package tracefs answers "what does the kernel's tracefs say of its
+// tracepoints?": which there are, their numbers, and the formats of their data.
+// Which of them are recorded is for package event; the probes that become
+// tracepoints there are package probe's.
+package tracefs
 
 import (
 	"bytes"
@@ -15,13 +19,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/record/near"
 )
 
-// Tracefs is the tree in which the kernel describes its tracepoints. It is
+// FS is the tree in which the kernel describes its tracepoints. It is
 // looked for, and mounted if need be, when the first tracepoint is asked for.
-type Tracefs struct {
+type FS struct {
 	Root string // empty: not found yet
 }
+
+// NotFoundError says that tracefs can neither be found nor mounted.
+type NotFoundError struct{ Err error }
+
+func (e *NotFoundError) Error() string { return fmt.Sprintf("no tracefs: %v", e.Err) }
+func (e *NotFoundError) Unwrap() error { return e.Err }
+
+// ErrGlob: a glob has a bracket without its other half.
+var ErrGlob = errors.New("the glob has a bracket without its other half")
 
 // Tracepoint is one event of tracefs: events/System/Name, and its id.
 type Tracepoint struct {
@@ -29,11 +43,17 @@ type Tracepoint struct {
 	ID           uint64
 }
 
+// Path returns the path of a file of tracefs, whose name is relative to its root.
+func (t *FS) Path(name string) (string, error) {
+	err := t.find()
+	return filepath.Join(t.Root, name), err
+}
+
 var tracefsPlaces = []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
 // find sets Root. A kernel whose tracefs is mounted nowhere gets it mounted at
 // its usual place, which needs CAP_SYS_ADMIN.
-func (t *Tracefs) find() error {
+func (t *FS) find() error {
 	if t.Root != "" {
 		return nil
 	}
@@ -49,10 +69,10 @@ func (t *Tracefs) find() error {
 		}
 	}
 	if denied != nil {
-		return &NoTracefsError{denied}
+		return &NotFoundError{denied}
 	}
 	if err := unix.Mount("tracefs", tracefsPlaces[0], "tracefs", 0, ""); err != nil {
-		return &NoTracefsError{fmt.Errorf("mounting it at %s: %w", tracefsPlaces[0], err)}
+		return &NotFoundError{fmt.Errorf("mounting it at %s: %w", tracefsPlaces[0], err)}
 	}
 	t.Root = tracefsPlaces[0]
 	return nil
@@ -60,7 +80,7 @@ func (t *Tracefs) find() error {
 
 // Find returns the tracepoints whose system and name match the two globs, in
 // the order of the folders.
-func (t *Tracefs) Find(system, name string) ([]Tracepoint, error) {
+func (t *FS) Find(system, name string) ([]Tracepoint, error) {
 	if err := t.find(); err != nil {
 		return nil, err
 	}
@@ -79,7 +99,7 @@ func (t *Tracefs) Find(system, name string) ([]Tracepoint, error) {
 			return nil, err
 		}
 		for _, n := range names {
-			id, err := t.id(s, n)
+			id, err := t.ID(s, n)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // a folder without id is no event
 			}
@@ -94,7 +114,7 @@ func (t *Tracefs) Find(system, name string) ([]Tracepoint, error) {
 
 // match returns the entries of events/dir that match the glob; a name that is
 // none is looked up directly.
-func (t *Tracefs) match(dir, glob string) ([]string, error) {
+func (t *FS) match(dir, glob string) ([]string, error) {
 	if !strings.ContainsAny(glob, `*?[\`) {
 		// A name is one element of a path, and a folder.
 		if glob == "" || strings.ContainsAny(glob, "/") || strings.Trim(glob, ".") == "" {
@@ -105,7 +125,7 @@ func (t *Tracefs) match(dir, glob string) ([]string, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
 		case err != nil:
-			return nil, &NoTracefsError{err}
+			return nil, &NotFoundError{err}
 		case !st.IsDir():
 			return nil, nil
 		}
@@ -113,13 +133,13 @@ func (t *Tracefs) match(dir, glob string) ([]string, error) {
 	}
 	all, err := t.list(dir)
 	if err != nil {
-		return nil, &NoTracefsError{err}
+		return nil, &NotFoundError{err}
 	}
 	var l []string
 	for _, n := range all {
 		ok, err := path.Match(glob, n)
 		if err != nil {
-			return nil, &EventError{Spec: glob, Msg: "the glob has a bracket without its other half"}
+			return nil, fmt.Errorf("%w: %q", ErrGlob, glob)
 		}
 		if ok {
 			l = append(l, n)
@@ -129,7 +149,7 @@ func (t *Tracefs) match(dir, glob string) ([]string, error) {
 }
 
 // list returns the folders in events/dir in the kernel's order.
-func (t *Tracefs) list(dir string) ([]string, error) {
+func (t *FS) list(dir string) ([]string, error) {
 	f, err := os.Open(filepath.Join(t.Root, "events", dir))
 	if err != nil {
 		return nil, err
@@ -145,7 +165,8 @@ func (t *Tracefs) list(dir string) ([]string, error) {
 	return l, err
 }
 
-func (t *Tracefs) id(system, name string) (uint64, error) {
+// ID returns the number by which perf_event_open knows a tracepoint.
+func (t *FS) ID(system, name string) (uint64, error) {
 	b, err := os.ReadFile(filepath.Join(t.Root, "events", system, name, "id"))
 	if err != nil {
 		return 0, err
@@ -157,15 +178,15 @@ func (t *Tracefs) id(system, name string) (uint64, error) {
 	return id, nil
 }
 
-// isProbe tells whether a tracepoint ("system/name") is a kprobe or a uprobe,
+// IsProbe tells whether a tracepoint ("system/name") is a kprobe or a uprobe,
 // whose BPF programs get registers: its fields begin with where it is.
-func (t *Tracefs) isProbe(name string) bool {
-	b, err := t.read("events/" + name + "/format")
+func (t *FS) IsProbe(name string) bool {
+	b, err := t.Read("events/" + name + "/format")
 	return err == nil && bytes.Contains(b, []byte(" __probe_"))
 }
 
-// near returns tracepoints whose names are like system:name.
-func (t *Tracefs) near(system, name string) []string {
+// Near returns tracepoints whose names are like system:name.
+func (t *FS) Near(system, name string) []string {
 	systems, err := t.list(".")
 	if err != nil {
 		return nil
@@ -184,27 +205,37 @@ func (t *Tracefs) near(system, name string) []string {
 			all = append(all, s+":"+n)
 		}
 	}
-	return near(system+":"+name, all)
+	return near.Names(system+":"+name, all)
 }
 
-// TracingData reads what a reader needs in order to print the tracepoints'
-// raw data. It returns nil when there is no tracepoint among the events.
-func (t *Tracefs) TracingData(events []Event) (*format.TracingData, error) {
+// Described is a tracepoint whose format goes into a file.
+type Described struct {
+	Dir          string // system/name in tracefs
+	System, Name string // as the file is to call it
+}
+
+// Data reads what a reader needs in order to print the tracepoints' raw data.
+// It returns nil when there are none.
+func (t *FS) Data(tracepoints []Described) (*format.TracingData, error) {
 	d := &format.TracingData{LongSize: strconv.IntSize / 8, PageSize: uint32(os.Getpagesize())}
 	have := map[string]bool{}
-	for _, ev := range events {
-		if ev.Tracepoint == "" || have[ev.Tracepoint] {
+	for _, tp := range tracepoints {
+		if have[tp.Dir] {
 			continue
 		}
-		have[ev.Tracepoint] = true
-		text, err := t.read("events/" + ev.Tracepoint + "/format")
+		have[tp.Dir] = true
+		text, err := t.Read("events/" + tp.Dir + "/format")
 		if err != nil {
-			return nil, fmt.Errorf("format of tracepoint %s: %w", ev.Name, err)
+			return nil, fmt.Errorf("format of tracepoint %s:%s: %w", tp.System, tp.Name, err)
 		}
-		if system := path.Dir(ev.Tracepoint); system == "ftrace" {
+		if path.Base(tp.Dir) != tp.Name {
+			_, rest, _ := bytes.Cut(text, []byte("\n"))
+			text = append([]byte("name: "+tp.Name+"\n"), rest...)
+		}
+		if tp.System == "ftrace" {
 			d.Ftrace = append(d.Ftrace, text)
 		} else {
-			d.Events = append(d.Events, format.TracepointText{System: system, Text: text})
+			d.Events = append(d.Events, format.TracepointText{System: tp.System, Text: text})
 		}
 	}
 	if len(have) == 0 {
@@ -219,7 +250,7 @@ func (t *Tracefs) TracingData(events []Event) (*format.TracingData, error) {
 		{"printk_formats", &d.Printk},
 		{"saved_cmdlines", &d.Cmdlines},
 	} {
-		b, err := t.read(f.name)
+		b, err := t.Read(f.name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -228,8 +259,8 @@ func (t *Tracefs) TracingData(events []Event) (*format.TracingData, error) {
 	return d, nil
 }
 
-// read reads a file of tracefs, in few reads: a kernel file tells no size.
-func (t *Tracefs) read(name string) ([]byte, error) {
+// Read reads a file of tracefs, in few reads: a kernel file tells no size.
+func (t *FS) Read(name string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(t.Root, name))
 	if err != nil {
 		return nil, err

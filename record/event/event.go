@@ -1,6 +1,10 @@
-package record
+// Package event answers "which events are meant?": it turns the words of perf
+// record's -e into events. Opening them is package record's; what a probe means
+// on this machine, package probe's; what tracepoints there are, package tracefs's.
+package event
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -8,6 +12,9 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/record/near"
+	"gperf/record/probe"
+	"gperf/record/tracefs"
 )
 
 // Event is one event of a command line: what to count and where to count it,
@@ -20,21 +27,26 @@ type Event struct {
 	// SampleRead has every sample carry the counter's value (modifier S).
 	SampleRead bool
 	// Tracepoint is "system/name", a folder of tracefs' events; empty for
-	// others.
+	// others. A probe becomes one when the recording begins, and gets Config then.
 	Tracepoint string
+	Probe      *probe.Probe // nil for others
 }
 
 // Hardware and software event types' numbers: enum perf_hw_id and
 // perf_sw_ids of include/uapi/linux/perf_event.h.
 const (
-	hwCycles   = 0
-	swCPUClock = 0
-	swDummy    = 9
-	swBPF      = 10
+	Cycles    = 0 // hardware
+	CPUClock  = 0 // software, as are the following
+	Dummy     = 9
+	BPFOutput = 10
 )
 
+// Default is cycles:P, as precise as the PMU can.
+var Default = Event{Name: "cycles:P", Type: format.TypeHardware, Config: Cycles,
+	Flags: format.AttrFlags(0).WithPreciseIP(3)}
+
 var hardwareEvents = map[string]uint64{
-	"cpu-cycles": hwCycles, "cycles": hwCycles,
+	"cpu-cycles": Cycles, "cycles": Cycles,
 	"instructions":     1,
 	"cache-references": 2,
 	"cache-misses":     3,
@@ -47,7 +59,7 @@ var hardwareEvents = map[string]uint64{
 }
 
 var softwareEvents = map[string]uint64{
-	"cpu-clock":   swCPUClock,
+	"cpu-clock":   CPUClock,
 	"task-clock":  1,
 	"page-faults": 2, "faults": 2,
 	"context-switches": 3, "cs": 3,
@@ -56,8 +68,8 @@ var softwareEvents = map[string]uint64{
 	"major-faults":     6,
 	"alignment-faults": 7,
 	"emulation-faults": 8,
-	"dummy":            swDummy,
-	"bpf-output":       swBPF,
+	"dummy":            Dummy,
+	"bpf-output":       BPFOutput,
 	"cgroup-switches":  11,
 }
 
@@ -87,13 +99,12 @@ var (
 	cacheHas = [...]uint{7, 5, 7, 7, 1, 1, 7}
 )
 
-// ParseEvents turns one -e argument, a list with commas, into events, in its
+// Parse turns one -e argument, a list with commas, into events, in its
 // order. Tracepoint globs yield one event for each match.
-func ParseEvents(list string, fs *Tracefs) ([]Event, error) {
+func Parse(list string, at *probe.Finder) ([]Event, error) {
 	var events []Event
-	for spec := range strings.SplitSeq(list, ",") {
-		spec = strings.TrimSpace(spec)
-		l, err := parseEvent(spec, fs)
+	for _, spec := range split(list) {
+		l, err := parse(spec, at)
 		if err != nil {
 			return nil, err
 		}
@@ -102,15 +113,52 @@ func ParseEvents(list string, fs *Tracefs) ([]Event, error) {
 	return events, nil
 }
 
-// parseEvent parses name[:modifiers] or system:name[:modifiers].
-func parseEvent(spec string, fs *Tracefs) ([]Event, error) {
+// split cuts a list at its commas, those aside that belong to a probe: to the
+// parameters of a C++ function, or between quotes.
+func split(list string) (specs []string) {
+	depth, quoted, start := 0, false, 0
+	for i := 0; i < len(list); i++ {
+		inProbe := probe.IsSpec(strings.TrimSpace(list[start:]))
+		switch c := list[i]; {
+		case c == '"' && inProbe:
+			quoted = !quoted
+		case quoted || !inProbe && c != ',':
+		case strings.IndexByte("(<[", c) >= 0:
+			depth++
+		case strings.IndexByte(")>]", c) >= 0:
+			depth = max(0, depth-1)
+		case c == ',' && depth == 0:
+			specs = append(specs, strings.TrimSpace(list[start:i]))
+			start = i + 1
+		}
+	}
+	return append(specs, strings.TrimSpace(list[start:]))
+}
+
+// probes are the events of a probe's spec, one for each place it means.
+func probes(spec string, at *probe.Finder) ([]Event, error) {
+	l, err := at.Find(spec)
+	if err != nil {
+		return nil, err
+	}
+	var events []Event
+	for _, p := range l {
+		events = append(events, Event{Name: p.String(), Type: format.TypeTracepoint, Probe: p})
+	}
+	return events, nil
+}
+
+// parse parses name[:modifiers] or system:name[:modifiers].
+func parse(spec string, at *probe.Finder) ([]Event, error) {
 	switch {
+	case probe.IsSpec(spec):
+		return probes(spec, at)
 	case spec == "":
-		return nil, &EventError{Spec: spec, Msg: "empty event name"}
+		return nil, &SpecError{Spec: spec, Msg: "empty event name"}
 	case strings.ContainsAny(spec, "{}"):
-		return nil, &EventError{Spec: spec, Msg: "event groups cannot be recorded"}
+		return nil, &SpecError{Spec: spec, Msg: "event groups cannot be recorded"}
 	case strings.Contains(spec, "/"):
-		return nil, &EventError{Spec: spec, Msg: "events of a PMU's own syntax (pmu/…/) cannot be recorded"}
+		return nil, &SpecError{Spec: spec, Msg: "events of a PMU's own syntax (pmu/…/) cannot be recorded"}
 	}
 	name, rest, more := strings.Cut(spec, ":")
 	if ev, ok := plainEvent(name); ok {
@@ -123,15 +171,18 @@ func parseEvent(spec string, fs *Tracefs) ([]Event, error) {
 		return []Event{ev}, nil
 	}
 	if !more {
-		return nil, &UnknownEventError{Spec: spec, Near: near(spec, plainNames())}
+		return nil, &UnknownError{Spec: spec, Near: near.Names(spec, plainNames())}
 	}
 	event, mods, modified := strings.Cut(rest, ":")
-	tps, err := fs.Find(name, event)
+	tps, err := at.Tracefs.Find(name, event)
+	if errors.Is(err, tracefs.ErrGlob) {
+		return nil, &SpecError{Spec: spec, Msg: err.Error()}
+	}
 	if err != nil {
 		return nil, err
 	}
 	if len(tps) == 0 {
-		return nil, &UnknownEventError{Spec: spec, Near: fs.near(name, event)}
+		return nil, &UnknownError{Spec: spec, Near: at.Tracefs.Near(name, event)}
 	}
 	var events []Event
 	for _, tp := range tps {
@@ -208,7 +259,7 @@ func takeWord(s string, rows [][]string) (row int, rest string, ok bool) {
 // modify puts the modifiers of spec on the event, with the meanings of
 // perf-list(1).
 func (ev *Event) modify(spec, mods string) error {
-	bad := func(msg string) error { return &EventError{Spec: spec, Msg: msg} }
+	bad := func(msg string) error { return &SpecError{Spec: spec, Msg: msg} }
 	if mods == "" {
 		return bad("no modifier behind the colon")
 	}
@@ -294,49 +345,4 @@ func plainNames() []string {
 	}
 	slices.Sort(l)
 	return l
-}
-
-// near returns those of names that are most like s, best first, at most five.
-func near(s string, names []string) []string {
-	type scored struct {
-		name string
-		d    int
-	}
-	var l []scored
-	limit := max(2, len(s)/3)
-	for _, n := range names {
-		d := editDistance(s, n)
-		if len(s) >= 3 && strings.Contains(n, s) {
-			d = min(d, limit)
-		}
-		if d <= limit {
-			l = append(l, scored{n, d})
-		}
-	}
-	slices.SortStableFunc(l, func(a, b scored) int { return a.d - b.d })
-	var out []string
-	for _, x := range l[:min(len(l), 5)] {
-		out = append(out, x.name)
-	}
-	return out
-}
-
-// editDistance is Levenshtein's, with one row of memory.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
