@@ -1,0 +1,6 @@
+package probe
+
+// kernelPlaces are the probes in the kernel that a spec means, without arguments.
+func (f *Finder) kernelPlaces(s *spec) ([]*Probe, error) {
+	return []*Probe{{Kind: s.kind, Group: "probe", Event: eventName(s.name, s.kind), Module: s.file, Symbol: s.name, Off: s.off}}, nil
+}
