@@ -7,6 +7,9 @@ cd "$(dirname "$0")/.."
 need perf linux-perf   # reads what gperf writes, and prints what gperf must print
 need readelf binutils
 need gcc gcc libc6-dev # for programs to record
+need nft nftables      # to drop packets by rules
+need iptables iptables
+need ip iproute2
 install_needed || true
 [ "$(id -u)" = 0 ] || echo "not root: the tests that record skip" >&2
 

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Drops of each of the usual causes, with their reasons and stacks: what gperf
+// is there for.
+
+// dropped is a sample of skb:kfree_skb as gperf script prints it.
+type dropped struct {
+	comm, reason string
+	stack        []string // functions, innermost first
+}
+
+var dropLine = regexp.MustCompile(`^(.+?) +\d+ \[\d+\] .* skb:kfree_skb: (?:.* reason: (\w+))?`)
+
+// drops returns the drops that a recording in dir has.
+func drops(t *testing.T, dir string) (l []dropped) {
+	t.Helper()
+	for _, block := range strings.Split(mustGperf(t, dir, "script"), "\n\n") {
+		first, frames, _ := strings.Cut(block, "\n")
+		m := dropLine.FindStringSubmatch(first)
+		if m == nil {
+			continue
+		}
+		d := dropped{comm: m[1], reason: m[2]}
+		for line := range strings.Lines(frames) {
+			if f := strings.Fields(line); len(f) > 1 {
+				name, _, _ := strings.Cut(f[1], "+0x")
+				d.stack = append(d.stack, name)
+			}
+		}
+		l = append(l, d)
+	}
+	return l
+}
+
+// mustGperf runs a command of gperf in dir and returns what it prints.
+func mustGperf(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(binary(t, "./cmd/gperf"), args...)
+	cmd.Dir = dir
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("gperf %s: %v\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	return string(out)
+}
+
+// checkDrops expects n drops for a reason (older kernels than 5.17 have none) at a
+// function, of which those on the sender's behalf show its own stack.
+func checkDrops(t *testing.T, dir string, n int, reason, function string) {
+	t.Helper()
+	own, all := 0, 0
+	for _, d := range drops(t, dir) {
+		stack := strings.Join(d.stack, " ")
+		if d.reason != "" && d.reason != reason || !strings.Contains(stack+" ", function+" ") {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(d.comm, "ksoftirqd"):
+		case d.comm != "drops":
+			continue // another's
+		case !strings.Contains(stack, "syscall.Sendto") || !strings.Contains(stack, "main.main"):
+			t.Errorf("the stack does not reach the sender's main:\n%s", stack)
+		default:
+			own++
+		}
+		all++
+	}
+	if all != n || own == 0 {
+		t.Errorf("%d drops by %s in %s, %d of them in the sender's context; want %d", all, reason, function, own, n)
+	}
+}
+
+func TestScenarioDropsClosedPort(t *testing.T) {
+	needTracepoints(t)
+	dir := t.TempDir()
+	mustRecord(t, dir, "-g", "-a", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", "20")
+	checkDrops(t, dir, 20, "NO_SOCKET", "__udp4_lib_rcv")
+}
+
+func TestScenarioDropsFullBuffer(t *testing.T) {
+	needTracepoints(t)
+	dir := t.TempDir()
+	mustRecord(t, dir, "-g", "-a", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", "20", "-full")
+	checkDrops(t, dir, 20, "SOCKET_RCVBUFF", "udp_queue_rcv_one_skb")
+}
+
+// A rule of the firewall drops what the sender sends to a port, in a network
+// namespace of their own.
+func TestScenarioDropsByRule(t *testing.T) {
+	needTracepoints(t)
+	const port = 7777
+	for tool, rules := range map[string]string{
+		"nft": `nft add table inet t && nft "add chain inet t i { type filter hook input priority 0; }" &&
+			nft add rule inet t i udp dport %d drop`,
+		"iptables": `iptables -A INPUT -p udp --dport %d -j DROP`,
+	} {
+		t.Run(tool, func(t *testing.T) {
+			netns(t, strings.ReplaceAll(rules, "%d", strconv.Itoa(port)), tool)
+			dir := t.TempDir()
+			run := strings.ReplaceAll(rules, "%d", strconv.Itoa(port)) + ` && exec "$0" "$@"`
+			mustRecord(t, dir, "-g", "-a", "-e", "skb:kfree_skb", "--", "unshare", "-n", "sh", "-ec", "ip link set lo up; "+run,
+				binary(t, dropsProgram), "-n", "20", "-port", strconv.Itoa(port))
+			checkDrops(t, dir, 20, "NETFILTER_DROP", "nf_hook_slow")
+		})
+	}
+}
+
+// netns skips where a command, run by the shell in a new network namespace, fails:
+// where a tool, a right or a part of the kernel is missing.
+func netns(t *testing.T, command string, tools ...string) {
+	t.Helper()
+	for _, tool := range append(tools, "unshare", "ip") {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is missing (Debian's nftables, iptables, util-linux, iproute2)", tool)
+		}
+	}
+	if out, err := exec.Command("unshare", "-n", "sh", "-ec", "ip link set lo up; "+command).CombinedOutput(); err != nil {
+		t.Skipf("in a network namespace of its own, %s: %v\n%s", command, err, out)
+	}
+}
+
+// `-F 99 -a -g`: the whole machine, sampled by time, kernel and user stacks.
+func TestScenarioWholeMachine(t *testing.T) {
+	needTracepoints(t)
+	dir := t.TempDir()
+	r := mustRecord(t, dir, "-F", "99", "-a", "-g", "--", binary(t, dropsProgram), "-n", "60000")
+	c := read(t, filepath.Join(dir, "perf.data"))
+	if c.total == 0 {
+		t.Fatalf("no samples\n%s", r.stderr)
+	}
+	folded := mustGperf(t, dir, "script", "--format", "folded")
+	whole := regexp.MustCompile(`(?m)^drops;.*main\.main;.*main\.drop;.*udp_sendmsg`)
+	if !whole.MatchString(folded) {
+		t.Errorf("no stack reaches from the sender's main into the kernel:\n%s", folded)
+	}
+}
