@@ -1,6 +1,7 @@
 // Bench measures gperf and perf side by side, in turns, on the same recordings and the same load, and prints
 // tables: wall-clock time, CPU time and peak memory of each command, and gperf's ratio to each perf; of unwinding
-// also how many user stacks are whole, what a sample takes in the file, and what BPF takes for it. It judges nothing.
+// also how many user stacks are whole, what a sample takes in the file, and what BPF takes for it; of probes what a hit
+// costs the program. It judges nothing.
 //
 //	go run ./testdata/bench
 //	PERF="perf,/opt/perf7/bin/perf" go run ./testdata/bench -n 9 -part read -f my.data
@@ -63,9 +64,9 @@ func main() {
 	files := flag.String("f", "", "perf.data files to read, by commas; default: one made by gperf, one by the first perf")
 	gperf := flag.String("gperf", "", "gperf to measure; default: built from this checkout")
 	flag.IntVar(&b.units, "compiles", 200, "short compiles that are recorded")
-	part := flag.String("part", "all", "what to measure: read, record, dwarf or all")
+	part := flag.String("part", "all", "what to measure: read, record, dwarf, overhead or all")
 	flag.Parse()
-	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "record", "dwarf", "all"}, *part) {
+	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "record", "dwarf", "overhead", "all"}, *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -86,13 +87,13 @@ func (b *bench) run(gperf, part string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	if err := b.findTools(gperf); err != nil {
+	if err := b.findTools(gperf, part); err != nil {
 		return err
 	}
 	for _, p := range []struct {
 		name    string
 		measure func() error
-	}{{"read", b.read}, {"read", b.readBig}, {"record", b.record}, {"dwarf", b.dwarf}} {
+	}{{"read", b.read}, {"read", b.readBig}, {"record", b.record}, {"dwarf", b.dwarf}, {"overhead", b.overhead}} {
 		if part != "all" && part != p.name {
 			continue
 		}
@@ -103,15 +104,17 @@ func (b *bench) run(gperf, part string) (err error) {
 	return nil
 }
 
-func (b *bench) findTools(gperf string) (err error) {
+func (b *bench) findTools(gperf, part string) (err error) {
 	if gperf == "" {
 		if gperf, err = b.build("./cmd/gperf"); err != nil {
 			return err
 		}
 	}
 	b.gperf = tool{"gperf", []string{gperf}}
-	if b.dropper, err = b.build("./testdata/drops"); err != nil {
-		return err
+	if part == "all" || part == "read" || part == "record" {
+		if b.dropper, err = b.build("./testdata/drops"); err != nil {
+			return err
+		}
 	}
 	for command := range strings.SplitSeq(cmp.Or(os.Getenv("PERF"), "perf"), ",") {
 		p := tool{argv: strings.Fields(command)}

@@ -43,15 +43,19 @@ template <> struct Node<0> { int run(const std::string &) { return 0; } };
 int main(int argc, char **argv) { return Node<8>().run(argv[argc - 1]); }
 `
 
-// deepSource calls target many times over from functions as deep as told, and prints the wall and the CPU time.
+// deepSource calls target, or with a third argument the kernel's getppid, many times over from functions as deep as
+// told, and prints the wall and the CPU time.
 const deepSource = `
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 __attribute__((noipa)) void target(long i) { __asm__ volatile("" : : "r"(i) : "memory"); }
 
 static long calls;
+static int kernel;
 
 #define LEVEL(name, below, size) \
 	__attribute__((noipa)) long below(long); \
@@ -59,8 +63,10 @@ static long calls;
 		volatile char room[size]; \
 		room[depth % size] = 1; \
 		if (depth <= 0) { \
-			for (long i = 0; i < calls; i++) \
+			for (long i = 0; i < calls && !kernel; i++) \
 				target(i); \
+			for (long i = 0; i < calls && kernel; i++) \
+				syscall(SYS_getppid); \
 			return 0; \
 		} \
 		return below(depth - 1) + room[depth % size]; \
@@ -76,6 +82,7 @@ static double now(clockid_t clock) {
 int main(int argc, char **argv) {
 	long depth = atol(argv[1]);
 	calls = atol(argv[2]);
+	kernel = argc > 3;
 	double wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
 	long got = f0(depth);
 	printf("%.6f %.6f\n", now(CLOCK_MONOTONIC) - wall, now(CLOCK_PROCESS_CPUTIME_ID) - cpu);
@@ -159,15 +166,24 @@ func (w *workloads) probe() (remove func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	events := "/sys/kernel/tracing/uprobe_events"
+	return makeProbe("uprobe_events", fmt.Sprintf("%s:%#x", w.program, off))
+}
+
+// kernelProbe makes the same event of the kernel's getppid.
+func kernelProbe() (remove func(), err error) { return makeProbe("kprobe_events", sysGetppid) }
+
+const sysGetppid = "__x64_sys_getppid"
+
+func makeProbe(file, place string) (remove func(), err error) {
+	events := "/sys/kernel/tracing/" + file
 	if _, err := os.Stat(events); err != nil {
-		events = "/sys/kernel/debug/tracing/uprobe_events"
+		events = "/sys/kernel/debug/tracing/" + file
 	}
 	name := strings.Replace(probeEvent, ":", "/", 1)
 	undo := func() error { return appendLine(events, "-:"+name) }
 	undo() // that of a bench that was killed
-	if err := appendLine(events, fmt.Sprintf("p:%s %s:%#x", name, w.program, off)); err != nil {
-		return nil, fmt.Errorf("make uprobe %s: %w", probeEvent, err)
+	if err := appendLine(events, fmt.Sprintf("p:%s %s", name, place)); err != nil {
+		return nil, fmt.Errorf("make probe %s: %w", probeEvent, err)
 	}
 	return func() {
 		err := undo()
@@ -178,7 +194,7 @@ func (w *workloads) probe() (remove func(), err error) {
 			time.Sleep(100 * time.Millisecond)
 			err = undo()
 		}
-		fmt.Fprintf(os.Stderr, "bench: remove uprobe %s: %v\n", probeEvent, err)
+		fmt.Fprintf(os.Stderr, "bench: remove probe %s: %v\n", probeEvent, err)
 	}, nil
 }
 

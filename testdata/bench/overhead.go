@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// hits of a probe while a program is recorded, in a tight loop so many frames deep.
+const (
+	probeHits   = 100000
+	probeFrames = 20
+)
+
+// A watcher is a way to watch a probe: a recorder, or bpftrace with a program of its own.
+type watcher struct {
+	name  string
+	stack string // what it takes of the stack
+	argv  func(program []string) []string
+}
+
+// overhead measures what each hit of a uprobe and of a kprobe costs the program that hits it.
+func (b *bench) overhead() error {
+	w, err := b.makeWorkloads()
+	if err != nil {
+		return err
+	}
+	if err := b.overheadOf("uprobe", "uprobe:"+w.program+":target", w.probe, w.deep(probeFrames, probeHits)); err != nil {
+		return err
+	}
+	if _, err := os.Stat("/sys/kernel/tracing/kprobe_events"); err != nil {
+		fmt.Println("\nkprobe: this kernel has none")
+		return nil
+	}
+	argv := append(w.deep(probeFrames, probeHits), "syscall")
+	return b.overheadOf("kprobe", "kprobe:"+sysGetppid, kernelProbe, argv)
+}
+
+// overheadOf measures it for one probe: spec is what gperf and bpftrace call it, make has perf's event of it made.
+func (b *bench) overheadOf(kind, spec string, makeProbe func() (func(), error), program []string) error {
+	remove, err := makeProbe()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	watchers := b.watchers(spec)
+	rows := []*row{{tool: tool{name: "nothing"}}}
+	for _, w := range watchers {
+		rows = append(rows, &row{tool: tool{name: w.name + "\t" + w.stack}})
+	}
+	for range b.runs {
+		for i, r := range rows {
+			argv := program
+			if i > 0 {
+				argv = watchers[i-1].argv(program)
+			}
+			u, err := b.timesItself(tool{argv: argv[:1]}, argv[1:]...)
+			if err != nil {
+				return err
+			}
+			r.runs = append(r.runs, u)
+		}
+	}
+	fmt.Printf("\na program that hits a %s %d times, %d frames deep, %d runs each in turns, %s\n", kind, probeHits, probeFrames, b.runs, loadAverage())
+	tw := newTable("watched by\tstacks\tCPU ns a hit: min\tmedian\tmax\twall ns a hit: median")
+	cpu, wall := func(u usage) time.Duration { return u.loadCPU }, func(u usage) time.Duration { return u.load }
+	alone := rows[0].median(cpu)
+	perHit := func(d time.Duration) int64 { return (d - alone).Nanoseconds() / probeHits }
+	for _, r := range rows[1:] {
+		s := r.sorted(cpu)
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\n", r.tool.name, perHit(s[0]), perHit(r.median(cpu)), perHit(s[len(s)-1]), perHit(r.median(wall)))
+	}
+	return tw.Flush()
+}
+
+// watchers are gperf, the perfs and bpftrace, each without stacks, with stacks by frame pointers, and with whole
+// ones, as far as it has them.
+func (b *bench) watchers(spec string) (l []watcher) {
+	file := filepath.Join(b.dir, "overhead.data")
+	for _, stack := range []string{"none", "fp", "dwarf"} {
+		for _, t := range append([]tool{b.gperf}, b.perfs...) {
+			event := probeEvent
+			if t.name == b.gperf.name {
+				event = spec
+			}
+			opts := []string{"record", "-q", "-o", file, "-e", event}
+			if stack != "none" {
+				opts = append(opts, "--call-graph", stack)
+			}
+			l = append(l, watcher{t.name, stack, func(program []string) []string {
+				return append(append(append(t.argv[:len(t.argv):len(t.argv)], opts...), "--"), program...)
+			}})
+		}
+		if _, err := exec.LookPath("bpftrace"); errors.Is(err, exec.ErrNotFound) || stack == "dwarf" {
+			continue
+		}
+		for _, action := range map[string][]string{
+			"none": {`@ = count()`, `printf("%d %llu\n", tid, nsecs)`},
+			"fp":   {`@[kstack, ustack] = count()`, `printf("%d %llu %s %s\n", tid, nsecs, kstack, ustack)`},
+		}[stack] {
+			l = append(l, watcher{"bpftrace " + strconv.Quote(action), stack, func(program []string) []string {
+				argv := []string{"bpftrace", "-q", "-o", filepath.Join(b.dir, "bpftrace.out"), "-e", spec + " { " + action + " }", "-c"}
+				return append(argv, strings.Join(program, " "))
+			}})
+		}
+	}
+	return l
+}
