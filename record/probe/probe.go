@@ -87,8 +87,3 @@ func (p *Probe) Definition(group, event string) string {
 	}
 	return b.String()
 }
-
-// SpecError is a probe that cannot be meant so.
-type SpecError struct{ Spec, Msg string }
-
-func (e *SpecError) Error() string { return fmt.Sprintf("probe %q: %s", e.Spec, e.Msg) }
