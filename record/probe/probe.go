@@ -47,6 +47,11 @@ type Probe struct {
 	// Semaphore is where in the file the counter is that tells a program that
 	// somebody watches (USDT); 0: there is none.
 	Semaphore uint64
+	// AtReturn says that a uprobe sits on an instruction that returns from the
+	// function: what is returned is in the registers. Go programs, which move their
+	// stacks, are probed like that; a uretprobe, which leaves an address of its own
+	// on the stack, would crash them.
+	AtReturn bool
 
 	Args []Arg
 }
@@ -87,8 +92,3 @@ func (p *Probe) Definition(group, event string) string {
 	}
 	return b.String()
 }
-
-// SpecError is a probe that cannot be meant so.
-type SpecError struct{ Spec, Msg string }
-
-func (e *SpecError) Error() string { return fmt.Sprintf("probe %q: %s", e.Spec, e.Msg) }

@@ -1,19 +1,20 @@
 package probe
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"syscall"
+	"strings"
 
 	"gperf/record/tracefs"
 )
 
-// Set is the probes that the kernel has for one recording.
+// Set is the probes that the kernel has for one recording. They are in a group of
+// their own, whose name tells this process from all others (Leftovers).
 type Set struct {
 	tracefs *tracefs.FS
-	lines   map[string][]string // by file: what removes them
+	group   string
+	used    map[string]bool // events of the group
+	l       []Installed
 }
 
 // Files of tracefs that take definitions.
@@ -29,78 +30,128 @@ func eventsFile(k Kind) string {
 	return kprobeEvents
 }
 
-// InstallError says that the kernel does not take a probe.
-type InstallError struct {
-	Probe *Probe
-	Line  string // its definition
-	Err   error
-}
-
-func (e *InstallError) Error() string {
-	return fmt.Sprintf("probe %s (%s): %v", e.Probe, e.Line, e.Err)
-}
-func (e *InstallError) Unwrap() error { return e.Err }
-
 // NewSet returns an empty set.
-func NewSet(t *tracefs.FS) *Set { return &Set{tracefs: t, lines: map[string][]string{}} }
+func NewSet(t *tracefs.FS) *Set {
+	return &Set{tracefs: t, group: groupOfProcess(), used: map[string]bool{}}
+}
 
-// Add has the kernel watch a probe, under a name that nobody else uses, and
-// returns the tracepoint that it has become: "group/event" in tracefs, and its
-// number. After an error the set is as before.
-func (s *Set) Add(p *Probe) (dir string, id uint64, err error) {
-	group := fmt.Sprintf("gperf_%d", os.Getpid())
-	for n := 0; ; n++ {
-		event := p.Event
-		if n > 0 {
-			event = fmt.Sprintf("%s_%d", p.Event, n)
+// Tracepoint is what a probe becomes: "group/event" in tracefs, and its number.
+type Tracepoint struct {
+	Dir string
+	ID  uint64
+}
+
+// Add has the kernel watch probes, of one file of tracefs, and returns the
+// tracepoints that they have become, in their order, and for those that the kernel
+// refuses, an *InstallError in the same place of errs. The error that stands alone
+// is about all of them. progress is told now and then how many have been tried, and
+// its error ends it. Whatever has become of it, Remove removes it all.
+func (s *Set) Add(probes []*Probe, progress func(n int) error) (l []Tracepoint, errs []error, err error) {
+	l, errs = make([]Tracepoint, len(probes)), make([]error, len(probes))
+	lines := make([]string, len(probes))
+	names := make([]string, len(probes))
+	for i, p := range probes {
+		names[i] = s.name(p.Event)
+		lines[i] = p.Definition(s.group, names[i])
+	}
+	w := writer{tracefs: s.tracefs, file: eventsFile(probes[0].Kind), lines: lines, progress: progress}
+	w.taken = func(i int) bool { return s.tracefs.Has(s.group, names[i]) }
+	w.done = func(i int, err error) {
+		if err != nil {
+			errs[i] = installError(s.tracefs, probes[i], lines[i], err)
+			return
 		}
-		if _, err := s.tracefs.ID(group, event); err == nil {
+		s.l = append(s.l, Installed{Kind: probes[i].Kind, Group: s.group, Event: names[i]})
+	}
+	if err := w.write(); err != nil {
+		return nil, nil, err
+	}
+	for i, p := range probes {
+		if errs[i] != nil {
 			continue
 		}
-		line := p.Definition(group, event)
-		if err := s.write(eventsFile(p.Kind), line); err != nil {
-			return "", 0, &InstallError{p, line, err}
+		l[i].Dir = s.group + "/" + names[i]
+		if l[i].ID, err = s.tracefs.ID(s.group, names[i]); err != nil {
+			errs[i] = &InstallError{Probe: p, Line: lines[i], Err: errno(err)}
 		}
-		f := eventsFile(p.Kind)
-		s.lines[f] = append(s.lines[f], "-:"+group+"/"+event)
-		id, err := s.tracefs.ID(group, event)
-		if err != nil {
-			return "", 0, &InstallError{p, line, err}
+	}
+	return l, errs, nil
+}
+
+// maxEventName is how long an event's name may be, MAX_EVENT_NAME_LEN of the
+// kernel's trace_probe.h without its 0.
+const maxEventName = 63
+
+// name is a name in the group that no other probe has.
+func (s *Set) name(event string) string {
+	return numbered(event, func(name string) bool {
+		taken := s.used[name]
+		s.used[name] = true
+		return taken
+	})
+}
+
+// numbered is perf's way to a name of its own: event, event_1, event_2.
+func numbered(event string, taken func(string) bool) string {
+	for n := 0; ; n++ {
+		end := ""
+		if n > 0 {
+			end = fmt.Sprintf("_%d", n)
 		}
-		return group + "/" + event, id, nil
+		if name := event[:min(len(event), maxEventName-len(end))] + end; !taken(name) {
+			return name
+		}
 	}
 }
 
 // Remove has the kernel forget the probes. No counter of theirs may be open.
 func (s *Set) Remove() error {
-	var errs []error
-	for file, lines := range s.lines {
-		for _, line := range lines {
-			if err := s.write(file, line); err != nil && !errors.Is(err, syscall.ENOENT) {
-				errs = append(errs, fmt.Errorf("remove probe %s: %w", line[2:], err))
-			}
-		}
-	}
-	s.lines = map[string][]string{}
-	return errors.Join(errs...)
+	_, err := Delete(s.tracefs, s.l)
+	s.l = nil
+	return err
 }
 
-func (s *Set) write(file, line string) error {
-	path, err := s.tracefs.Path(file)
+// writer writes lines to a file of tracefs that takes definitions, many with one
+// write: a thousand writes take a thousand times the kernel's time for the file.
+type writer struct {
+	tracefs  *tracefs.FS
+	file     string
+	lines    []string
+	taken    func(i int) bool       // whether the kernel has done what line i says
+	done     func(i int, err error) // told of each line
+	progress func(n int) error      // nil, or told how many lines are through; its error ends it
+}
+
+// batch is how many lines are written at once: the kernel cannot be interrupted
+// meanwhile, and where it refuses one, it does not tell which.
+const batch = 64
+
+func (w *writer) write() error {
+	path, err := w.tracefs.Path(w.file)
 	if err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return err
+		return &AccessError{w.file, errno(err)}
 	}
-	_, err = f.WriteString(line)
-	if e := f.Close(); err == nil {
-		err = e
+	defer f.Close()
+	for i := 0; i < len(w.lines); {
+		end := min(i+batch, len(w.lines))
+		_, err := f.WriteString(strings.Join(w.lines[i:end], "\n") + "\n")
+		// It takes them in their order, up to the first that it refuses.
+		for ; i < end && (err == nil || end-i > 1 && w.taken(i)); i++ {
+			w.done(i, nil)
+		}
+		if err != nil {
+			w.done(i, errno(err))
+			i++
+		}
+		if w.progress != nil {
+			if err := w.progress(i); err != nil {
+				return err
+			}
+		}
 	}
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
+	return nil
 }

@@ -1,13 +1,15 @@
 package probe
 
 import (
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 )
 
 // kinds are the words that begin a spec.
-var kinds = map[string]Kind{"kprobe": Kprobe, "kretprobe": Kretprobe, "uprobe": Uprobe, "uretprobe": Uretprobe}
+var kinds = map[string]Kind{"kprobe": Kprobe, "kretprobe": Kretprobe, "uprobe": Uprobe, "uretprobe": Uretprobe, "usdt": Uprobe}
 
 // IsSpec tells whether the words of -e mean a probe.
 func IsSpec(s string) bool {
@@ -20,19 +22,28 @@ func IsSpec(s string) bool {
 //
 //	kprobe:[MODULE:]FUNC[+OFF] [ARG...]
 //	uprobe:FILE:FUNC[+OFF] [ARG...]
+//	uprobe:FILE:VADDR [ARG...]
+//	uprobe:FILE:SOURCE:LINE [ARG...]
+//	usdt:FILE:[PROVIDER:]NAME [ARG...]
 type spec struct {
 	text string
 	kind Kind
+	usdt bool
 	file string // or module
-	name string // of the function, or a glob
-	off  uint64 // bytes behind it
-	args []string
+	// name is the function's, or a glob; of a probe at a line the source
+	// file's, of one at an address that in hexadecimal, of USDT the probe's.
+	name     string
+	literal  bool   // name stood between quotes: it is no glob
+	off      uint64 // bytes behind name
+	line     int    // of the source file; 0: it is no line that is meant
+	provider string // of USDT; "" if not told
+	args     []string
 }
 
 // parse takes a spec apart.
 func parse(text string) (*spec, error) {
 	word, rest, _ := strings.Cut(text, ":")
-	s := &spec{text: text, kind: kinds[word]}
+	s := &spec{text: text, kind: kinds[word], usdt: word == "usdt"}
 	words := fields(rest)
 	if len(words) == 0 {
 		return nil, s.bad("no function behind the colon")
@@ -40,23 +51,72 @@ func parse(text string) (*spec, error) {
 	place := words[0]
 	s.args = words[1:]
 	if i := cut(place, ':'); i >= 0 {
-		s.file, place = place[:i], place[i+1:]
+		s.file, place = unquote(place[:i]), place[i+1:]
 	}
-	if i := cut(place, '+'); i >= 0 {
+	if s.kind.User() && s.file == "" {
+		return nil, s.bad(fmt.Sprintf("%s:%s is what it takes", word, userForm(s.usdt)))
+	}
+	var err error
+	switch {
+	case s.usdt:
+		s.mark(place)
+	default:
+		err = s.function(place)
+	}
+	if err == nil && s.name == "" {
+		err = s.bad("no function behind the colon")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func userForm(usdt bool) string {
+	if usdt {
+		return "FILE:PROVIDER:NAME"
+	}
+	return "FILE:FUNCTION"
+}
+
+// mark takes the place of a USDT probe.
+func (s *spec) mark(place string) {
+	s.name = unquote(place)
+	if i := cut(place, ':'); i >= 0 {
+		s.provider, s.name = unquote(place[:i]), unquote(place[i+1:])
+	}
+}
+
+// function takes FUNC[+OFF] or SOURCE:LINE.
+func (s *spec) function(place string) error {
+	if m := sourceLine.FindStringSubmatch(place); m != nil && s.kind.User() {
+		line, err := strconv.Atoi(m[2])
+		if err != nil || line == 0 {
+			return s.bad("behind the source file there is the number of a line")
+		}
+		s.name, s.line = unquote(m[1]), line
+		return nil
+	}
+	if i := lastOf(place, '+'); i >= 0 && !strings.Contains(place[:i], "operator") {
 		off, err := strconv.ParseUint(place[i+1:], 0, 64)
 		if err != nil {
-			return nil, s.bad("behind + there is a number of bytes, such as 0x1f")
+			return s.bad("behind + there is a number of bytes, such as 0x1f")
 		}
 		place, s.off = place[:i], off
 	}
-	s.name = strings.Trim(place, `"`)
-	switch {
-	case s.name == "":
-		return nil, s.bad("no function")
-	case s.kind.User() && s.file == "":
-		return nil, s.bad(s.kind.String() + ":FILE:FUNCTION is what it takes")
+	s.name = unquote(place)
+	s.literal = s.name != place
+	return nil
+}
+
+// sourceLine is a source file and a line; a name of C++ has two colons.
+var sourceLine = regexp.MustCompile(`^(.*[^:]):([0-9]+)$`)
+
+func unquote(s string) string {
+	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
+		return s[1 : len(s)-1]
 	}
-	return s, nil
+	return s
 }
 
 func (s *spec) bad(msg string) error { return &SpecError{s.text, msg} }
@@ -99,8 +159,20 @@ func fields(s string) (l []string) {
 	return l
 }
 
-// cut returns where the last sep of s is, -1 if there is none.
+// cut returns where the first sep of s is, -1 if there is none.
 func cut(s string, sep rune) int {
+	first := -1
+	walk(s, func(i int, c rune) bool {
+		if c == sep {
+			first = i
+		}
+		return first < 0
+	})
+	return first
+}
+
+// lastOf returns where the last sep of s is, -1 if there is none.
+func lastOf(s string, sep rune) int {
 	last := -1
 	walk(s, func(i int, c rune) bool {
 		if c == sep {

@@ -1,34 +1,254 @@
 package probe
 
 import (
-	"debug/elf"
+	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/record/near"
 )
 
-// userPlaces are the probes in a file of code that a spec means, without arguments.
+// FunctionError says that a file of code has no such function.
+type FunctionError struct {
+	File, Name string
+	Why        string   // what is known of it; may be ""
+	Near       []string // names like it that are there, best first
+	Stripped   bool     // the file has no symbols but those it shows to others
+}
+
+func (e *FunctionError) Error() string {
+	s := fmt.Sprintf("no function %q can be probed in %s", e.Name, e.File)
+	if e.Why != "" {
+		s += ": " + e.Why
+	}
+	if len(e.Near) > 0 {
+		s += ": did you mean " + strings.Join(e.Near, ", ") + "?"
+	}
+	return s
+}
+
+// place is where a probe is to sit.
+type place struct {
+	event    string // as perf names it, without what tells a return
+	off      uint64 // in the file
+	function *Function
+	return_  bool // the instruction returns from the function
+}
+
+// userPlaces are the probes in files of code that a spec means, without the
+// arguments that it names.
 func (f *Finder) userPlaces(s *spec) ([]*Probe, error) {
-	p := &Probe{Kind: s.kind, Group: "probe_" + word(filepath.Base(s.file)), Event: eventName(s.name, s.kind), Off: s.off}
-	var err error
-	if p.Path, err = filepath.Abs(s.file); err != nil {
+	paths, err := f.files(s.file)
+	if err != nil {
 		return nil, err
 	}
-	file, err := elf.Open(p.Path)
+	var l []*Probe
+	for _, path := range paths {
+		probes, err := f.inFile(s, path)
+		if err != nil {
+			return nil, err
+		}
+		l = append(l, probes...)
+	}
+	return l, nil
+}
+
+func (f *Finder) inFile(s *spec, path string) ([]*Probe, error) {
+	if strings.ContainsAny(path, " \t\n") {
+		return nil, &FileError{path, errors.New("the kernel takes no path with a space; make a symbolic link without one, and name that")}
+	}
+	file, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	symbols, _ := file.Symbols()
-	dynamic, _ := file.DynamicSymbols()
-	for _, sym := range append(symbols, dynamic...) {
-		if sym.Name != s.name || sym.Section == elf.SHN_UNDEF {
+	if s.usdt {
+		return file.marks(s)
+	}
+	if err := file.readFunctions(); err != nil {
+		return nil, err
+	}
+	places, err := f.places(s, file)
+	if err != nil {
+		return nil, err
+	}
+	var l []*Probe
+	for _, p := range places {
+		probe := &Probe{Kind: s.kind, Group: file.group(), Path: path, Off: p.off, Event: withSuffix(p.event, s.kind)}
+		if p.return_ {
+			probe.Kind, probe.AtReturn = Uprobe, true
+		}
+		l = append(l, probe)
+	}
+	return l, nil
+}
+
+// group is perf's name for the events of a file.
+func (f *file) group() string {
+	path := f.path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return "probe_" + word(filepath.Base(path))
+}
+
+func (f *Finder) places(s *spec, file *file) ([]place, error) {
+	if s.line > 0 {
+		return file.linePlaces(s)
+	}
+	if vaddr, err := strconv.ParseUint(s.name, 0, 64); err == nil {
+		return file.address(s, vaddr)
+	}
+	found, imported, err := file.match(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, file.missing(s, imported)
+	}
+	found, unresolved := f.resolve(file, found)
+	if len(found) == 0 {
+		return nil, &FunctionError{File: file.path, Name: s.name, Why: unresolved.Error()}
+	}
+	if unresolved != nil {
+		f.notice(fmt.Errorf("%s: %w", s.text, unresolved))
+	}
+	var l []place
+	for _, fn := range found {
+		p, err := f.inFunction(s, file, fn)
+		if err != nil && len(found) > 1 {
+			f.notice(fmt.Errorf("%s: %w", s.text, err))
 			continue
 		}
-		for _, seg := range file.Progs {
-			if seg.Type == elf.PT_LOAD && seg.Vaddr <= sym.Value && sym.Value < seg.Vaddr+seg.Filesz {
-				p.Off += sym.Value - seg.Vaddr + seg.Off
-				return []*Probe{p}, nil
-			}
+		if err != nil {
+			return nil, err
+		}
+		l = append(l, p...)
+	}
+	if len(l) == 0 {
+		return nil, s.bad("none of the functions can be probed so")
+	}
+	return l, nil
+}
+
+func (f *Finder) notice(what error) {
+	if f.Notice != nil {
+		f.Notice(what)
+	}
+}
+
+// address is the place at a vaddr, as perf probe takes one.
+func (f *file) address(s *spec, vaddr uint64) ([]place, error) {
+	off, ok := f.code(vaddr)
+	if !ok {
+		return nil, s.bad(fmt.Sprintf("there is no code at %#x of %s; addresses are those that `nm` and `objdump -d` show", vaddr, f.path))
+	}
+	if i := slices.IndexFunc(f.functions, func(fn Function) bool { return !fn.imported && off-fn.Off < fn.Size }); i >= 0 && !s.kind.Return() {
+		if err := f.boundary(s, &f.functions[i], off); err != nil {
+			return nil, err
 		}
 	}
-	return nil, s.bad("no such function")
+	return []place{{event: fmt.Sprintf("abs_%x", vaddr), off: off + s.off}}, nil
+}
+
+// inFunction are the places that a spec means in a function.
+func (f *Finder) inFunction(s *spec, file *file, fn *Function) ([]place, error) {
+	p := place{event: file.eventOf(fn), off: fn.Off + s.off, function: fn}
+	switch {
+	case s.kind.Return() && s.off != 0:
+		return nil, s.bad("a return probe is at a function, not at +" + strconv.FormatUint(s.off, 10) + " of it")
+	case s.kind.Return() && file.isGo():
+		return file.goReturns(p)
+	case s.off != 0:
+		if fn.Size > 0 && s.off >= fn.Size {
+			return nil, s.bad(fmt.Sprintf("%s is %#x bytes long", fn.Name(), fn.Size))
+		}
+		if err := file.boundary(s, fn, p.off); err != nil {
+			return nil, err
+		}
+	case s.kind == Uprobe && namesVariables(s.args):
+		if off, ok := file.afterPrologue(fn); ok {
+			f.notice(fmt.Errorf("%s is compiled without optimization: its arguments are in place behind the prologue, at %s+%#x, where the probe is; %s:%#x is the entry",
+				fn.Name(), fn.Name(), off-fn.Off, s.file, fn.vaddr))
+			p.off = off
+		}
+	}
+	return []place{p}, nil
+}
+
+// eventOf is perf's name for an event at the function.
+func (f *file) eventOf(fn *Function) string {
+	if name := fn.Name(); name != fn.Symbol || f.isGo() {
+		return sourceEventName(name)
+	}
+	return word(strings.TrimPrefix(fn.Symbol, "."))
+}
+
+// boundary checks that an instruction of a function begins at off: a probe
+// within one would make another of it.
+func (f *file) boundary(s *spec, fn *Function, off uint64) error {
+	last := fn.Off
+	for at := range f.instructions(fn) {
+		if at == off {
+			return nil
+		}
+		if at > off {
+			return s.bad(fmt.Sprintf("an instruction begins at %s+%#x, the next at +%#x, none at +%#x", fn.Name(), last-fn.Off, at-fn.Off, off-fn.Off))
+		}
+		last = at
+	}
+	return nil // what cannot be read is left to the kernel
+}
+
+// missing says why there is no function of that name, and what to do instead.
+func (f *file) missing(s *spec, imported []*Function) error {
+	e := &FunctionError{File: f.path, Name: s.name}
+	if len(imported) > 0 || strings.HasSuffix(s.name, "@plt") {
+		library := "LIBRARY"
+		for _, fn := range imported {
+			if fn.library != "" {
+				library = fn.library
+			}
+		}
+		e.Why = fmt.Sprintf("it is in another file, which it is linked with: probe %s:%s", library, strings.TrimSuffix(s.name, "@plt"))
+		if library == "LIBRARY" {
+			e.Why = "it is in another file, which it is linked with (`ldd` lists them)"
+		}
+		return e
+	}
+	if why := f.inlined(s.name); why != "" {
+		e.Why = why
+		return e
+	}
+	var names []string
+	for i := range f.functions {
+		if fn := &f.functions[i]; !fn.imported {
+			names = append(names, withoutParameters(fn.Name()))
+		}
+	}
+	slices.Sort(names)
+	e.Near = near.Names(s.name, slices.Compact(names))
+	e.Stripped = !f.HasSymtab() && !f.goPCs
+	if e.Stripped {
+		e.Why = fmt.Sprintf("it is stripped: of its functions, only the %d that it offers to others have names", len(slices.Compact(names)))
+		if len(names) == 0 {
+			e.Why = "it is stripped: none of its functions has a name"
+		}
+	}
+	return e
+}
+
+// namesVariables tells whether arguments are variables of the program, not
+// registers, memory or numbers: "n", "len=skb->len:u32", "$params".
+func namesVariables(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool {
+		if _, value, ok := strings.Cut(a, "="); ok {
+			a = value
+		}
+		a = strings.TrimLeft(a, "*&(")
+		return a != "" && (isWord(rune(a[0])) || a == "$params" || a == "$vars") && (a[0] < '0' || a[0] > '9')
+	})
 }

@@ -178,6 +178,12 @@ func (t *FS) ID(system, name string) (uint64, error) {
 	return id, nil
 }
 
+// Has tells whether there is such a tracepoint.
+func (t *FS) Has(system, name string) bool {
+	_, err := os.Stat(filepath.Join(t.Root, "events", system, name))
+	return err == nil
+}
+
 // IsProbe tells whether a tracepoint ("system/name") is a kprobe or a uprobe,
 // whose BPF programs get registers: its fields begin with where it is.
 func (t *FS) IsProbe(name string) bool {

@@ -1,0 +1,42 @@
+package probe
+
+import (
+	"strings"
+
+	"gperf/record/tracefs"
+)
+
+// installError is why the kernel refused a line, with what it says of it in tracefs'
+// error_log (Linux 5.2).
+func installError(t *tracefs.FS, p *Probe, line string, err error) error {
+	e := &InstallError{Probe: p, Line: line, Err: err, Column: -1}
+	if text, err := t.Read("error_log"); err == nil {
+		e.Log, e.Column = lastError(string(text), line)
+	}
+	return e
+}
+
+// lastError returns the newest of error_log's messages about a line, and where in
+// the line it points at. Messages are three lines long:
+//
+//	[   17.347155] trace_kprobe: error: Invalid probed address or symbol
+//	  Command: p:probe/nosuch nosuch
+//	                          ^
+func lastError(log, line string) (msg string, column int) {
+	const command, sep = "  Command: ", ": error: "
+	column = -1
+	l := strings.Split(log, "\n")
+	for i := 1; i+1 < len(l); i++ {
+		if got, ok := strings.CutPrefix(l[i], command); !ok || got != line {
+			continue
+		}
+		if _, text, ok := strings.Cut(l[i-1], sep); ok {
+			msg = text
+			column = strings.IndexByte(l[i+1], '^') - len(command)
+		}
+	}
+	if column < 0 || column > len(line) {
+		column = -1
+	}
+	return msg, column
+}

@@ -1,0 +1,149 @@
+package probe
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+)
+
+// callResolvers asks the resolvers of a library which implementations they
+// choose: in a program that has loaded it, stopped before its first
+// instruction, so that nothing else of it runs. Vaddrs by resolver.
+func (f *file) callResolvers(at map[uint64]uint64) error {
+	if f.Machine != elf.EM_X86_64 || f.Type != elf.ET_DYN || f.Section(".interp") != nil && f.Section(".dynsym") == nil {
+		return errors.New("it is no library that a program here can load")
+	}
+	program, err := exec.LookPath("true")
+	if err != nil {
+		return err
+	}
+	// All calls of ptrace must come from one thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command(program)
+	cmd.Env = []string{"LD_PRELOAD=" + f.path}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	t := tracee(cmd.Process.Pid)
+	if _, err := t.wait(); err != nil { // the exec
+		return err
+	}
+	if err := t.stopAtEntry(); err != nil {
+		return fmt.Errorf("%s with %s loaded does not start: %w", program, f.path, err)
+	}
+	maps, err := mappings(int(t))
+	if err != nil {
+		return err
+	}
+	bias, ok := biasOf(f.Image, maps, f.path)
+	if !ok {
+		return fmt.Errorf("%s does not load it", program)
+	}
+	var start syscall.PtraceRegs
+	if err := syscall.PtraceGetRegs(int(t), &start); err != nil {
+		return err
+	}
+	var errs error
+	for resolver := range at {
+		ip, err := t.call(start, resolver+bias)
+		if err != nil {
+			errs = err
+			continue
+		}
+		at[resolver] = ip - bias
+	}
+	return errs
+}
+
+// tracee is a process under ptrace, which a breakpoint at its entry has stopped.
+type tracee int
+
+const int3 = 0xcc
+
+// stopAtEntry lets the dynamic linker do its work.
+func (t tracee) stopAtEntry() error {
+	entry, err := t.entry()
+	if err != nil {
+		return err
+	}
+	if _, err := syscall.PtracePokeText(int(t), uintptr(entry), []byte{int3}); err != nil {
+		return err
+	}
+	return t.untilTrap()
+}
+
+// entry is where the program begins, of what the kernel told it (AT_ENTRY).
+func (t tracee) entry() (uint64, error) {
+	const atEntry = 9
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", int(t)))
+	for ; err == nil && len(b) >= 16; b = b[16:] {
+		if binary.LittleEndian.Uint64(b) == atEntry {
+			return binary.LittleEndian.Uint64(b[8:]), nil
+		}
+	}
+	return 0, errors.Join(errors.New("no entry"), err)
+}
+
+// call calls a function without arguments, which returns to the breakpoint.
+func (t tracee) call(start syscall.PtraceRegs, function uint64) (uint64, error) {
+	regs := start
+	breakpoint := start.Rip - 1
+	const redZone = 128
+	regs.Rsp = (start.Rsp-redZone)&^15 - 8 // as behind a call
+	regs.Rip, regs.Rax, regs.Orig_rax = function, 0, ^uint64(0)
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], breakpoint)
+	if _, err := syscall.PtracePokeData(int(t), uintptr(regs.Rsp), b[:]); err != nil {
+		return 0, err
+	}
+	if err := syscall.PtraceSetRegs(int(t), &regs); err != nil {
+		return 0, err
+	}
+	if err := t.untilTrap(); err != nil {
+		return 0, err
+	}
+	if err := syscall.PtraceGetRegs(int(t), &regs); err != nil {
+		return 0, err
+	}
+	if regs.Rip != start.Rip {
+		return 0, fmt.Errorf("the resolver stopped at %#x", regs.Rip)
+	}
+	return regs.Rax, nil
+}
+
+func (t tracee) untilTrap() error {
+	if err := syscall.PtraceCont(int(t), 0); err != nil {
+		return err
+	}
+	sig, err := t.wait()
+	if err == nil && sig != syscall.SIGTRAP {
+		err = fmt.Errorf("it got the signal %v", sig)
+	}
+	return err
+}
+
+// wait waits until the process stops.
+func (t tracee) wait() (syscall.Signal, error) {
+	var st syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(int(t), &st, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err != nil:
+			return 0, err
+		case !st.Stopped():
+			return 0, errors.New("it has ended")
+		}
+		return st.StopSignal(), nil
+	}
+}

@@ -1,0 +1,223 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"gperf/record/tracefs"
+)
+
+// Installed is a probe that the kernel has, whoever defined it.
+type Installed struct {
+	Kind         Kind
+	Group, Event string
+	Place        string   // as the kernel tells it: "nf_conntrack:nf_conntrack_in+4", "/bin/x:0x1234"
+	Args         []string // NAME=FETCH
+	// More are the further places of an event that has several.
+	More []string
+}
+
+func (p *Installed) String() string { return p.Group + ":" + p.Event }
+
+// List returns the kernel's probes: of kprobe_events, then of uprobe_events.
+// A kernel that lacks one of these files has none of those.
+func List(t *tracefs.FS) ([]Installed, error) {
+	var l []Installed
+	for _, file := range []string{kprobeEvents, uprobeEvents} {
+		if _, err := t.Path(file); err != nil {
+			return nil, err
+		}
+		text, err := t.Read(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, &AccessError{file, err}
+		}
+		l = append(l, parseInstalled(string(text), file == uprobeEvents)...)
+	}
+	return l, nil
+}
+
+// parseInstalled parses what kprobe_events or uprobe_events shows: lines of
+// "p:GROUP/EVENT PLACE[ ARG=FETCH…]", of kretprobes "r" or "r3" instead of p. The
+// places of one event stand behind each other. Lines of another shape are skipped.
+func parseInstalled(text string, user bool) (l []Installed) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) < 2 || words[0][0] != 'p' && words[0][0] != 'r' {
+			continue
+		}
+		_, name, _ := strings.Cut(words[0], ":")
+		p := Installed{Place: words[1], Args: words[2:]}
+		var ok bool
+		if p.Group, p.Event, ok = strings.Cut(name, "/"); !ok {
+			continue
+		}
+		if words[0][0] == 'r' {
+			p.Kind = Kretprobe
+		}
+		if user {
+			p.Kind += Uprobe
+		}
+		if n := len(l); n > 0 && l[n-1].Group == p.Group && l[n-1].Event == p.Event {
+			l[n-1].More = append(l[n-1].More, p.Place)
+			continue
+		}
+		l = append(l, p)
+	}
+	return l
+}
+
+// Delete has the kernel forget probes, and returns those that are gone now. Those
+// that somebody uses stay: each is a *DeleteError of its own.
+func Delete(t *tracefs.FS, l []Installed) (gone []Installed, err error) {
+	var errs []error
+	for _, user := range []bool{false, true} {
+		var some []Installed
+		var lines []string
+		for _, p := range l {
+			if p.Kind.User() == user {
+				some = append(some, p)
+				lines = append(lines, "-:"+p.Group+"/"+p.Event)
+			}
+		}
+		if len(some) == 0 {
+			continue
+		}
+		w := writer{tracefs: t, file: eventsFile(some[0].Kind), lines: lines}
+		w.taken = func(i int) bool { return !t.Has(some[i].Group, some[i].Event) }
+		w.done = func(i int, err error) {
+			if err == nil || errors.Is(err, syscall.ENOENT) {
+				gone = append(gone, some[i])
+			} else {
+				errs = append(errs, &DeleteError{some[i].String(), err})
+			}
+		}
+		if err := w.write(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return gone, errors.Join(errs...)
+}
+
+// groupOfProcess is the group of this process's ephemeral probes. That of another,
+// earlier one with the same number, or with this number in another PID namespace,
+// has another name.
+func groupOfProcess() string {
+	pid := os.Getpid()
+	start, _ := startTime(strconv.Itoa(pid))
+	return groupName(owner{pid, start, pidNamespace("self")})
+}
+
+const groupPrefix = "gperf_"
+
+func groupName(o owner) string {
+	return fmt.Sprintf("%s%d_%d_%x", groupPrefix, o.pid, o.start, o.namespace)
+}
+
+// owner is who the group's name says that it belongs to.
+type owner struct {
+	pid       int
+	start     uint64 // in clock ticks after the boot
+	namespace uint64 // inode
+}
+
+func ownerOf(group string) (o owner, ok bool) {
+	rest, ok := strings.CutPrefix(group, groupPrefix)
+	if !ok {
+		return o, false
+	}
+	words := strings.Split(rest, "_")
+	if len(words) != 3 {
+		return o, false
+	}
+	pid, err1 := strconv.ParseUint(words[0], 10, 31)
+	start, err2 := strconv.ParseUint(words[1], 10, 64)
+	ns, err3 := strconv.ParseUint(words[2], 16, 64)
+	return owner{int(pid), start, ns}, err1 == nil && err2 == nil && err3 == nil
+}
+
+// startTime is when the process began, in clock ticks after the boot: field 22 of
+// proc_pid_stat(5).
+func startTime(pid string) (uint64, error) {
+	b, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	if err != nil {
+		return 0, err
+	}
+	// The name, in parentheses, may have spaces and parentheses itself.
+	rest := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(rest) < 20 {
+		return 0, fmt.Errorf("/proc/%s/stat is short", pid)
+	}
+	return strconv.ParseUint(rest[19], 10, 64)
+}
+
+func pidNamespace(pid string) uint64 {
+	st, err := os.Stat(filepath.Join("/proc", pid, "ns", "pid"))
+	if err != nil {
+		return 0
+	}
+	return st.Sys().(*syscall.Stat_t).Ino
+}
+
+// initialNamespace is the inode of the PID namespace that sees all processes:
+// PROC_PID_INIT_INO of include/linux/proc_ns.h.
+const initialNamespace = 0xeffffffc
+
+// gone tells whether the process has certainly ended. Who lives in a namespace
+// that is not seen from here may live on.
+func (o owner) gone() bool {
+	here := pidNamespace("self")
+	if o.namespace == here {
+		start, err := startTime(strconv.Itoa(o.pid))
+		return errors.Is(err, fs.ErrNotExist) || err == nil && start != o.start
+	}
+	if here != initialNamespace {
+		return false
+	}
+	// Seen from here, the process has another number.
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return false
+	}
+	for _, p := range processes {
+		pid := filepath.Base(p)
+		if start, err := startTime(pid); err == nil && start == o.start && pidNamespace(pid) == o.namespace {
+			return false
+		}
+	}
+	return true
+}
+
+// Leftovers returns the probes of recordings that were killed before they could
+// remove them: nobody will ever use them.
+func Leftovers(t *tracefs.FS) ([]Installed, error) {
+	all, err := List(t)
+	if err != nil {
+		return nil, err
+	}
+	var l []Installed
+	gone := map[string]bool{} // by group
+	for _, p := range all {
+		o, ok := ownerOf(p.Group)
+		if !ok {
+			continue
+		}
+		left, known := gone[p.Group]
+		if !known {
+			left = o.gone()
+			gone[p.Group] = left
+		}
+		if left {
+			l = append(l, p)
+		}
+	}
+	return l, nil
+}

@@ -1,0 +1,127 @@
+package probe
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"gperf/record/tracefs"
+)
+
+func TestParseInstalled(t *testing.T) {
+	text := "p:probe/ip_rcv ip_rcv+4 dev=%si len=+112(%di):u32\n" +
+		"r3:probe/dst nf_conntrack:nf_conntrack_in\n" +
+		"r:probe/dst nf_conntrack:nf_conntrack_find\n" +
+		"nonsense\np:nogroup here\np:\n"
+	want := []Installed{
+		{Kind: Kprobe, Group: "probe", Event: "ip_rcv", Place: "ip_rcv+4", Args: []string{"dev=%si", "len=+112(%di):u32"}},
+		{Kind: Kretprobe, Group: "probe", Event: "dst", Place: "nf_conntrack:nf_conntrack_in", Args: []string{},
+			More: []string{"nf_conntrack:nf_conntrack_find"}},
+	}
+	if got := parseInstalled(text, false); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	got := parseInstalled("r:probe_x/f__return /bin/x:0x0000000000001139\n", true)
+	if len(got) != 1 || got[0].Kind != Uretprobe || got[0].Place != "/bin/x:0x0000000000001139" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestOwner(t *testing.T) {
+	for group, want := range map[string]owner{
+		"gperf_12_345_f00": {12, 345, 0xf00},
+		groupOfProcess():   {os.Getpid(), 0, pidNamespace("self")},
+	} {
+		o, ok := ownerOf(group)
+		if want.start == 0 {
+			want.start = o.start
+		}
+		if !ok || o != want {
+			t.Errorf("%s: %+v, %v", group, o, ok)
+		}
+	}
+	for _, group := range []string{"probe", "gperf_", "gperf_12", "gperf_bench", "gperf_1_2_3_4", "gperf_x_1_1"} {
+		if o, ok := ownerOf(group); ok {
+			t.Errorf("%s: %+v", group, o)
+		}
+	}
+	if len(groupOfProcess()) > 63 {
+		t.Errorf("%s is too long a name", groupOfProcess())
+	}
+}
+
+// TestGone: a number that another process has got by now is not the owner.
+func TestGone(t *testing.T) {
+	self, _ := ownerOf(groupOfProcess())
+	if self.gone() {
+		t.Error("this process has gone")
+	}
+	if later := (owner{self.pid, self.start - 1, self.namespace}); !later.gone() {
+		t.Error("one that began earlier and had this process's number lives")
+	}
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if ended := (owner{cmd.Process.Pid, self.start, self.namespace}); !ended.gone() {
+		t.Error("one that has ended lives")
+	}
+}
+
+// fakeTracefs has files of tracefs, by name.
+func fakeTracefs(t *testing.T, files map[string]string) *tracefs.FS {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &tracefs.FS{Root: dir}
+}
+
+func TestLeftovers(t *testing.T) {
+	mine := groupOfProcess()
+	o, _ := ownerOf(mine)
+	o.start-- // who had this process's number before
+	left := groupName(o)
+	fs := fakeTracefs(t, map[string]string{
+		kprobeEvents: "p:probe/kept ip_rcv\np:" + mine + "/used ip_rcv\np:" + left + "/a ip_rcv\n",
+		uprobeEvents: "p:" + left + "/b /bin/x:0x12\n",
+	})
+	l, err := Leftovers(fs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l) != 2 || l[0].Event != "a" || l[1].Event != "b" || !l[1].Kind.User() {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestLastError(t *testing.T) {
+	log := `[   43.891596] trace_kprobe: error: Failed to register probe event
+  Command: p:tst/do_int3 do_int3
+                         ^
+[   44.000000] trace_probe: error: Unknown type is specified
+  Command: p:tst/x ip_rcv a=%di:nosuch
+                                ^
+`
+	for _, c := range []struct {
+		line, msg string
+		column    int
+	}{
+		{"p:tst/do_int3 do_int3", "Failed to register probe event", 14},
+		{"p:tst/x ip_rcv a=%di:nosuch", "Unknown type is specified", 21},
+		{"p:tst/y ip_rcv", "", -1},
+	} {
+		if msg, column := lastError(log, c.line); msg != c.msg || column != c.column {
+			t.Errorf("%s: %q at %d", c.line, msg, column)
+		}
+	}
+}

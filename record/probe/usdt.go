@@ -1,0 +1,296 @@
+package probe
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/record/near"
+)
+
+// Mark is a probe that the author of a program has put into it (USDT, as
+// <sys/sdt.h> makes them).
+type Mark struct {
+	Provider, Name string
+	Args           string // where its arguments are, in the assembler's words: "-4@%edi 8@$5"
+
+	vaddr     uint64
+	semaphore uint64 // vaddr of the counter of those who watch; 0: there is none
+}
+
+func (m *Mark) String() string { return m.Provider + ":" + m.Name }
+
+// Marks returns the USDT probes of the file of code that name means.
+func (f *Finder) Marks(name string) ([]Mark, error) {
+	paths, err := f.files(name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := openFile(paths[0])
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return file.readMarks()
+}
+
+// marks are the probes that a spec means among those of the file.
+func (f *file) marks(s *spec) ([]*Probe, error) {
+	all, err := f.readMarks()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, &FileError{f.path, errors.New("it has no USDT probes (`readelf -n` shows them as stapsdt)")}
+	}
+	provider, err := markGlob(s, cmp.Or(s.provider, "*"))
+	if err != nil {
+		return nil, err
+	}
+	name, err := markGlob(s, s.name)
+	if err != nil {
+		return nil, err
+	}
+	var l []*Probe
+	var names []string
+	providers := map[string]bool{}
+	for _, m := range all {
+		names = append(names, m.String())
+		if !provider.MatchString(m.Provider) || !name.MatchString(m.Name) {
+			continue
+		}
+		p, err := f.markProbe(&m)
+		if err != nil {
+			return nil, err
+		}
+		providers[m.Provider] = true
+		l = append(l, p)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	wanted := strings.TrimPrefix(s.provider+":"+s.name, ":")
+	if len(l) == 0 {
+		e := &FunctionError{File: f.path, Name: wanted, Near: near.Names(wanted, names), Why: "it has no such USDT probe"}
+		if len(e.Near) == 0 {
+			e.Why = "its USDT probes are " + few(names)
+		}
+		return nil, e
+	}
+	if s.provider == "" && len(providers) > 1 && !strings.ContainsAny(s.name, "*?[") {
+		return nil, s.bad(fmt.Sprintf("several providers have it: name one (usdt:%s:PROVIDER:%s), or * for all", s.file, s.name))
+	}
+	return l, nil
+}
+
+func markGlob(s *spec, glob string) (*regexp.Regexp, error) {
+	re, err := globExpr(glob)
+	if err != nil {
+		return nil, s.bad(err.Error())
+	}
+	return re, nil
+}
+
+// markProbe makes the probe, with perf's names: sdt_PROVIDER:NAME, and arg1 on.
+// Arguments that the kernel cannot read are left away.
+func (f *file) markProbe(m *Mark) (*Probe, error) {
+	off, ok := f.code(m.vaddr)
+	if !ok {
+		return nil, &FileError{f.path, fmt.Errorf("the USDT probe %s is at %#x, where there is no code", m, m.vaddr)}
+	}
+	p := &Probe{Kind: Uprobe, Group: "sdt_" + clean(m.Provider), Event: withSuffix(clean(m.Name), Uprobe), Path: f.path, Off: off}
+	if m.semaphore != 0 {
+		if p.Semaphore, ok = f.OffOfVaddr(m.semaphore); !ok {
+			return nil, &FileError{f.path, fmt.Errorf("the semaphore of the USDT probe %s is at %#x, which is not in the file", m, m.semaphore)}
+		}
+	}
+	for i, a := range markArgs(m.Args, f.Machine) {
+		if fetch, ok := markFetch(a, f.Machine); ok {
+			p.Args = append(p.Args, Arg{"arg" + strconv.Itoa(i+1), fetch})
+		}
+	}
+	return p, nil
+}
+
+// readMarks reads the notes that <sys/sdt.h> leaves.
+func (f *file) readMarks() ([]Mark, error) {
+	s := f.Section(".note.stapsdt")
+	if s == nil {
+		return nil, nil
+	}
+	b, err := f.Data(s)
+	if err != nil {
+		return nil, &FileError{f.path, err}
+	}
+	// Tools such as prelink move sections, but not what the notes say: the
+	// section's address tells how far.
+	word, moved := 4, uint64(0)
+	if f.Is64 {
+		word = 8
+	}
+	base := f.Section(".stapsdt.base")
+	var l []Mark
+	for desc := range stapNotes(b) {
+		m, noted, ok := decodeMark(desc, word)
+		if !ok {
+			continue
+		}
+		if base != nil {
+			moved = base.Addr - noted
+		}
+		m.vaddr += moved
+		if m.semaphore != 0 {
+			m.semaphore += moved
+		}
+		l = append(l, m)
+	}
+	return l, nil
+}
+
+// stapNotes yields the descriptors of the notes of SystemTap's kind.
+func stapNotes(b []byte) func(yield func([]byte) bool) {
+	const (
+		header  = 12
+		stapSDT = 3
+	)
+	pad := func(n uint64) uint64 { return (n + 3) &^ 3 }
+	return func(yield func([]byte) bool) {
+		for len(b) >= header {
+			namesz, descsz := uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
+			typ := binary.LittleEndian.Uint32(b[8:])
+			desc := header + pad(namesz)
+			if desc > uint64(len(b)) || descsz > uint64(len(b))-desc {
+				return
+			}
+			if typ == stapSDT && string(b[header:header+namesz]) == "stapsdt\x00" && !yield(b[desc:desc+descsz]) {
+				return
+			}
+			b = b[min(desc+pad(descsz), uint64(len(b))):]
+		}
+	}
+}
+
+// decodeMark takes a descriptor apart: three addresses of word bytes and three
+// strings.
+func decodeMark(desc []byte, word int) (m Mark, base uint64, ok bool) {
+	if len(desc) < 3*word {
+		return m, 0, false
+	}
+	var addr [3]uint64
+	for i := range addr {
+		if word == 8 {
+			addr[i] = binary.LittleEndian.Uint64(desc[8*i:])
+		} else {
+			addr[i] = uint64(binary.LittleEndian.Uint32(desc[4*i:]))
+		}
+	}
+	text := strings.Split(string(desc[3*word:]), "\x00")
+	if len(text) < 3 || text[0] == "" || text[1] == "" {
+		return m, 0, false
+	}
+	return Mark{Provider: text[0], Name: text[1], Args: text[2], vaddr: addr[0], semaphore: addr[2]}, addr[1], true
+}
+
+// markArgs cuts the arguments of a note; on Arm they have spaces within brackets.
+func markArgs(s string, machine elf.Machine) []string {
+	if machine == elf.EM_AARCH64 {
+		return fields(s)
+	}
+	return strings.Fields(s)
+}
+
+var (
+	markArg    = regexp.MustCompile(`^(?:(-?)([1248])@)?(.+)$`)
+	x86Operand = regexp.MustCompile(`^([+-]?(?:0x[0-9a-f]+|[0-9]+))?\(%([a-z0-9]+)\)$`)
+	armOperand = regexp.MustCompile(`^\[([a-z0-9]+)(?:, *#?([+-]?[0-9]+))?\]$`)
+)
+
+// markFetch says in the kernel's words how to get at an argument; ok is false
+// where it has none for it.
+func markFetch(arg string, machine elf.Machine) (fetch string, ok bool) {
+	m := markArg.FindStringSubmatch(arg)
+	if m == nil {
+		return "", false
+	}
+	size := 8
+	if m[2] != "" {
+		size, _ = strconv.Atoi(m[2])
+	} else if machine == elf.EM_386 {
+		size = 4
+	}
+	typ := fmt.Sprintf(":u%d", 8*size)
+	if m[1] == "-" {
+		typ = fmt.Sprintf(":s%d", 8*size)
+	}
+	operand, register := x86Operand, x86Register
+	if machine == elf.EM_AARCH64 {
+		operand, register = armOperand, armRegister
+	}
+	op := m[3]
+	if reg, ok := register(strings.TrimPrefix(op, "%")); ok && !strings.HasPrefix(op, "$") {
+		return "%" + reg + typ, true
+	}
+	if n, ok := markImmediate(op, machine); ok {
+		return fmt.Sprintf("\\%d%s", n, typ), true
+	}
+	if m := operand.FindStringSubmatch(op); m != nil {
+		disp, base := m[1], m[2]
+		if machine == elf.EM_AARCH64 {
+			disp, base = m[2], m[1]
+		}
+		n, err := strconv.ParseInt(cmp.Or(disp, "0"), 0, 32)
+		if reg, ok := register(base); ok && err == nil {
+			return fmt.Sprintf("%+d(%%%s)%s", n, reg, typ), true
+		}
+	}
+	return "", false
+}
+
+func markImmediate(op string, machine elf.Machine) (int64, bool) {
+	digits, dollar := strings.CutPrefix(op, "$")
+	if machine == elf.EM_AARCH64 {
+		digits = strings.TrimPrefix(op, "#")
+	} else if !dollar {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 0, 64)
+	return n, err == nil
+}
+
+var x86Numbered = regexp.MustCompile(`^(r(?:8|9|1[0-5]))[dwb]?$`)
+
+// x86Register is the kernel's name of a register, or of the one that it is the
+// low part of (regoffset_table in arch/x86/kernel/ptrace.c).
+func x86Register(name string) (string, bool) {
+	if m := x86Numbered.FindStringSubmatch(name); m != nil {
+		return m[1], true
+	}
+	short := name
+	if len(name) == 3 && (name[0] == 'r' || name[0] == 'e') {
+		short = name[1:]
+	}
+	switch short {
+	case "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip":
+		return short, true
+	case "al", "bl", "cl", "dl":
+		return short[:1] + "x", true
+	case "sil", "dil", "bpl", "spl":
+		return short[:2], true
+	}
+	return "", false
+}
+
+var armNumbered = regexp.MustCompile(`^[xw]([0-9]|[12][0-9]|30)$`)
+
+// armRegister is the same on arm64 (regoffset_table in arch/arm64/kernel/ptrace.c).
+func armRegister(name string) (string, bool) {
+	if m := armNumbered.FindStringSubmatch(name); m != nil {
+		return "x" + m[1], true
+	}
+	return name, name == "sp"
+}
