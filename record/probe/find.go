@@ -28,9 +28,11 @@ func (f *Finder) Find(text string) ([]*Probe, error) {
 		return nil, err
 	}
 	for _, p := range probes {
-		if p.Args, err = f.args(s, p); err != nil {
+		args, err := f.args(s, p)
+		if err != nil {
 			return nil, err
 		}
+		p.Args = append(p.Args, args...)
 	}
 	return probes, nil
 }

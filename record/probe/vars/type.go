@@ -7,7 +7,6 @@ package vars
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // Kind is what values of a type are.
@@ -89,22 +88,20 @@ func (t *Type) field(name string, depth int) (Field, bool) {
 	return Field{}, false
 }
 
-// FieldNames are the names that Field knows, sorted.
-func (t *Type) FieldNames() []string {
-	l := t.fieldNames(maxNesting)
-	slices.Sort(l)
-	return l
-}
+// FieldNames are the names that Field knows, in their order; those that stand
+// for no bytes are left out.
+func (t *Type) FieldNames() []string { return t.fieldNames(maxNesting) }
 
 func (t *Type) fieldNames(depth int) (l []string) {
 	if t.fields == nil || depth == 0 {
 		return nil
 	}
 	for _, f := range t.fields() {
-		if f.Name != "" {
-			l = append(l, f.Name)
-		} else {
+		switch {
+		case f.Name == "":
 			l = append(l, f.Type.fieldNames(depth-1)...)
+		case f.Type.Size > 0:
+			l = append(l, f.Name)
 		}
 	}
 	return l
@@ -130,11 +127,12 @@ var function = &Type{Name: "(function_type)", Kind: Func}
 
 // Var is a variable, or what else has a name and a type.
 type Var struct {
-	Name  string
-	Type  *Type
-	Param bool
-	Where Where
-	Err   error // why it is nowhere
+	Name   string
+	Type   *Type
+	Param  bool
+	Global bool
+	Where  Where
+	Err    error // why it is nowhere
 }
 
 // Where is a place of a value: a register, an address, or a constant.
@@ -161,7 +159,13 @@ type Piece struct {
 type Scope struct {
 	Function string
 	Vars     []Var // inner ones before outer ones, globals last
-	Return   *Type // nil: not known
+	Return   *Type // of the function
+
+	// Of a program: the file offset where all this holds, and what to add to a
+	// vaddr for @+OFFSET, which counts from where the file's first byte would
+	// be if it were mapped together with this code.
+	Off  uint64
+	Bias int64
 }
 
 // Lookup returns the variable of that name, nil if there is none.
