@@ -26,10 +26,11 @@ const root = "../.." // of the checkout
 //	               └────────┴──────────── symbolize/dso ───────────┘
 //	                                         format
 var house = map[string]string{
-	"cmd/gperf":         "record record/event record/probe record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"cmd/gperf":         "record record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
 	"record":            "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
 	"record/event":      "record/probe record/tracefs record/near format",
-	"record/probe":      "record/tracefs record/near symbolize symbolize/dso",
+	"record/probe":      "record/probe/vars record/tracefs record/near symbolize symbolize/dso",
+	"record/probe/vars": "unwind symbolize/dso",
 	"record/tracefs":    "record/near format",
 	"record/near":       "",
 	"report":            "symbolize/replay symbolize symbolize/dso format format/tracepoint",
@@ -54,7 +55,7 @@ var rooms = strings.Fields("cmd record report script format bpf unwind symbolize
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
 	"github.com/spf13/pflag":             "cmd/gperf",
-	"github.com/cilium/ebpf":             "bpf record/probe", // which reads BTF with it
+	"github.com/cilium/ebpf":             "bpf record/probe record/probe/vars", // BTF is read with it
 	"github.com/go-delve/delve":          "unwind symbolize",
 	"github.com/google/pprof":            "report",
 	"github.com/ianlancetaylor/demangle": "symbolize",

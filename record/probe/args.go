@@ -1,15 +1,460 @@
 package probe
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
 
-// args are what a probe reads, of the words behind its place.
-func (f *Finder) args(s *spec, p *Probe) (l []Arg, err error) {
-	for _, a := range s.args {
-		name, fetch, ok := strings.Cut(a, "=")
-		if !ok {
-			return nil, s.bad("an argument is NAME=VALUE")
+	"gperf/record/near"
+	"gperf/record/probe/vars"
+)
+
+// Limits of the kernel's (kernel/trace/trace_probe.h).
+const (
+	maxArgs    = 128
+	maxArgName = 32
+	maxFetch   = 63 // bytes of a fetcharg with its type
+	maxArray   = 64
+)
+
+// args are what a probe reads, of the words behind its place, which are those
+// of perf-probe(1), PROBE ARGUMENT. Should the words name variables that are in
+// their places only behind the function's prologue, p moves there.
+func (f *Finder) args(s *spec, p *Probe) ([]Arg, error) {
+	r := reader{spec: s, probe: p, scope: func() (*vars.Scope, error) { return f.values.scope(s, p) }}
+	return r.args()
+}
+
+// reader makes fetchargs of the words of one probe.
+type reader struct {
+	spec  *spec
+	probe *Probe
+	scope func() (*vars.Scope, error)
+	known *vars.Scope // what scope has returned
+	moved bool        // the probe, behind the function's prologue
+}
+
+// argSpec is an argument as it was asked for: [NAME=]VALUE[:TYPE][@user].
+type argSpec struct {
+	text             string
+	name, value, typ string
+	user             bool // what VALUE points to is in the memory of a program
+}
+
+func (r *reader) args() (l []Arg, err error) {
+	var words []*argSpec
+	for _, text := range r.spec.args {
+		w, err := r.parse(text)
+		if err != nil {
+			return nil, err
 		}
-		l = append(l, Arg{name, fetch})
+		words = append(words, w)
+	}
+	if words, err = r.expand(words); err != nil {
+		return nil, err
+	}
+	if len(words) > maxArgs {
+		return nil, r.spec.bad(fmt.Sprintf("%d arguments; the kernel takes %d", len(words), maxArgs))
+	}
+	// The probe must be in its place before registers are spoken of.
+	for _, w := range words {
+		if w.variable() {
+			if err := r.find(w); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i, w := range words {
+		a, err := r.arg(w, i+1)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.check(w, a, l); err != nil {
+			return nil, err
+		}
+		l = append(l, a)
 	}
 	return l, nil
 }
+
+func (r *reader) bad(w *argSpec, format string, args ...any) error {
+	return r.spec.bad(fmt.Sprintf("argument %q: ", w.text) + fmt.Sprintf(format, args...))
+}
+
+var (
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	typeWord   = regexp.MustCompile(`^(?:[usx](?:8|16|32|64)?|char|string|ustring|symbol|symstr|%pd|%pD|b\d+@\d+/(?:8|16|32|64))(?:\[(\d+)\])?$`)
+)
+
+// parse takes an argument apart.
+func (r *reader) parse(text string) (*argSpec, error) {
+	w := &argSpec{text: text, value: text}
+	if name, value, ok := strings.Cut(text, "="); ok && !strings.ContainsAny(name, `$%@+-\"([.*&:`) {
+		w.name, w.value = name, value
+		if !identifier.MatchString(name) {
+			return nil, r.bad(w, "a name is of letters, digits and _, and begins with no digit")
+		}
+	}
+	w.value, w.user = strings.CutSuffix(w.value, "@user")
+	if i := cut(w.value, ':'); i >= 0 {
+		w.value, w.typ = w.value[:i], w.value[i+1:]
+		if err := r.checkType(w); err != nil {
+			return nil, err
+		}
+	}
+	if w.value == "" {
+		return nil, r.bad(w, "there is no value")
+	}
+	if w.user && !w.path() {
+		return nil, r.bad(w, "@user is for variables; in other values u says it: +u0(%%di)")
+	}
+	return w, nil
+}
+
+func (r *reader) checkType(w *argSpec) error {
+	m := typeWord.FindStringSubmatch(w.typ)
+	if m == nil {
+		return r.bad(w, "%q is no type: there are u8 to u64, s8 to s64, x8 to x64 (hexadecimal), u, s and x of the value's own size, char, "+
+			"string, ustring (of a program), symbol, symstr, b1@2/8 (1 bit from bit 2 on, of 8), and arrays of them, u8[16]", w.typ)
+	}
+	if n, err := strconv.Atoi(m[1]); m[1] != "" && (err != nil || n < 1 || n > maxArray) {
+		return r.bad(w, "an array has 1 to %d elements", maxArray)
+	}
+	return nil
+}
+
+// isRetval tells whether the value is the function's, or part of it.
+func (w *argSpec) isRetval() bool {
+	rest, ok := strings.CutPrefix(strings.TrimLeft(w.value, "*"), "$retval")
+	return ok && (rest == "" || strings.ContainsRune("-.[", rune(rest[0])))
+}
+
+// variable tells whether the value is that of a variable, or part of it.
+func (w *argSpec) variable() bool {
+	return !strings.ContainsRune(`$%@+-\`, rune(w.value[0])) && !w.isRetval()
+}
+
+// path tells whether the value is one that types lead to.
+func (w *argSpec) path() bool { return w.variable() || w.isRetval() }
+
+// expand puts in the parameters for $params, and for $vars the local variables besides.
+func (r *reader) expand(words []*argSpec) (l []*argSpec, err error) {
+	for _, w := range words {
+		if w.value != "$params" && w.value != "$vars" {
+			l = append(l, w)
+			continue
+		}
+		if err := r.find(w); err != nil {
+			return nil, err
+		}
+		for _, v := range r.known.Vars {
+			if (v.Param || w.value == "$vars" && !v.Global) && r.readable(&v) {
+				l = append(l, &argSpec{text: v.Name, value: v.Name})
+			}
+		}
+	}
+	return l, nil
+}
+
+// readable tells whether a variable can be read as a whole.
+func (r *reader) readable(v *vars.Var) bool {
+	if v.Err != nil {
+		return false
+	}
+	_, err := r.value(v, false).typed("")
+	return err == nil
+}
+
+func (r *reader) value(v *vars.Var, user bool) *value {
+	return &value{Where: v.Where, name: v.Name, typ: v.Type, bias: r.known.Bias, user: user}
+}
+
+// find finds out what has a name where the probe is, and moves it if need be.
+func (r *reader) find(w *argSpec) error {
+	p := r.probe
+	switch {
+	case r.known != nil:
+		return nil
+	case p.Kind.Return() && !w.isRetval():
+		return r.bad(w, "when the function returns its variables are gone; what it returns is $retval")
+	case !p.Kind.User() && p.Off != 0:
+		return r.bad(w, "of the kernel's functions it is known where parameters are at the entry, not %d bytes behind it: take them there, or name registers (%s)", p.Off, someRegister())
+	}
+	scope, err := r.scope()
+	if err != nil {
+		return fmt.Errorf("probe %q: argument %q: %w", r.spec.text, w.text, err)
+	}
+	r.known = scope
+	if p.Kind == Uprobe && scope.Off != p.Off {
+		p.Off, r.moved = scope.Off, true
+	}
+	return nil
+}
+
+// someRegister is one, for examples.
+func someRegister() string {
+	if m := vars.MachineOf(runtime.GOARCH); m != nil {
+		return m.Arg(1)
+	}
+	return "%REGISTER"
+}
+
+// arg is the nth argument.
+func (r *reader) arg(w *argSpec, n int) (Arg, error) {
+	if w.path() {
+		return r.pathArg(w, n)
+	}
+	fetch, err := r.raw(w, w.value)
+	if err != nil {
+		return Arg{}, err
+	}
+	if w.typ != "" {
+		fetch += ":" + w.typ
+	}
+	if bare := strings.TrimLeft(w.value, "%$"); isString(w.typ) && len(bare) < len(w.value) && w.value != "$comm" {
+		return Arg{}, r.bad(w, "a string is at an address, such as the one in %s: +0(%[1]s):%s", w.value, w.typ)
+	}
+	return Arg{w.nameOr(n, ""), fetch}, nil
+}
+
+// nameOr is the name that was asked for, or the one of its own, or, as the kernel does it, a number.
+func (w *argSpec) nameOr(n int, own string) string {
+	switch {
+	case w.name != "":
+		return w.name
+	case own != "":
+		return own
+	}
+	return fmt.Sprintf("arg%d", n)
+}
+
+// The names that the kernel gives to fields of its own.
+var reserved = map[string]bool{"__probe_ip": true, "__probe_func": true, "__probe_ret_ip": true, "__probe_nargs": true,
+	"common_type": true, "common_flags": true, "common_preempt_count": true, "common_pid": true, "common_tgid": true}
+
+// check refuses what the kernel would, with less to say about it.
+func (r *reader) check(w *argSpec, a Arg, before []Arg) error {
+	switch {
+	case reserved[a.Name]:
+		return r.bad(w, "the kernel has a field %s of its own: give another name (NAME=…)", a.Name)
+	case len(a.Name) > maxArgName:
+		return r.bad(w, "the name %s is longer than %d characters", a.Name, maxArgName)
+	case len(a.Fetch) > maxFetch:
+		return r.bad(w, "it is %s for the kernel, which takes %d characters", a.Fetch, maxFetch)
+	}
+	for _, b := range before {
+		if a.Name == b.Name {
+			return r.bad(w, "another argument is called %s already: give a name (NAME=…)", a.Name)
+		}
+	}
+	return nil
+}
+
+// raw is a value that needs no types, in the words of the kernel.
+func (r *reader) raw(w *argSpec, v string) (string, error) {
+	switch v[0] {
+	case '$':
+		return r.special(w, v)
+	case '%':
+		m := vars.MachineOf(runtime.GOARCH)
+		if m == nil {
+			return v, nil // the kernel knows
+		}
+		for _, reg := range m.Registers() {
+			if v[1:] == reg {
+				return v, nil
+			}
+		}
+		if l := near.Names(v[1:], m.Registers()); len(l) > 0 {
+			return "", r.bad(w, "no register %s: did you mean %%%s?", v, strings.Join(l, ", %"))
+		}
+		return "", r.bad(w, "no register %s; the kernel's names are %%%s", v, strings.Join(m.Registers(), " %"))
+	case '@':
+		return r.static(w, v)
+	case '\\':
+		if _, err := strconv.ParseInt(v[1:], 0, 64); err != nil && !(len(v) > 2 && v[1] == '"' && v[len(v)-1] == '"') {
+			return "", r.bad(w, `behind \ is a number, or a string in quotes`)
+		}
+		return v, nil
+	}
+	return r.deref(w, v)
+}
+
+var derefWord = regexp.MustCompile(`^([+-]u?(?:0x[0-9a-fA-F]+|[0-9]+))\((.+)\)$`)
+
+// deref is what is so many bytes behind an address: +OFF(VALUE).
+func (r *reader) deref(w *argSpec, v string) (string, error) {
+	m := derefWord.FindStringSubmatch(v)
+	if m == nil {
+		return "", r.bad(w, "%s is no value: +OFFSET(VALUE) reads memory", v)
+	}
+	if !strings.ContainsRune(`$%@+-\`, rune(m[2][0])) {
+		return "", r.bad(w, "in brackets is a register or the like (%s); of variables a->b and a[1] are what they point to", someRegister())
+	}
+	inner, err := r.raw(w, m[2])
+	return m[1] + "(" + inner + ")", err
+}
+
+// special is one of the words with a $.
+func (r *reader) special(w *argSpec, v string) (string, error) {
+	switch number := strings.TrimLeft(v, "$abcdefghijklmnopqrstuvwxyz"); v[:len(v)-len(number)] {
+	case "$retval":
+		if !r.probe.Kind.Return() {
+			return "", r.bad(w, "a function's value is there when it returns: kretprobe, uretprobe")
+		}
+		if number == "" {
+			return v, nil
+		}
+	case "$stack":
+		if _, err := strconv.ParseUint(number, 10, 16); number == "" || err == nil {
+			return v, nil
+		}
+	case "$comm":
+		if number == "" {
+			return v, nil
+		}
+	case "$arg":
+		if n, err := strconv.ParseUint(number, 10, 8); err == nil && n > 0 {
+			return r.argument(w, int(n))
+		}
+	}
+	return "", r.bad(w, "unknown %s: there are $arg1 and so on, $retval, $stack, $stack0 and so on, $comm, $params, $vars", v)
+}
+
+// argument is the nth of the function at its entry. Of programs the kernel does
+// not know it by that name.
+func (r *reader) argument(w *argSpec, n int) (string, error) {
+	m := vars.MachineOf(runtime.GOARCH)
+	switch {
+	case m == nil:
+		return "", r.bad(w, "%v", errMachine)
+	case r.spec.off != 0:
+		return "", r.bad(w, "arguments are in their registers at the function's entry, not %d bytes behind it", r.spec.off)
+	case !r.probe.Kind.User():
+		fetch, err := m.KernelArg(n)
+		if err != nil {
+			return "", r.bad(w, "%v", err)
+		}
+		return fetch, nil
+	case r.probe.Kind.Return():
+		return "", r.bad(w, "when the function returns its arguments are gone; what it returns is $retval")
+	case r.moved:
+		return "", r.bad(w, "the probe is behind the function's first instructions, because of the variables: name this one, too (gperf probe --vars)")
+	}
+	return m.Arg(n), nil
+}
+
+// static is a variable by its symbol, or an address.
+func (r *reader) static(w *argSpec, v string) (string, error) {
+	name := v[1:]
+	if name == "" {
+		return "", r.bad(w, "behind @ is a symbol or an address")
+	}
+	if _, err := strconv.ParseInt(name, 0, 64); err == nil || !r.probe.Kind.User() {
+		return v, nil
+	}
+	var off int64
+	if i := strings.LastIndexAny(name, "+-"); i > 0 {
+		n, err := strconv.ParseInt(name[i:], 0, 64)
+		if err != nil {
+			return "", r.bad(w, "behind the symbol is a number of bytes")
+		}
+		name, off = name[:i], n
+	}
+	at, err := vars.Symbol(r.probe.Path, r.probe.Off, name)
+	if err != nil {
+		return "", r.bad(w, "%v", err)
+	}
+	return fmt.Sprintf("@%+#x", at+off), nil
+}
+
+// pathArg is a value that types lead to, from a variable on.
+func (r *reader) pathArg(w *argSpec, n int) (Arg, error) {
+	p, err := parsePath(w.value)
+	if err != nil {
+		return Arg{}, r.bad(w, "%v", err)
+	}
+	v, err := r.root(w, p)
+	if err != nil || v == nil { // of $retval, without types
+		return Arg{w.nameOr(n, ""), untyped(w)}, err
+	}
+	for _, s := range p.steps {
+		if err := v.step(s); err != nil {
+			return Arg{}, r.bad(w, "%v", err)
+		}
+	}
+	fetch, err := v.typed(w.typ)
+	if err != nil {
+		return Arg{}, r.bad(w, "%v", err)
+	}
+	return Arg{w.nameOr(n, p.fieldName(w.typ)), fetch}, nil
+}
+
+// untyped is a function's value of which no more is known.
+func untyped(w *argSpec) string {
+	switch {
+	case isString(w.typ):
+		return "+0($retval):" + w.typ
+	case w.typ != "":
+		return "$retval:" + w.typ
+	}
+	return "$retval"
+}
+
+// root is the variable that a path begins with; nil for a function's value
+// whose type is not known.
+func (r *reader) root(w *argSpec, p *path) (*value, error) {
+	if w.isRetval() {
+		return r.returned(w, p)
+	}
+	found := r.known.Lookup(p.root)
+	if found == nil {
+		return nil, r.bad(w, "%s", r.noSuch(p.root))
+	}
+	if found.Err != nil {
+		return nil, r.bad(w, "%s cannot be read: %v; %s", p.root, found.Err, r.seeVars())
+	}
+	return r.value(found, w.user), nil
+}
+
+// returned is the function's value; nil if its type is not known and not needed.
+func (r *reader) returned(w *argSpec, p *path) (*value, error) {
+	if !r.probe.Kind.Return() {
+		_, err := r.special(w, "$retval")
+		return nil, err
+	}
+	if err := r.find(w); err != nil {
+		if len(p.steps) > 0 {
+			return nil, err
+		}
+		return nil, nil
+	}
+	t := r.known.Return
+	switch {
+	case t.Kind == vars.Void:
+		return nil, r.bad(w, "%s returns nothing", r.known.Function)
+	case t.Size > 8:
+		return nil, r.bad(w, "%s returns %s, which one register does not hold", r.known.Function, t)
+	}
+	return r.value(&vars.Var{Name: p.root, Type: t, Where: vars.Where{Base: "$retval"}}, w.user), nil
+}
+
+func (r *reader) seeVars() string {
+	if r.probe.Kind.User() {
+		return fmt.Sprintf("`gperf probe --vars %s -x %s` tells what there is", r.spec.name, r.spec.file)
+	}
+	return fmt.Sprintf("`gperf probe --vars %s` tells what there is", r.probe.Symbol)
+}
+
+func (r *reader) noSuch(name string) string {
+	s := fmt.Sprintf("%s has no variable %s", r.known.Function, name)
+	if l := near.Names(name, r.known.Names()); len(l) > 0 {
+		s += ": did you mean " + strings.Join(l, ", ") + "?"
+	}
+	return s + "; " + r.seeVars()
+}
+
+var errPath = errors.New("a variable is NAME, with members and elements behind it: a->b, a.b, a[1]")

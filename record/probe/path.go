@@ -1,0 +1,342 @@
+package probe
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/record/near"
+	"gperf/record/probe/vars"
+)
+
+// path is a variable and what is looked at behind it: a->b.c[1].
+type path struct {
+	root  string
+	steps []step
+}
+
+// step is one of a path.
+type step struct {
+	op    string // ".", "->", "["
+	name  string
+	index int64
+}
+
+var (
+	pathRoot = regexp.MustCompile(`^\$?[A-Za-z_~][A-Za-z0-9_]*`)
+	pathStep = regexp.MustCompile(`^(?:(->|\.)([A-Za-z_][A-Za-z0-9_]*)|(\[)([0-9]+)\])`)
+)
+
+// maxSteps is more than the kernel follows (FETCH_INSN_MAX), but members cost it nothing.
+const maxSteps = 64
+
+// parsePath takes a path apart. *a is a[0].
+func parsePath(s string) (*path, error) {
+	rest := strings.TrimLeft(s, "*")
+	stars := len(s) - len(rest)
+	p := &path{root: pathRoot.FindString(rest)}
+	if p.root == "" {
+		return nil, errPath
+	}
+	rest = rest[len(p.root):]
+	for rest != "" {
+		m := pathStep.FindStringSubmatch(rest)
+		if m == nil {
+			return nil, errPath
+		}
+		index, err := strconv.ParseInt("0"+m[4], 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("there is no element %s", m[4])
+		}
+		p.steps = append(p.steps, step{m[1] + m[3], m[2], index})
+		rest = rest[len(m[0]):]
+	}
+	for range stars {
+		p.steps = append(p.steps, step{op: "["})
+	}
+	if len(p.steps) > maxSteps {
+		return nil, fmt.Errorf("these are more than %d steps", maxSteps)
+	}
+	return p, nil
+}
+
+// fieldName is perf's name for the argument: the last member's, or the
+// variable's with the type that it is cast to ("s_string").
+func (p *path) fieldName(typ string) string {
+	for _, s := range slices.Backward(p.steps) {
+		if s.name != "" {
+			return s.name
+		}
+	}
+	if strings.HasPrefix(p.root, "$") {
+		return "" // a number will do
+	}
+	if t := word(typ); t != "" && len(p.steps) == 0 {
+		return p.root + "_" + t
+	}
+	return p.root
+}
+
+// value is what a path leads to.
+type value struct {
+	vars.Where
+	name string // of the path so far, for the eye
+	typ  *vars.Type
+	bias int64 // see vars.Scope
+	// Bits bits from Bit on are meant, of a bit-field in memory, or of a
+	// register that holds a struct; 0: all.
+	bit, bits int64
+	user      bool // what it points to is in a program's memory
+	followed  bool // a pointer has been
+}
+
+// fetch is the value as a fetcharg.
+func (v *value) fetch() string {
+	switch {
+	case !v.Mem:
+		return v.Base
+	case v.Base == "":
+		return fmt.Sprintf("@%+#x", v.Off+v.bias)
+	}
+	s := strconv.FormatInt(v.Off, 10)
+	sign := "+"
+	if v.Off < 0 {
+		sign, s = "-", s[1:]
+	}
+	if v.user && v.followed {
+		sign += "u"
+	}
+	return sign + s + "(" + v.Base + ")"
+}
+
+// whole tells that all bits are meant of what Where is.
+func (v *value) whole() bool { return v.bits == 0 || !v.Mem && v.bit == 0 && v.bits == 8*v.typ.Size }
+
+// follow goes where the pointer points to, or to the nth behind it.
+func (v *value) follow(n int64) error {
+	if !v.whole() || v.Pieces != nil {
+		return fmt.Errorf("%s is a pointer in parts, which probes cannot follow", v.name)
+	}
+	elem := v.typ.Elem()
+	if n != 0 && elem.Size == 0 {
+		return fmt.Errorf("%s points to %s, whose size is not known", v.name, elem)
+	}
+	v.Where = vars.Where{Base: v.fetch(), Mem: true, Off: n * elem.Size}
+	v.bit, v.bits = 0, 0
+	v.typ, v.followed = elem, true
+	return nil
+}
+
+func (v *value) step(s step) error {
+	if s.op == "[" {
+		return v.element(s.index)
+	}
+	switch {
+	case s.op == "->" && v.typ.Kind == vars.Struct:
+		return fmt.Errorf("%s is no pointer but %s: write %s.%s", v.name, v.typ, v.name, s.name)
+	case s.op == "." && v.typ.Kind == vars.Pointer:
+		return fmt.Errorf("%s is a pointer (%s): write %s->%s", v.name, v.typ, v.name, s.name)
+	case s.op == "->" && v.typ.Kind == vars.Pointer:
+		if err := v.follow(0); err != nil {
+			return err
+		}
+	}
+	if err := v.member(s.name); err != nil {
+		return err
+	}
+	v.name += s.op + s.name
+	return nil
+}
+
+func (v *value) element(n int64) error {
+	switch v.typ.Kind {
+	case vars.Pointer:
+		if err := v.follow(n); err != nil {
+			return err
+		}
+	case vars.Array:
+		if v.typ.Len > 0 && n >= v.typ.Len {
+			return fmt.Errorf("%s has %d elements, the first is [0]", v.name, v.typ.Len)
+		}
+		size := v.typ.Elem().Size
+		if size == 0 {
+			return fmt.Errorf("the size of %s's elements is not known", v.name)
+		}
+		v.typ = v.typ.Elem()
+		if err := v.part(8*n*size, 0); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%s is neither an array nor a pointer but %s", v.name, v.typ)
+	}
+	v.name += fmt.Sprintf("[%d]", n)
+	return nil
+}
+
+// member goes to a member of the struct.
+func (v *value) member(name string) error {
+	if v.typ.Kind == vars.Unknown {
+		return fmt.Errorf("%s is %s, whose members are not known here", v.name, v.typ)
+	}
+	if v.typ.Kind != vars.Struct {
+		return fmt.Errorf("%s is no struct or union but %s", v.name, v.typ)
+	}
+	f, ok := v.typ.Field(name)
+	if !ok {
+		names := v.typ.FieldNames()
+		if l := near.Names(name, names); len(l) > 0 {
+			return fmt.Errorf("%s has no member %s: did you mean %s?", v.typ, name, strings.Join(l, ", "))
+		}
+		const many = 20
+		if len(names) > many {
+			names = append(names[:many:many], "…")
+		}
+		return fmt.Errorf("%s has no member %s; it has %s", v.typ, name, strings.Join(names, ", "))
+	}
+	v.typ = f.Type
+	return v.part(f.Bit, f.Bits)
+}
+
+// part goes to what is bit bits behind, of the type that is set already.
+func (v *value) part(bit, bits int64) error {
+	switch {
+	case v.Pieces != nil:
+		return v.piece(bit, bits)
+	case !v.Mem:
+		v.bit += bit
+		if v.bits = bits; bits == 0 {
+			v.bits = 8 * v.typ.Size
+		}
+	case bits == 0:
+		v.Off += bit / 8
+	default:
+		unit := max(8, 8*v.typ.Size)
+		if bit%unit+bits > unit {
+			unit = 8 // a packed one
+		}
+		v.Off += bit / unit * unit / 8
+		v.bit, v.bits = bit%unit, bits
+	}
+	return nil
+}
+
+// piece goes to the part of a value that lies in several places.
+func (v *value) piece(bit, bits int64) error {
+	for _, p := range v.Pieces {
+		if bit >= 8*p.Size {
+			bit -= 8 * p.Size
+			continue
+		}
+		if v.typ.Size > p.Size {
+			break
+		}
+		if p.Err != nil {
+			return fmt.Errorf("%s has no place here: %w", v.name, p.Err)
+		}
+		v.Where = p.Where
+		return v.part(bit, bits)
+	}
+	return fmt.Errorf("%s is in several places, and this is in none of them as a whole", v.name)
+}
+
+func isString(typ string) bool { return typ == "string" || typ == "ustring" || typ == "symstr" }
+
+// typed is the value with its type: the one asked for, or its own.
+func (v *value) typed(cast string) (string, error) {
+	if v.Pieces != nil && v.typ.Kind != vars.Struct {
+		return "", fmt.Errorf("%s is in several places", v.name)
+	}
+	switch {
+	case isString(cast):
+		return v.text(cast)
+	case !v.whole():
+		return v.bitField(cast)
+	case cast == "" && v.typ.Kind == vars.Array:
+		return v.array()
+	case len(cast) == 1 || cast == "":
+		t, err := v.own(v.typ, cast)
+		return v.fetch() + ":" + t, err
+	case v.typ.Kind == vars.Struct && !v.Mem && v.typ.Size > 8:
+		return "", v.needsMember()
+	}
+	return v.fetch() + ":" + cast, nil
+}
+
+func (v *value) needsMember() error {
+	l := v.typ.FieldNames()
+	if len(l) > 5 {
+		l = append(l[:5:5], "…")
+	}
+	return fmt.Errorf("%s is a whole %s: name a member (%s)", v.name, v.typ, strings.Join(l, ", "))
+}
+
+// own is the fetcharg's type for a type: perf's choice, which is decimal where
+// there is a sign, else hexadecimal; letter, u, s or x, if it is not "", decides.
+func (v *value) own(t *vars.Type, letter string) (string, error) {
+	switch {
+	case t.Kind == vars.Struct:
+		return "", v.needsMember()
+	case t.Size != 1 && t.Size != 2 && t.Size != 4 && t.Size != 8:
+		return "", fmt.Errorf("%s is %s, of %d bytes, which probes cannot read as one", v.name, t, t.Size)
+	case letter == "" && t.Kind == vars.Int && t.Signed:
+		letter = "s"
+	case letter == "":
+		letter = "x"
+	}
+	return letter + strconv.FormatInt(8*t.Size, 10), nil
+}
+
+// text is the string that the value points to, or that it is.
+func (v *value) text(cast string) (string, error) {
+	if v.typ.Kind != vars.Pointer && v.typ.Kind != vars.Array {
+		return "", fmt.Errorf("%s is %s; a string takes a pointer or an array", v.name, v.typ)
+	}
+	if elem := v.typ.Elem(); elem.Size != 1 && elem.Kind != vars.Void && cast != "symstr" {
+		return "", fmt.Errorf("%s is %s; a string is of characters", v.name, v.typ)
+	}
+	if v.typ.Kind == vars.Pointer {
+		if err := v.follow(0); err != nil {
+			return "", err
+		}
+	}
+	return v.fetch() + ":" + cast, nil
+}
+
+// array is all its elements, or a string if they are characters.
+func (v *value) array() (string, error) {
+	elem, n := v.typ.Elem(), v.typ.Len
+	if elem.Kind == vars.Int && elem.Name == "char" {
+		return v.text("string")
+	}
+	t, err := v.own(elem, "")
+	if err != nil {
+		return "", err
+	}
+	if n < 1 || n > maxArray {
+		return "", fmt.Errorf("%s has %d elements; the kernel reads 1 to %d: name one (%s[0]), or a type (%s:%s[8])", v.name, n, maxArray, v.name, v.name, t)
+	}
+	return fmt.Sprintf("%s:%s[%d]", v.fetch(), t, n), nil
+}
+
+// bitField is some bits of memory or of a register.
+func (v *value) bitField(cast string) (string, error) {
+	if cast != "" {
+		return "", fmt.Errorf("%s is a bit-field, which takes no type", v.name)
+	}
+	if v.typ.Kind == vars.Struct {
+		return "", v.needsMember()
+	}
+	unit := 8 * v.typ.Size
+	if !v.Mem {
+		unit = 64
+	}
+	for unit < v.bit+v.bits {
+		unit *= 2
+	}
+	if unit > 64 || unit < 8 {
+		return "", fmt.Errorf("%s is a bit-field that crosses 8 bytes", v.name)
+	}
+	return fmt.Sprintf("%s:b%d@%d/%d", v.fetch(), v.bits, v.bit, unit), nil
+}

@@ -1,0 +1,537 @@
+package vars
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gperf/symbolize/dso"
+	"gperf/unwind"
+)
+
+// Program is what DWARF says of the variables of one file of code.
+type Program struct {
+	path    string
+	machine *Machine
+	data    *dwarf.Data
+	sections
+	cfi   *unwind.CFI // nil: there is none
+	types map[dwarf.Offset]*Type
+	depth int        // of typeAt
+	image *dso.Image // its headers
+}
+
+// OpenProgram reads the debug information of the program or library at path,
+// which may lie in another file. The error is a *NoDebugError where there is none.
+func OpenProgram(path string) (p *Program, err error) {
+	defer recovered(&err)
+	im, err := dso.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer im.Close()
+	p = &Program{path: path, types: map[dwarf.Offset]*Type{}, image: im}
+	switch im.Machine {
+	case elf.EM_X86_64:
+		p.machine = machines["amd64"]
+	case elf.EM_AARCH64:
+		p.machine = machines["arm64"]
+	default:
+		return nil, fmt.Errorf("%s is for another machine (%s)", path, im.Machine)
+	}
+	p.cfi, _ = unwind.NewCFI(im)
+	var finder dso.Finder
+	for debug, e := range finder.Candidates(path, im.BuildID()) {
+		if e != nil {
+			continue
+		}
+		ok := debug.Section(".debug_info") != nil || debug.Section(".zdebug_info") != nil
+		debug.Close()
+		if ok {
+			return p, p.read(debug.Path)
+		}
+	}
+	return nil, &NoDebugError{path, "DWARF", nil}
+}
+
+// recovered turns a panic into an error: debug/dwarf is not made for damage.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("the debug information is damaged: %v", r)
+	}
+}
+
+func (p *Program) read(path string) error {
+	file, err := elf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if p.data, err = file.DWARF(); err != nil {
+		return fmt.Errorf("read DWARF of %s: %w", path, err)
+	}
+	section := func(name string) []byte {
+		if s := file.Section(name); s != nil {
+			b, _ := s.Data() // without it what refers to it is told to be damaged
+			return b
+		}
+		return nil
+	}
+	p.sections = sections{loc: section(".debug_loc"), loclists: section(".debug_loclists"), addr: section(".debug_addr"), order: file.ByteOrder}
+	p.units = unitsOf(section(".debug_info"), file.ByteOrder)
+	return nil
+}
+
+// place is a function at one address, as DWARF describes it.
+type place struct {
+	*Program
+	within
+	pc       uint64
+	unit     *dwarf.Entry
+	function *dwarf.Entry
+}
+
+// Scope is what has a name at the instruction at offset off of the file. Where
+// that is the first of a function whose variables are not in their places
+// until its prologue is over, it is what has a name behind that: see
+// Scope.Off. inlined is the function that is meant, should its body be in another's.
+func (p *Program) Scope(off uint64, inlined string) (s *Scope, err error) {
+	defer recovered(&err)
+	pc, ok := p.image.VaddrOfOff(off)
+	if !ok {
+		return nil, fmt.Errorf("there is no code at offset %#x of %s", off, p.path)
+	}
+	at, err := p.place(pc)
+	if err != nil {
+		return nil, err
+	}
+	at.pc = at.body()
+	s = &Scope{Off: off + at.pc - pc, Bias: int64(off - pc), Function: p.string(at.function, dwarf.AttrName), Return: void}
+	if t, ok := p.ref(at.function, dwarf.AttrType); ok {
+		s.Return = p.typeAt(t)
+	}
+	f := at.frame()
+	if err := at.collect(s, f, at.function, inlined, maxDepth); err != nil {
+		return nil, err
+	}
+	return s, at.globals(s, f)
+}
+
+// place finds the function at pc.
+func (p *Program) place(pc uint64) (*place, error) {
+	r := p.data.Reader()
+	unit, err := r.SeekPC(pc)
+	if err != nil {
+		return nil, &NoDebugError{p.path, "DWARF of this function", nil}
+	}
+	at := &place{Program: p, pc: pc, unit: unit}
+	at.within.unit, _ = p.unitAt(unit.Offset)
+	at.addrSize = r.AddressSize()
+	at.low, _ = unit.Val(dwarf.AttrLowpc).(uint64)
+	at.addrBase = offset(unit.Val(dwarf.AttrAddrBase))
+	at.listBase = offset(unit.Val(dwarf.AttrLoclistsBase))
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return nil, fmt.Errorf("read DWARF of %s: %w", p.path, err)
+		}
+		if e == nil || e.Tag == dwarf.TagCompileUnit {
+			return nil, &NoDebugError{p.path, "DWARF of this function", nil}
+		}
+		switch {
+		case e.Tag == dwarf.TagSubprogram && p.covers(e, pc):
+			at.function = e
+			return at, nil
+		case e.Tag != dwarf.TagNamespace && e.Tag != dwarf.TagModule && e.Tag != dwarf.TagClassType && e.Tag != dwarf.TagStructType:
+			r.SkipChildren()
+		}
+	}
+}
+
+// offset is the value of an attribute that is an offset of a section.
+func offset(v any) uint64 {
+	n, _ := v.(int64)
+	return uint64(n)
+}
+
+func (p *Program) covers(e *dwarf.Entry, pc uint64) bool {
+	ranges, err := p.data.Ranges(e)
+	if err != nil {
+		return false
+	}
+	for _, r := range ranges {
+		if r[0] <= pc && pc < r[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// body is where the variables are in their places: behind the prologue if pc
+// is the entry of a function that the compiler did not optimize (as perf does,
+// skip_prologue in tools/perf/util/probe-finder.c).
+func (at *place) body() uint64 {
+	producer, _ := at.unit.Val(dwarf.AttrProducer).(string)
+	low, _ := at.function.Val(dwarf.AttrLowpc).(uint64)
+	if at.pc != low || optimized(producer) {
+		return at.pc
+	}
+	lines, err := at.data.LineReader(at.unit)
+	if err != nil || lines == nil {
+		return at.pc
+	}
+	var line dwarf.LineEntry
+	if lines.SeekPC(at.pc, &line) != nil {
+		return at.pc
+	}
+	second := at.pc
+	for lines.Next(&line) == nil && !line.EndSequence && at.covers(at.function, line.Address) {
+		if line.PrologueEnd {
+			return line.Address
+		}
+		if second == at.pc && line.Address > at.pc && line.IsStmt {
+			second = line.Address
+		}
+	}
+	return second
+}
+
+// optimized tells it of the compiler's flags, which GCC names. Go's compiler
+// does not, and says exactly where values are.
+func optimized(producer string) bool {
+	if strings.HasPrefix(producer, "Go ") {
+		return true
+	}
+	_, flags, ok := strings.Cut(producer, " -O")
+	return ok && !strings.HasPrefix(flags, "0")
+}
+
+// frame is what the expressions of the function refer to.
+func (at *place) frame() *frame {
+	low, _ := at.function.Val(dwarf.AttrLowpc).(uint64)
+	f := &frame{machine: at.machine, order: at.order, addrSize: at.addrSize, entry: at.pc == low, cfa: at.cfa,
+		addrx: func(i uint64) (uint64, error) { return at.addrx(at.within, i) }}
+	f.base = func() (operand, error) {
+		expr, err := at.expression(at.function.AttrField(dwarf.AttrFrameBase))
+		if err != nil {
+			return operand{}, err
+		}
+		inner := *f
+		inner.base = func() (operand, error) { return operand{}, errDamaged }
+		w, err := inner.locate(expr)
+		if err != nil || w.Pieces != nil {
+			return operand{}, errComputed
+		}
+		return operand{base: w.Base, off: w.Off, vaddr: w.Base == ""}, nil
+	}
+	return f
+}
+
+// cfa is the canonical frame address at pc, by the call frame information.
+func (at *place) cfa() (operand, error) {
+	if at.cfi != nil {
+		if row, ok := at.cfi.Row(at.pc); ok && row.CFA.Kind == unwind.Register {
+			name, err := at.machine.register(uint64(row.CFA.Reg))
+			return operand{base: name, off: row.CFA.Off}, err
+		}
+	}
+	if low, _ := at.function.Val(dwarf.AttrLowpc).(uint64); at.pc == low {
+		return operand{base: "%" + at.machine.sp, off: at.machine.entry}, nil
+	}
+	return operand{}, errors.New("it is on the stack, and no call frame information tells where that begins")
+}
+
+// expression is an attribute's location expression, out of its list at pc.
+func (at *place) expression(f *dwarf.Field) ([]byte, error) {
+	if f == nil {
+		return nil, errOut
+	}
+	switch f.Class {
+	case dwarf.ClassExprLoc, dwarf.ClassBlock:
+		expr, _ := f.Val.([]byte)
+		if len(expr) == 0 {
+			return nil, errOut
+		}
+		return expr, nil
+	case dwarf.ClassLocListPtr:
+		return at.list(at.within, offset(f.Val), at.pc)
+	case dwarf.ClassLocList:
+		index, _ := f.Val.(uint64)
+		return at.listx(at.within, index, at.pc)
+	}
+	return nil, errDamaged
+}
+
+// collect adds the variables of the function, or of a block of it, to s: those
+// of inner blocks first. The body of the inlined function, if there is one at
+// pc, has the only variables.
+func (at *place) collect(s *Scope, f *frame, block *dwarf.Entry, inlined string, depth int) error {
+	if depth == 0 {
+		return errors.New("blocks are nested too deep in the debug information")
+	}
+	var own []Var
+	inner := Scope{}
+	err := at.children(block, func(e *dwarf.Entry) error {
+		switch e.Tag {
+		case dwarf.TagFormalParameter, dwarf.TagVariable:
+			if v, ok := at.variable(e, f); ok {
+				own = append(own, v)
+			}
+		case dwarf.TagLexDwarfBlock:
+			if at.covers(e, at.pc) {
+				return at.collect(&inner, f, e, inlined, depth-1)
+			}
+		case dwarf.TagInlinedSubroutine:
+			if inlined == "" || !at.covers(e, at.pc) {
+				return nil
+			}
+			body := &Scope{}
+			if err := at.collect(body, f, e, inlined, depth-1); err != nil {
+				return err
+			}
+			if at.string(e, dwarf.AttrName) == inlined && body.Function == "" {
+				body.Function = inlined
+			}
+			if body.Function != "" {
+				inner = *body
+			}
+		}
+		return nil
+	})
+	if inner.Function != "" {
+		s.Function, s.Vars = inner.Function, inner.Vars
+		return err
+	}
+	s.Vars = append(inner.Vars, own...)
+	return err
+}
+
+// globals adds those variables of the unit that are no function's.
+func (at *place) globals(s *Scope, f *frame) error {
+	return at.children(at.unit, func(e *dwarf.Entry) error {
+		if e.Tag == dwarf.TagVariable {
+			if v, ok := at.variable(e, f); ok && s.Lookup(v.Name) == nil {
+				v.Global = true
+				s.Vars = append(s.Vars, v)
+			}
+		}
+		return nil
+	})
+}
+
+// children calls do with each entry directly below e.
+func (p *Program) children(e *dwarf.Entry, do func(*dwarf.Entry) error) (err error) {
+	defer recovered(&err)
+	if !e.Children {
+		return nil
+	}
+	r := p.data.Reader()
+	r.Seek(e.Offset)
+	if _, err := r.Next(); err != nil {
+		return err
+	}
+	for {
+		c, err := r.Next()
+		if err != nil {
+			return fmt.Errorf("read DWARF of %s: %w", p.path, err)
+		}
+		if c == nil || c.Tag == 0 {
+			return nil
+		}
+		r.SkipChildren()
+		if err := do(c); err != nil {
+			return err
+		}
+	}
+}
+
+// variable is that of an entry; ok is false if it has no name, is declared
+// only, or is a result of a Go function.
+func (at *place) variable(e *dwarf.Entry, f *frame) (v Var, ok bool) {
+	v.Name = at.string(e, dwarf.AttrName)
+	t, typed := at.ref(e, dwarf.AttrType)
+	result, _ := at.field(e, dwarf.AttrVarParam).(bool)
+	location := e.AttrField(dwarf.AttrLocation)
+	if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); v.Name == "" || !typed || declared && location == nil || result {
+		return v, false
+	}
+	v.Param = e.Tag == dwarf.TagFormalParameter
+	v.Type = at.typeAt(t)
+	if n, ok := at.field(e, dwarf.AttrConstValue).(int64); ok && location == nil {
+		v.Where.Base = fmt.Sprintf("\\%d", n)
+		return v, true
+	}
+	expr, err := at.expression(location)
+	if err == nil {
+		v.Where, err = f.locate(expr)
+	}
+	v.Err = err
+	return v, true
+}
+
+// field is an attribute of an entry or of what it is an instance of.
+func (p *Program) field(e *dwarf.Entry, a dwarf.Attr) any {
+	for range maxNesting {
+		if v := e.Val(a); v != nil {
+			return v
+		}
+		off, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
+		if !ok {
+			if off, ok = e.Val(dwarf.AttrSpecification).(dwarf.Offset); !ok {
+				return nil
+			}
+		}
+		origin, err := p.entry(off)
+		if err != nil {
+			return nil
+		}
+		e = origin
+	}
+	return nil
+}
+
+func (p *Program) entry(off dwarf.Offset) (e *dwarf.Entry, err error) {
+	defer recovered(&err)
+	r := p.data.Reader()
+	r.Seek(off)
+	e, err = r.Next()
+	if err == nil && e == nil {
+		err = errDamaged
+	}
+	return e, err
+}
+
+func (p *Program) string(e *dwarf.Entry, a dwarf.Attr) string {
+	s, _ := p.field(e, a).(string)
+	return s
+}
+
+func (p *Program) ref(e *dwarf.Entry, a dwarf.Attr) (dwarf.Offset, bool) {
+	off, ok := p.field(e, a).(dwarf.Offset)
+	return off, ok
+}
+
+// typeAt is the type of the entry at off.
+func (p *Program) typeAt(off dwarf.Offset) *Type {
+	if t, ok := p.types[off]; ok {
+		return t
+	}
+	t := unknown("(unknown_type)") // should a type lead to itself
+	if p.depth > maxDepth {
+		return t
+	}
+	p.depth++
+	defer func() { p.depth-- }()
+	p.types[off] = t
+	if e, err := p.entry(off); err == nil {
+		t = p.typeOf(e)
+		p.types[off] = t
+	}
+	return t
+}
+
+// DW_ATE_* (DWARF 5, 7.8).
+const (
+	ateFloat      = 0x04
+	ateSigned     = 0x05
+	ateSignedChar = 0x06
+)
+
+func (p *Program) typeOf(e *dwarf.Entry) *Type {
+	name, _ := e.Val(dwarf.AttrName).(string)
+	size, _ := e.Val(dwarf.AttrByteSize).(int64)
+	elem := func() *Type {
+		if off, ok := e.Val(dwarf.AttrType).(dwarf.Offset); ok {
+			return p.typeAt(off)
+		}
+		return void
+	}
+	switch e.Tag {
+	case dwarf.TagBaseType:
+		encoding, _ := e.Val(dwarf.AttrEncoding).(int64)
+		if encoding == ateFloat {
+			return &Type{Name: name, Kind: Float, Size: size}
+		}
+		return &Type{Name: name, Kind: Int, Size: size, Signed: encoding == ateSigned || encoding == ateSignedChar}
+	case dwarf.TagEnumerationType:
+		return &Type{Name: "enum " + name, Kind: Enum, Size: size}
+	case dwarf.TagPointerType, dwarf.TagReferenceType, dwarf.TagRvalueReferenceType:
+		return pointer(pointerSize, elem)
+	case dwarf.TagArrayType:
+		return p.array(e, elem())
+	case dwarf.TagStructType, dwarf.TagClassType, dwarf.TagUnionType:
+		return p.structure(e, name, size)
+	case dwarf.TagSubroutineType:
+		return function
+	case dwarf.TagTypedef:
+		named := *elem()
+		named.Name = name
+		return &named
+	case dwarf.TagConstType, dwarf.TagVolatileType, dwarf.TagRestrictType, atomicType:
+		return elem()
+	}
+	return unknown("(unknown_type)")
+}
+
+// atomicType is DW_TAG_atomic_type, of DWARF 5.
+const atomicType = dwarf.Tag(0x47)
+
+// array is that of an entry; of several dimensions the first is the outermost.
+func (p *Program) array(e *dwarf.Entry, t *Type) *Type {
+	var dimensions []int64
+	p.children(e, func(c *dwarf.Entry) error {
+		if c.Tag != dwarf.TagSubrangeType {
+			return nil
+		}
+		n, ok := c.Val(dwarf.AttrCount).(int64)
+		if upper, is := c.Val(dwarf.AttrUpperBound).(int64); is && !ok {
+			n = upper + 1
+		}
+		dimensions = append(dimensions, n)
+		return nil
+	})
+	for i := len(dimensions) - 1; i >= 0; i-- {
+		t = array(dimensions[i], t)
+	}
+	return t
+}
+
+func (p *Program) structure(e *dwarf.Entry, name string, size int64) *Type {
+	word := map[dwarf.Tag]string{dwarf.TagStructType: "struct ", dwarf.TagClassType: "class ", dwarf.TagUnionType: "union "}[e.Tag]
+	if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); declared {
+		return unknown(word + name)
+	}
+	return &Type{Name: word + name, Kind: Struct, Size: size, fields: func() (l []Field) {
+		p.children(e, func(c *dwarf.Entry) error {
+			if off, ok := c.Val(dwarf.AttrType).(dwarf.Offset); ok && (c.Tag == dwarf.TagMember || c.Tag == dwarf.TagInheritance) {
+				l = append(l, member(c, p.typeAt(off)))
+			}
+			return nil
+		})
+		return l
+	}}
+}
+
+// member is that of an entry. Bit-fields are numbered from the lowest bit as of
+// DWARF 4, before that from the highest of the field's type.
+func member(e *dwarf.Entry, t *Type) Field {
+	name, _ := e.Val(dwarf.AttrName).(string)
+	at, _ := e.Val(dwarf.AttrDataMemberLoc).(int64)
+	bits, _ := e.Val(dwarf.AttrBitSize).(int64)
+	f := Field{Name: name, Type: t, Bit: 8 * at, Bits: bits}
+	if bit, ok := e.Val(dwarf.AttrDataBitOffset).(int64); ok {
+		f.Bit = bit
+	} else if high, ok := e.Val(dwarf.AttrBitOffset).(int64); ok {
+		size, ok := e.Val(dwarf.AttrByteSize).(int64)
+		if !ok {
+			size = t.Size
+		}
+		f.Bit += 8*size - high - bits
+	}
+	if e.Tag == dwarf.TagInheritance {
+		f.Name = "" // a base class's members are found like an anonymous struct's
+	}
+	return f
+}
