@@ -32,6 +32,7 @@ var commands = []command{
 	{"record", "record events of a command, of processes or of all CPUs into perf.data", recordCommand},
 	{"script", "print the samples of a recording as text, or as folded stacks", scriptCommand},
 	{"report", "count the samples of a recording by command, DSO, symbol or tracepoint field", reportCommand},
+	{"list", "list the events that this machine can record, by kind or glob", listCommand},
 	{"evlist", "list the events of a recording", evlistCommand},
 	{"buildid-list", "list the build IDs of the files that a recording's samples are from", buildIDCommand},
 }

@@ -1,0 +1,35 @@
+package record
+
+import (
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+	"gperf/record/event"
+)
+
+// Try opens a counter of this thread, or of all threads on CPU 0, and closes it.
+// The error is perf_event_open's errno.
+func Try(a format.Attr, everywhere bool) error {
+	a.Flags |= format.FlagDisabled
+	tid, cpu := 0, -1
+	if everywhere {
+		tid, cpu = -1, 0
+	}
+	fd, err := perfEventOpen(&a, tid, cpu)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// Supported tells whether the machine has an event, be it in user space only. What
+// this user may not try counts as supported.
+func Supported(ev *event.Event) bool {
+	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1 << 20, SampleType: format.SampleIP, Flags: ev.Flags}
+	err := Try(a, false)
+	if err == unix.EACCES {
+		a.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
+		err = Try(a, false)
+	}
+	return err == nil || err == unix.EACCES || err == unix.EPERM
+}
