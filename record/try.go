@@ -1,6 +1,9 @@
 package record
 
 import (
+	"runtime"
+	"unsafe"
+
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
@@ -20,6 +23,24 @@ func Try(a format.Attr, everywhere bool) error {
 		return err
 	}
 	return unix.Close(fd)
+}
+
+// TryCgroup does it with a counter of the cgroup at dir, on CPU 0.
+func TryCgroup(dir string) error {
+	group, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(group)
+	a := format.Attr{Type: format.TypeSoftware, Config: event.Dummy, Flags: format.FlagDisabled}
+	b := a.Append(nil)
+	fd, _, errno := unix.Syscall6(unix.SYS_PERF_EVENT_OPEN, uintptr(unsafe.Pointer(&b[0])), uintptr(group), 0,
+		^uintptr(0), unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC, 0)
+	runtime.KeepAlive(b)
+	if errno != 0 {
+		return errno
+	}
+	return unix.Close(int(fd))
 }
 
 // Supported tells whether the machine has an event, be it in user space only. What
