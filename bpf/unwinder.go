@@ -75,7 +75,7 @@ func Load(o Options) (*Unwinder, error) {
 		coll, err = load(&o)
 	}
 	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
-		err = fmt.Errorf("%w (CAP_BPF and CAP_PERFMON are needed)", unix.EPERM)
+		err = unix.EPERM // and no more of it: what the user lacks is another's to say
 	}
 	if err != nil {
 		return nil, fmt.Errorf("loading BPF programs: %w", err)

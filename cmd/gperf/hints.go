@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
+	"strings"
 	"syscall"
 
 	"gperf/record"
+	"gperf/record/check"
 	"gperf/record/event"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
@@ -46,11 +47,15 @@ func hint(err error) string {
 	var ring *record.MapError
 	var out *record.OutputError
 	var freq *record.FreqError
+	var unwinding *record.UnwindError
+	var install *probe.InstallError
+	var unknown *event.UnknownError
+	var noKprobes *event.NoKprobesError
 	switch {
 	case errors.As(err, &open):
 		return openHint(open)
 	case errors.As(err, &tracefs):
-		return tracefsHint(tracefs)
+		return whole(check.This().WhyNoTracefs(tracefs.Err))
 	case errors.As(err, &ring):
 		return ringHint(ring)
 	case errors.As(err, &out):
@@ -59,16 +64,23 @@ func hint(err error) string {
 		return "         The limit can be raised via /proc/sys/kernel/perf_event_max_sample_rate;\n" +
 			"         the kernel lowers it when sampling takes too long.\n"
 	case errors.Is(err, record.ErrKernelHidden):
-		return "         See /proc/sys/kernel/kptr_restrict (0 shows addresses to everybody, 1 to those with CAP_SYSLOG) and\n" +
-			"         /proc/sys/kernel/perf_event_paranoid.\n"
+		return whole(check.This().WhyHidden())
+	case errors.As(err, &unwinding):
+		return whole(check.This().WhyNoBPF(err))
+	case errors.As(err, &install):
+		return installHint(install)
+	case errors.As(err, &unknown):
+		return unknownHint(unknown)
+	case errors.As(err, &noKprobes):
+		return "Such kernels are built with CONFIG_KPROBE_EVENTS. There are tracepoints (gperf list tracepoint), and functions of programs:\ngperf list 'uprobe:FILE:*'\n"
 	}
 	return ""
 }
 
 func openHint(e *record.OpenError) string {
 	switch {
-	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM):
-		return paranoidHint()
+	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM), errors.Is(e.Err, syscall.ENOSYS):
+		return whole(check.This().WhyNotOpened(check.NeedOf(e.Event.Type, e.Event.Flags, e.TID < 0), e.TID, e.Err))
 	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ENXIO), errors.Is(e.Err, syscall.ENODEV), errors.Is(e.Err, syscall.EOPNOTSUPP):
 		return "This machine, or the virtual machine it is, does not support the event: it has no PMU for it.\ncpu-clock, a timer, is there everywhere.\n"
 	case errors.Is(e.Err, syscall.EMFILE):
@@ -83,30 +95,45 @@ func openHint(e *record.OpenError) string {
 	return ""
 }
 
-func paranoidHint() string {
-	p := record.Paranoid()
-	s := fmt.Sprintf("kernel.perf_event_paranoid is %d. ", p)
-	if os.Geteuid() == 0 {
-		return s + "root lacks the capability CAP_PERFMON (or CAP_SYS_ADMIN) here: a container may withhold it.\n"
+// whole makes a line of a sentence, if there is one.
+func whole(s string) string {
+	if s == "" {
+		return ""
 	}
-	return s + `Run gperf as root or with CAP_PERFMON, or lower it:
-    sysctl kernel.perf_event_paranoid=1    your own processes, kernel included
-    sysctl kernel.perf_event_paranoid=0    all processes and CPUs
-    sysctl kernel.perf_event_paranoid=-1   tracepoints, too
-Events in user space alone (-e cpu-clock:u) of your own processes need 2.
-`
+	return s + "\n"
 }
 
-func tracefsHint(e *tracefs.NotFoundError) string {
+func installHint(e *probe.InstallError) string {
 	switch {
-	case errors.Is(e.Err, fs.ErrPermission) && os.Geteuid() != 0:
-		return "Tracepoints are described in /sys/kernel/tracing, which only root may read: run gperf as root.\n"
 	case errors.Is(e.Err, fs.ErrPermission):
-		return "It may not be mounted from here (CAP_SYS_ADMIN is missing). Outside of the container:\n" +
-			"    mount -t tracefs tracefs /sys/kernel/tracing\n"
+		return whole(check.This().WhyNotWritten())
+	case errors.Is(e.Err, fs.ErrNotExist) && e.Probe.Kind.User():
+		return fmt.Sprintf("This kernel has no uprobes, or there is no such file: gperf list 'uprobe:%s:*'; gperf doctor tells more.\n", e.Probe.Path)
+	case errors.Is(e.Err, fs.ErrNotExist):
+		return fmt.Sprintf("This kernel has no kprobes (gperf doctor tells), or no such function: gperf list 'kprobe:*%s*'\n", e.Probe.Symbol)
 	}
-	return "Tracepoints are described there; this kernel may have been built without them (CONFIG_TRACING).\n" +
-		"If it was not:    mount -t tracefs tracefs /sys/kernel/tracing\n"
+	return ""
+}
+
+// unknownHint names the list in which the right name is.
+func unknownHint(e *event.UnknownError) string {
+	system, name, colon := strings.Cut(e.Spec, ":")
+	switch {
+	case len(e.Near) > 0:
+		return fmt.Sprintf("`gperf list '%s'` tells of those like it.\n", glob(e.Near[0]))
+	case colon && name != "":
+		return fmt.Sprintf("`gperf list '%s:*'` lists the tracepoints of a subsystem, `gperf list tracepoint` all.\n", system)
+	}
+	return "`gperf list` lists the events that there are.\n"
+}
+
+// glob is what an event's siblings match: its subsystem's, or all that begin like it.
+func glob(name string) string {
+	if system, _, ok := strings.Cut(name, ":"); ok {
+		return system + ":*"
+	}
+	first, _, _ := strings.Cut(name, "-")
+	return first + "*"
 }
 
 func ringHint(e *record.MapError) string {

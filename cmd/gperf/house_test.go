@@ -26,7 +26,8 @@ const root = "../.." // of the checkout
 //	               └────────┴──────────── symbolize/dso ───────────┘
 //	                                         format
 var house = map[string]string{
-	"cmd/gperf":         "record record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"cmd/gperf":         "record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"record/check":      "record record/event record/probe record/tracefs bpf symbolize/dso format",
 	"record":            "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
 	"record/event":      "record/probe record/tracefs record/near format",
 	"record/probe":      "record/probe/vars record/tracefs record/near symbolize symbolize/dso",

@@ -32,6 +32,8 @@ var commands = []command{
 	{"record", "record events of a command, of processes or of all CPUs into perf.data", recordCommand},
 	{"script", "print the samples of a recording as text, or as folded stacks", scriptCommand},
 	{"report", "count the samples of a recording by command, DSO, symbol or tracepoint field", reportCommand},
+	{"list", "list the events that this machine can record, by kind or glob", listCommand},
+	{"doctor", "tell what this machine, kernel and user may record, and what to do about the rest", doctorCommand},
 	{"evlist", "list the events of a recording", evlistCommand},
 	{"buildid-list", "list the build IDs of the files that a recording's samples are from", buildIDCommand},
 }

@@ -331,7 +331,13 @@ func plainNames() []string {
 			l = append(l, n)
 		}
 	}
-	// The spellings that `perf list` shows.
+	l = append(l, cacheEventNames()...)
+	slices.Sort(l)
+	return l
+}
+
+// cacheEventNames are the cache events' names by the spellings that `perf list` shows.
+func cacheEventNames() (l []string) {
 	for i, cache := range []string{"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"} {
 		for op, word := range []string{"load", "store", "prefetch"} {
 			if cacheHas[i]>>op&1 != 0 {
@@ -343,6 +349,5 @@ func plainNames() []string {
 			}
 		}
 	}
-	slices.Sort(l)
 	return l
 }

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -89,7 +89,7 @@ func (f *file) linePlaces(s *spec) ([]place, error) {
 	}
 	var l []place
 	for fn, off := range first {
-		event := fmt.Sprintf("%s_L%d", word(path.Base(s.name)), s.line)
+		event := fmt.Sprintf("%s_L%d", word(filepath.Base(s.name)), s.line)
 		if fn != nil {
 			event = f.eventOf(fn)
 		}
@@ -246,7 +246,7 @@ func (f *file) caller(d *dwarf.Data, e *dwarf.Entry, lines *dwarf.LineReader) st
 	index, _ := e.Val(dwarf.AttrCallFile).(int64)
 	line, _ := e.Val(dwarf.AttrCallLine).(int64)
 	if lines != nil && index > 0 && index < int64(len(lines.Files())) && lines.Files()[index] != nil {
-		where += fmt.Sprintf(" (%s:%d)", path.Base(lines.Files()[index].Name), line)
+		where += fmt.Sprintf(" (%s:%d)", filepath.Base(lines.Files()[index].Name), line)
 	}
 	return where
 }

@@ -112,6 +112,32 @@ func (t *FS) Find(system, name string) ([]Tracepoint, error) {
 	return l, nil
 }
 
+// Names returns the folders of all tracepoints, "system/name", in no order. The
+// function tracer's own formats, which are no events, are not among them.
+func (t *FS) Names() ([]string, error) {
+	if err := t.find(); err != nil {
+		return nil, err
+	}
+	systems, err := t.list(".")
+	if err != nil {
+		return nil, &NotFoundError{err}
+	}
+	var l []string
+	for _, s := range systems {
+		if s == "ftrace" {
+			continue
+		}
+		names, err := t.list(s)
+		if err != nil {
+			return nil, &NotFoundError{err}
+		}
+		for _, n := range names {
+			l = append(l, s+"/"+n)
+		}
+	}
+	return l, nil
+}
+
 // match returns the entries of events/dir that match the glob; a name that is
 // none is looked up directly.
 func (t *FS) match(dir, glob string) ([]string, error) {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"gperf/record/check"
+)
+
+const doctorHelp = `Tells what this machine, kernel and user may record, and what can be done about the rest. Each line is something that
+was tried: ok, part of it, or no. It exits with 0 if anything can be recorded at all, with 1 otherwise.`
+
+func doctorCommand(args []string, stdout, stderr io.Writer) int {
+	s := newFlagSet("doctor")
+	asJSON := s.BoolP("json", "j", false, "as JSON")
+	var found []check.Finding
+	code := readCommand(s, args, doctorHelp, stdout, stderr, func() error {
+		found = check.This().All()
+		w := bufio.NewWriter(stdout)
+		if *asJSON {
+			enc := json.NewEncoder(w)
+			enc.SetEscapeHTML(false)
+			enc.SetIndent("", "  ")
+			if err := enc.Encode(found); err != nil {
+				return err
+			}
+		} else {
+			tellFindings(w, found)
+		}
+		return w.Flush()
+	})
+	if code == exitOK && found != nil && !check.Anything(found) {
+		return exitError
+	}
+	return code
+}
+
+// tellFindings writes one line for each.
+func tellFindings(w io.Writer, found []check.Finding) {
+	for _, f := range found {
+		line := fmt.Sprintf("%-4s  %-16s  %s", f.Verdict, f.Thing, f.Fact)
+		if f.Way != "" {
+			line += "; " + clause(f.Way)
+		}
+		fmt.Fprintln(w, line)
+	}
+}
+
+// clause makes the end of a line of a sentence.
+func clause(s string) string {
+	s = strings.TrimSuffix(strings.Join(strings.Fields(s), " "), ".")
+	if len(s) > 1 && 'A' <= s[0] && s[0] <= 'Z' && (s[1] == ' ' || 'a' <= s[1] && s[1] <= 'z') {
+		return strings.ToLower(s[:1]) + s[1:]
+	}
+	return s
+}

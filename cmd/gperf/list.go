@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"gperf/format/tracepoint"
+	"gperf/record"
+	"gperf/record/event"
+	"gperf/record/tracefs"
+)
+
+// listFlags are the flags of `gperf list`.
+type listFlags struct {
+	lister    event.Lister
+	supported func(*event.Event) bool
+	noDesc    bool
+	long      bool
+	json      bool
+	rawDump   bool
+}
+
+const listHelp = `Lists the events that gperf record -e takes: of a KIND, or those that match a GLOB.
+
+KINDs are hw, sw, cache, pmu, tracepoint, probe (those that exist), raw_tracepoint, kprobe, uprobe and usdt. A
+GLOB with a colon is matched as a whole ('skb:*', 'kprobe:*conntrack*', 'uprobe:./hello:*',
+'usdt:/lib/x86_64-linux-gnu/libc.so.6:*'), any other (sched) is looked for within names. Without either, all events are
+listed but those of kprobe, uprobe and usdt. Events that the machine's PMU does not have are left out.`
+
+func (o *listFlags) set() *pflag.FlagSet {
+	s := newFlagSet("list")
+	s.BoolVar(&o.noDesc, "no-desc", false, "names alone, without descriptions")
+	s.BoolVarP(&o.long, "long-desc", "v", false, "the fields of tracepoints, too, and those that --filter can use")
+	s.BoolVarP(&o.json, "json", "j", false, "as JSON")
+	s.BoolVar(&o.rawDump, "raw-dump", false, "one name a line, and nothing else")
+	s.BoolP("desc", "d", true, "")
+	hide(s, "desc")
+	return s
+}
+
+func listCommand(args []string, stdout, stderr io.Writer) int {
+	o := listFlags{lister: event.Lister{Tracefs: new(tracefs.FS)}, supported: record.Supported}
+	s := o.set()
+	allowAbbreviations(s)
+	if err := s.Parse(args); err != nil {
+		return fail("list", wrongUse("%v", err), stderr)
+	}
+	if help, _ := s.GetBool("help"); help {
+		fmt.Fprintf(stdout, "Usage: gperf list [FLAGS] [KIND|GLOB...]\n\n%s\n\n%s", listHelp, s.FlagUsages())
+		return exitOK
+	}
+	w := bufio.NewWriter(stdout)
+	err := o.run(s.Args(), w, stderr)
+	if e := w.Flush(); e != nil {
+		err = e
+	}
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // who reads has seen enough
+		return fail("list", err, stderr)
+	}
+	return exitOK
+}
+
+// wanted is what an argument asks for.
+type wanted struct {
+	kinds []event.ListKind
+	glob  string
+}
+
+// listedAlways are the kinds that are listed unasked.
+var listedAlways = slices.DeleteFunc(slices.Clone(event.Kinds), func(k event.ListKind) bool {
+	return k == event.Kprobe || k == event.Uprobe || k == event.USDT
+})
+
+// want understands an argument.
+func want(arg string) wanted {
+	word, rest, colon := strings.Cut(arg, ":")
+	kind, isKind := event.ListKindOf(word)
+	inFile := kind == event.Uprobe || kind == event.USDT
+	switch {
+	case isKind && (!colon || rest == "" && !inFile):
+		return wanted{[]event.ListKind{kind}, "*"}
+	case isKind && (kind == event.Kprobe || kind == event.RawTracepoint || inFile):
+		return wanted{[]event.ListKind{kind}, arg}
+	case colon: // SYSTEM:NAME, of a tracepoint or a probe
+		return wanted{[]event.ListKind{event.TracepointOf, event.ProbeThere}, arg}
+	}
+	return wanted{listedAlways, "*" + arg + "*"}
+}
+
+// noMatchError says that no event is what was asked for.
+type noMatchError struct{ arg string }
+
+func (e *noMatchError) Error() string { return fmt.Sprintf("no event matches %q", e.arg) }
+
+// run lists what the arguments ask for. A kind that cannot be listed is an error where
+// it alone was asked for; otherwise it is told.
+func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
+	if len(args) == 0 {
+		args = []string{""}
+	}
+	var all []event.Listed
+	var failed error
+	for _, arg := range args {
+		l, err := o.find(arg, stderr)
+		all = append(all, l...)
+		failed = errors.Join(failed, err)
+	}
+	if o.json {
+		return errors.Join(o.printJSON(w, all), failed)
+	}
+	o.print(w, all)
+	if args[0] == "" && !o.rawDump {
+		fmt.Fprint(w, "\n  kprobe:FUNCTION[+OFFSET]                           [gperf list 'kprobe:tcp_*']\n"+
+			"  uprobe:FILE:FUNCTION                               [gperf list 'uprobe:./program:*']\n"+
+			"  usdt:FILE:PROVIDER:NAME                            [gperf list 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*']\n")
+	}
+	return failed
+}
+
+// find returns the events that an argument asks for, without those that the
+// machine does not have.
+func (o *listFlags) find(arg string, stderr io.Writer) (all []event.Listed, err error) {
+	ask := want(arg)
+	for _, kind := range ask.kinds {
+		l, err := o.lister.List(kind, ask.glob)
+		if err != nil && len(ask.kinds) == 1 {
+			return nil, err
+		}
+		if err != nil && kind != event.ProbeThere { // which has the tracepoints' troubles
+			fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hint(err))
+		}
+		all = append(all, slices.DeleteFunc(l, func(e event.Listed) bool { return e.Event != nil && !o.supported(e.Event) })...)
+	}
+	if _, isKind := event.ListKindOf(arg); len(all) == 0 && !isKind {
+		return nil, &noMatchError{arg}
+	}
+	return all, nil
+}
+
+// print writes the list as perf list does.
+func (o *listFlags) print(w io.Writer, all []event.Listed) {
+	var kind event.ListKind
+	for i, e := range all {
+		if o.rawDump {
+			fmt.Fprintln(w, e.Names[0])
+			continue
+		}
+		if i > 0 && e.Kind != kind {
+			fmt.Fprintln(w)
+		}
+		kind = e.Kind
+		names := strings.Join(e.Names, " OR ")
+		if kind == event.Kprobe {
+			names = e.Names[0]
+		}
+		fmt.Fprintf(w, "  %-50s [%s]\n", names, kind)
+		if e.Desc != "" && !o.noDesc {
+			fmt.Fprintf(w, "       [%s]\n", e.Desc)
+		}
+		if o.long && e.Tracepoint != "" {
+			o.printFields(w, e.Tracepoint)
+		}
+	}
+}
+
+// printFields writes the fields of a tracepoint, and the names that --filter takes.
+func (o *listFlags) printFields(w io.Writer, dir string) {
+	fields, err := o.fields(dir)
+	if err != nil {
+		fmt.Fprintf(w, "       [%v]\n", err)
+		return
+	}
+	var names []string
+	for _, f := range fields {
+		if !strings.HasPrefix(f.Name, "common_") {
+			fmt.Fprintf(w, "       %s %s\n", f.Type, f.Name)
+		}
+		if f.Filter {
+			names = append(names, f.Name)
+		}
+	}
+	fmt.Fprintf(w, "       --filter: %s\n", strings.Join(append(names, "comm", "cpu"), " "))
+}
+
+// field is a tracepoint's field as JSON has it.
+type field struct {
+	Name, Type   string
+	Offset, Size int
+	Signed       bool
+	Filter       bool // whether the kernel can filter by it: numbers and strings
+}
+
+func (o *listFlags) fields(dir string) ([]field, error) {
+	text, err := o.lister.Tracefs.Read("events/" + dir + "/format")
+	if err != nil {
+		return nil, err
+	}
+	system, _, _ := strings.Cut(dir, "/")
+	f, err := tracepoint.Parse(text, system)
+	if err != nil {
+		return nil, err
+	}
+	var l []field
+	for _, fd := range f.Fields {
+		l = append(l, field{fd.Name, fd.Type, fd.Offset, fd.Size, fd.Signed, fd.String || !fd.Array && !fd.Dynamic})
+	}
+	return l, nil
+}
+
+// printJSON writes an array of objects with perf list's keys.
+func (o *listFlags) printJSON(w io.Writer, all []event.Listed) error {
+	type object struct {
+		EventName        string
+		EventAlias       []string `json:",omitempty"`
+		EventType        string
+		Kind             event.ListKind
+		BriefDescription string  `json:",omitempty"`
+		Fields           []field `json:",omitempty"`
+	}
+	objects := []object{}
+	for _, e := range all {
+		x := object{EventName: e.Names[0], EventAlias: e.Names[1:], EventType: e.Kind.String(), Kind: e.Kind}
+		if !o.noDesc {
+			x.BriefDescription = e.Desc
+		}
+		if o.long && e.Tracepoint != "" {
+			x.Fields, _ = o.fields(e.Tracepoint)
+		}
+		objects = append(objects, x)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(objects)
+}

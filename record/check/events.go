@@ -1,0 +1,226 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+	"gperf/record/event"
+)
+
+// kernel is its version.
+func (m *Machine) kernel() Finding {
+	release, err := m.read("proc/sys/kernel/osrelease")
+	if err != nil {
+		return no(err.Error(), "")
+	}
+	var major, minor int
+	fmt.Sscanf(release, "%d.%d", &major, &minor)
+	fact := release + " on " + runtime.GOARCH
+	if major < 5 || major == 5 && minor < 10 {
+		return part(fact, "gperf is tested from 5.10 on")
+	}
+	return ok(fact)
+}
+
+// sampling returns the attr of an event that samples, but never within a check.
+func sampling(typ format.EventType, config uint64) format.Attr {
+	return format.Attr{Type: typ, Config: config, SamplePeriod: 1 << 40, SampleType: format.SampleIP}
+}
+
+// refused is the finding of what perf_event_open refused this user.
+func (m *Machine) refused(need Need, err error) Finding {
+	return no(err.Error(), m.WhyNotOpened(need, 0, err))
+}
+
+func denied(err error) bool {
+	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)
+}
+
+// own opens an event of this thread, with the kernel, or else without.
+func (m *Machine) own(a format.Attr) (userOnly bool, err error) {
+	if err = m.open(a, false); !errors.Is(err, unix.EACCES) {
+		return false, err
+	}
+	a.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
+	return true, m.open(a, false)
+}
+
+// cpuClock is whether own processes can be sampled by the timer.
+func (m *Machine) cpuClock() Finding {
+	userOnly, err := m.own(sampling(format.TypeSoftware, event.CPUClock))
+	switch {
+	case err != nil:
+		return m.refused(OfOwn, err)
+	case userOnly:
+		return part("own processes, in user space only (cpu-clock:u)", m.WhyNotOpened(OfKernel, 0, unix.EACCES))
+	}
+	return ok("own processes, kernel included")
+}
+
+// everywhere is whether all processes can be sampled (-a).
+func (m *Machine) everywhere() Finding {
+	if err := m.open(sampling(format.TypeSoftware, event.CPUClock), true); err != nil {
+		return m.refused(OfEveryone, err)
+	}
+	return ok("-a and -C record everything that runs")
+}
+
+// pmu is whether hardware cycles can be sampled.
+func (m *Machine) pmu() Finding {
+	userOnly, err := m.own(sampling(format.TypeHardware, event.Cycles))
+	name := "cycles"
+	if caps, e := filepath.Glob(m.path("sys/bus/event_source/devices/*/caps/pmu_name")); e == nil && len(caps) > 0 {
+		if s, e := m.read(strings.TrimPrefix(caps[0], m.path(""))); e == nil {
+			name += " of " + s
+		}
+	}
+	switch {
+	case err == nil && userOnly:
+		return part(name+", of own processes in user space", m.WhyNotOpened(OfKernel, 0, unix.EACCES))
+	case err == nil:
+		return ok(name)
+	case denied(err):
+		return m.refused(OfOwn, err)
+	case m.virtual():
+		return no(fmt.Sprintf("no hardware events (%v): a virtual machine without a virtual PMU", err), "cpu-clock stands in for cycles; the host may pass its PMU on (QEMU: -cpu host,pmu=on)")
+	}
+	return no(fmt.Sprintf("no hardware events: %v", err), "cpu-clock stands in for cycles")
+}
+
+// virtual tells whether this is a virtual machine, as far as it shows.
+func (m *Machine) virtual() bool {
+	s, _ := m.read("proc/cpuinfo")
+	return strings.Contains(s, " hypervisor") || m.exists("sys/hypervisor/type") || m.exists("sys/firmware/qemu_fw_cfg")
+}
+
+// watched is what a breakpoint watches.
+var watched uint64
+
+// breakpoints is whether the CPU's can be had (mem:).
+func (m *Machine) breakpoints() Finding {
+	const write, length = 2, 8 // HW_BREAKPOINT_W, HW_BREAKPOINT_LEN_8
+	a := sampling(format.TypeBreakpoint, 0)
+	a.BPType, a.Config1, a.Config2 = write, uint64(uintptr(unsafe.Pointer(&watched))), length
+	a.Flags = format.FlagExcludeKernel | format.FlagExcludeHV
+	switch err := m.open(a, false); {
+	case denied(err):
+		return m.refused(OfOwn, err)
+	case err != nil:
+		return no(fmt.Sprintf("the CPU, or the virtual machine, has none (%v)", err), "mem: events need them")
+	}
+	return ok("mem:ADDR[/LEN][:rwx]")
+}
+
+// sampleRate is the highest frequency.
+func (m *Machine) sampleRate() Finding {
+	const usual = 4000 // perf's default
+	s, err := m.read("proc/sys/kernel/perf_event_max_sample_rate")
+	if err != nil {
+		return no(err.Error(), "")
+	}
+	if n, _ := strconv.Atoi(s); n < usual {
+		return part("at most "+s+" Hz, since sampling took too long before", "sysctl kernel.perf_event_max_sample_rate=100000")
+	}
+	return ok("at most " + s + " Hz")
+}
+
+// rings is how much memory rings may have.
+func (m *Machine) rings() Finding {
+	s, err := m.read("proc/sys/kernel/perf_event_mlock_kb")
+	if err != nil {
+		return no(err.Error(), "")
+	}
+	r := m.rights()
+	level, _ := m.level()
+	if level < 0 || r.has(unix.CAP_IPC_LOCK) {
+		return ok("as large as asked for (-m)")
+	}
+	var l unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l)
+	locked := "no limit"
+	if l.Cur != unix.RLIM_INFINITY {
+		locked = fmt.Sprintf("%d KiB", l.Cur>>10)
+	}
+	return ok(fmt.Sprintf("%s KiB for each CPU (kernel.perf_event_mlock_kb), and locked memory: %s", s, locked))
+}
+
+// files is how many counters can be open.
+func (m *Machine) files() Finding {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return no(err.Error(), "")
+	}
+	events := l.Max / uint64(max(1, runtime.NumCPU()))
+	fact := fmt.Sprintf("%d (ulimit -Hn): some %d events on each of %d CPUs", l.Max, events, runtime.NumCPU())
+	if events < 64 {
+		return part(fact, "raise it, as root, for globs of events")
+	}
+	return ok(fact)
+}
+
+// feature is whether the kernel knows what is changed in an attr.
+func (m *Machine) feature(change func(*format.Attr), yes, without string) Finding {
+	a := nothing
+	err := m.open(a, false)
+	if denied(err) {
+		return m.refused(OfOwn, err)
+	}
+	change(&a)
+	if err := m.open(a, false); err != nil {
+		return part(without, "")
+	}
+	return ok(yes)
+}
+
+// buildIDs is whether the kernel says of files that are mapped which they are.
+func (m *Machine) buildIDs() Finding {
+	return m.feature(func(a *format.Attr) { a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagBuildID },
+		"the kernel tells them of what is mapped", "this kernel does not tell them (Linux 5.12 does): gperf reads them when the recording ends")
+}
+
+// lostSamples is whether the kernel counts the samples that found no room.
+func (m *Machine) lostSamples() Finding {
+	return m.feature(func(a *format.Attr) { a.ReadFormat |= format.ReadLost },
+		"counted for each event", "this kernel counts them for each ring only (Linux 6.0 for each event)")
+}
+
+// cgroups is whether events can be bound to a cgroup (-G).
+func (m *Machine) cgroups() Finding {
+	dir, version := m.cgroupRoot()
+	if dir == "" {
+		return no("no hierarchy with perf events is mounted", "mount -t cgroup2 cgroup2 /sys/fs/cgroup, if the kernel has CONFIG_CGROUP_PERF")
+	}
+	err := m.openCgroup(m.path(dir))
+	switch {
+	case err == nil:
+		return ok("-G takes cgroups below " + dir + " (" + version + ")")
+	case denied(err):
+		return m.refused(OfEveryone, err)
+	}
+	return no(fmt.Sprintf("events of %s (%s): %v", dir, version, err), "a kernel with CONFIG_CGROUP_PERF")
+}
+
+// cgroupRoot finds the hierarchy that perf's events belong to: of version 1 that with
+// the controller perf_event, else version 2.
+func (m *Machine) cgroupRoot() (dir, version string) {
+	mounts, _ := m.read("proc/self/mounts")
+	for line := range strings.Lines(mounts) {
+		f := strings.Fields(line) // device, place, type, options
+		switch {
+		case len(f) < 4:
+		case f[2] == "cgroup" && strings.Contains(","+f[3]+",", ",perf_event,"):
+			return f[1], "v1"
+		case f[2] == "cgroup2":
+			dir, version = f[1], "v2"
+		}
+	}
+	return dir, version
+}

@@ -1,0 +1,183 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// rights are what this process may do.
+type rights struct {
+	uid, euid int
+	caps      uint64 // effective
+	// userNS says that the process is in a user namespace of its own, whose
+	// capabilities mean nothing to perf_event_open, BPF and tracefs.
+	userNS  bool
+	seccomp bool // system calls are filtered
+}
+
+func (m *Machine) rights() (r rights) {
+	status, _ := m.read("proc/self/status")
+	for line := range strings.Lines(status) {
+		key, value, _ := strings.Cut(line, ":")
+		fields := strings.Fields(value)
+		if len(fields) == 0 {
+			continue
+		}
+		switch key {
+		case "Uid":
+			r.uid, _ = strconv.Atoi(fields[0])
+			r.euid, _ = strconv.Atoi(fields[min(1, len(fields)-1)])
+		case "CapEff":
+			r.caps, _ = strconv.ParseUint(fields[0], 16, 64)
+		case "Seccomp":
+			r.seccomp = fields[0] == "2" // SECCOMP_MODE_FILTER
+		}
+	}
+	r.userNS = m.foreignNS("user", 0xeffffffd)
+	return r
+}
+
+// foreignNS tells whether the process is in another namespace than the first one of
+// its kind, whose inode has a fixed number (include/uapi/linux/nsfs.h).
+func (m *Machine) foreignNS(kind string, first uint32) bool {
+	link, err := os.Readlink(m.path("proc/self/ns/" + kind))
+	return err == nil && link != fmt.Sprintf("%s:[%d]", kind, first)
+}
+
+// has tells whether the process has a capability, as the kernel's perf and BPF count it.
+func (r *rights) has(c int) bool { return !r.userNS && r.caps>>c&1 != 0 }
+
+// perfmon tells whether perf_event_paranoid does not apply (perfmon_capable).
+func (r *rights) perfmon() bool { return r.has(unix.CAP_PERFMON) || r.has(unix.CAP_SYS_ADMIN) }
+
+// useful are the capabilities that recording has a use for.
+var useful = []struct {
+	c    int
+	name string
+	use  string
+}{
+	{unix.CAP_PERFMON, "CAP_PERFMON", "events"},
+	{unix.CAP_BPF, "CAP_BPF", "whole stacks"},
+	{unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN", ""}, // is both, and mounts
+	{unix.CAP_SYSLOG, "CAP_SYSLOG", "kernel symbols"},
+	{unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "others' processes"},
+	{unix.CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "tracefs"},
+}
+
+// user is who asks, with which capabilities.
+func (m *Machine) user() Finding {
+	r := m.rights()
+	who := fmt.Sprintf("uid %d", r.euid)
+	if r.euid == 0 {
+		who = "root"
+	}
+	var have, lack []string
+	for _, u := range useful {
+		switch {
+		case r.caps>>u.c&1 != 0:
+			have = append(have, u.name)
+		case u.use != "" && !(u.c == unix.CAP_PERFMON && r.perfmon()) && !(u.c == unix.CAP_BPF && r.has(unix.CAP_SYS_ADMIN)):
+			lack = append(lack, u.name+" ("+u.use+")")
+		}
+	}
+	with := "no capabilities"
+	if len(have) > 0 {
+		with = strings.Join(have, " ")
+	}
+	fact := who + " with " + with
+	switch {
+	case r.userNS:
+		return part(fact+", all of which mean nothing to perf events outside of their user namespace", "")
+	case r.perfmon() && len(lack) > 0:
+		return part(fact, "lacking are "+strings.Join(lack, ", "))
+	case len(lack) > 0 && r.euid == 0:
+		return part(fact, "the container, or who dropped them, withholds "+strings.Join(lack, ", "))
+	case len(lack) > 0:
+		return part(fact, "run as root, or: "+setcap)
+	}
+	return ok(fact)
+}
+
+// setcap gives gperf what it needs; CAP_DAC_READ_SEARCH reads tracefs, CAP_SYSLOG kernel addresses.
+const setcap = "setcap cap_perfmon,cap_bpf,cap_syslog,cap_sys_ptrace,cap_dac_read_search+ep gperf"
+
+// container is whether the process is in one, as far as it shows.
+func (m *Machine) container() Finding {
+	var signs []string
+	if m.foreignNS("user", 0xeffffffd) {
+		signs = append(signs, "a user namespace")
+	}
+	if m.foreignNS("pid", 0xeffffffc) {
+		signs = append(signs, "a PID namespace")
+	}
+	r := m.rights()
+	if r.seccomp {
+		signs = append(signs, "a seccomp filter")
+	}
+	switch {
+	case len(signs) == 0:
+		return ok("none: neither in a user or PID namespace nor behind a seccomp filter")
+	case r.perfmon():
+		return ok("in " + strings.Join(signs, ", "))
+	case r.userNS:
+		return part("in "+strings.Join(signs, ", "), "record from outside of it, or lower kernel.perf_event_paranoid there")
+	}
+	return part("in "+strings.Join(signs, ", "), "start it with --cap-add PERFMON --cap-add BPF, or record from outside")
+}
+
+// lockdown is the kernel's mode of that name.
+func (m *Machine) lockdown() Finding {
+	switch mode := m.lockdownMode(); mode {
+	case "":
+		return ok("this kernel has none, or does not show it")
+	case "confidentiality":
+		return no("confidentiality: the kernel refuses kprobes, tracefs, and BPF that reads its memory, even to root",
+			"boot with lockdown=integrity, or with Secure Boot off")
+	default:
+		return ok(mode)
+	}
+}
+
+// lockdownMode is none, integrity or confidentiality; "" where it is not known.
+func (m *Machine) lockdownMode() string {
+	s, _ := m.read("sys/kernel/security/lockdown") // none [integrity] confidentiality
+	_, s, _ = strings.Cut(s, "[")
+	mode, _, _ := strings.Cut(s, "]")
+	return mode
+}
+
+// level is kernel.perf_event_paranoid.
+func (m *Machine) level() (int, error) {
+	s, err := m.read("proc/sys/kernel/perf_event_paranoid")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(s)
+}
+
+// paranoid is kernel.perf_event_paranoid, and what it means to this user.
+func (m *Machine) paranoid() Finding {
+	n, err := m.level()
+	if err != nil {
+		return no(fmt.Sprintf("kernel.perf_event_paranoid: %v", err), "this kernel may have no perf events (CONFIG_PERF_EVENTS)")
+	}
+	r := m.rights()
+	fact := fmt.Sprintf("kernel.perf_event_paranoid is %d", n)
+	switch {
+	case r.perfmon():
+		return ok(fact + ", which does not apply to this user")
+	case n < 0:
+		return ok(fact + ": all events of all processes, for everybody")
+	case n == 0:
+		return part(fact+": all processes, but no tracepoints", "sysctl kernel.perf_event_paranoid=-1")
+	case n == 1:
+		return part(fact+": own processes, kernel included", "sysctl kernel.perf_event_paranoid=0 for all processes, -1 for tracepoints, too")
+	case n == 2:
+		return part(fact+": own processes, in user space only", "sysctl kernel.perf_event_paranoid=1 for the kernel, 0 for all processes, -1 for tracepoints, too")
+	}
+	return no(fact+": nothing at all", "sysctl kernel.perf_event_paranoid=2 for own processes in user space, 1, 0 or -1 for more")
+}

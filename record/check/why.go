@@ -1,0 +1,162 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+	"gperf/record/event"
+)
+
+// Need is what perf_event_paranoid has to be at most for a user without CAP_PERFMON.
+type Need int
+
+// Needs, by Documentation/admin-guide/sysctl/kernel.rst.
+const (
+	OfTracepoints Need = -1
+	OfEveryone    Need = 0 // of all processes on a CPU
+	OfKernel      Need = 1 // of own processes in the kernel
+	OfOwn         Need = 2 // of own processes in user space
+)
+
+func (n Need) String() string {
+	return map[Need]string{OfTracepoints: "tracepoints and probes need", OfEveryone: "all processes (-a, -C) need",
+		OfKernel: "own processes in the kernel need", OfOwn: "own processes in user space need"}[n]
+}
+
+// NeedOf is what an event needs, on a CPU or of a thread.
+func NeedOf(typ format.EventType, flags format.AttrFlags, everywhere bool) Need {
+	switch {
+	case typ == format.TypeTracepoint:
+		return OfTracepoints
+	case everywhere:
+		return OfEveryone
+	case flags&format.FlagExcludeKernel == 0:
+		return OfKernel
+	}
+	return OfOwn
+}
+
+// nothing is the event that needs least: a dummy of this thread in user space.
+var nothing = format.Attr{Type: format.TypeSoftware, Config: event.Dummy, Flags: format.FlagExcludeKernel | format.FlagExcludeHV}
+
+// WhyNotOpened is why perf_event_open answered an errno (EACCES, EPERM, ENOSYS) to an
+// event that needs this, of a thread (-1: of all, 0: of the caller), and the way on, in
+// one line.
+func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
+	r := m.rights()
+	level, _ := m.level()
+	// The kernel itself answers EACCES, at most, to the event that needs least.
+	least := m.open(nothing, false)
+	filtered := errors.Is(least, unix.EPERM) || errors.Is(least, unix.ENOSYS)
+	switch {
+	case filtered && r.seccomp:
+		return "A seccomp filter, such as Docker's, does not let perf_event_open through: start the container with --cap-add PERFMON, or with\n" +
+			"--security-opt seccomp=unconfined."
+	case errors.Is(errno, unix.ENOSYS):
+		return "This kernel was built without perf events (CONFIG_PERF_EVENTS)."
+	case m.lockedDown() != "":
+		return m.lockedDown()
+	case tid > 0 && m.othersThread(tid, r.euid) && level <= int(need):
+		return fmt.Sprintf("Thread %d is another user's: run gperf as root, as that user, or with CAP_PERFMON.", tid)
+	case r.perfmon() || level <= int(need):
+		return m.module()
+	case r.userNS:
+		return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d, or CAP_PERFMON, which means nothing in a user namespace: record from outside of it.", level, need, need)
+	case r.euid == 0:
+		return "root lacks the capability CAP_PERFMON here: a container withholds it unless started with --cap-add PERFMON."
+	}
+	return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d: sysctl kernel.perf_event_paranoid=%d, or run gperf as root or with CAP_PERFMON.", level, need, need, need)
+}
+
+// othersThread tells whether a thread belongs to another user.
+func (m *Machine) othersThread(tid, uid int) bool {
+	st, err := os.Stat(m.path("proc/" + strconv.Itoa(tid)))
+	return err == nil && int(st.Sys().(*syscall.Stat_t).Uid) != uid
+}
+
+// module is what is left that may have refused it.
+func (m *Machine) module() string {
+	s := "This user may: a security module must have refused it"
+	if l, err := m.read("sys/kernel/security/lsm"); err == nil {
+		s += ", one of " + strings.ReplaceAll(l, ",", ", ")
+	}
+	return s + "; `dmesg | grep -i denied` may say more, and gperf doctor what else is possible."
+}
+
+// WhyNoTracefs is why tracefs, or a file of it, cannot be used, and the way on.
+func (m *Machine) WhyNoTracefs(err error) string {
+	r := m.rights()
+	switch {
+	case m.lockedDown() != "":
+		return m.lockedDown()
+	case !errors.Is(err, fs.ErrPermission):
+		return "Tracepoints are described there; this kernel may have been built without them (CONFIG_TRACING).\n" +
+			"If it was not:    mount -t tracefs tracefs /sys/kernel/tracing"
+	case r.userNS:
+		return "Only root of the machine may use tracefs, which root of a user namespace is not: record from outside of it."
+	case r.euid == 0:
+		return "It may not be mounted or read from here (CAP_SYS_ADMIN, or CAP_DAC_READ_SEARCH, is missing). Outside of the container:\n" +
+			"    mount -t tracefs tracefs /sys/kernel/tracing"
+	}
+	return "Only root may read tracefs, where tracepoints are described: run gperf as root, or with CAP_DAC_READ_SEARCH and CAP_PERFMON."
+}
+
+// WhyNoBPF is why BPF programs may not be loaded, and the way on; "" where the error says it.
+func (m *Machine) WhyNoBPF(err error) string {
+	if !errors.Is(err, unix.EPERM) {
+		return ""
+	}
+	r := m.rights()
+	switch {
+	case m.lockedDown() != "":
+		return m.lockedDown()
+	case r.userNS:
+		return "The capabilities of a user namespace do not load BPF programs: record from outside of it."
+	case r.has(unix.CAP_SYS_ADMIN), r.has(unix.CAP_BPF) && r.has(unix.CAP_PERFMON):
+		if r.seccomp {
+			return "A seccomp filter may not let bpf(2) through."
+		}
+		return "Before Linux 5.11 BPF maps count as locked memory: raise the limit (ulimit -l unlimited)."
+	case r.euid == 0:
+		return "root lacks CAP_BPF and CAP_PERFMON here: a container withholds them unless started with --cap-add BPF --cap-add PERFMON."
+	}
+	return "It takes root, or CAP_BPF and CAP_PERFMON."
+}
+
+// WhyNotWritten is why this user may not define probes, and the way on.
+func (m *Machine) WhyNotWritten() string {
+	if s := m.lockedDown(); s != "" {
+		return s
+	}
+	return "Probes are written down in tracefs: that takes root, or CAP_DAC_OVERRIDE."
+}
+
+// WhyHidden is why /proc/kallsyms shows no addresses, and the way on
+// (kallsyms_show_value of kernel/kallsyms.c).
+func (m *Machine) WhyHidden() string {
+	restrict, _ := m.read("proc/sys/kernel/kptr_restrict")
+	level, _ := m.level()
+	switch {
+	case restrict == "0":
+		return fmt.Sprintf("kernel.perf_event_paranoid is %d, kernel symbols need 1: sysctl kernel.perf_event_paranoid=1, or run gperf as root or with CAP_SYSLOG.", level)
+	case restrict == "1":
+		return "kernel.kptr_restrict is 1: run gperf as root or with CAP_SYSLOG, or: sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"
+	}
+	return "kernel.kptr_restrict is " + restrict + ", which hides them even from root: sysctl kernel.kptr_restrict=1"
+}
+
+// lockedDown says that the kernel is locked down so far that it refuses even root, "" if it is not.
+func (m *Machine) lockedDown() string {
+	if m.lockdownMode() != "confidentiality" {
+		return ""
+	}
+	return "The kernel is locked down (confidentiality), even for root: boot with lockdown=integrity, or with Secure Boot off."
+}

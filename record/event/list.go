@@ -1,0 +1,408 @@
+package event
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gperf/format"
+	"gperf/record/probe"
+	"gperf/record/tracefs"
+)
+
+// Listed is an event that there is.
+type Listed struct {
+	Names []string // what -e takes: the name, and its aliases
+	Kind  ListKind
+	Desc  string // "" where nothing is known
+	// Event is what the name means, of kinds that the machine may not have.
+	Event *Event
+	// Tracepoint is "system/name" of those that have a format in tracefs.
+	Tracepoint string
+}
+
+// ListKind is a kind of events, by the word that asks for it.
+type ListKind string
+
+// The kinds, in the order of lists.
+const (
+	Hardware      ListKind = "hw"
+	Software      ListKind = "sw"
+	Cache         ListKind = "cache"
+	PMU           ListKind = "pmu"
+	Raw           ListKind = "raw"
+	Memory        ListKind = "mem"
+	TracepointOf  ListKind = "tracepoint"
+	ProbeThere    ListKind = "probe"
+	RawTracepoint ListKind = "raw_tracepoint"
+	Kprobe        ListKind = "kprobe"
+	Uprobe        ListKind = "uprobe"
+	USDT          ListKind = "usdt"
+)
+
+// Kinds are all kinds, in the order of lists.
+var Kinds = []ListKind{Hardware, Software, Cache, PMU, Raw, Memory, TracepointOf, ProbeThere, RawTracepoint, Kprobe, Uprobe, USDT}
+
+// String is the kind's name as lists have it; perf's where perf has the kind.
+func (k ListKind) String() string {
+	return map[ListKind]string{
+		Hardware: "Hardware event", Software: "Software event", Cache: "Hardware cache event", PMU: "Kernel PMU event",
+		Raw: "Raw hardware event descriptor", Memory: "Hardware breakpoint", TracepointOf: "Tracepoint event",
+		ProbeThere: "Probe event", RawTracepoint: "Raw tracepoint event", Kprobe: "Kernel function",
+		Uprobe: "Function", USDT: "USDT probe",
+	}[k]
+}
+
+// ListKindOf returns the kind that a word means; perf's words are understood.
+func ListKindOf(word string) (k ListKind, ok bool) {
+	switch word {
+	case "hardware":
+		return Hardware, true
+	case "software":
+		return Software, true
+	case "hwcache", "cache":
+		return Cache, true
+	case "rawtp":
+		return RawTracepoint, true
+	case "sdt":
+		return USDT, true
+	case "kretprobe":
+		return Kprobe, true
+	case "uretprobe":
+		return Uprobe, true
+	}
+	return ListKind(word), slices.Contains(Kinds, ListKind(word))
+}
+
+// NoKprobesError says that the kernel has no kprobes to list.
+type NoKprobesError struct{ Err error }
+
+func (e *NoKprobesError) Error() string { return fmt.Sprintf("this kernel has no kprobes: %v", e.Err) }
+func (e *NoKprobesError) Unwrap() error { return e.Err }
+
+// Lister lists events. The zero value is of this machine.
+type Lister struct {
+	Tracefs *tracefs.FS
+	Root    string // where proc and sys are; "": /
+}
+
+func (l *Lister) path(name string) string { return filepath.Join("/", l.Root, name) }
+
+// List returns the events of a kind whose names match the glob, sorted by name
+// within the kind. The glob of uprobe and usdt begins with a file, FILE:GLOB. An
+// event of hw and cache may be one that this machine's PMU does not have.
+func (l *Lister) List(kind ListKind, glob string) ([]Listed, error) {
+	match, err := matcher(glob)
+	if err != nil {
+		return nil, err
+	}
+	var all []Listed
+	switch kind {
+	case Hardware:
+		all = named(kind, hardwareEvents, format.TypeHardware)
+	case Software:
+		all = named(kind, softwareEvents, format.TypeSoftware)
+	case Cache:
+		for _, name := range cacheEventNames() {
+			ev, _ := plainEvent(name)
+			all = append(all, Listed{Names: []string{name}, Kind: kind, Event: &ev})
+		}
+	case PMU:
+		all = l.pmus()
+	case Raw:
+		all = []Listed{{Names: []string{"rNNN"}, Kind: kind, Event: &Event{Type: format.TypeRaw}}}
+	case Memory:
+		all = []Listed{{Names: []string{"mem:<addr>[/len][:access]"}, Kind: kind}}
+	case TracepointOf, ProbeThere:
+		all, err = l.tracepoints(kind)
+	case RawTracepoint:
+		all, err = l.rawTracepoints()
+	case Kprobe:
+		word, _, _ := strings.Cut(glob, ":")
+		all, err = l.kprobes(word)
+	case Uprobe, USDT:
+		return inFile(kind, glob)
+	}
+	return slices.DeleteFunc(all, func(e Listed) bool { return !slices.ContainsFunc(e.Names, match) }), err
+}
+
+// matcher returns what tells whether a name matches the glob, in any case and
+// whatever it has between slashes.
+func matcher(glob string) (func(name string) bool, error) {
+	flat := strings.NewReplacer("/", "\x00").Replace
+	glob = strings.ToLower(flat(glob))
+	if _, err := path.Match(glob, ""); err != nil {
+		return nil, &SpecError{glob, tracefs.ErrGlob.Error()}
+	}
+	return func(name string) bool {
+		ok, _ := path.Match(glob, strings.ToLower(flat(name)))
+		return ok
+	}, nil
+}
+
+// softwareDesc are what the kernel's software events count.
+var softwareDesc = map[uint64]string{
+	CPUClock:  "A timer of each CPU. Each sample is where the CPU was then",
+	1:         "A timer that runs while the task does",
+	2:         "Faults that give a page to a process, minor and major",
+	3:         "Switches from one task to another",
+	4:         "Tasks that moved to another CPU",
+	5:         "Page faults that took no reading from disk",
+	6:         "Page faults that took reading from disk",
+	7:         "Accesses to unaligned memory that the kernel handled",
+	8:         "Instructions that the kernel emulated",
+	Dummy:     "Counts nothing; carries what is told beside samples",
+	BPFOutput: "What BPF programs write to the ring",
+	11:        "Switches to a task of another cgroup",
+}
+
+// named lists the events of a map of names: perf's first name of each number, then its aliases.
+func named(kind ListKind, names map[string]uint64, typ format.EventType) []Listed {
+	byConfig := map[uint64][]string{}
+	for name, config := range names {
+		byConfig[config] = append(byConfig[config], name)
+	}
+	var l []Listed
+	for config, names := range byConfig {
+		slices.SortFunc(names, func(a, b string) int { return aliasRank(a) - aliasRank(b) })
+		e := Listed{Names: names, Kind: kind, Event: &Event{Type: typ, Config: config}}
+		if typ == format.TypeSoftware {
+			e.Desc = softwareDesc[config]
+		}
+		l = append(l, e)
+	}
+	sortByName(l)
+	return l
+}
+
+// aliasRank puts the names that perf lists second behind the others.
+func aliasRank(name string) int {
+	if slices.Contains([]string{"cycles", "branches", "cs", "faults", "migrations", "idle-cycles-frontend", "idle-cycles-backend"}, name) {
+		return 1
+	}
+	return 0
+}
+
+func sortByName(l []Listed) {
+	slices.SortFunc(l, func(a, b Listed) int { return strings.Compare(a.Names[0], b.Names[0]) })
+}
+
+// pmus lists the events that the kernel's PMUs name.
+func (l *Lister) pmus() (all []Listed) {
+	files, _ := filepath.Glob(l.path("sys/bus/event_source/devices/*/events/*"))
+	for _, f := range files {
+		name := filepath.Base(f)
+		// Beside an event are files that tell its unit and how to print it.
+		if ext := filepath.Ext(name); slices.Contains([]string{".unit", ".scale", ".per-pkg", ".snapshot"}, ext) {
+			continue
+		}
+		pmu := filepath.Base(filepath.Dir(filepath.Dir(f)))
+		all = append(all, Listed{Names: []string{pmu + "/" + name + "/"}, Kind: PMU})
+	}
+	sortByName(all)
+	return all
+}
+
+// tracepoints lists the kernel's own, or those that are probes.
+func (l *Lister) tracepoints(kind ListKind) ([]Listed, error) {
+	names, err := l.Tracefs.Names()
+	if err != nil {
+		return nil, err
+	}
+	probes := l.probes()
+	var all []Listed
+	for _, dir := range names {
+		desc, isProbe := probes[dir]
+		if isProbe == (kind == ProbeThere) {
+			all = append(all, Listed{Names: []string{strings.Replace(dir, "/", ":", 1)}, Kind: kind, Desc: desc, Tracepoint: dir})
+		}
+	}
+	sortByName(all)
+	return all, nil
+}
+
+// probes are the definitions of the probes that exist, by the folders of their tracepoints.
+func (l *Lister) probes() map[string]string {
+	probes := map[string]string{}
+	for _, file := range []string{"kprobe_events", "uprobe_events"} {
+		text, _ := l.Tracefs.Read(file)
+		for line := range strings.Lines(string(text)) {
+			// p:GROUP/EVENT PLACE ARGS
+			_, def, _ := strings.Cut(strings.TrimSpace(line), ":")
+			name, _, _ := strings.Cut(def, " ")
+			probes[name] = strings.TrimSpace(line)
+		}
+	}
+	return probes
+}
+
+// rawTracepoints lists those that the BTF of the kernel and its modules has
+// types of, btf_trace_NAME.
+func (l *Lister) rawTracepoints() ([]Listed, error) {
+	files, err := os.ReadDir(l.path("sys/kernel/btf"))
+	if err != nil {
+		return nil, fmt.Errorf("raw tracepoints are listed by the kernel's BTF: %w", err)
+	}
+	var names []string
+	for _, f := range files {
+		b, err := os.ReadFile(l.path("sys/kernel/btf/" + f.Name()))
+		if err != nil {
+			continue
+		}
+		for {
+			i := bytes.Index(b, []byte("\x00btf_trace_"))
+			if i < 0 {
+				break
+			}
+			b = b[i+1:]
+			name, _, _ := bytes.Cut(b, []byte{0})
+			names = append(names, "raw_tracepoint:"+strings.TrimPrefix(string(name), "btf_trace_"))
+		}
+	}
+	return listed(RawTracepoint, names), nil
+}
+
+// listed lists names, each once.
+func listed(kind ListKind, names []string) (all []Listed) {
+	slices.Sort(names)
+	for _, n := range slices.Compact(names) {
+		all = append(all, Listed{Names: []string{n}, Kind: kind})
+	}
+	return all
+}
+
+// kprobes lists the functions that can be probed: those that can be traced; where
+// the kernel does not tell these, the functions of kallsyms, without those on the
+// kernel's blacklist. A module's function is listed under MODULE:FUNCTION, too.
+// word is kprobe or kretprobe.
+func (l *Lister) kprobes(word string) ([]Listed, error) {
+	name, err := l.Tracefs.Path("kprobe_events")
+	if err == nil {
+		_, err = os.Stat(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &NoKprobesError{err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	functions, err := l.traceable()
+	if err != nil || len(functions) == 0 {
+		functions, err = l.kallsyms()
+	}
+	slices.Sort(functions)
+	all := make([]Listed, 0, len(functions))
+	for _, f := range slices.Compact(functions) {
+		name, module, inModule := strings.Cut(f, " ")
+		e := Listed{Names: []string{word + ":" + name}, Kind: Kprobe}
+		if inModule {
+			module = strings.Trim(module, "[]")
+			e.Names = append(e.Names, word+":"+module+":"+name)
+		}
+		all = append(all, e)
+	}
+	return all, err
+}
+
+// traceable returns the lines of available_filter_functions: "NAME" or "NAME [MODULE]".
+func (l *Lister) traceable() (functions []string, err error) {
+	text, err := l.Tracefs.Read("available_filter_functions")
+	if err != nil {
+		return nil, err
+	}
+	functions = make([]string, 0, bytes.Count(text, []byte{'\n'}))
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		// Functions that an ended initialisation left, which have no names any more.
+		if !strings.HasPrefix(line, "__ftrace_invalid_address__") {
+			functions = append(functions, line)
+		}
+	}
+	return functions, nil
+}
+
+// kallsyms returns the functions of /proc/kallsyms in the same form.
+func (l *Lister) kallsyms() (functions []string, err error) {
+	f, err := os.Open(l.path("proc/kallsyms"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	blacklist := l.blacklist()
+	scan := bufio.NewScanner(f)
+	for scan.Scan() {
+		// ADDRESS TYPE NAME [MODULE]
+		_, rest, _ := strings.Cut(scan.Text(), " ")
+		typ, rest, _ := strings.Cut(rest, " ")
+		name, module, _ := strings.Cut(rest, "\t")
+		// What the compiler puts before functions is none.
+		if typ != "t" && typ != "T" || strings.HasPrefix(name, "__pfx_") || blacklist[name] {
+			continue
+		}
+		functions = append(functions, strings.TrimSpace(name+" "+module))
+	}
+	return functions, scan.Err()
+}
+
+// blacklist are the functions that kprobes must not touch; it takes root to know.
+func (l *Lister) blacklist() map[string]bool {
+	no := map[string]bool{}
+	text, _ := os.ReadFile(l.path("sys/kernel/debug/kprobes/blacklist"))
+	for line := range strings.Lines(string(text)) {
+		if _, name, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok { // START-END\tNAME
+			no[name] = true
+		}
+	}
+	return no
+}
+
+// inFile lists what can be probed in the file of FILE:GLOB.
+func inFile(kind ListKind, glob string) ([]Listed, error) {
+	word, place, _ := strings.Cut(glob, ":")
+	file, pattern, ok := cutFile(place)
+	if !ok {
+		return nil, &SpecError{glob, fmt.Sprintf("those of a file are asked for by '%s:FILE:*'", string(kind))}
+	}
+	match, err := matcher(pattern)
+	if err != nil {
+		return nil, err
+	}
+	names := probe.Functions
+	if kind == USDT {
+		names = probe.Markers
+	}
+	found, err := names(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s of %s: %w", kind, file, err)
+	}
+	var l []string
+	for _, n := range found {
+		_, short, _ := strings.Cut(n, ":") // a marker without its provider
+		if match(n) || kind == USDT && match(short) {
+			l = append(l, word+":"+file+":"+n)
+		}
+	}
+	return listed(kind, l), nil
+}
+
+// cutFile cuts FILE:GLOB where the longest file ends that exists, since either may
+// have colons; the first colon cuts where none does.
+func cutFile(s string) (file, glob string, ok bool) {
+	for i := len(s) - 1; i > 0; i-- {
+		if s[i] != ':' {
+			continue
+		}
+		file, glob, ok = s[:i], s[i+1:], true
+		if _, err := os.Stat(file); err == nil {
+			return file, glob, true
+		}
+	}
+	return file, glob, ok
+}

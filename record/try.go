@@ -1,0 +1,56 @@
+package record
+
+import (
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+	"gperf/record/event"
+)
+
+// Try opens a counter of this thread, or of all threads on CPU 0, and closes it.
+// The error is perf_event_open's errno.
+func Try(a format.Attr, everywhere bool) error {
+	a.Flags |= format.FlagDisabled
+	tid, cpu := 0, -1
+	if everywhere {
+		tid, cpu = -1, 0
+	}
+	fd, err := perfEventOpen(&a, tid, cpu)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// TryCgroup does it with a counter of the cgroup at dir, on CPU 0.
+func TryCgroup(dir string) error {
+	group, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(group)
+	a := format.Attr{Type: format.TypeSoftware, Config: event.Dummy, Flags: format.FlagDisabled}
+	b := a.Append(nil)
+	fd, _, errno := unix.Syscall6(unix.SYS_PERF_EVENT_OPEN, uintptr(unsafe.Pointer(&b[0])), uintptr(group), 0,
+		^uintptr(0), unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC, 0)
+	runtime.KeepAlive(b)
+	if errno != 0 {
+		return errno
+	}
+	return unix.Close(int(fd))
+}
+
+// Supported tells whether the machine has an event, be it in user space only. What
+// this user may not try counts as supported.
+func Supported(ev *event.Event) bool {
+	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1 << 20, SampleType: format.SampleIP, Flags: ev.Flags}
+	err := Try(a, false)
+	if err == unix.EACCES {
+		a.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
+		err = Try(a, false)
+	}
+	return err == nil || err == unix.EACCES || err == unix.EPERM
+}
