@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,23 +17,22 @@ import (
 	"gperf/format"
 	"gperf/record/event"
 	"gperf/record/probe"
+	"gperf/testdata/programs"
 	"gperf/unwind"
 )
 
-// buildStacks builds testdata/stacks.c without frame pointers.
-func buildStacks(t *testing.T, flags ...string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "stacks")
-	args := append([]string{"-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-pthread", "-o", path, "testdata/stacks.c"}, flags...)
-	out, err := exec.Command("gcc", args...).CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("gcc is missing")
-	}
-	if err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	return path
+// testdata/stacks.c without frame pointers.
+var (
+	stacks       = buildStacks()
+	stacksStatic = buildStacks("-static")
+	stacksPIE    = buildStacks("-static-pie")
+)
+
+func buildStacks(flags ...string) *programs.Program {
+	return programs.C("testdata/stacks.c", append(flags, "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-pthread")...)
 }
+
+func TestMain(m *testing.M) { os.Exit(programs.Run(m)) }
 
 // recordDWARF records a command in user space, and skips where that needs more rights.
 func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) {
@@ -152,9 +150,7 @@ func functions(t *testing.T, exe string) func(off uint64) string {
 
 // Stacks without frame pointers are whole, whatever lies on them.
 func TestDWARFStacks(t *testing.T) {
-	exe := buildStacks(t)
-	static := buildStacks(t, "-static")
-	pie := buildStacks(t, "-static-pie")
+	exe, static, pie := stacks.Path(t), stacksStatic.Path(t), stacksPIE.Path(t)
 	recursed := func(n int, rest ...string) []string {
 		return append(slices.Repeat([]string{"recurse"}, n+1), rest...)
 	}
@@ -202,7 +198,7 @@ func TestDWARFStacks(t *testing.T) {
 
 // A stack deeper than is walked is cut, and the summary says so.
 func TestDWARFTooDeep(t *testing.T) {
-	exe := buildStacks(t)
+	exe := stacks.Path(t)
 	sum, path := recordDWARF(t, Options{DWARF: true}, exe, "recurse", "1500")
 	if sum.Unwind.Early[bpf.EndDepth]*10 < sum.Samples*9 {
 		t.Errorf("%d samples: %+v", sum.Samples, sum.Unwind)
@@ -216,7 +212,7 @@ func TestDWARFTooDeep(t *testing.T) {
 
 // Stack dumps are put into the file as perf does, for whoever reads it.
 func TestStackDump(t *testing.T) {
-	exe := buildStacks(t)
+	exe := stacks.Path(t)
 	_, path := recordDWARF(t, Options{StackDump: 4096}, exe, "vla")
 	file, err := os.Open(path)
 	if err != nil {

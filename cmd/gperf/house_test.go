@@ -47,6 +47,8 @@ var house = map[string]string{
 	"report/stackcollapse": "", // an oracle: nobody has it in the list of imports, so only tests use it
 	"testdata/drops":       "",
 	"testdata/bench":       "",
+	"testdata/kernels":     "",
+	"testdata/programs":    "", // for tests only
 	"testdata/swap":        "", // an oracle of format, so it does without it
 }
 

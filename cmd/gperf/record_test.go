@@ -13,37 +13,31 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"gperf/format"
+	"gperf/testdata/programs"
 )
 
 // These tests run gperf record as a process of its own: it is about signals,
 // exit codes and what is left when it is killed.
 
-var built = struct {
-	sync.Mutex
-	paths map[string]string
-}{paths: map[string]string{}}
+// binaries are the programs of this module that tests run.
+var binaries = map[string]*programs.Program{
+	"./cmd/gperf": programs.Go("gperf/cmd/gperf"),
+	dropsProgram:  programs.Go("gperf/testdata/drops"),
+}
 
-// binary builds a program of this module, once for all tests.
+// binary builds one of them, once for all tests, or finds it prebuilt.
 func binary(t *testing.T, pkg string) string {
 	t.Helper()
-	built.Lock()
-	defer built.Unlock()
-	if built.paths[pkg] == "" {
-		path := filepath.Join(recordedFiles.dir, filepath.Base(pkg))
-		cmd := exec.Command("go", "build", "-o", path, pkg)
-		cmd.Dir = root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", pkg, err, out)
-		}
-		built.paths[pkg] = path
+	p := binaries[pkg]
+	if p == nil {
+		t.Fatalf("%s is not among the binaries", pkg)
 	}
-	return built.paths[pkg]
+	return p.Path(t)
 }
 
 const dropsProgram = "./testdata/drops"

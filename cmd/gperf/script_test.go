@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"gperf/report/stackcollapse"
+	"gperf/testdata/programs"
 )
 
 // oracle is stock perf: $PERF, which may be a command with arguments, or perf.
@@ -184,7 +185,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	code := m.Run()
+	code := programs.Run(m)
 	os.RemoveAll(recordedFiles.dir)
 	os.Exit(code)
 }

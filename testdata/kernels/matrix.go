@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// groups are the matrix's rows: what users would call what the tests try. A test is in the first that its name fits.
+var groups = []struct {
+	name  string
+	tests *regexp.Regexp
+}{
+	{"return probes", regexp.MustCompile(`(?i)kretprobe|uretprobe|retval|return`)},
+	{"kprobes", regexp.MustCompile(`(?i)kprobe|conntrack`)},
+	{"uprobes", regexp.MustCompile(`(?i)uprobe|gosymbol|gomethod|unwindprogram|func_?c`)},
+	{"USDT", regexp.MustCompile(`(?i)usdt`)},
+	{"globs", regexp.MustCompile(`(?i)glob|wildcard`)},
+	{"filters", regexp.MustCompile(`(?i)filter|exclude`)},
+	{"containers, users", regexp.MustCompile(`(?i)namespace|container|cgroup|user`)},
+	{"breakpoints, PMU events, groups", regexp.MustCompile(`(?i)breakpoint|pmu|raw|group|term`)},
+	{"`gperf probe`, `list`, `doctor`", regexp.MustCompile(`(?i)^Test(Scenario)?(Probe|List|Doctor)`)},
+	{"`cycles` with stacks", regexp.MustCompile(`(?i)cycles`)},
+	{"drops", regexp.MustCompile(`(?i)drop`)},
+	{"whole user stacks (BPF)", regexp.MustCompile(`(?i)dwarf|stack|tables|^TestLoad$`)},
+	{"read by perf", regexp.MustCompile(`(?i)perf`)},
+	{"files, pipes, switching", regexp.MustCompile(`(?i)modes|killed|disk|pipe|switch|timestamp`)},
+	{"tracepoint formats", regexp.MustCompile(`(?i)tracefs|recorded|print`)},
+	{"targets, signals, errors", regexp.MustCompile(`^Test(Record|Run|Attrs)`)},
+}
+
+const begin, end = "<!-- matrix: made by testdata/kernels/test.sh -matrix -->\n", "<!-- /matrix -->\n"
+
+// insertMatrix puts the matrix of the results in dir between its marks in a file.
+func insertMatrix(file, dir string) error {
+	runs, err := readRuns(dir)
+	if err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		return fmt.Errorf("%s has no results: testdata/kernels/test.sh KERNEL makes them", dir)
+	}
+	slices.SortFunc(runs, func(a, b *run) int { return slices.Compare(order(a.kernel), order(b.kernel)) })
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no place for the matrix, between %q and %q", file, begin, end)
+	}
+	return os.WriteFile(file, []byte(before+begin+matrix(runs)+end+after), 0o644)
+}
+
+// order sorts kernels by architecture and number.
+func order(kernel string) (key []int) {
+	name, arm := strings.CutPrefix(kernel, "arm64-")
+	key = []int{0}
+	if arm {
+		key[0] = 1
+	}
+	for _, number := range strings.Split(name, ".") {
+		n, _ := strconv.Atoi(number)
+		key = append(key, n)
+	}
+	return key
+}
+
+// matrix is a table of groups and kernels, with the reasons of what was skipped below.
+func matrix(runs []*run) string {
+	var b strings.Builder
+	notes := notes{}
+	head, line := "|", "|---|"
+	for _, u := range runs {
+		head += " | " + strings.Replace(u.kernel, "arm64-", "arm64 ", 1)
+		line += "---|"
+	}
+	fmt.Fprintf(&b, "%s |\n%s\n", head, line)
+	for i, g := range groups {
+		row, some := "| "+g.name, false
+		for _, u := range runs {
+			cell := u.cell(i, &notes)
+			row += " | " + cell
+			some = some || cell != ""
+		}
+		if some {
+			fmt.Fprintf(&b, "%s |\n", row)
+		}
+	}
+	fmt.Fprintf(&b, "\n✓ n: all n tests passed; (n): n were skipped; ✗: one failed.")
+	for i, reason := range notes {
+		fmt.Fprintf(&b, "\n%s: %s.", letter(i), reason)
+	}
+	return b.String() + "\n"
+}
+
+// cell sums up a group's tests on a kernel.
+func (u *run) cell(group int, notes *notes) string {
+	counts := map[string]int{}
+	var letters []string
+	for _, r := range u.results {
+		top, _, inner := strings.Cut(r.test, "/")
+		if groupOf(top) != group {
+			continue
+		}
+		if !inner {
+			counts[r.outcome]++
+		}
+		if l := ""; r.outcome == "SKIP" {
+			if l = notes.letter(r.reason); !slices.Contains(letters, l) {
+				letters = append(letters, l)
+			}
+		}
+	}
+	var parts []string
+	if n := counts["FAIL"]; n > 0 {
+		parts = append(parts, fmt.Sprintf("✗ %d", n))
+	}
+	if n := counts["PASS"]; n > 0 {
+		parts = append(parts, fmt.Sprintf("✓ %d", n))
+	}
+	if n := counts["SKIP"]; n > 0 {
+		parts = append(parts, fmt.Sprintf("(%d)", n))
+	}
+	if len(letters) > 0 {
+		slices.Sort(letters)
+		parts = append(parts, "<sup>"+strings.Join(letters, ",")+"</sup>")
+	}
+	return strings.Join(parts, " ")
+}
+
+// groupOf returns the group of a test at the top, or -1: not all tests say something of a kernel.
+func groupOf(test string) int {
+	for i, g := range groups {
+		if g.tests.MatchString(test) {
+			return i
+		}
+	}
+	return -1
+}
+
+// notes are the reasons that were given for skipping.
+type notes []string
+
+var numbers = regexp.MustCompile(`\d+`)
+
+// letter returns a reason's letter. Reasons that differ in numbers only are one.
+func (n *notes) letter(reason string) string {
+	same := func(other string) bool {
+		return numbers.ReplaceAllString(other, "0") == numbers.ReplaceAllString(reason, "0")
+	}
+	i := slices.IndexFunc(*n, same)
+	if i < 0 {
+		i = len(*n)
+		*n = append(*n, reason)
+	}
+	return letter(i)
+}
+
+func letter(i int) string {
+	if i >= 26 {
+		return letter(i/26-1) + letter(i%26)
+	}
+	return string(rune('a' + i))
+}

@@ -1,0 +1,178 @@
+// Kernels makes tables of what the tests that record do on other kernels: of one run's output, the results of
+// each test, or of the results of several runs, the matrix in README.md. test.sh runs it.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+func main() {
+	kernel := flag.String("kernel", "", "what the output on standard input is of, as test.sh is told")
+	out := flag.String("o", "", "where its results go")
+	into := flag.String("matrix", "", "put the results in the folder that is the argument into this file")
+	flag.Parse()
+	var err error
+	if *into != "" {
+		err = insertMatrix(*into, flag.Arg(0))
+	} else {
+		err = convert(os.Stdin, *kernel, *out)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+var errFailed = errors.New("tests failed")
+
+// convert reads what tests in a guest print, writes their results, and shows what failed and was skipped.
+func convert(r io.Reader, kernel, path string) error {
+	run, err := parseRun(r, kernel)
+	if err != nil {
+		return err
+	}
+	if err := run.write(path); err != nil {
+		return err
+	}
+	if run.summarize(os.Stdout) {
+		return fmt.Errorf("kernel %s: %w", kernel, errFailed)
+	}
+	return nil
+}
+
+// run is what the tests did on a kernel.
+type run struct {
+	kernel  string // as test.sh is told: 5.10, arm64-6.1
+	release string // of uname -r
+	results []result
+}
+
+// result is that of a test or a test in a test.
+type result struct {
+	pkg, test string
+	outcome   string // PASS, FAIL or SKIP
+	seconds   string
+	reason    string   // in one line, unless it passed
+	output    []string // what it printed, unless it passed
+}
+
+var ended = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) \((\S+)s\)$`)
+
+// parseRun reads the output of test binaries, with lines between that test.sh's guests print.
+func parseRun(r io.Reader, kernel string) (*run, error) {
+	u := &run{kernel: kernel}
+	output := map[string][]string{} // of the tests that have not ended
+	pkg, test := "", ""
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := strings.TrimPrefix(lines.Text(), "\x16") // test2json's mark of lines that are the testing package's
+		word, rest, _ := strings.Cut(strings.TrimPrefix(line, "=== "), " ")
+		rest = strings.TrimSpace(rest)
+		switch m := ended.FindStringSubmatch(line); {
+		case m != nil:
+			u.end(result{pkg: pkg, test: m[2], outcome: m[1], seconds: m[3], output: output[m[2]]})
+			delete(output, m[2])
+		case !strings.HasPrefix(line, "=== "):
+			output[test] = append(output[test], line)
+		case word == "KERNEL":
+			u.release = rest
+		case word == "PACKAGE":
+			pkg, test, output = rest, "", map[string][]string{}
+		case word == "EXIT" && rest != "0" || word == "GUEST":
+			// What failed outside of tests, as a panic, is a failure of the test that ran, if any.
+			if !u.failedIn(pkg) {
+				u.end(result{pkg: pkg, test: test, outcome: "FAIL", seconds: "0", output: append(output[test], strings.ToLower(word)+" "+rest)})
+			}
+		case word == "RUN" || word == "NAME" || word == "CONT":
+			test = rest
+		}
+	}
+	return u, lines.Err()
+}
+
+func (u *run) failedIn(pkg string) bool {
+	for _, r := range u.results {
+		if r.pkg == pkg && r.outcome == "FAIL" {
+			return true
+		}
+	}
+	return false
+}
+
+var position = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)
+
+func (u *run) end(r result) {
+	if r.outcome == "PASS" {
+		r.output = nil
+	}
+	for _, line := range r.output { // the last that the test itself printed, with the lines that go on with it
+		if at := position.FindString(line); at != "" {
+			r.reason = strings.TrimPrefix(line, at)
+		} else if r.reason != "" && strings.HasPrefix(line, "        ") {
+			r.reason += " " + strings.TrimSpace(line)
+		}
+	}
+	r.reason = strings.TrimSpace(strings.ReplaceAll(r.reason, "\t", " "))
+	u.results = append(u.results, r)
+}
+
+// write writes a line for each test: kernel, release, package, test, outcome, seconds, reason.
+func (u *run) write(path string) error {
+	var b strings.Builder
+	for _, r := range u.results {
+		fmt.Fprintln(&b, strings.Join([]string{u.kernel, u.release, r.pkg, r.test, r.outcome, r.seconds, r.reason}, "\t"))
+	}
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// summarize shows what did not pass, and tells whether something failed, or nothing ran.
+func (u *run) summarize(w io.Writer) (failed bool) {
+	counts := map[string]int{}
+	for _, r := range u.results {
+		counts[r.outcome]++
+		switch r.outcome {
+		case "FAIL":
+			fmt.Fprintf(w, "FAIL %s %s (%s s)\n\t%s\n", r.pkg, r.test, r.seconds, strings.Join(r.output, "\n\t"))
+		case "SKIP":
+			fmt.Fprintf(w, "SKIP %s %s: %s\n", r.pkg, r.test, r.reason)
+		}
+	}
+	fmt.Fprintf(w, "kernel %s (%s): %d passed, %d skipped, %d failed; ", u.kernel, u.release, counts["PASS"], counts["SKIP"], counts["FAIL"])
+	return counts["FAIL"] > 0 || counts["PASS"] == 0
+}
+
+// readRuns reads what write wrote into the files of a folder.
+func readRuns(dir string) (l []*run, err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.tsv"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		u := &run{}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+			if len(f) != 7 {
+				return nil, fmt.Errorf("%s: %d fields instead of 7 in %q", path, len(f), line)
+			}
+			u.kernel, u.release = f[0], f[1]
+			u.results = append(u.results, result{pkg: f[2], test: f[3], outcome: f[4], seconds: f[5], reason: f[6]})
+		}
+		if len(u.results) > 0 {
+			l = append(l, u)
+		}
+	}
+	return l, nil
+}

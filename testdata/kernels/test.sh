@@ -1,0 +1,100 @@
+#!/bin/bash
+# Runs the tests that record on other kernels, each in a guest (see README.md).
+#   testdata/kernels/test.sh [-short] [-run REGEX] KERNEL...    such as 5.10 arm64-6.1; all: those of the matrix
+#   testdata/kernels/test.sh -matrix                            puts the results of the last runs into README.md
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. testdata/need.sh
+cache=${GPERF_KERNELS:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/gperf/kernels}
+slow=20 # times, is a guest slower than its host
+
+# The tests of these packages record, or read what the kernel offers; of cmd/gperf, those whose names say so.
+packages="$(go list ./record/... ./bpf/... ./format/tracepoint/... | sed 's,^gperf/,,') cmd/gperf"
+which_tests() {
+	case $1 in
+	cmd/gperf) echo '-test.run=^Test(Record|Scenario|Probe|List|Doctor) -test.skip=^TestRecord(sData|ingsInAllForms|ModesRefused)$' ;;
+	*) echo '-test.run=^Test' ;;
+	esac
+}
+
+flags='' kernels=''
+while [ $# -gt 0 ]; do
+	case $1 in
+	-short) flags="$flags -test.short" ;;
+	-run) which_tests() { echo "-test.run=$only"; }; only=$2; shift ;;
+	-matrix) exec go run ./testdata/kernels -matrix README.md "$cache/results" ;;
+	all) kernels="5.10 6.1 6.12 6.18 7.2 7.3 arm64-6.1 arm64-6.12" ;;
+	-*) sed -n '2,4p' "$0" >&2; exit 2 ;;
+	*) kernels="$kernels $1" ;;
+	esac
+	shift
+done
+[ -n "$kernels" ] || { sed -n '2,4p' "$0" >&2; exit 2; }
+
+work=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$work"' EXIT
+mkdir -p "$cache/results"
+
+# build GOARCH: what the guests of an architecture run.
+build() {
+	local p dir=$work/$1
+	mkdir -p "$dir/programs"
+	for p in $packages; do
+		CGO_ENABLED=0 GOARCH=$1 go test -c -o "$dir/${p//\//-}.test" "./$p"
+		[ -e "$dir/${p//\//-}.test" ] || continue # no tests
+		# The host's test binary builds the guest's programs.
+		[ "$1" = "$(go env GOHOSTARCH)" ] || CGO_ENABLED=0 go test -c -o "$work/builder" "./$p"
+		local builder=$work/builder
+		[ -e "$builder" ] || builder=$dir/${p//\//-}.test
+		(cd "$p" && GOARCH=$1 CC=$(compiler "$1") GPERF_TEST_PROGRAMS=$dir/programs "$builder" -test.run '^$' >/dev/null)
+		rm -f "$work/builder"
+	done
+}
+compiler() { case $1 in "$(go env GOHOSTARCH)") echo gcc ;; arm64) echo aarch64-linux-gnu-gcc ;; *) echo x86_64-linux-gnu-gcc ;; esac; }
+
+# guest_script GOARCH: what runs in the guest. Files are looked up slowly in what it shares with the host, and fast in /tmp.
+guest_script() {
+	local host='' p
+	[ "$1" = amd64 ] || host=/host
+	echo "echo === KERNEL \$(uname -r); cp -r $host$work/$1 /tmp/tests; export GPERF_SLOW=$slow GPERF_TEST_PROGRAMS=/tmp/tests/programs"
+	for p in $packages; do
+		[ -e "$work/$1/${p//\//-}.test" ] || continue
+		echo "echo === PACKAGE $p; cd $host$PWD/$p; /tmp/tests/${p//\//-}.test $(printf '%q ' $(which_tests "$p")) -test.v=test2json -test.timeout=30m $flags 2>&1; echo === EXIT \$?"
+	done
+}
+
+# test_kernel KERNEL: everything about it goes to files in $work; the results stay in the cache.
+test_kernel() {
+	local arch=amd64 start=$SECONDS
+	case $1 in arm64-*) arch=arm64 ;; esac
+	testdata/kernels/run -t 2400 "$1" bash "$(guest_path $arch)" >"$work/$1.out" 2>"$work/$1.err" || echo "=== GUEST $?" >>"$work/$1.out"
+	cat "$work/$1.err" >&2
+	"$work/results" -kernel "$1" -o "$cache/results/${1//\//-}.tsv" <"$work/$1.out" >"$work/$1.summary" && code=0 || code=$?
+	echo "$((SECONDS - start)) s" >>"$work/$1.summary"
+	cat "$work/$1.summary"
+	return $code
+}
+guest_path() { [ "$1" = amd64 ] && echo "$work/$1.sh" || echo "/host$work/$1.sh"; }
+
+go build -o "$work/results" ./testdata/kernels
+for arch in amd64 arm64; do
+	case " $kernels" in *" arm64-"*) ;; *) [ $arch = amd64 ] || continue ;; esac
+	[ "$arch" = arm64 ] || [ -n "$(tr ' ' '\n' <<<"$kernels" | grep -v '^arm64-')" ] || continue
+	build $arch
+	guest_script $arch >"$work/$arch.sh"
+done
+
+failed=0 running=0
+for k in $kernels; do
+	if [ $running -ge "$(nproc)" ]; then
+		wait -n || failed=1
+		running=$((running - 1))
+	fi
+	test_kernel "$k" &
+	running=$((running + 1))
+done
+while [ $running -gt 0 ]; do
+	wait -n || failed=1
+	running=$((running - 1))
+done
+exit $failed

@@ -1,0 +1,111 @@
+// Package programs has the programs that tests run. A package of tests declares them in variables; each is
+// built when it is first asked for, or all are before the tests: a guest that has a kernel to test, but no
+// compiler, takes those that its host built.
+package programs
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Program is a program that tests run.
+type Program struct {
+	compiler, args []string // what the compiler makes is named between them
+	made           func() (path string, err error)
+}
+
+// declared are the programs of the package under test.
+var declared []*Program
+
+// dir has the programs: $GPERF_TEST_PROGRAMS, where it is set, or a temporary one.
+var dir string
+
+// Go returns a program that go build makes of pkg, which is an import path or a file. It is static, and
+// for $GOARCH.
+func Go(pkg string, flags ...string) *Program {
+	return declare([]string{"go", "build", "-buildvcs=false"}, append(flags, pkg))
+}
+
+// C returns a program that $CC (gcc) makes of src, a file of C, or $CXX (g++) of C++.
+func C(src string, flags ...string) *Program {
+	cc := cmp.Or(os.Getenv("CC"), "gcc")
+	if filepath.Ext(src) != ".c" {
+		cc = cmp.Or(os.Getenv("CXX"), "g++")
+	}
+	return declare([]string{cc}, append(flags, src))
+}
+
+func declare(compiler, args []string) *Program {
+	p := &Program{compiler: compiler, args: args}
+	p.made = sync.OnceValues(p.make)
+	declared = append(declared, p)
+	return p
+}
+
+func (p *Program) name() string {
+	base := filepath.Base(p.args[len(p.args)-1])
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// make builds the program unless it is there. Programs of one source keep their name, which tests look
+// for; they have folders of their own.
+func (p *Program) make() (string, error) {
+	path := filepath.Join(dir, fmt.Sprintf("%.8x", sha256.Sum256([]byte(strings.Join(p.args, "\n")))), p.name())
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	cmd := exec.Command(p.compiler[0], slices.Concat(p.compiler[1:], []string{"-o", path}, p.args)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return path, nil
+}
+
+// Path returns where the program is. It skips the test aloud where there is no compiler for it.
+func (p *Program) Path(t testing.TB) string {
+	t.Helper()
+	path, err := p.made()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skipf("%s is neither prebuilt in $GPERF_TEST_PROGRAMS, nor is there %s to build it", p.name(), p.compiler[0])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Run runs a package's tests, for its TestMain, and returns the exit code. Where $GPERF_TEST_PROGRAMS
+// names a folder, all declared programs are built there first, unless they are there already or there is
+// no compiler.
+func Run(m *testing.M) int {
+	if dir = os.Getenv("GPERF_TEST_PROGRAMS"); dir != "" {
+		for _, p := range declared {
+			if _, err := p.made(); err != nil && !errors.Is(err, exec.ErrNotFound) {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+		}
+		return m.Run()
+	}
+	var err error
+	if dir, err = os.MkdirTemp("", "gperf-programs-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	return m.Run()
+}
