@@ -168,6 +168,8 @@ func (m *Machine) paranoid() Finding {
 	r := m.rights()
 	fact := fmt.Sprintf("kernel.perf_event_paranoid is %d", n)
 	switch {
+	case n > int(OfOwn) && r.perfmon() && m.open(nothing, false) != nil:
+		return no(fact+": nothing at all", m.WhyNotOpened(OfOwn, 0, unix.EACCES))
 	case r.perfmon():
 		return ok(fact + ", which does not apply to this user")
 	case n < 0:

@@ -64,6 +64,8 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 		return "This kernel was built without perf events (CONFIG_PERF_EVENTS)."
 	case m.lockedDown() != "":
 		return m.lockedDown()
+	case r.has(unix.CAP_PERFMON) && !r.has(unix.CAP_SYS_ADMIN) && level > int(OfOwn) && least != nil:
+		return fmt.Sprintf("kernel.perf_event_paranoid is %d, from which this distribution's kernel exempts CAP_SYS_ADMIN alone, not CAP_PERFMON: sysctl kernel.perf_event_paranoid=2, or run gperf as root.", level)
 	case tid > 0 && m.othersThread(tid, r.euid) && level <= int(need):
 		return fmt.Sprintf("Thread %d is another user's: run gperf as root, as that user, or with CAP_PERFMON.", tid)
 	case r.perfmon() || level <= int(need):
@@ -73,7 +75,11 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 	case r.euid == 0:
 		return "root lacks the capability CAP_PERFMON here: a container withholds it unless started with --cap-add PERFMON."
 	}
-	return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d: sysctl kernel.perf_event_paranoid=%d, or run gperf as root or with CAP_PERFMON.", level, need, need, need)
+	as := "as root or with CAP_PERFMON"
+	if level > int(OfOwn) {
+		as = "as root" // which Debian's kernels then mean by CAP_SYS_ADMIN
+	}
+	return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d: sysctl kernel.perf_event_paranoid=%d, or run gperf %s.", level, need, need, need, as)
 }
 
 // othersThread tells whether a thread belongs to another user.
