@@ -50,15 +50,15 @@ const (
 // Kinds are all kinds, in the order of lists.
 var Kinds = []ListKind{Hardware, Software, Cache, PMU, Raw, Memory, TracepointOf, ProbeThere, RawTracepoint, Kprobe, Uprobe, USDT}
 
-// String is the kind's name as lists have it; perf's where perf has the kind.
-func (k ListKind) String() string {
-	return map[ListKind]string{
-		Hardware: "Hardware event", Software: "Software event", Cache: "Hardware cache event", PMU: "Kernel PMU event",
-		Raw: "Raw hardware event descriptor", Memory: "Hardware breakpoint", TracepointOf: "Tracepoint event",
-		ProbeThere: "Probe event", RawTracepoint: "Raw tracepoint event", Kprobe: "Kernel function",
-		Uprobe: "Function", USDT: "USDT probe",
-	}[k]
+var kindNames = map[ListKind]string{
+	Hardware: "Hardware event", Software: "Software event", Cache: "Hardware cache event", PMU: "Kernel PMU event",
+	Raw: "Raw hardware event descriptor", Memory: "Hardware breakpoint", TracepointOf: "Tracepoint event",
+	ProbeThere: "Probe event", RawTracepoint: "Raw tracepoint event", Kprobe: "Kernel function",
+	Uprobe: "Function", USDT: "USDT probe",
 }
+
+// String is the kind's name as lists have it; perf's where perf has the kind.
+func (k ListKind) String() string { return kindNames[k] }
 
 // ListKindOf returns the kind that a word means; perf's words are understood.
 func ListKindOf(word string) (k ListKind, ok bool) {
@@ -137,14 +137,38 @@ func (l *Lister) List(kind ListKind, glob string) ([]Listed, error) {
 // whatever it has between slashes.
 func matcher(glob string) (func(name string) bool, error) {
 	flat := strings.NewReplacer("/", "\x00").Replace
-	glob = strings.ToLower(flat(glob))
+	glob = strings.ToLower(glob)
+	if !strings.ContainsAny(glob, `?[\`) { // the usual ones; there may be 60,000 names
+		parts := strings.Split(glob, "*")
+		return func(name string) bool { return matchStars(parts, strings.ToLower(name)) }, nil
+	}
+	glob = flat(glob)
 	if _, err := path.Match(glob, ""); err != nil {
 		return nil, &SpecError{glob, tracefs.ErrGlob.Error()}
 	}
 	return func(name string) bool {
-		ok, _ := path.Match(glob, strings.ToLower(flat(name)))
+		ok, _ := path.Match(glob, flat(strings.ToLower(name)))
 		return ok
 	}, nil
+}
+
+// matchStars matches a name with what stands between a glob's stars.
+func matchStars(parts []string, name string) bool {
+	if len(parts) == 1 {
+		return name == parts[0]
+	}
+	name, ok := strings.CutPrefix(name, parts[0])
+	if !ok {
+		return false
+	}
+	last := len(parts) - 1
+	for _, p := range parts[1:last] {
+		_, name, ok = strings.Cut(name, p)
+		if !ok {
+			return false
+		}
+	}
+	return strings.HasSuffix(name, parts[last])
 }
 
 // softwareDesc are what the kernel's software events count.
