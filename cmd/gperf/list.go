@@ -129,15 +129,20 @@ func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 // machine does not have.
 func (o *listFlags) find(arg string, stderr io.Writer) (all []event.Listed, err error) {
 	ask := want(arg)
+	failed := map[event.ListKind]error{}
 	for _, kind := range ask.kinds {
 		l, err := o.lister.List(kind, ask.glob)
-		if err != nil && len(ask.kinds) == 1 {
-			return nil, err
-		}
-		if err != nil && kind != event.ProbeThere { // which has the tracepoints' troubles
-			fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hint(err))
+		if err != nil {
+			failed[kind] = err
 		}
 		all = append(all, slices.DeleteFunc(l, func(e event.Listed) bool { return e.Event != nil && !o.supported(e.Event) })...)
+	}
+	if err := failed[ask.kinds[0]]; err != nil && len(all) == 0 {
+		return nil, err
+	}
+	delete(failed, event.ProbeThere) // which has the tracepoints' troubles
+	for kind, err := range failed {
+		fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hint(err))
 	}
 	if _, isKind := event.ListKindOf(arg); len(all) == 0 && !isKind {
 		return nil, &noMatchError{arg}
