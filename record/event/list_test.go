@@ -54,19 +54,19 @@ func TestList(t *testing.T) {
 		glob string
 		want []string
 	}{
-		{TracepointOf, "*", []string{"skb:consume_skb", "skb:kfree_skb"}},
-		{TracepointOf, "SKB:k*", []string{"skb:kfree_skb"}},
-		{ProbeThere, "*", []string{"probe:ip_rcv", "probe_hello:main"}},
-		{ProbeThere, "probe:*", []string{"probe:ip_rcv"}},
-		{Kprobe, "kprobe:*", []string{"kprobe:nf_conntrack_in kprobe:nf_conntrack:nf_conntrack_in", "kprobe:tcp_sendmsg"}},
-		{Kprobe, "kretprobe:*tcp*", []string{"kretprobe:tcp_sendmsg"}},
-		{Kprobe, "kprobe:nf_conntrack:*", []string{"kprobe:nf_conntrack_in kprobe:nf_conntrack:nf_conntrack_in"}},
-		{RawTracepoint, "*", []string{"raw_tracepoint:kfree_skb", "raw_tracepoint:nf", "raw_tracepoint:sched_switch"}},
-		{PMU, "*", []string{"cpu/a/", "msr/tsc/"}},
-		{PMU, "msr*", []string{"msr/tsc/"}},
-		{Software, "*faults*", []string{"alignment-faults", "emulation-faults", "major-faults", "minor-faults", "page-faults faults"}},
-		{Hardware, "cycles", []string{"cpu-cycles cycles"}},
-		{Cache, "*l1-icache*", []string{"L1-icache-load-misses", "L1-icache-loads", "L1-icache-prefetch-misses", "L1-icache-prefetches"}},
+		{KindTracepoint, "*", []string{"skb:consume_skb", "skb:kfree_skb"}},
+		{KindTracepoint, "SKB:k*", []string{"skb:kfree_skb"}},
+		{KindProbe, "*", []string{"probe:ip_rcv", "probe_hello:main"}},
+		{KindProbe, "probe:*", []string{"probe:ip_rcv"}},
+		{KindKprobe, "kprobe:*", []string{"kprobe:nf_conntrack_in kprobe:nf_conntrack:nf_conntrack_in", "kprobe:tcp_sendmsg"}},
+		{KindKprobe, "kretprobe:*tcp*", []string{"kretprobe:tcp_sendmsg"}},
+		{KindKprobe, "kprobe:nf_conntrack:*", []string{"kprobe:nf_conntrack_in kprobe:nf_conntrack:nf_conntrack_in"}},
+		{KindRawTracepoint, "*", []string{"raw_tracepoint:kfree_skb", "raw_tracepoint:nf", "raw_tracepoint:sched_switch"}},
+		{KindPMU, "*", []string{"cpu/a/", "msr/tsc/"}},
+		{KindPMU, "msr*", []string{"msr/tsc/"}},
+		{KindSoftware, "*faults*", []string{"alignment-faults", "emulation-faults", "major-faults", "minor-faults", "page-faults faults"}},
+		{KindHardware, "cycles", []string{"cpu-cycles cycles"}},
+		{KindCache, "*l1-icache*", []string{"L1-icache-load-misses", "L1-icache-loads", "L1-icache-prefetch-misses", "L1-icache-prefetches"}},
 	} {
 		got, err := l.List(c.kind, c.glob)
 		g := names(got)
@@ -75,7 +75,7 @@ func TestList(t *testing.T) {
 			t.Errorf("%s %s: %q, %v; want %q", string(c.kind), c.glob, g, err, c.want)
 		}
 	}
-	if got, _ := l.List(ProbeThere, "probe:*"); len(got) != 1 || got[0].Desc != "p:probe/ip_rcv ip_rcv len=+112(%di):u32" {
+	if got, _ := l.List(KindProbe, "probe:*"); len(got) != 1 || got[0].Desc != "p:probe/ip_rcv ip_rcv len=+112(%di):u32" {
 		t.Errorf("the probe's definition: %+v", got)
 	}
 }
@@ -86,7 +86,7 @@ func TestListKallsyms(t *testing.T) {
 	l := lister(t, map[string]string{"tracing/kprobe_events": "",
 		"proc/kallsyms":                      "ffff0001 T ip_rcv\nffff0002 t local.isra.0\nffff0003 D data\nffff0004 T __pfx_ip_rcv\nffff0005 T notify_die\nffff0006 t nf_in\t[nf_conntrack]\n",
 		"sys/kernel/debug/kprobes/blacklist": "0xffff0005-0xffff0006\tnotify_die\n"})
-	got, err := l.List(Kprobe, "kprobe:*")
+	got, err := l.List(KindKprobe, "kprobe:*")
 	if want := []string{"kprobe:ip_rcv", "kprobe:local.isra.0", "kprobe:nf_in kprobe:nf_conntrack:nf_in"}; err != nil || !slices.Equal(names(got), want) {
 		t.Errorf("%q, %v; want %q", names(got), err, want)
 	}
@@ -95,22 +95,22 @@ func TestListKallsyms(t *testing.T) {
 func TestListRefusals(t *testing.T) {
 	l := lister(t, nil)
 	var none *NoKprobesError
-	if _, err := l.List(Kprobe, "kprobe:*"); !errors.As(err, &none) {
+	if _, err := l.List(KindKprobe, "kprobe:*"); !errors.As(err, &none) {
 		t.Errorf("without kprobe_events: %v", err)
 	}
 	var bad *SpecError
 	for _, c := range []struct {
 		kind ListKind
 		glob string
-	}{{TracepointOf, "skb:["}, {Uprobe, "*"}, {Uprobe, "uprobe:main"}} {
+	}{{KindTracepoint, "skb:["}, {KindUprobe, "*"}, {KindUprobe, "uprobe:main"}} {
 		if _, err := l.List(c.kind, c.glob); !errors.As(err, &bad) {
 			t.Errorf("%s %s: %v", string(c.kind), c.glob, err)
 		}
 	}
-	if _, err := l.List(Uprobe, "uprobe:/etc/passwd:*"); err == nil || !strings.Contains(err.Error(), "not an ELF file") {
+	if _, err := l.List(KindUprobe, "uprobe:/etc/passwd:*"); err == nil || !strings.Contains(err.Error(), "not an ELF file") {
 		t.Errorf("functions of a text: %v", err)
 	}
-	if _, err := l.List(RawTracepoint, "*"); err == nil {
+	if _, err := l.List(KindRawTracepoint, "*"); err == nil {
 		t.Error("raw tracepoints without BTF")
 	}
 }
@@ -120,7 +120,7 @@ func TestListFunctions(t *testing.T) {
 	if _, err := os.Stat(libc); err != nil {
 		t.Skipf("the C library is missing there: %v", err)
 	}
-	got, err := (&Lister{}).List(Uprobe, "uretprobe:"+libc+":fopen?4")
+	got, err := (&Lister{}).List(KindUprobe, "uretprobe:"+libc+":fopen?4")
 	if want := []string{"uretprobe:" + libc + ":fopen64"}; err != nil || !slices.Equal(names(got), want) {
 		t.Errorf("%q, %v; want %q", names(got), err, want)
 	}
@@ -145,7 +145,7 @@ func TestMatcher(t *testing.T) {
 // What hw, sw and cache list is what -e takes.
 func TestListedAreEvents(t *testing.T) {
 	l := lister(t, nil)
-	for _, kind := range []ListKind{Hardware, Software, Cache} {
+	for _, kind := range []ListKind{KindHardware, KindSoftware, KindCache} {
 		all, err := l.List(kind, "*")
 		if err != nil || len(all) == 0 {
 			t.Fatalf("%s: %d, %v", kind, len(all), err)
@@ -156,7 +156,7 @@ func TestListedAreEvents(t *testing.T) {
 					t.Errorf("%s is %+v, listed as %+v", n, ev, e.Event)
 				}
 			}
-			if kind == Software && e.Desc == "" {
+			if kind == KindSoftware && e.Desc == "" {
 				t.Errorf("%s has no description", e.Names[0])
 			}
 		}
@@ -170,7 +170,7 @@ func BenchmarkListKprobes(b *testing.B) {
 	}
 	l := lister(b, map[string]string{"tracing/kprobe_events": "", "tracing/available_filter_functions": text.String()})
 	for b.Loop() {
-		if all, err := l.List(Kprobe, "kprobe:*9*"); err != nil || len(all) == 0 {
+		if all, err := l.List(KindKprobe, "kprobe:*9*"); err != nil || len(all) == 0 {
 			b.Fatal(err)
 		}
 	}
