@@ -58,8 +58,7 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 	filtered := errors.Is(least, unix.EPERM) || errors.Is(least, unix.ENOSYS)
 	switch {
 	case filtered && r.seccomp:
-		return "A seccomp filter, such as Docker's, does not let perf_event_open through: start the container with --cap-add PERFMON, or with\n" +
-			"--security-opt seccomp=unconfined."
+		return "A seccomp filter, such as Docker's, does not let perf_event_open through: start the container with --cap-add PERFMON (or --security-opt seccomp=unconfined)."
 	case errors.Is(errno, unix.ENOSYS):
 		return "This kernel was built without perf events (CONFIG_PERF_EVENTS)."
 	case m.lockedDown() != "":
