@@ -76,21 +76,21 @@ type wanted struct {
 
 // listedAlways are the kinds that are listed unasked.
 var listedAlways = slices.DeleteFunc(slices.Clone(event.Kinds), func(k event.ListKind) bool {
-	return k == event.Kprobe || k == event.Uprobe || k == event.USDT
+	return k == event.KindKprobe || k == event.KindUprobe || k == event.KindUSDT
 })
 
 // want understands an argument.
 func want(arg string) wanted {
 	word, rest, colon := strings.Cut(arg, ":")
 	kind, isKind := event.ListKindOf(word)
-	inFile := kind == event.Uprobe || kind == event.USDT
+	inFile := kind == event.KindUprobe || kind == event.KindUSDT
 	switch {
 	case isKind && (!colon || rest == "" && !inFile):
 		return wanted{[]event.ListKind{kind}, "*"}
-	case isKind && (kind == event.Kprobe || kind == event.RawTracepoint || inFile):
+	case isKind && (kind == event.KindKprobe || kind == event.KindRawTracepoint || inFile):
 		return wanted{[]event.ListKind{kind}, arg}
 	case colon: // SYSTEM:NAME, of a tracepoint or a probe
-		return wanted{[]event.ListKind{event.TracepointOf, event.ProbeThere}, arg}
+		return wanted{[]event.ListKind{event.KindTracepoint, event.KindProbe}, arg}
 	}
 	return wanted{listedAlways, "*" + arg + "*"}
 }
@@ -129,15 +129,20 @@ func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 // machine does not have.
 func (o *listFlags) find(arg string, stderr io.Writer) (all []event.Listed, err error) {
 	ask := want(arg)
+	failed := map[event.ListKind]error{}
 	for _, kind := range ask.kinds {
 		l, err := o.lister.List(kind, ask.glob)
-		if err != nil && len(ask.kinds) == 1 {
-			return nil, err
-		}
-		if err != nil && kind != event.ProbeThere { // which has the tracepoints' troubles
-			fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hint(err))
+		if err != nil {
+			failed[kind] = err
 		}
 		all = append(all, slices.DeleteFunc(l, func(e event.Listed) bool { return e.Event != nil && !o.supported(e.Event) })...)
+	}
+	if err := failed[ask.kinds[0]]; err != nil && len(all) == 0 {
+		return nil, err
+	}
+	delete(failed, event.KindProbe) // which has the tracepoints' troubles
+	for kind, err := range failed {
+		fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hint(err))
 	}
 	if _, isKind := event.ListKindOf(arg); len(all) == 0 && !isKind {
 		return nil, &noMatchError{arg}
@@ -158,7 +163,7 @@ func (o *listFlags) print(w io.Writer, all []event.Listed) {
 		}
 		kind = e.Kind
 		names := strings.Join(e.Names, " OR ")
-		if kind == event.Kprobe {
+		if kind == event.KindKprobe {
 			names = e.Names[0]
 		}
 		fmt.Fprintf(w, "  %-50s [%s]\n", names, kind)

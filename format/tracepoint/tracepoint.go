@@ -227,19 +227,22 @@ func (fd *Field) classify() {
 	case fd.Len > 0:
 		fd.ElemSize = fd.Size / fd.Len
 	case fd.Dynamic:
-		fd.ElemSize = dynamicElemSize(fd.Type)
+		_, elem, _ := strings.Cut(fd.Type, " ")
+		fd.ElemSize = elemSize(elem)
 	case fd.String:
 		fd.ElemSize = 1
 	case fd.Long:
 		fd.ElemSize = 8
+	default:
+		// An array of a probe, "s32 x[]", of which libtraceevent prints zeros.
+		fd.ElemSize = elemSize(fd.Type)
 	}
 }
 
-// dynamicElemSize knows the element types that libtraceevent knows in a
-// "__data_loc TYPE[]", and answers 0 for others.
-func dynamicElemSize(typ string) int {
-	_, elem, _ := strings.Cut(typ, " ")
-	elem, _, array := strings.Cut(elem, "[")
+// elemSize knows the element types that libtraceevent knows in a "__data_loc
+// TYPE[]", which are those of probes, and answers 0 for others.
+func elemSize(typ string) int {
+	elem, _, array := strings.Cut(typ, "[")
 	if i := strings.LastIndexByte(elem, ' '); i >= 0 {
 		elem = elem[i+1:]
 	}

@@ -71,8 +71,9 @@ func loadWalker() error {
 	return err
 }
 
-// All makes all checks.
+// All makes all checks. What is to be done for several things is said once.
 func (m *Machine) All() (l []Finding) {
+	said := map[string]string{} // the first thing that each way is for
 	for _, check := range []struct {
 		thing string
 		of    func(*Machine) Finding
@@ -112,6 +113,11 @@ func (m *Machine) All() (l []Finding) {
 	} {
 		f := check.of(m)
 		f.Thing = check.thing
+		if thing, told := said[f.Way]; told {
+			f.Way = "see " + thing
+		} else if f.Way != "" {
+			said[f.Way] = f.Thing
+		}
 		l = append(l, f)
 	}
 	return l

@@ -140,8 +140,8 @@ func (m *Machine) watch(p *probe.Probe) error {
 
 // kprobeMulti is whether a glob's probes are attached at once.
 func (m *Machine) kprobeMulti() Finding {
-	if f, ok := m.takesProbes("kprobe"); !ok {
-		return f
+	if errors.Is(m.writable("kprobe_events"), fs.ErrNotExist) {
+		return no("this kernel has no kprobes", "")
 	}
 	switch err := m.manyProbes(); {
 	case err == nil:

@@ -109,24 +109,24 @@ const setcap = "setcap cap_perfmon,cap_bpf,cap_syslog,cap_sys_ptrace,cap_dac_rea
 func (m *Machine) container() Finding {
 	var signs []string
 	if m.foreignNS("user", 0xeffffffd) {
-		signs = append(signs, "a user namespace")
+		signs = append(signs, "in a user namespace")
 	}
 	if m.foreignNS("pid", 0xeffffffc) {
-		signs = append(signs, "a PID namespace")
+		signs = append(signs, "in a PID namespace")
 	}
 	r := m.rights()
 	if r.seccomp {
-		signs = append(signs, "a seccomp filter")
+		signs = append(signs, "behind a seccomp filter")
 	}
 	switch {
 	case len(signs) == 0:
 		return ok("none: neither in a user or PID namespace nor behind a seccomp filter")
 	case r.perfmon():
-		return ok("in " + strings.Join(signs, ", "))
+		return ok(strings.Join(signs, ", "))
 	case r.userNS:
-		return part("in "+strings.Join(signs, ", "), "record from outside of it, or lower kernel.perf_event_paranoid there")
+		return part(strings.Join(signs, ", "), "record from outside of it, or lower kernel.perf_event_paranoid there")
 	}
-	return part("in "+strings.Join(signs, ", "), "start it with --cap-add PERFMON --cap-add BPF, or record from outside")
+	return part(strings.Join(signs, ", "), "start it with --cap-add PERFMON --cap-add BPF, or record from outside")
 }
 
 // lockdown is the kernel's mode of that name.
@@ -168,6 +168,8 @@ func (m *Machine) paranoid() Finding {
 	r := m.rights()
 	fact := fmt.Sprintf("kernel.perf_event_paranoid is %d", n)
 	switch {
+	case n > int(OfOwn) && r.perfmon() && m.open(nothing, false) != nil:
+		return no("nothing at all", m.WhyNotOpened(OfOwn, 0, unix.EACCES))
 	case r.perfmon():
 		return ok(fact + ", which does not apply to this user")
 	case n < 0:

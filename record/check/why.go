@@ -58,12 +58,13 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 	filtered := errors.Is(least, unix.EPERM) || errors.Is(least, unix.ENOSYS)
 	switch {
 	case filtered && r.seccomp:
-		return "A seccomp filter, such as Docker's, does not let perf_event_open through: start the container with --cap-add PERFMON, or with\n" +
-			"--security-opt seccomp=unconfined."
+		return "A seccomp filter, such as Docker's, does not let perf_event_open through: start the container with --cap-add PERFMON (or --security-opt seccomp=unconfined)."
 	case errors.Is(errno, unix.ENOSYS):
 		return "This kernel was built without perf events (CONFIG_PERF_EVENTS)."
 	case m.lockedDown() != "":
 		return m.lockedDown()
+	case r.has(unix.CAP_PERFMON) && !r.has(unix.CAP_SYS_ADMIN) && level > int(OfOwn) && least != nil:
+		return fmt.Sprintf("kernel.perf_event_paranoid is %d, from which this distribution's kernel exempts CAP_SYS_ADMIN alone, not CAP_PERFMON: sysctl kernel.perf_event_paranoid=2, or run gperf as root.", level)
 	case tid > 0 && m.othersThread(tid, r.euid) && level <= int(need):
 		return fmt.Sprintf("Thread %d is another user's: run gperf as root, as that user, or with CAP_PERFMON.", tid)
 	case r.perfmon() || level <= int(need):
@@ -73,7 +74,11 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 	case r.euid == 0:
 		return "root lacks the capability CAP_PERFMON here: a container withholds it unless started with --cap-add PERFMON."
 	}
-	return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d: sysctl kernel.perf_event_paranoid=%d, or run gperf as root or with CAP_PERFMON.", level, need, need, need)
+	as := "as root or with CAP_PERFMON"
+	if level > int(OfOwn) {
+		as = "as root" // which Debian's kernels then mean by CAP_SYS_ADMIN
+	}
+	return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d: sysctl kernel.perf_event_paranoid=%d, or run gperf %s.", level, need, need, need, as)
 }
 
 // othersThread tells whether a thread belongs to another user.

@@ -33,50 +33,50 @@ type ListKind string
 
 // The kinds, in the order of lists.
 const (
-	Hardware      ListKind = "hw"
-	Software      ListKind = "sw"
-	Cache         ListKind = "cache"
-	PMU           ListKind = "pmu"
-	Raw           ListKind = "raw"
-	Memory        ListKind = "mem"
-	TracepointOf  ListKind = "tracepoint"
-	ProbeThere    ListKind = "probe"
-	RawTracepoint ListKind = "raw_tracepoint"
-	Kprobe        ListKind = "kprobe"
-	Uprobe        ListKind = "uprobe"
-	USDT          ListKind = "usdt"
+	KindHardware      ListKind = "hw"
+	KindSoftware      ListKind = "sw"
+	KindCache         ListKind = "cache"
+	KindPMU           ListKind = "pmu"
+	KindRaw           ListKind = "raw"
+	KindMemory        ListKind = "mem"
+	KindTracepoint    ListKind = "tracepoint"
+	KindProbe         ListKind = "probe"
+	KindRawTracepoint ListKind = "raw_tracepoint"
+	KindKprobe        ListKind = "kprobe"
+	KindUprobe        ListKind = "uprobe"
+	KindUSDT          ListKind = "usdt"
 )
 
 // Kinds are all kinds, in the order of lists.
-var Kinds = []ListKind{Hardware, Software, Cache, PMU, Raw, Memory, TracepointOf, ProbeThere, RawTracepoint, Kprobe, Uprobe, USDT}
+var Kinds = []ListKind{KindHardware, KindSoftware, KindCache, KindPMU, KindRaw, KindMemory, KindTracepoint, KindProbe, KindRawTracepoint, KindKprobe, KindUprobe, KindUSDT}
+
+var kindNames = map[ListKind]string{
+	KindHardware: "Hardware event", KindSoftware: "Software event", KindCache: "Hardware cache event", KindPMU: "Kernel PMU event",
+	KindRaw: "Raw hardware event descriptor", KindMemory: "Hardware breakpoint", KindTracepoint: "Tracepoint event",
+	KindProbe: "Probe event", KindRawTracepoint: "Raw tracepoint event", KindKprobe: "Kernel function",
+	KindUprobe: "Function", KindUSDT: "USDT probe",
+}
 
 // String is the kind's name as lists have it; perf's where perf has the kind.
-func (k ListKind) String() string {
-	return map[ListKind]string{
-		Hardware: "Hardware event", Software: "Software event", Cache: "Hardware cache event", PMU: "Kernel PMU event",
-		Raw: "Raw hardware event descriptor", Memory: "Hardware breakpoint", TracepointOf: "Tracepoint event",
-		ProbeThere: "Probe event", RawTracepoint: "Raw tracepoint event", Kprobe: "Kernel function",
-		Uprobe: "Function", USDT: "USDT probe",
-	}[k]
-}
+func (k ListKind) String() string { return kindNames[k] }
 
 // ListKindOf returns the kind that a word means; perf's words are understood.
 func ListKindOf(word string) (k ListKind, ok bool) {
 	switch word {
 	case "hardware":
-		return Hardware, true
+		return KindHardware, true
 	case "software":
-		return Software, true
+		return KindSoftware, true
 	case "hwcache", "cache":
-		return Cache, true
+		return KindCache, true
 	case "rawtp":
-		return RawTracepoint, true
+		return KindRawTracepoint, true
 	case "sdt":
-		return USDT, true
+		return KindUSDT, true
 	case "kretprobe":
-		return Kprobe, true
+		return KindKprobe, true
 	case "uretprobe":
-		return Uprobe, true
+		return KindUprobe, true
 	}
 	return ListKind(word), slices.Contains(Kinds, ListKind(word))
 }
@@ -105,29 +105,29 @@ func (l *Lister) List(kind ListKind, glob string) ([]Listed, error) {
 	}
 	var all []Listed
 	switch kind {
-	case Hardware:
+	case KindHardware:
 		all = named(kind, hardwareEvents, format.TypeHardware)
-	case Software:
+	case KindSoftware:
 		all = named(kind, softwareEvents, format.TypeSoftware)
-	case Cache:
+	case KindCache:
 		for _, name := range cacheEventNames() {
 			ev, _ := plainEvent(name)
 			all = append(all, Listed{Names: []string{name}, Kind: kind, Event: &ev})
 		}
-	case PMU:
+	case KindPMU:
 		all = l.pmus()
-	case Raw:
+	case KindRaw:
 		all = []Listed{{Names: []string{"rNNN"}, Kind: kind, Event: &Event{Type: format.TypeRaw}}}
-	case Memory:
+	case KindMemory:
 		all = []Listed{{Names: []string{"mem:<addr>[/len][:access]"}, Kind: kind}}
-	case TracepointOf, ProbeThere:
+	case KindTracepoint, KindProbe:
 		all, err = l.tracepoints(kind)
-	case RawTracepoint:
+	case KindRawTracepoint:
 		all, err = l.rawTracepoints()
-	case Kprobe:
+	case KindKprobe:
 		word, _, _ := strings.Cut(glob, ":")
 		all, err = l.kprobes(word)
-	case Uprobe, USDT:
+	case KindUprobe, KindUSDT:
 		return inFile(kind, glob)
 	}
 	return slices.DeleteFunc(all, func(e Listed) bool { return !slices.ContainsFunc(e.Names, match) }), err
@@ -137,14 +137,38 @@ func (l *Lister) List(kind ListKind, glob string) ([]Listed, error) {
 // whatever it has between slashes.
 func matcher(glob string) (func(name string) bool, error) {
 	flat := strings.NewReplacer("/", "\x00").Replace
-	glob = strings.ToLower(flat(glob))
+	glob = strings.ToLower(glob)
+	if !strings.ContainsAny(glob, `?[\`) { // the usual ones; there may be 60,000 names
+		parts := strings.Split(glob, "*")
+		return func(name string) bool { return matchStars(parts, strings.ToLower(name)) }, nil
+	}
+	glob = flat(glob)
 	if _, err := path.Match(glob, ""); err != nil {
 		return nil, &SpecError{glob, tracefs.ErrGlob.Error()}
 	}
 	return func(name string) bool {
-		ok, _ := path.Match(glob, strings.ToLower(flat(name)))
+		ok, _ := path.Match(glob, flat(strings.ToLower(name)))
 		return ok
 	}, nil
+}
+
+// matchStars matches a name with what stands between a glob's stars.
+func matchStars(parts []string, name string) bool {
+	if len(parts) == 1 {
+		return name == parts[0]
+	}
+	name, ok := strings.CutPrefix(name, parts[0])
+	if !ok {
+		return false
+	}
+	last := len(parts) - 1
+	for _, p := range parts[1:last] {
+		_, name, ok = strings.Cut(name, p)
+		if !ok {
+			return false
+		}
+	}
+	return strings.HasSuffix(name, parts[last])
 }
 
 // softwareDesc are what the kernel's software events count.
@@ -204,7 +228,7 @@ func (l *Lister) pmus() (all []Listed) {
 			continue
 		}
 		pmu := filepath.Base(filepath.Dir(filepath.Dir(f)))
-		all = append(all, Listed{Names: []string{pmu + "/" + name + "/"}, Kind: PMU})
+		all = append(all, Listed{Names: []string{pmu + "/" + name + "/"}, Kind: KindPMU})
 	}
 	sortByName(all)
 	return all
@@ -220,7 +244,7 @@ func (l *Lister) tracepoints(kind ListKind) ([]Listed, error) {
 	var all []Listed
 	for _, dir := range names {
 		desc, isProbe := probes[dir]
-		if isProbe == (kind == ProbeThere) {
+		if isProbe == (kind == KindProbe) {
 			all = append(all, Listed{Names: []string{strings.Replace(dir, "/", ":", 1)}, Kind: kind, Desc: desc, Tracepoint: dir})
 		}
 	}
@@ -266,7 +290,7 @@ func (l *Lister) rawTracepoints() ([]Listed, error) {
 			names = append(names, "raw_tracepoint:"+strings.TrimPrefix(string(name), "btf_trace_"))
 		}
 	}
-	return listed(RawTracepoint, names), nil
+	return listed(KindRawTracepoint, names), nil
 }
 
 // listed lists names, each once.
@@ -301,7 +325,7 @@ func (l *Lister) kprobes(word string) ([]Listed, error) {
 	all := make([]Listed, 0, len(functions))
 	for _, f := range slices.Compact(functions) {
 		name, module, inModule := strings.Cut(f, " ")
-		e := Listed{Names: []string{word + ":" + name}, Kind: Kprobe}
+		e := Listed{Names: []string{word + ":" + name}, Kind: KindKprobe}
 		if inModule {
 			module = strings.Trim(module, "[]")
 			e.Names = append(e.Names, word+":"+module+":"+name)
@@ -375,7 +399,7 @@ func inFile(kind ListKind, glob string) ([]Listed, error) {
 		return nil, err
 	}
 	names := probe.Functions
-	if kind == USDT {
+	if kind == KindUSDT {
 		names = probe.Markers
 	}
 	found, err := names(file)
@@ -385,7 +409,7 @@ func inFile(kind ListKind, glob string) ([]Listed, error) {
 	var l []string
 	for _, n := range found {
 		_, short, _ := strings.Cut(n, ":") // a marker without its provider
-		if match(n) || kind == USDT && match(short) {
+		if match(n) || kind == KindUSDT && match(short) {
 			l = append(l, word+":"+file+":"+n)
 		}
 	}

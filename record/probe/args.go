@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,17 +25,18 @@ const (
 // of perf-probe(1), PROBE ARGUMENT. Should the words name variables that are in
 // their places only behind the function's prologue, p moves there.
 func (f *Finder) args(s *spec, p *Probe) ([]Arg, error) {
-	r := reader{spec: s, probe: p, scope: func() (*vars.Scope, error) { return f.values.scope(s, p) }}
+	r := reader{spec: s, probe: p, machine: vars.MachineOf(runtime.GOARCH), scope: func() (*vars.Scope, error) { return f.values.scope(s, p) }}
 	return r.args()
 }
 
 // reader makes fetchargs of the words of one probe.
 type reader struct {
-	spec  *spec
-	probe *Probe
-	scope func() (*vars.Scope, error)
-	known *vars.Scope // what scope has returned
-	moved bool        // the probe, behind the function's prologue
+	spec    *spec
+	probe   *Probe
+	machine *vars.Machine // nil: not known
+	scope   func() (*vars.Scope, error)
+	known   *vars.Scope // what scope has returned
+	moved   bool        // the probe, behind the function's prologue
 }
 
 // argSpec is an argument as it was asked for: [NAME=]VALUE[:TYPE][@user].
@@ -120,6 +122,9 @@ func (r *reader) checkType(w *argSpec) error {
 		return r.bad(w, "%q is no type: there are u8 to u64, s8 to s64, x8 to x64 (hexadecimal), u, s and x of the value's own size, char, "+
 			"string, ustring (of a program), symbol, symstr, b1@2/8 (1 bit from bit 2 on, of 8), and arrays of them, u8[16]", w.typ)
 	}
+	if r.probe.Kind.User() && slices.Contains([]string{"symbol", "symstr", "%pd", "%pD"}, strings.SplitN(w.typ, "[", 2)[0]) {
+		return r.bad(w, "type %s is for the kernel's addresses; a kprobe takes it", w.typ)
+	}
 	if n, err := strconv.Atoi(m[1]); m[1] != "" && (err != nil || n < 1 || n > maxArray) {
 		return r.bad(w, "an array has 1 to %d elements", maxArray)
 	}
@@ -181,7 +186,7 @@ func (r *reader) find(w *argSpec) error {
 	case p.Kind.Return() && !w.isRetval():
 		return r.bad(w, "when the function returns its variables are gone; what it returns is $retval")
 	case !p.Kind.User() && p.Off != 0:
-		return r.bad(w, "of the kernel's functions it is known where parameters are at the entry, not %d bytes behind it: take them there, or name registers (%s)", p.Off, someRegister())
+		return r.bad(w, "of the kernel's functions it is known where parameters are at the entry, not %d bytes behind it: take them there, or name registers (%s)", p.Off, r.someRegister())
 	}
 	scope, err := r.scope()
 	if err != nil {
@@ -195,11 +200,11 @@ func (r *reader) find(w *argSpec) error {
 }
 
 // someRegister is one, for examples.
-func someRegister() string {
-	if m := vars.MachineOf(runtime.GOARCH); m != nil {
-		return m.Arg(1)
+func (r *reader) someRegister() string {
+	if r.machine == nil {
+		return "%REGISTER"
 	}
-	return "%REGISTER"
+	return r.machine.Arg(1)
 }
 
 // arg is the nth argument.
@@ -259,19 +264,7 @@ func (r *reader) raw(w *argSpec, v string) (string, error) {
 	case '$':
 		return r.special(w, v)
 	case '%':
-		m := vars.MachineOf(runtime.GOARCH)
-		if m == nil {
-			return v, nil // the kernel knows
-		}
-		for _, reg := range m.Registers() {
-			if v[1:] == reg {
-				return v, nil
-			}
-		}
-		if l := near.Names(v[1:], m.Registers()); len(l) > 0 {
-			return "", r.bad(w, "no register %s: did you mean %%%s?", v, strings.Join(l, ", %"))
-		}
-		return "", r.bad(w, "no register %s; the kernel's names are %%%s", v, strings.Join(m.Registers(), " %"))
+		return r.register(w, v)
 	case '@':
 		return r.static(w, v)
 	case '\\':
@@ -283,6 +276,21 @@ func (r *reader) raw(w *argSpec, v string) (string, error) {
 	return r.deref(w, v)
 }
 
+// register is one by the kernel's name.
+func (r *reader) register(w *argSpec, v string) (string, error) {
+	if r.machine == nil {
+		return v, nil // the kernel knows
+	}
+	names := r.machine.Registers()
+	if slices.Contains(names, v[1:]) {
+		return v, nil
+	}
+	if l := near.Names(v[1:], names); len(l) > 0 {
+		return "", r.bad(w, "no register %s: did you mean %%%s?", v, strings.Join(l, ", %"))
+	}
+	return "", r.bad(w, "no register %s; the kernel's names are %%%s", v, strings.Join(names, " %"))
+}
+
 var derefWord = regexp.MustCompile(`^([+-]u?(?:0x[0-9a-fA-F]+|[0-9]+))\((.+)\)$`)
 
 // deref is what is so many bytes behind an address: +OFF(VALUE).
@@ -292,7 +300,7 @@ func (r *reader) deref(w *argSpec, v string) (string, error) {
 		return "", r.bad(w, "%s is no value: +OFFSET(VALUE) reads memory", v)
 	}
 	if !strings.ContainsRune(`$%@+-\`, rune(m[2][0])) {
-		return "", r.bad(w, "in brackets is a register or the like (%s); of variables a->b and a[1] are what they point to", someRegister())
+		return "", r.bad(w, "in brackets is a register or the like (%s); of variables a->b and a[1] are what they point to", r.someRegister())
 	}
 	inner, err := r.raw(w, m[2])
 	return m[1] + "(" + inner + ")", err
@@ -327,14 +335,13 @@ func (r *reader) special(w *argSpec, v string) (string, error) {
 // argument is the nth of the function at its entry. Of programs the kernel does
 // not know it by that name.
 func (r *reader) argument(w *argSpec, n int) (string, error) {
-	m := vars.MachineOf(runtime.GOARCH)
 	switch {
-	case m == nil:
+	case r.machine == nil:
 		return "", r.bad(w, "%v", errMachine)
 	case r.spec.off != 0:
 		return "", r.bad(w, "arguments are in their registers at the function's entry, not %d bytes behind it", r.spec.off)
 	case !r.probe.Kind.User():
-		fetch, err := m.KernelArg(n)
+		fetch, err := r.machine.KernelArg(n)
 		if err != nil {
 			return "", r.bad(w, "%v", err)
 		}
@@ -344,7 +351,7 @@ func (r *reader) argument(w *argSpec, n int) (string, error) {
 	case r.moved:
 		return "", r.bad(w, "the probe is behind the function's first instructions, because of the variables: name this one, too (gperf probe --vars)")
 	}
-	return m.Arg(n), nil
+	return r.machine.Arg(n), nil
 }
 
 // static is a variable by its symbol, or an address.

@@ -506,7 +506,7 @@ func (p *Program) structure(e *dwarf.Entry, name string, size int64) *Type {
 	return &Type{Name: word + name, Kind: Struct, Size: size, fields: func() (l []Field) {
 		p.children(e, func(c *dwarf.Entry) error {
 			if off, ok := c.Val(dwarf.AttrType).(dwarf.Offset); ok && (c.Tag == dwarf.TagMember || c.Tag == dwarf.TagInheritance) {
-				l = append(l, member(c, p.typeAt(off)))
+				l = append(l, p.member(c, p.typeAt(off)))
 			}
 			return nil
 		})
@@ -514,13 +514,27 @@ func (p *Program) structure(e *dwarf.Entry, name string, size int64) *Type {
 	}}
 }
 
+// memberOffset is where a member begins in its struct, in bytes. Before DWARF 4
+// an operation says it.
+func (p *Program) memberOffset(e *dwarf.Entry) int64 {
+	switch at := e.Val(dwarf.AttrDataMemberLoc).(type) {
+	case int64:
+		return at
+	case []byte:
+		c := cursor{b: at, order: p.order}
+		if c.uint(1) == opPlusUconst {
+			return int64(c.uleb())
+		}
+	}
+	return 0
+}
+
 // member is that of an entry. Bit-fields are numbered from the lowest bit as of
 // DWARF 4, before that from the highest of the field's type.
-func member(e *dwarf.Entry, t *Type) Field {
+func (p *Program) member(e *dwarf.Entry, t *Type) Field {
 	name, _ := e.Val(dwarf.AttrName).(string)
-	at, _ := e.Val(dwarf.AttrDataMemberLoc).(int64)
 	bits, _ := e.Val(dwarf.AttrBitSize).(int64)
-	f := Field{Name: name, Type: t, Bit: 8 * at, Bits: bits}
+	f := Field{Name: name, Type: t, Bit: 8 * p.memberOffset(e), Bits: bits}
 	if bit, ok := e.Val(dwarf.AttrDataBitOffset).(int64); ok {
 		f.Bit = bit
 	} else if high, ok := e.Val(dwarf.AttrBitOffset).(int64); ok {

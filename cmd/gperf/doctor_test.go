@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gperf/record"
+	"gperf/record/event"
+	"gperf/record/probe"
+	"gperf/record/tracefs"
+)
+
+func TestDoctor(t *testing.T) {
+	var out, errs strings.Builder
+	code := run([]string{"doctor"}, &out, &errs)
+	if code == exitUsage || errs.Len() > 0 {
+		t.Fatalf("exit code %d\n%s", code, errs.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		verdict := strings.TrimRight(line[:min(6, len(line))], " ")
+		if verdict != "ok" && verdict != "part" && verdict != "no" || len(line) < 25 || line[22:24] != "  " || line[24] == ' ' {
+			t.Errorf("not verdict, thing and fact: %q", line)
+		}
+	}
+	var js strings.Builder
+	run([]string{"doctor", "--json"}, &js, &errs)
+	var found []struct{ Verdict, Thing, Fact, Way string }
+	if err := json.Unmarshal([]byte(js.String()), &found); err != nil || len(found) != strings.Count(out.String(), "\n") {
+		t.Errorf("%d findings in JSON, %d lines: %v", len(found), strings.Count(out.String(), "\n"), err)
+	}
+	if code := run([]string{"doctor", "everything"}, &out, &errs); code != exitUsage {
+		t.Errorf("exit code %d for an argument", code)
+	}
+}
+
+// commandEnv makes TestAsCommand run gperf, with these arguments.
+const commandEnv = "GPERF_TEST_COMMAND"
+
+func TestAsCommand(t *testing.T) {
+	args := os.Getenv(commandEnv)
+	if args == "" {
+		t.Skip("only other tests start it, as another user")
+	}
+	os.Exit(run(strings.Fields(args), os.Stdout, os.Stderr))
+}
+
+// runAs runs gperf as this very program, in a process with other rights.
+func runAs(t *testing.T, attr *syscall.SysProcAttr, args string) (output string, code int) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: another user cannot be tried")
+	}
+	dir, err := os.MkdirTemp("", "gperf-test-as-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(self)
+	program := filepath.Join(dir, "gperf.test")
+	if err = errors.Join(err, os.WriteFile(program, data, 0o755), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "-test.run", "^TestAsCommand$")
+	cmd.Dir, cmd.SysProcAttr = dir, attr
+	cmd.Env = append(os.Environ(), commandEnv+"="+args)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Skipf("a process with such rights cannot be made here: %v", err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+var nobody = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true}}
+
+// A user without rights learns what is amiss, and the doctor agrees with what
+// record says.
+func TestDoctorUnprivileged(t *testing.T) {
+	if p := record.Paranoid(); p <= 0 {
+		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)
+	}
+	out, _ := runAs(t, nobody, "doctor")
+	for _, want := range []string{"part  user ", "uid 65534 with no capabilities", "no    all processes ", "sysctl kernel.perf_event_paranoid=0", "no    BPF ", "CAP_BPF"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing:\n%s", want, out)
+		}
+	}
+	for _, c := range []struct{ args, want string }{
+		{"record -a -e cpu-clock true", "sysctl kernel.perf_event_paranoid=0, or run gperf as root"},
+		{"record -e skb:kfree_skb true", "run gperf as root"},
+		{"list skb:*", "run gperf as root"},
+		{"record -e cpu-clock:u -p 1 true", "another user's"},
+	} {
+		if strings.Contains(c.want, "another") && record.Paranoid() > 2 {
+			continue // nothing at all is allowed, whosever it is
+		}
+		out, code := runAs(t, nobody, c.args)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if code != exitError || !strings.Contains(lines[len(lines)-1], c.want) {
+			t.Errorf("%s: exit code %d, want %q at last:\n%s", c.args, code, c.want, out)
+		}
+	}
+}
+
+// Who is root of a user namespace only is told that this means nothing.
+func TestDoctorUserNamespace(t *testing.T) {
+	if p := record.Paranoid(); p <= 0 {
+		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)
+	}
+	out, code := runAs(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}, GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}}, "record -a -e cpu-clock true")
+	if code != exitError || !strings.Contains(out, "means nothing in a user namespace") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+// Hints name the way on.
+func TestHints(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&event.UnknownError{Spec: "skb:kfree_skp", Near: []string{"skb:kfree_skb"}}, "gperf list 'skb:*'"},
+		{&event.UnknownError{Spec: "L1-dcache-loadz", Near: []string{"L1-dcache-loads"}}, "gperf list 'L1*'"},
+		{&event.UnknownError{Spec: "skb:nothing"}, "gperf list 'skb:*'"},
+		{&event.UnknownError{Spec: "zzz"}, "`gperf list`"},
+		{&event.NoKprobesError{Err: syscall.ENOENT}, "CONFIG_KPROBE_EVENTS"},
+		{&probe.InstallError{Probe: &probe.Probe{Kind: probe.Kprobe, Symbol: "tcp_sendmgs"}, Err: syscall.ENOENT}, "gperf list 'kprobe:*tcp_sendmgs*'"},
+		{&probe.InstallError{Probe: &probe.Probe{Kind: probe.Uprobe, Path: "/bin/x"}, Err: syscall.ENOENT}, "gperf list 'uprobe:/bin/x:*'"},
+		{&record.OpenError{Err: syscall.ENOENT}, "cpu-clock"},
+		{&tracefs.NotFoundError{Err: syscall.ENOENT}, "CONFIG_TRACING"},
+	} {
+		if got := hint(c.err); !strings.Contains(got, c.want) || !strings.HasSuffix(got, "\n") {
+			t.Errorf("%v: %q; want %q", c.err, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package vars
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+)
+
+// testFrame is at a function's first instruction, with CFA rsp+8 and frame base rbp-16.
+func testFrame() *frame {
+	return &frame{machine: machines["amd64"], order: binary.LittleEndian, addrSize: 8, entry: true,
+		cfa:   func() (operand, error) { return operand{base: "%sp", off: 8}, nil },
+		base:  func() (operand, error) { return operand{base: "%bp", off: -16}, nil },
+		addrx: func(i uint64) (uint64, error) { return 0x1000 + i, nil }}
+}
+
+func TestLocation(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		expr []byte
+		want string
+	}{
+		{"reg5", []byte{opReg0 + 5}, "%di"},
+		{"regx 9", []byte{opRegx, 9}, "%r9"},
+		{"reg17, a vector register", []byte{opReg0 + 17}, "error: it is in register 17 (DWARF), which probes cannot read"},
+		{"breg7+24", []byte{opBreg0 + 7, 24}, "24(%sp)"},
+		{"bregx 6-8", []byte{opBregx, 6, 0x78}, "-8(%bp)"},
+		{"fbreg-24", []byte{opFbreg, 0x68}, "-40(%bp)"},
+		{"CFA+16", []byte{opCallFrameCFA, opPlusUconst, 16}, "24(%sp)"},
+		{"sum the other way round", []byte{opLit0 + 16, opCallFrameCFA, opPlus}, "24(%sp)"},
+		{"difference", []byte{opCallFrameCFA, opConst1u, 16, opMinus}, "-8(%sp)"},
+		{"deref", []byte{opFbreg, 0, opDeref, opPlusUconst, 4}, "4(-16(%bp))"},
+		{"address", []byte{opAddr, 0, 0x20, 0, 0, 0, 0, 0, 0}, "8192()"},
+		{"address by index", []byte{opAddrx, 5}, "4101()"},
+		{"a register's value", []byte{opBreg0 + 3, 0, opStackValue}, "%bx"},
+		{"a constant", []byte{opConst1s, 0xff, opStackValue}, `\-1`},
+		{"a long constant", []byte{opImplicitValue, 4, 1, 0, 0, 0}, `\1`},
+		{"computed", []byte{opBreg0 + 3, 1, opStackValue}, "error: " + errComputed.Error()},
+		{"entry value", []byte{opEntryValue, 1, opReg0 + 4, opStackValue}, "%si"},
+		{"thread-local", []byte{opConst1u, 8, opFormTLS}, "error: " + errTLS.Error()},
+		{"nothing", nil, "error: " + errOut.Error()},
+		{"half", []byte{opAddr, 1}, "error: " + errDamaged.Error()},
+		{"a Go string", []byte{opReg0, opPiece, 8, opReg0 + 3, opPiece, 8}, "[8 %ax 8 %bx]"},
+		{"a Go string of lost length", []byte{opReg0, opPiece, 8, opPiece, 8}, "[8 %ax 8 error: " + errOut.Error() + "]"},
+		{"a piece that no probe can read", []byte{opReg0 + 17, opPiece, 8, opReg0, opPiece, 8}, "[8 error: it is in register 17 (DWARF), which probes cannot read 8 %ax]"},
+	} {
+		w, err := testFrame().locate(c.expr)
+		if got := show(w, err); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	later := testFrame()
+	later.entry = false
+	if _, err := later.locate([]byte{opEntryValue, 1, opReg0 + 4, opStackValue}); err != errEntry {
+		t.Errorf("an entry value behind the entry: %v, want %v", err, errEntry)
+	}
+}
+
+func show(w Where, err error) string {
+	switch {
+	case err != nil:
+		return "error: " + err.Error()
+	case w.Pieces != nil:
+		s := ""
+		for _, p := range w.Pieces {
+			s += fmt.Sprintf(" %d %s", p.Size, show(p.Where, p.Err))
+		}
+		return "[" + s[1:] + "]"
+	case w.Mem:
+		return fmt.Sprintf("%d(%s)", w.Off, w.Base)
+	}
+	return w.Base
+}
+
+func FuzzLocation(f *testing.F) {
+	f.Add([]byte{opReg0, opPiece, 8, opReg0 + 3, opPiece, 8})
+	f.Add([]byte{opEntryValue, 3, opEntryValue, 1, opReg0, opStackValue})
+	f.Add([]byte{opFbreg, 0x80, 0x80, opDeref, opPlusUconst, 0xff, 0xff, 0x03})
+	f.Fuzz(func(t *testing.T, expr []byte) {
+		w, err := testFrame().locate(expr)
+		if err == nil && w.Base == "" && !w.Mem && w.Pieces == nil {
+			t.Errorf("%x is nowhere, without an error", expr)
+		}
+	})
+}
+
+func FuzzLocationList(f *testing.F) {
+	f.Add([]byte{lleOffsetPair, 0, 16, 1, opReg0, lleEnd}, true)
+	f.Add([]byte{lleStartxLength, 0, 16, 1, opReg0, lleDefault, 1, opReg0, lleEnd}, true)
+	f.Add(append(make([]byte, 8), 8, 0, 0, 0, 0, 0, 0, 0, 1, 0, opReg0), false)
+	f.Fuzz(func(t *testing.T, list []byte, five bool) {
+		s := sections{loc: list, loclists: list, addr: list, order: binary.LittleEndian}
+		w := within{unit: unit{version: 4, offsetSize: 4}, addrSize: 8}
+		if five {
+			w.version = 5
+		}
+		if expr, err := s.list(w, 0, 4); err == nil && len(expr) > len(list) {
+			t.Errorf("an expression of %d bytes in %d", len(expr), len(list))
+		}
+		s.listx(w, 1, 4)
+		unitsOf(list, s.order)
+	})
+}
+
+func TestLocationList(t *testing.T) {
+	le := binary.LittleEndian
+	eight := func(v ...uint64) (b []byte) {
+		for _, n := range v {
+			b = le.AppendUint64(b, n)
+		}
+		return b
+	}
+	four := sections{order: le, loc: append(append(append(eight(0, 16), 1, 0, opReg0), append(eight(^uint64(0), 0x2000, 0, 16), 1, 0, opReg0+1)...), eight(0, 0)...)}
+	five := sections{order: le, addr: eight(0x1000, 0x2000), loclists: []byte{
+		lleViewPair, 0, 0, lleOffsetPair, 0, 16, 1, opReg0, lleBaseAddrx, 1, lleOffsetPair, 0, 16, 1, opReg0 + 1,
+		lleStartxLength, 0, 32, 1, opReg0 + 2, lleEnd}}
+	for _, c := range []struct {
+		name    string
+		s       sections
+		version int
+		pc      uint64
+		want    byte
+	}{
+		{"4, of the unit", four, 4, 0x100f, opReg0},
+		{"4, of a base of its own", four, 4, 0x2000, opReg0 + 1},
+		{"4, nowhere", four, 4, 0x1010, 0},
+		{"5, of the unit", five, 5, 0x100f, opReg0},
+		{"5, of a base of its own", five, 5, 0x2000, opReg0 + 1},
+		{"5, by index and length", five, 5, 0x1010, opReg0 + 2},
+		{"5, nowhere", five, 5, 0x1020, 0},
+	} {
+		expr, err := c.s.list(within{unit: unit{version: c.version, offsetSize: 4}, addrSize: 8, low: 0x1000}, 0, c.pc)
+		switch {
+		case c.want == 0 && err != errNotHere:
+			t.Errorf("%s: %x, %v, want %v", c.name, expr, err, errNotHere)
+		case c.want != 0 && (err != nil || len(expr) != 1 || expr[0] != c.want):
+			t.Errorf("%s: %x, %v, want %x", c.name, expr, err, c.want)
+		}
+	}
+}
