@@ -29,11 +29,14 @@ func fail(command string, err error, stderr io.Writer) int {
 	var spec *event.SpecError
 	var unknown *event.UnknownError
 	var place *probe.SpecError
+	var file *probe.FileError
+	var function *probe.FunctionError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` tells its flags.\n", command)
 		return exitUsage
-	case errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place):
+	case errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
+		errors.As(err, &file), errors.As(err, &function):
 		return exitUsage
 	}
 	return exitError
@@ -51,6 +54,7 @@ func hint(err error) string {
 	var install *probe.InstallError
 	var unknown *event.UnknownError
 	var noKprobes *event.NoKprobesError
+	var function *probe.FunctionError
 	switch {
 	case errors.As(err, &open):
 		return openHint(open)
@@ -60,6 +64,8 @@ func hint(err error) string {
 		return ringHint(ring)
 	case errors.As(err, &out):
 		return outputHint(out)
+	case errors.As(err, &function):
+		return functionHint(function)
 	case errors.As(err, &freq):
 		return "         The limit can be raised via /proc/sys/kernel/perf_event_max_sample_rate;\n" +
 			"         the kernel lowers it when sampling takes too long.\n"
@@ -152,6 +158,17 @@ func outputHint(e *record.OutputError) string {
 		return "Choose a file in a folder that you may write to (-o).\n"
 	case errors.Is(e.Err, fs.ErrNotExist):
 		return "Its folder does not exist.\n"
+	}
+	return ""
+}
+
+func functionHint(e *probe.FunctionError) string {
+	switch {
+	case e.Stripped:
+		return fmt.Sprintf("`gperf list 'uprobe:%s:*'` lists those that have. Others get theirs from a package of debug information (-dbgsym),\n"+
+			"or are probed by their address: uprobe:%s:0x1234.\n", e.File, e.File)
+	case len(e.Near) == 0 && e.Why == "":
+		return fmt.Sprintf("`gperf list 'uprobe:%s:*'` lists its functions.\n", e.File)
 	}
 	return ""
 }

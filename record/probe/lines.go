@@ -6,7 +6,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -126,52 +125,6 @@ func (f *file) at(off uint64) *Function {
 		}
 	}
 	return nil
-}
-
-// afterPrologue returns where, in a function compiled without optimization, the
-// arguments have been stored at where DWARF says they are; ok is false where they
-// are there from the entry on (skip_prologue in tools/perf/util/probe-finder.c).
-func (f *file) afterPrologue(fn *Function) (off uint64, ok bool) {
-	if f.isGo() { // says of registers that they hold them
-		return 0, false
-	}
-	d := f.debugInfo()
-	if d == nil {
-		return 0, false
-	}
-	unit, err := d.Reader().SeekPC(fn.vaddr)
-	if err != nil || optimized(unit) {
-		return 0, false
-	}
-	lr, err := d.LineReader(unit)
-	if err != nil || lr == nil {
-		return 0, false
-	}
-	var row dwarf.LineEntry
-	err = lr.SeekPC(fn.vaddr, &row)
-	var second uint64
-	for ; err == nil && row.Address < fn.vaddr+fn.Size && !row.EndSequence; err = lr.Next(&row) {
-		if row.Address <= fn.vaddr {
-			continue
-		}
-		if row.PrologueEnd {
-			return f.code(row.Address)
-		}
-		if second == 0 && row.IsStmt {
-			second = row.Address
-		}
-	}
-	if second == 0 || err != nil && err != io.EOF {
-		return 0, false
-	}
-	return f.code(second)
-}
-
-// optimized tells whether a unit's compiler says that it was told to optimize.
-func optimized(unit *dwarf.Entry) bool {
-	producer, _ := unit.Val(dwarf.AttrProducer).(string)
-	_, flag, ok := strings.Cut(producer, " -O")
-	return ok && !strings.HasPrefix(flag, "0")
 }
 
 // maxCallers is how many callers an error names.

@@ -65,7 +65,7 @@ func withoutParameters(s string) string {
 		return s // pkg.(*T), ns::(anonymous namespace)
 	}
 	s = s[:open]
-	if i := lastOf(s, ' '); i >= 0 && !strings.Contains(s, "operator") {
+	if i := cut(s, ' '); i >= 0 && !strings.Contains(s, "operator") {
 		s = s[i+1:]
 	}
 	return s

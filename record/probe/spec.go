@@ -50,7 +50,7 @@ func parse(text string) (*spec, error) {
 	}
 	place := words[0]
 	s.args = words[1:]
-	if i := cut(place, ':'); i >= 0 {
+	if i := cutFirst(place, ':'); i >= 0 {
 		s.file, place = unquote(place[:i]), place[i+1:]
 	}
 	if s.kind.User() && s.file == "" {
@@ -82,7 +82,7 @@ func userForm(usdt bool) string {
 // mark takes the place of a USDT probe.
 func (s *spec) mark(place string) {
 	s.name = unquote(place)
-	if i := cut(place, ':'); i >= 0 {
+	if i := cutFirst(place, ':'); i >= 0 {
 		s.provider, s.name = unquote(place[:i]), unquote(place[i+1:])
 	}
 }
@@ -97,7 +97,7 @@ func (s *spec) function(place string) error {
 		s.name, s.line = unquote(m[1]), line
 		return nil
 	}
-	if i := lastOf(place, '+'); i >= 0 && !strings.Contains(place[:i], "operator") {
+	if i := cut(place, '+'); i >= 0 && !strings.Contains(place[:i], "operator") {
 		off, err := strconv.ParseUint(place[i+1:], 0, 64)
 		if err != nil {
 			return s.bad("behind + there is a number of bytes, such as 0x1f")
@@ -159,20 +159,8 @@ func fields(s string) (l []string) {
 	return l
 }
 
-// cut returns where the first sep of s is, -1 if there is none.
+// cut returns where the last sep of s is, -1 if there is none.
 func cut(s string, sep rune) int {
-	first := -1
-	walk(s, func(i int, c rune) bool {
-		if c == sep {
-			first = i
-		}
-		return first < 0
-	})
-	return first
-}
-
-// lastOf returns where the last sep of s is, -1 if there is none.
-func lastOf(s string, sep rune) int {
 	last := -1
 	walk(s, func(i int, c rune) bool {
 		if c == sep {
@@ -181,4 +169,16 @@ func lastOf(s string, sep rune) int {
 		return true
 	})
 	return last
+}
+
+// cutFirst returns where the first sep of s is, -1 if there is none.
+func cutFirst(s string, sep rune) int {
+	first := -1
+	walk(s, func(i int, c rune) bool {
+		if c == sep {
+			first = i
+		}
+		return first < 0
+	})
+	return first
 }

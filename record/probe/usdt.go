@@ -58,10 +58,8 @@ func (f *file) marks(s *spec) ([]*Probe, error) {
 		return nil, err
 	}
 	var l []*Probe
-	var names []string
 	providers := map[string]bool{}
 	for _, m := range all {
-		names = append(names, m.String())
 		if !provider.MatchString(m.Provider) || !name.MatchString(m.Name) {
 			continue
 		}
@@ -72,20 +70,32 @@ func (f *file) marks(s *spec) ([]*Probe, error) {
 		providers[m.Provider] = true
 		l = append(l, p)
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	wanted := strings.TrimPrefix(s.provider+":"+s.name, ":")
 	if len(l) == 0 {
-		e := &FunctionError{File: f.path, Name: wanted, Near: near.Names(wanted, names), Why: "it has no such USDT probe"}
-		if len(e.Near) == 0 {
-			e.Why = "its USDT probes are " + few(names)
-		}
-		return nil, e
+		return nil, f.noMark(s, all)
 	}
 	if s.provider == "" && len(providers) > 1 && !strings.ContainsAny(s.name, "*?[") {
 		return nil, s.bad(fmt.Sprintf("several providers have it: name one (usdt:%s:PROVIDER:%s), or * for all", s.file, s.name))
 	}
 	return l, nil
+}
+
+// noMark is the error of a spec that means none of the file's probes.
+func (f *file) noMark(s *spec, all []Mark) error {
+	e := &FunctionError{File: f.path, Name: strings.TrimPrefix(s.provider+":"+s.name, ":"), USDT: true}
+	var names []string
+	for _, m := range all {
+		name := m.String()
+		if s.provider == "" {
+			name = m.Name
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if e.Near = near.Names(e.Name, names); len(e.Near) == 0 {
+		e.Why = "it has " + few(names)
+	}
+	return e
 }
 
 func markGlob(s *spec, glob string) (*regexp.Regexp, error) {

@@ -17,10 +17,14 @@ type FunctionError struct {
 	Why        string   // what is known of it; may be ""
 	Near       []string // names like it that are there, best first
 	Stripped   bool     // the file has no symbols but those it shows to others
+	USDT       bool     // it is no function that was meant, but a USDT probe
 }
 
 func (e *FunctionError) Error() string {
 	s := fmt.Sprintf("no function %q can be probed in %s", e.Name, e.File)
+	if e.USDT {
+		s = fmt.Sprintf("no USDT probe %q in %s", e.Name, e.File)
+	}
 	if e.Why != "" {
 		s += ": " + e.Why
 	}
@@ -169,12 +173,6 @@ func (f *Finder) inFunction(s *spec, file *file, fn *Function) ([]place, error) 
 		if err := file.boundary(s, fn, p.off); err != nil {
 			return nil, err
 		}
-	case s.kind == Uprobe && namesVariables(s.args):
-		if off, ok := file.afterPrologue(fn); ok {
-			f.notice(fmt.Errorf("%s is compiled without optimization: its arguments are in place behind the prologue, at %s+%#x, where the probe is; %s:%#x is the entry",
-				fn.Name(), fn.Name(), off-fn.Off, s.file, fn.vaddr))
-			p.off = off
-		}
 	}
 	return []place{p}, nil
 }
@@ -239,16 +237,4 @@ func (f *file) missing(s *spec, imported []*Function) error {
 		}
 	}
 	return e
-}
-
-// namesVariables tells whether arguments are variables of the program, not
-// registers, memory or numbers: "n", "len=skb->len:u32", "$params".
-func namesVariables(args []string) bool {
-	return slices.ContainsFunc(args, func(a string) bool {
-		if _, value, ok := strings.Cut(a, "="); ok {
-			a = value
-		}
-		a = strings.TrimLeft(a, "*&(")
-		return a != "" && (isWord(rune(a[0])) || a == "$params" || a == "$vars") && (a[0] < '0' || a[0] > '9')
-	})
 }

@@ -28,7 +28,8 @@ type Finder struct {
 	// /usr/lib/debug, below Root.
 	DebugDir string
 
-	vdso func() ([]byte, error) // own vdso, replaced by tests
+	vdso  func() ([]byte, error) // own vdso, replaced by tests
+	trees func() []string        // of other mount namespaces, replaced by tests
 }
 
 // A place names the file that may be a DSO's, "" where it has nothing to say.
@@ -148,13 +149,16 @@ func besideDotDebug(f *Finder, path string, _ BuildID) string {
 // recorded at path with build ID id: those whose build ID agrees. Without an ID
 // the one of the file at path is taken to be meant. A file that exists and is
 // not used is yielded as an error with the reason; one that does not exist only
-// if it is the recorded path itself. The receiver of an Image closes it.
+// if it is the recorded path itself. What is found nowhere may lie in the tree of
+// a process in a mount namespace of its own, if that still runs. The receiver of
+// an Image closes it.
 func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		own := recordedPath(f, path, id)
 		if id.IsZero() && own != VDSO && own != "" {
 			id, _ = BuildIDOf(own)
 		}
+		found := false
 		for _, where := range places {
 			name := where(f, path, id)
 			if name == "" {
@@ -164,12 +168,49 @@ func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 			if errors.Is(err, ErrNoFile) && name != own {
 				continue
 			}
+			found = found || err == nil && im.HasCode()
 			if !yield(im, err) {
+				return
+			}
+		}
+		if found || id.IsZero() || f.Root != "" || !filepath.IsAbs(path) {
+			return
+		}
+		for _, tree := range f.otherTrees() {
+			if im, err := f.open(filepath.Join(tree, path), id); err == nil {
+				yield(im, nil)
 				return
 			}
 		}
 	}
 }
+
+func (f *Finder) otherTrees() []string {
+	if f.trees != nil {
+		return f.trees()
+	}
+	return otherTrees()
+}
+
+// otherTrees returns where the files lie that processes see which run now in
+// mount namespaces of their own, as containers do: /proc/PID/root of one process
+// of each.
+var otherTrees = sync.OnceValue(func() (l []string) {
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return nil
+	}
+	seen := map[string]bool{own: true}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		ns, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
+		if err == nil && !seen[ns] {
+			seen[ns] = true
+			l = append(l, filepath.Join(dir, "root"))
+		}
+	}
+	return l
+})
 
 // open opens a candidate and checks its build ID.
 func (f *Finder) open(name string, id BuildID) (im *Image, err error) {

@@ -206,3 +206,27 @@ func TestOwnVDSO(t *testing.T) {
 		t.Errorf("vdso: dynsym %t, build ID %q; want both", im.HasDynsym(), im.BuildID())
 	}
 }
+
+// A file that lies only where a process in a container sees it is known by its build ID.
+func TestFindInOtherTrees(t *testing.T) {
+	a, b := NewBuildID([]byte(idA)), NewBuildID([]byte(idB))
+	dir := t.TempDir()
+	path := filepath.Join(dir, "lib/x.so")
+	writeFile(t, path, withID(idB, true)) // what the path means here
+	tree := filepath.Join(dir, "tree")
+	inside := writeFile(t, filepath.Join(tree, path), withID(idA, true))
+	f := &Finder{BuildIDDir: filepath.Join(dir, "none"), DebugDir: filepath.Join(dir, "none"), trees: func() []string {
+		return []string{filepath.Join(dir, "empty"), tree}
+	}}
+	for id, want := range map[BuildID]string{a: inside, b: path} {
+		im, err := f.Find(path, id)
+		if err != nil || im.Path != want {
+			t.Errorf("Find(%s) = %v, %v; want %s", id, im, err, want)
+			continue
+		}
+		im.Close()
+	}
+	if im, err := f.Find(path, NewBuildID([]byte("cccccccccccccccccccc"))); !errors.Is(err, ErrMismatch) {
+		t.Errorf("Find of what is nowhere = %v, %v; want ErrMismatch", im, err)
+	}
+}

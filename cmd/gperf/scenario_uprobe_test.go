@@ -1,0 +1,320 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What a user does with probes in programs, on the kernel that runs.
+
+const probed = "../../record/probe/testdata/"
+
+// fixture is a program that these tests record.
+type fixture struct {
+	source  string
+	compile []string
+	made    func() (string, error)
+}
+
+func compiled(source string, compile ...string) *fixture {
+	f := &fixture{source: source, compile: compile}
+	f.made = sync.OnceValues(f.make)
+	return f
+}
+
+var (
+	functionsC  = compiled("functions.c", "gcc", "-O1", "-fomit-frame-pointer", "-fno-optimize-sibling-calls")
+	functionsFP = compiled("functions.c", "gcc", "-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
+	functionsS  = compiled("functions.c", "gcc", "-O1", "-s")
+	functionsGo = compiled("functions.go", "go", "build")
+	markC       = compiled("mark.c", "gcc", "-O1")
+	insideC     = compiled("who.c", "gcc", "-O1", "-DWHO=inside")
+	outsideC    = compiled("who.c", "gcc", "-O1", "-DWHO=outside")
+)
+
+// path compiles the program, once for all tests.
+func (f *fixture) path(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath(f.compile[0]); err != nil {
+		t.Skipf("%s is missing", f.compile[0])
+	}
+	path, err := f.made()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (f *fixture) make() (string, error) {
+	dir, err := os.MkdirTemp(recordedFiles.dir, "program")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, strings.TrimSuffix(f.source, filepath.Ext(f.source)))
+	out, err := exec.Command(f.compile[0], append(f.compile[1:], "-o", path, probed+f.source)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s of %s: %w\n%s", f.compile[0], f.source, err, out)
+	}
+	return path, nil
+}
+
+// needUprobes skips where this user may not make probes, or the kernel has none.
+func needUprobes(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: probes need it (or CAP_PERFMON, and a tracefs that may be written)")
+	}
+	if r := recordIn(t, t.TempDir(), "-e", "uprobe:libc.so.6:exit", "true"); r.code != 0 {
+		t.Skipf("CAP_PERFMON or CAP_SYS_ADMIN is missing, or the kernel's uprobes (CONFIG_UPROBE_EVENTS) are:\n%s", r.stderr)
+	}
+}
+
+// scripted is what gperf script prints of the recording in dir.
+func scripted(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(binary(t, "./cmd/gperf"), append([]string{"script", "-i", filepath.Join(dir, "perf.data")}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("gperf script: %v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// samplesOf are the samples in script's text, each with its stack.
+func samplesOf(text string) []string {
+	return strings.Split(strings.TrimSpace(text), "\n\n")
+}
+
+func TestScenarioStacks(t *testing.T) {
+	needUprobes(t)
+	for _, c := range []struct {
+		name    string
+		program *fixture
+		args    []string
+		needBPF bool
+	}{
+		{"without frame pointers, by dwarf", functionsC, []string{"-g"}, true},
+		{"with frame pointers, by dwarf", functionsFP, []string{"-g"}, true},
+		{"with frame pointers, by fp", functionsFP, []string{"--call-graph", "fp"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, program := t.TempDir(), c.program.path(t)
+			r := mustRecord(t, dir, append(c.args, "-e", "uprobe:"+program+":func_c", "--", program)...)
+			if c.needBPF && !strings.Contains(r.stderr, "User stacks: ") {
+				t.Skipf("no BPF program can be loaded here:\n%s", r.stderr)
+			}
+			samples := samplesOf(scripted(t, dir, "-F", "event,ip,sym"))
+			// A function's first instruction is reached before it has made its frame.
+			whole := regexp.MustCompile(`probe_functions:func_c: *\n.* func_c\n.* func_b\n.* func_a\n.* main\n(.*\n)*.* _start$`)
+			if !c.needBPF {
+				whole = regexp.MustCompile(`probe_functions:func_c: *\n.* func_c\n(.* func_b\n)?.* func_a\n.* main\n`)
+			}
+			if len(samples) != 5 {
+				t.Errorf("%d samples, the program calls func_c 5 times", len(samples))
+			}
+			for _, s := range samples {
+				if !whole.MatchString(s) {
+					t.Errorf("the stack is not whole:\n%s", s)
+				}
+			}
+		})
+	}
+}
+
+func TestScenarioReturnValues(t *testing.T) {
+	needUprobes(t)
+	dir, program := t.TempDir(), functionsC.path(t)
+	mustRecord(t, dir, "-e", "uretprobe:"+program+":func_c got=$retval:s32", "--", program)
+	got := regexp.MustCompile(`got=-?\d+`).FindAllString(scripted(t, dir), -1)
+	if want := "got=2 got=3 got=4 got=5 got=6"; strings.Join(got, " ") != want {
+		t.Errorf("func_c returns %v, want %s", got, want)
+	}
+}
+
+func TestScenarioGo(t *testing.T) {
+	needUprobes(t)
+	dir, program := t.TempDir(), functionsGo.path(t)
+	mustRecord(t, dir, "-e", `uprobe:`+program+`:"main.(*T).Method" a=%bx:s64`, "--", program)
+	text := scripted(t, dir)
+	for a := range 5 {
+		if n := strings.Count(text, fmt.Sprintf("probe_functions:main_T_Method: (%s) a=%d\n", firstAddress(text), a)); n != 1 {
+			t.Errorf("Method(%d) is called %d times in:\n%s", a, n, text)
+		}
+	}
+	// Where a function returns while its stack moves, a uretprobe would crash the program.
+	r := mustRecord(t, dir, "-e", "uretprobe:"+program+":main.* got=%ax:s64", "--", program)
+	text = scripted(t, dir)
+	var got []string
+	for _, m := range regexp.MustCompile(`main_T_Method__return(?:_1)?: \(.*\) got=(\d+)`).FindAllStringSubmatch(text, -1) {
+		got = append(got, m[1])
+	}
+	if want := "103 104 105 3 4"; strings.Join(got, " ") != want {
+		t.Errorf("Method returns %v, want %s\n%s%s", got, want, r.stderr, text)
+	}
+}
+
+func firstAddress(text string) string {
+	m := regexp.MustCompile(`\(([0-9a-f]+)\)`).FindStringSubmatch(text)
+	if m == nil {
+		return "?"
+	}
+	return m[1]
+}
+
+func TestScenarioLibrary(t *testing.T) {
+	needUprobes(t)
+	dir, program := t.TempDir(), functionsC.path(t)
+	r := mustRecord(t, dir, "-e", "uprobe:libc:strl*", "--", program)
+	text := scripted(t, dir)
+	if n := strings.Count(text, "probe_libc:strlen: "); n < 5 {
+		t.Errorf("strlen is called %d times, at least 5 times by the program\n%s%s", n, r.stderr, text)
+	}
+	mustRecord(t, dir, "-e", "uprobe:libc.so.6:strn*", "true")
+	for _, name := range []string{"strnlen", "strncmp", "strndup"} {
+		if out := evlistOf(t, dir); !strings.Contains(out, "probe_libc:"+name+"\n") {
+			t.Errorf("%s is not probed:\n%s", name, out)
+		}
+	}
+}
+
+func evlistOf(t *testing.T, dir string) string {
+	t.Helper()
+	out, _ := gperf(t, "evlist", "-i", filepath.Join(dir, "perf.data"))
+	return out
+}
+
+// The same path is another file in a mount namespace of its own.
+func TestScenarioMountNamespace(t *testing.T) {
+	needUprobes(t)
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Skip("unshare is not installed (package util-linux)")
+	}
+	dir := t.TempDir()
+	box := filepath.Join(dir, "box")
+	for _, d := range []string{box, filepath.Join(dir, "inner")} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyFile(t, outsideC.path(t), filepath.Join(box, "prog"))
+	copyFile(t, insideC.path(t), filepath.Join(dir, "inner/real"))
+	if err := os.Symlink(filepath.Join(box, "real"), filepath.Join(dir, "inner/prog")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(unshare, "-m", "sh", "-c", "mount --bind "+dir+"/inner "+box+" && echo mounted && exec "+box+"/prog")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	if n, _ := out.Read(make([]byte, 16)); n == 0 {
+		t.Skip("no mount namespace can be made here (CAP_SYS_ADMIN)")
+	}
+	pid := fmt.Sprint(cmd.Process.Pid)
+	for waited := 0; ; waited++ {
+		if exe, _ := os.Readlink("/proc/" + pid + "/exe"); filepath.Base(exe) == "real" {
+			break
+		}
+		if waited > 1000 {
+			t.Fatal("the program does not start")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, args := range [][]string{
+		{"-e", "uprobe:" + box + "/prog:inside", "-p", pid},
+		{"-e", "uprobe:real:inside", "-p", pid},
+		{"-e", "uprobe:/proc/" + pid + "/root" + box + "/prog:inside", "-a"},
+	} {
+		mustRecord(t, dir, append(args, "--call-graph", "fp", "--", "sleep", "0.2")...)
+		text := scripted(t, dir)
+		if !strings.Contains(text, "probe_real:inside: ") || !strings.Contains(text, " inside+0x0 ("+box+"/real)") {
+			t.Errorf("%v: there are no samples of inside, or its name is not found:\n%.1000s", args, text)
+		}
+	}
+	if r := recordIn(t, dir, "-e", "uprobe:"+box+"/prog:outside", "-p", pid, "--", "true"); r.code != exitUsage {
+		t.Errorf("what only this namespace has is found: exit code %d\n%s", r.code, r.stderr)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A program is told by the semaphore that it is watched, while it is.
+func TestScenarioUSDT(t *testing.T) {
+	needUprobes(t)
+	dir, program := t.TempDir(), markC.path(t)
+	r := mustRecord(t, dir, "-e", "usdt:"+program+":shop:sale", "--", program)
+	if r.stdout != "watched 3\n" {
+		t.Errorf("the program says: %q", r.stdout)
+	}
+	text := scripted(t, dir)
+	for i := range 3 {
+		if want := fmt.Sprintf(" arg1=%d arg2=%d arg3=-7\n", i, 42+2*i); !strings.Contains(text, want) {
+			t.Errorf("no sample with%s%s", want, text)
+		}
+	}
+	if out, err := exec.Command(program).Output(); err != nil || string(out) != "watched 0\n" {
+		t.Errorf("behind the recording: %q, %v", out, err)
+	}
+}
+
+// Stock perf prints what gperf prints.
+func TestScenarioPerfReadsProbes(t *testing.T) {
+	needUprobes(t)
+	o := needOracle(t)
+	dir, program, mark := t.TempDir(), functionsC.path(t), markC.path(t)
+	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n=%di:s32,uretprobe:"+program+":func_c got=$retval", "-e", "uprobe:libc:strlen,usdt:"+mark+":sale",
+		"--", "sh", "-c", program+"; "+mark)
+	file := filepath.Join(dir, "perf.data")
+	want, err := o.run(t, "script", "--no-inline", "-i", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := gperf(t, "script", "--compat", o.compat, "-i", file)
+	sameText(t, "script", got, want)
+	for _, event := range []string{"probe_functions:func_a", "probe_functions:func_c__return", "probe_libc:strlen", "sdt_shop:sale"} {
+		if !strings.Contains(want, " "+event+": ") {
+			t.Errorf("perf has no sample of %s", event)
+		}
+	}
+}
+
+func TestScenarioUprobeErrors(t *testing.T) {
+	needUprobes(t)
+	stripped := functionsS.path(t)
+	for spec, want := range map[string]string{
+		"uprobe:" + stripped + ":func_c":                "it is stripped: ",
+		"uprobe:" + functionsC.path(t) + ":func_d":      "did you mean func_a, func_b, func_c?",
+		"uprobe:" + functionsC.path(t) + ":func_c+9999": "func_c is 0x",
+		"uprobe:no-such-library:f":                      "no program of that name in $PATH, and no library in ld.so.cache",
+		"usdt:" + markC.path(t) + ":shop:sael":          "did you mean shop:sale?",
+	} {
+		r := recordIn(t, t.TempDir(), "-e", spec, "true")
+		if r.code != exitUsage || !strings.Contains(r.stderr, want) {
+			t.Errorf("%s: exit code %d\n%s", spec, r.code, r.stderr)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package probe
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// compile makes a program of a file of testdata.
+func compile(t *testing.T, source string, flags ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("gcc is not installed: there is no program to look into")
+	}
+	path := filepath.Join(t.TempDir(), "args")
+	args := append(flags, "-o", path, filepath.Join("testdata", source))
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return path
+}
+
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// perfDefinition is what perf probe -D makes of words, without the events'
+// names; "" if it refuses them.
+func perfDefinition(t *testing.T, path, words string) string {
+	t.Helper()
+	cmd := exec.Command("perf", "probe", "-x", path, "-D", "values "+words)
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	_, definition, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	return definition
+}
+
+func needPerfProbe(t *testing.T, path string) {
+	t.Helper()
+	if _, err := exec.LookPath("perf"); err != nil {
+		t.Skip("perf is not installed: there is nothing to compare with")
+	}
+	if perfDefinition(t, path, "n") == "" {
+		t.Skip("perf probe -D finds no variables: it may be built without DWARF")
+	}
+}
+
+// TestArgsOfProgramsLikePerf compares definitions with those of perf, for what
+// both can read; perf mistakes bit-fields, and arrays as a whole.
+func TestArgsOfProgramsLikePerf(t *testing.T) {
+	words := strings.Fields(`n np s ul c sh on_stack s:string np->label:string np->in.a np->ptr->a np->ptr->name:string np->in.name:string
+		np->arr[2] np->sc np->col np->u1 np->u2 np->d a[1] si.a x=n:u8 n:x np->next->next->label:string np->in.name[1] c:char
+		np->label:string@user np->arr:u32[4] np[1].in.a $params`)
+	words = append(words, "n s:string np->arr[1]:x16 np->col", "local")
+	for _, flags := range []string{"-g -O0", "-g -O2", "-g -O2 -gdwarf-4", "-g -O2 -gdwarf-2", "-g -O1 -fno-omit-frame-pointer", "-g -O0 -gdwarf-4 -no-pie"} {
+		t.Run(flags, func(t *testing.T) {
+			path := compile(t, "args.c", strings.Fields(flags)...)
+			needPerfProbe(t, path)
+			compared := 0
+			for _, w := range words {
+				want := perfDefinition(t, path, w)
+				got := ""
+				if l, err := new(Finder).Find("uprobe:" + path + ":values " + w); err == nil {
+					_, got, _ = strings.Cut(l[0].Definition("group", "event"), " ")
+				} else if want != "" {
+					got = err.Error()
+				}
+				if got != want {
+					t.Errorf("%s: %s\nperf has %s", w, got, want)
+				}
+				if want != "" {
+					compared++
+				}
+			}
+			if compared < 20 {
+				t.Errorf("perf could read %d of %d", compared, len(words))
+			}
+		})
+	}
+}
+
+// TestArgsOfStrippedProgram: the debug information may lie in a file of its own.
+func TestArgsOfStrippedProgram(t *testing.T) {
+	t.Setenv("HOME", t.TempDir()) // where perf keeps copies of programs
+	path := compile(t, "args.c", "-g", "-O2")
+	want, err := new(Finder).Find("uprobe:" + path + ":values n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("objcopy"); err != nil {
+		t.Skip("objcopy is not installed: debug information cannot be taken apart")
+	}
+	dir := filepath.Join(filepath.Dir(path), ".debug")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	debug := filepath.Join(dir, "args")
+	run(t, dir, "objcopy", "--only-keep-debug", path, debug)
+	run(t, dir, "objcopy", "--strip-debug", path)
+	got, err := new(Finder).Find("uprobe:" + path + ":values n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got[0].Args, want[0].Args) {
+		t.Errorf("%v, want %v", got[0].Args, want[0].Args)
+	}
+	if err := os.Remove(debug); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := new(Finder).Find("uprobe:" + path + ":values n"); err == nil || !strings.Contains(err.Error(), "has no DWARF") {
+		t.Errorf("without debug information: %v, %v", l, err)
+	}
+	if l, err := new(Finder).Find("uprobe:" + path + ":values $arg1 @global"); err != nil || len(l[0].Args) != 2 {
+		t.Errorf("registers and symbols need none: %v, %v", l, err)
+	}
+}
+
+// TestVarsOfProgram compares with perf probe --vars, which sorts by type.
+func TestVarsOfProgram(t *testing.T) {
+	path := compile(t, "args.c", "-g", "-O2")
+	needPerfProbe(t, path)
+	l, err := new(Finder).Vars("uprobe:" + path + ":values")
+	if err != nil || len(l) != 1 {
+		t.Fatalf("%v, %v, want one place", l, err)
+	}
+	var got []string
+	for _, v := range l[0].Vars {
+		if v.Err == nil && !v.Global {
+			got = append(got, v.Type.String()+"\t"+v.Name)
+		}
+	}
+	slices.Sort(got)
+	var want []string
+	for line := range strings.Lines(run(t, "", "perf", "probe", "-x", path, "--vars", "values")) {
+		if v, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "\t\t"); ok {
+			want = append(want, v)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nperf has %q", got, want)
+	}
+}

@@ -1,0 +1,211 @@
+package probe
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// find returns the probes of a spec as event@symbol, by the functions that the file has.
+func find(t *testing.T, path, place string) (l []string, err error) {
+	t.Helper()
+	kind, place, ok := strings.Cut(place, " ")
+	if !ok {
+		kind, place = "uprobe", kind
+	}
+	var f Finder
+	probes, err := f.Find(kind + ":" + path + ":" + place)
+	if err != nil {
+		return nil, err
+	}
+	functions, err := f.Functions(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range probes {
+		name := "?"
+		for _, fn := range functions {
+			switch {
+			case p.Off == fn.Off:
+				name = fn.Symbol
+			case p.Off-fn.Off < fn.Size:
+				name = fn.Symbol + "+"
+			}
+		}
+		l = append(l, p.String()+"@"+name)
+	}
+	slices.Sort(l) // compilers order functions as they like
+	return l, nil
+}
+
+func checkFind(t *testing.T, path string, want map[string]string) {
+	t.Helper()
+	for place, want := range want {
+		l, err := find(t, path, place)
+		// The program's name is how it was compiled.
+		got := strings.ReplaceAll(strings.Join(l, " "), "probe_"+word(path[strings.LastIndexByte(path, '/')+1:])+":", "")
+		if err != nil || got != want {
+			t.Errorf("%s: %s, %v; want %s", place, got, err, want)
+		}
+	}
+}
+
+func TestFindC(t *testing.T) {
+	checkFind(t, program(t, "functions.c", "gcc", "-O1", "-g"), map[string]string{
+		"func_c":           "func_c@func_c",
+		"uretprobe func_c": "func_c__return@func_c",
+		"func_[ab]":        "func_a@func_a func_b@func_b",
+		"functions.c:13":   "func_c@func_c",
+		"functions.c:20":   "func_b@func_b+",
+	})
+}
+
+func TestFindCXX(t *testing.T) {
+	checkFind(t, program(t, "functions.cc", "g++", "-O1"), map[string]string{
+		"ns::f":             "ns_f@_ZN2ns1fEd ns_f@_ZN2ns1fEi",
+		"ns::f(int)":        "ns_f@_ZN2ns1fEi",
+		`"ns::f(double)"`:   "ns_f@_ZN2ns1fEd",
+		"_ZN2ns1fEi":        "ns_f@_ZN2ns1fEi",
+		"ns::Class::method": "ns_Class_method@_ZNK2ns5Class6methodEi",
+		"ns::t<int>":        "ns_t_int@_ZN2ns1tIiEEiT_",
+		"ns::t<*>":          "ns_t_int@_ZN2ns1tIiEEiT_ ns_t_long@_ZN2ns1tIlEEiT_",
+	})
+}
+
+func TestFindGo(t *testing.T) {
+	want := map[string]string{
+		"main.(*T).Method":           "main_T_Method@main.(*T).Method",
+		`"main.(*T).Method"`:         "main_T_Method@main.(*T).Method",
+		"main.(*T).*":                "main_T_Method@main.(*T).Method",
+		"main.Generic[...]":          "main_Generic_go_shape_int@main.Generic[go.shape.int]",
+		"uretprobe main.(*T).Method": "main_T_Method__return@main.(*T).Method+ main_T_Method__return@main.(*T).Method+",
+	}
+	checkFind(t, program(t, "functions.go", "go", "build"), want)
+	checkFind(t, program(t, "functions.go", "go", "build", "-ldflags=-s -w"), want)
+}
+
+func TestFindRefusals(t *testing.T) {
+	plain := program(t, "functions.c", "gcc", "-O1", "-g")
+	stripped := program(t, "functions.c", "gcc", "-O1", "-s")
+	for _, c := range []struct{ path, place, want string }{
+		{plain, "func_d", "did you mean func_a, func_b, func_c?"},
+		{plain, "add", "it is inlined everywhere; probe it where it is, as func_c+"},
+		{plain, "printf", "it is in another file, which it is linked with: probe libc.so.6:printf"},
+		{plain, "func_c+0x1000", "func_c is 0x"},
+		{plain, "0x10", "there is no code at 0x10"},
+		{plain, "functions.c:3", "has no code; the next line that has is functions.c:"},
+		{plain, "other.c:3", "was compiled from a file other.c"},
+		{plain, "uretprobe func_c+4", "not at +4 of it"},
+		{stripped, "func_c", "it is stripped: "},
+		{stripped, "functions.c:13", "no debug information (DWARF)"},
+		{"/no/such/file", "f", "no such file"},
+		{"/etc/passwd", "f", "not an ELF file"},
+		{"/tmp", "f", "not a regular file"},
+		{"no-such-name", "f", "there is no program of that name"},
+	} {
+		if l, err := find(t, c.path, c.place); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s of %s: %v, %v; want %q", c.place, c.path, l, err, c.want)
+		}
+	}
+}
+
+// A probe within an instruction would destroy it.
+func TestFindBoundaries(t *testing.T) {
+	path := program(t, "functions.c", "gcc", "-O1", "-g")
+	f, err := openFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.readFunctions(); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(f.functions, func(fn Function) bool { return fn.Symbol == "func_c" })
+	fn := &f.functions[i]
+	starts := map[uint64]bool{}
+	for off := range f.instructions(fn) {
+		starts[off-fn.Off] = true
+	}
+	if len(starts) < 3 {
+		t.Fatalf("func_c has %d instructions", len(starts))
+	}
+	for off := range fn.Size {
+		_, err := find(t, path, "func_c+0x"+hexed(off))
+		if (err == nil) != starts[off] {
+			t.Errorf("func_c+%#x: %v", off, err)
+		}
+	}
+}
+
+// Programs for another machine cannot run here.
+func TestFindOtherMachine(t *testing.T) {
+	b, err := os.ReadFile(program(t, "functions.c", "gcc", "-O1", "-g"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[18], b[19] = 0xf3, 0 // e_machine: RISC-V
+	path := t.TempDir() + "/program"
+	if err := os.WriteFile(path, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var e *FileError
+	if _, err := new(Finder).Find("uprobe:" + path + ":main"); !errors.As(err, &e) || !strings.Contains(err.Error(), "made for RISCV") {
+		t.Error(err)
+	}
+}
+
+// What is chosen for an IFUNC is what a process that runs has chosen.
+func TestFindIFUNC(t *testing.T) {
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, _ = os.Create(os.DevNull)
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	in.Write(make([]byte, 1<<17)) // taken: it runs, and the dynamic linker is done
+	var notices []string
+	f := Finder{Notice: func(what error) { notices = append(notices, what.Error()) }}
+	for _, name := range []string{"strlen", "memcpy", "strchr"} {
+		asked, err := f.Find("uprobe:libc.so.6:" + name)
+		var file *FileError
+		if errors.As(err, &file) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(notices) == 0 {
+			t.Skip("this libc has no IFUNCs")
+		}
+		running := Finder{PIDs: []int{cmd.Process.Pid}}
+		found, err := running.Find("uprobe:libc.so.6:" + name)
+		if err != nil || len(asked) != 1 || len(found) != 1 || found[0].Off != asked[0].Off {
+			t.Errorf("%s: %v of a process, %v; asked %v", name, found, err, asked)
+		}
+		if direct := funcAt(t, &f, asked[0]); direct.ifunc {
+			t.Errorf("%s: the probe is at what chooses", name)
+		}
+	}
+}
+
+func funcAt(t *testing.T, f *Finder, p *Probe) (at Function) {
+	t.Helper()
+	functions, err := f.Functions(p.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fn := range functions {
+		if fn.Off == p.Off {
+			at = fn
+		}
+	}
+	return at
+}
