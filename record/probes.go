@@ -1,6 +1,8 @@
 package record
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -8,10 +10,15 @@ import (
 	"gperf/record/probe"
 )
 
-// addProbes has the kernel make tracepoints of the probes among the events.
-func (r *recorder) addProbes(o *Options) error {
+// ErrInterrupted: the recording was to end before its probes were in place.
+var ErrInterrupted = errors.New("interrupted while attaching probes: they are removed again")
+
+// addProbes has the kernel make tracepoints of the probes among the events. Of
+// globs, those that the kernel refuses are left out, and told.
+func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 	o.Events = slices.Clone(o.Events)
 	nameProbes(o.Events)
+	refused := map[int]error{} // by event
 	for _, user := range []bool{false, true} {
 		var probes []*probe.Probe
 		var of []int
@@ -26,18 +33,79 @@ func (r *recorder) addProbes(o *Options) error {
 		if r.probes == nil {
 			r.probes = probe.NewSet(o.Tracefs)
 		}
-		l, errs, err := r.probes.Add(probes, nil)
+		l, errs, err := r.probes.Add(probes, func(n int) error { return r.attaching(ctx, "defining", n, len(probes)) })
 		if err != nil {
 			return err
 		}
 		for n, i := range of {
 			if errs[n] != nil {
-				return errs[n]
+				refused[i] = errs[n]
+				continue
 			}
 			o.Events[i].Tracepoint, o.Events[i].Config = l[n].Dir, l[n].ID
 		}
 	}
+	if r.probes != nil {
+		r.opening = func(n int) error { return r.attaching(ctx, "attaching", n, len(o.Events)) }
+	}
+	return o.leaveOut(refused)
+}
+
+// leaveOut drops the events whose probes were refused. One that was asked for by
+// its name is an error, as is a glob of which nothing remains.
+func (o *Options) leaveOut(refused map[int]error) error {
+	globs := map[string]*probe.SkippedError{}
+	for i := range o.Events {
+		err := refused[i]
+		p := o.Events[i].Probe
+		if p == nil || p.Glob == "" {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		g := globs[p.Glob]
+		if g == nil {
+			g = &probe.SkippedError{Glob: p.Glob, Why: map[string]int{}}
+			globs[p.Glob] = g
+		}
+		g.Of++
+		if err != nil {
+			g.Why[probe.Reason(err)]++
+			g.Skipped++
+		}
+	}
+	for _, g := range globs {
+		if g.Skipped == g.Of {
+			return g
+		}
+		if g.Skipped > 0 {
+			o.notice(g)
+		}
+	}
+	var left []event.Event
+	for i := range o.Events {
+		if refused[i] == nil {
+			left = append(left, o.Events[i])
+		}
+	}
+	o.Events = left
 	return nil
+}
+
+// attaching tells how far the probes are, and whether to go on.
+func (r *recorder) attaching(ctx context.Context, step string, n, of int) error {
+	if ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	r.progress(step, n, of)
+	return nil
+}
+
+func (r *recorder) progress(step string, n, of int) {
+	if f := r.opts.Progress; f != nil {
+		f(step, n, of)
+	}
 }
 
 // nameProbes numbers probes of the same name as perf does: foo, foo_1, foo_2.
@@ -55,5 +123,19 @@ func nameProbes(events []event.Event) {
 		}
 		names[p.String()] = true
 		ev.Probe, ev.Name = &p, p.String()
+	}
+}
+
+// removeProbes has the kernel forget the probes, which it does when no counter of
+// theirs is open any more.
+func (r *recorder) removeProbes() {
+	for i := range r.counters {
+		if i%64 == 0 {
+			r.progress("detaching", i, len(r.counters))
+		}
+		r.opener.closeOne(i)
+	}
+	if err := r.probes.Remove(func(n, of int) { r.progress("removing", n, of) }); err != nil {
+		r.opts.notice(err)
 	}
 }

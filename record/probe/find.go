@@ -8,6 +8,8 @@ type Finder struct {
 	PIDs    []int // whose files are meant
 	// Notice is told what turns out other than asked for; nil: nobody is.
 	Notice func(what error)
+
+	code *kernelCode // nil: not read yet
 }
 
 // Find returns the probes that a spec means, at least one. The error is a

@@ -76,8 +76,9 @@ func parseInstalled(text string, user bool) (l []Installed) {
 }
 
 // Delete has the kernel forget probes, and returns those that are gone now. Those
-// that somebody uses stay: each is a *DeleteError of its own.
-func Delete(t *tracefs.FS, l []Installed) (gone []Installed, err error) {
+// that somebody uses stay: each is a *DeleteError of its own. progress, unless nil,
+// is told how many have been tried.
+func Delete(t *tracefs.FS, l []Installed, progress func(n, of int)) (gone []Installed, err error) {
 	var errs []error
 	for _, user := range []bool{false, true} {
 		var some []Installed
@@ -99,6 +100,12 @@ func Delete(t *tracefs.FS, l []Installed) (gone []Installed, err error) {
 			} else {
 				errs = append(errs, &DeleteError{some[i].String(), err})
 			}
+		}
+		w.progress = func(n int) error {
+			if progress != nil {
+				progress(n, len(some))
+			}
+			return nil
 		}
 		if err := w.write(); err != nil {
 			errs = append(errs, err)
