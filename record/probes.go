@@ -18,75 +18,44 @@ var ErrInterrupted = errors.New("interrupted while attaching probes: they are re
 func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 	o.Events = slices.Clone(o.Events)
 	nameProbes(o.Events)
-	refused := map[int]error{} // by event
+	probes := make([]*probe.Probe, 0, len(o.Events))
+	errs := make([]error, 0, len(o.Events))
+	refused := map[int]bool{} // by event
 	for _, user := range []bool{false, true} {
-		var probes []*probe.Probe
+		var some []*probe.Probe
 		var of []int
 		for i := range o.Events {
 			if p := o.Events[i].Probe; p != nil && p.Kind.User() == user {
-				probes, of = append(probes, p), append(of, i)
+				some, of = append(some, p), append(of, i)
 			}
 		}
-		if len(probes) == 0 {
+		if len(some) == 0 {
 			continue
 		}
 		if r.probes == nil {
 			r.probes = probe.NewSet(o.Tracefs)
 		}
-		l, errs, err := r.probes.Add(probes, func(n int) error { return r.attaching(ctx, "defining", n, len(probes)) })
+		l, e, err := r.probes.Add(some, func(n int) error { return r.attaching(ctx, "defining", n, len(some)) })
 		if err != nil {
 			return err
 		}
+		probes, errs = append(probes, some...), append(errs, e...)
 		for n, i := range of {
-			if errs[n] != nil {
-				refused[i] = errs[n]
-				continue
-			}
 			o.Events[i].Tracepoint, o.Events[i].Config = l[n].Dir, l[n].ID
+			refused[i] = e[n] != nil
 		}
 	}
-	if r.probes != nil {
-		r.opening = func(n int) error { return r.attaching(ctx, "attaching", n, len(o.Events)) }
+	if r.probes == nil {
+		return nil
 	}
-	return o.leaveOut(refused)
-}
-
-// leaveOut drops the events whose probes were refused. One that was asked for by
-// its name is an error, as is a glob of which nothing remains.
-func (o *Options) leaveOut(refused map[int]error) error {
-	globs := map[string]*probe.SkippedError{}
-	for i := range o.Events {
-		err := refused[i]
-		p := o.Events[i].Probe
-		if p == nil || p.Glob == "" {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		g := globs[p.Glob]
-		if g == nil {
-			g = &probe.SkippedError{Glob: p.Glob, Why: map[string]int{}}
-			globs[p.Glob] = g
-		}
-		g.Of++
-		if err != nil {
-			g.Why[probe.Reason(err)]++
-			g.Skipped++
-		}
-	}
-	for _, g := range globs {
-		if g.Skipped == g.Of {
-			return g
-		}
-		if g.Skipped > 0 {
-			o.notice(g)
-		}
+	r.opening = func(n int) error { return r.attaching(ctx, "attaching", n, len(o.Events)) }
+	if err := probe.LeaveOut(probes, errs, o.notice); err != nil {
+		return err
 	}
 	var left []event.Event
-	for i := range o.Events {
-		if refused[i] == nil {
-			left = append(left, o.Events[i])
+	for i, ev := range o.Events {
+		if !refused[i] {
+			left = append(left, ev)
 		}
 	}
 	o.Events = left

@@ -32,6 +32,7 @@ var commands = []command{
 	{"record", "record events of a command, of processes or of all CPUs into perf.data", recordCommand},
 	{"script", "print the samples of a recording as text, or as folded stacks", scriptCommand},
 	{"report", "count the samples of a recording by command, DSO, symbol or tracepoint field", reportCommand},
+	{"probe", "add probes to functions of the kernel and of programs, list and delete them", probeCommand},
 	{"evlist", "list the events of a recording", evlistCommand},
 	{"buildid-list", "list the build IDs of the files that a recording's samples are from", buildIDCommand},
 }

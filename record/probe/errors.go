@@ -95,8 +95,8 @@ func (e *InstallError) Error() string {
 }
 func (e *InstallError) Unwrap() error { return e.Err }
 
-// Reason is why a probe is refused, in words that several can share.
-func Reason(err error) string {
+// reason is why a probe is refused, in words that several can share.
+func reason(err error) string {
 	var e *InstallError
 	switch {
 	case !errors.As(err, &e):

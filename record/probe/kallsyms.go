@@ -19,6 +19,7 @@ type ksym struct {
 // kernelCode is what /proc/kallsyms tells of the kernel's code.
 type kernelCode struct {
 	functions []ksym
+	sorted    []ksym             // by address; nil: not yet
 	text      uint64             // where _text is, 0 if that is hidden from this user
 	bounds    map[string]uint64  // symbols that begin and end sections
 	traced    map[[2]string]bool // the functions that can be traced, by module and name; nil: not known
