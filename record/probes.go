@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -12,6 +13,13 @@ import (
 
 // ErrInterrupted: the recording was to end before its probes were in place.
 var ErrInterrupted = errors.New("interrupted while attaching probes: they are removed again")
+
+// LeftoversError says, as a notice, that killed recordings have left probes.
+type LeftoversError struct{ Probes int }
+
+func (e *LeftoversError) Error() string {
+	return fmt.Sprintf("%d probes are left of recordings that were killed", e.Probes)
+}
 
 // addProbes has the kernel make tracepoints of the probes among the events. Of
 // globs, those that the kernel refuses are left out, and told.
@@ -106,5 +114,16 @@ func (r *recorder) removeProbes() {
 	}
 	if err := r.probes.Remove(func(n, of int) { r.progress("removing", n, of) }); err != nil {
 		r.opts.notice(err)
+	}
+}
+
+// tellLeftovers tells of what earlier recordings left in tracefs, if this one has
+// to do with it.
+func (o *Options) tellLeftovers() {
+	if o.Tracefs.Root == "" {
+		return
+	}
+	if l, err := probe.Leftovers(o.Tracefs); err == nil && len(l) > 0 {
+		o.notice(&LeftoversError{len(l)})
 	}
 }

@@ -35,6 +35,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1}
 	r.sum.Path = o.Output
 	defer r.release()
+	o.tellLeftovers()
 	if err := r.addProbes(ctx, &o); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 
 	"gperf/record"
@@ -28,11 +29,12 @@ func fail(command string, err error, stderr io.Writer) int {
 	var spec *event.SpecError
 	var unknown *event.UnknownError
 	var place *probe.SpecError
+	var function *probe.NoFunctionError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` tells its flags.\n", command)
 		return exitUsage
-	case errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place):
+	case errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place), errors.As(err, &function):
 		return exitUsage
 	}
 	return exitError
@@ -62,7 +64,7 @@ func hint(err error) string {
 		return "         See /proc/sys/kernel/kptr_restrict (0 shows addresses to everybody, 1 to those with CAP_SYSLOG) and\n" +
 			"         /proc/sys/kernel/perf_event_paranoid.\n"
 	}
-	return ""
+	return probeHint(err)
 }
 
 func openHint(e *record.OpenError) string {
@@ -127,4 +129,60 @@ func outputHint(e *record.OutputError) string {
 		return "Its folder does not exist.\n"
 	}
 	return ""
+}
+
+// probeHint says what to do about a probe that cannot be.
+func probeHint(err error) string {
+	var function *probe.NoFunctionError
+	var access *probe.AccessError
+	var install *probe.InstallError
+	var exists *probe.ExistsError
+	var left *record.LeftoversError
+	switch {
+	case errors.As(err, &function) && !function.Loaded:
+		return fmt.Sprintf("Load it first:    modprobe %s\n", function.Module)
+	case errors.As(err, &function):
+		return fmt.Sprintf("It may be inlined everywhere, or live in a module that is not loaded; gperf list 'kprobe:*%s*' shows what there is.\n",
+			strings.Trim(function.Name, "*"))
+	case errors.As(err, &access):
+		return accessHint(access)
+	case errors.As(err, &install):
+		return installHint(install)
+	case errors.As(err, &exists):
+		return fmt.Sprintf("Delete it (gperf probe --del %s), or have another beside it, with a number (-f).\n", exists.Event)
+	case errors.As(err, &left):
+		return "`gperf probe --del` removes them.\n"
+	}
+	return ""
+}
+
+func accessHint(e *probe.AccessError) string {
+	kind := strings.TrimSuffix(e.File, "_events")
+	switch {
+	case errors.Is(e.Err, fs.ErrNotExist):
+		return fmt.Sprintf("It was built without CONFIG_%s_EVENTS. What there is instead: gperf list tracepoint\n", strings.ToUpper(kind))
+	case errors.Is(e.Err, fs.ErrPermission) && os.Geteuid() == 0:
+		if b, err := os.ReadFile("/sys/kernel/security/lockdown"); err == nil && !strings.Contains(string(b), "[none]") {
+			return fmt.Sprintf("The kernel is locked down (/sys/kernel/security/lockdown: %s): nobody may add probes.\n", strings.TrimSpace(string(b)))
+		}
+		return "root may not write it here: a container may have tracefs read-only.\n"
+	case errors.Is(e.Err, fs.ErrPermission):
+		return "Only root may define probes: run gperf as root, or have an administrator add one that stays (gperf probe).\n"
+	case errors.Is(e.Err, syscall.EROFS):
+		return "tracefs is mounted read-only here:    mount -o remount,rw /sys/kernel/tracing\n"
+	}
+	return ""
+}
+
+// installHint shows where in the definition the kernel points at.
+func installHint(e *probe.InstallError) string {
+	switch {
+	case errors.Is(e.Err, syscall.EILSEQ):
+		return fmt.Sprintf("Instructions begin where a disassembly says so:    objdump -d --disassemble=%s vmlinux\n", e.Probe.Symbol)
+	case e.Why != "" || e.Log == "":
+		return ""
+	case e.Column < 0:
+		return "    " + e.Line + "\n"
+	}
+	return fmt.Sprintf("    %s\n    %*s^\n", e.Line, e.Column, "")
 }

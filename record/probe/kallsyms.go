@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -181,19 +182,15 @@ func (k *kernelCode) matching(module, glob string) (l []ksym) {
 
 // distinct leaves one of the names of each place.
 func distinct(l []ksym) []ksym {
-	if len(l) > 0 && l[0].addr == 0 {
-		return l // hidden: all are 0
-	}
-	seen := map[uint64]bool{}
-	n := 0
-	for _, f := range l {
-		if !seen[f.addr] {
-			seen[f.addr] = true
-			l[n] = f
-			n++
+	seen := map[ksym]bool{}
+	return slices.DeleteFunc(l, func(f ksym) bool {
+		if f.addr != 0 { // they are hidden where all are 0
+			f = ksym{addr: f.addr}
 		}
-	}
-	return l[:n]
+		was := seen[f]
+		seen[f] = true
+		return was
+	})
 }
 
 func (k *kernelCode) hasModule(glob string) bool {
