@@ -118,9 +118,10 @@ func (r *recorder) removeProbes() {
 }
 
 // tellLeftovers tells of what earlier recordings left in tracefs, if this one has
-// to do with it.
+// to do with tracefs.
 func (o *Options) tellLeftovers() {
-	if o.Tracefs.Root == "" {
+	probes := slices.ContainsFunc(o.Events, func(ev event.Event) bool { return ev.Probe != nil })
+	if o.Tracefs.Root == "" && !probes {
 		return
 	}
 	if l, err := probe.Leftovers(o.Tracefs); err == nil && len(l) > 0 {

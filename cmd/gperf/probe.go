@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -227,14 +228,33 @@ func (f *probeFlags) delete() error {
 	}
 	gone := l
 	if !f.dryRun {
-		p := newProgress("probe", f.stderr, f.quiet)
-		gone, err = probe.Delete(&f.tracefs, l, func(n, of int) { p.tell("removing", n, of) })
-		p.end()
+		gone, err = f.deleteNow(l)
 	}
 	for _, p := range gone {
 		f.say("Removed event: %s\n", p.String())
 	}
 	return err
+}
+
+// killedTakes is how long a killed recording may take to close what it had open,
+// until when its probes are in use: thousands of them take the kernel a minute.
+const killedTakes = 2 * time.Minute
+
+// deleteNow deletes probes. Leftovers are waited for that are still in use.
+func (f *probeFlags) deleteNow(l []probe.Installed) (gone []probe.Installed, err error) {
+	p := newProgress("probe", f.stderr, f.quiet)
+	defer p.end()
+	tell := func(n, of int) { p.tell("removing", len(gone)+n, len(gone)+of) }
+	for end := time.Now().Add(killedTakes); ; time.Sleep(interval) {
+		some, err := probe.Delete(&f.tracefs, l, tell)
+		gone = append(gone, some...)
+		if len(f.args) > 0 || !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {
+			return gone, err
+		}
+		l = slices.DeleteFunc(l, func(p probe.Installed) bool {
+			return slices.ContainsFunc(some, func(q probe.Installed) bool { return p.String() == q.String() })
+		})
+	}
 }
 
 func (f *probeFlags) showFunctions() error {
@@ -306,9 +326,9 @@ func newProgress(command string, w io.Writer, quiet bool) *progress {
 	return p
 }
 
-// Something that takes long is told after patience, and again every interval.
+// Something that takes long is told after quietFor, and again every interval.
 const (
-	patience = time.Second
+	quietFor = time.Second
 	interval = 100 * time.Millisecond
 )
 
@@ -319,7 +339,7 @@ func (p *progress) tell(step string, n, of int) {
 		p.end()
 		p.step, p.start, p.last = step, now, time.Time{}
 	}
-	if p.quiet || now.Sub(p.start) < patience || now.Sub(p.last) < interval || !p.terminal && p.shown {
+	if p.quiet || now.Sub(p.start) < quietFor || now.Sub(p.last) < interval || !p.terminal && p.shown {
 		return
 	}
 	p.last, p.shown = now, true

@@ -82,11 +82,8 @@ func (n *Namer) inKernel(place, module string) (string, string) {
 
 // at returns the function that an address is in, or behind.
 func (k *kernelCode) at(addr uint64) (best ksym, ok bool) {
-	if k.sorted == nil {
-		k.sorted = slices.Clone(k.functions)
-		slices.SortStableFunc(k.sorted, func(a, b ksym) int { return cmp.Compare(a.addr, b.addr) })
-	}
-	i := sort.Search(len(k.sorted), func(i int) bool { return k.sorted[i].addr > addr }) - 1
+	k.sort()
+	i := k.behind(addr) - 1
 	if i < 0 {
 		return best, false
 	}
@@ -94,6 +91,28 @@ func (k *kernelCode) at(addr uint64) (best ksym, ok bool) {
 		i-- // of the names of one place, that which kallsyms has first
 	}
 	return k.sorted[i], true
+}
+
+// behind is the index of the first function of those sorted that begins behind addr.
+func (k *kernelCode) behind(addr uint64) int {
+	return sort.Search(len(k.sorted), func(i int) bool { return k.sorted[i].addr > addr })
+}
+
+func (k *kernelCode) sort() {
+	if k.sorted == nil {
+		k.sorted = slices.Clone(k.functions)
+		slices.SortStableFunc(k.sorted, func(a, b ksym) int { return cmp.Compare(a.addr, b.addr) })
+	}
+}
+
+// size is how many bytes there are up to the next function, 0 if there is none or
+// addresses are hidden.
+func (k *kernelCode) size(f ksym) uint64 {
+	k.sort()
+	if i := k.behind(f.addr); i < len(k.sorted) {
+		return k.sorted[i].addr - f.addr
+	}
+	return 0
 }
 
 func withOffset(name string, off uint64) string {

@@ -34,6 +34,11 @@ func (f *Finder) kernelPlaces(s *spec) ([]*Probe, error) {
 	if len(functions) == 0 {
 		return nil, k.unknown(s)
 	}
+	for _, sym := range functions {
+		if size := k.size(sym); size > 0 && s.off >= size {
+			return nil, s.bad(fmt.Sprintf("%s is only %d bytes long", sym.name, size))
+		}
+	}
 	return k.probes(s, functions), nil
 }
 

@@ -112,6 +112,7 @@ func TestKernelUnknown(t *testing.T) {
 		"kprobe:ip_tramp":       "the kernel has no function ip_tramp",
 		"kprobe:nosuch*":        "the kernel has no function nosuch*",
 		"kprobe:[ip":            "bracket",
+		"kprobe:ip_rcv+0x100":   "ip_rcv is only 256 bytes long",
 		"kretprobe:ip_rcv+0x1f": "an offset means nothing",
 	} {
 		var told []error
