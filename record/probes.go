@@ -26,47 +26,54 @@ func (e *LeftoversError) Error() string {
 func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 	o.Events = slices.Clone(o.Events)
 	nameProbes(o.Events)
-	probes := make([]*probe.Probe, 0, len(o.Events))
-	errs := make([]error, 0, len(o.Events))
-	refused := map[int]bool{} // by event
+	refused := make([]error, len(o.Events))
 	for _, user := range []bool{false, true} {
-		var some []*probe.Probe
-		var of []int
-		for i := range o.Events {
-			if p := o.Events[i].Probe; p != nil && p.Kind.User() == user {
-				some, of = append(some, p), append(of, i)
-			}
-		}
-		if len(some) == 0 {
-			continue
-		}
-		if r.probes == nil {
-			r.probes = probe.NewSet(o.Tracefs)
-		}
-		l, e, err := r.probes.Add(some, func(n int) error { return r.attaching(ctx, "defining", n, len(some)) })
-		if err != nil {
+		if err := r.define(ctx, o.Events, user, refused); err != nil {
 			return err
-		}
-		probes, errs = append(probes, some...), append(errs, e...)
-		for n, i := range of {
-			o.Events[i].Tracepoint, o.Events[i].Config = l[n].Dir, l[n].ID
-			refused[i] = e[n] != nil
 		}
 	}
 	if r.probes == nil {
 		return nil
 	}
 	r.opening = func(n int) error { return r.attaching(ctx, "attaching", n, len(o.Events)) }
-	if err := probe.LeaveOut(probes, errs, o.notice); err != nil {
-		return err
-	}
+	var probes []*probe.Probe
+	var errs []error
 	var left []event.Event
 	for i, ev := range o.Events {
-		if !refused[i] {
+		if ev.Probe != nil {
+			probes, errs = append(probes, ev.Probe), append(errs, refused[i])
+		}
+		if refused[i] == nil {
 			left = append(left, ev)
 		}
 	}
 	o.Events = left
+	return probe.LeaveOut(probes, errs, o.notice)
+}
+
+// define has the kernel make tracepoints of the events' probes in programs, or in
+// itself: one file of tracefs has them all. refused gets its errors, by event.
+func (r *recorder) define(ctx context.Context, events []event.Event, user bool, refused []error) error {
+	var probes []*probe.Probe
+	var of []int // events
+	for i := range events {
+		if p := events[i].Probe; p != nil && p.Kind.User() == user {
+			probes, of = append(probes, p), append(of, i)
+		}
+	}
+	if len(probes) == 0 {
+		return nil
+	}
+	if r.probes == nil {
+		r.probes = probe.NewSet(r.opts.Tracefs)
+	}
+	l, errs, err := r.probes.Add(probes, func(n int) error { return r.attaching(ctx, "defining", n, len(probes)) })
+	if err != nil {
+		return err
+	}
+	for n, i := range of {
+		events[i].Tracepoint, events[i].Config, refused[i] = l[n].Dir, l[n].ID, errs[n]
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@
 //	go run ./testdata/bench
 //	PERF="perf,/opt/perf7/bin/perf" go run ./testdata/bench -n 9 -part read -f my.data
 //	PERF="perf,/opt/perf7/bin/perf" go run ./testdata/bench -part dwarf
+//	go build ./testdata/bench && ./bench -part probes -gperf ./gperf    # where there are kprobes
 //
 // PERF lists the perfs to compare with, by commas; each may be a command with arguments.
 package main
@@ -38,11 +39,13 @@ type bench struct {
 	rate    int // of drops per second while record is measured
 	seconds int // for which record is measured
 	units   int // short compiles that are recorded
-	files   []string
-	dir     string // for what is made on the way
-	dropper string
-	gperf   tool
-	perfs   []tool
+
+	probeCount int // kprobes that are attached at once
+	files      []string
+	dir        string // for what is made on the way
+	dropper    string
+	gperf      tool
+	perfs      []tool
 
 	recordings int // made so far
 }
@@ -63,9 +66,10 @@ func main() {
 	files := flag.String("f", "", "perf.data files to read, by commas; default: one made by gperf, one by the first perf")
 	gperf := flag.String("gperf", "", "gperf to measure; default: built from this checkout")
 	flag.IntVar(&b.units, "compiles", 200, "short compiles that are recorded")
-	part := flag.String("part", "all", "what to measure: read, record, dwarf or all")
+	part := flag.String("part", "all", "what to measure: read, record, dwarf, probes (kprobes, which not every kernel has) or all but probes")
+	flag.IntVar(&b.probeCount, "probes", 1000, "kprobes that are attached at once")
 	flag.Parse()
-	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "record", "dwarf", "all"}, *part) {
+	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "record", "dwarf", "probes", "all"}, *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -89,6 +93,12 @@ func (b *bench) run(gperf, part string) (err error) {
 	if err := b.findTools(gperf); err != nil {
 		return err
 	}
+	if part == "probes" {
+		return b.probes()
+	}
+	if b.dropper, err = b.build("./testdata/drops"); err != nil {
+		return err
+	}
 	for _, p := range []struct {
 		name    string
 		measure func() error
@@ -110,9 +120,6 @@ func (b *bench) findTools(gperf string) (err error) {
 		}
 	}
 	b.gperf = tool{"gperf", []string{gperf}}
-	if b.dropper, err = b.build("./testdata/drops"); err != nil {
-		return err
-	}
 	for command := range strings.SplitSeq(cmp.Or(os.Getenv("PERF"), "perf"), ",") {
 		p := tool{argv: strings.Fields(command)}
 		out, err := exec.Command(p.argv[0], append(p.argv[1:], "--version")...).Output()
