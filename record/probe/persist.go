@@ -84,6 +84,7 @@ func Persist(t *tracefs.FS, probes []*Probe, notice func(error)) ([]*Probe, erro
 // nothing remains; others are counted, and told to notice.
 func LeaveOut(probes []*Probe, errs []error, notice func(error)) error {
 	globs := map[string]*SkippedError{}
+	var order []*SkippedError
 	for i, p := range probes {
 		if p.Glob == "" {
 			if errs[i] != nil {
@@ -95,6 +96,7 @@ func LeaveOut(probes []*Probe, errs []error, notice func(error)) error {
 		if g == nil {
 			g = &SkippedError{Glob: p.Glob, Why: map[string]int{}}
 			globs[p.Glob] = g
+			order = append(order, g)
 		}
 		g.Of++
 		if errs[i] != nil {
@@ -102,7 +104,7 @@ func LeaveOut(probes []*Probe, errs []error, notice func(error)) error {
 			g.Why[reason(errs[i])]++
 		}
 	}
-	for _, g := range globs {
+	for _, g := range order {
 		if g.Skipped == g.Of {
 			return g
 		}

@@ -140,11 +140,13 @@ func (w *writer) write() error {
 	for i := 0; i < len(w.lines); {
 		end := min(i+batch, len(w.lines))
 		_, err := f.WriteString(strings.Join(w.lines[i:end], "\n") + "\n")
-		// It takes them in their order, up to the first that it refuses.
-		for ; i < end && (err == nil || end-i > 1 && w.taken(i)); i++ {
+		// It takes them in their order, up to the first that it refuses: that begins
+		// the next write, and is then known.
+		start := i
+		for ; i < end && (err == nil || w.taken(i)); i++ {
 			w.done(i, nil)
 		}
-		if err != nil {
+		if err != nil && i == start {
 			w.done(i, errno(err))
 			i++
 		}
