@@ -61,6 +61,10 @@ type Options struct {
 	// Notice is told what turns out other than asked for, at the moment it does;
 	// nil: nobody is.
 	Notice func(what error)
+	// Progress is told how many probes are through with a step that can take long:
+	// "defining", "attaching" (events), "detaching" (counters), "removing"; nil:
+	// nobody is.
+	Progress func(step string, n, of int)
 	// Dumped is told of each file that output was switched from, and how often
 	// there was something to write to it; nil: nobody is.
 	Dumped func(path string, wakeups uint64)

@@ -55,12 +55,18 @@ type opener struct {
 	missing  []feature // found out to be unknown to this kernel
 	counters []counter
 	opened   func(*event.Event, *counter) error // nil, or told of each counter at once
+	opening  func(n int) error                  // nil, or told how many events are open; its error ends it
 }
 
 // open opens every event on every CPU and thread. A thread that has gone
 // meanwhile is passed over, as long as there is another.
 func (o *opener) open(cpus, threads []int) error {
 	for e := range o.attrs {
+		if o.opening != nil {
+			if err := o.opening(e); err != nil {
+				return err
+			}
+		}
 		for _, f := range o.missing {
 			f.drop(&o.attrs[e])
 		}
@@ -91,10 +97,12 @@ func (o *opener) open(cpus, threads []int) error {
 }
 
 func (o *opener) close() {
-	for _, c := range o.counters {
-		unix.Close(c.fd)
+	for i := range o.counters {
+		o.closeOne(i)
 	}
 }
+
+func (o *opener) closeOne(i int) { unix.Close(o.counters[i].fd) }
 
 // openOne opens a counter, and finds a way around what this kernel, machine or
 // user cannot have: the attr is changed accordingly.

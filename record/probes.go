@@ -1,6 +1,9 @@
 package record
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -8,36 +11,85 @@ import (
 	"gperf/record/probe"
 )
 
-// addProbes has the kernel make tracepoints of the probes among the events.
-func (r *recorder) addProbes(o *Options) error {
+// ErrInterrupted: the recording was to end before its probes were in place.
+var ErrInterrupted = errors.New("interrupted while attaching probes: they are removed again")
+
+// LeftoversError says, as a notice, that killed recordings have left probes.
+type LeftoversError struct{ Probes int }
+
+func (e *LeftoversError) Error() string {
+	return fmt.Sprintf("%d probes are left of recordings that were killed", e.Probes)
+}
+
+// addProbes has the kernel make tracepoints of the probes among the events. Of
+// globs, those that the kernel refuses are left out, and told.
+func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 	o.Events = slices.Clone(o.Events)
 	nameProbes(o.Events)
+	refused := make([]error, len(o.Events))
 	for _, user := range []bool{false, true} {
-		var probes []*probe.Probe
-		var of []int
-		for i := range o.Events {
-			if p := o.Events[i].Probe; p != nil && p.Kind.User() == user {
-				probes, of = append(probes, p), append(of, i)
-			}
-		}
-		if len(probes) == 0 {
-			continue
-		}
-		if r.probes == nil {
-			r.probes = probe.NewSet(o.Tracefs)
-		}
-		l, errs, err := r.probes.Add(probes, nil)
-		if err != nil {
+		if err := r.define(ctx, o.Events, user, refused); err != nil {
 			return err
 		}
-		for n, i := range of {
-			if errs[n] != nil {
-				return errs[n]
-			}
-			o.Events[i].Tracepoint, o.Events[i].Config = l[n].Dir, l[n].ID
+	}
+	if r.probes == nil {
+		return nil
+	}
+	r.opening = func(n int) error { return r.attaching(ctx, "attaching", n, len(o.Events)) }
+	var probes []*probe.Probe
+	var errs []error
+	var left []event.Event
+	for i, ev := range o.Events {
+		if ev.Probe != nil {
+			probes, errs = append(probes, ev.Probe), append(errs, refused[i])
+		}
+		if refused[i] == nil {
+			left = append(left, ev)
 		}
 	}
+	o.Events = left
+	return probe.LeaveOut(probes, errs, o.notice)
+}
+
+// define has the kernel make tracepoints of the events' probes in programs, or in
+// itself: one file of tracefs has them all. refused gets its errors, by event.
+func (r *recorder) define(ctx context.Context, events []event.Event, user bool, refused []error) error {
+	var probes []*probe.Probe
+	var of []int // events
+	for i := range events {
+		if p := events[i].Probe; p != nil && p.Kind.User() == user {
+			probes, of = append(probes, p), append(of, i)
+		}
+	}
+	if len(probes) == 0 {
+		return nil
+	}
+	if r.probes == nil {
+		r.probes = probe.NewSet(r.opts.Tracefs)
+	}
+	l, errs, err := r.probes.Add(probes, func(n int) error { return r.attaching(ctx, "defining", n, len(probes)) })
+	if err != nil {
+		return err
+	}
+	for n, i := range of {
+		events[i].Tracepoint, events[i].Config, refused[i] = l[n].Dir, l[n].ID, errs[n]
+	}
 	return nil
+}
+
+// attaching tells how far the probes are, and whether to go on.
+func (r *recorder) attaching(ctx context.Context, step string, n, of int) error {
+	if ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	r.progress(step, n, of)
+	return nil
+}
+
+func (r *recorder) progress(step string, n, of int) {
+	if f := r.opts.Progress; f != nil {
+		f(step, n, of)
+	}
 }
 
 // nameProbes numbers probes of the same name as perf does: foo, foo_1, foo_2.
@@ -55,5 +107,31 @@ func nameProbes(events []event.Event) {
 		}
 		names[p.String()] = true
 		ev.Probe, ev.Name = &p, p.String()
+	}
+}
+
+// removeProbes has the kernel forget the probes, which it does when no counter of
+// theirs is open any more.
+func (r *recorder) removeProbes() {
+	for i := range r.counters {
+		if i%64 == 0 {
+			r.progress("detaching", i, len(r.counters))
+		}
+		r.opener.closeOne(i)
+	}
+	if err := r.probes.Remove(func(n, of int) { r.progress("removing", n, of) }); err != nil {
+		r.opts.notice(err)
+	}
+}
+
+// tellLeftovers tells of what earlier recordings left in tracefs, if this one has
+// to do with tracefs.
+func (o *Options) tellLeftovers() {
+	probes := slices.ContainsFunc(o.Events, func(ev event.Event) bool { return ev.Probe != nil })
+	if o.Tracefs.Root == "" && !probes {
+		return
+	}
+	if l, err := probe.Leftovers(o.Tracefs); err == nil && len(l) > 0 {
+		o.notice(&LeftoversError{len(l)})
 	}
 }

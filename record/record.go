@@ -35,7 +35,8 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1}
 	r.sum.Path = o.Output
 	defer r.release()
-	if err := r.addProbes(&o); err != nil {
+	o.tellLeftovers()
+	if err := r.addProbes(ctx, &o); err != nil {
 		return nil, err
 	}
 	if o.DWARF {
@@ -437,10 +438,7 @@ func (r *recorder) release() {
 	}
 	r.unmapRings()
 	if r.probes != nil { // which cannot go as long as counters are open
-		r.opener.close()
-		if err := r.probes.Remove(); err != nil {
-			r.opts.notice(err)
-		}
+		r.removeProbes()
 	} else {
 		// Of tracepoints, closing a counter takes two RCU grace periods, which is
 		// half a minute for syscalls:*. Nobody needs to wait for that.

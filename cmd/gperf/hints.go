@@ -31,12 +31,13 @@ func fail(command string, err error, stderr io.Writer) int {
 	var place *probe.SpecError
 	var file *probe.FileError
 	var function *probe.FunctionError
+	var kernelFunction *probe.NoFunctionError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` tells its flags.\n", command)
 		return exitUsage
 	case errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
-		errors.As(err, &file), errors.As(err, &function):
+		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction):
 		return exitUsage
 	}
 	return exitError
@@ -51,10 +52,8 @@ func hint(err error) string {
 	var out *record.OutputError
 	var freq *record.FreqError
 	var unwinding *record.UnwindError
-	var install *probe.InstallError
 	var unknown *event.UnknownError
 	var noKprobes *event.NoKprobesError
-	var function *probe.FunctionError
 	switch {
 	case errors.As(err, &open):
 		return openHint(open)
@@ -64,8 +63,6 @@ func hint(err error) string {
 		return ringHint(ring)
 	case errors.As(err, &out):
 		return outputHint(out)
-	case errors.As(err, &function):
-		return functionHint(function)
 	case errors.As(err, &freq):
 		return "         The limit can be raised via /proc/sys/kernel/perf_event_max_sample_rate;\n" +
 			"         the kernel lowers it when sampling takes too long.\n"
@@ -73,14 +70,12 @@ func hint(err error) string {
 		return whole(check.This().WhyHidden())
 	case errors.As(err, &unwinding):
 		return whole(check.This().WhyNoBPF(err))
-	case errors.As(err, &install):
-		return installHint(install)
 	case errors.As(err, &unknown):
 		return unknownHint(unknown)
 	case errors.As(err, &noKprobes):
 		return "Such kernels are built with CONFIG_KPROBE_EVENTS. There are tracepoints (gperf list tracepoint), and functions of programs:\ngperf list 'uprobe:FILE:*'\n"
 	}
-	return ""
+	return probeHint(err)
 }
 
 func openHint(e *record.OpenError) string {
@@ -107,18 +102,6 @@ func whole(s string) string {
 		return ""
 	}
 	return s + "\n"
-}
-
-func installHint(e *probe.InstallError) string {
-	switch {
-	case errors.Is(e.Err, fs.ErrPermission):
-		return whole(check.This().WhyNotWritten())
-	case errors.Is(e.Err, fs.ErrNotExist) && e.Probe.Kind.User():
-		return fmt.Sprintf("This kernel has no uprobes, or there is no such file: gperf list 'uprobe:%s:*'; gperf doctor tells more.\n", e.Probe.Path)
-	case errors.Is(e.Err, fs.ErrNotExist):
-		return fmt.Sprintf("This kernel has no kprobes (gperf doctor tells), or no such function: gperf list 'kprobe:*%s*'\n", e.Probe.Symbol)
-	}
-	return ""
 }
 
 // unknownHint names the list in which the right name is.
@@ -158,17 +141,6 @@ func outputHint(e *record.OutputError) string {
 		return "Choose a file in a folder that you may write to (-o).\n"
 	case errors.Is(e.Err, fs.ErrNotExist):
 		return "Its folder does not exist.\n"
-	}
-	return ""
-}
-
-func functionHint(e *probe.FunctionError) string {
-	switch {
-	case e.Stripped:
-		return fmt.Sprintf("`gperf list 'uprobe:%s:*'` lists those that have. Others get theirs from a package of debug information (-dbgsym),\n"+
-			"or are probed by their address: uprobe:%s:0x1234.\n", e.File, e.File)
-	case len(e.Near) == 0 && e.Why == "":
-		return fmt.Sprintf("`gperf list 'uprobe:%s:*'` lists its functions.\n", e.File)
 	}
 	return ""
 }

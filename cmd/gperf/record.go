@@ -201,8 +201,10 @@ func isPipe(f *os.File) bool {
 	return err == nil && st.Mode()&os.ModeNamedPipe != 0
 }
 
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+func isTerminal(f *os.File) bool { return isTerminalFd(f.Fd()) }
+
+func isTerminalFd(fd uintptr) bool {
+	_, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
 	return err == nil
 }
 
@@ -379,6 +381,8 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	if f.verbose {
 		f.opts.Verbose = func(msg string) { fmt.Fprintln(stderr, msg) }
 	}
+	p := newProgress("record", stderr, f.quiet)
+	f.opts.Progress = p.tell
 	// A second Ctrl-C finds the same handler: the file is finished all the same.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -386,6 +390,7 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	// closed pipe would end the process at once. Neither is ignored, for the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2, syscall.SIGPIPE)
 	sum, err := record.Run(ctx, &f.opts)
+	p.end()
 	if sum != nil && !f.quiet {
 		tellSummary(sum, stderr)
 	}

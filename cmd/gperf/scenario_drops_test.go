@@ -23,7 +23,7 @@ var dropLine = regexp.MustCompile(`^(.+?) +\d+ \[\d+\] .* skb:kfree_skb: (?:.* r
 // drops returns the drops that a recording in dir has.
 func drops(t *testing.T, dir string) (l []dropped) {
 	t.Helper()
-	for _, block := range strings.Split(mustGperf(t, dir, "script"), "\n\n") {
+	for _, block := range strings.Split(mustGperf(t, "script", "-i", filepath.Join(dir, "perf.data")), "\n\n") {
 		first, frames, _ := strings.Cut(block, "\n")
 		m := dropLine.FindStringSubmatch(first)
 		if m == nil {
@@ -39,20 +39,6 @@ func drops(t *testing.T, dir string) (l []dropped) {
 		l = append(l, d)
 	}
 	return l
-}
-
-// mustGperf runs a command of gperf in dir and returns what it prints.
-func mustGperf(t *testing.T, dir string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(binary(t, "./cmd/gperf"), args...)
-	cmd.Dir = dir
-	var errs strings.Builder
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("gperf %s: %v\n%s", strings.Join(args, " "), err, errs.String())
-	}
-	return string(out)
 }
 
 // checkDrops expects n drops for a reason (older kernels than 5.17 have none) at a
@@ -139,7 +125,7 @@ func TestScenarioWholeMachine(t *testing.T) {
 	if c.total == 0 {
 		t.Fatalf("no samples\n%s", r.stderr)
 	}
-	folded := mustGperf(t, dir, "script", "--format", "folded")
+	folded := mustGperf(t, "script", "--format", "folded", "-i", filepath.Join(dir, "perf.data"))
 	whole := regexp.MustCompile(`(?m)^drops;.*main\.main;.*main\.drop;.*udp_sendmsg`)
 	if !whole.MatchString(folded) {
 		t.Errorf("no stack reaches from the sender's main into the kernel:\n%s", folded)

@@ -130,12 +130,12 @@ func (m *Machine) watch(p *probe.Probe) error {
 	set := probe.NewSet(m.Tracefs)
 	l, errs, err := set.Add([]*probe.Probe{p}, nil)
 	if err := errors.Join(append(errs, err)...); err != nil {
-		return errors.Join(err, set.Remove())
+		return errors.Join(err, set.Remove(nil))
 	}
 	a := sampling(format.TypeTracepoint, l[0].ID)
 	a.SampleType |= format.SampleRaw
 	err = m.open(a, true)
-	return errors.Join(err, set.Remove())
+	return errors.Join(err, set.Remove(nil))
 }
 
 // kprobeMulti is whether a glob's probes are attached at once.

@@ -413,7 +413,7 @@ func untyped(w *argSpec) string {
 
 // root is the variable that a path begins with; nil for a function's value
 // whose type is not known.
-func (r *reader) root(w *argSpec, p *path) (*value, error) {
+func (r *reader) root(w *argSpec, p *operand) (*value, error) {
 	if w.isRetval() {
 		return r.returned(w, p)
 	}
@@ -428,7 +428,7 @@ func (r *reader) root(w *argSpec, p *path) (*value, error) {
 }
 
 // returned is the function's value; nil if its type is not known and not needed.
-func (r *reader) returned(w *argSpec, p *path) (*value, error) {
+func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
 	if !r.probe.Kind.Return() {
 		_, err := r.special(w, "$retval")
 		return nil, err

@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"errors"
 	"strings"
+	"syscall"
 
 	"gperf/record/tracefs"
 )
@@ -12,6 +14,11 @@ func installError(t *tracefs.FS, p *Probe, line string, err error) error {
 	e := &InstallError{Probe: p, Line: line, Err: err, Column: -1}
 	if text, err := t.Read("error_log"); err == nil {
 		e.Log, e.Column = lastError(string(text), line)
+	}
+	if e.Column < 0 || strings.HasPrefix(e.Log, "Failed to register") || strings.Contains(e.Log, "probed address") {
+		if !p.Kind.User() && !errors.Is(err, syscall.EILSEQ) {
+			e.Why = refusal(t, p)
+		}
 	}
 	return e
 }

@@ -10,6 +10,7 @@ type Finder struct {
 	Notice func(what error)
 
 	values values
+	code   *kernelCode // nil: not read yet
 }
 
 // Find returns the probes that a spec means, at least one. The error is a

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,8 +77,9 @@ func parseInstalled(text string, user bool) (l []Installed) {
 }
 
 // Delete has the kernel forget probes, and returns those that are gone now. Those
-// that somebody uses stay: each is a *DeleteError of its own.
-func Delete(t *tracefs.FS, l []Installed) (gone []Installed, err error) {
+// that somebody uses stay: each is a *DeleteError of its own. progress, unless nil,
+// is told how many have been tried.
+func Delete(t *tracefs.FS, l []Installed, progress func(n, of int)) (gone []Installed, err error) {
 	var errs []error
 	for _, user := range []bool{false, true} {
 		var some []Installed
@@ -100,6 +102,12 @@ func Delete(t *tracefs.FS, l []Installed) (gone []Installed, err error) {
 				errs = append(errs, &DeleteError{some[i].String(), err})
 			}
 		}
+		w.progress = func(n int) error {
+			if progress != nil {
+				progress(n, len(some))
+			}
+			return nil
+		}
 		if err := w.write(); err != nil {
 			errs = append(errs, err)
 		}
@@ -112,8 +120,8 @@ func Delete(t *tracefs.FS, l []Installed) (gone []Installed, err error) {
 // has another name.
 func groupOfProcess() string {
 	pid := os.Getpid()
-	start, _ := startTime(strconv.Itoa(pid))
-	return groupName(owner{pid, start, pidNamespace("self")})
+	p, _ := processOf(strconv.Itoa(pid))
+	return groupName(owner{pid, p.start, pidNamespace("self")})
 }
 
 const groupPrefix = "gperf_"
@@ -144,19 +152,29 @@ func ownerOf(group string) (o owner, ok bool) {
 	return owner{int(pid), start, ns}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// startTime is when the process began, in clock ticks after the boot: field 22 of
-// proc_pid_stat(5).
-func startTime(pid string) (uint64, error) {
+// process is what proc_pid_stat(5) tells of one.
+type process struct {
+	exiting bool
+	start   uint64 // in clock ticks after the boot
+}
+
+// pfExiting is PF_EXITING of the kernel's sched.h: a process that was killed may
+// take its time to close what it has open, but nothing keeps it.
+const pfExiting = 0x4
+
+func processOf(pid string) (process, error) {
 	b, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	if err != nil {
-		return 0, err
+		return process{}, err
 	}
 	// The name, in parentheses, may have spaces and parentheses itself.
-	rest := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(rest) < 20 {
-		return 0, fmt.Errorf("/proc/%s/stat is short", pid)
+	l := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(l) < 20 {
+		return process{}, fmt.Errorf("/proc/%s/stat is short", pid)
 	}
-	return strconv.ParseUint(rest[19], 10, 64)
+	flags, _ := strconv.ParseUint(l[6], 10, 64)
+	start, err := strconv.ParseUint(l[19], 10, 64)
+	return process{flags&pfExiting != 0, start}, err
 }
 
 func pidNamespace(pid string) uint64 {
@@ -176,8 +194,8 @@ const initialNamespace = 0xeffffffc
 func (o owner) gone() bool {
 	here := pidNamespace("self")
 	if o.namespace == here {
-		start, err := startTime(strconv.Itoa(o.pid))
-		return errors.Is(err, fs.ErrNotExist) || err == nil && start != o.start
+		p, err := processOf(strconv.Itoa(o.pid))
+		return errors.Is(err, fs.ErrNotExist) || err == nil && (p.start != o.start || p.exiting)
 	}
 	if here != initialNamespace {
 		return false
@@ -187,10 +205,10 @@ func (o owner) gone() bool {
 	if err != nil {
 		return false
 	}
-	for _, p := range processes {
-		pid := filepath.Base(p)
-		if start, err := startTime(pid); err == nil && start == o.start && pidNamespace(pid) == o.namespace {
-			return false
+	for _, dir := range processes {
+		pid := filepath.Base(dir)
+		if p, err := processOf(pid); err == nil && p.start == o.start && pidNamespace(pid) == o.namespace {
+			return p.exiting
 		}
 	}
 	return true

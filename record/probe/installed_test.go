@@ -1,10 +1,14 @@
 package probe
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"gperf/record/tracefs"
@@ -123,5 +127,75 @@ func TestLastError(t *testing.T) {
 		if msg, column := lastError(log, c.line); msg != c.msg || column != c.column {
 			t.Errorf("%s: %q at %d", c.line, msg, column)
 		}
+	}
+}
+
+// liveTracefs is the kernel's, if this user may define uprobes there.
+func liveTracefs(t *testing.T) *tracefs.FS {
+	t.Helper()
+	fs := new(tracefs.FS)
+	path, err := fs.Path(uprobeEvents)
+	if err != nil {
+		t.Skip(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Skipf("uprobes may not be defined: %v", err)
+	}
+	f.Close()
+	return fs
+}
+
+// TestPersistLive: where the kernel refuses one line of many, the others have what
+// they were to have; where it refuses all that was asked for, nothing is left.
+func TestPersistLive(t *testing.T) {
+	fs := liveTracefs(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const group = "gperf_test_persist"
+	mine := func() (l []Installed) {
+		all, err := List(fs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(all, func(p Installed) bool { return !p.Matches(group + ":*") })
+	}
+	t.Cleanup(func() { Delete(fs, mine(), nil) })
+	var probes []*Probe
+	for i := range 150 {
+		p := &Probe{Kind: Uprobe, Group: group, Event: fmt.Sprintf("e%d", i), Path: exe, Off: uint64(0x1000 + i), Glob: "uprobe:x:*"}
+		if i%50 == 7 {
+			p.Args = []Arg{{"a", "%nosuch"}}
+		}
+		probes = append(probes, p)
+	}
+	var told []error
+	taken, err := Persist(fs, probes, func(err error) { told = append(told, err) })
+	if err != nil || len(taken) != 147 || len(mine()) != 147 {
+		t.Fatalf("%d taken, %d there: %v", len(taken), len(mine()), err)
+	}
+	if len(told) != 1 || !strings.Contains(told[0].Error(), "3 of 150 functions cannot be probed") {
+		t.Errorf("told %v", told)
+	}
+	// One that is gone already stands in the way of no other.
+	all := mine()
+	if gone, err := Delete(fs, all[2:3], nil); err != nil || len(gone) != 1 {
+		t.Fatalf("%v gone: %v", gone, err)
+	}
+	if gone, err := Delete(fs, all, nil); err != nil || len(gone) != len(all) || len(mine()) != 0 {
+		t.Fatalf("%d of %d gone, %d left: %v", len(gone), len(all), len(mine()), err)
+	}
+	probes = probes[:8]
+	for _, p := range probes {
+		p.Glob = ""
+	}
+	var install *InstallError
+	if _, err := Persist(fs, probes, nil); !errors.As(err, &install) || install.Probe != probes[7] || len(mine()) != 0 {
+		t.Errorf("%d left: %v", len(mine()), err)
+	}
+	if install != nil && install.Log != "" && (install.Column < 0 || !strings.HasPrefix(install.Line[install.Column:], "%nosuch")) {
+		t.Errorf("%q points at %d of %q", install.Log, install.Column, install.Line)
 	}
 }

@@ -1,6 +1,185 @@
 package probe
 
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/record/near"
+	"gperf/record/tracefs"
+)
+
 // kernelPlaces are the probes in the kernel that a spec means, without arguments.
 func (f *Finder) kernelPlaces(s *spec) ([]*Probe, error) {
-	return []*Probe{{Kind: s.kind, Group: "probe", Event: eventName(s.name, s.kind), Module: s.file, Symbol: s.name, Off: s.off}}, nil
+	if err := f.haveKprobes(); err != nil {
+		return nil, err
+	}
+	if s.kind.Return() && s.off != 0 {
+		return nil, s.bad("a kretprobe runs when the function returns: an offset means nothing")
+	}
+	if addr, err := strconv.ParseUint(s.name, 0, 64); err == nil {
+		return []*Probe{{Kind: s.kind, Group: kernelGroup, Event: fmt.Sprintf("abs_%x", addr+s.off), Symbol: fmt.Sprintf("%#x", addr+s.off)}}, nil
+	}
+	k, err := f.kernel()
+	if err != nil {
+		return nil, err
+	}
+	if isGlob(s.name) || isGlob(s.file) {
+		return f.kernelGlob(k, s)
+	}
+	functions := k.named(s.file, s.name)
+	if len(functions) == 0 {
+		return nil, k.unknown(s)
+	}
+	for _, sym := range functions {
+		if size := k.size(sym); size > 0 && s.off >= size {
+			return nil, s.bad(fmt.Sprintf("%s is only %d bytes long", sym.name, size))
+		}
+	}
+	return k.probes(s, functions), nil
+}
+
+// kernelGroup is perf's group of the kernel's probes.
+const kernelGroup = "probe"
+
+func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
+
+// haveKprobes tells whether the kernel has a file to define kprobes in.
+func (f *Finder) haveKprobes() error {
+	path, err := f.Tracefs.Path(kprobeEvents)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return &AccessError{kprobeEvents, errno(err)}
+	}
+	return nil
+}
+
+// kernelGlob are the probes of a glob's functions, without those that are known
+// not to be taken: Notice gets a *SkippedError for these.
+func (f *Finder) kernelGlob(k *kernelCode, s *spec) ([]*Probe, error) {
+	for _, glob := range []string{s.name, s.file} {
+		if _, err := path.Match(glob, ""); err != nil {
+			return nil, s.bad("the glob has a bracket without its other half")
+		}
+	}
+	all := k.matching(s.file, s.name)
+	if len(all) == 0 {
+		return nil, k.unknown(s)
+	}
+	k.readTraced(f.Tracefs)
+	skipped := &SkippedError{Glob: s.text, Of: len(all), Why: map[string]int{}}
+	var functions []ksym
+	for _, sym := range all {
+		if why := k.why(sym); why != "" {
+			skipped.Why[why]++
+			skipped.Skipped++
+		} else {
+			functions = append(functions, sym)
+		}
+	}
+	switch {
+	case len(functions) == 0:
+		return nil, skipped
+	case skipped.Skipped > 0 && f.Notice != nil:
+		f.Notice(skipped)
+	}
+	probes := k.probes(s, functions)
+	for _, p := range probes {
+		p.Glob = s.text
+	}
+	return probes, nil
+}
+
+// probes are the probes of a spec at functions.
+func (k *kernelCode) probes(s *spec, functions []ksym) (l []*Probe) {
+	for _, f := range functions {
+		p := &Probe{Kind: s.kind, Group: kernelGroup, Event: eventName(f.name, s.kind), Module: f.module, Symbol: f.name, Off: s.off}
+		switch {
+		case f.module == "" && k.text != 0 && f.addr > k.text:
+			p.FromText = f.addr - k.text
+		case len(functions) > 1 && k.count(f) > 1:
+			p.Address = f.addr
+		}
+		l = append(l, p)
+	}
+	return l
+}
+
+// count is how many functions of its module have the name.
+func (k *kernelCode) count(f ksym) (n int) {
+	for _, other := range k.functions {
+		if other.name == f.name && other.module == f.module {
+			n++
+		}
+	}
+	return n
+}
+
+// unknown is the error of a spec that means no function.
+func (k *kernelCode) unknown(s *spec) error {
+	e := &NoFunctionError{Spec: s.text, Name: s.name, Module: s.file, Loaded: k.hasModule(s.file)}
+	if e.Loaded && !isGlob(s.name) {
+		e.Near = k.near(s.file, s.name)
+	}
+	return e
+}
+
+// near returns functions whose names are like name, best first.
+func (k *kernelCode) near(module, name string) []string {
+	var names []string
+	for _, f := range k.functions {
+		// A name of another length cannot be near, and there are very many.
+		if n := len(f.name) - len(name); f.inModule(module) && f.whole() && (strings.Contains(f.name, name) || -3 < n && n < 3) {
+			names = append(names, f.name)
+		}
+	}
+	slices.Sort(names)
+	return near.Names(name, slices.Compact(names))
+}
+
+// KernelFunctions returns the functions of the kernel, or of one of its modules,
+// that the glob means and that kprobes can be at, in order.
+func (f *Finder) KernelFunctions(module, glob string) ([]string, error) {
+	k, err := f.kernel()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Tracefs.Path(""); err == nil {
+		k.readTraced(f.Tracefs)
+	}
+	if module != "" && !k.hasModule(module) {
+		return nil, &NoFunctionError{Spec: module + ":" + glob, Name: glob, Module: module}
+	}
+	var names []string
+	for _, sym := range k.matching(module, glob) {
+		if k.why(sym) == "" {
+			names = append(names, sym.name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// refusal is what is known against a probe that the kernel has refused; "": nothing.
+func refusal(t *tracefs.FS, p *Probe) string {
+	if b, err := os.ReadFile("/sys/kernel/debug/kprobes/blacklist"); err == nil && blacklisted(string(b), p.Symbol) {
+		return "kprobes' blacklist has the function (/sys/kernel/debug/kprobes/blacklist)"
+	}
+	f := Finder{Tracefs: t}
+	k, err := f.kernel()
+	if err != nil {
+		return ""
+	}
+	k.readTraced(t)
+	for _, sym := range k.named(p.Module, p.Symbol) {
+		if why := k.why(sym); why != "" {
+			return why
+		}
+	}
+	return ""
 }

@@ -44,6 +44,11 @@ type Probe struct {
 	Symbol string // of the kernel's function
 	Path   string // of the file of code, as the kernel is to open it
 	Off    uint64 // bytes behind Symbol, or in the file
+	// FromText is where the kernel's function begins, in bytes behind _text: the
+	// kernel finds it at once by that, and names can stand for several. 0: not known.
+	FromText uint64
+	Address  uint64 // of a module's function whose name stands for several; else 0
+	Glob     string // the spec that means this among others; "" where it means this alone
 	// Semaphore is where in the file the counter is that tells a program that
 	// somebody watches (USDT); 0: there is none.
 	Semaphore uint64
@@ -79,16 +84,28 @@ func (p *Probe) Definition(group, event string) string {
 			fmt.Fprintf(&b, "(%#x)", p.Semaphore)
 		}
 	} else {
-		if p.Module != "" {
-			b.WriteString(p.Module + ":")
-		}
-		b.WriteString(p.Symbol)
-		if p.Off != 0 {
-			fmt.Fprintf(&b, "+%#x", p.Off)
-		}
+		b.WriteString(p.kernelPlace())
 	}
 	for _, a := range p.Args {
 		fmt.Fprintf(&b, " %s=%s", a.Name, a.Fetch)
 	}
 	return b.String()
+}
+
+// kernelPlace is the place in the kernel as kprobe_events takes it.
+func (p *Probe) kernelPlace() string {
+	switch {
+	case p.FromText != 0:
+		return fmt.Sprintf("_text+%d", p.FromText+p.Off)
+	case p.Address != 0:
+		return fmt.Sprintf("%#x", p.Address+p.Off)
+	}
+	place := p.Symbol
+	if p.Module != "" {
+		place = p.Module + ":" + place
+	}
+	if p.Off != 0 {
+		place += fmt.Sprintf("+%d", p.Off)
+	}
+	return place
 }

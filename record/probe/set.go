@@ -105,8 +105,9 @@ func numbered(event string, taken func(string) bool) string {
 }
 
 // Remove has the kernel forget the probes. No counter of theirs may be open.
-func (s *Set) Remove() error {
-	_, err := Delete(s.tracefs, s.l)
+// progress, unless nil, is told how many are gone.
+func (s *Set) Remove(progress func(n, of int)) error {
+	_, err := Delete(s.tracefs, s.l, progress)
 	s.l = nil
 	return err
 }
@@ -119,7 +120,7 @@ type writer struct {
 	lines    []string
 	taken    func(i int) bool       // whether the kernel has done what line i says
 	done     func(i int, err error) // told of each line
-	progress func(n int) error      // nil, or told how many lines are through; its error ends it
+	progress func(n int) error      // told how many lines are through; its error ends it
 }
 
 // batch is how many lines are written at once: the kernel cannot be interrupted
@@ -139,18 +140,18 @@ func (w *writer) write() error {
 	for i := 0; i < len(w.lines); {
 		end := min(i+batch, len(w.lines))
 		_, err := f.WriteString(strings.Join(w.lines[i:end], "\n") + "\n")
-		// It takes them in their order, up to the first that it refuses.
-		for ; i < end && (err == nil || end-i > 1 && w.taken(i)); i++ {
+		// It takes them in their order, up to the first that it refuses: that begins
+		// the next write, and is then known.
+		start := i
+		for ; i < end && (err == nil || w.taken(i)); i++ {
 			w.done(i, nil)
 		}
-		if err != nil {
+		if err != nil && i == start {
 			w.done(i, errno(err))
 			i++
 		}
-		if w.progress != nil {
-			if err := w.progress(i); err != nil {
-				return err
-			}
+		if err := w.progress(i); err != nil {
+			return err
 		}
 	}
 	return nil

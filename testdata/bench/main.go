@@ -6,6 +6,7 @@
 //	go run ./testdata/bench
 //	PERF="perf,/opt/perf7/bin/perf" go run ./testdata/bench -n 9 -part read -f my.data
 //	PERF="perf,/opt/perf7/bin/perf" go run ./testdata/bench -part dwarf
+//	go build ./testdata/bench && ./bench -part probes -gperf ./gperf    # where there are kprobes
 //
 // PERF lists the perfs to compare with, by commas; each may be a command with arguments.
 package main
@@ -39,11 +40,13 @@ type bench struct {
 	rate    int // of drops per second while record is measured
 	seconds int // for which record is measured
 	units   int // short compiles that are recorded
-	files   []string
-	dir     string // for what is made on the way
-	dropper string
-	gperf   tool
-	perfs   []tool
+
+	probeCount int // kprobes that are attached at once
+	files      []string
+	dir        string // for what is made on the way
+	dropper    string
+	gperf      tool
+	perfs      []tool
 
 	recordings int // made so far
 }
@@ -64,9 +67,10 @@ func main() {
 	files := flag.String("f", "", "perf.data files to read, by commas; default: one made by gperf, one by the first perf")
 	gperf := flag.String("gperf", "", "gperf to measure; default: built from this checkout")
 	flag.IntVar(&b.units, "compiles", 200, "short compiles that are recorded")
-	part := flag.String("part", "all", "what to measure: read, record, dwarf, overhead or all")
+	part := flag.String("part", "all", "what to measure: read, record, dwarf, overhead, probes (kprobes, which not every kernel has) or all but probes")
+	flag.IntVar(&b.probeCount, "probes", 1000, "kprobes that are attached at once")
 	flag.Parse()
-	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "record", "dwarf", "overhead", "all"}, *part) {
+	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "record", "dwarf", "overhead", "probes", "all"}, *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -89,6 +93,9 @@ func (b *bench) run(gperf, part string) (err error) {
 	defer os.RemoveAll(b.dir)
 	if err := b.findTools(gperf, part); err != nil {
 		return err
+	}
+	if part == "probes" {
+		return b.probes()
 	}
 	for _, p := range []struct {
 		name    string

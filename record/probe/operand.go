@@ -11,8 +11,8 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// path is a variable and what is looked at behind it: a->b.c[1].
-type path struct {
+// operand is a variable and what is looked at behind it: a->b.c[1].
+type operand struct {
 	root  string
 	steps []step
 }
@@ -33,10 +33,10 @@ var (
 const maxSteps = 64
 
 // parsePath takes a path apart. *a is a[0].
-func parsePath(s string) (*path, error) {
+func parsePath(s string) (*operand, error) {
 	rest := strings.TrimLeft(s, "*")
 	stars := len(s) - len(rest)
-	p := &path{root: pathRoot.FindString(rest)}
+	p := &operand{root: pathRoot.FindString(rest)}
 	if p.root == "" {
 		return nil, errPath
 	}
@@ -64,7 +64,7 @@ func parsePath(s string) (*path, error) {
 
 // fieldName is perf's name for the argument: the last member's, or the
 // variable's with the type that it is cast to ("s_string").
-func (p *path) fieldName(typ string) string {
+func (p *operand) fieldName(typ string) string {
 	for _, s := range slices.Backward(p.steps) {
 		if s.name != "" {
 			return s.name

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"gperf/record"
+	"gperf/record/check"
+	"gperf/record/probe"
+)
+
+// probeHint says what to do about a probe that cannot be.
+func probeHint(err error) string {
+	var inFile *probe.FunctionError
+	var function *probe.NoFunctionError
+	var access *probe.AccessError
+	var install *probe.InstallError
+	var exists *probe.ExistsError
+	var left *record.LeftoversError
+	switch {
+	case errors.As(err, &inFile):
+		return functionHint(inFile)
+	case errors.As(err, &function) && !function.Loaded:
+		return fmt.Sprintf("Load it first:    modprobe %s\n", function.Module)
+	case errors.As(err, &function):
+		return fmt.Sprintf("It may be inlined everywhere, or live in a module that is not loaded; gperf list 'kprobe:*%s*' shows what there is.\n",
+			strings.Trim(function.Name, "*"))
+	case errors.As(err, &access):
+		return accessHint(access)
+	case errors.As(err, &install):
+		return installHint(install)
+	case errors.As(err, &exists):
+		return fmt.Sprintf("Delete it (gperf probe --del %s), or have another beside it, with a number (-f).\n", exists.Event)
+	case errors.As(err, &left):
+		return "`gperf probe --del` removes them.\n"
+	}
+	return ""
+}
+
+func accessHint(e *probe.AccessError) string {
+	kind := strings.TrimSuffix(e.File, "_events")
+	switch {
+	case errors.Is(e.Err, fs.ErrNotExist):
+		return fmt.Sprintf("It was built without CONFIG_%s_EVENTS. What there is instead: gperf list tracepoint\n", strings.ToUpper(kind))
+	case errors.Is(e.Err, fs.ErrPermission):
+		return whole(check.This().WhyNotWritten())
+	case errors.Is(e.Err, syscall.EROFS):
+		return "tracefs is mounted read-only here:    mount -o remount,rw /sys/kernel/tracing\n"
+	}
+	return ""
+}
+
+// installHint shows where in the definition the kernel points at.
+func installHint(e *probe.InstallError) string {
+	switch {
+	case errors.Is(e.Err, syscall.EILSEQ):
+		return fmt.Sprintf("Instructions begin where a disassembly says so:    objdump -d --disassemble=%s vmlinux\n", e.Probe.Symbol)
+	case e.Why != "" || e.Log == "":
+		return ""
+	case e.Column < 0:
+		return "    " + e.Line + "\n"
+	}
+	return fmt.Sprintf("    %s\n    %*s^\n", e.Line, e.Column, "")
+}
+
+func functionHint(e *probe.FunctionError) string {
+	switch {
+	case e.Stripped:
+		return fmt.Sprintf("`gperf list 'uprobe:%s:*'` lists those that have. Others get theirs from a package of debug information (-dbgsym),\n"+
+			"or are probed by their address: uprobe:%s:0x1234.\n", e.File, e.File)
+	case len(e.Near) == 0 && e.Why == "":
+		return fmt.Sprintf("`gperf list 'uprobe:%s:*'` lists its functions.\n", e.File)
+	}
+	return ""
+}

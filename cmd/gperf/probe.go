@@ -1,0 +1,359 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"gperf/record/probe"
+	"gperf/record/tracefs"
+)
+
+// probeFlags are the flags of gperf probe as they were given.
+type probeFlags struct {
+	add, define          []string
+	list, del, funcs     bool
+	vars                 string
+	where                probe.Where
+	force, dryRun        bool
+	quiet, verbose, help bool
+
+	args           []string // definitions, or patterns
+	tracefs        tracefs.FS
+	stdout, stderr io.Writer
+}
+
+func (f *probeFlags) set() *pflag.FlagSet {
+	s := pflag.NewFlagSet("probe", pflag.ContinueOnError)
+	s.SortFlags = false
+	s.SetOutput(io.Discard)
+	s.Usage = func() {}
+	s.StringArrayVarP(&f.add, "add", "a", nil, "add a probe: `DEF` is [[GROUP:]EVENT=]FUNC[+OFF|%return] [ARG…], or the words of record's -e")
+	s.BoolVarP(&f.del, "del", "d", false, "delete the probes that the patterns [GROUP:]EVENT match; without one, what killed recordings left")
+	s.BoolVarP(&f.list, "list", "l", false, "list the probes, or those that the patterns match")
+	s.BoolVarP(&f.funcs, "funcs", "F", false, "list the functions that can be probed, or those that the pattern matches")
+	s.StringVarP(&f.vars, "vars", "V", "", "list what can be read where the probe `DEF` is")
+	s.StringArrayVarP(&f.define, "definition", "D", nil, "print what tracefs is told for a probe, and add none")
+	s.StringVarP(&f.where.Path, "exec", "x", "", "in this program or library (`file`)")
+	s.StringVarP(&f.where.Module, "module", "m", "", "in this `module` of the kernel")
+	s.BoolVarP(&f.force, "force", "f", false, "add a probe also where its name is taken: with a number")
+	s.BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "no messages but errors")
+	s.BoolVarP(&f.verbose, "verbose", "v", false, "print what tracefs is told")
+	s.BoolVarP(&f.help, "help", "h", false, "this text")
+	return s
+}
+
+const probeHelp = `Usage: gperf probe [FLAGS] 'DEF'
+       gperf probe [FLAGS] --add 'DEF' [--add 'DEF'…]
+       gperf probe --del ['[GROUP:]EVENT'…]
+       gperf probe --list ['[GROUP:]EVENT'…]
+
+Adds probes that stay until they are deleted, lists and deletes them. A recording
+needs none of that: gperf record -e 'kprobe:FUNC' has probes of its own.
+
+`
+
+func probeCommand(args []string, stdout, stderr io.Writer) int {
+	f := probeFlags{stdout: stdout, stderr: stderr}
+	s := f.set()
+	allowAbbreviations(s)
+	if err := s.Parse(args); err != nil {
+		return fail("probe", wrongUse("%v", err), stderr)
+	}
+	if f.help {
+		fmt.Fprint(stdout, probeHelp, s.FlagUsages())
+		return exitOK
+	}
+	f.args = s.Args()
+	if err := f.run(); err != nil {
+		return fail("probe", err, stderr)
+	}
+	return exitOK
+}
+
+func (f *probeFlags) run() error {
+	modes := 0
+	for _, given := range []bool{len(f.add) > 0, len(f.define) > 0, f.list, f.del, f.funcs, f.vars != ""} {
+		if given {
+			modes++
+		}
+	}
+	switch {
+	case modes > 1:
+		return wrongUse("--add, --del, --list, --funcs, --vars and --definition exclude each other")
+	case f.where.Path != "" && f.where.Module != "":
+		return wrongUse("-x and -m: a probe is in a program or in the kernel")
+	case f.list:
+		return f.showList()
+	case f.del:
+		return f.delete()
+	case f.funcs:
+		return f.showFunctions()
+	case f.vars != "":
+		return f.showVars()
+	case len(f.define) > 0:
+		return f.showDefinitions()
+	case len(f.args) > 0: // as in perf, they are one
+		f.add = append(f.add, strings.Join(f.args, " "))
+	case modes == 0:
+		return wrongUse("nothing to do: gperf probe 'FUNCTION' adds a probe")
+	}
+	return f.addProbes()
+}
+
+// say writes a message that -q silences.
+func (f *probeFlags) say(format string, args ...any) {
+	if !f.quiet {
+		fmt.Fprintf(f.stderr, format, args...)
+	}
+}
+
+func (f *probeFlags) notice(err error) { f.say("gperf probe: %v\n%s", err, hint(err)) }
+
+func (f *probeFlags) finder() *probe.Finder {
+	return &probe.Finder{Tracefs: &f.tracefs, Notice: f.notice}
+}
+
+// find finds the probes of one definition, under names of their own.
+func (f *probeFlags) find(finder *probe.Finder, def string) ([]*probe.Probe, error) {
+	l, err := finder.Define(def, f.where)
+	if err != nil {
+		return nil, err
+	}
+	return l, probe.Name(&f.tracefs, l, f.force)
+}
+
+func (f *probeFlags) addProbes() error {
+	finder := f.finder()
+	var names probe.Namer
+	last := ""
+	for _, def := range f.add {
+		l, err := f.find(finder, def)
+		if err != nil {
+			return err
+		}
+		if f.verbose {
+			for _, p := range l {
+				f.say("%s\n", p.Definition(p.Group, p.Event))
+			}
+		}
+		if !f.dryRun {
+			if l, err = probe.Persist(&f.tracefs, l, f.notice); err != nil {
+				return err
+			}
+		}
+		if len(l) > 1 {
+			f.say("Added new events:\n")
+		} else {
+			f.say("Added new event:\n")
+		}
+		for _, p := range l {
+			var args []string
+			for _, a := range p.Args {
+				args = append(args, a.Name)
+			}
+			f.say("%s\n", probeLine(p.String(), names.PlaceOf(p), args))
+			last = p.String()
+		}
+	}
+	f.say("\nYou can now use it in gperf and in all perf tools, such as:\n\n\tgperf record -e %s -aR sleep 1\n\n", last)
+	return nil
+}
+
+// probeLine is perf probe's line about a probe.
+func probeLine(name, place string, args []string) string {
+	with := ""
+	if len(args) > 0 {
+		with = " with " + strings.Join(args, " ")
+	}
+	return fmt.Sprintf("  %-20s (on %s%s)", name, place, with)
+}
+
+func (f *probeFlags) showList() error {
+	l, err := f.installed()
+	if err != nil {
+		return err
+	}
+	var names probe.Namer
+	for _, p := range l {
+		var args []string
+		for _, a := range p.Args {
+			name, _, _ := strings.Cut(a, "=")
+			args = append(args, name)
+		}
+		fmt.Fprintln(f.stdout, probeLine(p.String(), names.Place(&p), args))
+	}
+	return nil
+}
+
+// installed are the kernel's probes that the patterns match, all without patterns.
+func (f *probeFlags) installed() ([]probe.Installed, error) {
+	for _, glob := range f.args {
+		if _, err := path.Match(glob, ""); err != nil {
+			return nil, wrongUse("%q: the pattern has a bracket without its other half", glob)
+		}
+	}
+	l, err := probe.List(&f.tracefs)
+	if err != nil || len(f.args) == 0 {
+		return l, err
+	}
+	return slices.DeleteFunc(l, func(p probe.Installed) bool { return !slices.ContainsFunc(f.args, p.Matches) }), nil
+}
+
+// delete deletes the probes that the patterns match; without patterns, what killed
+// recordings have left.
+func (f *probeFlags) delete() error {
+	var l []probe.Installed
+	var err error
+	if len(f.args) == 0 {
+		if l, err = probe.Leftovers(&f.tracefs); err == nil && len(l) == 0 {
+			f.say("No recording has left probes.\n")
+			return nil
+		}
+	} else {
+		if l, err = f.installed(); err == nil && len(l) == 0 {
+			return fmt.Errorf("%q does not hit any event", strings.Join(f.args, " "))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	gone := l
+	if !f.dryRun {
+		gone, err = f.deleteNow(l)
+	}
+	for _, p := range gone {
+		f.say("Removed event: %s\n", p.String())
+	}
+	return err
+}
+
+// killedTakes is how long a killed recording may take to close what it had open,
+// until when its probes are in use: thousands of them take the kernel a minute.
+const killedTakes = 2 * time.Minute
+
+// deleteNow deletes probes. Leftovers are waited for that are still in use.
+func (f *probeFlags) deleteNow(l []probe.Installed) (gone []probe.Installed, err error) {
+	p := newProgress("probe", f.stderr, f.quiet)
+	defer p.end()
+	tell := func(n, of int) { p.tell("removing", len(gone)+n, len(gone)+of) }
+	for end := time.Now().Add(killedTakes); ; time.Sleep(interval) {
+		some, err := probe.Delete(&f.tracefs, l, tell)
+		gone = append(gone, some...)
+		if len(f.args) > 0 || !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {
+			return gone, err
+		}
+		l = slices.DeleteFunc(l, func(p probe.Installed) bool {
+			return slices.ContainsFunc(some, func(q probe.Installed) bool { return p.String() == q.String() })
+		})
+	}
+}
+
+func (f *probeFlags) showFunctions() error {
+	glob := "*"
+	switch len(f.args) {
+	case 0:
+	case 1:
+		glob = f.args[0]
+	default:
+		return wrongUse("--funcs takes one pattern")
+	}
+	if _, err := path.Match(glob, ""); err != nil {
+		return wrongUse("%q: the pattern has a bracket without its other half", glob)
+	}
+	var names []string
+	var err error
+	if f.where.Path == "" {
+		names, err = f.finder().KernelFunctions(f.where.Module, glob)
+	} else {
+		names, err = probe.FileFunctions(f.where.Path, glob)
+	}
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("no function matches %q", glob)
+	}
+	fmt.Fprintln(f.stdout, strings.Join(names, "\n"))
+	return nil
+}
+
+func (f *probeFlags) showDefinitions() error {
+	finder := f.finder()
+	for _, def := range f.define {
+		l, err := f.find(finder, def)
+		if err != nil {
+			return err
+		}
+		for _, p := range l {
+			fmt.Fprintln(f.stdout, p.Definition(p.Group, p.Event))
+		}
+	}
+	return nil
+}
+
+// showVars lists what can be read at a probe.
+func (f *probeFlags) showVars() error {
+	return errors.New("--vars: types are not read yet")
+}
+
+// progress is a line on stderr about what takes long: on a terminal it is
+// overwritten, elsewhere there is one line for each step.
+type progress struct {
+	command  string
+	w        io.Writer
+	terminal bool
+	quiet    bool
+	start    time.Time
+	last     time.Time
+	step     string
+	shown    bool
+}
+
+func newProgress(command string, w io.Writer, quiet bool) *progress {
+	p := &progress{command: command, w: w, quiet: quiet, start: time.Now()}
+	if f, ok := w.(interface{ Fd() uintptr }); ok {
+		p.terminal = isTerminalFd(f.Fd())
+	}
+	return p
+}
+
+// Something that takes long is told after quietFor, and again every interval.
+const (
+	quietFor = time.Second
+	interval = 100 * time.Millisecond
+)
+
+// tell tells how many probes are through with a step.
+func (p *progress) tell(step string, n, of int) {
+	now := time.Now()
+	if step != p.step {
+		p.end()
+		p.step, p.start, p.last = step, now, time.Time{}
+	}
+	if p.quiet || now.Sub(p.start) < quietFor || now.Sub(p.last) < interval || !p.terminal && p.shown {
+		return
+	}
+	p.last, p.shown = now, true
+	if p.terminal {
+		fmt.Fprintf(p.w, "\rgperf %s: %s %d/%d probes\x1b[K", p.command, step, n, of)
+	} else {
+		fmt.Fprintf(p.w, "gperf %s: %s %d probes takes a while (%d so far)\n", p.command, step, of, n)
+	}
+}
+
+// end takes the line away.
+func (p *progress) end() {
+	if p.shown && p.terminal {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+	p.shown = false
+}

@@ -1,0 +1,443 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// These tests place probes in the running kernel, and in the gperf that is tested.
+
+const tracefsRoot = "/sys/kernel/tracing"
+
+// needProbes skips where this user may not define probes of the kind, "kprobe" or "uprobe".
+func needProbes(t *testing.T, kind string) {
+	t.Helper()
+	needTracepoints(t)
+	f, err := os.OpenFile(filepath.Join(tracefsRoot, kind+"_events"), os.O_WRONLY|os.O_APPEND, 0)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		t.Skipf("this kernel has no %ss (CONFIG_%s_EVENTS)", kind, strings.ToUpper(kind))
+	case err != nil:
+		t.Skipf("%ss may not be defined: %v", kind, err)
+	}
+	f.Close()
+}
+
+// needPrograms skips where one of the programs is missing.
+func needPrograms(t *testing.T, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		if _, err := exec.LookPath(n); err != nil {
+			t.Skipf("%s is missing", n)
+		}
+	}
+}
+
+// needModule loads a module of the kernel, or skips.
+func needModule(t *testing.T, name string) {
+	t.Helper()
+	if out, err := exec.Command("modprobe", name).CombinedOutput(); err != nil {
+		t.Skipf("modprobe %s: %v: %s", name, err, bytes.TrimSpace(out))
+	}
+}
+
+// runGperf runs gperf to its end.
+func runGperf(t *testing.T, args ...string) result {
+	t.Helper()
+	cmd := exec.Command(binary(t, "./cmd/gperf"), args...)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// mustGperf runs gperf and returns what it prints.
+func mustGperf(t *testing.T, args ...string) string {
+	t.Helper()
+	r := runGperf(t, args...)
+	if r.code != exitOK {
+		t.Fatalf("gperf %s: exit code %d\n%s", strings.Join(args, " "), r.code, r.stderr)
+	}
+	return r.stdout
+}
+
+// definitions are the lines of tracefs' probes that have the text.
+func definitions(t *testing.T, text string) (l []string) {
+	t.Helper()
+	for _, file := range []string{"kprobe_events", "uprobe_events"} {
+		b, err := os.ReadFile(filepath.Join(tracefsRoot, file))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if strings.Contains(line, text) {
+				l = append(l, line)
+			}
+		}
+	}
+	return l
+}
+
+// noneOf checks that a recording has left no probes.
+func noneOf(t *testing.T, pid int) {
+	t.Helper()
+	if l := definitions(t, fmt.Sprintf("gperf_%d_", pid)); len(l) > 0 {
+		t.Errorf("%d probes are left: %s…", len(l), l[0])
+	}
+}
+
+const sendUDP = "for i in 1 2 3; do echo $i > /dev/udp/127.0.0.1/9; done"
+
+func TestScenarioKprobe(t *testing.T) {
+	needProbes(t, "kprobe")
+	needPrograms(t, "bash")
+	dir := t.TempDir()
+	mustRecord(t, dir, "-g", "-e", "kprobe:udp_sendmsg,kretprobe:udp_sendmsg", "--", "bash", "-c", sendUDP)
+	file := filepath.Join(dir, "perf.data")
+	text := mustGperf(t, "script", "-i", file)
+	for _, name := range []string{"probe:udp_sendmsg:", "probe:udp_sendmsg__return:"} {
+		if n := strings.Count(text, name); n != 3 {
+			t.Errorf("%d samples of %s, want 3:\n%s", n, name, text)
+		}
+	}
+	if !regexp.MustCompile(`(?m)^\s+[0-9a-f]+ udp_sendmsg\+0x[0-9a-f]+ .*\n(\s+[0-9a-f]+ .*\n)*\s+[0-9a-f]+ \S*(ksys_write|vfs_write)`).MatchString(text) {
+		t.Errorf("no stack leads from write to udp_sendmsg:\n%s", text)
+	}
+	if left := definitions(t, "gperf_"); len(left) > 0 {
+		t.Logf("of others: %s", left)
+	}
+	t.Run("perf", func(t *testing.T) {
+		needPrograms(t, "perf")
+		out, err := exec.Command("perf", "script", "-f", "-i", file).Output()
+		if err != nil {
+			t.Fatalf("perf script: %v", err)
+		}
+		if n := strings.Count(string(out), "probe:udp_sendmsg: ("); n != 3 {
+			t.Errorf("perf shows %d samples, want 3:\n%s", n, out)
+		}
+	})
+}
+
+// TestScenarioKprobeOffset: behind the call that ftrace has compilers leave, there
+// begins an instruction; behind the first byte of a function none does.
+func TestScenarioKprobeOffset(t *testing.T) {
+	needProbes(t, "kprobe")
+	needPrograms(t, "bash")
+	dir := t.TempDir()
+	r := recordIn(t, dir, "-e", "kprobe:udp_sendmsg+5", "--", "bash", "-c", sendUDP)
+	if r.code != exitOK { // where indirect jumps are tracked, the call comes 4 bytes later
+		if !strings.Contains(r.stderr, "udp_sendmsg+0x5 is inside of an instruction") {
+			t.Errorf("udp_sendmsg+5: %s", r.stderr)
+		}
+		mustRecord(t, dir, "-e", "kprobe:udp_sendmsg+9", "--", "bash", "-c", sendUDP)
+	}
+	text := mustGperf(t, "script", "-i", filepath.Join(dir, "perf.data"))
+	if n := strings.Count(text, "probe:udp_sendmsg: ("); n != 3 {
+		t.Errorf("%d samples, want 3:\n%s", n, text)
+	}
+	r = recordIn(t, dir, "-e", "kprobe:udp_sendmsg+1", "--", "true")
+	if r.code == exitOK || !strings.Contains(r.stderr, "is inside of an instruction") && !strings.Contains(r.stderr, "udp_sendmsg") {
+		t.Errorf("udp_sendmsg+1: exit code %d\n%s", r.code, r.stderr)
+	}
+}
+
+// namespace is a script's beginning: it runs in a network of its own.
+func namespace(script string) []string {
+	return []string{"unshare", "-n", "bash", "-ec", script}
+}
+
+func needNamespace(t *testing.T) {
+	t.Helper()
+	needPrograms(t, "unshare", "bash", "ip")
+	if out, err := exec.Command("unshare", "-n", "ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		t.Skipf("a network namespace cannot be made: %v: %s", err, bytes.TrimSpace(out))
+	}
+}
+
+// TestScenarioConntrack: the stacks on which connections are tracked, in a module's function.
+func TestScenarioConntrack(t *testing.T) {
+	needProbes(t, "kprobe")
+	needNamespace(t)
+	needModule(t, "nf_conntrack")
+	rule := ""
+	switch {
+	case exec.Command("unshare", "-n", "nft", "add", "table", "ip", "t").Run() == nil:
+		rule = "nft 'add table ip t; add chain ip t out { type filter hook output priority 0; }; add rule ip t out ct state new counter';"
+	case exec.Command("unshare", "-n", "iptables", "-A", "OUTPUT", "-m", "conntrack", "--ctstate", "NEW").Run() == nil:
+		rule = "iptables -A OUTPUT -m conntrack --ctstate NEW;"
+	default:
+		t.Skip("neither nft nor iptables makes a rule here")
+	}
+	dir := t.TempDir()
+	mustRecord(t, dir, append([]string{"-g", "-e", "kprobe:nf_conntrack_in", "--"}, namespace("ip link set lo up; "+rule+sendUDP)...)...)
+	text := mustGperf(t, "script", "-i", filepath.Join(dir, "perf.data"))
+	if n := strings.Count(text, "probe:nf_conntrack_in:"); n < 3 {
+		t.Errorf("%d samples, want 3 or more:\n%s", n, text)
+	}
+	for _, want := range []string{"([nf_conntrack])", "nf_hook_slow+", "udp_sendmsg+"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is in no stack:\n%s", want, text)
+		}
+	}
+}
+
+// TestScenarioLinkDown: a connected socket's route is good, until its link goes down.
+func TestScenarioLinkDown(t *testing.T) {
+	needProbes(t, "kprobe")
+	needNamespace(t)
+	if out, err := exec.Command("unshare", "-n", "ip", "link", "add", "d0", "type", "dummy").CombinedOutput(); err != nil {
+		t.Skipf("no dummy network device: %v: %s", err, bytes.TrimSpace(out))
+	}
+	script := `ip link add d0 type dummy; ip addr add 10.9.9.1/24 dev d0; ip link set d0 up
+		exec 3<>/dev/udp/10.9.9.2/9
+		echo before >&3
+		ip link set d0 down
+		echo after >&3 2>/dev/null || true`
+	dir := t.TempDir()
+	mustRecord(t, dir, append([]string{"-e", "kretprobe:sk_dst_check ret=$retval", "--"}, namespace(script)...)...)
+	text := mustGperf(t, "script", "-F", "comm,event,trace", "-i", filepath.Join(dir, "perf.data"))
+	var values []string
+	for _, m := range regexp.MustCompile(`bash .*ret=(0x[0-9a-f]+)`).FindAllStringSubmatch(text, -1) {
+		values = append(values, m[1])
+	}
+	if len(values) < 2 || values[0] == "0x0" || values[len(values)-1] != "0x0" {
+		t.Errorf("sk_dst_check returned %v; want a route first, 0x0 in the end:\n%s", values, text)
+	}
+}
+
+// TestScenarioKprobeGlob: a module's functions, each an event.
+func TestScenarioKprobeGlob(t *testing.T) {
+	needProbes(t, "kprobe")
+	needModule(t, "nf_conntrack")
+	dir := t.TempDir()
+	funcs := strings.Fields(mustGperf(t, "probe", "--funcs", "-m", "nf_conntrack", "nf_ct_ex*"))
+	if len(funcs) < 2 {
+		t.Fatalf("functions nf_ct_ex* of nf_conntrack: %v", funcs)
+	}
+	mustRecord(t, dir, "-e", "kprobe:nf_conntrack:nf_ct_ex*", "--", "true")
+	events := mustGperf(t, "evlist", "-i", filepath.Join(dir, "perf.data"))
+	for _, f := range funcs {
+		if name, _, _ := strings.Cut(f, "."); !strings.Contains(events, "probe:"+name) {
+			t.Errorf("%s is no event:\n%s", f, events)
+		}
+	}
+}
+
+// TestScenarioKprobeErrors: each says what is wrong, and names a way on.
+func TestScenarioKprobeErrors(t *testing.T) {
+	needProbes(t, "kprobe")
+	for _, c := range []struct {
+		event string
+		want  []string
+		code  int
+	}{
+		{"kprobe:udp_sendmgs", []string{"no function udp_sendmgs", "udp_sendmsg", "gperf list 'kprobe:*udp_sendmgs*'", "inlined"}, exitUsage},
+		{"kprobe:nosuchmodule:f", []string{"module nosuchmodule is not loaded", "modprobe nosuchmodule"}, exitUsage},
+		{"kprobe:udp_sendmsg a=%nosuch", []string{"udp_sendmsg", "a=%nosuch", "^"}, exitError},
+		{"kretprobe:udp_sendmsg+4", []string{"offset"}, exitUsage},
+		{"kprobe:start_kernel", []string{"start_kernel cannot be probed"}, exitError},
+	} {
+		r := recordIn(t, t.TempDir(), "-e", c.event, "--", "true")
+		if r.code != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.event, r.code, c.code)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(r.stderr, want) {
+				t.Errorf("%s: %q is not told:\n%s", c.event, want, r.stderr)
+			}
+		}
+	}
+}
+
+// TestScenarioNoKprobes: a kernel without kprobes is told as such.
+func TestScenarioNoKprobes(t *testing.T) {
+	needTracepoints(t)
+	if _, err := os.Stat(filepath.Join(tracefsRoot, "kprobe_events")); err == nil {
+		t.Skip("this kernel has kprobes")
+	}
+	r := recordIn(t, t.TempDir(), "-e", "kprobe:udp_sendmsg", "--", "true")
+	if r.code != exitError || !strings.Contains(r.stderr, "this kernel has no kprobes") || !strings.Contains(r.stderr, "gperf list tracepoint") {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+}
+
+// someProbe is one that is hit by nothing while a recording waits.
+func someProbe(t *testing.T, kind string) string {
+	if kind == "uprobe" {
+		return "uprobe:" + binary(t, "./cmd/gperf") + ":main.usage"
+	}
+	return "kprobe:tcp_v4_c*"
+}
+
+// startProbing records in the background until it is told to end, and returns when
+// its probes are there.
+func startProbing(t *testing.T, kind string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-a", "-q", "-o", filepath.Join(t.TempDir(), "perf.data"), "-e", someProbe(t, kind))
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if len(definitions(t, fmt.Sprintf("gperf_%d_", cmd.Process.Pid))) > 0 {
+			return cmd
+		}
+		if time.Now().After(end) {
+			t.Fatal("no probe within a minute")
+		}
+	}
+}
+
+// TestScenarioProbesVanish: however a recording is told to end, at once or later,
+// it takes its probes along.
+func TestScenarioProbesVanish(t *testing.T) {
+	for _, kind := range []string{"uprobe", "kprobe"} {
+		t.Run(kind, func(t *testing.T) {
+			needProbes(t, kind)
+			for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+				cmd := startProbing(t, kind)
+				cmd.Process.Signal(sig)
+				cmd.Wait()
+				noneOf(t, cmd.Process.Pid)
+			}
+		})
+	}
+}
+
+// TestScenarioKilled: what a recording leaves that was killed is told, and removed
+// by one command, which spares what others use.
+func TestScenarioKilled(t *testing.T) {
+	for _, kind := range []string{"uprobe", "kprobe"} {
+		t.Run(kind, func(t *testing.T) {
+			needProbes(t, kind)
+			killed, living := startProbing(t, kind), startProbing(t, kind)
+			killed.Process.Kill()
+			killed.Wait()
+			left := definitions(t, fmt.Sprintf("gperf_%d_", killed.Process.Pid))
+			if len(left) == 0 {
+				t.Fatal("a killed recording has left nothing: there is nothing to test")
+			}
+			if r := recordIn(t, t.TempDir(), "-e", someProbe(t, kind), "--", "true"); !strings.Contains(r.stderr, "left of recordings that were killed") ||
+				!strings.Contains(r.stderr, "gperf probe --del") {
+				t.Errorf("the next recording does not tell:\n%s", r.stderr)
+			}
+			r := runGperf(t, "probe", "--del")
+			if n := strings.Count(r.stderr, fmt.Sprintf("Removed event: gperf_%d_", killed.Process.Pid)); r.code != exitOK || n != len(left) {
+				t.Errorf("exit code %d, %d of %d removed:\n%s", r.code, n, len(left), r.stderr)
+			}
+			noneOf(t, killed.Process.Pid)
+			if len(definitions(t, fmt.Sprintf("gperf_%d_", living.Process.Pid))) == 0 {
+				t.Error("the probes of a recording that lives are gone")
+			}
+			living.Process.Signal(syscall.SIGINT)
+			living.Wait()
+			noneOf(t, living.Process.Pid)
+		})
+	}
+}
+
+// TestScenarioProbeCommand: gperf probe and perf probe see and delete what the other adds.
+func TestScenarioProbeCommand(t *testing.T) {
+	needProbes(t, "uprobe")
+	prog := binary(t, "./cmd/gperf")
+	const group = "gperf_test"
+	forget := func() { runGperf(t, "probe", "-q", "--del", group+":*") }
+	forget()
+	t.Cleanup(forget)
+	add := []string{"probe", "-x", prog, "--add", group + ":usage=main.usage"}
+	r := runGperf(t, add...)
+	if want := "Added new event:\n  gperf_test:usage     (on main.usage in " + prog + ")\n\nYou can now use it"; r.code != exitOK || !strings.Contains(r.stderr, want) {
+		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+	}
+	if r := runGperf(t, add...); r.code != exitError || !strings.Contains(r.stderr, "already exists") || !strings.Contains(r.stderr, "-f") {
+		t.Errorf("added twice: exit code %d\n%s", r.code, r.stderr)
+	}
+	mustGperf(t, append(add, "--force")...)
+	list := mustGperf(t, "probe", "--list", group+":*")
+	for _, want := range []string{"  gperf_test:usage     (on main.usage in " + prog + ")\n", "  gperf_test:usage_1   (on main.usage in " + prog + ")\n"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("%q is not listed:\n%s", want, list)
+		}
+	}
+	dir := t.TempDir()
+	mustRecord(t, dir, "-e", group+":usage", "--", prog, "--help")
+	if text := mustGperf(t, "script", "-i", filepath.Join(dir, "perf.data")); strings.Count(text, group+":usage:") != 1 {
+		t.Errorf("want one sample:\n%s", text)
+	}
+	if out := mustGperf(t, "probe", "-x", prog, "-D", "main.usage"); !regexp.MustCompile(`^p:probe_gperf/\S+ ` + regexp.QuoteMeta(prog) + `:0x[0-9a-f]+\n$`).MatchString(out) {
+		t.Errorf("definition: %q", out)
+	}
+	t.Run("perf", func(t *testing.T) {
+		needPrograms(t, "perf")
+		out, err := exec.Command("perf", "probe", "-l", group+":*").Output()
+		if err != nil || !strings.Contains(string(out), "gperf_test:usage_1   (on main.usage in "+prog+")") &&
+			!strings.Contains(string(out), "gperf_test:usage_1   (on usage") {
+			t.Errorf("perf probe -l: %v\n%s", err, out)
+		}
+		if out, err := exec.Command("perf", "probe", "-d", group+":usage_1").CombinedOutput(); err != nil {
+			t.Errorf("perf probe -d: %v\n%s", err, out)
+		}
+		if l := definitions(t, group+"/usage_1"); len(l) > 0 {
+			t.Errorf("perf has not removed %s", l)
+		}
+	})
+	r = runGperf(t, "probe", "--del", group+":usage")
+	if r.code != exitOK || r.stderr != "Removed event: gperf_test:usage\n" {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+	if r := runGperf(t, "probe", "--del", group+":nosuch"); r.code != exitError || !strings.Contains(r.stderr, "does not hit any event") {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+	funcs := strings.Fields(mustGperf(t, "probe", "-x", prog, "--funcs", "main.us*"))
+	if !slices.Contains(funcs, "main.usage") {
+		t.Errorf("functions: %v", funcs)
+	}
+}
+
+// TestScenarioKprobeCommand: probes of the kernel that stay.
+func TestScenarioKprobeCommand(t *testing.T) {
+	needProbes(t, "kprobe")
+	needPrograms(t, "bash")
+	const group = "gperf_test"
+	forget := func() { runGperf(t, "probe", "-q", "--del", group+":*") }
+	forget()
+	t.Cleanup(forget)
+	mustGperf(t, "probe", "--add", group+":send=udp_sendmsg")
+	mustGperf(t, "probe", "--add", group+":sent=udp_sendmsg%return ret=$retval:s32")
+	list := mustGperf(t, "probe", "-l", group+":*")
+	for _, want := range []string{"  gperf_test:send      (on udp_sendmsg)\n", "  gperf_test:sent      (on udp_sendmsg%return with ret)\n"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("%q is not listed:\n%s", want, list)
+		}
+	}
+	dir := t.TempDir()
+	mustRecord(t, dir, "-e", group+":*", "--", "bash", "-c", sendUDP)
+	if text := mustGperf(t, "script", "-i", filepath.Join(dir, "perf.data")); strings.Count(text, "ret=2") != 3 {
+		t.Errorf("each of three sends is of two bytes:\n%s", text)
+	}
+	if needle := "udp_sendmsg"; exec.Command("perf", "--version").Run() == nil {
+		out, err := exec.Command("perf", "probe", "-l", group+":*").Output()
+		if err != nil || !strings.Contains(string(out), needle) {
+			t.Errorf("perf probe -l: %v\n%s", err, out)
+		}
+	}
+	mustGperf(t, "probe", "--del", group+":*")
+	if l := definitions(t, group+"/"); len(l) > 0 {
+		t.Errorf("%s are left", l)
+	}
+}

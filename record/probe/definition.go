@@ -1,0 +1,99 @@
+package probe
+
+import (
+	"errors"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Where is what the definitions of perf probe are about: a file of code, a module
+// of the kernel, or, by default, the kernel.
+type Where struct {
+	Path   string // -x
+	Module string // -m: its name, or its file
+}
+
+// ruled is a definition of perf probe's: [[GROUP:]EVENT=]PLACE.
+var ruled = regexp.MustCompile(`^(?:([A-Za-z_]\w*):)?([A-Za-z_]\w*)=([^=].*)$`)
+
+// inSource is PLACE where it is a line: of a file, or behind a function.
+var inSource = regexp.MustCompile(`^([^:]+):(\d+)$`)
+
+// Define returns the probes that a definition means: perf probe's
+// [[GROUP:]EVENT=]FUNC[+OFF|%return] [ARG…], or words of -e (IsSpec).
+func (f *Finder) Define(text string, where Where) ([]*Probe, error) {
+	if IsSpec(text) {
+		return f.Find(text)
+	}
+	group, event, spec, err := translate(text, where)
+	if err != nil {
+		return nil, err
+	}
+	l, err := f.Find(spec)
+	if err != nil {
+		var bad *SpecError
+		if errors.As(err, &bad) {
+			bad.Spec = text // as it was given
+		}
+		return nil, err
+	}
+	for _, p := range l {
+		if group != "" {
+			p.Group = group
+		}
+		if event != "" {
+			p.Event = event
+		}
+	}
+	return l, nil
+}
+
+// translate turns perf's definition into words of -e.
+func translate(text string, where Where) (group, event, spec string, err error) {
+	bad := func(msg string) error { return &SpecError{text, msg} }
+	words := fields(text)
+	if len(words) == 0 {
+		return "", "", "", bad("no function")
+	}
+	place := words[0]
+	if m := ruled.FindStringSubmatch(place); m != nil {
+		group, event, place = m[1], m[2], m[3]
+	}
+	kind := "probe"
+	if rest, ok := strings.CutSuffix(place, "%return"); ok {
+		kind, place = "retprobe", rest
+	} else if rest, ok := strings.CutSuffix(place, "%ret"); ok {
+		kind, place = "retprobe", rest
+	}
+	if where.Path == "" {
+		if inSource.MatchString(place) || strings.ContainsAny(place, "@;") {
+			return "", "", "", bad("lines of the kernel's source are in its debug information, which is not read: FUNCTION+OFFSET is what it takes")
+		}
+		words[0] = place
+		spec = "k" + kind + ":"
+		if where.Module != "" {
+			spec += moduleName(where.Module) + ":"
+		}
+	} else {
+		words[0] = place
+		spec = "u" + kind + ":" + quote(where.Path) + ":"
+	}
+	return group, event, spec + strings.Join(words, " "), nil
+}
+
+// moduleName is the kernel's name of a module, which may be told as a file.
+func moduleName(s string) string {
+	if strings.Contains(s, "/") {
+		s, _, _ = strings.Cut(filepath.Base(s), ".ko")
+	}
+	return strings.ReplaceAll(s, "-", "_")
+}
+
+// quote protects what would end a file's name.
+func quote(path string) string {
+	if strings.ContainsAny(path, " :([<") {
+		return `"` + path + `"`
+	}
+	return path
+}

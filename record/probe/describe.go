@@ -1,0 +1,190 @@
+package probe
+
+import (
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"path"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Namer says where probes are, by the functions' names.
+type Namer struct {
+	finder Finder
+	files  map[string][]symbol // by path, in order
+}
+
+type symbol struct {
+	name       string
+	start, end uint64 // in the file
+}
+
+// Place is where a probe of the kernel's is, as perf probe --list tells it:
+// "ip_rcv+4", "nf_conntrack_in in nf_conntrack", "main%return in /bin/x".
+func (n *Namer) Place(p *Installed) string {
+	file, place := "", p.Place
+	if i := strings.LastIndexByte(place, ':'); i >= 0 {
+		file, place = place[:i], place[i+1:]
+	}
+	if p.Kind.User() {
+		place = n.inFile(file, place)
+	} else {
+		place, file = n.inKernel(place, file)
+	}
+	if p.Kind.Return() {
+		place += "%return"
+	}
+	if file != "" {
+		place += " in " + file
+	}
+	return place
+}
+
+// PlaceOf is where a probe is that was just found.
+func (n *Namer) PlaceOf(p *Probe) string {
+	if p.Kind.User() {
+		return n.Place(&Installed{Kind: p.Kind, Place: fmt.Sprintf("%s:%#x", p.Path, p.Off)})
+	}
+	place := (&Probe{Symbol: p.Symbol, Off: p.Off}).kernelPlace()
+	if p.Module != "" {
+		place = p.Module + ":" + place
+	}
+	return n.Place(&Installed{Kind: p.Kind, Place: place})
+}
+
+// inKernel names what is told relative to _text, or as an address.
+func (n *Namer) inKernel(place, module string) (string, string) {
+	base, offset, _ := strings.Cut(place, "+")
+	addr, err := strconv.ParseUint(base, 0, 64)
+	if base != "_text" && base != "_stext" && err != nil {
+		return place, module
+	}
+	k, kerr := n.finder.kernel()
+	if kerr != nil || k.text == 0 {
+		return place, module
+	}
+	if err != nil {
+		off, err := strconv.ParseUint(offset, 0, 64)
+		if err != nil {
+			return place, module
+		}
+		addr = k.bounds[base] + off
+	}
+	f, ok := k.at(addr)
+	if !ok {
+		return place, module
+	}
+	return withOffset(f.name, addr-f.addr), f.module
+}
+
+// at returns the function that an address is in, or behind.
+func (k *kernelCode) at(addr uint64) (best ksym, ok bool) {
+	k.sort()
+	i := k.behind(addr) - 1
+	if i < 0 {
+		return best, false
+	}
+	for i > 0 && k.sorted[i-1].addr == k.sorted[i].addr {
+		i-- // of the names of one place, that which kallsyms has first
+	}
+	return k.sorted[i], true
+}
+
+// behind is the index of the first function of those sorted that begins behind addr.
+func (k *kernelCode) behind(addr uint64) int {
+	return sort.Search(len(k.sorted), func(i int) bool { return k.sorted[i].addr > addr })
+}
+
+func (k *kernelCode) sort() {
+	if k.sorted == nil {
+		k.sorted = slices.Clone(k.functions)
+		slices.SortStableFunc(k.sorted, func(a, b ksym) int { return cmp.Compare(a.addr, b.addr) })
+	}
+}
+
+// size is how many bytes there are up to the next function, 0 if there is none or
+// addresses are hidden.
+func (k *kernelCode) size(f ksym) uint64 {
+	k.sort()
+	if i := k.behind(f.addr); i < len(k.sorted) {
+		return k.sorted[i].addr - f.addr
+	}
+	return 0
+}
+
+func withOffset(name string, off uint64) string {
+	if off == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s+%d", name, off)
+}
+
+// inFile names an offset in a file of code.
+func (n *Namer) inFile(file, place string) string {
+	text, rest, _ := strings.Cut(place, "(") // the semaphore's
+	off, err := strconv.ParseUint(text, 0, 64)
+	if err != nil {
+		return place
+	}
+	if rest != "" {
+		rest = "(" + rest
+	}
+	if n.files == nil {
+		n.files = map[string][]symbol{}
+	}
+	l, ok := n.files[file]
+	if !ok {
+		l = fileSymbols(file)
+		n.files[file] = l
+	}
+	i := sort.Search(len(l), func(i int) bool { return l[i].start > off }) - 1
+	if i < 0 || off >= l[i].end {
+		return fmt.Sprintf("%#x", off) + rest
+	}
+	return withOffset(l[i].name, off-l[i].start) + rest
+}
+
+// fileSymbols are the functions of a file, by place; none where it cannot be read.
+func fileSymbols(file string) (l []symbol) {
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	symbols, _ := f.Symbols()
+	dynamic, _ := f.DynamicSymbols()
+	for _, s := range append(symbols, dynamic...) {
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Section == elf.SHN_UNDEF {
+			continue
+		}
+		for _, seg := range f.Progs {
+			if seg.Type == elf.PT_LOAD && seg.Vaddr <= s.Value && s.Value < seg.Vaddr+seg.Filesz {
+				start := s.Value - seg.Vaddr + seg.Off
+				l = append(l, symbol{s.Name, start, start + max(s.Size, 1)})
+				break
+			}
+		}
+	}
+	sort.SliceStable(l, func(i, j int) bool { return l[i].start < l[j].start })
+	return l
+}
+
+// FileFunctions returns the functions of a file of code that the glob means, in order.
+func FileFunctions(file, glob string) ([]string, error) {
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	f.Close()
+	var names []string
+	for _, s := range fileSymbols(file) {
+		if ok, _ := path.Match(glob, s.name); ok {
+			names = append(names, s.name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
