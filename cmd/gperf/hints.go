@@ -6,11 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 
 	"gperf/record"
 	"gperf/record/event"
 	"gperf/record/probe"
+	"gperf/record/probe/vars"
 	"gperf/record/tracefs"
 )
 
@@ -46,7 +48,10 @@ func hint(err error) string {
 	var ring *record.MapError
 	var out *record.OutputError
 	var freq *record.FreqError
+	var debug *vars.NoDebugError
 	switch {
+	case errors.As(err, &debug):
+		return debugHint(debug)
 	case errors.As(err, &open):
 		return openHint(open)
 	case errors.As(err, &tracefs):
@@ -63,6 +68,15 @@ func hint(err error) string {
 			"         /proc/sys/kernel/perf_event_paranoid.\n"
 	}
 	return ""
+}
+
+func debugHint(e *vars.NoDebugError) string {
+	if strings.HasPrefix(e.Lack, "BTF") {
+		return "Parameters' names are known of functions that the kernel's BTF (/sys/kernel/btf) has. Registers need none:\n" +
+			"$arg1, $arg2 and so on at a function's entry, +0($arg1):string for what is at an address.\n"
+	}
+	return "Variables' names are in the debug information: install its package (of Debian, NAME-dbgsym), or compile with -g.\n" +
+		"Registers need none: $arg1, $arg2 and so on at a function's entry, +0($arg1):string for what is at an address.\n"
 }
 
 func openHint(e *record.OpenError) string {

@@ -148,7 +148,7 @@ func TestScenarioArgumentsRefused(t *testing.T) {
 		program + ":values np.label":    "write np->label",
 		program + ":values n:int":       `"int" is no type: there are u8`,
 		program + ":values local":       "gperf probe --vars values -x " + program,
-		stripped + ":values n":          "has no DWARF",
+		stripped + ":values n":          "has no DWARF\nVariables' names are in the debug information: install its package",
 		stripped + ":values %rdi":       "did you mean %di",
 		stripped + ":values %di:string": "+0(%di):string",
 	} {

@@ -219,8 +219,9 @@ func (r *reader) arg(w *argSpec, n int) (Arg, error) {
 	if w.typ != "" {
 		fetch += ":" + w.typ
 	}
-	if bare := strings.TrimLeft(w.value, "%$"); isString(w.typ) && len(bare) < len(w.value) && w.value != "$comm" {
-		return Arg{}, r.bad(w, "a string is at an address, such as the one in %s: +0(%[1]s):%s", w.value, w.typ)
+	behind := isString(w.typ) || strings.Contains(w.typ, "[")
+	if strings.ContainsAny(w.value[:1], "%$") && behind && w.value != "$comm" {
+		return Arg{}, r.bad(w, "a %s is at an address, such as the one in %s: +0(%[2]s):%[1]s", w.typ, w.value)
 	}
 	return Arg{w.nameOr(n, ""), fetch}, nil
 }
