@@ -46,6 +46,7 @@ type argSpec struct {
 	user             bool // what VALUE points to is in the memory of a program
 }
 
+// args are the arguments, behind those that the probe has of itself.
 func (r *reader) args() (l []Arg, err error) {
 	var words []*argSpec
 	for _, text := range r.spec.args {
@@ -69,12 +70,13 @@ func (r *reader) args() (l []Arg, err error) {
 			}
 		}
 	}
+	own := r.probe.Args
 	for i, w := range words {
-		a, err := r.arg(w, i+1)
+		a, err := r.arg(w, len(own)+i+1)
 		if err != nil {
 			return nil, err
 		}
-		if err := r.check(w, a, l); err != nil {
+		if err := r.check(w, a, slices.Concat(own, l)); err != nil {
 			return nil, err
 		}
 		l = append(l, a)
