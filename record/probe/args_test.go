@@ -59,7 +59,7 @@ func argsOf(t testing.TB, k Kind, words string) ([]Arg, error) {
 		return nil, err
 	}
 	r := reader{spec: s, probe: &Probe{Kind: k, Symbol: "f", Path: "/file"}, machine: vars.MachineOf("amd64"),
-		scope: func() (*vars.Scope, error) { return scope, nil }}
+		types: func() string { return "u8/16/32/64, char, ustring, %pd/%pD" }, scope: func() (*vars.Scope, error) { return scope, nil }}
 	return r.args()
 }
 
@@ -116,6 +116,7 @@ func TestArgs(t *testing.T) {
 		{Kprobe, "np->arr:string", "error: a string is of characters"},
 		{Kprobe, "np->lo:u8", "error: a bit-field, which takes no type"},
 		{Kprobe, "n:u99", `error: "u99" is no type: there are u8`},
+		{Kprobe, "n:symstr", "error: this kernel has no type symstr; it has u8/16/32/64, char, ustring"},
 		{Kprobe, "n:u8[65]", "error: an array has 1 to 64 elements"},
 		{Kprobe, "%rdi", "error: no register %rdi: did you mean %di"},
 		{Kprobe, "%di:string", "error: a string is at an address, such as the one in %di: +0(%di):string"},
