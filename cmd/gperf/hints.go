@@ -12,6 +12,7 @@ import (
 	"gperf/record/check"
 	"gperf/record/event"
 	"gperf/record/probe"
+	"gperf/record/probe/vars"
 	"gperf/record/tracefs"
 )
 
@@ -54,7 +55,10 @@ func hint(err error) string {
 	var unwinding *record.UnwindError
 	var unknown *event.UnknownError
 	var noKprobes *event.NoKprobesError
+	var debug *vars.NoDebugError
 	switch {
+	case errors.As(err, &debug):
+		return debugHint(debug)
 	case errors.As(err, &open):
 		return openHint(open)
 	case errors.As(err, &tracefs):
@@ -76,6 +80,15 @@ func hint(err error) string {
 		return "Such kernels are built with CONFIG_KPROBE_EVENTS. There are tracepoints (gperf list tracepoint), and functions of programs:\ngperf list 'uprobe:FILE:*'\n"
 	}
 	return probeHint(err)
+}
+
+func debugHint(e *vars.NoDebugError) string {
+	if strings.HasPrefix(e.Lack, "BTF") {
+		return "Parameters' names are known of functions that the kernel's BTF (/sys/kernel/btf) has. Registers need none:\n" +
+			"$arg1, $arg2 and so on at a function's entry, +0($arg1):string for what is at an address.\n"
+	}
+	return "Variables' names are in the debug information: install its package (of Debian, NAME-dbgsym), or compile with -g.\n" +
+		"Registers need none: $arg1, $arg2 and so on at a function's entry, +0($arg1):string for what is at an address.\n"
 }
 
 func openHint(e *record.OpenError) string {

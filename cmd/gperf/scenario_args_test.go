@@ -63,11 +63,11 @@ func tracesOf(t *testing.T, path string) (l []string) {
 // the compiler keeps them in memory and where it does not.
 func TestScenarioArgumentsOfPrograms(t *testing.T) {
 	needArguments(t, "uprobe_events")
-	words := "n s:string np->label:string np->in.b inc=np->in.c np->in.name:string np->arr one=np->arr[1] np->u1 np->col c:char ul on_stack global g=global_text:string zeroed"
+	words := "n s:string np->label:string np->in.b inc=np->in.c np->in.name:string np->arr one=np->arr[1] np->u1 np->col c:x8 ul on_stack global g=global_text:string zeroed"
 	want := []string{
-		`n=0 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_char='x' ul=0x1cbe991a14 on_stack=1000 global=42 g="global" zeroed=0`,
-		`n=1 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_char='x' ul=0x1cbe991a14 on_stack=1001 global=42 g="global" zeroed=7`,
-		`n=2 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_char='x' ul=0x1cbe991a14 on_stack=1002 global=42 g="global" zeroed=14`,
+		`n=0 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_x8=0x78 ul=0x1cbe991a14 on_stack=1000 global=42 g="global" zeroed=0`,
+		`n=1 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_x8=0x78 ul=0x1cbe991a14 on_stack=1001 global=42 g="global" zeroed=7`,
+		`n=2 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_x8=0x78 ul=0x1cbe991a14 on_stack=1002 global=42 g="global" zeroed=14`,
 	}
 	for _, flag := range []string{"-O0", "-O2"} {
 		t.Run(flag, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestScenarioArgumentsRefused(t *testing.T) {
 		program + ":values np.label":    "write np->label",
 		program + ":values n:int":       `"int" is no type: there are u8`,
 		program + ":values local":       "gperf probe --vars values -x " + program,
-		stripped + ":values n":          "has no DWARF",
+		stripped + ":values n":          "has no DWARF\nVariables' names are in the debug information: install its package",
 		stripped + ":values %rdi":       "did you mean %di",
 		stripped + ":values %di:string": "+0(%di):string",
 	} {

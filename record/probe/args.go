@@ -3,6 +3,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -25,7 +26,7 @@ const (
 // of perf-probe(1), PROBE ARGUMENT. Should the words name variables that are in
 // their places only behind the function's prologue, p moves there.
 func (f *Finder) args(s *spec, p *Probe) ([]Arg, error) {
-	r := reader{spec: s, probe: p, machine: vars.MachineOf(runtime.GOARCH), scope: func() (*vars.Scope, error) { return f.values.scope(s, p) }}
+	r := reader{spec: s, probe: p, machine: vars.MachineOf(runtime.GOARCH), types: f.kernelTypes, scope: func() (*vars.Scope, error) { return f.values.scope(s, p) }}
 	return r.args()
 }
 
@@ -34,6 +35,7 @@ type reader struct {
 	spec    *spec
 	probe   *Probe
 	machine *vars.Machine // nil: not known
+	types   func() string // what the kernel says of its types; "" if it does not
 	scope   func() (*vars.Scope, error)
 	known   *vars.Scope // what scope has returned
 	moved   bool        // the probe, behind the function's prologue
@@ -46,6 +48,7 @@ type argSpec struct {
 	user             bool // what VALUE points to is in the memory of a program
 }
 
+// args are the arguments, behind those that the probe has of itself.
 func (r *reader) args() (l []Arg, err error) {
 	var words []*argSpec
 	for _, text := range r.spec.args {
@@ -69,12 +72,13 @@ func (r *reader) args() (l []Arg, err error) {
 			}
 		}
 	}
+	own := r.probe.Args
 	for i, w := range words {
-		a, err := r.arg(w, i+1)
+		a, err := r.arg(w, len(own)+i+1)
 		if err != nil {
 			return nil, err
 		}
-		if err := r.check(w, a, l); err != nil {
+		if err := r.check(w, a, slices.Concat(own, l)); err != nil {
 			return nil, err
 		}
 		l = append(l, a)
@@ -125,10 +129,37 @@ func (r *reader) checkType(w *argSpec) error {
 	if r.probe.Kind.User() && slices.Contains([]string{"symbol", "symstr", "%pd", "%pD"}, strings.SplitN(w.typ, "[", 2)[0]) {
 		return r.bad(w, "type %s is for the kernel's addresses; a kprobe takes it", w.typ)
 	}
+	if name := strings.SplitN(w.typ, "[", 2)[0]; newTypes[name] {
+		if types := r.types(); types != "" && !slices.Contains(strings.FieldsFunc(types, notOfType), name) {
+			return r.bad(w, "this kernel has no type %s; it has %s", name, types)
+		}
+	}
 	if n, err := strconv.Atoi(m[1]); m[1] != "" && (err != nil || n < 1 || n > maxArray) {
 		return r.bad(w, "an array has 1 to %d elements", maxArray)
 	}
 	return nil
+}
+
+// newTypes are those that kernels of this decade may lack.
+var newTypes = map[string]bool{"char": true, "ustring": true, "symstr": true, "%pd": true, "%pD": true}
+
+func notOfType(c rune) bool { return strings.ContainsRune(" ,/", c) }
+
+// kernelTypes is the kernel's list of types, out of tracefs' README.
+func (f *Finder) kernelTypes() string {
+	if f.Tracefs == nil {
+		return ""
+	}
+	path, err := f.Tracefs.Path("README")
+	if err != nil {
+		return ""
+	}
+	text, _ := os.ReadFile(path) // without it the kernel will tell
+	_, types, _ := strings.Cut(string(text), "\t     type: ")
+	if end := strings.Index(types, `<type>\[`); end >= 0 {
+		types = types[:end]
+	}
+	return strings.Trim(strings.Join(strings.Fields(types), " "), ", ")
 }
 
 // isRetval tells whether the value is the function's, or part of it.
@@ -219,8 +250,9 @@ func (r *reader) arg(w *argSpec, n int) (Arg, error) {
 	if w.typ != "" {
 		fetch += ":" + w.typ
 	}
-	if bare := strings.TrimLeft(w.value, "%$"); isString(w.typ) && len(bare) < len(w.value) && w.value != "$comm" {
-		return Arg{}, r.bad(w, "a string is at an address, such as the one in %s: +0(%[1]s):%s", w.value, w.typ)
+	behind := isString(w.typ) || strings.Contains(w.typ, "[")
+	if strings.ContainsAny(w.value[:1], "%$") && behind && w.value != "$comm" {
+		return Arg{}, r.bad(w, "a %s is at an address, such as the one in %s: +0(%[2]s):%[1]s", w.typ, w.value)
 	}
 	return Arg{w.nameOr(n, ""), fetch}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -124,6 +125,46 @@ func TestArgsOfStrippedProgram(t *testing.T) {
 	}
 	if l, err := new(Finder).Find("uprobe:" + path + ":values $arg1 @global"); err != nil || len(l[0].Args) != 2 {
 		t.Errorf("registers and symbols need none: %v, %v", l, err)
+	}
+}
+
+const goProgram = `package main
+
+type T struct{ name string; n int }
+
+//go:noinline
+func (t *T) Method(s string, b []byte, k int) int { println(t.name, s, len(b), k); return k + t.n }
+
+func main() { (&T{"tee", 4}).Method("hello", []byte("abc"), 2) }
+`
+
+// TestArgsOfGoProgram: strings and slices are in several registers.
+func TestArgsOfGoProgram(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("go is not installed: there is no Go program to look into")
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the registers are those of amd64")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(goProgram), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, "go", "build", "-o", "p", "p.go")
+	for words, want := range map[string]string{
+		"t->n k":              "n=+16(%ax):s64 k=%r9:s64",
+		"s.str:string s.len":  "str=+0(%bx):string len=%cx:s64",
+		"b.array:u8[3] b.cap": "array=+0(%di):u8[3] cap=%r8:s64",
+		"t->name.str:string":  "str=+0(+0(%ax)):string",
+		"s:string":            "s.str:string reads it up to the next NUL",
+		"s":                   "name a member (str, len)",
+		"$params":             "t=%ax:x64 k=%r9:s64",
+		"nosuch":              "main.(*T).Method has no variable nosuch",
+	} {
+		l, err := new(Finder).Find("uprobe:" + filepath.Join(dir, "p") + `:"main.(*T).Method" ` + words)
+		if err != nil && !strings.Contains(err.Error(), want) || err == nil && show(l[0].Args) != want {
+			t.Errorf("%s: %v, %v, want %s", words, l, err, want)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ func argsOf(t testing.TB, k Kind, words string) ([]Arg, error) {
 		return nil, err
 	}
 	r := reader{spec: s, probe: &Probe{Kind: k, Symbol: "f", Path: "/file"}, machine: vars.MachineOf("amd64"),
-		scope: func() (*vars.Scope, error) { return scope, nil }}
+		types: func() string { return "u8/16/32/64, char, ustring, %pd/%pD" }, scope: func() (*vars.Scope, error) { return scope, nil }}
 	return r.args()
 }
 
@@ -85,6 +85,7 @@ func TestArgs(t *testing.T) {
 		{Kprobe, "np->name", "name=+16($arg1):string"},
 		{Kprobe, "np->name[3]:char", "name=+19($arg1):char"},
 		{Kprobe, "np->arr a2=np->arr[2] a3=np->arr:x8[16]", "arr=+32($arg1):s32[4] a2=+40($arg1):s32 a3=+32($arg1):x8[16]"},
+		{Kprobe, "s:u8[4] np->label:x8[4]", "s_u8=+0($arg2):u8[4] label=+0(+8($arg1)):x8[4]"},
 		{Kprobe, "np->grid[1][2]", "grid=+58($arg1):x16"},
 		{Kprobe, "np->lo np->hi", "lo=+374($arg1):b3@8/16 hi=+374($arg1):b5@11/16"},
 		{Kprobe, "np[1].arr[0] *s", "arr=+432($arg1):s32 s=+0($arg2):s8"},
@@ -115,9 +116,12 @@ func TestArgs(t *testing.T) {
 		{Kprobe, "np->arr:string", "error: a string is of characters"},
 		{Kprobe, "np->lo:u8", "error: a bit-field, which takes no type"},
 		{Kprobe, "n:u99", `error: "u99" is no type: there are u8`},
+		{Kprobe, "n:symstr", "error: this kernel has no type symstr; it has u8/16/32/64, char, ustring"},
 		{Kprobe, "n:u8[65]", "error: an array has 1 to 64 elements"},
 		{Kprobe, "%rdi", "error: no register %rdi: did you mean %di"},
 		{Kprobe, "%di:string", "error: a string is at an address, such as the one in %di: +0(%di):string"},
+		{Kprobe, "n:u8[4]", "error: n is int; u8[4] takes a pointer or an array"},
+		{Kprobe, "$arg1:u8[4]", "error: such as the one in $arg1: +0($arg1):u8[4]"},
 		{Kprobe, "+0(np)", "error: in brackets is a register"},
 		{Kprobe, "+0(%di", "error: +0(%di is no value"},
 		{Kprobe, "$retval", "error: kretprobe, uretprobe"},

@@ -253,6 +253,8 @@ func (v *value) typed(cast string) (string, error) {
 		return v.text(cast)
 	case !v.whole():
 		return v.bitField(cast)
+	case strings.Contains(cast, "["):
+		return v.elements(cast)
 	case cast == "" && v.typ.Kind == vars.Array:
 		return v.array()
 	case len(cast) == 1 || cast == "":
@@ -290,6 +292,9 @@ func (v *value) own(t *vars.Type, letter string) (string, error) {
 
 // text is the string that the value points to, or that it is.
 func (v *value) text(cast string) (string, error) {
+	if _, ok := v.typ.Field("str"); ok && v.typ.Kind == vars.Struct {
+		return "", fmt.Errorf("%s is %s, of Go: %s.str:%s reads it up to the next NUL, which may be far behind its end, %s.len", v.name, v.typ, v.name, cast, v.name)
+	}
 	if v.typ.Kind != vars.Pointer && v.typ.Kind != vars.Array {
 		return "", fmt.Errorf("%s is %s; a string takes a pointer or an array", v.name, v.typ)
 	}
@@ -300,6 +305,20 @@ func (v *value) text(cast string) (string, error) {
 		if err := v.follow(0); err != nil {
 			return "", err
 		}
+	}
+	return v.fetch() + ":" + cast, nil
+}
+
+// elements are those of an array, or of what a pointer points to: perf would
+// take apart the pointer.
+func (v *value) elements(cast string) (string, error) {
+	if v.typ.Kind == vars.Pointer {
+		if err := v.follow(0); err != nil {
+			return "", err
+		}
+	}
+	if !v.Mem {
+		return "", fmt.Errorf("%s is %s; %s takes a pointer or an array", v.name, v.typ, cast)
 	}
 	return v.fetch() + ":" + cast, nil
 }
