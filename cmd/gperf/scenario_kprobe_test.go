@@ -173,6 +173,8 @@ func TestScenarioConntrack(t *testing.T) {
 	needProbes(t, "kprobe")
 	needNamespace(t)
 	needModule(t, "nf_conntrack")
+	// Not every machine loads these when they are asked for; some have them built in.
+	exec.Command("modprobe", "-a", "nf_tables", "nft_ct", "xt_conntrack", "iptable_filter").Run()
 	rule := ""
 	switch {
 	case exec.Command("unshare", "-n", "nft", "add", "table", "ip", "t").Run() == nil:
@@ -199,6 +201,7 @@ func TestScenarioConntrack(t *testing.T) {
 func TestScenarioLinkDown(t *testing.T) {
 	needProbes(t, "kprobe")
 	needNamespace(t)
+	exec.Command("modprobe", "dummy").Run()
 	if out, err := exec.Command("unshare", "-n", "ip", "link", "add", "d0", "type", "dummy").CombinedOutput(); err != nil {
 		t.Skipf("no dummy network device: %v: %s", err, bytes.TrimSpace(out))
 	}
