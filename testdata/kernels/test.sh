@@ -2,11 +2,12 @@
 # Runs the tests that record on other kernels, each in a guest (see README.md).
 #   testdata/kernels/test.sh [-short] [-run REGEX] KERNEL...    such as 5.10 arm64-6.1; all: those of the matrix
 #   testdata/kernels/test.sh -matrix                            puts the results of the last runs into README.md
+{ # read as a whole: it may be edited while it runs
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . testdata/need.sh
 cache=${GPERF_KERNELS:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/gperf/kernels}
-slow=20 # times, is a guest slower than its host
+slow=5 # times longer than on the host, tests run or wait
 
 # The tests of these packages record, or read what the kernel offers; of cmd/gperf, those whose names say so.
 packages="$(go list ./record/... ./bpf/... ./format/tracepoint/... | sed 's,^gperf/,,') cmd/gperf"
@@ -98,3 +99,4 @@ while [ $running -gt 0 ]; do
 	running=$((running - 1))
 done
 exit $failed
+}
