@@ -52,7 +52,7 @@ func TestRecordModes(t *testing.T) {
 				}
 				// The first event writes the side band: so its losses count apart.
 				args := slices.Concat(mode.flags, stacks, []string{"-e", "dummy:u", "-e", "skb:kfree_skb", "--",
-					"sh", "-c", fmt.Sprintf("%[1]s -n %[2]d -rate %[4]d; sleep %[3]g; %[1]s -n %[2]d -rate %[4]d", binary(t, dropsProgram), n/2, pause, 10000/patience(1))})
+					"sh", "-c", fmt.Sprintf("%[1]s -unix -n %[2]d -rate %[4]d; sleep %[3]g; %[1]s -unix -n %[2]d -rate %[4]d", binary(t, dropsProgram), n/2, pause, 10000/patience(1))})
 				r := mustRecord(t, dir, args...)
 				if mode.files == "stdout" {
 					writeFile(t, filepath.Join(dir, "stdout"), r.stdout)
@@ -108,7 +108,7 @@ func checkModes(t *testing.T, files []string, n int, stacks []string) int {
 		}
 		k := len(regexp.MustCompile(`(?m)^ *drops .* skb:kfree_skb: `).FindAllString(text, -1))
 		theirs += k
-		if k > 0 && len(stacks) > 0 && (!strings.Contains(text, "udp_sendmsg") || !strings.Contains(text, " main.drop")) {
+		if k > 0 && len(stacks) > 0 && (!strings.Contains(text, " unix_release") || !strings.Contains(text, " main.drop")) {
 			t.Errorf("%s: perf names neither the kernel's functions nor the program: %.2000s", file, text)
 		}
 		if filepath.Base(file) != "stdout" {
@@ -297,9 +297,9 @@ func TestRecordSwitchSignal(t *testing.T) {
 	const n = 6000
 	// The next drops come when the file of the last ones is whole.
 	load := fmt.Sprintf(`for i in 1 2 3; do
-		%[1]s -n %[2]d -rate %[3]d; kill -USR2 $PPID
+		%[1]s -unix -n %[2]d -rate %[3]d; kill -USR2 $PPID
 		until set -- drops.data.2* && [ -e "$1" ] && [ $# = $i ]; do sleep 0.02; done
-	done; %[1]s -n %[2]d -rate %[3]d`, binary(t, dropsProgram), n/4, 3000/patience(1))
+	done; %[1]s -unix -n %[2]d -rate %[3]d`, binary(t, dropsProgram), n/4, 3000/patience(1))
 	rec := exec.Command(binary(t, "./cmd/gperf"), "record", "--switch-output", "-g", "-e", "dummy:u", "-e", "skb:kfree_skb", "-o", "drops.data", "--",
 		"sh", "-c", load)
 	rec.Dir = dir

@@ -191,7 +191,7 @@ func TestRecordCountsEveryDrop(t *testing.T) {
 			dir := t.TempDir()
 			// Recorded are the sender's own events: others on this machine drop packets,
 			// too. The first event writes the side band: so its losses count apart.
-			r := mustRecord(t, dir, "-g", "-m", pages, "-e", "dummy:u", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", strconv.Itoa(n))
+			r := mustRecord(t, dir, "-g", "-m", pages, "-e", "dummy:u", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-unix", "-n", strconv.Itoa(n))
 			c := read(t, filepath.Join(dir, "perf.data"))
 			got := c.samples["drops skb:kfree_skb"]
 			if got != c.total {

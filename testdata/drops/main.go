@@ -4,6 +4,9 @@
 //
 // The socket is not connected: the ICMP port-unreachable that answers a datagram would come back to a
 // connected one as ECONNREFUSED on the next send, which then sends nothing.
+//
+// A kernel short of time leaves some of these drops to ksoftirqd. With -unix, each datagram goes to a Unix socket that is
+// closed before it is read: it is dropped in the sender's own context, whatever happens.
 package main
 
 import (
@@ -20,6 +23,7 @@ func init() { runtime.LockOSThread() }
 
 func main() {
 	n := flag.Int("n", 1000, "datagrams to send")
+	local := flag.Bool("unix", false, "send to Unix sockets that are closed unread")
 	rate := flag.Int("rate", 0, "datagrams per second; 0: as fast as it goes")
 	flag.Parse()
 	if flag.NArg() > 0 || *n < 0 || *rate < 0 {
@@ -27,15 +31,23 @@ func main() {
 		os.Exit(2)
 	}
 	start := time.Now()
-	if err := drop(*n, *rate); err != nil {
+	to := "a closed port"
+	var err error
+	if *local {
+		to = "Unix sockets"
+		err = drop(*n, *rate, unread)
+	} else {
+		err = withClosedPort(func(send func() error) error { return drop(*n, *rate, send) })
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "drops:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("drops: sent %d datagrams to a closed port in %.3f s\n", *n, time.Since(start).Seconds())
+	fmt.Printf("drops: sent %d datagrams to %s in %.3f s\n", *n, to, time.Since(start).Seconds())
 }
 
-// drop sends n datagrams at rate per second, all of them or an error.
-func drop(n, rate int) error {
+// withClosedPort gives f what sends a datagram to a closed port.
+func withClosedPort(f func(send func() error) error) error {
 	fd, err := bound()
 	if err != nil {
 		return err
@@ -45,7 +57,25 @@ func drop(n, rate int) error {
 	if err != nil {
 		return err
 	}
-	payload := []byte("x")
+	return f(func() error { return sendto(fd, to) })
+}
+
+// unread sends a datagram to a Unix socket that is closed before it is read.
+func unread() error {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(pair[1])
+	defer syscall.Close(pair[0])
+	_, err = syscall.Write(pair[0], payload)
+	return err
+}
+
+var payload = []byte("x")
+
+// drop sends n datagrams at rate per second, all of them or an error.
+func drop(n, rate int, send func() error) error {
 	start := time.Now()
 	for sent := 0; sent < n; {
 		due := n
@@ -53,7 +83,7 @@ func drop(n, rate int) error {
 			due = min(n, int(time.Since(start).Seconds()*float64(rate)))
 		}
 		for ; sent < due; sent++ {
-			if err := sendto(fd, payload, to); err != nil {
+			if err := send(); err != nil {
 				return fmt.Errorf("send datagram %d of %d: %w", sent+1, n, err)
 			}
 		}
@@ -64,7 +94,7 @@ func drop(n, rate int) error {
 	return nil
 }
 
-func sendto(fd int, payload []byte, to syscall.Sockaddr) error {
+func sendto(fd int, to syscall.Sockaddr) error {
 	for {
 		if err := syscall.Sendto(fd, payload, 0, to); err != syscall.EINTR {
 			return err
