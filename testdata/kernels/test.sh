@@ -73,7 +73,9 @@ guest_script() {
 test_kernel() {
 	local arch=amd64 start=$SECONDS
 	case $1 in arm64-*) arch=arm64 ;; esac
-	testdata/kernels/run -t 2400 "$1" bash "$(guest_path $arch)" >"$work/$1.out" 2>"$work/$1.err" || echo "=== GUEST $?" >>"$work/$1.out"
+	testdata/kernels/run -t 2400 "$1" bash "$(guest_path $arch)" >"$work/$1.out" 2>"$work/$1.err" &
+	trap "kill $!" TERM # which a background shell's child would not be sent
+	wait $! || echo "=== GUEST $?" >>"$work/$1.out"
 	cat "$work/$1.err" >&2
 	"$work/results" -kernel "$1" -o "$results/${1//\//-}.tsv" <"$work/$1.out" >"$work/$1.summary" && code=0 || code=$?
 	echo "$((SECONDS - start)) s" >>"$work/$1.summary"
