@@ -1,6 +1,6 @@
 # Everything is a go command or a script; make only gives them short names.
 
-.PHONY: gperf demo test check hostile generate bench clean
+.PHONY: gperf demo test test-kernel check hostile generate bench clean
 
 gperf:
 	go build -o gperf ./cmd/gperf
@@ -12,7 +12,11 @@ demo:
 test:
 	testdata/test.sh
 
-# What CI runs: build, gofmt, vet, staticcheck, generated code, tests.
+# As root: the tests that record, on Debian's kernels in QEMU. KERNEL=all, or KERNEL="5.10 arm64-6.1"; ARGS="-short".
+test-kernel:
+	testdata/kernels/test.sh $(ARGS) $(KERNEL)
+
+# What CI runs: build, gofmt, vet, staticcheck, generated code, tests, and some of the tests on four kernels.
 check:
 	.ci/run
 

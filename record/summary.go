@@ -23,7 +23,10 @@ type Summary struct {
 	Lost uint64
 	// LostSideBand is how many mmap, comm and other records found none.
 	LostSideBand uint64
-	Pages        int // of each ring
+	// LostRecords is how many records of all kinds found none, at least, where the kernel (before Linux 6.0) does
+	// not count per event. A sample whose user stack is walked in the kernel is two.
+	LostRecords uint64
+	Pages       int // of each ring
 	// Unwind is what became of the user stacks, nil if they were not walked.
 	Unwind *UnwindSummary
 	// Command is how the command ended, nil without one.
@@ -41,7 +44,7 @@ func (r *recorder) lostRecords(b []byte) ([]byte, error) {
 		c := &r.counters[i]
 		a := &r.attrs[c.event]
 		if a.ReadFormat&format.ReadLost == 0 {
-			r.sum.Lost = r.tally.lost
+			r.sum.LostRecords = r.tally.lost
 			return b, nil
 		}
 		n, err := c.lost()

@@ -21,7 +21,7 @@ install_needed() {
 		return 1
 	fi
 	export DEBIAN_FRONTEND=noninteractive
-	apt_install() { apt-get install -y -q --no-install-recommends $packages >/dev/null 2>&1; }
+	apt_install() { apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends $packages >/dev/null 2>&1; }
 	apt_install || { apt-get update -q >/dev/null 2>&1; apt_install; } || {
 		echo "missing:$packages (apt-get install$packages failed; run it to see why)" >&2
 		return 1

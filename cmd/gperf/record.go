@@ -460,6 +460,9 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 	if sum.Lost > 0 {
 		lost = append(lost, fmt.Sprintf("%d samples (%.2f%%)", sum.Lost, 100*float64(sum.Lost)/float64(sum.Lost+sum.Samples)))
 	}
+	if sum.LostRecords > 0 {
+		lost = append(lost, fmt.Sprintf("%d records or more (kernels before Linux 6.0 do not count samples)", sum.LostRecords))
+	}
 	if sum.LostSideBand > 0 {
 		lost = append(lost, fmt.Sprintf("%d other records (mappings, names of processes)", sum.LostSideBand))
 	}

@@ -353,6 +353,13 @@ func (p *parser) operator(n *node) {
 			return
 		}
 		p.next()
+	case p.text == ".":
+		p.refuse("member of a structure")
+		if p.next(); p.kind != tokItem {
+			p.fail("no member at %q", p.rest())
+			return
+		}
+		p.next()
 	case known:
 		p.next()
 		if o.op == '*' && p.is(tokDelim, ")") { // a pointer's type
@@ -396,8 +403,10 @@ func (p *parser) climb(n, right *node) {
 	}
 	o, known := operators[p.text]
 	switch {
-	case p.text == "[" && right != nil:
+	case (p.text == "[" || p.text == ".") && right != nil:
 		p.operator(right)
+	case p.text == ".":
+		p.operator(n)
 	case !known:
 		p.fail("unknown operator at %q", p.rest())
 	case o.prio > n.prio:

@@ -137,7 +137,9 @@ func TestPrintFmtUnreadable(t *testing.T) {
 		{`"%p", &REC->a`, true},
 		{`"%d %d", REC->a`, false},
 		{`"%d", (u64)~1`, false},
-		{`"%d", REC->a.b`, false},
+		{`"%d", REC->a.b`, true},
+		{`"%d %d", REC->a + REC->b.c * 2, REC->a.b.c`, true},
+		{`"%d", REC->a.`, false},
 	}
 	for _, test := range tests {
 		f, raw := synthetic(t, test.printFmt)

@@ -1,10 +1,14 @@
 // Drops provokes exactly n packet drops: UDP datagrams to a closed loopback port, each of which the
 // kernel frees with skb:kfree_skb and reason NO_SOCKET. It is the workload of the demo, of the tests that
-// count samples, and of the bench. With -full, the datagrams go to a socket that nobody reads from and whose
-// buffer is full (SOCKET_RCVBUFF); with -port, to a port of the caller's choice, whatever drops them there.
+// count samples, and of the bench.
 //
 // The socket is not connected: the ICMP port-unreachable that answers a datagram would come back to a
 // connected one as ECONNREFUSED on the next send, which then sends nothing.
+//
+// A kernel short of time leaves some of these drops to ksoftirqd. With -unix, each datagram goes to a Unix socket that is
+// closed before it is read: it is dropped in the sender's own context, whatever happens. With -full, they go to a
+// socket that nobody reads from and whose buffer is full (SOCKET_RCVBUFF); with -port, to a port of the caller's
+// choice, whatever drops them there.
 package main
 
 import (
@@ -24,6 +28,7 @@ func init() { runtime.LockOSThread() }
 func main() {
 	n := flag.Int("n", 1000, "datagrams to send")
 	rate := flag.Int("rate", 0, "datagrams per second; 0: as fast as it goes")
+	local := flag.Bool("unix", false, "send to Unix sockets that are closed unread")
 	full := flag.Bool("full", false, "send to a socket whose buffer is full")
 	port := flag.Int("port", 0, "send to this port of 127.0.0.1")
 	flag.Parse()
@@ -32,13 +37,20 @@ func main() {
 		os.Exit(2)
 	}
 	start := time.Now()
-	to, where, err := target(*full, *port)
-	sent := *n
-	if *full {
-		sent-- // one has told that the socket is full
-	}
-	if err == nil {
-		err = drop(to, sent, *rate)
+	where := "a closed port"
+	var err error
+	switch {
+	case *local:
+		where = "Unix sockets"
+		err = drop(*n, *rate, unread)
+	case *full:
+		where = "a full socket"
+		err = toFullSocket(*n, *rate)
+	case *port != 0:
+		where = fmt.Sprintf("port %d", *port)
+		err = dropAt(&syscall.SockaddrInet4{Port: *port, Addr: loopback}, *n, *rate)
+	default:
+		err = dropAt(nil, *n, *rate)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "drops:", err)
@@ -47,20 +59,8 @@ func main() {
 	fmt.Printf("drops: sent %d datagrams to %s in %.3f s\n", *n, where, time.Since(start).Seconds())
 }
 
-// target returns whom to send to; nil stands for a closed port.
-func target(full bool, port int) (to syscall.Sockaddr, where string, err error) {
-	switch {
-	case full:
-		to, err = fullSocket()
-		return to, "a full socket", err
-	case port != 0:
-		return &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}, fmt.Sprintf("port %d", port), nil
-	}
-	return nil, "a closed port", nil
-}
-
-// drop sends n datagrams at rate per second, all of them or an error.
-func drop(to syscall.Sockaddr, n, rate int) error {
+// dropAt sends n datagrams to an address, or to a closed port.
+func dropAt(to syscall.Sockaddr, n, rate int) error {
 	fd, err := bound()
 	if err != nil {
 		return err
@@ -71,7 +71,25 @@ func drop(to syscall.Sockaddr, n, rate int) error {
 			return err
 		}
 	}
-	payload := []byte("x")
+	return drop(n, rate, func() error { return sendto(fd, to) })
+}
+
+// unread sends a datagram to a Unix socket that is closed before it is read.
+func unread() error {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(pair[1])
+	defer syscall.Close(pair[0])
+	_, err = syscall.Write(pair[0], payload)
+	return err
+}
+
+var payload = []byte("x")
+
+// drop sends n datagrams at rate per second, all of them or an error.
+func drop(n, rate int, send func() error) error {
 	start := time.Now()
 	for sent := 0; sent < n; {
 		due := n
@@ -79,7 +97,7 @@ func drop(to syscall.Sockaddr, n, rate int) error {
 			due = min(n, int(time.Since(start).Seconds()*float64(rate)))
 		}
 		for ; sent < due; sent++ {
-			if err := sendto(fd, payload, to); err != nil {
+			if err := send(); err != nil {
 				return fmt.Errorf("send datagram %d of %d: %w", sent+1, n, err)
 			}
 		}
@@ -90,7 +108,7 @@ func drop(to syscall.Sockaddr, n, rate int) error {
 	return nil
 }
 
-func sendto(fd int, payload []byte, to syscall.Sockaddr) error {
+func sendto(fd int, to syscall.Sockaddr) error {
 	for {
 		if err := syscall.Sendto(fd, payload, 0, to); err != syscall.EINTR {
 			return err
@@ -98,13 +116,15 @@ func sendto(fd int, payload []byte, to syscall.Sockaddr) error {
 	}
 }
 
+var loopback = [4]byte{127, 0, 0, 1}
+
 // bound returns a UDP socket with a loopback port of its own.
 func bound() (int, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open a UDP socket: %w", err)
 	}
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: loopback}); err != nil {
 		syscall.Close(fd)
 		return -1, fmt.Errorf("bind a UDP socket to loopback: %w", err)
 	}
@@ -126,33 +146,37 @@ func closedPort() (syscall.Sockaddr, error) {
 	return to, nil
 }
 
-// fullSocket returns the address of a socket that has just dropped its first datagram.
-func fullSocket() (syscall.Sockaddr, error) {
-	sender, err := bound()
+// toFullSocket sends datagrams to a socket that nobody reads from until it is full, and then until n have been
+// dropped.
+func toFullSocket(n, rate int) error {
+	fd, err := bound()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer syscall.Close(sender)
-	fd, err := bound() // stays open
-	if err != nil {
-		return nil, err
-	}
+	defer syscall.Close(fd)
 	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, 0); err != nil {
-		return nil, fmt.Errorf("shrink the buffer of a UDP socket: %w", err)
+		return fmt.Errorf("shrink the buffer of a UDP socket: %w", err)
 	}
 	to, err := syscall.Getsockname(fd)
 	if err != nil {
-		return nil, fmt.Errorf("read the port of a UDP socket: %w", err)
+		return fmt.Errorf("read the port of a UDP socket: %w", err)
 	}
+	sender, err := bound()
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(sender)
 	for range 1 << 16 {
-		if err := sendto(sender, []byte("x"), to); err != nil {
-			return nil, fmt.Errorf("fill a UDP socket: %w", err)
+		if err := sendto(sender, to); err != nil {
+			return err
 		}
-		if n, err := dropped(fd); err != nil || n > 0 {
-			return to, err
+		if lost, err := dropped(fd); err != nil {
+			return err
+		} else if lost > 0 {
+			return drop(n-1, rate, func() error { return sendto(sender, to) })
 		}
 	}
-	return nil, errors.New("a UDP socket does not get full")
+	return errors.New("a UDP socket does not get full")
 }
 
 // dropped returns how many datagrams the socket had no place for: SK_MEMINFO_DROPS of the option SO_MEMINFO

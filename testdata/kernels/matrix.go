@@ -28,7 +28,7 @@ var groups = []struct {
 	{"whole user stacks (BPF)", regexp.MustCompile(`(?i)dwarf|stack|tables|^TestLoad$`)},
 	{"read by perf", regexp.MustCompile(`(?i)perf`)},
 	{"files, pipes, switching", regexp.MustCompile(`(?i)modes|killed|disk|pipe|switch|timestamp`)},
-	{"tracepoint formats", regexp.MustCompile(`(?i)tracefs|recorded|print`)},
+	{"tracepoint formats", regexp.MustCompile(`(?i)tracefs`)},
 	{"targets, signals, errors", regexp.MustCompile(`^Test(Record|Run|Attrs)`)},
 }
 
@@ -91,11 +91,15 @@ func matrix(runs []*run) string {
 			fmt.Fprintf(&b, "%s |\n", row)
 		}
 	}
-	fmt.Fprintf(&b, "\n✓ n: all n tests passed; (n): n were skipped; ✗: one failed.")
-	for i, reason := range notes {
-		fmt.Fprintf(&b, "\n%s: %s.", letter(i), reason)
+	var releases []string
+	for _, u := range runs {
+		releases = append(releases, u.release)
 	}
-	return b.String() + "\n"
+	fmt.Fprintf(&b, "\n✓ tests passed, ✗ failed, (…) were skipped, or parts of them, with the reason below. The kernels: %s.\n\n", strings.Join(releases, ", "))
+	for i, reason := range notes {
+		fmt.Fprintf(&b, "- %s: %s\n", letter(i), reason)
+	}
+	return b.String()
 }
 
 // cell sums up a group's tests on a kernel.

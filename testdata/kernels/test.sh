@@ -2,11 +2,17 @@
 # Runs the tests that record on other kernels, each in a guest (see README.md).
 #   testdata/kernels/test.sh [-short] [-run REGEX] KERNEL...    such as 5.10 arm64-6.1; all: those of the matrix
 #   testdata/kernels/test.sh -matrix                            puts the results of the last runs into README.md
+{ # read as a whole: it may be edited while it runs
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . testdata/need.sh
+need perf linux-perf # guests find here what tests run: perf to read what gperf wrote, what drops packets,
+need nft nftables
+need iptables iptables
+need gcc gcc libc6-dev # and programs to record, built before
+install_needed || true
 cache=${GPERF_KERNELS:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/gperf/kernels}
-slow=20 # times, is a guest slower than its host
+slow=5 # times longer than on the host, tests run or wait
 
 # The tests of these packages record, or read what the kernel offers; of cmd/gperf, those whose names say so.
 packages="$(go list ./record/... ./bpf/... ./format/tracepoint/... | sed 's,^gperf/,,') cmd/gperf"
@@ -17,11 +23,11 @@ which_tests() {
 	esac
 }
 
-flags='' kernels=''
+flags='' kernels='' results=$cache/results
 while [ $# -gt 0 ]; do
 	case $1 in
-	-short) flags="$flags -test.short" ;;
-	-run) which_tests() { echo "-test.run=$only"; }; only=$2; shift ;;
+	-short) flags="$flags -test.short" results=$cache/results/parts ;;
+	-run) which_tests() { echo "-test.run=$only"; }; only=$2 results=$cache/results/parts; shift ;;
 	-matrix) exec go run ./testdata/kernels -matrix README.md "$cache/results" ;;
 	all) kernels="5.10 6.1 6.12 6.18 7.2 7.3 arm64-6.1 arm64-6.12" ;;
 	-*) sed -n '2,4p' "$0" >&2; exit 2 ;;
@@ -33,7 +39,7 @@ done
 
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$work"' EXIT
-mkdir -p "$cache/results"
+mkdir -p "$results"
 
 # build GOARCH: what the guests of an architecture run.
 build() {
@@ -46,7 +52,7 @@ build() {
 		[ "$1" = "$(go env GOHOSTARCH)" ] || CGO_ENABLED=0 go test -c -o "$work/builder" "./$p"
 		local builder=$work/builder
 		[ -e "$builder" ] || builder=$dir/${p//\//-}.test
-		(cd "$p" && GOARCH=$1 CC=$(compiler "$1") GPERF_TEST_PROGRAMS=$dir/programs "$builder" -test.run '^$' >/dev/null)
+		(cd "$p" && GOARCH=$1 CC=$(compiler "$1") GPERF_TEST_PROGRAMS=$dir/programs "$builder" -test.run '^$') >"$work/build" 2>&1 || { cat "$work/build" >&2; exit 1; }
 		rm -f "$work/builder"
 	done
 }
@@ -67,9 +73,11 @@ guest_script() {
 test_kernel() {
 	local arch=amd64 start=$SECONDS
 	case $1 in arm64-*) arch=arm64 ;; esac
-	testdata/kernels/run -t 2400 "$1" bash "$(guest_path $arch)" >"$work/$1.out" 2>"$work/$1.err" || echo "=== GUEST $?" >>"$work/$1.out"
+	testdata/kernels/run -t 2400 "$1" bash "$(guest_path $arch)" >"$work/$1.out" 2>"$work/$1.err" &
+	trap "kill $!" TERM # which a background shell's child would not be sent
+	wait $! || echo "=== GUEST $?" >>"$work/$1.out"
 	cat "$work/$1.err" >&2
-	"$work/results" -kernel "$1" -o "$cache/results/${1//\//-}.tsv" <"$work/$1.out" >"$work/$1.summary" && code=0 || code=$?
+	"$work/results" -kernel "$1" -o "$results/${1//\//-}.tsv" <"$work/$1.out" >"$work/$1.summary" && code=0 || code=$?
 	echo "$((SECONDS - start)) s" >>"$work/$1.summary"
 	cat "$work/$1.summary"
 	return $code
@@ -98,3 +106,4 @@ while [ $running -gt 0 ]; do
 	running=$((running - 1))
 done
 exit $failed
+}
