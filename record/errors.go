@@ -35,6 +35,41 @@ func place(cpu, tid int) (s string) {
 	return s
 }
 
+// PMUCPUsError says that none of the CPUs to record is one that an event's PMU counts on.
+type PMUCPUsError struct {
+	Event string
+	CPUs  []int
+}
+
+func (e *PMUCPUsError) Error() string {
+	return fmt.Sprintf("event %s: its PMU counts on the CPUs %s only", e.Event, strings.Trim(fmt.Sprint(e.CPUs), "[]"))
+}
+
+// CgroupError says that a control group cannot be recorded.
+type CgroupError struct {
+	Name string
+	Err  error
+}
+
+func (e *CgroupError) Error() string { return fmt.Sprintf("cgroup %q: %v", e.Name, e.Err) }
+func (e *CgroupError) Unwrap() error { return e.Err }
+
+// FilterError says that the kernel does not take an event's filter, and why.
+type FilterError struct {
+	Event, Filter string
+	Why           string // "" if that is not known
+	Err           error
+}
+
+func (e *FilterError) Error() string {
+	s := fmt.Sprintf("failed to set filter %q on event %s: %v", e.Filter, e.Event, e.Err)
+	if e.Why != "" {
+		s += ": " + e.Why
+	}
+	return s
+}
+func (e *FilterError) Unwrap() error { return e.Err }
+
 // NoTargetError says that a process, thread or CPU to record does not exist.
 type NoTargetError struct {
 	Kind string // "process", "thread", "CPU"

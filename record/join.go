@@ -17,14 +17,18 @@ import (
 // sampleLayout is where samples of an event have what is needed here.
 type sampleLayout struct {
 	output bool // it is what BPF found
-	chain  int  // bytes from the header to the callchain, or to the counts ahead of it; -1: no callchain
+	chain  int  // bytes from the header to the callchain, or to the counts ahead of it; -1: none that BPF adds to
 	read   format.ReadFormat
 	counts bool // of SampleRead, ahead of the callchain
+	max    int  // frames of the callchain, the kernel's among them
 }
 
 func newSampleLayout(a *format.Attr) sampleLayout {
-	l := sampleLayout{chain: -1, read: a.ReadFormat, counts: a.SampleType&format.SampleRead != 0}
-	if a.SampleType&format.SampleCallchain == 0 {
+	l := sampleLayout{chain: -1, read: a.ReadFormat, counts: a.SampleType&format.SampleRead != 0, max: math.MaxUint16}
+	if a.SampleMaxStack != 0 {
+		l.max = int(a.SampleMaxStack)
+	}
+	if !walked(a) {
 		return l
 	}
 	l.chain = 8
@@ -107,6 +111,7 @@ type missed struct {
 	data   []byte // registers, stack
 	sample []byte
 	chain  int // where sample has its callchain
+	max    int // frames of that
 }
 
 // joined is what the rings' records came to.
@@ -180,7 +185,7 @@ func (n *joiner) join(j *joined, head uint64) {
 				n.push(n.rec)
 			} else {
 				n.tally.record(r, pos, h)
-				n.sample(j, n.rec, l.find(n.rec))
+				n.sample(j, n.rec, l.find(n.rec), l.max)
 			}
 		case format.TypeLost:
 			n.open = n.open[:0] // some of what was found may be among them, or its sample
@@ -230,7 +235,7 @@ func (n *joiner) push(rec []byte) {
 }
 
 // sample adds a sample and what was found for it.
-func (n *joiner) sample(j *joined, rec []byte, chain int) {
+func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 	tid := binary.LittleEndian.Uint64(rec[sampleTID:])
 	f := n.pop(tid)
 	switch {
@@ -239,10 +244,10 @@ func (n *joiner) sample(j *joined, rec []byte, chain int) {
 		j.out = append(j.out, rec...)
 	case f.head.Copy:
 		j.missed = append(j.missed, missed{time: binary.LittleEndian.Uint64(rec[n.tally.timeOff:]), pid: int32(tid), head: f.head,
-			data: append([]byte(nil), f.data...), sample: append([]byte(nil), rec...), chain: chain})
+			data: append([]byte(nil), f.data...), sample: append([]byte(nil), rec...), chain: chain, max: max})
 	default:
 		j.ended(int32(tid), f.head.End)
-		j.add(rec, chain, f.data[:8*f.head.Frames])
+		j.add(rec, chain, max, f.data[:8*f.head.Frames])
 	}
 }
 
@@ -259,8 +264,10 @@ func (n *joiner) pop(tid uint64) *found {
 	return nil
 }
 
-// add appends a sample with the frames of its user stack behind the kernel's.
-func (j *joined) add(rec []byte, chain int, frames []byte) {
+// add appends a sample with the frames of its user stack behind the kernel's, as far
+// as there may be so many frames.
+func (j *joined) add(rec []byte, chain, most int, frames []byte) {
+	frames = frames[:min(len(frames), 8*max(0, most-kernelFrames(rec, chain)))]
 	if len(frames) == 0 {
 		j.out = append(j.out, rec...)
 		return
@@ -279,4 +286,10 @@ func (j *joined) add(rec []byte, chain int, frames []byte) {
 	j.out = append(j.out, rec[end:]...)
 	le.PutUint64(j.out[at+chain:], n+1+uint64(len(frames)/8))
 	le.PutUint16(j.out[at+6:], uint16(len(j.out)-at))
+}
+
+// kernelFrames is how many frames the kernel put into a callchain: its words less
+// the one that says that they are the kernel's.
+func kernelFrames(rec []byte, chain int) int {
+	return max(0, int(binary.LittleEndian.Uint64(rec[chain:]))-1)
 }

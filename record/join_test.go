@@ -198,7 +198,7 @@ func TestJoinMissed(t *testing.T) {
 	if m.time != 77 || m.pid != 5 || m.head.Stack != 8 || len(m.data) < bpf.CopyAhead+8 {
 		t.Errorf("time %d, pid %d, %+v, %d bytes", m.time, m.pid, m.head, len(m.data))
 	}
-	j.add(m.sample, m.chain, binary.LittleEndian.AppendUint64(nil, 0x99))
+	j.add(m.sample, m.chain, m.max, binary.LittleEndian.AppendUint64(nil, 0x99))
 	if want := testClockJoined(5, 77, 0x99); !slices.Equal(j.out, want) {
 		t.Errorf("%x, want %x", j.out, want)
 	}
@@ -208,7 +208,7 @@ func TestJoinMissed(t *testing.T) {
 func TestJoinTooLong(t *testing.T) {
 	sample := joinRecord(format.TypeSample, append([]uint64{testClock, 0, 5, 0, 0, 0}, make([]uint64, 8000)...)...)
 	var j joined
-	j.add(sample, 48, make([]byte, 8*1000))
+	j.add(sample, 48, 1<<16, make([]byte, 8*1000))
 	size := int(binary.LittleEndian.Uint16(j.out[6:]))
 	nr := binary.LittleEndian.Uint64(j.out[48:])
 	if j.cut != 1 || size != len(j.out) || size > 1<<16-8 || len(j.out) != len(sample)+8*int(nr) {

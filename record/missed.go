@@ -92,7 +92,7 @@ func (d *dwarf) walk(h *held) bool {
 	d.copied[h.head.End]++
 	d.copiedBytes += uint64(len(h.data))
 	d.j.ended(h.pid, endOf(why, d.view.missing != nil))
-	d.j.add(h.sample, h.chain, d.words)
+	d.j.add(h.sample, h.chain, h.max, d.words)
 	return true
 }
 

@@ -125,7 +125,7 @@ func (r *recorder) size() int64 {
 // describe makes records of all that runs, and hands them to out. It calls
 // between now and then.
 func (r *recorder) describe(out func([]byte) error, between func() error) error {
-	s := &synth{idSize: r.sideBandIDSize(), data: r.opts.Data, files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
+	s := &synth{idSize: r.sideBandIDSize(), data: r.opts.Data || r.opts.dumpsStacks(), files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
 	visible, err := s.kernel()
 	if err != nil {
 		return err
@@ -197,6 +197,9 @@ func (r *recorder) running() ([]int, error) {
 		return r.withForked([]int{r.command.proc.Pid}), nil
 	}
 	pids := slices.Clone(t.PIDs)
+	for _, uid := range t.UIDs {
+		pids = append(pids, processesOf(uid)...)
+	}
 	for _, tid := range t.TIDs {
 		pid, err := processOf(tid)
 		if err == nil {
