@@ -308,6 +308,7 @@ func (d *dwarf) finish() {
 		}
 	}
 	d.tellVerbose(fmt.Sprintf("copies of stacks: %d bytes", d.copiedBytes))
+	d.tellVerbose(fmt.Sprintf("%d stacks walked for what was not recorded: not yet, or by filters and cgroups", d.j.unused))
 	st := d.bpf.Stats()
 	if st.Runs > 0 {
 		d.tellVerbose(fmt.Sprintf("BPF programs ran %d times, %d ns each", st.Runs, uint64(st.RunTime)/st.Runs))

@@ -72,11 +72,16 @@ func (e *FilterError) Unwrap() error { return e.Err }
 
 // NoTargetError says that a process, thread or CPU to record does not exist.
 type NoTargetError struct {
-	Kind string // "process", "thread", "CPU"
+	Kind string // "process", "thread", "CPU", "user"
 	ID   int
 }
 
-func (e *NoTargetError) Error() string { return fmt.Sprintf("no such %s: %d", e.Kind, e.ID) }
+func (e *NoTargetError) Error() string {
+	if e.Kind == "user" {
+		return fmt.Sprintf("user %d runs no process", e.ID)
+	}
+	return fmt.Sprintf("no such %s: %d", e.Kind, e.ID)
+}
 
 // CommandError says that the command to record could not be started.
 type CommandError struct {

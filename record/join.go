@@ -99,11 +99,13 @@ const (
 // found is what BPF found, waiting for its sample.
 type found struct {
 	tid  uint64 // and pid, as records have them
+	time uint64
 	head bpf.Head
 	data []byte // what follows the head
 }
 
 // missed is a sample whose stack BPF could not walk, for want of a table or mapping.
+// The sample is nil where the kernel made none.
 type missed struct {
 	time   uint64
 	pid    int32
@@ -121,6 +123,7 @@ type joined struct {
 	ends   [bpf.NumEnds]uint64            // of walks
 	early  map[int32]*[bpf.NumEnds]uint64 // of walks that did not reach the end, by process
 	single uint64                         // samples without anything that BPF found
+	unused uint64                         // walks that no sample came of
 	cut    uint64                         // stacks that did not fit into a record
 }
 
@@ -182,7 +185,7 @@ func (n *joiner) join(j *joined, head uint64) {
 			from = pos + size
 			n.rec = r.append(n.rec[:0], pos, from)
 			if l.output {
-				n.push(n.rec)
+				n.push(j, n.rec)
 			} else {
 				n.tally.record(r, pos, h)
 				n.sample(j, n.rec, l.find(n.rec), l.max)
@@ -207,8 +210,9 @@ func (n *joiner) lost(count uint64) *format.Lost {
 	return &format.Lost{EventID: n.first, Lost: count, ID: format.RecordID{PID: -1, TID: -1, CPU: uint32(n.cpu), ID: n.first}}
 }
 
-// push keeps what BPF found until its sample comes.
-func (n *joiner) push(rec []byte) {
+// push keeps what BPF found until its sample comes. None comes where the event's
+// filter or cgroup is not the one, which the kernel looks at after the BPF program.
+func (n *joiner) push(j *joined, rec []byte) {
 	if len(rec) < outputRaw+4 {
 		return
 	}
@@ -219,6 +223,7 @@ func (n *joiner) push(rec []byte) {
 	}
 	if len(n.open) == maxNested { // the outermost one's sample never came
 		first := n.open[0]
+		j.leave(&first)
 		copy(n.open, n.open[1:])
 		n.open[maxNested-1] = first
 		n.open = n.open[:maxNested-1]
@@ -230,6 +235,7 @@ func (n *joiner) push(rec []byte) {
 	}
 	f := &n.open[len(n.open)-1]
 	f.tid = binary.LittleEndian.Uint64(rec[outputTID:])
+	f.time = binary.LittleEndian.Uint64(rec[outputTime:])
 	f.head = head
 	f.data = append(f.data[:0], raw[bpf.HeadSize:]...)
 }
@@ -237,7 +243,7 @@ func (n *joiner) push(rec []byte) {
 // sample adds a sample and what was found for it.
 func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 	tid := binary.LittleEndian.Uint64(rec[sampleTID:])
-	f := n.pop(tid)
+	f := n.pop(j, tid)
 	switch {
 	case f == nil || chain < 0:
 		j.single++
@@ -253,15 +259,25 @@ func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 
 // pop returns what was found last for a thread; samples that nest are of one
 // thread.
-func (n *joiner) pop(tid uint64) *found {
+func (n *joiner) pop(j *joined, tid uint64) *found {
 	for len(n.open) > 0 {
 		f := &n.open[len(n.open)-1]
 		n.open = n.open[:len(n.open)-1]
 		if f.tid == tid {
 			return f
 		}
+		j.leave(f)
 	}
 	return nil
+}
+
+// leave counts what was found for no sample. What BPF misses it is to get all the
+// same, lest it asks again and again.
+func (j *joined) leave(f *found) {
+	j.unused++
+	if f.head.Copy {
+		j.missed = append(j.missed, missed{time: f.time, pid: int32(f.tid), head: f.head, data: append([]byte(nil), f.data...)})
+	}
 }
 
 // add appends a sample with the frames of its user stack behind the kernel's, as far

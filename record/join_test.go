@@ -17,9 +17,11 @@ const (
 )
 
 var testAttrs = map[uint64]format.Attr{
-	testClock: {SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleCallchain | format.SamplePeriod},
+	testClock: {SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleCallchain | format.SamplePeriod,
+		Flags: format.FlagExcludeCallchainUser, SamplePeriod: 1},
 	testTrace: {SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRead |
-		format.SampleCallchain | format.SampleRaw, ReadFormat: format.ReadGroup | format.ReadID | format.ReadTotalTimeEnabled},
+		format.SampleCallchain | format.SampleRaw, ReadFormat: format.ReadGroup | format.ReadID | format.ReadTotalTimeEnabled,
+		Flags: format.FlagExcludeCallchainUser, SamplePeriod: 1},
 }
 
 func joinRecord(typ format.Type, words ...uint64) []byte {

@@ -44,7 +44,7 @@ func (d *dwarf) walkMissed() {
 		if h.space != nil {
 			d.request(h.space, binary.LittleEndian.Uint64(h.data[8*bpf.NumRegs:]))
 		}
-		if d.walk(&h) {
+		if h.sample == nil || d.walk(&h) {
 			continue
 		}
 		h.space.refs++ // and so is kept as it is

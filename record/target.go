@@ -75,8 +75,8 @@ func (t *Target) threads() ([]int, error) {
 			l = append(l, tids...)
 		}
 	}
-	if len(l) == 0 {
-		return nil, &NoTargetError{"process of user", t.UIDs[0]}
+	if len(t.UIDs) > 0 && len(l) == 0 {
+		return nil, &NoTargetError{"user", t.UIDs[0]}
 	}
 	slices.Sort(l)
 	return slices.Compact(l), nil
