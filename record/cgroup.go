@@ -1,12 +1,17 @@
 package record
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
 )
 
 // cgroupRoot is where /proc/mounts says that the control groups are by which perf
@@ -30,18 +35,45 @@ func cgroupRoot(mounts string) (root string) {
 
 // openCgroup opens a control group's folder, by which perf_event_open knows it.
 func openCgroup(name string) (*os.File, error) {
-	mounts, err := os.ReadFile("/proc/mounts")
+	root, err := findCgroups()
 	if err != nil {
 		return nil, &CgroupError{name, err}
 	}
-	root := cgroupRoot(string(mounts))
-	if root == "" {
-		return nil, &CgroupError{name, errors.New("no cgroup file system is mounted that perf events know")}
-	}
 	f, err := os.Open(filepath.Join(root, filepath.Join("/", name)))
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return nil, &CgroupError{name, &fs.PathError{Op: "open", Path: p.Path, Err: p.Err}}
+	if err != nil {
+		return nil, &CgroupError{name, err}
 	}
-	return f, err
+	return f, nil
+}
+
+func findCgroups() (root string, err error) {
+	mounts, err := os.ReadFile("/proc/mounts")
+	if err != nil {
+		return "", err
+	}
+	if root = cgroupRoot(string(mounts)); root == "" {
+		return "", errors.New("no cgroup file system is mounted that perf events know")
+	}
+	return root, nil
+}
+
+// cgroups makes the records of the control groups that there are. A group's number
+// is what the kernel has for a handle of its folder.
+func (s *synth) cgroups() error {
+	root, err := findCgroups()
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // one that has gone, or is not for us
+		}
+		h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, path, 0)
+		if err != nil || h.Size() < 8 {
+			return nil
+		}
+		g := format.Cgroup{CgroupID: binary.LittleEndian.Uint64(h.Bytes()), Path: "/" + strings.TrimPrefix(strings.TrimPrefix(path, root), "/")}
+		s.buf = g.Append(s.buf, s.idSize)
+		return s.flush(flushSize)
+	})
 }

@@ -133,6 +133,11 @@ func (r *recorder) describe(out func([]byte) error, between func() error) error 
 	if !visible && r.samplesKernel() && r.ended == 0 {
 		r.opts.notice(ErrKernelHidden)
 	}
+	if r.opts.AllCgroups {
+		if err := s.cgroups(); err != nil {
+			return err
+		}
+	}
 	pids, err := r.running()
 	if err != nil {
 		return err
