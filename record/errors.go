@@ -144,3 +144,17 @@ func (e *UnwindError) Error() string {
 	return fmt.Sprintf("no unwinding in the kernel, frame pointers have to do: %v", e.Err)
 }
 func (e *UnwindError) Unwrap() error { return e.Err }
+
+// MapsHiddenError says, as a notice, that the mappings of others' processes may not be read.
+type MapsHiddenError struct{ Processes int }
+
+func (e *MapsHiddenError) Error() string {
+	return fmt.Sprintf("the mappings of %d processes may not be read (CAP_SYS_PTRACE): their functions will have no names", e.Processes)
+}
+
+// RingsError says, as a notice, that the rings are smaller than usual.
+type RingsError struct{ Pages, Usual int }
+
+func (e *RingsError) Error() string {
+	return fmt.Sprintf("rings of %d pages each, not %d: more memory may not be locked (kernel.perf_event_mlock_kb, CAP_IPC_LOCK)", e.Pages, e.Usual)
+}

@@ -150,6 +150,9 @@ func (r *recorder) describe(out func([]byte) error, between func() error) error 
 			return err
 		}
 	}
+	if s.denied > 0 && r.ended == 0 {
+		r.opts.notice(&MapsHiddenError{s.denied})
+	}
 	return s.flush(1)
 }
 

@@ -21,6 +21,9 @@ func (r *recorder) mapRings() error {
 	for {
 		r.sum.Pages = pages
 		err := r.tryMapRings(pages)
+		if err == nil && r.opts.Pages == 0 && pages < defaultPages() {
+			r.opts.notice(&RingsError{pages, defaultPages()})
+		}
 		if err == nil {
 			r.tellSwitchSize()
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 
+	"gperf/format"
 	"gperf/record"
 	"gperf/record/event"
 	"gperf/record/probe"
@@ -28,11 +29,12 @@ func fail(command string, err error, stderr io.Writer) int {
 	var spec *event.SpecError
 	var unknown *event.UnknownError
 	var place *probe.SpecError
+	var filter *record.FilterError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` tells its flags.\n", command)
 		return exitUsage
-	case errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place):
+	case errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place), errors.As(err, &filter):
 		return exitUsage
 	}
 	return exitError
@@ -43,6 +45,7 @@ func fail(command string, err error, stderr io.Writer) int {
 func hint(err error) string {
 	var open *record.OpenError
 	var tracefs *tracefs.NotFoundError
+	var install *probe.InstallError
 	var ring *record.MapError
 	var out *record.OutputError
 	var freq *record.FreqError
@@ -51,6 +54,8 @@ func hint(err error) string {
 		return openHint(open)
 	case errors.As(err, &tracefs):
 		return tracefsHint(tracefs)
+	case errors.As(err, &install) && errors.Is(err, fs.ErrPermission):
+		return tracefsRights
 	case errors.As(err, &ring):
 		return ringHint(ring)
 	case errors.As(err, &out):
@@ -75,6 +80,15 @@ func openHint(e *record.OpenError) string {
 		return "Every event takes a file on every CPU for every thread. Raise the limit (ulimit -Hn, as root), or name fewer\nevents, CPUs (-C) or threads.\n"
 	case errors.Is(e.Err, syscall.ESRCH):
 		return "The process or thread has ended.\n"
+	case errors.Is(e.Err, syscall.EINVAL) && e.Event.Type > format.TypeBreakpoint:
+		return "The PMU does not take the event like that. Some PMUs only count and cannot be sampled (msr, power, most uncore\n" +
+			"ones), or count for whole CPUs only (-a).\n"
+	case errors.Is(e.Err, syscall.EOVERFLOW):
+		return "Callchains have at most as many frames as /proc/sys/kernel/perf_event_max_stack says: raise it, or ask for fewer.\n"
+	case errors.Is(e.Err, syscall.ENOSPC) && e.Event.Type == format.TypeBreakpoint:
+		return "The processor has no breakpoint left: on x86 there are four for each thread or CPU.\n"
+	case errors.Is(e.Err, syscall.EINVAL) && e.Event.Type == format.TypeBreakpoint:
+		return "A breakpoint's address is a multiple of its length, 1, 2, 4 or 8 bytes; x86 watches w and rw, and x with length 8.\n"
 	case errors.Is(e.Err, syscall.EINVAL):
 		return "The kernel does not take the event with these flags and modifiers; `dmesg | tail` may say more.\n"
 	case errors.Is(e.Err, syscall.EBUSY):
@@ -100,7 +114,7 @@ Events in user space alone (-e cpu-clock:u) of your own processes need 2.
 func tracefsHint(e *tracefs.NotFoundError) string {
 	switch {
 	case errors.Is(e.Err, fs.ErrPermission) && os.Geteuid() != 0:
-		return "Tracepoints are described in /sys/kernel/tracing, which only root may read: run gperf as root.\n"
+		return tracefsRights
 	case errors.Is(e.Err, fs.ErrPermission):
 		return "It may not be mounted from here (CAP_SYS_ADMIN is missing). Outside of the container:\n" +
 			"    mount -t tracefs tracefs /sys/kernel/tracing\n"
@@ -108,6 +122,11 @@ func tracefsHint(e *tracefs.NotFoundError) string {
 	return "Tracepoints are described there; this kernel may have been built without them (CONFIG_TRACING).\n" +
 		"If it was not:    mount -t tracefs tracefs /sys/kernel/tracing\n"
 }
+
+const tracefsRights = `Tracepoints are described in /sys/kernel/tracing, which only root may read. Run gperf as root, with CAP_DAC_READ_SEARCH
+(for tracepoints) or CAP_DAC_OVERRIDE (for probes, too), or open it to a group of yours:
+    mount -o remount,gid=GROUP,mode=750 /sys/kernel/tracing
+`
 
 func ringHint(e *record.MapError) string {
 	if !errors.Is(e.Err, syscall.EPERM) {

@@ -87,7 +87,7 @@ func (w *words) address(place string, at *Finder) (uint64, error) {
 	case names == nil:
 		return 0, w.bad("the kernel hides its addresses from you (kernel.kptr_restrict)")
 	}
-	return 0, &UnknownError{Spec: w.spec, Near: near.Names(place, names)}
+	return 0, &UnknownError{Spec: w.spec, Kind: "symbol", Name: place, Near: near.Names(place, names)}
 }
 
 // kernelSymbol is the address of a symbol of the kernel. If there is none, names are

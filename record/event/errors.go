@@ -15,8 +15,8 @@ func (e *SpecError) Error() string { return fmt.Sprintf("event %q: %s", e.Spec, 
 // UnknownError is an event, PMU or term that this kernel does not have.
 type UnknownError struct {
 	Spec string   // of the event
-	Kind string   // "PMU" or "term", "" where the event is what is unknown
-	Name string   // of the term
+	Kind string   // "PMU", "term" or "symbol", "" where the event is what is unknown
+	Name string   // of the term or symbol
 	Near []string // names like it that exist, best first
 	All  []string // names that exist, where these are few
 }
@@ -27,6 +27,8 @@ func (e *UnknownError) Error() string {
 	case "PMU":
 		pmu, _, _ := strings.Cut(e.Spec, "/")
 		s = fmt.Sprintf("event %q: there is no PMU %s here", e.Spec, pmu)
+	case "symbol":
+		s = fmt.Sprintf("event %q: the kernel shows no symbol %s in /proc/kallsyms", e.Spec, e.Name)
 	case "term":
 		s = fmt.Sprintf("event %q: unknown term %s", e.Spec, e.Name)
 	}

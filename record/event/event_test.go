@@ -167,7 +167,8 @@ func TestParseRefusals(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"cycles:u", "skb:*", "L1-dcache-load-misses:pp", "r1a8", "cs,{faults}", ":", "skb:[", "a:b:c:d"} {
+	for _, s := range []string{"cycles:u", "skb:*", "L1-dcache-load-misses:pp", "r1a8", "cs,{faults}", "grp{cs/period=3/,mem:0x10/4:w:u}:S,cpu/event=0x3c,name='a,b'/k",
+		"kprobe:f x=%di/max-stack=4/", "mem:sym:x", "cs/", "{", "}", "/,/", "msr//", ":", "skb:[", "a:b:c:d"} {
 		f.Add(s)
 	}
 	fs := &Finder{Finder: &probe.Finder{Tracefs: &tracefs.FS{Root: f.TempDir()}}}
