@@ -254,3 +254,33 @@ func TestJoinLost(t *testing.T) {
 		t.Errorf("%d counted as lost", n.tally.lost)
 	}
 }
+
+// A chain has at most as many frames as its event may have, the kernel's among them.
+func TestJoinMaxStack(t *testing.T) {
+	a := testAttrs[testClock]
+	a.SampleMaxStack = 3
+	n, head := testJoiner(1<<12, 0)
+	n.events[testClock] = newSampleLayout(&a)
+	fill(n, head, joinFound(5, bpf.EndEntry, 0x10, 0x20, 0x30), testClockSample(5, 1))
+	var j joined
+	n.join(&j, *head)
+	if want := testClockJoined(5, 1, 0x10, 0x20); !slices.Equal(j.out, want) {
+		t.Errorf("%x, want %x", j.out, want)
+	}
+}
+
+// What was found for samples that never came is left, and not taken for another's.
+func TestJoinFiltered(t *testing.T) {
+	n, head := testJoiner(1<<12, 0)
+	fill(n, head, joinFound(5, bpf.EndEntry, 0x10), joinFound(6, bpf.EndNoTable), joinFound(5, bpf.EndEntry, 0x20), testClockSample(5, 1),
+		joinFound(7, bpf.EndEntry, 0x30), joinFound(8, bpf.EndEntry, 0x40), testClockSample(8, 2), testClockSample(9, 3))
+	var j joined
+	n.join(&j, *head)
+	want := slices.Concat(testClockJoined(5, 1, 0x20), testClockJoined(8, 2, 0x40), testClockSample(9, 3))
+	if !slices.Equal(j.out, want) {
+		t.Errorf("%x, want %x", j.out, want)
+	}
+	if j.unused != 3 || j.single != 1 || len(j.missed) != 1 || j.missed[0].sample != nil || j.missed[0].pid != 6 {
+		t.Errorf("%d left, %d without, missed %+v", j.unused, j.single, j.missed)
+	}
+}
