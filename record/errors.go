@@ -18,10 +18,14 @@ type OpenError struct {
 }
 
 func (e *OpenError) Error() string {
-	if noPMU(e.Err) {
+	if noPMU(e.Err) && e.Event.Cgroup == "" {
 		return fmt.Sprintf("the %s event is not supported: %v", e.Event.Name, e.Err)
 	}
-	return fmt.Sprintf("opening event %s%s: %v", e.Event.Name, place(e.CPU, e.TID), e.Err)
+	where := place(e.CPU, e.TID)
+	if e.Event.Cgroup != "" {
+		where += " for cgroup " + e.Event.Cgroup
+	}
+	return fmt.Sprintf("opening event %s%s: %v", e.Event.Name, where, e.Err)
 }
 func (e *OpenError) Unwrap() error { return e.Err }
 

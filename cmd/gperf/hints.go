@@ -74,6 +74,9 @@ func openHint(e *record.OpenError) string {
 	switch {
 	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM):
 		return paranoidHint()
+	case errors.Is(e.Err, syscall.ENOENT) && e.Event.Cgroup != "":
+		return "The kernel has no perf events for this control group: its controller perf_event may belong to another hierarchy\n" +
+			"(/proc/cgroups, /proc/mounts), or the machine may lack the event.\n"
 	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ENXIO), errors.Is(e.Err, syscall.ENODEV), errors.Is(e.Err, syscall.EOPNOTSUPP):
 		return "This machine, or the virtual machine it is, does not support the event: it has no PMU for it.\ncpu-clock, a timer, is there everywhere.\n"
 	case errors.Is(e.Err, syscall.EMFILE):
