@@ -300,6 +300,14 @@ func moreFiles() bool {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &l) == nil
 }
 
+// capable tells whether this process has a capability.
+func capable(capability int) bool {
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&h, &data[0])
+	return err == nil && data[capability/32].Effective>>(capability%32)&1 != 0
+}
+
 // Paranoid is kernel.perf_event_paranoid, 2 if it cannot be read.
 func Paranoid() int { return int(sysctl("/proc/sys/kernel/perf_event_paranoid", 2)) }
 

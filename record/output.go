@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"gperf/format"
 )
 
@@ -150,7 +152,7 @@ func (r *recorder) describe(out func([]byte) error, between func() error) error 
 			return err
 		}
 	}
-	if s.denied > 0 && r.ended == 0 {
+	if s.denied > 0 && r.ended == 0 && !capable(unix.CAP_SYS_PTRACE) {
 		r.opts.notice(&MapsHiddenError{s.denied})
 	}
 	return s.flush(1)

@@ -76,7 +76,8 @@ func openHint(e *record.OpenError) string {
 		return paranoidHint()
 	case errors.Is(e.Err, syscall.ENOENT) && e.Event.Cgroup != "":
 		return "The kernel has no perf events for this control group: its controller perf_event may belong to another hierarchy\n" +
-			"(/proc/cgroups, /proc/mounts), or the machine may lack the event.\n"
+			"(/proc/cgroups, /proc/mounts), or, of version 2, none of the controllers were ever handed down to it:\n" +
+			"    echo +pids > /sys/fs/cgroup/cgroup.subtree_control\n"
 	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ENXIO), errors.Is(e.Err, syscall.ENODEV), errors.Is(e.Err, syscall.EOPNOTSUPP):
 		return "This machine, or the virtual machine it is, does not support the event: it has no PMU for it.\ncpu-clock, a timer, is there everywhere.\n"
 	case errors.Is(e.Err, syscall.EMFILE):
