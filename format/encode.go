@@ -95,6 +95,13 @@ func (f *Fork) Append(b []byte, idSize int) []byte {
 	})
 }
 
+// Append appends the cgroup's path as a PERF_RECORD_CGROUP.
+func (g *Cgroup) Append(b []byte, idSize int) []byte {
+	return appendRecord(b, TypeCgroup, 0, idSize, func(b []byte) []byte {
+		return appendName(binary.LittleEndian.AppendUint64(b, g.CgroupID), g.Path)
+	})
+}
+
 // AppendTo appends a PERF_RECORD_LOST_SAMPLES whose sample id, laid out as st
 // says, names the counter and CPU that lost them.
 func (l *LostSamples) AppendTo(b []byte, st SampleType) []byte {

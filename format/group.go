@@ -1,5 +1,7 @@
 package format
 
+import "encoding/binary"
+
 // Group is an entry of the GROUP_DESC section: events that were scheduled
 // together.
 type Group struct {
@@ -24,4 +26,15 @@ func (f *File) Groups() []Group {
 		return nil
 	}
 	return list
+}
+
+// GroupDescSection is the GROUP_DESC section.
+func GroupDescSection(groups []Group) Section {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(groups)))
+	for _, g := range groups {
+		b = appendString(b, g.Name)
+		b = binary.LittleEndian.AppendUint32(b, g.Leader)
+		b = binary.LittleEndian.AppendUint32(b, g.Members)
+	}
+	return Section{FeatureGroupDesc, b}
 }

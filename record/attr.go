@@ -2,6 +2,7 @@ package record
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"gperf/format"
@@ -26,6 +27,8 @@ type Options struct {
 	Period uint64 // every so many events, instead of Freq
 
 	Callchain bool // frame-pointer callchains
+	// MaxStack is how many frames a callchain has at most; 0: kernel.perf_event_max_stack.
+	MaxStack uint16
 	// DWARF has the user's part of the callchains found by call frame information,
 	// in the kernel. Where BPF cannot be loaded, Notice gets a *UnwindError, and
 	// frame pointers have to do.
@@ -45,6 +48,7 @@ type Options struct {
 	NoInherit    bool // not the threads and processes that the target starts
 	AllUser      bool // user space only
 	AllKernel    bool // kernel only
+	AllCgroups   bool // the cgroup of each sample
 	NoBPFEvent   bool
 	NoBuildID    bool
 	UseClockID   bool
@@ -53,6 +57,9 @@ type Options struct {
 	// Delay is how long after the start the events are enabled; below zero they
 	// never are.
 	Delay time.Duration
+
+	// noWalks says that user stacks cannot be walked in the kernel.
+	noWalks bool
 
 	Cmdline []string // of the recorder, for the file's header
 	Version string   // of the recorder
@@ -112,11 +119,21 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 	// Whoever starts to record before the sampling events are enabled, or on
 	// all processes, wants side band at once: an event of its own.
 	separate := o.Target.byCPU() || o.Delay != 0
+	leader := 0
 	var attrs []format.Attr
 	for i := range events {
 		a := o.attr(&events[i])
 		if i == 0 && !separate {
 			o.track(&a)
+		}
+		if !events[i].Member {
+			leader = i
+		}
+		if events[i].SampleRead && (i > leader || i+1 < len(events) && events[i+1].Member) {
+			a.ReadFormat |= format.ReadGroup
+		}
+		if i > leader {
+			follow(&a, &attrs[leader], events[i].Silent)
 		}
 		attrs = append(attrs, a)
 	}
@@ -125,12 +142,29 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 		attrs = append(attrs, o.trackingAttr())
 	}
 	identify(attrs)
-	if o.DWARF { // BPF's records have another sample type
+	if slices.ContainsFunc(attrs, func(a format.Attr) bool { return walked(&a) }) { // BPF's records have another sample type
 		for i := range attrs {
 			attrs[i].SampleType = attrs[i].SampleType&^format.SampleID | format.SampleIdentifier
 		}
 	}
 	return events, attrs
+}
+
+// follow makes an event a member of its leader's group. The leader starts and stops
+// it. Where counts are read, readers make samples of the leader's for all of them,
+// and go by the same fields; the silent members take none themselves.
+func follow(a, leader *format.Attr, silent bool) {
+	a.Flags &^= format.FlagDisabled | format.FlagEnableOnExec
+	if leader.SampleType&format.SampleRead == 0 {
+		return
+	}
+	a.Flags = a.Flags&^format.FlagExcludeCallchainUser | leader.Flags&format.FlagExcludeCallchainUser
+	a.SampleType, a.ReadFormat = leader.SampleType, leader.ReadFormat
+	a.SampleRegsUser, a.SampleStackUser, a.SampleMaxStack = leader.SampleRegsUser, leader.SampleStackUser, leader.SampleMaxStack
+	if silent {
+		a.Flags &^= format.FlagFreq
+		a.SamplePeriod = 0
+	}
 }
 
 func (o *Options) attr(ev *event.Event) format.Attr {
@@ -150,7 +184,16 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 		a.SamplePeriod = 1
 		a.SampleType |= format.SampleRaw | format.SampleCPU | format.SamplePeriod
 	}
+	if ev.Type == format.TypeBreakpoint {
+		a.SamplePeriod = 1
+	}
 	switch {
+	case ev.Terms.Period != 0:
+		a.SamplePeriod = ev.Terms.Period
+	case ev.Terms.Freq != 0:
+		a.SamplePeriod = ev.Terms.Freq
+		a.Flags |= format.FlagFreq
+		a.SampleType |= format.SamplePeriod
 	case o.Period != 0:
 		a.SamplePeriod = o.Period
 	case o.Freq != 0:
@@ -165,7 +208,7 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 	if o.NoSamples {
 		a.SamplePeriod = 0
 	}
-	o.stacks(&a)
+	o.stacks(&a, ev)
 	if o.Raw {
 		a.SampleType |= format.SampleRaw
 	}
@@ -175,19 +218,47 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 	return a
 }
 
-// stacks has the samples carry stacks.
-func (o *Options) stacks(a *format.Attr) {
-	if o.Callchain || o.DWARF || o.StackDump != 0 {
-		a.SampleType |= format.SampleCallchain
+// stacks has the samples carry stacks, as the event or else the recording wants them.
+func (o *Options) stacks(a *format.Attr, ev *event.Event) {
+	callchain, dwarf, dump := o.Callchain, o.DWARF, o.StackDump
+	t := &ev.Terms
+	if t.CallGraph != "" || t.StackDump != 0 {
+		callchain, dwarf, dump = t.CallGraph == event.CallGraphFP, t.CallGraph == event.CallGraphDWARF, 0
 	}
-	if o.DWARF || o.StackDump != 0 {
+	if t.StackDump != 0 && t.CallGraph != event.CallGraphNone && t.CallGraph != event.CallGraphFP {
+		dwarf, dump = false, t.StackDump
+	}
+	if t.MaxStack != 0 && t.CallGraph == "" && !dwarf && dump == 0 {
+		callchain = true
+	}
+	if dwarf && o.noWalks {
+		callchain, dwarf = true, false
+	}
+	if !callchain && !dwarf && dump == 0 {
+		return
+	}
+	a.SampleType |= format.SampleCallchain
+	if a.SampleMaxStack = t.MaxStack; a.SampleMaxStack == 0 {
+		a.SampleMaxStack = o.MaxStack
+	}
+	if dwarf || dump != 0 {
 		a.Flags |= format.FlagExcludeCallchainUser
 	}
-	if o.StackDump != 0 {
-		a.SampleType |= format.SampleRegsUser | format.SampleStackUser
+	if dump != 0 { // perf unwinds by what is mapped, CFI included
+		a.SampleType |= format.SampleRegsUser | format.SampleStackUser | format.SampleAddr | format.SampleDataSrc
 		a.SampleRegsUser = userRegs[runtime.GOARCH]
-		a.SampleStackUser = uint32(o.StackDump)
+		a.SampleStackUser = uint32(dump)
 	}
+}
+
+// walked tells whether user stacks of the event's samples are walked in the kernel.
+func walked(a *format.Attr) bool {
+	return a.Flags&format.FlagExcludeCallchainUser != 0 && a.SampleType&format.SampleStackUser == 0 && a.SamplePeriod != 0
+}
+
+// dumpsStacks tells whether any event has stacks copied.
+func (o *Options) dumpsStacks() bool {
+	return o.StackDump != 0 || slices.ContainsFunc(o.Events, func(e event.Event) bool { return e.Terms.StackDump != 0 })
 }
 
 // userRegs are perf's masks of the registers beside a stack dump (PERF_REGS_MASK
@@ -204,7 +275,8 @@ func fixedPeriod(ev *event.Event) bool {
 // commonAttr is what the sampling events and the tracking event share.
 func (o *Options) commonAttr(ev *event.Event) format.Attr {
 	a := format.Attr{
-		Type: ev.Type, Config: ev.Config, Size: format.AttrSize, Name: ev.Name,
+		Type: ev.Type, Config: ev.Config, Config1: ev.Config1, Config2: ev.Config2, Config3: ev.Config3, BPType: ev.BPType,
+		Size: format.AttrSize, Name: ev.Name,
 		SampleType: format.SampleIP | format.SampleTID | format.SampleTime,
 		ReadFormat: format.ReadID | format.ReadLost,
 		Flags:      ev.Flags | format.FlagSampleIDAll,
@@ -224,7 +296,10 @@ func (o *Options) commonAttr(ev *event.Event) format.Attr {
 	if o.Stat || o.RunningTime {
 		a.ReadFormat |= format.ReadTotalTimeEnabled | format.ReadTotalTimeRunning
 	}
-	if !o.NoInherit && !o.Target.byCPU() {
+	if o.AllCgroups {
+		a.SampleType |= format.SampleCgroup
+	}
+	if (!o.NoInherit || ev.Terms.Inherit) && !ev.Terms.NoInherit && !o.Target.byCPU() {
 		a.Flags |= format.FlagInherit
 	}
 	if o.UseClockID {
@@ -247,8 +322,11 @@ func (o *Options) trackingAttr() format.Attr {
 // track has the event write the side band.
 func (o *Options) track(a *format.Attr) {
 	a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec | format.FlagTask | format.FlagKSymbol
-	if o.Data {
+	if o.Data || o.dumpsStacks() {
 		a.Flags |= format.FlagMmapData
+	}
+	if o.AllCgroups {
+		a.Flags |= format.FlagCgroup
 	}
 	if !o.NoBPFEvent {
 		a.Flags |= format.FlagBPFEvent

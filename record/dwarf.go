@@ -61,11 +61,7 @@ type UnwindSummary struct {
 }
 
 // newDWARF loads the programs for the events.
-func newDWARF(o *Options) (*dwarf, error) {
-	events := o.Events
-	if len(events) == 0 {
-		events = []event.Event{event.Default}
-	}
+func newDWARF(o *Options, events []event.Event, attrs []format.Attr) (*dwarf, error) {
 	cpus, err := bpf.NumCPU()
 	if err != nil {
 		return nil, err
@@ -76,7 +72,7 @@ func newDWARF(o *Options) (*dwarf, error) {
 		if events[i].Tracepoint != "" {
 			d.probes[events[i].Config] = o.Tracefs.IsProbe(events[i].Tracepoint)
 		}
-		if p, ok := d.program(&events[i]); ok && !slices.Contains(programs, p) {
+		if p, ok := d.program(&events[i], &attrs[i]); ok && !slices.Contains(programs, p) {
 			programs = append(programs, p)
 		}
 	}
@@ -90,16 +86,15 @@ func newDWARF(o *Options) (*dwarf, error) {
 	return d, nil
 }
 
-// program is what an event's stacks are walked by; events that take no samples
-// have none.
-func (d *dwarf) program(e *event.Event) (bpf.Program, bool) {
+// program is what an event's stacks are walked by, if they are.
+func (d *dwarf) program(e *event.Event, a *format.Attr) (bpf.Program, bool) {
 	switch {
+	case !walked(a):
+		return "", false
 	case e.Type == format.TypeTracepoint && d.probes[e.Config]:
 		return bpf.OnProbe, true
 	case e.Type == format.TypeTracepoint:
 		return bpf.OnTracepoint, true
-	case e.Type == format.TypeSoftware && e.Config == event.Dummy:
-		return "", false
 	}
 	return bpf.OnEvent, true
 }
@@ -151,8 +146,8 @@ func (d *dwarf) attach(r *recorder) error {
 
 // opened has a program run for a counter, as soon as there is one: what inherits
 // the counter from then on has the program too.
-func (d *dwarf) opened(ev *event.Event, c *counter) error {
-	p, ok := d.program(ev)
+func (d *dwarf) opened(ev *event.Event, a *format.Attr, c *counter) error {
+	p, ok := d.program(ev, a)
 	switch {
 	case !ok:
 		return nil
@@ -172,7 +167,7 @@ func (d *dwarf) openedTracepoint(ev *event.Event, p bpf.Program) error {
 	}
 	d.tracepoints[ev.Config] = true
 	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1, Flags: format.FlagDisabled}
-	fd, err := perfEventOpen(&a, 0, -1)
+	fd, err := perfEventOpen(&a, 0, -1, -1, 0)
 	if err != nil {
 		return err
 	}
@@ -185,11 +180,12 @@ func (d *dwarf) openedTracepoint(ev *event.Event, p bpf.Program) error {
 func (r *recorder) fileAttrs() []format.Attr {
 	l := slices.Clone(r.attrs)
 	for i := range l {
-		if r.dwarf != nil {
-			l[i].Flags &^= format.FlagExcludeCallchainUser
-			if l[i].SampleType&format.SampleCallchain != 0 {
-				l[i].SampleMaxStack = bpf.MaxFrames
-			}
+		if l[i].SampleType&format.SampleStackUser != 0 || l[i].Flags&format.FlagExcludeCallchainUser == 0 {
+			continue
+		}
+		l[i].Flags &^= format.FlagExcludeCallchainUser
+		if l[i].SampleMaxStack == 0 {
+			l[i].SampleMaxStack = bpf.MaxFrames
 		}
 	}
 	return l
@@ -217,7 +213,7 @@ const copyShare = 4
 func (d *dwarf) openOutput(ring *Ring, cpu int, wakeups uint32, like *format.Attr) (*counter, error) {
 	a := format.Attr{Type: format.TypeSoftware, Config: event.BPFOutput, SampleType: outputSample, SamplePeriod: 1, Wakeup: wakeups,
 		Flags: like.Flags & format.FlagUseClockID, ClockID: like.ClockID}
-	fd, err := perfEventOpen(&a, -1, cpu)
+	fd, err := perfEventOpen(&a, -1, cpu, -1, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -312,6 +308,7 @@ func (d *dwarf) finish() {
 		}
 	}
 	d.tellVerbose(fmt.Sprintf("copies of stacks: %d bytes", d.copiedBytes))
+	d.tellVerbose(fmt.Sprintf("%d stacks walked for what was not recorded: not yet, or by filters and cgroups", d.j.unused))
 	st := d.bpf.Stats()
 	if st.Runs > 0 {
 		d.tellVerbose(fmt.Sprintf("BPF programs ran %d times, %d ns each", st.Runs, uint64(st.RunTime)/st.Runs))

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) { os.Exit(programs.Run(m)) }
 // recordDWARF records a command in user space, and skips where that needs more rights.
 func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) {
 	t.Helper()
-	events, err := event.Parse("cpu-clock:u", new(probe.Finder))
+	events, err := event.Parse("cpu-clock:u", &event.Finder{Finder: new(probe.Finder)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,10 +18,14 @@ type OpenError struct {
 }
 
 func (e *OpenError) Error() string {
-	if noPMU(e.Err) {
+	if noPMU(e.Err) && e.Event.Cgroup == "" {
 		return fmt.Sprintf("the %s event is not supported: %v", e.Event.Name, e.Err)
 	}
-	return fmt.Sprintf("opening event %s%s: %v", e.Event.Name, place(e.CPU, e.TID), e.Err)
+	where := place(e.CPU, e.TID)
+	if e.Event.Cgroup != "" {
+		where += " for cgroup " + e.Event.Cgroup
+	}
+	return fmt.Sprintf("opening event %s%s: %v", e.Event.Name, where, e.Err)
 }
 func (e *OpenError) Unwrap() error { return e.Err }
 
@@ -35,13 +39,53 @@ func place(cpu, tid int) (s string) {
 	return s
 }
 
+// PMUCPUsError says that none of the CPUs to record is one that an event's PMU counts on.
+type PMUCPUsError struct {
+	Event string
+	CPUs  []int
+}
+
+func (e *PMUCPUsError) Error() string {
+	return fmt.Sprintf("event %s: its PMU counts on the CPUs %s only", e.Event, strings.Trim(fmt.Sprint(e.CPUs), "[]"))
+}
+
+// CgroupError says that a control group cannot be recorded.
+type CgroupError struct {
+	Name string
+	Err  error
+}
+
+func (e *CgroupError) Error() string { return fmt.Sprintf("cgroup %q: %v", e.Name, e.Err) }
+func (e *CgroupError) Unwrap() error { return e.Err }
+
+// FilterError says that the kernel does not take an event's filter, and why.
+type FilterError struct {
+	Event, Filter string
+	Why           string // "" if that is not known
+	Err           error
+}
+
+func (e *FilterError) Error() string {
+	s := fmt.Sprintf("failed to set filter %q on event %s: %v", e.Filter, e.Event, e.Err)
+	if e.Why != "" {
+		s += ": " + e.Why
+	}
+	return s
+}
+func (e *FilterError) Unwrap() error { return e.Err }
+
 // NoTargetError says that a process, thread or CPU to record does not exist.
 type NoTargetError struct {
-	Kind string // "process", "thread", "CPU"
+	Kind string // "process", "thread", "CPU", "user"
 	ID   int
 }
 
-func (e *NoTargetError) Error() string { return fmt.Sprintf("no such %s: %d", e.Kind, e.ID) }
+func (e *NoTargetError) Error() string {
+	if e.Kind == "user" {
+		return fmt.Sprintf("user %d runs no process", e.ID)
+	}
+	return fmt.Sprintf("no such %s: %d", e.Kind, e.ID)
+}
 
 // CommandError says that the command to record could not be started.
 type CommandError struct {
@@ -104,3 +148,17 @@ func (e *UnwindError) Error() string {
 	return fmt.Sprintf("no unwinding in the kernel, frame pointers have to do: %v", e.Err)
 }
 func (e *UnwindError) Unwrap() error { return e.Err }
+
+// MapsHiddenError says, as a notice, that the mappings of others' processes may not be read.
+type MapsHiddenError struct{ Processes int }
+
+func (e *MapsHiddenError) Error() string {
+	return fmt.Sprintf("the mappings of %d processes may not be read (CAP_SYS_PTRACE): their functions will have no names", e.Processes)
+}
+
+// RingsError says, as a notice, that the rings are smaller than usual.
+type RingsError struct{ Pages, Usual int }
+
+func (e *RingsError) Error() string {
+	return fmt.Sprintf("rings of %d pages each, not %d: more memory may not be locked (kernel.perf_event_mlock_kb, CAP_IPC_LOCK)", e.Pages, e.Usual)
+}

@@ -43,6 +43,9 @@ func earlySections(o *Options, events []event.Event, attrs []format.Attr) ([]for
 		l = append(l, format.StringsSection(format.FeatureCmdline, o.Cmdline))
 	}
 	l = append(l, format.EventDescSection(attrs))
+	if g := groups(events); len(g) > 0 {
+		l = append(l, format.GroupDescSection(g))
+	}
 	l = append(l, cpuSections()...)
 	if nodes := numaNodes(); len(nodes) > 0 {
 		l = append(l, format.NUMASection(nodes))
@@ -61,6 +64,24 @@ func earlySections(o *Options, events []event.Event, attrs []format.Attr) ([]for
 		l = append(l, tracing.Section())
 	}
 	return l, nil
+}
+
+// groups are those of the events that have members.
+func groups(events []event.Event) (l []format.Group) {
+	for i := range events {
+		switch {
+		case !events[i].Member:
+		case events[i-1].Member:
+			l[len(l)-1].Members++
+		default:
+			name := events[i-1].Group
+			if name == "" {
+				name = "{anon_group}"
+			}
+			l = append(l, format.Group{Name: name, Leader: uint32(i - 1), Members: 2})
+		}
+	}
+	return l
 }
 
 // described are the tracepoints among the events, as the file is to call them.

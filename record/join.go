@@ -17,14 +17,18 @@ import (
 // sampleLayout is where samples of an event have what is needed here.
 type sampleLayout struct {
 	output bool // it is what BPF found
-	chain  int  // bytes from the header to the callchain, or to the counts ahead of it; -1: no callchain
+	chain  int  // bytes from the header to the callchain, or to the counts ahead of it; -1: none that BPF adds to
 	read   format.ReadFormat
 	counts bool // of SampleRead, ahead of the callchain
+	max    int  // frames of the callchain, the kernel's among them
 }
 
 func newSampleLayout(a *format.Attr) sampleLayout {
-	l := sampleLayout{chain: -1, read: a.ReadFormat, counts: a.SampleType&format.SampleRead != 0}
-	if a.SampleType&format.SampleCallchain == 0 {
+	l := sampleLayout{chain: -1, read: a.ReadFormat, counts: a.SampleType&format.SampleRead != 0, max: math.MaxUint16}
+	if a.SampleMaxStack != 0 {
+		l.max = int(a.SampleMaxStack)
+	}
+	if !walked(a) {
 		return l
 	}
 	l.chain = 8
@@ -95,11 +99,13 @@ const (
 // found is what BPF found, waiting for its sample.
 type found struct {
 	tid  uint64 // and pid, as records have them
+	time uint64
 	head bpf.Head
 	data []byte // what follows the head
 }
 
 // missed is a sample whose stack BPF could not walk, for want of a table or mapping.
+// The sample is nil where the kernel made none.
 type missed struct {
 	time   uint64
 	pid    int32
@@ -107,6 +113,7 @@ type missed struct {
 	data   []byte // registers, stack
 	sample []byte
 	chain  int // where sample has its callchain
+	max    int // frames of that
 }
 
 // joined is what the rings' records came to.
@@ -116,6 +123,7 @@ type joined struct {
 	ends   [bpf.NumEnds]uint64            // of walks
 	early  map[int32]*[bpf.NumEnds]uint64 // of walks that did not reach the end, by process
 	single uint64                         // samples without anything that BPF found
+	unused uint64                         // walks that no sample came of
 	cut    uint64                         // stacks that did not fit into a record
 }
 
@@ -177,10 +185,10 @@ func (n *joiner) join(j *joined, head uint64) {
 			from = pos + size
 			n.rec = r.append(n.rec[:0], pos, from)
 			if l.output {
-				n.push(n.rec)
+				n.push(j, n.rec)
 			} else {
 				n.tally.record(r, pos, h)
-				n.sample(j, n.rec, l.find(n.rec))
+				n.sample(j, n.rec, l.find(n.rec), l.max)
 			}
 		case format.TypeLost:
 			n.open = n.open[:0] // some of what was found may be among them, or its sample
@@ -202,8 +210,9 @@ func (n *joiner) lost(count uint64) *format.Lost {
 	return &format.Lost{EventID: n.first, Lost: count, ID: format.RecordID{PID: -1, TID: -1, CPU: uint32(n.cpu), ID: n.first}}
 }
 
-// push keeps what BPF found until its sample comes.
-func (n *joiner) push(rec []byte) {
+// push keeps what BPF found until its sample comes. None comes where the event's
+// filter or cgroup is not the one, which the kernel looks at after the BPF program.
+func (n *joiner) push(j *joined, rec []byte) {
 	if len(rec) < outputRaw+4 {
 		return
 	}
@@ -214,6 +223,7 @@ func (n *joiner) push(rec []byte) {
 	}
 	if len(n.open) == maxNested { // the outermost one's sample never came
 		first := n.open[0]
+		j.leave(&first)
 		copy(n.open, n.open[1:])
 		n.open[maxNested-1] = first
 		n.open = n.open[:maxNested-1]
@@ -225,42 +235,55 @@ func (n *joiner) push(rec []byte) {
 	}
 	f := &n.open[len(n.open)-1]
 	f.tid = binary.LittleEndian.Uint64(rec[outputTID:])
+	f.time = binary.LittleEndian.Uint64(rec[outputTime:])
 	f.head = head
 	f.data = append(f.data[:0], raw[bpf.HeadSize:]...)
 }
 
 // sample adds a sample and what was found for it.
-func (n *joiner) sample(j *joined, rec []byte, chain int) {
+func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 	tid := binary.LittleEndian.Uint64(rec[sampleTID:])
-	f := n.pop(tid)
+	f := n.pop(j, tid)
 	switch {
 	case f == nil || chain < 0:
 		j.single++
 		j.out = append(j.out, rec...)
 	case f.head.Copy:
 		j.missed = append(j.missed, missed{time: binary.LittleEndian.Uint64(rec[n.tally.timeOff:]), pid: int32(tid), head: f.head,
-			data: append([]byte(nil), f.data...), sample: append([]byte(nil), rec...), chain: chain})
+			data: append([]byte(nil), f.data...), sample: append([]byte(nil), rec...), chain: chain, max: max})
 	default:
 		j.ended(int32(tid), f.head.End)
-		j.add(rec, chain, f.data[:8*f.head.Frames])
+		j.add(rec, chain, max, f.data[:8*f.head.Frames])
 	}
 }
 
 // pop returns what was found last for a thread; samples that nest are of one
 // thread.
-func (n *joiner) pop(tid uint64) *found {
+func (n *joiner) pop(j *joined, tid uint64) *found {
 	for len(n.open) > 0 {
 		f := &n.open[len(n.open)-1]
 		n.open = n.open[:len(n.open)-1]
 		if f.tid == tid {
 			return f
 		}
+		j.leave(f)
 	}
 	return nil
 }
 
-// add appends a sample with the frames of its user stack behind the kernel's.
-func (j *joined) add(rec []byte, chain int, frames []byte) {
+// leave counts what was found for no sample. What BPF misses it is to get all the
+// same, lest it asks again and again.
+func (j *joined) leave(f *found) {
+	j.unused++
+	if f.head.Copy {
+		j.missed = append(j.missed, missed{time: f.time, pid: int32(f.tid), head: f.head, data: append([]byte(nil), f.data...)})
+	}
+}
+
+// add appends a sample with the frames of its user stack behind the kernel's, as far
+// as there may be so many frames.
+func (j *joined) add(rec []byte, chain, most int, frames []byte) {
+	frames = frames[:min(len(frames), 8*max(0, most-kernelFrames(rec, chain)))]
 	if len(frames) == 0 {
 		j.out = append(j.out, rec...)
 		return
@@ -279,4 +302,10 @@ func (j *joined) add(rec []byte, chain int, frames []byte) {
 	j.out = append(j.out, rec[end:]...)
 	le.PutUint64(j.out[at+chain:], n+1+uint64(len(frames)/8))
 	le.PutUint16(j.out[at+6:], uint16(len(j.out)-at))
+}
+
+// kernelFrames is how many frames the kernel put into a callchain: its words less
+// the one that says that they are the kernel's.
+func kernelFrames(rec []byte, chain int) int {
+	return max(0, int(binary.LittleEndian.Uint64(rec[chain:]))-1)
 }

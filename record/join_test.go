@@ -17,9 +17,11 @@ const (
 )
 
 var testAttrs = map[uint64]format.Attr{
-	testClock: {SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleCallchain | format.SamplePeriod},
+	testClock: {SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleCallchain | format.SamplePeriod,
+		Flags: format.FlagExcludeCallchainUser, SamplePeriod: 1},
 	testTrace: {SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRead |
-		format.SampleCallchain | format.SampleRaw, ReadFormat: format.ReadGroup | format.ReadID | format.ReadTotalTimeEnabled},
+		format.SampleCallchain | format.SampleRaw, ReadFormat: format.ReadGroup | format.ReadID | format.ReadTotalTimeEnabled,
+		Flags: format.FlagExcludeCallchainUser, SamplePeriod: 1},
 }
 
 func joinRecord(typ format.Type, words ...uint64) []byte {
@@ -198,7 +200,7 @@ func TestJoinMissed(t *testing.T) {
 	if m.time != 77 || m.pid != 5 || m.head.Stack != 8 || len(m.data) < bpf.CopyAhead+8 {
 		t.Errorf("time %d, pid %d, %+v, %d bytes", m.time, m.pid, m.head, len(m.data))
 	}
-	j.add(m.sample, m.chain, binary.LittleEndian.AppendUint64(nil, 0x99))
+	j.add(m.sample, m.chain, m.max, binary.LittleEndian.AppendUint64(nil, 0x99))
 	if want := testClockJoined(5, 77, 0x99); !slices.Equal(j.out, want) {
 		t.Errorf("%x, want %x", j.out, want)
 	}
@@ -208,7 +210,7 @@ func TestJoinMissed(t *testing.T) {
 func TestJoinTooLong(t *testing.T) {
 	sample := joinRecord(format.TypeSample, append([]uint64{testClock, 0, 5, 0, 0, 0}, make([]uint64, 8000)...)...)
 	var j joined
-	j.add(sample, 48, make([]byte, 8*1000))
+	j.add(sample, 48, 1<<16, make([]byte, 8*1000))
 	size := int(binary.LittleEndian.Uint16(j.out[6:]))
 	nr := binary.LittleEndian.Uint64(j.out[48:])
 	if j.cut != 1 || size != len(j.out) || size > 1<<16-8 || len(j.out) != len(sample)+8*int(nr) {
@@ -250,5 +252,35 @@ func TestJoinLost(t *testing.T) {
 	}
 	if n.tally.lost != 5 {
 		t.Errorf("%d counted as lost", n.tally.lost)
+	}
+}
+
+// A chain has at most as many frames as its event may have, the kernel's among them.
+func TestJoinMaxStack(t *testing.T) {
+	a := testAttrs[testClock]
+	a.SampleMaxStack = 3
+	n, head := testJoiner(1<<12, 0)
+	n.events[testClock] = newSampleLayout(&a)
+	fill(n, head, joinFound(5, bpf.EndEntry, 0x10, 0x20, 0x30), testClockSample(5, 1))
+	var j joined
+	n.join(&j, *head)
+	if want := testClockJoined(5, 1, 0x10, 0x20); !slices.Equal(j.out, want) {
+		t.Errorf("%x, want %x", j.out, want)
+	}
+}
+
+// What was found for samples that never came is left, and not taken for another's.
+func TestJoinFiltered(t *testing.T) {
+	n, head := testJoiner(1<<12, 0)
+	fill(n, head, joinFound(5, bpf.EndEntry, 0x10), joinFound(6, bpf.EndNoTable), joinFound(5, bpf.EndEntry, 0x20), testClockSample(5, 1),
+		joinFound(7, bpf.EndEntry, 0x30), joinFound(8, bpf.EndEntry, 0x40), testClockSample(8, 2), testClockSample(9, 3))
+	var j joined
+	n.join(&j, *head)
+	want := slices.Concat(testClockJoined(5, 1, 0x20), testClockJoined(8, 2, 0x40), testClockSample(9, 3))
+	if !slices.Equal(j.out, want) {
+		t.Errorf("%x, want %x", j.out, want)
+	}
+	if j.unused != 3 || j.single != 1 || len(j.missed) != 1 || j.missed[0].sample != nil || j.missed[0].pid != 6 {
+		t.Errorf("%d left, %d without, missed %+v", j.unused, j.single, j.missed)
 	}
 }

@@ -44,7 +44,7 @@ func (d *dwarf) walkMissed() {
 		if h.space != nil {
 			d.request(h.space, binary.LittleEndian.Uint64(h.data[8*bpf.NumRegs:]))
 		}
-		if d.walk(&h) {
+		if h.sample == nil || d.walk(&h) {
 			continue
 		}
 		h.space.refs++ // and so is kept as it is
@@ -92,7 +92,7 @@ func (d *dwarf) walk(h *held) bool {
 	d.copied[h.head.End]++
 	d.copiedBytes += uint64(len(h.data))
 	d.j.ended(h.pid, endOf(why, d.view.missing != nil))
-	d.j.add(h.sample, h.chain, d.words)
+	d.j.add(h.sample, h.chain, h.max, d.words)
 	return true
 }
 

@@ -1,10 +1,12 @@
 package record
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -54,46 +56,126 @@ type opener struct {
 	attrs    []format.Attr
 	missing  []feature // found out to be unknown to this kernel
 	counters []counter
-	opened   func(*event.Event, *counter) error // nil, or told of each counter at once
-	opening  func(n int) error                  // nil, or told how many events are open; its error ends it
+	opened   func(*event.Event, *format.Attr, *counter) error // nil, or told of each counter at once
+	opening  func(n int) error                                // nil, or told how many events are open; its error ends it
 }
 
 // open opens every event on every CPU and thread. A thread that has gone
 // meanwhile is passed over, as long as there is another.
 func (o *opener) open(cpus, threads []int) error {
-	for e := range o.attrs {
+	for e := 0; e < len(o.attrs); e++ {
 		if o.opening != nil {
 			if err := o.opening(e); err != nil {
 				return err
 			}
 		}
-		for _, f := range o.missing {
-			f.drop(&o.attrs[e])
+		err := o.openEvent(e, cpus, threads)
+		if leader := o.leader(e); err != nil && leader < e && o.events[leader].Weak {
+			o.disband(leader)
+			e = leader - 1
+			continue
 		}
-		for _, cpu := range cpus {
-			for _, tid := range threads {
-				fd, err := o.openOne(e, cpu, tid)
-				if errors.Is(err, unix.ESRCH) && len(threads) > 1 {
-					continue
-				}
-				if err != nil {
-					return &OpenError{o.events[e], cpu, tid, err}
-				}
-				c := counter{event: e, cpu: cpu, tid: tid, fd: fd}
-				o.counters = append(o.counters, c)
-				if o.opened == nil {
-					continue
-				}
-				if err := o.opened(&o.events[e], &c); err != nil {
-					return &OpenError{o.events[e], cpu, tid, err}
-				}
-			}
-		}
-		if len(o.counters) == 0 {
-			return &OpenError{o.events[e], -1, threads[0], unix.ESRCH}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// openEvent opens an event on every CPU and thread.
+func (o *opener) openEvent(e int, cpus, threads []int) error {
+	for _, f := range o.missing {
+		f.drop(&o.attrs[e])
+	}
+	ev, flags := &o.events[e], 0
+	if ev.Cgroup != "" {
+		dir, err := openCgroup(ev.Cgroup)
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		threads, flags = []int{int(dir.Fd())}, unix.PERF_FLAG_PID_CGROUP
+	}
+	opened := 0
+	for _, cpu := range cpus {
+		if ev.CPUs != nil && !slices.Contains(ev.CPUs, cpu) {
+			continue
+		}
+		for _, tid := range threads {
+			c := counter{event: e, cpu: cpu, tid: tid}
+			if flags != 0 {
+				c.tid = -1
+			}
+			fail := func(err error) error { return &OpenError{*ev, cpu, c.tid, err} }
+			var err error
+			c.fd, err = o.openOne(&c, tid, flags)
+			if errors.Is(err, unix.ESRCH) && len(threads) > 1 {
+				continue
+			}
+			if err != nil {
+				return fail(err)
+			}
+			o.counters = append(o.counters, c)
+			opened++
+			if err := c.filter(ev, o.opts.Tracefs); err != nil {
+				return err
+			}
+			if o.opened == nil {
+				continue
+			}
+			if err := o.opened(ev, &o.attrs[e], &c); err != nil {
+				return fail(err)
+			}
+		}
+	}
+	switch {
+	case opened > 0:
+		return nil
+	case ev.CPUs != nil && !slices.ContainsFunc(cpus, func(cpu int) bool { return slices.Contains(ev.CPUs, cpu) }):
+		return &PMUCPUsError{ev.Name, ev.CPUs}
+	}
+	return &OpenError{*ev, -1, threads[0], unix.ESRCH}
+}
+
+// leader is the event that leads the group of event e: itself, if it is in none.
+func (o *opener) leader(e int) int {
+	for e < len(o.events) && o.events[e].Member {
+		e--
+	}
+	return e
+}
+
+// disband has the events of a group be opened for themselves, as weak groups are
+// that a PMU cannot count together.
+func (o *opener) disband(leader int) {
+	o.opts.notice(fmt.Errorf("the group of %s cannot be counted together: its events are recorded one by one", o.events[leader].Name))
+	own := len(o.counters)
+	for own > 0 && o.counters[own-1].event >= leader {
+		own--
+		unix.Close(o.counters[own].fd)
+	}
+	o.counters = o.counters[:own]
+	a := &o.attrs[leader]
+	a.ReadFormat &^= format.ReadGroup
+	for e := leader + 1; e < len(o.events) && o.events[e].Member; e++ {
+		o.events[e].Member = false
+		o.attrs[e].Flags |= a.Flags & (format.FlagDisabled | format.FlagEnableOnExec)
+		o.attrs[e].ReadFormat &^= format.ReadGroup
+	}
+}
+
+// groupFD is the counter of the group's leader where c is, -1 for none.
+func (o *opener) groupFD(c *counter) int {
+	leader := o.leader(c.event)
+	if leader == c.event {
+		return -1
+	}
+	for i := range o.counters {
+		if l := &o.counters[i]; l.event == leader && l.cpu == c.cpu && l.tid == c.tid {
+			return l.fd
+		}
+	}
+	return -1
 }
 
 func (o *opener) close() {
@@ -104,12 +186,13 @@ func (o *opener) close() {
 
 func (o *opener) closeOne(i int) { unix.Close(o.counters[i].fd) }
 
-// openOne opens a counter, and finds a way around what this kernel, machine or
+// openOne opens a counter for pid, and finds a way around what this kernel, machine or
 // user cannot have: the attr is changed accordingly.
-func (o *opener) openOne(e, cpu, tid int) (int, error) {
-	a, ev := &o.attrs[e], &o.events[e]
+func (o *opener) openOne(c *counter, pid, flags int) (int, error) {
+	a, ev := &o.attrs[c.event], &o.events[c.event]
+	group := o.groupFD(c)
 	for {
-		fd, err := perfEventOpen(a, tid, cpu)
+		fd, err := perfEventOpen(a, pid, c.cpu, group, flags)
 		switch {
 		case err == nil:
 			return fd, nil
@@ -124,6 +207,8 @@ func (o *opener) openOne(e, cpu, tid int) (int, error) {
 			o.opts.notice(fmt.Errorf("kernel.perf_event_paranoid=%d: recording %s in user space only", Paranoid(), ev.Name))
 			ev.Name = userOnly(ev.Name)
 			a.Name = ev.Name
+		case group >= 0 && o.events[o.leader(c.event)].Weak:
+			return -1, err
 		case err == unix.EINVAL && o.doWithout(a):
 		default:
 			return -1, err
@@ -141,6 +226,11 @@ func noPMU(err error) bool {
 // it has one, does not count.
 func (o *opener) useCPUClock(a *format.Attr, ev *event.Event) {
 	name, mods, modified := strings.Cut(ev.Name, ":")
+	if pmu, terms, ok := strings.Cut(ev.Name, "/"); ok { // cpu/cycles/u
+		name = pmu + "/" + terms
+		mods = terms[strings.LastIndexByte(terms, '/')+1:]
+		modified = mods != ""
+	}
 	o.opts.notice(fmt.Errorf("%s is not supported here (no PMU): falling back to cpu-clock", name))
 	a.Type, a.Config = format.TypeSoftware, event.CPUClock
 	ev.Type, ev.Config, ev.Name = a.Type, a.Config, "cpu-clock"
@@ -178,16 +268,33 @@ func (o *opener) doWithout(a *format.Attr) bool {
 	return false
 }
 
-// perfEventOpen is the system call; see perf_event_open(2).
-func perfEventOpen(a *format.Attr, tid, cpu int) (int, error) {
-	b := a.Append(make([]byte, 0, format.AttrSize))
+// perfEventOpen is the system call; see perf_event_open(2). group is the leader's
+// counter, -1 for none.
+func perfEventOpen(a *format.Attr, pid, cpu, group, flags int) (int, error) {
+	b := kernelAttr(a)
 	fd, _, errno := unix.Syscall6(unix.SYS_PERF_EVENT_OPEN, uintptr(unsafe.Pointer(&b[0])),
-		uintptr(tid), uintptr(cpu), ^uintptr(0), unix.PERF_FLAG_FD_CLOEXEC, 0)
+		uintptr(pid), uintptr(cpu), uintptr(group), uintptr(unix.PERF_FLAG_FD_CLOEXEC|flags), 0)
 	runtime.KeepAlive(b)
 	if errno != 0 {
 		return -1, errno
 	}
 	return int(fd), nil
+}
+
+// kernelAttr is the attr as the kernel takes it: with config3, which the file's
+// attrs are too short for, and where BPF walks user stacks with no more frames than
+// the kernel itself finds.
+func kernelAttr(a *format.Attr) []byte {
+	k := *a
+	if walked(a) && a.SampleMaxStack != 0 {
+		k.SampleMaxStack = uint16(min(int64(a.SampleMaxStack), sysctl("/proc/sys/kernel/perf_event_max_stack", 127)))
+	}
+	b := k.Append(make([]byte, 0, format.AttrSize+8))
+	if a.Config3 != 0 {
+		b = binary.LittleEndian.AppendUint64(b, a.Config3)
+		binary.LittleEndian.PutUint32(b[4:], uint32(len(b)))
+	}
+	return b
 }
 
 // moreFiles raises RLIMIT_NOFILE beyond its hard limit, which some may; up to
@@ -199,6 +306,14 @@ func moreFiles() bool {
 	}
 	l.Cur, l.Max = max(2*l.Cur, l.Max), max(2*l.Cur, l.Max)
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &l) == nil
+}
+
+// capable tells whether this process has a capability.
+func capable(capability int) bool {
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&h, &data[0])
+	return err == nil && data[capability/32].Effective>>(capability%32)&1 != 0
 }
 
 // Paranoid is kernel.perf_event_paranoid, 2 if it cannot be read.
@@ -219,21 +334,38 @@ func sysctl(path string, otherwise int64) int64 {
 
 // id asks for the counter's id, by which its records name it.
 func (c *counter) id() (id uint64, err error) {
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(c.fd), unix.PERF_EVENT_IOC_ID, uintptr(unsafe.Pointer(&id)))
+	err = ioctlPtr(c.fd, unix.PERF_EVENT_IOC_ID, &id)
+	return id, err
+}
+
+// ioctlPtr is ioctl(2) with a pointer.
+func ioctlPtr[T any](fd int, req uint, p *T) error {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(req), uintptr(unsafe.Pointer(p)))
 	if errno != 0 {
-		return 0, errno
+		return errno
 	}
-	return id, nil
+	return nil
 }
 
 // lost reads how many of the counter's records, its inherited ones' included,
-// found no place in the ring: PERF_FORMAT_LOST, the last value of a read.
-func (c *counter) lost() (uint64, error) {
-	var buf [5]uint64 // value, enabled, running, id, lost
-	b := unsafe.Slice((*byte)(unsafe.Pointer(&buf)), unsafe.Sizeof(buf))
-	n, err := unix.Read(c.fd, b)
+// found no place in the ring: PERF_FORMAT_LOST, the last value of a read. Reading a
+// member of a group with PERF_FORMAT_GROUP yields all of it: count, times, and value,
+// id and lost of each.
+func (c *counter) lost(a *format.Attr, id uint64, group int) (uint64, error) {
+	buf := make([]uint64, 3+3*group)
+	n, err := unix.Read(c.fd, unsafe.Slice((*byte)(unsafe.Pointer(&buf[0])), 8*len(buf)))
 	if err != nil || n < 16 {
 		return 0, err
 	}
-	return buf[n/8-1], nil
+	buf = buf[:n/8]
+	if a.ReadFormat&format.ReadGroup == 0 {
+		return buf[len(buf)-1], nil
+	}
+	for len(buf) > 3 {
+		if last := buf[len(buf)-3:]; last[1] == id {
+			return last[2], nil
+		}
+		buf = buf[:len(buf)-3]
+	}
+	return 0, nil
 }

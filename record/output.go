@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"gperf/format"
 )
 
@@ -125,13 +127,18 @@ func (r *recorder) size() int64 {
 // describe makes records of all that runs, and hands them to out. It calls
 // between now and then.
 func (r *recorder) describe(out func([]byte) error, between func() error) error {
-	s := &synth{idSize: r.sideBandIDSize(), data: r.opts.Data, files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
+	s := &synth{idSize: r.sideBandIDSize(), data: r.opts.Data || r.opts.dumpsStacks(), files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
 	visible, err := s.kernel()
 	if err != nil {
 		return err
 	}
 	if !visible && r.samplesKernel() && r.ended == 0 {
 		r.opts.notice(ErrKernelHidden)
+	}
+	if r.opts.AllCgroups {
+		if err := s.cgroups(); err != nil {
+			return err
+		}
 	}
 	pids, err := r.running()
 	if err != nil {
@@ -144,6 +151,9 @@ func (r *recorder) describe(out func([]byte) error, between func() error) error 
 		if err := between(); err != nil {
 			return err
 		}
+	}
+	if s.denied > 0 && r.ended == 0 && !capable(unix.CAP_SYS_PTRACE) {
+		r.opts.notice(&MapsHiddenError{s.denied})
 	}
 	return s.flush(1)
 }
@@ -197,6 +207,9 @@ func (r *recorder) running() ([]int, error) {
 		return r.withForked([]int{r.command.proc.Pid}), nil
 	}
 	pids := slices.Clone(t.PIDs)
+	for _, uid := range t.UIDs {
+		pids = append(pids, processesOf(uid)...)
+	}
 	for _, tid := range t.TIDs {
 		pid, err := processOf(tid)
 		if err == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,16 +40,17 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if err := r.addProbes(ctx, &o); err != nil {
 		return nil, err
 	}
-	if o.DWARF {
+	r.events, r.attrs = o.attrs()
+	if slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return walked(&a) }) {
 		var err error
-		if r.dwarf, err = newDWARF(&o); err != nil {
+		if r.dwarf, err = newDWARF(&o, r.events, r.attrs); err != nil {
 			o.notice(&UnwindError{err})
-			o.DWARF, o.Callchain = false, true
+			o.noWalks = true
+			r.events, r.attrs = o.attrs()
 		} else {
 			r.opened = r.dwarf.opened
 		}
 	}
-	r.events, r.attrs = o.attrs()
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,9 @@ func (r *recorder) mapRings() error {
 	for {
 		r.sum.Pages = pages
 		err := r.tryMapRings(pages)
+		if err == nil && r.opts.Pages == 0 && pages < defaultPages() {
+			r.opts.notice(&RingsError{pages, defaultPages()})
+		}
 		if err == nil {
 			r.tellSwitchSize()
 		}
@@ -80,10 +84,10 @@ func (r *recorder) watch() (err error) {
 	if err := r.watchFD(r.wake); err != nil {
 		return err
 	}
-	// All counters of a ring are woken alike, so one event's will do; of threads,
-	// all are needed to know when the last has ended.
+	// All counters of a ring are woken alike, so one will do; of threads, all are
+	// needed to know when the last has ended.
 	for _, c := range r.counters {
-		if c.event == 0 {
+		if c.event == 0 || slices.ContainsFunc(r.rings, func(ring *Ring) bool { return ring.fd == c.fd }) {
 			if err := r.watchFD(c.fd); err != nil {
 				return err
 			}

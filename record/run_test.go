@@ -84,7 +84,7 @@ func TestDoWithout(t *testing.T) {
 // samples are in the file.
 func TestRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
-	events, err := event.Parse("cpu-clock:u", new(probe.Finder))
+	events, err := event.Parse("cpu-clock:u", &event.Finder{Finder: new(probe.Finder)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestRun(t *testing.T) {
 // A context that ends, ends the recording; the file is complete.
 func TestRunCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
-	events, _ := event.Parse("cpu-clock:u", new(probe.Finder))
+	events, _ := event.Parse("cpu-clock:u", &event.Finder{Finder: new(probe.Finder)})
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	sum, err := Run(ctx, &Options{Events: events, Output: path, Target: Target{Command: []string{"sleep", "100"}}})

@@ -47,7 +47,8 @@ func (r *recorder) lostRecords(b []byte) ([]byte, error) {
 			r.sum.LostRecords = r.tally.lost
 			return b, nil
 		}
-		n, err := c.lost()
+		id := a.IDs[r.idIndex(i)]
+		n, err := c.lost(a, id, len(r.events))
 		if err != nil {
 			return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
 		}
@@ -59,7 +60,7 @@ func (r *recorder) lostRecords(b []byte) ([]byte, error) {
 		if n == c.told {
 			continue
 		}
-		l := format.LostSamples{Lost: n - c.told, ID: format.RecordID{ID: a.IDs[r.idIndex(i)], CPU: uint32(c.cpu)}}
+		l := format.LostSamples{Lost: n - c.told, ID: format.RecordID{ID: id, CPU: uint32(c.cpu)}}
 		b = l.AppendTo(b, a.SampleType)
 		c.told = n
 	}

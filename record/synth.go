@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +31,7 @@ type synth struct {
 	out      func([]byte) error
 	known    map[fileID][]byte // build IDs
 	files    map[string]bool   // names of mapped files, if asked for
+	denied   int               // processes whose mappings may not be read
 }
 
 // fileID names a file on this machine.
@@ -312,6 +315,9 @@ func unescape(s string) string {
 // maps makes the records of a process's mappings.
 func (s *synth) maps(pid int) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if errors.Is(err, fs.ErrPermission) {
+		s.denied++
+	}
 	if err != nil {
 		return
 	}

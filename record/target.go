@@ -8,16 +8,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
-// Target is who is recorded: all CPUs, some CPUs, processes, threads, or a
-// command. A command beside others only says how long to record. Without any,
+// Target is who is recorded: all CPUs, some CPUs, processes, threads, users' processes,
+// or a command. A command beside others only says how long to record. Without any,
 // all CPUs are meant.
 type Target struct {
 	All     bool
 	CPUs    []int
 	PIDs    []int
 	TIDs    []int
+	UIDs    []int // users, whose processes are meant that run at the start
 	Command []string
 }
 
@@ -27,7 +29,7 @@ func (t *Target) byCPU() bool {
 }
 
 // byTask tells whether processes or threads that run already are recorded.
-func (t *Target) byTask() bool { return len(t.PIDs)+len(t.TIDs) > 0 }
+func (t *Target) byTask() bool { return len(t.PIDs)+len(t.TIDs)+len(t.UIDs) > 0 }
 
 // ownCommand tells whether it is the command that is recorded.
 func (t *Target) ownCommand() bool { return !t.byTask() && !t.byCPU() }
@@ -51,6 +53,9 @@ func (t *Target) threads() ([]int, error) {
 	if t.byCPU() {
 		return []int{-1}, nil
 	}
+	if !t.byTask() {
+		return nil, nil // those of the command are known later
+	}
 	l := slices.Clone(t.TIDs)
 	for _, tid := range t.TIDs {
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d", tid)); err != nil {
@@ -64,12 +69,33 @@ func (t *Target) threads() ([]int, error) {
 		}
 		l = append(l, tids...)
 	}
+	for _, uid := range t.UIDs {
+		for _, pid := range processesOf(uid) {
+			tids, _ := threadsOf(pid) // it may have gone
+			l = append(l, tids...)
+		}
+	}
+	if len(t.UIDs) > 0 && len(l) == 0 {
+		return nil, &NoTargetError{"user", t.UIDs[0]}
+	}
 	slices.Sort(l)
 	return slices.Compact(l), nil
 }
 
 // threadsOf returns the ids of a process's threads.
 func threadsOf(pid int) ([]int, error) { return numberedDirs(fmt.Sprintf("/proc/%d/task", pid)) }
+
+// processesOf returns the ids of a user's processes, this one aside.
+func processesOf(uid int) (l []int) {
+	pids, _ := processes()
+	for _, pid := range pids {
+		st, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+		if err == nil && st.Sys().(*syscall.Stat_t).Uid == uint32(uid) && pid != os.Getpid() {
+			l = append(l, pid)
+		}
+	}
+	return l
+}
 
 // processes returns the ids of all processes.
 func processes() ([]int, error) { return numberedDirs("/proc") }

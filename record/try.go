@@ -1,9 +1,6 @@
 package record
 
 import (
-	"runtime"
-	"unsafe"
-
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
@@ -18,7 +15,7 @@ func Try(a format.Attr, everywhere bool) error {
 	if everywhere {
 		tid, cpu = -1, 0
 	}
-	fd, err := perfEventOpen(&a, tid, cpu)
+	fd, err := perfEventOpen(&a, tid, cpu, -1, 0)
 	if err != nil {
 		return err
 	}
@@ -33,14 +30,11 @@ func TryCgroup(dir string) error {
 	}
 	defer unix.Close(group)
 	a := format.Attr{Type: format.TypeSoftware, Config: event.Dummy, Flags: format.FlagDisabled}
-	b := a.Append(nil)
-	fd, _, errno := unix.Syscall6(unix.SYS_PERF_EVENT_OPEN, uintptr(unsafe.Pointer(&b[0])), uintptr(group), 0,
-		^uintptr(0), unix.PERF_FLAG_PID_CGROUP|unix.PERF_FLAG_FD_CLOEXEC, 0)
-	runtime.KeepAlive(b)
-	if errno != 0 {
-		return errno
+	fd, err := perfEventOpen(&a, group, 0, -1, unix.PERF_FLAG_PID_CGROUP)
+	if err != nil {
+		return err
 	}
-	return unix.Close(int(fd))
+	return unix.Close(fd)
 }
 
 // Supported tells whether the machine has an event, be it in user space only. What

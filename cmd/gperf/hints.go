@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gperf/format"
 	"gperf/record"
 	"gperf/record/check"
 	"gperf/record/event"
@@ -33,12 +34,13 @@ func fail(command string, err error, stderr io.Writer) int {
 	var file *probe.FileError
 	var function *probe.FunctionError
 	var kernelFunction *probe.NoFunctionError
+	var filter *record.FilterError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` tells its flags.\n", command)
 		return exitUsage
 	case errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
-		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction):
+		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction), errors.As(err, &filter):
 		return exitUsage
 	}
 	return exitError
@@ -95,12 +97,25 @@ func openHint(e *record.OpenError) string {
 	switch {
 	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM), errors.Is(e.Err, syscall.ENOSYS):
 		return whole(check.This().WhyNotOpened(check.NeedOf(e.Event.Type, e.Event.Flags, e.TID < 0), e.TID, e.Err))
+	case errors.Is(e.Err, syscall.ENOENT) && e.Event.Cgroup != "":
+		return "The kernel has no perf events for this control group: its controller perf_event may belong to another hierarchy\n" +
+			"(/proc/cgroups, /proc/mounts), or, of version 2, none of the controllers were ever handed down to it:\n" +
+			"    echo +pids > /sys/fs/cgroup/cgroup.subtree_control\n"
 	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ENXIO), errors.Is(e.Err, syscall.ENODEV), errors.Is(e.Err, syscall.EOPNOTSUPP):
 		return "This machine, or the virtual machine it is, does not support the event: it has no PMU for it.\ncpu-clock, a timer, is there everywhere.\n"
 	case errors.Is(e.Err, syscall.EMFILE):
 		return "Every event takes a file on every CPU for every thread. Raise the limit (ulimit -Hn, as root), or name fewer\nevents, CPUs (-C) or threads.\n"
 	case errors.Is(e.Err, syscall.ESRCH):
 		return "The process or thread has ended.\n"
+	case errors.Is(e.Err, syscall.EINVAL) && e.Event.Type > format.TypeBreakpoint:
+		return "The PMU does not take the event like that. Some PMUs only count and cannot be sampled (msr, power, most uncore\n" +
+			"ones), or count for whole CPUs only (-a).\n"
+	case errors.Is(e.Err, syscall.EOVERFLOW):
+		return "Callchains have at most as many frames as /proc/sys/kernel/perf_event_max_stack says: raise it, or ask for fewer.\n"
+	case errors.Is(e.Err, syscall.ENOSPC) && e.Event.Type == format.TypeBreakpoint:
+		return "The processor has no breakpoint left: on x86 there are four for each thread or CPU.\n"
+	case errors.Is(e.Err, syscall.EINVAL) && e.Event.Type == format.TypeBreakpoint:
+		return "A breakpoint's address is a multiple of its length, 1, 2, 4 or 8 bytes; x86 watches w and rw, and x with length 8.\n"
 	case errors.Is(e.Err, syscall.EINVAL):
 		return "The kernel does not take the event with these flags and modifiers; `dmesg | tail` may say more.\n"
 	case errors.Is(e.Err, syscall.EBUSY):

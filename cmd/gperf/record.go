@@ -18,15 +18,15 @@ import (
 
 	"gperf/bpf"
 	"gperf/record"
-	"gperf/record/event"
-	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
 
 // recordFlags are the flags of gperf record as they were given.
 type recordFlags struct {
 	opts      record.Options
-	events    []string
+	events    []eventArg
+	cgroups   int // names of -G so far
+	user      string
 	freq      string
 	period    uint64
 	g         bool
@@ -52,15 +52,20 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.SetInterspersed(false) // flags end where the command begins
 	s.SetOutput(io.Discard)
 	s.Usage = func() {}
-	s.StringArrayVarP(&f.events, "event", "e", nil, "what to record: names with commas, tracepoints as `sys:name`, globs (default cycles)")
+	s.VarP(argFunc(f.addEvents), "event", "e", "what to record: names with commas, tracepoints as `sys:name`, globs, groups {a,b}, each with terms (cycles/period=1000/); default cycles")
+	s.Var(argFunc(f.addFilter), "filter", "only where this `expression` of the tracepoint's fields is true: for the events of the -e ahead")
+	s.BoolFunc("exclude-perf", "not what gperf itself does: for the tracepoints of the -e ahead", f.excludePerf)
+	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: only these control groups, `names` with commas: the first for the first event of the -e ahead, and so on; one for all")
 	s.BoolVarP(&o.Target.All, "all-cpus", "a", false, "everything that runs (default without a command)")
 	s.StringVarP(&f.cpus, "cpu", "C", "", "everything that runs on these CPUs: `0-3,5`")
 	s.StringSliceVarP(&f.pids, "pid", "p", nil, "these processes")
 	s.StringSliceVarP(&f.tids, "tid", "t", nil, "these threads")
+	s.StringVarP(&f.user, "uid", "u", "", "the processes of this `user` (name or number) that run at the start, and what they start")
 	s.StringVarP(&f.freq, "freq", "F", "", "samples a second, or `max` (default 4000, except for tracepoints)")
 	s.Uint64VarP(&f.period, "count", "c", 0, "one sample for every `n` events")
 	s.BoolVarP(&f.g, "stacks", "g", false, "with call graphs: of user stacks by dwarf, where BPF programs can be loaded, else by fp")
 	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, of user stacks by `fp` (frame pointers), dwarf (unwound in the kernel), or dwarf,copy[,size] (stack dumps)")
+	s.Uint16Var(&f.opts.MaxStack, "max-stack", 0, "call graphs of at most so many `frames`")
 	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file` to write; -, or none where standard output is a pipe: to standard output, in pipe mode")
 	s.StringVarP(&f.compress, "compression-level", "z", "0", "compress with zstd, at this `level`: 1 to 22")
 	s.Lookup("compression-level").NoOptDefVal = "1"
@@ -79,6 +84,7 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.BoolVarP(&o.SamplePeriod, "period", "P", false, "the period of each sample")
 	s.BoolVarP(&o.Raw, "raw-samples", "R", false, "raw data of all events")
 	s.BoolVar(&o.SampleCPU, "sample-cpu", false, "the CPU of each sample")
+	s.BoolVar(&o.AllCgroups, "all-cgroups", false, "the control group of each sample")
 	s.BoolVar(&o.RunningTime, "running-time", false, "how long the counter was enabled and running, with :S")
 	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "no samples, only what is told beside them")
 	s.StringVarP(&f.clock, "clockid", "k", "", "`clock` to take the time from: monotonic, monotonic_raw, realtime, boottime, tai")
@@ -133,15 +139,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 		}
 		o.UseClockID, o.ClockID = true, id
 	}
-	at := &probe.Finder{Tracefs: o.Tracefs, PIDs: o.Target.PIDs, Notice: o.Notice}
-	for _, list := range f.events {
-		l, err := event.Parse(list, at)
-		if err != nil {
-			return err
-		}
-		o.Events = append(o.Events, l...)
-	}
-	return nil
+	return f.parseEvents()
 }
 
 const maxCompressionLevel = 22
@@ -294,12 +292,17 @@ func (f *recordFlags) target() (err error) {
 			return wrongUse("-C: %v", err)
 		}
 	}
+	if f.user != "" {
+		if err := f.targetUser(); err != nil {
+			return err
+		}
+	}
 	if len(t.PIDs) > 0 && len(t.TIDs) > 0 {
 		f.opts.Notice(errors.New("processes (-p) override threads (-t)"))
 		t.TIDs = nil
 	}
-	if len(t.PIDs)+len(t.TIDs) > 0 && (t.All || len(t.CPUs) > 0) {
-		f.opts.Notice(errors.New("processes and threads (-p, -t) override CPUs (-a, -C)"))
+	if len(t.PIDs)+len(t.TIDs)+len(t.UIDs) > 0 && (t.All || len(t.CPUs) > 0) {
+		f.opts.Notice(errors.New("processes and threads (-p, -t, -u) override CPUs (-a, -C)"))
 		t.All, t.CPUs = false, nil
 	}
 	return nil

@@ -4,28 +4,41 @@
 package event
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
 
 	"gperf/format"
-	"gperf/record/near"
 	"gperf/record/probe"
-	"gperf/record/tracefs"
 )
 
 // Event is one event of a command line: what to count and where to count it,
 // before the options of the recording are put on it.
 type Event struct {
-	Name   string // as files name it: "cycles:u", "skb:kfree_skb"
-	Type   format.EventType
-	Config uint64
-	Flags  format.AttrFlags // exclude_*, precise_ip, pinned, exclusive
+	Name                      string // as files name it: "cycles:u", "skb:kfree_skb"
+	Type                      format.EventType
+	Config                    uint64
+	Config1, Config2, Config3 uint64           // of a breakpoint: its address, and how many bytes
+	BPType                    uint32           // of a breakpoint: what it stops at, HW_BREAKPOINT_*
+	Flags                     format.AttrFlags // exclude_*, precise_ip, pinned, exclusive
 	// SampleRead has every sample carry the counter's value (modifier S).
 	SampleRead bool
+	Terms      Terms
+
+	// Member says that the event is in one group with the event ahead of it.
+	Member bool
+	Group  string // name of the group that the event leads; "" for most
+	Weak   bool   // the group that it leads may be opened as single events
+	// Silent says that the event takes no samples: its leader's carry its count.
+	Silent bool
+
+	CPUs   []int  // the PMU's, where it does not count on all of them; nil: any
+	Filter string // of a tracepoint's fields, as the kernel takes it
+	Cgroup string // whose threads alone count, a path below the mount point; "": all
+
 	// Tracepoint is "system/name", a folder of tracefs' events; empty for
 	// others. A probe becomes one when the recording begins, and gets Config then.
 	Tracepoint string
@@ -99,105 +112,6 @@ var (
 	cacheHas = [...]uint{7, 5, 7, 7, 1, 1, 7}
 )
 
-// Parse turns one -e argument, a list with commas, into events, in its
-// order. Tracepoint globs yield one event for each match.
-func Parse(list string, at *probe.Finder) ([]Event, error) {
-	var events []Event
-	for _, spec := range split(list) {
-		l, err := parse(spec, at)
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, l...)
-	}
-	return events, nil
-}
-
-// split cuts a list at its commas, those aside that belong to a probe: to the
-// parameters of a C++ function, or between quotes.
-func split(list string) (specs []string) {
-	depth, quoted, start := 0, false, 0
-	for i := 0; i < len(list); i++ {
-		inProbe := probe.IsSpec(strings.TrimSpace(list[start:]))
-		switch c := list[i]; {
-		case c == '"' && inProbe:
-			quoted = !quoted
-		case quoted || !inProbe && c != ',':
-		case strings.IndexByte("(<[", c) >= 0:
-			depth++
-		case strings.IndexByte(")>]", c) >= 0:
-			depth = max(0, depth-1)
-		case c == ',' && depth == 0:
-			specs = append(specs, strings.TrimSpace(list[start:i]))
-			start = i + 1
-		}
-	}
-	return append(specs, strings.TrimSpace(list[start:]))
-}
-
-// probes are the events of a probe's spec, one for each place it means.
-func probes(spec string, at *probe.Finder) ([]Event, error) {
-	l, err := at.Find(spec)
-	if err != nil {
-		return nil, err
-	}
-	var events []Event
-	for _, p := range l {
-		events = append(events, Event{Name: p.String(), Type: format.TypeTracepoint, Probe: p})
-	}
-	return events, nil
-}
-
-// parse parses name[:modifiers] or system:name[:modifiers].
-func parse(spec string, at *probe.Finder) ([]Event, error) {
-	switch {
-	case probe.IsSpec(spec):
-		return probes(spec, at)
-	case spec == "":
-		return nil, &SpecError{Spec: spec, Msg: "empty event name"}
-	case strings.ContainsAny(spec, "{}"):
-		return nil, &SpecError{Spec: spec, Msg: "event groups cannot be recorded"}
-	case strings.Contains(spec, "/"):
-		return nil, &SpecError{Spec: spec, Msg: "events of a PMU's own syntax (pmu/…/) cannot be recorded"}
-	}
-	name, rest, more := strings.Cut(spec, ":")
-	if ev, ok := plainEvent(name); ok {
-		if more {
-			if err := ev.modify(spec, rest); err != nil {
-				return nil, err
-			}
-		}
-		ev.Name = spec
-		return []Event{ev}, nil
-	}
-	if !more {
-		return nil, &UnknownError{Spec: spec, Near: near.Names(spec, plainNames())}
-	}
-	event, mods, modified := strings.Cut(rest, ":")
-	tps, err := at.Tracefs.Find(name, event)
-	if errors.Is(err, tracefs.ErrGlob) {
-		return nil, &SpecError{Spec: spec, Msg: err.Error()}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if len(tps) == 0 {
-		return nil, &UnknownError{Spec: spec, Near: at.Tracefs.Near(name, event)}
-	}
-	var events []Event
-	for _, tp := range tps {
-		ev := Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Config: tp.ID,
-			Tracepoint: tp.System + "/" + tp.Name}
-		if modified {
-			if err := ev.modify(spec, mods); err != nil {
-				return nil, err
-			}
-		}
-		events = append(events, ev)
-	}
-	return events, nil
-}
-
 // plainEvent returns the hardware, software, cache or raw event of this name.
 func plainEvent(name string) (Event, bool) {
 	if c, ok := hardwareEvents[name]; ok {
@@ -268,7 +182,7 @@ func (ev *Event) modify(spec, mods string) error {
 	precise := 0
 	var in, guest format.AttrFlags // what to include; which side to exclude
 	for _, c := range mods {
-		if c >= 128 || !strings.ContainsRune("ukhpPGHSDIe", c) {
+		if c >= 128 || !strings.ContainsRune("ukhpPGHSDIeW", c) {
 			return bad(modifierRefusal(c))
 		}
 		if seen[c] && c != 'p' {
@@ -292,6 +206,8 @@ func (ev *Event) modify(spec, mods string) error {
 			guest |= format.FlagExcludeGuest
 		case 'S':
 			ev.SampleRead = true
+		case 'W':
+			ev.Weak = true
 		case 'D':
 			ev.Flags |= format.FlagPinned
 		case 'I':
@@ -304,40 +220,34 @@ func (ev *Event) modify(spec, mods string) error {
 		return bad("at most three p")
 	}
 	if in != 0 {
-		ev.Flags |= modes &^ in
+		if ev.Flags&modes != 0 { // a group's modifiers add to the event's own
+			in |= modes &^ ev.Flags
+		}
+		ev.Flags = ev.Flags&^modes | modes&^in
 	}
 	if bits.OnesCount64(uint64(guest)) == 1 { // G and H together mean both sides
 		ev.Flags |= guest
 	}
-	ev.Flags = ev.Flags.WithPreciseIP(precise)
+	if precise > 0 {
+		ev.Flags = ev.Flags.WithPreciseIP(precise)
+	}
 	return nil
 }
 
 func modifierRefusal(c rune) string {
 	switch c {
-	case 'W', 'X':
-		return fmt.Sprintf("modifier %q is for event groups, which cannot be recorded", c)
-	case 'b', 'R':
+	case 'b', 'R', 'X':
 		return fmt.Sprintf("modifier %q is for counting, not for recording", c)
 	}
-	return fmt.Sprintf("unknown modifier %q: there are u k h p P G H S D I e", c)
+	return fmt.Sprintf("unknown modifier %q: there are u k h p P G H S D I e, and W for groups", c)
 }
 
-// plainNames are the names of hardware, software and cache events, sorted.
-func plainNames() []string {
-	var l []string
-	for _, m := range []map[string]uint64{hardwareEvents, softwareEvents} {
-		for n := range m {
-			l = append(l, n)
-		}
-	}
-	l = append(l, cacheEventNames()...)
-	slices.Sort(l)
-	return l
-}
-
-// cacheEventNames are the cache events' names by the spellings that `perf list` shows.
-func cacheEventNames() (l []string) {
+// hardwareNames, softwareNames and cacheSpellings are the names of the events that all kernels know,
+// sorted; of the spellings of a cache event the one that `perf list` shows. Whether
+// this machine counts them is another question.
+func hardwareNames() []string { return slices.Sorted(maps.Keys(hardwareEvents)) }
+func softwareNames() []string { return slices.Sorted(maps.Keys(softwareEvents)) }
+func cacheSpellings() (l []string) {
 	for i, cache := range []string{"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"} {
 		for op, word := range []string{"load", "store", "prefetch"} {
 			if cacheHas[i]>>op&1 != 0 {
@@ -351,3 +261,6 @@ func cacheEventNames() (l []string) {
 	}
 	return l
 }
+
+// plainNames are the names of hardware, software and cache events.
+func plainNames() []string { return slices.Concat(hardwareNames(), softwareNames(), cacheSpellings()) }

@@ -14,7 +14,7 @@ import (
 )
 
 // fakeTracefs makes a tracefs with these tracepoints, whose ids count from 1.
-func fakeTracefs(t *testing.T, names ...string) *probe.Finder {
+func fakeTracefs(t *testing.T, names ...string) *Finder {
 	t.Helper()
 	root := t.TempDir()
 	for i, n := range names {
@@ -37,7 +37,7 @@ func fakeTracefs(t *testing.T, names ...string) *probe.Finder {
 			t.Fatal(err)
 		}
 	}
-	return &probe.Finder{Tracefs: &tracefs.FS{Root: root}}
+	return &Finder{Finder: &probe.Finder{Tracefs: &tracefs.FS{Root: root}}}
 }
 
 func TestParse(t *testing.T) {
@@ -136,8 +136,11 @@ func TestParseRefusals(t *testing.T) {
 		"cs:pppp":           "at most three p",
 		"cs:b":              "counting",
 		"cs:W":              "groups",
-		"{cs,faults}":       "groups",
-		"cpu/cycles/":       "PMU",
+		"{cs,faults":        "}",
+		"{cs,{faults}}":     "no groups in groups",
+		"{cs}x":             "modifiers",
+		"{}":                "empty",
+		"nopmu/cycles/":     "no PMU nopmu",
 		"skb:k[":            "bracket",
 		"skb:kfree_skp":     "did you mean skb:kfree_skb?",
 		"net:kfree_skb":     "did you mean skb:kfree_skb?",
@@ -164,10 +167,11 @@ func TestParseRefusals(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"cycles:u", "skb:*", "L1-dcache-load-misses:pp", "r1a8", "cs,{faults}", ":", "skb:[", "a:b:c:d"} {
+	for _, s := range []string{"cycles:u", "skb:*", "L1-dcache-load-misses:pp", "r1a8", "cs,{faults}", "grp{cs/period=3/,mem:0x10/4:w:u}:S,cpu/event=0x3c,name='a,b'/k",
+		"kprobe:f x=%di/max-stack=4/", "mem:sym:x", "cs/", "{", "}", "/,/", "msr//", ":", "skb:[", "a:b:c:d"} {
 		f.Add(s)
 	}
-	fs := &probe.Finder{Tracefs: &tracefs.FS{Root: f.TempDir()}}
+	fs := &Finder{Finder: &probe.Finder{Tracefs: &tracefs.FS{Root: f.TempDir()}}}
 	if err := os.MkdirAll(filepath.Join(fs.Tracefs.Root, "events/skb/kfree_skb"), 0o755); err != nil {
 		f.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func (l *Lister) List(kind ListKind, glob string) ([]Listed, error) {
 	case KindSoftware:
 		all = named(kind, softwareEvents, format.TypeSoftware)
 	case KindCache:
-		for _, name := range cacheEventNames() {
+		for _, name := range cacheSpellings() {
 			ev, _ := plainEvent(name)
 			all = append(all, Listed{Names: []string{name}, Kind: kind, Event: &ev})
 		}

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gperf/format"
+)
+
+// eachSample hands all samples of a recording to do.
+func eachSample(t *testing.T, path string, do func(f *format.File, s *format.Sample)) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recs := f.Records()
+	for {
+		raw, err := recs.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s format.Sample
+		if raw.Type != format.TypeSample {
+			continue
+		}
+		if err := f.Sample(raw, &s); err != nil {
+			t.Fatal(err)
+		}
+		do(f, &s)
+	}
+}
+
+// busy is a command that takes a while.
+var busy = []string{"sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 0"}
+
+// frames is how many frames a callchain has, whoever's.
+func frames(s *format.Sample) (n int) {
+	for i := range s.Callchain.Len() {
+		if s.Callchain.At(i) < format.ContextMax {
+			n++
+		}
+	}
+	return n
+}
+
+// Each event has the stacks that its own terms say.
+func TestScenarioStacksByEvent(t *testing.T) {
+	needTracepoints(t)
+	file := filepath.Join(t.TempDir(), "perf.data")
+	mustRecord(t, "", append([]string{"-o", file, "-g", "-e", "cpu-clock/name=slow,freq=200/,cs/call-graph=no,period=1/",
+		"-e", "sched:sched_switch/call-graph=fp,max-stack=2/,{task-clock/freq=100,max-stack=3/,faults}:S", "--"}, busy...)...)
+	most, n := map[string]int{}, map[string]int{}
+	eachSample(t, file, func(f *format.File, s *format.Sample) {
+		name := f.EventName(s.Event)
+		n[name]++
+		most[name] = max(most[name], frames(s))
+		if name == "task-clock/freq=100,max-stack=3/" && s.Read.At(0) != 2 {
+			t.Errorf("a sample of a group of two reads %d counts", s.Read.At(0))
+		}
+	})
+	const group = "task-clock/freq=100,max-stack=3/"
+	if most["slow"] < 4 || most["cs/call-graph=no,period=1/"] != 0 || most["sched:sched_switch"] != 2 || most[group] != 3 || n["faults"] != 0 {
+		t.Errorf("frames by event: %v, samples: %v", most, n)
+	}
+	if c := read(t, file); len(c.Groups()) != 1 || c.Groups()[0] != (format.Group{Name: "{anon_group}", Leader: 3, Members: 2}) {
+		t.Errorf("groups: %+v", c.Groups())
+	}
+	o := needOracle(t)
+	ours, err := os.CreateTemp(t.TempDir(), "script")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	theirs, err := o.run(t, "script", "--no-inline", "-i", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"script", "--compat", o.compat, "-i", file}, &out, &errs); code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, errs.String())
+	}
+	text, want := o.withoutPLT(out.String(), theirs)
+	sameText(t, "script", text, want)
+}
+
+// What a filter leaves out is not recorded, and what it lets pass has its own stack.
+func TestScenarioFilter(t *testing.T) {
+	needTracepoints(t)
+	file := filepath.Join(t.TempDir(), "perf.data")
+	mustRecord(t, "", "-o", file, "-g", "-e", "sched:sched_process_exit", "--filter", `comm == "true"`, "--filter", "pid != 1",
+		"-e", "sched:sched_process_exec", "--exclude-perf", "--", "sh", "-c", "for i in 1 2 3 4 5; do /bin/true; done; exec /bin/echo")
+	c := read(t, file)
+	if n := countOf(c, "sched:sched_process_exit"); n != 5 {
+		t.Errorf("5 processes called true ended: %d samples", n)
+	}
+	if n := countOf(c, "sched:sched_process_exec"); n < 6 {
+		t.Errorf("6 programs were executed: %d samples", n)
+	}
+}
+
+func TestScenarioFilterRefused(t *testing.T) {
+	needTracepoints(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-e", "sched:sched_switch", "--filter", "prev_com == 1"}, "did you mean prev_comm?"},
+		{[]string{"-e", "sched:sched_switch", "--filter", "prev_pid == x"}, "prev_pid is a number"},
+		{[]string{"-e", "cpu-clock", "--filter", "x == 1"}, "should follow a -e tracepoint"},
+		{[]string{"-e", "cpu-clock", "--exclude-perf"}, "should follow a -e tracepoint"},
+		{[]string{"--filter", "x == 1", "-e", "sched:sched_switch"}, "should follow a -e tracepoint"},
+		{[]string{"-e", "cpu-clock", "-G", "a"}, "system-wide mode"},
+		{[]string{"-a", "-e", "cpu-clock", "-G", "a,b"}, "must define events before cgroups"},
+		{[]string{"-a", "-e", "cpu-clock", "-G", "no/such/group"}, `cgroup "no/such/group": open `},
+		{[]string{"-u", "nosuchuser"}, "no such user"},
+	} {
+		r := recordIn(t, t.TempDir(), append(c.args, "true")...)
+		if r.code == exitOK || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%s: exit code %d\n%s", strings.Join(c.args, " "), r.code, r.stderr)
+		}
+	}
+}
+
+// cgroupMount is where the control groups are that perf events know.
+func cgroupMount(t *testing.T) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/mounts")
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := ""
+	for line := range strings.Lines(string(mounts)) {
+		l := strings.Fields(line)
+		if l[2] == "cgroup" && strings.Contains(l[3], "perf_event") {
+			return l[1]
+		}
+		if l[2] == "cgroup2" {
+			dir = l[1]
+		}
+	}
+	if dir == "" {
+		t.Skip("neither cgroup2 nor the hierarchy perf_event of cgroup is mounted")
+	}
+	return dir
+}
+
+// Only what runs in the cgroup is recorded of an event that has one.
+func TestScenarioCgroup(t *testing.T) {
+	needTracepoints(t)
+	name := fmt.Sprintf("gperf-test-%d", os.Getpid())
+	dir := filepath.Join(cgroupMount(t), name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no cgroup can be made: %v", err)
+	}
+	defer os.Remove(dir)
+	file := filepath.Join(t.TempDir(), "perf.data")
+	args := []string{"-o", file, "-a", "-g", "-e", "cpu-clock,task-clock", "-e", "sched:sched_switch", "-G", name + ",," + name, "--all-cgroups", "--",
+		"sh", "-c", "echo $$ > " + dir + "/cgroup.procs; " + busy[2]}
+	if r := recordIn(t, "", args...); r.code != exitOK && strings.Contains(r.stderr, "no perf events for this control group") {
+		t.Skipf("perf events do not know the cgroups at %s:\n%s", dir, r.stderr)
+	} else if r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	c := read(t, file)
+	inside := 0
+	for who, n := range c.samples {
+		comm, event, _ := strings.Cut(who, " ")
+		switch {
+		case event == "task-clock":
+		case comm == "sh":
+			inside += n
+		default:
+			t.Errorf("%d samples of %s, which is not in the cgroup", n, who)
+		}
+	}
+	if inside < 10 {
+		t.Errorf("%d samples in the cgroup", inside)
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"script", "-i", file, "-F", "comm,event,cgroup"}, &out, &errs); code != exitOK || !strings.Contains(out.String(), "/"+name) {
+		t.Errorf("exit code %d: no sample of /%s\n%s", code, name, errs.String())
+	}
+}
+
+func TestScenarioUser(t *testing.T) {
+	needTracepoints(t)
+	const uid = 54321
+	cmd := exec.Command("sh", "-c", "while :; do :; done")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, NoSetGroups: true}, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("no process of another user: %v", err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	file := filepath.Join(t.TempDir(), "perf.data")
+	r := mustRecord(t, "", "-o", file, "-u", fmt.Sprint(uid), "-e", "cpu-clock", "--", "sleep", "0.5")
+	c := read(t, file)
+	if c.total < 10 || c.samples["sh cpu-clock"] != c.total || !strings.Contains(r.stderr, "run now") {
+		t.Errorf("samples: %v\n%s", c.samples, r.stderr)
+	}
+}
+
+// A breakpoint stops at the instruction that it is set on.
+func TestScenarioBreakpoint(t *testing.T) {
+	needEvents(t)
+	program := binary(t, dropsProgram)
+	f, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var addr uint64
+	for _, s := range symbols {
+		if s.Name == "main.main" {
+			addr = s.Value
+		}
+	}
+	if f.Type != elf.ET_EXEC || addr == 0 {
+		t.Skipf("%s is not linked to fixed addresses", program)
+	}
+	file := filepath.Join(t.TempDir(), "perf.data")
+	event := fmt.Sprintf("mem:%#x:x:u", addr)
+	if r := recordIn(t, "", "-o", file, "-e", event, "--", program, "-h"); strings.Contains(r.stderr, "opening event") {
+		t.Skipf("this machine has no breakpoints:\n%s", r.stderr)
+	}
+	n := 0
+	eachSample(t, file, func(f *format.File, s *format.Sample) {
+		n++
+		if s.IP != addr || f.EventName(s.Event) != event {
+			t.Errorf("a sample of %s at %#x, not %#x", f.EventName(s.Event), s.IP, addr)
+		}
+	})
+	if n != 1 {
+		t.Errorf("main.main ran once: %d samples", n)
+	}
+}
+
+// Capabilities, by their numbers in include/uapi/linux/capability.h.
+const (
+	capDACOverride = 1
+	capPerfmon     = 38
+	capBPF         = 39
+)
+
+// CAP_PERFMON and CAP_BPF are enough for stacks of everybody, with access to tracefs for
+// tracepoints and probes, too.
+func TestScenarioFewCapabilities(t *testing.T) {
+	needTracepoints(t)
+	dir, err := os.MkdirTemp("", "gperf-test-nobody-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "gperf")
+	data, err := os.ReadFile(binary(t, "./cmd/gperf"))
+	if err == nil {
+		err = os.WriteFile(program, data, 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		caps []uintptr
+		args []string
+		code int
+		want string // on stderr
+	}{
+		{[]uintptr{capPerfmon, capBPF}, []string{"-a", "-g", "-e", "cpu-clock", "--", "sleep", "0.2"}, exitOK, "User stacks:"},
+		{[]uintptr{capPerfmon}, []string{"-a", "-g", "-e", "cpu-clock", "--", "sleep", "0.2"}, exitOK, "CAP_BPF and CAP_PERFMON are needed"},
+		{[]uintptr{capPerfmon, capBPF, capDACOverride}, []string{"-a", "-g", "-e", "sched:sched_switch", "--", "sleep", "0.2"}, exitOK, "User stacks:"},
+		{[]uintptr{capPerfmon, capBPF, capDACOverride}, []string{"-g", "-e", "uprobe:" + program + ":main.main", "--", program, "version"}, exitOK, "(1 samples)"},
+	} {
+		var errs strings.Builder
+		cmd := exec.Command(program, append([]string{"record", "-o", filepath.Join(dir, "perf.data")}, c.args...)...)
+		cmd.Dir, cmd.Stderr, cmd.Env = dir, &errs, append(os.Environ(), "HOME="+dir)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true}, AmbientCaps: c.caps}
+		if err := cmd.Run(); errors.Is(err, syscall.EPERM) {
+			t.Skipf("this test may not have the capabilities that it would give: %v", err)
+		}
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(errs.String(), c.want) || !strings.Contains(errs.String(), " samples)") {
+			t.Errorf("capabilities %v, %s: exit code %d\n%s", c.caps, strings.Join(c.args, " "), code, errs.String())
+		}
+	}
+}

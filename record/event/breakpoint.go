@@ -1,0 +1,126 @@
+package event
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"gperf/format"
+	"gperf/record/near"
+)
+
+const breakpointPrefix = "mem:"
+
+// What a breakpoint stops at: HW_BREAKPOINT_* of include/uapi/linux/hw_breakpoint.h.
+const (
+	bpRead, bpWrite, bpExecute = 1, 2, 4
+)
+
+// breakpoint is an event of accesses to an address: mem:ADDR[/LEN][:ACCESS], where
+// ADDR is a number or a symbol of the kernel, as in /proc/kallsyms.
+func (w *words) breakpoint(at *Finder) ([]Event, error) {
+	rest := w.name[len(breakpointPrefix):]
+	place, access, more := strings.Cut(rest, ":")
+	ev := Event{Name: w.spec, Type: format.TypeBreakpoint, BPType: bpRead | bpWrite}
+	if more {
+		mods, behind := "", false
+		access, mods, behind = strings.Cut(access, ":")
+		if typ, ok := accessType(access); ok {
+			ev.BPType = typ
+		} else if !behind {
+			mods, behind = access, true // mem:ADDR:u
+		} else {
+			return nil, w.bad(fmt.Sprintf("%q is no access: there are r, w and x", access))
+		}
+		if behind {
+			w.mods, w.modified = mods+w.mods, true
+		}
+	}
+	place, length, hasLen := strings.Cut(place, "/")
+	var err error
+	if ev.Config1, err = w.address(place, at); err != nil {
+		return nil, err
+	}
+	ev.Config2 = 4
+	if ev.BPType == bpExecute {
+		ev.Config2 = strconv.IntSize / 8 // sizeof(long), the kernel demands it
+	}
+	if hasLen {
+		if ev.Config2, err = strconv.ParseUint(length, 0, 64); err != nil || ev.Config2 < 1 || ev.Config2 > 8 {
+			return nil, w.bad(fmt.Sprintf("the length %q is not a number of bytes from 1 to 8", length))
+		}
+	}
+	return []Event{ev}, nil
+}
+
+// accessType is the BPType of r, w, x and combinations.
+func accessType(s string) (typ uint32, ok bool) {
+	for _, c := range s {
+		bit := map[rune]uint32{'r': bpRead, 'w': bpWrite, 'x': bpExecute}[c]
+		if bit == 0 || typ&bit != 0 {
+			return 0, false
+		}
+		typ |= bit
+	}
+	return typ, typ != 0
+}
+
+func (w *words) address(place string, at *Finder) (uint64, error) {
+	if place == "" {
+		return 0, w.bad("mem:ADDR[/LEN][:ACCESS] is what it takes")
+	}
+	if c := place[0]; '0' <= c && c <= '9' {
+		n, err := strconv.ParseUint(place, 0, 64)
+		if err != nil {
+			return 0, w.bad(fmt.Sprintf("%q is not an address", place))
+		}
+		return n, nil
+	}
+	addr, names, err := at.kernelSymbol(place)
+	switch {
+	case err != nil:
+		return 0, err
+	case addr != 0:
+		return addr, nil
+	case names == nil:
+		return 0, w.bad("the kernel hides its addresses from you (kernel.kptr_restrict)")
+	}
+	return 0, &UnknownError{Spec: w.spec, Kind: "symbol", Name: place, Near: near.Names(place, names)}
+}
+
+// kernelSymbol is the address of a symbol of the kernel. If there is none, names are
+// those that there are, nil if the kernel hides their addresses.
+func (f *Finder) kernelSymbol(name string) (addr uint64, names []string, err error) {
+	path := f.Kallsyms
+	if path == "" {
+		path = "/proc/kallsyms"
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer file.Close()
+	shown := false
+	for s := bufio.NewScanner(file); s.Scan(); {
+		l := strings.Fields(s.Text())
+		if len(l) < 3 {
+			continue
+		}
+		a, err := strconv.ParseUint(l[0], 16, 64)
+		if err != nil {
+			continue
+		}
+		// Symbols of one CPU's memory are offsets, small numbers.
+		shown = shown || a != 0
+		if l[2] == name && a != 0 {
+			return a, nil, nil
+		}
+		names = append(names, l[2])
+	}
+	if !shown {
+		return 0, nil, nil
+	}
+	return 0, names, nil
+}

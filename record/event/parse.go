@@ -1,0 +1,281 @@
+package event
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"gperf/format"
+	"gperf/record/near"
+	"gperf/record/probe"
+	"gperf/record/tracefs"
+)
+
+// Finder finds what names mean on this machine.
+type Finder struct {
+	*probe.Finder
+	Sysfs    string // where PMUs are described; "": /sys/bus/event_source/devices
+	Kallsyms string // file of the kernel's symbols; "": /proc/kallsyms
+}
+
+// Parse turns one -e argument, a list with commas, into events, in its
+// order. Globs yield one event for each match.
+func Parse(list string, at *Finder) ([]Event, error) {
+	var events []Event
+	for _, spec := range split(list) {
+		l, err := parseItem(spec, at)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, l...)
+	}
+	return events, nil
+}
+
+// ownTerms are the terms of an event whose words have slashes of their own: by the
+// keys that they can have they are known.
+var ownTerms = regexp.MustCompile(`^/(?:(?:` + strings.Join(commonTerms, "|") + `)(?:=[^,/]*)?(?:,|(/)))+`)
+
+// termsAt is how long the terms of such an event are with which s begins, 0 for none.
+func termsAt(s string) int {
+	if m := ownTerms.FindStringSubmatchIndex(s); m != nil && m[2] >= 0 {
+		return m[3]
+	}
+	return 0
+}
+
+// hasSlashes tells of the words that slashes are no terms in.
+func hasSlashes(spec string) bool {
+	return probe.IsSpec(spec) || strings.HasPrefix(spec, breakpointPrefix)
+}
+
+// split cuts a list at its commas, those aside that belong to an event: in a group, in
+// terms, to the parameters of a C++ function, between quotes.
+func split(list string) (specs []string) {
+	var (
+		start            int  // of what is cut off next
+		braces, brackets int  // open ones
+		quote            byte // that is open, 0 for none
+		terms            bool
+	)
+	slashes := hasSlashes(strings.TrimSpace(list)) // of the event at i
+	for i := 0; i < len(list); i++ {
+		c := list[i]
+		if slashes && quote == 0 && c == '/' {
+			if n := termsAt(list[i:]); n > 0 {
+				i += n - 1
+				continue
+			}
+		}
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' && (slashes || terms), c == '\'' && terms:
+			quote = c
+		case slashes && strings.IndexByte("(<[", c) >= 0:
+			brackets++
+		case slashes && strings.IndexByte(")>]", c) >= 0:
+			brackets = max(0, brackets-1)
+		case brackets > 0:
+		case c == '/' && !slashes:
+			terms = !terms
+		case terms:
+		case c == '}':
+			braces = max(0, braces-1)
+			slashes = false
+		case c == '{' && !slashes, c == ',':
+			slashes = hasSlashes(strings.TrimSpace(list[i+1:]))
+			if c == '{' {
+				braces++
+			} else if braces == 0 {
+				specs = append(specs, strings.TrimSpace(list[start:i]))
+				start = i + 1
+			}
+		}
+	}
+	return append(specs, strings.TrimSpace(list[start:]))
+}
+
+var groupHead = regexp.MustCompile(`^[\w-]*\{`)
+
+// parseItem parses an event, or a group.
+func parseItem(spec string, at *Finder) ([]Event, error) {
+	head := groupHead.FindString(spec)
+	if head == "" {
+		return parse(spec, at)
+	}
+	bad := func(msg string) error { return &SpecError{Spec: spec, Msg: msg} }
+	end := strings.LastIndexByte(spec, '}')
+	if end < 0 {
+		return nil, bad("the group's } is missing")
+	}
+	mods, modified := strings.CutPrefix(spec[end+1:], ":")
+	if !modified && mods != "" {
+		return nil, bad("behind a group there are modifiers (:u) or nothing")
+	}
+	var events []Event
+	for _, s := range split(spec[len(head):end]) {
+		if groupHead.MatchString(s) {
+			return nil, bad("there are no groups in groups")
+		}
+		l, err := parse(s, at)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, l...)
+	}
+	events[0].Group = head[:len(head)-1]
+	for i := range events {
+		ev := &events[i]
+		ev.Member = i > 0
+		if modified {
+			if err := ev.modify(spec, mods); err != nil {
+				return nil, err
+			}
+		}
+		ev.Silent = ev.Member && events[0].SampleRead && ev.Terms.Period == 0 && ev.Terms.Freq == 0
+	}
+	return events, nil
+}
+
+// words are an event of the command line, taken apart.
+type words struct {
+	spec     string // all of it
+	name     string // what stands ahead of terms, modifiers included if there are no terms
+	terms    []term // nil: there are none
+	mods     string
+	modified bool
+}
+
+func (w *words) bad(msg string) error { return &SpecError{Spec: w.spec, Msg: msg} }
+
+// cutWords finds the terms of an event, and the modifiers behind them.
+func cutWords(spec string) (w *words, err error) {
+	w = &words{spec: spec, name: spec}
+	begin, end := strings.IndexByte(spec, '/'), strings.LastIndexByte(spec, '/')
+	if hasSlashes(spec) {
+		for begin = 0; begin < len(spec); begin++ {
+			if n := termsAt(spec[begin:]); n > 0 {
+				end = begin + n - 1
+				break
+			}
+		}
+		if begin == len(spec) {
+			return w, nil
+		}
+	}
+	if begin < 0 {
+		return w, nil
+	}
+	if begin == end {
+		return nil, w.bad("the / behind the terms of a PMU's event is missing")
+	}
+	w.name = spec[:begin]
+	w.mods, w.modified = strings.CutPrefix(spec[end+1:], ":")
+	w.modified = w.modified || w.mods != ""
+	w.terms, err = parseTerms(spec, spec[begin+1:end])
+	return w, err
+}
+
+// nameAndMods cuts the name into n parts with colons between; what is behind
+// another colon are modifiers.
+func (w *words) nameAndMods(n int) []string {
+	l := strings.SplitN(w.name, ":", n+1)
+	if len(l) > n {
+		w.mods, w.modified = l[n]+w.mods, true
+		l = l[:n]
+	}
+	return l
+}
+
+// parse parses one event, or a glob of them:
+//
+//	NAME[/TERMS/][:MODIFIERS]
+//	SYSTEM:NAME[/TERMS/][:MODIFIERS]
+//	PMU/TERMS/[MODIFIERS]
+//	mem:ADDR[/LEN][:ACCESS][/TERMS/][:MODIFIERS]
+//	KIND:PROBE[/TERMS/][:MODIFIERS]
+func parse(spec string, at *Finder) ([]Event, error) {
+	w, err := cutWords(spec)
+	if err != nil {
+		return nil, err
+	}
+	events, err := w.events(at)
+	if err != nil {
+		return nil, err
+	}
+	for i := range events {
+		ev := &events[i]
+		for _, t := range w.terms {
+			if err := ev.set(w, t); err != nil {
+				return nil, err
+			}
+		}
+		if !w.modified {
+			continue
+		}
+		if err := ev.modify(spec, w.mods); err != nil {
+			return nil, err
+		}
+		if ev.Weak {
+			return nil, w.bad("modifier 'W' is for event groups")
+		}
+	}
+	return events, nil
+}
+
+// events finds what the name means.
+func (w *words) events(at *Finder) ([]Event, error) {
+	base, _, colon := strings.Cut(w.name, ":")
+	ev, plain := plainEvent(base)
+	switch {
+	case w.name == "":
+		return nil, w.bad("empty event name")
+	case probe.IsSpec(w.spec):
+		return w.probes(at)
+	case strings.HasPrefix(w.name, breakpointPrefix):
+		return w.breakpoint(at)
+	case plain:
+		w.nameAndMods(1)
+		ev.Name = w.spec
+		return []Event{ev}, nil
+	case colon:
+		return w.tracepoints(at)
+	case w.terms != nil:
+		return w.pmuEvent(at)
+	}
+	return nil, &UnknownError{Spec: w.spec, Near: near.Names(w.spec, plainNames())}
+}
+
+// probes are the events of a probe's spec, one for each place it means.
+func (w *words) probes(at *Finder) (events []Event, err error) {
+	l, err := at.Find(w.name)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range l {
+		events = append(events, Event{Name: p.String(), Type: format.TypeTracepoint, Probe: p})
+	}
+	return events, nil
+}
+
+func (w *words) tracepoints(at *Finder) (events []Event, err error) {
+	l := w.nameAndMods(2)
+	tps, err := at.Tracefs.Find(l[0], l[1])
+	if errors.Is(err, tracefs.ErrGlob) {
+		return nil, w.bad(err.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(tps) == 0 {
+		return nil, &UnknownError{Spec: w.spec, Near: at.Tracefs.Near(l[0], l[1])}
+	}
+	for _, tp := range tps {
+		events = append(events, Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Config: tp.ID,
+			Tracepoint: tp.System + "/" + tp.Name})
+	}
+	return events, nil
+}

@@ -1,0 +1,165 @@
+package event
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Terms are what an event says of its own sampling: where a field is zero, the
+// recording's options hold.
+type Terms struct {
+	Period, Freq uint64
+	CallGraph    CallGraph
+	StackDump    uint16 // bytes of user stack to copy
+	MaxStack     uint16 // frames
+	Inherit      bool   // also with --no-inherit
+	NoInherit    bool
+}
+
+// CallGraph is how an event's callchains are found.
+type CallGraph string
+
+const (
+	CallGraphNone  CallGraph = "no"
+	CallGraphFP    CallGraph = "fp"
+	CallGraphDWARF CallGraph = "dwarf"
+)
+
+// term is KEY[=VALUE]; without a value it is 1.
+type term struct{ key, value string }
+
+// commonTerms are those that every event can have.
+var commonTerms = []string{"name", "period", "freq", "call-graph", "max-stack", "stack-size", "time", "inherit", "no-inherit", "no-overwrite"}
+
+// refusedTerms are perf's, too.
+var refusedTerms = map[string]string{
+	"overwrite":       "rings that overwrite what is oldest cannot be recorded",
+	"branch_type":     "branch stacks cannot be recorded",
+	"nr":              "a number of events to stop after is not possible",
+	"driver-config":   "configuration of AUX drivers is not possible",
+	"percore":         "counts of cores are for counting, not for recording",
+	"aux-output":      "AUX traces cannot be recorded",
+	"aux-action":      "AUX traces cannot be recorded",
+	"aux-sample-size": "AUX traces cannot be recorded",
+	"ratio-to-prev":   "ratios are for counting, not for recording",
+	"cpu":             "the CPUs are those of -C",
+}
+
+// parseTerms cuts terms at their commas, those between quotes aside.
+func parseTerms(spec, text string) ([]term, error) {
+	l := []term{}
+	quote := byte(0)
+	start := 0
+	take := func(end int) error {
+		key, value, _ := strings.Cut(strings.TrimSpace(text[start:end]), "=")
+		start = end + 1
+		if key == "" {
+			return &SpecError{Spec: spec, Msg: "empty term"}
+		}
+		if n := len(value); n > 1 && (value[0] == '\'' || value[0] == '"') && value[n-1] == value[0] {
+			value = value[1 : n-1]
+		}
+		l = append(l, term{key, value})
+		return nil
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == ',':
+			if err := take(i); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if strings.TrimSpace(text) == "" {
+		return l, nil
+	}
+	return l, take(len(text))
+}
+
+// number is the term's value, at most limit.
+func (t term) number(w *words, limit uint64) (uint64, error) {
+	if t.value == "" {
+		return 1, nil
+	}
+	n, err := strconv.ParseUint(t.value, 0, 64)
+	if err != nil {
+		return 0, w.bad(fmt.Sprintf("term %s: %q is not a number", t.key, t.value))
+	}
+	if n > limit {
+		return 0, w.bad(fmt.Sprintf("term %s: %s is too much, %d (%#x) is the most", t.key, t.value, limit, limit))
+	}
+	return n, nil
+}
+
+// maxStackDump is the most of a stack that the kernel copies, in bytes.
+const maxStackDump = 65528
+
+// set puts one of the common terms on the event.
+func (ev *Event) set(w *words, t term) error {
+	if why := refusedTerms[t.key]; why != "" {
+		return w.bad("term " + t.key + ": " + why)
+	}
+	if !slices.Contains(commonTerms, t.key) {
+		return w.unknownTerm(t, "", commonTerms)
+	}
+	limit := uint64(1<<63 - 1)
+	switch t.key {
+	case "name":
+		if t.value == "" {
+			return w.bad("term name: the name is missing")
+		}
+		ev.Name = t.value
+		return nil
+	case "call-graph":
+		return ev.setCallGraph(w, t)
+	case "max-stack":
+		limit = 1<<16 - 1
+	case "stack-size":
+		limit = maxStackDump
+	}
+	n, err := t.number(w, limit)
+	if err != nil {
+		return err
+	}
+	if n == 0 && slices.Contains([]string{"period", "freq", "max-stack", "stack-size"}, t.key) {
+		return w.bad("term " + t.key + ": 0 is no value")
+	}
+	switch t.key {
+	case "period":
+		ev.Terms.Period = n
+	case "freq":
+		ev.Terms.Freq = n
+	case "max-stack":
+		ev.Terms.MaxStack = uint16(n)
+	case "stack-size":
+		ev.Terms.StackDump = uint16((n + 7) &^ 7)
+	case "inherit":
+		ev.Terms.Inherit, ev.Terms.NoInherit = n != 0, n == 0
+	case "no-inherit":
+		ev.Terms.Inherit, ev.Terms.NoInherit = n == 0, n != 0
+	}
+	// time: samples always have it. no-overwrite: no ring does.
+	if ev.Terms.Period != 0 && ev.Terms.Freq != 0 {
+		return w.bad("terms period and freq exclude each other")
+	}
+	return nil
+}
+
+func (ev *Event) setCallGraph(w *words, t term) error {
+	switch c := CallGraph(t.value); c {
+	case CallGraphNone, CallGraphFP, CallGraphDWARF:
+		ev.Terms.CallGraph = c
+		return nil
+	case "lbr":
+		return w.bad("term call-graph: lbr is not possible, gperf does not read branch records; dwarf finds whole stacks")
+	}
+	return w.bad(fmt.Sprintf("term call-graph: %q is unknown, there are fp, dwarf and no", t.value))
+}
