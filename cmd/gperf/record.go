@@ -52,7 +52,7 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.SetInterspersed(false) // flags end where the command begins
 	s.SetOutput(io.Discard)
 	s.Usage = func() {}
-	s.StringArrayVarP(&f.events, "event", "e", nil, "what to record: names with commas, tracepoints as `sys:name`, globs (default cycles)")
+	s.StringArrayVarP(&f.events, "event", "e", nil, "what to record: names with commas, tracepoints as `sys:name`, globs, probes as uprobe:FILE:FUNCTION, uretprobe: or usdt:FILE:PROVIDER:NAME (default cycles)")
 	s.BoolVarP(&o.Target.All, "all-cpus", "a", false, "everything that runs (default without a command)")
 	s.StringVarP(&f.cpus, "cpu", "C", "", "everything that runs on these CPUs: `0-3,5`")
 	s.StringSliceVarP(&f.pids, "pid", "p", nil, "these processes")
