@@ -52,7 +52,7 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.SetInterspersed(false) // flags end where the command begins
 	s.SetOutput(io.Discard)
 	s.Usage = func() {}
-	s.VarP(argFunc(f.addEvents), "event", "e", "what to record: names with commas, tracepoints as `sys:name`, globs, groups {a,b}, each with terms (cycles/period=1000/); default cycles")
+	s.VarP(argFunc(f.addEvents), "event", "e", "what to record: names with commas, tracepoints as `sys:name`, globs, probes as kprobe:FUNCTION, uprobe:FILE:FUNCTION or usdt:FILE:PROVIDER:NAME, groups {a,b}, each with terms (cycles/period=1000/); default cycles")
 	s.Var(argFunc(f.addFilter), "filter", "only where this `expression` of the tracepoint's fields is true: for the events of the -e ahead")
 	s.BoolFunc("exclude-perf", "not what gperf itself does: for the tracepoints of the -e ahead", f.excludePerf)
 	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: only these control groups, `names` with commas: the first for the first event of the -e ahead, and so on; one for all")

@@ -231,25 +231,58 @@ func (f *file) goFunctions() (l []Function) {
 	if err != nil || text == nil {
 		return nil
 	}
-	start := text.Addr
-	// The linker wrote where Go's code begins, behind C's if that is linked in
-	// (runtime.pcHeader); Go 1.26 no longer does.
-	const textStart = 8 + 2*8
-	if len(b) >= textStart+8 {
-		if at := binary.LittleEndian.Uint64(b[textStart:]); at > start && at < start+text.Size {
-			start = at
-		}
-	}
-	table, err := gosym.NewTable(nil, gosym.NewLineTable(bytes.Clone(b), start))
+	table, err := gosym.NewTable(nil, gosym.NewLineTable(b, text.Addr))
 	if err != nil {
 		return nil
 	}
+	code, err := f.Data(text)
+	if err != nil {
+		return nil
+	}
+	begin, ok := goText(code, table.Funcs, text.Addr)
+	if !ok {
+		return nil
+	}
 	for _, fn := range table.Funcs {
-		if off, ok := f.code(fn.Entry); ok && fn.Name != "" {
-			l = append(l, Function{Symbol: fn.Name, Off: off, Size: fn.End - fn.Entry, vaddr: fn.Entry})
+		if off, ok := f.code(fn.Entry + begin); ok && fn.Name != "" {
+			l = append(l, Function{Symbol: fn.Name, Off: off, Size: fn.End - fn.Entry, vaddr: fn.Entry + begin})
 		}
 	}
 	return l
+}
+
+// goText returns how far into .text Go's code begins, from where its table
+// counts: C's comes first where it is linked in, and Go 1.26 does not write any
+// more where that ends. Many of Go's functions begin by comparing the stack with
+// its limit.
+func goText(code []byte, functions []gosym.Func, text uint64) (begin uint64, ok bool) {
+	const (
+		sample = 256
+		align  = 16
+	)
+	functions = functions[:min(len(functions), sample)]
+	for ; begin < uint64(len(code)); begin += align {
+		checks := 0
+		for i, fn := range functions {
+			at := fn.Entry - text + begin
+			if at < uint64(len(code)) && checksStack(code[at:]) {
+				checks++
+			}
+			if i == sample/4 && checks == 0 {
+				break
+			}
+		}
+		if checks > len(functions)/4 {
+			return begin, true
+		}
+	}
+	return 0, false
+}
+
+// checksStack tells whether code begins as Go's functions do whose frames are
+// small: cmp 16(%r14), %rsp, or ldr x16, [x28, #16].
+func checksStack(code []byte) bool {
+	return bytes.HasPrefix(code, []byte{0x49, 0x3b, 0x66, 0x10}) || bytes.HasPrefix(code, []byte{0x90, 0x0b, 0x40, 0xf9})
 }
 
 // match returns the functions that a spec means, one for each place, and those

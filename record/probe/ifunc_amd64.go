@@ -12,8 +12,8 @@ import (
 )
 
 // callResolvers asks the resolvers of a library which implementations they
-// choose: in a program that has loaded it, stopped before its first
-// instruction, so that nothing else of it runs. Vaddrs by resolver.
+// choose: in a program that has loaded it, and initialized it, but is stopped
+// before its own first instruction. Vaddrs by resolver.
 func (f *file) callResolvers(at map[uint64]uint64) error {
 	if f.Machine != elf.EM_X86_64 || f.Type != elf.ET_DYN || f.Section(".interp") != nil && f.Section(".dynsym") == nil {
 		return errors.New("it is no library that a program here can load")

@@ -9,6 +9,9 @@
 // uretprobes run when the function returns. The definition of a probe is the
 // line that those files take (Documentation/trace/kprobetrace.rst and
 // uprobetracer.rst).
+//
+// Finder.Functions and Finder.Marks list what can be probed in a file of code:
+// its functions, and the USDT probes that its author put into it.
 package probe
 
 import (

@@ -61,8 +61,8 @@ func (f *Finder) userPlaces(s *spec) ([]*Probe, error) {
 }
 
 func (f *Finder) inFile(s *spec, path string) ([]*Probe, error) {
-	if strings.ContainsAny(path, " \t\n") {
-		return nil, &FileError{path, errors.New("the kernel takes no path with a space; make a symbolic link without one, and name that")}
+	if strings.ContainsAny(path, " \t\n()") {
+		return nil, &FileError{path, errors.New("the kernel takes no path with a space or bracket; make a symbolic link without, and name that")}
 	}
 	file, err := openFile(path)
 	if err != nil {
@@ -121,19 +121,19 @@ func (f *Finder) places(s *spec, file *file) ([]place, error) {
 		f.notice(fmt.Errorf("%s: %w", s.text, unresolved))
 	}
 	var l []place
+	var refused []error
 	for _, fn := range found {
-		p, err := f.inFunction(s, file, fn)
-		if err != nil && len(found) > 1 {
-			f.notice(fmt.Errorf("%s: %w", s.text, err))
-			continue
-		}
+		p, err := file.inFunction(s, fn)
 		if err != nil {
-			return nil, err
+			refused = append(refused, err)
 		}
 		l = append(l, p...)
 	}
-	if len(l) == 0 {
-		return nil, s.bad("none of the functions can be probed so")
+	switch {
+	case len(refused) > 0 && len(l) == 0:
+		return nil, refused[0]
+	case len(refused) > 0:
+		f.notice(fmt.Errorf("%s: %d of %d functions cannot be probed, the first: %w", s.text, len(refused), len(found), refused[0]))
 	}
 	return l, nil
 }
@@ -159,18 +159,18 @@ func (f *file) address(s *spec, vaddr uint64) ([]place, error) {
 }
 
 // inFunction are the places that a spec means in a function.
-func (f *Finder) inFunction(s *spec, file *file, fn *Function) ([]place, error) {
-	p := place{event: file.eventOf(fn), off: fn.Off + s.off, function: fn}
+func (f *file) inFunction(s *spec, fn *Function) ([]place, error) {
+	p := place{event: f.eventOf(fn), off: fn.Off + s.off, function: fn}
 	switch {
 	case s.kind.Return() && s.off != 0:
 		return nil, s.bad("a return probe is at a function, not at +" + strconv.FormatUint(s.off, 10) + " of it")
-	case s.kind.Return() && file.isGo():
-		return file.goReturns(p)
+	case s.kind.Return() && f.isGo():
+		return f.goReturns(p)
 	case s.off != 0:
 		if fn.Size > 0 && s.off >= fn.Size {
 			return nil, s.bad(fmt.Sprintf("%s is %#x bytes long", fn.Name(), fn.Size))
 		}
-		if err := file.boundary(s, fn, p.off); err != nil {
+		if err := f.boundary(s, fn, p.off); err != nil {
 			return nil, err
 		}
 	}

@@ -209,3 +209,46 @@ func funcAt(t *testing.T, f *Finder, p *Probe) (at Function) {
 	}
 	return at
 }
+
+// Go's own table names the functions that the symbol table names, wherever the linker put them.
+func TestGoFunctionsAgainstSymbols(t *testing.T) {
+	for _, flags := range [][]string{nil, {"-buildmode=pie"}, {"-ldflags=-linkmode=external"}} {
+		if len(flags) > 0 && strings.Contains(flags[0], "external") {
+			if _, err := exec.LookPath("gcc"); err != nil {
+				t.Log("gcc is missing: external linking is not tried")
+				continue
+			}
+		}
+		f, err := openFile(program(t, "functions.go", append([]string{"go", "build"}, flags...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := f.readFunctions(); err != nil {
+			t.Fatal(err)
+		}
+		if f.goPCs {
+			t.Fatalf("%v: it is stripped", flags)
+		}
+		symbols := map[string]map[uint64]bool{}
+		for _, fn := range f.functions {
+			if symbols[fn.Symbol] == nil {
+				symbols[fn.Symbol] = map[uint64]bool{}
+			}
+			symbols[fn.Symbol][fn.Off] = true
+		}
+		same, other := 0, 0
+		for _, fn := range f.goFunctions() {
+			switch at, ok := symbols[fn.Symbol]; {
+			case !ok: // go:buildid, names that the linker shortens
+			case at[fn.Off], symbols[fn.Symbol+".abi0"][fn.Off]: // one name for both ways of calling
+				same++
+			default:
+				other++
+			}
+		}
+		if same < 1000 || other > 0 {
+			t.Errorf("%v: %d functions are where the symbols are, %d are not", flags, same, other)
+		}
+	}
+}
