@@ -274,7 +274,7 @@ func (f *probeFlags) showFunctions() error {
 	if f.where.Path == "" {
 		names, err = f.finder().KernelFunctions(f.where.Module, glob)
 	} else {
-		names, err = probe.FileFunctions(f.where.Path, glob)
+		names, err = f.fileFunctions(glob)
 	}
 	if err != nil {
 		return err
@@ -284,6 +284,17 @@ func (f *probeFlags) showFunctions() error {
 	}
 	fmt.Fprintln(f.stdout, strings.Join(names, "\n"))
 	return nil
+}
+
+func (f *probeFlags) fileFunctions(glob string) (names []string, err error) {
+	l, err := f.finder().Functions(f.where.Path)
+	for i := range l {
+		if ok, _ := path.Match(glob, l[i].Symbol); ok {
+			names = append(names, l[i].Symbol)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
 }
 
 func (f *probeFlags) showDefinitions() error {
@@ -300,9 +311,27 @@ func (f *probeFlags) showDefinitions() error {
 	return nil
 }
 
-// showVars lists what can be read at a probe.
+// showVars lists what can be read at a probe, as perf does.
 func (f *probeFlags) showVars() error {
-	return errors.New("--vars: types are not read yet")
+	l, err := f.finder().Variables(f.vars, f.where)
+	if err != nil {
+		return err
+	}
+	for _, at := range l {
+		fmt.Fprintf(f.stdout, "Available variables at %s\n\t@<%s>\n", f.vars, at.Place)
+		var lines []string
+		for _, v := range at.Vars {
+			if v.Err == nil && !v.Global {
+				lines = append(lines, fmt.Sprintf("\t\t%s\t%s\n", v.Type, v.Name))
+			}
+		}
+		if len(lines) == 0 {
+			lines = []string{"\t\t(No matched variables)\n"}
+		}
+		slices.Sort(lines)
+		fmt.Fprint(f.stdout, strings.Join(lines, ""))
+	}
+	return nil
 }
 
 // progress is a line on stderr about what takes long: on a terminal it is

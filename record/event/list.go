@@ -398,13 +398,9 @@ func inFile(kind ListKind, glob string) ([]Listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := probe.Functions
-	if kind == KindUSDT {
-		names = probe.Markers
-	}
-	found, err := names(file)
+	found, err := namesIn(kind, file)
 	if err != nil {
-		return nil, fmt.Errorf("%s of %s: %w", kind, file, err)
+		return nil, err
 	}
 	var l []string
 	for _, n := range found {
@@ -414,6 +410,23 @@ func inFile(kind ListKind, glob string) ([]Listed, error) {
 		}
 	}
 	return listed(kind, l), nil
+}
+
+// namesIn are the functions or the USDT probes of a file of code.
+func namesIn(kind ListKind, file string) (names []string, err error) {
+	var at probe.Finder
+	if kind == KindUSDT {
+		marks, err := at.Marks(file)
+		for i := range marks {
+			names = append(names, marks[i].String())
+		}
+		return names, err
+	}
+	functions, err := at.Functions(file)
+	for i := range functions {
+		names = append(names, functions[i].Name())
+	}
+	return names, err
 }
 
 // cutFile cuts FILE:GLOB where the longest file ends that exists, since either may

@@ -214,7 +214,7 @@ func (r *reader) find(w *argSpec) error {
 	switch {
 	case r.known != nil:
 		return nil
-	case p.Kind.Return() && !w.isRetval():
+	case p.returns() && !w.isRetval():
 		return r.bad(w, "when the function returns its variables are gone; what it returns is $retval")
 	case !p.Kind.User() && p.Off != 0:
 		return r.bad(w, "of the kernel's functions it is known where parameters are at the entry, not %d bytes behind it: take them there, or name registers (%s)", p.Off, r.someRegister())
@@ -298,7 +298,7 @@ func (r *reader) pathArg(w *argSpec, n int) (Arg, error) {
 	}
 	v, err := r.root(w, p)
 	if err != nil || v == nil { // of $retval, without types
-		return Arg{w.nameOr(n, ""), untyped(w)}, err
+		return Arg{w.nameOr(n, ""), r.untyped(w)}, err
 	}
 	for _, s := range p.steps {
 		if err := v.step(s); err != nil {
@@ -313,12 +313,21 @@ func (r *reader) pathArg(w *argSpec, n int) (Arg, error) {
 }
 
 // untyped is a function's value of which no more is known.
-func untyped(w *argSpec) string {
+func (r *reader) untyped(w *argSpec) string {
 	switch {
 	case isString(w.typ):
-		return "+0($retval):" + w.typ
+		return "+0(" + r.retval() + "):" + w.typ
 	case w.typ != "":
-		return "$retval:" + w.typ
+		return r.retval() + ":" + w.typ
+	}
+	return r.retval()
+}
+
+// retval is the function's value: on an instruction that returns it is still in its
+// register.
+func (r *reader) retval() string {
+	if r.probe.AtReturn && r.machine != nil {
+		return r.machine.Returned()
 	}
 	return "$retval"
 }
@@ -341,7 +350,7 @@ func (r *reader) root(w *argSpec, p *operand) (*value, error) {
 
 // returned is the function's value; nil if its type is not known and not needed.
 func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
-	if !r.probe.Kind.Return() {
+	if !r.probe.returns() {
 		_, err := r.special(w, "$retval")
 		return nil, err
 	}
@@ -358,7 +367,7 @@ func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
 	case t.Size > 8:
 		return nil, r.bad(w, "%s returns %s, which one register does not hold", r.known.Function, t)
 	}
-	return r.value(&vars.Var{Name: p.root, Type: t, Where: vars.Where{Base: "$retval"}}, w.user), nil
+	return r.value(&vars.Var{Name: p.root, Type: t, Where: vars.Where{Base: r.retval()}}, w.user), nil
 }
 
 func (r *reader) seeVars() string {

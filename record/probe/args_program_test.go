@@ -172,7 +172,7 @@ func TestArgsOfGoProgram(t *testing.T) {
 func TestVarsOfProgram(t *testing.T) {
 	path := compile(t, "args.c", "-g", "-O2")
 	needPerfProbe(t, path)
-	l, err := new(Finder).Vars("uprobe:" + path + ":values")
+	l, err := new(Finder).Variables("uprobe:"+path+":values", Where{})
 	if err != nil || len(l) != 1 {
 		t.Fatalf("%v, %v, want one place", l, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"debug/elf"
 	"fmt"
-	"path"
 	"slices"
 	"sort"
 	"strconv"
@@ -170,21 +169,4 @@ func fileSymbols(file string) (l []symbol) {
 	}
 	sort.SliceStable(l, func(i, j int) bool { return l[i].start < l[j].start })
 	return l
-}
-
-// FileFunctions returns the functions of a file of code that the glob means, in order.
-func FileFunctions(file, glob string) ([]string, error) {
-	f, err := elf.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	f.Close()
-	var names []string
-	for _, s := range fileSymbols(file) {
-		if ok, _ := path.Match(glob, s.name); ok {
-			names = append(names, s.name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
 }

@@ -56,7 +56,7 @@ func Persist(t *tracefs.FS, probes []*Probe, notice func(error)) ([]*Probe, erro
 		if len(of) == 0 {
 			continue
 		}
-		w := writer{tracefs: t, file: eventsFile(probes[of[0]].Kind), lines: lines, progress: func(int) error { return nil }}
+		w := writer{tracefs: t, file: eventsFile(probes[of[0]].Kind), lines: lines}
 		w.taken = func(n int) bool { p := probes[of[n]]; return t.Has(p.Group, p.Event) }
 		w.done = func(n int, err error) {
 			p := probes[of[n]]

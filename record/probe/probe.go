@@ -70,6 +70,9 @@ type Arg struct {
 	Fetch string // how the kernel gets at it, and its type: "+112(%di):u32"
 }
 
+// returns tells whether the function's value is there.
+func (p *Probe) returns() bool { return p.Kind.Return() || p.AtReturn }
+
 // String is the probe's name as an event.
 func (p *Probe) String() string { return p.Group + ":" + p.Event }
 

@@ -63,11 +63,11 @@ func (r *reader) deref(w *argSpec, v string) (string, error) {
 func (r *reader) special(w *argSpec, v string) (string, error) {
 	switch number := strings.TrimLeft(v, "$abcdefghijklmnopqrstuvwxyz"); v[:len(v)-len(number)] {
 	case "$retval":
-		if !r.probe.Kind.Return() {
+		if !r.probe.returns() {
 			return "", r.bad(w, "a function's value is there when it returns: kretprobe, uretprobe")
 		}
 		if number == "" {
-			return v, nil
+			return r.retval(), nil
 		}
 	case "$stack":
 		if _, err := strconv.ParseUint(number, 10, 16); number == "" || err == nil {
@@ -99,7 +99,7 @@ func (r *reader) argument(w *argSpec, n int) (string, error) {
 			return "", r.bad(w, "%v", err)
 		}
 		return fetch, nil
-	case r.probe.Kind.Return():
+	case r.probe.returns():
 		return "", r.bad(w, "when the function returns its arguments are gone; what it returns is $retval")
 	case r.moved:
 		return "", r.bad(w, "the probe is behind the function's first instructions, because of the variables: name this one, too (gperf probe --vars)")

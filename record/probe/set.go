@@ -45,7 +45,7 @@ type Tracepoint struct {
 // tracepoints that they have become, in their order, and for those that the kernel
 // refuses, an *InstallError in the same place of errs. The error that stands alone
 // is about all of them. progress is told now and then how many have been tried, and
-// its error ends it. Whatever has become of it, Remove removes it all.
+// its error ends it; nil: nobody is. Whatever has become of it, Remove removes it all.
 func (s *Set) Add(probes []*Probe, progress func(n int) error) (l []Tracepoint, errs []error, err error) {
 	l, errs = make([]Tracepoint, len(probes)), make([]error, len(probes))
 	lines := make([]string, len(probes))
@@ -120,7 +120,7 @@ type writer struct {
 	lines    []string
 	taken    func(i int) bool       // whether the kernel has done what line i says
 	done     func(i int, err error) // told of each line
-	progress func(n int) error      // told how many lines are through; its error ends it
+	progress func(n int) error      // nil, or told how many lines are through; its error ends it
 }
 
 // batch is how many lines are written at once: the kernel cannot be interrupted
@@ -149,6 +149,9 @@ func (w *writer) write() error {
 		if err != nil && i == start {
 			w.done(i, errno(err))
 			i++
+		}
+		if w.progress == nil {
+			continue
 		}
 		if err := w.progress(i); err != nil {
 			return err

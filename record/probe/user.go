@@ -85,6 +85,9 @@ func (f *Finder) inFile(s *spec, path string) ([]*Probe, error) {
 		if p.return_ {
 			probe.Kind, probe.AtReturn = Uprobe, true
 		}
+		if isGlob(s.name) && !s.literal {
+			probe.Glob = s.text
+		}
 		l = append(l, probe)
 	}
 	return l, nil

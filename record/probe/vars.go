@@ -1,11 +1,26 @@
 package probe
 
-import "gperf/record/probe/vars"
+import (
+	"fmt"
 
-// Vars returns what a probe of a spec can read by name: one Scope for each place
-// that it means. The error is a *SpecError where the spec is to blame, a
-// *vars.NoDebugError where nothing tells.
-func (f *Finder) Vars(text string) ([]*vars.Scope, error) {
+	"gperf/record/probe/vars"
+)
+
+// Variables are what a probe can read by name where it is.
+type Variables struct {
+	Place string // FUNC+OFF
+	*vars.Scope
+}
+
+// Variables returns what probes of a definition (see Define) can read by name, for
+// each of their places. The error is a *SpecError where the definition is to
+// blame, a *vars.NoDebugError where nothing tells.
+func (f *Finder) Variables(text string, where Where) (l []Variables, err error) {
+	if !IsSpec(text) {
+		if _, _, text, err = translate(text, where); err != nil {
+			return nil, err
+		}
+	}
 	s, err := parse(text)
 	if err != nil {
 		return nil, err
@@ -18,13 +33,12 @@ func (f *Finder) Vars(text string) ([]*vars.Scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	var l []*vars.Scope
 	for _, p := range probes {
 		scope, err := f.values.scope(s, p)
 		if err != nil {
 			return nil, err
 		}
-		l = append(l, scope)
+		l = append(l, Variables{fmt.Sprintf("%s+%d", scope.Function, s.off), scope})
 	}
 	return l, nil
 }

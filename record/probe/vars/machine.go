@@ -11,6 +11,7 @@ import (
 type Machine struct {
 	dwarf []string // by DWARF's number
 	args  []string // that pass the first integer arguments
+	ret   string   // that has what a function returns
 	other []string // that the kernel knows besides
 	// entry is CFA - sp at a function's first instruction: what a call has pushed.
 	entry int64
@@ -23,12 +24,14 @@ var machines = map[string]*Machine{
 	"amd64": {
 		dwarf: strings.Fields("ax dx cx bx si di bp sp r8 r9 r10 r11 r12 r13 r14 r15 ip"),
 		args:  strings.Fields("di si dx cx r8 r9"),
+		ret:   "ax",
 		other: strings.Fields("orig_ax cs flags ss"),
 		entry: 8, sp: "sp",
 	},
 	"arm64": {
 		dwarf: append(numbered("x", 31), "sp"),
 		args:  numbered("x", 8),
+		ret:   "x0",
 		other: strings.Fields("pc pstate"),
 		sp:    "sp",
 	},
@@ -71,3 +74,6 @@ func (m *Machine) KernelArg(n int) (string, error) {
 	}
 	return fmt.Sprintf("$arg%d", n), nil
 }
+
+// Returned is where a function's value is when it returns: its fetcharg.
+func (m *Machine) Returned() string { return "%" + m.ret }
