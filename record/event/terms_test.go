@@ -98,40 +98,40 @@ func TestTerms(t *testing.T) {
 func TestTermsRefused(t *testing.T) {
 	at := machine(t)
 	for spec, want := range map[string]string{
-		"cpu/event=0x3c":                   "/ behind the terms",
-		"cpu/event=0x1000/":                "0x1000 is too much, 4095 (0xfff)",
-		"cpu/event=abc/":                   `"abc" is not a number`,
-		"cpu/evnt=1/":                      "unknown term evnt of PMU cpu: did you mean event",
-		"cpu/odd/":                         "config7:0",
-		"cpu/needs/":                       "umask=…",
-		"cpu/percore/":                     "for counting",
-		"cpu/../type/":                     "unknown term ../type",
-		"cpu/slots.scale/":                 "unknown term",
-		"cpux/event=1/":                    "no PMU cpux here: did you mean cpu?",
-		"../cpu/event=1/":                  "no PMU",
-		"broken/x/":                        "no PMU broken",
-		"tracepoint/config=3/":             "SYSTEM:NAME",
-		"uprobe/retprobe/":                 "uprobe:FILE:FUNCTION",
-		"cs/event=1/":                      "unknown term event",
-		"cs/overwrite/":                    "overwrite",
-		"cs/call-graph=lbr/":               "branch records",
-		"cs/call-graph=x/":                 "fp, dwarf and no",
-		"cs/period=1,freq=2/":              "exclude each other",
-		"cs/period=0/":                     "0 is no value",
-		"cs/max-stack=70000/":              "65535",
-		"cs/name/":                         "name is missing",
-		"cs/,/":                            "empty term",
-		"cs/period=1/W":                    "groups",
-		"skb:kfree_skb/config=1/":          "unknown term config",
-		"mem:":                             "mem:ADDR",
-		"mem:0x10:q:u":                     `"q" is no access`,
-		"mem:0x10:rr:u":                    "no access",
-		"mem:0x10/9":                       "1 to 8",
-		"mem:0xzz":                         "not an address",
-		"mem:jifies:w":                     "no symbol jifies in /proc/kallsyms: did you mean jiffies?",
-		"{cs,mem:0x10/4:w:u":               "} is missing",
-		"{skb:nothing,cs}":                 "unknown event",
-		"kprobe:nothing here/max-stack=0/": "NAME=VALUE",
+		"cpu/event=0x3c":          "/ behind the terms",
+		"cpu/event=0x1000/":       "0x1000 is too much, 4095 (0xfff)",
+		"cpu/event=abc/":          `"abc" is not a number`,
+		"cpu/evnt=1/":             "unknown term evnt of PMU cpu: did you mean event",
+		"cpu/odd/":                "config7:0",
+		"cpu/needs/":              "umask=…",
+		"cpu/percore/":            "for counting",
+		"cpu/../type/":            "unknown term ../type",
+		"cpu/slots.scale/":        "unknown term",
+		"cpux/event=1/":           "no PMU cpux here: did you mean cpu?",
+		"../cpu/event=1/":         "no PMU",
+		"broken/x/":               "no PMU broken",
+		"tracepoint/config=3/":    "SYSTEM:NAME",
+		"uprobe/retprobe/":        "uprobe:FILE:FUNCTION",
+		"cs/event=1/":             "unknown term event",
+		"cs/overwrite/":           "overwrite",
+		"cs/call-graph=lbr/":      "branch records",
+		"cs/call-graph=x/":        "fp, dwarf and no",
+		"cs/period=1,freq=2/":     "exclude each other",
+		"cs/period=0/":            "0 is no value",
+		"cs/max-stack=70000/":     "65535",
+		"cs/name/":                "name is missing",
+		"cs/,/":                   "empty term",
+		"cs/period=1/W":           "groups",
+		"skb:kfree_skb/config=1/": "unknown term config",
+		"mem:":                    "mem:ADDR",
+		"mem:0x10:q:u":            `"q" is no access`,
+		"mem:0x10:rr:u":           "no access",
+		"mem:0x10/9":              "1 to 8",
+		"mem:0xzz":                "not an address",
+		"mem:jifies:w":            "no symbol jifies in /proc/kallsyms: did you mean jiffies?",
+		"{cs,mem:0x10/4:w:u":      "} is missing",
+		"{skb:nothing,cs}":        "unknown event",
+		"uprobe:" + self(t) + ":runtime.gopark here/max-stack=0/": `argument "here"`,
 	} {
 		l, err := Parse(spec, at)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -151,20 +151,30 @@ func TestBreakpointHidden(t *testing.T) {
 	}
 }
 
+// self is a program with functions that every kernel can probe: the test itself.
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestGroups(t *testing.T) {
 	at := machine(t)
 	for spec, want := range map[string]string{
-		"{cs,faults},cpu-clock":                       "cs +faults cpu-clock",
-		"a-b{cs, faults}:S":                           "[a-b]cs.S +faults.S.silent",
-		"{cs,faults/period=3/}:S":                     "cs.S +faults/period=3/.S",
-		"{cs:S,faults}":                               "cs:S.S +faults.silent",
-		"{cs,faults}:W,cs":                            "cs.weak +faults.weak cs",
-		"{skb:k*,cs}":                                 "skb:kfree_skb +cs",
-		"{cpu/event=1,umask=2/,cs},{cs}":              "cpu/event=1,umask=2/ +cs cs",
-		"{mem:0x10/4:w:u,cs}":                         "mem:0x10/4:w:u +cs",
-		"{kprobe:f(a, b),kprobe:g/max-stack=1,time/}": "probe:f +probe:g",
+		"{cs,faults},cpu-clock":          "cs +faults cpu-clock",
+		"a-b{cs, faults}:S":              "[a-b]cs.S +faults.S.silent",
+		"{cs,faults/period=3/}:S":        "cs.S +faults/period=3/.S",
+		"{cs:S,faults}":                  "cs:S.S +faults.silent",
+		"{cs,faults}:W,cs":               "cs.weak +faults.weak cs",
+		"{skb:k*,cs}":                    "skb:kfree_skb +cs",
+		"{cpu/event=1,umask=2/,cs},{cs}": "cpu/event=1,umask=2/ +cs cs",
+		"{mem:0x10/4:w:u,cs}":            "mem:0x10/4:w:u +cs",
+		"{uprobe:EXE:runtime.mallocgc,uprobe:EXE:runtime.gopark/max-stack=1,time/}": "probe_event:runtime_mallocgc +probe_event:runtime_gopark",
 	} {
-		l, err := Parse(spec, at)
+		l, err := Parse(strings.ReplaceAll(spec, "EXE", self(t)), at)
 		if err != nil {
 			t.Errorf("%s: %v", spec, err)
 			continue
