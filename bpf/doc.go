@@ -1,12 +1,13 @@
 // Package bpf answers "how does the kernel walk a user stack?": it holds the
-// BPF programs that do it (unwind.bpf.c), loads them, and gives them what they
+// BPF programs that do it (walk.h, unwind.bpf.c), loads them, and gives them what they
 // walk by: tables of package unwind, the mappings of processes, and rings to
 // write to.
 //
 // A program is attached to a sampling event, runs each time before the kernel
 // writes the event's sample, writes a record of its own into the same ring
 // ([Head], then return addresses, or registers and a copy of the stack where
-// something is missing here) and lets the sample pass. Which rings there are,
+// something is missing here) and lets the sample pass. Events that perf does not
+// have, the programs of emit.bpf.c make samples of themselves ([Emitter]). Which rings there are,
 // which process has which mappings when, and what becomes of the records, is
 // package record's to say.
 //

@@ -43,6 +43,8 @@ static struct task_struct *(*bpf_get_current_task)(void) = (void *)35;
 static long (*bpf_probe_read_user)(void *dst, __u32 size, const void *from) = (void *)112;
 static long (*bpf_probe_read_kernel)(void *dst, __u32 size, const void *from) = (void *)113;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+static __u64 (*bpf_get_func_ip)(void *ctx) = (void *)173;
+static __u64 (*bpf_get_attach_cookie)(void *ctx) = (void *)174;
 static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
 /* clang's kinds of relocation, enum bpf_core_relo_kind of include/uapi/linux/bpf.h. */

@@ -1,0 +1,198 @@
+package bpf
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/link"
+)
+
+// MaxRawArgs is how many arguments of a raw tracepoint its samples have at most.
+const MaxRawArgs = 12
+
+// EmitterOptions say whose samples are made.
+type EmitterOptions struct {
+	// Unwinder has the user stacks walked by what it knows, as those of other
+	// events are: what is found comes ahead of each sample. nil: they are not.
+	Unwinder *Unwinder
+	// PerTask says that only threads with perf events of their own are sampled.
+	PerTask bool
+	// Command says that of these only those are sampled that have called exec
+	// since this process started them.
+	Command bool
+	// CPUs is how many rings there can be.
+	CPUs uint32
+}
+
+// Emitter is programs that make samples where there is no perf event. Each
+// program has its own scratch memory: unlike those of an [Unwinder], one can
+// interrupt another.
+type Emitter struct {
+	vars   map[string]any
+	cpus   uint32
+	shared map[string]*ebpf.Map // between all programs
+	loaded []*ebpf.Collection
+	links  []link.Link
+}
+
+// NewEmitter returns an emitter that emits nothing yet.
+func NewEmitter(o EmitterOptions) (*Emitter, error) {
+	if runtime.GOARCH != "amd64" {
+		return nil, ErrArch
+	}
+	e := &Emitter{cpus: o.CPUs, shared: map[string]*ebpf.Map{}, vars: map[string]any{"per_task": flag(o.PerTask)}}
+	if o.Unwinder != nil {
+		e.vars["walk_user"] = flag(true)
+		for name, m := range o.Unwinder.coll.Maps {
+			e.share(name, m)
+		}
+	}
+	prog, err := e.load("own_exec", nil)
+	if err != nil {
+		return nil, err
+	}
+	if o.Command {
+		own, err := prog.Run(nil)
+		if err != nil {
+			e.Close()
+			return nil, fmt.Errorf("counting exec calls: %w", err)
+		}
+		e.vars["exec_after"] = uint64(own) + 1 // the waiting process called it once
+	}
+	return e, nil
+}
+
+func flag(on bool) uint32 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// share has all programs use a map, unless each needs its own.
+func (e *Emitter) share(name string, m *ebpf.Map) {
+	if name != "walks" && name != ".rodata" {
+		e.shared[name] = m
+	}
+}
+
+// load loads one more program; vars are constants of its own.
+func (e *Emitter) load(program string, vars map[string]any) (*ebpf.Program, error) {
+	spec, err := loadEmit()
+	if err != nil {
+		return nil, err
+	}
+	spec.Programs = map[string]*ebpf.ProgramSpec{program: spec.Programs[program]}
+	for _, l := range []map[string]any{e.vars, vars} {
+		for name, v := range l {
+			if err := spec.Variables[name].Set(v); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	spec.Maps["samples_to"].MaxEntries = e.cpus
+	if e.vars["walk_user"] != nil {
+		spec.Maps["walks"].MaxEntries = e.cpus
+	}
+	replace := map[string]*ebpf.Map{}
+	for name, m := range e.shared {
+		if spec.Maps[name] != nil {
+			spec.Maps[name].MaxEntries = m.MaxEntries()
+			replace[name] = m
+		}
+	}
+	coll, err := withMemory(func() (*ebpf.Collection, error) {
+		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace})
+	})
+	if err != nil {
+		return nil, err
+	}
+	for name, m := range coll.Maps {
+		if e.shared[name] == nil {
+			e.share(name, m)
+		}
+	}
+	e.loaded = append(e.loaded, coll)
+	return coll.Programs[program], nil
+}
+
+// HaveKprobeMulti returns nil if the kernel can have a program run at many
+// functions (Linux 5.18 with CONFIG_FPROBE), else why not.
+func HaveKprobeMulti() error {
+	if runtime.GOARCH != "amd64" {
+		return ErrArch
+	}
+	return features.HaveBPFLinkKprobeMulti()
+}
+
+// AttachFunctions has samples made when functions are entered, or return: the
+// raw data is that of a kprobe or kretprobe without arguments. ids are the
+// functions' numbers in the raw data, addrs where they begin.
+func (e *Emitter) AttachFunctions(addrs []uint64, ids []uint16, atReturn bool) error {
+	name, attach := "on_function", link.KprobeMulti
+	if atReturn {
+		name, attach = "on_return", link.KretprobeMulti
+	}
+	prog, err := e.load(name, nil)
+	if err != nil {
+		return err
+	}
+	o := link.KprobeMultiOptions{Addresses: make([]uintptr, len(addrs)), Cookies: make([]uint64, len(ids))}
+	for i := range addrs {
+		o.Addresses[i], o.Cookies[i] = uintptr(addrs[i]), uint64(ids[i])
+	}
+	return e.attached(attach(prog, o))
+}
+
+// AttachRawTracepoint has samples made at a raw tracepoint. The raw data has its
+// first so many arguments, at most MaxRawArgs, each in 8 bytes.
+func (e *Emitter) AttachRawTracepoint(name string, id uint16, args int) error {
+	prog, err := e.load("on_raw", map[string]any{"raw_id": uint32(id), "raw_args": uint32(min(args, MaxRawArgs))})
+	if err != nil {
+		return err
+	}
+	return e.attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: prog}))
+}
+
+func (e *Emitter) attached(l link.Link, err error) error {
+	if err == nil {
+		e.links = append(e.links, l)
+	}
+	return err
+}
+
+// SetOutput has the samples of a CPU come out of a PERF_COUNT_SW_BPF_OUTPUT event.
+func (e *Emitter) SetOutput(cpu, fd int) error {
+	if err := e.shared["samples_to"].Put(uint32(cpu), uint32(fd)); err != nil {
+		return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
+	}
+	return nil
+}
+
+// Enable starts the samples, or stops them.
+func (e *Emitter) Enable(on bool) error {
+	if err := e.shared["enabled"].Put(uint32(0), flag(on)); err != nil {
+		return fmt.Errorf("switching BPF programs: %w", err)
+	}
+	return nil
+}
+
+// Stats reads the counters, as far as this kernel has them.
+func (e *Emitter) Stats() (s Stats) {
+	for _, coll := range e.loaded {
+		s.add(coll)
+	}
+	return s
+}
+
+// Close detaches the programs and unloads them.
+func (e *Emitter) Close() {
+	for _, l := range e.links {
+		l.Close()
+	}
+	for _, coll := range e.loaded {
+		coll.Close()
+	}
+}
