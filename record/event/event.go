@@ -30,6 +30,7 @@ type Event struct {
 	// others. A probe becomes one when the recording begins, and gets Config then.
 	Tracepoint string
 	Probe      *probe.Probe // nil for others
+	Raw        *probe.Raw   // a raw tracepoint; nil for others
 }
 
 // Hardware and software event types' numbers: enum perf_hw_id and
@@ -148,11 +149,29 @@ func probes(spec string, at *probe.Finder) ([]Event, error) {
 	return events, nil
 }
 
+// rawTracepoint is the event of raw_tracepoint:NAME.
+func rawTracepoint(spec string) ([]Event, error) {
+	raw, err := probe.FindRaw(spec[len(probe.RawPrefix):])
+	if errors.Is(err, probe.ErrNoRaw) {
+		all, _ := probe.RawTracepoints()
+		for i := range all {
+			all[i] = probe.RawPrefix + all[i]
+		}
+		return nil, &UnknownError{Spec: spec, Near: near.Names(spec, all)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []Event{{Name: spec, Type: format.TypeTracepoint, Raw: raw}}, nil
+}
+
 // parse parses name[:modifiers] or system:name[:modifiers].
 func parse(spec string, at *probe.Finder) ([]Event, error) {
 	switch {
 	case probe.IsSpec(spec):
 		return probes(spec, at)
+	case strings.HasPrefix(spec, probe.RawPrefix):
+		return rawTracepoint(spec)
 	case spec == "":
 		return nil, &SpecError{Spec: spec, Msg: "empty event name"}
 	case strings.ContainsAny(spec, "{}"):
