@@ -2,6 +2,7 @@ package record
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"gperf/format"
@@ -106,8 +107,9 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 		events = []event.Event{event.Default}
 	}
 	// Whoever starts to record before the sampling events are enabled, or on
-	// all processes, wants side band at once: an event of its own.
-	separate := o.Target.byCPU() || o.Delay != 0
+	// all processes, wants side band at once: an event of its own. So do events
+	// that the kernel does not know.
+	separate := o.Target.byCPU() || o.Delay != 0 || emitted(&events[0])
 	var attrs []format.Attr
 	for i := range events {
 		a := o.attr(&events[i])
@@ -121,7 +123,8 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 		attrs = append(attrs, o.trackingAttr())
 	}
 	identify(attrs)
-	if o.DWARF { // BPF's records have another sample type
+	if o.DWARF || slices.ContainsFunc(events, func(ev event.Event) bool { return emitted(&ev) }) {
+		// BPF's records have another sample type.
 		for i := range attrs {
 			attrs[i].SampleType = attrs[i].SampleType&^format.SampleID | format.SampleIdentifier
 		}
@@ -147,6 +150,7 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 		a.SampleType |= format.SampleRaw | format.SampleCPU | format.SamplePeriod
 	}
 	switch {
+	case emitted(ev): // there is no other period
 	case o.Period != 0:
 		a.SamplePeriod = o.Period
 	case o.Freq != 0:

@@ -94,6 +94,8 @@ func newDWARF(o *Options) (*dwarf, error) {
 // have none.
 func (d *dwarf) program(e *event.Event) (bpf.Program, bool) {
 	switch {
+	case emitted(e):
+		return "", false
 	case e.Type == format.TypeTracepoint && d.probes[e.Config]:
 		return bpf.OnProbe, true
 	case e.Type == format.TypeTracepoint:
@@ -107,22 +109,15 @@ func (d *dwarf) program(e *event.Event) (bpf.Program, bool) {
 // attach has the BPF programs run for the counters, and their output come to
 // the rings.
 func (d *dwarf) attach(r *recorder) error {
-	events := map[uint64]sampleLayout{}
 	for i := range r.attrs {
-		l := newSampleLayout(&r.attrs[i])
 		for _, id := range r.attrs[i].IDs {
-			events[id] = l
 			d.types[id] = r.attrs[i].SampleType
 		}
 	}
 	d.procs.buildIDs = r.kernelBuildIDs()
-	first := &r.attrs[0]
-	trailer := first.SampleType
-	if first.Flags&format.FlagSampleIDAll == 0 {
-		trailer = 0
-	}
-	for _, ring := range r.rings {
-		cpu := r.cpuOf(ring)
+	d.joiners = r.joiners
+	for _, n := range d.joiners {
+		ring, cpu := n.ring, n.cpu
 		var fds [2]int
 		for i, wakeups := range [2]uint32{0, 1} { // frames can wait; a copy tells that something is missing
 			c, err := d.openOutput(ring, cpu, wakeups, &r.attrs[0])
@@ -133,13 +128,12 @@ func (d *dwarf) attach(r *recorder) error {
 			if err != nil {
 				return err
 			}
-			events[id] = sampleLayout{output: true, chain: -1}
+			n.events[id] = sampleLayout{output: true, chain: -1}
 			fds[i] = c.fd
 		}
 		if err := d.bpf.SetOutput(cpu, fds[0], fds[1]); err != nil {
 			return err
 		}
-		d.joiners = append(d.joiners, &joiner{ring: ring, cpu: cpu, first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
 		if err := d.bpf.SetCopyRoom(cpu, len(ring.data)/copyShare); err != nil {
 			return err
 		}
@@ -197,6 +191,26 @@ func (r *recorder) fileAttrs() []format.Attr {
 
 // holds tells whether samples of the round are still to be written.
 func (r *recorder) holds() bool { return r.dwarf != nil && len(r.dwarf.held) > 0 }
+
+// newJoiners sets up what takes the records out of the rings, where these have
+// others than the file is to have.
+func (r *recorder) newJoiners() {
+	events := map[uint64]sampleLayout{}
+	for i := range r.attrs {
+		l := newSampleLayout(&r.attrs[i])
+		for _, id := range r.attrs[i].IDs {
+			events[id] = l
+		}
+	}
+	first := &r.attrs[0]
+	trailer := first.SampleType
+	if first.Flags&format.FlagSampleIDAll == 0 {
+		trailer = 0
+	}
+	for _, ring := range r.rings {
+		r.joiners = append(r.joiners, &joiner{ring: ring, cpu: r.cpuOf(ring), first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
+	}
+}
 
 // cpuOf returns the CPU that a ring is of.
 func (r *recorder) cpuOf(ring *Ring) int {

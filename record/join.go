@@ -16,23 +16,25 @@ import (
 
 // sampleLayout is where samples of an event have what is needed here.
 type sampleLayout struct {
-	output bool // it is what BPF found
-	chain  int  // bytes from the header to the callchain, or to the counts ahead of it; -1: no callchain
-	read   format.ReadFormat
-	counts bool // of SampleRead, ahead of the callchain
+	output  bool     // it is what BPF found
+	emitter *emitter // whose programs made it, nil: the kernel did
+	period  bool     // the last of the fields of fixed size is the period
+	fixed   int      // bytes from the header to the end of those
+	chain   int      // bytes from the header to the callchain, or to the counts ahead of it; -1: no callchain
+	read    format.ReadFormat
+	counts  bool // of SampleRead, ahead of the callchain
 }
 
 func newSampleLayout(a *format.Attr) sampleLayout {
-	l := sampleLayout{chain: -1, read: a.ReadFormat, counts: a.SampleType&format.SampleRead != 0}
-	if a.SampleType&format.SampleCallchain == 0 {
-		return l
-	}
-	l.chain = 8
+	l := sampleLayout{chain: -1, fixed: 8, period: a.SampleType&format.SamplePeriod != 0, read: a.ReadFormat, counts: a.SampleType&format.SampleRead != 0}
 	for _, bit := range [...]format.SampleType{format.SampleIdentifier, format.SampleIP, format.SampleTID, format.SampleTime,
 		format.SampleAddr, format.SampleID, format.SampleStreamID, format.SampleCPU, format.SamplePeriod} {
 		if a.SampleType&bit != 0 {
-			l.chain += 8
+			l.fixed += 8
 		}
+	}
+	if a.SampleType&format.SampleCallchain != 0 {
+		l.chain = l.fixed
 	}
 	return l
 }
@@ -85,6 +87,7 @@ func (l *sampleLayout) countsSize(first uint64) int {
 const (
 	outputSample = format.SampleIdentifier | format.SampleTID | format.SampleTime | format.SampleRaw
 	outputRaw    = 8 + 3*8   // where they have the size of the raw data
+	sampleIP     = 8 + 8     // where every other event's have the ip, with IDENTIFIER
 	sampleTID    = 8 + 8 + 8 // where every other event's have pid and tid, with IDENTIFIER and IP
 	outputTID    = 8 + 8     // and those have it
 	outputTime   = 8 + 8 + 8 // likewise the time
@@ -169,7 +172,7 @@ func (n *joiner) join(j *joined, head uint64) {
 		switch format.Type(uint32(h)) {
 		case format.TypeSample:
 			l, known := n.events[r.word(pos+8)]
-			if !known || l.chain < 0 && !l.output {
+			if !known || l.chain < 0 && !l.output && l.emitter == nil {
 				n.tally.record(r, pos, h)
 				break
 			}
@@ -180,6 +183,9 @@ func (n *joiner) join(j *joined, head uint64) {
 				n.push(n.rec)
 			} else {
 				n.tally.record(r, pos, h)
+				if l.emitter != nil {
+					n.rec = l.emitter.become(n.rec, &l)
+				}
 				n.sample(j, n.rec, l.find(n.rec))
 			}
 		case format.TypeLost:

@@ -61,6 +61,9 @@ type opener struct {
 // meanwhile is passed over, as long as there is another.
 func (o *opener) open(cpus, threads []int) error {
 	for e := range o.attrs {
+		if emitted(&o.events[e]) {
+			continue
+		}
 		for _, f := range o.missing {
 			f.drop(&o.attrs[e])
 		}
@@ -85,6 +88,11 @@ func (o *opener) open(cpus, threads []int) error {
 		}
 		if len(o.counters) == 0 {
 			return &OpenError{o.events[e], -1, threads[0], unix.ESRCH}
+		}
+	}
+	for e := range o.attrs { // those that were passed over have what the others have
+		for _, f := range o.missing {
+			f.drop(&o.attrs[e])
 		}
 	}
 	return nil

@@ -1,18 +1,48 @@
 package record
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
+	"gperf/bpf"
+	"gperf/record/event"
 	"gperf/record/probe"
 )
 
-// addProbes has the kernel make tracepoints of the probes among the events.
+// addProbes has the kernel make tracepoints of the probes among the events, or
+// finds the functions that BPF programs are to run at instead.
 func (r *recorder) addProbes(o *Options) error {
 	o.Events = slices.Clone(o.Events)
-	names := map[string]bool{}
+	nameProbes(o.Events)
+	for _, k := range []probe.Kind{probe.Kprobe, probe.Kretprobe} {
+		if err := r.findFunctions(o, k); err != nil {
+			return err
+		}
+	}
 	for i := range o.Events {
 		ev := &o.Events[i]
+		if ev.Probe == nil || r.functions[ev.Probe] != nil {
+			continue
+		}
+		if r.probes == nil {
+			r.probes = probe.NewSet(o.Tracefs)
+		}
+		dir, id, err := r.probes.Add(ev.Probe)
+		if err != nil {
+			return err
+		}
+		ev.Tracepoint, ev.Config = dir, id
+	}
+	return number(o.Events)
+}
+
+// nameProbes gives probes of one name different ones.
+func nameProbes(events []event.Event) {
+	names := map[string]bool{}
+	for i := range events {
+		ev := &events[i]
 		if ev.Probe == nil {
 			names[ev.Name] = true
 			continue
@@ -22,14 +52,50 @@ func (r *recorder) addProbes(o *Options) error {
 			p.Event = ev.Probe.Event + "_" + strconv.Itoa(n)
 		}
 		names[p.String()] = true
-		if r.probes == nil {
-			r.probes = probe.NewSet(o.Tracefs)
-		}
-		dir, id, err := r.probes.Add(&p)
-		if err != nil {
-			return err
-		}
-		ev.Probe, ev.Name, ev.Tracepoint, ev.Config = &p, p.String(), dir, id
+		ev.Probe, ev.Name = &p, p.String()
 	}
+}
+
+// manyFunctions is how many functions are probed before it pays to load BPF
+// programs for them.
+const manyFunctions = 8
+
+// each tells whether every event is recorded of those that come one by one.
+func (o *Options) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamples }
+
+// findFunctions finds the functions of kprobes, or kretprobes, that one BPF
+// program can stand for: where there are many, and nothing is read at them.
+// Functions that it cannot run at are left out.
+func (r *recorder) findFunctions(o *Options, k probe.Kind) error {
+	var plain []*probe.Probe
+	for i := range o.Events {
+		if p := o.Events[i].Probe; p != nil && p.Kind == k && p.Off == 0 && len(p.Args) == 0 {
+			plain = append(plain, p)
+		}
+	}
+	if len(plain) < manyFunctions || !o.each() {
+		return nil
+	}
+	err := bpf.HaveKprobeMulti()
+	var found map[*probe.Probe][]uint64
+	if err == nil {
+		found, err = probe.Functions(o.Tracefs, plain)
+	}
+	if err != nil {
+		o.notice(&OneByOneError{k, len(plain), err})
+		return nil
+	}
+	left := slices.DeleteFunc(slices.Clone(plain), func(p *probe.Probe) bool { return found[p] != nil })
+	o.Events = slices.DeleteFunc(o.Events, func(ev event.Event) bool { return slices.Contains(left, ev.Probe) })
+	if len(left) == len(plain) {
+		return &EmitError{left[0].String(), fmt.Errorf("%w, nor at any of the %d others", errNotTraceable, len(left)-1)}
+	}
+	if len(left) > 0 {
+		o.notice(&LeftOutError{k, len(left), len(plain), left[0].Symbol})
+	}
+	if r.functions == nil {
+		r.functions = map[*probe.Probe][]uint64{}
+	}
+	maps.Copy(r.functions, found)
 	return nil
 }

@@ -83,7 +83,7 @@ func (r *recorder) watch() (err error) {
 	// All counters of a ring are woken alike, so one event's will do; of threads,
 	// all are needed to know when the last has ended.
 	for _, c := range r.counters {
-		if c.event == 0 {
+		if c.event == r.counters[0].event {
 			if err := r.watchFD(c.fd); err != nil {
 				return err
 			}

@@ -23,7 +23,10 @@ type Summary struct {
 	Lost uint64
 	// LostSideBand is how many mmap, comm and other records found none.
 	LostSideBand uint64
-	Pages        int // of each ring
+	// Missed is how many samples BPF programs that make them could not make, for
+	// another was running.
+	Missed uint64
+	Pages  int // of each ring
 	// Unwind is what became of the user stacks, nil if they were not walked.
 	Unwind *UnwindSummary
 	// Command is how the command ended, nil without one.
@@ -35,30 +38,44 @@ type Summary struct {
 // not know: then the LOST records that the kernel put into the rings count. Where
 // counters know, LOST records tell of the same losses once more, and of those
 // only that were followed by a record.
-func (r *recorder) lostRecords(b []byte) ([]byte, error) {
+func (r *recorder) lostRecords(b []byte) (_ []byte, err error) {
 	r.sum.Lost, r.sum.LostSideBand = 0, 0
+	if r.attrs[0].ReadFormat&format.ReadLost == 0 {
+		r.sum.Lost = r.tally.lost
+		return b, nil
+	}
 	for i := range r.counters {
-		c := &r.counters[i]
-		a := &r.attrs[c.event]
-		if a.ReadFormat&format.ReadLost == 0 {
-			r.sum.Lost = r.tally.lost
-			return b, nil
+		if b, err = r.lostOf(b, &r.counters[i], r.idIndex(i)); err != nil {
+			return b, err
 		}
-		n, err := c.lost()
-		if err != nil {
-			return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
+	}
+	if r.emit == nil {
+		return b, nil
+	}
+	for i := range r.emit.counters { // whose events have one id each
+		if b, err = r.lostOf(b, &r.emit.counters[i], 0); err != nil {
+			return b, err
 		}
-		if a.Type == format.TypeSoftware && a.Config == event.Dummy {
-			r.sum.LostSideBand += n
-		} else {
-			r.sum.Lost += n
-		}
-		if n == c.told {
-			continue
-		}
-		l := format.LostSamples{Lost: n - c.told, ID: format.RecordID{ID: a.IDs[r.idIndex(i)], CPU: uint32(c.cpu)}}
-		b = l.AppendTo(b, a.SampleType)
-		c.told = n
 	}
 	return b, nil
+}
+
+// lostOf does that for a counter, whose id is the index-th of its event.
+func (r *recorder) lostOf(b []byte, c *counter, index int) ([]byte, error) {
+	a := &r.attrs[c.event]
+	n, err := c.lost()
+	if err != nil {
+		return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
+	}
+	if a.Type == format.TypeSoftware && a.Config == event.Dummy {
+		r.sum.LostSideBand += n
+	} else {
+		r.sum.Lost += n
+	}
+	if n == c.told {
+		return b, nil
+	}
+	l := format.LostSamples{Lost: n - c.told, ID: format.RecordID{ID: a.IDs[index], CPU: uint32(c.cpu)}}
+	c.told = n
+	return l.AppendTo(b, a.SampleType), nil
 }

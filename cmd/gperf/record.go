@@ -461,6 +461,9 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 	if sum.Unwind != nil {
 		fmt.Fprintf(w, "[ gperf record: %s ]\n", stackSummary(sum.Unwind))
 	}
+	if sum.Missed > 0 {
+		fmt.Fprintf(w, "[ gperf record: Lost %d samples while another BPF program ran ]\n", sum.Missed)
+	}
 	if len(lost) > 0 {
 		fmt.Fprintf(w, "[ gperf record: Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) or fewer samples (-F, -c) lose less ]\n",
 			strings.Join(lost, " and "), sum.Pages, 4*sum.Pages)
