@@ -183,7 +183,7 @@ func TestEmitter(t *testing.T) {
 		t.Fatalf("%v\n%s", err, VerifierLog(err))
 	}
 	defer u.Close()
-	for _, o := range []EmitterOptions{{CPUs: 2, Command: true}, {CPUs: 2, PerTask: true, Unwinder: u}} {
+	for _, o := range []EmitterOptions{{CPUs: 2}, {CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u}} {
 		e, err := NewEmitter(o)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, VerifierLog(err))
@@ -198,7 +198,7 @@ func TestEmitter(t *testing.T) {
 		if err := e.AttachRawTracepoint("sched_process_exec", 3, 4); err == nil {
 			t.Error("a fourth argument of sched_process_exec: the kernel takes it")
 		}
-		if _, err := e.load("on_raw", map[string]any{"raw_args": uint32(MaxRawArgs)}); err != nil {
+		if _, err := e.load("on_raw", map[string]uint32{"raw_args": uint32(MaxRawArgs)}); err != nil {
 			t.Errorf("%d arguments: %v\n%s", MaxRawArgs, err, VerifierLog(err))
 		}
 		if err := HaveKprobeMulti(); err != nil {

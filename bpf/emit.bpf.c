@@ -14,13 +14,22 @@ char _license[] SEC("license") = "GPL";
 
 /* Set when the programs are loaded. */
 const volatile __u32 walk_user = 0;  /* a user stack comes ahead of each sample */
-const volatile __u64 exec_after = 0; /* only tasks that called exec more often than this are sampled; 0: all */
 const volatile __u32 raw_id = 0;     /* on_raw's number */
 const volatile __u32 raw_args = 0;   /* and how many arguments it has */
 
 #define MAX_RAW_ARGS 12
 
 ARRAY(enabled, __u32); /* samples are to be made */
+
+/* The ids of the recording's perf events: with per_task, those tasks are sampled that have one of them, and it is on. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u64);
+	__type(value, __u8);
+	__uint(max_entries, 1);
+} counters SEC(".maps");
+
+#define MAX_EVENTS 64 /* of a task, that are looked at: others' may be among them */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
@@ -50,17 +59,41 @@ struct raw {
 	__u64 args[MAX_RAW_ARGS];
 };
 
+/*
+ * recorded tells whether the current task has an event of the recording,
+ * inherited or not, that is on. It is verified by itself, as step is.
+ */
+__attribute__((noinline)) int recorded(void)
+{
+	struct perf_event_context *context = own_context(bpf_get_current_task());
+	struct list_head *at;
+
+	if (!context)
+		return 0;
+	at = read_field(context, event_list.next);
+	for (int i = 0; i < MAX_EVENTS; i++) {
+		struct perf_event *event = (void *)at - field_offset(((struct perf_event *)0)->event_entry), *parent;
+		__u64 id;
+
+		if (!at || at == &context->event_list)
+			break;
+		parent = read_field(event, parent);
+		id = read_field(parent ? parent : event, id);
+		if (bpf_map_lookup_elem(&counters, &id) && (__s32)read_field(event, state) >= PERF_EVENT_STATE_INACTIVE)
+			return 1;
+		at = read_field(at, next);
+	}
+	return 0;
+}
+
 /* wanted tells whether there is to be a sample, and writes the user stack that belongs to it. */
 static inline_always int wanted(void *ctx)
 {
-	struct task_struct *task = bpf_get_current_task();
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id();
 	__u32 *on = bpf_map_lookup_elem(&enabled, &zero);
 	struct walk *w;
 
-	if (!on || !*on || !sampled(task))
-		return 0;
-	if (exec_after && read_field(task, self_exec_id) <= exec_after)
+	if (!on || !*on || (per_task && !recorded()))
 		return 0;
 	if (walk_user) {
 		w = bpf_map_lookup_elem(&walks, &cpu);
@@ -140,13 +173,4 @@ int on_raw(__u64 *args)
 		n = MAX_RAW_ARGS;
 	put(args, &e, sizeof(e.common) + n * sizeof(__u64));
 	return 0;
-}
-
-/* own_exec tells how often the task that has it run called exec. */
-SEC("raw_tp")
-int own_exec(void *ctx)
-{
-	struct task_struct *task = bpf_get_current_task();
-
-	return read_field(task, self_exec_id);
 }

@@ -18,6 +18,7 @@ import (
 const (
 	emitMapCopiesTo    = "copies_to"
 	emitMapCopyRoom    = "copy_room"
+	emitMapCounters    = "counters"
 	emitMapEnabled     = "enabled"
 	emitMapFramesTo    = "frames_to"
 	emitMapMappings    = "mappings"
@@ -31,8 +32,6 @@ const (
 	emitProgOnFunction = "on_function"
 	emitProgOnRaw      = "on_raw"
 	emitProgOnReturn   = "on_return"
-	emitProgOwnExec    = "own_exec"
-	emitVarExecAfter   = "exec_after"
 	emitVarPerTask     = "per_task"
 	emitVarRawArgs     = "raw_args"
 	emitVarRawId       = "raw_id"
@@ -84,7 +83,6 @@ type emitProgramSpecs struct {
 	OnFunction *ebpf.ProgramSpec `ebpf:"on_function"`
 	OnRaw      *ebpf.ProgramSpec `ebpf:"on_raw"`
 	OnReturn   *ebpf.ProgramSpec `ebpf:"on_return"`
-	OwnExec    *ebpf.ProgramSpec `ebpf:"own_exec"`
 }
 
 // emitMapSpecs contains maps before they are loaded into the kernel.
@@ -93,6 +91,7 @@ type emitProgramSpecs struct {
 type emitMapSpecs struct {
 	CopiesTo  *ebpf.MapSpec `ebpf:"copies_to"`
 	CopyRoom  *ebpf.MapSpec `ebpf:"copy_room"`
+	Counters  *ebpf.MapSpec `ebpf:"counters"`
 	Enabled   *ebpf.MapSpec `ebpf:"enabled"`
 	FramesTo  *ebpf.MapSpec `ebpf:"frames_to"`
 	Mappings  *ebpf.MapSpec `ebpf:"mappings"`
@@ -109,11 +108,10 @@ type emitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitVariableSpecs struct {
-	ExecAfter *ebpf.VariableSpec `ebpf:"exec_after"`
-	PerTask   *ebpf.VariableSpec `ebpf:"per_task"`
-	RawArgs   *ebpf.VariableSpec `ebpf:"raw_args"`
-	RawId     *ebpf.VariableSpec `ebpf:"raw_id"`
-	WalkUser  *ebpf.VariableSpec `ebpf:"walk_user"`
+	PerTask  *ebpf.VariableSpec `ebpf:"per_task"`
+	RawArgs  *ebpf.VariableSpec `ebpf:"raw_args"`
+	RawId    *ebpf.VariableSpec `ebpf:"raw_id"`
+	WalkUser *ebpf.VariableSpec `ebpf:"walk_user"`
 }
 
 // emitObjects contains all objects after they have been loaded into the kernel.
@@ -138,6 +136,7 @@ func (o *emitObjects) Close() error {
 type emitMaps struct {
 	CopiesTo  *ebpf.Map `ebpf:"copies_to"`
 	CopyRoom  *ebpf.Map `ebpf:"copy_room"`
+	Counters  *ebpf.Map `ebpf:"counters"`
 	Enabled   *ebpf.Map `ebpf:"enabled"`
 	FramesTo  *ebpf.Map `ebpf:"frames_to"`
 	Mappings  *ebpf.Map `ebpf:"mappings"`
@@ -154,6 +153,7 @@ func (m *emitMaps) Close() error {
 	return _EmitClose(
 		m.CopiesTo,
 		m.CopyRoom,
+		m.Counters,
 		m.Enabled,
 		m.FramesTo,
 		m.Mappings,
@@ -171,11 +171,10 @@ func (m *emitMaps) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitVariables struct {
-	ExecAfter *ebpf.Variable `ebpf:"exec_after"`
-	PerTask   *ebpf.Variable `ebpf:"per_task"`
-	RawArgs   *ebpf.Variable `ebpf:"raw_args"`
-	RawId     *ebpf.Variable `ebpf:"raw_id"`
-	WalkUser  *ebpf.Variable `ebpf:"walk_user"`
+	PerTask  *ebpf.Variable `ebpf:"per_task"`
+	RawArgs  *ebpf.Variable `ebpf:"raw_args"`
+	RawId    *ebpf.Variable `ebpf:"raw_id"`
+	WalkUser *ebpf.Variable `ebpf:"walk_user"`
 }
 
 // emitPrograms contains all programs after they have been loaded into the kernel.
@@ -185,7 +184,6 @@ type emitPrograms struct {
 	OnFunction *ebpf.Program `ebpf:"on_function"`
 	OnRaw      *ebpf.Program `ebpf:"on_raw"`
 	OnReturn   *ebpf.Program `ebpf:"on_return"`
-	OwnExec    *ebpf.Program `ebpf:"own_exec"`
 }
 
 func (p *emitPrograms) Close() error {
@@ -193,7 +191,6 @@ func (p *emitPrograms) Close() error {
 		p.OnFunction,
 		p.OnRaw,
 		p.OnReturn,
-		p.OwnExec,
 	)
 }
 

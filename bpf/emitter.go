@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 
 	"github.com/cilium/ebpf"
@@ -17,11 +18,9 @@ type EmitterOptions struct {
 	// Unwinder has the user stacks walked by what it knows, as those of other
 	// events are: what is found comes ahead of each sample. nil: they are not.
 	Unwinder *Unwinder
-	// PerTask says that only threads with perf events of their own are sampled.
-	PerTask bool
-	// Command says that of these only those are sampled that have called exec
-	// since this process started them.
-	Command bool
+	// PerTask, if not nil, are ids of perf events: only threads are sampled that
+	// have one of them, inherited or not, while it is enabled.
+	PerTask []uint64
 	// CPUs is how many rings there can be.
 	CPUs uint32
 }
@@ -30,9 +29,9 @@ type EmitterOptions struct {
 // program has its own scratch memory: unlike those of an [Unwinder], one can
 // interrupt another.
 type Emitter struct {
-	vars   map[string]any
-	cpus   uint32
+	o      EmitterOptions
 	shared map[string]*ebpf.Map // between all programs
+	own    []*ebpf.Map          // of these, those that are not the Unwinder's
 	loaded []*ebpf.Collection
 	links  []link.Link
 }
@@ -42,24 +41,31 @@ func NewEmitter(o EmitterOptions) (*Emitter, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, ErrArch
 	}
-	e := &Emitter{cpus: o.CPUs, shared: map[string]*ebpf.Map{}, vars: map[string]any{"per_task": flag(o.PerTask)}}
+	e := &Emitter{o: o, shared: map[string]*ebpf.Map{}}
 	if o.Unwinder != nil {
-		e.vars["walk_user"] = flag(true)
 		for name, m := range o.Unwinder.coll.Maps {
 			e.share(name, m)
 		}
 	}
-	prog, err := e.load("own_exec", nil)
+	spec, err := loadEmit()
 	if err != nil {
 		return nil, err
 	}
-	if o.Command {
-		own, err := prog.Run(nil)
+	for name, n := range map[string]uint32{"enabled": 1, "samples_to": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))} {
+		spec.Maps[name].MaxEntries = n
+		m, err := withMemory(func() (*ebpf.Map, error) { return ebpf.NewMap(spec.Maps[name]) })
 		if err != nil {
 			e.Close()
-			return nil, fmt.Errorf("counting exec calls: %w", err)
+			return nil, err
 		}
-		e.vars["exec_after"] = uint64(own) + 1 // the waiting process called it once
+		e.own = append(e.own, m)
+		e.share(name, m)
+	}
+	for _, id := range o.PerTask {
+		if err := e.shared["counters"].Put(id, uint8(1)); err != nil {
+			e.Close()
+			return nil, fmt.Errorf("perf events of the BPF programs: %w", err)
+		}
 	}
 	return e, nil
 }
@@ -79,22 +85,21 @@ func (e *Emitter) share(name string, m *ebpf.Map) {
 }
 
 // load loads one more program; vars are constants of its own.
-func (e *Emitter) load(program string, vars map[string]any) (*ebpf.Program, error) {
+func (e *Emitter) load(program string, vars map[string]uint32) (*ebpf.Program, error) {
 	spec, err := loadEmit()
 	if err != nil {
 		return nil, err
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{program: spec.Programs[program]}
-	for _, l := range []map[string]any{e.vars, vars} {
-		for name, v := range l {
-			if err := spec.Variables[name].Set(v); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
+	all := map[string]uint32{"per_task": flag(e.o.PerTask != nil), "walk_user": flag(e.o.Unwinder != nil)}
+	maps.Copy(all, vars)
+	for name, v := range all {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	spec.Maps["samples_to"].MaxEntries = e.cpus
-	if e.vars["walk_user"] != nil {
-		spec.Maps["walks"].MaxEntries = e.cpus
+	if e.o.Unwinder != nil {
+		spec.Maps["walks"].MaxEntries = e.o.CPUs
 	}
 	replace := map[string]*ebpf.Map{}
 	for name, m := range e.shared {
@@ -149,7 +154,7 @@ func (e *Emitter) AttachFunctions(addrs []uint64, ids []uint16, atReturn bool) e
 // AttachRawTracepoint has samples made at a raw tracepoint. The raw data has its
 // first so many arguments, at most MaxRawArgs, each in 8 bytes.
 func (e *Emitter) AttachRawTracepoint(name string, id uint16, args int) error {
-	prog, err := e.load("on_raw", map[string]any{"raw_id": uint32(id), "raw_args": uint32(min(args, MaxRawArgs))})
+	prog, err := e.load("on_raw", map[string]uint32{"raw_id": uint32(id), "raw_args": uint32(min(args, MaxRawArgs))})
 	if err != nil {
 		return err
 	}
@@ -194,5 +199,8 @@ func (e *Emitter) Close() {
 	}
 	for _, coll := range e.loaded {
 		coll.Close()
+	}
+	for _, m := range e.own {
+		m.Close()
 	}
 }

@@ -111,18 +111,18 @@ func load(o *Options) (*ebpf.Collection, error) {
 }
 
 // withMemory calls load, once more if it was refused for locked memory.
-func withMemory(load func() (*ebpf.Collection, error)) (*ebpf.Collection, error) {
-	coll, err := load()
+func withMemory[T any](load func() (T, error)) (T, error) {
+	x, err := load()
 	if errors.Is(err, unix.EPERM) && unlockMemory() {
-		coll, err = load()
+		x, err = load()
 	}
 	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
 		err = fmt.Errorf("%w (CAP_BPF and CAP_PERFMON are needed)", unix.EPERM)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("loading BPF programs: %w", err)
+		return x, fmt.Errorf("loading BPF programs: %w", err)
 	}
-	return coll, nil
+	return x, nil
 }
 
 // unlockMemory lets this process lock memory without limit: before Linux 5.11,

@@ -689,7 +689,7 @@ static inline_always int in_execve(struct task_struct *task)
 
 	if (!field_exists(task->in_execve))
 		return 0;
-	bpf_probe_read_kernel(&bits, bit_field_size(task->in_execve), (void *)task + bit_field_offset(task->in_execve));
+	bpf_probe_read_kernel(&bits, bit_field_size(task->in_execve), (void *)task + field_offset(task->in_execve));
 	return bits << bit_field_left(task->in_execve) >> bit_field_right(task->in_execve);
 }
 
@@ -728,14 +728,18 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 cpu, struc
 		send_frames(ctx, w, w->n < MAX_FRAMES ? w->n + 1 : MAX_FRAMES);
 }
 
+/* own_context is what has the task's own perf events, NULL if it has none. */
+static inline_always struct perf_event_context *own_context(struct task_struct *task)
+{
+	if (field_exists(((struct task_struct___ctx *)0)->perf_event_ctxp))
+		return read_field((struct task_struct___ctx *)task, perf_event_ctxp);
+	return read_field((struct task_struct___ctxs *)task, perf_event_ctxp[1]);
+}
+
 /* sampled tells whether the current task can be in the recording. */
 static inline_always int sampled(struct task_struct *task)
 {
-	if (!per_task)
-		return 1;
-	if (field_exists(((struct task_struct___ctx *)0)->perf_event_ctxp))
-		return read_field((struct task_struct___ctx *)task, perf_event_ctxp) != NULL;
-	return read_field((struct task_struct___ctxs *)task, perf_event_ctxp[1]) != NULL;
+	return !per_task || own_context(task) != NULL;
 }
 
 /*

@@ -79,8 +79,8 @@ func formatOf(ev *event.Event) []byte {
 	return ev.Probe.Format(uint16(ev.Config))
 }
 
-// newEmitter attaches programs to the emitted events, if there are any. They do
-// nothing until they are enabled.
+// newEmitter attaches programs to the emitted events, if there are any, and has
+// the samples come to the rings. The programs do nothing until they are enabled.
 func (r *recorder) newEmitter() error {
 	var raw, entered, returned []*event.Event
 	for i := range r.events {
@@ -101,8 +101,12 @@ func (r *recorder) newEmitter() error {
 	if err != nil {
 		return err
 	}
-	t := &r.opts.Target
-	o := bpf.EmitterOptions{PerTask: !t.byCPU(), Command: t.ownCommand() && r.opts.Delay == 0, CPUs: cpus}
+	o := bpf.EmitterOptions{CPUs: cpus}
+	if !r.opts.Target.byCPU() {
+		for i := range r.counters {
+			o.PerTask = append(o.PerTask, r.attrs[r.counters[i].event].IDs[r.idIndex(i)])
+		}
+	}
 	if r.dwarf != nil {
 		o.Unwinder = r.dwarf.bpf
 	}
@@ -125,7 +129,7 @@ func (r *recorder) newEmitter() error {
 			return err
 		}
 	}
-	return nil
+	return r.emit.attach(r)
 }
 
 // attachFunctions has a program run at all functions of some kprobes, or

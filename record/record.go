@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/record/event"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
@@ -48,9 +50,6 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		}
 	}
 	r.events, r.attrs = o.attrs()
-	if err := r.newEmitter(); err != nil {
-		return nil, err
-	}
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
@@ -139,7 +138,7 @@ func (r *recorder) prepare() (err error) {
 	if err := r.watch(); err != nil {
 		return err
 	}
-	if r.dwarf != nil || r.emit != nil {
+	if r.dwarf != nil || slices.ContainsFunc(r.events, func(ev event.Event) bool { return emitted(&ev) }) {
 		r.newJoiners()
 	}
 	if r.dwarf != nil {
@@ -147,10 +146,7 @@ func (r *recorder) prepare() (err error) {
 			return err
 		}
 	}
-	if r.emit != nil {
-		return r.emit.attach(r)
-	}
-	return nil
+	return r.newEmitter()
 }
 
 func (r *recorder) tellOpened() {
@@ -386,8 +382,8 @@ func (r *recorder) enable(on bool) error {
 	return nil
 }
 
-// enableEmitter starts the samples that BPF programs make, or stops them. Those
-// of a command begin with its exec.
+// enableEmitter starts the samples that BPF programs make, or stops them. Of
+// threads, they come while the counters are on as well.
 func (r *recorder) enableEmitter(on bool) error {
 	if r.emit == nil || r.opts.NoSamples {
 		return nil
