@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -123,13 +124,20 @@ func (e *Emitter) load(program string, vars map[string]uint32) (*ebpf.Program, e
 	return coll.Programs[program], nil
 }
 
+// ErrNoKprobeMulti: the kernel does not have programs run at many functions.
+var ErrNoKprobeMulti = errors.New("this kernel cannot set them at once (Linux 5.18 and later can, with CONFIG_FPROBE)")
+
 // HaveKprobeMulti returns nil if the kernel can have a program run at many
-// functions (Linux 5.18 with CONFIG_FPROBE), else why not.
+// functions, else why not.
 func HaveKprobeMulti() error {
 	if runtime.GOARCH != "amd64" {
 		return ErrArch
 	}
-	return features.HaveBPFLinkKprobeMulti()
+	err := features.HaveBPFLinkKprobeMulti()
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return ErrNoKprobeMulti
+	}
+	return err
 }
 
 // AttachFunctions has samples made when functions are entered, or return: the

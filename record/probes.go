@@ -79,7 +79,7 @@ func (r *recorder) findFunctions(o *Options, k probe.Kind) error {
 	err := bpf.HaveKprobeMulti()
 	var found map[*probe.Probe][]uint64
 	if err == nil {
-		found, err = probe.Functions(o.Tracefs, plain)
+		found, err = probe.Entries(o.Tracefs, plain)
 	}
 	if err != nil {
 		o.notice(&OneByOneError{k, len(plain), err})

@@ -75,10 +75,10 @@ const endbrSize = 4
 // ErrHidden: /proc/kallsyms does not show this user where functions are.
 var ErrHidden = errors.New("kernel addresses are hidden (kernel.kptr_restrict)")
 
-// Functions tells where the functions of probes begin, as far as ftrace can stop
+// Entries tells where the functions of probes begin, as far as ftrace can stop
 // at them: some names stand for several. Probes that are not in the result are
 // of functions that it cannot stop at, or of several one of which it cannot.
-func Functions(t *tracefs.FS, probes []*Probe) (map[*Probe][]uint64, error) {
+func Entries(t *tracefs.FS, probes []*Probe) (map[*Probe][]uint64, error) {
 	can, err := readTraceable(t)
 	if err != nil {
 		return nil, fmt.Errorf("functions that ftrace can stop at: %w", err)
