@@ -311,6 +311,11 @@ func (d *dwarf) settle(before time.Time, write func([]byte) error) error {
 	return nil
 }
 
+// ran tells how long BPF programs took.
+func ran(which string, st bpf.Stats) string {
+	return fmt.Sprintf("%sBPF programs ran %d times, %d ns each", which, st.Runs, uint64(st.RunTime)/st.Runs)
+}
+
 // finish adds what counts at the end, when everything is written.
 func (d *dwarf) finish() {
 	for end, n := range d.copied {
@@ -328,7 +333,7 @@ func (d *dwarf) finish() {
 	d.tellVerbose(fmt.Sprintf("copies of stacks: %d bytes", d.copiedBytes))
 	st := d.bpf.Stats()
 	if st.Runs > 0 {
-		d.tellVerbose(fmt.Sprintf("BPF programs ran %d times, %d ns each", st.Runs, uint64(st.RunTime)/st.Runs))
+		d.tellVerbose(ran("", st))
 	}
 	d.sum.Missing, d.sum.Missed, d.sum.Early = d.j.single, st.Missed, d.j.ends
 	d.sum.Complete, d.sum.Early[bpf.EndEntry] = d.j.ends[bpf.EndEntry], 0

@@ -441,7 +441,11 @@ func (r *recorder) stop() error {
 		r.sum.Unwind = &r.dwarf.sum
 	}
 	if r.emit != nil {
-		r.sum.Missed = r.emit.bpf.Stats().Missed
+		st := r.emit.bpf.Stats()
+		r.sum.Missed = st.Missed
+		if st.Runs > 0 && r.opts.Verbose != nil {
+			r.opts.Verbose(ran("sampling ", st))
+		}
 	}
 	return r.writeLost()
 }

@@ -393,6 +393,9 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 		return 128 + int(syscall.SIGPIPE)
 	}
 	if err != nil {
+		if log := bpf.VerifierLog(err); f.verbose && log != "" {
+			fmt.Fprintln(stderr, log)
+		}
 		return fail("record", err, stderr)
 	}
 	return commandStatus(sum.Command)
