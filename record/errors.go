@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gperf/record/event"
-	"gperf/record/probe"
 )
 
 // OpenError says that perf_event_open refused an event.
@@ -114,25 +113,23 @@ var errNotTraceable = errors.New("no BPF program can run at this function (see a
 // OneByOneError says, as a notice, why each of many probes is set for itself,
 // which takes longer.
 type OneByOneError struct {
-	Kind probe.Kind
-	N    int
-	Err  error
+	N   int
+	Err error
 }
 
 func (e *OneByOneError) Error() string {
-	return fmt.Sprintf("setting %d %ss one by one: %v", e.N, e.Kind, e.Err)
+	return fmt.Sprintf("setting %d probes one by one: %v", e.N, e.Err)
 }
 func (e *OneByOneError) Unwrap() error { return e.Err }
 
 // LeftOutError says, as a notice, that functions are not recorded.
 type LeftOutError struct {
-	Kind    probe.Kind
 	N, Of   int
 	Example string // one of them
 }
 
 func (e *LeftOutError) Error() string {
-	return fmt.Sprintf("%d of %d %ss are left out, such as %s: %v", e.N, e.Of, e.Kind, e.Example, errNotTraceable)
+	return fmt.Sprintf("%d of %d functions are left out, such as %s: %v", e.N, e.Of, e.Example, errNotTraceable)
 }
 
 // UnwindError says, as a notice, why user stacks are not walked in the kernel.

@@ -2,7 +2,6 @@ package record
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -16,10 +15,8 @@ import (
 func (r *recorder) addProbes(o *Options) error {
 	o.Events = slices.Clone(o.Events)
 	nameProbes(o.Events)
-	for _, k := range []probe.Kind{probe.Kprobe, probe.Kretprobe} {
-		if err := r.findFunctions(o, k); err != nil {
-			return err
-		}
+	if err := r.findFunctions(o); err != nil {
+		return err
 	}
 	for i := range o.Events {
 		ev := &o.Events[i]
@@ -63,39 +60,47 @@ const manyFunctions = 8
 // each tells whether every event is recorded of those that come one by one.
 func (o *Options) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamples }
 
-// findFunctions finds the functions of kprobes, or kretprobes, that one BPF
+// findFunctions finds the functions of kprobes and kretprobes that one BPF
 // program can stand for: where there are many, and nothing is read at them.
 // Functions that it cannot run at are left out.
-func (r *recorder) findFunctions(o *Options, k probe.Kind) error {
-	var plain []*probe.Probe
-	for i := range o.Events {
-		if p := o.Events[i].Probe; p != nil && p.Kind == k && p.Off == 0 && len(p.Args) == 0 {
-			plain = append(plain, p)
-		}
+func (r *recorder) findFunctions(o *Options) error {
+	if !o.each() {
+		return nil
 	}
-	if len(plain) < manyFunctions || !o.each() {
+	plain := append(plainProbes(o.Events, probe.Kprobe), plainProbes(o.Events, probe.Kretprobe)...)
+	if len(plain) == 0 {
 		return nil
 	}
 	err := bpf.HaveKprobeMulti()
-	var found map[*probe.Probe][]uint64
 	if err == nil {
-		found, err = probe.Entries(o.Tracefs, plain)
+		r.functions, err = probe.Entries(o.Tracefs, plain)
 	}
 	if err != nil {
-		o.notice(&OneByOneError{k, len(plain), err})
+		o.notice(&OneByOneError{len(plain), err})
 		return nil
 	}
-	left := slices.DeleteFunc(slices.Clone(plain), func(p *probe.Probe) bool { return found[p] != nil })
-	o.Events = slices.DeleteFunc(o.Events, func(ev event.Event) bool { return slices.Contains(left, ev.Probe) })
-	if len(left) == len(plain) {
+	left := slices.DeleteFunc(plain, func(p *probe.Probe) bool { return r.functions[p] != nil })
+	if len(left) == 0 {
+		return nil
+	}
+	if len(r.functions) == 0 {
 		return &EmitError{left[0].String(), fmt.Errorf("%w, nor at any of the %d others", errNotTraceable, len(left)-1)}
 	}
-	if len(left) > 0 {
-		o.notice(&LeftOutError{k, len(left), len(plain), left[0].Symbol})
-	}
-	if r.functions == nil {
-		r.functions = map[*probe.Probe][]uint64{}
-	}
-	maps.Copy(r.functions, found)
+	o.notice(&LeftOutError{len(left), len(left) + len(r.functions), left[0].Symbol})
+	o.Events = slices.DeleteFunc(o.Events, func(ev event.Event) bool { return slices.Contains(left, ev.Probe) })
 	return nil
+}
+
+// plainProbes are the probes of a kind that do nothing but tell that their
+// functions were called, or return; none if they are few.
+func plainProbes(events []event.Event, k probe.Kind) (l []*probe.Probe) {
+	for i := range events {
+		if p := events[i].Probe; p != nil && p.Kind == k && p.Off == 0 && len(p.Args) == 0 {
+			l = append(l, p)
+		}
+	}
+	if len(l) < manyFunctions {
+		return nil
+	}
+	return l
 }
