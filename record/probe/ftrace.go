@@ -20,8 +20,8 @@ type function struct{ name, module string }
 
 // traceable is what ftrace can stop at.
 type traceable struct {
-	functions map[function]int // how many there are of a name
-	addrs     map[uint64]bool  // where ftrace's calls are; nil before Linux 6.5
+	functions map[function]bool
+	addrs     map[uint64]bool // where ftrace's calls are; nil before Linux 6.5
 }
 
 // Files of tracefs that tell what ftrace can stop at.
@@ -32,7 +32,7 @@ const (
 
 // readTraceable reads what ftrace can stop at.
 func readTraceable(t *tracefs.FS) (*traceable, error) {
-	l := &traceable{functions: map[function]int{}, addrs: map[uint64]bool{}}
+	l := &traceable{functions: map[function]bool{}, addrs: map[uint64]bool{}}
 	if _, err := t.Path(""); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func readTraceable(t *tracefs.FS) (*traceable, error) {
 			words = words[1:]
 		}
 		if len(words) > 0 {
-			l.functions[newFunction(words)]++
+			l.functions[newFunction(words)] = true
 		}
 	}
 	return l, nil
@@ -75,14 +75,47 @@ const endbrSize = 4
 // ErrHidden: /proc/kallsyms does not show this user where functions are.
 var ErrHidden = errors.New("kernel addresses are hidden (kernel.kptr_restrict)")
 
+// entry is where a function begins.
+type entry struct {
+	function
+	addr uint64
+}
+
 // Entries tells where the functions of probes begin, as far as ftrace can stop
 // at them: some names stand for several. Probes that are not in the result are
-// of functions that it cannot stop at, or of several one of which it cannot.
+// of functions that it cannot stop at, or of several where nothing tells at which.
 func Entries(t *tracefs.FS, probes []*Probe) (map[*Probe][]uint64, error) {
-	can, err := readTraceable(t)
+	all, err := entries(probes)
 	if err != nil {
-		return nil, fmt.Errorf("functions that ftrace can stop at: %w", err)
+		return nil, err
 	}
+	var can *traceable // it takes the kernel long to list
+	found := map[*Probe][]uint64{}
+	for _, p := range probes {
+		l := all[p]
+		if len(l) == 1 && p.traced {
+			found[p] = []uint64{l[0].addr}
+			continue
+		}
+		if can == nil {
+			if can, err = readTraceable(t); err != nil {
+				return nil, fmt.Errorf("functions that ftrace can stop at: %w", err)
+			}
+		}
+		if len(l) > 1 && can.addrs == nil {
+			continue
+		}
+		for _, e := range l {
+			if can.at(e) {
+				found[p] = append(found[p], e.addr)
+			}
+		}
+	}
+	return found, nil
+}
+
+// entries finds the probes' functions in /proc/kallsyms.
+func entries(probes []*Probe) (map[*Probe][]entry, error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
 		return nil, err
@@ -92,12 +125,13 @@ func Entries(t *tracefs.FS, probes []*Probe) (map[*Probe][]uint64, error) {
 	for _, p := range probes {
 		wanted[p.Symbol] = append(wanted[p.Symbol], p)
 	}
-	found := map[*Probe][]uint64{}
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		sym := lines.Bytes()
+	found := map[*Probe][]entry{}
+	for lines := bufio.NewScanner(f); ; {
+		if !lines.Scan() {
+			return found, lines.Err()
+		}
 		// ADDRESS TYPE NAME[\t[MODULE]]: most lines are of other names.
-		_, rest, _ := bytes.Cut(sym, []byte(" "))
+		addr, rest, _ := bytes.Cut(lines.Bytes(), []byte(" "))
 		if len(rest) < 2 || !strings.ContainsRune("tTwW", rune(rest[0])) {
 			continue
 		}
@@ -106,39 +140,27 @@ func Entries(t *tracefs.FS, probes []*Probe) (map[*Probe][]uint64, error) {
 		if l == nil {
 			continue
 		}
-		fn := function{string(name), string(bytes.Trim(module, "[]"))}
-		addr, err := strconv.ParseUint(string(sym[:bytes.IndexByte(sym, ' ')]), 16, 64)
-		if err != nil {
+		e := entry{function: function{string(name), string(bytes.Trim(module, "[]"))}}
+		if e.addr, err = strconv.ParseUint(string(addr), 16, 64); err != nil {
 			continue
 		}
-		if addr == 0 {
+		if e.addr == 0 {
 			return nil, ErrHidden
 		}
 		for _, p := range l {
-			if (p.Module == "" || p.Module == fn.module) && can.at(fn, addr) {
-				found[p] = append(found[p], addr)
+			if p.Module == "" || p.Module == e.module {
+				found[p] = append(found[p], e)
 			}
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	if can.addrs == nil { // one of several may be out of reach, and nothing tells which
-		for p, l := range found {
-			if len(l) > 1 {
-				delete(found, p)
-			}
-		}
-	}
-	return found, nil
 }
 
-// at tells whether ftrace can stop at the function that begins at addr.
-func (t *traceable) at(f function, addr uint64) bool {
+// at tells whether ftrace can stop at a function.
+func (t *traceable) at(e entry) bool {
 	if t.addrs == nil {
-		return t.functions[f] > 0
+		return t.functions[e.function]
 	}
-	return t.addrs[addr] || t.addrs[addr+endbrSize]
+	return t.addrs[e.addr] || t.addrs[e.addr+endbrSize]
 }
 
 // globPlaces are the probes of a kernel glob.
@@ -150,7 +172,7 @@ func (f *Finder) globPlaces(s *spec) ([]*Probe, error) {
 	var l []*Probe
 	for fn := range can.functions {
 		if ok, _ := path.Match(s.name, fn.name); ok && (s.file == "" || s.file == fn.module) {
-			l = append(l, &Probe{Kind: s.kind, Group: "probe", Event: eventName(fn.name, s.kind), Module: fn.module, Symbol: fn.name})
+			l = append(l, &Probe{Kind: s.kind, Group: "probe", Event: eventName(fn.name, s.kind), Module: fn.module, Symbol: fn.name, traced: true})
 		}
 	}
 	if len(l) == 0 {

@@ -44,6 +44,7 @@ type Probe struct {
 	Symbol string // of the kernel's function
 	Path   string // of the file of code, as the kernel is to open it
 	Off    uint64 // bytes behind Symbol, or in the file
+	traced bool   // ftrace is known to stop at a function of that name
 	// Semaphore is where in the file the counter is that tells a program that
 	// somebody watches (USDT); 0: there is none.
 	Semaphore uint64
