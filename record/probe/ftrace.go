@@ -30,13 +30,19 @@ const (
 	filterAddrs     = "available_filter_functions_addrs" // since Linux 6.5
 )
 
-// readTraceable reads what ftrace can stop at.
-func readTraceable(t *tracefs.FS) (*traceable, error) {
-	l := &traceable{functions: map[function]bool{}, addrs: map[uint64]bool{}}
+// readTraceable reads what ftrace can stop at, and where if that is needed:
+// this takes the kernel twice the time.
+func readTraceable(t *tracefs.FS, where bool) (*traceable, error) {
+	l := &traceable{functions: map[function]bool{}}
 	if _, err := t.Path(""); err != nil {
 		return nil, err
 	}
-	b, err := t.Read(filterAddrs)
+	var b []byte
+	err := fs.ErrNotExist
+	if where {
+		l.addrs = map[uint64]bool{}
+		b, err = t.Read(filterAddrs)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		l.addrs = nil
 		b, err = t.Read(filterFunctions)
@@ -98,7 +104,7 @@ func Entries(t *tracefs.FS, probes []*Probe) (map[*Probe][]uint64, error) {
 			continue
 		}
 		if can == nil {
-			if can, err = readTraceable(t); err != nil {
+			if can, err = readTraceable(t, true); err != nil {
 				return nil, fmt.Errorf("functions that ftrace can stop at: %w", err)
 			}
 		}
@@ -165,7 +171,7 @@ func (t *traceable) at(e entry) bool {
 
 // globPlaces are the probes of a kernel glob.
 func (f *Finder) globPlaces(s *spec) ([]*Probe, error) {
-	can, err := readTraceable(f.Tracefs)
+	can, err := readTraceable(f.Tracefs, false)
 	if err != nil {
 		return nil, err
 	}
