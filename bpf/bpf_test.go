@@ -171,3 +171,44 @@ func TestLoad(t *testing.T) {
 		t.Error("a process that was removed is there")
 	}
 }
+
+// The kernel's verifier takes the programs that make samples, with the walk and
+// without, and those of raw tracepoints with all numbers of arguments.
+func TestEmitter(t *testing.T) {
+	u, err := Load(Options{Programs: []Program{OnTracepoint}, CPUs: 2, Rows: 1 << 16})
+	if errors.Is(err, unix.EPERM) || errors.Is(err, ErrArch) {
+		t.Skipf("CAP_BPF and CAP_PERFMON, or x86-64, are missing: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, VerifierLog(err))
+	}
+	defer u.Close()
+	for _, o := range []EmitterOptions{{CPUs: 2}, {CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u}} {
+		e, err := NewEmitter(o)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, VerifierLog(err))
+		}
+		defer e.Close()
+		if err := e.AttachRawTracepoint("sched_process_exec", 1, 3); err != nil {
+			t.Errorf("raw tracepoint: %v\n%s", err, VerifierLog(err))
+		}
+		if err := e.AttachRawTracepoint("sched_process_exec", 2, 0); err != nil {
+			t.Errorf("raw tracepoint, no arguments: %v\n%s", err, VerifierLog(err))
+		}
+		if err := e.AttachRawTracepoint("sched_process_exec", 3, 4); err == nil {
+			t.Error("a fourth argument of sched_process_exec: the kernel takes it")
+		}
+		if _, err := e.load("on_raw", map[string]uint32{"raw_args": uint32(MaxRawArgs)}); err != nil {
+			t.Errorf("%d arguments: %v\n%s", MaxRawArgs, err, VerifierLog(err))
+		}
+		if err := HaveKprobeMulti(); err != nil {
+			t.Logf("functions are not probed here: %v", err)
+			continue
+		}
+		for _, p := range []string{"on_function", "on_return"} {
+			if _, err := e.load(p, nil); err != nil {
+				t.Errorf("%s: %v\n%s", p, err, VerifierLog(err))
+			}
+		}
+	}
+}

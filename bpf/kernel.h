@@ -43,11 +43,13 @@ static struct task_struct *(*bpf_get_current_task)(void) = (void *)35;
 static long (*bpf_probe_read_user)(void *dst, __u32 size, const void *from) = (void *)112;
 static long (*bpf_probe_read_kernel)(void *dst, __u32 size, const void *from) = (void *)113;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+static __u64 (*bpf_get_func_ip)(void *ctx) = (void *)173;
+static __u64 (*bpf_get_attach_cookie)(void *ctx) = (void *)174;
 static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
 /* clang's kinds of relocation, enum bpf_core_relo_kind of include/uapi/linux/bpf.h. */
 #define field_exists(field) __builtin_preserve_field_info(field, 2)
-#define bit_field_offset(field) __builtin_preserve_field_info(field, 0) /* of the bytes that hold it */
+#define field_offset(field) __builtin_preserve_field_info(field, 0) /* of a bit field: of the bytes that hold it */
 #define bit_field_size(field) __builtin_preserve_field_info(field, 1)
 #define bit_field_left(field) __builtin_preserve_field_info(field, 4) /* shifts that leave it alone in 64 bits */
 #define bit_field_right(field) __builtin_preserve_field_info(field, 5)
@@ -104,8 +106,26 @@ struct task_struct {
 	struct uprobe_task *utask;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
+enum perf_event_state {
+	PERF_EVENT_STATE_INACTIVE = 0, /* below: off */
+};
+
+struct perf_event {
+	struct list_head event_entry;
+	enum perf_event_state state;
+	struct perf_event *parent; /* that it was inherited from */
+	__u64 id;
+};
+
+struct perf_event_context {
+	struct list_head event_list;
+};
+
 /* perf_event_ctxp: one context for all PMUs from 6.2 on; before, [1] was the software events'. */
-struct perf_event_context {};
 struct task_struct___ctx {
 	struct perf_event_context *perf_event_ctxp;
 };

@@ -70,15 +70,12 @@ func Load(o Options) (*Unwinder, error) {
 		return nil, ErrArch
 	}
 	o.setDefaults()
-	coll, err := load(&o)
-	if errors.Is(err, unix.EPERM) && unlockMemory() {
-		coll, err = load(&o)
-	}
+	coll, err := withMemory(func() (*ebpf.Collection, error) { return load(&o) })
 	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
 		err = unix.EPERM // and no more of it: what the user lacks is another's to say
 	}
 	if err != nil {
-		return nil, fmt.Errorf("loading BPF programs: %w", err)
+		return nil, err
 	}
 	return &Unwinder{
 		coll:      coll,
@@ -110,14 +107,25 @@ func load(o *Options) (*ebpf.Collection, error) {
 	} {
 		spec.Maps[name].MaxEntries = n
 	}
-	perTask := uint32(0)
-	if o.PerTask {
-		perTask = 1
-	}
-	if err := spec.Variables["per_task"].Set(perTask); err != nil {
+	if err := spec.Variables["per_task"].Set(flag(o.PerTask)); err != nil {
 		return nil, err
 	}
 	return ebpf.NewCollection(spec)
+}
+
+// withMemory calls load, once more if it was refused for locked memory.
+func withMemory[T any](load func() (T, error)) (T, error) {
+	x, err := load()
+	if errors.Is(err, unix.EPERM) && unlockMemory() {
+		x, err = load()
+	}
+	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
+		err = fmt.Errorf("%w (CAP_BPF and CAP_PERFMON are needed)", unix.EPERM)
+	}
+	if err != nil {
+		return x, fmt.Errorf("loading BPF programs: %w", err)
+	}
+	return x, nil
 }
 
 // unlockMemory lets this process lock memory without limit: before Linux 5.11,
@@ -179,7 +187,12 @@ type Stats struct {
 
 // Stats reads the counters, as far as this kernel has them.
 func (u *Unwinder) Stats() (s Stats) {
-	for _, p := range u.coll.Programs {
+	s.add(u.coll)
+	return s
+}
+
+func (s *Stats) add(coll *ebpf.Collection) {
+	for _, p := range coll.Programs {
 		st, err := p.Stats()
 		if err != nil {
 			continue
@@ -188,7 +201,6 @@ func (u *Unwinder) Stats() (s Stats) {
 		s.RunTime += st.Runtime
 		s.Missed += st.RecursionMisses
 	}
-	return s
 }
 
 // Table is a table that the programs have.

@@ -117,8 +117,9 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 		events = []event.Event{event.Default}
 	}
 	// Whoever starts to record before the sampling events are enabled, or on
-	// all processes, wants side band at once: an event of its own.
-	separate := o.Target.byCPU() || o.Delay != 0
+	// all processes, wants side band at once: an event of its own. So do events
+	// that the kernel does not know.
+	separate := o.Target.byCPU() || o.Delay != 0 || emitted(&events[0])
 	leader := 0
 	var attrs []format.Attr
 	for i := range events {
@@ -142,7 +143,9 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 		attrs = append(attrs, o.trackingAttr())
 	}
 	identify(attrs)
-	if slices.ContainsFunc(attrs, func(a format.Attr) bool { return walked(&a) }) { // BPF's records have another sample type
+	if slices.ContainsFunc(attrs, func(a format.Attr) bool { return walked(&a) }) ||
+		slices.ContainsFunc(events, func(ev event.Event) bool { return emitted(&ev) }) {
+		// BPF's records have another sample type.
 		for i := range attrs {
 			attrs[i].SampleType = attrs[i].SampleType&^format.SampleID | format.SampleIdentifier
 		}
@@ -188,6 +191,7 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 		a.SamplePeriod = 1
 	}
 	switch {
+	case emitted(ev): // there is no other period
 	case ev.Terms.Period != 0:
 		a.SamplePeriod = ev.Terms.Period
 	case ev.Terms.Freq != 0:

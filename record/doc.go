@@ -15,6 +15,9 @@
 // tables of what was sampled, which are made in the background (tables.go). What
 // a program could not walk for want of one is walked here (missed.go).
 //
+// Raw tracepoints, and functions by the hundred, have BPF programs make their
+// samples, which take the same way (emit.go).
+//
 // It leaves the layout of the file to format, build IDs to symbolize/dso, and
 // flags, signals and advice to its caller: what fails is told in typed errors
 // (errors.go), what merely turns out differently through Options.Notice. It is

@@ -89,7 +89,7 @@ func newDWARF(o *Options, events []event.Event, attrs []format.Attr) (*dwarf, er
 // program is what an event's stacks are walked by, if they are.
 func (d *dwarf) program(e *event.Event, a *format.Attr) (bpf.Program, bool) {
 	switch {
-	case !walked(a):
+	case !walked(a), emitted(e):
 		return "", false
 	case e.Type == format.TypeTracepoint && d.probes[e.Config]:
 		return bpf.OnProbe, true
@@ -102,22 +102,15 @@ func (d *dwarf) program(e *event.Event, a *format.Attr) (bpf.Program, bool) {
 // attach has the BPF programs run for the counters, and their output come to
 // the rings.
 func (d *dwarf) attach(r *recorder) error {
-	events := map[uint64]sampleLayout{}
 	for i := range r.attrs {
-		l := newSampleLayout(&r.attrs[i])
 		for _, id := range r.attrs[i].IDs {
-			events[id] = l
 			d.types[id] = r.attrs[i].SampleType
 		}
 	}
 	d.procs.buildIDs = r.kernelBuildIDs()
-	first := &r.attrs[0]
-	trailer := first.SampleType
-	if first.Flags&format.FlagSampleIDAll == 0 {
-		trailer = 0
-	}
-	for _, ring := range r.rings {
-		cpu := r.cpuOf(ring)
+	d.joiners = r.joiners
+	for _, n := range d.joiners {
+		ring, cpu := n.ring, n.cpu
 		var fds [2]int
 		for i, wakeups := range [2]uint32{0, 1} { // frames can wait; a copy tells that something is missing
 			c, err := d.openOutput(ring, cpu, wakeups, &r.attrs[0])
@@ -128,13 +121,12 @@ func (d *dwarf) attach(r *recorder) error {
 			if err != nil {
 				return err
 			}
-			events[id] = sampleLayout{output: true, chain: -1}
+			n.events[id] = sampleLayout{output: true, chain: -1}
 			fds[i] = c.fd
 		}
 		if err := d.bpf.SetOutput(cpu, fds[0], fds[1]); err != nil {
 			return err
 		}
-		d.joiners = append(d.joiners, &joiner{ring: ring, cpu: cpu, first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
 		if err := d.bpf.SetCopyRoom(cpu, len(ring.data)/copyShare); err != nil {
 			return err
 		}
@@ -193,6 +185,26 @@ func (r *recorder) fileAttrs() []format.Attr {
 
 // holds tells whether samples of the round are still to be written.
 func (r *recorder) holds() bool { return r.dwarf != nil && len(r.dwarf.held) > 0 }
+
+// newJoiners sets up what takes the records out of the rings, where these have
+// others than the file is to have.
+func (r *recorder) newJoiners() {
+	events := map[uint64]sampleLayout{}
+	for i := range r.attrs {
+		l := newSampleLayout(&r.attrs[i])
+		for _, id := range r.attrs[i].IDs {
+			events[id] = l
+		}
+	}
+	first := &r.attrs[0]
+	trailer := first.SampleType
+	if first.Flags&format.FlagSampleIDAll == 0 {
+		trailer = 0
+	}
+	for _, ring := range r.rings {
+		r.joiners = append(r.joiners, &joiner{ring: ring, cpu: r.cpuOf(ring), first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
+	}
+}
 
 // cpuOf returns the CPU that a ring is of.
 func (r *recorder) cpuOf(ring *Ring) int {
@@ -293,6 +305,11 @@ func (d *dwarf) settle(before time.Time, write func([]byte) error) error {
 	return nil
 }
 
+// ran tells how long BPF programs took.
+func ran(which string, st bpf.Stats) string {
+	return fmt.Sprintf("%sBPF programs ran %d times, %d ns each", which, st.Runs, uint64(st.RunTime)/st.Runs)
+}
+
 // finish adds what counts at the end, when everything is written.
 func (d *dwarf) finish() {
 	for end, n := range d.copied {
@@ -311,7 +328,7 @@ func (d *dwarf) finish() {
 	d.tellVerbose(fmt.Sprintf("%d stacks walked for what was not recorded: not yet, or by filters and cgroups", d.j.unused))
 	st := d.bpf.Stats()
 	if st.Runs > 0 {
-		d.tellVerbose(fmt.Sprintf("BPF programs ran %d times, %d ns each", st.Runs, uint64(st.RunTime)/st.Runs))
+		d.tellVerbose(ran("", st))
 	}
 	d.sum.Missing, d.sum.Missed, d.sum.Early = d.j.single, st.Missed, d.j.ends
 	d.sum.Complete, d.sum.Early[bpf.EndEntry] = d.j.ends[bpf.EndEntry], 0

@@ -141,6 +141,41 @@ func (e *FreqError) Error() string {
 // user where the kernel is.
 var ErrKernelHidden = errors.New("kernel addresses are hidden: samples in the kernel will have no names")
 
+// EmitError says that the samples of events cannot be made by BPF programs,
+// which only those can.
+type EmitError struct {
+	Event string
+	Err   error
+}
+
+func (e *EmitError) Error() string { return fmt.Sprintf("event %s: %v", e.Event, e.Err) }
+func (e *EmitError) Unwrap() error { return e.Err }
+
+// errNotTraceable: ftrace, by which BPF programs run at functions, leaves it out.
+var errNotTraceable = errors.New("no BPF program can run at this function (see available_filter_functions in tracefs)")
+
+// OneByOneError says, as a notice, why each of many probes is set for itself,
+// which takes longer.
+type OneByOneError struct {
+	N   int
+	Err error
+}
+
+func (e *OneByOneError) Error() string {
+	return fmt.Sprintf("setting %d probes one by one: %v", e.N, e.Err)
+}
+func (e *OneByOneError) Unwrap() error { return e.Err }
+
+// LeftOutError says, as a notice, that functions are not recorded.
+type LeftOutError struct {
+	N, Of   int
+	Example string // one of them
+}
+
+func (e *LeftOutError) Error() string {
+	return fmt.Sprintf("%d of %d functions are left out, such as %s: %v", e.N, e.Of, e.Example, errNotTraceable)
+}
+
 // UnwindError says, as a notice, why user stacks are not walked in the kernel.
 type UnwindError struct{ Err error }
 

@@ -12,6 +12,7 @@ import (
 
 	"gperf/format"
 	"gperf/record/event"
+	"gperf/record/probe"
 	"gperf/record/tracefs"
 	"gperf/symbolize/dso"
 )
@@ -87,9 +88,15 @@ func groups(events []event.Event) (l []format.Group) {
 // described are the tracepoints among the events, as the file is to call them.
 func described(events []event.Event) (l []tracefs.Described) {
 	for i := range events {
-		if ev := &events[i]; ev.Probe != nil {
+		ev := &events[i]
+		switch {
+		case ev.Raw != nil:
+			l = append(l, tracefs.Described{Dir: ev.Name, System: strings.TrimSuffix(probe.RawPrefix, ":"), Name: ev.Raw.Name, Text: formatOf(ev)})
+		case ev.Probe != nil && emitted(ev):
+			l = append(l, tracefs.Described{Dir: ev.Name, System: ev.Probe.Group, Name: ev.Probe.Event, Text: formatOf(ev)})
+		case ev.Probe != nil:
 			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: ev.Probe.Group, Name: ev.Probe.Event})
-		} else if ev.Tracepoint != "" {
+		case ev.Tracepoint != "":
 			system, name, _ := strings.Cut(ev.Tracepoint, "/")
 			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: system, Name: name})
 		}

@@ -16,27 +16,31 @@ import (
 
 // sampleLayout is where samples of an event have what is needed here.
 type sampleLayout struct {
-	output bool // it is what BPF found
-	chain  int  // bytes from the header to the callchain, or to the counts ahead of it; -1: none that BPF adds to
-	read   format.ReadFormat
-	counts bool // of SampleRead, ahead of the callchain
-	max    int  // frames of the callchain, the kernel's among them
+	output  bool     // it is what BPF found
+	emitter *emitter // whose programs made it, nil: the kernel did
+	period  bool     // the last of the fields of fixed size is the period
+	fixed   int      // bytes from the header to the end of those
+	chain   int      // bytes from the header to the callchain, or to the counts ahead of it; -1: no callchain
+	walked  bool     // BPF adds to the callchain
+	read    format.ReadFormat
+	counts  bool // of SampleRead, ahead of the callchain
+	max     int  // frames of the callchain, the kernel's among them
 }
 
 func newSampleLayout(a *format.Attr) sampleLayout {
-	l := sampleLayout{chain: -1, read: a.ReadFormat, counts: a.SampleType&format.SampleRead != 0, max: math.MaxUint16}
+	l := sampleLayout{chain: -1, walked: walked(a), fixed: 8, period: a.SampleType&format.SamplePeriod != 0, read: a.ReadFormat,
+		counts: a.SampleType&format.SampleRead != 0, max: math.MaxUint16}
 	if a.SampleMaxStack != 0 {
 		l.max = int(a.SampleMaxStack)
 	}
-	if !walked(a) {
-		return l
-	}
-	l.chain = 8
 	for _, bit := range [...]format.SampleType{format.SampleIdentifier, format.SampleIP, format.SampleTID, format.SampleTime,
 		format.SampleAddr, format.SampleID, format.SampleStreamID, format.SampleCPU, format.SamplePeriod} {
 		if a.SampleType&bit != 0 {
-			l.chain += 8
+			l.fixed += 8
 		}
+	}
+	if a.SampleType&format.SampleCallchain != 0 {
+		l.chain = l.fixed
 	}
 	return l
 }
@@ -89,6 +93,7 @@ func (l *sampleLayout) countsSize(first uint64) int {
 const (
 	outputSample = format.SampleIdentifier | format.SampleTID | format.SampleTime | format.SampleRaw
 	outputRaw    = 8 + 3*8   // where they have the size of the raw data
+	sampleIP     = 8 + 8     // where every other event's have the ip, with IDENTIFIER
 	sampleTID    = 8 + 8 + 8 // where every other event's have pid and tid, with IDENTIFIER and IP
 	outputTID    = 8 + 8     // and those have it
 	outputTime   = 8 + 8 + 8 // likewise the time
@@ -177,7 +182,7 @@ func (n *joiner) join(j *joined, head uint64) {
 		switch format.Type(uint32(h)) {
 		case format.TypeSample:
 			l, known := n.events[r.word(pos+8)]
-			if !known || l.chain < 0 && !l.output {
+			if !known || !l.walked && !l.output && l.emitter == nil {
 				n.tally.record(r, pos, h)
 				break
 			}
@@ -188,6 +193,13 @@ func (n *joiner) join(j *joined, head uint64) {
 				n.push(j, n.rec)
 			} else {
 				n.tally.record(r, pos, h)
+				if l.emitter != nil {
+					n.rec = l.emitter.become(n.rec, &l)
+				}
+				if !l.walked {
+					j.out = append(j.out, n.rec...)
+					break
+				}
 				n.sample(j, n.rec, l.find(n.rec), l.max)
 			}
 		case format.TypeLost:

@@ -97,7 +97,7 @@ func (d *dwarf) walk(h *held) bool {
 }
 
 // guess goes on from an innermost frame that no entry covers as the BPF programs
-// do (by_guess in unwind.bpf.c).
+// do (by_guess in walk.h).
 func (d *dwarf) guess(h *held, regs *unwind.Regs, stack *unwind.Stack) unwind.Reason {
 	if d.view.atEntry(regs.IP()) {
 		return unwind.EndOfStack

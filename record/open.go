@@ -69,6 +69,9 @@ func (o *opener) open(cpus, threads []int) error {
 				return err
 			}
 		}
+		if emitted(&o.events[e]) {
+			continue
+		}
 		err := o.openEvent(e, cpus, threads)
 		if leader := o.leader(e); err != nil && leader < e && o.events[leader].Weak {
 			o.disband(leader)
@@ -77,6 +80,11 @@ func (o *opener) open(cpus, threads []int) error {
 		}
 		if err != nil {
 			return err
+		}
+	}
+	for e := range o.attrs { // those that were passed over have what the others have
+		for _, f := range o.missing {
+			f.drop(&o.attrs[e])
 		}
 	}
 	return nil

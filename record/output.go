@@ -158,17 +158,9 @@ func (r *recorder) describe(out func([]byte) error, between func() error) error 
 	return s.flush(1)
 }
 
-// sideBandIDSize is the size of the sample id that closes the tracking event's
-// records.
-func (r *recorder) sideBandIDSize() int {
-	tracking := &r.attrs[0]
-	for i := range r.attrs {
-		if r.attrs[i].Flags&format.FlagMmap != 0 {
-			tracking = &r.attrs[i]
-		}
-	}
-	return tracking.SampleIDSize()
-}
+// sideBandIDSize is the size of the sample id that closes the recorder's own
+// records. Its id is 0, and so readers take it for one of the first event.
+func (r *recorder) sideBandIDSize() int { return r.attrs[0].SampleIDSize() }
 
 // synthesize writes a description of all that runs.
 func (r *recorder) synthesize() error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"gperf/bpf"
 	"gperf/record/event"
 	"gperf/record/probe"
 )
@@ -21,11 +22,15 @@ func (e *LeftoversError) Error() string {
 	return fmt.Sprintf("%d probes are left of recordings that were killed", e.Probes)
 }
 
-// addProbes has the kernel make tracepoints of the probes among the events. Of
-// globs, those that the kernel refuses are left out, and told.
+// addProbes has the kernel make tracepoints of the probes among the events, or
+// finds the functions that BPF programs are to run at instead. Of globs, those that
+// the kernel refuses are left out, and told.
 func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 	o.Events = slices.Clone(o.Events)
 	nameProbes(o.Events)
+	if err := r.findFunctions(o); err != nil {
+		return err
+	}
 	refused := make([]error, len(o.Events))
 	for _, user := range []bool{false, true} {
 		if err := r.define(ctx, o.Events, user, refused); err != nil {
@@ -33,14 +38,14 @@ func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 		}
 	}
 	if r.probes == nil {
-		return nil
+		return number(o.Events)
 	}
 	r.opening = func(n int) error { return r.attaching(ctx, "attaching", n, len(o.Events)) }
 	var probes []*probe.Probe
 	var errs []error
 	var left []event.Event
 	for i, ev := range o.Events {
-		if ev.Probe != nil {
+		if ev.Probe != nil && r.functions[ev.Probe] == 0 {
 			probes, errs = append(probes, ev.Probe), append(errs, refused[i])
 		}
 		if refused[i] == nil {
@@ -48,7 +53,10 @@ func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 		}
 	}
 	o.Events = left
-	return probe.LeaveOut(probes, errs, o.notice)
+	if err := probe.LeaveOut(probes, errs, o.notice); err != nil {
+		return err
+	}
+	return number(o.Events)
 }
 
 // define has the kernel make tracepoints of the events' probes in programs, or in
@@ -57,7 +65,7 @@ func (r *recorder) define(ctx context.Context, events []event.Event, user bool, 
 	var probes []*probe.Probe
 	var of []int // events
 	for i := range events {
-		if p := events[i].Probe; p != nil && p.Kind.User() == user {
+		if p := events[i].Probe; p != nil && p.Kind.User() == user && r.functions[p] == 0 {
 			probes, of = append(probes, p), append(of, i)
 		}
 	}
@@ -134,4 +142,63 @@ func (o *Options) tellLeftovers() {
 	if l, err := probe.Leftovers(o.Tracefs); err == nil && len(l) > 0 {
 		o.notice(&LeftoversError{len(l)})
 	}
+}
+
+// manyFunctions is how many functions are probed before it pays to load BPF
+// programs for them.
+const manyFunctions = 8
+
+// each tells whether every event is recorded of those that come one by one.
+func (o *Options) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamples }
+
+// findFunctions finds the functions of kprobes and kretprobes that one BPF
+// program can stand for: where there are many, and nothing is read at them.
+// Functions that it cannot run at are left out.
+func (r *recorder) findFunctions(o *Options) error {
+	if !o.each() {
+		return nil
+	}
+	plain := append(plainProbes(o.Events, probe.Kprobe), plainProbes(o.Events, probe.Kretprobe)...)
+	if len(plain) == 0 {
+		return nil
+	}
+	err := bpf.HaveKprobeMulti()
+	if err == nil {
+		r.functions, err = probe.Entries(o.Tracefs, plain)
+	}
+	if err != nil {
+		o.notice(&OneByOneError{len(plain), err})
+		return nil
+	}
+	left := slices.DeleteFunc(plain, func(p *probe.Probe) bool { return r.functions[p] != 0 })
+	if len(left) == 0 {
+		return nil
+	}
+	if len(r.functions) == 0 {
+		return &EmitError{left[0].String(), fmt.Errorf("%w, nor at any of the %d others", errNotTraceable, len(left)-1)}
+	}
+	o.notice(&LeftOutError{len(left), len(left) + len(r.functions), left[0].Symbol})
+	o.Events = slices.DeleteFunc(o.Events, func(ev event.Event) bool { return slices.Contains(left, ev.Probe) })
+	return nil
+}
+
+// unconditional tells whether nothing else is asked of event i than that it be
+// sampled: what the kernel does for its own events the programs do not.
+func unconditional(events []event.Event, i int) bool {
+	ev := &events[i]
+	return ev.Filter == "" && ev.Cgroup == "" && ev.Terms == event.Terms{} && !ev.Member && (i+1 == len(events) || !events[i+1].Member)
+}
+
+// plainProbes are the probes of a kind that do nothing but tell that their
+// functions were called, or return; none if they are few.
+func plainProbes(events []event.Event, k probe.Kind) (l []*probe.Probe) {
+	for i := range events {
+		if p := events[i].Probe; p != nil && p.Kind == k && p.Off == 0 && len(p.Args) == 0 && unconditional(events, i) {
+			l = append(l, p)
+		}
+	}
+	if len(l) < manyFunctions {
+		return nil
+	}
+	return l
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/record/event"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
@@ -76,9 +77,13 @@ type recorder struct {
 	ended  int // files
 	tally  tally
 	probes *probe.Set
-	dwarf  *dwarf    // nil without
-	round  time.Time // when the last round was closed
-	rounds int       // how many are still to be closed for what was written
+	// functions are where the functions of probes begin that BPF programs run at.
+	functions map[*probe.Probe]uint64
+	joiners   []*joiner // by ring, with dwarf or emit
+	dwarf     *dwarf    // nil without
+	emit      *emitter  // nil without
+	round     time.Time // when the last round was closed
+	rounds    int       // how many are still to be closed for what was written
 	switching
 	files  map[string]bool // mapped files, where MMAP2 has no build IDs
 	epoll  int
@@ -124,16 +129,26 @@ func (r *recorder) prepare() (err error) {
 		}
 		r.attrs[c.event].IDs = append(r.attrs[c.event].IDs, id)
 	}
+	for i := range r.events {
+		if emitted(&r.events[i]) {
+			r.attrs[i].IDs = []uint64{emittedID(r.events[i].Config)}
+		}
+	}
 	if err := r.mapRings(); err != nil {
 		return err
 	}
 	if err := r.watch(); err != nil {
 		return err
 	}
-	if r.dwarf != nil {
-		return r.dwarf.attach(r)
+	if r.dwarf != nil || slices.ContainsFunc(r.events, func(ev event.Event) bool { return emitted(&ev) }) {
+		r.newJoiners()
 	}
-	return nil
+	if r.dwarf != nil {
+		if err := r.dwarf.attach(r); err != nil {
+			return err
+		}
+	}
+	return r.newEmitter()
 }
 
 func (r *recorder) tellOpened() {
@@ -194,9 +209,14 @@ func (r *recorder) begin() error {
 // stop.
 func (r *recorder) record(ctx context.Context) error {
 	defer context.AfterFunc(ctx, r.signal)()
-	if !r.opts.Target.ownCommand() && r.opts.Delay == 0 {
-		if err := r.enable(true); err != nil {
+	if r.opts.Delay == 0 {
+		if err := r.enableEmitter(true); err != nil {
 			return err
+		}
+		if !r.opts.Target.ownCommand() {
+			if err := r.enable(true); err != nil {
+				return err
+			}
 		}
 	}
 	if r.command != nil {
@@ -235,6 +255,9 @@ func (r *recorder) record(ctx context.Context) error {
 			r.exited = nil
 			return nil
 		case <-delay:
+			if err := r.enableEmitter(true); err != nil {
+				return err
+			}
 			if err := r.enable(true); err != nil {
 				return err
 			}
@@ -262,13 +285,18 @@ const roundTime = 20 * time.Millisecond
 // drain moves what is in the rings to the file, and closes the round if that
 // has lasted long enough.
 func (r *recorder) drain() (total int, err error) {
-	if r.dwarf != nil {
-		total, err = r.dwarf.drain(r.write)
-		if err != nil {
+	switch {
+	case r.dwarf != nil:
+		if total, err = r.dwarf.drain(r.write); err != nil {
 			return total, err
 		}
 		r.commit()
-	} else {
+	case r.emit != nil:
+		if total, err = r.emit.drain(r.joiners, r.write); err != nil {
+			return total, err
+		}
+		r.commit()
+	default:
 		for _, ring := range r.rings {
 			n, err := ring.drain(&r.tally, r.write)
 			if err != nil {
@@ -356,6 +384,15 @@ func (r *recorder) enable(on bool) error {
 	return nil
 }
 
+// enableEmitter starts the samples that BPF programs make, or stops them. Of
+// threads, they come while the counters are on as well.
+func (r *recorder) enableEmitter(on bool) error {
+	if r.emit == nil || r.opts.NoSamples {
+		return nil
+	}
+	return r.emit.bpf.Enable(on)
+}
+
 // end stops the counters, writes what is left, and finishes the file; then it
 // waits for the command. cause is what ended the recording early, if anything
 // did: the file is then finished as far as it goes.
@@ -383,6 +420,9 @@ func (r *recorder) end(cause error) error {
 // stop stops the counters, and writes what they left in the rings and what
 // they lost.
 func (r *recorder) stop() error {
+	if err := r.enableEmitter(false); err != nil {
+		return err
+	}
 	if err := r.enable(false); err != nil {
 		return err
 	}
@@ -401,6 +441,13 @@ func (r *recorder) stop() error {
 		}
 		r.dwarf.finish()
 		r.sum.Unwind = &r.dwarf.sum
+	}
+	if r.emit != nil {
+		st := r.emit.bpf.Stats()
+		r.sum.Missed = st.Missed
+		if st.Runs > 0 && r.opts.Verbose != nil {
+			r.opts.Verbose(ran("sampling ", st))
+		}
 	}
 	return r.writeLost()
 }
@@ -434,6 +481,9 @@ func (r *recorder) writeLost() error {
 func (r *recorder) release() {
 	if r.command != nil {
 		r.command.close()
+	}
+	if r.emit != nil {
+		r.emit.close()
 	}
 	if r.dwarf != nil {
 		r.dwarf.close()

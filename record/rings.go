@@ -87,7 +87,7 @@ func (r *recorder) watch() (err error) {
 	// All counters of a ring are woken alike, so one will do; of threads, all are
 	// needed to know when the last has ended.
 	for _, c := range r.counters {
-		if c.event == 0 || slices.ContainsFunc(r.rings, func(ring *Ring) bool { return ring.fd == c.fd }) {
+		if c.event == r.counters[0].event || slices.ContainsFunc(r.rings, func(ring *Ring) bool { return ring.fd == c.fd }) {
 			if err := r.watchFD(c.fd); err != nil {
 				return err
 			}

@@ -26,7 +26,10 @@ type Summary struct {
 	// LostRecords is how many records of all kinds found none, at least, where the kernel (before Linux 6.0) does
 	// not count per event. A sample whose user stack is walked in the kernel is two.
 	LostRecords uint64
-	Pages       int // of each ring
+	// Missed is how many samples BPF programs that make them could not make, for
+	// another was running.
+	Missed uint64
+	Pages  int // of each ring
 	// Unwind is what became of the user stacks, nil if they were not walked.
 	Unwind *UnwindSummary
 	// Command is how the command ended, nil without one.
@@ -38,31 +41,46 @@ type Summary struct {
 // not know: then the LOST records that the kernel put into the rings count. Where
 // counters know, LOST records tell of the same losses once more, and of those
 // only that were followed by a record.
-func (r *recorder) lostRecords(b []byte) ([]byte, error) {
+func (r *recorder) lostRecords(b []byte) (_ []byte, err error) {
 	r.sum.Lost, r.sum.LostSideBand = 0, 0
 	for i := range r.counters {
 		c := &r.counters[i]
-		a := &r.attrs[c.event]
-		if a.ReadFormat&format.ReadLost == 0 {
+		if r.attrs[c.event].ReadFormat&format.ReadLost == 0 {
 			r.sum.LostRecords = r.tally.lost
 			return b, nil
 		}
-		id := a.IDs[r.idIndex(i)]
-		n, err := c.lost(a, id, len(r.events))
-		if err != nil {
-			return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
+		if b, err = r.lostOf(b, c, r.idIndex(i)); err != nil {
+			return b, err
 		}
-		if a.Type == format.TypeSoftware && a.Config == event.Dummy {
-			r.sum.LostSideBand += n
-		} else {
-			r.sum.Lost += n
+	}
+	if r.emit == nil {
+		return b, nil
+	}
+	for i := range r.emit.counters { // whose events have one id each
+		if b, err = r.lostOf(b, &r.emit.counters[i], 0); err != nil {
+			return b, err
 		}
-		if n == c.told {
-			continue
-		}
-		l := format.LostSamples{Lost: n - c.told, ID: format.RecordID{ID: id, CPU: uint32(c.cpu)}}
-		b = l.AppendTo(b, a.SampleType)
-		c.told = n
 	}
 	return b, nil
+}
+
+// lostOf does that for a counter, whose id is the index-th of its event.
+func (r *recorder) lostOf(b []byte, c *counter, index int) ([]byte, error) {
+	a := &r.attrs[c.event]
+	id := a.IDs[index]
+	n, err := c.lost(a, id, len(r.events))
+	if err != nil {
+		return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
+	}
+	if a.Type == format.TypeSoftware && a.Config == event.Dummy {
+		r.sum.LostSideBand += n
+	} else {
+		r.sum.Lost += n
+	}
+	if n == c.told {
+		return b, nil
+	}
+	l := format.LostSamples{Lost: n - c.told, ID: format.RecordID{ID: id, CPU: uint32(c.cpu)}}
+	c.told = n
+	return l.AppendTo(b, a.SampleType), nil
 }

@@ -401,6 +401,9 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 		return 128 + int(syscall.SIGPIPE)
 	}
 	if err != nil {
+		if log := bpf.VerifierLog(err); f.verbose && log != "" {
+			fmt.Fprintln(stderr, log)
+		}
 		return fail("record", err, stderr)
 	}
 	return commandStatus(sum.Command)
@@ -471,6 +474,9 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 	}
 	if sum.Unwind != nil {
 		fmt.Fprintf(w, "[ gperf record: %s ]\n", stackSummary(sum.Unwind))
+	}
+	if sum.Missed > 0 {
+		fmt.Fprintf(w, "[ gperf record: Lost %d samples while another BPF program ran ]\n", sum.Missed)
 	}
 	if len(lost) > 0 {
 		fmt.Fprintf(w, "[ gperf record: Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) or fewer samples (-F, -c) lose less ]\n",

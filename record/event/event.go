@@ -43,6 +43,7 @@ type Event struct {
 	// others. A probe becomes one when the recording begins, and gets Config then.
 	Tracepoint string
 	Probe      *probe.Probe // nil for others
+	Raw        *probe.Raw   // a raw tracepoint; nil for others
 }
 
 // Hardware and software event types' numbers: enum perf_hw_id and

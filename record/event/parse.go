@@ -235,6 +235,8 @@ func (w *words) events(at *Finder) ([]Event, error) {
 		return nil, w.bad("empty event name")
 	case probe.IsSpec(w.spec):
 		return w.probes(at)
+	case strings.HasPrefix(w.name, probe.RawPrefix):
+		return w.rawTracepoint()
 	case strings.HasPrefix(w.name, breakpointPrefix):
 		return w.breakpoint(at)
 	case plain:
@@ -259,6 +261,26 @@ func (w *words) probes(at *Finder) (events []Event, err error) {
 		events = append(events, Event{Name: p.String(), Type: format.TypeTracepoint, Probe: p})
 	}
 	return events, nil
+}
+
+// rawTracepoint is the event of raw_tracepoint:NAME.
+func (w *words) rawTracepoint() ([]Event, error) {
+	l := w.nameAndMods(2)
+	if w.modified || w.terms != nil {
+		return nil, w.bad("a raw tracepoint has neither modifiers nor terms")
+	}
+	raw, err := probe.FindRaw(l[1])
+	if errors.Is(err, probe.ErrNoRaw) {
+		all, _ := probe.RawTracepoints()
+		for i := range all {
+			all[i] = probe.RawPrefix + all[i]
+		}
+		return nil, &UnknownError{Spec: w.spec, Near: near.Names(w.spec, all)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []Event{{Name: w.name, Type: format.TypeTracepoint, Raw: raw}}, nil
 }
 
 func (w *words) tracepoints(at *Finder) (events []Event, err error) {

@@ -97,27 +97,23 @@ func (f *Finder) kernelGlob(k *kernelCode, s *spec) ([]*Probe, error) {
 
 // probes are the probes of a spec at functions.
 func (k *kernelCode) probes(s *spec, functions []ksym) (l []*Probe) {
+	count := map[[2]string]int{}
+	for _, f := range k.functions {
+		count[[2]string{f.module, f.name}]++
+	}
 	for _, f := range functions {
-		p := &Probe{Kind: s.kind, Group: kernelGroup, Event: eventName(f.name, s.kind), Module: f.module, Symbol: f.name, Off: s.off}
+		p := &Probe{Kind: s.kind, Group: kernelGroup, Event: eventName(f.name, s.kind), Module: f.module, Symbol: f.name, Off: s.off,
+			entry: f.addr, ambiguous: count[[2]string{f.module, f.name}] > 1}
+		p.traced = k.traced != nil && !p.ambiguous
 		switch {
 		case f.module == "" && k.text != 0 && f.addr > k.text:
 			p.FromText = f.addr - k.text
-		case len(functions) > 1 && k.count(f) > 1:
+		case len(functions) > 1 && p.ambiguous:
 			p.Address = f.addr
 		}
 		l = append(l, p)
 	}
 	return l
-}
-
-// count is how many functions of its module have the name.
-func (k *kernelCode) count(f ksym) (n int) {
-	for _, other := range k.functions {
-		if other.name == f.name && other.module == f.module {
-			n++
-		}
-	}
-	return n
 }
 
 // unknown is the error of a spec that means no function.

@@ -52,6 +52,10 @@ type Probe struct {
 	FromText uint64
 	Address  uint64 // of a module's function whose name stands for several; else 0
 	Glob     string // the spec that means this among others; "" where it means this alone
+	// Of the kernel's functions: where it begins, 0 if that is hidden; whether its
+	// name stands for several; whether ftrace is known to stop there.
+	entry             uint64
+	ambiguous, traced bool
 	// Semaphore is where in the file the counter is that tells a program that
 	// somebody watches (USDT); 0: there is none.
 	Semaphore uint64

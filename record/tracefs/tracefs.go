@@ -244,6 +244,7 @@ func (t *FS) Near(system, name string) []string {
 type Described struct {
 	Dir          string // system/name in tracefs
 	System, Name string // as the file is to call it
+	Text         []byte // the format, where tracefs has none: Dir is then any name of its own
 }
 
 // Data reads what a reader needs in order to print the tracepoints' raw data.
@@ -256,13 +257,9 @@ func (t *FS) Data(tracepoints []Described) (*format.TracingData, error) {
 			continue
 		}
 		have[tp.Dir] = true
-		text, err := t.Read("events/" + tp.Dir + "/format")
+		text, err := t.text(tp)
 		if err != nil {
 			return nil, fmt.Errorf("format of tracepoint %s:%s: %w", tp.System, tp.Name, err)
-		}
-		if path.Base(tp.Dir) != tp.Name {
-			_, rest, _ := bytes.Cut(text, []byte("\n"))
-			text = append([]byte("name: "+tp.Name+"\n"), rest...)
 		}
 		if tp.System == "ftrace" {
 			d.Ftrace = append(d.Ftrace, text)
@@ -289,6 +286,19 @@ func (t *FS) Data(tracepoints []Described) (*format.TracingData, error) {
 		*f.into = b
 	}
 	return d, nil
+}
+
+// text is the format of a tracepoint, under the name that the file has for it.
+func (t *FS) text(tp Described) ([]byte, error) {
+	if tp.Text != nil {
+		return tp.Text, t.find() // which is to tell the rest
+	}
+	text, err := t.Read("events/" + tp.Dir + "/format")
+	if path.Base(tp.Dir) != tp.Name {
+		_, rest, _ := bytes.Cut(text, []byte("\n"))
+		text = append([]byte("name: "+tp.Name+"\n"), rest...)
+	}
+	return text, err
 }
 
 // Read reads a file of tracefs, in few reads: a kernel file tells no size.

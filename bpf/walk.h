@@ -1,0 +1,778 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The walk over a user stack, in the kernel, by the tables that package unwind
+ * makes of call frame information. start walks the current task's stack and
+ * writes what it found to the CPU's ring.
+ */
+#ifndef WALK_H
+#define WALK_H
+
+#include "kernel.h"
+
+/* Set when the programs are loaded. */
+const volatile __u32 per_task = 0; /* only threads that have perf events of their own are sampled */
+
+/* Why a walk ended: package bpf's End. */
+enum end {
+	END_NONE,        /* it did not */
+	END_ENTRY,       /* at the outermost frame */
+	END_NO_USER,     /* there is no user stack: a kernel thread, a process that is exiting */
+	END_COMPAT,      /* a 32-bit task */
+	END_NO_PROCESS,  /* nothing is known of the process */
+	END_NO_MAPPING,  /* the address is in no known mapping */
+	END_NO_TABLE,    /* the mapping's table is not there yet */
+	END_NO_RULE,     /* no entry covers the address */
+	END_UNSUPPORTED, /* an entry does, but none that a rule can express */
+	END_UNREADABLE,  /* stack memory cannot be read */
+	END_FP,          /* frame pointers, where there is nothing else, lead nowhere */
+	END_DEPTH,       /* too many frames */
+	END_INTERNAL,
+};
+
+#define MAX_FRAMES 1024
+#define USER32_CS 0x23 /* code segment of 32-bit tasks */
+
+/* ---- What user space tells: the layouts are package bpf's, too. ---- */
+
+/*
+ * Two rows lie in each element of the array, whose size is a multiple of 8; an
+ * unwind.Row has its Off in the lower 16 bits, its Rule in the upper ones.
+ */
+struct row_pair {
+	__u64 both;
+};
+
+struct page { /* unwind.Page */
+	__u32 first, n;
+};
+
+struct rule { /* unwind.Rule */
+	__u8 cfa, ra, fp, flags;
+	__s32 cfa_off;
+	__s16 cfa_off2, ra_off, fp_off;
+	__u16 zero;
+};
+
+struct table {
+	__u64 base; /* unwind.Table.Base */
+	__u32 pages, num_pages;
+	__u32 rules, used; /* used is set when a walk comes by */
+	__u64 entry;       /* vaddr where a process begins */
+	__u64 serial;      /* of no other table there was lately */
+};
+
+/* What mapping.table says where it is no index of tables. */
+enum {
+	TABLE_PENDING = 0xffffffff, /* not there yet */
+	TABLE_FP = 0xfffffffe,      /* there is none, but frame pointers */
+	TABLE_UPROBES = 0xfffffffd, /* where uretprobes have functions return to */
+};
+
+struct mapping {
+	__u64 start, end;
+	__u64 bias; /* ip - vaddr */
+	__u32 table, zero;
+};
+
+struct process {
+	__u32 exec;     /* the exec that the mappings are of */
+	__u32 first, n; /* mappings, by address */
+	__u32 copies;   /* how many may still be sent for addresses in no mapping */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32); /* tgid */
+	__type(value, struct process);
+	__uint(max_entries, 1);
+} processes SEC(".maps");
+
+#define ARRAY(name, type_)                                                                         \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
+		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
+		__type(key, __u32);                                                                \
+		__type(value, type_);                                                              \
+		__uint(max_entries, 1);                                                            \
+	} name SEC(".maps")
+
+ARRAY(mappings, struct mapping);
+ARRAY(tables, struct table);
+ARRAY(pages, struct page);
+ARRAY(rows, struct row_pair);
+ARRAY(rules, struct rule);
+
+/* By CPU: how many bytes of its ring copies of stacks may still take. User space sets it anew when it has emptied the ring. */
+ARRAY(copy_room, __s64);
+
+/* ---- What goes out: record reads it. ---- */
+
+struct head {
+	enum end end;
+	__u32 tgid; /* the key in processes */
+	__u32 exec;
+	__u32 frames; /* how many follow */
+	__u32 stack;  /* how many bytes of stack follow, ahead of them registers and an address */
+};
+
+#define MAX_STACK 0xf000
+#define MAX_OTHER_STACK 0x4000
+#define NEAR 0x800000 /* how far a stack's end can be: RLIMIT_STACK's default, and glibc's for threads */
+#define CHUNK 0x1000
+
+struct out {
+	__u32 zero; /* where perf has the size of what follows, so that the rest is aligned in the ring */
+	struct head head;
+	union {
+		__u64 frames[MAX_FRAMES];
+		struct {
+			__u64 regs[17]; /* by their DWARF numbers, the last one rip */
+			__u64 at;       /* the address for which something is missing */
+			__u8 bytes[MAX_STACK + CHUNK];
+		} stack;
+	};
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+} frames_to SEC(".maps"), copies_to SEC(".maps");
+
+/* ---- The walk. ---- */
+
+enum { RBP = 6, RSP = 7, RIP = 16, NUM_REGS = 17 };
+
+/*
+ * Most frames have been met before. What was found for an address is kept, for
+ * each CPU: the searches' misses of the processor's caches cost most of the time.
+ */
+struct known {
+	__u64 key; /* vaddr << 16 | serial */
+	struct rule rule;
+};
+
+#define KNOWN 4096
+
+struct walk {
+	__u64 regs[NUM_REGS];  /* of the innermost frame */
+	__u64 cs;
+	__u64 ip, sp, fp;      /* of the frame that the walk has come to */
+	__u64 ra_at;           /* where ip was read */
+	__u64 start, end;      /* the mapping of the frame before */
+	__u64 bias;
+	struct table table;
+	__u32 kind;            /* its mapping.table */
+	__u32 first, num_maps; /* mappings of the process */
+	__u32 n;               /* frames so far */
+	__u8 returned;         /* ip is a return address */
+	__u8 all;              /* regs are those of this frame */
+	__u16 some;            /* a page of the stack could be copied */
+	__u64 top, copied;     /* where the stack to copy ends, and bytes so far */
+	struct out out;
+	struct known known[KNOWN];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32); /* CPU */
+	__type(value, struct walk);
+	__uint(max_entries, 1);
+} walks SEC(".maps");
+
+static inline_always int read_user(__u64 *dst, __u64 addr)
+{
+	return bpf_probe_read_user(dst, sizeof(*dst), (void *)addr);
+}
+
+/* find_mapping has w->start, end, bias, kind and table tell of the mapping that addr is in. */
+static inline_always int find_mapping(struct walk *w, __u64 addr)
+{
+	__u32 lo = w->first, hi = w->first + w->num_maps; /* below lo all begin at or below addr, from hi on none do */
+	struct mapping *m;
+	struct table *t;
+
+	for (int i = 0; i < 17; i++) {
+		if (lo >= hi)
+			break;
+		__u32 mid = lo + (hi - lo) / 2;
+		m = bpf_map_lookup_elem(&mappings, &mid);
+		if (!m)
+			return END_INTERNAL;
+		if (m->start <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == w->first)
+		return END_NO_MAPPING;
+	lo--;
+	m = bpf_map_lookup_elem(&mappings, &lo);
+	if (!m || addr >= m->end || addr < m->start)
+		return END_NO_MAPPING;
+	w->start = m->start;
+	w->end = m->end;
+	w->bias = m->bias;
+	w->kind = m->table;
+	if (w->kind >= TABLE_UPROBES)
+		return END_NONE;
+	t = bpf_map_lookup_elem(&tables, &w->kind);
+	if (!t)
+		return END_INTERNAL;
+	if (!t->used)
+		t->used = 1;
+	w->table = *t;
+	return END_NONE;
+}
+
+/* row is the row of an index, ~0 if there is none. */
+static inline_always __u32 row(__u32 index)
+{
+	__u32 at = index / 2;
+	struct row_pair *p = bpf_map_lookup_elem(&rows, &at);
+
+	return p ? p->both >> (index & 1) * 32 : ~0;
+}
+
+/* find_rule finds the rule in force at vaddr. */
+static inline_always struct rule *find_rule(struct walk *w, __u64 vaddr)
+{
+	__u64 number = (vaddr >> 16) - w->table.base;
+	struct page *p;
+	__u32 at, lo, hi;
+
+	if (number >= w->table.num_pages)
+		return NULL;
+	at = w->table.pages + (__u32)number;
+	p = bpf_map_lookup_elem(&pages, &at);
+	if (!p)
+		return NULL;
+	lo = p->first; /* at or below vaddr */
+	hi = lo + p->n;
+	for (int i = 0; i < 17; i++) {
+		if (hi - lo <= 1)
+			break;
+		__u32 mid = lo + (hi - lo) / 2;
+		if ((__u16)row(mid) <= (__u16)vaddr)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	at = w->table.rules + (row(lo) >> 16);
+	return bpf_map_lookup_elem(&rules, &at);
+}
+
+/* known_rule does the same, and remembers. */
+static inline_always struct rule *known_rule(struct walk *w, __u64 vaddr)
+{
+	__u64 key = vaddr << 16 | (__u16)w->table.serial;
+	struct known *k = &w->known[(vaddr ^ vaddr >> 12 ^ w->table.serial << 3) % KNOWN];
+	struct rule *r;
+
+	if (k->key == key)
+		return &k->rule;
+	r = find_rule(w, vaddr);
+	if (!r)
+		return NULL;
+	k->rule = *r;
+	k->key = key;
+	return &k->rule;
+}
+
+/* reg is a register that is known only where all are. */
+static inline_always int reg(struct walk *w, __s32 number, __u64 *value)
+{
+	if (!w->all || number < 0 || number >= NUM_REGS)
+		return END_UNSUPPORTED;
+	*value = w->regs[number];
+	return END_NONE;
+}
+
+/* signal_frame goes to what a signal interrupted: struct ucontext lies at sp. */
+static inline_always int signal_frame(struct walk *w)
+{
+	__u64 c[17]; /* uc_mcontext: r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip */
+
+	if (bpf_probe_read_user(c, sizeof(c), (void *)(w->sp + 40)))
+		return END_UNREADABLE;
+	w->ip = c[16];
+	w->sp = c[15];
+	w->fp = c[10];
+	w->returned = 0;
+	w->all = 0;
+	return END_NONE;
+}
+
+/* by_frame_pointer goes to the caller where nothing but frame pointers is known. */
+static inline_always int by_frame_pointer(struct walk *w)
+{
+	__u64 pair[2];
+
+	if (w->fp == 0)
+		return END_ENTRY;
+	if (w->fp & 7)
+		return END_FP; /* but it may lie below sp: Go switches stacks */
+	if (bpf_probe_read_user(pair, sizeof(pair), (void *)w->fp))
+		return END_UNREADABLE;
+	w->sp = w->fp + 16;
+	w->ra_at = w->fp + 8;
+	w->fp = pair[0];
+	w->ip = pair[1];
+	w->returned = 1;
+	w->all = 0;
+	return END_NONE;
+}
+
+enum { CFA_NONE, CFA_RSP, CFA_RBP, CFA_DEREF_RSP, CFA_DEREF_RBP, CFA_PLT, CFA_REG, CFA_SIGNAL, CFA_UNSUPPORTED };
+enum { RA_AT_CFA, RA_UNDEFINED, RA_REG };
+enum { FP_SAME, FP_AT_CFA, FP_AT_FP, FP_AT_SP, FP_UNDEFINED, FP_REG };
+enum { FLAG_SIGNAL = 1, FLAG_CONVENTION = 2 };
+
+static inline_always int find_cfa(struct walk *w, struct rule *r, __u64 *cfa)
+{
+	__u64 v;
+
+	switch (r->cfa) {
+	case CFA_RSP:
+		*cfa = w->sp + r->cfa_off;
+		return END_NONE;
+	case CFA_RBP:
+		*cfa = w->fp + r->cfa_off;
+		return END_NONE;
+	case CFA_PLT:
+		*cfa = w->sp + r->cfa_off + ((__s16)(w->ip & 15) >= r->cfa_off2 ? 8 : 0);
+		return END_NONE;
+	case CFA_DEREF_RSP:
+	case CFA_DEREF_RBP:
+		v = r->cfa == CFA_DEREF_RSP ? w->sp : w->fp;
+		if (read_user(&v, v + r->cfa_off))
+			return END_UNREADABLE;
+		*cfa = v + r->cfa_off2;
+		return END_NONE;
+	case CFA_REG:
+		if (reg(w, r->cfa_off2, &v))
+			return END_UNSUPPORTED;
+		*cfa = v + r->cfa_off;
+		return END_NONE;
+	case CFA_NONE:
+		return END_NO_RULE;
+	}
+	return END_UNSUPPORTED;
+}
+
+/* by_rule goes to the caller by a rule. */
+static inline_always int by_rule(struct walk *w, struct rule *r)
+{
+	__u64 cfa, v[2], fp = w->fp;
+
+	if (r->cfa == CFA_SIGNAL)
+		return signal_frame(w);
+	if (r->ra == RA_UNDEFINED && r->cfa != CFA_NONE && r->cfa != CFA_UNSUPPORTED)
+		return END_ENTRY;
+	if (r->flags & FLAG_CONVENTION && r->cfa == CFA_RBP && w->fp == 0)
+		return END_ENTRY;
+	int end = find_cfa(w, r, &cfa);
+	if (end)
+		return end;
+	if (cfa < w->sp && !(r->flags & FLAG_CONVENTION))
+		return END_UNREADABLE; /* that is no caller's frame */
+
+	if (r->ra == RA_AT_CFA && r->fp == FP_AT_CFA && r->ra_off == -8 && r->fp_off == -16) {
+		if (bpf_probe_read_user(v, sizeof(v), (void *)(cfa - 16)))
+			return END_UNREADABLE;
+		w->fp = v[0];
+		w->ip = v[1];
+		w->ra_at = cfa - 8;
+		goto out;
+	}
+	switch (r->fp) {
+	case FP_SAME:
+		break;
+	case FP_AT_CFA:
+	case FP_AT_FP:
+	case FP_AT_SP:
+		fp = r->fp == FP_AT_CFA ? cfa : r->fp == FP_AT_FP ? w->fp : w->sp;
+		if (read_user(&fp, fp + r->fp_off))
+			fp = 0; /* a caller that has no need of it can still be followed */
+		break;
+	case FP_REG:
+		if (reg(w, r->fp_off, &fp))
+			return END_UNSUPPORTED;
+		break;
+	default:
+		fp = 0;
+	}
+	if (r->ra == RA_AT_CFA) {
+		w->ra_at = cfa + r->ra_off;
+		if (read_user(&w->ip, w->ra_at))
+			return END_UNREADABLE;
+	} else if (reg(w, r->ra_off, &w->ip)) {
+		return END_UNSUPPORTED;
+	}
+	w->fp = fp;
+out:
+	w->sp = cfa;
+	w->all = 0;
+	w->returned = !(r->flags & FLAG_SIGNAL);
+	return END_NONE;
+}
+
+/* called tells whether ip, if it is a return address, lies behind a call: e8 with 4 bytes, or ff /2 with up to 6. */
+static inline_always int called(__u64 ip)
+{
+	__u8 b[8]; /* the 7 bytes before ip are b[1] … b[7] */
+
+	if (bpf_probe_read_user(b, sizeof(b), (void *)(ip - 8)))
+		return 0;
+	return b[3] == 0xe8 || (b[6] == 0xff && (b[7] & 0x38) == 0x10) || (b[5] == 0xff && (b[6] & 0x38) == 0x10) ||
+	       (b[4] == 0xff && (b[5] & 0x38) == 0x10) || (b[2] == 0xff && (b[3] & 0x38) == 0x10) ||
+	       (b[1] == 0xff && (b[2] & 0x38) == 0x10);
+}
+
+/* How far above rsp a function without an entry is taken to have its return address, in words. */
+#define LEAF_WORDS 3
+
+/* The code at the entry has no caller; as short as it is, it often has no entry in the table either. */
+#define ENTRY_SIZE 64
+
+/*
+ * by_guess goes to the caller of a function that no entry covers, as those that
+ * wrap a system call, PLT stubs and hand-written ones: innermost, they have
+ * pushed little if anything.
+ */
+static inline_always int by_guess(struct walk *w, __u64 vaddr)
+{
+	__u64 words[LEAF_WORDS];
+
+	if (vaddr - w->table.entry < ENTRY_SIZE)
+		return END_ENTRY;
+	if (!w->all || bpf_probe_read_user(words, sizeof(words), (void *)w->sp))
+		return END_NO_RULE;
+	for (int i = 0; i < LEAF_WORDS; i++) {
+		if (!called(words[i]))
+			continue;
+		w->ra_at = w->sp + 8 * i;
+		w->sp = w->ra_at + 8;
+		w->ip = words[i];
+		w->returned = 1;
+		w->all = 0;
+		return END_NONE;
+	}
+	return END_NO_RULE;
+}
+
+/* original finds where a function returns to that a uretprobe made return elsewhere. */
+static inline_always int original(struct walk *w)
+{
+	struct task_struct *task = bpf_get_current_task();
+	struct uprobe_task *u = read_field(task, utask);
+	struct return_instance *ri;
+
+	if (!u || !w->returned)
+		return END_NO_RULE;
+	ri = read_field(u, return_instances);
+	for (int i = 0; i < 64; i++) { /* MAX_URETPROBE_DEPTH */
+		if (!ri)
+			break;
+		if (read_field(ri, stack) == w->ra_at) {
+			w->ip = read_field(ri, orig_ret_vaddr);
+			return END_NONE;
+		}
+		ri = read_field(ri, next);
+	}
+	return END_NO_RULE;
+}
+
+/*
+ * step goes to the caller's frame and keeps its ip. It is verified by itself,
+ * so that neither the kernel's patience nor the number of frames bound each other.
+ */
+__attribute__((noinline)) int step(__u32 cpu)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &cpu);
+	struct rule *r;
+	__u64 addr;
+	int end;
+
+	if (!w)
+		return END_INTERNAL;
+	addr = w->returned ? w->ip - 1 : w->ip;
+	if (addr < w->start || addr >= w->end) {
+		end = find_mapping(w, addr);
+		if (end)
+			return end;
+	}
+	switch (w->kind) {
+	case TABLE_PENDING:
+		return END_NO_TABLE;
+	case TABLE_UPROBES:
+		end = original(w);
+		if (end)
+			return end;
+		goto keep; /* in place of the frame kept last */
+	case TABLE_FP:
+		end = by_frame_pointer(w);
+		break;
+	default:
+		r = known_rule(w, addr - w->bias);
+		if (r && r->cfa != CFA_NONE)
+			end = by_rule(w, r);
+		else
+			end = by_guess(w, addr - w->bias);
+	}
+	if (end)
+		return end;
+	if (w->ip == 0)
+		return END_ENTRY;
+	w->n++;
+keep:
+	if (w->n >= MAX_FRAMES)
+		return END_DEPTH;
+	w->out.frames[w->n] = w->ip;
+	return END_NONE;
+}
+
+/* keep_regs takes the user's registers. */
+static inline_always void keep_regs(struct walk *w, struct pt_regs *r)
+{
+	w->regs[0] = r->ax;
+	w->regs[1] = r->dx;
+	w->regs[2] = r->cx;
+	w->regs[3] = r->bx;
+	w->regs[4] = r->si;
+	w->regs[5] = r->di;
+	w->regs[RBP] = r->bp;
+	w->regs[RSP] = r->sp;
+	w->regs[8] = r->r8;
+	w->regs[9] = r->r9;
+	w->regs[10] = r->r10;
+	w->regs[11] = r->r11;
+	w->regs[12] = r->r12;
+	w->regs[13] = r->r13;
+	w->regs[14] = r->r14;
+	w->regs[15] = r->r15;
+	w->regs[RIP] = r->ip;
+	w->cs = r->cs;
+}
+
+#define THREAD_SIZE 0x4000
+
+/*
+ * saved_regs reads the registers that the task entered the kernel with: they lie
+ * at the top of its stack. Kernels with FRED leave a gap above, and have the helper.
+ */
+static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
+{
+	if (enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return bpf_probe_read_kernel(r, sizeof(*r), bpf_task_pt_regs(bpf_get_current_task_btf()));
+	return bpf_probe_read_kernel(r, sizeof(*r), read_field(task, stack) + THREAD_SIZE - sizeof(*r));
+}
+
+/*
+ * copy_chunk copies the next page of the stack, and returns whether there is
+ * more to copy. It is verified by itself, as step is.
+ */
+__attribute__((noinline)) int copy_chunk(__u32 cpu)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &cpu);
+	__u64 done, from, n;
+
+	if (!w)
+		return 0;
+	done = w->copied;
+	from = w->regs[RSP] + done;
+	if (from >= w->top)
+		return 0;
+	n = CHUNK - (from & (CHUNK - 1));
+	if (n > w->top - from)
+		n = w->top - from;
+	keep_whole(n);
+	keep_whole(done);
+	if (done >= MAX_STACK || n > CHUNK)
+		return 0;
+	if (bpf_probe_read_user(&w->out.stack.bytes[done], n, (void *)from) == 0)
+		w->some = 1;
+	else if (w->some)
+		return 0; /* else the stack has just grown: its last page is not there yet, and reads as zeros */
+	w->copied = done + n;
+	return 1;
+}
+
+/*
+ * copy_stack keeps the used part of the stack: from rsp up to where it can end,
+ * which is known of a process's first stack and, by glibc's way to place a
+ * thread's own data right above, of threads'.
+ */
+static inline_always __u32 copy_stack(struct walk *w, __u32 cpu, struct task_struct *task)
+{
+	struct mm_struct *mm = read_field(task, mm);
+	__u64 sp = w->regs[RSP], stack = read_field(mm, start_stack) + 8, tls = read_field(task, thread.fsbase);
+
+	w->top = sp + MAX_STACK;
+	if (stack - sp > NEAR && tls - sp > NEAR) /* a stack of another kind, as Go's or a signal's: they are small */
+		w->top = sp + MAX_OTHER_STACK;
+	if (stack > sp && stack < w->top)
+		w->top = stack;
+	if (tls > sp && tls < w->top)
+		w->top = tls;
+	w->copied = w->some = 0;
+	for (int i = 0; i <= MAX_STACK / CHUNK; i++)
+		if (!copy_chunk(cpu))
+			break;
+	return w->some ? w->copied & ~7 : 0;
+}
+
+/*
+ * send_copy hands registers and stack to the recorder, which walks it once it
+ * has what is missing here.
+ */
+static inline_always void send_copy(void *ctx, struct walk *w, __u32 cpu, struct task_struct *task)
+{
+	__u64 size = sizeof(struct head) + sizeof(w->out.stack.regs) + sizeof(w->out.stack.at);
+
+	__builtin_memcpy(w->out.stack.regs, w->regs, sizeof(w->regs));
+	w->out.stack.at = w->returned ? w->ip - 1 : w->ip;
+	w->out.head.frames = 0;
+	w->out.head.stack = copy_stack(w, cpu, task);
+	size += w->out.head.stack;
+	keep_whole(size);
+	if (size > sizeof(w->out) - sizeof(__u32))
+		return;
+	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
+	if (room)
+		*room -= size;
+	bpf_perf_event_output(ctx, &copies_to, BPF_F_CURRENT_CPU, &w->out.head, size);
+}
+
+static inline_always void send_frames(void *ctx, struct walk *w, __u32 n)
+{
+	__u64 size;
+
+	w->out.head.frames = n;
+	w->out.head.stack = 0;
+	size = sizeof(struct head) + n * sizeof(__u64);
+	keep_whole(size);
+	if (size > sizeof(struct head) + sizeof(w->out.frames))
+		return;
+	bpf_perf_event_output(ctx, &frames_to, BPF_F_CURRENT_CPU, &w->out.head, size);
+}
+
+/*
+ * may_copy tells whether the recorder can get further with registers and stack.
+ * In a burst of samples, stacks that nobody can walk yet must not take the ring
+ * from the samples themselves.
+ */
+static inline_always int may_copy(int end, struct process *p, __u32 cpu)
+{
+	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
+
+	if (!room || *room <= 0)
+		return 0;
+	switch (end) {
+	case END_NO_PROCESS:
+	case END_NO_TABLE:
+	case END_UNSUPPORTED:
+		return 1;
+	case END_NO_MAPPING:
+		if (p && p->copies > 0) {
+			p->copies--;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* in_execve tells whether the task is on its way into another program. */
+static inline_always int in_execve(struct task_struct *task)
+{
+	__u64 bits = 0;
+
+	if (!field_exists(task->in_execve))
+		return 0;
+	bpf_probe_read_kernel(&bits, bit_field_size(task->in_execve), (void *)task + field_offset(task->in_execve));
+	return bits << bit_field_left(task->in_execve) >> bit_field_right(task->in_execve);
+}
+
+/* walk_stack walks the current task's user stack from w->regs on. */
+static inline_always void walk_stack(void *ctx, struct walk *w, __u32 cpu, struct task_struct *task)
+{
+	struct process *p;
+	int end = END_NO_PROCESS;
+
+	w->ip = w->out.frames[0] = w->regs[RIP];
+	w->sp = w->regs[RSP];
+	w->fp = w->regs[RBP];
+	w->n = w->returned = 0;
+	w->all = 1;
+	w->start = w->end = 0;
+	p = bpf_map_lookup_elem(&processes, &w->out.head.tgid);
+	if (p && p->exec == w->out.head.exec) {
+		w->first = p->first;
+		w->num_maps = p->n;
+		end = END_DEPTH;
+		for (int i = 0; i < MAX_FRAMES + 64; i++) {
+			end = step(cpu);
+			if (end)
+				break;
+		}
+	}
+	if (end >= END_NO_PROCESS && end != END_DEPTH && in_execve(task)) {
+		w->out.head.end = END_NO_USER; /* exec took the stack away */
+		send_frames(ctx, w, 0);
+		return;
+	}
+	w->out.head.end = end;
+	if (may_copy(end, p, cpu))
+		send_copy(ctx, w, cpu, task);
+	else
+		send_frames(ctx, w, w->n < MAX_FRAMES ? w->n + 1 : MAX_FRAMES);
+}
+
+/* own_context is what has the task's own perf events, NULL if it has none. */
+static inline_always struct perf_event_context *own_context(struct task_struct *task)
+{
+	if (field_exists(((struct task_struct___ctx *)0)->perf_event_ctxp))
+		return read_field((struct task_struct___ctx *)task, perf_event_ctxp);
+	return read_field((struct task_struct___ctxs *)task, perf_event_ctxp[1]);
+}
+
+/* sampled tells whether the current task can be in the recording. */
+static inline_always int sampled(struct task_struct *task)
+{
+	return !per_task || own_context(task) != NULL;
+}
+
+/*
+ * start walks the stack that the current task has in user mode: from the registers
+ * in w on if it is there now, else from those that it entered the kernel with.
+ */
+static inline_always int start(void *ctx, struct walk *w, __u32 cpu, int in_user)
+{
+	struct task_struct *task = bpf_get_current_task();
+	struct pt_regs saved;
+
+	w->out.head.tgid = bpf_get_current_pid_tgid() >> 32;
+	w->out.head.exec = read_field(task, self_exec_id);
+	w->out.head.end = END_NO_USER;
+	if (read_field(task, flags) & PF_KTHREAD || !read_field(task, mm)) {
+		send_frames(ctx, w, 0);
+		return 1;
+	}
+	if (!in_user) {
+		if (saved_regs(task, &saved) || (saved.cs & 3) != 3) {
+			send_frames(ctx, w, 0);
+			return 1;
+		}
+		keep_regs(w, &saved);
+	}
+	if (w->cs == USER32_CS) {
+		w->out.head.end = END_COMPAT;
+		w->out.frames[0] = w->regs[RIP];
+		send_frames(ctx, w, 1);
+		return 1;
+	}
+	walk_stack(ctx, w, cpu, task);
+	return 1;
+}
+
+#endif

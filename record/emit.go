@@ -1,0 +1,250 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/format"
+	"gperf/record/event"
+	"gperf/record/probe"
+)
+
+// Some events are none of perf's: BPF programs run at them and make their
+// samples (bpf.Emitter). The programs write to a BPF output event of each CPU,
+// which has the sample type of such an event, so that the kernel adds what all
+// samples have. What makes it a sample of the event is put on it here: the id, by
+// the number that the raw data begins with, and the period. In the file it is a
+// tracepoint's; neither that tracepoint nor the id is the kernel's.
+
+// emitted tells whether BPF programs make the event's samples. Of probes, that
+// is known after addProbes.
+func emitted(ev *event.Event) bool { return ev.Type == format.TypeTracepoint && ev.Tracepoint == "" }
+
+// emitter is a recording's emitted events.
+type emitter struct {
+	bpf      *bpf.Emitter
+	raw      map[uint64]bool // by number: it is a raw tracepoint
+	counters []counter       // the BPF output event of each CPU
+	j        joined          // where user stacks are not walked
+}
+
+// Numbers of emitted events begin at the last one that a tracepoint can have
+// and go down: the kernel gives the lowest that are free.
+const (
+	lastTracepoint = 1<<16 - 1
+	maxEmitted     = 1 << 15
+)
+
+// emittedIDs is what the ids of emitted events begin at: the kernel counts from 1.
+const emittedIDs = 1 << 62
+
+// emittedID is the id of the samples of an emitted event.
+func emittedID(number uint64) uint64 { return emittedIDs | number }
+
+// number numbers the emitted events.
+func number(events []event.Event) error {
+	taken := map[uint64]bool{}
+	for i := range events {
+		if ev := &events[i]; ev.Type == format.TypeTracepoint && !emitted(ev) {
+			taken[ev.Config] = true
+		}
+	}
+	next := uint64(lastTracepoint)
+	for i := range events {
+		ev := &events[i]
+		if !emitted(ev) {
+			continue
+		}
+		for taken[next] {
+			next--
+		}
+		if next <= lastTracepoint-maxEmitted {
+			return fmt.Errorf("%s: more than %d functions are too many for one recording", ev.Name, maxEmitted)
+		}
+		ev.Config = next
+		next--
+	}
+	return nil
+}
+
+// formatOf describes the raw data of an emitted event.
+func formatOf(ev *event.Event) []byte {
+	if ev.Raw != nil {
+		return ev.Raw.Format(uint16(ev.Config), bpf.MaxRawArgs)
+	}
+	return ev.Probe.Format(uint16(ev.Config))
+}
+
+// newEmitter attaches programs to the emitted events, if there are any, and has
+// the samples come to the rings. The programs do nothing until they are enabled.
+func (r *recorder) newEmitter() error {
+	var raw, entered, returned []*event.Event
+	for i := range r.events {
+		switch ev := &r.events[i]; {
+		case !emitted(ev):
+		case ev.Raw != nil:
+			raw = append(raw, ev)
+		case ev.Probe.Kind.Return():
+			returned = append(returned, ev)
+		default:
+			entered = append(entered, ev)
+		}
+	}
+	if len(raw)+len(entered)+len(returned) == 0 {
+		return nil
+	}
+	cpus, err := bpf.NumCPU()
+	if err != nil {
+		return err
+	}
+	o := bpf.EmitterOptions{CPUs: cpus}
+	if !r.opts.Target.byCPU() {
+		for i := range r.counters {
+			o.PerTask = append(o.PerTask, r.attrs[r.counters[i].event].IDs[r.idIndex(i)])
+		}
+	}
+	if r.dwarf != nil {
+		o.Unwinder = r.dwarf.bpf
+	}
+	b, err := bpf.NewEmitter(o)
+	if err != nil {
+		return &EmitError{r.events[0].Name, err}
+	}
+	r.emit = &emitter{bpf: b, raw: map[uint64]bool{}}
+	for _, ev := range raw {
+		r.emit.raw[ev.Config] = true
+		if err := b.AttachRawTracepoint(ev.Raw.Name, uint16(ev.Config), len(ev.Raw.Args)); err != nil {
+			return &EmitError{ev.Name, err}
+		}
+	}
+	if len(raw) > 0 && !r.opts.each() {
+		r.opts.notice(fmt.Errorf("%s has no frequency or period: each one is recorded", raw[0].Name))
+	}
+	for _, l := range [][]*event.Event{entered, returned} {
+		if err := r.emit.attachFunctions(l, r.functions); err != nil {
+			return err
+		}
+	}
+	return r.emit.attach(r)
+}
+
+// attachFunctions has a program run at all functions of some kprobes, or
+// kretprobes.
+func (e *emitter) attachFunctions(events []*event.Event, at map[*probe.Probe]uint64) error {
+	if len(events) == 0 {
+		return nil
+	}
+	var addrs []uint64
+	var ids []uint16
+	for _, ev := range events {
+		addrs = append(addrs, at[ev.Probe])
+		ids = append(ids, uint16(ev.Config))
+	}
+	if err := e.bpf.AttachFunctions(addrs, ids, events[0].Probe.Kind.Return()); err != nil {
+		return &EmitError{fmt.Sprintf("%s and %d others", events[0].Name, len(events)-1), err}
+	}
+	return nil
+}
+
+// attach has the samples come to the rings.
+func (e *emitter) attach(r *recorder) error {
+	first := 0
+	for !emitted(&r.events[first]) {
+		first++
+	}
+	a := outputAttr(&r.attrs[first])
+	for _, n := range r.joiners {
+		fd, err := perfEventOpen(&a, -1, n.cpu, -1, 0)
+		if err != nil {
+			return fmt.Errorf("BPF output of CPU %d: %w", n.cpu, err)
+		}
+		c := counter{event: first, cpu: n.cpu, tid: -1, fd: fd}
+		e.counters = append(e.counters, c)
+		if err := n.ring.attach(fd); err != nil {
+			return err
+		}
+		id, err := c.id()
+		if err != nil {
+			return err
+		}
+		l := newSampleLayout(&a)
+		l.emitter = e
+		n.events[id] = l
+		if err := e.bpf.SetOutput(n.cpu, fd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outputAttr is the attr of the BPF output event for samples of an emitted one.
+func outputAttr(like *format.Attr) format.Attr {
+	a := *like
+	a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, event.BPFOutput, 1
+	a.Flags &= format.FlagUseClockID | format.FlagSampleIDAll | format.FlagExcludeCallchainUser | format.FlagExcludeCallchainKernel
+	return a
+}
+
+// become makes a program's sample one of its event. What is not such a sample
+// is left as it is: its reader will say so.
+func (e *emitter) become(rec []byte, l *sampleLayout) []byte {
+	le := binary.LittleEndian
+	raw, frames := l.fixed, uint64(0)
+	if l.chain >= 0 {
+		if raw = l.find(rec); raw < 0 {
+			return rec
+		}
+		frames = le.Uint64(rec[raw:])
+		raw += 8 + 8*int(frames)
+	}
+	if raw+4+2 > len(rec) {
+		return rec
+	}
+	number := uint64(le.Uint16(rec[raw+4:]))
+	le.PutUint64(rec[8:], emittedID(number))
+	if l.period {
+		le.PutUint64(rec[l.fixed-8:], 1)
+	}
+	if chain := l.chain + 8; e.raw[number] && frames > 1+ownFrames && le.Uint64(rec[chain:]) == format.ContextKernel {
+		le.PutUint64(rec[chain-8:], frames-ownFrames)
+		rec = slices.Delete(rec, chain+8, chain+8+8*ownFrames)
+		le.PutUint64(rec[sampleIP:], le.Uint64(rec[chain+8:]))
+		le.PutUint16(rec[6:], uint16(len(rec)))
+	}
+	return rec
+}
+
+// ownFrames is how many callers of a raw tracepoint's sample are not the
+// kernel's that came to it: the program and what runs it.
+const ownFrames = 2
+
+// drain moves what is in the rings to write, where user stacks are not walked.
+func (e *emitter) drain(joiners []*joiner, write func([]byte) error) (total int, err error) {
+	for _, n := range joiners {
+		head := n.ring.written()
+		if head == n.ring.read {
+			continue
+		}
+		before := *n.tally
+		e.j.out = e.j.out[:0]
+		n.join(&e.j, head)
+		if err := write(e.j.out); err != nil {
+			*n.tally = before // what was not written does not count
+			return total, err
+		}
+		total += int(head - n.ring.read)
+		n.ring.release(head)
+	}
+	return total, nil
+}
+
+func (e *emitter) close() {
+	e.bpf.Close()
+	for _, c := range e.counters {
+		unix.Close(c.fd)
+	}
+}

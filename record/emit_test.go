@@ -1,0 +1,158 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+
+	"gperf/bpf"
+	"gperf/format"
+	"gperf/format/tracepoint"
+	"gperf/record/event"
+	"gperf/record/probe"
+)
+
+func rawData(number uint16, words ...uint64) []byte {
+	b := binary.LittleEndian.AppendUint16(nil, number)
+	b = append(b, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, 42)
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// The texts that describe what BPF programs write are read as tracefs' are, and
+// kprobes are printed as the kernel's own.
+func TestFormats(t *testing.T) {
+	raw := &probe.Raw{Name: "sched_switch", Args: []probe.RawArg{
+		{Name: "preempt", Type: "bool", Size: 1},
+		{Name: "prev", Type: "struct task_struct *", Size: 8, Pointer: true},
+		{Name: "delta", Type: "int", Size: 4, Signed: true},
+		{Name: "vruntime", Type: "u64", Size: 8},
+		{Name: "lag", Type: "s64", Size: 8, Signed: true},
+	}}
+	minus := int64(-7)
+	for _, c := range []struct {
+		ev   event.Event
+		data []byte
+		want string
+	}{
+		{event.Event{Config: 0xffff, Probe: &probe.Probe{Event: "ip_rcv"}}, rawData(0xffff, 0xffffffff81234560), "(ffffffff81234560)"},
+		{event.Event{Config: 0xfffe, Probe: &probe.Probe{Kind: probe.Kretprobe, Event: "ip_rcv__return"}},
+			rawData(0xfffe, 0xffffffff81234560, 0xffffffff81000001), "(ffffffff81234560 <- ffffffff81000001)"},
+		{event.Event{Config: 0xfffd, Raw: raw}, rawData(0xfffd, 1, 0xffff888000000000, uint64(uint32(minus)), 9, uint64(minus)),
+			"preempt=1 prev=0xffff888000000000 delta=-7 vruntime=9 lag=-7"},
+		{event.Event{Config: 0xfffc, Raw: &probe.Raw{Name: "nothing"}}, rawData(0xfffc), ""},
+	} {
+		text := formatOf(&c.ev)
+		f, err := tracepoint.Parse(text, "probe")
+		if err != nil || f.PrintErr != nil || f.Refused != "" {
+			t.Errorf("%v, %v, refused %q:\n%s", err, f.PrintErr, f.Refused, text)
+			continue
+		}
+		if f.ID != int(c.ev.Config) {
+			t.Errorf("ID %d, want %d", f.ID, c.ev.Config)
+		}
+		got := string(f.AppendPrint(nil, c.data, &tracepoint.Env{Order: binary.LittleEndian, LongSize: 8}))
+		if got != c.want {
+			t.Errorf("printed %q, want %q\n%s", got, c.want, text)
+		}
+	}
+}
+
+// More arguments than a sample has are not described either.
+func TestFormatOfManyArguments(t *testing.T) {
+	raw := &probe.Raw{Name: "many", Args: slices.Repeat([]probe.RawArg{{Name: "a", Type: "int", Size: 4}}, bpf.MaxRawArgs+1)}
+	text := string(formatOf(&event.Event{Raw: raw}))
+	if n := strings.Count(text, "field:int a;"); n != bpf.MaxRawArgs {
+		t.Errorf("%d arguments are described:\n%s", n, text)
+	}
+}
+
+// Numbers are those of no tracepoint of the recording.
+func TestNumber(t *testing.T) {
+	raw := func() event.Event { return event.Event{Type: format.TypeTracepoint, Raw: &probe.Raw{}} }
+	events := []event.Event{raw(), {Type: format.TypeTracepoint, Tracepoint: "a/b", Config: lastTracepoint - 1}, {Type: format.TypeSoftware, Config: lastTracepoint}, raw(), raw()}
+	if err := number(events); err != nil {
+		t.Fatal(err)
+	}
+	var got []uint64
+	for i := range events {
+		got = append(got, events[i].Config)
+	}
+	if want := []uint64{65535, 65534, 65535, 65533, 65532}; !slices.Equal(got, want) {
+		t.Errorf("numbers %v, want %v", got, want)
+	}
+	many := slices.Repeat([]event.Event{raw()}, maxEmitted+1)
+	if number(many) == nil {
+		t.Errorf("%d events are numbered", len(many))
+	}
+	if err := number(many[1:]); err != nil {
+		t.Error(err)
+	}
+}
+
+const testEmitted = 10 // id of a BPF output event
+
+// emittedSample is a sample as a BPF program makes it, or as it is to be in the file.
+func emittedSample(id, ip, period uint64, chain []uint64, raw []byte) []byte {
+	words := append([]uint64{id, ip, 42<<32 | 42, 5, period, uint64(len(chain))}, chain...)
+	data := binary.LittleEndian.AppendUint32(nil, uint32(len(raw)+4))
+	data = append(append(data, raw...), 0, 0, 0, 0)
+	for i := 0; i < len(data); i += 8 {
+		words = append(words, binary.LittleEndian.Uint64(data[i:]))
+	}
+	return joinRecord(format.TypeSample, words...)
+}
+
+// What BPF programs make becomes samples of their events, with the user stacks
+// that came ahead of them, and without the program's own frames.
+func TestJoinEmitted(t *testing.T) {
+	const function, raw = 0xfffe, 0xffff
+	const kernel, user = format.ContextKernel, format.ContextUser
+	n, head := testJoiner(1<<12, 0)
+	l := newSampleLayout(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
+		format.SamplePeriod | format.SampleCallchain | format.SampleRaw, Flags: format.FlagExcludeCallchainUser, SamplePeriod: 1})
+	l.emitter = &emitter{raw: map[uint64]bool{raw: true}}
+	n.events[testEmitted] = l
+	tid := uint64(42<<32 | 42)
+	fill(n, head,
+		joinFound(tid, bpf.EndEntry, 0x401000, 0x402000),
+		emittedSample(testEmitted, 0xffffffff81000009, 0, []uint64{kernel, 0xffffffff81000009, 0xffffffff81000100}, rawData(function, 7)),
+		joinFound(tid, bpf.EndEntry, 0x401000),
+		emittedSample(testEmitted, 0xffffffffc0000001, 0, []uint64{kernel, 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000300}, rawData(raw, 1, 2)),
+		emittedSample(testEmitted, 0xffffffffc0000001, 0, []uint64{kernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
+		emittedSample(testEmitted, 0x1, 0, nil, rawData(raw)))
+	var j joined
+	n.join(&j, *head)
+	want := slices.Concat(
+		emittedSample(emittedID(function), 0xffffffff81000009, 1, []uint64{kernel, 0xffffffff81000009, 0xffffffff81000100, user, 0x401000, 0x402000}, rawData(function, 7)),
+		emittedSample(emittedID(raw), 0xffffffff81000300, 1, []uint64{kernel, 0xffffffff81000300, user, 0x401000}, rawData(raw, 1, 2)),
+		// Nothing is left of a chain that has nothing else.
+		emittedSample(emittedID(raw), 0xffffffffc0000001, 1, []uint64{kernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
+		emittedSample(emittedID(raw), 0x1, 1, nil, rawData(raw)))
+	if !bytes.Equal(j.out, want) {
+		t.Errorf("joined to\n%x\nwant\n%x", j.out, want)
+	}
+	if n.tally.samples != 4 {
+		t.Errorf("%d samples are counted", n.tally.samples)
+	}
+}
+
+// A record that is no sample of a program's comes through as it is, and nothing
+// is read beyond its end.
+func TestBecomeShort(t *testing.T) {
+	e := &emitter{raw: map[uint64]bool{}}
+	for _, typ := range []format.SampleType{0, format.SampleCallchain} {
+		l := newSampleLayout(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRaw | typ})
+		for size := 40; size <= 64; size += 8 {
+			rec := joinRecord(format.TypeSample, slices.Repeat([]uint64{1 << 40}, size/8-1)...)
+			if got := e.become(slices.Clone(rec), &l); len(got) != len(rec) {
+				t.Errorf("%d bytes became %d", len(rec), len(got))
+			}
+		}
+	}
+}

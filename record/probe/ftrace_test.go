@@ -1,0 +1,70 @@
+package probe
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gperf/record/tracefs"
+)
+
+// What ftrace can stop at is told by name, and from Linux 6.5 on by place, which
+// tells functions of one name apart.
+func TestTraceable(t *testing.T) {
+	dir := t.TempDir()
+	root := &tracefs.FS{Root: dir}
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filterFunctions, "ip_rcv\nnf_hook [nf_conntrack]\n\n")
+	probe := func(symbol, module string, at uint64) *Probe { return &Probe{Symbol: symbol, Module: module, entry: at} }
+	kernel, module := probe("ip_rcv", "", 0x1000), probe("nf_hook", "nf_conntrack", 0x9000)
+	none, other := probe("nf_hook", "", 0x2000), probe("ip_rcv", "", 0x3000)
+	check := func(name string, want ...*Probe) {
+		t.Helper()
+		all := []*Probe{kernel, module, none, other}
+		got, err := Entries(root, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range all {
+			if (got[p] == p.entry) != slices.Contains(want, p) {
+				t.Errorf("%s: %+v is at %#x", name, p, got[p])
+			}
+		}
+	}
+	check("names", kernel, module, other)
+	kernel.ambiguous, other.ambiguous = true, true
+	check("names that stand for several", module)
+	write(filterAddrs, "0000000000001004 ip_rcv\n0000000000009000 nf_hook [nf_conntrack]\n")
+	check("places", kernel, module)
+	kernel.entry = 0
+	if _, err := Entries(root, []*Probe{kernel}); !errors.Is(err, ErrHidden) {
+		t.Errorf("a function that is nowhere: %v", err)
+	}
+}
+
+// Raw tracepoints of the running kernel are described with its names.
+func TestFindRaw(t *testing.T) {
+	all, err := RawTracepoints()
+	if err != nil {
+		t.Skipf("the kernel's BTF is missing: %v", err)
+	}
+	if len(all) < 100 {
+		t.Errorf("only %d raw tracepoints: %v", len(all), all)
+	}
+	raw, err := FindRaw("sched_process_fork")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(raw.Args) != 2 || raw.Args[0].Type != "struct task_struct *" || !raw.Args[0].Pointer || raw.Args[0].Name == raw.Args[1].Name {
+		t.Errorf("%+v", raw)
+	}
+	if _, err := FindRaw("no_such_tracepoint"); !errors.Is(err, ErrNoRaw) {
+		t.Errorf("a name that there is none of: %v", err)
+	}
+}
