@@ -154,6 +154,9 @@ func (e *EmitError) Unwrap() error { return e.Err }
 // errNotTraceable: ftrace, by which BPF programs run at functions, leaves it out.
 var errNotTraceable = errors.New("no BPF program can run at this function (see available_filter_functions in tracefs)")
 
+// errConditional: what the kernel does for its own events is asked for another.
+var errConditional = errors.New("raw tracepoints have no filters, control groups or terms, and stand in no group: the tracepoint of that name, if there is one, can")
+
 // OneByOneError says, as a notice, why each of many probes is set for itself,
 // which takes longer.
 type OneByOneError struct {

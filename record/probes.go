@@ -155,6 +155,11 @@ func (o *Options) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamp
 // program can stand for: where there are many, and nothing is read at them.
 // Functions that it cannot run at are left out.
 func (r *recorder) findFunctions(o *Options) error {
+	for i := range o.Events {
+		if ev := &o.Events[i]; ev.Raw != nil && !unconditional(o.Events, i) {
+			return &EmitError{ev.Name, errConditional}
+		}
+	}
 	if !o.each() {
 		return nil
 	}

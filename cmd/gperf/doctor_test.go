@@ -133,9 +133,10 @@ func TestHints(t *testing.T) {
 		{&event.UnknownError{Spec: "L1-dcache-loadz", Near: []string{"L1-dcache-loads"}}, "gperf list 'L1*'"},
 		{&event.UnknownError{Spec: "skb:nothing"}, "gperf list 'skb:*'"},
 		{&event.UnknownError{Spec: "zzz"}, "`gperf list`"},
-		{&event.NoKprobesError{Err: syscall.ENOENT}, "CONFIG_KPROBE_EVENTS"},
-		{&probe.InstallError{Probe: &probe.Probe{Kind: probe.Kprobe, Symbol: "tcp_sendmgs"}, Err: syscall.ENOENT}, "gperf list 'kprobe:*tcp_sendmgs*'"},
-		{&probe.InstallError{Probe: &probe.Probe{Kind: probe.Uprobe, Path: "/bin/x"}, Err: syscall.ENOENT}, "gperf list 'uprobe:/bin/x:*'"},
+		{&probe.AccessError{File: "kprobe_events", Err: syscall.ENOENT}, "CONFIG_KPROBE_EVENTS"},
+		{&probe.NoFunctionError{Name: "tcp_sendmgs", Loaded: true}, "gperf list 'kprobe:*tcp_sendmgs*'"},
+		{&probe.NoFunctionError{Name: "nf_hook", Module: "nf_conntrack"}, "modprobe nf_conntrack"},
+		{&probe.FunctionError{File: "/bin/x", Name: "f"}, "gperf list 'uprobe:/bin/x:*'"},
 		{&record.OpenError{Err: syscall.ENOENT}, "cpu-clock"},
 		{&tracefs.NotFoundError{Err: syscall.ENOENT}, "CONFIG_TRACING"},
 	} {

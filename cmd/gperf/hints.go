@@ -56,7 +56,6 @@ func hint(err error) string {
 	var freq *record.FreqError
 	var unwinding *record.UnwindError
 	var unknown *event.UnknownError
-	var noKprobes *event.NoKprobesError
 	var debug *vars.NoDebugError
 	switch {
 	case errors.As(err, &debug):
@@ -78,8 +77,6 @@ func hint(err error) string {
 		return whole(check.This().WhyNoBPF(err))
 	case errors.As(err, &unknown):
 		return unknownHint(unknown)
-	case errors.As(err, &noKprobes):
-		return "Such kernels are built with CONFIG_KPROBE_EVENTS. There are tracepoints (gperf list tracepoint), and functions of programs:\ngperf list 'uprobe:FILE:*'\n"
 	}
 	return probeHint(err)
 }

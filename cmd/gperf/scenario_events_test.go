@@ -290,7 +290,7 @@ func TestScenarioFewCapabilities(t *testing.T) {
 		want string // on stderr
 	}{
 		{[]uintptr{capPerfmon, capBPF}, []string{"-a", "-g", "-e", "cpu-clock", "--", "sleep", "0.2"}, exitOK, "User stacks:"},
-		{[]uintptr{capPerfmon}, []string{"-a", "-g", "-e", "cpu-clock", "--", "sleep", "0.2"}, exitOK, "CAP_BPF and CAP_PERFMON are needed"},
+		{[]uintptr{capPerfmon}, []string{"-a", "-g", "-e", "cpu-clock", "--", "sleep", "0.2"}, exitOK, "It takes root, or CAP_BPF and CAP_PERFMON."},
 		{[]uintptr{capPerfmon, capBPF, capDACOverride}, []string{"-a", "-g", "-e", "sched:sched_switch", "--", "sleep", "0.2"}, exitOK, "User stacks:"},
 		{[]uintptr{capPerfmon, capBPF, capDACOverride}, []string{"-g", "-e", "uprobe:" + program + ":main.main", "--", program, "version"}, exitOK, "(1 samples)"},
 	} {

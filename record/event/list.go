@@ -81,12 +81,6 @@ func ListKindOf(word string) (k ListKind, ok bool) {
 	return ListKind(word), slices.Contains(Kinds, ListKind(word))
 }
 
-// NoKprobesError says that the kernel has no kprobes to list.
-type NoKprobesError struct{ Err error }
-
-func (e *NoKprobesError) Error() string { return fmt.Sprintf("this kernel has no kprobes: %v", e.Err) }
-func (e *NoKprobesError) Unwrap() error { return e.Err }
-
 // Lister lists events. The zero value is of this machine.
 type Lister struct {
 	Tracefs *tracefs.FS
@@ -312,7 +306,7 @@ func (l *Lister) kprobes(word string) ([]Listed, error) {
 		_, err = os.Stat(name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &NoKprobesError{err}
+		return nil, &probe.AccessError{File: "kprobe_events", Err: fs.ErrNotExist}
 	}
 	if err != nil {
 		return nil, err

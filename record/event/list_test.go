@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
 
@@ -94,7 +95,7 @@ func TestListKallsyms(t *testing.T) {
 
 func TestListRefusals(t *testing.T) {
 	l := lister(t, nil)
-	var none *NoKprobesError
+	var none *probe.AccessError
 	if _, err := l.List(KindKprobe, "kprobe:*"); !errors.As(err, &none) {
 		t.Errorf("without kprobe_events: %v", err)
 	}

@@ -21,7 +21,9 @@ func TestTraceable(t *testing.T) {
 		}
 	}
 	write(filterFunctions, "ip_rcv\nnf_hook [nf_conntrack]\n\n")
-	probe := func(symbol, module string, at uint64) *Probe { return &Probe{Symbol: symbol, Module: module, entry: at} }
+	probe := func(symbol, module string, at uint64) *Probe {
+		return &Probe{Symbol: symbol, Module: module, entry: at}
+	}
 	kernel, module := probe("ip_rcv", "", 0x1000), probe("nf_hook", "nf_conntrack", 0x9000)
 	none, other := probe("nf_hook", "", 0x2000), probe("ip_rcv", "", 0x3000)
 	check := func(name string, want ...*Probe) {
