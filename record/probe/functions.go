@@ -254,13 +254,13 @@ func (f *file) goFunctions() (l []Function) {
 // goText returns how far into .text Go's code begins, from where its table
 // counts: C's comes first where it is linked in, and Go 1.26 does not write any
 // more where that ends. Many of Go's functions begin by comparing the stack with
-// its limit.
+// its limit; those of C that Go itself links in (the race detector's) do not.
 func goText(code []byte, functions []gosym.Func, text uint64) (begin uint64, ok bool) {
 	const (
 		sample = 256
 		align  = 16
 	)
-	functions = functions[:min(len(functions), sample)]
+	functions = spread(functions, sample)
 	for ; begin < uint64(len(code)); begin += align {
 		checks := 0
 		for i, fn := range functions {
@@ -277,6 +277,14 @@ func goText(code []byte, functions []gosym.Func, text uint64) (begin uint64, ok 
 		}
 	}
 	return 0, false
+}
+
+// spread returns n of the functions, from all over the program.
+func spread(functions []gosym.Func, n int) (l []gosym.Func) {
+	for i := range min(n, len(functions)) {
+		l = append(l, functions[i*len(functions)/min(n, len(functions))])
+	}
+	return l
 }
 
 // checksStack tells whether code begins as Go's functions do whose frames are
