@@ -261,28 +261,30 @@ func goText(code []byte, functions []gosym.Func, text uint64) (begin uint64, ok 
 		align  = 16
 	)
 	functions = spread(functions, sample)
-	for ; begin < uint64(len(code)); begin += align {
+	most := len(functions) / 16 // fewer are chance
+	for at := uint64(0); at < uint64(len(code)); at += align {
 		checks := 0
 		for i, fn := range functions {
-			at := fn.Entry - text + begin
-			if at < uint64(len(code)) && checksStack(code[at:]) {
+			if entry := fn.Entry - text + at; entry < uint64(len(code)) && checksStack(code[entry:]) {
 				checks++
 			}
 			if i == sample/4 && checks == 0 {
 				break
 			}
 		}
-		if checks > len(functions)/4 {
-			return begin, true
+		if checks > most {
+			begin, most, ok = at, checks, true
 		}
 	}
-	return 0, false
+	return begin, ok
 }
 
-// spread returns n of the functions, from all over the program.
+// spread returns n of the functions, from all over the program and in no order of
+// their places.
 func spread(functions []gosym.Func, n int) (l []gosym.Func) {
+	const step = 7919 // a prime
 	for i := range min(n, len(functions)) {
-		l = append(l, functions[i*len(functions)/min(n, len(functions))])
+		l = append(l, functions[i*step%len(functions)])
 	}
 	return l
 }
