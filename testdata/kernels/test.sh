@@ -52,11 +52,11 @@ build() {
 		[ "$1" = "$(go env GOHOSTARCH)" ] || CGO_ENABLED=0 go test -c -o "$work/builder" "./$p"
 		local builder=$work/builder
 		[ -e "$builder" ] || builder=$dir/${p//\//-}.test
-		(cd "$p" && GOARCH=$1 CC=$(compiler "$1") GPERF_TEST_PROGRAMS=$dir/programs "$builder" -test.run '^$') >"$work/build" 2>&1 || { cat "$work/build" >&2; exit 1; }
+		(cd "$p" && GOARCH=$1 CC=$(compiler "$1" gcc) CXX=$(compiler "$1" g++) GPERF_TEST_PROGRAMS=$dir/programs "$builder" -test.run '^$') >"$work/build" 2>&1 || { cat "$work/build" >&2; exit 1; }
 		rm -f "$work/builder"
 	done
 }
-compiler() { case $1 in "$(go env GOHOSTARCH)") echo gcc ;; arm64) echo aarch64-linux-gnu-gcc ;; *) echo x86_64-linux-gnu-gcc ;; esac; }
+compiler() { case $1 in "$(go env GOHOSTARCH)") echo "$2" ;; arm64) echo "aarch64-linux-gnu-$2" ;; *) echo "x86_64-linux-gnu-$2" ;; esac; }
 
 # guest_script GOARCH: what runs in the guest. Files are looked up slowly in what it shares with the host, and fast in /tmp.
 guest_script() {
