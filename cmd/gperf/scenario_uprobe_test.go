@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,16 @@ var (
 	insideC     = programs.C(probed+"who.c", "-O1", "-DWHO=inside")
 	outsideC    = programs.C(probed+"who.c", "-O1", "-DWHO=outside")
 )
+
+// Registers of calls: what Go and C return, the second argument of Go, the first of C.
+var returned, second, first = registers()
+
+func registers() (returned, second, first string) {
+	if runtime.GOARCH == "arm64" {
+		return "%x0", "%x1", "%x0"
+	}
+	return "%ax", "%bx", "%di"
+}
 
 // needUprobes skips where this user may not make probes, or the kernel has none.
 func needUprobes(t *testing.T) {
@@ -102,7 +113,7 @@ func TestScenarioReturnValues(t *testing.T) {
 func TestScenarioGo(t *testing.T) {
 	needUprobes(t)
 	dir, program := t.TempDir(), functionsGo.Path(t)
-	mustRecord(t, dir, "-e", `uprobe:`+program+`:"main.(*T).Method" a=%bx:s64`, "--", program)
+	mustRecord(t, dir, "-e", `uprobe:`+program+`:"main.(*T).Method" a=`+second+`:s64`, "--", program)
 	text := scripted(t, dir)
 	for a := range 5 {
 		if n := strings.Count(text, fmt.Sprintf("probe_functions:main_T_Method: (%s) a=%d\n", firstAddress(text), a)); n != 1 {
@@ -110,7 +121,7 @@ func TestScenarioGo(t *testing.T) {
 		}
 	}
 	// Where a function returns while its stack moves, a uretprobe would crash the program.
-	r := mustRecord(t, dir, "-e", "uretprobe:"+program+":main.* got=%ax:s64", "--", program)
+	r := mustRecord(t, dir, "-e", "uretprobe:"+program+":main.* got="+returned+":s64", "--", program)
 	text = scripted(t, dir)
 	var got []string
 	for _, m := range regexp.MustCompile(`main_T_Method__return(?:_1)?: \(.*\) got=(\d+)`).FindAllStringSubmatch(text, -1) {
@@ -248,7 +259,7 @@ func TestScenarioPerfReadsProbes(t *testing.T) {
 	needUprobes(t)
 	o := needOracle(t)
 	dir, program, mark := t.TempDir(), functionsC.Path(t), markC.Path(t)
-	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n=%di:s32,uretprobe:"+program+":func_c got=$retval", "-e", "uprobe:libc:strlen,usdt:"+mark+":sale",
+	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n="+first+":s32,uretprobe:"+program+":func_c got=$retval", "-e", "uprobe:libc:strlen,usdt:"+mark+":sale",
 		"--", "sh", "-c", program+"; "+mark)
 	file := filepath.Join(dir, "perf.data")
 	want, err := o.run(t, "script", "--no-inline", "-i", file)
