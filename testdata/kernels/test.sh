@@ -13,8 +13,8 @@ need gcc gcc libc6-dev # and programs to record, built before
 cache=${GPERF_KERNELS:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/gperf/kernels}
 slow=5 # times longer than on the host, tests run or wait
 
-# The tests of these packages record, or read what the kernel offers; of cmd/gperf, those whose names say so.
-packages="$(go list ./record/... ./bpf/... ./format/tracepoint/... | sed 's,^gperf/,,') cmd/gperf"
+# The tests of these record, or read what the kernel offers; of cmd/gperf, those whose names say so.
+tested="$(go list ./record/... ./bpf/... ./format/tracepoint/... | sed 's,^gperf/,,') cmd/gperf"
 which_tests() {
 	case $1 in
 	cmd/gperf) echo '-test.run=^Test(Record|Scenario|Probe|List|Doctor) -test.skip=^TestRecord(sData|ingsInAllForms|ModesRefused)$' ;;
@@ -47,7 +47,7 @@ mkdir -p "$results"
 build() {
 	local p dir=$work/$1
 	mkdir -p "$dir/programs"
-	for p in $packages; do
+	for p in $tested; do
 		CGO_ENABLED=0 GOARCH=$1 go test -c -o "$dir/${p##*/}.test" "./$p"
 		[ -e "$dir/${p##*/}.test" ] || continue # no tests
 		# The host's test binary builds the guest's programs.
@@ -65,7 +65,7 @@ guest_script() {
 	local host='' p
 	[ "$1" = amd64 ] || host=/host
 	echo "echo === KERNEL \$(uname -r); cp -r $host$work/$1 /tmp/tests; export GPERF_SLOW=$slow GPERF_TEST_PROGRAMS=/tmp/tests/programs"
-	for p in $packages; do
+	for p in $tested; do
 		[ -e "$work/$1/${p##*/}.test" ] || continue
 		echo "echo === PACKAGE $p; cd $host$PWD/$p; /tmp/tests/${p##*/}.test $(printf '%q ' $(which_tests "$p")) -test.v=test2json -test.timeout=30m $flags 2>&1; echo === EXIT \$?"
 	done
