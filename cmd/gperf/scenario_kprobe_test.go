@@ -135,16 +135,15 @@ func TestScenarioKprobe(t *testing.T) {
 	})
 }
 
-// TestScenarioKprobeOffset: behind the call that ftrace has compilers leave, and which
-// cannot be probed everywhere, there begins an instruction; behind the first byte of a
-// function none does.
+// TestScenarioKprobeOffset: behind the call that ftrace has compilers leave, there
+// begins an instruction; behind the first byte of a function none does.
 func TestScenarioKprobeOffset(t *testing.T) {
 	needProbes(t, "kprobe")
 	needPrograms(t, "bash")
 	dir := t.TempDir()
 	begin, inside := 5, 1
 	if runtime.GOARCH == "arm64" {
-		begin, inside = 8, 2
+		begin, inside = 12, 2
 	}
 	event := func(off int) string { return fmt.Sprintf("kprobe:udp_sendmsg+%d", off) }
 	r := recordIn(t, dir, "-e", event(begin), "--", "bash", "-c", sendUDP)
