@@ -175,7 +175,8 @@ func TestDWARFStacks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			sum, path := recordDWARF(t, Options{DWARF: true}, c.argv...)
 			u := sum.Unwind
-			if u == nil || u.Missing > 0 || u.Complete*100 < sum.Samples*95 {
+			// Until a table is there, copies serve, which hold no deep stack; how long that takes is the machine's matter.
+			if u == nil || u.Missing > 0 || u.Complete*100 < (sum.Samples-u.Early[bpf.EndNoTable])*95 {
 				t.Errorf("%d samples: %+v", sum.Samples, u)
 			}
 			found := 0
@@ -212,7 +213,8 @@ func TestDWARFTooDeep(t *testing.T) {
 			spins++
 		}
 	}
-	if cut != int(sum.Unwind.Early[bpf.EndDepth]) || cut == 0 || cut*10 < spins*9 {
+	early := sum.Unwind.Early
+	if cut != int(early[bpf.EndDepth]) || cut == 0 || cut*10 < (spins-int(early[bpf.EndNoTable]))*9 {
 		t.Errorf("%d of %d chains at the bottom are cut: %+v", cut, spins, sum.Unwind)
 	}
 }

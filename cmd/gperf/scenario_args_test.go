@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"gperf/record/tracefs"
+	"gperf/testdata/programs"
 )
 
 // needArguments skips where the kernel cannot be given probes: file is uprobe_events or kprobe_events.
@@ -33,20 +33,12 @@ func needArguments(t *testing.T, file string) {
 	f.Close()
 }
 
-// argsProgram compiles the program whose values are read.
-func argsProgram(t *testing.T, flags ...string) string {
-	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("gcc is not installed: there is no program to look into")
-	}
-	path := filepath.Join(t.TempDir(), "args")
-	cmd := exec.Command("gcc", append([]string{"-g", "-o", path, "record/probe/testdata/args.c"}, flags...)...)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	return path
-}
+// The program whose values are read, by how it was compiled.
+var (
+	argsPlain    = programs.C(probed+"args.c", "-g", "-O0")
+	argsC        = programs.C(probed+"args.c", "-g", "-O2")
+	argsStripped = programs.C(probed+"args.c", "-O2")
+)
 
 // tracesOf are what the probes of a recording read, without their addresses.
 func tracesOf(t *testing.T, path string) (l []string) {
@@ -69,9 +61,9 @@ func TestScenarioArgumentsOfPrograms(t *testing.T) {
 		`n=1 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_x8=0x78 ul=0x1cbe991a14 on_stack=1001 global=42 g="global" zeroed=7`,
 		`n=2 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_x8=0x78 ul=0x1cbe991a14 on_stack=1002 global=42 g="global" zeroed=14`,
 	}
-	for _, flag := range []string{"-O0", "-O2"} {
-		t.Run(flag, func(t *testing.T) {
-			program, dir := argsProgram(t, flag), t.TempDir()
+	for name, p := range map[string]*programs.Program{"-O0": argsPlain, "-O2": argsC} {
+		t.Run(name, func(t *testing.T) {
+			program, dir := p.Path(t), t.TempDir()
 			mustRecord(t, dir, "-e", "uprobe:"+program+":values "+words, program)
 			if got := tracesOf(t, filepath.Join(dir, "perf.data")); !slices.Equal(got, want) {
 				t.Errorf("%s\nwant %s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -82,7 +74,7 @@ func TestScenarioArgumentsOfPrograms(t *testing.T) {
 
 func TestScenarioArgumentsReturned(t *testing.T) {
 	needArguments(t, "uprobe_events")
-	program, dir := argsProgram(t, "-O2"), t.TempDir()
+	program, dir := argsC.Path(t), t.TempDir()
 	mustRecord(t, dir, "-e", "uretprobe:"+program+":values ret=$retval hex=$retval:x32", program)
 	want := []string{"ret=-4 hex=0xfffffffc", "ret=-1 hex=0xffffffff", "ret=2 hex=0x2"}
 	if got := tracesOf(t, filepath.Join(dir, "perf.data")); !slices.Equal(got, want) {
@@ -94,7 +86,7 @@ func TestScenarioArgumentsReturned(t *testing.T) {
 // whole and characters aside, which perf 6.1 mistakes; and they are fields as any.
 func TestScenarioArgumentsLikePerf(t *testing.T) {
 	needArguments(t, "uprobe_events")
-	program, dir := argsProgram(t, "-O2"), t.TempDir()
+	program, dir := argsC.Path(t), t.TempDir()
 	mustRecord(t, dir, "-e", "uprobe:"+program+":values $params np->sc np->label:string bits=np->in.c np->arr[1] comm=$comm", program)
 	path := filepath.Join(dir, "perf.data")
 	if got := tracesOf(t, path); len(got) != 3 {
@@ -122,10 +114,11 @@ func TestScenarioArgumentsOfKernel(t *testing.T) {
 	if lo, err := net.InterfaceByName("lo"); err != nil || lo.Flags&net.FlagUp == 0 {
 		t.Skip("the loopback interface is down: no packet can be sent")
 	}
+	needPrograms(t, "bash")
 	dir := t.TempDir()
 	mustRecord(t, dir, "-a", "-e", "kprobe:ip_rcv len=skb->len:u32 dev->name:string n2=skb->dev->name proto=skb->protocol pt->func:symbol",
 		"-e", "kretprobe:ip_rcv ret=$retval", "-e", "kprobe:do_sys_openat2 dfd filename:ustring",
-		"--", "sh", "-c", `perl -MSocket -e 'socket(S, PF_INET, SOCK_DGRAM, 0); send(S, "hello", 0, sockaddr_in(9, inet_aton("127.0.0.1")))'; cat /dev/null`)
+		"--", "bash", "-c", "printf hello > /dev/udp/127.0.0.1/9; cat /dev/null")
 	text, _ := gperf(t, "script", "-i", filepath.Join(dir, "perf.data"), "-F", "comm,event,trace")
 	for _, want := range []string{
 		`probe:ip_rcv: \([0-9a-f]+\) len=33 name="lo" n2="lo" proto=0x8 func=ip_rcv`,
@@ -140,8 +133,8 @@ func TestScenarioArgumentsOfKernel(t *testing.T) {
 
 // TestScenarioArgumentsRefused: what cannot be read is told before anything is recorded.
 func TestScenarioArgumentsRefused(t *testing.T) {
-	program := argsProgram(t, "-O2")
-	stripped := argsProgram(t, "-O2", "-g0")
+	program := argsC.Path(t)
+	stripped := argsStripped.Path(t)
 	for words, want := range map[string]string{
 		program + ":values nn":          "values has no variable nn: did you mean ",
 		program + ":values np->lable":   "struct node has no member lable: did you mean label?",

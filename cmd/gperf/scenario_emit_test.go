@@ -141,7 +141,7 @@ func TestScenarioKprobesByGlob(t *testing.T) {
 	for _, kind := range []string{"kprobe", "kretprobe"} {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
-			own := map[string]string{"kprobe": "kprobe:vfs_open x=%di", "kretprobe": "kretprobe:vfs_open x=%ax"}[kind]
+			own := map[string]string{"kprobe": "kprobe:vfs_open x=" + first, "kretprobe": "kretprobe:vfs_open x=" + returned}[kind]
 			r := mustRecord(t, dir, "-g", "-e", own, "-e", kind+":vfs_*", "--", "sh", "-c", children)
 			path := filepath.Join(dir, "perf.data")
 			c := read(t, path)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -140,20 +141,25 @@ func TestScenarioKprobeOffset(t *testing.T) {
 	needProbes(t, "kprobe")
 	needPrograms(t, "bash")
 	dir := t.TempDir()
-	r := recordIn(t, dir, "-e", "kprobe:udp_sendmsg+5", "--", "bash", "-c", sendUDP)
+	begin, inside := 5, 1
+	if runtime.GOARCH == "arm64" {
+		begin, inside = 12, 2
+	}
+	event := func(off int) string { return fmt.Sprintf("kprobe:udp_sendmsg+%d", off) }
+	r := recordIn(t, dir, "-e", event(begin), "--", "bash", "-c", sendUDP)
 	if r.code != exitOK { // where indirect jumps are tracked, the call comes 4 bytes later
-		if !strings.Contains(r.stderr, "udp_sendmsg+0x5 is inside of an instruction") {
-			t.Errorf("udp_sendmsg+5: %s", r.stderr)
+		if !strings.Contains(r.stderr, fmt.Sprintf("udp_sendmsg+%#x is inside of an instruction", begin)) {
+			t.Errorf("%s: %s", event(begin), r.stderr)
 		}
-		mustRecord(t, dir, "-e", "kprobe:udp_sendmsg+9", "--", "bash", "-c", sendUDP)
+		mustRecord(t, dir, "-e", event(begin+4), "--", "bash", "-c", sendUDP)
 	}
 	text := mustGperf(t, "script", "-i", filepath.Join(dir, "perf.data"))
 	if n := strings.Count(text, "probe:udp_sendmsg: ("); n != 3 {
 		t.Errorf("%d samples, want 3:\n%s", n, text)
 	}
-	r = recordIn(t, dir, "-e", "kprobe:udp_sendmsg+1", "--", "true")
+	r = recordIn(t, dir, "-e", event(inside), "--", "true")
 	if r.code == exitOK || !strings.Contains(r.stderr, "is inside of an instruction") && !strings.Contains(r.stderr, "udp_sendmsg") {
-		t.Errorf("udp_sendmsg+1: exit code %d\n%s", r.code, r.stderr)
+		t.Errorf("%s: exit code %d\n%s", event(inside), r.code, r.stderr)
 	}
 }
 

@@ -6,63 +6,36 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"gperf/testdata/programs"
 )
 
 // What a user does with probes in programs, on the kernel that runs.
 
 const probed = "../../record/probe/testdata/"
 
-// fixture is a program that these tests record.
-type fixture struct {
-	source  string
-	compile []string
-	made    func() (string, error)
-}
-
-func compiled(source string, compile ...string) *fixture {
-	f := &fixture{source: source, compile: compile}
-	f.made = sync.OnceValues(f.make)
-	return f
-}
-
 var (
-	functionsC  = compiled("functions.c", "gcc", "-O1", "-fomit-frame-pointer", "-fno-optimize-sibling-calls")
-	functionsFP = compiled("functions.c", "gcc", "-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
-	functionsS  = compiled("functions.c", "gcc", "-O1", "-s")
-	functionsGo = compiled("functions.go", "go", "build")
-	markC       = compiled("mark.c", "gcc", "-O1")
-	insideC     = compiled("who.c", "gcc", "-O1", "-DWHO=inside")
-	outsideC    = compiled("who.c", "gcc", "-O1", "-DWHO=outside")
+	functionsC  = programs.C(probed+"functions.c", "-O1", "-fomit-frame-pointer", "-fno-optimize-sibling-calls")
+	functionsFP = programs.C(probed+"functions.c", "-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
+	functionsS  = programs.C(probed+"functions.c", "-O1", "-s")
+	functionsGo = programs.Go(probed + "functions.go")
+	markC       = programs.C(probed+"mark.c", "-O1")
+	insideC     = programs.C(probed+"who.c", "-O1", "-DWHO=inside")
+	outsideC    = programs.C(probed+"who.c", "-O1", "-DWHO=outside")
 )
 
-// path compiles the program, once for all tests.
-func (f *fixture) path(t *testing.T) string {
-	t.Helper()
-	if _, err := exec.LookPath(f.compile[0]); err != nil {
-		t.Skipf("%s is missing", f.compile[0])
-	}
-	path, err := f.made()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
+// Registers of calls: what Go and C return, the second argument of Go, the first of C.
+var returned, second, first = registers()
 
-func (f *fixture) make() (string, error) {
-	dir, err := os.MkdirTemp(recordedFiles.dir, "program")
-	if err != nil {
-		return "", err
+func registers() (returned, second, first string) {
+	if runtime.GOARCH == "arm64" {
+		return "%x0", "%x1", "%x0"
 	}
-	path := filepath.Join(dir, strings.TrimSuffix(f.source, filepath.Ext(f.source)))
-	out, err := exec.Command(f.compile[0], append(f.compile[1:], "-o", path, probed+f.source)...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s of %s: %w\n%s", f.compile[0], f.source, err, out)
-	}
-	return path, nil
+	return "%ax", "%bx", "%di"
 }
 
 // needUprobes skips where this user may not make probes, or the kernel has none.
@@ -95,7 +68,7 @@ func TestScenarioStacks(t *testing.T) {
 	needUprobes(t)
 	for _, c := range []struct {
 		name    string
-		program *fixture
+		program *programs.Program
 		args    []string
 		needBPF bool
 	}{
@@ -104,7 +77,7 @@ func TestScenarioStacks(t *testing.T) {
 		{"with frame pointers, by fp", functionsFP, []string{"--call-graph", "fp"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir, program := t.TempDir(), c.program.path(t)
+			dir, program := t.TempDir(), c.program.Path(t)
 			r := mustRecord(t, dir, append(c.args, "-e", "uprobe:"+program+":func_c", "--", program)...)
 			if c.needBPF && !strings.Contains(r.stderr, "User stacks: ") {
 				t.Skipf("no BPF program can be loaded here:\n%s", r.stderr)
@@ -129,7 +102,7 @@ func TestScenarioStacks(t *testing.T) {
 
 func TestScenarioReturnValues(t *testing.T) {
 	needUprobes(t)
-	dir, program := t.TempDir(), functionsC.path(t)
+	dir, program := t.TempDir(), functionsC.Path(t)
 	mustRecord(t, dir, "-e", "uretprobe:"+program+":func_c got=$retval:s32", "--", program)
 	got := regexp.MustCompile(`got=-?\d+`).FindAllString(scripted(t, dir), -1)
 	if want := "got=2 got=3 got=4 got=5 got=6"; strings.Join(got, " ") != want {
@@ -139,8 +112,8 @@ func TestScenarioReturnValues(t *testing.T) {
 
 func TestScenarioGo(t *testing.T) {
 	needUprobes(t)
-	dir, program := t.TempDir(), functionsGo.path(t)
-	mustRecord(t, dir, "-e", `uprobe:`+program+`:"main.(*T).Method" a=%bx:s64`, "--", program)
+	dir, program := t.TempDir(), functionsGo.Path(t)
+	mustRecord(t, dir, "-e", `uprobe:`+program+`:"main.(*T).Method" a=`+second+`:s64`, "--", program)
 	text := scripted(t, dir)
 	for a := range 5 {
 		if n := strings.Count(text, fmt.Sprintf("probe_functions:main_T_Method: (%s) a=%d\n", firstAddress(text), a)); n != 1 {
@@ -148,7 +121,7 @@ func TestScenarioGo(t *testing.T) {
 		}
 	}
 	// Where a function returns while its stack moves, a uretprobe would crash the program.
-	r := mustRecord(t, dir, "-e", "uretprobe:"+program+":main.* got=%ax:s64", "--", program)
+	r := mustRecord(t, dir, "-e", "uretprobe:"+program+":main.* got="+returned+":s64", "--", program)
 	text = scripted(t, dir)
 	var got []string
 	for _, m := range regexp.MustCompile(`main_T_Method__return(?:_1)?: \(.*\) got=(\d+)`).FindAllStringSubmatch(text, -1) {
@@ -169,7 +142,7 @@ func firstAddress(text string) string {
 
 func TestScenarioLibrary(t *testing.T) {
 	needUprobes(t)
-	dir, program := t.TempDir(), functionsC.path(t)
+	dir, program := t.TempDir(), functionsC.Path(t)
 	r := mustRecord(t, dir, "-e", "uprobe:libc:strl*", "--", program)
 	text := scripted(t, dir)
 	if n := strings.Count(text, "probe_libc:strlen: "); n < 5 {
@@ -203,8 +176,8 @@ func TestScenarioMountNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	copyFile(t, outsideC.path(t), filepath.Join(box, "prog"))
-	copyFile(t, insideC.path(t), filepath.Join(dir, "inner/real"))
+	copyFile(t, outsideC.Path(t), filepath.Join(box, "prog"))
+	copyFile(t, insideC.Path(t), filepath.Join(dir, "inner/real"))
 	if err := os.Symlink(filepath.Join(box, "real"), filepath.Join(dir, "inner/prog")); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +238,7 @@ func copyFile(t *testing.T, from, to string) {
 // A program is told by the semaphore that it is watched, while it is.
 func TestScenarioUSDT(t *testing.T) {
 	needUprobes(t)
-	dir, program := t.TempDir(), markC.path(t)
+	dir, program := t.TempDir(), markC.Path(t)
 	r := mustRecord(t, dir, "-e", "usdt:"+program+":shop:sale", "--", program)
 	if r.stdout != "watched 3\n" {
 		t.Errorf("the program says: %q", r.stdout)
@@ -285,8 +258,8 @@ func TestScenarioUSDT(t *testing.T) {
 func TestScenarioPerfReadsProbes(t *testing.T) {
 	needUprobes(t)
 	o := needOracle(t)
-	dir, program, mark := t.TempDir(), functionsC.path(t), markC.path(t)
-	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n=%di:s32,uretprobe:"+program+":func_c got=$retval", "-e", "uprobe:libc:strlen,usdt:"+mark+":sale",
+	dir, program, mark := t.TempDir(), functionsC.Path(t), markC.Path(t)
+	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n="+first+":s32,uretprobe:"+program+":func_c got=$retval", "-e", "uprobe:libc:strlen,usdt:"+mark+":sale",
 		"--", "sh", "-c", program+"; "+mark)
 	file := filepath.Join(dir, "perf.data")
 	want, err := o.run(t, "script", "--no-inline", "-i", file)
@@ -304,13 +277,13 @@ func TestScenarioPerfReadsProbes(t *testing.T) {
 
 func TestScenarioUprobeErrors(t *testing.T) {
 	needUprobes(t)
-	stripped := functionsS.path(t)
+	stripped := functionsS.Path(t)
 	for spec, want := range map[string]string{
 		"uprobe:" + stripped + ":func_c":                "it is stripped: ",
-		"uprobe:" + functionsC.path(t) + ":func_d":      "did you mean func_a, func_b, func_c?",
-		"uprobe:" + functionsC.path(t) + ":func_c+9999": "func_c is 0x",
+		"uprobe:" + functionsC.Path(t) + ":func_d":      "did you mean func_a, func_b, func_c?",
+		"uprobe:" + functionsC.Path(t) + ":func_c+9999": "func_c is 0x",
 		"uprobe:no-such-library:f":                      "no program of that name in $PATH, and no library in ld.so.cache",
-		"usdt:" + markC.path(t) + ":shop:sael":          "did you mean shop:sale?",
+		"usdt:" + markC.Path(t) + ":shop:sael":          "did you mean shop:sale?",
 	} {
 		r := recordIn(t, t.TempDir(), "-e", spec, "true")
 		if r.code != exitUsage || !strings.Contains(r.stderr, want) {

@@ -645,6 +645,11 @@ func symbolValue(s string) int64 {
 func (p *parser) sizeof() *node {
 	start := p.pos
 	p.next()
+	if p.is(tokDelim, "(") {
+		p.refuse("sizeof an expression")
+		p.skipParens()
+		return atom("0")
+	}
 	words := p.words(start, func() bool { return p.kind == tokItem || p.kind == tokOp })
 	p.closing()
 	switch words {

@@ -132,6 +132,7 @@ func TestPrintFmtUnreadable(t *testing.T) {
 		{`"%s", ({ int x = (REC->a); x; })`, true},
 		{"\"a\ttab %d\", REC->a", true},
 		{`"%d", sizeof(REC->comm)`, true},
+		{`"%d", sizeof((sizeof(struct page)) - 1) <= 4`, true},
 		{`"%s", __print_symbolic(REC->a, { })`, true},
 		{`"%d", __get_dynamic_array(dyn)[0]`, true},
 		{`"%p", &REC->a`, true},

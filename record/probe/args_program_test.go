@@ -10,20 +10,6 @@ import (
 	"testing"
 )
 
-// compile makes a program of a file of testdata.
-func compile(t *testing.T, source string, flags ...string) string {
-	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("gcc is not installed: there is no program to look into")
-	}
-	path := filepath.Join(t.TempDir(), "args")
-	args := append(flags, "-o", path, filepath.Join("testdata", source))
-	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return path
-}
-
 func run(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -65,9 +51,9 @@ func TestArgsOfProgramsLikePerf(t *testing.T) {
 		np->arr[2] np->sc np->col np->u1 np->u2 np->d a[1] si.a x=n:u8 n:x np->next->next->label:string np->in.name[1] c:char
 		np->label:string@user np->arr:u32[4] np[1].in.a $params`)
 	words = append(words, "n s:string np->arr[1]:x16 np->col", "local")
-	for _, flags := range []string{"-g -O0", "-g -O2", "-g -O2 -gdwarf-4", "-g -O2 -gdwarf-2", "-g -O1 -fno-omit-frame-pointer", "-g -O0 -gdwarf-4 -no-pie"} {
-		t.Run(flags, func(t *testing.T) {
-			path := compile(t, "args.c", strings.Fields(flags)...)
+	for _, p := range argsCs {
+		t.Run(p.String(), func(t *testing.T) {
+			path := p.Path(t)
 			needPerfProbe(t, path)
 			compared := 0
 			for _, w := range words {
@@ -95,7 +81,12 @@ func TestArgsOfProgramsLikePerf(t *testing.T) {
 // TestArgsOfStrippedProgram: the debug information may lie in a file of its own.
 func TestArgsOfStrippedProgram(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // where perf keeps copies of programs
-	path := compile(t, "args.c", "-g", "-O2")
+	path := filepath.Join(t.TempDir(), "args")
+	if b, err := os.ReadFile(argsC.Path(t)); err != nil {
+		t.Fatal(err)
+	} else if err := os.WriteFile(path, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	want, err := new(Finder).Find("uprobe:" + path + ":values n")
 	if err != nil {
 		t.Fatal(err)
@@ -128,29 +119,12 @@ func TestArgsOfStrippedProgram(t *testing.T) {
 	}
 }
 
-const goProgram = `package main
-
-type T struct{ name string; n int }
-
-//go:noinline
-func (t *T) Method(s string, b []byte, k int) int { println(t.name, s, len(b), k); return k + t.n }
-
-func main() { (&T{"tee", 4}).Method("hello", []byte("abc"), 2) }
-`
-
 // TestArgsOfGoProgram: strings and slices are in several registers.
 func TestArgsOfGoProgram(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("go is not installed: there is no Go program to look into")
-	}
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the registers are those of amd64")
 	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(goProgram), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	run(t, dir, "go", "build", "-o", "p", "p.go")
+	path := argsGo.Path(t)
 	for words, want := range map[string]string{
 		"t->n k":              "n=+16(%ax):s64 k=%r9:s64",
 		"s.str:string s.len":  "str=+0(%bx):string len=%cx:s64",
@@ -161,7 +135,7 @@ func TestArgsOfGoProgram(t *testing.T) {
 		"$params":             "t=%ax:x64 k=%r9:s64",
 		"nosuch":              "main.(*T).Method has no variable nosuch",
 	} {
-		l, err := new(Finder).Find("uprobe:" + filepath.Join(dir, "p") + `:"main.(*T).Method" ` + words)
+		l, err := new(Finder).Find("uprobe:" + path + `:"main.(*T).Method" ` + words)
 		if err != nil && !strings.Contains(err.Error(), want) || err == nil && show(l[0].Args) != want {
 			t.Errorf("%s: %v, %v, want %s", words, l, err, want)
 		}
@@ -170,7 +144,7 @@ func TestArgsOfGoProgram(t *testing.T) {
 
 // TestVarsOfProgram compares with perf probe --vars, which sorts by type.
 func TestVarsOfProgram(t *testing.T) {
-	path := compile(t, "args.c", "-g", "-O2")
+	path := argsC.Path(t)
 	needPerfProbe(t, path)
 	l, err := new(Finder).Variables("uprobe:"+path+":values", Where{})
 	if err != nil || len(l) != 1 {

@@ -2,42 +2,32 @@ package probe
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
+
+	"gperf/testdata/programs"
 )
 
-// built is the programs that tests have compiled, by what compiled them.
-var built = map[string]string{}
+// What is looked into, by how it was compiled.
+var (
+	functionsC        = programs.C("testdata/functions.c", "-O1", "-g")
+	functionsStripped = programs.C("testdata/functions.c", "-O1", "-s")
+	functionsCXX      = programs.C("testdata/functions.cc", "-O1")
+	functionsGo       = programs.Go("testdata/functions.go")
+	functionsGoBare   = programs.Go("testdata/functions.go", "-ldflags=-s -w")
+	functionsGoPIE    = programs.Go("testdata/functions.go", "-buildmode=pie")
+	functionsGoByC    = programs.Cgo("testdata/functions.go", "-ldflags=-linkmode=external")
+	functionsGoRace   = programs.Cgo("testdata/functions.go", "-race")
+	markC             = programs.C("testdata/mark.c", "-O1")
+	argsGo            = programs.Go("testdata/args.go")
+	argsC             = programs.C("testdata/args.c", "-g", "-O2")
+	argsCs            = []*programs.Program{
+		argsC,
+		programs.C("testdata/args.c", "-g", "-O0"),
+		programs.C("testdata/args.c", "-g", "-O2", "-gdwarf-4"),
+		programs.C("testdata/args.c", "-g", "-O2", "-gdwarf-2"),
+		programs.C("testdata/args.c", "-g", "-O1", "-fno-omit-frame-pointer"),
+		programs.C("testdata/args.c", "-g", "-O0", "-gdwarf-4", "-no-pie"),
+	}
+)
 
-// program compiles a file of testdata, once for all tests.
-func program(t testing.TB, name string, compile ...string) string {
-	t.Helper()
-	key := name + strings.Join(compile, " ")
-	if built[key] != "" {
-		return built[key]
-	}
-	path := filepath.Join(programs, strings.NewReplacer(" ", "", "-", "").Replace(key))
-	out, err := exec.Command(compile[0], append(compile[1:], "-o", path, "testdata/"+name)...).CombinedOutput()
-	if _, e := exec.LookPath(compile[0]); e != nil {
-		t.Skipf("%s is missing", compile[0])
-	}
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(compile, " "), err, out)
-	}
-	built[key] = path
-	return path
-}
-
-var programs string
-
-func TestMain(m *testing.M) {
-	var err error
-	if programs, err = os.MkdirTemp("", "gperf-probe"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(programs)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(programs.Run(m)) }

@@ -83,7 +83,7 @@ func FuzzMarks(f *testing.F) {
 }
 
 func TestMarks(t *testing.T) {
-	path := program(t, "mark.c", "gcc", "-O1")
+	path := markC.Path(t)
 	var f Finder
 	for _, spec := range []string{"usdt:" + path + ":shop:sale", "usdt:" + path + ":sale", "usdt:" + path + ":s*:s?le"} {
 		l, err := f.Find(spec)
@@ -96,7 +96,7 @@ func TestMarks(t *testing.T) {
 	if !errors.As(err, &e) || !slices.Equal(e.Near, []string{"shop:sale"}) {
 		t.Errorf("a name that is not there: %v", err)
 	}
-	_, err = f.Find("usdt:" + program(t, "functions.c", "gcc", "-O1") + ":sale")
+	_, err = f.Find("usdt:" + functionsC.Path(t) + ":sale")
 	var none *FileError
 	if !errors.As(err, &none) || !strings.Contains(err.Error(), "no USDT probes") {
 		t.Errorf("a program without any: %v", err)
@@ -109,7 +109,7 @@ func TestMarksAgainstReadelf(t *testing.T) {
 	if err != nil {
 		t.Skip("readelf is not installed (package binutils)")
 	}
-	path := program(t, "mark.c", "gcc", "-O1")
+	path := markC.Path(t)
 	out, err := exec.Command(readelf, "-nW", path).Output()
 	if err != nil {
 		t.Fatal(err)

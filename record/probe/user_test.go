@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gperf/testdata/programs"
 )
 
 // find returns the probes of a spec as event@symbol, by the functions that the file has.
@@ -45,8 +47,7 @@ func checkFind(t *testing.T, path string, want map[string]string) {
 	t.Helper()
 	for place, want := range want {
 		l, err := find(t, path, place)
-		// The program's name is how it was compiled.
-		got := strings.ReplaceAll(strings.Join(l, " "), "probe_"+word(path[strings.LastIndexByte(path, '/')+1:])+":", "")
+		got := strings.ReplaceAll(strings.Join(l, " "), "probe_functions:", "")
 		if err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", place, got, err, want)
 		}
@@ -54,7 +55,7 @@ func checkFind(t *testing.T, path string, want map[string]string) {
 }
 
 func TestFindC(t *testing.T) {
-	checkFind(t, program(t, "functions.c", "gcc", "-O1", "-g"), map[string]string{
+	checkFind(t, functionsC.Path(t), map[string]string{
 		"func_c":           "func_c@func_c",
 		"uretprobe func_c": "func_c__return@func_c",
 		"func_[ab]":        "func_a@func_a func_b@func_b",
@@ -64,7 +65,7 @@ func TestFindC(t *testing.T) {
 }
 
 func TestFindCXX(t *testing.T) {
-	checkFind(t, program(t, "functions.cc", "g++", "-O1"), map[string]string{
+	checkFind(t, functionsCXX.Path(t), map[string]string{
 		"ns::f":             "ns_f@_ZN2ns1fEd ns_f@_ZN2ns1fEi",
 		"ns::f(int)":        "ns_f@_ZN2ns1fEi",
 		`"ns::f(double)"`:   "ns_f@_ZN2ns1fEd",
@@ -83,13 +84,13 @@ func TestFindGo(t *testing.T) {
 		"main.Generic[...]":          "main_Generic_go_shape_int@main.Generic[go.shape.int]",
 		"uretprobe main.(*T).Method": "main_T_Method__return@main.(*T).Method+ main_T_Method__return@main.(*T).Method+",
 	}
-	checkFind(t, program(t, "functions.go", "go", "build"), want)
-	checkFind(t, program(t, "functions.go", "go", "build", "-ldflags=-s -w"), want)
+	checkFind(t, functionsGo.Path(t), want)
+	checkFind(t, functionsGoBare.Path(t), want)
 }
 
 func TestFindRefusals(t *testing.T) {
-	plain := program(t, "functions.c", "gcc", "-O1", "-g")
-	stripped := program(t, "functions.c", "gcc", "-O1", "-s")
+	plain := functionsC.Path(t)
+	stripped := functionsStripped.Path(t)
 	for _, c := range []struct{ path, place, want string }{
 		{plain, "func_d", "did you mean func_a, func_b, func_c?"},
 		{plain, "add", "it is inlined everywhere; probe it where it is, as func_c+"},
@@ -114,7 +115,7 @@ func TestFindRefusals(t *testing.T) {
 
 // A probe within an instruction would destroy it.
 func TestFindBoundaries(t *testing.T) {
-	path := program(t, "functions.c", "gcc", "-O1", "-g")
+	path := functionsC.Path(t)
 	f, err := openFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func TestFindBoundaries(t *testing.T) {
 
 // Programs for another machine cannot run here.
 func TestFindOtherMachine(t *testing.T) {
-	b, err := os.ReadFile(program(t, "functions.c", "gcc", "-O1", "-g"))
+	b, err := os.ReadFile(functionsC.Path(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,41 +213,41 @@ func funcAt(t *testing.T, f *Finder, p *Probe) (at Function) {
 
 // Go's own table names the functions that the symbol table names, wherever the linker put them.
 func TestGoFunctionsAgainstSymbols(t *testing.T) {
-	for _, flags := range [][]string{nil, {"-buildmode=pie"}, {"-ldflags=-linkmode=external"}, {"-race"}} {
-		if _, err := exec.LookPath("gcc"); err != nil && len(flags) > 0 && !strings.Contains(flags[0], "pie") {
-			t.Logf("gcc is missing: %s is not tried", flags[0])
-			continue
+	for name, p := range map[string]*programs.Program{"static": functionsGo, "PIE": functionsGoPIE, "linked by C's compiler": functionsGoByC, "race": functionsGoRace} {
+		t.Run(name, func(t *testing.T) { sameAsSymbols(t, p.Path(t)) })
+	}
+}
+
+func sameAsSymbols(t *testing.T, path string) {
+	f, err := openFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.readFunctions(); err != nil {
+		t.Fatal(err)
+	}
+	if f.goPCs {
+		t.Fatal("it is stripped")
+	}
+	symbols := map[string]map[uint64]bool{}
+	for _, fn := range f.functions {
+		if symbols[fn.Symbol] == nil {
+			symbols[fn.Symbol] = map[uint64]bool{}
 		}
-		f, err := openFile(program(t, "functions.go", append([]string{"go", "build"}, flags...)...))
-		if err != nil {
-			t.Fatal(err)
+		symbols[fn.Symbol][fn.Off] = true
+	}
+	same, other := 0, 0
+	for _, fn := range f.goFunctions() {
+		switch at, ok := symbols[fn.Symbol]; {
+		case !ok: // go:buildid, names that the linker shortens
+		case at[fn.Off], symbols[fn.Symbol+".abi0"][fn.Off]: // one name for both ways of calling
+			same++
+		default:
+			other++
 		}
-		defer f.Close()
-		if err := f.readFunctions(); err != nil {
-			t.Fatal(err)
-		}
-		if f.goPCs {
-			t.Fatalf("%v: it is stripped", flags)
-		}
-		symbols := map[string]map[uint64]bool{}
-		for _, fn := range f.functions {
-			if symbols[fn.Symbol] == nil {
-				symbols[fn.Symbol] = map[uint64]bool{}
-			}
-			symbols[fn.Symbol][fn.Off] = true
-		}
-		same, other := 0, 0
-		for _, fn := range f.goFunctions() {
-			switch at, ok := symbols[fn.Symbol]; {
-			case !ok: // go:buildid, names that the linker shortens
-			case at[fn.Off], symbols[fn.Symbol+".abi0"][fn.Off]: // one name for both ways of calling
-				same++
-			default:
-				other++
-			}
-		}
-		if same < 1000 || other > 0 {
-			t.Errorf("%v: %d functions are where the symbols are, %d are not", flags, same, other)
-		}
+	}
+	if same < 1000 || other > 0 {
+		t.Errorf("%d functions are where the symbols are, %d are not", same, other)
 	}
 }

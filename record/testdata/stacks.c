@@ -19,7 +19,7 @@ volatile unsigned long sink;
 static double now(void)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); // only while it runs is it sampled
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 

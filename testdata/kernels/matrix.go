@@ -3,33 +3,36 @@ package main
 import (
 	"fmt"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// groups are the matrix's rows: what users would call what the tests try. A test is in the first that its name fits.
+// groups are the matrix's rows: what users would call what the tests try. A test is in the first that fits its
+// package's folder and its name.
 var groups = []struct {
 	name  string
 	tests *regexp.Regexp
 }{
-	{"return probes", regexp.MustCompile(`(?i)kretprobe|uretprobe|retval|return`)},
-	{"kprobes", regexp.MustCompile(`(?i)kprobe|conntrack`)},
-	{"uprobes", regexp.MustCompile(`(?i)uprobe|gosymbol|gomethod|unwindprogram|func_?c`)},
-	{"USDT", regexp.MustCompile(`(?i)usdt`)},
-	{"globs", regexp.MustCompile(`(?i)glob|wildcard`)},
-	{"filters", regexp.MustCompile(`(?i)filter|exclude`)},
-	{"containers, users", regexp.MustCompile(`(?i)namespace|container|cgroup|user`)},
-	{"breakpoints, PMU events, groups", regexp.MustCompile(`(?i)breakpoint|pmu|raw|group|term`)},
-	{"`gperf probe`, `list`, `doctor`", regexp.MustCompile(`(?i)^Test(Scenario)?(Probe|List|Doctor)`)},
-	{"`cycles` with stacks", regexp.MustCompile(`(?i)cycles`)},
-	{"drops", regexp.MustCompile(`(?i)drop`)},
-	{"whole user stacks (BPF)", regexp.MustCompile(`(?i)dwarf|stack|tables|^TestLoad$`)},
-	{"read by perf", regexp.MustCompile(`(?i)perf`)},
-	{"files, pipes, switching", regexp.MustCompile(`(?i)modes|killed|disk|pipe|switch|timestamp`)},
-	{"tracepoint formats", regexp.MustCompile(`(?i)tracefs`)},
-	{"targets, signals, errors", regexp.MustCompile(`^Test(Record|Run|Attrs)`)},
+	{"drops and their reasons", regexp.MustCompile(`gperf Test(ScenarioDrops|RecordCountsEveryDrop)`)},
+	{"kprobes, kretprobes", regexp.MustCompile(`gperf TestScenario(Kprobe($|Offset|Errors|Command)|Conntrack|LinkDown)|probe TestKernelPlaces`)},
+	{"many kprobes by glob", regexp.MustCompile(`gperf TestScenarioKprobe(sBy)?Glob`)},
+	{"uprobes, uretprobes, USDT", regexp.MustCompile(`gperf TestScenario(Stacks$|ReturnValues|Go$|Library|MountNamespace|USDT|Uprobe)|probe TestFindIFUNC`)},
+	{"arguments of probes", regexp.MustCompile(`gperf TestScenarioArguments`)},
+	{"no probe is left; `gperf probe`", regexp.MustCompile(`gperf TestScenario(ProbesVanish|Killed|ProbeCommand)|probe TestPersistLive`)},
+	{"raw tracepoints", regexp.MustCompile(`gperf TestScenarioRawTracepoint|bpf TestEmitter|probe TestFindRaw`)},
+	{"breakpoints, groups, terms", regexp.MustCompile(`gperf TestScenario(Breakpoint|StacksByEvent)`)},
+	{"filters, cgroups, users", regexp.MustCompile(`gperf TestScenario(Filter|Cgroup|User)`)},
+	{"few rights, or none", regexp.MustCompile(`gperf Test(ScenarioFewCapabilities|RecordUnprivileged|DoctorUnprivileged|DoctorUserNamespace)`)},
+	{"whole user stacks (BPF)", regexp.MustCompile(`record Test(DWARF|StackDump|TablesEvicted)|bpf TestLoad$`)},
+	{"`-F 99 -a -g`, `cycles`", regexp.MustCompile(`gperf Test(ScenarioWholeMachine|RecordCycles)`)},
+	{"read by perf", regexp.MustCompile(`gperf Test(RecordPerfReads|RecordAttrsArePerfs|ScenarioPerfReads)`)},
+	{"files, pipes, switching", regexp.MustCompile(`gperf TestRecord(Modes|Killed|DiskFull|Pipe|Switch|Timestamp)`)},
+	{"targets, signals, errors", regexp.MustCompile(`gperf TestRecord|record TestRun`)},
+	{"`gperf list`, `gperf doctor`", regexp.MustCompile(`gperf Test(List|Doctor)`)},
+	{"formats of all tracepoints", regexp.MustCompile(`tracepoint TestTracefs`)},
 }
 
 const begin, end = "<!-- matrix: made by testdata/kernels/test.sh -matrix -->\n", "<!-- /matrix -->\n"
@@ -108,7 +111,7 @@ func (u *run) cell(group int, notes *notes) string {
 	var letters []string
 	for _, r := range u.results {
 		top, _, inner := strings.Cut(r.test, "/")
-		if groupOf(top) != group {
+		if groupOf(path.Base(r.pkg)+" "+top) != group {
 			continue
 		}
 		if !inner {
@@ -137,7 +140,7 @@ func (u *run) cell(group int, notes *notes) string {
 	return strings.Join(parts, " ")
 }
 
-// groupOf returns the group of a test at the top, or -1: not all tests say something of a kernel.
+// groupOf returns the group of a package's test, or -1: not all tests say something of a kernel.
 func groupOf(test string) int {
 	for i, g := range groups {
 		if g.tests.MatchString(test) {

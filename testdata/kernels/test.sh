@@ -10,15 +10,15 @@ need perf linux-perf # guests find here what tests run: perf to read what gperf 
 need nft nftables
 need iptables iptables
 need gcc gcc libc6-dev # and programs to record, built before
-install_needed || true
 cache=${GPERF_KERNELS:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/gperf/kernels}
 slow=5 # times longer than on the host, tests run or wait
 
-# The tests of these packages record, or read what the kernel offers; of cmd/gperf, those whose names say so.
-packages="$(go list ./record/... ./bpf/... ./format/tracepoint/... | sed 's,^gperf/,,') cmd/gperf"
+# The tests of these record, or read what the kernel offers; of cmd/gperf, those whose names say so.
+tested="$(go list ./record/... ./bpf/... ./format/tracepoint/... | sed 's,^gperf/,,') cmd/gperf"
 which_tests() {
 	case $1 in
 	cmd/gperf) echo '-test.run=^Test(Record|Scenario|Probe|List|Doctor) -test.skip=^TestRecord(sData|ingsInAllForms|ModesRefused)$' ;;
+	record/probe) echo '-test.run=^Test -test.skip=LikePerf|Against|^TestVarsOfProgram' ;; # no kernel is asked there
 	*) echo '-test.run=^Test' ;;
 	esac
 }
@@ -36,6 +36,8 @@ while [ $# -gt 0 ]; do
 	shift
 done
 [ -n "$kernels" ] || { sed -n '2,4p' "$0" >&2; exit 2; }
+case " $kernels" in *" arm64-"*) need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;; esac
+install_needed || true
 
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$work"' EXIT
@@ -45,27 +47,27 @@ mkdir -p "$results"
 build() {
 	local p dir=$work/$1
 	mkdir -p "$dir/programs"
-	for p in $packages; do
-		CGO_ENABLED=0 GOARCH=$1 go test -c -o "$dir/${p//\//-}.test" "./$p"
-		[ -e "$dir/${p//\//-}.test" ] || continue # no tests
+	for p in $tested; do
+		CGO_ENABLED=0 GOARCH=$1 go test -c -o "$dir/${p##*/}.test" "./$p"
+		[ -e "$dir/${p##*/}.test" ] || continue # no tests
 		# The host's test binary builds the guest's programs.
 		[ "$1" = "$(go env GOHOSTARCH)" ] || CGO_ENABLED=0 go test -c -o "$work/builder" "./$p"
 		local builder=$work/builder
-		[ -e "$builder" ] || builder=$dir/${p//\//-}.test
-		(cd "$p" && GOARCH=$1 CC=$(compiler "$1") GPERF_TEST_PROGRAMS=$dir/programs "$builder" -test.run '^$') >"$work/build" 2>&1 || { cat "$work/build" >&2; exit 1; }
+		[ -e "$builder" ] || builder=$dir/${p##*/}.test
+		(cd "$p" && GOARCH=$1 CC=$(compiler "$1" gcc) CXX=$(compiler "$1" g++) GPERF_TEST_PROGRAMS=$dir/programs "$builder" -test.run '^$') >"$work/build" 2>&1 || { cat "$work/build" >&2; exit 1; }
 		rm -f "$work/builder"
 	done
 }
-compiler() { case $1 in "$(go env GOHOSTARCH)") echo gcc ;; arm64) echo aarch64-linux-gnu-gcc ;; *) echo x86_64-linux-gnu-gcc ;; esac; }
+compiler() { case $1 in "$(go env GOHOSTARCH)") echo "$2" ;; arm64) echo "aarch64-linux-gnu-$2" ;; *) echo "x86_64-linux-gnu-$2" ;; esac; }
 
 # guest_script GOARCH: what runs in the guest. Files are looked up slowly in what it shares with the host, and fast in /tmp.
 guest_script() {
 	local host='' p
 	[ "$1" = amd64 ] || host=/host
 	echo "echo === KERNEL \$(uname -r); cp -r $host$work/$1 /tmp/tests; export GPERF_SLOW=$slow GPERF_TEST_PROGRAMS=/tmp/tests/programs"
-	for p in $packages; do
-		[ -e "$work/$1/${p//\//-}.test" ] || continue
-		echo "echo === PACKAGE $p; cd $host$PWD/$p; /tmp/tests/${p//\//-}.test $(printf '%q ' $(which_tests "$p")) -test.v=test2json -test.timeout=30m $flags 2>&1; echo === EXIT \$?"
+	for p in $tested; do
+		[ -e "$work/$1/${p##*/}.test" ] || continue
+		echo "echo === PACKAGE $p; cd $host$PWD/$p; /tmp/tests/${p##*/}.test $(printf '%q ' $(which_tests "$p")) -test.v=test2json -test.timeout=30m $flags 2>&1; echo === EXIT \$?"
 	done
 }
 

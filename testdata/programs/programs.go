@@ -21,6 +21,8 @@ import (
 // Program is a program that tests run.
 type Program struct {
 	compiler, args []string // what the compiler makes is named between them
+	linker         string   // a program that the compiler runs, or ""
+	env            string
 	made           func() (path string, err error)
 }
 
@@ -33,24 +35,35 @@ var dir string
 // Go returns a program that go build makes of pkg, which is an import path or a file. It is static, and
 // for $GOARCH.
 func Go(pkg string, flags ...string) *Program {
-	return declare([]string{"go", "build", "-buildvcs=false"}, append(flags, pkg))
+	return declare(Program{compiler: goBuild, args: append(flags, pkg), env: "CGO_ENABLED=0"})
 }
+
+var goBuild = []string{"go", "build", "-buildvcs=false"}
+
+// Cgo returns a program that go build makes of pkg with $CC (gcc), which links it.
+func Cgo(pkg string, flags ...string) *Program {
+	return declare(Program{compiler: goBuild, args: append(flags, pkg), linker: cc(), env: "CGO_ENABLED=1"})
+}
+
+func cc() string { return cmp.Or(os.Getenv("CC"), "gcc") }
 
 // C returns a program that $CC (gcc) makes of src, a file of C, or $CXX (g++) of C++.
 func C(src string, flags ...string) *Program {
-	cc := cmp.Or(os.Getenv("CC"), "gcc")
+	compiler := cc()
 	if filepath.Ext(src) != ".c" {
-		cc = cmp.Or(os.Getenv("CXX"), "g++")
+		compiler = cmp.Or(os.Getenv("CXX"), "g++")
 	}
-	return declare([]string{cc}, append(flags, src))
+	return declare(Program{compiler: []string{compiler}, args: append(flags, src)})
 }
 
-func declare(compiler, args []string) *Program {
-	p := &Program{compiler: compiler, args: args}
+func declare(p Program) *Program {
 	p.made = sync.OnceValues(p.make)
-	declared = append(declared, p)
-	return p
+	declared = append(declared, &p)
+	return &p
 }
+
+// String returns what the compiler is told.
+func (p *Program) String() string { return strings.Join(p.args, " ") }
 
 func (p *Program) name() string {
 	base := filepath.Base(p.args[len(p.args)-1])
@@ -60,15 +73,20 @@ func (p *Program) name() string {
 // make builds the program unless it is there. Programs of one source keep their name, which tests look
 // for; they have folders of their own.
 func (p *Program) make() (string, error) {
-	path := filepath.Join(dir, fmt.Sprintf("%.8x", sha256.Sum256([]byte(strings.Join(p.args, "\n")))), p.name())
+	path := filepath.Join(dir, fmt.Sprintf("%.8x", sha256.Sum256([]byte(p.String()))), p.name())
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return path, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
+	if p.linker != "" {
+		if _, err := exec.LookPath(p.linker); err != nil {
+			return "", err
+		}
+	}
 	cmd := exec.Command(p.compiler[0], slices.Concat(p.compiler[1:], []string{"-o", path}, p.args)...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), p.env)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}

@@ -22,7 +22,7 @@ __attribute__((noinline)) void sale(int n, const long *prices)
 		".8byte shop_sale_semaphore\n"
 		".asciz \"shop\"\n"
 		".asciz \"sale\"\n"
-		".asciz \"-4@%[n] 8@%[price] -4@$-7\"\n"
+		".asciz \"-4@%[n] 8@%[price] -4@%[seven]\"\n"
 		"994: .balign 4\n"
 		".popsection\n"
 		".ifndef _.stapsdt.base\n"
@@ -33,7 +33,7 @@ __attribute__((noinline)) void sale(int n, const long *prices)
 		".size _.stapsdt.base, 1\n"
 		".popsection\n"
 		".endif\n"
-		: : [n] "r"(n), [price] "m"(prices[1]));
+		: : [n] "r"(n), [price] "m"(prices[1]), [seven] "i"(-7));
 }
 
 int main(void)
