@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,7 +40,11 @@ func openCgroup(name string) (*os.File, error) {
 	if err != nil {
 		return nil, &CgroupError{name, err}
 	}
-	f, err := os.Open(filepath.Join(root, filepath.Join("/", name)))
+	path := filepath.Join(root, filepath.Join("/", name))
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &CgroupError{name, fmt.Errorf("there is no %s", path)}
+	}
 	if err != nil {
 		return nil, &CgroupError{name, err}
 	}

@@ -66,11 +66,11 @@ type FilterError struct {
 }
 
 func (e *FilterError) Error() string {
-	s := fmt.Sprintf("failed to set filter %q on event %s: %v", e.Filter, e.Event, e.Err)
-	if e.Why != "" {
-		s += ": " + e.Why
+	why := e.Why
+	if why == "" {
+		why = e.Err.Error()
 	}
-	return s
+	return fmt.Sprintf("failed to set filter %q on event %s: %s", e.Filter, e.Event, why)
 }
 func (e *FilterError) Unwrap() error { return e.Err }
 
@@ -154,8 +154,8 @@ func (e *EmitError) Unwrap() error { return e.Err }
 // errNotTraceable: ftrace, by which BPF programs run at functions, leaves it out.
 var errNotTraceable = errors.New("no BPF program can run at this function (see available_filter_functions in tracefs)")
 
-// errConditional: what the kernel does for its own events is asked for another.
-var errConditional = errors.New("raw tracepoints have no filters, control groups or terms, and stand in no group: the tracepoint of that name, if there is one, can")
+// ErrConditional: what the kernel does for its own events is asked for another.
+var ErrConditional = errors.New("raw tracepoints have no filters, control groups or terms, and stand in no group: the tracepoint of that name, if there is one, can")
 
 // OneByOneError says, as a notice, why each of many probes is set for itself,
 // which takes longer.

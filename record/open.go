@@ -214,6 +214,7 @@ func (o *opener) openOne(c *counter, pid, flags int) (int, error) {
 			a.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
 			o.opts.notice(fmt.Errorf("kernel.perf_event_paranoid=%d: recording %s in user space only", Paranoid(), ev.Name))
 			ev.Name = userOnly(ev.Name)
+			ev.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
 			a.Name = ev.Name
 		case group >= 0 && o.events[o.leader(c.event)].Weak:
 			return -1, err

@@ -157,7 +157,7 @@ func (o *Options) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamp
 func (r *recorder) findFunctions(o *Options) error {
 	for i := range o.Events {
 		if ev := &o.Events[i]; ev.Raw != nil && !unconditional(o.Events, i) {
-			return &EmitError{ev.Name, errConditional}
+			return &EmitError{ev.Name, ErrConditional}
 		}
 	}
 	if !o.each() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -39,7 +40,7 @@ func fail(command string, err error, stderr io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` tells its flags.\n", command)
 		return exitUsage
-	case errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
+	case errors.Is(err, record.ErrConditional), errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
 		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction), errors.As(err, &filter):
 		return exitUsage
 	}
@@ -133,6 +134,13 @@ func whole(s string) string {
 func unknownHint(e *event.UnknownError) string {
 	system, name, colon := strings.Cut(e.Spec, ":")
 	switch {
+	case e.Kind == "symbol":
+		return "It has those of variables with CONFIG_KALLSYMS_ALL; a number is an address.\n"
+	case e.Kind == "term" || len(e.Near) > 0 && probe.IsSpec(e.Near[0]):
+		return ""
+	case colon && ofProbes.MatchString(system):
+		return "`gperf probe --list` lists the probes that `gperf probe --add` has made. One for this recording alone is written\n" +
+			"kprobe:FUNCTION, uprobe:FILE:FUNCTION or usdt:FILE:PROVIDER:NAME.\n"
 	case len(e.Near) > 0:
 		return fmt.Sprintf("`gperf list '%s'` tells of those like it.\n", glob(e.Near[0]))
 	case colon && name != "":
@@ -140,6 +148,9 @@ func unknownHint(e *event.UnknownError) string {
 	}
 	return "`gperf list` lists the events that there are.\n"
 }
+
+// ofProbes are the names of perf's groups of probes.
+var ofProbes = regexp.MustCompile(`^(probe|sdt)(_.*)?$`)
 
 // glob is what an event's siblings match: its subsystem's, or all that begin like it.
 func glob(name string) string {

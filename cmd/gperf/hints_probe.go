@@ -69,8 +69,8 @@ func installHint(e *probe.InstallError) string {
 func functionHint(e *probe.FunctionError) string {
 	switch {
 	case e.Stripped:
-		return fmt.Sprintf("`gperf list 'uprobe:%s:*'` lists those that have. Others get theirs from a package of debug information (-dbgsym),\n"+
-			"or are probed by their address: uprobe:%s:0x1234.\n", e.File, e.File)
+		return fmt.Sprintf("A function can be probed by its address (uprobe:%s:0x1234), as its package of debug information tells it\n"+
+			"(of Debian, NAME-dbgsym). `gperf list 'uprobe:%[1]s:*'` lists the functions that have names.\n", e.File)
 	case len(e.Near) == 0 && e.Why == "":
 		return fmt.Sprintf("`gperf list 'uprobe:%s:*'` lists its functions.\n", e.File)
 	}

@@ -150,7 +150,7 @@ func TestWhyNoBPF(t *testing.T) {
 }
 
 const kprobeEvents = `p:gperf_1/ip_rcv ip_rcv
-r4:gperf_99999999/tcp_ack__return tcp_ack
+r4:gperf_99999999_1_effffffc/tcp_ack__return tcp_ack
 p:probe/mine vfs_read
 p:gperf_bench/target vfs_read
 `
@@ -188,7 +188,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: %+v", thing, f)
 		}
 	}
-	if f := got["leftovers"]; f.Verdict != Part || !strings.Contains(f.Fact, "1 probes") || !strings.Contains(f.Fact, "gperf_99999999:tcp_ack__return") {
+	if f := got["leftovers"]; f.Verdict != Part || !strings.Contains(f.Fact, "1 probes") || !strings.Contains(f.Fact, "gperf_99999999_1_effffffc:tcp_ack__return") {
 		t.Errorf("leftovers: %+v", f)
 	}
 	if f := got["kernel debuginfo"]; f.Way != "apt install linux-image-6.1.0-9-amd64-dbg" {

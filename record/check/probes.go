@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -196,9 +195,10 @@ func entry() (path string, off uint64, err error) {
 
 // usdt is whether programs can be told that somebody watches.
 func (m *Machine) usdt() Finding {
+	if f, ok := m.takesProbes("uprobe"); !ok {
+		return f
+	}
 	switch {
-	case !m.exists("sys/bus/event_source/devices/uprobe/type"):
-		return no("this kernel has no uprobes", "")
 	case !m.exists("sys/bus/event_source/devices/uprobe/format/ref_ctr_offset"):
 		return part("without semaphores (Linux 4.20 has them): markers that have one stay silent", "")
 	}
@@ -207,35 +207,15 @@ func (m *Machine) usdt() Finding {
 
 // leftovers are probes that a killed recording left behind.
 func (m *Machine) leftovers() Finding {
-	var left []string
-	for _, file := range []string{"kprobe_events", "uprobe_events"} {
-		path, err := m.Tracefs.Path(file)
-		if err != nil {
-			return withoutTracefs
-		}
-		text, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return no(err.Error(), m.WhyNoTracefs(err))
-		}
-		left = append(left, m.abandoned(string(text))...)
-	}
-	if len(left) == 0 {
+	l, err := probe.Leftovers(m.Tracefs)
+	var missing *tracefs.NotFoundError
+	switch {
+	case errors.As(err, &missing):
+		return withoutTracefs
+	case err != nil:
+		return no(err.Error(), m.WhyNoTracefs(err))
+	case len(l) == 0:
 		return ok("no probes of recordings that were killed")
 	}
-	return part(fmt.Sprintf("%d probes of recordings that were killed, such as %s", len(left), left[0]), "gperf probe --del 'gperf_*:*'")
-}
-
-// abandoned returns the probes among definitions whose group names a gperf that does
-// not run any more.
-func (m *Machine) abandoned(definitions string) (l []string) {
-	for line := range strings.Lines(definitions) {
-		_, def, _ := strings.Cut(line, ":")
-		name, _, _ := strings.Cut(def, " ")
-		pid, ok := strings.CutPrefix(name, "gperf_")
-		pid, _, _ = strings.Cut(pid, "/")
-		if _, err := strconv.Atoi(pid); ok && err == nil && !m.exists("proc/"+pid) {
-			l = append(l, strings.Replace(name, "/", ":", 1))
-		}
-	}
-	return l
+	return part(fmt.Sprintf("%d probes of recordings that were killed, such as %s", len(l), l[0].String()), "gperf probe --del")
 }

@@ -170,6 +170,9 @@ func cutWords(spec string) (w *words, err error) {
 		return w, nil
 	}
 	if begin == end {
+		if meant := probe.Meant(spec); meant != "" {
+			return nil, &UnknownError{Spec: spec, Near: []string{meant}}
+		}
 		return nil, w.bad("the / behind the terms of a PMU's event is missing")
 	}
 	w.name = spec[:begin]
@@ -293,7 +296,11 @@ func (w *words) tracepoints(at *Finder) (events []Event, err error) {
 		return nil, err
 	}
 	if len(tps) == 0 {
-		return nil, &UnknownError{Spec: w.spec, Near: at.Tracefs.Near(l[0], l[1])}
+		e := &UnknownError{Spec: w.spec, Near: at.Tracefs.Near(l[0], l[1])}
+		if meant := probe.Meant(w.spec); len(e.Near) == 0 && meant != "" {
+			e.Near = []string{meant}
+		}
+		return nil, e
 	}
 	for _, tp := range tps {
 		events = append(events, Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Config: tp.ID,

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -72,7 +73,10 @@ func (r *reader) args() (l []Arg, err error) {
 			}
 		}
 	}
-	own := r.probe.Args
+	own := slices.DeleteFunc(slices.Clone(r.probe.Args), func(a Arg) bool {
+		return slices.ContainsFunc(words, func(w *argSpec) bool { return w.name == "" && w.value == "$"+a.Name })
+	})
+	r.probe.Args = own // of USDT: those that are not asked for under their own name
 	for i, w := range words {
 		a, err := r.arg(w, len(own)+i+1)
 		if err != nil {
@@ -247,6 +251,11 @@ func (r *reader) arg(w *argSpec, n int) (Arg, error) {
 	if err != nil {
 		return Arg{}, err
 	}
+	name := ""
+	if r.spec.usdt && strings.HasPrefix(w.value, "$arg") {
+		name = w.value[1:]
+		w.typ = cmp.Or(w.typ, r.markType(name))
+	}
 	if w.typ != "" {
 		fetch += ":" + w.typ
 	}
@@ -254,7 +263,7 @@ func (r *reader) arg(w *argSpec, n int) (Arg, error) {
 	if strings.ContainsAny(w.value[:1], "%$") && behind && w.value != "$comm" {
 		return Arg{}, r.bad(w, "a %s is at an address, such as the one in %s: +0(%[2]s):%[1]s", w.typ, w.value)
 	}
-	return Arg{w.nameOr(n, ""), fetch}, nil
+	return Arg{w.nameOr(n, name), fetch}, nil
 }
 
 // nameOr is the name that was asked for, or the one of its own, or, as the kernel does it, a number.
@@ -365,7 +374,7 @@ func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
 	case t.Kind == vars.Void:
 		return nil, r.bad(w, "%s returns nothing", r.known.Function)
 	case t.Size > 8:
-		return nil, r.bad(w, "%s returns %s, which one register does not hold", r.known.Function, t)
+		return nil, r.bad(w, "%s returns %s, which one register does not hold; %s has the first part", r.known.Function, t, r.retval())
 	}
 	return r.value(&vars.Var{Name: p.root, Type: t, Where: vars.Where{Base: r.retval()}}, w.user), nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gperf/testdata/programs"
 )
 
 func run(t *testing.T, dir, name string, args ...string) string {
@@ -165,5 +167,34 @@ func TestVarsOfProgram(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nperf has %q", got, want)
+	}
+}
+
+// What a Go function returns has the type of its first result, or, without DWARF, none.
+func TestReturnedByGo(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the registers are those of amd64")
+	}
+	for _, c := range []struct {
+		program *programs.Program
+		want    string
+	}{{functionsGo, "arg1=%ax:s64"}, {functionsGoBare, "arg1=%ax"}} {
+		path := c.program.Path(t)
+		l, err := new(Finder).Find("uretprobe:" + path + ":main.(*T).Method $retval")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range l {
+			if show(p.Args) != c.want {
+				t.Errorf("%s: %s, want %s", p, show(p.Args), c.want)
+			}
+		}
+		if len(l) != 2 {
+			t.Errorf("it returns at %d places, not at 2", len(l))
+		}
+	}
+	_, err := new(Finder).Find("uretprobe:" + functionsGo.Path(t) + ":main.Generic[go.shape.int] $retval")
+	if err == nil || !strings.Contains(err.Error(), "one register does not hold; %ax has the first part") {
+		t.Errorf("a slice: %v", err)
 	}
 }

@@ -99,7 +99,7 @@ func (f *Finder) files(name string) ([]string, error) {
 		return l, nil
 	}
 	if len(f.PIDs) > 0 && rootOf(f.PIDs[0]) != "" {
-		return nil, &FileError{name, first}
+		return nil, &FileError{name, fmt.Errorf("as process %d sees it: %w", f.PIDs[0], errno(first))}
 	}
 	path, err := root("").lookUp(name)
 	return existing(name, path, err)
@@ -110,7 +110,7 @@ func existing(name, path string, err error) ([]string, error) {
 		_, err = os.Stat(path)
 	}
 	if err != nil {
-		return nil, &FileError{name, err}
+		return nil, &FileError{name, errno(err)}
 	}
 	return []string{path}, nil
 }

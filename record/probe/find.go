@@ -16,15 +16,7 @@ type Finder struct {
 // Find returns the probes that a spec means, at least one. The error is a
 // *SpecError where the spec is to blame.
 func (f *Finder) Find(text string) ([]*Probe, error) {
-	s, err := parse(text)
-	if err != nil {
-		return nil, err
-	}
-	places := f.kernelPlaces
-	if s.kind.User() {
-		places = f.userPlaces
-	}
-	probes, err := places(s)
+	s, probes, err := f.find(text)
 	if err != nil {
 		return nil, err
 	}
@@ -36,4 +28,18 @@ func (f *Finder) Find(text string) ([]*Probe, error) {
 		p.Args = append(p.Args, args...) // behind those that a USDT probe has of itself
 	}
 	return probes, nil
+}
+
+// find returns the probes that a spec means, without the arguments that it names.
+func (f *Finder) find(text string) (*spec, []*Probe, error) {
+	s, err := parse(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	places := f.kernelPlaces
+	if s.kind.User() {
+		places = f.userPlaces
+	}
+	probes, err := places(s)
+	return s, probes, err
 }

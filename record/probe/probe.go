@@ -59,6 +59,7 @@ type Probe struct {
 	// Semaphore is where in the file the counter is that tells a program that
 	// somebody watches (USDT); 0: there is none.
 	Semaphore uint64
+	markArgs  []markArg // of USDT
 	// AtReturn says that a uprobe sits on an instruction that returns from the
 	// function: what is returned is in the registers. Go programs, which move their
 	// stacks, are probed like that; a uretprobe, which leaves an address of its own

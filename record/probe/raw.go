@@ -89,6 +89,8 @@ func (r *reader) special(w *argSpec, v string) (string, error) {
 // not know it by that name.
 func (r *reader) argument(w *argSpec, n int) (string, error) {
 	switch {
+	case r.spec.usdt:
+		return r.markArgument(w, n)
 	case r.machine == nil:
 		return "", r.bad(w, "%v", errMachine)
 	case r.spec.off != 0:
@@ -105,6 +107,29 @@ func (r *reader) argument(w *argSpec, n int) (string, error) {
 		return "", r.bad(w, "the probe is behind the function's first instructions, because of the variables: name this one, too (gperf probe --vars)")
 	}
 	return r.machine.Arg(n), nil
+}
+
+// markArgument is the nth of a USDT probe, without its type.
+func (r *reader) markArgument(w *argSpec, n int) (string, error) {
+	args := r.probe.markArgs
+	switch {
+	case n > len(args):
+		return "", r.bad(w, "the USDT probe %s has %d arguments", r.probe.Event, len(args))
+	case args[n-1].fetch == "":
+		return "", r.bad(w, "the kernel cannot read argument %d of the USDT probe %s, which is at %s", n, r.probe.Event, args[n-1].text)
+	}
+	fetch, _, _ := strings.Cut(args[n-1].fetch, ":")
+	return fetch, nil
+}
+
+// markType is the type of a USDT probe's argument, by its name.
+func (r *reader) markType(name string) string {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "arg"))
+	if err != nil || n < 1 || n > len(r.probe.markArgs) {
+		return ""
+	}
+	_, typ, _ := strings.Cut(r.probe.markArgs[n-1].fetch, ":")
+	return typ
 }
 
 // static is a variable by its symbol, or an address.

@@ -2,10 +2,14 @@ package probe
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"gperf/record/near"
 )
 
 // kinds are the words that begin a spec.
@@ -16,6 +20,19 @@ func IsSpec(s string) bool {
 	word, _, ok := strings.Cut(s, ":")
 	_, known := kinds[word]
 	return ok && known
+}
+
+// Meant is the spec that words of -e may have been meant to be, whose kind is none;
+// "" if there is none like it, or they name a probe that stays (perf's probe:EVENT).
+func Meant(s string) string {
+	word, rest, ok := strings.Cut(s, ":")
+	if !ok || IsSpec(s) || word == "probe" {
+		return ""
+	}
+	if l := near.Names(word, slices.Sorted(maps.Keys(kinds))); len(l) > 0 {
+		return l[0] + ":" + rest
+	}
+	return ""
 }
 
 // spec is a probe as it was asked for:

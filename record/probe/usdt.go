@@ -106,6 +106,10 @@ func markGlob(s *spec, glob string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
+// markArg is an argument of a USDT probe: in the assembler's words, and in the
+// kernel's, "" where it has none for it.
+type markArg struct{ text, fetch string }
+
 // markProbe makes the probe, with perf's names: sdt_PROVIDER:NAME, and arg1 on.
 // Arguments that the kernel cannot read are left away.
 func (f *file) markProbe(m *Mark) (*Probe, error) {
@@ -120,11 +124,35 @@ func (f *file) markProbe(m *Mark) (*Probe, error) {
 		}
 	}
 	for i, a := range markArgs(m.Args, f.Machine) {
-		if fetch, ok := markFetch(a, f.Machine); ok {
+		fetch, ok := markFetch(a, f.Machine)
+		if ok {
 			p.Args = append(p.Args, Arg{"arg" + strconv.Itoa(i+1), fetch})
 		}
+		p.markArgs = append(p.markArgs, markArg{a, fetch})
 	}
 	return p, nil
+}
+
+// unreadable tells which arguments of USDT probes the kernel cannot read, nil if it
+// can read all.
+func unreadable(s *spec, marks []*Probe) error {
+	var of []string
+	first := ""
+	for _, p := range marks {
+		for i, a := range p.markArgs {
+			if a.fetch == "" {
+				of = append(of, p.Event)
+				first = cmp.Or(first, fmt.Sprintf("arg%d of %s, %s", i+1, p.Event, a.text))
+			}
+		}
+	}
+	switch len(of) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("%s: the kernel cannot read an argument: %s", s.text, first)
+	}
+	return fmt.Errorf("%s: the kernel cannot read %d arguments of %d probes, the first: %s", s.text, len(of), len(slices.Compact(of)), first)
 }
 
 // readMarks reads the notes that <sys/sdt.h> leaves.
@@ -215,7 +243,7 @@ func markArgs(s string, machine elf.Machine) []string {
 }
 
 var (
-	markArg    = regexp.MustCompile(`^(?:(-?)([1248])@)?(.+)$`)
+	markWord   = regexp.MustCompile(`^(?:(-?)([1248])@)?(.+)$`)
 	x86Operand = regexp.MustCompile(`^([+-]?(?:0x[0-9a-f]+|[0-9]+))?\(%([a-z0-9]+)\)$`)
 	armOperand = regexp.MustCompile(`^\[([a-z0-9]+)(?:, *#?([+-]?[0-9]+))?\]$`)
 )
@@ -223,7 +251,7 @@ var (
 // markFetch says in the kernel's words how to get at an argument; ok is false
 // where it has none for it.
 func markFetch(arg string, machine elf.Machine) (fetch string, ok bool) {
-	m := markArg.FindStringSubmatch(arg)
+	m := markWord.FindStringSubmatch(arg)
 	if m == nil {
 		return "", false
 	}

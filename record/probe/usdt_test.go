@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gperf/record/probe/vars"
 )
 
 func TestMarkFetch(t *testing.T) {
@@ -121,5 +123,37 @@ func TestMarksAgainstReadelf(t *testing.T) {
 	}
 	if got := []string{l[0].Provider, l[0].Name, hexed(l[0].vaddr), hexed(l[0].semaphore), l[0].Args}; !slices.Equal(got, m[1:]) {
 		t.Errorf("%q, readelf says %q", got, m[1:])
+	}
+}
+
+// $arg1 of a USDT probe is that of the probe, not of the function that it is in.
+func TestMarkArguments(t *testing.T) {
+	for words, want := range map[string]string{
+		"":                            `arg1=%bx:s32 arg3=\5:u64`,
+		"first=$arg1 $stack0":         `arg1=%bx:s32 arg3=\5:u64 first=%bx:s32 arg4=$stack0`,
+		"$arg3 $arg1:x8":              `arg3=\5:u64 arg1=%bx:x8`,
+		"text=+0(+8($arg1)):string":   `arg1=%bx:s32 arg3=\5:u64 text=+0(+8(%bx)):string`,
+		"$arg2":                       "error: the kernel cannot read argument 2 of the USDT probe sale, which is at 8f@%xmm0",
+		"$arg4":                       "error: the USDT probe sale has 3 arguments",
+		"$arg1 arg1=$arg3":            "error: another argument is called arg1 already",
+		"$arg1:u8 $arg1:u16 x=$arg1 ": "error: another argument is called arg1 already",
+	} {
+		s, err := parse("usdt:/file:shop:sale " + words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &Probe{Kind: Uprobe, Event: "sale", Args: []Arg{{"arg1", "%bx:s32"}, {"arg3", `\5:u64`}},
+			markArgs: []markArg{{"-4@%ebx", "%bx:s32"}, {"8f@%xmm0", ""}, {"8@$5", `\5:u64`}}}
+		l, err := (&reader{spec: s, probe: p, machine: vars.MachineOf("amd64")}).args()
+		wrong, bad := strings.CutPrefix(want, "error: ")
+		switch {
+		case bad && (err == nil || !strings.Contains(err.Error(), wrong)):
+			t.Errorf("%s: %v, want an error: %s", words, err, wrong)
+		case !bad && (err != nil || show(append(p.Args, l...)) != want):
+			t.Errorf("%s: %s, %v, want %s", words, show(append(p.Args, l...)), err, want)
+		}
+		if told := unreadable(s, []*Probe{p}); told == nil || !strings.Contains(told.Error(), "an argument: arg2 of sale, 8f@%xmm0") {
+			t.Errorf("what cannot be read: %v", told)
+		}
 	}
 }

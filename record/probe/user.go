@@ -70,7 +70,11 @@ func (f *Finder) inFile(s *spec, path string) ([]*Probe, error) {
 	}
 	defer file.Close()
 	if s.usdt {
-		return file.marks(s)
+		marks, err := file.marks(s)
+		if what := unreadable(s, marks); err == nil && what != nil {
+			f.notice(what)
+		}
+		return marks, err
 	}
 	if err := file.readFunctions(); err != nil {
 		return nil, err

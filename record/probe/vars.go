@@ -21,15 +21,7 @@ func (f *Finder) Variables(text string, where Where) (l []Variables, err error) 
 			return nil, err
 		}
 	}
-	s, err := parse(text)
-	if err != nil {
-		return nil, err
-	}
-	places := f.kernelPlaces
-	if s.kind.User() {
-		places = f.userPlaces
-	}
-	probes, err := places(s)
+	s, probes, err := f.find(text)
 	if err != nil {
 		return nil, err
 	}

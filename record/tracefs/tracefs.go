@@ -64,8 +64,8 @@ func (t *FS) find() error {
 			t.Root = dir
 			return nil
 		}
-		if errors.Is(err, fs.ErrPermission) {
-			denied = err
+		if errors.Is(err, fs.ErrPermission) && denied == nil {
+			denied = fmt.Errorf("%s: %w", dir, fs.ErrPermission)
 		}
 	}
 	if denied != nil {

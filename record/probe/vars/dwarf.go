@@ -108,15 +108,36 @@ func (p *Program) Scope(off uint64, inlined string) (s *Scope, err error) {
 		return nil, err
 	}
 	at.pc = at.body()
-	s = &Scope{Off: off + at.pc - pc, Bias: int64(off - pc), Function: p.string(at.function, dwarf.AttrName), Return: void}
-	if t, ok := p.ref(at.function, dwarf.AttrType); ok {
-		s.Return = p.typeAt(t)
+	s = &Scope{Off: off + at.pc - pc, Bias: int64(off - pc), Function: p.string(at.function, dwarf.AttrName)}
+	if s.Return, err = at.returned(); err != nil {
+		return nil, err
 	}
 	f := at.frame()
 	if err := at.collect(s, f, at.function, inlined, maxDepth); err != nil {
 		return nil, err
 	}
 	return s, at.globals(s, f)
+}
+
+// returned is the type of what the function returns: of a Go function, its first result.
+func (at *place) returned() (t *Type, err error) {
+	if t, ok := at.ref(at.function, dwarf.AttrType); ok {
+		return at.typeAt(t), nil
+	}
+	t = void
+	err = at.children(at.function, func(e *dwarf.Entry) error {
+		if result, ok := at.ref(e, dwarf.AttrType); ok && t == void && at.isResult(e) {
+			t = at.typeAt(result)
+		}
+		return nil
+	})
+	return t, err
+}
+
+// isResult tells whether an entry is a result of a Go function.
+func (at *place) isResult(e *dwarf.Entry) bool {
+	is, _ := at.field(e, dwarf.AttrVarParam).(bool)
+	return is
 }
 
 // place finds the function at pc.
@@ -352,9 +373,8 @@ func (p *Program) children(e *dwarf.Entry, do func(*dwarf.Entry) error) (err err
 func (at *place) variable(e *dwarf.Entry, f *frame) (v Var, ok bool) {
 	v.Name = at.string(e, dwarf.AttrName)
 	t, typed := at.ref(e, dwarf.AttrType)
-	result, _ := at.field(e, dwarf.AttrVarParam).(bool)
 	location := e.AttrField(dwarf.AttrLocation)
-	if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); v.Name == "" || !typed || declared && location == nil || result {
+	if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); v.Name == "" || !typed || declared && location == nil || at.isResult(e) {
 		return v, false
 	}
 	v.Param = e.Tag == dwarf.TagFormalParameter

@@ -159,7 +159,7 @@ type Piece struct {
 type Scope struct {
 	Function string
 	Vars     []Var // inner ones before outer ones, globals last
-	Return   *Type // of the function
+	Return   *Type // of the function; of several results of a Go function, the first one's
 
 	// Of a program: the file offset where all this holds, and what to add to a
 	// vaddr for @+OFFSET, which counts from where the file's first byte would
