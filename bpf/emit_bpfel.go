@@ -32,6 +32,7 @@ const (
 	emitProgOnFunction = "on_function"
 	emitProgOnRaw      = "on_raw"
 	emitProgOnReturn   = "on_return"
+	emitVarCpus        = "cpus"
 	emitVarPerTask     = "per_task"
 	emitVarRawArgs     = "raw_args"
 	emitVarRawId       = "raw_id"
@@ -108,6 +109,7 @@ type emitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitVariableSpecs struct {
+	Cpus     *ebpf.VariableSpec `ebpf:"cpus"`
 	PerTask  *ebpf.VariableSpec `ebpf:"per_task"`
 	RawArgs  *ebpf.VariableSpec `ebpf:"raw_args"`
 	RawId    *ebpf.VariableSpec `ebpf:"raw_id"`
@@ -171,6 +173,7 @@ func (m *emitMaps) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitVariables struct {
+	Cpus     *ebpf.Variable `ebpf:"cpus"`
 	PerTask  *ebpf.Variable `ebpf:"per_task"`
 	RawArgs  *ebpf.Variable `ebpf:"raw_args"`
 	RawId    *ebpf.Variable `ebpf:"raw_id"`

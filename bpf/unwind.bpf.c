@@ -39,13 +39,19 @@ int on_tracepoint(void *ctx)
 SEC("kprobe")
 int on_probe(struct pt_regs *ctx)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct walk *w = bpf_map_lookup_elem(&walks, &cpu);
+	__u32 slot = bpf_get_smp_processor_id();
 	int in_user = (ctx->cs & 3) == 3;
+	struct walk *w;
 
-	if (!w || !sampled(bpf_get_current_task()))
+	if (!sampled(bpf_get_current_task()))
+		return 1;
+	w = in_user ? take_walk(&slot) : bpf_map_lookup_elem(&walks, &slot);
+	if (!w)
 		return 1;
 	if (in_user)
 		keep_regs(w, ctx);
-	return start(ctx, w, cpu, in_user);
+	start(ctx, w, slot, in_user);
+	if (in_user)
+		leave_walk(w);
+	return 1;
 }

@@ -94,6 +94,7 @@ type unwindTable struct {
 
 type unwindWalk struct {
 	_        structs.HostLayout
+	Users    int64
 	Regs     [17]uint64
 	Cs       uint64
 	Ip       uint64
@@ -114,6 +115,10 @@ type unwindWalk struct {
 	_        [4]byte
 	Top      uint64
 	Copied   uint64
+	SeenAt   uint64
+	Seen     uint32
+	Zero     uint32
+	Window   [512]uint8
 	Out      struct {
 		_      structs.HostLayout
 		Zero   uint32
@@ -145,6 +150,7 @@ const (
 	unwindProgOnEvent      = "on_event"
 	unwindProgOnProbe      = "on_probe"
 	unwindProgOnTracepoint = "on_tracepoint"
+	unwindVarCpus          = "cpus"
 	unwindVarPerTask       = "per_task"
 )
 
@@ -215,6 +221,7 @@ type unwindMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type unwindVariableSpecs struct {
+	Cpus    *ebpf.VariableSpec `ebpf:"cpus"`
 	PerTask *ebpf.VariableSpec `ebpf:"per_task"`
 }
 
@@ -269,6 +276,7 @@ func (m *unwindMaps) Close() error {
 //
 // It can be passed to loadUnwindObjects or ebpf.CollectionSpec.LoadAndAssign.
 type unwindVariables struct {
+	Cpus    *ebpf.Variable `ebpf:"cpus"`
 	PerTask *ebpf.Variable `ebpf:"per_task"`
 }
 

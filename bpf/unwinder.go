@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -103,14 +104,25 @@ func load(o *Options) (*ebpf.Collection, error) {
 		"processes": o.Processes, "mappings": o.Mappings, "tables": o.Tables, "rows": o.Rows / 2, // two in each element
 		// Of the field: a page has some 700 rows, a table some hundred rules.
 		"pages": max(o.Rows/64, 1<<12), "rules": max(o.Rows/32, 1<<16),
-		"walks": o.CPUs, "frames_to": o.CPUs, "copies_to": o.CPUs, "copy_room": o.CPUs,
+		"walks": o.CPUs * o.levels(), "frames_to": o.CPUs, "copies_to": o.CPUs, "copy_room": o.CPUs,
 	} {
 		spec.Maps[name].MaxEntries = n
 	}
-	if err := spec.Variables["per_task"].Set(flag(o.PerTask)); err != nil {
-		return nil, err
+	for name, v := range map[string]uint32{"per_task": flag(o.PerTask), "cpus": o.CPUs} {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	return ebpf.NewCollection(spec)
+}
+
+// levels is how many walks there may be at a time on a CPU: walk.h's LEVELS, where
+// there are programs that the kernel does not keep from interrupting each other.
+func (o *Options) levels() uint32 {
+	if slices.Contains(o.Programs, OnProbe) {
+		return 4
+	}
+	return 1
 }
 
 // withMemory calls load, once more if it was refused for locked memory.

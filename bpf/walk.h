@@ -11,6 +11,7 @@
 
 /* Set when the programs are loaded. */
 const volatile __u32 per_task = 0; /* only threads that have perf events of their own are sampled */
+const volatile __u32 cpus = 1;     /* how many there can be */
 
 /* Why a walk ended: package bpf's End. */
 enum end {
@@ -119,6 +120,7 @@ struct head {
 #define MAX_OTHER_STACK 0x4000
 #define NEAR 0x800000 /* how far a stack's end can be: RLIMIT_STACK's default, and glibc's for threads */
 #define CHUNK 0x1000
+#define PAGE 0x1000
 
 struct out {
 	__u32 zero; /* where perf has the size of what follows, so that the rest is aligned in the ring */
@@ -154,7 +156,14 @@ struct known {
 
 #define KNOWN 4096
 
+/*
+ * So much of the stack is read at once, for reading 16 bytes takes as long as
+ * some hundred: most frames are in what was read for the one before.
+ */
+#define WINDOW 512
+
 struct walk {
+	__s64 users;           /* uprobes' programs that have it, or look whether they can */
 	__u64 regs[NUM_REGS];  /* of the innermost frame */
 	__u64 cs;
 	__u64 ip, sp, fp;      /* of the frame that the walk has come to */
@@ -169,20 +178,91 @@ struct walk {
 	__u8 all;              /* regs are those of this frame */
 	__u16 some;            /* a page of the stack could be copied */
 	__u64 top, copied;     /* where the stack to copy ends, and bytes so far */
+	__u64 seen_at;         /* where window was read */
+	__u32 seen;            /* and how many bytes */
+	__u32 zero;
+	__u8 window[WINDOW];
 	struct out out;
 	struct known known[KNOWN];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__type(key, __u32); /* CPU */
+	__type(key, __u32); /* slot: level * cpus + CPU */
 	__type(value, struct walk);
 	__uint(max_entries, 1);
 } walks SEC(".maps");
 
-static inline_always int read_user(__u64 *dst, __u64 addr)
+/*
+ * Of the programs at perf events, tracepoints and kprobes, the kernel runs only
+ * one at a time on each CPU (bpf_prog_active): level 0 is theirs. From Linux 6.0 on
+ * it does not do so for uprobes: their programs may be preempted, by those of other
+ * tasks' uprobes too, and interrupted by all others. They take the first of the
+ * levels above that nobody has. A task that is preempted here keeps its level.
+ */
+#define LEVELS 4
+
+/* take_walk has a uprobe's program find a walk of its own: NULL if there is none. */
+static inline_always struct walk *take_walk(__u32 *slot)
 {
-	return bpf_probe_read_user(dst, sizeof(*dst), (void *)addr);
+	__u32 at = bpf_get_smp_processor_id();
+	struct walk *w;
+
+	for (int i = 1; i < LEVELS; i++) {
+		at += cpus;
+		w = bpf_map_lookup_elem(&walks, &at);
+		if (!w)
+			return NULL;
+		/* Who comes between the two lines finds it taken, or leaves it before this goes on. */
+		__sync_fetch_and_add(&w->users, 1);
+		if (*(volatile __s64 *)&w->users == 1) {
+			*slot = at;
+			return w;
+		}
+		__sync_fetch_and_add(&w->users, -1);
+	}
+	return NULL;
+}
+
+static inline_always void leave_walk(struct walk *w) { __sync_fetch_and_add(&w->users, -1); }
+
+/* look has the window tell of the stack from addr on, up to the page's end at most. */
+static inline_always int look(struct walk *w, __u64 addr)
+{
+	__u64 n = PAGE - (addr & (PAGE - 1));
+
+	if (n > WINDOW)
+		n = WINDOW;
+	keep_whole(n);
+	if (n > WINDOW)
+		return END_INTERNAL;
+	w->seen = 0;
+	if (bpf_probe_read_user(w->window, n, (void *)addr))
+		return END_UNREADABLE;
+	w->seen_at = addr;
+	w->seen = n;
+	return END_NONE;
+}
+
+/* read_stack reads n words of the stack, 1 or 2. */
+static inline_always int read_stack(struct walk *w, __u64 *dst, __u64 addr, int n)
+{
+	__u64 at = addr - w->seen_at, size = n * sizeof(*dst);
+
+	if (at >= w->seen || at + size > w->seen) {
+		if ((addr & (PAGE - 1)) > PAGE - size)
+			return bpf_probe_read_user(dst, size, (void *)addr);
+		if (look(w, addr))
+			return END_UNREADABLE;
+		at = 0;
+	}
+	keep_whole(at);
+	if (at > WINDOW - size)
+		return END_INTERNAL;
+	dst[0] = *(__u64 *)&w->window[at];
+	if (n > 1)
+		dst[1] = *(__u64 *)&w->window[at + 8];
+	return END_NONE;
 }
 
 /* find_mapping has w->start, end, bias, kind and table tell of the mapping that addr is in. */
@@ -312,7 +392,7 @@ static inline_always int by_frame_pointer(struct walk *w)
 		return END_ENTRY;
 	if (w->fp & 7)
 		return END_FP; /* but it may lie below sp: Go switches stacks */
-	if (bpf_probe_read_user(pair, sizeof(pair), (void *)w->fp))
+	if (read_stack(w, pair, w->fp, 2))
 		return END_UNREADABLE;
 	w->sp = w->fp + 16;
 	w->ra_at = w->fp + 8;
@@ -345,7 +425,7 @@ static inline_always int find_cfa(struct walk *w, struct rule *r, __u64 *cfa)
 	case CFA_DEREF_RSP:
 	case CFA_DEREF_RBP:
 		v = r->cfa == CFA_DEREF_RSP ? w->sp : w->fp;
-		if (read_user(&v, v + r->cfa_off))
+		if (read_stack(w, &v, v + r->cfa_off, 1))
 			return END_UNREADABLE;
 		*cfa = v + r->cfa_off2;
 		return END_NONE;
@@ -378,7 +458,7 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 		return END_UNREADABLE; /* that is no caller's frame */
 
 	if (r->ra == RA_AT_CFA && r->fp == FP_AT_CFA && r->ra_off == -8 && r->fp_off == -16) {
-		if (bpf_probe_read_user(v, sizeof(v), (void *)(cfa - 16)))
+		if (read_stack(w, v, cfa - 16, 2))
 			return END_UNREADABLE;
 		w->fp = v[0];
 		w->ip = v[1];
@@ -392,7 +472,7 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 	case FP_AT_FP:
 	case FP_AT_SP:
 		fp = r->fp == FP_AT_CFA ? cfa : r->fp == FP_AT_FP ? w->fp : w->sp;
-		if (read_user(&fp, fp + r->fp_off))
+		if (read_stack(w, &fp, fp + r->fp_off, 1))
 			fp = 0; /* a caller that has no need of it can still be followed */
 		break;
 	case FP_REG:
@@ -404,7 +484,7 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 	}
 	if (r->ra == RA_AT_CFA) {
 		w->ra_at = cfa + r->ra_off;
-		if (read_user(&w->ip, w->ra_at))
+		if (read_stack(w, &w->ip, w->ra_at, 1))
 			return END_UNREADABLE;
 	} else if (reg(w, r->ra_off, &w->ip)) {
 		return END_UNSUPPORTED;
@@ -487,9 +567,9 @@ static inline_always int original(struct walk *w)
  * step goes to the caller's frame and keeps its ip. It is verified by itself,
  * so that neither the kernel's patience nor the number of frames bound each other.
  */
-__attribute__((noinline)) int step(__u32 cpu)
+__attribute__((noinline)) int step(__u32 slot)
 {
-	struct walk *w = bpf_map_lookup_elem(&walks, &cpu);
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	struct rule *r;
 	__u64 addr;
 	int end;
@@ -572,9 +652,9 @@ static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
  * copy_chunk copies the next page of the stack, and returns whether there is
  * more to copy. It is verified by itself, as step is.
  */
-__attribute__((noinline)) int copy_chunk(__u32 cpu)
+__attribute__((noinline)) int copy_chunk(__u32 slot)
 {
-	struct walk *w = bpf_map_lookup_elem(&walks, &cpu);
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	__u64 done, from, n;
 
 	if (!w)
@@ -603,7 +683,7 @@ __attribute__((noinline)) int copy_chunk(__u32 cpu)
  * which is known of a process's first stack and, by glibc's way to place a
  * thread's own data right above, of threads'.
  */
-static inline_always __u32 copy_stack(struct walk *w, __u32 cpu, struct task_struct *task)
+static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_struct *task)
 {
 	struct mm_struct *mm = read_field(task, mm);
 	__u64 sp = w->regs[RSP], stack = read_field(mm, start_stack) + 8, tls = read_field(task, thread.fsbase);
@@ -617,7 +697,7 @@ static inline_always __u32 copy_stack(struct walk *w, __u32 cpu, struct task_str
 		w->top = tls;
 	w->copied = w->some = 0;
 	for (int i = 0; i <= MAX_STACK / CHUNK; i++)
-		if (!copy_chunk(cpu))
+		if (!copy_chunk(slot))
 			break;
 	return w->some ? w->copied & ~7 : 0;
 }
@@ -626,18 +706,19 @@ static inline_always __u32 copy_stack(struct walk *w, __u32 cpu, struct task_str
  * send_copy hands registers and stack to the recorder, which walks it once it
  * has what is missing here.
  */
-static inline_always void send_copy(void *ctx, struct walk *w, __u32 cpu, struct task_struct *task)
+static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struct task_struct *task)
 {
 	__u64 size = sizeof(struct head) + sizeof(w->out.stack.regs) + sizeof(w->out.stack.at);
 
 	__builtin_memcpy(w->out.stack.regs, w->regs, sizeof(w->regs));
 	w->out.stack.at = w->returned ? w->ip - 1 : w->ip;
 	w->out.head.frames = 0;
-	w->out.head.stack = copy_stack(w, cpu, task);
+	w->out.head.stack = copy_stack(w, slot, task);
 	size += w->out.head.stack;
 	keep_whole(size);
 	if (size > sizeof(w->out) - sizeof(__u32))
 		return;
+	__u32 cpu = bpf_get_smp_processor_id();
 	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
 	if (room)
 		*room -= size;
@@ -662,8 +743,9 @@ static inline_always void send_frames(void *ctx, struct walk *w, __u32 n)
  * In a burst of samples, stacks that nobody can walk yet must not take the ring
  * from the samples themselves.
  */
-static inline_always int may_copy(int end, struct process *p, __u32 cpu)
+static inline_always int may_copy(int end, struct process *p)
 {
+	__u32 cpu = bpf_get_smp_processor_id();
 	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
 
 	if (!room || *room <= 0)
@@ -694,7 +776,7 @@ static inline_always int in_execve(struct task_struct *task)
 }
 
 /* walk_stack walks the current task's user stack from w->regs on. */
-static inline_always void walk_stack(void *ctx, struct walk *w, __u32 cpu, struct task_struct *task)
+static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, struct task_struct *task)
 {
 	struct process *p;
 	int end = END_NO_PROCESS;
@@ -705,13 +787,14 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 cpu, struc
 	w->n = w->returned = 0;
 	w->all = 1;
 	w->start = w->end = 0;
+	w->seen = 0;
 	p = bpf_map_lookup_elem(&processes, &w->out.head.tgid);
 	if (p && p->exec == w->out.head.exec) {
 		w->first = p->first;
 		w->num_maps = p->n;
 		end = END_DEPTH;
 		for (int i = 0; i < MAX_FRAMES + 64; i++) {
-			end = step(cpu);
+			end = step(slot);
 			if (end)
 				break;
 		}
@@ -722,8 +805,8 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 cpu, struc
 		return;
 	}
 	w->out.head.end = end;
-	if (may_copy(end, p, cpu))
-		send_copy(ctx, w, cpu, task);
+	if (may_copy(end, p))
+		send_copy(ctx, w, slot, task);
 	else
 		send_frames(ctx, w, w->n < MAX_FRAMES ? w->n + 1 : MAX_FRAMES);
 }
@@ -746,7 +829,7 @@ static inline_always int sampled(struct task_struct *task)
  * start walks the stack that the current task has in user mode: from the registers
  * in w on if it is there now, else from those that it entered the kernel with.
  */
-static inline_always int start(void *ctx, struct walk *w, __u32 cpu, int in_user)
+static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_user)
 {
 	struct task_struct *task = bpf_get_current_task();
 	struct pt_regs saved;
@@ -771,7 +854,7 @@ static inline_always int start(void *ctx, struct walk *w, __u32 cpu, int in_user
 		send_frames(ctx, w, 1);
 		return 1;
 	}
-	walk_stack(ctx, w, cpu, task);
+	walk_stack(ctx, w, slot, task);
 	return 1;
 }
 

@@ -20,6 +20,8 @@ type ksym struct {
 // kernelCode is what /proc/kallsyms tells of the kernel's code.
 type kernelCode struct {
 	functions []ksym
+	byName    map[string]int     // of functions, the last of a name; nil: not yet
+	before    []int              // of each function, the one of the same name before it, or -1
 	sorted    []ksym             // by address; nil: not yet
 	text      uint64             // where _text is, 0 if that is hidden from this user
 	bounds    map[string]uint64  // symbols that begin and end sections
@@ -150,24 +152,56 @@ func (f ksym) inModule(glob string) bool {
 	return ok && f.module != ""
 }
 
+// called returns the functions of exactly that name. A thousand probes ask for one
+// each, and there are very many functions.
+func (k *kernelCode) called(name string) (l []ksym) {
+	if k.byName == nil {
+		k.byName = make(map[string]int, len(k.functions))
+		k.before = make([]int, len(k.functions))
+		for i, f := range k.functions {
+			k.before[i] = -1
+			if last, ok := k.byName[f.name]; ok {
+				k.before[i] = last
+			}
+			k.byName[f.name] = i
+		}
+	}
+	i, ok := k.byName[name]
+	for ; ok && i >= 0; i = k.before[i] {
+		l = append(l, k.functions[i])
+	}
+	slices.Reverse(l)
+	return l
+}
+
 // named returns the functions of the name; where there are none, those that the
 // compiler made of it.
 func (k *kernelCode) named(module, name string) (l []ksym) {
-	var made []ksym
-	for _, f := range k.functions {
-		if !strings.HasPrefix(f.name, name) || !f.inModule(module) {
-			continue
-		}
-		if f.name == name {
+	for _, f := range k.called(name) {
+		if f.inModule(module) {
 			l = append(l, f)
-		} else if f.plain() == name {
-			made = append(made, f)
 		}
 	}
-	if len(l) == 0 {
-		l = made
+	if len(l) > 0 {
+		return distinct(l)
+	}
+	for _, f := range k.functions {
+		if strings.HasPrefix(f.name, name) && f.plain() == name && f.inModule(module) {
+			l = append(l, f)
+		}
 	}
 	return distinct(l)
+}
+
+// ambiguous tells whether another function has the same name in the same module.
+func (k *kernelCode) ambiguous(f ksym) bool {
+	n := 0
+	for _, other := range k.called(f.name) {
+		if other.module == f.module {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // matching returns the functions that a glob means.
@@ -218,7 +252,10 @@ const kallsymsPath = "/proc/kallsyms"
 
 // readTraced reads which functions can be traced.
 func (k *kernelCode) readTraced(t *tracefs.FS) {
-	if text, err := t.Read("available_filter_functions"); k.traced == nil && err == nil && len(text) > 0 {
+	if k.traced != nil {
+		return
+	}
+	if text, err := t.Read(filterFunctions); err == nil && len(text) > 0 {
 		k.traced = parseTraced(string(text))
 	}
 }

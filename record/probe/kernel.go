@@ -97,13 +97,9 @@ func (f *Finder) kernelGlob(k *kernelCode, s *spec) ([]*Probe, error) {
 
 // probes are the probes of a spec at functions.
 func (k *kernelCode) probes(s *spec, functions []ksym) (l []*Probe) {
-	count := map[[2]string]int{}
-	for _, f := range k.functions {
-		count[[2]string{f.module, f.name}]++
-	}
 	for _, f := range functions {
 		p := &Probe{Kind: s.kind, Group: kernelGroup, Event: eventName(f.name, s.kind), Module: f.module, Symbol: f.name, Off: s.off,
-			entry: f.addr, ambiguous: count[[2]string{f.module, f.name}] > 1}
+			entry: f.addr, ambiguous: k.ambiguous(f)}
 		p.traced = k.traced != nil && !p.ambiguous
 		switch {
 		case f.module == "" && k.text != 0 && f.addr > k.text:

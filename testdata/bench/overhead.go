@@ -84,11 +84,12 @@ func (b *bench) watchers(spec string) (l []watcher) {
 	file := filepath.Join(b.dir, "overhead.data")
 	for _, stack := range []string{"none", "fp", "dwarf"} {
 		for _, t := range append([]tool{b.gperf}, b.perfs...) {
-			event := probeEvent
+			opts := []string{"record", "-q", "-o", file, "-e", probeEvent}
 			if t.name == b.gperf.name {
-				event = spec
+				opts[len(opts)-1] = spec
+			} else {
+				opts = append(opts, "-N", "-B") // what comes after the hits is nothing to do with them
 			}
-			opts := []string{"record", "-q", "-o", file, "-e", event}
 			if stack != "none" {
 				opts = append(opts, "--call-graph", stack)
 			}
