@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -135,16 +136,19 @@ func TestScenarioArgumentsOfKernel(t *testing.T) {
 func TestScenarioArgumentsRefused(t *testing.T) {
 	program := argsC.Path(t)
 	stripped := argsStripped.Path(t)
-	for words, want := range map[string]string{
-		program + ":values nn":          "values has no variable nn: did you mean ",
-		program + ":values np->lable":   "struct node has no member lable: did you mean label?",
-		program + ":values np.label":    "write np->label",
-		program + ":values n:int":       `"int" is no type: there are u8`,
-		program + ":values local":       "gperf probe --vars values -x " + program,
-		stripped + ":values n":          "has no DWARF\nVariables' names are in the debug information: install its package",
-		stripped + ":values %rdi":       "did you mean %di",
-		stripped + ":values %di:string": "+0(%di):string",
-	} {
+	refused := map[string]string{
+		program + ":values nn":                    "values has no variable nn: did you mean ",
+		program + ":values np->lable":             "struct node has no member lable: did you mean label?",
+		program + ":values np.label":              "write np->label",
+		program + ":values n:int":                 `"int" is no type: there are u8`,
+		program + ":values local":                 "gperf probe --vars values -x " + program,
+		stripped + ":values n":                    "has no DWARF\nVariables' names are in the debug information: install its package",
+		stripped + ":values " + first + ":string": "+0(" + first + "):string",
+	}
+	if runtime.GOARCH == "amd64" { // whose registers the kernel calls otherwise than everybody
+		refused[stripped+":values %rdi"] = "did you mean %di"
+	}
+	for words, want := range refused {
 		r := recordIn(t, t.TempDir(), "-e", "uprobe:"+words, "true")
 		if r.code == 0 || !strings.Contains(r.stderr, want) {
 			t.Errorf("%s: status %d\n%s\nwant %s", words, r.code, r.stderr, want)

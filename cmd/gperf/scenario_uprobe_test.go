@@ -144,11 +144,16 @@ func firstAddress(text string) string {
 func TestScenarioLibrary(t *testing.T) {
 	needUprobes(t)
 	dir, program := t.TempDir(), functionsC.Path(t)
-	r := mustRecord(t, dir, "-e", "uprobe:libc:strl*", "--", program)
-	text := scripted(t, dir)
-	if n := strings.Count(text, "probe_libc:strlen: "); n < 5 {
-		t.Errorf("strlen is called %d times, at least 5 times by the program\n%s%s", n, r.stderr, text)
-	}
+	t.Run("IFUNC", func(t *testing.T) {
+		r := recordIn(t, dir, "-e", "uprobe:libc:strl*", "--", program)
+		if strings.Contains(r.stderr, "on this architecture only a process that runs can be asked") {
+			t.Skip(r.stderr)
+		}
+		text := scripted(t, dir)
+		if n := strings.Count(text, "probe_libc:strlen: "); n < 5 {
+			t.Errorf("strlen is called %d times, at least 5 times by the program\n%s%s", n, r.stderr, text)
+		}
+	})
 	mustRecord(t, dir, "-e", "uprobe:libc.so.6:strn*", "true")
 	for _, name := range []string{"strnlen", "strncmp", "strndup"} {
 		if out := evlistOf(t, dir); !strings.Contains(out, "probe_libc:"+name+"\n") {
@@ -260,7 +265,7 @@ func TestScenarioPerfReadsProbes(t *testing.T) {
 	needUprobes(t)
 	o := needOracle(t)
 	dir, program, mark := t.TempDir(), functionsC.Path(t), markC.Path(t)
-	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n="+first+":s32,uretprobe:"+program+":func_c got=$retval", "-e", "uprobe:libc:strlen,usdt:"+mark+":sale",
+	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n="+first+":s32,uretprobe:"+program+":func_c got=$retval", "-e", "uprobe:libc:printf,usdt:"+mark+":sale",
 		"--", "sh", "-c", program+"; "+mark)
 	file := filepath.Join(dir, "perf.data")
 	want, err := o.run(t, "script", "--no-inline", "-i", file)
@@ -269,7 +274,7 @@ func TestScenarioPerfReadsProbes(t *testing.T) {
 	}
 	got, _ := gperf(t, "script", "--compat", o.compat, "-i", file)
 	sameText(t, "script", got, want)
-	for _, event := range []string{"probe_functions:func_a", "probe_functions:func_c__return", "probe_libc:strlen", "sdt_shop:sale"} {
+	for _, event := range []string{"probe_functions:func_a", "probe_functions:func_c__return", "probe_libc:printf", "sdt_shop:sale"} {
 		if !strings.Contains(want, " "+event+": ") {
 			t.Errorf("perf has no sample of %s", event)
 		}

@@ -385,7 +385,12 @@ func (p *parser) operator(n *node) {
 
 // branches reads A : B behind a question mark.
 func (p *parser) branches() *node {
-	a := p.arg()
+	p.next()
+	if p.is(tokOp, ":") { // GNU C's: the condition itself is A
+		p.refuse("?: without a middle")
+		return &node{kind: nodeOp, op: ':', args: [3]*node{{}, p.arg()}}
+	}
+	a := p.operand()
 	for p.kind == tokOp && p.text != ":" {
 		p.operator(a)
 	}

@@ -133,6 +133,7 @@ func TestPrintFmtUnreadable(t *testing.T) {
 		{"\"a\ttab %d\", REC->a", true},
 		{`"%d", sizeof(REC->comm)`, true},
 		{`"%d", sizeof((sizeof(struct page)) - 1) <= 4`, true},
+		{`"%s %d", REC->fn ?: "none", REC->a`, true},
 		{`"%s", __print_symbolic(REC->a, { })`, true},
 		{`"%d", __get_dynamic_array(dyn)[0]`, true},
 		{`"%p", &REC->a`, true},
