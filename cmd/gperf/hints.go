@@ -35,13 +35,15 @@ func fail(command string, err error, stderr io.Writer) int {
 	var file *probe.FileError
 	var function *probe.FunctionError
 	var kernelFunction *probe.NoFunctionError
+	var install *probe.InstallError
 	var filter *record.FilterError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` tells its flags.\n", command)
 		return exitUsage
 	case errors.Is(err, record.ErrConditional), errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
-		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction), errors.As(err, &filter):
+		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction), errors.As(err, &filter),
+		errors.As(err, &install) && (install.Why != "" || errors.Is(install.Err, syscall.EILSEQ)):
 		return exitUsage
 	}
 	return exitError
