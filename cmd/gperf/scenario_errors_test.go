@@ -55,6 +55,7 @@ func TestScenarioErrorsOfEvents(t *testing.T) {
 		event("cpu-clocks", "did you mean cpu-clock", "`gperf list 'cpu*'`"),
 		event("uprobes:./x:f", "did you mean uprobe:./x:f?"),
 		event("probe:no_such", `unknown event "probe:no_such"`, "`gperf probe --list`", "kprobe:FUNCTION"),
+		event("raw_tracepoint:sched_[", "the glob has a bracket without its other half"),
 		event("mem:no_such_symbol_here:w", "shows no symbol no_such_symbol_here in /proc/kallsyms", "a number is an address"),
 		{[]string{"-a", "-e", "cpu-clock", "-G", "no-such-group"}, exitError, []string{`cgroup "no-such-group": `}},
 		{[]string{"-u", "no-such-user", "-e", "cpu-clock"}, exitUsage, []string{"-u no-such-user: there is no such user"}},
