@@ -100,7 +100,8 @@ func (r *recorder) progress(step string, n, of int) {
 	}
 }
 
-// nameProbes numbers probes of the same name as perf does: foo, foo_1, foo_2.
+// nameProbes numbers probes of the same name as perf does: foo, foo_1, foo_2. Those
+// that have been given another name (the term name) keep it.
 func nameProbes(events []event.Event) {
 	names := map[string]bool{}
 	for i := range events {
@@ -114,7 +115,10 @@ func nameProbes(events []event.Event) {
 			p.Event = ev.Probe.Event + "_" + strconv.Itoa(n)
 		}
 		names[p.String()] = true
-		ev.Probe, ev.Name = &p, p.String()
+		if ev.Name == ev.Probe.String() {
+			ev.Name = p.String()
+		}
+		ev.Probe = &p
 	}
 }
 

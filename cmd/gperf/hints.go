@@ -35,13 +35,15 @@ func fail(command string, err error, stderr io.Writer) int {
 	var file *probe.FileError
 	var function *probe.FunctionError
 	var kernelFunction *probe.NoFunctionError
+	var install *probe.InstallError
 	var filter *record.FilterError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` tells its flags.\n", command)
 		return exitUsage
 	case errors.Is(err, record.ErrConditional), errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
-		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction), errors.As(err, &filter):
+		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction), errors.As(err, &filter),
+		errors.As(err, &install) && (install.Why != "" || errors.Is(install.Err, syscall.EILSEQ)):
 		return exitUsage
 	}
 	return exitError
@@ -57,6 +59,7 @@ func hint(err error) string {
 	var freq *record.FreqError
 	var unwinding *record.UnwindError
 	var unknown *event.UnknownError
+	var noMatch *noMatchError
 	var debug *vars.NoDebugError
 	switch {
 	case errors.As(err, &debug):
@@ -78,6 +81,8 @@ func hint(err error) string {
 		return whole(check.This().WhyNoBPF(err))
 	case errors.As(err, &unknown):
 		return unknownHint(unknown)
+	case errors.As(err, &noMatch):
+		return noMatchHint(noMatch.arg)
 	}
 	return probeHint(err)
 }
@@ -147,6 +152,19 @@ func unknownHint(e *event.UnknownError) string {
 		return fmt.Sprintf("`gperf list '%s:*'` lists the tracepoints of a subsystem, `gperf list tracepoint` all.\n", system)
 	}
 	return "`gperf list` lists the events that there are.\n"
+}
+
+// noMatchHint says where else to look for what gperf list has been asked for.
+func noMatchHint(arg string) string {
+	switch {
+	case strings.HasPrefix(arg, "usdt:"):
+		return "`readelf -n` shows a file's USDT probes as stapsdt; most files have none.\n"
+	case strings.HasPrefix(arg, "uprobe:"), strings.HasPrefix(arg, "uretprobe:"):
+		return "`gperf list 'uprobe:FILE:*'` lists all functions of a file; stripped, it has only those that it offers to others.\n"
+	case probe.IsSpec(arg):
+		return "It may be inlined everywhere, or live in a module that is not loaded.\n"
+	}
+	return "`gperf help list` tells the kinds of events and how globs match.\n"
 }
 
 // ofProbes are the names of perf's groups of probes.

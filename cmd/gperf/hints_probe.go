@@ -58,7 +58,9 @@ func installHint(e *probe.InstallError) string {
 	switch {
 	case errors.Is(e.Err, syscall.EILSEQ):
 		return fmt.Sprintf("Instructions begin where a disassembly says so:    objdump -d --disassemble=%s vmlinux\n", e.Probe.Symbol)
-	case e.Why != "" || e.Log == "":
+	case e.Why != "":
+		return fmt.Sprintf("Those that call it may be probed, or those that it calls: gperf list 'kprobe:*%s*'\n", e.Probe.Symbol)
+	case e.Log == "":
 		return ""
 	case e.Column < 0:
 		return "    " + e.Line + "\n"

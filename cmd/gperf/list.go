@@ -192,7 +192,12 @@ func (o *listFlags) printFields(w io.Writer, dir string) {
 			names = append(names, f.Name)
 		}
 	}
-	fmt.Fprintf(w, "       --filter: %s\n", strings.Join(append(names, "comm", "cpu"), " "))
+	for _, every := range []string{"comm", "cpu"} {
+		if !slices.Contains(names, every) {
+			names = append(names, every)
+		}
+	}
+	fmt.Fprintf(w, "       --filter: %s\n", strings.Join(names, " "))
 }
 
 // field is a tracepoint's field as JSON has it.

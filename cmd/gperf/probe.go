@@ -40,7 +40,7 @@ func (f *probeFlags) set() *pflag.FlagSet {
 	s.BoolVarP(&f.list, "list", "l", false, "list the probes, or those that the patterns match")
 	s.BoolVarP(&f.funcs, "funcs", "F", false, "list the functions that can be probed, or those that the pattern matches")
 	s.StringVarP(&f.vars, "vars", "V", "", "list what can be read where the probe `DEF` is")
-	s.StringArrayVarP(&f.define, "definition", "D", nil, "print what tracefs is told for a probe, and add none")
+	s.StringArrayVarP(&f.define, "definition", "D", nil, "print what tracefs is told for the probe `DEF`, and add none")
 	s.StringVarP(&f.where.Path, "exec", "x", "", "in this program or library (`file`)")
 	s.StringVarP(&f.where.Module, "module", "m", "", "in this `module` of the kernel")
 	s.BoolVarP(&f.force, "force", "f", false, "add a probe also where its name is taken: with a number")

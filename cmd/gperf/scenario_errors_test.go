@@ -55,6 +55,7 @@ func TestScenarioErrorsOfEvents(t *testing.T) {
 		event("cpu-clocks", "did you mean cpu-clock", "`gperf list 'cpu*'`"),
 		event("uprobes:./x:f", "did you mean uprobe:./x:f?"),
 		event("probe:no_such", `unknown event "probe:no_such"`, "`gperf probe --list`", "kprobe:FUNCTION"),
+		event("raw_tracepoint:sched_[", "the glob has a bracket without its other half"),
 		event("mem:no_such_symbol_here:w", "shows no symbol no_such_symbol_here in /proc/kallsyms", "a number is an address"),
 		{[]string{"-a", "-e", "cpu-clock", "-G", "no-such-group"}, exitError, []string{`cgroup "no-such-group": `}},
 		{[]string{"-u", "no-such-user", "-e", "cpu-clock"}, exitUsage, []string{"-u no-such-user: there is no such user"}},
@@ -131,10 +132,14 @@ func TestScenarioErrorsOfKernel(t *testing.T) {
 		at("kprobe:ip_rvc", "the kernel has no function ip_rvc: did you mean ip_rcv", "gperf list 'kprobe:*ip_rvc*'"),
 		at("kprobe:no_such_function_*", "gperf list 'kprobe:*no_such_function_*'"),
 		at("kprobe:no_such_module:f", "the module no_such_module is not loaded", "modprobe no_such_module"),
-		at("kprobe:ip_rcv+100000", "ip_rcv"),
+		at("kprobe:ip_rcv+100000", "ip_rcv is only "),
+		at("kprobe:kprobe_dispatcher", "kprobe_dispatcher cannot be probed: ", "gperf list 'kprobe:*kprobe_dispatcher*'"),
+		at("kprobe:start_kernel", "start_kernel cannot be probed: ", "gperf list 'kprobe:*start_kernel*'"),
+		at("kprobe:ip_rcv a=%nosuch", "no register %nosuch; the kernel's names are %"),
+		at("kretprobe:ip_rcv+4", "an offset means nothing"),
 		at("kprobe:ip_rcv $retval", "kretprobe, uretprobe"),
 	})
-	checkWrong(t, "inlined", []wrong{at("kprobe:skb_put_data", "It may be inlined everywhere", "gperf list 'kprobe:*skb_put_data*'")})
+	checkWrong(t, "inlined", []wrong{at("kprobe:skb_headlen", "It may be inlined everywhere", "gperf list 'kprobe:*skb_headlen*'")})
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err == nil {
 		checkWrong(t, "what is read", []wrong{
 			at("kprobe:ip_rcv skbb->len", "ip_rcv has no variable skbb: did you mean skb", "`gperf probe --vars ip_rcv`"),

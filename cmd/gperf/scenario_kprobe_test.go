@@ -251,45 +251,6 @@ func TestScenarioKprobeGlob(t *testing.T) {
 	}
 }
 
-// TestScenarioKprobeErrors: each says what is wrong, and names a way on.
-func TestScenarioKprobeErrors(t *testing.T) {
-	needProbes(t, "kprobe")
-	for _, c := range []struct {
-		event string
-		want  []string
-		code  int
-	}{
-		{"kprobe:udp_sendmgs", []string{"no function udp_sendmgs", "udp_sendmsg", "gperf list 'kprobe:*udp_sendmgs*'", "inlined"}, exitUsage},
-		{"kprobe:nosuchmodule:f", []string{"module nosuchmodule is not loaded", "modprobe nosuchmodule"}, exitUsage},
-		{"kprobe:udp_sendmsg a=%nosuch", []string{"udp_sendmsg", "a=%nosuch", "no register %nosuch"}, exitUsage},
-		{"kprobe:udp_sendmsg a=$stack99999", []string{"udp_sendmsg", "a=$stack99999", "^"}, exitError},
-		{"kretprobe:udp_sendmsg+4", []string{"offset"}, exitUsage},
-		{"kprobe:start_kernel", []string{"start_kernel cannot be probed"}, exitError},
-	} {
-		r := recordIn(t, t.TempDir(), "-e", c.event, "--", "true")
-		if r.code != c.code {
-			t.Errorf("%s: exit code %d, want %d", c.event, r.code, c.code)
-		}
-		for _, want := range c.want {
-			if !strings.Contains(r.stderr, want) {
-				t.Errorf("%s: %q is not told:\n%s", c.event, want, r.stderr)
-			}
-		}
-	}
-}
-
-// TestScenarioNoKprobes: a kernel without kprobes is told as such.
-func TestScenarioNoKprobes(t *testing.T) {
-	needTracepoints(t)
-	if _, err := os.Stat(filepath.Join(tracefsRoot, "kprobe_events")); err == nil {
-		t.Skip("this kernel has kprobes")
-	}
-	r := recordIn(t, t.TempDir(), "-e", "kprobe:udp_sendmsg", "--", "true")
-	if r.code != exitError || !strings.Contains(r.stderr, "this kernel has no kprobes") || !strings.Contains(r.stderr, "gperf list tracepoint") {
-		t.Errorf("exit code %d\n%s", r.code, r.stderr)
-	}
-}
-
 // someProbe is one that is hit by nothing while a recording waits.
 func someProbe(t *testing.T, kind string) string {
 	if kind == "uprobe" {

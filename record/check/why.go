@@ -111,7 +111,7 @@ func (m *Machine) WhyNoTracefs(err error) string {
 		return "It may not be mounted or read from here (CAP_SYS_ADMIN, or CAP_DAC_READ_SEARCH, is missing). Outside of the container:\n" +
 			"    mount -t tracefs tracefs /sys/kernel/tracing"
 	}
-	return "Only root may read tracefs, where tracepoints are described: run gperf as root, or with CAP_DAC_READ_SEARCH and CAP_PERFMON."
+	return "Only root may read tracefs, where tracepoints are described: run gperf as root, or with CAP_DAC_READ_SEARCH and CAP_PERFMON; probes take CAP_DAC_OVERRIDE."
 }
 
 // WhyNoBPF is why BPF programs may not be loaded, and the way on; "" where the error says it.

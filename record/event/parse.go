@@ -2,7 +2,9 @@ package event
 
 import (
 	"errors"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gperf/format"
@@ -272,18 +274,41 @@ func (w *words) rawTracepoint() ([]Event, error) {
 	if w.modified || w.terms != nil {
 		return nil, w.bad("a raw tracepoint has neither modifiers nor terms")
 	}
-	raw, err := probe.FindRaw(l[1])
-	if errors.Is(err, probe.ErrNoRaw) {
-		all, _ := probe.RawTracepoints()
-		for i := range all {
-			all[i] = probe.RawPrefix + all[i]
+	names := l[1:]
+	if strings.ContainsAny(l[1], `*?[\`) {
+		if _, err := path.Match(l[1], ""); err != nil {
+			return nil, w.bad(tracefs.ErrGlob.Error())
 		}
-		return nil, &UnknownError{Spec: w.spec, Near: near.Names(w.spec, all)}
+		all, err := probe.RawTracepoints()
+		if err != nil {
+			return nil, err
+		}
+		names = slices.DeleteFunc(all, func(name string) bool { ok, _ := path.Match(l[1], name); return !ok })
 	}
-	if err != nil {
-		return nil, err
+	var events []Event
+	for _, name := range names {
+		raw, err := probe.FindRaw(name)
+		if errors.Is(err, probe.ErrNoRaw) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, Event{Name: probe.RawPrefix + name, Type: format.TypeTracepoint, Raw: raw})
 	}
-	return []Event{{Name: w.name, Type: format.TypeTracepoint, Raw: raw}}, nil
+	if len(events) == 0 {
+		return nil, w.noRaw()
+	}
+	return events, nil
+}
+
+// noRaw is the error of a raw tracepoint that there is not.
+func (w *words) noRaw() error {
+	all, _ := probe.RawTracepoints()
+	for i := range all {
+		all[i] = probe.RawPrefix + all[i]
+	}
+	return &UnknownError{Spec: w.spec, Near: near.Names(w.spec, all)}
 }
 
 func (w *words) tracepoints(at *Finder) (events []Event, err error) {

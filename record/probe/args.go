@@ -221,7 +221,7 @@ func (r *reader) find(w *argSpec) error {
 	case p.returns() && !w.isRetval():
 		return r.bad(w, "when the function returns its variables are gone; what it returns is $retval")
 	case !p.Kind.User() && p.Off != 0:
-		return r.bad(w, "of the kernel's functions it is known where parameters are at the entry, not %d bytes behind it: take them there, or name registers (%s)", p.Off, r.someRegister())
+		return r.bad(w, notAtEntry+": take them there, or name registers (%s)", p.Off, r.someRegister())
 	}
 	scope, err := r.scope()
 	if err != nil {
@@ -233,6 +233,8 @@ func (r *reader) find(w *argSpec) error {
 	}
 	return nil
 }
+
+const notAtEntry = "of the kernel's functions it is known where parameters are at the entry, not %d bytes behind it"
 
 // someRegister is one, for examples.
 func (r *reader) someRegister() string {

@@ -26,6 +26,9 @@ func (f *Finder) Variables(text string, where Where) (l []Variables, err error) 
 		return nil, err
 	}
 	for _, p := range probes {
+		if !p.Kind.User() && p.Off != 0 {
+			return nil, s.bad(fmt.Sprintf(notAtEntry, p.Off))
+		}
 		scope, err := f.values.scope(s, p)
 		if err != nil {
 			return nil, err
