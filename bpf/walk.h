@@ -837,11 +837,11 @@ static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_use
 	w->out.head.tgid = bpf_get_current_pid_tgid() >> 32;
 	w->out.head.exec = read_field(task, self_exec_id);
 	w->out.head.end = END_NO_USER;
-	if (read_field(task, flags) & PF_KTHREAD || !read_field(task, mm)) {
-		send_frames(ctx, w, 0);
-		return 1;
-	}
 	if (!in_user) {
+		if (read_field(task, flags) & PF_KTHREAD || !read_field(task, mm)) {
+			send_frames(ctx, w, 0);
+			return 1;
+		}
 		if (saved_regs(task, &saved) || (saved.cs & 3) != 3) {
 			send_frames(ctx, w, 0);
 			return 1;
