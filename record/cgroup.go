@@ -43,7 +43,7 @@ func openCgroup(name string) (*os.File, error) {
 	path := filepath.Join(root, filepath.Join("/", name))
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &CgroupError{name, fmt.Errorf("there is no %s", path)}
+		return nil, &CgroupError{name, fmt.Errorf("%s: %w", path, unix.ENOENT)}
 	}
 	if err != nil {
 		return nil, &CgroupError{name, err}

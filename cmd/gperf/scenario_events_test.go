@@ -133,7 +133,7 @@ func TestScenarioFilterRefused(t *testing.T) {
 		{[]string{"--filter", "x == 1", "-e", "sched:sched_switch"}, "should follow a -e tracepoint"},
 		{[]string{"-e", "cpu-clock", "-G", "a"}, "system-wide mode"},
 		{[]string{"-a", "-e", "cpu-clock", "-G", "a,b"}, "must define events before cgroups"},
-		{[]string{"-a", "-e", "cpu-clock", "-G", "no/such/group"}, `cgroup "no/such/group": open `},
+		{[]string{"-a", "-e", "cpu-clock", "-G", "no/such/group"}, `no/such/group: no such file or directory`},
 		{[]string{"-u", "nosuchuser"}, "no such user"},
 	} {
 		r := recordIn(t, t.TempDir(), append(c.args, "true")...)
