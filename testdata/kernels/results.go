@@ -114,14 +114,12 @@ func (u *run) end(r result) {
 	if r.outcome == "PASS" {
 		r.output = nil
 	}
-	for _, line := range r.output { // the last that the test itself printed, with the lines that go on with it
+	for _, line := range r.output { // the last that the test itself printed, without what goes on with it
 		if at := position.FindString(line); at != "" {
 			r.reason = strings.TrimPrefix(line, at)
-		} else if r.reason != "" && strings.HasPrefix(line, "        ") {
-			r.reason += " " + strings.TrimSpace(line)
 		}
 	}
-	r.reason = strings.TrimSpace(strings.ReplaceAll(r.reason, "\t", " "))
+	r.reason = strings.TrimRight(strings.ReplaceAll(r.reason, "\t", " "), ": ")
 	u.results = append(u.results, r)
 }
 
