@@ -245,7 +245,12 @@ func (f *probeFlags) deleteNow(l []probe.Installed) (gone []probe.Installed, err
 	p := newProgress("probe", f.stderr, f.quiet)
 	defer p.end()
 	tell := func(n, of int) { p.tell("removing", len(gone)+n, len(gone)+of) }
-	for end := time.Now().Add(killedTakes); ; time.Sleep(interval) {
+	end := time.Now().Add(killedTakes)
+	for len(f.args) == 0 && probe.Closing(l) && time.Now().Before(end) { // trying would only slow it down
+		p.tell("waiting to remove", 0, len(l))
+		time.Sleep(interval)
+	}
+	for ; ; time.Sleep(interval) {
 		some, err := probe.Delete(&f.tracefs, l, tell)
 		gone = append(gone, some...)
 		if len(f.args) > 0 || !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {

@@ -155,6 +155,7 @@ func ownerOf(group string) (o owner, ok bool) {
 // process is what proc_pid_stat(5) tells of one.
 type process struct {
 	exiting bool
+	ended   bool   // and nothing of it is left to run: it waits for its parent
 	start   uint64 // in clock ticks after the boot
 }
 
@@ -174,7 +175,7 @@ func processOf(pid string) (process, error) {
 	}
 	flags, _ := strconv.ParseUint(l[6], 10, 64)
 	start, err := strconv.ParseUint(l[19], 10, 64)
-	return process{flags&pfExiting != 0, start}, err
+	return process{exiting: flags&pfExiting != 0, ended: l[0] == "Z" && l[17] == "1", start: start}, err
 }
 
 func pidNamespace(pid string) uint64 {
@@ -212,6 +213,26 @@ func (o owner) gone() bool {
 		}
 	}
 	return true
+}
+
+// Closing tells whether a recording of these probes was killed and is still closing
+// its counters: until then its probes are in use.
+func Closing(l []Installed) bool {
+	seen := map[string]bool{}
+	for _, p := range l {
+		if seen[p.Group] {
+			continue
+		}
+		seen[p.Group] = true
+		o, ok := ownerOf(p.Group)
+		if !ok || o.namespace != pidNamespace("self") {
+			continue
+		}
+		if p, err := processOf(strconv.Itoa(o.pid)); err == nil && p.start == o.start && p.exiting && !p.ended {
+			return true
+		}
+	}
+	return false
 }
 
 // Leftovers returns the probes of recordings that were killed before they could
