@@ -61,7 +61,8 @@ build() {
 }
 compiler() { case $1 in "$(go env GOHOSTARCH)") echo "$2" ;; arm64) echo "aarch64-linux-gnu-$2" ;; *) echo "x86_64-linux-gnu-$2" ;; esac; }
 
-# guest_script GOARCH: what runs in the guest. Files are looked up slowly in what it shares with the host, and fast in /tmp.
+# guest_script GOARCH [TESTS]: what runs in the guest: all, or of each package that TESTS has a line of, PACKAGE TEST, that test, or
+# all where it names none. Files are looked up slowly in what it shares with the host, and fast in /tmp.
 guest_script() {
 	local host='' p
 	[ "$1" = amd64 ] || host=/host
@@ -69,24 +70,58 @@ guest_script() {
 	echo "echo === KERNEL \$(uname -r); cp -r $host$work/$1 /tmp/tests; export GPERF_SLOW=$slow GPERF_TEST_PROGRAMS=/tmp/tests/programs"
 	for p in $tested; do
 		[ -e "$work/$1/${p##*/}.test" ] || continue
-		echo "echo === PACKAGE $p; cd $host$PWD/$p; /tmp/tests/${p##*/}.test $(printf '%q ' $(which_tests "$p")) -test.v=test2json -test.timeout=30m $flags 2>&1; echo === EXIT \$?"
+		local which
+		which=$(which_tests "$p")
+		if [ $# -gt 1 ]; then
+			grep -q "^$p " <<<"$2" || continue
+			only=$(sed -n "s,^$p ,,p" <<<"$2" | paste -sd'|')
+			grep -q "^$p $" <<<"$2" || which="-test.run=^($only)\$"
+		fi
+		echo "echo === PACKAGE $p; cd $host$PWD/$p; /tmp/tests/${p##*/}.test $(printf '%q ' $which) -test.v=test2json -test.timeout=30m $flags 2>&1; echo === EXIT \$?"
 	done
 }
 
-# test_kernel KERNEL: everything about it goes to files in $work; the results stay in the cache.
+# test_kernel KERNEL: everything about it goes to files in $work; the results stay in the cache. Guests are slow, and at times
+# one dies in the emulator: what failed is tried once more, in a guest of its own, and that is told.
 test_kernel() {
-	local arch=amd64 start=$SECONDS
+	local arch=amd64 tsv=$results/${1//\//-}.tsv start=$SECONDS code=0 failed
 	case $1 in arm64-*) arch=arm64 ;; esac
-	testdata/kernels/run -t 2400 "$1" bash "$(guest_path $arch)" >"$work/$1.out" 2>"$work/$1.err" &
+	run_guest "$1" $arch "$work/$arch.sh" "$tsv" || code=$?
+	if [ $code != 0 ]; then
+		failed=$(failed_tests $arch "$tsv")
+		echo "kernel $1: trying again:" $failed
+		guest_script $arch "$failed" >"$work/$1.sh"
+		run_guest "$1" $arch "$work/$1.sh" "$work/$1.again" && code=0 || code=$?
+		awk -F'\t' 'NR == FNR { if ($5 != "FAIL") print; next } { print }' "$tsv" "$work/$1.again" >"$tsv.new"
+		mv "$tsv.new" "$tsv"
+	fi
+	echo "kernel $1: $((SECONDS - start)) s"
+	return $code
+}
+
+# run_guest KERNEL GOARCH SCRIPT RESULTS
+run_guest() {
+	local script=$3 code=0
+	[ "$2" = amd64 ] || script=/host$script
+	testdata/kernels/run -t 2400 "$1" bash "$script" >"$work/$1.out" 2>"$work/$1.err" &
 	trap "kill $!" TERM # which a background shell's child would not be sent
 	wait $! || echo "=== GUEST $?" >>"$work/$1.out"
 	cat "$work/$1.err" >&2
-	"$work/results" -kernel "$1" -o "$results/${1//\//-}.tsv" <"$work/$1.out" >"$work/$1.summary" && code=0 || code=$?
-	echo "$((SECONDS - start)) s" >>"$work/$1.summary"
+	"$work/results" -kernel "$1" -o "$4" <"$work/$1.out" >"$work/$1.summary" || code=$?
 	cat "$work/$1.summary"
+	echo
 	return $code
 }
-guest_path() { [ "$1" = amd64 ] && echo "$work/$1.sh" || echo "/host$work/$1.sh"; }
+
+# failed_tests GOARCH RESULTS: lines of PACKAGE TEST, or PACKAGE alone of those that the guest did not come to.
+failed_tests() {
+	local p
+	awk -F'\t' '$5 == "FAIL" { split($4, t, "/"); print $3 " " t[1] }' "$2" | sort -u
+	for p in $tested; do
+		[ ! -e "$work/$1/${p##*/}.test" ] || grep -q "	$p	" "$2" || echo "$p "
+	done
+}
+
 
 go build -o "$work/results" ./testdata/kernels
 for arch in amd64 arm64; do
