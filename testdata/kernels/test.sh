@@ -74,8 +74,7 @@ guest_script() {
 		which=$(which_tests "$p")
 		if [ $# -gt 1 ]; then
 			grep -q "^$p " <<<"$2" || continue
-			only=$(sed -n "s,^$p ,,p" <<<"$2" | paste -sd'|')
-			grep -q "^$p $" <<<"$2" || which="-test.run=^($only)\$"
+			grep -q "^$p $" <<<"$2" || which="-test.run=^($(sed -n "s,^$p ,,p" <<<"$2" | paste -sd'|'))\$"
 		fi
 		echo "echo === PACKAGE $p; cd $host$PWD/$p; /tmp/tests/${p##*/}.test $(printf '%q ' $which) -test.v=test2json -test.timeout=30m $flags 2>&1; echo === EXIT \$?"
 	done
@@ -88,7 +87,7 @@ test_kernel() {
 	case $1 in arm64-*) arch=arm64 ;; esac
 	run_guest "$1" $arch "$work/$arch.sh" "$tsv" || code=$?
 	if [ $code != 0 ]; then
-		failed=$(failed_tests $arch "$tsv")
+		failed=$(failed_tests "$1" $arch "$tsv")
 		echo "kernel $1: trying again:" $failed
 		guest_script $arch "$failed" >"$work/$1.sh"
 		run_guest "$1" $arch "$work/$1.sh" "$work/$1.again" && code=0 || code=$?
@@ -113,15 +112,15 @@ run_guest() {
 	return $code
 }
 
-# failed_tests GOARCH RESULTS: lines of PACKAGE TEST, or PACKAGE alone of those that the guest did not come to.
+# failed_tests KERNEL GOARCH RESULTS: lines of PACKAGE TEST, or PACKAGE alone of those that the guest did not come to the end of.
 failed_tests() {
 	local p
-	awk -F'\t' '$5 == "FAIL" { split($4, t, "/"); print $3 " " t[1] }' "$2" | sort -u
+	awk -F'\t' '$5 == "FAIL" { split($4, t, "/"); print $3 " " t[1] }' "$3" | sort -u
+	! grep -q '^=== GUEST' "$work/$1.out" || sed -n 's/^=== PACKAGE \(.*\)/\1 /p' "$work/$1.out" | tail -n 1
 	for p in $tested; do
-		[ ! -e "$work/$1/${p##*/}.test" ] || grep -q "	$p	" "$2" || echo "$p "
+		[ ! -e "$work/$2/${p##*/}.test" ] || grep -q "^=== PACKAGE $p$" "$work/$1.out" || echo "$p "
 	done
 }
-
 
 go build -o "$work/results" ./testdata/kernels
 for arch in amd64 arm64; do
