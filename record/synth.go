@@ -3,6 +3,7 @@ package record
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -166,7 +167,8 @@ func (m module) file(paths map[string]string) string {
 }
 
 // parseModules reads lines "name size refs users state address"; those of a
-// hidden address are left out.
+// hidden address are left out. Since Linux 6.4 a module's parts are spread, the size
+// is that of all, and the address that of its code: it ends where another begins.
 func parseModules(b []byte) (l []module) {
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
@@ -178,6 +180,10 @@ func parseModules(b []byte) (l []module) {
 		if err1 == nil && err2 == nil && addr != 0 {
 			l = append(l, module{f[0], addr, size})
 		}
+	}
+	slices.SortFunc(l, func(a, b module) int { return cmp.Compare(a.addr, b.addr) })
+	for i := range len(l) - 1 {
+		l[i].bytes = min(l[i].bytes, l[i+1].addr-l[i].addr)
 	}
 	return l
 }

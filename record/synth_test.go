@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,8 +89,9 @@ ffffffffc0b02000 t bpf_prog_12ab34cd56ef7890	[bpf]
 }
 
 func TestParseModules(t *testing.T) {
-	l := parseModules([]byte("nf_nat 57344 2 nft_nat,xt_MASQUERADE, Live 0xffffffffc0a01000\nhidden 1 0 - Live 0x0000000000000000\nbad\n"))
-	if len(l) != 1 || l[0] != (module{"nf_nat", 0xffffffffc0a01000, 57344}) {
+	l := parseModules([]byte("nf_nat 57344 2 nft_nat,xt_MASQUERADE, Live 0xffffffffc0a01000\nhidden 1 0 - Live 0x0000000000000000\nbad\n" +
+		"spread 1000000 1 - Live 0xffffffffc0a00000\n"))
+	if !slices.Equal(l, []module{{"spread", 0xffffffffc0a00000, 0x1000}, {"nf_nat", 0xffffffffc0a01000, 57344}}) {
 		t.Errorf("%+v", l)
 	}
 }

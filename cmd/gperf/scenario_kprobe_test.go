@@ -201,8 +201,8 @@ func TestScenarioConntrack(t *testing.T) {
 	if n := strings.Count(text, "probe:nf_conntrack_in:"); n < 3 {
 		t.Errorf("%d samples, want 3 or more:\n%s", n, text)
 	}
-	for _, want := range []string{"([nf_conntrack])", "nf_hook_slow+", "udp_sendmsg+"} {
-		if !strings.Contains(text, want) {
+	for _, want := range []string{`nf_conntrack_in\+\S+ \((\[nf_conntrack\]|/\S+/nf_conntrack\.ko\S*)\)`, `nf_hook_slow\+`, `udp_sendmsg\+`} {
+		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s is in no stack:\n%s", want, text)
 		}
 	}
