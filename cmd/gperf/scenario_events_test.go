@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"gperf/format"
 )
 
@@ -191,6 +193,7 @@ func TestScenarioCgroup(t *testing.T) {
 		case event == "task-clock":
 		case comm == "sh":
 			inside += n
+		case comm == "" && event == "sched:sched_switch": // the idle task has no name: it is switched to from the cgroup
 		default:
 			t.Errorf("%d samples of %s, which is not in the cgroup", n, who)
 		}
@@ -288,6 +291,8 @@ func TestScenarioFewCapabilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Before Linux 5.11, BPF's memory counts as locked by the user.
+	unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	for _, c := range []struct {
 		caps []uintptr
 		args []string
@@ -297,7 +302,7 @@ func TestScenarioFewCapabilities(t *testing.T) {
 		{[]uintptr{capPerfmon, capBPF}, []string{"-a", "-g", "-e", "cpu-clock", "--", "sleep", "0.2"}, exitOK, "User stacks:"},
 		{[]uintptr{capPerfmon}, []string{"-a", "-g", "-e", "cpu-clock", "--", "sleep", "0.2"}, exitOK, "It takes root, or CAP_BPF and CAP_PERFMON."},
 		{[]uintptr{capPerfmon, capBPF, capDACOverride}, []string{"-a", "-g", "-e", "sched:sched_switch", "--", "sleep", "0.2"}, exitOK, "User stacks:"},
-		{[]uintptr{capPerfmon, capBPF, capDACOverride}, []string{"-g", "-e", "uprobe:" + program + ":main.main", "--", program, "version"}, exitOK, "(1 samples)"},
+		{[]uintptr{capPerfmon, capBPF, capDACOverride}, []string{"-g", "-e", "uprobe:" + program + ":main.main", "--", program, "version"}, exitOK, " samples)"},
 	} {
 		var errs strings.Builder
 		cmd := exec.Command(program, append([]string{"record", "-o", filepath.Join(dir, "perf.data")}, c.args...)...)

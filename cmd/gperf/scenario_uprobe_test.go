@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gperf/format"
 	"gperf/testdata/programs"
 )
 
@@ -221,6 +222,9 @@ func TestScenarioMountNamespace(t *testing.T) {
 	} {
 		mustRecord(t, dir, append(args, "--call-graph", "fp", "--", "sleep", "0.2")...)
 		text := scripted(t, dir)
+		if strings.Contains(text, "probe_real:inside: ") && !buildIDs(t, filepath.Join(dir, "perf.data")) {
+			continue // before Linux 5.12, nothing tells which file was mapped
+		}
 		if !strings.Contains(text, "probe_real:inside: ") || !strings.Contains(text, " inside+0x0 ("+box+"/real)") {
 			t.Errorf("%v: there are no samples of inside, or its name is not found:\n%.1000s", args, text)
 		}
@@ -279,4 +283,15 @@ func TestScenarioPerfReadsProbes(t *testing.T) {
 			t.Errorf("perf has no sample of %s", event)
 		}
 	}
+}
+
+// buildIDs tells whether the kernel put build IDs into a recording's mmap records.
+func buildIDs(t *testing.T, file string) bool {
+	t.Helper()
+	for _, a := range read(t, file).Attrs {
+		if a.Flags&format.FlagBuildID != 0 {
+			return true
+		}
+	}
+	return false
 }
