@@ -259,7 +259,7 @@ func TestScenarioBreakpoint(t *testing.T) {
 			t.Errorf("a sample of %s at %#x, not %#x", f.EventName(s.Event), s.IP, addr)
 		}
 	})
-	if n != 1 {
+	if n != 1 && n != 2 { // it begins anew if Go has to make its stack larger
 		t.Errorf("main.main ran once: %d samples", n)
 	}
 }
