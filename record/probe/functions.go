@@ -197,7 +197,13 @@ func (f *file) add(s elf.Symbol) {
 }
 
 // code turns a vaddr into the offset in the file; ok is false where no code is.
+// Linkers may load headers and data with the code, so that sections tell, where there are any.
 func (f *file) code(vaddr uint64) (off uint64, ok bool) {
+	if sections := f.Sections(); len(sections) > 0 && !slices.ContainsFunc(sections, func(s *elf.Section) bool {
+		return s.Flags&elf.SHF_EXECINSTR != 0 && vaddr >= s.Addr && vaddr-s.Addr < s.Size
+	}) {
+		return 0, false
+	}
 	for _, l := range f.Loads() {
 		if l.Flags&elf.PF_X != 0 && vaddr >= l.Vaddr && vaddr-l.Vaddr < l.Filesz {
 			return vaddr - l.Vaddr + l.Off, true
