@@ -190,7 +190,11 @@ func TestFindIFUNC(t *testing.T) {
 			if len(notices) == 0 && err != nil && !strings.Contains(err.Error(), "record a process that runs (-p)") {
 				t.Error(err)
 			}
-			if found, err := running.Find("uprobe:libc.so.6:" + name); err != nil || len(found) != 1 || funcAt(t, &f, found[0]).ifunc {
+			found, err := running.Find("uprobe:libc.so.6:" + name)
+			switch {
+			case err == nil && len(found) == 1 && !funcAt(t, &f, found[0]).ifunc:
+			case name != "strlen" && err != nil: // not called so far
+			default:
 				t.Errorf("%s: %v of a process, %v", name, found, err)
 			}
 			continue
