@@ -90,8 +90,6 @@ func TestDebug(t *testing.T) {
 			}
 			f := &Finder{BuildIDDir: root + "/c", DebugDir: root + "/d", trees: func() []string { return nil }}
 			debug, supp, err := f.Debug(filepath.Join(root, "r/lib/x.so"), NewBuildID([]byte(c.id)))
-			defer debug.Close()
-			defer supp.Close()
 			for _, is := range []struct {
 				what string
 				im   *Image
@@ -100,6 +98,7 @@ func TestDebug(t *testing.T) {
 				if (is.im != nil) != (is.want != "") || is.im != nil && is.im.Path != real(is.want) {
 					t.Errorf("%s: %v, want %q", is.what, is.im, is.want)
 				}
+				is.im.Close()
 			}
 			if (err != nil) != (c.errs != nil) {
 				t.Errorf("error %v", err)
@@ -146,10 +145,10 @@ func TestVmlinux(t *testing.T) {
 	look := func(want string) {
 		t.Helper()
 		im, err := f.Vmlinux(id)
-		defer im.Close()
 		if err != nil || im.Path != filepath.Join(root, want) {
 			t.Errorf("%v, %v; want %s", im, err, want)
 		}
+		im.Close()
 	}
 	if im, err := f.Vmlinux(id); im != nil || !errors.Is(err, ErrNoDWARF) {
 		t.Errorf("nowhere: %v, %v", im, err)
@@ -194,10 +193,10 @@ func TestSysroot(t *testing.T) {
 	look := func(id, want string) {
 		t.Helper()
 		im, _, err := f.Debug(path, NewBuildID([]byte(id)))
-		defer im.Close()
 		if err != nil || im.Path != want {
 			t.Errorf("%v, %v; want %s", im, err, want)
 		}
+		im.Close()
 	}
 	look("", path)
 	below := writeFile(t, filepath.Join(f.Sysroot, path), dwarfFile(idB))
