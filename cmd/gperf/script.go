@@ -24,6 +24,8 @@ type scriptFlags struct {
 	noChain    bool
 	ns         bool
 	showUnwind bool
+	noInline   bool
+	fullPath   bool
 	headerFlags
 	dump  bool
 	shown [len(shownRecords)]bool
@@ -62,8 +64,8 @@ func (o *scriptFlags) set() *pflag.FlagSet {
 	for i, f := range shownRecords {
 		s.BoolVar(&o.shown[i], f.name, false, f.usage)
 	}
-	s.Bool("no-inline", false, "")
-	hide(s, "no-inline")
+	s.BoolVar(&o.noInline, "no-inline", false, "no lines for calls that were inlined")
+	s.BoolVar(&o.fullPath, "full-source-path", false, "srcline and srcfile with the whole path")
 	return s
 }
 
@@ -97,7 +99,8 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 }
 
 func (o *scriptFlags) options() (script.Options, error) {
-	opts := script.Options{MaxStack: o.maxStack, NoChain: o.noChain, Nanosecs: o.ns, ShowUnwind: o.showUnwind}
+	opts := script.Options{MaxStack: o.maxStack, NoChain: o.noChain, Nanosecs: o.ns, ShowUnwind: o.showUnwind,
+		Source: script.Source{Inline: !o.noInline, FullPath: o.fullPath}}
 	if err := o.showRecords(&opts); err != nil {
 		return opts, err
 	}
