@@ -35,6 +35,8 @@ type Options struct {
 	Samples      bool    // a column with the number of samples
 	Period       bool    // a column with the sum of periods
 	CPUModes     bool    // columns for kernel and user
+	Inline       bool    // callchains have the calls that were inlined
+	FullPath     bool    // the keys srcline and srcfile show whole paths
 	Separator    string  // between columns, instead of blanks; "" aligns them
 	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
 	Header       bool    // the file's header stands above the report

@@ -27,7 +27,8 @@ type reportFlags struct {
 	symbols      string
 	parent       string
 	headerFlags
-	stats bool
+	stats    bool
+	noInline bool
 
 	branches, noBranches, branchHistory bool
 	memory                              bool
@@ -70,8 +71,9 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	o.headerFlags.add(s)
 	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
 	s.Bool("stdio", false, "")
-	s.Bool("no-inline", false, "")
-	hide(s, "children", "branch-history", "stdio", "no-inline")
+	s.BoolVar(&o.noInline, "no-inline", false, "no frames for calls that were inlined")
+	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline and srcfile with the whole path")
+	hide(s, "children", "branch-history", "stdio")
 	return s
 }
 
@@ -136,6 +138,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 // settle makes the report's options of the flags that are more than one value.
 func (o *reportFlags) settle() error {
 	o.NoChildren = o.NoChildren || !o.children
+	o.Inline = !o.noInline
 	if err := o.Graph.Set(o.graph); err != nil {
 		return wrongUse("--call-graph %s: %v", o.graph, err)
 	}
