@@ -214,15 +214,11 @@ func sortByName(l []Listed) {
 
 // pmus lists the events that the kernel's PMUs name.
 func (l *Lister) pmus() (all []Listed) {
-	files, _ := filepath.Glob(l.path("sys/bus/event_source/devices/*/events/*"))
-	for _, f := range files {
-		name := filepath.Base(f)
-		// Beside an event are files that tell its unit and how to print it.
-		if ext := filepath.Ext(name); slices.Contains([]string{".unit", ".scale", ".per-pkg", ".snapshot"}, ext) {
-			continue
+	at := Finder{Sysfs: l.path(sysfsPMUs)}
+	for _, p := range at.PMUs() {
+		for _, name := range p.Events() {
+			all = append(all, Listed{Names: []string{p.Name + "/" + name + "/"}, Kind: KindPMU})
 		}
-		pmu := filepath.Base(filepath.Dir(filepath.Dir(f)))
-		all = append(all, Listed{Names: []string{pmu + "/" + name + "/"}, Kind: KindPMU})
 	}
 	sortByName(all)
 	return all
@@ -249,42 +245,20 @@ func (l *Lister) tracepoints(kind ListKind) ([]Listed, error) {
 // probes are the definitions of the probes that exist, by the folders of their tracepoints.
 func (l *Lister) probes() map[string]string {
 	probes := map[string]string{}
-	for _, file := range []string{"kprobe_events", "uprobe_events"} {
-		text, _ := l.Tracefs.Read(file)
-		for line := range strings.Lines(string(text)) {
-			// p:GROUP/EVENT PLACE ARGS
-			_, def, _ := strings.Cut(strings.TrimSpace(line), ":")
-			name, _, _ := strings.Cut(def, " ")
-			probes[name] = strings.TrimSpace(line)
-		}
+	all, _ := probe.List(l.Tracefs) // who may not know has tracepoints all the same
+	for _, p := range all {
+		probes[p.Group+"/"+p.Event] = p.Definition()
 	}
 	return probes
 }
 
-// rawTracepoints lists those that the BTF of the kernel and its modules has
-// types of, btf_trace_NAME.
+// rawTracepoints lists those that the kernel's BTF knows of.
 func (l *Lister) rawTracepoints() ([]Listed, error) {
-	files, err := os.ReadDir(l.path("sys/kernel/btf"))
-	if err != nil {
-		return nil, fmt.Errorf("raw tracepoints are listed by the kernel's BTF: %w", err)
+	names, err := probe.RawTracepoints(l.path(probe.BTFDir))
+	for i := range names {
+		names[i] = probe.RawPrefix + names[i]
 	}
-	var names []string
-	for _, f := range files {
-		b, err := os.ReadFile(l.path("sys/kernel/btf/" + f.Name()))
-		if err != nil {
-			continue
-		}
-		for {
-			i := bytes.Index(b, []byte("\x00btf_trace_"))
-			if i < 0 {
-				break
-			}
-			b = b[i+1:]
-			name, _, _ := bytes.Cut(b, []byte{0})
-			names = append(names, "raw_tracepoint:"+strings.TrimPrefix(string(name), "btf_trace_"))
-		}
-	}
-	return listed(KindRawTracepoint, names), nil
+	return listed(KindRawTracepoint, names), err
 }
 
 // listed lists names, each once.

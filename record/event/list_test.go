@@ -48,7 +48,7 @@ func TestList(t *testing.T) {
 		"sys/kernel/btf/vmlinux":                    "\x00int\x00btf_trace_kfree_skb\x00x\x00btf_trace_sched_switch\x00",
 		"sys/kernel/btf/nf_conntrack":               "\x00btf_trace_nf\x00",
 		"sys/bus/event_source/devices/cpu/events/a": "event=1", "sys/bus/event_source/devices/cpu/events/a.scale": "2",
-		"sys/bus/event_source/devices/msr/events/tsc": "event=0",
+		"sys/bus/event_source/devices/msr/events/tsc": "event=0", "sys/bus/event_source/devices/cpu/type": "4", "sys/bus/event_source/devices/msr/type": "9",
 	})
 	for _, c := range []struct {
 		kind ListKind

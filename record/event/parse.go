@@ -279,36 +279,34 @@ func (w *words) rawTracepoint() ([]Event, error) {
 		if _, err := path.Match(l[1], ""); err != nil {
 			return nil, w.bad(tracefs.ErrGlob.Error())
 		}
-		all, err := probe.RawTracepoints()
+		all, err := probe.RawTracepoints(probe.BTFDir)
 		if err != nil {
 			return nil, err
 		}
 		names = slices.DeleteFunc(all, func(name string) bool { ok, _ := path.Match(l[1], name); return !ok })
 	}
+	found, err := probe.FindRaw(names...)
+	if err != nil {
+		return nil, err
+	}
 	var events []Event
-	for _, name := range names {
-		raw, err := probe.FindRaw(name)
-		if errors.Is(err, probe.ErrNoRaw) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, Event{Name: probe.RawPrefix + name, Type: format.TypeTracepoint, Raw: raw})
+	for _, raw := range found {
+		events = append(events, Event{Name: probe.RawPrefix + raw.Name, Type: format.TypeTracepoint, Raw: raw})
 	}
 	if len(events) == 0 {
-		return nil, w.noRaw()
+		return nil, w.noRaw(l[1])
 	}
 	return events, nil
 }
 
 // noRaw is the error of a raw tracepoint that there is not.
-func (w *words) noRaw() error {
-	all, _ := probe.RawTracepoints()
-	for i := range all {
-		all[i] = probe.RawPrefix + all[i]
+func (w *words) noRaw(name string) error {
+	all, _ := probe.RawTracepoints(probe.BTFDir)
+	e := &UnknownError{Spec: w.spec, Near: near.Names(name, all)}
+	for i := range e.Near {
+		e.Near[i] = probe.RawPrefix + e.Near[i]
 	}
-	return &UnknownError{Spec: w.spec, Near: near.Names(w.spec, all)}
+	return e
 }
 
 func (w *words) tracepoints(at *Finder) (events []Event, err error) {
