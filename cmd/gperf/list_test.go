@@ -34,6 +34,7 @@ func fakeList(t *testing.T) *listFlags {
 		"tracing/events/header_page": "", "tracing/events/skb/kfree_skb/format": kfreeSKBFormat, "tracing/events/sched/sched_switch/id": "2",
 		"tracing/events/probe/ip_rcv/id": "3", "tracing/kprobe_events": "p:probe/ip_rcv ip_rcv\n", "tracing/uprobe_events": "",
 		"tracing/available_filter_functions":          "ip_rcv\nnf_conntrack_in [nf_conntrack]\n",
+		"proc/kallsyms":                               "ffff0001 T ip_rcv\nffff0002 t nf_conntrack_in\t[nf_conntrack]\n",
 		"sys/kernel/btf/vmlinux":                      "\x00btf_trace_kfree_skb\x00",
 		"sys/bus/event_source/devices/msr/type":       "9",
 		"sys/bus/event_source/devices/msr/events/tsc": "event=0",
