@@ -256,9 +256,24 @@ func (w *words) events(at *Finder) ([]Event, error) {
 	return nil, &UnknownError{Spec: w.spec, Near: near.Names(w.spec, plainNames())}
 }
 
+// withModifiers is a probe's spec with modifiers behind it, or with a short name.
+var withModifiers = regexp.MustCompile(`^(\S*[^:\s]):([` + modifiers + `]+)$`)
+
+// findProbes finds the probes of a spec. What looks like modifiers is a name if what
+// stands ahead of it is no probe: kprobe:MODULE:FUNCTION, usdt:FILE:NAME.
+func (w *words) findProbes(at *Finder) ([]*probe.Probe, error) {
+	if m := withModifiers.FindStringSubmatch(w.name); m != nil {
+		if l, err := at.Find(m[1]); err == nil {
+			w.mods, w.modified = m[2]+w.mods, true
+			return l, nil
+		}
+	}
+	return at.Find(w.name)
+}
+
 // probes are the events of a probe's spec, one for each place it means.
 func (w *words) probes(at *Finder) (events []Event, err error) {
-	l, err := at.Find(w.name)
+	l, err := w.findProbes(at)
 	if err != nil {
 		return nil, err
 	}
