@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gperf/format"
@@ -161,5 +163,27 @@ func TestListRefusals(t *testing.T) {
 	o.lister.Tracefs.Root = t.TempDir()
 	if err := o.run([]string{"cpu-clock"}, &out, &errs); err != nil || !strings.Contains(errs.String(), "no tracepoint: ") || !strings.Contains(out.String(), "cpu-clock") {
 		t.Errorf("without tracefs: %v\n%s%s", err, errs.String(), out.String())
+	}
+}
+
+// fullDisk is a file that takes nothing.
+type fullDisk struct{ err error }
+
+func (f fullDisk) Write([]byte) (int, error) { return 0, f.err }
+
+// What cannot be printed is an error, but for who has seen enough.
+func TestListUnwritten(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"list", "sw"}, {"probe", "-x", program, "--funcs"}} {
+		for err, want := range map[error]int{syscall.ENOSPC: exitError, syscall.EPIPE: exitOK} {
+			var errs strings.Builder
+			code := map[string]func([]string, io.Writer, io.Writer) int{"list": listCommand, "probe": probeCommand}[args[0]](args[1:], fullDisk{err}, &errs)
+			if code != want || (want != exitOK) != strings.Contains(errs.String(), "no space left") {
+				t.Errorf("%v, %v: exit code %d\n%s", args, err, code, errs.String())
+			}
+		}
 	}
 }

@@ -62,7 +62,7 @@ needs none of that: gperf record -e 'kprobe:FUNC' has probes of its own.
 `
 
 func probeCommand(args []string, stdout, stderr io.Writer) int {
-	f := probeFlags{stdout: stdout, stderr: stderr}
+	f := probeFlags{stderr: stderr}
 	s := f.set()
 	allowAbbreviations(s)
 	if err := s.Parse(args); err != nil {
@@ -73,10 +73,10 @@ func probeCommand(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	f.args = s.Args()
-	if err := f.run(); err != nil {
-		return fail("probe", err, stderr)
-	}
-	return exitOK
+	return printing("probe", stdout, stderr, func(w io.Writer) error {
+		f.stdout = w
+		return f.run()
+	})
 }
 
 func (f *probeFlags) run() error {
