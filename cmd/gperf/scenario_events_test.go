@@ -275,22 +275,7 @@ const (
 // tracepoints and probes, too.
 func TestScenarioFewCapabilities(t *testing.T) {
 	needTracepoints(t)
-	dir, err := os.MkdirTemp("", "gperf-test-nobody-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "gperf")
-	data, err := os.ReadFile(binary(t, "./cmd/gperf"))
-	if err == nil {
-		err = os.WriteFile(program, data, 0o755)
-	}
-	if err == nil {
-		err = os.Chmod(dir, 0o777)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, program := nobodys(t, binary(t, "./cmd/gperf"))
 	// Before Linux 5.11, BPF's memory counts as locked by the user.
 	unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	for _, c := range []struct {
