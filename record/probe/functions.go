@@ -115,13 +115,7 @@ func (f *file) readFunctions() error {
 		return &FileError{f.path, err}
 	}
 	if !f.HasSymtab() {
-		if im := f.debugFile((*dso.Image).HasSymtab); im != nil {
-			more, err := readSymbols(im.Path)
-			im.Close()
-			if err == nil {
-				symbols = append(symbols, more...)
-			}
-		}
+		symbols = append(symbols, f.debugSymbols()...)
 	}
 	for _, s := range symbols {
 		f.add(s)
@@ -137,14 +131,15 @@ func (f *file) readFunctions() error {
 	return nil
 }
 
-// debugFile is the file with debug information of this one that has what is
-// asked for, nil if there is none.
-func (f *file) debugFile(has func(*dso.Image) bool) *dso.Image {
+// debugSymbols are those of the file with debug information of this one, if there is one.
+func (f *file) debugSymbols() (l []elf.Symbol) {
 	for im, err := range new(dso.Finder).Candidates(f.path, f.BuildID()) {
-		if err == nil && has(im) {
-			return im
-		}
+		has := err == nil && im.HasSymtab()
 		im.Close()
+		if has {
+			l, _ = readSymbols(im.Path) // without them there are the file's own
+			return l
+		}
 	}
 	return nil
 }
