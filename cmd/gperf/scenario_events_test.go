@@ -276,22 +276,7 @@ const (
 // tracepoints and probes, too.
 func TestScenarioFewCapabilities(t *testing.T) {
 	needTracepoints(t)
-	dir, err := os.MkdirTemp("", "gperf-test-nobody-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "gperf")
-	data, err := os.ReadFile(binary(t, "./cmd/gperf"))
-	if err == nil {
-		err = os.WriteFile(program, data, 0o755)
-	}
-	if err == nil {
-		err = os.Chmod(dir, 0o777)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, program := nobodys(t, binary(t, "./cmd/gperf"))
 	withBPF, without := "User stacks:", "It takes root, or CAP_BPF and CAP_PERFMON."
 	if runtime.GOARCH != "amd64" {
 		withBPF, without = "frame pointers have to do", "frame pointers have to do" // in either case
