@@ -199,7 +199,7 @@ func TestScriptEqualsPerf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _ := gperf(t, "script", "--compat", o.compat, "-i", file)
+			got, _ := gperf(t, "script", "--no-inline", "--compat", o.compat, "-i", file)
 			if strings.Count(got, "\n") < 20 {
 				t.Errorf("only %d lines: the recording is too short to tell", strings.Count(got, "\n"))
 			}
@@ -259,8 +259,8 @@ func TestScriptFlagsEqualPerfs(t *testing.T) {
 		{"--time", "25%/2"},
 	} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
-			args := append([]string{"script", "-i", file}, flags...)
-			want, err := o.run(t, append(args, "--no-inline")...)
+			args := append([]string{"script", "--no-inline", "-i", file}, flags...)
+			want, err := o.run(t, args...)
 			if err != nil && strings.Contains(err.Error(), "no first/last sample time found") {
 				t.Skipf("perf %s does not find the times that it recorded", o.version)
 			}
@@ -295,8 +295,8 @@ func TestScriptFieldsEqualPerfs(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			file := recordedBy(t, o, "fields-"+r.name, r.args)
 			for _, fields := range r.fields {
-				args := []string{"script", "-i", file, "-F", fields}
-				want, err := o.run(t, append(args, "--no-inline")...)
+				args := []string{"script", "--no-inline", "-i", file, "-F", fields}
+				want, err := o.run(t, args...)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -40,7 +40,7 @@ func (b *bench) read() error {
 			reports = append(reports, &row{tool: p, args: []string{"report", "--stdio", "-i", file}})
 		}
 		rows := slices.Concat(scripts, []*row{
-			{tool: b.gperf, args: []string{"script", "-i", file}, against: scripts},
+			{tool: b.gperf, args: []string{"script", "--no-inline", "-i", file}, against: scripts},
 			{tool: b.gperf, args: []string{"script", "--format", "folded", "-i", file}, against: scripts},
 		}, reports, []*row{
 			{tool: b.gperf, args: []string{"report", "--stdio", "-i", file}, against: reports},
