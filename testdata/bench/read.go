@@ -100,6 +100,11 @@ func (b *bench) readBig() error {
 func (b *bench) readRows(file string, samples int, rows []*row) error {
 	for range b.runs {
 		for _, r := range rows {
+			if r.before != nil {
+				if err := r.before(); err != nil {
+					return err
+				}
+			}
 			u, err := b.time(r.tool, r.args...)
 			if err != nil {
 				return err
