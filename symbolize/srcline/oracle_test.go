@@ -3,12 +3,15 @@ package srcline
 import (
 	"bufio"
 	"fmt"
+	"gperf/symbolize/dso/cache"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"gperf/symbolize/dso"
 )
@@ -148,4 +151,38 @@ func TestTry(t *testing.T) {
 		t.Skip("no TRY")
 	}
 	samePlaces(t, path, 10000)
+}
+
+func TestSpeed(t *testing.T) {
+	path := os.Getenv("TRY")
+	if path == "" {
+		t.Skip("no TRY")
+	}
+	c := &cache.Dir{Path: os.Getenv("TRYCACHE"), Suffix: ".s", Magic: "12345678", Limit: 1 << 30}
+	for range 3 {
+		start := time.Now()
+		im, err := dso.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := Open(c, im.BuildID(), func() (Files, error) { return Files{Debug: im}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("open", time.Since(start), len(x.units), "units", len(x.pieces), "pieces")
+		addrs := randomCode(x, 10001)
+		x.Lookup(addrs[0])
+		fmt.Println("first", time.Since(start))
+		start = time.Now()
+		for _, a := range addrs[1:] {
+			x.Lookup(a)
+		}
+		fmt.Println("10000", time.Since(start))
+		start = time.Now()
+		fmt.Println(x.Close())
+		fmt.Println("close", time.Since(start))
+		b, _ := os.ReadFile("/proc/self/status")
+		fmt.Println(regexp.MustCompile("VmHWM.*|RssAnon.*").FindAllString(string(b), -1))
+		fmt.Println(c.Size())
+	}
 }

@@ -193,7 +193,7 @@ func (u *unit) readRoot(c *cursor) bool {
 	if code == 0 {
 		return !c.bad // empty
 	}
-	a := u.abbrevs().get(code)
+	a := u.rootAbbrev(code)
 	if a == nil || a.kind != kindUnit {
 		return false
 	}
