@@ -10,13 +10,15 @@ type dwarf struct {
 	code    spans
 	units   []*unit // those with code
 	damaged int     // of all units
+
+	packages packages
 }
 
 // openDWARF lists the units.
 func openDWARF(files Files) (d *dwarf, err error) {
 	defer guard(&err)()
 	d = &dwarf{files: files, code: codeOf(files.Debug)}
-	s, err := readSections(files.Debug)
+	s, err := readSections(files.Debug, "", files.Debug.Map)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +26,7 @@ func openDWARF(files Files) (d *dwarf, err error) {
 		return nil, fmt.Errorf("%s: %w", files.Debug.Path, ErrNoLines)
 	}
 	if files.Supp != nil {
-		if s.supp, err = readSections(files.Supp); err != nil {
+		if s.supp, err = readSections(files.Supp, "", files.Supp.Map); err != nil {
 			return nil, err
 		}
 		d.damaged += s.supp.readUnits()
@@ -60,10 +62,21 @@ func (d *dwarf) pieces() []piece {
 // read reads the functions and lines of a unit. With an error, they are not whole.
 func (d *dwarf) read(u *unit) (*tree, *lineTable, error) {
 	t := &tree{code: d.code.has, names: make(map[place]function)}
-	whole := t.read(u)
 	lines, ok := u.lines(d.code.has)
-	if !whole || !ok {
+	if len(u.dwoName) > 0 {
+		split, err := d.split(u)
+		if err != nil {
+			return t, lines, err
+		}
+		u = split
+	}
+	if whole := t.read(u); !whole || !ok {
 		return t, lines, fmt.Errorf("unit %s: %w", u.name, errDamaged)
 	}
 	return t, lines, nil
+}
+
+func (d *dwarf) close() error {
+	d.packages.close()
+	return d.files.close()
 }

@@ -212,7 +212,7 @@ func (x *Index) Close() error {
 	err := x.store()
 	x.find = func() (Files, error) { return Files{}, errors.New("closed") }
 	if d, _ := x.dwarf(); d != nil {
-		err = errors.Join(err, d.files.close())
+		err = errors.Join(err, d.close())
 	}
 	return err
 }
