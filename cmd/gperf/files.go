@@ -18,6 +18,7 @@ type fileFlags struct {
 	sysroot    string
 	vmlinux    string
 	debuginfod string
+	force      *bool // nil: no
 }
 
 func (f *fileFlags) add(s *pflag.FlagSet) {
@@ -38,6 +39,7 @@ type files struct {
 func (f *fileFlags) open(stderr io.Writer) *files {
 	root, flat := strings.CutSuffix(f.symfs, ",flat")
 	l := &files{Finder: dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat, Sysroot: f.sysroot, VmlinuxPath: f.vmlinux}}
+	l.Force = f.force != nil && *f.force
 	urls := f.debuginfod
 	switch urls {
 	case "":
