@@ -130,10 +130,14 @@ func (f *Frame) lookUp() {
 	case m == nil:
 		f.why = symbolize.Unmapped
 	case m.symbol != nil:
-		f.sym, f.off = m.symbol, f.IP-m.Start
+		f.sym, f.off = m.symbol, f.IP-m.symbol.Start
 	case f.Kernel:
 		f.sym, f.off, _, f.why = f.symbols.Kernel(f.IP)
 	default:
+		if m.perfMap != "" && f.symbols.Problem(m.DSO.Name, m.DSO.BuildID) != nil {
+			f.sym, f.off, f.why = f.symbols.User(m.perfMap, dso.BuildID{}, f.IP)
+			return
+		}
 		f.sym, f.off, f.why = f.symbols.User(m.DSO.Name, m.DSO.BuildID, m.Off(f.IP))
 	}
 }
@@ -205,6 +209,7 @@ type History struct {
 	sym     *symbolize.Symbolizer
 	threads map[int32]*Thread // by TID
 	kernel  kernel
+	jit     jitDumps
 	frames  []Frame // a block of those not made yet
 	made    int
 	// kernelSeen tells that an address of the kernel turned up.
@@ -377,6 +382,7 @@ func (h *History) mmap(r *format.Mmap) {
 			m = h.share(m)
 			h.rank(m)
 			p.maps = p.maps.with(m)
+			h.jitDump(r, p, m.DSO)
 		}
 	}
 }
@@ -389,7 +395,7 @@ func (h *History) share(m *Map) *Map {
 		h.dsos[*d] = d
 	}
 	m.DSO = d
-	key := mapKey{m.Start, m.End, m.Pgoff, m.DSO}
+	key := mapKey{m.Start, m.End, m.Pgoff, m.DSO, m.perfMap}
 	if same, ok := h.known[key]; ok {
 		return same
 	}
