@@ -307,6 +307,16 @@ func (fs *FieldSpec) fields(kind format.EventType, tracepointChains bool) (field
 	return (fields | fs.add[kind]) &^ fs.remove[kind]
 }
 
+// asks tells whether the user asked for f, of events of any kind.
+func (fs *FieldSpec) asks(f Field) bool {
+	for _, k := range kinds {
+		if fs.wants(k.kind, f) {
+			return true
+		}
+	}
+	return false
+}
+
 func (fs *FieldSpec) wants(kind format.EventType, f Field) bool {
 	return (fs.set[kind]|fs.add[kind])&f != 0
 }

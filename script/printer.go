@@ -94,6 +94,15 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		}
 		return k.name, k.off, k.module, k.ok
 	}
+	if opts.Fields.asks(FieldSrcline) {
+		p.env.Source = func(b []byte, ip uint64) []byte {
+			calls, _ := sym.KernelCalls(ip)
+			if len(calls) == 0 {
+				return b
+			}
+			return append(appendPlace(append(b, " ("...), &calls[0], opts.FullPath, true), ')')
+		}
+	}
 	texts := map[Field]*frameTexts{}
 	width := 0
 	for i := range f.Attrs {
