@@ -68,10 +68,10 @@ var keys = []*SortKey{
 	{Name: "comm", Head: "Command", uses: usesComm, cmp: compareComm, width: commWidth, append: appendComm},
 	{Name: "dso", Head: "Shared Object", uses: usesDSO, cmp: compareDSO, width: dsoWidth, append: appendDSO},
 	{Name: "symbol", Head: "Symbol", uses: usesSymbol, cmp: compareSymbol, sort: compareName, width: symbolWidth, append: appendSymbol},
-	srclineKey,
-	srcfileKey,
 	{Name: "parent", Head: "Parent symbol", uses: usesParent, cmp: compareParent, width: parentWidth, append: appendParent},
 	{Name: "cpu", Head: "CPU", uses: usesCPU, cmp: compareCPU, min: 3, append: appendCPU},
+	srclineKey,
+	srcfileKey,
 	{Name: "trace", Head: "Trace output", uses: usesRaw, cmp: compareTrace, width: traceWidth, append: appendTrace},
 }
 
