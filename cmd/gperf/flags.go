@@ -36,7 +36,13 @@ func readCommand(s *pflag.FlagSet, args []string, what string, stdout, stderr io
 
 // addInput adds the flags that say what is read.
 func addInput(s *pflag.FlagSet, path *string) {
-	s.StringVarP(path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
+	s.StringVarP(path, "input", "i", "", inputUsage)
+	addForce(s)
+}
+
+const inputUsage = "read this `file`, or directory, instead of perf.data; - is stdin"
+
+func addForce(s *pflag.FlagSet) {
 	s.BoolP("force", "f", false, "")
 	hide(s, "force")
 }
