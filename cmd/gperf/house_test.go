@@ -34,12 +34,13 @@ var house = map[string]string{
 	"record/probe/vars": "unwind symbolize/dso",
 	"record/tracefs":    "record/near format",
 	"record/near":       "",
-	"report":            "symbolize/replay symbolize symbolize/dso format format/tracepoint",
-	"script":            "symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"report":            "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
+	"script":            "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
 	"symbolize/replay":  "symbolize symbolize/dso unwind format format/tracepoint",
 	"bpf":               "unwind",
 	"unwind":            "symbolize/dso",
-	"symbolize":         "symbolize/dso",
+	"symbolize":         "symbolize/srcline symbolize/dso",
+	"symbolize/srcline": "symbolize/dso",
 	"symbolize/dso":     "",
 	"format":            "format/tracepoint",
 	"format/tracepoint": "",
@@ -63,6 +64,7 @@ var guests = map[string]string{
 	"github.com/google/pprof":            "report",
 	"github.com/ianlancetaylor/demangle": "symbolize",
 	"github.com/klauspost/compress":      "format cmd/gperf", // there for a test of hostile files
+	"github.com/ulikunitz/xz":            "symbolize/dso", // .gnu_debugdata
 	"golang.org/x/sys":                   "",
 }
 
