@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"gperf/symbolize/replay"
 )
 
 // flamePage is the page but for its title and its data.
@@ -63,7 +61,7 @@ type flames struct {
 	dsos    map[string]int32
 	names   map[nameOf]int32
 	lines   map[string]int32
-	frames  map[*replay.Frame][]flameFunction
+	frames  map[called][]flameFunction
 }
 
 // nameOf is what tells functions apart: indices in Names and DSOs, and the kind.
@@ -96,7 +94,7 @@ type flameEvent struct {
 
 // flames makes the trees of all events.
 func (c *Stacks) flames() *flames {
-	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{}, lines: map[string]int32{}, frames: map[*replay.Frame][]flameFunction{}}
+	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{}, lines: map[string]int32{}, frames: map[called][]flameFunction{}}
 	p.describe(c)
 	trees := make([]*flameTree, len(c.events))
 	for i := range c.tallies {
@@ -168,7 +166,7 @@ func (t *flameTree) add(c *Stacks, s *tally) {
 		weight = s.samples
 	}
 	at := t.child(0, t.page.function(s.comm, "", flameThread))
-	for _, f := range slices.Backward(c.frames(s)) {
+	for _, f := range slices.Backward(slices.Collect(c.stackOf(s))) {
 		for _, fn := range t.page.functionsOf(f, !c.NoInline) {
 			at = t.child(at, fn.id)
 			if fn.line >= 0 {
@@ -196,7 +194,7 @@ func (t *flameTree) child(parent, function int32) int32 {
 type flameFunction struct{ id, line int32 }
 
 // functionsOf returns the functions that a frame stands for, outermost first.
-func (p *flames) functionsOf(f *replay.Frame, inline bool) []flameFunction {
+func (p *flames) functionsOf(f called, inline bool) []flameFunction {
 	list, ok := p.frames[f]
 	if !ok {
 		list = p.newFunctionsOf(f, inline)
@@ -205,8 +203,9 @@ func (p *flames) functionsOf(f *replay.Frame, inline bool) []flameFunction {
 	return list
 }
 
-func (p *flames) newFunctionsOf(f *replay.Frame, inline bool) (list []flameFunction) {
-	for _, fn := range slices.Backward(functionsOf(f, inline)) {
+func (p *flames) newFunctionsOf(c called, inline bool) (list []flameFunction) {
+	f := c.frame
+	for _, fn := range slices.Backward(c.functions(inline)) {
 		kind := int32(flameUser)
 		switch {
 		case fn.inlined:
@@ -217,7 +216,7 @@ func (p *flames) newFunctionsOf(f *replay.Frame, inline bool) (list []flameFunct
 			kind = flameJIT
 		}
 		line := int32(-1)
-		if fn.file != "" {
+		if fn.line > 0 {
 			line = intern(p.lines, &p.Lines, fn.file+":"+strconv.Itoa(fn.line))
 		}
 		list = append(list, flameFunction{p.function(fn.name, f.DSO(), kind), line})

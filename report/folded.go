@@ -37,7 +37,7 @@ type FoldedOptions struct {
 // Unlike there, a DSO whose name holds " (" ("prog (deleted)") spoils nothing,
 // and inlined functions are tidied as the others are.
 func (c *Stacks) Folded(w io.Writer, opts FoldedOptions) error {
-	f := folder{Stacks: c, FoldedOptions: opts, names: map[*replay.Frame]string{}}
+	f := folder{Stacks: c, FoldedOptions: opts, names: map[called]string{}}
 	totals := map[string]uint64{}
 	var b []byte
 	for i := range c.tallies {
@@ -76,7 +76,7 @@ type folder struct {
 	FoldedOptions
 	counted bool  // an event that is no tracepoint turned up
 	event   int32 // the first such
-	names   map[*replay.Frame]string
+	names   map[called]string
 }
 
 // folds tells whether the stack is one of those that are shown.
@@ -111,8 +111,8 @@ func (c *folder) appendStack(b []byte, t *tally) []byte {
 	b = append(b, comm...)
 	kernel, user := c.chainOf(t)
 	for _, part := range [...][]*replay.Frame{user, kernel} {
-		for _, f := range slices.Backward(part) {
-			if name := c.name(f, comm); name != "" {
+		for i, f := range slices.Backward(part) {
+			if name := c.name(called{f, i > 0}, comm); name != "" {
 				b = append(append(b, ';'), name...)
 			}
 		}
@@ -141,7 +141,7 @@ func (c *folder) thread(t *tally) string {
 }
 
 // name returns the frame's functions, joined by ";".
-func (c *folder) name(f *replay.Frame, comm string) string {
+func (c *folder) name(f called, comm string) string {
 	if comm == "java" { // whose names are shown otherwise
 		return c.make(f, true)
 	}
@@ -153,8 +153,8 @@ func (c *folder) name(f *replay.Frame, comm string) string {
 	return name
 }
 
-func (c *folder) make(f *replay.Frame, java bool) string {
-	mark := ""
+func (c *folder) make(at called, java bool) string {
+	f, mark := at.frame, ""
 	switch module := f.DSO(); {
 	case c.Kernel && isKernelModule(module):
 		mark = "_[k]"
@@ -165,7 +165,17 @@ func (c *folder) make(f *replay.Frame, java bool) string {
 	if c.Addrs {
 		unnamed = " <" + strconv.FormatUint(f.IP, 16) + ">"
 	}
-	return foldedFrame(f.Symbol(), f.DSO(), unnamed, mark, java)
+	own := foldedFrame(f.Symbol(), f.DSO(), unnamed, mark, java)
+	if !c.Inline {
+		return own
+	}
+	names := []string{own}
+	for _, fn := range slices.Backward(at.functions(true)) {
+		if fn.inlined {
+			names = append(names, foldedFrame(fn.name, f.DSO(), unnamed, mark, java))
+		}
+	}
+	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ";")
 }
 
 // isKernelModule tells what the Perl takes for the kernel and its modules, the

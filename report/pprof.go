@@ -23,7 +23,7 @@ func (c *Stacks) Pprof(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
-	p := profiler{Stacks: c, index: map[int32]int{}, mappings: map[*replay.Map]*profile.Mapping{}, locations: map[locationKey]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
+	p := profiler{Stacks: c, index: map[int32]int{}, mappings: map[*replay.Map]*profile.Mapping{}, locations: map[called]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
 	p.describe()
 	for i := range c.tallies {
 		p.add(&c.tallies[i])
@@ -43,17 +43,14 @@ type profiler struct {
 	index     map[int32]int // of events in SampleType
 	mappings  map[*replay.Map]*profile.Mapping
 	weights   []uint64 // samples with a frame in the mapping, by its index
-	locations map[locationKey]*profile.Location
+	locations map[called]*profile.Location
 	functions map[functionKey]*profile.Function
 }
 
-// locationKey is an address, and whether a call returns to it.
-type locationKey struct {
-	frame  *replay.Frame
-	caller bool
+type functionKey struct {
+	name, raw, file string
+	start           int
 }
-
-type functionKey struct{ name, raw, file string }
 
 // describe says what the samples are of.
 func (p *profiler) describe() {
@@ -107,17 +104,11 @@ func (p *profiler) add(t *tally) {
 			s.NumLabel[l.name] = []int64{int64(l.value)}
 		}
 	}
-	kernel, user := p.chainOf(t)
-	if t.leaf != nil {
-		user = []*replay.Frame{t.leaf}
-	}
-	for _, part := range [...][]*replay.Frame{kernel, user} {
-		for i, f := range part {
-			l := p.location(locationKey{f, i > 0})
-			s.Location = append(s.Location, l)
-			if l.Mapping != nil {
-				p.weights[l.Mapping.ID-1] += t.samples
-			}
+	for f := range p.stackOf(t) {
+		l := p.location(f)
+		s.Location = append(s.Location, l)
+		if l.Mapping != nil {
+			p.weights[l.Mapping.ID-1] += t.samples
 		}
 	}
 	p.Sample = append(p.Sample, s)
@@ -125,34 +116,34 @@ func (p *profiler) add(t *tally) {
 
 // location returns the location of a frame. pprof's addresses of callers lie
 // within the instruction that calls, not behind it.
-func (p *profiler) location(k locationKey) *profile.Location {
-	l := p.locations[k]
+func (p *profiler) location(f called) *profile.Location {
+	l := p.locations[f]
 	if l != nil {
 		return l
 	}
-	l = &profile.Location{ID: uint64(len(p.Location) + 1), Address: k.frame.IP, Mapping: p.mapping(k.frame)}
-	if k.caller {
+	l = &profile.Location{ID: uint64(len(p.Location) + 1), Address: f.frame.IP, Mapping: p.mapping(f.frame)}
+	if f.caller {
 		l.Address--
 	}
-	p.locations[k] = l
+	p.locations[f] = l
 	p.Location = append(p.Location, l)
-	for _, c := range functionsOf(k.frame, !p.NoInline) {
-		l.Line = append(l.Line, profile.Line{Function: p.function(c), Line: int64(c.line)})
+	for _, fn := range f.functions(!p.NoInline) {
+		l.Line = append(l.Line, profile.Line{Function: p.function(fn), Line: int64(fn.line)})
 		if m := l.Mapping; m != nil {
 			m.HasFunctions = true
-			m.HasFilenames = m.HasFilenames || c.file != ""
-			m.HasLineNumbers = m.HasLineNumbers || c.line > 0
-			m.HasInlineFrames = m.HasInlineFrames || c.inlined
+			m.HasFilenames = m.HasFilenames || fn.file != ""
+			m.HasLineNumbers = m.HasLineNumbers || fn.line > 0
+			m.HasInlineFrames = m.HasInlineFrames || fn.inlined
 		}
 	}
 	return l
 }
 
-func (p *profiler) function(c function) *profile.Function {
-	k := functionKey{c.name, c.raw, c.file}
+func (p *profiler) function(fn function) *profile.Function {
+	k := functionKey{fn.name, fn.raw, fn.file, fn.start}
 	f := p.functions[k]
 	if f == nil {
-		f = &profile.Function{ID: uint64(len(p.Function) + 1), Name: c.name, SystemName: c.raw, Filename: c.file}
+		f = &profile.Function{ID: uint64(len(p.Function) + 1), Name: fn.name, SystemName: fn.raw, Filename: fn.file, StartLine: int64(fn.start)}
 		p.functions[k] = f
 		p.Function = append(p.Function, f)
 	}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"gperf/format"
@@ -206,13 +205,4 @@ func (in *stacksInput) tellTime() {
 func (c *Stacks) chainOf(t *tally) (kernel, user []*replay.Frame) {
 	kernel = t.kernel[:min(len(t.kernel), c.MaxStack)]
 	return kernel, t.user[:min(len(t.user), c.MaxStack-len(kernel))]
-}
-
-// frames returns the same in one list; without a callchain, it is where the
-// sample was taken.
-func (c *Stacks) frames(t *tally) []*replay.Frame {
-	if t.leaf != nil {
-		return []*replay.Frame{t.leaf}
-	}
-	return slices.Concat(c.chainOf(t))
 }

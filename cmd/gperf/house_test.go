@@ -36,7 +36,7 @@ var house = map[string]string{
 	"record/near":       "",
 	"report":            "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
 	"script":            "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
-	"symbolize/replay":  "symbolize symbolize/dso unwind format format/tracepoint",
+	"symbolize/replay":  "symbolize symbolize/srcline symbolize/dso unwind format format/tracepoint",
 	"bpf":               "unwind",
 	"unwind":            "symbolize/dso",
 	"symbolize":         "symbolize/srcline symbolize/dso",

@@ -1,0 +1,22 @@
+package replay
+
+import "gperf/symbolize/srcline"
+
+// Calls returns the functions that the frame is in, with file and line: the
+// innermost first, those that were inlined before the one that they were inlined
+// into. There are none where nothing tells of lines. caller says that the address
+// is one that a call returns to: what is meant is the call, which lies before it.
+func (f *Frame) Calls(caller bool) (calls []srcline.Call) {
+	ip := f.IP
+	if caller {
+		ip--
+	}
+	switch m := f.Map; {
+	case m == nil || m.symbol != nil:
+	case m.DSO.IsKernel():
+		calls, _ = f.symbols.KernelCalls(ip)
+	case !f.Kernel:
+		calls, _ = f.symbols.UserCalls(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
+	}
+	return calls
+}
