@@ -12,7 +12,7 @@ func (f *Frame) Calls(caller bool) (calls []srcline.Call) {
 		ip--
 	}
 	switch m := f.Map; {
-	case m == nil || m.symbol != nil:
+	case m == nil || m.symbol != nil || f.symbols == nil:
 	case m.DSO.IsKernel():
 		calls, _ = f.symbols.KernelCalls(ip)
 	case !f.Kernel:
