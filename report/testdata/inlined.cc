@@ -5,13 +5,13 @@ namespace deep {
 
 volatile unsigned long sink;
 
-static inline __attribute__((always_inline)) void inner(unsigned long n)
+inline __attribute__((always_inline)) void inner(unsigned long n)
 {
 	for (unsigned long i = 0; i < n; i++)
 		sink = sink * 31 + i;
 }
 
-static inline __attribute__((always_inline)) void middle(unsigned long n)
+inline __attribute__((always_inline)) void middle(unsigned long n)
 {
 	inner(n);
 }
