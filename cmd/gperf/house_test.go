@@ -39,7 +39,7 @@ var house = map[string]string{
 	"symbolize/replay":    "symbolize symbolize/dso unwind format format/tracepoint",
 	"bpf":                 "unwind",
 	"unwind":              "symbolize/dso symbolize/dso/cache",
-	"symbolize":           "symbolize/srcline symbolize/dso",
+	"symbolize":           "symbolize/srcline symbolize/dso symbolize/dso/cache",
 	"symbolize/srcline":   "symbolize/dso symbolize/dso/cache",
 	"symbolize/dso":       "",
 	"symbolize/dso/cache": "symbolize/dso",

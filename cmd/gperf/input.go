@@ -91,6 +91,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 	id, ref, addr := replay.RecordedKernel(f)
 	r.sym = symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}, Demangle: !in.noDemangle,
 		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+	r.closers = append(r.closers, r.sym)
 	if r.keep, err = in.filter(f); err != nil {
 		return err
 	}
