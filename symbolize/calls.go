@@ -5,9 +5,11 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/cache"
 	"gperf/symbolize/srcline"
 )
 
@@ -15,6 +17,7 @@ import (
 type source struct {
 	once    sync.Once
 	runtime *dso.Image // closed: its headers
+	delta   uint64     // to be added to a recorded ip, for the kernel
 	index   *srcline.Index
 	missing error // what the index has to do without
 	err     error
@@ -68,15 +71,24 @@ func (s *Symbolizer) CallsProblem(path string, id dso.BuildID) error {
 }
 
 func (s *Symbolizer) source(path string, id dso.BuildID) *source {
-	key := dsoKey{path, id}
-	s.mu.Lock()
+	d := s.sourceOf(dsoKey{path, id})
+	d.once.Do(func() { d.err = s.loadSource(d, path, id) })
+	return d
+}
+
+func (s *Symbolizer) sourceOf(key dsoKey) *source {
+	s.mu.RLock()
 	d := s.sources[key]
-	if d == nil {
+	s.mu.RUnlock()
+	if d != nil {
+		return d
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d = s.sources[key]; d == nil {
 		d = new(source)
 		s.sources[key] = d
 	}
-	s.mu.Unlock()
-	d.once.Do(func() { d.err = s.loadSource(d, path, id) })
 	return d
 }
 
@@ -86,29 +98,38 @@ func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
 		return err
 	}
 	defer d.runtime.Close()
-	debug, supp, err := s.opts.Finder.Debug(path, id)
-	if debug == nil {
-		return err
+	if id.IsZero() {
+		id = d.runtime.BuildID()
 	}
-	d.missing = err
-	d.index, err = srcline.New(debug, supp)
+	d.index, err = srcline.Open(lineCache(), id, func() (srcline.Files, error) {
+		debug, supp, err := s.opts.Finder.Debug(path, id)
+		if debug == nil {
+			return srcline.Files{}, err
+		}
+		d.missing = err
+		dwo := func(compDir, name string) iter.Seq[*dso.Image] { return s.opts.Finder.DWO(path, debug, compDir, name) }
+		return srcline.Files{Debug: debug, Supp: supp, DWO: dwo}, nil
+	})
 	return err
 }
 
-// kernelSource is what tells the source lines of the kernel itself.
-type kernelSource struct {
-	index *srcline.Index
-	delta uint64 // to be added to a recorded ip
+// lineCache is the user's; without a home, lines are read each time.
+func lineCache() *cache.Dir {
+	c, err := srcline.NewCache()
+	if err != nil {
+		return nil
+	}
+	return c
 }
 
 // KernelCalls returns the functions at ip in the kernel, as UserCalls does for a
 // DSO.
 func (s *Symbolizer) KernelCalls(ip uint64) ([]srcline.Call, Reason) {
-	k, err := s.kernelSource()
-	if err != nil {
-		return nil, reasonOf(err)
+	d := s.kernelSource()
+	if d.err != nil {
+		return nil, reasonOf(d.err)
 	}
-	return s.shown(k.index.Lookup(ip+k.delta), func() (*Symbol, Reason) {
+	return s.shown(d.index.Lookup(ip+d.delta), func() (*Symbol, Reason) {
 		sym, _, _, why := s.Kernel(ip)
 		return sym, why
 	})
@@ -117,29 +138,37 @@ func (s *Symbolizer) KernelCalls(ip uint64) ([]srcline.Call, Reason) {
 // KernelCallsProblem returns why the kernel has no source lines, or what of them
 // could not be read; nil if all is well.
 func (s *Symbolizer) KernelCallsProblem() error {
-	k, err := s.kernelSource()
-	if err != nil {
-		return err
+	d := s.kernelSource()
+	if d.err != nil {
+		return d.err
 	}
-	return k.index.Problem()
+	return d.index.Problem()
 }
 
-func (s *Symbolizer) loadKernelSource() (*kernelSource, error) {
+func (s *Symbolizer) kernelSource() *source {
+	d := s.sourceOf(dsoKey{path: dso.KernelName})
+	d.once.Do(func() { d.err = s.loadKernelSource(d) })
+	return d
+}
+
+func (s *Symbolizer) loadKernelSource(d *source) (err error) {
 	id := s.opts.KernelBuildID
 	if id.IsZero() && s.opts.Finder.Root == "" {
 		id, _ = dso.KernelBuildID()
 	}
 	im, err := s.opts.Finder.Vmlinux(id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	k := new(kernelSource)
-	if k.delta, err = s.kernelDelta(im); err != nil {
-		im.Close()
-		return nil, err
+	defer im.Close()
+	if d.delta, err = s.kernelDelta(im); err != nil {
+		return err
 	}
-	k.index, err = srcline.New(im, nil)
-	return k, err
+	d.index, err = srcline.Open(lineCache(), id, func() (srcline.Files, error) {
+		im, err := s.opts.Finder.Vmlinux(id)
+		return srcline.Files{Debug: im}, err
+	})
+	return err
 }
 
 // kernelDelta returns how far the recorded kernel was from where its file has it.
@@ -169,7 +198,8 @@ func (s *Symbolizer) kernelDelta(im *dso.Image) (uint64, error) {
 	return 0, fmt.Errorf("%s has no symbol %s: %w", im.Path, ref, errOtherKernel)
 }
 
-// Close releases the files of source lines.
+// Close keeps what was read of source lines for the next time, and releases their
+// files.
 func (s *Symbolizer) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,6 +25,7 @@ int main(int argc, char **argv) { return outer(argc); }
 
 // An address in an inlined function is told with the calls that it is inlined by.
 func TestUserCalls(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	path := compile(t, inlinedProgram, "-O2", "-g")
 	im, err := dso.Open(path)
 	if err != nil {

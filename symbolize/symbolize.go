@@ -96,8 +96,6 @@ type Symbolizer struct {
 	opts   Options
 	kernel func() (*kernel, error)
 
-	kernelSource func() (*kernelSource, error)
-
 	mu      sync.RWMutex
 	dsos    map[dsoKey]*userDSO
 	sources map[dsoKey]*source
@@ -122,7 +120,6 @@ func New(opts Options) *Symbolizer {
 	}
 	s := &Symbolizer{opts: opts, dsos: make(map[dsoKey]*userDSO), sources: make(map[dsoKey]*source)}
 	s.kernel = sync.OnceValues(s.loadKernel)
-	s.kernelSource = sync.OnceValues(s.loadKernelSource)
 	return s
 }
 

@@ -26,24 +26,26 @@ const root = "../.." // of the checkout
 //	               └────────┴──────────── symbolize/dso ───────────┘
 //	                                         format
 var house = map[string]string{
-	"cmd/gperf":         "record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
-	"record/check":      "record record/event record/probe record/tracefs bpf symbolize/dso format",
-	"record":            "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
-	"record/event":      "record/probe record/tracefs record/near format",
-	"record/probe":      "record/probe/vars record/tracefs record/near symbolize symbolize/dso",
-	"record/probe/vars": "unwind symbolize/dso",
-	"record/tracefs":    "record/near format",
-	"record/near":       "",
-	"report":            "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
-	"script":            "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
-	"symbolize/replay":  "symbolize symbolize/srcline symbolize/dso unwind format format/tracepoint",
-	"bpf":               "unwind",
-	"unwind":            "symbolize/dso",
-	"symbolize":         "symbolize/srcline symbolize/dso",
-	"symbolize/srcline": "symbolize/dso",
-	"symbolize/dso":     "",
-	"format":            "format/tracepoint",
-	"format/tracepoint": "",
+	"cmd/gperf":            "symbolize/srcline symbolize/dso/cache record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"record/check":         "record record/event record/probe record/tracefs bpf symbolize/dso format",
+	"record":               "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
+	"record/event":         "record/probe record/tracefs record/near format",
+	"record/probe":         "record/probe/vars record/tracefs record/near symbolize symbolize/dso",
+	"record/probe/vars":    "unwind symbolize/dso",
+	"record/tracefs":       "record/near format",
+	"record/near":          "",
+	"report":               "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
+	"script":               "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
+	"symbolize/replay":     "symbolize symbolize/srcline symbolize/dso unwind format format/tracepoint",
+	"bpf":                  "unwind",
+	"unwind":               "symbolize/dso symbolize/dso/cache",
+	"symbolize":            "symbolize/srcline symbolize/dso symbolize/dso/cache",
+	"symbolize/srcline":    "symbolize/dso symbolize/dso/cache",
+	"symbolize/debuginfod": "symbolize/dso",
+	"symbolize/dso":        "",
+	"symbolize/dso/cache":  "symbolize/dso",
+	"format":               "format/tracepoint",
+	"format/tracepoint":    "",
 
 	"report/stackcollapse": "", // an oracle: nobody has it in the list of imports, so only tests use it
 	"testdata/drops":       "",
@@ -64,7 +66,7 @@ var guests = map[string]string{
 	"github.com/google/pprof":            "report",
 	"github.com/ianlancetaylor/demangle": "symbolize",
 	"github.com/klauspost/compress":      "format cmd/gperf", // there for a test of hostile files
-	"github.com/ulikunitz/xz":            "symbolize/dso", // .gnu_debugdata
+	"github.com/ulikunitz/xz":            "symbolize/dso",    // .gnu_debugdata
 	"golang.org/x/sys":                   "",
 }
 

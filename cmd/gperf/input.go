@@ -43,8 +43,8 @@ func (in *inputFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
 	fs.StringVar(&in.symfs, "symfs", "", "look for all ELF files below this `directory`, and nowhere else; with \",flat\" behind it, by their names alone")
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
-	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids")
-	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids")
+	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids; folded without one: the command is comm-pid")
+	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids; folded without one: the command is comm-pid/tid")
 	fs.StringVar(&in.comms, "comms", "", "only samples of threads with these names, a `list`")
 	fs.StringVar(&in.times, "time", "", "only samples in these `ranges`: START,STOP in seconds, either may be missing; or 10%-20%, 10%/2")
 }
@@ -121,6 +121,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 	id, ref, addr := replay.RecordedKernel(f)
 	r.sym = symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}, Demangle: !in.noDemangle,
 		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+	r.closers = append(r.closers, r.sym)
 	if r.keep, err = in.filter(f); err != nil {
 		return err
 	}

@@ -37,7 +37,9 @@ type reportFlags struct {
 
 const reportHelp = `Counts the samples of a recording by command, DSO and symbol, or by what else --sort names, as perf report
 --stdio does. Callers have the samples of what they called (--no-children: only their own), and
-callchains are drawn below (-g none: not). Of dropped packets, --sort location,reason tells where and why.`
+callchains are drawn below (-g none: not). Of dropped packets, --sort location,reason tells where and why.
+With --format, stacks are counted for other programs to show: --format flamegraph -o cpu.html is a page
+for a browser, --format pprof -o cpu.pb.gz is for go tool pprof -http=: cpu.pb.gz.`
 
 // graphDefault is what -g means without a value.
 const graphDefault = "graph,0.5,caller,function,percent"

@@ -43,7 +43,8 @@ var shownRecords = [...]struct {
 	{"show-round-events", "lines for the recorder's rounds, and everything in the order of the file", []format.Type{format.TypeFinishedRound}},
 }
 
-const scriptHelp = `Prints the samples of a recording as text, a block for each, as perf script does.`
+const scriptHelp = `Prints the samples of a recording as text, a block for each, as perf script does. With --format, their stacks
+are counted instead, as gperf report does it: --format flamegraph -o cpu.html.`
 
 func (o *scriptFlags) set() *pflag.FlagSet {
 	s := newFlagSet("script")

@@ -166,6 +166,29 @@ func parseAbbrevs(c *cursor, l layout) *abbrevs {
 	}
 }
 
+// findAbbrev reads the abbreviation of a code, and passes over those before; nil
+// if there is none.
+func findAbbrev(c *cursor, l layout, want uint64) *abbrev {
+	for {
+		code := c.uleb()
+		a := abbrev{tag: c.uleb()}
+		a.children = c.u8() != 0
+		if code == 0 || c.bad {
+			return nil
+		}
+		if code == want {
+			a.kind = kindOf(a.tag)
+			a.ops = parseSpecs(c, l, &a, nil)
+			return &a
+		}
+		for at, form := uint64(1), uint64(0); at|form != 0 && !c.bad; {
+			if at, form = c.uleb(), c.uleb(); form == formImplicitConst {
+				c.sleb()
+			}
+		}
+	}
+}
+
 func parseSpecs(c *cursor, l layout, a *abbrev, ops []op) []op {
 	start := len(ops)
 	for {

@@ -38,3 +38,15 @@ func (u *unit) abbrevs() *abbrevs {
 	cache.size += n
 	return t
 }
+
+// rootAbbrev returns the abbreviation of the root DIE. As a rule each unit has a
+// table of its own, most of which is not needed to list units.
+func (u *unit) rootAbbrev(code uint64) *abbrev {
+	shared := len(u.units) > 0 && u.units[len(u.units)-1].abbrevOff == u.abbrevOff
+	if shared {
+		return u.abbrevs().get(code)
+	}
+	c := u.cursor(u.abbrev)
+	c.seek(u.abbrevOff)
+	return findAbbrev(&c, u.layout, code)
+}

@@ -12,8 +12,9 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// readSections reads or maps the sections of DWARF that are of use.
-func readSections(im *dso.Image) (*sections, error) {
+// readSections reads the sections of DWARF that are of use, those whose names
+// end in suffix.
+func readSections(im *dso.Image, suffix string, read func(*elf.Section) ([]byte, error)) (*sections, error) {
 	s := &sections{big: im.ByteOrder() == binary.BigEndian}
 	for _, want := range []struct {
 		name string
@@ -22,9 +23,9 @@ func readSections(im *dso.Image) (*sections, error) {
 		{"info", &s.info}, {"abbrev", &s.abbrev}, {"str", &s.str}, {"line_str", &s.lineStr}, {"line", &s.line},
 		{"ranges", &s.ranges}, {"rnglists", &s.rnglists}, {"addr", &s.addr}, {"str_offsets", &s.strOffsets},
 	} {
-		b, err := debugSection(im, want.name)
+		b, err := debugSection(im, want.name+suffix, read)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: .debug_%s: %w", im.Path, want.name, err)
+			return s, fmt.Errorf("read %s: .debug_%s: %w", im.Path, want.name+suffix, err)
 		}
 		*want.to = b
 	}
@@ -36,29 +37,30 @@ func readSections(im *dso.Image) (*sections, error) {
 const maxRatio = 256
 
 // debugSection returns the contents of .debug_NAME, unpacked, nil if there is none.
-func debugSection(im *dso.Image, name string) ([]byte, error) {
-	if s := im.Section(".debug_" + name); s != nil && s.Type != elf.SHT_NOBITS {
-		if s.Flags&elf.SHF_COMPRESSED == 0 {
-			return im.Map(s)
-		}
-		return unpack(s.Open(), s.FileSize, s.Size)
-	}
-	s := im.Section(".zdebug_" + name)
+func debugSection(im *dso.Image, name string, read func(*elf.Section) ([]byte, error)) ([]byte, error) {
+	s := im.Section(".debug_" + name)
 	if s == nil {
+		s = im.Section(".zdebug_" + name)
+	}
+	if s == nil || s.Type == elf.SHT_NOBITS {
 		return nil, nil
 	}
-	b, err := im.Data(s)
+	b, err := read(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Flags&elf.SHF_COMPRESSED != 0:
+		b, err = unpack(s.Open(), s.FileSize, s.Size)
+	case s.Name[1] == 'z' && len(b) >= 12 && string(b[:4]) == "ZLIB":
+		var r io.Reader
+		if r, err = zlib.NewReader(bytes.NewReader(b[12:])); err == nil {
+			b, err = unpack(r, uint64(len(b)), binary.BigEndian.Uint64(b[4:]))
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(b) < 12 || string(b[:4]) != "ZLIB" {
-		return b, nil // the linker found that packing would not make it smaller
-	}
-	r, err := zlib.NewReader(bytes.NewReader(b[12:]))
-	if err != nil {
-		return nil, err
-	}
-	return unpack(r, uint64(len(b)), binary.BigEndian.Uint64(b[4:]))
+	return relocated(im, s, b)
 }
 
 func unpack(r io.Reader, packed, size uint64) ([]byte, error) {
@@ -79,9 +81,10 @@ type spans []span
 // codeOf returns where the file has code. What DWARF tells of other places, the
 // linker threw away.
 func codeOf(im *dso.Image) (code spans) {
-	for _, s := range im.Sections() {
+	addrs := SectionAddrs(im)
+	for i, s := range im.Sections() {
 		if s.Flags&elf.SHF_EXECINSTR != 0 && s.Size > 0 {
-			code = append(code, span{s.Addr, s.Addr + s.Size})
+			code = append(code, span{addrs[i], addrs[i] + s.Size})
 		}
 	}
 	sort.Slice(code, func(i, j int) bool { return code[i].lo < code[j].lo })

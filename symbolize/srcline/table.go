@@ -29,16 +29,6 @@ const (
 	blockRows   = 32
 )
 
-// Call is one function that an address belongs to.
-type Call struct {
-	Function  string // its linkage name, or else its name, as DWARF has it; "" if there is none
-	File      string // path as DWARF has it, below the directory that it was compiled in; "" if there is none
-	Line      int    // 0: of no line
-	Column    int    // 0: not known
-	StartLine int    // where the function is declared; 0: not known
-	Inlined   bool   // into the next one
-}
-
 // errTable: the table cannot hold what was read.
 var errTable = errors.New("too large")
 

@@ -11,6 +11,7 @@ type sections struct {
 	info, abbrev, str, lineStr, line, ranges, rnglists, addr, strOffsets []byte
 
 	big   bool
+	split bool      // of a .dwo file
 	supp  *sections // dwz's file, nil if there is none
 	units []*unit   // of info, in order
 
@@ -193,7 +194,7 @@ func (u *unit) readRoot(c *cursor) bool {
 	if code == 0 {
 		return !c.bad // empty
 	}
-	a := u.abbrevs().get(code)
+	a := u.rootAbbrev(code)
 	if a == nil || a.kind != kindUnit {
 		return false
 	}
@@ -206,7 +207,10 @@ func (u *unit) readRoot(c *cursor) bool {
 	u.strOffsetsBase = v.number(slotStrOffsetsBase)
 	u.addrBase = v.number(slotAddrBase)
 	u.rnglistsBase = v.number(slotRnglistsBase)
-	u.rangesBase = v.number(slotRangesBase)
+	if u.split && u.version >= 5 { // behind the headers
+		length := uint64(2*u.offset - 4) // takes 4 bytes, in 64-bit DWARF 12
+		u.strOffsetsBase, u.rnglistsBase = length+4, length+8
+	}
 	if id, ok := v.get(slotDwoID); ok {
 		u.dwoID = id.u
 	}
