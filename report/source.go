@@ -13,9 +13,11 @@ import (
 // sourceKey is the key srcline, or srcfile.
 func sourceKey(name, head string, use uses, text func(*Entry) string) *SortKey {
 	return &SortKey{Name: name, Head: head, uses: use,
-		cmp:    func(_ *Hist, a, b *Entry) int { return strings.Compare(text(b), text(a)) },
-		width:  func(_ *Hist, e *Entry) int { return len(text(e)) },
-		append: func(_ *Hist, b []byte, e *Entry, width int) []byte { return append(b, text(e)[:min(len(text(e)), width)]...) }}
+		cmp:   func(_ *Hist, a, b *Entry) int { return strings.Compare(text(b), text(a)) },
+		width: func(_ *Hist, e *Entry) int { return len(text(e)) },
+		append: func(_ *Hist, b []byte, e *Entry, width int) []byte {
+			return append(b, text(e)[:min(len(text(e)), width)]...)
+		}}
 }
 
 var (

@@ -52,7 +52,13 @@ func printing(command string, stdout, stderr io.Writer, run func(io.Writer) erro
 // addInput adds the flags that say what is read. force tells whether -f was given:
 // perf takes only with it what belongs to other users.
 func addInput(s *pflag.FlagSet, path *string) (force *bool) {
-	s.StringVarP(path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
+	s.StringVarP(path, "input", "i", "", inputUsage)
+	return addForce(s)
+}
+
+const inputUsage = "read this `file`, or directory, instead of perf.data; - is stdin"
+
+func addForce(s *pflag.FlagSet) (force *bool) {
 	force = s.BoolP("force", "f", false, "")
 	hide(s, "force")
 	return force

@@ -26,6 +26,8 @@ var goldens = []string{
 	"script -i drops.data --compat 6.1 -F comm,pid,tid,cpu,time,event,trace,ip,sym,symoff,dso --max-stack 24",
 	"script -i two.data",
 	"script -i two.data --format folded",
+	"script -i two.data --format folded --by-event --pid",
+	"report -i drops.data -i two.data --format folded --all --tid",
 	"script -i two.data -F trace:comm,time,event,trace --ns",
 	"report -i drops.data",
 	"report -i drops.data --sort location,reason --no-children -g none",

@@ -41,11 +41,11 @@ var house = map[string]string{
 	"unwind":               "symbolize/dso symbolize/dso/cache",
 	"symbolize":            "symbolize/srcline symbolize/dso symbolize/dso/cache",
 	"symbolize/srcline":    "symbolize/dso symbolize/dso/cache",
+	"symbolize/debuginfod": "symbolize/dso",
 	"symbolize/dso":        "",
 	"symbolize/dso/cache":  "symbolize/dso",
 	"format":               "format/tracepoint",
 	"format/tracepoint":    "",
-	"symbolize/debuginfod": "symbolize/dso",
 
 	"report/stackcollapse": "", // an oracle: nobody has it in the list of imports, so only tests use it
 	"testdata/drops":       "",

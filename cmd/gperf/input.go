@@ -23,7 +23,7 @@ import (
 // inputFlags are what script and report share: which file, which of its
 // samples, and how its addresses are named.
 type inputFlags struct {
-	path       string
+	paths      []string
 	noDemangle bool
 	kallsyms   string
 	fileFlags
@@ -35,14 +35,15 @@ type inputFlags struct {
 }
 
 func (in *inputFlags) add(fs *pflag.FlagSet) {
-	in.force = addInput(fs, &in.path)
+	fs.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
+	in.force = addForce(fs)
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
 	in.fileFlags.add(fs)
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
-	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids")
-	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids")
+	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids; folded without one: the command is comm-pid")
+	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids; folded without one: the command is comm-pid/tid")
 	fs.StringVar(&in.comms, "comms", "", "only samples of threads with these names, a `list`")
 	fs.StringVar(&in.times, "time", "", "only samples in these `ranges`: START,STOP in seconds, either may be missing; or 10%-20%, 10%/2")
 }
@@ -62,11 +63,40 @@ type input struct {
 
 const defaultFile = "perf.data"
 
-// open opens the recording and tells on stderr what is wrong with it.
+// inputs are the recordings' paths; "" stands for the usual one.
+func (in *inputFlags) inputs() []string {
+	if len(in.paths) == 0 {
+		return []string{""}
+	}
+	return in.paths
+}
+
+// open opens the one recording and tells on stderr what is wrong with it.
 func (in *inputFlags) open(stderr io.Writer) (*input, error) {
+	paths := in.inputs()
+	if len(paths) > 1 {
+		return nil, wrongUse("-i is given %d times: only --format folded, pprof and flamegraph put recordings together", len(paths))
+	}
+	return in.openPath(paths[0], stderr)
+}
+
+// openAll opens all recordings; those that were opened are in the result even
+// where another cannot be.
+func (in *inputFlags) openAll(stderr io.Writer) (opened []*input, err error) {
+	for _, path := range in.inputs() {
+		r, err := in.openPath(path, stderr)
+		if err != nil {
+			return opened, err
+		}
+		opened = append(opened, r)
+	}
+	return opened, nil
+}
+
+func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
 	tuneGC()
 	r := new(input)
-	if err := r.openFile(in.path); err != nil {
+	if err := r.openFile(path); err != nil {
 		r.Close()
 		return nil, err
 	}

@@ -279,7 +279,7 @@ func TestSupplement(t *testing.T) {
 // Object files for machines of both byte orders and word sizes, whose debug
 // information is relocated.
 func TestRelocatable(t *testing.T) {
-	for _, target := range []string{"x86_64", "i386", "aarch64", "aarch64_be", "armv7", "powerpc", "powerpc64", "powerpc64le", "s390x", "riscv64", "riscv32", "mips", "mips64"} {
+	for _, target := range []string{"x86_64", "i386", "aarch64", "aarch64_be", "armv7", "powerpc", "powerpc64", "powerpc64le", "s390x"} {
 		for _, version := range []string{"-gdwarf-4", "-gdwarf-5"} {
 			t.Run(target+version, func(t *testing.T) {
 				dir := t.TempDir()

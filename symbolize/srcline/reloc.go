@@ -33,26 +33,16 @@ const (
 	maxSection      = 1 << 40
 )
 
-// relocation says how a relocation changes a place: by how many bytes, and how.
-type relocation struct {
-	size int
-	op   byte // '=' the value, '+' or '-' it to or from what is there
-}
-
-// relocations are those that occur in debug information, by machine (the ELF
-// supplements of the processors).
-var relocations = map[elf.Machine]map[uint32]relocation{
-	elf.EM_X86_64:  {uint32(elf.R_X86_64_64): {8, '='}, uint32(elf.R_X86_64_32): {4, '='}, uint32(elf.R_X86_64_32S): {4, '='}},
-	elf.EM_386:     {uint32(elf.R_386_32): {4, '='}},
-	elf.EM_AARCH64: {uint32(elf.R_AARCH64_ABS64): {8, '='}, uint32(elf.R_AARCH64_ABS32): {4, '='}},
-	elf.EM_ARM:     {uint32(elf.R_ARM_ABS32): {4, '='}},
-	elf.EM_PPC:     {uint32(elf.R_PPC_ADDR32): {4, '='}},
-	elf.EM_PPC64:   {uint32(elf.R_PPC64_ADDR64): {8, '='}, uint32(elf.R_PPC64_ADDR32): {4, '='}},
-	elf.EM_S390:    {uint32(elf.R_390_64): {8, '='}, uint32(elf.R_390_32): {4, '='}},
-	elf.EM_RISCV: {
-		1: {4, '='}, 2: {8, '='}, 33: {1, '+'}, 34: {2, '+'}, 35: {4, '+'}, 36: {8, '+'},
-		37: {1, '-'}, 38: {2, '-'}, 39: {4, '-'}, 40: {8, '-'}, 54: {1, '='}, 55: {2, '='}, 56: {4, '='},
-	},
+// relocations are those that occur in debug information, and how many bytes they
+// set, by machine (the ELF supplements of the processors).
+var relocations = map[elf.Machine]map[uint32]int{
+	elf.EM_X86_64:  {uint32(elf.R_X86_64_64): 8, uint32(elf.R_X86_64_32): 4, uint32(elf.R_X86_64_32S): 4},
+	elf.EM_386:     {uint32(elf.R_386_32): 4},
+	elf.EM_AARCH64: {uint32(elf.R_AARCH64_ABS64): 8, uint32(elf.R_AARCH64_ABS32): 4},
+	elf.EM_ARM:     {uint32(elf.R_ARM_ABS32): 4},
+	elf.EM_PPC:     {uint32(elf.R_PPC_ADDR32): 4},
+	elf.EM_PPC64:   {uint32(elf.R_PPC64_ADDR64): 8, uint32(elf.R_PPC64_ADDR32): 4},
+	elf.EM_S390:    {uint32(elf.R_390_64): 8, uint32(elf.R_390_32): 4},
 }
 
 // relocated returns a section's contents with the relocations of a relocatable
@@ -98,27 +88,19 @@ func relocate(im *dso.Image, s *elf.Section, b []byte) error {
 		if !im.Is64 {
 			sym, typ = info>>8, uint32(info&0xff)
 		}
-		r, ok := types[typ]
+		size, ok := types[typ]
 		addend := uint64(0)
 		if s.Type == elf.SHT_RELA {
 			addend = c.uint(word)
 		}
-		if c.bad || !ok || sym >= uint64(len(values)) || off > uint64(len(b)) || uint64(r.size) > uint64(len(b))-off {
+		if c.bad || !ok || sym >= uint64(len(values)) || off > uint64(len(b)) || uint64(size) > uint64(len(b))-off {
 			continue
 		}
-		place := b[off:][:r.size]
-		old := (&cursor{b: place, big: c.big}).uint(r.size)
+		place := b[off:][:size]
 		if s.Type == elf.SHT_REL {
-			addend = old
+			addend = (&cursor{b: place, big: c.big}).uint(size)
 		}
-		v := values[sym] + addend
-		switch r.op {
-		case '+':
-			v = old + v
-		case '-':
-			v = old - v
-		}
-		putUint(place, v, c.big)
+		putUint(place, values[sym]+addend, c.big)
 	}
 	return nil
 }

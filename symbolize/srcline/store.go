@@ -37,6 +37,11 @@ func (x *Index) store() error {
 		return nil
 	}
 	x.made = 0
+	return x.cache.Store(x.id, x.encode()...)
+}
+
+// encode returns what is kept, in pieces.
+func (x *Index) encode() [][]byte {
 	le := binary.LittleEndian
 	var b []byte
 	for _, n := range [...]int{len(x.units), len(x.pieces), len(x.strings.b), 0} {
@@ -55,7 +60,7 @@ func (x *Index) store() error {
 		b = le.AppendUint32(le.AppendUint64(b, p.addr), uint32(p.owner))
 	}
 	tables[0] = b
-	return x.cache.Store(x.id, tables...)
+	return tables
 }
 
 // decode takes an index from what is kept. It is false if that cannot be one.
