@@ -104,7 +104,7 @@ func (f *Frame) lookUpCalls(ip uint64) ([]srcline.Call, symbolize.Reason) {
 	switch m := f.Map; {
 	case m == nil:
 		return nil, symbolize.Unmapped
-	case m.symbol != nil:
+	case m.symbol != nil || f.symbols == nil:
 		return nil, symbolize.NoLines
 	case f.Kernel:
 		return f.symbols.KernelCalls(ip)
