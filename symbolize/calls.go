@@ -104,6 +104,11 @@ func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
 	d.index, err = srcline.Open(lineCache(), id, func() (srcline.Files, error) {
 		debug, supp, err := s.opts.Finder.Debug(path, id)
 		if debug == nil {
+			im, findErr := s.opts.Finder.Find(path, id)
+			if findErr == nil && srcline.In(im) { // it is in Go
+				return srcline.Files{Debug: im}, nil
+			}
+			im.Close()
 			return srcline.Files{}, err
 		}
 		d.missing = err
