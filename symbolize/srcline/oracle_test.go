@@ -284,7 +284,7 @@ func TestLikeLLVM(t *testing.T) {
 				tool(t, dir, args[0], args...)
 			}
 			path := filepath.Join(dir, "a.out")
-			likeLLVM(t, openIndex(t, path, ""), path, 0, 1000)
+			likeLLVM(t, openIndex(t, path, ""), path, 0, samples(t))
 		})
 	}
 }
@@ -328,7 +328,7 @@ func TestGoProgram(t *testing.T) {
 		t.Skipf("go build: %v\n%s", err, out)
 	}
 	path := filepath.Join(dir, "gofmt")
-	likeLLVM(t, openIndex(t, path, ""), path, 0, 1000)
+	likeLLVM(t, openIndex(t, path, ""), path, 0, samples(t))
 }
 
 func TestRust(t *testing.T) {
@@ -344,7 +344,7 @@ func TestRust(t *testing.T) {
 	}
 	tool(t, dir, "rustc", "rustc", "-O", "-g", "a.rs", "-o", "a.out")
 	path := filepath.Join(dir, "a.out")
-	likeLLVM(t, openIndex(t, path, ""), path, 0, 1000)
+	likeLLVM(t, openIndex(t, path, ""), path, 0, samples(t))
 }
 
 // Debian's C library with its debug package.
@@ -359,7 +359,7 @@ func TestLibc(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Skip("the debug information of libc is not installed (package libc6-dbg)")
 		}
-		likeLLVM(t, openIndex(t, path, ""), path, 0, 1000)
+		likeLLVM(t, openIndex(t, path, ""), path, 0, samples(t))
 		return
 	}
 	t.Skipf("no libc of Debian's for %s", runtime.GOARCH)
@@ -371,7 +371,7 @@ func TestFile(t *testing.T) {
 	if path == "" {
 		t.Skip("$GPERF_SRCLINE_FILE names no file to compare")
 	}
-	likeLLVM(t, openIndex(t, path, ""), path, 0, 1000)
+	likeLLVM(t, openIndex(t, path, ""), path, 0, samples(t))
 }
 
 // samples is how many addresses are compared.
