@@ -41,9 +41,9 @@ var house = map[string]string{
 	"unwind":               "symbolize/dso symbolize/dso/cache",
 	"symbolize":            "symbolize/srcline symbolize/dso symbolize/dso/cache",
 	"symbolize/srcline":    "symbolize/dso symbolize/dso/cache",
-	"symbolize/debuginfod": "symbolize/dso",
 	"symbolize/dso":        "",
 	"symbolize/dso/cache":  "symbolize/dso",
+	"symbolize/debuginfod": "symbolize/dso",
 	"format":               "format/tracepoint",
 	"format/tracepoint":    "",
 

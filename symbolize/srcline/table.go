@@ -35,7 +35,6 @@ var errTable = errors.New("too large")
 // encoder makes tables.
 type encoder struct {
 	strings *stringTable
-	b       []byte
 	path    []byte
 	files   []uint32          // in the table
 	index   map[uint64]uint64 // of the line table's files in files
