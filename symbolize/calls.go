@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"sync"
 
 	"gperf/symbolize/dso"
@@ -16,8 +17,9 @@ import (
 // source is what tells the source lines of one DSO, or why nothing does.
 type source struct {
 	once    sync.Once
-	runtime *dso.Image // closed: its headers
-	delta   uint64     // to be added to a recorded ip, for the kernel
+	runtime *dso.Image        // closed: its headers
+	delta   uint64            // to be added to a recorded ip, for the kernel
+	symbols map[string]uint64 // vaddrs, for a module
 	index   *srcline.Index
 	missing error // what the index has to do without
 	err     error
@@ -104,6 +106,11 @@ func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
 	d.index, err = srcline.Open(lineCache(), id, func() (srcline.Files, error) {
 		debug, supp, err := s.opts.Finder.Debug(path, id)
 		if debug == nil {
+			im, findErr := s.opts.Finder.Find(path, id)
+			if findErr == nil && srcline.In(im) { // it is in Go
+				return srcline.Files{Debug: im}, nil
+			}
+			im.Close()
 			return srcline.Files{}, err
 		}
 		d.missing = err
@@ -122,9 +129,12 @@ func lineCache() *cache.Dir {
 	return c
 }
 
-// KernelCalls returns the functions at ip in the kernel, as UserCalls does for a
-// DSO.
+// KernelCalls returns the functions at ip in the kernel or a module, as UserCalls
+// does for a DSO.
 func (s *Symbolizer) KernelCalls(ip uint64) ([]srcline.Call, Reason) {
+	if _, _, module, why := s.Kernel(ip); why == Found && module != "" {
+		return s.ModuleCalls(module, dso.BuildID{}, ip)
+	}
 	d := s.kernelSource()
 	if d.err != nil {
 		return nil, reasonOf(d.err)
@@ -133,6 +143,65 @@ func (s *Symbolizer) KernelCalls(ip uint64) ([]srcline.Call, Reason) {
 		sym, _, _, why := s.Kernel(ip)
 		return sym, why
 	})
+}
+
+// ModuleCalls returns the functions at ip in the module called so, in brackets,
+// with build ID id (zero if not recorded).
+func (s *Symbolizer) ModuleCalls(module string, id dso.BuildID, ip uint64) ([]srcline.Call, Reason) {
+	sym, offset, _, why := s.Kernel(ip)
+	if why != Found {
+		return nil, why
+	}
+	d := s.sourceOf(dsoKey{module, id})
+	d.once.Do(func() { d.err = s.loadModule(d, module, id) })
+	if d.err != nil {
+		return nil, reasonOf(d.err)
+	}
+	start, ok := d.symbols[sym.Name]
+	if !ok {
+		return nil, NoSymbol
+	}
+	return s.shown(d.index.Lookup(start+offset), func() (*Symbol, Reason) { return sym, Found })
+}
+
+// loadModule reads a module's file. The loader places its sections one by one, so
+// that its symbols tell where an address is.
+func (s *Symbolizer) loadModule(d *source, module string, id dso.BuildID) error {
+	debug, supp, err := s.opts.Finder.Debug(module, id)
+	if debug == nil {
+		return err
+	}
+	if d.symbols, err = moduleSymbols(debug); err == nil {
+		d.index, err = srcline.New(debug, supp)
+		return err
+	}
+	return errors.Join(err, debug.Close(), supp.Close())
+}
+
+// moduleSymbols returns the vaddrs of symbols, of those alone whose name is no
+// other's.
+func moduleSymbols(im *dso.Image) (map[string]uint64, error) {
+	section := im.Section(".symtab")
+	if section == nil {
+		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
+	}
+	list, err := readSymbols(im, section)
+	if err != nil {
+		return nil, err
+	}
+	addrs := srcline.SectionAddrs(im)
+	symbols, count := make(map[string]uint64), make(map[string]int)
+	for _, r := range list {
+		if wanted(&r, im.Machine) && uint64(r.shndx) < uint64(len(addrs)) {
+			symbols[r.name] = r.value
+			if im.Type == elf.ET_REL {
+				symbols[r.name] += addrs[r.shndx]
+			}
+			count[r.name]++
+		}
+	}
+	maps.DeleteFunc(symbols, func(name string, _ uint64) bool { return count[name] > 1 })
+	return symbols, nil
 }
 
 // KernelCallsProblem returns why the kernel has no source lines, or what of them

@@ -2,6 +2,7 @@ package symbolize
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,5 +57,47 @@ func TestUserCalls(t *testing.T) {
 	path = compile(t, inlinedProgram, "-O2", "-g0")
 	if _, why := s.UserCalls(path, dso.BuildID{}, start); why != NoLines {
 		t.Errorf("without debug information: %v, want %v", why, NoLines)
+	}
+}
+
+// A module's addresses are found by its symbols, wherever its sections were loaded.
+func TestModuleCalls(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	object := compile(t, inlinedProgram, "-O2", "-g", "-r", "-nostdlib", "-Wl,--build-id=sha1", "-ffunction-sections")
+	id, err := dso.BuildIDOf(object)
+	if err != nil {
+		t.Skip("the linker makes no build IDs: ", err)
+	}
+	root := t.TempDir()
+	dir := filepath.Join(root, "lib/modules/6.1/kernel")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kallsyms := "ffffffff81000000 T _text\nffffffffc0001000 T sink\t[my_mod]\nffffffffc0777000 T outer\t[my_mod]\n"
+	for name, content := range map[string][]byte{
+		filepath.Join(dir, "my-mod.ko"):                    b,
+		filepath.Join(root, "lib/modules/6.1/modules.dep"): []byte("kernel/my-mod.ko:\n"),
+		filepath.Join(root, "kallsyms"):                    []byte(kallsyms),
+	} {
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := New(Options{Finder: &dso.Finder{Root: root}, Kallsyms: filepath.Join(root, "kallsyms")})
+	defer s.Close()
+	found := false
+	for ip := uint64(0xffffffffc0777000); ip < 0xffffffffc0777020; ip++ {
+		calls, why := s.ModuleCalls("[my_mod]", id, ip)
+		if why != Found && why != NoSymbol {
+			t.Fatalf("%#x: %v", ip, why)
+		}
+		found = found || len(calls) == 3 && calls[0].Function == "inner" && calls[0].Line == 4 && calls[2].Function == "outer"
+	}
+	if !found {
+		t.Error("inner, inlined into middle and outer, was not found")
 	}
 }

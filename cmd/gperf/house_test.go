@@ -26,7 +26,7 @@ const root = "../.." // of the checkout
 //	               └────────┴──────────── symbolize/dso ───────────┘
 //	                                         format
 var house = map[string]string{
-	"cmd/gperf":            "symbolize/srcline symbolize/dso/cache record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"cmd/gperf":            "symbolize/srcline symbolize/dso/cache record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/debuginfod symbolize/dso format format/tracepoint",
 	"record/check":         "record record/event record/probe record/tracefs bpf symbolize/dso format",
 	"record":               "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
 	"record/event":         "record/probe record/tracefs record/near format",
@@ -41,9 +41,9 @@ var house = map[string]string{
 	"unwind":               "symbolize/dso symbolize/dso/cache",
 	"symbolize":            "symbolize/srcline symbolize/dso symbolize/dso/cache",
 	"symbolize/srcline":    "symbolize/dso symbolize/dso/cache",
-	"symbolize/debuginfod": "symbolize/dso",
 	"symbolize/dso":        "",
 	"symbolize/dso/cache":  "symbolize/dso",
+	"symbolize/debuginfod": "symbolize/dso",
 	"format":               "format/tracepoint",
 	"format/tracepoint":    "",
 

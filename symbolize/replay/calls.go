@@ -12,10 +12,16 @@ func (f *Frame) Calls(caller bool) (calls []srcline.Call) {
 		ip--
 	}
 	switch m := f.Map; {
-	case m == nil || m.symbol != nil || f.symbols == nil:
+	case m == nil || f.symbols == nil:
+	case m.symbol != nil:
+		if file, line := f.JITLine(); line > 0 {
+			calls = []srcline.Call{{Function: m.symbol.Name, File: file, Line: line}}
+		}
 	case m.DSO.IsKernel():
 		calls, _ = f.symbols.KernelCalls(ip)
-	case !f.Kernel:
+	case f.Kernel:
+		calls, _ = f.symbols.ModuleCalls(m.DSO.Name, m.DSO.BuildID, ip)
+	default:
 		calls, _ = f.symbols.UserCalls(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
 	}
 	return calls

@@ -115,7 +115,7 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 // without the file, frames beyond it are guesswork. A JIT's code is walked
 // through by its frame pointers.
 func (w *walker) missing(m *Map) bool {
-	return m != nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
+	return m != nil && m.symbol == nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
 }
 
 // space is a process's mappings as a walk sees them.
@@ -162,7 +162,7 @@ func (o *objects) object(d *DSO) *object {
 	o.mu.Unlock()
 	obj.once.Do(func() {
 		// Its symbols will be wanted next.
-		go o.sym.User(d.Name, d.BuildID, 0)
+		go o.sym.Problem(d.Name, d.BuildID)
 		obj.open(o, d)
 	})
 	return obj

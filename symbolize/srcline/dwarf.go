@@ -8,8 +8,9 @@ import (
 type dwarf struct {
 	files   Files
 	code    spans
-	units   []*unit // those with code
-	damaged int     // of all units
+	units   []*unit  // those with code
+	damaged int      // of all units
+	golang  *goTable // instead of DWARF
 
 	packages packages
 }
@@ -23,7 +24,8 @@ func openDWARF(files Files) (d *dwarf, err error) {
 		return nil, err
 	}
 	if len(s.info) == 0 {
-		return nil, fmt.Errorf("%s: %w", files.Debug.Path, ErrNoLines)
+		d.golang, err = openGo(files.Debug)
+		return d, err
 	}
 	if files.Supp != nil {
 		if s.supp, err = readSections(files.Supp, "", files.Supp.Map); err != nil {

@@ -2,6 +2,7 @@ package srcline
 
 import (
 	"bufio"
+	"debug/elf"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -137,8 +138,8 @@ func randomCode(x *Index, n int) []uint64 {
 // symbol as that of the function that others were inlined into. DWARF's is
 // followed there: it knows nothing of what compilers append to names (".cold"), nor
 // of ABI suffixes of Go's symbols, has one name for all variants of a constructor,
-// and often no linkage name for what nobody else can call.
-func sameCalls(got, want []Call) bool {
+// keeps functions apart of which the linker made one, and often no linkage name for what nobody else can call.
+func sameCalls(got, want []Call, symbols map[string]uint64) bool {
 	if len(got) == 0 {
 		return len(want) == 1 && want[0].File == "??"
 	}
@@ -148,7 +149,7 @@ func sameCalls(got, want []Call) bool {
 	for i, g := range got {
 		w, last := want[i], i == len(got)-1
 		w.StartLine, w.Inlined = g.StartLine, !last
-		if last && sameName(g.Function, w.Function) {
+		if at, ok := symbols[g.Function]; last && (ok && at == symbols[w.Function] || sameName(g.Function, w.Function)) {
 			w.Function = g.Function
 		}
 		if g.File == "" {
@@ -161,12 +162,29 @@ func sameCalls(got, want []Call) bool {
 	return true
 }
 
+// symbolsOf returns the addresses of a file's symbols.
+func symbolsOf(t *testing.T, path string) map[string]uint64 {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	list, _ := f.Symbols() // a file of debug information may have none
+	m := make(map[string]uint64)
+	for _, s := range list {
+		m[s.Name] = s.Value
+	}
+	return m
+}
+
 var variants = strings.NewReplacer("C1E", "C4E", "C2E", "C4E", "D0E", "D4E", "D1E", "D4E", "D2E", "D4E")
 
 func sameName(name, symbol string) bool {
 	short, _, _ := strings.Cut(name, "<")
+	name = strings.ReplaceAll(name, "·", ".")
 	switch {
-	case name == "" || strings.HasPrefix(symbol, name+"."):
+	case name == "" || name == symbol || strings.HasPrefix(symbol, name+"."):
 		return true
 	case name == "outer" || name == "cold": // of an object file, whose symbols LLVM does not place
 		return true
@@ -189,13 +207,14 @@ func likeLLVM(t *testing.T, x *Index, path string, base uint64, n int) {
 		asked[i] = addrs[i] - base
 	}
 	theirs := llvmSymbolizer(t, path, asked)
+	symbols := symbolsOf(t, path)
 	bad, inlined := 0, 0
 	for i, addr := range addrs {
 		got := x.Lookup(addr)
 		if len(got) > 1 {
 			inlined++
 		}
-		if sameCalls(got, theirs[i]) {
+		if sameCalls(got, theirs[i], symbols) {
 			continue
 		}
 		if bad++; bad < 5 {

@@ -60,6 +60,7 @@ type Index struct {
 
 	units  []*indexUnit
 	pieces []piece // owner: firstUnit - number of the unit
+	golang *goTable
 
 	mu      sync.Mutex // of what follows
 	strings stringTable
@@ -79,6 +80,9 @@ type indexUnit struct {
 // firstUnit is what the first unit is called as the owner of addresses: higher
 // than those behind it.
 const firstUnit = math.MaxInt32
+
+// In tells whether a file has line information.
+func In(im *dso.Image) bool { return im.HasDWARF() || goSection(im) != nil }
 
 // New returns the index of the file with the debug information; supp is the one
 // that dwz moved parts of it into, nil if there is none. Both are the index's from
@@ -107,7 +111,7 @@ func Open(c *cache.Dir, id dso.BuildID, find func() (Files, error)) (*Index, err
 	for range d.units {
 		x.units = append(x.units, new(indexUnit))
 	}
-	x.pieces = d.pieces()
+	x.pieces, x.golang = d.pieces(), d.golang
 	return x, nil
 }
 
@@ -149,6 +153,9 @@ func (x *Index) Problem() error {
 // the one that they were inlined into; nil if nothing is known. Only where there is
 // a line and no function, a Call has none.
 func (x *Index) Lookup(vaddr uint64) []Call {
+	if x.golang != nil {
+		return x.golang.lookup(vaddr)
+	}
 	owner := ownerOf(x.pieces, vaddr)
 	if owner < 0 {
 		return nil
