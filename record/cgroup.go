@@ -15,10 +15,10 @@ import (
 	"gperf/format"
 )
 
-// cgroupRoot is where /proc/mounts says that the control groups are by which perf
+// CgroupRoot is where /proc/mounts says that the control groups are by which perf
 // events tell: version 1's hierarchy perf_event, if it is mounted, else version 2's.
 // "" if neither is.
-func cgroupRoot(mounts string) (root string) {
+func CgroupRoot(mounts string) (root string, version int) {
 	for line := range strings.Lines(mounts) {
 		f := strings.Fields(line)
 		if len(f) < 4 {
@@ -26,12 +26,12 @@ func cgroupRoot(mounts string) (root string) {
 		}
 		switch {
 		case f[2] == "cgroup" && slices.Contains(strings.Split(f[3], ","), "perf_event"):
-			return strings.ReplaceAll(f[1], `\040`, " ")
+			return strings.ReplaceAll(f[1], `\040`, " "), 1
 		case f[2] == "cgroup2" && root == "":
-			root = strings.ReplaceAll(f[1], `\040`, " ")
+			root, version = strings.ReplaceAll(f[1], `\040`, " "), 2
 		}
 	}
-	return root
+	return root, version
 }
 
 // openCgroup opens a control group's folder, by which perf_event_open knows it.
@@ -56,7 +56,7 @@ func findCgroups() (root string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if root = cgroupRoot(string(mounts)); root == "" {
+	if root, _ = CgroupRoot(string(mounts)); root == "" {
 		return "", errors.New("no cgroup file system is mounted that perf events know")
 	}
 	return root, nil

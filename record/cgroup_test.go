@@ -23,7 +23,7 @@ func TestCgroupRoot(t *testing.T) {
 		"":                  "",
 		"short line\n" + v1: "/sys/fs/cgroup/perf_event",
 	} {
-		if got := cgroupRoot(mounts); got != want {
+		if got, _ := CgroupRoot(mounts); got != want {
 			t.Errorf("%q: %q, want %q", mounts, got, want)
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"debug/elf"
 	"errors"
+	"math/bits"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -243,7 +245,7 @@ func TestStackDump(t *testing.T) {
 		if raw.Type != format.TypeSample || f.Sample(raw, &s) != nil {
 			continue
 		}
-		if len(s.UserStack) > 0 && s.UserRegs.Len() == 20 {
+		if len(s.UserStack) > 0 && s.UserRegs.Len() == bits.OnesCount64(userRegs[runtime.GOARCH]) {
 			n++
 		}
 	}

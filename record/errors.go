@@ -155,7 +155,7 @@ func (e *EmitError) Unwrap() error { return e.Err }
 var errNotTraceable = errors.New("no BPF program can run at this function (see available_filter_functions in tracefs)")
 
 // ErrConditional: what the kernel does for its own events is asked for another.
-var ErrConditional = errors.New("raw tracepoints have no filters, control groups or terms, and stand in no group: the tracepoint of that name, if there is one, can")
+var ErrConditional = errors.New("raw tracepoints have no filters, control groups, modifiers or terms, and stand in no group: the tracepoint of that name, if there is one, can")
 
 // OneByOneError says, as a notice, why each of many probes is set for itself,
 // which takes longer.

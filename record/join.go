@@ -234,11 +234,7 @@ func (n *joiner) push(j *joined, rec []byte) {
 		return
 	}
 	if len(n.open) == maxNested { // the outermost one's sample never came
-		first := n.open[0]
-		j.leave(&first)
-		copy(n.open, n.open[1:])
-		n.open[maxNested-1] = first
-		n.open = n.open[:maxNested-1]
+		j.leave(n.take(0))
 	}
 	if len(n.open) < cap(n.open) {
 		n.open = n.open[:len(n.open)+1]
@@ -269,18 +265,32 @@ func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 	}
 }
 
-// pop returns what was found last for a thread; samples that nest are of one
-// thread.
+// pop returns what was found last for a thread. Samples that nest are of one
+// thread; others' that were found since still wait for theirs, for a thread can be
+// preempted between a uprobe's program and its sample. Where nothing was found for
+// the thread, nobody knows what the others are for.
 func (n *joiner) pop(j *joined, tid uint64) *found {
-	for len(n.open) > 0 {
-		f := &n.open[len(n.open)-1]
-		n.open = n.open[:len(n.open)-1]
-		if f.tid == tid {
-			return f
+	for i := len(n.open) - 1; i >= 0; i-- {
+		if n.open[i].tid == tid {
+			return n.take(i)
 		}
-		j.leave(f)
 	}
+	for i := range n.open {
+		j.leave(&n.open[i])
+	}
+	n.open = n.open[:0]
 	return nil
+}
+
+// take takes the ith out of what is open. It is valid until the next push, which
+// uses its memory again.
+func (n *joiner) take(i int) *found {
+	last := len(n.open) - 1
+	f := n.open[i]
+	copy(n.open[i:], n.open[i+1:])
+	n.open[last] = f
+	n.open = n.open[:last]
+	return &n.open[:last+1][last]
 }
 
 // leave counts what was found for no sample. What BPF misses it is to get all the

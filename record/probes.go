@@ -125,9 +125,10 @@ func nameProbes(events []event.Event) {
 // removeProbes has the kernel forget the probes, which it does when no counter of
 // theirs is open any more.
 func (r *recorder) removeProbes() {
+	of := len(r.opts.Events)
 	for i := range r.counters {
-		if i%64 == 0 {
-			r.progress("detaching", i, len(r.counters))
+		if i%64 == 0 { // each event has several
+			r.progress("detaching", min(r.counters[i].event, of), of)
 		}
 		r.opener.closeOne(i)
 	}
@@ -195,7 +196,7 @@ func (r *recorder) findFunctions(o *Options) error {
 // sampled: what the kernel does for its own events the programs do not.
 func unconditional(events []event.Event, i int) bool {
 	ev := &events[i]
-	return ev.Filter == "" && ev.Cgroup == "" && ev.Terms == event.Terms{} && !ev.Member && (i+1 == len(events) || !events[i+1].Member)
+	return ev.Flags == 0 && ev.Filter == "" && ev.Cgroup == "" && ev.Terms == event.Terms{} && !ev.Member && (i+1 == len(events) || !events[i+1].Member)
 }
 
 // plainProbes are the probes of a kind that do nothing but tell that their

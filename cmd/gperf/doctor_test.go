@@ -2,10 +2,8 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,20 +54,11 @@ func runAs(t *testing.T, attr *syscall.SysProcAttr, args string) (output string,
 	if os.Geteuid() != 0 {
 		t.Skip("not root: another user cannot be tried")
 	}
-	dir, err := os.MkdirTemp("", "gperf-test-as-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(self)
-	program := filepath.Join(dir, "gperf.test")
-	if err = errors.Join(err, os.WriteFile(program, data, 0o755), os.Chmod(dir, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	dir, program := nobodys(t, self)
 	cmd := exec.Command(program, "-test.run", "^TestAsCommand$")
 	cmd.Dir, cmd.SysProcAttr = dir, attr
 	cmd.Env = append(os.Environ(), commandEnv+"="+args)

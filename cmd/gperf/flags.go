@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,20 @@ func readCommand(s *pflag.FlagSet, args []string, what string, stdout, stderr io
 	}
 	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader at the pipe's end has seen enough
 		return fail(s.Name(), err, stderr)
+	}
+	return exitOK
+}
+
+// printing runs a command that prints, and returns its exit code. What cannot be
+// written is an error, unless the reader at the pipe's end has seen enough.
+func printing(command string, stdout, stderr io.Writer, run func(io.Writer) error) int {
+	w := bufio.NewWriter(stdout)
+	err := run(w)
+	if e := w.Flush(); e != nil {
+		err = e
+	}
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
+		return fail(command, err, stderr)
 	}
 	return exitOK
 }

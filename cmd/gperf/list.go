@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -57,15 +55,7 @@ func listCommand(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "Usage: gperf list [FLAGS] [KIND|GLOB...]\n\n%s\n\n%s", listHelp, s.FlagUsages())
 		return exitOK
 	}
-	w := bufio.NewWriter(stdout)
-	err := o.run(s.Args(), w, stderr)
-	if e := w.Flush(); e != nil {
-		err = e
-	}
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // who reads has seen enough
-		return fail("list", err, stderr)
-	}
-	return exitOK
+	return printing("list", stdout, stderr, func(w io.Writer) error { return o.run(s.Args(), w, stderr) })
 }
 
 // wanted is what an argument asks for.

@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gperf/format"
@@ -34,7 +36,9 @@ func fakeList(t *testing.T) *listFlags {
 		"tracing/events/header_page": "", "tracing/events/skb/kfree_skb/format": kfreeSKBFormat, "tracing/events/sched/sched_switch/id": "2",
 		"tracing/events/probe/ip_rcv/id": "3", "tracing/kprobe_events": "p:probe/ip_rcv ip_rcv\n", "tracing/uprobe_events": "",
 		"tracing/available_filter_functions":          "ip_rcv\nnf_conntrack_in [nf_conntrack]\n",
+		"proc/kallsyms":                               "ffff0001 T ip_rcv\nffff0002 t nf_conntrack_in\t[nf_conntrack]\n",
 		"sys/kernel/btf/vmlinux":                      "\x00btf_trace_kfree_skb\x00",
+		"sys/bus/event_source/devices/msr/type":       "9",
 		"sys/bus/event_source/devices/msr/events/tsc": "event=0",
 	} {
 		path := filepath.Join(root, name)
@@ -159,5 +163,27 @@ func TestListRefusals(t *testing.T) {
 	o.lister.Tracefs.Root = t.TempDir()
 	if err := o.run([]string{"cpu-clock"}, &out, &errs); err != nil || !strings.Contains(errs.String(), "no tracepoint: ") || !strings.Contains(out.String(), "cpu-clock") {
 		t.Errorf("without tracefs: %v\n%s%s", err, errs.String(), out.String())
+	}
+}
+
+// fullDisk is a file that takes nothing.
+type fullDisk struct{ err error }
+
+func (f fullDisk) Write([]byte) (int, error) { return 0, f.err }
+
+// What cannot be printed is an error, but for who has seen enough.
+func TestListUnwritten(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"list", "sw"}, {"probe", "-x", program, "--funcs"}} {
+		for err, want := range map[error]int{syscall.ENOSPC: exitError, syscall.EPIPE: exitOK} {
+			var errs strings.Builder
+			code := map[string]func([]string, io.Writer, io.Writer) int{"list": listCommand, "probe": probeCommand}[args[0]](args[1:], fullDisk{err}, &errs)
+			if code != want || (want != exitOK) != strings.Contains(errs.String(), "no space left") {
+				t.Errorf("%v, %v: exit code %d\n%s", args, err, code, errs.String())
+			}
+		}
 	}
 }

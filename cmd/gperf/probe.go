@@ -62,7 +62,7 @@ needs none of that: gperf record -e 'kprobe:FUNC' has probes of its own.
 `
 
 func probeCommand(args []string, stdout, stderr io.Writer) int {
-	f := probeFlags{stdout: stdout, stderr: stderr}
+	f := probeFlags{stderr: stderr}
 	s := f.set()
 	allowAbbreviations(s)
 	if err := s.Parse(args); err != nil {
@@ -73,10 +73,10 @@ func probeCommand(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	f.args = s.Args()
-	if err := f.run(); err != nil {
-		return fail("probe", err, stderr)
-	}
-	return exitOK
+	return printing("probe", stdout, stderr, func(w io.Writer) error {
+		f.stdout = w
+		return f.run()
+	})
 }
 
 func (f *probeFlags) run() error {
@@ -274,21 +274,28 @@ func (f *probeFlags) showFunctions() error {
 	if _, err := path.Match(glob, ""); err != nil {
 		return wrongUse("%q: the pattern has a bracket without its other half", glob)
 	}
-	var names []string
-	var err error
-	if f.where.Path == "" {
-		names, err = f.finder().KernelFunctions(f.where.Module, glob)
-	} else {
-		names, err = f.fileFunctions(glob)
+	find := f.kernelFunctions
+	if f.where.Path != "" {
+		find = f.fileFunctions
 	}
+	names, err := find(glob)
 	if err != nil {
 		return err
 	}
 	if len(names) == 0 {
 		return fmt.Errorf("no function matches %q", glob)
 	}
-	fmt.Fprintln(f.stdout, strings.Join(names, "\n"))
+	slices.Sort(names)
+	fmt.Fprintln(f.stdout, strings.Join(slices.Compact(names), "\n"))
 	return nil
+}
+
+func (f *probeFlags) kernelFunctions(glob string) (names []string, err error) {
+	l, err := f.finder().KernelFunctions(f.where.Module, glob)
+	for i := range l {
+		names = append(names, l[i].Name)
+	}
+	return names, err
 }
 
 func (f *probeFlags) fileFunctions(glob string) (names []string, err error) {
@@ -298,8 +305,7 @@ func (f *probeFlags) fileFunctions(glob string) (names []string, err error) {
 			names = append(names, l[i].Symbol)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), err
+	return names, err
 }
 
 func (f *probeFlags) showDefinitions() error {

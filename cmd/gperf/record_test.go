@@ -191,7 +191,11 @@ func TestRecordCountsEveryDrop(t *testing.T) {
 			dir := t.TempDir()
 			// Recorded are the sender's own events: others on this machine drop packets,
 			// too. The first event writes the side band: so its losses count apart.
-			r := mustRecord(t, dir, "-g", "-m", pages, "-e", "dummy:u", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-unix", "-n", strconv.Itoa(n))
+			command := []string{binary(t, dropsProgram), "-unix", "-n", strconv.Itoa(n)}
+			if pages == "1" { // the recorder sleeps until all are sent, so most find no room
+				command = append([]string{"sh", "-c", `kill -STOP $PPID; "$@"; kill -CONT $PPID`, "sh"}, command...)
+			}
+			r := mustRecord(t, dir, append([]string{"-g", "-m", pages, "-e", "dummy:u", "-e", "skb:kfree_skb", "--"}, command...)...)
 			c := read(t, filepath.Join(dir, "perf.data"))
 			got := c.samples["drops skb:kfree_skb"]
 			if got != c.total {
@@ -583,6 +587,22 @@ func TestRecordErrors(t *testing.T) {
 	}
 }
 
+// nobodys returns a folder that every user may write to, with a copy of a program.
+func nobodys(t *testing.T, path string) (dir, program string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gperf-test-nobody-") // the folder above t.TempDir's is this user's alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	data, err := os.ReadFile(path)
+	program = filepath.Join(dir, filepath.Base(path))
+	if err = errors.Join(err, os.WriteFile(program, data, 0o755), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, program
+}
+
 // A user without rights learns what to set.
 func TestRecordUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -591,22 +611,7 @@ func TestRecordUnprivileged(t *testing.T) {
 	if b, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); strings.HasPrefix(string(b), "-") || strings.HasPrefix(string(b), "0") {
 		t.Skip("kernel.perf_event_paranoid lets everybody record everything")
 	}
-	dir, err := os.MkdirTemp("", "gperf-test-nobody-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "gperf")
-	data, err := os.ReadFile(binary(t, "./cmd/gperf"))
-	if err == nil {
-		err = os.WriteFile(program, data, 0o755)
-	}
-	if err == nil {
-		err = os.Chmod(dir, 0o777)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, program := nobodys(t, binary(t, "./cmd/gperf"))
 	var errs strings.Builder
 	cmd := exec.Command(program, "record", "-a", "-e", "cpu-clock", "true")
 	cmd.Dir, cmd.Stderr = dir, &errs

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,27 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/record/tracefs"
 	"gperf/testdata/programs"
 )
-
-// needArguments skips where the kernel cannot be given probes: file is uprobe_events or kprobe_events.
-func needArguments(t *testing.T, file string) {
-	t.Helper()
-	needTracepoints(t)
-	path, err := new(tracefs.FS).Path(file)
-	if err != nil {
-		t.Skip(err)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("this kernel is built without %s", strings.TrimSuffix(file, "_events")+"s")
-	}
-	if err != nil {
-		t.Skip(err)
-	}
-	f.Close()
-}
 
 // The program whose values are read, by how it was compiled.
 var (
@@ -55,7 +34,7 @@ func tracesOf(t *testing.T, path string) (l []string) {
 // TestScenarioArgumentsOfPrograms reads values of many types and places, where
 // the compiler keeps them in memory and where it does not.
 func TestScenarioArgumentsOfPrograms(t *testing.T) {
-	needArguments(t, "uprobe_events")
+	needProbes(t, "uprobe")
 	words := "n s:string np->label:string np->in.b inc=np->in.c np->in.name:string np->arr one=np->arr[1] np->u1 np->col c:x8 ul on_stack global g=global_text:string zeroed"
 	want := []string{
 		`n=0 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_x8=0x78 ul=0x1cbe991a14 on_stack=1000 global=42 g="global" zeroed=0`,
@@ -74,7 +53,7 @@ func TestScenarioArgumentsOfPrograms(t *testing.T) {
 }
 
 func TestScenarioArgumentsReturned(t *testing.T) {
-	needArguments(t, "uprobe_events")
+	needProbes(t, "uprobe")
 	program, dir := argsC.Path(t), t.TempDir()
 	mustRecord(t, dir, "-e", "uretprobe:"+program+":values ret=$retval hex=$retval:x32", program)
 	want := []string{"ret=-4 hex=0xfffffffc", "ret=-1 hex=0xffffffff", "ret=2 hex=0x2"}
@@ -86,7 +65,7 @@ func TestScenarioArgumentsReturned(t *testing.T) {
 // TestScenarioArgumentsLikePerf: perf prints the same of them, arrays as a
 // whole and characters aside, which perf 6.1 mistakes; and they are fields as any.
 func TestScenarioArgumentsLikePerf(t *testing.T) {
-	needArguments(t, "uprobe_events")
+	needProbes(t, "uprobe")
 	program, dir := argsC.Path(t), t.TempDir()
 	mustRecord(t, dir, "-e", "uprobe:"+program+":values $params np->sc np->label:string bits=np->in.c np->arr[1] comm=$comm", program)
 	path := filepath.Join(dir, "perf.data")
@@ -108,7 +87,7 @@ func TestScenarioArgumentsLikePerf(t *testing.T) {
 
 // TestScenarioArgumentsOfKernel reads members of the kernel's structs by BTF.
 func TestScenarioArgumentsOfKernel(t *testing.T) {
-	needArguments(t, "kprobe_events")
+	needProbes(t, "kprobe")
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
 		t.Skip("this kernel has no BTF: ", err)
 	}

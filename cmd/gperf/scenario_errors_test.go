@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -85,6 +86,10 @@ func TestScenarioErrorsOfEvents(t *testing.T) {
 func TestScenarioErrorsOfPrograms(t *testing.T) {
 	needProbes(t, "uprobe")
 	plain, stripped, mark := functionsC.Path(t), functionsS.Path(t), markC.Path(t)
+	register, other := "%di", "%rdi" // of the first argument, and what others call it
+	if runtime.GOARCH == "arm64" {
+		register, other = "%x0", "%r0"
+	}
 	at := func(place string, want ...string) wrong {
 		return wrong{[]string{"-e", "uprobe:" + plain + ":" + place}, exitUsage, want}
 	}
@@ -102,9 +107,9 @@ func TestScenarioErrorsOfPrograms(t *testing.T) {
 		{[]string{"-e", "usdt:" + plain + ":a:b"}, exitUsage, []string{"it has no USDT probes", "`readelf -n`"}},
 	})
 	checkWrong(t, "what is read", []wrong{
-		at("func_c %di:int", `"int" is no type: there are u8`),
-		at("func_c %rdi", "did you mean %di"),
-		at("func_c %di:string", "+0(%di):string"),
+		at("func_c "+register+":int", `"int" is no type: there are u8`),
+		at("func_c "+other, "did you mean "+register),
+		at("func_c "+register+":string", "+0("+register+"):string"),
 		at("func_c $retval", "kretprobe, uretprobe"),
 		{[]string{"-e", "uretprobe:" + plain + ":func_c+1"}, exitUsage, []string{"a return probe is at a function"}},
 		{[]string{"-e", "uprobe:" + plain + ":func_c n"}, exitError, []string{"has no DWARF", "compile with -g", "Registers need none: $arg1"}},
@@ -113,7 +118,7 @@ func TestScenarioErrorsOfPrograms(t *testing.T) {
 		{[]string{"-e", "uprobe:" + stripped + ":func_c"}, exitUsage, []string{"it is stripped: ", "uprobe:" + stripped + ":0x1234", "-dbgsym"}},
 	})
 	checkWrong(t, "filters", []wrong{
-		{[]string{"-e", "uprobe:" + plain + ":func_c n=%di", "--filter", "m > 1"}, exitUsage, []string{"there is no field m: did you mean n?"}},
+		{[]string{"-e", "uprobe:" + plain + ":func_c n=" + register, "--filter", "m > 1"}, exitUsage, []string{"there is no field m: did you mean n?"}},
 	})
 }
 

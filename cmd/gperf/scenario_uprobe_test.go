@@ -40,17 +40,6 @@ func registers() (returned, second, first string) {
 	return "%ax", "%bx", "%di"
 }
 
-// needUprobes skips where this user may not make probes, or the kernel has none.
-func needUprobes(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: probes need it (or CAP_PERFMON, and a tracefs that may be written)")
-	}
-	if r := recordIn(t, t.TempDir(), "-e", "uprobe:libc.so.6:exit", "true"); r.code != 0 {
-		t.Skipf("CAP_PERFMON or CAP_SYS_ADMIN is missing, or the kernel's uprobes (CONFIG_UPROBE_EVENTS) are:\n%s", r.stderr)
-	}
-}
-
 // scripted is what gperf script prints of the recording in dir.
 func scripted(t *testing.T, dir string, args ...string) string {
 	t.Helper()
@@ -67,7 +56,7 @@ func samplesOf(text string) []string {
 }
 
 func TestScenarioStacks(t *testing.T) {
-	needUprobes(t)
+	needProbes(t, "uprobe")
 	for _, c := range []struct {
 		name    string
 		program *programs.Program
@@ -103,7 +92,7 @@ func TestScenarioStacks(t *testing.T) {
 }
 
 func TestScenarioReturnValues(t *testing.T) {
-	needUprobes(t)
+	needProbes(t, "uprobe")
 	dir, program := t.TempDir(), functionsC.Path(t)
 	mustRecord(t, dir, "-e", "uretprobe:"+program+":func_c got=$retval:s32", "--", program)
 	got := regexp.MustCompile(`got=-?\d+`).FindAllString(scripted(t, dir), -1)
@@ -113,7 +102,7 @@ func TestScenarioReturnValues(t *testing.T) {
 }
 
 func TestScenarioGo(t *testing.T) {
-	needUprobes(t)
+	needProbes(t, "uprobe")
 	dir, program := t.TempDir(), functionsGo.Path(t)
 	mustRecord(t, dir, "-e", `uprobe:`+program+`:"main.(*T).Method" a=`+second+`:s64`, "--", program)
 	text := scripted(t, dir)
@@ -143,7 +132,7 @@ func firstAddress(text string) string {
 }
 
 func TestScenarioLibrary(t *testing.T) {
-	needUprobes(t)
+	needProbes(t, "uprobe")
 	dir, program := t.TempDir(), functionsC.Path(t)
 	t.Run("IFUNC", func(t *testing.T) {
 		r := recordIn(t, dir, "-e", "uprobe:libc:strl*", "--", program)
@@ -171,7 +160,7 @@ func evlistOf(t *testing.T, dir string) string {
 
 // The same path is another file in a mount namespace of its own.
 func TestScenarioMountNamespace(t *testing.T) {
-	needUprobes(t)
+	needProbes(t, "uprobe")
 	unshare, err := exec.LookPath("unshare")
 	if err != nil {
 		t.Skip("unshare is not installed (package util-linux)")
@@ -247,7 +236,7 @@ func copyFile(t *testing.T, from, to string) {
 
 // A program is told by the semaphore that it is watched, while it is.
 func TestScenarioUSDT(t *testing.T) {
-	needUprobes(t)
+	needProbes(t, "uprobe")
 	dir, program := t.TempDir(), markC.Path(t)
 	r := mustRecord(t, dir, "-e", "usdt:"+program+":shop:sale", "--", program)
 	if r.stdout != "watched 3\n" {
@@ -266,7 +255,7 @@ func TestScenarioUSDT(t *testing.T) {
 
 // Stock perf prints what gperf prints.
 func TestScenarioPerfReadsProbes(t *testing.T) {
-	needUprobes(t)
+	needProbes(t, "uprobe")
 	o := needOracle(t)
 	dir, program, mark := t.TempDir(), functionsC.Path(t), markC.Path(t)
 	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n="+first+":s32,uretprobe:"+program+":func_c got=$retval", "-e", "uprobe:libc:printf,usdt:"+mark+":sale",

@@ -105,6 +105,9 @@ func TestAppendPrintAllocatesNothing(t *testing.T) {
 }
 
 // Every format file of the running kernel can be read.
+// misquoted are the events whose kernels put quotes into a format without escaping them: no parser can tell where it ends.
+var misquoted = map[string]bool{"emulation:instruction_emulation": true}
+
 func TestTracefs(t *testing.T) {
 	paths, _ := filepath.Glob("/sys/kernel/tracing/events/*/*/format")
 	if len(paths) == 0 {
@@ -123,7 +126,7 @@ func TestTracefs(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if f.PrintErr != nil {
+		if bad := misquoted[f.System+":"+f.Name]; (f.PrintErr != nil) != bad {
 			t.Errorf("%s:%s: %v", f.System, f.Name, f.PrintErr)
 		}
 		if f.Name != filepath.Base(dir) || f.common < 4 || f.common > len(f.Fields) {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/record"
 	"gperf/record/event"
 )
 
@@ -194,33 +195,17 @@ func (m *Machine) lostSamples() Finding {
 
 // cgroups is whether events can be bound to a cgroup (-G).
 func (m *Machine) cgroups() Finding {
-	dir, version := m.cgroupRoot()
+	mounts, _ := m.read("proc/self/mounts")
+	dir, version := record.CgroupRoot(mounts)
 	if dir == "" {
 		return no("no hierarchy with perf events is mounted", "mount -t cgroup2 cgroup2 /sys/fs/cgroup, if the kernel has CONFIG_CGROUP_PERF")
 	}
 	err := m.openCgroup(m.path(dir))
 	switch {
 	case err == nil:
-		return ok("-G takes cgroups below " + dir + " (" + version + ")")
+		return ok(fmt.Sprintf("-G takes cgroups below %s (v%d)", dir, version))
 	case denied(err):
 		return m.refused(OfEveryone, err)
 	}
-	return no(fmt.Sprintf("events of %s (%s): %v", dir, version, err), "a kernel with CONFIG_CGROUP_PERF")
-}
-
-// cgroupRoot finds the hierarchy that perf's events belong to: of version 1 that with
-// the controller perf_event, else version 2.
-func (m *Machine) cgroupRoot() (dir, version string) {
-	mounts, _ := m.read("proc/self/mounts")
-	for line := range strings.Lines(mounts) {
-		f := strings.Fields(line) // device, place, type, options
-		switch {
-		case len(f) < 4:
-		case f[2] == "cgroup" && strings.Contains(","+f[3]+",", ",perf_event,"):
-			return f[1], "v1"
-		case f[2] == "cgroup2":
-			dir, version = f[1], "v2"
-		}
-	}
-	return dir, version
+	return no(fmt.Sprintf("events of %s (v%d): %v", dir, version, err), "a kernel with CONFIG_CGROUP_PERF")
 }

@@ -171,6 +171,9 @@ func takeWord(s string, rows [][]string) (row int, rest string, ok bool) {
 	return row, rest, ok
 }
 
+// modifiers are the letters behind the last colon.
+const modifiers = "ukhpPGHSDIeW"
+
 // modify puts the modifiers of spec on the event, with the meanings of
 // perf-list(1).
 func (ev *Event) modify(spec, mods string) error {
@@ -183,7 +186,7 @@ func (ev *Event) modify(spec, mods string) error {
 	precise := 0
 	var in, guest format.AttrFlags // what to include; which side to exclude
 	for _, c := range mods {
-		if c >= 128 || !strings.ContainsRune("ukhpPGHSDIeW", c) {
+		if c >= 128 || !strings.ContainsRune(modifiers, c) {
 			return bad(modifierRefusal(c))
 		}
 		if seen[c] && c != 'p' {

@@ -1,11 +1,7 @@
 package event
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -214,15 +210,11 @@ func sortByName(l []Listed) {
 
 // pmus lists the events that the kernel's PMUs name.
 func (l *Lister) pmus() (all []Listed) {
-	files, _ := filepath.Glob(l.path("sys/bus/event_source/devices/*/events/*"))
-	for _, f := range files {
-		name := filepath.Base(f)
-		// Beside an event are files that tell its unit and how to print it.
-		if ext := filepath.Ext(name); slices.Contains([]string{".unit", ".scale", ".per-pkg", ".snapshot"}, ext) {
-			continue
+	at := Finder{Sysfs: l.path(sysfsPMUs)}
+	for _, p := range at.PMUs() {
+		for _, name := range p.Events() {
+			all = append(all, Listed{Names: []string{p.Name + "/" + name + "/"}, Kind: KindPMU})
 		}
-		pmu := filepath.Base(filepath.Dir(filepath.Dir(f)))
-		all = append(all, Listed{Names: []string{pmu + "/" + name + "/"}, Kind: KindPMU})
 	}
 	sortByName(all)
 	return all
@@ -249,42 +241,20 @@ func (l *Lister) tracepoints(kind ListKind) ([]Listed, error) {
 // probes are the definitions of the probes that exist, by the folders of their tracepoints.
 func (l *Lister) probes() map[string]string {
 	probes := map[string]string{}
-	for _, file := range []string{"kprobe_events", "uprobe_events"} {
-		text, _ := l.Tracefs.Read(file)
-		for line := range strings.Lines(string(text)) {
-			// p:GROUP/EVENT PLACE ARGS
-			_, def, _ := strings.Cut(strings.TrimSpace(line), ":")
-			name, _, _ := strings.Cut(def, " ")
-			probes[name] = strings.TrimSpace(line)
-		}
+	all, _ := probe.List(l.Tracefs) // who may not know has tracepoints all the same
+	for _, p := range all {
+		probes[p.Group+"/"+p.Event] = p.Definition()
 	}
 	return probes
 }
 
-// rawTracepoints lists those that the BTF of the kernel and its modules has
-// types of, btf_trace_NAME.
+// rawTracepoints lists those that the kernel's BTF knows of.
 func (l *Lister) rawTracepoints() ([]Listed, error) {
-	files, err := os.ReadDir(l.path("sys/kernel/btf"))
-	if err != nil {
-		return nil, fmt.Errorf("raw tracepoints are listed by the kernel's BTF: %w", err)
+	names, err := probe.RawTracepoints(l.path(probe.BTFDir))
+	for i := range names {
+		names[i] = probe.RawPrefix + names[i]
 	}
-	var names []string
-	for _, f := range files {
-		b, err := os.ReadFile(l.path("sys/kernel/btf/" + f.Name()))
-		if err != nil {
-			continue
-		}
-		for {
-			i := bytes.Index(b, []byte("\x00btf_trace_"))
-			if i < 0 {
-				break
-			}
-			b = b[i+1:]
-			name, _, _ := bytes.Cut(b, []byte{0})
-			names = append(names, "raw_tracepoint:"+strings.TrimPrefix(string(name), "btf_trace_"))
-		}
-	}
-	return listed(KindRawTracepoint, names), nil
+	return listed(KindRawTracepoint, names), err
 }
 
 // listed lists names, each once.
@@ -296,89 +266,23 @@ func listed(kind ListKind, names []string) (all []Listed) {
 	return all
 }
 
-// kprobes lists the functions that can be probed: those that can be traced; where
-// the kernel does not tell these, the functions of kallsyms, without those on the
-// kernel's blacklist. A module's function is listed under MODULE:FUNCTION, too.
-// word is kprobe or kretprobe.
+// kprobes lists the functions that can be probed. A module's function is listed
+// under MODULE:FUNCTION, too. word is kprobe or kretprobe.
 func (l *Lister) kprobes(word string) ([]Listed, error) {
-	name, err := l.Tracefs.Path("kprobe_events")
-	if err == nil {
-		_, err = os.Stat(name)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &probe.AccessError{File: "kprobe_events", Err: fs.ErrNotExist}
-	}
-	if err != nil {
+	at := probe.Finder{Tracefs: l.Tracefs, Root: l.Root}
+	if err := at.HaveKprobes(); err != nil {
 		return nil, err
 	}
-	functions, err := l.traceable()
-	if err != nil || len(functions) == 0 {
-		functions, err = l.kallsyms()
-	}
-	slices.Sort(functions)
+	functions, err := at.KernelFunctions("", "*")
 	all := make([]Listed, 0, len(functions))
-	for _, f := range slices.Compact(functions) {
-		name, module, inModule := strings.Cut(f, " ")
-		e := Listed{Names: []string{word + ":" + name}, Kind: KindKprobe}
-		if inModule {
-			module = strings.Trim(module, "[]")
-			e.Names = append(e.Names, word+":"+module+":"+name)
+	for _, f := range functions {
+		e := Listed{Names: []string{word + ":" + f.Name}, Kind: KindKprobe}
+		if f.Module != "" {
+			e.Names = append(e.Names, word+":"+f.Module+":"+f.Name)
 		}
 		all = append(all, e)
 	}
 	return all, err
-}
-
-// traceable returns the lines of available_filter_functions: "NAME" or "NAME [MODULE]".
-func (l *Lister) traceable() (functions []string, err error) {
-	text, err := l.Tracefs.Read("available_filter_functions")
-	if err != nil {
-		return nil, err
-	}
-	functions = make([]string, 0, bytes.Count(text, []byte{'\n'}))
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		// Functions that an ended initialisation left, which have no names any more.
-		if !strings.HasPrefix(line, "__ftrace_invalid_address__") {
-			functions = append(functions, line)
-		}
-	}
-	return functions, nil
-}
-
-// kallsyms returns the functions of /proc/kallsyms in the same form.
-func (l *Lister) kallsyms() (functions []string, err error) {
-	f, err := os.Open(l.path("proc/kallsyms"))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	blacklist := l.blacklist()
-	scan := bufio.NewScanner(f)
-	for scan.Scan() {
-		// ADDRESS TYPE NAME [MODULE]
-		_, rest, _ := strings.Cut(scan.Text(), " ")
-		typ, rest, _ := strings.Cut(rest, " ")
-		name, module, _ := strings.Cut(rest, "\t")
-		// What the compiler puts before functions is none.
-		if typ != "t" && typ != "T" || strings.HasPrefix(name, "__pfx_") || blacklist[name] {
-			continue
-		}
-		functions = append(functions, strings.TrimSpace(name+" "+module))
-	}
-	return functions, scan.Err()
-}
-
-// blacklist are the functions that kprobes must not touch; it takes root to know.
-func (l *Lister) blacklist() map[string]bool {
-	no := map[string]bool{}
-	text, _ := os.ReadFile(l.path("sys/kernel/debug/kprobes/blacklist"))
-	for line := range strings.Lines(string(text)) {
-		if _, name, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok { // START-END\tNAME
-			no[name] = true
-		}
-	}
-	return no
 }
 
 // inFile lists what can be probed in the file of FILE:GLOB.

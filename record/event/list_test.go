@@ -45,10 +45,11 @@ func TestList(t *testing.T) {
 		"tracing/events/probe/ip_rcv/id": "4", "tracing/events/probe_hello/main/id": "5", "tracing/events/skb/enable": "",
 		"tracing/kprobe_events": "p:probe/ip_rcv ip_rcv len=+112(%di):u32\n", "tracing/uprobe_events": "p:probe_hello/main /bin/hello:0x1000\n",
 		"tracing/available_filter_functions":        "tcp_sendmsg\nnf_conntrack_in [nf_conntrack]\n__ftrace_invalid_address___16\ntcp_sendmsg\n",
+		"proc/kallsyms":                             "ffff0001 T tcp_sendmsg\nffff0002 T not_traced\nffff0003 t nf_conntrack_in\t[nf_conntrack]\n",
 		"sys/kernel/btf/vmlinux":                    "\x00int\x00btf_trace_kfree_skb\x00x\x00btf_trace_sched_switch\x00",
 		"sys/kernel/btf/nf_conntrack":               "\x00btf_trace_nf\x00",
 		"sys/bus/event_source/devices/cpu/events/a": "event=1", "sys/bus/event_source/devices/cpu/events/a.scale": "2",
-		"sys/bus/event_source/devices/msr/events/tsc": "event=0",
+		"sys/bus/event_source/devices/msr/events/tsc": "event=0", "sys/bus/event_source/devices/cpu/type": "4", "sys/bus/event_source/devices/msr/type": "9",
 	})
 	for _, c := range []struct {
 		kind ListKind
@@ -165,11 +166,13 @@ func TestListedAreEvents(t *testing.T) {
 }
 
 func BenchmarkListKprobes(b *testing.B) {
-	var text strings.Builder
+	var traced, symbols strings.Builder
 	for i := range 60000 {
-		fmt.Fprintf(&text, "some_function_of_the_kernel_%d\n", i)
+		fmt.Fprintf(&traced, "some_function_of_the_kernel_%d\n", i)
+		fmt.Fprintf(&symbols, "%016x t some_function_of_the_kernel_%[1]d\n", i+1)
 	}
-	l := lister(b, map[string]string{"tracing/kprobe_events": "", "tracing/available_filter_functions": text.String()})
+	l := lister(b, map[string]string{"tracing/kprobe_events": "", "tracing/available_filter_functions": traced.String(),
+		"proc/kallsyms": symbols.String()})
 	for b.Loop() {
 		if all, err := l.List(KindKprobe, "kprobe:*9*"); err != nil || len(all) == 0 {
 			b.Fatal(err)

@@ -256,9 +256,24 @@ func (w *words) events(at *Finder) ([]Event, error) {
 	return nil, &UnknownError{Spec: w.spec, Near: near.Names(w.spec, plainNames())}
 }
 
+// withModifiers is a probe's spec with modifiers behind it, or with a short name.
+var withModifiers = regexp.MustCompile(`^(\S*[^:\s]):([` + modifiers + `]+)$`)
+
+// findProbes finds the probes of a spec. What looks like modifiers is a name if what
+// stands ahead of it is no probe: kprobe:MODULE:FUNCTION, usdt:FILE:NAME.
+func (w *words) findProbes(at *Finder) ([]*probe.Probe, error) {
+	if m := withModifiers.FindStringSubmatch(w.name); m != nil {
+		if l, err := at.Find(m[1]); err == nil {
+			w.mods, w.modified = m[2]+w.mods, true
+			return l, nil
+		}
+	}
+	return at.Find(w.name)
+}
+
 // probes are the events of a probe's spec, one for each place it means.
 func (w *words) probes(at *Finder) (events []Event, err error) {
-	l, err := at.Find(w.name)
+	l, err := w.findProbes(at)
 	if err != nil {
 		return nil, err
 	}
@@ -279,36 +294,34 @@ func (w *words) rawTracepoint() ([]Event, error) {
 		if _, err := path.Match(l[1], ""); err != nil {
 			return nil, w.bad(tracefs.ErrGlob.Error())
 		}
-		all, err := probe.RawTracepoints()
+		all, err := probe.RawTracepoints(probe.BTFDir)
 		if err != nil {
 			return nil, err
 		}
 		names = slices.DeleteFunc(all, func(name string) bool { ok, _ := path.Match(l[1], name); return !ok })
 	}
+	found, err := probe.FindRaw(names...)
+	if err != nil {
+		return nil, err
+	}
 	var events []Event
-	for _, name := range names {
-		raw, err := probe.FindRaw(name)
-		if errors.Is(err, probe.ErrNoRaw) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, Event{Name: probe.RawPrefix + name, Type: format.TypeTracepoint, Raw: raw})
+	for _, raw := range found {
+		events = append(events, Event{Name: probe.RawPrefix + raw.Name, Type: format.TypeTracepoint, Raw: raw})
 	}
 	if len(events) == 0 {
-		return nil, w.noRaw()
+		return nil, w.noRaw(l[1])
 	}
 	return events, nil
 }
 
 // noRaw is the error of a raw tracepoint that there is not.
-func (w *words) noRaw() error {
-	all, _ := probe.RawTracepoints()
-	for i := range all {
-		all[i] = probe.RawPrefix + all[i]
+func (w *words) noRaw(name string) error {
+	all, _ := probe.RawTracepoints(probe.BTFDir)
+	e := &UnknownError{Spec: w.spec, Near: near.Names(name, all)}
+	for i := range e.Near {
+		e.Near[i] = probe.RawPrefix + e.Near[i]
 	}
-	return &UnknownError{Spec: w.spec, Near: near.Names(w.spec, all)}
+	return e
 }
 
 func (w *words) tracepoints(at *Finder) (events []Event, err error) {

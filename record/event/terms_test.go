@@ -1,6 +1,7 @@
 package event
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"gperf/format"
+	"gperf/record/probe"
 )
 
 // machine is a finder of a machine with two PMUs and a few symbols.
@@ -159,6 +161,21 @@ func self(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Modifiers stand behind a probe as behind other events.
+func TestProbesModifiers(t *testing.T) {
+	at := machine(t)
+	for _, mods := range []string{":u", "/max-stack=1/u", "/max-stack=1/:u"} {
+		l, err := Parse("uprobe:"+self(t)+":runtime.gopark"+mods, at)
+		if err != nil || len(l) != 1 || l[0].Name != "probe_event:runtime_gopark" || l[0].Flags != format.FlagExcludeKernel|format.FlagExcludeHV {
+			t.Errorf("%s: %+v, %v", mods, l, err)
+		}
+	}
+	var none *probe.FileError
+	if _, err := Parse("usdt:"+self(t)+":u", at); !errors.As(err, &none) {
+		t.Errorf("what is a name: %v", err)
+	}
 }
 
 func TestGroups(t *testing.T) {

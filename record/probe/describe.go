@@ -2,7 +2,6 @@ package probe
 
 import (
 	"cmp"
-	"debug/elf"
 	"fmt"
 	"slices"
 	"sort"
@@ -13,12 +12,7 @@ import (
 // Namer says where probes are, by the functions' names.
 type Namer struct {
 	finder Finder
-	files  map[string][]symbol // by path, in order
-}
-
-type symbol struct {
-	name       string
-	start, end uint64 // in the file
+	files  map[string]*file // by path; nil: it cannot be read
 }
 
 // Place is where a probe of the kernel's is, as perf probe --list tells it:
@@ -131,42 +125,31 @@ func (n *Namer) inFile(file, place string) string {
 	if rest != "" {
 		rest = "(" + rest
 	}
-	if n.files == nil {
-		n.files = map[string][]symbol{}
+	if f := n.file(file); f != nil {
+		if fn := f.at(off); fn != nil {
+			return withOffset(fn.Symbol, off-fn.Off) + rest
+		}
 	}
-	l, ok := n.files[file]
-	if !ok {
-		l = fileSymbols(file)
-		n.files[file] = l
-	}
-	i := sort.Search(len(l), func(i int) bool { return l[i].start > off }) - 1
-	if i < 0 || off >= l[i].end {
-		return fmt.Sprintf("%#x", off) + rest
-	}
-	return withOffset(l[i].name, off-l[i].start) + rest
+	return fmt.Sprintf("%#x", off) + rest
 }
 
-// fileSymbols are the functions of a file, by place; none where it cannot be read.
-func fileSymbols(file string) (l []symbol) {
-	f, err := elf.Open(file)
+// file is a file with its functions.
+func (n *Namer) file(path string) *file {
+	f, ok := n.files[path]
+	if ok {
+		return f
+	}
+	if n.files == nil {
+		n.files = map[string]*file{}
+	}
+	f, err := openFile(path)
+	if err == nil {
+		err = f.readFunctions()
+		f.Close()
+	}
 	if err != nil {
-		return nil
+		f = nil
 	}
-	defer f.Close()
-	symbols, _ := f.Symbols()
-	dynamic, _ := f.DynamicSymbols()
-	for _, s := range append(symbols, dynamic...) {
-		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Section == elf.SHN_UNDEF {
-			continue
-		}
-		for _, seg := range f.Progs {
-			if seg.Type == elf.PT_LOAD && seg.Vaddr <= s.Value && s.Value < seg.Vaddr+seg.Filesz {
-				start := s.Value - seg.Vaddr + seg.Off
-				l = append(l, symbol{s.Name, start, start + max(s.Size, 1)})
-				break
-			}
-		}
-	}
-	sort.SliceStable(l, func(i, j int) bool { return l[i].start < l[j].start })
-	return l
+	n.files[path] = f
+	return f
 }

@@ -5,7 +5,8 @@ import "gperf/record/tracefs"
 // Finder finds what specs mean on this machine.
 type Finder struct {
 	Tracefs *tracefs.FS
-	PIDs    []int // whose files are meant
+	PIDs    []int  // whose files are meant
+	Root    string // where proc and sys are that tell of the kernel; "": /
 	// Notice is told what turns out other than asked for; nil: nobody is.
 	Notice func(what error)
 

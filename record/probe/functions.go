@@ -78,6 +78,15 @@ func openFile(path string) (*file, error) {
 	return &file{Image: im, path: path}, nil
 }
 
+// open opens the file of code that name means: of several, the first.
+func (f *Finder) open(name string) (*file, error) {
+	paths, err := f.files(name)
+	if err != nil {
+		return nil, err
+	}
+	return openFile(paths[0])
+}
+
 var machines = map[string][]elf.Machine{
 	"amd64": {elf.EM_X86_64, elf.EM_386},
 	"arm64": {elf.EM_AARCH64, elf.EM_ARM},
@@ -87,11 +96,7 @@ var machines = map[string][]elf.Machine{
 // name means (a path, or a program's or library's name alone), by their place in
 // the file. Several may be at one place.
 func (f *Finder) Functions(name string) ([]Function, error) {
-	paths, err := f.files(name)
-	if err != nil {
-		return nil, err
-	}
-	file, err := openFile(paths[0])
+	file, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +115,7 @@ func (f *file) readFunctions() error {
 		return &FileError{f.path, err}
 	}
 	if !f.HasSymtab() {
-		if im := f.debugFile((*dso.Image).HasSymtab); im != nil {
-			more, err := readSymbols(im.Path)
-			im.Close()
-			if err == nil {
-				symbols = append(symbols, more...)
-			}
-		}
+		symbols = append(symbols, f.debugSymbols()...)
 	}
 	for _, s := range symbols {
 		f.add(s)
@@ -125,21 +124,22 @@ func (f *file) readFunctions() error {
 		f.goPCs = true
 		f.functions = append(f.functions, f.goFunctions()...)
 	}
-	slices.SortStableFunc(f.functions, func(a, b Function) int { return cmp.Compare(a.Off, b.Off) })
+	slices.SortStableFunc(f.functions, func(a, b Function) int { return cmp.Or(compare(&a, &b), cmp.Compare(a.Symbol, b.Symbol)) })
 	f.functions = slices.CompactFunc(f.functions, func(a, b Function) bool {
 		return a.Off == b.Off && a.Symbol == b.Symbol && a.imported == b.imported
 	})
 	return nil
 }
 
-// debugFile is the file with debug information of this one that has what is
-// asked for, nil if there is none.
-func (f *file) debugFile(has func(*dso.Image) bool) *dso.Image {
+// debugSymbols are those of the file with debug information of this one, if there is one.
+func (f *file) debugSymbols() (l []elf.Symbol) {
 	for im, err := range new(dso.Finder).Candidates(f.path, f.BuildID()) {
-		if err == nil && has(im) {
-			return im
-		}
+		has := err == nil && im.HasSymtab()
 		im.Close()
+		if has {
+			l, _ = readSymbols(im.Path) // without them there are the file's own
+			return l
+		}
 	}
 	return nil
 }
@@ -197,7 +197,13 @@ func (f *file) add(s elf.Symbol) {
 }
 
 // code turns a vaddr into the offset in the file; ok is false where no code is.
+// Linkers may load headers and data with the code, so that sections tell, where there are any.
 func (f *file) code(vaddr uint64) (off uint64, ok bool) {
+	if sections := f.Sections(); len(sections) > 0 && !slices.ContainsFunc(sections, func(s *elf.Section) bool {
+		return s.Flags&elf.SHF_EXECINSTR != 0 && vaddr >= s.Addr && vaddr-s.Addr < s.Size
+	}) {
+		return 0, false
+	}
 	for _, l := range f.Loads() {
 		if l.Flags&elf.PF_X != 0 && vaddr >= l.Vaddr && vaddr-l.Vaddr < l.Filesz {
 			return vaddr - l.Vaddr + l.Off, true
@@ -335,11 +341,14 @@ func (f *file) called(match func(string) bool, versions bool) (found, imported [
 	found = slices.DeleteFunc(found, func(fn *Function) bool {
 		return fn.old && now[fn.Symbol] && !versions
 	})
-	slices.SortStableFunc(found, func(a, b *Function) int {
-		return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(underscores(a.Symbol), underscores(b.Symbol)))
-	})
+	slices.SortStableFunc(found, compare)
 	found = slices.CompactFunc(found, func(a, b *Function) bool { return a.Off == b.Off })
 	return found, imported
+}
+
+// compare orders functions by their place; of one place the plainest name is the first.
+func compare(a, b *Function) int {
+	return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(underscores(a.Symbol), underscores(b.Symbol)))
 }
 
 func underscores(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }

@@ -26,6 +26,11 @@ type Installed struct {
 
 func (p *Installed) String() string { return p.Group + ":" + p.Event }
 
+// Definition is the line that makes the probe, at the first of its places.
+func (p *Installed) Definition() string {
+	return strings.Join(append([]string{p.Kind.define(p.Group, p.Event), p.Place}, p.Args...), " ")
+}
+
 // List returns the kernel's probes: of kprobe_events, then of uprobe_events.
 // A kernel that lacks one of these files has none of those.
 func List(t *tracefs.FS) ([]Installed, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,12 +21,12 @@ type ksym struct {
 // kernelCode is what /proc/kallsyms tells of the kernel's code.
 type kernelCode struct {
 	functions []ksym
-	byName    map[string]int     // of functions, the last of a name; nil: not yet
-	before    []int              // of each function, the one of the same name before it, or -1
-	sorted    []ksym             // by address; nil: not yet
-	text      uint64             // where _text is, 0 if that is hidden from this user
-	bounds    map[string]uint64  // symbols that begin and end sections
-	traced    map[[2]string]bool // the functions that can be traced, by module and name; nil: not known
+	byName    map[string]int    // of functions, the last of a name; nil: not yet
+	before    []int             // of each function, the one of the same name before it, or -1
+	sorted    []ksym            // by address; nil: not yet
+	text      uint64            // where _text is, 0 if that is hidden from this user
+	bounds    map[string]uint64 // symbols that begin and end sections
+	traced    map[function]bool // those that ftrace can stop at; nil: not known
 }
 
 // parseKernel takes the functions out of kallsyms' lines of "address type
@@ -88,31 +89,28 @@ func (k *kernelCode) why(f ksym) string {
 			return s.why
 		}
 	}
-	if k.traced != nil && !k.traced[[2]string{f.module, f.name}] {
+	if k.traced != nil && !k.traced[function{f.name, f.module}] {
 		return "the kernel cannot trace it (notrace)"
 	}
 	return ""
 }
 
-// parseTraced parses available_filter_functions: lines of "name [module]".
-func parseTraced(text string) map[[2]string]bool {
-	m := make(map[[2]string]bool, strings.Count(text, "\n"))
-	for line := range strings.Lines(text) {
-		name, module, _ := strings.Cut(strings.TrimSpace(line), " ")
-		m[[2]string{strings.Trim(module, "[]"), name}] = true
-	}
-	return m
+// readBlacklist returns the functions that kprobes refuse; none where debugfs does
+// not show them to this user.
+func (f *Finder) readBlacklist() map[string]bool {
+	text, _ := os.ReadFile(f.path(blacklistPath))
+	return parseBlacklist(string(text))
 }
 
-// blacklisted tells whether kprobes' blacklist, lines of "0xstart-0xend\tname", has
-// the function.
-func blacklisted(list, name string) bool {
-	for line := range strings.Lines(list) {
-		if _, n, _ := strings.Cut(strings.TrimSpace(line), "\t"); n == name {
-			return true
+// parseBlacklist parses kprobes' blacklist: lines of "0xstart-0xend\tname".
+func parseBlacklist(text string) map[string]bool {
+	m := map[string]bool{}
+	for line := range strings.Lines(text) {
+		if _, name, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+			m[name] = true
 		}
 	}
-	return false
+	return m
 }
 
 // suffixes are what compilers add to the name of a function that they changed.
@@ -239,7 +237,7 @@ func (k *kernelCode) hasModule(glob string) bool {
 // kernel reads what there is to know of the kernel's code, once.
 func (f *Finder) kernel() (*kernelCode, error) {
 	if f.code == nil {
-		text, err := os.ReadFile(kallsymsPath)
+		text, err := os.ReadFile(f.path(kallsymsPath))
 		if err != nil {
 			return nil, fmt.Errorf("functions of the kernel: %w", err)
 		}
@@ -248,14 +246,19 @@ func (f *Finder) kernel() (*kernelCode, error) {
 	return f.code, nil
 }
 
-const kallsymsPath = "/proc/kallsyms"
+const (
+	kallsymsPath  = "/proc/kallsyms"
+	blacklistPath = "/sys/kernel/debug/kprobes/blacklist"
+)
+
+func (f *Finder) path(name string) string { return filepath.Join("/", f.Root, name) }
 
 // readTraced reads which functions can be traced.
 func (k *kernelCode) readTraced(t *tracefs.FS) {
 	if k.traced != nil {
 		return
 	}
-	if text, err := t.Read(filterFunctions); err == nil && len(text) > 0 {
-		k.traced = parseTraced(string(text))
+	if m, err := readTraced(t); err == nil && len(m) > 0 {
+		k.traced = m
 	}
 }

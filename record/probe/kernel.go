@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -14,7 +15,7 @@ import (
 
 // kernelPlaces are the probes in the kernel that a spec means, without arguments.
 func (f *Finder) kernelPlaces(s *spec) ([]*Probe, error) {
-	if err := f.haveKprobes(); err != nil {
+	if err := f.HaveKprobes(); err != nil {
 		return nil, err
 	}
 	if s.kind.Return() && s.off != 0 {
@@ -47,8 +48,9 @@ const kernelGroup = "probe"
 
 func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
 
-// haveKprobes tells whether the kernel has a file to define kprobes in.
-func (f *Finder) haveKprobes() error {
+// HaveKprobes tells whether the kernel has a file to define kprobes in: nil, or an
+// *AccessError.
+func (f *Finder) HaveKprobes() error {
 	path, err := f.Tracefs.Path(kprobeEvents)
 	if err != nil {
 		return err
@@ -134,9 +136,16 @@ func (k *kernelCode) near(module, name string) []string {
 	return near.Names(name, slices.Compact(names))
 }
 
+// KernelFunction is a function of the kernel that kprobes can be at.
+type KernelFunction struct {
+	Name   string
+	Module string // "": it is the kernel's own
+}
+
 // KernelFunctions returns the functions of the kernel, or of one of its modules,
-// that the glob means and that kprobes can be at, in order.
-func (f *Finder) KernelFunctions(module, glob string) ([]string, error) {
+// that the glob means and that kprobes can be at, by name. Where the kernel does not
+// tell which can be traced, those are left out that are on kprobes' blacklist.
+func (f *Finder) KernelFunctions(module, glob string) ([]KernelFunction, error) {
 	k, err := f.kernel()
 	if err != nil {
 		return nil, err
@@ -147,22 +156,28 @@ func (f *Finder) KernelFunctions(module, glob string) ([]string, error) {
 	if module != "" && !k.hasModule(module) {
 		return nil, &NoFunctionError{Spec: module + ":" + glob, Name: glob, Module: module}
 	}
-	var names []string
+	var blacklist map[string]bool
+	if k.traced == nil {
+		blacklist = f.readBlacklist()
+	}
+	var l []KernelFunction
 	for _, sym := range k.matching(module, glob) {
-		if k.why(sym) == "" {
-			names = append(names, sym.name)
+		if k.why(sym) == "" && !blacklist[sym.name] {
+			l = append(l, KernelFunction{sym.name, sym.module})
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	slices.SortFunc(l, func(a, b KernelFunction) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Module, b.Module))
+	})
+	return slices.Compact(l), nil
 }
 
 // refusal is what is known against a probe that the kernel has refused; "": nothing.
 func refusal(t *tracefs.FS, p *Probe) string {
-	if b, err := os.ReadFile("/sys/kernel/debug/kprobes/blacklist"); err == nil && blacklisted(string(b), p.Symbol) {
-		return "kprobes' blacklist has the function (/sys/kernel/debug/kprobes/blacklist)"
-	}
 	f := Finder{Tracefs: t}
+	if f.readBlacklist()[p.Symbol] {
+		return "kprobes' blacklist has the function (" + blacklistPath + ")"
+	}
 	k, err := f.kernel()
 	if err != nil {
 		return ""

@@ -156,7 +156,7 @@ func TestNoKprobes(t *testing.T) {
 
 func TestBlacklisted(t *testing.T) {
 	list := "0xffffffff81c00990-0xffffffff81c009b0\tasm_exc_divide_error\n0xffffffff81c009b0-0xffffffff81c009d0\tdo_int3\n"
-	if !blacklisted(list, "do_int3") || blacklisted(list, "do_int") {
+	if l := parseBlacklist(list); !l["do_int3"] || l["do_int"] {
 		t.Error("the blacklist is misread")
 	}
 }

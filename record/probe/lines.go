@@ -3,30 +3,24 @@ package probe
 import (
 	"cmp"
 	"debug/dwarf"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"gperf/symbolize/dso"
+	"gperf/record/probe/vars"
 )
 
 // debugInfo reads the file's DWARF, or that of the file which has it apart; nil if
 // there is none.
 func (f *file) debugInfo() (d *dwarf.Data) {
-	im := f.debugFile(func(im *dso.Image) bool { return im.Section(".debug_info") != nil || im.Section(".zdebug_info") != nil })
-	if im == nil {
-		return nil
-	}
-	defer im.Close()
 	defer func() {
 		if recover() != nil { // debug/elf is not proof against every file
 			d = nil
 		}
 	}()
-	e, err := elf.Open(im.Path)
+	e, err := vars.OpenDebug(f.Image)
 	if err != nil {
 		return nil
 	}

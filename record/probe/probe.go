@@ -38,6 +38,14 @@ func (k Kind) User() bool { return k >= Uprobe }
 // Return tells whether the probe runs when the function returns.
 func (k Kind) Return() bool { return k == Kretprobe || k == Uretprobe }
 
+// define is what a definition begins with.
+func (k Kind) define(group, event string) string {
+	if k.Return() {
+		return "r:" + group + "/" + event
+	}
+	return "p:" + group + "/" + event
+}
+
 // Probe is one probe.
 type Probe struct {
 	Kind         Kind
@@ -84,11 +92,7 @@ func (p *Probe) String() string { return p.Group + ":" + p.Event }
 // Definition is the line that makes the kernel's tracepoint group/event of the probe.
 func (p *Probe) Definition(group, event string) string {
 	var b strings.Builder
-	kind := byte('p')
-	if p.Kind.Return() {
-		kind = 'r'
-	}
-	fmt.Fprintf(&b, "%c:%s/%s ", kind, group, event)
+	b.WriteString(p.Kind.define(group, event) + " ")
 	if p.Kind.User() {
 		fmt.Fprintf(&b, "%s:%#x", p.Path, p.Off)
 		if p.Semaphore != 0 {

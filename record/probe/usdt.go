@@ -28,11 +28,7 @@ func (m *Mark) String() string { return m.Provider + ":" + m.Name }
 
 // Marks returns the USDT probes of the file of code that name means.
 func (f *Finder) Marks(name string) ([]Mark, error) {
-	paths, err := f.files(name)
-	if err != nil {
-		return nil, err
-	}
-	file, err := openFile(paths[0])
+	file, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}

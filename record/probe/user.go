@@ -195,15 +195,13 @@ func (f *file) eventOf(fn *Function) string {
 // boundary checks that an instruction of a function begins at off: a probe
 // within one would make another of it.
 func (f *file) boundary(s *spec, fn *Function, off uint64) error {
-	last := fn.Off
-	for at := range f.instructions(fn) {
-		if at == off {
+	for at, insn := range f.instructions(fn) {
+		switch end := at + uint64(len(insn)); {
+		case at == off:
 			return nil
+		case end > off:
+			return s.bad(fmt.Sprintf("an instruction begins at %s+%#x, the next at +%#x, none at +%#x", fn.Name(), at-fn.Off, end-fn.Off, off-fn.Off))
 		}
-		if at > off {
-			return s.bad(fmt.Sprintf("an instruction begins at %s+%#x, the next at +%#x, none at +%#x", fn.Name(), last-fn.Off, at-fn.Off, off-fn.Off))
-		}
-		last = at
 	}
 	return nil // what cannot be read is left to the kernel
 }

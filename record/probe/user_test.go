@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -55,11 +56,15 @@ func checkFind(t *testing.T, path string, want map[string]string) {
 }
 
 func TestFindC(t *testing.T) {
+	line13 := "func_c@func_c"
+	if runtime.GOARCH == "arm64" {
+		line13 += "+" // behind the instruction that makes room on the stack
+	}
 	checkFind(t, functionsC.Path(t), map[string]string{
 		"func_c":           "func_c@func_c",
 		"uretprobe func_c": "func_c__return@func_c",
 		"func_[ab]":        "func_a@func_a func_b@func_b",
-		"functions.c:13":   "func_c@func_c",
+		"functions.c:13":   line13,
 		"functions.c:20":   "func_b@func_b+",
 	})
 }
@@ -180,13 +185,26 @@ func TestFindIFUNC(t *testing.T) {
 		if errors.As(err, &file) {
 			t.Skip(err)
 		}
+		running := Finder{PIDs: []int{cmd.Process.Pid}}
+		if runtime.GOARCH != "amd64" { // what chooses is not run here
+			if len(notices) == 0 && err != nil && !strings.Contains(err.Error(), "record a process that runs (-p)") {
+				t.Error(err)
+			}
+			found, err := running.Find("uprobe:libc.so.6:" + name)
+			switch {
+			case err == nil && len(found) == 1 && !funcAt(t, &f, found[0]).ifunc:
+			case name != "strlen" && err != nil: // not called so far
+			default:
+				t.Errorf("%s: %v of a process, %v", name, found, err)
+			}
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(notices) == 0 {
 			t.Skip("this libc has no IFUNCs")
 		}
-		running := Finder{PIDs: []int{cmd.Process.Pid}}
 		found, err := running.Find("uprobe:libc.so.6:" + name)
 		if err != nil || len(asked) != 1 || len(found) != 1 || found[0].Off != asked[0].Off {
 			t.Errorf("%s: %v of a process, %v; asked %v", name, found, err, asked)

@@ -42,18 +42,28 @@ func OpenProgram(path string) (p *Program, err error) {
 		return nil, fmt.Errorf("%s is for another machine (%s)", path, im.Machine)
 	}
 	p.cfi, _ = unwind.NewCFI(im)
-	var finder dso.Finder
-	for debug, e := range finder.Candidates(path, im.BuildID()) {
-		if e != nil {
+	file, err := OpenDebug(im)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return p, p.read(file)
+}
+
+// OpenDebug opens the file that has the DWARF of a program or library, which may be
+// another one. The error is a *NoDebugError where there is none.
+func OpenDebug(im *dso.Image) (*elf.File, error) {
+	for debug, err := range new(dso.Finder).Candidates(im.Path, im.BuildID()) {
+		if err != nil {
 			continue
 		}
 		ok := debug.Section(".debug_info") != nil || debug.Section(".zdebug_info") != nil
 		debug.Close()
 		if ok {
-			return p, p.read(debug.Path)
+			return elf.Open(debug.Path)
 		}
 	}
-	return nil, &NoDebugError{path, "DWARF", nil}
+	return nil, &NoDebugError{im.Path, "DWARF", nil}
 }
 
 // recovered turns a panic into an error: debug/dwarf is not made for damage.
@@ -63,14 +73,9 @@ func recovered(err *error) {
 	}
 }
 
-func (p *Program) read(path string) error {
-	file, err := elf.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
+func (p *Program) read(file *elf.File) (err error) {
 	if p.data, err = file.DWARF(); err != nil {
-		return fmt.Errorf("read DWARF of %s: %w", path, err)
+		return fmt.Errorf("read DWARF of %s: %w", p.path, err)
 	}
 	section := func(name string) []byte {
 		if s := file.Section(name); s != nil {

@@ -9,7 +9,8 @@ import (
 
 // Symbol is where a variable of the file at path is: the OFFSET of @+OFFSET in
 // probes of the code at offset off. It is found in the symbol tables.
-func Symbol(path string, off uint64, name string) (int64, error) {
+func Symbol(path string, off uint64, name string) (at int64, err error) {
+	defer recovered(&err)
 	im, err := dso.Open(path)
 	if err != nil {
 		return 0, err
