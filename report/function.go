@@ -52,7 +52,7 @@ func (c *Stacks) stackOf(t *tally) iter.Seq[called] {
 // is what lies behind a call that never returns.
 func (c called) functions(inline bool) (list []function) {
 	sym := c.frame.Sym()
-	calls, _ := c.frame.Calls(c.caller)
+	calls := c.frame.Calls(c.caller)
 	for _, call := range calls {
 		list = append(list, function{name: call.Function, raw: call.Function, file: call.File, line: call.Line, start: call.StartLine, inlined: call.Inlined})
 	}

@@ -176,7 +176,7 @@ func (p *places) inlinedAt(f *replay.Frame, caller bool) []*place {
 	}
 	var list []*place
 	if sym := f.Sym(); sym != nil {
-		calls, _ := f.Calls(caller)
+		calls := f.Calls(caller)
 		for _, c := range calls[:max(len(calls), 1)-1] {
 			name := c.Function + " (inlined)"
 			own := &symbolize.Symbol{Start: sym.Start, End: sym.End, Name: name, Raw: c.Function}

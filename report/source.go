@@ -31,7 +31,7 @@ func (h *Hist) callAt(pl *place, inChain, caller bool) *srcline.Call {
 	if pl.call != nil {
 		return pl.call
 	}
-	calls, _ := pl.frame.Calls(caller)
+	calls := pl.frame.Calls(caller)
 	switch {
 	case len(calls) == 0:
 		return nil

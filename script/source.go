@@ -19,7 +19,7 @@ const sourceFields = FieldSrcline | FieldSrcfile
 
 // appendOwnSource appends the place of a frame without a callchain.
 func (t *frameTexts) appendOwnSource(b []byte, f *replay.Frame, caller bool) []byte {
-	calls, _ := f.Calls(caller)
+	calls := f.Calls(caller)
 	return t.appendSource(b, f, calls, 0)
 }
 
@@ -29,7 +29,7 @@ func (t *frameTexts) appendOwnSource(b []byte, f *replay.Frame, caller bool) []b
 func (t *frameTexts) frameLines(b []byte, f *replay.Frame, caller bool) []byte {
 	var calls []srcline.Call
 	if t.Inline || t.fields&sourceFields != 0 {
-		calls, _ = f.Calls(caller)
+		calls = f.Calls(caller)
 	}
 	last := max(len(calls), 1) - 1
 	if t.Inline && f.Sym() != nil {

@@ -48,13 +48,7 @@ type Frame struct {
 	off     uint64
 	why     symbolize.Reason
 
-	calls, callers atomic.Pointer[calls] // at the address, and one byte before
-}
-
-// calls are what was found of an address.
-type calls struct {
-	list []srcline.Call
-	why  symbolize.Reason
+	calls, callers atomic.Pointer[[]srcline.Call] // at the address, and one byte before
 }
 
 // NamedFrame returns a frame whose symbol is known, nil for none.
@@ -72,45 +66,6 @@ func NamedFrame(id int, ip uint64, kernel bool, m *Map, sym *symbolize.Symbol) *
 func (f *Frame) Sym() *symbolize.Symbol {
 	f.once.Do(f.lookUp)
 	return f.sym
-}
-
-// Calls returns the functions that the frame's address is in, with file and line:
-// the innermost first, inlined ones before the one that they were inlined into.
-// Of a caller, that is where it called, one byte before the address where it goes
-// on. Without a result, the Reason is not Found.
-func (f *Frame) Calls(caller bool) ([]srcline.Call, symbolize.Reason) {
-	ip, kept := f.IP, &f.calls
-	if caller {
-		ip, kept = ip-1, &f.callers
-	}
-	c := kept.Load()
-	if c == nil {
-		c = new(calls)
-		c.list, c.why = f.lookUpCalls(ip)
-		kept.Store(c)
-	}
-	return c.list, c.why
-}
-
-// LeafIsCaller tells whether the kernel's part of an event's callchains begins
-// where a call returns to: a tracepoint's does, in the function that has it. A
-// probe's begins with the instruction that is probed.
-func LeafIsCaller(f *format.File, event int) bool {
-	tp := f.Tracepoint(event)
-	return f.Attrs[event].Type == format.TypeTracepoint && (tp == nil || tp.Field("__probe_ip") == nil)
-}
-
-func (f *Frame) lookUpCalls(ip uint64) ([]srcline.Call, symbolize.Reason) {
-	switch m := f.Map; {
-	case m == nil:
-		return nil, symbolize.Unmapped
-	case m.symbol != nil || f.symbols == nil:
-		return nil, symbolize.NoLines
-	case f.Kernel:
-		return f.symbols.KernelCalls(ip)
-	default:
-		return f.symbols.UserCalls(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
-	}
 }
 
 // Off returns how far from the start of its symbol the frame's address is.
