@@ -40,6 +40,7 @@ var house = map[string]string{
 	"bpf":               "unwind",
 	"unwind":            "symbolize/dso",
 	"symbolize":         "symbolize/dso",
+	"symbolize/disasm":  "",
 	"symbolize/dso":     "",
 	"format":            "format/tracepoint",
 	"format/tracepoint": "",
@@ -64,6 +65,7 @@ var guests = map[string]string{
 	"github.com/ianlancetaylor/demangle": "symbolize",
 	"github.com/klauspost/compress":      "format cmd/gperf", // there for a test of hostile files
 	"github.com/ulikunitz/xz":            "symbolize/dso", // .gnu_debugdata
+	"golang.org/x/arch":                  "symbolize/disasm",
 	"golang.org/x/sys":                   "",
 }
 
