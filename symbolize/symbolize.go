@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/srcline"
 )
 
 // Reason says why an address has no name; 0 says that it has one.
@@ -27,6 +28,7 @@ const (
 	NoSymbol           // the table has no symbol at the address
 	Restricted         // the kernel hides its addresses from this user
 	OtherKernel        // the kernel recorded is not the one running, and no copy of its symbols was found
+	NoLines            // no debug information was found
 )
 
 var reasonTexts = [...]string{
@@ -39,6 +41,7 @@ var reasonTexts = [...]string{
 	NoSymbol:    "no symbol at the address",
 	Restricted:  "kernel addresses are restricted",
 	OtherKernel: "another kernel was recorded",
+	NoLines:     "no debug information",
 }
 
 func (r Reason) String() string {
@@ -53,6 +56,8 @@ func reasonOf(err error) Reason {
 	switch {
 	case err == nil:
 		return Found
+	case errors.Is(err, srcline.ErrNoLines), errors.Is(err, dso.ErrNoDWARF): // whatever else was found wrong
+		return NoLines
 	case errors.Is(err, dso.ErrNoFile), errors.Is(err, os.ErrNotExist):
 		return NoFile
 	case errors.Is(err, dso.ErrMismatch), errors.Is(err, dso.ErrNoBuildID):
@@ -91,8 +96,11 @@ type Symbolizer struct {
 	opts   Options
 	kernel func() (*kernel, error)
 
-	mu   sync.RWMutex
-	dsos map[dsoKey]*userDSO
+	kernelSource func() (*kernelSource, error)
+
+	mu      sync.RWMutex
+	dsos    map[dsoKey]*userDSO
+	sources map[dsoKey]*source
 }
 
 type dsoKey struct {
@@ -112,8 +120,9 @@ func New(opts Options) *Symbolizer {
 	if opts.Finder == nil {
 		opts.Finder = new(dso.Finder)
 	}
-	s := &Symbolizer{opts: opts, dsos: make(map[dsoKey]*userDSO)}
+	s := &Symbolizer{opts: opts, dsos: make(map[dsoKey]*userDSO), sources: make(map[dsoKey]*source)}
 	s.kernel = sync.OnceValues(s.loadKernel)
+	s.kernelSource = sync.OnceValues(s.loadKernelSource)
 	return s
 }
 
