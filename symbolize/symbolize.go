@@ -97,6 +97,9 @@ type Symbolizer struct {
 	kernel func() (*kernel, error)
 
 	kernelSource func() (*kernelSource, error)
+	// vmlinuxText and runningText are where the kernel's code is.
+	vmlinuxText, runningText func() (*kernelText, error)
+	proc                     string // "/proc", replaced by tests
 
 	mu      sync.RWMutex
 	dsos    map[dsoKey]*userDSO
@@ -120,9 +123,10 @@ func New(opts Options) *Symbolizer {
 	if opts.Finder == nil {
 		opts.Finder = new(dso.Finder)
 	}
-	s := &Symbolizer{opts: opts, dsos: make(map[dsoKey]*userDSO), sources: make(map[dsoKey]*source)}
+	s := &Symbolizer{opts: opts, proc: "/proc", dsos: make(map[dsoKey]*userDSO), sources: make(map[dsoKey]*source)}
 	s.kernel = sync.OnceValues(s.loadKernel)
 	s.kernelSource = sync.OnceValues(s.loadKernelSource)
+	s.vmlinuxText, s.runningText = sync.OnceValues(s.loadVmlinuxText), sync.OnceValues(s.loadRunningText)
 	return s
 }
 

@@ -26,7 +26,7 @@ const root = "../.." // of the checkout
 //	               └────────┴──────────── symbolize/dso ───────────┘
 //	                                         format
 var house = map[string]string{
-	"cmd/gperf":         "record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"cmd/gperf":         "record record/check record/event record/probe record/probe/vars record/tracefs record/near report report/annotate script bpf unwind symbolize/replay symbolize symbolize/disasm symbolize/dso format format/tracepoint",
 	"record/check":      "record record/event record/probe record/tracefs bpf symbolize/dso format",
 	"record":            "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
 	"record/event":      "record/probe record/tracefs record/near format",
@@ -35,6 +35,7 @@ var house = map[string]string{
 	"record/tracefs":    "record/near format",
 	"record/near":       "",
 	"report":            "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
+	"report/annotate":   "symbolize/replay symbolize symbolize/srcline symbolize/disasm symbolize/dso format format/tracepoint",
 	"script":            "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
 	"symbolize/replay":  "symbolize symbolize/dso unwind format format/tracepoint",
 	"bpf":               "unwind",
@@ -65,7 +66,7 @@ var guests = map[string]string{
 	"github.com/google/pprof":            "report",
 	"github.com/ianlancetaylor/demangle": "symbolize",
 	"github.com/klauspost/compress":      "format cmd/gperf", // there for a test of hostile files
-	"github.com/ulikunitz/xz":            "symbolize/dso", // .gnu_debugdata
+	"github.com/ulikunitz/xz":            "symbolize/dso",    // .gnu_debugdata
 	"golang.org/x/arch":                  "symbolize/disasm",
 	"golang.org/x/sys":                   "",
 }

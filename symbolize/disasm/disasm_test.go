@@ -54,6 +54,8 @@ func TestText(t *testing.T) {
 		{elf.EM_X86_64, ATT, 0x1000, "418b442414", Other, "mov    0x14(%r12),%eax"},
 		{elf.EM_X86_64, ATT, 0x1000, "488d0c10", Other, "lea    (%rax,%rdx,1),%rcx"},
 		{elf.EM_X86_64, ATT, 0x1000, "48b8efbeadde00000000", Other, "movabs $0xdeadbeef,%rax"},
+		{elf.EM_X86_64, ATT, 0x1000, "48b8abaaaaaaaaaaaaaa", Other, "movabs $0xaaaaaaaaaaaaaaab,%rax"},
+		{elf.EM_X86_64, ATT, 0x1000, "4898", Other, "cltq"},
 		{elf.EM_X86_64, ATT, 0x1000, "c5f877", Other, "vzeroupper"},
 		{elf.EM_X86_64, ATT, 0x1000, "62f1fe486f0d00100000", Other, "vmovdqu64 0x1000(%rip),%zmm1        # 200a"},
 		{elf.EM_X86_64, ATT, 0x1000, "0f05", Call, "syscall"},

@@ -2,6 +2,7 @@ package disasm
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -111,7 +112,8 @@ func kindX86(op x86asm.Op) Kind {
 
 // usual are the mnemonics of objdump, since binutils 2.37 without sizes that could
 // not be any other, where x86asm has its own.
-var usual = map[string]string{"callq": "call", "jmpq": "jmp", "retq": "ret", "leaveq": "leave", "pushq": "push", "popq": "pop", "movsxd": "movslq"}
+var usual = map[string]string{"callq": "call", "jmpq": "jmp", "retq": "ret", "leaveq": "leave", "pushq": "push", "popq": "pop", "movsxd": "movslq",
+	"cdqe": "cltq", "cwde": "cwtl", "cqo": "cqto", "cdq": "cltd"}
 
 // An index without a scale, and a segment without a displacement: objdump writes
 // all of them.
@@ -135,6 +137,9 @@ func textX86(inst x86asm.Inst, addr uint64, syntax Syntax) string {
 	}
 	if inst.Op == x86asm.MOV && inst.Opcode>>28 == 0xb && inst.DataSize == 64 {
 		op = "movabs"
+		if imm, ok := inst.Args[1].(x86asm.Imm); ok && imm < 0 { // which is no number with a sign
+			args = strings.Replace(args, fmt.Sprintf("$%#x", int64(imm)), fmt.Sprintf("$%#x", uint64(imm)), 1)
+		}
 	}
 	if args == "" {
 		return op
