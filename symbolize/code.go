@@ -34,7 +34,7 @@ func (c *Code) Name(addr uint64) string {
 }
 
 // maxCode bounds what is read as one function, in bytes.
-const maxCode = 16 << 20
+const maxCode = 1 << 20
 
 // NoCodeError says why there are no instructions of a DSO.
 type NoCodeError struct {
@@ -154,7 +154,7 @@ func (s *Symbolizer) loadVmlinuxText() (*kernelText, error) {
 		}
 		if err == nil {
 			var delta uint64
-			if delta, err = s.kernelDelta(im); err == nil {
+			if delta, err = s.textDelta(im); err == nil {
 				return &kernelText{im, delta}, nil
 			}
 		}
@@ -162,6 +162,19 @@ func (s *Symbolizer) loadVmlinuxText() (*kernelText, error) {
 		why = err
 	}
 	return nil, why
+}
+
+// textDelta is kernelDelta also for a kernel without symbols, as it comes out of a
+// vmlinuz: its text begins at _stext and, but for arm64 with its .head.text, at
+// _text.
+func (s *Symbolizer) textDelta(im *dso.Image) (uint64, error) {
+	delta, err := s.kernelDelta(im)
+	text := im.Section(".text")
+	if ref := s.opts.KernelRef; errors.Is(err, dso.ErrNoSymbols) && text != nil &&
+		(ref == "_stext" || ref == "_text" && im.Section(".head.text") == nil) {
+		return text.Addr - s.opts.KernelRefAddr, nil
+	}
+	return delta, err
 }
 
 // loadRunningText opens the image of the running kernel's memory.

@@ -39,13 +39,23 @@ type block struct {
 
 // block returns a function's text. The error is a *symbolize.NoCodeError, a
 // *disasm.MachineError or an *OffsetError.
-func (a *annotator) block(fn *function) ([]byte, error) {
+func (a *annotator) block(fn *function) (text []byte, err error) {
 	b := &block{annotator: a, fn: fn, marked: -1}
 	off, one := a.opts.Place.in(fn)
-	if s := fn.symbol(); one && s != nil && off >= fn.size() {
-		return nil, &OffsetError{a.opts.Place.String(), fn.size()}
+	start, end := off-min(off, around), off+around
+	if s := fn.symbol(); s != nil {
+		start, end = fn.start, fn.start+s.End-s.Start
+		if one && off >= s.End-s.Start {
+			return nil, &OffsetError{a.opts.Place.String(), s.End - s.Start}
+		}
 	}
-	if err := b.read(); err != nil {
+	if err := b.read(start, end); err != nil {
+		return nil, err
+	}
+	if fn.symbol() == nil {
+		b.skip(int(off - start))
+	}
+	if b.insts, err = disasm.All(b.code.Machine, b.code.Bytes, b.code.Addr, a.opts.Syntax); err != nil {
 		return nil, err
 	}
 	b.stats = make([]Stat, len(b.insts))
@@ -66,31 +76,27 @@ func (a *annotator) block(fn *function) ([]byte, error) {
 // of, in bytes.
 const around = 128
 
-// read reads the function's instructions.
-func (b *block) read() (err error) {
-	fn := b.fn
-	start, end := fn.start, fn.start+fn.size()
-	if fn.symbol() == nil {
-		start, end = start-min(start, around), start+around
-	}
-	switch {
-	case !fn.kernel:
-		b.code, err = b.sym.UserCode(fn.dso.Name, fn.dso.BuildID, start, end)
-	case isBPF(fn.dso.Name):
-		err = &symbolize.NoCodeError{DSO: fn.dso.Name, Err: ErrBPF}
+// read reads the code from start to end, as the function counts.
+func (b *block) read(start, end uint64) (err error) {
+	switch d := b.fn.dso; {
+	case !b.fn.kernel:
+		b.code, err = b.sym.UserCode(d.Name, d.BuildID, start, end)
+	case isBPF(d.Name):
+		err = &symbolize.NoCodeError{DSO: d.Name, Err: ErrBPF}
 	default:
 		b.code, err = b.sym.KernelCode(start, end)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		b.base = b.code.Addr + b.fn.start - start
 	}
-	b.base = b.code.Addr + fn.start - start
-	if fn.symbol() == nil {
-		skip := disasm.Skip(b.code.Machine, b.code.Bytes, int(fn.start-start))
-		b.code.Bytes, b.code.Addr = b.code.Bytes[skip:], b.code.Addr+uint64(skip)
-	}
-	b.insts, err = disasm.All(b.code.Machine, b.code.Bytes, b.code.Addr, b.opts.Syntax)
 	return err
+}
+
+// skip leaves out of code of which nobody knows where its function begins as much
+// as lets an instruction begin at offset at.
+func (b *block) skip(at int) {
+	n := uint64(disasm.Skip(b.code.Machine, b.code.Bytes, min(at, len(b.code.Bytes))))
+	b.code.Bytes, b.code.Addr = b.code.Bytes[n:], b.code.Addr+n
 }
 
 // ErrBPF: the function is a BPF program, or a trampoline to one.
@@ -149,11 +155,9 @@ func (b *block) write() {
 		b.writeSummary()
 	}
 	b.writeHead()
-	name := "unknown"
 	if s := b.fn.symbol(); s != nil {
-		name = s.Name
+		b.printf("%s%016x <%s>:\n", b.between(), b.base, s.Name)
 	}
-	b.printf("%s%016x <%s>:\n", b.between(), b.insts[0].Addr, name)
 	from, to := 0, len(b.insts)
 	if b.marked >= 0 {
 		from, to = max(0, b.marked-b.opts.Context), min(to, b.marked+b.opts.Context+1)
@@ -183,7 +187,7 @@ func (b *block) writeHead() {
 	}
 	head := fmt.Sprintf("%s\tSource code & Disassembly of %s for %s (%d samples%spercent: %s %s)",
 		heads[b.opts.Column], b.shortened(b.fn.dso.Name), b.fn.event.name, b.fn.total.Samples, b.counted(), unit, of)
-	b.printf("%s\n%s\n", head, strings.Repeat("-", len(head)))
+	b.printf("%s\n%s\n", head, strings.Repeat("-", len(head)+5)) // perf's are longer, too
 }
 
 // counted says what of the samples led to the function.

@@ -49,8 +49,8 @@ type functionKey struct {
 	start  uint64
 }
 
-// function is one in which samples of an event were taken. Code without a name is
-// one for each address.
+// function is one in which samples of an event were taken. All code of a DSO that
+// has no name is one, which begins at 0.
 type function struct {
 	event  *event
 	frame  *replay.Frame // of an address in it
@@ -90,6 +90,9 @@ type touch struct {
 // up to two.
 const maxFields = 4
 
+// returnField is where return probes have the address that the function returned to.
+const returnField = "__probe_ret_ip"
+
 // stackKey tells apart samples that tell of different addresses. Callchains are
 // told apart by where replay keeps them.
 type stackKey struct {
@@ -116,6 +119,9 @@ func newCounter(f *format.File, h *replay.History, opts *Options) *counter {
 		e := &event{index: i, name: f.EventName(i)}
 		if t := f.Tracepoint(i); t != nil {
 			e.fields = t.CodeFields()
+			if ret := t.Field(returnField); ret != nil {
+				e.fields = append(e.fields, ret)
+			}
 			e.fields = e.fields[:min(len(e.fields), maxFields)]
 		}
 		c.events = append(c.events, e)
@@ -188,9 +194,9 @@ func (c *counter) touch(e *event, f *replay.Frame, kind kinds) {
 
 // function returns the function of the event's that f is in.
 func (c *counter) function(e *event, f *replay.Frame) *function {
-	k := functionKey{e.index, f.Map.DSO, f.Kernel, f.MapOff()}
+	k := functionKey{event: e.index, dso: f.Map.DSO, kernel: f.Kernel}
 	if f.Sym() != nil {
-		k.start -= f.Off()
+		k.start = f.MapOff() - f.Off()
 	}
 	fn := c.index[k]
 	if fn == nil {
@@ -236,11 +242,3 @@ func (c *counter) counts(k kinds) bool {
 
 // symbol is the function's, nil for none.
 func (fn *function) symbol() *symbolize.Symbol { return fn.frame.Sym() }
-
-// size is the function's, in bytes.
-func (fn *function) size() uint64 {
-	if s := fn.symbol(); s != nil {
-		return s.End - s.Start
-	}
-	return 1
-}

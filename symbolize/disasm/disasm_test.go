@@ -52,6 +52,8 @@ func TestText(t *testing.T) {
 		{elf.EM_X86_64, ATT, 0x1000, "64488b042500000000", Other, "mov    %fs:0x0,%rax"},
 		{elf.EM_X86_64, ATT, 0x1000, "48898530faffff", Other, "mov    %rax,-0x5d0(%rbp)"},
 		{elf.EM_X86_64, ATT, 0x1000, "418b442414", Other, "mov    0x14(%r12),%eax"},
+		{elf.EM_X86_64, ATT, 0x1000, "49894500", Other, "mov    %rax,0x0(%r13)"},
+		{elf.EM_X86_64, ATT, 0x1000, "660f1f440000", Other, "nopw   0x0(%rax,%rax,1)"},
 		{elf.EM_X86_64, ATT, 0x1000, "488d0c10", Other, "lea    (%rax,%rdx,1),%rcx"},
 		{elf.EM_X86_64, ATT, 0x1000, "48b8efbeadde00000000", Other, "movabs $0xdeadbeef,%rax"},
 		{elf.EM_X86_64, ATT, 0x1000, "48b8abaaaaaaaaaaaaaa", Other, "movabs $0xaaaaaaaaaaaaaaab,%rax"},
@@ -251,7 +253,7 @@ var (
 )
 
 // squeeze leaves out of a text what says nothing else, and what is known to be
-// written otherwise: numbers below zero, displacements of zero, remarks.
+// written otherwise: numbers below zero, remarks.
 func squeeze(s string) string {
 	s = remarks.ReplaceAllString(symbols.ReplaceAllString(s, ""), "")
 	s = numbers.ReplaceAllStringFunc(s, func(n string) string {
@@ -262,6 +264,6 @@ func squeeze(s string) string {
 		}
 		return fmt.Sprintf("$%#x", uint16(v))
 	})
-	s = strings.ReplaceAll(strings.ReplaceAll(s, "0x0(", "("), " {%k", "{%k")
+	s = strings.ReplaceAll(s, " {%k", "{%k")
 	return strings.TrimSpace(blanks.ReplaceAllString(s, " "))
 }

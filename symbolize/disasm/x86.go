@@ -45,6 +45,9 @@ func (in *Inst) fromX86(code []byte, syntax Syntax) error {
 	mendMem(&inst, e.vex && e.modRM&0xc7 == 5)
 	in.Bytes, in.Kind = code[:inst.Len], kindX86(inst.Op)
 	text := textX86(inst, in.Addr, syntax)
+	if syntax == ATT && hasZero(inst, e) {
+		text = strings.Replace(text, "(", "0x0(", 1)
+	}
 	for _, arg := range inst.Args {
 		switch a := arg.(type) {
 		case x86asm.Rel:
@@ -96,6 +99,18 @@ func mendMem(inst *x86asm.Inst, relative bool) {
 		}
 		inst.Args[i] = m
 	}
+}
+
+// hasZero tells whether the operand in memory has a displacement of zero, which
+// objdump shows: there is none with %rbp and %r13 without, and nops have one to be
+// longer.
+func hasZero(inst x86asm.Inst, e encoding) bool {
+	for _, arg := range inst.Args {
+		if m, ok := arg.(x86asm.Mem); ok && m.Disp == 0 && m.Base != 0 && m.Base != x86asm.RIP {
+			return m.Base == x86asm.RBP || m.Base == x86asm.R13 || inst.Op == x86asm.NOP && e.modRM>>6 != 0
+		}
+	}
+	return false
 }
 
 func kindX86(op x86asm.Op) Kind {
