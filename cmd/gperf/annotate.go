@@ -25,7 +25,6 @@ type annotateFlags struct {
 	source       bool
 	samples      bool
 	period       bool
-	vmlinux      string
 }
 
 const annotateUsage = "[FLAGS] [SYMBOL|SYMBOL+OFFSET|ADDRESS]"
@@ -61,7 +60,6 @@ func (o *annotateFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.period, "show-total-period", false, "sums of periods instead of percentages")
 	s.StringVar(&o.percentType, "percent-type", "local-period", "percentages of the function (local) or the event (global), by period or hits: `local-period`, local-hits, global-period, global-hits")
 	s.StringVar(&o.percentLimit, "percent-limit", "", "leave out functions with less `percent` of the event")
-	s.StringVarP(&o.vmlinux, "vmlinux", "k", "", "the kernel's ELF `file`")
 	s.Bool("stdio", false, "")
 	s.String("objdump", "", "")
 	s.Bool("skip-missing", false, "")
@@ -148,7 +146,6 @@ func (o *annotateFlags) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	defer in.Close()
-	in.sym.Finder().VmlinuxPath = o.vmlinux
 	skipped, missing, err := annotate.Text(stdout, in.file, in.sym, in.history, in.keep, o.Options)
 	in.tell(stderr, skipped)
 	for _, m := range missing {

@@ -40,11 +40,13 @@ func finish(s *pflag.FlagSet, done bool, err error, stderr io.Writer, run func()
 	return exitOK
 }
 
-// addInput adds the flags that say what is read.
-func addInput(s *pflag.FlagSet, path *string) {
+// addInput adds the flags that say what is read. force tells whether -f was given:
+// perf takes only with it what belongs to other users.
+func addInput(s *pflag.FlagSet, path *string) (force *bool) {
 	s.StringVarP(path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
-	s.BoolP("force", "f", false, "")
+	force = s.BoolP("force", "f", false, "")
 	hide(s, "force")
+	return force
 }
 
 // parseFlags parses a reading command's flags, which takes no arguments, and

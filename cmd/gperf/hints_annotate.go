@@ -34,7 +34,7 @@ func annotateHint(err error) string {
 // codeHint says where instructions can be had from.
 func codeHint(e *symbolize.NoCodeError) string {
 	switch {
-	case errors.Is(e, annotate.ErrBPF):
+	case errors.Is(e, annotate.ErrMade):
 		return ""
 	case e.DSO == dso.KernelName && errors.Is(e, fs.ErrPermission):
 		return "Reading /proc/kcore takes CAP_SYS_RAWIO, and a kernel that is not locked down. -k names a vmlinux.\n"

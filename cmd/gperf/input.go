@@ -17,7 +17,6 @@ import (
 	"gperf/format"
 	"gperf/record"
 	"gperf/symbolize"
-	"gperf/symbolize/dso"
 	"gperf/symbolize/replay"
 )
 
@@ -27,7 +26,7 @@ type inputFlags struct {
 	path       string
 	noDemangle bool
 	kallsyms   string
-	symfs      string
+	fileFlags
 	cpus       string
 	pids, tids string
 	comms      string
@@ -36,11 +35,11 @@ type inputFlags struct {
 }
 
 func (in *inputFlags) add(fs *pflag.FlagSet) {
-	addInput(fs, &in.path)
+	in.force = addInput(fs, &in.path)
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
-	fs.StringVar(&in.symfs, "symfs", "", "look for all ELF files below this `directory`, and nowhere else; with \",flat\" behind it, by their names alone")
+	in.fileFlags.add(fs)
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
 	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids")
 	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids")
@@ -53,6 +52,7 @@ type input struct {
 	file    *format.File
 	sym     *symbolize.Symbolizer
 	history *replay.History
+	files   *files
 	keep    func(*replay.Sample) bool // nil: all samples
 	path    string
 	closers []io.Closer
@@ -87,9 +87,9 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.path, w)
 	}
 	f.Strict = in.strict
-	root, flat := strings.CutSuffix(in.symfs, ",flat")
+	r.files = in.fileFlags.open(stderr)
 	id, ref, addr := replay.RecordedKernel(f)
-	r.sym = symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}, Demangle: !in.noDemangle,
+	r.sym = symbolize.New(symbolize.Options{Finder: &r.files.Finder, Demangle: !in.noDemangle,
 		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 	if r.keep, err = in.filter(f); err != nil {
 		return err
@@ -254,6 +254,7 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 		fmt.Fprintf(stderr, "gperf: %d records came later than their time allows and may be out of order\n", late)
 	}
 	tellSkipped(stderr, skipped)
+	in.files.tell(stderr)
 	if in.history.Also.Names && in.history.KernelFrames() {
 		if err := in.sym.KernelProblem(); err != nil {
 			fmt.Fprintf(stderr, "gperf: no kernel symbols: %v\n", err)

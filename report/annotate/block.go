@@ -79,12 +79,12 @@ const around = 128
 // read reads the code from start to end, as the function counts.
 func (b *block) read(start, end uint64) (err error) {
 	switch d := b.fn.dso; {
-	case !b.fn.kernel:
-		b.code, err = b.sym.UserCode(d.Name, d.BuildID, start, end)
-	case isBPF(d.Name):
-		err = &symbolize.NoCodeError{DSO: d.Name, Err: ErrBPF}
-	default:
+	case isMade(d.Name):
+		err = &symbolize.NoCodeError{DSO: d.Name, Err: ErrMade}
+	case b.fn.kernel:
 		b.code, err = b.sym.KernelCode(start, end)
+	default:
+		b.code, err = b.sym.UserCode(d.Name, d.BuildID, start, end)
 	}
 	if err == nil {
 		b.base = b.code.Addr + b.fn.start - start
@@ -99,12 +99,19 @@ func (b *block) skip(at int) {
 	b.code.Bytes, b.code.Addr = b.code.Bytes[n:], b.code.Addr+n
 }
 
-// ErrBPF: the function is a BPF program, or a trampoline to one.
-var ErrBPF = errors.New("programs that the kernel compiled at run time are kept in no file")
+// ErrMade: the function is a BPF program, or one that a JIT made.
+var ErrMade = errors.New("what was compiled at run time is kept in no file")
 
-// isBPF tells a BPF program or trampoline from the kernel and its modules, whose
-// names are paths or stand in brackets.
-func isBPF(dso string) bool { return !strings.ContainsAny(dso[:min(1, len(dso))], "[/") }
+// isMade tells from its name that a DSO is code that was made at run time: others
+// are paths, or stand in brackets.
+func isMade(dso string) bool {
+	for _, prefix := range [...]string{"//", "/memfd:", "[anon", "/tmp/perf-", "/dev/zero"} {
+		if strings.HasPrefix(dso, prefix) {
+			return true
+		}
+	}
+	return !strings.HasPrefix(dso, "/") && !strings.HasPrefix(dso, "[") || strings.HasSuffix(dso, ".dump")
+}
 
 // find returns the instruction at an offset in the function: where a call returned
 // to, the call. -1 is none.
