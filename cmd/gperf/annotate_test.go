@@ -28,18 +28,30 @@ func percents(text string) (l []string) {
 	return l
 }
 
+// blockOf returns what is said of a function, where there are several.
+func blockOf(text, function string) string {
+	for block := range strings.SplitSeq(text, " Percent |") {
+		if strings.Contains(block, "<"+function+">:\n") {
+			return " Percent |" + block
+		}
+	}
+	return ""
+}
+
 // TestAnnotateEqualsPerf: the title and each instruction's part are perf's.
 func TestAnnotateEqualsPerf(t *testing.T) {
 	o := needOracle(t)
 	file := perfRecord(t, o, "-e", "cpu-clock:u", "-F", "999", "-g", "--", mixProgram.Path(t))
-	for _, flags := range []string{"mix", "mix --no-source", "mix --percent-type local-hits", "--percent-type global-period -d mix.c"} {
+	for _, flags := range []string{"mix", "mix --no-source", "mix --percent-type local-hits", "--percent-type global-period"} { // of global-hits, perf 6.1 shows zeros
 		t.Run(flags, func(t *testing.T) {
 			args := append([]string{"annotate", "--stdio", "-i", file}, strings.Fields(flags)...)
 			want, err := o.run(t, args...)
+			want = blockOf(want, "mix")
 			if err != nil || len(percents(want)) == 0 {
 				t.Skipf("perf annotates nothing here (it takes objdump): %v\n%s", err, want)
 			}
 			got, _ := gperf(t, args...)
+			got = blockOf(got, "mix")
 			if title := regexp.MustCompile(`(?m)^ Percent .*\n-+\n`); title.FindString(got) != title.FindString(want) {
 				t.Errorf("the title is\n%swant\n%s", title.FindString(got), title.FindString(want))
 			}
@@ -79,7 +91,7 @@ func kernelOfDrops(t *testing.T) string {
 	const text, page, headers = 0xffffffff81000000, 0xffffffff82043000, 0x1000
 	code := bytes.Repeat([]byte{0x90}, 0x1000)
 	copy(code[0xaff:], unhexed(t, "4c89e7 be02000000")) // mov %r12,%rdi; mov $2,%esi
-	code[0xb07] = 0xe8 // call
+	code[0xb07] = 0xe8                                  // call
 	target := uint64(0xffffffff81e3f980)
 	bin.LittleEndian.PutUint32(code[0xb08:], uint32(target-page-0xb0c))
 	copy(code[0xb0c:], unhexed(t, "31c0 ebe0")) // xor %eax,%eax; jmp
