@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"gperf/symbolize/dso"
 )
@@ -17,13 +18,15 @@ type Code struct {
 	Addr    uint64 // of the first byte: the vaddr, of the kernel the ip as recorded
 	Bytes   []byte
 
-	symbol func(addr uint64) (*Symbol, uint64, Reason)
+	name func(addr uint64) string
 }
 
 // Name returns the symbol at an address of the same DSO with the offset into it,
-// "" if there is none.
-func (c *Code) Name(addr uint64) string {
-	sym, off, why := c.symbol(addr)
+// "" if there is none. For a slot of the global offset table it is that which
+// the slot leads to.
+func (c *Code) Name(addr uint64) string { return c.name(addr) }
+
+func named(sym *Symbol, off uint64, why Reason) string {
 	switch {
 	case why != Found:
 		return ""
@@ -76,17 +79,60 @@ func (s *Symbolizer) userCode(path string, id dso.BuildID, start, end uint64) (*
 	if !ok {
 		return nil, fmt.Errorf("%s: offset %#x is in none of its segments", im.Path, start)
 	}
-	return readCode(im, vaddr, vaddr, end-start, func(addr uint64) (*Symbol, uint64, Reason) {
+	slots := sync.OnceValue(func() map[uint64]string { return s.slots(path, id) })
+	return readCode(im, vaddr, vaddr, end-start, func(addr uint64) string {
+		if inGOT(im, addr) {
+			return slots()[addr]
+		}
 		off, ok := im.OffOfVaddr(addr)
 		if !ok {
-			return nil, 0, NoSymbol
+			return ""
 		}
-		return s.User(path, id, off)
+		return named(s.User(path, id, off))
 	})
 }
 
+// inGOT tells whether an address is that of a slot through which code calls others.
+func inGOT(im *dso.Image, addr uint64) bool {
+	for _, name := range [...]string{".got", ".got.plt"} {
+		if sec := im.Section(name); sec != nil && addr >= sec.Addr && addr-sec.Addr < sec.Size {
+			return true
+		}
+	}
+	return false
+}
+
+// slots returns the names of what a DSO's relocations fill in, by address: other
+// DSOs' symbols, and own ones where only their address is to be moved.
+func (s *Symbolizer) slots(path string, id dso.BuildID) map[uint64]string {
+	im, err := s.opts.Finder.Find(path, id)
+	if err != nil {
+		return nil
+	}
+	defer im.Close()
+	names := map[uint64]string{}
+	for _, name := range [...]string{".rela.dyn", ".rela.plt"} {
+		sec := im.Section(name)
+		if sec == nil || uint64(sec.Link) >= uint64(len(im.Sections())) {
+			continue
+		}
+		symbols, _ := readSymbols(im, im.Sections()[sec.Link]) // a damaged table costs its names
+		for _, r := range readRelocs(im, sec) {
+			if !inGOT(im, r.off) {
+				continue
+			}
+			if n := symbolNames(symbols).name(r.sym); n != "" {
+				names[r.off] = s.show(&entry{name: n})
+			} else if off, ok := im.OffOfVaddr(uint64(r.addend)); ok {
+				names[r.off] = named(s.User(path, id, off))
+			}
+		}
+	}
+	return names
+}
+
 // readCode reads n bytes from vaddr on, which are to be called addr.
-func readCode(im *dso.Image, vaddr, addr, n uint64, symbol func(uint64) (*Symbol, uint64, Reason)) (*Code, error) {
+func readCode(im *dso.Image, vaddr, addr, n uint64, name func(uint64) string) (*Code, error) {
 	if n > maxCode {
 		return nil, errTooLong
 	}
@@ -98,7 +144,7 @@ func readCode(im *dso.Image, vaddr, addr, n uint64, symbol func(uint64) (*Symbol
 		if err != nil {
 			return nil, err
 		}
-		return &Code{im.Machine, im.Path, addr, b, symbol}, nil
+		return &Code{im.Machine, im.Path, addr, b, name}, nil
 	}
 	return nil, fmt.Errorf("%s has nothing at %#x", im.Path, vaddr)
 }
@@ -132,12 +178,12 @@ func (s *Symbolizer) kernelCode(text func() (*kernelText, error), start, end uin
 	if from, to := s.KernelRange(); k.delta != 0 && (start < from || start >= to) {
 		return nil, fmt.Errorf("%s: %w", k.image.Path, errModuleMoved)
 	}
-	return readCode(k.image, start+k.delta, start, end-start, s.kernelSymbol)
+	return readCode(k.image, start+k.delta, start, end-start, s.kernelName)
 }
 
-func (s *Symbolizer) kernelSymbol(ip uint64) (*Symbol, uint64, Reason) {
+func (s *Symbolizer) kernelName(ip uint64) string {
 	sym, off, _, why := s.Kernel(ip)
-	return sym, off, why
+	return named(sym, off, why)
 }
 
 var (

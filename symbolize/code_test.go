@@ -58,6 +58,35 @@ func TestUserCode(t *testing.T) {
 	}
 }
 
+// TestSlotNames: code that calls through the global offset table, as Rust's does,
+// leads to names, too.
+func TestSlotNames(t *testing.T) {
+	path := compile(t, cProgram, "-O1", "-fno-plt")
+	s := New(Options{})
+	start := vaddrOf(t, path, "main")
+	im, err := dso.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	off, _ := im.OffOfVaddr(start)
+	c, err := s.UserCode(path, dso.BuildID{}, off, off+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := im.Section(".got")
+	if got == nil {
+		t.Skip("gcc made no .got")
+	}
+	names := map[string]bool{}
+	for at := got.Addr; at < got.Addr+got.Size; at += 8 {
+		names[c.Name(at)] = true
+	}
+	if !names["puts"] || !names["__libc_start_main"] {
+		t.Errorf("the slots are those of %v", names)
+	}
+}
+
 // memory writes what /proc of a running kernel is to this package: kallsyms, and
 // kcore with four pages, whose bytes are those of its addresses.
 func memory(t *testing.T, text, page uint64) (proc string) {

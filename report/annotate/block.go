@@ -33,8 +33,7 @@ type block struct {
 	at     uint64 // the address of Place
 	text   []byte
 
-	file string // of the source line that was written last
-	line int
+	last srcline.Call // whose source line was written last
 }
 
 // block returns a function's text. The error is a *symbolize.NoCodeError, a
@@ -263,21 +262,24 @@ func (b *block) lineOf(in *disasm.Inst) (srcline.Call, bool) {
 }
 
 // writeSource writes a source line, unless it was the last one: its text where the
-// file is there, else its place.
+// file is there, else its place. Ahead stands what it is from, where that changes.
 func (b *block) writeSource(c srcline.Call) {
-	if c.File == b.file && c.Line == b.line {
+	last := b.last
+	if b.last = c; c.File == last.File && c.Line == last.Line {
 		return
 	}
-	lines := b.linesOf(c.File)
-	if len(lines) > 0 && c.File != b.file {
-		b.printf("%s%s\n", b.between(), b.shortened(c.File))
+	if c.File != last.File || c.Inlined != last.Inlined || c.Inlined && c.Function != last.Function {
+		b.printf("%s%s", b.between(), b.shortened(c.File))
+		if c.Inlined {
+			b.printf(", %s (inlined)", c.Function)
+		}
+		b.text = append(b.text, '\n')
 	}
-	b.file, b.line = c.File, c.Line
-	if c.Line <= len(lines) {
-		b.printf("%s%-4d %s\n", b.between(), c.Line, strings.TrimSpace(lines[c.Line-1]))
-	} else {
-		b.printf("%s%s:%d\n", b.between(), b.shortened(c.File), c.Line)
+	text := ""
+	if lines := b.linesOf(c.File); c.Line <= len(lines) {
+		text = strings.TrimSpace(lines[c.Line-1])
 	}
+	b.printf("%s%s\n", b.between(), strings.TrimSpace(fmt.Sprintf("%-4d %s", c.Line, text)))
 }
 
 // writeSummary writes how much each source line has, as perf does.
