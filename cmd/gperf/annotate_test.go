@@ -212,6 +212,15 @@ func TestAnnotateWrong(t *testing.T) {
 	}
 }
 
+func TestNearFunctions(t *testing.T) {
+	names := []string{"core::slice::sort::stable::driftsort_main", "main.(*Conn).Read", "udp_rcv", "__udp4_lib_rcv"}
+	for name, want := range map[string]string{"driftsort_mian": names[0], "Raed": names[1], "udp_rvc": names[2], "__udp4_lib_rvc": names[3], "xyzzy": ""} {
+		if got := strings.Join(nearFunctions(name, names), " "); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestRecordAnnotateDrop: the same on the running kernel, whose code is in its
 // memory.
 func TestRecordAnnotateDrop(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	"gperf/record/near"
@@ -19,7 +21,7 @@ func annotateHint(err error) string {
 	var code *symbolize.NoCodeError
 	switch {
 	case errors.As(err, &unknown):
-		if names := near.Names(unknown.Name, unknown.Names); len(names) > 0 {
+		if names := nearFunctions(unknown.Name, unknown.Names); len(names) > 0 {
 			return "Did you mean " + strings.Join(names, ", ") + "?\n"
 		}
 		return "`gperf report` lists the functions that samples tell of.\n"
@@ -29,6 +31,23 @@ func annotateHint(err error) string {
 		return codeHint(code)
 	}
 	return ""
+}
+
+// nearFunctions returns which functions may have been meant: by their names, or by
+// the last parts of those.
+func nearFunctions(name string, names []string) []string {
+	if l := near.Names(name, names); len(l) > 0 {
+		return l
+	}
+	whole := map[string]string{}
+	for _, n := range names {
+		whole[n[strings.LastIndexAny(n, ":./")+1:]] = n
+	}
+	l := near.Names(name, slices.Sorted(maps.Keys(whole)))
+	for i, last := range l {
+		l[i] = whole[last]
+	}
+	return l
 }
 
 // codeHint says where instructions can be had from.

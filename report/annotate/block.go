@@ -261,25 +261,27 @@ func (b *block) lineOf(in *disasm.Inst) (srcline.Call, bool) {
 	return calls[0], true
 }
 
-// writeSource writes a source line, unless it was the last one: its text where the
-// file is there, else its place. Ahead stands what it is from, where that changes.
+// writeSource writes a source line, unless it was the last one: its text, below
+// what it is from where that changes, or only its place where the file is not
+// there.
 func (b *block) writeSource(c srcline.Call) {
 	last := b.last
 	if b.last = c; c.File == last.File && c.Line == last.Line {
 		return
 	}
+	inlined := ""
+	if c.Inlined {
+		inlined = fmt.Sprintf(", %s (inlined)", c.Function)
+	}
+	lines := b.linesOf(c.File)
+	if c.Line > len(lines) {
+		b.printf("%s%s:%d%s\n", b.between(), b.shortened(c.File), c.Line, inlined)
+		return
+	}
 	if c.File != last.File || c.Inlined != last.Inlined || c.Inlined && c.Function != last.Function {
-		b.printf("%s%s", b.between(), b.shortened(c.File))
-		if c.Inlined {
-			b.printf(", %s (inlined)", c.Function)
-		}
-		b.text = append(b.text, '\n')
+		b.printf("%s%s%s\n", b.between(), b.shortened(c.File), inlined)
 	}
-	text := ""
-	if lines := b.linesOf(c.File); c.Line <= len(lines) {
-		text = strings.TrimSpace(lines[c.Line-1])
-	}
-	b.printf("%s%s\n", b.between(), strings.TrimSpace(fmt.Sprintf("%-4d %s", c.Line, text)))
+	b.printf("%s%s\n", b.between(), strings.TrimSpace(fmt.Sprintf("%-4d %s", c.Line, strings.TrimSpace(lines[c.Line-1]))))
 }
 
 // writeSummary writes how much each source line has, as perf does.
