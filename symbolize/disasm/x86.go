@@ -36,6 +36,9 @@ func (in *Inst) fromX86(code []byte, syntax Syntax) error {
 		return err
 	}
 	e := encodingX86(code)
+	if inst.Op == 0 && e.len > 0 { // a prefix alone, since what it is before is not known
+		return errUnknown
+	}
 	if e.vex {
 		if e.len == 0 {
 			return errTruncated
@@ -63,7 +66,10 @@ func (in *Inst) fromX86(code []byte, syntax Syntax) error {
 	return nil
 }
 
-var errTruncated = errors.New("truncated instruction")
+var (
+	errTruncated = errors.New("truncated instruction")
+	errUnknown   = errors.New("unknown instruction")
+)
 
 // mendVEX corrects what x86asm makes of instructions with VEX or EVEX: vzeroupper
 // gets too long, and their own bytes may be taken for prefixes.
