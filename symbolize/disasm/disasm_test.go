@@ -61,7 +61,7 @@ func TestText(t *testing.T) {
 		{elf.EM_X86_64, ATT, 0x1000, "c5f877", Other, "vzeroupper"},
 		{elf.EM_X86_64, ATT, 0x1000, "62f1fe486f0d00100000", Other, "vmovdqu64 0x1000(%rip),%zmm1        # 200a"},
 		{elf.EM_X86_64, ATT, 0x1000, "0f05", Call, "syscall"},
-		{elf.EM_X86_64, ATT, 0x1000, "0f01ee", Other, ".byte  0x0f,0x01,0xee"}, // rdpkru
+		{elf.EM_X86_64, ATT, 0x1000, "0f01ee", Other, ".byte  0x0f,0x01,0xee"},        // rdpkru
 		{elf.EM_X86_64, ATT, 0x1000, "f30f01d9", Other, ".byte  0xf3,0x0f,0x01,0xd9"}, // vmgexit
 		{elf.EM_X86_64, ATT, 0x1000, "06", Other, "(bad)"},
 		{elf.EM_AARCH64, ATT, 0x1000, "00040094", Call, "bl     2000 <callee>"},
