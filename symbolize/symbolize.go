@@ -103,6 +103,10 @@ type Symbolizer struct {
 	opts   Options
 	kernel func() (*kernel, error)
 
+	// vmlinuxText and runningText are where the kernel's code is.
+	vmlinuxText, runningText func() (*kernelText, error)
+	proc                     string // "/proc", replaced by tests
+
 	mu      sync.RWMutex
 	dsos    map[dsoKey]*userDSO
 	sources map[dsoKey]*source
@@ -140,8 +144,9 @@ func New(opts Options) *Symbolizer {
 	if opts.Finder == nil {
 		opts.Finder = new(dso.Finder)
 	}
-	s := &Symbolizer{opts: opts, dsos: make(map[dsoKey]*userDSO), sources: make(map[dsoKey]*source)}
+	s := &Symbolizer{opts: opts, proc: "/proc", dsos: make(map[dsoKey]*userDSO), sources: make(map[dsoKey]*source)}
 	s.kernel = sync.OnceValues(s.loadKernel)
+	s.vmlinuxText, s.runningText = sync.OnceValues(s.loadVmlinuxText), sync.OnceValues(s.loadRunningText)
 	return s
 }
 

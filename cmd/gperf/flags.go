@@ -26,6 +26,12 @@ func newFlagSet(name string) *pflag.FlagSet {
 // and returns the exit code.
 func readCommand(s *pflag.FlagSet, args []string, what string, stdout, stderr io.Writer, run func() error) int {
 	done, err := parseFlags(s, args, what, stdout)
+	return finish(s, done, err, stderr, run)
+}
+
+// finish runs a command whose flags were parsed, unless that was all or failed, and
+// returns the exit code.
+func finish(s *pflag.FlagSet, done bool, err error, stderr io.Writer, run func() error) int {
 	if err == nil && !done {
 		err = run()
 	}
@@ -67,16 +73,21 @@ func addForce(s *pflag.FlagSet) (force *bool) {
 // parseFlags parses a reading command's flags, which takes no arguments, and
 // prints its help when that is asked for: done says that there is no more to do.
 func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) (done bool, err error) {
+	if done, err = parseAll(s, args, "[FLAGS]", what, stdout); err == nil && s.NArg() > 0 {
+		err = wrongUse("unexpected argument %q: a file is named with -i", s.Arg(0))
+	}
+	return done, err
+}
+
+// parseAll parses flags, between which arguments may stand; usage tells of both.
+func parseAll(s *pflag.FlagSet, args []string, usage, what string, stdout io.Writer) (done bool, err error) {
 	allowAbbreviations(s)
 	if err := s.Parse(args); err != nil {
 		return false, wrongUse("%v", err)
 	}
 	if help, _ := s.GetBool("help"); help {
-		fmt.Fprintf(stdout, "Usage: gperf %s [FLAGS]\n\n%s\n\n%s", s.Name(), what, s.FlagUsages())
+		fmt.Fprintf(stdout, "Usage: gperf %s %s\n\n%s\n\n%s", s.Name(), usage, what, s.FlagUsages())
 		return true, nil
-	}
-	if s.NArg() > 0 {
-		return false, wrongUse("unexpected argument %q: a file is named with -i", s.Arg(0))
 	}
 	return false, nil
 }

@@ -84,7 +84,7 @@ func hint(err error) string {
 	case errors.As(err, &noMatch):
 		return noMatchHint(noMatch.arg)
 	}
-	return probeHint(err)
+	return probeHint(err) + annotateHint(err)
 }
 
 func debugHint(e *vars.NoDebugError) string {

@@ -61,6 +61,7 @@ var hostileCommands = []string{
 	"report --stdio",
 	"script -D",
 	"report --stats --stdio",
+	"annotate -g",
 	"evlist -v",
 	"buildid-list",
 }
@@ -82,7 +83,7 @@ func (c *hostileCase) args(path string) []string {
 		path = "-"
 	}
 	args := append(words, "-i", path)
-	if strings.HasPrefix(c.command, "script") || strings.HasPrefix(c.command, "report") {
+	if strings.HasPrefix(c.command, "script") || strings.HasPrefix(c.command, "report") || strings.HasPrefix(c.command, "annotate") {
 		args = append(args, "--kallsyms", filepath.Join(root, "testdata", "kallsyms"))
 	}
 	return args

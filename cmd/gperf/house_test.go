@@ -26,7 +26,7 @@ const root = "../.." // of the checkout
 //	               └────────┴──────────── symbolize/dso ───────────┘
 //	                                         format
 var house = map[string]string{
-	"cmd/gperf":            "symbolize/srcline symbolize/dso/cache record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint symbolize/debuginfod",
+	"cmd/gperf":            "symbolize/srcline symbolize/dso/cache record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint symbolize/debuginfod record/near report/annotate symbolize/disasm",
 	"record/check":         "record record/event record/probe record/tracefs bpf symbolize/dso format",
 	"record":               "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
 	"record/event":         "record/probe record/tracefs record/near format",
@@ -41,6 +41,8 @@ var house = map[string]string{
 	"unwind":               "symbolize/dso symbolize/dso/cache",
 	"symbolize":            "symbolize/srcline symbolize/dso symbolize/dso/cache",
 	"symbolize/srcline":    "symbolize/dso symbolize/dso/cache",
+	"report/annotate":      "symbolize/replay symbolize symbolize/srcline symbolize/disasm symbolize/dso format format/tracepoint",
+	"symbolize/disasm":     "",
 	"symbolize/dso":        "",
 	"symbolize/dso/cache":  "symbolize/dso",
 	"symbolize/debuginfod": "symbolize/dso",
@@ -67,6 +69,7 @@ var guests = map[string]string{
 	"github.com/ianlancetaylor/demangle": "symbolize",
 	"github.com/klauspost/compress":      "format cmd/gperf", // there for a test of hostile files
 	"github.com/ulikunitz/xz":            "symbolize/dso",    // .gnu_debugdata
+	"golang.org/x/arch":                  "symbolize/disasm",
 	"golang.org/x/sys":                   "",
 }
 
