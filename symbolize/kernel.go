@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"gperf/symbolize/dso"
 )
@@ -116,53 +115,19 @@ func openKallsyms(path string) (*Kallsyms, error) {
 }
 
 // vmlinux returns the symbols of the kernel's own ELF file, nil if none with the
-// build ID is found. Without an ID no file can be trusted to be the right one.
+// build ID is found.
 func (s *Symbolizer) vmlinux(id dso.BuildID) *Kallsyms {
-	if id.IsZero() {
-		return nil
-	}
-	paths := []string{s.opts.Finder.CachePath(id, "elf")}
-	for _, path := range vmlinuxPaths() {
-		paths = append(paths, s.opts.Finder.Rooted(path))
-	}
-	for _, path := range paths {
-		im, err := dso.Open(path)
+	for im, err := range s.opts.Finder.Kernels(id) {
 		if err != nil {
 			continue
 		}
-		var k *Kallsyms
-		if im.BuildID().Matches(id) {
-			k, _ = vmlinuxSymbols(im)
-		}
+		k, err := vmlinuxSymbols(im)
 		im.Close()
-		if k != nil {
+		if err == nil {
 			return k
 		}
 	}
 	return nil
-}
-
-// vmlinuxPaths are where distributions install a kernel with symbols
-// (vmlinux_path in tools/perf/util/symbol.c).
-func vmlinuxPaths() []string {
-	paths := []string{"/boot/vmlinux"}
-	if r := osRelease(); r != "" {
-		paths = append(paths,
-			"/boot/vmlinux-"+r,
-			"/usr/lib/debug/boot/vmlinux-"+r,
-			"/lib/modules/"+r+"/build/vmlinux",
-			"/usr/lib/debug/lib/modules/"+r+"/vmlinux",
-			"/usr/lib/debug/boot/vmlinux-"+r+".debug")
-	}
-	return paths
-}
-
-func osRelease() string {
-	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
 }
 
 // vmlinuxSymbols makes of a vmlinux's .symtab what kallsyms would list.

@@ -22,6 +22,15 @@ type Finder struct {
 	Root string
 	// Flat says that the files lie in Root itself, by their names alone.
 	Flat bool
+	// Sysroot is a directory with copies of some of the recorded machine's files,
+	// which come before this machine's own; "" means none.
+	Sysroot string
+	// VmlinuxPath is the kernel's file to be used instead of those in the usual
+	// places; "" means those. Its build ID must agree as well.
+	VmlinuxPath string
+	// Fetch, which may be nil, returns the path of a file that servers have for a
+	// build ID: what is DebugFile or CodeFile. It is the last resort.
+	Fetch func(id BuildID, what string) (path string, err error)
 	// BuildIDDir is perf's build-ID cache; "" means ~/.debug, or .debug in Root.
 	BuildIDDir string
 	// DebugDir is where distributions install debug information; "" means
@@ -140,6 +149,25 @@ func recordedPath(f *Finder, path string, _ BuildID) string {
 	return ""
 }
 
+// candidate is a file that may be a DSO's.
+type candidate struct {
+	name string
+	crc  *uint32 // sum of its contents, nil: not known
+}
+
+// ownID is the build ID of the file at the recorded path, zero if it has none.
+func (f *Finder) ownID(path string) (id BuildID) {
+	if f.Sysroot != "" {
+		if id := f.below(f.Sysroot).ownID(path); !id.IsZero() {
+			return id
+		}
+	}
+	if own := recordedPath(f, path, id); own != VDSO && own != "" {
+		id, _ = BuildIDOf(own)
+	}
+	return id
+}
+
 func besideDotDebug(f *Finder, path string, _ BuildID) string {
 	dir, base := filepath.Split(f.Rooted(path))
 	return filepath.Join(dir, ".debug", base)
@@ -154,35 +182,69 @@ func besideDotDebug(f *Finder, path string, _ BuildID) string {
 // an Image closes it.
 func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
-		own := recordedPath(f, path, id)
-		if id.IsZero() && own != VDSO && own != "" {
-			id, _ = BuildIDOf(own)
+		if id.IsZero() {
+			id = f.ownID(path)
+		}
+		if f.Sysroot != "" && !f.below(f.Sysroot).each(path, id, func(im *Image, err error) bool {
+			return errors.Is(err, ErrNoFile) || yield(im, err)
+		}) {
+			return
 		}
 		found := false
-		for _, where := range places {
-			name := where(f, path, id)
-			if name == "" {
-				continue
-			}
-			im, err := f.open(name, id)
-			if errors.Is(err, ErrNoFile) && name != own {
-				continue
-			}
+		if !f.each(path, id, func(im *Image, err error) bool {
 			found = found || err == nil && im.HasCode()
-			if !yield(im, err) {
-				return
-			}
+			return yield(im, err)
+		}) {
+			return
 		}
 		if found || id.IsZero() || f.Root != "" || !filepath.IsAbs(path) {
 			return
 		}
 		for _, tree := range f.otherTrees() {
-			if im, err := f.open(filepath.Join(tree, path), id); err == nil {
-				yield(im, nil)
+			if !f.below(tree).each(path, id, func(im *Image, err error) bool {
+				found = found || err == nil && im.HasCode()
+				return err != nil || yield(im, nil)
+			}) || found {
 				return
 			}
 		}
 	}
+}
+
+// below returns the Finder of a tree of files.
+func (f *Finder) below(root string) *Finder { return &Finder{Root: root} }
+
+// each yields the files in the places of perf; the result is yield's last.
+func (f *Finder) each(path string, id BuildID, yield func(*Image, error) bool) bool {
+	own := recordedPath(f, path, id)
+	for _, c := range f.named(path, id, own) {
+		im, err := f.open(c, id)
+		if errors.Is(err, ErrNoFile) && c.name != own {
+			continue
+		}
+		if !yield(im, err) {
+			return false
+		}
+	}
+	return true
+}
+
+// named are the files that each looks at, of which few exist.
+func (f *Finder) named(path string, id BuildID, own string) (l []candidate) {
+	if own != VDSO && own != "" {
+		l = f.debugLinks(own)
+	}
+	for _, where := range places {
+		if name := where(f, path, id); name != "" {
+			l = append(l, candidate{name: name})
+		}
+	}
+	if isModule(path) && !id.IsZero() {
+		for _, name := range f.moduleFiles(path) {
+			l = append(l, candidate{name: name})
+		}
+	}
+	return l
 }
 
 func (f *Finder) otherTrees() []string {
@@ -212,21 +274,29 @@ var otherTrees = sync.OnceValue(func() (l []string) {
 	return l
 })
 
-// open opens a candidate and checks its build ID.
-func (f *Finder) open(name string, id BuildID) (im *Image, err error) {
-	if name == VDSO {
+// open opens a candidate and checks its build ID, or its sum where no ID is known.
+func (f *Finder) open(c candidate, id BuildID) (im *Image, err error) {
+	if c.name == VDSO {
 		im, err = f.openVDSO()
 	} else {
-		im, err = Open(name)
+		im, err = Open(c.name)
 	}
-	if err != nil || id.IsZero() || im.id.Matches(id) {
-		return im, err
+	switch {
+	case err != nil:
+		return nil, err
+	case id.IsZero() && c.crc != nil:
+		err = im.checksum(*c.crc)
+	case id.IsZero() || im.id.Matches(id):
+	case im.id.IsZero():
+		err = fmt.Errorf("%s: %w, %s was recorded", c.name, ErrNoBuildID, id)
+	default:
+		err = fmt.Errorf("%s: %w: it is %s, %s was recorded", c.name, ErrMismatch, im.id, id)
 	}
-	im.Close()
-	if im.id.IsZero() {
-		return nil, fmt.Errorf("%s: %w, %s was recorded", name, ErrNoBuildID, id)
+	if err != nil {
+		im.Close()
+		return nil, err
 	}
-	return nil, fmt.Errorf("%s: %w: it is %s, %s was recorded", name, ErrMismatch, im.id, id)
+	return im, nil
 }
 
 // Find returns the ELF file with the code of the DSO recorded at path with build
