@@ -10,6 +10,9 @@ need gcc gcc libc6-dev # for programs to record
 need nft nftables      # to drop packets by rules
 need iptables iptables
 need ip iproute2
+need xz xz-utils
+need dwz dwz
+need debuginfod debuginfod
 install_needed || true
 [ "$(id -u)" = 0 ] || echo "not root: the tests that record skip" >&2
 

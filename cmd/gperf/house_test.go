@@ -63,6 +63,7 @@ var guests = map[string]string{
 	"github.com/google/pprof":            "report",
 	"github.com/ianlancetaylor/demangle": "symbolize",
 	"github.com/klauspost/compress":      "format cmd/gperf", // there for a test of hostile files
+	"github.com/ulikunitz/xz":            "symbolize/dso", // .gnu_debugdata
 	"golang.org/x/sys":                   "",
 }
 

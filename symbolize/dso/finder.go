@@ -320,9 +320,13 @@ func (f *Finder) Find(path string, id BuildID) (*Image, error) {
 // FindSymbols returns the two files that perf takes a DSO's symbols from: syms,
 // the first with a .symtab, and runtime, the first with a .dynsym, which tells
 // where things lie in the file that was mapped. Each stands in for a missing
-// other; both may be the same Image.
+// other; both may be the same Image. Where no file has a .symtab, that of the
+// runtime's .gnu_debugdata does, or what servers have.
 func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
 	var why error
+	if id.IsZero() {
+		id = f.ownID(path)
+	}
 	for im, err := range f.Candidates(path, id) {
 		if err != nil {
 			why = betterReason(why, err)
@@ -332,7 +336,7 @@ func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err
 		if syms == nil && im.HasSymtab() {
 			syms, used = im, true
 		}
-		if runtime == nil && im.HasDynsym() {
+		if runtime == nil && (im.HasDynsym() || im.Section(miniDebugSection) != nil) {
 			runtime, used = im, true
 		}
 		if !used {
@@ -341,6 +345,14 @@ func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err
 		}
 		if syms != nil && runtime != nil {
 			break
+		}
+	}
+	if syms == nil && runtime != nil {
+		syms = runtime.MiniDebug()
+	}
+	if syms == nil {
+		if syms, err = f.fetch(id, DebugFile); err != nil {
+			why = err
 		}
 	}
 	switch {
