@@ -26,7 +26,7 @@ const root = "../.." // of the checkout
 //	               └────────┴──────────── symbolize/dso ───────────┘
 //	                                         format
 var house = map[string]string{
-	"cmd/gperf":         "record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint",
+	"cmd/gperf":         "record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize/archive symbolize symbolize/dso format format/tracepoint",
 	"record/check":      "record record/event record/probe record/tracefs bpf symbolize/dso format",
 	"record":            "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
 	"record/event":      "record/probe record/tracefs record/near format",
@@ -39,6 +39,7 @@ var house = map[string]string{
 	"symbolize/replay":  "symbolize symbolize/dso unwind format format/tracepoint",
 	"bpf":               "unwind",
 	"unwind":            "symbolize/dso",
+	"symbolize/archive": "symbolize/dso",
 	"symbolize":         "symbolize/dso",
 	"symbolize/dso":     "",
 	"format":            "format/tracepoint",
@@ -63,7 +64,7 @@ var guests = map[string]string{
 	"github.com/google/pprof":            "report",
 	"github.com/ianlancetaylor/demangle": "symbolize",
 	"github.com/klauspost/compress":      "format cmd/gperf", // there for a test of hostile files
-	"github.com/ulikunitz/xz":            "symbolize/dso", // .gnu_debugdata
+	"github.com/ulikunitz/xz":            "symbolize/dso",    // .gnu_debugdata
 	"golang.org/x/sys":                   "",
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -37,6 +38,7 @@ type Finder struct {
 	// /usr/lib/debug, below Root.
 	DebugDir string
 
+	files fs.FS                  // nil: those on the disk
 	vdso  func() ([]byte, error) // own vdso, replaced by tests
 	trees func() []string        // of other mount namespaces, replaced by tests
 }
@@ -97,7 +99,7 @@ func (f *Finder) CachePath(id BuildID, base string) string {
 	}
 	entry := filepath.Join(dir, ".build-id", hex[:2], hex[2:])
 	// Before perf 4.11 the entry was a link to the file, not to its directory.
-	if st, err := os.Stat(entry); err == nil && st.Mode().IsRegular() && base != "debug" {
+	if st, err := os.Stat(entry); f.files == nil && err == nil && st.Mode().IsRegular() && base != "debug" {
 		return entry
 	}
 	return filepath.Join(entry, base)
@@ -143,7 +145,7 @@ func recordedPath(f *Finder, path string, _ BuildID) string {
 	switch {
 	case filepath.IsAbs(path):
 		return f.Rooted(path)
-	case path == VDSO && f.Root == "":
+	case path == VDSO && (f.Root == "" || f.files != nil):
 		return path
 	}
 	return ""
@@ -163,7 +165,10 @@ func (f *Finder) ownID(path string) (id BuildID) {
 		}
 	}
 	if own := recordedPath(f, path, id); own != VDSO && own != "" {
-		id, _ = BuildIDOf(own)
+		if im, err := f.image(own); err == nil {
+			id = im.BuildID()
+			im.Close()
+		}
 	}
 	return id
 }
@@ -279,7 +284,7 @@ func (f *Finder) open(c candidate, id BuildID) (im *Image, err error) {
 	if c.name == VDSO {
 		im, err = f.openVDSO()
 	} else {
-		im, err = Open(c.name)
+		im, err = f.image(c.name)
 	}
 	switch {
 	case err != nil:
@@ -387,6 +392,9 @@ func notFound(path string, why error) error {
 
 // openVDSO opens the vdso of the running kernel.
 func (f *Finder) openVDSO() (*Image, error) {
+	if f.files != nil {
+		return f.image(VDSO)
+	}
 	read := f.vdso
 	if read == nil {
 		read = ownVDSO

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"gperf/symbolize/archive"
+	"gperf/symbolize/dso"
+	"gperf/symbolize/replay"
+)
+
+// archiveFlags are the flags of `gperf archive`.
+type archiveFlags struct {
+	inputFlags
+	output  string
+	all     bool
+	noDebug bool
+	whole   bool
+}
+
+const archiveHelp = `Packs a recording and all that names its addresses into one file, perf.data.zip, from which every command
+of gperf that reads recordings prints on any machine what it would print on this one: gperf script -i perf.data.zip.
+Of the files that samples hit it has symbols, debug information, unwind tables and the functions hit; further
+the kernel's symbols, the vdso and the maps of JITs. Unpacked to a directory it is one for --symfs.`
+
+func (o *archiveFlags) set() *pflag.FlagSet {
+	s := newFlagSet("archive")
+	addInput(s, &o.path)
+	s.StringVarP(&o.output, "output", "o", "", "write this `file`; - is stdout. Otherwise it is the recording's name and .zip")
+	s.BoolVar(&o.all, "all", false, "also files that were mapped and that no sample hit")
+	s.BoolVar(&o.noDebug, "no-debug", false, "leave debug information out: functions have their names, but no lines and inlined calls")
+	s.BoolVar(&o.whole, "whole", false, "whole files, with all of their code and data")
+	return s
+}
+
+func archiveCommand(args []string, stdout, stderr io.Writer) int {
+	var o archiveFlags
+	s := o.set()
+	if len(args) == 1 && !strings.HasPrefix(args[0], "-") {
+		args = []string{"-i", args[0]} // as perf archive has it
+	}
+	return readCommand(s, args, archiveHelp, stdout, stderr, func() error { return o.run(stdout, stderr) })
+}
+
+func (o *archiveFlags) run(stdout, stderr io.Writer) error {
+	in, err := o.open(stderr)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if len(in.parts) == 0 {
+		return fmt.Errorf("%s can be read only once: write it into a file first", in.path)
+	}
+	hit, err := in.hits(stderr, o.all)
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(o.output, filepath.Clean(in.path)+".zip")
+	n, err := writeWhole(name, stdout, func(w io.Writer) error { return o.pack(w, in, hit, stderr) })
+	if err == nil && name != "-" {
+		fmt.Fprintf(stderr, "[ gperf archive: wrote %.3f MB to %s ]\n", float64(n)/1e6, name)
+	}
+	return err
+}
+
+// pack writes the archive.
+func (o *archiveFlags) pack(out io.Writer, in *input, hit *hits, stderr io.Writer) error {
+	p := &archive.Packer{Writer: archive.NewWriter(out), Finder: in.sym.Finder(), NoDebug: o.noDebug, Whole: o.whole}
+	for i, part := range in.parts {
+		if err := p.AddRecording(i, in.directory, part); err != nil {
+			return err
+		}
+	}
+	var noDebug []string
+	if hit.kernel || o.all {
+		err := hit.packKernel(p, in)
+		if failed(err) {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", err)
+		}
+	}
+	for _, d := range hit.files() {
+		debug, err := d.pack(p)
+		if failed(err) {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", d.told(err))
+		}
+		if debug != nil && err == nil {
+			noDebug = append(noDebug, d.Path)
+		}
+	}
+	if len(noDebug) > 0 {
+		fmt.Fprintf(stderr, "gperf archive: no debug information, so no lines and inlined calls, of %s\n", some(noDebug, 5))
+	}
+	return p.Close()
+}
+
+// failed tells whether an error is that of writing.
+func failed(err error) bool {
+	var write *archive.WriteError
+	return errors.As(err, &write)
+}
+
+// some names the first n of a list.
+func some(l []string, n int) string {
+	if len(l) <= n {
+		return strings.Join(l, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(l[:n], ", "), len(l)-n)
+}
+
+// writeWhole writes a file that appears under its name when it is whole, or to
+// stdout for -. It returns how many bytes were written.
+func writeWhole(name string, stdout io.Writer, write func(io.Writer) error) (int64, error) {
+	if name == "-" {
+		w := &counting{w: stdout}
+		err := write(w)
+		return w.n, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".gperf-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name()) // unless it was renamed
+	w := &counting{w: f}
+	if err := errors.Join(write(w), f.Close()); err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return w.n, os.Rename(f.Name(), name)
+}
+
+// counting counts what is written.
+type counting struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// hits are the places that a recording's addresses lie in.
+type hits struct {
+	dsos   map[hitKey]*hitDSO
+	kernel bool            // one of the kernel's own is among them
+	text   []archive.Range // its functions
+}
+
+// hitKey is a file: those with one build ID are one.
+type hitKey struct {
+	path string // "" where there is a build ID
+	id   dso.BuildID
+}
+
+type hitDSO struct {
+	archive.DSO
+	kernel bool // a module
+}
+
+// hits finds them; with all, the files that were mapped are among them.
+func (in *input) hits(stderr io.Writer, all bool) (*hits, error) {
+	in.history.Also.Branches, in.history.Also.Data, in.history.Also.Names = true, true, true
+	seen := map[*replay.Frame]bool{}
+	skipped, err := in.history.Walk(in.file, nil, func(b *replay.Batch) error {
+		for i := range b.Samples {
+			s := &b.Samples[i]
+			seen[s.Leaf] = true
+			seen[s.Data] = true
+			for _, list := range [...][]*replay.Frame{s.Kernel, s.User, s.Branches} {
+				for _, f := range list {
+					seen[f] = true
+				}
+			}
+		}
+		b.Release()
+		return nil
+	})
+	tellSkipped(stderr, skipped)
+	if err != nil {
+		return nil, err
+	}
+	h := &hits{dsos: map[hitKey]*hitDSO{}}
+	for f := range seen {
+		if f != nil && f.Map != nil {
+			h.add(f)
+		}
+	}
+	if all {
+		for _, d := range in.history.DSOs() {
+			h.dso(d, false)
+		}
+	}
+	return h, nil
+}
+
+func (h *hits) add(f *replay.Frame) {
+	d := f.Map.DSO
+	// Where nothing has a name, what is around may tell something.
+	const around = 256
+	off := f.MapOff()
+	r := archive.Range{Start: max(off, around) - around, End: off + around}
+	if sym := f.Sym(); sym != nil {
+		r = archive.Range{Start: sym.Start, End: sym.End}
+	}
+	switch {
+	case f.Kernel && d.IsKernel():
+		h.kernel = true
+		h.text = append(h.text, r)
+	case f.Kernel:
+		h.kernel = true
+		h.dso(d, true)
+	default:
+		e := h.dso(d, false)
+		e.Hit = append(e.Hit, r)
+	}
+}
+
+func (h *hits) dso(d *replay.DSO, kernel bool) *hitDSO {
+	key := hitKey{id: d.BuildID}
+	if d.BuildID.IsZero() {
+		key.path = d.Name
+	}
+	e := h.dsos[key]
+	if e == nil {
+		e = &hitDSO{archive.DSO{Path: d.Name, ID: d.BuildID}, kernel}
+		h.dsos[key] = e
+	}
+	e.Path = min(e.Path, d.Name)
+	return e
+}
+
+// files are the DSOs in the order of their paths.
+func (h *hits) files() (l []*hitDSO) {
+	for _, d := range h.dsos {
+		l = append(l, d)
+	}
+	slices.SortFunc(l, func(a, b *hitDSO) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.ID.String(), b.ID.String()))
+	})
+	return l
+}
+
+// packKernel packs what names the kernel's addresses.
+func (h *hits) packKernel(p *archive.Packer, in *input) error {
+	id, _, _ := replay.RecordedKernel(in.file)
+	_, err := p.AddKernel(id, h.text)
+	if err != nil && !failed(err) {
+		return cmp.Or(in.sym.KernelProblem(), err)
+	}
+	return err
+}
+
+// pack packs the files of a DSO, if it is one that has files.
+func (d *hitDSO) pack(p *archive.Packer) (debug, err error) {
+	switch {
+	case strings.HasPrefix(d.Path, "/tmp/perf-") && strings.HasSuffix(d.Path, ".map"):
+		err := p.AddFile(d.Path)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil // memory of whatever kind, that nobody has described
+		}
+		return nil, err
+	case d.kernel:
+		// The kernel's own list names its functions; a file has its lines.
+		if _, err := p.AddDSO(d.DSO); failed(err) {
+			return nil, err
+		}
+		return nil, nil
+	case filepath.IsAbs(d.Path) || d.Path == dso.VDSO:
+		return p.AddDSO(d.DSO)
+	}
+	return nil, nil
+}
+
+// told is an error with the build ID by which the file can be found elsewhere.
+func (d *hitDSO) told(err error) error {
+	if d.ID.IsZero() {
+		return err
+	}
+	return fmt.Errorf("build ID %s: %w", d.ID, err)
+}

@@ -1,0 +1,252 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"gperf/symbolize/dso"
+)
+
+// Packer finds files and packs them.
+type Packer struct {
+	*Writer
+	Finder  *dso.Finder
+	NoDebug bool // leaves debug information out
+	Whole   bool // packs files as they are
+}
+
+// DSO is a file to be packed.
+type DSO struct {
+	Path string
+	ID   dso.BuildID // zero: not recorded
+	Hit  []Range     // the functions that samples hit, as offsets in the file
+}
+
+// part is a file found for a DSO.
+type part struct {
+	im  *dso.Image
+	use uses
+}
+
+// parts are the files found for a DSO, each once.
+type parts []part
+
+func (l *parts) add(im *dso.Image, use uses) {
+	for i := range *l {
+		if p := &(*l)[i]; p.im.Path == im.Path {
+			p.use |= use
+			if p.im != im {
+				im.Close()
+			}
+			return
+		}
+	}
+	*l = append(*l, part{im, use})
+}
+
+func (l parts) close() {
+	for _, p := range l {
+		p.im.Close()
+	}
+}
+
+// AddDSO packs the files of a DSO. The first error tells why there are none, or not
+// all; debug is why there is no debug information, which may be none's fault.
+// Errors of writing are *WriteError.
+func (p *Packer) AddDSO(d DSO) (debug, err error) {
+	files, supp, debug, err := p.find(d)
+	defer files.close()
+	defer supp.Close()
+	if len(files) == 0 {
+		return debug, err
+	}
+	id := d.ID
+	if id.IsZero() {
+		id = files[0].im.BuildID()
+	}
+	names := places(d.Path, d.ID, id)
+	for _, f := range files {
+		i := 0 // the place of what was mapped, or the next of the others
+		if f.use&forCode == 0 {
+			i = 1
+		}
+		if i >= len(names) {
+			continue
+		}
+		name := names[i]
+		names = append(names[:i:i], names[i+1:]...)
+		if e := p.file(name, f, d.Hit); e != nil {
+			return debug, e
+		}
+	}
+	return debug, errors.Join(err, p.supplement(supp))
+}
+
+// find finds the files of a DSO as those do who name addresses: what they would use
+// is what is packed.
+func (p *Packer) find(d DSO) (files parts, supp *dso.Image, debug, err error) {
+	code, err := p.Finder.Find(d.Path, d.ID)
+	if err == nil {
+		files.add(code, forCode)
+	}
+	syms, runtime, symsErr := p.Finder.FindSymbols(d.Path, d.ID)
+	if symsErr == nil {
+		err = nil
+		files.add(syms, forSymbols)
+		if runtime == syms {
+			files.add(files.of(syms), forLayout)
+		} else {
+			files.add(runtime, forLayout)
+		}
+	}
+	if p.NoDebug {
+		return files, nil, nil, err
+	}
+	dwarf, supp, debug := p.Finder.Debug(d.Path, d.ID)
+	if dwarf != nil {
+		files.add(dwarf, forDWARF)
+	}
+	return files, supp, debug, err
+}
+
+// of returns the image that stands for im.
+func (l parts) of(im *dso.Image) *dso.Image {
+	for _, p := range l {
+		if p.im.Path == im.Path {
+			return p.im
+		}
+	}
+	return im
+}
+
+// places are the names of a DSO's files in an archive, that of the code first: such
+// as a Finder looks at, in its order. id is its build ID, recorded the one that the
+// recording tells.
+func places(file string, recorded, id dso.BuildID) []string {
+	name := strings.TrimPrefix(path.Clean("/"+file), "/")
+	if file == dso.VDSO {
+		name = file
+	}
+	if id.IsZero() {
+		return []string{name, "usr/lib/debug/" + name + ".debug", "usr/lib/debug/" + name}
+	}
+	hex := id.String()
+	entry := ".debug/.build-id/" + hex[:2] + "/" + hex[2:]
+	l := []string{entry + "/elf", entry + "/debug", "usr/lib/debug/.build-id/" + hex[:2] + "/" + hex[2:] + ".debug"}
+	switch {
+	case recorded.IsZero():
+		l[0] = name // which tells the build ID
+	case file == dso.VDSO:
+		l[0] = entry + "/vdso"
+	}
+	return l
+}
+
+func (p *Packer) file(name string, f part, hit []Range) error {
+	if p.Whole {
+		f.use = forAll
+	}
+	if err := p.Add(name, changed(f.im.Path), contents(f.im, f.use, hit)); err != nil {
+		return &WriteError{err}
+	}
+	return nil
+}
+
+// supplement packs the file that dwz put what several files share into.
+func (p *Packer) supplement(im *dso.Image) error {
+	if im == nil || im.BuildID().IsZero() {
+		return nil
+	}
+	return p.file(places("", im.BuildID(), im.BuildID())[1], part{im, forDWARF}, nil)
+}
+
+// changed is when a file was written last.
+func changed(path string) time.Time {
+	if st, err := os.Stat(path); err == nil {
+		return st.ModTime()
+	}
+	return time.Time{}
+}
+
+// AddKernel packs the symbols of the kernel with build ID id, zero if it was not
+// recorded, and its vmlinux where there is one. hit are addresses of its functions
+// that samples hit, as the symbols have them.
+func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
+	f, err := p.Finder.Kallsyms(id)
+	if err == nil {
+		err = p.copy(kallsymsName(id), f)
+	}
+	if id.IsZero() {
+		return nil, err
+	}
+	var files parts
+	defer func() { files.close() }()
+	for im, e := range p.Finder.Kernels(id) {
+		if e == nil && im.HasSymtab() {
+			files.add(im, forCode|forSymbols)
+			break
+		}
+		im.Close()
+	}
+	if !p.NoDebug {
+		var dwarf *dso.Image
+		if dwarf, debug = p.Finder.Vmlinux(id); dwarf != nil {
+			files.add(dwarf, forDWARF)
+		}
+	}
+	if len(files) > 0 {
+		err = nil
+	}
+	for i, f := range files {
+		if e := p.file(places("", id, id)[i], f, offsets(f.im, hit)); e != nil {
+			return debug, e
+		}
+	}
+	return debug, err
+}
+
+// offsets turns addresses into offsets in the file.
+func offsets(im *dso.Image, vaddrs []Range) (l []Range) {
+	for _, r := range vaddrs {
+		if off, ok := im.OffOfVaddr(r.Start); ok {
+			l = append(l, Range{off, off + r.End - r.Start})
+		}
+	}
+	return l
+}
+
+func kallsymsName(id dso.BuildID) string {
+	if id.IsZero() {
+		return "proc/kallsyms"
+	}
+	return ".debug/[kernel.kallsyms]/" + id.String() + "/kallsyms"
+}
+
+// AddFile packs a file that is not ELF by its path, whole.
+func (p *Packer) AddFile(name string) error {
+	f, err := p.Finder.OpenFile(p.Finder.Rooted(name))
+	if err != nil {
+		return err
+	}
+	return p.copy(strings.TrimPrefix(path.Clean(name), "/"), f)
+}
+
+// copy packs what r has, which it closes.
+func (p *Packer) copy(name string, r io.ReadCloser) error {
+	defer r.Close()
+	if err := p.Add(name, time.Time{}, r); err != nil {
+		return &WriteError{err}
+	}
+	return nil
+}
+
+// WriteError is that the archive could not be written.
+type WriteError struct{ Err error }
+
+func (e *WriteError) Error() string { return fmt.Sprint(e.Err) }
+func (e *WriteError) Unwrap() error { return e.Err }
