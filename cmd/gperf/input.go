@@ -18,7 +18,6 @@ import (
 	"gperf/record"
 	"gperf/symbolize"
 	"gperf/symbolize/archive"
-	"gperf/symbolize/dso"
 	"gperf/symbolize/replay"
 )
 
@@ -28,7 +27,7 @@ type inputFlags struct {
 	path       string
 	noDemangle bool
 	kallsyms   string
-	symfs      string
+	fileFlags
 	cpus       string
 	pids, tids string
 	comms      string
@@ -41,7 +40,7 @@ func (in *inputFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
-	fs.StringVar(&in.symfs, "symfs", "", "look for all ELF files below this `directory`, and nowhere else; with \",flat\" behind it, by their names alone")
+	in.fileFlags.add(fs)
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
 	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids")
 	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids")
@@ -54,6 +53,7 @@ type input struct {
 	file    *format.File
 	sym     *symbolize.Symbolizer
 	history *replay.History
+	files   *files
 	keep    func(*replay.Sample) bool // nil: all samples
 	path    string
 	closers []io.Closer
@@ -93,24 +93,15 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.path, w)
 	}
 	f.Strict = in.strict
+	r.files = in.fileFlags.open(r.packed, stderr)
 	id, ref, addr := replay.RecordedKernel(f)
-	r.sym = symbolize.New(symbolize.Options{Finder: in.finder(r), Demangle: !in.noDemangle,
+	r.sym = symbolize.New(symbolize.Options{Finder: &r.files.Finder, Demangle: !in.noDemangle,
 		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 	if r.keep, err = in.filter(f); err != nil {
 		return err
 	}
 	r.history = replay.New(f, r.sym)
 	return nil
-}
-
-// finder is where files are looked for: below --symfs, or in the archive that the
-// recording came in, or on this machine.
-func (in *inputFlags) finder(r *input) *dso.Finder {
-	if in.symfs == "" && r.packed != nil {
-		return r.packed.Finder()
-	}
-	root, flat := strings.CutSuffix(in.symfs, ",flat")
-	return &dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}
 }
 
 // openFile opens the recording at path: a file, a pipe, or a directory. Like
@@ -294,6 +285,7 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 		fmt.Fprintf(stderr, "gperf: %d records came later than their time allows and may be out of order\n", late)
 	}
 	tellSkipped(stderr, skipped)
+	in.files.tell(stderr)
 	if in.history.Also.Names && in.history.KernelFrames() {
 		if err := in.sym.KernelProblem(); err != nil {
 			fmt.Fprintf(stderr, "gperf: no kernel symbols: %v\n", err)

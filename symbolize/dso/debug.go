@@ -101,7 +101,7 @@ func (f *Finder) fetch(id BuildID, what string) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.open(candidate{name: name}, id)
+	return onDisk.open(candidate{name: name}, id)
 }
 
 // supplemented returns debug with the supplementary file that it names.

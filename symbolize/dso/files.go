@@ -15,6 +15,9 @@ import (
 // elsewhere.
 func InFiles(files fs.FS) *Finder { return &Finder{Root: "/", files: files} }
 
+// onDisk opens what flags and servers name, whatever else is packed.
+var onDisk = new(Finder)
+
 // Packed tells whether the files are those of InFiles.
 func (f *Finder) Packed() bool { return f.files != nil }
 

@@ -35,7 +35,7 @@ var kernelPlaces = []string{
 func (f *Finder) Kernels(id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if f.VmlinuxPath != "" {
-			yield(f.open(candidate{name: f.VmlinuxPath}, id))
+			yield(onDisk.open(candidate{name: f.VmlinuxPath}, id))
 			return
 		}
 		if id.IsZero() { // no file can be trusted to be the right one
