@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,7 @@ the kernel's symbols, the vdso and the maps of JITs. Unpacked to a directory it 
 func (o *archiveFlags) set() *pflag.FlagSet {
 	s := newFlagSet("archive")
 	addInput(s, &o.path)
+	o.fileFlags.add(s)
 	s.StringVarP(&o.output, "output", "o", "", "write this `file`; - is stdout. Otherwise it is the recording's name and .zip")
 	s.BoolVar(&o.all, "all", false, "also files that were mapped and that no sample hit")
 	s.BoolVar(&o.noDebug, "no-debug", false, "leave debug information out: functions have their names, but no lines and inlined calls")
@@ -89,7 +91,7 @@ func (o *archiveFlags) pack(out io.Writer, in *input, hit *hits, stderr io.Write
 			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", err)
 		}
 	}
-	for _, d := range hit.files() {
+	for _, d := range hit.sorted() {
 		debug, err := d.pack(p)
 		if failed(err) {
 			return err
@@ -98,7 +100,7 @@ func (o *archiveFlags) pack(out io.Writer, in *input, hit *hits, stderr io.Write
 			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", d.told(err))
 		}
 		if debug != nil && err == nil {
-			noDebug = append(noDebug, d.Path)
+			noDebug = append(noDebug, d.Paths[0])
 		}
 	}
 	if len(noDebug) > 0 {
@@ -155,7 +157,9 @@ func (c *counting) Write(p []byte) (int, error) {
 
 // hits are the places that a recording's addresses lie in.
 type hits struct {
-	dsos   map[hitKey]*hitDSO
+	finder *dso.Finder
+	dsos   map[*replay.DSO]*hitDSO
+	files  map[hitKey]*hitDSO
 	kernel bool            // one of the kernel's own is among them
 	text   []archive.Range // its functions
 }
@@ -169,6 +173,19 @@ type hitKey struct {
 type hitDSO struct {
 	archive.DSO
 	kernel bool // a module
+}
+
+// key is by which file a DSO is told from others: where none was recorded, the
+// build ID of the file that is found.
+func (h *hits) key(d *replay.DSO, kernel bool) hitKey {
+	id := d.BuildID
+	if id.IsZero() && !kernel {
+		id = h.finder.OwnID(d.Name)
+	}
+	if id.IsZero() {
+		return hitKey{path: d.Name}
+	}
+	return hitKey{id: id}
 }
 
 // hits finds them; with all, the files that were mapped are among them.
@@ -193,7 +210,7 @@ func (in *input) hits(stderr io.Writer, all bool) (*hits, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hits{dsos: map[hitKey]*hitDSO{}}
+	h := &hits{finder: in.sym.Finder(), dsos: map[*replay.DSO]*hitDSO{}, files: map[hitKey]*hitDSO{}}
 	for f := range seen {
 		if f != nil && f.Map != nil {
 			h.add(f)
@@ -230,28 +247,32 @@ func (h *hits) add(f *replay.Frame) {
 }
 
 func (h *hits) dso(d *replay.DSO, kernel bool) *hitDSO {
-	key := hitKey{id: d.BuildID}
-	if d.BuildID.IsZero() {
-		key.path = d.Name
+	e := h.dsos[d]
+	if e != nil {
+		return e
 	}
-	e := h.dsos[key]
-	if e == nil {
-		e = &hitDSO{archive.DSO{Path: d.Name, ID: d.BuildID}, kernel}
-		h.dsos[key] = e
+	key := h.key(d, kernel)
+	if e = h.files[key]; e == nil {
+		e = &hitDSO{archive.DSO{ID: key.id}, kernel}
+		h.files[key] = e
 	}
-	e.Path = min(e.Path, d.Name)
+	h.dsos[d] = e
+	e.Paths = append(e.Paths, d.Name)
+	if d.BuildID.IsZero() && !key.id.IsZero() {
+		e.NoID = append(e.NoID, d.Name)
+	}
 	return e
 }
 
-// files are the DSOs in the order of their paths.
-func (h *hits) files() (l []*hitDSO) {
-	for _, d := range h.dsos {
-		l = append(l, d)
+// sorted are the files in the order of their paths.
+func (h *hits) sorted() []*hitDSO {
+	for _, d := range h.files {
+		slices.Sort(d.Paths)
+		slices.Sort(d.NoID)
 	}
-	slices.SortFunc(l, func(a, b *hitDSO) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.ID.String(), b.ID.String()))
+	return slices.SortedFunc(maps.Values(h.files), func(a, b *hitDSO) int {
+		return cmp.Or(slices.Compare(a.Paths, b.Paths), cmp.Compare(a.ID.String(), b.ID.String()))
 	})
-	return l
 }
 
 // packKernel packs what names the kernel's addresses.
@@ -266,9 +287,9 @@ func (h *hits) packKernel(p *archive.Packer, in *input) error {
 
 // pack packs the files of a DSO, if it is one that has files.
 func (d *hitDSO) pack(p *archive.Packer) (debug, err error) {
-	switch {
-	case strings.HasPrefix(d.Path, "/tmp/perf-") && strings.HasSuffix(d.Path, ".map"):
-		err := p.AddFile(d.Path)
+	switch path := d.Paths[0]; {
+	case strings.HasPrefix(path, "/tmp/perf-") && strings.HasSuffix(path, ".map"):
+		err := p.AddFile(path)
 		if errors.Is(err, os.ErrNotExist) {
 			return nil, nil // memory of whatever kind, that nobody has described
 		}
@@ -279,7 +300,7 @@ func (d *hitDSO) pack(p *archive.Packer) (debug, err error) {
 			return nil, err
 		}
 		return nil, nil
-	case filepath.IsAbs(d.Path) || d.Path == dso.VDSO:
+	case filepath.IsAbs(path) || path == dso.VDSO:
 		return p.AddDSO(d.DSO)
 	}
 	return nil, nil

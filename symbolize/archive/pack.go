@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,9 +23,11 @@ type Packer struct {
 
 // DSO is a file to be packed.
 type DSO struct {
-	Path string
-	ID   dso.BuildID // zero: not recorded
-	Hit  []Range     // the functions that samples hit, as offsets in the file
+	Paths []string    // under which it was recorded: it may be there at one of them
+	ID    dso.BuildID // zero: the file has none, or is not there
+	Hit   []Range     // the functions that samples hit, as offsets in the file
+	// NoID are those of the paths that were recorded without a build ID.
+	NoID []string
 }
 
 // part is a file found for a DSO.
@@ -59,17 +62,28 @@ func (l parts) close() {
 // all; debug is why there is no debug information, which may be none's fault.
 // Errors of writing are *WriteError.
 func (p *Packer) AddDSO(d DSO) (debug, err error) {
-	files, supp, debug, err := p.find(d)
+	var files parts
+	var supp *dso.Image
+	var name string
+	for _, name = range d.Paths {
+		var e error
+		files, supp, debug, e = p.find(name, d.ID)
+		if err = cmp.Or(err, e); len(files) > 0 {
+			err = e
+			break
+		}
+	}
 	defer files.close()
 	defer supp.Close()
 	if len(files) == 0 {
 		return debug, err
 	}
-	id := d.ID
-	if id.IsZero() {
-		id = files[0].im.BuildID()
+	for _, path := range d.NoID { // of the file itself nothing but its build ID
+		if e := p.file(places(path, dso.BuildID{})[0], part{im: files[0].im}, nil); e != nil {
+			return debug, e
+		}
 	}
-	names := places(d.Path, d.ID, id)
+	names := places(name, d.ID)
 	for _, f := range files {
 		i := 0 // the place of what was mapped, or the next of the others
 		if f.use&forCode == 0 {
@@ -89,12 +103,12 @@ func (p *Packer) AddDSO(d DSO) (debug, err error) {
 
 // find finds the files of a DSO as those do who name addresses: what they would use
 // is what is packed.
-func (p *Packer) find(d DSO) (files parts, supp *dso.Image, debug, err error) {
-	code, err := p.Finder.Find(d.Path, d.ID)
+func (p *Packer) find(path string, id dso.BuildID) (files parts, supp *dso.Image, debug, err error) {
+	code, err := p.Finder.Find(path, id)
 	if err == nil {
 		files.add(code, forCode)
 	}
-	syms, runtime, symsErr := p.Finder.FindSymbols(d.Path, d.ID)
+	syms, runtime, symsErr := p.Finder.FindSymbols(path, id)
 	if symsErr == nil {
 		err = nil
 		files.add(syms, forSymbols)
@@ -107,7 +121,7 @@ func (p *Packer) find(d DSO) (files parts, supp *dso.Image, debug, err error) {
 	if p.NoDebug {
 		return files, nil, nil, err
 	}
-	dwarf, supp, debug := p.Finder.Debug(d.Path, d.ID)
+	dwarf, supp, debug := p.Finder.Debug(path, id)
 	if dwarf != nil {
 		files.add(dwarf, forDWARF)
 	}
@@ -125,9 +139,8 @@ func (l parts) of(im *dso.Image) *dso.Image {
 }
 
 // places are the names of a DSO's files in an archive, that of the code first: such
-// as a Finder looks at, in its order. id is its build ID, recorded the one that the
-// recording tells.
-func places(file string, recorded, id dso.BuildID) []string {
+// as a Finder looks at, in its order.
+func places(file string, id dso.BuildID) []string {
 	name := strings.TrimPrefix(path.Clean("/"+file), "/")
 	if file == dso.VDSO {
 		name = file
@@ -138,10 +151,7 @@ func places(file string, recorded, id dso.BuildID) []string {
 	hex := id.String()
 	entry := ".debug/.build-id/" + hex[:2] + "/" + hex[2:]
 	l := []string{entry + "/elf", entry + "/debug", "usr/lib/debug/.build-id/" + hex[:2] + "/" + hex[2:] + ".debug"}
-	switch {
-	case recorded.IsZero():
-		l[0] = name // which tells the build ID
-	case file == dso.VDSO:
+	if file == dso.VDSO {
 		l[0] = entry + "/vdso"
 	}
 	return l
@@ -162,7 +172,7 @@ func (p *Packer) supplement(im *dso.Image) error {
 	if im == nil || im.BuildID().IsZero() {
 		return nil
 	}
-	return p.file(places("", im.BuildID(), im.BuildID())[1], part{im, forDWARF}, nil)
+	return p.file(places("", im.BuildID())[1], part{im, forDWARF}, nil)
 }
 
 // changed is when a file was written last.
@@ -203,7 +213,7 @@ func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
 		err = nil
 	}
 	for i, f := range files {
-		if e := p.file(places("", id, id)[i], f, offsets(f.im, hit)); e != nil {
+		if e := p.file(places("", id)[i], f, offsets(f.im, hit)); e != nil {
 			return debug, e
 		}
 	}

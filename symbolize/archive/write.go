@@ -12,6 +12,7 @@ type Writer struct {
 	zip   *zip.Writer
 	index []byte
 	names map[string]bool
+	first time.Time // of what was added first, the recording
 }
 
 // NewWriter returns a Writer of an archive to out.
@@ -21,10 +22,17 @@ func NewWriter(out io.Writer) *Writer {
 	return w
 }
 
-// Add adds a file, unless there is one of that name.
+// Add adds a file, unless there is one of that name. What has no time has that of the
+// first one.
 func (w *Writer) Add(name string, changed time.Time, r io.Reader) error {
 	if w.names[name] {
 		return nil
+	}
+	if len(w.names) == 0 {
+		w.first = changed
+	}
+	if changed.IsZero() {
+		changed = w.first
 	}
 	w.names[name] = true
 	f, err := w.zip.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: changed})
@@ -51,7 +59,7 @@ func (w *Writer) AddRecording(i int, directory bool, p Part) error {
 
 // Close writes the index and ends the archive.
 func (w *Writer) Close() error {
-	f, err := w.zip.CreateHeader(&zip.FileHeader{Name: index, Method: zip.Store})
+	f, err := w.zip.CreateHeader(&zip.FileHeader{Name: index, Method: zip.Store, Modified: w.first})
 	if err == nil {
 		_, err = f.Write(w.index)
 	}

@@ -55,7 +55,7 @@ func (im *Image) HasDWARF() bool {
 // closes both files.
 func (f *Finder) Debug(path string, id BuildID) (debug, supp *Image, err error) {
 	if id.IsZero() {
-		id = f.ownID(path)
+		id = f.OwnID(path)
 	}
 	return f.debug(path, id, f.Candidates(path, id))
 }

@@ -157,10 +157,10 @@ type candidate struct {
 	crc  *uint32 // sum of its contents, nil: not known
 }
 
-// ownID is the build ID of the file at the recorded path, zero if it has none.
-func (f *Finder) ownID(path string) (id BuildID) {
+// OwnID is the build ID of the file at the recorded path, zero if it has none.
+func (f *Finder) OwnID(path string) (id BuildID) {
 	if f.Sysroot != "" {
-		if id := f.below(f.Sysroot).ownID(path); !id.IsZero() {
+		if id := f.below(f.Sysroot).OwnID(path); !id.IsZero() {
 			return id
 		}
 	}
@@ -188,7 +188,7 @@ func besideDotDebug(f *Finder, path string, _ BuildID) string {
 func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if id.IsZero() {
-			id = f.ownID(path)
+			id = f.OwnID(path)
 		}
 		if f.Sysroot != "" && !f.below(f.Sysroot).each(path, id, func(im *Image, err error) bool {
 			return errors.Is(err, ErrNoFile) || yield(im, err)
@@ -330,7 +330,7 @@ func (f *Finder) Find(path string, id BuildID) (*Image, error) {
 func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
 	var why error
 	if id.IsZero() {
-		id = f.ownID(path)
+		id = f.OwnID(path)
 	}
 	for im, err := range f.Candidates(path, id) {
 		if err != nil {
