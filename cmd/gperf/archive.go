@@ -25,6 +25,7 @@ type archiveFlags struct {
 	all     bool
 	noDebug bool
 	whole   bool
+	perf    bool
 }
 
 const archiveHelp = `Packs a recording and all that names its addresses into one file, perf.data.zip, from which every command
@@ -35,21 +36,19 @@ the kernel's symbols, the vdso and the maps of JITs. Unpacked to a directory it 
 func (o *archiveFlags) set() *pflag.FlagSet {
 	s := newFlagSet("archive")
 	addInput(s, &o.path)
+	s.SetAnnotation("input", operand, []string{})
 	o.fileFlags.add(s)
 	s.StringVarP(&o.output, "output", "o", "", "write this `file`; - is stdout. Otherwise it is the recording's name and .zip")
 	s.BoolVar(&o.all, "all", false, "also files that were mapped and that no sample hit")
 	s.BoolVar(&o.noDebug, "no-debug", false, "leave debug information out: functions have their names, but no lines and inlined calls")
 	s.BoolVar(&o.whole, "whole", false, "whole files, with all of their code and data")
+	s.BoolVar(&o.perf, "perf", false, "instead what perf archive makes, for perf: whole files alone, to be unpacked in its cache,\nas .tar.bz2, or what else -o ends in: .tar.gz, .tar")
 	return s
 }
 
 func archiveCommand(args []string, stdout, stderr io.Writer) int {
 	var o archiveFlags
-	s := o.set()
-	if len(args) == 1 && !strings.HasPrefix(args[0], "-") {
-		args = []string{"-i", args[0]} // as perf archive has it
-	}
-	return readCommand(s, args, archiveHelp, stdout, stderr, func() error { return o.run(stdout, stderr) })
+	return readCommand(o.set(), args, archiveHelp, stdout, stderr, func() error { return o.run(stdout, stderr) })
 }
 
 func (o *archiveFlags) run(stdout, stderr io.Writer) error {
@@ -64,6 +63,9 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 	hit, err := in.hits(stderr, o.all)
 	if err != nil {
 		return err
+	}
+	if o.perf {
+		return o.runPerf(in, hit, stdout, stderr)
 	}
 	name := cmp.Or(o.output, filepath.Clean(in.path)+".zip")
 	n, err := writeWhole(name, stdout, func(w io.Writer) error { return o.pack(w, in, hit, stderr) })
@@ -123,12 +125,22 @@ func some(l []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(l[:n], ", "), len(l)-n)
 }
 
-// writeWhole writes a file that appears under its name when it is whole, or to
-// stdout for -. It returns how many bytes were written.
+// writeWhole writes a file that appears under its name when it is whole; stdout for
+// -, and what is no regular file, it writes as they are. It returns how many bytes
+// were written.
 func writeWhole(name string, stdout io.Writer, write func(io.Writer) error) (int64, error) {
 	if name == "-" {
 		w := &counting{w: stdout}
 		err := write(w)
+		return w.n, err
+	}
+	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return 0, err
+		}
+		w := &counting{w: f}
+		err = errors.Join(write(w), f.Close())
 		return w.n, err
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".gperf-")
@@ -308,7 +320,7 @@ func (d *hitDSO) pack(p *archive.Packer) (debug, err error) {
 
 // told is an error with the build ID by which the file can be found elsewhere.
 func (d *hitDSO) told(err error) error {
-	if d.ID.IsZero() {
+	if err == nil || d.ID.IsZero() || failed(err) {
 		return err
 	}
 	return fmt.Errorf("build ID %s: %w", d.ID, err)

@@ -41,8 +41,8 @@ func addInput(s *pflag.FlagSet, path *string) {
 	hide(s, "force")
 }
 
-// parseFlags parses a reading command's flags, which takes no arguments, and
-// prints its help when that is asked for: done says that there is no more to do.
+// parseFlags parses a reading command's flags, which takes no arguments, or its file
+// as one, and prints its help when that is asked for: done says that there is no more to do.
 func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) (done bool, err error) {
 	allowAbbreviations(s)
 	if err := s.Parse(args); err != nil {
@@ -52,10 +52,21 @@ func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) 
 		fmt.Fprintf(stdout, "Usage: gperf %s [FLAGS]\n\n%s\n\n%s", s.Name(), what, s.FlagUsages())
 		return true, nil
 	}
+	if s.NArg() == 1 && takesInput(s) {
+		return false, s.Set("input", s.Arg(0))
+	}
 	if s.NArg() > 0 {
 		return false, wrongUse("unexpected argument %q: a file is named with -i", s.Arg(0))
 	}
 	return false, nil
+}
+
+// operand marks the flag input of a command that perf lets name its file without it.
+const operand = "operand"
+
+func takesInput(s *pflag.FlagSet) bool {
+	f := s.Lookup("input")
+	return f != nil && !f.Changed && f.Annotations[operand] != nil
 }
 
 // allowAbbreviations lets a flag be called by the beginning of its name, as
