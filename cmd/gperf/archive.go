@@ -130,40 +130,47 @@ func some(l []string, n int) string {
 // were written.
 func writeWhole(name string, stdout io.Writer, write func(io.Writer) error) (int64, error) {
 	if name == "-" {
-		w := &counting{w: stdout}
-		err := write(w)
-		return w.n, err
+		return writeTo(stdout, write)
 	}
 	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)
 		if err != nil {
 			return 0, err
 		}
-		w := &counting{w: f}
-		err = errors.Join(write(w), f.Close())
-		return w.n, err
+		n, err := writeTo(f, write)
+		return n, errors.Join(err, f.Close())
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".gperf-")
 	if err != nil {
 		return 0, err
 	}
 	defer os.Remove(f.Name()) // unless it was renamed
-	w := &counting{w: f}
-	if err := errors.Join(write(w), f.Close()); err != nil {
+	n, err := writeTo(f, write)
+	if err := errors.Join(err, f.Close()); err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)
 	}
-	return w.n, os.Rename(f.Name(), name)
+	return n, os.Rename(f.Name(), name)
 }
 
-// counting counts what is written.
+// writeTo returns how many bytes were written. What w could not write is told rather
+// than what came of it.
+func writeTo(w io.Writer, write func(io.Writer) error) (int64, error) {
+	c := &counting{w: w}
+	err := write(c)
+	return c.n, cmp.Or(c.err, err)
+}
+
+// counting counts what is written, and keeps the first error.
 type counting struct {
-	w io.Writer
-	n int64
+	w   io.Writer
+	n   int64
+	err error
 }
 
 func (c *counting) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
+	c.err = cmp.Or(c.err, err)
 	return n, err
 }
 
