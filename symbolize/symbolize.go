@@ -22,6 +22,7 @@ const (
 	Unmapped           // nothing was mapped there when the sample was taken
 	NoFile             // the file is not there
 	Unreadable         // the file cannot be read, or is no ELF file
+	NotOwned           // the file is neither the user's nor root's
 	Mismatch           // the file is not the one recorded: another build ID
 	NoSymbols          // the file has no symbol table
 	NoSymbol           // the table has no symbol at the address
@@ -34,6 +35,7 @@ var reasonTexts = [...]string{
 	Unmapped:    "unmapped",
 	NoFile:      "no such file",
 	Unreadable:  "unreadable file",
+	NotOwned:    "file of another user",
 	Mismatch:    "build id mismatch",
 	NoSymbols:   "no symbols",
 	NoSymbol:    "no symbol at the address",
@@ -55,6 +57,8 @@ func reasonOf(err error) Reason {
 		return Found
 	case errors.Is(err, dso.ErrNoFile), errors.Is(err, os.ErrNotExist):
 		return NoFile
+	case errors.Is(err, dso.ErrOwner):
+		return NotOwned
 	case errors.Is(err, dso.ErrMismatch), errors.Is(err, dso.ErrNoBuildID):
 		return Mismatch
 	case errors.Is(err, dso.ErrNoSymbols):
@@ -121,8 +125,8 @@ func New(opts Options) *Symbolizer {
 func (s *Symbolizer) Finder() *dso.Finder { return s.opts.Finder }
 
 // User returns the symbol at offset off of the DSO recorded at path with build
-// ID id (zero if not recorded), and how far into the symbol off is. Without a
-// symbol, the Reason is not Found.
+// ID id (zero if not recorded), and how far into the symbol off is. Of a PerfMap
+// off is the ip. Without a symbol, the Reason is not Found.
 func (s *Symbolizer) User(path string, id dso.BuildID, off uint64) (sym *Symbol, offset uint64, why Reason) {
 	d := s.user(path, id)
 	if d.err != nil {
@@ -153,6 +157,9 @@ func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
 }
 
 func (s *Symbolizer) loadUser(path string, id dso.BuildID) (*Table, error) {
+	if pid, ok := PerfMapPID(path); ok {
+		return loadPerfMap(s.opts.Finder, pid)
+	}
 	syms, runtime, err := s.opts.Finder.FindSymbols(path, id)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/symbolize"
 	"gperf/symbolize/archive"
 	"gperf/symbolize/dso"
 	"gperf/symbolize/replay"
@@ -92,6 +93,9 @@ func (o *archiveFlags) pack(out io.Writer, in *input, hit *hits, stderr io.Write
 		if err != nil {
 			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", err)
 		}
+	}
+	if err := hit.packJIT(p, in, stderr); err != nil {
+		return err
 	}
 	for _, d := range hit.sorted() {
 		debug, err := d.pack(p)
@@ -179,8 +183,10 @@ type hits struct {
 	finder *dso.Finder
 	dsos   map[*replay.DSO]*hitDSO
 	files  map[hitKey]*hitDSO
-	kernel bool            // one of the kernel's own is among them
-	text   []archive.Range // its functions
+	// perfMaps are the names of those that may have names.
+	perfMaps map[string]bool
+	kernel   bool            // one of the kernel's own is among them
+	text     []archive.Range // its functions
 }
 
 // hitKey is a file: those with one build ID are one.
@@ -229,7 +235,7 @@ func (in *input) hits(stderr io.Writer, all bool) (*hits, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hits{finder: in.sym.Finder(), dsos: map[*replay.DSO]*hitDSO{}, files: map[hitKey]*hitDSO{}}
+	h := &hits{finder: in.sym.Finder(), dsos: map[*replay.DSO]*hitDSO{}, files: map[hitKey]*hitDSO{}, perfMaps: map[string]bool{}}
 	for f := range seen {
 		if f != nil && f.Map != nil {
 			h.add(f)
@@ -260,6 +266,9 @@ func (h *hits) add(f *replay.Frame) {
 		h.kernel = true
 		h.dso(d, true)
 	default:
+		if name := f.Map.PerfMap(); name != "" {
+			h.perfMaps[name] = true
+		}
 		e := h.dso(d, false)
 		e.Hit = append(e.Hit, r)
 	}
@@ -304,25 +313,52 @@ func (h *hits) packKernel(p *archive.Packer, in *input) error {
 	return err
 }
 
+// packJIT packs what processes told of the code that they made. Few do.
+func (h *hits) packJIT(p *archive.Packer, in *input, stderr io.Writer) error {
+	dumps := in.history.JITDumps()
+	for name := range h.perfMaps {
+		if pid, ok := symbolize.PerfMapPID(name); ok {
+			dumps = append(dumps, replay.JITDump{PID: pid, Path: symbolize.PerfMapName})
+		}
+	}
+	slices.SortFunc(dumps, func(a, b replay.JITDump) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Path, b.Path))
+	})
+	for _, d := range dumps {
+		err := p.AddFileOf(d.PID, d.Path)
+		if failed(err) {
+			return err
+		}
+		if err != nil && !errors.Is(err, dso.ErrNoFile) {
+			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", err)
+		}
+	}
+	return nil
+}
+
 // pack packs the files of a DSO, if it is one that has files.
 func (d *hitDSO) pack(p *archive.Packer) (debug, err error) {
 	switch path := d.Paths[0]; {
-	case strings.HasPrefix(path, "/tmp/perf-") && strings.HasSuffix(path, ".map"):
-		err := p.AddFile(path)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, nil // memory of whatever kind, that nobody has described
-		}
-		return nil, err
 	case d.kernel:
 		// The kernel's own list names its functions; a file has its lines.
 		if _, err := p.AddDSO(d.DSO); failed(err) {
 			return nil, err
 		}
 		return nil, nil
-	case filepath.IsAbs(path) || path == dso.VDSO:
-		return p.AddDSO(d.DSO)
+	case isFile(path) || path == dso.VDSO:
+		debug, err := p.AddDSO(d.DSO)
+		if strings.HasPrefix(path, "/memfd:") && errors.Is(err, dso.ErrNoFile) {
+			return nil, nil // mostly not a program
+		}
+		return debug, err
 	}
 	return nil, nil
+}
+
+// isFile tells a file from memory that has a name, and from dumps.
+func isFile(path string) bool {
+	_, jit := symbolize.PerfMapPID(path)
+	return filepath.IsAbs(path) && !jit && !strings.HasPrefix(path, "//") && !replay.IsJITDump(path)
 }
 
 // told is an error with the build ID by which the file can be found elsewhere.

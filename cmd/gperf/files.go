@@ -19,6 +19,7 @@ type fileFlags struct {
 	sysroot    string
 	vmlinux    string
 	debuginfod string
+	force      *bool // nil: no
 }
 
 func (f *fileFlags) add(s *pflag.FlagSet) {
@@ -44,6 +45,7 @@ func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
 		l.Finder = *packed.Finder()
 	}
 	l.Sysroot, l.VmlinuxPath = f.sysroot, f.vmlinux
+	l.Force = f.force != nil && *f.force
 	urls := f.debuginfod
 	switch {
 	case urls == "" && packed != nil:

@@ -34,11 +34,13 @@ func readCommand(s *pflag.FlagSet, args []string, what string, stdout, stderr io
 	return exitOK
 }
 
-// addInput adds the flags that say what is read.
-func addInput(s *pflag.FlagSet, path *string) {
+// addInput adds the flags that say what is read. force tells whether -f was given:
+// perf takes only with it what belongs to other users.
+func addInput(s *pflag.FlagSet, path *string) (force *bool) {
 	s.StringVarP(path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
-	s.BoolP("force", "f", false, "")
+	force = s.BoolP("force", "f", false, "")
 	hide(s, "force")
+	return force
 }
 
 // parseFlags parses a reading command's flags, which takes no arguments, or its file

@@ -36,7 +36,7 @@ type inputFlags struct {
 }
 
 func (in *inputFlags) add(fs *pflag.FlagSet) {
-	addInput(fs, &in.path)
+	in.force = addInput(fs, &in.path)
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")

@@ -237,12 +237,13 @@ func kallsymsName(id dso.BuildID) string {
 	return ".debug/[kernel.kallsyms]/" + id.String() + "/kallsyms"
 }
 
-// AddFile packs a file that is not ELF by its path, whole.
-func (p *Packer) AddFile(name string) error {
-	f, err := p.Finder.OpenFile(p.Finder.Rooted(name))
+// AddFileOf packs a file that process pid wrote, as Finder.OpenOf finds it, whole.
+func (p *Packer) AddFileOf(pid int32, name string) error {
+	f, err := p.Finder.OpenOf(pid, name)
 	if err != nil {
 		return err
 	}
+	name = strings.ReplaceAll(name, "%d", fmt.Sprint(pid))
 	return p.copy(strings.TrimPrefix(path.Clean(name), "/"), f)
 }
 

@@ -26,7 +26,11 @@ func (f *Finder) OpenFile(path string) (fs.File, error) {
 	if f.files == nil {
 		return os.Open(path)
 	}
-	return f.files.Open(inFiles(path))
+	file, err := f.files.Open(inFiles(path))
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, ErrNoFile)
+	}
+	return file, nil
 }
 
 func inFiles(path string) string { return strings.TrimPrefix(filepath.Clean(path), "/") }
@@ -49,9 +53,9 @@ func (f *Finder) image(path string) (*Image, error) {
 	if f.files == nil {
 		return Open(path)
 	}
-	file, err := f.files.Open(inFiles(path))
+	file, err := f.OpenFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, ErrNoFile)
+		return nil, err
 	}
 	im, err := readImage(file, path)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -29,6 +30,8 @@ type Finder struct {
 	// VmlinuxPath is the kernel's file to be used instead of those in the usual
 	// places; "" means those. Its build ID must agree as well.
 	VmlinuxPath string
+	// Force takes files that others own, of what processes say of their own code.
+	Force bool
 	// Fetch, which may be nil, returns the path of a file that servers have for a
 	// build ID: what is DebugFile or CodeFile. It is the last resort.
 	Fetch func(id BuildID, what string) (path string, err error)
@@ -182,9 +185,9 @@ func besideDotDebug(f *Finder, path string, _ BuildID) string {
 // recorded at path with build ID id: those whose build ID agrees. Without an ID
 // the one of the file at path is taken to be meant. A file that exists and is
 // not used is yielded as an error with the reason; one that does not exist only
-// if it is the recorded path itself. What is found nowhere may lie in the tree of
-// a process in a mount namespace of its own, if that still runs. The receiver of
-// an Image closes it.
+// if it is the recorded path itself. What is found nowhere may have been deleted
+// and still be mapped, or lie in the tree of a process in a mount namespace of its
+// own, if that still runs. The receiver of an Image closes it.
 func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if id.IsZero() {
@@ -204,6 +207,14 @@ func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 		}
 		if found || id.IsZero() || f.Root != "" || !filepath.IsAbs(path) {
 			return
+		}
+		if was, ok := strings.CutSuffix(path, deleted); ok {
+			for _, name := range [...]string{was, mapped(path)} {
+				if im, err := f.open(candidate{name: name}, id); err == nil {
+					yield(im, nil)
+					return
+				}
+			}
 		}
 		for _, tree := range f.otherTrees() {
 			if !f.below(tree).each(path, id, func(im *Image, err error) bool {

@@ -81,11 +81,14 @@ func (f *Frame) lookUp() {
 	case m == nil:
 		f.why = symbolize.Unmapped
 	case m.symbol != nil:
-		f.sym, f.off = m.symbol, f.IP-m.Start
+		f.sym, f.off = m.symbol, f.IP-m.symbol.Start
 	case f.Kernel:
 		f.sym, f.off, _, f.why = f.symbols.Kernel(f.IP)
 	default:
 		f.sym, f.off, f.why = f.symbols.User(m.DSO.Name, m.DSO.BuildID, m.Off(f.IP))
+		if f.sym == nil && m.perfMap != "" {
+			f.sym, f.off, f.why = f.symbols.User(m.perfMap, dso.BuildID{}, f.IP)
+		}
 	}
 }
 
@@ -156,6 +159,7 @@ type History struct {
 	sym     *symbolize.Symbolizer
 	threads map[int32]*Thread // by TID
 	kernel  kernel
+	jit     jitDumps
 	frames  []Frame // a block of those not made yet
 	made    int
 	// kernelSeen tells that an address of the kernel turned up.
@@ -328,6 +332,7 @@ func (h *History) mmap(r *format.Mmap) {
 			m = h.share(m)
 			h.rank(m)
 			p.maps = p.maps.with(m)
+			h.jitDump(r, p, m.DSO)
 		}
 	}
 }
@@ -340,7 +345,7 @@ func (h *History) share(m *Map) *Map {
 		h.dsos[*d] = d
 	}
 	m.DSO = d
-	key := mapKey{m.Start, m.End, m.Pgoff, m.DSO}
+	key := mapKey{m.Start, m.End, m.Pgoff, m.DSO, m.perfMap}
 	if same, ok := h.known[key]; ok {
 		return same
 	}

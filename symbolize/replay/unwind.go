@@ -119,7 +119,7 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 // without the file, frames beyond it are guesswork. A JIT's code is walked
 // through by its frame pointers.
 func (w *walker) missing(m *Map) bool {
-	return m != nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
+	return m != nil && m.symbol == nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
 }
 
 // space is a process's mappings as a walk sees them.
