@@ -27,14 +27,14 @@ type kernel struct {
 func (s *Symbolizer) Kernel(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
 	k, err := s.kernel()
 	if err != nil {
-		return nil, 0, "", reasonOf(err)
+		return nil, 0, "", s.kernelAsked.count(reasonOf(err))
 	}
 	ip += k.delta
 	sym, module, ok := k.syms.Lookup(ip)
 	if !ok {
-		return nil, 0, "", NoSymbol
+		return nil, 0, "", s.kernelAsked.count(NoSymbol)
 	}
-	return sym, ip - sym.Start, module, Found
+	return sym, ip - sym.Start, module, s.kernelAsked.count(Found)
 }
 
 // KernelProblem returns why kernel addresses have no names, nil if they have.

@@ -6,10 +6,13 @@
 package symbolize
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"gperf/symbolize/dso"
 )
@@ -97,6 +100,20 @@ type Symbolizer struct {
 
 	mu   sync.RWMutex
 	dsos map[dsoKey]*userDSO
+
+	kernelAsked asked
+}
+
+// asked counts the addresses of a DSO that were asked for, and those of them that
+// have no name.
+type asked struct{ all, missing atomic.Int64 }
+
+func (a *asked) count(why Reason) Reason {
+	a.all.Add(1)
+	if why != Found {
+		a.missing.Add(1)
+	}
+	return why
 }
 
 type dsoKey struct {
@@ -109,6 +126,7 @@ type userDSO struct {
 	once  sync.Once
 	table *Table
 	err   error
+	asked asked
 }
 
 // New returns a Symbolizer.
@@ -130,13 +148,13 @@ func (s *Symbolizer) Finder() *dso.Finder { return s.opts.Finder }
 func (s *Symbolizer) User(path string, id dso.BuildID, off uint64) (sym *Symbol, offset uint64, why Reason) {
 	d := s.user(path, id)
 	if d.err != nil {
-		return nil, 0, reasonOf(d.err)
+		return nil, 0, d.asked.count(reasonOf(d.err))
 	}
 	sym, ok := d.table.Lookup(off)
 	if !ok {
-		return nil, 0, NoSymbol
+		return nil, 0, d.asked.count(NoSymbol)
 	}
-	return sym, off - sym.Start, Found
+	return sym, off - sym.Start, d.asked.count(Found)
 }
 
 func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
@@ -190,3 +208,40 @@ const maxPLTName = 1023
 // Problem returns why the DSO recorded at path with build ID id has no names, as
 // an error that tells which file and what of it; nil if it has.
 func (s *Symbolizer) Problem(path string, id dso.BuildID) error { return s.user(path, id).err }
+
+// Unresolved is a DSO with addresses that have no names.
+type Unresolved struct {
+	Path    string // dso.KernelName for the kernel with its modules
+	ID      dso.BuildID
+	Missing int    // distinct addresses without a name
+	Asked   int    // distinct addresses
+	Reason  Reason // NoSymbol where there are symbols, but none there
+	Err     error  // which file and what of it; nil with NoSymbol
+}
+
+// Unresolved returns the DSOs of which addresses were asked for that have no
+// names, those with most of them first.
+func (s *Symbolizer) Unresolved() (l []Unresolved) {
+	add := func(path string, id dso.BuildID, a *asked, err error) {
+		if a.missing.Load() == 0 {
+			return
+		}
+		u := Unresolved{Path: path, ID: id, Missing: int(a.missing.Load()), Asked: int(a.all.Load()), Reason: NoSymbol, Err: err}
+		if err != nil {
+			u.Reason = reasonOf(err)
+		}
+		l = append(l, u)
+	}
+	s.mu.RLock()
+	for key, d := range s.dsos {
+		add(key.path, key.id, &d.asked, d.err)
+	}
+	s.mu.RUnlock()
+	if s.kernelAsked.missing.Load() > 0 {
+		add(dso.KernelName, s.opts.KernelBuildID, &s.kernelAsked, s.KernelProblem())
+	}
+	slices.SortFunc(l, func(a, b Unresolved) int {
+		return cmp.Or(cmp.Compare(b.Missing, a.Missing), cmp.Compare(a.Path, b.Path), cmp.Compare(a.ID.String(), b.ID.String()))
+	})
+	return l
+}

@@ -85,10 +85,11 @@ func (f *Frame) lookUp() {
 	case f.Kernel:
 		f.sym, f.off, _, f.why = f.symbols.Kernel(f.IP)
 	default:
-		f.sym, f.off, f.why = f.symbols.User(m.DSO.Name, m.DSO.BuildID, m.Off(f.IP))
-		if f.sym == nil && m.perfMap != "" {
+		if m.perfMap != "" && f.symbols.Problem(m.DSO.Name, m.DSO.BuildID) != nil {
 			f.sym, f.off, f.why = f.symbols.User(m.perfMap, dso.BuildID{}, f.IP)
+			return
 		}
+		f.sym, f.off, f.why = f.symbols.User(m.DSO.Name, m.DSO.BuildID, m.Off(f.IP))
 	}
 }
 

@@ -166,7 +166,7 @@ func (o *objects) object(d *DSO) *object {
 	o.mu.Unlock()
 	obj.once.Do(func() {
 		// Its symbols will be wanted next.
-		go o.sym.User(d.Name, d.BuildID, 0)
+		go o.sym.Problem(d.Name, d.BuildID)
 		obj.open(o, d)
 	})
 	return obj
