@@ -291,6 +291,7 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 			fmt.Fprintf(stderr, "gperf: no kernel symbols: %v\n", err)
 		}
 	}
+	in.tellUnresolved(stderr)
 }
 
 func tellSkipped(stderr io.Writer, skipped format.Skipped) {
