@@ -22,23 +22,24 @@ type JITDump struct {
 // JITCode is a function, from a time on.
 type JITCode struct {
 	Time   uint64
-	Symbol Symbol // addresses are ips
-	lines  []jitLine
+	Symbol Symbol    // addresses are ips
+	Lines  []JITLine // by ip
 }
 
-type jitLine struct {
-	ip   uint64
-	file string
-	line int
+// JITLine is where the source of instructions is, from an address on.
+type JITLine struct {
+	IP   uint64
+	File string
+	Line int
 }
 
 // Line returns the source of the instruction at ip, "" and 0 where none is known.
 func (c *JITCode) Line(ip uint64) (file string, line int) {
-	i := sort.Search(len(c.lines), func(i int) bool { return c.lines[i].ip > ip }) - 1
+	i := sort.Search(len(c.Lines), func(i int) bool { return c.Lines[i].IP > ip }) - 1
 	if i < 0 {
 		return "", 0
 	}
-	return c.lines[i].file, c.lines[i].line
+	return c.Lines[i].File, c.Lines[i].Line
 }
 
 // Kinds of records.
@@ -77,7 +78,7 @@ func ReadJITDump(r io.Reader) (*JITDump, error) {
 	if size := order.Uint32(header[8:]); size > headerSize {
 		b.Discard(int(min(size, maxJITRecord)) - headerSize)
 	}
-	d := jitReader{b: b, order: order, byIndex: map[uint64]int{}, lines: map[uint64][]jitLine{}}
+	d := jitReader{b: b, order: order, byIndex: map[uint64]int{}, lines: map[uint64][]JITLine{}}
 	for len(d.codes) < maxJITCodes && d.record() {
 	}
 	slices.SortStableFunc(d.codes, func(a, b JITCode) int { return cmp.Compare(a.Time, b.Time) })
@@ -90,7 +91,7 @@ type jitReader struct {
 	order   binary.ByteOrder
 	codes   []JITCode
 	byIndex map[uint64]int       // where in codes the function of an index is, lately
-	lines   map[uint64][]jitLine // of functions that are loaded later, by their addresses
+	lines   map[uint64][]JITLine // of functions that are loaded later, by their addresses
 }
 
 // record reads a record; the result is false where there is none that makes sense.
@@ -143,7 +144,7 @@ func (d *jitReader) load(when uint64, b []byte) {
 		return
 	}
 	c := JITCode{Time: when, Symbol: Symbol{Start: start, End: start + size, Name: string(name), Raw: string(name)}}
-	c.lines = settled(d.lines[start], start, start+size)
+	c.Lines = settled(d.lines[start], start, start+size)
 	delete(d.lines, start)
 	d.byIndex[index] = len(d.codes)
 	d.codes = append(d.codes, c)
@@ -167,9 +168,9 @@ func (d *jitReader) move(when uint64, b []byte) {
 		return
 	}
 	c.Time, c.Symbol.Start, c.Symbol.End = when, start, c.Symbol.End+delta
-	c.lines = slices.Clone(c.lines)
-	for j := range c.lines {
-		c.lines[j].ip += delta
+	c.Lines = slices.Clone(c.Lines)
+	for j := range c.Lines {
+		c.Lines[j].IP += delta
 	}
 	d.byIndex[d.order.Uint64(b[40:])] = len(d.codes)
 	d.codes = append(d.codes, c)
@@ -188,7 +189,7 @@ func (d *jitReader) debug(size uint32) bool {
 		return true
 	}
 	start, n := d.order.Uint64(b), d.order.Uint64(b[8:])
-	var lines []jitLine
+	var lines []JITLine
 	file := ""
 	for b = b[fixed:]; n > 0 && len(b) > entry; n-- {
 		name, rest, ok := bytes.Cut(b[entry:], []byte{0})
@@ -198,7 +199,7 @@ func (d *jitReader) debug(size uint32) bool {
 		if string(name) != "\xff" {
 			file = string(name)
 		}
-		lines = append(lines, jitLine{d.order.Uint64(b), file, int(int32(d.order.Uint32(b[8:])))})
+		lines = append(lines, JITLine{d.order.Uint64(b), file, int(int32(d.order.Uint32(b[8:])))})
 		b = rest
 	}
 	d.lines[start] = lines
@@ -208,12 +209,12 @@ func (d *jitReader) debug(size uint32) bool {
 // settled puts lines in the order of their addresses. Some runtimes (V8, LLVM)
 // count these from the start of the ELF file that perf would make of the
 // function: its header, of 64 bytes, is taken off then.
-func settled(lines []jitLine, start, end uint64) []jitLine {
+func settled(lines []JITLine, start, end uint64) []JITLine {
 	const elfHeader = 0x40
-	slices.SortStableFunc(lines, func(a, b jitLine) int { return cmp.Compare(a.ip, b.ip) })
-	if n := len(lines); n > 0 && lines[0].ip >= start+elfHeader && (lines[0].ip == start+elfHeader || lines[n-1].ip >= end) {
+	slices.SortStableFunc(lines, func(a, b JITLine) int { return cmp.Compare(a.IP, b.IP) })
+	if n := len(lines); n > 0 && lines[0].IP >= start+elfHeader && (lines[0].IP == start+elfHeader || lines[n-1].IP >= end) {
 		for i := range lines {
-			lines[i].ip -= elfHeader
+			lines[i].IP -= elfHeader
 		}
 	}
 	return lines

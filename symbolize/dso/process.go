@@ -109,7 +109,7 @@ func rangeOf(list, path string) string {
 	defer fd.Close()
 	for sc := bufio.NewScanner(fd); sc.Scan(); {
 		line := sc.Text()
-		if !strings.HasSuffix(line, path) {
+		if !strings.HasSuffix(line, " "+path) {
 			continue
 		}
 		var start, end uint64

@@ -1,9 +1,11 @@
 package replay
 
 import (
+	"cmp"
 	"math"
 	"path"
 	"regexp"
+	"slices"
 
 	"gperf/format"
 	"gperf/symbolize"
@@ -104,11 +106,30 @@ func (h *History) jitUntil(time uint64) {
 	}
 }
 
-// JITLine returns the source of a frame in code that was made at run time, as far
-// as its runtime told; "" and 0 otherwise.
+// JITLine returns the source of a frame in code that was made at run time, by a JIT
+// or of a BPF program, as far as that is told; "" and 0 otherwise.
 func (f *Frame) JITLine() (file string, line int) {
 	if f.Map == nil || f.Map.code == nil {
 		return "", 0
 	}
 	return f.Map.code.Line(f.IP)
+}
+
+// bpfCode returns what the recording tells of the source of a BPF program's
+// function, nil for nothing.
+func (h *History) bpfCode(sym *symbolize.Symbol) *symbolize.JITCode {
+	all := h.bpfLines()
+	at := func(ip uint64) int {
+		i, _ := slices.BinarySearchFunc(all, ip, func(l format.BPFLine, ip uint64) int { return cmp.Compare(l.IP, ip) })
+		return i
+	}
+	lines := all[at(sym.Start):at(sym.End)]
+	if len(lines) == 0 {
+		return nil
+	}
+	c := &symbolize.JITCode{Symbol: *sym}
+	for _, l := range lines {
+		c.Lines = append(c.Lines, symbolize.JITLine{IP: l.IP, File: l.File, Line: l.Line})
+	}
+	return c
 }

@@ -2,8 +2,10 @@ package replay
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gperf/format"
@@ -95,6 +97,23 @@ func TestNamedMemory(t *testing.T) {
 		f := h.userFrame(h.thread(tc.pid, tc.pid).space.maps, tc.ip)
 		if f.Symbol() != tc.name || f.DSO() != tc.dso {
 			t.Errorf("process %d at %#x: %s (%s), want %s (%s)", tc.pid, tc.ip, f.Symbol(), f.DSO(), tc.name, tc.dso)
+		}
+	}
+}
+
+// BPF programs' frames have the lines that the recording tells of.
+func TestBPFLines(t *testing.T) {
+	const at = 0xffffffffc0001000
+	h := newHistory()
+	h.bpfLines = func() []format.BPFLine {
+		return []format.BPFLine{{IP: at - 8, File: "before.c", Line: 1}, {IP: at, File: "a.c", Line: 7}, {IP: at + 8, File: "a.c", Line: 9}, {IP: at + 64, File: "behind.c", Line: 1}}
+	}
+	h.Apply(&format.KSymbol{Addr: at, Len: 64, Type: 1, Name: "bpf_prog_0102030405060708_f"})
+	h.Apply(&format.KSymbol{Addr: at + 0x1000, Len: 64, Type: 1, Name: "bpf_prog_1111111111111111_g"})
+	for ip, want := range map[uint64]string{at: "a.c:7", at + 7: "a.c:7", at + 63: "a.c:9", at + 0x1000: ":0"} {
+		f := h.kernelFrame(ip)
+		if file, line := f.JITLine(); fmt.Sprintf("%s:%d", file, line) != want || !strings.HasPrefix(f.Symbol(), "bpf_prog_") {
+			t.Errorf("at %#x: %s at %s:%d, want %s", ip, f.Symbol(), file, line, want)
 		}
 	}
 }

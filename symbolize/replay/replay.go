@@ -161,8 +161,10 @@ type History struct {
 	threads map[int32]*Thread // by TID
 	kernel  kernel
 	jit     jitDumps
-	frames  []Frame // a block of those not made yet
-	made    int
+	// bpfLines are the lines of BPF programs, read when the first one comes.
+	bpfLines func() []format.BPFLine
+	frames   []Frame // a block of those not made yet
+	made     int
 	// kernelSeen tells that an address of the kernel turned up.
 	kernelSeen bool
 	unmapped   frameTable
@@ -235,6 +237,7 @@ func New(f *format.File, sym *symbolize.Symbolizer) *History {
 	h := &History{kernel: listedKernel(f), file: f, sym: sym, threads: map[int32]*Thread{}, known: map[mapKey]*Map{}, dsos: map[DSO]*DSO{}, named: map[*DSO]bool{}, buildIDs: map[string]dso.BuildID{}}
 	h.batchFrames = new(arena)
 	h.cgroups, h.counts = map[uint64]string{}, counts{}
+	h.bpfLines = sync.OnceValue(f.BPFLines)
 	h.unwinder = sync.OnceValue(func() *unwinder { return newUnwinder(f, sym) })
 	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
 	for _, e := range entries {
@@ -258,7 +261,7 @@ func (h *History) Apply(rec format.Record) {
 			delete(h.threads, r.TID)
 		}
 	case *format.KSymbol:
-		h.kernel.ksymbol(r)
+		h.ksymbol(r)
 	case *format.Cgroup:
 		h.cgroups[r.CgroupID] = r.Path
 	case *format.Other:
