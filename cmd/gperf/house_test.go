@@ -64,8 +64,8 @@ var guests = map[string]string{
 	"github.com/go-delve/delve":          "unwind symbolize",
 	"github.com/google/pprof":            "report",
 	"github.com/ianlancetaylor/demangle": "symbolize",
-	"github.com/klauspost/compress":      "format cmd/gperf", // there for a test of hostile files
-	"github.com/ulikunitz/xz":            "symbolize/dso",    // .gnu_debugdata
+	"github.com/klauspost/compress":      "format symbolize/archive cmd/gperf", // cmd: a test of hostile files
+	"github.com/ulikunitz/xz":            "symbolize/dso",                      // .gnu_debugdata
 	"golang.org/x/sys":                   "",
 }
 

@@ -2,9 +2,9 @@ package archive
 
 import (
 	"bytes"
-	"compress/flate"
 	"encoding/binary"
 	"fmt"
+	"github.com/klauspost/compress/flate"
 	"hash/crc32"
 	"io"
 	"runtime"
@@ -88,6 +88,26 @@ func (d *deflater) flush(last bool) error {
 // deflate deflates a piece into out, which takes everything.
 func (w *work) deflate(part []byte, last bool) {
 	w.out.Reset()
+	if len(part) == pieceSize && !last && bytes.Equal(part, noPiece) {
+		w.crc = zeros().crc
+		w.out.Write(zeros().out.Bytes())
+		return
+	}
+	w.deflatePart(part, last)
+}
+
+// noPiece is a piece of zeros, and zeros what it is deflated: the most frequent one,
+// since files of which parts are left out keep their size.
+var (
+	noPiece = make([]byte, pieceSize)
+	zeros   = sync.OnceValue(func() *work {
+		w := new(work)
+		w.deflatePart(noPiece, false)
+		return w
+	})
+)
+
+func (w *work) deflatePart(part []byte, last bool) {
 	w.crc = crc32.ChecksumIEEE(part)
 	if w.w == nil {
 		w.w, _ = flate.NewWriter(&w.out, flate.DefaultCompression)

@@ -79,7 +79,7 @@ func TestSlim(t *testing.T) {
 			}
 		}
 		for _, name := range c.missing {
-			if s := slim.Section(name); s != nil && (s.Type != elf.SHT_NOBITS || !zeros(b[s.Offset:s.Offset+s.FileSize])) {
+			if s := slim.Section(name); s != nil && (s.Type != elf.SHT_NOBITS || !allZeros(b[s.Offset:s.Offset+s.FileSize])) {
 				t.Errorf("use %b: %s is still there", c.use, name)
 			}
 		}
@@ -96,7 +96,7 @@ func TestSlim(t *testing.T) {
 	}
 }
 
-func zeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
+func allZeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
 func TestMerge(t *testing.T) {
 	got := merge([]Range{{50, 60}, {0, 10}, {5, 20}, {20, 30}, {90, 200}, {40, 40}, {300, 400}, {7, 8}}, 100)
