@@ -15,6 +15,9 @@
 //	tmp/perf-PID.map, …                        whatever else is found by its path
 //	.pieces                                    where the pieces of the others lie
 //
+// So a file with a build ID is in it once, whatever paths it was recorded under, and
+// has its names under all of them, also where it was gone from one.
+//
 // Members are deflated in pieces that know nothing of each other, so that any part
 // of any member can be read at once, without unpacking the rest and without taking
 // more memory than some pieces have.

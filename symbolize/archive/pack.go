@@ -98,7 +98,27 @@ func (p *Packer) AddDSO(d DSO) (debug, err error) {
 			return debug, e
 		}
 	}
+	for _, f := range files {
+		if f.use&forDWARF != 0 {
+			err = errors.Join(err, p.split(name, d.Paths, f.im))
+		}
+	}
 	return debug, errors.Join(err, p.supplement(supp))
+}
+
+// split packs the package (.dwp) of the DSO found at path, whose debug information is
+// split; loose .dwo files are not packed.
+func (p *Packer) split(path string, paths []string, debug *dso.Image) error {
+	for im := range p.Finder.DWO(path, debug, "", "") {
+		defer im.Close()
+		for _, name := range paths {
+			if err := p.file(places(name, dso.BuildID{})[0]+".dwp", part{im, forDWARF}, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return nil
 }
 
 // find finds the files of a DSO as those do who name addresses: what they would use

@@ -24,11 +24,10 @@ type piece struct {
 // deflater deflates what is written to it in pieces, some at a time on all cores.
 // Together the pieces are one stream like any other.
 type deflater struct {
-	out    io.Writer
-	index  *[]byte // an entry for each piece is appended to it
-	buf    []byte
-	pieces int // written
-	works  []work
+	out   io.Writer
+	index *[]byte // an entry for each piece is appended to it
+	buf   []byte
+	works []work
 }
 
 // work is one piece to be deflated at a time.
