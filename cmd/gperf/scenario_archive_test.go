@@ -126,7 +126,7 @@ func TestScenarioArchive(t *testing.T) {
 			dir := t.TempDir()
 			exe := filepath.Join(dir, "program")
 			copyFile(t, c.exe, exe)
-			mustRecord(t, dir, slices.Concat([]string{"-g", "-e", "cpu-clock", "-F", "499"}, c.flags, []string{"--", exe}, c.args)...)
+			mustRecord(t, dir, slices.Concat([]string{"-g", "-e", "cpu-clock/freq=499/,page-faults/period=1/"}, c.flags, []string{"--", exe}, c.args)...)
 			want := make([]string, len(views))
 			for i, v := range views {
 				want[i] = here(t, dir, v)
