@@ -103,7 +103,7 @@ func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
 	if id.IsZero() {
 		id = d.runtime.BuildID()
 	}
-	d.index, err = srcline.Open(lineCache(), id, func() (srcline.Files, error) {
+	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
 		debug, supp, err := s.opts.Finder.Debug(path, id)
 		if debug == nil {
 			im, findErr := s.opts.Finder.Find(path, id)
@@ -120,8 +120,12 @@ func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
 	return err
 }
 
-// lineCache is the user's; without a home, lines are read each time.
-func lineCache() *cache.Dir {
+// lineCache is the user's; without a home, lines are read each time. What comes of
+// an archive, which may lack some, does not go there.
+func (s *Symbolizer) lineCache() *cache.Dir {
+	if s.opts.Finder.Packed() {
+		return nil
+	}
 	c, err := srcline.NewCache()
 	if err != nil {
 		return nil
@@ -222,7 +226,7 @@ func (s *Symbolizer) kernelSource() *source {
 
 func (s *Symbolizer) loadKernelSource(d *source) (err error) {
 	id := s.opts.KernelBuildID
-	if id.IsZero() && s.opts.Finder.Root == "" {
+	if id.IsZero() && s.opts.Finder.Root == "" && !s.opts.Finder.Packed() {
 		id, _ = dso.KernelBuildID()
 	}
 	im, err := s.opts.Finder.Vmlinux(id)
@@ -233,7 +237,7 @@ func (s *Symbolizer) loadKernelSource(d *source) (err error) {
 	if d.delta, err = s.kernelDelta(im); err != nil {
 		return err
 	}
-	d.index, err = srcline.Open(lineCache(), id, func() (srcline.Files, error) {
+	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
 		im, err := s.opts.Finder.Vmlinux(id)
 		return srcline.Files{Debug: im}, err
 	})

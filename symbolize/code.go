@@ -226,7 +226,7 @@ func (s *Symbolizer) textDelta(im *dso.Image) (uint64, error) {
 // loadRunningText opens the image of the running kernel's memory.
 func (s *Symbolizer) loadRunningText() (*kernelText, error) {
 	path := filepath.Join(s.proc, "kcore")
-	if s.opts.Finder.Root != "" {
+	if s.opts.Finder.Root != "" || s.opts.Finder.Packed() {
 		return nil, fmt.Errorf("%s: %w", path, errElsewhere)
 	}
 	running, _ := dso.KernelBuildID()

@@ -31,11 +31,11 @@ func TestParsePerfMap(t *testing.T) {
 }
 
 func TestPerfMapName(t *testing.T) {
-	if pid, ok := perfMapPID(PerfMap(4711)); pid != 4711 || !ok {
+	if pid, ok := PerfMapPID(PerfMap(4711)); pid != 4711 || !ok {
 		t.Errorf("%d, %t", pid, ok)
 	}
 	for _, name := range []string{"/tmp/perf-.map", "/tmp/perf-12.map.old", "/tmp/perf-99999999999.map", "/var/tmp/perf-1.map"} {
-		if pid, ok := perfMapPID(name); ok {
+		if pid, ok := PerfMapPID(name); ok {
 			t.Errorf("%s is process %d's", name, pid)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -88,17 +89,20 @@ func (s *Symbolizer) kernelSymbols() (*Kallsyms, error) {
 	if k := s.vmlinux(want); k != nil {
 		return k, nil
 	}
-	if s.opts.Finder.Root != "" {
-		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w", s.opts.Finder.Root, dso.ErrNoFile)
+	finder := s.opts.Finder
+	if finder.Root != "" && !finder.Packed() { // perf looks for nothing else below --symfs
+		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w", finder.Root, dso.ErrNoFile)
 	}
-	if want.IsZero() || want.Matches(running) {
-		return openKallsyms("/proc/kallsyms")
+	f, err := finder.Kallsyms(s.opts.KernelBuildID)
+	switch {
+	case err == nil:
+		return readKallsyms(f, "kallsyms")
+	case finder.Packed():
+		return nil, fmt.Errorf("kernel symbols: the archive has no kallsyms or vmlinux: %w", dso.ErrNoFile)
+	case want.IsZero() || want.Matches(running):
+		return nil, fmt.Errorf("kernel symbols: %w", err)
 	}
-	k, err := openKallsyms(s.opts.Finder.KallsymsPath(want))
-	if err != nil {
-		return nil, fmt.Errorf("kernel symbols: no kallsyms or vmlinux with build id %s: %w", want, errOtherKernel)
-	}
-	return k, nil
+	return nil, fmt.Errorf("kernel symbols: no kallsyms or vmlinux with build id %s: %w", want, errOtherKernel)
 }
 
 func openKallsyms(path string) (*Kallsyms, error) {
@@ -106,6 +110,11 @@ func openKallsyms(path string) (*Kallsyms, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernel symbols: %w", err)
 	}
+	return readKallsyms(f, path)
+}
+
+// readKallsyms reads f, which it closes; path is what errors call it.
+func readKallsyms(f io.ReadCloser, path string) (*Kallsyms, error) {
 	defer f.Close()
 	k, err := ParseKallsyms(f)
 	if err != nil {

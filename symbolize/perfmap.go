@@ -12,16 +12,16 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// perfMapName is the DSO of code that a process made at run time, and the file
+// PerfMapName is the DSO of code that a process made at run time, and the file
 // in which it may name it, %d being its number.
-const perfMapName = "/tmp/perf-%d.map"
+const PerfMapName = "/tmp/perf-%d.map"
 
 // PerfMap returns the name of the DSO that stands for code that process pid made
 // at run time.
-func PerfMap(pid int32) string { return fmt.Sprintf(perfMapName, pid) }
+func PerfMap(pid int32) string { return fmt.Sprintf(PerfMapName, pid) }
 
-// perfMapPID is the inverse of PerfMap.
-func perfMapPID(name string) (pid int32, ok bool) {
+// PerfMapPID is the inverse of PerfMap.
+func PerfMapPID(name string) (pid int32, ok bool) {
 	number, ok := strings.CutPrefix(name, "/tmp/perf-")
 	if !ok {
 		return 0, false
@@ -35,18 +35,18 @@ func perfMapPID(name string) (pid int32, ok bool) {
 const maxPerfMap = 1 << 29
 
 func loadPerfMap(f *dso.Finder, pid int32) (*Table, error) {
-	file, err := f.OpenOf(pid, perfMapName)
+	file, err := f.OpenOf(pid, PerfMapName)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxPerfMap))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file.Name(), err)
+		return nil, fmt.Errorf("read %s: %w", PerfMap(pid), err)
 	}
 	table := parsePerfMap(string(text))
 	if table.Len() == 0 {
-		return nil, fmt.Errorf("%s: %w", file.Name(), dso.ErrNoSymbols)
+		return nil, fmt.Errorf("%s: %w", PerfMap(pid), dso.ErrNoSymbols)
 	}
 	return table, nil
 }

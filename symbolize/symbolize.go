@@ -186,7 +186,7 @@ func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
 }
 
 func (s *Symbolizer) loadUser(path string, id dso.BuildID) (*Table, error) {
-	if pid, ok := perfMapPID(path); ok {
+	if pid, ok := PerfMapPID(path); ok {
 		return loadPerfMap(s.opts.Finder, pid)
 	}
 	syms, runtime, err := s.opts.Finder.FindSymbols(path, id)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/symbolize/archive"
 	"gperf/symbolize/debuginfod"
 	"gperf/symbolize/dso"
 )
@@ -35,16 +36,23 @@ type files struct {
 }
 
 // open readies the places; what takes long is told on stderr if that is a
-// terminal.
-func (f *fileFlags) open(stderr io.Writer) *files {
+// terminal. Beside the files of packed, which is nil for none, only those are looked
+// at that flags name.
+func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
 	root, flat := strings.CutSuffix(f.symfs, ",flat")
-	l := &files{Finder: dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat, Sysroot: f.sysroot, VmlinuxPath: f.vmlinux}}
+	l := &files{Finder: dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}}
+	if packed != nil && f.symfs == "" {
+		l.Finder = *packed.Finder()
+	}
+	l.Sysroot, l.VmlinuxPath = f.sysroot, f.vmlinux
 	l.Force = f.force != nil && *f.force
 	urls := f.debuginfod
-	switch urls {
-	case "":
+	switch {
+	case urls == "" && packed != nil:
+		return l
+	case urls == "":
 		urls = os.Getenv("DEBUGINFOD_URLS")
-	case "no":
+	case urls == "no":
 		return l
 	}
 	if l.servers = debuginfod.New(urls); l.servers == nil {

@@ -70,10 +70,15 @@ func addForce(s *pflag.FlagSet) (force *bool) {
 	return force
 }
 
-// parseFlags parses a reading command's flags, which takes no arguments, and
-// prints its help when that is asked for: done says that there is no more to do.
+// parseFlags parses a reading command's flags, which takes no arguments, or its file
+// as one, and prints its help when that is asked for: done says that there is no more to do.
 func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) (done bool, err error) {
-	if done, err = parseAll(s, args, "[FLAGS]", what, stdout); err == nil && s.NArg() > 0 {
+	done, err = parseAll(s, args, "[FLAGS]", what, stdout)
+	switch {
+	case err != nil || s.NArg() == 0:
+	case s.NArg() == 1 && takesInput(s):
+		err = s.Set("input", s.Arg(0))
+	default:
 		err = wrongUse("unexpected argument %q: a file is named with -i", s.Arg(0))
 	}
 	return done, err
@@ -90,6 +95,14 @@ func parseAll(s *pflag.FlagSet, args []string, usage, what string, stdout io.Wri
 		return true, nil
 	}
 	return false, nil
+}
+
+// operand marks the flag input of a command that perf lets name its file without it.
+const operand = "operand"
+
+func takesInput(s *pflag.FlagSet) bool {
+	f := s.Lookup("input")
+	return f != nil && !f.Changed && f.Annotations[operand] != nil
 }
 
 // allowAbbreviations lets a flag be called by the beginning of its name, as

@@ -26,7 +26,7 @@ const root = "../.." // of the checkout
 //	               └────────┴──────────── symbolize/dso ───────────┘
 //	                                         format
 var house = map[string]string{
-	"cmd/gperf":            "symbolize/srcline symbolize/dso/cache record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint symbolize/debuginfod record/near report/annotate symbolize/disasm",
+	"cmd/gperf":            "symbolize/srcline symbolize/dso/cache record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint symbolize/debuginfod record/near report/annotate symbolize/disasm symbolize/archive",
 	"record/check":         "record record/event record/probe record/tracefs bpf symbolize/dso format",
 	"record":               "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
 	"record/event":         "record/probe record/tracefs record/near format",
@@ -45,6 +45,7 @@ var house = map[string]string{
 	"symbolize/disasm":     "",
 	"symbolize/dso":        "",
 	"symbolize/dso/cache":  "symbolize/dso",
+	"symbolize/archive":    "symbolize/dso",
 	"symbolize/debuginfod": "symbolize/dso",
 	"format":               "format/tracepoint",
 	"format/tracepoint":    "",
@@ -67,8 +68,8 @@ var guests = map[string]string{
 	"github.com/go-delve/delve":          "unwind symbolize",
 	"github.com/google/pprof":            "report",
 	"github.com/ianlancetaylor/demangle": "symbolize",
-	"github.com/klauspost/compress":      "format cmd/gperf", // there for a test of hostile files
-	"github.com/ulikunitz/xz":            "symbolize/dso",    // .gnu_debugdata
+	"github.com/klauspost/compress":      "format cmd/gperf symbolize/archive",
+	"github.com/ulikunitz/xz":            "symbolize/dso",
 	"golang.org/x/arch":                  "symbolize/disasm",
 	"golang.org/x/sys":                   "",
 }

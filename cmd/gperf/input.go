@@ -17,6 +17,7 @@ import (
 	"gperf/format"
 	"gperf/record"
 	"gperf/symbolize"
+	"gperf/symbolize/archive"
 	"gperf/symbolize/replay"
 )
 
@@ -59,6 +60,11 @@ type input struct {
 	closers []io.Closer
 	// recorded is when the file was last changed.
 	recorded time.Time
+	// parts are the recording's bytes, none of a pipe that is read as it comes;
+	// those of a directory are several.
+	parts     []archive.Part
+	directory bool
+	packed    *archive.Archive // in which it came, nil for none
 }
 
 const defaultFile = "perf.data"
@@ -117,7 +123,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.path, w)
 	}
 	f.Strict = in.strict
-	r.files = in.fileFlags.open(stderr)
+	r.files = in.fileFlags.open(r.packed, stderr)
 	id, ref, addr := replay.RecordedKernel(f)
 	r.sym = symbolize.New(symbolize.Options{Finder: &r.files.Finder, Demangle: !in.noDemangle,
 		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
@@ -172,17 +178,39 @@ func (r *input) read(fd *os.File) error {
 
 func (r *input) readFile(fd *os.File) error {
 	m, err := r.mapFile(fd)
-	if err == nil {
-		r.file, err = format.Open(m, m.Size())
+	if err != nil {
+		return err
 	}
+	head := make([]byte, 4)
+	if m.ReadAt(head, 0); archive.Is(head) {
+		return r.readArchive(m)
+	}
+	r.file, err = format.Open(m, m.Size())
 	return err
+}
+
+// readArchive reads the recording in an archive.
+func (r *input) readArchive(m *format.Mapping) (err error) {
+	if r.packed, err = archive.Open(m, m.Size()); err != nil {
+		return err
+	}
+	r.parts = r.packed.Recording()
+	r.directory = len(r.parts) > 1
+	r.recorded = r.parts[0].Changed
+	if r.file, err = format.Open(r.parts[0], r.parts[0].Size); err != nil {
+		return err
+	}
+	for _, p := range r.parts[1:] {
+		r.file.AddData(p, p.Size)
+	}
+	return nil
 }
 
 // readPipe reads a pipe as it comes, if that is in pipe mode. What is not has to
 // be in a file first.
 func (r *input) readPipe(fd *os.File) error {
 	b := bufio.NewReaderSize(fd, 1<<16)
-	if head, _ := b.Peek(16); !format.FileMode(head) {
+	if head, _ := b.Peek(16); !format.FileMode(head) && !archive.Is(head) {
 		var err error
 		r.file, err = format.OpenStream(b)
 		return err
@@ -209,15 +237,18 @@ func (r *input) at(err error) error {
 
 func (r *input) mapFile(fd *os.File) (*format.Mapping, error) {
 	m, err := format.Map(fd)
-	if err == nil {
-		r.closers = append(r.closers, m)
+	if err != nil {
+		return nil, err
 	}
-	return m, err
+	r.closers = append(r.closers, m)
+	r.parts = append(r.parts, archive.Part{ReaderAt: m, Size: m.Size(), Changed: r.recorded})
+	return m, nil
 }
 
 // readDir reads a directory of perf record --threads: data has the header and
 // what perf made itself, data.0 and on what each thread wrote.
 func (r *input) readDir() error {
+	r.directory = true
 	for i := -1; ; i++ {
 		path := filepath.Join(r.path, "data")
 		if i >= 0 {
@@ -291,6 +322,7 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 			fmt.Fprintf(stderr, "gperf: no kernel symbols: %v\n", err)
 		}
 	}
+	in.tellUnresolved(stderr)
 }
 
 func tellSkipped(stderr io.Writer, skipped format.Skipped) {

@@ -38,6 +38,7 @@ var commands = []command{
 	{"doctor", "tell what this machine, kernel and user may record, and what to do about the rest", doctorCommand},
 	{"evlist", "list the events of a recording", evlistCommand},
 	{"buildid-list", "list the build IDs of the files that a recording's samples are from", buildIDCommand},
+	{"archive", "pack a recording and what names its addresses into one file, to be read on other machines", archiveCommand},
 	{"cache", "show what is kept of programs by build ID, and how much, or remove it", cacheCommand},
 }
 

@@ -55,7 +55,7 @@ func (im *Image) HasDWARF() bool {
 // closes both files.
 func (f *Finder) Debug(path string, id BuildID) (debug, supp *Image, err error) {
 	if id.IsZero() {
-		id = f.ownID(path)
+		id = f.OwnID(path)
 	}
 	return f.debug(path, id, f.Candidates(path, id))
 }
@@ -101,7 +101,7 @@ func (f *Finder) fetch(id BuildID, what string) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.open(candidate{name: name}, id)
+	return onDisk.open(candidate{name: name}, id)
 }
 
 // supplemented returns debug with the supplementary file that it names.
@@ -112,7 +112,7 @@ func (f *Finder) supplemented(debug *Image) (_, supp *Image, err error) {
 	}
 	no := &NoDebugError{Path: name, ID: id}
 	for _, at := range f.supplementPlaces(debug, name, id) {
-		supp, err := Open(at)
+		supp, err := f.image(at)
 		if err == nil && supp.supplements(id) {
 			return debug, supp, nil
 		}
@@ -221,7 +221,7 @@ func (im *Image) debugLink() (name string, crc uint32, ok bool) {
 
 // debugLinks are the files that the .gnu_debuglink of the file at own may mean.
 func (f *Finder) debugLinks(own string) (l []candidate) {
-	im, err := Open(own)
+	im, err := f.image(own)
 	if err != nil {
 		return nil
 	}
@@ -268,7 +268,7 @@ func (f *Finder) DWO(path string, debug *Image, compDir, name string) iter.Seq[*
 		f.Rooted(own), filepath.Join(filepath.Dir(debug.Path), filepath.Base(name))}
 	return func(yield func(*Image) bool) {
 		for _, at := range places {
-			if im, err := Open(at); err == nil && !yield(im) {
+			if im, err := f.image(at); err == nil && !yield(im) {
 				return
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -40,6 +41,7 @@ type Finder struct {
 	// /usr/lib/debug, below Root.
 	DebugDir string
 
+	files fs.FS                  // nil: those on the disk
 	vdso  func() ([]byte, error) // own vdso, replaced by tests
 	trees func() []string        // of other mount namespaces, replaced by tests
 }
@@ -100,7 +102,7 @@ func (f *Finder) CachePath(id BuildID, base string) string {
 	}
 	entry := filepath.Join(dir, ".build-id", hex[:2], hex[2:])
 	// Before perf 4.11 the entry was a link to the file, not to its directory.
-	if st, err := os.Stat(entry); err == nil && st.Mode().IsRegular() && base != "debug" {
+	if st, err := os.Stat(entry); f.files == nil && err == nil && st.Mode().IsRegular() && base != "debug" {
 		return entry
 	}
 	return filepath.Join(entry, base)
@@ -146,7 +148,7 @@ func recordedPath(f *Finder, path string, _ BuildID) string {
 	switch {
 	case filepath.IsAbs(path):
 		return f.Rooted(path)
-	case path == VDSO && f.Root == "":
+	case path == VDSO && (f.Root == "" || f.files != nil):
 		return path
 	}
 	return ""
@@ -158,15 +160,18 @@ type candidate struct {
 	crc  *uint32 // sum of its contents, nil: not known
 }
 
-// ownID is the build ID of the file at the recorded path, zero if it has none.
-func (f *Finder) ownID(path string) (id BuildID) {
+// OwnID is the build ID of the file at the recorded path, zero if it has none.
+func (f *Finder) OwnID(path string) (id BuildID) {
 	if f.Sysroot != "" {
-		if id := f.below(f.Sysroot).ownID(path); !id.IsZero() {
+		if id := f.below(f.Sysroot).OwnID(path); !id.IsZero() {
 			return id
 		}
 	}
 	if own := recordedPath(f, path, id); own != VDSO && own != "" {
-		id, _ = BuildIDOf(own)
+		if im, err := f.image(own); err == nil {
+			id = im.BuildID()
+			im.Close()
+		}
 	}
 	return id
 }
@@ -186,7 +191,7 @@ func besideDotDebug(f *Finder, path string, _ BuildID) string {
 func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if id.IsZero() {
-			id = f.ownID(path)
+			id = f.OwnID(path)
 		}
 		if f.Sysroot != "" && !f.below(f.Sysroot).each(path, id, func(im *Image, err error) bool {
 			return errors.Is(err, ErrNoFile) || yield(im, err)
@@ -290,7 +295,7 @@ func (f *Finder) open(c candidate, id BuildID) (im *Image, err error) {
 	if c.name == VDSO {
 		im, err = f.openVDSO()
 	} else {
-		im, err = Open(c.name)
+		im, err = f.image(c.name)
 	}
 	switch {
 	case err != nil:
@@ -336,7 +341,7 @@ func (f *Finder) Find(path string, id BuildID) (*Image, error) {
 func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
 	var why error
 	if id.IsZero() {
-		id = f.ownID(path)
+		id = f.OwnID(path)
 	}
 	for im, err := range f.Candidates(path, id) {
 		if err != nil {
@@ -398,6 +403,9 @@ func notFound(path string, why error) error {
 
 // openVDSO opens the vdso of the running kernel.
 func (f *Finder) openVDSO() (*Image, error) {
+	if f.files != nil {
+		return f.image(VDSO)
+	}
 	read := f.vdso
 	if read == nil {
 		read = ownVDSO

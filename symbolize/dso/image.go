@@ -135,6 +135,9 @@ func (im *Image) Bytes(off, n uint64) ([]byte, error) {
 	return b, nil
 }
 
+// ReadAt implements io.ReaderAt for the file's bytes.
+func (im *Image) ReadAt(p []byte, off int64) (int, error) { return im.r.ReadAt(p, off) }
+
 // maxString bounds a name. Without it a file of symbols that all share one
 // endless name would take time without end.
 const maxString = 1 << 16

@@ -35,7 +35,7 @@ var kernelPlaces = []string{
 func (f *Finder) Kernels(id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if f.VmlinuxPath != "" {
-			yield(f.open(candidate{name: f.VmlinuxPath}, id))
+			yield(onDisk.open(candidate{name: f.VmlinuxPath}, id))
 			return
 		}
 		if id.IsZero() { // no file can be trusted to be the right one
@@ -59,8 +59,7 @@ func (f *Finder) kernelFiles(id BuildID) []string {
 	}
 	l = append(l, debugDirBuildID(f, "", id), f.CachePath(id, "debug"))
 	for _, p := range kernelPlaces {
-		others, _ := filepath.Glob(f.Rooted(strings.ReplaceAll(p, "REL", "*")))
-		for _, name := range others {
+		for _, name := range f.glob(f.Rooted(strings.ReplaceAll(p, "REL", "*"))) {
 			if !slices.Contains(l, name) {
 				l = append(l, name)
 			}
@@ -93,9 +92,8 @@ func (f *Finder) Vmlinux(id BuildID) (*Image, error) {
 // modules.dep of any release.
 func (f *Finder) moduleFiles(name string) (l []string) {
 	name = strings.Trim(name, "[]")
-	lists, _ := filepath.Glob(f.Rooted("/lib/modules/*/modules.dep"))
-	for _, list := range lists {
-		file := moduleIn(list, name)
+	for _, list := range f.glob(f.Rooted("/lib/modules/*/modules.dep")) {
+		file := f.moduleIn(list, name)
 		if file == "" {
 			continue
 		}
@@ -108,8 +106,8 @@ func (f *Finder) moduleFiles(name string) (l []string) {
 
 // moduleIn returns the file of a module as a modules.dep has it, without what it
 // is compressed with.
-func moduleIn(list, name string) string {
-	fd, err := os.Open(list)
+func (f *Finder) moduleIn(list, name string) string {
+	fd, err := f.OpenFile(list)
 	if err != nil {
 		return ""
 	}

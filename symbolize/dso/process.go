@@ -22,8 +22,11 @@ const proc = "/proc"
 // run in a mount namespace of its own. name is its path, with the process's own
 // number in the place of %d: in a PID namespace of its own it has another one. As
 // with perf the file must be the user's or root's, unless Force is set.
-func (f *Finder) OpenOf(pid int32, name string) (*os.File, error) {
+func (f *Finder) OpenOf(pid int32, name string) (fs.File, error) {
 	numbered := func(n int32) string { return strings.ReplaceAll(name, "%d", fmt.Sprint(n)) }
+	if f.files != nil {
+		return f.OpenFile(numbered(pid))
+	}
 	if f.Root != "" {
 		return f.openOwned(f.Rooted(numbered(pid)))
 	}
@@ -36,7 +39,7 @@ func (f *Finder) OpenOf(pid int32, name string) (*os.File, error) {
 	return f.openOwned(numbered(pid))
 }
 
-func (f *Finder) openOwned(path string) (*os.File, error) {
+func (f *Finder) openOwned(path string) (fs.File, error) {
 	st, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -18,7 +18,17 @@ type jitDumps struct {
 	open map[jitKey]bool
 	list []*jitDump
 	next uint64 // the first time at which one has something new
+	read []JITDump
 }
+
+// JITDump is a file in which a process tells of the code that it made.
+type JITDump struct {
+	PID  int32
+	Path string // as the process sees it
+}
+
+// JITDumps returns those that have been read.
+func (h *History) JITDumps() []JITDump { return h.jit.read }
 
 type jitKey struct {
 	space *process
@@ -35,9 +45,12 @@ type jitDump struct {
 // recording tells where they are.
 var jitDumpName = regexp.MustCompile(`^jit-[0-9]+\.dump$`)
 
+// IsJITDump tells whether a file of that name may be one.
+func IsJITDump(name string) bool { return jitDumpName.MatchString(path.Base(name)) }
+
 // jitDump takes note of a mapping that tells of a dump.
 func (h *History) jitDump(r *format.Mmap, p *process, d *DSO) {
-	if !jitDumpName.MatchString(path.Base(r.Filename)) {
+	if !IsJITDump(r.Filename) {
 		return
 	}
 	key := jitKey{p, r.Filename}
@@ -62,6 +75,7 @@ func (h *History) jitDump(r *format.Mmap, p *process, d *DSO) {
 			dump.Codes[i].Time = 0
 		}
 	}
+	h.jit.read = append(h.jit.read, JITDump{r.PID, r.Filename})
 	h.jit.list = append(h.jit.list, &jitDump{p, d, dump.Codes})
 	h.jit.next = 0
 }

@@ -73,6 +73,15 @@ func isAnon(name string) bool {
 // mapHugeTLB is MAP_HUGETLB of linux/mman.h.
 const mapHugeTLB = 0x40000
 
+// PerfMap returns the DSO of which names may come beside, or instead of, the
+// mapping's own: that of code which was made at run time. "" if there is none.
+func (m *Map) PerfMap() string {
+	if m.DSO.isJIT() {
+		return m.DSO.Name
+	}
+	return m.perfMap
+}
+
 // isNamedMemory tells of memory that a process has given a name, which perf takes
 // for a file.
 func isNamedMemory(name string) bool {

@@ -36,7 +36,11 @@ type walker struct {
 const maxUnwound = 127
 
 func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
-	cache, _ := unwind.NewCache() // without a home, tables are made each time
+	var cache *unwind.Cache // nil without a home: tables are made each time
+	if !sym.Finder().Packed() {
+		// What comes from elsewhere, and may lack code, is none of this machine's.
+		cache, _ = unwind.NewCache()
+	}
 	u := &unwinder{objects: &objects{sym: sym, cache: cache, list: map[DSO]*object{}}}
 	switch f.String(format.FeatureArch) {
 	case "x86_64":
