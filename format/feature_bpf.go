@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"slices"
+	"strings"
 )
 
 // BPFProg is a BPF program that was loaded while the recording was made, from
@@ -52,6 +53,49 @@ func (f *File) BTFs() (ids []uint32, ok bool) {
 	return slices.Compact(ids), ok
 }
 
+// BPFLine is where the source of a BPF program's instructions is, from an address on.
+type BPFLine struct {
+	IP   uint64
+	File string
+	Line int
+}
+
+// BPFLines returns the lines of the programs in the BPF_PROG_INFO section, in the
+// order of addresses; the files' names come from the BPF_BTF section.
+func (f *File) BPFLines() (lines []BPFLine) {
+	progs, _ := decoded(f, FeatureBPFProgInfo, (*cursor).bpfProgs)
+	btfs, _ := decoded(f, FeatureBPFBTF, (*cursor).btfs)
+	for i := range progs {
+		if j := slices.IndexFunc(btfs, func(b btf) bool { return b.id == progs[i].btf }); j >= 0 {
+			lines = append(lines, progs[i].sources(&btfs[j], f.Order)...)
+		}
+	}
+	slices.SortFunc(lines, func(a, b BPFLine) int { return cmp.Compare(a.IP, b.IP) })
+	return lines
+}
+
+// maxPath is PATH_MAX.
+const maxPath = 4096
+
+// sources joins the lines with their addresses (struct bpf_line_info: insn_off,
+// file_name_off, line_off, line_col, whose upper 22 bits are the line).
+func (p *bpfProg) sources(types *btf, order binary.ByteOrder) (l []BPFLine) {
+	_, b := types.parts(order)
+	names := string(b) // of which all files' names are pieces
+	for i := uint64(0); i < uint64(min(p.lines.n, p.jited.n)); i++ {
+		line, ip := p.at(p.lines, i, uint64(p.lineSize)), p.at(p.jited, i, uint64(p.jitedSize))
+		if len(line) < 16 || len(ip) < 8 {
+			break
+		}
+		if file := order.Uint32(line[4:]); uint64(file) < uint64(len(names)) {
+			name := names[file:min(len(names), int(file)+maxPath)]
+			name, _, _ = strings.Cut(name, "\x00")
+			l = append(l, BPFLine{order.Uint64(ip), name, int(order.Uint32(line[12:]) >> 10)})
+		}
+	}
+	return l
+}
+
 // bpfProg is what naming a program's functions takes. Its arrays lie in data,
 // at the offsets that perf puts into the pointers.
 type bpfProg struct {
@@ -61,6 +105,10 @@ type bpfProg struct {
 	tags        bpfArray // 8 bytes each
 	infos       bpfArray // struct bpf_func_info
 	infoSize    uint32
+	lines       bpfArray // struct bpf_line_info
+	lineSize    uint32
+	jited       bpfArray // the lines' addresses, u64
+	jitedSize   uint32
 	data        []byte
 }
 
@@ -102,7 +150,9 @@ func (c *cursor) bpfProgInfo() (p bpfProg) {
 	p.ksyms.off, p.lens.off = c.u64(), c.u64()
 	p.btf, p.infoSize = c.u32(), c.u32()
 	p.infos.off, p.infos.n = c.u64(), c.u32()
-	c.take(4 + 8*2 + 4*3) // lines
+	p.lines.n = c.u32()
+	p.lines.off, p.jited.off = c.u64(), c.u64()
+	p.jited.n, p.lineSize, p.jitedSize = c.u32(), c.u32(), c.u32()
 	p.tags.n, p.tags.off = c.u32(), c.u64()
 	return p
 }
@@ -162,11 +212,11 @@ var btfExtra = [...]struct{ fixed, each int }{
 	14: {fixed: 4}, 15: {each: 12}, 17: {fixed: 4}, 19: {each: 12},
 }
 
-// name returns the name of a type, "" when there is none.
-func (b *btf) name(id uint32, order binary.ByteOrder) string {
+// parts returns the types and the strings, none where they are damaged.
+func (b *btf) parts(order binary.ByteOrder) (types, names []byte) {
 	h := cursor{b: b.data, order: order}
 	if h.u16() != 0xeb9f { // magic
-		return ""
+		return nil, nil
 	}
 	h.u16() // version, flags
 	size := uint64(h.u32())
@@ -174,15 +224,20 @@ func (b *btf) name(id uint32, order binary.ByteOrder) string {
 	nameOff, nameLen := uint64(h.u32()), uint64(h.u32())
 	end := uint64(len(b.data))
 	if h.short || size+typeOff+typeLen > end || size+nameOff+nameLen > end {
-		return ""
+		return nil, nil
 	}
-	names := b.data[size+nameOff:][:nameLen]
-	c := cursor{b: b.data[size+typeOff:][:typeLen], order: order}
+	return b.data[size+typeOff:][:typeLen], b.data[size+nameOff:][:nameLen]
+}
+
+// name returns the name of a type, "" when there is none.
+func (b *btf) name(id uint32, order binary.ByteOrder) string {
+	types, names := b.parts(order)
+	c := cursor{b: types, order: order}
 	for i := uint32(1); !c.short && len(c.b) > 0; i++ { // type 0 is void
 		off, info := c.u32(), c.u32()
 		c.u32() // size or type
 		if i == id {
-			if c.short || uint64(off) >= nameLen {
+			if c.short || uint64(off) >= uint64(len(names)) {
 				return ""
 			}
 			return cstring(names[off:])

@@ -163,7 +163,7 @@ var featureTests = []featureTest{
 // writeTestProgs writes two BPF programs: the second has two functions and BTF.
 func writeTestProgs(e *encoder) {
 	e.u32(2)
-	prog := func(id, btf uint32, name string, addrs []uint64, sizes []uint32, tags string, infos []uint32) {
+	prog := func(id, btf uint32, name string, addrs []uint64, sizes []uint32, tags string, infos, lines []uint32, jited []uint64) {
 		var data encoder
 		data.order = e.order
 		n := uint32(len(addrs))
@@ -172,14 +172,19 @@ func writeTestProgs(e *encoder) {
 		data.raw(tags)
 		infosAt := uint64(len(data.b))
 		data.u32(infos...)
+		linesAt := uint64(len(data.b))
+		data.u32(lines...)
+		jitedAt := uint64(len(data.b))
+		data.u64(jited...)
 		e.u32(232, uint32(len(data.b))).u64(1<<3 | 1<<4 | 1<<5 | 1<<8)
 		start := len(e.b)
 		e.u32(1, id).raw(tags[:8]).u32(0, 0).u64(0, 0, 0).u32(0, 0).u64(0).raw(name + strings.Repeat("\x00", 16-len(name)))
-		e.u32(0, 0).u64(0, 0).u32(n, n).u64(0, uint64(8*n)).u32(btf, 8).u64(infosAt).u32(uint32(len(infos)/2), 0).u64(0, 0).u32(0, 0, 0, n).u64(tagsAt)
+		e.u32(0, 0).u64(0, 0).u32(n, n).u64(0, uint64(8*n)).u32(btf, 8).u64(infosAt).u32(uint32(len(infos)/2), uint32(len(lines)/4)).u64(linesAt, jitedAt).u32(uint32(len(jited)), 16, 8, n).u64(tagsAt)
 		e.raw(strings.Repeat("\x00", 232-(len(e.b)-start))).raw(string(data.b))
 	}
-	prog(9, 77, "", []uint64{0xffffffffc0002000, 0xffffffffc0003000}, []uint32{100, 50}, strings.Repeat("\x11", 8)+strings.Repeat("\x22", 8), []uint32{0, 3, 8, 4})
-	prog(3, 0, "single", []uint64{0xffffffffc0001000}, []uint32{61}, "\x01\x02\x03\x04\x05\x06\x07\x08", nil)
+	prog(9, 77, "", []uint64{0xffffffffc0002000, 0xffffffffc0003000}, []uint32{100, 50}, strings.Repeat("\x11", 8)+strings.Repeat("\x22", 8), []uint32{0, 3, 8, 4},
+		[]uint32{0, 5, 0, 12 << 10, 1, 11, 0, 7<<10 | 3, 2, 1000, 0, 1 << 10}, []uint64{0xffffffffc0003004, 0xffffffffc0002000, 0xffffffffc0002008})
+	prog(3, 0, "single", []uint64{0xffffffffc0001000}, []uint32{61}, "\x01\x02\x03\x04\x05\x06\x07\x08", nil, nil, nil)
 }
 
 // writeTestBTF writes int, func_proto and the funcs outer and inner.
@@ -298,6 +303,16 @@ func TestBuildIDs(t *testing.T) {
 	}
 }
 
+func TestBPFLines(t *testing.T) {
+	for name, order := range orders {
+		f := &File{Order: order, Sections: sectionsOf(order)}
+		want := []BPFLine{{0xffffffffc0002000, "inner", 7}, {0xffffffffc0003004, "outer", 12}} // the test's names are not those of files
+		if got := f.BPFLines(); !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
 // A program whose arrays lie outside its data has no functions.
 func TestBPFArraysOutside(t *testing.T) {
 	for name, order := range orders {
@@ -307,6 +322,10 @@ func TestBPFArraysOutside(t *testing.T) {
 			order.PutUint64(data[at:], 1<<64-8)
 			f := &File{Order: order, Sections: map[Feature][]byte{FeatureBPFProgInfo: data}}
 			progs, _ := f.BPFProgs()
+			f.Sections[FeatureBPFBTF] = (&featureTest{write: func(e *encoder) { e.u32(1).u32(77).sub(writeTestBTF) }}).encode(order)
+			if lines := f.BPFLines(); len(lines) > 3 {
+				t.Errorf("%s, garbage at %d: %d lines", name, at, len(lines))
+			}
 			for _, p := range progs {
 				if len(p.Funcs) > 2 {
 					t.Errorf("%s, garbage at %d: %d functions", name, at, len(p.Funcs))
@@ -394,6 +413,7 @@ func FuzzFeatures(f *testing.F) {
 		}
 		file.MemTopology()
 		file.BuildIDs()
+		file.BPFLines()
 		file.nameAttrs()
 	})
 }

@@ -1,6 +1,7 @@
 // Package report answers the question: what do all samples together say? It
 // counts samples that are alike, makes a histogram of them, and writes that as
-// text, as `perf report --stdio` does, or as folded stacks.
+// text, as `perf report --stdio` does; or it counts their stacks alone, for other
+// programs to show: folded, as a profile of pprof's, as a flame graph.
 //
 // Whose address it was comes from symbolize/replay, names from symbolize, the
 // text of a tracepoint's data from format/tracepoint. What each sample says by
@@ -11,6 +12,10 @@
 // where it was taken, and adds to the entries of its callers (hist.go, by the
 // keys of sort.go); an entry's callchains are merged into a tree (chain.go),
 // drawn in graph.go. So the work is that of the distinct stacks.
+//
+// What shows stacks as they are begins with Stacks (stacks.go), which counts those
+// of any number of recordings; what functions a frame is in, and on which lines,
+// is in function.go; and each format has a file of its own.
 package report
 
 import (
@@ -35,6 +40,8 @@ type Options struct {
 	Samples      bool    // a column with the number of samples
 	Period       bool    // a column with the sum of periods
 	CPUModes     bool    // columns for kernel and user
+	Inline       bool    // callchains have the calls that were inlined
+	FullPath     bool    // the keys srcline and srcfile show whole paths
 	Separator    string  // between columns, instead of blanks; "" aligns them
 	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
 	Header       bool    // the file's header stands above the report

@@ -3,109 +3,63 @@ package report
 import (
 	"bufio"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"gperf/format"
 	"gperf/symbolize/replay"
 )
 
-// Folded writes a line for each distinct stack of f's samples, sorted: the
+// FoldedOptions are those of stackcollapse-perf.pl. The zero value is what it
+// does by default.
+type FoldedOptions struct {
+	PID    bool // the command is comm-pid; for Stacks.Processes
+	TID    bool // the command is comm-pid/tid; for Stacks.Processes and Threads
+	Kernel bool // functions of the kernel and of its modules end with _[k]
+	JIT    bool // functions of /tmp/perf-PID.map end with _[j]
+	Addrs  bool // functions without a name have their address
+	Inline bool // functions that were inlined into others are shown
+	// Event has every event counted, its name before the command.
+	Event bool
+}
+
+// Folded writes a line for each distinct stack, sorted: the
 // command, the functions from the outermost to the innermost, joined by ";",
 // and the sum of the periods. It is what stackcollapse-perf.pl makes of perf's
 // text, so that flame graphs of both are the same:
 //
 //   - only samples with a callchain count;
 //   - a sample of a tracepoint counts as 1, whatever its period;
-//   - of other events only the first one that turns up counts.
+//   - of other events only the first one that turns up counts, without
+//     FoldedOptions.Event.
 //
-// Unlike there, a DSO whose name holds " (" ("prog (deleted)") spoils nothing.
-func Folded(w io.Writer, f *format.File, h *replay.History, keep func(*replay.Sample) bool, maxStack int) (format.Skipped, error) {
-	c := folder{file: f, event: -1, counts: map[foldKey]int32{}, maxStack: maxStack}
-	h.KeepChains, h.Also.Names = true, true
-	skipped, err := h.Walk(f, keep, c.count)
-	if err != nil {
-		return skipped, err
-	}
-	return skipped, c.write(w)
-}
-
-// folder counts stacks.
-type folder struct {
-	file     *format.File
-	event    int               // the first event that is no tracepoint; -1 before
-	counts   map[foldKey]int32 // index in stacks
-	stacks   []foldCount
-	names    []string // of the frames, by ID
-	maxStack int
-}
-
-// foldKey tells stacks apart by where replay keeps their frames. Equal stacks
-// may have several keys; their texts tell.
-type foldKey struct {
-	comm           string
-	kernel, user   **replay.Frame // their first ones, nil for none
-	nkernel, nuser int
-}
-
-type foldCount struct {
-	comm         string
-	kernel, user []*replay.Frame
-	n            uint64
-}
-
-func (c *folder) count(b *replay.Batch) error {
-	for i := range b.Samples {
-		s := &b.Samples[i]
-		a := &c.file.Attrs[s.Event]
-		if a.SampleType&format.SampleCallchain == 0 {
-			continue
-		}
-		weight := uint64(1)
-		if a.Type != format.TypeTracepoint {
-			if c.event < 0 {
-				c.event = s.Event
-			}
-			if c.event != s.Event {
-				continue
-			}
-			weight = max(s.Period, 1)
-		}
-		k := foldKey{comm: s.Comm, nkernel: len(s.Kernel), nuser: len(s.User)}
-		if k.nkernel > 0 {
-			k.kernel = &s.Kernel[0]
-		}
-		if k.nuser > 0 {
-			k.user = &s.User[0]
-		}
-		i, ok := c.counts[k]
-		if !ok {
-			i = int32(len(c.stacks))
-			c.stacks = append(c.stacks, foldCount{comm: s.Comm, kernel: s.Kernel, user: s.User})
-			c.counts[k] = i
-		}
-		c.stacks[i].n += weight
-	}
-	b.Release()
-	return nil
-}
-
-func (c *folder) write(w io.Writer) error {
+// Unlike there, a DSO whose name holds " (" ("prog (deleted)") spoils nothing,
+// and inlined functions are tidied as the others are.
+func (c *Stacks) Folded(w io.Writer, opts FoldedOptions) error {
+	f := folder{Stacks: c, FoldedOptions: opts, names: map[called]string{}}
 	totals := map[string]uint64{}
 	var b []byte
-	for i := range c.stacks {
-		n := &c.stacks[i]
-		if b = c.appendStack(b[:0], n.comm, n); len(b) > 0 {
-			totals[string(b)] += n.n
+	for i := range c.tallies {
+		t := &c.tallies[i]
+		if !f.folds(t) {
+			continue
+		}
+		if b = f.appendStack(b[:0], t); len(b) > 0 {
+			totals[string(b)] += c.weight(t)
 		}
 	}
+	return writeFolded(w, totals)
+}
+
+func writeFolded(w io.Writer, totals map[string]uint64) error {
 	lines := make([]string, 0, len(totals))
 	for s := range totals {
 		lines = append(lines, s)
 	}
 	slices.Sort(lines)
 	out := bufio.NewWriterSize(w, 1<<16)
+	var b []byte
 	for _, s := range lines {
 		b = append(append(b[:0], s...), ' ')
 		b = append(strconv.AppendUint(b, totals[s], 10), '\n')
@@ -116,19 +70,49 @@ func (c *folder) write(w io.Writer) error {
 	return out.Flush()
 }
 
+// folder writes stacks as lines.
+type folder struct {
+	*Stacks
+	FoldedOptions
+	counted bool  // an event that is no tracepoint turned up
+	event   int32 // the first such
+	names   map[called]string
+}
+
+// folds tells whether the stack is one of those that are shown.
+func (c *folder) folds(t *tally) bool {
+	if !t.chain || c.Event || c.events[t.event].tracepoint {
+		return t.chain
+	}
+	if !c.counted {
+		c.counted, c.event = true, t.event
+	}
+	return c.event == t.event
+}
+
+// weight is what the stack's samples count: each at least 1.
+func (c *Stacks) weight(t *tally) uint64 {
+	if c.events[t.event].tracepoint {
+		return t.samples
+	}
+	return t.period + t.still
+}
+
 // appendStack appends the stack's text, nothing when the command is one that
 // the Perl does not see.
-func (c *folder) appendStack(b []byte, comm string, n *foldCount) []byte {
-	comm = foldedComm(comm)
+func (c *folder) appendStack(b []byte, t *tally) []byte {
+	comm := c.thread(t)
 	if comm == "" {
 		return b
 	}
+	if c.Event {
+		b = append(append(b, strings.ReplaceAll(c.events[t.event].name, ";", ":")...), ';')
+	}
 	b = append(b, comm...)
-	kernel := n.kernel[:min(len(n.kernel), c.maxStack)]
-	user := n.user[:min(len(n.user), c.maxStack-len(kernel))]
+	kernel, user := c.chainOf(t)
 	for _, part := range [...][]*replay.Frame{user, kernel} {
-		for _, f := range slices.Backward(part) {
-			if name := c.name(f, comm); name != "" {
+		for i, f := range slices.Backward(part) {
+			if name := c.name(called{f, i > 0}, comm); name != "" {
 				b = append(append(b, ';'), name...)
 			}
 		}
@@ -136,46 +120,101 @@ func (c *folder) appendStack(b []byte, comm string, n *foldCount) []byte {
 	return b
 }
 
-func (c *folder) name(f *replay.Frame, comm string) string {
-	if comm == "java" { // whose names are shown otherwise
-		return foldedFrame(f.Symbol(), f.DSO(), true)
+// thread returns what stands for the stack's thread. The Perl takes a thread's
+// id of 0 for none: of "swapper 0/0" it knows one number only.
+func (c *folder) thread(t *tally) string {
+	comm, number := foldedComm(t.comm)
+	if comm == "" || !c.PID && !c.TID {
+		return comm
 	}
-	if f.ID >= len(c.names) {
-		c.names = append(c.names, make([]string, 1+f.ID)...)
+	pid, tid := strconv.Itoa(int(t.pid)), strconv.Itoa(int(t.tid))
+	if number != "" {
+		pid, tid, _ = strings.Cut(number, "/")
 	}
-	if c.names[f.ID] == "" {
-		c.names[f.ID] = foldedFrame(f.Symbol(), f.DSO(), false)
+	if tid = strings.TrimLeft(tid, "/"); tid == "" || tid == "0" {
+		pid, tid = "?", pid
 	}
-	return c.names[f.ID]
+	if c.TID {
+		return comm + "-" + pid + "/" + tid
+	}
+	return comm + "-" + pid
 }
 
-// foldedComm returns the command as a flame graph shows it. The Perl looks for
+// name returns the frame's functions, joined by ";".
+func (c *folder) name(f called, comm string) string {
+	if comm == "java" { // whose names are shown otherwise
+		return c.make(f, true)
+	}
+	name, ok := c.names[f]
+	if !ok {
+		name = c.make(f, false)
+		c.names[f] = name
+	}
+	return name
+}
+
+func (c *folder) make(at called, java bool) string {
+	f, mark := at.frame, ""
+	switch module := f.DSO(); {
+	case c.Kernel && isKernelModule(module):
+		mark = "_[k]"
+	case c.JIT && perfMap.MatchString(module):
+		mark = "_[j]"
+	}
+	unnamed := ""
+	if c.Addrs {
+		unnamed = " <" + strconv.FormatUint(f.IP, 16) + ">"
+	}
+	own := foldedFrame(f.Symbol(), f.DSO(), unnamed, mark, java)
+	if !c.Inline {
+		return own
+	}
+	names := []string{own}
+	for _, fn := range slices.Backward(at.functions(true)) {
+		if fn.inlined {
+			names = append(names, foldedFrame(fn.name, f.DSO(), unnamed, mark, java))
+		}
+	}
+	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ";")
+}
+
+// isKernelModule tells what the Perl takes for the kernel and its modules, the
+// vdso too.
+func isKernelModule(name string) bool {
+	return (strings.HasPrefix(name, "[") || strings.HasSuffix(name, "vmlinux")) && !strings.Contains(name, "unknown")
+}
+
+var perfMap = regexp.MustCompile(`/tmp/perf-[0-9]+\.map`)
+
+// foldedComm returns the command as a flame graph shows it, and the number that
+// is taken for the thread's if it is within the command. The Perl looks for
 // two characters or more, blanks, and a number: of "kworker 1 x" it takes
 // "kworker", and a name of one character takes a blank along.
-func foldedComm(comm string) string {
+func foldedComm(comm string) (name, number string) {
 	if comm == "" || isBlank(comm[0]) {
-		return ""
+		return "", ""
 	}
 	if len(comm) == 1 {
-		return comm + "_"
+		return comm + "_", ""
 	}
 	for i := 2; i < len(comm); i++ {
 		rest := strings.TrimLeft(comm[i:], " ")
-		number := strings.TrimLeft(rest, "0123456789/")
-		if len(rest) < len(comm)-i && len(number) < len(rest) && rest[0] != '/' && (number == "" || number[0] == ' ') {
-			comm = comm[:i]
+		behind := strings.TrimLeft(rest, "0123456789/")
+		if len(rest) < len(comm)-i && len(behind) < len(rest) && rest[0] != '/' && (behind == "" || behind[0] == ' ') {
+			comm, number = comm[:i], rest[:len(rest)-len(behind)]
 			break
 		}
 	}
-	return strings.ReplaceAll(comm, " ", "_")
+	return strings.ReplaceAll(comm, " ", "_"), number
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // foldedFrame returns the frame's functions, joined by ";": more than one where
 // the name holds "->", which in perf's maps of JITs stands for inlining. It is
-// "" for names that are left out.
-func foldedFrame(symbol, dsoName string, java bool) string {
+// "" for names that are left out. unnamed stands behind the DSO of frames without
+// a name, mark behind functions.
+func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
 	if strings.HasPrefix(symbol, "(") {
 		return ""
 	}
@@ -185,17 +224,21 @@ func foldedFrame(symbol, dsoName string, java bool) string {
 	}
 	for i, name := range names {
 		if name == "[unknown]" {
-			name = "[unknown]"
+			name = "unknown"
 			if dsoName != "[unknown]" {
-				name = "[" + dsoName[strings.LastIndexByte(dsoName, '/')+1:] + "]"
+				name = dsoName[strings.LastIndexByte(dsoName, '/')+1:]
 			}
+			name = "[" + name + unnamed + "]"
 		}
 		name = tidy(name)
 		if java && strings.Contains(name, "/") {
 			name = strings.TrimPrefix(name, "L")
 		}
-		if i > 0 && !strings.Contains(name, "_[i]") {
-			name += "_[i]"
+		if i > 0 {
+			mark = "_[i]"
+		}
+		if !strings.Contains(name, mark) { // a JIT's map may have marked it
+			name += mark
 		}
 		names[i] = name
 	}

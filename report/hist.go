@@ -21,6 +21,7 @@ type Hist struct {
 	traces  *traces
 	event   int
 	chains  bool   // entries have call graphs
+	called  bool   // callchains begin where a call returns to
 	minHits uint64 // period of their smallest branches
 	byKey   map[entryKey]*Entry
 	places  *places
@@ -43,10 +44,12 @@ type Entry struct {
 	place  *place
 	ip     uint64
 	raw    []byte // tracepoint data of the first sample
-	text   string // of raw, once it was made
-	depth  int    // of the longest callchain
-	last   int    // number of the stack that was added last
-	calls  []call // none where no branch can be big enough to be shown
+	// srcline and srcfile are where in the source, "" where no key looks at them.
+	srcline, srcfile string
+	text             string // of raw, once it was made
+	depth            int    // of the longest callchain
+	last             int    // number of the stack that was added last
+	calls            []call // none where no branch can be big enough to be shown
 }
 
 // Stat is what samples add up to.
@@ -68,6 +71,7 @@ type entryKey struct {
 	tid              int32
 	cpu, extra       int32
 	parent           int32
+	srcline, srcfile int32
 }
 
 func (e *Entry) mapped() bool { return e.place.frame.Map != nil }
@@ -99,6 +103,7 @@ func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(str
 	for i, stacks := range byEvent {
 		h := &Hist{Event: f.EventName(i), opts: opts, layout: l, traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
 		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples && f.Attrs[i].SampleType&format.SampleCallchain != 0
+		h.called = replay.LeafIsCaller(f, i)
 		h.fill(stacks, same)
 		all[i] = h
 	}
@@ -230,7 +235,7 @@ type builder struct {
 func (b *builder) begin(number int, st *stack) {
 	b.number, b.stack = number, st
 	if st.chain == nil {
-		st.chain = b.places.chain(st, &b.opts.Graph, b.opts.MaxStack)
+		st.chain = b.places.chain(st, &b.opts.Graph, b.opts.MaxStack, b.opts.Inline, b.called)
 	}
 	uses := b.layout.uses
 	b.key = entryKey{}
@@ -288,7 +293,7 @@ func (b *builder) leaf() *Entry {
 	if ip != pl.frame.IP && pl.frame.Sym() == nil {
 		id = b.places.id(pl, ip)
 	}
-	return b.entry(pl, id, ip, b.stack.level)
+	return b.entry(pl, id, ip, b.stack.level, false, b.called && b.stack.level == 'k')
 }
 
 // each visits the stack's entries, each once although functions recur: that of
@@ -308,7 +313,7 @@ func (b *builder) each(visit func(e *Entry, from int)) {
 		if pl.frame.Map != nil {
 			level = '.'
 		}
-		e := b.entry(pl, pl.id, pl.frame.IP, level)
+		e := b.entry(pl, pl.id, pl.frame.IP, level, true, pl.frame != b.stack.leaf)
 		if e.last != b.number {
 			e.last = b.number
 			visit(e, i)
@@ -316,9 +321,21 @@ func (b *builder) each(visit func(e *Entry, from int)) {
 	}
 }
 
-// entry finds the entry of the stack at a place, or makes it.
-func (b *builder) entry(pl *place, id int32, ip uint64, level byte) *Entry {
+// entry finds the entry of the stack at a place, or makes it. inChain says that it
+// is that of a callchain's frame, caller that a call returns to it.
+func (b *builder) entry(pl *place, id int32, ip uint64, level byte, inChain, caller bool) *Entry {
 	k := b.key
+	var srcline, srcfile string
+	if b.layout.uses&(usesSrcline|usesSrcfile) != 0 {
+		c := b.callAt(pl, inChain, caller)
+		srcline, srcfile = b.srcline(pl, c), b.srcfile(c)
+		if b.layout.uses&usesSrcline != 0 {
+			k.srcline = b.names.ofString(srcline)
+		}
+		if b.layout.uses&usesSrcfile != 0 {
+			k.srcfile = b.names.ofString(srcfile)
+		}
+	}
 	switch b.layout.uses & (usesDSO | usesSymbol | usesAddress) {
 	case 0:
 	case usesDSO:
@@ -334,7 +351,7 @@ func (b *builder) entry(pl *place, id int32, ip uint64, level byte) *Entry {
 	if e == nil {
 		st := b.stack
 		e = &Entry{Comm: st.comm, Thread: st.thread, CPU: st.cpu, Level: level,
-			place: pl, ip: ip, raw: st.raw, extra: st.extra, parent: b.parent, key: k}
+			place: pl, ip: ip, raw: st.raw, srcline: srcline, srcfile: srcfile, extra: st.extra, parent: b.parent, key: k}
 		b.byKey[k] = e
 		b.entries = append(b.entries, e)
 	}

@@ -2,34 +2,41 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
+	"gperf/symbolize"
 	"gperf/symbolize/dso"
 	"gperf/symbolize/replay"
+	"gperf/symbolize/srcline"
 )
 
 // place is what a frame is to a histogram: the name of its DSO, its symbol or,
 // without one, its address.
 type place struct {
 	frame *replay.Frame
-	dso   string // as shown
-	rank  int32  // of the DSO among those of the recording, 0 for none
-	id    int32  // the same for frames that no key tells apart
-	file  int32  // the same for frames of DSOs with the same name
-	chain int32  // the same for frames that are one in a call graph
+	dso   string        // as shown
+	rank  int32         // of the DSO among those of the recording, 0 for none
+	id    int32         // the same for frames that no key tells apart
+	file  int32         // the same for frames of DSOs with the same name
+	chain int32         // the same for frames that are one in a call graph
+	call  *srcline.Call // that was inlined there, nil for the frame's own function
 }
 
 // places makes the place of a frame once.
 type places struct {
-	list   []*place // by Frame.ID
-	ids    map[placeKey]int32
-	chains map[chainKey]int32
-	dsos   map[replay.DSO]int32
-	builds map[string]dso.BuildID // the first known of a name
-	rank   func(string) int32     // of a DSO by name
-	names  map[string]string
-	files  map[fileKey]int32
+	list []*place // by Frame.ID
+	// inlined are the calls that were inlined at frames, innermost first, by
+	// Frame.ID: of sampled instructions, and of callers.
+	inlined [2]map[int][]*place
+	ids     map[placeKey]int32
+	chains  map[chainKey]int32
+	dsos    map[replay.DSO]int32
+	builds  map[string]dso.BuildID // the first known of a name
+	rank    func(string) int32     // of a DSO by name
+	names   map[string]string
+	files   map[fileKey]int32
 }
 
 type fileKey struct {
@@ -44,14 +51,16 @@ type placeKey struct {
 	mapped     bool
 	named      bool
 	start, end uint64 // without a symbol, the ip
+	inlined    string // the function
 }
 
 // chainKey is what perf compares in call graphs: the DSO, and where the symbol
 // starts.
 type chainKey struct {
-	dso   int32
-	named bool
-	start uint64
+	dso     int32
+	named   bool
+	start   uint64
+	inlined string // the function
 }
 
 func (p *places) of(f *replay.Frame) *place {
@@ -64,14 +73,17 @@ func (p *places) of(f *replay.Frame) *place {
 	return p.list[f.ID]
 }
 
-func (p *places) make(f *replay.Frame) *place {
+func (p *places) make(f *replay.Frame) *place { return p.makeOf(f, "") }
+
+// makeOf makes the place of a frame, or of the function that was inlined there.
+func (p *places) makeOf(f *replay.Frame, inlined string) *place {
 	if p.ids == nil {
 		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
 		p.builds = map[string]dso.BuildID{}
 		p.dsos, p.names, p.files = map[replay.DSO]int32{}, map[string]string{}, map[fileKey]int32{}
 	}
 	pl := &place{frame: f, dso: "[unknown]"}
-	ck := chainKey{start: f.IP}
+	ck := chainKey{start: f.IP, inlined: inlined}
 	if f.Map != nil {
 		if pl.dso = f.Map.DSO.Short; pl.dso == "" {
 			pl.dso = p.shortName(f.Map.DSO.Name)
@@ -79,7 +91,7 @@ func (p *places) make(f *replay.Frame) *place {
 		pl.rank = p.rank(f.Map.DSO.Name)
 		ck.dso = p.dso(*f.Map.DSO)
 	}
-	pl.id = p.id(pl, f.IP)
+	pl.id = p.idOf(pl, f.IP, inlined)
 	pl.file = number(p.files, fileKey{pl.dso, f.Map != nil})
 	if f.Sym() != nil {
 		ck.named, ck.start = true, f.Sym().Start
@@ -89,8 +101,10 @@ func (p *places) make(f *replay.Frame) *place {
 }
 
 // id returns the id of pl if its address is ip.
-func (p *places) id(pl *place, ip uint64) int32 {
-	k := placeKey{dso: pl.dso, mapped: pl.frame.Map != nil, start: ip}
+func (p *places) id(pl *place, ip uint64) int32 { return p.idOf(pl, ip, "") }
+
+func (p *places) idOf(pl *place, ip uint64, inlined string) int32 {
+	k := placeKey{dso: pl.dso, mapped: pl.frame.Map != nil, start: ip, inlined: inlined}
 	if sym := pl.frame.Sym(); sym != nil {
 		k.named, k.start, k.end = true, sym.Start, sym.End
 	}
@@ -113,21 +127,68 @@ func (p *places) address(dso string, ip uint64) int32 {
 	return number(p.ids, placeKey{dso: dso, start: ip, end: math.MaxUint64})
 }
 
-// chain returns the places of a stack's callchain in the graph's order, at most
-// limit of them.
-func (p *places) chain(st *stack, g *CallGraph, limit int) []*place {
+// chain returns the places of a stack's callchain in the graph's order: those of
+// at most limit frames, and with inline of the calls that were inlined there. The
+// kernel's part may begin where a call returns to, called.
+func (p *places) chain(st *stack, g *CallGraph, limit int, inline, called bool) []*place {
 	n := len(st.kernel) + len(st.user)
 	list := make([]*place, 0, min(n, limit))
 	for i := range min(n, limit) {
 		if g.Order == Caller {
 			i = n - 1 - i
 		}
-		if i < len(st.kernel) {
-			list = append(list, p.of(st.kernel[i]))
+		f, caller := st.frame(i, called)
+		if !inline {
+			list = append(list, p.of(f))
+			continue
+		}
+		calls := p.inlinedAt(f, caller)
+		if g.Order == Caller {
+			list = append(list, p.of(f))
+			for _, pl := range slices.Backward(calls) {
+				list = append(list, pl)
+			}
 		} else {
-			list = append(list, p.of(st.user[i-len(st.kernel)]))
+			list = append(append(list, calls...), p.of(f))
 		}
 	}
+	return list
+}
+
+// frame returns frame i of the callchain, and whether a call returns to it.
+func (st *stack) frame(i int, called bool) (f *replay.Frame, caller bool) {
+	if i < len(st.kernel) {
+		return st.kernel[i], i > 0 || called
+	}
+	i -= len(st.kernel)
+	return st.user[i], i > 0
+}
+
+// inlinedAt returns the places of the calls that were inlined at a frame, the
+// innermost first. Each has a frame of its own, with the symbol's addresses.
+func (p *places) inlinedAt(f *replay.Frame, caller bool) []*place {
+	kept := &p.inlined[0]
+	if caller {
+		kept = &p.inlined[1]
+	}
+	if list, ok := (*kept)[f.ID]; ok {
+		return list
+	}
+	var list []*place
+	if sym := f.Sym(); sym != nil {
+		calls := f.Calls(caller)
+		for _, c := range calls[:max(len(calls), 1)-1] {
+			name := c.Function + " (inlined)"
+			own := &symbolize.Symbol{Start: sym.Start, End: sym.End, Name: name, Raw: c.Function}
+			pl := p.makeOf(replay.NamedFrame(f.ID, f.IP, f.Kernel, f.Map, own), name)
+			pl.call = &c
+			list = append(list, pl)
+		}
+	}
+	if *kept == nil {
+		*kept = map[int][]*place{}
+	}
+	(*kept)[f.ID] = list
 	return list
 }
 

@@ -56,6 +56,8 @@ const (
 	usesExtra  // has a value or frame
 	usesBranch // extra's from and to
 	usesData   // extra's data
+	usesSrcline
+	usesSrcfile
 )
 
 // keys are the keys of every event, in perf's order, which matters: a key may be
@@ -68,6 +70,8 @@ var keys = []*SortKey{
 	{Name: "symbol", Head: "Symbol", uses: usesSymbol, cmp: compareSymbol, sort: compareName, width: symbolWidth, append: appendSymbol},
 	{Name: "parent", Head: "Parent symbol", uses: usesParent, cmp: compareParent, width: parentWidth, append: appendParent},
 	{Name: "cpu", Head: "CPU", uses: usesCPU, cmp: compareCPU, min: 3, append: appendCPU},
+	srclineKey,
+	srcfileKey,
 	{Name: "trace", Head: "Trace output", uses: usesRaw, cmp: compareTrace, width: traceWidth, append: appendTrace},
 }
 

@@ -42,6 +42,8 @@ const (
 	FieldCgroup
 	FieldBPFOutput
 	FieldTOD
+	FieldSrcline
+	FieldSrcfile
 
 	// fieldKernelOff says that "dsoff" shows addresses of the kernel as well, which
 	// perf does where it could not read the running kernel's memory.
@@ -85,12 +87,14 @@ var fieldNames = []struct {
 	{FieldCgroup, "cgroup", format.SampleCgroup, "CGROUP"},
 	{FieldBPFOutput, "bpf-output", 0, ""},
 	{FieldTOD, "tod", 0, ""},
+	{FieldSrcline, "srcline", 0, ""},
+	{FieldSrcfile, "srcfile", 0, ""},
 }
 
 // otherFields are perf's that are not here, and why.
 var otherFields = map[string]string{
 	"insn": noInsns, "insnlen": noInsns, "disasm": noInsns, "brstackinsn": noInsns, "brstackinsnlen": noInsns, "brstackdisasm": noInsns,
-	"srcline": noLines, "srccode": noLines,
+	"srccode":    "gperf prints no source here: `gperf annotate` does",
 	"callindent": noTraces, "flags": noTraces, "ipc": noTraces, "synth": noTraces,
 	"metric": "it is for counts, not for samples", "brcntr": "gperf does not read the counters of branches",
 	"machine_pid": noGuests, "vcpu": noGuests,
@@ -98,7 +102,6 @@ var otherFields = map[string]string{
 
 const (
 	noInsns  = "gperf does not read instructions"
-	noLines  = "gperf does not print source lines here"
 	noTraces = "gperf does not decode instruction traces"
 	noGuests = "gperf does not tell guests apart"
 )
@@ -278,6 +281,12 @@ func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error)
 	if _, ok := clockOf(f); fields&FieldTOD != 0 && !ok {
 		return 0, fmt.Errorf("field \"tod\" needs to know what time it was: record with -k (--clockid)")
 	}
+	if fields&sourceFields != 0 && fields&FieldIP == 0 {
+		if _, replaced := fs.set[kindOf(a.Type)]; replaced {
+			return 0, fmt.Errorf("fields \"srcline\" and \"srcfile\" are those of an address: they need the field \"ip\" as well")
+		}
+		fields &^= sourceFields
+	}
 	if fields&FieldDSOff != 0 {
 		fields |= FieldDSO
 	}
@@ -292,10 +301,20 @@ func (fs *FieldSpec) fields(kind format.EventType, tracepointChains bool) (field
 	}
 	if set, replaced := fs.set[kind]; replaced {
 		fields = set
-	} else if kind == format.TypeTracepoint && tracepointChains && fs.add[kind]|fs.remove[kind] == 0 {
+	} else if kind == format.TypeTracepoint && tracepointChains && (fs.add[kind]|fs.remove[kind])&^sourceFields == 0 {
 		fields |= framesFields // in perf, any -F for tracepoints turns them off
 	}
 	return (fields | fs.add[kind]) &^ fs.remove[kind]
+}
+
+// asks tells whether the user asked for f, of events of any kind.
+func (fs *FieldSpec) asks(f Field) bool {
+	for _, k := range kinds {
+		if fs.wants(k.kind, f) {
+			return true
+		}
+	}
+	return false
 }
 
 func (fs *FieldSpec) wants(kind format.EventType, f Field) bool {

@@ -58,7 +58,8 @@ func TestResolve(t *testing.T) {
 		{"tod", []format.Attr{clock}, `record with -k`},
 		{"ip,symoff", []format.Attr{clock}, `it needs the field "sym"`},
 		{"brstackinsn", []format.Attr{cycles}, "gperf does not read instructions"},
-		{"srcline", []format.Attr{cycles}, "gperf does not print source lines here"},
+		{"srcline", []format.Attr{cycles}, `they need the field "ip"`},
+		{"+srcline", []format.Attr{cycles}, "comm,tid,time,event,ip,sym,dso,symoff,period,srcline"},
 	} {
 		var fs FieldSpec
 		var got []Field

@@ -26,6 +26,7 @@ type Options struct {
 	Compat   Compat
 	// ShowUnwind adds a line that says how the user stack ended.
 	ShowUnwind bool
+	Source
 	// Records are the types of records that get a line between the samples;
 	// RecordCPUs, unless nil, the CPUs whose records do.
 	Records    []format.Type
@@ -53,6 +54,7 @@ type event struct {
 	name   string // padded to the longest one, with ": "
 	attr   *format.Attr
 	chain  bool              // samples have callchains
+	called bool              // that begin where a call returns to
 	trace  bool              // as the processor's branch trace store has them
 	absent format.SampleType // what samples lack of what a line may start with
 	format *tracepoint.Format
@@ -61,13 +63,13 @@ type event struct {
 	sampleID bool
 }
 
-// frameTexts are the lines of frames, by Frame.ID, as one choice of fields
-// shows them.
+// frameTexts are the lines of frames, as one choice of fields shows them.
 type frameTexts struct {
 	fields Field
 	compat Compat
-	lines  [][]byte
-	block  []byte // in which the next line is made
+	Source
+	lines, callers [][]byte // by Frame.ID: of sampled instructions, of callers
+	block          []byte   // in which the next line is made
 }
 
 type kernelName struct {
@@ -92,6 +94,15 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		}
 		return k.name, k.off, k.module, k.ok
 	}
+	if opts.Fields.asks(FieldSrcline) {
+		p.env.Source = func(b []byte, ip uint64) []byte {
+			calls, _ := sym.KernelCalls(ip)
+			if len(calls) == 0 {
+				return b
+			}
+			return append(appendPlace(append(b, " ("...), &calls[0], opts.FullPath, true), ')')
+		}
+	}
 	texts := map[Field]*frameTexts{}
 	width := 0
 	for i := range f.Attrs {
@@ -103,9 +114,10 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		e.chain = a.SampleType&format.SampleCallchain != 0 && !opts.NoChain
 		e.absent = startNeeds(fields[i]) &^ a.SampleType
 		e.sampleID = a.Flags&format.FlagSampleIDAll != 0
-		shown := fields[i] & (framesFields | FieldDSOff | fieldKernelOff)
+		e.called = replay.LeafIsCaller(f, i)
+		shown := fields[i] & (framesFields | FieldDSOff | fieldKernelOff | sourceFields)
 		if texts[shown] == nil {
-			texts[shown] = &frameTexts{fields: shown, compat: opts.Compat}
+			texts[shown] = &frameTexts{fields: shown, compat: opts.Compat, Source: opts.Source}
 		}
 		e.frames = texts[shown]
 		p.events = append(p.events, e)
@@ -378,19 +390,23 @@ func (p *printer) appendFrames(b []byte, s *replay.Sample, fields Field, e *even
 	if !e.chain {
 		b = append(b, ' ')
 		b = appendHex(b, s.IP, 16)
-		return appendName(b, s.Leaf, fields)
+		b = appendName(b, s.Leaf, fields)
+		if fields&sourceFields != 0 {
+			b = e.frames.appendOwnSource(b, s.Leaf, e.called)
+		}
+		return b
 	}
 	b = append(b, '\n')
 	left := p.opts.MaxStack
-	for _, f := range s.Kernel[:min(left, len(s.Kernel))] {
-		b = append(b, e.frames.line(f)...)
+	for i, f := range s.Kernel[:min(left, len(s.Kernel))] {
+		b = append(b, e.frames.of(f, i > 0 || e.called)...)
 	}
 	left -= min(left, len(s.Kernel))
 	if s.Unwound {
 		left = p.opts.MaxStack // perf counts what it unwinds for itself
 	}
-	for _, f := range s.User[:min(left, len(s.User))] {
-		b = append(b, e.frames.line(f)...)
+	for i, f := range s.User[:min(left, len(s.User))] {
+		b = append(b, e.frames.of(f, i > 0)...)
 	}
 	if p.opts.ShowUnwind {
 		b = append(b, "\t                 user stack: "...)
@@ -402,28 +418,27 @@ func (p *printer) appendFrames(b []byte, s *replay.Sample, fields Field, e *even
 // textBlock is the size of a block of lines, in bytes.
 const textBlock = 1 << 16
 
-// line returns the frame's line.
-func (t *frameTexts) line(f *replay.Frame) []byte {
-	if f.ID >= len(t.lines) {
-		t.lines = append(t.lines, make([][]byte, 1+f.ID)...)
+// of returns the frame's lines. caller says that a call returns to its address.
+func (t *frameTexts) of(f *replay.Frame, caller bool) []byte {
+	lines := &t.lines
+	if caller {
+		lines = &t.callers
 	}
-	if t.lines[f.ID] == nil {
-		t.lines[f.ID] = t.make(f)
+	if f.ID >= len(*lines) {
+		*lines = append(*lines, make([][]byte, 1+f.ID)...)
 	}
-	return t.lines[f.ID]
+	if (*lines)[f.ID] == nil {
+		(*lines)[f.ID] = t.make(f, caller)
+	}
+	return (*lines)[f.ID]
 }
 
-func (t *frameTexts) make(f *replay.Frame) []byte {
+func (t *frameTexts) make(f *replay.Frame, caller bool) []byte {
 	if cap(t.block)-len(t.block) < textBlock/16 {
 		t.block = make([]byte, 0, textBlock)
 	}
-	ip := f.IP
-	if t.compat == Perf6 && f.Map != nil && !f.Kernel {
-		ip = f.Map.Off(ip)
-	}
 	start := len(t.block)
-	t.block = appendHex(append(t.block, '\t'), ip, 16)
-	t.block = append(appendName(t.block, f, t.fields), '\n')
+	t.block = t.frameLines(t.block, f, caller)
 	return t.block[start:len(t.block):len(t.block)]
 }
 

@@ -11,20 +11,28 @@ import (
 
 // userTable makes the table of a user DSO as perf does (dso__load_sym and
 // dso__synthesize_plt_symbols in tools/perf/util/symbol-elf.c): the .symtab and
-// then the .dynsym of syms, and names for the PLT of runtime. Addresses are
-// offsets in runtime's file.
+// then the .dynsym of syms, and names for the PLT of runtime. Where syms is of
+// runtime's .gnu_debugdata, which lacks the symbols of .dynsym, that is runtime's.
+// Addresses are offsets in runtime's file.
 func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, error) {
 	b := builder{show: show}
-	for _, section := range []string{".symtab", ".dynsym"} {
-		s := syms.Section(section)
+	dynamic := syms
+	if syms != runtime && syms.Path == runtime.Path {
+		dynamic = runtime
+	}
+	for _, from := range []struct {
+		im      *dso.Image
+		section string
+	}{{syms, ".symtab"}, {dynamic, ".dynsym"}} {
+		s := from.im.Section(from.section)
 		if s == nil || s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM {
 			continue
 		}
-		list, err := readSymbols(syms, s)
+		list, err := readSymbols(from.im, s)
 		if err != nil {
 			return nil, err
 		}
-		if more := placeSymbols(list, syms, runtime); len(more) > 0 {
+		if more := placeSymbols(list, from.im, runtime); len(more) > 0 {
 			b.add(more)
 			b.settle()
 		}

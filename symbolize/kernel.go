@@ -4,9 +4,9 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"gperf/symbolize/dso"
 )
@@ -27,14 +27,14 @@ type kernel struct {
 func (s *Symbolizer) Kernel(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
 	k, err := s.kernel()
 	if err != nil {
-		return nil, 0, "", reasonOf(err)
+		return nil, 0, "", s.kernelAsked.count(reasonOf(err))
 	}
 	ip += k.delta
 	sym, module, ok := k.syms.Lookup(ip)
 	if !ok {
-		return nil, 0, "", NoSymbol
+		return nil, 0, "", s.kernelAsked.count(NoSymbol)
 	}
-	return sym, ip - sym.Start, module, Found
+	return sym, ip - sym.Start, module, s.kernelAsked.count(Found)
 }
 
 // KernelProblem returns why kernel addresses have no names, nil if they have.
@@ -89,17 +89,20 @@ func (s *Symbolizer) kernelSymbols() (*Kallsyms, error) {
 	if k := s.vmlinux(want); k != nil {
 		return k, nil
 	}
-	if s.opts.Finder.Root != "" {
-		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w", s.opts.Finder.Root, dso.ErrNoFile)
+	finder := s.opts.Finder
+	if finder.Root != "" && !finder.Packed() { // perf looks for nothing else below --symfs
+		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w", finder.Root, dso.ErrNoFile)
 	}
-	if want.IsZero() || want.Matches(running) {
-		return openKallsyms("/proc/kallsyms")
+	f, err := finder.Kallsyms(s.opts.KernelBuildID)
+	switch {
+	case err == nil:
+		return readKallsyms(f, "kallsyms")
+	case finder.Packed():
+		return nil, fmt.Errorf("kernel symbols: the archive has no kallsyms or vmlinux: %w", dso.ErrNoFile)
+	case want.IsZero() || want.Matches(running):
+		return nil, fmt.Errorf("kernel symbols: %w", err)
 	}
-	k, err := openKallsyms(s.opts.Finder.KallsymsPath(want))
-	if err != nil {
-		return nil, fmt.Errorf("kernel symbols: no kallsyms or vmlinux with build id %s: %w", want, errOtherKernel)
-	}
-	return k, nil
+	return nil, fmt.Errorf("kernel symbols: no kallsyms or vmlinux with build id %s: %w", want, errOtherKernel)
 }
 
 func openKallsyms(path string) (*Kallsyms, error) {
@@ -107,6 +110,11 @@ func openKallsyms(path string) (*Kallsyms, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernel symbols: %w", err)
 	}
+	return readKallsyms(f, path)
+}
+
+// readKallsyms reads f, which it closes; path is what errors call it.
+func readKallsyms(f io.ReadCloser, path string) (*Kallsyms, error) {
 	defer f.Close()
 	k, err := ParseKallsyms(f)
 	if err != nil {
@@ -116,53 +124,19 @@ func openKallsyms(path string) (*Kallsyms, error) {
 }
 
 // vmlinux returns the symbols of the kernel's own ELF file, nil if none with the
-// build ID is found. Without an ID no file can be trusted to be the right one.
+// build ID is found.
 func (s *Symbolizer) vmlinux(id dso.BuildID) *Kallsyms {
-	if id.IsZero() {
-		return nil
-	}
-	paths := []string{s.opts.Finder.CachePath(id, "elf")}
-	for _, path := range vmlinuxPaths() {
-		paths = append(paths, s.opts.Finder.Rooted(path))
-	}
-	for _, path := range paths {
-		im, err := dso.Open(path)
+	for im, err := range s.opts.Finder.Kernels(id) {
 		if err != nil {
 			continue
 		}
-		var k *Kallsyms
-		if im.BuildID().Matches(id) {
-			k, _ = vmlinuxSymbols(im)
-		}
+		k, err := vmlinuxSymbols(im)
 		im.Close()
-		if k != nil {
+		if err == nil {
 			return k
 		}
 	}
 	return nil
-}
-
-// vmlinuxPaths are where distributions install a kernel with symbols
-// (vmlinux_path in tools/perf/util/symbol.c).
-func vmlinuxPaths() []string {
-	paths := []string{"/boot/vmlinux"}
-	if r := osRelease(); r != "" {
-		paths = append(paths,
-			"/boot/vmlinux-"+r,
-			"/usr/lib/debug/boot/vmlinux-"+r,
-			"/lib/modules/"+r+"/build/vmlinux",
-			"/usr/lib/debug/lib/modules/"+r+"/vmlinux",
-			"/usr/lib/debug/boot/vmlinux-"+r+".debug")
-	}
-	return paths
-}
-
-func osRelease() string {
-	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
 }
 
 // vmlinuxSymbols makes of a vmlinux's .symtab what kallsyms would list.

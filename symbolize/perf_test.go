@@ -93,6 +93,9 @@ func TestAgainstPerf(t *testing.T) {
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) { compareWithPerf(t, perf, path, major >= 7) })
 	}
+	if major >= 7 {
+		t.Run("gnu_debugdata", func(t *testing.T) { compareWithPerf(t, perf, miniProgram(t), true) })
+	}
 }
 
 func compareWithPerf(t *testing.T, perf []string, path string, everything bool) {

@@ -6,12 +6,16 @@
 package symbolize
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/srcline"
 )
 
 // Reason says why an address has no name; 0 says that it has one.
@@ -22,11 +26,13 @@ const (
 	Unmapped           // nothing was mapped there when the sample was taken
 	NoFile             // the file is not there
 	Unreadable         // the file cannot be read, or is no ELF file
+	NotOwned           // the file is neither the user's nor root's
 	Mismatch           // the file is not the one recorded: another build ID
 	NoSymbols          // the file has no symbol table
 	NoSymbol           // the table has no symbol at the address
 	Restricted         // the kernel hides its addresses from this user
 	OtherKernel        // the kernel recorded is not the one running, and no copy of its symbols was found
+	NoLines            // no debug information was found
 )
 
 var reasonTexts = [...]string{
@@ -34,11 +40,13 @@ var reasonTexts = [...]string{
 	Unmapped:    "unmapped",
 	NoFile:      "no such file",
 	Unreadable:  "unreadable file",
+	NotOwned:    "file of another user",
 	Mismatch:    "build id mismatch",
 	NoSymbols:   "no symbols",
 	NoSymbol:    "no symbol at the address",
 	Restricted:  "kernel addresses are restricted",
 	OtherKernel: "another kernel was recorded",
+	NoLines:     "no debug information",
 }
 
 func (r Reason) String() string {
@@ -53,8 +61,12 @@ func reasonOf(err error) Reason {
 	switch {
 	case err == nil:
 		return Found
+	case errors.Is(err, srcline.ErrNoLines), errors.Is(err, dso.ErrNoDWARF): // whatever else was found wrong
+		return NoLines
 	case errors.Is(err, dso.ErrNoFile), errors.Is(err, os.ErrNotExist):
 		return NoFile
+	case errors.Is(err, dso.ErrOwner):
+		return NotOwned
 	case errors.Is(err, dso.ErrMismatch), errors.Is(err, dso.ErrNoBuildID):
 		return Mismatch
 	case errors.Is(err, dso.ErrNoSymbols):
@@ -91,8 +103,27 @@ type Symbolizer struct {
 	opts   Options
 	kernel func() (*kernel, error)
 
-	mu   sync.RWMutex
-	dsos map[dsoKey]*userDSO
+	// vmlinuxText and runningText are where the kernel's code is.
+	vmlinuxText, runningText func() (*kernelText, error)
+	proc                     string // "/proc", replaced by tests
+
+	mu      sync.RWMutex
+	dsos    map[dsoKey]*userDSO
+	sources map[dsoKey]*source
+
+	kernelAsked asked
+}
+
+// asked counts the addresses of a DSO that were asked for, and those of them that
+// have no name.
+type asked struct{ all, missing atomic.Int64 }
+
+func (a *asked) count(why Reason) Reason {
+	a.all.Add(1)
+	if why != Found {
+		a.missing.Add(1)
+	}
+	return why
 }
 
 type dsoKey struct {
@@ -105,6 +136,7 @@ type userDSO struct {
 	once  sync.Once
 	table *Table
 	err   error
+	asked asked
 }
 
 // New returns a Symbolizer.
@@ -112,8 +144,9 @@ func New(opts Options) *Symbolizer {
 	if opts.Finder == nil {
 		opts.Finder = new(dso.Finder)
 	}
-	s := &Symbolizer{opts: opts, dsos: make(map[dsoKey]*userDSO)}
+	s := &Symbolizer{opts: opts, proc: "/proc", dsos: make(map[dsoKey]*userDSO), sources: make(map[dsoKey]*source)}
 	s.kernel = sync.OnceValues(s.loadKernel)
+	s.vmlinuxText, s.runningText = sync.OnceValues(s.loadVmlinuxText), sync.OnceValues(s.loadRunningText)
 	return s
 }
 
@@ -121,18 +154,18 @@ func New(opts Options) *Symbolizer {
 func (s *Symbolizer) Finder() *dso.Finder { return s.opts.Finder }
 
 // User returns the symbol at offset off of the DSO recorded at path with build
-// ID id (zero if not recorded), and how far into the symbol off is. Without a
-// symbol, the Reason is not Found.
+// ID id (zero if not recorded), and how far into the symbol off is. Of a PerfMap
+// off is the ip. Without a symbol, the Reason is not Found.
 func (s *Symbolizer) User(path string, id dso.BuildID, off uint64) (sym *Symbol, offset uint64, why Reason) {
 	d := s.user(path, id)
 	if d.err != nil {
-		return nil, 0, reasonOf(d.err)
+		return nil, 0, d.asked.count(reasonOf(d.err))
 	}
 	sym, ok := d.table.Lookup(off)
 	if !ok {
-		return nil, 0, NoSymbol
+		return nil, 0, d.asked.count(NoSymbol)
 	}
-	return sym, off - sym.Start, Found
+	return sym, off - sym.Start, d.asked.count(Found)
 }
 
 func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
@@ -153,6 +186,9 @@ func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
 }
 
 func (s *Symbolizer) loadUser(path string, id dso.BuildID) (*Table, error) {
+	if pid, ok := PerfMapPID(path); ok {
+		return loadPerfMap(s.opts.Finder, pid)
+	}
 	syms, runtime, err := s.opts.Finder.FindSymbols(path, id)
 	if err != nil {
 		return nil, err
@@ -183,3 +219,40 @@ const maxPLTName = 1023
 // Problem returns why the DSO recorded at path with build ID id has no names, as
 // an error that tells which file and what of it; nil if it has.
 func (s *Symbolizer) Problem(path string, id dso.BuildID) error { return s.user(path, id).err }
+
+// Unresolved is a DSO with addresses that have no names.
+type Unresolved struct {
+	Path    string // dso.KernelName for the kernel with its modules
+	ID      dso.BuildID
+	Missing int    // distinct addresses without a name
+	Asked   int    // distinct addresses
+	Reason  Reason // NoSymbol where there are symbols, but none there
+	Err     error  // which file and what of it; nil with NoSymbol
+}
+
+// Unresolved returns the DSOs of which addresses were asked for that have no
+// names, those with most of them first.
+func (s *Symbolizer) Unresolved() (l []Unresolved) {
+	add := func(path string, id dso.BuildID, a *asked, err error) {
+		if a.missing.Load() == 0 {
+			return
+		}
+		u := Unresolved{Path: path, ID: id, Missing: int(a.missing.Load()), Asked: int(a.all.Load()), Reason: NoSymbol, Err: err}
+		if err != nil {
+			u.Reason = reasonOf(err)
+		}
+		l = append(l, u)
+	}
+	s.mu.RLock()
+	for key, d := range s.dsos {
+		add(key.path, key.id, &d.asked, d.err)
+	}
+	s.mu.RUnlock()
+	if s.kernelAsked.missing.Load() > 0 {
+		add(dso.KernelName, s.opts.KernelBuildID, &s.kernelAsked, s.KernelProblem())
+	}
+	slices.SortFunc(l, func(a, b Unresolved) int {
+		return cmp.Or(cmp.Compare(b.Missing, a.Missing), cmp.Compare(a.Path, b.Path), cmp.Compare(a.ID.String(), b.ID.String()))
+	})
+	return l
+}

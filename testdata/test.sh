@@ -7,9 +7,16 @@ cd "$(dirname "$0")/.."
 need perf linux-perf   # reads what gperf writes, and prints what gperf must print
 need readelf binutils
 need gcc gcc libc6-dev # for programs to record
+need g++ g++           # for programs with much inlining
+need llvm-symbolizer llvm # says of their addresses what gperf must say
+need clang clang
+need dwz dwz
 need nft nftables      # to drop packets by rules
 need iptables iptables
 need ip iproute2
+need xz xz-utils
+need dwz dwz
+need debuginfod debuginfod
 install_needed || true
 [ "$(id -u)" = 0 ] || echo "not root: the tests that record skip" >&2
 

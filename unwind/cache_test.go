@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/cache"
 )
 
 // smallTable returns a table with the given build ID.
@@ -56,13 +57,19 @@ func TestCache(t *testing.T) {
 func TestCacheDamage(t *testing.T) {
 	c := &Cache{Dir: t.TempDir()}
 	table := smallTable("0123456789")
-	good := encodeTable(table)
-	path := c.path(table.BuildID)
+	if err := c.Store(table); err != nil {
+		t.Fatal(err)
+	}
+	path := c.Files().File(table.BuildID)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	try := func(what string, b []byte) {
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Load(table.BuildID); !errors.Is(err, ErrCache) {
+		if _, err := c.Load(table.BuildID); !errors.Is(err, cache.ErrDamaged) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -80,8 +87,8 @@ func TestCacheDamage(t *testing.T) {
 		t.Error(err)
 	}
 	other, _ := dso.ParseBuildID("aa")
-	os.Rename(path, c.path(other))
-	if _, err := c.Load(other); !errors.Is(err, ErrCache) {
+	os.Rename(path, c.Files().File(other))
+	if _, err := c.Load(other); !errors.Is(err, cache.ErrDamaged) {
 		t.Errorf("a file of another build ID: %v", err)
 	}
 }
@@ -116,14 +123,14 @@ func TestCacheBuild(t *testing.T) {
 
 // TestCacheEvict: what was not used for the longest time goes first.
 func TestCacheEvict(t *testing.T) {
-	c := &Cache{Dir: t.TempDir(), Limit: 4 * int64(len(encodeTable(smallTable("00"))))}
+	c := &Cache{Dir: t.TempDir(), Limit: 4 * int64(40+len(encodeTable(smallTable("00"))))}
 	store := func(i int) *Table {
 		table := smallTable(fmt.Sprintf("%02x", i))
 		if err := c.Store(table); err != nil {
 			t.Fatal(err)
 		}
 		old := time.Now().Add(time.Duration(i-100) * 24 * time.Hour)
-		os.Chtimes(c.path(table.BuildID), old, old)
+		os.Chtimes(c.Files().File(table.BuildID), old, old)
 		return table
 	}
 	used := store(0)

@@ -113,13 +113,10 @@ func fuzzWalk(t *testing.T, f *CFI) {
 func FuzzCache(f *testing.F) {
 	good := encodeTable(smallTable("0123456789"))
 	f.Add(good)
-	f.Add(good[:cacheHeader])
+	f.Add(good[:tableHeader])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		in := aligned(len(b))
+		in := make([]byte, max(64, len(b)))[:len(b)] // of a size that is aligned
 		copy(in, b)
-		if len(in) >= cacheHeader { // let it get past the checksum
-			sum(in)
-		}
 		table, err := decodeTable(in)
 		if (err == nil) != (table != nil) {
 			t.Fatal("error xor table")

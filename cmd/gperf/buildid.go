@@ -46,7 +46,7 @@ func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
 		_, err = fmt.Fprintln(stdout, id)
 		return err
 	}
-	in, err := (&inputFlags{path: o.path}).open(stderr)
+	in, err := new(inputFlags).openPath(o.path, stderr)
 	if err != nil {
 		return err
 	}

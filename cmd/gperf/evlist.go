@@ -36,7 +36,7 @@ func (o *evlistFlags) run(stdout, stderr io.Writer) error {
 	if o.Groups && (o.Attrs || o.Freq) {
 		return wrongUse("--group shows groups, not the events that --verbose and --freq tell of")
 	}
-	in, err := (&inputFlags{path: o.path}).open(stderr)
+	in, err := new(inputFlags).openPath(o.path, stderr)
 	if err != nil {
 		return err
 	}

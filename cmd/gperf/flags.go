@@ -26,6 +26,12 @@ func newFlagSet(name string) *pflag.FlagSet {
 // and returns the exit code.
 func readCommand(s *pflag.FlagSet, args []string, what string, stdout, stderr io.Writer, run func() error) int {
 	done, err := parseFlags(s, args, what, stdout)
+	return finish(s, done, err, stderr, run)
+}
+
+// finish runs a command whose flags were parsed, unless that was all or failed, and
+// returns the exit code.
+func finish(s *pflag.FlagSet, done bool, err error, stderr io.Writer, run func() error) int {
 	if err == nil && !done {
 		err = run()
 	}
@@ -49,28 +55,54 @@ func printing(command string, stdout, stderr io.Writer, run func(io.Writer) erro
 	return exitOK
 }
 
-// addInput adds the flags that say what is read.
-func addInput(s *pflag.FlagSet, path *string) {
-	s.StringVarP(path, "input", "i", "", "read this `file`, or directory, instead of perf.data; - is stdin")
-	s.BoolP("force", "f", false, "")
-	hide(s, "force")
+// addInput adds the flags that say what is read. force tells whether -f was given:
+// perf takes only with it what belongs to other users.
+func addInput(s *pflag.FlagSet, path *string) (force *bool) {
+	s.StringVarP(path, "input", "i", "", inputUsage)
+	return addForce(s)
 }
 
-// parseFlags parses a reading command's flags, which takes no arguments, and
-// prints its help when that is asked for: done says that there is no more to do.
+const inputUsage = "read this `file`, or directory, instead of perf.data; - is stdin"
+
+func addForce(s *pflag.FlagSet) (force *bool) {
+	force = s.BoolP("force", "f", false, "")
+	hide(s, "force")
+	return force
+}
+
+// parseFlags parses a reading command's flags, which takes no arguments, or its file
+// as one, and prints its help when that is asked for: done says that there is no more to do.
 func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) (done bool, err error) {
+	done, err = parseAll(s, args, "[FLAGS]", what, stdout)
+	switch {
+	case err != nil || s.NArg() == 0:
+	case s.NArg() == 1 && takesInput(s):
+		err = s.Set("input", s.Arg(0))
+	default:
+		err = wrongUse("unexpected argument %q: a file is named with -i", s.Arg(0))
+	}
+	return done, err
+}
+
+// parseAll parses flags, between which arguments may stand; usage tells of both.
+func parseAll(s *pflag.FlagSet, args []string, usage, what string, stdout io.Writer) (done bool, err error) {
 	allowAbbreviations(s)
 	if err := s.Parse(args); err != nil {
 		return false, wrongUse("%v", err)
 	}
 	if help, _ := s.GetBool("help"); help {
-		fmt.Fprintf(stdout, "Usage: gperf %s [FLAGS]\n\n%s\n\n%s", s.Name(), what, s.FlagUsages())
+		fmt.Fprintf(stdout, "Usage: gperf %s %s\n\n%s\n\n%s", s.Name(), usage, what, s.FlagUsages())
 		return true, nil
 	}
-	if s.NArg() > 0 {
-		return false, wrongUse("unexpected argument %q: a file is named with -i", s.Arg(0))
-	}
 	return false, nil
+}
+
+// operand marks the flag input of a command that perf lets name its file without it.
+const operand = "operand"
+
+func takesInput(s *pflag.FlagSet) bool {
+	f := s.Lookup("input")
+	return f != nil && !f.Changed && f.Annotations[operand] != nil
 }
 
 // allowAbbreviations lets a flag be called by the beginning of its name, as

@@ -16,6 +16,7 @@ import (
 	"gperf/record/probe"
 	"gperf/record/probe/vars"
 	"gperf/record/tracefs"
+	"gperf/symbolize/archive"
 )
 
 // errUsage marks wrong use of a command.
@@ -61,7 +62,14 @@ func hint(err error) string {
 	var unknown *event.UnknownError
 	var noMatch *noMatchError
 	var debug *vars.NoDebugError
+	var bzip2 *noBzip2Error
 	switch {
+	case errors.As(err, &bzip2):
+		return "Install bzip2, or choose another compression: -o perf.data.tar.gz; tar and perf unpack that as well.\n"
+	case errors.Is(err, archive.ErrRepacked):
+		return "Unpack it (unzip FILE -d DIR) and read it there: -i DIR/perf.data --symfs DIR.\n"
+	case errors.Is(err, archive.ErrDamaged):
+		return "Copy it again, or pack it again where it was recorded (gperf archive).\n"
 	case errors.As(err, &debug):
 		return debugHint(debug)
 	case errors.As(err, &open):
@@ -84,7 +92,7 @@ func hint(err error) string {
 	case errors.As(err, &noMatch):
 		return noMatchHint(noMatch.arg)
 	}
-	return probeHint(err)
+	return probeHint(err) + annotateHint(err)
 }
 
 func debugHint(e *vars.NoDebugError) string {

@@ -55,10 +55,13 @@ var hostileCommands = []string{
 	"script --strict",
 	"script -F +brstack",
 	"script --header -I",
-	"script --format folded",
+	"script --format folded --inline --by-event",
+	"report --format pprof",
+	"report --format flamegraph",
 	"report --stdio",
 	"script -D",
 	"report --stats --stdio",
+	"annotate -g",
 	"evlist -v",
 	"buildid-list",
 }
@@ -80,7 +83,7 @@ func (c *hostileCase) args(path string) []string {
 		path = "-"
 	}
 	args := append(words, "-i", path)
-	if strings.HasPrefix(c.command, "script") || strings.HasPrefix(c.command, "report") {
+	if strings.HasPrefix(c.command, "script") || strings.HasPrefix(c.command, "report") || strings.HasPrefix(c.command, "annotate") {
 		args = append(args, "--kallsyms", filepath.Join(root, "testdata", "kallsyms"))
 	}
 	return args

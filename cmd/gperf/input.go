@@ -17,17 +17,17 @@ import (
 	"gperf/format"
 	"gperf/record"
 	"gperf/symbolize"
-	"gperf/symbolize/dso"
+	"gperf/symbolize/archive"
 	"gperf/symbolize/replay"
 )
 
 // inputFlags are what script and report share: which file, which of its
 // samples, and how its addresses are named.
 type inputFlags struct {
-	path       string
+	paths      []string
 	noDemangle bool
 	kallsyms   string
-	symfs      string
+	fileFlags
 	cpus       string
 	pids, tids string
 	comms      string
@@ -36,14 +36,15 @@ type inputFlags struct {
 }
 
 func (in *inputFlags) add(fs *pflag.FlagSet) {
-	addInput(fs, &in.path)
+	fs.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
+	in.force = addForce(fs)
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
-	fs.StringVar(&in.symfs, "symfs", "", "look for all ELF files below this `directory`, and nowhere else; with \",flat\" behind it, by their names alone")
+	in.fileFlags.add(fs)
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
-	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids")
-	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids")
+	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids; folded without one: the command is comm-pid")
+	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids; folded without one: the command is comm-pid/tid")
 	fs.StringVar(&in.comms, "comms", "", "only samples of threads with these names, a `list`")
 	fs.StringVar(&in.times, "time", "", "only samples in these `ranges`: START,STOP in seconds, either may be missing; or 10%-20%, 10%/2")
 }
@@ -53,20 +54,55 @@ type input struct {
 	file    *format.File
 	sym     *symbolize.Symbolizer
 	history *replay.History
+	files   *files
 	keep    func(*replay.Sample) bool // nil: all samples
 	path    string
 	closers []io.Closer
 	// recorded is when the file was last changed.
 	recorded time.Time
+	// parts are the recording's bytes, none of a pipe that is read as it comes;
+	// those of a directory are several.
+	parts     []archive.Part
+	directory bool
+	packed    *archive.Archive // in which it came, nil for none
 }
 
 const defaultFile = "perf.data"
 
-// open opens the recording and tells on stderr what is wrong with it.
+// inputs are the recordings' paths; "" stands for the usual one.
+func (in *inputFlags) inputs() []string {
+	if len(in.paths) == 0 {
+		return []string{""}
+	}
+	return in.paths
+}
+
+// open opens the one recording and tells on stderr what is wrong with it.
 func (in *inputFlags) open(stderr io.Writer) (*input, error) {
+	paths := in.inputs()
+	if len(paths) > 1 {
+		return nil, wrongUse("-i is given %d times: only --format folded, pprof and flamegraph put recordings together", len(paths))
+	}
+	return in.openPath(paths[0], stderr)
+}
+
+// openAll opens all recordings; those that were opened are in the result even
+// where another cannot be.
+func (in *inputFlags) openAll(stderr io.Writer) (opened []*input, err error) {
+	for _, path := range in.inputs() {
+		r, err := in.openPath(path, stderr)
+		if err != nil {
+			return opened, err
+		}
+		opened = append(opened, r)
+	}
+	return opened, nil
+}
+
+func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
 	tuneGC()
 	r := new(input)
-	if err := r.openFile(in.path); err != nil {
+	if err := r.openFile(path); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -87,10 +123,11 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.path, w)
 	}
 	f.Strict = in.strict
-	root, flat := strings.CutSuffix(in.symfs, ",flat")
+	r.files = in.fileFlags.open(r.packed, stderr)
 	id, ref, addr := replay.RecordedKernel(f)
-	r.sym = symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}, Demangle: !in.noDemangle,
+	r.sym = symbolize.New(symbolize.Options{Finder: &r.files.Finder, Demangle: !in.noDemangle,
 		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+	r.closers = append(r.closers, r.sym)
 	if r.keep, err = in.filter(f); err != nil {
 		return err
 	}
@@ -141,17 +178,39 @@ func (r *input) read(fd *os.File) error {
 
 func (r *input) readFile(fd *os.File) error {
 	m, err := r.mapFile(fd)
-	if err == nil {
-		r.file, err = format.Open(m, m.Size())
+	if err != nil {
+		return err
 	}
+	head := make([]byte, 4)
+	if m.ReadAt(head, 0); archive.Is(head) {
+		return r.readArchive(m)
+	}
+	r.file, err = format.Open(m, m.Size())
 	return err
+}
+
+// readArchive reads the recording in an archive.
+func (r *input) readArchive(m *format.Mapping) (err error) {
+	if r.packed, err = archive.Open(m, m.Size()); err != nil {
+		return err
+	}
+	r.parts = r.packed.Recording()
+	r.directory = len(r.parts) > 1
+	r.recorded = r.parts[0].Changed
+	if r.file, err = format.Open(r.parts[0], r.parts[0].Size); err != nil {
+		return err
+	}
+	for _, p := range r.parts[1:] {
+		r.file.AddData(p, p.Size)
+	}
+	return nil
 }
 
 // readPipe reads a pipe as it comes, if that is in pipe mode. What is not has to
 // be in a file first.
 func (r *input) readPipe(fd *os.File) error {
 	b := bufio.NewReaderSize(fd, 1<<16)
-	if head, _ := b.Peek(16); !format.FileMode(head) {
+	if head, _ := b.Peek(16); !format.FileMode(head) && !archive.Is(head) {
 		var err error
 		r.file, err = format.OpenStream(b)
 		return err
@@ -178,15 +237,18 @@ func (r *input) at(err error) error {
 
 func (r *input) mapFile(fd *os.File) (*format.Mapping, error) {
 	m, err := format.Map(fd)
-	if err == nil {
-		r.closers = append(r.closers, m)
+	if err != nil {
+		return nil, err
 	}
-	return m, err
+	r.closers = append(r.closers, m)
+	r.parts = append(r.parts, archive.Part{ReaderAt: m, Size: m.Size(), Changed: r.recorded})
+	return m, nil
 }
 
 // readDir reads a directory of perf record --threads: data has the header and
 // what perf made itself, data.0 and on what each thread wrote.
 func (r *input) readDir() error {
+	r.directory = true
 	for i := -1; ; i++ {
 		path := filepath.Join(r.path, "data")
 		if i >= 0 {
@@ -254,11 +316,13 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 		fmt.Fprintf(stderr, "gperf: %d records came later than their time allows and may be out of order\n", late)
 	}
 	tellSkipped(stderr, skipped)
+	in.files.tell(stderr)
 	if in.history.Also.Names && in.history.KernelFrames() {
 		if err := in.sym.KernelProblem(); err != nil {
 			fmt.Fprintf(stderr, "gperf: no kernel symbols: %v\n", err)
 		}
 	}
+	in.tellUnresolved(stderr)
 }
 
 func tellSkipped(stderr io.Writer, skipped format.Skipped) {

@@ -30,13 +30,16 @@ type command struct {
 
 var commands = []command{
 	{"record", "record events of a command, of processes or of all CPUs into perf.data", recordCommand},
-	{"script", "print the samples of a recording as text, or as folded stacks", scriptCommand},
+	{"script", "print the samples of a recording as text; or their stacks: folded, for pprof, as a flame graph", scriptCommand},
 	{"report", "count the samples of a recording by command, DSO, symbol or tracepoint field", reportCommand},
+	{"annotate", "print the code of functions with samples, instruction by instruction, or around an address", annotateCommand},
 	{"probe", "add probes to functions of the kernel and of programs, list and delete them", probeCommand},
 	{"list", "list the events that this machine can record, by kind or glob", listCommand},
 	{"doctor", "tell what this machine, kernel and user may record, and what to do about the rest", doctorCommand},
 	{"evlist", "list the events of a recording", evlistCommand},
 	{"buildid-list", "list the build IDs of the files that a recording's samples are from", buildIDCommand},
+	{"archive", "pack a recording and what names its addresses into one file, to be read on other machines", archiveCommand},
+	{"cache", "show what is kept of programs by build ID, and how much, or remove it", cacheCommand},
 }
 
 func main() {

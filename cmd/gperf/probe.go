@@ -374,19 +374,28 @@ const (
 
 // tell tells how many probes are through with a step.
 func (p *progress) tell(step string, n, of int) {
+	if p.terminal {
+		p.show(step, fmt.Sprintf("%s %d/%d probes", step, n, of))
+	} else if !p.shown || step != p.step {
+		p.show(step, fmt.Sprintf("%s %d probes takes a while (%d so far)", step, of, n))
+	}
+}
+
+// show shows what is known of a step.
+func (p *progress) show(step, text string) {
 	now := time.Now()
 	if step != p.step {
 		p.end()
 		p.step, p.start, p.last = step, now, time.Time{}
 	}
-	if p.quiet || now.Sub(p.start) < quietFor || now.Sub(p.last) < interval || !p.terminal && p.shown {
+	if p.quiet || now.Sub(p.start) < quietFor || now.Sub(p.last) < interval {
 		return
 	}
 	p.last, p.shown = now, true
 	if p.terminal {
-		fmt.Fprintf(p.w, "\rgperf %s: %s %d/%d probes\x1b[K", p.command, step, n, of)
+		fmt.Fprintf(p.w, "\rgperf %s: %s\x1b[K", p.command, text)
 	} else {
-		fmt.Fprintf(p.w, "gperf %s: %s %d probes takes a while (%d so far)\n", p.command, step, of, n)
+		fmt.Fprintf(p.w, "gperf %s: %s\n", p.command, text)
 	}
 }
 

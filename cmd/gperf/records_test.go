@@ -215,8 +215,8 @@ func TestShownRecordsEqualPerfs(t *testing.T) {
 	cases = append(cases, args, all, append(slices.Clone(args), "-C", "1", "-F", "+misc"), append(slices.Clone(args), "--ns", "--tid", "1"))
 	for _, file := range []string{made, recorded} {
 		for _, c := range cases {
-			line := slices.Concat([]string{"script", "-i", file, "-G"}, c)
-			want, err := o.run(t, append(line, "--no-inline")...)
+			line := slices.Concat([]string{"script", "--no-inline", "-i", file, "-G"}, c)
+			want, err := o.run(t, line...)
 			if err != nil {
 				t.Fatal(err)
 			}

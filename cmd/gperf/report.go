@@ -17,6 +17,7 @@ import (
 // reportFlags are the flags of `gperf report`.
 type reportFlags struct {
 	inputFlags
+	formatFlags
 	report.Options
 	children     bool
 	graph        string
@@ -27,7 +28,8 @@ type reportFlags struct {
 	symbols      string
 	parent       string
 	headerFlags
-	stats bool
+	stats    bool
+	noInline bool
 
 	branches, noBranches, branchHistory bool
 	memory                              bool
@@ -36,7 +38,9 @@ type reportFlags struct {
 
 const reportHelp = `Counts the samples of a recording by command, DSO and symbol, or by what else --sort names, as perf report
 --stdio does. Callers have the samples of what they called (--no-children: only their own), and
-callchains are drawn below (-g none: not). Of dropped packets, --sort location,reason tells where and why.`
+callchains are drawn below (-g none: not). Of dropped packets, --sort location,reason tells where and why.
+With --format, stacks are counted for other programs to show: --format flamegraph -o cpu.html is a page
+for a browser, --format pprof -o cpu.pb.gz is for go tool pprof -http=: cpu.pb.gz.`
 
 // graphDefault is what -g means without a value.
 const graphDefault = "graph,0.5,caller,function,percent"
@@ -44,6 +48,7 @@ const graphDefault = "graph,0.5,caller,function,percent"
 func (o *reportFlags) set() *pflag.FlagSet {
 	s := newFlagSet("report")
 	o.inputFlags.add(s)
+	o.formatFlags.add(s)
 	s.StringVarP(&o.Sort, "sort", "s", "", "tell apart and order by these `keys`, or by a tracepoint's fields: [EVENT.]FIELD[/raw],\ntrace_fields for all; +key adds to the usual ones. The keys are\n"+strings.Join(report.Keys(), ","))
 	s.StringVarP(&o.Fields, "fields", "F", "", "show these `columns`, which are keys; +column adds to the usual ones")
 	s.BoolVar(&o.children, "children", true, "callers have the samples of what they called")
@@ -70,15 +75,15 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	o.headerFlags.add(s)
 	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
 	s.Bool("stdio", false, "")
-	s.Bool("no-inline", false, "")
-	hide(s, "children", "branch-history", "stdio", "no-inline")
+	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline and srcfile with the whole path")
+	hide(s, "children", "branch-history", "stdio")
 	return s
 }
 
 func reportCommand(args []string, stdout, stderr io.Writer) int {
 	var o reportFlags
 	s := o.set()
-	return readCommand(s, withGraphDefault(args), reportHelp, stdout, stderr, func() error {
+	return readCommand(s, withBareIDs(withGraphDefault(args)), reportHelp, stdout, stderr, func() error {
 		err := o.run(s, stdout, stderr)
 		var key *report.KeyError
 		if errors.As(err, &key) {
@@ -102,8 +107,14 @@ func withGraphDefault(args []string) []string {
 }
 
 func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
+	if err := o.formatFlags.settle(s); err != nil {
+		return err
+	}
 	if err := o.settle(); err != nil {
 		return err
+	}
+	if o.stacks() {
+		return o.formatFlags.run("report", &o.inputFlags, o.MaxStack, stdout, stderr)
 	}
 	// Report leaves samples out of its entries by these, but not of its totals.
 	o.comms, o.pids, o.tids = "", "", ""
@@ -136,6 +147,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 // settle makes the report's options of the flags that are more than one value.
 func (o *reportFlags) settle() error {
 	o.NoChildren = o.NoChildren || !o.children
+	o.Inline = !o.noInline
 	if err := o.Graph.Set(o.graph); err != nil {
 		return wrongUse("--call-graph %s: %v", o.graph, err)
 	}

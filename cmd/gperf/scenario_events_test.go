@@ -97,7 +97,7 @@ func TestScenarioStacksByEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	if code := run([]string{"script", "--compat", o.compat, "-i", file}, &out, &errs); code != exitOK {
+	if code := run([]string{"script", "--no-inline", "--compat", o.compat, "-i", file}, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, errs.String())
 	}
 	text, want := o.withoutPLT(out.String(), theirs)

@@ -265,7 +265,7 @@ func TestScenarioPerfReadsProbes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _ := gperf(t, "script", "--compat", o.compat, "-i", file)
+	got, _ := gperf(t, "script", "--no-inline", "--compat", o.compat, "-i", file)
 	sameText(t, "script", got, want)
 	for _, event := range []string{"probe_functions:func_a", "probe_functions:func_c__return", "probe_libc:printf", "sdt_shop:sale"} {
 		if !strings.Contains(want, " "+event+": ") {

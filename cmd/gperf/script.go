@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
@@ -9,21 +8,21 @@ import (
 
 	"gperf/format"
 	"gperf/record"
-	"gperf/report"
 	"gperf/script"
 )
 
 // scriptFlags are the flags of `gperf script`.
 type scriptFlags struct {
 	inputFlags
+	formatFlags
 	fields     []string
-	format     string
 	compat     string
 	maxStack   int
 	anyDepth   bool // maxStack is not the user's
 	noChain    bool
 	ns         bool
 	showUnwind bool
+	fullPath   bool
 	headerFlags
 	dump  bool
 	shown [len(shownRecords)]bool
@@ -45,15 +44,16 @@ var shownRecords = [...]struct {
 	{"show-round-events", "lines for the recorder's rounds, and everything in the order of the file", []format.Type{format.TypeFinishedRound}},
 }
 
-const scriptHelp = `Prints the samples of a recording as text, a block for each, as perf script does.`
+const scriptHelp = `Prints the samples of a recording as text, a block for each, as perf script does. With --format, their stacks
+are counted instead, as gperf report does it: --format flamegraph -o cpu.html.`
 
 func (o *scriptFlags) set() *pflag.FlagSet {
 	s := newFlagSet("script")
 	o.inputFlags.add(s)
 	s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: [hw|sw|trace|raw|cache|break|pmu:]name,...; or change the usual ones: +name,-name.\nThey are "+strings.Join(script.FieldNames(), ","))
-	s.StringVar(&o.format, "format", "text", "`text`, or folded: a line for each distinct stack, for flame graphs")
+	o.formatFlags.add(s)
 	s.StringVar(&o.compat, "compat", "7.3", "print as this `version` of perf does: 7.3 or 6.1")
-	s.IntVar(&o.maxStack, "max-stack", perfMaxStack, "at most this many `frames` of a callchain; without the flag all of folded ones, and more where more were asked for when recording")
+	s.IntVar(&o.maxStack, "max-stack", perfMaxStack, "at most this many `frames` of a callchain; without the flag all with --format, and more where more were asked for when recording")
 	s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "the sampled address instead of the callchain")
 	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
 	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
@@ -62,15 +62,17 @@ func (o *scriptFlags) set() *pflag.FlagSet {
 	for i, f := range shownRecords {
 		s.BoolVar(&o.shown[i], f.name, false, f.usage)
 	}
-	s.Bool("no-inline", false, "")
-	hide(s, "no-inline")
+	s.BoolVar(&o.fullPath, "full-source-path", false, "srcline and srcfile with the whole path")
 	return s
 }
 
 func scriptCommand(args []string, stdout, stderr io.Writer) int {
 	var o scriptFlags
 	s := o.set()
-	return readCommand(s, args, scriptHelp, stdout, stderr, func() error {
+	return readCommand(s, withBareIDs(args), scriptHelp, stdout, stderr, func() error {
+		if err := o.formatFlags.settle(s); err != nil {
+			return err
+		}
 		o.anyDepth = !s.Changed("max-stack")
 		return o.run(stdout, stderr)
 	})
@@ -81,23 +83,29 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.stacks() {
+		if o.anyDepth {
+			o.maxStack = maxStack
+		}
+		return o.formatFlags.run("script", &o.inputFlags, o.maxStack, stdout, stderr)
+	}
 	in, err := o.open(stderr)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	if o.anyDepth {
-		o.maxStack = maxStack
 		opts.MaxStack = in.recordedDepth()
 	}
 	in.history.KeepExited = opts.Compat == script.Perf6 || in.file.Has(format.FeatureAuxtrace)
-	skipped, err := o.print(stdout, stderr, in, opts)
+	skipped, err := o.print(stdout, in, opts)
 	in.tell(stderr, skipped)
 	return err
 }
 
 func (o *scriptFlags) options() (script.Options, error) {
-	opts := script.Options{MaxStack: o.maxStack, NoChain: o.noChain, Nanosecs: o.ns, ShowUnwind: o.showUnwind}
+	opts := script.Options{MaxStack: o.maxStack, NoChain: o.noChain, Nanosecs: o.ns, ShowUnwind: o.showUnwind,
+		Source: script.Source{Inline: !o.noInline, FullPath: o.fullPath}}
 	if err := o.showRecords(&opts); err != nil {
 		return opts, err
 	}
@@ -113,10 +121,7 @@ func (o *scriptFlags) options() (script.Options, error) {
 	default:
 		return opts, wrongUse("--compat %s: it is 7.3 or 6.1", o.compat)
 	}
-	switch {
-	case o.format != "text" && o.format != "folded":
-		return opts, wrongUse("--format %s: it is text or folded", o.format)
-	case o.maxStack < 0:
+	if o.maxStack < 0 {
 		return opts, wrongUse("--max-stack %d is negative", o.maxStack)
 	}
 	return opts, nil
@@ -138,18 +143,12 @@ func (o *scriptFlags) showRecords(opts *script.Options) (err error) {
 	return nil
 }
 
-func (o *scriptFlags) print(stdout, stderr io.Writer, in *input, opts script.Options) (format.Skipped, error) {
+func (o *scriptFlags) print(stdout io.Writer, in *input, opts script.Options) (format.Skipped, error) {
 	if done, err := o.headerFlags.print(stdout, in); done || err != nil {
 		return format.Skipped{}, err
 	}
 	if o.dump {
 		return script.Dump(stdout, in.file)
-	}
-	if o.format == "folded" {
-		if !in.hasCallchains() {
-			fmt.Fprintf(stderr, "gperf script: there are no callchains to fold: record them with -g\n")
-		}
-		return report.Folded(stdout, in.file, in.history, in.keep, o.maxStack)
 	}
 	return script.Print(stdout, in.file, in.sym, in.history, in.keep, opts)
 }

@@ -199,7 +199,7 @@ func TestScriptEqualsPerf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _ := gperf(t, "script", "--compat", o.compat, "-i", file)
+			got, _ := gperf(t, "script", "--no-inline", "--compat", o.compat, "-i", file)
 			if strings.Count(got, "\n") < 20 {
 				t.Errorf("only %d lines: the recording is too short to tell", strings.Count(got, "\n"))
 			}
@@ -212,24 +212,64 @@ func TestScriptEqualsPerf(t *testing.T) {
 func TestFoldedEqualsStackcollapse(t *testing.T) {
 	o := needOracle(t)
 	for _, r := range recordings {
-		t.Run(r.name, func(t *testing.T) {
-			file := recordedBy(t, o, r.name, r.args)
-			text, _ := gperf(t, "script", "--compat", o.compat, "-i", file) // perf's, as the test above says
-			stacks, err := stackcollapse.Fold(strings.NewReader(text), stackcollapse.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want strings.Builder
-			for _, s := range slices.Sorted(maps.Keys(stacks)) {
-				fmt.Fprintf(&want, "%s %d\n", s, stacks[s])
-			}
-			if chains := slices.Contains(r.args, "-g"); chains == (len(stacks) == 0) {
-				t.Errorf("%d stacks from a recording with callchains: %v", len(stacks), chains)
-			}
-			got, _ := gperf(t, "script", "--format", "folded", "-i", file)
-			sameText(t, r.name, got, want.String())
-		})
+		file := recordedBy(t, o, r.name, r.args)
+		text, _ := gperf(t, append(withPIDs, "-i", file)...) // perf's, as the test above says
+		for _, c := range foldedFlags {
+			t.Run(r.name+" "+c.flags, func(t *testing.T) {
+				want := stackcollapsed(t, text, c.options)
+				if chains := slices.Contains(r.args, "-g"); chains == (want == "") {
+					t.Errorf("%d bytes from a recording with callchains: %v", len(want), chains)
+				}
+				got, _ := gperf(t, append([]string{"script", "--format", "folded", "-i", file}, strings.Fields(c.flags)...)...)
+				sameText(t, r.name, got, want)
+			})
+		}
 	}
+}
+
+// withPIDs has all in the text that stackcollapse-perf.pl reads.
+var withPIDs = []string{"script", "--no-inline", "-F", "sw:comm,pid,tid,time,period,event,ip,sym,dso", "-F", "trace:comm,pid,tid,time,event,trace,ip,sym,dso"}
+
+// foldedFlags are gperf's flags and the options of stackcollapse-perf.pl.
+var foldedFlags = []struct {
+	flags   string
+	options stackcollapse.Options
+}{
+	{"", stackcollapse.Options{}},
+	{"--pid", stackcollapse.Options{Pid: true}},
+	{"--tid", stackcollapse.Options{Tid: true}},
+	{"--kernel", stackcollapse.Options{Kernel: true}},
+	{"--jit --addrs", stackcollapse.Options{JIT: true, Addrs: true}},
+	{"--tid --all --addrs", stackcollapse.Options{Tid: true, Kernel: true, JIT: true, Addrs: true}},
+}
+
+// TestFoldedFlags is the same for the recordings that are there.
+func TestFoldedFlags(t *testing.T) {
+	dir := filepath.Join(root, "testdata")
+	for _, name := range []string{"drops.data", "two.data", "records.data"} {
+		args := []string{"-i", filepath.Join(dir, name), "--kallsyms", filepath.Join(dir, "kallsyms"), "--symfs", t.TempDir()}
+		text, _ := gperf(t, slices.Concat(withPIDs, args)...)
+		for _, c := range foldedFlags {
+			for _, command := range []string{"script", "report"} {
+				got, _ := gperf(t, slices.Concat([]string{command, "--format", "folded"}, args, strings.Fields(c.flags))...)
+				sameText(t, command+" "+name+" "+c.flags, got, stackcollapsed(t, text, c.options))
+			}
+		}
+	}
+}
+
+// stackcollapsed is what stackcollapse-perf.pl prints of a script's text.
+func stackcollapsed(t *testing.T, text string, o stackcollapse.Options) string {
+	t.Helper()
+	stacks, err := stackcollapse.Fold(strings.NewReader(text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, s := range slices.Sorted(maps.Keys(stacks)) {
+		fmt.Fprintf(&b, "%s %d\n", s, stacks[s])
+	}
+	return b.String()
 }
 
 // Flags that choose what is printed choose as perf's do.
@@ -259,8 +299,8 @@ func TestScriptFlagsEqualPerfs(t *testing.T) {
 		{"--time", "25%/2"},
 	} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
-			args := append([]string{"script", "-i", file}, flags...)
-			want, err := o.run(t, append(args, "--no-inline")...)
+			args := append([]string{"script", "--no-inline", "-i", file}, flags...)
+			want, err := o.run(t, args...)
 			if err != nil && strings.Contains(err.Error(), "no first/last sample time found") {
 				t.Skipf("perf %s does not find the times that it recorded", o.version)
 			}
@@ -295,8 +335,8 @@ func TestScriptFieldsEqualPerfs(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			file := recordedBy(t, o, "fields-"+r.name, r.args)
 			for _, fields := range r.fields {
-				args := []string{"script", "-i", file, "-F", fields}
-				want, err := o.run(t, append(args, "--no-inline")...)
+				args := []string{"script", "--no-inline", "-i", file, "-F", fields}
+				want, err := o.run(t, args...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -340,7 +380,7 @@ func TestScriptErrors(t *testing.T) {
 		{"script -F comm,nonsense", exitUsage, `unknown field "nonsense": the fields are comm,tid,`},
 		{"script -F x:comm", exitUsage, `unknown type of events "x"`},
 		{"script -F comm,+pid", exitUsage, "cannot be mixed"},
-		{"script --format xml", exitUsage, "--format xml: it is text or folded"},
+		{"script --format xml", exitUsage, "--format xml: it is text, folded, pprof or flamegraph"},
 		{"script --compat 5", exitUsage, "--compat 5: it is 7.3 or 6.1"},
 	} {
 		var out, errs bytes.Buffer

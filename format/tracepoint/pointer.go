@@ -44,6 +44,9 @@ func (p *printer) function(dst []byte, withOffset bool, ip uint64) []byte {
 			dst = append(dst, name...)
 			if withOffset {
 				dst = strconv.AppendUint(append(dst, "+0x"...), offset, 16)
+				if p.env.Source != nil && offset > 0 {
+					dst = p.env.Source(dst, ip-1) // where the call was made that returns to ip
+				}
 			}
 			return dst
 		}

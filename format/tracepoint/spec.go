@@ -73,6 +73,25 @@ func (p *parser) segments(format string, args []*node) {
 	p.f.prog = c.prog
 }
 
+// CodeFields returns the fields that the print fmt shows as kernel functions (%pS
+// and its like): addresses of code.
+func (f *Format) CodeFields() (l []*Field) {
+	for i := range f.prog {
+		seg := &f.prog[i]
+		if seg.kind != segPointer || seg.text == "" || strings.IndexByte("FfSs", seg.text[0]) < 0 {
+			continue
+		}
+		n := seg.arg
+		for n != nil && n.kind == nodeCast {
+			n = n.args[0]
+		}
+		if n != nil && n.kind == nodeField && n.field != nil {
+			l = append(l, n.field)
+		}
+	}
+	return l
+}
+
 type cutter struct {
 	p    *parser
 	args []*node

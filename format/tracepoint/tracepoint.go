@@ -75,6 +75,10 @@ type Env struct {
 	// the module.
 	Symbol func(ip uint64) (name string, offset uint64, module string, ok bool)
 
+	// Source, unless nil, appends what is known of the source of the kernel's code
+	// at ip, behind a name with an offset.
+	Source func(dst []byte, ip uint64) []byte
+
 	// Printk are the kernel's constant strings by address (ParsePrintk).
 	Printk map[uint64]string
 }

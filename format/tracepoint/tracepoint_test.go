@@ -222,6 +222,31 @@ func TestFieldKinds(t *testing.T) {
 	}
 }
 
+func TestCodeFields(t *testing.T) {
+	f, err := Parse([]byte(`name: kfree_skb
+ID: 7
+format:
+	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
+
+	field:void * skbaddr;	offset:8;	size:8;	signed:0;
+	field:void * location;	offset:16;	size:8;	signed:0;
+	field:unsigned long ip;	offset:24;	size:8;	signed:0;
+	field:void * function;	offset:32;	size:8;	signed:0;
+
+print fmt: "skbaddr=%p location=%pS ip=%ps %pF %pS", REC->skbaddr, REC->location, (void *)REC->ip, REC->function, REC->ip + 4
+`), "skb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, fd := range f.CodeFields() {
+		names = append(names, fd.Name)
+	}
+	if got := strings.Join(names, " "); got != "location ip function" {
+		t.Errorf("fields of code: %s", got)
+	}
+}
+
 func TestParseErrors(t *testing.T) {
 	for _, text := range []string{
 		"",

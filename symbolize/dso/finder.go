@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -22,12 +24,24 @@ type Finder struct {
 	Root string
 	// Flat says that the files lie in Root itself, by their names alone.
 	Flat bool
+	// Sysroot is a directory with copies of some of the recorded machine's files,
+	// which come before this machine's own; "" means none.
+	Sysroot string
+	// VmlinuxPath is the kernel's file to be used instead of those in the usual
+	// places; "" means those. Its build ID must agree as well.
+	VmlinuxPath string
+	// Force takes files that others own, of what processes say of their own code.
+	Force bool
+	// Fetch, which may be nil, returns the path of a file that servers have for a
+	// build ID: what is DebugFile or CodeFile. It is the last resort.
+	Fetch func(id BuildID, what string) (path string, err error)
 	// BuildIDDir is perf's build-ID cache; "" means ~/.debug, or .debug in Root.
 	BuildIDDir string
 	// DebugDir is where distributions install debug information; "" means
 	// /usr/lib/debug, below Root.
 	DebugDir string
 
+	files fs.FS                  // nil: those on the disk
 	vdso  func() ([]byte, error) // own vdso, replaced by tests
 	trees func() []string        // of other mount namespaces, replaced by tests
 }
@@ -88,7 +102,7 @@ func (f *Finder) CachePath(id BuildID, base string) string {
 	}
 	entry := filepath.Join(dir, ".build-id", hex[:2], hex[2:])
 	// Before perf 4.11 the entry was a link to the file, not to its directory.
-	if st, err := os.Stat(entry); err == nil && st.Mode().IsRegular() && base != "debug" {
+	if st, err := os.Stat(entry); f.files == nil && err == nil && st.Mode().IsRegular() && base != "debug" {
 		return entry
 	}
 	return filepath.Join(entry, base)
@@ -134,10 +148,32 @@ func recordedPath(f *Finder, path string, _ BuildID) string {
 	switch {
 	case filepath.IsAbs(path):
 		return f.Rooted(path)
-	case path == VDSO && f.Root == "":
+	case path == VDSO && (f.Root == "" || f.files != nil):
 		return path
 	}
 	return ""
+}
+
+// candidate is a file that may be a DSO's.
+type candidate struct {
+	name string
+	crc  *uint32 // sum of its contents, nil: not known
+}
+
+// OwnID is the build ID of the file at the recorded path, zero if it has none.
+func (f *Finder) OwnID(path string) (id BuildID) {
+	if f.Sysroot != "" {
+		if id := f.below(f.Sysroot).OwnID(path); !id.IsZero() {
+			return id
+		}
+	}
+	if own := recordedPath(f, path, id); own != VDSO && own != "" {
+		if im, err := f.image(own); err == nil {
+			id = im.BuildID()
+			im.Close()
+		}
+	}
+	return id
 }
 
 func besideDotDebug(f *Finder, path string, _ BuildID) string {
@@ -149,40 +185,82 @@ func besideDotDebug(f *Finder, path string, _ BuildID) string {
 // recorded at path with build ID id: those whose build ID agrees. Without an ID
 // the one of the file at path is taken to be meant. A file that exists and is
 // not used is yielded as an error with the reason; one that does not exist only
-// if it is the recorded path itself. What is found nowhere may lie in the tree of
-// a process in a mount namespace of its own, if that still runs. The receiver of
-// an Image closes it.
+// if it is the recorded path itself. What is found nowhere may have been deleted
+// and still be mapped, or lie in the tree of a process in a mount namespace of its
+// own, if that still runs. The receiver of an Image closes it.
 func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
-		own := recordedPath(f, path, id)
-		if id.IsZero() && own != VDSO && own != "" {
-			id, _ = BuildIDOf(own)
+		if id.IsZero() {
+			id = f.OwnID(path)
+		}
+		if f.Sysroot != "" && !f.below(f.Sysroot).each(path, id, func(im *Image, err error) bool {
+			return errors.Is(err, ErrNoFile) || yield(im, err)
+		}) {
+			return
 		}
 		found := false
-		for _, where := range places {
-			name := where(f, path, id)
-			if name == "" {
-				continue
-			}
-			im, err := f.open(name, id)
-			if errors.Is(err, ErrNoFile) && name != own {
-				continue
-			}
+		if !f.each(path, id, func(im *Image, err error) bool {
 			found = found || err == nil && im.HasCode()
-			if !yield(im, err) {
-				return
-			}
+			return yield(im, err)
+		}) {
+			return
 		}
 		if found || id.IsZero() || f.Root != "" || !filepath.IsAbs(path) {
 			return
 		}
+		if was, ok := strings.CutSuffix(path, deleted); ok {
+			for _, name := range [...]string{was, mapped(path)} {
+				if im, err := f.open(candidate{name: name}, id); err == nil {
+					yield(im, nil)
+					return
+				}
+			}
+		}
 		for _, tree := range f.otherTrees() {
-			if im, err := f.open(filepath.Join(tree, path), id); err == nil {
-				yield(im, nil)
+			if !f.below(tree).each(path, id, func(im *Image, err error) bool {
+				found = found || err == nil && im.HasCode()
+				return err != nil || yield(im, nil)
+			}) || found {
 				return
 			}
 		}
 	}
+}
+
+// below returns the Finder of a tree of files.
+func (f *Finder) below(root string) *Finder { return &Finder{Root: root} }
+
+// each yields the files in the places of perf; the result is yield's last.
+func (f *Finder) each(path string, id BuildID, yield func(*Image, error) bool) bool {
+	own := recordedPath(f, path, id)
+	for _, c := range f.named(path, id, own) {
+		im, err := f.open(c, id)
+		if errors.Is(err, ErrNoFile) && c.name != own {
+			continue
+		}
+		if !yield(im, err) {
+			return false
+		}
+	}
+	return true
+}
+
+// named are the files that each looks at, of which few exist.
+func (f *Finder) named(path string, id BuildID, own string) (l []candidate) {
+	if own != VDSO && own != "" {
+		l = f.debugLinks(own)
+	}
+	for _, where := range places {
+		if name := where(f, path, id); name != "" {
+			l = append(l, candidate{name: name})
+		}
+	}
+	if isModule(path) && !id.IsZero() {
+		for _, name := range f.moduleFiles(path) {
+			l = append(l, candidate{name: name})
+		}
+	}
+	return l
 }
 
 func (f *Finder) otherTrees() []string {
@@ -212,21 +290,29 @@ var otherTrees = sync.OnceValue(func() (l []string) {
 	return l
 })
 
-// open opens a candidate and checks its build ID.
-func (f *Finder) open(name string, id BuildID) (im *Image, err error) {
-	if name == VDSO {
+// open opens a candidate and checks its build ID, or its sum where no ID is known.
+func (f *Finder) open(c candidate, id BuildID) (im *Image, err error) {
+	if c.name == VDSO {
 		im, err = f.openVDSO()
 	} else {
-		im, err = Open(name)
+		im, err = f.image(c.name)
 	}
-	if err != nil || id.IsZero() || im.id.Matches(id) {
-		return im, err
+	switch {
+	case err != nil:
+		return nil, err
+	case id.IsZero() && c.crc != nil:
+		err = im.checksum(*c.crc)
+	case id.IsZero() || im.id.Matches(id):
+	case im.id.IsZero():
+		err = fmt.Errorf("%s: %w, %s was recorded", c.name, ErrNoBuildID, id)
+	default:
+		err = fmt.Errorf("%s: %w: it is %s, %s was recorded", c.name, ErrMismatch, im.id, id)
 	}
-	im.Close()
-	if im.id.IsZero() {
-		return nil, fmt.Errorf("%s: %w, %s was recorded", name, ErrNoBuildID, id)
+	if err != nil {
+		im.Close()
+		return nil, err
 	}
-	return nil, fmt.Errorf("%s: %w: it is %s, %s was recorded", name, ErrMismatch, im.id, id)
+	return im, nil
 }
 
 // Find returns the ELF file with the code of the DSO recorded at path with build
@@ -250,9 +336,13 @@ func (f *Finder) Find(path string, id BuildID) (*Image, error) {
 // FindSymbols returns the two files that perf takes a DSO's symbols from: syms,
 // the first with a .symtab, and runtime, the first with a .dynsym, which tells
 // where things lie in the file that was mapped. Each stands in for a missing
-// other; both may be the same Image.
+// other; both may be the same Image. Where no file has a .symtab, that of the
+// runtime's .gnu_debugdata does, or what servers have.
 func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
 	var why error
+	if id.IsZero() {
+		id = f.OwnID(path)
+	}
 	for im, err := range f.Candidates(path, id) {
 		if err != nil {
 			why = betterReason(why, err)
@@ -262,7 +352,7 @@ func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err
 		if syms == nil && im.HasSymtab() {
 			syms, used = im, true
 		}
-		if runtime == nil && im.HasDynsym() {
+		if runtime == nil && (im.HasDynsym() || im.Section(miniDebugSection) != nil) {
 			runtime, used = im, true
 		}
 		if !used {
@@ -271,6 +361,14 @@ func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err
 		}
 		if syms != nil && runtime != nil {
 			break
+		}
+	}
+	if syms == nil && runtime != nil {
+		syms = runtime.MiniDebug()
+	}
+	if syms == nil {
+		if syms, err = f.fetch(id, DebugFile); err != nil {
+			why = err
 		}
 	}
 	switch {
@@ -305,6 +403,9 @@ func notFound(path string, why error) error {
 
 // openVDSO opens the vdso of the running kernel.
 func (f *Finder) openVDSO() (*Image, error) {
+	if f.files != nil {
+		return f.image(VDSO)
+	}
 	read := f.vdso
 	if read == nil {
 		read = ownVDSO

@@ -11,6 +11,9 @@ import (
 func FuzzImage(f *testing.F) {
 	f.Add(withID(idA, true))
 	f.Add(debugFile(idA))
+	f.Add(dwarfFile(idA, altLink("common", idB)))
+	f.Add(dwarfFile(idA, debugSup(0, "common", idB)))
+	f.Add(linked(idA, "x.debug", nil))
 	f.Add(sectionless(withID(idA, false)))
 	f.Add(elfFile{progs: []elf.Prog64{load(elf.PF_X, 0, 1<<63, 1<<40, 1<<62)}}.bytes())
 	f.Add([]byte("\x7fELF"))
@@ -35,6 +38,9 @@ func FuzzImage(f *testing.F) {
 			}
 		}
 		im.HasCode()
+		im.HasDWARF()
+		im.supplement()
+		im.debugLink()
 		im.BuildID()
 	})
 }

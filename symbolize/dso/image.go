@@ -28,6 +28,8 @@ type Image struct {
 	close func() error
 	loads []elf.ProgHeader // PT_LOAD, in the file's order
 	id    BuildID
+
+	mapped mapping
 }
 
 // Open opens the ELF file at path. The error is ErrNoFile, ErrNotRegular or
@@ -86,11 +88,12 @@ func readHeaders(r io.ReaderAt) (f *elf.File, err error) {
 	return elf.NewFile(r)
 }
 
-// Close releases the file. Data already returned stays valid.
+// Close releases the file. Data already returned stays valid, but for that of Map.
 func (im *Image) Close() error {
 	if im == nil || im.close == nil {
 		return nil
 	}
+	im.unmap()
 	return im.close()
 }
 
@@ -131,6 +134,9 @@ func (im *Image) Bytes(off, n uint64) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// ReadAt implements io.ReaderAt for the file's bytes.
+func (im *Image) ReadAt(p []byte, off int64) (int, error) { return im.r.ReadAt(p, off) }
 
 // maxString bounds a name. Without it a file of symbols that all share one
 // endless name would take time without end.

@@ -73,7 +73,7 @@ func (h *History) newFrame(m *Map, ip uint64, kernel bool) *Frame {
 	h.kernelSeen = h.kernelSeen || kernel
 	if m != nil && !kernel && h.Also.Names && !h.named[m.DSO] {
 		h.named[m.DSO] = true
-		go h.sym.User(m.DSO.Name, m.DSO.BuildID, 0) // reads its symbols
+		go h.sym.Problem(m.DSO.Name, m.DSO.BuildID) // reads its symbols
 	}
 	return f
 }

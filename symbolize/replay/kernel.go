@@ -90,7 +90,8 @@ func kernelDSOName(name string) string {
 	return "[" + strings.ReplaceAll(base, "-", "_") + "]"
 }
 
-func (k *kernel) ksymbol(r *format.KSymbol) {
+func (h *History) ksymbol(r *format.KSymbol) {
+	k := &h.kernel
 	old := k.find(r.Addr)
 	if r.Flags&format.KSymbolUnregister != 0 {
 		if old != nil && old.symbol != nil {
@@ -106,6 +107,7 @@ func (k *kernel) ksymbol(r *format.KSymbol) {
 		return
 	}
 	m.symbol = &symbolize.Symbol{Start: m.Start, End: m.End, Name: r.Name, Raw: r.Name}
+	m.code = h.bpfCode(m.symbol)
 	k.maps = k.with(m)
 }
 

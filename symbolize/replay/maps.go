@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -28,7 +27,9 @@ type Map struct {
 	Start, End uint64
 	Pgoff      uint64
 	DSO        *DSO
-	symbol     *symbolize.Symbol // of text that only a KSYMBOL record tells of
+	symbol     *symbolize.Symbol  // of text that only a KSYMBOL record, or a JIT's dump, tells of
+	code       *symbolize.JITCode // of a JIT's dump
+	perfMap    string             // DSO that may name code of which no file does
 	frames     frameTable
 }
 
@@ -36,6 +37,7 @@ type Map struct {
 type mapKey struct {
 	start, end, pgoff uint64
 	dso               *DSO
+	perfMap           string
 }
 
 // Off is the offset in the DSO's file that ip shows.
@@ -49,21 +51,41 @@ func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	if m.End <= m.Start {
 		return nil
 	}
-	anon := isAnon(r.Filename)
+	anon := isAnon(r.Filename) || r.Flags&mapHugeTLB != 0
 	switch {
 	case isVDSO(r.Filename):
 		m.DSO.Name, m.Pgoff = dso.VDSO, 0
 	case anon || isNoFile(r.Filename):
 		m.Pgoff = m.Start // such names stand for addresses, not for offsets
 		if r.Executable() {
-			m.DSO.Name = fmt.Sprintf("/tmp/perf-%d.map", r.PID)
+			m.DSO.Name = symbolize.PerfMap(r.PID)
 		}
+	case r.Executable() && isNamedMemory(r.Filename):
+		m.perfMap = symbolize.PerfMap(r.PID)
 	}
 	return m
 }
 
 func isAnon(name string) bool {
 	return name == "" || name == "//anon" || strings.HasPrefix(name, "/dev/zero") || strings.HasPrefix(name, "/anon_hugepage")
+}
+
+// mapHugeTLB is MAP_HUGETLB of linux/mman.h.
+const mapHugeTLB = 0x40000
+
+// PerfMap returns the DSO of which names may come beside, or instead of, the
+// mapping's own: that of code which was made at run time. "" if there is none.
+func (m *Map) PerfMap() string {
+	if m.DSO.isJIT() {
+		return m.DSO.Name
+	}
+	return m.perfMap
+}
+
+// isNamedMemory tells of memory that a process has given a name, which perf takes
+// for a file.
+func isNamedMemory(name string) bool {
+	return strings.HasPrefix(name, "/memfd:") || strings.HasPrefix(name, "[anon:") || strings.HasPrefix(name, "[anon_shmem:")
 }
 
 func isNoFile(name string) bool {
@@ -146,14 +168,19 @@ func insert(list []*Map, m *Map) []*Map {
 	for hi < len(list) && list[hi].Start < m.End {
 		old := list[hi]
 		if old.Start < m.Start {
-			put = append([]*Map{{Start: old.Start, End: m.Start, Pgoff: old.Pgoff, DSO: old.DSO}}, put...)
+			put = append([]*Map{old.part(old.Start, m.Start)}, put...)
 		}
 		if old.End > m.End {
-			put = append(put, &Map{Start: m.End, End: old.End, Pgoff: old.Off(m.End), DSO: old.DSO})
+			put = append(put, old.part(m.End, old.End))
 		}
 		hi++
 	}
 	return slices.Concat(list[:lo], put, list[hi:])
+}
+
+// part returns the part of a mapping from start to end-1.
+func (m *Map) part(start, end uint64) *Map {
+	return &Map{Start: start, End: end, Pgoff: m.Off(start), DSO: m.DSO, symbol: m.symbol, code: m.code, perfMap: m.perfMap}
 }
 
 // clone returns the mappings of a forked process. What was resolved is still

@@ -13,10 +13,12 @@ import (
 	"encoding/binary"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"gperf/format"
 	"gperf/symbolize"
 	"gperf/symbolize/dso"
+	"gperf/symbolize/srcline"
 	"gperf/unwind"
 )
 
@@ -45,6 +47,8 @@ type Frame struct {
 	sym     *symbolize.Symbol
 	off     uint64
 	why     symbolize.Reason
+
+	calls, callers atomic.Pointer[[]srcline.Call] // at the address, and one byte before
 }
 
 // NamedFrame returns a frame whose symbol is known, nil for none.
@@ -81,10 +85,14 @@ func (f *Frame) lookUp() {
 	case m == nil:
 		f.why = symbolize.Unmapped
 	case m.symbol != nil:
-		f.sym, f.off = m.symbol, f.IP-m.Start
+		f.sym, f.off = m.symbol, f.IP-m.symbol.Start
 	case f.Kernel:
 		f.sym, f.off, _, f.why = f.symbols.Kernel(f.IP)
 	default:
+		if m.perfMap != "" && f.symbols.Problem(m.DSO.Name, m.DSO.BuildID) != nil {
+			f.sym, f.off, f.why = f.symbols.User(m.perfMap, dso.BuildID{}, f.IP)
+			return
+		}
 		f.sym, f.off, f.why = f.symbols.User(m.DSO.Name, m.DSO.BuildID, m.Off(f.IP))
 	}
 }
@@ -156,8 +164,11 @@ type History struct {
 	sym     *symbolize.Symbolizer
 	threads map[int32]*Thread // by TID
 	kernel  kernel
-	frames  []Frame // a block of those not made yet
-	made    int
+	jit     jitDumps
+	// bpfLines are the lines of BPF programs, read when the first one comes.
+	bpfLines func() []format.BPFLine
+	frames   []Frame // a block of those not made yet
+	made     int
 	// kernelSeen tells that an address of the kernel turned up.
 	kernelSeen bool
 	unmapped   frameTable
@@ -230,6 +241,7 @@ func New(f *format.File, sym *symbolize.Symbolizer) *History {
 	h := &History{kernel: listedKernel(f), file: f, sym: sym, threads: map[int32]*Thread{}, known: map[mapKey]*Map{}, dsos: map[DSO]*DSO{}, named: map[*DSO]bool{}, buildIDs: map[string]dso.BuildID{}}
 	h.batchFrames = new(arena)
 	h.cgroups, h.counts = map[uint64]string{}, counts{}
+	h.bpfLines = sync.OnceValue(f.BPFLines)
 	h.unwinder = sync.OnceValue(func() *unwinder { return newUnwinder(f, sym) })
 	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
 	for _, e := range entries {
@@ -253,7 +265,7 @@ func (h *History) Apply(rec format.Record) {
 			delete(h.threads, r.TID)
 		}
 	case *format.KSymbol:
-		h.kernel.ksymbol(r)
+		h.ksymbol(r)
 	case *format.Cgroup:
 		h.cgroups[r.CgroupID] = r.Path
 	case *format.Other:
@@ -328,6 +340,7 @@ func (h *History) mmap(r *format.Mmap) {
 			m = h.share(m)
 			h.rank(m)
 			p.maps = p.maps.with(m)
+			h.jitDump(r, p, m.DSO)
 		}
 	}
 }
@@ -340,7 +353,7 @@ func (h *History) share(m *Map) *Map {
 		h.dsos[*d] = d
 	}
 	m.DSO = d
-	key := mapKey{m.Start, m.End, m.Pgoff, m.DSO}
+	key := mapKey{m.Start, m.End, m.Pgoff, m.DSO, m.perfMap}
 	if same, ok := h.known[key]; ok {
 		return same
 	}

@@ -41,3 +41,11 @@ func (h *History) rank(m *Map) {
 		h.ranks[m.DSO.Name] = int32(len(h.ranks) + 1)
 	}
 }
+
+// DSOs returns what processes had mapped so far, in no order.
+func (h *History) DSOs() (l []*DSO) {
+	for _, d := range h.dsos {
+		l = append(l, d)
+	}
+	return l
+}

@@ -36,7 +36,11 @@ type walker struct {
 const maxUnwound = 127
 
 func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
-	cache, _ := unwind.NewCache() // without a home, tables are made each time
+	var cache *unwind.Cache // nil without a home: tables are made each time
+	if !sym.Finder().Packed() {
+		// What comes from elsewhere, and may lack code, is none of this machine's.
+		cache, _ = unwind.NewCache()
+	}
 	u := &unwinder{objects: &objects{sym: sym, cache: cache, list: map[DSO]*object{}}}
 	switch f.String(format.FeatureArch) {
 	case "x86_64":
@@ -115,7 +119,7 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 // without the file, frames beyond it are guesswork. A JIT's code is walked
 // through by its frame pointers.
 func (w *walker) missing(m *Map) bool {
-	return m != nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
+	return m != nil && m.symbol == nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
 }
 
 // space is a process's mappings as a walk sees them.
@@ -162,7 +166,7 @@ func (o *objects) object(d *DSO) *object {
 	o.mu.Unlock()
 	obj.once.Do(func() {
 		// Its symbols will be wanted next.
-		go o.sym.User(d.Name, d.BuildID, 0)
+		go o.sym.Problem(d.Name, d.BuildID)
 		obj.open(o, d)
 	})
 	return obj

@@ -208,6 +208,7 @@ func (h *History) place(b *Batch, keep func(*Sample) bool) {
 		b.Samples = b.Samples[:n]
 		return
 	}
+	h.jitUntil(s.Time)
 	h.resolveFrames(s)
 }
 

@@ -212,7 +212,7 @@ func (b *bench) readStacks(w *workloads) error {
 		for _, p := range perfs {
 			rows = append(rows, &row{tool: p, args: []string{"script", "--no-inline", "-i", file}})
 		}
-		rows = append(rows, &row{tool: b.gperf, args: []string{"script", "-i", file}, against: rows})
+		rows = append(rows, &row{tool: b.gperf, args: []string{"script", "--no-inline", "-i", file}, against: rows})
 		if err := b.readRows(file, samples, rows); err != nil {
 			return err
 		}

@@ -67,10 +67,10 @@ func main() {
 	files := flag.String("f", "", "perf.data files to read, by commas; default: one made by gperf, one by the first perf")
 	gperf := flag.String("gperf", "", "gperf to measure; default: built from this checkout")
 	flag.IntVar(&b.units, "compiles", 200, "short compiles that are recorded")
-	part := flag.String("part", "all", "what to measure: read, record, dwarf, overhead, probes (kprobes, which not every kernel has) or all but probes")
+	part := flag.String("part", "all", "what to measure: read, lines, record, dwarf, overhead, probes (kprobes, which not every kernel has) or all but probes")
 	flag.IntVar(&b.probeCount, "probes", 1000, "kprobes that are attached at once")
 	flag.Parse()
-	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "record", "dwarf", "overhead", "probes", "all"}, *part) {
+	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "lines", "record", "dwarf", "overhead", "probes", "all"}, *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -100,7 +100,7 @@ func (b *bench) run(gperf, part string) (err error) {
 	for _, p := range []struct {
 		name    string
 		measure func() error
-	}{{"read", b.read}, {"read", b.readBig}, {"record", b.record}, {"dwarf", b.dwarf}, {"overhead", b.overhead}} {
+	}{{"read", b.read}, {"read", b.readBig}, {"lines", b.lines}, {"record", b.record}, {"dwarf", b.dwarf}, {"overhead", b.overhead}} {
 		if part != "all" && part != p.name {
 			continue
 		}
@@ -118,7 +118,7 @@ func (b *bench) findTools(gperf, part string) (err error) {
 		}
 	}
 	b.gperf = tool{"gperf", []string{gperf}}
-	if part == "all" || part == "read" || part == "record" {
+	if part == "all" || part == "read" || part == "lines" || part == "record" {
 		if b.dropper, err = b.build("./testdata/drops"); err != nil {
 			return err
 		}
@@ -184,7 +184,8 @@ type row struct {
 	tool    tool
 	args    []string
 	runs    []usage
-	against []*row // those it is compared with
+	against []*row       // those it is compared with
+	before  func() error // each run, nil for nothing
 }
 
 // command names the row; the file, -i's, is the same for the whole table.

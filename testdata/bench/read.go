@@ -40,7 +40,7 @@ func (b *bench) read() error {
 			reports = append(reports, &row{tool: p, args: []string{"report", "--stdio", "-i", file}})
 		}
 		rows := slices.Concat(scripts, []*row{
-			{tool: b.gperf, args: []string{"script", "-i", file}, against: scripts},
+			{tool: b.gperf, args: []string{"script", "--no-inline", "-i", file}, against: scripts},
 			{tool: b.gperf, args: []string{"script", "--format", "folded", "-i", file}, against: scripts},
 		}, reports, []*row{
 			{tool: b.gperf, args: []string{"report", "--stdio", "-i", file}, against: reports},
@@ -100,6 +100,11 @@ func (b *bench) readBig() error {
 func (b *bench) readRows(file string, samples int, rows []*row) error {
 	for range b.runs {
 		for _, r := range rows {
+			if r.before != nil {
+				if err := r.before(); err != nil {
+					return err
+				}
+			}
 			u, err := b.time(r.tool, r.args...)
 			if err != nil {
 				return err

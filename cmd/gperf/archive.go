@@ -1,0 +1,371 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"gperf/symbolize"
+	"gperf/symbolize/archive"
+	"gperf/symbolize/dso"
+	"gperf/symbolize/replay"
+)
+
+// archiveFlags are the flags of `gperf archive`.
+type archiveFlags struct {
+	inputFlags
+	output  string
+	all     bool
+	noDebug bool
+	whole   bool
+	perf    bool
+}
+
+const archiveHelp = `Packs a recording and all that names its addresses into one file, perf.data.zip, from which every command
+of gperf that reads recordings prints on any machine what it would print on this one: gperf script -i perf.data.zip.
+Of the files that samples hit it has symbols, debug information, unwind tables and the functions hit; further
+the kernel's symbols, the vdso and the maps of JITs. Unpacked to a directory it is one for --symfs.`
+
+func (o *archiveFlags) set() *pflag.FlagSet {
+	s := newFlagSet("archive")
+	s.StringArrayVarP(&o.paths, "input", "i", nil, inputUsage)
+	o.force = addForce(s)
+	s.SetAnnotation("input", operand, []string{})
+	o.fileFlags.add(s)
+	s.StringVarP(&o.output, "output", "o", "", "write this `file`; - is stdout. Otherwise it is the recording's name and .zip")
+	s.BoolVar(&o.all, "all", false, "also files that were mapped and that no sample hit")
+	s.BoolVar(&o.noDebug, "no-debug", false, "leave debug information out: functions have their names, but no lines and inlined calls")
+	s.BoolVar(&o.whole, "whole", false, "whole files, with all of their code and data")
+	s.BoolVar(&o.perf, "perf", false, "instead what perf archive makes, for perf: whole files alone, to be unpacked in its cache,\nas .tar.bz2, or what else -o ends in: .tar.gz, .tar")
+	return s
+}
+
+func archiveCommand(args []string, stdout, stderr io.Writer) int {
+	var o archiveFlags
+	return readCommand(o.set(), args, archiveHelp, stdout, stderr, func() error { return o.run(stdout, stderr) })
+}
+
+func (o *archiveFlags) run(stdout, stderr io.Writer) error {
+	in, err := o.open(stderr)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if len(in.parts) == 0 {
+		return fmt.Errorf("%s can be read only once: write it into a file first", in.path)
+	}
+	hit, err := in.hits(stderr, o.all)
+	if err != nil {
+		return err
+	}
+	if o.perf {
+		return o.runPerf(in, hit, stdout, stderr)
+	}
+	name := cmp.Or(o.output, filepath.Clean(in.path)+".zip")
+	n, err := writeWhole(name, stdout, func(w io.Writer) error { return o.pack(w, in, hit, stderr) })
+	if err == nil && name != "-" {
+		fmt.Fprintf(stderr, "[ gperf archive: wrote %.3f MB to %s ]\n", float64(n)/1e6, name)
+	}
+	return err
+}
+
+// pack writes the archive.
+func (o *archiveFlags) pack(out io.Writer, in *input, hit *hits, stderr io.Writer) error {
+	p := &archive.Packer{Writer: archive.NewWriter(out), Finder: in.sym.Finder(), NoDebug: o.noDebug, Whole: o.whole}
+	for i, part := range in.parts {
+		if err := p.AddRecording(i, in.directory, part); err != nil {
+			return err
+		}
+	}
+	var noDebug []string
+	if hit.kernel || o.all {
+		err := hit.packKernel(p, in)
+		if failed(err) {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", err)
+		}
+	}
+	if err := hit.packJIT(p, in, stderr); err != nil {
+		return err
+	}
+	for _, d := range hit.sorted() {
+		debug, err := d.pack(p)
+		if failed(err) {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", d.told(err))
+		}
+		if debug != nil && err == nil {
+			noDebug = append(noDebug, d.Paths[0])
+		}
+	}
+	if len(noDebug) > 0 {
+		fmt.Fprintf(stderr, "gperf archive: no debug information, so no lines and inlined calls, of %s\n", some(noDebug, 5))
+	}
+	return p.Close()
+}
+
+// failed tells whether an error is that of writing.
+func failed(err error) bool {
+	var write *archive.WriteError
+	return errors.As(err, &write)
+}
+
+// some names the first n of a list.
+func some(l []string, n int) string {
+	if len(l) <= n {
+		return strings.Join(l, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(l[:n], ", "), len(l)-n)
+}
+
+// writeWhole writes a file that appears under its name when it is whole; stdout for
+// -, and what is no regular file, it writes as they are. It returns how many bytes
+// were written.
+func writeWhole(name string, stdout io.Writer, write func(io.Writer) error) (int64, error) {
+	if name == "-" {
+		return writeTo(stdout, write)
+	}
+	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return 0, err
+		}
+		n, err := writeTo(f, write)
+		return n, errors.Join(err, f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".gperf-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name()) // unless it was renamed
+	n, err := writeTo(f, write)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return n, os.Rename(f.Name(), name)
+}
+
+// writeTo returns how many bytes were written. What w could not write is told rather
+// than what came of it.
+func writeTo(w io.Writer, write func(io.Writer) error) (int64, error) {
+	c := &counting{w: w}
+	err := write(c)
+	return c.n, cmp.Or(c.err, err)
+}
+
+// counting counts what is written, and keeps the first error.
+type counting struct {
+	w   io.Writer
+	n   int64
+	err error
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	c.err = cmp.Or(c.err, err)
+	return n, err
+}
+
+// hits are the places that a recording's addresses lie in.
+type hits struct {
+	finder *dso.Finder
+	dsos   map[*replay.DSO]*hitDSO
+	files  map[hitKey]*hitDSO
+	// perfMaps are the names of those that may have names.
+	perfMaps map[string]bool
+	kernel   bool            // one of the kernel's own is among them
+	text     []archive.Range // its functions
+}
+
+// hitKey is a file: those with one build ID are one.
+type hitKey struct {
+	path string // "" where there is a build ID
+	id   dso.BuildID
+}
+
+type hitDSO struct {
+	archive.DSO
+	kernel bool // a module
+}
+
+// key is by which file a DSO is told from others: where none was recorded, the
+// build ID of the file that is found.
+func (h *hits) key(d *replay.DSO, kernel bool) hitKey {
+	id := d.BuildID
+	if id.IsZero() && !kernel {
+		id = h.finder.OwnID(d.Name)
+	}
+	if id.IsZero() {
+		return hitKey{path: d.Name}
+	}
+	return hitKey{id: id}
+}
+
+// hits finds them; with all, the files that were mapped are among them.
+func (in *input) hits(stderr io.Writer, all bool) (*hits, error) {
+	in.history.Also.Branches, in.history.Also.Data, in.history.Also.Names = true, true, true
+	seen := map[*replay.Frame]bool{}
+	skipped, err := in.history.Walk(in.file, nil, func(b *replay.Batch) error {
+		for i := range b.Samples {
+			s := &b.Samples[i]
+			seen[s.Leaf] = true
+			seen[s.Data] = true
+			for _, list := range [...][]*replay.Frame{s.Kernel, s.User, s.Branches} {
+				for _, f := range list {
+					seen[f] = true
+				}
+			}
+		}
+		b.Release()
+		return nil
+	})
+	tellSkipped(stderr, skipped)
+	if err != nil {
+		return nil, err
+	}
+	h := &hits{finder: in.sym.Finder(), dsos: map[*replay.DSO]*hitDSO{}, files: map[hitKey]*hitDSO{}, perfMaps: map[string]bool{}}
+	for f := range seen {
+		if f != nil && f.Map != nil {
+			h.add(f)
+		}
+	}
+	if all {
+		for _, d := range in.history.DSOs() {
+			h.dso(d, false)
+		}
+	}
+	return h, nil
+}
+
+func (h *hits) add(f *replay.Frame) {
+	d := f.Map.DSO
+	// Where nothing has a name, what is around may tell something.
+	const around = 256
+	off := f.MapOff()
+	r := archive.Range{Start: max(off, around) - around, End: off + around}
+	if sym := f.Sym(); sym != nil {
+		r = archive.Range{Start: sym.Start, End: sym.End}
+	}
+	switch {
+	case f.Kernel && d.IsKernel():
+		h.kernel = true
+		h.text = append(h.text, r)
+	case f.Kernel:
+		h.kernel = true
+		h.dso(d, true)
+	default:
+		if name := f.Map.PerfMap(); name != "" {
+			h.perfMaps[name] = true
+		}
+		e := h.dso(d, false)
+		e.Hit = append(e.Hit, r)
+	}
+}
+
+func (h *hits) dso(d *replay.DSO, kernel bool) *hitDSO {
+	e := h.dsos[d]
+	if e != nil {
+		return e
+	}
+	key := h.key(d, kernel)
+	if e = h.files[key]; e == nil {
+		e = &hitDSO{archive.DSO{ID: key.id}, kernel}
+		h.files[key] = e
+	}
+	h.dsos[d] = e
+	e.Paths = append(e.Paths, d.Name)
+	if d.BuildID.IsZero() && !key.id.IsZero() {
+		e.NoID = append(e.NoID, d.Name)
+	}
+	return e
+}
+
+// sorted are the files in the order of their paths.
+func (h *hits) sorted() []*hitDSO {
+	for _, d := range h.files {
+		slices.Sort(d.Paths)
+		slices.Sort(d.NoID)
+	}
+	return slices.SortedFunc(maps.Values(h.files), func(a, b *hitDSO) int {
+		return cmp.Or(slices.Compare(a.Paths, b.Paths), cmp.Compare(a.ID.String(), b.ID.String()))
+	})
+}
+
+// packKernel packs what names the kernel's addresses.
+func (h *hits) packKernel(p *archive.Packer, in *input) error {
+	id, _, _ := replay.RecordedKernel(in.file)
+	_, err := p.AddKernel(id, h.text)
+	if err != nil && !failed(err) {
+		return cmp.Or(in.sym.KernelProblem(), err)
+	}
+	return err
+}
+
+// packJIT packs what processes told of the code that they made. Few do.
+func (h *hits) packJIT(p *archive.Packer, in *input, stderr io.Writer) error {
+	dumps := in.history.JITDumps()
+	for name := range h.perfMaps {
+		if pid, ok := symbolize.PerfMapPID(name); ok {
+			dumps = append(dumps, replay.JITDump{PID: pid, Path: symbolize.PerfMapName})
+		}
+	}
+	slices.SortFunc(dumps, func(a, b replay.JITDump) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Path, b.Path))
+	})
+	for _, d := range dumps {
+		err := p.AddFileOf(d.PID, d.Path)
+		if failed(err) {
+			return err
+		}
+		if err != nil && !errors.Is(err, dso.ErrNoFile) {
+			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", err)
+		}
+	}
+	return nil
+}
+
+// pack packs the files of a DSO, if it is one that has files.
+func (d *hitDSO) pack(p *archive.Packer) (debug, err error) {
+	switch path := d.Paths[0]; {
+	case d.kernel:
+		// The kernel's own list names its functions; a file has its lines.
+		if _, err := p.AddDSO(d.DSO); failed(err) {
+			return nil, err
+		}
+		return nil, nil
+	case isFile(path) || path == dso.VDSO:
+		debug, err := p.AddDSO(d.DSO)
+		if strings.HasPrefix(path, "/memfd:") && errors.Is(err, dso.ErrNoFile) {
+			return nil, nil // mostly not a program
+		}
+		return debug, err
+	}
+	return nil, nil
+}
+
+// isFile tells a file from memory that has a name, and from dumps.
+func isFile(path string) bool {
+	_, jit := symbolize.PerfMapPID(path)
+	return filepath.IsAbs(path) && !jit && !strings.HasPrefix(path, "//") && !replay.IsJITDump(path)
+}
+
+// told is an error with the build ID by which the file can be found elsewhere.
+func (d *hitDSO) told(err error) error {
+	if err == nil || d.ID.IsZero() || failed(err) {
+		return err
+	}
+	return fmt.Errorf("build ID %s: %w", d.ID, err)
+}

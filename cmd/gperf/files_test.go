@@ -1,0 +1,130 @@
+package main
+
+import (
+	"debug/elf"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// strippedProgram makes a program and the file of its debug information, and a
+// recording of a sample in its function hidden.
+func strippedProgram(t *testing.T) (recording, debug string) {
+	t.Helper()
+	for _, tool := range []string{"gcc", "objcopy"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.c"), []byte("__attribute__((noinline)) static int hidden(int x) { return x * 7; }\nint main(int c, char **v) { return hidden(c); }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"gcc -O1 -g -Wl,--build-id -o a a.c", "objcopy --only-keep-debug a a.only"} {
+		args := strings.Fields(line)
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	program := filepath.Join(dir, "a")
+	f, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	syms, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := f.Section(".text")
+	var r recorder
+	const base = 0x10000000
+	r.mmap(1, base, 1<<20, program)
+	for _, s := range syms {
+		if s.Name == "hidden" {
+			r.chain(1, 1, base+s.Value-text.Addr+text.Offset)
+		}
+	}
+	if out, err := exec.Command("objcopy", "--strip-all", program).CombinedOutput(); err != nil {
+		t.Fatalf("objcopy: %v\n%s", err, out)
+	}
+	recording = filepath.Join(dir, "perf.data")
+	r.attrs = 1
+	if err := os.WriteFile(recording, r.file(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return recording, filepath.Join(dir, "a.only")
+}
+
+func TestDebuginfod(t *testing.T) {
+	recording, debug := strippedProgram(t)
+	t.Setenv("DEBUGINFOD_CACHE_PATH", t.TempDir())
+	t.Setenv("DEBUGINFOD_URLS", "")
+	var asked atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		http.ServeFile(w, r, debug)
+	}))
+	defer srv.Close()
+	look := func(named bool, args ...string) (stderr string) {
+		t.Helper()
+		out, stderr := gperf(t, append([]string{"script", "-i", recording}, args...)...)
+		if strings.Contains(out, "hidden+0x0") != named {
+			t.Errorf("gperf script %q:\n%s%s", args, out, stderr)
+		}
+		return stderr
+	}
+	look(false)
+	look(true, "--debuginfod", srv.URL)
+	t.Setenv("DEBUGINFOD_URLS", srv.URL)
+	look(false, "--debuginfod=no")
+	srv.Close()
+	look(true)
+	if asked.Load() != 1 {
+		t.Errorf("the server was asked %d times", asked.Load())
+	}
+	// A server that does not answer is told of.
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	t.Setenv("DEBUGINFOD_CACHE_PATH", t.TempDir())
+	t.Setenv("DEBUGINFOD_TIMEOUT", "1")
+	url := "http://" + silent.Addr().String()
+	if stderr := look(false, "--debuginfod", url); !strings.Contains(stderr, url+": no answer within 1s; it was not asked again") {
+		t.Errorf("told: %s", stderr)
+	}
+}
+
+// With --sysroot files are looked for there first, and otherwise here.
+func TestSysroot(t *testing.T) {
+	recording, debug := strippedProgram(t)
+	root := t.TempDir()
+	program := filepath.Join(filepath.Dir(recording), "a")
+	if out, _ := gperf(t, "script", "-i", recording, "--sysroot", root); strings.Contains(out, "hidden") {
+		t.Errorf("nothing is there:\n%s", out)
+	}
+	at := filepath.Join(root, program)
+	if err := os.MkdirAll(filepath.Join(filepath.Dir(at), ".debug"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	contents, err := os.ReadFile(debug)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(at), ".debug", "a"), contents, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := gperf(t, "script", "-i", recording, "--sysroot", root); !strings.Contains(out, "hidden+0x0") {
+		t.Errorf("its symbols are below the root:\n%s", out)
+	}
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"gperf/format"
+	"gperf/report"
+)
+
+// formatFlags are what script and report share of the formats that count stacks.
+type formatFlags struct {
+	format   string
+	output   string
+	all      bool
+	noInline bool
+	folded   report.FoldedOptions
+}
+
+// Those flags, bare and therefore by other names.
+const (
+	barePID = "folded-pid"
+	bareTID = "folded-tid"
+)
+
+// foldedOnly are the flags that say how stacks are folded.
+var foldedOnly = []string{barePID, bareTID, "kernel", "jit", "all", "addrs", "inline", "by-event"}
+
+const formatHelp = "`text`; folded: a line for each distinct stack, for flame graphs; pprof: a profile for go tool pprof;\nflamegraph: a page of HTML to look at in a browser. All but text put several inputs together"
+
+func (o *formatFlags) add(s *pflag.FlagSet) {
+	s.StringVar(&o.format, "format", "text", formatHelp)
+	s.StringVarP(&o.output, "output", "o", "", "with --format: into this `file` instead of standard output")
+	s.BoolVar(&o.folded.Kernel, "kernel", false, "folded: functions of the kernel end with _[k]")
+	s.BoolVar(&o.folded.JIT, "jit", false, "folded: functions of JITs end with _[j]")
+	s.BoolVar(&o.all, "all", false, "folded: both")
+	s.BoolVar(&o.folded.Addrs, "addrs", false, "folded: the address of functions without a name")
+	s.BoolVar(&o.folded.Inline, "inline", false, "folded: also functions that were inlined into others, which all other formats have")
+	s.BoolVar(&o.folded.Event, "by-event", false, "folded: stacks of all events, each below its event's name")
+	s.BoolVar(&o.noInline, "no-inline", false, "leave out functions that were inlined into others")
+	s.BoolVar(&o.folded.PID, barePID, false, "")
+	s.BoolVar(&o.folded.TID, bareTID, false, "")
+	hide(s, barePID, bareTID)
+}
+
+// withBareIDs takes --pid and --tid without a list for what stackcollapse-perf.pl
+// calls so: they are the last word, or another flag follows.
+func withBareIDs(args []string) []string {
+	args = slices.Clone(args)
+	for i, a := range args {
+		if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			continue
+		}
+		switch a {
+		case "--pid":
+			args[i] = "--" + barePID
+		case "--tid":
+			args[i] = "--" + bareTID
+		}
+	}
+	return args
+}
+
+// stacks tells whether the format is one that counts stacks; else it is text.
+func (o *formatFlags) stacks() bool { return o.format != "text" }
+
+// settle says what cannot be meant so.
+func (o *formatFlags) settle(s *pflag.FlagSet) (err error) {
+	if !slices.Contains([]string{"text", "folded", "pprof", "flamegraph"}, o.format) {
+		return wrongUse("--format %s: it is text, folded, pprof or flamegraph", o.format)
+	}
+	input := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(inputFlags).add(input)
+	s.Visit(func(f *pflag.Flag) {
+		if e := o.unfit(f.Name, input.Lookup(f.Name) != nil); err == nil {
+			err = e
+		}
+	})
+	o.folded.Kernel, o.folded.JIT = o.folded.Kernel || o.all, o.folded.JIT || o.all
+	return err
+}
+
+// unfit says why a flag does not go with the format.
+func (o *formatFlags) unfit(flag string, input bool) error {
+	switch {
+	case !o.stacks() && (flag == barePID || flag == bareTID):
+		return wrongUse("--%s wants a list of ids; without one it is for --format folded", strings.TrimPrefix(flag, "folded-"))
+	case o.format != "folded" && flag != "inline" && slices.Contains(foldedOnly, flag):
+		return wrongUse("--%s is for --format folded", strings.TrimPrefix(flag, "folded-"))
+	case !o.stacks() && flag == "output":
+		return wrongUse("--output goes with --format; text goes to standard output")
+	case o.stacks() && !input && !slices.Contains(foldedOnly, flag) && !slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio"}, flag):
+		return wrongUse("--%s is for --format text", flag)
+	}
+	return nil
+}
+
+// run counts the stacks of all inputs and writes them.
+func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout, stderr io.Writer) error {
+	if err := o.checkOutput(from, stdout); err != nil {
+		return err
+	}
+	c := &report.Stacks{MaxStack: maxStack, NoInline: o.noInline}
+	c.Processes = o.format == "pprof" || o.folded.PID || o.folded.TID
+	c.Threads, c.CPUs = o.format == "pprof" || o.folded.TID, o.format == "pprof"
+	inputs, err := from.openAll(stderr)
+	defer func() {
+		for _, in := range inputs { // which frames get their names from
+			in.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	chains := false
+	for _, in := range inputs {
+		// Folded stacks are those of perf script, which forgets who ended.
+		in.history.KeepExited = o.format != "folded" || in.file.Has(format.FeatureAuxtrace)
+		skipped, err := c.Add(report.Recording{File: in.file, History: in.history, Keep: in.keep, Written: in.recorded})
+		in.tell(stderr, skipped)
+		if err != nil {
+			return in.at(err)
+		}
+		chains = chains || in.hasCallchains()
+	}
+	if !chains {
+		fmt.Fprintf(stderr, "gperf %s: there are no callchains%s: record them with -g\n", command, map[bool]string{true: " to fold"}[o.format == "folded"])
+	}
+	return o.write(c, stdout)
+}
+
+// checkOutput refuses to write over an input, or to a terminal what nobody reads
+// there.
+func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
+	if o.output == "" || o.output == "-" {
+		if f, ok := stdout.(*os.File); ok && o.format != "folded" && isTerminal(f) {
+			return wrongUse("--format %s is not for a terminal: name a file with -o", o.format)
+		}
+		return nil
+	}
+	out, err := os.Stat(o.output)
+	if err != nil {
+		return nil // not there yet, or else it cannot be created either
+	}
+	for _, path := range from.inputs() {
+		if path == "" {
+			path = defaultFile
+		}
+		if in, err := os.Stat(path); err == nil && os.SameFile(in, out) {
+			return wrongUse("-o %s would overwrite the recording", o.output)
+		}
+	}
+	return nil
+}
+
+func (o *formatFlags) write(c *report.Stacks, stdout io.Writer) error {
+	if o.output == "" || o.output == "-" {
+		return o.writeTo(stdout, c)
+	}
+	f, err := os.Create(o.output)
+	if err != nil {
+		return err
+	}
+	if err = o.writeTo(f, c); err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		f.Close()
+		return fmt.Errorf("writing %s: %w", o.output, err)
+	}
+	return nil
+}
+
+func (o *formatFlags) writeTo(w io.Writer, c *report.Stacks) error {
+	switch o.format {
+	case "pprof":
+		return c.Pprof(w)
+	case "flamegraph":
+		return c.FlameGraph(w)
+	}
+	return c.Folded(w, o.folded)
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"gperf/testdata/programs"
+)
+
+// inlinedProgram spends its time in a function that is inlined twice.
+var inlinedProgram = programs.C("../../report/testdata/inlined.cc", "-O2", "-g")
+
+// TestRecordInlined: functions that were inlined, in all formats, with their lines
+// and that of the call.
+func TestRecordInlined(t *testing.T) {
+	needEvents(t)
+	dir := t.TempDir()
+	mustRecord(t, dir, "-g", "-e", "cpu-clock:u", "-F", "2000", "--", inlinedProgram.Path(t))
+	file := filepath.Join(dir, "perf.data")
+	for flags, want := range map[string]string{
+		"":                 `(?m);main;deep::outer \d+$`,
+		"--inline":         `(?m);main;deep::outer;deep::middle;deep::inner \d+$`,
+		"--inline --addrs": `(?m);main;deep::outer;deep::middle;deep::inner \d+$`,
+	} {
+		folded, _ := gperf(t, append([]string{"script", "--format", "folded", "-i", file}, strings.Fields(flags)...)...)
+		if !regexp.MustCompile(want).MatchString(folded) {
+			t.Errorf("folded %s: no %s in\n%s", flags, want, folded)
+		}
+	}
+	page, _ := gperf(t, "report", "--format", "flamegraph", "-i", file)
+	for _, want := range []string{`"deep::inner(unsigned long)"`, `"deep::outer(unsigned long)"`, `inlined.cc:11"`, `inlined.cc:16"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in the page", want)
+		}
+	}
+	if page, _ := gperf(t, "report", "--format", "flamegraph", "--no-inline", "-i", file); strings.Contains(page, "deep::inner") {
+		t.Error("--no-inline: an inlined function")
+	}
+	profile := filepath.Join(dir, "profile.pb.gz")
+	gperf(t, "script", "--format", "pprof", "-o", profile, "-i", file)
+	list := goToolPprof(t, "-list", "deep::(inner|outer)", profile)
+	for _, want := range []string{
+		`(?m)^ROUTINE =+ deep::inner\(unsigned long\) in .*inlined\.cc$`,
+		`(?m)^ +\S+ +\S+ +11:.*sink \* 31`,
+		`(?m)^ +\. +\S+s +21:.*middle\(n\);`, // of outer, all in what it calls
+	} {
+		if !regexp.MustCompile(want).MatchString(list) {
+			t.Errorf("pprof -list: no %s in\n%s", want, list)
+		}
+	}
+}
+
+// goToolPprof runs go tool pprof, or skips the rest of the test where it is not
+// there.
+func goToolPprof(t *testing.T, args ...string) string {
+	t.Helper()
+	var stderr strings.Builder
+	cmd := exec.Command(pprofTool(t), append([]string{"-symbolize=none"}, args...)...)
+	cmd.Stderr = &stderr
+	cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+t.TempDir())
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, &stderr)
+	}
+	return string(out)
+}
+
+// pprofTool returns the program that go tool pprof runs, which go may have to
+// build.
+func pprofTool(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "tool", "-n", "pprof").Output()
+	if err != nil {
+		t.Skipf("no go tool pprof, which reads profiles: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestPprofTool: go tool pprof reads what gperf writes, with the command line's
+// words and in the browser.
+func TestPprofTool(t *testing.T) {
+	dir := filepath.Join(root, "testdata")
+	profile := filepath.Join(t.TempDir(), "profile.pb.gz")
+	gperf(t, "report", "-i", filepath.Join(dir, "two.data"), "-i", filepath.Join(dir, "drops.data"), "--kallsyms", filepath.Join(dir, "kallsyms"),
+		"--symfs", t.TempDir(), "--format", "pprof", "-o", profile)
+	for _, test := range []struct{ flags, want string }{
+		{"-top", `(?s)File: drops\n.*cmdline: gperf record .*hostname: .*Type: cpu-clock\n.*Total samples = 11500us.* finish_task_switch`},
+		{"-top -sample_index=skb:kfree_skb", `(?m)^ +5 +100% +100% +5 +100% +sk_skb_reason_drop$`},
+		{"-top -sample_index=sched:sched_switch -tagfocus=tid=15247", `(?m)__schedule$`},
+		{"-tree", `__udp4_lib_rcv`},
+		{"-raw", `(?s)comm:\[drops\].*pid:\[15247\] tid:\[15247\].*M=\d __udp4_lib_rcv.*Mappings.*\[kernel\.kallsyms\] 6ecd6ec2\w+ \[FN\]`},
+		{"-traces", `(?m)comm:  drops$`},
+	} {
+		if out := goToolPprof(t, append(strings.Fields(test.flags), profile)...); !regexp.MustCompile(test.want).MatchString(out) {
+			t.Errorf("pprof %s: no %s in\n%s", test.flags, test.want, out)
+		}
+	}
+	pprofInBrowser(t, profile)
+}
+
+// pprofInBrowser gets the pages that pprof serves of a profile.
+func pprofInBrowser(t *testing.T, profile string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	cmd := exec.Command(pprofTool(t), "-symbolize=none", "-no_browser", "-http="+addr, profile)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdin, err := cmd.StdinPipe() // open for as long as it is to serve
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	for path, want := range map[string]string{"/ui/flamegraph": "__udp4_lib_rcv", "/ui/top": "finish_task_switch", "/ui/peek?f=udp_sendmsg": "udp_send_skb"} {
+		if page := get(t, "http://"+addr+path); !strings.Contains(page, want) {
+			t.Errorf("%s: no %s in %d bytes", path, want, len(page))
+		}
+	}
+}
+
+// get returns what a server answers that may not have started yet.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	var err error
+	for range patience(100) {
+		var r *http.Response
+		if r, err = http.Get(url); err == nil {
+			defer r.Body.Close()
+			var b []byte
+			if b, err = io.ReadAll(r.Body); err == nil {
+				return string(b)
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatal(err)
+	return ""
+}
+
+// TestFormatWrongUse: what cannot be meant so is told, with what can.
+func TestFormatWrongUse(t *testing.T) {
+	dir := t.TempDir()
+	recording := filepath.Join(dir, "drops.data")
+	b, err := os.ReadFile(filepath.Join(root, "testdata", "drops.data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(recording, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in := " -i " + recording
+	for _, test := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"report --format svg", exitUsage, "it is text, folded, pprof or flamegraph"},
+		{"report --format pprof --sort comm", exitUsage, "--sort is for --format text"},
+		{"script --format folded -F comm", exitUsage, "--fields is for --format text"},
+		{"script --kernel", exitUsage, "--kernel is for --format folded"},
+		{"script --format pprof --by-event", exitUsage, "--by-event is for --format folded"},
+		{"script --pid", exitUsage, "--pid wants a list of ids"},
+		{"script --format pprof --tid", exitUsage, "--tid is for --format folded"},
+		{"script -o x.txt", exitUsage, "--output goes with --format"},
+		{"report" + in + in, exitUsage, "-i is given 2 times: only --format folded, pprof and flamegraph put recordings together"},
+		{"script --format folded -o " + recording + in, exitUsage, "would overwrite the recording"},
+		{"script --format pprof -o " + dir + "/none/x" + in, exitError, "none/x: no such file or directory"},
+		{"script --format pprof -i none.data" + in, exitError, "none.data: no such file or directory"},
+		{"script --format pprof --comm nobody" + in, exitError, "no samples"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(strings.Fields(test.args), &stdout, &stderr); code != test.code || !strings.Contains(stderr.String(), test.want) {
+			t.Errorf("gperf %s: exit code %d, %q; want %d and %q", test.args, code, &stderr, test.code, test.want)
+		}
+	}
+	if after, err := os.ReadFile(recording); err != nil || !bytes.Equal(b, after) {
+		t.Errorf("the recording changed: %v", err)
+	}
+}

@@ -1,0 +1,162 @@
+// Package annotate answers: at which instructions was it? It counts samples by
+// the addresses that they tell of and writes the code of functions around them,
+// with what each instruction counts, as `perf annotate --stdio` does.
+//
+// Besides the sampled instruction, a sample may tell of code in the fields of a
+// tracepoint, such as the location of skb:kfree_skb, and by the return addresses
+// of its callchain. Both are counted where they came from: at the call.
+//
+// The way of a sample: samples with the same addresses are counted as one
+// (count.go); a function's share of them becomes a block of text (block.go), with
+// code from symbolize, read by symbolize/disasm.
+package annotate
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+
+	"gperf/format"
+	"gperf/symbolize"
+	"gperf/symbolize/disasm"
+	"gperf/symbolize/replay"
+)
+
+// Options say what is annotated, and how it is shown. The zero value shows all
+// functions in which samples were taken.
+type Options struct {
+	Place        Place
+	DSOs         []string // only these; nil: all
+	Callers      bool     // the calls of callchains count; as they do where Place is one address
+	PercentLimit float64  // functions with less of their event's samples are left out
+	Syntax       disasm.Syntax
+	Raw          bool // the bytes of instructions
+	NoSource     bool // no source lines between the instructions
+	Lines        bool // the source line behind each instruction with samples, and their sum ahead
+	FullPaths    bool
+	Column       Column
+	Percent      PercentType
+	Context      int // so many instructions before and after Place, where that is one address
+	Sources      Sources
+}
+
+// Column says what stands before an instruction.
+type Column int
+
+const (
+	Percents Column = iota
+	Samples
+	Periods
+)
+
+// PercentType says of what percentages are: perf's local-period is the zero value.
+type PercentType struct {
+	Global bool // of all of the event's, not of the function's
+	Hits   bool // of the number of samples, not of their periods
+}
+
+// ErrNoSamples: the recording has no samples.
+var ErrNoSamples = errors.New("no samples")
+
+// Text writes a block for each function that the options ask for, of each event,
+// the most sampled first. keep, which may be nil, says which samples count. What
+// could not be used of the file is in the result, and so are the reasons why
+// functions are missing, each once; if all are, the first is the error. Others are
+// ErrNoSamples, *UnknownError, *NoSamplesError, *OffsetError.
+func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (skipped format.Skipped, missing []error, err error) {
+	c := newCounter(f, h, &opts)
+	h.KeepExited = true
+	h.KeepChains, h.Also.Names = true, true
+	if skipped, err = h.Walk(f, keep, c.count); err != nil {
+		return skipped, nil, err
+	}
+	c.settle()
+	list, err := c.chosen()
+	if err != nil {
+		return skipped, nil, err
+	}
+	out := bufio.NewWriter(w)
+	a := &annotator{sym: sym, opts: &opts, files: map[string][]string{}}
+	shown := 0
+	for _, fn := range list {
+		text, err := a.block(fn)
+		if err != nil {
+			missing = appendNew(missing, err)
+			continue
+		}
+		shown++
+		if _, err := out.Write(text); err != nil {
+			return skipped, missing, err
+		}
+	}
+	if shown == 0 {
+		return skipped, missing[1:], missing[0]
+	}
+	return skipped, missing, out.Flush()
+}
+
+// appendNew appends an error unless it says the same as one before.
+func appendNew(list []error, err error) []error {
+	if slices.ContainsFunc(list, func(e error) bool { return e.Error() == err.Error() }) {
+		return list
+	}
+	return append(list, err)
+}
+
+// chosen returns the functions to be shown, in order.
+func (c *counter) chosen() ([]*function, error) {
+	if c.samples == 0 {
+		return nil, ErrNoSamples
+	}
+	p := &c.opts.Place
+	list := c.functions
+	if !p.isZero() {
+		list = slices.DeleteFunc(slices.Clone(list), func(fn *function) bool { return !p.matches(fn) })
+		if len(list) == 0 {
+			return nil, c.unknown()
+		}
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(fn *function) bool { return fn.total.Samples == 0 || p.isZero() && !c.worth(fn) })
+	if len(list) == 0 {
+		return nil, &NoSamplesError{Name: p.String(), Calls: c.calls(p)}
+	}
+	slices.SortStableFunc(list, func(a, b *function) int {
+		return cmp.Or(cmp.Compare(a.event.index, b.event.index), cmp.Compare(b.total.Period, a.total.Period), cmp.Compare(b.total.Samples, a.total.Samples))
+	})
+	return list, nil
+}
+
+// worth tells whether a function is shown where none was asked for.
+func (c *counter) worth(fn *function) bool {
+	return fn.symbol() != nil && 100*share(fn.total.Period, fn.event.total.Period) >= c.opts.PercentLimit
+}
+
+// calls is how many samples have a place in their callchains.
+func (c *counter) calls(p *Place) (n uint64) {
+	for _, fn := range c.functions {
+		if p.matches(fn) {
+			n += fn.calls
+		}
+	}
+	return n
+}
+
+// unknown says which functions there are instead of the one asked for.
+func (c *counter) unknown() error {
+	e := &UnknownError{Name: c.opts.Place.String()}
+	for _, fn := range c.functions {
+		if s := fn.symbol(); s != nil && !slices.Contains(e.Names, s.Name) {
+			e.Names = append(e.Names, s.Name)
+		}
+	}
+	return e
+}
+
+func share(part, of uint64) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(part) / float64(of)
+}

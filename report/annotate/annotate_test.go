@@ -1,0 +1,87 @@
+package annotate
+
+import (
+	"testing"
+
+	"gperf/format"
+	"gperf/symbolize"
+	"gperf/symbolize/replay"
+)
+
+func TestParsePlace(t *testing.T) {
+	for text, want := range map[string]Place{
+		"main":                       {name: "main"},
+		"f+0x4bc":                    {name: "f", off: 0x4bc, hasOff: true},
+		"f+0x4bc/0x900":              {name: "f", off: 0x4bc, hasOff: true},
+		"operator+":                  {name: "operator+"},
+		"ns::operator+(int, A)+0x10": {name: "ns::operator+(int, A)", off: 0x10, hasOff: true},
+		"0xffffffff82043b0c":         {name: "0xffffffff82043b0c", addr: 0xffffffff82043b0c, hasAddr: true},
+		"ffffffff82043b0c":           {name: "ffffffff82043b0c", addr: 0xffffffff82043b0c, hasAddr: true},
+		"feed":                       {name: "feed", addr: 0xfeed, hasAddr: true}, // or a function
+		"add":                        {name: "add"},
+	} {
+		want.text = text
+		if got, err := ParsePlace(text); err != nil || got != want {
+			t.Errorf("%s is %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+}
+
+func TestSourcesPath(t *testing.T) {
+	for _, c := range []struct {
+		Sources
+		file, want string
+	}{
+		{Sources{}, "/build/net/ipv4/udp.c", "/build/net/ipv4/udp.c"},
+		{Sources{Prefix: "/src"}, "/build/net/ipv4/udp.c", "/src/build/net/ipv4/udp.c"},
+		{Sources{Prefix: "/src", Strip: 1}, "/build/net/ipv4/udp.c", "/src/net/ipv4/udp.c"},
+		{Sources{Prefix: "/src", Strip: 9}, "/build/net/ipv4/udp.c", "/src/udp.c"},
+		{Sources{Prefix: "/src", Strip: 1}, "net/ipv4/udp.c", "net/ipv4/udp.c"},
+	} {
+		if got := c.path(c.file); got != c.want {
+			t.Errorf("%+v: %s is %s, want %s", c.Sources, c.file, got, c.want)
+		}
+	}
+}
+
+// TestCount: a sample counts once for an address and once for a function, however
+// often and by whatever it tells of them.
+func TestCount(t *testing.T) {
+	m := &replay.Map{Start: 0x1000, End: 0x9000, DSO: &replay.DSO{Name: "/bin/x"}}
+	f := &symbolize.Symbol{Start: 0x2000, End: 0x3000, Name: "f"}
+	g := &symbolize.Symbol{Start: 0x3000, End: 0x4000, Name: "g"}
+	id := 0
+	frame := func(s *symbolize.Symbol, off uint64) *replay.Frame {
+		id++
+		return replay.NamedFrame(id, s.Start+off, true, m, s)
+	}
+	leaf, caller, again := frame(f, 0x10), frame(g, 0x20), frame(f, 0x30)
+	stack := func(period uint64, chain ...*replay.Frame) *stack {
+		return &stack{stackKey: stackKey{leaf: leaf, fields: [maxFields]*replay.Frame{caller}}, chain: [2][]*replay.Frame{chain, nil}, Stat: Stat{2, period}}
+	}
+	for _, callersToo := range []bool{false, true} {
+		c := newCounter(&format.File{}, nil, &Options{Callers: callersToo})
+		c.events = []*event{{name: "e"}}
+		c.order = append(c.order, stack(10, leaf, caller, again, again), stack(1, leaf))
+		c.settle()
+		if len(c.functions) != 2 || c.samples != 4 || c.events[0].total != (Stat{4, 11}) {
+			t.Fatalf("%d functions, %d samples, %+v", len(c.functions), c.samples, c.events[0].total)
+		}
+		inF, inG := c.functions[0], c.functions[1]
+		if inF.total != (Stat{4, 11}) || inG.total != (Stat{4, 11}) || inF.calls != 2 || inG.calls != 2 {
+			t.Errorf("f has %+v, g %+v; they called %d and %d", inF.total, inG.total, inF.calls, inG.calls)
+		}
+		want := map[spot]Stat{{0x10, false}: {4, 11}}
+		if callersToo {
+			want[spot{0x30, true}] = Stat{2, 10}
+		}
+		if len(inF.at) != len(want) {
+			t.Errorf("callers %v: f is told of at %d addresses", callersToo, len(inF.at))
+		}
+		for s, stat := range want {
+			if at := inF.at[s]; at == nil || *at != stat {
+				t.Errorf("callers %v: f+%#x has %v, want %v", callersToo, s.off, at, stat)
+			}
+		}
+	}
+}

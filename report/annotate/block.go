@@ -1,0 +1,305 @@
+package annotate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gperf/symbolize"
+	"gperf/symbolize/disasm"
+	"gperf/symbolize/srcline"
+)
+
+// annotator writes functions.
+type annotator struct {
+	sym   *symbolize.Symbolizer
+	opts  *Options
+	files map[string][]string // lines of source files, nil where there is none
+}
+
+// block is a function that is written.
+type block struct {
+	*annotator
+	fn     *function
+	code   *symbolize.Code
+	insts  []disasm.Inst
+	stats  []Stat // by instruction
+	base   uint64 // the address of the function
+	marked int    // the instruction that Place leads to, -1 for none
+	at     uint64 // the address of Place
+	text   []byte
+
+	last srcline.Call // whose source line was written last
+}
+
+// block returns a function's text. The error is a *symbolize.NoCodeError, a
+// *disasm.MachineError or an *OffsetError.
+func (a *annotator) block(fn *function) (text []byte, err error) {
+	b := &block{annotator: a, fn: fn, marked: -1}
+	off, one := a.opts.Place.in(fn)
+	start, end := off-min(off, around), off+around
+	if s := fn.symbol(); s != nil {
+		start, end = fn.start, fn.start+s.End-s.Start
+		if one && off >= s.End-s.Start {
+			return nil, &OffsetError{a.opts.Place.String(), s.End - s.Start}
+		}
+	}
+	if err := b.read(start, end); err != nil {
+		return nil, err
+	}
+	if fn.symbol() == nil {
+		b.skip(int(off - start))
+	}
+	if b.insts, err = disasm.All(b.code.Machine, b.code.Bytes, b.code.Addr, a.opts.Syntax); err != nil {
+		return nil, err
+	}
+	b.stats = make([]Stat, len(b.insts))
+	for spot, stat := range fn.at {
+		if i := b.find(spot.off, spot.caller); i >= 0 {
+			b.stats[i].add(*stat)
+		}
+	}
+	if one {
+		b.at = b.base + off
+		b.marked = b.find(off, true)
+	}
+	b.write()
+	return b.text, nil
+}
+
+// around is how much is read on each side of an address that no symbol is known
+// of, in bytes.
+const around = 128
+
+// read reads the code from start to end, as the function counts.
+func (b *block) read(start, end uint64) (err error) {
+	switch d := b.fn.dso; {
+	case isMade(d.Name):
+		err = &symbolize.NoCodeError{DSO: d.Name, Err: ErrMade}
+	case b.fn.kernel:
+		b.code, err = b.sym.KernelCode(start, end)
+	default:
+		b.code, err = b.sym.UserCode(d.Name, d.BuildID, start, end)
+	}
+	if err == nil {
+		b.base = b.code.Addr + b.fn.start - start
+	}
+	return err
+}
+
+// skip leaves out of code of which nobody knows where its function begins as much
+// as lets an instruction begin at offset at.
+func (b *block) skip(at int) {
+	n := uint64(disasm.Skip(b.code.Machine, b.code.Bytes, min(at, len(b.code.Bytes))))
+	b.code.Bytes, b.code.Addr = b.code.Bytes[n:], b.code.Addr+n
+}
+
+// ErrMade: the function is a BPF program, or one that a JIT made.
+var ErrMade = errors.New("what was compiled at run time is kept in no file")
+
+// isMade tells from its name that a DSO is code that was made at run time: others
+// are paths, or stand in brackets.
+func isMade(dso string) bool {
+	for _, prefix := range [...]string{"//", "/memfd:", "[anon", "/tmp/perf-", "/dev/zero"} {
+		if strings.HasPrefix(dso, prefix) {
+			return true
+		}
+	}
+	return !strings.HasPrefix(dso, "/") && !strings.HasPrefix(dso, "[") || strings.HasSuffix(dso, ".dump")
+}
+
+// find returns the instruction at an offset in the function: where a call returned
+// to, the call. -1 is none.
+func (b *block) find(off uint64, caller bool) int {
+	addr := b.base + off
+	i, _ := slices.BinarySearchFunc(b.insts, addr, func(in disasm.Inst, addr uint64) int { return cmp.Compare(in.End(), addr+1) })
+	if caller && i > 0 && b.insts[i-1].End() == addr && b.insts[i-1].Kind == disasm.Call {
+		return i - 1
+	}
+	if i == len(b.insts) {
+		return -1
+	}
+	return i
+}
+
+// value is what stands before an instruction, of the block's column.
+func (b *block) value(s Stat) string {
+	switch b.opts.Column {
+	case Samples:
+		return fmt.Sprintf("%8d", s.Samples)
+	case Periods:
+		return fmt.Sprintf("%12d", s.Period)
+	}
+	return fmt.Sprintf("%8.2f", b.percent(s))
+}
+
+func (b *block) percent(s Stat) float64 {
+	total := b.fn.total
+	if b.opts.Percent.Global {
+		total = b.fn.event.total
+	}
+	if b.opts.Percent.Hits {
+		return 100 * share(s.Samples, total.Samples)
+	}
+	return 100 * share(s.Period, total.Period)
+}
+
+// heads are the columns' titles, as wide as what stands below.
+var heads = map[Column]string{Percents: " Percent |", Samples: " Samples |", Periods: " Period      |"}
+
+// between begins a line that is no instruction.
+func (b *block) between() string { return strings.Repeat(" ", len(heads[b.opts.Column])-1) + ": " }
+
+func (b *block) printf(format string, args ...any) { b.text = fmt.Appendf(b.text, format, args...) }
+
+func (b *block) write() {
+	if b.opts.Lines {
+		b.writeSummary()
+	}
+	b.writeHead()
+	if s := b.fn.symbol(); s != nil {
+		b.printf("%s%016x <%s>:\n", b.between(), b.base, s.Name)
+	}
+	from, to := 0, len(b.insts)
+	if b.marked >= 0 {
+		from, to = max(0, b.marked-b.opts.Context), min(to, b.marked+b.opts.Context+1)
+	}
+	if from > 0 {
+		b.printf("%s...\n", b.between())
+	}
+	for i := from; i < to; i++ {
+		b.writeInst(i)
+	}
+	if to < len(b.insts) {
+		b.printf("%s...\n", b.between())
+	}
+	b.text = append(b.text, '\n')
+}
+
+// writeHead writes the title, as perf does where all that counts is the sampled
+// instruction.
+func (b *block) writeHead() {
+	unit := "local"
+	if b.opts.Percent.Global {
+		unit = "global"
+	}
+	of := "period"
+	if b.opts.Percent.Hits {
+		of = "hits"
+	}
+	head := fmt.Sprintf("%s\tSource code & Disassembly of %s for %s (%d samples%spercent: %s %s)",
+		heads[b.opts.Column], b.shortened(b.fn.dso.Name), b.fn.event.name, b.fn.total.Samples, b.counted(), unit, of)
+	b.printf("%s\n%s\n", head, strings.Repeat("-", len(head)+5)) // perf's are longer, too
+}
+
+// counted says what of the samples led to the function.
+func (b *block) counted() string {
+	if b.fn.kinds == sampled {
+		return ", "
+	}
+	var words []string
+	if b.fn.kinds&sampled != 0 {
+		words = append(words, "sampled")
+	}
+	if b.fn.kinds&fields != 0 {
+		for _, f := range b.fn.event.fields {
+			words = append(words, f.Name)
+		}
+	}
+	if b.fn.kinds&callers != 0 {
+		words = append(words, "callers")
+	}
+	return ": " + strings.Join(words, ", ") + "; "
+}
+
+func (b *block) shortened(path string) string {
+	if b.opts.FullPaths {
+		return path
+	}
+	return filepath.Base(path)
+}
+
+func (b *block) writeInst(i int) {
+	in := &b.insts[i]
+	call, known := b.lineOf(in)
+	if known && !b.opts.NoSource {
+		b.writeSource(call)
+	}
+	if b.marked >= 0 && in.Addr == b.at {
+		b.printf("%s%s:\n", b.between(), b.opts.Place.String())
+	}
+	mark := ' '
+	if i == b.marked {
+		mark = '>'
+	}
+	b.printf("%s : %c %x:   ", b.value(b.stats[i]), mark, in.Addr)
+	if b.opts.Raw {
+		b.printf("%-30s ", fmt.Sprintf("% x", in.Bytes))
+	}
+	b.printf("%s", in.Text(b.code.Name))
+	if known && b.opts.Lines && b.stats[i].Samples > 0 {
+		b.printf(" // %s:%d", b.shortened(call.File), call.Line)
+	}
+	b.text = append(b.text, '\n')
+}
+
+// lineOf returns the innermost source line of an instruction.
+func (b *block) lineOf(in *disasm.Inst) (srcline.Call, bool) {
+	var calls []srcline.Call
+	if at := b.fn.start + in.Addr - b.base; b.fn.kernel {
+		calls, _ = b.sym.KernelCalls(at)
+	} else {
+		calls, _ = b.sym.UserCalls(b.fn.dso.Name, b.fn.dso.BuildID, at)
+	}
+	if len(calls) == 0 || calls[0].File == "" || calls[0].Line == 0 {
+		return srcline.Call{}, false
+	}
+	return calls[0], true
+}
+
+// writeSource writes a source line, unless it was the last one: its text, below
+// what it is from where that changes, or only its place where the file is not
+// there.
+func (b *block) writeSource(c srcline.Call) {
+	last := b.last
+	if b.last = c; c.File == last.File && c.Line == last.Line {
+		return
+	}
+	inlined := ""
+	if c.Inlined {
+		inlined = fmt.Sprintf(", %s (inlined)", c.Function)
+	}
+	lines := b.linesOf(c.File)
+	if c.Line > len(lines) {
+		b.printf("%s%s:%d%s\n", b.between(), b.shortened(c.File), c.Line, inlined)
+		return
+	}
+	if c.File != last.File || c.Inlined != last.Inlined || c.Inlined && c.Function != last.Function {
+		b.printf("%s%s%s\n", b.between(), b.shortened(c.File), inlined)
+	}
+	b.printf("%s%s\n", b.between(), strings.TrimSpace(fmt.Sprintf("%-4d %s", c.Line, strings.TrimSpace(lines[c.Line-1]))))
+}
+
+// writeSummary writes how much each source line has, as perf does.
+func (b *block) writeSummary() {
+	sums := map[string]float64{}
+	for i, s := range b.stats {
+		if s.Samples == 0 {
+			continue
+		}
+		line := "unknown"
+		if c, ok := b.lineOf(&b.insts[i]); ok {
+			line = fmt.Sprintf("%s:%d", b.shortened(c.File), c.Line)
+		}
+		sums[line] += b.percent(s)
+	}
+	b.printf("\nSorted summary for file %s\n%s\n\n", b.fn.dso.Name, strings.Repeat("-", 46))
+	lines := slices.SortedFunc(maps.Keys(sums), func(x, y string) int { return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y)) })
+	for _, line := range lines {
+		b.printf("%8.2f %s\n", sums[line], line)
+	}
+}

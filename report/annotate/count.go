@@ -1,0 +1,244 @@
+package annotate
+
+import (
+	"encoding/binary"
+	"path/filepath"
+	"slices"
+
+	"gperf/format"
+	"gperf/format/tracepoint"
+	"gperf/symbolize"
+	"gperf/symbolize/replay"
+)
+
+// Stat is what is counted of samples.
+type Stat struct{ Samples, Period uint64 }
+
+func (s *Stat) add(t Stat) {
+	s.Samples += t.Samples
+	s.Period += t.Period
+}
+
+// counter counts samples by the functions and addresses that they tell of.
+type counter struct {
+	opts      *Options
+	bytes     binary.ByteOrder
+	history   *replay.History
+	events    []*event
+	stacks    map[stackKey]*stack
+	order     []*stack // in that of their first samples
+	samples   uint64
+	index     map[functionKey]*function
+	functions []*function // in the order in which they were met
+	touches   []touch     // of the stack at hand
+}
+
+// event is one of the recording's.
+type event struct {
+	index  int
+	name   string
+	fields []*tracepoint.Field // that tell of code
+	total  Stat
+}
+
+// functionKey tells functions apart.
+type functionKey struct {
+	event  int
+	dso    *replay.DSO
+	kernel bool
+	start  uint64
+}
+
+// function is one in which samples of an event were taken. All code of a DSO that
+// has no name is one, which begins at 0.
+type function struct {
+	event  *event
+	frame  *replay.Frame // of an address in it
+	dso    *replay.DSO   // nil: of an unknown one
+	kernel bool
+	start  uint64 // of the function: the offset in the file, of the kernel the ip
+	at     map[spot]*Stat
+	ips    map[uint64]uint64 // offsets of the ips that were seen
+	total  Stat
+	kinds  kinds
+	calls  uint64 // samples that have it in their callchains, counted or not
+}
+
+// spot is an address in a function.
+type spot struct {
+	off    uint64
+	caller bool // it is where a call returned to
+}
+
+// kinds are those of the addresses that a sample tells of.
+type kinds uint8
+
+const (
+	sampled kinds = 1 << iota
+	fields
+	callers
+)
+
+// touch is what a sample tells of a function.
+type touch struct {
+	fn   *function
+	spot spot
+	kind kinds
+}
+
+// maxFields is how many fields of a tracepoint tell of code at most: real ones have
+// up to two.
+const maxFields = 4
+
+// returnField is where return probes have the address that the function returned to.
+const returnField = "__probe_ret_ip"
+
+// stackKey tells apart samples that tell of different addresses. Callchains are
+// told apart by where replay keeps them.
+type stackKey struct {
+	event          int
+	leaf           *replay.Frame
+	kernel, user   **replay.Frame // their first ones, nil for none
+	nkernel, nuser int
+	fields         [maxFields]*replay.Frame
+}
+
+// stack is a number of samples that tell of the same addresses.
+type stack struct {
+	stackKey
+	chain [2][]*replay.Frame // kernel and user
+	Stat
+}
+
+func newCounter(f *format.File, h *replay.History, opts *Options) *counter {
+	c := &counter{opts: opts, history: h, index: map[functionKey]*function{}, stacks: map[stackKey]*stack{}}
+	if f.Tracing != nil {
+		c.bytes = f.Tracing.Env().Order
+	}
+	for i := range f.Attrs {
+		e := &event{index: i, name: f.EventName(i)}
+		if t := f.Tracepoint(i); t != nil {
+			e.fields = t.CodeFields()
+			if ret := t.Field(returnField); ret != nil {
+				e.fields = append(e.fields, ret)
+			}
+			e.fields = e.fields[:min(len(e.fields), maxFields)]
+		}
+		c.events = append(c.events, e)
+	}
+	return c
+}
+
+func (c *counter) count(b *replay.Batch) error {
+	for i := range b.Samples {
+		s := &b.Samples[i]
+		k := c.key(s)
+		st := c.stacks[k]
+		if st == nil {
+			st = &stack{stackKey: k, chain: [2][]*replay.Frame{s.Kernel, s.User}}
+			c.stacks[k] = st
+			c.order = append(c.order, st)
+		}
+		st.add(Stat{1, s.Period})
+	}
+	b.Release()
+	return nil
+}
+
+func (c *counter) key(s *replay.Sample) stackKey {
+	k := stackKey{event: s.Event, leaf: s.Leaf, nkernel: len(s.Kernel), nuser: len(s.User)}
+	if k.nkernel > 0 {
+		k.kernel = &s.Kernel[0]
+	}
+	if k.nuser > 0 {
+		k.user = &s.User[0]
+	}
+	for i, fd := range c.events[s.Event].fields {
+		if ip, ok := fd.Uint(s.Raw, c.bytes); ok && ip != 0 {
+			k.fields[i] = c.history.Resolve(s, ip)
+		}
+	}
+	return k
+}
+
+// settle gives each function its part of what was counted.
+func (c *counter) settle() {
+	for _, st := range c.order {
+		e := c.events[st.event]
+		c.samples += st.Samples
+		e.total.add(st.Stat)
+		c.touches = c.touches[:0]
+		c.touch(e, st.leaf, sampled)
+		for _, f := range st.fields {
+			c.touch(e, f, fields)
+		}
+		for _, chain := range st.chain {
+			for _, f := range chain {
+				if f != st.leaf {
+					c.touch(e, f, callers)
+				}
+			}
+		}
+		c.spread(st.Stat)
+	}
+}
+
+// touch notes what the stack at hand tells by f, which may be nil.
+func (c *counter) touch(e *event, f *replay.Frame, kind kinds) {
+	if f == nil || f.Map == nil || c.opts.DSOs != nil && !slices.Contains(c.opts.DSOs, f.DSO()) && !slices.Contains(c.opts.DSOs, filepath.Base(f.DSO())) {
+		return
+	}
+	fn := c.function(e, f)
+	c.touches = append(c.touches, touch{fn, spot{f.MapOff() - fn.start, kind != sampled}, kind})
+}
+
+// function returns the function of the event's that f is in.
+func (c *counter) function(e *event, f *replay.Frame) *function {
+	k := functionKey{event: e.index, dso: f.Map.DSO, kernel: f.Kernel}
+	if f.Sym() != nil {
+		k.start = f.MapOff() - f.Off()
+	}
+	fn := c.index[k]
+	if fn == nil {
+		fn = &function{event: e, frame: f, dso: f.Map.DSO, kernel: f.Kernel, start: k.start, at: map[spot]*Stat{}, ips: map[uint64]uint64{}}
+		c.index[k] = fn
+		c.functions = append(c.functions, fn)
+	}
+	fn.ips[f.IP] = f.MapOff() - fn.start
+	return fn
+}
+
+// spread counts the stack at hand: for each of its addresses once, however often
+// and by whatever it tells of it, and for each function once.
+func (c *counter) spread(st Stat) {
+	for i, t := range c.touches {
+		before := c.touches[:i]
+		if t.kind == callers && !slices.ContainsFunc(before, func(b touch) bool { return b.fn == t.fn && b.kind == callers }) {
+			t.fn.calls += st.Samples
+		}
+		if !c.counts(t.kind) {
+			continue
+		}
+		t.fn.kinds |= t.kind
+		if slices.ContainsFunc(before, func(b touch) bool { return b.fn == t.fn && b.spot == t.spot && c.counts(b.kind) }) {
+			continue
+		}
+		at := t.fn.at[t.spot]
+		if at == nil {
+			at = new(Stat)
+			t.fn.at[t.spot] = at
+		}
+		at.add(st)
+		if !slices.ContainsFunc(before, func(b touch) bool { return b.fn == t.fn && c.counts(b.kind) }) {
+			t.fn.total.add(st)
+		}
+	}
+}
+
+// counts tells whether addresses of that kind count.
+func (c *counter) counts(k kinds) bool {
+	return k != callers || c.opts.Callers || c.opts.Place.isAddress()
+}
+
+// symbol is the function's, nil for none.
+func (fn *function) symbol() *symbolize.Symbol { return fn.frame.Sym() }

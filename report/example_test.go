@@ -1,0 +1,47 @@
+package report_test
+
+import (
+	"fmt"
+	"os"
+
+	"gperf/format"
+	"gperf/report"
+	"gperf/symbolize"
+	"gperf/symbolize/dso"
+	"gperf/symbolize/replay"
+)
+
+// Two recordings as folded stacks, here of the three innermost frames.
+func ExampleStacks() {
+	stacks := &report.Stacks{MaxStack: 3}
+	for _, path := range []string{"../testdata/drops.data", "../testdata/two.data"} {
+		fd, err := os.Open(path)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer fd.Close()
+		m, err := format.Map(fd)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer m.Close()
+		f, err := format.Open(m, m.Size())
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		id, ref, addr := replay.RecordedKernel(f)
+		sym := symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: "/nowhere"}, Kallsyms: "../testdata/kallsyms", KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+		drops := func(s *replay.Sample) bool { return f.EventName(s.Event) == "skb:kfree_skb" }
+		if _, err := stacks.Add(report.Recording{File: f, History: replay.New(f, sym), Keep: drops}); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	if err := stacks.Folded(os.Stdout, report.FoldedOptions{Kernel: true}); err != nil {
+		fmt.Println(err)
+	}
+	// Output: drops;ip_protocol_deliver_rcu_[k];__udp4_lib_rcv_[k];sk_skb_reason_drop_[k] 5
+}

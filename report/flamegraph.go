@@ -1,0 +1,347 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"html"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// flamePage is the page but for its title and its data.
+//
+//go:embed flamegraph.html
+var flamePage string
+
+// maxFlame is how many frames of an event a page shows at most: what a browser
+// draws at ease. The narrowest are left out.
+const maxFlame = 200_000
+
+// maxFlameLines is how many source lines are told of one frame of the page.
+const maxFlameLines = 5
+
+// FlameGraph writes a page of HTML that draws the stacks of each event, frames as
+// wide as the sums of periods that Text shows. The page needs nothing else, not
+// even a network. The error is ErrNoSamples where there is nothing to draw.
+func (c *Stacks) FlameGraph(w io.Writer) error {
+	if len(c.tallies) == 0 {
+		return ErrNoSamples
+	}
+	page := c.flames()
+	title, rest, _ := strings.Cut(flamePage, "{{title}}")
+	middle, end, _ := strings.Cut(rest, "{{data}}")
+	out := bufio.NewWriterSize(w, 1<<16)
+	out.WriteString(title + html.EscapeString(page.Title) + middle)
+	// The encoder writes <, > and & so that they end no script.
+	if err := json.NewEncoder(out).Encode(page); err != nil {
+		return err
+	}
+	out.WriteString(end)
+	return out.Flush()
+}
+
+// flames is what the page's script knows.
+type flames struct {
+	Title  string        `json:"title"`
+	About  []string      `json:"about"`
+	Began  string        `json:"began,omitempty"`
+	Millis float64       `json:"millis"` // how long was recorded
+	DSOs   []string      `json:"dsos"`
+	Names  []string      `json:"names"` // of functions, and of what else frames are
+	NameOf []nameOf      `json:"functions"`
+	Lines  []string      `json:"lines"` // file:line
+	Events []*flameEvent `json:"events"`
+
+	strings map[string]int32 // in Names
+	dsos    map[string]int32
+	names   map[nameOf]int32
+	lines   map[string]int32
+	frames  map[called][]flameFunction
+}
+
+// nameOf is what tells functions apart: indices in Names and DSOs, and the kind.
+type nameOf [3]int32
+
+// Kinds of frames, which have colours of their own.
+const (
+	flameThread = iota
+	flameUser
+	flameKernel
+	flameInlined
+	flameJIT
+	flameUnknown // an address without a name
+)
+
+// flameEvent is the tree of an event's stacks. The lists have an entry for each
+// frame, callers before what they call, what has more before what has less.
+type flameEvent struct {
+	Name     string   `json:"name"`
+	Unit     string   `json:"unit"`
+	Depths   []int32  `json:"depths"`
+	Frames   []int32  `json:"frames"` // indices in flames.NameOf
+	Totals   []uint64 `json:"totals"`
+	Selves   []uint64 `json:"selves"`  // the parts of Totals that no callee has
+	Samples  []uint64 `json:"samples"` // of Totals
+	Lines    []uint64 `json:"lines"`   // frame, index in flames.Lines, part of Totals, in turn
+	Left     int      `json:"left"`    // frames that were left out
+	Narrower uint64   `json:"narrower"`
+}
+
+// flames makes the trees of all events.
+func (c *Stacks) flames() *flames {
+	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{}, lines: map[string]int32{}, frames: map[called][]flameFunction{}}
+	p.describe(c)
+	trees := make([]*flameTree, len(c.events))
+	for i := range c.tallies {
+		t := &c.tallies[i]
+		if trees[t.event] == nil {
+			trees[t.event] = newFlameTree(p, c.events[t.event].total == 0)
+		}
+		trees[t.event].add(c, t)
+	}
+	for i, tree := range trees {
+		if tree == nil {
+			continue
+		}
+		e := tree.event()
+		e.Name, e.Unit = c.events[i].name, c.events[i].unit()
+		p.Events = append(p.Events, e)
+	}
+	return p
+}
+
+func (p *flames) describe(c *Stacks) {
+	var lines []string
+	for _, f := range c.files {
+		lines = append(lines, strings.Join(f.Cmdline(), " "))
+		for _, line := range about(f) {
+			if !slices.Contains(p.About, line) {
+				p.About = append(p.About, line)
+			}
+		}
+	}
+	lines = slices.Compact(slices.DeleteFunc(lines, func(s string) bool { return s == "" }))
+	if p.Title = strings.Join(lines, " + "); p.Title == "" {
+		p.Title = "flame graph"
+	}
+	p.Millis = float64(c.lasted) / float64(time.Millisecond)
+	if !c.began.IsZero() {
+		p.Began = c.began.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+}
+
+// flameTree is a tree of frames while stacks are added to it. Frame 0 is below
+// all threads.
+type flameTree struct {
+	page     *flames
+	bySample bool // there are no periods
+	nodes    []flameNode
+	index    map[flameEdge]int32
+	lines    map[flameLine]uint64
+}
+
+type flameNode struct {
+	parent, function     int32
+	total, self, samples uint64
+}
+
+type flameEdge struct{ parent, function int32 }
+
+type flameLine struct{ node, line int32 }
+
+func newFlameTree(p *flames, bySample bool) *flameTree {
+	return &flameTree{page: p, bySample: bySample, nodes: []flameNode{{parent: -1, function: p.function("all", "", flameThread)}},
+		index: map[flameEdge]int32{}, lines: map[flameLine]uint64{}}
+}
+
+// add adds a stack. Totals are made of selves later.
+func (t *flameTree) add(c *Stacks, s *tally) {
+	weight := s.period
+	if t.bySample {
+		weight = s.samples
+	}
+	at := t.child(0, t.page.function(s.comm, "", flameThread))
+	for _, f := range slices.Backward(slices.Collect(c.stackOf(s))) {
+		for _, fn := range t.page.functionsOf(f, !c.NoInline) {
+			at = t.child(at, fn.id)
+			if fn.line >= 0 {
+				t.lines[flameLine{at, fn.line}] += weight
+			}
+		}
+	}
+	t.nodes[at].self += weight
+	t.nodes[at].samples += s.samples
+}
+
+func (t *flameTree) child(parent, function int32) int32 {
+	e := flameEdge{parent, function}
+	i, ok := t.index[e]
+	if !ok {
+		i = int32(len(t.nodes))
+		t.index[e] = i
+		t.nodes = append(t.nodes, flameNode{parent: parent, function: function})
+	}
+	return i
+}
+
+// flameFunction is a function of flames.NameOf and a line of flames.Lines, -1 for
+// none.
+type flameFunction struct{ id, line int32 }
+
+// functionsOf returns the functions that a frame stands for, outermost first.
+func (p *flames) functionsOf(f called, inline bool) []flameFunction {
+	list, ok := p.frames[f]
+	if !ok {
+		list = p.newFunctionsOf(f, inline)
+		p.frames[f] = list
+	}
+	return list
+}
+
+func (p *flames) newFunctionsOf(c called, inline bool) (list []flameFunction) {
+	f := c.frame
+	for _, fn := range slices.Backward(c.functions(inline)) {
+		kind := int32(flameUser)
+		switch {
+		case fn.inlined:
+			kind = flameInlined
+		case f.Kernel:
+			kind = flameKernel
+		case perfMap.MatchString(f.DSO()):
+			kind = flameJIT
+		}
+		line := int32(-1)
+		if fn.line > 0 {
+			line = intern(p.lines, &p.Lines, fn.file+":"+strconv.Itoa(fn.line))
+		}
+		list = append(list, flameFunction{p.function(fn.name, f.DSO(), kind), line})
+	}
+	if list == nil {
+		name := f.Symbol()
+		if name == "[unknown]" && f.Map != nil {
+			name = "[" + strings.Trim(shortName(f.DSO()), "[]") + "]"
+		}
+		list = []flameFunction{{p.function(name, f.DSO(), flameUnknown), -1}}
+	}
+	return list
+}
+
+// function returns the index of a function in NameOf.
+func (p *flames) function(name, dso string, kind int32) int32 {
+	return intern(p.names, &p.NameOf, nameOf{intern(p.strings, &p.Names, name), intern(p.dsos, &p.DSOs, dso), kind})
+}
+
+// intern returns the index of v in list, to which it is added if need be.
+func intern[T comparable](index map[T]int32, list *[]T, v T) int32 {
+	i, ok := index[v]
+	if !ok {
+		i = int32(len(*list))
+		index[v] = i
+		*list = append(*list, v)
+	}
+	return i
+}
+
+// event returns the tree as it is written.
+func (t *flameTree) event() *flameEvent {
+	for i := len(t.nodes) - 1; i >= 0; i-- { // whose callers all come before it
+		n := &t.nodes[i]
+		n.total += n.self
+		if n.parent >= 0 {
+			t.nodes[n.parent].total += n.total
+			t.nodes[n.parent].samples += n.samples
+		}
+	}
+	e := &flameEvent{Narrower: t.narrowest()}
+	at := t.write(e, t.callees(e))
+	t.writeLines(e, at)
+	return e
+}
+
+// narrowest returns the total below which frames are left out, 0 for none.
+func (t *flameTree) narrowest() uint64 {
+	if len(t.nodes) <= maxFlame {
+		return 0
+	}
+	totals := make([]uint64, len(t.nodes))
+	for i := range t.nodes {
+		totals[i] = t.nodes[i].total
+	}
+	slices.SortFunc(totals, func(a, b uint64) int { return cmp.Compare(b, a) })
+	return totals[maxFlame] + 1
+}
+
+// callees returns the frames that each one calls, last those that come first.
+func (t *flameTree) callees(e *flameEvent) [][]int32 {
+	callees := make([][]int32, len(t.nodes))
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		switch {
+		case n.total < e.Narrower:
+			e.Left++
+		case n.parent >= 0:
+			callees[n.parent] = append(callees[n.parent], int32(i))
+		}
+	}
+	for _, list := range callees {
+		slices.SortFunc(list, func(a, b int32) int {
+			m, n := &t.nodes[a], &t.nodes[b]
+			return cmp.Or(cmp.Compare(m.total, n.total), strings.Compare(t.name(n), t.name(m)), cmp.Compare(n.function, m.function))
+		})
+	}
+	return callees
+}
+
+func (t *flameTree) name(n *flameNode) string { return t.page.Names[t.page.NameOf[n.function][0]] }
+
+// write writes the frames, and returns which entry each one has, -1 for none.
+func (t *flameTree) write(e *flameEvent, callees [][]int32) []int32 {
+	at := make([]int32, len(t.nodes))
+	for i := range at {
+		at[i] = -1
+	}
+	for todo := []int32{0}; len(todo) > 0; {
+		i := todo[len(todo)-1]
+		n := &t.nodes[i]
+		todo = append(todo[:len(todo)-1], callees[i]...)
+		depth := int32(0)
+		if n.parent >= 0 {
+			depth = e.Depths[at[n.parent]] + 1
+		}
+		at[i] = int32(len(e.Frames))
+		e.Depths, e.Frames = append(e.Depths, depth), append(e.Frames, n.function)
+		e.Totals, e.Selves, e.Samples = append(e.Totals, n.total), append(e.Selves, n.self), append(e.Samples, n.samples)
+	}
+	return at
+}
+
+// writeLines writes the lines that have most of each frame.
+func (t *flameTree) writeLines(e *flameEvent, at []int32) {
+	type lineOf struct {
+		flameLine
+		total uint64
+	}
+	var list []lineOf
+	for l, total := range t.lines {
+		if at[l.node] >= 0 {
+			list = append(list, lineOf{flameLine{at[l.node], l.line}, total})
+		}
+	}
+	slices.SortFunc(list, func(a, b lineOf) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(b.total, a.total), cmp.Compare(a.line, b.line))
+	})
+	rank := 0
+	for i, l := range list {
+		if rank++; i == 0 || list[i-1].node != l.node {
+			rank = 0
+		}
+		if rank < maxFlameLines {
+			e.Lines = append(e.Lines, uint64(l.node), uint64(l.line), l.total)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package report
+
+import (
+	"iter"
+	"slices"
+
+	"gperf/symbolize/replay"
+)
+
+// function is a function that a frame is in: its own, or one that was inlined
+// into it.
+type function struct {
+	name, raw string // as shown, and as the symbol table has it
+	file      string // "" where it is not known
+	line      int    // likewise 0
+	start     int    // where it is declared, likewise
+	inlined   bool
+}
+
+// called is a frame of a stack. caller tells that its address is one that a call
+// returns to.
+type called struct {
+	frame  *replay.Frame
+	caller bool
+}
+
+// stackOf yields the frames of a stack, innermost first: at most as many as count
+// of its callchain, or without one where the sample was taken. The first of the
+// kernel's and of the user's frames are where they were interrupted, but for the
+// kernel's of a tracepoint.
+func (c *Stacks) stackOf(t *tally) iter.Seq[called] {
+	return func(yield func(called) bool) {
+		if t.leaf != nil {
+			yield(called{t.leaf, false})
+			return
+		}
+		kernel, user := c.chainOf(t)
+		behind := c.events[t.event].behind
+		for _, part := range [...][]*replay.Frame{kernel, user} {
+			for i, f := range part {
+				if !yield(called{f, i > 0 || behind}) {
+					return
+				}
+			}
+			behind = false
+		}
+	}
+}
+
+// functions returns the functions that a frame is in, innermost first; none where
+// it has no name. Its own has the name that the symbol table gives it, unless that
+// is what lies behind a call that never returns.
+func (c called) functions(inline bool) (list []function) {
+	sym := c.frame.Sym()
+	calls := c.frame.Calls(c.caller)
+	for _, call := range calls {
+		list = append(list, function{name: call.Function, raw: call.Function, file: call.File, line: call.Line, start: call.StartLine, inlined: call.Inlined})
+	}
+	if len(list) == 0 && sym != nil {
+		return []function{{name: sym.Name, raw: sym.Raw}}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	if own := &list[len(list)-1]; sym != nil && (!c.caller || c.frame.Off() > 0 || own.name == "") {
+		own.name, own.raw = sym.Name, sym.Raw
+	}
+	if !inline {
+		list = list[len(list)-1:]
+	}
+	return slices.DeleteFunc(list, func(f function) bool { return f.name == "" })
+}

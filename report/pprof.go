@@ -1,0 +1,184 @@
+package report
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"gperf/format"
+	"gperf/symbolize/replay"
+)
+
+// Pprof writes a profile in pprof's format, compressed. Each event is a sample
+// type, of which the values are the sums of periods that Text shows, the first
+// event being the usual one. A sample has the labels comm, pid, tid and cpu, as
+// far as Stacks tells them apart. Functions have the names that are shown, and
+// beside them those of the symbol table. Processes that run the same program
+// share its mapping, at the addresses of the first of them. The error is
+// ErrNoSamples where there is nothing to write.
+func (c *Stacks) Pprof(w io.Writer) error {
+	if len(c.tallies) == 0 {
+		return ErrNoSamples
+	}
+	p := profiler{Stacks: c, index: map[int32]int{}, mappings: map[*replay.Map]*profile.Mapping{}, locations: map[called]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
+	p.describe()
+	for i := range c.tallies {
+		p.add(&c.tallies[i])
+	}
+	p.mainFirst()
+	whole, err := profile.Merge([]*profile.Profile{&p.Profile}) // what is alike becomes one
+	if err != nil {
+		return err
+	}
+	return whole.Write(w)
+}
+
+// profiler makes a profile.
+type profiler struct {
+	*Stacks
+	profile.Profile
+	index     map[int32]int // of events in SampleType
+	mappings  map[*replay.Map]*profile.Mapping
+	weights   []uint64 // samples with a frame in the mapping, by its index
+	locations map[called]*profile.Location
+	functions map[functionKey]*profile.Function
+}
+
+type functionKey struct {
+	name, raw, file string
+	start           int
+}
+
+// describe says what the samples are of.
+func (p *profiler) describe() {
+	for i := range p.events {
+		e := &p.events[i]
+		if e.samples == 0 {
+			continue
+		}
+		p.index[int32(i)] = len(p.SampleType)
+		p.SampleType = append(p.SampleType, &profile.ValueType{Type: e.name, Unit: e.unit()})
+	}
+	first := &p.events[slices.IndexFunc(p.events, func(e stackEvent) bool { return e.samples > 0 })]
+	p.DefaultSampleType, p.PeriodType, p.Period = first.name, p.SampleType[0], int64(first.period)
+	if p.Period == 0 {
+		p.Period = int64(first.total / first.samples)
+	}
+	if !p.began.IsZero() {
+		p.TimeNanos = p.began.UnixNano()
+	}
+	p.DurationNanos = int64(p.lasted / time.Nanosecond)
+	for _, f := range p.files {
+		p.Comments = append(p.Comments, about(f)...)
+	}
+}
+
+// about is what a file says of its recording, a line each.
+func about(f *format.File) (lines []string) {
+	if line := f.Cmdline(); len(line) > 0 {
+		lines = append(lines, "cmdline: "+strings.Join(line, " "))
+	}
+	for _, s := range [...]struct {
+		name    string
+		feature format.Feature
+	}{{"hostname", format.FeatureHostname}, {"os release", format.FeatureOSRelease}, {"arch", format.FeatureArch}, {"cpu", format.FeatureCPUDesc}} {
+		if text := f.String(s.feature); text != "" {
+			lines = append(lines, s.name+": "+text)
+		}
+	}
+	return lines
+}
+
+func (p *profiler) add(t *tally) {
+	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.comm}}, NumLabel: map[string][]int64{}}
+	s.Value[p.index[t.event]] = int64(t.period)
+	for _, l := range [...]struct {
+		name  string
+		value int32
+		has   bool
+	}{{"pid", t.pid, p.Processes}, {"tid", t.tid, p.Threads}, {"cpu", t.cpu, t.cpu >= 0}} {
+		if l.has {
+			s.NumLabel[l.name] = []int64{int64(l.value)}
+		}
+	}
+	for f := range p.stackOf(t) {
+		l := p.location(f)
+		s.Location = append(s.Location, l)
+		if l.Mapping != nil {
+			p.weights[l.Mapping.ID-1] += t.samples
+		}
+	}
+	p.Sample = append(p.Sample, s)
+}
+
+// location returns the location of a frame. pprof's addresses of callers lie
+// within the instruction that calls, not behind it.
+func (p *profiler) location(f called) *profile.Location {
+	l := p.locations[f]
+	if l != nil {
+		return l
+	}
+	l = &profile.Location{ID: uint64(len(p.Location) + 1), Address: f.frame.IP, Mapping: p.mapping(f.frame)}
+	if f.caller {
+		l.Address--
+	}
+	p.locations[f] = l
+	p.Location = append(p.Location, l)
+	for _, fn := range f.functions(!p.NoInline) {
+		l.Line = append(l.Line, profile.Line{Function: p.function(fn), Line: int64(fn.line)})
+		if m := l.Mapping; m != nil {
+			m.HasFunctions = true
+			m.HasFilenames = m.HasFilenames || fn.file != ""
+			m.HasLineNumbers = m.HasLineNumbers || fn.line > 0
+			m.HasInlineFrames = m.HasInlineFrames || fn.inlined
+		}
+	}
+	return l
+}
+
+func (p *profiler) function(fn function) *profile.Function {
+	k := functionKey{fn.name, fn.raw, fn.file, fn.start}
+	f := p.functions[k]
+	if f == nil {
+		f = &profile.Function{ID: uint64(len(p.Function) + 1), Name: fn.name, SystemName: fn.raw, Filename: fn.file, StartLine: int64(fn.start)}
+		p.functions[k] = f
+		p.Function = append(p.Function, f)
+	}
+	return f
+}
+
+// mapping returns the mapping in which the frame is, nil for none.
+func (p *profiler) mapping(f *replay.Frame) *profile.Mapping {
+	if f.Map == nil {
+		return nil
+	}
+	m := p.mappings[f.Map]
+	if m == nil {
+		m = &profile.Mapping{ID: uint64(len(p.Mapping) + 1), Start: f.Map.Start, Limit: f.Map.End, Offset: f.Map.Pgoff, File: f.DSO()}
+		if id := f.Map.DSO.BuildID; !id.IsZero() {
+			m.BuildID = id.String()
+		}
+		p.mappings[f.Map] = m
+		p.Mapping = append(p.Mapping, m)
+		p.weights = append(p.weights, 0)
+	}
+	return m
+}
+
+// mainFirst moves the program that has most samples to the front: to pprof, the
+// first mapping is what the profile is of.
+func (p *profiler) mainFirst() {
+	first, most := -1, uint64(0)
+	for i, m := range p.Mapping {
+		program := strings.HasPrefix(m.File, "/") && !strings.Contains(m.File, ".so")
+		if program && p.weights[i] > most {
+			first, most = i, p.weights[i]
+		}
+	}
+	if first > 0 {
+		p.Mapping[0], p.Mapping[first] = p.Mapping[first], p.Mapping[0]
+	}
+}

@@ -1,0 +1,209 @@
+package report
+
+import (
+	"math"
+	"time"
+
+	"gperf/format"
+	"gperf/symbolize/replay"
+)
+
+// Stacks counts samples by their event, thread and stack, of one recording or of
+// several. Folded, Pprof and FlameGraph write what was counted. Its memory is
+// that of the distinct stacks.
+type Stacks struct {
+	// Processes, Threads and CPUs tell stacks apart that differ in nothing else;
+	// commands always do.
+	Processes, Threads, CPUs bool
+	// MaxStack is how many frames of a callchain count.
+	MaxStack int
+	// NoInline leaves functions out that were inlined into others.
+	NoInline bool
+
+	events  []stackEvent
+	tallies []tally // in the order of their first samples
+	byKey   map[tallyKey]int32
+	files   []*format.File // that were added
+	began   time.Time      // the first of them, zero if none tells
+	lasted  time.Duration  // all of them together
+}
+
+// stackEvent is an event. Events of several recordings are one if
+// they have the same name.
+type stackEvent struct {
+	name       string
+	tracepoint bool
+	nanosecs   bool   // its periods are times
+	behind     bool   // the kernel's part of its callchains begins where a call returns to
+	period     uint64 // that was asked for, 0 where the kernel chose
+	samples    uint64
+	total      uint64 // of the periods
+}
+
+// unit is what its periods count.
+func (e *stackEvent) unit() string {
+	if e.nanosecs {
+		return "nanoseconds"
+	}
+	return "count"
+}
+
+// tallyKey tells stacks apart by where replay keeps their frames. Equal stacks
+// may have several keys.
+type tallyKey struct {
+	event          int32
+	pid, tid, cpu  int32
+	comm           string
+	chain          bool
+	leaf           *replay.Frame  // where there is no callchain
+	kernel, user   **replay.Frame // their first ones, nil for none
+	nkernel, nuser int
+}
+
+// tally is what a number of samples with the same stack come to. What does not
+// tell stacks apart is -1.
+type tally struct {
+	event         int32
+	pid, tid, cpu int32
+	comm          string
+	chain         bool // recorded with a callchain, which may be empty
+	kernel, user  []*replay.Frame
+	leaf          *replay.Frame // where kernel and user are empty
+	samples       uint64
+	still         uint64 // those of them whose period is 0
+	period        uint64 // all of theirs
+}
+
+// Recording is what Stacks counts the samples of.
+type Recording struct {
+	File    *format.File
+	History *replay.History
+	Keep    func(*replay.Sample) bool // which samples count; nil: all
+	Written time.Time                 // when the file was; zero if that is not known
+}
+
+// Add counts the samples of a recording, whose history is new. What could not be
+// used of the file is in the result.
+func (c *Stacks) Add(r Recording) (format.Skipped, error) {
+	if c.byKey == nil {
+		c.byKey = map[tallyKey]int32{}
+	}
+	in := stacksInput{Stacks: c, Recording: r, first: math.MaxUint64}
+	for i := range r.File.Attrs {
+		in.events = append(in.events, c.event(r.File, i))
+	}
+	r.History.KeepChains, r.History.Also.Names = true, true
+	skipped, err := r.History.Walk(r.File, r.Keep, in.count)
+	c.files = append(c.files, r.File)
+	in.tellTime()
+	return skipped, err
+}
+
+// event returns the index in Stacks.events of event i of the file.
+func (c *Stacks) event(f *format.File, i int) int32 {
+	name, a := f.EventName(i), &f.Attrs[i]
+	for j := range c.events {
+		if c.events[j].name == name {
+			return int32(j)
+		}
+	}
+	e := stackEvent{name: name, tracepoint: a.Type == format.TypeTracepoint, behind: replay.LeafIsCaller(f, i),
+		nanosecs: a.Type == format.TypeSoftware && (a.Config == cpuClock || a.Config == taskClock)}
+	if a.Flags&format.FlagFreq == 0 {
+		e.period = a.SamplePeriod
+	}
+	c.events = append(c.events, e)
+	return int32(len(c.events) - 1)
+}
+
+// stacksInput is one recording while it is counted.
+type stacksInput struct {
+	*Stacks
+	Recording
+	events      []int32 // in Stacks.events, of those in File.Attrs
+	first, last uint64  // times of samples
+}
+
+func (in *stacksInput) count(b *replay.Batch) error {
+	for i := range b.Samples {
+		s := &b.Samples[i]
+		in.first, in.last = min(in.first, s.Time), max(in.last, s.Time)
+		t := in.tally(s)
+		t.samples++
+		t.period += s.Period
+		if s.Period == 0 {
+			t.still++
+		}
+		e := &in.Stacks.events[t.event]
+		e.samples++
+		e.total += s.Period
+	}
+	b.Release()
+	return nil
+}
+
+// tally returns where the sample counts.
+func (in *stacksInput) tally(s *replay.Sample) *tally {
+	a := &in.File.Attrs[s.Event]
+	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, comm: s.Comm, chain: a.SampleType&format.SampleCallchain != 0}
+	if in.Processes {
+		k.pid = s.PID
+	}
+	if in.Threads {
+		k.tid = s.TID
+	}
+	if in.CPUs && a.SampleType&format.SampleCPU != 0 {
+		k.cpu = int32(s.CPU)
+	}
+	if k.nkernel = len(s.Kernel); k.nkernel > 0 {
+		k.kernel = &s.Kernel[0]
+	}
+	if k.nuser = len(s.User); k.nuser > 0 {
+		k.user = &s.User[0]
+	}
+	if k.nkernel+k.nuser == 0 {
+		k.leaf = s.Leaf
+	}
+	i, ok := in.byKey[k]
+	if !ok {
+		i = int32(len(in.tallies))
+		in.byKey[k] = i
+		in.tallies = append(in.tallies, tally{event: k.event, pid: k.pid, tid: k.tid, cpu: k.cpu, comm: s.Comm, chain: k.chain,
+			kernel: s.Kernel, user: s.User, leaf: k.leaf})
+	}
+	return &in.tallies[i]
+}
+
+// PERF_COUNT_SW_CPU_CLOCK and PERF_COUNT_SW_TASK_CLOCK of
+// include/uapi/linux/perf_event.h: their periods are nanoseconds.
+const (
+	cpuClock  = 0
+	taskClock = 1
+)
+
+// tellTime adds the recording's times to those of the others. When it was by the
+// calendar is known where the file relates its clock to that; else it ended when
+// the file was written.
+func (in *stacksInput) tellTime() {
+	if in.first > in.last {
+		return
+	}
+	lasted := time.Duration(in.last - in.first)
+	in.lasted += lasted
+	began := in.Written
+	if clock, ok := in.File.ClockData(); ok {
+		began = time.Unix(0, int64(clock.TimeOfDay+in.first-clock.ClockTime))
+	} else if !began.IsZero() {
+		began = began.Add(-lasted)
+	}
+	if in.began.IsZero() || began.Before(in.began) {
+		in.began = began
+	}
+}
+
+// chainOf returns the stack's callchain, innermost frame first, at most as many
+// frames as count.
+func (c *Stacks) chainOf(t *tally) (kernel, user []*replay.Frame) {
+	kernel = t.kernel[:min(len(t.kernel), c.MaxStack)]
+	return kernel, t.user[:min(len(t.user), c.MaxStack-len(kernel))]
+}

@@ -1,0 +1,382 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html"
+	"image/color"
+	"image/png"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"gperf/format"
+	"gperf/symbolize"
+	"gperf/symbolize/dso"
+	"gperf/symbolize/replay"
+)
+
+// open returns one of the project's recordings. Names come from its own list of the
+// kernel's, and from no file.
+func open(t testing.TB, name string) (*format.File, *symbolize.Symbolizer) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, ref, addr := replay.RecordedKernel(f)
+	return f, symbolize.New(symbolize.Options{Kallsyms: "../testdata/kallsyms", Finder: &dso.Finder{Root: t.TempDir()},
+		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+}
+
+// counted counts the stacks of recordings.
+func counted(t testing.TB, c *Stacks, names ...string) *Stacks {
+	t.Helper()
+	c.MaxStack = 1024
+	for _, name := range names {
+		f, sym := open(t, name)
+		if _, err := c.Add(Recording{File: f, History: replay.New(f, sym)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func pprofOf(t *testing.T, c *Stacks) *profile.Profile {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Pprof(&b); err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Parse(&b)
+	if err == nil {
+		err = p.CheckValid()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var threadStacks = Stacks{Processes: true, Threads: true, CPUs: true}
+
+// reportTotals are the sums of periods that Text tells of each event.
+func reportTotals(t *testing.T, name string) map[string]int64 {
+	t.Helper()
+	f, sym := open(t, name)
+	var b strings.Builder
+	if _, err := Text(&b, f, sym, replay.New(f, sym), nil, Options{MaxStack: 1024}); err != nil {
+		t.Fatal(err)
+	}
+	totals := map[string]int64{}
+	for _, m := range regexp.MustCompile(`of event '(.*)'\n# Event count \(approx\.\): (\d+)`).FindAllStringSubmatch(b.String(), -1) {
+		totals[m[1]], _ = strconv.ParseInt(m[2], 10, 64)
+	}
+	return totals
+}
+
+func TestPprofEqualsReport(t *testing.T) {
+	want := reportTotals(t, "two.data")
+	maps.Copy(want, reportTotals(t, "drops.data"))
+	c := threadStacks
+	p := pprofOf(t, counted(t, &c, "two.data", "drops.data"))
+	got := map[string]int64{}
+	for _, s := range p.Sample {
+		for i, v := range s.Value {
+			got[p.SampleType[i].Type] += v
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("totals %v, want report's %v", got, want)
+	}
+}
+
+// TestPprofOfTwo: what a profile tells beside its numbers.
+func TestPprofOfTwo(t *testing.T) {
+	c := threadStacks
+	p := pprofOf(t, counted(t, &c, "two.data"))
+	var types []string
+	for _, v := range p.SampleType {
+		types = append(types, v.Type+"/"+v.Unit)
+	}
+	if want := []string{"cpu-clock/nanoseconds", "sched:sched_switch/count"}; !slices.Equal(types, want) || p.DefaultSampleType != "cpu-clock" {
+		t.Errorf("sample types %v, usually %s; want %v", types, p.DefaultSampleType, want)
+	}
+	if p.PeriodType.Type != "cpu-clock" || p.Period != 500_000 || p.DurationNanos < 90e6 || p.DurationNanos > 110e6 {
+		t.Errorf("period %d of %v, %d ns; want 500000 of cpu-clock, some 100 ms", p.Period, p.PeriodType, p.DurationNanos)
+	}
+	if i := slices.Index(p.Comments, "cmdline: gperf record -g -F 2000 -e cpu-clock,sched:sched_switch -o two.data -- ./drops -n 3000 -rate 30000"); i < 0 {
+		t.Errorf("no command line in %q", p.Comments)
+	}
+	s := p.Sample[0]
+	if comm, pid, tid := s.Label["comm"], s.NumLabel["pid"], s.NumLabel["tid"]; !slices.Equal(comm, []string{"drops"}) || !slices.Equal(pid, []int64{15247}) || len(tid) != 1 || len(s.NumLabel["cpu"]) != 0 {
+		t.Errorf("labels %v %v; the recording has no CPUs", s.Label, s.NumLabel)
+	}
+	main, kernel := p.Mapping[0], p.Mapping[1]
+	if main.File != "/tmp/gperf-example/drops" || main.HasFunctions || kernel.File != "[kernel.kallsyms]" || !kernel.HasFunctions || len(kernel.BuildID) != 40 {
+		t.Errorf("mappings %v; want drops, without functions, and the kernel", p.Mapping)
+	}
+	for _, l := range p.Location {
+		if l.Mapping == nil || l.Address < l.Mapping.Start || l.Address >= l.Mapping.Limit {
+			t.Errorf("location %#x lies outside of its mapping %v", l.Address, l.Mapping)
+		}
+	}
+}
+
+// TestPprofTwice: a recording counted twice has twice the values of the same
+// samples.
+func TestPprofTwice(t *testing.T) {
+	c, d := threadStacks, threadStacks
+	one, two := pprofOf(t, counted(t, &c, "drops.data")), pprofOf(t, counted(t, &d, "drops.data", "drops.data"))
+	one.Scale(2)
+	one.DurationNanos *= 2
+	two.Comments = one.Comments
+	if got, want := two.String(), one.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestNothingToWrite(t *testing.T) {
+	var b bytes.Buffer
+	for name, write := range map[string]func(*Stacks) error{
+		"pprof":      func(c *Stacks) error { return c.Pprof(&b) },
+		"flamegraph": func(c *Stacks) error { return c.FlameGraph(&b) },
+	} {
+		if err := write(new(Stacks)); err != ErrNoSamples || b.Len() > 0 {
+			t.Errorf("%s: %v, %d bytes", name, err, b.Len())
+		}
+	}
+}
+
+func flameGraphOf(t *testing.T, c *Stacks) (page string, data flames) {
+	t.Helper()
+	var b strings.Builder
+	if err := c.FlameGraph(&b); err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(b.String(), `<script id="data" type="application/json">`)
+	text, _, _ := strings.Cut(rest, "</script>")
+	if err := json.Unmarshal([]byte(text), &data); err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), data
+}
+
+// TestFlameGraphEscapes: names stay within the page's data, and come out of it as
+// they were.
+func TestFlameGraphEscapes(t *testing.T) {
+	var w world
+	const comm, name, event = `<b>"x'</b>`, "f</script><script>alert(1)//\u2028\u2029&amp;{{data}}", "a<b&c"
+	c := &Stacks{MaxStack: 9, events: []stackEvent{{name: event, samples: 1, total: 1}},
+		tallies: []tally{{comm: comm, user: []*replay.Frame{w.frame("/lib/<x>:"+name, 16)}, samples: 1, period: 1}}}
+	page, data := flameGraphOf(t, c)
+	if n := strings.Count(page, "</script>"); n != 2 {
+		t.Errorf("%d scripts end in the page; two are its own", n)
+	}
+	if strings.ContainsAny(page, "\u2028\u2029") || strings.Contains(page, "<b>") {
+		t.Error("names are in the page as they are")
+	}
+	for _, s := range []string{comm, name} {
+		if !slices.Contains(data.Names, s) {
+			t.Errorf("%q is not among %q", s, data.Names)
+		}
+	}
+	if data.Events[0].Name != event || !slices.Contains(data.DSOs, "/lib/<x>") {
+		t.Errorf("event %q, DSOs %q", data.Events[0].Name, data.DSOs)
+	}
+}
+
+// TestFlameGraphTree: recursion, what has no callchain, and a leaf that others
+// call; heavier frames come first.
+func TestFlameGraphTree(t *testing.T) {
+	var w world
+	a, b, k, none := w.frame("prog:a", 0x10), w.frame("prog:b", 0x40), w.frame("[kernel.kallsyms]:k", 0x70), w.frame("/lib/x.so:", 0x100)
+	c := &Stacks{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}}, tallies: []tally{
+		{event: 1, comm: "p", chain: true, kernel: []*replay.Frame{k}, user: []*replay.Frame{a, a, b}, samples: 1, period: 10}, // b is one too many
+		{event: 1, comm: "p", chain: true, user: []*replay.Frame{a, a}, samples: 3, period: 30},
+		{event: 1, comm: "q", leaf: none, samples: 1, period: 20},
+	}}
+	_, data := flameGraphOf(t, c)
+	if len(data.Events) != 1 {
+		t.Fatalf("%d events, want the one with samples", len(data.Events))
+	}
+	e := data.Events[0]
+	var got []string
+	for i, d := range e.Depths {
+		f := data.NameOf[e.Frames[i]]
+		got = append(got, fmt.Sprintf("%s%s %d %d/%d/%d", strings.Repeat(" ", int(d)), data.Names[f[0]], f[2], e.Totals[i], e.Selves[i], e.Samples[i]))
+	}
+	want := []string{"all 0 60/0/5", " p 0 40/0/4", "  a 1 40/0/4", "   a 1 40/30/4", "    k 2 10/10/1", " q 0 20/0/1", "  [x.so] 5 20/20/1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestFlameGraphCut: a page has so many frames at most, and tells how many are
+// missing.
+func TestFlameGraphCut(t *testing.T) {
+	const many = maxFlame + 500
+	page := new(Stacks).flames()
+	tree := newFlameTree(page, false)
+	for i := range many {
+		at := tree.child(0, page.function(strconv.Itoa(i), "", flameUser))
+		tree.nodes[at].self = uint64(i + 1)
+	}
+	e := tree.event()
+	if n := len(e.Frames); n > maxFlame || n < maxFlame-10 || n+e.Left != many+1 {
+		t.Errorf("%d frames, %d left out of %d", n, e.Left, many+1)
+	}
+	if last := e.Totals[len(e.Totals)-1]; last < e.Narrower || e.Totals[0] != many*(many+1)/2 {
+		t.Errorf("the narrowest is %d of %d, although those below %d are left out", last, e.Totals[0], e.Narrower)
+	}
+}
+
+// chromium shows a page, and returns what it prints.
+func chromium(t *testing.T, url string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium (Debian package chromium): nothing draws the page")
+	}
+	cmd := exec.Command(path, slices.Concat([]string{"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,800",
+		"--user-data-dir=" + t.TempDir(), "--virtual-time-budget=500"}, args, []string{url})...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", cmd, err)
+	}
+	return string(out)
+}
+
+// element returns the text of the page's element with that id.
+func elementText(t *testing.T, dom, id string) string {
+	t.Helper()
+	m := regexp.MustCompile(`<[^>]* id="` + id + `"[^>]*>([^<]*)<`).FindStringSubmatch(dom)
+	if m == nil {
+		t.Fatalf("no %s in the page:\n%.2000s", id, dom)
+	}
+	return html.UnescapeString(m[1])
+}
+
+// share is what part of an event's stacks within frame zoomed, has a function that
+// matches.
+func share(data flames, e *flameEvent, zoomed int, pattern string) string {
+	match := regexp.MustCompile(pattern)
+	var matched uint64
+	within := int32(-1)
+	for i := zoomed; i < len(e.Frames) && (i == zoomed || e.Depths[i] > e.Depths[zoomed]); i++ {
+		if within >= 0 && e.Depths[i] > within {
+			continue
+		}
+		if within = -1; match.MatchString(data.Names[data.NameOf[e.Frames[i]][0]]) {
+			within, matched = e.Depths[i], matched+e.Totals[i]
+		}
+	}
+	return percentText(matched, e.Totals[zoomed])
+}
+
+func percentText(part, of uint64) string {
+	p := 100 * float64(part) / float64(of)
+	if p >= 9.95 || p == 0 {
+		return strconv.FormatFloat(p, 'f', 1, 64) + " %"
+	}
+	return strconv.FormatFloat(p, 'f', 2, 64) + " %"
+}
+
+// TestFlameGraphInBrowser searches and zooms as the page's address says, and looks
+// at what is drawn.
+func TestFlameGraphInBrowser(t *testing.T) {
+	page, data := flameGraphOf(t, counted(t, new(Stacks), "two.data", "drops.data"))
+	file := filepath.Join(t.TempDir(), "flame graph.html")
+	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := "file://" + strings.ReplaceAll(file, " ", "%20")
+	e := data.Events[0]
+	zoomed := slices.IndexFunc(e.Frames, func(f int32) bool { return data.Names[data.NameOf[f][0]] == "ip_finish_output2" })
+	if zoomed < 0 {
+		t.Fatal("no ip_finish_output2 among the functions")
+	}
+	for _, test := range []struct {
+		address, matched, shown string
+	}{
+		{"", "", "cpu-clock: 23 samples, 11.5 ms"},
+		{"#s=%5E__udp4_lib_(rcv|err)%24", "matched " + share(data, e, 0, "^__udp4_lib_(rcv|err)$"), "cpu-clock: 23 samples, 11.5 ms"},
+		{"#s=icmp_send&z=" + strconv.Itoa(zoomed), "matched " + share(data, e, zoomed, "icmp_send"), "ip_finish_output2: " + percentText(e.Totals[zoomed], e.Totals[0]) + " of cpu-clock"},
+		{"#s=udp_sendmsg&z=" + strconv.Itoa(zoomed), "matched 100.0 %", "ip_finish_output2: " + percentText(e.Totals[zoomed], e.Totals[0]) + " of cpu-clock"},
+		{"#s=(&i=1", "no pattern", "cpu-clock: 23 samples, 11.5 ms"},
+		{"#e=2", "", "skb:kfree_skb: 5 samples"},
+	} {
+		dom := chromium(t, url+test.address, "--dump-dom")
+		if got := elementText(t, dom, "matched"); got != test.matched {
+			t.Errorf("%s: %q, want %q", test.address, got, test.matched)
+		}
+		if got := elementText(t, dom, "zoomed"); got != test.shown {
+			t.Errorf("%s: %q, want %q", test.address, got, test.shown)
+		}
+	}
+	whole, zoom := coloured(t, url+"#t=light"), coloured(t, url+"#t=dark&z="+strconv.Itoa(zoomed))
+	if whole < .2 || zoom <= whole {
+		t.Errorf("%.2f of the page are frames, zoomed %.2f; want some, and more when zoomed", whole, zoom)
+	}
+}
+
+// coloured is how much of the page has a colour, and so is a frame.
+func coloured(t *testing.T, url string) float64 {
+	t.Helper()
+	shot := filepath.Join(t.TempDir(), "shot.png")
+	chromium(t, url, "--screenshot="+shot)
+	f, err := os.Open(shot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	im, err := png.Decode(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, box := 0, im.Bounds()
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			c := color.NRGBAModel.Convert(im.At(x, y)).(color.NRGBA)
+			if max(c.R, c.G, c.B)-min(c.R, c.G, c.B) > 30 {
+				n++
+			}
+		}
+	}
+	return float64(n) / float64(box.Dx()*box.Dy())
+}
+
+// TestFolderThread: what stackcollapse-perf.pl makes of a command and two ids.
+func TestFolderThread(t *testing.T) {
+	for _, test := range []struct {
+		comm     string
+		pid, tid int32
+		want     string
+	}{
+		{"java", 24636, 25607, "java-24636/25607"},
+		{"swapper", 0, 0, "swapper-?/0"},
+		{"V8 Worker", 12, 13, "V8_Worker-12/13"},
+		{"job 7 x", 12, 13, "job-?/7"},
+		{"job 7/8 x", 12, 13, "job-7/8"},
+		{"a", 12, 13, "a_-12/13"},
+		{" x", 12, 13, ""},
+	} {
+		f := folder{FoldedOptions: FoldedOptions{TID: true}}
+		if got := f.thread(&tally{comm: test.comm, pid: test.pid, tid: test.tid}); got != test.want {
+			t.Errorf("%s %d/%d: %q, want %q", test.comm, test.pid, test.tid, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package script
+
+import (
+	"path"
+	"strconv"
+
+	"gperf/symbolize/replay"
+	"gperf/symbolize/srcline"
+)
+
+// Source says what debug information adds to a frame.
+type Source struct {
+	Inline   bool // a line for each call that was inlined
+	FullPath bool // "srcline" and "srcfile" are whole paths
+}
+
+// sourceFields are what is printed on lines of their own, below the frame's.
+const sourceFields = FieldSrcline | FieldSrcfile
+
+// appendOwnSource appends the place of a frame without a callchain.
+func (t *frameTexts) appendOwnSource(b []byte, f *replay.Frame, caller bool) []byte {
+	calls := f.Calls(caller)
+	return t.appendSource(b, f, calls, 0)
+}
+
+// frameLines are the lines of a frame: those of its inlined calls, its own, and
+// with FieldSrcline each one's place in the source. caller says that a call
+// returns to the frame's address.
+func (t *frameTexts) frameLines(b []byte, f *replay.Frame, caller bool) []byte {
+	var calls []srcline.Call
+	if t.Inline || t.fields&sourceFields != 0 {
+		calls = f.Calls(caller)
+	}
+	last := max(len(calls), 1) - 1
+	if t.Inline && f.Sym() != nil {
+		for i := range last {
+			b = t.appendInlined(t.appendIP(b, f), f, calls, i)
+		}
+	}
+	b = appendName(t.appendIP(b, f), f, t.fields)
+	if t.fields&sourceFields != 0 {
+		b = t.appendSource(b, f, calls, t.shownCall(f, last))
+	}
+	return append(b, '\n')
+}
+
+// shownCall is the call whose place the frame's own line shows: the innermost, where
+// the others are not shown.
+func (t *frameTexts) shownCall(f *replay.Frame, last int) int {
+	if t.Inline && f.Sym() != nil {
+		return last
+	}
+	return 0
+}
+
+func (t *frameTexts) appendIP(b []byte, f *replay.Frame) []byte {
+	ip := f.IP
+	if t.compat == Perf6 && f.Map != nil && !f.Kernel {
+		ip = f.Map.Off(ip)
+	}
+	return appendHex(append(b, '\t'), ip, 16)
+}
+
+// appendInlined appends the rest of an inlined call's line. perf gives it the
+// offset in the function that has the code, and no DSO.
+func (t *frameTexts) appendInlined(b []byte, f *replay.Frame, calls []srcline.Call, i int) []byte {
+	if t.fields&FieldSym != 0 {
+		b = append(append(b, ' '), calls[i].Function...)
+		if t.fields&FieldSymOff != 0 {
+			b = append(b, "+0x"...)
+			b = strconv.AppendUint(b, f.Off(), 16)
+		}
+	}
+	if t.fields&sourceFields != 0 {
+		b = t.appendSource(b, f, calls, i)
+	}
+	return append(b, " (inlined)\n"...)
+}
+
+// appendSource appends where in the source call i is, on lines of its own; where
+// that is not known, where in the DSO the frame's address is (map__fprintf_srcline
+// of tools/perf/util/map.c).
+func (t *frameTexts) appendSource(b []byte, f *replay.Frame, calls []srcline.Call, i int) []byte {
+	for _, field := range [...]Field{FieldSrcline, FieldSrcfile} {
+		switch {
+		case t.fields&field == 0 || f.Map == nil:
+		case i < len(calls):
+			b = appendPlace(append(b, "\n  "...), &calls[i], t.FullPath, field == FieldSrcline)
+		default:
+			b = t.appendOff(append(b, "\n  "...), f)
+		}
+	}
+	return b
+}
+
+func (t *frameTexts) appendOff(b []byte, f *replay.Frame) []byte {
+	name := f.Map.DSO.Name
+	if !f.Kernel {
+		name = path.Base(name)
+	}
+	b = append(append(b, name...), '[')
+	return append(strconv.AppendUint(b, f.MapOff(), 16), ']')
+}
+
+// appendPlace appends c's file, and its line where that is wanted.
+func appendPlace(b []byte, c *srcline.Call, fullPath, line bool) []byte {
+	switch {
+	case c.File == "":
+		b = append(b, "??"...)
+	case fullPath:
+		b = append(b, c.File...)
+	default:
+		b = append(b, path.Base(c.File)...)
+	}
+	if line {
+		b = strconv.AppendInt(append(b, ':'), int64(c.Line), 10)
+	}
+	return b
+}

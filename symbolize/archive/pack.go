@@ -1,0 +1,283 @@
+package archive
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"gperf/symbolize/dso"
+)
+
+// Packer finds files and packs them.
+type Packer struct {
+	*Writer
+	Finder  *dso.Finder
+	NoDebug bool // leaves debug information out
+	Whole   bool // packs files as they are
+}
+
+// DSO is a file to be packed.
+type DSO struct {
+	Paths []string    // under which it was recorded: it may be there at one of them
+	ID    dso.BuildID // zero: the file has none, or is not there
+	Hit   []Range     // the functions that samples hit, as offsets in the file
+	// NoID are those of the paths that were recorded without a build ID.
+	NoID []string
+}
+
+// part is a file found for a DSO.
+type part struct {
+	im  *dso.Image
+	use uses
+}
+
+// parts are the files found for a DSO, each once.
+type parts []part
+
+func (l *parts) add(im *dso.Image, use uses) {
+	for i := range *l {
+		if p := &(*l)[i]; p.im.Path == im.Path {
+			p.use |= use
+			if p.im != im {
+				im.Close()
+			}
+			return
+		}
+	}
+	*l = append(*l, part{im, use})
+}
+
+func (l parts) close() {
+	for _, p := range l {
+		p.im.Close()
+	}
+}
+
+// AddDSO packs the files of a DSO. The first error tells why there are none, or not
+// all; debug is why there is no debug information, which may be none's fault.
+// Errors of writing are *WriteError.
+func (p *Packer) AddDSO(d DSO) (debug, err error) {
+	var files parts
+	var supp *dso.Image
+	var name string
+	for _, name = range d.Paths {
+		var e error
+		files, supp, debug, e = p.find(name, d.ID)
+		if err = cmp.Or(err, e); len(files) > 0 {
+			err = e
+			break
+		}
+	}
+	defer files.close()
+	defer supp.Close()
+	if len(files) == 0 {
+		return debug, err
+	}
+	for _, path := range d.NoID { // of the file itself nothing but its build ID
+		if e := p.file(places(path, dso.BuildID{})[0], part{im: files[0].im}, nil); e != nil {
+			return debug, e
+		}
+	}
+	names := places(name, d.ID)
+	for _, f := range files {
+		i := 0 // the place of what was mapped, or the next of the others
+		if f.use&forCode == 0 {
+			i = 1
+		}
+		if i >= len(names) {
+			continue
+		}
+		name := names[i]
+		names = append(names[:i:i], names[i+1:]...)
+		if e := p.file(name, f, d.Hit); e != nil {
+			return debug, e
+		}
+	}
+	for _, f := range files {
+		if f.use&forDWARF != 0 {
+			err = errors.Join(err, p.split(name, d.Paths, f.im))
+		}
+	}
+	return debug, errors.Join(err, p.supplement(supp))
+}
+
+// split packs the package (.dwp) of the DSO found at path, whose debug information is
+// split; loose .dwo files are not packed.
+func (p *Packer) split(path string, paths []string, debug *dso.Image) error {
+	for im := range p.Finder.DWO(path, debug, "", "") {
+		defer im.Close()
+		for _, name := range paths {
+			if err := p.file(places(name, dso.BuildID{})[0]+".dwp", part{im, forDWARF}, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// find finds the files of a DSO as those do who name addresses: what they would use
+// is what is packed.
+func (p *Packer) find(path string, id dso.BuildID) (files parts, supp *dso.Image, debug, err error) {
+	code, err := p.Finder.Find(path, id)
+	if err == nil {
+		files.add(code, forCode)
+	}
+	syms, runtime, symsErr := p.Finder.FindSymbols(path, id)
+	if symsErr == nil {
+		err = nil
+		files.add(syms, forSymbols)
+		if runtime == syms {
+			files.add(files.of(syms), forLayout)
+		} else {
+			files.add(runtime, forLayout)
+		}
+	}
+	if p.NoDebug {
+		return files, nil, nil, err
+	}
+	dwarf, supp, debug := p.Finder.Debug(path, id)
+	if dwarf != nil {
+		files.add(dwarf, forDWARF)
+	}
+	return files, supp, debug, err
+}
+
+// of returns the image that stands for im.
+func (l parts) of(im *dso.Image) *dso.Image {
+	for _, p := range l {
+		if p.im.Path == im.Path {
+			return p.im
+		}
+	}
+	return im
+}
+
+// places are the names of a DSO's files in an archive, that of the code first: such
+// as a Finder looks at, in its order.
+func places(file string, id dso.BuildID) []string {
+	name := strings.TrimPrefix(path.Clean("/"+file), "/")
+	if file == dso.VDSO {
+		name = file
+	}
+	if id.IsZero() {
+		return []string{name, "usr/lib/debug/" + name + ".debug", "usr/lib/debug/" + name}
+	}
+	hex := id.String()
+	entry := ".debug/.build-id/" + hex[:2] + "/" + hex[2:]
+	l := []string{entry + "/elf", entry + "/debug", "usr/lib/debug/.build-id/" + hex[:2] + "/" + hex[2:] + ".debug"}
+	if file == dso.VDSO {
+		l[0] = entry + "/vdso"
+	}
+	return l
+}
+
+func (p *Packer) file(name string, f part, hit []Range) error {
+	if p.Whole {
+		f.use = forAll
+	}
+	if err := p.Add(name, changed(f.im.Path), contents(f.im, f.use, hit)); err != nil {
+		return &WriteError{err}
+	}
+	return nil
+}
+
+// supplement packs the file that dwz put what several files share into.
+func (p *Packer) supplement(im *dso.Image) error {
+	if im == nil || im.BuildID().IsZero() {
+		return nil
+	}
+	return p.file(places("", im.BuildID())[1], part{im, forDWARF}, nil)
+}
+
+// changed is when a file was written last.
+func changed(path string) time.Time {
+	if st, err := os.Stat(path); err == nil {
+		return st.ModTime()
+	}
+	return time.Time{}
+}
+
+// AddKernel packs the symbols of the kernel with build ID id, zero if it was not
+// recorded, and its vmlinux where there is one. hit are addresses of its functions
+// that samples hit, as the symbols have them.
+func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
+	f, err := p.Finder.Kallsyms(id)
+	if err == nil {
+		err = p.copy(kallsymsName(id), f)
+	}
+	if id.IsZero() {
+		return nil, err
+	}
+	var files parts
+	defer func() { files.close() }()
+	for im, e := range p.Finder.Kernels(id) {
+		if e == nil && im.HasSymtab() {
+			files.add(im, forCode|forSymbols)
+			break
+		}
+		im.Close()
+	}
+	if !p.NoDebug {
+		var dwarf *dso.Image
+		if dwarf, debug = p.Finder.Vmlinux(id); dwarf != nil {
+			files.add(dwarf, forDWARF)
+		}
+	}
+	if len(files) > 0 {
+		err = nil
+	}
+	for i, f := range files {
+		if e := p.file(places("", id)[i], f, offsets(f.im, hit)); e != nil {
+			return debug, e
+		}
+	}
+	return debug, err
+}
+
+// offsets turns addresses into offsets in the file.
+func offsets(im *dso.Image, vaddrs []Range) (l []Range) {
+	for _, r := range vaddrs {
+		if off, ok := im.OffOfVaddr(r.Start); ok {
+			l = append(l, Range{off, off + r.End - r.Start})
+		}
+	}
+	return l
+}
+
+func kallsymsName(id dso.BuildID) string {
+	if id.IsZero() {
+		return "proc/kallsyms"
+	}
+	return ".debug/[kernel.kallsyms]/" + id.String() + "/kallsyms"
+}
+
+// AddFileOf packs a file that process pid wrote, as Finder.OpenOf finds it, whole.
+func (p *Packer) AddFileOf(pid int32, name string) error {
+	f, err := p.Finder.OpenOf(pid, name)
+	if err != nil {
+		return err
+	}
+	name = strings.ReplaceAll(name, "%d", fmt.Sprint(pid))
+	return p.copy(strings.TrimPrefix(path.Clean(name), "/"), f)
+}
+
+// copy packs what r has, which it closes.
+func (p *Packer) copy(name string, r io.ReadCloser) error {
+	defer r.Close()
+	if err := p.Add(name, time.Time{}, r); err != nil {
+		return &WriteError{err}
+	}
+	return nil
+}
+
+// WriteError is that the archive could not be written.
+type WriteError struct{ Err error }
+
+func (e *WriteError) Error() string { return fmt.Sprint(e.Err) }
+func (e *WriteError) Unwrap() error { return e.Err }

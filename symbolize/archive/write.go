@@ -1,0 +1,70 @@
+package archive
+
+import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Writer writes an archive.
+type Writer struct {
+	zip   *zip.Writer
+	index []byte
+	names map[string]bool
+	first time.Time // of what was added first, the recording
+}
+
+// NewWriter returns a Writer of an archive to out.
+func NewWriter(out io.Writer) *Writer {
+	w := &Writer{zip: zip.NewWriter(out), names: map[string]bool{}}
+	w.zip.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) { return newDeflater(out, &w.index), nil })
+	return w
+}
+
+// Add adds a file, unless there is one of that name. What has no time has that of the
+// first one.
+func (w *Writer) Add(name string, changed time.Time, r io.Reader) error {
+	if w.names[name] {
+		return nil
+	}
+	if len(w.names) == 0 {
+		w.first = changed
+	}
+	if changed.IsZero() {
+		changed = w.first
+	}
+	w.names[name] = true
+	f, err := w.zip.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: changed})
+	if err == nil {
+		_, err = io.Copy(f, r)
+	}
+	if err != nil {
+		return fmt.Errorf("pack %s: %w", name, err)
+	}
+	return nil
+}
+
+// AddRecording adds part i of the recording; of a directory there are several.
+func (w *Writer) AddRecording(i int, directory bool, p Part) error {
+	name := recording
+	switch {
+	case directory && i == 0:
+		name += "/data"
+	case directory:
+		name += fmt.Sprintf("/data.%d", i-1)
+	}
+	return w.Add(name, p.Changed, io.NewSectionReader(p, 0, p.Size))
+}
+
+// Close writes the index and ends the archive.
+func (w *Writer) Close() error {
+	f, err := w.zip.CreateHeader(&zip.FileHeader{Name: index, Method: zip.Store, Modified: w.first})
+	if err == nil {
+		_, err = f.Write(w.index)
+	}
+	if err != nil {
+		return err
+	}
+	return w.zip.Close()
+}

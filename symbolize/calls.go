@@ -1,0 +1,287 @@
+package symbolize
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"sync"
+
+	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/cache"
+	"gperf/symbolize/srcline"
+)
+
+// source is what tells the source lines of one DSO, or why nothing does.
+type source struct {
+	once    sync.Once
+	runtime *dso.Image        // closed: its headers
+	delta   uint64            // to be added to a recorded ip, for the kernel
+	symbols map[string]uint64 // vaddrs, for a module
+	index   *srcline.Index
+	missing error // what the index has to do without
+	err     error
+}
+
+// UserCalls returns the functions at offset off of the DSO recorded at path with
+// build ID id (zero if not recorded), with file and line: the innermost first,
+// inlined ones before the one that they were inlined into. Names are shown as
+// those of symbols are. Without a result, the Reason is not Found.
+func (s *Symbolizer) UserCalls(path string, id dso.BuildID, off uint64) ([]srcline.Call, Reason) {
+	d := s.source(path, id)
+	if d.err != nil {
+		return nil, reasonOf(d.err)
+	}
+	vaddr, ok := d.runtime.VaddrOfOff(off)
+	if !ok {
+		return nil, NoSymbol
+	}
+	return s.shown(d.index.Lookup(vaddr), func() (*Symbol, Reason) {
+		sym, _, why := s.User(path, id, off)
+		return sym, why
+	})
+}
+
+// shown gives calls their names, the last that of the symbol if DWARF has none.
+func (s *Symbolizer) shown(calls []srcline.Call, symbol func() (*Symbol, Reason)) ([]srcline.Call, Reason) {
+	if len(calls) == 0 {
+		return nil, NoSymbol
+	}
+	for i := range calls {
+		if s.opts.Demangle {
+			calls[i].Function = Demangle(calls[i].Function)
+		}
+	}
+	if last := &calls[len(calls)-1]; last.Function == "" {
+		if sym, why := symbol(); why == Found {
+			last.Function = sym.Name
+		}
+	}
+	return calls, Found
+}
+
+// CallsProblem returns why the DSO recorded at path with build ID id has no
+// source lines, or what of them could not be read; nil if all is well.
+func (s *Symbolizer) CallsProblem(path string, id dso.BuildID) error {
+	d := s.source(path, id)
+	if err := cmp.Or(d.err, d.missing); err != nil {
+		return err
+	}
+	return d.index.Problem()
+}
+
+func (s *Symbolizer) source(path string, id dso.BuildID) *source {
+	d := s.sourceOf(dsoKey{path, id})
+	d.once.Do(func() { d.err = s.loadSource(d, path, id) })
+	return d
+}
+
+func (s *Symbolizer) sourceOf(key dsoKey) *source {
+	s.mu.RLock()
+	d := s.sources[key]
+	s.mu.RUnlock()
+	if d != nil {
+		return d
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d = s.sources[key]; d == nil {
+		d = new(source)
+		s.sources[key] = d
+	}
+	return d
+}
+
+func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
+	var err error
+	if d.runtime, err = s.opts.Finder.Find(path, id); err != nil {
+		return err
+	}
+	defer d.runtime.Close()
+	if id.IsZero() {
+		id = d.runtime.BuildID()
+	}
+	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
+		debug, supp, err := s.opts.Finder.Debug(path, id)
+		if debug == nil {
+			im, findErr := s.opts.Finder.Find(path, id)
+			if findErr == nil && srcline.In(im) { // it is in Go
+				return srcline.Files{Debug: im}, nil
+			}
+			im.Close()
+			return srcline.Files{}, err
+		}
+		d.missing = err
+		dwo := func(compDir, name string) iter.Seq[*dso.Image] { return s.opts.Finder.DWO(path, debug, compDir, name) }
+		return srcline.Files{Debug: debug, Supp: supp, DWO: dwo}, nil
+	})
+	return err
+}
+
+// lineCache is the user's; without a home, lines are read each time. What comes of
+// an archive, which may lack some, does not go there.
+func (s *Symbolizer) lineCache() *cache.Dir {
+	if s.opts.Finder.Packed() {
+		return nil
+	}
+	c, err := srcline.NewCache()
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// KernelCalls returns the functions at ip in the kernel or a module, as UserCalls
+// does for a DSO.
+func (s *Symbolizer) KernelCalls(ip uint64) ([]srcline.Call, Reason) {
+	if _, _, module, why := s.Kernel(ip); why == Found && module != "" {
+		return s.ModuleCalls(module, dso.BuildID{}, ip)
+	}
+	d := s.kernelSource()
+	if d.err != nil {
+		return nil, reasonOf(d.err)
+	}
+	return s.shown(d.index.Lookup(ip+d.delta), func() (*Symbol, Reason) {
+		sym, _, _, why := s.Kernel(ip)
+		return sym, why
+	})
+}
+
+// ModuleCalls returns the functions at ip in the module called so, in brackets,
+// with build ID id (zero if not recorded).
+func (s *Symbolizer) ModuleCalls(module string, id dso.BuildID, ip uint64) ([]srcline.Call, Reason) {
+	sym, offset, _, why := s.Kernel(ip)
+	if why != Found {
+		return nil, why
+	}
+	d := s.sourceOf(dsoKey{module, id})
+	d.once.Do(func() { d.err = s.loadModule(d, module, id) })
+	if d.err != nil {
+		return nil, reasonOf(d.err)
+	}
+	start, ok := d.symbols[sym.Name]
+	if !ok {
+		return nil, NoSymbol
+	}
+	return s.shown(d.index.Lookup(start+offset), func() (*Symbol, Reason) { return sym, Found })
+}
+
+// loadModule reads a module's file. The loader places its sections one by one, so
+// that its symbols tell where an address is.
+func (s *Symbolizer) loadModule(d *source, module string, id dso.BuildID) error {
+	debug, supp, err := s.opts.Finder.Debug(module, id)
+	if debug == nil {
+		return err
+	}
+	if d.symbols, err = moduleSymbols(debug); err == nil {
+		d.index, err = srcline.New(debug, supp)
+		return err
+	}
+	return errors.Join(err, debug.Close(), supp.Close())
+}
+
+// moduleSymbols returns the vaddrs of symbols, of those alone whose name is no
+// other's.
+func moduleSymbols(im *dso.Image) (map[string]uint64, error) {
+	section := im.Section(".symtab")
+	if section == nil {
+		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
+	}
+	list, err := readSymbols(im, section)
+	if err != nil {
+		return nil, err
+	}
+	addrs := srcline.SectionAddrs(im)
+	symbols, count := make(map[string]uint64), make(map[string]int)
+	for _, r := range list {
+		if wanted(&r, im.Machine) && uint64(r.shndx) < uint64(len(addrs)) {
+			symbols[r.name] = r.value
+			if im.Type == elf.ET_REL {
+				symbols[r.name] += addrs[r.shndx]
+			}
+			count[r.name]++
+		}
+	}
+	maps.DeleteFunc(symbols, func(name string, _ uint64) bool { return count[name] > 1 })
+	return symbols, nil
+}
+
+// KernelCallsProblem returns why the kernel has no source lines, or what of them
+// could not be read; nil if all is well.
+func (s *Symbolizer) KernelCallsProblem() error {
+	d := s.kernelSource()
+	if d.err != nil {
+		return d.err
+	}
+	return d.index.Problem()
+}
+
+func (s *Symbolizer) kernelSource() *source {
+	d := s.sourceOf(dsoKey{path: dso.KernelName})
+	d.once.Do(func() { d.err = s.loadKernelSource(d) })
+	return d
+}
+
+func (s *Symbolizer) loadKernelSource(d *source) (err error) {
+	id := s.opts.KernelBuildID
+	if id.IsZero() && s.opts.Finder.Root == "" && !s.opts.Finder.Packed() {
+		id, _ = dso.KernelBuildID()
+	}
+	im, err := s.opts.Finder.Vmlinux(id)
+	if err != nil {
+		return err
+	}
+	defer im.Close()
+	if d.delta, err = s.kernelDelta(im); err != nil {
+		return err
+	}
+	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
+		im, err := s.opts.Finder.Vmlinux(id)
+		return srcline.Files{Debug: im}, err
+	})
+	return err
+}
+
+// kernelDelta returns how far the recorded kernel was from where its file has it.
+func (s *Symbolizer) kernelDelta(im *dso.Image) (uint64, error) {
+	ref, addr := s.opts.KernelRef, s.opts.KernelRefAddr
+	if ref == "" {
+		k, err := s.kernel()
+		if err != nil {
+			return 0, err
+		}
+		ref = "_text"
+		addr, _ = k.syms.Addr(ref)
+	}
+	section := im.Section(".symtab")
+	if section == nil {
+		return 0, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
+	}
+	list, err := readSymbols(im, section)
+	if err != nil {
+		return 0, err
+	}
+	for i := range list {
+		if list[i].name == ref && list[i].shndx != elf.SHN_UNDEF {
+			return list[i].value - addr, nil
+		}
+	}
+	return 0, fmt.Errorf("%s has no symbol %s: %w", im.Path, ref, errOtherKernel)
+}
+
+// Close keeps what was read of source lines for the next time, and releases their
+// files.
+func (s *Symbolizer) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, d := range s.sources {
+		if d.index != nil {
+			errs = append(errs, d.index.Close())
+		}
+	}
+	clear(s.sources)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,103 @@
+package symbolize
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gperf/symbolize/dso"
+)
+
+const inlinedProgram = `
+__attribute__((noinline)) int sink(int n) { __asm__ volatile("" : "+r"(n)); return n; }
+static inline __attribute__((always_inline)) int inner(int n) {
+	return sink(n) + 1;
+}
+static inline __attribute__((always_inline)) int middle(int n) {
+	return inner(n) * 3;
+}
+__attribute__((noinline)) int outer(int n) {
+	return middle(n) + sink(n);
+}
+int main(int argc, char **argv) { return outer(argc); }
+`
+
+// An address in an inlined function is told with the calls that it is inlined by.
+func TestUserCalls(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	path := compile(t, inlinedProgram, "-O2", "-g")
+	im, err := dso.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	start, _ := im.OffOfVaddr(vaddrOf(t, path, "outer"))
+	s := New(Options{})
+	defer s.Close()
+	seen := map[string]bool{}
+	for off := start; off < start+32; off++ {
+		calls, why := s.UserCalls(path, dso.BuildID{}, off)
+		if why != Found {
+			continue
+		}
+		var text []string
+		for _, c := range calls {
+			text = append(text, fmt.Sprintf("%s %s:%d %v", c.Function, filepath.Base(c.File), c.Line, c.Inlined))
+		}
+		seen[strings.Join(text, ", ")] = true
+	}
+	if want := "inner a.c:4 true, middle a.c:7 true, outer a.c:10 false"; !seen[want] {
+		t.Errorf("%q is not among %v", want, seen)
+	}
+	if err := s.CallsProblem(path, dso.BuildID{}); err != nil {
+		t.Error(err)
+	}
+	path = compile(t, inlinedProgram, "-O2", "-g0")
+	if _, why := s.UserCalls(path, dso.BuildID{}, start); why != NoLines {
+		t.Errorf("without debug information: %v, want %v", why, NoLines)
+	}
+}
+
+// A module's addresses are found by its symbols, wherever its sections were loaded.
+func TestModuleCalls(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	object := compile(t, inlinedProgram, "-O2", "-g", "-r", "-nostdlib", "-Wl,--build-id=sha1", "-ffunction-sections")
+	id, err := dso.BuildIDOf(object)
+	if err != nil {
+		t.Skip("the linker makes no build IDs: ", err)
+	}
+	root := t.TempDir()
+	dir := filepath.Join(root, "lib/modules/6.1/kernel")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kallsyms := "ffffffff81000000 T _text\nffffffffc0001000 T sink\t[my_mod]\nffffffffc0777000 T outer\t[my_mod]\n"
+	for name, content := range map[string][]byte{
+		filepath.Join(dir, "my-mod.ko"):                    b,
+		filepath.Join(root, "lib/modules/6.1/modules.dep"): []byte("kernel/my-mod.ko:\n"),
+		filepath.Join(root, "kallsyms"):                    []byte(kallsyms),
+	} {
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := New(Options{Finder: &dso.Finder{Root: root}, Kallsyms: filepath.Join(root, "kallsyms")})
+	defer s.Close()
+	found := false
+	for ip := uint64(0xffffffffc0777000); ip < 0xffffffffc0777020; ip++ {
+		calls, why := s.ModuleCalls("[my_mod]", id, ip)
+		if why != Found && why != NoSymbol {
+			t.Fatalf("%#x: %v", ip, why)
+		}
+		found = found || len(calls) == 3 && calls[0].Function == "inner" && calls[0].Line == 4 && calls[2].Function == "outer"
+	}
+	if !found {
+		t.Error("inner, inlined into middle and outer, was not found")
+	}
+}

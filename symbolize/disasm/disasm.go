@@ -1,0 +1,139 @@
+// Package disasm answers: which instructions are these bytes, and where do they
+// lead? It reads x86-64 and arm64 code and writes it as objdump does. Where the
+// bytes come from, and what lies at an address that they name, others know:
+// package symbolize.
+package disasm
+
+import (
+	"debug/elf"
+	"fmt"
+	"strings"
+)
+
+// Syntax is how x86 instructions are written; those of arm64 have only one way.
+type Syntax uint8
+
+const (
+	ATT   Syntax = iota // sources first: mov %rdi,%rdx
+	Intel               // destination first: mov rdx, rdi
+)
+
+// Kind says whether an instruction leads elsewhere.
+type Kind uint8
+
+const (
+	Other Kind = iota
+	Call       // and comes back to the next one; system calls too
+	Jump       // conditional ones too
+)
+
+// Inst is an instruction.
+type Inst struct {
+	Addr   uint64 // of its first byte
+	Bytes  []byte
+	Kind   Kind
+	HasRef bool
+	Ref    uint64 // the address that it names: where it leads, or what data it is about
+
+	op, args string
+	refLast  bool // the reference is the last operand; else a remark behind them
+}
+
+// End is the address behind the instruction.
+func (in *Inst) End() uint64 { return in.Addr + uint64(len(in.Bytes)) }
+
+// Text is the instruction as objdump writes it. name returns what lies at an
+// address, "" where nothing is known.
+func (in *Inst) Text(name func(addr uint64) string) string {
+	args := in.args
+	if in.HasRef {
+		ref := fmt.Sprintf("%x", in.Ref)
+		if s := name(in.Ref); s != "" {
+			ref += " <" + s + ">"
+		}
+		if in.refLast {
+			args += ref
+		} else {
+			args += "        # " + ref
+		}
+	}
+	return strings.TrimRight(fmt.Sprintf("%-6s %s", in.op, args), " ")
+}
+
+// MachineError: the code is that of a machine whose instructions are not read.
+type MachineError struct{ Machine elf.Machine }
+
+func (e *MachineError) Error() string {
+	return fmt.Sprintf("instructions of %s are not read; those of x86-64 and arm64 are", strings.TrimPrefix(e.Machine.String(), "EM_"))
+}
+
+// decoder reads the one instruction at the beginning of code, which is not empty.
+// What it does not know has at least one byte and says so in its text.
+type decoder func(code []byte, addr uint64, syntax Syntax) Inst
+
+func decoderOf(m elf.Machine) (decoder, error) {
+	switch m {
+	case elf.EM_X86_64:
+		return decodeX86, nil
+	case elf.EM_AARCH64:
+		return decodeARM64, nil
+	}
+	return nil, &MachineError{m}
+}
+
+// All returns the instructions of code, whose first byte lies at addr. What is no
+// instruction is there as bytes. The error is a *MachineError.
+func All(m elf.Machine, code []byte, addr uint64, syntax Syntax) ([]Inst, error) {
+	decode, err := decoderOf(m)
+	if err != nil {
+		return nil, err
+	}
+	var list []Inst
+	for len(code) > 0 {
+		in := decode(code, addr, syntax)
+		list = append(list, in)
+		code, addr = code[len(in.Bytes):], in.End()
+	}
+	return list, nil
+}
+
+// Skip returns how many bytes of code to leave out so that an instruction begins
+// at offset at, for code of which nobody knows where its function begins. Read
+// from anywhere, x86 code falls in step after few instructions.
+func Skip(m elf.Machine, code []byte, at int) int {
+	decode, err := decoderOf(m)
+	if err != nil {
+		return at
+	}
+	for skip := range at {
+		for i := skip; i <= at; {
+			if i == at {
+				return skip
+			}
+			i += len(decode(code[i:], 0, ATT).Bytes)
+		}
+	}
+	return at
+}
+
+// asBytes is how code is written that is no instruction.
+func asBytes(code []byte) string {
+	l := make([]string, len(code))
+	for i, b := range code {
+		l[i] = fmt.Sprintf("%#02x", b)
+	}
+	return strings.Join(l, ",")
+}
+
+// cut splits a text at its first blank.
+func (in *Inst) cut(text string) { in.op, in.args, _ = strings.Cut(text, " ") }
+
+// guarded calls a library that may panic on bytes that no assembler makes.
+func guarded(decode func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("cannot be decoded: %v", p)
+		}
+	}()
+	return decode()
+}

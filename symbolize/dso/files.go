@@ -1,0 +1,97 @@
+package dso
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// InFiles returns the Finder of files that are not on this machine's disk, as in an
+// archive: files has them by their paths without the first slash, perf's cache
+// being .debug, and opens such as are io.ReaderAt. Nothing is looked for
+// elsewhere.
+func InFiles(files fs.FS) *Finder { return &Finder{Root: "/", files: files} }
+
+// onDisk opens what flags and servers name, whatever else is packed.
+var onDisk = new(Finder)
+
+// Packed tells whether the files are those of InFiles.
+func (f *Finder) Packed() bool { return f.files != nil }
+
+// OpenFile opens a file by the path that the other methods return.
+func (f *Finder) OpenFile(path string) (fs.File, error) {
+	if f.files == nil {
+		return os.Open(path)
+	}
+	file, err := f.files.Open(inFiles(path))
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, ErrNoFile)
+	}
+	return file, nil
+}
+
+func inFiles(path string) string { return strings.TrimPrefix(filepath.Clean(path), "/") }
+
+// glob returns the paths that match the pattern.
+func (f *Finder) glob(pattern string) (l []string) {
+	if f.files == nil {
+		l, _ = filepath.Glob(pattern)
+		return l
+	}
+	l, _ = fs.Glob(f.files, inFiles(pattern))
+	for i := range l {
+		l[i] = "/" + l[i]
+	}
+	return l
+}
+
+// image opens the ELF file at path.
+func (f *Finder) image(path string) (*Image, error) {
+	if f.files == nil {
+		return Open(path)
+	}
+	file, err := f.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	im, err := readImage(file, path)
+	if err != nil {
+		file.Close()
+	}
+	return im, err
+}
+
+func readImage(file fs.File, path string) (*Image, error) {
+	r, ok := file.(io.ReaderAt)
+	st, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("open: %w", err)
+	case !ok || !st.Mode().IsRegular():
+		return nil, fmt.Errorf("open %s: %w", path, ErrNotRegular)
+	}
+	im, err := NewImage(r, st.Size(), path)
+	if err == nil {
+		im.close = file.Close
+	}
+	return im, err
+}
+
+// Kallsyms opens the list of symbols of the kernel with build ID id, zero if it
+// was not recorded: the running one's, if it is that, or else the copy in perf's
+// cache.
+func (f *Finder) Kallsyms(id BuildID) (fs.File, error) {
+	if f.Root == "" {
+		running, _ := KernelBuildID()
+		if id.IsZero() || id.Matches(running) {
+			return os.Open("/proc/kallsyms")
+		}
+	}
+	if id.IsZero() {
+		return f.OpenFile(f.Rooted("/proc/kallsyms"))
+	}
+	return f.OpenFile(f.KallsymsPath(id))
+}

@@ -1,0 +1,129 @@
+package dso
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ulikunitz/xz"
+)
+
+// miniDebugSection holds, compressed by xz, an ELF file whose .symtab names the
+// functions that .dynsym does not: what Fedora and others leave in stripped
+// programs (gdb's manual, "Debugging information in a special section").
+const miniDebugSection = ".gnu_debugdata"
+
+// maxMini bounds the section, and what it unpacks to: real ones have some MB.
+const maxMini = 64 << 20
+
+// MiniDebug returns the file that .gnu_debugdata holds, nil where there is none
+// or it is damaged.
+func (im *Image) MiniDebug() *Image {
+	s := im.Section(miniDebugSection)
+	if s == nil || s.FileSize > maxMini {
+		return nil
+	}
+	b, err := im.Data(s)
+	if err != nil {
+		return nil
+	}
+	if b, err = unpackXZ(b); err != nil {
+		return nil
+	}
+	mini, err := NewImage(bytes.NewReader(b), int64(len(b)), im.Path)
+	if err != nil {
+		return nil
+	}
+	return mini
+}
+
+var errXZ = errors.New("no xz stream as is usual")
+
+// unpackXZ unpacks an xz stream. xz gives its reader as much memory as the stream
+// asks for, so that is looked at first.
+func unpackXZ(b []byte) ([]byte, error) {
+	size, err := xzSize(b)
+	if err != nil {
+		return nil, err
+	}
+	r, err := xz.ReaderConfig{SingleStream: true}.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, size)
+	if _, err := io.ReadFull(r, out); err != nil {
+		return nil, fmt.Errorf("unpack %s: %w", miniDebugSection, err)
+	}
+	return out, nil
+}
+
+// xzSize returns how much an xz stream unpacks to. It walks through the chunks of
+// its blocks, without unpacking them, and refuses those that ask for more memory
+// than they may (the .xz file format, 3.1; LZMA2's chunks).
+func xzSize(b []byte) (size uint64, err error) {
+	const streamHeader = 12
+	for off := streamHeader; ; {
+		if off >= len(b) {
+			return 0, errXZ
+		}
+		if b[off] == 0 { // the index: there are no more blocks
+			return size, nil
+		}
+		header := 4 * (int(b[off]) + 1)
+		if off+header > len(b) || !smallDict(b[off+1:off+header]) {
+			return 0, errXZ
+		}
+		packed, unpacked, ok := chunks(b[off+header:])
+		if size += unpacked; !ok || size > maxMini {
+			return 0, errXZ
+		}
+		check := [16]int{0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64}[b[7]&15]
+		off += header + (packed+3)&^3 + check
+	}
+}
+
+// smallDict tells whether a block's only filter is LZMA2 with a dictionary that
+// may be taken memory for.
+func smallDict(h []byte) bool {
+	flags := h[0]
+	h = h[1:]
+	for _, sized := range [...]byte{0x40, 0x80} { // sizes that may precede the filter
+		if flags&sized != 0 {
+			_, n := binary.Uvarint(h)
+			if n <= 0 {
+				return false
+			}
+			h = h[n:]
+		}
+	}
+	const lzma2 = 0x21
+	// The last byte is twice the logarithm of the size, less 24: 28 stands for 64 MB.
+	return flags&3 == 0 && len(h) >= 3 && h[0] == lzma2 && h[1] == 1 && h[2] <= 28
+}
+
+// chunks returns how long the LZMA2 chunks at the start of b are, and what they
+// unpack to.
+func chunks(b []byte) (packed int, unpacked uint64, ok bool) {
+	for packed < len(b) {
+		c := b[packed:]
+		switch {
+		case c[0] == 0:
+			return packed + 1, unpacked, true
+		case c[0] < 0x80 && len(c) >= 3: // not compressed
+			n := int(binary.BigEndian.Uint16(c[1:])) + 1
+			packed += 3 + n
+			unpacked += uint64(n)
+		case c[0] >= 0x80 && len(c) >= 5:
+			packed += 5 + int(binary.BigEndian.Uint16(c[3:])) + 1
+			if c[0] >= 0xc0 { // properties
+				packed++
+			}
+			unpacked += uint64(c[0]&0x1f)<<16 + uint64(binary.BigEndian.Uint16(c[1:])) + 1
+		default:
+			return 0, 0, false
+		}
+	}
+	return 0, 0, false
+}

@@ -1,0 +1,121 @@
+package dso
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// ErrOwner: the file belongs to neither the user nor root, so that it may tell
+// anything.
+var ErrOwner = errors.New("not owned by the current user or root")
+
+// proc is where the processes are.
+const proc = "/proc"
+
+// OpenOf opens a file that process pid wrote, where the process sees it: it may
+// run in a mount namespace of its own. name is its path, with the process's own
+// number in the place of %d: in a PID namespace of its own it has another one. As
+// with perf the file must be the user's or root's, unless Force is set.
+func (f *Finder) OpenOf(pid int32, name string) (fs.File, error) {
+	numbered := func(n int32) string { return strings.ReplaceAll(name, "%d", fmt.Sprint(n)) }
+	if f.files != nil {
+		return f.OpenFile(numbered(pid))
+	}
+	if f.Root != "" {
+		return f.openOwned(f.Rooted(numbered(pid)))
+	}
+	dir := filepath.Join(proc, fmt.Sprint(pid))
+	if own := numberIn(dir, pid); own != pid || !sameNamespace(dir) {
+		if file, err := f.openOwned(filepath.Join(dir, "root", numbered(own))); err == nil {
+			return file, nil
+		}
+	}
+	return f.openOwned(numbered(pid))
+}
+
+func (f *Finder) openOwned(path string) (fs.File, error) {
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("open %s: %w", path, ErrNoFile)
+	case err != nil:
+		return nil, err
+	case st.Mode()&fs.ModeSymlink != 0:
+		if st, err = os.Stat(path); err != nil {
+			return nil, err
+		}
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("open %s: %w", path, ErrNotRegular)
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && !f.Force && sys.Uid != 0 && int(sys.Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("open %s: %w", path, ErrOwner)
+	}
+	return os.Open(path)
+}
+
+// numberIn returns the number that a process has for itself: the last one of the
+// NStgid line of its status.
+func numberIn(dir string, pid int32) int32 {
+	b, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return pid
+	}
+	for line := range strings.SplitSeq(string(b), "\n") {
+		if rest, ok := strings.CutPrefix(line, "NStgid:"); ok {
+			for word := range strings.FieldsSeq(rest) {
+				fmt.Sscan(word, &pid)
+			}
+		}
+	}
+	return pid
+}
+
+// sameNamespace tells whether a process sees the same files as this one.
+func sameNamespace(dir string) bool {
+	theirs, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
+	own, ownErr := os.Readlink(filepath.Join(proc, "self/ns/mnt"))
+	return err != nil || ownErr != nil || theirs == own
+}
+
+// deleted is how the kernel ends the paths of files that are there no more.
+const deleted = " (deleted)"
+
+// mapped returns where a deleted file can still be read: through a process that
+// has it mapped, which takes root. "" if none has it.
+func mapped(path string) string {
+	lists, _ := filepath.Glob(proc + "/[0-9]*/maps")
+	for _, list := range lists {
+		if r := rangeOf(list, path); r != "" {
+			return filepath.Join(filepath.Dir(list), "map_files", r)
+		}
+	}
+	return ""
+}
+
+// rangeOf returns the first mapping of path in a maps file, START-END without
+// leading zeros.
+func rangeOf(list, path string) string {
+	fd, err := os.Open(list)
+	if err != nil {
+		return ""
+	}
+	defer fd.Close()
+	for sc := bufio.NewScanner(fd); sc.Scan(); {
+		line := sc.Text()
+		if !strings.HasSuffix(line, " "+path) {
+			continue
+		}
+		var start, end uint64
+		if _, err := fmt.Sscanf(line, "%x-%x ", &start, &end); err == nil {
+			return fmt.Sprintf("%x-%x", start, end)
+		}
+	}
+	return ""
+}

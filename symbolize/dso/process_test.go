@@ -1,0 +1,113 @@
+package dso
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A process in namespaces of its own has another number and other files.
+func TestOpenOfContainer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: namespaces cannot be made")
+	}
+	cmd := exec.Command("sh", "-c", `mount -t tmpfs none /tmp && echo inside > /tmp/perf-$$.map && echo $$ && read end`)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skip("this kernel or user makes no namespaces: ", err)
+	}
+	defer func() {
+		in.Close()
+		cmd.Wait()
+	}()
+	number, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || strings.TrimSpace(number) == fmt.Sprint(cmd.Process.Pid) {
+		t.Skipf("no namespaces: the process says that it is %q: %v", number, err)
+	}
+	pid := int32(cmd.Process.Pid)
+	file, err := new(Finder).OpenOf(pid, "/tmp/perf-%d.map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if b, err := io.ReadAll(file); string(b) != "inside\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestOpenOf(t *testing.T) {
+	dir := t.TempDir()
+	f := &Finder{Root: dir}
+	writeFile(t, dir+"/tmp/jit-7.dump", []byte("x"))
+	file, err := f.OpenOf(7, "/tmp/jit-%d.dump")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	if err := syscall.Mkfifo(dir+"/tmp/jit-8.dump", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for pid, what := range map[int32]string{8: "a pipe", 9: "nothing"} {
+		if file, err := f.OpenOf(pid, "/tmp/jit-%d.dump"); err == nil {
+			t.Errorf("%s was opened: %v", what, file)
+		}
+	}
+}
+
+// A file that was deleted is found as long as a process has it mapped, or where
+// one with the same build ID has come in its place.
+func TestFindDeleted(t *testing.T) {
+	dir := t.TempDir()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	contents, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := BuildIDOf(sleep)
+	if err != nil {
+		t.Skip(err)
+	}
+	path := writeFile(t, filepath.Join(dir, "sleep"), contents)
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	f := &Finder{BuildIDDir: dir, DebugDir: dir, trees: func() []string { return nil }}
+	im, err := f.Find(path+deleted, id)
+	if err != nil || im.Path != path {
+		t.Errorf("the same file in its place: %v, %v", im, err)
+	}
+	im.Close()
+	if os.Remove(path); os.Geteuid() != 0 {
+		t.Skip("not root: deleted files cannot be opened")
+	}
+	im, err = f.Find(path+deleted, id)
+	if err != nil || !strings.Contains(im.Path, "map_files") {
+		t.Fatalf("deleted: %v, %v", im, err)
+	}
+	im.Close()
+}

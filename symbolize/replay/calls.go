@@ -1,0 +1,49 @@
+package replay
+
+import (
+	"gperf/format"
+	"gperf/symbolize/srcline"
+)
+
+// Calls returns the functions that the frame is in, with file and line: the
+// innermost first, those that were inlined before the one that they were inlined
+// into. There are none where nothing tells of lines. caller says that the address
+// is one that a call returns to: what is meant is the call, which lies before it.
+func (f *Frame) Calls(caller bool) []srcline.Call {
+	ip, kept := f.IP, &f.calls
+	if caller {
+		ip, kept = ip-1, &f.callers
+	}
+	calls := kept.Load()
+	if calls == nil {
+		l := f.lookUpCalls(ip)
+		calls = &l
+		kept.Store(calls)
+	}
+	return *calls
+}
+
+func (f *Frame) lookUpCalls(ip uint64) (calls []srcline.Call) {
+	switch m := f.Map; {
+	case m == nil || f.symbols == nil:
+	case m.symbol != nil:
+		if file, line := f.JITLine(); line > 0 {
+			calls = []srcline.Call{{Function: m.symbol.Name, File: file, Line: line}}
+		}
+	case m.DSO.IsKernel():
+		calls, _ = f.symbols.KernelCalls(ip)
+	case f.Kernel:
+		calls, _ = f.symbols.ModuleCalls(m.DSO.Name, m.DSO.BuildID, ip)
+	default:
+		calls, _ = f.symbols.UserCalls(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
+	}
+	return calls
+}
+
+// LeafIsCaller tells whether the kernel's part of an event's callchains begins
+// where a call returns to: a tracepoint's does, in the function that has it. A
+// probe's begins with the instruction that is probed.
+func LeafIsCaller(f *format.File, event int) bool {
+	tp := f.Tracepoint(event)
+	return f.Attrs[event].Type == format.TypeTracepoint && (tp == nil || tp.Field("__probe_ip") == nil)
+}

@@ -1,0 +1,236 @@
+package srcline
+
+// slot is a place for the value of an attribute that is of use.
+type slot uint8
+
+const (
+	slotNone slot = iota
+	slotSibling
+	slotLow
+	slotHigh
+	slotRanges
+	slotOrigin
+	slotSpecification
+	slotLinkage
+	slotName
+	slotCallFile
+	slotCallLine
+	slotCallColumn
+	slotDeclLine
+	slotStmtList // from here on: of units
+	slotCompDir
+	slotLanguage
+	slotStrOffsetsBase
+	slotAddrBase
+	slotRnglistsBase
+	slotRangesBase
+	slotDwoName
+	slotDwoID
+	numSlots
+)
+
+var slots = map[uint64]slot{
+	atSibling: slotSibling, atLowPC: slotLow, atHighPC: slotHigh, atRanges: slotRanges,
+	atAbstractOrigin: slotOrigin, atSpecification: slotSpecification,
+	atLinkageName: slotLinkage, atMIPSLinkageName: slotLinkage, atName: slotName,
+	atCallFile: slotCallFile, atCallLine: slotCallLine, atCallColumn: slotCallColumn, atDeclLine: slotDeclLine,
+	atStmtList: slotStmtList, atCompDir: slotCompDir, atLanguage: slotLanguage,
+	atStrOffsetsBase: slotStrOffsetsBase, atAddrBase: slotAddrBase, atGNUAddrBase: slotAddrBase,
+	atRnglistsBase: slotRnglistsBase, atGNURangesBase: slotRangesBase,
+	atDwoName: slotDwoName, atGNUDwoName: slotDwoName, atGNUDwoID: slotDwoID,
+}
+
+// kind says what a DIE is to the search for code.
+type kind uint8
+
+const (
+	kindOther     kind = iota // neither it nor what it holds is code
+	kindContainer             // may hold functions
+	kindType                  // may hold functions, if the language has methods
+	kindFunction
+	kindInlined
+	kindUnit
+)
+
+func kindOf(tag uint64) kind {
+	switch tag {
+	case tagSubprogram, tagMIPSEntryPoint:
+		return kindFunction
+	case tagInlinedSubroutine:
+		return kindInlined
+	case tagLexicalBlock, tagNamespace, tagModule, tagTryBlock, tagCatchBlock, tagWithStmt, tagCommonBlock:
+		return kindContainer
+	case tagClassType, tagStructureType, tagUnionType, tagInterfaceType:
+		return kindType
+	case tagCompileUnit, tagPartialUnit, tagTypeUnit, tagSkeletonUnit:
+		return kindUnit
+	}
+	return kindOther
+}
+
+// op is a step in reading a DIE's attributes: n bytes to pass over, or else a
+// value of a form, which is kept if it has a slot.
+type op struct {
+	skip     uint32
+	form     uint16
+	slot     slot
+	implicit int64 // the value of DW_FORM_implicit_const
+}
+
+// abbrev is the shape of DIEs. Attributes that are not of use are merged into
+// steps that pass over them.
+type abbrev struct {
+	tag      uint64
+	kind     kind
+	children bool
+	ops      []op
+}
+
+// abbrevs is a table of abbreviations, for units of one layout. Codes count from
+// 1 on as a rule; other tables are kept in more.
+type abbrevs struct {
+	list []abbrev
+	more map[uint64]*abbrev
+}
+
+func (t *abbrevs) get(code uint64) *abbrev {
+	if code-1 < uint64(len(t.list)) {
+		return &t.list[code-1]
+	}
+	return t.more[code]
+}
+
+// layout is what sizes of forms depend on.
+type layout struct {
+	addr, offset int // sizes of an address and of an offset, in bytes
+	version      uint16
+}
+
+// fixed returns the size of a form's values, ok is false if they tell it themselves.
+func (l layout) fixed(form uint64) (n uint32, ok bool) {
+	switch form {
+	case formFlagPresent, formImplicitConst:
+		return 0, true
+	case formData1, formFlag, formRef1, formStrx1, formAddrx1:
+		return 1, true
+	case formData2, formRef2, formStrx2, formAddrx2:
+		return 2, true
+	case formStrx3, formAddrx3:
+		return 3, true
+	case formData4, formRef4, formStrx4, formAddrx4, formRefSup4:
+		return 4, true
+	case formData8, formRef8, formRefSig8, formRefSup8:
+		return 8, true
+	case formData16:
+		return 16, true
+	case formAddr:
+		return uint32(l.addr), true
+	case formRefAddr:
+		if l.version <= 2 {
+			return uint32(l.addr), true
+		}
+		return uint32(l.offset), true
+	case formStrp, formSecOffset, formLineStrp, formStrpSup, formGNURefAlt, formGNUStrpAlt:
+		return uint32(l.offset), true
+	}
+	return 0, false
+}
+
+// parseAbbrevs reads the table at the cursor. What is behind damage is missing.
+func parseAbbrevs(c *cursor, l layout) *abbrevs {
+	t := new(abbrevs)
+	var ops []op // of all, in one piece
+	for {
+		code := c.uleb()
+		if code == 0 || c.bad {
+			return t
+		}
+		a := abbrev{tag: c.uleb()}
+		a.children = c.u8() != 0
+		a.kind = kindOf(a.tag)
+		start := len(ops)
+		ops = parseSpecs(c, l, &a, ops)
+		if c.bad {
+			return t
+		}
+		a.ops = ops[start:len(ops):len(ops)]
+		switch {
+		case code == uint64(len(t.list))+1:
+			t.list = append(t.list, a)
+		case t.get(code) == nil:
+			if t.more == nil {
+				t.more = make(map[uint64]*abbrev)
+			}
+			t.more[code] = &a
+		}
+	}
+}
+
+// findAbbrev reads the abbreviation of a code, and passes over those before; nil
+// if there is none.
+func findAbbrev(c *cursor, l layout, want uint64) *abbrev {
+	for {
+		code := c.uleb()
+		a := abbrev{tag: c.uleb()}
+		a.children = c.u8() != 0
+		if code == 0 || c.bad {
+			return nil
+		}
+		if code == want {
+			a.kind = kindOf(a.tag)
+			a.ops = parseSpecs(c, l, &a, nil)
+			return &a
+		}
+		for at, form := uint64(1), uint64(0); at|form != 0 && !c.bad; {
+			if at, form = c.uleb(), c.uleb(); form == formImplicitConst {
+				c.sleb()
+			}
+		}
+	}
+}
+
+func parseSpecs(c *cursor, l layout, a *abbrev, ops []op) []op {
+	start := len(ops)
+	for {
+		at, form := c.uleb(), c.uleb()
+		if at == 0 && form == 0 || c.bad {
+			return ops
+		}
+		o := op{form: uint16(min(form, 0xffff)), slot: a.kind.slot(slots[at], a.children)}
+		if form == formImplicitConst {
+			o.implicit = c.sleb()
+		}
+		n, fixed := l.fixed(form)
+		switch last := len(ops) - 1; {
+		case o.slot != slotNone || !fixed:
+			ops = append(ops, o)
+		case n == 0:
+		case last >= start && ops[last].skip != 0:
+			ops[last].skip += n
+		default:
+			ops = append(ops, op{skip: n})
+		}
+	}
+}
+
+// slot returns s if the attribute is of use in a DIE of the kind.
+func (k kind) slot(s slot, children bool) slot {
+	switch {
+	case s == slotSibling:
+		if !children || k == kindUnit || k == kindContainer || k == kindInlined {
+			return slotNone
+		}
+	case k == kindUnit:
+		if s >= slotStmtList || s == slotLow || s == slotHigh || s == slotRanges || s == slotName {
+			return s
+		}
+		return slotNone
+	case k == kindFunction, k == kindInlined:
+		if s >= slotStmtList {
+			return slotNone
+		}
+	default:
+		return slotNone
+	}
+	return s
+}

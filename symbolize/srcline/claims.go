@@ -1,0 +1,109 @@
+package srcline
+
+import (
+	"cmp"
+	"slices"
+)
+
+// span is addresses from lo up to, but not, hi.
+type span struct{ lo, hi uint64 }
+
+// claim says that addresses belong to an owner: a number from 0 on.
+type claim struct {
+	span
+	owner int32
+}
+
+// piece is addresses from one on, up to the next piece, that belong to an owner;
+// -1 to none.
+type piece struct {
+	addr  uint64
+	owner int32
+}
+
+// settle gives each address to the highest of the owners that claim it. It sorts
+// the claims.
+func settle(claims []claim) (out []piece) {
+	slices.SortFunc(claims, func(a, b claim) int {
+		return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.owner, b.owner))
+	})
+	put := func(addr uint64, owner int32) {
+		switch n := len(out); {
+		case n > 0 && out[n-1].addr == addr:
+			out[n-1].owner = owner
+		case n > 0 && out[n-1].owner == owner:
+		default:
+			out = append(out, piece{addr, owner})
+		}
+	}
+	var open heap
+	for len(claims) > 0 || len(open) > 0 {
+		if len(claims) > 0 && (len(open) == 0 || claims[0].lo < open[0].hi) {
+			open.push(claims[0])
+			put(claims[0].lo, open[0].owner)
+			claims = claims[1:]
+			continue
+		}
+		// The highest ends; of the others, some may have ended below it.
+		end := open.pop().hi
+		for len(open) > 0 && open[0].hi <= end {
+			open.pop()
+		}
+		if len(open) > 0 {
+			put(end, open[0].owner)
+		} else {
+			put(end, -1)
+		}
+	}
+	return out
+}
+
+// ownerOf returns whose piece an address is in, -1 if nobody's.
+func ownerOf(pieces []piece, addr uint64) int32 {
+	i, found := slices.BinarySearchFunc(pieces, addr, func(p piece, addr uint64) int { return cmp.Compare(p.addr, addr) })
+	switch {
+	case found:
+		return pieces[i].owner
+	case i > 0:
+		return pieces[i-1].owner
+	}
+	return -1
+}
+
+// heap has the claim of the highest owner on top.
+type heap []claim
+
+func (h *heap) push(c claim) {
+	*h = append(*h, c)
+	l := *h
+	for i := len(l) - 1; i > 0; {
+		up := (i - 1) / 2
+		if l[up].owner >= l[i].owner {
+			break
+		}
+		l[up], l[i] = l[i], l[up]
+		i = up
+	}
+}
+
+func (h *heap) pop() claim {
+	l := *h
+	top, last := l[0], len(l)-1
+	l[0] = l[last]
+	l = l[:last]
+	*h = l
+	for i := 0; ; {
+		next := 2*i + 1
+		if next >= last {
+			return top
+		}
+		if next+1 < last && l[next+1].owner > l[next].owner {
+			next++
+		}
+		if l[i].owner >= l[next].owner {
+			return top
+		}
+		l[i], l[next] = l[next], l[i]
+		i = next
+	}
+}

@@ -1,0 +1,84 @@
+package srcline
+
+import (
+	"fmt"
+)
+
+// dwarf is the opened debug information of a DSO.
+type dwarf struct {
+	files   Files
+	code    spans
+	units   []*unit  // those with code
+	damaged int      // of all units
+	golang  *goTable // instead of DWARF
+
+	packages packages
+}
+
+// openDWARF lists the units.
+func openDWARF(files Files) (d *dwarf, err error) {
+	defer guard(&err)()
+	d = &dwarf{files: files, code: codeOf(files.Debug)}
+	s, err := readSections(files.Debug, "", files.Debug.Map)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.info) == 0 {
+		d.golang, err = openGo(files.Debug)
+		return d, err
+	}
+	if files.Supp != nil {
+		if s.supp, err = readSections(files.Supp, "", files.Supp.Map); err != nil {
+			return nil, err
+		}
+		d.damaged += s.supp.readUnits()
+	}
+	d.damaged += s.readUnits()
+	for _, u := range s.units {
+		if u.tag == tagCompileUnit || u.tag == tagSkeletonUnit {
+			d.units = append(d.units, u)
+		}
+	}
+	return d, nil
+}
+
+// pieces finds out which unit has which addresses. Where several claim one, the
+// first has it.
+func (d *dwarf) pieces() []piece {
+	var claims []claim
+	var list []span
+	for i, u := range d.units {
+		if list = u.spans(&u.attrs, list[:0]); len(list) == 0 && u.hasLines {
+			t, _, _ := d.read(u) // it does not tell them itself
+			list = t.spans
+		}
+		for _, s := range list {
+			if d.code.has(s.lo) {
+				claims = append(claims, claim{s, firstUnit - int32(i)})
+			}
+		}
+	}
+	return settle(claims)
+}
+
+// read reads the functions and lines of a unit. With an error, they are not whole.
+func (d *dwarf) read(u *unit) (*tree, *lineTable, error) {
+	t := &tree{code: d.code.has, names: make(map[place]function)}
+	lines, ok := u.lines(d.code.has)
+	if len(u.dwoName) > 0 {
+		split, err := d.split(u)
+		if err != nil {
+			return t, lines, err
+		}
+		u = split
+	}
+	if whole := t.read(u); !whole || !ok {
+		return t, lines, fmt.Errorf("unit %s: %w", u.name, errDamaged)
+	}
+	return t, lines, nil
+}
+
+func (d *dwarf) close() error {
+	d.packages.close()
+	return d.files.close()
+}

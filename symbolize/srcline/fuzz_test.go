@@ -1,0 +1,75 @@
+package srcline
+
+import (
+	"bytes"
+	"testing"
+
+	"gperf/symbolize/dso"
+)
+
+// lookAround looks addresses up at, before and behind all that units claim.
+func lookAround(x *Index) {
+	for i, p := range x.pieces {
+		if i == 64 {
+			break
+		}
+		for _, addr := range []uint64{p.addr, p.addr - 1, p.addr + 1, p.addr + 100} {
+			x.Lookup(addr)
+		}
+	}
+	x.Lookup(0)
+	x.Lookup(^uint64(0))
+}
+
+// FuzzDWARF: whatever the sections, lookups end, and take memory and time in
+// proportion to them.
+func FuzzDWARF(f *testing.F) {
+	line := oldLines(4, asm(false, 0, 9, lneSetAddress, uint64(0x2000), lnsCopy, 13+14*3, 0, 1, lneEndSequence))
+	f.Add(unit32(false, asm(false, uint16(4), uint32(0), 8, 1, uint32(0), uint64(0x2000), 0x10, 0)), asm(false, 1, tagCompileUnit, 0,
+		atStmtList, formSecOffset, atLowPC, formAddr, atHighPC, formData1, 0, 0, 0), line, []byte("str\x00"), []byte{}, []byte{}, []byte{}, false)
+	f.Fuzz(func(t *testing.T, info, abbrev, line, str, ranges, rnglists, addr []byte, big bool) {
+		s := &sections{info: info, abbrev: abbrev, line: line, str: str, lineStr: str, strOffsets: addr, ranges: ranges, rnglists: rnglists, addr: addr, big: big}
+		s.supp = &sections{info: info, abbrev: abbrev, str: str, big: big}
+		s.supp.readUnits()
+		s.readUnits()
+		d := &dwarf{code: spans{{0, ^uint64(0)}}}
+		x := &Index{dwarf: func() (*dwarf, error) { return d, nil }}
+		for _, u := range s.units {
+			if u.tag == tagCompileUnit {
+				d.units = append(d.units, u)
+				x.units = append(x.units, new(indexUnit))
+			}
+		}
+		x.pieces = d.pieces()
+		lookAround(x)
+		if n := len(x.strings.b); n > 1<<20+64*(len(info)+len(line)+len(str))*(1+len(str)) {
+			t.Errorf("%d bytes of strings", n)
+		}
+	})
+}
+
+// FuzzFile: so it is with a file, packed or to be relocated.
+func FuzzFile(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		im, err := dso.NewImage(bytes.NewReader(b), int64(len(b)), "fuzz")
+		if err != nil {
+			return
+		}
+		x, err := New(im, nil)
+		if err != nil {
+			return
+		}
+		lookAround(x)
+		x.Close()
+	})
+}
+
+// FuzzStored: what is kept on disk is refused, or lookups in it stay in it.
+func FuzzStored(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		x := &Index{dwarf: func() (*dwarf, error) { return nil, ErrNoLines }}
+		if x.decode(b) {
+			lookAround(x)
+		}
+	})
+}

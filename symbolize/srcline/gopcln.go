@@ -1,0 +1,281 @@
+package srcline
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"sort"
+	"strings"
+
+	"gperf/symbolize/dso"
+)
+
+// goTable is the table of functions and lines that Go programs have for their own
+// stack traces, stripped or not (.gopclntab, from Go 1.20 on; runtime/symtab.go and
+// cmd/link/internal/ld/pcln.go of Go have its format).
+type goTable struct {
+	big      bool
+	quantum  uint64 // of addresses
+	text     uint64 // vaddr that entries count from
+	names    []byte
+	cuFiles  []byte // by unit and file number, offsets in files
+	files    []byte
+	values   []byte // tables of values by address
+	funcs    []byte // functions, the list of them first
+	count    int
+	funcData []byte // go:func.*, with the trees of inlined calls; nil if it was not found
+}
+
+const (
+	goMagic       = 0xfffffff1
+	goFunc        = 44 // bytes of a function before its lists
+	goInlineIndex = 2  // PCDATA_InlTreeIndex
+	goInlineTree  = 3  // FUNCDATA_InlTree
+	goInlinedCall = 16 // bytes of an entry of the tree
+	goModuleText  = 22 // words of runtime.moduledata
+	goModuleFuncs = 40
+)
+
+// goSection returns the section with the table, nil if there is none.
+func goSection(im *dso.Image) *elf.Section {
+	for _, s := range im.Sections() {
+		if strings.HasSuffix(s.Name, ".gopclntab") && s.Type != elf.SHT_NOBITS {
+			return s
+		}
+	}
+	return nil
+}
+
+// openGo reads the head of the table and finds what it leaves to runtime.moduledata.
+func openGo(im *dso.Image) (*goTable, error) {
+	s := goSection(im)
+	if s == nil {
+		return nil, fmt.Errorf("%s: %w", im.Path, ErrNoLines)
+	}
+	b, err := im.Map(s)
+	if err != nil {
+		return nil, err
+	}
+	g := &goTable{big: im.ByteOrder() == binary.BigEndian}
+	c := g.cursor(b, 0)
+	if c.u32() != goMagic {
+		return nil, fmt.Errorf("%s: %s of another version of Go: %w", im.Path, s.Name, ErrNoLines)
+	}
+	c.skip(2)
+	g.quantum = uint64(c.u8())
+	ptr := int(c.u8())
+	var head [8]uint64 // functions, files, start of the text, places of names, units, files, values, functions
+	for i := range head {
+		head[i] = c.uint(ptr)
+	}
+	for i, to := range []*[]byte{&g.names, &g.cuFiles, &g.files, &g.values, &g.funcs} {
+		d := g.cursor(b, head[3+i])
+		*to = d.b[d.pos:]
+	}
+	if c.bad || head[0] > uint64(len(g.funcs))/8 {
+		return nil, fmt.Errorf("%s: %s: %w", im.Path, s.Name, errDamaged)
+	}
+	g.count = int(head[0])
+	m := newGoModule(im, s.Addr, ptr)
+	if g.text = m.word(goModuleText); g.text == 0 {
+		g.text = head[2]
+	}
+	if g.text == 0 {
+		return nil, fmt.Errorf("%s: runtime.moduledata was not found: %w", im.Path, ErrNoLines)
+	}
+	g.funcData = m.bytes(m.word(goModuleFuncs))
+	return g, nil
+}
+
+func (g *goTable) cursor(b []byte, off uint64) cursor {
+	c := cursor{b: b, big: g.big}
+	c.seek(off)
+	return c
+}
+
+// goFunction is one function of the table.
+type goFunction struct {
+	*goTable
+	entry     uint64
+	name      uint32
+	files     uint32 // tables in values
+	lines     uint32
+	inlined   uint32
+	unit      uint32
+	startLine uint32
+	tree      []byte // of inlined calls
+}
+
+// function returns the function at a vaddr.
+func (g *goTable) function(vaddr uint64) (f goFunction, ok bool) {
+	entry := func(i int) uint64 { c := g.cursor(g.funcs, uint64(8*i)); return g.text + uint64(c.u32()) }
+	i := sort.Search(g.count+1, func(i int) bool { return entry(i) > vaddr }) - 1
+	if i < 0 || i == g.count {
+		return f, false
+	}
+	list := g.cursor(g.funcs, uint64(8*i+4))
+	c := g.cursor(g.funcs, uint64(list.u32()))
+	f = goFunction{goTable: g, entry: g.text + uint64(c.u32()), name: c.u32()}
+	c.skip(12) // size of arguments, deferreturn, table of stack depths
+	f.files, f.lines = c.u32(), c.u32()
+	pcdata := uint64(c.u32())
+	f.unit, f.startLine = c.u32(), c.u32()
+	c.skip(3)
+	funcdata := uint64(c.u8())
+	lists := uint64(c.pos)
+	if c = g.cursor(g.funcs, lists+4*goInlineIndex); pcdata > goInlineIndex {
+		f.inlined = c.u32()
+	}
+	if d := g.cursor(g.funcs, lists+4*(pcdata+goInlineTree)); funcdata > goInlineTree && g.funcData != nil {
+		if off := d.u32(); off != ^uint32(0) && uint64(off) < uint64(len(g.funcData)) {
+			f.tree = g.funcData[off:]
+		}
+	}
+	return f, !c.bad
+}
+
+// value returns what a table of values has for a vaddr, -1 if nothing.
+func (f *goFunction) value(table uint32, vaddr uint64) int32 {
+	if table == 0 {
+		return -1
+	}
+	c := f.cursor(f.values, uint64(table))
+	v, at := int32(-1), f.entry
+	for first := true; !c.bad; first = false {
+		d := uint32(c.uleb())
+		if d == 0 && !first {
+			break
+		}
+		v += int32(d>>1) ^ -int32(d&1)
+		at += c.uleb() * f.quantum
+		if vaddr < at && !c.bad {
+			return v
+		}
+	}
+	return -1
+}
+
+// place returns file and line at a vaddr.
+func (f *goFunction) place(vaddr uint64) (file string, line int) {
+	n := f.value(f.files, vaddr)
+	if n < 0 {
+		return "", 0
+	}
+	c := f.cursor(f.cuFiles, 4*(uint64(f.unit)+uint64(n)))
+	off := c.u32()
+	if c.bad || off == ^uint32(0) {
+		return "", 0
+	}
+	return string(cstringAt(f.goTable.files, uint64(off))), int(max(f.value(f.lines, vaddr), 0))
+}
+
+// lookup returns the functions at a vaddr as Index.Lookup does.
+func (g *goTable) lookup(vaddr uint64) (calls []Call) {
+	f, ok := g.function(vaddr)
+	if !ok || f.value(f.lines, vaddr) < 0 { // behind the code of a function
+		return nil
+	}
+	for len(calls) < maxChain {
+		file, line := f.place(vaddr)
+		call := Call{Function: string(cstringAt(g.names, uint64(f.name))), File: file, Line: line, StartLine: int(f.startLine)}
+		i := f.value(f.inlined, vaddr)
+		if i < 0 || f.tree == nil {
+			return append(calls, call)
+		}
+		c := g.cursor(f.tree, goInlinedCall*uint64(i)+4)
+		name, parent, startLine := c.u32(), c.u32(), c.u32()
+		if c.bad {
+			return append(calls, call)
+		}
+		call.Function, call.StartLine, call.Inlined = string(cstringAt(g.names, uint64(name))), int(startLine), true
+		calls = append(calls, call)
+		vaddr = f.entry + uint64(parent)
+	}
+	return nil // the calls go round
+}
+
+// goModule reads runtime.moduledata, which begins with the address of the table.
+type goModule struct {
+	im       *dso.Image
+	ptr      int
+	relative map[uint64]uint64 // what the loader puts where, in position-independent programs
+	at       uint64            // its vaddr, 0 if it was not found
+}
+
+func newGoModule(im *dso.Image, table uint64, ptr int) *goModule {
+	m := &goModule{im: im, ptr: ptr, relative: make(map[uint64]uint64)}
+	m.readRelative()
+	for vaddr, v := range m.relative {
+		if v == table && m.isModule(vaddr) {
+			m.at = vaddr
+			return m
+		}
+	}
+	for _, s := range im.Sections() {
+		if s.Flags&elf.SHF_WRITE == 0 || s.Flags&elf.SHF_ALLOC == 0 || ptr != 4 && ptr != 8 {
+			continue
+		}
+		b, _ := im.Map(s) // what cannot be read does not have it
+		c := cursor{b: b, big: im.ByteOrder() == binary.BigEndian}
+		for c.left() >= ptr {
+			at := s.Addr + uint64(c.pos)
+			if c.uint(ptr) == table && m.isModule(at) {
+				m.at = at
+				return m
+			}
+		}
+	}
+	return m
+}
+
+// isModule tells whether there is a moduledata at a vaddr: by its text, which must
+// be code.
+func (m *goModule) isModule(vaddr uint64) bool {
+	n := *m
+	n.at = vaddr
+	text, end := n.word(goModuleText), n.word(goModuleText+1)
+	return text < end && codeOf(m.im).has(text)
+}
+
+// relativeTypes are the relocations that add where the program was loaded.
+var relativeTypes = map[elf.Machine]uint64{elf.EM_X86_64: uint64(elf.R_X86_64_RELATIVE), elf.EM_AARCH64: uint64(elf.R_AARCH64_RELATIVE)}
+
+func (m *goModule) readRelative() {
+	typ, ok := relativeTypes[m.im.Machine]
+	for _, s := range m.im.Sections() {
+		if !ok || s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		b, _ := m.im.Map(s)
+		for c := (cursor{b: b, big: m.im.ByteOrder() == binary.BigEndian}); c.left() >= 24; {
+			if at, info, addend := c.u64(), c.u64(), c.u64(); info == typ {
+				m.relative[at] = addend
+			}
+		}
+	}
+}
+
+// word returns a word of moduledata, 0 if it is not there.
+func (m *goModule) word(i int) uint64 {
+	if m.at == 0 {
+		return 0
+	}
+	at := m.at + uint64(i*m.ptr)
+	if v, ok := m.relative[at]; ok {
+		return v
+	}
+	c := cursor{b: m.bytes(at), big: m.im.ByteOrder() == binary.BigEndian}
+	return c.uint(m.ptr)
+}
+
+// bytes returns what the file has from a vaddr on, up to the end of its section.
+func (m *goModule) bytes(vaddr uint64) []byte {
+	for _, s := range m.im.Sections() {
+		if s.Flags&elf.SHF_ALLOC != 0 && s.Type != elf.SHT_NOBITS && vaddr >= s.Addr && vaddr-s.Addr < s.Size {
+			if b, err := m.im.Map(s); err == nil && vaddr-s.Addr < uint64(len(b)) {
+				return b[vaddr-s.Addr:]
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,338 @@
+package srcline
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
+// lineTable is a unit's part of .debug_line.
+type lineTable struct {
+	version uint16
+	compDir []byte
+	dirs    [][]byte
+	files   []lineFile
+	rows    []lineRow
+	seqs    []sequence // by address, apart from each other
+}
+
+type lineFile struct {
+	name []byte
+	dir  uint64
+}
+
+type lineRow struct {
+	addr         uint64
+	file         uint32
+	line, column uint32
+}
+
+// sequence is rows of ascending addresses, the last of which ends at end.
+type sequence struct {
+	rows []lineRow
+	end  uint64
+}
+
+// lines reads the unit's line table; nil if it has none. ok is false if it is damaged.
+func (u *unit) lines(code func(addr uint64) bool) (t *lineTable, ok bool) {
+	if !u.hasLines {
+		return nil, true
+	}
+	c := u.cursor(u.line)
+	c.seek(u.stmtList)
+	n, offset := c.length()
+	if c.bad || n > uint64(c.left()) {
+		return nil, false
+	}
+	c.b = c.b[:uint64(c.pos)+n]
+	p := lineProgram{unit: u, c: c, code: code, lineTable: lineTable{compDir: u.compDir}}
+	if !p.header(offset) {
+		return nil, false
+	}
+	ok = p.run()
+	p.settle()
+	return &p.lineTable, ok
+}
+
+// lineProgram reads a table (DWARF 5, section 6.2).
+type lineProgram struct {
+	lineTable
+	unit *unit
+	c    cursor
+	code func(addr uint64) bool // whether there is code
+
+	minInst, maxOps    uint64
+	lineBase           int8
+	lineRange, opBase  uint8
+	opLengths          []byte
+	addr, opIndex      uint64
+	file, line, column uint64
+	first              int // of the sequence, in rows
+}
+
+func (p *lineProgram) header(offset int) bool {
+	c := &p.c
+	p.version = c.u16()
+	if p.version < 2 || p.version > 5 {
+		return false
+	}
+	if p.version >= 5 {
+		c.skip(2) // sizes of an address and of a segment selector
+	}
+	n := c.uint(offset)
+	if c.bad || n > uint64(c.left()) {
+		return false
+	}
+	program := uint64(c.pos) + n
+	p.minInst, p.maxOps = uint64(c.u8()), 1
+	if p.version >= 4 {
+		p.maxOps = max(1, uint64(c.u8()))
+	}
+	c.skip(1) // default_is_stmt
+	p.lineBase, p.lineRange, p.opBase = int8(c.u8()), c.u8(), c.u8()
+	p.opLengths = c.bytes(uint64(max(p.opBase, 1) - 1))
+	if p.version >= 5 {
+		p.newFiles(offset)
+	} else {
+		p.oldFiles()
+	}
+	if c.bad {
+		return false
+	}
+	c.seek(program)
+	return !c.bad
+}
+
+// oldFiles reads the directories and files of versions 2 to 4, which count from 1.
+func (p *lineProgram) oldFiles() {
+	c := &p.c
+	p.dirs = [][]byte{p.compDir}
+	for {
+		dir := c.cstring()
+		if len(dir) == 0 {
+			break
+		}
+		p.dirs = append(p.dirs, dir)
+	}
+	p.files = make([]lineFile, 1)
+	for {
+		name := c.cstring()
+		if len(name) == 0 {
+			break
+		}
+		p.oldFile(name)
+	}
+}
+
+func (p *lineProgram) oldFile(name []byte) {
+	p.files = append(p.files, lineFile{name, p.c.uleb()})
+	p.c.uleb() // time
+	p.c.uleb() // length
+}
+
+// newFiles reads those of version 5, which count from 0.
+func (p *lineProgram) newFiles(offset int) {
+	for _, f := range p.entries(offset) {
+		p.dirs = append(p.dirs, f.name)
+	}
+	p.files = p.entries(offset)
+}
+
+// entries reads a list of paths with the formats that it tells.
+func (p *lineProgram) entries(offset int) (list []lineFile) {
+	c := &p.c
+	type format struct{ content, form uint64 }
+	formats := make([]format, c.u8())
+	for i := range formats {
+		formats[i] = format{c.uleb(), c.uleb()}
+	}
+	n := c.uleb()
+	if len(formats) == 0 || n > uint64(c.left()) { // an entry takes a byte at least
+		if n != 0 {
+			c.fail()
+		}
+		return nil
+	}
+	u := *p.unit
+	u.layout.offset = offset
+	for ; n > 0 && !c.bad; n-- {
+		var f lineFile
+		for _, format := range formats {
+			start := c.pos
+			v := u.value(c, format.form, 0)
+			switch format.content {
+			case lnctPath:
+				if f.name = u.string(v); v.form == formString && !c.bad {
+					f.name = c.b[start : c.pos-1]
+				}
+			case lnctDirectoryIndex:
+				f.dir = v.u
+			}
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+func (p *lineProgram) reset() {
+	p.addr, p.opIndex = 0, 0
+	p.file, p.line, p.column = 1, 1, 0
+	p.first = len(p.rows)
+}
+
+func (p *lineProgram) advance(n uint64) {
+	if p.maxOps == 1 {
+		p.addr += n * p.minInst
+		return
+	}
+	n += p.opIndex
+	p.addr += p.minInst * (n / p.maxOps)
+	p.opIndex = n % p.maxOps
+}
+
+// row adds a row. Of several at one address the last counts.
+func (p *lineProgram) row() {
+	r := lineRow{p.addr, uint32(p.file), uint32(p.line), uint32(p.column)}
+	if n := len(p.rows); n > p.first && p.rows[n-1].addr == r.addr {
+		p.rows[n-1] = r
+		return
+	}
+	p.rows = append(p.rows, r)
+}
+
+// run executes the program and tells whether it is whole.
+func (p *lineProgram) run() bool {
+	c := &p.c
+	p.reset()
+	for c.left() > 0 {
+		op := c.u8()
+		if op >= p.opBase {
+			p.special(op - p.opBase)
+			continue
+		}
+		switch op {
+		case 0:
+			p.extended()
+		case lnsCopy:
+			p.row()
+		case lnsAdvancePC:
+			p.advance(c.uleb())
+		case lnsAdvanceLine:
+			p.line += uint64(c.sleb())
+		case lnsSetFile:
+			p.file = c.uleb()
+		case lnsSetColumn:
+			p.column = c.uleb()
+		case lnsConstAddPC:
+			if p.lineRange != 0 {
+				p.advance(uint64((255 - p.opBase) / p.lineRange))
+			}
+		case lnsFixedAdvancePC:
+			p.addr += uint64(c.u16())
+			p.opIndex = 0
+		case lnsNegateStmt, lnsSetBasicBlock, lnsSetPrologueEnd, lnsSetEpilogueBegin:
+		default: // DW_LNS_set_isa, and what is not known yet
+			for range p.opLengths[op-1] {
+				c.uleb()
+			}
+		}
+	}
+	p.rows = p.rows[:p.first] // of a sequence without an end
+	return !c.bad
+}
+
+func (p *lineProgram) special(op uint8) {
+	if p.lineRange == 0 {
+		p.c.fail()
+		return
+	}
+	p.advance(uint64(op / p.lineRange))
+	p.line += uint64(int64(p.lineBase) + int64(op%p.lineRange))
+	p.row()
+}
+
+func (p *lineProgram) extended() {
+	c := &p.c
+	n := c.uleb()
+	if n == 0 || n > uint64(c.left()) {
+		if n > 0 {
+			c.fail()
+		}
+		return
+	}
+	next := c.pos + int(n)
+	switch c.u8() {
+	case lneEndSequence:
+		p.endSequence()
+	case lneSetAddress:
+		if n-1 == 4 || n-1 == 8 {
+			p.addr = c.uint(int(n - 1))
+		}
+		p.opIndex = 0
+	case lneDefineFile:
+		if p.version < 5 {
+			p.oldFile(c.cstring())
+		}
+	}
+	if !c.bad {
+		c.pos = next
+	}
+}
+
+// endSequence takes the sequence, unless it is one of those that the linker left
+// of what it threw away.
+func (p *lineProgram) endSequence() {
+	rows := p.rows[p.first:]
+	// By address, as they should be; of several at one the last counts.
+	byAddr := func(a, b lineRow) int { return cmp.Compare(a.addr, b.addr) }
+	if !slices.IsSortedFunc(rows, byAddr) {
+		slices.SortStableFunc(rows, byAddr)
+	}
+	if len(rows) > 0 && rows[0].addr < p.addr && p.code(rows[0].addr) {
+		p.seqs = append(p.seqs, sequence{rows, p.addr})
+	} else {
+		p.rows = p.rows[:p.first]
+	}
+	p.reset()
+}
+
+// settle sorts the sequences, and ends each where the next begins at the latest.
+func (p *lineProgram) settle() {
+	slices.SortStableFunc(p.seqs, func(a, b sequence) int { return cmp.Compare(a.rows[0].addr, b.rows[0].addr) })
+	for i := range len(p.seqs) - 1 {
+		p.seqs[i].end = min(p.seqs[i].end, p.seqs[i+1].rows[0].addr)
+	}
+}
+
+// path appends the path of a file: what the table tells, below the directory that
+// it was compiled in, nothing resolved. It is empty if there is no such file.
+func (t *lineTable) path(to []byte, file uint64) []byte {
+	if file >= uint64(len(t.files)) || len(t.files[file].name) == 0 {
+		return to
+	}
+	f := t.files[file]
+	if f.name[0] == '/' {
+		return appendPath(to, f.name)
+	}
+	var dir []byte
+	if f.dir < uint64(len(t.dirs)) {
+		dir = t.dirs[f.dir]
+	}
+	// Directory 0 is the one that it was compiled in.
+	if f.dir != 0 && !bytes.HasPrefix(dir, []byte("/")) {
+		to = appendPath(to, t.compDir)
+	}
+	return appendPath(appendPath(to, dir), f.name)
+}
+
+// appendPath appends the next piece of a path, which is cut if it becomes too long.
+// Go says "." for the directory of files that are none ("<autogenerated>").
+func appendPath(to, piece []byte) []byte {
+	if len(piece) == 0 || string(piece) == "." {
+		return to
+	}
+	if n := len(to); n > 0 && to[n-1] != '/' {
+		to = append(to, '/')
+	}
+	return append(to, piece[:min(len(piece), max(0, maxPath-len(to)))]...)
+}

@@ -1,0 +1,97 @@
+package srcline
+
+import (
+	"bytes"
+	"compress/zlib"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sort"
+
+	"gperf/symbolize/dso"
+)
+
+// readSections reads the sections of DWARF that are of use, those whose names
+// end in suffix.
+func readSections(im *dso.Image, suffix string, read func(*elf.Section) ([]byte, error)) (*sections, error) {
+	s := &sections{big: im.ByteOrder() == binary.BigEndian}
+	for _, want := range []struct {
+		name string
+		to   *[]byte
+	}{
+		{"info", &s.info}, {"abbrev", &s.abbrev}, {"str", &s.str}, {"line_str", &s.lineStr}, {"line", &s.line},
+		{"ranges", &s.ranges}, {"rnglists", &s.rnglists}, {"addr", &s.addr}, {"str_offsets", &s.strOffsets},
+	} {
+		b, err := debugSection(im, want.name+suffix, read)
+		if err != nil {
+			return s, fmt.Errorf("read %s: .debug_%s: %w", im.Path, want.name+suffix, err)
+		}
+		*want.to = b
+	}
+	return s, nil
+}
+
+// maxRatio bounds what is unpacked of packed bytes: debug information is made
+// smaller by a factor of 3 to 20.
+const maxRatio = 256
+
+// debugSection returns the contents of .debug_NAME, unpacked, nil if there is none.
+func debugSection(im *dso.Image, name string, read func(*elf.Section) ([]byte, error)) ([]byte, error) {
+	s := im.Section(".debug_" + name)
+	if s == nil {
+		s = im.Section(".zdebug_" + name)
+	}
+	if s == nil || s.Type == elf.SHT_NOBITS {
+		return nil, nil
+	}
+	b, err := read(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Flags&elf.SHF_COMPRESSED != 0:
+		b, err = unpack(s.Open(), s.FileSize, s.Size)
+	case s.Name[1] == 'z' && len(b) >= 12 && string(b[:4]) == "ZLIB":
+		var r io.Reader
+		if r, err = zlib.NewReader(bytes.NewReader(b[12:])); err == nil {
+			b, err = unpack(r, uint64(len(b)), binary.BigEndian.Uint64(b[4:]))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return relocated(im, s, b)
+}
+
+func unpack(r io.Reader, packed, size uint64) ([]byte, error) {
+	if size > maxRatio*packed {
+		return nil, fmt.Errorf("%d bytes cannot have been packed into %d", size, packed)
+	}
+	var b bytes.Buffer
+	b.Grow(int(min(size, 16*packed)) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(r, int64(size))); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// spans are addresses, by address.
+type spans []span
+
+// codeOf returns where the file has code. What DWARF tells of other places, the
+// linker threw away.
+func codeOf(im *dso.Image) (code spans) {
+	addrs := SectionAddrs(im)
+	for i, s := range im.Sections() {
+		if s.Flags&elf.SHF_EXECINSTR != 0 && s.Size > 0 {
+			code = append(code, span{addrs[i], addrs[i] + s.Size})
+		}
+	}
+	sort.Slice(code, func(i, j int) bool { return code[i].lo < code[j].lo })
+	return code
+}
+
+func (l spans) has(addr uint64) bool {
+	i := sort.Search(len(l), func(i int) bool { return l[i].hi > addr })
+	return i < len(l) && l[i].lo <= addr
+}

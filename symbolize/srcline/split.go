@@ -1,0 +1,168 @@
+package srcline
+
+import (
+	"fmt"
+	"sync"
+
+	"gperf/symbolize/dso"
+)
+
+// packages are the .dwp files that were opened, by path.
+type packages struct {
+	mu     sync.Mutex
+	opened map[string]*splitFile
+}
+
+// splitFile is a .dwo or .dwp file.
+type splitFile struct {
+	im       *dso.Image
+	sections *sections
+	index    []byte // .debug_cu_index of a package
+}
+
+func (p *packages) close() {
+	for _, f := range p.opened {
+		f.im.Close()
+	}
+}
+
+// split returns the split unit that a skeleton unit stands for.
+func (d *dwarf) split(skeleton *unit) (*unit, error) {
+	missing := fmt.Errorf("split unit %s of %s: %w", skeleton.dwoName, skeleton.name, dso.ErrNoFile)
+	if d.files.DWO == nil {
+		return nil, missing
+	}
+	for im := range d.files.DWO(string(skeleton.compDir), string(skeleton.dwoName)) {
+		f, err := d.packages.open(im)
+		if err != nil {
+			missing = err
+			continue
+		}
+		s, ok := f.unitSections(skeleton.dwoID)
+		if !ok {
+			continue
+		}
+		s.addr, s.ranges = skeleton.sections.addr, skeleton.sections.ranges
+		s.readUnits()
+		for _, u := range s.units {
+			if u.tag != tagCompileUnit || u.dwoID != skeleton.dwoID {
+				continue
+			}
+			u.addrBase, u.low = skeleton.addrBase, skeleton.low
+			u.rangesBase = skeleton.attrs.number(slotRangesBase)
+			return u, nil
+		}
+	}
+	return nil, missing
+}
+
+// open reads a file that may hold split units. A package stays open, the file of
+// a unit of its own is read and closed.
+func (p *packages) open(im *dso.Image) (*splitFile, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f := p.opened[im.Path]; f != nil {
+		im.Close()
+		return f, nil
+	}
+	f := &splitFile{im: im}
+	index := im.Section(".debug_cu_index")
+	read := im.Data
+	if index != nil {
+		read = im.Map
+	}
+	s, err := readSections(im, ".dwo", read)
+	if err == nil && index != nil {
+		f.index, err = read(index)
+	}
+	if index == nil || err != nil {
+		im.Close()
+	} else {
+		if p.opened == nil {
+			p.opened = make(map[string]*splitFile)
+		}
+		p.opened[im.Path] = f
+	}
+	s.split = true
+	f.sections = s
+	return f, err
+}
+
+// Sections in the index of a package (DWARF 5, section 7.3.5.3), whose numbers
+// the GNU version shares as far as they are of use.
+const (
+	sectInfo       = 1
+	sectAbbrev     = 3
+	sectStrOffsets = 6
+	sectRnglists   = 8
+)
+
+// unitSections returns what of a file's sections belongs to the unit of an ID.
+func (f *splitFile) unitSections(id uint64) (*sections, bool) {
+	s := &sections{
+		info: f.sections.info, abbrev: f.sections.abbrev, str: f.sections.str, strOffsets: f.sections.strOffsets,
+		rnglists: f.sections.rnglists, lineStr: f.sections.lineStr, big: f.sections.big, split: true,
+	}
+	if f.index == nil {
+		return s, true
+	}
+	parts, ok := findSplit(s.cursor(f.index), id)
+	if !ok {
+		return nil, false
+	}
+	for sect, b := range map[uint32]*[]byte{sectInfo: &s.info, sectAbbrev: &s.abbrev, sectStrOffsets: &s.strOffsets, sectRnglists: &s.rnglists} {
+		part, ok := parts[sect]
+		if !ok {
+			continue
+		}
+		if uint64(part.off)+uint64(part.size) > uint64(len(*b)) {
+			return nil, false
+		}
+		*b = (*b)[part.off : part.off+part.size]
+	}
+	return s, true
+}
+
+// part is where in a section of a package a unit's is.
+type part struct{ off, size uint32 }
+
+// findSplit looks an ID up in the index of a package: a hash table of IDs, row
+// numbers beside it, then for each row what of each section is the unit's.
+func findSplit(c cursor, id uint64) (map[uint32]part, bool) {
+	if v := c.u32(); v != 2 && v != 5 && v>>16 != 5 {
+		return nil, false
+	}
+	columns, units, slots := c.u32(), c.u32(), c.u32()
+	if c.bad || slots == 0 || slots&(slots-1) != 0 || uint64(slots)*12 > uint64(c.left()) || columns > 16 {
+		return nil, false
+	}
+	at := func(pos uint64) cursor {
+		d := c
+		d.seek(uint64(c.pos) + pos)
+		return d
+	}
+	mask := uint64(slots - 1)
+	step := id>>32&mask | 1
+	row := uint64(0)
+	for slot, n := id&mask, uint64(0); n <= mask; slot, n = (slot+step)&mask, n+1 {
+		sig, index := at(slot*8), at(uint64(slots)*8+slot*4)
+		if row = uint64(index.u32()); row == 0 || sig.u64() == id {
+			break
+		}
+		row = 0
+	}
+	if row == 0 || row > uint64(units) {
+		return nil, false
+	}
+	parts := make(map[uint32]part)
+	table := uint64(slots) * 12
+	for i := range uint64(columns) {
+		width := uint64(columns) * 4
+		sect, off, size := at(table+i*4), at(table+row*width+i*4), at(table+(uint64(units)+row)*width+i*4)
+		parts[sect.u32()] = part{off.u32(), size.u32()}
+		if sect.bad || off.bad || size.bad {
+			return nil, false
+		}
+	}
+	return parts, true
+}

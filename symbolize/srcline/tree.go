@@ -1,0 +1,194 @@
+package srcline
+
+import "slices"
+
+// node is a function with code of its own, or one inlined into its parent.
+type node struct {
+	parent     int32 // index of the node that it was inlined into; -1: none
+	name       []byte
+	startLine  uint32
+	file       uint32 // in the line table: of the call
+	line       uint32
+	column     uint32
+	inlined    bool
+	start, end int32 // its part of tree.spans
+}
+
+// tree is the functions of a unit, in the order of their DIEs: parents come
+// before what they hold.
+type tree struct {
+	nodes []node
+	spans []span
+	code  func(addr uint64) bool
+
+	names map[place]function
+}
+
+// place is that of a DIE.
+type place struct {
+	*sections
+	off uint64
+}
+
+// function is what a DIE and those that it refers to say.
+type function struct {
+	name      []byte
+	linkage   bool // the name is a linkage name
+	startLine uint32
+}
+
+// read walks through the unit's DIEs. It is false if they are damaged: what was
+// read up to there is kept.
+func (t *tree) read(u *unit) bool {
+	table := u.abbrevs()
+	c := u.cursor(u.info[:u.end])
+	c.seek(u.die)
+	methods := u.hasMethods()
+	parents := []int32{-1} // of the DIEs at each depth
+	var v values
+	for c.left() > 0 {
+		code := c.uleb()
+		if code == 0 {
+			if parents = parents[:len(parents)-1]; len(parents) <= 1 {
+				break
+			}
+			continue
+		}
+		a := table.get(code)
+		if a == nil {
+			return false
+		}
+		u.layout.read(&c, a, &v)
+		if c.bad {
+			return false
+		}
+		parent := parents[len(parents)-1]
+		switch a.kind {
+		case kindFunction:
+			parent = t.add(u, &v, -1, false)
+		case kindInlined:
+			parent = t.add(u, &v, parent, true)
+		case kindOther, kindType:
+			if !a.children || a.kind == kindType && methods {
+				break
+			}
+			if sibling, ok := v.get(slotSibling); ok {
+				if next, off := u.ref(sibling); next == u && off > uint64(c.pos) {
+					c.seek(off)
+					continue
+				}
+			}
+		}
+		if a.children {
+			parents = append(parents, parent)
+		} else if len(parents) == 1 {
+			break // the root has none
+		}
+	}
+	return !c.bad && len(t.spans) <= maxSpans
+}
+
+// hasMethods tells whether types may hold functions with code.
+func (u *unit) hasMethods() bool {
+	switch u.lang {
+	case langC89, langC, langC99, langC11, langC17, langMIPSAssembler:
+		return false
+	}
+	return true
+}
+
+// maxSpans bounds the ranges of one unit's functions: many DIEs may refer to one
+// endless list.
+const maxSpans = 1 << 22
+
+// add adds the function of a DIE and returns what its children's parent is.
+func (t *tree) add(u *unit, v *values, parent int32, inlined bool) int32 {
+	first := len(t.spans)
+	if first <= maxSpans {
+		t.spans = u.spans(v, t.spans)
+	}
+	kept := slices.DeleteFunc(t.spans[first:], func(s span) bool { return !t.code(s.lo) })
+	t.spans = t.spans[:first+len(kept)]
+	if len(t.spans) == first {
+		return parent
+	}
+	f := t.function(u, v)
+	n := node{
+		parent: -1, name: f.name, startLine: f.startLine, inlined: inlined && parent >= 0,
+		start: int32(first), end: int32(len(t.spans)),
+	}
+	if n.inlined {
+		n.parent = parent
+		n.file, n.line, n.column = uint32(v.number(slotCallFile)), uint32(v.number(slotCallLine)), uint32(v.number(slotCallColumn))
+	}
+	t.nodes = append(t.nodes, n)
+	return int32(len(t.nodes) - 1)
+}
+
+// maxOrigins is how far a function's name may be from its code.
+const maxOrigins = 16
+
+// function collects what names a function: a linkage name anywhere along its
+// origins, or else the nearest name.
+func (t *tree) function(u *unit, v *values) function {
+	return t.origins(u, v, maxOrigins)
+}
+
+func (t *tree) origins(u *unit, v *values, depth int) function {
+	f := function{name: u.stringOf(v, slotLinkage), startLine: uint32(v.number(slotDeclLine))}
+	if f.linkage = len(f.name) > 0; !f.linkage {
+		f.name = u.stringOf(v, slotName)
+	}
+	for _, s := range [...]slot{slotOrigin, slotSpecification} {
+		to, ok := v.get(s)
+		if !ok || f.linkage && f.startLine != 0 {
+			continue
+		}
+		o := t.origin(u, to, depth-1)
+		if o.linkage && !f.linkage || len(f.name) == 0 {
+			f.name, f.linkage = o.name, o.linkage
+		}
+		if f.startLine == 0 {
+			f.startLine = o.startLine
+		}
+	}
+	return f
+}
+
+// origin returns what the DIE that a value refers to says.
+func (t *tree) origin(u *unit, v value, depth int) function {
+	u, off := u.ref(v)
+	if u == nil || depth == 0 {
+		return function{}
+	}
+	at := place{u.sections, off}
+	if f, ok := t.names[at]; ok {
+		return f
+	}
+	c := u.cursor(u.info[:u.end])
+	c.seek(off)
+	a := u.abbrevs().get(c.uleb())
+	if a == nil || a.kind != kindFunction && a.kind != kindInlined {
+		return function{}
+	}
+	var values values
+	u.layout.read(&c, a, &values)
+	if c.bad {
+		return function{}
+	}
+	f := t.origins(u, &values, depth)
+	t.names[at] = f
+	return f
+}
+
+// pieces cuts the unit's addresses where they change from one node to another.
+// Where nodes overlap the later counts: a child before its parent.
+func (t *tree) pieces() []piece {
+	var claims []claim
+	for i, n := range t.nodes {
+		for _, s := range t.spans[n.start:n.end] {
+			claims = append(claims, claim{s, int32(i)})
+		}
+	}
+	return settle(claims)
+}

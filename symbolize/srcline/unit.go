@@ -1,0 +1,318 @@
+package srcline
+
+import (
+	"bytes"
+	"sort"
+)
+
+// sections is the DWARF of one file. What a split unit has in its .dwo file is
+// here under the names without ".dwo".
+type sections struct {
+	info, abbrev, str, lineStr, line, ranges, rnglists, addr, strOffsets []byte
+
+	big   bool
+	split bool      // of a .dwo file
+	supp  *sections // dwz's file, nil if there is none
+	units []*unit   // of info, in order
+
+	tables abbrevCache
+}
+
+func (s *sections) cursor(b []byte) cursor { return cursor{b: b, big: s.big} }
+
+// unit is one unit of .debug_info, and the root DIE's attributes.
+type unit struct {
+	*sections
+	layout
+	off, die, end uint64 // in info: of the header, of the root DIE, of what follows
+	kind          uint8  // DW_UT_*; that of a full unit before DWARF 5
+	abbrevOff     uint64
+
+	tag            uint64
+	lang           uint64
+	name, compDir  []byte
+	stmtList       uint64
+	hasLines       bool
+	low            uint64 // base of range lists
+	attrs          values // slotLow, slotHigh, slotRanges of the root
+	strOffsetsBase uint64
+	addrBase       uint64
+	rnglistsBase   uint64
+	rangesBase     uint64 // GNU's, for the split unit's DIEs
+	dwoName        []byte
+	dwoID          uint64
+}
+
+// value is what an attribute has: its number, or where in .debug_info its
+// DW_FORM_string begins.
+type value struct {
+	u    uint64
+	form uint16
+}
+
+// values are a DIE's, those in has.
+type values struct {
+	has uint32
+	v   [numSlots]value
+}
+
+func (v *values) get(s slot) (value, bool) { return v.v[s], v.has&(1<<s) != 0 }
+
+// number returns a constant, 0 if there is none.
+func (v *values) number(s slot) uint64 {
+	if v.has&(1<<s) == 0 {
+		return 0
+	}
+	return v.v[s].u
+}
+
+// read reads the attributes of a DIE, behind its abbreviation code.
+func (l layout) read(c *cursor, a *abbrev, to *values) {
+	to.has = 0
+	for i := range a.ops {
+		o := &a.ops[i]
+		if o.skip != 0 {
+			c.skip(uint64(o.skip))
+			continue
+		}
+		v := l.value(c, uint64(o.form), o.implicit)
+		if o.slot != slotNone && to.has&(1<<o.slot) == 0 {
+			to.v[o.slot] = v
+			to.has |= 1 << o.slot
+		}
+	}
+}
+
+// value reads a value; of those that are blocks, only the place.
+func (l layout) value(c *cursor, form uint64, implicit int64) value {
+	for n := 0; form == formIndirect; n++ {
+		if form = c.uleb(); form == formImplicitConst {
+			implicit = c.sleb()
+		}
+		if n > 8 {
+			c.fail()
+		}
+	}
+	v := value{form: uint16(min(form, 0xffff))}
+	switch form {
+	case formString:
+		v.u = uint64(c.pos)
+		c.cstring()
+	case formSdata:
+		v.u = uint64(c.sleb())
+	case formImplicitConst:
+		v.u = uint64(implicit)
+	case formUdata, formRefUdata, formStrx, formAddrx, formLoclistx, formRnglistx, formGNUAddrIndex, formGNUStrIndex:
+		v.u = c.uleb()
+	case formLLVMAddrxOffset:
+		c.uleb()
+		c.skip(4)
+	case formBlock, formExprloc:
+		c.skip(c.uleb())
+	case formBlock1:
+		c.skip(uint64(c.u8()))
+	case formBlock2:
+		c.skip(uint64(c.u16()))
+	case formBlock4:
+		c.skip(uint64(c.u32()))
+	case formData16:
+		c.skip(16)
+	case formFlagPresent:
+		v.u = 1
+	default:
+		n, ok := l.fixed(form)
+		if !ok {
+			c.fail()
+			return v
+		}
+		v.u = c.uint(int(n))
+	}
+	return v
+}
+
+// readUnits lists the units of .debug_info. Damage costs what is behind it, and
+// is counted.
+func (s *sections) readUnits() (damaged int) {
+	for off := uint64(0); off < uint64(len(s.info)); {
+		u, ok := s.readUnit(off)
+		if u == nil {
+			return damaged + 1
+		}
+		off = u.end
+		s.units = append(s.units, u)
+		if !ok {
+			damaged++
+		}
+	}
+	return damaged
+}
+
+// readUnit reads the header at off and the root DIE. It returns nil where there
+// is no telling where the next unit begins; ok is false if the unit is of no use.
+func (s *sections) readUnit(off uint64) (u *unit, ok bool) {
+	c := s.cursor(s.info)
+	c.seek(off)
+	u = &unit{sections: s, off: off, kind: unitCompile}
+	n, offset := c.length()
+	if c.bad || n > uint64(c.left()) {
+		return nil, false
+	}
+	u.end = uint64(c.pos) + n
+	c.b = c.b[:u.end]
+	u.version, u.offset = c.u16(), offset
+	if u.version < 2 || u.version > 5 {
+		return u, false
+	}
+	u.header(&c)
+	u.die = uint64(c.pos)
+	if c.bad || u.layout.addr != 4 && u.layout.addr != 8 {
+		return u, false
+	}
+	return u, u.kind == unitType || u.kind == unitSplitType || u.readRoot(&c)
+}
+
+func (u *unit) header(c *cursor) {
+	if u.version < 5 {
+		u.abbrevOff = c.uint(u.offset)
+		u.layout.addr = int(c.u8())
+		return
+	}
+	u.kind = c.u8()
+	u.layout.addr = int(c.u8())
+	u.abbrevOff = c.uint(u.offset)
+	switch u.kind {
+	case unitSkeleton, unitSplitCompile:
+		u.dwoID = c.u64()
+	case unitType, unitSplitType:
+		c.skip(8 + uint64(u.offset))
+	}
+}
+
+// readRoot takes what the root DIE says of the unit.
+func (u *unit) readRoot(c *cursor) bool {
+	code := c.uleb()
+	if code == 0 {
+		return !c.bad // empty
+	}
+	a := u.rootAbbrev(code)
+	if a == nil || a.kind != kindUnit {
+		return false
+	}
+	v := &u.attrs
+	u.layout.read(c, a, v)
+	u.tag = a.tag
+	u.lang = v.number(slotLanguage)
+	u.stmtList = v.number(slotStmtList)
+	_, u.hasLines = v.get(slotStmtList)
+	u.strOffsetsBase = v.number(slotStrOffsetsBase)
+	u.addrBase = v.number(slotAddrBase)
+	u.rnglistsBase = v.number(slotRnglistsBase)
+	if u.split && u.version >= 5 { // behind the headers
+		length := uint64(2*u.offset - 4) // takes 4 bytes, in 64-bit DWARF 12
+		u.strOffsetsBase, u.rnglistsBase = length+4, length+8
+	}
+	if id, ok := v.get(slotDwoID); ok {
+		u.dwoID = id.u
+	}
+	u.name, u.compDir, u.dwoName = u.stringOf(v, slotName), u.stringOf(v, slotCompDir), u.stringOf(v, slotDwoName)
+	if low, ok := v.get(slotLow); ok {
+		u.low, _ = u.address(low)
+	}
+	return !c.bad
+}
+
+// unitAt returns the unit that holds an offset of .debug_info, nil if none does.
+func (s *sections) unitAt(off uint64) *unit {
+	i := sort.Search(len(s.units), func(i int) bool { return s.units[i].end > off })
+	if i == len(s.units) || off < s.units[i].die || s.units[i].die == 0 {
+		return nil
+	}
+	return s.units[i]
+}
+
+// maxString bounds a name, and maxPath a path.
+const (
+	maxString = 1 << 16
+	maxPath   = 1 << 12
+)
+
+// cstringAt returns the string at off of a section, nil where there is none.
+func cstringAt(b []byte, off uint64) []byte {
+	if off >= uint64(len(b)) {
+		return nil
+	}
+	b = b[off:]
+	n := bytes.IndexByte(b[:min(len(b), maxString)], 0)
+	if n < 0 {
+		return nil
+	}
+	return b[:n]
+}
+
+func (u *unit) stringOf(v *values, s slot) []byte {
+	if val, ok := v.get(s); ok {
+		return u.string(val)
+	}
+	return nil
+}
+
+// string returns a value's string, nil if there is none.
+func (u *unit) string(v value) []byte {
+	switch v.form {
+	case formString:
+		return cstringAt(u.info, v.u)
+	case formStrp:
+		return cstringAt(u.str, v.u)
+	case formLineStrp:
+		return cstringAt(u.lineStr, v.u)
+	case formStrpSup, formGNUStrpAlt:
+		if u.supp != nil {
+			return cstringAt(u.supp.str, v.u)
+		}
+	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4, formGNUStrIndex:
+		if off, ok := u.indexed(u.strOffsets, u.strOffsetsBase, v.u, u.offset); ok {
+			return cstringAt(u.str, off)
+		}
+	}
+	return nil
+}
+
+// indexed returns the number of the given size at an index of a table.
+func (u *unit) indexed(table []byte, base, index uint64, size int) (uint64, bool) {
+	if base > uint64(len(table)) || index > uint64(len(table)) {
+		return 0, false
+	}
+	c := u.cursor(table)
+	c.seek(base + index*uint64(size))
+	v := c.uint(size)
+	return v, !c.bad
+}
+
+// address returns a value's address.
+func (u *unit) address(v value) (uint64, bool) {
+	switch v.form {
+	case formAddr:
+		return v.u, true
+	case formAddrx, formAddrx1, formAddrx2, formAddrx3, formAddrx4, formGNUAddrIndex:
+		return u.indexed(u.sections.addr, u.addrBase, v.u, u.layout.addr)
+	}
+	return 0, false
+}
+
+// ref returns the unit that holds the DIE that a value refers to, and its place
+// in that unit's .debug_info; nil where there is none.
+func (u *unit) ref(v value) (*unit, uint64) {
+	switch v.form {
+	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
+		if v.u < u.end-u.off && u.off+v.u >= u.die {
+			return u, u.off + v.u
+		}
+	case formRefAddr:
+		return u.unitAt(v.u), v.u
+	case formGNURefAlt, formRefSup4, formRefSup8:
+		if u.supp != nil {
+			return u.supp.unitAt(v.u), v.u
+		}
+	}
+	return nil, 0
+}
