@@ -307,8 +307,8 @@ func (fs *FieldSpec) fields(kind format.EventType, tracepointChains bool) (field
 	return (fields | fs.add[kind]) &^ fs.remove[kind]
 }
 
-// asks tells whether the user asked for f, of events of any kind.
-func (fs *FieldSpec) asks(f Field) bool {
+// Asks tells whether the user asked for any of f, of events of any kind.
+func (fs *FieldSpec) Asks(f Field) bool {
 	for _, k := range kinds {
 		if fs.wants(k.kind, f) {
 			return true

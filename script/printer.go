@@ -94,7 +94,7 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		}
 		return k.name, k.off, k.module, k.ok
 	}
-	if opts.Fields.asks(FieldSrcline) {
+	if opts.Fields.Asks(FieldSrcline) {
 		p.env.Source = func(b []byte, ip uint64) []byte {
 			calls, _ := sym.KernelCalls(ip)
 			if len(calls) == 0 {

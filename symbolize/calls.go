@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"sync"
 
 	"gperf/symbolize/dso"
@@ -269,6 +270,25 @@ func (s *Symbolizer) kernelDelta(im *dso.Image) (uint64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s has no symbol %s: %w", im.Path, ref, errOtherKernel)
+}
+
+// Lineless returns the DSOs whose source lines were asked for and that have none,
+// by path; of their addresses it does not tell.
+func (s *Symbolizer) Lineless() (l []Unresolved) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for key, d := range s.sources {
+		if d.err == nil {
+			continue
+		}
+		u := Unresolved{Path: key.path, ID: key.id, Reason: reasonOf(d.err), Err: d.err}
+		if key.path == dso.KernelName {
+			u.ID = s.opts.KernelBuildID
+		}
+		l = append(l, u)
+	}
+	slices.SortFunc(l, func(a, b Unresolved) int { return cmp.Compare(a.Path, b.Path) })
+	return l
 }
 
 // Close keeps what was read of source lines for the next time, and releases their

@@ -53,6 +53,7 @@ func (in *inputFlags) add(fs *pflag.FlagSet) {
 type input struct {
 	file    *format.File
 	sym     *symbolize.Symbolizer
+	lines   bool // the user asked for source lines
 	history *replay.History
 	files   *files
 	keep    func(*replay.Sample) bool // nil: all samples

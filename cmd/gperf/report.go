@@ -123,6 +123,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer in.Close()
+	in.lines = strings.Contains(o.Sort+o.Fields, "src")
 	if done, err := o.headerFlags.print(stdout, in); done || err != nil {
 		return err
 	}

@@ -94,6 +94,7 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	defer in.Close()
+	in.lines = opts.Fields.Asks(script.FieldSrcline | script.FieldSrcfile)
 	if o.anyDepth {
 		opts.MaxStack = in.recordedDepth()
 	}

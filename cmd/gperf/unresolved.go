@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 
 	"gperf/symbolize"
@@ -16,7 +15,34 @@ const maxUnresolved = 10
 // tellUnresolved says of which files addresses have no names, why, and by which
 // build IDs they are found elsewhere.
 func (in *input) tellUnresolved(stderr io.Writer) {
-	l := slices.DeleteFunc(in.sym.Unresolved(), func(u symbolize.Unresolved) bool { return !missingFile(u) })
+	const debug = "install their debug packages (-dbgsym, -dbg), or name a server (--debuginfod=URL)"
+	var missing, stripped []symbolize.Unresolved
+	for _, u := range in.sym.Unresolved() {
+		switch {
+		case !isFile(u.Path) && u.Path != dso.VDSO: // the kernel is told of elsewhere
+		case u.Reason != symbolize.NoSymbol:
+			missing = append(missing, u)
+		case 2*u.Missing > u.Asked: // rather than the little that symbols do not cover
+			stripped = append(stripped, u)
+		}
+	}
+	way := "gperf archive packs what is needed where it was recorded; or bring them, by build ID"
+	if in.packed != nil {
+		way = "they were not there when it was packed; bring them, by build ID (--symfs)"
+	}
+	tellFiles(stderr, "addresses in %d %s have no names: "+way, missing)
+	tellFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
+	if in.lines {
+		tellFiles(stderr, "addresses in %d %s have no source lines: "+debug,
+			slices.DeleteFunc(in.sym.Lineless(), func(u symbolize.Unresolved) bool {
+				return slices.ContainsFunc(missing, func(m symbolize.Unresolved) bool { return m.Path == u.Path })
+			}))
+	}
+}
+
+// tellFiles lists files below a line that says what they are: their number and the
+// word for them are put into it.
+func tellFiles(stderr io.Writer, what string, l []symbolize.Unresolved) {
 	if len(l) == 0 {
 		return
 	}
@@ -24,23 +50,19 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 	if len(l) == 1 {
 		files = "file"
 	}
-	way := "gperf archive packs what is needed where it was recorded; or bring them, by build ID"
-	if in.packed != nil {
-		way = "they were not there when it was packed; bring them, by build ID (--symfs)"
-	}
-	fmt.Fprintf(stderr, "gperf: addresses in %d %s have no names: %s\n", len(l), files, way)
+	fmt.Fprintf(stderr, "gperf: "+what+"\n", len(l), files)
 	for _, u := range l[:min(len(l), maxUnresolved)] {
-		fmt.Fprintf(stderr, "  %-40s %s: %v\n", u.ID, u.Path, u.Reason)
+		fmt.Fprintf(stderr, "  %-40s %s: %v\n", u.ID, u.Path, reasonText(u))
 	}
 	if len(l) > maxUnresolved {
 		fmt.Fprintf(stderr, "  and %d more, which gperf buildid-list --with-hits lists\n", len(l)-maxUnresolved)
 	}
 }
 
-// missingFile tells whether another file, or the right one, would give names: not of
-// memory, and not of what a file's symbols just do not cover. The kernel is told of
-// elsewhere.
-func missingFile(u symbolize.Unresolved) bool {
-	_, jit := symbolize.PerfMapPID(u.Path)
-	return u.Reason != symbolize.NoSymbol && !jit && (filepath.IsAbs(u.Path) || u.Path == dso.VDSO)
+// reasonText says why; of a file with symbols, how few they are.
+func reasonText(u symbolize.Unresolved) string {
+	if u.Reason == symbolize.NoSymbol {
+		return fmt.Sprintf("%d of %d addresses are in none of the functions that have names", u.Missing, u.Asked)
+	}
+	return u.Reason.String()
 }

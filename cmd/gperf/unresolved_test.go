@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,6 +29,38 @@ func TestUnresolved(t *testing.T) {
 		if n := strings.Count(stderr, "/nowhere/program: no such file"); n != 1 || !strings.Contains(stderr, "addresses in 1 file ") ||
 			!strings.Contains(stderr, "gperf archive") || strings.Contains(stderr, "anon") {
 			t.Errorf("gperf %s says\n%s", command, stderr)
+		}
+	}
+}
+
+// TestLineless: who asks for source lines learns of which files there are none.
+func TestLineless(t *testing.T) {
+	const pid = 4_000_126
+	r := &recorder{attrs: 1}
+	program := binary(t, dropsProgram)
+	stripped := filepath.Join(t.TempDir(), "stripped")
+	tool, err := exec.LookPath("objcopy")
+	if err != nil {
+		t.Skip("objcopy is not installed (Debian's binutils)")
+	}
+	if out, err := exec.Command(tool, "--strip-debug", "--remove-section=.gopclntab", program, stripped).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.mmap(pid, 0x400000, 0x100000, stripped)
+	for ip := uint64(0); ip < 4; ip++ {
+		r.chain(pid, 1, 0x402000+16*ip)
+	}
+	name := filepath.Join(t.TempDir(), "perf.data")
+	if err := os.WriteFile(name, r.file(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"script", "-F", "+srcline"}, {"report", "--sort", "srcfile"}} {
+		if _, stderr := gperf(t, append(args, "-i", name)...); !strings.Contains(stderr, "addresses in 1 file have no source lines: install") ||
+			!strings.Contains(stderr, stripped+": no debug information") {
+			t.Errorf("gperf %q says\n%s", args, stderr)
+		}
+		if _, stderr := gperf(t, args[0], "-i", name); strings.Contains(stderr, "source lines") {
+			t.Errorf("gperf %s, which nobody asked for lines, says\n%s", args[0], stderr)
 		}
 	}
 }
