@@ -36,6 +36,7 @@ func TestUnresolved(t *testing.T) {
 // TestLineless: who asks for source lines learns of which files there are none.
 func TestLineless(t *testing.T) {
 	const pid = 4_000_126
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // that of the whole program has lines
 	r := &recorder{attrs: 1}
 	program := binary(t, dropsProgram)
 	stripped := filepath.Join(t.TempDir(), "stripped")
