@@ -29,7 +29,10 @@ var views = [][]string{
 	{"script", "--show-mmap-events"},
 	{"script", "--header", "-I"},
 	{"script", "-D"},
+	{"script", "-F", "+srcline,+srcfile", "--full-source-path"},
 	{"script", "--format", "folded"},
+	{"annotate", "--no-source"}, // which is not in the archive
+	{"report", "--stdio", "--sort", "srcline,sym", "-g", "none"},
 	{"report", "--stdio"},
 	{"report", "--stdio", "--no-children", "--sort", "comm,dso,sym"},
 	{"evlist", "-v"},
@@ -158,7 +161,8 @@ func TestScenarioArchiveMembers(t *testing.T) {
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "program")
 	copyFile(t, stacksDWARF.Path(t), exe)
-	mustRecord(t, dir, "-g", "-e", "cpu-clock", "-F", "499", "--", exe, "recurse", "5")
+	// The end of a process is an event of the kernel's.
+	mustRecord(t, dir, "-g", "-e", "cpu-clock", "-F", "499", "-e", "sched:sched_process_exit", "--", exe, "recurse", "5")
 	id := strings.Fields(mustGperf(t, "buildid-list", "-i", exe))[0]
 	kernel := strings.Fields(mustGperf(t, "buildid-list", "-k"))[0]
 	own := ".debug/.build-id/" + id[:2] + "/" + id[2:] + "/elf"
@@ -200,7 +204,8 @@ func TestScenarioArchiveSays(t *testing.T) {
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "program")
 	copyFile(t, stacksDWARF.Path(t), exe)
-	mustRecord(t, dir, "-g", "-e", "cpu-clock", "-F", "499", "--", exe, "recurse", "5")
+	// The end of a process is an event of the kernel's.
+	mustRecord(t, dir, "-g", "-e", "cpu-clock", "-F", "499", "-e", "sched:sched_process_exit", "--", exe, "recurse", "5")
 	id := strings.Fields(mustGperf(t, "buildid-list", "-i", exe))[0]
 	for _, c := range []struct {
 		name, want string
