@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 
 	"gperf/symbolize/dso"
 )
@@ -18,6 +19,22 @@ var errOtherKernel = errors.New("the running kernel is not the one recorded")
 type kernel struct {
 	syms  *Kallsyms
 	delta uint64 // to be added to a recorded ip
+	// modules names what a vmlinux does not: modules and BPF programs, where they lay
+	// when this was recorded. It is nil where that is not known, or syms has them.
+	modules func() *Kallsyms
+}
+
+func (k *kernel) lookup(ip uint64) (sym *Symbol, offset uint64, module string, ok bool) {
+	if sym, module, ok = k.syms.Lookup(ip + k.delta); ok {
+		return sym, ip + k.delta - sym.Start, module, true
+	}
+	if k.modules == nil || k.modules() == nil {
+		return nil, 0, "", false
+	}
+	if sym, module, ok = k.modules().Lookup(ip); ok && module != "" {
+		return sym, ip - sym.Start, module, true
+	}
+	return nil, 0, "", false
 }
 
 // Kernel returns the symbol at ip in the kernel, a module or a BPF program, how
@@ -29,12 +46,11 @@ func (s *Symbolizer) Kernel(ip uint64) (sym *Symbol, offset uint64, module strin
 	if err != nil {
 		return nil, 0, "", s.kernelAsked.count(reasonOf(err))
 	}
-	ip += k.delta
-	sym, module, ok := k.syms.Lookup(ip)
+	sym, offset, module, ok := k.lookup(ip)
 	if !ok {
 		return nil, 0, "", s.kernelAsked.count(NoSymbol)
 	}
-	return sym, ip - sym.Start, module, s.kernelAsked.count(Found)
+	return sym, offset, module, s.kernelAsked.count(Found)
 }
 
 // KernelProblem returns why kernel addresses have no names, nil if they have.
@@ -55,11 +71,14 @@ func (s *Symbolizer) KernelRange() (start, end uint64) {
 }
 
 func (s *Symbolizer) loadKernel() (*kernel, error) {
-	syms, err := s.kernelSymbols()
+	syms, whole, err := s.kernelSymbols()
 	if err != nil {
 		return nil, err
 	}
 	k := &kernel{syms: syms}
+	if !whole {
+		k.modules = sync.OnceValue(s.loadModules)
+	}
 	if ref := s.opts.KernelRef; ref != "" {
 		addr, ok := syms.Addr(ref)
 		if !ok {
@@ -70,13 +89,34 @@ func (s *Symbolizer) loadKernel() (*kernel, error) {
 	return k, nil
 }
 
+// loadModules reads the list of symbols of the kernel that was recorded; nil unless
+// it is of the same start of it.
+func (s *Symbolizer) loadModules() *Kallsyms {
+	if finder := s.opts.Finder; finder.Root != "" && !finder.Packed() {
+		return nil
+	}
+	f, err := s.opts.Finder.Kallsyms(s.opts.KernelBuildID)
+	if err != nil {
+		return nil
+	}
+	k, err := readKallsyms(f, "kallsyms")
+	if err != nil {
+		return nil
+	}
+	if addr, ok := k.Addr(s.opts.KernelRef); s.opts.KernelRef != "" && (!ok || addr != s.opts.KernelRefAddr) {
+		return nil
+	}
+	return k
+}
+
 // kernelSymbols reads the recorded kernel's symbols from where perf takes them
 // (dso__load_kernel_sym in tools/perf/util/symbol.c): the file that was asked
 // for, a vmlinux with its build ID, /proc/kallsyms of the same kernel, perf's
-// cache.
-func (s *Symbolizer) kernelSymbols() (*Kallsyms, error) {
+// cache. A vmlinux is not whole: it lacks the modules.
+func (s *Symbolizer) kernelSymbols() (k *Kallsyms, whole bool, err error) {
 	if s.opts.Kallsyms != "" {
-		return openKallsyms(s.opts.Kallsyms)
+		k, err = openKallsyms(s.opts.Kallsyms)
+		return k, true, err
 	}
 	want := s.opts.KernelBuildID
 	var running dso.BuildID
@@ -87,8 +127,14 @@ func (s *Symbolizer) kernelSymbols() (*Kallsyms, error) {
 		want = running
 	}
 	if k := s.vmlinux(want); k != nil {
-		return k, nil
+		return k, false, nil
 	}
+	k, err = s.kallsyms(want, running)
+	return k, true, err
+}
+
+// kallsyms reads the list of the kernel that is wanted.
+func (s *Symbolizer) kallsyms(want, running dso.BuildID) (*Kallsyms, error) {
 	finder := s.opts.Finder
 	if finder.Root != "" && !finder.Packed() { // perf looks for nothing else below --symfs
 		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w", finder.Root, dso.ErrNoFile)
