@@ -13,7 +13,7 @@ func (p *printer) pointer(dst []byte, ext string, plen int, n *node) []byte {
 		if v == 0 {
 			return append(dst, "(nil)"...) // the C library's
 		}
-		return strconv.AppendUint(append(dst, "0x"...), v, 16)
+		return p.code(strconv.AppendUint(append(dst, "0x"...), v, 16), v)
 	}
 	switch ext[0] {
 	case 'F', 'f', 'S', 's':
@@ -37,21 +37,47 @@ func (p *printer) pointer(dst []byte, ext string, plen int, n *node) []byte {
 	return p.sockaddr(dst, ext, n)
 }
 
-// function appends a kernel function's name.
+// function appends a kernel function's name, and with the offset in it what is
+// known of its source.
 func (p *printer) function(dst []byte, withOffset bool, ip uint64) []byte {
 	if p.env.Symbol != nil {
 		if name, offset, _, ok := p.env.Symbol(ip); ok {
 			dst = append(dst, name...)
 			if withOffset {
 				dst = strconv.AppendUint(append(dst, "+0x"...), offset, 16)
-				if p.env.Source != nil && offset > 0 {
-					dst = p.env.Source(dst, ip-1) // where the call was made that returns to ip
-				}
+				dst = p.source(dst, ip, offset)
 			}
 			return dst
 		}
 	}
 	return strconv.AppendUint(append(dst, "0x"...), ip, 16)
+}
+
+// source appends what is known of where the call was made that returns to ip, which
+// is offset into its function.
+func (p *printer) source(dst []byte, ip, offset uint64) []byte {
+	if p.env.Source == nil || offset == 0 {
+		return dst
+	}
+	return p.env.Source(dst, ip-1)
+}
+
+// code appends the function of a number that is an address of code with source, as
+// kernels before 6.4 have the location of skb:kfree_skb.
+func (p *printer) code(dst []byte, ip uint64) []byte {
+	if p.env.Source == nil || p.env.Symbol == nil {
+		return dst
+	}
+	name, offset, _, ok := p.env.Symbol(ip)
+	if !ok {
+		return dst
+	}
+	named := append(append(append(dst, ' '), name...), "+0x"...)
+	named = strconv.AppendUint(named, offset, 16)
+	if with := p.source(named, ip, offset); len(with) > len(named) {
+		return with
+	}
+	return dst
 }
 
 // fixed returns the size bytes of the field that an argument is, or appends

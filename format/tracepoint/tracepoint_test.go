@@ -351,3 +351,45 @@ func BenchmarkAppendPrint(b *testing.B) {
 		}
 	}
 }
+
+// Addresses of code have their source behind them, where that is asked for: that of
+// the call, and of plain pointers only where there is one.
+func TestSource(t *testing.T) {
+	const text = "name: e\nID: 1\nformat:\n" +
+		"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n" +
+		"\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n" +
+		"\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n" +
+		"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n" +
+		"\tfield:void * a;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:void * b;\toffset:16;\tsize:8;\tsigned:0;\n\n" +
+		"print fmt: \"a=%p b=%pS c=%ps\", REC->a, REC->b, REC->b\n"
+	f, err := Parse([]byte(text), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &Env{
+		Symbol: func(ip uint64) (string, uint64, string, bool) {
+			return "f", ip - 0x1000, "", ip >= 0x1000 && ip < 0x2000
+		},
+		Source: func(b []byte, ip uint64) []byte {
+			if ip < 0x1100 {
+				b = fmt.Appendf(b, " (f.c:%d)", ip-0x1000)
+			}
+			return b
+		},
+	}
+	for _, c := range []struct {
+		a, b uint64
+		want string
+	}{
+		{0x1010, 0x1020, "a=0x1010 f+0x10 (f.c:15) b=f+0x20 (f.c:31) c=f"},
+		{0x1200, 0x1000, "a=0x1200 b=f+0x0 c=f"}, // no source; no call
+		{0x3000, 0x3000, "a=0x3000 b=0x3000 c=0x3000"},
+	} {
+		raw := make([]byte, 24)
+		binary.LittleEndian.PutUint64(raw[8:], c.a)
+		binary.LittleEndian.PutUint64(raw[16:], c.b)
+		if got := string(f.AppendPrint(nil, raw, env)); got != c.want {
+			t.Errorf("%#x %#x: %q, want %q", c.a, c.b, got, c.want)
+		}
+	}
+}
