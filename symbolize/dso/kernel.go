@@ -127,15 +127,3 @@ func (f *Finder) moduleIn(list, name string) string {
 func isModule(name string) bool {
 	return len(name) > 2 && name[0] == '[' && name[len(name)-1] == ']' && name != VDSO && name != KernelName && !strings.ContainsAny(name, "/ :.")
 }
-
-// OpenKcore opens the running kernel's memory: its code as it is, modules' and BPF
-// programs' too, where vaddrs are ips. Its build ID is the kernel's. It takes
-// root (CAP_SYS_RAWIO), and a kernel that has /proc/kcore.
-func OpenKcore() (*Image, error) {
-	im, err := Open("/proc/kcore")
-	if err != nil {
-		return nil, err
-	}
-	im.id, _ = KernelBuildID() // kcore's own notes have none
-	return im, nil
-}
