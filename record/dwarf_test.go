@@ -218,8 +218,10 @@ func TestDWARFTooDeep(t *testing.T) {
 			spins++
 		}
 	}
+	// Where the process or its tables are not known yet, what is walked is a copy, which holds less.
 	early := sum.Unwind.Early
-	if cut != int(early[bpf.EndDepth]) || cut == 0 || cut*10 < (spins-int(early[bpf.EndNoTable]))*9 {
+	walked := spins - int(early[bpf.EndNoProcess]+early[bpf.EndNoTable])
+	if cut != int(early[bpf.EndDepth]) || cut == 0 || cut*10 < walked*9 {
 		t.Errorf("%d of %d chains at the bottom are cut: %+v", cut, spins, sum.Unwind)
 	}
 }
