@@ -93,6 +93,9 @@ func TestDoctorUnprivileged(t *testing.T) {
 			continue // nothing at all is allowed, whosever it is
 		}
 		out, code := runAs(t, nobody, c.args)
+		if strings.HasPrefix(c.args, "list ") && code == exitOK && strings.Contains(out, "skb:kfree_skb ") {
+			continue // Linux 6.18 shows everybody the folders of tracefs
+		}
 		lines := strings.Split(strings.TrimSpace(out), "\n")
 		if code != exitError || !strings.Contains(lines[len(lines)-1], c.want) {
 			t.Errorf("%s: exit code %d, want %q at last:\n%s", c.args, code, c.want, out)

@@ -28,7 +28,7 @@ type FS struct {
 	Root string // empty: not found yet
 }
 
-// NotFoundError says that tracefs can neither be found nor mounted.
+// NotFoundError says that tracefs can neither be found nor mounted, or not be read.
 type NotFoundError struct{ Err error }
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no tracefs: %v", e.Err) }
@@ -193,7 +193,11 @@ func (t *FS) list(dir string) ([]string, error) {
 
 // ID returns the number by which perf_event_open knows a tracepoint.
 func (t *FS) ID(system, name string) (uint64, error) {
-	b, err := os.ReadFile(filepath.Join(t.Root, "events", system, name, "id"))
+	path := filepath.Join(t.Root, "events", system, name, "id")
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrPermission) { // Linux 6.18 shows everybody the folders
+		return 0, &NotFoundError{fmt.Errorf("%s: %w", path, fs.ErrPermission)}
+	}
 	if err != nil {
 		return 0, err
 	}
