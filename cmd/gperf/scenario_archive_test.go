@@ -32,7 +32,7 @@ var views = [][]string{
 	{"script", "-D"},
 	{"script", "-F", "+srcline,+srcfile", "--full-source-path"},
 	{"script", "--format", "folded"},
-	{"annotate", "--no-source"}, // which is not in the archive
+	{"annotate", "--no-source", "--dsos", "program"}, // sources, and the kernel's code, are not in the archive
 	{"report", "--stdio", "--sort", "srcline,sym", "-g", "none"},
 	{"report", "--stdio"},
 	{"report", "--stdio", "--no-children", "--sort", "comm,dso,sym"},
