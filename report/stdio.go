@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,7 +40,7 @@ func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) 
 		}
 	}
 	for _, h := range hists {
-		if _, err := w.Write(h.append(nil)); err != nil {
+		if err := h.write(w); err != nil {
 			return err
 		}
 	}
@@ -47,11 +48,12 @@ func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) 
 	return w.Flush()
 }
 
-// append appends the histogram's block.
-func (h *Hist) append(b []byte) []byte {
-	b = h.appendTitle(b)
+// write writes the histogram's block, some entries at a time: the text of all of
+// them may be a hundred times what they are.
+func (h *Hist) write(w io.Writer) error {
+	const atATime = 256
 	widths := h.widths()
-	b = h.appendHead(b, widths)
+	text := h.appendHead(h.appendTitle(nil), widths)
 	d := drawing{g: &h.opts.Graph, total: h.Total.Period, minHits: h.minHits, byName: h.layout.byName, sep: h.opts.Separator}
 	if d.sep == "" {
 		d.sep = ";"
@@ -62,15 +64,22 @@ func (h *Hist) append(b []byte) []byte {
 			shown = append(shown, e)
 		}
 	}
-	graphs := make([][]byte, len(shown))
-	if h.chains {
-		inParallel(len(shown), func(i int) { graphs[i] = d.append(nil, shown[i], shown[i].shown(h.opts)) })
+	var graphs [atATime][]byte
+	for some := range slices.Chunk(shown, atATime) {
+		if h.chains {
+			inParallel(len(some), func(i int) { graphs[i] = d.append(graphs[i][:0], some[i], some[i].shown(h.opts)) })
+		}
+		for i, e := range some {
+			text = append(h.appendEntry(text, e, widths), '\n')
+			text = append(text, graphs[i]...)
+			if _, err := w.Write(text); err != nil {
+				return err
+			}
+			text = text[:0]
+		}
 	}
-	for i, e := range shown {
-		b = append(h.appendEntry(b, e, widths), '\n')
-		b = append(b, graphs[i]...)
-	}
-	return append(b, "\n\n"...)
+	_, err := w.Write(append(text, "\n\n"...))
+	return err
 }
 
 // inParallel does n pieces of work with all CPUs.
