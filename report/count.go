@@ -30,35 +30,34 @@ type counter struct {
 	branched []uint64          // by event: samples with branches
 }
 
-// stackKey tells stacks apart. Callchains are told apart by where replay keeps
-// them; equal ones may have several keys.
+// stackKey tells stacks apart. Equal ones may have several keys, as their
+// callchains may.
 type stackKey struct {
-	event          int32
-	comm, raw      int32
-	tid            int32
-	cpu            int32
-	level          byte
-	filtered       bool
-	extra          int32
-	leaf           *replay.Frame
-	kernel, user   **replay.Frame // their first ones, nil for none
-	nkernel, nuser int
+	event     int32
+	comm, raw int32
+	tid       int32
+	cpu       int32
+	level     byte
+	filtered  bool
+	extra     int32
+	leaf      *replay.Frame
+	chain     replay.ChainKey
 }
 
 // stack is a number of samples that are alike.
 type stack struct {
-	event        int
-	comm         string
-	commID       int32
-	thread       *replay.Thread // of the first sample
-	cpu          int32
-	level        byte // of the first address: k, . or as perf marks guests
-	filtered     bool // counts in the totals alone
-	leaf         *replay.Frame
-	kernel, user []*replay.Frame
-	raw          []byte   // of the first sample
-	chain        []*place // of kernel and user, in the call graph's order
-	extra        *extra
+	event    int
+	comm     string
+	commID   int32
+	thread   *replay.Thread // of the first sample
+	cpu      int32
+	level    byte // of the first address: k, . or as perf marks guests
+	filtered bool // counts in the totals alone
+	leaf     *replay.Frame
+	frames   replay.Chain // empty where it makes no difference
+	raw      []byte       // of the first sample
+	chain    []*place     // of frames, in the call graph's order
+	extra    *extra
 	Stat
 }
 
@@ -148,25 +147,20 @@ func (c *counter) key(s *replay.Sample, leaf *replay.Frame) stackKey {
 		k.extra = c.extras.of(c.buf)
 	}
 	if c.chains[s.Event] {
-		if k.nkernel = len(s.Kernel); k.nkernel > 0 {
-			k.kernel = &s.Kernel[0]
-		}
-		if k.nuser = len(s.User); k.nuser > 0 {
-			k.user = &s.User[0]
-		}
+		k.chain = s.Chain.Key()
 	}
 	return k
 }
 
 func (c *counter) newStack(k stackKey, s *replay.Sample) *stack {
 	st := &stack{event: s.Event, comm: s.Comm, commID: k.comm, thread: s.Thread, cpu: c.cpu(s),
-		level: k.level, filtered: k.filtered, leaf: k.leaf}
+		level: k.level, filtered: k.filtered, leaf: k.leaf, frames: replay.Chain{Called: s.Called}}
 	if c.layout.uses&usesExtra != 0 {
 		x := c.extra
 		st.extra = &x
 	}
-	if k.nkernel+k.nuser > 0 {
-		st.kernel, st.user = s.Kernel, s.User
+	if c.chains[s.Event] {
+		st.frames = s.Chain
 	}
 	if c.layout.uses&usesRaw != 0 {
 		st.raw = bytes.Clone(s.Raw) // which would keep the file's buffer

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"gperf/symbolize/replay"
 )
 
 // FoldedOptions are those of stackcollapse-perf.pl. The zero value is what it
@@ -81,8 +79,8 @@ type folder struct {
 
 // folds tells whether the stack is one of those that are shown.
 func (c *folder) folds(t *tally) bool {
-	if !t.chain || c.Event || c.events[t.event].tracepoint {
-		return t.chain
+	if !t.chained || c.Event || c.events[t.event].tracepoint {
+		return t.chained
 	}
 	if !c.counted {
 		c.counted, c.event = true, t.event
@@ -109,12 +107,11 @@ func (c *folder) appendStack(b []byte, t *tally) []byte {
 		b = append(append(b, strings.ReplaceAll(c.events[t.event].name, ";", ":")...), ';')
 	}
 	b = append(b, comm...)
-	kernel, user := c.chainOf(t)
-	for _, part := range [...][]*replay.Frame{user, kernel} {
-		for i, f := range slices.Backward(part) {
-			if name := c.name(called{f, i > 0}, comm); name != "" {
-				b = append(append(b, ';'), name...)
-			}
+	chain := t.chain.Cut(c.MaxStack)
+	for i := chain.Len() - 1; i >= 0; i-- {
+		f, caller := chain.Frame(i)
+		if name := c.name(called{f, caller}, comm); name != "" {
+			b = append(append(b, ';'), name...)
 		}
 	}
 	return b

@@ -25,24 +25,19 @@ type called struct {
 }
 
 // stackOf yields the frames of a stack, innermost first: at most as many as count
-// of its callchain, or without one where the sample was taken. The first of the
-// kernel's and of the user's frames are where they were interrupted, but for the
-// kernel's of a tracepoint.
+// of its callchain, or without one where the sample was taken.
 func (c *Stacks) stackOf(t *tally) iter.Seq[called] {
 	return func(yield func(called) bool) {
 		if t.leaf != nil {
-			yield(called{t.leaf, false})
+			yield(called{t.leaf, t.chain.Called})
 			return
 		}
-		kernel, user := c.chainOf(t)
-		behind := c.events[t.event].behind
-		for _, part := range [...][]*replay.Frame{kernel, user} {
-			for i, f := range part {
-				if !yield(called{f, i > 0 || behind}) {
-					return
-				}
+		chain := t.chain.Cut(c.MaxStack)
+		for i := range chain.Len() {
+			f, caller := chain.Frame(i)
+			if !yield(called{f, caller}) {
+				return
 			}
-			behind = false
 		}
 	}
 }

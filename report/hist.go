@@ -21,7 +21,6 @@ type Hist struct {
 	traces  *traces
 	event   int
 	chains  bool   // entries have call graphs
-	called  bool   // callchains begin where a call returns to
 	minHits uint64 // period of their smallest branches
 	byKey   map[entryKey]*Entry
 	places  *places
@@ -103,7 +102,6 @@ func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(str
 	for i, stacks := range byEvent {
 		h := &Hist{Event: f.EventName(i), opts: opts, layout: l, traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
 		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples && f.Attrs[i].SampleType&format.SampleCallchain != 0
-		h.called = replay.LeafIsCaller(f, i)
 		h.fill(stacks, same)
 		all[i] = h
 	}
@@ -235,7 +233,7 @@ type builder struct {
 func (b *builder) begin(number int, st *stack) {
 	b.number, b.stack = number, st
 	if st.chain == nil {
-		st.chain = b.places.chain(st, &b.opts.Graph, b.opts.MaxStack, b.opts.Inline, b.called)
+		st.chain = b.places.chain(&st.frames, &b.opts.Graph, b.opts.MaxStack, b.opts.Inline)
 	}
 	uses := b.layout.uses
 	b.key = entryKey{}
@@ -284,7 +282,7 @@ func (b *builder) rawID(st *stack) int32 {
 
 // leaf returns the entry of where the stack's samples were taken.
 func (b *builder) leaf() *Entry {
-	pl := b.places.of(b.stack.leaf)
+	pl := b.places.at(b.stack.leaf, b.stack.frames.Called && b.stack.level == 'k')
 	ip := leafIP(pl.frame)
 	if b.opts.Mode == ModeBranches { // whose targets perf does not look at so
 		ip = pl.frame.IP
@@ -293,7 +291,7 @@ func (b *builder) leaf() *Entry {
 	if ip != pl.frame.IP && pl.frame.Sym() == nil {
 		id = b.places.id(pl, ip)
 	}
-	return b.entry(pl, id, ip, b.stack.level, false, b.called && b.stack.level == 'k')
+	return b.entry(pl, id, ip, b.stack.level, false)
 }
 
 // each visits the stack's entries, each once although functions recur: that of
@@ -313,7 +311,7 @@ func (b *builder) each(visit func(e *Entry, from int)) {
 		if pl.frame.Map != nil {
 			level = '.'
 		}
-		e := b.entry(pl, pl.id, pl.frame.IP, level, true, pl.frame != b.stack.leaf)
+		e := b.entry(pl, pl.id, pl.frame.IP, level, true)
 		if e.last != b.number {
 			e.last = b.number
 			visit(e, i)
@@ -322,12 +320,12 @@ func (b *builder) each(visit func(e *Entry, from int)) {
 }
 
 // entry finds the entry of the stack at a place, or makes it. inChain says that it
-// is that of a callchain's frame, caller that a call returns to it.
-func (b *builder) entry(pl *place, id int32, ip uint64, level byte, inChain, caller bool) *Entry {
+// is that of a callchain's frame.
+func (b *builder) entry(pl *place, id int32, ip uint64, level byte, inChain bool) *Entry {
 	k := b.key
 	var srcline, srcfile string
 	if b.layout.uses&(usesSrcline|usesSrcfile) != 0 {
-		c := b.callAt(pl, inChain, caller)
+		c := b.callAt(pl, inChain)
 		srcline, srcfile = b.srcline(pl, c), b.srcfile(c)
 		if b.layout.uses&usesSrcline != 0 {
 			k.srcline = b.names.ofString(srcline)

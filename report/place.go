@@ -15,21 +15,23 @@ import (
 // place is what a frame is to a histogram: the name of its DSO, its symbol or,
 // without one, its address.
 type place struct {
-	frame *replay.Frame
-	dso   string        // as shown
-	rank  int32         // of the DSO among those of the recording, 0 for none
-	id    int32         // the same for frames that no key tells apart
-	file  int32         // the same for frames of DSOs with the same name
-	chain int32         // the same for frames that are one in a call graph
-	call  *srcline.Call // that was inlined there, nil for the frame's own function
+	frame  *replay.Frame
+	caller bool          // a call returns to the frame's address
+	dso    string        // as shown
+	rank   int32         // of the DSO among those of the recording, 0 for none
+	id     int32         // the same for frames that no key tells apart
+	file   int32         // the same for frames of DSOs with the same name
+	chain  int32         // the same for frames that are one in a call graph
+	call   *srcline.Call // that was inlined there, nil for the frame's own function
+
+	inlined []*place // there, innermost first; set by places.inlinedAt
+	asked   bool     // for inlined
 }
 
-// places makes the place of a frame once.
+// places makes the place of a frame once, and another where it is a caller.
 type places struct {
-	list []*place // by Frame.ID
-	// inlined are the calls that were inlined at frames, innermost first, by
-	// Frame.ID: of sampled instructions, and of callers.
-	inlined [2]map[int][]*place
+	list    []*place // by Frame.ID
+	callers []*place // likewise
 	ids     map[placeKey]int32
 	chains  map[chainKey]int32
 	dsos    map[replay.DSO]int32
@@ -63,20 +65,28 @@ type chainKey struct {
 	inlined string // the function
 }
 
-func (p *places) of(f *replay.Frame) *place {
-	if f.ID >= len(p.list) {
-		p.list = append(p.list, make([]*place, 1+f.ID-len(p.list))...)
+func (p *places) of(f *replay.Frame) *place { return p.at(f, false) }
+
+// at returns the place of a frame. caller says that a call returns to its address.
+func (p *places) at(f *replay.Frame, caller bool) *place {
+	list := &p.list
+	if caller {
+		list = &p.callers
 	}
-	if p.list[f.ID] == nil {
-		p.list[f.ID] = p.make(f)
+	if f.ID >= len(*list) {
+		*list = append(*list, make([]*place, 1+f.ID-len(*list))...)
 	}
-	return p.list[f.ID]
+	pl := (*list)[f.ID]
+	if pl == nil {
+		pl = p.make(f, "")
+		pl.caller = caller
+		(*list)[f.ID] = pl
+	}
+	return pl
 }
 
-func (p *places) make(f *replay.Frame) *place { return p.makeOf(f, "") }
-
-// makeOf makes the place of a frame, or of the function that was inlined there.
-func (p *places) makeOf(f *replay.Frame, inlined string) *place {
+// make makes the place of a frame, or of the function that was inlined there.
+func (p *places) make(f *replay.Frame, inlined string) *place {
 	if p.ids == nil {
 		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
 		p.builds = map[string]dso.BuildID{}
@@ -127,69 +137,50 @@ func (p *places) address(dso string, ip uint64) int32 {
 	return number(p.ids, placeKey{dso: dso, start: ip, end: math.MaxUint64})
 }
 
-// chain returns the places of a stack's callchain in the graph's order: those of
-// at most limit frames, and with inline of the calls that were inlined there. The
-// kernel's part may begin where a call returns to, called.
-func (p *places) chain(st *stack, g *CallGraph, limit int, inline, called bool) []*place {
-	n := len(st.kernel) + len(st.user)
+// chain returns the places of a callchain in the graph's order: those of at most
+// limit frames, and with inline of the calls that were inlined there.
+func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline bool) []*place {
+	n := c.Len()
 	list := make([]*place, 0, min(n, limit))
 	for i := range min(n, limit) {
 		if g.Order == Caller {
 			i = n - 1 - i
 		}
-		f, caller := st.frame(i, called)
-		if !inline {
-			list = append(list, p.of(f))
-			continue
+		pl := p.at(c.Frame(i))
+		var inlined []*place
+		if inline {
+			inlined = p.inlinedAt(pl)
 		}
-		calls := p.inlinedAt(f, caller)
 		if g.Order == Caller {
-			list = append(list, p.of(f))
-			for _, pl := range slices.Backward(calls) {
+			list = append(list, pl)
+			for _, pl := range slices.Backward(inlined) {
 				list = append(list, pl)
 			}
 		} else {
-			list = append(append(list, calls...), p.of(f))
+			list = append(append(list, inlined...), pl)
 		}
 	}
 	return list
-}
-
-// frame returns frame i of the callchain, and whether a call returns to it.
-func (st *stack) frame(i int, called bool) (f *replay.Frame, caller bool) {
-	if i < len(st.kernel) {
-		return st.kernel[i], i > 0 || called
-	}
-	i -= len(st.kernel)
-	return st.user[i], i > 0
 }
 
 // inlinedAt returns the places of the calls that were inlined at a frame, the
 // innermost first. Each has a frame of its own, with the symbol's addresses.
-func (p *places) inlinedAt(f *replay.Frame, caller bool) []*place {
-	kept := &p.inlined[0]
-	if caller {
-		kept = &p.inlined[1]
+func (p *places) inlinedAt(at *place) []*place {
+	f := at.frame
+	sym := f.Sym()
+	if at.asked || sym == nil {
+		return at.inlined
 	}
-	if list, ok := (*kept)[f.ID]; ok {
-		return list
+	at.asked = true
+	calls := f.Calls(at.caller)
+	for _, c := range calls[:max(len(calls), 1)-1] {
+		name := c.Function + " (inlined)"
+		own := &symbolize.Symbol{Start: sym.Start, End: sym.End, Name: name, Raw: c.Function}
+		pl := p.make(replay.NamedFrame(f.ID, f.IP, f.Kernel, f.Map, own), name)
+		pl.call = &c
+		at.inlined = append(at.inlined, pl)
 	}
-	var list []*place
-	if sym := f.Sym(); sym != nil {
-		calls := f.Calls(caller)
-		for _, c := range calls[:max(len(calls), 1)-1] {
-			name := c.Function + " (inlined)"
-			own := &symbolize.Symbol{Start: sym.Start, End: sym.End, Name: name, Raw: c.Function}
-			pl := p.makeOf(replay.NamedFrame(f.ID, f.IP, f.Kernel, f.Map, own), name)
-			pl.call = &c
-			list = append(list, pl)
-		}
-	}
-	if *kept == nil {
-		*kept = map[int][]*place{}
-	}
-	(*kept)[f.ID] = list
-	return list
+	return at.inlined
 }
 
 // number numbers keys from 1 on.

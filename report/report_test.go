@@ -41,7 +41,7 @@ func (w *world) frame(name string, ip uint64) *replay.Frame {
 // sampled is stacks as the counter would make them of samples of one thread.
 func sampled(event int, comm string, n uint64, kernel, user []*replay.Frame) *stack {
 	st := &stack{event: event, comm: comm, commID: int32(len(comm)), thread: &replay.Thread{PID: 7, TID: 7, Comm: comm},
-		kernel: kernel, user: user, Stat: Stat{Samples: n, Period: 10 * n}, level: '.'}
+		frames: replay.Chain{Kernel: kernel, User: user}, Stat: Stat{Samples: n, Period: 10 * n}, level: '.'}
 	if len(kernel) > 0 {
 		st.leaf, st.level = kernel[0], 'k'
 	} else {

@@ -27,11 +27,11 @@ var (
 
 // callAt is what of DWARF an entry at a place shows: of a sampled instruction the
 // innermost call; in a callchain that shows inlined calls too, each its own.
-func (h *Hist) callAt(pl *place, inChain, caller bool) *srcline.Call {
+func (h *Hist) callAt(pl *place, inChain bool) *srcline.Call {
 	if pl.call != nil {
 		return pl.call
 	}
-	calls := pl.frame.Calls(caller)
+	calls := pl.frame.Calls(pl.caller)
 	switch {
 	case len(calls) == 0:
 		return nil

@@ -34,7 +34,6 @@ type stackEvent struct {
 	name       string
 	tracepoint bool
 	nanosecs   bool   // its periods are times
-	behind     bool   // the kernel's part of its callchains begins where a call returns to
 	period     uint64 // that was asked for, 0 where the kernel chose
 	samples    uint64
 	total      uint64 // of the periods
@@ -48,16 +47,15 @@ func (e *stackEvent) unit() string {
 	return "count"
 }
 
-// tallyKey tells stacks apart by where replay keeps their frames. Equal stacks
-// may have several keys.
+// tallyKey tells stacks apart. Equal ones may have several keys, as their
+// callchains may.
 type tallyKey struct {
-	event          int32
-	pid, tid, cpu  int32
-	comm           string
-	chain          bool
-	leaf           *replay.Frame  // where there is no callchain
-	kernel, user   **replay.Frame // their first ones, nil for none
-	nkernel, nuser int
+	event         int32
+	pid, tid, cpu int32
+	comm          string
+	chained       bool
+	leaf          *replay.Frame // where there is no callchain
+	chain         replay.ChainKey
 }
 
 // tally is what a number of samples with the same stack come to. What does not
@@ -66,9 +64,9 @@ type tally struct {
 	event         int32
 	pid, tid, cpu int32
 	comm          string
-	chain         bool // recorded with a callchain, which may be empty
-	kernel, user  []*replay.Frame
-	leaf          *replay.Frame // where kernel and user are empty
+	chained       bool // recorded with a callchain, which may be empty
+	chain         replay.Chain
+	leaf          *replay.Frame // where chain is empty
 	samples       uint64
 	still         uint64 // those of them whose period is 0
 	period        uint64 // all of theirs
@@ -107,7 +105,7 @@ func (c *Stacks) event(f *format.File, i int) int32 {
 			return int32(j)
 		}
 	}
-	e := stackEvent{name: name, tracepoint: a.Type == format.TypeTracepoint, behind: replay.LeafIsCaller(f, i),
+	e := stackEvent{name: name, tracepoint: a.Type == format.TypeTracepoint,
 		nanosecs: a.Type == format.TypeSoftware && (a.Config == cpuClock || a.Config == taskClock)}
 	if a.Flags&format.FlagFreq == 0 {
 		e.period = a.SamplePeriod
@@ -145,7 +143,7 @@ func (in *stacksInput) count(b *replay.Batch) error {
 // tally returns where the sample counts.
 func (in *stacksInput) tally(s *replay.Sample) *tally {
 	a := &in.File.Attrs[s.Event]
-	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, comm: s.Comm, chain: a.SampleType&format.SampleCallchain != 0}
+	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, comm: s.Comm, chained: a.SampleType&format.SampleCallchain != 0, chain: s.Chain.Key()}
 	if in.Processes {
 		k.pid = s.PID
 	}
@@ -155,21 +153,15 @@ func (in *stacksInput) tally(s *replay.Sample) *tally {
 	if in.CPUs && a.SampleType&format.SampleCPU != 0 {
 		k.cpu = int32(s.CPU)
 	}
-	if k.nkernel = len(s.Kernel); k.nkernel > 0 {
-		k.kernel = &s.Kernel[0]
-	}
-	if k.nuser = len(s.User); k.nuser > 0 {
-		k.user = &s.User[0]
-	}
-	if k.nkernel+k.nuser == 0 {
+	if s.Chain.Len() == 0 {
 		k.leaf = s.Leaf
 	}
 	i, ok := in.byKey[k]
 	if !ok {
 		i = int32(len(in.tallies))
 		in.byKey[k] = i
-		in.tallies = append(in.tallies, tally{event: k.event, pid: k.pid, tid: k.tid, cpu: k.cpu, comm: s.Comm, chain: k.chain,
-			kernel: s.Kernel, user: s.User, leaf: k.leaf})
+		in.tallies = append(in.tallies, tally{event: k.event, pid: k.pid, tid: k.tid, cpu: k.cpu, comm: s.Comm,
+			chained: k.chained, chain: s.Chain, leaf: k.leaf})
 	}
 	return &in.tallies[i]
 }
@@ -199,11 +191,4 @@ func (in *stacksInput) tellTime() {
 	if in.began.IsZero() || began.Before(in.began) {
 		in.began = began
 	}
-}
-
-// chainOf returns the stack's callchain, innermost frame first, at most as many
-// frames as count.
-func (c *Stacks) chainOf(t *tally) (kernel, user []*replay.Frame) {
-	kernel = t.kernel[:min(len(t.kernel), c.MaxStack)]
-	return kernel, t.user[:min(len(t.user), c.MaxStack-len(kernel))]
 }

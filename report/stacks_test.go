@@ -181,7 +181,7 @@ func TestFlameGraphEscapes(t *testing.T) {
 	var w world
 	const comm, name, event = `<b>"x'</b>`, "f</script><script>alert(1)//\u2028\u2029&amp;{{data}}", "a<b&c"
 	c := &Stacks{MaxStack: 9, events: []stackEvent{{name: event, samples: 1, total: 1}},
-		tallies: []tally{{comm: comm, user: []*replay.Frame{w.frame("/lib/<x>:"+name, 16)}, samples: 1, period: 1}}}
+		tallies: []tally{{comm: comm, chain: replay.Chain{User: []*replay.Frame{w.frame("/lib/<x>:"+name, 16)}}, samples: 1, period: 1}}}
 	page, data := flameGraphOf(t, c)
 	if n := strings.Count(page, "</script>"); n != 2 {
 		t.Errorf("%d scripts end in the page; two are its own", n)
@@ -205,8 +205,8 @@ func TestFlameGraphTree(t *testing.T) {
 	var w world
 	a, b, k, none := w.frame("prog:a", 0x10), w.frame("prog:b", 0x40), w.frame("[kernel.kallsyms]:k", 0x70), w.frame("/lib/x.so:", 0x100)
 	c := &Stacks{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}}, tallies: []tally{
-		{event: 1, comm: "p", chain: true, kernel: []*replay.Frame{k}, user: []*replay.Frame{a, a, b}, samples: 1, period: 10}, // b is one too many
-		{event: 1, comm: "p", chain: true, user: []*replay.Frame{a, a}, samples: 3, period: 30},
+		{event: 1, comm: "p", chain: replay.Chain{Kernel: []*replay.Frame{k}, User: []*replay.Frame{a, a, b}}, samples: 1, period: 10}, // b is one too many
+		{event: 1, comm: "p", chain: replay.Chain{User: []*replay.Frame{a, a}}, samples: 3, period: 30},
 		{event: 1, comm: "q", leaf: none, samples: 1, period: 20},
 	}}
 	_, data := flameGraphOf(t, c)

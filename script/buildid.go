@@ -80,8 +80,9 @@ func hitDSOs(f *format.File, h *replay.History) ([]listedDSO, format.Skipped, er
 		for i := range b.Samples {
 			s := &b.Samples[i]
 			note(hit, s.Leaf)
-			for j := range s.Frames() {
-				note(hit, s.Frame(j))
+			for j := range s.Chain.Len() {
+				f, _ := s.Chain.Frame(j)
+				note(hit, f)
 			}
 		}
 		b.Release()

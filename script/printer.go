@@ -54,7 +54,6 @@ type event struct {
 	name   string // padded to the longest one, with ": "
 	attr   *format.Attr
 	chain  bool              // samples have callchains
-	called bool              // that begin where a call returns to
 	trace  bool              // as the processor's branch trace store has them
 	absent format.SampleType // what samples lack of what a line may start with
 	format *tracepoint.Format
@@ -114,7 +113,6 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		e.chain = a.SampleType&format.SampleCallchain != 0 && !opts.NoChain
 		e.absent = startNeeds(fields[i]) &^ a.SampleType
 		e.sampleID = a.Flags&format.FlagSampleIDAll != 0
-		e.called = replay.LeafIsCaller(f, i)
 		shown := fields[i] & (framesFields | FieldDSOff | fieldKernelOff | sourceFields)
 		if texts[shown] == nil {
 			texts[shown] = &frameTexts{fields: shown, compat: opts.Compat, Source: opts.Source}
@@ -392,14 +390,14 @@ func (p *printer) appendFrames(b []byte, s *replay.Sample, fields Field, e *even
 		b = appendHex(b, s.IP, 16)
 		b = appendName(b, s.Leaf, fields)
 		if fields&sourceFields != 0 {
-			b = e.frames.appendOwnSource(b, s.Leaf, e.called)
+			b = e.frames.appendOwnSource(b, s.Leaf, s.Called)
 		}
 		return b
 	}
 	b = append(b, '\n')
 	left := p.opts.MaxStack
 	for i, f := range s.Kernel[:min(left, len(s.Kernel))] {
-		b = append(b, e.frames.of(f, i > 0 || e.called)...)
+		b = append(b, e.frames.of(f, i > 0 || s.Called)...)
 	}
 	left -= min(left, len(s.Kernel))
 	if s.Unwound {

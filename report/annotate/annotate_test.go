@@ -1,6 +1,7 @@
 package annotate
 
 import (
+	"maps"
 	"testing"
 
 	"gperf/format"
@@ -57,7 +58,7 @@ func TestCount(t *testing.T) {
 	}
 	leaf, caller, again := frame(f, 0x10), frame(g, 0x20), frame(f, 0x30)
 	stack := func(period uint64, chain ...*replay.Frame) *stack {
-		return &stack{stackKey: stackKey{leaf: leaf, fields: [maxFields]*replay.Frame{caller}}, chain: [2][]*replay.Frame{chain, nil}, Stat: Stat{2, period}}
+		return &stack{stackKey: stackKey{leaf: leaf, fields: [maxFields]*replay.Frame{caller}}, frames: replay.Chain{Kernel: chain}, Stat: Stat{2, period}}
 	}
 	for _, callersToo := range []bool{false, true} {
 		c := newCounter(&format.File{}, nil, &Options{Callers: callersToo})
@@ -83,5 +84,30 @@ func TestCount(t *testing.T) {
 				t.Errorf("callers %v: f+%#x has %v, want %v", callersToo, s.off, at, stat)
 			}
 		}
+	}
+}
+
+// TestCallers: the code that is shown of a caller is its call, and of where a
+// process was interrupted, or of a function that a field names, its own.
+func TestCallers(t *testing.T) {
+	m := &replay.Map{Start: 0x1000, End: 0x9000, DSO: &replay.DSO{Name: "/bin/x"}}
+	f := &symbolize.Symbol{Start: 0x2000, End: 0x3000, Name: "f"}
+	frame := func(id int, kernel bool) *replay.Frame {
+		return replay.NamedFrame(id, f.Start+uint64(id)*0x10, kernel, m, f)
+	}
+	st := &stack{stackKey: stackKey{leaf: frame(1, true), fields: [maxFields]*replay.Frame{frame(0, true), frame(2, true)}}, Stat: Stat{1, 1}}
+	st.frames = replay.Chain{Kernel: []*replay.Frame{st.leaf, frame(3, true)}, User: []*replay.Frame{frame(4, false), frame(5, false)}}
+	c := newCounter(&format.File{}, nil, &Options{Callers: true})
+	c.events, c.order = []*event{{name: "e"}}, []*stack{st}
+	c.settle()
+	got := map[spot]bool{}
+	for _, fn := range c.functions {
+		for s := range fn.at {
+			got[s] = true
+		}
+	}
+	want := map[spot]bool{{0, false}: true, {0x10, false}: true, {0x20, true}: true, {0x30, true}: true, {0x40, false}: true, {0x50, true}: true}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

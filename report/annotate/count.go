@@ -93,20 +93,18 @@ const maxFields = 4
 // returnField is where return probes have the address that the function returned to.
 const returnField = "__probe_ret_ip"
 
-// stackKey tells apart samples that tell of different addresses. Callchains are
-// told apart by where replay keeps them.
+// stackKey tells apart samples that tell of different addresses.
 type stackKey struct {
-	event          int
-	leaf           *replay.Frame
-	kernel, user   **replay.Frame // their first ones, nil for none
-	nkernel, nuser int
-	fields         [maxFields]*replay.Frame
+	event  int
+	leaf   *replay.Frame
+	chain  replay.ChainKey
+	fields [maxFields]*replay.Frame
 }
 
 // stack is a number of samples that tell of the same addresses.
 type stack struct {
 	stackKey
-	chain [2][]*replay.Frame // kernel and user
+	frames replay.Chain
 	Stat
 }
 
@@ -135,7 +133,7 @@ func (c *counter) count(b *replay.Batch) error {
 		k := c.key(s)
 		st := c.stacks[k]
 		if st == nil {
-			st = &stack{stackKey: k, chain: [2][]*replay.Frame{s.Kernel, s.User}}
+			st = &stack{stackKey: k, frames: s.Chain}
 			c.stacks[k] = st
 			c.order = append(c.order, st)
 		}
@@ -146,13 +144,7 @@ func (c *counter) count(b *replay.Batch) error {
 }
 
 func (c *counter) key(s *replay.Sample) stackKey {
-	k := stackKey{event: s.Event, leaf: s.Leaf, nkernel: len(s.Kernel), nuser: len(s.User)}
-	if k.nkernel > 0 {
-		k.kernel = &s.Kernel[0]
-	}
-	if k.nuser > 0 {
-		k.user = &s.User[0]
-	}
+	k := stackKey{event: s.Event, leaf: s.Leaf, chain: s.Chain.Key()}
 	for i, fd := range c.events[s.Event].fields {
 		if ip, ok := fd.Uint(s.Raw, c.bytes); ok && ip != 0 {
 			k.fields[i] = c.history.Resolve(s, ip)
@@ -168,28 +160,27 @@ func (c *counter) settle() {
 		c.samples += st.Samples
 		e.total.add(st.Stat)
 		c.touches = c.touches[:0]
-		c.touch(e, st.leaf, sampled)
+		c.touch(e, st.leaf, sampled, false)
 		for _, f := range st.fields {
-			c.touch(e, f, fields)
+			c.touch(e, f, fields, f != nil && (f.Sym() == nil || f.Off() > 0)) // where a function starts, no call returns to
 		}
-		for _, chain := range st.chain {
-			for _, f := range chain {
-				if f != st.leaf {
-					c.touch(e, f, callers)
-				}
+		for i := range st.frames.Len() {
+			if f, caller := st.frames.Frame(i); f != st.leaf {
+				c.touch(e, f, callers, caller)
 			}
 		}
 		c.spread(st.Stat)
 	}
 }
 
-// touch notes what the stack at hand tells by f, which may be nil.
-func (c *counter) touch(e *event, f *replay.Frame, kind kinds) {
+// touch notes what the stack at hand tells by f, which may be nil. caller says
+// that a call returned to it.
+func (c *counter) touch(e *event, f *replay.Frame, kind kinds, caller bool) {
 	if f == nil || f.Map == nil || c.opts.DSOs != nil && !slices.Contains(c.opts.DSOs, f.DSO()) && !slices.Contains(c.opts.DSOs, filepath.Base(f.DSO())) {
 		return
 	}
 	fn := c.function(e, f)
-	c.touches = append(c.touches, touch{fn, spot{f.MapOff() - fn.start, kind != sampled}, kind})
+	c.touches = append(c.touches, touch{fn, spot{f.MapOff() - fn.start, caller}, kind})
 }
 
 // function returns the function of the event's that f is in.

@@ -1,9 +1,6 @@
 package replay
 
-import (
-	"gperf/format"
-	"gperf/symbolize/srcline"
-)
+import "gperf/symbolize/srcline"
 
 // Calls returns the functions that the frame is in, with file and line: the
 // innermost first, those that were inlined before the one that they were inlined
@@ -38,12 +35,4 @@ func (f *Frame) lookUpCalls(ip uint64) (calls []srcline.Call) {
 		calls, _ = f.symbols.UserCalls(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
 	}
 	return calls
-}
-
-// LeafIsCaller tells whether the kernel's part of an event's callchains begins
-// where a call returns to: a tracepoint's does, in the function that has it. A
-// probe's begins with the instruction that is probed.
-func LeafIsCaller(f *format.File, event int) bool {
-	tp := f.Tracepoint(event)
-	return f.Attrs[event].Type == format.TypeTracepoint && (tp == nil || tp.Field("__probe_ip") == nil)
 }

@@ -54,9 +54,10 @@ func walked(t *testing.T, attrs []format.Attr, records ...[]byte) (list []string
 		for i := range b.Samples {
 			s := &b.Samples[i]
 			text := fmt.Sprintf("%d/%d:", s.Time, s.Event)
-			for i := range s.Frames() {
-				text += fmt.Sprintf(" %x", s.Frame(i).IP)
-				if name := s.Frame(i).Symbol(); name != "[unknown]" {
+			for i := range s.Chain.Len() {
+				f, _ := s.Chain.Frame(i)
+				text += fmt.Sprintf(" %x", f.IP)
+				if name := f.Symbol(); name != "[unknown]" {
 					text += name
 				}
 			}

@@ -131,10 +131,8 @@ type Sample struct {
 	Thread *Thread // as known at the sample's time; its Comm may change later
 	Comm   string
 	Leaf   *Frame // of the sample's IP
-	// Kernel and User are the callchain, innermost frame first. Both may belong to
-	// many samples, and end with the batch unless History.KeepChains: they are to
-	// be left unchanged.
-	Kernel, User []*Frame
+	// Chain is the callchain. Its parts end with the batch unless History.KeepChains.
+	Chain
 	// Unwound says that the user frames were found with a copy of the stack,
 	// End why there are no more.
 	Unwound bool
@@ -146,17 +144,6 @@ type Sample struct {
 	// Data that of Addr, when Also asks for them.
 	Branches []*Frame
 	Data     *Frame
-}
-
-// Frames is the number of frames of the callchain.
-func (s *Sample) Frames() int { return len(s.Kernel) + len(s.User) }
-
-// Frame returns frame i of the callchain, 0 being the innermost.
-func (s *Sample) Frame(i int) *Frame {
-	if i < len(s.Kernel) {
-		return s.Kernel[i]
-	}
-	return s.User[i-len(s.Kernel)]
 }
 
 // History is what is known of threads and mappings at one moment.
@@ -212,6 +199,7 @@ type History struct {
 	ranks   map[string]int32  // of DSOs by name
 	counts  counts
 	held    []held
+	called  []bool // by event: chains are Called
 
 	// Lost counts the records and samples that the recording lost.
 	Lost Lost
@@ -370,7 +358,7 @@ func (h *History) resolveFrames(s *Sample) {
 	} else {
 		s.Leaf = h.userFrame(m, s.IP)
 	}
-	s.Kernel, s.User = nil, nil
+	s.Chain = Chain{Called: h.isCalled(s.Event)}
 	if !h.lbrChain(s, m) {
 		h.chain(s, s.Callchain, m)
 	}
@@ -380,6 +368,13 @@ func (h *History) resolveFrames(s *Sample) {
 	if h.Also.Data {
 		s.Data = h.dataFrame(s, m)
 	}
+}
+
+func (h *History) isCalled(event int) bool {
+	for i := len(h.called); i <= event; i++ {
+		h.called = append(h.called, isCalled(h.file, i))
+	}
+	return h.called[event]
 }
 
 // unwind adds the frames that copies of the stack tell of.

@@ -154,8 +154,9 @@ func TestCallchain(t *testing.T) {
 		t.Errorf("user %x, want %x", got, want)
 	}
 	var names []string
-	for i := range s.Frames() {
-		names = append(names, s.Frame(i).DSO()+" "+s.Frame(i).Symbol())
+	for i := range s.Chain.Len() {
+		f, _ := s.Chain.Frame(i)
+		names = append(names, f.DSO()+" "+f.Symbol())
 	}
 	want := []string{"[kernel.kallsyms] [unknown]", "bpf_prog_1 bpf_prog_1", "/bin/x [unknown]", "[unknown] [unknown]"}
 	if !reflect.DeepEqual(names, want) {

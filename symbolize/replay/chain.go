@@ -1,0 +1,57 @@
+package replay
+
+import "gperf/format"
+
+// Chain is a callchain, the innermost frame first: the kernel's part, then the
+// process's. Both may belong to many samples, and are to be left unchanged.
+type Chain struct {
+	Kernel, User []*Frame
+	// Called says that a call returns to Kernel's first frame, which is the function
+	// that has the tracepoint. Otherwise that is where it was interrupted, or the
+	// instruction that a probe sits on; User's first always is.
+	Called bool
+}
+
+// Len is the number of frames.
+func (c *Chain) Len() int { return len(c.Kernel) + len(c.User) }
+
+// Frame returns frame i, 0 being the innermost, and whether a call returns to it.
+func (c *Chain) Frame(i int) (f *Frame, caller bool) {
+	if i < len(c.Kernel) {
+		return c.Kernel[i], i > 0 || c.Called
+	}
+	i -= len(c.Kernel)
+	return c.User[i], i > 0
+}
+
+// Cut returns the innermost frames, at most n.
+func (c Chain) Cut(n int) Chain {
+	c.Kernel = c.Kernel[:min(n, len(c.Kernel))]
+	c.User = c.User[:min(n-len(c.Kernel), len(c.User))]
+	return c
+}
+
+// ChainKey tells the chains of one event apart by where History keeps their parts
+// (History.KeepChains). Equal chains may have several keys.
+type ChainKey struct {
+	kernel, user   **Frame // the first ones, nil for none
+	nkernel, nuser int
+}
+
+// Key returns the chain's key.
+func (c *Chain) Key() (k ChainKey) {
+	if k.nkernel = len(c.Kernel); k.nkernel > 0 {
+		k.kernel = &c.Kernel[0]
+	}
+	if k.nuser = len(c.User); k.nuser > 0 {
+		k.user = &c.User[0]
+	}
+	return k
+}
+
+// isCalled tells whether an event's chains are Called: those of tracepoints are,
+// those of probes, which are tracepoints to the kernel, are not.
+func isCalled(f *format.File, event int) bool {
+	tp := f.Tracepoint(event)
+	return f.Attrs[event].Type == format.TypeTracepoint && (tp == nil || tp.Field("__probe_ip") == nil)
+}
