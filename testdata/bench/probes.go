@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A step is one command on the way to a recording of probes.
@@ -126,6 +128,13 @@ func (b *bench) probes() error {
 		return err
 	}
 	os.Setenv("BPFTRACE_MAX_PROBES", fmt.Sprint(2*len(functions)+2*globbed))
+	// Bpftrace opens a file for each probe, and does not ask for more. What Go raised
+	// the limit to by itself, commands do not inherit.
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
+		files.Cur = files.Max
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &files)
+	}
 	ways := b.probeWays(functions, mark)
 	runs := make([][]took, len(ways))
 	steps := make([][][]time.Duration, len(ways)) // by way, step, run
