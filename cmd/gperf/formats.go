@@ -118,20 +118,26 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 		return err
 	}
 	chains := false
+	var tell []func()
 	for _, in := range inputs {
 		// Folded stacks are those of perf script, which forgets who ended.
 		in.history.KeepExited = o.format != "folded" || in.file.Has(format.FeatureAuxtrace)
 		skipped, err := c.Add(report.Recording{File: in.file, History: in.history, Keep: in.keep, Written: in.recorded})
-		in.tell(stderr, skipped)
 		if err != nil {
+			in.tell(stderr, skipped)
 			return in.at(err)
 		}
+		tell = append(tell, func() { in.tell(stderr, skipped) })
 		chains = chains || in.hasCallchains()
 	}
 	if !chains {
 		fmt.Fprintf(stderr, "gperf %s: there are no callchains%s: record them with -g\n", command, map[bool]string{true: " to fold"}[o.format == "folded"])
 	}
-	return o.write(c, stdout)
+	err = o.write(c, stdout) // which asks for names
+	for _, tell := range tell {
+		tell()
+	}
+	return err
 }
 
 // checkOutput refuses to write over an input, or to a terminal what nobody reads

@@ -24,8 +24,8 @@ func TestUnresolved(t *testing.T) {
 	if err := os.WriteFile(name, r.file(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"script", "report"} {
-		_, stderr := gperf(t, command, "-i", name)
+	for _, command := range []string{"script", "report", "script --format folded", "report --format pprof", "report --format flamegraph"} {
+		_, stderr := gperf(t, append(strings.Fields(command), "-i", name)...)
 		if n := strings.Count(stderr, "/nowhere/program: no such file"); n != 1 || !strings.Contains(stderr, "addresses in 1 file ") ||
 			!strings.Contains(stderr, "gperf archive") || strings.Contains(stderr, "anon") {
 			t.Errorf("gperf %s says\n%s", command, stderr)
