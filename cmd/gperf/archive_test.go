@@ -5,31 +5,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"gperf/symbolize"
 )
 
 // TestArchivePerfMap: names of code made at run time come along, also into an archive
 // that is made of another.
 func TestArchivePerfMap(t *testing.T) {
 	const pid = 4_000_124 // near the kernel's limit: no process has it
-	path := symbolize.PerfMap(pid)
-	if _, err := os.Stat(path); err == nil {
-		t.Skipf("%s is there already", path)
-	}
-	if err := os.WriteFile(path, []byte(perfMapText), 0o644); err != nil {
-		t.Skip(err)
-	}
-	defer os.Remove(path)
+	path := writePerfMap(t, pid)
 	r := &recorder{attrs: 1}
 	r.mmap(pid, 0x10000000, 0x300, "//anon")
 	for ip := uint64(0x10000000); ip < 0x10000300; ip += 8 {
 		r.chain(pid, 1, ip)
 	}
-	name := filepath.Join(t.TempDir(), "perf.data")
-	if err := os.WriteFile(name, r.file(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	name := r.save(t)
 	want, _ := gperf(t, "script", "-i", name)
 	if !strings.Contains(want, "first function+0x8") {
 		t.Fatalf("there are no names:\n%.1000s", want)

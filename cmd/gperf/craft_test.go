@@ -4,9 +4,10 @@ import (
 	"bytes"
 	bin "encoding/binary"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -211,6 +212,16 @@ func (r *recorder) compress(times int) {
 	for piece := range slices.Chunk(w.Bytes(), 60000) {
 		r.record(recordCompressed, 0, piece)
 	}
+}
+
+// save writes the file, and returns its path.
+func (r *recorder) save(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "perf.data")
+	if err := os.WriteFile(path, r.file(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func (r *recorder) file() []byte {

@@ -56,12 +56,8 @@ func strippedProgram(t *testing.T) (recording, debug string) {
 	if out, err := exec.Command("objcopy", "--strip-all", program).CombinedOutput(); err != nil {
 		t.Fatalf("objcopy: %v\n%s", err, out)
 	}
-	recording = filepath.Join(dir, "perf.data")
 	r.attrs = 1
-	if err := os.WriteFile(recording, r.file(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return recording, filepath.Join(dir, "a.only")
+	return r.save(t), filepath.Join(dir, "a.only")
 }
 
 func TestDebuginfod(t *testing.T) {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"gperf/symbolize"
@@ -25,18 +24,25 @@ garbage
 10000240 40  two spaces
 `
 
-// Code made at run time has the names that perf gives it.
-func TestPerfMapNames(t *testing.T) {
-	o := needOracle(t)
-	const pid = 4_000_123 // near the kernel's limit: no process has it
-	path := symbolize.PerfMap(pid)
+// writePerfMap writes the map of a process that there is not, until the test ends.
+func writePerfMap(t *testing.T, pid int32) (path string) {
+	t.Helper()
+	path = symbolize.PerfMap(pid)
 	if _, err := os.Stat(path); err == nil {
 		t.Skipf("%s is there already", path)
 	}
 	if err := os.WriteFile(path, []byte(perfMapText), 0o644); err != nil {
 		t.Skip(err)
 	}
-	defer os.Remove(path)
+	t.Cleanup(func() { os.Remove(path) })
+	return path
+}
+
+// Code made at run time has the names that perf gives it.
+func TestPerfMapNames(t *testing.T) {
+	o := needOracle(t)
+	const pid = 4_000_123 // near the kernel's limit: no process has it
+	path := writePerfMap(t, pid)
 	r := &recorder{attrs: 1}
 	for i, name := range []string{"//anon", "/dev/zero (deleted)", "/SYSV00000000 (deleted)"} {
 		r.mmap(pid, 0x10000000+uint64(i)*0x100, 0x100, name)
@@ -44,10 +50,7 @@ func TestPerfMapNames(t *testing.T) {
 	for ip := uint64(0x10000000); ip < 0x10000300; ip += 8 {
 		r.chain(pid, 1, ip)
 	}
-	recording := filepath.Join(t.TempDir(), "perf.data")
-	if err := os.WriteFile(recording, r.file(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	recording := r.save(t)
 	want, err := o.run(t, "script", "-f", "--no-inline", "-F", "ip,sym,symoff,dso", "-i", recording)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -20,10 +19,7 @@ func TestUnresolved(t *testing.T) {
 		r.chain(pid, 1, 0x10000000+ip)
 		r.chain(pid, 1, 0x20000000+ip)
 	}
-	name := filepath.Join(t.TempDir(), "perf.data")
-	if err := os.WriteFile(name, r.file(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	name := r.save(t)
 	for _, command := range []string{"script", "report", "script --format folded", "report --format pprof", "report --format flamegraph"} {
 		_, stderr := gperf(t, append(strings.Fields(command), "-i", name)...)
 		if n := strings.Count(stderr, "/nowhere/program: no such file"); n != 1 || !strings.Contains(stderr, "addresses in 1 file ") ||
@@ -51,10 +47,7 @@ func TestLineless(t *testing.T) {
 	for ip := uint64(0); ip < 4; ip++ {
 		r.chain(pid, 1, 0x402000+16*ip)
 	}
-	name := filepath.Join(t.TempDir(), "perf.data")
-	if err := os.WriteFile(name, r.file(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	name := r.save(t)
 	for _, args := range [][]string{{"script", "-F", "+srcline"}, {"report", "--sort", "srcfile"}} {
 		if _, stderr := gperf(t, append(args, "-i", name)...); !strings.Contains(stderr, "addresses in 1 file have no source lines: install") ||
 			!strings.Contains(stderr, stripped+": no debug information") {
