@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -198,6 +199,15 @@ func TestEmitter(t *testing.T) {
 		if err := e.AttachRawTracepoint("sched_process_exec", 3, 4); err == nil {
 			t.Error("a fourth argument of sched_process_exec: the kernel takes it")
 		}
+		before := openFiles(t)
+		for id := range uint16(10) {
+			if err := e.AttachRawTracepoint("sched_process_exec", 4+id, 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := openFiles(t) - before; n > 30 {
+			t.Errorf("10 more raw tracepoints take %d files; a program, its types and a link each are 30", n)
+		}
 		if _, err := e.load("on_raw", map[string]uint32{"raw_args": uint32(MaxRawArgs)}); err != nil {
 			t.Errorf("%d arguments: %v\n%s", MaxRawArgs, err, VerifierLog(err))
 		}
@@ -211,4 +221,13 @@ func TestEmitter(t *testing.T) {
 			}
 		}
 	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
 }

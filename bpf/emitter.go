@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 )
@@ -30,11 +31,13 @@ type EmitterOptions struct {
 // program has its own scratch memory: unlike those of an [Unwinder], one can
 // interrupt another.
 type Emitter struct {
-	o      EmitterOptions
-	shared map[string]*ebpf.Map // between all programs
-	own    []*ebpf.Map          // of these, those that are not the Unwinder's
-	loaded []*ebpf.Collection
-	links  []link.Link
+	o        EmitterOptions
+	spec     *ebpf.CollectionSpec
+	types    *btf.Cache           // the kernel's, while programs are loaded
+	shared   map[string]*ebpf.Map // between all programs
+	own      []*ebpf.Map          // of these, those that are not the Unwinder's
+	programs []*ebpf.Program
+	links    []link.Link
 }
 
 // NewEmitter returns an emitter that emits nothing yet.
@@ -42,7 +45,7 @@ func NewEmitter(o EmitterOptions) (*Emitter, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, ErrArch
 	}
-	e := &Emitter{o: o, shared: map[string]*ebpf.Map{}}
+	e := &Emitter{o: o, types: btf.NewCache(), shared: map[string]*ebpf.Map{}}
 	if o.Unwinder != nil {
 		for name, m := range o.Unwinder.coll.Maps {
 			e.share(name, m)
@@ -52,6 +55,7 @@ func NewEmitter(o EmitterOptions) (*Emitter, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.spec = spec
 	for name, n := range map[string]uint32{"enabled": 1, "samples_to": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))} {
 		spec.Maps[name].MaxEntries = n
 		m, err := withMemory(func() (*ebpf.Map, error) { return ebpf.NewMap(spec.Maps[name]) })
@@ -85,12 +89,11 @@ func (e *Emitter) share(name string, m *ebpf.Map) {
 	}
 }
 
-// load loads one more program; vars are constants of its own.
+// load loads one more program; vars are constants of its own. Of its maps, which it
+// keeps, only those stay open that the next programs share: there may be more
+// programs than a process may have files.
 func (e *Emitter) load(program string, vars map[string]uint32) (*ebpf.Program, error) {
-	spec, err := loadEmit()
-	if err != nil {
-		return nil, err
-	}
+	spec := e.spec.Copy()
 	spec.Programs = map[string]*ebpf.ProgramSpec{program: spec.Programs[program]}
 	all := map[string]uint32{"per_task": flag(e.o.PerTask != nil), "walk_user": flag(e.o.Unwinder != nil)}
 	maps.Copy(all, vars)
@@ -110,18 +113,23 @@ func (e *Emitter) load(program string, vars map[string]uint32) (*ebpf.Program, e
 		}
 	}
 	coll, err := withMemory(func() (*ebpf.Collection, error) {
-		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace})
+		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace, Cache: e.types})
 	})
 	if err != nil {
 		return nil, err
 	}
-	for name, m := range coll.Maps {
-		if e.shared[name] == nil {
-			e.share(name, m)
+	prog := coll.DetachProgram(program)
+	e.programs = append(e.programs, prog)
+	for name := range coll.Maps {
+		if e.shared[name] != nil {
+			continue
+		}
+		if e.share(name, coll.Maps[name]); e.shared[name] != nil {
+			e.own = append(e.own, coll.DetachMap(name))
 		}
 	}
-	e.loaded = append(e.loaded, coll)
-	return coll.Programs[program], nil
+	coll.Close()
+	return prog, nil
 }
 
 // ErrNoKprobeMulti: the kernel does not have programs run at many functions.
@@ -186,6 +194,7 @@ func (e *Emitter) SetOutput(cpu, fd int) error {
 
 // Enable starts the samples, or stops them.
 func (e *Emitter) Enable(on bool) error {
+	e.types = nil
 	if err := e.shared["enabled"].Put(uint32(0), flag(on)); err != nil {
 		return fmt.Errorf("switching BPF programs: %w", err)
 	}
@@ -194,8 +203,8 @@ func (e *Emitter) Enable(on bool) error {
 
 // Stats reads the counters, as far as this kernel has them.
 func (e *Emitter) Stats() (s Stats) {
-	for _, coll := range e.loaded {
-		s.add(coll)
+	for _, p := range e.programs {
+		s.add(p)
 	}
 	return s
 }
@@ -205,8 +214,8 @@ func (e *Emitter) Close() {
 	for _, l := range e.links {
 		l.Close()
 	}
-	for _, coll := range e.loaded {
-		coll.Close()
+	for _, p := range e.programs {
+		p.Close()
 	}
 	for _, m := range e.own {
 		m.Close()

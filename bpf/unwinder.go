@@ -199,20 +199,20 @@ type Stats struct {
 
 // Stats reads the counters, as far as this kernel has them.
 func (u *Unwinder) Stats() (s Stats) {
-	s.add(u.coll)
+	for _, p := range u.coll.Programs {
+		s.add(p)
+	}
 	return s
 }
 
-func (s *Stats) add(coll *ebpf.Collection) {
-	for _, p := range coll.Programs {
-		st, err := p.Stats()
-		if err != nil {
-			continue
-		}
-		s.Runs += st.RunCount
-		s.RunTime += st.Runtime
-		s.Missed += st.RecursionMisses
+func (s *Stats) add(p *ebpf.Program) {
+	st, err := p.Stats()
+	if err != nil {
+		return
 	}
+	s.Runs += st.RunCount
+	s.RunTime += st.Runtime
+	s.Missed += st.RecursionMisses
 }
 
 // Table is a table that the programs have.

@@ -130,6 +130,7 @@ func TestHints(t *testing.T) {
 		{&probe.NoFunctionError{Name: "nf_hook", Module: "nf_conntrack"}, "modprobe nf_conntrack"},
 		{&probe.FunctionError{File: "/bin/x", Name: "f"}, "gperf list 'uprobe:/bin/x:*'"},
 		{&record.OpenError{Err: syscall.ENOENT}, "cpu-clock"},
+		{&record.EmitError{Event: "raw_tracepoint:x", Err: syscall.EMFILE}, "ulimit -Hn"},
 		{&tracefs.NotFoundError{Err: syscall.ENOENT}, "CONFIG_TRACING"},
 	} {
 		if got := hint(c.err); !strings.Contains(got, c.want) || !strings.HasSuffix(got, "\n") {

@@ -59,6 +59,7 @@ func hint(err error) string {
 	var out *record.OutputError
 	var freq *record.FreqError
 	var unwinding *record.UnwindError
+	var emit *record.EmitError
 	var unknown *event.UnknownError
 	var noMatch *noMatchError
 	var debug *vars.NoDebugError
@@ -85,6 +86,8 @@ func hint(err error) string {
 			"         the kernel lowers it when sampling takes too long.\n"
 	case errors.Is(err, record.ErrKernelHidden):
 		return whole(check.This().WhyHidden())
+	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
+		return "Every raw tracepoint takes three files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
 	case errors.As(err, &unwinding):
 		return whole(check.This().WhyNoBPF(err))
 	case errors.As(err, &unknown):
