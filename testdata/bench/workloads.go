@@ -147,12 +147,16 @@ func (b *bench) calibrate(w *workloads, d time.Duration) (int, error) {
 func (b *bench) timesItself(t tool, args ...string) (u usage, err error) {
 	var out bytes.Buffer
 	cmd, stderr := b.command(t, &out, args...)
-	if err := cmd.Run(); err != nil {
-		return u, fmt.Errorf("%s: %w\n%s", cmd, err, stderr)
+	runErr := cmd.Run()
+	if runErr != nil {
+		runErr = fmt.Errorf("%s: %w\n%s", cmd, runErr, stderr)
 	}
 	var wall, cpu float64
 	if _, err := fmt.Sscan(out.String(), &wall, &cpu); err != nil {
-		return u, fmt.Errorf("%s: its times: %w", cmd, err)
+		return u, cmp.Or(runErr, fmt.Errorf("%s: its times: %w", cmd, err))
+	}
+	if runErr != nil { // bpftrace aborts at times when it is to name the addresses of a program that has ended
+		fmt.Fprintf(os.Stderr, "bench: after the program had ended, %v\n", runErr)
 	}
 	u.load, u.loadCPU = time.Duration(wall*1e9), time.Duration(cpu*1e9)
 	return u, nil
