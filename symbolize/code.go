@@ -149,6 +149,16 @@ func readCode(im *dso.Image, vaddr, addr, n uint64, name func(uint64) string) (*
 	return nil, fmt.Errorf("%s has nothing at %#x", im.Path, vaddr)
 }
 
+// RunningCode is KernelCode without a file of the kernel's own: what no file may
+// have when the kernel runs no more.
+func (s *Symbolizer) RunningCode(start, end uint64) (*Code, error) {
+	c, err := s.kernelCode(s.runningText, start, end)
+	if err != nil {
+		return nil, &NoCodeError{dso.KernelName, s.opts.KernelBuildID, err}
+	}
+	return c, nil
+}
+
 // kernelText is a file with the recorded kernel's code.
 type kernelText struct {
 	image *dso.Image
@@ -157,7 +167,7 @@ type kernelText struct {
 
 // KernelCode returns the code of the kernel at the recorded ips start to end-1:
 // from the kernel's own ELF file, or else from what runs now, if that is the
-// kernel recorded. The error is a *NoCodeError.
+// kernel recorded, or what an archive has of that. The error is a *NoCodeError.
 func (s *Symbolizer) KernelCode(start, end uint64) (*Code, error) {
 	var why []error
 	for _, text := range []func() (*kernelText, error){s.vmlinuxText, s.runningText} {
@@ -223,11 +233,16 @@ func (s *Symbolizer) textDelta(im *dso.Image) (uint64, error) {
 	return delta, err
 }
 
-// loadRunningText opens the image of the running kernel's memory.
+// loadRunningText opens the image of the running kernel's memory, or what an archive
+// has of the recorded one's.
 func (s *Symbolizer) loadRunningText() (*kernelText, error) {
 	path := filepath.Join(s.proc, "kcore")
-	if s.opts.Finder.Root != "" || s.opts.Finder.Packed() {
-		return nil, fmt.Errorf("%s: %w", path, errElsewhere)
+	if s.opts.Finder.Root != "" {
+		im, err := s.opts.Finder.Kcore(s.opts.KernelBuildID)
+		if errors.Is(err, dso.ErrNoFile) {
+			return nil, fmt.Errorf("%s: %w", path, errElsewhere)
+		}
+		return &kernelText{im, 0}, err
 	}
 	running, _ := dso.KernelBuildID()
 	if want := s.opts.KernelBuildID; !want.IsZero() && !want.Matches(running) {

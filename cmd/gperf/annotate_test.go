@@ -241,4 +241,10 @@ func TestRecordAnnotateDrop(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^ +[1-9]\d*\.\d\d : > [0-9a-f]+:   (call|bl) +[0-9a-f]+ <\w*(skb|free|drop)\w*>$`).MatchString(text) {
 		t.Errorf("%s leads to no call that drops:\n%s", location[1], text)
 	}
+	// An archive has that code, for where another kernel runs.
+	packed := filepath.Join(dir, "packed")
+	mustGperf(t, "archive", "-i", file, "-o", packed)
+	path := regexp.MustCompile(`\S*/kcore\b`)
+	elsewhere := mustGperf(t, "annotate", "-i", packed, location[1])
+	sameText(t, "annotate of the archive", path.ReplaceAllString(elsewhere, "kcore"), path.ReplaceAllString(text, "kcore"))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/format/tracepoint"
+	"gperf/report/annotate"
 	"gperf/symbolize"
 	"gperf/symbolize/archive"
 	"gperf/symbolize/dso"
@@ -32,7 +35,7 @@ type archiveFlags struct {
 const archiveHelp = `Packs a recording and all that names its addresses into one file, perf.data.zip, from which every command
 of gperf that reads recordings prints on any machine what it would print on this one: gperf script -i perf.data.zip.
 Of the files that samples hit it has symbols, debug information, unwind tables and the functions hit; further
-the kernel's symbols, the vdso and the maps of JITs. Unpacked to a directory it is one for --symfs.`
+the kernel's symbols and, out of /proc/kcore, those functions, the vdso and the maps of JITs. Unpacked to a directory it is one for --symfs.`
 
 func (o *archiveFlags) set() *pflag.FlagSet {
 	s := newFlagSet("archive")
@@ -89,6 +92,12 @@ func (o *archiveFlags) pack(out io.Writer, in *input, hit *hits, stderr io.Write
 	if hit.kernel || o.all {
 		err := hit.packKernel(p, in)
 		if failed(err) {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", err)
+		}
+		if err = hit.packMemory(p, in); failed(err) {
 			return err
 		}
 		if err != nil {
@@ -187,7 +196,8 @@ type hits struct {
 	// perfMaps are the names of those that may have names.
 	perfMaps map[string]bool
 	kernel   bool            // one of the kernel's own is among them
-	text     []archive.Range // its functions
+	text     []archive.Range // its functions, at addresses of the symbols
+	memory   []archive.Range // its functions, its modules' and BPF programs', at recorded ips
 }
 
 // hitKey is a file: those with one build ID are one.
@@ -218,6 +228,12 @@ func (h *hits) key(d *replay.DSO, kernel bool) hitKey {
 func (in *input) hits(stderr io.Writer, all bool) (*hits, error) {
 	in.history.Also.Branches, in.history.Also.Data, in.history.Also.Names = true, true, true
 	seen := map[*replay.Frame]bool{}
+	fields := make([][]*tracepoint.Field, len(in.file.Attrs))
+	for i := range fields {
+		if t := in.file.Tracepoint(i); t != nil {
+			fields[i] = annotate.CodeFields(t)
+		}
+	}
 	skipped, err := in.history.Walk(in.file, nil, func(b *replay.Batch) error {
 		for i := range b.Samples {
 			s := &b.Samples[i]
@@ -226,6 +242,11 @@ func (in *input) hits(stderr io.Writer, all bool) (*hits, error) {
 			for _, list := range [...][]*replay.Frame{s.Kernel, s.User, s.Branches} {
 				for _, f := range list {
 					seen[f] = true
+				}
+			}
+			for _, fd := range fields[s.Event] {
+				if ip, ok := fd.Uint(s.Raw, in.file.Tracing.Env().Order); ok && ip != 0 {
+					seen[in.history.Resolve(s, ip)] = true
 				}
 			}
 		}
@@ -256,8 +277,13 @@ func (h *hits) add(f *replay.Frame) {
 	const around = 256
 	off := f.MapOff()
 	r := archive.Range{Start: max(off, around) - around, End: off + around}
+	memory := r
 	if sym := f.Sym(); sym != nil {
 		r = archive.Range{Start: sym.Start, End: sym.End}
+		memory = archive.Range{Start: off - f.Off(), End: off - f.Off() + sym.End - sym.Start}
+	}
+	if f.Kernel {
+		h.memory = append(h.memory, memory)
 	}
 	switch {
 	case f.Kernel && d.IsKernel():
@@ -312,6 +338,27 @@ func (h *hits) packKernel(p *archive.Packer, in *input) error {
 		return cmp.Or(in.sym.KernelProblem(), err)
 	}
 	return err
+}
+
+// packMemory packs code that no file may have where the recording is read: what the
+// kernel's memory has. Few may read that, and annotate alone looks for it.
+func (h *hits) packMemory(p *archive.Packer, in *input) error {
+	var machine elf.Machine
+	var l []archive.Text
+	slices.SortFunc(h.memory, func(a, b archive.Range) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	for _, r := range slices.Compact(h.memory) {
+		c, err := in.sym.RunningCode(r.Start, r.End)
+		if err != nil {
+			continue
+		}
+		machine = c.Machine
+		l = append(l, archive.Text{Addr: c.Addr, Bytes: c.Bytes})
+	}
+	if len(l) == 0 {
+		return nil
+	}
+	id, _, _ := replay.RecordedKernel(in.file)
+	return p.AddKernelText(id, machine, l)
 }
 
 // packJIT packs what processes told of the code that they made. Few do.

@@ -59,7 +59,7 @@ func codeHint(e *symbolize.NoCodeError) string {
 		return "Reading /proc/kcore takes CAP_SYS_RAWIO, and a kernel that is not locked down. -k names a vmlinux.\n"
 	case e.DSO == dso.KernelName:
 		return "-k names the kernel's vmlinux; distributions have it in a package of debug information (of Debian, linux-image-*-dbg).\n" +
-			"Without, annotate while the recorded kernel runs, if it has /proc/kcore.\n"
+			"Without, annotate while the recorded kernel runs, if it has /proc/kcore, or pack an archive then (gperf archive).\n"
 	case e.ID.IsZero():
 		return "--symfs names a folder in which the recorded machine's files lie.\n"
 	}

@@ -116,15 +116,20 @@ func newCounter(f *format.File, h *replay.History, opts *Options) *counter {
 	for i := range f.Attrs {
 		e := &event{index: i, name: f.EventName(i)}
 		if t := f.Tracepoint(i); t != nil {
-			e.fields = t.CodeFields()
-			if ret := t.Field(returnField); ret != nil {
-				e.fields = append(e.fields, ret)
-			}
-			e.fields = e.fields[:min(len(e.fields), maxFields)]
+			e.fields = CodeFields(t)
 		}
 		c.events = append(c.events, e)
 	}
 	return c
+}
+
+// CodeFields returns the fields of a tracepoint that tell of code.
+func CodeFields(f *tracepoint.Format) []*tracepoint.Field {
+	l := f.CodeFields()
+	if ret := f.Field(returnField); ret != nil {
+		l = append(l, ret)
+	}
+	return l[:min(len(l), maxFields)]
 }
 
 func (c *counter) count(b *replay.Batch) error {

@@ -11,6 +11,7 @@
 //	.debug/.build-id/xx/yyyy…/debug            another with its symbols or debug information
 //	.debug/.build-id/xx/yyyy…/vdso             the vdso
 //	.debug/[kernel.kallsyms]/xxyyyy…/kallsyms  symbols of the kernel, its modules and BPF programs
+//	.debug/[kernel.kcore]/xxyyyy…/kcore        code of the kernel, its modules and BPF programs
 //	usr/lib/debug/…                            what of debug information has no build ID, or no room above
 //	tmp/perf-PID.map, …                        whatever else is found by its path
 //	.pieces                                    where the pieces of the others lie

@@ -3,6 +3,7 @@ package archive
 import (
 	"archive/zip"
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gperf/symbolize/dso"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -268,4 +271,41 @@ func FuzzOpen(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestKernelText: code of a kernel is found in an archive at its addresses, with the
+// kernel's build ID and without.
+func TestKernelText(t *testing.T) {
+	for _, id := range []dso.BuildID{{}, dso.NewBuildID([]byte("of that kernel......"))} {
+		var out bytes.Buffer
+		p := &Packer{Writer: NewWriter(&out)}
+		if err := p.Add(recording, noon, bytes.NewReader(noise(100))); err != nil {
+			t.Fatal(err)
+		}
+		text := []Text{{0xffffffff81000010, noise(1000)}, {0xffffffffc0000000, noise(7)}}
+		if err := p.AddKernelText(id, elf.EM_AARCH64, text); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		im, err := mustOpen(t, out.Bytes()).Finder().Kcore(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer im.Close()
+		loads := im.Loads()
+		if im.Machine != elf.EM_AARCH64 || len(loads) != len(text) {
+			t.Fatalf("%v, %d segments", im.Machine, len(loads))
+		}
+		for i, l := range loads {
+			b, err := im.Bytes(l.Off, l.Filesz)
+			if err != nil || l.Vaddr != text[i].Addr || !bytes.Equal(b, text[i].Bytes) {
+				t.Errorf("%d bytes at %#x, %v; want %d at %#x", len(b), l.Vaddr, err, len(text[i].Bytes), text[i].Addr)
+			}
+		}
+	}
+	if err := (&Packer{}).AddKernelText(dso.BuildID{}, elf.EM_X86_64, make([]Text, 0xffff)); err == nil {
+		t.Error("more functions than a core file can have are packed")
+	}
 }

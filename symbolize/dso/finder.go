@@ -117,6 +117,15 @@ func (f *Finder) KallsymsPath(id BuildID) string {
 	return filepath.Join(dir, "[kernel.kallsyms]", id.String(), "kallsyms")
 }
 
+// KcorePath returns where archives keep code of a kernel as it lay in memory while
+// it was recorded: an ELF file whose segments are some of its functions.
+func (f *Finder) KcorePath(id BuildID) string {
+	if id.IsZero() {
+		return f.Rooted("/proc/kcore")
+	}
+	return filepath.Join(f.buildIDDir(), "[kernel.kcore]", id.String(), "kcore")
+}
+
 func buildIDCacheELF(f *Finder, path string, id BuildID) string {
 	if path == VDSO {
 		return f.CachePath(id, "vdso")

@@ -88,6 +88,9 @@ func (f *Finder) Vmlinux(id BuildID) (*Image, error) {
 	return im, nil
 }
 
+// Kcore opens what an archive has of the kernel's memory: see KcorePath.
+func (f *Finder) Kcore(id BuildID) (*Image, error) { return f.image(f.KcorePath(id)) }
+
 // moduleFiles are where the module called name, in brackets, may lie: below
 // modules.dep of any release.
 func (f *Finder) moduleFiles(name string) (l []string) {
