@@ -29,15 +29,27 @@ const (
 	numSlots
 )
 
-var slots = map[uint64]slot{
+// slots are those of attributes with low numbers, which nearly all are.
+var slots = [...]slot{
 	atSibling: slotSibling, atLowPC: slotLow, atHighPC: slotHigh, atRanges: slotRanges,
 	atAbstractOrigin: slotOrigin, atSpecification: slotSpecification,
-	atLinkageName: slotLinkage, atMIPSLinkageName: slotLinkage, atName: slotName,
+	atLinkageName: slotLinkage, atName: slotName,
 	atCallFile: slotCallFile, atCallLine: slotCallLine, atCallColumn: slotCallColumn, atDeclLine: slotDeclLine,
 	atStmtList: slotStmtList, atCompDir: slotCompDir, atLanguage: slotLanguage,
-	atStrOffsetsBase: slotStrOffsetsBase, atAddrBase: slotAddrBase, atGNUAddrBase: slotAddrBase,
-	atRnglistsBase: slotRnglistsBase, atGNURangesBase: slotRangesBase,
-	atDwoName: slotDwoName, atGNUDwoName: slotDwoName, atGNUDwoID: slotDwoID,
+	atStrOffsetsBase: slotStrOffsetsBase, atAddrBase: slotAddrBase,
+	atRnglistsBase: slotRnglistsBase, atDwoName: slotDwoName,
+}
+
+var highSlots = map[uint64]slot{
+	atMIPSLinkageName: slotLinkage, atGNUAddrBase: slotAddrBase, atGNURangesBase: slotRangesBase,
+	atGNUDwoName: slotDwoName, atGNUDwoID: slotDwoID,
+}
+
+func slotOf(at uint64) slot {
+	if at < uint64(len(slots)) {
+		return slots[at]
+	}
+	return highSlots[at]
 }
 
 // kind says what a DIE is to the search for code.
@@ -68,12 +80,13 @@ func kindOf(tag uint64) kind {
 	return kindOther
 }
 
-// op is a step in reading a DIE's attributes: n bytes to pass over, or else a
+// op is a step in reading a DIE's attributes: bytes to pass over, and then a
 // value of a form, which is kept if it has a slot.
 type op struct {
 	skip     uint32
-	form     uint16
+	form     uint16 // 0: no value
 	slot     slot
+	size     uint8 // of the value, if it is a number of as many bytes, or else 0
 	implicit int64 // the value of DW_FORM_implicit_const
 }
 
@@ -83,6 +96,7 @@ type abbrev struct {
 	tag      uint64
 	kind     kind
 	children bool
+	plain    bool // the DIE is of no use, and all that is to be passed over is in ops[0]
 	ops      []op
 }
 
@@ -136,10 +150,13 @@ func (l layout) fixed(form uint64) (n uint32, ok bool) {
 	return 0, false
 }
 
+// usualAbbrevs is as many as most units have.
+const usualAbbrevs = 192
+
 // parseAbbrevs reads the table at the cursor. What is behind damage is missing.
 func parseAbbrevs(c *cursor, l layout) *abbrevs {
-	t := new(abbrevs)
-	var ops []op // of all, in one piece
+	t := &abbrevs{list: make([]abbrev, 0, usualAbbrevs)}
+	ops := make([]op, 0, 4*usualAbbrevs) // of all, in one piece
 	for {
 		code := c.uleb()
 		if code == 0 || c.bad {
@@ -149,11 +166,12 @@ func parseAbbrevs(c *cursor, l layout) *abbrevs {
 		a.children = c.u8() != 0
 		a.kind = kindOf(a.tag)
 		start := len(ops)
-		ops = parseSpecs(c, l, &a, ops)
+		ops = parseSpecs(c, l, a.kind, a.children, ops)
 		if c.bad {
 			return t
 		}
 		a.ops = ops[start:len(ops):len(ops)]
+		a.plain = a.kind == kindOther && !a.children && len(a.ops) == 1 && a.ops[0].form == 0
 		switch {
 		case code == uint64(len(t.list))+1:
 			t.list = append(t.list, a)
@@ -161,7 +179,7 @@ func parseAbbrevs(c *cursor, l layout) *abbrevs {
 			if t.more == nil {
 				t.more = make(map[uint64]*abbrev)
 			}
-			t.more[code] = &a
+			t.more[code] = new(a)
 		}
 	}
 }
@@ -170,16 +188,13 @@ func parseAbbrevs(c *cursor, l layout) *abbrevs {
 // if there is none.
 func findAbbrev(c *cursor, l layout, want uint64) *abbrev {
 	for {
-		code := c.uleb()
-		a := abbrev{tag: c.uleb()}
-		a.children = c.u8() != 0
+		code, tag, children := c.uleb(), c.uleb(), c.u8() != 0
 		if code == 0 || c.bad {
 			return nil
 		}
 		if code == want {
-			a.kind = kindOf(a.tag)
-			a.ops = parseSpecs(c, l, &a, nil)
-			return &a
+			kind := kindOf(tag)
+			return &abbrev{tag: tag, kind: kind, children: children, ops: parseSpecs(c, l, kind, children, nil)}
 		}
 		for at, form := uint64(1), uint64(0); at|form != 0 && !c.bad; {
 			if at, form = c.uleb(), c.uleb(); form == formImplicitConst {
@@ -189,27 +204,31 @@ func findAbbrev(c *cursor, l layout, want uint64) *abbrev {
 	}
 }
 
-func parseSpecs(c *cursor, l layout, a *abbrev, ops []op) []op {
-	start := len(ops)
+// parseSpecs appends the steps that read an abbreviation's attributes.
+func parseSpecs(c *cursor, l layout, kind kind, children bool, ops []op) []op {
+	skip := uint32(0)
 	for {
 		at, form := c.uleb(), c.uleb()
 		if at == 0 && form == 0 || c.bad {
+			if skip > 0 {
+				ops = append(ops, op{skip: skip})
+			}
 			return ops
 		}
-		o := op{form: uint16(min(form, 0xffff)), slot: a.kind.slot(slots[at], a.children)}
+		o := op{form: uint16(min(form, 0xffff)), slot: kind.slot(slotOf(at), children)}
 		if form == formImplicitConst {
 			o.implicit = c.sleb()
 		}
 		n, fixed := l.fixed(form)
-		switch last := len(ops) - 1; {
-		case o.slot != slotNone || !fixed:
-			ops = append(ops, o)
-		case n == 0:
-		case last >= start && ops[last].skip != 0:
-			ops[last].skip += n
-		default:
-			ops = append(ops, op{skip: n})
+		if fixed && o.slot == slotNone {
+			skip += n
+			continue
 		}
+		if fixed && n <= 8 {
+			o.size = uint8(n)
+		}
+		o.skip, skip = skip, 0
+		ops = append(ops, o)
 	}
 }
 

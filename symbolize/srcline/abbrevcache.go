@@ -23,14 +23,17 @@ func (u *unit) abbrevs() *abbrevs {
 	key := abbrevKey{u.abbrevOff, u.layout}
 	cache := &u.tables
 	cache.mu.Lock()
-	defer cache.mu.Unlock()
-	if t := cache.tables[key]; t != nil {
+	t := cache.tables[key]
+	cache.mu.Unlock()
+	if t != nil {
 		return t
 	}
 	c := u.cursor(u.abbrev)
 	c.seek(u.abbrevOff)
-	t := parseAbbrevs(&c, u.layout)
+	t = parseAbbrevs(&c, u.layout) // other units are not to wait for it
 	n := len(t.list) + len(t.more)
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
 	if cache.tables == nil || cache.size+n > maxAbbrevs {
 		cache.tables, cache.size = make(map[abbrevKey]*abbrevs), 0
 	}

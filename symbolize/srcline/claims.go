@@ -21,11 +21,14 @@ type piece struct {
 	owner int32
 }
 
-// settle gives each address to the highest of the owners that claim it. It sorts
-// the claims.
-func settle(claims []claim) (out []piece) {
+// settle gives each address to the highest of the owners that claim it, and appends
+// the pieces to out, which is empty. It sorts the claims.
+func settle(claims []claim, out []piece) []piece {
 	slices.SortFunc(claims, func(a, b claim) int {
-		return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.owner, b.owner))
+		if a.lo != b.lo {
+			return cmp.Compare(a.lo, b.lo)
+		}
+		return int(a.owner - b.owner) // both are at least 0
 	})
 	put := func(addr uint64, owner int32) {
 		switch n := len(out); {

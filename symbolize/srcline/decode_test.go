@@ -70,7 +70,7 @@ func TestSettle(t *testing.T) {
 		{"the first is higher", []claim{{span{0, 50}, 1}, {span{40, 90}, 0}}, []piece{{0, 1}, {50, 0}, {90, -1}}},
 		{"ended below", []claim{{span{0, 30}, 1}, {span{10, 20}, 0}, {span{25, 40}, 0}}, []piece{{0, 1}, {30, 0}, {40, -1}}},
 	} {
-		if got := settle(c.claims); !slices.Equal(got, c.want) {
+		if got := settle(c.claims, nil); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestRanges(t *testing.T) {
 }
 
 // everywhere says that there is code at all addresses.
-func everywhere(uint64) bool { return true }
+var everywhere = spans{{0, ^uint64(0)}}
 
 // oldLines is a table of version 2 to 4 with the given program.
 func oldLines(version uint16, program []byte) []byte {
@@ -127,8 +127,8 @@ func TestLines(t *testing.T) {
 		0, 9, lneSetAddress, uint64(0x3000), lnsCopy) // has no end
 	for version := uint16(2); version <= 4; version++ {
 		u := &unit{sections: &sections{line: oldLines(version, program)}, layout: layout{8, 4, version}, hasLines: true, compDir: []byte("/dir")}
-		l, ok := u.lines(everywhere)
-		if !ok {
+		l := lineProgram{code: everywhere}
+		if !l.read(u) {
 			t.Fatalf("version %d: damaged", version)
 		}
 		var got []string
@@ -160,8 +160,8 @@ func TestLines5(t *testing.T) {
 		sections: &sections{line: unit32(false, body), lineStr: asm(false, "/dir", "inc")}, layout: layout{8, 4, 5},
 		hasLines: true, compDir: []byte("/other"),
 	}
-	l, ok := u.lines(everywhere)
-	if !ok {
+	l := lineProgram{code: everywhere}
+	if !l.read(u) {
 		t.Fatal("damaged")
 	}
 	for i, want := range []string{"/dir/a.c", "/dir/a.c", "/other/inc/b.h", ""} {
@@ -175,17 +175,19 @@ func TestLines5(t *testing.T) {
 // enough to fail.
 func TestTable(t *testing.T) {
 	tr := &tree{nodes: []node{
-		{parent: -1, name: []byte("outer"), startLine: 5, start: 0, end: 1},
-		{parent: 0, name: []byte("inner"), startLine: 1, file: 1, line: 7, column: 3, inlined: true, start: 1, end: 2},
-	}, spans: []span{{100, 200}, {120, 140}}}
+		{parent: -1, function: 2, start: 0, end: 1},
+		{parent: 0, function: 1, file: 1, line: 7, column: 3, inlined: true, start: 1, end: 2},
+	}, spans: []span{{100, 200}, {120, 140}}, functions: []function{{}, {name: []byte("inner"), startLine: 1}, {name: []byte("outer"), startLine: 5}}}
 	l := &lineTable{version: 4, files: []lineFile{{}, {name: []byte("/a.c")}, {name: []byte("/b.h")}}}
 	for i := range uint32(300) {
 		l.rows = append(l.rows, lineRow{uint64(90 + i), 1 + i%2, 1000 - i, i % 3})
 	}
 	l.seqs = []sequence{{l.rows, 390}}
 	var strings stringTable
-	e := encoder{strings: &strings}
-	b, err := e.encode(tr, l)
+	var e encoder
+	e.encode(tr, l)
+	e.addStrings(tr, l, &strings)
+	b, err := e.table(tr)
 	if err != nil {
 		t.Fatal(err)
 	}

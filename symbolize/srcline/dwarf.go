@@ -2,6 +2,7 @@ package srcline
 
 import (
 	"fmt"
+	"sync"
 )
 
 // dwarf is the opened debug information of a DSO.
@@ -13,6 +14,23 @@ type dwarf struct {
 	golang  *goTable // instead of DWARF
 
 	packages packages
+	readers  sync.Pool // of *unitReader
+}
+
+// unitReader reads units one after the other, each with the memory of the last.
+type unitReader struct {
+	tree
+	lines lineProgram
+	encoder
+}
+
+func (d *dwarf) reader() *unitReader {
+	if r, ok := d.readers.Get().(*unitReader); ok {
+		return r
+	}
+	r := new(unitReader)
+	r.tree.code, r.lines.code = d.code, d.code
+	return r
 }
 
 // openDWARF lists the units.
@@ -47,10 +65,12 @@ func openDWARF(files Files) (d *dwarf, err error) {
 func (d *dwarf) pieces() []piece {
 	var claims []claim
 	var list []span
+	r := d.reader()
+	defer d.readers.Put(r)
 	for i, u := range d.units {
 		if list = u.spans(&u.attrs, list[:0]); len(list) == 0 && u.hasLines {
-			t, _, _ := d.read(u) // it does not tell them itself
-			list = t.spans
+			d.read(u, r) // it does not tell them itself
+			list = append(list, r.spans...)
 		}
 		for _, s := range list {
 			if d.code.has(s.lo) {
@@ -58,24 +78,24 @@ func (d *dwarf) pieces() []piece {
 			}
 		}
 	}
-	return settle(claims)
+	return settle(claims, nil)
 }
 
-// read reads the functions and lines of a unit. With an error, they are not whole.
-func (d *dwarf) read(u *unit) (*tree, *lineTable, error) {
-	t := &tree{code: d.code.has, names: make(map[place]function)}
-	lines, ok := u.lines(d.code.has)
+// read has r read the functions and lines of a unit. With an error, they are not whole.
+func (d *dwarf) read(u *unit, r *unitReader) error {
+	r.tree.reset()
+	ok := r.lines.read(u)
 	if len(u.dwoName) > 0 {
 		split, err := d.split(u)
 		if err != nil {
-			return t, lines, err
+			return err
 		}
 		u = split
 	}
-	if whole := t.read(u); !whole || !ok {
-		return t, lines, fmt.Errorf("unit %s: %w", u.name, errDamaged)
+	if whole := r.tree.read(u); !whole || !ok {
+		return fmt.Errorf("unit %s: %w", u.name, errDamaged)
 	}
-	return t, lines, nil
+	return nil
 }
 
 func (d *dwarf) close() error {

@@ -32,7 +32,7 @@ func FuzzDWARF(f *testing.F) {
 		s.supp = &sections{info: info, abbrev: abbrev, str: str, big: big}
 		s.supp.readUnits()
 		s.readUnits()
-		d := &dwarf{code: spans{{0, ^uint64(0)}}}
+		d := &dwarf{code: everywhere}
 		x := &Index{dwarf: func() (*dwarf, error) { return d, nil }}
 		for _, u := range s.units {
 			if u.tag == tagCompileUnit {

@@ -33,25 +33,31 @@ type sequence struct {
 	end  uint64
 }
 
-// lines reads the unit's line table; nil if it has none. ok is false if it is damaged.
-func (u *unit) lines(code func(addr uint64) bool) (t *lineTable, ok bool) {
-	if !u.hasLines {
-		return nil, true
+// read reads the unit's line table, which is empty if it has none. It is false if
+// that is damaged.
+func (p *lineProgram) read(u *unit) (ok bool) {
+	old := p.lineTable
+	p.unit, p.lineTable = u, lineTable{
+		compDir: u.compDir, dirs: old.dirs[:0], files: old.files[:0], rows: old.rows[:0], seqs: old.seqs[:0],
 	}
-	c := u.cursor(u.line)
+	if !u.hasLines {
+		return true
+	}
+	p.c = u.cursor(u.line)
+	c := &p.c
 	c.seek(u.stmtList)
 	n, offset := c.length()
 	if c.bad || n > uint64(c.left()) {
-		return nil, false
+		return false
 	}
 	c.b = c.b[:uint64(c.pos)+n]
-	p := lineProgram{unit: u, c: c, code: code, lineTable: lineTable{compDir: u.compDir}}
 	if !p.header(offset) {
-		return nil, false
+		p.files = p.files[:0]
+		return false
 	}
 	ok = p.run()
 	p.settle()
-	return &p.lineTable, ok
+	return ok
 }
 
 // lineProgram reads a table (DWARF 5, section 6.2).
@@ -59,7 +65,7 @@ type lineProgram struct {
 	lineTable
 	unit *unit
 	c    cursor
-	code func(addr uint64) bool // whether there is code
+	code spans // where there is code
 
 	minInst, maxOps    uint64
 	lineBase           int8
@@ -67,7 +73,8 @@ type lineProgram struct {
 	opLengths          []byte
 	addr, opIndex      uint64
 	file, line, column uint64
-	first              int // of the sequence, in rows
+	first              int  // of the sequence, in rows
+	mixed              bool // its rows are not in the order of addresses
 }
 
 func (p *lineProgram) header(offset int) bool {
@@ -106,7 +113,7 @@ func (p *lineProgram) header(offset int) bool {
 // oldFiles reads the directories and files of versions 2 to 4, which count from 1.
 func (p *lineProgram) oldFiles() {
 	c := &p.c
-	p.dirs = [][]byte{p.compDir}
+	p.dirs = append(p.dirs, p.compDir)
 	for {
 		dir := c.cstring()
 		if len(dir) == 0 {
@@ -114,7 +121,7 @@ func (p *lineProgram) oldFiles() {
 		}
 		p.dirs = append(p.dirs, dir)
 	}
-	p.files = make([]lineFile, 1)
+	p.files = append(p.files, lineFile{})
 	for {
 		name := c.cstring()
 		if len(name) == 0 {
@@ -132,14 +139,15 @@ func (p *lineProgram) oldFile(name []byte) {
 
 // newFiles reads those of version 5, which count from 0.
 func (p *lineProgram) newFiles(offset int) {
-	for _, f := range p.entries(offset) {
+	p.files = p.entries(offset, p.files)
+	for _, f := range p.files {
 		p.dirs = append(p.dirs, f.name)
 	}
-	p.files = p.entries(offset)
+	p.files = p.entries(offset, p.files[:0])
 }
 
-// entries reads a list of paths with the formats that it tells.
-func (p *lineProgram) entries(offset int) (list []lineFile) {
+// entries appends a list of paths with the formats that it tells.
+func (p *lineProgram) entries(offset int, list []lineFile) []lineFile {
 	c := &p.c
 	type format struct{ content, form uint64 }
 	formats := make([]format, c.u8())
@@ -151,7 +159,7 @@ func (p *lineProgram) entries(offset int) (list []lineFile) {
 		if n != 0 {
 			c.fail()
 		}
-		return nil
+		return list
 	}
 	u := *p.unit
 	u.layout.offset = offset
@@ -177,7 +185,7 @@ func (p *lineProgram) entries(offset int) (list []lineFile) {
 func (p *lineProgram) reset() {
 	p.addr, p.opIndex = 0, 0
 	p.file, p.line, p.column = 1, 1, 0
-	p.first = len(p.rows)
+	p.first, p.mixed = len(p.rows), false
 }
 
 func (p *lineProgram) advance(n uint64) {
@@ -193,9 +201,13 @@ func (p *lineProgram) advance(n uint64) {
 // row adds a row. Of several at one address the last counts.
 func (p *lineProgram) row() {
 	r := lineRow{p.addr, uint32(p.file), uint32(p.line), uint32(p.column)}
-	if n := len(p.rows); n > p.first && p.rows[n-1].addr == r.addr {
-		p.rows[n-1] = r
-		return
+	if n := len(p.rows); n > p.first {
+		last := &p.rows[n-1]
+		if last.addr == r.addr {
+			*last = r
+			return
+		}
+		p.mixed = p.mixed || last.addr > r.addr
 	}
 	p.rows = append(p.rows, r)
 }
@@ -283,12 +295,10 @@ func (p *lineProgram) extended() {
 // of what it threw away.
 func (p *lineProgram) endSequence() {
 	rows := p.rows[p.first:]
-	// By address, as they should be; of several at one the last counts.
-	byAddr := func(a, b lineRow) int { return cmp.Compare(a.addr, b.addr) }
-	if !slices.IsSortedFunc(rows, byAddr) {
-		slices.SortStableFunc(rows, byAddr)
+	if p.mixed { // of several at one address the last counts
+		slices.SortStableFunc(rows, func(a, b lineRow) int { return cmp.Compare(a.addr, b.addr) })
 	}
-	if len(rows) > 0 && rows[0].addr < p.addr && p.code(rows[0].addr) {
+	if len(rows) > 0 && rows[0].addr < p.addr && p.code.has(rows[0].addr) {
 		p.seqs = append(p.seqs, sequence{rows, p.addr})
 	} else {
 		p.rows = p.rows[:p.first]

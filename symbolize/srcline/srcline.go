@@ -187,18 +187,30 @@ func (x *Index) make(i int) {
 
 func (x *Index) build(to *indexUnit, u *unit, d *dwarf) (err error) {
 	defer guard(&err)()
-	t, lines, err := d.read(u)
+	r := d.reader()
+	defer d.readers.Put(r)
+	err = d.read(u, r)
 	to.partial = err != nil
+	r.encode(&r.tree, &r.lines.lineTable)
+	if to.strings = x.intern(r); to.strings == nil {
+		return errTable
+	}
+	b, encodeErr := r.table(&r.tree)
+	to.table = b
+	return cmp.Or(encodeErr, err)
+}
+
+// intern adds the strings that a unit needs to the index's and returns those, nil
+// if they are too many. It alone has other units wait.
+func (x *Index) intern(r *unitReader) []byte {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := encoder{strings: &x.strings}
-	b, encodeErr := e.encode(t, lines)
-	if encodeErr != nil {
-		return encodeErr
+	r.addStrings(&r.tree, &r.lines.lineTable, &x.strings)
+	if x.strings.full() {
+		return nil
 	}
-	to.table, to.strings = b, x.strings.b
 	x.made++
-	return err
+	return x.strings.b
 }
 
 // guard turns a panic into an error: of a file that became shorter while it was

@@ -1,8 +1,10 @@
 package srcline
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"hash/maphash"
 	"slices"
 	"sort"
 )
@@ -11,116 +13,169 @@ import (
 // Numbers of the header and the lists are little-endian, those of nodes and rows
 // LEB128; strings are offsets in the index's strings.
 //
-//	u32     number of blocks; number of files; bytes of nodes
-//	blocks  u64 address of the first row, u32 its place behind the nodes
-//	files   u32 path
-//	nodes   name, startLine, back, and unless back is 0: file, line, column of the call
-//	rows    address, node, file, line, column
+//	u32        number of blocks; of files; of functions; bytes of nodes
+//	blocks     u64 address of the first row, u32 its place behind the nodes
+//	files      u32 path
+//	functions  u32 name, u32 startLine
+//	nodes      function, back, and unless back is 0: file, line, column of the call
+//	rows       address, node, file, line, column
 //
 // A node's back is how many bytes before it its parent begins, 0 if it is not
-// inlined; its file is that of the list. Of a row all but the column are told as
+// inlined; its file and function are those of the lists. Of a row all but the column are told as
 // the difference to the row before, in the first row of a block to the block's address,
-// and to 0. Node 0 is none: the nodes begin with a byte of no use. So is file 0.
+// and to 0. Node 0 is none: the nodes begin with a byte of no use. So are file 0 and
+// function 0.
 type table []byte
 
 const (
-	tableHeader = 12
-	blockSize   = 12
-	blockRows   = 32
+	tableHeader  = 16
+	fileSize     = 4
+	functionSize = 8
+	blockSize    = 12
+	blockRows    = 32
 )
 
 // errTable: the table cannot hold what was read.
 var errTable = errors.New("too large")
 
-// encoder makes tables.
+// encoder makes tables, with the memory of those before.
 type encoder struct {
-	strings *stringTable
-	path    []byte
-	files   []uint32          // in the table
-	index   map[uint64]uint64 // of the line table's files in files
-	at      []uint64          // where nodes begin
+	files     numbers  // of the line table
+	functions numbers  // of the tree
+	at        []uint64 // where nodes begin
+	nodes     []byte
+	rows      rowWriter
+
+	path          []byte
+	paths         []uint32 // strings
+	functionNames []uint32
 }
 
-// encode makes the table of a unit from its functions and its lines, which may be nil.
-func (e *encoder) encode(t *tree, l *lineTable) (table, error) {
-	e.files, e.index, e.at = append(e.files[:0], 0), map[uint64]uint64{}, e.at[:0]
-	nodes := e.nodes(t, l)
-	rows, blocks := e.rows(t.pieces(), l)
-	if e.strings.full() || len(nodes)+len(rows) > 1<<31 {
+// numbers gives numbers from 1 on to what is used of a list.
+type numbers struct {
+	of   []uint32 // by index in the list, 0 for what is not used
+	used []uint32 // indexes in the list, the first of no use
+}
+
+func (n *numbers) reset(list int) {
+	n.of, n.used = slices.Grow(n.of[:0], list)[:list], append(n.used[:0], 0)
+	clear(n.of)
+}
+
+func (n *numbers) number(i uint32) uint64 {
+	if n.of[i] == 0 {
+		n.of[i] = uint32(len(n.used))
+		n.used = append(n.used, i)
+	}
+	return uint64(n.of[i])
+}
+
+// encode encodes a unit's functions and its lines.
+func (e *encoder) encode(t *tree, l *lineTable) {
+	e.files.reset(len(l.files))
+	e.functions.reset(len(t.functions))
+	e.encodeNodes(t, l)
+	e.encodeRows(t.pieces(), l)
+}
+
+// addStrings adds the strings that the table needs to those of the index.
+func (e *encoder) addStrings(t *tree, l *lineTable, to *stringTable) {
+	e.paths, e.functionNames = append(e.paths[:0], 0), append(e.functionNames[:0], 0)
+	for _, i := range e.files.used[1:] {
+		e.path = l.path(e.path[:0], uint64(i))
+		e.paths = append(e.paths, to.add(e.path))
+	}
+	for _, i := range e.functions.used[1:] {
+		e.functionNames = append(e.functionNames, to.add(t.functions[i].name))
+	}
+}
+
+// table returns the table of what was encoded.
+func (e *encoder) table(t *tree) (table, error) {
+	size := tableHeader + len(e.rows.blocks) + fileSize*len(e.paths) + functionSize*len(e.functionNames) + len(e.nodes) + len(e.rows.rows)
+	if size > 1<<31 {
 		return nil, errTable
 	}
 	le := binary.LittleEndian
-	b := make([]byte, 0, tableHeader+len(blocks)+4*len(e.files)+len(nodes)+len(rows))
-	b = le.AppendUint32(b, uint32(len(blocks)/blockSize))
-	b = le.AppendUint32(b, uint32(len(e.files)))
-	b = le.AppendUint32(b, uint32(len(nodes)))
-	b = append(b, blocks...)
-	for _, f := range e.files {
-		b = le.AppendUint32(b, f)
+	b := make([]byte, 0, size)
+	for _, n := range [...]int{len(e.rows.blocks) / blockSize, len(e.paths), len(e.functionNames), len(e.nodes)} {
+		b = le.AppendUint32(b, uint32(n))
 	}
-	return append(append(b, nodes...), rows...), nil
+	b = append(b, e.rows.blocks...)
+	for _, path := range e.paths {
+		b = le.AppendUint32(b, path)
+	}
+	for i, name := range e.functionNames {
+		b = le.AppendUint32(le.AppendUint32(b, name), t.functions[e.functions.used[i]].startLine)
+	}
+	return append(append(b, e.nodes...), e.rows.rows...), nil
 }
 
 // file returns the number of a file of the line table in the table's list.
-func (e *encoder) file(l *lineTable, file uint64) uint64 {
-	if l == nil {
+func (e *encoder) file(l *lineTable, file uint32) uint64 {
+	if uint64(file) >= uint64(len(l.files)) || len(l.files[file].name) == 0 {
 		return 0
 	}
-	n, ok := e.index[file]
-	if !ok {
-		e.path = l.path(e.path[:0], file)
-		if len(e.path) > 0 {
-			n = uint64(len(e.files))
-			e.files = append(e.files, e.strings.add(e.path))
-		}
-		e.index[file] = n
-	}
-	return n
+	return e.files.number(file)
 }
 
-func (e *encoder) nodes(t *tree, l *lineTable) []byte {
-	b := []byte{0}
+func (e *encoder) encodeNodes(t *tree, l *lineTable) {
+	b := append(e.nodes[:0], 0)
+	e.at = e.at[:0]
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		at := uint64(len(b))
 		e.at = append(e.at, at)
-		b = binary.AppendUvarint(b, uint64(e.strings.add(n.name)))
-		b = binary.AppendUvarint(b, uint64(n.startLine))
+		if n.function == 0 {
+			b = append(b, 0)
+		} else {
+			b = appendUleb(b, e.functions.number(uint32(n.function)))
+		}
 		if !n.inlined {
 			b = append(b, 0)
 			continue
 		}
-		b = binary.AppendUvarint(b, at-e.at[n.parent])
-		b = binary.AppendUvarint(b, e.file(l, uint64(n.file)))
-		b = binary.AppendUvarint(b, uint64(n.line))
-		b = binary.AppendUvarint(b, uint64(n.column))
+		b = appendUleb(b, at-e.at[n.parent])
+		b = appendUleb(b, e.file(l, n.file))
+		b = appendUleb(b, uint64(n.line))
+		b = appendUleb(b, uint64(n.column))
 	}
-	return b
+	e.nodes = b
 }
+
+// appendUleb is binary.AppendUvarint, faster for numbers that take one byte.
+func appendUleb(b []byte, v uint64) []byte {
+	if v < 0x80 {
+		return append(b, byte(v))
+	}
+	return binary.AppendUvarint(b, v)
+}
+
+func zigzag(v int64) uint64 { return uint64(v)<<1 ^ uint64(v>>63) }
+
+func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
 // row is what a table knows from an address on, up to that of the next row.
 type row struct {
 	addr, node, file, line, column uint64
 }
 
-// rows merges the pieces of functions with the rows of lines.
-func (e *encoder) rows(pieces []piece, l *lineTable) (rows, blocks []byte) {
-	w := rowWriter{}
-	m := merger{pieces: pieces, node: -1}
-	if l != nil {
-		m.seqs = l.seqs
-	}
+// encodeRows merges the pieces of functions with the rows of lines.
+func (e *encoder) encodeRows(pieces []piece, l *lineTable) {
+	w := &e.rows
+	*w = rowWriter{rows: w.rows[:0], blocks: w.blocks[:0]}
+	m := merger{pieces: pieces, node: -1, seqs: l.seqs}
 	for {
 		addr, ok := m.next()
 		if !ok {
-			return w.rows, w.blocks
+			return
 		}
 		r := row{addr: addr}
 		if m.node >= 0 {
 			r.node = e.at[m.node]
 		}
 		if m.line != nil {
-			r.file, r.line, r.column = e.file(l, uint64(m.line.file)), uint64(m.line.line), uint64(m.line.column)
+			r.file, r.line, r.column = e.file(l, m.line.file), uint64(m.line.line), uint64(m.line.column)
 		}
 		w.put(r)
 	}
@@ -196,11 +251,11 @@ func (w *rowWriter) put(r row) {
 		w.blocks = binary.LittleEndian.AppendUint32(w.blocks, uint32(len(w.rows)))
 		w.last = row{addr: r.addr}
 	}
-	w.rows = binary.AppendUvarint(w.rows, r.addr-w.last.addr)
-	w.rows = binary.AppendVarint(w.rows, int64(r.node-w.last.node))
-	w.rows = binary.AppendVarint(w.rows, int64(r.file-w.last.file))
-	w.rows = binary.AppendVarint(w.rows, int64(r.line-w.last.line))
-	w.rows = binary.AppendUvarint(w.rows, r.column)
+	w.rows = appendUleb(w.rows, r.addr-w.last.addr)
+	w.rows = appendUleb(w.rows, zigzag(int64(r.node-w.last.node)))
+	w.rows = appendUleb(w.rows, zigzag(int64(r.file-w.last.file)))
+	w.rows = appendUleb(w.rows, zigzag(int64(r.line-w.last.line)))
+	w.rows = appendUleb(w.rows, r.column)
 	w.last, w.some = r, true
 	w.n = (w.n + 1) % blockRows
 }
@@ -212,13 +267,14 @@ func (t table) lookup(addr uint64, strings []byte) []Call {
 		return nil
 	}
 	le := binary.LittleEndian
-	nBlocks, nFiles, nNodes := uint64(le.Uint32(t)), uint64(le.Uint32(t[4:])), uint64(le.Uint32(t[8:]))
+	nBlocks, nFiles, nFunctions, nNodes := uint64(le.Uint32(t)), uint64(le.Uint32(t[4:])), uint64(le.Uint32(t[8:])), uint64(le.Uint32(t[12:]))
 	rest := t[tableHeader:]
-	if nBlocks*blockSize+nFiles*4+nNodes > uint64(len(rest)) {
+	if nBlocks*blockSize+nFiles*fileSize+nFunctions*functionSize+nNodes > uint64(len(rest)) {
 		return nil
 	}
 	blocks, rest := rest[:nBlocks*blockSize], rest[nBlocks*blockSize:]
-	files, rest := rest[:nFiles*4], rest[nFiles*4:]
+	files, rest := rest[:nFiles*fileSize], rest[nFiles*fileSize:]
+	functions, rest := rest[:nFunctions*functionSize], rest[nFunctions*functionSize:]
 	nodes, rows := rest[:nNodes], rest[nNodes:]
 	i := sort.Search(int(nBlocks), func(i int) bool { return le.Uint64(blocks[i*blockSize:]) > addr }) - 1
 	if i < 0 {
@@ -228,7 +284,7 @@ func (t table) lookup(addr uint64, strings []byte) []Call {
 	if !ok || r.node == 0 && r.file == 0 && r.line == 0 {
 		return nil
 	}
-	d := decoder{nodes: nodes, files: files, strings: strings}
+	d := decoder{nodes: nodes, files: files, functions: functions, strings: strings}
 	return d.calls(r)
 }
 
@@ -253,10 +309,8 @@ func findRow(rows []byte, base uint64, off uint32, addr uint64) (found row, ok b
 	return found, ok
 }
 
-func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
-
 type decoder struct {
-	nodes, files, strings []byte
+	nodes, files, functions, strings []byte
 }
 
 // maxChain bounds the functions at one address.
@@ -268,14 +322,13 @@ func (d *decoder) calls(r row) []Call {
 	for at := r.node; at != 0 && len(calls) < maxChain; {
 		c := cursor{b: d.nodes}
 		c.seek(at)
-		name, startLine, back := c.uleb(), c.uleb(), c.uleb()
+		function, back := c.uleb(), c.uleb()
 		if c.bad || back > at {
 			return nil
 		}
-		calls = append(calls, Call{
-			Function: d.string(name), File: d.file(file), Line: int(line), Column: int(column),
-			StartLine: int(startLine), Inlined: back != 0,
-		})
+		call := Call{File: d.file(file), Line: int(line), Column: int(column), Inlined: back != 0}
+		call.Function, call.StartLine = d.function(function)
+		calls = append(calls, call)
 		if back == 0 {
 			return calls
 		}
@@ -289,10 +342,18 @@ func (d *decoder) calls(r row) []Call {
 }
 
 func (d *decoder) file(i uint64) string {
-	if i == 0 || i >= uint64(len(d.files)/4) {
+	if i == 0 || i >= uint64(len(d.files)/fileSize) {
 		return ""
 	}
-	return d.string(uint64(binary.LittleEndian.Uint32(d.files[4*i:])))
+	return d.string(uint64(binary.LittleEndian.Uint32(d.files[fileSize*i:])))
+}
+
+func (d *decoder) function(i uint64) (name string, startLine int) {
+	if i == 0 || i >= uint64(len(d.functions)/functionSize) {
+		return "", 0
+	}
+	f := d.functions[functionSize*i:]
+	return d.string(uint64(binary.LittleEndian.Uint32(f))), int(binary.LittleEndian.Uint32(f[4:]))
 }
 
 func (d *decoder) string(off uint64) string {
@@ -304,9 +365,13 @@ func (d *decoder) string(off uint64) string {
 // stringTable is the strings of all tables of an index, each once: a length as LEB128 and
 // the bytes. The first is empty. It only grows, so that a slice of b stays valid.
 type stringTable struct {
-	b  []byte
-	at map[string]uint32
+	b     []byte
+	slots []stringSlot // a hash table, whose size is a power of 2
+	count int
 }
+
+// stringSlot is where a string begins, 0 for none, and a part of its hash.
+type stringSlot struct{ at, hash uint32 }
 
 // maxStrings bounds what an index keeps of names and paths.
 const maxStrings = 1 << 29
@@ -320,24 +385,71 @@ func (s *stringTable) add(str []byte) uint32 {
 	if len(str) == 0 || s.full() {
 		return 0
 	}
-	if s.at == nil {
+	if len(s.slots) == 0 {
 		s.list()
 	}
-	if at, ok := s.at[string(str)]; ok {
-		return at
+	hash := hashOf(str)
+	slot := s.find(hash, str)
+	if slot.at != 0 {
+		return slot.at
 	}
 	at := uint32(len(s.b))
 	s.b = slices.Grow(s.b, len(str)+binary.MaxVarintLen32)
 	s.b = append(binary.AppendUvarint(s.b, uint64(len(str))), str...)
-	s.at[string(str)] = at
+	s.put(slot, stringSlot{at, hash})
 	return at
+}
+
+// put fills an empty slot.
+func (s *stringTable) put(slot *stringSlot, with stringSlot) {
+	*slot = with
+	if s.count++; 4*s.count > 3*len(s.slots) {
+		s.grow()
+	}
+}
+
+var stringSeed = maphash.MakeSeed()
+
+func hashOf(str []byte) uint32 { return uint32(maphash.Bytes(stringSeed, str)) }
+
+// find returns the string's slot, or the empty one that it is to be put in.
+func (s *stringTable) find(hash uint32, str []byte) *stringSlot {
+	for i := int(hash); ; i++ {
+		slot := &s.slots[i&(len(s.slots)-1)]
+		if slot.at == 0 || slot.hash == hash && bytes.Equal(s.at(slot.at), str) {
+			return slot
+		}
+	}
+}
+
+func (s *stringTable) at(at uint32) []byte {
+	c := cursor{b: s.b, pos: int(at)}
+	return c.bytes(c.uleb())
+}
+
+func (s *stringTable) grow() {
+	old := s.slots
+	s.slots = make([]stringSlot, max(2*len(old), 1<<10))
+	for _, slot := range old {
+		if slot.at == 0 {
+			continue
+		}
+		i := int(slot.hash)
+		for s.slots[i&(len(s.slots)-1)].at != 0 {
+			i++
+		}
+		s.slots[i&(len(s.slots)-1)] = slot
+	}
 }
 
 // list finds the strings that are there already.
 func (s *stringTable) list() {
-	s.at = make(map[string]uint32)
+	s.grow()
 	for c := (cursor{b: s.b}); c.left() > 0; {
 		at := uint32(c.pos)
-		s.at[string(c.bytes(c.uleb()))] = at
+		str := c.bytes(c.uleb())
+		if hash := hashOf(str); at != 0 {
+			s.put(s.find(hash, str), stringSlot{at, hash})
+		}
 	}
 }

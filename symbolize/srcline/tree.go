@@ -4,9 +4,8 @@ import "slices"
 
 // node is a function with code of its own, or one inlined into its parent.
 type node struct {
-	parent     int32 // index of the node that it was inlined into; -1: none
-	name       []byte
-	startLine  uint32
+	parent     int32  // index of the node that it was inlined into; -1: none
+	function   int32  // in tree.functions
 	file       uint32 // in the line table: of the call
 	line       uint32
 	column     uint32
@@ -17,18 +16,35 @@ type node struct {
 // tree is the functions of a unit, in the order of their DIEs: parents come
 // before what they hold.
 type tree struct {
-	nodes []node
-	spans []span
-	code  func(addr uint64) bool
+	*sections       // of the unit
+	code      spans // where there is code
+	nodes     []node
+	spans     []span
+	functions []function // the first is none
 
-	names map[place]function
+	known   map[place]int32 // functions that others refer to
+	parents []int32         // of the DIEs at each depth
+	claims  []claim
+	settled []piece
 }
 
-// place is that of a DIE.
-type place struct {
-	*sections
-	off uint64
+// reset forgets a unit's functions and keeps the memory for those of the next.
+func (t *tree) reset() {
+	t.nodes, t.spans, t.functions = t.nodes[:0], t.spans[:0], append(t.functions[:0], function{})
+	if t.known == nil || len(t.known) > maxKnown {
+		t.known = make(map[place]int32)
+	}
+	clear(t.known)
 }
+
+// maxKnown is how many functions a map may have known that is cleared, rather than
+// made anew.
+const maxKnown = 1 << 10
+
+// place is that of a DIE: its offset, with inSupp in the file of dwz.
+type place uint64
+
+const inSupp place = 1 << 63
 
 // function is what a DIE and those that it refers to say.
 type function struct {
@@ -40,11 +56,13 @@ type function struct {
 // read walks through the unit's DIEs. It is false if they are damaged: what was
 // read up to there is kept.
 func (t *tree) read(u *unit) bool {
+	t.sections = u.sections
 	table := u.abbrevs()
 	c := u.cursor(u.info[:u.end])
 	c.seek(u.die)
 	methods := u.hasMethods()
-	parents := []int32{-1} // of the DIEs at each depth
+	parents := append(t.parents[:0], -1)
+	defer func() { t.parents = parents }()
 	var v values
 	for c.left() > 0 {
 		code := c.uleb()
@@ -57,6 +75,10 @@ func (t *tree) read(u *unit) bool {
 		a := table.get(code)
 		if a == nil {
 			return false
+		}
+		if a.plain && len(parents) > 1 { // most are
+			c.skip(uint64(a.ops[0].skip))
+			continue
 		}
 		u.layout.read(&c, a, &v)
 		if c.bad {
@@ -107,14 +129,13 @@ func (t *tree) add(u *unit, v *values, parent int32, inlined bool) int32 {
 	if first <= maxSpans {
 		t.spans = u.spans(v, t.spans)
 	}
-	kept := slices.DeleteFunc(t.spans[first:], func(s span) bool { return !t.code(s.lo) })
+	kept := slices.DeleteFunc(t.spans[first:], func(s span) bool { return !t.code.has(s.lo) })
 	t.spans = t.spans[:first+len(kept)]
 	if len(t.spans) == first {
 		return parent
 	}
-	f := t.function(u, v)
 	n := node{
-		parent: -1, name: f.name, startLine: f.startLine, inlined: inlined && parent >= 0,
+		parent: -1, function: t.function(u, v), inlined: inlined && parent >= 0,
 		start: int32(first), end: int32(len(t.spans)),
 	}
 	if n.inlined {
@@ -128,12 +149,22 @@ func (t *tree) add(u *unit, v *values, parent int32, inlined bool) int32 {
 // maxOrigins is how far a function's name may be from its code.
 const maxOrigins = 16
 
-// function collects what names a function: a linkage name anywhere along its
-// origins, or else the nearest name.
-func (t *tree) function(u *unit, v *values) function {
-	return t.origins(u, v, maxOrigins)
+// function returns the index of what names a DIE's function.
+func (t *tree) function(u *unit, v *values) int32 {
+	const own = 1<<slotLinkage | 1<<slotName | 1<<slotDeclLine | 1<<slotSpecification
+	if to, ok := v.get(slotOrigin); ok && v.has&own == 0 {
+		return t.origin(u, to, maxOrigins-1)
+	}
+	return t.put(t.origins(u, v, maxOrigins))
 }
 
+func (t *tree) put(f function) int32 {
+	t.functions = append(t.functions, f)
+	return int32(len(t.functions) - 1)
+}
+
+// origins collects what names a function: a linkage name anywhere along its
+// origins, or else the nearest name.
 func (t *tree) origins(u *unit, v *values, depth int) function {
 	f := function{name: u.stringOf(v, slotLinkage), startLine: uint32(v.number(slotDeclLine))}
 	if f.linkage = len(f.name) > 0; !f.linkage {
@@ -144,7 +175,7 @@ func (t *tree) origins(u *unit, v *values, depth int) function {
 		if !ok || f.linkage && f.startLine != 0 {
 			continue
 		}
-		o := t.origin(u, to, depth-1)
+		o := &t.functions[t.origin(u, to, depth-1)]
 		if o.linkage && !f.linkage || len(f.name) == 0 {
 			f.name, f.linkage = o.name, o.linkage
 		}
@@ -155,40 +186,45 @@ func (t *tree) origins(u *unit, v *values, depth int) function {
 	return f
 }
 
-// origin returns what the DIE that a value refers to says.
-func (t *tree) origin(u *unit, v value, depth int) function {
+// origin returns the index of what the DIE that a value refers to says.
+func (t *tree) origin(u *unit, v value, depth int) int32 {
 	u, off := u.ref(v)
 	if u == nil || depth == 0 {
-		return function{}
+		return 0
 	}
-	at := place{u.sections, off}
-	if f, ok := t.names[at]; ok {
-		return f
+	at := place(off)
+	if u.sections != t.sections {
+		at |= inSupp
+	}
+	if i, ok := t.known[at]; ok {
+		return i
 	}
 	c := u.cursor(u.info[:u.end])
 	c.seek(off)
 	a := u.abbrevs().get(c.uleb())
 	if a == nil || a.kind != kindFunction && a.kind != kindInlined {
-		return function{}
+		return 0
 	}
 	var values values
 	u.layout.read(&c, a, &values)
 	if c.bad {
-		return function{}
+		return 0
 	}
-	f := t.origins(u, &values, depth)
-	t.names[at] = f
-	return f
+	i := t.put(t.origins(u, &values, depth))
+	t.known[at] = i
+	return i
 }
 
 // pieces cuts the unit's addresses where they change from one node to another.
 // Where nodes overlap the later counts: a child before its parent.
 func (t *tree) pieces() []piece {
-	var claims []claim
-	for i, n := range t.nodes {
+	t.claims = t.claims[:0]
+	for i := range t.nodes {
+		n := &t.nodes[i]
 		for _, s := range t.spans[n.start:n.end] {
-			claims = append(claims, claim{s, int32(i)})
+			t.claims = append(t.claims, claim{s, int32(i)})
 		}
 	}
-	return settle(claims)
+	t.settled = settle(t.claims, t.settled[:0])
+	return t.settled
 }

@@ -71,11 +71,13 @@ func (l layout) read(c *cursor, a *abbrev, to *values) {
 	to.has = 0
 	for i := range a.ops {
 		o := &a.ops[i]
-		if o.skip != 0 {
-			c.skip(uint64(o.skip))
-			continue
+		c.skip(uint64(o.skip))
+		var v value
+		if o.size != 0 {
+			v = value{c.uint(int(o.size)), o.form}
+		} else if o.form != 0 {
+			v = l.value(c, uint64(o.form), o.implicit)
 		}
-		v := l.value(c, uint64(o.form), o.implicit)
 		if o.slot != slotNone && to.has&(1<<o.slot) == 0 {
 			to.v[o.slot] = v
 			to.has |= 1 << o.slot
