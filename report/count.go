@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 	"strings"
 
@@ -166,6 +167,20 @@ func (c *counter) newStack(k stackKey, s *replay.Sample) *stack {
 		st.raw = bytes.Clone(s.Raw) // which would keep the file's buffer
 	}
 	return st
+}
+
+// shownFrames yields the frames of callchains that have names, and so may have
+// inlined calls that are shown.
+func (c *counter) shownFrames() iter.Seq[called] {
+	return func(yield func(called) bool) {
+		for _, st := range c.stacks {
+			for f := range framesOf(&st.frames, &c.opts.Graph, c.opts.MaxStack) {
+				if f.frame.Sym() != nil && !yield(f) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // cpu is where the sample was taken, -1 if that was not recorded.

@@ -112,6 +112,9 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	if err != nil {
 		return skipped, err
 	}
+	if opts.Inline {
+		lookAhead(c.shownFrames())
+	}
 	hists := newHists(f, l, &opts, t, h.Rank, c.stacks)
 	c.tell(hists)
 	return skipped, write(w, l, &opts, hists, h.Lost.Samples)

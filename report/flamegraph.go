@@ -96,6 +96,7 @@ type flameEvent struct {
 func (c *Stacks) flames() *flames {
 	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{}, lines: map[string]int32{}, frames: map[called][]flameFunction{}}
 	p.describe(c)
+	c.lookAhead()
 	trees := make([]*flameTree, len(c.events))
 	for i := range c.tallies {
 		t := &c.tallies[i]

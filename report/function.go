@@ -42,6 +42,32 @@ func (c *Stacks) stackOf(t *tally) iter.Seq[called] {
 	}
 }
 
+// lookAhead looks up what the frames of stacks are in, each once and with all CPUs.
+// Otherwise they would be when they are asked for, one after the other.
+func (c *Stacks) lookAhead() {
+	lookAhead(func(yield func(called) bool) {
+		for i := range c.tallies {
+			for f := range c.stackOf(&c.tallies[i]) {
+				if !yield(f) {
+					return
+				}
+			}
+		}
+	})
+}
+
+func lookAhead(frames iter.Seq[called]) {
+	known := map[called]bool{}
+	var list []called
+	for f := range frames {
+		if !known[f] {
+			known[f] = true
+			list = append(list, f)
+		}
+	}
+	inParallel(len(list), func(i int) { list[i].frame.Calls(list[i].caller) })
+}
+
 // functions returns the functions that a frame is in, innermost first; none where
 // it has no name. Its own has the name that the symbol table gives it, unless that
 // is what lies behind a call that never returns.

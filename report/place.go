@@ -1,6 +1,7 @@
 package report
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -140,13 +141,9 @@ func (p *places) address(dso string, ip uint64) int32 {
 // chain returns the places of a callchain in the graph's order: those of at most
 // limit frames, and with inline of the calls that were inlined there.
 func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline bool) []*place {
-	n := c.Len()
-	list := make([]*place, 0, min(n, limit))
-	for i := range min(n, limit) {
-		if g.Order == Caller {
-			i = n - 1 - i
-		}
-		pl := p.at(c.Frame(i))
+	list := make([]*place, 0, min(c.Len(), limit))
+	for f := range framesOf(c, g, limit) {
+		pl := p.at(f.frame, f.caller)
 		var inlined []*place
 		if inline {
 			inlined = p.inlinedAt(pl)
@@ -161,6 +158,21 @@ func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline bool) []
 		}
 	}
 	return list
+}
+
+// framesOf yields the frames of a callchain in the graph's order, at most limit.
+func framesOf(c *replay.Chain, g *CallGraph, limit int) iter.Seq[called] {
+	return func(yield func(called) bool) {
+		n := c.Len()
+		for i := range min(n, limit) {
+			if g.Order == Caller {
+				i = n - 1 - i
+			}
+			if f, caller := c.Frame(i); !yield(called{f, caller}) {
+				return
+			}
+		}
+	}
 }
 
 // inlinedAt returns the places of the calls that were inlined at a frame, the

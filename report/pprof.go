@@ -25,6 +25,7 @@ func (c *Stacks) Pprof(w io.Writer) error {
 	}
 	p := profiler{Stacks: c, index: map[int32]int{}, mappings: map[*replay.Map]*profile.Mapping{}, locations: map[called]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
 	p.describe()
+	c.lookAhead()
 	for i := range c.tallies {
 		p.add(&c.tallies[i])
 	}
