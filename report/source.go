@@ -1,7 +1,6 @@
 package report
 
 import (
-	"path"
 	"strconv"
 	"strings"
 
@@ -58,13 +57,8 @@ func (h *Hist) srcline(pl *place, c *srcline.Call) string {
 
 // srcfile is the call's file, "" where it is not known.
 func (h *Hist) srcfile(c *srcline.Call) string {
-	switch {
-	case c == nil:
+	if c == nil {
 		return ""
-	case c.File == "":
-		return "??"
-	case h.opts.FullPath:
-		return c.File
 	}
-	return path.Base(c.File)
+	return c.Path(h.opts.FullPath)
 }

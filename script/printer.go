@@ -99,7 +99,8 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 			if len(calls) == 0 {
 				return b
 			}
-			return append(appendPlace(append(b, " ("...), &calls[0], opts.FullPath, true), ')')
+			b = append(append(b, " ("...), calls[0].TreePath(opts.FullPath)...)
+			return append(appendLine(b, &calls[0]), ')')
 		}
 	}
 	texts := map[Field]*frameTexts{}

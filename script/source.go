@@ -85,7 +85,10 @@ func (t *frameTexts) appendSource(b []byte, f *replay.Frame, calls []srcline.Cal
 		switch {
 		case t.fields&field == 0 || f.Map == nil:
 		case i < len(calls):
-			b = appendPlace(append(b, "\n  "...), &calls[i], t.FullPath, field == FieldSrcline)
+			b = append(append(b, "\n  "...), calls[i].Path(t.FullPath)...)
+			if field == FieldSrcline {
+				b = appendLine(b, &calls[i])
+			}
 		default:
 			b = t.appendOff(append(b, "\n  "...), f)
 		}
@@ -102,18 +105,6 @@ func (t *frameTexts) appendOff(b []byte, f *replay.Frame) []byte {
 	return append(strconv.AppendUint(b, f.MapOff(), 16), ']')
 }
 
-// appendPlace appends c's file, and its line where that is wanted.
-func appendPlace(b []byte, c *srcline.Call, fullPath, line bool) []byte {
-	switch {
-	case c.File == "":
-		b = append(b, "??"...)
-	case fullPath:
-		b = append(b, c.File...)
-	default:
-		b = append(b, path.Base(c.File)...)
-	}
-	if line {
-		b = strconv.AppendInt(append(b, ':'), int64(c.Line), 10)
-	}
-	return b
+func appendLine(b []byte, c *srcline.Call) []byte {
+	return strconv.AppendInt(append(b, ':'), int64(c.Line), 10)
 }

@@ -191,8 +191,12 @@ func (b *block) writeHead() {
 	if b.opts.Percent.Hits {
 		of = "hits"
 	}
+	name := b.fn.dso.Name
+	if !b.opts.FullPaths {
+		name = filepath.Base(name)
+	}
 	head := fmt.Sprintf("%s\tSource code & Disassembly of %s for %s (%d samples%spercent: %s %s)",
-		heads[b.opts.Column], b.shortened(b.fn.dso.Name), b.fn.event.name, b.fn.total.Samples, b.counted(), unit, of)
+		heads[b.opts.Column], name, b.fn.event.name, b.fn.total.Samples, b.counted(), unit, of)
 	b.printf("%s\n%s\n", head, strings.Repeat("-", len(head)+5)) // perf's are longer, too
 }
 
@@ -216,13 +220,6 @@ func (b *block) counted() string {
 	return ": " + strings.Join(words, ", ") + "; "
 }
 
-func (b *block) shortened(path string) string {
-	if b.opts.FullPaths {
-		return path
-	}
-	return filepath.Base(path)
-}
-
 func (b *block) writeInst(i int) {
 	in := &b.insts[i]
 	call, known := b.lineOf(in)
@@ -242,7 +239,7 @@ func (b *block) writeInst(i int) {
 	}
 	b.printf("%s", in.Text(b.code.Name))
 	if known && b.opts.Lines && b.stats[i].Samples > 0 {
-		b.printf(" // %s:%d", b.shortened(call.File), call.Line)
+		b.printf(" // %s:%d", call.Path(b.opts.FullPaths), call.Line)
 	}
 	b.text = append(b.text, '\n')
 }
@@ -275,11 +272,11 @@ func (b *block) writeSource(c srcline.Call) {
 	}
 	lines := b.linesOf(c.File)
 	if c.Line > len(lines) {
-		b.printf("%s%s:%d%s\n", b.between(), b.shortened(c.File), c.Line, inlined)
+		b.printf("%s%s:%d%s\n", b.between(), c.Path(b.opts.FullPaths), c.Line, inlined)
 		return
 	}
 	if c.File != last.File || c.Inlined != last.Inlined || c.Inlined && c.Function != last.Function {
-		b.printf("%s%s%s\n", b.between(), b.shortened(c.File), inlined)
+		b.printf("%s%s%s\n", b.between(), c.Path(b.opts.FullPaths), inlined)
 	}
 	b.printf("%s%s\n", b.between(), strings.TrimSpace(fmt.Sprintf("%-4d %s", c.Line, strings.TrimSpace(lines[c.Line-1]))))
 }
@@ -293,7 +290,7 @@ func (b *block) writeSummary() {
 		}
 		line := "unknown"
 		if c, ok := b.lineOf(&b.insts[i]); ok {
-			line = fmt.Sprintf("%s:%d", b.shortened(c.File), c.Line)
+			line = fmt.Sprintf("%s:%d", c.Path(b.opts.FullPaths), c.Line)
 		}
 		sums[line] += b.percent(s)
 	}

@@ -178,7 +178,7 @@ func TestTable(t *testing.T) {
 		{parent: -1, function: 2, start: 0, end: 1},
 		{parent: 0, function: 1, file: 1, line: 7, column: 3, inlined: true, start: 1, end: 2},
 	}, spans: []span{{100, 200}, {120, 140}}, functions: []function{{}, {name: []byte("inner"), startLine: 1}, {name: []byte("outer"), startLine: 5}}}
-	l := &lineTable{version: 4, files: []lineFile{{}, {name: []byte("/a.c")}, {name: []byte("/b.h")}}}
+	l := &lineTable{version: 4, compDir: []byte("/x/out"), files: []lineFile{{}, {name: []byte("/x/a.c")}, {name: []byte("/b.h")}}}
 	for i := range uint32(300) {
 		l.rows = append(l.rows, lineRow{uint64(90 + i), 1 + i%2, 1000 - i, i % 3})
 	}
@@ -191,16 +191,17 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := []string{"/a.c", "/b.h"}
+	files := []Call{{File: "/x/a.c", Top: 3}, {File: "/b.h"}}
 	for addr := uint64(80); addr < 400; addr++ {
 		var want []Call
 		i := int(addr) - 90
-		at := Call{File: files[max(i, 0)%2], Line: 1000 - i, Column: max(i, 0) % 3}
+		at := files[max(i, 0)%2]
+		at.Line, at.Column = 1000-i, max(i, 0)%3
 		switch {
 		case addr < 90 || addr >= 390:
 		case addr >= 120 && addr < 140:
 			at.Function, at.StartLine, at.Inlined = "inner", 1, true
-			want = []Call{at, {Function: "outer", File: "/a.c", Line: 7, Column: 3, StartLine: 5}}
+			want = []Call{at, {Function: "outer", File: "/x/a.c", Top: 3, Line: 7, Column: 3, StartLine: 5}}
 		case addr >= 100 && addr < 200:
 			at.Function, at.StartLine = "outer", 5
 			want = []Call{at}

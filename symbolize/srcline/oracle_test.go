@@ -155,7 +155,7 @@ func sameCalls(got, want []Call, symbols map[string]uint64) bool {
 	}
 	for i, g := range got {
 		w, last := want[i], i == len(got)-1
-		w.StartLine, w.Inlined = g.StartLine, !last
+		w.StartLine, w.Inlined, w.Top = g.StartLine, !last, g.Top
 		if at, ok := symbols[g.Function]; last && (ok && at == symbols[w.Function] || sameName(g.Function, w.Function) || strings.HasSuffix(g.File, ".S")) {
 			w.Function = g.Function
 		}

@@ -31,6 +31,7 @@ var errDamaged = errors.New("damaged")
 type Call struct {
 	Function  string // its linkage name, or else its name, as DWARF has it; "" if there is none
 	File      string // path as DWARF has it, below the directory that it was compiled in; "" if there is none
+	Top       int    // bytes of File that lead to the top of its tree; 0: not known
 	Line      int    // 0: of no line
 	Column    int    // 0: not known
 	StartLine int    // where the function is declared; 0: not known

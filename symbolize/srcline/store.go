@@ -26,7 +26,7 @@ func NewCache() (*cache.Dir, error) {
 		return nil, err
 	}
 	// The last byte is the version: of this format, and of what is found in DWARF.
-	return &cache.Dir{Path: dir, Suffix: ".srcline", Magic: "gperfsl\x02", Limit: 1 << 30}, nil
+	return &cache.Dir{Path: dir, Suffix: ".srcline", Magic: "gperfsl\x03", Limit: 1 << 30}, nil
 }
 
 // store puts the tables into the cache if some were made.

@@ -15,7 +15,7 @@ import (
 //
 //	u32        number of blocks; of files; of functions; bytes of nodes
 //	blocks     u64 address of the first row, u32 its place behind the nodes
-//	files      u32 path
+//	files      u32 path, u32 bytes of it that lead to the top of its tree
 //	functions  u32 name, u32 startLine
 //	nodes      function, back, and unless back is 0: file, line, column of the call
 //	rows       address, node, file, line, column
@@ -29,7 +29,7 @@ type table []byte
 
 const (
 	tableHeader  = 16
-	fileSize     = 4
+	fileSize     = 8
 	functionSize = 8
 	blockSize    = 12
 	blockRows    = 32
@@ -47,9 +47,12 @@ type encoder struct {
 	rows      rowWriter
 
 	path          []byte
-	paths         []uint32 // strings
-	functionNames []uint32
+	paths         []filePath
+	functionNames []uint32 // strings
 }
+
+// filePath is a string, and the length of its part that leads to the top of the tree.
+type filePath struct{ path, top uint32 }
 
 // numbers gives numbers from 1 on to what is used of a list.
 type numbers struct {
@@ -80,10 +83,10 @@ func (e *encoder) encode(t *tree, l *lineTable) {
 
 // addStrings adds the strings that the table needs to those of the index.
 func (e *encoder) addStrings(t *tree, l *lineTable, to *stringTable) {
-	e.paths, e.functionNames = append(e.paths[:0], 0), append(e.functionNames[:0], 0)
+	e.paths, e.functionNames = append(e.paths[:0], filePath{}), append(e.functionNames[:0], 0)
 	for _, i := range e.files.used[1:] {
 		e.path = l.path(e.path[:0], uint64(i))
-		e.paths = append(e.paths, to.add(e.path))
+		e.paths = append(e.paths, filePath{to.add(e.path), uint32(topOf(e.path, l.compDir))})
 	}
 	for _, i := range e.functions.used[1:] {
 		e.functionNames = append(e.functionNames, to.add(t.functions[i].name))
@@ -102,8 +105,8 @@ func (e *encoder) table(t *tree) (table, error) {
 		b = le.AppendUint32(b, uint32(n))
 	}
 	b = append(b, e.rows.blocks...)
-	for _, path := range e.paths {
-		b = le.AppendUint32(b, path)
+	for _, f := range e.paths {
+		b = le.AppendUint32(le.AppendUint32(b, f.path), f.top)
 	}
 	for i, name := range e.functionNames {
 		b = le.AppendUint32(le.AppendUint32(b, name), t.functions[e.functions.used[i]].startLine)
@@ -326,8 +329,9 @@ func (d *decoder) calls(r row) []Call {
 		if c.bad || back > at {
 			return nil
 		}
-		call := Call{File: d.file(file), Line: int(line), Column: int(column), Inlined: back != 0}
+		call := d.call(file, line, column)
 		call.Function, call.StartLine = d.function(function)
+		call.Inlined = back != 0
 		calls = append(calls, call)
 		if back == 0 {
 			return calls
@@ -338,14 +342,18 @@ func (d *decoder) calls(r row) []Call {
 	if len(calls) > 0 {
 		return nil // the innermost has no end
 	}
-	return []Call{{File: d.file(file), Line: int(line), Column: int(column)}}
+	return []Call{d.call(file, line, column)}
 }
 
-func (d *decoder) file(i uint64) string {
-	if i == 0 || i >= uint64(len(d.files)/fileSize) {
-		return ""
+// call returns the call at a place in the source.
+func (d *decoder) call(file, line, column uint64) Call {
+	c := Call{Line: int(line), Column: int(column)}
+	if file != 0 && file < uint64(len(d.files)/fileSize) {
+		f := d.files[fileSize*file:]
+		c.File = d.string(uint64(binary.LittleEndian.Uint32(f)))
+		c.Top = int(min(uint64(binary.LittleEndian.Uint32(f[4:])), uint64(len(c.File))))
 	}
-	return d.string(uint64(binary.LittleEndian.Uint32(d.files[fileSize*i:])))
+	return c
 }
 
 func (d *decoder) function(i uint64) (name string, startLine int) {
