@@ -170,17 +170,28 @@ func (s *Symbolizer) ModuleCalls(module string, id dso.BuildID, ip uint64) ([]sr
 }
 
 // loadModule reads a module's file. The loader places its sections one by one, so
-// that its symbols tell where an address is.
+// that its symbols tell where an address is: what is kept of its lines is of
+// vaddrs in the file, wherever it is loaded.
 func (s *Symbolizer) loadModule(d *source, module string, id dso.BuildID) error {
 	debug, supp, err := s.opts.Finder.Debug(module, id)
 	if debug == nil {
 		return err
 	}
-	if d.symbols, err = moduleSymbols(debug); err == nil {
-		d.index, err = srcline.New(debug, supp)
+	if id.IsZero() {
+		id = debug.BuildID()
+	}
+	d.symbols, err = moduleSymbols(debug)
+	if err := errors.Join(err, debug.Close(), supp.Close()); err != nil {
 		return err
 	}
-	return errors.Join(err, debug.Close(), supp.Close())
+	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
+		debug, supp, err := s.opts.Finder.Debug(module, id)
+		if debug == nil {
+			return srcline.Files{}, err
+		}
+		return srcline.Files{Debug: debug, Supp: supp}, nil
+	})
+	return err
 }
 
 // moduleSymbols returns the vaddrs of symbols, of those alone whose name is no

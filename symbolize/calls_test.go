@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/srcline"
 )
 
 const inlinedProgram = `
@@ -60,7 +61,8 @@ func TestUserCalls(t *testing.T) {
 	}
 }
 
-// A module's addresses are found by its symbols, wherever its sections were loaded.
+// A module's addresses are found by its symbols, wherever its sections were loaded,
+// the second time in what was kept of its lines.
 func TestModuleCalls(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	object := compile(t, inlinedProgram, "-O2", "-g", "-r", "-nostdlib", "-Wl,--build-id=sha1", "-ffunction-sections")
@@ -77,27 +79,61 @@ func TestModuleCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kallsyms := "ffffffff81000000 T _text\nffffffffc0001000 T sink\t[my_mod]\nffffffffc0777000 T outer\t[my_mod]\n"
 	for name, content := range map[string][]byte{
 		filepath.Join(dir, "my-mod.ko"):                    b,
 		filepath.Join(root, "lib/modules/6.1/modules.dep"): []byte("kernel/my-mod.ko:\n"),
-		filepath.Join(root, "kallsyms"):                    []byte(kallsyms),
 	} {
 		if err := os.WriteFile(name, content, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := New(Options{Finder: &dso.Finder{Root: root}, Kallsyms: filepath.Join(root, "kallsyms")})
-	defer s.Close()
-	found := false
-	for ip := uint64(0xffffffffc0777000); ip < 0xffffffffc0777020; ip++ {
-		calls, why := s.ModuleCalls("[my_mod]", id, ip)
-		if why != Found && why != NoSymbol {
-			t.Fatalf("%#x: %v", ip, why)
-		}
-		found = found || len(calls) == 3 && calls[0].Function == "inner" && calls[0].Line == 4 && calls[2].Function == "outer"
+	kept, err := srcline.NewCache()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !found {
-		t.Error("inner, inlined into middle and outer, was not found")
+	for _, outer := range []uint64{0xffffffffc0777000, 0xffffffffc0888000} {
+		path := filepath.Join(root, "kallsyms")
+		kallsyms := fmt.Sprintf("ffffffff81000000 T _text\nffffffffc0001000 T sink\t[my_mod]\n%x T outer\t[my_mod]\n", outer)
+		if err := os.WriteFile(path, []byte(kallsyms), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s := New(Options{Finder: &dso.Finder{Root: root}, Kallsyms: path})
+		found := false
+		for ip := outer; ip < outer+0x20; ip++ {
+			calls, why := s.ModuleCalls("[my_mod]", id, ip)
+			if why != Found && why != NoSymbol {
+				t.Fatalf("%#x: %v", ip, why)
+			}
+			found = found || len(calls) == 3 && calls[0].Function == "inner" && calls[0].Line == 4 && calls[2].Function == "outer"
+		}
+		if !found {
+			t.Errorf("outer at %#x: inner, inlined into middle and it, was not found", outer)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if files, _, err := kept.Size(); files != 1 || err != nil {
+			t.Errorf("lines of %d files are kept: %v", files, err)
+		}
+		blank(t, filepath.Join(dir, "my-mod.ko"), ".debug_info")
+	}
+}
+
+// blank fills a section of a file with zeros.
+func blank(t *testing.T, path, section string) {
+	t.Helper()
+	im, err := dso.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := im.Section(section)
+	im.Close()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(make([]byte, s.FileSize), int64(s.Offset)); err != nil {
+		t.Fatal(err)
 	}
 }

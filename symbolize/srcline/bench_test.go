@@ -20,7 +20,7 @@ func BenchmarkCold(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		x, err := New(im, nil)
+		x, err := indexOf(im)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -11,7 +11,8 @@ import (
 
 // SectionAddrs returns the vaddr of each section, by index. Those of a relocatable
 // file, as kernel modules are, have none: they get places one behind the other,
-// by which an Index knows them.
+// by which an Index knows them, also one that is kept of another file with the same
+// build ID. So those that are empty, which such a file may lack, get none.
 func SectionAddrs(im *dso.Image) []uint64 {
 	addrs := make([]uint64, len(im.Sections()))
 	next := uint64(relocatableBase)
@@ -19,7 +20,7 @@ func SectionAddrs(im *dso.Image) []uint64 {
 		switch {
 		case im.Type != elf.ET_REL:
 			addrs[i] = s.Addr
-		case s.Flags&elf.SHF_ALLOC != 0 && s.Size <= maxSection:
+		case s.Flags&elf.SHF_ALLOC != 0 && s.Size > 0 && s.Size <= maxSection:
 			addrs[i] = next
 			next = (next + s.Size + sectionAlign) &^ (sectionAlign - 1)
 		}

@@ -85,14 +85,6 @@ const firstUnit = math.MaxInt32
 // In tells whether a file has line information.
 func In(im *dso.Image) bool { return im.HasDWARF() || goSection(im) != nil }
 
-// New returns the index of the file with the debug information; supp is the one
-// that dwz moved parts of it into, nil if there is none. Both are the index's from
-// then on, to be closed with it, or if it is not to be had. The error is ErrNoLines
-// where that is the cause.
-func New(im, supp *dso.Image) (*Index, error) {
-	return Open(nil, dso.BuildID{}, func() (Files, error) { return Files{Debug: im, Supp: supp}, nil })
-}
-
 // Open returns the index of the DSO with a build ID. What c has of it is not read
 // again; only if something is missing, the files are found, which are the
 // index's from then on. The error is find's, or ErrNoLines where that is the cause.
