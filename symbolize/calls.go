@@ -40,7 +40,7 @@ func (s *Symbolizer) UserCalls(path string, id dso.BuildID, off uint64) ([]srcli
 		return nil, NoSymbol
 	}
 	return s.shown(d.index.Lookup(vaddr), func() (*Symbol, Reason) {
-		sym, _, why := s.User(path, id, off)
+		sym, _, why := s.user(path, id).symbol(off)
 		return sym, why
 	})
 }
@@ -137,7 +137,7 @@ func (s *Symbolizer) lineCache() *cache.Dir {
 // KernelCalls returns the functions at ip in the kernel or a module, as UserCalls
 // does for a DSO.
 func (s *Symbolizer) KernelCalls(ip uint64) ([]srcline.Call, Reason) {
-	if _, _, module, why := s.Kernel(ip); why == Found && module != "" {
+	if _, _, module, why := s.kernelSymbol(ip); why == Found && module != "" {
 		return s.ModuleCalls(module, dso.BuildID{}, ip)
 	}
 	d := s.kernelSource()
@@ -145,7 +145,7 @@ func (s *Symbolizer) KernelCalls(ip uint64) ([]srcline.Call, Reason) {
 		return nil, reasonOf(d.err)
 	}
 	return s.shown(d.index.Lookup(ip+d.delta), func() (*Symbol, Reason) {
-		sym, _, _, why := s.Kernel(ip)
+		sym, _, _, why := s.kernelSymbol(ip)
 		return sym, why
 	})
 }
@@ -153,7 +153,7 @@ func (s *Symbolizer) KernelCalls(ip uint64) ([]srcline.Call, Reason) {
 // ModuleCalls returns the functions at ip in the module called so, in brackets,
 // with build ID id (zero if not recorded).
 func (s *Symbolizer) ModuleCalls(module string, id dso.BuildID, ip uint64) ([]srcline.Call, Reason) {
-	sym, offset, _, why := s.Kernel(ip)
+	sym, offset, _, why := s.kernelSymbol(ip)
 	if why != Found {
 		return nil, why
 	}
@@ -238,7 +238,7 @@ func (s *Symbolizer) kernelSource() *source {
 
 func (s *Symbolizer) loadKernelSource(d *source) (err error) {
 	id := s.opts.KernelBuildID
-	if id.IsZero() && s.opts.Finder.Root == "" && !s.opts.Finder.Packed() {
+	if id.IsZero() && s.opts.Finder.Root == "" {
 		id, _ = dso.KernelBuildID()
 	}
 	im, err := s.opts.Finder.Vmlinux(id)
@@ -258,9 +258,12 @@ func (s *Symbolizer) loadKernelSource(d *source) (err error) {
 
 // kernelDelta returns how far the recorded kernel was from where its file has it.
 func (s *Symbolizer) kernelDelta(im *dso.Image) (uint64, error) {
+	k, err := s.kernel()
+	if err == nil && k.ofVmlinux() { // of the same build
+		return k.delta, nil
+	}
 	ref, addr := s.opts.KernelRef, s.opts.KernelRefAddr
 	if ref == "" {
-		k, err := s.kernel()
 		if err != nil {
 			return 0, err
 		}

@@ -109,6 +109,10 @@ func TestModuleCalls(t *testing.T) {
 		if !found {
 			t.Errorf("outer at %#x: inner, inlined into middle and it, was not found", outer)
 		}
+		s.KernelCalls(1)
+		if l := s.Unresolved(); len(l) > 0 {
+			t.Errorf("names that nobody asked for are missed: %v", l)
+		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

@@ -24,6 +24,9 @@ type kernel struct {
 	modules func() *Kallsyms
 }
 
+// ofVmlinux tells whether the symbols are those of a vmlinux.
+func (k *kernel) ofVmlinux() bool { return k.modules != nil }
+
 func (k *kernel) lookup(ip uint64) (sym *Symbol, offset uint64, module string, ok bool) {
 	if sym, module, ok = k.syms.Lookup(ip + k.delta); ok {
 		return sym, ip + k.delta - sym.Start, module, true
@@ -42,15 +45,22 @@ func (k *kernel) lookup(ip uint64) (sym *Symbol, offset uint64, module string, o
 // The symbol's addresses are those of the symbols' source, which differ from the
 // recorded ones if the kernel was moved in between.
 func (s *Symbolizer) Kernel(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
+	sym, offset, module, why = s.kernelSymbol(ip)
+	s.kernelAsked.count(why)
+	return sym, offset, module, why
+}
+
+// kernelSymbol is Kernel for one that asks not on its own account.
+func (s *Symbolizer) kernelSymbol(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
 	k, err := s.kernel()
 	if err != nil {
-		return nil, 0, "", s.kernelAsked.count(reasonOf(err))
+		return nil, 0, "", reasonOf(err)
 	}
 	sym, offset, module, ok := k.lookup(ip)
 	if !ok {
-		return nil, 0, "", s.kernelAsked.count(NoSymbol)
+		return nil, 0, "", NoSymbol
 	}
-	return sym, offset, module, s.kernelAsked.count(Found)
+	return sym, offset, module, Found
 }
 
 // KernelProblem returns why kernel addresses have no names, nil if they have.
@@ -92,14 +102,7 @@ func (s *Symbolizer) loadKernel() (*kernel, error) {
 // loadModules reads the list of symbols of the kernel that was recorded; nil unless
 // it is of the same start of it.
 func (s *Symbolizer) loadModules() *Kallsyms {
-	if finder := s.opts.Finder; finder.Root != "" && !finder.Packed() {
-		return nil
-	}
-	f, err := s.opts.Finder.Kallsyms(s.opts.KernelBuildID)
-	if err != nil {
-		return nil
-	}
-	k, err := readKallsyms(f, "kallsyms")
+	k, err := s.kallsyms(s.opts.KernelBuildID, dso.BuildID{})
 	if err != nil {
 		return nil
 	}

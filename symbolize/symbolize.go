@@ -118,12 +118,11 @@ type Symbolizer struct {
 // have no name.
 type asked struct{ all, missing atomic.Int64 }
 
-func (a *asked) count(why Reason) Reason {
+func (a *asked) count(why Reason) {
 	a.all.Add(1)
 	if why != Found {
 		a.missing.Add(1)
 	}
-	return why
 }
 
 type dsoKey struct {
@@ -158,14 +157,20 @@ func (s *Symbolizer) Finder() *dso.Finder { return s.opts.Finder }
 // off is the ip. Without a symbol, the Reason is not Found.
 func (s *Symbolizer) User(path string, id dso.BuildID, off uint64) (sym *Symbol, offset uint64, why Reason) {
 	d := s.user(path, id)
+	sym, offset, why = d.symbol(off)
+	d.asked.count(why)
+	return sym, offset, why
+}
+
+func (d *userDSO) symbol(off uint64) (sym *Symbol, offset uint64, why Reason) {
 	if d.err != nil {
-		return nil, 0, d.asked.count(reasonOf(d.err))
+		return nil, 0, reasonOf(d.err)
 	}
 	sym, ok := d.table.Lookup(off)
 	if !ok {
-		return nil, 0, d.asked.count(NoSymbol)
+		return nil, 0, NoSymbol
 	}
-	return sym, off - sym.Start, d.asked.count(Found)
+	return sym, off - sym.Start, Found
 }
 
 func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
