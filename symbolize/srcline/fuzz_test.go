@@ -78,3 +78,28 @@ func FuzzStored(f *testing.F) {
 		}
 	})
 }
+
+// FuzzGo: so is the table that a Go program keeps for itself, and its tree of inlined
+// calls.
+func FuzzGo(f *testing.F) {
+	for _, big := range []bool{false, true} {
+		for _, ptr := range []int{4, 8} {
+			table, tree := goProgram(big, ptr, 0x1000)
+			f.Add(table, tree, big)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b, tree []byte, big bool) {
+		g, _, err := readGo(b, big)
+		if err != nil {
+			return
+		}
+		g.funcData = tree
+		for _, vaddr := range []uint64{0, g.text, g.text + 7, g.text + 8, g.text + 16, ^uint64(0)} {
+			for _, c := range g.lookup(vaddr) {
+				if c.Line < 0 || len(c.Function) > maxString || len(c.File) > maxString {
+					t.Errorf("%#x: line %d, names of %d and %d bytes", vaddr, c.Line, len(c.Function), len(c.File))
+				}
+			}
+		}
+	})
+}

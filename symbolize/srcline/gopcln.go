@@ -56,14 +56,31 @@ func openGo(im *dso.Image) (*goTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &goTable{big: im.ByteOrder() == binary.BigEndian}
+	g, ptr, err := readGo(b, im.ByteOrder() == binary.BigEndian)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", im.Path, s.Name, err)
+	}
+	m := newGoModule(im, s.Addr, ptr)
+	if text := m.word(goModuleText); text != 0 {
+		g.text = text
+	}
+	if g.text == 0 {
+		return nil, fmt.Errorf("%s: runtime.moduledata was not found: %w", im.Path, ErrNoLines)
+	}
+	g.funcData = m.bytes(m.word(goModuleFuncs))
+	return g, nil
+}
+
+// readGo reads the head of a table, which tells the size of a pointer, too.
+func readGo(b []byte, big bool) (g *goTable, ptr int, err error) {
+	g = &goTable{big: big}
 	c := g.cursor(b, 0)
 	if c.u32() != goMagic {
-		return nil, fmt.Errorf("%s: %s of another version of Go: %w", im.Path, s.Name, ErrNoLines)
+		return nil, 0, fmt.Errorf("of another version of Go: %w", ErrNoLines)
 	}
 	c.skip(2)
 	g.quantum = uint64(c.u8())
-	ptr := int(c.u8())
+	ptr = int(c.u8())
 	var head [8]uint64 // functions, files, start of the text, places of names, units, files, values, functions
 	for i := range head {
 		head[i] = c.uint(ptr)
@@ -73,18 +90,10 @@ func openGo(im *dso.Image) (*goTable, error) {
 		*to = d.b[d.pos:]
 	}
 	if c.bad || head[0] > uint64(len(g.funcs))/8 {
-		return nil, fmt.Errorf("%s: %s: %w", im.Path, s.Name, errDamaged)
+		return nil, 0, errDamaged
 	}
-	g.count = int(head[0])
-	m := newGoModule(im, s.Addr, ptr)
-	if g.text = m.word(goModuleText); g.text == 0 {
-		g.text = head[2]
-	}
-	if g.text == 0 {
-		return nil, fmt.Errorf("%s: runtime.moduledata was not found: %w", im.Path, ErrNoLines)
-	}
-	g.funcData = m.bytes(m.word(goModuleFuncs))
-	return g, nil
+	g.count, g.text = int(head[0]), head[2]
+	return g, ptr, nil
 }
 
 func (g *goTable) cursor(b []byte, off uint64) cursor {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"testing"
 
 	"gperf/symbolize/dso"
@@ -128,6 +129,61 @@ func TestGoStripped(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s: main.inner, inlined into main.outer, was not found", mode)
+		}
+	}
+}
+
+// goProgram is the table of a program of one function of 16 bytes at text: main.outer,
+// lines 10 and 11 of a.go, the second of which is in main.inner, line 3 of b.go. The
+// tree of inlined calls is apart.
+func goProgram(big bool, ptr int, text uint64) (table, tree []byte) {
+	word := func(v uint64) any {
+		if ptr == 4 {
+			return uint32(v)
+		}
+		return v
+	}
+	names := asm(big, "", "main.outer", "main.inner")
+	cuFiles := asm(big, uint32(0), uint32(5))
+	files := asm(big, "a.go", "b.go")
+	values := asm(big, 0, // of no use
+		2, 8, 2, 8, 0, // files 0 and 1
+		22, 8, 13, 8, 0, // lines 10 and 3
+		0, 8, 2, 8, 0) // no call, and call 0
+	list := asm(big, uint32(0), uint32(12), uint32(16))
+	fn := asm(big, uint32(0), uint32(1), uint32(0), uint32(0), uint32(0), uint32(1), uint32(6), uint32(3), uint32(0), uint32(10), 0, 0, 0, 4,
+		uint32(0), uint32(0), uint32(11), // tables of values: the third is of inlined calls
+		^uint32(0), ^uint32(0), ^uint32(0), uint32(0)) // other data: the fourth is their tree
+	head := []any{uint32(goMagic), 0, 0, 1, ptr, word(1), word(2), word(text)}
+	at := uint64(8 + 8*ptr)
+	pieces := [][]byte{names, cuFiles, files, values, append(list, fn...)}
+	for _, p := range pieces {
+		head = append(head, word(at))
+		at += uint64(len(p))
+	}
+	table = asm(big, head...)
+	for _, p := range pieces {
+		table = append(table, p...)
+	}
+	return table, asm(big, uint32(0), uint32(12), uint32(4), uint32(2))
+}
+
+func TestGoTableMade(t *testing.T) {
+	for _, big := range []bool{false, true} {
+		for _, ptr := range []int{4, 8} {
+			b, tree := goProgram(big, ptr, 0x1000)
+			g, _, err := readGo(b, big)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.funcData = tree
+			outer := Call{Function: "main.outer", File: "a.go", Line: 10, StartLine: 10}
+			inner := Call{Function: "main.inner", File: "b.go", Line: 3, StartLine: 2, Inlined: true}
+			for vaddr, want := range map[uint64][]Call{0xfff: nil, 0x1000: {outer}, 0x1007: {outer}, 0x1008: {inner, outer}, 0x100f: {inner, outer}, 0x1010: nil} {
+				if got := g.lookup(vaddr); !slices.Equal(got, want) {
+					t.Errorf("big-endian %v, %d-byte words, %#x:\n got %+v\nwant %+v", big, ptr, vaddr, got, want)
+				}
+			}
 		}
 	}
 }
