@@ -6,38 +6,48 @@ import (
 	"testing"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/cache"
 )
 
-// BenchmarkCold looks 10,000 random addresses of $GPERF_SRCLINE_FILE up, of which
-// nothing is kept on disk: one by one, and from two goroutines.
-func BenchmarkCold(b *testing.B) {
+// BenchmarkLookup opens $GPERF_SRCLINE_FILE, for example a kernel's, and looks random
+// addresses up, of which nothing is kept on disk; one by one and from two
+// goroutines. Kept are all of them the last time.
+func BenchmarkLookup(b *testing.B) {
 	path := os.Getenv("GPERF_SRCLINE_FILE")
 	if path == "" {
 		b.Skip("$GPERF_SRCLINE_FILE names no file to look addresses up in")
 	}
-	open := func() *Index {
-		im, err := dso.Open(path)
-		if err != nil {
-			b.Fatal(err)
-		}
-		x, err := indexOf(im)
+	id, err := dso.BuildIDOf(path)
+	if err != nil {
+		b.Skip(err)
+	}
+	open := func(c *cache.Dir) *Index {
+		x, err := Open(c, id, func() (Files, error) {
+			im, err := dso.Open(path)
+			return Files{Debug: im}, err
+		})
 		if err != nil {
 			b.Fatal(err)
 		}
 		return x
 	}
-	x := open()
+	x := open(nil)
 	addrs := randomCode(x, 10000)
 	x.Close()
+	b.Setenv("XDG_CACHE_HOME", b.TempDir())
+	kept, err := NewCache()
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, c := range []struct {
 		name    string
 		addrs   []uint64
 		workers int
-	}{{"first", addrs[:1], 1}, {"10000", addrs, 1}, {"10000 in parallel", addrs, 2}} {
+		kept    *cache.Dir
+	}{{"first", addrs[:1], 1, nil}, {"10000", addrs, 1, nil}, {"10000 in parallel", addrs, 2, nil}, {"10000 kept", addrs, 1, kept}} {
 		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				x := open()
+			look := func() {
+				x := open(c.kept)
 				var done sync.WaitGroup
 				for w := range c.workers {
 					done.Go(func() {
@@ -48,6 +58,13 @@ func BenchmarkCold(b *testing.B) {
 				}
 				done.Wait()
 				x.Close()
+			}
+			if c.kept != nil {
+				look()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				look()
 			}
 		})
 	}
