@@ -1,7 +1,9 @@
 package main
 
 import (
+	"archive/zip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,4 +42,70 @@ func TestArchiveDirectory(t *testing.T) {
 	gperf(t, "archive", "-i", dir, "-o", out)
 	got, _ := gperf(t, "script", "-i", out)
 	sameText(t, "a directory's samples", got, want)
+}
+
+const splitSource = `
+static inline __attribute__((always_inline)) int inner(int x) { asm volatile("nop"); return x * 3; }
+__attribute__((noinline)) int NAME(int x) { return inner(x) + 1; }
+`
+
+// TestArchiveSplit: the inlined calls of a program whose debug information was split
+// come along, of those units alone that samples hit.
+func TestArchiveSplit(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // which would have them here
+	for _, tool := range []string{"clang", "llvm-dwp"} { // gcc's files of DWARF 5 are beyond the tools of binutils 2.40 and LLVM 14
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed (packages clang, llvm)", tool)
+		}
+	}
+	for _, packaged := range []bool{false, true} {
+		dir := t.TempDir()
+		program := filepath.Join(dir, "a.out")
+		lines := []string{"clang -O2 -g -gdwarf-5 -gsplit-dwarf -c hit.c", "clang -O2 -g -gdwarf-5 -gsplit-dwarf -c other.c", "clang -O2 main.c hit.o other.o"}
+		kept := filepath.Join(dir, "hit.dwo")
+		if packaged {
+			lines = append(lines, "llvm-dwp -e a.out -o a.out.dwp", "rm hit.dwo other.dwo")
+			kept = program + ".dwp"
+		}
+		for name, text := range map[string]string{
+			"hit.c": strings.ReplaceAll(splitSource, "NAME", "hit"), "other.c": strings.ReplaceAll(splitSource, "NAME", "other"),
+			"main.c": "int hit(int), other(int); int main(int n, char **v) { return hit(n) + other(n); }",
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runLines(t, dir, lines...)
+		r := &recorder{attrs: 1}
+		const base = 0x10000000
+		off := offOf(t, program, "hit")
+		r.mmap(1, base, 1<<20, program)
+		for i := range uint64(8) {
+			r.chain(1, 1, base+off+i)
+		}
+		name := r.save(t)
+		want := mustGperf(t, "script", "-F", "+srcline", "-i", name)
+		if !strings.Contains(want, "inner+0x") || !strings.Contains(want, "(inlined)") || !strings.Contains(want, "hit.c:2") {
+			t.Fatalf("nothing is inlined:\n%s", want)
+		}
+		packed := filepath.Join(dir, "packed")
+		mustGperf(t, "archive", "-i", name, "-o", packed)
+		for _, path := range []string{program, kept} {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("XDG_CACHE_HOME", t.TempDir())
+		sameText(t, filepath.Base(kept), mustGperf(t, "script", "-F", "+srcline", "-i", packed), want)
+		z, err := zip.OpenReader(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range z.File {
+			if strings.HasSuffix(f.Name, "other.dwo") {
+				t.Errorf("%s is packed, but was not hit", f.Name)
+			}
+		}
+		z.Close()
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,7 +27,20 @@ func strippedProgram(t *testing.T) (recording, debug string) {
 	if err := os.WriteFile(filepath.Join(dir, "a.c"), []byte("__attribute__((noinline)) static int hidden(int x) { return x * 7; }\nint main(int c, char **v) { return hidden(c); }\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"gcc -O1 -g -Wl,--build-id -o a a.c", "objcopy --only-keep-debug a a.only"} {
+	runLines(t, dir, "gcc -O1 -g -Wl,--build-id -o a a.c", "objcopy --only-keep-debug a a.only")
+	program := filepath.Join(dir, "a")
+	r := &recorder{attrs: 1}
+	const base = 0x10000000
+	r.mmap(1, base, 1<<20, program)
+	r.chain(1, 1, base+offOf(t, program, "hidden"))
+	runLines(t, dir, "objcopy --strip-all a")
+	return r.save(t), filepath.Join(dir, "a.only")
+}
+
+// runLines runs commands in dir, whose words have blanks between them.
+func runLines(t *testing.T, dir string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
 		args := strings.Fields(line)
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = dir
@@ -34,7 +48,11 @@ func strippedProgram(t *testing.T) (recording, debug string) {
 			t.Fatalf("%s: %v\n%s", line, err, out)
 		}
 	}
-	program := filepath.Join(dir, "a")
+}
+
+// offOf returns where in a program's file a function begins.
+func offOf(t *testing.T, program, name string) uint64 {
+	t.Helper()
 	f, err := elf.Open(program)
 	if err != nil {
 		t.Fatal(err)
@@ -44,20 +62,12 @@ func strippedProgram(t *testing.T) (recording, debug string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	i := slices.IndexFunc(syms, func(s elf.Symbol) bool { return s.Name == name })
+	if i < 0 {
+		t.Fatalf("%s has no function %s", program, name)
+	}
 	text := f.Section(".text")
-	var r recorder
-	const base = 0x10000000
-	r.mmap(1, base, 1<<20, program)
-	for _, s := range syms {
-		if s.Name == "hidden" {
-			r.chain(1, 1, base+s.Value-text.Addr+text.Offset)
-		}
-	}
-	if out, err := exec.Command("objcopy", "--strip-all", program).CombinedOutput(); err != nil {
-		t.Fatalf("objcopy: %v\n%s", err, out)
-	}
-	r.attrs = 1
-	return r.save(t), filepath.Join(dir, "a.only")
+	return syms[i].Value - text.Addr + text.Offset
 }
 
 func TestDebuginfod(t *testing.T) {

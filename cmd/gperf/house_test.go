@@ -45,7 +45,7 @@ var house = map[string]string{
 	"symbolize/disasm":     "",
 	"symbolize/dso":        "",
 	"symbolize/dso/cache":  "symbolize/dso",
-	"symbolize/archive":    "symbolize/dso",
+	"symbolize/archive":    "symbolize/srcline symbolize/dso",
 	"symbolize/debuginfod": "symbolize/dso",
 	"format":               "format/tracepoint",
 	"format/tracepoint":    "",

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"math"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/srcline"
 )
 
 // Packer finds files and packs them.
@@ -100,25 +104,71 @@ func (p *Packer) AddDSO(d DSO) (debug, err error) {
 	}
 	for _, f := range files {
 		if f.use&forDWARF != 0 {
-			err = errors.Join(err, p.split(name, d.Paths, f.im))
+			err = errors.Join(err, p.split(name, d, files[0].im))
 		}
 	}
 	return debug, errors.Join(err, p.supplement(supp))
 }
 
-// split packs the package (.dwp) of the DSO found at path, whose debug information is
-// split; loose .dwo files are not packed.
-func (p *Packer) split(path string, paths []string, debug *dso.Image) error {
-	for im := range p.Finder.DWO(path, debug, "", "") {
-		defer im.Close()
-		for _, name := range paths {
-			if err := p.file(places(name, dso.BuildID{})[0]+".dwp", part{im, forDWARF}, nil); err != nil {
-				return err
-			}
-		}
+// split packs what the debug information of the DSO found at file was split into, of
+// those units that samples hit: packages (.dwp), and files of their own (.dwo).
+func (p *Packer) split(file string, d DSO, code *dso.Image) error {
+	debug, supp, _ := p.Finder.Debug(file, d.ID)
+	if debug == nil {
 		return nil
 	}
-	return nil
+	files := srcline.Files{Debug: debug, Supp: supp, DWO: func(compDir, name string) iter.Seq[*dso.Image] {
+		return p.Finder.DWO(file, debug, compDir, name)
+	}}
+	hit := vaddrs(code, d.Hit)
+	list, err := srcline.SplitFiles(files, func(lo, hi uint64) bool { return p.Whole || overlaps(hit, lo, hi) })
+	for _, f := range list {
+		names := []string{f.Name}
+		if !path.IsAbs(f.Name) {
+			names[0] = path.Join(f.CompDir, f.Name)
+		}
+		if strings.HasSuffix(f.Path, ".dwp") {
+			names = nil
+			for _, name := range d.Paths {
+				names = append(names, name+".dwp")
+			}
+		}
+		for im := range files.DWO(f.CompDir, f.Name) {
+			for _, name := range names {
+				if im.Path != f.Path {
+					break
+				}
+				if e := p.file(places(name, dso.BuildID{})[0], part{im, forDWARF}, nil); e != nil {
+					im.Close()
+					return e
+				}
+			}
+			im.Close()
+		}
+	}
+	return err
+}
+
+// vaddrs turns offsets in a file into addresses, which are sorted.
+func vaddrs(im *dso.Image, offs []Range) (l []Range) {
+	for _, r := range offs {
+		if vaddr, ok := im.VaddrOfOff(r.Start); ok {
+			l = append(l, Range{vaddr, vaddr + r.End - r.Start})
+		}
+	}
+	return merge(l, math.MaxUint64)
+}
+
+// overlaps tells whether one of the ranges, which are sorted, has something in
+// common with lo to hi-1.
+func overlaps(l []Range, lo, hi uint64) bool {
+	i, _ := slices.BinarySearchFunc(l, lo, func(r Range, lo uint64) int {
+		if r.End <= lo {
+			return -1
+		}
+		return 1
+	})
+	return i < len(l) && l[i].Start < hi
 }
 
 // find finds the files of a DSO as those do who name addresses: what they would use

@@ -40,7 +40,7 @@ func contents(im *dso.Image, u uses, hit []Range) io.Reader {
 	for i, s := range im.Sections() {
 		switch {
 		case s.Type == elf.SHT_NOBITS || s.Type == elf.SHT_NULL:
-		case needed[i]:
+		case needed[i] || i == table.names:
 			keep = append(keep, Range{s.Offset, s.Offset + s.FileSize})
 		case u&forCode == 0 || s.Flags&elf.SHF_EXECINSTR == 0:
 			table.setNobits(i)
@@ -81,7 +81,7 @@ func neededSections(im *dso.Image, u uses) []bool {
 func isNeeded(im *dso.Image, s *elf.Section, u uses) bool {
 	debug, isDebug := debugSection(s.Name)
 	switch {
-	case s.Type == elf.SHT_NOTE, s.Name == ".shstrtab", slices.Contains(alwaysNeeded, s.Name):
+	case s.Type == elf.SHT_NOTE, slices.Contains(alwaysNeeded, s.Name):
 		return true
 	case isDebug && debug == "frame":
 		return u&(forCode|forDWARF) != 0
@@ -129,6 +129,7 @@ type sectionTable struct {
 	off     uint64
 	headers uint64 // how far the file's header and program headers go
 	entry   int
+	names   int // the section with all sections' names, often .shstrtab; 0 for none
 	order   interface{ PutUint32([]byte, uint32) }
 }
 
@@ -144,7 +145,11 @@ func readSectionTable(im *dso.Image) (t sectionTable, ok bool) {
 		phoff, shoff, rest = uint64(o.Uint32(h[28:])), uint64(o.Uint32(h[32:])), h[40:]
 	}
 	header, phentsize, phnum, shentsize := uint64(o.Uint16(rest)), uint64(o.Uint16(rest[2:])), uint64(o.Uint16(rest[4:])), o.Uint16(rest[6:])
-	t = sectionTable{off: shoff, headers: max(header, 64, phoff+phentsize*phnum), entry: int(shentsize), order: o}
+	names := int(o.Uint16(rest[10:]))
+	if names == int(elf.SHN_XINDEX) {
+		names = int(im.Sections()[0].Link)
+	}
+	t = sectionTable{off: shoff, headers: max(header, 64, phoff+phentsize*phnum), entry: int(shentsize), names: names, order: o}
 	t.b, err = im.Bytes(shoff, uint64(shentsize)*uint64(len(im.Sections())))
 	return t, err == nil && shentsize >= 40
 }

@@ -1,0 +1,68 @@
+package srcline
+
+import (
+	"cmp"
+	"errors"
+	"iter"
+	"slices"
+
+	"gperf/symbolize/dso"
+)
+
+// SplitFile is a file with the split DWARF of units, and the DW_AT_comp_dir and
+// DW_AT_dwo_name by which the first of them names it.
+type SplitFile struct{ Path, CompDir, Name string }
+
+// SplitFiles returns the files in which the split DWARF is of those units that have
+// code from lo up to, but not, hi which is wanted. It closes the files that it is given. With an
+// error, some are missing.
+func SplitFiles(files Files, wanted func(lo, hi uint64) bool) (list []SplitFile, err error) {
+	d, err := openDWARF(files)
+	if err != nil {
+		return nil, errors.Join(err, files.close())
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	defer guard(&err)()
+	if !slices.ContainsFunc(d.units, func(u *unit) bool { return len(u.dwoName) > 0 }) {
+		return nil, nil
+	}
+	var path string // of the file that was looked at last: that which has the unit, if one has
+	d.files.DWO = func(compDir, name string) iter.Seq[*dso.Image] {
+		return func(yield func(*dso.Image) bool) {
+			for im := range files.DWO(compDir, name) {
+				if path = im.Path; !yield(im) {
+					return
+				}
+			}
+		}
+	}
+	for _, u := range d.with(wanted) {
+		if len(u.dwoName) == 0 {
+			continue
+		}
+		if _, e := d.split(u); e != nil {
+			err = cmp.Or(err, e)
+			continue
+		}
+		if !slices.ContainsFunc(list, func(f SplitFile) bool { return f.Path == path }) {
+			list = append(list, SplitFile{path, string(u.compDir), string(u.dwoName)})
+		}
+	}
+	return list, err
+}
+
+// with returns the units that have code which is wanted.
+func (d *dwarf) with(wanted func(lo, hi uint64) bool) (list []*unit) {
+	known := make([]bool, len(d.units))
+	pieces := d.pieces()
+	for i, p := range pieces {
+		if p.owner < 0 {
+			continue
+		}
+		if u := firstUnit - p.owner; !known[u] && wanted(p.addr, pieces[i+1].addr) {
+			known[u] = true
+			list = append(list, d.units[u])
+		}
+	}
+	return list
+}
