@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/leb"
 )
 
 // CFI is the call frame information of a DSO: its CIEs and FDEs, by address.
@@ -187,22 +188,19 @@ type entry struct {
 // entry reads the length and the id at a position. If ok is false, next tells
 // where to go on: nowhere, if it is not above at.
 func (s *section) entry(at int) (e entry, ok bool) {
-	c := cursor{b: s.b, pos: at}
-	length := uint64(c.u32())
-	idSize := 4
-	if length == 0xffffffff {
-		length, idSize, e.is64 = c.u64(), 8, true
-	}
-	if c.bad || length > uint64(c.left()) {
+	c := leb.Cursor{B: s.b, Pos: at}
+	length, idSize := c.Length()
+	e.is64 = idSize == 8
+	if c.Bad || length > uint64(c.Left()) {
 		return entry{}, false
 	}
-	e.next = c.pos + int(length)
+	e.next = c.Pos + int(length)
 	if length < uint64(idSize) { // padding, or the null length that ends .eh_frame
 		return e, false
 	}
-	idAt := uint64(c.pos)
-	id := c.uint(idSize)
-	e.body = c.pos
+	idAt := uint64(c.Pos)
+	id := c.Uint(idSize)
+	e.body = c.Pos
 	switch {
 	case s.eh:
 		e.cie, e.cieOff = id == 0, idAt-id
@@ -217,45 +215,45 @@ func (s *section) entry(at int) (e entry, ok bool) {
 // readCIE decodes the CIE whose beginning is e.
 func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 	s := &f.secs[sec]
-	c := cursor{b: s.b[:e.next], pos: e.body}
-	ci := cie{sec: sec, version: c.u8(), addrSize: 8}
+	c := leb.Cursor{B: s.b[:e.next], Pos: e.body}
+	ci := cie{sec: sec, version: c.U8(), addrSize: 8}
 	if ci.version != 1 && ci.version != 3 && ci.version != 4 {
 		return ci, fmt.Errorf("version %d", ci.version)
 	}
-	aug := c.cstring()
+	aug := string(c.CString())
 	if ci.version >= 4 {
-		ci.addrSize, ci.segSize = c.u8(), c.u8()
+		ci.addrSize, ci.segSize = c.U8(), c.U8()
 	}
 	if ci.addrSize != 4 && ci.addrSize != 8 || ci.segSize > 8 {
 		return ci, fmt.Errorf("address of %d bytes, segment of %d", ci.addrSize, ci.segSize)
 	}
 	if strings.HasPrefix(aug, "eh") { // of gcc before 3.0: a pointer to its data
-		c.skip(8)
+		c.Skip(8)
 		aug = aug[2:]
 	}
-	ci.codeAlign, ci.dataAlign = c.uleb(), c.sleb()
+	ci.codeAlign, ci.dataAlign = c.ULEB(), c.SLEB()
 	if ci.version == 1 {
-		ci.ra = uint64(c.u8())
+		ci.ra = uint64(c.U8())
 	} else {
-		ci.ra = c.uleb()
+		ci.ra = c.ULEB()
 	}
 	if strings.HasPrefix(aug, "z") {
 		ci.augmented = true
-		n := c.uleb()
-		if n > uint64(c.left()) {
+		n := c.ULEB()
+		if n > uint64(c.Left()) {
 			return ci, errors.New("augmentation data leads beyond its end")
 		}
-		a := cursor{b: c.b[:c.pos+int(n)], pos: c.pos}
+		a := leb.Cursor{B: c.B[:c.Pos+int(n)], Pos: c.Pos}
 		if err := ci.augment(aug[1:], &a, s); err != nil {
 			return ci, err
 		}
-		c.skip(n)
+		c.Skip(n)
 	}
-	if c.bad || ci.ra >= uint64(f.numRegs) {
+	if c.Bad || ci.ra >= uint64(f.numRegs) {
 		return ci, errors.New("cut short")
 	}
 	m := machine{f: f, sec: s, cie: &ci}
-	m.begin(e.next, c.pos, 0, 0)
+	m.begin(e.next, c.Pos, 0, 0)
 	for m.next() {
 	}
 	ci.bad, ci.cfa, ci.cfaExpr = m.bad, m.cfa, m.cfaExpr
@@ -272,20 +270,20 @@ func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 // of pointers to language data; S marks a signal frame, B (arm64) return
 // addresses signed with key B, G (arm64) tagged frames. After an unknown one the
 // rest cannot be read, and need not.
-func (ci *cie) augment(aug string, c *cursor, s *section) error {
+func (ci *cie) augment(aug string, c *leb.Cursor, s *section) error {
 	for _, ch := range []byte(aug) {
 		switch ch {
 		case 'R':
-			ci.enc = c.u8()
+			ci.enc = c.U8()
 		case 'P':
-			p := pointer{enc: c.u8(), size: int(ci.addrSize), addr: s.addr}
+			p := pointer{enc: c.U8(), size: int(ci.addrSize), addr: s.addr}
 			if p.enc&^peIndirect&peApply == peAligned {
 				p.read(c)
 			} else if _, ok := p.format(c); !ok {
 				return fmt.Errorf("personality of encoding %#x", p.enc)
 			}
 		case 'L':
-			c.u8()
+			c.U8()
 		case 'S':
 			ci.signal = true
 		case 'B', 'G':
@@ -293,7 +291,7 @@ func (ci *cie) augment(aug string, c *cursor, s *section) error {
 			return nil
 		}
 	}
-	if c.bad {
+	if c.Bad {
 		return errors.New("augmentation data is cut short")
 	}
 	return nil
@@ -302,15 +300,15 @@ func (ci *cie) augment(aug string, c *cursor, s *section) error {
 // addFDE decodes an FDE up to its instructions and keeps it if it covers code.
 func (f *CFI) addFDE(s *section, e entry, ciN uint32) {
 	ci := &f.cies[ciN]
-	c := cursor{b: s.b[:e.next], pos: e.body}
-	c.skip(uint64(ci.segSize))
+	c := leb.Cursor{B: s.b[:e.next], Pos: e.body}
+	c.Skip(uint64(ci.segSize))
 	p := pointer{enc: ci.enc, size: int(ci.addrSize), addr: s.addr, text: s.text}
 	start, ok := p.read(&c)
 	n, _ := p.format(&c)
 	if ci.augmented {
-		c.skip(c.uleb())
+		c.Skip(c.ULEB())
 	}
-	if c.bad || !ok {
+	if c.Bad || !ok {
 		f.Damaged++
 		return
 	}
@@ -323,7 +321,7 @@ func (f *CFI) addFDE(s *section, e entry, ciN uint32) {
 		f.Outside++
 		return
 	}
-	f.fdes = append(f.fdes, fde{start: start, end: cut, loc: start, pos: uint32(c.pos), len: uint32(e.next - c.pos), cie: ciN})
+	f.fdes = append(f.fdes, fde{start: start, end: cut, loc: start, pos: uint32(c.Pos), len: uint32(e.next - c.Pos), cie: ciN})
 }
 
 // order sorts the FDEs by address and cuts what overlaps: where several begin at

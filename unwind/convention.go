@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/leb"
 )
 
 // known is a range of code whose frames are known without CFI.
@@ -137,6 +138,6 @@ func entryPoint(im *dso.Image) uint64 {
 	if err != nil {
 		return 0
 	}
-	c := cursor{b: h, pos: 24}
-	return c.u64()
+	c := leb.Cursor{B: h, Pos: 24}
+	return c.U64()
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/leb"
 )
 
 // Errors of a DSO that has nothing to read; test for them with errors.Is.
@@ -19,7 +20,7 @@ var (
 // a tenth of it.
 const maxSection = 1 << 30
 
-// section is .eh_frame or .debug_frame.
+// section is .eh_frame or .debug_frame, little-endian, as x86-64 and arm64 are.
 type section struct {
 	b    []byte
 	addr uint64 // its vaddr, to which encoded pointers are relative
@@ -93,9 +94,9 @@ func ehFrameBySegment(im *dso.Image) (section, bool) {
 	if err != nil || hdr[0] != 1 {
 		return section{}, false
 	}
-	c := cursor{b: hdr, pos: 4}
+	c := leb.Cursor{B: hdr, Pos: 4}
 	p, ok := pointer{enc: hdr[1], size: 8, addr: vaddr, data: vaddr}.read(&c)
-	if !ok || c.bad {
+	if !ok || c.Bad {
 		return section{}, false
 	}
 	for _, l := range im.Loads() {
@@ -123,10 +124,10 @@ func ehFrameHdr(im *dso.Image) (vaddr uint64, ok bool) {
 	if err != nil || !im.Is64 {
 		return 0, false
 	}
-	c := cursor{b: h, pos: 32}
-	phoff := c.u64()
-	c.pos = 54
-	size, n := uint64(c.u16()), uint64(c.u16())
+	c := leb.Cursor{B: h, Pos: 32}
+	phoff := c.U64()
+	c.Pos = 54
+	size, n := uint64(c.U16()), uint64(c.U16())
 	if size < phSize {
 		return 0, false
 	}
@@ -135,10 +136,10 @@ func ehFrameHdr(im *dso.Image) (vaddr uint64, ok bool) {
 		if err != nil {
 			return 0, false
 		}
-		c := cursor{b: b}
-		if elf.ProgType(c.u32()) == elf.PT_GNU_EH_FRAME {
-			c.pos = 16
-			return c.u64(), true
+		c := leb.Cursor{B: b}
+		if elf.ProgType(c.U32()) == elf.PT_GNU_EH_FRAME {
+			c.Pos = 16
+			return c.U64(), true
 		}
 	}
 	return 0, false

@@ -1,5 +1,7 @@
 package unwind
 
+import "gperf/symbolize/dso/leb"
+
 // Bounds of an expression's evaluation: those that compilers write have ten
 // operations.
 const (
@@ -21,9 +23,9 @@ type evaluator struct {
 func (v *evaluator) run(e []byte, initial ...uint64) (uint64, bool) {
 	v.why = NoRule
 	v.n = copy(v.stack[:], initial)
-	c := cursor{b: e}
-	for ops := 0; c.left() > 0; ops++ {
-		if ops >= maxOps || !v.op(&c) || c.bad {
+	c := leb.Cursor{B: e}
+	for ops := 0; c.Left() > 0; ops++ {
+		if ops >= maxOps || !v.op(&c) || c.Bad {
 			return 0, false
 		}
 	}
@@ -56,51 +58,51 @@ func (v *evaluator) pick(i int) bool {
 	return i < v.n && v.push(v.stack[v.n-1-i])
 }
 
-func (v *evaluator) op(c *cursor) bool {
-	op := c.u8()
+func (v *evaluator) op(c *leb.Cursor) bool {
+	op := c.U8()
 	switch {
 	case op >= opLit0 && op <= opLit31:
 		return v.push(uint64(op - opLit0))
 	case op >= opBreg0 && op <= opBreg31:
-		return v.reg(uint64(op-opBreg0), c.sleb())
+		return v.reg(uint64(op-opBreg0), c.SLEB())
 	}
 	switch op {
 	case opNop:
 		return true
 	case opAddr, opConst8u, opConst8s:
-		return v.push(c.u64())
+		return v.push(c.U64())
 	case opConst1u:
-		return v.push(uint64(c.u8()))
+		return v.push(uint64(c.U8()))
 	case opConst1s:
-		return v.push(uint64(int8(c.u8())))
+		return v.push(uint64(int8(c.U8())))
 	case opConst2u:
-		return v.push(uint64(c.u16()))
+		return v.push(uint64(c.U16()))
 	case opConst2s:
-		return v.push(uint64(int16(c.u16())))
+		return v.push(uint64(int16(c.U16())))
 	case opConst4u:
-		return v.push(uint64(c.u32()))
+		return v.push(uint64(c.U32()))
 	case opConst4s:
-		return v.push(uint64(int32(c.u32())))
+		return v.push(uint64(int32(c.U32())))
 	case opConstu:
-		return v.push(c.uleb())
+		return v.push(c.ULEB())
 	case opConsts:
-		return v.push(uint64(c.sleb()))
+		return v.push(uint64(c.SLEB()))
 	case opBregx:
-		n := c.uleb()
-		return v.reg(n, c.sleb())
+		n := c.ULEB()
+		return v.reg(n, c.SLEB())
 	case opDup:
 		return v.pick(0)
 	case opOver:
 		return v.pick(1)
 	case opPick:
-		return v.pick(int(c.u8()))
+		return v.pick(int(c.U8()))
 	case opDrop:
 		_, ok := v.pop()
 		return ok
 	case opSkip:
-		return jump(c, int16(c.u16()))
+		return jump(c, int16(c.U16()))
 	case opBra:
-		by := int16(c.u16())
+		by := int16(c.U16())
 		x, ok := v.pop()
 		return ok && (x == 0 || jump(c, by))
 	}
@@ -108,7 +110,7 @@ func (v *evaluator) op(c *cursor) bool {
 }
 
 // onStack runs the operations that take from the stack what they need.
-func (v *evaluator) onStack(op uint8, c *cursor) bool {
+func (v *evaluator) onStack(op uint8, c *leb.Cursor) bool {
 	b, ok := v.pop()
 	if !ok {
 		return false
@@ -117,9 +119,9 @@ func (v *evaluator) onStack(op uint8, c *cursor) bool {
 	case opDeref:
 		return v.deref(b, 8)
 	case opDerefSize:
-		return v.deref(b, int(c.u8()))
+		return v.deref(b, int(c.U8()))
 	case opPlusUconst:
-		return v.push(b + c.uleb())
+		return v.push(b + c.ULEB())
 	case opAbs:
 		if int64(b) < 0 {
 			b = -b
@@ -218,11 +220,11 @@ func (v *evaluator) deref(addr uint64, size int) bool {
 }
 
 // jump moves the cursor.
-func jump(c *cursor, by int16) bool {
-	to := c.pos + int(by)
-	if to < 0 || to > len(c.b) {
+func jump(c *leb.Cursor, by int16) bool {
+	to := c.Pos + int(by)
+	if to < 0 || to > len(c.B) {
 		return false
 	}
-	c.pos = to
+	c.Pos = to
 	return true
 }

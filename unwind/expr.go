@@ -1,5 +1,7 @@
 package unwind
 
+import "gperf/symbolize/dso/leb"
+
 // Operations of expressions (DWARF 5, 7.7.1) that rules know.
 const (
 	opAddr       = 0x03
@@ -58,41 +60,41 @@ const (
 // matchCFA recognizes the expressions for the CFA that a rule can express; of
 // the rule, only the CFA's fields are set.
 func matchCFA(e []byte) (r Rule, ok bool) {
-	c := cursor{b: e}
-	reg, off, ok := c.breg()
+	c := leb.Cursor{B: e}
+	reg, off, ok := breg(&c)
 	if !ok || off != int64(int32(off)) || reg != x86RSP && reg != x86RBP {
 		return r, false
 	}
 	r.CFAOff = int32(off)
-	if c.left() == 0 {
+	if c.Left() == 0 {
 		r.CFA = CFARSP
 		if reg == x86RBP {
 			r.CFA = CFARBP
 		}
-		return r, !c.bad
+		return r, !c.Bad
 	}
-	if thr, ok := matchPLT(e[c.pos:]); ok && reg == x86RSP {
+	if thr, ok := matchPLT(e[c.Pos:]); ok && reg == x86RSP {
 		r.CFA, r.CFAOff2 = CFAPLT, thr
 		return r, true
 	}
-	if c.u8() != opDeref {
+	if c.U8() != opDeref {
 		return r, false
 	}
 	r.CFA = CFADerefRSP
 	if reg == x86RBP {
 		r.CFA = CFADerefRBP
 	}
-	if c.left() > 0 {
-		if c.u8() != opPlusUconst {
+	if c.Left() > 0 {
+		if c.U8() != opPlusUconst {
 			return r, false
 		}
-		n := c.uleb()
+		n := c.ULEB()
 		if n > 0x7fff {
 			return r, false
 		}
 		r.CFAOff2 = int16(n)
 	}
-	return r, !c.bad && c.left() == 0
+	return r, !c.Bad && c.Left() == 0
 }
 
 // matchPLT recognizes what the linker writes for its PLT, after a breg7: each
@@ -109,16 +111,16 @@ func matchPLT(e []byte) (thr int16, ok bool) {
 
 // matchReg recognizes an expression that is a register plus an offset.
 func matchReg(e []byte) (reg int, off int64, ok bool) {
-	c := cursor{b: e}
-	reg, off, ok = c.breg()
-	return reg, off, ok && !c.bad && c.left() == 0
+	c := leb.Cursor{B: e}
+	reg, off, ok = breg(&c)
+	return reg, off, ok && !c.Bad && c.Left() == 0
 }
 
 // breg reads DW_OP_breg0 to 31.
-func (c *cursor) breg() (reg int, off int64, ok bool) {
-	op := c.u8()
+func breg(c *leb.Cursor) (reg int, off int64, ok bool) {
+	op := c.U8()
 	if op < opBreg0 || op > opBreg31 {
 		return 0, 0, false
 	}
-	return int(op - opBreg0), c.sleb(), !c.bad
+	return int(op - opBreg0), c.SLEB(), !c.Bad
 }

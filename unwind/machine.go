@@ -1,6 +1,10 @@
 package unwind
 
-import "debug/elf"
+import (
+	"debug/elf"
+
+	"gperf/symbolize/dso/leb"
+)
 
 // Opcodes of call frame instructions (DW_CFA_*, DWARF 5 section 6.4.2, and
 // vendors').
@@ -104,7 +108,7 @@ type machine struct {
 	start, end uint64
 	bad        bool // damaged: what was found before holds, the rest of the range has no rule
 
-	c     cursor
+	c     leb.Cursor
 	loc   uint64
 	last  uint64 // the end of the range
 	saved []state
@@ -113,7 +117,7 @@ type machine struct {
 // begin makes m ready to run instructions from pos to end in the section, of a
 // CIE if last is 0.
 func (m *machine) begin(end, pos int, loc, last uint64) {
-	m.c = cursor{b: m.sec.b[:end], pos: pos}
+	m.c = leb.Cursor{B: m.sec.b[:end], Pos: pos}
 	m.loc, m.last, m.bad = loc, last, false
 	m.saved = m.saved[:0]
 	n := m.f.numRegs
@@ -141,14 +145,14 @@ func (m *machine) damage() {
 	m.bad = true
 	m.cfa, m.cfaExpr = RegRule{}, RegRule{}
 	clear(m.regs[:m.f.numRegs])
-	m.c.pos = len(m.c.b)
+	m.c.Pos = len(m.c.B)
 }
 
 // next runs instructions up to the end of a row: false after the last.
 func (m *machine) next() bool {
 	m.start = m.loc
-	for m.c.pos < len(m.c.b) {
-		if ok := m.step(); !ok || m.c.bad {
+	for m.c.Pos < len(m.c.B) {
+		if ok := m.step(); !ok || m.c.Bad {
 			m.damage()
 			break
 		}
@@ -185,9 +189,9 @@ func (m *machine) reg(n uint64) *RegRule {
 
 // expr reads an expression as a rule of the given kind.
 func (m *machine) expr(kind RuleKind) RegRule {
-	n := m.c.uleb()
-	r := RegRule{Kind: kind, len: uint32(n), Off: int64(m.c.pos)}
-	m.c.skip(n)
+	n := m.c.ULEB()
+	r := RegRule{Kind: kind, len: uint32(n), Off: int64(m.c.Pos)}
+	m.c.Skip(n)
 	return r
 }
 
@@ -195,12 +199,12 @@ func (m *machine) expr(kind RuleKind) RegRule {
 // sense.
 func (m *machine) step() bool {
 	c := &m.c
-	op := c.u8()
+	op := c.U8()
 	switch op & cfaHigh {
 	case cfaAdvanceLoc:
 		return m.advance(uint64(op &^ cfaHigh))
 	case cfaOffset:
-		m.regs[op&^cfaHigh] = RegRule{Kind: Offset, Off: int64(c.uleb()) * m.cie.dataAlign}
+		m.regs[op&^cfaHigh] = RegRule{Kind: Offset, Off: int64(c.ULEB()) * m.cie.dataAlign}
 		return true
 	case cfaRestore:
 		m.restore(uint64(op &^ cfaHigh))
@@ -210,66 +214,66 @@ func (m *machine) step() bool {
 	case cfaNop:
 	case cfaSetLoc:
 		p := pointer{enc: m.cie.enc, size: int(m.cie.addrSize), addr: m.sec.addr, text: m.sec.text}
-		c.skip(uint64(m.cie.segSize))
+		c.Skip(uint64(m.cie.segSize))
 		to, ok := p.read(c)
 		if !ok || to < m.loc {
 			return false
 		}
 		m.loc = to
 	case cfaAdvanceLoc1:
-		return m.advance(uint64(c.u8()))
+		return m.advance(uint64(c.U8()))
 	case cfaAdvanceLoc2:
-		return m.advance(uint64(c.u16()))
+		return m.advance(uint64(c.U16()))
 	case cfaAdvanceLoc4:
-		return m.advance(uint64(c.u32()))
+		return m.advance(uint64(c.U32()))
 	case cfaMIPSAdvanceLoc8:
-		return m.advance(c.u64())
+		return m.advance(c.U64())
 	case cfaOffsetExtended:
-		*m.reg(c.uleb()) = RegRule{Kind: Offset, Off: int64(c.uleb()) * m.cie.dataAlign}
+		*m.reg(c.ULEB()) = RegRule{Kind: Offset, Off: int64(c.ULEB()) * m.cie.dataAlign}
 	case cfaOffsetExtendedSF:
-		*m.reg(c.uleb()) = RegRule{Kind: Offset, Off: c.sleb() * m.cie.dataAlign}
+		*m.reg(c.ULEB()) = RegRule{Kind: Offset, Off: c.SLEB() * m.cie.dataAlign}
 	case cfaGNUNegOffsetExtended:
-		*m.reg(c.uleb()) = RegRule{Kind: Offset, Off: -int64(c.uleb()) * m.cie.dataAlign}
+		*m.reg(c.ULEB()) = RegRule{Kind: Offset, Off: -int64(c.ULEB()) * m.cie.dataAlign}
 	case cfaValOffset:
-		*m.reg(c.uleb()) = RegRule{Kind: ValOffset, Off: int64(c.uleb()) * m.cie.dataAlign}
+		*m.reg(c.ULEB()) = RegRule{Kind: ValOffset, Off: int64(c.ULEB()) * m.cie.dataAlign}
 	case cfaValOffsetSF:
-		*m.reg(c.uleb()) = RegRule{Kind: ValOffset, Off: c.sleb() * m.cie.dataAlign}
+		*m.reg(c.ULEB()) = RegRule{Kind: ValOffset, Off: c.SLEB() * m.cie.dataAlign}
 	case cfaRestoreExtended:
-		m.restore(c.uleb())
+		m.restore(c.ULEB())
 	case cfaUndefined:
-		*m.reg(c.uleb()) = RegRule{Kind: Undefined}
+		*m.reg(c.ULEB()) = RegRule{Kind: Undefined}
 	case cfaSameValue:
-		*m.reg(c.uleb()) = RegRule{Kind: SameValue}
+		*m.reg(c.ULEB()) = RegRule{Kind: SameValue}
 	case cfaRegister:
-		r := m.reg(c.uleb())
-		from := c.uleb()
+		r := m.reg(c.ULEB())
+		from := c.ULEB()
 		*r = RegRule{Kind: Register, Reg: uint16(min(from, maxRegs))}
 	case cfaExpression:
-		r := m.reg(c.uleb())
+		r := m.reg(c.ULEB())
 		*r = m.expr(Expression)
 	case cfaValExpression:
-		r := m.reg(c.uleb())
+		r := m.reg(c.ULEB())
 		*r = m.expr(ValExpression)
 	case cfaRememberState:
 		return m.remember()
 	case cfaRestoreState:
 		return m.restoreState()
 	case cfaDefCFA:
-		r := c.uleb()
-		m.defCFA(r, int64(c.uleb()))
+		r := c.ULEB()
+		m.defCFA(r, int64(c.ULEB()))
 	case cfaDefCFASF:
-		r := c.uleb()
-		m.defCFA(r, c.sleb()*m.cie.dataAlign)
+		r := c.ULEB()
+		m.defCFA(r, c.SLEB()*m.cie.dataAlign)
 	case cfaDefCFARegister:
-		m.defCFA(c.uleb(), m.cfa.Off)
+		m.defCFA(c.ULEB(), m.cfa.Off)
 	case cfaDefCFAOffset:
-		m.cfa.Off = int64(c.uleb())
+		m.cfa.Off = int64(c.ULEB())
 	case cfaDefCFAOffsetSF:
-		m.cfa.Off = c.sleb() * m.cie.dataAlign
+		m.cfa.Off = c.SLEB() * m.cie.dataAlign
 	case cfaDefCFAExpression:
 		m.cfaExpr = m.expr(ValExpression)
 	case cfaGNUArgsSize:
-		c.uleb()
+		c.ULEB()
 	case cfaGNUWindowSave, cfaAArch64NegateRAPC:
 		// SPARC's register windows mean nothing here; on arm64 the code says that
 		// the return address is now signed, or no longer.

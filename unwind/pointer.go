@@ -1,5 +1,7 @@
 package unwind
 
+import "gperf/symbolize/dso/leb"
+
 // Encodings of pointers in .eh_frame (DW_EH_PE_*, LSB core, "DWARF extensions"):
 // the low four bits are the format, the next three what it is relative to.
 const (
@@ -36,14 +38,14 @@ type pointer struct {
 
 // read returns the pointer at the cursor; ok is false for an encoding that says
 // nothing about code.
-func (p pointer) read(c *cursor) (v uint64, ok bool) {
+func (p pointer) read(c *leb.Cursor) (v uint64, ok bool) {
 	if p.enc&peApply == peAligned {
-		for (p.addr+uint64(c.pos))%uint64(p.size) != 0 && !c.bad {
-			c.u8()
+		for (p.addr+uint64(c.Pos))%uint64(p.size) != 0 && !c.Bad {
+			c.U8()
 		}
-		return c.uint(p.size), true
+		return c.Uint(p.size), true
 	}
-	at := p.addr + uint64(c.pos)
+	at := p.addr + uint64(c.Pos)
 	v, ok = p.format(c)
 	switch p.enc & (peApply | peIndirect) {
 	case 0:
@@ -63,24 +65,24 @@ func (p pointer) read(c *cursor) (v uint64, ok bool) {
 }
 
 // format reads the number alone, as the length of an FDE's range is written.
-func (p pointer) format(c *cursor) (v uint64, ok bool) {
+func (p pointer) format(c *leb.Cursor) (v uint64, ok bool) {
 	switch p.enc & peFormat {
 	case peAbsptr, peSigned:
-		return c.uint(p.size), true
+		return c.Uint(p.size), true
 	case peUleb:
-		return c.uleb(), true
+		return c.ULEB(), true
 	case peUdata2:
-		return uint64(c.u16()), true
+		return uint64(c.U16()), true
 	case peUdata4:
-		return uint64(c.u32()), true
+		return uint64(c.U32()), true
 	case peUdata8, peSdata8:
-		return c.u64(), true
+		return c.U64(), true
 	case peSleb:
-		return uint64(c.sleb()), true
+		return uint64(c.SLEB()), true
 	case peSdata2:
-		return uint64(int16(c.u16())), true
+		return uint64(int16(c.U16())), true
 	case peSdata4:
-		return uint64(int32(c.u32())), true
+		return uint64(int32(c.U32())), true
 	}
 	return 0, false
 }

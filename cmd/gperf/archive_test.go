@@ -52,7 +52,7 @@ __attribute__((noinline)) int NAME(int x) { return inner(x) + 1; }
 // TestArchiveSplit: the inlined calls of a program whose debug information was split
 // come along, of those units alone that samples hit.
 func TestArchiveSplit(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // which would have them here
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())              // which would have them here
 	for _, tool := range []string{"clang", "llvm-dwp"} { // gcc's files of DWARF 5 are beyond the tools of binutils 2.40 and LLVM 14
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed (packages clang, llvm)", tool)

@@ -1,5 +1,7 @@
 package srcline
 
+import "gperf/symbolize/dso/leb"
+
 // slot is a place for the value of an attribute that is of use.
 type slot uint8
 
@@ -154,20 +156,20 @@ func (l layout) fixed(form uint64) (n uint32, ok bool) {
 const usualAbbrevs = 192
 
 // parseAbbrevs reads the table at the cursor. What is behind damage is missing.
-func parseAbbrevs(c *cursor, l layout) *abbrevs {
+func parseAbbrevs(c *leb.Cursor, l layout) *abbrevs {
 	t := &abbrevs{list: make([]abbrev, 0, usualAbbrevs)}
 	ops := make([]op, 0, 4*usualAbbrevs) // of all, in one piece
 	for {
-		code := c.uleb()
-		if code == 0 || c.bad {
+		code := c.ULEB()
+		if code == 0 || c.Bad {
 			return t
 		}
-		a := abbrev{tag: c.uleb()}
-		a.children = c.u8() != 0
+		a := abbrev{tag: c.ULEB()}
+		a.children = c.U8() != 0
 		a.kind = kindOf(a.tag)
 		start := len(ops)
 		ops = parseSpecs(c, l, a.kind, a.children, ops)
-		if c.bad {
+		if c.Bad {
 			return t
 		}
 		a.ops = ops[start:len(ops):len(ops)]
@@ -186,30 +188,30 @@ func parseAbbrevs(c *cursor, l layout) *abbrevs {
 
 // findAbbrev reads the abbreviation of a code, and passes over those before; nil
 // if there is none.
-func findAbbrev(c *cursor, l layout, want uint64) *abbrev {
+func findAbbrev(c *leb.Cursor, l layout, want uint64) *abbrev {
 	for {
-		code, tag, children := c.uleb(), c.uleb(), c.u8() != 0
-		if code == 0 || c.bad {
+		code, tag, children := c.ULEB(), c.ULEB(), c.U8() != 0
+		if code == 0 || c.Bad {
 			return nil
 		}
 		if code == want {
 			kind := kindOf(tag)
 			return &abbrev{tag: tag, kind: kind, children: children, ops: parseSpecs(c, l, kind, children, nil)}
 		}
-		for at, form := uint64(1), uint64(0); at|form != 0 && !c.bad; {
-			if at, form = c.uleb(), c.uleb(); form == formImplicitConst {
-				c.sleb()
+		for at, form := uint64(1), uint64(0); at|form != 0 && !c.Bad; {
+			if at, form = c.ULEB(), c.ULEB(); form == formImplicitConst {
+				c.SLEB()
 			}
 		}
 	}
 }
 
 // parseSpecs appends the steps that read an abbreviation's attributes.
-func parseSpecs(c *cursor, l layout, kind kind, children bool, ops []op) []op {
+func parseSpecs(c *leb.Cursor, l layout, kind kind, children bool, ops []op) []op {
 	skip := uint32(0)
 	for {
-		at, form := c.uleb(), c.uleb()
-		if at == 0 && form == 0 || c.bad {
+		at, form := c.ULEB(), c.ULEB()
+		if at == 0 && form == 0 || c.Bad {
 			if skip > 0 {
 				ops = append(ops, op{skip: skip})
 			}
@@ -217,7 +219,7 @@ func parseSpecs(c *cursor, l layout, kind kind, children bool, ops []op) []op {
 		}
 		o := op{form: uint16(min(form, 0xffff)), slot: kind.slot(slotOf(at), children)}
 		if form == formImplicitConst {
-			o.implicit = c.sleb()
+			o.implicit = c.SLEB()
 		}
 		n, fixed := l.fixed(form)
 		if fixed && o.slot == slotNone {

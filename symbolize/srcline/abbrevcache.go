@@ -29,7 +29,7 @@ func (u *unit) abbrevs() *abbrevs {
 		return t
 	}
 	c := u.cursor(u.abbrev)
-	c.seek(u.abbrevOff)
+	c.Seek(u.abbrevOff)
 	t = parseAbbrevs(&c, u.layout) // other units are not to wait for it
 	n := len(t.list) + len(t.more)
 	cache.mu.Lock()
@@ -50,6 +50,6 @@ func (u *unit) rootAbbrev(code uint64) *abbrev {
 		return u.abbrevs().get(code)
 	}
 	c := u.cursor(u.abbrev)
-	c.seek(u.abbrevOff)
+	c.Seek(u.abbrevOff)
 	return findAbbrev(&c, u.layout, code)
 }

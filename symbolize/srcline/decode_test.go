@@ -38,23 +38,6 @@ func asm(big bool, parts ...any) (b []byte) {
 // unit32 puts the length before a unit.
 func unit32(big bool, body []byte) []byte { return append(asm(big, uint32(len(body))), body...) }
 
-func TestCursor(t *testing.T) {
-	for _, big := range []bool{false, true} {
-		c := cursor{b: asm(big, 0x81, 0x01, 0x7f, uint16(0x1234), uint32(0x12345678), uint64(0x123456789abcdef0), "ab"), big: big}
-		if u, s, h, w, d, str := c.uleb(), c.sleb(), c.u16(), c.u32(), c.u64(), c.cstring(); u != 129 || s != -1 || h != 0x1234 ||
-			w != 0x12345678 || d != 0x123456789abcdef0 || string(str) != "ab" || c.bad {
-			t.Error(big, u, s, h, w, d, str, c.bad)
-		}
-		if c.u8(); !c.bad {
-			t.Error("a read past the end is not noticed")
-		}
-		c = cursor{b: asm(big, 1, 2, 3), big: big}
-		if v, want := c.uint(3), map[bool]uint64{false: 0x030201, true: 0x010203}[big]; v != want {
-			t.Errorf("3 bytes: %#x, want %#x", v, want)
-		}
-	}
-}
-
 func TestSettle(t *testing.T) {
 	for _, c := range []struct {
 		name   string

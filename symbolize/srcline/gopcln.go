@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/leb"
 )
 
 // goTable is the table of functions and lines that Go programs have for their own
@@ -75,30 +76,30 @@ func openGo(im *dso.Image) (*goTable, error) {
 func readGo(b []byte, big bool) (g *goTable, ptr int, err error) {
 	g = &goTable{big: big}
 	c := g.cursor(b, 0)
-	if c.u32() != goMagic {
+	if c.U32() != goMagic {
 		return nil, 0, fmt.Errorf("of another version of Go: %w", ErrNoLines)
 	}
-	c.skip(2)
-	g.quantum = uint64(c.u8())
-	ptr = int(c.u8())
+	c.Skip(2)
+	g.quantum = uint64(c.U8())
+	ptr = int(c.U8())
 	var head [8]uint64 // functions, files, start of the text, places of names, units, files, values, functions
 	for i := range head {
-		head[i] = c.uint(ptr)
+		head[i] = c.Uint(ptr)
 	}
 	for i, to := range []*[]byte{&g.names, &g.cuFiles, &g.files, &g.values, &g.funcs} {
 		d := g.cursor(b, head[3+i])
-		*to = d.b[d.pos:]
+		*to = d.B[d.Pos:]
 	}
-	if c.bad || head[0] > uint64(len(g.funcs))/8 {
+	if c.Bad || head[0] > uint64(len(g.funcs))/8 {
 		return nil, 0, errDamaged
 	}
 	g.count, g.text = int(head[0]), head[2]
 	return g, ptr, nil
 }
 
-func (g *goTable) cursor(b []byte, off uint64) cursor {
-	c := cursor{b: b, big: g.big}
-	c.seek(off)
+func (g *goTable) cursor(b []byte, off uint64) leb.Cursor {
+	c := leb.Cursor{B: b, Big: g.big}
+	c.Seek(off)
 	return c
 }
 
@@ -117,30 +118,30 @@ type goFunction struct {
 
 // function returns the function at a vaddr.
 func (g *goTable) function(vaddr uint64) (f goFunction, ok bool) {
-	entry := func(i int) uint64 { c := g.cursor(g.funcs, uint64(8*i)); return g.text + uint64(c.u32()) }
+	entry := func(i int) uint64 { c := g.cursor(g.funcs, uint64(8*i)); return g.text + uint64(c.U32()) }
 	i := sort.Search(g.count+1, func(i int) bool { return entry(i) > vaddr }) - 1
 	if i < 0 || i == g.count {
 		return f, false
 	}
 	list := g.cursor(g.funcs, uint64(8*i+4))
-	c := g.cursor(g.funcs, uint64(list.u32()))
-	f = goFunction{goTable: g, entry: g.text + uint64(c.u32()), name: c.u32()}
-	c.skip(12) // size of arguments, deferreturn, table of stack depths
-	f.files, f.lines = c.u32(), c.u32()
-	pcdata := uint64(c.u32())
-	f.unit, f.startLine = c.u32(), c.u32()
-	c.skip(3)
-	funcdata := uint64(c.u8())
-	lists := uint64(c.pos)
+	c := g.cursor(g.funcs, uint64(list.U32()))
+	f = goFunction{goTable: g, entry: g.text + uint64(c.U32()), name: c.U32()}
+	c.Skip(12) // size of arguments, deferreturn, table of stack depths
+	f.files, f.lines = c.U32(), c.U32()
+	pcdata := uint64(c.U32())
+	f.unit, f.startLine = c.U32(), c.U32()
+	c.Skip(3)
+	funcdata := uint64(c.U8())
+	lists := uint64(c.Pos)
 	if c = g.cursor(g.funcs, lists+4*goInlineIndex); pcdata > goInlineIndex {
-		f.inlined = c.u32()
+		f.inlined = c.U32()
 	}
 	if d := g.cursor(g.funcs, lists+4*(pcdata+goInlineTree)); funcdata > goInlineTree && g.funcData != nil {
-		if off := d.u32(); off != ^uint32(0) && uint64(off) < uint64(len(g.funcData)) {
+		if off := d.U32(); off != ^uint32(0) && uint64(off) < uint64(len(g.funcData)) {
 			f.tree = g.funcData[off:]
 		}
 	}
-	return f, !c.bad
+	return f, !c.Bad
 }
 
 // value returns what a table of values has for a vaddr, -1 if nothing.
@@ -150,14 +151,14 @@ func (f *goFunction) value(table uint32, vaddr uint64) int32 {
 	}
 	c := f.cursor(f.values, uint64(table))
 	v, at := int32(-1), f.entry
-	for first := true; !c.bad; first = false {
-		d := uint32(c.uleb())
+	for first := true; !c.Bad; first = false {
+		d := uint32(c.ULEB())
 		if d == 0 && !first {
 			break
 		}
 		v += int32(d>>1) ^ -int32(d&1)
-		at += c.uleb() * f.quantum
-		if vaddr < at && !c.bad {
+		at += c.ULEB() * f.quantum
+		if vaddr < at && !c.Bad {
 			return v
 		}
 	}
@@ -171,8 +172,8 @@ func (f *goFunction) place(vaddr uint64) (file string, line int) {
 		return "", 0
 	}
 	c := f.cursor(f.cuFiles, 4*(uint64(f.unit)+uint64(n)))
-	off := c.u32()
-	if c.bad || off == ^uint32(0) {
+	off := c.U32()
+	if c.Bad || off == ^uint32(0) {
 		return "", 0
 	}
 	return string(cstringAt(f.goTable.files, uint64(off))), int(max(f.value(f.lines, vaddr), 0))
@@ -192,8 +193,8 @@ func (g *goTable) lookup(vaddr uint64) (calls []Call) {
 			return append(calls, call)
 		}
 		c := g.cursor(f.tree, goInlinedCall*uint64(i)+4)
-		name, parent, startLine := c.u32(), c.u32(), c.u32()
-		if c.bad {
+		name, parent, startLine := c.U32(), c.U32(), c.U32()
+		if c.Bad {
 			return append(calls, call)
 		}
 		call.Function, call.StartLine, call.Inlined = string(cstringAt(g.names, uint64(name))), int(startLine), true
@@ -225,10 +226,10 @@ func newGoModule(im *dso.Image, table uint64, ptr int) *goModule {
 			continue
 		}
 		b, _ := im.Map(s) // what cannot be read does not have it
-		c := cursor{b: b, big: im.ByteOrder() == binary.BigEndian}
-		for c.left() >= ptr {
-			at := s.Addr + uint64(c.pos)
-			if c.uint(ptr) == table && m.isModule(at) {
+		c := leb.Cursor{B: b, Big: im.ByteOrder() == binary.BigEndian}
+		for c.Left() >= ptr {
+			at := s.Addr + uint64(c.Pos)
+			if c.Uint(ptr) == table && m.isModule(at) {
 				m.at = at
 				return m
 			}
@@ -256,8 +257,8 @@ func (m *goModule) readRelative() {
 			continue
 		}
 		b, _ := m.im.Map(s)
-		for c := (cursor{b: b, big: m.im.ByteOrder() == binary.BigEndian}); c.left() >= 24; {
-			if at, info, addend := c.u64(), c.u64(), c.u64(); info == typ {
+		for c := (leb.Cursor{B: b, Big: m.im.ByteOrder() == binary.BigEndian}); c.Left() >= 24; {
+			if at, info, addend := c.U64(), c.U64(), c.U64(); info == typ {
 				m.relative[at] = addend
 			}
 		}
@@ -273,8 +274,8 @@ func (m *goModule) word(i int) uint64 {
 	if v, ok := m.relative[at]; ok {
 		return v
 	}
-	c := cursor{b: m.bytes(at), big: m.im.ByteOrder() == binary.BigEndian}
-	return c.uint(m.ptr)
+	c := leb.Cursor{B: m.bytes(at), Big: m.im.ByteOrder() == binary.BigEndian}
+	return c.Uint(m.ptr)
 }
 
 // bytes returns what the file has from a vaddr on, up to the end of its section.

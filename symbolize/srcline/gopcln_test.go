@@ -43,7 +43,7 @@ func TestGoTable(t *testing.T) {
 		t.Skip("the test is a position-independent program")
 	}
 	last := g.cursor(g.funcs, uint64(8*g.count))
-	size := uint64(last.u32())
+	size := uint64(last.U32())
 	r := rand.New(rand.NewPCG(1, 2))
 	inlined, n := 0, 0
 	for n < 10000 {
@@ -119,7 +119,7 @@ func TestGoStripped(t *testing.T) {
 		g := x.golang
 		for i := range g.count {
 			c := g.cursor(g.funcs, uint64(8*i))
-			for vaddr := g.text + uint64(c.u32()); ; vaddr++ {
+			for vaddr := g.text + uint64(c.U32()); ; vaddr++ {
 				calls := x.Lookup(vaddr)
 				if len(calls) == 0 || calls[len(calls)-1].Function != "main.outer" {
 					break

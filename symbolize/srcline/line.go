@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+
+	"gperf/symbolize/dso/leb"
 )
 
 // lineTable is a unit's part of .debug_line.
@@ -45,12 +47,12 @@ func (p *lineProgram) read(u *unit) (ok bool) {
 	}
 	p.c = u.cursor(u.line)
 	c := &p.c
-	c.seek(u.stmtList)
-	n, offset := c.length()
-	if c.bad || n > uint64(c.left()) {
+	c.Seek(u.stmtList)
+	n, offset := c.Length()
+	if c.Bad || n > uint64(c.Left()) {
 		return false
 	}
-	c.b = c.b[:uint64(c.pos)+n]
+	c.B = c.B[:uint64(c.Pos)+n]
 	if !p.header(offset) {
 		p.files = p.files[:0]
 		return false
@@ -64,7 +66,7 @@ func (p *lineProgram) read(u *unit) (ok bool) {
 type lineProgram struct {
 	lineTable
 	unit *unit
-	c    cursor
+	c    leb.Cursor
 	code spans // where there is code
 
 	minInst, maxOps    uint64
@@ -79,35 +81,35 @@ type lineProgram struct {
 
 func (p *lineProgram) header(offset int) bool {
 	c := &p.c
-	p.version = c.u16()
+	p.version = c.U16()
 	if p.version < 2 || p.version > 5 {
 		return false
 	}
 	if p.version >= 5 {
-		c.skip(2) // sizes of an address and of a segment selector
+		c.Skip(2) // sizes of an address and of a segment selector
 	}
-	n := c.uint(offset)
-	if c.bad || n > uint64(c.left()) {
+	n := c.Uint(offset)
+	if c.Bad || n > uint64(c.Left()) {
 		return false
 	}
-	program := uint64(c.pos) + n
-	p.minInst, p.maxOps = uint64(c.u8()), 1
+	program := uint64(c.Pos) + n
+	p.minInst, p.maxOps = uint64(c.U8()), 1
 	if p.version >= 4 {
-		p.maxOps = max(1, uint64(c.u8()))
+		p.maxOps = max(1, uint64(c.U8()))
 	}
-	c.skip(1) // default_is_stmt
-	p.lineBase, p.lineRange, p.opBase = int8(c.u8()), c.u8(), c.u8()
-	p.opLengths = c.bytes(uint64(max(p.opBase, 1) - 1))
+	c.Skip(1) // default_is_stmt
+	p.lineBase, p.lineRange, p.opBase = int8(c.U8()), c.U8(), c.U8()
+	p.opLengths = c.Bytes(uint64(max(p.opBase, 1) - 1))
 	if p.version >= 5 {
 		p.newFiles(offset)
 	} else {
 		p.oldFiles()
 	}
-	if c.bad {
+	if c.Bad {
 		return false
 	}
-	c.seek(program)
-	return !c.bad
+	c.Seek(program)
+	return !c.Bad
 }
 
 // oldFiles reads the directories and files of versions 2 to 4, which count from 1.
@@ -115,7 +117,7 @@ func (p *lineProgram) oldFiles() {
 	c := &p.c
 	p.dirs = append(p.dirs, p.compDir)
 	for {
-		dir := c.cstring()
+		dir := c.CString()
 		if len(dir) == 0 {
 			break
 		}
@@ -123,7 +125,7 @@ func (p *lineProgram) oldFiles() {
 	}
 	p.files = append(p.files, lineFile{})
 	for {
-		name := c.cstring()
+		name := c.CString()
 		if len(name) == 0 {
 			break
 		}
@@ -132,9 +134,9 @@ func (p *lineProgram) oldFiles() {
 }
 
 func (p *lineProgram) oldFile(name []byte) {
-	p.files = append(p.files, lineFile{name, p.c.uleb()})
-	p.c.uleb() // time
-	p.c.uleb() // length
+	p.files = append(p.files, lineFile{name, p.c.ULEB()})
+	p.c.ULEB() // time
+	p.c.ULEB() // length
 }
 
 // newFiles reads those of version 5, which count from 0.
@@ -150,28 +152,28 @@ func (p *lineProgram) newFiles(offset int) {
 func (p *lineProgram) entries(offset int, list []lineFile) []lineFile {
 	c := &p.c
 	type format struct{ content, form uint64 }
-	formats := make([]format, c.u8())
+	formats := make([]format, c.U8())
 	for i := range formats {
-		formats[i] = format{c.uleb(), c.uleb()}
+		formats[i] = format{c.ULEB(), c.ULEB()}
 	}
-	n := c.uleb()
-	if len(formats) == 0 || n > uint64(c.left()) { // an entry takes a byte at least
+	n := c.ULEB()
+	if len(formats) == 0 || n > uint64(c.Left()) { // an entry takes a byte at least
 		if n != 0 {
-			c.fail()
+			c.Fail()
 		}
 		return list
 	}
 	u := *p.unit
 	u.layout.offset = offset
-	for ; n > 0 && !c.bad; n-- {
+	for ; n > 0 && !c.Bad; n-- {
 		var f lineFile
 		for _, format := range formats {
-			start := c.pos
+			start := c.Pos
 			v := u.value(c, format.form, 0)
 			switch format.content {
 			case lnctPath:
-				if f.name = u.string(v); v.form == formString && !c.bad {
-					f.name = c.b[start : c.pos-1]
+				if f.name = u.string(v); v.form == formString && !c.Bad {
+					f.name = c.B[start : c.Pos-1]
 				}
 			case lnctDirectoryIndex:
 				f.dir = v.u
@@ -216,8 +218,8 @@ func (p *lineProgram) row() {
 func (p *lineProgram) run() bool {
 	c := &p.c
 	p.reset()
-	for c.left() > 0 {
-		op := c.u8()
+	for c.Left() > 0 {
+		op := c.U8()
 		if op >= p.opBase {
 			p.special(op - p.opBase)
 			continue
@@ -228,34 +230,34 @@ func (p *lineProgram) run() bool {
 		case lnsCopy:
 			p.row()
 		case lnsAdvancePC:
-			p.advance(c.uleb())
+			p.advance(c.ULEB())
 		case lnsAdvanceLine:
-			p.line += uint64(c.sleb())
+			p.line += uint64(c.SLEB())
 		case lnsSetFile:
-			p.file = c.uleb()
+			p.file = c.ULEB()
 		case lnsSetColumn:
-			p.column = c.uleb()
+			p.column = c.ULEB()
 		case lnsConstAddPC:
 			if p.lineRange != 0 {
 				p.advance(uint64((255 - p.opBase) / p.lineRange))
 			}
 		case lnsFixedAdvancePC:
-			p.addr += uint64(c.u16())
+			p.addr += uint64(c.U16())
 			p.opIndex = 0
 		case lnsNegateStmt, lnsSetBasicBlock, lnsSetPrologueEnd, lnsSetEpilogueBegin:
 		default: // DW_LNS_set_isa, and what is not known yet
 			for range p.opLengths[op-1] {
-				c.uleb()
+				c.ULEB()
 			}
 		}
 	}
 	p.rows = p.rows[:p.first] // of a sequence without an end
-	return !c.bad
+	return !c.Bad
 }
 
 func (p *lineProgram) special(op uint8) {
 	if p.lineRange == 0 {
-		p.c.fail()
+		p.c.Fail()
 		return
 	}
 	p.advance(uint64(op / p.lineRange))
@@ -265,29 +267,29 @@ func (p *lineProgram) special(op uint8) {
 
 func (p *lineProgram) extended() {
 	c := &p.c
-	n := c.uleb()
-	if n == 0 || n > uint64(c.left()) {
+	n := c.ULEB()
+	if n == 0 || n > uint64(c.Left()) {
 		if n > 0 {
-			c.fail()
+			c.Fail()
 		}
 		return
 	}
-	next := c.pos + int(n)
-	switch c.u8() {
+	next := c.Pos + int(n)
+	switch c.U8() {
 	case lneEndSequence:
 		p.endSequence()
 	case lneSetAddress:
 		if n-1 == 4 || n-1 == 8 {
-			p.addr = c.uint(int(n - 1))
+			p.addr = c.Uint(int(n - 1))
 		}
 		p.opIndex = 0
 	case lneDefineFile:
 		if p.version < 5 {
-			p.oldFile(c.cstring())
+			p.oldFile(c.CString())
 		}
 	}
-	if !c.bad {
-		c.pos = next
+	if !c.Bad {
+		c.Pos = next
 	}
 }
 

@@ -49,12 +49,12 @@ func (l layout) maxAddr() uint64 { return ^uint64(0) >> (64 - 8*l.addr) }
 // oldRanges reads a list of .debug_ranges (DWARF 2 to 4, section 2.17.3).
 func (u *unit) oldRanges(off uint64, to []span) []span {
 	c := u.cursor(u.sections.ranges)
-	c.seek(off)
+	c.Seek(off)
 	base := u.low
 	for {
-		lo, hi := c.uint(u.layout.addr), c.uint(u.layout.addr)
+		lo, hi := c.Uint(u.layout.addr), c.Uint(u.layout.addr)
 		switch {
-		case c.bad || lo == 0 && hi == 0:
+		case c.Bad || lo == 0 && hi == 0:
 			return to
 		case lo == u.maxAddr():
 			base = hi
@@ -67,19 +67,19 @@ func (u *unit) oldRanges(off uint64, to []span) []span {
 // newRanges reads a list of .debug_rnglists (DWARF 5, section 7.25).
 func (u *unit) newRanges(off uint64, to []span) []span {
 	c := u.cursor(u.rnglists)
-	c.seek(off)
+	c.Seek(off)
 	base := u.low
 	size := u.layout.addr
 	index := func() uint64 {
-		a, ok := u.indexed(u.sections.addr, u.addrBase, c.uleb(), size)
+		a, ok := u.indexed(u.sections.addr, u.addrBase, c.ULEB(), size)
 		if !ok {
-			c.fail()
+			c.Fail()
 		}
 		return a
 	}
 	for {
 		var lo, hi uint64
-		switch c.u8() {
+		switch c.U8() {
 		case rleEndOfList: // or the section's
 			return to
 		case rleBaseAddressx:
@@ -88,20 +88,20 @@ func (u *unit) newRanges(off uint64, to []span) []span {
 			lo, hi = index(), index()
 		case rleStartxLength:
 			lo = index()
-			hi = lo + c.uleb()
+			hi = lo + c.ULEB()
 		case rleOffsetPair:
-			lo, hi = base+c.uleb(), base+c.uleb()
+			lo, hi = base+c.ULEB(), base+c.ULEB()
 		case rleBaseAddress:
-			base = c.uint(size)
+			base = c.Uint(size)
 		case rleStartEnd:
-			lo, hi = c.uint(size), c.uint(size)
+			lo, hi = c.Uint(size), c.Uint(size)
 		case rleStartLength:
-			lo = c.uint(size)
-			hi = lo + c.uleb()
+			lo = c.Uint(size)
+			hi = lo + c.ULEB()
 		default:
 			return to
 		}
-		if c.bad {
+		if c.Bad {
 			return to
 		}
 		if lo < hi {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/leb"
 )
 
 // SectionAddrs returns the vaddr of each section, by index. Those of a relocatable
@@ -78,13 +79,13 @@ func relocate(im *dso.Image, s *elf.Section, b []byte) error {
 	if err != nil {
 		return err
 	}
-	c := cursor{b: list, big: im.ByteOrder() == binary.BigEndian}
+	c := leb.Cursor{B: list, Big: im.ByteOrder() == binary.BigEndian}
 	word := 4
 	if im.Is64 {
 		word = 8
 	}
-	for c.left() > 0 {
-		off, info := c.uint(word), c.uint(word)
+	for c.Left() > 0 {
+		off, info := c.Uint(word), c.Uint(word)
 		sym, typ := info>>32, uint32(info)
 		if !im.Is64 {
 			sym, typ = info>>8, uint32(info&0xff)
@@ -92,16 +93,16 @@ func relocate(im *dso.Image, s *elf.Section, b []byte) error {
 		size, ok := types[typ]
 		addend := uint64(0)
 		if s.Type == elf.SHT_RELA {
-			addend = c.uint(word)
+			addend = c.Uint(word)
 		}
-		if c.bad || !ok || sym >= uint64(len(values)) || off > uint64(len(b)) || uint64(size) > uint64(len(b))-off {
+		if c.Bad || !ok || sym >= uint64(len(values)) || off > uint64(len(b)) || uint64(size) > uint64(len(b))-off {
 			continue
 		}
 		place := b[off:][:size]
 		if s.Type == elf.SHT_REL {
-			addend = (&cursor{b: place, big: c.big}).uint(size)
+			addend = (&leb.Cursor{B: place, Big: c.Big}).Uint(size)
 		}
-		putUint(place, values[sym]+addend, c.big)
+		putUint(place, values[sym]+addend, c.Big)
 	}
 	return nil
 }
@@ -126,19 +127,19 @@ func symbolValues(im *dso.Image, section uint32) ([]uint64, error) {
 		return nil, err
 	}
 	addrs := SectionAddrs(im)
-	c := cursor{b: b, big: im.ByteOrder() == binary.BigEndian}
+	c := leb.Cursor{B: b, Big: im.ByteOrder() == binary.BigEndian}
 	var values []uint64
-	for c.left() > 0 {
+	for c.Left() > 0 {
 		var value, index uint64
 		if im.Is64 {
-			c.skip(6)
-			index, value = uint64(c.u16()), c.u64()
-			c.skip(8)
+			c.Skip(6)
+			index, value = uint64(c.U16()), c.U64()
+			c.Skip(8)
 		} else {
-			c.skip(4)
-			value = uint64(c.u32())
-			c.skip(6)
-			index = uint64(c.u16())
+			c.Skip(4)
+			value = uint64(c.U32())
+			c.Skip(6)
+			index = uint64(c.U16())
 		}
 		if index < uint64(len(addrs)) {
 			value += addrs[index]

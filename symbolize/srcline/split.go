@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/leb"
 )
 
 // packages are the .dwp files that were opened, by path.
@@ -128,17 +129,17 @@ type part struct{ off, size uint32 }
 
 // findSplit looks an ID up in the index of a package: a hash table of IDs, row
 // numbers beside it, then for each row what of each section is the unit's.
-func findSplit(c cursor, id uint64) (map[uint32]part, bool) {
-	if v := c.u32(); v != 2 && v != 5 && v>>16 != 5 {
+func findSplit(c leb.Cursor, id uint64) (map[uint32]part, bool) {
+	if v := c.U32(); v != 2 && v != 5 && v>>16 != 5 {
 		return nil, false
 	}
-	columns, units, slots := c.u32(), c.u32(), c.u32()
-	if c.bad || slots == 0 || slots&(slots-1) != 0 || uint64(slots)*12 > uint64(c.left()) || columns > 16 {
+	columns, units, slots := c.U32(), c.U32(), c.U32()
+	if c.Bad || slots == 0 || slots&(slots-1) != 0 || uint64(slots)*12 > uint64(c.Left()) || columns > 16 {
 		return nil, false
 	}
-	at := func(pos uint64) cursor {
+	at := func(pos uint64) leb.Cursor {
 		d := c
-		d.seek(uint64(c.pos) + pos)
+		d.Seek(uint64(c.Pos) + pos)
 		return d
 	}
 	mask := uint64(slots - 1)
@@ -146,7 +147,7 @@ func findSplit(c cursor, id uint64) (map[uint32]part, bool) {
 	row := uint64(0)
 	for slot, n := id&mask, uint64(0); n <= mask; slot, n = (slot+step)&mask, n+1 {
 		sig, index := at(slot*8), at(uint64(slots)*8+slot*4)
-		if row = uint64(index.u32()); row == 0 || sig.u64() == id {
+		if row = uint64(index.U32()); row == 0 || sig.U64() == id {
 			break
 		}
 		row = 0
@@ -159,8 +160,8 @@ func findSplit(c cursor, id uint64) (map[uint32]part, bool) {
 	for i := range uint64(columns) {
 		width := uint64(columns) * 4
 		sect, off, size := at(table+i*4), at(table+row*width+i*4), at(table+(uint64(units)+row)*width+i*4)
-		parts[sect.u32()] = part{off.u32(), size.u32()}
-		if sect.bad || off.bad || size.bad {
+		parts[sect.U32()] = part{off.U32(), size.U32()}
+		if sect.Bad || off.Bad || size.Bad {
 			return nil, false
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"sort"
+
+	"gperf/symbolize/dso/leb"
 )
 
 // A table is what is known of one unit, as it is kept in memory and on disk.
@@ -296,15 +298,15 @@ func findRow(rows []byte, base uint64, off uint32, addr uint64) (found row, ok b
 	if uint64(off) > uint64(len(rows)) {
 		return found, false
 	}
-	c := cursor{b: rows, pos: int(off)}
+	c := leb.Cursor{B: rows, Pos: int(off)}
 	r := row{addr: base}
-	for n := 0; n < blockRows && c.left() > 0; n++ {
-		r.addr += c.uleb()
-		r.node += uint64(unzigzag(c.uleb()))
-		r.file += uint64(unzigzag(c.uleb()))
-		r.line += uint64(unzigzag(c.uleb()))
-		r.column = c.uleb()
-		if c.bad || r.addr > addr {
+	for n := 0; n < blockRows && c.Left() > 0; n++ {
+		r.addr += c.ULEB()
+		r.node += uint64(unzigzag(c.ULEB()))
+		r.file += uint64(unzigzag(c.ULEB()))
+		r.line += uint64(unzigzag(c.ULEB()))
+		r.column = c.ULEB()
+		if c.Bad || r.addr > addr {
 			break
 		}
 		found, ok = r, true
@@ -323,10 +325,10 @@ func (d *decoder) calls(r row) []Call {
 	var calls []Call
 	file, line, column := r.file, r.line, r.column
 	for at := r.node; at != 0 && len(calls) < maxChain; {
-		c := cursor{b: d.nodes}
-		c.seek(at)
-		function, back := c.uleb(), c.uleb()
-		if c.bad || back > at {
+		c := leb.Cursor{B: d.nodes}
+		c.Seek(at)
+		function, back := c.ULEB(), c.ULEB()
+		if c.Bad || back > at {
 			return nil
 		}
 		call := d.call(file, line, column)
@@ -336,7 +338,7 @@ func (d *decoder) calls(r row) []Call {
 		if back == 0 {
 			return calls
 		}
-		file, line, column = c.uleb(), c.uleb(), c.uleb()
+		file, line, column = c.ULEB(), c.ULEB(), c.ULEB()
 		at -= back
 	}
 	if len(calls) > 0 {
@@ -365,9 +367,9 @@ func (d *decoder) function(i uint64) (name string, startLine int) {
 }
 
 func (d *decoder) string(off uint64) string {
-	c := cursor{b: d.strings}
-	c.seek(off)
-	return string(c.bytes(c.uleb()))
+	c := leb.Cursor{B: d.strings}
+	c.Seek(off)
+	return string(c.Bytes(c.ULEB()))
 }
 
 // stringTable is the strings of all tables of an index, each once: a length as LEB128 and
@@ -431,8 +433,8 @@ func (s *stringTable) find(hash uint32, str []byte) *stringSlot {
 }
 
 func (s *stringTable) at(at uint32) []byte {
-	c := cursor{b: s.b, pos: int(at)}
-	return c.bytes(c.uleb())
+	c := leb.Cursor{B: s.b, Pos: int(at)}
+	return c.Bytes(c.ULEB())
 }
 
 func (s *stringTable) grow() {
@@ -453,9 +455,9 @@ func (s *stringTable) grow() {
 // list finds the strings that are there already.
 func (s *stringTable) list() {
 	s.grow()
-	for c := (cursor{b: s.b}); c.left() > 0; {
-		at := uint32(c.pos)
-		str := c.bytes(c.uleb())
+	for c := (leb.Cursor{B: s.b}); c.Left() > 0; {
+		at := uint32(c.Pos)
+		str := c.Bytes(c.ULEB())
 		if hash := hashOf(str); at != 0 {
 			s.put(s.find(hash, str), stringSlot{at, hash})
 		}

@@ -59,13 +59,13 @@ func (t *tree) read(u *unit) bool {
 	t.sections = u.sections
 	table := u.abbrevs()
 	c := u.cursor(u.info[:u.end])
-	c.seek(u.die)
+	c.Seek(u.die)
 	methods := u.hasMethods()
 	parents := append(t.parents[:0], -1)
 	defer func() { t.parents = parents }()
 	var v values
-	for c.left() > 0 {
-		code := c.uleb()
+	for c.Left() > 0 {
+		code := c.ULEB()
 		if code == 0 {
 			if parents = parents[:len(parents)-1]; len(parents) <= 1 {
 				break
@@ -77,11 +77,11 @@ func (t *tree) read(u *unit) bool {
 			return false
 		}
 		if a.plain && len(parents) > 1 { // most are
-			c.skip(uint64(a.ops[0].skip))
+			c.Skip(uint64(a.ops[0].skip))
 			continue
 		}
 		u.layout.read(&c, a, &v)
-		if c.bad {
+		if c.Bad {
 			return false
 		}
 		parent := parents[len(parents)-1]
@@ -95,8 +95,8 @@ func (t *tree) read(u *unit) bool {
 				break
 			}
 			if sibling, ok := v.get(slotSibling); ok {
-				if next, off := u.ref(sibling); next == u && off > uint64(c.pos) {
-					c.seek(off)
+				if next, off := u.ref(sibling); next == u && off > uint64(c.Pos) {
+					c.Seek(off)
 					continue
 				}
 			}
@@ -107,7 +107,7 @@ func (t *tree) read(u *unit) bool {
 			break // the root has none
 		}
 	}
-	return !c.bad && len(t.spans) <= maxSpans
+	return !c.Bad && len(t.spans) <= maxSpans
 }
 
 // hasMethods tells whether types may hold functions with code.
@@ -200,14 +200,14 @@ func (t *tree) origin(u *unit, v value, depth int) int32 {
 		return i
 	}
 	c := u.cursor(u.info[:u.end])
-	c.seek(off)
-	a := u.abbrevs().get(c.uleb())
+	c.Seek(off)
+	a := u.abbrevs().get(c.ULEB())
 	if a == nil || a.kind != kindFunction && a.kind != kindInlined {
 		return 0
 	}
 	var values values
 	u.layout.read(&c, a, &values)
-	if c.bad {
+	if c.Bad {
 		return 0
 	}
 	i := t.put(t.origins(u, &values, depth))

@@ -3,6 +3,8 @@ package srcline
 import (
 	"bytes"
 	"sort"
+
+	"gperf/symbolize/dso/leb"
 )
 
 // sections is the DWARF of one file. What a split unit has in its .dwo file is
@@ -18,7 +20,7 @@ type sections struct {
 	tables abbrevCache
 }
 
-func (s *sections) cursor(b []byte) cursor { return cursor{b: b, big: s.big} }
+func (s *sections) cursor(b []byte) leb.Cursor { return leb.Cursor{B: b, Big: s.big} }
 
 // unit is one unit of .debug_info, and the root DIE's attributes.
 type unit struct {
@@ -67,14 +69,14 @@ func (v *values) number(s slot) uint64 {
 }
 
 // read reads the attributes of a DIE, behind its abbreviation code.
-func (l layout) read(c *cursor, a *abbrev, to *values) {
+func (l layout) read(c *leb.Cursor, a *abbrev, to *values) {
 	to.has = 0
 	for i := range a.ops {
 		o := &a.ops[i]
-		c.skip(uint64(o.skip))
+		c.Skip(uint64(o.skip))
 		var v value
 		if o.size != 0 {
-			v = value{c.uint(int(o.size)), o.form}
+			v = value{c.Uint(int(o.size)), o.form}
 		} else if o.form != 0 {
 			v = l.value(c, uint64(o.form), o.implicit)
 		}
@@ -86,48 +88,48 @@ func (l layout) read(c *cursor, a *abbrev, to *values) {
 }
 
 // value reads a value; of those that are blocks, only the place.
-func (l layout) value(c *cursor, form uint64, implicit int64) value {
+func (l layout) value(c *leb.Cursor, form uint64, implicit int64) value {
 	for n := 0; form == formIndirect; n++ {
-		if form = c.uleb(); form == formImplicitConst {
-			implicit = c.sleb()
+		if form = c.ULEB(); form == formImplicitConst {
+			implicit = c.SLEB()
 		}
 		if n > 8 {
-			c.fail()
+			c.Fail()
 		}
 	}
 	v := value{form: uint16(min(form, 0xffff))}
 	switch form {
 	case formString:
-		v.u = uint64(c.pos)
-		c.cstring()
+		v.u = uint64(c.Pos)
+		c.CString()
 	case formSdata:
-		v.u = uint64(c.sleb())
+		v.u = uint64(c.SLEB())
 	case formImplicitConst:
 		v.u = uint64(implicit)
 	case formUdata, formRefUdata, formStrx, formAddrx, formLoclistx, formRnglistx, formGNUAddrIndex, formGNUStrIndex:
-		v.u = c.uleb()
+		v.u = c.ULEB()
 	case formLLVMAddrxOffset:
-		c.uleb()
-		c.skip(4)
+		c.ULEB()
+		c.Skip(4)
 	case formBlock, formExprloc:
-		c.skip(c.uleb())
+		c.Skip(c.ULEB())
 	case formBlock1:
-		c.skip(uint64(c.u8()))
+		c.Skip(uint64(c.U8()))
 	case formBlock2:
-		c.skip(uint64(c.u16()))
+		c.Skip(uint64(c.U16()))
 	case formBlock4:
-		c.skip(uint64(c.u32()))
+		c.Skip(uint64(c.U32()))
 	case formData16:
-		c.skip(16)
+		c.Skip(16)
 	case formFlagPresent:
 		v.u = 1
 	default:
 		n, ok := l.fixed(form)
 		if !ok {
-			c.fail()
+			c.Fail()
 			return v
 		}
-		v.u = c.uint(int(n))
+		v.u = c.Uint(int(n))
 	}
 	return v
 }
@@ -153,48 +155,48 @@ func (s *sections) readUnits() (damaged int) {
 // is no telling where the next unit begins; ok is false if the unit is of no use.
 func (s *sections) readUnit(off uint64) (u *unit, ok bool) {
 	c := s.cursor(s.info)
-	c.seek(off)
+	c.Seek(off)
 	u = &unit{sections: s, off: off, kind: unitCompile}
-	n, offset := c.length()
-	if c.bad || n > uint64(c.left()) {
+	n, offset := c.Length()
+	if c.Bad || n > uint64(c.Left()) {
 		return nil, false
 	}
-	u.end = uint64(c.pos) + n
-	c.b = c.b[:u.end]
-	u.version, u.offset = c.u16(), offset
+	u.end = uint64(c.Pos) + n
+	c.B = c.B[:u.end]
+	u.version, u.offset = c.U16(), offset
 	if u.version < 2 || u.version > 5 {
 		return u, false
 	}
 	u.header(&c)
-	u.die = uint64(c.pos)
-	if c.bad || u.layout.addr != 4 && u.layout.addr != 8 {
+	u.die = uint64(c.Pos)
+	if c.Bad || u.layout.addr != 4 && u.layout.addr != 8 {
 		return u, false
 	}
 	return u, u.kind == unitType || u.kind == unitSplitType || u.readRoot(&c)
 }
 
-func (u *unit) header(c *cursor) {
+func (u *unit) header(c *leb.Cursor) {
 	if u.version < 5 {
-		u.abbrevOff = c.uint(u.offset)
-		u.layout.addr = int(c.u8())
+		u.abbrevOff = c.Uint(u.offset)
+		u.layout.addr = int(c.U8())
 		return
 	}
-	u.kind = c.u8()
-	u.layout.addr = int(c.u8())
-	u.abbrevOff = c.uint(u.offset)
+	u.kind = c.U8()
+	u.layout.addr = int(c.U8())
+	u.abbrevOff = c.Uint(u.offset)
 	switch u.kind {
 	case unitSkeleton, unitSplitCompile:
-		u.dwoID = c.u64()
+		u.dwoID = c.U64()
 	case unitType, unitSplitType:
-		c.skip(8 + uint64(u.offset))
+		c.Skip(8 + uint64(u.offset))
 	}
 }
 
 // readRoot takes what the root DIE says of the unit.
-func (u *unit) readRoot(c *cursor) bool {
-	code := c.uleb()
+func (u *unit) readRoot(c *leb.Cursor) bool {
+	code := c.ULEB()
 	if code == 0 {
-		return !c.bad // empty
+		return !c.Bad // empty
 	}
 	a := u.rootAbbrev(code)
 	if a == nil || a.kind != kindUnit {
@@ -220,7 +222,7 @@ func (u *unit) readRoot(c *cursor) bool {
 	if low, ok := v.get(slotLow); ok {
 		u.low, _ = u.address(low)
 	}
-	return !c.bad
+	return !c.Bad
 }
 
 // unitAt returns the unit that holds an offset of .debug_info, nil if none does.
@@ -285,9 +287,9 @@ func (u *unit) indexed(table []byte, base, index uint64, size int) (uint64, bool
 		return 0, false
 	}
 	c := u.cursor(table)
-	c.seek(base + index*uint64(size))
-	v := c.uint(size)
-	return v, !c.bad
+	c.Seek(base + index*uint64(size))
+	v := c.Uint(size)
+	return v, !c.Bad
 }
 
 // address returns a value's address.

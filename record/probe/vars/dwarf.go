@@ -3,11 +3,13 @@ package vars
 import (
 	"debug/dwarf"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 
 	"gperf/symbolize/dso"
+	"gperf/symbolize/dso/leb"
 	"gperf/unwind"
 )
 
@@ -84,8 +86,8 @@ func (p *Program) read(file *elf.File) (err error) {
 		}
 		return nil
 	}
-	p.sections = sections{loc: section(".debug_loc"), loclists: section(".debug_loclists"), addr: section(".debug_addr"), order: file.ByteOrder}
-	p.units = unitsOf(section(".debug_info"), file.ByteOrder)
+	p.sections = sections{loc: section(".debug_loc"), loclists: section(".debug_loclists"), addr: section(".debug_addr"), big: file.ByteOrder == binary.BigEndian}
+	p.units = unitsOf(section(".debug_info"), p.big)
 	return nil
 }
 
@@ -237,7 +239,7 @@ func optimized(producer string) bool {
 // frame is what the expressions of the function refer to.
 func (at *place) frame() *frame {
 	low, _ := at.function.Val(dwarf.AttrLowpc).(uint64)
-	f := &frame{machine: at.machine, order: at.order, addrSize: at.addrSize, entry: at.pc == low, cfa: at.cfa,
+	f := &frame{machine: at.machine, big: at.big, addrSize: at.addrSize, entry: at.pc == low, cfa: at.cfa,
 		addrx: func(i uint64) (uint64, error) { return at.addrx(at.within, i) }}
 	f.base = func() (operand, error) {
 		expr, err := at.expression(at.function.AttrField(dwarf.AttrFrameBase))
@@ -546,9 +548,9 @@ func (p *Program) memberOffset(e *dwarf.Entry) int64 {
 	case int64:
 		return at
 	case []byte:
-		c := cursor{b: at, order: p.order}
-		if c.uint(1) == opPlusUconst {
-			return int64(c.uleb())
+		c := leb.Cursor{B: at, Big: p.big}
+		if c.U8() == opPlusUconst {
+			return int64(c.ULEB())
 		}
 	}
 	return 0

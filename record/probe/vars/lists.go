@@ -2,14 +2,15 @@ package vars
 
 import (
 	"debug/dwarf"
-	"encoding/binary"
 	"errors"
+
+	"gperf/symbolize/dso/leb"
 )
 
 // sections are those that debug/dwarf reads nothing of.
 type sections struct {
 	loc, loclists, addr []byte
-	order               binary.ByteOrder
+	big                 bool   // numbers are big-endian
 	units               []unit // by offset
 }
 
@@ -21,21 +22,18 @@ type unit struct {
 }
 
 // unitsOf reads the headers of .debug_info, up to the first damaged.
-func unitsOf(info []byte, order binary.ByteOrder) (l []unit) {
-	c := cursor{b: info, order: order}
-	for len(c.b) > 0 {
-		u := unit{start: dwarf.Offset(len(info) - len(c.b)), offsetSize: 4}
-		n := c.uint(4)
-		if n == 0xffffffff {
-			u.offsetSize = 8
-			n = c.uint(8)
-		}
-		body := cursor{b: c.bytes(n), order: order}
-		if c.bad {
+func unitsOf(info []byte, big bool) (l []unit) {
+	c := leb.Cursor{B: info, Big: big}
+	for c.Left() > 0 {
+		u := unit{start: dwarf.Offset(c.Pos)}
+		var n uint64
+		n, u.offsetSize = c.Length()
+		body := leb.Cursor{B: c.Bytes(n), Big: big}
+		if c.Bad {
 			return l
 		}
-		u.version = int(body.uint(2))
-		u.end = dwarf.Offset(len(info) - len(c.b))
+		u.version = int(body.U16())
+		u.end = dwarf.Offset(c.Pos)
 		l = append(l, u)
 	}
 	return l
@@ -77,8 +75,8 @@ type within struct {
 func (s *sections) addrx(w within, index uint64) (uint64, error) {
 	if size := uint64(w.addrSize); index < uint64(len(s.addr))/size {
 		if at := w.addrBase + index*size; at < uint64(len(s.addr)) {
-			c := cursor{b: s.addr[at:], order: s.order}
-			if v := c.uint(w.addrSize); !c.bad {
+			c := leb.Cursor{B: s.addr[at:], Big: s.big}
+			if v := c.Uint(w.addrSize); !c.Bad {
 				return v, nil
 			}
 		}
@@ -102,26 +100,26 @@ func (s *sections) listx(w within, index uint64, pc uint64) ([]byte, error) {
 	if index > uint64(len(s.loclists))/size || w.listBase+index*size > uint64(len(s.loclists)) {
 		return nil, errDamaged
 	}
-	c := cursor{b: s.loclists[w.listBase+index*size:], order: s.order}
-	return s.list5(w, w.listBase+c.uint(w.offsetSize), pc)
+	c := leb.Cursor{B: s.loclists[w.listBase+index*size:], Big: s.big}
+	return s.list5(w, w.listBase+c.Uint(w.offsetSize), pc)
 }
 
 func (s *sections) list4(w within, off, pc uint64) ([]byte, error) {
 	if off > uint64(len(s.loc)) {
 		return nil, errDamaged
 	}
-	c := cursor{b: s.loc[off:], order: s.order}
-	for base := w.low; !c.bad; {
-		start, end := c.uint(w.addrSize), c.uint(w.addrSize)
+	c := leb.Cursor{B: s.loc[off:], Big: s.big}
+	for base := w.low; !c.Bad; {
+		start, end := c.Uint(w.addrSize), c.Uint(w.addrSize)
 		switch {
-		case start == 0 && end == 0 && !c.bad:
+		case start == 0 && end == 0 && !c.Bad:
 			return nil, errNotHere
 		case start == ^uint64(0)>>(64-8*w.addrSize):
 			base = end
 			continue
 		}
-		expr := c.bytes(c.uint(2))
-		if base+start <= pc && pc < base+end && !c.bad {
+		expr := c.Bytes(uint64(c.U16()))
+		if base+start <= pc && pc < base+end && !c.Bad {
 			return expr, nil
 		}
 	}
@@ -132,18 +130,20 @@ func (s *sections) list5(w within, off, pc uint64) ([]byte, error) {
 	if off > uint64(len(s.loclists)) {
 		return nil, errDamaged
 	}
-	c := cursor{b: s.loclists[off:], order: s.order}
+	c := leb.Cursor{B: s.loclists[off:], Big: s.big}
 	var rest []byte // of DW_LLE_default_location
 	x := func() uint64 {
-		v, err := s.addrx(w, c.uleb())
-		c.bad = c.bad || err != nil
+		v, err := s.addrx(w, c.ULEB())
+		if err != nil {
+			c.Fail()
+		}
 		return v
 	}
-	for base := w.low; !c.bad; {
+	for base := w.low; !c.Bad; {
 		var start, end uint64
-		switch c.uint(1) {
+		switch c.U8() {
 		case lleEnd:
-			if rest == nil && !c.bad {
+			if rest == nil && !c.Bad {
 				return nil, errNotHere
 			}
 			return rest, nil
@@ -151,32 +151,32 @@ func (s *sections) list5(w within, off, pc uint64) ([]byte, error) {
 			base = x()
 			continue
 		case lleBaseAddr:
-			base = c.uint(w.addrSize)
+			base = c.Uint(w.addrSize)
 			continue
 		case lleViewPair:
-			c.uleb()
-			c.uleb()
+			c.ULEB()
+			c.ULEB()
 			continue
 		case lleDefault:
-			rest = c.bytes(c.uleb())
+			rest = c.Bytes(c.ULEB())
 			continue
 		case lleStartxEndx:
 			start, end = x(), x()
 		case lleStartxLength:
 			start = x()
-			end = start + c.uleb()
+			end = start + c.ULEB()
 		case lleOffsetPair:
-			start, end = base+c.uleb(), base+c.uleb()
+			start, end = base+c.ULEB(), base+c.ULEB()
 		case lleStartEnd:
-			start, end = c.uint(w.addrSize), c.uint(w.addrSize)
+			start, end = c.Uint(w.addrSize), c.Uint(w.addrSize)
 		case lleStartLength:
-			start = c.uint(w.addrSize)
-			end = start + c.uleb()
+			start = c.Uint(w.addrSize)
+			end = start + c.ULEB()
 		default:
 			return nil, errDamaged
 		}
-		expr := c.bytes(c.uleb())
-		if start <= pc && pc < end && !c.bad {
+		expr := c.Bytes(c.ULEB())
+		if start <= pc && pc < end && !c.Bad {
 			return expr, nil
 		}
 	}

@@ -1,9 +1,10 @@
 package vars
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"gperf/symbolize/dso/leb"
 )
 
 // Operations of location expressions (DWARF 5, 7.7.1).
@@ -63,7 +64,7 @@ type operand struct {
 // frame is what expressions refer to.
 type frame struct {
 	machine  *Machine
-	order    binary.ByteOrder
+	big      bool // numbers are big-endian
 	addrSize int
 	entry    bool // it is the function's first instruction
 	cfa      func() (operand, error)
@@ -81,10 +82,10 @@ func (f *frame) located(expr []byte, depth int) (Where, error) {
 	if depth == 0 {
 		return Where{}, errDamaged
 	}
-	e := evaluation{frame: f, c: cursor{b: expr, order: f.order}, depth: depth}
-	for len(e.c.b) > 0 {
-		err := e.step(byte(e.c.uint(1)))
-		if e.c.bad || len(e.stack) > maxDepth {
+	e := evaluation{frame: f, c: leb.Cursor{B: expr, Big: f.big}, depth: depth}
+	for e.c.Left() > 0 {
+		err := e.step(e.c.U8())
+		if e.c.Bad || len(e.stack) > maxDepth {
 			return Where{}, errDamaged
 		}
 		if err == nil {
@@ -104,7 +105,7 @@ func (f *frame) located(expr []byte, depth int) (Where, error) {
 // evaluation is an expression half way through.
 type evaluation struct {
 	*frame
-	c      cursor
+	c      leb.Cursor
 	stack  []operand
 	value  *Where // once it is clear that it is no address that the stack holds
 	pieces []Piece
@@ -113,20 +114,20 @@ type evaluation struct {
 
 // skipToPiece gives up a part that cannot be located, if a piece is what it is.
 func (e *evaluation) skipToPiece() bool {
-	for len(e.c.b) > 1 {
-		if op := e.c.b[0]; op != opPiece && op != opStackValue {
+	for e.c.Left() > 1 {
+		if op := e.c.B[e.c.Pos]; op != opPiece && op != opStackValue {
 			return false
 		}
-		if op := e.c.uint(1); op == opPiece {
+		if op := e.c.U8(); op == opPiece {
 			e.addPiece(Where{}, nil)
-			return !e.c.bad
+			return !e.c.Bad
 		}
 	}
 	return false
 }
 
 func (e *evaluation) addPiece(w Where, err error) {
-	e.pieces = append(e.pieces, Piece{w, int64(e.c.uleb()), err})
+	e.pieces = append(e.pieces, Piece{w, int64(e.c.ULEB()), err})
 	e.stack, e.value = nil, nil
 }
 
@@ -181,7 +182,7 @@ func (e *evaluation) step(op byte) error {
 	case op >= opReg0 && op < opReg0+32:
 		return e.inRegister(uint64(op - opReg0))
 	case op >= opBreg0 && op < opBreg0+32:
-		return e.aroundRegister(uint64(op-opBreg0), c.sleb())
+		return e.aroundRegister(uint64(op-opBreg0), c.SLEB())
 	case op >= opConst1u && op <= opConst8s:
 		return e.constantOf(op)
 	}
@@ -189,22 +190,22 @@ func (e *evaluation) step(op byte) error {
 	case opNop:
 		return nil
 	case opConstu:
-		return e.constant(int64(c.uleb()))
+		return e.constant(int64(c.ULEB()))
 	case opConsts:
-		return e.constant(c.sleb())
+		return e.constant(c.SLEB())
 	case opRegx:
-		return e.inRegister(c.uleb())
+		return e.inRegister(c.ULEB())
 	case opBregx:
-		n := c.uleb()
-		return e.aroundRegister(n, c.sleb())
+		n := c.ULEB()
+		return e.aroundRegister(n, c.SLEB())
 	case opAddr:
-		return e.push(operand{off: int64(c.uint(e.addrSize)), vaddr: true})
+		return e.push(operand{off: int64(c.Uint(e.addrSize)), vaddr: true})
 	case opAddrx, opGNUAddrIndex:
-		vaddr, err := e.addrx(c.uleb())
+		vaddr, err := e.addrx(c.ULEB())
 		e.stack = append(e.stack, operand{off: int64(vaddr), vaddr: true})
 		return err
 	case opFbreg:
-		return e.behind(e.base, c.sleb())
+		return e.behind(e.base, c.SLEB())
 	case opCallFrameCFA:
 		return e.behind(e.cfa, 0)
 	case opPlusUconst, opPlus, opMinus:
@@ -214,9 +215,9 @@ func (e *evaluation) step(op byte) error {
 	case opStackValue:
 		return e.stackValue()
 	case opImplicitValue:
-		return e.implicit(c.bytes(c.uleb()))
+		return e.implicit(c.Bytes(c.ULEB()))
 	case opEntryValue, opGNUEntryValue:
-		return e.atEntry(c.bytes(c.uleb()))
+		return e.atEntry(c.Bytes(c.ULEB()))
 	case opPiece:
 		w, err := e.where()
 		e.addPiece(w, err)
@@ -233,9 +234,9 @@ func (e *evaluation) step(op byte) error {
 func (e *evaluation) constantOf(op byte) error {
 	size := 1 << ((op - opConst1u) / 2)
 	if (op-opConst1u)%2 == 1 {
-		return e.constant(e.c.int(size))
+		return e.constant(e.c.Int(size))
 	}
-	return e.constant(int64(e.c.uint(size)))
+	return e.constant(int64(e.c.Uint(size)))
 }
 
 func (e *evaluation) behind(from func() (operand, error), off int64) error {
@@ -250,7 +251,7 @@ func (e *evaluation) add(op byte) error {
 	b := operand{}
 	var err error
 	if op == opPlusUconst {
-		b.off = int64(e.c.uleb())
+		b.off = int64(e.c.ULEB())
 	} else if b, err = e.pop(); err != nil {
 		return err
 	}
@@ -306,8 +307,8 @@ func (e *evaluation) stackValue() error {
 func (e *evaluation) implicit(b []byte) error {
 	switch len(b) {
 	case 1, 2, 4, 8:
-		c := cursor{b: b, order: e.order}
-		e.value = &Where{Base: fmt.Sprintf("\\%d", c.int(len(b)))}
+		c := leb.Cursor{B: b, Big: e.big}
+		e.value = &Where{Base: fmt.Sprintf("\\%d", c.Int(len(b)))}
 		return nil
 	}
 	return errComputed

@@ -8,7 +8,7 @@ import (
 
 // testFrame is at a function's first instruction, with CFA rsp+8 and frame base rbp-16.
 func testFrame() *frame {
-	return &frame{machine: machines["amd64"], order: binary.LittleEndian, addrSize: 8, entry: true,
+	return &frame{machine: machines["amd64"], addrSize: 8, entry: true,
 		cfa:   func() (operand, error) { return operand{base: "%sp", off: 8}, nil },
 		base:  func() (operand, error) { return operand{base: "%bp", off: -16}, nil },
 		addrx: func(i uint64) (uint64, error) { return 0x1000 + i, nil }}
@@ -89,7 +89,7 @@ func FuzzLocationList(f *testing.F) {
 	f.Add([]byte{lleStartxLength, 0, 16, 1, opReg0, lleDefault, 1, opReg0, lleEnd}, true)
 	f.Add(append(make([]byte, 8), 8, 0, 0, 0, 0, 0, 0, 0, 1, 0, opReg0), false)
 	f.Fuzz(func(t *testing.T, list []byte, five bool) {
-		s := sections{loc: list, loclists: list, addr: list, order: binary.LittleEndian}
+		s := sections{loc: list, loclists: list, addr: list}
 		w := within{unit: unit{version: 4, offsetSize: 4}, addrSize: 8}
 		if five {
 			w.version = 5
@@ -98,7 +98,7 @@ func FuzzLocationList(f *testing.F) {
 			t.Errorf("an expression of %d bytes in %d", len(expr), len(list))
 		}
 		s.listx(w, 1, 4)
-		unitsOf(list, s.order)
+		unitsOf(list, s.big)
 	})
 }
 
@@ -110,8 +110,8 @@ func TestLocationList(t *testing.T) {
 		}
 		return b
 	}
-	four := sections{order: le, loc: append(append(append(eight(0, 16), 1, 0, opReg0), append(eight(^uint64(0), 0x2000, 0, 16), 1, 0, opReg0+1)...), eight(0, 0)...)}
-	five := sections{order: le, addr: eight(0x1000, 0x2000), loclists: []byte{
+	four := sections{loc: append(append(append(eight(0, 16), 1, 0, opReg0), append(eight(^uint64(0), 0x2000, 0, 16), 1, 0, opReg0+1)...), eight(0, 0)...)}
+	five := sections{addr: eight(0x1000, 0x2000), loclists: []byte{
 		lleViewPair, 0, 0, lleOffsetPair, 0, 16, 1, opReg0, lleBaseAddrx, 1, lleOffsetPair, 0, 16, 1, opReg0 + 1,
 		lleStartxLength, 0, 32, 1, opReg0 + 2, lleEnd}}
 	for _, c := range []struct {
