@@ -237,10 +237,7 @@ func (s *Symbolizer) kernelSource() *source {
 }
 
 func (s *Symbolizer) loadKernelSource(d *source) (err error) {
-	id := s.opts.KernelBuildID
-	if id.IsZero() && s.opts.Finder.Root == "" {
-		id, _ = dso.KernelBuildID()
-	}
+	id := s.kernelID()
 	im, err := s.opts.Finder.Vmlinux(id)
 	if err != nil {
 		return err
@@ -248,6 +245,9 @@ func (s *Symbolizer) loadKernelSource(d *source) (err error) {
 	defer im.Close()
 	if d.delta, err = s.kernelDelta(im); err != nil {
 		return err
+	}
+	if id.IsZero() {
+		id = im.BuildID()
 	}
 	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
 		im, err := s.opts.Finder.Vmlinux(id)

@@ -215,6 +215,27 @@ func TestVmlinux(t *testing.T) {
 	}
 }
 
+// TestVmlinuxNamed: a vmlinux that is named is used where no build ID was recorded, and
+// is not done without where that was another.
+func TestVmlinuxNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vmlinux")
+	if err := os.WriteFile(path, testELF(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	named := func() *dso.Finder { return &dso.Finder{VmlinuxPath: path} }
+	s := New(Options{Finder: named()})
+	if sym, off, _, why := s.Kernel(0x401012); why != Found || sym.Name != "first" || off != 2 {
+		t.Errorf("%+v+%#x, %v; want first+0x2", sym, off, why)
+	}
+	s = New(Options{Finder: named(), KernelBuildID: dso.NewBuildID([]byte("of another kernel  !"))})
+	if _, _, _, why := s.Kernel(0xffffffff81000000); why == Found {
+		t.Error("another kernel's symbols are used")
+	}
+	if err := s.KernelProblem(); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v; want what is wrong with %s", err, path)
+	}
+}
+
 func TestVDSO(t *testing.T) {
 	s := New(Options{})
 	if err := s.Problem(dso.VDSO, dso.BuildID{}); err != nil {

@@ -121,19 +121,30 @@ func (s *Symbolizer) kernelSymbols() (k *Kallsyms, whole bool, err error) {
 		k, err = openKallsyms(s.opts.Kallsyms)
 		return k, true, err
 	}
-	want := s.opts.KernelBuildID
+	want := s.kernelID()
+	k, err = s.vmlinux(want)
+	switch {
+	case err == nil:
+		return k, false, nil
+	case s.opts.Finder.VmlinuxPath != "": // it was asked for, and nothing else
+		return nil, false, fmt.Errorf("kernel symbols: %w", err)
+	}
 	var running dso.BuildID
 	if s.opts.Finder.Root == "" {
 		running, _ = dso.KernelBuildID()
 	}
-	if want.IsZero() {
-		want = running
-	}
-	if k := s.vmlinux(want); k != nil {
-		return k, false, nil
-	}
 	k, err = s.kallsyms(want, running)
 	return k, true, err
+}
+
+// kernelID is the recorded kernel's build ID. Where none was recorded that is taken
+// for the running one, unless flags name another place, or the very file.
+func (s *Symbolizer) kernelID() dso.BuildID {
+	id := s.opts.KernelBuildID
+	if finder := s.opts.Finder; id.IsZero() && finder.Root == "" && finder.VmlinuxPath == "" {
+		id, _ = dso.KernelBuildID()
+	}
+	return id
 }
 
 // kallsyms reads the list of the kernel that is wanted.
@@ -172,20 +183,22 @@ func readKallsyms(f io.ReadCloser, path string) (*Kallsyms, error) {
 	return k, nil
 }
 
-// vmlinux returns the symbols of the kernel's own ELF file, nil if none with the
-// build ID is found.
-func (s *Symbolizer) vmlinux(id dso.BuildID) *Kallsyms {
+// vmlinux returns the symbols of the kernel's own ELF file with the build ID.
+func (s *Symbolizer) vmlinux(id dso.BuildID) (*Kallsyms, error) {
+	why := errNoVmlinux
 	for im, err := range s.opts.Finder.Kernels(id) {
 		if err != nil {
+			why = err
 			continue
 		}
 		k, err := vmlinuxSymbols(im)
 		im.Close()
 		if err == nil {
-			return k
+			return k, nil
 		}
+		why = err
 	}
-	return nil
+	return nil, why
 }
 
 // vmlinuxSymbols makes of a vmlinux's .symtab what kallsyms would list.

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// strippedProgram makes a program and the file of its debug information, and a
+// strippedProgram makes a program a and beside it the file of its debug information, and a
 // recording of a sample in its function hidden.
 func strippedProgram(t *testing.T) (recording, debug string) {
 	t.Helper()
@@ -115,7 +115,7 @@ func TestDebuginfod(t *testing.T) {
 func TestSysroot(t *testing.T) {
 	recording, debug := strippedProgram(t)
 	root := t.TempDir()
-	program := filepath.Join(filepath.Dir(recording), "a")
+	program := filepath.Join(filepath.Dir(debug), "a")
 	if out, _ := gperf(t, "script", "-i", recording, "--sysroot", root); strings.Contains(out, "hidden") {
 		t.Errorf("nothing is there:\n%s", out)
 	}

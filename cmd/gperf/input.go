@@ -320,7 +320,7 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 	in.files.tell(stderr)
 	if in.history.Also.Names && in.history.KernelFrames() {
 		if err := in.sym.KernelProblem(); err != nil {
-			fmt.Fprintf(stderr, "gperf: no kernel symbols: %v\n", err)
+			fmt.Fprintf(stderr, "gperf: no %v\n", err)
 		}
 	}
 	in.tellUnresolved(stderr)
