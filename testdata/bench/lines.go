@@ -48,8 +48,8 @@ func (b *bench) recordGo(file string) error {
 	if _, err := b.time(b.gperf, "record", "-q", "-g", "-a", "-e", event, "-o", drops, "--", b.dropper, "-n", "100000"); err != nil {
 		return err
 	}
-	const rate = 10000 // samples per second and CPU
-	seconds := strconv.Itoa(1 + lineSamples/rate)
+	const rate = 10000                            // samples per second and CPU
+	seconds := strconv.Itoa(2 + lineSamples/rate) // the first one goes by with starting
 	_, err := b.time(b.gperf, "record", "-q", "-F", strconv.Itoa(rate), "-g", "-e", "cpu-clock:u", "-o", file, "--",
 		"sh", "-c", `end=$(($(date +%s) + $1)); while [ $(date +%s) -lt $end ]; do "$2" script -i "$3" >/dev/null; "$2" report --stdio -i "$3" >/dev/null; done`,
 		"sh", seconds, b.gperf.argv[0], drops)
