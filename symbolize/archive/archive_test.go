@@ -309,3 +309,45 @@ func TestKernelText(t *testing.T) {
 		t.Error("more functions than a core file can have are packed")
 	}
 }
+
+// TestVDSO: the vdso's debug information comes along, by the build ID that the vdso
+// has itself, and is found where none was recorded.
+func TestVDSO(t *testing.T) {
+	finder := &dso.Finder{DebugDir: t.TempDir(), BuildIDDir: t.TempDir()}
+	id := finder.OwnID(dso.VDSO)
+	if id.IsZero() {
+		t.Skip("no vdso with a build ID is mapped here")
+	}
+	debug := filepath.Join(finder.DebugDir, ".build-id", id.String()[:2], id.String()[2:]+".debug")
+	if err := os.MkdirAll(filepath.Dir(debug), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("gcc", "-g", "-xc", "-", "-o", debug, "-Wl,--build-id=0x"+id.String())
+	cmd.Stdin = strings.NewReader("int main(void) { return 0; }")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("gcc: %v\n%s", err, out)
+	}
+	var out bytes.Buffer
+	p := &Packer{Writer: NewWriter(&out), Finder: finder}
+	if err := p.Add(recording, noon, bytes.NewReader(noise(100))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.AddDSO(DSO{Paths: []string{dso.VDSO}, ID: id, NoID: []string{dso.VDSO}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	packed := mustOpen(t, out.Bytes()).Finder()
+	code, err := packed.Find(dso.VDSO, dso.BuildID{})
+	if err != nil || code.BuildID() != id || !code.HasCode() {
+		t.Errorf("the vdso is not packed: %v", err)
+	}
+	code.Close()
+	dwarf, supp, err := packed.Debug(dso.VDSO, dso.BuildID{})
+	if err != nil || dwarf.BuildID() != id {
+		t.Errorf("its debug information is not packed: %v", err)
+	}
+	dwarf.Close()
+	supp.Close()
+}

@@ -169,15 +169,16 @@ type candidate struct {
 	crc  *uint32 // sum of its contents, nil: not known
 }
 
-// OwnID is the build ID of the file at the recorded path, zero if it has none.
+// OwnID is the build ID of the file at the recorded path, or of the running kernel's
+// vdso; zero if it has none.
 func (f *Finder) OwnID(path string) (id BuildID) {
 	if f.Sysroot != "" {
 		if id := f.below(f.Sysroot).OwnID(path); !id.IsZero() {
 			return id
 		}
 	}
-	if own := recordedPath(f, path, id); own != VDSO && own != "" {
-		if im, err := f.image(own); err == nil {
+	if own := recordedPath(f, path, id); own != "" {
+		if im, err := f.open(candidate{name: own}, id); err == nil {
 			id = im.BuildID()
 			im.Close()
 		}

@@ -6,14 +6,22 @@ import "gperf/symbolize/srcline"
 // innermost first, those that were inlined before the one that they were inlined
 // into. There are none where nothing tells of lines. caller says that the address
 // is one that a call returns to: what is meant is the call, which lies before it.
+// Where nothing lies there, it is where a signal's handler returns to, which nobody
+// called from there.
 func (f *Frame) Calls(caller bool) []srcline.Call {
-	ip, kept := f.IP, &f.calls
+	kept := &f.calls
 	if caller {
-		ip, kept = ip-1, &f.callers
+		kept = &f.callers
 	}
 	calls := kept.Load()
 	if calls == nil {
-		l := f.lookUpCalls(ip)
+		var l []srcline.Call
+		if caller {
+			l = f.lookUpCalls(f.IP - 1)
+		}
+		if len(l) == 0 {
+			l = f.lookUpCalls(f.IP)
+		}
 		calls = &l
 		kept.Store(calls)
 	}
