@@ -22,7 +22,6 @@ type source struct {
 	delta   uint64            // to be added to a recorded ip, for the kernel
 	symbols map[string]uint64 // vaddrs, for a module
 	index   *srcline.Index
-	missing error // what the index has to do without
 	err     error
 }
 
@@ -61,16 +60,6 @@ func (s *Symbolizer) shown(calls []srcline.Call, symbol func() (*Symbol, Reason)
 		}
 	}
 	return calls, Found
-}
-
-// CallsProblem returns why the DSO recorded at path with build ID id has no
-// source lines, or what of them could not be read; nil if all is well.
-func (s *Symbolizer) CallsProblem(path string, id dso.BuildID) error {
-	d := s.source(path, id)
-	if err := cmp.Or(d.err, d.missing); err != nil {
-		return err
-	}
-	return d.index.Problem()
 }
 
 func (s *Symbolizer) source(path string, id dso.BuildID) *source {
@@ -114,7 +103,6 @@ func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
 			im.Close()
 			return srcline.Files{}, err
 		}
-		d.missing = err
 		dwo := func(compDir, name string) iter.Seq[*dso.Image] { return s.opts.Finder.DWO(path, debug, compDir, name) }
 		return srcline.Files{Debug: debug, Supp: supp, DWO: dwo}, nil
 	})
@@ -220,16 +208,6 @@ func moduleSymbols(im *dso.Image) (map[string]uint64, error) {
 	return symbols, nil
 }
 
-// KernelCallsProblem returns why the kernel has no source lines, or what of them
-// could not be read; nil if all is well.
-func (s *Symbolizer) KernelCallsProblem() error {
-	d := s.kernelSource()
-	if d.err != nil {
-		return d.err
-	}
-	return d.index.Problem()
-}
-
 func (s *Symbolizer) kernelSource() *source {
 	d := s.sourceOf(dsoKey{path: dso.KernelName})
 	d.once.Do(func() { d.err = s.loadKernelSource(d) })
@@ -302,6 +280,19 @@ func (s *Symbolizer) Lineless() (l []Unresolved) {
 		l = append(l, u)
 	}
 	slices.SortFunc(l, func(a, b Unresolved) int { return cmp.Compare(a.Path, b.Path) })
+	return l
+}
+
+// Damage returns what of the debug information that was asked for could not be read,
+// in the order of the DSOs' paths.
+func (s *Symbolizer) Damage() (l []error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, key := range slices.SortedFunc(maps.Keys(s.sources), func(a, b dsoKey) int { return cmp.Compare(a.path, b.path) }) {
+		if d := s.sources[key]; d.index != nil && d.index.Problem() != nil {
+			l = append(l, fmt.Errorf("debug information of %s: %w", key.path, d.index.Problem()))
+		}
+	}
 	return l
 }
 

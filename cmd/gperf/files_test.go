@@ -134,3 +134,64 @@ func TestSysroot(t *testing.T) {
 		t.Errorf("its symbols are below the root:\n%s", out)
 	}
 }
+
+// TestDamagedDebugFile: what is wrong with a file of debug information costs what it
+// would tell there, and nothing else; and is told.
+func TestDamagedDebugFile(t *testing.T) {
+	recording, debug := strippedProgram(t)
+	whole, err := os.ReadFile(debug)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	at := filepath.Join(root, filepath.Dir(debug), ".debug", "a")
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const noNames, noLines = "addresses in 1 file have no names", "debug information of "
+	fill := func(section string) func(b []byte) []byte {
+		return func(b []byte) []byte { return overwrite(t, b, debug, section) }
+	}
+	for name, c := range map[string]struct {
+		damage      func(b []byte) []byte
+		shows, says string
+	}{
+		"cut":            {func(b []byte) []byte { return b[:len(b)/2] }, "10001129 [unknown]", noNames},
+		"empty":          {func(b []byte) []byte { return nil }, "10001129 [unknown]", noNames},
+		"no header":      {func(b []byte) []byte { clear(b[:64]); return b }, "10001129 [unknown]", noNames},
+		"section names":  {fill(".shstrtab"), "10001129 [unknown]", noNames},
+		"units":          {fill(".debug_info"), "hidden+0x0", noLines},
+		"abbreviations":  {fill(".debug_abbrev"), "hidden+0x0", noLines},
+		"lines":          {fill(".debug_line"), "hidden+0x0", noLines},
+		"symbols' names": {fill(".strtab"), "a.c:1\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			if err := os.WriteFile(at, c.damage(slices.Clone(whole)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, stderr := gperf(t, "script", "-F", "+srcline", "-i", recording, "--sysroot", root)
+			if !strings.Contains(out, c.shows) || !strings.Contains(stderr, c.says) {
+				t.Errorf("want %q and %q:\n%s%s", c.shows, c.says, out, stderr)
+			}
+		})
+	}
+}
+
+// overwrite fills a section with a byte that is no number of anything.
+func overwrite(t *testing.T, b []byte, path, section string) []byte {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := f.Section(section)
+	if s == nil {
+		t.Skipf("%s has no %s", path, section)
+	}
+	for i := range s.FileSize {
+		b[s.Offset+i] = 0xfe
+	}
+	return b
+}

@@ -32,6 +32,9 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 	}
 	tellFiles(stderr, "addresses in %d %s have no names: "+way, missing)
 	tellFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
+	for _, err := range in.sym.Damage() {
+		fmt.Fprintf(stderr, "gperf: %v\n", err)
+	}
 	if in.lines {
 		tellFiles(stderr, "addresses in %d %s have no source lines: "+debug,
 			slices.DeleteFunc(in.sym.Lineless(), func(u symbolize.Unresolved) bool {

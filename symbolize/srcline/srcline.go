@@ -139,7 +139,7 @@ func (x *Index) Problem() error {
 	if x.damaged == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d units of the line information could not be read: %w", x.damaged, x.first)
+	return fmt.Errorf("units that could not be read: %d, the first: %w", x.damaged, x.first)
 }
 
 // Lookup returns the functions at vaddr, the innermost first, inlined ones before
