@@ -24,11 +24,7 @@ func (p *Packer) AddKernelText(id dso.BuildID, machine elf.Machine, l []Text) er
 	if len(l) > most {
 		return fmt.Errorf("the kernel's code: %d functions are more than the %d that a core file may have", len(l), most)
 	}
-	name := "proc/kcore"
-	if !id.IsZero() {
-		name = ".debug/[kernel.kcore]/" + id.String() + "/kcore"
-	}
-	if err := p.Add(name, time.Time{}, bytes.NewReader(kcore(machine, l))); err != nil {
+	if err := p.Add(procName("kcore", id), time.Time{}, bytes.NewReader(kcore(machine, l))); err != nil {
 		return &WriteError{err}
 	}
 	return nil

@@ -259,7 +259,7 @@ func changed(path string) time.Time {
 func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
 	f, err := p.Finder.Kallsyms(id)
 	if err == nil {
-		err = p.copy(kallsymsName(id), f)
+		err = p.copy(procName("kallsyms", id), f)
 	}
 	if id.IsZero() {
 		return nil, err
@@ -300,11 +300,12 @@ func offsets(im *dso.Image, vaddrs []Range) (l []Range) {
 	return l
 }
 
-func kallsymsName(id dso.BuildID) string {
+// procName is the name in an archive of a file of the recorded kernel's /proc.
+func procName(base string, id dso.BuildID) string {
 	if id.IsZero() {
-		return "proc/kallsyms"
+		return "proc/" + base
 	}
-	return ".debug/[kernel.kallsyms]/" + id.String() + "/kallsyms"
+	return ".debug/[kernel." + base + "]/" + id.String() + "/" + base
 }
 
 // AddFileOf packs a file that process pid wrote, as Finder.OpenOf finds it, whole.

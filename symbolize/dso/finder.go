@@ -109,21 +109,16 @@ func (f *Finder) CachePath(id BuildID, base string) string {
 }
 
 // KallsymsPath returns where perf's cache keeps the kallsyms of a kernel.
-func (f *Finder) KallsymsPath(id BuildID) string {
+func (f *Finder) KallsymsPath(id BuildID) string { return f.procPath("kallsyms", id) }
+
+// procPath returns where the cache keeps a file of /proc of a kernel; "" where there
+// is no cache or no ID.
+func (f *Finder) procPath(base string, id BuildID) string {
 	dir := f.buildIDDir()
 	if dir == "" || id.IsZero() {
 		return ""
 	}
-	return filepath.Join(dir, "[kernel.kallsyms]", id.String(), "kallsyms")
-}
-
-// KcorePath returns where archives keep code of a kernel as it lay in memory while
-// it was recorded: an ELF file whose segments are some of its functions.
-func (f *Finder) KcorePath(id BuildID) string {
-	if id.IsZero() {
-		return f.Rooted("/proc/kcore")
-	}
-	return filepath.Join(f.buildIDDir(), "[kernel.kcore]", id.String(), "kcore")
+	return filepath.Join(dir, "[kernel."+base+"]", id.String(), base)
 }
 
 func buildIDCacheELF(f *Finder, path string, id BuildID) string {

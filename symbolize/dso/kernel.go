@@ -88,8 +88,14 @@ func (f *Finder) Vmlinux(id BuildID) (*Image, error) {
 	return im, nil
 }
 
-// Kcore opens what an archive has of the kernel's memory: see KcorePath.
-func (f *Finder) Kcore(id BuildID) (*Image, error) { return f.image(f.KcorePath(id)) }
+// Kcore opens what an archive has of the kernel's memory as it was while it was
+// recorded: an ELF file whose segments are some of its functions.
+func (f *Finder) Kcore(id BuildID) (*Image, error) {
+	if id.IsZero() {
+		return f.image(f.Rooted("/proc/kcore"))
+	}
+	return f.image(f.procPath("kcore", id))
+}
 
 // moduleFiles are where the module called name, in brackets, may lie: below
 // modules.dep of any release.
