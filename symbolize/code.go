@@ -248,12 +248,13 @@ func (s *Symbolizer) loadRunningText() (*kernelText, error) {
 	if want := s.opts.KernelBuildID; !want.IsZero() && !want.Matches(running) {
 		return nil, fmt.Errorf("%s: %w", path, errOtherKernel)
 	}
-	delta, err := s.movedSince(filepath.Join(s.proc, "kallsyms"))
+	im, err := dso.Open(path) // which few kernels have
 	if err != nil {
 		return nil, err
 	}
-	im, err := dso.Open(path)
+	delta, err := s.movedSince(filepath.Join(s.proc, "kallsyms"))
 	if err != nil {
+		im.Close()
 		return nil, err
 	}
 	return &kernelText{im, delta}, nil
