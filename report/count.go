@@ -174,6 +174,9 @@ func (c *counter) newStack(k stackKey, s *replay.Sample) *stack {
 func (c *counter) shownFrames() iter.Seq[called] {
 	return func(yield func(called) bool) {
 		for _, st := range c.stacks {
+			if st.filtered {
+				continue
+			}
 			for f := range framesOf(&st.frames, &c.opts.Graph, c.opts.MaxStack) {
 				if f.frame.Sym() != nil && !yield(f) {
 					return
