@@ -3,7 +3,7 @@
 .PHONY: gperf demo test test-kernel check hostile generate bench clean
 
 gperf:
-	go build -o gperf ./cmd/gperf
+	CGO_ENABLED=0 go build -trimpath -o gperf ./cmd/gperf
 
 # As root: build, record drops, script, fold and report them.
 demo:

@@ -13,7 +13,7 @@ fi
 # run shows a command, then runs it. 141 is what SIGPIPE makes of one that head has read enough of.
 run() { printf '\n$ %s\n' "$*"; eval "$*" || [ $? = 141 ]; }
 
-run go build -buildvcs=false -o gperf ./cmd/gperf
+run CGO_ENABLED=0 go build -trimpath -buildvcs=false -o gperf ./cmd/gperf
 run go build -buildvcs=false -o drops ./testdata/drops
 run ./gperf record -g -a -e skb:kfree_skb -o perf.data -- ./drops -n 20000 -rate 10000
 run "./gperf script | head -n 40"

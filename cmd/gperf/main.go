@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 )
 
@@ -58,7 +57,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case "help":
 		return help(args[1:], stdout, stderr)
 	case "-v", "--version", "version":
-		fmt.Fprintln(stdout, "gperf version", version())
+		fmt.Fprint(stdout, versionText())
 		return exitOK
 	default:
 		c := find(name)
@@ -136,22 +135,4 @@ func sortedDistance(a, b string) (n int) {
 		n += max(c, -c)
 	}
 	return n
-}
-
-// version is the module's version, or the revision it was built from.
-func version() string {
-	v := "0.1-devel"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	if m := info.Main.Version; m != "" && m != "(devel)" {
-		return m
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v += "-" + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return v
 }

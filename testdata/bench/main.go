@@ -137,7 +137,9 @@ func (b *bench) findTools(gperf, part string) (err error) {
 
 func (b *bench) build(pkg string) (string, error) {
 	bin := filepath.Join(b.dir, filepath.Base(pkg))
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, pkg).CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}
 	return bin, nil
