@@ -19,8 +19,6 @@ const volatile __u32 raw_args = 0;   /* and how many arguments it has */
 
 #define MAX_RAW_ARGS 12
 
-ARRAY(enabled, __u32); /* samples are to be made */
-
 /* The ids of the recording's perf events: with per_task, those tasks are sampled that have one of them, and it is on. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -89,13 +87,13 @@ __attribute__((noinline)) int recorded(void)
 /* wanted tells whether there is to be a sample, and writes the user stack that belongs to it. */
 static inline_always int wanted(void *ctx)
 {
-	__u32 zero = 0, cpu = bpf_get_smp_processor_id();
-	__u32 *on = bpf_map_lookup_elem(&enabled, &zero);
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct control *c = controls();
 	struct walk *w;
 
-	if (!on || !*on || (per_task && !recorded()))
+	if (!c || !c->on || (per_task && !recorded()))
 		return 0;
-	if (walk_user) {
+	if (walk_user && !is_recorder(c)) {
 		w = bpf_map_lookup_elem(&walks, &cpu);
 		if (w)
 			start(ctx, w, cpu, 0);

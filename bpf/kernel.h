@@ -31,6 +31,16 @@ enum {
 };
 #define BPF_F_CURRENT_CPU 0xffffffffULL
 
+/* ARRAY is an array that user space can map; the size of its elements is a multiple of 8. */
+#define ARRAY(name, type_)                                                                         \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
+		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
+		__type(key, __u32);                                                                \
+		__type(value, type_);                                                              \
+		__uint(max_entries, 1);                                                            \
+	} name SEC(".maps")
+
 enum bpf_func_id {
 	BPF_FUNC_task_pt_regs = 175,
 };

@@ -10,14 +10,26 @@
 
 char _license[] SEC("license") = "GPL";
 
+/*
+ * traced returns whether a stack at a tracepoint or probe is walked. Those of the
+ * recorder are not: walking them would make it do more of what is recorded.
+ */
+static inline_always int traced(void)
+{
+	struct control *c = controls();
+
+	return c && c->on && !is_recorder(c) && sampled(bpf_get_current_task());
+}
+
 SEC("perf_event")
 int on_event(struct bpf_perf_event_data *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct walk *w = bpf_map_lookup_elem(&walks, &cpu);
 	int in_user = (ctx->regs.cs & 3) == 3;
+	struct control *c = controls();
 
-	if (!w)
+	if (!w || !c || !c->on)
 		return 1;
 	if (in_user)
 		keep_regs(w, &ctx->regs);
@@ -30,7 +42,7 @@ int on_tracepoint(void *ctx)
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct walk *w = bpf_map_lookup_elem(&walks, &cpu);
 
-	if (!w || !sampled(bpf_get_current_task()))
+	if (!w || !traced())
 		return 1;
 	return start(ctx, w, cpu, 0);
 }
@@ -43,7 +55,7 @@ int on_probe(struct pt_regs *ctx)
 	int in_user = (ctx->cs & 3) == 3;
 	struct walk *w;
 
-	if (!sampled(bpf_get_current_task()))
+	if (!traced())
 		return 1;
 	w = in_user ? take_walk(&slot) : bpf_map_lookup_elem(&walks, &slot);
 	if (!w)

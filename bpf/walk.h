@@ -7,7 +7,7 @@
 #ifndef WALK_H
 #define WALK_H
 
-#include "kernel.h"
+#include "control.h"
 
 /* Set when the programs are loaded. */
 const volatile __u32 per_task = 0; /* only threads that have perf events of their own are sampled */
@@ -87,15 +87,6 @@ struct {
 	__type(value, struct process);
 	__uint(max_entries, 1);
 } processes SEC(".maps");
-
-#define ARRAY(name, type_)                                                                         \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
-		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
-		__type(key, __u32);                                                                \
-		__type(value, type_);                                                              \
-		__uint(max_entries, 1);                                                            \
-	} name SEC(".maps")
 
 ARRAY(mappings, struct mapping);
 ARRAY(tables, struct table);
