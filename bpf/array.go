@@ -64,19 +64,28 @@ func (a *array[T]) window(first uint32, n int, use func([]T)) error {
 	if n == 0 {
 		return nil
 	}
+	mem, elems, err := a.mmap(first, n)
+	if err != nil {
+		return err
+	}
+	use(elems)
+	return unix.Munmap(mem)
+}
+
+// mmap maps the pages that hold n elements from index first on.
+func (a *array[T]) mmap(first uint32, n int) (mem []byte, elems []T, err error) {
 	var t T
 	size := int64(unsafe.Sizeof(t))
 	if int64(first)+int64(n) > int64(a.n) {
-		return fmt.Errorf("%d %s at %d: beyond their end", n, a.name, first)
+		return nil, nil, fmt.Errorf("%d %s at %d: beyond their end", n, a.name, first)
 	}
 	page := int64(os.Getpagesize())
 	from := int64(first) * size
 	to := from + int64(n)*size
 	start := from &^ (page - 1)
-	mem, err := unix.Mmap(a.m.FD(), start, int(to-start), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	mem, err = unix.Mmap(a.m.FD(), start, int(to-start), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return fmt.Errorf("mapping the %s: %w", a.name, err)
+		return nil, nil, fmt.Errorf("mapping the %s: %w", a.name, err)
 	}
-	use(unsafe.Slice((*T)(unsafe.Pointer(&mem[from-start])), n))
-	return unix.Munmap(mem)
+	return mem, unsafe.Slice((*T)(unsafe.Pointer(&mem[from-start])), n), nil
 }

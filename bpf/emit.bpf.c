@@ -88,7 +88,7 @@ __attribute__((noinline)) int recorded(void)
 static inline_always int wanted(void *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct control *c = controls();
+	struct control_value *c = controls();
 	struct walk *w;
 
 	if (!c || !c->on || (per_task && !recorded()))

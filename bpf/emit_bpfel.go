@@ -16,10 +16,10 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	emitMapControl     = "control"
 	emitMapCopiesTo    = "copies_to"
 	emitMapCopyRoom    = "copy_room"
 	emitMapCounters    = "counters"
-	emitMapEnabled     = "enabled"
 	emitMapFramesTo    = "frames_to"
 	emitMapMappings    = "mappings"
 	emitMapPages       = "pages"
@@ -29,6 +29,7 @@ const (
 	emitMapSamplesTo   = "samples_to"
 	emitMapTables      = "tables"
 	emitMapWalks       = "walks"
+	emitProgIdentify   = "identify"
 	emitProgOnFunction = "on_function"
 	emitProgOnRaw      = "on_raw"
 	emitProgOnReturn   = "on_return"
@@ -81,6 +82,7 @@ type emitSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitProgramSpecs struct {
+	Identify   *ebpf.ProgramSpec `ebpf:"identify"`
 	OnFunction *ebpf.ProgramSpec `ebpf:"on_function"`
 	OnRaw      *ebpf.ProgramSpec `ebpf:"on_raw"`
 	OnReturn   *ebpf.ProgramSpec `ebpf:"on_return"`
@@ -90,10 +92,10 @@ type emitProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitMapSpecs struct {
+	Control   *ebpf.MapSpec `ebpf:"control"`
 	CopiesTo  *ebpf.MapSpec `ebpf:"copies_to"`
 	CopyRoom  *ebpf.MapSpec `ebpf:"copy_room"`
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
-	Enabled   *ebpf.MapSpec `ebpf:"enabled"`
 	FramesTo  *ebpf.MapSpec `ebpf:"frames_to"`
 	Mappings  *ebpf.MapSpec `ebpf:"mappings"`
 	Pages     *ebpf.MapSpec `ebpf:"pages"`
@@ -136,10 +138,10 @@ func (o *emitObjects) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitMaps struct {
+	Control   *ebpf.Map `ebpf:"control"`
 	CopiesTo  *ebpf.Map `ebpf:"copies_to"`
 	CopyRoom  *ebpf.Map `ebpf:"copy_room"`
 	Counters  *ebpf.Map `ebpf:"counters"`
-	Enabled   *ebpf.Map `ebpf:"enabled"`
 	FramesTo  *ebpf.Map `ebpf:"frames_to"`
 	Mappings  *ebpf.Map `ebpf:"mappings"`
 	Pages     *ebpf.Map `ebpf:"pages"`
@@ -153,10 +155,10 @@ type emitMaps struct {
 
 func (m *emitMaps) Close() error {
 	return _EmitClose(
+		m.Control,
 		m.CopiesTo,
 		m.CopyRoom,
 		m.Counters,
-		m.Enabled,
 		m.FramesTo,
 		m.Mappings,
 		m.Pages,
@@ -184,6 +186,7 @@ type emitVariables struct {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitPrograms struct {
+	Identify   *ebpf.Program `ebpf:"identify"`
 	OnFunction *ebpf.Program `ebpf:"on_function"`
 	OnRaw      *ebpf.Program `ebpf:"on_raw"`
 	OnReturn   *ebpf.Program `ebpf:"on_return"`
@@ -191,6 +194,7 @@ type emitPrograms struct {
 
 func (p *emitPrograms) Close() error {
 	return _EmitClose(
+		p.Identify,
 		p.OnFunction,
 		p.OnRaw,
 		p.OnReturn,

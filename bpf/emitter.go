@@ -32,6 +32,7 @@ type EmitterOptions struct {
 // interrupt another.
 type Emitter struct {
 	o        EmitterOptions
+	control  *control
 	spec     *ebpf.CollectionSpec
 	types    *btf.Cache           // the kernel's, while programs are loaded
 	shared   map[string]*ebpf.Map // between all programs
@@ -56,7 +57,7 @@ func NewEmitter(o EmitterOptions) (*Emitter, error) {
 		return nil, err
 	}
 	e.spec = spec
-	for name, n := range map[string]uint32{"enabled": 1, "samples_to": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))} {
+	for name, n := range map[string]uint32{"samples_to": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))} {
 		spec.Maps[name].MaxEntries = n
 		m, err := withMemory(func() (*ebpf.Map, error) { return ebpf.NewMap(spec.Maps[name]) })
 		if err != nil {
@@ -66,6 +67,10 @@ func NewEmitter(o EmitterOptions) (*Emitter, error) {
 		e.own = append(e.own, m)
 		e.share(name, m)
 	}
+	if err := e.takeControl(); err != nil {
+		e.Close()
+		return nil, err
+	}
 	for _, id := range o.PerTask {
 		if err := e.shared["counters"].Put(id, uint8(1)); err != nil {
 			e.Close()
@@ -73,6 +78,19 @@ func NewEmitter(o EmitterOptions) (*Emitter, error) {
 		}
 	}
 	return e, nil
+}
+
+// takeControl finds the switch, or makes one where no Unwinder has it.
+func (e *Emitter) takeControl() error {
+	if e.o.Unwinder != nil {
+		e.control = e.o.Unwinder.control
+		return nil
+	}
+	identify, err := e.load("identify", nil)
+	if err == nil {
+		e.control, err = newControl(e.shared["control"], identify)
+	}
+	return err
 }
 
 func flag(on bool) uint32 {
@@ -192,13 +210,10 @@ func (e *Emitter) SetOutput(cpu, fd int) error {
 	return nil
 }
 
-// Enable starts the samples, or stops them.
+// Enable starts the samples, or stops them, and the walks of the Unwinder.
 func (e *Emitter) Enable(on bool) error {
 	e.types = nil
-	if err := e.shared["enabled"].Put(uint32(0), flag(on)); err != nil {
-		return fmt.Errorf("switching BPF programs: %w", err)
-	}
-	return nil
+	return e.control.set(on)
 }
 
 // Stats reads the counters, as far as this kernel has them.

@@ -16,7 +16,7 @@ char _license[] SEC("license") = "GPL";
  */
 static inline_always int traced(void)
 {
-	struct control *c = controls();
+	struct control_value *c = controls();
 
 	return c && c->on && !is_recorder(c) && sampled(bpf_get_current_task());
 }
@@ -27,7 +27,7 @@ int on_event(struct bpf_perf_event_data *ctx)
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct walk *w = bpf_map_lookup_elem(&walks, &cpu);
 	int in_user = (ctx->regs.cs & 3) == 3;
-	struct control *c = controls();
+	struct control_value *c = controls();
 
 	if (!w || !c || !c->on)
 		return 1;

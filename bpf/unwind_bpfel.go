@@ -13,6 +13,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type unwindControlValue struct {
+	_        structs.HostLayout
+	On       uint32
+	Recorder uint32
+}
+
 type unwindEnd uint32
 
 const (
@@ -137,6 +143,7 @@ type unwindWalk struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	unwindMapControl       = "control"
 	unwindMapCopiesTo      = "copies_to"
 	unwindMapCopyRoom      = "copy_room"
 	unwindMapFramesTo      = "frames_to"
@@ -147,6 +154,7 @@ const (
 	unwindMapRules         = "rules"
 	unwindMapTables        = "tables"
 	unwindMapWalks         = "walks"
+	unwindProgIdentify     = "identify"
 	unwindProgOnEvent      = "on_event"
 	unwindProgOnProbe      = "on_probe"
 	unwindProgOnTracepoint = "on_tracepoint"
@@ -196,6 +204,7 @@ type unwindSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type unwindProgramSpecs struct {
+	Identify     *ebpf.ProgramSpec `ebpf:"identify"`
 	OnEvent      *ebpf.ProgramSpec `ebpf:"on_event"`
 	OnProbe      *ebpf.ProgramSpec `ebpf:"on_probe"`
 	OnTracepoint *ebpf.ProgramSpec `ebpf:"on_tracepoint"`
@@ -205,6 +214,7 @@ type unwindProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type unwindMapSpecs struct {
+	Control   *ebpf.MapSpec `ebpf:"control"`
 	CopiesTo  *ebpf.MapSpec `ebpf:"copies_to"`
 	CopyRoom  *ebpf.MapSpec `ebpf:"copy_room"`
 	FramesTo  *ebpf.MapSpec `ebpf:"frames_to"`
@@ -245,6 +255,7 @@ func (o *unwindObjects) Close() error {
 //
 // It can be passed to loadUnwindObjects or ebpf.CollectionSpec.LoadAndAssign.
 type unwindMaps struct {
+	Control   *ebpf.Map `ebpf:"control"`
 	CopiesTo  *ebpf.Map `ebpf:"copies_to"`
 	CopyRoom  *ebpf.Map `ebpf:"copy_room"`
 	FramesTo  *ebpf.Map `ebpf:"frames_to"`
@@ -259,6 +270,7 @@ type unwindMaps struct {
 
 func (m *unwindMaps) Close() error {
 	return _UnwindClose(
+		m.Control,
 		m.CopiesTo,
 		m.CopyRoom,
 		m.FramesTo,
@@ -284,6 +296,7 @@ type unwindVariables struct {
 //
 // It can be passed to loadUnwindObjects or ebpf.CollectionSpec.LoadAndAssign.
 type unwindPrograms struct {
+	Identify     *ebpf.Program `ebpf:"identify"`
 	OnEvent      *ebpf.Program `ebpf:"on_event"`
 	OnProbe      *ebpf.Program `ebpf:"on_probe"`
 	OnTracepoint *ebpf.Program `ebpf:"on_tracepoint"`
@@ -291,6 +304,7 @@ type unwindPrograms struct {
 
 func (p *unwindPrograms) Close() error {
 	return _UnwindClose(
+		p.Identify,
 		p.OnEvent,
 		p.OnProbe,
 		p.OnTracepoint,

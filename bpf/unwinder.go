@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -58,8 +59,10 @@ type Unwinder struct {
 	pages     *array[unwind.Page]
 	rows      *array[unwind.Row]
 	rules     *array[unwind.Rule]
-	copyRoom  *array[int64]
-	serial    uint64 // of the table added last
+	control   *control
+	copyRoom  []int64 // by CPU, shared with the programs
+	roomPages []byte  // the memory of copyRoom
+	serial    uint64  // of the table added last
 }
 
 // ErrArch says that the programs know the registers of another architecture only.
@@ -78,7 +81,7 @@ func Load(o Options) (*Unwinder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Unwinder{
+	u := &Unwinder{
 		coll:      coll,
 		processes: coll.Maps["processes"],
 		mappings:  newArray[unwindMapping](coll.Maps["mappings"], "mappings"),
@@ -86,8 +89,15 @@ func Load(o Options) (*Unwinder, error) {
 		pages:     newArray[unwind.Page](coll.Maps["pages"], "pages"),
 		rows:      newArray[unwind.Row](coll.Maps["rows"], "rows"),
 		rules:     newArray[unwind.Rule](coll.Maps["rules"], "rules"),
-		copyRoom:  newArray[int64](coll.Maps["copy_room"], "CPUs"),
-	}, nil
+	}
+	if u.control, err = newControl(coll.Maps["control"], coll.Programs["identify"]); err == nil {
+		u.roomPages, u.copyRoom, err = newArray[int64](coll.Maps["copy_room"], "CPUs").mmap(0, int(o.CPUs))
+	}
+	if err != nil {
+		u.Close()
+		return nil, err
+	}
+	return u, nil
 }
 
 func load(o *Options) (*ebpf.Collection, error) {
@@ -95,7 +105,7 @@ func load(o *Options) (*ebpf.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	programs := map[string]*ebpf.ProgramSpec{}
+	programs := map[string]*ebpf.ProgramSpec{"identify": spec.Programs["identify"]}
 	for _, p := range o.Programs {
 		programs[string(p)] = spec.Programs[string(p)]
 	}
@@ -158,7 +168,16 @@ func VerifierLog(err error) string {
 }
 
 // Close unloads the programs, as soon as no event has them any more.
-func (u *Unwinder) Close() { u.coll.Close() }
+func (u *Unwinder) Close() {
+	u.coll.Close()
+	if u.roomPages != nil {
+		unix.Munmap(u.roomPages)
+	}
+}
+
+// Enable starts the programs, or stops them: while they are off, they neither
+// walk stacks nor make samples, those of an [Emitter] with this Unwinder included.
+func (u *Unwinder) Enable(on bool) error { return u.control.set(on) }
 
 // Attach has a program run before each sample of the event of perf fd. Of a
 // tracepoint, one event stands for all.
@@ -185,9 +204,10 @@ func (u *Unwinder) SetOutput(cpu, frames, copies int) error {
 }
 
 // SetCopyRoom says how many bytes of a CPU's ring copies of stacks may take until
-// it says so again: at the start there is no room, and none are sent.
-func (u *Unwinder) SetCopyRoom(cpu, bytes int) error {
-	return u.copyRoom.write(uint32(cpu), []int64{int64(bytes)})
+// it says so again: at the start there is no room, and none are sent. It makes no
+// system call: a recorder that did with each drain would record itself.
+func (u *Unwinder) SetCopyRoom(cpu, bytes int) {
+	atomic.StoreInt64(&u.copyRoom[cpu], int64(bytes))
 }
 
 // Stats are counters of the programs.

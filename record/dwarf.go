@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -127,9 +128,7 @@ func (d *dwarf) attach(r *recorder) error {
 		if err := d.bpf.SetOutput(cpu, fds[0], fds[1]); err != nil {
 			return err
 		}
-		if err := d.bpf.SetCopyRoom(cpu, len(ring.data)/copyShare); err != nil {
-			return err
-		}
+		d.bpf.SetCopyRoom(cpu, len(ring.data)/copyShare)
 		d.scanned = append(d.scanned, ring.read)
 	}
 	d.builder = newBuilder(r.signal)
@@ -202,7 +201,7 @@ func (r *recorder) newJoiners() {
 		trailer = 0
 	}
 	for _, ring := range r.rings {
-		r.joiners = append(r.joiners, &joiner{ring: ring, cpu: r.cpuOf(ring), first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
+		r.joiners = append(r.joiners, &joiner{ring: ring, cpu: r.cpuOf(ring), self: int32(os.Getpid()), first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
 	}
 }
 
@@ -276,9 +275,7 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 		// What was in the ring is copied: the next samples need not wait for the
 		// walks and tables below.
 		n.ring.release(heads[i])
-		if err := d.bpf.SetCopyRoom(n.cpu, len(n.ring.data)/copyShare); err != nil {
-			return total, err
-		}
+		d.bpf.SetCopyRoom(n.cpu, len(n.ring.data)/copyShare)
 	}
 	d.walkMissed()
 	d.tablesDone()

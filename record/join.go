@@ -159,6 +159,7 @@ func (j *joined) ended(pid int32, end bpf.End) {
 type joiner struct {
 	ring    *Ring
 	cpu     int
+	self    int32                   // this process, whose stacks at tracepoints and probes BPF does not walk
 	first   uint64                  // id of one of the first event's counters
 	trailer format.SampleType       // of the sample id behind the events' records, 0 without
 	events  map[uint64]sampleLayout // by the ids of counters
@@ -253,6 +254,9 @@ func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 	tid := binary.LittleEndian.Uint64(rec[sampleTID:])
 	f := n.pop(j, tid)
 	switch {
+	case f == nil && int32(tid) == n.self:
+		j.ends[bpf.EndNoUser]++
+		j.out = append(j.out, rec...)
 	case f == nil || chain < 0:
 		j.single++
 		j.out = append(j.out, rec...)
@@ -268,12 +272,16 @@ func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 // pop returns what was found last for a thread. Samples that nest are of one
 // thread; others' that were found since still wait for theirs, for a thread can be
 // preempted between a uprobe's program and its sample. Where nothing was found for
-// the thread, nobody knows what the others are for.
+// the thread, the others are of no known sample. Of the recorder's own samples that
+// is no sign of loss.
 func (n *joiner) pop(j *joined, tid uint64) *found {
 	for i := len(n.open) - 1; i >= 0; i-- {
 		if n.open[i].tid == tid {
 			return n.take(i)
 		}
+	}
+	if int32(tid) == n.self {
+		return nil
 	}
 	for i := range n.open {
 		j.leave(&n.open[i])

@@ -210,7 +210,7 @@ func (r *recorder) begin() error {
 func (r *recorder) record(ctx context.Context) error {
 	defer context.AfterFunc(ctx, r.signal)()
 	if r.opts.Delay == 0 {
-		if err := r.enableEmitter(true); err != nil {
+		if err := r.enablePrograms(true); err != nil {
 			return err
 		}
 		if !r.opts.Target.ownCommand() {
@@ -255,7 +255,7 @@ func (r *recorder) record(ctx context.Context) error {
 			r.exited = nil
 			return nil
 		case <-delay:
-			if err := r.enableEmitter(true); err != nil {
+			if err := r.enablePrograms(true); err != nil {
 				return err
 			}
 			if err := r.enable(true); err != nil {
@@ -384,13 +384,19 @@ func (r *recorder) enable(on bool) error {
 	return nil
 }
 
-// enableEmitter starts the samples that BPF programs make, or stops them. Of
-// threads, they come while the counters are on as well.
-func (r *recorder) enableEmitter(on bool) error {
-	if r.emit == nil || r.opts.NoSamples {
+// enablePrograms starts the BPF programs, or stops them: those at tracepoints
+// and probes run whether or not a counter is enabled. Of threads, those that make
+// samples want a counter that is on as well.
+func (r *recorder) enablePrograms(on bool) error {
+	switch {
+	case r.emit != nil && r.opts.NoSamples:
 		return nil
+	case r.emit != nil:
+		return r.emit.bpf.Enable(on)
+	case r.dwarf != nil:
+		return r.dwarf.bpf.Enable(on)
 	}
-	return r.emit.bpf.Enable(on)
+	return nil
 }
 
 // end stops the counters, writes what is left, and finishes the file; then it
@@ -417,23 +423,19 @@ func (r *recorder) end(cause error) error {
 	return err
 }
 
-// stop stops the counters, and writes what they left in the rings and what
-// they lost.
+// stop stops the counters and then the programs, and writes what they left in
+// the rings and what they lost. From then on nothing comes to the rings, so one
+// look at each is enough; were something still recording, a drain that goes on
+// until the rings are empty would find the records of its own doing for ever.
 func (r *recorder) stop() error {
-	if err := r.enableEmitter(false); err != nil {
-		return err
-	}
 	if err := r.enable(false); err != nil {
 		return err
 	}
-	for {
-		n, err := r.drain()
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			break
-		}
+	if err := r.enablePrograms(false); err != nil {
+		return err
+	}
+	if _, err := r.drain(); err != nil {
+		return err
 	}
 	if r.dwarf != nil {
 		if err := r.settle(time.Now()); err != nil {

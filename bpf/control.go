@@ -1,0 +1,37 @@
+package bpf
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+)
+
+// control is the switch that all programs of a recording look at (control.h).
+type control struct {
+	m        *ebpf.Map
+	recorder uint32 // this process, as the kernel numbers it
+}
+
+// newControl returns the switch, which is off. identify is the program that
+// finds out which process the recorder is.
+func newControl(m *ebpf.Map, identify *ebpf.Program) (*control, error) {
+	c := &control{m: m, recorder: uint32(os.Getpid())}
+	// Before Linux 5.10 no program can be run this way: then the number is right
+	// outside of PID namespaces.
+	if _, err := identify.Run(&ebpf.RunOptions{}); err == nil {
+		var v unwindControlValue
+		if err := m.Lookup(uint32(0), &v); err != nil {
+			return nil, fmt.Errorf("finding the recorder's own number: %w", err)
+		}
+		c.recorder = v.Recorder
+	}
+	return c, c.set(false)
+}
+
+func (c *control) set(on bool) error {
+	if err := c.m.Put(uint32(0), unwindControlValue{On: flag(on), Recorder: c.recorder}); err != nil {
+		return fmt.Errorf("switching BPF programs: %w", err)
+	}
+	return nil
+}
