@@ -68,10 +68,11 @@ type Options struct {
 	// Notice is told what turns out other than asked for, at the moment it does;
 	// nil: nobody is.
 	Notice func(what error)
-	// Progress is told how many probes are through with a step that can take long:
-	// "defining", "attaching" (events), "detaching" (counters), "removing"; nil:
-	// nobody is.
+	// Progress, if set, receives how far a step is that can take long: n of so many.
 	Progress func(step string, n, of int)
+	// Hurry, when it is closed, ends all waiting: for unwind tables, for the command
+	// to exit, for probes to be removed. What is recorded so far is written.
+	Hurry <-chan struct{}
 	// Dumped is told of each file that output was switched from, and how often
 	// there was something to write to it; nil: nobody is.
 	Dumped func(path string, wakeups uint64)

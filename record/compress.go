@@ -2,6 +2,7 @@ package record
 
 import (
 	"sync/atomic"
+	"time"
 
 	"gperf/format"
 )
@@ -122,10 +123,20 @@ func (z *compressing) compress(b batch) error {
 }
 
 // close waits until everything is written, and returns the size of the file up
-// to the last whole record, and what it holds.
-func (z *compressing) close() (size int64, t tally, err error) {
+// to the last complete record, and what it holds.
+func (z *compressing) close(progress func(step string, n, of int)) (size int64, t tally, err error) {
 	close(z.queue)
-	<-z.done
+	of := len(z.queue)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for running := true; running; {
+		select {
+		case <-z.done:
+			running = false
+		case <-tick.C:
+			progress("compressing records", of-len(z.queue), of)
+		}
+	}
 	err, _ = z.err.Load().(error)
 	return z.last.size, z.last.tally, err
 }

@@ -64,7 +64,7 @@ func TestCompressingFails(t *testing.T) {
 				z.commit(sent)
 			}
 		}
-		whole, held, failed := z.close()
+		whole, held, failed := z.close(func(string, int, int) {})
 		if errors.Is(failed, unix.ENOSPC) != (room < 100_000_000) {
 			t.Fatalf("room for %d bytes: %v", room, failed)
 		}

@@ -22,7 +22,7 @@ import (
 // the tables are there. What BPF needs for the next samples it is given at once.
 type dwarf struct {
 	bpf         *bpf.Unwinder
-	tracepoints map[uint64]bool // that a program is attached to
+	tracepoints map[uint64]int  // by config: the counter that a program is attached to
 	probes      map[uint64]bool // tracepoints that are kprobes and uprobes
 	joiners     []*joiner
 	scanned     []uint64 // by ring: side band up to there is in side
@@ -67,7 +67,7 @@ func newDWARF(o *Options, events []event.Event, attrs []format.Attr) (*dwarf, er
 	if err != nil {
 		return nil, err
 	}
-	d := &dwarf{tracepoints: map[uint64]bool{}, probes: map[uint64]bool{}, types: map[uint64]format.SampleType{}, pruneAt: manyFiles, verbose: o.Verbose}
+	d := &dwarf{tracepoints: map[uint64]int{}, probes: map[uint64]bool{}, types: map[uint64]format.SampleType{}, pruneAt: manyFiles, verbose: o.Verbose}
 	var programs []bpf.Program
 	for i := range events {
 		if events[i].Tracepoint != "" {
@@ -153,16 +153,15 @@ func (d *dwarf) opened(ev *event.Event, a *format.Attr, c *counter) error {
 // program goes as soon as the first counter goes that inherited from the one it
 // is attached to.
 func (d *dwarf) openedTracepoint(ev *event.Event, p bpf.Program) error {
-	if d.tracepoints[ev.Config] {
+	if _, attached := d.tracepoints[ev.Config]; attached {
 		return nil
 	}
-	d.tracepoints[ev.Config] = true
 	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1, Flags: format.FlagDisabled}
 	fd, err := perfEventOpen(&a, 0, -1, -1, 0)
 	if err != nil {
 		return err
 	}
-	d.fds = append(d.fds, fd)
+	d.tracepoints[ev.Config] = fd
 	return d.bpf.Attach(fd, p)
 }
 
@@ -242,6 +241,9 @@ func (d *dwarf) close() {
 	for _, fd := range d.fds {
 		unix.Close(fd)
 	}
+	for _, fd := range d.tracepoints {
+		unix.Close(fd)
+	}
 	d.bpf.Close()
 }
 
@@ -291,16 +293,8 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	return total, nil
 }
 
-// settle waits for the tables that samples of before a time are held for.
-func (d *dwarf) settle(before time.Time, write func([]byte) error) error {
-	for len(d.held) > 0 && d.held[0].since.Before(before) {
-		time.Sleep(time.Millisecond)
-		if _, err := d.drain(write); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// holdsBefore returns whether samples of before a time wait for tables.
+func (d *dwarf) holdsBefore(t time.Time) bool { return len(d.held) > 0 && d.held[0].since.Before(t) }
 
 // ran tells how long BPF programs took.
 func ran(which string, st bpf.Stats) string {

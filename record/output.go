@@ -125,8 +125,8 @@ func (r *recorder) size() int64 {
 }
 
 // describe makes records of all that runs, and hands them to out. It calls
-// between now and then.
-func (r *recorder) describe(out func([]byte) error, between func() error) error {
+// between after each process, with how many are done.
+func (r *recorder) describe(out func([]byte) error, between func(n, of int) error) error {
 	s := &synth{idSize: r.sideBandIDSize(), data: r.opts.Data || r.opts.dumpsStacks(), files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
 	visible, err := s.kernel()
 	if err != nil {
@@ -144,11 +144,11 @@ func (r *recorder) describe(out func([]byte) error, between func() error) error 
 	if err != nil {
 		return err
 	}
-	for _, pid := range pids {
+	for i, pid := range pids {
 		if err := s.process(pid); err != nil {
 			return err
 		}
-		if err := between(); err != nil {
+		if err := between(i+1, len(pids)); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,8 @@ func (r *recorder) synthesize() error {
 		idSize := r.sideBandIDSize()
 		out = func(b []byte) error { r.dwarf.synthesized(b, idSize); return r.write(b) }
 	}
-	if err := r.describe(out, func() error { return nil }); err != nil {
+	between := func(n, of int) error { r.progress("reading processes", n, of); return nil }
+	if err := r.describe(out, between); err != nil {
 		return err
 	}
 	return r.finishInit()
@@ -233,7 +234,7 @@ func (r *recorder) finish() (name string, err error) {
 	samples := r.written()
 	if r.z != nil {
 		var t tally
-		if r.whole, t, err = r.z.close(); err != nil {
+		if r.whole, t, err = r.z.close(r.progress); err != nil {
 			r.tally, samples = t, t.samples
 		}
 		before, after := r.z.c.Sizes()

@@ -12,8 +12,8 @@ import (
 	"gperf/record/probe"
 )
 
-// ErrInterrupted: the recording was to end before its probes were in place.
-var ErrInterrupted = errors.New("interrupted while attaching probes: they are removed again")
+// ErrInterrupted: the recording was to end before it began.
+var ErrInterrupted = errors.New("interrupted while opening events: nothing is recorded")
 
 // LeftoversError says, as a notice, that killed recordings have left probes.
 type LeftoversError struct{ Probes int }
@@ -40,7 +40,6 @@ func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 	if r.probes == nil {
 		return number(o.Events)
 	}
-	r.opening = func(n int) error { return r.attaching(ctx, "attaching", n, len(o.Events)) }
 	var probes []*probe.Probe
 	var errs []error
 	var left []event.Event
@@ -75,7 +74,7 @@ func (r *recorder) define(ctx context.Context, events []event.Event, user bool, 
 	if r.probes == nil {
 		r.probes = probe.NewSet(r.opts.Tracefs)
 	}
-	l, errs, err := r.probes.Add(probes, func(n int) error { return r.attaching(ctx, "defining", n, len(probes)) })
+	l, errs, err := r.probes.Add(probes, func(n int) error { return r.step(ctx, "defining probes", n, len(probes)) })
 	if err != nil {
 		return err
 	}
@@ -85,12 +84,12 @@ func (r *recorder) define(ctx context.Context, events []event.Event, user bool, 
 	return nil
 }
 
-// attaching tells how far the probes are, and whether to go on.
-func (r *recorder) attaching(ctx context.Context, step string, n, of int) error {
+// step reports how far a step before the recording is. Its error ends that step.
+func (r *recorder) step(ctx context.Context, name string, n, of int) error {
 	if ctx.Err() != nil {
 		return ErrInterrupted
 	}
-	r.progress(step, n, of)
+	r.progress(name, n, of)
 	return nil
 }
 
@@ -122,17 +121,20 @@ func nameProbes(events []event.Event) {
 	}
 }
 
-// removeProbes has the kernel forget the probes, which it does when no counter of
-// theirs is open any more.
+// removeProbes makes the kernel forget the probes, which it does when no counter of
+// theirs is open any more. In a hurry they stay: the next recording reports them.
 func (r *recorder) removeProbes() {
 	of := len(r.opts.Events)
 	for i := range r.counters {
+		if r.hurried() {
+			return
+		}
 		if i%64 == 0 { // each event has several
-			r.progress("detaching", min(r.counters[i].event, of), of)
+			r.progress("closing events", min(r.counters[i].event, of), of)
 		}
 		r.opener.closeOne(i)
 	}
-	if err := r.probes.Remove(func(n, of int) { r.progress("removing", n, of) }); err != nil {
+	if err := r.probes.Remove(func(n, of int) { r.progress("removing probes", n, of) }); err != nil {
 		r.opts.notice(err)
 	}
 }

@@ -52,7 +52,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 			r.opened = r.dwarf.opened
 		}
 	}
-	if err := r.prepare(); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
 	err := r.begin()
@@ -87,14 +87,16 @@ type recorder struct {
 	switching
 	files  map[string]bool // mapped files, where MMAP2 has no build IDs
 	epoll  int
-	wake   int // eventfd: something else than a ring wants attention
-	polled int // counters in epoll
+	wake   int         // eventfd: something else than a ring wants attention
+	polled int         // counters in epoll
+	closer *os.Process // closes the counters when the recorder has gone; nil: the recorder does
 	sum    Summary
 }
 
 // prepare does everything that can fail before there is a file: it starts the
 // waiting command, opens the counters and maps their rings.
-func (r *recorder) prepare() (err error) {
+func (r *recorder) prepare(ctx context.Context) (err error) {
+	r.opening = func(n int) error { return r.step(ctx, "opening events", n, len(r.events)) }
 	t := &r.opts.Target
 	if r.cpus, err = t.cpus(); err != nil {
 		return err
@@ -379,6 +381,7 @@ func (r *recorder) enable(on bool) error {
 			if _, err := r.drain(); err != nil {
 				return err
 			}
+			r.progress("switching counters", i, len(r.counters))
 		}
 	}
 	return nil
@@ -404,6 +407,7 @@ func (r *recorder) enablePrograms(on bool) error {
 // did: the file is then finished as far as it goes.
 func (r *recorder) end(cause error) error {
 	err := cause
+	r.leaveToCloser()
 	if r.w != nil {
 		if cause == nil {
 			err = r.stop()
@@ -418,9 +422,22 @@ func (r *recorder) end(cause error) error {
 	}
 	if r.exited != nil {
 		r.command.proc.Signal(unix.SIGTERM)
-		r.sum.Command = <-r.exited
+		select {
+		case r.sum.Command = <-r.exited:
+		case <-r.opts.Hurry:
+		}
 	}
 	return err
+}
+
+// hurried returns whether the caller does not want to wait any more.
+func (r *recorder) hurried() bool {
+	select {
+	case <-r.opts.Hurry:
+		return true
+	default:
+		return false
+	}
 }
 
 // stop stops the counters and then the programs, and writes what they left in
@@ -459,11 +476,16 @@ func (r *recorder) settle(before time.Time) error {
 	if r.dwarf == nil {
 		return nil
 	}
-	err := r.dwarf.settle(before, r.write)
-	if err == nil {
-		r.commit()
+	of := len(r.dwarf.held)
+	for r.dwarf.holdsBefore(before) && !r.hurried() {
+		time.Sleep(time.Millisecond)
+		if _, err := r.dwarf.drain(r.write); err != nil {
+			return err
+		}
+		r.progress("unwinding held samples", of-len(r.dwarf.held), of)
 	}
-	return err
+	r.commit()
+	return nil
 }
 
 // writeLost writes what was lost since it did so last.
@@ -481,6 +503,7 @@ func (r *recorder) writeLost() error {
 
 // release gives back what the recording held.
 func (r *recorder) release() {
+	r.leaveToCloser()
 	if r.command != nil {
 		r.command.close()
 	}
@@ -494,9 +517,7 @@ func (r *recorder) release() {
 	if r.probes != nil { // which cannot go as long as counters are open
 		r.removeProbes()
 	} else {
-		// Of tracepoints, closing a counter takes two RCU grace periods, which is
-		// half a minute for syscalls:*. Nobody needs to wait for that.
-		go r.opener.close()
+		go r.opener.close() // the process's end does the same
 	}
 	for _, fd := range []int{r.epoll, r.wake} {
 		if fd >= 0 {

@@ -32,6 +32,9 @@ type Summary struct {
 	Pages  int // of each ring
 	// Unwind is what became of the user stacks, nil if they were not walked.
 	Unwind *UnwindSummary
+	// Closing is how many tracepoints the kernel is still to close when Run has
+	// returned: a process of its own waits for that.
+	Closing int
 	// Command is how the command ended, nil without one.
 	Command *os.ProcessState
 }

@@ -99,7 +99,7 @@ func (r *recorder) switchOutput() error {
 	r.tally.side = &since
 	drain := func() error { _, err := r.drain(); return err }
 	keep := func(b []byte) error { running = append(running, b...); return nil }
-	if err := r.describe(keep, drain); err != nil {
+	if err := r.describe(keep, func(int, int) error { return drain() }); err != nil {
 		return err
 	}
 	if err := drain(); err != nil {

@@ -244,14 +244,14 @@ const killedTakes = 2 * time.Minute
 func (f *probeFlags) deleteNow(l []probe.Installed) (gone []probe.Installed, err error) {
 	p := newProgress("probe", f.stderr, f.quiet)
 	defer p.end()
-	tell := func(n, of int) { p.tell("removing", len(gone)+n, len(gone)+of) }
+	removing := func(n, of int) { p.report("removing probes", len(gone)+n, len(gone)+of) }
 	end := time.Now().Add(killedTakes)
 	for len(f.args) == 0 && probe.Closing(l) && time.Now().Before(end) { // trying would only slow it down
-		p.tell("waiting to remove", 0, len(l))
+		p.report("waiting to remove probes", 0, len(l))
 		time.Sleep(interval)
 	}
 	for ; ; time.Sleep(interval) {
-		some, err := probe.Delete(&f.tracefs, l, tell)
+		some, err := probe.Delete(&f.tracefs, l, removing)
 		gone = append(gone, some...)
 		if len(f.args) > 0 || !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {
 			return gone, err
@@ -372,12 +372,12 @@ const (
 	interval = 100 * time.Millisecond
 )
 
-// tell tells how many probes are through with a step.
-func (p *progress) tell(step string, n, of int) {
+// report shows how far a step is.
+func (p *progress) report(step string, n, of int) {
 	if p.terminal {
-		p.show(step, fmt.Sprintf("%s %d/%d probes", step, n, of))
+		p.show(step, fmt.Sprintf("%s: %d of %d", step, n, of))
 	} else if !p.shown || step != p.step {
-		p.show(step, fmt.Sprintf("%s %d probes takes a while (%d so far)", step, of, n))
+		p.show(step, fmt.Sprintf("%s takes a while: %d of %d so far", step, n, of))
 	}
 }
 

@@ -385,10 +385,10 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 		f.opts.Verbose = func(msg string) { fmt.Fprintln(stderr, msg) }
 	}
 	p := newProgress("record", stderr, f.quiet)
-	f.opts.Progress = p.tell
-	// A second Ctrl-C finds the same handler: the file is finished all the same.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	f.opts.Progress = p.report
+	ctx, hurry, stop := interrupts()
 	defer stop()
+	f.opts.Hurry = hurry
 	// SIGUSR2 means nothing but with --switch-output. Without a handler for SIGPIPE, writing to a
 	// closed pipe would end the process at once. Neither is ignored, for the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2, syscall.SIGPIPE)
@@ -407,6 +407,27 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 		return fail("record", err, stderr)
 	}
 	return commandStatus(sum.Command)
+}
+
+// hurryTime is how long a recording may take to finish its file in a hurry.
+const hurryTime = 500 * time.Millisecond
+
+// interrupts returns a context that the first Ctrl-C (or SIGTERM, SIGHUP) ends, and
+// a channel that the second closes. If gperf is still there a moment later, be it
+// in a write that nobody reads, it ends then: a file can be read at any moment.
+func interrupts() (ctx context.Context, hurry <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals, second := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		<-signals
+		cancel()
+		sig := <-signals
+		close(second)
+		time.Sleep(hurryTime)
+		os.Exit(128 + int(sig.(syscall.Signal)))
+	}()
+	return ctx, second, func() { signal.Stop(signals); cancel() }
 }
 
 // joinLevels has the level of -zLEVEL be understood, also behind other letters
@@ -475,6 +496,9 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 	if sum.Unwind != nil {
 		fmt.Fprintf(w, "[ gperf record: %s ]\n", stackSummary(sum.Unwind))
 	}
+	if sum.Closing >= slowToClose {
+		fmt.Fprintf(w, "[ gperf record: Closing %d tracepoints in the background ]\n", sum.Closing)
+	}
 	if sum.Missed > 0 {
 		fmt.Fprintf(w, "[ gperf record: Lost %d samples while another BPF program ran ]\n", sum.Missed)
 	}
@@ -483,6 +507,9 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 			strings.Join(lost, " and "), sum.Pages, 4*sum.Pages)
 	}
 }
+
+// slowToClose is how many tracepoints take the kernel longer than a second to close.
+const slowToClose = 20
 
 // stackSummary tells what became of the user stacks.
 func stackSummary(u *record.UnwindSummary) string {

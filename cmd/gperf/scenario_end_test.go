@@ -2,10 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -37,7 +41,8 @@ func TestScenarioOwnDrainEnds(t *testing.T) {
 		for _, more := range [][]string{nil, {"--exclude-perf"}} {
 			args := append([]string{"-e", events}, more...)
 			t.Run(strings.Join(args[1:], " "), func(t *testing.T) {
-				if !strings.Contains(events, "*") && !exists("/sys/kernel/tracing/events/"+strings.ReplaceAll(events, ":", "/")) {
+				dir := strings.ReplaceAll(strings.TrimSuffix(events, "*"), ":", "/")
+				if !exists("/sys/kernel/tracing/events/" + dir) {
 					t.Skip("this kernel does not have the tracepoint")
 				}
 				file := filepath.Join(t.TempDir(), "perf.data")
@@ -59,4 +64,141 @@ func TestScenarioOwnDrainEnds(t *testing.T) {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// startRecording starts gperf record and waits until it has written something.
+func startRecording(t *testing.T, file string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(binary(t, "./cmd/gperf"), append([]string{"record", "-o", file}, args...)...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); cmd.Wait() })
+	for end := time.Now().Add(patience(20 * time.Second)); ; time.Sleep(20 * time.Millisecond) {
+		if st, err := os.Stat(file); err == nil && st.Size() > 1<<16 {
+			return cmd
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: nothing recorded", cmd)
+		}
+	}
+}
+
+// endsWithin waits for a process and returns whether it ended in time.
+func endsWithin(cmd *exec.Cmd, limit time.Duration) bool {
+	ended := make(chan bool, 1)
+	go func() { cmd.Wait(); ended <- true }()
+	select {
+	case <-ended:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// A second Ctrl-C ends gperf whatever it waits for, here for a command that does
+// not want to end, and the file can be read.
+func TestScenarioSecondInterrupt(t *testing.T) {
+	needTracepoints(t)
+	for _, events := range []string{"sched:*", "raw_syscalls:sys_enter"} {
+		for _, more := range [][]string{{"-g"}, {"-z"}} {
+			t.Run(events+more[0], func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "perf.data")
+				cmd := startRecording(t, file, append(more, "-a", "-e", events, "--", "sh", "-c", `trap "" TERM; while :; do sleep 0.01; done`)...)
+				cmd.Process.Signal(os.Interrupt)
+				time.Sleep(patience(time.Second))
+				if err := cmd.Process.Signal(os.Interrupt); err != nil {
+					t.Fatalf("gperf has not waited for its command: %v", err)
+				}
+				if !endsWithin(cmd, patience(time.Second)) {
+					t.Error("gperf goes on after the second interrupt")
+				}
+				if c := read(t, file); c.total == 0 {
+					t.Error("no samples in the file")
+				}
+			})
+		}
+	}
+}
+
+// A recording into a pipe that nobody reads blocks in its write; the second
+// Ctrl-C ends it all the same.
+func TestScenarioSecondInterruptUnreadPipe(t *testing.T) {
+	needTracepoints(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-q", "-a", "-e", "sched:*", "-o", "-")
+	cmd.Stdout, cmd.Stderr = w, os.Stderr
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	for end := time.Now().Add(patience(20 * time.Second)); !blockedInPipe(cmd.Process.Pid); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Skip("the recorder is never seen to wait for the pipe's reader")
+		}
+	}
+	cmd.Process.Signal(os.Interrupt)
+	time.Sleep(100 * time.Millisecond)
+	cmd.Process.Signal(os.Interrupt)
+	if !endsWithin(cmd, patience(2*time.Second)) {
+		t.Error("gperf goes on after the second interrupt")
+	}
+}
+
+// blockedInPipe returns whether a thread of a process waits for room in a pipe.
+func blockedInPipe(pid int) bool {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", pid))
+	return slices.ContainsFunc(files, func(file string) bool {
+		b, _ := os.ReadFile(file)
+		return strings.Contains(string(b), "pipe_write")
+	})
+}
+
+// What closes tracepoints when gperf has ended must end as well, and must not
+// hold what gperf got from its caller, such as a lock.
+func TestScenarioClosingInBackground(t *testing.T) {
+	needTracepoints(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-a", "-g", "-e", "sched:*", "-o", filepath.Join(t.TempDir(), "perf.data"), "--", "true")
+	cmd.ExtraFiles = []*os.File{w} // inherited, as the lock of flock(1) is
+	out, err := cmd.CombinedOutput()
+	w.Close()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r.SetReadDeadline(time.Now().Add(patience(2 * time.Second)))
+	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("a pipe that gperf inherited is open when it has ended: %v", err)
+	}
+	for end := time.Now().Add(patience(30 * time.Second)); closers(t) > 0; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a process that closes tracepoints does not end")
+		}
+	}
+}
+
+// closers is how many processes close tracepoints at the moment.
+func closers(t *testing.T) (n int) {
+	comms, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range comms {
+		if b, _ := os.ReadFile(file); strings.HasPrefix(string(b), "gperf-close\x00") {
+			n++
+		}
+	}
+	return n
 }
