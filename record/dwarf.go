@@ -36,8 +36,8 @@ type dwarf struct {
 	madeRoom    time.Time // among the tables
 	held        []held
 	heldBytes   int
-	waiting     uint64 // samples that are counted, and were still held after the last write
-	pruneAt     int    // files
+	waiting     uint64    // samples that are counted, and were still held after the last write
+	swept       time.Time // when prune last looked at all files
 	walker      unwind.Unwinder
 	view        view
 	frames      []unwind.Frame
@@ -67,7 +67,7 @@ func newDWARF(o *Options, events []event.Event, attrs []format.Attr) (*dwarf, er
 	if err != nil {
 		return nil, err
 	}
-	d := &dwarf{tracepoints: map[uint64]int{}, probes: map[uint64]bool{}, types: map[uint64]format.SampleType{}, pruneAt: manyFiles, verbose: o.Verbose}
+	d := &dwarf{tracepoints: map[uint64]int{}, probes: map[uint64]bool{}, types: map[uint64]format.SampleType{}, verbose: o.Verbose}
 	var programs []bpf.Program
 	for i := range events {
 		if events[i].Tracepoint != "" {
@@ -282,7 +282,7 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	d.walkMissed()
 	d.tablesDone()
 	d.publish()
-	d.prune()
+	d.prune(time.Now())
 	if len(d.j.out) > 0 {
 		if err := write(d.j.out); err != nil {
 			*d.joiners[0].tally = before // what was not written does not count

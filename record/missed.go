@@ -16,7 +16,11 @@ type held struct {
 	missed
 	space *space
 	since time.Time
+	file  *mappedFile // whose table it waits for
 }
+
+// waits returns whether the table that the walk came to miss is still being made.
+func (h *held) waits() bool { return h.file.state == filePending && time.Since(h.since) < maxWait }
 
 // maxHeld bounds the memory of held samples, in bytes.
 const maxHeld = 32 << 20
@@ -79,6 +83,7 @@ func (d *dwarf) walk(h *held) bool {
 	d.frames, why = d.walker.Walk(d.frames[:0], &regs, &stack, &d.view)
 	if f := d.view.missing; f != nil && time.Since(h.since) < maxWait {
 		d.builder.request(f)
+		h.file = f
 		return false
 	}
 	if why == unwind.NoRule && len(d.frames) == 1 {

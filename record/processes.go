@@ -19,6 +19,7 @@ type tracker struct {
 	files map[fileKey]*mappedFile
 	// gone is told of processes whose mappings are not what they were.
 	gone    func(*process)
+	sweep   int        // counts the sweeps of prune
 	touched []*process // their mappings or what BPF is to know of them changed
 	// buildIDs tells that records name files by build ID, where they have one.
 	buildIDs bool
@@ -184,6 +185,7 @@ func (p *tracker) file(m *format.Mmap) *mappedFile {
 	f := p.files[k]
 	if f == nil {
 		f = newMappedFile(m)
+		f.mapped = p.sweep
 		p.files[k] = f
 	}
 	if f.state == fileUnknown {

@@ -41,7 +41,7 @@ func (d *dwarf) tablesDone() {
 	}
 	kept := d.held[:0]
 	for _, h := range d.held {
-		if !d.walk(&h) {
+		if h.waits() || !d.walk(&h) {
 			kept = append(kept, h)
 			continue
 		}
@@ -120,24 +120,25 @@ func (d *dwarf) makeRoom() bool {
 	return len(idle) > 0
 }
 
-// prune forgets files that nobody has mapped any more, once there are many.
-func (d *dwarf) prune() {
-	if len(d.procs.files) < d.pruneAt {
+// sweepTime is how often files are looked for that nobody has mapped any more.
+const sweepTime = 10 * time.Second
+
+// prune forgets files, and their tables here and in BPF, that no process has had
+// mapped in this sweep or the one before: programs that run again and again are kept.
+func (d *dwarf) prune(now time.Time) {
+	if now.Sub(d.swept) < sweepTime {
 		return
 	}
-	used := map[*mappedFile]bool{}
+	d.swept = now
+	d.procs.sweep++
 	for _, p := range d.procs.byPID {
-		for i := range p.space.maps {
-			used[p.space.maps[i].file] = true
-		}
+		p.space.markMapped(d.procs.sweep)
 	}
 	for _, h := range d.held {
-		for i := range h.space.maps {
-			used[h.space.maps[i].file] = true
-		}
+		h.space.markMapped(d.procs.sweep)
 	}
 	for k, f := range d.procs.files {
-		if used[f] || f.state == filePending {
+		if f.mapped+1 >= d.procs.sweep || f.state == filePending {
 			continue
 		}
 		if f.has {
@@ -145,11 +146,13 @@ func (d *dwarf) prune() {
 		}
 		delete(d.procs.files, k)
 	}
-	d.pruneAt = manyFiles + 2*len(d.procs.files)
 }
 
-// manyFiles is how many files are known before those are looked for that nobody needs.
-const manyFiles = 4096
+func (s *space) markMapped(sweep int) {
+	for i := range s.maps {
+		s.maps[i].file.mapped = sweep
+	}
+}
 
 // publish gives BPF the mappings that have changed.
 func (d *dwarf) publish() {

@@ -37,6 +37,8 @@ type mappedFile struct {
 	state fileState
 	pid   int32 // one that has it mapped
 	at    mapping
+	// mapped is the last sweep in which a process had it mapped.
+	mapped int
 
 	// Set when ready.
 	im     *dso.Image // closed: its headers
@@ -190,7 +192,7 @@ type built struct {
 
 func newBuilder(wake func()) *builder {
 	cache, _ := unwind.NewCache() // without a home there is none, and nil keeps nothing
-	b := &builder{cache: cache, jobs: make(chan *mappedFile, 1<<16), done: make(chan built, 1<<16), wake: wake}
+	b := &builder{cache: cache, jobs: make(chan *mappedFile, maxJobs), done: make(chan built, maxJobs), wake: wake}
 	for range max(1, runtime.NumCPU()/2) {
 		b.running.Go(b.run)
 	}
@@ -207,8 +209,11 @@ func (b *builder) run() {
 	}
 }
 
-// request has a file's table made, unless somebody did before. With far too many
-// requests open, it has to be made again.
+// maxJobs is how many tables can wait to be made.
+const maxJobs = 1 << 12
+
+// request makes a file's table in the background, unless somebody asked before. With
+// far too many requests open it does nothing: the next sample asks again.
 func (b *builder) request(f *mappedFile) {
 	if f.state != fileUnknown {
 		return

@@ -54,7 +54,12 @@ func (c *Cache) Files() *cache.Dir {
 	return &cache.Dir{Path: c.Dir, Suffix: cacheSuffix, Magic: cacheMagic, Limit: cmp.Or(c.Limit, DefaultCacheLimit)}
 }
 
-// Build returns the table of im out of the cache, or makes it and puts it there.
+// minCached is the smallest table that is kept: smaller ones are made in about a
+// millisecond, which is what storing them takes.
+const minCached = 64 << 10
+
+// Build returns the table of im out of the cache, or makes it and, unless it is
+// small, puts it there.
 // That it cannot be put there costs time the next time, nothing else: see Err.
 func (c *Cache) Build(im *dso.Image) (*Table, error) {
 	if t, err := c.Load(im.BuildID()); err == nil {
@@ -63,6 +68,9 @@ func (c *Cache) Build(im *dso.Image) (*Table, error) {
 	t, err := Build(im)
 	if err != nil {
 		return nil, err
+	}
+	if t.Bytes() < minCached {
+		return t, nil
 	}
 	if err := c.Store(t); err != nil {
 		c.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -386,6 +387,8 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	}
 	p := newProgress("record", stderr, f.quiet)
 	f.opts.Progress = p.report
+	// A recorder shares the machine with what it records: it keeps little garbage.
+	debug.SetGCPercent(recordGCPercent)
 	ctx, hurry, stop := interrupts()
 	defer stop()
 	f.opts.Hurry = hurry
@@ -408,6 +411,8 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	}
 	return commandStatus(sum.Command)
 }
+
+const recordGCPercent = 40
 
 // hurryTime is how long a recording may take to finish its file in a hurry.
 const hurryTime = 500 * time.Millisecond

@@ -40,6 +40,7 @@ type bench struct {
 	rate    int // of drops per second while record is measured
 	seconds int // for which record is measured
 	units   int // short compiles that are recorded
+	minutes int // for which a long recording is measured
 
 	probeCount int // kprobes that are attached at once
 	files      []string
@@ -67,10 +68,11 @@ func main() {
 	files := flag.String("f", "", "perf.data files to read, by commas; default: one made by gperf, one by the first perf")
 	gperf := flag.String("gperf", "", "gperf to measure; default: built from this checkout")
 	flag.IntVar(&b.units, "compiles", 200, "short compiles that are recorded")
-	part := flag.String("part", "all", "what to measure: read, lines, record, dwarf, overhead, probes (kprobes, which not every kernel has) or all but probes")
+	flag.IntVar(&b.minutes, "minutes", 10, "minutes of a long recording")
+	part := flag.String("part", "all", "what to measure: read, lines, record, dwarf, overhead, long (minutes), probes (kprobes, which not every kernel has) or all but the last two")
 	flag.IntVar(&b.probeCount, "probes", 1000, "kprobes that are attached at once")
 	flag.Parse()
-	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "lines", "record", "dwarf", "overhead", "probes", "all"}, *part) {
+	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "lines", "record", "dwarf", "overhead", "long", "probes", "all"}, *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -94,8 +96,11 @@ func (b *bench) run(gperf, part string) (err error) {
 	if err := b.findTools(gperf, part); err != nil {
 		return err
 	}
-	if part == "probes" {
+	switch part {
+	case "probes":
 		return b.probes()
+	case "long":
+		return b.long()
 	}
 	for _, p := range []struct {
 		name    string

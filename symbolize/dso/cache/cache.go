@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,7 +119,26 @@ func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
 	if err := os.Rename(f.Name(), d.File(id)); err != nil {
 		return err
 	}
+	if !d.dueToEvict(pieces) {
+		return nil
+	}
 	return d.evict()
+}
+
+// evictShare is into how many parts Limit is divided, after each of which on
+// average the files are counted: with each file stored, counting would take longer
+// than anything else, the longer the more files there are.
+const evictShare = 64
+
+// dueToEvict returns whether it is time to count the files. That is drawn by lot,
+// in proportion to what is stored, so that many short processes together count as
+// often as a long one.
+func (d *Dir) dueToEvict(pieces [][]byte) bool {
+	size := int64(header)
+	for _, p := range pieces {
+		size += int64(len(p))
+	}
+	return rand.Int64N(d.Limit/evictShare+1) < size
 }
 
 func (d *Dir) write(w io.Writer, id dso.BuildID, pieces [][]byte) error {

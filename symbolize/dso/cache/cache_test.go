@@ -99,3 +99,26 @@ func TestEvict(t *testing.T) {
 		}
 	}
 }
+
+// However many files are stored, they take little more than the limit, and
+// counting them does not take most of the time.
+func TestEvictSometimes(t *testing.T) {
+	const size = 1000
+	const limit = 200 * (header + size)
+	d := newDir(t, limit)
+	counted := 0
+	for i := range 2000 {
+		if d.dueToEvict([][]byte{make([]byte, size)}) {
+			counted++
+		}
+		if err := d.Store(dso.NewBuildID([]byte{byte(i), byte(i >> 8), 3, 4}), make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if counted == 0 || counted > 1000 {
+		t.Errorf("the files are counted %d times in 2000", counted)
+	}
+	if _, bytes, err := d.Size(); err != nil || bytes > limit+limit/2 {
+		t.Errorf("%d bytes are kept of at most %d, %v", bytes, limit, err)
+	}
+}
