@@ -31,7 +31,7 @@ type Cache struct {
 const DefaultCacheLimit = 1 << 30
 
 const (
-	cacheMagic  = "gperfuw\x02" // the last byte is the version: of this format, and of what Build makes
+	cacheMagic  = "gperfuw\x03" // the last byte is the version: of this format, and of what Build makes
 	tableHeader = 40
 	cacheSuffix = ".table"
 )

@@ -30,7 +30,8 @@ var (
 //     FDE either, and the process spends its first moments below it.
 //   - a procedure linkage table pushes at most two words. GNU ld writes an FDE for
 //     it, LLVM's lld does not.
-//   - Go's crosscall2 and the code that its signal handlers return to, see there.
+//   - Go's crosscall2 and the code that its signal handlers return to: see goCode.
+//   - Go's outermost functions: see goTopFrames.
 //
 // Where an FDE of a compiler other than Go's covers them, the FDE decides.
 func conventions(im *dso.Image) []known {
@@ -61,6 +62,7 @@ func conventions(im *dso.Image) []known {
 	}
 	if s := im.Section(".text"); s != nil && isGo(im) {
 		k = append(k, goCode(im, s)...)
+		k = append(k, goTopFrames(im)...)
 	}
 	slices.SortFunc(k, func(a, b known) int { return cmp.Compare(a.start, b.start) })
 	return k
@@ -113,6 +115,56 @@ func goCode(im *dso.Image, s *elf.Section) (k []known) {
 		}
 	}
 	return k
+}
+
+// goOutermost are the functions that have no caller: those that Go's assembly marks
+// TOPFRAME, but for sigtramp, whose caller is what a signal interrupted; and
+// crosscall1 of runtime/cgo, which begins Go's part of a thread.
+var goOutermost = []string{"runtime.goexit", "runtime.mstart", "runtime.rt0_go", "crosscall1"}
+
+// goTopFrames finds them by their symbols. Their own FDEs would have the walk read
+// what an earlier stack left above them: goexit is the return address of a
+// goroutine's first function, but nobody has called it.
+func goTopFrames(im *dso.Image) (k []known) {
+	s := im.Section(".symtab")
+	if s == nil || s.Type != elf.SHT_SYMTAB || uint64(s.Link) >= uint64(len(im.Sections())) {
+		return nil
+	}
+	symbols, err1 := sectionBytes(im, s)
+	names, err2 := sectionBytes(im, im.Sections()[s.Link])
+	if err1 != nil || err2 != nil {
+		return nil
+	}
+	const size = 24 // Elf64_Sym
+	for c := (leb.Cursor{B: symbols}); c.Left() >= size; {
+		name := c.U32()
+		typ := elf.ST_TYPE(c.U8())
+		c.Skip(3)
+		value, n := c.U64(), c.U64()
+		if typ == elf.STT_FUNC && n > 0 && value+n > value && isOutermost(names, name) {
+			k = append(k, known{value, value + n, ruleEntry, true})
+		}
+	}
+	return k
+}
+
+// isOutermost returns whether the name at an offset is one of goOutermost, also with
+// the suffix of assembly functions since Go 1.17.
+func isOutermost(names []byte, off uint32) bool {
+	if uint64(off) >= uint64(len(names)) {
+		return false
+	}
+	const longest = 32
+	name, _, ok := bytes.Cut(names[off:min(uint64(len(names)), uint64(off)+longest)], []byte{0})
+	return ok && slices.Contains(goOutermost, string(bytes.TrimSuffix(name, []byte(".abi0"))))
+}
+
+// sectionBytes returns the contents of a section, up to maxSection.
+func sectionBytes(im *dso.Image, s *elf.Section) ([]byte, error) {
+	if s.Type == elf.SHT_NOBITS || s.FileSize > maxSection {
+		return nil, ErrNoCFI
+	}
+	return im.Bytes(s.Offset, s.FileSize)
 }
 
 // sp is the rule of code that has n bytes on the stack, the return address

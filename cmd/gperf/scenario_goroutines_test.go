@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+
+	"gperf/format"
+	"gperf/testdata/programs"
+)
+
+var goroutines = programs.Go("testdata/goroutines.go")
+
+// goSymbol returns where a Go program's function lies, and its code.
+func goSymbol(t *testing.T, path, name string) (sym elf.Symbol, code []byte) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	syms, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(syms, func(s elf.Symbol) bool { return s.Name == name })
+	if i < 0 {
+		t.Fatalf("%s has no %s", path, name)
+	}
+	text := f.Section(".text")
+	code = make([]byte, syms[i].Size)
+	if _, err := text.ReadAt(code, int64(syms[i].Value-text.Addr)); err != nil {
+		t.Fatal(err)
+	}
+	return syms[i], code
+}
+
+// userChains returns the user callchains of a recording's samples, by event.
+func userChains(t *testing.T, path string) [][][]uint64 {
+	t.Helper()
+	f := read(t, path).File
+	chains := make([][][]uint64, len(f.Attrs))
+	recs := f.Records()
+	var s format.Sample
+	for {
+		raw, err := recs.Next()
+		if err == io.EOF {
+			return chains
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw.Type != format.TypeSample {
+			continue
+		}
+		if err := f.Sample(raw, &s); err != nil {
+			t.Fatal(err)
+		}
+		var chain []uint64
+		for i := range s.Callchain.Len() {
+			if ip := s.Callchain.At(i); ip < format.ContextMax {
+				chain = append(chain, ip)
+			}
+		}
+		chains[s.Event] = append(chains[s.Event], chain)
+	}
+}
+
+// A goroutine's stack ends at runtime.goexit, whatever word an earlier stack left
+// above it: by CFI and by frame pointers it is the same at the same hit of a probe.
+func TestScenarioGoroutineStacks(t *testing.T) {
+	needProbes(t, "uprobe")
+	if runtime.GOARCH != "amd64" {
+		t.Skip("stacks are walked in the kernel on x86-64 only")
+	}
+	program := goroutines.Path(t)
+	_, code := goSymbol(t, program, "main.probed")
+	mov := []byte{0x48, 0x89, 0xe5} // mov %rsp, %rbp: from there on frame pointers are right
+	at := bytes.Index(code, mov)
+	if at < 0 {
+		t.Fatalf("main.probed keeps no frame pointer: % x", code)
+	}
+	probe := fmt.Sprintf("uprobe:%s:main.probed+%d", program, at+len(mov))
+	file := filepath.Join(t.TempDir(), "perf.data")
+	mustRecord(t, "", "-o", file, "-e", probe+"/call-graph=fp/,"+probe+"/call-graph=dwarf/", "--", program, "21")
+	exit, _ := goSymbol(t, program, "runtime.goexit.abi0")
+	chains := userChains(t, file)
+	fp, walked := chains[0], chains[1]
+	if len(fp) != len(walked) || len(fp) < 3000 {
+		t.Fatalf("%d hits with frame pointers, %d by CFI", len(fp), len(walked))
+	}
+	same := 0
+	for i := range fp {
+		if slices.Equal(fp[i], walked[i]) {
+			same++
+		}
+		end := slices.IndexFunc(walked[i], func(ip uint64) bool { return ip-1 >= exit.Value && ip-1 < exit.Value+exit.Size })
+		if end >= 0 && end != len(walked[i])-1 {
+			t.Fatalf("frames below runtime.goexit: %x", walked[i])
+		}
+	}
+	// What the first round's hits come to depends on when the program's table is there.
+	if same < len(fp)*20/21 {
+		t.Errorf("%d of %d stacks are the same", same, len(fp))
+	}
+}
