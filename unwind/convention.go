@@ -122,6 +122,11 @@ func goCode(im *dso.Image, s *elf.Section) (k []known) {
 // crosscall1 of runtime/cgo, which begins Go's part of a thread.
 var goOutermost = []string{"runtime.goexit", "runtime.mstart", "runtime.rt0_go", "crosscall1"}
 
+// goSwitches is the function whose CFI describes the stack that it was called on,
+// while it calls on another one, g0's: there only the frame pointer says where the
+// stack ends.
+const goSwitches = "runtime.morestack"
+
 // goTopFrames finds them by their symbols. Their own FDEs would have the walk read
 // what an earlier stack left above them: goexit is the return address of a
 // goroutine's first function, but nobody has called it.
@@ -137,26 +142,35 @@ func goTopFrames(im *dso.Image) (k []known) {
 	}
 	const size = 24 // Elf64_Sym
 	for c := (leb.Cursor{B: symbols}); c.Left() >= size; {
-		name := c.U32()
+		nameOff := c.U32()
 		typ := elf.ST_TYPE(c.U8())
 		c.Skip(3)
 		value, n := c.U64(), c.U64()
-		if typ == elf.STT_FUNC && n > 0 && value+n > value && isOutermost(names, name) {
+		if typ != elf.STT_FUNC || value+n <= value {
+			continue
+		}
+		switch name := goName(names, nameOff); {
+		case name == goSwitches:
+			k = append(k, known{value, value + n, ruleFP, true})
+		case slices.Contains(goOutermost, name):
 			k = append(k, known{value, value + n, ruleEntry, true})
 		}
 	}
 	return k
 }
 
-// isOutermost returns whether the name at an offset is one of goOutermost, also with
-// the suffix of assembly functions since Go 1.17.
-func isOutermost(names []byte, off uint32) bool {
+// goName returns the name at an offset, without the suffix that assembly functions
+// have since Go 1.17; "" for one that is longer than those that matter here.
+func goName(names []byte, off uint32) string {
 	if uint64(off) >= uint64(len(names)) {
-		return false
+		return ""
 	}
 	const longest = 32
 	name, _, ok := bytes.Cut(names[off:min(uint64(len(names)), uint64(off)+longest)], []byte{0})
-	return ok && slices.Contains(goOutermost, string(bytes.TrimSuffix(name, []byte(".abi0"))))
+	if !ok {
+		return ""
+	}
+	return string(bytes.TrimSuffix(name, []byte(".abi0")))
 }
 
 // sectionBytes returns the contents of a section, up to maxSection.
