@@ -29,12 +29,12 @@ type Options struct {
 	Callchain bool // frame-pointer callchains
 	// MaxStack is how many frames a callchain has at most; 0: kernel.perf_event_max_stack.
 	MaxStack uint16
-	// DWARF has the user's part of the callchains found by call frame information,
-	// in the kernel. Where BPF cannot be loaded, Notice gets a *UnwindError, and
-	// frame pointers have to do.
+	// DWARF finds the user's part of the callchains by call frame information, in the
+	// kernel. Where BPF cannot be loaded, Notice gets an *UnwindError, and the stacks
+	// are copied, as with StackDump; on arm64, frame pointers are recorded.
 	DWARF bool
-	// StackDump, if not 0, has so many bytes of user stack, and registers, put
-	// into each sample instead, for whoever reads the file to walk.
+	// StackDump, if not 0, puts so many bytes of user stack, and registers, into each
+	// sample instead: readers of the file unwind them.
 	StackDump uint16
 	Pages     int // pages of a ring, a power of 2; 0: what may be locked, up to 512 KiB
 
@@ -58,8 +58,9 @@ type Options struct {
 	// never are.
 	Delay time.Duration
 
-	// noWalks says that user stacks cannot be walked in the kernel.
-	noWalks bool
+	// instead is what is recorded where user stacks cannot be walked in the kernel; nil:
+	// they can.
+	instead *UnwindError
 
 	Cmdline []string // of the recorder, for the file's header
 	Version string   // of the recorder
@@ -236,8 +237,8 @@ func (o *Options) stacks(a *format.Attr, ev *event.Event) {
 	if t.MaxStack != 0 && t.CallGraph == "" && !dwarf && dump == 0 {
 		callchain = true
 	}
-	if dwarf && o.noWalks {
-		callchain, dwarf = true, false
+	if dwarf && o.instead != nil {
+		dwarf, callchain, dump = false, o.instead.StackDump == 0, o.instead.StackDump
 	}
 	if !callchain && !dwarf && dump == 0 {
 		return
@@ -261,9 +262,18 @@ func walked(a *format.Attr) bool {
 	return a.Flags&format.FlagExcludeCallchainUser != 0 && a.SampleType&format.SampleStackUser == 0 && a.SamplePeriod != 0
 }
 
-// dumpsStacks tells whether any event has stacks copied.
+// DefaultStackDump is perf's default of how many bytes of a stack to copy.
+const DefaultStackDump = 8192
+
+// data returns whether samples have addresses of data. perf wants mappings of data
+// with stack copies, for it unwinds by what is mapped, CFI included.
+func (o *Options) data() bool {
+	return o.Data || o.StackDump != 0 || o.DWARF && o.instead != nil && o.instead.StackDump != 0
+}
+
+// dumpsStacks returns whether any event's stacks are copied.
 func (o *Options) dumpsStacks() bool {
-	return o.StackDump != 0 || slices.ContainsFunc(o.Events, func(e event.Event) bool { return e.Terms.StackDump != 0 })
+	return o.StackDump != 0 || o.instead != nil && o.instead.StackDump != 0 || slices.ContainsFunc(o.Events, func(e event.Event) bool { return e.Terms.StackDump != 0 })
 }
 
 // userRegs are perf's masks of the registers beside a stack dump (PERF_REGS_MASK
@@ -289,7 +299,7 @@ func (o *Options) commonAttr(ev *event.Event) format.Attr {
 	if o.Target.byCPU() || o.SampleCPU || o.Raw {
 		a.SampleType |= format.SampleCPU
 	}
-	if o.Data {
+	if o.data() {
 		a.SampleType |= format.SampleAddr | format.SampleDataSrc
 	}
 	if o.SamplePeriod {
@@ -327,7 +337,7 @@ func (o *Options) trackingAttr() format.Attr {
 // track has the event write the side band.
 func (o *Options) track(a *format.Attr) {
 	a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec | format.FlagTask | format.FlagKSymbol
-	if o.Data || o.dumpsStacks() {
+	if o.data() || o.dumpsStacks() {
 		a.Flags |= format.FlagMmapData
 	}
 	if o.AllCgroups {

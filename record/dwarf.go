@@ -3,7 +3,6 @@ package record
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"time"
@@ -44,6 +43,7 @@ type dwarf struct {
 	maps        []bpf.Mapping
 	words       []byte
 	sum         UnwindSummary
+	incomplete  incomplete
 	verbose     func(string)
 	copied      [bpf.NumEnds]uint64 // by why BPF sent them
 	copiedBytes uint64
@@ -59,6 +59,8 @@ type UnwindSummary struct {
 	Missed   uint64              // samples lost because another BPF program was running
 	Tables   uint64              // made
 	Failed   uint64              // files without a usable table
+	// Incomplete counts what ended early by cause and place, the highest count first.
+	Incomplete []Incomplete
 }
 
 // newDWARF loads the programs for the events.
@@ -67,7 +69,7 @@ func newDWARF(o *Options, events []event.Event, attrs []format.Attr) (*dwarf, er
 	if err != nil {
 		return nil, err
 	}
-	d := &dwarf{tracepoints: map[uint64]int{}, probes: map[uint64]bool{}, types: map[uint64]format.SampleType{}, verbose: o.Verbose}
+	d := &dwarf{tracepoints: map[uint64]int{}, probes: map[uint64]bool{}, types: map[uint64]format.SampleType{}, incomplete: incomplete{}, verbose: o.Verbose}
 	var programs []bpf.Program
 	for i := range events {
 		if events[i].Tracepoint != "" {
@@ -308,19 +310,13 @@ func (d *dwarf) finish() {
 			d.tellVerbose(fmt.Sprintf("%d stacks unwound in user space: %v", n, bpf.End(end)))
 		}
 	}
-	for _, pid := range slices.Sorted(maps.Keys(d.j.early)) {
-		for end, n := range d.j.early[pid] {
-			if n > 0 {
-				d.tellVerbose(fmt.Sprintf("process %d: %d stacks ended early: %v", pid, n, bpf.End(end)))
-			}
-		}
-	}
 	d.tellVerbose(fmt.Sprintf("copies of stacks: %d bytes", d.copiedBytes))
 	d.tellVerbose(fmt.Sprintf("%d stacks walked for what was not recorded: not yet, or by filters and cgroups", d.j.unused))
 	st := d.bpf.Stats()
 	if st.Runs > 0 {
 		d.tellVerbose(ran("", st))
 	}
+	d.sum.Incomplete = d.incomplete.list()
 	d.sum.Missing, d.sum.Missed, d.sum.Early = d.j.single, st.Missed, d.j.ends
 	d.sum.Complete, d.sum.Early[bpf.EndEntry] = d.j.ends[bpf.EndEntry], 0
 	d.sum.None, d.sum.Early[bpf.EndNoUser] = d.j.ends[bpf.EndNoUser], 0

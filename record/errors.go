@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"gperf/bpf"
 	"gperf/record/event"
 )
 
@@ -179,13 +180,30 @@ func (e *LeftOutError) Error() string {
 	return fmt.Sprintf("%d of %d functions are left out, such as %s: %v", e.N, e.Of, e.Example, errNotTraceable)
 }
 
-// UnwindError says, as a notice, why user stacks are not walked in the kernel.
-type UnwindError struct{ Err error }
+// UnwindError says, as a notice, why user stacks are not walked in the kernel, and
+// what is recorded instead.
+type UnwindError struct {
+	Err       error
+	StackDump uint16 // bytes of each stack that are copied; 0: frame pointers are recorded
+}
 
 func (e *UnwindError) Error() string {
-	return fmt.Sprintf("no unwinding in the kernel, frame pointers have to do: %v", e.Err)
+	instead := "recording frame pointers instead"
+	if e.StackDump > 0 {
+		instead = fmt.Sprintf("copying %d bytes of each stack instead", e.StackDump)
+	}
+	return fmt.Sprintf("cannot unwind stacks in the kernel (%v), %s", e.Err, instead)
 }
 func (e *UnwindError) Unwrap() error { return e.Err }
+
+// instead returns what to record where user stacks cannot be walked in the kernel.
+// Programs for arm64 keep frame pointers; those for x86-64 mostly do not.
+func instead(err error) *UnwindError {
+	if errors.Is(err, bpf.ErrArch) {
+		return &UnwindError{err, 0}
+	}
+	return &UnwindError{err, DefaultStackDump}
+}
 
 // MapsHiddenError says, as a notice, that the mappings of others' processes may not be read.
 type MapsHiddenError struct{ Processes int }

@@ -125,34 +125,11 @@ type missed struct {
 type joined struct {
 	out    []byte // records for the file
 	missed []missed
-	ends   [bpf.NumEnds]uint64            // of walks
-	early  map[int32]*[bpf.NumEnds]uint64 // of walks that did not reach the end, by process
-	single uint64                         // samples without anything that BPF found
-	unused uint64                         // walks that no sample came of
-	cut    uint64                         // stacks that did not fit into a record
-}
-
-// maxEarly is of how many processes is kept how their stacks ended.
-const maxEarly = 10_000
-
-// ended counts how a stack of a process ended.
-func (j *joined) ended(pid int32, end bpf.End) {
-	j.ends[end]++
-	if end == bpf.EndEntry || end == bpf.EndNoUser {
-		return
-	}
-	counts := j.early[pid]
-	if counts == nil {
-		if len(j.early) == maxEarly {
-			return
-		}
-		if j.early == nil {
-			j.early = map[int32]*[bpf.NumEnds]uint64{}
-		}
-		counts = new([bpf.NumEnds]uint64)
-		j.early[pid] = counts
-	}
-	counts[end]++
+	early  []endedEarly        // not yet counted by place
+	ends   [bpf.NumEnds]uint64 // of walks
+	single uint64              // samples without anything that BPF found
+	unused uint64              // walks that no sample came of
+	cut    uint64              // stacks that did not fit into a record
 }
 
 // joiner joins the records of a ring.
@@ -264,9 +241,25 @@ func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 		j.missed = append(j.missed, missed{time: binary.LittleEndian.Uint64(rec[n.tally.timeOff:]), pid: int32(tid), head: f.head,
 			data: append([]byte(nil), f.data...), sample: append([]byte(nil), rec...), chain: chain, max: max})
 	default:
-		j.ended(int32(tid), f.head.End)
-		j.add(rec, chain, max, f.data[:8*f.head.Frames])
+		frames := f.data[:8*f.head.Frames]
+		j.ended(f.head.End, int32(tid), binary.LittleEndian.Uint64(rec[n.tally.timeOff:]), frames)
+		j.add(rec, chain, max, frames)
 	}
+}
+
+// ended counts how a stack ended that BPF walked.
+func (j *joined) ended(end bpf.End, pid int32, time uint64, frames []byte) {
+	j.ends[end]++
+	if end == bpf.EndEntry || end == bpf.EndNoUser {
+		return
+	}
+	e := endedEarly{time: time, pid: pid, end: end}
+	if n := len(frames); n > 0 {
+		if e.ip = binary.LittleEndian.Uint64(frames[n-8:]); n > 8 {
+			e.ip--
+		}
+	}
+	j.early = append(j.early, e)
 }
 
 // pop returns what was found last for a thread. Samples that nest are of one

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
+	"math"
 	"slices"
 	"time"
 
@@ -31,8 +32,10 @@ const maxWait = 3 * time.Second
 // walkMissed walks what BPF could not, as far as tables are there.
 func (d *dwarf) walkMissed() {
 	slices.SortStableFunc(d.j.missed, func(a, b missed) int { return cmp.Compare(a.time, b.time) })
+	slices.SortStableFunc(d.j.early, func(a, b endedEarly) int { return cmp.Compare(a.time, b.time) })
 	for i := range d.j.missed {
 		m := &d.j.missed[i]
+		d.countEarly(m.time)
 		d.until(m.time)
 		h := held{missed: *m}
 		if d.heldBytes < maxHeld {
@@ -56,6 +59,7 @@ func (d *dwarf) walkMissed() {
 		d.held = append(d.held, h)
 	}
 	d.j.missed = d.j.missed[:0]
+	d.countEarly(math.MaxUint64)
 	d.until(d.last)
 }
 
@@ -96,9 +100,24 @@ func (d *dwarf) walk(h *held) bool {
 	d.sum.Copied++
 	d.copied[h.head.End]++
 	d.copiedBytes += uint64(len(h.data))
-	d.j.ended(h.pid, endOf(why, d.view.missing != nil))
+	end := endOf(why, d.view.missing != nil)
+	if d.j.ends[end]++; end != bpf.EndEntry {
+		d.incomplete.add(end, h.space, d.lookup())
+	}
 	d.j.add(h.sample, h.chain, h.max, d.words)
 	return true
+}
+
+// lookup is the address by which the last frame of a walk is looked up.
+func (d *dwarf) lookup() uint64 {
+	if len(d.frames) == 0 {
+		return 0
+	}
+	f := d.frames[len(d.frames)-1]
+	if f.Return {
+		return f.IP - 1
+	}
+	return f.IP
 }
 
 // guess goes on from an innermost frame that no entry covers as the BPF programs

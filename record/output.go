@@ -127,7 +127,7 @@ func (r *recorder) size() int64 {
 // describe makes records of all that runs, and hands them to out. It calls
 // between after each process, with how many are done.
 func (r *recorder) describe(out func([]byte) error, between func(n, of int) error) error {
-	s := &synth{idSize: r.sideBandIDSize(), data: r.opts.Data || r.opts.dumpsStacks(), files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
+	s := &synth{idSize: r.sideBandIDSize(), data: r.opts.data() || r.opts.dumpsStacks(), files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
 	visible, err := s.kernel()
 	if err != nil {
 		return err

@@ -171,6 +171,17 @@ func (s *space) find(ip uint64) int {
 	return i
 }
 
+// program returns the name of the program that runs in a space: the lowest of its
+// files, as the kernel places them. "" if there is none.
+func (s *space) program() string {
+	for i := range s.maps {
+		if name := s.maps[i].file.name; strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "//") {
+			return name
+		}
+	}
+	return ""
+}
+
 // file returns the file of a mapping, the same one for all mappings of it.
 func (p *tracker) file(m *format.Mmap) *mappedFile {
 	var k fileKey

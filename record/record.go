@@ -28,9 +28,6 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		o.Tracefs = new(tracefs.FS)
 	}
 	o.capFreq()
-	if o.StackDump != 0 {
-		o.Data = true // perf unwinds by what is mapped, CFI included
-	}
 	if o.Output == pipeName && o.Switch.enabled() {
 		return nil, errors.New("a pipe is one file: output to it cannot be switched")
 	}
@@ -45,8 +42,8 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return walked(&a) }) {
 		var err error
 		if r.dwarf, err = newDWARF(&o, r.events, r.attrs); err != nil {
-			o.notice(&UnwindError{err})
-			o.noWalks = true
+			o.instead = instead(err)
+			o.notice(o.instead)
 			r.events, r.attrs = o.attrs()
 		} else {
 			r.opened = r.dwarf.opened

@@ -58,7 +58,6 @@ func hint(err error) string {
 	var ring *record.MapError
 	var out *record.OutputError
 	var freq *record.FreqError
-	var unwinding *record.UnwindError
 	var emit *record.EmitError
 	var unknown *event.UnknownError
 	var noMatch *noMatchError
@@ -88,8 +87,6 @@ func hint(err error) string {
 		return whole(check.This().WhyHidden())
 	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
 		return "Every raw tracepoint takes three files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
-	case errors.As(err, &unwinding):
-		return whole(check.This().WhyNoBPF(err))
 	case errors.As(err, &unknown):
 		return unknownHint(unknown)
 	case errors.As(err, &noMatch):

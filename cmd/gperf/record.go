@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/record"
+	"gperf/record/check"
 	"gperf/record/tracefs"
 )
 
@@ -64,8 +66,8 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.StringVarP(&f.user, "uid", "u", "", "the processes of this `user` (name or number) that run at the start, and what they start")
 	s.StringVarP(&f.freq, "freq", "F", "", "samples a second: a `number`, or max (default 4000, except for tracepoints and probes)")
 	s.Uint64VarP(&f.period, "count", "c", 0, "one sample for every `n` events")
-	s.BoolVarP(&f.g, "stacks", "g", false, "with call graphs: of user stacks by dwarf, where BPF programs can be loaded, else by fp")
-	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, of user stacks by this `method`: fp (frame pointers), dwarf (unwound in the kernel), or dwarf,copy[,size] (stack dumps)")
+	s.BoolVarP(&f.g, "stacks", "g", false, "with call graphs, of user stacks as --call-graph dwarf")
+	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, of user stacks by this `method`: fp (frame pointers), dwarf (unwound in the kernel, without the right to it as dwarf,copy), or dwarf,copy[,size] (stack copies)")
 	s.Uint16Var(&f.opts.MaxStack, "max-stack", 0, "call graphs of at most so many `frames`")
 	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file` to write; -, or none where standard output is a pipe: to standard output, in pipe mode")
 	s.StringVarP(&f.compress, "compression-level", "z", "0", "compress with zstd, at this `level`: 1 to 22")
@@ -238,8 +240,6 @@ func (f *recordFlags) stacks() error {
 	mode, rest, more := strings.Cut(f.callGraph, ",")
 	switch {
 	case mode == "":
-		// Whole user stacks where they can be had: record falls back to frame
-		// pointers where BPF programs cannot be loaded.
 		o.DWARF = f.g && !o.AllKernel
 		o.Callchain = f.g && o.AllKernel
 	case mode == "fp":
@@ -259,17 +259,14 @@ func (f *recordFlags) stacks() error {
 	return nil
 }
 
-// Sizes of stack dumps, in bytes: perf's default, and what the kernel takes.
-const (
-	defaultStackDump = 8192
-	maxStackDump     = 65528
-)
+// maxStackDump is the most of a stack that the kernel copies, in bytes.
+const maxStackDump = 65528
 
 // stackDump parses what follows "dwarf,": "copy" or "copy,SIZE"; perf's
 // "dwarf,SIZE" means the same.
 func stackDump(s string) (uint16, error) {
 	if s == "copy" {
-		return defaultStackDump, nil
+		return record.DefaultStackDump, nil
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(s, "copy,"), 10, 32)
 	if err != nil || n == 0 || n > maxStackDump {
@@ -359,7 +356,7 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	s := f.set()
 	f.opts.Notice = func(what error) {
 		if !f.quiet {
-			fmt.Fprintf(stderr, "gperf record: %v\n%s", what, hint(what))
+			fmt.Fprint(stderr, notice(what))
 			if log := bpf.VerifierLog(what); f.verbose && log != "" {
 				fmt.Fprintln(stderr, log)
 			}
@@ -410,6 +407,16 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 		return fail("record", err, stderr)
 	}
 	return commandStatus(sum.Command)
+}
+
+// notice is what is printed of something that turns out other than asked for.
+func notice(what error) string {
+	var unwinding *record.UnwindError
+	if errors.As(what, &unwinding) { // which many users meet each time: one line
+		why := cmp.Or(check.This().WhyNoBPF(what), "-v prints what the kernel says.")
+		return fmt.Sprintf("gperf record: %v. %s\n", what, why)
+	}
+	return fmt.Sprintf("gperf record: %v\n%s", what, hint(what))
 }
 
 const recordGCPercent = 40
@@ -498,8 +505,10 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 	if sum.LostSideBand > 0 {
 		lost = append(lost, fmt.Sprintf("%d other records (mappings, names of processes)", sum.LostSideBand))
 	}
-	if sum.Unwind != nil {
-		fmt.Fprintf(w, "[ gperf record: %s ]\n", stackSummary(sum.Unwind))
+	if sum.Unwind != nil && sum.Samples > 0 {
+		for _, line := range stackSummary(sum.Unwind) {
+			fmt.Fprintf(w, "[ gperf record: %s ]\n", line)
+		}
 	}
 	if sum.Closing >= slowToClose {
 		fmt.Fprintf(w, "[ gperf record: Closing %d tracepoints in the background ]\n", sum.Closing)
@@ -515,34 +524,6 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 
 // slowToClose is how many tracepoints take the kernel longer than a second to close.
 const slowToClose = 20
-
-// stackSummary tells what became of the user stacks.
-func stackSummary(u *record.UnwindSummary) string {
-	early := uint64(0)
-	var why []string
-	for i, n := range u.Early {
-		if n > 0 {
-			early += n
-			why = append(why, fmt.Sprintf("%s %d", bpf.End(i), n))
-		}
-	}
-	s := fmt.Sprintf("User stacks: %d complete", u.Complete)
-	if all := u.Complete + early; all > 0 {
-		s += fmt.Sprintf(" (%.2f%%)", 100*float64(u.Complete)/float64(all))
-	}
-	s += fmt.Sprintf(", %d ended early", early)
-	if len(why) > 0 {
-		s += " (" + strings.Join(why, ", ") + ")"
-	}
-	s += fmt.Sprintf(", %d unwound in user space; %d samples had none", u.Copied, u.None)
-	if u.Missing > 0 {
-		s += fmt.Sprintf(", %d lost theirs", u.Missing)
-	}
-	if u.Missed > 0 {
-		s += fmt.Sprintf("; %d samples lost while another BPF program ran", u.Missed)
-	}
-	return s
-}
 
 // commandStatus is the command's exit code; of one that a signal ended, what
 // shells make of it.

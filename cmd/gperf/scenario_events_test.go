@@ -283,9 +283,9 @@ const (
 func TestScenarioFewCapabilities(t *testing.T) {
 	needTracepoints(t)
 	dir, program := nobodys(t, binary(t, "./cmd/gperf"))
-	withBPF, without := "User stacks:", "It takes root, or CAP_BPF and CAP_PERFMON."
+	withBPF, without := "User stacks:", "copying 8192 bytes of each stack instead. It takes root, or CAP_BPF and CAP_PERFMON."
 	if runtime.GOARCH != "amd64" {
-		withBPF, without = "frame pointers have to do", "frame pointers have to do" // in either case
+		withBPF, without = "frame pointers instead", "frame pointers instead" // in either case
 	}
 	// Before Linux 5.11, BPF's memory counts as locked by the user.
 	unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})

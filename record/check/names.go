@@ -39,13 +39,13 @@ func (m *Machine) btf() Finding {
 
 // wholeStacks is whether the program that walks user stacks can be loaded.
 func (m *Machine) wholeStacks() Finding {
-	const instead = "-g finds user stacks by frame pointers"
+	const instead = "-g copies user stacks into the file"
 	err := m.loadWalker()
 	switch {
 	case err == nil:
 		return ok("-g walks user stacks in the kernel")
 	case errors.Is(err, bpf.ErrArch):
-		return part(instead+": "+err.Error(), "--call-graph dwarf,copy copies whole stacks into the file")
+		return part("-g finds user stacks by frame pointers: "+err.Error(), "--call-graph dwarf,copy copies whole stacks into the file")
 	case errors.Is(err, unix.EPERM):
 		return part(instead+": programs may not be loaded", m.WhyNoBPF(err))
 	}

@@ -1,0 +1,77 @@
+package record
+
+import (
+	"cmp"
+	"slices"
+
+	"gperf/bpf"
+)
+
+// Incomplete counts stacks that ended before their outermost frame for one cause at
+// one place.
+type Incomplete struct {
+	Cause bpf.End
+	// DSO is the file in whose code they ended, or what the kernel calls memory that
+	// has none, as "//anon"; "" where nothing is mapped.
+	DSO     string
+	Program string // the process's main program; "" if nothing is known of the process
+	N       uint64
+}
+
+// incomplete counts incomplete stacks by cause and place.
+type incomplete map[Incomplete]uint64 // by Incomplete without N
+
+// maxPlaces bounds how many places are told apart; the others have no DSO.
+const maxPlaces = 1000
+
+// add counts a stack that ended at ip in a process, of which space is nil if nothing
+// is known.
+func (c incomplete) add(end bpf.End, space *space, ip uint64) {
+	k := Incomplete{Cause: end}
+	if space != nil {
+		k.Program = space.program()
+		if i := space.find(ip); i >= 0 {
+			k.DSO = space.maps[i].file.name
+		}
+	}
+	if _, known := c[k]; !known && len(c) >= maxPlaces {
+		k = Incomplete{Cause: end}
+	}
+	c[k]++
+}
+
+// list returns the counts, the highest first.
+func (c incomplete) list() (l []Incomplete) {
+	for k, n := range c {
+		k.N = n
+		l = append(l, k)
+	}
+	slices.SortFunc(l, func(a, b Incomplete) int {
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.DSO, b.DSO), cmp.Compare(a.Program, b.Program))
+	})
+	return l
+}
+
+// endedEarly is a stack that BPF did not walk to its end, to be counted when what is
+// mapped at its time is known.
+type endedEarly struct {
+	time uint64
+	pid  int32
+	end  bpf.End
+	ip   uint64 // where it ended; a return address is looked up one byte before
+}
+
+// countEarly counts the stacks of up to a time that ended early.
+func (d *dwarf) countEarly(time uint64) {
+	n := 0
+	for ; n < len(d.j.early) && d.j.early[n].time <= time; n++ {
+		e := &d.j.early[n]
+		d.until(e.time)
+		var s *space
+		if p := d.procs.byPID[e.pid]; p != nil {
+			s = p.space
+		}
+		d.incomplete.add(e.end, s, e.ip)
+	}
+	d.j.early = slices.Delete(d.j.early, 0, n)
+}

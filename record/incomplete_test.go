@@ -1,0 +1,34 @@
+package record
+
+import (
+	"slices"
+	"testing"
+
+	"gperf/bpf"
+	"gperf/format"
+)
+
+// A stack that ends early is counted by what was mapped at its time where it ended,
+// and by the program that ran then.
+func TestCountEarly(t *testing.T) {
+	d := &dwarf{incomplete: incomplete{}}
+	d.procs = newTracker(func(*process) {})
+	d.bpf = nil // no process is known to it
+	d.procs.replace(1, &space{})
+	d.procs.record(mmapRecord(1, 0x1000, 0x2000, 0, "/bin/a"))
+	d.procs.record(mmapRecord(1, 0x8000, 0x9000, 0, "/lib/c"))
+	exec := &format.Comm{PID: 1, TID: 1, Exec: true}
+	d.side = []sideRecord{{time: 50, rec: exec}, {time: 51, rec: mmapRecord(1, 0x8000, 0x9000, 0, "/bin/b")}}
+	d.j.early = []endedEarly{
+		{10, 1, bpf.EndNoRule, 0x8010}, {11, 1, bpf.EndNoRule, 0x8020}, {12, 1, bpf.EndNoMapping, 0x5000},
+		{13, 2, bpf.EndNoProcess, 0x8000}, {60, 1, bpf.EndNoRule, 0x8010}, {90, 1, bpf.EndNoRule, 0x8010},
+	}
+	d.countEarly(70)
+	if len(d.j.early) != 1 || d.j.early[0].time != 90 {
+		t.Errorf("left to be counted: %+v", d.j.early)
+	}
+	want := []Incomplete{{bpf.EndNoRule, "/lib/c", "/bin/a", 2}, {bpf.EndNoProcess, "", "", 1}, {bpf.EndNoMapping, "", "/bin/a", 1}, {bpf.EndNoRule, "/bin/b", "/bin/b", 1}}
+	if got := d.incomplete.list(); !slices.Equal(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
