@@ -254,14 +254,19 @@ func (r *recorder) finish() (name string, err error) {
 		r.w.Rewind(r.whole)
 	}
 	keep(e)
+	bytes := r.w.Size()
 	if r.file != nil {
+		if e := r.keepName(); e != nil {
+			keep(e)
+			bytes, samples = 0, 0
+		}
 		keep(r.file.Close())
 	}
 	if r.file != nil && (r.opts.Timestamp || r.opts.Switch.enabled()) {
 		name, e = timestamp(r.opts.Output)
 		keep(e)
 	}
-	r.sum.Bytes += r.w.Size()
+	r.sum.Bytes += bytes
 	r.sum.Samples += samples
 	r.tally.samples -= samples
 	r.tally.first, r.tally.last = 0, 0

@@ -202,3 +202,37 @@ func closers(t *testing.T) (n int) {
 	}
 	return n
 }
+
+// A recording whose file is deleted while it runs is there in the end, or gperf fails.
+func TestScenarioOutputDeleted(t *testing.T) {
+	needEvents(t)
+	for _, c := range []struct {
+		name, meanwhile string
+		args            []string
+		code            int
+		want            string // on stderr
+		samples         bool
+	}{
+		{"deleted", "rm $F", nil, exitOK, "was deleted during the recording: written again", true},
+		{"deleted, compressed", "rm $F", []string{"-z"}, exitOK, "was deleted during the recording: written again", true},
+		{"replaced", "rm $F; echo x > $F", nil, exitError, "is another file by now", false},
+		{"renamed", "mv $F $F.old", nil, exitOK, "was renamed while it ran", false},
+		{"with its folder", "rm -r $(dirname $F)", nil, exitError, "cannot be written again", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "out")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, "perf.data")
+			script := "F=" + file + "; " + c.meanwhile + "; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"
+			r := recordIn(t, "", append(c.args, "-o", file, "-e", "cpu-clock:u", "--", "sh", "-c", script)...)
+			if r.code != c.code || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("exit code %d\n%s", r.code, r.stderr)
+			}
+			if c.samples && read(t, file).total == 0 {
+				t.Error("no samples in the file")
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// DeletedError says, as a notice, that the output was deleted during the recording,
+// and has been written again.
+type DeletedError struct{ Path string }
+
+func (e *DeletedError) Error() string {
+	return fmt.Sprintf("%s was deleted during the recording: written again", e.Path)
+}
+
+// MovedError says, as a notice, that the output has another name by now, as when a
+// second recording keeps it as perf.data.old.
+type MovedError struct{ Path string }
+
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("%s is another file by now: this recording was renamed while it ran, perhaps to %s.old", e.Path, e.Path)
+}
+
+// keepName sees to it that what was recorded can be found: a file that was deleted is
+// copied to its name, unless something else has that by now.
+func (r *recorder) keepName() error {
+	path := r.opts.Output
+	own, err := r.file.Stat()
+	if err != nil || !own.Mode().IsRegular() {
+		return err
+	}
+	there, err := os.Stat(path)
+	if err == nil && os.SameFile(own, there) {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(r.file.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Nlink > 0 {
+		r.opts.notice(&MovedError{path})
+		return nil
+	}
+	if err == nil {
+		return fmt.Errorf("the output was deleted during the recording, and %s is another file by now", path)
+	}
+	if err := copyDeleted(r.file, path); err != nil {
+		if p := (*fs.PathError)(nil); errors.As(err, &p) { // OutputError has the path
+			err = p.Err
+		}
+		return fmt.Errorf("the output was deleted during the recording and cannot be written again: %w", err)
+	}
+	r.opts.notice(&DeletedError{path})
+	return nil
+}
+
+// copyDeleted writes what a file without a name holds to path, which does not exist.
+func copyDeleted(f *os.File, path string) error {
+	in, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
