@@ -42,17 +42,21 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return walked(&a) }) {
 		var err error
 		if r.dwarf, err = newDWARF(&o, r.events, r.attrs); err != nil {
-			o.instead = instead(err)
-			o.notice(o.instead)
-			r.events, r.attrs = o.attrs()
+			r.doWithoutWalks(err)
 		} else {
 			r.opened = r.dwarf.opened
 		}
 	}
-	if err := r.prepare(ctx); err != nil {
+	err := r.prepare(ctx)
+	if r.dwarf != nil && (errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)) {
+		r.closeAll()
+		r.doWithoutWalks(err)
+		err = r.prepare(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
-	err := r.begin()
+	err = r.begin()
 	if err == nil {
 		err = r.record(ctx)
 	}
@@ -90,6 +94,29 @@ type recorder struct {
 	sum    Summary
 }
 
+// doWithoutWalks sets the recording up for user stacks that are not walked in the kernel.
+func (r *recorder) doWithoutWalks(why error) {
+	r.opts.instead = instead(why)
+	r.opts.notice(r.opts.instead)
+	r.events, r.attrs = r.opts.attrs()
+}
+
+// closeAll closes what prepare opened, so that it can begin again.
+func (r *recorder) closeAll() {
+	r.dwarf.close()
+	r.dwarf, r.opened, r.joiners = nil, nil, nil
+	r.unmapRings()
+	r.opener.close()
+	r.counters = nil
+	for _, fd := range []*int{&r.epoll, &r.wake} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+		}
+		*fd = -1
+	}
+	r.polled = 0
+}
+
 // prepare does everything that can fail before there is a file: it starts the
 // waiting command, opens the counters and maps their rings.
 func (r *recorder) prepare(ctx context.Context) (err error) {
@@ -102,7 +129,7 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(t.Command) > 0 {
+	if len(t.Command) > 0 && r.command == nil {
 		if err := r.startCommand(t.Command); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 
@@ -76,10 +77,10 @@ func defaultPages() int {
 // that end, and the eventfd.
 func (r *recorder) watch() (err error) {
 	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return err
+		return fmt.Errorf("epoll: %w", err)
 	}
 	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return err
+		return fmt.Errorf("eventfd: %w", err)
 	}
 	if err := r.watchFD(r.wake); err != nil {
 		return err

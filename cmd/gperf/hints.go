@@ -87,6 +87,8 @@ func hint(err error) string {
 		return whole(check.This().WhyHidden())
 	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
 		return "Every raw tracepoint takes three files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
+	case errors.Is(err, syscall.EMFILE):
+		return moreFiles + "\n"
 	case errors.As(err, &unknown):
 		return unknownHint(unknown)
 	case errors.As(err, &noMatch):

@@ -414,10 +414,15 @@ func notice(what error) string {
 	var unwinding *record.UnwindError
 	if errors.As(what, &unwinding) { // which many users meet each time: one line
 		why := cmp.Or(check.This().WhyNoBPF(what), "-v prints what the kernel says.")
+		if errors.Is(what, syscall.EMFILE) {
+			why = moreFiles
+		}
 		return fmt.Sprintf("gperf record: %v. %s\n", what, why)
 	}
 	return fmt.Sprintf("gperf record: %v\n%s", what, hint(what))
 }
+
+const moreFiles = "Raise the limit of open files (ulimit -n)."
 
 const recordGCPercent = 40
 
