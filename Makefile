@@ -2,8 +2,10 @@
 
 .PHONY: gperf demo test test-kernel check hostile generate bench clean
 
+# main.entry explains a limit of the address space (ulimit -v) that Go's runtime cannot start with; it is for amd64.
+gperf: entry = $(if $(filter amd64,$(shell go env GOARCH)),-ldflags='-E main.entry')
 gperf:
-	CGO_ENABLED=0 go build -trimpath -o gperf ./cmd/gperf
+	CGO_ENABLED=0 go build -trimpath $(entry) -o gperf ./cmd/gperf
 
 # As root: build, record drops, script, fold and report them.
 demo:

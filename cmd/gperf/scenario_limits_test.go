@@ -3,6 +3,7 @@ package main
 import (
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -25,6 +26,41 @@ func TestScenarioFewFiles(t *testing.T) {
 				t.Errorf("no word of what to raise:\n%s", out)
 			case files == "24" && !strings.Contains(out, "copying 8192 bytes"):
 				t.Errorf("with 24 files:\n%s", out)
+			}
+		})
+	}
+}
+
+// A limit of the address space that Go's runtime cannot start with is explained, in
+// a gperf that make builds.
+func TestAddressSpaceLimit(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the entry point that looks at the limit is for amd64")
+	}
+	needPrograms(t, "make", "go")
+	dir := t.TempDir()
+	command, err := exec.Command("make", "-n", "-C", root, "gperf").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := strings.Index(string(command), "CGO_ENABLED")
+	line, _, _ := strings.Cut(string(command[max(i, 0):]), "\n")
+	build := exec.Command("sh", "-c", strings.Replace(line, "-o gperf", "-buildvcs=false -o "+dir+"/gperf", 1))
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	for _, c := range []struct {
+		limit string
+		ok    bool
+	}{{"100000", false}, {"700000", false}, {"1200000", false}, {"1572864", true}, {"unlimited", true}} {
+		t.Run("ulimit -v "+c.limit, func(t *testing.T) {
+			out, err := exec.Command("sh", "-c", "ulimit -v "+c.limit+" && exec "+dir+"/gperf version").CombinedOutput()
+			if c.ok && err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if want := "gperf: at least 1.5 GiB of address space is needed: raise the limit (ulimit -v 1572864).\n"; !c.ok && (err == nil || string(out) != want) {
+				t.Errorf("%v\n%s", err, out)
 			}
 		})
 	}
