@@ -59,19 +59,14 @@ type CgroupError struct {
 func (e *CgroupError) Error() string { return fmt.Sprintf("cgroup %q: %v", e.Name, e.Err) }
 func (e *CgroupError) Unwrap() error { return e.Err }
 
-// FilterError says that the kernel does not take an event's filter, and why.
+// FilterError says that an event cannot have its filter, and why.
 type FilterError struct {
 	Event, Filter string
-	Why           string // "" if that is not known
 	Err           error
 }
 
 func (e *FilterError) Error() string {
-	why := e.Why
-	if why == "" {
-		why = e.Err.Error()
-	}
-	return fmt.Sprintf("failed to set filter %q on event %s: %s", e.Filter, e.Event, why)
+	return fmt.Sprintf("failed to set filter %q on event %s: %v", e.Filter, e.Event, e.Err)
 }
 func (e *FilterError) Unwrap() error { return e.Err }
 
@@ -156,7 +151,7 @@ func (e *EmitError) Unwrap() error { return e.Err }
 var errNotTraceable = errors.New("no BPF program can run at this function (see available_filter_functions in tracefs)")
 
 // ErrConditional: what the kernel does for its own events is asked for another.
-var ErrConditional = errors.New("raw tracepoints have no filters, control groups, modifiers or terms, and stand in no group: the tracepoint of that name, if there is one, can")
+var ErrConditional = errors.New("raw tracepoints, and tracepoints with arguments, have no control groups, modifiers or terms, and are in no group; a tracepoint without arguments can")
 
 // OneByOneError says, as a notice, why each of many probes is set for itself,
 // which takes longer.

@@ -7,38 +7,72 @@ import (
 
 	"gperf/format/tracepoint"
 	"gperf/record/event"
+	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
 
-// filter has the counter count only where the event's filter is true.
-func (c *counter) filter(ev *event.Event, t *tracefs.FS) error {
+// kernelFilter is an event's filter as the kernel takes it: with numbers for the names
+// of values. What cannot be parsed goes to the kernel unchanged, for it may know more;
+// err says what to tell the user if it does not.
+func kernelFilter(ev *event.Event, t *tracefs.FS) (filter string, err error) {
 	if ev.Filter == "" {
+		return "", nil
+	}
+	text, err := t.Read("events/" + ev.Tracepoint + "/format")
+	if err != nil {
+		return ev.Filter, nil
+	}
+	system, _, _ := strings.Cut(ev.Tracepoint, "/")
+	f, err := tracepoint.Parse(text, system)
+	if err != nil {
+		return ev.Filter, nil
+	}
+	_, numeric, err := event.ParseFilter(ev.Filter, filterFields(f))
+	if err != nil {
+		return ev.Filter, err
+	}
+	return numeric, nil
+}
+
+// filterFields are the fields of a tracepoint, as filters see them.
+func filterFields(f *tracepoint.Format) (l []event.Field) {
+	for i := range f.Fields {
+		fd := &f.Fields[i]
+		text := fd.String || fd.Pointer && strings.Contains(fd.Type, "char")
+		l = append(l, event.Field{Name: fd.Name, Text: text, Values: func() []event.Value { return fieldValues(f, fd) }})
+	}
+	return l
+}
+
+// fieldValues are the names of a field's numbers: those that the print format shows,
+// else those of its enumeration in BTF.
+func fieldValues(f *tracepoint.Format, fd *tracepoint.Field) (l []event.Value) {
+	for _, s := range f.Symbols(fd) {
+		l = append(l, event.Value{Name: s.Name, Number: s.Value})
+	}
+	if name, ok := strings.CutPrefix(fd.Type, "enum "); ok && l == nil {
+		for _, v := range probe.EnumValues(name) {
+			l = append(l, event.Value{Name: v.Name, Number: v.Number})
+		}
+	}
+	return l
+}
+
+// setFilter makes the counter count only where a filter is true. bad is what is known
+// to be wrong with it.
+func (c *counter) setFilter(ev *event.Event, filter string, bad error) error {
+	if filter == "" {
 		return nil
 	}
-	text, err := unix.BytePtrFromString(ev.Filter)
+	text, err := unix.BytePtrFromString(filter)
 	if err == nil {
 		err = ioctlPtr(c.fd, unix.PERF_EVENT_IOC_SET_FILTER, text)
 	}
 	if err == nil {
 		return nil
 	}
-	return &FilterError{ev.Name, ev.Filter, badFilter(ev, t), err}
-}
-
-// badFilter is what is wrong with a filter that the kernel refuses without saying why.
-func badFilter(ev *event.Event, t *tracefs.FS) string {
-	text, err := t.Read("events/" + ev.Tracepoint + "/format")
-	if err != nil {
-		return ""
+	if bad != nil {
+		err = bad
 	}
-	system, _, _ := strings.Cut(ev.Tracepoint, "/")
-	f, err := tracepoint.Parse(text, system)
-	if err != nil {
-		return ""
-	}
-	var fields []event.Field
-	for _, field := range f.Fields {
-		fields = append(fields, event.Field{Name: field.Name, Text: field.String || field.Pointer && strings.Contains(field.Type, "char")})
-	}
-	return event.CheckFilter(ev.Filter, fields)
+	return &FilterError{ev.Name, ev.Filter, err}
 }

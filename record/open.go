@@ -104,6 +104,7 @@ func (o *opener) openEvent(e int, cpus, threads []int) error {
 		defer dir.Close()
 		threads, flags = []int{int(dir.Fd())}, unix.PERF_FLAG_PID_CGROUP
 	}
+	filter, badFilter := kernelFilter(ev, o.opts.Tracefs)
 	opened := 0
 	for _, cpu := range cpus {
 		if ev.CPUs != nil && !slices.Contains(ev.CPUs, cpu) {
@@ -125,7 +126,7 @@ func (o *opener) openEvent(e int, cpus, threads []int) error {
 			}
 			o.counters = append(o.counters, c)
 			opened++
-			if err := c.filter(ev, o.opts.Tracefs); err != nil {
+			if err := c.setFilter(ev, filter, badFilter); err != nil {
 				return err
 			}
 			if o.opened == nil {

@@ -123,6 +123,21 @@ func TestScenarioFilter(t *testing.T) {
 	}
 }
 
+// Names of values that the event's print format knows filter as their numbers do.
+func TestScenarioFilterByName(t *testing.T) {
+	needTracepoints(t)
+	file := filepath.Join(t.TempDir(), "perf.data")
+	mustRecord(t, "", "-o", file, "-a", "-e", "irq:softirq_entry", "--filter", "vec == TIMER || vec == RCU", "--", "sleep", "1")
+	text := mustGperf(t, "script", "-i", file)
+	of := map[string]int{}
+	for _, m := range regexp.MustCompile(`\[action=(\w+)\]`).FindAllStringSubmatch(text, -1) {
+		of[m[1]]++
+	}
+	if of["TIMER"] == 0 || len(of) > 2 || len(of) == 2 && of["RCU"] == 0 {
+		t.Errorf("samples of softirqs: %v, want TIMER and RCU only", of)
+	}
+}
+
 func TestScenarioFilterRefused(t *testing.T) {
 	needTracepoints(t)
 	for _, c := range []struct {
@@ -131,6 +146,7 @@ func TestScenarioFilterRefused(t *testing.T) {
 	}{
 		{[]string{"-e", "sched:sched_switch", "--filter", "prev_com == 1"}, "did you mean prev_comm?"},
 		{[]string{"-e", "sched:sched_switch", "--filter", "prev_pid == x"}, "prev_pid is a number"},
+		{[]string{"-e", "irq:softirq_entry", "--filter", "vec == TIMR"}, "vec has no value TIMR: did you mean TIMER"},
 		{[]string{"-e", "cpu-clock", "--filter", "x == 1"}, "should follow a -e tracepoint"},
 		{[]string{"-e", "cpu-clock", "--exclude-perf"}, "should follow a -e tracepoint"},
 		{[]string{"--filter", "x == 1", "-e", "sched:sched_switch"}, "should follow a -e tracepoint"},

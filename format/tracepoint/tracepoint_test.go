@@ -393,3 +393,19 @@ func TestSource(t *testing.T) {
 		}
 	}
 }
+
+func TestSymbols(t *testing.T) {
+	const text = "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:int b;\toffset:12;\tsize:4;\tsigned:1;\n" +
+		"\tfield:int c;\toffset:16;\tsize:4;\tsigned:1;\n\n" +
+		`print fmt: "%d %s %s", REC->a, REC->a ? __print_symbolic((u8)REC->b, { 2, "TWO" }, { 0x10, "SIXTEEN" }) : "", ` +
+		`__print_flags(REC->c, "|", { 1, "ONE" })` + "\n"
+	f, err := Parse([]byte(text), "test")
+	if err != nil || f.PrintErr != nil {
+		t.Fatal(err, f.PrintErr)
+	}
+	for name, want := range map[string]string{"a": "[]", "b": "[{TWO 2} {SIXTEEN 16}]", "c": "[{ONE 1}]"} {
+		if got := fmt.Sprint(f.Symbols(f.Field(name))); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package event
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"gperf/record/near"
@@ -10,13 +11,33 @@ import (
 
 // Field is a field that a filter can compare.
 type Field struct {
-	Name string
-	Text bool
+	Name   string
+	Text   bool
+	Values func() []Value // the names of its numbers; nil: they have none
 }
 
-// genericFields are those that every event has beside those of its format
+// Value is a name of a number: of an enumeration, or of a flag.
+type Value struct {
+	Name   string
+	Number int64
+}
+
+// genericFields are those that every event has in addition to those of its format
 // (trace_define_generic_fields of the kernel).
-var genericFields = []Field{{"CPU", false}, {"cpu", false}, {"COMM", true}, {"comm", true}, {"stacktrace", false}, {"STACKTRACE", false}}
+var genericFields = []Field{{Name: "CPU"}, {Name: "cpu"}, {Name: "COMM", Text: true}, {Name: "comm", Text: true}, {Name: "stacktrace"}, {Name: "STACKTRACE"}}
+
+// Filter is a filter's expression. Op is "&&", "||" or "!", or a comparison of a field
+// with a value: "==", "!=", "<", "<=", ">", ">=", "&", "~".
+type Filter struct {
+	Op          string
+	Left, Right *Filter // the operands; "!" has Left only
+
+	Field   string // of a comparison
+	IsText  bool
+	Text    string // what the field is compared with
+	Number  uint64 // the same as a number
+	Special string // what only the kernel's filters know: ".function", "CPUS{0-3}"
+}
 
 var (
 	filterWord     = regexp.MustCompile(`^\w+`)
@@ -26,99 +47,197 @@ var (
 	filterValue    = regexp.MustCompile(`^("[^"]*"|'[^']*'|CPUS\{[^}]*\}|[^\s&|()"']+)`)
 )
 
-// CheckFilter says what is wrong with a filter that the kernel refused, in whose
-// language there are comparisons of a field with a value, &&, ||, ! and parentheses
-// (Documentation/trace/events.rst). It returns "" where it finds nothing wrong.
-func CheckFilter(filter string, fields []Field) string {
-	c := filterChecker{rest: filter, fields: append(fields[:len(fields):len(fields)], genericFields...)}
-	open := 0
-	for {
-		for c.take("!") || c.take("(") {
-			if c.taken == "(" {
-				open++
-			}
-		}
-		if why := c.comparison(); why != "" {
-			return why
-		}
-		for c.take(")") {
-			if open--; open < 0 {
-				return "a ) has no ("
-			}
-		}
-		switch {
-		case c.rest == "" && open > 0:
-			return "a ( has no )"
-		case c.rest == "":
-			return ""
-		case !c.take("&&") && !c.take("||"):
-			return fmt.Sprintf("&& or || is missing ahead of %q", c.rest)
-		}
+// FilterSyntaxError says what is wrong with a filter.
+type FilterSyntaxError struct{ Msg string }
+
+func (e *FilterSyntaxError) Error() string { return e.Msg }
+
+func badFilter(format string, args ...any) error {
+	return &FilterSyntaxError{fmt.Sprintf(format, args...)}
+}
+
+// ParseFilter reads a filter in the kernel's language: comparisons of a field with a
+// value, &&, ||, ! and parentheses (Documentation/trace/events.rst). A value can also be
+// one of the field's names for it. numeric is the filter as the kernel takes it, with
+// numbers for such names. The error is a *FilterSyntaxError.
+func ParseFilter(text string, fields []Field) (f *Filter, numeric string, err error) {
+	p := filterParser{text: text, rest: text, fields: append(fields[:len(fields):len(fields)], genericFields...)}
+	if f, err = p.either(); err != nil {
+		return nil, "", err
 	}
+	switch {
+	case strings.HasPrefix(p.rest, ")"):
+		return nil, "", badFilter("a ) has no (")
+	case p.rest != "":
+		return nil, "", badFilter("&& or || is missing before %q", p.rest)
+	}
+	return f, p.numeric.String() + text[p.copied:], nil
 }
 
-type filterChecker struct {
-	rest, taken string
-	fields      []Field
+type filterParser struct {
+	text, rest string
+	fields     []Field
+	numeric    strings.Builder
+	copied     int // bytes of text that are in numeric
+	depth      int
 }
 
-func (c *filterChecker) space() { c.rest = strings.TrimLeft(c.rest, " \t\n") }
+// maxFilterDepth bounds parentheses within each other.
+const maxFilterDepth = 100
+
+func (p *filterParser) space() { p.rest = strings.TrimLeft(p.rest, " \t\n") }
 
 // take takes a word off the beginning.
-func (c *filterChecker) take(word string) bool {
-	c.space()
-	rest, ok := strings.CutPrefix(c.rest, word)
+func (p *filterParser) take(word string) bool {
+	p.space()
+	rest, ok := strings.CutPrefix(p.rest, word)
 	if ok {
-		c.rest, c.taken = rest, word
-		c.space()
+		p.rest = rest
+		p.space()
 	}
 	return ok
 }
 
 // match takes off what a pattern matches, "" if it does not.
-func (c *filterChecker) match(re *regexp.Regexp) string {
-	c.space()
-	m := re.FindString(c.rest)
-	c.rest = c.rest[len(m):]
+func (p *filterParser) match(re *regexp.Regexp) string {
+	p.space()
+	m := re.FindString(p.rest)
+	p.rest = p.rest[len(m):]
 	return m
 }
 
-// comparison takes FIELD OP VALUE off the beginning.
-func (c *filterChecker) comparison() string {
-	name := c.match(filterWord)
-	if name == "" {
-		if c.rest == "" {
-			return "a comparison (FIELD == VALUE) is missing at the end"
-		}
-		return fmt.Sprintf("a comparison (FIELD == VALUE) is missing ahead of %q", c.rest)
+// either reads operands of ||, which binds less than &&.
+func (p *filterParser) either() (*Filter, error) { return p.operands("||", p.both) }
+func (p *filterParser) both() (*Filter, error)   { return p.operands("&&", p.operand) }
+
+func (p *filterParser) operands(op string, operand func() (*Filter, error)) (*Filter, error) {
+	left, err := operand()
+	for err == nil && p.take(op) {
+		var right *Filter
+		right, err = operand()
+		left = &Filter{Op: op, Left: left, Right: right}
 	}
-	f, ok := c.field(name)
-	if !ok {
-		return c.unknown(name)
-	}
-	function := c.match(filterFunction)
-	text := f.Text || function == ".ustring"
-	op := c.match(filterOp)
-	switch {
-	case op == "":
-		return fmt.Sprintf("a comparison is missing behind %s: there are == != < <= > >= &, and for text == != ~", name)
-	case text && op != "==" && op != "!=" && op != "~":
-		return fmt.Sprintf("%s is text, which %s cannot compare: there are == != and ~, a glob", name, op)
-	case !text && op == "~":
-		return fmt.Sprintf("%s is a number, which ~ cannot compare: there are == != < <= > >= &", name)
-	}
-	value := c.match(filterValue)
-	switch {
-	case value == "":
-		return fmt.Sprintf("a value is missing behind %s %s", name, op)
-	case !text && function == "" && !filterNumber.MatchString(value) && !strings.HasPrefix(value, "CPUS{"):
-		return fmt.Sprintf("%s is a number, and %s is none", name, value)
-	}
-	return ""
+	p.space()
+	return left, err
 }
 
-func (c *filterChecker) field(name string) (Field, bool) {
-	for _, f := range c.fields {
+// operand reads a comparison, or an expression in parentheses.
+func (p *filterParser) operand() (*Filter, error) {
+	if p.depth++; p.depth > maxFilterDepth {
+		return nil, badFilter("more than %d parentheses within each other", maxFilterDepth)
+	}
+	defer func() { p.depth-- }()
+	switch {
+	case p.take("!"):
+		f, err := p.operand()
+		return &Filter{Op: "!", Left: f}, err
+	case p.take("("):
+		f, err := p.either()
+		if err != nil {
+			return nil, err
+		}
+		if !p.take(")") {
+			if p.rest != "" {
+				return nil, badFilter("&& or || is missing before %q", p.rest)
+			}
+			return nil, badFilter("a ( has no )")
+		}
+		return f, nil
+	}
+	return p.comparison()
+}
+
+// comparison reads FIELD OP VALUE.
+func (p *filterParser) comparison() (*Filter, error) {
+	name := p.match(filterWord)
+	if name == "" {
+		if p.rest == "" {
+			return nil, badFilter("a comparison (FIELD == VALUE) is missing at the end")
+		}
+		return nil, badFilter("a comparison (FIELD == VALUE) is missing before %q", p.rest)
+	}
+	field, ok := p.field(name)
+	if !ok {
+		return nil, p.unknown(name)
+	}
+	f := &Filter{Field: name, Special: p.match(filterFunction)}
+	f.IsText = field.Text || f.Special == ".ustring"
+	f.Op = p.match(filterOp)
+	switch {
+	case f.Op == "":
+		return nil, badFilter("a comparison is missing after %s: there are == != < <= > >= &, and for text == != ~", name)
+	case f.IsText && f.Op != "==" && f.Op != "!=" && f.Op != "~":
+		return nil, badFilter("%s is text, which %s cannot compare: there are == != and ~, a glob", name, f.Op)
+	case !f.IsText && f.Op == "~":
+		return nil, badFilter("%s is a number, which ~ cannot compare: there are == != < <= > >= &", name)
+	}
+	value := p.match(filterValue)
+	if value == "" {
+		return nil, badFilter("a value is missing after %s %s", name, f.Op)
+	}
+	return f, p.value(f, field, value)
+}
+
+// value reads what a field is compared with, which has just been taken off.
+func (p *filterParser) value(f *Filter, field Field, value string) error {
+	f.Text = value
+	if value[0] == '"' || value[0] == '\'' {
+		f.Text = value[1 : len(value)-1]
+	}
+	switch {
+	case f.IsText:
+		return nil
+	case f.Special != "":
+		return nil
+	case strings.HasPrefix(value, "CPUS{"):
+		f.Special = value
+		return nil
+	case filterNumber.MatchString(value):
+		return f.number(value)
+	}
+	var names []string
+	if field.Values != nil {
+		for _, v := range field.Values() {
+			if v.Name == f.Text {
+				f.Number = uint64(v.Number)
+				p.replace(value, strconv.FormatInt(v.Number, 10))
+				return nil
+			}
+			names = append(names, v.Name)
+		}
+	}
+	if len(names) == 0 {
+		return badFilter("%s is a number, and %s is none", field.Name, value)
+	}
+	if l := near.Names(f.Text, names); len(l) > 0 {
+		return badFilter("%s has no value %s: did you mean %s?", field.Name, f.Text, strings.Join(l, ", "))
+	}
+	return badFilter("%s has no value %s\nIts values are: %s", field.Name, f.Text, strings.Join(names, " "))
+}
+
+func (f *Filter) number(s string) (err error) {
+	if s[0] == '-' {
+		var n int64
+		n, err = strconv.ParseInt(s, 0, 64)
+		f.Number = uint64(n)
+	} else {
+		f.Number, err = strconv.ParseUint(s, 0, 64)
+	}
+	if err != nil {
+		return badFilter("%s is no number of 64 bits", s)
+	}
+	return nil
+}
+
+// replace puts a number in the place of the name of it that has just been read.
+func (p *filterParser) replace(name, number string) {
+	end := len(p.text) - len(p.rest)
+	p.numeric.WriteString(p.text[p.copied:end-len(name)] + number)
+	p.copied = end
+}
+
+func (p *filterParser) field(name string) (Field, bool) {
+	for _, f := range p.fields {
 		if f.Name == name {
 			return f, true
 		}
@@ -126,14 +245,14 @@ func (c *filterChecker) field(name string) (Field, bool) {
 	return Field{}, false
 }
 
-func (c *filterChecker) unknown(name string) string {
+func (p *filterParser) unknown(name string) error {
 	var names []string
-	for _, f := range c.fields[:len(c.fields)-len(genericFields)] {
+	for _, f := range p.fields[:len(p.fields)-len(genericFields)] {
 		names = append(names, f.Name)
 	}
 	s := "there is no field " + name
 	if l := near.Names(name, names); len(l) > 0 {
 		s += ": did you mean " + strings.Join(l, ", ") + "?"
 	}
-	return s + "\nIts fields are: " + strings.Join(names, " ")
+	return badFilter("%s\nIts fields are: %s", s, strings.Join(names, " "))
 }

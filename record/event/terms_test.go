@@ -237,37 +237,3 @@ func TestPMUs(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
-
-func TestCheckFilter(t *testing.T) {
-	fields := []Field{{"common_pid", false}, {"prev_comm", true}, {"prev_pid", false}, {"location", false}}
-	for filter, want := range map[string]string{
-		"prev_pid == 1": "",
-		"!(prev_pid==0x1 && prev_comm ~ \"a b*\")": "",
-		"prev_comm == bash || (common_pid != -3)":  "",
-		"location.function == kfree":               "",
-		"cpu & CPUS{0-3} && COMM != 'x'":           "",
-		"prev_pidd == 1":                           "there is no field prev_pidd: did you mean prev_pid",
-		"prev_pid = 1":                             "comparison is missing behind prev_pid",
-		"prev_pid == foo":                          "prev_pid is a number, and foo is none",
-		"prev_pid ~ 3":                             "~ cannot compare",
-		"prev_comm > 3":                            "> cannot compare",
-		"prev_pid == ":                             "a value is missing",
-		"prev_pid == 1 &&":                         "missing at the end",
-		"prev_pid == 1 prev_pid == 2":              "&& or || is missing ahead of \"prev_pid == 2\"",
-		"(prev_pid == 1":                           "a ( has no )",
-		"prev_pid == 1)":                           "a ) has no (",
-		"":                                         "missing at the end",
-		"&& prev_pid == 1":                         "missing ahead of",
-	} {
-		if got := CheckFilter(filter, fields); (got == "") != (want == "") || !strings.Contains(got, want) {
-			t.Errorf("%q: %q, want %q", filter, got, want)
-		}
-	}
-}
-
-func FuzzCheckFilter(f *testing.F) {
-	for _, s := range []string{"prev_pid == 1", "!(a && b ~ \"x\")", "cpu & CPUS{0-3}", "(((", "a.b == 'c"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) { CheckFilter(s, []Field{{"a", true}, {"prev_pid", false}}) })
-}

@@ -1,0 +1,44 @@
+package tracepoint
+
+// Symbol is a name that the print fmt shows for a number.
+type Symbol struct {
+	Name  string
+	Value int64
+}
+
+// Symbols returns the names that the print fmt shows for a field's numbers, or for
+// its bits: those of __print_symbolic and __print_flags. It is nil for most fields.
+func (f *Format) Symbols(fd *Field) []Symbol {
+	for i := range f.prog {
+		if l := f.prog[i].arg.symbolsOf(fd); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+func (n *node) symbolsOf(fd *Field) (l []Symbol) {
+	if n == nil {
+		return nil
+	}
+	if (n.kind == nodeSymbol || n.kind == nodeFlags) && n.args[0].uncast().field == fd {
+		for _, s := range n.syms {
+			l = append(l, Symbol{s.name, s.val})
+		}
+		return l
+	}
+	for _, arg := range n.args {
+		if l = arg.symbolsOf(fd); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// uncast returns what is cast to another type.
+func (n *node) uncast() *node {
+	for n.kind == nodeCast {
+		n = n.args[0]
+	}
+	return n
+}

@@ -1,0 +1,95 @@
+package event
+
+import (
+	"strings"
+	"testing"
+)
+
+// testFields are fields that filters compare.
+var testFields = []Field{{Name: "common_pid"}, {Name: "prev_comm", Text: true}, {Name: "prev_pid"}, {Name: "location"},
+	{Name: "reason", Values: func() []Value { return []Value{{"NOT_SPECIFIED", 2}, {"NO_SOCKET", 3}, {"MINUS", -1}} }}}
+
+// show writes an expression with all its parentheses.
+func (f *Filter) show() string {
+	switch f.Op {
+	case "&&", "||":
+		return "(" + f.Left.show() + " " + f.Op + " " + f.Right.show() + ")"
+	case "!":
+		return "!" + f.Left.show()
+	}
+	return f.Field + f.Special + f.Op + f.Text
+}
+
+func TestParseFilter(t *testing.T) {
+	for _, c := range []struct{ filter, numeric, want string }{
+		{"prev_pid == 1", "", "prev_pid==1"},
+		{`!(prev_pid==0x1 && prev_comm ~ "a b*")`, "", "!(prev_pid==0x1 && prev_comm~a b*)"},
+		{"prev_pid == 1 || prev_pid == 2 && common_pid != -3", "", "(prev_pid==1 || (prev_pid==2 && common_pid!=-3))"},
+		{"(prev_pid == 1 || prev_pid == 2) && !common_pid != 3", "", "((prev_pid==1 || prev_pid==2) && !common_pid!=3)"},
+		{"prev_comm == bash || (common_pid != -3)", "", "(prev_comm==bash || common_pid!=-3)"},
+		{"location.function == kfree", "", "location.function==kfree"},
+		{"cpu & CPUS{0-3} && COMM != 'x'", "", "(cpuCPUS{0-3}&CPUS{0-3} && COMM!=x)"},
+		{"reason == NO_SOCKET", "reason == 3", "reason==NO_SOCKET"},
+		{`(reason!=NO_SOCKET || prev_pid==7)&&reason != "MINUS" && prev_comm == "NO_SOCKET"`,
+			`(reason!=3 || prev_pid==7)&&reason != -1 && prev_comm == "NO_SOCKET"`,
+			"(((reason!=NO_SOCKET || prev_pid==7) && reason!=MINUS) && prev_comm==NO_SOCKET)"},
+	} {
+		f, numeric, err := ParseFilter(c.filter, testFields)
+		if err != nil {
+			t.Errorf("%q: %v", c.filter, err)
+			continue
+		}
+		if c.numeric == "" {
+			c.numeric = c.filter
+		}
+		if numeric != c.numeric || f.show() != c.want {
+			t.Errorf("%q: %s, for the kernel %q; want %s, %q", c.filter, f.show(), numeric, c.want, c.numeric)
+		}
+	}
+	f, _, err := ParseFilter("reason == MINUS && prev_pid <= 0x10", testFields)
+	if err != nil || int64(f.Left.Number) != -1 || f.Right.Number != 16 {
+		t.Errorf("numbers: %+v, %+v, %v", f.Left, f.Right, err)
+	}
+}
+
+func TestParseFilterErrors(t *testing.T) {
+	for filter, want := range map[string]string{
+		"prev_pidd == 1":                    "there is no field prev_pidd: did you mean prev_pid",
+		"prev_pid = 1":                      "comparison is missing after prev_pid",
+		"prev_pid == foo":                   "prev_pid is a number, and foo is none",
+		"prev_pid ~ 3":                      "~ cannot compare",
+		"prev_comm > 3":                     "> cannot compare",
+		"prev_pid == ":                      "a value is missing",
+		"prev_pid == 1 &&":                  "missing at the end",
+		"prev_pid == 1 prev_pid == 2":       `&& or || is missing before "prev_pid == 2"`,
+		"(prev_pid == 1 prev_pid == 2":      `&& or || is missing before "prev_pid == 2"`,
+		"(prev_pid == 1":                    "a ( has no )",
+		"prev_pid == 1)":                    "a ) has no (",
+		"":                                  "missing at the end",
+		"&& prev_pid == 1":                  "missing before",
+		"reason == NO_SOCKT":                "reason has no value NO_SOCKT: did you mean NO_SOCKET?",
+		"reason == XXXXXXXXXX":              "Its values are: NOT_SPECIFIED NO_SOCKET",
+		"prev_pid == 123456789012345678901": "no number of 64 bits",
+		strings.Repeat("(", 1000):           "parentheses within each other",
+	} {
+		if _, _, err := ParseFilter(filter, testFields); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", filter, err, want)
+		}
+	}
+}
+
+// Whatever is parsed, what the kernel gets can be parsed as well, to the same expression.
+func FuzzParseFilter(f *testing.F) {
+	for _, s := range []string{"prev_pid == 1", "!(a && b ~ \"x\")", "cpu & CPUS{0-3}", "(((", "a.b == 'c", "reason == NO_SOCKET"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		_, numeric, err := ParseFilter(s, testFields)
+		if err != nil {
+			return
+		}
+		if _, again, err := ParseFilter(numeric, testFields); err != nil || again != numeric {
+			t.Errorf("%q became %q, and that %q, %v", s, numeric, again, err)
+		}
+	})
+}
