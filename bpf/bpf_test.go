@@ -6,6 +6,7 @@ import (
 	"math/rand"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -190,33 +191,56 @@ func TestEmitter(t *testing.T) {
 			t.Fatalf("%v\n%s", err, VerifierLog(err))
 		}
 		defer e.Close()
-		if err := e.AttachRawTracepoint("sched_process_exec", 1, 3); err != nil {
-			t.Errorf("raw tracepoint: %v\n%s", err, VerifierLog(err))
+		exec := func(id uint16, filter *Filter, fetches ...string) *RawTracepoint {
+			r := &RawTracepoint{Name: "sched_process_exec", ID: id, Size: 8, Filter: filter}
+			for _, f := range fetches {
+				r.Values = append(r.Values, Value{f, r.Size})
+				r.Size += 64
+			}
+			return r
 		}
-		if err := e.AttachRawTracepoint("sched_process_exec", 2, 0); err != nil {
-			t.Errorf("raw tracepoint, no arguments: %v\n%s", err, VerifierLog(err))
+		for name, r := range map[string]*RawTracepoint{
+			"arguments":    exec(1, nil, "$arg1", "$arg2:s32", "$arg3:x64"),
+			"no arguments": exec(2, nil),
+			"values": exec(3, nil, `\7:u16`, "+0($arg1):u8", "-8(+16($arg3)):x64", "+u8(+16($arg3)):s32", "+0($arg1):b3@2/32", "$arg2:b1@31/32",
+				"+0x10(+0x20(+0x30($arg1))):u8[16]", "+8($arg1):symbol", "+123456789012($arg1):char"),
+			"strings": exec(4, nil, "+0(+16($arg3)):string", "+0($arg3):ustring", "+u0($arg3):string", "+8($arg1):string"),
+			"a filter of numbers": exec(5, &Filter{Op: "||", Left: &Filter{Op: "!", Left: &Filter{Op: "&&",
+				Left: &Filter{Op: ">=", At: 8, Size: 8, Number: 1 << 63}, Right: &Filter{Op: "<", At: 12, Size: 2, Signed: true, Number: 1<<64 - 5}}},
+				Right: &Filter{Op: "&&", Left: &Filter{Op: "&", At: 8, Size: 1, Number: 3}, Right: &Filter{Op: "==", Of: CurrentCPU, Number: 1}}}, "$arg1:x64"),
+			"a filter of text": exec(6, &Filter{Op: "||", Left: &Filter{Op: "==", Of: FieldDynamic, At: 8, Text: "/usr/bin/some-program"},
+				Right: &Filter{Op: "&&", Left: &Filter{Op: "!=", Of: CurrentComm, Text: "gperf"},
+					Right: &Filter{Op: "||", Left: &Filter{Op: "==", Of: FieldText, At: 72, Size: 8, Text: "12345678"},
+						Right: &Filter{Op: "==", Of: FieldText, At: 72, Size: 8, Text: "longer than the field"}}}},
+				"+0(+16($arg3)):string", "$arg1:x64"),
+		} {
+			if err := e.AttachRawTracepoint(r); err != nil {
+				t.Errorf("%s: %v\n%s", name, err, VerifierLog(err))
+			}
 		}
-		if err := e.AttachRawTracepoint("sched_process_exec", 3, 4); err == nil {
+		if err := e.AttachRawTracepoint(exec(7, nil, "$arg4")); err == nil {
 			t.Error("a fourth argument of sched_process_exec: the kernel takes it")
 		}
 		before := openFiles(t)
 		for id := range uint16(10) {
-			if err := e.AttachRawTracepoint("sched_process_exec", 4+id, 3); err != nil {
+			if err := e.AttachRawTracepoint(exec(8+id, nil, "$arg1")); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if n := openFiles(t) - before; n > 30 {
 			t.Errorf("10 more raw tracepoints take %d files; a program, its types and a link each are 30", n)
 		}
-		if _, err := e.load("on_raw", map[string]uint32{"raw_args": uint32(MaxRawArgs)}); err != nil {
-			t.Errorf("%d arguments: %v\n%s", MaxRawArgs, err, VerifierLog(err))
+		var dynamic [maxDynamic]uint32
+		own := map[string]any{"fixed_size": uint32(maxFixed), "own_size": uint32(100), "num_dynamic": uint32(maxDynamic), "dynamic_at": dynamic}
+		if _, err := e.load(own, nil, "on_raw", "on_record"); err != nil {
+			t.Errorf("a tracepoint's own record: %v\n%s", err, VerifierLog(err))
 		}
 		if err := HaveKprobeMulti(); err != nil {
 			t.Logf("functions are not probed here: %v", err)
 			continue
 		}
 		for _, p := range []string{"on_function", "on_return"} {
-			if _, err := e.load(p, nil); err != nil {
+			if _, err := e.load(nil, nil, p); err != nil {
 				t.Errorf("%s: %v\n%s", p, err, VerifierLog(err))
 			}
 		}
@@ -230,4 +254,30 @@ func openFiles(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(files)
+}
+
+func TestFetchErrors(t *testing.T) {
+	for fetch, want := range map[string]string{
+		"%di:u32":                     "not known at a tracepoint",
+		"$arg0":                       "there are $arg1 to $arg12",
+		"$arg13:u8":                   "there are $arg1 to $arg12",
+		"+0($arg1):u7":                "cannot be read",
+		"$arg1:string":                "is at an address",
+		"$arg1:u8[4]":                 "is at an address",
+		"+0($arg1):string[2]":         "no arrays",
+		"+0($arg1):b4@30/32":          "these bits",
+		"+0($arg1):u64[99]":           "more than 512 bytes",
+		"+0(@jiffies)":                "not known",
+		`+0(\x)`:                      "no number",
+		"+0xfffffffffffffffff($arg1)": "too large",
+	} {
+		if _, err := compileFetch([]Value{{Fetch: fetch}}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", fetch, err, want)
+		}
+	}
+	for _, f := range []*Filter{{Op: "~", Of: FieldText, Size: 4, Text: "x"}, {Op: "^", Size: 4}, {Op: "==", Size: 3}} {
+		if _, err := compileFetch(nil, f); err == nil {
+			t.Errorf("%+v: no error", f)
+		}
+	}
 }

@@ -12,12 +12,15 @@
 
 char _license[] SEC("license") = "GPL";
 
+#define MAX_DYNAMIC 8 /* dynamic arrays of a tracepoint's record */
+
 /* Set when the programs are loaded. */
 const volatile __u32 walk_user = 0;  /* a user stack comes ahead of each sample */
 const volatile __u32 raw_id = 0;     /* on_raw's number */
-const volatile __u32 raw_args = 0;   /* and how many arguments it has */
-
-#define MAX_RAW_ARGS 12
+const volatile __u32 fixed_size = 0; /* bytes of its samples before dynamic data */
+const volatile __u32 own_size = 0;   /* of these, what the tracepoint's own record has; 0: none */
+const volatile __u32 num_dynamic = 0; /* and the dynamic arrays of that record: */
+const volatile __u32 dynamic_at[MAX_DYNAMIC] = {};
 
 /* The ids of the recording's perf events: with per_task, those tasks are sampled that have one of them, and it is on. */
 struct {
@@ -52,10 +55,32 @@ struct returned { /* as of a kretprobe */
 	__u64 func, ret_ip;
 };
 
-struct raw {
-	struct common common;
-	__u64 args[MAX_RAW_ARGS];
+/*
+ * The raw data of on_raw's samples is made here. The programs nest where one interrupts
+ * another: each CPU has a stack of samples, the first depth of which are in use.
+ */
+#define SAMPLE_SIZE 4096
+#define SAMPLE_SLACK 512 /* a string that begins before SAMPLE_SIZE ends within */
+
+struct sample {
+	__u64 task; /* whose it is */
+	__u64 size;
+	__u8 data[SAMPLE_SIZE + SAMPLE_SLACK];
 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct sample);
+	__uint(max_entries, LEVELS);
+} samples SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} depths SEC(".maps");
 
 /*
  * recorded tells whether the current task has an event of the recording,
@@ -84,21 +109,28 @@ __attribute__((noinline)) int recorded(void)
 	return 0;
 }
 
-/* wanted tells whether there is to be a sample, and writes the user stack that belongs to it. */
-static inline_always int wanted(void *ctx)
+static inline_always int is_enabled(void)
+{
+	struct control_value *c = controls();
+
+	return c && c->on;
+}
+
+/* wanted returns whether the current task is to be sampled. */
+static inline_always int wanted(void) { return is_enabled() && (!per_task || recorded()); }
+
+/* walk_first writes the user stack of the sample that follows. */
+static inline_always void walk_first(void *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct control_value *c = controls();
 	struct walk *w;
 
-	if (!c || !c->on || (per_task && !recorded()))
-		return 0;
-	if (walk_user && !is_recorder(c)) {
-		w = bpf_map_lookup_elem(&walks, &cpu);
-		if (w)
-			start(ctx, w, cpu, 0);
-	}
-	return 1;
+	if (!walk_user || !c || is_recorder(c))
+		return;
+	w = bpf_map_lookup_elem(&walks, &cpu);
+	if (w)
+		start(ctx, w, cpu, 0);
 }
 
 static inline_always void begin(struct common *c, __u32 id)
@@ -118,8 +150,9 @@ int on_function(struct pt_regs *ctx)
 {
 	struct entered e;
 
-	if (!wanted(ctx))
+	if (!wanted())
 		return 0;
+	walk_first(ctx);
 	begin(&e.common, bpf_get_attach_cookie(ctx));
 	e.ip = bpf_get_func_ip(ctx);
 	put(ctx, &e, sizeof(e));
@@ -131,8 +164,9 @@ int on_return(struct pt_regs *ctx)
 {
 	struct returned e;
 
-	if (!wanted(ctx))
+	if (!wanted())
 		return 0;
+	walk_first(ctx);
 	begin(&e.common, bpf_get_attach_cookie(ctx));
 	e.func = bpf_get_func_ip(ctx);
 	e.ret_ip = ctx->ip;
@@ -140,35 +174,103 @@ int on_return(struct pt_regs *ctx)
 	return 0;
 }
 
+/*
+ * on_record keeps the record that a tracepoint makes for perf, for on_raw, which runs
+ * next at the same tracepoint: it has been attached later.
+ */
+SEC("tracepoint")
+int on_record(void *record)
+{
+	__u32 zero = 0, at, *depth = bpf_map_lookup_elem(&depths, &zero);
+	__u64 end = own_size, n;
+	struct sample *s;
+
+	if (!depth || !is_enabled())
+		return 1;
+	at = *depth;
+	if (at >= LEVELS) /* of tasks that went to another CPU before on_raw ran */
+		at = 0;
+	s = bpf_map_lookup_elem(&samples, &at);
+	if (!s)
+		return 1;
+	*depth = at + 1;
+	s->task = (__u64)bpf_get_current_task();
+	bpf_probe_read_kernel(s->data, own_size & (SAMPLE_SIZE - 1), record);
+	for (int i = 0; i < MAX_DYNAMIC; i++) {
+		if (i >= num_dynamic)
+			break;
+		__u32 *loc = (__u32 *)&s->data[dynamic_at[i] & (SAMPLE_SIZE - 1)];
+		__u64 last = (*loc & 0xffff) + (*loc >> 16);
+
+		if (last > end)
+			end = last;
+		*loc += fixed_size - own_size;
+	}
+	n = end - own_size;
+	keep_whole(n);
+	if (n > SAMPLE_SIZE - fixed_size)
+		n = SAMPLE_SIZE - fixed_size;
+	bpf_probe_read_kernel(s->data + (fixed_size & (SAMPLE_SIZE - 1)), n, record + own_size);
+	s->size = fixed_size + n;
+	return 1;
+}
+
+/*
+ * fetch adds the event's arguments to the sample, of which there are size bytes, and
+ * returns its new size: 0 if the filter rejects it. Package bpf replaces this body (fetch.go).
+ */
+static __attribute__((noinline)) __u64 fetch(__u64 *args, __u8 *data, __u64 size)
+{
+	asm volatile("%0 = 0" : "+r"(size) : "r"(args), "r"(data) : "memory");
+	return size;
+}
+
+/* own_sample finds what on_record has kept for the current task: NULL if there is nothing. */
+static inline_always struct sample *own_sample(__u32 depth, __u32 *at)
+{
+	__u64 task = (__u64)bpf_get_current_task();
+	struct sample *s;
+
+	for (int i = LEVELS - 1; i >= 0; i--) {
+		*at = i;
+		s = bpf_map_lookup_elem(&samples, at);
+		if (s && i < depth && s->task == task)
+			return s;
+	}
+	return NULL;
+}
+
 SEC("raw_tp")
 int on_raw(__u64 *args)
 {
-	struct raw e;
-	__u32 n = raw_args;
+	__u32 zero = 0, at, *depth = bpf_map_lookup_elem(&depths, &zero);
+	struct sample *s;
+	__u64 size;
 
-	if (!wanted(args))
+	if (!depth)
 		return 0;
-	begin(&e.common, raw_id);
-	/* Only arguments that the tracepoint has may be read: what is beyond is gone before it is verified. */
-#define ARG(i)                                                                                     \
-	if (n > i)                                                                                 \
-		e.args[i] = args[i];                                                               \
-	else                                                                                       \
-		e.args[i] = 0
-	ARG(0);
-	ARG(1);
-	ARG(2);
-	ARG(3);
-	ARG(4);
-	ARG(5);
-	ARG(6);
-	ARG(7);
-	ARG(8);
-	ARG(9);
-	ARG(10);
-	ARG(11);
-	if (n > MAX_RAW_ARGS)
-		n = MAX_RAW_ARGS;
-	put(args, &e, sizeof(e.common) + n * sizeof(__u64));
+	if (own_size) {
+		s = own_sample(*depth, &at);
+	} else {
+		at = *depth;
+		s = bpf_map_lookup_elem(&samples, &at);
+		if (s) {
+			*depth = at + 1;
+			s->size = fixed_size;
+		}
+	}
+	if (!s)
+		return 0;
+	if (wanted()) {
+		begin((struct common *)s->data, raw_id);
+		size = fetch(args, s->data, s->size);
+		if (size) {
+			walk_first(args);
+			keep_whole(size);
+			if (size <= sizeof(s->data))
+				put(args, s->data, size);
+		}
+	}
+	*depth = at;
 	return 0;
 }

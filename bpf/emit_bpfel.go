@@ -20,22 +20,28 @@ const (
 	emitMapCopiesTo    = "copies_to"
 	emitMapCopyRoom    = "copy_room"
 	emitMapCounters    = "counters"
+	emitMapDepths      = "depths"
 	emitMapFramesTo    = "frames_to"
 	emitMapMappings    = "mappings"
 	emitMapPages       = "pages"
 	emitMapProcesses   = "processes"
 	emitMapRows        = "rows"
 	emitMapRules       = "rules"
+	emitMapSamples     = "samples"
 	emitMapSamplesTo   = "samples_to"
 	emitMapTables      = "tables"
 	emitMapWalks       = "walks"
 	emitProgIdentify   = "identify"
 	emitProgOnFunction = "on_function"
 	emitProgOnRaw      = "on_raw"
+	emitProgOnRecord   = "on_record"
 	emitProgOnReturn   = "on_return"
 	emitVarCpus        = "cpus"
+	emitVarDynamicAt   = "dynamic_at"
+	emitVarFixedSize   = "fixed_size"
+	emitVarNumDynamic  = "num_dynamic"
+	emitVarOwnSize     = "own_size"
 	emitVarPerTask     = "per_task"
-	emitVarRawArgs     = "raw_args"
 	emitVarRawId       = "raw_id"
 	emitVarWalkUser    = "walk_user"
 )
@@ -85,6 +91,7 @@ type emitProgramSpecs struct {
 	Identify   *ebpf.ProgramSpec `ebpf:"identify"`
 	OnFunction *ebpf.ProgramSpec `ebpf:"on_function"`
 	OnRaw      *ebpf.ProgramSpec `ebpf:"on_raw"`
+	OnRecord   *ebpf.ProgramSpec `ebpf:"on_record"`
 	OnReturn   *ebpf.ProgramSpec `ebpf:"on_return"`
 }
 
@@ -96,12 +103,14 @@ type emitMapSpecs struct {
 	CopiesTo  *ebpf.MapSpec `ebpf:"copies_to"`
 	CopyRoom  *ebpf.MapSpec `ebpf:"copy_room"`
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
+	Depths    *ebpf.MapSpec `ebpf:"depths"`
 	FramesTo  *ebpf.MapSpec `ebpf:"frames_to"`
 	Mappings  *ebpf.MapSpec `ebpf:"mappings"`
 	Pages     *ebpf.MapSpec `ebpf:"pages"`
 	Processes *ebpf.MapSpec `ebpf:"processes"`
 	Rows      *ebpf.MapSpec `ebpf:"rows"`
 	Rules     *ebpf.MapSpec `ebpf:"rules"`
+	Samples   *ebpf.MapSpec `ebpf:"samples"`
 	SamplesTo *ebpf.MapSpec `ebpf:"samples_to"`
 	Tables    *ebpf.MapSpec `ebpf:"tables"`
 	Walks     *ebpf.MapSpec `ebpf:"walks"`
@@ -111,11 +120,14 @@ type emitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitVariableSpecs struct {
-	Cpus     *ebpf.VariableSpec `ebpf:"cpus"`
-	PerTask  *ebpf.VariableSpec `ebpf:"per_task"`
-	RawArgs  *ebpf.VariableSpec `ebpf:"raw_args"`
-	RawId    *ebpf.VariableSpec `ebpf:"raw_id"`
-	WalkUser *ebpf.VariableSpec `ebpf:"walk_user"`
+	Cpus       *ebpf.VariableSpec `ebpf:"cpus"`
+	DynamicAt  *ebpf.VariableSpec `ebpf:"dynamic_at"`
+	FixedSize  *ebpf.VariableSpec `ebpf:"fixed_size"`
+	NumDynamic *ebpf.VariableSpec `ebpf:"num_dynamic"`
+	OwnSize    *ebpf.VariableSpec `ebpf:"own_size"`
+	PerTask    *ebpf.VariableSpec `ebpf:"per_task"`
+	RawId      *ebpf.VariableSpec `ebpf:"raw_id"`
+	WalkUser   *ebpf.VariableSpec `ebpf:"walk_user"`
 }
 
 // emitObjects contains all objects after they have been loaded into the kernel.
@@ -142,12 +154,14 @@ type emitMaps struct {
 	CopiesTo  *ebpf.Map `ebpf:"copies_to"`
 	CopyRoom  *ebpf.Map `ebpf:"copy_room"`
 	Counters  *ebpf.Map `ebpf:"counters"`
+	Depths    *ebpf.Map `ebpf:"depths"`
 	FramesTo  *ebpf.Map `ebpf:"frames_to"`
 	Mappings  *ebpf.Map `ebpf:"mappings"`
 	Pages     *ebpf.Map `ebpf:"pages"`
 	Processes *ebpf.Map `ebpf:"processes"`
 	Rows      *ebpf.Map `ebpf:"rows"`
 	Rules     *ebpf.Map `ebpf:"rules"`
+	Samples   *ebpf.Map `ebpf:"samples"`
 	SamplesTo *ebpf.Map `ebpf:"samples_to"`
 	Tables    *ebpf.Map `ebpf:"tables"`
 	Walks     *ebpf.Map `ebpf:"walks"`
@@ -159,12 +173,14 @@ func (m *emitMaps) Close() error {
 		m.CopiesTo,
 		m.CopyRoom,
 		m.Counters,
+		m.Depths,
 		m.FramesTo,
 		m.Mappings,
 		m.Pages,
 		m.Processes,
 		m.Rows,
 		m.Rules,
+		m.Samples,
 		m.SamplesTo,
 		m.Tables,
 		m.Walks,
@@ -175,11 +191,14 @@ func (m *emitMaps) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitVariables struct {
-	Cpus     *ebpf.Variable `ebpf:"cpus"`
-	PerTask  *ebpf.Variable `ebpf:"per_task"`
-	RawArgs  *ebpf.Variable `ebpf:"raw_args"`
-	RawId    *ebpf.Variable `ebpf:"raw_id"`
-	WalkUser *ebpf.Variable `ebpf:"walk_user"`
+	Cpus       *ebpf.Variable `ebpf:"cpus"`
+	DynamicAt  *ebpf.Variable `ebpf:"dynamic_at"`
+	FixedSize  *ebpf.Variable `ebpf:"fixed_size"`
+	NumDynamic *ebpf.Variable `ebpf:"num_dynamic"`
+	OwnSize    *ebpf.Variable `ebpf:"own_size"`
+	PerTask    *ebpf.Variable `ebpf:"per_task"`
+	RawId      *ebpf.Variable `ebpf:"raw_id"`
+	WalkUser   *ebpf.Variable `ebpf:"walk_user"`
 }
 
 // emitPrograms contains all programs after they have been loaded into the kernel.
@@ -189,6 +208,7 @@ type emitPrograms struct {
 	Identify   *ebpf.Program `ebpf:"identify"`
 	OnFunction *ebpf.Program `ebpf:"on_function"`
 	OnRaw      *ebpf.Program `ebpf:"on_raw"`
+	OnRecord   *ebpf.Program `ebpf:"on_record"`
 	OnReturn   *ebpf.Program `ebpf:"on_return"`
 }
 
@@ -197,6 +217,7 @@ func (p *emitPrograms) Close() error {
 		p.Identify,
 		p.OnFunction,
 		p.OnRaw,
+		p.OnRecord,
 		p.OnReturn,
 	)
 }

@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
-// MaxRawArgs is how many arguments of a raw tracepoint its samples have at most.
+// MaxRawArgs is how many arguments of a raw tracepoint its samples have at most: the kernel's own limit.
 const MaxRawArgs = 12
 
 // EmitterOptions say whose samples are made.
@@ -86,9 +88,9 @@ func (e *Emitter) takeControl() error {
 		e.control = e.o.Unwinder.control
 		return nil
 	}
-	identify, err := e.load("identify", nil)
+	progs, err := e.load(nil, nil, "identify")
 	if err == nil {
-		e.control, err = newControl(e.shared["control"], identify)
+		e.control, err = newControl(e.shared["control"], progs[0])
 	}
 	return err
 }
@@ -100,20 +102,31 @@ func flag(on bool) uint32 {
 	return 0
 }
 
-// share has all programs use a map, unless each needs its own.
+// ownMaps are those that the programs of each event have for themselves.
+var ownMaps = []string{"walks", "samples", "depths", ".rodata"}
+
+// share makes all programs use a map, unless each event needs its own.
 func (e *Emitter) share(name string, m *ebpf.Map) {
-	if name != "walks" && name != ".rodata" {
+	if !slices.Contains(ownMaps, name) {
 		e.shared[name] = m
 	}
 }
 
-// load loads one more program; vars are constants of its own. Of its maps, which it
-// keeps, only those stay open that the next programs share: there may be more
-// programs than a process may have files.
-func (e *Emitter) load(program string, vars map[string]uint32) (*ebpf.Program, error) {
+// load loads programs of one event; vars are constants of their own, and the change, if
+// there is one, is made to their code. Of their maps, which they keep, only those stay
+// open that the next programs share: there may be more programs than a process may have files.
+func (e *Emitter) load(vars map[string]any, change func(*ebpf.ProgramSpec) error, names ...string) ([]*ebpf.Program, error) {
 	spec := e.spec.Copy()
-	spec.Programs = map[string]*ebpf.ProgramSpec{program: spec.Programs[program]}
-	all := map[string]uint32{"per_task": flag(e.o.PerTask != nil), "walk_user": flag(e.o.Unwinder != nil)}
+	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
+	for _, p := range spec.Programs {
+		if change == nil {
+			break
+		}
+		if err := change(p); err != nil {
+			return nil, err
+		}
+	}
+	all := map[string]any{"per_task": flag(e.o.PerTask != nil), "walk_user": flag(e.o.Unwinder != nil)}
 	maps.Copy(all, vars)
 	for name, v := range all {
 		if err := spec.Variables[name].Set(v); err != nil {
@@ -136,8 +149,11 @@ func (e *Emitter) load(program string, vars map[string]uint32) (*ebpf.Program, e
 	if err != nil {
 		return nil, err
 	}
-	prog := coll.DetachProgram(program)
-	e.programs = append(e.programs, prog)
+	var l []*ebpf.Program
+	for _, name := range names {
+		l = append(l, coll.DetachProgram(name))
+	}
+	e.programs = append(e.programs, l...)
 	for name := range coll.Maps {
 		if e.shared[name] != nil {
 			continue
@@ -147,7 +163,7 @@ func (e *Emitter) load(program string, vars map[string]uint32) (*ebpf.Program, e
 		}
 	}
 	coll.Close()
-	return prog, nil
+	return l, nil
 }
 
 // ErrNoKprobeMulti: the kernel does not have programs run at many functions.
@@ -174,7 +190,7 @@ func (e *Emitter) AttachFunctions(addrs []uint64, ids []uint16, atReturn bool) e
 	if atReturn {
 		name, attach = "on_return", link.KretprobeMulti
 	}
-	prog, err := e.load(name, nil)
+	progs, err := e.load(nil, nil, name)
 	if err != nil {
 		return err
 	}
@@ -182,17 +198,74 @@ func (e *Emitter) AttachFunctions(addrs []uint64, ids []uint16, atReturn bool) e
 	for i := range addrs {
 		o.Addresses[i], o.Cookies[i] = uintptr(addrs[i]), uint64(ids[i])
 	}
-	return e.attached(attach(prog, o))
+	return e.attached(attach(progs[0], o))
 }
 
-// AttachRawTracepoint has samples made at a raw tracepoint. The raw data has its
-// first so many arguments, at most MaxRawArgs, each in 8 bytes.
-func (e *Emitter) AttachRawTracepoint(name string, id uint16, args int) error {
-	prog, err := e.load("on_raw", map[string]uint32{"raw_id": uint32(id), "raw_args": uint32(min(args, MaxRawArgs))})
+// RawTracepoint is an event whose samples a program makes of what the kernel hands to a
+// tracepoint.
+type RawTracepoint struct {
+	Name   string
+	ID     uint16  // the event's number in the raw data
+	Size   int     // bytes of the raw data before dynamic data
+	Values []Value // what to read, after the common fields and Own's
+	Filter *Filter // nil: all are recorded
+	Own    *Record // nil: there is none
+}
+
+// Record is what a tracepoint itself hands to perf. Samples begin with it; its dynamic
+// data moves behind Values.
+type Record struct {
+	// FD is a perf event of the tracepoint, which need not be enabled.
+	FD      int
+	Size    int   // bytes of the fixed fields
+	Dynamic []int // where the fields are that say where dynamic data is (__data_loc)
+}
+
+// maxDynamic is how many dynamic arrays a Record may have: emit.bpf.c's MAX_DYNAMIC.
+const maxDynamic = 8
+
+// maxFixed bounds the fixed fields of samples: the rest is for dynamic data.
+const maxFixed = MaxSample / 2
+
+// AttachRawTracepoint makes samples at a raw tracepoint.
+func (e *Emitter) AttachRawTracepoint(t *RawTracepoint) error {
+	body, err := compileFetch(t.Values, t.Filter)
 	if err != nil {
 		return err
 	}
-	return e.attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: prog}))
+	if t.Size > maxFixed {
+		return fmt.Errorf("its samples have %d bytes, more than %d", t.Size, maxFixed)
+	}
+	vars := map[string]any{"raw_id": uint32(t.ID), "fixed_size": uint32(t.Size)}
+	programs := []string{"on_raw"}
+	if t.Own != nil {
+		if len(t.Own.Dynamic) > maxDynamic {
+			return fmt.Errorf("it has %d dynamic fields, more than %d", len(t.Own.Dynamic), maxDynamic)
+		}
+		var at [maxDynamic]uint32
+		for i, off := range t.Own.Dynamic {
+			at[i] = uint32(off)
+		}
+		vars["own_size"], vars["num_dynamic"], vars["dynamic_at"] = uint32(t.Own.Size), uint32(len(t.Own.Dynamic)), at
+		programs = append(programs, "on_record")
+	}
+	progs, err := e.load(vars, func(p *ebpf.ProgramSpec) (err error) {
+		if p.Name == "on_raw" {
+			p.Instructions, err = replaceFunction(p.Instructions, "fetch", body)
+		}
+		return err
+	}, programs...)
+	if err != nil {
+		return err
+	}
+	// perf's function at the tracepoint, which runs on_record, is there since its event
+	// was opened: what is attached now runs after it.
+	if t.Own != nil {
+		if err := unix.IoctlSetInt(t.Own.FD, unix.PERF_EVENT_IOC_SET_BPF, progs[1].FD()); err != nil {
+			return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", t.Name, err)
+		}
+	}
+	return e.attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: t.Name, Program: progs[0]}))
 }
 
 func (e *Emitter) attached(l link.Link, err error) error {

@@ -101,5 +101,10 @@ func (r *recorder) slowToClose() (fds []int, tracepoints int) {
 			}
 		}
 	}
-	return fds, len(slow)
+	tracepoints = len(slow)
+	if r.emit != nil {
+		fds = append(fds, r.emit.fds...)
+		tracepoints += len(r.emit.fds)
+	}
+	return fds, tracepoints
 }

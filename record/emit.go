@@ -29,6 +29,7 @@ type emitter struct {
 	bpf      *bpf.Emitter
 	raw      map[uint64]bool // by number: it is a raw tracepoint
 	counters []counter       // the BPF output event of each CPU
+	fds      []int           // of the tracepoints whose own fields samples have
 	j        joined          // where user stacks are not walked
 }
 
@@ -72,11 +73,15 @@ func number(events []event.Event) error {
 }
 
 // formatOf describes the raw data of an emitted event.
-func formatOf(ev *event.Event) []byte {
-	if ev.Raw != nil {
-		return ev.Raw.Format(uint16(ev.Config), bpf.MaxRawArgs)
+func formatOf(ev *event.Event) ([]byte, error) {
+	if ev.Raw == nil {
+		return ev.Probe.Format(uint16(ev.Config)), nil
 	}
-	return ev.Probe.Format(uint16(ev.Config))
+	l, err := ev.Raw.Layout()
+	if err != nil {
+		return nil, &EmitError{ev.Name, err}
+	}
+	return l.Format(uint16(ev.Config)), nil
 }
 
 // newEmitter attaches programs to the emitted events, if there are any, and has
@@ -117,8 +122,8 @@ func (r *recorder) newEmitter() error {
 	r.emit = &emitter{bpf: b, raw: map[uint64]bool{}}
 	for _, ev := range raw {
 		r.emit.raw[ev.Config] = true
-		if err := b.AttachRawTracepoint(ev.Raw.Name, uint16(ev.Config), len(ev.Raw.Args)); err != nil {
-			return &EmitError{ev.Name, err}
+		if err := r.emit.attachRaw(ev); err != nil {
+			return err
 		}
 	}
 	if len(raw) > 0 && !r.opts.each() {
@@ -130,6 +135,34 @@ func (r *recorder) newEmitter() error {
 		}
 	}
 	return r.emit.attach(r)
+}
+
+// attachRaw makes samples of a raw tracepoint.
+func (e *emitter) attachRaw(ev *event.Event) error {
+	l, err := ev.Raw.Layout()
+	if err != nil {
+		return &EmitError{ev.Name, err}
+	}
+	t := &bpf.RawTracepoint{Name: ev.Raw.Name, ID: uint16(ev.Config), Size: l.Size}
+	for _, v := range l.Values {
+		t.Values = append(t.Values, bpf.Value{Fetch: v.Fetch, At: v.At})
+	}
+	if t.Filter, err = emittedFilter(ev, l.Format(uint16(ev.Config))); err != nil {
+		return &FilterError{ev.Name, ev.Filter, err}
+	}
+	if l.OwnSize > 0 {
+		a := format.Attr{Type: format.TypeTracepoint, Config: l.OwnID, SamplePeriod: 1, Flags: format.FlagDisabled}
+		fd, err := perfEventOpen(&a, 0, -1, -1, 0)
+		if err != nil {
+			return &OpenError{*ev, -1, 0, err}
+		}
+		e.fds = append(e.fds, fd)
+		t.Own = &bpf.Record{FD: fd, Size: l.OwnSize, Dynamic: l.Dynamic}
+	}
+	if err := e.bpf.AttachRawTracepoint(t); err != nil {
+		return &EmitError{ev.Name, err}
+	}
+	return nil
 }
 
 // attachFunctions has a program run at all functions of some kprobes, or
@@ -246,5 +279,8 @@ func (e *emitter) close() {
 	e.bpf.Close()
 	for _, c := range e.counters {
 		unix.Close(c.fd)
+	}
+	for _, fd := range e.fds {
+		unix.Close(fd)
 	}
 }

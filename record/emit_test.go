@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
-	"strings"
 	"testing"
 
 	"gperf/bpf"
@@ -24,16 +23,28 @@ func rawData(number uint16, words ...uint64) []byte {
 	return b
 }
 
+// ownFormat is as tracefs has them.
+const ownFormat = "name: kfree_skb\nID: 42\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n" +
+	"\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;\n\tfield:int n;\toffset:12;\tsize:4;\tsigned:1;\n" +
+	"\tfield:int by;\toffset:16;\tsize:4;\tsigned:1;\n\n" +
+	`print fmt: "dev \"%s\"" " by %s,", __get_str(name), __print_symbolic(REC->by, { 1, "ONE" }, { 2, "TWO" })` + "\n"
+
 // The texts that describe what BPF programs write are read as tracefs' are, and
 // kprobes are printed as the kernel's own.
 func TestFormats(t *testing.T) {
 	raw := &probe.Raw{Name: "sched_switch", Args: []probe.RawArg{
 		{Name: "preempt", Type: "bool", Size: 1},
-		{Name: "prev", Type: "struct task_struct *", Size: 8, Pointer: true},
+		{Name: "prev", Type: "struct task_struct *", Size: 8, Shown: probe.AsAddress},
 		{Name: "delta", Type: "int", Size: 4, Signed: true},
 		{Name: "vruntime", Type: "u64", Size: 8},
 		{Name: "lag", Type: "s64", Size: 8, Signed: true},
 	}}
+	drop := &probe.Raw{Name: "kfree_skb", Args: []probe.RawArg{
+		{Name: "location", Type: "void *", Size: 8, Shown: probe.AsCode},
+		{Name: "reason", Type: "enum skb_drop_reason", Size: 4, Signed: true, Shown: probe.AsEnum, Values: []probe.EnumValue{{Name: "NO_SOCKET", Number: 3}, {Name: "NEGATIVE", Number: -7}}},
+		{Name: "func", Type: "void (*)", Size: 8, Shown: probe.AsFunction},
+	}, Values: []probe.Arg{{Name: "len", Fetch: "+112($arg1):u32"}, {Name: "bits", Fetch: "$arg1:b3@5/16"}, {Name: "at", Fetch: "$arg1"},
+		{Name: "name", Fetch: "+0(+16($arg1)):string"}, {Name: "bytes", Fetch: "+0($arg1):x8[3]"}, {Name: "small", Fetch: "$arg1:s16"}}}
 	minus := int64(-7)
 	for _, c := range []struct {
 		ev   event.Event
@@ -46,8 +57,17 @@ func TestFormats(t *testing.T) {
 		{event.Event{Config: 0xfffd, Raw: raw}, rawData(0xfffd, 1, 0xffff888000000000, uint64(uint32(minus)), 9, uint64(minus)),
 			"preempt=1 prev=0xffff888000000000 delta=-7 vruntime=9 lag=-7"},
 		{event.Event{Config: 0xfffc, Raw: &probe.Raw{Name: "nothing"}}, rawData(0xfffc), ""},
+		{event.Event{Config: 0xfffb, Raw: drop}, append(rawData(0xfffb, 0x1010, uint64(uint32(minus)), 0x1000, 9, 5, 0xffff888000000000, 4<<16|80, 0x030201, uint64(minus)&0xffff),
+			"lo1\x00"...), `location=drop+0x10 reason: NEGATIVE func=drop len=9 bits=5 at=0xffff888000000000 name="lo1" bytes={0x1,0x2,0x3} small=-7`},
+		{event.Event{Config: 0xfffa, Raw: &probe.Raw{Name: "kfree_skb", Own: &probe.Own{System: "skb", Format: []byte(ownFormat)},
+			Values: []probe.Arg{{Name: "len", Fetch: "+112($arg1):u32"}, {Name: "dev", Fetch: "+0($arg1):string"}}}},
+			append(rawData(0xfffa, 4<<16|40|7<<32, 2, 9, 4<<16|44), "own\x00eth\x00"...), `dev "own" by TWO, len=9 dev="eth"`},
 	} {
-		text := formatOf(&c.ev)
+		text, err := formatOf(&c.ev)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
 		f, err := tracepoint.Parse(text, "probe")
 		if err != nil || f.PrintErr != nil || f.Refused != "" {
 			t.Errorf("%v, %v, refused %q:\n%s", err, f.PrintErr, f.Refused, text)
@@ -56,19 +76,11 @@ func TestFormats(t *testing.T) {
 		if f.ID != int(c.ev.Config) {
 			t.Errorf("ID %d, want %d", f.ID, c.ev.Config)
 		}
-		got := string(f.AppendPrint(nil, c.data, &tracepoint.Env{Order: binary.LittleEndian, LongSize: 8}))
+		symbol := func(ip uint64) (string, uint64, string, bool) { return "drop", ip & 0xff, "", ip>>8 == 0x10 }
+		got := string(f.AppendPrint(nil, c.data, &tracepoint.Env{Order: binary.LittleEndian, LongSize: 8, Symbol: symbol}))
 		if got != c.want {
 			t.Errorf("printed %q, want %q\n%s", got, c.want, text)
 		}
-	}
-}
-
-// More arguments than a sample has are not described either.
-func TestFormatOfManyArguments(t *testing.T) {
-	raw := &probe.Raw{Name: "many", Args: slices.Repeat([]probe.RawArg{{Name: "a", Type: "int", Size: 4}}, bpf.MaxRawArgs+1)}
-	text := string(formatOf(&event.Event{Raw: raw}))
-	if n := strings.Count(text, "field:int a;"); n != bpf.MaxRawArgs {
-		t.Errorf("%d arguments are described:\n%s", n, text)
 	}
 }
 

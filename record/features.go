@@ -12,7 +12,6 @@ import (
 
 	"gperf/format"
 	"gperf/record/event"
-	"gperf/record/probe"
 	"gperf/record/tracefs"
 	"gperf/symbolize/dso"
 )
@@ -57,7 +56,11 @@ func earlySections(o *Options, events []event.Event, attrs []format.Attr) ([]for
 	if o.UseClockID {
 		l = append(l, clockSections(o.ClockID)...)
 	}
-	tracing, err := o.Tracefs.Data(described(events))
+	tracepoints, err := described(events)
+	if err != nil {
+		return nil, err
+	}
+	tracing, err := o.Tracefs.Data(tracepoints)
 	if err != nil {
 		return nil, fmt.Errorf("reading tracepoint formats: %w", err)
 	}
@@ -86,14 +89,21 @@ func groups(events []event.Event) (l []format.Group) {
 }
 
 // described are the tracepoints among the events, as the file is to call them.
-func described(events []event.Event) (l []tracefs.Described) {
+func described(events []event.Event) (l []tracefs.Described, err error) {
 	for i := range events {
 		ev := &events[i]
+		var text []byte
+		if emitted(ev) {
+			if text, err = formatOf(ev); err != nil {
+				return nil, err
+			}
+		}
 		switch {
 		case ev.Raw != nil:
-			l = append(l, tracefs.Described{Dir: ev.Name, System: strings.TrimSuffix(probe.RawPrefix, ":"), Name: ev.Raw.Name, Text: formatOf(ev)})
+			system, name, _ := strings.Cut(ev.Name, ":")
+			l = append(l, tracefs.Described{Dir: fmt.Sprintf("%s/%d", ev.Name, ev.Config), System: system, Name: name, Text: text})
 		case ev.Probe != nil && emitted(ev):
-			l = append(l, tracefs.Described{Dir: ev.Name, System: ev.Probe.Group, Name: ev.Probe.Event, Text: formatOf(ev)})
+			l = append(l, tracefs.Described{Dir: ev.Name, System: ev.Probe.Group, Name: ev.Probe.Event, Text: text})
 		case ev.Probe != nil:
 			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: ev.Probe.Group, Name: ev.Probe.Event})
 		case ev.Tracepoint != "":
@@ -101,7 +111,7 @@ func described(events []event.Event) (l []tracefs.Described) {
 			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: system, Name: name})
 		}
 	}
-	return l
+	return l, nil
 }
 
 // parseCPUInfo returns the processor's name, and perf's id of it: vendor,

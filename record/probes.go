@@ -198,7 +198,7 @@ func (r *recorder) findFunctions(o *Options) error {
 // sampled: what the kernel does for its own events the programs do not.
 func unconditional(events []event.Event, i int) bool {
 	ev := &events[i]
-	return ev.Flags == 0 && ev.Filter == "" && ev.Cgroup == "" && ev.Terms == event.Terms{} && !ev.Member && (i+1 == len(events) || !events[i+1].Member)
+	return ev.Flags == 0 && (ev.Filter == "" || ev.Raw != nil) && ev.Cgroup == "" && ev.Terms == event.Terms{} && !ev.Member && (i+1 == len(events) || !events[i+1].Member)
 }
 
 // plainProbes are the probes of a kind that do nothing but tell that their

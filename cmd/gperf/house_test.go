@@ -30,7 +30,7 @@ var house = map[string]string{
 	"record/check":         "record record/event record/probe record/tracefs bpf symbolize/dso format",
 	"record":               "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
 	"record/event":         "record/probe record/tracefs record/near format",
-	"record/probe":         "record/probe/vars record/tracefs record/near symbolize symbolize/dso",
+	"record/probe":         "format/tracepoint record/probe/vars record/tracefs record/near symbolize symbolize/dso",
 	"record/probe/vars":    "unwind symbolize/dso symbolize/dso/leb",
 	"record/tracefs":       "record/near format",
 	"record/near":          "",

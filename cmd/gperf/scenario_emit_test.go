@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -113,6 +116,187 @@ func TestScenarioRawTracepointTarget(t *testing.T) {
 	}
 	if _, all := samples("-a"); all <= 11 {
 		t.Errorf("%d forks on the whole machine, one of whose commands forks 11 times, another all the time", all)
+	}
+}
+
+// traced are the texts of the samples of an event, without its name.
+func traced(text, event string) (l []string) {
+	for line := range strings.Lines(text) {
+		if name, fields, ok := strings.Cut(line, ": "); ok && strings.TrimSpace(name) == event {
+			l = append(l, strings.TrimSpace(fields))
+		}
+	}
+	return l
+}
+
+// samePrinted checks that stock perf prints a recording's tracepoints as gperf does, and returns that.
+func samePrinted(t *testing.T, path string) string {
+	t.Helper()
+	text := mustGperf(t, "script", "-i", path, "-F", "event,trace")
+	if _, err := exec.LookPath("perf"); err != nil {
+		t.Log("perf is missing (linux-perf)")
+		return text
+	}
+	out, err := exec.Command("perf", "script", "--force", "-i", path, "-F", "event,trace").Output()
+	if err != nil {
+		t.Fatalf("perf script: %v", err)
+	}
+	spaces := regexp.MustCompile(`(?m)^ +| +$`)
+	sameText(t, "perf script", spaces.ReplaceAllString(text, ""), spaces.ReplaceAllString(string(out), ""))
+	return text
+}
+
+// Arguments are read where the tracepoint's prototype leads to: they are what the kernel's own event has in its
+// fields. A tracepoint with arguments keeps its own fields, also those without a fixed place.
+func TestScenarioTracepointArguments(t *testing.T) {
+	needEmitted(t)
+	const exec = "sched:sched_process_exec"
+	const args = " file=bprm->filename:string parent=p->real_parent->comm:string thread=p->pid:s32 three=\\3:u8 arr=p->comm:x8[2]"
+	path := filepath.Join(t.TempDir(), "perf.data")
+	mustRecord(t, "", "-o", path, "-e", exec, "-e", exec+args+",raw_"+
+		strings.Replace(exec+args, "sched:", "tracepoint:", 1), "--", "sh", "-c", children)
+	text := samePrinted(t, path)
+	var plain, with []string
+	own := regexp.MustCompile(`^filename=(\S+) pid=(\d+) .*`)
+	for _, l := range traced(text, exec) {
+		if strings.Contains(l, " file=") {
+			with = append(with, l)
+			continue
+		}
+		m := own.FindStringSubmatch(l)
+		if m == nil {
+			t.Fatalf("the kernel's own event is %q", l)
+		}
+		plain = append(plain, fmt.Sprintf(`%s file="%s" parent="%s" thread=%s three=3 arr={`, l, m[1], "sh", m[2]))
+	}
+	raw := traced(text, "raw_tracepoint:sched_process_exec")
+	if len(plain) != 11 || len(with) != 11 || len(raw) != 11 {
+		t.Fatalf("%d, %d and %d samples of 11 programs\n%s", len(plain), len(with), len(raw), text)
+	}
+	for i := range plain[1:] { // the shell's own parent is the recorder
+		if !strings.HasPrefix(with[1+i], plain[1+i]) || !strings.HasSuffix(with[1+i], "arr={0x74,0x72}") { // "true"
+			t.Errorf("with arguments %q, want %q", with[1+i], plain[1+i])
+		}
+		_, values, _ := strings.Cut(plain[1+i], " file=")
+		if !strings.Contains(raw[1+i], " file="+values) {
+			t.Errorf("raw %q, want file=%s", raw[1+i], values)
+		}
+	}
+}
+
+// Where tracepoints interrupt each other, each sample has its own arguments next to its own fields, and there are
+// as many as of the raw tracepoint. (The kernel's own event can be missing from idle CPUs.)
+func TestScenarioTracepointArgumentsNest(t *testing.T) {
+	needEmitted(t)
+	path := filepath.Join(t.TempDir(), "perf.data")
+	r := mustRecord(t, "", "-m", "1024", "-a", "-o", path, "-e", "raw_tracepoint:softirq_entry,irq:softirq_entry v=$arg1:u32", "-e",
+		"raw_tracepoint:sched_switch,sched:sched_switch p=prev->pid:s32 n=next->pid:s32", "--", "sh", "-c", children+"; sleep 0.5")
+	text := mustGperf(t, "script", "-i", path, "-F", "event,trace")
+	for event, same := range map[string]*regexp.Regexp{
+		"irq:softirq_entry":  regexp.MustCompile(`^vec=(\d+) .* v=(\d+)$`),
+		"sched:sched_switch": regexp.MustCompile(`prev_pid=(\d+) .*next_pid=(\d+) .* p=(\d+) n=(\d+)$`),
+	} {
+		_, name, _ := strings.Cut(event, ":")
+		raw, with := len(traced(text, "raw_tracepoint:"+name)), traced(text, event)
+		for _, l := range with {
+			m := same.FindStringSubmatch(l)
+			if m == nil || !slices.Equal(m[1:1+len(m)/2], m[1+len(m)/2:]) {
+				t.Errorf("%s: %s", event, l)
+			}
+		}
+		// Where the events are switched on or off between the two programs of a CPU, one may be missing.
+		if diff := len(with) - raw; raw < 20 || max(diff, -diff) > 2*runtime.NumCPU() {
+			t.Errorf("%s: %d samples with arguments, %d without\n%s", event, len(with), raw, r.stderr)
+		}
+	}
+}
+
+// BPF programs leave out what the kernel's filters would.
+func TestScenarioTracepointArgumentsFilter(t *testing.T) {
+	needEmitted(t)
+	const event = "sched:sched_process_exec thread=p->pid:s32 file=bprm->filename:string parent=p->real_parent->comm:string"
+	dir := t.TempDir()
+	for _, c := range []struct {
+		event, filter string
+		want          int
+	}{
+		{event, `file == "/bin/true"`, 10},
+		{event, `filename == "/bin/true" && parent == sh`, 10},
+		{event, `filename != "/bin/true"`, 1},
+		{event, `file == "/bin/tru" || file == "/bin/truee" || file == "` + strings.Repeat("x", 300) + `"`, 0},
+		{event, `!(file == "/bin/true" || pid == 0)`, 1},
+		{event, `pid > 1 && pid <= 0x7fffffff && !(pid < -1) && thread & 0x7fffffff && common_pid >= 1`, 11},
+		{event, `pid < 1 || pid >= 0x7fffffff || thread == -1 || !(common_pid > 1)`, 0},
+		{event, `thread > 0 && file == "/bin/true"`, 10},
+		{event, `COMM == true`, 10},
+		{event, `comm != "true" && CPU >= 0`, 1},
+		{"raw_tracepoint:sched_process_exec thread=p->pid:s32", "thread > 1 && COMM == true", 10},
+	} {
+		path := filepath.Join(dir, "perf.data")
+		mustRecord(t, "", "-o", path, "-g", "-e", c.event, "--filter", c.filter, "--", "sh", "-c", children)
+		if got := read(t, path).total; got != c.want {
+			t.Errorf("%s: %d samples, want %d", c.filter, got, c.want)
+		}
+	}
+}
+
+func TestScenarioTracepointArgumentsRefused(t *testing.T) {
+	needEmitted(t)
+	const fork = "sched:sched_process_fork"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-e", fork + " child->pidd"}, "struct task_struct has no member pidd: did you mean pid"},
+		{[]string{"-e", fork + " chil"}, "did you mean child?"},
+		{[]string{"-e", fork + " %di"}, "a tracepoint has no %di; sched_process_fork has "},
+		{[]string{"-e", fork + " $arg3"}, "sched_process_fork has "},
+		{[]string{"-e", fork + " child_pid=child->pid"}, "another argument is called child_pid already"},
+		{[]string{"-e", fork + ":k child->pid"}, "a tracepoint with arguments has no modifiers"},
+		{[]string{"-a", "-e", fork + " child->pid", "-G", "/"}, "have no control groups"},
+		{[]string{"-e", "{" + fork + " child->pid,cpu-clock}"}, "are in no group"},
+		{[]string{"-e", fork + " child->comm:string", "--filter", `comm ~ "x*"`}, "compares text by == and != only"},
+		{[]string{"-e", fork + " c=child->pid:s32", "--filter", "d == 1"}, "there is no field d"},
+		{[]string{"-e", "syscalls:sys_enter_openat filename:string"}, "has no prototype of it"},
+		{[]string{"-e", "raw_tracepoint:sched_process_fork child->x"}, "has no member x"},
+		{[]string{"-e", "sched:sched_process_frok child->pid"}, "did you mean sched:sched_process_fork"},
+	} {
+		r := recordIn(t, t.TempDir(), append(c.args, "true")...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%s: exit code %d, want %q\n%s", strings.Join(c.args, " "), r.code, c.want, r.stderr)
+		}
+	}
+}
+
+// A drop's reason has its name, and its place is that of the kernel's own event; the same name filters.
+func TestScenarioRawTracepointNames(t *testing.T) {
+	needEmitted(t)
+	path := filepath.Join(t.TempDir(), "perf.data")
+	drops := []string{"--", binary(t, dropsProgram), "-n", "20"}
+	r := recordIn(t, t.TempDir(), append([]string{"-e", "raw_tracepoint:kfree_skb", "--filter", "reason == NO_SOCKET", "-e", "skb:kfree_skb", "-o", path}, drops...)...)
+	if strings.Contains(r.stderr, "there is no field reason") {
+		t.Skip("this kernel's drops have no reason (Linux 5.17)")
+	}
+	text := mustGperf(t, "script", "-i", path, "-F", "event,trace")
+	var own []string
+	place := regexp.MustCompile(`location=(\S+)`)
+	for _, l := range traced(text, "skb:kfree_skb") {
+		if strings.Contains(l, "reason: NO_SOCKET") {
+			own = append(own, place.FindStringSubmatch(l)[1])
+		}
+	}
+	raw := traced(text, "raw_tracepoint:kfree_skb")
+	if len(raw) == 0 || len(raw) != len(own) {
+		t.Fatalf("%d samples of the raw tracepoint, %d of the kernel's event\n%s\n%.3000s", len(raw), len(own), r.stderr, text)
+	}
+	for i, l := range raw {
+		if !strings.Contains(l, " reason: NO_SOCKET") {
+			t.Errorf("%q: no reason by name", l)
+		}
+		// Before Linux 6.4, the kernel's own event has the address itself.
+		if m := place.FindStringSubmatch(l); m == nil || !strings.Contains(m[1], "+0x") || strings.Contains(own[i], "+0x") && m[1] != own[i] {
+			t.Errorf("%q: location %s of the kernel's event", l, own[i])
+		}
 	}
 }
 

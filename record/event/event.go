@@ -43,7 +43,8 @@ type Event struct {
 	// others. A probe becomes one when the recording begins, and gets Config then.
 	Tracepoint string
 	Probe      *probe.Probe // nil for others
-	Raw        *probe.Raw   // a raw tracepoint; nil for others
+	// Raw is a raw tracepoint, or one with arguments, whose samples BPF programs make; nil for others.
+	Raw *probe.Raw
 }
 
 // Hardware and software event types' numbers: enum perf_hw_id and

@@ -2,6 +2,7 @@ package event
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -46,8 +47,14 @@ func termsAt(s string) int {
 	return 0
 }
 
-// hasSlashes tells of the words that slashes are no terms in.
-func hasSlashes(spec string) bool {
+// withArguments is a tracepoint followed by what is to be read at it.
+var withArguments = regexp.MustCompile(`^([\w-]+:[^\s,/]+)\s+([^\s,].*)$`)
+
+// hasSlashes returns whether slashes in an event can be other than around terms.
+func hasSlashes(spec string) bool { return isPlace(spec) || withArguments.MatchString(spec) }
+
+// isPlace returns whether an event is a place: of code, or in memory.
+func isPlace(spec string) bool {
 	return probe.IsSpec(spec) || strings.HasPrefix(spec, breakpointPrefix)
 }
 
@@ -146,6 +153,7 @@ func parseItem(spec string, at *Finder) ([]Event, error) {
 type words struct {
 	spec     string // all of it
 	name     string // what stands ahead of terms, modifiers included if there are no terms
+	args     string // what is to be read at a tracepoint
 	terms    []term // nil: there are none
 	mods     string
 	modified bool
@@ -156,6 +164,10 @@ func (w *words) bad(msg string) error { return &SpecError{Spec: w.spec, Msg: msg
 // cutWords finds the terms of an event, and the modifiers behind them.
 func cutWords(spec string) (w *words, err error) {
 	w = &words{spec: spec, name: spec}
+	if m := withArguments.FindStringSubmatch(spec); m != nil && !isPlace(spec) {
+		w.name, w.args = m[1], m[2]
+		return w, nil
+	}
 	begin, end := strings.IndexByte(spec, '/'), strings.LastIndexByte(spec, '/')
 	if hasSlashes(spec) {
 		for begin = 0; begin < len(spec); begin++ {
@@ -199,6 +211,7 @@ func (w *words) nameAndMods(n int) []string {
 //
 //	NAME[/TERMS/][:MODIFIERS]
 //	SYSTEM:NAME[/TERMS/][:MODIFIERS]
+//	SYSTEM:NAME ARG...
 //	PMU/TERMS/[MODIFIERS]
 //	mem:ADDR[/LEN][:ACCESS][/TERMS/][:MODIFIERS]
 //	KIND:PROBE[/TERMS/][:MODIFIERS]
@@ -306,12 +319,52 @@ func (w *words) rawTracepoint() ([]Event, error) {
 	}
 	var events []Event
 	for _, raw := range found {
+		if raw, err = w.withValues(raw); err != nil {
+			return nil, err
+		}
 		events = append(events, Event{Name: probe.RawPrefix + raw.Name, Type: format.TypeTracepoint, Raw: raw})
 	}
 	if len(events) == 0 {
 		return nil, w.noRaw(l[1])
 	}
 	return events, nil
+}
+
+// withValues adds what is to be read at a tracepoint.
+func (w *words) withValues(raw *probe.Raw) (*probe.Raw, error) {
+	if w.args == "" {
+		return raw, nil
+	}
+	with, err := raw.WithValues(w.spec, w.args)
+	var bad *probe.SpecError
+	if errors.As(err, &bad) {
+		return nil, w.bad(bad.Msg)
+	}
+	return with, err
+}
+
+// withArguments turns a tracepoint into an event that has its fields and what is to be
+// read at it, which only a BPF program can.
+func (w *words) withArguments(tp *tracefs.Tracepoint, at *Finder) (ev Event, err error) {
+	if w.modified {
+		return ev, w.bad("a tracepoint with arguments has no modifiers")
+	}
+	found, err := probe.FindRaw(tp.Name)
+	if err != nil {
+		return ev, err
+	}
+	if len(found) == 0 {
+		return ev, w.bad(fmt.Sprintf("%s:%s has no arguments to read: the kernel's BTF has no prototype of it", tp.System, tp.Name))
+	}
+	raw := found[0]
+	raw.Own = &probe.Own{System: tp.System}
+	if raw.Own.Format, err = at.Tracefs.Read("events/" + tp.System + "/" + tp.Name + "/format"); err != nil {
+		return ev, err
+	}
+	if raw, err = w.withValues(raw); err != nil {
+		return ev, err
+	}
+	return Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Raw: raw}, nil
 }
 
 // noRaw is the error of a raw tracepoint that there is not.
@@ -341,6 +394,14 @@ func (w *words) tracepoints(at *Finder) (events []Event, err error) {
 		return nil, e
 	}
 	for _, tp := range tps {
+		if w.args != "" {
+			ev, err := w.withArguments(&tp, at)
+			if err != nil {
+				return nil, err
+			}
+			events = append(events, ev)
+			continue
+		}
 		events = append(events, Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Config: tp.ID,
 			Tracepoint: tp.System + "/" + tp.Name})
 	}

@@ -31,10 +31,11 @@ func (f *Finder) args(s *spec, p *Probe) ([]Arg, error) {
 	return r.args()
 }
 
-// reader makes fetchargs of the words of one probe.
+// reader makes fetchargs of the words of one probe, or of a tracepoint.
 type reader struct {
 	spec    *spec
 	probe   *Probe
+	raw     *Raw          // the tracepoint; nil: it is a probe
 	machine *vars.Machine // nil: not known
 	types   func() string // what the kernel says of its types; "" if it does not
 	scope   func() (*vars.Scope, error)
@@ -74,7 +75,7 @@ func (r *reader) args() (l []Arg, err error) {
 		}
 	}
 	own := slices.DeleteFunc(slices.Clone(r.probe.Args), func(a Arg) bool {
-		return slices.ContainsFunc(words, func(w *argSpec) bool { return w.name == "" && w.value == "$"+a.Name })
+		return r.raw == nil && slices.ContainsFunc(words, func(w *argSpec) bool { return w.name == "" && w.value == "$"+a.Name })
 	})
 	r.probe.Args = own // of USDT: those that are not asked for under their own name
 	for i, w := range words {
@@ -129,6 +130,9 @@ func (r *reader) checkType(w *argSpec) error {
 	if m == nil {
 		return r.bad(w, "%q is no type: there are u8 to u64, s8 to s64, x8 to x64 (hexadecimal), u, s and x of the value's own size, char, "+
 			"string, ustring (of a program), symbol, symstr, b1@2/8 (1 bit from bit 2 on, of 8), and arrays of them, u8[16]", w.typ)
+	}
+	if r.raw != nil && slices.Contains([]string{"symstr", "%pd", "%pD"}, strings.SplitN(w.typ, "[", 2)[0]) {
+		return r.bad(w, "type %s is for kprobes", w.typ)
 	}
 	if r.probe.Kind.User() && slices.Contains([]string{"symbol", "symstr", "%pd", "%pD"}, strings.SplitN(w.typ, "[", 2)[0]) {
 		return r.bad(w, "type %s is for the kernel's addresses; a kprobe takes it", w.typ)
@@ -249,12 +253,12 @@ func (r *reader) arg(w *argSpec, n int) (Arg, error) {
 	if w.path() {
 		return r.pathArg(w, n)
 	}
-	fetch, err := r.raw(w, w.value)
+	fetch, err := r.fetch(w, w.value)
 	if err != nil {
 		return Arg{}, err
 	}
 	name := ""
-	if r.spec.usdt && strings.HasPrefix(w.value, "$arg") {
+	if (r.spec.usdt || r.raw != nil) && strings.HasPrefix(w.value, "$arg") {
 		name = w.value[1:]
 		w.typ = cmp.Or(w.typ, r.markType(name))
 	}
@@ -290,7 +294,7 @@ func (r *reader) check(w *argSpec, a Arg, before []Arg) error {
 		return r.bad(w, "the kernel has a field %s of its own: give another name (NAME=…)", a.Name)
 	case len(a.Name) > maxArgName:
 		return r.bad(w, "the name %s is longer than %d characters", a.Name, maxArgName)
-	case len(a.Fetch) > maxFetch:
+	case r.raw == nil && len(a.Fetch) > maxFetch:
 		return r.bad(w, "it is %s for the kernel, which takes %d characters", a.Fetch, maxFetch)
 	}
 	for _, b := range before {
@@ -382,6 +386,9 @@ func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
 }
 
 func (r *reader) seeVars() string {
+	if r.raw != nil {
+		return fmt.Sprintf("%s has %s", r.raw.Name, strings.Join(r.raw.argNames(), ", "))
+	}
 	if r.probe.Kind.User() {
 		return fmt.Sprintf("`gperf probe --vars %s -x %s` tells what there is", r.spec.name, r.spec.file)
 	}

@@ -19,32 +19,34 @@ type formatField struct {
 	signed       bool
 }
 
+// String is the field's line.
+func (f formatField) String() string {
+	signed := 0
+	if f.signed {
+		signed = 1
+	}
+	sep := " "
+	if strings.HasSuffix(f.typ, "*") {
+		sep = ""
+	}
+	return fmt.Sprintf("\tfield:%s%s%s;\toffset:%d;\tsize:%d;\tsigned:%d;\n", f.typ, sep, f.name, f.offset, f.size, signed)
+}
+
 // formatText is the format file of an event.
 func formatText(name string, id uint16, fields []formatField, print string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: %s\nID: %d\nformat:\n", name, id)
-	field := func(f formatField) {
-		signed := 0
-		if f.signed {
-			signed = 1
-		}
-		sep := " "
-		if strings.HasSuffix(f.typ, "*") {
-			sep = ""
-		}
-		fmt.Fprintf(&b, "\tfield:%s%s%s;\toffset:%d;\tsize:%d;\tsigned:%d;\n", f.typ, sep, f.name, f.offset, f.size, signed)
-	}
 	for _, f := range []formatField{
 		{"unsigned short", "common_type", 0, 2, false},
 		{"unsigned char", "common_flags", 2, 1, false},
 		{"unsigned char", "common_preempt_count", 3, 1, false},
 		{"int", "common_pid", 4, 4, true},
 	} {
-		field(f)
+		b.WriteString(f.String())
 	}
 	b.WriteByte('\n')
 	for _, f := range fields {
-		field(f)
+		b.WriteString(f.String())
 	}
 	fmt.Fprintf(&b, "\nprint fmt: %s\n", print)
 	return []byte(b.String())
@@ -61,28 +63,4 @@ func (p *Probe) Format(id uint16) []byte {
 			`"(%lx <- %lx)", REC->__probe_func, REC->__probe_ret_ip`)
 	}
 	return formatText(p.Event, id, []formatField{word("__probe_ip", 0)}, `"(%lx)", REC->__probe_ip`)
-}
-
-// Format describes raw data that has so many of the arguments, in 8 bytes each,
-// as the event of that number.
-func (r *Raw) Format(id uint16, args int) []byte {
-	var fields []formatField
-	var text, values []string
-	for i, a := range r.Args[:min(args, len(r.Args))] {
-		fields = append(fields, formatField{a.Type, a.Name, CommonSize + 8*i, a.Size, a.Signed})
-		verb := "%u"
-		switch {
-		case a.Pointer:
-			verb = "0x%lx"
-		case a.Size == 8 && a.Signed:
-			verb = "%ld"
-		case a.Size == 8:
-			verb = "%lu"
-		case a.Signed:
-			verb = "%d"
-		}
-		text = append(text, a.Name+"="+verb)
-		values = append(values, ", REC->"+a.Name)
-	}
-	return formatText(r.Name, id, fields, `"`+strings.Join(text, " ")+`"`+strings.Join(values, ""))
 }

@@ -64,7 +64,7 @@ func TestFindRaw(t *testing.T) {
 		t.Fatalf("%d described, %v; one of the names is that of none", len(found), err)
 	}
 	raw := found[0]
-	if len(raw.Args) != 2 || raw.Args[0].Type != "struct task_struct *" || !raw.Args[0].Pointer || raw.Args[0].Name == raw.Args[1].Name {
+	if len(raw.Args) != 2 || raw.Args[0].Type != "struct task_struct *" || raw.Args[0].Shown != AsAddress || raw.Args[0].Name == raw.Args[1].Name {
 		t.Errorf("%+v", raw)
 	}
 }

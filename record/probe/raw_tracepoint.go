@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,13 +11,28 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"gperf/format/tracepoint"
+	"gperf/record/probe/vars"
 )
 
 // Raw is a raw tracepoint: what code of the kernel hands to its tracepoint,
 // before that makes an event of it, if there is one at all.
 type Raw struct {
-	Name string
-	Args []RawArg
+	Name   string
+	Args   []RawArg
+	Values []Arg // what is read besides, of what the arguments lead to
+	// Own, unless nil, is the kernel's tracepoint of this name: samples have its fields
+	// instead of Args.
+	Own *Own
+
+	scope *vars.Scope // of the arguments
+}
+
+// Own is a tracepoint of the kernel.
+type Own struct {
+	System string
+	Format []byte // out of tracefs
 }
 
 // RawArg is an argument of a raw tracepoint.
@@ -25,9 +41,20 @@ type RawArg struct {
 	Type   string // in C: "struct task_struct *"
 	Size   int    // bytes, at most 8
 	Signed bool
-	// Pointer is an address, and shown as one.
-	Pointer bool
+	Shown  Shown
+	Values []EnumValue // of an enumeration
 }
+
+// Shown is how the text of a sample shows an argument.
+type Shown uint8
+
+const (
+	AsNumber Shown = iota
+	AsAddress
+	AsFunction // the function that begins at an address
+	AsCode     // the function that an address is in, and the offset
+	AsEnum     // by name
+)
 
 // RawPrefix is what the words of -e for a raw tracepoint begin with, and files'
 // names for them.
@@ -125,27 +152,90 @@ func describeRaw(s *btf.Spec, name string, def *btf.Typedef) (*Raw, error) {
 	}
 	params := proto.Params[1:] // the first one is the program's own
 	names := rawNames(s, name)
+	if len(names) != len(params) {
+		names = make([]string, len(params))
+	}
 	r := &Raw{Name: name}
 	for i, p := range params {
 		size, err := btf.Sizeof(p.Type)
 		if err != nil || size > 8 {
 			return nil, errors.Join(bad, err)
 		}
-		a := RawArg{Name: fmt.Sprintf("arg%d", i+1), Type: cType(p.Type), Size: size}
-		if len(names) == len(params) && names[i] != "" {
-			a.Name = names[i]
-		}
-		switch t := btf.UnderlyingType(p.Type).(type) {
-		case *btf.Pointer:
-			a.Pointer = true
-		case *btf.Int:
-			a.Signed = t.Encoding&btf.Signed != 0
-		case *btf.Enum:
-			a.Signed = t.Signed
-		}
+		names[i] = cmp.Or(names[i], fmt.Sprintf("arg%d", i+1))
+		a := RawArg{Name: names[i], Type: cType(p.Type), Size: size}
+		a.describe(p.Type)
 		r.Args = append(r.Args, a)
 	}
+	r.scope = vars.NewKernel(s, nil).Prototype(name, params, names)
 	return r, nil
+}
+
+// codeNames are how the kernel's tracepoints call arguments that are addresses of code.
+var codeNames = strings.Fields("location caller caller_ip call_site callsite ip parent_ip ret_ip")
+
+// describe finds how an argument is to be shown.
+func (a *RawArg) describe(t btf.Type) {
+	isCode := slices.Contains(codeNames, a.Name)
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Pointer:
+		a.Shown = AsAddress
+		switch btf.UnderlyingType(t.Target).(type) {
+		case *btf.FuncProto:
+			a.Shown = AsFunction
+		case *btf.Void:
+			if isCode {
+				a.Shown = AsCode
+			}
+		}
+	case *btf.Int:
+		a.Signed = t.Encoding&btf.Signed != 0
+		if isCode && a.Size == 8 && !a.Signed {
+			a.Shown = AsCode
+		}
+	case *btf.Enum:
+		a.Signed = t.Signed
+		a.Shown, a.Values = AsEnum, enumValues(t)
+	}
+}
+
+func (r *Raw) argNames() (l []string) {
+	for _, a := range r.Args {
+		l = append(l, a.Name)
+	}
+	return l
+}
+
+// WithValues returns the tracepoint with what args says to be read, which are words as
+// of a probe: "skb->len dev=skb->dev->name:string". text is the whole event, for errors.
+func (r *Raw) WithValues(text, args string) (*Raw, error) {
+	own := r.ownFields()
+	values := reader{spec: &spec{text: text, name: r.Name, args: fields(args)}, probe: &Probe{Symbol: r.Name, Args: own}, raw: r,
+		types: func() string { return "" }, scope: func() (*vars.Scope, error) { return r.scope, nil }}
+	l, err := values.args()
+	if err != nil {
+		return nil, err
+	}
+	with := *r
+	with.Values = l
+	return &with, nil
+}
+
+// ownFields are the fields that samples have without any values, by name.
+func (r *Raw) ownFields() (l []Arg) {
+	if r.Own == nil {
+		for _, name := range r.argNames() {
+			l = append(l, Arg{Name: name})
+		}
+		return l
+	}
+	f, err := tracepoint.Parse(r.Own.Format, r.Own.System)
+	if err != nil {
+		return nil // Layout will say so
+	}
+	for _, fd := range f.Fields {
+		l = append(l, Arg{Name: fd.Name})
+	}
+	return l
 }
 
 // rawNames are the names of a raw tracepoint's parameters, nil if no function

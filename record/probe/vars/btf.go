@@ -61,6 +61,15 @@ func (k *Kernel) Scope(function string) (*Scope, error) {
 	return s, nil
 }
 
+// Prototype is the arguments of a tracepoint, which are called $arg1 and so on.
+func (k *Kernel) Prototype(tracepoint string, params []btf.FuncParam, names []string) *Scope {
+	s := &Scope{Function: tracepoint, Return: void}
+	for i, p := range params {
+		s.Vars = append(s.Vars, Var{Name: names[i], Type: k.typeOf(p.Type), Param: true, Where: Where{Base: fmt.Sprintf("$arg%d", i+1)}})
+	}
+	return s
+}
+
 // arguments gives out the places of parameters, in their order.
 type arguments struct {
 	machine *Machine

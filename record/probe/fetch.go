@@ -11,8 +11,11 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// raw is a value that needs no types, in the words of the kernel.
-func (r *reader) raw(w *argSpec, v string) (string, error) {
+// fetch is a value that needs no types, in the words of the kernel.
+func (r *reader) fetch(w *argSpec, v string) (string, error) {
+	if r.raw != nil && (v[0] == '%' || v[0] == '@' || v[0] == '$' && !strings.HasPrefix(v, "$arg") || strings.HasPrefix(v, `\"`)) {
+		return "", r.bad(w, "a tracepoint has no %s; %s", v, r.seeVars())
+	}
 	switch v[0] {
 	case '$':
 		return r.special(w, v)
@@ -55,7 +58,7 @@ func (r *reader) deref(w *argSpec, v string) (string, error) {
 	if !strings.ContainsRune(`$%@+-\`, rune(m[2][0])) {
 		return "", r.bad(w, "in brackets is a register or the like (%s); of variables a->b and a[1] are what they point to", r.someRegister())
 	}
-	inner, err := r.raw(w, m[2])
+	inner, err := r.fetch(w, m[2])
 	return m[1] + "(" + inner + ")", err
 }
 
@@ -89,6 +92,10 @@ func (r *reader) special(w *argSpec, v string) (string, error) {
 // not know it by that name.
 func (r *reader) argument(w *argSpec, n int) (string, error) {
 	switch {
+	case r.raw != nil && n > len(r.raw.Args):
+		return "", r.bad(w, "%s", r.seeVars())
+	case r.raw != nil:
+		return fmt.Sprintf("$arg%d", n), nil
 	case r.spec.usdt:
 		return r.markArgument(w, n)
 	case r.machine == nil:

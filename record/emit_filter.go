@@ -1,0 +1,68 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+
+	"gperf/bpf"
+	"gperf/format/tracepoint"
+	"gperf/record/event"
+)
+
+// emittedFilter is an event's filter for the BPF program that makes its samples, nil if it
+// has none. text is the format of their raw data.
+func emittedFilter(ev *event.Event, text []byte) (*bpf.Filter, error) {
+	if ev.Filter == "" {
+		return nil, nil
+	}
+	f, err := tracepoint.Parse(text, "")
+	if err != nil {
+		return nil, err
+	}
+	tree, _, err := event.ParseFilter(ev.Filter, filterFields(f))
+	if err != nil {
+		return nil, err
+	}
+	return bpfFilter(tree, f)
+}
+
+// errGlob: only the kernel's own filters match globs.
+var errGlob = errors.New("a BPF program makes the samples, which compares text by == and != only; the tracepoint without arguments takes globs")
+
+// bpfFilter puts places in the raw data for the names of fields.
+func bpfFilter(f *event.Filter, in *tracepoint.Format) (*bpf.Filter, error) {
+	if f == nil {
+		return nil, nil
+	}
+	b := &bpf.Filter{Op: f.Op, Number: f.Number, Text: f.Text}
+	var left, right error
+	b.Left, left = bpfFilter(f.Left, in)
+	b.Right, right = bpfFilter(f.Right, in)
+	if err := errors.Join(left, right); err != nil || f.Left != nil {
+		return b, err
+	}
+	switch {
+	case f.Special != "":
+		return nil, fmt.Errorf("%s: a BPF program makes the samples, which cannot compare that", f.Special)
+	case f.Op == "~":
+		return nil, errGlob
+	}
+	fd := in.Field(f.Field)
+	switch {
+	case fd == nil && (f.Field == "COMM" || f.Field == "comm"):
+		b.Of = bpf.CurrentComm
+	case fd == nil && (f.Field == "CPU" || f.Field == "cpu"):
+		b.Of = bpf.CurrentCPU
+	case fd == nil:
+		return nil, fmt.Errorf("%s: a BPF program makes the samples, which does not have it", f.Field)
+	case fd.Dynamic && fd.String:
+		b.Of, b.At = bpf.FieldDynamic, fd.Offset
+	case fd.String:
+		b.Of, b.At, b.Size = bpf.FieldText, fd.Offset, fd.Size
+	case fd.Array || f.IsText:
+		return nil, fmt.Errorf("%s is %s, which cannot be compared", fd.Name, fd.Type)
+	default:
+		b.At, b.Size, b.Signed = fd.Offset, fd.Size, fd.Signed
+	}
+	return b, nil
+}
