@@ -211,15 +211,16 @@ func (at *place) body() uint64 {
 		return at.pc
 	}
 	var line dwarf.LineEntry
-	if lines.SeekPC(at.pc, &line) != nil {
-		return at.pc
-	}
-	second := at.pc
-	for lines.Next(&line) == nil && !line.EndSequence && at.covers(at.function, line.Address) {
-		if line.PrologueEnd {
+	second, inside := at.pc, false
+	for lines.Next(&line) == nil { // LineReader.SeekPC wants the addresses of all functions to go up
+		switch {
+		case !inside:
+			inside = line.Address == at.pc && !line.EndSequence
+		case line.EndSequence || !at.covers(at.function, line.Address):
+			return second
+		case line.PrologueEnd:
 			return line.Address
-		}
-		if second == at.pc && line.Address > at.pc && line.IsStmt {
+		case second == at.pc && line.Address > at.pc && line.IsStmt:
 			second = line.Address
 		}
 	}
