@@ -12,6 +12,7 @@ import (
 
 	"gperf/format"
 	"gperf/record/event"
+	"gperf/record/probe"
 	"gperf/record/tracefs"
 	"gperf/symbolize/dso"
 )
@@ -105,10 +106,12 @@ func described(events []event.Event) (l []tracefs.Described, err error) {
 		case ev.Probe != nil && emitted(ev):
 			l = append(l, tracefs.Described{Dir: ev.Name, System: ev.Probe.Group, Name: ev.Probe.Event, Text: text})
 		case ev.Probe != nil:
-			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: ev.Probe.Group, Name: ev.Probe.Event})
+			edit := func(text []byte) []byte { return probe.EditFormat(text, ev.Probe.Args) }
+			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: ev.Probe.Group, Name: ev.Probe.Event, Edit: edit})
 		case ev.Tracepoint != "":
 			system, name, _ := strings.Cut(ev.Tracepoint, "/")
-			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: system, Name: name})
+			edit := func(text []byte) []byte { return probe.EditFormat(text, nil) }
+			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: system, Name: name, Edit: edit})
 		}
 	}
 	return l, nil

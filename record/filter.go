@@ -39,7 +39,11 @@ func filterFields(f *tracepoint.Format) (l []event.Field) {
 	for i := range f.Fields {
 		fd := &f.Fields[i]
 		text := fd.String || fd.Pointer && strings.Contains(fd.Type, "char")
-		l = append(l, event.Field{Name: fd.Name, Text: text, Values: func() []event.Value { return fieldValues(f, fd) }})
+		field := event.Field{Name: fd.Name, Text: text, Values: func() []event.Value { return fieldValues(f, fd) }}
+		if length := fd.Name + probe.LengthSuffix; f.Field(length) != nil {
+			field.Length = length
+		}
+		l = append(l, field)
 	}
 	return l
 }

@@ -66,8 +66,11 @@ func newFieldKey(event int, fd *tracepoint.Field, raw bool) *SortKey {
 	f := &field{event, fd, raw}
 	k := &SortKey{Name: fd.Name, Head: fd.Name, uses: usesRaw, figure: true, field: f}
 	k.min = fd.Size
-	if !fd.String {
+	switch {
+	case !fd.String:
 		k.min = 2*fd.Size + len("0x")
+	case fd.Sized() && !fd.Dynamic:
+		k.min = 0
 	}
 	k.cmp = func(h *Hist, a, b *Entry) int {
 		order := h.traces.env.Order
@@ -78,10 +81,10 @@ func newFieldKey(event int, fd *tracepoint.Field, raw bool) *SortKey {
 	return k
 }
 
-// width counts the bytes of a dynamic field, with the NUL of a string; fixed
-// ones have their place.
+// width counts the bytes of a dynamic field, with the NUL of a string, or of a text with
+// a length; fixed ones have their place.
 func (f *field) width(h *Hist, e *Entry) int {
-	if !f.Dynamic {
+	if !f.Sized() {
 		return 0
 	}
 	return len(f.Bytes(e.raw, h.traces.env.Order))

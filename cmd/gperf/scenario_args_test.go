@@ -18,6 +18,9 @@ var (
 	argsPlain    = programs.C(probed+"args.c", "-g", "-O0")
 	argsC        = programs.C(probed+"args.c", "-g", "-O2")
 	argsStripped = programs.C(probed+"args.c", "-O2")
+	valuesGo     = programs.Go(probed + "values.go")
+	valuesCXXs   = []*programs.Program{programs.C(probed+"values.cc", "-std=c++17", "-g", "-O0"), programs.C(probed+"values.cc", "-std=c++17", "-g", "-O2")}
+	valuesRusts  = []*programs.Program{programs.Rust(probed+"values.rs", "-g"), programs.Rust(probed+"values.rs", "-g", "-O")}
 )
 
 // tracesOf are what the probes of a recording read, without their addresses.
@@ -90,6 +93,73 @@ func TestScenarioArgumentsLikePerf(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameText(t, "script", got, want)
+}
+
+// valuesRead records one probe of a program, and compares what was read. It returns the recording.
+func valuesRead(t *testing.T, program, event string, want ...string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "perf.data")
+	mustRecord(t, "", "-o", path, "-e", event, program)
+	if got := tracesOf(t, path); !slices.Equal(got, want) {
+		t.Errorf("%s\n%s\nwant %s", event, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	return path
+}
+
+// Strings end where their language ends them, also in stock perf's text; floating-point numbers, whose bits perf
+// shows, print as such.
+func TestScenarioValuesOfCXX(t *testing.T) {
+	needProbes(t, "uprobe")
+	for _, p := range valuesCXXs {
+		t.Run(p.String(), func(t *testing.T) {
+			program := p.Path(t)
+			samePrinted(t, valuesRead(t, program, "uprobe:"+program+":values s:string v:string sh->name:string sh->label",
+				`s_string="a string that is too long to be kept inside" v_string="viewed" name="square" label="label"`, `s_string="short" v_string="" name="square" label="label"`))
+			valuesRead(t, program, "uprobe:"+program+":values sh->area sh->side sh->at two=sh->at[1] bits=sh->area:x64",
+				slices.Repeat([]string{`area=3.25 side=-0.5 at={1e+100,0.1,-2} two=0.1 bits=0x400a000000000000`}, 2)...)
+			valuesRead(t, program, "uretprobe:"+program+`:"returned[abi:cxx11]" s=$retval:string`, `s="xxx"`, `s="`+strings.Repeat("x", 40)+`"`)
+		})
+	}
+}
+
+func TestScenarioValuesOfGo(t *testing.T) {
+	needProbes(t, "uprobe")
+	program := valuesGo.Path(t)
+	samePrinted(t, valuesRead(t, program, "uprobe:"+program+":main.values s b:string sh->name:string raw=sh->raw:string",
+		`s="hello" b_string="abc" name="square" raw="bytes"`, `s="" b_string="" name="square" raw="bytes"`))
+	valuesRead(t, program, "uprobe:"+program+":main.values sh->area sh->side sh->at", slices.Repeat([]string{`area=3.25 side=-0.5 at={1e+100,0.1,-2}`}, 2)...)
+	valuesRead(t, program, "uretprobe:"+program+":main.returned s=$retval", `s="hell"`)
+}
+
+func TestValuesOfRust(t *testing.T) {
+	needProbes(t, "uprobe")
+	for _, p := range valuesRusts {
+		t.Run(p.String(), func(t *testing.T) {
+			program := p.Path(t)
+			samePrinted(t, valuesRead(t, program, "uprobe:"+program+":values::values s:string b:string o:string v:string", `s_string="owned" b_string="ABC" o_string="owned and more" v_string="ab"`))
+			valuesRead(t, program, "uprobe:"+program+":values::values s *f", `s="owned" f=1.5`)
+			valuesRead(t, program, "uretprobe:"+program+":values::returned s=$retval", `s="el"`)
+		})
+	}
+}
+
+// A string that has a length is counted as it is printed, and filtered by its length.
+func TestScenarioValuesFilter(t *testing.T) {
+	needProbes(t, "uprobe")
+	program := valuesGo.Path(t)
+	path := filepath.Join(t.TempDir(), "perf.data")
+	mustRecord(t, "", "-o", path, "-e", "uprobe:"+program+":main.values s", "--filter", "s__len == 5", program)
+	if got := tracesOf(t, path); !slices.Equal(got, []string{`s="hello"`}) {
+		t.Errorf("%q", got)
+	}
+	r := recordIn(t, t.TempDir(), "-e", "uprobe:"+program+":main.values s", "--filter", "s == hello", program)
+	if r.code != exitUsage || !strings.Contains(r.stderr, "it can compare s__len") {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+	mustRecord(t, "", "-o", path, "-e", "uprobe:"+program+":main.values text=s", program)
+	if out, _ := gperf(t, "report", "--stdio", "-i", path, "--sort", "text"); !regexp.MustCompile(`(?m)50\.00%\s+"hello" *$`).MatchString(out) {
+		t.Errorf("report --sort text:\n%s", out)
+	}
 }
 
 // TestScenarioArgumentsOfKernel reads members of the kernel's structs by BTF.

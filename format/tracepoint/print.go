@@ -2,6 +2,7 @@ package tracepoint
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 )
 
@@ -88,6 +89,9 @@ func (fd *Field) AppendValue(dst, raw []byte, env *Env) []byte {
 	if fd.Array {
 		off, n := fd.span(raw, big)
 		b := cut(raw, off, n)
+		if fd.length != nil {
+			return appendString(&plainString, dst, b)
+		}
 		if fd.String && printable(b) {
 			return appendString(&plainString, dst, cut(raw, off, len(raw)))
 		}
@@ -103,6 +107,8 @@ func (fd *Field) AppendValue(dst, raw []byte, env *Env) []byte {
 	v, _ := readUint(raw, fd.Offset, fd.Size, big)
 	s := spec{conv: 'u', bits: 64, prec: -1}
 	switch {
+	case fd.Float:
+		return appendFloat(dst, v, fd.Size)
 	case fd.Pointer, fd.Long && (!fd.Signed || fd.Size == 4):
 		return strconv.AppendUint(append(dst, "0x"...), v, 16)
 	case fd.Signed:
@@ -115,6 +121,15 @@ func (fd *Field) AppendValue(dst, raw []byte, env *Env) []byte {
 		}
 	}
 	return s.appendNumber(dst, v)
+}
+
+// appendFloat appends a floating-point number of size bytes, in as few digits as
+// identify it. The print fmt of a probe takes it for an integer.
+func appendFloat(dst []byte, bits uint64, size int) []byte {
+	if size == 4 {
+		return strconv.AppendFloat(dst, float64(math.Float32frombits(uint32(bits))), 'g', -1, 32)
+	}
+	return strconv.AppendFloat(dst, math.Float64frombits(bits), 'g', -1, 64)
 }
 
 var plainString = spec{conv: 's', prec: -1, plain: true}
@@ -162,6 +177,9 @@ func (p *printer) conversion(dst []byte, s *segment) []byte {
 	}
 	switch s.kind {
 	case segNumber:
+		if s.float > 0 {
+			return appendFloat(dst, p.num(s.arg), s.float)
+		}
 		return conv.appendNumber(dst, p.num(s.arg))
 	case segString:
 		return p.str(dst, conv, s.arg)

@@ -13,6 +13,9 @@ type segment struct {
 	spec spec
 	arg  *node
 	star *node // the argument for a *
+	// float is the size of the floating-point number that arg is, though the conversion
+	// is that of an integer; 0: it is none.
+	float int
 }
 
 type segmentKind uint8
@@ -57,6 +60,11 @@ func (f *Format) compile() {
 		args = p.arguments()
 	}
 	p.segments(format, args)
+	for i := range f.prog {
+		if s := &f.prog[i]; s.kind == segString && s.spec.starPrec && s.arg != nil && s.arg.kind == nodeField && s.star.kind == nodeField && s.arg.field != nil {
+			s.arg.field.length = s.star.field
+		}
+	}
 	f.PrintErr, f.Refused = p.err, p.refused
 }
 
@@ -136,6 +144,29 @@ func unescape(c byte) byte {
 
 func (c *cutter) text(s string) { c.prog = append(c.prog, segment{text: s}) }
 
+// trim takes the end off the text that is the last segment.
+func (c *cutter) trim(end string) {
+	if last := len(c.prog) - 1; last >= 0 && c.prog[last].kind == segText {
+		c.prog[last].text = strings.TrimSuffix(c.prog[last].text, end)
+	}
+}
+
+// floatSize is the size of the floating-point number that an expression reads: of a
+// field, or of an element of one. 0: it reads another.
+func (n *node) floatSize() int {
+	if n == nil {
+		return 0
+	}
+	n = n.uncast()
+	if n.kind == nodeOp && n.op == '[' {
+		n = n.args[0].uncast()
+	}
+	if n.kind != nodeField || n.field == nil || !n.field.Float {
+		return 0
+	}
+	return n.field.ElemSize
+}
+
 // take returns the next argument.
 func (c *cutter) take() *node {
 	if len(c.args) == 0 {
@@ -182,6 +213,9 @@ func (c *cutter) conversion(s string) string {
 			}
 			seg.kind, seg.arg = segNumber, c.take()
 			seg.spec.done(ch, size)
+			if seg.float = seg.arg.floatSize(); seg.float > 0 {
+				c.trim("0x")
+			}
 			c.prog = append(c.prog, seg)
 			return s[i+1:]
 		case 's':

@@ -63,6 +63,9 @@ type Field struct {
 	String   bool // an array of char, u8 or s8
 	Pointer  bool
 	Long     bool // the type says "long"; such a field is shown in hexadecimal
+	Float    bool // a float or double, or an array of them: of probes recorded by gperf
+
+	length *Field // of an array whose text ends at a length: how many of its bytes are used
 }
 
 // Env is what raw data does not say about itself. The zero value is that of a
@@ -222,6 +225,8 @@ func (fd *Field) classify() {
 	fd.Relative = strings.HasPrefix(fd.Type, "__rel_loc")
 	fd.Dynamic = fd.Relative || strings.HasPrefix(fd.Type, "__data_loc")
 	fd.Long = has("long")
+	elem, _, _ := strings.Cut(fd.Type, "[")
+	fd.Float = elem == "float" || elem == "double"
 	if fd.Dynamic && fd.Size == 2 { // kernels before 2.6.32: only the offset
 		fd.String, fd.Array = true, true
 	}
@@ -258,9 +263,9 @@ func elemSize(typ string) int {
 		return 1
 	case "u16", "s16":
 		return 2
-	case "u32", "s32":
+	case "u32", "s32", "float":
 		return 4
-	case "u64", "s64":
+	case "u64", "s64", "double":
 		return 8
 	}
 	return 0
@@ -275,6 +280,10 @@ func (f *Format) Field(name string) *Field {
 	}
 	return nil
 }
+
+// Sized returns whether the field's bytes differ in number: those of a dynamic array, or
+// of a text with a length.
+func (fd *Field) Sized() bool { return fd.Dynamic || fd.length != nil }
 
 // Uint returns a field's number, signed ones extended to 64 bits; false if the
 // field is no number or lies beyond the data.
@@ -297,6 +306,10 @@ func (fd *Field) Bytes(raw []byte, order binary.ByteOrder) []byte {
 // span tells where a field's bytes are said to be. As in libtraceevent, an
 // offset beyond the data becomes 0 and so does a length that reaches beyond.
 func (fd *Field) span(raw []byte, big bool) (off, n int) {
+	if fd.length != nil {
+		used, _ := readUint(raw, fd.length.Offset, fd.length.Size, big)
+		return fd.Offset, int(min(uint64(fd.Size), used))
+	}
 	if !fd.Dynamic {
 		return fd.Offset, fd.Size
 	}

@@ -14,6 +14,7 @@ type Field struct {
 	Name   string
 	Text   bool
 	Values func() []Value // the names of its numbers; nil: they have none
+	Length string         // the field with the length of an array of words that is text; "" for most
 }
 
 // Value is a name of a number: of an enumeration, or of a flag.
@@ -159,6 +160,9 @@ func (p *filterParser) comparison() (*Filter, error) {
 	field, ok := p.field(name)
 	if !ok {
 		return nil, p.unknown(name)
+	}
+	if field.Length != "" {
+		return nil, badFilter("%s has a length instead of an end, so the kernel cannot compare it; it can compare %s", name, field.Length)
 	}
 	f := &Filter{Field: name, Special: p.match(filterFunction)}
 	f.IsText = field.Text || f.Special == ".ustring"

@@ -46,6 +46,10 @@ func TestParseFilter(t *testing.T) {
 			t.Errorf("%q: %s, for the kernel %q; want %s, %q", c.filter, f.show(), numeric, c.want, c.numeric)
 		}
 	}
+	sized := []Field{{Name: "s", Length: "s__len"}, {Name: "s__len"}}
+	if _, _, err := ParseFilter("s == hello", sized); err == nil || !strings.Contains(err.Error(), "it can compare s__len") {
+		t.Errorf("a text with a length: %v", err)
+	}
 	f, _, err := ParseFilter("reason == MINUS && prev_pid <= 0x10", testFields)
 	if err != nil || int64(f.Left.Number) != -1 || f.Right.Number != 16 {
 		t.Errorf("numbers: %+v, %+v, %v", f.Left, f.Right, err)

@@ -79,15 +79,18 @@ func (r *reader) args() (l []Arg, err error) {
 	})
 	r.probe.Args = own // of USDT: those that are not asked for under their own name
 	for i, w := range words {
-		a, err := r.arg(w, len(own)+i+1)
+		read, err := r.arg(w, len(own)+i+1)
 		if err != nil {
 			return nil, err
 		}
-		if err := r.check(w, a, slices.Concat(own, l)); err != nil {
-			return nil, err
+		for _, a := range read {
+			if err := r.check(w, a, slices.Concat(own, l)); err != nil {
+				return nil, err
+			}
+			l = append(l, a)
 		}
-		l = append(l, a)
 	}
+	sizeTexts(l)
 	return l, nil
 }
 
@@ -97,7 +100,7 @@ func (r *reader) bad(w *argSpec, format string, args ...any) error {
 
 var (
 	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	typeWord   = regexp.MustCompile(`^(?:[usx](?:8|16|32|64)?|char|string|ustring|symbol|symstr|%pd|%pD|b\d+@\d+/(?:8|16|32|64))(?:\[(\d+)\])?$`)
+	typeWord   = regexp.MustCompile(`^(?:[usx](?:8|16|32|64)?|f32|f64|char|string|ustring|symbol|symstr|%pd|%pD|b\d+@\d+/(?:8|16|32|64))(?:\[(\d+)\])?$`)
 )
 
 // parse takes an argument apart.
@@ -128,7 +131,7 @@ func (r *reader) parse(text string) (*argSpec, error) {
 func (r *reader) checkType(w *argSpec) error {
 	m := typeWord.FindStringSubmatch(w.typ)
 	if m == nil {
-		return r.bad(w, "%q is no type: there are u8 to u64, s8 to s64, x8 to x64 (hexadecimal), u, s and x of the value's own size, char, "+
+		return r.bad(w, "%q is no type: there are u8 to u64, s8 to s64, x8 to x64 (hexadecimal), u, s and x of the value's own size, f32, f64, char, "+
 			"string, ustring (of a program), symbol, symstr, b1@2/8 (1 bit from bit 2 on, of 8), and arrays of them, u8[16]", w.typ)
 	}
 	if r.raw != nil && slices.Contains([]string{"symstr", "%pd", "%pD"}, strings.SplitN(w.typ, "[", 2)[0]) {
@@ -208,7 +211,12 @@ func (r *reader) readable(v *vars.Var) bool {
 	if v.Err != nil {
 		return false
 	}
-	_, err := r.value(v, false).typed("")
+	val := r.value(v, false)
+	if r.probe.Kind.User() && val.isChars("") {
+		_, err := val.chars(v.Name, "")
+		return err == nil
+	}
+	_, err := val.typed("")
 	return err == nil
 }
 
@@ -248,28 +256,39 @@ func (r *reader) someRegister() string {
 	return r.machine.Arg(1)
 }
 
-// arg is the nth argument.
-func (r *reader) arg(w *argSpec, n int) (Arg, error) {
+// arg is the nth argument, and its length if the kernel cannot find its end.
+func (r *reader) arg(w *argSpec, n int) ([]Arg, error) {
 	if w.path() {
 		return r.pathArg(w, n)
 	}
 	fetch, err := r.fetch(w, w.value)
 	if err != nil {
-		return Arg{}, err
+		return nil, err
 	}
 	name := ""
 	if (r.spec.usdt || r.raw != nil) && strings.HasPrefix(w.value, "$arg") {
 		name = w.value[1:]
 		w.typ = cmp.Or(w.typ, r.markType(name))
 	}
-	if w.typ != "" {
-		fetch += ":" + w.typ
+	typ, float := kernelType(w.typ)
+	if typ != "" {
+		fetch += ":" + typ
 	}
 	behind := isString(w.typ) || strings.Contains(w.typ, "[")
 	if strings.ContainsAny(w.value[:1], "%$") && behind && w.value != "$comm" {
-		return Arg{}, r.bad(w, "a %s is at an address, such as the one in %s: +0(%[2]s):%[1]s", w.typ, w.value)
+		return nil, r.bad(w, "a %s is at an address, such as the one in %s: +0(%[2]s):%[1]s", w.typ, w.value)
 	}
-	return Arg{w.nameOr(n, name), fetch}, nil
+	return []Arg{{Name: w.nameOr(n, name), Fetch: fetch, Float: float}}, nil
+}
+
+// kernelType is a type as the kernel knows it, which takes floating-point numbers for
+// integers.
+func kernelType(typ string) (kernel string, float bool) {
+	rest, float := strings.CutPrefix(typ, "f")
+	if float {
+		return "x" + rest, true
+	}
+	return typ, false
 }
 
 // nameOr is the name that was asked for, or the one of its own, or, as the kernel does it, a number.
@@ -306,25 +325,34 @@ func (r *reader) check(w *argSpec, a Arg, before []Arg) error {
 }
 
 // pathArg is a value that types lead to, from a variable on.
-func (r *reader) pathArg(w *argSpec, n int) (Arg, error) {
+func (r *reader) pathArg(w *argSpec, n int) ([]Arg, error) {
 	p, err := parsePath(w.value)
 	if err != nil {
-		return Arg{}, r.bad(w, "%v", err)
+		return nil, r.bad(w, "%v", err)
 	}
 	v, err := r.root(w, p)
 	if err != nil || v == nil { // of $retval, without types
-		return Arg{w.nameOr(n, ""), r.untyped(w)}, err
+		return []Arg{{Name: w.nameOr(n, ""), Fetch: r.untyped(w)}}, err
 	}
 	for _, s := range p.steps {
 		if err := v.step(s); err != nil {
-			return Arg{}, r.bad(w, "%v", err)
+			return nil, r.bad(w, "%v", err)
 		}
 	}
-	fetch, err := v.typed(w.typ)
-	if err != nil {
-		return Arg{}, r.bad(w, "%v", err)
+	name := w.nameOr(n, p.fieldName(w.typ))
+	if r.probe.Kind.User() && v.isChars(w.typ) {
+		l, err := v.chars(name, w.typ)
+		if err != nil {
+			return nil, r.bad(w, "%v", err)
+		}
+		return l, nil
 	}
-	return Arg{w.nameOr(n, p.fieldName(w.typ)), fetch}, nil
+	typ, float := kernelType(w.typ)
+	fetch, err := v.typed(typ)
+	if err != nil {
+		return nil, r.bad(w, "%v", err)
+	}
+	return []Arg{{Name: name, Fetch: fetch, Float: float || typ == "" && v.isFloat()}}, nil
 }
 
 // untyped is a function's value of which no more is known.
@@ -333,7 +361,8 @@ func (r *reader) untyped(w *argSpec) string {
 	case isString(w.typ):
 		return "+0(" + r.retval() + "):" + w.typ
 	case w.typ != "":
-		return r.retval() + ":" + w.typ
+		typ, _ := kernelType(w.typ)
+		return r.retval() + ":" + typ
 	}
 	return r.retval()
 }
@@ -379,10 +408,21 @@ func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
 	switch {
 	case t.Kind == vars.Void:
 		return nil, r.bad(w, "%s returns nothing", r.known.Function)
+	case t.Kind == vars.Float:
+		return nil, r.bad(w, "%s returns %s, in a register that probes cannot read", r.known.Function, t)
+	case r.returnsChars(t):
+		return r.value(&vars.Var{Name: p.root, Type: t, Where: r.machine.ReturnedStruct(t, r.probe.AtReturn)}, w.user), nil
 	case t.Size > 8:
 		return nil, r.bad(w, "%s returns %s, which one register does not hold; %s has the first part", r.known.Function, t, r.retval())
 	}
 	return r.value(&vars.Var{Name: p.root, Type: t, Where: vars.Where{Base: r.retval()}}, w.user), nil
+}
+
+// returnsChars returns whether a program's function returns a string that has a type of
+// its own, and takes more than a register.
+func (r *reader) returnsChars(t *vars.Type) bool {
+	_, ok := t.Chars()
+	return ok && t.Size > 8 && r.machine != nil && r.probe.Kind.User()
 }
 
 func (r *reader) seeVars() string {

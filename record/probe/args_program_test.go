@@ -1,9 +1,11 @@
 package probe
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -132,15 +134,58 @@ func TestArgsOfGoProgram(t *testing.T) {
 		"s.str:string s.len":  "str=+0(%bx):string len=%cx:s64",
 		"b.array:u8[3] b.cap": "array=+0(%di):u8[3] cap=%r8:s64",
 		"t->name.str:string":  "str=+0(+0(%ax)):string",
-		"s:string":            "s.str:string reads it up to the next NUL",
-		"s":                   "name a member (str, len)",
-		"$params":             "t=%ax:x64 k=%r9:s64",
+		"s:string":            "s_string=+0(%bx):x64[32] s_string__len=%cx:u64",
+		"s":                   "s=+0(%bx):x64[32] s__len=%cx:u64",
+		"t->name:ustring":     "name=+0(+0(%ax)):x64[32] name__len=+8(%ax):u64",
+		"x=b:string":          "x=+0(%di):x64[32] x__len=%si:u64",
+		"b":                   "name a member (array, len, cap)",
+		"$params":             "t=%ax:x64 s=+0(%bx):x64[32] s__len=%cx:u64 k=%r9:s64",
 		"nosuch":              "main.(*T).Method has no variable nosuch",
 	} {
 		l, err := new(Finder).Find("uprobe:" + path + `:"main.(*T).Method" ` + words)
 		if err != nil && !strings.Contains(err.Error(), want) || err == nil && show(l[0].Args) != want {
 			t.Errorf("%s: %v, %v, want %s", words, l, err, want)
 		}
+	}
+}
+
+// Strings of C++ end with a NUL, wherever they are kept; views of them do not.
+func TestArgsOfCXXStrings(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the registers are those of amd64")
+	}
+	for _, p := range valuesCXXs {
+		t.Run(p.String(), func(t *testing.T) {
+			path := p.Path(t)
+			for words, want := range map[string]string{
+				"s:string":         `^s_string=\+0\(\+0\([^()]*(\([^()]*\))?\)\):string$`,
+				"v:string":         `^v_string=\S+:x64\[32\] v_string__len=\S+:u64$`,
+				"v":                `^v=\S+:x64\[32\] v__len=\S+:u64$`,
+				"sh->label":        `^label=\S+:string$`,
+				"sh->area":         `^area=\S+:x64 float$`,
+				"sh->side":         `^side=\S+:x32 float$`,
+				"sh->at":           `^at=\S+:x64\[3\] float$`,
+				"sh->area:f64":     `^area=\S+:x64 float$`,
+				"sh->area:u64":     `^area=\S+:u64$`,
+				"x=+8(%di):f32[2]": `^x=\+8\(%di\):x32\[2\] float$`,
+			} {
+				l, err := new(Finder).Find("uprobe:" + path + ":values " + words)
+				got := fmt.Sprint(err)
+				if err == nil {
+					got = show(l[0].Args)
+					if l[0].Args[0].Float {
+						got += " float"
+					}
+				}
+				if !regexp.MustCompile(want).MatchString(got) {
+					t.Errorf("%s: %s, want %s", words, got, want)
+				}
+			}
+			l, err := new(Finder).Find("uretprobe:" + path + `:"returned[abi:cxx11]" $retval:string`)
+			if err != nil || show(l[0].Args) != "arg1=+0(+0(%ax)):string" {
+				t.Errorf("returned: %v, %v", show(l[0].Args), err)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,8 @@ package probe
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -63,4 +65,58 @@ func (p *Probe) Format(id uint16) []byte {
 			`"(%lx <- %lx)", REC->__probe_func, REC->__probe_ret_ip`)
 	}
 	return formatText(p.Event, id, []formatField{word("__probe_ip", 0)}, `"(%lx)", REC->__probe_ip`)
+}
+
+// lengthField is a field that has the length of a string.
+var lengthField = regexp.MustCompile(`\tfield:\w+ (\w+)` + LengthSuffix + `;`)
+
+// arrayField is an array of numbers whose length readers do not find in it.
+var arrayField = regexp.MustCompile(`\tfield:[us](8|16|32|64) \w+\[\];\toffset:\d+;\tsize:(\d+);`)
+
+// EditFormat changes the kernel's format of a probe to show what the kernel does not know,
+// or not say: where strings end that have a length, which numbers are floating-point ones,
+// and how long arrays are. args are the probe's, nil if they are not known. The formats of
+// other events stay as they are.
+func EditFormat(text []byte, args []Arg) []byte {
+	fields, print, ok := strings.Cut(string(text), "\nprint fmt:")
+	if !ok || !strings.Contains(fields, " __probe_") {
+		return text
+	}
+	fields = arrayField.ReplaceAllStringFunc(fields, func(s string) string {
+		m := arrayField.FindStringSubmatch(s)
+		bits, _ := strconv.Atoi(m[1])
+		size, _ := strconv.Atoi(m[2])
+		return strings.Replace(s, "[]", fmt.Sprintf("[%d]", 8*size/bits), 1)
+	})
+	for _, m := range lengthField.FindAllStringSubmatch(fields, -1) {
+		fields, print = editText(fields, print, m[1])
+	}
+	for _, a := range args {
+		if a.Float {
+			fields = regexp.MustCompile(`\tfield:u(32|64) `+a.Name+`([;[])`).ReplaceAllStringFunc(fields, func(s string) string {
+				return strings.NewReplacer("u32", "float", "u64", "double").Replace(s)
+			})
+		}
+	}
+	return []byte(fields + "\nprint fmt:" + print)
+}
+
+// editText shows an array of words as a text whose length is another field.
+func editText(fields, print, name string) (string, string) {
+	length := name + LengthSuffix
+	field := regexp.MustCompile(`\tfield:u64 ` + name + `\[\d*\]((?:;\t\w+:\d+){2})`)
+	size := regexp.MustCompile(`size:(\d+)`).FindStringSubmatch(field.FindString(fields))
+	if size == nil {
+		return fields, print
+	}
+	fields = field.ReplaceAllString(fields, "\tfield:char "+name+"["+size[1]+"]$1")
+	for _, edit := range [][2]string{
+		{` ` + length + `=%\w+`, ""},
+		{`, REC->` + length + `\b`, ""},
+		{` ` + name + `=\{[^}]*\}`, ` ` + name + `=\"%.*s\"`},
+		{`(?:, REC->` + name + `\[\d+\])+`, ", REC->" + length + ", REC->" + name},
+	} {
+		print = regexp.MustCompile(edit[0]).ReplaceAllLiteralString(print, edit[1])
+	}
+	return fields, print
 }

@@ -167,7 +167,7 @@ func TestPersistLive(t *testing.T) {
 	for i := range 150 {
 		p := &Probe{Kind: Uprobe, Group: group, Event: fmt.Sprintf("e%d", i), Path: exe, Off: uint64(0x1000 + i), Glob: "uprobe:x:*"}
 		if i%50 == 7 {
-			p.Args = []Arg{{"a", "%nosuch"}}
+			p.Args = []Arg{{Name: "a", Fetch: "%nosuch"}}
 		}
 		probes = append(probes, p)
 	}

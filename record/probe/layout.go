@@ -145,6 +145,9 @@ func (l *Layout) value(a Arg) error {
 		f.size /= 8
 		verb = map[string]string{"u": "%", "s": "%", "x": "0x%"}[m[1]] + lengths[f.size] + map[string]string{"u": "u", "s": "d", "x": "x"}[m[1]]
 	}
+	if a.Float {
+		f.typ = map[int]string{4: "float", 8: "double"}[f.size]
+	}
 	if m[7] == "" {
 		l.place(f, a.Fetch)
 		l.show(a.Name, "=", verb, rec)

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -290,11 +291,89 @@ func (v *value) own(t *vars.Type, letter string) (string, error) {
 	return letter + strconv.FormatInt(8*t.Size, 10), nil
 }
 
+// isFloat returns whether the value is a floating-point number, or an array of them.
+func (v *value) isFloat() bool {
+	t := v.typ
+	if t.Kind == vars.Array {
+		t = t.Elem()
+	}
+	return t.Kind == vars.Float
+}
+
+// isChars returns whether the value is to be read as a string that has a type of its
+// own: if that is asked for, or, without a cast, if it is text and no pointer.
+func (v *value) isChars(cast string) bool {
+	t := v.typ
+	if cast == "" {
+		c, ok := t.Chars()
+		return ok && c.Text
+	}
+	if t.Kind == vars.Pointer {
+		t = t.Elem()
+	}
+	_, ok := t.Chars()
+	return ok && (cast == "string" || cast == "ustring")
+}
+
+// chars reads such a string, and its length if no NUL ends it.
+func (v *value) chars(name, cast string) ([]Arg, error) {
+	if v.typ.Kind == vars.Pointer {
+		if err := v.follow(0); err != nil {
+			return nil, err
+		}
+	}
+	c, _ := v.typ.Chars()
+	start, length := *v, *v
+	if err := start.members(c.Start); err != nil {
+		return nil, err
+	}
+	text, err := start.text(cmp.Or(cast, "string"))
+	if err != nil || c.Length == nil {
+		return []Arg{{Name: name, Fetch: text}}, err
+	}
+	if err := length.members(c.Length); err != nil {
+		return nil, err
+	}
+	text, _, _ = strings.Cut(text, ":")
+	n, err := length.typed("u")
+	return []Arg{{Name: name, Fetch: text, Text: true}, {Name: name + LengthSuffix, Fetch: n}}, err
+}
+
+// Limits of texts that have a length, in bytes: of one, and of all of a probe. On Linux
+// 5.10 an event has 2 KiB.
+const (
+	maxText     = 256
+	maxAllTexts = 1536
+)
+
+// sizeTexts shares the room for texts that have a length among them.
+func sizeTexts(l []Arg) {
+	n := 0
+	for _, a := range l {
+		if a.Text {
+			n++
+		}
+	}
+	for i := range l {
+		if a := &l[i]; a.Text {
+			a.Fetch += fmt.Sprintf(":x64[%d]", max(1, min(maxText, maxAllTexts/n)/8))
+		}
+	}
+}
+
+// members goes to a member of a member.
+func (v *value) members(names []string) error {
+	for _, name := range names {
+		if err := v.member(name); err != nil {
+			return err
+		}
+		v.name += "." + name
+	}
+	return nil
+}
+
 // text is the string that the value points to, or that it is.
 func (v *value) text(cast string) (string, error) {
-	if _, ok := v.typ.Field("str"); ok && v.typ.Kind == vars.Struct {
-		return "", fmt.Errorf("%s is %s, of Go: %s.str:%s reads it up to the next NUL, which may be far behind its end, %s.len", v.name, v.typ, v.name, cast, v.name)
-	}
 	if v.typ.Kind != vars.Pointer && v.typ.Kind != vars.Array {
 		return "", fmt.Errorf("%s is %s; a string takes a pointer or an array", v.name, v.typ)
 	}

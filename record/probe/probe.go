@@ -81,7 +81,16 @@ type Probe struct {
 type Arg struct {
 	Name  string
 	Fetch string // how the kernel gets at it, and its type: "+112(%di):u32"
+	// Float says that the number, which the kernel takes for an integer, is a floating-point one.
+	Float bool
+	// Text says that the array of words is text.
+	Text bool
 }
+
+// LengthSuffix ends the name of the argument that has the length in bytes of the text
+// in the argument of that name: the kernel reads strings up to a NUL, which Go's and
+// Rust's do not have. That argument is an array of words.
+const LengthSuffix = "__len"
 
 // returns tells whether the function's value is there.
 func (p *Probe) returns() bool { return p.Kind.Return() || p.AtReturn }

@@ -122,7 +122,9 @@ func (f *file) markProbe(m *Mark) (*Probe, error) {
 	for i, a := range markArgs(m.Args, f.Machine) {
 		fetch, ok := markFetch(a, f.Machine)
 		if ok {
-			p.Args = append(p.Args, Arg{"arg" + strconv.Itoa(i+1), fetch})
+			place, typ, _ := strings.Cut(fetch, ":")
+			typ, float := kernelType(typ)
+			p.Args = append(p.Args, Arg{Name: "arg" + strconv.Itoa(i+1), Fetch: place + ":" + typ, Float: float})
 		}
 		p.markArgs = append(p.markArgs, markArg{a, fetch})
 	}
@@ -239,7 +241,7 @@ func markArgs(s string, machine elf.Machine) []string {
 }
 
 var (
-	markWord   = regexp.MustCompile(`^(?:(-?)([1248])@)?(.+)$`)
+	markWord   = regexp.MustCompile(`^(?:(-?)([1248])(f?)@)?(.+)$`)
 	x86Operand = regexp.MustCompile(`^([+-]?(?:0x[0-9a-f]+|[0-9]+))?\(%([a-z0-9]+)\)$`)
 	armOperand = regexp.MustCompile(`^\[([a-z0-9]+)(?:, *#?([+-]?[0-9]+))?\]$`)
 )
@@ -265,7 +267,13 @@ func markFetch(arg string, machine elf.Machine) (fetch string, ok bool) {
 	if machine == elf.EM_AARCH64 {
 		operand, register = armOperand, armRegister
 	}
-	op := m[3]
+	op := m[4]
+	if m[3] != "" {
+		if size < 4 {
+			return "", false
+		}
+		typ = fmt.Sprintf(":f%d", 8*size)
+	}
 	if reg, ok := register(strings.TrimPrefix(op, "%")); ok && !strings.HasPrefix(op, "$") {
 		return "%" + reg + typ, true
 	}

@@ -33,6 +33,11 @@ func TestMarkFetch(t *testing.T) {
 		{elf.EM_X86_64, "1@%ah", ""},
 		{elf.EM_X86_64, "8@%xmm0", ""},
 		{elf.EM_X86_64, "8@", ""},
+		{elf.EM_X86_64, "-8f@-16(%rbp)", "-16(%bp):f64"},
+		{elf.EM_X86_64, "4f@%eax", "%ax:f32"},
+		{elf.EM_X86_64, "8f@%xmm0", ""},
+		{elf.EM_X86_64, "1f@%al", ""},
+		{elf.EM_AARCH64, "-8f@[sp, 12]", "+12(%sp):f64"},
 		{elf.EM_386, "%eax", "%ax:u32"},
 		{elf.EM_AARCH64, "-4@x0", "%x0:s32"},
 		{elf.EM_AARCH64, "4@w19", "%x19:u32"},
@@ -59,7 +64,7 @@ func FuzzMarkFetch(f *testing.F) {
 	f.Add("-4@%edi", true)
 	f.Add("8@[sp, 12]", false)
 	f.Add("8@-16(%rbp)", true)
-	good := regexp.MustCompile(`^(%[a-z0-9]+|\\-?[0-9]+|[+-][0-9]+\(%[a-z0-9]+\)):[us](8|16|32|64)$`)
+	good := regexp.MustCompile(`^(%[a-z0-9]+|\\-?[0-9]+|[+-][0-9]+\(%[a-z0-9]+\)):([us](8|16|32|64)|f32|f64)$`)
 	f.Fuzz(func(t *testing.T, arg string, x86 bool) {
 		machine := elf.EM_AARCH64
 		if x86 {
@@ -89,7 +94,7 @@ func TestMarks(t *testing.T) {
 	var f Finder
 	for _, spec := range []string{"usdt:" + path + ":shop:sale", "usdt:" + path + ":sale", "usdt:" + path + ":s*:s?le"} {
 		l, err := f.Find(spec)
-		if err != nil || len(l) != 1 || l[0].String() != "sdt_shop:sale" || l[0].Semaphore == 0 || len(l[0].Args) != 3 || l[0].Args[2] != (Arg{"arg3", `\-7:s32`}) {
+		if err != nil || len(l) != 1 || l[0].String() != "sdt_shop:sale" || l[0].Semaphore == 0 || len(l[0].Args) != 3 || l[0].Args[2] != (Arg{Name: "arg3", Fetch: `\-7:s32`}) {
 			t.Errorf("%s: %+v, %v", spec, l, err)
 		}
 	}
@@ -142,7 +147,7 @@ func TestMarkArguments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &Probe{Kind: Uprobe, Event: "sale", Args: []Arg{{"arg1", "%bx:s32"}, {"arg3", `\5:u64`}},
+		p := &Probe{Kind: Uprobe, Event: "sale", Args: []Arg{{Name: "arg1", Fetch: "%bx:s32"}, {Name: "arg3", Fetch: `\5:u64`}},
 			markArgs: []markArg{{"-4@%ebx", "%bx:s32"}, {"8f@%xmm0", ""}, {"8@$5", `\5:u64`}}}
 		l, err := (&reader{spec: s, probe: p, machine: vars.MachineOf("amd64")}).args()
 		wrong, bad := strings.CutPrefix(want, "error: ")

@@ -249,6 +249,8 @@ type Described struct {
 	Dir          string // system/name in tracefs
 	System, Name string // as the file is to call it
 	Text         []byte // the format, where tracefs has none: Dir is then any name of its own
+	// Edit, unless nil, changes the format that tracefs has.
+	Edit func(text []byte) []byte
 }
 
 // Data reads what a reader needs in order to print the tracepoints' raw data.
@@ -301,6 +303,9 @@ func (t *FS) text(tp Described) ([]byte, error) {
 	if path.Base(tp.Dir) != tp.Name {
 		_, rest, _ := bytes.Cut(text, []byte("\n"))
 		text = append([]byte("name: "+tp.Name+"\n"), rest...)
+	}
+	if tp.Edit != nil {
+		text = tp.Edit(text)
 	}
 	return text, err
 }

@@ -56,6 +56,11 @@ func C(src string, flags ...string) *Program {
 	return declare(Program{compiler: []string{compiler}, args: append(flags, src)})
 }
 
+// Rust returns a program that rustc makes of src, for this machine.
+func Rust(src string, flags ...string) *Program {
+	return declare(Program{compiler: []string{"rustc"}, args: append(flags, src)})
+}
+
 func declare(p Program) *Program {
 	p.made = sync.OnceValues(p.make)
 	declared = append(declared, &p)

@@ -11,7 +11,8 @@ import (
 type Machine struct {
 	dwarf []string // by DWARF's number
 	args  []string // that pass the first integer arguments
-	ret   string   // that has what a function returns
+	ret   []string // that have what a function returns
+	goRet []string // the same of Go
 	other []string // that the kernel knows besides
 	// entry is CFA - sp at a function's first instruction: what a call has pushed.
 	entry int64
@@ -24,14 +25,16 @@ var machines = map[string]*Machine{
 	"amd64": {
 		dwarf: strings.Fields("ax dx cx bx si di bp sp r8 r9 r10 r11 r12 r13 r14 r15 ip"),
 		args:  strings.Fields("di si dx cx r8 r9"),
-		ret:   "ax",
+		ret:   strings.Fields("ax dx"),
+		goRet: strings.Fields("ax bx cx"),
 		other: strings.Fields("orig_ax cs flags ss"),
 		entry: 8, sp: "sp",
 	},
 	"arm64": {
 		dwarf: append(numbered("x", 31), "sp"),
 		args:  numbered("x", 8),
-		ret:   "x0",
+		ret:   numbered("x", 2),
+		goRet: numbered("x", 3),
 		other: strings.Fields("pc pstate"),
 		sp:    "sp",
 	},
@@ -76,4 +79,23 @@ func (m *Machine) KernelArg(n int) (string, error) {
 }
 
 // Returned is where a function's value is when it returns: its fetcharg.
-func (m *Machine) Returned() string { return "%" + m.ret }
+func (m *Machine) Returned() string { return "%" + m.ret[0] }
+
+// ReturnedStruct is where a struct of integers and pointers is when a function of a
+// program returns it: in registers, or, where these are too few, at the address that the
+// first one has.
+func (m *Machine) ReturnedStruct(t *Type, inGo bool) Where {
+	regs := m.ret
+	if inGo {
+		regs = m.goRet
+	}
+	words := int(t.Size+7) / 8
+	if words > len(regs) {
+		return Where{Base: m.Returned(), Mem: true}
+	}
+	var w Where
+	for _, reg := range regs[:words] {
+		w.Pieces = append(w.Pieces, Piece{Where: Where{Base: "%" + reg}, Size: 8})
+	}
+	return w
+}
