@@ -16,8 +16,10 @@ type EnumValue struct {
 // EnumValues returns the values of an enumeration of the kernel or its modules, nil if
 // BTF has none of this name.
 func EnumValues(name string) []EnumValue {
-	specs, _ := kernelTypes() // without BTF numbers have no names
-	for _, s := range specs {
+	for s, err := range kernelTypes() {
+		if err != nil {
+			return nil // without BTF numbers have no names
+		}
 		var e *btf.Enum
 		if s.TypeByName(name, &e) == nil {
 			return enumValues(e)

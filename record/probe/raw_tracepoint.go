@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,24 +71,28 @@ var rawFunctions = []string{"__probestub_", "__traceiter_", "__bpf_trace_"}
 
 // FindRaw describes raw tracepoints of the kernel and its modules, in the order of
 // their names; those that there are not are left out.
-func FindRaw(names ...string) ([]*Raw, error) {
-	specs, err := kernelTypes()
-	if err != nil {
-		return nil, err
-	}
-	var l []*Raw
-	for _, name := range names {
-		for _, s := range specs {
+func FindRaw(names ...string) (l []*Raw, err error) {
+	found := map[string]*Raw{}
+	for s, err := range kernelTypes() {
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
 			var def *btf.Typedef
-			if s.TypeByName(rawTypedef+name, &def) != nil {
+			if found[name] != nil || s.TypeByName(rawTypedef+name, &def) != nil {
 				continue
 			}
-			raw, err := describeRaw(s, name, def)
-			if err != nil {
+			if found[name], err = describeRaw(s, name, def); err != nil {
 				return nil, err
 			}
-			l = append(l, raw)
+		}
+		if len(found) == len(names) {
 			break
+		}
+	}
+	for _, name := range names {
+		if raw := found[name]; raw != nil {
+			l = append(l, raw)
 		}
 	}
 	return l, nil
@@ -117,27 +122,31 @@ func RawTracepoints(dir string) ([]string, error) {
 	return slices.Compact(l), nil
 }
 
-// kernelTypes are the types of the kernel and of its modules. A module whose
+// kernelTypes yields the types of the kernel, and then those of its modules. A module whose
 // types cannot be read is passed over.
-func kernelTypes() ([]*btf.Spec, error) {
-	kernel, err := btf.LoadKernelSpec()
-	if err != nil {
-		return nil, fmt.Errorf("the kernel's types (BTF): %w", err)
-	}
-	l := []*btf.Spec{kernel}
-	files, err := os.ReadDir(BTFDir)
-	if err != nil {
-		return l, nil
-	}
-	for _, m := range files {
-		if m.Name() == "vmlinux" {
-			continue
+func kernelTypes() iter.Seq2[*btf.Spec, error] {
+	return func(yield func(*btf.Spec, error) bool) {
+		kernel, err := btf.LoadKernelSpec()
+		if err != nil {
+			yield(nil, fmt.Errorf("the kernel's types (BTF): %w", err))
+			return
 		}
-		if s, err := btf.LoadKernelModuleSpec(m.Name()); err == nil {
-			l = append(l, s)
+		if !yield(kernel, nil) {
+			return
+		}
+		files, err := os.ReadDir(BTFDir)
+		if err != nil {
+			return
+		}
+		for _, m := range files {
+			if m.Name() == "vmlinux" {
+				continue
+			}
+			if s, err := btf.LoadKernelModuleSpec(m.Name()); err == nil && !yield(s, nil) {
+				return
+			}
 		}
 	}
-	return l, nil
 }
 
 func describeRaw(s *btf.Spec, name string, def *btf.Typedef) (*Raw, error) {
