@@ -8,7 +8,8 @@
 // writes the event's sample, writes a record of its own into the same ring
 // ([Head], then return addresses, or registers and a copy of the stack where
 // something is missing here) and lets the sample pass. An [Emitter]'s programs
-// write the sample as well. Which rings there are, which process has which
+// write the sample as well; what those of a raw tracepoint read, and which of them are
+// left out, is compiled to instructions for each event (fetch.go). Which rings there are, which process has which
 // mappings when, and what becomes of the records, is package record's to say.
 //
 // The maps that the programs read are changed while they run. What is taken out

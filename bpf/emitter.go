@@ -213,7 +213,7 @@ type RawTracepoint struct {
 }
 
 // Record is what a tracepoint itself hands to perf. Samples begin with it; its dynamic
-// data moves behind Values.
+// data moves to after Values.
 type Record struct {
 	// FD is a perf event of the tracepoint, which need not be enabled.
 	FD      int

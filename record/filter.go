@@ -13,7 +13,7 @@ import (
 
 // kernelFilter is an event's filter as the kernel takes it: with numbers for the names
 // of values. What cannot be parsed goes to the kernel unchanged, for it may know more;
-// err says what to tell the user if it does not.
+// err then says what is wrong with it.
 func kernelFilter(ev *event.Event, t *tracefs.FS) (filter string, err error) {
 	if ev.Filter == "" {
 		return "", nil

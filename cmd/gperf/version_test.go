@@ -64,6 +64,16 @@ func TestBuildIsStatic(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if name == "Makefile" {
+				if _, err := exec.LookPath("make"); err != nil {
+					t.Skip("make is missing (Debian's make): its variables cannot be expanded")
+				}
+				cmd := exec.Command("make", "-n", "gperf")
+				cmd.Dir = root
+				if text, err = cmd.Output(); err != nil {
+					t.Fatal(err)
+				}
+			}
 			line := buildLine.FindString(string(text))
 			if line == "" {
 				t.Fatal("no line builds gperf")

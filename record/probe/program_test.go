@@ -20,9 +20,7 @@ var (
 	markC             = programs.C("testdata/mark.c", "-O1")
 	argsGo            = programs.Go("testdata/args.go")
 	argsC             = programs.C("testdata/args.c", "-g", "-O2")
-	valuesGo          = programs.Go("testdata/values.go")
 	valuesCXXs        = []*programs.Program{programs.C("testdata/values.cc", "-std=c++17", "-g", "-O0"), programs.C("testdata/values.cc", "-std=c++17", "-g", "-O2")}
-	valuesRusts       = []*programs.Program{programs.Rust("testdata/values.rs", "-g"), programs.Rust("testdata/values.rs", "-g", "-O")}
 	argsCs            = []*programs.Program{
 		argsC,
 		programs.C("testdata/args.c", "-g", "-O0"),
