@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -27,10 +28,10 @@ func emitted(ev *event.Event) bool { return ev.Type == format.TypeTracepoint && 
 // emitter is a recording's emitted events.
 type emitter struct {
 	bpf      *bpf.Emitter
-	raw      map[uint64]bool // by number: it is a raw tracepoint
-	counters []counter       // the BPF output event of each CPU
-	fds      []int           // of the tracepoints whose own fields samples have
-	j        joined          // where user stacks are not walked
+	raw      map[uint64]probe.Code // of raw tracepoints, by number: the function that calls several programs
+	counters []counter             // the BPF output event of each CPU
+	fds      []int                 // of the tracepoints whose own fields samples have
+	j        joined                // where user stacks are not walked
 }
 
 // Numbers of emitted events begin at the last one that a tracepoint can have
@@ -119,9 +120,10 @@ func (r *recorder) newEmitter() error {
 	if err != nil {
 		return &EmitError{r.events[0].Name, err}
 	}
-	r.emit = &emitter{bpf: b, raw: map[uint64]bool{}}
+	r.emit = &emitter{bpf: b, raw: map[uint64]probe.Code{}}
+	iterators := findIterators(raw)
 	for _, ev := range raw {
-		r.emit.raw[ev.Config] = true
+		r.emit.raw[ev.Config] = iterators[ev.Raw.Name]
 		if err := r.emit.attachRaw(ev); err != nil {
 			return err
 		}
@@ -135,6 +137,22 @@ func (r *recorder) newEmitter() error {
 		}
 	}
 	return r.emit.attach(r)
+}
+
+// findIterators finds the functions that call several programs at raw tracepoints.
+func findIterators(raw []*event.Event) map[string]probe.Code {
+	names := map[string]bool{}
+	for _, ev := range raw {
+		names[ev.Raw.Name] = true
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	kallsyms, err := os.ReadFile("/proc/kallsyms")
+	if err != nil {
+		return nil // then these functions are frames
+	}
+	return probe.Iterators(kallsyms, names)
 }
 
 // attachRaw makes samples of a raw tracepoint.
@@ -205,7 +223,8 @@ func (e *emitter) attach(r *recorder) error {
 			return err
 		}
 		l := newSampleLayout(&a)
-		l.emitter = e
+		l.emitter, l.walked = e, walked(&r.attrs[first])
+		l.ipOnly = r.attrs[first].SampleType&format.SampleCallchain == 0
 		n.events[id] = l
 		if err := e.bpf.SetOutput(n.cpu, fd); err != nil {
 			return err
@@ -219,6 +238,11 @@ func outputAttr(like *format.Attr) format.Attr {
 	a := *like
 	a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, event.BPFOutput, 1
 	a.Flags &= format.FlagUseClockID | format.FlagSampleIDAll | format.FlagExcludeCallchainUser | format.FlagExcludeCallchainKernel
+	if a.SampleType&format.SampleCallchain == 0 { // the first frames say where the tracepoint is
+		a.SampleType |= format.SampleCallchain
+		a.Flags |= format.FlagExcludeCallchainUser
+		a.SampleMaxStack = ownFrames + 2
+	}
 	return a
 }
 
@@ -242,17 +266,29 @@ func (e *emitter) become(rec []byte, l *sampleLayout) []byte {
 	if l.period {
 		le.PutUint64(rec[l.fixed-8:], 1)
 	}
-	if chain := l.chain + 8; e.raw[number] && frames > 1+ownFrames && le.Uint64(rec[chain:]) == format.ContextKernel {
-		le.PutUint64(rec[chain-8:], frames-ownFrames)
-		rec = slices.Delete(rec, chain+8, chain+8+8*ownFrames)
-		le.PutUint64(rec[sampleIP:], le.Uint64(rec[chain+8:]))
-		le.PutUint16(rec[6:], uint16(len(rec)))
+	own := uint64(0)
+	first := l.chain + 8 + 8 // frame, behind the word that says that they are the kernel's
+	if iterator, is := e.raw[number]; is && frames > 1+ownFrames && le.Uint64(rec[first-8:]) == format.ContextKernel {
+		own = ownFrames
+		if iterator.Has(le.Uint64(rec[first+8*ownFrames:])) && frames > 1+own+1 {
+			own++
+		}
+		le.PutUint64(rec[sampleIP:], le.Uint64(rec[first+8*int(own):]))
 	}
+	switch {
+	case l.ipOnly:
+		rec = slices.Delete(rec, l.chain, raw)
+	case own > 0:
+		le.PutUint64(rec[l.chain:], frames-own)
+		rec = slices.Delete(rec, first, first+8*int(own))
+	}
+	le.PutUint16(rec[6:], uint16(len(rec)))
 	return rec
 }
 
 // ownFrames is how many callers of a raw tracepoint's sample are not the
-// kernel's that came to it: the program and what runs it.
+// kernel's that came to it: the program and what runs it. Where several programs run,
+// a function that calls them follows.
 const ownFrames = 2
 
 // drain moves what is in the rings to write, where user stacks are not walked.

@@ -128,7 +128,7 @@ func TestJoinEmitted(t *testing.T) {
 	n, head := testJoiner(1<<12, 0)
 	l := newSampleLayout(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 		format.SamplePeriod | format.SampleCallchain | format.SampleRaw, Flags: format.FlagExcludeCallchainUser, SamplePeriod: 1})
-	l.emitter = &emitter{raw: map[uint64]bool{raw: true}}
+	l.emitter = &emitter{raw: map[uint64]probe.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
 	n.events[testEmitted] = l
 	tid := uint64(42<<32 | 42)
 	fill(n, head,
@@ -154,10 +154,49 @@ func TestJoinEmitted(t *testing.T) {
 	}
 }
 
+// Of a sample without a callchain, the first frames are recorded, for its ip; where several
+// programs are at the tracepoint, what calls them is no place of it.
+func TestBecomeIP(t *testing.T) {
+	const raw, function = 0xffff, 0xfffe
+	const prog, runner, iterator, site = 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000290, 0xffffffff81000300
+	const kernel = format.ContextKernel
+	attr := &format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SamplePeriod |
+		format.SampleCallchain | format.SampleRaw, SamplePeriod: 1}
+	e := &emitter{raw: map[uint64]probe.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
+	for _, c := range []struct {
+		name   string
+		number uint16
+		chain  []uint64
+		ip     uint64
+		left   []uint64
+	}{
+		{"one program", raw, []uint64{kernel, prog, runner, site, site + 9}, site, []uint64{kernel, site, site + 9}},
+		{"several", raw, []uint64{kernel, prog, runner, iterator, site}, site, []uint64{kernel, site}},
+		{"cut short", raw, []uint64{kernel, prog, runner, iterator}, iterator, []uint64{kernel, iterator}},
+		{"shorter", raw, []uint64{kernel, prog, runner}, prog, []uint64{kernel, prog, runner}},
+		{"a function", function, []uint64{kernel, prog, runner, iterator, site}, prog, []uint64{kernel, prog, runner, iterator, site}},
+	} {
+		l := newSampleLayout(attr)
+		got := e.become(emittedSample(testEmitted, prog, 0, c.chain, rawData(c.number, 7)), &l)
+		if want := emittedSample(emittedID(uint64(c.number)), c.ip, 1, c.left, rawData(c.number, 7)); !bytes.Equal(got, want) {
+			t.Errorf("%s:\n%x\nwant\n%x", c.name, got, want)
+		}
+		l.ipOnly = true
+		got = e.become(emittedSample(testEmitted, prog, 0, c.chain, rawData(c.number, 7)), &l)
+		want := emittedSample(emittedID(uint64(c.number)), c.ip, 1, nil, rawData(c.number, 7))
+		at := 8 + 5*8 // where emittedSample has the number of frames, which there is none of without a callchain
+		want = slices.Delete(want, at, at+8)
+		binary.LittleEndian.PutUint16(want[6:], uint16(len(want)))
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s, without a callchain:\n%x\nwant\n%x", c.name, got, want)
+		}
+	}
+}
+
 // A record that is no sample of a program's comes through as it is, and nothing
 // is read beyond its end.
 func TestBecomeShort(t *testing.T) {
-	e := &emitter{raw: map[uint64]bool{}}
+	e := &emitter{raw: map[uint64]probe.Code{}}
 	for _, typ := range []format.SampleType{0, format.SampleCallchain} {
 		l := newSampleLayout(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRaw | typ})
 		for size := 40; size <= 64; size += 8 {

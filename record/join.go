@@ -18,6 +18,7 @@ import (
 type sampleLayout struct {
 	output  bool     // it is what BPF found
 	emitter *emitter // whose programs made it, nil: the kernel did
+	ipOnly  bool     // its callchain is there for the sample's ip alone
 	period  bool     // the last of the fields of fixed size is the period
 	fixed   int      // bytes from the header to the end of those
 	chain   int      // bytes from the header to the callchain, or to the counts ahead of it; -1: no callchain

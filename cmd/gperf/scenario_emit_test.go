@@ -94,6 +94,26 @@ func TestScenarioRawTracepointStack(t *testing.T) {
 	}
 }
 
+// Samples without stacks are of the function that has the tracepoint, not of the programs that made them; with
+// stacks, that is where they begin.
+func TestScenarioRawTracepointPlace(t *testing.T) {
+	needEmitted(t)
+	for _, flags := range [][]string{nil, {"-g"}} {
+		path := filepath.Join(t.TempDir(), "perf.data")
+		mustRecord(t, "", append(flags, "-o", path, "-e", "raw_tracepoint:sched_process_fork,sched:sched_process_fork child->pid", "--", "sh", "-c", children)...)
+		out := mustGperf(t, "report", "--stdio", "--no-children", "-g", "none", "-i", path, "--sort", "sym")
+		places := regexp.MustCompile(`(?m)^ +[0-9.]+% .*$`).FindAllString(out, -1)
+		if len(places) != 2 {
+			t.Errorf("%q: samples of two events are of\n%s", flags, out)
+		}
+		for _, p := range places {
+			if !regexp.MustCompile(`100\.00% +\[k\] (kernel_clone|_do_fork|copy_process)`).MatchString(p) {
+				t.Errorf("%q: %s", flags, p)
+			}
+		}
+	}
+}
+
 // Others on the machine, recorded by others or not, are not in a command's recording;
 // with -a they are.
 func TestScenarioRawTracepointTarget(t *testing.T) {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,5 +67,18 @@ func TestFindRaw(t *testing.T) {
 	raw := found[0]
 	if len(raw.Args) != 2 || raw.Args[0].Type != "struct task_struct *" || raw.Args[0].Shown != AsAddress || raw.Args[0].Name == raw.Args[1].Name {
 		t.Errorf("%+v", raw)
+	}
+}
+
+func TestIterators(t *testing.T) {
+	const text = "ffffffff81000000 T _text\nffffffff81000100 T __traceiter_a\nffffffff81000180 T __traceiter_b\nffffffff81000200 T c\n" +
+		"ffffffffc0000100 T __traceiter_m\t[m]\nffffffffc0000000 t f\t[m]\nffffffffc0000140 t g\t[m]\n"
+	got := Iterators([]byte(text), map[string]bool{"a": true, "m": true, "x": true})
+	want := map[string]Code{"a": {0xffffffff81000100, 0xffffffff81000180}, "m": {0xffffffffc0000100, 0xffffffffc0000140}}
+	if !maps.Equal(got, want) {
+		t.Errorf("%x, want %x", got, want)
+	}
+	if got := Iterators([]byte("0000000000000000 T __traceiter_a\n"), map[string]bool{"a": true}); len(got) != 0 {
+		t.Errorf("of hidden addresses: %x", got)
 	}
 }

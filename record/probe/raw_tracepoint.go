@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -96,6 +98,45 @@ func FindRaw(names ...string) (l []*Raw, err error) {
 		}
 	}
 	return l, nil
+}
+
+// Code is a range of addresses of the kernel's code.
+type Code struct{ Start, End uint64 }
+
+// Has returns whether an address is in the range.
+func (c Code) Has(addr uint64) bool { return c.Start <= addr && addr < c.End }
+
+// Iterators returns, by name, the functions that call what is attached to a tracepoint
+// where that is more than one. kallsyms is the text of /proc/kallsyms.
+func Iterators(kallsyms []byte, names map[string]bool) map[string]Code {
+	found := map[string]Code{}
+	for line := range bytes.Lines(kallsyms) {
+		if _, symbol, ok := bytes.Cut(line, []byte(" __traceiter_")); ok {
+			name, _, _ := strings.Cut(strings.TrimSpace(string(symbol)), "\t")
+			if addr := addressOf(line); names[name] && addr != 0 {
+				found[name] = Code{addr, math.MaxUint64}
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	for line := range bytes.Lines(kallsyms) { // a function ends where the next symbol is
+		addr := addressOf(line)
+		for name, c := range found {
+			if c.Start < addr && addr < c.End {
+				found[name] = Code{c.Start, addr}
+			}
+		}
+	}
+	return found
+}
+
+// addressOf is the address that a line of kallsyms begins with, 0 if it is hidden.
+func addressOf(line []byte) uint64 {
+	digits, _, _ := bytes.Cut(line, []byte(" "))
+	addr, _ := strconv.ParseUint(string(digits), 16, 64)
+	return addr
 }
 
 // BTFDir is where the kernel shows its types, and those of its modules.
