@@ -121,13 +121,17 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 	// Whoever starts to record before the sampling events are enabled, or on
 	// all processes, wants side band at once: an event of its own. So do events
 	// that the kernel does not know.
-	separate := o.Target.byCPU() || o.Delay != 0 || emitted(&events[0])
+	atOnce := o.Target.byCPU() || o.Delay != 0 || emitted(&events[0])
+	separate := atOnce && !isDummy(&events[0])
 	leader := 0
 	var attrs []format.Attr
 	for i := range events {
 		a := o.attr(&events[i])
 		if i == 0 && !separate {
 			o.track(&a)
+			if atOnce {
+				o.trackAtOnce(&a)
+			}
 		}
 		if !events[i].Member {
 			leader = i
@@ -328,10 +332,26 @@ func (o *Options) trackingAttr() format.Attr {
 	a := o.commonAttr(&trackingEvent)
 	a.SamplePeriod = 1
 	o.track(&a)
-	if !o.Target.byCPU() {
+	o.trackAtOnce(&a)
+	return a
+}
+
+// trackAtOnce makes an event write the side band from the start, or from the exec of
+// the recorded command.
+func (o *Options) trackAtOnce(a *format.Attr) {
+	if o.Target.byCPU() {
+		a.Flags &^= format.FlagDisabled
+	} else {
 		a.Flags |= format.FlagDisabled | format.FlagEnableOnExec
 	}
-	return a
+}
+
+// tracks tells whether an event writes the side band.
+func tracks(a *format.Attr) bool { return a.Flags&format.FlagTask != 0 }
+
+// isDummy tells whether an event makes no samples.
+func isDummy(ev *event.Event) bool {
+	return ev.Type == format.TypeSoftware && ev.Config == event.Dummy
 }
 
 // track has the event write the side band.

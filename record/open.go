@@ -56,8 +56,11 @@ type opener struct {
 	attrs    []format.Attr
 	missing  []feature // found out to be unknown to this kernel
 	counters []counter
-	opened   func(*event.Event, *format.Attr, *counter) error // nil, or told of each counter at once
-	opening  func(n int) error                                // nil, or told how many events are open; its error ends it
+	// sideBandCPUs are all CPUs where only some are recorded: a process that runs on
+	// one of these may have been started, and its code mapped, on another.
+	sideBandCPUs []int
+	opened       func(*event.Event, *format.Attr, *counter) error // nil, or told of each counter at once
+	opening      func(n int) error                                // nil, or told how many events are open; its error ends it
 }
 
 // open opens every event on every CPU and thread. A thread that has gone
@@ -72,7 +75,11 @@ func (o *opener) open(cpus, threads []int) error {
 		if emitted(&o.events[e]) {
 			continue
 		}
-		err := o.openEvent(e, cpus, threads)
+		on := cpus
+		if tracks(&o.attrs[e]) && o.sampled() {
+			on = o.sideBandCPUs
+		}
+		err := o.openEvent(e, on, threads)
 		if leader := o.leader(e); err != nil && leader < e && o.events[leader].Weak {
 			o.disband(leader)
 			e = leader - 1
@@ -88,6 +95,11 @@ func (o *opener) open(cpus, threads []int) error {
 		}
 	}
 	return nil
+}
+
+// sampled tells whether any event makes samples, which need side band to be read.
+func (o *opener) sampled() bool {
+	return slices.ContainsFunc(o.events, func(ev event.Event) bool { return !isDummy(&ev) })
 }
 
 // openEvent opens an event on every CPU and thread.

@@ -122,7 +122,7 @@ func (r *recorder) closeAll() {
 func (r *recorder) prepare(ctx context.Context) (err error) {
 	r.opening = func(n int) error { return r.step(ctx, "opening events", n, len(r.events)) }
 	t := &r.opts.Target
-	if r.cpus, err = t.cpus(); err != nil {
+	if r.cpus, r.sideBandCPUs, err = t.cpus(); err != nil {
 		return err
 	}
 	threads, err := t.threads()

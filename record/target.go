@@ -34,18 +34,18 @@ func (t *Target) byTask() bool { return len(t.PIDs)+len(t.TIDs)+len(t.UIDs) > 0 
 // ownCommand tells whether it is the command that is recorded.
 func (t *Target) ownCommand() bool { return !t.byTask() && !t.byCPU() }
 
-// cpus returns the CPUs that counters are opened on.
-func (t *Target) cpus() ([]int, error) {
-	online, err := onlineCPUs()
+// cpus returns the CPUs that counters are opened on, and all that there are.
+func (t *Target) cpus() (cpus, online []int, err error) {
+	online, err = onlineCPUs()
 	if err != nil || !t.byCPU() || len(t.CPUs) == 0 {
-		return online, err
+		return online, online, err
 	}
 	for _, c := range t.CPUs {
 		if !slices.Contains(online, c) {
-			return nil, &NoTargetError{"CPU", c}
+			return nil, nil, &NoTargetError{"CPU", c}
 		}
 	}
-	return slices.Compact(slices.Sorted(slices.Values(t.CPUs))), nil
+	return slices.Compact(slices.Sorted(slices.Values(t.CPUs))), online, nil
 }
 
 // threads returns the threads that counters are opened for: -1 for all.
