@@ -97,6 +97,9 @@ func (r *recorder) newEmitter() error {
 	if len(raw)+len(entered)+len(returned) == 0 {
 		return nil
 	}
+	if err := r.opts.ringsForBPF(); err != nil {
+		return &EmitError{r.events[0].Name, err}
+	}
 	cpus, err := bpf.NumCPU()
 	if err != nil {
 		return err

@@ -30,6 +30,9 @@ func (e *OpenError) Error() string {
 }
 func (e *OpenError) Unwrap() error { return e.Err }
 
+// ErrNoBranches says that the PMU does not record branches for an event.
+var ErrNoBranches = errors.New("PMU hardware or event type doesn't support branch stack sampling")
+
 func place(cpu, tid int) (s string) {
 	if cpu >= 0 {
 		s += fmt.Sprintf(" on CPU %d", cpu)

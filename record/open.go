@@ -39,6 +39,9 @@ var features = []feature{
 	{"counts of lost samples (Linux 6.0)",
 		func(a *format.Attr) bool { return a.ReadFormat&format.ReadLost != 0 },
 		func(a *format.Attr) { a.ReadFormat &^= format.ReadLost }},
+	{"weights of several parts (Linux 5.12)",
+		func(a *format.Attr) bool { return a.SampleType&format.SampleWeightStruct != 0 },
+		func(a *format.Attr) { a.SampleType = a.SampleType&^format.SampleWeightStruct | format.SampleWeight }},
 	{"build IDs in mmap records (Linux 5.12)",
 		func(a *format.Attr) bool { return a.Flags&format.FlagBuildID != 0 },
 		func(a *format.Attr) { a.Flags &^= format.FlagBuildID }},
@@ -212,7 +215,8 @@ func (o *opener) openOne(c *counter, pid, flags int) (int, error) {
 	a, ev := &o.attrs[c.event], &o.events[c.event]
 	group := o.groupFD(c)
 	for {
-		fd, err := perfEventOpen(a, pid, c.cpu, group, flags)
+		k := o.opts.kernelChain(*a)
+		fd, err := perfEventOpen(&k, pid, c.cpu, group, flags)
 		switch {
 		case err == nil:
 			return fd, nil
@@ -220,6 +224,8 @@ func (o *opener) openOne(c *counter, pid, flags int) (int, error) {
 		case err == unix.EMFILE && moreFiles():
 		case a.Flags.PreciseIP() > 0 && strings.HasSuffix(ev.Name, ":P") && imprecise(err):
 			a.Flags = a.Flags.WithPreciseIP(a.Flags.PreciseIP() - 1)
+		case noPMU(err) && a.SampleType&format.SampleBranchStack != 0:
+			return -1, ErrNoBranches
 		case noPMU(err) && ev.Type == format.TypeHardware && ev.Config == event.Cycles:
 			o.useCPUClock(a, ev)
 		case (err == unix.EACCES || err == unix.EPERM) && o.mayExcludeKernel(a):

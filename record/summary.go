@@ -12,6 +12,8 @@ type Summary struct {
 	Bytes   int64  // of the file, or all of them
 	Wakeups uint64 // how often there was something to write, for the last file
 	Samples uint64 // in the file, or all of them
+	// Full is what was written when Options.MaxSize was reached; 0: it was not.
+	Full int64
 	// Dumped is the name that the last file got, where names have times in them.
 	Dumped string
 	// Original is how many bytes were compressed, and Compressed what they
