@@ -161,6 +161,9 @@ func (e *emitter) attach(r *recorder) error {
 	}
 	a := outputAttr(&r.attrs[first])
 	for _, n := range r.joiners {
+		if !slices.Contains(r.cpus, n.cpu) {
+			continue // its ring has side band only
+		}
 		fd, err := perfEventOpen(&a, -1, n.cpu, -1, 0)
 		if err != nil {
 			return fmt.Errorf("BPF output of CPU %d: %w", n.cpu, err)

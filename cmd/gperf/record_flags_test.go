@@ -74,6 +74,20 @@ func TestRecordSideBandOfOtherCPUs(t *testing.T) {
 	}
 }
 
+// On the CPUs that are recorded for side band only, BPF programs make no samples.
+func TestRecordEmittedOnSomeCPUs(t *testing.T) {
+	needTracepoints(t)
+	dir := t.TempDir()
+	r := recordIn(t, dir, "-e", "raw_tracepoint:sched_switch", "-C", "0", "--", "sleep", "0.2")
+	if r.code != exitOK {
+		t.Skip(r.stderr)
+	}
+	text, _ := gperf(t, "script", "-F", "cpu,event", "-i", filepath.Join(dir, "perf.data"))
+	if on := strings.Count(text, "[000]"); on == 0 || on != strings.Count(text, "\n") {
+		t.Errorf("%d samples on CPU 0 of\n%.1000s", on, text)
+	}
+}
+
 // perfs are what perf 7.3 says, as it was recorded: where $PERF names one, it is asked (and -update keeps it).
 func perfs(t *testing.T, name string, ask func(o *oracle) string) string {
 	t.Helper()
