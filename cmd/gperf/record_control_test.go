@@ -182,7 +182,7 @@ func TestRecordOverwrite(t *testing.T) {
 	dir := t.TempDir()
 	const pages, rounds = 2, 3
 	drops := binary(t, dropsProgram)
-	script := fmt.Sprintf(`for i in 1 2 3; do %s -unix -n 3000; kill -USR2 $PPID; while [ $(ls perf.data.2* 2>/dev/null | wc -l) -lt $i ]; do :; done; done`, drops)
+	script := fmt.Sprintf(`for i in 1 2 3; do %s -unix -n 3000; kill -USR2 $PPID; while [ $(ls perf.data.2* 2>/dev/null | wc -l) -lt $i ] && [ $((n += 1)) -lt 3000 ]; do :; done; done`, drops)
 	r := mustRecord(t, dir, "--overwrite", "--switch-output", "-m", strconv.Itoa(pages), "-e", "skb:kfree_skb", "--", "sh", "-c", script)
 	files, _ := filepath.Glob(filepath.Join(dir, "perf.data.2*"))
 	if len(files) != rounds+1 {
@@ -313,14 +313,14 @@ func TestRecordPerThread(t *testing.T) {
 func TestRecordSwitchOutputEvent(t *testing.T) {
 	needTracepoints(t)
 	dir := t.TempDir()
-	script := `for i in 1 2 3; do true() { command /bin/true; }; true; while [ $(ls perf.data.2* 2>/dev/null | wc -l) -lt $i ]; do :; done; done`
-	mustRecord(t, dir, "--switch-output-event", "sched:sched_process_exit", "-e", "cpu-clock", "--", "sh", "-c", script)
+	script := `for i in 1 2 3; do /bin/true; while [ $(ls perf.data.2* 2>/dev/null | wc -l) -lt $i ] && [ $((n += 1)) -lt 3000 ]; do :; done; done`
+	mustRecord(t, dir, "--switch-output-event", "sched:sched_process_exec", "-e", "cpu-clock", "--", "sh", "-c", script)
 	files, _ := filepath.Glob(filepath.Join(dir, "perf.data.2*"))
 	if len(files) < 4 {
 		t.Errorf("files: %v", files)
 	}
 	for _, file := range files {
-		if c := read(t, file); !c.Complete || countOf(c, "sched:sched_process_exit") != 0 {
+		if c := read(t, file); !c.Complete || countOf(c, "sched:sched_process_exec") != 0 {
 			t.Errorf("%s: %v", file, c.samples)
 		}
 	}
