@@ -210,7 +210,7 @@ var recordLines = []string{
 	"-t SELF --inherit",
 	"-p SELF",
 	"-D 10",
-	"-D 10-20,30-40",
+	"-D 10-20,30-4000",
 	"-D -1",
 	"-c 1000000",
 	"-F 99",
