@@ -202,7 +202,7 @@ func (e *UnwindError) Unwrap() error { return e.Err }
 // instead returns what to record where user stacks cannot be walked in the kernel.
 // Programs for arm64 keep frame pointers; those for x86-64 mostly do not.
 func instead(err error) *UnwindError {
-	if errors.Is(err, bpf.ErrArch) {
+	if errors.Is(err, bpf.ErrArch) || errors.Is(err, errOverwrite) {
 		return &UnwindError{err, 0}
 	}
 	return &UnwindError{err, DefaultStackDump}

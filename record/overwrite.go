@@ -11,11 +11,14 @@ import (
 // backwards and overwrites what is oldest, and nothing is read before output is switched
 // or the recording ends.
 
+// errOverwrite is also why stacks are not copied instead: few copies would fit.
+var errOverwrite = errors.New("--overwrite: BPF programs need rings that are read while they are filled")
+
 // ringsForBPF returns why BPF programs cannot write to the rings, nil if they can.
 func (o *Options) ringsForBPF() error {
 	switch {
 	case o.Overwrite:
-		return errors.New("--overwrite: BPF programs need rings that are read while they are filled")
+		return errOverwrite
 	case o.Target.perThread():
 		return errors.New("--per-thread: BPF programs write to a ring of each CPU, not of a thread")
 	}

@@ -219,12 +219,15 @@ func sampleTimes(t *testing.T, path string) (times []uint64) {
 // Without switching, what the rings hold at the end is written: at least the newest sample.
 func TestRecordOverwriteUntilTheEnd(t *testing.T) {
 	needTracepoints(t)
-	for _, flags := range []string{"", "-z", "-o -", "--call-graph fp"} {
+	for _, flags := range []string{"", "-z", "-o -", "--call-graph fp", "-g"} {
 		dir := t.TempDir()
 		r := mustRecord(t, dir, append(strings.Fields(flags), "--overwrite", "-m", "2", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-unix", "-n", "3000")...)
 		file := filepath.Join(dir, "perf.data")
 		if strings.Contains(flags, "-o") {
 			writeFile(t, file, r.stdout)
+		}
+		if fallback := strings.Contains(r.stderr, "--overwrite: BPF programs need rings that are read while they are filled), recording frame pointers"); fallback != (flags == "-g") {
+			t.Errorf("%q:\n%s", flags, r.stderr)
 		}
 		c := read(t, file)
 		if c.total < 20 || c.total > 2000 || c.skipped != 0 {
