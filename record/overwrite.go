@@ -11,8 +11,14 @@ import (
 // backwards and overwrites what is oldest, and nothing is read before output is switched
 // or the recording ends.
 
+// ErrBPFRings says that BPF programs cannot write to the rings.
+var ErrBPFRings = errors.New("BPF programs need a ring for each CPU that is read while it is filled")
+
 // errOverwrite is also why stacks are not copied instead: few copies would fit.
-var errOverwrite = errors.New("--overwrite: BPF programs need rings that are read while they are filled")
+var (
+	errOverwrite = fmt.Errorf("--overwrite: %w", ErrBPFRings)
+	errPerThread = fmt.Errorf("--per-thread: %w", ErrBPFRings)
+)
 
 // ringsForBPF returns why BPF programs cannot write to the rings, nil if they can.
 func (o *Options) ringsForBPF() error {
@@ -20,7 +26,7 @@ func (o *Options) ringsForBPF() error {
 	case o.Overwrite:
 		return errOverwrite
 	case o.Target.perThread():
-		return errors.New("--per-thread: BPF programs write to a ring of each CPU, not of a thread")
+		return errPerThread
 	}
 	return nil
 }
