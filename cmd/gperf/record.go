@@ -48,7 +48,18 @@ type recordFlags struct {
 	help        bool
 	ignored     bool
 	buildIDMmap bool
-	recordExtras
+
+	branchAny    bool
+	branchFilter string
+	intrRegs     string
+	userRegs     string
+	synth        string
+	control      string
+	maxSize      string
+	switchEvents []string
+	strictFreq   bool
+	latency      bool
+	dryRun       bool
 }
 
 func (f *recordFlags) set() *pflag.FlagSet {
@@ -148,7 +159,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 		}
 		o.UseClockID, o.ClockID = true, id
 	}
-	if err := f.extras(s); err != nil {
+	if err := f.modes(s); err != nil {
 		return err
 	}
 	return f.parseEvents()

@@ -22,21 +22,6 @@ import (
 	"gperf/script"
 )
 
-// recordExtras are flags of gperf record as they were given, beyond the usual ones.
-type recordExtras struct {
-	branchAny    bool
-	branchFilter string
-	intrRegs     string
-	userRegs     string
-	synth        string
-	control      string
-	maxSize      string
-	switchEvents []string
-	strictFreq   bool
-	latency      bool
-	dryRun       bool
-}
-
 // sampleBit is a flag for something that each sample carries.
 type sampleBit struct {
 	of  *format.SampleType
@@ -172,12 +157,20 @@ func (f *recordFlags) unsupported(s *pflag.FlagSet) error {
 	return nil
 }
 
-// extras takes the flags of recordExtras.
-func (f *recordFlags) extras(s *pflag.FlagSet) (err error) {
-	o := &f.opts
-	if err := f.unsupported(s); err != nil {
-		return err
+// modes takes the flags of addSampleFlags and addModeFlags.
+func (f *recordFlags) modes(s *pflag.FlagSet) error {
+	for _, take := range []func(*pflag.FlagSet) error{f.unsupported, f.implied, f.machineState, f.system, f.values} {
+		if err := take(s); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// implied sets what flags imply: -d where memory was accessed and what is mapped there, -t
+// no inheritance.
+func (f *recordFlags) implied(s *pflag.FlagSet) error {
+	o := &f.opts
 	if o.Sample&format.SampleAddr != 0 {
 		o.Sample |= format.SampleDataSrc
 		o.DataMmap = o.DataMmap || !s.Changed("data-mmap")
@@ -185,21 +178,28 @@ func (f *recordFlags) extras(s *pflag.FlagSet) (err error) {
 	if len(o.Target.TIDs) > 0 && !s.Changed("no-inherit") {
 		o.NoInherit = true
 	}
-	if err := f.machineState(s); err != nil {
-		return err
-	}
+	return nil
+}
+
+// system checks flags that depend on the targets, and on what the kernel allows.
+func (f *recordFlags) system(*pflag.FlagSet) error {
+	o := &f.opts
 	if o.Target.PerThread && o.Target.SystemWide() {
 		o.Notice(errors.New("SYSTEM/CPU switch overriding PER-THREAD"))
 	}
-	if f.latency {
-		if o.Target.SystemWide() {
-			return wrongUse("latency profiling is not supported with system-wide collection")
-		}
-		o.Switches = true
+	if f.latency && o.Target.SystemWide() {
+		return wrongUse("latency profiling is not supported with system-wide collection")
 	}
+	o.Switches = o.Switches || f.latency
 	if limit := record.MaxFreq(); f.strictFreq && o.Freq > limit {
 		return fmt.Errorf("maximum frequency rate (%d Hz) exceeded: use -F with a lower value, or raise /proc/sys/kernel/perf_event_max_sample_rate", limit)
 	}
+	return nil
+}
+
+// values takes --synth, --max-size and --control.
+func (f *recordFlags) values(*pflag.FlagSet) error {
+	o := &f.opts
 	kinds, err := record.ParseSynth(f.synth)
 	if err != nil {
 		return wrongUse("--synth: %v", err)
