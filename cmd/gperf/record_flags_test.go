@@ -418,7 +418,7 @@ func TestRecordFlagsRefused(t *testing.T) {
 	}{
 		{"-I?", exitUsage, "available registers: "},
 		{"--user-regs=?", exitUsage, "available registers: "},
-		{"--intr-regs=ax,mars", exitUsage, `unknown register "mars"; available registers: `},
+		{"--intr-regs=sp,mars", exitUsage, `unknown register "mars"; available registers: `},
 		{"-j any,mars", exitUsage, `unknown branch filter "mars"`},
 		{"-b -j any", exitUsage, "-b is -j any"},
 		{"-b", exitError, "doesn't support branch stack sampling"},
