@@ -16,7 +16,8 @@ import (
 
 const (
 	dirData = "data"
-	dirProc = "kcore_dir"
+	// KcoreDir has files of the recorded machine's /proc: kallsyms, modules and kcore.
+	KcoreDir = "kcore_dir"
 )
 
 // makeDir creates the directory of a recording, with a copy of the kernel's code. It keeps
@@ -30,7 +31,7 @@ func makeDir(path string) error {
 	if err := keepOld(path); err != nil {
 		return &OutputError{path, err}
 	}
-	proc := filepath.Join(path, dirProc)
+	proc := filepath.Join(path, KcoreDir)
 	for _, dir := range []string{path, proc} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return &OutputError{path, err}

@@ -119,7 +119,7 @@ func removeRecording(dir string) error {
 	for _, e := range list {
 		path := filepath.Join(dir, e.Name())
 		switch {
-		case e.Name() == dirProc:
+		case e.Name() == KcoreDir:
 			err = os.RemoveAll(path)
 		case e.Name() == dirData || strings.HasPrefix(e.Name(), dirData+"."):
 			err = os.Remove(path)
