@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -40,20 +39,6 @@ var commands = []command{
 	{"buildid-list", "list the build IDs of the files that a recording's samples are from", buildIDCommand},
 	{"archive", "pack a recording and what names its addresses into one file, to be read on other machines", archiveCommand},
 	{"cache", "show what is kept of programs by build ID, and how much, or remove it", cacheCommand},
-}
-
-// perfName is what gperf is called where it stands in perf's place, by a link: it then gives
-// that name in perf's messages, and compresses records as only newer perfs read them.
-const perfName = "perf"
-
-// self is the name in perf's messages.
-var self = programName(os.Args[0])
-
-func programName(arg0 string) string {
-	if filepath.Base(arg0) == perfName {
-		return perfName
-	}
-	return "gperf"
 }
 
 func main() {

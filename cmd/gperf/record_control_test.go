@@ -423,3 +423,22 @@ func TestRecordInPerfsPlace(t *testing.T) {
 		}
 	}
 }
+
+// Called perf, gperf warns of files without symbols as perf does, of which scripts know the words.
+func TestReportInPerfsPlace(t *testing.T) {
+	words := regexp.MustCompile(`^(no symbols found in .*, maybe install a debug package\?|Failed to open .*, continuing without symbols)$`)
+	for _, name := range []string{"perf", "gperf"} {
+		cmd := exec.Command(binary(t, "./cmd/gperf"), "report", "--debuginfod=no", "--kallsyms", filepath.Join(root, "testdata", "kallsyms"), "-i", filepath.Join(root, "testdata", "two.data"))
+		cmd.Args[0] = name
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		if err := cmd.Run(); err != nil || errs.Len() == 0 {
+			t.Errorf("%s: %v\n%s", name, err, errs.String())
+		}
+		for line := range strings.Lines(errs.String()) {
+			if words.MatchString(strings.TrimSpace(line)) != (name == "perf") {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+	}
+}
