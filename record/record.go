@@ -154,8 +154,11 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if t.ownCommand() {
+	switch {
+	case t.ownCommand():
 		threads = []int{r.command.proc.Pid}
+	case r.command != nil && slices.Contains(t.UIDs, os.Geteuid()): // it is one of the user's
+		threads = append(threads, r.command.proc.Pid)
 	}
 	if r.command != nil && r.dwarf != nil {
 		if err := r.command.pause(); err != nil {

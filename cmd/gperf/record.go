@@ -389,7 +389,7 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	allowAbbreviations(s)
-	if err := s.Parse(perfArgs(s, args)); err != nil {
+	if err := s.Parse(rewriteArgs(s, args)); err != nil {
 		return fail("record", wrongUse("%v", err), stderr)
 	}
 	if f.help {

@@ -327,9 +327,9 @@ func listEvents(attrs []format.Attr, flags string, stderr io.Writer) {
 	w.Flush()
 }
 
-// perfArgs rewrites what perf's way of reading flags allows and pflag's does not, up to
+// rewriteArgs rewrites what perf's way of reading flags allows and pflag's does not, up to
 // the command: -zLEVEL and -IREGS, also after other letters (-az3), and --no-FLAG.
-func perfArgs(s *pflag.FlagSet, args []string) []string {
+func rewriteArgs(s *pflag.FlagSet, args []string) []string {
 	args = slices.Clone(args)
 	for i := 0; i < len(args) && len(args[i]) > 1 && args[i][0] == '-' && args[i] != "--"; i++ {
 		var another bool

@@ -415,7 +415,7 @@ func TestRecordingsInAllForms(t *testing.T) {
 
 // -z has its level after it, or none, among other letters too; flags are negated by no-;
 // what is the command's stays as it is.
-func TestPerfArgs(t *testing.T) {
+func TestRewriteArgs(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"-z", "-z"},
 		{"-z3", "-z=3"},
@@ -439,7 +439,7 @@ func TestPerfArgs(t *testing.T) {
 		var f recordFlags
 		s := f.set()
 		allowAbbreviations(s)
-		if got := strings.Join(perfArgs(s, strings.Fields(c.in)), " "); got != c.want {
+		if got := strings.Join(rewriteArgs(s, strings.Fields(c.in)), " "); got != c.want {
 			t.Errorf("%s: %s instead of %s", c.in, got, c.want)
 		}
 	}
