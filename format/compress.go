@@ -7,8 +7,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Compressor writes records as PERF_RECORD_COMPRESSED: all of them together hold
-// one zstd stream, of which each can be decompressed as soon as those before it
+// Compressor writes records as PERF_RECORD_COMPRESSED or COMPRESSED2: all of them together
+// hold one zstd stream, of which each can be decompressed as soon as those before it
 // are, and to at most Piece bytes. A record may lie across two of them.
 //
 // perf's readers (perf_session__process_compressed_event of
@@ -17,10 +17,11 @@ import (
 // the record has to be a multiple of 8, from perf 7 on.
 type Compressor struct {
 	out    *Writer
+	kind   Type
 	level  int
 	enc    *zstd.Encoder
 	piece  []byte // not yet compressed
-	rec    []byte // a COMPRESSED record
+	rec    []byte // a compressed record
 	before int64  // bytes that went in
 	after  int64  // that came out
 }
@@ -35,9 +36,11 @@ const (
 	zstdBlockHeader = 3
 )
 
-// NewCompressor returns a Compressor to w, of zstd's levels 1 to 22.
-func NewCompressor(w *Writer, level int) (*Compressor, error) {
-	c := &Compressor{out: w, level: level}
+// NewCompressor returns a Compressor to w, of zstd's levels 1 to 22. kind is
+// TypeCompressed, or TypeCompressed2, which says how long its data is and which perfs
+// before 6.16 do not read.
+func NewCompressor(w *Writer, kind Type, level int) (*Compressor, error) {
+	c := &Compressor{out: w, kind: kind, level: level}
 	var err error
 	c.enc, err = zstd.NewWriter((*compressed)(c), zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithWindowSize(zstdWindow),
 		zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
@@ -75,12 +78,20 @@ func (c *Compressor) Flush() error {
 	if len(c.piece) == 0 {
 		return nil
 	}
-	c.rec = append(c.rec[:0], make([]byte, headerSize)...)
+	head := headerSize
+	if c.kind == TypeCompressed2 {
+		head += 8
+	}
+	c.rec = append(c.rec[:0], make([]byte, head)...)
 	if _, err := c.enc.Write(c.piece); err != nil {
 		return fmt.Errorf("compressing: %w", err)
 	}
 	if err := c.enc.Flush(); err != nil {
 		return fmt.Errorf("compressing: %w", err)
+	}
+	if c.kind == TypeCompressed2 {
+		binary.LittleEndian.PutUint64(c.rec[headerSize:], uint64(len(c.rec)-head))
+		c.rec = append(c.rec, make([]byte, -len(c.rec)&7)...)
 	}
 	for len(c.rec)%8 != 0 { // 3 has an inverse modulo 8
 		c.rec = append(c.rec, make([]byte, zstdBlockHeader)...)
@@ -88,7 +99,7 @@ func (c *Compressor) Flush() error {
 	if len(c.rec) > maxRecordSize {
 		return fmt.Errorf("compressing: %d bytes became %d", len(c.piece), len(c.rec))
 	}
-	binary.LittleEndian.PutUint32(c.rec, uint32(TypeCompressed))
+	binary.LittleEndian.PutUint32(c.rec, uint32(c.kind))
 	binary.LittleEndian.PutUint16(c.rec[6:], uint16(len(c.rec)))
 	c.before += int64(len(c.piece))
 	c.after += int64(len(c.rec))

@@ -29,7 +29,8 @@ func noise(r *rand.Rand, size int) []byte {
 // and its own size is a multiple of 8: what perf's readers want. All pieces
 // together are what was written, as far as they are flushed.
 func TestCompressor(t *testing.T) {
-	for _, level := range []int{1, 3, 9, 22} {
+	for i, level := range []int{1, 3, 9, 22} {
+		kind := [...]Type{TypeCompressed, TypeCompressed2}[i%2]
 		r := rand.New(rand.NewPCG(1, uint64(level)))
 		file, err := os.Create(filepath.Join(t.TempDir(), "perf.data"))
 		if err != nil {
@@ -41,7 +42,7 @@ func TestCompressor(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := w.Size()
-		c, err := NewCompressor(w, level)
+		c, err := NewCompressor(w, kind, level)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +77,7 @@ func TestCompressor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, ends := inflatePieces(t, data[start:])
+		out, ends := inflatePieces(t, kind, data[start:])
 		if !bytes.Equal(out, in) {
 			t.Errorf("level %d: %d bytes come out of %d", level, len(out), len(in))
 		}
@@ -90,15 +91,23 @@ func TestCompressor(t *testing.T) {
 
 // inflatePieces decompresses records, each with those before it; ends is how much
 // there is after each.
-func inflatePieces(t *testing.T, data []byte) (out []byte, ends []int) {
+func inflatePieces(t *testing.T, kind Type, data []byte) (out []byte, ends []int) {
 	t.Helper()
 	var stream []byte
 	for len(data) > 0 {
 		size := int(binary.LittleEndian.Uint16(data[6:]))
-		if size < 8 || size > len(data) || size%8 != 0 || Type(binary.LittleEndian.Uint32(data)) != TypeCompressed {
+		if size < 8 || size > len(data) || size%8 != 0 || Type(binary.LittleEndian.Uint32(data)) != kind {
 			t.Fatalf("a record of %d bytes, type %d", size, binary.LittleEndian.Uint32(data))
 		}
-		stream = append(stream, data[8:size]...)
+		if kind == TypeCompressed2 {
+			n := int(binary.LittleEndian.Uint64(data[8:]))
+			if n > size-16 || size-16-n >= 8 {
+				t.Fatalf("a record of %d bytes with %d", size, n)
+			}
+			stream = append(stream, data[16:16+n]...)
+		} else {
+			stream = append(stream, data[8:size]...)
+		}
 		data = data[size:]
 		dec, err := zstd.NewReader(bytes.NewReader(stream), zstd.WithDecoderConcurrency(1))
 		if err != nil {

@@ -95,6 +95,20 @@ func (f *Fork) Append(b []byte, idSize int) []byte {
 	})
 }
 
+// Append appends the namespaces of a thread as a PERF_RECORD_NAMESPACES.
+func (n *Namespaces) Append(b []byte, idSize int) []byte {
+	le := binary.LittleEndian
+	return appendRecord(b, TypeNamespaces, 0, idSize, func(b []byte) []byte {
+		b = le.AppendUint32(b, uint32(n.PID))
+		b = le.AppendUint32(b, uint32(n.TID))
+		b = le.AppendUint64(b, uint64(len(n.NS)))
+		for _, ns := range n.NS {
+			b = le.AppendUint64(le.AppendUint64(b, ns.Dev), ns.Ino)
+		}
+		return b
+	})
+}
+
 // Append appends the cgroup's path as a PERF_RECORD_CGROUP.
 func (g *Cgroup) Append(b []byte, idSize int) []byte {
 	return appendRecord(b, TypeCgroup, 0, idSize, func(b []byte) []byte {

@@ -18,6 +18,8 @@ type Options struct {
 	Output string // default: perf.data; "-": standard output, in pipe mode
 	// Compress, if not 0, is zstd's level to compress the records with, 1 to 22.
 	Compress int
+	// Compressed2 makes the compressed records those of perf 6.16 and later.
+	Compressed2 bool
 	// Timestamp puts the time into the file's name when it is finished.
 	Timestamp bool
 	Switch    Switch // implies Timestamp
@@ -27,6 +29,8 @@ type Options struct {
 	Period uint64 // every so many events, instead of Freq
 
 	Callchain bool // frame-pointer callchains
+	// UserChain and KernelChain restrict callchains to frames of user space, or of the kernel.
+	UserChain, KernelChain bool
 	// MaxStack is how many frames a callchain has at most; 0: kernel.perf_event_max_stack.
 	MaxStack uint16
 	// DWARF finds the user's part of the callchains by call frame information, in the
@@ -38,25 +42,50 @@ type Options struct {
 	StackDump uint16
 	Pages     int // pages of a ring, a power of 2; 0: what may be locked, up to 512 KiB
 
-	Data         bool // addresses of data, and mappings that hold no code
-	Stat         bool // counts of each thread, when it exits
-	SamplePeriod bool // the period, also where it is always the same
-	Raw          bool // raw data also where there is none
-	SampleCPU    bool
-	RunningTime  bool // enabled and running times of SampleRead
-	NoSamples    bool
-	NoInherit    bool // not the threads and processes that the target starts
-	AllUser      bool // user space only
-	AllKernel    bool // kernel only
-	AllCgroups   bool // the cgroup of each sample
-	NoBPFEvent   bool
-	NoBuildID    bool
-	UseClockID   bool
-	ClockID      int32 // with UseClockID: clock_gettime's clock
+	// Sample is what each sample carries in addition to what it needs: its period,
+	// CPU, weight, physical address …
+	Sample   format.SampleType
+	IntrRegs uint64 // registers of each sample, as a mask: of the interrupted code
+	UserRegs uint64 // … of user space
+	Branches Branches
+	DataMmap bool // record mappings that hold no code as well
+
+	Stat        bool // counts of each thread, when it exits
+	Raw         bool // raw data also where there is none
+	RunningTime bool // enabled and running times of SampleRead
+	NoSamples   bool
+	NoInherit   bool // not the threads and processes that the target starts
+	AllUser     bool // user space only
+	AllKernel   bool // kernel only
+	AllCgroups  bool // the cgroup of each sample
+	Switches    bool // side band: context switches
+	Namespaces  bool // side band: namespaces of processes
+	NoBuffering bool // wake the recorder up for each sample
+	NoBPFEvent  bool
+	NoBuildID   bool // no table of build IDs
+	// NoBuildIDMmap leaves build IDs out of the mappings' records: they are in a table then.
+	NoBuildIDMmap bool
+	// Overwrite makes the kernel overwrite the oldest records when a ring is full. They are
+	// written when output is switched, and at the end.
+	Overwrite bool
+	// TailSynth describes what runs at the end of a file instead of at its beginning.
+	TailSynth  bool
+	Omit       Synth // descriptions of what runs at the start that are left out
+	UseClockID bool
+	ClockID    int32 // with UseClockID: clock_gettime's clock
 
 	// Delay is how long after the start the events are enabled; below zero they
-	// never are.
+	// never are, unless by Control.
 	Delay time.Duration
+	// Pauses are times after the start at which events are disabled and enabled in turns.
+	Pauses  []time.Duration
+	Control Control
+	// Kcore makes Output a directory, which has a copy of the kernel's code.
+	Kcore bool
+	// Realtime, if not 0, is the recorder's priority of SCHED_FIFO.
+	Realtime int
+	// MaxSize ends the recording when so many bytes are written; 0: no limit.
+	MaxSize int64
 
 	// instead is what is recorded where user stacks cannot be walked in the kernel; nil:
 	// they can.
@@ -79,6 +108,16 @@ type Options struct {
 	Dumped func(path string, wakeups uint64)
 	// Verbose is told what is opened; nil: nobody is.
 	Verbose func(msg string)
+	// Say, if set, receives perf's messages about what is done on request.
+	Say func(msg string)
+	// List, if set, prints the events on request, with the flags of evlist.
+	List func(attrs []format.Attr, flags string)
+}
+
+func (o *Options) say(msg string) {
+	if o.Say != nil {
+		o.Say(msg)
+	}
 }
 
 func (o *Options) notice(what error) {
@@ -121,13 +160,17 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 	// Whoever starts to record before the sampling events are enabled, or on
 	// all processes, wants side band at once: an event of its own. So do events
 	// that the kernel does not know.
-	separate := o.Target.byCPU() || o.Delay != 0 || emitted(&events[0])
+	atOnce := o.Target.byCPU() || o.Delay != 0 || emitted(&events[0])
+	separate := atOnce && !isDummy(&events[0])
 	leader := 0
 	var attrs []format.Attr
 	for i := range events {
 		a := o.attr(&events[i])
 		if i == 0 && !separate {
 			o.track(&a)
+			if atOnce {
+				o.trackAtOnce(&a)
+			}
 		}
 		if !events[i].Member {
 			leader = i
@@ -215,6 +258,9 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 		a.SamplePeriod = 0
 	}
 	o.stacks(&a, ev)
+	if !isDummy(ev) {
+		o.machineState(&a)
+	}
 	if o.Raw {
 		a.SampleType |= format.SampleRaw
 	}
@@ -247,14 +293,29 @@ func (o *Options) stacks(a *format.Attr, ev *event.Event) {
 	if a.SampleMaxStack = t.MaxStack; a.SampleMaxStack == 0 {
 		a.SampleMaxStack = o.MaxStack
 	}
+	if o.UserChain {
+		a.Flags |= format.FlagExcludeCallchainKernel
+	}
 	if dwarf || dump != 0 {
 		a.Flags |= format.FlagExcludeCallchainUser
 	}
-	if dump != 0 { // perf unwinds by what is mapped, CFI included
-		a.SampleType |= format.SampleRegsUser | format.SampleStackUser | format.SampleAddr | format.SampleDataSrc
+	if t.StackDump != 0 { // as perf does for the event's own stack dumps
+		a.SampleType |= format.SampleAddr | format.SampleDataSrc
+	}
+	if dump != 0 {
+		a.SampleType |= format.SampleRegsUser | format.SampleStackUser
 		a.SampleRegsUser = userRegs[runtime.GOARCH]
 		a.SampleStackUser = uint32(dump)
 	}
+}
+
+// kernelChain returns the attr as the kernel and the file have it where callchains are
+// to have frames of the kernel only. r.attrs are without its flag, which walked goes by.
+func (o *Options) kernelChain(a format.Attr) format.Attr {
+	if o.KernelChain && a.SampleType&format.SampleCallchain != 0 {
+		a.Flags |= format.FlagExcludeCallchainUser
+	}
+	return a
 }
 
 // walked tells whether user stacks of the event's samples are walked in the kernel.
@@ -264,12 +325,6 @@ func walked(a *format.Attr) bool {
 
 // DefaultStackDump is perf's default of how many bytes of a stack to copy.
 const DefaultStackDump = 8192
-
-// data returns whether samples have addresses of data. perf wants mappings of data
-// with stack copies, for it unwinds by what is mapped, CFI included.
-func (o *Options) data() bool {
-	return o.Data || o.StackDump != 0 || o.DWARF && o.instead != nil && o.instead.StackDump != 0
-}
 
 // dumpsStacks returns whether any event's stacks are copied.
 func (o *Options) dumpsStacks() bool {
@@ -292,18 +347,15 @@ func (o *Options) commonAttr(ev *event.Event) format.Attr {
 	a := format.Attr{
 		Type: ev.Type, Config: ev.Config, Config1: ev.Config1, Config2: ev.Config2, Config3: ev.Config3, BPType: ev.BPType,
 		Size: format.AttrSize, Name: ev.Name,
-		SampleType: format.SampleIP | format.SampleTID | format.SampleTime,
+		SampleType: format.SampleIP | format.SampleTID | o.Sample,
 		ReadFormat: format.ReadID | format.ReadLost,
 		Flags:      ev.Flags | format.FlagSampleIDAll,
 	}
-	if o.Target.byCPU() || o.SampleCPU || o.Raw {
+	if o.Target.byCPU() || o.Raw {
 		a.SampleType |= format.SampleCPU
 	}
-	if o.data() {
-		a.SampleType |= format.SampleAddr | format.SampleDataSrc
-	}
-	if o.SamplePeriod {
-		a.SampleType |= format.SamplePeriod
+	if !o.Target.perThread() { // the records of one thread are in order
+		a.SampleType |= format.SampleTime
 	}
 	if o.Stat {
 		a.Flags |= format.FlagInheritStat
@@ -314,8 +366,14 @@ func (o *Options) commonAttr(ev *event.Event) format.Attr {
 	if o.AllCgroups {
 		a.SampleType |= format.SampleCgroup
 	}
-	if (!o.NoInherit || ev.Terms.Inherit) && !ev.Terms.NoInherit && !o.Target.byCPU() {
+	if (!o.NoInherit || ev.Terms.Inherit) && !ev.Terms.NoInherit && !o.Target.byCPU() && !o.Target.perThread() {
 		a.Flags |= format.FlagInherit
+	}
+	if o.Overwrite {
+		a.Flags |= format.FlagWriteBackward
+	}
+	if o.NoBuffering {
+		a.Wakeup = 1
 	}
 	if o.UseClockID {
 		a.Flags |= format.FlagUseClockID
@@ -328,17 +386,39 @@ func (o *Options) trackingAttr() format.Attr {
 	a := o.commonAttr(&trackingEvent)
 	a.SamplePeriod = 1
 	o.track(&a)
-	if !o.Target.byCPU() {
+	o.trackAtOnce(&a)
+	return a
+}
+
+// trackAtOnce makes an event write the side band from the start, or from the exec of
+// the recorded command.
+func (o *Options) trackAtOnce(a *format.Attr) {
+	if o.Target.byCPU() {
+		a.Flags &^= format.FlagDisabled
+	} else {
 		a.Flags |= format.FlagDisabled | format.FlagEnableOnExec
 	}
-	return a
+}
+
+// tracks tells whether an event writes the side band.
+func tracks(a *format.Attr) bool { return a.Flags&format.FlagTask != 0 }
+
+// isDummy tells whether an event makes no samples.
+func isDummy(ev *event.Event) bool {
+	return ev.Type == format.TypeSoftware && ev.Config == event.Dummy
 }
 
 // track has the event write the side band.
 func (o *Options) track(a *format.Attr) {
 	a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec | format.FlagTask | format.FlagKSymbol
-	if o.data() || o.dumpsStacks() {
+	if o.DataMmap || o.dumpsStacks() { // perf unwinds stack dumps by what is mapped, CFI included
 		a.Flags |= format.FlagMmapData
+	}
+	if o.Switches {
+		a.Flags |= format.FlagContextSwitch
+	}
+	if o.Namespaces {
+		a.Flags |= format.FlagNamespaces
 	}
 	if o.AllCgroups {
 		a.Flags |= format.FlagCgroup
@@ -346,7 +426,7 @@ func (o *Options) track(a *format.Attr) {
 	if !o.NoBPFEvent {
 		a.Flags |= format.FlagBPFEvent
 	}
-	if !o.NoBuildID {
+	if !o.NoBuildIDMmap {
 		a.Flags |= format.FlagBuildID
 	}
 }
@@ -355,8 +435,8 @@ func (o *Options) track(a *format.Attr) {
 // the same for all where the events' samples differ (IDENTIFIER), else by ID.
 // One event needs neither, unless its counts are read.
 func identify(attrs []format.Attr) {
-	bit := format.SampleType(0)
-	if len(attrs) > 1 || attrs[0].SampleType&format.SampleRead != 0 {
+	bit := attrs[0].SampleType & format.SampleIdentifier
+	if bit == 0 && (len(attrs) > 1 || attrs[0].SampleType&format.SampleRead != 0) {
 		bit = format.SampleID
 	}
 	for i := range attrs {
@@ -371,8 +451,11 @@ func identify(attrs []format.Attr) {
 
 // timeOffset is where a sample of any of the attrs has its time, in bytes from
 // the record's header: identify and commonAttr see to it that this is one
-// place.
+// place. It is 0 where samples have no time.
 func timeOffset(attrs []format.Attr) uint64 {
+	if attrs[0].SampleType&format.SampleTime == 0 {
+		return 0
+	}
 	off := uint64(8) // header
 	for _, bit := range [...]format.SampleType{format.SampleIdentifier, format.SampleIP, format.SampleTID} {
 		if attrs[0].SampleType&bit != 0 {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -138,6 +139,12 @@ func (c *command) exec() error {
 func (c *command) close() {
 	c.start.Close()
 	c.failed.Close()
+}
+
+// comm is the name that the exec gives the process.
+func (c *command) comm() string {
+	name := filepath.Base(c.name)
+	return name[:min(len(name), maxComm)]
 }
 
 func eventNames(events []event.Event) string {

@@ -42,8 +42,8 @@ const (
 	maxUnmarked = 1 << 20
 )
 
-func newCompressing(w *format.Writer, level int, t tally, wake func()) (*compressing, error) {
-	c, err := format.NewCompressor(w, level)
+func newCompressing(w *format.Writer, kind format.Type, level int, t tally, wake func()) (*compressing, error) {
+	c, err := format.NewCompressor(w, kind, level)
 	if err != nil {
 		return nil, err
 	}

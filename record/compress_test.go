@@ -43,7 +43,7 @@ func TestCompressingFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		woken := make(chan bool, 1)
-		z, err := newCompressing(w, 1, tally{}, func() { woken <- true })
+		z, err := newCompressing(w, format.TypeCompressed, 1, tally{}, func() { woken <- true })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,6 +65,9 @@ type UnwindSummary struct {
 
 // newDWARF loads the programs for the events.
 func newDWARF(o *Options, events []event.Event, attrs []format.Attr) (*dwarf, error) {
+	if err := o.ringsForBPF(); err != nil {
+		return nil, err
+	}
 	cpus, err := bpf.NumCPU()
 	if err != nil {
 		return nil, err
@@ -172,7 +175,8 @@ func (d *dwarf) openedTracepoint(ev *event.Event, p bpf.Program) error {
 func (r *recorder) fileAttrs() []format.Attr {
 	l := slices.Clone(r.attrs)
 	for i := range l {
-		if l[i].SampleType&format.SampleStackUser != 0 || l[i].Flags&format.FlagExcludeCallchainUser == 0 {
+		l[i] = r.opts.kernelChain(l[i])
+		if r.opts.KernelChain || l[i].SampleType&format.SampleStackUser != 0 || l[i].Flags&format.FlagExcludeCallchainUser == 0 {
 			continue
 		}
 		l[i].Flags &^= format.FlagExcludeCallchainUser

@@ -103,6 +103,9 @@ func (r *recorder) newEmitter() error {
 	if len(raw)+len(entered)+len(returned) == 0 {
 		return nil
 	}
+	if err := r.opts.ringsForBPF(); err != nil {
+		return &EmitError{r.events[0].Name, err}
+	}
 	cpus, err := bpf.NumCPU()
 	if err != nil {
 		return err
@@ -209,6 +212,9 @@ func (e *emitter) attach(r *recorder) error {
 	}
 	a := outputAttr(&r.attrs[first])
 	for _, n := range r.joiners {
+		if !slices.Contains(r.cpus, n.cpu) {
+			continue // its ring has side band only
+		}
 		fd, err := perfEventOpen(&a, -1, n.cpu, -1, 0)
 		if err != nil {
 			return fmt.Errorf("BPF output of CPU %d: %w", n.cpu, err)

@@ -30,6 +30,9 @@ func (e *OpenError) Error() string {
 }
 func (e *OpenError) Unwrap() error { return e.Err }
 
+// ErrNoBranches says that the PMU does not record branches for an event.
+var ErrNoBranches = errors.New("PMU hardware or event type doesn't support branch stack sampling")
+
 func place(cpu, tid int) (s string) {
 	if cpu >= 0 {
 		s += fmt.Sprintf(" on CPU %d", cpu)
@@ -194,7 +197,7 @@ func (e *UnwindError) Unwrap() error { return e.Err }
 // instead returns what to record where user stacks cannot be walked in the kernel.
 // Programs for arm64 keep frame pointers; those for x86-64 mostly do not.
 func instead(err error) *UnwindError {
-	if errors.Is(err, bpf.ErrArch) {
+	if errors.Is(err, bpf.ErrArch) || errors.Is(err, errOverwrite) {
 		return &UnwindError{err, 0}
 	}
 	return &UnwindError{err, DefaultStackDump}

@@ -39,6 +39,9 @@ var features = []feature{
 	{"counts of lost samples (Linux 6.0)",
 		func(a *format.Attr) bool { return a.ReadFormat&format.ReadLost != 0 },
 		func(a *format.Attr) { a.ReadFormat &^= format.ReadLost }},
+	{"weights of several parts (Linux 5.12)",
+		func(a *format.Attr) bool { return a.SampleType&format.SampleWeightStruct != 0 },
+		func(a *format.Attr) { a.SampleType = a.SampleType&^format.SampleWeightStruct | format.SampleWeight }},
 	{"build IDs in mmap records (Linux 5.12)",
 		func(a *format.Attr) bool { return a.Flags&format.FlagBuildID != 0 },
 		func(a *format.Attr) { a.Flags &^= format.FlagBuildID }},
@@ -56,8 +59,11 @@ type opener struct {
 	attrs    []format.Attr
 	missing  []feature // found out to be unknown to this kernel
 	counters []counter
-	opened   func(*event.Event, *format.Attr, *counter) error // nil, or told of each counter at once
-	opening  func(n int) error                                // nil, or told how many events are open; its error ends it
+	// sideBandCPUs are all CPUs where only some are recorded: a process that runs on
+	// one of these may have been started, and its code mapped, on another.
+	sideBandCPUs []int
+	opened       func(*event.Event, *format.Attr, *counter) error // nil, or told of each counter at once
+	opening      func(n int) error                                // nil, or told how many events are open; its error ends it
 }
 
 // open opens every event on every CPU and thread. A thread that has gone
@@ -72,7 +78,11 @@ func (o *opener) open(cpus, threads []int) error {
 		if emitted(&o.events[e]) {
 			continue
 		}
-		err := o.openEvent(e, cpus, threads)
+		on := cpus
+		if tracks(&o.attrs[e]) && o.sampled() {
+			on = o.sideBandCPUs
+		}
+		err := o.openEvent(e, on, threads)
 		if leader := o.leader(e); err != nil && leader < e && o.events[leader].Weak {
 			o.disband(leader)
 			e = leader - 1
@@ -88,6 +98,11 @@ func (o *opener) open(cpus, threads []int) error {
 		}
 	}
 	return nil
+}
+
+// sampled tells whether any event makes samples, which need side band to be read.
+func (o *opener) sampled() bool {
+	return slices.ContainsFunc(o.events, func(ev event.Event) bool { return !isDummy(&ev) })
 }
 
 // openEvent opens an event on every CPU and thread.
@@ -201,7 +216,8 @@ func (o *opener) openOne(c *counter, pid, flags int) (int, error) {
 	a, ev := &o.attrs[c.event], &o.events[c.event]
 	group := o.groupFD(c)
 	for {
-		fd, err := perfEventOpen(a, pid, c.cpu, group, flags)
+		k := o.opts.kernelChain(*a)
+		fd, err := perfEventOpen(&k, pid, c.cpu, group, flags)
 		switch {
 		case err == nil:
 			return fd, nil
@@ -209,6 +225,8 @@ func (o *opener) openOne(c *counter, pid, flags int) (int, error) {
 		case err == unix.EMFILE && moreFiles():
 		case a.Flags.PreciseIP() > 0 && strings.HasSuffix(ev.Name, ":P") && imprecise(err):
 			a.Flags = a.Flags.WithPreciseIP(a.Flags.PreciseIP() - 1)
+		case noPMU(err) && a.SampleType&format.SampleBranchStack != 0:
+			return -1, ErrNoBranches
 		case noPMU(err) && ev.Type == format.TypeHardware && ev.Config == event.Cycles:
 			o.useCPUClock(a, ev)
 		case (err == unix.EACCES || err == unix.EPERM) && o.mayExcludeKernel(a):

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -53,7 +55,7 @@ func (r *recorder) createWith(early []format.Section) (err error) {
 		w, err = format.NewWriter(r.file, r.fileAttrs(), early)
 	}
 	if err == nil && r.opts.Compress > 0 {
-		r.z, err = newCompressing(w, r.opts.Compress, r.tally, r.signal)
+		r.z, err = newCompressing(w, r.opts.compressedType(), r.opts.Compress, r.tally, r.signal)
 	}
 	if err != nil {
 		r.file.Close()
@@ -64,22 +66,69 @@ func (r *recorder) createWith(early []format.Section) (err error) {
 	return nil
 }
 
+// compressedType is the type of the records that are compressed.
+func (o *Options) compressedType() format.Type {
+	if o.Compressed2 {
+		return format.TypeCompressed2
+	}
+	return format.TypeCompressed
+}
+
 // createOutput creates the file, for its owner's eyes only. What was there
 // before is kept as path.old.
 func createOutput(path string) (*os.File, error) {
-	st, err := os.Stat(path)
-	switch {
-	case err != nil:
-	case st.Mode().IsRegular():
-		if st.Size() > 0 {
-			if err := os.Rename(path, path+".old"); err != nil {
-				return nil, err
-			}
-		}
-	case st.Mode()&os.ModeCharDevice == 0:
-		return nil, errors.New("not a regular file")
+	if err := keepOld(path); err != nil {
+		return nil, err
 	}
 	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+}
+
+// keepOld renames the recording at path, a file or a directory, to path.old.
+func keepOld(path string) error {
+	old := path + ".old"
+	st, err := os.Stat(path)
+	switch {
+	case err != nil || st.Mode().IsRegular() && st.Size() == 0:
+		return nil
+	case st.IsDir() && isRecording(path), st.Mode().IsRegular():
+		if err := removeRecording(old); err != nil {
+			return err
+		}
+		return os.Rename(path, old)
+	case st.Mode()&os.ModeCharDevice != 0:
+		return nil
+	}
+	return errors.New("neither a regular file nor the directory of a recording")
+}
+
+// isRecording tells whether a directory is one of a recording.
+func isRecording(dir string) bool {
+	st, err := os.Stat(filepath.Join(dir, dirData))
+	return err == nil && st.Mode().IsRegular()
+}
+
+// removeRecording removes the directory of a recording, unless it holds something else.
+func removeRecording(dir string) error {
+	if !isRecording(dir) {
+		return nil
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case e.Name() == KcoreDir:
+			err = os.RemoveAll(path)
+		case e.Name() == dirData || strings.HasPrefix(e.Name(), dirData+"."):
+			err = os.Remove(path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return os.Remove(dir)
 }
 
 // write appends whole records.
@@ -124,10 +173,19 @@ func (r *recorder) size() int64 {
 	return r.w.Size()
 }
 
-// describe makes records of all that runs, and hands them to out. It calls
-// between after each process, with how many are done.
-func (r *recorder) describe(out func([]byte) error, between func(n, of int) error) error {
-	s := &synth{idSize: r.sideBandIDSize(), data: r.opts.data() || r.opts.dumpsStacks(), files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
+// full returns whether all files together have as many bytes as they may.
+func (r *recorder) full() bool {
+	if n := r.sum.Bytes + r.size(); r.opts.MaxSize > 0 && n >= r.opts.MaxSize {
+		r.sum.Full = n
+		return true
+	}
+	return false
+}
+
+// describe makes records of all that runs, without those to omit, and hands them to
+// out. It calls between after each process, with how many are done.
+func (r *recorder) describe(omit Synth, out func([]byte) error, between func(n, of int) error) error {
+	s := &synth{omit: omit, spaces: r.opts.Namespaces, idSize: r.sideBandIDSize(), data: r.opts.DataMmap || r.opts.dumpsStacks(), files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
 	visible, err := s.kernel()
 	if err != nil {
 		return err
@@ -135,14 +193,16 @@ func (r *recorder) describe(out func([]byte) error, between func(n, of int) erro
 	if !visible && r.samplesKernel() && r.ended == 0 {
 		r.opts.notice(ErrKernelHidden)
 	}
-	if r.opts.AllCgroups {
+	if r.opts.AllCgroups && omit&SynthCgroup == 0 {
 		if err := s.cgroups(); err != nil {
 			return err
 		}
 	}
-	pids, err := r.running()
-	if err != nil {
-		return err
+	var pids []int
+	if omit&SynthTask == 0 {
+		if pids, err = r.running(); err != nil {
+			return err
+		}
 	}
 	for i, pid := range pids {
 		if err := s.process(pid); err != nil {
@@ -151,6 +211,10 @@ func (r *recorder) describe(out func([]byte) error, between func(n, of int) erro
 		if err := between(i+1, len(pids)); err != nil {
 			return err
 		}
+	}
+	if r.sum.Command != nil && omit&SynthTask == 0 { // it has exited
+		pid, parent := int32(r.command.proc.Pid), int32(os.Getpid())
+		s.thread(format.Fork{PID: pid, TID: pid, PPID: parent, PTID: parent}, r.command.comm())
 	}
 	if s.denied > 0 && r.ended == 0 && !capable(unix.CAP_SYS_PTRACE) {
 		r.opts.notice(&MapsHiddenError{s.denied})
@@ -162,18 +226,44 @@ func (r *recorder) describe(out func([]byte) error, between func(n, of int) erro
 // records. Its id is 0, and so readers take it for one of the first event.
 func (r *recorder) sideBandIDSize() int { return r.attrs[0].SampleIDSize() }
 
-// synthesize writes a description of all that runs.
+// synthesize writes a description of all that runs, unless that comes at the end. BPF
+// has to know of all in any case.
 func (r *recorder) synthesize() error {
 	out := r.write
+	between := func(n, of int) error { r.progress("reading processes", n, of); return nil }
 	if r.dwarf != nil {
 		idSize := r.sideBandIDSize()
-		out = func(b []byte) error { r.dwarf.synthesized(b, idSize); return r.write(b) }
+		learn := func(b []byte) error { r.dwarf.synthesized(b, idSize); return nil }
+		if r.opts.Omit == 0 && !r.opts.TailSynth {
+			out = func(b []byte) error { learn(b); return r.write(b) }
+		} else if err := r.describe(0, learn, between); err != nil {
+			return err
+		}
 	}
-	between := func(n, of int) error { r.progress("reading processes", n, of); return nil }
-	if err := r.describe(out, between); err != nil {
-		return err
+	if !r.opts.TailSynth {
+		if err := r.describe(r.opts.Omit, out, between); err != nil {
+			return err
+		}
 	}
 	return r.finishInit()
+}
+
+// tail writes what of a file comes after what was drained to it: what rings hold that are
+// not drained, and what runs. That is made last, for it takes time, in which the rings go on.
+func (r *recorder) tail() error {
+	if !r.opts.TailSynth {
+		return nil
+	}
+	if r.opts.Overwrite {
+		if err := r.snapshot(); err != nil {
+			return err
+		}
+	}
+	if err := r.describe(r.opts.Omit, r.write, func(int, int) error { return nil }); err != nil {
+		return err
+	}
+	r.commit()
+	return nil
 }
 
 // finishInit says that the description is complete.
@@ -263,7 +353,7 @@ func (r *recorder) finish() (name string, err error) {
 		keep(r.file.Close())
 	}
 	if r.file != nil && (r.opts.Timestamp || r.opts.Switch.enabled()) {
-		name, e = timestamp(r.opts.Output)
+		name, e = timestamp(r.sum.Path)
 		keep(e)
 	}
 	r.sum.Bytes += bytes

@@ -174,7 +174,10 @@ func (r *recorder) findFunctions(o *Options) error {
 	if len(plain) == 0 {
 		return nil
 	}
-	err := bpf.HaveKprobeMulti()
+	err := o.ringsForBPF()
+	if err == nil {
+		err = bpf.HaveKprobeMulti()
+	}
 	if err == nil {
 		r.functions, err = probe.Entries(o.Tracefs, plain)
 	}

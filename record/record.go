@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -27,11 +28,15 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if o.Tracefs == nil {
 		o.Tracefs = new(tracefs.FS)
 	}
+	o.TailSynth = o.TailSynth || o.Overwrite
 	o.capFreq()
 	if o.Output == pipeName && o.Switch.enabled() {
 		return nil, errors.New("a pipe is one file: output to it cannot be switched")
 	}
-	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1}
+	if o.Kcore && (o.Output == pipeName || o.Switch.enabled()) {
+		return nil, errors.New("the kernel's code is copied into a directory: output is neither a pipe nor switched then")
+	}
+	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1, requests: make(chan request, 16)}
 	r.sum.Path = o.Output
 	defer r.release()
 	o.tellLeftovers()
@@ -55,6 +60,17 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if o.Realtime != 0 {
+		if err := realtime(o.Realtime); err != nil {
+			return nil, err
+		}
+	}
+	if o.Kcore {
+		if err := makeDir(o.Output); err != nil {
+			return nil, err
+		}
+		o.Output = filepath.Join(o.Output, dirData)
 	}
 	err = r.begin()
 	if err == nil {
@@ -86,12 +102,14 @@ type recorder struct {
 	round     time.Time // when the last round was closed
 	rounds    int       // how many are still to be closed for what was written
 	switching
-	files  map[string]bool // mapped files, where MMAP2 has no build IDs
-	epoll  int
-	wake   int         // eventfd: something else than a ring wants attention
-	polled int         // counters in epoll
-	closer *os.Process // closes the counters when the recorder has gone; nil: the recorder does
-	sum    Summary
+	trigger  trigger
+	files    map[string]bool // mapped files, where MMAP2 has no build IDs
+	epoll    int
+	wake     int          // eventfd: something else than a ring wants attention
+	polled   int          // counters in epoll
+	requests chan request // for the loop, which does them between drains
+	closer   *os.Process  // closes the counters when the recorder has gone; nil: the recorder does
+	sum      Summary
 }
 
 // doWithoutWalks sets the recording up for user stacks that are not walked in the kernel.
@@ -106,6 +124,8 @@ func (r *recorder) closeAll() {
 	r.dwarf.close()
 	r.dwarf, r.opened, r.joiners = nil, nil, nil
 	r.unmapRings()
+	r.trigger.close()
+	r.trigger = trigger{}
 	r.opener.close()
 	r.counters = nil
 	for _, fd := range []*int{&r.epoll, &r.wake} {
@@ -122,7 +142,7 @@ func (r *recorder) closeAll() {
 func (r *recorder) prepare(ctx context.Context) (err error) {
 	r.opening = func(n int) error { return r.step(ctx, "opening events", n, len(r.events)) }
 	t := &r.opts.Target
-	if r.cpus, err = t.cpus(); err != nil {
+	if r.cpus, r.sideBandCPUs, err = t.cpus(); err != nil {
 		return err
 	}
 	threads, err := t.threads()
@@ -134,8 +154,11 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if t.ownCommand() {
+	switch {
+	case t.ownCommand():
 		threads = []int{r.command.proc.Pid}
+	case r.command != nil && slices.Contains(t.UIDs, os.Geteuid()): // it is one of the user's
+		threads = append(threads, r.command.proc.Pid)
 	}
 	if r.command != nil && r.dwarf != nil {
 		if err := r.command.pause(); err != nil {
@@ -164,6 +187,9 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if err := r.watch(); err != nil {
+		return err
+	}
+	if err := r.openTrigger(threads); err != nil {
 		return err
 	}
 	if r.dwarf != nil || slices.ContainsFunc(r.events, func(ev event.Event) bool { return emitted(&ev) }) {
@@ -256,18 +282,21 @@ func (r *recorder) record(ctx context.Context) error {
 			r.signal()
 		}()
 	}
-	var delay <-chan time.Time
-	if r.opts.Delay > 0 {
-		ch := make(chan time.Time, 1)
-		t := time.AfterFunc(r.opts.Delay, func() { ch <- time.Now(); r.signal() })
-		defer t.Stop()
-		delay = ch
+	if r.opts.Delay != 0 {
+		r.opts.say("Events disabled")
 	}
+	loop, ended := context.WithCancel(ctx)
+	defer ended()
+	r.schedule(loop)
+	r.listen(loop)
 	defer r.startSwitching()()
 	for {
 		n, err := r.drain()
 		if err != nil {
 			return err
+		}
+		if r.full() {
+			return nil
 		}
 		if r.switchDue() {
 			if err := r.switchOutput(); err != nil {
@@ -280,11 +309,8 @@ func (r *recorder) record(ctx context.Context) error {
 		case r.sum.Command = <-r.exited:
 			r.exited = nil
 			return nil
-		case <-delay:
-			if err := r.enablePrograms(true); err != nil {
-				return err
-			}
-			if err := r.enable(true); err != nil {
+		case do := <-r.requests:
+			if end, err := do(); end || err != nil {
 				return err
 			}
 		default:
@@ -312,6 +338,7 @@ const roundTime = 20 * time.Millisecond
 // has lasted long enough.
 func (r *recorder) drain() (total int, err error) {
 	switch {
+	case r.opts.Overwrite: // the rings are read by snapshot
 	case r.dwarf != nil:
 		if total, err = r.dwarf.drain(r.write); err != nil {
 			return total, err
@@ -332,7 +359,7 @@ func (r *recorder) drain() (total int, err error) {
 			r.commit()
 		}
 	}
-	if total > 0 {
+	if total > 0 && !r.opts.TailSynth { // which makes a file that is one round: names come at its end
 		r.rounds = 1
 		if r.pipe() {
 			r.rounds = 2 // a reader shows what came in one round at the end of the next
@@ -375,6 +402,8 @@ func (r *recorder) wait() (gone bool, err error) {
 		case int(e.Fd) == r.wake:
 			var b [8]byte
 			unix.Read(r.wake, b[:])
+		case r.trigger.ring(int(e.Fd)) != nil:
+			r.triggered(r.trigger.ring(int(e.Fd)), e.Events)
 		case e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0:
 			unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, int(e.Fd), nil)
 			r.polled--
@@ -393,13 +422,9 @@ func (r *recorder) signal() {
 // enable starts all counters, or stops them. Hundreds of events take long
 // enough for the first ones to fill the rings: they are drained meanwhile.
 func (r *recorder) enable(on bool) error {
-	req := uint(unix.PERF_EVENT_IOC_ENABLE)
-	if !on {
-		req = unix.PERF_EVENT_IOC_DISABLE
-	}
-	for i, c := range r.counters {
-		if err := unix.IoctlSetInt(c.fd, req, 0); err != nil {
-			return &OpenError{r.events[c.event], c.cpu, c.tid, err}
+	for i := range r.counters {
+		if err := r.enableOne(&r.counters[i], on); err != nil {
+			return err
 		}
 		if i%64 == 63 && r.w != nil {
 			if _, err := r.drain(); err != nil {
@@ -407,6 +432,17 @@ func (r *recorder) enable(on bool) error {
 			}
 			r.progress("switching counters", i, len(r.counters))
 		}
+	}
+	return nil
+}
+
+func (r *recorder) enableOne(c *counter, on bool) error {
+	req := uint(unix.PERF_EVENT_IOC_ENABLE)
+	if !on {
+		req = unix.PERF_EVENT_IOC_DISABLE
+	}
+	if err := unix.IoctlSetInt(c.fd, req, 0); err != nil {
+		return &OpenError{r.events[c.event], c.cpu, c.tid, err}
 	}
 	return nil
 }
@@ -478,6 +514,9 @@ func (r *recorder) stop() error {
 	if _, err := r.drain(); err != nil {
 		return err
 	}
+	if err := r.tail(); err != nil {
+		return err
+	}
 	if r.dwarf != nil {
 		if err := r.settle(time.Now()); err != nil {
 			return err
@@ -538,6 +577,7 @@ func (r *recorder) release() {
 		r.dwarf.close()
 	}
 	r.unmapRings()
+	r.trigger.close()
 	if r.probes != nil { // which cannot go as long as counters are open
 		r.removeProbes()
 	} else {

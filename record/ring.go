@@ -22,10 +22,11 @@ type Ring struct {
 	read uint64 // up to where data was taken: *tail, which only we write
 }
 
-// mapRing maps a counter's ring.
-func mapRing(fd, pages int) (*Ring, error) {
+// mapRing maps a counter's ring. The kernel overwrites what was not read if it is mapped
+// for reading only.
+func mapRing(fd, pages, prot int) (*Ring, error) {
 	page := os.Getpagesize()
-	mem, err := unix.Mmap(fd, 0, (pages+1)*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	mem, err := unix.Mmap(fd, 0, (pages+1)*page, prot, unix.MAP_SHARED)
 	if err != nil {
 		return nil, &MapError{pages, err}
 	}
@@ -93,7 +94,7 @@ func (r *Ring) append(b []byte, from, to uint64) []byte {
 
 // tally is what is known of the records that went by, from their headers.
 type tally struct {
-	timeOff     uint64 // of a sample's time, from its header
+	timeOff     uint64 // of a sample's time, from its header; 0: it has none
 	samples     uint64
 	lost        uint64 // by LOST records
 	first, last uint64 // samples' times
@@ -124,6 +125,9 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 	switch format.Type(uint32(h)) {
 	case format.TypeSample:
 		t.samples++
+		if t.timeOff == 0 {
+			break
+		}
 		time := r.word(pos + t.timeOff)
 		if time < t.first || t.first == 0 {
 			t.first = time

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapRings maps a ring for each CPU, and has all counters of the CPU write to
+// mapRings maps a ring for each CPU, or thread, and has all its counters write to
 // it. Without -m they are made smaller until the user may lock them.
 func (r *recorder) mapRings() error {
 	pages := r.opts.Pages
@@ -36,22 +36,39 @@ func (r *recorder) mapRings() error {
 	}
 }
 
-func (r *recorder) tryMapRings(pages int) error {
-	byCPU := map[int]*Ring{}
-	for _, c := range r.counters {
-		ring := byCPU[c.cpu]
-		if ring == nil {
-			var err error
-			if ring, err = mapRing(c.fd, pages); err != nil {
-				return err
-			}
-			byCPU[c.cpu] = ring
-			r.rings = append(r.rings, ring)
-		} else if err := ring.attach(c.fd); err != nil {
-			return &OpenError{r.events[c.event], c.cpu, c.tid, err}
-		}
+func (r *recorder) tryMapRings(pages int) (err error) {
+	prot := unix.PROT_READ | unix.PROT_WRITE
+	if r.opts.Overwrite {
+		prot = unix.PROT_READ
 	}
-	return nil
+	r.rings, err = r.mapCounters(pages, prot)
+	return err
+}
+
+// mapCounters maps a ring for each CPU, or thread, and makes all its counters write to
+// it. With an error it returns the rings that are mapped by then.
+func (o *opener) mapCounters(pages, prot int) (rings []*Ring, err error) {
+	type place struct{ cpu, tid int } // one of the two is -1
+	mapped := map[place]*Ring{}
+	for _, c := range o.counters {
+		at := place{c.cpu, -1}
+		if c.cpu < 0 {
+			at.tid = c.tid
+		}
+		if ring := mapped[at]; ring != nil {
+			if err := ring.attach(c.fd); err != nil {
+				return rings, &OpenError{o.events[c.event], c.cpu, c.tid, err}
+			}
+			continue
+		}
+		ring, err := mapRing(c.fd, pages, prot)
+		if err != nil {
+			return rings, err
+		}
+		mapped[at] = ring
+		rings = append(rings, ring)
+	}
+	return rings, nil
 }
 
 func (r *recorder) unmapRings() {
@@ -82,14 +99,18 @@ func (r *recorder) watch() (err error) {
 	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return fmt.Errorf("eventfd: %w", err)
 	}
-	if err := r.watchFD(r.wake); err != nil {
+	if err := r.watchFD(r.wake, unix.EPOLLIN); err != nil {
 		return err
+	}
+	ready := uint32(unix.EPOLLIN)
+	if r.opts.Overwrite {
+		ready = 0 // only that the thread has ended
 	}
 	// All counters of a ring are woken alike, so one will do; of threads, all are
 	// needed to know when the last has ended.
 	for _, c := range r.counters {
 		if c.event == r.counters[0].event || slices.ContainsFunc(r.rings, func(ring *Ring) bool { return ring.fd == c.fd }) {
-			if err := r.watchFD(c.fd); err != nil {
+			if err := r.watchFD(c.fd, ready); err != nil {
 				return err
 			}
 			r.polled++
@@ -98,6 +119,6 @@ func (r *recorder) watch() (err error) {
 	return nil
 }
 
-func (r *recorder) watchFD(fd int) error {
-	return unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+func (r *recorder) watchFD(fd int, events uint32) error {
+	return unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }

@@ -47,7 +47,7 @@ func TestAttrs(t *testing.T) {
 			always | format.SampleCPU | format.SampleIdentifier, 1},
 		{"equal samples", Options{Events: []event.Event{clock, clock}, Target: command, Freq: 99}, 1, "cpu-clock",
 			format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq, always | format.SamplePeriod | format.SampleID, 99},
-		{"process", Options{Events: []event.Event{clock}, Target: Target{PIDs: []int{1}}, Freq: 99, NoBuildID: true}, 0, "cpu-clock",
+		{"process", Options{Events: []event.Event{clock}, Target: Target{PIDs: []int{1}}, Freq: 99, NoBuildIDMmap: true}, 0, "cpu-clock",
 			sideBand&^format.FlagBuildID | format.FlagDisabled | format.FlagInherit | format.FlagFreq, always | format.SamplePeriod, 99},
 		{"default", Options{Target: command, Freq: 99}, 0, "cycles:P",
 			(sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq).WithPreciseIP(3), always | format.SamplePeriod, 99},

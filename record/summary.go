@@ -4,7 +4,6 @@ import (
 	"os"
 
 	"gperf/format"
-	"gperf/record/event"
 )
 
 // Summary is what a recording came to.
@@ -13,6 +12,8 @@ type Summary struct {
 	Bytes   int64  // of the file, or all of them
 	Wakeups uint64 // how often there was something to write, for the last file
 	Samples uint64 // in the file, or all of them
+	// Full is what was written when Options.MaxSize was reached; 0: it was not.
+	Full int64
 	// Dumped is the name that the last file got, where names have times in them.
 	Dumped string
 	// Original is how many bytes were compressed, and Compressed what they
@@ -75,7 +76,7 @@ func (r *recorder) lostOf(b []byte, c *counter, index int) ([]byte, error) {
 	if err != nil {
 		return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
 	}
-	if a.Type == format.TypeSoftware && a.Config == event.Dummy {
+	if isDummy(&r.events[c.event]) {
 		r.sum.LostSideBand += n
 	} else {
 		r.sum.Lost += n

@@ -7,12 +7,15 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"gperf/record/event"
 )
 
 // Switch says when output goes on in another file. Every file is complete in
 // itself: it describes again what runs, and has its own sections.
 type Switch struct {
 	Signal   <-chan os.Signal // for each that comes; nil: none does
+	Events   []event.Event    // for each that happens
 	Size     int64            // when the file has so many bytes; 0: never
 	Every    time.Duration    // 0: never
 	MaxFiles int              // so many are kept; 0: all
@@ -25,25 +28,43 @@ type switching struct {
 	dumped []string    // files that are to be kept, the oldest first; nil if all are
 }
 
-func (s *Switch) enabled() bool { return s.Signal != nil || s.Size > 0 || s.Every > 0 }
+func (s *Switch) enabled() bool {
+	return s.Signal != nil || len(s.Events) > 0 || s.Size > 0 || s.Every > 0
+}
 
 // ParseSwitch parses what --switch-output has, but for "signal": a size in B, K, M or
 // G, or a time in s, m, h or d.
 func ParseSwitch(s string) (Switch, error) {
-	sizes := map[byte]int64{'B': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
 	times := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
-	if s != "" {
-		unit := s[len(s)-1]
-		n, err := strconv.ParseUint(s[:len(s)-1], 10, 31)
-		switch {
-		case err != nil || n == 0:
-		case sizes[unit] != 0:
-			return Switch{Size: int64(n) * sizes[unit]}, nil
-		case times[unit] != 0 && time.Duration(n) <= math.MaxInt64/times[unit]:
-			return Switch{Every: time.Duration(n) * times[unit]}, nil
-		}
+	if size, err := ParseSize(s); err == nil {
+		return Switch{Size: size}, nil
+	}
+	if n, unit := quantity(s); n != 0 && times[unit] != 0 && time.Duration(n) <= math.MaxInt64/times[unit] {
+		return Switch{Every: time.Duration(n) * times[unit]}, nil
 	}
 	return Switch{}, fmt.Errorf("%q is neither signal nor a size in B, K, M, G nor a time in s, m, h, d", s)
+}
+
+// ParseSize parses a number of bytes in B, K, M or G.
+func ParseSize(s string) (int64, error) {
+	sizes := map[byte]int64{'B': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
+	n, unit := quantity(s)
+	if n == 0 || sizes[unit] == 0 {
+		return 0, fmt.Errorf("%q is not a size in B, K, M, G", s)
+	}
+	return n * sizes[unit], nil
+}
+
+// quantity splits a number from its unit. The number is 0 if it is none.
+func quantity(s string) (n int64, unit byte) {
+	if s == "" {
+		return 0, 0
+	}
+	u, err := strconv.ParseUint(s[:len(s)-1], 10, 31)
+	if err != nil {
+		return 0, 0
+	}
+	return int64(u), s[len(s)-1]
 }
 
 // tellSwitchSize says that files will be larger than asked for: rings are emptied when
@@ -96,13 +117,18 @@ func (r *recorder) switchDue() bool {
 // it was done. So nothing is missing of what ended or began meanwhile.
 func (r *recorder) switchOutput() error {
 	var running, since []byte
-	r.tally.side = &since
 	drain := func() error { _, err := r.drain(); return err }
-	keep := func(b []byte) error { running = append(running, b...); return nil }
-	if err := r.describe(keep, func(int, int) error { return drain() }); err != nil {
-		return err
+	if !r.opts.TailSynth {
+		r.tally.side = &since
+		keep := func(b []byte) error { running = append(running, b...); return nil }
+		if err := r.describe(r.opts.Omit, keep, func(int, int) error { return drain() }); err != nil {
+			return err
+		}
 	}
 	if err := drain(); err != nil {
+		return err
+	}
+	if err := r.tail(); err != nil {
 		return err
 	}
 	if err := r.settle(time.Now()); err != nil {

@@ -28,6 +28,8 @@ type synth struct {
 	idSize   int  // of the sample id behind each record
 	data     bool // mappings without code as well
 	buildIDs bool // in the mappings
+	omit     Synth
+	spaces   bool // namespaces of threads as well
 	buf      []byte
 	out      func([]byte) error
 	known    map[fileID][]byte // build IDs
@@ -42,6 +44,37 @@ type fileID struct {
 }
 
 const flushSize = 1 << 16
+
+// Synth are kinds of records that describe what was there before the recording.
+type Synth uint8
+
+const (
+	SynthTask Synth = 1 << iota
+	SynthMmap
+	SynthCgroup
+	SynthAll = SynthTask | SynthMmap | SynthCgroup
+)
+
+// ParseSynth parses what --synth has, kinds with commas. Mappings come with their processes.
+func ParseSynth(list string) (kinds Synth, err error) {
+	for kind := range strings.SplitSeq(list, ",") {
+		switch kind {
+		case "no":
+			return 0, nil
+		case "task":
+			kinds |= SynthTask
+		case "mmap":
+			kinds |= SynthTask | SynthMmap
+		case "cgroup":
+			kinds |= SynthCgroup
+		case "all":
+			kinds = SynthAll
+		default:
+			return 0, fmt.Errorf("%q is none of no, task, mmap, cgroup, all", kind)
+		}
+	}
+	return kinds, nil
+}
 
 // flush writes the records made so far, once there are many.
 func (s *synth) flush(least int) error {
@@ -92,6 +125,9 @@ type kernelText struct {
 	bpf       []format.KSymbol
 }
 
+// hiddenEnd is the end of a kernel that does not show it.
+const hiddenEnd = ^uint64(0)
+
 // ksymbolBPF is PERF_RECORD_KSYMBOL_TYPE_BPF.
 const ksymbolBPF = 1
 
@@ -128,7 +164,7 @@ func scanKallsyms(r io.Reader) (k kernelText, err error) {
 		k.name, k.text = "_stext", stext
 	}
 	if k.end <= k.text { // hidden or odd: it reaches to where modules are
-		k.end = ^uint64(0)
+		k.end = hiddenEnd
 	}
 	slices.SortFunc(k.bpf, func(a, b format.KSymbol) int {
 		if a.Addr < b.Addr {
@@ -250,7 +286,7 @@ func (s *synth) process(pid int) error {
 			comm, parent = t.name, pid
 		}
 		s.thread(format.Fork{PID: int32(pid), TID: int32(tid), PPID: int32(parent), PTID: int32(parent)}, comm)
-		if tid == pid {
+		if tid == pid && s.omit&SynthMmap == 0 {
 			s.maps(pid)
 		}
 	}
@@ -265,6 +301,10 @@ func (s *synth) thread(f format.Fork, comm string) {
 	at := len(s.buf)
 	s.buf = f.Append(s.buf, s.idSize)
 	binary.LittleEndian.PutUint16(s.buf[at+4:], miscForkExec)
+	if s.spaces {
+		n := namespaces(f.PID, f.TID)
+		s.buf = n.Append(s.buf, s.idSize)
+	}
 	c := format.Comm{PID: f.PID, TID: f.TID, Comm: comm}
 	s.buf = c.Append(s.buf, s.idSize)
 }

@@ -21,7 +21,16 @@ type Target struct {
 	TIDs    []int
 	UIDs    []int // users, whose processes are meant that run at the start
 	Command []string
+	// PerThread makes a ring for each thread rather than for each CPU. The threads
+	// that they start are not recorded then.
+	PerThread bool
 }
+
+// perThread tells whether counters are opened for threads on all CPUs at once.
+func (t *Target) perThread() bool { return t.PerThread && !t.byCPU() }
+
+// SystemWide tells whether everything that runs on the CPUs is recorded.
+func (t *Target) SystemWide() bool { return t.byCPU() }
 
 // byCPU tells whether everything that runs on the CPUs is recorded.
 func (t *Target) byCPU() bool {
@@ -34,18 +43,21 @@ func (t *Target) byTask() bool { return len(t.PIDs)+len(t.TIDs)+len(t.UIDs) > 0 
 // ownCommand tells whether it is the command that is recorded.
 func (t *Target) ownCommand() bool { return !t.byTask() && !t.byCPU() }
 
-// cpus returns the CPUs that counters are opened on.
-func (t *Target) cpus() ([]int, error) {
-	online, err := onlineCPUs()
+// cpus returns the CPUs that counters are opened on, -1 for any, and all that there are.
+func (t *Target) cpus() (cpus, online []int, err error) {
+	if t.perThread() {
+		return []int{-1}, []int{-1}, nil
+	}
+	online, err = onlineCPUs()
 	if err != nil || !t.byCPU() || len(t.CPUs) == 0 {
-		return online, err
+		return online, online, err
 	}
 	for _, c := range t.CPUs {
 		if !slices.Contains(online, c) {
-			return nil, &NoTargetError{"CPU", c}
+			return nil, nil, &NoTargetError{"CPU", c}
 		}
 	}
-	return slices.Compact(slices.Sorted(slices.Values(t.CPUs))), nil
+	return slices.Compact(slices.Sorted(slices.Values(t.CPUs))), online, nil
 }
 
 // threads returns the threads that counters are opened for: -1 for all.

@@ -9,29 +9,11 @@ import (
 	"gperf/format"
 )
 
-// Register names by their bit in sample_regs_user and sample_regs_intr
-// (arch/*/include/uapi/asm/perf_regs.h).
-var (
-	registersX86 = []string{"AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP", "IP", "FLAGS", "CS", "SS", "DS", "ES", "FS", "GS",
-		"R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15"}
-	registersARM = []string{"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "fp", "ip", "sp", "lr", "pc"}
-)
-
-// registerNames returns the names of registers of the machine that f was recorded
-// on, "unknown" for those that have none.
+// registerNames returns the names of the registers of the machine that f was recorded on.
 func registerNames(f *format.File) func(int) string {
-	switch archOf(f) {
-	case "x86":
-		return registerX86
-	case "arm64":
-		return registerARM64
-	case "arm":
-		return func(bit int) string { return nameOf(registersARM, bit) }
-	}
-	return func(int) string { return unknownRegister }
+	arch := archOf(f)
+	return func(bit int) string { return format.RegisterName(arch, bit) }
 }
-
-const unknownRegister = "unknown"
 
 // archOf returns perf's name of the architecture, of this machine where the file
 // does not tell.
@@ -48,39 +30,6 @@ func archOf(f *format.File) string {
 		return "arm"
 	}
 	return arch
-}
-
-func nameOf(names []string, bit int) string {
-	if bit < len(names) {
-		return names[bit]
-	}
-	return unknownRegister
-}
-
-// firstXMM is PERF_REG_X86_XMM0; each takes two bits.
-const firstXMM = 32
-
-func registerX86(bit int) string {
-	if bit >= firstXMM {
-		return "XMM" + strconv.Itoa((bit-firstXMM)/2)
-	}
-	return nameOf(registersX86, bit)
-}
-
-func registerARM64(bit int) string {
-	switch {
-	case bit < 30:
-		return "x" + strconv.Itoa(bit)
-	case bit == 30:
-		return "lr"
-	case bit == 31:
-		return "sp"
-	case bit == 32:
-		return "pc"
-	case bit == 46:
-		return "vg"
-	}
-	return unknownRegister
 }
 
 // appendRegs appends the registers of mask with their values.

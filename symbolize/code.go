@@ -233,9 +233,12 @@ func (s *Symbolizer) textDelta(im *dso.Image) (uint64, error) {
 	return delta, err
 }
 
-// loadRunningText opens the image of the running kernel's memory, or what an archive
-// has of the recorded one's.
+// loadRunningText opens the image of the running kernel's memory, or what the recording or
+// an archive has of the recorded one's.
 func (s *Symbolizer) loadRunningText() (*kernelText, error) {
+	if s.opts.Proc != "" {
+		return s.openText(s.opts.Proc)
+	}
 	path := filepath.Join(s.proc, "kcore")
 	if s.opts.Finder.Root != "" {
 		im, err := s.opts.Finder.Kcore(s.opts.KernelBuildID)
@@ -248,11 +251,16 @@ func (s *Symbolizer) loadRunningText() (*kernelText, error) {
 	if want := s.opts.KernelBuildID; !want.IsZero() && !want.Matches(running) {
 		return nil, fmt.Errorf("%s: %w", path, errOtherKernel)
 	}
-	im, err := dso.Open(path) // which few kernels have
+	return s.openText(s.proc)
+}
+
+// openText opens the image of a kernel's memory in a folder like /proc.
+func (s *Symbolizer) openText(proc string) (*kernelText, error) {
+	im, err := dso.Open(filepath.Join(proc, "kcore")) // which few kernels have
 	if err != nil {
 		return nil, err
 	}
-	delta, err := s.movedSince(filepath.Join(s.proc, "kallsyms"))
+	delta, err := s.movedSince(filepath.Join(proc, "kallsyms"))
 	if err != nil {
 		im.Close()
 		return nil, err

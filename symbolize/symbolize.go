@@ -88,6 +88,9 @@ type Options struct {
 	// Kallsyms is a file to be used whatever kernel was recorded; "" means
 	// /proc/kallsyms, or else the recorded kernel's copy in perf's cache.
 	Kallsyms string
+	// Proc is a folder with kallsyms and kcore of the recorded machine's /proc; "" means
+	// there is none, and the kernel's memory is read if it still runs.
+	Proc string
 	// KernelBuildID is the recorded kernel's; zero if not recorded.
 	KernelBuildID dso.BuildID
 	// KernelRef is "_text" or "_stext" and KernelRefAddr its recorded address:

@@ -114,6 +114,9 @@ func openHint(e *record.OpenError) string {
 		return "The kernel has no perf events for this control group: its controller perf_event may belong to another hierarchy\n" +
 			"(/proc/cgroups, /proc/mounts), or, of version 2, none of the controllers were ever handed down to it:\n" +
 			"    echo +pids > /sys/fs/cgroup/cgroup.subtree_control\n"
+	case errors.Is(e.Err, record.ErrNoBranches):
+		return "Branches (-b, -j, --call-graph lbr) are recorded with hardware events such as cycles, by Intel's LBR, AMD's BRS or\n" +
+			"Arm's BRBE, and seldom in a virtual machine. --call-graph dwarf finds complete stacks without them.\n"
 	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ENXIO), errors.Is(e.Err, syscall.ENODEV), errors.Is(e.Err, syscall.EOPNOTSUPP):
 		return "This machine, or the virtual machine it is, does not support the event: it has no PMU for it.\ncpu-clock, a timer, is there everywhere.\n"
 	case errors.Is(e.Err, syscall.EMFILE):

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -66,6 +67,15 @@ type input struct {
 	parts     []archive.Part
 	directory bool
 	packed    *archive.Archive // in which it came, nil for none
+	proc      string           // the folder of perf record --kcore, "" without
+}
+
+// kallsyms is the list of the kernel's symbols that the recording has, "" for none.
+func (r *input) kallsyms() string {
+	if r.proc == "" {
+		return ""
+	}
+	return filepath.Join(r.proc, "kallsyms")
 }
 
 const defaultFile = "perf.data"
@@ -127,7 +137,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 	r.files = in.fileFlags.open(r.packed, stderr)
 	id, ref, addr := replay.RecordedKernel(f)
 	r.sym = symbolize.New(symbolize.Options{Finder: &r.files.Finder, Demangle: !in.noDemangle,
-		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+		Kallsyms: cmp.Or(in.kallsyms, r.kallsyms()), Proc: r.proc, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 	r.closers = append(r.closers, r.sym)
 	if r.keep, err = in.filter(f); err != nil {
 		return err
@@ -250,6 +260,10 @@ func (r *input) mapFile(fd *os.File) (*format.Mapping, error) {
 // what perf made itself, data.0 and on what each thread wrote.
 func (r *input) readDir() error {
 	r.directory = true
+	proc := filepath.Join(r.path, record.KcoreDir)
+	if _, err := os.Stat(filepath.Join(proc, "kallsyms")); err == nil {
+		r.proc = proc
+	}
 	for i := -1; ; i++ {
 		path := filepath.Join(r.path, "data")
 		if i >= 0 {

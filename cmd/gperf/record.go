@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
+	"gperf/format"
 	"gperf/record"
 	"gperf/record/check"
 	"gperf/record/tracefs"
@@ -26,26 +27,39 @@ import (
 
 // recordFlags are the flags of gperf record as they were given.
 type recordFlags struct {
-	opts      record.Options
-	events    []eventArg
-	cgroups   int // names of -G so far
-	user      string
-	freq      string
-	period    uint64
-	g         bool
-	callGraph string
-	pages     string
-	cpus      string
-	pids      []string
-	tids      []string
-	delay     int64
-	clock     string
-	compress  string
-	switchTo  string
-	quiet     bool
-	verbose   bool
-	help      bool
-	ignored   bool
+	opts        record.Options
+	events      []eventArg
+	cgroups     int // names of -G so far
+	user        string
+	freq        string
+	period      uint64
+	g           bool
+	callGraph   string
+	pages       string
+	cpus        string
+	pids        []string
+	tids        []string
+	delay       string
+	clock       string
+	compress    string
+	switchTo    string
+	quiet       bool
+	verbose     bool
+	help        bool
+	ignored     bool
+	buildIDMmap bool
+
+	branchAny    bool
+	branchFilter string
+	intrRegs     string
+	userRegs     string
+	synth        string
+	control      string
+	maxSize      string
+	switchEvents []string
+	strictFreq   bool
+	latency      bool
+	dryRun       bool
 }
 
 func (f *recordFlags) set() *pflag.FlagSet {
@@ -77,24 +91,22 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.IntVar(&o.Switch.MaxFiles, "switch-max-files", 0, "with --switch-output: keep the last `n` files")
 	s.BoolVar(&o.Timestamp, "timestamp-filename", false, "put the time behind the file's name")
 	s.StringVarP(&f.pages, "mmap-pages", "m", "", "size of each CPU's ring: `pages`, or bytes with K, M, G")
-	s.Int64VarP(&f.delay, "delay", "D", 0, "begin so many `ms` after the start; -1: never")
+	s.StringVarP(&f.delay, "delay", "D", "", "begin so many `ms` after the start; -1: never; ranges (10-20,30-40): during these")
 	s.BoolVar(&o.AllUser, "all-user", false, "user space only")
 	s.BoolVar(&o.AllKernel, "all-kernel", false, "kernel only")
 	s.BoolVarP(&o.NoInherit, "no-inherit", "i", false, "not what the target starts")
-	s.BoolVarP(&o.Data, "data", "d", false, "addresses of data")
 	s.BoolVarP(&o.Stat, "stat", "s", false, "counts of each thread")
-	s.BoolVarP(&f.ignored, "timestamp", "T", false, "the time of each sample (always recorded)")
-	s.BoolVarP(&o.SamplePeriod, "period", "P", false, "the period of each sample")
 	s.BoolVarP(&o.Raw, "raw-samples", "R", false, "raw data of all events")
-	s.BoolVar(&o.SampleCPU, "sample-cpu", false, "the CPU of each sample")
+	f.addSampleFlags(s)
 	s.BoolVar(&o.AllCgroups, "all-cgroups", false, "the control group of each sample")
 	s.BoolVar(&o.RunningTime, "running-time", false, "how long the counter was enabled and running, with :S")
 	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "no samples, only what is told beside them")
 	s.StringVarP(&f.clock, "clockid", "k", "", "`clock` to take the time from: monotonic, monotonic_raw, realtime, boottime, tai")
-	s.BoolVarP(&o.NoBuildID, "no-buildid", "B", false, "no build IDs")
-	s.BoolVar(&f.ignored, "buildid-mmap", false, "build IDs in mmap records (always, where the kernel can)")
+	s.BoolVarP(&o.NoBuildID, "no-buildid", "B", false, "no table of build IDs, where the kernel does not record them")
+	s.BoolVar(&f.buildIDMmap, "buildid-mmap", true, "build IDs in mmap records, where the kernel can")
 	s.BoolVarP(&f.ignored, "no-buildid-cache", "N", false, "leave the build-ID cache alone (always)")
 	s.BoolVar(&o.NoBPFEvent, "no-bpf-event", false, "do not record the loading of BPF programs")
+	f.addModeFlags(s)
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "no messages but errors")
 	s.BoolVarP(&f.verbose, "verbose", "v", false, "tell what is recorded, and what this kernel cannot do")
 	s.BoolVarP(&f.help, "help", "h", false, "this text")
@@ -118,12 +130,17 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 	switch {
 	case o.AllUser && o.AllKernel:
 		return wrongUse("--all-user and --all-kernel leave nothing to record")
-	case f.delay < -1:
-		return wrongUse("-D %d: the delay is in ms, or -1", f.delay)
 	}
-	o.Delay = time.Duration(f.delay) * time.Millisecond
+	o.NoBuildIDMmap = !f.buildIDMmap
+	if err := f.delays(); err != nil {
+		return err
+	}
 	if f.pages != "" {
-		pages, rounded, err := record.ParsePages(f.pages)
+		size, aux, both := strings.Cut(f.pages, ",")
+		if both {
+			o.Notice(fmt.Errorf("-m %s: AUX areas are not recorded, so their size (%s) changes nothing", f.pages, aux))
+		}
+		pages, rounded, err := record.ParsePages(size)
 		if err != nil {
 			return wrongUse("-m: %v", err)
 		}
@@ -141,6 +158,9 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 			return wrongUse("unknown clock %q: there are %s", f.clock, strings.Join(clockNames(), ", "))
 		}
 		o.UseClockID, o.ClockID = true, id
+	}
+	if err := f.modes(s); err != nil {
+		return err
 	}
 	return f.parseEvents()
 }
@@ -161,6 +181,7 @@ func (f *recordFlags) output(s *pflag.FlagSet) error {
 		return wrongUse("-z%s: the compression level is a number, 1 to %d", f.compress, maxCompressionLevel)
 	}
 	o.Compress = int(min(level, maxCompressionLevel))
+	o.Compressed2 = self == perfName
 	if o.Compress == 0 && s.Changed("compression-level") {
 		o.Compress = 1
 	}
@@ -177,6 +198,9 @@ func (f *recordFlags) output(s *pflag.FlagSet) error {
 // switching takes --switch-output.
 func (f *recordFlags) switching() error {
 	o := &f.opts
+	if f.switchTo == "" && len(f.switchEvents) > 0 {
+		f.switchTo = "signal"
+	}
 	if f.switchTo == "" {
 		return nil
 	}
@@ -191,9 +215,7 @@ func (f *recordFlags) switching() error {
 		o.Switch.Size, o.Switch.Every = how.Size, how.Every
 		return nil
 	}
-	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, syscall.SIGUSR2)
-	o.Switch.Signal = ch
+	f.switchOnSignal()
 	return nil
 }
 
@@ -240,15 +262,19 @@ func (f *recordFlags) stacks() error {
 	mode, rest, more := strings.Cut(f.callGraph, ",")
 	switch {
 	case mode == "":
-		o.DWARF = f.g && !o.AllKernel
-		o.Callchain = f.g && o.AllKernel
+		kernel := o.AllKernel || o.KernelChain
+		o.DWARF = f.g && !kernel
+		o.Callchain = f.g && kernel
 	case mode == "fp":
 		o.Callchain = true
+		return f.framePointers(rest)
 	case mode == "no":
 	case mode == "lbr":
-		return wrongUse("--call-graph lbr is not possible: gperf does not read branch records; dwarf finds whole stacks")
+		o.Callchain, o.Branches = true, record.CallStacks
 	case mode != "dwarf":
-		return wrongUse("--call-graph %s is unknown: there are fp and dwarf", f.callGraph)
+		return wrongUse("--call-graph %s is unknown: there are fp, dwarf and lbr", f.callGraph)
+	case o.KernelChain:
+		o.Callchain = true
 	case !more:
 		o.DWARF = true
 	default:
@@ -363,7 +389,7 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	allowAbbreviations(s)
-	if err := s.Parse(joinLevels(s, args)); err != nil {
+	if err := s.Parse(rewriteArgs(s, args)); err != nil {
 		return fail("record", wrongUse("%v", err), stderr)
 	}
 	if f.help {
@@ -375,10 +401,16 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	}
 	if !f.quiet {
 		f.opts.Dumped = func(path string, wakeups uint64) {
-			fmt.Fprintf(stderr, "[ gperf record: dump data: Woken up %d times ]\n", wakeups)
+			status(stderr, "dump data: Woken up %d times", wakeups)
 			tellDumped(path, stderr)
 		}
 	}
+	f.opts.Say = func(msg string) {
+		if !f.quiet {
+			fmt.Fprintln(stderr, msg)
+		}
+	}
+	f.opts.List = func(attrs []format.Attr, flags string) { listEvents(attrs, flags, stderr) }
 	if f.verbose {
 		f.opts.Verbose = func(msg string) { fmt.Fprintln(stderr, msg) }
 	}
@@ -392,6 +424,9 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	// SIGUSR2 means nothing but with --switch-output. Without a handler for SIGPIPE, writing to a
 	// closed pipe would end the process at once. Neither is ignored, for the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2, syscall.SIGPIPE)
+	if f.dryRun {
+		return exitOK
+	}
 	sum, err := record.Run(ctx, &f.opts)
 	p.end()
 	if sum != nil && !f.quiet {
@@ -447,46 +482,21 @@ func interrupts() (ctx context.Context, hurry <-chan struct{}, stop func()) {
 	return ctx, second, func() { signal.Stop(signals); cancel() }
 }
 
-// joinLevels has the level of -zLEVEL be understood, also behind other letters
-// (-az3): as -z=LEVEL.
-func joinLevels(s *pflag.FlagSet, args []string) []string {
-	args = slices.Clone(args)
-	for i := 0; i < len(args) && len(args[i]) > 1 && args[i][0] == '-' && args[i] != "--"; i++ {
-		var another bool
-		if args[i], another = joinLevel(s, args[i]); another {
-			i++
-		}
-	}
-	return args
-}
-
-// joinLevel does it with one argument. It reports whether the next is its value.
-func joinLevel(s *pflag.FlagSet, arg string) (joined string, another bool) {
-	if name, ok := strings.CutPrefix(arg, "--"); ok {
-		f := s.Lookup(name)
-		return arg, f != nil && f.NoOptDefVal == ""
-	}
-	for i := 1; i < len(arg); i++ {
-		f := s.ShorthandLookup(arg[i : i+1])
-		switch {
-		case f == nil:
-			return arg, false
-		case f.NoOptDefVal == "":
-			return arg, i == len(arg)-1
-		case f.Shorthand == "z" && i+1 < len(arg) && '0' <= arg[i+1] && arg[i+1] <= '9':
-			return arg[:i+1] + "=" + arg[i+1:], false
-		}
-	}
-	return arg, false
+// status writes a line about the recording as perf writes it.
+func status(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, "[ %s record: %s ]\n", self, fmt.Sprintf(format, args...))
 }
 
 func tellDumped(path string, w io.Writer) {
-	fmt.Fprintf(w, "[ gperf record: Dump %s ]\n", path)
+	status(w, "Dump %s", path)
 }
 
 // tellSummary writes perf's two lines, and a third when samples were lost.
 func tellSummary(sum *record.Summary, w io.Writer) {
-	fmt.Fprintf(w, "[ gperf record: Woken up %d times to write data ]\n", sum.Wakeups)
+	if sum.Full > 0 {
+		status(w, "perf size limit reached (%d KB), stopping session", sum.Full>>10)
+	}
+	status(w, "Woken up %d times to write data", sum.Wakeups)
 	samples := ""
 	if sum.Samples > 0 {
 		samples = fmt.Sprintf(" (%d samples)", sum.Samples)
@@ -499,7 +509,7 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 	if sum.Compressed > 0 {
 		ratio = fmt.Sprintf(", compressed (original %.3f MB, ratio is %.3f)", float64(sum.Original)/(1<<20), float64(sum.Original)/float64(sum.Compressed))
 	}
-	fmt.Fprintf(w, "[ gperf record: Captured and wrote %.3f MB %s%s%s ]\n", float64(sum.Bytes)/(1<<20), path, samples, ratio)
+	status(w, "Captured and wrote %.3f MB %s%s%s", float64(sum.Bytes)/(1<<20), path, samples, ratio)
 	var lost []string
 	if sum.Lost > 0 {
 		lost = append(lost, fmt.Sprintf("%d samples (%.2f%%)", sum.Lost, 100*float64(sum.Lost)/float64(sum.Lost+sum.Samples)))
@@ -512,17 +522,17 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 	}
 	if sum.Unwind != nil && sum.Samples > 0 {
 		for _, line := range stackSummary(sum.Unwind) {
-			fmt.Fprintf(w, "[ gperf record: %s ]\n", line)
+			status(w, "%s", line)
 		}
 	}
 	if sum.Closing >= slowToClose {
-		fmt.Fprintf(w, "[ gperf record: Closing %d tracepoints in the background ]\n", sum.Closing)
+		status(w, "Closing %d tracepoints in the background", sum.Closing)
 	}
 	if sum.Missed > 0 {
-		fmt.Fprintf(w, "[ gperf record: Lost %d samples while another BPF program ran ]\n", sum.Missed)
+		status(w, "Lost %d samples while another BPF program ran", sum.Missed)
 	}
 	if len(lost) > 0 {
-		fmt.Fprintf(w, "[ gperf record: Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) or fewer samples (-F, -c) lose less ]\n",
+		status(w, "Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) or fewer samples (-F, -c) lose less",
 			strings.Join(lost, " and "), sum.Pages, 4*sum.Pages)
 	}
 }

@@ -108,6 +108,9 @@ func (f *recordFlags) parseEvents() error {
 			}
 		}
 	}
+	if err := f.switchEventArgs(at); err != nil {
+		return err
+	}
 	if f.cgroups > 0 && (!o.Target.All && len(o.Target.CPUs) == 0 || len(o.Target.PIDs)+len(o.Target.TIDs)+len(o.Target.UIDs) > 0) {
 		return wrongUse("cgroup monitoring only available in system-wide mode (-a, -C)")
 	}

@@ -413,9 +413,9 @@ func TestRecordingsInAllForms(t *testing.T) {
 	}
 }
 
-// -z has its level behind it, or none, among other letters too; what is the
-// command's stays as it is.
-func TestJoinLevels(t *testing.T) {
+// -z has its level after it, or none, among other letters too; flags are negated by no-;
+// what is the command's stays as it is.
+func TestRewriteArgs(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"-z", "-z"},
 		{"-z3", "-z=3"},
@@ -427,12 +427,19 @@ func TestJoinLevels(t *testing.T) {
 		{"--event=a -z4", "--event=a -z=4"},
 		{"--eve a -z4", "--eve a -z=4"},
 		{"--call-graph -z4", "--call-graph -z4"},
+		{"-Iax,sp", "-I=ax,sp"},
+		{"-aI?", "-aI=?"},
+		{"-I -z4", "-I -z=4"},
+		{"-I=ax", "-I=ax"},
+		{"--no-data-mmap -z4", "--data-mmap=false -z=4"},
+		{"--no-no-buildid --inherit", "--no-buildid=false --no-inherit=false"},
+		{"--no-inherit --no-such ls --no-data", "--no-inherit --no-such ls --no-data"},
 		{"-", "-"},
 	} {
 		var f recordFlags
 		s := f.set()
 		allowAbbreviations(s)
-		if got := strings.Join(joinLevels(s, strings.Fields(c.in)), " "); got != c.want {
+		if got := strings.Join(rewriteArgs(s, strings.Fields(c.in)), " "); got != c.want {
 			t.Errorf("%s: %s instead of %s", c.in, got, c.want)
 		}
 	}

@@ -246,6 +246,11 @@ func TestScenarioUser(t *testing.T) {
 	if c.total < 10 || c.samples["sh cpu-clock"] != c.total || !strings.Contains(r.stderr, "run now") {
 		t.Errorf("samples: %v\n%s", c.samples, r.stderr)
 	}
+	// The command is one of its user's processes.
+	mustRecord(t, "", "-o", file, "-u", fmt.Sprint(os.Geteuid()), "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-unix", "-n", "200")
+	if c := read(t, file); c.samples["drops skb:kfree_skb"] == 0 {
+		t.Errorf("samples of the own user: %v", c.samples)
+	}
 }
 
 // A breakpoint stops at the instruction that it is set on.

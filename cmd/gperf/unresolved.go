@@ -15,6 +15,10 @@ const maxUnresolved = 10
 // tellUnresolved says of which files addresses have no names, why, and by which
 // build IDs they are found elsewhere.
 func (in *input) tellUnresolved(stderr io.Writer) {
+	if self == perfName {
+		in.warnUnresolved(stderr)
+		return
+	}
 	const debug = "install their debug packages (-dbgsym, -dbg), or name a server (--debuginfod=URL)"
 	var missing, stripped []symbolize.Unresolved
 	for _, u := range in.sym.Unresolved() {

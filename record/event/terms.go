@@ -35,7 +35,7 @@ var commonTerms = []string{"name", "period", "freq", "call-graph", "max-stack", 
 
 // refusedTerms are perf's, too.
 var refusedTerms = map[string]string{
-	"overwrite":       "rings that overwrite what is oldest cannot be recorded",
+	"overwrite":       "rings overwrite what is oldest for all events or none: --overwrite",
 	"branch_type":     "branch stacks cannot be recorded",
 	"nr":              "a number of events to stop after is not possible",
 	"driver-config":   "configuration of AUX drivers is not possible",

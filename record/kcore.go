@@ -1,0 +1,172 @@
+package record
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// With Options.Kcore the recording is a directory: data is the file, kcore_dir has the
+// kernel's code and symbols as they were when the recording began.
+
+const (
+	dirData = "data"
+	// KcoreDir has files of the recorded machine's /proc: kallsyms, modules and kcore.
+	KcoreDir = "kcore_dir"
+)
+
+// makeDir creates the directory of a recording, with a copy of the kernel's code. It keeps
+// what was there before as path.old.
+func makeDir(path string) error {
+	kcore, err := os.Open("/proc/kcore")
+	if err != nil {
+		return &KcoreError{err}
+	}
+	defer kcore.Close()
+	if err := keepOld(path); err != nil {
+		return &OutputError{path, err}
+	}
+	proc := filepath.Join(path, KcoreDir)
+	for _, dir := range []string{path, proc} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return &OutputError{path, err}
+		}
+	}
+	for _, name := range []string{"kallsyms", "modules"} {
+		if err := copyProc(name, proc); err != nil {
+			return err
+		}
+	}
+	out, err := os.OpenFile(filepath.Join(proc, "kcore"), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o400)
+	if err != nil {
+		return &OutputError{path, err}
+	}
+	err = copyKernel(out, kcore)
+	if e := out.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return &KcoreError{err}
+	}
+	return nil
+}
+
+// KcoreError says why the kernel's code could not be copied.
+type KcoreError struct{ Err error }
+
+func (e *KcoreError) Error() string { return fmt.Sprintf("copying /proc/kcore: %v", e.Err) }
+func (e *KcoreError) Unwrap() error { return e.Err }
+
+func copyProc(name, dir string) error {
+	b, err := os.ReadFile(filepath.Join("/proc", name))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name), b, 0o400)
+	}
+	if err != nil {
+		return fmt.Errorf("copying /proc/%s: %w", name, err)
+	}
+	return nil
+}
+
+// segment is a range of the kernel's memory, and where it lies in /proc/kcore.
+type segment struct{ addr, size, off uint64 }
+
+// copyKernel copies the code of the kernel and its modules out of kcore: a core file with
+// a segment for each.
+func copyKernel(w io.Writer, kcore io.ReaderAt) error {
+	f, err := elf.NewFile(kcore)
+	if err != nil {
+		return err
+	}
+	wanted, err := kernelCode()
+	if err != nil {
+		return err
+	}
+	var l []segment
+	for _, want := range wanted {
+		if s, ok := locate(f, want); ok {
+			l = append(l, s)
+		}
+	}
+	if len(l) == 0 {
+		return errors.New("it has none of the kernel's code (it takes CAP_SYS_RAWIO, and addresses in /proc/kallsyms)")
+	}
+	if _, err := w.Write(coreHeader(f, l)); err != nil {
+		return err
+	}
+	for _, s := range l {
+		if _, err := io.Copy(w, io.NewSectionReader(kcore, int64(s.off), int64(s.size))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kernelCode returns the whole pages of the code of the kernel, and of its modules.
+func kernelCode() ([]segment, error) {
+	f, err := os.Open("/proc/kallsyms")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	k, err := scanKallsyms(f)
+	if err != nil {
+		return nil, err
+	}
+	if k.text == 0 || k.end == hiddenEnd {
+		return nil, errors.New("/proc/kallsyms does not show the kernel's addresses")
+	}
+	l := []segment{wholePages(k.text, k.end)}
+	b, err := os.ReadFile("/proc/modules")
+	if err != nil {
+		return nil, err
+	}
+	if m := parseModules(b); len(m) > 0 {
+		last := m[len(m)-1]
+		l = append(l, wholePages(m[0].addr, last.addr+last.bytes))
+	}
+	return l, nil
+}
+
+func wholePages(from, to uint64) segment {
+	page := uint64(os.Getpagesize())
+	from &^= page - 1
+	return segment{addr: from, size: (to - from + page - 1) &^ (page - 1)}
+}
+
+// locate returns the part of a range that a file of the kernel's memory has.
+func locate(f *elf.File, s segment) (segment, bool) {
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_LOAD || s.addr < p.Vaddr || s.addr-p.Vaddr >= p.Filesz {
+			continue
+		}
+		skip := s.addr - p.Vaddr
+		return segment{s.addr, min(s.size, p.Filesz-skip), p.Off + skip}, true
+	}
+	return segment{}, false
+}
+
+// coreHeader is what comes before the segments of a core file: as long as whole pages are.
+func coreHeader(f *elf.File, l []segment) []byte {
+	const headerSize, progSize = 64, 56
+	page := os.Getpagesize()
+	size := (headerSize + progSize*len(l) + page - 1) &^ (page - 1)
+	h := elf.Header64{Type: uint16(elf.ET_CORE), Machine: uint16(f.Machine), Version: uint32(elf.EV_CURRENT), Phoff: headerSize,
+		Ehsize: headerSize, Phentsize: progSize, Phnum: uint16(len(l))}
+	copy(h.Ident[:], elf.ELFMAG)
+	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
+	var b bytes.Buffer
+	binary.Write(&b, binary.LittleEndian, &h)
+	off := uint64(size)
+	for _, s := range l {
+		binary.Write(&b, binary.LittleEndian, &elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_W | elf.PF_X),
+			Off: off, Vaddr: s.addr, Filesz: s.size, Memsz: s.size, Align: uint64(page)})
+		off += s.size
+	}
+	return append(b.Bytes(), make([]byte, size-b.Len())...)
+}

@@ -1,0 +1,27 @@
+package record
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// realtime gives all threads of this process a priority of SCHED_FIFO. Threads that they
+// start inherit it; the recorded command was started before.
+func realtime(priority int) error {
+	tids, err := threadsOf(os.Getpid())
+	if err != nil {
+		return err
+	}
+	const schedFIFO = 1
+	param := struct{ priority int32 }{int32(priority)}
+	for _, tid := range tids {
+		_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), schedFIFO, uintptr(unsafe.Pointer(&param)))
+		if errno != 0 && errno != unix.ESRCH {
+			return fmt.Errorf("realtime priority %d: %w", priority, errno)
+		}
+	}
+	return nil
+}
