@@ -34,7 +34,7 @@ type File struct {
 	// the reading.
 	Strict bool
 
-	src    source
+	src    recording
 	hdr    fileHeader
 	data   []data
 	budget uint64         // bytes of sections that may still be read
@@ -46,7 +46,7 @@ type File struct {
 // data is where records lie: in the file itself, or in another of the same
 // directory.
 type data struct {
-	src source
+	src recording
 	at  section
 }
 
@@ -56,14 +56,14 @@ func (d data) scanner(order binary.ByteOrder) *scanner {
 
 // Open reads everything but the records of a perf.data file of size bytes, of
 // file mode or of pipe mode. The file may still grow while it is read.
-func Open(r io.ReaderAt, size int64) (*File, error) { return open(sourceOf(r, size)) }
+func Open(r io.ReaderAt, size int64) (*File, error) { return open(&file{r, size}) }
 
 // OpenStream reads everything that comes before the first sample of a pipe in
 // pipe mode.
 func OpenStream(r io.Reader) (*File, error) {
 	s := &stream{r: r, keeping: true}
 	defer func() { s.keeping = false }()
-	b, err := s.more(nil, 0, pipeHeaderSize)
+	b, err := s.part(0, pipeHeaderSize)
 	if err == nil && FileMode(b) {
 		err = errorf(-1, nil, "what is in file mode cannot be read from a pipe")
 	}
@@ -80,8 +80,8 @@ func FileMode(head []byte) bool {
 	return err == nil && size != pipeHeaderSize
 }
 
-func open(src source) (*File, error) {
-	b, err := src.more(nil, 0, pipeHeaderSize)
+func open(src recording) (*File, error) {
+	b, err := src.part(0, pipeHeaderSize)
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +114,13 @@ func open(src source) (*File, error) {
 
 // AddData adds a file of records alone, such as data.0 of a directory.
 func (f *File) AddData(r io.ReaderAt, size int64) {
-	f.data = append(f.data, data{sourceOf(r, size), section{0, uint64(size)}})
+	f.data = append(f.data, data{&file{r, size}, section{0, uint64(size)}})
 }
 
 func (f *File) warn(err error) { f.Warnings = append(f.Warnings, err) }
 
 func (f *File) readHeader(size int) error {
-	b, err := f.src.more(nil, 0, size)
+	b, err := f.src.part(0, size)
 	if err != nil {
 		return err
 	}
@@ -151,14 +151,14 @@ func (f *File) read(s section, what string) ([]byte, error) {
 		return nil, errorf(int64(s.off), nil, "%s: %d bytes, which belong to something else", what, s.size)
 	}
 	f.budget -= s.size
-	b, err := f.src.more(nil, int64(s.off), int(s.size))
+	b, err := f.src.part(int64(s.off), int(s.size))
 	if err != nil {
 		return nil, errorf(int64(s.off), err, "%s", what)
 	}
 	if uint64(len(b)) < s.size {
 		return nil, errorf(int64(s.off), io.ErrUnexpectedEOF, "%s: %d of %d bytes", what, len(b), s.size)
 	}
-	return b[:s.size:s.size], nil
+	return b, nil
 }
 
 func (f *File) readAttrs() error {

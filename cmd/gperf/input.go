@@ -178,21 +178,21 @@ func (r *input) read(fd *os.File) error {
 }
 
 func (r *input) readFile(fd *os.File) error {
-	m, err := r.mapFile(fd)
+	p, err := r.addPart(fd)
 	if err != nil {
 		return err
 	}
 	head := make([]byte, 4)
-	if m.ReadAt(head, 0); archive.Is(head) {
-		return r.readArchive(m)
+	if p.ReadAt(head, 0); archive.Is(head) {
+		return r.readArchive(p)
 	}
-	r.file, err = format.Open(m, m.Size())
+	r.file, err = format.Open(p, p.Size)
 	return err
 }
 
 // readArchive reads the recording in an archive.
-func (r *input) readArchive(m *format.Mapping) (err error) {
-	if r.packed, err = archive.Open(m, m.Size()); err != nil {
+func (r *input) readArchive(p archive.Part) (err error) {
+	if r.packed, err = archive.Open(p, p.Size); err != nil {
 		return err
 	}
 	r.parts = r.packed.Recording()
@@ -220,7 +220,7 @@ func (r *input) readPipe(fd *os.File) error {
 	if err != nil {
 		return err
 	}
-	defer spool.Close()
+	r.closers = append(r.closers, spool)
 	defer os.Remove(spool.Name())
 	if _, err := b.WriteTo(spool); err != nil {
 		return fmt.Errorf("keeping what comes through the pipe: %w", err)
@@ -236,14 +236,15 @@ func (r *input) at(err error) error {
 	return fmt.Errorf("%s: %w", r.path, err)
 }
 
-func (r *input) mapFile(fd *os.File) (*format.Mapping, error) {
-	m, err := format.Map(fd)
+// addPart adds a file of the recording, which is open until Close.
+func (r *input) addPart(fd *os.File) (archive.Part, error) {
+	st, err := fd.Stat()
 	if err != nil {
-		return nil, err
+		return archive.Part{}, err
 	}
-	r.closers = append(r.closers, m)
-	r.parts = append(r.parts, archive.Part{ReaderAt: m, Size: m.Size(), Changed: r.recorded})
-	return m, nil
+	p := archive.Part{ReaderAt: fd, Size: st.Size(), Changed: r.recorded}
+	r.parts = append(r.parts, p)
+	return p, nil
 }
 
 // readDir reads a directory of perf record --threads: data has the header and
@@ -265,14 +266,14 @@ func (r *input) readDir() error {
 		default:
 			return err
 		}
-		defer fd.Close()
-		m, err := r.mapFile(fd)
+		r.closers = append(r.closers, fd)
+		p, err := r.addPart(fd)
 		if err != nil {
 			return err
 		}
 		if i >= 0 {
-			r.file.AddData(m, m.Size())
-		} else if r.file, err = format.Open(m, m.Size()); err != nil {
+			r.file.AddData(p, p.Size)
+		} else if r.file, err = format.Open(p, p.Size); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}

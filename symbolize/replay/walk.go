@@ -17,13 +17,7 @@ type Batch struct {
 	Records []Record
 
 	frames arena // of callchains that came but once
-}
-
-// nextBatch returns an empty batch, for which callchains are resolved from now on.
-func (h *History) nextBatch() *Batch {
-	b := batches.Get().(*Batch)
-	h.batchFrames = &b.frames
-	return b
+	raws   []format.Raw // from which Samples and Records borrow
 }
 
 // Record is a record that is no sample.
@@ -37,7 +31,9 @@ type Record struct {
 	Before int             // so many samples of the batch come before it
 }
 
-var batches = sync.Pool{New: func() any { return &Batch{Samples: make([]Sample, 0, batchSize)} }}
+var batches = sync.Pool{New: func() any {
+	return &Batch{Samples: make([]Sample, 0, batchSize), raws: make([]format.Raw, 0, batchSize)}
+}}
 
 // Release gives the batch's memory back: it must not be used any more.
 func (b *Batch) Release() {
@@ -45,6 +41,10 @@ func (b *Batch) Release() {
 	b.Samples = b.Samples[:0]
 	b.Records = nil
 	b.frames.used = 0
+	for i := range b.raws {
+		b.raws[i].Release()
+	}
+	b.raws = b.raws[:0]
 	batches.Put(b)
 }
 
@@ -57,8 +57,7 @@ func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch)
 		// The kernel takes its time to list its symbols: meanwhile the file is read.
 		go h.sym.KernelProblem()
 	}
-	in := make(chan []format.Raw, 4)
-	free := make(chan []format.Raw, cap(in)+2)
+	in := make(chan *Batch, 4)
 	quit := make(chan struct{})
 	reader := f.Records()
 	if h.AsWritten {
@@ -67,9 +66,9 @@ func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch)
 	var readErr error
 	go func() {
 		defer close(in)
-		readErr = readBatches(reader, in, free, quit)
+		readErr = readBatches(reader, in, quit)
 	}()
-	skipped, err := h.walk(f, in, free, keep, use)
+	skipped, err := h.walk(f, in, keep, use)
 	close(quit)
 	for range in { // until the reader has seen quit
 	}
@@ -81,26 +80,22 @@ func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch)
 	return skipped, err
 }
 
-func readBatches(r *format.Reader, in chan<- []format.Raw, free <-chan []format.Raw, quit <-chan struct{}) error {
+// readBatches sends batches whose samples are still to be decoded.
+func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error {
 	for {
-		var raws []format.Raw
-		select {
-		case raws = <-free:
-		default:
-			raws = make([]format.Raw, 0, batchSize)
-		}
+		b := batches.Get().(*Batch)
 		var err error
-		for len(raws) < batchSize && err == nil {
+		for len(b.raws) < batchSize && err == nil {
 			var raw format.Raw
 			if raw, err = r.Next(); err == nil {
-				raws = append(raws, raw)
+				b.raws = append(b.raws, raw)
 			}
 			if raw.Type == format.TypeFinishedRound {
 				break // a live recording's next round takes its time
 			}
 		}
 		select {
-		case in <- raws:
+		case in <- b:
 		case <-quit:
 			return nil
 		}
@@ -113,10 +108,10 @@ func readBatches(r *format.Reader, in chan<- []format.Raw, free <-chan []format.
 	}
 }
 
-func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []format.Raw, keep func(*Sample) bool, use func(*Batch) error) (skipped format.Skipped, err error) {
-	for raws := range in {
-		b := h.nextBatch()
-		for _, raw := range raws {
+func (h *History) walk(f *format.File, in <-chan *Batch, keep func(*Sample) bool, use func(*Batch) error) (skipped format.Skipped, err error) {
+	for b := range in {
+		h.batchFrames = &b.frames
+		for _, raw := range b.raws {
 			if err := h.one(f, raw, b, keep); err != nil {
 				if f.Strict {
 					return skipped, err
@@ -124,16 +119,12 @@ func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []for
 				skipped.Add(err)
 			}
 		}
-		clear(raws)
-		select {
-		case free <- raws[:0]:
-		default:
-		}
 		if err := h.finish(b, use); err != nil {
 			return skipped, err
 		}
 	}
-	b := h.nextBatch()
+	b := batches.Get().(*Batch)
+	h.batchFrames = &b.frames
 	h.flush(f, 0, b, keep)
 	return skipped, h.finish(b, use)
 }
