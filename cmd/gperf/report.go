@@ -28,8 +28,7 @@ type reportFlags struct {
 	symbols      string
 	parent       string
 	headerFlags
-	stats    bool
-	noInline bool
+	stats bool
 
 	branches, noBranches, branchHistory bool
 	memory                              bool

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"debug/elf"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -72,6 +73,50 @@ func TestReportEqualsPerf(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestNoInline: without inlined functions, which are shown by default.
+func TestNoInline(t *testing.T) {
+	program := binary(t, dropsProgram)
+	r := &recorder{attrs: 1}
+	const pid = 4_000_127
+	r.mmap(pid, 0x400000, 0x200000, program)
+	start, size := goFunction(t, program, "main.main")
+	for off := uint64(0); off < size; off += 8 {
+		r.chain(pid, 1, start+off)
+	}
+	name := r.save(t)
+	for _, command := range []string{"report --stdio -g caller --max-stack 4", "script"} {
+		args := append(strings.Fields(command), "-i", name)
+		if with, _ := gperf(t, args...); !strings.Contains(with, "(inlined)") {
+			t.Errorf("gperf %s shows no inlined function:\n%s", command, with)
+		}
+		if without, _ := gperf(t, append(args, "--no-inline")...); strings.Contains(without, "(inlined)") {
+			t.Errorf("gperf %s --no-inline shows inlined functions:\n%s", command, without)
+		}
+	}
+}
+
+// goFunction returns where a function of a program that is loaded where it was
+// linked is, and its size.
+func goFunction(t *testing.T, program, name string) (start, size uint64) {
+	t.Helper()
+	f, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if s.Name == name {
+			return s.Value, s.Size
+		}
+	}
+	t.Fatalf("%s has no function %s", program, name)
+	return 0, 0
 }
 
 func firstDifference(got, want string) string {
