@@ -203,6 +203,8 @@ func level(m format.Misc) byte {
 		return '.'
 	case format.MiscGuestKernel:
 		return 'g'
+	case format.MiscGuestUser:
+		return 'u'
 	}
 	return 'H'
 }
@@ -211,7 +213,8 @@ func level(m format.Misc) byte {
 func (c *counter) filtered(s *replay.Sample) bool {
 	f := &c.opts.Filter
 	switch {
-	case f.Comms != nil && !slices.Contains(f.Comms, s.Comm),
+	case f.NoGuests && s.Guest(),
+		f.Comms != nil && !slices.Contains(f.Comms, s.Comm),
 		f.PIDs != nil && !slices.Contains(f.PIDs, s.PID),
 		f.TIDs != nil && !slices.Contains(f.TIDs, s.TID),
 		f.Symbols != nil && (s.Leaf.Sym() == nil || !slices.Contains(f.Symbols, s.Leaf.Sym().Name)):

@@ -86,6 +86,7 @@ const (
 type Filter struct {
 	Comms, DSOs, Symbols []string
 	PIDs, TIDs           []int32
+	NoGuests             bool
 }
 
 // Text writes a block for each event with samples, as `perf report --stdio`

@@ -177,6 +177,16 @@ func (r *recorder) mmap(pid uint32, start, size uint64, name string) {
 	r.record(recordMmap, miscUser, pid, pid, start, size, uint64(0), []byte(name), uint64(0))
 }
 
+func (r *recorder) comm(pid uint32, name string) {
+	r.record(recordComm, 0, pid, pid, append([]byte(name), 0))
+}
+
+// sampleAt is a sample of this CPU mode with this callchain, marks included.
+func (r *recorder) sampleAt(misc uint16, pid uint32, ip uint64, chain ...uint64) {
+	r.time++
+	r.record(recordSample, misc, ip, pid, pid, r.time, uint64(len(chain)), chain)
+}
+
 func (r *recorder) sample(pid uint32, ip uint64) {
 	r.time++
 	r.record(recordSample, miscUser, ip, pid, pid, r.time, uint64(0))

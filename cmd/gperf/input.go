@@ -32,6 +32,7 @@ type inputFlags struct {
 	pids, tids string
 	comms      string
 	times      string
+	guests     bool
 	strict     bool
 }
 
@@ -46,6 +47,7 @@ func (in *inputFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids; folded without one: the command is comm-pid")
 	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids; folded without one: the command is comm-pid/tid")
 	fs.StringVar(&in.comms, "comms", "", "only samples of threads with these names, a `list`")
+	fs.BoolVar(&in.guests, "guest", false, "samples of virtual machines, too; their addresses have no names")
 	fs.StringVar(&in.times, "time", "", "only samples in these `ranges`: START,STOP in seconds, either may be missing; or 10%-20%, 10%/2")
 }
 
@@ -336,6 +338,9 @@ func tellSkipped(stderr io.Writer, skipped format.Skipped) {
 // filter makes of the flags one function that says whether a sample is wanted.
 func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) {
 	var tests []func(*replay.Sample) bool
+	if !in.guests {
+		tests = append(tests, func(s *replay.Sample) bool { return !s.Guest() })
+	}
 	if in.cpus != "" {
 		cpus, err := record.ParseCPUs(in.cpus)
 		if err != nil {

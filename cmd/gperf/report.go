@@ -116,7 +116,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return o.formatFlags.run("report", &o.inputFlags, o.MaxStack, stdout, stderr)
 	}
 	// Report leaves samples out of its entries by these, but not of its totals.
-	o.comms, o.pids, o.tids = "", "", ""
+	o.comms, o.pids, o.tids, o.guests = "", "", "", true
 	in, err := o.open(stderr)
 	if err != nil {
 		return err
@@ -206,6 +206,7 @@ func (o *reportFlags) settleMode() error {
 
 func (o *reportFlags) settleFilter() (err error) {
 	f := &o.Filter
+	f.NoGuests = !o.guests
 	f.Comms, f.DSOs, f.Symbols = words(o.comms), words(o.dsos), words(o.symbols)
 	if f.PIDs, err = numbers("--pid", o.pids); err == nil {
 		f.TIDs, err = numbers("--tid", o.tids)

@@ -146,6 +146,13 @@ type Sample struct {
 	Data     *Frame
 }
 
+// Guest reports whether the sample was taken in a virtual machine. The recording
+// does not have the mappings of guests: their addresses are not resolved.
+func (s *Sample) Guest() bool {
+	mode := s.Misc & format.MiscCPUModeMask
+	return mode == format.MiscGuestKernel || mode == format.MiscGuestUser
+}
+
 // History is what is known of threads and mappings at one moment.
 type History struct {
 	sym     *symbolize.Symbolizer
@@ -159,6 +166,7 @@ type History struct {
 	// kernelSeen tells that an address of the kernel turned up.
 	kernelSeen bool
 	unmapped   frameTable
+	guestMaps  maps  // none
 	lastMaps   *maps // of the last user frame
 	lastMap    *Map
 
@@ -352,12 +360,11 @@ func (h *History) share(m *Map) *Map {
 // resolveFrames resolves the sample's IP and callchain in its thread.
 func (h *History) resolveFrames(s *Sample) {
 	m := s.Thread.space.maps
-	s.maps = m
-	if s.Misc&format.MiscCPUModeMask == format.MiscKernel {
-		s.Leaf = h.kernelFrame(s.IP)
-	} else {
-		s.Leaf = h.userFrame(m, s.IP)
+	if s.Guest() {
+		m = &h.guestMaps
 	}
+	s.maps = m
+	s.Leaf = h.modeFrame(s, s.IP)
 	s.Chain = Chain{Called: h.isCalled(s.Event)}
 	if !h.lbrChain(s, m) {
 		h.chain(s, s.Callchain, m)

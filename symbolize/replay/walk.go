@@ -16,7 +16,7 @@ type Batch struct {
 	Samples []Sample
 	Records []Record
 
-	frames arena // of callchains that came but once
+	frames arena        // of callchains that came but once
 	raws   []format.Raw // from which Samples and Records borrow
 }
 
