@@ -43,9 +43,11 @@ func (s *Skipped) Merge(o Skipped) {
 	s.Count += o.Count
 }
 
-// Records starts reading the file's data. Of a pipe, it can be done once.
+// Records starts reading the file's data. Of a pipe, it can be done once. If only
+// samples have times (before Linux 2.6.38), all records come in the order of the
+// file, as in perf: samples must not be moved away from the records around them.
 func (f *File) Records() *Reader {
-	r := &Reader{f: f}
+	r := &Reader{f: f, unordered: f.Attrs[0].Flags&FlagSampleIDAll == 0}
 	for _, d := range f.data {
 		r.parts = append(r.parts, &part{r: r, src: d.src, scan: d.scanner(f.Order)})
 	}

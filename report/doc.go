@@ -113,6 +113,7 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	if err != nil {
 		return skipped, err
 	}
+	c.nameThreads()
 	if opts.Inline {
 		lookAhead(c.shownFrames())
 	}

@@ -136,6 +136,7 @@ func craftedSet(*testing.T) hostileSet {
 const (
 	recordMmap          = 1
 	recordComm          = 3
+	recordExit          = 4
 	recordFork          = 7
 	recordSample        = 9
 	recordKSymbol       = 17
@@ -179,6 +180,15 @@ func (r *recorder) mmap(pid uint32, start, size uint64, name string) {
 
 func (r *recorder) comm(pid uint32, name string) {
 	r.record(recordComm, 0, pid, pid, append([]byte(name), 0))
+}
+
+// fork and exit are processes with one thread.
+func (r *recorder) fork(pid, parent uint32) {
+	r.record(recordFork, 0, pid, parent, pid, parent, r.time)
+}
+
+func (r *recorder) exit(pid, parent uint32) {
+	r.record(recordExit, 0, pid, parent, pid, parent, r.time)
 }
 
 // sampleAt is a sample of this CPU mode with this callchain, marks included.

@@ -75,6 +75,46 @@ func TestReportEqualsPerf(t *testing.T) {
 	}
 }
 
+// TestCommOfEarlierSamples: samples that a thread has before its first name are
+// counted by that name, as perf does; script prints the thread's number.
+func TestCommOfEarlierSamples(t *testing.T) {
+	r := &recorder{attrs: 1}
+	samples := func(pid uint32, ips ...uint64) {
+		for _, ip := range ips {
+			r.sampleAt(miscUser, pid, ip, contextUser, ip, 0x10000200)
+		}
+	}
+	for pid := uint32(100); pid < 105; pid++ {
+		r.mmap(pid, 0x10000000, 0x100000, "/nowhere/prog")
+	}
+	const a, b = 0x10000100, 0x10000110
+	samples(100, a)
+	samples(101, a, a, b)
+	samples(102, a)
+	samples(103, a, a, a, a)
+	r.comm(100, "sh")
+	samples(100, a)
+	r.comm(101, "sh")
+	samples(101, a)
+	samples(102, a)
+	r.comm(101, "other")
+	samples(101, a, a)
+	r.fork(105, 103) // of a process that has no name yet
+	samples(105, a, a, a, a, a, a)
+	r.comm(103, "late")
+	samples(103, a)
+	r.comm(105, "late")
+	samples(105, a)
+	r.exit(104, 1)
+	samples(104, a, a)
+	r.exit(104, 1)
+	samples(104, a)
+	r.comm(104, "again")
+	samples(104, a)
+	asPerf(t, r.save(t), "script", "report", "report --sort comm -g none", "report --no-children -g none -n", "report --sort pid -g none --no-children",
+		"report --sort comm --comm sh -g none", "report --sort comm --comm :101 -g none")
+}
+
 // TestNoInline: without inlined functions, which are shown by default.
 func TestNoInline(t *testing.T) {
 	program := binary(t, dropsProgram)

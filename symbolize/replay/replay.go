@@ -26,7 +26,18 @@ import (
 type Thread struct {
 	PID, TID int32
 	Comm     string
-	space    *process
+	// Named is set when the recording names the thread. Until then Comm is its number.
+	// FirstComm is Comm, or the first name once there is one.
+	Named     bool
+	FirstComm string
+	space     *process
+}
+
+func (th *Thread) setComm(name string) {
+	if !th.Named {
+		th.Named, th.FirstComm = true, name
+	}
+	th.Comm = name
 }
 
 // process is what its threads share.
@@ -130,6 +141,7 @@ type Sample struct {
 	format.Sample
 	Thread *Thread // as known at the sample's time; its Comm may change later
 	Comm   string
+	Named  bool   // Comm is a name, not the thread's number
 	Leaf   *Frame // of the sample's IP
 	// Chain is the callchain. Its parts end with the batch unless History.KeepChains.
 	Chain
@@ -243,7 +255,7 @@ func New(f *format.File, sym *symbolize.Symbolizer) *History {
 	for _, e := range entries {
 		h.buildIDs[e.Filename] = dso.NewBuildID(e.BuildID)
 	}
-	h.thread(0, 0).Comm = "swapper"
+	h.thread(0, 0).setComm("swapper")
 	return h
 }
 
@@ -253,7 +265,7 @@ func (h *History) Apply(rec format.Record) {
 	case *format.Mmap:
 		h.mmap(r)
 	case *format.Comm:
-		h.thread(r.PID, r.TID).Comm = r.Comm
+		h.thread(r.PID, r.TID).setComm(r.Comm)
 	case *format.Fork:
 		h.fork(r)
 	case *format.Exit:
@@ -292,7 +304,8 @@ func (h *History) thread(pid, tid int32) *Thread {
 		}
 		return th // whatever pid says: a dying thread's samples may lack it
 	}
-	th := &Thread{PID: pid, TID: tid, Comm: numbered(tid)}
+	number := ":" + strconv.Itoa(int(tid))
+	th := &Thread{PID: pid, TID: tid, Comm: number, FirstComm: number}
 	h.threads[tid] = th
 	if pid == tid || pid < 0 {
 		th.space = &process{&maps{}}
@@ -302,10 +315,6 @@ func (h *History) thread(pid, tid int32) *Thread {
 	return th
 }
 
-// numbered is what a thread is called that nobody has named. It is not
-// inherited.
-func numbered(tid int32) string { return ":" + strconv.Itoa(int(tid)) }
-
 func (h *History) fork(r *format.Fork) {
 	parent := h.thread(r.PPID, r.PTID)
 	if parent.PID != r.PPID { // an earlier one, whose exit was not told
@@ -314,8 +323,8 @@ func (h *History) fork(r *format.Fork) {
 	}
 	delete(h.threads, r.TID)
 	th := h.thread(r.PID, r.TID)
-	if parent.Comm != numbered(parent.TID) {
-		th.Comm = parent.Comm
+	if parent.Named {
+		th.setComm(parent.Comm)
 	}
 	if r.PID != parent.PID {
 		th.space = &process{parent.space.clone()}

@@ -191,7 +191,7 @@ func (h *History) place(b *Batch, keep func(*Sample) bool) {
 	n := len(b.Samples) - 1
 	s := &b.Samples[n]
 	s.Thread = h.thread(s.PID, s.TID)
-	s.Comm = s.Thread.Comm
+	s.Comm, s.Named = s.Thread.Comm, s.Thread.Named
 	if s.Sample.Cgroup != 0 {
 		s.Cgroup = h.cgroups[s.Sample.Cgroup]
 	}
