@@ -1,7 +1,6 @@
 package format
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -288,20 +287,6 @@ func (f *File) readTracing() {
 	if f.Tracing, err = parseTracingData(data); err != nil {
 		f.warn(err)
 	}
-}
-
-// tracingRecord returns the tracing data of simpleperf's files: it is in a record
-// ahead of the samples, whose size covers it.
-func (f *File) tracingRecord() ([]byte, bool) {
-	if !slices.ContainsFunc(f.Attrs, func(a Attr) bool { return a.Type == TypeTracepoint }) {
-		return nil, false
-	}
-	for r := range f.Head() {
-		if r.Type == TypeHeaderTracing && len(r.Data) >= 4 && uint64(f.Order.Uint32(r.Data)) <= uint64(len(r.Data)-4) {
-			return bytes.Clone(r.Data[4 : 4+f.Order.Uint32(r.Data)]), true
-		}
-	}
-	return nil, false
 }
 
 // nameTracepoints names the tracepoint events that no EVENT_DESC has named.

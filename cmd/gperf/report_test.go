@@ -75,6 +75,16 @@ func TestReportEqualsPerf(t *testing.T) {
 	}
 }
 
+// TestReportOfPipe: perf does not know what a pipe holds when it chooses the columns.
+func TestReportOfPipe(t *testing.T) {
+	dir := filepath.Join(root, "testdata")
+	for _, file := range []string{"drops.perf.pipe.data", "drops.pipe.data"} {
+		t.Run(file, func(t *testing.T) {
+			asPerf(t, filepath.Join(dir, file), "report", "report --no-children -g none", "report --sort +cpu -g none")
+		})
+	}
+}
+
 // TestCommOfEarlierSamples: samples that a thread has before its first name are
 // counted by that name, as perf does; script prints the thread's number.
 func TestCommOfEarlierSamples(t *testing.T) {
