@@ -3,6 +3,7 @@ package format
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -26,6 +27,9 @@ type File struct {
 	Pipe bool
 	// Complete tells whether the recording was finished: that data.size is set.
 	Complete bool
+	// Truncated is set when the file ends before its parts do, also when that
+	// happens while it is read.
+	Truncated bool
 	// Warnings tell what is wrong with the file without keeping it from being
 	// read.
 	Warnings []error
@@ -116,7 +120,14 @@ func (f *File) AddData(r io.ReaderAt, size int64) {
 	f.data = append(f.data, data{&file{r, size}, section{0, uint64(size)}})
 }
 
-func (f *File) warn(err error) { f.Warnings = append(f.Warnings, err) }
+// warn adds what is wrong with a part of the file.
+func (f *File) warn(err error) {
+	what := "damaged"
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		f.Truncated, what = true, "truncated"
+	}
+	f.Warnings = append(f.Warnings, fmt.Errorf("%s: %w", what, err))
+}
 
 func (f *File) readHeader(size int) error {
 	b, err := f.src.part(0, size)
@@ -210,29 +221,26 @@ func (f *File) locateData() {
 	switch {
 	case !f.Complete:
 		at.size = rest
-		f.warn(errorf(-1, nil, "the recording was not finished properly (its data size is 0): reading to the end of the file"))
+		f.Warnings = append(f.Warnings, errors.New("the recording was not finished properly (its data size is 0): reading to the end of the file"))
 	case at.size > rest:
-		f.warn(errorf(-1, nil, "the file was cut short: %d of its %d bytes of records are there", rest, at.size))
+		f.Warnings = append(f.Warnings, fmt.Errorf("truncated: %d of its %d bytes of records are there", rest, at.size))
 		at.size = rest
-		f.Complete = false
+		f.Complete, f.Truncated = false, true
 	}
 	f.data = []data{{f.src, at}}
 }
 
 func (f *File) readFeatures() {
 	features := f.hdr.features.list()
-	table := section{f.hdr.data.end(), uint64(len(features) * sectionSize)}
-	early := section{f.hdr.data.off - table.size, table.size}
-	places, err := f.readTable(table)
-	if !f.Complete {
-		// Only gperf's own files have a table before the data.
-		places, err = f.readTable(early)
-		if err != nil || !contiguous(places, early.off) {
-			return
-		}
+	places, err := f.readTable(f.hdr.data.end(), len(features))
+	if !f.Complete || err != nil {
+		features = slices.DeleteFunc(features, func(n Feature) bool { return slices.Contains(lateFeatures, n) })
+		places = f.earlyPlaces(len(features))
 	}
-	if err != nil {
+	if err != nil && f.Complete {
 		f.warn(err)
+	}
+	if places == nil {
 		return
 	}
 	var missing Skipped
@@ -249,8 +257,20 @@ func (f *File) readFeatures() {
 	}
 }
 
-func (f *File) readTable(at section) ([]section, error) {
-	b, err := f.read(at, "table of the feature sections")
+// earlyPlaces returns where n sections are that a Writer puts before the data, nil
+// where there are none: only gperf writes them there, and their table behind them.
+func (f *File) earlyPlaces(n int) []section {
+	at := f.hdr.data.off - uint64(n*sectionSize)
+	places, err := f.readTable(at, n)
+	if err != nil || !contiguous(places, at) {
+		return nil
+	}
+	return places
+}
+
+// readTable reads where n sections are.
+func (f *File) readTable(at uint64, n int) ([]section, error) {
+	b, err := f.read(section{at, uint64(n * sectionSize)}, "table of the feature sections")
 	if err != nil {
 		return nil, err
 	}

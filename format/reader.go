@@ -61,8 +61,8 @@ func (f *File) RecordsAsWritten() *Reader {
 	return r
 }
 
-// Next returns the next record; io.EOF behind the last one. Any other error is
-// that of the file's reader, and ends the reading.
+// Next returns the next record; io.EOF after the last one. Any other error ends the
+// reading, and comes with File.Strict alone: without, it is counted.
 func (r *Reader) Next() (Raw, error) {
 	if len(r.parts) == 1 {
 		return r.parts[0].next()
@@ -124,6 +124,7 @@ func (p *part) next() (Raw, error) {
 		if q, ok := p.order.Next(); ok {
 			if q.aside > 0 {
 				if err := p.readAgain(&q); err != nil {
+					p.r.f.Truncated = true
 					p.r.Skipped.Add(err)
 					continue
 				}
@@ -230,6 +231,7 @@ func (p *part) read() (Raw, error) {
 			return Raw{}, err
 		default: // what was read before counts
 			p.scan.end = p.scan.pos
+			p.r.f.Truncated = true
 			p.r.Skipped.Add(err)
 		}
 	}

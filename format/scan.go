@@ -120,7 +120,7 @@ func (s *scanner) short(msg string, args ...any) (Raw, error) {
 	case s.open:
 		return Raw{}, errUnfinished
 	case s.end != endless && int64(len(s.buf)) < s.end-s.pos:
-		msg = "the file was truncated while it was read: " + msg
+		return Raw{}, fmt.Errorf("the file was truncated while it was read: the last %d bytes of records are lost", s.end-s.pos)
 	}
 	return s.stop(msg, args...)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -147,12 +148,12 @@ func (o *annotateFlags) run(stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	skipped, missing, err := annotate.Text(stdout, in.file, in.sym, in.history, in.keep, o.Options)
-	in.tell(stderr, skipped)
+	incomplete := in.tell(stderr, skipped)
 	for _, m := range missing {
 		fmt.Fprintf(stderr, "gperf annotate: %v\n%s", m, hint(m))
 	}
 	if errors.Is(err, annotate.ErrNoSamples) {
 		return fmt.Errorf("%s has no samples", in.path)
 	}
-	return err
+	return cmp.Or(err, incomplete)
 }

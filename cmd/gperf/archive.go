@@ -253,7 +253,7 @@ func (in *input) hits(stderr io.Writer, all bool) (*hits, error) {
 		b.Release()
 		return nil
 	})
-	tellSkipped(stderr, skipped)
+	in.tellSkipped(stderr, skipped)
 	if err != nil {
 		return nil, err
 	}

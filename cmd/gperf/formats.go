@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -118,7 +119,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 		return err
 	}
 	chains := false
-	var tell []func()
+	var tell []func() error
 	for _, in := range inputs {
 		// Folded stacks are those of perf script, which forgets who ended.
 		in.history.KeepExited = o.format != "folded" || in.file.Has(format.FeatureAuxtrace)
@@ -127,7 +128,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 			in.tell(stderr, skipped)
 			return in.at(err)
 		}
-		tell = append(tell, func() { in.tell(stderr, skipped) })
+		tell = append(tell, func() error { return in.tell(stderr, skipped) })
 		chains = chains || in.hasCallchains()
 	}
 	if !chains {
@@ -135,7 +136,8 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	}
 	err = o.write(c, stdout) // which asks for names
 	for _, tell := range tell {
-		tell()
+		incomplete := tell()
+		err = cmp.Or(err, incomplete)
 	}
 	return err
 }

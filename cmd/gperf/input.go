@@ -232,8 +232,14 @@ func (r *input) readPipe(fd *os.File) error {
 
 // at says which file an error is about.
 func (r *input) at(err error) error {
-	if err == nil {
+	var damage *format.Error
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s: truncated: %w", r.path, err)
+	case errors.As(err, &damage) && !errors.Is(err, format.ErrNotPerfData):
+		return fmt.Errorf("%s: damaged: %w", r.path, err)
 	}
 	return fmt.Errorf("%s: %w", r.path, err)
 }
@@ -303,8 +309,10 @@ func (in *input) recordedDepth() int {
 	return min(n, maxStack)
 }
 
-// tell says at the end what the recording lost and what could not be used.
-func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
+// tell says at the end what the recording lost and what could not be used. The result
+// is errReported if the file is truncated, for which perf exits with an error, or if
+// nothing of it was usable.
+func (in *input) tell(stderr io.Writer, skipped format.Skipped) error {
 	if lost := in.history.Lost; lost.Samples > 0 {
 		fmt.Fprintf(stderr, "gperf: %d samples were lost while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost.Samples)
 	} else if lost.Records > 0 {
@@ -319,7 +327,7 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 	if late := in.history.Late; late > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records came later than their time allows and may be out of order\n", late)
 	}
-	tellSkipped(stderr, skipped)
+	in.tellSkipped(stderr, skipped)
 	in.files.tell(stderr)
 	if in.history.Also.Names && in.history.KernelFrames() {
 		if err := in.sym.KernelProblem(); err != nil {
@@ -327,11 +335,20 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 		}
 	}
 	in.tellUnresolved(stderr)
+	damaged := skipped.Count > 0 || len(in.file.Warnings) > 0 && in.file.Complete
+	if in.file.Truncated || damaged && in.history.Walked && in.history.Samples == 0 {
+		return errReported
+	}
+	return nil
 }
 
-func tellSkipped(stderr io.Writer, skipped format.Skipped) {
-	if skipped.Count > 0 {
-		fmt.Fprintf(stderr, "gperf: %d parts of the file could not be used, the first: %v\n", skipped.Count, skipped.First)
+func (in *input) tellSkipped(stderr io.Writer, skipped format.Skipped) {
+	switch skipped.Count {
+	case 0:
+	case 1:
+		fmt.Fprintf(stderr, "gperf: %s: damaged: 1 part was skipped: %v\n", in.path, skipped.First)
+	default:
+		fmt.Fprintf(stderr, "gperf: %s: damaged: %d parts were skipped, the first: %v\n", in.path, skipped.Count, skipped.First)
 	}
 }
 

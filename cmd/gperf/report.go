@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/format"
 	"gperf/report"
 )
 
@@ -55,7 +57,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.StringVarP(&o.graph, "call-graph", "g", "graph", "the `form` of callchains: graph|fractal|flat|folded|none,PERCENT,LIMIT,caller|callee,percent|period|count")
 	s.BoolVar(&o.noGraph, "no-call-graph", false, "the same as -g none")
 	s.BoolVarP(&o.inverted, "inverted", "G", false, "the same as -g caller")
-	s.IntVar(&o.MaxStack, "max-stack", maxStack, "at most this many `frames` of a callchain")
+	s.IntVar(&o.MaxStack, "max-stack", maxStack, maxStackHelp)
 	s.StringVar(&o.percentLimit, "percent-limit", "", "leave out what has less `percent`")
 	s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "a column with the number of samples")
 	s.BoolVar(&o.Period, "show-total-period", false, "a column with the sum of periods")
@@ -123,25 +125,28 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	in.lines = strings.Contains(o.Sort+o.Fields, "src")
+	if !s.Changed("max-stack") {
+		o.MaxStack = in.recordedDepth()
+	}
 	if done, err := o.headerFlags.print(stdout, in); done || err != nil {
-		return err
+		return cmp.Or(err, in.tell(stderr, format.Skipped{}))
 	}
 	o.Options.Header = o.header
 	if o.stats {
 		skipped, err := report.Stats(stdout, in.file, in.history)
-		in.tell(stderr, skipped)
-		return err
+		incomplete := in.tell(stderr, skipped)
+		return cmp.Or(err, incomplete)
 	}
 	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.file.Pipe && !in.hasCallchains() {
 		return errors.New("there are no callchains to draw: record them with -g")
 	}
 	skipped, err := report.Text(stdout, in.file, in.sym, in.history, in.keep, o.Options)
-	in.tell(stderr, skipped)
+	incomplete := in.tell(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
 		fmt.Fprintf(stderr, "gperf report: %s has no samples\n", in.path)
-		return nil
+		err = nil
 	}
-	return err
+	return cmp.Or(err, incomplete)
 }
 
 // settle makes the report's options of the flags that are more than one value.

@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"gperf/format"
 )
 
 // perfRecord records with perf, or skips the test where it may not.
@@ -72,6 +75,45 @@ func TestReportEqualsPerf(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestReportMaxStack: callchains have perf's 127 frames, or as many as were asked for
+// when recording, as those of script.
+func TestReportMaxStack(t *testing.T) {
+	long := make([]uint64, 300)
+	for i := range long {
+		long[i] = 0x400000 + 4*uint64(i)
+	}
+	chain := u64s(append([]uint64{uint64(len(long) + 1), contextUser}, long...)...)
+	for _, test := range []struct {
+		recorded uint16 // attr.sample_max_stack
+		flags    string
+		want     int
+	}{
+		{0, "", 127},
+		{64, "", 127},
+		{200, "", 200},
+		{200, "--max-stack 8", 8},
+		{0, "--max-stack 250", 250},
+	} {
+		t.Run(fmt.Sprintf("recorded with %d %s", test.recorded, test.flags), func(t *testing.T) {
+			attr := format.Attr{Type: format.TypeSoftware, SamplePeriod: 1, SampleType: usual | format.SampleCallchain, SampleMaxStack: test.recorded}
+			file := makeRecording(t, []format.Attr{attr}, sampleOf(format.MiscUser, 1, chain))
+			if test.recorded <= perfMaxStack {
+				asPerf(t, file, strings.TrimSpace("report --no-children "+test.flags))
+			}
+			for _, command := range []string{"report --no-children", "script"} {
+				out, _ := gperf(t, strings.Fields(command+" "+test.flags+" -i "+file)...)
+				n := 0
+				for n < len(long) && strings.Contains(out, fmt.Sprintf("%x", long[n])) {
+					n++
+				}
+				if n != test.want {
+					t.Errorf("gperf %s: %d frames, want %d", command, n, test.want)
+				}
+			}
+		})
 	}
 }
 

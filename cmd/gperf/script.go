@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"strings"
 
@@ -53,7 +54,7 @@ func (o *scriptFlags) set() *pflag.FlagSet {
 	s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: [hw|sw|trace|raw|cache|break|pmu:]name,...; or change the usual ones: +name,-name.\nThey are "+strings.Join(script.FieldNames(), ","))
 	o.formatFlags.add(s)
 	s.StringVar(&o.compat, "compat", "7.3", "print as this `version` of perf does: 7.3 or 6.1")
-	s.IntVar(&o.maxStack, "max-stack", perfMaxStack, "at most this many `frames` of a callchain; without the flag all with --format, and more where more were asked for when recording")
+	s.IntVar(&o.maxStack, "max-stack", perfMaxStack, maxStackHelp)
 	s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "the sampled address instead of the callchain")
 	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
 	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
@@ -100,8 +101,8 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 	}
 	in.history.KeepExited = opts.Compat == script.Perf6 || in.file.Has(format.FeatureAuxtrace)
 	skipped, err := o.print(stdout, in, opts)
-	in.tell(stderr, skipped)
-	return err
+	incomplete := in.tell(stderr, skipped)
+	return cmp.Or(err, incomplete)
 }
 
 func (o *scriptFlags) options() (script.Options, error) {

@@ -221,6 +221,9 @@ type History struct {
 	held    []held
 	called  []bool // by event: chains are Called
 
+	// Walked is set by Walk, and Samples counts those that it could decode.
+	Walked  bool
+	Samples int
 	// Lost counts the records and samples that the recording lost.
 	Lost Lost
 	// Late counts the records that came after younger ones.

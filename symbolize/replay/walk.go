@@ -53,6 +53,7 @@ func (b *Batch) Release() {
 // sample, with its Thread and Comm, is wanted; its frames come only then. What
 // could not be used is counted in the result. Walk ends early with use's error.
 func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch) error) (format.Skipped, error) {
+	h.Walked = true
 	if h.Also.Names {
 		// The kernel takes its time to list its symbols: meanwhile the file is read.
 		go h.sym.KernelProblem()
@@ -190,6 +191,7 @@ func (h *History) deliver(f *format.File, b *Batch, keep func(*Sample) bool) {
 func (h *History) place(b *Batch, keep func(*Sample) bool) {
 	n := len(b.Samples) - 1
 	s := &b.Samples[n]
+	h.Samples++
 	s.Thread = h.thread(s.PID, s.TID)
 	s.Comm, s.Named = s.Thread.Comm, s.Thread.Named
 	if s.Sample.Cgroup != 0 {
