@@ -35,7 +35,7 @@ type FoldedOptions struct {
 // Unlike there, a DSO whose name holds " (" ("prog (deleted)") spoils nothing,
 // and inlined functions are tidied as the others are.
 func (c *Stacks) Folded(w io.Writer, opts FoldedOptions) error {
-	f := folder{Stacks: c, FoldedOptions: opts, names: map[called]string{}}
+	f := folder{Stacks: c, FoldedOptions: opts, event: c.foldedEvent(), names: map[called]string{}}
 	totals := map[string]uint64{}
 	var b []byte
 	for i := range c.tallies {
@@ -72,20 +72,43 @@ func writeFolded(w io.Writer, totals map[string]uint64) error {
 type folder struct {
 	*Stacks
 	FoldedOptions
-	counted bool  // an event that is no tracepoint turned up
-	event   int32 // the first such
-	names   map[called]string
+	event int32 // of those that are no tracepoints, the one that is folded
+	names map[called]string
 }
 
 // folds tells whether the stack is one of those that are shown.
 func (c *folder) folds(t *tally) bool {
-	if !t.chained || c.Event || c.events[t.event].tracepoint {
-		return t.chained
+	return t.chained && (c.Event || c.events[t.event].tracepoint || c.event == t.event)
+}
+
+// foldedEvent returns the first event with callchains that is no tracepoint, -1 if
+// there is none.
+func (c *Stacks) foldedEvent() int32 {
+	for i := range c.tallies {
+		if t := &c.tallies[i]; t.chained && !c.events[t.event].tracepoint {
+			return t.event
+		}
 	}
-	if !c.counted {
-		c.counted, c.event = true, t.event
+	return -1
+}
+
+// NotFolded returns the events with callchains that Folded leaves out without
+// FoldedOptions.Event, and how many samples they have.
+func (c *Stacks) NotFolded() (events []string, samples uint64) {
+	folded := c.foldedEvent()
+	left := map[int32]bool{}
+	for i := range c.tallies {
+		t := &c.tallies[i]
+		if !t.chained || t.event == folded || c.events[t.event].tracepoint {
+			continue
+		}
+		if !left[t.event] {
+			events = append(events, c.events[t.event].name)
+		}
+		left[t.event] = true
+		samples += t.samples
 	}
-	return c.event == t.event
+	return events, samples
 }
 
 // weight is what the stack's samples count: each at least 1.

@@ -134,6 +134,9 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	if !chains {
 		fmt.Fprintf(stderr, "gperf %s: there are no callchains%s: record them with -g\n", command, map[bool]string{true: " to fold"}[o.format == "folded"])
 	}
+	if events, samples := c.NotFolded(); o.format == "folded" && !o.folded.Event && samples > 0 {
+		fmt.Fprintf(stderr, "gperf %s: %d samples of %s are left out, as by stackcollapse-perf.pl; --by-event folds all events\n", command, samples, strings.Join(events, ", "))
+	}
 	err = o.write(c, stdout) // which asks for names
 	for _, tell := range tell {
 		incomplete := tell()
