@@ -33,7 +33,8 @@ type FoldedOptions struct {
 //     FoldedOptions.Event.
 //
 // Unlike there, a DSO whose name holds " (" ("prog (deleted)") spoils nothing,
-// and inlined functions are tidied as the others are.
+// inlined functions are tidied as the others are, and line breaks within names are
+// escaped (\n).
 func (c *Stacks) Folded(w io.Writer, opts FoldedOptions) error {
 	f := folder{Stacks: c, FoldedOptions: opts, event: c.foldedEvent(), names: map[called]string{}}
 	totals := map[string]uint64{}
@@ -129,7 +130,7 @@ func (c *folder) appendStack(b []byte, t *tally) []byte {
 	if c.Event {
 		b = append(append(b, strings.ReplaceAll(c.events[t.event].name, ";", ":")...), ';')
 	}
-	b = append(b, comm...)
+	b = append(b, lineBreaks.Replace(comm)...)
 	chain := t.chain.Cut(c.MaxStack)
 	for i := chain.Len() - 1; i >= 0; i-- {
 		f, caller := chain.Frame(i)
@@ -244,13 +245,11 @@ func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
 	}
 	for i, name := range names {
 		if name == "[unknown]" {
-			name = "unknown"
-			if dsoName != "[unknown]" {
-				name = dsoName[strings.LastIndexByte(dsoName, '/')+1:]
-			}
-			name = "[" + name + unnamed + "]"
+			name = "[" + foldedDSO(dsoName) + unnamed + "]"
+		} else {
+			name = tidyCall(name)
 		}
-		name = tidy(name)
+		name = separators.Replace(name)
 		if java && strings.Contains(name, "/") {
 			name = strings.TrimPrefix(name, "L")
 		}
@@ -265,22 +264,34 @@ func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
 	return strings.Join(names, ";")
 }
 
-// tidy cuts a name down to what a flame graph shows: without parameters, unless
-// it looks like a Go method ("http.(*Client).Do"), and without quotes.
-func tidy(name string) string {
-	name = strings.ReplaceAll(name, ";", ":")
-	if !isGoMethod(name) {
-		const anonymous = "(anonymous namespace)"
-		for i := 0; i < len(name); i++ {
-			if name[i] == '(' && !strings.HasPrefix(name[i:], anonymous) {
-				name = name[:i]
-			}
-		}
+// foldedDSO names the functions of a file that have no names.
+func foldedDSO(name string) string {
+	if name == "[unknown]" {
+		return "unknown"
 	}
-	return quotes.Replace(name)
+	return strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], " (deleted)")
 }
 
-var quotes = strings.NewReplacer(`"`, "", "'", "")
+// tidyCall leaves out a function's parameters, unless it looks like a Go method
+// ("http.(*Client).Do").
+func tidyCall(name string) string {
+	if isGoMethod(name) {
+		return name
+	}
+	const anonymous = "(anonymous namespace)"
+	for i := range len(name) {
+		if name[i] == '(' && !strings.HasPrefix(name[i:], anonymous) {
+			return name[:i]
+		}
+	}
+	return name
+}
+
+// separators and quotes mean something in folded stacks, or to those who read them.
+var (
+	separators = strings.NewReplacer(";", ":", `"`, "", "'", "", "\n", `\n`, "\r", `\r`)
+	lineBreaks = strings.NewReplacer("\n", `\n`, "\r", `\r`)
+)
 
 // isGoMethod tells whether the name has ".(" and, later, ").".
 func isGoMethod(name string) bool {

@@ -191,6 +191,26 @@ func TestFoldedLeavesOut(t *testing.T) {
 	}
 }
 
+// TestFoldedLines: whatever a command or a file is called, a stack is one line, and
+// brackets are closed.
+func TestFoldedLines(t *testing.T) {
+	r := &recorder{attrs: 1}
+	const pid = 4_000_131
+	r.comm(pid, "two\nlines")
+	for i, name := range []string{"/dev/ashmem/dalvik-jit-code-cache (deleted)", "/nowhere/a\nb", "/nowhere/lib(1);x.so"} {
+		r.mmap(pid, uint64(i+1)<<28, 0x1000, name)
+		r.sampleAt(miscUser, pid, uint64(i+1)<<28, contextUser, uint64(i+1)<<28)
+	}
+	out, _ := gperf(t, "script", "--format", "folded", "-i", r.save(t))
+	want := `two\nlines;[a\nb] 1
+two\nlines;[dalvik-jit-code-cache] 1
+two\nlines;[lib(1):x.so] 1
+`
+	if out != want {
+		t.Errorf("got\n%swant\n%s", out, want)
+	}
+}
+
 // TestFormatWrongUse: what cannot be meant so is told, with what can.
 func TestFormatWrongUse(t *testing.T) {
 	dir := t.TempDir()
