@@ -149,7 +149,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 // there.
 func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	if o.output == "" || o.output == "-" {
-		if f, ok := stdout.(*os.File); ok && o.format != "folded" && isTerminal(f) {
+		if _, ok := stdout.(*terminal); ok && o.format != "folded" {
 			return wrongUse("--format %s is not for a terminal: name a file with -o", o.format)
 		}
 		return nil
