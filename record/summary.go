@@ -4,7 +4,6 @@ import (
 	"os"
 
 	"gperf/format"
-	"gperf/record/event"
 )
 
 // Summary is what a recording came to.
@@ -75,7 +74,7 @@ func (r *recorder) lostOf(b []byte, c *counter, index int) ([]byte, error) {
 	if err != nil {
 		return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
 	}
-	if a.Type == format.TypeSoftware && a.Config == event.Dummy {
+	if a.IsDummy() {
 		r.sum.LostSideBand += n
 	} else {
 		r.sum.Lost += n

@@ -313,10 +313,8 @@ func (in *input) recordedDepth() int {
 // is errReported if the file is truncated, for which perf exits with an error, or if
 // nothing of it was usable.
 func (in *input) tell(stderr io.Writer, skipped format.Skipped) error {
-	if lost := in.history.Lost; lost.Samples > 0 {
-		fmt.Fprintf(stderr, "gperf: %d samples were lost while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost.Samples)
-	} else if lost.Records > 0 {
-		fmt.Fprintf(stderr, "gperf: %d records were lost in %d places while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost.Records, lost.Chunks)
+	if lost := lostText(in.history.Lost); lost != "" {
+		fmt.Fprintf(stderr, "gperf: %s while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost)
 	}
 	if n := in.history.Unknown; n.Count > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records of types that gperf does not know were passed over, the first: %v\n", n.Count, n.First)
@@ -340,6 +338,24 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) error {
 		return errReported
 	}
 	return nil
+}
+
+// lostText says what was lost, in the words of record's summary, "" for nothing. LOST
+// records count the same losses once more, and of all kinds.
+func lostText(l replay.Lost) string {
+	samples := fmt.Sprintf("%d samples", l.Samples-l.SideBand)
+	sideBand := fmt.Sprintf("%d other records (mappings, names of processes)", l.SideBand)
+	switch {
+	case l.Samples > 0 && l.SideBand == 0:
+		return samples + " were lost"
+	case l.Samples > 0 && l.SideBand == l.Samples:
+		return sideBand + " were lost"
+	case l.Samples > 0:
+		return samples + " and " + sideBand + " were lost"
+	case l.Records > 0:
+		return fmt.Sprintf("%d records were lost in %d places", l.Records, l.Chunks)
+	}
+	return ""
 }
 
 func (in *input) tellSkipped(stderr io.Writer, skipped format.Skipped) {

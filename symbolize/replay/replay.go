@@ -244,7 +244,10 @@ type Traced struct {
 // Lost is what LOST and LOST_SAMPLES say together: of any type, and samples.
 type Lost struct {
 	Records, Samples uint64
-	Chunks           int // LOST records
+	// SideBand are those of Samples that are no samples, but mappings, names and the
+	// like: the event that lost them has no others. To perf they are samples.
+	SideBand uint64
+	Chunks   int // LOST records
 }
 
 // New returns the history of f before its first record.
@@ -294,6 +297,9 @@ func (h *History) Apply(rec format.Record) {
 	case *format.LostSamples:
 		if r.Misc&format.MiscLostSamplesBPF == 0 {
 			h.Lost.Samples += r.Lost
+			if i, ok := h.file.EventByID(r.ID.ID); ok && h.file.Attrs[i].IsDummy() {
+				h.Lost.SideBand += r.Lost
+			}
 		}
 	}
 }
