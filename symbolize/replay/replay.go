@@ -54,6 +54,7 @@ type Frame struct {
 
 	label   string // shown in the place of a symbol
 	symbols *symbolize.Symbolizer
+	samples int // that Unnamed is to count for it
 	once    sync.Once
 	sym     *symbolize.Symbol
 	off     uint64
@@ -174,7 +175,13 @@ type History struct {
 	// bpfLines are the lines of BPF programs, read when the first one comes.
 	bpfLines func() []format.BPFLine
 	frames   []Frame // a block of those not made yet
-	made     int
+	// frameBlocks and chainBlocks are all blocks, and counted is how many parts of
+	// callchains were counted: for Unnamed.
+	frameBlocks [][]Frame
+	chainBlocks [][]chain
+	counted     int
+	resolved    int // samples
+	made        int
 	// kernelSeen tells that an address of the kernel turned up.
 	kernelSeen bool
 	unmapped   frameTable
@@ -384,8 +391,14 @@ func (h *History) resolveFrames(s *Sample) {
 	s.maps = m
 	s.Leaf = h.modeFrame(s, s.IP)
 	s.Chain = Chain{Called: h.isCalled(s.Event)}
-	if !h.lbrChain(s, m) {
+	if h.lbrChain(s, m) {
+		h.countFrames(s.User, 1)
+	} else {
 		h.chain(s, s.Callchain, m)
+	}
+	h.resolved++
+	if s.Chain.Len() == 0 && len(s.UserStack) == 0 {
+		h.countFrames([]*Frame{s.Leaf}, 1)
 	}
 	if h.Also.Branches {
 		h.resolveBranches(s)
