@@ -27,7 +27,7 @@ type inputFlags struct {
 	paths      []string
 	noDemangle bool
 	kallsyms   string
-	fileFlags
+	files      fileFlags
 	cpus       string
 	pids, tids string
 	comms      string
@@ -38,11 +38,11 @@ type inputFlags struct {
 
 func (in *inputFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
-	in.force = addForce(fs)
+	in.files.force = addForce(fs)
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
-	in.fileFlags.add(fs)
+	in.files.add(fs)
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
 	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids; folded without one: the command is comm-pid")
 	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids; folded without one: the command is comm-pid/tid")
@@ -126,7 +126,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.path, w)
 	}
 	f.Strict = in.strict
-	r.files = in.fileFlags.open(r.packed, stderr)
+	r.files = in.files.open(r.packed, stderr)
 	id, ref, addr := replay.RecordedKernel(f)
 	r.sym = symbolize.New(symbolize.Options{Finder: &r.files.Finder, Demangle: !in.noDemangle,
 		Kallsyms: in.kallsyms, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})

@@ -18,8 +18,8 @@ import (
 
 // reportFlags are the flags of `gperf report`.
 type reportFlags struct {
-	inputFlags
-	formatFlags
+	input   inputFlags
+	formats formatFlags
 	report.Options
 	children     bool
 	graph        string
@@ -29,8 +29,8 @@ type reportFlags struct {
 	dsos         string
 	symbols      string
 	parent       string
-	headerFlags
-	stats bool
+	head         headerFlags
+	stats        bool
 
 	branches, noBranches, branchHistory bool
 	memory                              bool
@@ -48,8 +48,8 @@ const graphDefault = "graph,0.5,caller,function,percent"
 
 func (o *reportFlags) set() *pflag.FlagSet {
 	s := newFlagSet("report")
-	o.inputFlags.add(s)
-	o.formatFlags.add(s)
+	o.input.add(s)
+	o.formats.add(s)
 	s.StringVarP(&o.Sort, "sort", "s", "", "tell apart and order by these `keys`, or by a tracepoint's fields: [EVENT.]FIELD[/raw],\ntrace_fields for all; +key adds to the usual ones. The keys are\n"+strings.Join(report.Keys(), ","))
 	s.StringVarP(&o.Fields, "fields", "F", "", "show these `columns`, which are keys; +column adds to the usual ones")
 	s.BoolVar(&o.children, "children", true, "callers have the samples of what they called")
@@ -73,7 +73,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.memory, "mem-mode", false, "count accesses to memory by their weights")
 	s.BoolVar(&o.group, "group", false, "show all events side by side, as a group that was recorded as one")
 	s.BoolVar(&o.noGroup, "no-group", false, "a block for each event of a group")
-	o.headerFlags.add(s)
+	o.head.add(s)
 	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
 	s.Bool("stdio", false, "")
 	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline and srcfile with the whole path")
@@ -108,18 +108,18 @@ func withGraphDefault(args []string) []string {
 }
 
 func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
-	if err := o.formatFlags.settle(s); err != nil {
+	if err := o.formats.settle(s); err != nil {
 		return err
 	}
 	if err := o.settle(); err != nil {
 		return err
 	}
-	if o.stacks() {
-		return o.formatFlags.run("report", &o.inputFlags, o.MaxStack, stdout, stderr)
+	if o.formats.stacks() {
+		return o.formats.run("report", &o.input, o.MaxStack, stdout, stderr)
 	}
 	// Report leaves samples out of its entries by these, but not of its totals.
-	o.comms, o.pids, o.tids, o.guests = "", "", "", true
-	in, err := o.open(stderr)
+	o.input.comms, o.input.pids, o.input.tids, o.input.guests = "", "", "", true
+	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
 	}
@@ -128,10 +128,10 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if !s.Changed("max-stack") {
 		o.MaxStack = in.recordedDepth()
 	}
-	if done, err := o.headerFlags.print(stdout, in); done || err != nil {
+	if done, err := o.head.print(stdout, in); done || err != nil {
 		return cmp.Or(err, in.tell(stderr, format.Skipped{}))
 	}
-	o.Options.Header = o.header
+	o.Options.Header = o.head.header
 	if o.stats {
 		skipped, err := report.Stats(stdout, in.file, in.history)
 		incomplete := in.tell(stderr, skipped)
@@ -152,7 +152,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 // settle makes the report's options of the flags that are more than one value.
 func (o *reportFlags) settle() error {
 	o.NoChildren = o.NoChildren || !o.children
-	o.Inline = !o.noInline
+	o.Inline = !o.formats.noInline
 	if err := o.Graph.Set(o.graph); err != nil {
 		return wrongUse("--call-graph %s: %v", o.graph, err)
 	}
@@ -211,10 +211,10 @@ func (o *reportFlags) settleMode() error {
 
 func (o *reportFlags) settleFilter() (err error) {
 	f := &o.Filter
-	f.NoGuests = !o.guests
-	f.Comms, f.DSOs, f.Symbols = words(o.comms), words(o.dsos), words(o.symbols)
-	if f.PIDs, err = numbers("--pid", o.pids); err == nil {
-		f.TIDs, err = numbers("--tid", o.tids)
+	f.NoGuests = !o.input.guests
+	f.Comms, f.DSOs, f.Symbols = words(o.input.comms), words(o.dsos), words(o.symbols)
+	if f.PIDs, err = numbers("--pid", o.input.pids); err == nil {
+		f.TIDs, err = numbers("--tid", o.input.tids)
 	}
 	return err
 }
