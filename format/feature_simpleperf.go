@@ -1,8 +1,10 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -265,4 +267,43 @@ func (m *message) symbol() (s FileSymbol) {
 		}
 	}
 	return s
+}
+
+// tracingRecord returns the tracing data of simpleperf's files: it is in a record
+// before the samples, whose size covers it.
+func (f *File) tracingRecord() ([]byte, bool) {
+	if !slices.ContainsFunc(f.Attrs, func(a Attr) bool { return a.Type == TypeTracepoint }) {
+		return nil, false
+	}
+	var split []byte
+	for r := range f.Head() {
+		switch r.Type {
+		case TypeSimpleperfSplit:
+			split = append(split, r.Data...)
+			continue
+		case TypeSimpleperfSplitEnd:
+			r, split = f.joined(split), nil
+		}
+		if r.Type != TypeHeaderTracing && r.Type != TypeSimpleperfTracingData {
+			continue
+		}
+		c := cursor{b: r.Data, order: f.Order}
+		if data := c.take(int(c.u32())); !c.short {
+			return bytes.Clone(data), true
+		}
+	}
+	return nil, false
+}
+
+// joined returns the record of more than 64 KiB that simpleperf has split: what the
+// pieces hold is the record, with its own header. The misc field of that is the upper
+// half of the size.
+func (f *File) joined(pieces []byte) Raw {
+	c := cursor{b: pieces, order: f.Order}
+	r := Raw{Type: Type(c.u32())}
+	if size := int(c.u16())<<16 | int(c.u16()); c.short || size != len(pieces) {
+		return Raw{}
+	}
+	r.Data = c.b
+	return r
 }

@@ -417,3 +417,59 @@ func FuzzFeatures(f *testing.F) {
 		file.nameAttrs()
 	})
 }
+
+// TestSimpleperfTracingData: tracepoint formats that simpleperf writes as a record,
+// which it splits where it is larger than 64 KiB.
+func TestSimpleperfTracingData(t *testing.T) {
+	le := binary.LittleEndian
+	record := func(b []byte, kind Type, data []byte) []byte {
+		b = le.AppendUint32(b, uint32(kind))
+		b = le.AppendUint16(b, uint16((len(data)+8)>>16))
+		return append(le.AppendUint16(b, uint16(len(data)+8)), data...)
+	}
+	tracing := func(symbols int) []byte {
+		data := (&TracingData{Order: le, LongSize: 8, PageSize: 4096, Events: []TracepointText{{"skb", []byte(kfreeFormat)}}, Kallsyms: make([]byte, symbols)}).Section().Data
+		data = append(le.AppendUint32(nil, uint32(len(data))), data...)
+		return append(data, make([]byte, -len(data)&63)...)
+	}
+	split := func(whole []byte) (b []byte) {
+		for piece := range slices.Chunk(whole, 1<<16-16) {
+			b = record(b, TypeSimpleperfSplit, piece)
+		}
+		return record(b, TypeSimpleperfSplitEnd, nil)
+	}
+	large := record(nil, TypeSimpleperfTracingData, tracing(200_000))
+	for _, test := range []struct {
+		name    string
+		records []byte
+		want    string
+	}{
+		{"whole", record(nil, TypeSimpleperfTracingData, tracing(0)), "skb:kfree_skb"},
+		{"perf's type", record(nil, TypeHeaderTracing, tracing(0)), "skb:kfree_skb"},
+		{"split", split(large), "skb:kfree_skb"},
+		{"split, and cut", split(large[:len(large)-8]), ""},
+		{"split, without an end", split(large)[:len(large)], ""},
+		{"shorter than it says", record(nil, TypeSimpleperfTracingData, tracing(0)[:64]), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := &memFile{}
+			attrs := testAttrs()
+			attrs[0].Name = ""
+			w, err := NewWriter(m, attrs, nil)
+			if err == nil {
+				err = w.Write(test.records)
+			}
+			if err == nil {
+				err = w.Close(nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := m.open(t)
+			tp := f.Tracepoint(0)
+			if got := f.Attrs[0].Name; got != test.want || (tp != nil) != (test.want != "") {
+				t.Errorf("the event is %q, its format %v; want %q", got, tp, test.want)
+			}
+		})
+	}
+}

@@ -1,9 +1,9 @@
 package format
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -27,6 +27,9 @@ type File struct {
 	Pipe bool
 	// Complete tells whether the recording was finished: that data.size is set.
 	Complete bool
+	// Truncated is set when the file ends before its parts do, also when that
+	// happens while it is read.
+	Truncated bool
 	// Warnings tell what is wrong with the file without keeping it from being
 	// read.
 	Warnings []error
@@ -34,7 +37,7 @@ type File struct {
 	// the reading.
 	Strict bool
 
-	src    source
+	src    recording
 	hdr    fileHeader
 	data   []data
 	budget uint64         // bytes of sections that may still be read
@@ -46,7 +49,7 @@ type File struct {
 // data is where records lie: in the file itself, or in another of the same
 // directory.
 type data struct {
-	src source
+	src recording
 	at  section
 }
 
@@ -56,14 +59,14 @@ func (d data) scanner(order binary.ByteOrder) *scanner {
 
 // Open reads everything but the records of a perf.data file of size bytes, of
 // file mode or of pipe mode. The file may still grow while it is read.
-func Open(r io.ReaderAt, size int64) (*File, error) { return open(sourceOf(r, size)) }
+func Open(r io.ReaderAt, size int64) (*File, error) { return open(&file{r, size}) }
 
 // OpenStream reads everything that comes before the first sample of a pipe in
 // pipe mode.
 func OpenStream(r io.Reader) (*File, error) {
 	s := &stream{r: r, keeping: true}
 	defer func() { s.keeping = false }()
-	b, err := s.more(nil, 0, pipeHeaderSize)
+	b, err := s.part(0, pipeHeaderSize)
 	if err == nil && FileMode(b) {
 		err = errorf(-1, nil, "what is in file mode cannot be read from a pipe")
 	}
@@ -80,8 +83,8 @@ func FileMode(head []byte) bool {
 	return err == nil && size != pipeHeaderSize
 }
 
-func open(src source) (*File, error) {
-	b, err := src.more(nil, 0, pipeHeaderSize)
+func open(src recording) (*File, error) {
+	b, err := src.part(0, pipeHeaderSize)
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +117,20 @@ func open(src source) (*File, error) {
 
 // AddData adds a file of records alone, such as data.0 of a directory.
 func (f *File) AddData(r io.ReaderAt, size int64) {
-	f.data = append(f.data, data{sourceOf(r, size), section{0, uint64(size)}})
+	f.data = append(f.data, data{&file{r, size}, section{0, uint64(size)}})
 }
 
-func (f *File) warn(err error) { f.Warnings = append(f.Warnings, err) }
+// warn adds what is wrong with a part of the file.
+func (f *File) warn(err error) {
+	what := "damaged"
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		f.Truncated, what = true, "truncated"
+	}
+	f.Warnings = append(f.Warnings, fmt.Errorf("%s: %w", what, err))
+}
 
 func (f *File) readHeader(size int) error {
-	b, err := f.src.more(nil, 0, size)
+	b, err := f.src.part(0, size)
 	if err != nil {
 		return err
 	}
@@ -151,14 +161,14 @@ func (f *File) read(s section, what string) ([]byte, error) {
 		return nil, errorf(int64(s.off), nil, "%s: %d bytes, which belong to something else", what, s.size)
 	}
 	f.budget -= s.size
-	b, err := f.src.more(nil, int64(s.off), int(s.size))
+	b, err := f.src.part(int64(s.off), int(s.size))
 	if err != nil {
 		return nil, errorf(int64(s.off), err, "%s", what)
 	}
 	if uint64(len(b)) < s.size {
 		return nil, errorf(int64(s.off), io.ErrUnexpectedEOF, "%s: %d of %d bytes", what, len(b), s.size)
 	}
-	return b[:s.size:s.size], nil
+	return b, nil
 }
 
 func (f *File) readAttrs() error {
@@ -211,29 +221,26 @@ func (f *File) locateData() {
 	switch {
 	case !f.Complete:
 		at.size = rest
-		f.warn(errorf(-1, nil, "the recording was not finished properly (its data size is 0): reading to the end of the file"))
+		f.Warnings = append(f.Warnings, errors.New("the recording was not finished properly (its data size is 0): reading to the end of the file"))
 	case at.size > rest:
-		f.warn(errorf(-1, nil, "the file was cut short: %d of its %d bytes of records are there", rest, at.size))
+		f.Warnings = append(f.Warnings, fmt.Errorf("truncated: %d of its %d bytes of records are there", rest, at.size))
 		at.size = rest
-		f.Complete = false
+		f.Complete, f.Truncated = false, true
 	}
 	f.data = []data{{f.src, at}}
 }
 
 func (f *File) readFeatures() {
 	features := f.hdr.features.list()
-	table := section{f.hdr.data.end(), uint64(len(features) * sectionSize)}
-	early := section{f.hdr.data.off - table.size, table.size}
-	places, err := f.readTable(table)
-	if !f.Complete {
-		// Only gperf's own files have a table before the data.
-		places, err = f.readTable(early)
-		if err != nil || !contiguous(places, early.off) {
-			return
-		}
+	places, err := f.readTable(f.hdr.data.end(), len(features))
+	if !f.Complete || err != nil {
+		features = slices.DeleteFunc(features, func(n Feature) bool { return slices.Contains(lateFeatures, n) })
+		places = f.earlyPlaces(len(features))
 	}
-	if err != nil {
+	if err != nil && f.Complete {
 		f.warn(err)
+	}
+	if places == nil {
 		return
 	}
 	var missing Skipped
@@ -250,8 +257,20 @@ func (f *File) readFeatures() {
 	}
 }
 
-func (f *File) readTable(at section) ([]section, error) {
-	b, err := f.read(at, "table of the feature sections")
+// earlyPlaces returns where n sections are that a Writer puts before the data, nil
+// where there are none: only gperf writes them there, and their table behind them.
+func (f *File) earlyPlaces(n int) []section {
+	at := f.hdr.data.off - uint64(n*sectionSize)
+	places, err := f.readTable(at, n)
+	if err != nil || !contiguous(places, at) {
+		return nil
+	}
+	return places
+}
+
+// readTable reads where n sections are.
+func (f *File) readTable(at uint64, n int) ([]section, error) {
+	b, err := f.read(section{at, uint64(n * sectionSize)}, "table of the feature sections")
 	if err != nil {
 		return nil, err
 	}
@@ -288,20 +307,6 @@ func (f *File) readTracing() {
 	if f.Tracing, err = parseTracingData(data); err != nil {
 		f.warn(err)
 	}
-}
-
-// tracingRecord returns the tracing data of simpleperf's files: it is in a record
-// ahead of the samples, whose size covers it.
-func (f *File) tracingRecord() ([]byte, bool) {
-	if !slices.ContainsFunc(f.Attrs, func(a Attr) bool { return a.Type == TypeTracepoint }) {
-		return nil, false
-	}
-	for r := range f.Head() {
-		if r.Type == TypeHeaderTracing && len(r.Data) >= 4 && uint64(f.Order.Uint32(r.Data)) <= uint64(len(r.Data)-4) {
-			return bytes.Clone(r.Data[4 : 4+f.Order.Uint32(r.Data)]), true
-		}
-	}
-	return nil, false
 }
 
 // nameTracepoints names the tracepoint events that no EVENT_DESC has named.

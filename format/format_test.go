@@ -209,6 +209,22 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
+// TestTruncatedKeepsTracepoints: a finished file that is cut after the sections known
+// at its start has them, wherever it is cut.
+func TestTruncatedKeepsTracepoints(t *testing.T) {
+	whole := testFile(t, true)
+	first := int(whole.open(t).DataOffset())
+	for n := first; n < len(whole.b); n++ {
+		f := (&memFile{b: whole.b[:n]}).open(t)
+		if f.Tracepoint(0) == nil || f.String(FeatureHostname) != "host" || f.EventName(1) != "cpu-clock" {
+			t.Fatalf("cut to %d of %d bytes: no tracepoint, host or name", n, len(whole.b))
+		}
+		if !f.Truncated || len(f.Warnings) == 0 {
+			t.Fatalf("cut to %d of %d bytes: truncated %v, warnings %v", n, len(whole.b), f.Truncated, f.Warnings)
+		}
+	}
+}
+
 // What a failed write leaves of a record is cut off, and the file goes on.
 func TestRewind(t *testing.T) {
 	m := &memFile{}

@@ -91,19 +91,19 @@ func (d *inflater) add(piece []byte) {
 func (d *inflater) size() int64 { return endless }
 
 // more appends to have what comes next, as far as the pieces reach.
-func (d *inflater) more(have []byte, _ int64, n int) ([]byte, error) {
+func (d *inflater) more(have []byte, _ int64, n int) ([]byte, *chunk, error) {
 	for len(have) < n {
 		b, ok := d.pull()
 		switch {
 		case !ok:
-			return nil, d.err
+			return nil, nil, d.err
 		case b == nil:
-			return have, nil
+			return have, nil, nil
 		case len(have) == 0:
 			have = b
 		default:
 			have = append(slices.Clip(have), b...)
 		}
 	}
-	return have, nil
+	return have, nil, nil
 }

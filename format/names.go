@@ -45,6 +45,9 @@ var hardwareNames = [...]string{"cycles", "instructions", "cache-references", "c
 var softwareNames = [...]string{"cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations",
 	"minor-faults", "major-faults", "alignment-faults", "emulation-faults", "dummy"}
 
+// IsDummy reports whether the event is there only for the records besides samples.
+func (a *Attr) IsDummy() bool { return a.Type == TypeSoftware && a.Config == 9 }
+
 // DefaultName names the event by what it counts: perf's name for one that the
 // file gives none (evsel__name of
 // tools/perf/util/evsel.c).

@@ -34,7 +34,7 @@ func (f *File) readHead() error {
 	if len(f.Attrs) == 0 {
 		var why error
 		if len(f.Warnings) > 0 {
-			why = f.Warnings[0]
+			why = errors.Unwrap(f.Warnings[0])
 		}
 		return errorf(-1, why, "no event is described before the first sample")
 	}

@@ -43,15 +43,13 @@ func (s *Skipped) Merge(o Skipped) {
 	s.Count += o.Count
 }
 
-// Records starts reading the file's data. Of a pipe, it can be done once.
+// Records starts reading the file's data. Of a pipe, it can be done once. If only
+// samples have times (before Linux 2.6.38), all records come in the order of the
+// file, as in perf: samples must not be moved away from the records around them.
 func (f *File) Records() *Reader {
-	r := &Reader{f: f}
+	r := &Reader{f: f, unordered: f.Attrs[0].Flags&FlagSampleIDAll == 0}
 	for _, d := range f.data {
-		mapping, _ := d.src.(*Mapping)
-		if mapping != nil {
-			mapping.dropped = 0
-		}
-		r.parts = append(r.parts, &part{r: r, scan: d.scanner(f.Order), mapping: mapping})
+		r.parts = append(r.parts, &part{r: r, src: d.src, scan: d.scanner(f.Order)})
 	}
 	return r
 }
@@ -63,8 +61,8 @@ func (f *File) RecordsAsWritten() *Reader {
 	return r
 }
 
-// Next returns the next record; io.EOF behind the last one. Any other error is
-// that of the file's reader, and ends the reading.
+// Next returns the next record; io.EOF after the last one. Any other error ends the
+// reading, and comes with File.Strict alone: without, it is counted.
 func (r *Reader) Next() (Raw, error) {
 	if len(r.parts) == 1 {
 		return r.parts[0].next()
@@ -98,12 +96,13 @@ func (r *Reader) merge() (Raw, error) {
 // part is the records of one file: a directory has several.
 type part struct {
 	r     *Reader
+	src   recording
 	scan  *scanner
-	order Sorter[Raw]
+	order Sorter[queued]
 	done  bool
-
-	mapping *Mapping // in which the records lie; nil: they have memory of their own
-	held    int      // bytes of memory that order holds back
+	// held is how many bytes of memory order holds back, borrowed how many of a
+	// file's chunks.
+	held, borrowed int
 
 	inflated  *scanner // of what COMPRESSED records hold; nil before the first
 	inflating int64    // offset of the COMPRESSED record at hand
@@ -114,10 +113,23 @@ type part struct {
 	peeked, ended bool
 }
 
+// queued is a record that waits for its turn.
+type queued struct {
+	Raw
+	aside int // bytes of Data that are read again, 0 if Data is there
+}
+
 func (p *part) next() (Raw, error) {
 	for {
-		if rec, ok := p.order.Next(); ok {
-			return rec, nil
+		if q, ok := p.order.Next(); ok {
+			if q.aside > 0 {
+				if err := p.readAgain(&q); err != nil {
+					p.r.f.Truncated = true
+					p.r.Skipped.Add(err)
+					continue
+				}
+			}
+			return q.Raw, nil
 		}
 		if p.done {
 			return Raw{}, io.EOF
@@ -129,11 +141,12 @@ func (p *part) next() (Raw, error) {
 }
 
 // maxHeld is how many bytes of memory a part holds back to sort, at most: where
-// no rounds are marked, what is further apart stays out of order.
+// no rounds are marked, what is further apart stays out of order. Data of a file does
+// not count: if there is more than maxHeld, it is read again when it is needed.
 const maxHeld = 64 << 20
 
-// rawSize is what a Raw takes in a Sorter, about, in bytes.
-const rawSize = 128
+// queuedSize is what a record without its data takes in a Sorter, about, in bytes.
+const queuedSize = 128
 
 // advance reads records until some may be ready.
 func (p *part) advance() error {
@@ -150,32 +163,45 @@ func (p *part) advance() error {
 			return err
 		case rec.Type == TypeFinishedRound:
 			p.order.Round()
-			p.order.PutNow(rec)
-			p.released(0)
+			p.order.PutNow(queued{Raw: rec})
+			p.held, p.borrowed = 0, 0
 			return nil
 		case p.r.unordered || rec.Time == 0 || rec.Time == 1<<64-1:
-			p.order.PutNow(rec)
+			p.order.PutNow(queued{Raw: rec})
 			return nil
 		}
-		p.order.Put(rec.Time, rec)
-		p.held += rawSize
-		if p.mapping == nil || p.inflated != nil {
-			p.held += len(rec.Data)
-		}
+		p.put(rec)
 		if p.held > maxHeld {
 			p.order.Half()
-			p.released(p.held / 2)
+			p.held, p.borrowed = p.held/2, p.borrowed/2
 			return nil
 		}
 	}
 }
 
-// released notes that what was held back is used soon, but for held bytes.
-func (p *part) released(held int) {
-	p.held = held
-	if p.mapping != nil {
-		p.mapping.drop(p.scan.pos)
+// put holds a record back until it is its turn.
+func (p *part) put(rec Raw) {
+	q := queued{Raw: rec}
+	p.held += queuedSize
+	switch {
+	case rec.chunk == nil:
+		p.held += len(rec.Data)
+	case p.borrowed < maxHeld:
+		p.borrowed += len(rec.Data)
+	default:
+		q.aside = len(rec.Data)
+		q.Release()
 	}
+	p.order.Put(rec.Time, q)
+}
+
+// readAgain reads the data of a record that was put aside.
+func (p *part) readAgain(q *queued) (err error) {
+	q.Data, err = p.src.part(q.Off+headerSize, q.aside)
+	if err == nil && len(q.Data) < q.aside {
+		err = errorf(q.Off, io.ErrUnexpectedEOF, "the file was truncated while it was read")
+	}
+	return err
 }
 
 // read returns the next record in the order of the file, what COMPRESSED
@@ -201,8 +227,12 @@ func (p *part) read() (Raw, error) {
 				return Raw{}, err
 			}
 			p.r.Skipped.Add(err)
-		default:
+		case err == io.EOF, p.r.f.Strict:
 			return Raw{}, err
+		default: // what was read before counts
+			p.scan.end = p.scan.pos
+			p.r.f.Truncated = true
+			p.r.Skipped.Add(err)
 		}
 	}
 }

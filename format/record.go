@@ -97,13 +97,23 @@ const (
 	MiscSwitchPreempt Misc = 1 << 14 // SWITCH out
 )
 
-// Raw is one record as it lies in the file.
+// Raw is one record as it lies in the file. Its Data, and all that is borrowed from
+// it, stay as they are until Release is called.
 type Raw struct {
 	Type Type
 	Misc Misc
 	Off  int64  // of its header, in the file
 	Time uint64 // ns; 0 when it carries none
 	Data []byte // what follows the header, sample id included
+
+	chunk *chunk // that Data is borrowed from; nil: Data has memory of its own
+}
+
+// Release gives the memory of Data back, of which nothing may be used any more.
+// Records that are kept need not be released.
+func (r *Raw) Release() {
+	r.chunk.release()
+	r.Data, r.chunk = nil, nil
 }
 
 // header returns the record's struct perf_event_header.

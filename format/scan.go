@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -13,7 +14,8 @@ type scanner struct {
 	pos   int64 // in the file, of buf[0]
 	end   int64 // of the records
 	buf   []byte
-	rest  int64 // bytes behind the last record that belong to it
+	chunk *chunk // that buf lies in
+	rest  int64  // bytes behind the last record that belong to it
 	// open says that what ends here may go on later: read then returns
 	// errUnfinished instead of giving up.
 	open bool
@@ -28,6 +30,7 @@ func (s *scanner) read() (Raw, error) {
 	s.skip(s.rest)
 	s.rest = 0
 	if s.pos >= s.end {
+		s.close()
 		return Raw{}, io.EOF
 	}
 	if err := s.fill(headerSize); err != nil {
@@ -56,7 +59,8 @@ func (s *scanner) read() (Raw, error) {
 	if len(s.buf) < size {
 		return s.short("the data ends after %d of the %d bytes of a %s record", len(s.buf), size, rec.Type)
 	}
-	rec.Data = s.buf[headerSize:size:size]
+	rec.Data, rec.chunk = s.buf[headerSize:size:size], s.chunk
+	rec.chunk.borrow()
 	s.skip(int64(size))
 	s.rest = payload(rec, s.order)
 	return rec, nil
@@ -83,7 +87,7 @@ func (s *scanner) payload() ([]byte, error) {
 	if err := s.fill(n); err != nil {
 		return nil, err
 	}
-	return s.buf[:min(n, len(s.buf))], nil
+	return bytes.Clone(s.buf[:min(n, len(s.buf))]), nil
 }
 
 // maxPayload is how much tracing data is read, at most: 1 GiB.
@@ -112,8 +116,11 @@ func compressed2Size(b []byte, order binary.ByteOrder, size int) int {
 
 // short ends the reading where the data ends too early, unless it goes on later.
 func (s *scanner) short(msg string, args ...any) (Raw, error) {
-	if s.open {
+	switch {
+	case s.open:
 		return Raw{}, errUnfinished
+	case s.end != endless && int64(len(s.buf)) < s.end-s.pos:
+		return Raw{}, fmt.Errorf("the file was truncated while it was read: the last %d bytes of records are lost", s.end-s.pos)
 	}
 	return s.stop(msg, args...)
 }
@@ -127,7 +134,8 @@ func (s *scanner) stop(msg string, args ...any) (Raw, error) {
 		text += fmt.Sprintf("; the last %d bytes of records are lost", s.end-s.pos)
 	}
 	err := errorf(s.pos, nil, "%s", text)
-	s.pos, s.buf = s.end, nil
+	s.close()
+	s.pos = s.end
 	return Raw{}, err
 }
 
@@ -136,12 +144,22 @@ func (s *scanner) fill(n int) error {
 	if len(s.buf) >= n {
 		return nil
 	}
-	buf, err := s.src.more(s.buf, s.pos, n)
+	buf, c, err := s.src.more(s.buf, s.pos, n)
 	if err != nil {
 		return err
 	}
+	if c != nil {
+		s.chunk.release()
+		s.chunk = c
+	}
 	s.buf = buf[:min(int64(len(buf)), s.end-s.pos)]
 	return nil
+}
+
+// close releases the memory at hand: there is nothing more to read.
+func (s *scanner) close() {
+	s.chunk.release()
+	s.buf, s.chunk = nil, nil
 }
 
 func (s *scanner) skip(n int64) {

@@ -4,62 +4,100 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
+	"sync/atomic"
 )
 
-// source is where the bytes of a file come from.
+// source is where bytes come from. Positions are in bytes from its start.
 type source interface {
 	// more returns the bytes from pos on, which begin with have: at least n, or
-	// all that are left. Positions are in bytes from the file's start.
-	more(have []byte, pos int64, n int) ([]byte, error)
-	// size is the file's size in bytes, endless when it is not known.
+	// all that are left. They are borrowed from the chunk, nil where they are not,
+	// or where have is all that is left.
+	more(have []byte, pos int64, n int) ([]byte, *chunk, error)
+	// size is its size in bytes, endless when it is not known.
 	size() int64
+}
+
+// recording is the source of a File.
+type recording interface {
+	source
+	// part returns n bytes from pos on, or all that are left.
+	part(pos int64, n int) ([]byte, error)
 }
 
 // endless is the size of what ends when it ends.
 const endless = 1<<63 - 1
 
-// chunkSize is how much of a file is read at a time, in bytes. Records are
-// borrowed from their chunk, which lives as long as one of them, or from the
-// Mapping.
+// file is a file that is read, not mapped: a mapped file that is truncated while it
+// is read ends the process.
+type file struct {
+	r      io.ReaderAt
+	length int64 // when it was opened
+}
+
+func (f *file) size() int64 { return f.length }
+
+func (f *file) more(have []byte, pos int64, n int) ([]byte, *chunk, error) {
+	left := f.length - pos
+	if left <= int64(len(have)) {
+		return have, nil, nil
+	}
+	c := newChunk(int(min(int64(n), left)))
+	b := c.mem[:min(int64(len(c.mem)), left)]
+	copy(b, have)
+	got, err := f.read(b[len(have):], pos+int64(len(have)))
+	return b[:len(have)+got], c, err
+}
+
+func (f *file) part(pos int64, n int) ([]byte, error) {
+	b := make([]byte, max(0, min(int64(n), f.length-pos)))
+	got, err := f.read(b, pos)
+	return b[:got], err
+}
+
+func (f *file) read(b []byte, pos int64) (int, error) {
+	n, err := f.r.ReadAt(b, pos)
+	if err != nil && err != io.EOF {
+		return n, fmt.Errorf("reading at offset %#x: %w", pos, err)
+	}
+	return n, nil
+}
+
+// chunk is memory with a part of a file. Records are borrowed from it, and what
+// comes next is read by a scanner: when all of them have released it, it is used for
+// another part. If a record is never released, it is left to the garbage collector.
+type chunk struct {
+	mem   []byte
+	users atomic.Int32
+}
+
+// chunkSize is how much of a file is read at a time, in bytes.
 const chunkSize = 1 << 20
 
-func sourceOf(r io.ReaderAt, size int64) source {
-	if m, ok := r.(*Mapping); ok {
-		return m
+var chunks = sync.Pool{New: func() any { return &chunk{mem: make([]byte, chunkSize)} }}
+
+// newChunk returns a chunk of n bytes or more, with one user.
+func newChunk(n int) *chunk {
+	c := &chunk{}
+	if n > chunkSize {
+		c.mem = make([]byte, n)
+	} else {
+		c = chunks.Get().(*chunk)
 	}
-	return &readerAt{r, size}
+	c.users.Store(1)
+	return c
 }
 
-// more borrows from the mapping.
-func (m *Mapping) more(_ []byte, pos int64, n int) ([]byte, error) {
-	if pos >= int64(len(m.b)) {
-		return nil, nil
+func (c *chunk) borrow() {
+	if c != nil {
+		c.users.Add(1)
 	}
-	end := min(pos+max(chunkSize, int64(n)), int64(len(m.b)))
-	return m.b[pos:end:end], nil
 }
 
-func (m *Mapping) size() int64 { return m.Size() }
-
-// readerAt is a file that is read.
-type readerAt struct {
-	r      io.ReaderAt
-	length int64
-}
-
-func (s *readerAt) size() int64 { return s.length }
-
-func (s *readerAt) more(have []byte, pos int64, n int) ([]byte, error) {
-	left := min(s.length-pos-int64(len(have)), max(chunkSize, int64(n-len(have))))
-	if left <= 0 {
-		return have, nil
+func (c *chunk) release() {
+	if c != nil && c.users.Add(-1) == 0 && len(c.mem) == chunkSize {
+		chunks.Put(c)
 	}
-	buf := slices.Grow(have[:len(have):len(have)], int(left))[:len(have)+int(left)]
-	got, err := s.r.ReadAt(buf[len(have):], pos+int64(len(have)))
-	if err != nil && err != io.EOF {
-		return nil, fmt.Errorf("reading at offset %#x: %w", pos, err)
-	}
-	return buf[:len(have)+got], nil
 }
 
 // stream is a pipe. What is read of it until keeping ends can be read again.
@@ -72,7 +110,12 @@ type stream struct {
 
 func (s *stream) size() int64 { return endless }
 
-func (s *stream) more(have []byte, pos int64, n int) (b []byte, err error) {
+func (s *stream) part(pos int64, n int) ([]byte, error) {
+	b, _, err := s.more(nil, pos, n)
+	return b, err
+}
+
+func (s *stream) more(have []byte, pos int64, n int) (b []byte, _ *chunk, err error) {
 	if len(have) == 0 && pos < int64(len(s.kept)) {
 		have = s.kept[pos:]
 	}
@@ -86,7 +129,7 @@ func (s *stream) more(have []byte, pos int64, n int) (b []byte, err error) {
 			have, err = s.read(slices.Clip(have), n)
 		}
 	}
-	return slices.Clip(have), err
+	return slices.Clip(have), nil, err
 }
 
 // read appends to b until it is n bytes long, and what comes with them. It does

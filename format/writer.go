@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Output is what a Writer writes to: an *os.File.
@@ -25,6 +26,10 @@ type Writer struct {
 	size     int64 // bytes written
 	sections map[Feature]section
 }
+
+// lateFeatures are known at the end alone. Of a file that was truncated, the others
+// are read from where NewWriter wrote them.
+var lateFeatures = []Feature{FeatureSampleTime, FeatureBuildID}
 
 // NewWriter writes everything that comes before the data.
 func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {
@@ -119,6 +124,9 @@ func (w *Writer) Close(late []Section) error {
 	// The table comes right behind the data, the sections behind the table.
 	features := w.hdr.features
 	for _, s := range late {
+		if _, early := w.sections[s.Feature]; !early && !slices.Contains(lateFeatures, s.Feature) {
+			return fmt.Errorf("writing the feature sections: feature %d is not one of lateFeatures", s.Feature)
+		}
 		features.set(s.Feature)
 	}
 	base := uint64(w.size)

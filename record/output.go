@@ -30,7 +30,7 @@ type output struct {
 
 // create creates the output, and writes everything that comes before the records.
 func (r *recorder) create() error {
-	early, err := earlySections(r.opts, r.events, r.attrs)
+	early, err := earlySections(r.opts, r.events, r.fileAttrs())
 	if err != nil {
 		return err
 	}

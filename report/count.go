@@ -23,7 +23,9 @@ type counter struct {
 	byKey  map[stackKey]*stack
 	stacks []*stack // in the order of their first samples
 	places places   // of the filter
-	buf    []byte
+	// unnamed are threads whose samples came before their names: their commIDs.
+	unnamed map[*replay.Thread]int32
+	buf     []byte
 
 	history  *replay.History
 	extra    extra             // of the sample at hand
@@ -84,7 +86,7 @@ func (m ids) ofString(s string) int32 {
 }
 
 func newCounter(f *format.File, l *layout, opts *Options, t *traces) *counter {
-	c := &counter{file: f, places: places{rank: noRank}, layout: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}}
+	c := &counter{file: f, places: places{rank: noRank}, layout: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}, unnamed: map[*replay.Thread]int32{}}
 	if topology, ok := f.CPUTopology(); ok {
 		c.sockets = topology.CPUs
 	}
@@ -131,7 +133,7 @@ func (c *counter) add(s *replay.Sample, leaf *replay.Frame, period uint64) {
 
 func (c *counter) key(s *replay.Sample, leaf *replay.Frame) stackKey {
 	uses := c.layout.uses
-	k := stackKey{event: int32(s.Event), comm: c.comms.ofString(s.Comm), level: level(s.Misc), leaf: leaf, filtered: c.filtered(s)}
+	k := stackKey{event: int32(s.Event), comm: c.commID(s), level: level(s.Misc), leaf: leaf, filtered: c.filtered(s)}
 	if uses&usesTID != 0 {
 		k.tid = s.TID
 	}
@@ -151,6 +153,31 @@ func (c *counter) key(s *replay.Sample, leaf *replay.Frame) stackKey {
 		k.chain = s.Chain.Key()
 	}
 	return k
+}
+
+// commID numbers the commands of samples, from 1 on. A thread that has no name yet may
+// get one later, which is then that of its samples: it is numbered from -1 down.
+func (c *counter) commID(s *replay.Sample) int32 {
+	if s.Named {
+		return c.comms.ofString(s.Comm)
+	}
+	id, ok := c.unnamed[s.Thread]
+	if !ok {
+		id = -int32(len(c.unnamed) + 1)
+		c.unnamed[s.Thread] = id
+	}
+	return id
+}
+
+// nameThreads gives the stacks of threads that had no name yet the name that they got,
+// as perf does.
+func (c *counter) nameThreads() {
+	for _, st := range c.stacks {
+		if st.commID < 0 {
+			st.comm = st.thread.FirstComm
+			st.commID = c.comms.ofString(st.comm)
+		}
+	}
 }
 
 func (c *counter) newStack(k stackKey, s *replay.Sample) *stack {
@@ -203,6 +230,8 @@ func level(m format.Misc) byte {
 		return '.'
 	case format.MiscGuestKernel:
 		return 'g'
+	case format.MiscGuestUser:
+		return 'u'
 	}
 	return 'H'
 }
@@ -211,7 +240,8 @@ func level(m format.Misc) byte {
 func (c *counter) filtered(s *replay.Sample) bool {
 	f := &c.opts.Filter
 	switch {
-	case f.Comms != nil && !slices.Contains(f.Comms, s.Comm),
+	case f.NoGuests && s.Guest(),
+		f.Comms != nil && !slices.Contains(f.Comms, s.Comm),
 		f.PIDs != nil && !slices.Contains(f.PIDs, s.PID),
 		f.TIDs != nil && !slices.Contains(f.TIDs, s.TID),
 		f.Symbols != nil && (s.Leaf.Sym() == nil || !slices.Contains(f.Symbols, s.Leaf.Sym().Name)):

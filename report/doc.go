@@ -86,6 +86,7 @@ const (
 type Filter struct {
 	Comms, DSOs, Symbols []string
 	PIDs, TIDs           []int32
+	NoGuests             bool
 }
 
 // Text writes a block for each event with samples, as `perf report --stdio`
@@ -112,6 +113,7 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	if err != nil {
 		return skipped, err
 	}
+	c.nameThreads()
 	if opts.Inline {
 		lookAhead(c.shownFrames())
 	}

@@ -21,13 +21,12 @@ func ExampleStacks() {
 			return
 		}
 		defer fd.Close()
-		m, err := format.Map(fd)
+		st, err := fd.Stat()
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		defer m.Close()
-		f, err := format.Open(m, m.Size())
+		f, err := format.Open(fd, st.Size())
 		if err != nil {
 			fmt.Println(err)
 			return

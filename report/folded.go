@@ -33,9 +33,10 @@ type FoldedOptions struct {
 //     FoldedOptions.Event.
 //
 // Unlike there, a DSO whose name holds " (" ("prog (deleted)") spoils nothing,
-// and inlined functions are tidied as the others are.
+// inlined functions are tidied as the others are, and line breaks within names are
+// escaped (\n).
 func (c *Stacks) Folded(w io.Writer, opts FoldedOptions) error {
-	f := folder{Stacks: c, FoldedOptions: opts, names: map[called]string{}}
+	f := folder{Stacks: c, FoldedOptions: opts, event: c.foldedEvent(), names: map[called]string{}}
 	totals := map[string]uint64{}
 	var b []byte
 	for i := range c.tallies {
@@ -72,20 +73,43 @@ func writeFolded(w io.Writer, totals map[string]uint64) error {
 type folder struct {
 	*Stacks
 	FoldedOptions
-	counted bool  // an event that is no tracepoint turned up
-	event   int32 // the first such
-	names   map[called]string
+	event int32 // of those that are no tracepoints, the one that is folded
+	names map[called]string
 }
 
 // folds tells whether the stack is one of those that are shown.
 func (c *folder) folds(t *tally) bool {
-	if !t.chained || c.Event || c.events[t.event].tracepoint {
-		return t.chained
+	return t.chained && (c.Event || c.events[t.event].tracepoint || c.event == t.event)
+}
+
+// foldedEvent returns the first event with callchains that is no tracepoint, -1 if
+// there is none.
+func (c *Stacks) foldedEvent() int32 {
+	for i := range c.tallies {
+		if t := &c.tallies[i]; t.chained && !c.events[t.event].tracepoint {
+			return t.event
+		}
 	}
-	if !c.counted {
-		c.counted, c.event = true, t.event
+	return -1
+}
+
+// NotFolded returns the events with callchains that Folded leaves out without
+// FoldedOptions.Event, and how many samples they have.
+func (c *Stacks) NotFolded() (events []string, samples uint64) {
+	folded := c.foldedEvent()
+	left := map[int32]bool{}
+	for i := range c.tallies {
+		t := &c.tallies[i]
+		if !t.chained || t.event == folded || c.events[t.event].tracepoint {
+			continue
+		}
+		if !left[t.event] {
+			events = append(events, c.events[t.event].name)
+		}
+		left[t.event] = true
+		samples += t.samples
 	}
-	return c.event == t.event
+	return events, samples
 }
 
 // weight is what the stack's samples count: each at least 1.
@@ -106,7 +130,7 @@ func (c *folder) appendStack(b []byte, t *tally) []byte {
 	if c.Event {
 		b = append(append(b, strings.ReplaceAll(c.events[t.event].name, ";", ":")...), ';')
 	}
-	b = append(b, comm...)
+	b = append(b, lineBreaks.Replace(comm)...)
 	chain := t.chain.Cut(c.MaxStack)
 	for i := chain.Len() - 1; i >= 0; i-- {
 		f, caller := chain.Frame(i)
@@ -221,13 +245,11 @@ func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
 	}
 	for i, name := range names {
 		if name == "[unknown]" {
-			name = "unknown"
-			if dsoName != "[unknown]" {
-				name = dsoName[strings.LastIndexByte(dsoName, '/')+1:]
-			}
-			name = "[" + name + unnamed + "]"
+			name = "[" + foldedDSO(dsoName) + unnamed + "]"
+		} else {
+			name = tidyCall(name)
 		}
-		name = tidy(name)
+		name = separators.Replace(name)
 		if java && strings.Contains(name, "/") {
 			name = strings.TrimPrefix(name, "L")
 		}
@@ -242,22 +264,34 @@ func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
 	return strings.Join(names, ";")
 }
 
-// tidy cuts a name down to what a flame graph shows: without parameters, unless
-// it looks like a Go method ("http.(*Client).Do"), and without quotes.
-func tidy(name string) string {
-	name = strings.ReplaceAll(name, ";", ":")
-	if !isGoMethod(name) {
-		const anonymous = "(anonymous namespace)"
-		for i := 0; i < len(name); i++ {
-			if name[i] == '(' && !strings.HasPrefix(name[i:], anonymous) {
-				name = name[:i]
-			}
-		}
+// foldedDSO names the functions of a file that have no names.
+func foldedDSO(name string) string {
+	if name == "[unknown]" {
+		return "unknown"
 	}
-	return quotes.Replace(name)
+	return strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], " (deleted)")
 }
 
-var quotes = strings.NewReplacer(`"`, "", "'", "")
+// tidyCall leaves out a function's parameters, unless it looks like a Go method
+// ("http.(*Client).Do").
+func tidyCall(name string) string {
+	if isGoMethod(name) {
+		return name
+	}
+	const anonymous = "(anonymous namespace)"
+	for i := range len(name) {
+		if name[i] == '(' && !strings.HasPrefix(name[i:], anonymous) {
+			return name[:i]
+		}
+	}
+	return name
+}
+
+// separators and quotes mean something in folded stacks, or to those who read them.
+var (
+	separators = strings.NewReplacer(";", ":", `"`, "", "'", "", "\n", `\n`, "\r", `\r`)
+	lineBreaks = strings.NewReplacer("\n", `\n`, "\r", `\r`)
+)
 
 // isGoMethod tells whether the name has ".(" and, later, ").".
 func isGoMethod(name string) bool {

@@ -188,10 +188,11 @@ func (p *keyParser) sortWords(opts *Options, strict bool) string {
 	return words
 }
 
-// defaultSort is the tracepoints' text where there are only tracepoints.
+// defaultSort is the tracepoints' text where there are only tracepoints. Of a pipe,
+// perf does not know that when it chooses.
 func (p *keyParser) defaultSort() string {
 	for i := range p.file.Attrs {
-		if p.file.Attrs[i].Type != format.TypeTracepoint {
+		if p.file.Pipe || p.file.Attrs[i].Type != format.TypeTracepoint {
 			switch p.mode {
 			case ModeBranches:
 				return defaultBranchSort

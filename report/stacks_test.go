@@ -244,6 +244,44 @@ func TestFlameGraphCut(t *testing.T) {
 	}
 }
 
+// TestFlameGraphShorterNames: what is left of names that are wider than their frames.
+func TestFlameGraphShorterNames(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("no node (Debian package nodejs): nothing runs the page's script")
+	}
+	page, err := os.ReadFile("flamegraph.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shorter := regexp.MustCompile(`(?ms)^function shorter\(name\) \{$.*?^\}$`).Find(page)
+	for name, want := range map[string]string{
+		"JS:*fib /tmp/x.js:1:13":                         "JS:*fib",
+		"JS:~get size /srv/my app/set.js:10:2":           "JS:~get size",
+		"JS:^emit node:events:467:44":                    "JS:^emit",
+		"JS:* file:///srv/x.mjs:1:1":                     "JS:*",
+		"LazyCompile:~compile <anonymous>:3:4":           "LazyCompile:~compile",
+		"Builtin:ArrayPrototypeForEach":                  "Builtin:ArrayPrototypeForEach",
+		"std::vector<int, std::allocator<int> >::size()": "std::vector::size",
+		"void deep::inner<long>(unsigned long)":          "deep::inner",
+		"github.com/x/y.(*T).Do":                         "y.(*T).Do",
+		"ns::Class::operator()(int) const":               "ns::Class::operator()",
+		"(anonymous namespace)::f(char const*)":          "(anonymous namespace)::f",
+		"core::iter::adapters::map::Map<I,F>::fold":      "core::iter::adapters::map::Map::fold",
+		"py::fib:/tmp/x.py":                              "py::fib",
+		"py::<module>:/tmp/x.py":                         "py::<module>",
+	} {
+		script := string(shorter) + "\nprocess.stdout.write(shorter(process.argv[1]))"
+		out, err := exec.Command(node, "-e", script, name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(out) != want {
+			t.Errorf("%s: %q, want %q", name, out, want)
+		}
+	}
+}
+
 // chromium shows a page, and returns what it prints.
 func chromium(t *testing.T, url string, args ...string) string {
 	t.Helper()

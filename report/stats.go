@@ -32,7 +32,9 @@ func Stats(w io.Writer, f *format.File, h *replay.History) (format.Skipped, erro
 			break
 		}
 		if err == nil {
-			if err = st.add(f, h, raw); err != nil && !f.Strict {
+			err = st.add(f, h, raw)
+			raw.Release()
+			if err != nil && !f.Strict {
 				skipped.Add(err)
 				continue
 			}

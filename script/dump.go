@@ -20,6 +20,7 @@ func Dump(w io.Writer, f *format.File) (format.Skipped, error) {
 		raw, err := reader.Next()
 		if err == nil {
 			text = d.append(text[:0], raw)
+			raw.Release()
 			_, err = out.Write(text)
 		}
 		if err != nil {

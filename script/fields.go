@@ -244,7 +244,7 @@ func (fs *FieldSpec) resolve(f *format.File, chains bool) ([]Field, error) {
 	})
 	byKind := map[format.EventType]Field{}
 	for _, k := range kinds {
-		first := slices.IndexFunc(f.Attrs, func(a format.Attr) bool { return kindOf(a.Type) == k.kind && !isDummy(&a) })
+		first := slices.IndexFunc(f.Attrs, func(a format.Attr) bool { return kindOf(a.Type) == k.kind && !a.IsDummy() })
 		fields := fs.fields(k.kind, tracepointChains) &^ k.never
 		var err error
 		if first >= 0 {
@@ -326,6 +326,3 @@ func (fs *FieldSpec) changed(kind format.EventType) bool {
 	_, replaced := fs.set[kind]
 	return replaced || fs.add[kind]|fs.remove[kind] != 0
 }
-
-// isDummy tells whether the event is there only for the records beside samples.
-func isDummy(a *format.Attr) bool { return a.Type == format.TypeSoftware && a.Config == 9 }

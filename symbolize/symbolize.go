@@ -242,9 +242,6 @@ type Unresolved struct {
 // names, those with most of them first.
 func (s *Symbolizer) Unresolved() (l []Unresolved) {
 	add := func(path string, id dso.BuildID, a *asked, err error) {
-		if a.missing.Load() == 0 {
-			return
-		}
 		u := Unresolved{Path: path, ID: id, Missing: int(a.missing.Load()), Asked: int(a.all.Load()), Reason: NoSymbol, Err: err}
 		if err != nil {
 			u.Reason = reasonOf(err)
@@ -253,7 +250,9 @@ func (s *Symbolizer) Unresolved() (l []Unresolved) {
 	}
 	s.mu.RLock()
 	for key, d := range s.dsos {
-		add(key.path, key.id, &d.asked, d.err)
+		if d.asked.missing.Load() > 0 { // else it may still be read
+			add(key.path, key.id, &d.asked, d.err)
+		}
 	}
 	s.mu.RUnlock()
 	if s.kernelAsked.missing.Load() > 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,7 @@ import (
 
 // annotateFlags are the flags of `gperf annotate`.
 type annotateFlags struct {
-	inputFlags
+	input inputFlags
 	annotate.Options
 	symbol       string
 	dsos         string
@@ -43,7 +44,7 @@ Kernel code is read from a vmlinux with the recorded build ID, or from /proc/kco
 
 func (o *annotateFlags) set() *pflag.FlagSet {
 	s := newFlagSet("annotate")
-	o.inputFlags.add(s)
+	o.input.add(s)
 	s.StringVarP(&o.symbol, "symbol", "s", "", "the `symbol` to annotate, instead of the argument")
 	s.StringVarP(&o.dsos, "dsos", "d", "", "only functions of these DSOs, a `list`")
 	s.BoolVarP(&o.Callers, "children", "g", false, "count the calls in callchains, too: callers have the samples of what they called")
@@ -141,18 +142,18 @@ func (o *annotateFlags) settleShown() error {
 }
 
 func (o *annotateFlags) run(stdout, stderr io.Writer) error {
-	in, err := o.open(stderr)
+	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	skipped, missing, err := annotate.Text(stdout, in.file, in.sym, in.history, in.keep, o.Options)
-	in.tell(stderr, skipped)
+	incomplete := in.tell(stderr, skipped)
 	for _, m := range missing {
 		fmt.Fprintf(stderr, "gperf annotate: %v\n%s", m, hint(m))
 	}
 	if errors.Is(err, annotate.ErrNoSamples) {
 		return fmt.Errorf("%s has no samples", in.path)
 	}
-	return err
+	return cmp.Or(err, incomplete)
 }

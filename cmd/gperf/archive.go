@@ -24,7 +24,7 @@ import (
 
 // archiveFlags are the flags of `gperf archive`.
 type archiveFlags struct {
-	inputFlags
+	input   inputFlags
 	output  string
 	all     bool
 	noDebug bool
@@ -39,10 +39,10 @@ the kernel's symbols and, out of /proc/kcore, those functions, the vdso and the 
 
 func (o *archiveFlags) set() *pflag.FlagSet {
 	s := newFlagSet("archive")
-	s.StringArrayVarP(&o.paths, "input", "i", nil, inputUsage)
-	o.force = addForce(s)
+	s.StringArrayVarP(&o.input.paths, "input", "i", nil, inputUsage)
+	o.input.files.force = addForce(s)
 	s.SetAnnotation("input", operand, []string{})
-	o.fileFlags.add(s)
+	o.input.files.add(s)
 	s.StringVarP(&o.output, "output", "o", "", "write this `file`; - is stdout. Otherwise it is the recording's name and .zip")
 	s.BoolVar(&o.all, "all", false, "also files that were mapped and that no sample hit")
 	s.BoolVar(&o.noDebug, "no-debug", false, "leave debug information out: functions have their names, but no lines and inlined calls")
@@ -57,7 +57,7 @@ func archiveCommand(args []string, stdout, stderr io.Writer) int {
 }
 
 func (o *archiveFlags) run(stdout, stderr io.Writer) error {
-	in, err := o.open(stderr)
+	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (in *input) hits(stderr io.Writer, all bool) (*hits, error) {
 		b.Release()
 		return nil
 	})
-	tellSkipped(stderr, skipped)
+	in.tellSkipped(stderr, skipped)
 	if err != nil {
 		return nil, err
 	}

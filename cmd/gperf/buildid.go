@@ -52,6 +52,6 @@ func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	skipped, err := script.BuildIDs(bufio.NewWriter(stdout), in.file, in.history, o.hits)
-	tellSkipped(stderr, skipped)
+	in.tellSkipped(stderr, skipped)
 	return err
 }

@@ -136,6 +136,7 @@ func craftedSet(*testing.T) hostileSet {
 const (
 	recordMmap          = 1
 	recordComm          = 3
+	recordExit          = 4
 	recordFork          = 7
 	recordSample        = 9
 	recordKSymbol       = 17
@@ -175,6 +176,25 @@ func (r *recorder) record(kind uint32, misc uint16, body ...any) {
 
 func (r *recorder) mmap(pid uint32, start, size uint64, name string) {
 	r.record(recordMmap, miscUser, pid, pid, start, size, uint64(0), []byte(name), uint64(0))
+}
+
+func (r *recorder) comm(pid uint32, name string) {
+	r.record(recordComm, 0, pid, pid, append([]byte(name), 0))
+}
+
+// fork and exit are processes with one thread.
+func (r *recorder) fork(pid, parent uint32) {
+	r.record(recordFork, 0, pid, parent, pid, parent, r.time)
+}
+
+func (r *recorder) exit(pid, parent uint32) {
+	r.record(recordExit, 0, pid, parent, pid, parent, r.time)
+}
+
+// sampleAt is a sample of this CPU mode with this callchain, marks included.
+func (r *recorder) sampleAt(misc uint16, pid uint32, ip uint64, chain ...uint64) {
+	r.time++
+	r.record(recordSample, misc, ip, pid, pid, r.time, uint64(len(chain)), chain)
 }
 
 func (r *recorder) sample(pid uint32, ip uint64) {

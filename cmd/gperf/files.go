@@ -61,7 +61,7 @@ func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
 	l.Fetch = l.servers.Find
 	bar := newProgress("debuginfod", stderr, false)
 	l.servers.Progress = func(p debuginfod.Progress) {
-		if !bar.terminal || p.Files == 0 {
+		if bar.terminal == nil || p.Files == 0 {
 			bar.end()
 			return
 		}

@@ -35,11 +35,18 @@ func finish(s *pflag.FlagSet, done bool, err error, stderr io.Writer, run func()
 	if err == nil && !done {
 		err = run()
 	}
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader at the pipe's end has seen enough
-		return fail(s.Name(), err, stderr)
+	switch {
+	case err == nil, errors.Is(err, syscall.EPIPE): // the reader at the pipe's end has seen enough
+		return exitOK
+	case err == errReported:
+		return exitError
 	}
-	return exitOK
+	return fail(s.Name(), err, stderr)
 }
+
+// errReported is the error of a command that did what it could, and has reported on
+// stderr why that is not all.
+var errReported = errors.New("not everything could be done")
 
 // printing runs a command that prints, and returns its exit code. What cannot be
 // written is an error, unless the reader at the pipe's end has seen enough.
@@ -136,6 +143,8 @@ const (
 	maxStack     = 1024
 	perfMaxStack = 127
 )
+
+const maxStackHelp = "at most this many `frames` of a callchain; without the flag all with --format, else 127, or as many as were asked for when recording"
 
 // hide keeps flags that perf has, and that change nothing here, out of the help.
 func hide(s *pflag.FlagSet, names ...string) {

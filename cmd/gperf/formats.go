@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -118,7 +119,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 		return err
 	}
 	chains := false
-	var tell []func()
+	var tell []func() error
 	for _, in := range inputs {
 		// Folded stacks are those of perf script, which forgets who ended.
 		in.history.KeepExited = o.format != "folded" || in.file.Has(format.FeatureAuxtrace)
@@ -127,15 +128,19 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 			in.tell(stderr, skipped)
 			return in.at(err)
 		}
-		tell = append(tell, func() { in.tell(stderr, skipped) })
+		tell = append(tell, func() error { return in.tell(stderr, skipped) })
 		chains = chains || in.hasCallchains()
 	}
 	if !chains {
 		fmt.Fprintf(stderr, "gperf %s: there are no callchains%s: record them with -g\n", command, map[bool]string{true: " to fold"}[o.format == "folded"])
 	}
+	if events, samples := c.NotFolded(); o.format == "folded" && !o.folded.Event && samples > 0 {
+		fmt.Fprintf(stderr, "gperf %s: %d samples of %s are left out, as by stackcollapse-perf.pl; --by-event folds all events\n", command, samples, strings.Join(events, ", "))
+	}
 	err = o.write(c, stdout) // which asks for names
 	for _, tell := range tell {
-		tell()
+		incomplete := tell()
+		err = cmp.Or(err, incomplete)
 	}
 	return err
 }
@@ -144,7 +149,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 // there.
 func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	if o.output == "" || o.output == "-" {
-		if f, ok := stdout.(*os.File); ok && o.format != "folded" && isTerminal(f) {
+		if _, ok := stdout.(*terminal); ok && o.format != "folded" {
 			return wrongUse("--format %s is not for a terminal: name a file with -o", o.format)
 		}
 		return nil

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gperf/format"
 	"gperf/testdata/programs"
 )
 
@@ -157,6 +158,57 @@ func get(t *testing.T, url string) string {
 	}
 	t.Fatal(err)
 	return ""
+}
+
+// TestFoldedLeavesOut: of several software events one is folded, as by
+// stackcollapse-perf.pl; which are not, and how they are, is reported.
+func TestFoldedLeavesOut(t *testing.T) {
+	st := format.SampleIdentifier | usual | format.SampleCallchain
+	attrs := []format.Attr{
+		{Type: format.TypeSoftware, SamplePeriod: 1, SampleType: st, IDs: []uint64{7}}, // cpu-clock
+		{Type: format.TypeSoftware, Config: 2, SamplePeriod: 1, SampleType: st, IDs: []uint64{8}},
+		{Type: format.TypeSoftware, Config: 3, SamplePeriod: 1, SampleType: st, IDs: []uint64{9}},
+	}
+	var data []byte
+	for n, id := range []uint64{8, 7, 7, 8, 7, 9} {
+		data = append(data, sample(format.MiscUser, u64s(id, 0x400100), pidTID(10, 10), u64s(1000+uint64(n)), u64s(2, contextUser, 0x400100))...)
+	}
+	file := makeRecording(t, attrs, data)
+	for _, test := range []struct{ flags, out, notice string }{
+		{"", "made;[made] 2\n", "4 samples of cpu-clock, context-switches are left out, as by stackcollapse-perf.pl; --by-event folds all events\n"},
+		{"--by-event", "context-switches;made;[made] 1\ncpu-clock;made;[made] 3\npage-faults;made;[made] 2\n", ""},
+	} {
+		for _, command := range []string{"script", "report"} {
+			args := append([]string{command, "--format", "folded", "-i", file}, strings.Fields(test.flags)...)
+			out, stderr := gperf(t, args...)
+			if out != test.out || !strings.Contains(stderr, test.notice) || test.notice == "" && strings.Contains(stderr, "left out") {
+				t.Errorf("%q: %q, want %q; on stderr %q, want %q", args, out, test.out, stderr, test.notice)
+			}
+		}
+	}
+	if _, stderr := gperf(t, "script", "--format", "pprof", "-o", filepath.Join(t.TempDir(), "x"), "-i", file); strings.Contains(stderr, "left out") {
+		t.Errorf("pprof, which has all events: %s", stderr)
+	}
+}
+
+// TestFoldedLines: whatever a command or a file is called, a stack is one line, and
+// brackets are closed.
+func TestFoldedLines(t *testing.T) {
+	r := &recorder{attrs: 1}
+	const pid = 4_000_131
+	r.comm(pid, "two\nlines")
+	for i, name := range []string{"/dev/ashmem/dalvik-jit-code-cache (deleted)", "/nowhere/a\nb", "/nowhere/lib(1);x.so"} {
+		r.mmap(pid, uint64(i+1)<<28, 0x1000, name)
+		r.sampleAt(miscUser, pid, uint64(i+1)<<28, contextUser, uint64(i+1)<<28)
+	}
+	out, _ := gperf(t, "script", "--format", "folded", "-i", r.save(t))
+	want := `two\nlines;[a\nb] 1
+two\nlines;[dalvik-jit-code-cache] 1
+two\nlines;[lib(1):x.so] 1
+`
+	if out != want {
+		t.Errorf("got\n%swant\n%s", out, want)
+	}
 }
 
 // TestFormatWrongUse: what cannot be meant so is told, with what can.

@@ -184,3 +184,39 @@ func list(t *testing.T) []listed {
 		packages = append(packages, p)
 	}
 }
+
+// TestHouseFlags: no flags are embedded in others, where a field could hide one that a
+// flag sets.
+func TestHouseFlags(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	structs := 0
+	for _, path := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			st, ok := spec.Type.(*ast.StructType)
+			if !ok || !strings.HasSuffix(spec.Name.Name, "Flags") {
+				return true
+			}
+			structs++
+			for _, field := range st.Fields.List {
+				if id, ok := field.Type.(*ast.Ident); ok && field.Names == nil && strings.HasSuffix(id.Name, "Flags") {
+					t.Errorf("%s: %s embeds %s: give it a name", path, spec.Name.Name, id.Name)
+				}
+			}
+			return true
+		})
+	}
+	if structs == 0 {
+		t.Error("there are no structs of flags")
+	}
+}

@@ -28,25 +28,27 @@ type inputFlags struct {
 	paths      []string
 	noDemangle bool
 	kallsyms   string
-	fileFlags
+	files      fileFlags
 	cpus       string
 	pids, tids string
 	comms      string
 	times      string
+	guests     bool
 	strict     bool
 }
 
 func (in *inputFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
-	in.force = addForce(fs)
+	in.files.force = addForce(fs)
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
-	in.fileFlags.add(fs)
+	in.files.add(fs)
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
 	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids; folded without one: the command is comm-pid")
 	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids; folded without one: the command is comm-pid/tid")
 	fs.StringVar(&in.comms, "comms", "", "only samples of threads with these names, a `list`")
+	fs.BoolVar(&in.guests, "guest", false, "samples of virtual machines, too; their addresses have no names")
 	fs.StringVar(&in.times, "time", "", "only samples in these `ranges`: START,STOP in seconds, either may be missing; or 10%-20%, 10%/2")
 }
 
@@ -134,7 +136,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.path, w)
 	}
 	f.Strict = in.strict
-	r.files = in.fileFlags.open(r.packed, stderr)
+	r.files = in.files.open(r.packed, stderr)
 	id, ref, addr := replay.RecordedKernel(f)
 	r.sym = symbolize.New(symbolize.Options{Finder: &r.files.Finder, Demangle: !in.noDemangle,
 		Kallsyms: cmp.Or(in.kallsyms, r.kallsyms()), Proc: r.proc, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
@@ -188,21 +190,21 @@ func (r *input) read(fd *os.File) error {
 }
 
 func (r *input) readFile(fd *os.File) error {
-	m, err := r.mapFile(fd)
+	p, err := r.addPart(fd)
 	if err != nil {
 		return err
 	}
 	head := make([]byte, 4)
-	if m.ReadAt(head, 0); archive.Is(head) {
-		return r.readArchive(m)
+	if p.ReadAt(head, 0); archive.Is(head) {
+		return r.readArchive(p)
 	}
-	r.file, err = format.Open(m, m.Size())
+	r.file, err = format.Open(p, p.Size)
 	return err
 }
 
 // readArchive reads the recording in an archive.
-func (r *input) readArchive(m *format.Mapping) (err error) {
-	if r.packed, err = archive.Open(m, m.Size()); err != nil {
+func (r *input) readArchive(p archive.Part) (err error) {
+	if r.packed, err = archive.Open(p, p.Size); err != nil {
 		return err
 	}
 	r.parts = r.packed.Recording()
@@ -230,7 +232,7 @@ func (r *input) readPipe(fd *os.File) error {
 	if err != nil {
 		return err
 	}
-	defer spool.Close()
+	r.closers = append(r.closers, spool)
 	defer os.Remove(spool.Name())
 	if _, err := b.WriteTo(spool); err != nil {
 		return fmt.Errorf("keeping what comes through the pipe: %w", err)
@@ -240,20 +242,27 @@ func (r *input) readPipe(fd *os.File) error {
 
 // at says which file an error is about.
 func (r *input) at(err error) error {
-	if err == nil {
+	var damage *format.Error
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s: truncated: %w", r.path, err)
+	case errors.As(err, &damage) && !errors.Is(err, format.ErrNotPerfData):
+		return fmt.Errorf("%s: damaged: %w", r.path, err)
 	}
 	return fmt.Errorf("%s: %w", r.path, err)
 }
 
-func (r *input) mapFile(fd *os.File) (*format.Mapping, error) {
-	m, err := format.Map(fd)
+// addPart adds a file of the recording, which is open until Close.
+func (r *input) addPart(fd *os.File) (archive.Part, error) {
+	st, err := fd.Stat()
 	if err != nil {
-		return nil, err
+		return archive.Part{}, err
 	}
-	r.closers = append(r.closers, m)
-	r.parts = append(r.parts, archive.Part{ReaderAt: m, Size: m.Size(), Changed: r.recorded})
-	return m, nil
+	p := archive.Part{ReaderAt: fd, Size: st.Size(), Changed: r.recorded}
+	r.parts = append(r.parts, p)
+	return p, nil
 }
 
 // readDir reads a directory of perf record --threads: data has the header and
@@ -279,14 +288,14 @@ func (r *input) readDir() error {
 		default:
 			return err
 		}
-		defer fd.Close()
-		m, err := r.mapFile(fd)
+		r.closers = append(r.closers, fd)
+		p, err := r.addPart(fd)
 		if err != nil {
 			return err
 		}
 		if i >= 0 {
-			r.file.AddData(m, m.Size())
-		} else if r.file, err = format.Open(m, m.Size()); err != nil {
+			r.file.AddData(p, p.Size)
+		} else if r.file, err = format.Open(p, p.Size); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -314,12 +323,12 @@ func (in *input) recordedDepth() int {
 	return min(n, maxStack)
 }
 
-// tell says at the end what the recording lost and what could not be used.
-func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
-	if lost := in.history.Lost; lost.Samples > 0 {
-		fmt.Fprintf(stderr, "gperf: %d samples were lost while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost.Samples)
-	} else if lost.Records > 0 {
-		fmt.Fprintf(stderr, "gperf: %d records were lost in %d places while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost.Records, lost.Chunks)
+// tell says at the end what the recording lost and what could not be used. The result
+// is errReported if the file is truncated, for which perf exits with an error, or if
+// nothing of it was usable.
+func (in *input) tell(stderr io.Writer, skipped format.Skipped) error {
+	if lost := lostText(in.history.Lost); lost != "" {
+		fmt.Fprintf(stderr, "gperf: %s while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost)
 	}
 	if n := in.history.Unknown; n.Count > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records of types that gperf does not know were passed over, the first: %v\n", n.Count, n.First)
@@ -330,7 +339,7 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 	if late := in.history.Late; late > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records came later than their time allows and may be out of order\n", late)
 	}
-	tellSkipped(stderr, skipped)
+	in.tellSkipped(stderr, skipped)
 	in.files.tell(stderr)
 	if in.history.Also.Names && in.history.KernelFrames() {
 		if err := in.sym.KernelProblem(); err != nil {
@@ -338,17 +347,47 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) {
 		}
 	}
 	in.tellUnresolved(stderr)
+	damaged := skipped.Count > 0 || len(in.file.Warnings) > 0 && in.file.Complete
+	if in.file.Truncated || damaged && in.history.Walked && in.history.Samples == 0 {
+		return errReported
+	}
+	return nil
 }
 
-func tellSkipped(stderr io.Writer, skipped format.Skipped) {
-	if skipped.Count > 0 {
-		fmt.Fprintf(stderr, "gperf: %d parts of the file could not be used, the first: %v\n", skipped.Count, skipped.First)
+// lostText says what was lost, in the words of record's summary, "" for nothing. LOST
+// records count the same losses once more, and of all kinds.
+func lostText(l replay.Lost) string {
+	samples := fmt.Sprintf("%d samples", l.Samples-l.SideBand)
+	sideBand := fmt.Sprintf("%d other records (mappings, names of processes)", l.SideBand)
+	switch {
+	case l.Samples > 0 && l.SideBand == 0:
+		return samples + " were lost"
+	case l.Samples > 0 && l.SideBand == l.Samples:
+		return sideBand + " were lost"
+	case l.Samples > 0:
+		return samples + " and " + sideBand + " were lost"
+	case l.Records > 0:
+		return fmt.Sprintf("%d records were lost in %d places", l.Records, l.Chunks)
+	}
+	return ""
+}
+
+func (in *input) tellSkipped(stderr io.Writer, skipped format.Skipped) {
+	switch skipped.Count {
+	case 0:
+	case 1:
+		fmt.Fprintf(stderr, "gperf: %s: damaged: 1 part was skipped: %v\n", in.path, skipped.First)
+	default:
+		fmt.Fprintf(stderr, "gperf: %s: damaged: %d parts were skipped, the first: %v\n", in.path, skipped.Count, skipped.First)
 	}
 }
 
 // filter makes of the flags one function that says whether a sample is wanted.
 func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) {
 	var tests []func(*replay.Sample) bool
+	if !in.guests {
+		tests = append(tests, func(s *replay.Sample) bool { return !s.Guest() })
+	}
 	if in.cpus != "" {
 		cpus, err := record.ParseCPUs(in.cpus)
 		if err != nil {

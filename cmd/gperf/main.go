@@ -42,7 +42,7 @@ var commands = []command{
 }
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(os.Args[1:], outputTo(os.Stdout), outputTo(os.Stderr)))
 }
 
 func run(args []string, stdout, stderr io.Writer) int {

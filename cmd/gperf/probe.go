@@ -350,7 +350,7 @@ func (f *probeFlags) showVars() error {
 type progress struct {
 	command  string
 	w        io.Writer
-	terminal bool
+	terminal *terminal // w, nil if it is none
 	quiet    bool
 	start    time.Time
 	last     time.Time
@@ -360,9 +360,7 @@ type progress struct {
 
 func newProgress(command string, w io.Writer, quiet bool) *progress {
 	p := &progress{command: command, w: w, quiet: quiet, start: time.Now()}
-	if f, ok := w.(interface{ Fd() uintptr }); ok {
-		p.terminal = isTerminalFd(f.Fd())
-	}
+	p.terminal, _ = w.(*terminal)
 	return p
 }
 
@@ -374,7 +372,7 @@ const (
 
 // report shows how far a step is.
 func (p *progress) report(step string, n, of int) {
-	if p.terminal {
+	if p.terminal != nil {
 		p.show(step, fmt.Sprintf("%s: %d of %d", step, n, of))
 	} else if !p.shown || step != p.step {
 		p.show(step, fmt.Sprintf("%s takes a while: %d of %d so far", step, n, of))
@@ -392,8 +390,8 @@ func (p *progress) show(step, text string) {
 		return
 	}
 	p.last, p.shown = now, true
-	if p.terminal {
-		fmt.Fprintf(p.w, "\rgperf %s: %s\x1b[K", p.command, text)
+	if p.terminal != nil {
+		p.terminal.overwrite(fmt.Sprintf("gperf %s: %s", p.command, text))
 	} else {
 		fmt.Fprintf(p.w, "gperf %s: %s\n", p.command, text)
 	}
@@ -401,8 +399,8 @@ func (p *progress) show(step, text string) {
 
 // end takes the line away.
 func (p *progress) end() {
-	if p.shown && p.terminal {
-		fmt.Fprint(p.w, "\r\x1b[K")
+	if p.shown && p.terminal != nil {
+		p.terminal.overwrite("")
 	}
 	p.shown = false
 }

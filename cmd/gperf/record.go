@@ -224,10 +224,8 @@ func isPipe(f *os.File) bool {
 	return err == nil && st.Mode()&os.ModeNamedPipe != 0
 }
 
-func isTerminal(f *os.File) bool { return isTerminalFd(f.Fd()) }
-
-func isTerminalFd(fd uintptr) bool {
-	_, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
 }
 

@@ -575,3 +575,37 @@ func TestRecordUnprivileged(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, errs.String())
 	}
 }
+
+// TestRecordDescribesEventsOnce: the events of a file's attrs, which evlist prints, are
+// those of its description, which --header-only prints; so are a pipe's.
+func TestRecordDescribesEventsOnce(t *testing.T) {
+	needEvents(t)
+	dir := t.TempDir()
+	for _, flags := range []string{"-g", "-g -z", "--call-graph fp", "-g -o -"} {
+		t.Run(flags, func(t *testing.T) {
+			r := mustRecord(t, dir, append(strings.Fields("-q -e cpu-clock:u,page-faults:u "+flags), "--", "true")...)
+			file := filepath.Join(dir, "perf.data")
+			if strings.HasSuffix(flags, "-") {
+				if err := os.WriteFile(file, []byte(r.stdout), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			evlist, _ := gperf(t, "evlist", "-v", "-i", file)
+			header, _ := gperf(t, "report", "--header-only", "-i", file)
+			var listed, described []string
+			for line := range strings.Lines(evlist) {
+				if _, attr, ok := strings.Cut(line, ": type: "); ok {
+					listed = append(listed, strings.ReplaceAll(attr, ": ", " = "))
+				}
+			}
+			for line := range strings.Lines(header) {
+				if _, attr, ok := strings.Cut(line, ", type = "); ok {
+					described = append(described, attr)
+				}
+			}
+			if len(listed) != 2 || !slices.Equal(listed, described) {
+				t.Errorf("evlist has\n%q\nthe header\n%q", listed, described)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +12,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/format"
 	"gperf/report"
 )
 
 // reportFlags are the flags of `gperf report`.
 type reportFlags struct {
-	inputFlags
-	formatFlags
+	input   inputFlags
+	formats formatFlags
 	report.Options
 	children     bool
 	graph        string
@@ -27,9 +29,8 @@ type reportFlags struct {
 	dsos         string
 	symbols      string
 	parent       string
-	headerFlags
-	stats    bool
-	noInline bool
+	head         headerFlags
+	stats        bool
 
 	branches, noBranches, branchHistory bool
 	memory                              bool
@@ -47,8 +48,8 @@ const graphDefault = "graph,0.5,caller,function,percent"
 
 func (o *reportFlags) set() *pflag.FlagSet {
 	s := newFlagSet("report")
-	o.inputFlags.add(s)
-	o.formatFlags.add(s)
+	o.input.add(s)
+	o.formats.add(s)
 	s.StringVarP(&o.Sort, "sort", "s", "", "tell apart and order by these `keys`, or by a tracepoint's fields: [EVENT.]FIELD[/raw],\ntrace_fields for all; +key adds to the usual ones. The keys are\n"+strings.Join(report.Keys(), ","))
 	s.StringVarP(&o.Fields, "fields", "F", "", "show these `columns`, which are keys; +column adds to the usual ones")
 	s.BoolVar(&o.children, "children", true, "callers have the samples of what they called")
@@ -56,7 +57,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.StringVarP(&o.graph, "call-graph", "g", "graph", "the `form` of callchains: graph|fractal|flat|folded|none,PERCENT,LIMIT,caller|callee,percent|period|count")
 	s.BoolVar(&o.noGraph, "no-call-graph", false, "the same as -g none")
 	s.BoolVarP(&o.inverted, "inverted", "G", false, "the same as -g caller")
-	s.IntVar(&o.MaxStack, "max-stack", maxStack, "at most this many `frames` of a callchain")
+	s.IntVar(&o.MaxStack, "max-stack", maxStack, maxStackHelp)
 	s.StringVar(&o.percentLimit, "percent-limit", "", "leave out what has less `percent`")
 	s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "a column with the number of samples")
 	s.BoolVar(&o.Period, "show-total-period", false, "a column with the sum of periods")
@@ -72,7 +73,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.memory, "mem-mode", false, "count accesses to memory by their weights")
 	s.BoolVar(&o.group, "group", false, "show all events side by side, as a group that was recorded as one")
 	s.BoolVar(&o.noGroup, "no-group", false, "a block for each event of a group")
-	o.headerFlags.add(s)
+	o.head.add(s)
 	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
 	s.Bool("stdio", false, "")
 	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline and srcfile with the whole path")
@@ -107,48 +108,51 @@ func withGraphDefault(args []string) []string {
 }
 
 func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
-	if err := o.formatFlags.settle(s); err != nil {
+	if err := o.formats.settle(s); err != nil {
 		return err
 	}
 	if err := o.settle(); err != nil {
 		return err
 	}
-	if o.stacks() {
-		return o.formatFlags.run("report", &o.inputFlags, o.MaxStack, stdout, stderr)
+	if o.formats.stacks() {
+		return o.formats.run("report", &o.input, o.MaxStack, stdout, stderr)
 	}
 	// Report leaves samples out of its entries by these, but not of its totals.
-	o.comms, o.pids, o.tids = "", "", ""
-	in, err := o.open(stderr)
+	o.input.comms, o.input.pids, o.input.tids, o.input.guests = "", "", "", true
+	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	in.lines = strings.Contains(o.Sort+o.Fields, "src")
-	if done, err := o.headerFlags.print(stdout, in); done || err != nil {
-		return err
+	if !s.Changed("max-stack") {
+		o.MaxStack = in.recordedDepth()
 	}
-	o.Options.Header = o.header
+	if done, err := o.head.print(stdout, in); done || err != nil {
+		return cmp.Or(err, in.tell(stderr, format.Skipped{}))
+	}
+	o.Options.Header = o.head.header
 	if o.stats {
 		skipped, err := report.Stats(stdout, in.file, in.history)
-		in.tell(stderr, skipped)
-		return err
+		incomplete := in.tell(stderr, skipped)
+		return cmp.Or(err, incomplete)
 	}
 	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.file.Pipe && !in.hasCallchains() {
 		return errors.New("there are no callchains to draw: record them with -g")
 	}
 	skipped, err := report.Text(stdout, in.file, in.sym, in.history, in.keep, o.Options)
-	in.tell(stderr, skipped)
+	incomplete := in.tell(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
 		fmt.Fprintf(stderr, "gperf report: %s has no samples\n", in.path)
-		return nil
+		err = nil
 	}
-	return err
+	return cmp.Or(err, incomplete)
 }
 
 // settle makes the report's options of the flags that are more than one value.
 func (o *reportFlags) settle() error {
 	o.NoChildren = o.NoChildren || !o.children
-	o.Inline = !o.noInline
+	o.Inline = !o.formats.noInline
 	if err := o.Graph.Set(o.graph); err != nil {
 		return wrongUse("--call-graph %s: %v", o.graph, err)
 	}
@@ -207,9 +211,10 @@ func (o *reportFlags) settleMode() error {
 
 func (o *reportFlags) settleFilter() (err error) {
 	f := &o.Filter
-	f.Comms, f.DSOs, f.Symbols = words(o.comms), words(o.dsos), words(o.symbols)
-	if f.PIDs, err = numbers("--pid", o.pids); err == nil {
-		f.TIDs, err = numbers("--tid", o.tids)
+	f.NoGuests = !o.input.guests
+	f.Comms, f.DSOs, f.Symbols = words(o.input.comms), words(o.dsos), words(o.symbols)
+	if f.PIDs, err = numbers("--pid", o.input.pids); err == nil {
+		f.TIDs, err = numbers("--tid", o.input.tids)
 	}
 	return err
 }

@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"debug/elf"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"gperf/format"
 )
 
 // perfRecord records with perf, or skips the test where it may not.
@@ -72,6 +76,139 @@ func TestReportEqualsPerf(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestReportMaxStack: callchains have perf's 127 frames, or as many as were asked for
+// when recording, as those of script.
+func TestReportMaxStack(t *testing.T) {
+	long := make([]uint64, 300)
+	for i := range long {
+		long[i] = 0x400000 + 4*uint64(i)
+	}
+	chain := u64s(append([]uint64{uint64(len(long) + 1), contextUser}, long...)...)
+	for _, test := range []struct {
+		recorded uint16 // attr.sample_max_stack
+		flags    string
+		want     int
+	}{
+		{0, "", 127},
+		{64, "", 127},
+		{200, "", 200},
+		{200, "--max-stack 8", 8},
+		{0, "--max-stack 250", 250},
+	} {
+		t.Run(fmt.Sprintf("recorded with %d %s", test.recorded, test.flags), func(t *testing.T) {
+			attr := format.Attr{Type: format.TypeSoftware, SamplePeriod: 1, SampleType: usual | format.SampleCallchain, SampleMaxStack: test.recorded}
+			file := makeRecording(t, []format.Attr{attr}, sampleOf(format.MiscUser, 1, chain))
+			if test.recorded <= perfMaxStack {
+				asPerf(t, file, strings.TrimSpace("report --no-children "+test.flags))
+			}
+			for _, command := range []string{"report --no-children", "script"} {
+				out, _ := gperf(t, strings.Fields(command+" "+test.flags+" -i "+file)...)
+				n := 0
+				for n < len(long) && strings.Contains(out, fmt.Sprintf("%x", long[n])) {
+					n++
+				}
+				if n != test.want {
+					t.Errorf("gperf %s: %d frames, want %d", command, n, test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestReportOfPipe: perf does not know what a pipe holds when it chooses the columns.
+func TestReportOfPipe(t *testing.T) {
+	dir := filepath.Join(root, "testdata")
+	for _, file := range []string{"drops.perf.pipe.data", "drops.pipe.data"} {
+		t.Run(file, func(t *testing.T) {
+			asPerf(t, filepath.Join(dir, file), "report", "report --no-children -g none", "report --sort +cpu -g none")
+		})
+	}
+}
+
+// TestCommOfEarlierSamples: samples that a thread has before its first name are
+// counted by that name, as perf does; script prints the thread's number.
+func TestCommOfEarlierSamples(t *testing.T) {
+	r := &recorder{attrs: 1}
+	samples := func(pid uint32, ips ...uint64) {
+		for _, ip := range ips {
+			r.sampleAt(miscUser, pid, ip, contextUser, ip, 0x10000200)
+		}
+	}
+	for pid := uint32(100); pid < 105; pid++ {
+		r.mmap(pid, 0x10000000, 0x100000, "/nowhere/prog")
+	}
+	const a, b = 0x10000100, 0x10000110
+	samples(100, a)
+	samples(101, a, a, b)
+	samples(102, a)
+	samples(103, a, a, a, a)
+	r.comm(100, "sh")
+	samples(100, a)
+	r.comm(101, "sh")
+	samples(101, a)
+	samples(102, a)
+	r.comm(101, "other")
+	samples(101, a, a)
+	r.fork(105, 103) // of a process that has no name yet
+	samples(105, a, a, a, a, a, a)
+	r.comm(103, "late")
+	samples(103, a)
+	r.comm(105, "late")
+	samples(105, a)
+	r.exit(104, 1)
+	samples(104, a, a)
+	r.exit(104, 1)
+	samples(104, a)
+	r.comm(104, "again")
+	samples(104, a)
+	asPerf(t, r.save(t), "script", "report", "report --sort comm -g none", "report --no-children -g none -n", "report --sort pid -g none --no-children",
+		"report --sort comm --comm sh -g none", "report --sort comm --comm :101 -g none")
+}
+
+// TestNoInline: without inlined functions, which are shown by default.
+func TestNoInline(t *testing.T) {
+	program := binary(t, dropsProgram)
+	r := &recorder{attrs: 1}
+	const pid = 4_000_127
+	r.mmap(pid, 0x400000, 0x200000, program)
+	start, size := goFunction(t, program, "main.main")
+	for off := uint64(0); off < size; off += 8 {
+		r.chain(pid, 1, start+off)
+	}
+	name := r.save(t)
+	for _, command := range []string{"report --stdio -g caller --max-stack 4", "script"} {
+		args := append(strings.Fields(command), "-i", name)
+		if with, _ := gperf(t, args...); !strings.Contains(with, "(inlined)") {
+			t.Errorf("gperf %s shows no inlined function:\n%s", command, with)
+		}
+		if without, _ := gperf(t, append(args, "--no-inline")...); strings.Contains(without, "(inlined)") {
+			t.Errorf("gperf %s --no-inline shows inlined functions:\n%s", command, without)
+		}
+	}
+}
+
+// goFunction returns where a function of a program that is loaded where it was
+// linked is, and its size.
+func goFunction(t *testing.T, program, name string) (start, size uint64) {
+	t.Helper()
+	f, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if s.Name == name {
+			return s.Value, s.Size
+		}
+	}
+	t.Fatalf("%s has no function %s", program, name)
+	return 0, 0
 }
 
 func firstDifference(got, want string) string {

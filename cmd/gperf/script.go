@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"strings"
 
@@ -13,8 +14,8 @@ import (
 
 // scriptFlags are the flags of `gperf script`.
 type scriptFlags struct {
-	inputFlags
-	formatFlags
+	input      inputFlags
+	formats    formatFlags
 	fields     []string
 	compat     string
 	maxStack   int
@@ -23,9 +24,9 @@ type scriptFlags struct {
 	ns         bool
 	showUnwind bool
 	fullPath   bool
-	headerFlags
-	dump  bool
-	shown [len(shownRecords)]bool
+	head       headerFlags
+	dump       bool
+	shown      [len(shownRecords)]bool
 }
 
 // shownRecords say which records are shown between the samples.
@@ -49,15 +50,15 @@ are counted instead, as gperf report does it: --format flamegraph -o cpu.html.`
 
 func (o *scriptFlags) set() *pflag.FlagSet {
 	s := newFlagSet("script")
-	o.inputFlags.add(s)
+	o.input.add(s)
 	s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: [hw|sw|trace|raw|cache|break|pmu:]name,...; or change the usual ones: +name,-name.\nThey are "+strings.Join(script.FieldNames(), ","))
-	o.formatFlags.add(s)
+	o.formats.add(s)
 	s.StringVar(&o.compat, "compat", "7.3", "print as this `version` of perf does: 7.3 or 6.1")
-	s.IntVar(&o.maxStack, "max-stack", perfMaxStack, "at most this many `frames` of a callchain; without the flag all with --format, and more where more were asked for when recording")
+	s.IntVar(&o.maxStack, "max-stack", perfMaxStack, maxStackHelp)
 	s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "the sampled address instead of the callchain")
 	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
 	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
-	o.headerFlags.add(s)
+	o.head.add(s)
 	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "instead of samples' text, each record of the file: its place, bytes and fields")
 	for i, f := range shownRecords {
 		s.BoolVar(&o.shown[i], f.name, false, f.usage)
@@ -70,7 +71,7 @@ func scriptCommand(args []string, stdout, stderr io.Writer) int {
 	var o scriptFlags
 	s := o.set()
 	return readCommand(s, withBareIDs(args), scriptHelp, stdout, stderr, func() error {
-		if err := o.formatFlags.settle(s); err != nil {
+		if err := o.formats.settle(s); err != nil {
 			return err
 		}
 		o.anyDepth = !s.Changed("max-stack")
@@ -83,13 +84,13 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.stacks() {
+	if o.formats.stacks() {
 		if o.anyDepth {
 			o.maxStack = maxStack
 		}
-		return o.formatFlags.run("script", &o.inputFlags, o.maxStack, stdout, stderr)
+		return o.formats.run("script", &o.input, o.maxStack, stdout, stderr)
 	}
-	in, err := o.open(stderr)
+	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
 	}
@@ -100,13 +101,13 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 	}
 	in.history.KeepExited = opts.Compat == script.Perf6 || in.file.Has(format.FeatureAuxtrace)
 	skipped, err := o.print(stdout, in, opts)
-	in.tell(stderr, skipped)
-	return err
+	incomplete := in.tell(stderr, skipped)
+	return cmp.Or(err, incomplete)
 }
 
 func (o *scriptFlags) options() (script.Options, error) {
 	opts := script.Options{MaxStack: o.maxStack, NoChain: o.noChain, Nanosecs: o.ns, ShowUnwind: o.showUnwind,
-		Source: script.Source{Inline: !o.noInline, FullPath: o.fullPath}}
+		Source: script.Source{Inline: !o.formats.noInline, FullPath: o.fullPath}}
 	if err := o.showRecords(&opts); err != nil {
 		return opts, err
 	}
@@ -136,16 +137,16 @@ func (o *scriptFlags) showRecords(opts *script.Options) (err error) {
 			opts.Records = append(opts.Records, f.types...)
 		}
 	}
-	if o.cpus != "" {
-		if opts.RecordCPUs, err = record.ParseCPUs(o.cpus); err != nil {
-			return wrongUse("--cpu %s: %v", o.cpus, err)
+	if o.input.cpus != "" {
+		if opts.RecordCPUs, err = record.ParseCPUs(o.input.cpus); err != nil {
+			return wrongUse("--cpu %s: %v", o.input.cpus, err)
 		}
 	}
 	return nil
 }
 
 func (o *scriptFlags) print(stdout io.Writer, in *input, opts script.Options) (format.Skipped, error) {
-	if done, err := o.headerFlags.print(stdout, in); done || err != nil {
+	if done, err := o.head.print(stdout, in); done || err != nil {
 		return format.Skipped{}, err
 	}
 	if o.dump {

@@ -71,6 +71,53 @@ func (o *oracle) run(t *testing.T, args ...string) (stdout string, err error) {
 	return string(out), err
 }
 
+// perfPrints returns what perf 7.3.4 prints, without a report's tip: now, if it is
+// $PERF, or when -update wrote it to testdata/perf, to a file with the names of the
+// test and of the case.
+func perfPrints(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	golden := filepath.Join(root, "testdata", "perf", notInFileNames.ReplaceAllString(t.Name()+" "+name, "_")+".txt")
+	o, _ := findOracle()
+	if o == nil || o.compat != "7.3" { // perf 6.1 prints some of these otherwise
+		text, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	text, err := o.run(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = tip.ReplaceAllString(text, "")
+	if *update {
+		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text
+}
+
+// asPerf compares what gperf and perf 7.3.4 print of a file, for each of these lines.
+// Neither finds a file of this machine.
+func asPerf(t *testing.T, file string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		t.Run(line, func(t *testing.T) {
+			args := append(strings.Fields(line), "-f", "-i", file)
+			if args[0] == "report" || args[0] == "script" {
+				args = append(args, "--kallsyms", filepath.Join(root, "testdata", "kallsyms"), "--symfs", recordedFiles.dir)
+			}
+			if args[0] == "report" {
+				args = append(args, "--stdio")
+			}
+			want := perfPrints(t, "", args...)
+			got, _ := gperf(t, args...)
+			sameText(t, line, tip.ReplaceAllString(got, ""), want)
+		})
+	}
+}
+
 // record records a workload with perf, or skips the test where it may not.
 func (o *oracle) record(t *testing.T, file string, args ...string) {
 	t.Helper()

@@ -7,13 +7,18 @@ import (
 
 	"gperf/symbolize"
 	"gperf/symbolize/dso"
+	"gperf/symbolize/replay"
 )
 
-// maxUnresolved is how many files are told of.
-const maxUnresolved = 10
+const (
+	// maxUnresolved is how many files are listed.
+	maxUnresolved = 10
+	// minUnresolved is the part of the samples below which a file is not.
+	minUnresolved = 0.01
+)
 
 // tellUnresolved says of which files addresses have no names, why, and by which
-// build IDs they are found elsewhere.
+// build IDs they are found elsewhere. Files that matter little are only counted.
 func (in *input) tellUnresolved(stderr io.Writer) {
 	if self == perfName {
 		in.warnUnresolved(stderr)
@@ -21,13 +26,18 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 	}
 	const debug = "install their debug packages (-dbgsym, -dbg), or name a server (--debuginfod=URL)"
 	var missing, stripped []symbolize.Unresolved
+	shares := in.history.Unnamed()
+	few := 0
 	for _, u := range in.sym.Unresolved() {
 		switch {
 		case !isFile(u.Path) && u.Path != dso.VDSO: // the kernel is told of elsewhere
-		case u.Reason != symbolize.NoSymbol:
-			missing = append(missing, u)
-		case 2*u.Missing > u.Asked: // rather than the little that symbols do not cover
+		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // the little that symbols do not cover
+		case shares[replay.File{Path: u.Path, ID: u.ID}] < minUnresolved:
+			few++
+		case u.Reason == symbolize.NoSymbol:
 			stripped = append(stripped, u)
+		default:
+			missing = append(missing, u)
 		}
 	}
 	way := "gperf archive packs what is needed where it was recorded; or bring them, by build ID"
@@ -36,6 +46,13 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 	}
 	tellFiles(stderr, "addresses in %d %s have no names: "+way, missing)
 	tellFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
+	if few > 0 {
+		more := ""
+		if len(missing)+len(stripped) > 0 {
+			more = "more "
+		}
+		fmt.Fprintf(stderr, "gperf: addresses in %d %s%s have no names, in less than 1 %% of the samples each\n", few, more, filesWord(few))
+	}
 	for _, err := range in.sym.Damage() {
 		fmt.Fprintf(stderr, "gperf: %v\n", err)
 	}
@@ -53,17 +70,20 @@ func tellFiles(stderr io.Writer, what string, l []symbolize.Unresolved) {
 	if len(l) == 0 {
 		return
 	}
-	files := "files"
-	if len(l) == 1 {
-		files = "file"
-	}
-	fmt.Fprintf(stderr, "gperf: "+what+"\n", len(l), files)
+	fmt.Fprintf(stderr, "gperf: "+what+"\n", len(l), filesWord(len(l)))
 	for _, u := range l[:min(len(l), maxUnresolved)] {
 		fmt.Fprintf(stderr, "  %-40s %s: %v\n", u.ID, u.Path, reasonText(u))
 	}
 	if len(l) > maxUnresolved {
 		fmt.Fprintf(stderr, "  and %d more, which gperf buildid-list --with-hits lists\n", len(l)-maxUnresolved)
 	}
+}
+
+func filesWord(n int) string {
+	if n == 1 {
+		return "file"
+	}
+	return "files"
 }
 
 // reasonText says why; of a file with symbols, how few they are.

@@ -3,6 +3,7 @@ package main
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,6 +26,52 @@ func TestUnresolved(t *testing.T) {
 		if n := strings.Count(stderr, "/nowhere/program: no such file"); n != 1 || !strings.Contains(stderr, "addresses in 1 file ") ||
 			!strings.Contains(stderr, "gperf archive") || strings.Contains(stderr, "anon") {
 			t.Errorf("gperf %s says\n%s", command, stderr)
+		}
+	}
+}
+
+// TestUnresolvedThatMatter: files that less than 1 % of the samples hit are counted in
+// one line, however deep their stacks are, and those that more of them hit are listed.
+func TestUnresolvedThatMatter(t *testing.T) {
+	const pid, samples = 4_000_127, 1000
+	const few = " in less than 1 % of the samples each\n"
+	for _, test := range []struct {
+		name      string
+		file, lib int // samples that hit them
+		listed    []string
+		rest      string // the line, "" for none
+	}{
+		{"both", 990, 10, []string{"/nowhere/program", "/nowhere/lib"}, ""},
+		{"one of them", 991, 9, []string{"/nowhere/program"}, "gperf: addresses in 1 more file have no names," + few},
+		{"none", 9, 9, nil, "gperf: addresses in 2 files have no names," + few},
+	} {
+		r := &recorder{attrs: 1}
+		r.mmap(pid, 0x10000000, 0x1000, "/nowhere/program")
+		r.mmap(pid, 0x20000000, 0x1000, "/nowhere/lib")
+		r.mmap(pid, 0x30000000, 0x1000, "//anon")
+		for i := range uint64(samples) {
+			switch n := int(i); {
+			case n < test.file:
+				r.sampleAt(miscUser, pid, 0x10000000, contextUser, 0x10000000, 0x10000010+i%4)
+			case n < test.file+test.lib:
+				r.sampleAt(miscUser, pid, 0x20000000, contextUser, 0x20000000, 0x20000010, 0x30000000, 0x20000020+i, 0x20000030)
+			default:
+				r.sampleAt(miscUser, pid, 0x30000000)
+			}
+		}
+		file := r.save(t)
+		for _, command := range []string{"script", "script -G", "report", "report --no-children -g none", "script --format folded"} {
+			t.Run(test.name+", "+command, func(t *testing.T) {
+				_, stderr := gperf(t, append(strings.Fields(command), "-i", file)...)
+				for _, path := range []string{"/nowhere/program", "/nowhere/lib"} {
+					if listed := strings.Contains(stderr, path+": no such file\n"); listed != slices.Contains(test.listed, path) {
+						t.Errorf("%s is listed: %v\n%s", path, listed, stderr)
+					}
+				}
+				if !strings.Contains(stderr, test.rest) || test.rest == "" && strings.Contains(stderr, few) {
+					t.Errorf("got\n%swant %q", stderr, test.rest)
+				}
+			})
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (h *History) inKernel(s *Sample, ip uint64) bool {
 	if s.Misc&format.MiscCPUModeMask == format.MiscKernel {
 		return ip >= 1<<63 || h.kernel.find(ip) != nil
 	}
-	return ip >= 1<<63 && s.maps.find(ip) == nil
+	return ip >= 1<<63 && s.maps.find(ip) == nil && !s.Guest()
 }
 
 // dataFrame resolves the address of data. Such addresses seldom come twice: the

@@ -65,6 +65,7 @@ func (h *History) frame(m *Map, ip uint64, kernel bool) *Frame {
 func (h *History) newFrame(m *Map, ip uint64, kernel bool) *Frame {
 	if len(h.frames) == 0 {
 		h.frames = make([]Frame, 64)
+		h.frameBlocks = append(h.frameBlocks, h.frames)
 	}
 	f := &h.frames[0]
 	h.frames = h.frames[1:]
@@ -91,8 +92,9 @@ type chainSlot struct {
 }
 
 type chain struct {
-	part   []byte
-	frames []*Frame
+	part    []byte
+	frames  []*Frame
+	samples int
 }
 
 var chainSeed = maphash.MakeSeed()
@@ -133,6 +135,7 @@ func (h *History) resolve(c *chains, part format.Words, frame func(uint64) *Fram
 	hash := maphash.Bytes(chainSeed, b)
 	s := c.slot(hash, b)
 	if s.chain != nil {
+		s.chain.samples++
 		return s.chain.frames
 	}
 	keep := s.seen || h.KeepChains
@@ -145,15 +148,28 @@ func (h *History) resolve(c *chains, part format.Words, frame func(uint64) *Fram
 		frames = take(&h.chainFrames, part.Len())
 		kept := take(&h.chainBytes, len(b))
 		copy(kept, b)
-		s.chain = &take(&h.chainBlock, 1)[0]
-		*s.chain = chain{kept, frames}
+		s.chain = h.newChain()
+		*s.chain = chain{kept, frames, 1}
 	} else {
 		frames = h.batchFrames.take(part.Len())
 	}
 	for i := range frames {
 		frames[i] = frame(part.At(i))
 	}
+	if !keep {
+		h.countFrames(frames, 1)
+	}
 	return frames
+}
+
+func (h *History) newChain() *chain {
+	if len(h.chainBlock) == 0 {
+		h.chainBlock = make([]chain, 4096)
+		h.chainBlocks = append(h.chainBlocks, h.chainBlock)
+	}
+	c := &h.chainBlock[0]
+	h.chainBlock = h.chainBlock[1:]
+	return c
 }
 
 // arena is memory that is used again from the start.

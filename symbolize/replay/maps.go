@@ -31,6 +31,7 @@ type Map struct {
 	code       *symbolize.JITCode // of a JIT's dump
 	perfMap    string             // DSO that may name code of which no file does
 	frames     frameTable
+	counted    int // number of the part of a callchain that was counted last
 }
 
 // mapKey is what tells one mapping from another.

@@ -26,7 +26,18 @@ import (
 type Thread struct {
 	PID, TID int32
 	Comm     string
-	space    *process
+	// Named is set when the recording names the thread. Until then Comm is its number.
+	// FirstComm is Comm, or the first name once there is one.
+	Named     bool
+	FirstComm string
+	space     *process
+}
+
+func (th *Thread) setComm(name string) {
+	if !th.Named {
+		th.Named, th.FirstComm = true, name
+	}
+	th.Comm = name
 }
 
 // process is what its threads share.
@@ -43,6 +54,7 @@ type Frame struct {
 
 	label   string // shown in the place of a symbol
 	symbols *symbolize.Symbolizer
+	samples int // that Unnamed is to count for it
 	once    sync.Once
 	sym     *symbolize.Symbol
 	off     uint64
@@ -130,6 +142,7 @@ type Sample struct {
 	format.Sample
 	Thread *Thread // as known at the sample's time; its Comm may change later
 	Comm   string
+	Named  bool   // Comm is a name, not the thread's number
 	Leaf   *Frame // of the sample's IP
 	// Chain is the callchain. Its parts end with the batch unless History.KeepChains.
 	Chain
@@ -146,6 +159,13 @@ type Sample struct {
 	Data     *Frame
 }
 
+// Guest reports whether the sample was taken in a virtual machine. The recording
+// does not have the mappings of guests: their addresses are not resolved.
+func (s *Sample) Guest() bool {
+	mode := s.Misc & format.MiscCPUModeMask
+	return mode == format.MiscGuestKernel || mode == format.MiscGuestUser
+}
+
 // History is what is known of threads and mappings at one moment.
 type History struct {
 	sym     *symbolize.Symbolizer
@@ -155,10 +175,17 @@ type History struct {
 	// bpfLines are the lines of BPF programs, read when the first one comes.
 	bpfLines func() []format.BPFLine
 	frames   []Frame // a block of those not made yet
-	made     int
+	// frameBlocks and chainBlocks are all blocks, and counted is how many parts of
+	// callchains were counted: for Unnamed.
+	frameBlocks [][]Frame
+	chainBlocks [][]chain
+	counted     int
+	resolved    int // samples
+	made        int
 	// kernelSeen tells that an address of the kernel turned up.
 	kernelSeen bool
 	unmapped   frameTable
+	guestMaps  maps  // none
 	lastMaps   *maps // of the last user frame
 	lastMap    *Map
 
@@ -201,6 +228,9 @@ type History struct {
 	held    []held
 	called  []bool // by event: chains are Called
 
+	// Walked is set by Walk, and Samples counts those that it could decode.
+	Walked  bool
+	Samples int
 	// Lost counts the records and samples that the recording lost.
 	Lost Lost
 	// Late counts the records that came after younger ones.
@@ -221,7 +251,10 @@ type Traced struct {
 // Lost is what LOST and LOST_SAMPLES say together: of any type, and samples.
 type Lost struct {
 	Records, Samples uint64
-	Chunks           int // LOST records
+	// SideBand are those of Samples that are no samples, but mappings, names and the
+	// like: the event that lost them has no others. To perf they are samples.
+	SideBand uint64
+	Chunks   int // LOST records
 }
 
 // New returns the history of f before its first record.
@@ -235,7 +268,7 @@ func New(f *format.File, sym *symbolize.Symbolizer) *History {
 	for _, e := range entries {
 		h.buildIDs[e.Filename] = dso.NewBuildID(e.BuildID)
 	}
-	h.thread(0, 0).Comm = "swapper"
+	h.thread(0, 0).setComm("swapper")
 	return h
 }
 
@@ -245,7 +278,7 @@ func (h *History) Apply(rec format.Record) {
 	case *format.Mmap:
 		h.mmap(r)
 	case *format.Comm:
-		h.thread(r.PID, r.TID).Comm = r.Comm
+		h.thread(r.PID, r.TID).setComm(r.Comm)
 	case *format.Fork:
 		h.fork(r)
 	case *format.Exit:
@@ -271,6 +304,9 @@ func (h *History) Apply(rec format.Record) {
 	case *format.LostSamples:
 		if r.Misc&format.MiscLostSamplesBPF == 0 {
 			h.Lost.Samples += r.Lost
+			if i, ok := h.file.EventByID(r.ID.ID); ok && h.file.Attrs[i].IsDummy() {
+				h.Lost.SideBand += r.Lost
+			}
 		}
 	}
 }
@@ -284,7 +320,8 @@ func (h *History) thread(pid, tid int32) *Thread {
 		}
 		return th // whatever pid says: a dying thread's samples may lack it
 	}
-	th := &Thread{PID: pid, TID: tid, Comm: numbered(tid)}
+	number := ":" + strconv.Itoa(int(tid))
+	th := &Thread{PID: pid, TID: tid, Comm: number, FirstComm: number}
 	h.threads[tid] = th
 	if pid == tid || pid < 0 {
 		th.space = &process{&maps{}}
@@ -294,10 +331,6 @@ func (h *History) thread(pid, tid int32) *Thread {
 	return th
 }
 
-// numbered is what a thread is called that nobody has named. It is not
-// inherited.
-func numbered(tid int32) string { return ":" + strconv.Itoa(int(tid)) }
-
 func (h *History) fork(r *format.Fork) {
 	parent := h.thread(r.PPID, r.PTID)
 	if parent.PID != r.PPID { // an earlier one, whose exit was not told
@@ -306,8 +339,8 @@ func (h *History) fork(r *format.Fork) {
 	}
 	delete(h.threads, r.TID)
 	th := h.thread(r.PID, r.TID)
-	if parent.Comm != numbered(parent.TID) {
-		th.Comm = parent.Comm
+	if parent.Named {
+		th.setComm(parent.Comm)
 	}
 	if r.PID != parent.PID {
 		th.space = &process{parent.space.clone()}
@@ -352,15 +385,20 @@ func (h *History) share(m *Map) *Map {
 // resolveFrames resolves the sample's IP and callchain in its thread.
 func (h *History) resolveFrames(s *Sample) {
 	m := s.Thread.space.maps
-	s.maps = m
-	if s.Misc&format.MiscCPUModeMask == format.MiscKernel {
-		s.Leaf = h.kernelFrame(s.IP)
-	} else {
-		s.Leaf = h.userFrame(m, s.IP)
+	if s.Guest() {
+		m = &h.guestMaps
 	}
+	s.maps = m
+	s.Leaf = h.modeFrame(s, s.IP)
 	s.Chain = Chain{Called: h.isCalled(s.Event)}
-	if !h.lbrChain(s, m) {
+	if h.lbrChain(s, m) {
+		h.countFrames(s.User, 1)
+	} else {
 		h.chain(s, s.Callchain, m)
+	}
+	h.resolved++
+	if s.Chain.Len() == 0 && len(s.UserStack) == 0 {
+		h.countFrames([]*Frame{s.Leaf}, 1)
 	}
 	if h.Also.Branches {
 		h.resolveBranches(s)

@@ -10,19 +10,26 @@ func (h *History) Resolve(s *Sample, ip uint64) *Frame {
 	if m := s.maps.find(ip); m != nil {
 		return h.frame(m, ip, false)
 	}
-	if f := h.kernelFrame(ip); f.Map != nil {
+	if f := h.kernelFrame(ip); f.Map != nil && !s.Guest() {
 		return f
 	}
-	return h.frame(nil, ip, false)
+	return h.foreignFrame(ip)
 }
 
 // ResolveData returns the frame of the data that the sample accessed, looked for
 // where its instruction ran. It is to be called before Walk's use returns.
-func (h *History) ResolveData(s *Sample) *Frame {
-	if s.Misc&format.MiscCPUModeMask == format.MiscKernel {
-		return h.kernelFrame(s.Addr)
+func (h *History) ResolveData(s *Sample) *Frame { return h.modeFrame(s, s.Addr) }
+
+// modeFrame returns the frame of an address of what ran: the kernel or the process.
+// Addresses of hypervisors and guests are not resolved.
+func (h *History) modeFrame(s *Sample, ip uint64) *Frame {
+	switch s.Misc & format.MiscCPUModeMask {
+	case format.MiscKernel:
+		return h.kernelFrame(ip)
+	case format.MiscUser:
+		return h.userFrame(s.maps, ip)
 	}
-	return h.userFrame(s.maps, s.Addr)
+	return h.foreignFrame(ip)
 }
 
 // IsKernel tells whether the DSO is the kernel itself: its addresses stand for

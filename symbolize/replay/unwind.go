@@ -103,6 +103,9 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 	w.frames, s.End = w.walk.Walk(w.frames[:0], &regs, &stack, space{w, s.maps})
 	s.Unwound = true
 	for _, f := range w.frames {
+		if f.IP == 0 { // of a call through NULL, which perf does not show
+			continue
+		}
 		if f.Return {
 			f.IP--
 		}

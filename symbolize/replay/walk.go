@@ -16,14 +16,8 @@ type Batch struct {
 	Samples []Sample
 	Records []Record
 
-	frames arena // of callchains that came but once
-}
-
-// nextBatch returns an empty batch, for which callchains are resolved from now on.
-func (h *History) nextBatch() *Batch {
-	b := batches.Get().(*Batch)
-	h.batchFrames = &b.frames
-	return b
+	frames arena        // of callchains that came but once
+	raws   []format.Raw // from which Samples and Records borrow
 }
 
 // Record is a record that is no sample.
@@ -37,7 +31,9 @@ type Record struct {
 	Before int             // so many samples of the batch come before it
 }
 
-var batches = sync.Pool{New: func() any { return &Batch{Samples: make([]Sample, 0, batchSize)} }}
+var batches = sync.Pool{New: func() any {
+	return &Batch{Samples: make([]Sample, 0, batchSize), raws: make([]format.Raw, 0, batchSize)}
+}}
 
 // Release gives the batch's memory back: it must not be used any more.
 func (b *Batch) Release() {
@@ -45,6 +41,10 @@ func (b *Batch) Release() {
 	b.Samples = b.Samples[:0]
 	b.Records = nil
 	b.frames.used = 0
+	for i := range b.raws {
+		b.raws[i].Release()
+	}
+	b.raws = b.raws[:0]
 	batches.Put(b)
 }
 
@@ -53,12 +53,12 @@ func (b *Batch) Release() {
 // sample, with its Thread and Comm, is wanted; its frames come only then. What
 // could not be used is counted in the result. Walk ends early with use's error.
 func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch) error) (format.Skipped, error) {
+	h.Walked = true
 	if h.Also.Names {
 		// The kernel takes its time to list its symbols: meanwhile the file is read.
 		go h.sym.KernelProblem()
 	}
-	in := make(chan []format.Raw, 4)
-	free := make(chan []format.Raw, cap(in)+2)
+	in := make(chan *Batch, 4)
 	quit := make(chan struct{})
 	reader := f.Records()
 	if h.AsWritten {
@@ -67,9 +67,9 @@ func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch)
 	var readErr error
 	go func() {
 		defer close(in)
-		readErr = readBatches(reader, in, free, quit)
+		readErr = readBatches(reader, in, quit)
 	}()
-	skipped, err := h.walk(f, in, free, keep, use)
+	skipped, err := h.walk(f, in, keep, use)
 	close(quit)
 	for range in { // until the reader has seen quit
 	}
@@ -81,26 +81,22 @@ func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch)
 	return skipped, err
 }
 
-func readBatches(r *format.Reader, in chan<- []format.Raw, free <-chan []format.Raw, quit <-chan struct{}) error {
+// readBatches sends batches whose samples are still to be decoded.
+func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error {
 	for {
-		var raws []format.Raw
-		select {
-		case raws = <-free:
-		default:
-			raws = make([]format.Raw, 0, batchSize)
-		}
+		b := batches.Get().(*Batch)
 		var err error
-		for len(raws) < batchSize && err == nil {
+		for len(b.raws) < batchSize && err == nil {
 			var raw format.Raw
 			if raw, err = r.Next(); err == nil {
-				raws = append(raws, raw)
+				b.raws = append(b.raws, raw)
 			}
 			if raw.Type == format.TypeFinishedRound {
 				break // a live recording's next round takes its time
 			}
 		}
 		select {
-		case in <- raws:
+		case in <- b:
 		case <-quit:
 			return nil
 		}
@@ -113,10 +109,10 @@ func readBatches(r *format.Reader, in chan<- []format.Raw, free <-chan []format.
 	}
 }
 
-func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []format.Raw, keep func(*Sample) bool, use func(*Batch) error) (skipped format.Skipped, err error) {
-	for raws := range in {
-		b := h.nextBatch()
-		for _, raw := range raws {
+func (h *History) walk(f *format.File, in <-chan *Batch, keep func(*Sample) bool, use func(*Batch) error) (skipped format.Skipped, err error) {
+	for b := range in {
+		h.batchFrames = &b.frames
+		for _, raw := range b.raws {
 			if err := h.one(f, raw, b, keep); err != nil {
 				if f.Strict {
 					return skipped, err
@@ -124,16 +120,12 @@ func (h *History) walk(f *format.File, in <-chan []format.Raw, free chan<- []for
 				skipped.Add(err)
 			}
 		}
-		clear(raws)
-		select {
-		case free <- raws[:0]:
-		default:
-		}
 		if err := h.finish(b, use); err != nil {
 			return skipped, err
 		}
 	}
-	b := h.nextBatch()
+	b := batches.Get().(*Batch)
+	h.batchFrames = &b.frames
 	h.flush(f, 0, b, keep)
 	return skipped, h.finish(b, use)
 }
@@ -199,8 +191,9 @@ func (h *History) deliver(f *format.File, b *Batch, keep func(*Sample) bool) {
 func (h *History) place(b *Batch, keep func(*Sample) bool) {
 	n := len(b.Samples) - 1
 	s := &b.Samples[n]
+	h.Samples++
 	s.Thread = h.thread(s.PID, s.TID)
-	s.Comm = s.Thread.Comm
+	s.Comm, s.Named = s.Thread.Comm, s.Thread.Named
 	if s.Sample.Cgroup != 0 {
 		s.Cgroup = h.cgroups[s.Sample.Cgroup]
 	}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"io"
+	"os"
+	"sync"
+	"unicode/utf8"
+)
+
+// terminal is an output that somebody looks at. What recordings hold is not trusted
+// with it: control characters of commands' and files' names are written as cat -v
+// shows them, an escape as ^[.
+type terminal struct {
+	file *os.File
+	mu   sync.Mutex
+	rest []byte // of a character that was not complete
+}
+
+// outputTo returns what writes to f: files and pipes get everything as it is.
+func outputTo(f *os.File) io.Writer {
+	if isTerminal(f) {
+		return &terminal{file: f}
+	}
+	return f
+}
+
+// Write writes all of p but the beginning of a character at its end, which the next
+// Write completes.
+func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text, rest := escapeControls(nil, append(t.rest, p...))
+	t.rest = append(t.rest[:0], rest...)
+	if _, err := t.file.Write(text); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// escapeControls appends text to b with its control characters escaped, all but line
+// breaks and tabs. rest is the beginning of a character at the end of text.
+func escapeControls(b, text []byte) (escaped, rest []byte) {
+	for len(text) > 0 {
+		if !utf8.FullRune(text) {
+			return b, text
+		}
+		r, n := utf8.DecodeRune(text)
+		if r == utf8.RuneError && n == 1 {
+			r = rune(text[0]) // a terminal that does not expect UTF-8 takes it as it is
+		}
+		switch {
+		case r == '\n' || r == '\t':
+			b = append(b, byte(r))
+		case r < ' ' || r == 0x7f:
+			b = append(b, '^', byte(r)^0x40)
+		case r >= 0x80 && r < 0xa0:
+			b = append(b, "M-^"...)
+			b = append(b, byte(r)^0xc0)
+		default:
+			b = append(b, text[:n]...)
+		}
+		text = text[n:]
+	}
+	return b, nil
+}
+
+// overwrite writes text over the current line.
+func (t *terminal) overwrite(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line, _ := escapeControls([]byte{'\r'}, []byte(text))
+	t.file.Write(append(line, "\x1b[K"...))
+}
