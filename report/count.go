@@ -22,7 +22,6 @@ type counter struct {
 	chains []bool // by event: samples have callchains
 	byKey  map[stackKey]*stack
 	stacks []*stack // in the order of their first samples
-	places places   // of the filter
 	buf    []byte
 
 	history  *replay.History
@@ -84,7 +83,7 @@ func (m ids) ofString(s string) int32 {
 }
 
 func newCounter(f *format.File, l *layout, opts *Options, t *traces) *counter {
-	c := &counter{file: f, places: places{rank: noRank}, layout: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}}
+	c := &counter{file: f, layout: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}}
 	if topology, ok := f.CPUTopology(); ok {
 		c.sockets = topology.CPUs
 	}
@@ -210,16 +209,10 @@ func level(m format.Misc) byte {
 // filtered says whether the sample counts in the totals alone.
 func (c *counter) filtered(s *replay.Sample) bool {
 	f := &c.opts.Filter
-	switch {
-	case f.Comms != nil && !slices.Contains(f.Comms, s.Comm),
-		f.PIDs != nil && !slices.Contains(f.PIDs, s.PID),
-		f.TIDs != nil && !slices.Contains(f.TIDs, s.TID),
-		f.Symbols != nil && (s.Leaf.Sym() == nil || !slices.Contains(f.Symbols, s.Leaf.Sym().Name)):
-		return true
-	case f.DSOs != nil:
-		return s.Leaf.Map == nil || !slices.Contains(f.DSOs, s.Leaf.DSO()) && !slices.Contains(f.DSOs, c.places.of(s.Leaf).dso)
-	}
-	return false
+	return f.Comms != nil && !slices.Contains(f.Comms, s.Comm) ||
+		f.PIDs != nil && !slices.Contains(f.PIDs, s.PID) ||
+		f.TIDs != nil && !slices.Contains(f.TIDs, s.TID) ||
+		!f.Where.Matches(s.Leaf)
 }
 
 func frameID(_ *SortKey, f *replay.Frame) uint64 { return uint64(f.ID) }

@@ -84,8 +84,9 @@ const (
 // nevertheless, so that percentages stay those of the whole recording. Nil lists
 // let all pass.
 type Filter struct {
-	Comms, DSOs, Symbols []string
-	PIDs, TIDs           []int32
+	Comms      []string
+	PIDs, TIDs []int32
+	Where      replay.Where
 }
 
 // Text writes a block for each event with samples, as `perf report --stdio`

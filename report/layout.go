@@ -107,9 +107,9 @@ func (f *Filter) list(k *SortKey) []string {
 	case "comm":
 		return f.Comms
 	case "dso":
-		return f.DSOs
+		return f.Where.DSOs
 	case "symbol":
-		return f.Symbols
+		return f.Where.Names()
 	}
 	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"gperf/symbolize"
 	"gperf/symbolize/dso"
@@ -38,7 +36,7 @@ type places struct {
 	dsos    map[replay.DSO]int32
 	builds  map[string]dso.BuildID // the first known of a name
 	rank    func(string) int32     // of a DSO by name
-	names   map[string]string
+	names   map[*replay.DSO]string
 	files   map[fileKey]int32
 }
 
@@ -91,14 +89,12 @@ func (p *places) make(f *replay.Frame, inlined string) *place {
 	if p.ids == nil {
 		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
 		p.builds = map[string]dso.BuildID{}
-		p.dsos, p.names, p.files = map[replay.DSO]int32{}, map[string]string{}, map[fileKey]int32{}
+		p.dsos, p.names, p.files = map[replay.DSO]int32{}, map[*replay.DSO]string{}, map[fileKey]int32{}
 	}
 	pl := &place{frame: f, dso: "[unknown]"}
 	ck := chainKey{start: f.IP, inlined: inlined}
 	if f.Map != nil {
-		if pl.dso = f.Map.DSO.Short; pl.dso == "" {
-			pl.dso = p.shortName(f.Map.DSO.Name)
-		}
+		pl.dso = p.shortName(f.Map.DSO)
 		pl.rank = p.rank(f.Map.DSO.Name)
 		ck.dso = p.dso(*f.Map.DSO)
 	}
@@ -217,30 +213,13 @@ func (p *places) dso(d replay.DSO) int32 {
 	return number(p.dsos, replay.DSO{Name: d.Name})
 }
 
-func (p *places) shortName(name string) string {
-	short, ok := p.names[name]
+func (p *places) shortName(d *replay.DSO) string {
+	short, ok := p.names[d]
 	if !ok {
-		short = shortName(name)
-		p.names[name] = short
+		short = d.ShortName()
+		p.names[d] = short
 	}
 	return short
-}
-
-// shortName is the base name of a DSO, or what perf calls a JIT's symbols
-// (dso__set_basename of tools/perf/util/dso.c).
-func shortName(name string) string {
-	if name != "" && name[0] == '[' {
-		return name
-	}
-	base := name[strings.LastIndexByte(name, '/')+1:]
-	if pid, ok := strings.CutPrefix(base, "perf-"); ok {
-		if pid, ok = strings.CutSuffix(pid, ".map"); ok {
-			if _, err := strconv.Atoi(pid); err == nil {
-				return "[JIT] tid " + pid
-			}
-		}
-	}
-	return base
 }
 
 // leafIP is the address under which perf keeps a sampled instruction: within
@@ -251,6 +230,3 @@ func leafIP(f *replay.Frame) uint64 {
 	}
 	return dso.OffOfIP(f.IP, f.Map.Start, f.Map.Pgoff)
 }
-
-// noRank leaves the order of equal branches to their addresses.
-func noRank(string) int32 { return 0 }

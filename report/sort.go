@@ -244,7 +244,7 @@ func dsoWidth(h *Hist, e *Entry) int {
 
 // unresolvedWidth is the room that a DSO without a symbol gets.
 func (h *Hist) unresolvedWidth() int {
-	if h.opts.Separator == "" && h.opts.Filter.DSOs == nil {
+	if h.opts.Separator == "" && h.opts.Filter.Where.DSOs == nil {
 		return hexWidth
 	}
 	return 0

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"gperf/record/near"
 )
 
 // newFlagSet returns the flags of a command that reads a file, with those that
@@ -32,6 +35,9 @@ func readCommand(s *pflag.FlagSet, args []string, what string, stdout, stderr io
 // finish runs a command whose flags were parsed, unless that was all or failed, and
 // returns the exit code.
 func finish(s *pflag.FlagSet, done bool, err error, stderr io.Writer, run func() error) int {
+	if err == nil && !done {
+		err = reportIdle(s, stderr)
+	}
 	if err == nil && !done {
 		err = run()
 	}
@@ -86,15 +92,53 @@ func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) 
 
 // parseAll parses flags, between which arguments may stand; usage tells of both.
 func parseAll(s *pflag.FlagSet, args []string, usage, what string, stdout io.Writer) (done bool, err error) {
-	allowAbbreviations(s)
-	if err := s.Parse(args); err != nil {
-		return false, wrongUse("%v", err)
+	if err := parse(s, args); err != nil {
+		return false, err
 	}
 	if help, _ := s.GetBool("help"); help {
 		fmt.Fprintf(stdout, "Usage: gperf %s %s\n\n%s\n\n%s", s.Name(), usage, what, s.FlagUsages())
 		return true, nil
 	}
 	return false, nil
+}
+
+// parse parses flags as perf does: they may be abbreviated, and --no-FLAG turns a
+// switch off.
+func parse(s *pflag.FlagSet, args []string) error {
+	allowAbbreviations(s)
+	return parseError(s, s.Parse(withNegations(s, args)))
+}
+
+// parseError says what is wrong with the flags, and which may have been meant.
+func parseError(s *pflag.FlagSet, err error) error {
+	var unknown *pflag.NotExistError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		if l := near.Names(unknown.GetSpecifiedName(), flagNames(s)); len(l) > 0 {
+			return wrongUse("%v: did you mean --%s?", err, strings.Join(l[:min(len(l), 2)], " or --"))
+		}
+	}
+	return wrongUse("%v", err)
+}
+
+// withNegations rewrites --no-FLAG as --FLAG=false, unless there is a flag of that name.
+func withNegations(s *pflag.FlagSet, args []string) []string {
+	args = slices.Clone(args)
+	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		name, ok := strings.CutPrefix(a, "--no-")
+		if !ok || s.Lookup("no-"+name) != nil {
+			continue
+		}
+		if f := s.Lookup(name); f != nil && f.NoOptDefVal != "" {
+			args[i] = "--" + name + "=false"
+		}
+	}
+	return args
 }
 
 // operand marks the flag input of a command that perf lets name its file without it.

@@ -47,9 +47,8 @@ func (o *listFlags) set() *pflag.FlagSet {
 func listCommand(args []string, stdout, stderr io.Writer) int {
 	o := listFlags{lister: event.Lister{Tracefs: new(tracefs.FS)}, supported: record.Supported}
 	s := o.set()
-	allowAbbreviations(s)
-	if err := s.Parse(args); err != nil {
-		return fail("list", wrongUse("%v", err), stderr)
+	if err := parse(s, args); err != nil {
+		return fail("list", err, stderr)
 	}
 	if help, _ := s.GetBool("help"); help {
 		fmt.Fprintf(stdout, "Usage: gperf list [FLAGS] [KIND|GLOB...]\n\n%s\n\n%s", listHelp, s.FlagUsages())

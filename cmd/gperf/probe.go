@@ -64,9 +64,8 @@ needs none of that: gperf record -e 'kprobe:FUNC' has probes of its own.
 func probeCommand(args []string, stdout, stderr io.Writer) int {
 	f := probeFlags{stderr: stderr}
 	s := f.set()
-	allowAbbreviations(s)
-	if err := s.Parse(args); err != nil {
-		return fail("probe", wrongUse("%v", err), stderr)
+	if err := parse(s, args); err != nil {
+		return fail("probe", err, stderr)
 	}
 	if f.help {
 		fmt.Fprint(stdout, probeHelp, s.FlagUsages())

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/report"
+	"gperf/symbolize/replay"
 )
 
 // reportFlags are the flags of `gperf report`.
@@ -207,7 +208,8 @@ func (o *reportFlags) settleMode() error {
 
 func (o *reportFlags) settleFilter() (err error) {
 	f := &o.Filter
-	f.Comms, f.DSOs, f.Symbols = words(o.comms), words(o.dsos), words(o.symbols)
+	f.Comms = words(o.comms)
+	f.Where = replay.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}
 	if f.PIDs, err = numbers("--pid", o.pids); err == nil {
 		f.TIDs, err = numbers("--tid", o.tids)
 	}

@@ -26,6 +26,25 @@ func (h *History) nextBatch() *Batch {
 	return b
 }
 
+// Keep takes the other samples out of the batch.
+func (b *Batch) Keep(keep func(*Sample) bool) {
+	kept, records := b.Samples[:0], b.Records
+	for i := range b.Samples {
+		for len(records) > 0 && records[0].Before <= i {
+			records[0].Before = len(kept)
+			records = records[1:]
+		}
+		if keep(&b.Samples[i]) {
+			kept = append(kept, b.Samples[i])
+		}
+	}
+	for i := range records {
+		records[i].Before = len(kept)
+	}
+	clear(b.Samples[len(kept):])
+	b.Samples = kept
+}
+
 // Record is a record that is no sample.
 type Record struct {
 	format.Record
