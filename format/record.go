@@ -224,6 +224,9 @@ type Switch struct {
 // include/uapi/linux/perf_event.h: net, uts, ipc, pid, user, mnt, cgroup.
 type Namespace struct{ Dev, Ino uint64 }
 
+// NamespaceCgroup is the index of the cgroup namespace in Namespaces.NS.
+const NamespaceCgroup = 6
+
 // Namespaces is PERF_RECORD_NAMESPACES.
 type Namespaces struct {
 	PID, TID int32

@@ -24,10 +24,11 @@ type counter struct {
 	stacks []*stack // in the order of their first samples
 	buf    []byte
 
-	history  *replay.History
-	extra    extra             // of the sample at hand
-	sockets  []format.CPUPlace // by CPU
-	branched []uint64          // by event: samples with branches
+	history         *replay.History
+	extra           extra             // of the sample at hand
+	sockets         []format.CPUPlace // by CPU
+	branched        []uint64          // by event: samples with branches
+	samples, serial uint64            // all, and those of a lone thread
 }
 
 // stackKey tells stacks apart. Equal ones may have several keys, as their
@@ -35,7 +36,7 @@ type counter struct {
 type stackKey struct {
 	event     int32
 	comm, raw int32
-	tid       int32
+	tid, pid  int32
 	cpu       int32
 	level     byte
 	filtered  bool
@@ -99,6 +100,10 @@ func (o *Options) wantsChains() bool { return !o.NoChildren || o.Graph.Mode != G
 func (c *counter) count(b *replay.Batch) error {
 	for i := range b.Samples {
 		s := &b.Samples[i]
+		c.samples++
+		if s.Parallelism == 1 {
+			c.serial++
+		}
 		if c.layout.uses&usesExtra != 0 {
 			c.extra = c.newExtra(s)
 		}
@@ -126,6 +131,7 @@ func (c *counter) add(s *replay.Sample, leaf *replay.Frame, period uint64) {
 	}
 	st.Samples++
 	st.Period += period
+	st.Latency += period * latencyUnit / uint64(s.Parallelism)
 }
 
 func (c *counter) key(s *replay.Sample, leaf *replay.Frame) stackKey {
@@ -133,6 +139,9 @@ func (c *counter) key(s *replay.Sample, leaf *replay.Frame) stackKey {
 	k := stackKey{event: int32(s.Event), comm: c.comms.ofString(s.Comm), level: level(s.Misc), leaf: leaf, filtered: c.filtered(s)}
 	if uses&usesTID != 0 {
 		k.tid = s.TID
+	}
+	if uses&usesPID != 0 {
+		k.pid = s.Thread.PID
 	}
 	if uses&usesCPU != 0 {
 		k.cpu = c.cpu(s)
@@ -212,6 +221,7 @@ func (c *counter) filtered(s *replay.Sample) bool {
 	return f.Comms != nil && !slices.Contains(f.Comms, s.Comm) ||
 		f.PIDs != nil && !slices.Contains(f.PIDs, s.PID) ||
 		f.TIDs != nil && !slices.Contains(f.TIDs, s.TID) ||
+		f.Parallelism != nil && !slices.Contains(f.Parallelism, s.Parallelism) ||
 		!f.Where.Matches(s.Leaf)
 }
 
@@ -221,7 +231,7 @@ func frameID(_ *SortKey, f *replay.Frame) uint64 { return uint64(f.ID) }
 func (c *counter) newExtra(s *replay.Sample) extra {
 	a := &c.file.Attrs[s.Event]
 	x := extra{addr: s.Addr, phys: s.PhysAddr, source: s.DataSrc, time: s.Time - s.Time%timeQuantum, cgroup: s.Sample.Cgroup, path: s.Cgroup,
-		transaction: s.Transaction, socket: -1, dataPage: s.DataPageSize, codePage: s.CodePageSize, level: level(s.Misc)}
+		transaction: s.Transaction, socket: -1, parallelism: uint64(s.Parallelism), dataPage: s.DataPageSize, codePage: s.CodePageSize, level: level(s.Misc)}
 	if cpu := c.cpu(s); cpu >= 0 && int(cpu) < len(c.sockets) {
 		x.socket = int64(c.sockets[cpu].Package)
 	}
@@ -229,6 +239,9 @@ func (c *counter) newExtra(s *replay.Sample) extra {
 		x.data = c.history.ResolveData(s)
 	}
 	x.weight, x.ins, x.stage = s.Weights(a)
+	if len(s.Namespaces) > format.NamespaceCgroup {
+		x.namespace = s.Namespaces[format.NamespaceCgroup]
+	}
 	return x
 }
 

@@ -45,6 +45,7 @@ type Options struct {
 	Separator    string  // between columns, instead of blanks; "" aligns them
 	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
 	Header       bool    // the file's header stands above the report
+	Latency      bool    // columns of latencies come first
 	Filter       Filter
 	Mode         Mode     // what is counted
 	Branches     Branches // whether the file may choose ModeBranches
@@ -87,6 +88,8 @@ type Filter struct {
 	Comms      []string
 	PIDs, TIDs []int32
 	Where      replay.Where
+	// Parallelism is how many threads ran.
+	Parallelism []int
 }
 
 // Text writes a block for each event with samples, as `perf report --stdio`
@@ -116,7 +119,8 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	if opts.Inline {
 		lookAhead(c.shownFrames())
 	}
-	hists := newHists(f, l, &opts, t, h.Rank, c.stacks)
+	l.dropLatency(&opts, c.samples, c.serial)
+	hists := newHists(f, l, &opts, t, h.Rank, h.MapSize, c.stacks)
 	c.tell(hists)
 	return skipped, write(w, l, &opts, hists, h.Lost.Samples)
 }

@@ -54,12 +54,14 @@ type Entry struct {
 // Stat is what samples add up to.
 type Stat struct {
 	Samples, Period uint64
+	Latency         uint64 // of Period by how many threads ran, in 1/latencyUnit
 	Kernel, User    uint64 // the parts of Period that were spent there
 }
 
 func (a *Stat) add(b *Stat) {
 	a.Samples += b.Samples
 	a.Period += b.Period
+	a.Latency += b.Latency
 	a.Kernel += b.Kernel
 	a.User += b.User
 }
@@ -71,6 +73,8 @@ type entryKey struct {
 	cpu, extra       int32
 	parent           int32
 	srcline, srcfile int32
+	pid, noDigit     int32
+	numbers          int32 // of what keys look at of the place
 }
 
 func (e *Entry) mapped() bool { return e.place.frame.Map != nil }
@@ -91,14 +95,14 @@ func (h *Hist) trace(e *Entry) string {
 }
 
 // newHists makes the histograms of all events with samples.
-func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(string) int32, stacks []*stack) []*Hist {
+func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(string) int32, mapSize func(*replay.Frame) uint64, stacks []*stack) []*Hist {
 	byEvent := make([][]*stack, len(f.Attrs))
 	for _, st := range stacks {
 		byEvent[st.event] = append(byEvent[st.event], st)
 	}
 	all := make([]*Hist, len(f.Attrs))
-	p := places{rank: rank}
-	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, parents: newParents(opts.Parent)}
+	p := places{rank: rank, mapSize: mapSize}
+	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}, parents: newParents(opts.Parent)}
 	for i, stacks := range byEvent {
 		h := &Hist{Event: f.EventName(i), opts: opts, layout: l, traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
 		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples && f.Attrs[i].SampleType&format.SampleCallchain != 0
@@ -212,8 +216,8 @@ func (h *Hist) compareResult(a, b *Entry) int {
 // identities numbers what keys do not tell apart, for all events: groups
 // compare their entries.
 type identities struct {
-	raws, extras, names ids
-	parents             *parents
+	raws, extras, names, numbers ids
+	parents                      *parents
 }
 
 // builder adds one stack after the other to a histogram.
@@ -242,6 +246,12 @@ func (b *builder) begin(number int, st *stack) {
 	}
 	if uses&usesTID != 0 {
 		b.key.tid = st.thread.TID
+	}
+	if uses&usesPID != 0 {
+		b.key.pid = st.thread.PID
+	}
+	if uses&usesNoDigit != 0 {
+		b.key.noDigit = b.names.ofString(noDigits(st.comm))
 	}
 	if uses&usesCPU != 0 {
 		b.key.cpu = st.cpu
@@ -344,6 +354,9 @@ func (b *builder) entry(pl *place, id int32, ip uint64, level byte, inChain bool
 		k.place = b.places.address("", pl.frame.IP)
 	default:
 		k.place = b.places.address(pl.dso, pl.frame.IP)
+	}
+	if b.layout.uses&usesPlace != 0 {
+		k.numbers = b.numbersOf(pl, ip)
 	}
 	e := b.byKey[k]
 	if e == nil {

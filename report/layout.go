@@ -16,6 +16,7 @@ type layout struct {
 	uses    uses
 	order   string // the keys, as words
 	byName  bool   // the first key is the symbol, so that call graphs need not begin with it
+	latency latencyMode
 }
 
 const (
@@ -31,9 +32,16 @@ const (
 // columns sort what the keys leave equal.
 func newLayout(f *format.File, opts *Options) (*layout, error) {
 	l := &layout{byName: opts.Fields == "" && strings.HasPrefix(opts.Sort, "sym")}
+	var err error
+	if l.latency, err = opts.latencyOf(f); err != nil {
+		return nil, err
+	}
 	p := keyParser{file: f, raw: opts.RawTrace, mode: opts.Mode}
-	strict := opts.Fields != "" && opts.Fields[0] != '+'
+	strict := isStrict(opts.Fields)
 	words := p.sortWords(opts, strict)
+	if !strict {
+		words = l.overheadWords(words, !opts.NoChildren)
+	}
 	l.order = opts.Sort
 	if opts.Sort == "" || opts.Sort[0] == '+' {
 		l.order = p.defaultSort() + strings.Replace(opts.Sort, "+", ",", 1)
@@ -49,7 +57,7 @@ func newLayout(f *format.File, opts *Options) (*layout, error) {
 		return nil, err
 	}
 	if !strict {
-		l.columns = opts.figureColumns(l.sorts)
+		l.columns = l.figureColumns(opts)
 	}
 	if err := p.add(&l.columns, "--fields", strings.TrimPrefix(opts.Fields, "+")); err != nil {
 		return nil, err
@@ -130,25 +138,19 @@ func (k *SortKey) shown(event int) bool {
 
 // figureColumns are the columns that come first: overheads, if they are among the
 // keys, and those that were asked for.
-func (o *Options) figureColumns(sorts []*SortKey) []*SortKey {
-	var names []string
-	for _, name := range []string{"overhead_children", "overhead"} {
-		if (name == "overhead" || !o.NoChildren) && slices.Contains(sorts, lookupExact(name)) {
-			names = append(names, name)
+func (l *layout) figureColumns(o *Options) (list []*SortKey) {
+	for _, name := range l.overheadColumns(!o.NoChildren) {
+		if k := lookupExact(name); slices.Contains(l.sorts, k) {
+			list = append(list, k)
 		}
 	}
-	if o.CPUModes {
-		names = append(names, "overhead_sys", "overhead_us")
-	}
-	if o.Samples {
-		names = append(names, "sample")
-	}
-	if o.Period {
-		names = append(names, "period")
-	}
-	list := make([]*SortKey, len(names))
-	for i, name := range names {
-		list[i] = lookupExact(name)
+	for _, c := range [...]struct {
+		shown bool
+		name  string
+	}{{o.CPUModes, "overhead_sys"}, {o.CPUModes, "overhead_us"}, {o.Samples, "sample"}, {o.Period, "period"}} {
+		if c.shown {
+			list = append(list, lookupExact(c.name))
+		}
 	}
 	return list
 }
@@ -174,16 +176,6 @@ func (p *keyParser) sortWords(opts *Options, strict bool) string {
 		words = p.defaultSort()
 	case words[0] == '+':
 		words = p.defaultSort() + "," + words[1:]
-	}
-	if strict {
-		return words
-	}
-	if strings.Contains(words, "overhead") || strings.Contains(words, "latency") {
-		return words
-	}
-	words = "overhead," + words
-	if !opts.NoChildren {
-		words = "overhead_children," + words
 	}
 	return words
 }

@@ -36,6 +36,7 @@ type places struct {
 	dsos    map[replay.DSO]int32
 	builds  map[string]dso.BuildID // the first known of a name
 	rank    func(string) int32     // of a DSO by name
+	mapSize func(*replay.Frame) uint64
 	names   map[*replay.DSO]string
 	files   map[fileKey]int32
 }

@@ -70,7 +70,7 @@ func textOf(t *testing.T, f *format.File, opts Options, stacks ...*stack) string
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := write(&b, l, &opts, newHists(f, l, &opts, newTraces(f, nil, false), noRank, stacks), 3); err != nil {
+	if err := write(&b, l, &opts, newHists(f, l, &opts, newTraces(f, nil, false), noRank, nil, stacks), 3); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

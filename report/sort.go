@@ -36,6 +36,9 @@ type SortKey struct {
 	// it is an address; both are nil for the others.
 	value func(x *extra) uint64
 	frame func(x *extra) *replay.Frame
+	// ofPlace is what a key looks at that is a number of a place, or of its ip; nil
+	// for the others.
+	ofPlace func(p *places, pl *place, ip uint64) uint64
 	// identity is the same for frames that the key does not tell apart.
 	identity func(p *places, f *replay.Frame) int32
 	mode     Mode // of samples that have it; ModeSamples: all
@@ -58,6 +61,9 @@ const (
 	usesData   // extra's data
 	usesSrcline
 	usesSrcfile
+	usesPID
+	usesNoDigit
+	usesPlace // has ofPlace
 )
 
 // keys are the keys of every event, in perf's order, which matters: a key may be
@@ -66,6 +72,7 @@ var keys = []*SortKey{
 	{Name: "pid", Head: "    Pid:Command", uses: usesTID, cmp: compareTID, width: threadWidth, append: appendThread},
 	{Name: "tid", Head: "    Tid:Command", uses: usesTID, cmp: compareTID, width: threadWidth, append: appendThread},
 	{Name: "comm", Head: "Command", uses: usesComm, cmp: compareComm, width: commWidth, append: appendComm},
+	commNoDigitKey(),
 	{Name: "dso", Head: "Shared Object", uses: usesDSO, cmp: compareDSO, width: dsoWidth, append: appendDSO},
 	{Name: "symbol", Head: "Symbol", uses: usesSymbol, cmp: compareSymbol, sort: compareName, width: symbolWidth, append: appendSymbol},
 	{Name: "parent", Head: "Parent symbol", uses: usesParent, cmp: compareParent, width: parentWidth, append: appendParent},
@@ -73,13 +80,17 @@ var keys = []*SortKey{
 	srclineKey,
 	srcfileKey,
 	{Name: "trace", Head: "Trace output", uses: usesRaw, cmp: compareTrace, width: traceWidth, append: appendTrace},
+	sizeKey("symbol_size", "Symbol size", symbolSize),
+	sizeKey("dso_size", "DSO size", dsoSize),
 }
 
 var figures = []*SortKey{
-	{Name: "overhead", Head: "Overhead", figure: true, min: 8, sort: bySelf(period), figureOf: appendPercent(func(e *Entry) uint64 { return e.Self.Period })},
-	{Name: "overhead_sys", Head: "sys", figure: true, min: 8, sort: bySelf(kernelPart), figureOf: appendPercent(func(e *Entry) uint64 { return e.Self.Kernel })},
-	{Name: "overhead_us", Head: "usr", figure: true, min: 8, sort: bySelf(userPart), figureOf: appendPercent(func(e *Entry) uint64 { return e.Self.User })},
-	{Name: "overhead_children", Head: "Children", figure: true, min: 8, sort: compareChildren, figureOf: appendChildren},
+	{Name: "overhead", Head: "Overhead", figure: true, min: 8, sort: bySelf(period), figureOf: appendShare(period)},
+	{Name: "latency", Head: "Latency", figure: true, min: 8, sort: bySelf(latency), figureOf: appendShare(latency)},
+	{Name: "overhead_sys", Head: "sys", figure: true, min: 8, sort: bySelf(kernelPart), figureOf: appendPart(kernelPart)},
+	{Name: "overhead_us", Head: "usr", figure: true, min: 8, sort: bySelf(userPart), figureOf: appendPart(userPart)},
+	{Name: "overhead_children", Head: "Children", figure: true, min: 8, sort: byChildren(period), figureOf: appendChildren(period)},
+	{Name: "latency_children", Head: "Latency", figure: true, min: 7, sort: byChildren(latency), figureOf: appendChildren(latency)},
 	{Name: "sample", Head: "Samples", figure: true, min: 12, sort: bySelf(samples), figureOf: appendNumber(samples)},
 	{Name: "period", Head: "Period", figure: true, min: 12, sort: bySelf(period), figureOf: appendNumber(period)},
 }
@@ -137,21 +148,23 @@ func selfOf(e *Entry, get func(*Stat) uint64) uint64 {
 	return get(&e.Self)
 }
 
-// compareChildren puts callers above callees where they have the same period.
-func compareChildren(h *Hist, a, b *Entry) int {
-	if h.opts.NoChildren {
-		return 0
+// byChildren puts callers above callees where they have the same figure.
+func byChildren(get func(*Stat) uint64) func(*Hist, *Entry, *Entry) int {
+	return func(h *Hist, a, b *Entry) int {
+		if h.opts.NoChildren {
+			return 0
+		}
+		if c := cmp.Compare(get(&a.Children), get(&b.Children)); c != 0 {
+			return c
+		}
+		if a.Thread != b.Thread || !h.chains {
+			return 0
+		}
+		if h.opts.Graph.Order == Caller {
+			return cmp.Compare(a.depth, b.depth)
+		}
+		return cmp.Compare(b.depth, a.depth)
 	}
-	if c := cmp.Compare(a.Children.Period, b.Children.Period); c != 0 {
-		return c
-	}
-	if a.Thread != b.Thread || !h.chains {
-		return 0
-	}
-	if h.opts.Graph.Order == Caller {
-		return cmp.Compare(a.depth, b.depth)
-	}
-	return cmp.Compare(b.depth, a.depth)
 }
 
 func compareComm(_ *Hist, a, b *Entry) int { return strings.Compare(b.Comm, a.Comm) }
@@ -284,13 +297,16 @@ func appendFrameSymbol(b []byte, f *replay.Frame, ip uint64, level byte, width i
 }
 
 // appendAddress appends 16 digits, after 0x but for 0.
-func appendAddress(b []byte, ip uint64) []byte {
+func appendAddress(b []byte, ip uint64) []byte { return appendHex(b, ip, hexWidth) }
+
+// appendHex appends at least so many digits, after 0x but for 0.
+func appendHex(b []byte, ip uint64, min int) []byte {
 	if ip != 0 {
 		b = append(b, "0x"...)
 	}
 	var digits [16]byte
 	d := strconv.AppendUint(digits[:0], ip, 16)
-	for n := hexWidth - len(d); n > 0; n-- {
+	for n := min - len(d); n > 0; n-- {
 		b = append(b, '0')
 	}
 	return append(b, d...)
@@ -305,22 +321,34 @@ func appendTrace(h *Hist, b []byte, e *Entry, width int) []byte {
 	return append(b, s[:min(len(s), width)]...)
 }
 
-func appendPercent(get func(*Entry) uint64) func(*Hist, []byte, *Entry, int) []byte {
-	return func(h *Hist, b []byte, e *Entry, width int) []byte { return h.appendPercent(b, get(e), width) }
+// appendShare appends the percentage of an entry's own figure in that of all.
+func appendShare(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
+	return func(h *Hist, b []byte, e *Entry, width int) []byte {
+		return h.appendPercent(b, get(&e.Self), get(&h.Total), width)
+	}
 }
 
-func appendChildren(h *Hist, b []byte, e *Entry, width int) []byte {
-	if h.opts.NoChildren {
-		return appendRight(append(b, ' '), "N/A", width-1)
+// appendPart appends the percentage of a part of an entry's period.
+func appendPart(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
+	return func(h *Hist, b []byte, e *Entry, width int) []byte {
+		return h.appendPercent(b, get(&e.Self), h.Total.Period, width)
 	}
-	return h.appendPercent(b, e.Children.Period, width)
+}
+
+func appendChildren(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
+	return func(h *Hist, b []byte, e *Entry, width int) []byte {
+		if h.opts.NoChildren {
+			return appendRight(append(b, ' '), "N/A", width-1)
+		}
+		return h.appendPercent(b, get(&e.Children), get(&h.Total), width)
+	}
 }
 
 // appendPercent appends part of all, after a blank that keeps columns apart.
-func (h *Hist) appendPercent(b []byte, part uint64, width int) []byte {
+func (h *Hist) appendPercent(b []byte, part, all uint64, width int) []byte {
 	percent := 0.0
-	if h.Total.Period != 0 {
-		percent = 100 * float64(part) / float64(h.Total.Period)
+	if all != 0 {
+		percent = 100 * float64(part) / float64(all)
 	}
 	var digits [24]byte
 	d := strconv.AppendFloat(digits[:0], percent, 'f', 2, 64)

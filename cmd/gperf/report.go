@@ -29,6 +29,7 @@ type reportFlags struct {
 	symbols      string
 	parent       string
 	headerFlags
+	view     viewFlags
 	stats    bool
 	noInline bool
 
@@ -73,6 +74,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.memory, "mem-mode", false, "count accesses to memory by their weights")
 	s.BoolVar(&o.group, "group", false, "show all events side by side, as a group that was recorded as one")
 	s.BoolVar(&o.noGroup, "no-group", false, "a block for each event of a group")
+	o.view.add(s)
 	o.headerFlags.add(s)
 	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
 	s.Bool("stdio", false, "")
@@ -175,7 +177,10 @@ func (o *reportFlags) settle() error {
 	if err := o.settleMode(); err != nil {
 		return err
 	}
-	return o.settleFilter()
+	if err := o.settleFilter(); err != nil {
+		return err
+	}
+	return o.view.apply(&o.Options)
 }
 
 // settleMode chooses what is counted, and how groups of events are shown.

@@ -27,6 +27,17 @@ type Thread struct {
 	PID, TID int32
 	Comm     string
 	space    *process
+	leader   *Thread // the first of its process; nil: itself
+	// namespaces are those of its last NAMESPACES record.
+	namespaces []format.Namespace
+}
+
+// Leader returns the first thread of the process.
+func (t *Thread) Leader() *Thread {
+	if t.leader == nil {
+		return t
+	}
+	return t.leader
 }
 
 // process is what its threads share.
@@ -140,6 +151,11 @@ type Sample struct {
 	maps    *maps // of its process, then
 
 	Cgroup string // path, "" when the recording does not tell
+	// Parallelism is how many threads of the recording ran then, as its context
+	// switches say, at least 1.
+	Parallelism int
+	// Namespaces are the thread's, then, nil when the recording has none.
+	Namespaces []format.Namespace
 	// Branches are the addresses of the branch stack, from and to in turn, and
 	// Data that of Addr, when Also asks for them.
 	Branches []*Frame
@@ -201,6 +217,8 @@ type History struct {
 	held    []held
 	called  []bool // by event: chains are Called
 
+	running, cpus int // threads now, as perf counts them, and CPUs, 0 if not known
+
 	// Lost counts the records and samples that the recording lost.
 	Lost Lost
 	// Late counts the records that came after younger ones.
@@ -236,6 +254,10 @@ func New(f *format.File, sym *symbolize.Symbolizer) *History {
 		h.buildIDs[e.Filename] = dso.NewBuildID(e.BuildID)
 	}
 	h.thread(0, 0).Comm = "swapper"
+	h.running = 1 // the one that starts the recording was not switched to
+	if n, ok := f.NrCPUs(); ok {
+		h.cpus = int(n.Available)
+	}
 	return h
 }
 
@@ -249,11 +271,20 @@ func (h *History) Apply(rec format.Record) {
 	case *format.Fork:
 		h.fork(r)
 	case *format.Exit:
+		h.running-- // without a switch
 		if !h.KeepExited {
 			delete(h.threads, r.TID)
 		}
 	case *format.KSymbol:
 		h.ksymbol(r)
+	case *format.Switch:
+		if r.Misc&format.MiscSwitchOut != 0 {
+			h.running--
+		} else {
+			h.running++
+		}
+	case *format.Namespaces:
+		h.thread(r.PID, r.TID).namespaces = r.NS
 	case *format.Cgroup:
 		h.cgroups[r.CgroupID] = r.Path
 	case *format.Other:
@@ -275,23 +306,42 @@ func (h *History) Apply(rec format.Record) {
 	}
 }
 
+// parallelism is how many threads run. Switches that come out of order make it more
+// than there are CPUs, or none (machine__resolve of tools/perf/util/event.c).
+func (h *History) parallelism() int {
+	n := h.running
+	if h.cpus > 0 {
+		n = min(n, h.cpus)
+	}
+	return max(n, 1)
+}
+
 // thread returns the thread, which is new if nothing was heard of it before: it
 // then shares its process's mappings, and is called by its number.
 func (h *History) thread(pid, tid int32) *Thread {
 	if th, ok := h.threads[tid]; ok {
 		if th.PID < 0 {
 			th.PID = pid
+			h.join(th)
 		}
 		return th // whatever pid says: a dying thread's samples may lack it
 	}
 	th := &Thread{PID: pid, TID: tid, Comm: numbered(tid)}
 	h.threads[tid] = th
-	if pid == tid || pid < 0 {
+	h.join(th)
+	if th.leader == nil {
 		th.space = &process{&maps{}}
 	} else {
-		th.space = h.thread(pid, pid).space
+		th.space = th.leader.space
 	}
 	return th
+}
+
+// join makes a thread known to be one of its process's.
+func (h *History) join(th *Thread) {
+	if th.PID != th.TID && th.PID >= 0 {
+		th.leader = h.thread(th.PID, th.PID)
+	}
 }
 
 // numbered is what a thread is called that nobody has named. It is not

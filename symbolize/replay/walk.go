@@ -219,7 +219,7 @@ func (h *History) place(b *Batch, keep func(*Sample) bool) {
 	n := len(b.Samples) - 1
 	s := &b.Samples[n]
 	s.Thread = h.thread(s.PID, s.TID)
-	s.Comm = s.Thread.Comm
+	s.Comm, s.Namespaces, s.Parallelism = s.Thread.Comm, s.Thread.namespaces, h.parallelism()
 	if s.Sample.Cgroup != 0 {
 		s.Cgroup = h.cgroups[s.Sample.Cgroup]
 	}
