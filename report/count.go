@@ -100,6 +100,9 @@ func (o *Options) wantsChains() bool { return !o.NoChildren || o.Graph.Mode != G
 func (c *counter) count(b *replay.Batch) error {
 	for i := range b.Samples {
 		s := &b.Samples[i]
+		if c.opts.Resolved && s.Leaf.Sym() == nil {
+			continue
+		}
 		c.samples++
 		if s.Parallelism == 1 {
 			c.serial++
@@ -251,6 +254,9 @@ func (c *counter) addBranches(s *replay.Sample) {
 	for i := range branches.Len() {
 		x := &c.extra
 		x.from, x.to, x.flags = c.history.Resolve(s, branches.From(i)), c.history.Resolve(s, branches.To(i)), branches.Flags(i)
+		if c.opts.Resolved && (x.from.Sym() == nil || x.to.Sym() == nil) {
+			continue
+		}
 		c.add(s, x.to, 1)
 	}
 	if branches.Len() > 0 {

@@ -46,11 +46,18 @@ type Options struct {
 	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
 	Header       bool    // the file's header stands above the report
 	Latency      bool    // columns of latencies come first
-	Filter       Filter
-	Mode         Mode     // what is counted
-	Branches     Branches // whether the file may choose ModeBranches
-	Groups       Groups
-	Parent       *regexp.Regexp // what the key parent looks for in callchains; nil: DefaultParent
+	Quiet        bool    // nothing but the entries
+	Relative     bool    // percentages are of the samples that the filters let pass
+	Resolved     bool    // samples, and frames of callchains, without a symbol do not count
+	SymbolFilter string  // entries whose symbols do not contain it are left out
+	Widths       []int   // of the columns; 0, or none, for one as wide as its texts
+	// IgnoreCallees are functions for whose callees they stand themselves; nil: none.
+	IgnoreCallees *regexp.Regexp
+	Filter        Filter
+	Mode          Mode     // what is counted
+	Branches      Branches // whether the file may choose ModeBranches
+	Groups        Groups
+	Parent        *regexp.Regexp // what the key parent looks for in callchains; nil: DefaultParent
 
 	chains bool // an event has callchains
 }

@@ -1,6 +1,9 @@
 package report
 
 import (
+	"slices"
+	"strings"
+
 	"gperf/format"
 	"gperf/symbolize"
 	"gperf/symbolize/replay"
@@ -9,9 +12,10 @@ import (
 // Hist is the histogram of one event.
 type Hist struct {
 	Event   string
-	Total   Stat     // of all samples, those that the filter leaves out too
+	Total   Stat     // of the samples that percentages are of
 	Entries []*Entry // in the order in which they are shown
 
+	all     Stat     // of all samples, those that the filter leaves out too
 	plural  bool     // perf speaks of events: it leads a group
 	members []*Hist  // of the group that it leads, itself first; nil without one
 	list    []*Entry // in the order in which perf keeps them
@@ -119,7 +123,7 @@ func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(str
 			h.lead(g, all[i:i+int(g.Members)])
 			i += int(g.Members) - 1
 		}
-		if h.sum().Samples > 0 {
+		if h.seen() > 0 {
 			h.sort()
 			hists = append(hists, h)
 		}
@@ -136,7 +140,10 @@ func (h *Hist) fill(stacks []*stack, same *identities) {
 		case '.':
 			st.User = st.Period
 		}
-		h.Total.add(&st.Stat)
+		h.all.add(&st.Stat)
+		if !st.filtered || !h.opts.Relative {
+			h.Total.add(&st.Stat)
+		}
 		if st.filtered {
 			continue
 		}
@@ -150,6 +157,9 @@ func (h *Hist) fill(stacks []*stack, same *identities) {
 	if h.chains {
 		h.minHits = h.opts.Graph.minPeriod(h.Total.Period)
 		h.fillCalls(b, stacks)
+	}
+	if h.opts.SymbolFilter != "" {
+		h.filterSymbols(b)
 	}
 	// Perf keeps its entries twice where a key makes it merge them anew.
 	h.list = order(b.entries, h.told)
@@ -170,6 +180,22 @@ func (h *Hist) fillCalls(b *builder, stacks []*stack) {
 				e.calls = append(e.calls, call{st, from})
 			}
 		})
+	}
+}
+
+// filterSymbols leaves out the entries whose symbols the filter does not match. Where
+// callers have the samples of their callees, percentages remain those of all.
+func (h *Hist) filterSymbols(b *builder) {
+	b.entries = slices.DeleteFunc(b.entries, func(e *Entry) bool {
+		sym := e.place.frame.Sym()
+		return sym == nil || !strings.Contains(sym.Name, h.opts.SymbolFilter)
+	})
+	if h.opts.Relative && h.opts.NoChildren {
+		h.Total.Period, h.Total.Latency = 0, 0
+		for _, e := range b.entries {
+			h.Total.Period += e.Self.Period
+			h.Total.Latency += e.Self.Latency
+		}
 	}
 }
 
@@ -237,7 +263,8 @@ type builder struct {
 func (b *builder) begin(number int, st *stack) {
 	b.number, b.stack = number, st
 	if st.chain == nil {
-		st.chain = b.places.chain(&st.frames, &b.opts.Graph, b.opts.MaxStack, b.opts.Inline)
+		st.chain = b.places.chain(&st.frames, &b.opts.Graph, b.opts.MaxStack, b.opts.Inline, b.opts.Resolved)
+		b.ignoreCallees(st)
 	}
 	uses := b.layout.uses
 	b.key = entryKey{}
@@ -269,6 +296,21 @@ func (b *builder) begin(number int, st *stack) {
 			return uint64(k.identity(b.places, f))
 		})
 		b.key.extra = b.extras.of(b.buf)
+	}
+}
+
+// ignoreCallees makes the last function of the callchain that is to stand for its
+// callees the one in which the samples were taken. As in perf, what comes before it is
+// left out: its callees, or, in graphs that begin with the callers, those.
+func (b *builder) ignoreCallees(st *stack) {
+	if b.opts.IgnoreCallees == nil {
+		return
+	}
+	for i, pl := range slices.Backward(st.chain) {
+		if sym := pl.frame.Sym(); sym != nil && pl.call == nil && b.opts.IgnoreCallees.MatchString(sym.Name) {
+			st.chain, st.leaf = st.chain[i:], pl.frame
+			return
+		}
 	}
 }
 

@@ -72,6 +72,7 @@ func newLayout(f *format.File, opts *Options) (*layout, error) {
 		l.rename("overhead", "Self")
 	}
 	l.elide(&opts.Filter)
+	l.setWidths(opts.Widths)
 	for _, k := range l.sorts {
 		l.uses |= k.uses
 	}
@@ -86,6 +87,15 @@ func (l *layout) rename(name, head string) {
 			renamed.Head = head
 			l.columns[i] = &renamed
 		}
+	}
+}
+
+// setWidths gives the first columns their widths.
+func (l *layout) setWidths(widths []int) {
+	for i := range min(len(widths), len(l.columns)) {
+		k := *l.columns[i]
+		k.user = widths[i]
+		l.columns[i] = &k
 	}
 }
 

@@ -136,10 +136,14 @@ func (p *places) address(dso string, ip uint64) int32 {
 }
 
 // chain returns the places of a callchain in the graph's order: those of at most
-// limit frames, and with inline of the calls that were inlined there.
-func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline bool) []*place {
+// limit frames, with inline of the calls that were inlined there, too, and with
+// resolved only of those that have symbols.
+func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline, resolved bool) []*place {
 	list := make([]*place, 0, min(c.Len(), limit))
 	for f := range framesOf(c, g, limit) {
+		if resolved && f.frame.Sym() == nil {
+			continue
+		}
 		pl := p.at(f.frame, f.caller)
 		var inlined []*place
 		if inline {
@@ -183,13 +187,20 @@ func (p *places) inlinedAt(at *place) []*place {
 	at.asked = true
 	calls := f.Calls(at.caller)
 	for _, c := range calls[:max(len(calls), 1)-1] {
-		name := c.Function + " (inlined)"
-		own := &symbolize.Symbol{Start: sym.Start, End: sym.End, Name: name, Raw: c.Function}
-		pl := p.make(replay.NamedFrame(f.ID, f.IP, f.Kernel, f.Map, own), name)
+		own := &symbolize.Symbol{Start: sym.Start, End: sym.End, Name: c.Function, Raw: c.Function}
+		pl := p.make(replay.NamedFrame(f.ID, f.IP, f.Kernel, f.Map, own), c.Function)
 		pl.call = &c
 		at.inlined = append(at.inlined, pl)
 	}
 	return at.inlined
+}
+
+// appendMark appends what stands after the name of a function that was inlined.
+func (pl *place) appendMark(b []byte) []byte {
+	if pl.call == nil {
+		return b
+	}
+	return append(b, " (inlined)"...)
 }
 
 // number numbers keys from 1 on.

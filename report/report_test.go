@@ -336,7 +336,7 @@ func TestUnknownKey(t *testing.T) {
 	f := &format.File{Attrs: []format.Attr{{Name: "cycles"}}}
 	for _, opts := range []Options{{Sort: "comm,nosuch"}, {Fields: "nosuch"}, {Sort: "+nosuch"}} {
 		_, err := newLayout(f, &opts)
-		if err == nil || !strings.Contains(err.Error(), `"nosuch"`) || !strings.Contains(err.Error(), "symbol, parent, cpu") {
+		if err == nil || !strings.Contains(err.Error(), `"nosuch"`) {
 			t.Errorf("%+v: got error %v", opts, err)
 		}
 	}

@@ -28,6 +28,7 @@ type SortKey struct {
 	figure bool   // the head stands right
 	field  *field // of a tracepoint
 	elided bool   // all entries have the same
+	user   int    // width that the user chose, 0 for none
 
 	// figureOf appends a figure of one event; append then appends those of its
 	// group.
@@ -231,11 +232,7 @@ func (e *KeyError) Error() string {
 	case ModeMemory:
 		return fmt.Sprintf("%s: key %q is of memory accesses alone (--mem-mode)", e.Option, e.Key)
 	}
-	s := fmt.Sprintf("%s: unknown key %q: known are %s", e.Option, e.Key, strings.Join(Keys(), ", "))
-	if len(e.Fields) > 0 {
-		s += ", and the events' fields: " + strings.Join(e.Fields, ", ")
-	}
-	return s
+	return fmt.Sprintf("%s: unknown key %q", e.Option, e.Key)
 }
 
 func commWidth(_ *Hist, e *Entry) int   { return len(e.Thread.Comm) }
@@ -257,7 +254,7 @@ func dsoWidth(h *Hist, e *Entry) int {
 
 // unresolvedWidth is the room that a DSO without a symbol gets.
 func (h *Hist) unresolvedWidth() int {
-	if h.opts.Separator == "" && h.opts.Filter.Where.DSOs == nil {
+	if h.opts.Separator == "" && h.opts.Filter.Where.DSOs == nil && h.opts.Widths == nil {
 		return hexWidth
 	}
 	return 0
@@ -284,7 +281,7 @@ func appendDSO(_ *Hist, b []byte, e *Entry, width int) []byte {
 }
 
 func appendSymbol(_ *Hist, b []byte, e *Entry, width int) []byte {
-	return appendFrameSymbol(b, e.place.frame, e.ip, e.Level, width)
+	return e.place.appendMark(appendFrameSymbol(b, e.place.frame, e.ip, e.Level, width))
 }
 
 // appendFrameSymbol appends the frame's level and its symbol, or else ip.
@@ -312,8 +309,8 @@ func appendHex(b []byte, ip uint64, min int) []byte {
 	return append(b, d...)
 }
 
-func appendCPU(_ *Hist, b []byte, e *Entry, _ int) []byte {
-	return fmt.Appendf(b, "%.3d", e.CPU)
+func appendCPU(_ *Hist, b []byte, e *Entry, width int) []byte {
+	return fmt.Appendf(b, "%.*d", width, e.CPU)
 }
 
 func appendTrace(h *Hist, b []byte, e *Entry, width int) []byte {

@@ -22,7 +22,7 @@ const tip = "#\n# (Tip: For a higher level overview, try: gperf report --sort co
 // write writes all blocks, and what stands before them.
 func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) error {
 	w := bufio.NewWriterSize(out, 1<<16)
-	if !opts.Header {
+	if !opts.Quiet && !opts.Header {
 		w.WriteString("# To display the perf.data header info, please use --header/--header-only options.\n#\n")
 	}
 	for _, k := range l.columns {
@@ -33,7 +33,9 @@ func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) 
 	if len(hists) == 0 {
 		return errors.Join(w.Flush(), ErrNoSamples)
 	}
-	fmt.Fprintf(w, "#\n# Total Lost Samples: %d\n#\n", lost)
+	if !opts.Quiet {
+		fmt.Fprintf(w, "#\n# Total Lost Samples: %d\n#\n", lost)
+	}
 	for _, k := range l.columns {
 		if k.field != nil {
 			k.min = max(k.min, k.field.textWidth(hists))
@@ -44,7 +46,9 @@ func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) 
 			return err
 		}
 	}
-	w.WriteString(tip)
+	if !opts.Quiet {
+		w.WriteString(tip)
+	}
 	return w.Flush()
 }
 
@@ -53,8 +57,11 @@ func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) 
 func (h *Hist) write(w io.Writer) error {
 	const atATime = 256
 	widths := h.widths()
-	text := h.appendHead(h.appendTitle(nil), widths)
-	d := drawing{g: &h.opts.Graph, total: h.Total.Period, minHits: h.minHits, byName: h.layout.byName, sep: h.opts.Separator}
+	var text []byte
+	if !h.opts.Quiet {
+		text = h.appendHead(h.appendTitle(text), widths)
+	}
+	d := drawing{g: &h.opts.Graph, total: h.all.Period, minHits: h.minHits, byName: h.layout.byName, sep: h.opts.Separator}
 	if d.sep == "" {
 		d.sep = ";"
 	}
@@ -126,6 +133,14 @@ func (h *Hist) widths() []int {
 			widths[i] = max(widths[i], k.width(h, e))
 		}
 	}
+	for i, k := range h.layout.columns {
+		switch {
+		case k.user > 0 && k.figureOf != nil:
+			widths[i] = max(widths[i], k.user)
+		case k.user > 0:
+			widths[i] = k.user
+		}
+	}
 	return widths
 }
 
@@ -177,7 +192,11 @@ func (h *Hist) appendEntry(b []byte, e *Entry, widths []int) []byte {
 		first = false
 		n := len(b)
 		if k.figureOf != nil {
-			b = h.appendFigures(b, e, k, widths[i])
+			width := widths[i]
+			if k.user > 0 {
+				width = max(k.user, len(k.Head))
+			}
+			b = h.appendFigures(b, e, k, width)
 		} else {
 			b = k.append(h, b, e, widths[i])
 		}

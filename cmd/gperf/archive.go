@@ -41,7 +41,6 @@ func (o *archiveFlags) set() *pflag.FlagSet {
 	s := newFlagSet("archive")
 	s.StringArrayVarP(&o.paths, "input", "i", nil, inputUsage)
 	o.force = addForce(s)
-	s.SetAnnotation("input", operand, []string{})
 	o.fileFlags.add(s)
 	s.StringVarP(&o.output, "output", "o", "", "write this `file`; - is stdout. Otherwise it is the recording's name and .zip")
 	s.BoolVar(&o.all, "all", false, "also files that were mapped and that no sample hit")

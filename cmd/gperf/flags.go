@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -76,14 +77,15 @@ func addForce(s *pflag.FlagSet) (force *bool) {
 	return force
 }
 
-// parseFlags parses a reading command's flags, which takes no arguments, or its file
-// as one, and prints its help when that is asked for: done says that there is no more to do.
+// parseFlags parses the flags of a command that reads, and an argument that names the
+// recording. It prints the command's help when that is asked for: done says that there
+// is no more to do.
 func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) (done bool, err error) {
 	done, err = parseAll(s, args, "[FLAGS]", what, stdout)
 	switch {
 	case err != nil || s.NArg() == 0:
-	case s.NArg() == 1 && takesInput(s):
-		err = s.Set("input", s.Arg(0))
+	case s.NArg() == 1 && operandFlag(s, s.Arg(0)) != "":
+		err = s.Set(operandFlag(s, s.Arg(0)), s.Arg(0))
 	default:
 		err = wrongUse("unexpected argument %q: a file is named with -i", s.Arg(0))
 	}
@@ -141,12 +143,20 @@ func withNegations(s *pflag.FlagSet, args []string) []string {
 	return args
 }
 
-// operand marks the flag input of a command that perf lets name its file without it.
-const operand = "operand"
-
-func takesInput(s *pflag.FlagSet) bool {
-	f := s.Lookup("input")
-	return f != nil && !f.Changed && f.Annotations[operand] != nil
+// operandFlag is the flag that an argument is the value of: the recording, or for
+// report, as in perf, a filter of symbols; "" if there is none.
+func operandFlag(s *pflag.FlagSet, arg string) string {
+	const input, filter = "input", "symbol-filter"
+	f := s.Lookup(input)
+	_, err := os.Stat(arg)
+	isFile := err == nil || strings.Contains(arg, "/") || strings.HasSuffix(arg, ".data")
+	switch hasFilter := s.Lookup(filter) != nil; {
+	case f != nil && !f.Changed && (isFile || !hasFilter):
+		return input
+	case hasFilter:
+		return filter
+	}
+	return ""
 }
 
 // allowAbbreviations lets a flag be called by the beginning of its name, as

@@ -32,6 +32,40 @@ var perfLines = []string{
 	"script -i drops.data --stop-bt ip_output,do_syscall_64",
 	"script -i two.data --stop-bt vfs_statx,schedule --max-stack 4 -c drops --time 10%-20%",
 	"script -i drops.data --demangle -G",
+
+	"report -i threads.data -g none",
+	"report -i threads.data --latency",
+	"report -i threads.data --no-children -g none --sort parallelism,comm",
+	"report -i threads.data --sort latency,comm -g none",
+	"report -i threads.data --no-children -g none --sort tgid,comm,pid",
+	"report -i threads.data --no-children -g none --sort symoff,comm",
+	"report -i threads.data --no-children -g none --sort symbol_size,dso_size",
+	"report -i drops.data --no-children -g none --sort symbol_size,dso_size,symoff",
+	"report -i threads.data --no-children -g none --sort cgroup_id,cgroup,comm_nodigit",
+	"report -i threads.data --no-children -g none --sort time,cgroup_id",
+	"report -i threads.data --parallelism 2 --sort comm -g none",
+	"report -i threads.data --latency -n --sort comm,sym -g none --percent-limit 20",
+	"report -i threads.data -F latency,parallelism,comm -g none",
+	"report -i two.data -q -g none --percent-limit 4",
+	"report -i two.data -q --header --comm drops --sort dso -g none",
+	"report -i two.data -U -g none --percent-limit 4",
+	"report -i two.data -U --no-children --percent-limit 5",
+	"report -i two.data --ignore-callees do_syscall_64 --no-children --percent-limit 6",
+	"report -i two.data --ignore-callees ^vfs_ -g none --percent-limit 4",
+	"report -i two.data --ignore-callees ^vfs_|^ip_ --sort dso,sym -g caller --no-children --percent-limit 6",
+	"report -i two.data -w 10,20 --percent-limit 4 -g none",
+	"report -i two.data -w 5,3,40,0 --no-children --percent-limit 3 -g none",
+	"report -i two.data -n --show-total-period -w 8,5,6,12 --no-children --percent-limit 3 -g none",
+	"report -i two.data -w 4,5 -t, --sort cpu,comm -g none",
+	"report -i two.data --group -w 9 --sort comm,dso -g none --no-children",
+	"report -i two.data --percentage relative --comm drops --percent-limit 4 -g none",
+	"report -i two.data --percentage relative --dsos drops --no-children -g none",
+	"report -i two.data --percentage relative -S do_syscall_64,schedule -n --no-children --percent-limit 10",
+	"report -i two.data --percentage absolute -S do_syscall_64,schedule -n --no-children -g none",
+	"report -i two.data -c nosuch --percentage relative -g none",
+	"report -i drops.data --symbol-filter ip_ --sort comm,sym -g none",
+	"report -i drops.data sk_skb --no-children --percentage relative -n --sort comm,sym",
+	"report -i drops.data -S ffffffff81e3fa00 -c drops -g none",
 }
 
 func TestFlagsAsPerf(t *testing.T) {
@@ -91,11 +125,11 @@ func (o *oracle) output(t *testing.T, args []string) []byte {
 // TestIdleFlags: flags of perf's that change nothing are accepted with a notice,
 // those without which the result is another are refused with the reason.
 func TestIdleFlags(t *testing.T) {
-	want, _ := gperf(t, perfArgs(t, "script -i drops.data")...)
 	for _, list := range []struct {
 		command string
 		flags   []idleFlag
-	}{{"script", scriptIdle}} {
+	}{{"script", scriptIdleFlags}, {"report", reportIdleFlags}} {
+		want, _ := gperf(t, perfArgs(t, list.command+" -i drops.data")...)
 		for _, idle := range list.flags {
 			name := idle.name[strings.IndexByte(idle.name, ',')+1:]
 			t.Run(list.command+" --"+name, func(t *testing.T) {

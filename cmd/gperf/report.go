@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/record/near"
 	"gperf/report"
 	"gperf/symbolize/replay"
 )
@@ -90,10 +91,22 @@ func reportCommand(args []string, stdout, stderr io.Writer) int {
 		err := o.run(s, stdout, stderr)
 		var key *report.KeyError
 		if errors.As(err, &key) {
-			return wrongUse("%v", err)
+			return wrongUse("%v%s", err, keyHint(key))
 		}
 		return err
 	})
+}
+
+// keyHint is what may have been meant by an unknown key, or else all keys.
+func keyHint(e *report.KeyError) string {
+	if e.Mode != report.ModeSamples {
+		return ""
+	}
+	known := slices.Concat(e.Fields, report.Keys())
+	if l := near.Names(e.Key, known); len(l) > 0 {
+		return ": did you mean " + strings.Join(l[:min(len(l), 3)], ", ") + "?"
+	}
+	return ": the keys are " + strings.Join(known, ", ")
 }
 
 // withGraphDefault gives -g its value where, as with perf, it is the last word
@@ -121,6 +134,9 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	}
 	// Report leaves samples out of its entries by these, but not of its totals.
 	o.comms, o.pids, o.tids = "", "", ""
+	if o.view.quiet {
+		stderr, o.header, o.headerOnly = io.Discard, false, false
+	}
 	in, err := o.open(stderr)
 	if err != nil {
 		return err

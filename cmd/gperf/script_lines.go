@@ -30,10 +30,10 @@ func (o *lineFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&o.stopAt, "stop-bt", "", "end callchains at these functions, a `list`")
 	s.BoolVar(&o.perEvent, "per-event-dump", false, "write each event's samples to a file, INPUT.EVENT.dump")
 	s.BoolVarP(&o.list, "list", "l", false, "list the scripts of perf that gperf has")
-	addIdle(s, scriptIdle)
+	addIdle(s, scriptIdleFlags)
 }
 
-var scriptIdle = []idleFlag{
+var scriptIdleFlags = []idleFlag{
 	{name: "a,all-cpus", why: "it is for recording with a script of perf's"},
 	{name: "d,debug-mode", why: "gperf script checks the order of samples, and counts lost events, whenever it prints them", refused: true},
 	{name: "demangle", why: "C++ and Rust names are demangled unless --no-demangle is given"},
