@@ -91,6 +91,7 @@ const (
 	MiscGuestUser     Misc = 5
 	MiscMmapData      Misc = 1 << 13 // MMAP, MMAP2: not executable
 	MiscCommExec      Misc = 1 << 13 // COMM: the process called exec
+	MiscForkExec      Misc = 1 << 13 // FORK: of a process that ran already, with mappings of its own
 	MiscSwitchOut     Misc = 1 << 13 // SWITCH
 	MiscExactIP       Misc = 1 << 14 // SAMPLE
 	MiscMmapBuildID   Misc = 1 << 14 // MMAP2: build ID instead of device and inode
@@ -177,6 +178,7 @@ type Fork struct {
 	PID, PPID int32
 	TID, PTID int32
 	Time      uint64
+	Ran       bool // before the recording: its mappings are not the parent's
 	ID        RecordID
 }
 
@@ -405,6 +407,7 @@ func decodeKernel(r Raw, c *cursor, id RecordID) Record {
 		return &Comm{PID: int32(c.u32()), TID: int32(c.u32()), Exec: r.Misc&MiscCommExec != 0, Comm: c.name(), ID: id}
 	case TypeFork:
 		f := parseFork(c, id)
+		f.Ran = r.Misc&MiscForkExec != 0
 		return &f
 	case TypeExit:
 		f := Exit(parseFork(c, id))

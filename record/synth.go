@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -257,14 +256,9 @@ func (s *synth) process(pid int) error {
 	return s.flush(flushSize)
 }
 
-// miscForkExec is PERF_RECORD_MISC_FORK_EXEC: the parent's mappings are not the
-// child's.
-const miscForkExec = 1 << 13
-
 func (s *synth) thread(f format.Fork, comm string) {
-	at := len(s.buf)
+	f.Ran = true
 	s.buf = f.Append(s.buf, s.idSize)
-	binary.LittleEndian.PutUint16(s.buf[at+4:], miscForkExec)
 	c := format.Comm{PID: f.PID, TID: f.TID, Comm: comm}
 	s.buf = c.Append(s.buf, s.idSize)
 }

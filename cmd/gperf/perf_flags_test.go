@@ -65,6 +65,12 @@ var perfLines = []string{
 	"report -i two.data -c nosuch --percentage relative -g none",
 	"report -i drops.data --symbol-filter ip_ --sort comm,sym -g none",
 	"report -i drops.data sk_skb --no-children --percentage relative -n --sort comm,sym",
+	"report -i threads.data --tasks",
+	"report -i threads.data --mmaps",
+	"report -i two.data --mmaps",
+	"report -i two.data -T --sort comm -g none",
+	"report -i threads.data -T --sort comm -g none",
+	"report -i threads.data -T --pretty raw --sort comm -g none",
 	"report -i drops.data -S ffffffff81e3fa00 -c drops -g none",
 }
 

@@ -147,6 +147,14 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return err
 	}
 	o.Options.Header = o.header
+	switch listing := o.view.tasks || o.view.mmaps; {
+	case listing && o.stats:
+		return wrongUse("--tasks and --mmaps cannot be used together with --stats")
+	case listing:
+		skipped, err := report.Tasks(stdout, in.file, in.history, o.view.mmaps)
+		in.tell(stderr, skipped)
+		return err
+	}
 	if o.stats {
 		skipped, err := report.Stats(stdout, in.file, in.history)
 		in.tell(stderr, skipped)

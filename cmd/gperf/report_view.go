@@ -14,6 +14,7 @@ import (
 // viewFlags are flags of perf report that choose what of the samples is shown, and
 // how.
 type viewFlags struct {
+	tasks, mmaps  bool
 	quiet         bool
 	hideUnnamed   bool
 	widths        string
@@ -25,6 +26,8 @@ type viewFlags struct {
 }
 
 func (o *viewFlags) add(s *pflag.FlagSet) {
+	s.BoolVar(&o.tasks, "tasks", false, "only the threads of the recording, and which started which")
+	s.BoolVar(&o.mmaps, "mmaps", false, "with them what their processes had mapped")
 	s.BoolVarP(&o.quiet, "quiet", "q", false, "only the entries: no headers, no warnings")
 	s.BoolVarP(&o.hideUnnamed, "hide-unresolved", "U", false, "only samples and callers that have a symbol")
 	s.StringVarP(&o.widths, "column-widths", "w", "", "the `widths` of the columns, a list; 0 for one as wide as needed")

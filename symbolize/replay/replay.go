@@ -28,6 +28,7 @@ type Thread struct {
 	Comm     string
 	space    *process
 	leader   *Thread // the first of its process; nil: itself
+	parent   int32   // TID of the thread that started it, -1 if that is not known
 	// namespaces are those of its last NAMESPACES record.
 	namespaces []format.Namespace
 }
@@ -200,6 +201,8 @@ type History struct {
 	// perf 6.1 does. In perf 7.3 such a sample has only the thread's number.
 	KeepExited bool
 
+	keepRecords bool // each Map has the record that it is of
+
 	// KeepChains makes the same part of a process's callchains the same slice, for
 	// whoever counts by that. It takes memory for each that there is.
 	KeepChains bool
@@ -326,7 +329,7 @@ func (h *History) thread(pid, tid int32) *Thread {
 		}
 		return th // whatever pid says: a dying thread's samples may lack it
 	}
-	th := &Thread{PID: pid, TID: tid, Comm: numbered(tid)}
+	th := &Thread{PID: pid, TID: tid, Comm: numbered(tid), parent: -1}
 	h.threads[tid] = th
 	h.join(th)
 	if th.leader == nil {
@@ -356,10 +359,15 @@ func (h *History) fork(r *format.Fork) {
 	}
 	delete(h.threads, r.TID)
 	th := h.thread(r.PID, r.TID)
+	th.parent = parent.TID
 	if parent.Comm != numbered(parent.TID) {
 		th.Comm = parent.Comm
 	}
-	if r.PID != parent.PID {
+	switch {
+	case r.PID == parent.PID:
+	case r.Ran:
+		th.space = &process{&maps{}}
+	default:
 		th.space = &process{parent.space.clone()}
 	}
 }
@@ -375,7 +383,11 @@ func (h *History) mmap(r *format.Mmap) {
 	case format.MiscUser:
 		if m := newMap(r, id); m != nil {
 			p := h.thread(r.PID, r.TID).space
-			m = h.share(m)
+			if h.keepRecords {
+				m.record = r
+			} else {
+				m = h.share(m)
+			}
 			h.rank(m)
 			p.maps = p.maps.with(m)
 			h.jitDump(r, p, m.DSO)
