@@ -29,6 +29,7 @@ type counter struct {
 	sockets         []format.CPUPlace // by CPU
 	branched        []uint64          // by event: samples with branches
 	samples, serial uint64            // all, and those of a lone thread
+	threads         threadCounts
 }
 
 // stackKey tells stacks apart. Equal ones may have several keys, as their
@@ -98,6 +99,7 @@ func newCounter(f *format.File, l *layout, opts *Options, t *traces) *counter {
 func (o *Options) wantsChains() bool { return !o.NoChildren || o.Graph.Mode != GraphNone }
 
 func (c *counter) count(b *replay.Batch) error {
+	c.threads.add(b.Records)
 	for i := range b.Samples {
 		s := &b.Samples[i]
 		if c.opts.Resolved && s.Leaf.Sym() == nil {

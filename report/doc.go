@@ -51,6 +51,8 @@ type Options struct {
 	Resolved     bool    // samples, and frames of callchains, without a symbol do not count
 	SymbolFilter string  // entries whose symbols do not contain it are left out
 	Widths       []int   // of the columns; 0, or none, for one as wide as its texts
+	Threads      ThreadCounts
+	Hierarchy    bool // entries of the first key, below each those of the next
 	// IgnoreCallees are functions for whose callees they stand themselves; nil: none.
 	IgnoreCallees *regexp.Regexp
 	Filter        Filter
@@ -119,6 +121,9 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	h.KeepChains, h.Also.Names = true, true
 	c := newCounter(f, l, &opts, t)
 	c.history = h
+	if opts.Threads != ThreadsOff {
+		h.Show = map[format.Type]bool{format.TypeRead: true}
+	}
 	skipped, err := h.Walk(f, keep, c.count)
 	if err != nil {
 		return skipped, err
@@ -129,7 +134,11 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	l.dropLatency(&opts, c.samples, c.serial)
 	hists := newHists(f, l, &opts, t, h.Rank, h.MapSize, c.stacks)
 	c.tell(hists)
-	return skipped, write(w, l, &opts, hists, h.Lost.Samples)
+	err = write(w, l, &opts, hists, h.Lost.Samples)
+	if err == nil && opts.Threads != ThreadsOff {
+		err = c.threads.print(w, f, opts.Threads)
+	}
+	return skipped, err
 }
 
 // ErrNoBranches: branches are asked for, and there are none.

@@ -17,6 +17,7 @@ type layout struct {
 	order   string // the keys, as words
 	byName  bool   // the first key is the symbol, so that call graphs need not begin with it
 	latency latencyMode
+	levels  [][]*SortKey // of a hierarchy
 }
 
 const (
@@ -68,11 +69,15 @@ func newLayout(f *format.File, opts *Options) (*layout, error) {
 	for _, k := range l.columns {
 		l.sorts = appendNew(l.sorts, k)
 	}
-	if !strict && !opts.NoChildren {
+	if !strict && !opts.NoChildren && !opts.Hierarchy {
 		l.rename("overhead", "Self")
 	}
-	l.elide(&opts.Filter)
-	l.setWidths(opts.Widths)
+	if opts.Hierarchy { // which perf shows whole, and as wide as the texts are
+		l.setLevels(&p, words+","+opts.Fields)
+	} else {
+		l.elide(&opts.Filter)
+		l.setWidths(opts.Widths)
+	}
 	for _, k := range l.sorts {
 		l.uses |= k.uses
 	}

@@ -192,6 +192,14 @@ func compareSymbol(h *Hist, a, b *Entry) int {
 	if as == nil || bs == nil {
 		return compareBool(as != nil, bs != nil)
 	}
+	if a.place.call != nil || b.place.call != nil { // inlined in one function, or in several
+		if c := strings.Compare(as.Name, bs.Name); c != 0 {
+			return c
+		}
+		if as.Start <= bs.End && as.End >= bs.Start {
+			return 0
+		}
+	}
 	if as.Start != bs.Start {
 		return cmp.Compare(int64(bs.Start-as.Start), 0)
 	}

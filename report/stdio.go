@@ -52,18 +52,26 @@ func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) 
 	return w.Flush()
 }
 
-// write writes the histogram's block, some entries at a time: the text of all of
+// write writes the histogram's block.
+func (h *Hist) write(w *bufio.Writer) error {
+	d := drawing{g: &h.opts.Graph, total: h.all.Period, minHits: h.minHits, byName: h.layout.byName, sep: h.opts.Separator}
+	if d.sep == "" {
+		d.sep = ";"
+	}
+	if h.opts.Hierarchy {
+		return h.writeHierarchy(w, &d)
+	}
+	return h.writeList(w, &d)
+}
+
+// writeList writes the entries one below the other, some at a time: the text of all of
 // them may be a hundred times what they are.
-func (h *Hist) write(w io.Writer) error {
+func (h *Hist) writeList(w *bufio.Writer, d *drawing) error {
 	const atATime = 256
 	widths := h.widths()
 	var text []byte
 	if !h.opts.Quiet {
 		text = h.appendHead(h.appendTitle(text), widths)
-	}
-	d := drawing{g: &h.opts.Graph, total: h.all.Period, minHits: h.minHits, byName: h.layout.byName, sep: h.opts.Separator}
-	if d.sep == "" {
-		d.sep = ";"
 	}
 	var shown []*Entry
 	for _, e := range h.Entries {

@@ -15,6 +15,9 @@ import (
 // how.
 type viewFlags struct {
 	tasks, mmaps  bool
+	threads       bool
+	pretty        string
+	hierarchy     bool
 	quiet         bool
 	hideUnnamed   bool
 	widths        string
@@ -28,6 +31,9 @@ type viewFlags struct {
 func (o *viewFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&o.tasks, "tasks", false, "only the threads of the recording, and which started which")
 	s.BoolVar(&o.mmaps, "mmaps", false, "with them what their processes had mapped")
+	s.BoolVarP(&o.threads, "threads", "T", false, "below the report, the events' counts in each thread (gperf record -s)")
+	s.StringVar(&o.pretty, "pretty", "normal", "with --threads: a line for each thread (normal), or one for all (`raw`)")
+	s.BoolVarP(&o.hierarchy, "hierarchy", "H", false, "entries of the first key, below each those of the second in it, and so on; {key,key} is one")
 	s.BoolVarP(&o.quiet, "quiet", "q", false, "only the entries: no headers, no warnings")
 	s.BoolVarP(&o.hideUnnamed, "hide-unresolved", "U", false, "only samples and callers that have a symbol")
 	s.StringVarP(&o.widths, "column-widths", "w", "", "the `widths` of the columns, a list; 0 for one as wide as needed")
@@ -66,6 +72,13 @@ var reportIdleFlags = []idleFlag{
 // apply sets the options that the flags ask for.
 func (o *viewFlags) apply(opts *report.Options) (err error) {
 	opts.Quiet, opts.Resolved, opts.SymbolFilter, opts.Latency = o.quiet, o.hideUnnamed, o.symbolFilter, o.latency
+	opts.Hierarchy = o.hierarchy
+	if o.threads {
+		opts.Threads = report.ThreadsPretty
+	}
+	if o.threads && o.pretty == "raw" {
+		opts.Threads = report.ThreadsRaw
+	}
 	switch o.percentage {
 	case "absolute":
 	case "relative":
