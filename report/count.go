@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -235,7 +236,7 @@ func frameID(_ *SortKey, f *replay.Frame) uint64 { return uint64(f.ID) }
 // newExtra returns what keys look at of a sample beside its stack.
 func (c *counter) newExtra(s *replay.Sample) extra {
 	a := &c.file.Attrs[s.Event]
-	x := extra{addr: s.Addr, phys: s.PhysAddr, source: s.DataSrc, time: s.Time - s.Time%timeQuantum, cgroup: s.Sample.Cgroup, path: s.Cgroup,
+	x := extra{addr: s.Addr, phys: s.PhysAddr, source: s.DataSrc, time: s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, usualQuantum), cgroup: s.Sample.Cgroup, path: s.Cgroup,
 		transaction: s.Transaction, socket: -1, parallelism: uint64(s.Parallelism), dataPage: s.DataPageSize, codePage: s.CodePageSize, level: level(s.Misc)}
 	if cpu := c.cpu(s); cpu >= 0 && int(cpu) < len(c.sockets) {
 		x.socket = int64(c.sockets[cpu].Package)

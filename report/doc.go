@@ -52,7 +52,12 @@ type Options struct {
 	SymbolFilter string  // entries whose symbols do not contain it are left out
 	Widths       []int   // of the columns; 0, or none, for one as wide as its texts
 	Threads      ThreadCounts
-	Hierarchy    bool // entries of the first key, below each those of the next
+	TimeQuantum  uint64 // ns that the key time does not tell apart, 0 for perf's choice
+	Nanosecs     bool   // the key time has nine digits
+	ShowParent   bool   // the key parent is added to the others
+	OnlyParents  bool   // entries without a Parent are left out
+	Verbose      bool   // DSOs have their paths, symbols their addresses and where they are from
+	Hierarchy    bool   // entries of the first key, below each those of the next
 	// IgnoreCallees are functions for whose callees they stand themselves; nil: none.
 	IgnoreCallees *regexp.Regexp
 	Filter        Filter

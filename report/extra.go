@@ -148,22 +148,32 @@ func cgroupIDKey() *SortKey {
 	return k
 }
 
-// timeQuantum is how near in time samples of one entry are.
-const timeQuantum = 100e6 // ns
+// usualQuantum is how near in time samples of one entry are, unless it is chosen.
+const usualQuantum = 100e6 // ns
 
 // timeKey fills its column up only where another follows.
 func timeKey() *SortKey {
 	k := numberKey("time", "Time", 12, false, func(x *extra) uint64 { return x.time }, nil)
-	k.append = func(_ *Hist, b []byte, e *Entry, _ int) []byte { return appendTime(b, e) }
+	k.width = func(h *Hist, _ *Entry) int {
+		if h.opts.Nanosecs {
+			return 16
+		}
+		return 12
+	}
+	k.append = func(h *Hist, b []byte, e *Entry, _ int) []byte { return appendTime(b, e.extra.time, h.opts.Nanosecs) }
 	return k
 }
 
-func appendTime(b []byte, e *Entry) []byte {
+// appendTime appends seconds with six digits, or nine.
+func appendTime(b []byte, ns uint64, all bool) []byte {
 	const second = 1e9
-	b = strconv.AppendUint(b, e.extra.time/second, 10)
-	micro := strconv.AppendUint(nil, 1e6+e.extra.time%second/1e3, 10)
-	micro[0] = '.'
-	return append(b, micro...)
+	b = strconv.AppendUint(b, ns/second, 10)
+	fraction := strconv.AppendUint(nil, second+ns%second, 10)
+	fraction[0] = '.'
+	if !all {
+		fraction = fraction[:len(".123456")]
+	}
+	return append(b, fraction...)
 }
 
 // addressKey is the address of the sample, or of a caller.

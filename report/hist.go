@@ -105,7 +105,7 @@ func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(str
 		byEvent[st.event] = append(byEvent[st.event], st)
 	}
 	all := make([]*Hist, len(f.Attrs))
-	p := places{rank: rank, mapSize: mapSize}
+	p := places{rank: rank, mapSize: mapSize, whole: opts.Verbose}
 	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}, parents: newParents(opts.Parent)}
 	for i, stacks := range byEvent {
 		h := &Hist{Event: f.EventName(i), opts: opts, layout: l, traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
@@ -148,6 +148,9 @@ func (h *Hist) fill(stacks []*stack, same *identities) {
 			continue
 		}
 		b.begin(i+1, st)
+		if b.parent == nil && h.opts.OnlyParents {
+			continue
+		}
 		b.leaf().Self.add(&st.Stat)
 		b.each(func(e *Entry, from int) {
 			e.Children.add(&st.Stat)
@@ -175,6 +178,9 @@ func (h *Hist) fillCalls(b *builder, stacks []*stack) {
 			continue
 		}
 		b.begin(-i-1, st)
+		if b.parent == nil && h.opts.OnlyParents {
+			continue
+		}
 		b.each(func(e *Entry, from int) {
 			if share := e.shown(h.opts); share >= h.minHits && h.visible(share) && from < len(st.chain) {
 				e.calls = append(e.calls, call{st, from})
@@ -286,7 +292,8 @@ func (b *builder) begin(number int, st *stack) {
 	if uses&usesRaw != 0 {
 		b.key.raw = b.rawID(st)
 	}
-	if uses&usesParent != 0 {
+	b.parent = nil
+	if uses&usesParent != 0 || b.opts.OnlyParents {
 		if b.parent = b.parents.of(st.chain); b.parent != nil {
 			b.key.parent = b.names.ofString(b.parent.Name)
 		}

@@ -54,6 +54,9 @@ func newLayout(f *format.File, opts *Options) (*layout, error) {
 		}
 		words, l.order = words+more, l.order+more
 	}
+	if opts.ShowParent {
+		words += ",parent"
+	}
 	if err := p.add(&l.sorts, "--sort", words); err != nil {
 		return nil, err
 	}

@@ -37,6 +37,7 @@ type places struct {
 	builds  map[string]dso.BuildID // the first known of a name
 	rank    func(string) int32     // of a DSO by name
 	mapSize func(*replay.Frame) uint64
+	whole   bool // DSOs' names are their paths
 	names   map[*replay.DSO]string
 	files   map[fileKey]int32
 }
@@ -95,7 +96,9 @@ func (p *places) make(f *replay.Frame, inlined string) *place {
 	pl := &place{frame: f, dso: "[unknown]"}
 	ck := chainKey{start: f.IP, inlined: inlined}
 	if f.Map != nil {
-		pl.dso = p.shortName(f.Map.DSO)
+		if pl.dso = f.Map.DSO.Name; !p.whole {
+			pl.dso = p.shortName(f.Map.DSO)
+		}
 		pl.rank = p.rank(f.Map.DSO.Name)
 		ck.dso = p.dso(*f.Map.DSO)
 	}
@@ -188,7 +191,7 @@ func (p *places) inlinedAt(at *place) []*place {
 	calls := f.Calls(at.caller)
 	for _, c := range calls[:max(len(calls), 1)-1] {
 		own := &symbolize.Symbol{Start: sym.Start, End: sym.End, Name: c.Function, Raw: c.Function}
-		pl := p.make(replay.NamedFrame(f.ID, f.IP, f.Kernel, f.Map, own), c.Function)
+		pl := p.make(f.Inlined(own), c.Function)
 		pl.call = &c
 		at.inlined = append(at.inlined, pl)
 	}

@@ -268,11 +268,32 @@ func (h *Hist) unresolvedWidth() int {
 	return 0
 }
 
-func symbolWidth(_ *Hist, e *Entry) int {
-	if sym := e.place.frame.Sym(); sym != nil {
-		return len("[k] ") + len(sym.Name)
+func symbolWidth(h *Hist, e *Entry) int { return h.frameWidth(e.place.frame) }
+
+// frameWidth is the width of a frame's symbol.
+func (h *Hist) frameWidth(f *replay.Frame) int {
+	sym := f.Sym()
+	switch {
+	case sym == nil:
+		return len("[k] 0x") + hexWidth
+	case h.opts.Verbose:
+		return originWidth + len("[k] ") + len(sym.Name)
 	}
-	return len("[k] 0x") + hexWidth
+	return len("[k] ") + len(sym.Name)
+}
+
+// originWidth is that of an address and where its symbol is from.
+const originWidth = len("0x") + hexWidth + len(" k ")
+
+// appendOrigin appends them where they are shown.
+func (h *Hist) appendOrigin(b []byte, f *replay.Frame, ip uint64) []byte {
+	if !h.opts.Verbose {
+		return b
+	}
+	n := len(b)
+	b = appendHex(b, ip, 1)
+	b = appendBlanks(b, originWidth-len(" k ")-(len(b)-n))
+	return append(b, ' ', byte(f.Origin()), ' ')
 }
 
 func traceWidth(h *Hist, e *Entry) int { return len(h.trace(e)) }
@@ -288,8 +309,10 @@ func appendDSO(_ *Hist, b []byte, e *Entry, width int) []byte {
 	return appendLeft(b, e.place.dso, width)
 }
 
-func appendSymbol(_ *Hist, b []byte, e *Entry, width int) []byte {
-	return e.place.appendMark(appendFrameSymbol(b, e.place.frame, e.ip, e.Level, width))
+func appendSymbol(h *Hist, b []byte, e *Entry, width int) []byte {
+	n := len(b)
+	b = h.appendOrigin(b, e.place.frame, e.ip)
+	return e.place.appendMark(appendFrameSymbol(b, e.place.frame, e.ip, e.Level, width-(len(b)-n)))
 }
 
 // appendFrameSymbol appends the frame's level and its symbol, or else ip.

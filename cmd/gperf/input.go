@@ -40,7 +40,7 @@ func (in *inputFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
 	in.force = addForce(fs)
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
-	fs.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without names or lines")
+	fs.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without names or lines; report: DSOs with their paths, and symbols with addresses and origins")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
 	in.fileFlags.add(fs)

@@ -146,7 +146,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if done, err := o.headerFlags.print(stdout, in); done || err != nil {
 		return err
 	}
-	o.Options.Header = o.header
+	o.Options.Header, o.Options.Verbose, o.ShowParent = o.header, o.verbose, s.Changed("parent")
 	switch listing := o.view.tasks || o.view.mmaps; {
 	case listing && o.stats:
 		return wrongUse("--tasks and --mmaps cannot be used together with --stats")

@@ -99,6 +99,8 @@ func TestReportWrongUse(t *testing.T) {
 		{[]string{"--percentage", "half"}, "relative or absolute"},
 		{[]string{"-w", "3,x"}, `"x" is no width`},
 		{[]string{"--ignore-callees", "("}, "--ignore-callees"},
+		{[]string{"--time-quantum", "0ms"}, "a number above 0"},
+		{[]string{"--time-quantum", "3h"}, "of ns, us, ms or s"},
 		{[]string{"--parallelism", "0"}, "at least one"},
 		{[]string{"--branch-history"}, "not joined to callchains yet"},
 		{[]string{"-b", "--mem-mode"}, "not by both"},

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -18,6 +19,9 @@ type viewFlags struct {
 	threads       bool
 	pretty        string
 	hierarchy     bool
+	ns            bool
+	quantum       string
+	onlyParents   bool
 	quiet         bool
 	hideUnnamed   bool
 	widths        string
@@ -40,6 +44,9 @@ func (o *viewFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&o.percentage, "percentage", "absolute", "with filters: percentages of all samples (absolute) or of those shown (`relative`)")
 	s.StringVar(&o.symbolFilter, "symbol-filter", "", "only entries whose symbols contain this `text`; so is an argument that is no file")
 	s.StringVar(&o.ignoreCallees, "ignore-callees", "", "count what functions that match this `pattern` called as theirs (with -g callee)")
+	s.BoolVarP(&o.onlyParents, "exclude-other", "x", false, "only entries whose callchains have a function that --parent matches")
+	s.StringVar(&o.quantum, "time-quantum", "100ms", "the key time does not tell apart what is so near, a `time` (ns, us, ms, s)")
+	s.BoolVar(&o.ns, "ns", false, "the key time with nine digits")
 	s.BoolVar(&o.latency, "latency", false, "columns of latencies first, and sorted by them (gperf record --latency)")
 	s.StringVar(&o.parallelism, "parallelism", "", "only samples taken while so many threads ran, a `list` such as 1,3-4")
 	addIdle(s, reportIdleFlags)
@@ -63,6 +70,13 @@ var reportIdleFlags = []idleFlag{
 	{name: "prefix", value: true, why: "it is for instructions: gperf annotate --prefix prints them"},
 	{name: "prefix-strip", value: true, why: "it is for instructions: gperf annotate --prefix-strip prints them"},
 	{name: "percent-type", value: true, why: "it is for instructions: gperf annotate --percent-type prints them"},
+	{name: "disable-order", why: "it is for --dump-raw-trace, which has the records in the order of the file"},
+	{name: "ignore-vmlinux", why: "--kallsyms FILE takes the kernel's symbols from there alone", refused: true},
+	{name: "socket-filter", value: true, why: "--sort socket shows the sockets, -C chooses their CPUs", refused: true},
+	{name: "group-sort-idx", value: true, why: "groups are sorted by their first event: --no-group sorts each event by itself", refused: true},
+	{name: "switch-on", value: true, why: "--time chooses a part of the recording", refused: true},
+	{name: "switch-off", value: true, why: "--time chooses a part of the recording", refused: true},
+	{name: "show-on-off-events", why: "it is for --switch-on and --switch-off", refused: true},
 	{name: "itrace", why: "gperf does not decode instruction traces: perf report does", refused: true},
 	{name: "total-cycles", why: "gperf does not count the cycles of blocks: perf report does", refused: true},
 	{name: "stitch-lbr", why: "gperf does not join the branches of several samples: perf report does", refused: true},
@@ -72,7 +86,10 @@ var reportIdleFlags = []idleFlag{
 // apply sets the options that the flags ask for.
 func (o *viewFlags) apply(opts *report.Options) (err error) {
 	opts.Quiet, opts.Resolved, opts.SymbolFilter, opts.Latency = o.quiet, o.hideUnnamed, o.symbolFilter, o.latency
-	opts.Hierarchy = o.hierarchy
+	opts.Hierarchy, opts.Nanosecs, opts.OnlyParents = o.hierarchy, o.ns, o.onlyParents
+	if opts.TimeQuantum, err = timeQuantum(o.quantum); err != nil {
+		return err
+	}
 	if o.threads {
 		opts.Threads = report.ThreadsPretty
 	}
@@ -95,6 +112,17 @@ func (o *viewFlags) apply(opts *report.Options) (err error) {
 		return err
 	}
 	return o.applyParallelism(opts)
+}
+
+// timeQuantum reads a time, which is in ns if it has no unit.
+func timeQuantum(s string) (uint64, error) {
+	digits := strings.TrimRight(s, "nums")
+	unit := map[string]uint64{"": 1, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[s[len(digits):]]
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || n*unit == 0 {
+		return 0, wrongUse("--time-quantum %s: it is a number above 0 of ns, us, ms or s", s)
+	}
+	return n * unit, nil
 }
 
 func columnWidths(list string) (widths []int, err error) {

@@ -46,19 +46,22 @@ type Finder struct {
 	trees func() []string        // of other mount namespaces, replaced by tests
 }
 
-// A place names the file that may be a DSO's, "" where it has nothing to say.
-type place func(f *Finder, path string, id BuildID) string
+// place is where a DSO's file may be: file returns its name, or "".
+type place struct {
+	origin Origin
+	file   func(f *Finder, path string, id BuildID) string
+}
 
 // places is where a DSO's files are looked for, in the order in which perf tries
 // them (binary_type_symtab in tools/perf/util/symbol.c).
 var places = []place{
-	buildIDCacheELF,
-	buildIDCacheDebug,
-	debugDirPathDebug,
-	debugDirPath,
-	debugDirBuildID,
-	recordedPath,
-	besideDotDebug,
+	{'B', buildIDCacheELF},
+	{'D', buildIDCacheDebug},
+	{'f', debugDirPathDebug},
+	{'u', debugDirPath},
+	{'b', debugDirBuildID},
+	{'d', recordedPath},
+	{'o', besideDotDebug},
 }
 
 func (f *Finder) buildIDDir() string {
@@ -256,7 +259,7 @@ func (f *Finder) named(path string, id BuildID, own string) (l []candidate) {
 		l = f.debugLinks(own)
 	}
 	for _, where := range places {
-		if name := where(f, path, id); name != "" {
+		if name := where.file(f, path, id); name != "" {
 			l = append(l, candidate{name: name})
 		}
 	}

@@ -74,6 +74,13 @@ func NamedFrame(id int, ip uint64, kernel bool, m *Map, sym *symbolize.Symbol) *
 	return f
 }
 
+// Inlined returns the frame of a function that was inlined at f's address.
+func (f *Frame) Inlined(sym *symbolize.Symbol) *Frame {
+	own := NamedFrame(f.ID, f.IP, f.Kernel, f.Map, sym)
+	own.symbols = f.symbols
+	return own
+}
+
 // Sym returns the frame's symbol, nil when there is none, for Reason.
 func (f *Frame) Sym() *symbolize.Symbol {
 	f.once.Do(f.lookUp)
@@ -106,6 +113,20 @@ func (f *Frame) lookUp() {
 			return
 		}
 		f.sym, f.off, f.why = f.symbols.User(m.DSO.Name, m.DSO.BuildID, m.Off(f.IP))
+	}
+}
+
+// Origin says where the symbols around the frame are from.
+func (f *Frame) Origin() dso.Origin {
+	switch m := f.Map; {
+	case m == nil || f.symbols == nil:
+		return dso.OriginNone
+	case m.symbol != nil:
+		return dso.OriginJIT
+	case f.Kernel:
+		return f.symbols.KernelOrigin()
+	default:
+		return f.symbols.Origin(m.DSO.Name, m.DSO.BuildID)
 	}
 }
 
