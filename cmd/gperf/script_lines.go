@@ -17,10 +17,10 @@ import (
 
 // lineFlags choose the lines of `gperf script`, and what they show.
 type lineFlags struct {
-	where               whereFlags
-	reltime, deltatime  bool
-	stopAt              string
-	perEvent, list, all bool
+	where              whereFlags
+	reltime, deltatime bool
+	stopAt             string
+	perEvent, list     bool
 }
 
 func (o *lineFlags) add(s *pflag.FlagSet) {

@@ -64,7 +64,8 @@ var places = []place{
 	{'o', besideDotDebug},
 }
 
-func (f *Finder) buildIDDir() string {
+// CacheDir is the directory of perf's cache, "" if there is none.
+func (f *Finder) CacheDir() string {
 	if f.BuildIDDir != "" {
 		return f.BuildIDDir
 	}
@@ -99,7 +100,7 @@ func (f *Finder) Rooted(path string) string {
 // CachePath returns the path of a file of perf's build-ID cache: base is "elf",
 // "debug", "vdso" or "kallsyms". It returns "" where there is no cache or no ID.
 func (f *Finder) CachePath(id BuildID, base string) string {
-	dir, hex := f.buildIDDir(), id.String()
+	dir, hex := f.CacheDir(), id.String()
 	if dir == "" || len(hex) < 3 {
 		return ""
 	}
@@ -117,7 +118,7 @@ func (f *Finder) KallsymsPath(id BuildID) string { return f.procPath("kallsyms",
 // procPath returns where the cache keeps a file of /proc of a kernel; "" where there
 // is no cache or no ID.
 func (f *Finder) procPath(base string, id BuildID) string {
-	dir := f.buildIDDir()
+	dir := f.CacheDir()
 	if dir == "" || id.IsZero() {
 		return ""
 	}
