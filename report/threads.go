@@ -25,15 +25,10 @@ const (
 type threadCounts struct {
 	threads []threadID
 	events  []int
-	counts  map[threadEvent]uint64
+	counts  map[threadID]map[int]uint64 // by event
 }
 
 type threadID struct{ pid, tid int32 }
-
-type threadEvent struct {
-	threadID
-	event int
-}
 
 // add adds the counts that records have.
 func (c *threadCounts) add(records []replay.Record) {
@@ -43,16 +38,17 @@ func (c *threadCounts) add(records []replay.Record) {
 			continue
 		}
 		if c.counts == nil {
-			c.counts = map[threadEvent]uint64{}
+			c.counts = map[threadID]map[int]uint64{}
 		}
 		th, event := threadID{r.PID, r.TID}, records[i].Event
-		if !slices.Contains(c.threads, th) {
+		if c.counts[th] == nil {
 			c.threads = append(c.threads, th)
+			c.counts[th] = map[int]uint64{}
 		}
 		if !slices.Contains(c.events, event) {
 			c.events = append(c.events, event)
 		}
-		c.counts[threadEvent{th, event}] += r.Values.Values[0].Value
+		c.counts[th][event] += r.Values.Values[0].Value
 	}
 }
 
@@ -83,7 +79,7 @@ func (c *threadCounts) printPretty(w *bufio.Writer, f *format.File, pid, tid int
 	for _, th := range c.threads {
 		fmt.Fprintf(w, "  %*d  %*d", pid, th.pid, tid, th.tid)
 		for i, event := range c.events {
-			fmt.Fprintf(w, "  %*d", widths[i], c.counts[threadEvent{th, event}])
+			fmt.Fprintf(w, "  %*d", widths[i], c.counts[th][event])
 		}
 		fmt.Fprintln(w)
 	}
@@ -98,7 +94,7 @@ func (c *threadCounts) printRaw(w *bufio.Writer, f *format.File, pid, tid int) {
 	fmt.Fprintf(w, "# %*s  %*s  %*s  %*s  %*s\n", pid, "PID", tid, "TID", name, "Name", raw, "Raw", count, "Count")
 	for _, th := range c.threads {
 		for _, event := range c.events {
-			fmt.Fprintf(w, "  %*d  %*d  %*s  %*x  %*d", pid, th.pid, tid, th.tid, name, f.EventName(event), raw, event, count, c.counts[threadEvent{th, event}])
+			fmt.Fprintf(w, "  %*d  %*d  %*s  %*x  %*d", pid, th.pid, tid, th.tid, name, f.EventName(event), raw, event, count, c.counts[th][event])
 		}
 	}
 }
@@ -106,7 +102,7 @@ func (c *threadCounts) printRaw(w *bufio.Writer, f *format.File, pid, tid int) {
 // width is that of the event's widest count.
 func (c *threadCounts) width(event int) (n int) {
 	for _, th := range c.threads {
-		n = max(n, digits(c.counts[threadEvent{th, event}]))
+		n = max(n, digits(c.counts[th][event]))
 	}
 	return n
 }
