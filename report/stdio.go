@@ -19,11 +19,14 @@ var ErrNoSamples = errors.New("no samples")
 // tip closes a report, as one of many does with perf.
 const tip = "#\n# (Tip: For a higher level overview, try: gperf report --sort comm,dso)\n#\n"
 
+// HeaderHint opens a report without the recording's header.
+const HeaderHint = "# To display the perf.data header info, please use --header/--header-only options.\n#\n"
+
 // write writes all blocks, and what stands before them.
 func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	if !opts.Quiet && !opts.Header {
-		w.WriteString("# To display the perf.data header info, please use --header/--header-only options.\n#\n")
+		w.WriteString(HeaderHint)
 	}
 	for _, k := range l.columns {
 		if list := opts.Filter.list(k); len(list) == 1 {

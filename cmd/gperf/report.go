@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/format"
 	"gperf/record/near"
 	"gperf/report"
+	"gperf/script"
 	"gperf/symbolize/replay"
 )
 
@@ -147,16 +149,11 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return err
 	}
 	o.Options.Header, o.Options.Verbose, o.ShowParent = o.header, o.verbose, s.Changed("parent")
-	switch listing := o.view.tasks || o.view.mmaps; {
-	case listing && o.stats:
-		return wrongUse("--tasks and --mmaps cannot be used together with --stats")
-	case listing:
-		skipped, err := report.Tasks(stdout, in.file, in.history, o.view.mmaps)
-		in.tell(stderr, skipped)
-		return err
-	}
-	if o.stats {
-		skipped, err := report.Stats(stdout, in.file, in.history)
+	if list, err := o.listing(); list != nil || err != nil {
+		if err != nil {
+			return err
+		}
+		skipped, err := list(stdout, in)
 		in.tell(stderr, skipped)
 		return err
 	}
@@ -170,6 +167,39 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return nil
 	}
 	return err
+}
+
+// listing is what is printed instead of a report, nil for none.
+func (o *reportFlags) listing() (func(io.Writer, *input) (format.Skipped, error), error) {
+	switch tasks := o.view.tasks || o.view.mmaps; {
+	case tasks && o.stats:
+		return nil, wrongUse("--tasks and --mmaps cannot be used together with --stats")
+	case tasks:
+		return func(w io.Writer, in *input) (format.Skipped, error) {
+			return report.Tasks(w, in.file, in.history, o.view.mmaps)
+		}, nil
+	case o.view.dump:
+		return o.dump, nil
+	case o.stats:
+		return func(w io.Writer, in *input) (format.Skipped, error) { return report.Stats(w, in.file, in.history) }, nil
+	}
+	return nil, nil
+}
+
+// dump prints all records and, of what can be read twice, how many there are.
+func (o *reportFlags) dump(w io.Writer, in *input) (format.Skipped, error) {
+	if !o.view.quiet && !o.header {
+		if _, err := io.WriteString(w, report.HeaderHint); err != nil {
+			return format.Skipped{}, err
+		}
+	}
+	in.history.KeepExited = true
+	skipped, err := script.Dump(w, in.file, in.path, in.history)
+	if err != nil || len(in.parts) == 0 {
+		return skipped, err
+	}
+	_, err = report.Stats(w, in.file, in.history)
+	return skipped, err
 }
 
 // settle makes the report's options of the flags that are more than one value.

@@ -16,6 +16,7 @@ import (
 // how.
 type viewFlags struct {
 	tasks, mmaps  bool
+	dump          bool
 	threads       bool
 	pretty        string
 	hierarchy     bool
@@ -33,6 +34,7 @@ type viewFlags struct {
 }
 
 func (o *viewFlags) add(s *pflag.FlagSet) {
+	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "only the records of the file, and how many there are: their places, bytes and fields")
 	s.BoolVar(&o.tasks, "tasks", false, "only the threads of the recording, and which started which")
 	s.BoolVar(&o.mmaps, "mmaps", false, "with them what their processes had mapped")
 	s.BoolVarP(&o.threads, "threads", "T", false, "below the report, the events' counts in each thread (gperf record -s)")
@@ -70,7 +72,7 @@ var reportIdleFlags = []idleFlag{
 	{name: "prefix", value: true, why: "it is for instructions: gperf annotate --prefix prints them"},
 	{name: "prefix-strip", value: true, why: "it is for instructions: gperf annotate --prefix-strip prints them"},
 	{name: "percent-type", value: true, why: "it is for instructions: gperf annotate --percent-type prints them"},
-	{name: "disable-order", why: "it is for --dump-raw-trace, which has the records in the order of the file"},
+	{name: "disable-order", why: "it is for --dump-raw-trace, which has the records in the order of time"},
 	{name: "ignore-vmlinux", why: "--kallsyms FILE takes the kernel's symbols from there alone", refused: true},
 	{name: "socket-filter", value: true, why: "--sort socket shows the sockets, -C chooses their CPUs", refused: true},
 	{name: "group-sort-idx", value: true, why: "groups are sorted by their first event: --no-group sorts each event by itself", refused: true},

@@ -60,7 +60,7 @@ func (o *scriptFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
 	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
 	o.headerFlags.add(s)
-	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "instead of samples' text, each record of the file: its place, bytes and fields")
+	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "instead of samples' text, each record of the file as report -D has it: its place, bytes and fields")
 	o.lines.add(s)
 	for i, f := range shownRecords {
 		s.BoolVar(&o.shown[i], f.name, false, f.usage)
@@ -155,7 +155,7 @@ func (o *scriptFlags) print(stdout io.Writer, in *input, opts script.Options) (f
 		return format.Skipped{}, err
 	}
 	if o.dump {
-		return script.Dump(stdout, in.file)
+		return script.Dump(stdout, in.file, in.path, in.history)
 	}
 	if o.lines.perEvent {
 		return o.printPerEvent(stdout, in, opts)
