@@ -13,17 +13,18 @@ import (
 
 // counter counts samples that nothing tells apart.
 type counter struct {
-	layout *layout
-	opts   *Options
-	traces *traces
-	comms  ids
-	raws   ids
-	extras ids
-	file   *format.File
-	chains []bool // by event: samples have callchains
-	byKey  map[stackKey]*stack
-	stacks []*stack // in the order of their first samples
-	buf    []byte
+	layouts *layouts
+	layout  *layout // of the event at hand
+	opts    *Options
+	traces  *traces
+	comms   ids
+	raws    ids
+	extras  ids
+	file    *format.File
+	chains  []bool // by event: samples have callchains
+	byKey   map[stackKey]*stack
+	stacks  []*stack // in the order of their first samples
+	buf     []byte
 
 	history         *replay.History
 	extra           extra             // of the sample at hand
@@ -85,13 +86,13 @@ func (m ids) ofString(s string) int32 {
 	return id
 }
 
-func newCounter(f *format.File, l *layout, opts *Options, t *traces) *counter {
-	c := &counter{file: f, layout: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}}
+func newCounter(f *format.File, l *layouts, opts *Options, t *traces) *counter {
+	c := &counter{file: f, layouts: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}}
 	if topology, ok := f.CPUTopology(); ok {
 		c.sockets = topology.CPUs
 	}
 	for i := range f.Attrs {
-		c.chains = append(c.chains, f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples && (opts.wantsChains() || l.uses&usesParent != 0))
+		c.chains = append(c.chains, f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples && (opts.wantsChains() || l.byEvent[i].uses&usesParent != 0))
 	}
 	return c
 }
@@ -106,6 +107,7 @@ func (c *counter) count(b *replay.Batch) error {
 		if c.opts.Resolved && s.Leaf.Sym() == nil {
 			continue
 		}
+		c.layout = c.layouts.byEvent[s.Event]
 		c.samples++
 		if s.Parallelism == 1 {
 			c.serial++

@@ -114,11 +114,11 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	if err := opts.settle(f); err != nil {
 		return format.Skipped{}, err
 	}
-	l, err := newLayout(f, &opts)
+	l, err := newLayouts(f, &opts)
 	if err != nil {
 		return format.Skipped{}, err
 	}
-	if l.uses&usesParent != 0 && !opts.chains {
+	if l.uses()&usesParent != 0 && !opts.chains {
 		return format.Skipped{}, ErrNoCallchains
 	}
 	t := newTraces(f, sym, opts.RawTrace)

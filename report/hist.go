@@ -99,7 +99,7 @@ func (h *Hist) trace(e *Entry) string {
 }
 
 // newHists makes the histograms of all events with samples.
-func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(string) int32, mapSize func(*replay.Frame) uint64, stacks []*stack) []*Hist {
+func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(string) int32, mapSize func(*replay.Frame) uint64, stacks []*stack) []*Hist {
 	byEvent := make([][]*stack, len(f.Attrs))
 	for _, st := range stacks {
 		byEvent[st.event] = append(byEvent[st.event], st)
@@ -108,7 +108,7 @@ func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(str
 	p := places{rank: rank, mapSize: mapSize, whole: opts.Verbose}
 	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}, parents: newParents(opts.Parent)}
 	for i, stacks := range byEvent {
-		h := &Hist{Event: f.EventName(i), opts: opts, layout: l, traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
+		h := &Hist{Event: f.EventName(i), opts: opts, layout: l.byEvent[i], traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
 		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples && f.Attrs[i].SampleType&format.SampleCallchain != 0
 		h.fill(stacks, same)
 		all[i] = h

@@ -63,6 +63,12 @@ const mostlySerial = 99
 
 // dropLatency takes the columns of latencies out where they show nothing new, unless
 // they were asked for.
+func (ls *layouts) dropLatency(opts *Options, samples, serial uint64) {
+	for _, l := range ls.list {
+		l.dropLatency(opts, samples, serial)
+	}
+}
+
 func (l *layout) dropLatency(opts *Options, samples, serial uint64) {
 	if l.latency != latencyShown || isStrict(opts.Fields) || strings.Contains(opts.Sort, "latency") ||
 		samples == 0 || serial*100/samples < mostlySerial {

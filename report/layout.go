@@ -30,8 +30,8 @@ const (
 
 // newLayout makes the layout as perf does (setup_sorting of
 // tools/perf/util/sort.c): overheads come first, sort keys become columns, and
-// columns sort what the keys leave equal.
-func newLayout(f *format.File, opts *Options) (*layout, error) {
+// columns sort what the keys leave equal. defaults are the keys where --sort has none.
+func newLayout(f *format.File, opts *Options, defaults string) (*layout, error) {
 	l := &layout{byName: opts.Fields == "" && strings.HasPrefix(opts.Sort, "sym")}
 	var err error
 	if l.latency, err = opts.latencyOf(f); err != nil {
@@ -39,20 +39,13 @@ func newLayout(f *format.File, opts *Options) (*layout, error) {
 	}
 	p := keyParser{file: f, raw: opts.RawTrace, mode: opts.Mode}
 	strict := isStrict(opts.Fields)
-	words := p.sortWords(opts, strict)
+	words := sortWords(opts, strict, defaults)
 	if !strict {
 		words = l.overheadWords(words, !opts.NoChildren)
 	}
 	l.order = opts.Sort
 	if opts.Sort == "" || opts.Sort[0] == '+' {
-		l.order = p.defaultSort() + strings.Replace(opts.Sort, "+", ",", 1)
-	}
-	if strings.Contains(opts.Sort, "symbol") {
-		more := ",ipc_null"
-		if opts.Mode == ModeBranches {
-			more = ",ipc_lbr"
-		}
-		words, l.order = words+more, l.order+more
+		l.order = defaults + strings.Replace(opts.Sort, "+", ",", 1)
 	}
 	if opts.ShowParent {
 		words += ",parent"
@@ -184,16 +177,17 @@ type keyParser struct {
 	mode Mode
 }
 
-// sortWords are the words of --sort, with those that perf adds.
-func (p *keyParser) sortWords(opts *Options, strict bool) string {
+// sortWords are the words of --sort, or of the defaults. perf adds ipc_null to a symbol,
+// a column that says nothing.
+func sortWords(opts *Options, strict bool, defaults string) string {
 	words := opts.Sort
 	switch {
 	case words == "" && strict:
 		return ""
 	case words == "":
-		words = p.defaultSort()
+		words = defaults
 	case words[0] == '+':
-		words = p.defaultSort() + "," + words[1:]
+		words = defaults + "," + words[1:]
 	}
 	return words
 }
@@ -239,6 +233,9 @@ func (p *keyParser) add(list *[]*SortKey, option, words string) error {
 func (p *keyParser) parse(word string) []*SortKey {
 	if k := lookupKey(word); k != nil {
 		return []*SortKey{k}
+	}
+	if word == syscallKey {
+		return p.syscallKeys()
 	}
 	event, name, qualified := strings.Cut(word, ".")
 	if !qualified {

@@ -128,7 +128,7 @@ func TestModeErrors(t *testing.T) {
 		t.Errorf("got error %v, want %v", err, ErrNoBranches)
 	}
 	for sort, want := range map[string]string{"mispredict": "of branches alone", "comm,mem": "of memory accesses alone"} {
-		if _, err := newLayout(f, &Options{Sort: sort}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newLayouts(f, &Options{Sort: sort}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %q", sort, err, want)
 		}
 	}

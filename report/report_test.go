@@ -65,7 +65,7 @@ func textOf(t *testing.T, f *format.File, opts Options, stacks ...*stack) string
 	if err := opts.settle(f); err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLayout(f, &opts)
+	l, err := newLayouts(f, &opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestShort(t *testing.T) {
 func TestUnknownKey(t *testing.T) {
 	f := &format.File{Attrs: []format.Attr{{Name: "cycles"}}}
 	for _, opts := range []Options{{Sort: "comm,nosuch"}, {Fields: "nosuch"}, {Sort: "+nosuch"}} {
-		_, err := newLayout(f, &opts)
+		_, err := newLayouts(f, &opts)
 		if err == nil || !strings.Contains(err.Error(), `"nosuch"`) {
 			t.Errorf("%+v: got error %v", opts, err)
 		}

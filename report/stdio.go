@@ -23,12 +23,12 @@ const tip = "#\n# (Tip: For a higher level overview, try: gperf report --sort co
 const HeaderHint = "# To display the perf.data header info, please use --header/--header-only options.\n#\n"
 
 // write writes all blocks, and what stands before them.
-func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) error {
+func write(out io.Writer, l *layouts, opts *Options, hists []*Hist, lost uint64) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	if !opts.Quiet && !opts.Header {
 		w.WriteString(HeaderHint)
 	}
-	for _, k := range l.columns {
+	for _, k := range l.columns() {
 		if list := opts.Filter.list(k); len(list) == 1 {
 			fmt.Fprintf(w, "# %s: %s\n", k.Name, list[0])
 		}
@@ -39,7 +39,7 @@ func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) 
 	if !opts.Quiet {
 		fmt.Fprintf(w, "#\n# Total Lost Samples: %d\n#\n", lost)
 	}
-	for _, k := range l.columns {
+	for _, k := range l.columns() {
 		if k.field != nil {
 			k.min = max(k.min, k.field.textWidth(hists))
 		}
