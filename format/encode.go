@@ -86,7 +86,11 @@ func (c *Comm) Append(b []byte, idSize int) []byte {
 // Append appends the new thread as a PERF_RECORD_FORK.
 func (f *Fork) Append(b []byte, idSize int) []byte {
 	le := binary.LittleEndian
-	return appendRecord(b, TypeFork, 0, idSize, func(b []byte) []byte {
+	var misc Misc
+	if f.Ran {
+		misc = MiscForkExec
+	}
+	return appendRecord(b, TypeFork, misc, idSize, func(b []byte) []byte {
 		b = le.AppendUint32(b, uint32(f.PID))
 		b = le.AppendUint32(b, uint32(f.PPID))
 		b = le.AppendUint32(b, uint32(f.TID))

@@ -12,6 +12,8 @@ type Reader struct {
 	parts []*part
 	// unordered leaves the records in the order of the file.
 	unordered bool
+	// roundFirst has FINISHED_ROUND before the records of the round.
+	roundFirst bool
 
 	// Skipped counts the parts of the data that could not be used, by what
 	// was wrong with the first of each kind.
@@ -58,6 +60,14 @@ func (f *File) Records() *Reader {
 func (f *File) RecordsAsWritten() *Reader {
 	r := f.Records()
 	r.unordered = true
+	return r
+}
+
+// RecordsByRound starts reading the file's data in the order of time, but for
+// FINISHED_ROUND records: they come before what they end.
+func (f *File) RecordsByRound() *Reader {
+	r := f.Records()
+	r.roundFirst = true
 	return r
 }
 
@@ -162,8 +172,13 @@ func (p *part) advance() error {
 		case err != nil:
 			return err
 		case rec.Type == TypeFinishedRound:
+			if p.r.roundFirst {
+				p.order.PutNow(queued{Raw: rec})
+			}
 			p.order.Round()
-			p.order.PutNow(queued{Raw: rec})
+			if !p.r.roundFirst {
+				p.order.PutNow(queued{Raw: rec})
+			}
 			p.held, p.borrowed = 0, 0
 			return nil
 		case p.r.unordered || rec.Time == 0 || rec.Time == 1<<64-1:

@@ -91,6 +91,7 @@ const (
 	MiscGuestUser     Misc = 5
 	MiscMmapData      Misc = 1 << 13 // MMAP, MMAP2: not executable
 	MiscCommExec      Misc = 1 << 13 // COMM: the process called exec
+	MiscForkExec      Misc = 1 << 13 // FORK: of a process that ran already, with mappings of its own
 	MiscSwitchOut     Misc = 1 << 13 // SWITCH
 	MiscExactIP       Misc = 1 << 14 // SAMPLE
 	MiscMmapBuildID   Misc = 1 << 14 // MMAP2: build ID instead of device and inode
@@ -187,6 +188,7 @@ type Fork struct {
 	PID, PPID int32
 	TID, PTID int32
 	Time      uint64
+	Ran       bool // before the recording: its mappings are not the parent's
 	ID        RecordID
 }
 
@@ -233,6 +235,9 @@ type Switch struct {
 // Namespace is one entry of PERF_RECORD_NAMESPACES, by the index of
 // include/uapi/linux/perf_event.h: net, uts, ipc, pid, user, mnt, cgroup.
 type Namespace struct{ Dev, Ino uint64 }
+
+// NamespaceCgroup is the index of the cgroup namespace in Namespaces.NS.
+const NamespaceCgroup = 6
 
 // Namespaces is PERF_RECORD_NAMESPACES.
 type Namespaces struct {
@@ -412,6 +417,7 @@ func decodeKernel(r Raw, c *cursor, id RecordID) Record {
 		return &Comm{PID: int32(c.u32()), TID: int32(c.u32()), Exec: r.Misc&MiscCommExec != 0, Comm: c.name(), ID: id}
 	case TypeFork:
 		f := parseFork(c, id)
+		f.Ran = r.Misc&MiscForkExec != 0
 		return &f
 	case TypeExit:
 		f := Exit(parseFork(c, id))

@@ -73,6 +73,7 @@ func recordCases() []recordCase {
 			is(&Mmap{Misc: MiscUser | MiscMmapBuildID, PID: 1, TID: 2, Start: 3, Len: 4, Pgoff: 5, BuildID: id20, Prot: 5, Flags: 2, Filename: "/bin/x", V2: true}), 71, nil},
 		{TypeComm, MiscCommExec, []any{uint32(1), uint32(2), "sh\x00\x00\x00\x00\x00\x00"}, is(&Comm{PID: 1, TID: 2, Exec: true, Comm: "sh"}), 11, nil},
 		{TypeFork, 0, []any{uint32(1), uint32(2), uint32(3), uint32(4), uint64(5)}, is(&Fork{PID: 1, PPID: 2, TID: 3, PTID: 4, Time: 5}), 0, nil},
+		{TypeFork, MiscForkExec, []any{uint32(1), uint32(2), uint32(3), uint32(4), uint64(5)}, is(&Fork{PID: 1, PPID: 2, TID: 3, PTID: 4, Time: 5, Ran: true}), 0, nil},
 		{TypeExit, 0, []any{uint32(1), uint32(2), uint32(3), uint32(4), uint64(5)}, is(&Exit{PID: 1, PPID: 2, TID: 3, PTID: 4, Time: 5}), 0, nil},
 		{TypeLost, 0, []any{uint64(1), uint64(2)}, is(&Lost{EventID: 1, Lost: 2}), 0, nil},
 		{TypeLostSamples, MiscLostSamplesBPF, []any{uint64(2)}, is(&LostSamples{Misc: MiscLostSamplesBPF, Lost: 2}), 0, nil},

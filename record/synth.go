@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -293,14 +292,9 @@ func (s *synth) process(pid int) error {
 	return s.flush(flushSize)
 }
 
-// miscForkExec is PERF_RECORD_MISC_FORK_EXEC: the parent's mappings are not the
-// child's.
-const miscForkExec = 1 << 13
-
 func (s *synth) thread(f format.Fork, comm string) {
-	at := len(s.buf)
+	f.Ran = true
 	s.buf = f.Append(s.buf, s.idSize)
-	binary.LittleEndian.PutUint16(s.buf[at+4:], miscForkExec)
 	if s.spaces {
 		n := namespaces(f.PID, f.TID)
 		s.buf = n.Append(s.buf, s.idSize)

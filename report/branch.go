@@ -109,15 +109,11 @@ func branchSymbolKey(name, head string, frame func(*extra) *replay.Frame) *SortK
 		}
 		return cmp.Compare(int64(bs.End-as.End), 0)
 	}
-	k.width = func(_ *Hist, e *Entry) int {
-		if sym := frame(e.extra).Sym(); sym != nil {
-			return len("[k] ") + len(sym.Name)
-		}
-		return len("[k] 0x") + hexWidth
-	}
-	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
-		f := frame(e.extra)
-		return appendFrameSymbol(b, f, leafIP(f), branchLevel(f), width)
+	k.width = func(h *Hist, e *Entry) int { return h.frameWidth(frame(e.extra)) }
+	k.append = func(h *Hist, b []byte, e *Entry, width int) []byte {
+		f, n := frame(e.extra), len(b)
+		b = h.appendOrigin(b, f, leafIP(f))
+		return appendFrameSymbol(b, f, leafIP(f), branchLevel(f), width-(len(b)-n))
 	}
 	return branchKey(k)
 }

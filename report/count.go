@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -12,25 +13,27 @@ import (
 
 // counter counts samples that nothing tells apart.
 type counter struct {
-	layout *layout
-	opts   *Options
-	traces *traces
-	comms  ids
-	raws   ids
-	extras ids
-	file   *format.File
-	chains []bool // by event: samples have callchains
-	byKey  map[stackKey]*stack
-	stacks []*stack // in the order of their first samples
-	places places   // of the filter
+	layouts *layouts
+	layout  *layout // of the event at hand
+	opts    *Options
+	traces  *traces
+	comms   ids
+	raws    ids
+	extras  ids
+	file    *format.File
+	chains  []bool // by event: samples have callchains
+	byKey   map[stackKey]*stack
+	stacks  []*stack // in the order of their first samples
 	// unnamed are threads whose samples came before their names: their commIDs.
 	unnamed map[*replay.Thread]int32
 	buf     []byte
 
-	history  *replay.History
-	extra    extra             // of the sample at hand
-	sockets  []format.CPUPlace // by CPU
-	branched []uint64          // by event: samples with branches
+	history         *replay.History
+	extra           extra             // of the sample at hand
+	sockets         []format.CPUPlace // by CPU
+	branched        []uint64          // by event: samples with branches
+	samples, serial uint64            // all, and those of a lone thread
+	threads         threadCounts
 }
 
 // stackKey tells stacks apart. Equal ones may have several keys, as their
@@ -38,7 +41,7 @@ type counter struct {
 type stackKey struct {
 	event     int32
 	comm, raw int32
-	tid       int32
+	tid, pid  int32
 	cpu       int32
 	level     byte
 	filtered  bool
@@ -85,13 +88,13 @@ func (m ids) ofString(s string) int32 {
 	return id
 }
 
-func newCounter(f *format.File, l *layout, opts *Options, t *traces) *counter {
-	c := &counter{file: f, places: places{rank: noRank}, layout: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}, unnamed: map[*replay.Thread]int32{}}
+func newCounter(f *format.File, l *layouts, opts *Options, t *traces) *counter {
+	c := &counter{file: f, layouts: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}, unnamed: map[*replay.Thread]int32{}}
 	if topology, ok := f.CPUTopology(); ok {
 		c.sockets = topology.CPUs
 	}
 	for i := range f.Attrs {
-		c.chains = append(c.chains, f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples && (opts.wantsChains() || l.uses&usesParent != 0))
+		c.chains = append(c.chains, f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples && (opts.wantsChains() || l.byEvent[i].uses&usesParent != 0))
 	}
 	return c
 }
@@ -100,8 +103,17 @@ func newCounter(f *format.File, l *layout, opts *Options, t *traces) *counter {
 func (o *Options) wantsChains() bool { return !o.NoChildren || o.Graph.Mode != GraphNone }
 
 func (c *counter) count(b *replay.Batch) error {
+	c.threads.add(b.Records)
 	for i := range b.Samples {
 		s := &b.Samples[i]
+		if c.opts.Resolved && s.Leaf.Sym() == nil {
+			continue
+		}
+		c.layout = c.layouts.byEvent[s.Event]
+		c.samples++
+		if s.Parallelism == 1 {
+			c.serial++
+		}
 		if c.layout.uses&usesExtra != 0 {
 			c.extra = c.newExtra(s)
 		}
@@ -129,6 +141,7 @@ func (c *counter) add(s *replay.Sample, leaf *replay.Frame, period uint64) {
 	}
 	st.Samples++
 	st.Period += period
+	st.Latency += period * latencyUnit / uint64(s.Parallelism)
 }
 
 func (c *counter) key(s *replay.Sample, leaf *replay.Frame) stackKey {
@@ -136,6 +149,9 @@ func (c *counter) key(s *replay.Sample, leaf *replay.Frame) stackKey {
 	k := stackKey{event: int32(s.Event), comm: c.commID(s), level: level(s.Misc), leaf: leaf, filtered: c.filtered(s)}
 	if uses&usesTID != 0 {
 		k.tid = s.TID
+	}
+	if uses&usesPID != 0 {
+		k.pid = s.Thread.PID
 	}
 	if uses&usesCPU != 0 {
 		k.cpu = c.cpu(s)
@@ -239,17 +255,12 @@ func level(m format.Misc) byte {
 // filtered says whether the sample counts in the totals alone.
 func (c *counter) filtered(s *replay.Sample) bool {
 	f := &c.opts.Filter
-	switch {
-	case f.NoGuests && s.Guest(),
-		f.Comms != nil && !slices.Contains(f.Comms, s.Comm),
-		f.PIDs != nil && !slices.Contains(f.PIDs, s.PID),
-		f.TIDs != nil && !slices.Contains(f.TIDs, s.TID),
-		f.Symbols != nil && (s.Leaf.Sym() == nil || !slices.Contains(f.Symbols, s.Leaf.Sym().Name)):
-		return true
-	case f.DSOs != nil:
-		return s.Leaf.Map == nil || !slices.Contains(f.DSOs, s.Leaf.DSO()) && !slices.Contains(f.DSOs, c.places.of(s.Leaf).dso)
-	}
-	return false
+	return f.NoGuests && s.Guest() ||
+		f.Comms != nil && !slices.Contains(f.Comms, s.Comm) ||
+		f.PIDs != nil && !slices.Contains(f.PIDs, s.PID) ||
+		f.TIDs != nil && !slices.Contains(f.TIDs, s.TID) ||
+		f.Parallelism != nil && !slices.Contains(f.Parallelism, s.Parallelism) ||
+		!f.Where.Matches(s.Leaf)
 }
 
 func frameID(_ *SortKey, f *replay.Frame) uint64 { return uint64(f.ID) }
@@ -257,8 +268,8 @@ func frameID(_ *SortKey, f *replay.Frame) uint64 { return uint64(f.ID) }
 // newExtra returns what keys look at of a sample beside its stack.
 func (c *counter) newExtra(s *replay.Sample) extra {
 	a := &c.file.Attrs[s.Event]
-	x := extra{addr: s.Addr, phys: s.PhysAddr, source: s.DataSrc, time: s.Time - s.Time%timeQuantum, cgroup: s.Sample.Cgroup, path: s.Cgroup,
-		transaction: s.Transaction, socket: -1, dataPage: s.DataPageSize, codePage: s.CodePageSize, level: level(s.Misc)}
+	x := extra{addr: s.Addr, phys: s.PhysAddr, source: s.DataSrc, time: s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, usualQuantum), cgroup: s.Sample.Cgroup, path: s.Cgroup,
+		transaction: s.Transaction, socket: -1, parallelism: uint64(s.Parallelism), dataPage: s.DataPageSize, codePage: s.CodePageSize, level: level(s.Misc)}
 	if cpu := c.cpu(s); cpu >= 0 && int(cpu) < len(c.sockets) {
 		x.socket = int64(c.sockets[cpu].Package)
 	}
@@ -266,6 +277,9 @@ func (c *counter) newExtra(s *replay.Sample) extra {
 		x.data = c.history.ResolveData(s)
 	}
 	x.weight, x.ins, x.stage = s.Weights(a)
+	if len(s.Namespaces) > format.NamespaceCgroup {
+		x.namespace = s.Namespaces[format.NamespaceCgroup]
+	}
 	return x
 }
 
@@ -275,6 +289,9 @@ func (c *counter) addBranches(s *replay.Sample) {
 	for i := range branches.Len() {
 		x := &c.extra
 		x.from, x.to, x.flags = c.history.Resolve(s, branches.From(i)), c.history.Resolve(s, branches.To(i)), branches.Flags(i)
+		if c.opts.Resolved && (x.from.Sym() == nil || x.to.Sym() == nil) {
+			continue
+		}
 		c.add(s, x.to, 1)
 	}
 	if branches.Len() > 0 {

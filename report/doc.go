@@ -45,11 +45,26 @@ type Options struct {
 	Separator    string  // between columns, instead of blanks; "" aligns them
 	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
 	Header       bool    // the file's header stands above the report
-	Filter       Filter
-	Mode         Mode     // what is counted
-	Branches     Branches // whether the file may choose ModeBranches
-	Groups       Groups
-	Parent       *regexp.Regexp // what the key parent looks for in callchains; nil: DefaultParent
+	Latency      bool    // columns of latencies come first
+	Quiet        bool    // nothing but the entries
+	Relative     bool    // percentages are of the samples that the filters let pass
+	Resolved     bool    // samples, and frames of callchains, without a symbol do not count
+	SymbolFilter string  // entries whose symbols do not contain it are left out
+	Widths       []int   // of the columns; 0, or none, for one as wide as its texts
+	Threads      ThreadCounts
+	TimeQuantum  uint64 // ns that the key time does not tell apart, 0 for perf's choice
+	Nanosecs     bool   // the key time has nine digits
+	ShowParent   bool   // the key parent is added to the others
+	OnlyParents  bool   // entries without a Parent are left out
+	Verbose      bool   // DSOs have their paths, symbols their addresses and where they are from
+	Hierarchy    bool   // entries of the first key, below each those of the next
+	// IgnoreCallees are functions for whose callees they stand themselves; nil: none.
+	IgnoreCallees *regexp.Regexp
+	Filter        Filter
+	Mode          Mode     // what is counted
+	Branches      Branches // whether the file may choose ModeBranches
+	Groups        Groups
+	Parent        *regexp.Regexp // what the key parent looks for in callchains; nil: DefaultParent
 
 	chains bool // an event has callchains
 }
@@ -84,9 +99,12 @@ const (
 // nevertheless, so that percentages stay those of the whole recording. Nil lists
 // let all pass.
 type Filter struct {
-	Comms, DSOs, Symbols []string
-	PIDs, TIDs           []int32
-	NoGuests             bool
+	Comms      []string
+	PIDs, TIDs []int32
+	Where      replay.Where
+	NoGuests   bool
+	// Parallelism is how many threads ran.
+	Parallelism []int
 }
 
 // Text writes a block for each event with samples, as `perf report --stdio`
@@ -97,11 +115,11 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	if err := opts.settle(f); err != nil {
 		return format.Skipped{}, err
 	}
-	l, err := newLayout(f, &opts)
+	l, err := newLayouts(f, &opts)
 	if err != nil {
 		return format.Skipped{}, err
 	}
-	if l.uses&usesParent != 0 && !opts.chains {
+	if l.uses()&usesParent != 0 && !opts.chains {
 		return format.Skipped{}, ErrNoCallchains
 	}
 	t := newTraces(f, sym, opts.RawTrace)
@@ -109,6 +127,9 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	h.KeepChains, h.Also.Names = true, true
 	c := newCounter(f, l, &opts, t)
 	c.history = h
+	if opts.Threads != ThreadsOff {
+		h.Show = map[format.Type]bool{format.TypeRead: true}
+	}
 	skipped, err := h.Walk(f, keep, c.count)
 	if err != nil {
 		return skipped, err
@@ -117,9 +138,14 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	if opts.Inline {
 		lookAhead(c.shownFrames())
 	}
-	hists := newHists(f, l, &opts, t, h.Rank, c.stacks)
+	l.dropLatency(&opts, c.samples, c.serial)
+	hists := newHists(f, l, &opts, t, h.Rank, h.MapSize, c.stacks)
 	c.tell(hists)
-	return skipped, write(w, l, &opts, hists, h.Lost.Samples)
+	err = write(w, l, &opts, hists, h.Lost.Samples)
+	if err == nil && opts.Threads != ThreadsOff {
+		err = c.threads.print(w, f, opts.Threads)
+	}
+	return skipped, err
 }
 
 // ErrNoBranches: branches are asked for, and there are none.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"gperf/format"
 	"gperf/symbolize/replay"
 )
 
@@ -24,10 +25,12 @@ type extra struct {
 	dataPage    uint64
 	codePage    uint64
 	transaction uint64
-	socket      int64  // -1 where that is not known
-	ins, stage  uint16 // latencies beside the weight
-	level       byte   // of data
-	path        string // of cgroup
+	parallelism uint64
+	socket      int64            // -1 where that is not known
+	ins, stage  uint16           // latencies beside the weight
+	level       byte             // of data
+	path        string           // of cgroup
+	namespace   format.Namespace // of cgroups
 }
 
 // appendIdentity appends what tells values of the keys apart: as they are for a
@@ -78,14 +81,18 @@ var extraKeys = []*SortKey{
 	numberKey("weight", "Weight", 12, true, func(x *extra) uint64 { return x.weight }, decimal(func(e *Entry) uint64 { return e.extra.weight * e.Self.Samples })),
 	numberKey("transaction", "Transaction", 27, true, func(x *extra) uint64 { return x.transaction }, appendTransaction),
 	cgroupKey(),
+	cgroupIDKey(),
 	ipcKey("ipc_null", "-      -"),
-	numberKey("time", "Time", 12, false, func(x *extra) uint64 { return x.time }, appendTime),
+	timeKey(),
 	pageSizeKey("code_page_size", "Code Page Size", 0, func(x *extra) uint64 { return x.codePage }),
 	numberKey("local_ins_lat", "Local INSTR Latency", 13, true, func(x *extra) uint64 { return uint64(x.ins) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.ins) })),
 	numberKey("ins_lat", "INSTR Latency", 13, true, func(x *extra) uint64 { return uint64(x.ins) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.ins) * e.Self.Samples })),
 	numberKey("local_p_stage_cyc", "Local Retire Latency", 13, true, func(x *extra) uint64 { return uint64(x.stage) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.stage) })),
 	numberKey("p_stage_cyc", "Retire Latency", 13, true, func(x *extra) uint64 { return uint64(x.stage) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.stage) * e.Self.Samples })),
 	addressKey(),
+	offsetKey(),
+	parallelismKey,
+	processKey(),
 }
 
 // aliases are other names of keys.
@@ -128,15 +135,45 @@ func cgroupKey() *SortKey {
 	return k
 }
 
-// timeQuantum is how near in time samples of one entry are.
-const timeQuantum = 100e6 // ns
+// cgroupIDKey shows the cgroup namespace by its device and inode, which are of 32 bits.
+func cgroupIDKey() *SortKey {
+	k := &SortKey{Name: "cgroup_id", Head: "cgroup id (dev/inode)", uses: usesExtra, min: 20, value: func(x *extra) uint64 { return x.namespace.Dev<<32 ^ x.namespace.Ino }}
+	k.cmp = func(_ *Hist, a, b *Entry) int {
+		an, bn := a.extra.namespace, b.extra.namespace
+		return cmp.Or(cmp.Compare(an.Dev, bn.Dev), cmp.Compare(an.Ino, bn.Ino))
+	}
+	k.append = func(_ *Hist, b []byte, e *Entry, _ int) []byte {
+		return fmt.Appendf(b, "%d/%#x", e.extra.namespace.Dev, e.extra.namespace.Ino)
+	}
+	return k
+}
 
-func appendTime(b []byte, e *Entry) []byte {
+// usualQuantum is how near in time samples of one entry are, unless it is chosen.
+const usualQuantum = 100e6 // ns
+
+// timeKey fills its column up only where another follows.
+func timeKey() *SortKey {
+	k := numberKey("time", "Time", 12, false, func(x *extra) uint64 { return x.time }, nil)
+	k.width = func(h *Hist, _ *Entry) int {
+		if h.opts.Nanosecs {
+			return 16
+		}
+		return 12
+	}
+	k.append = func(h *Hist, b []byte, e *Entry, _ int) []byte { return appendTime(b, e.extra.time, h.opts.Nanosecs) }
+	return k
+}
+
+// appendTime appends seconds with six digits, or nine.
+func appendTime(b []byte, ns uint64, all bool) []byte {
 	const second = 1e9
-	b = strconv.AppendUint(b, e.extra.time/second, 10)
-	micro := strconv.AppendUint(nil, 1e6+e.extra.time%second/1e3, 10)
-	micro[0] = '.'
-	return append(b, micro...)
+	b = strconv.AppendUint(b, ns/second, 10)
+	fraction := strconv.AppendUint(nil, second+ns%second, 10)
+	fraction[0] = '.'
+	if !all {
+		fraction = fraction[:len(".123456")]
+	}
+	return append(b, fraction...)
 }
 
 // addressKey is the address of the sample, or of a caller.

@@ -225,7 +225,7 @@ func (p *flames) newFunctionsOf(c called, inline bool) (list []flameFunction) {
 	if list == nil {
 		name := f.Symbol()
 		if name == "[unknown]" && f.Map != nil {
-			name = "[" + strings.Trim(shortName(f.DSO()), "[]") + "]"
+			name = "[" + strings.Trim(f.Map.DSO.ShortName(), "[]") + "]"
 		}
 		list = []flameFunction{{p.function(name, f.DSO(), flameUnknown), -1}}
 	}

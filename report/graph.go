@@ -307,7 +307,7 @@ func appendFrame(b []byte, pl *place) []byte {
 	f := pl.frame
 	switch {
 	case f.Sym() != nil:
-		return append(b, f.Sym().Name...)
+		return pl.appendMark(append(b, f.Sym().Name...))
 	case f.IP != 0:
 		b = append(b, "0x"...)
 	}

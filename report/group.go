@@ -102,18 +102,30 @@ func (h *Hist) sum() Stat {
 	return all
 }
 
+// seen counts the samples of the members, those that the filter leaves out too.
+func (h *Hist) seen() uint64 {
+	n := h.all.Samples
+	for _, m := range h.members[min(1, len(h.members)):] {
+		n += m.all.Samples
+	}
+	return n
+}
+
 // appendFigures appends a figure of an entry, that of every member in a group.
 func (h *Hist) appendFigures(b []byte, e *Entry, k *SortKey, width int) []byte {
 	if h.members == nil {
 		return k.figureOf(h, b, e, width)
 	}
+	if k.user == 0 {
+		width = k.min
+	}
 	for i, m := range h.members {
 		switch {
 		case m.Total.Samples == 0:
 		case e.group[i] == nil:
-			b = k.figureOf(m, b, &Entry{}, k.min)
+			b = k.figureOf(m, b, &Entry{}, width)
 		default:
-			b = k.figureOf(m, b, e.group[i], k.min)
+			b = k.figureOf(m, b, e.group[i], width)
 		}
 	}
 	return b

@@ -1,6 +1,9 @@
 package report
 
 import (
+	"slices"
+	"strings"
+
 	"gperf/format"
 	"gperf/symbolize"
 	"gperf/symbolize/replay"
@@ -9,9 +12,10 @@ import (
 // Hist is the histogram of one event.
 type Hist struct {
 	Event   string
-	Total   Stat     // of all samples, those that the filter leaves out too
+	Total   Stat     // of the samples that percentages are of
 	Entries []*Entry // in the order in which they are shown
 
+	all     Stat     // of all samples, those that the filter leaves out too
 	plural  bool     // perf speaks of events: it leads a group
 	members []*Hist  // of the group that it leads, itself first; nil without one
 	list    []*Entry // in the order in which perf keeps them
@@ -54,12 +58,14 @@ type Entry struct {
 // Stat is what samples add up to.
 type Stat struct {
 	Samples, Period uint64
+	Latency         uint64 // of Period by how many threads ran, in 1/latencyUnit
 	Kernel, User    uint64 // the parts of Period that were spent there
 }
 
 func (a *Stat) add(b *Stat) {
 	a.Samples += b.Samples
 	a.Period += b.Period
+	a.Latency += b.Latency
 	a.Kernel += b.Kernel
 	a.User += b.User
 }
@@ -71,6 +77,8 @@ type entryKey struct {
 	cpu, extra       int32
 	parent           int32
 	srcline, srcfile int32
+	pid, noDigit     int32
+	numbers          int32 // of what keys look at of the place
 }
 
 func (e *Entry) mapped() bool { return e.place.frame.Map != nil }
@@ -91,16 +99,16 @@ func (h *Hist) trace(e *Entry) string {
 }
 
 // newHists makes the histograms of all events with samples.
-func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(string) int32, stacks []*stack) []*Hist {
+func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(string) int32, mapSize func(*replay.Frame) uint64, stacks []*stack) []*Hist {
 	byEvent := make([][]*stack, len(f.Attrs))
 	for _, st := range stacks {
 		byEvent[st.event] = append(byEvent[st.event], st)
 	}
 	all := make([]*Hist, len(f.Attrs))
-	p := places{rank: rank}
-	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, parents: newParents(opts.Parent)}
+	p := places{rank: rank, mapSize: mapSize, whole: opts.Verbose}
+	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}, parents: newParents(opts.Parent)}
 	for i, stacks := range byEvent {
-		h := &Hist{Event: f.EventName(i), opts: opts, layout: l, traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
+		h := &Hist{Event: f.EventName(i), opts: opts, layout: l.byEvent[i], traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
 		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples && f.Attrs[i].SampleType&format.SampleCallchain != 0
 		h.fill(stacks, same)
 		all[i] = h
@@ -115,7 +123,7 @@ func newHists(f *format.File, l *layout, opts *Options, t *traces, rank func(str
 			h.lead(g, all[i:i+int(g.Members)])
 			i += int(g.Members) - 1
 		}
-		if h.sum().Samples > 0 {
+		if h.seen() > 0 {
 			h.sort()
 			hists = append(hists, h)
 		}
@@ -132,11 +140,17 @@ func (h *Hist) fill(stacks []*stack, same *identities) {
 		case '.':
 			st.User = st.Period
 		}
-		h.Total.add(&st.Stat)
+		h.all.add(&st.Stat)
+		if !st.filtered || !h.opts.Relative {
+			h.Total.add(&st.Stat)
+		}
 		if st.filtered {
 			continue
 		}
 		b.begin(i+1, st)
+		if b.parent == nil && h.opts.OnlyParents {
+			continue
+		}
 		b.leaf().Self.add(&st.Stat)
 		b.each(func(e *Entry, from int) {
 			e.Children.add(&st.Stat)
@@ -146,6 +160,9 @@ func (h *Hist) fill(stacks []*stack, same *identities) {
 	if h.chains {
 		h.minHits = h.opts.Graph.minPeriod(h.Total.Period)
 		h.fillCalls(b, stacks)
+	}
+	if h.opts.SymbolFilter != "" {
+		h.filterSymbols(b)
 	}
 	// Perf keeps its entries twice where a key makes it merge them anew.
 	h.list = order(b.entries, h.told)
@@ -161,11 +178,30 @@ func (h *Hist) fillCalls(b *builder, stacks []*stack) {
 			continue
 		}
 		b.begin(-i-1, st)
+		if b.parent == nil && h.opts.OnlyParents {
+			continue
+		}
 		b.each(func(e *Entry, from int) {
 			if share := e.shown(h.opts); share >= h.minHits && h.visible(share) && from < len(st.chain) {
 				e.calls = append(e.calls, call{st, from})
 			}
 		})
+	}
+}
+
+// filterSymbols leaves out the entries whose symbols the filter does not match. Where
+// callers have the samples of their callees, percentages remain those of all.
+func (h *Hist) filterSymbols(b *builder) {
+	b.entries = slices.DeleteFunc(b.entries, func(e *Entry) bool {
+		sym := e.place.frame.Sym()
+		return sym == nil || !strings.Contains(sym.Name, h.opts.SymbolFilter)
+	})
+	if h.opts.Relative && h.opts.NoChildren {
+		h.Total.Period, h.Total.Latency = 0, 0
+		for _, e := range b.entries {
+			h.Total.Period += e.Self.Period
+			h.Total.Latency += e.Self.Latency
+		}
 	}
 }
 
@@ -212,8 +248,8 @@ func (h *Hist) compareResult(a, b *Entry) int {
 // identities numbers what keys do not tell apart, for all events: groups
 // compare their entries.
 type identities struct {
-	raws, extras, names ids
-	parents             *parents
+	raws, extras, names, numbers ids
+	parents                      *parents
 }
 
 // builder adds one stack after the other to a histogram.
@@ -233,7 +269,8 @@ type builder struct {
 func (b *builder) begin(number int, st *stack) {
 	b.number, b.stack = number, st
 	if st.chain == nil {
-		st.chain = b.places.chain(&st.frames, &b.opts.Graph, b.opts.MaxStack, b.opts.Inline)
+		st.chain = b.places.chain(&st.frames, &b.opts.Graph, b.opts.MaxStack, b.opts.Inline, b.opts.Resolved)
+		b.ignoreCallees(st)
 	}
 	uses := b.layout.uses
 	b.key = entryKey{}
@@ -243,13 +280,20 @@ func (b *builder) begin(number int, st *stack) {
 	if uses&usesTID != 0 {
 		b.key.tid = st.thread.TID
 	}
+	if uses&usesPID != 0 {
+		b.key.pid = st.thread.PID
+	}
+	if uses&usesNoDigit != 0 {
+		b.key.noDigit = b.names.ofString(noDigits(st.comm))
+	}
 	if uses&usesCPU != 0 {
 		b.key.cpu = st.cpu
 	}
 	if uses&usesRaw != 0 {
 		b.key.raw = b.rawID(st)
 	}
-	if uses&usesParent != 0 {
+	b.parent = nil
+	if uses&usesParent != 0 || b.opts.OnlyParents {
 		if b.parent = b.parents.of(st.chain); b.parent != nil {
 			b.key.parent = b.names.ofString(b.parent.Name)
 		}
@@ -259,6 +303,21 @@ func (b *builder) begin(number int, st *stack) {
 			return uint64(k.identity(b.places, f))
 		})
 		b.key.extra = b.extras.of(b.buf)
+	}
+}
+
+// ignoreCallees makes the last function of the callchain that is to stand for its
+// callees the one in which the samples were taken. As in perf, what comes before it is
+// left out: its callees, or, in graphs that begin with the callers, those.
+func (b *builder) ignoreCallees(st *stack) {
+	if b.opts.IgnoreCallees == nil {
+		return
+	}
+	for i, pl := range slices.Backward(st.chain) {
+		if sym := pl.frame.Sym(); sym != nil && pl.call == nil && b.opts.IgnoreCallees.MatchString(sym.Name) {
+			st.chain, st.leaf = st.chain[i:], pl.frame
+			return
+		}
 	}
 }
 
@@ -344,6 +403,9 @@ func (b *builder) entry(pl *place, id int32, ip uint64, level byte, inChain bool
 		k.place = b.places.address("", pl.frame.IP)
 	default:
 		k.place = b.places.address(pl.dso, pl.frame.IP)
+	}
+	if b.layout.uses&usesPlace != 0 {
+		k.numbers = b.numbersOf(pl, ip)
 	}
 	e := b.byKey[k]
 	if e == nil {

@@ -16,6 +16,8 @@ type layout struct {
 	uses    uses
 	order   string // the keys, as words
 	byName  bool   // the first key is the symbol, so that call graphs need not begin with it
+	latency latencyMode
+	levels  [][]*SortKey // of a hierarchy
 }
 
 const (
@@ -28,28 +30,31 @@ const (
 
 // newLayout makes the layout as perf does (setup_sorting of
 // tools/perf/util/sort.c): overheads come first, sort keys become columns, and
-// columns sort what the keys leave equal.
-func newLayout(f *format.File, opts *Options) (*layout, error) {
+// columns sort what the keys leave equal. defaults are the keys where --sort has none.
+func newLayout(f *format.File, opts *Options, defaults string) (*layout, error) {
 	l := &layout{byName: opts.Fields == "" && strings.HasPrefix(opts.Sort, "sym")}
+	var err error
+	if l.latency, err = opts.latencyOf(f); err != nil {
+		return nil, err
+	}
 	p := keyParser{file: f, raw: opts.RawTrace, mode: opts.Mode}
-	strict := opts.Fields != "" && opts.Fields[0] != '+'
-	words := p.sortWords(opts, strict)
+	strict := isStrict(opts.Fields)
+	words := sortWords(opts, strict, defaults)
+	if !strict {
+		words = l.overheadWords(words, !opts.NoChildren)
+	}
 	l.order = opts.Sort
 	if opts.Sort == "" || opts.Sort[0] == '+' {
-		l.order = p.defaultSort() + strings.Replace(opts.Sort, "+", ",", 1)
+		l.order = defaults + strings.Replace(opts.Sort, "+", ",", 1)
 	}
-	if strings.Contains(opts.Sort, "symbol") {
-		more := ",ipc_null"
-		if opts.Mode == ModeBranches {
-			more = ",ipc_lbr"
-		}
-		words, l.order = words+more, l.order+more
+	if opts.ShowParent {
+		words += ",parent"
 	}
 	if err := p.add(&l.sorts, "--sort", words); err != nil {
 		return nil, err
 	}
 	if !strict {
-		l.columns = opts.figureColumns(l.sorts)
+		l.columns = l.figureColumns(opts)
 	}
 	if err := p.add(&l.columns, "--fields", strings.TrimPrefix(opts.Fields, "+")); err != nil {
 		return nil, err
@@ -60,10 +65,15 @@ func newLayout(f *format.File, opts *Options) (*layout, error) {
 	for _, k := range l.columns {
 		l.sorts = appendNew(l.sorts, k)
 	}
-	if !strict && !opts.NoChildren {
+	if !strict && !opts.NoChildren && !opts.Hierarchy {
 		l.rename("overhead", "Self")
 	}
-	l.elide(&opts.Filter)
+	if opts.Hierarchy { // which perf shows whole, and as wide as the texts are
+		l.setLevels(&p, words+","+opts.Fields)
+	} else {
+		l.elide(&opts.Filter)
+		l.setWidths(opts.Widths)
+	}
 	for _, k := range l.sorts {
 		l.uses |= k.uses
 	}
@@ -78,6 +88,15 @@ func (l *layout) rename(name, head string) {
 			renamed.Head = head
 			l.columns[i] = &renamed
 		}
+	}
+}
+
+// setWidths gives the first columns their widths.
+func (l *layout) setWidths(widths []int) {
+	for i := range min(len(widths), len(l.columns)) {
+		k := *l.columns[i]
+		k.user = widths[i]
+		l.columns[i] = &k
 	}
 }
 
@@ -107,9 +126,9 @@ func (f *Filter) list(k *SortKey) []string {
 	case "comm":
 		return f.Comms
 	case "dso":
-		return f.DSOs
+		return f.Where.DSOs
 	case "symbol":
-		return f.Symbols
+		return f.Where.Names()
 	}
 	return nil
 }
@@ -130,25 +149,19 @@ func (k *SortKey) shown(event int) bool {
 
 // figureColumns are the columns that come first: overheads, if they are among the
 // keys, and those that were asked for.
-func (o *Options) figureColumns(sorts []*SortKey) []*SortKey {
-	var names []string
-	for _, name := range []string{"overhead_children", "overhead"} {
-		if (name == "overhead" || !o.NoChildren) && slices.Contains(sorts, lookupExact(name)) {
-			names = append(names, name)
+func (l *layout) figureColumns(o *Options) (list []*SortKey) {
+	for _, name := range l.overheadColumns(!o.NoChildren) {
+		if k := lookupExact(name); slices.Contains(l.sorts, k) {
+			list = append(list, k)
 		}
 	}
-	if o.CPUModes {
-		names = append(names, "overhead_sys", "overhead_us")
-	}
-	if o.Samples {
-		names = append(names, "sample")
-	}
-	if o.Period {
-		names = append(names, "period")
-	}
-	list := make([]*SortKey, len(names))
-	for i, name := range names {
-		list[i] = lookupExact(name)
+	for _, c := range [...]struct {
+		shown bool
+		name  string
+	}{{o.CPUModes, "overhead_sys"}, {o.CPUModes, "overhead_us"}, {o.Samples, "sample"}, {o.Period, "period"}} {
+		if c.shown {
+			list = append(list, lookupExact(c.name))
+		}
 	}
 	return list
 }
@@ -164,26 +177,17 @@ type keyParser struct {
 	mode Mode
 }
 
-// sortWords are the words of --sort, with those that perf adds.
-func (p *keyParser) sortWords(opts *Options, strict bool) string {
+// sortWords are the words of --sort, or of the defaults. perf adds ipc_null to a symbol,
+// a column that says nothing.
+func sortWords(opts *Options, strict bool, defaults string) string {
 	words := opts.Sort
 	switch {
 	case words == "" && strict:
 		return ""
 	case words == "":
-		words = p.defaultSort()
+		words = defaults
 	case words[0] == '+':
-		words = p.defaultSort() + "," + words[1:]
-	}
-	if strict {
-		return words
-	}
-	if strings.Contains(words, "overhead") || strings.Contains(words, "latency") {
-		return words
-	}
-	words = "overhead," + words
-	if !opts.NoChildren {
-		words = "overhead_children," + words
+		words = defaults + "," + words[1:]
 	}
 	return words
 }
@@ -230,6 +234,9 @@ func (p *keyParser) add(list *[]*SortKey, option, words string) error {
 func (p *keyParser) parse(word string) []*SortKey {
 	if k := lookupKey(word); k != nil {
 		return []*SortKey{k}
+	}
+	if word == syscallKey {
+		return p.syscallKeys()
 	}
 	event, name, qualified := strings.Cut(word, ".")
 	if !qualified {

@@ -128,7 +128,7 @@ func TestModeErrors(t *testing.T) {
 		t.Errorf("got error %v, want %v", err, ErrNoBranches)
 	}
 	for sort, want := range map[string]string{"mispredict": "of branches alone", "comm,mem": "of memory accesses alone"} {
-		if _, err := newLayout(f, &Options{Sort: sort}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newLayouts(f, &Options{Sort: sort}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %q", sort, err, want)
 		}
 	}
@@ -210,12 +210,12 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// TestCgroupsAndTimes: samples of one entry are at most timeQuantum apart.
+// TestCgroupsAndTimes: samples of one entry are at most usualQuantum apart.
 func TestCgroupsAndTimes(t *testing.T) {
 	var w world
 	at := func(time, cgroup uint64, path string, ip uint64) *stack {
 		st := sampled(0, "prog", 1, nil, []*replay.Frame{w.frame("/bin/prog:main", ip)})
-		st.extra = &extra{time: time - time%timeQuantum, cgroup: cgroup, path: path}
+		st.extra = &extra{time: time - time%usualQuantum, cgroup: cgroup, path: path}
 		return st
 	}
 	stacks := []*stack{at(1e9, 1, "/sys", 0x100), at(1e9+99e6, 1, "/sys", 0x108), at(1e9+100e6, 2, "", 0x100), at(2e9, 0, "", 0x100)}

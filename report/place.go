@@ -4,8 +4,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"gperf/symbolize"
 	"gperf/symbolize/dso"
@@ -38,7 +36,9 @@ type places struct {
 	dsos    map[replay.DSO]int32
 	builds  map[string]dso.BuildID // the first known of a name
 	rank    func(string) int32     // of a DSO by name
-	names   map[string]string
+	mapSize func(*replay.Frame) uint64
+	whole   bool // DSOs' names are their paths
+	names   map[*replay.DSO]string
 	files   map[fileKey]int32
 }
 
@@ -91,13 +91,13 @@ func (p *places) make(f *replay.Frame, inlined string) *place {
 	if p.ids == nil {
 		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
 		p.builds = map[string]dso.BuildID{}
-		p.dsos, p.names, p.files = map[replay.DSO]int32{}, map[string]string{}, map[fileKey]int32{}
+		p.dsos, p.names, p.files = map[replay.DSO]int32{}, map[*replay.DSO]string{}, map[fileKey]int32{}
 	}
 	pl := &place{frame: f, dso: "[unknown]"}
 	ck := chainKey{start: f.IP, inlined: inlined}
 	if f.Map != nil {
-		if pl.dso = f.Map.DSO.Short; pl.dso == "" {
-			pl.dso = p.shortName(f.Map.DSO.Name)
+		if pl.dso = f.Map.DSO.Name; !p.whole {
+			pl.dso = p.shortName(f.Map.DSO)
 		}
 		pl.rank = p.rank(f.Map.DSO.Name)
 		ck.dso = p.dso(*f.Map.DSO)
@@ -139,10 +139,14 @@ func (p *places) address(dso string, ip uint64) int32 {
 }
 
 // chain returns the places of a callchain in the graph's order: those of at most
-// limit frames, and with inline of the calls that were inlined there.
-func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline bool) []*place {
+// limit frames, with inline of the calls that were inlined there, too, and with
+// resolved only of those that have symbols.
+func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline, resolved bool) []*place {
 	list := make([]*place, 0, min(c.Len(), limit))
 	for f := range framesOf(c, g, limit) {
+		if resolved && f.frame.Sym() == nil {
+			continue
+		}
 		pl := p.at(f.frame, f.caller)
 		var inlined []*place
 		if inline {
@@ -186,13 +190,20 @@ func (p *places) inlinedAt(at *place) []*place {
 	at.asked = true
 	calls := f.Calls(at.caller)
 	for _, c := range calls[:max(len(calls), 1)-1] {
-		name := c.Function + " (inlined)"
-		own := &symbolize.Symbol{Start: sym.Start, End: sym.End, Name: name, Raw: c.Function}
-		pl := p.make(replay.NamedFrame(f.ID, f.IP, f.Kernel, f.Map, own), name)
+		own := &symbolize.Symbol{Start: sym.Start, End: sym.End, Name: c.Function, Raw: c.Function}
+		pl := p.make(f.Inlined(own), c.Function)
 		pl.call = &c
 		at.inlined = append(at.inlined, pl)
 	}
 	return at.inlined
+}
+
+// appendMark appends what stands after the name of a function that was inlined.
+func (pl *place) appendMark(b []byte) []byte {
+	if pl.call == nil {
+		return b
+	}
+	return append(b, " (inlined)"...)
 }
 
 // number numbers keys from 1 on.
@@ -217,30 +228,13 @@ func (p *places) dso(d replay.DSO) int32 {
 	return number(p.dsos, replay.DSO{Name: d.Name})
 }
 
-func (p *places) shortName(name string) string {
-	short, ok := p.names[name]
+func (p *places) shortName(d *replay.DSO) string {
+	short, ok := p.names[d]
 	if !ok {
-		short = shortName(name)
-		p.names[name] = short
+		short = d.ShortName()
+		p.names[d] = short
 	}
 	return short
-}
-
-// shortName is the base name of a DSO, or what perf calls a JIT's symbols
-// (dso__set_basename of tools/perf/util/dso.c).
-func shortName(name string) string {
-	if name != "" && name[0] == '[' {
-		return name
-	}
-	base := name[strings.LastIndexByte(name, '/')+1:]
-	if pid, ok := strings.CutPrefix(base, "perf-"); ok {
-		if pid, ok = strings.CutSuffix(pid, ".map"); ok {
-			if _, err := strconv.Atoi(pid); err == nil {
-				return "[JIT] tid " + pid
-			}
-		}
-	}
-	return base
 }
 
 // leafIP is the address under which perf keeps a sampled instruction: within
@@ -251,6 +245,3 @@ func leafIP(f *replay.Frame) uint64 {
 	}
 	return dso.OffOfIP(f.IP, f.Map.Start, f.Map.Pgoff)
 }
-
-// noRank leaves the order of equal branches to their addresses.
-func noRank(string) int32 { return 0 }

@@ -28,6 +28,7 @@ type SortKey struct {
 	figure bool   // the head stands right
 	field  *field // of a tracepoint
 	elided bool   // all entries have the same
+	user   int    // width that the user chose, 0 for none
 
 	// figureOf appends a figure of one event; append then appends those of its
 	// group.
@@ -36,6 +37,9 @@ type SortKey struct {
 	// it is an address; both are nil for the others.
 	value func(x *extra) uint64
 	frame func(x *extra) *replay.Frame
+	// ofPlace is what a key looks at that is a number of a place, or of its ip; nil
+	// for the others.
+	ofPlace func(p *places, pl *place, ip uint64) uint64
 	// identity is the same for frames that the key does not tell apart.
 	identity func(p *places, f *replay.Frame) int32
 	mode     Mode // of samples that have it; ModeSamples: all
@@ -58,6 +62,9 @@ const (
 	usesData   // extra's data
 	usesSrcline
 	usesSrcfile
+	usesPID
+	usesNoDigit
+	usesPlace // has ofPlace
 )
 
 // keys are the keys of every event, in perf's order, which matters: a key may be
@@ -66,6 +73,7 @@ var keys = []*SortKey{
 	{Name: "pid", Head: "    Pid:Command", uses: usesTID, cmp: compareTID, width: threadWidth, append: appendThread},
 	{Name: "tid", Head: "    Tid:Command", uses: usesTID, cmp: compareTID, width: threadWidth, append: appendThread},
 	{Name: "comm", Head: "Command", uses: usesComm, cmp: compareComm, width: commWidth, append: appendComm},
+	commNoDigitKey(),
 	{Name: "dso", Head: "Shared Object", uses: usesDSO, cmp: compareDSO, width: dsoWidth, append: appendDSO},
 	{Name: "symbol", Head: "Symbol", uses: usesSymbol, cmp: compareSymbol, sort: compareName, width: symbolWidth, append: appendSymbol},
 	{Name: "parent", Head: "Parent symbol", uses: usesParent, cmp: compareParent, width: parentWidth, append: appendParent},
@@ -73,13 +81,17 @@ var keys = []*SortKey{
 	srclineKey,
 	srcfileKey,
 	{Name: "trace", Head: "Trace output", uses: usesRaw, cmp: compareTrace, width: traceWidth, append: appendTrace},
+	sizeKey("symbol_size", "Symbol size", symbolSize),
+	sizeKey("dso_size", "DSO size", dsoSize),
 }
 
 var figures = []*SortKey{
-	{Name: "overhead", Head: "Overhead", figure: true, min: 8, sort: bySelf(period), figureOf: appendPercent(func(e *Entry) uint64 { return e.Self.Period })},
-	{Name: "overhead_sys", Head: "sys", figure: true, min: 8, sort: bySelf(kernelPart), figureOf: appendPercent(func(e *Entry) uint64 { return e.Self.Kernel })},
-	{Name: "overhead_us", Head: "usr", figure: true, min: 8, sort: bySelf(userPart), figureOf: appendPercent(func(e *Entry) uint64 { return e.Self.User })},
-	{Name: "overhead_children", Head: "Children", figure: true, min: 8, sort: compareChildren, figureOf: appendChildren},
+	{Name: "overhead", Head: "Overhead", figure: true, min: 8, sort: bySelf(period), figureOf: appendShare(period)},
+	{Name: "latency", Head: "Latency", figure: true, min: 8, sort: bySelf(latency), figureOf: appendShare(latency)},
+	{Name: "overhead_sys", Head: "sys", figure: true, min: 8, sort: bySelf(kernelPart), figureOf: appendPart(kernelPart)},
+	{Name: "overhead_us", Head: "usr", figure: true, min: 8, sort: bySelf(userPart), figureOf: appendPart(userPart)},
+	{Name: "overhead_children", Head: "Children", figure: true, min: 8, sort: byChildren(period), figureOf: appendChildren(period)},
+	{Name: "latency_children", Head: "Latency", figure: true, min: 7, sort: byChildren(latency), figureOf: appendChildren(latency)},
 	{Name: "sample", Head: "Samples", figure: true, min: 12, sort: bySelf(samples), figureOf: appendNumber(samples)},
 	{Name: "period", Head: "Period", figure: true, min: 12, sort: bySelf(period), figureOf: appendNumber(period)},
 }
@@ -137,21 +149,23 @@ func selfOf(e *Entry, get func(*Stat) uint64) uint64 {
 	return get(&e.Self)
 }
 
-// compareChildren puts callers above callees where they have the same period.
-func compareChildren(h *Hist, a, b *Entry) int {
-	if h.opts.NoChildren {
-		return 0
+// byChildren puts callers above callees where they have the same figure.
+func byChildren(get func(*Stat) uint64) func(*Hist, *Entry, *Entry) int {
+	return func(h *Hist, a, b *Entry) int {
+		if h.opts.NoChildren {
+			return 0
+		}
+		if c := cmp.Compare(get(&a.Children), get(&b.Children)); c != 0 {
+			return c
+		}
+		if a.Thread != b.Thread || !h.chains {
+			return 0
+		}
+		if h.opts.Graph.Order == Caller {
+			return cmp.Compare(a.depth, b.depth)
+		}
+		return cmp.Compare(b.depth, a.depth)
 	}
-	if c := cmp.Compare(a.Children.Period, b.Children.Period); c != 0 {
-		return c
-	}
-	if a.Thread != b.Thread || !h.chains {
-		return 0
-	}
-	if h.opts.Graph.Order == Caller {
-		return cmp.Compare(a.depth, b.depth)
-	}
-	return cmp.Compare(b.depth, a.depth)
 }
 
 func compareComm(_ *Hist, a, b *Entry) int { return strings.Compare(b.Comm, a.Comm) }
@@ -177,6 +191,14 @@ func compareSymbol(h *Hist, a, b *Entry) int {
 	}
 	if as == nil || bs == nil {
 		return compareBool(as != nil, bs != nil)
+	}
+	if a.place.call != nil || b.place.call != nil { // inlined in one function, or in several
+		if c := strings.Compare(as.Name, bs.Name); c != 0 {
+			return c
+		}
+		if as.Start <= bs.End && as.End >= bs.Start {
+			return 0
+		}
 	}
 	if as.Start != bs.Start {
 		return cmp.Compare(int64(bs.Start-as.Start), 0)
@@ -218,11 +240,7 @@ func (e *KeyError) Error() string {
 	case ModeMemory:
 		return fmt.Sprintf("%s: key %q is of memory accesses alone (--mem-mode)", e.Option, e.Key)
 	}
-	s := fmt.Sprintf("%s: unknown key %q: known are %s", e.Option, e.Key, strings.Join(Keys(), ", "))
-	if len(e.Fields) > 0 {
-		s += ", and the events' fields: " + strings.Join(e.Fields, ", ")
-	}
-	return s
+	return fmt.Sprintf("%s: unknown key %q", e.Option, e.Key)
 }
 
 func commWidth(_ *Hist, e *Entry) int   { return len(e.Thread.Comm) }
@@ -244,17 +262,38 @@ func dsoWidth(h *Hist, e *Entry) int {
 
 // unresolvedWidth is the room that a DSO without a symbol gets.
 func (h *Hist) unresolvedWidth() int {
-	if h.opts.Separator == "" && h.opts.Filter.DSOs == nil {
+	if h.opts.Separator == "" && h.opts.Filter.Where.DSOs == nil && h.opts.Widths == nil {
 		return hexWidth
 	}
 	return 0
 }
 
-func symbolWidth(_ *Hist, e *Entry) int {
-	if sym := e.place.frame.Sym(); sym != nil {
-		return len("[k] ") + len(sym.Name)
+func symbolWidth(h *Hist, e *Entry) int { return h.frameWidth(e.place.frame) }
+
+// frameWidth is the width of a frame's symbol.
+func (h *Hist) frameWidth(f *replay.Frame) int {
+	sym := f.Sym()
+	switch {
+	case sym == nil:
+		return len("[k] 0x") + hexWidth
+	case h.opts.Verbose:
+		return originWidth + len("[k] ") + len(sym.Name)
 	}
-	return len("[k] 0x") + hexWidth
+	return len("[k] ") + len(sym.Name)
+}
+
+// originWidth is that of an address and where its symbol is from.
+const originWidth = len("0x") + hexWidth + len(" k ")
+
+// appendOrigin appends them where they are shown.
+func (h *Hist) appendOrigin(b []byte, f *replay.Frame, ip uint64) []byte {
+	if !h.opts.Verbose {
+		return b
+	}
+	n := len(b)
+	b = appendHex(b, ip, 1)
+	b = appendBlanks(b, originWidth-len(" k ")-(len(b)-n))
+	return append(b, ' ', byte(f.Origin()), ' ')
 }
 
 func traceWidth(h *Hist, e *Entry) int { return len(h.trace(e)) }
@@ -270,8 +309,10 @@ func appendDSO(_ *Hist, b []byte, e *Entry, width int) []byte {
 	return appendLeft(b, e.place.dso, width)
 }
 
-func appendSymbol(_ *Hist, b []byte, e *Entry, width int) []byte {
-	return appendFrameSymbol(b, e.place.frame, e.ip, e.Level, width)
+func appendSymbol(h *Hist, b []byte, e *Entry, width int) []byte {
+	n := len(b)
+	b = h.appendOrigin(b, e.place.frame, e.ip)
+	return e.place.appendMark(appendFrameSymbol(b, e.place.frame, e.ip, e.Level, width-(len(b)-n)))
 }
 
 // appendFrameSymbol appends the frame's level and its symbol, or else ip.
@@ -284,20 +325,23 @@ func appendFrameSymbol(b []byte, f *replay.Frame, ip uint64, level byte, width i
 }
 
 // appendAddress appends 16 digits, after 0x but for 0.
-func appendAddress(b []byte, ip uint64) []byte {
+func appendAddress(b []byte, ip uint64) []byte { return appendHex(b, ip, hexWidth) }
+
+// appendHex appends at least so many digits, after 0x but for 0.
+func appendHex(b []byte, ip uint64, min int) []byte {
 	if ip != 0 {
 		b = append(b, "0x"...)
 	}
 	var digits [16]byte
 	d := strconv.AppendUint(digits[:0], ip, 16)
-	for n := hexWidth - len(d); n > 0; n-- {
+	for n := min - len(d); n > 0; n-- {
 		b = append(b, '0')
 	}
 	return append(b, d...)
 }
 
-func appendCPU(_ *Hist, b []byte, e *Entry, _ int) []byte {
-	return fmt.Appendf(b, "%.3d", e.CPU)
+func appendCPU(_ *Hist, b []byte, e *Entry, width int) []byte {
+	return fmt.Appendf(b, "%.*d", width, e.CPU)
 }
 
 func appendTrace(h *Hist, b []byte, e *Entry, width int) []byte {
@@ -305,22 +349,34 @@ func appendTrace(h *Hist, b []byte, e *Entry, width int) []byte {
 	return append(b, s[:min(len(s), width)]...)
 }
 
-func appendPercent(get func(*Entry) uint64) func(*Hist, []byte, *Entry, int) []byte {
-	return func(h *Hist, b []byte, e *Entry, width int) []byte { return h.appendPercent(b, get(e), width) }
+// appendShare appends the percentage of an entry's own figure in that of all.
+func appendShare(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
+	return func(h *Hist, b []byte, e *Entry, width int) []byte {
+		return h.appendPercent(b, get(&e.Self), get(&h.Total), width)
+	}
 }
 
-func appendChildren(h *Hist, b []byte, e *Entry, width int) []byte {
-	if h.opts.NoChildren {
-		return appendRight(append(b, ' '), "N/A", width-1)
+// appendPart appends the percentage of a part of an entry's period.
+func appendPart(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
+	return func(h *Hist, b []byte, e *Entry, width int) []byte {
+		return h.appendPercent(b, get(&e.Self), h.Total.Period, width)
 	}
-	return h.appendPercent(b, e.Children.Period, width)
+}
+
+func appendChildren(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
+	return func(h *Hist, b []byte, e *Entry, width int) []byte {
+		if h.opts.NoChildren {
+			return appendRight(append(b, ' '), "N/A", width-1)
+		}
+		return h.appendPercent(b, get(&e.Children), get(&h.Total), width)
+	}
 }
 
 // appendPercent appends part of all, after a blank that keeps columns apart.
-func (h *Hist) appendPercent(b []byte, part uint64, width int) []byte {
+func (h *Hist) appendPercent(b []byte, part, all uint64, width int) []byte {
 	percent := 0.0
-	if h.Total.Period != 0 {
-		percent = 100 * float64(part) / float64(h.Total.Period)
+	if all != 0 {
+		percent = 100 * float64(part) / float64(all)
 	}
 	var digits [24]byte
 	d := strconv.AppendFloat(digits[:0], percent, 'f', 2, 64)

@@ -19,13 +19,16 @@ var ErrNoSamples = errors.New("no samples")
 // tip closes a report, as one of many does with perf.
 const tip = "#\n# (Tip: For a higher level overview, try: gperf report --sort comm,dso)\n#\n"
 
+// HeaderHint opens a report without the recording's header.
+const HeaderHint = "# To display the perf.data header info, please use --header/--header-only options.\n#\n"
+
 // write writes all blocks, and what stands before them.
-func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) error {
+func write(out io.Writer, l *layouts, opts *Options, hists []*Hist, lost uint64) error {
 	w := bufio.NewWriterSize(out, 1<<16)
-	if !opts.Header {
-		w.WriteString("# To display the perf.data header info, please use --header/--header-only options.\n#\n")
+	if !opts.Quiet && !opts.Header {
+		w.WriteString(HeaderHint)
 	}
-	for _, k := range l.columns {
+	for _, k := range l.columns() {
 		if list := opts.Filter.list(k); len(list) == 1 {
 			fmt.Fprintf(w, "# %s: %s\n", k.Name, list[0])
 		}
@@ -33,8 +36,10 @@ func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) 
 	if len(hists) == 0 {
 		return errors.Join(w.Flush(), ErrNoSamples)
 	}
-	fmt.Fprintf(w, "#\n# Total Lost Samples: %d\n#\n", lost)
-	for _, k := range l.columns {
+	if !opts.Quiet {
+		fmt.Fprintf(w, "#\n# Total Lost Samples: %d\n#\n", lost)
+	}
+	for _, k := range l.columns() {
 		if k.field != nil {
 			k.min = max(k.min, k.field.textWidth(hists))
 		}
@@ -44,19 +49,32 @@ func write(out io.Writer, l *layout, opts *Options, hists []*Hist, lost uint64) 
 			return err
 		}
 	}
-	w.WriteString(tip)
+	if !opts.Quiet {
+		w.WriteString(tip)
+	}
 	return w.Flush()
 }
 
-// write writes the histogram's block, some entries at a time: the text of all of
-// them may be a hundred times what they are.
-func (h *Hist) write(w io.Writer) error {
-	const atATime = 256
-	widths := h.widths()
-	text := h.appendHead(h.appendTitle(nil), widths)
-	d := drawing{g: &h.opts.Graph, total: h.Total.Period, minHits: h.minHits, byName: h.layout.byName, sep: h.opts.Separator}
+// write writes the histogram's block.
+func (h *Hist) write(w *bufio.Writer) error {
+	d := drawing{g: &h.opts.Graph, total: h.all.Period, minHits: h.minHits, byName: h.layout.byName, sep: h.opts.Separator}
 	if d.sep == "" {
 		d.sep = ";"
+	}
+	if h.opts.Hierarchy {
+		return h.writeHierarchy(w, &d)
+	}
+	return h.writeList(w, &d)
+}
+
+// writeList writes the entries one below the other, some at a time: the text of all of
+// them may be a hundred times what they are.
+func (h *Hist) writeList(w *bufio.Writer, d *drawing) error {
+	const atATime = 256
+	widths := h.widths()
+	var text []byte
+	if !h.opts.Quiet {
+		text = h.appendHead(h.appendTitle(text), widths)
 	}
 	var shown []*Entry
 	for _, e := range h.Entries {
@@ -126,6 +144,14 @@ func (h *Hist) widths() []int {
 			widths[i] = max(widths[i], k.width(h, e))
 		}
 	}
+	for i, k := range h.layout.columns {
+		switch {
+		case k.user > 0 && k.figureOf != nil:
+			widths[i] = max(widths[i], k.user)
+		case k.user > 0:
+			widths[i] = k.user
+		}
+	}
 	return widths
 }
 
@@ -177,7 +203,11 @@ func (h *Hist) appendEntry(b []byte, e *Entry, widths []int) []byte {
 		first = false
 		n := len(b)
 		if k.figureOf != nil {
-			b = h.appendFigures(b, e, k, widths[i])
+			width := widths[i]
+			if k.user > 0 {
+				width = max(k.user, len(k.Head))
+			}
+			b = h.appendFigures(b, e, k, width)
 		} else {
 			b = k.append(h, b, e, widths[i])
 		}

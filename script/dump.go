@@ -6,15 +6,22 @@ import (
 	"io"
 
 	"gperf/format"
+	"gperf/symbolize/replay"
 )
 
-// Dump prints every record of f in the order of the file: its place and size,
-// its bytes, and what they mean, in the words of `perf script -D`. A record that
-// cannot be decoded has its bytes and the error.
-func Dump(w io.Writer, f *format.File) (format.Skipped, error) {
+// Dump prints every record of f, the named file, as perf report -D does, in the order
+// of time: its place and size, its bytes, and what they mean. A record that cannot be
+// decoded has its bytes and the error.
+func Dump(w io.Writer, f *format.File, name string, h *replay.History) (format.Skipped, error) {
 	out := bufio.NewWriterSize(w, 1<<16)
-	d := dumper{file: f}
-	reader := f.RecordsAsWritten()
+	if f.Pipe {
+		name = "pipe"
+	}
+	d := dumper{file: f, name: name, history: h, regs: registerNames(f)}
+	for i := range f.Attrs {
+		d.types |= f.Attrs[i].SampleType
+	}
+	reader := f.RecordsByRound()
 	var text []byte
 	for {
 		raw, err := reader.Next()
@@ -36,94 +43,130 @@ func Dump(w io.Writer, f *format.File) (format.Skipped, error) {
 	}
 }
 
+const pipeHeaderSize = 16
+
 type dumper struct {
 	file    *format.File
+	name    string
+	history *replay.History
+	types   format.SampleType    // of any event
+	regs    func(bit int) string // names of registers
 	sample  format.Sample
 	skipped format.Skipped
 }
 
 // append appends a record:
 //
-//	0x1a3f [0x48]: PERF_RECORD_MMAP2 …
+//	0x1a3f@perf.data [0x48]: event: 10
+//	.
+//	. ... raw event: size 72 bytes
 //	.  0000:  0a 00 00 00 …
+//
+//	0 5000000042 0x1a3f [0x48]: PERF_RECORD_MMAP2 …
 func (d *dumper) append(b []byte, raw format.Raw) []byte {
-	start := fmt.Sprintf("\n%#x [%#x]: ", raw.Off, len(raw.Data)+8)
-	b = append(b, start...)
-	b = fmt.Appendf(b, "event: %d misc: %#x\n", uint32(raw.Type), uint16(raw.Misc))
-	b = appendHexDump(b, raw.Data)
-	b = append(b, start[1:]...)
+	if d.file.Pipe {
+		raw.Off -= pipeHeaderSize // perf's places begin where the records do
+	}
+	size := len(raw.Data) + 8
+	b = fmt.Appendf(b, "\n%s@%s [%#x]: event: %d\n.\n. ... raw event: size %d bytes\n", alternate(uint64(raw.Off)), d.name, size, uint32(raw.Type), size)
+	b = appendHexDump(b, d.whole(raw))
+	b = append(b, '\n')
 	if raw.Type == format.TypeSample {
 		return d.appendSample(b, raw)
 	}
 	rec, err := d.file.Record(raw)
+	b = d.appendID(b, raw)
 	if err != nil {
 		return d.appendError(b, raw, err)
 	}
-	if raw.Type < format.TypeHeaderAttr {
-		b = d.appendID(b, raw)
+	if raw.Type != format.TypeAuxtrace { // of whose data nothing is shown
+		d.history.Apply(rec)
 	}
-	b = append(append(b, "PERF_RECORD_"...), raw.Type.String()...)
-	return appendDumped(b, rec)
+	return d.appendDumped(d.appendType(b, raw), raw, rec)
+}
+
+// whole is a record with its header.
+func (d *dumper) whole(raw format.Raw) []byte {
+	order := d.file.Order
+	head := make([]byte, 8, 8+len(raw.Data))
+	order.PutUint32(head, uint32(raw.Type))
+	order.PutUint16(head[4:], uint16(raw.Misc))
+	order.PutUint16(head[6:], uint16(8+len(raw.Data)))
+	return append(head, raw.Data...)
+}
+
+func (d *dumper) appendType(b []byte, raw format.Raw) []byte {
+	return fmt.Appendf(b, "%s [%#x]: PERF_RECORD_%s", alternate(uint64(raw.Off)), len(raw.Data)+8, raw.Type)
 }
 
 func (d *dumper) appendError(b []byte, raw format.Raw, err error) []byte {
 	d.skipped.Add(err)
-	return fmt.Appendf(b, "PERF_RECORD_%s: %v\n", raw.Type, err)
+	return fmt.Appendf(d.appendType(b, raw), ": %v\n", err)
 }
 
-// appendID appends what is known from a record's sample id: "1 5.000000042 ".
+// appendID appends what is known from a record's sample id: "1 5000000042 ".
 func (d *dumper) appendID(b []byte, raw format.Raw) []byte {
 	id, event := d.file.RecordID(raw)
-	if d.file.Attrs[event].Flags&format.FlagSampleIDAll == 0 {
-		return b
+	switch {
+	case d.file.Attrs[event].Flags&format.FlagSampleIDAll == 0:
+		return append(b, "-1 -1 "...)
+	case raw.Type >= format.TypeHeaderAttr:
+		return d.appendWhen(b, 0, 0)
 	}
-	return fmt.Appendf(b, "%d %d ", int32(id.CPU), id.Time)
+	return d.appendWhen(b, id.CPU, id.Time)
 }
 
-// appendHexDump appends the bytes of a record's body, 16 a line, as
-// trace_event of tools/perf does, with their place in the record.
+// appendWhen appends the processor and the time, where any event's samples have them.
+func (d *dumper) appendWhen(b []byte, cpu uint32, time uint64) []byte {
+	if d.types&format.SampleCPU != 0 {
+		b = fmt.Appendf(b, "%d ", cpu)
+	}
+	if d.types&format.SampleTime != 0 {
+		b = fmt.Appendf(b, "%d ", time)
+	}
+	return b
+}
+
+// appendHexDump appends bytes, 16 a line, as trace_event of tools/perf does.
 func appendHexDump(b, data []byte) []byte {
 	const digits = "0123456789abcdef"
 	for off := 0; off < len(data); off += 16 {
-		line := data[off:min(off+16, len(data))]
-		b = fmt.Appendf(b, ".  %04x: ", off+8)
-		for i := range 16 {
-			if i < len(line) {
-				b = append(b, ' ', digits[line[i]>>4], digits[line[i]&15])
-			} else {
+		b = fmt.Appendf(b, ".  %04x: ", off)
+		var text [16]byte
+		for i := range text {
+			if text[i] = ' '; off+i >= len(data) {
 				b = append(b, "   "...)
+				continue
 			}
-		}
-		b = append(b, "  "...)
-		for _, c := range line {
-			if c < ' ' || c > '~' {
+			c := data[off+i]
+			if b = append(b, ' ', digits[c>>4], digits[c&15]); c < ' ' || c > '~' {
 				c = '.'
 			}
-			b = append(b, c)
+			text[i] = c
 		}
-		b = append(b, '\n')
+		b = append(append(append(b, "  "...), text[:]...), '\n')
 	}
 	return b
 }
 
 // appendDumped appends the text behind the type's name, to the end of the line
 // and on lines of its own.
-func appendDumped(b []byte, rec format.Record) []byte {
+func (d *dumper) appendDumped(b []byte, raw format.Raw, rec format.Record) []byte {
 	switch r := rec.(type) {
 	case *format.LostSamples:
-		return fmt.Appendf(b, " lost %d\n", r.Lost)
+		id, _ := d.file.RecordID(raw)
+		return fmt.Appendf(b, ": id:%d: lost samples :%d\n", id.ID, r.Lost)
 	case *format.Throttle:
-		return fmt.Appendf(b, " time: %d  id: %d  stream id: %d\n", r.Time, r.EventID, r.StreamID)
+		return append(b, '\n')
 	case *format.Read:
-		return appendCounters(fmt.Appendf(b, " %d/%d\n", r.PID, r.TID), r.Values)
+		_, event := d.file.RecordID(raw)
+		return appendRead(b, r, d.file.EventName(event))
 	case *format.CallchainDeferred:
 		return appendDumpedChain(fmt.Appendf(b, " cookie: %#x", r.Cookie), r.Callchain)
 	case *format.Lost:
-		return fmt.Appendf(b, " id: %d lost %d\n", r.EventID, r.Lost)
-	case *format.Fork:
-		return appendTime(b, r)
-	case *format.Exit:
-		return appendTime(b, (*format.Fork)(r))
+		return fmt.Appendf(b, ": id:%d: lost:%d\n", r.EventID, r.Lost)
+	case *format.TimeConv:
+		return appendTimeConv(b, r, len(raw.Data) > 3*8)
 	case *format.Other:
 		return append(b, ": not decoded\n"...)
 	}
@@ -135,30 +178,44 @@ func appendDumped(b []byte, rec format.Record) []byte {
 
 func noSymbol(uint64) (name string, off uint64, module string, ok bool) { return }
 
-// appendTime appends a task and when it began or ended.
-func appendTime(b []byte, r *format.Fork) []byte {
-	b = appendTask(b, r)
-	return fmt.Appendf(b, "... time: %d\n", r.Time)
+// appendRead appends an event's count in a thread, as dump_read of tools/perf does.
+func appendRead(b []byte, r *format.Read, event string) []byte {
+	v, first := r.Values, format.Counter{}
+	if len(v.Values) > 0 {
+		first = v.Values[0]
+	}
+	b = fmt.Appendf(b, ": %d %d %s %d\n", r.PID, r.TID, event, first.Value)
+	for _, f := range [...]struct {
+		have  format.ReadFormat
+		name  string
+		value uint64
+	}{
+		{format.ReadTotalTimeEnabled, "time enabled", v.Enabled},
+		{format.ReadTotalTimeRunning, "time running", v.Running},
+		{format.ReadID, "id          ", first.ID},
+		{format.ReadLost, "lost        ", first.Lost},
+	} {
+		if v.Format&f.have != 0 {
+			b = fmt.Appendf(b, "... %s : %d\n", f.name, f.value)
+		}
+	}
+	return b
 }
 
 // appendCounters appends the values of struct read_format, as sample_read__printf
 // of tools/perf does.
 func appendCounters(b []byte, v format.Counters) []byte {
 	if v.Format&format.ReadTotalTimeEnabled != 0 {
-		b = fmt.Appendf(b, "...... time enabled %d\n", v.Enabled)
+		b = fmt.Appendf(b, "...... time enabled %016x\n", v.Enabled)
 	}
 	if v.Format&format.ReadTotalTimeRunning != 0 {
-		b = fmt.Appendf(b, "...... time running %d\n", v.Running)
+		b = fmt.Appendf(b, "...... time running %016x\n", v.Running)
 	}
 	if v.Format&format.ReadGroup != 0 {
 		b = fmt.Appendf(b, ".... group nr %d\n", len(v.Values))
 	}
 	for _, one := range v.Values {
-		b = append(b, ".....  "...)
-		if v.Format&format.ReadID != 0 {
-			b = fmt.Appendf(b, "id %d, ", one.ID)
-		}
-		b = fmt.Appendf(b, "value %d", one.Value)
+		b = fmt.Appendf(b, "..... id %016x, value %016x", one.ID, one.Value)
 		if v.Format&format.ReadLost != 0 {
 			b = fmt.Appendf(b, ", lost %d", one.Lost)
 		}

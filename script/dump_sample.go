@@ -2,9 +2,12 @@ package script
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
+	"unsafe"
 
 	"gperf/format"
+	"gperf/symbolize/replay"
 )
 
 // appendSample appends a sample and all that its event's sample_type holds.
@@ -15,59 +18,84 @@ func (d *dumper) appendSample(b []byte, raw format.Raw) []byte {
 	}
 	a := &d.file.Attrs[s.Event]
 	st := a.SampleType
-	if st&format.SampleCPU != 0 {
-		b = fmt.Appendf(b, "%d ", int32(s.CPU))
+	cpu := s.CPU
+	if st&format.SampleCPU == 0 {
+		cpu = math.MaxUint32
 	}
-	if st&format.SampleTime != 0 {
-		b = fmt.Appendf(b, "%d ", s.Time)
+	b = d.appendWhen(b, cpu, s.Time)
+	b = d.appendType(b, raw)
+	b = fmt.Appendf(b, "(IP, %#x): %d/%d: %s period: %d addr: %s\n", uint16(raw.Misc), s.PID, s.TID, alternate(s.IP), s.Period, alternate(s.Addr))
+	branches := s.Branch(a)
+	callstack := st&format.SampleBranchStack != 0 && a.BranchSampleType&replay.BranchCallStack != 0
+	if st&format.SampleCallchain != 0 {
+		if callstack && branches.Len() > 0 {
+			b = appendLBRChain(b, s.Callchain, branches)
+		}
+		b = appendDumpedChain(append(b, "... FP chain:"...), s.Callchain)
 	}
-	b = fmt.Appendf(b, "PERF_RECORD_SAMPLE(IP, %#x): %d/%d: %#x period: %d addr: %#x\n", uint16(raw.Misc), s.PID, s.TID, s.IP, s.Period, s.Addr)
-	b = fmt.Appendf(b, "... event: %s", d.file.EventName(s.Event))
-	if st&(format.SampleID|format.SampleIdentifier) != 0 {
-		b = fmt.Appendf(b, "  id: %d", s.ID)
+	switch {
+	case callstack:
+		b = fmt.Appendf(b, "... branch callstack: nr:%d\n", branches.Len()+1)
+		b = appendCallers(b, 0, branches)
+	case st&format.SampleBranchStack != 0:
+		b = appendDumpedBranches(b, branches)
 	}
-	if st&format.SampleStreamID != 0 {
-		b = fmt.Appendf(b, "  stream id: %d", s.StreamID)
+	b = d.appendRegs(b, "user", s.UserRegsABI, a.SampleRegsUser, s.UserRegs)
+	b = d.appendRegs(b, "intr", s.IntrRegsABI, a.SampleRegsIntr, s.IntrRegs)
+	if st&format.SampleStackUser != 0 {
+		b = fmt.Appendf(b, "... ustack: size %d, offset %#x\n", len(s.UserStack), stackOff(raw, s))
 	}
-	b = append(b, '\n')
+	b = appendMemory(b, a, s)
 	if st&format.SampleRead != 0 {
 		b = appendCounters(append(b, "... sample_read:\n"...), format.ParseCounters(s.Read, a.ReadFormat))
 	}
-	if st&format.SampleCallchain != 0 {
-		b = appendDumpedChain(append(b, "... FP chain:"...), s.Callchain)
-	}
-	if st&format.SampleBranchStack != 0 {
-		b = appendDumpedBranches(b, s.Branch(a))
-	}
-	b = appendRegs(b, "user", st&format.SampleRegsUser != 0, s.UserRegsABI, a.SampleRegsUser, s.UserRegs)
-	if st&format.SampleStackUser != 0 {
-		b = fmt.Appendf(b, "... ustack: size %d\n", len(s.UserStack))
-	}
-	b = appendRegs(b, "intr", st&format.SampleRegsIntr != 0, s.IntrRegsABI, a.SampleRegsIntr, s.IntrRegs)
-	if st&format.SampleRaw != 0 {
-		b = fmt.Appendf(b, "... raw: size %d\n", len(s.Raw))
-	}
-	return appendScalars(b, st, s)
+	return d.appendPlace(b, s)
 }
 
-// appendScalars appends the fields of one word each.
-func appendScalars(b []byte, st format.SampleType, s *format.Sample) []byte {
-	for _, f := range [...]struct {
-		bit   format.SampleType
-		text  string
-		value uint64
-	}{
-		{format.SampleWeight | format.SampleWeightStruct, "... weight: %#x\n", s.Weight},
-		{format.SampleDataSrc, " . data_src: %#x\n", s.DataSrc},
-		{format.SampleTransaction, "... transaction: %x\n", s.Transaction},
-		{format.SamplePhysAddr, " .. phys_addr: %#x\n", s.PhysAddr},
-		{format.SampleCgroup, " .. cgroup: %d\n", s.Cgroup},
-		{format.SampleDataPageSize, " .. data page size: %d\n", s.DataPageSize},
-		{format.SampleCodePageSize, " .. code page size: %d\n", s.CodePageSize},
-	} {
-		if st&f.bit != 0 {
-			b = fmt.Appendf(b, f.text, f.value)
+// stackOff is where behind the header of the record the copy of the stack begins, of which s has a slice.
+func stackOff(raw format.Raw, s *format.Sample) uintptr {
+	if s.UserStack == nil {
+		return 0
+	}
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(raw.Data)))
+	return uintptr(unsafe.Pointer(unsafe.SliceData(s.UserStack))) - start
+}
+
+// appendPlace appends who was sampled, and where.
+func (d *dumper) appendPlace(b []byte, s *format.Sample) []byte {
+	th, frame := d.history.Sampled(s)
+	dso := "<not found>"
+	if frame.Map != nil {
+		dso = frame.Map.DSO.Name
+	}
+	return fmt.Appendf(b, " ... thread: %s:%d\n ...... dso: %s\n", th.Comm, s.TID, dso)
+}
+
+// appendMemory appends what the sample has of an access to memory.
+func appendMemory(b []byte, a *format.Attr, s *format.Sample) []byte {
+	st := a.SampleType
+	if st&(format.SampleWeight|format.SampleWeightStruct) != 0 {
+		weight, first, second := s.Weights(a)
+		b = fmt.Appendf(b, "... weight: %d", weight)
+		if st&format.SampleWeightStruct != 0 {
+			b = fmt.Appendf(b, ",%#x,%#x", first, second)
 		}
+		b = append(b, '\n')
+	}
+	if st&format.SampleDataSrc != 0 {
+		b = fmt.Appendf(b, " . data_src: %#x\n", s.DataSrc)
+	}
+	if st&format.SamplePhysAddr != 0 {
+		b = fmt.Appendf(b, " .. phys_addr: %#x\n", s.PhysAddr)
+	}
+	if st&format.SampleDataPageSize != 0 {
+		b = append(appendPageSize(append(b, " .. data page size: "...), s.DataPageSize), '\n')
+	}
+	if st&format.SampleCodePageSize != 0 {
+		b = append(appendPageSize(append(b, " .. code page size: "...), s.CodePageSize), '\n')
+	}
+	if st&format.SampleTransaction != 0 {
+		b = fmt.Appendf(b, "... transaction: %x\n", s.Transaction)
 	}
 	return b
 }
@@ -88,26 +116,79 @@ func appendDumpedChain(b []byte, w format.Words) []byte {
 	return b
 }
 
-// appendDumpedBranches appends the branches, newest first.
-func appendDumpedBranches(b []byte, branches format.Branches) []byte {
-	b = fmt.Appendf(b, "... branch stack: nr:%d\n", branches.Len())
-	if i, ok := branches.HWIndex(); ok {
-		b = fmt.Appendf(b, "..... hw_idx: %d\n", i)
-	}
+// appendCallers appends the addresses of calls that the processor recorded, from n on.
+func appendCallers(b []byte, n int, branches format.Branches) []byte {
 	for i := range branches.Len() {
-		b = fmt.Appendf(b, "..... %2d: %016x -> %016x flags %#x\n", i, branches.From(i), branches.To(i), branches.Flags(i))
+		if i == 0 {
+			b = fmt.Appendf(b, "..... %2d: %016x\n", n, branches.To(0))
+		}
+		b = fmt.Appendf(b, "..... %2d: %016x\n", n+i+1, branches.From(i))
 	}
 	return b
 }
 
-// appendRegs appends registers by their number in the mask.
-func appendRegs(b []byte, kind string, have bool, abi, mask uint64, w format.Words) []byte {
-	if !have {
+// appendLBRChain appends the kernel's part of a callchain, and the program's as the
+// processor recorded it.
+func appendLBRChain(b []byte, chain format.Words, branches format.Branches) []byte {
+	kernel := 0
+	for kernel < chain.Len() && chain.At(kernel) != format.ContextUser {
+		kernel++
+	}
+	if kernel == chain.Len() {
 		return b
 	}
-	b = fmt.Appendf(b, "... %s regs: mask %#x ABI %d\n", kind, mask, abi)
+	kernel++
+	b = fmt.Appendf(b, "... LBR call chain: nr:%d\n", kernel+branches.Len()+1)
+	for i := range kernel {
+		b = fmt.Appendf(b, "..... %2d: %016x\n", i, chain.At(i))
+	}
+	return appendCallers(b, kernel, branches)
+}
+
+// appendDumpedBranches appends the branches, newest first.
+func appendDumpedBranches(b []byte, branches format.Branches) []byte {
+	b = fmt.Appendf(b, "... branch stack: nr:%d\n", branches.Len())
+	for i := range branches.Len() {
+		b = fmt.Appendf(b, "..... %2d: %016x -> %016x ", i, branches.From(i), branches.To(i))
+		b = append(appendDumpedFlags(b, branchFlags(branches.Flags(i))), '\n')
+	}
+	return b
+}
+
+// appendDumpedFlags appends what is known of a branch, as branch_stack__printf of
+// tools/perf does.
+func appendDumpedFlags(b []byte, f branchFlags) []byte {
+	missed, predicted, inTX, aborted := f.take(1), f.take(1), f.take(1), f.take(1)
+	cycles, kind, speculated, newKind := f.take(16), f.take(4), f.take(2), f.take(4)
+	b = fmt.Appendf(b, "%d cycles %c%c%c%c %x ", cycles, " M"[missed], " P"[predicted], " A"[aborted], " T"[inTX], uint32(f))
+	if kind == extendedType {
+		b = append(b, nameOrNone(newBranchTypes[:], newKind)...)
+	} else {
+		b = append(b, branchTypes[kind]...)
+	}
+	if b = append(b, ' '); speculated != 0 {
+		b = append(b, speculations[speculated]...)
+	}
+	return b
+}
+
+// alternate is a number as C's %#x writes it.
+func alternate(v uint64) string {
+	if v == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%#x", v)
+}
+
+// appendRegs appends the registers that the sample has, by their names.
+func (d *dumper) appendRegs(b []byte, kind string, abi, mask uint64, w format.Words) []byte {
+	if w.Len() == 0 {
+		return b
+	}
+	names := [...]string{"none", "32-bit", "64-bit", "unknown"}
+	b = fmt.Appendf(b, "... %s regs: mask %#x ABI %s\n", kind, mask, names[min(abi, 3)])
 	for i := 0; i < w.Len() && mask != 0; i++ {
-		b = fmt.Appendf(b, ".... r%-2d %#018x\n", bits.TrailingZeros64(mask), w.At(i))
+		b = fmt.Appendf(b, ".... %-5s %#016x\n", d.regs(bits.TrailingZeros64(mask)), w.At(i))
 		mask &= mask - 1
 	}
 	return b

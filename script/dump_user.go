@@ -35,8 +35,6 @@ func appendUser(b []byte, rec format.Record) (_ []byte, ok bool) {
 		return fmt.Appendf(b, ": %s\n", r.CPUs), true
 	case *format.EventUpdate:
 		return appendEventUpdate(b, r), true
-	case *format.TimeConv:
-		return appendTimeConv(b, r), true
 	case *format.HeaderFeature:
 		name := "UNKNOWN"
 		if r.Feature < format.Feature(len(featureNames)) {
@@ -90,14 +88,10 @@ func statTerm(tag uint64) string {
 }
 
 func appendHeaderAttr(b []byte, a *format.Attr) []byte {
-	b = append(b, '\n')
 	for _, f := range attrFields(a, "") {
-		b = fmt.Appendf(b, "... %s = %s\n", f.name, f.value)
+		b = fmt.Appendf(b, ", %s = %s", f.name, f.value)
 	}
-	for _, id := range a.IDs {
-		b = fmt.Appendf(b, "... id: %d\n", id)
-	}
-	return b
+	return append(b, '\n')
 }
 
 func appendIDIndex(b []byte, r *format.IDIndex) []byte {
@@ -141,21 +135,23 @@ func appendEventUpdate(b []byte, r *format.EventUpdate) []byte {
 	case format.EventUpdateName:
 		return fmt.Appendf(b, "... name:  %s\n", r.Name)
 	case format.EventUpdateCPUs:
-		return fmt.Appendf(b, "... cpus:  %s\n", r.CPUs)
+		return fmt.Appendf(b, "... %s\n", r.CPUs)
 	}
 	return fmt.Appendf(b, "... unknown type %d\n", r.Kind)
 }
 
-func appendTimeConv(b []byte, r *format.TimeConv) []byte {
-	b = append(b, '\n')
-	for _, f := range [...]struct {
-		name  string
-		value any
-	}{
-		{"Time Shift", r.Shift}, {"Time Multiplier", r.Mult}, {"Time Zero", r.Zero}, {"Time Cycles", r.Cycles},
-		{"Time Mask", fmt.Sprintf("%#x", r.Mask)}, {"Cap Time Zero", r.CapZero}, {"Cap Time Short", r.CapShort},
-	} {
-		b = fmt.Appendf(b, "... %-15s %v\n", f.name, f.value)
+func appendTimeConv(b []byte, r *format.TimeConv, long bool) []byte {
+	b = fmt.Appendf(b, "\n... Time Shift      %d\n... Time Multiplier %d\n... Time Zero       %d\n", r.Shift, r.Mult, r.Zero)
+	if !long {
+		return b
 	}
-	return b
+	return fmt.Appendf(b, "... Time Cycles     %d\n... Time Mask       %s\n... Cap Time Zero   %d\n... Cap Time Short  %d\n",
+		r.Cycles, alternate(r.Mask), bit(r.CapZero), bit(r.CapShort))
+}
+
+func bit(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
 }

@@ -21,36 +21,55 @@ func (o *Options) showRecords(h *replay.History) {
 }
 
 // appendBatch appends the text of the batch's samples, and that of the records
-// between them. What gets long is given to handOn, which returns room for more.
-func (p *printer) appendBatch(b []byte, batch *replay.Batch, handOn func([]byte) []byte) []byte {
+// between them. What gets long, or is for another event, is given to handOn, which
+// returns room for more.
+func (p *printer) appendBatch(b []byte, batch *replay.Batch, handOn func(b []byte, event int) []byte) (_ []byte, event int) {
+	event = noEvent
+	turn := func(to int) {
+		if p.opts.Events != nil && to != event && len(b) > 0 {
+			b = handOn(b, event)
+		}
+		event = to
+	}
+	p.inOrder(batch, func(s *replay.Sample) {
+		turn(s.Event)
+		if b = p.append(b, s); len(b) > maxText {
+			b = handOn(b, event)
+		}
+	}, func(r *replay.Record) {
+		turn(noEvent)
+		b = p.appendRecord(b, r)
+	})
+	return b, event
+}
+
+// noEvent says that text is no sample's.
+const noEvent = -1
+
+// inOrder visits the batch's samples and the records between them.
+func (p *printer) inOrder(batch *replay.Batch, sample func(*replay.Sample), record func(*replay.Record)) {
 	records := batch.Records
 	for i := range batch.Samples {
 		for len(records) > 0 && records[0].Before <= i {
-			b = p.appendRecord(b, &records[0])
+			record(&records[0])
 			records = records[1:]
 		}
-		if b = p.append(b, &batch.Samples[i]); len(b) > maxText {
-			b = handOn(b)
-		}
+		sample(&batch.Samples[i])
 	}
 	for i := range records {
-		b = p.appendRecord(b, &records[i])
+		record(&records[i])
 	}
-	return b
 }
 
 // appendRecord appends what print_event_with_time of perf's builtin-script.c
 // prints: the start of a sample's line, and the record.
 func (p *printer) appendRecord(b []byte, r *replay.Record) []byte {
 	if r.Raw.Type < format.TypeHeaderAttr {
-		s := p.recordAsSample(r)
-		if p.opts.RecordCPUs != nil && int32(s.CPU) >= 0 && !slices.Contains(p.opts.RecordCPUs, int(s.CPU)) {
+		s, e, ok := p.recordStart(r)
+		if !ok {
 			return b
 		}
-		fields, e := p.fields[r.Event], p.events[r.Event]
-		if !e.sampleID {
-			e.absent = 0
-		}
+		fields := p.fields[r.Event]
 		const when = FieldTOD | FieldTime
 		b = p.appendStart(b, s, fields&^(FieldMisc|when), &e)
 		if fields&FieldMisc != 0 {
@@ -61,6 +80,19 @@ func (p *printer) appendRecord(b []byte, r *replay.Record) []byte {
 	b = append(b, "PERF_RECORD_"...)
 	b = append(b, r.Raw.Type.String()...)
 	return appendRecordText(b, r.Record, p.env.Symbol)
+}
+
+// recordStart returns what the start of a record's line shows; ok is false for a
+// record without one, or of a CPU that is left out.
+func (p *printer) recordStart(r *replay.Record) (s *replay.Sample, e event, ok bool) {
+	if r.Raw.Type >= format.TypeHeaderAttr {
+		return nil, e, false
+	}
+	s, e = p.recordAsSample(r), p.events[r.Event]
+	if !e.sampleID {
+		e.absent = 0
+	}
+	return s, e, p.opts.RecordCPUs == nil || int32(s.CPU) < 0 || slices.Contains(p.opts.RecordCPUs, int(s.CPU))
 }
 
 // recordAsSample is what a line's start says of a record. Without a sample id

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"io"
 	"strconv"
 
 	"gperf/format"
@@ -23,14 +24,27 @@ type Options struct {
 	MaxStack int  // frames of a callchain
 	NoChain  bool // -G: no callchains
 	Nanosecs bool // times with nine digits
+	Since    TimeBase
 	Compat   Compat
 	// ShowUnwind adds a line that says how the user stack ended.
 	ShowUnwind bool
 	Source
+	// Where leaves out the samples that were taken elsewhere.
+	Where replay.Where
+	// Events, unless nil, get the samples' text, each that of its event.
+	Events []EventText
+	// StopAt are functions whose frames are the last shown of a callchain.
+	StopAt []string
 	// Records are the types of records that get a line between the samples;
 	// RecordCPUs, unless nil, the CPUs whose records do.
 	Records    []format.Type
 	RecordCPUs []int
+}
+
+// EventText is where the text of an event's samples goes.
+type EventText struct {
+	io.Writer
+	Samples int // how many there were
 }
 
 // printer turns samples into text. Each goroutine has its own: it keeps the
@@ -44,9 +58,15 @@ type printer struct {
 	symbols map[uint64]kernelName
 	regs    func(bit int) string // names of registers
 	clock   clock
+	line    lineState
+}
+
+// lineState is what a line depends on besides its sample: the lines before it.
+type lineState struct {
 	// dataWidth is that of the widest decoded data source so far: perf pads the
 	// others to it.
 	dataWidth int
+	times     times
 }
 
 // event is what a line says of each sample of one event.
@@ -67,8 +87,14 @@ type frameTexts struct {
 	fields Field
 	compat Compat
 	Source
-	lines, callers [][]byte // by Frame.ID: of sampled instructions, of callers
-	block          []byte   // in which the next line is made
+	stopAt         []string
+	lines, callers []frameText // by Frame.ID: of sampled instructions, of callers
+	block          []byte      // in which the next line is made
+}
+
+type frameText struct {
+	lines []byte
+	last  bool // no caller is shown
 }
 
 type kernelName struct {
@@ -79,6 +105,7 @@ type kernelName struct {
 
 func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fields []Field, opts *Options) *printer {
 	p := &printer{opts: opts, history: h, fields: fields, symbols: map[uint64]kernelName{}, regs: registerNames(f)}
+	p.line.times.since = opts.Since
 	p.clock, _ = clockOf(f)
 	if f.Tracing != nil {
 		p.env = f.Tracing.Env()
@@ -116,7 +143,7 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 		e.sampleID = a.Flags&format.FlagSampleIDAll != 0
 		shown := fields[i] & (framesFields | FieldDSOff | fieldKernelOff | sourceFields)
 		if texts[shown] == nil {
-			texts[shown] = &frameTexts{fields: shown, compat: opts.Compat, Source: opts.Source}
+			texts[shown] = &frameTexts{fields: shown, compat: opts.Compat, Source: opts.Source, stopAt: opts.StopAt}
 		}
 		e.frames = texts[shown]
 		p.events = append(p.events, e)
@@ -177,8 +204,8 @@ func (p *printer) appendMemory(b []byte, s *replay.Sample, fields Field, e *even
 	if fields&FieldDataSrc != 0 {
 		n := len(b)
 		b = appendDataSource(b, s.DataSrc)
-		p.dataWidth = max(p.dataWidth, len(b)-n)
-		b = appendBlanks(b, p.dataWidth-(len(b)-n))
+		p.line.dataWidth = max(p.line.dataWidth, len(b)-n)
+		b = appendBlanks(b, p.line.dataWidth-(len(b)-n))
 	}
 	weight, insLat, retireLat := s.Weights(e.attr)
 	if fields&FieldWeight != 0 {
@@ -273,9 +300,7 @@ func appendPageSize(b []byte, n uint64) []byte {
 
 // appendStart appends what perf_sample__fprintf_start prints: who, where, when.
 func (p *printer) appendStart(b []byte, s *replay.Sample, fields Field, e *event) []byte {
-	if e.absent != 0 {
-		s = unset(*s, e.absent)
-	}
+	s = e.known(s)
 	if fields&FieldComm != 0 {
 		if fields&FieldIP == 0 || !e.chain {
 			b = appendBlanks(b, 16-len(s.Comm))
@@ -310,7 +335,7 @@ func (p *printer) appendStart(b []byte, s *replay.Sample, fields Field, e *event
 		b = p.clock.appendDay(b, s.Time, p.opts.Nanosecs)
 	}
 	if fields&FieldTime != 0 {
-		b = p.appendTime(b, s.Time)
+		b = p.appendTime(b, p.line.times.shown(s.Time))
 	}
 	return b
 }
@@ -327,6 +352,15 @@ func startNeeds(fields Field) (needs format.SampleType) {
 		needs |= format.SampleCPU
 	}
 	return needs
+}
+
+// known returns the sample as a line's start shows it: with perf's marks for what
+// its event does not record.
+func (e *event) known(s *replay.Sample) *replay.Sample {
+	if e.absent == 0 {
+		return s
+	}
+	return unset(*s, e.absent)
 }
 
 // unset returns the sample with the marks that perf puts where a sample does not
@@ -396,20 +430,32 @@ func (p *printer) appendFrames(b []byte, s *replay.Sample, fields Field, e *even
 		return b
 	}
 	b = append(b, '\n')
+	b = p.appendChain(b, s, e)
+	if p.opts.ShowUnwind {
+		b = append(b, "\t                 user stack: "...)
+		b = append(append(b, p.history.UserEnd(s)...), '\n')
+	}
+	return b
+}
+
+// appendChain appends the lines of the callchain.
+func (p *printer) appendChain(b []byte, s *replay.Sample, e *event) []byte {
 	left := p.opts.MaxStack
 	for i, f := range s.Kernel[:min(left, len(s.Kernel))] {
-		b = append(b, e.frames.of(f, i > 0 || s.Called)...)
+		t := e.frames.of(f, i > 0 || s.Called)
+		if b = append(b, t.lines...); t.last {
+			return b
+		}
 	}
 	left -= min(left, len(s.Kernel))
 	if s.Unwound {
 		left = p.opts.MaxStack // perf counts what it unwinds for itself
 	}
 	for i, f := range s.User[:min(left, len(s.User))] {
-		b = append(b, e.frames.of(f, i > 0)...)
-	}
-	if p.opts.ShowUnwind {
-		b = append(b, "\t                 user stack: "...)
-		b = append(append(b, p.history.UserEnd(s)...), '\n')
+		t := e.frames.of(f, i > 0)
+		if b = append(b, t.lines...); t.last {
+			return b
+		}
 	}
 	return b
 }
@@ -418,27 +464,28 @@ func (p *printer) appendFrames(b []byte, s *replay.Sample, fields Field, e *even
 const textBlock = 1 << 16
 
 // of returns the frame's lines. caller says that a call returns to its address.
-func (t *frameTexts) of(f *replay.Frame, caller bool) []byte {
-	lines := &t.lines
+func (t *frameTexts) of(f *replay.Frame, caller bool) frameText {
+	list := &t.lines
 	if caller {
-		lines = &t.callers
+		list = &t.callers
 	}
-	if f.ID >= len(*lines) {
-		*lines = append(*lines, make([][]byte, 1+f.ID)...)
+	if f.ID >= len(*list) {
+		*list = append(*list, make([]frameText, 1+f.ID)...)
 	}
-	if (*lines)[f.ID] == nil {
-		(*lines)[f.ID] = t.make(f, caller)
+	if (*list)[f.ID].lines == nil {
+		(*list)[f.ID] = t.make(f, caller)
 	}
-	return (*lines)[f.ID]
+	return (*list)[f.ID]
 }
 
-func (t *frameTexts) make(f *replay.Frame, caller bool) []byte {
+func (t *frameTexts) make(f *replay.Frame, caller bool) (text frameText) {
 	if cap(t.block)-len(t.block) < textBlock/16 {
 		t.block = make([]byte, 0, textBlock)
 	}
 	start := len(t.block)
-	t.block = t.frameLines(t.block, f, caller)
-	return t.block[start:len(t.block):len(t.block)]
+	t.block, text.last = t.frameLines(t.block, f, caller)
+	text.lines = t.block[start:len(t.block):len(t.block)]
+	return text
 }
 
 // appendName appends the symbol, the offset in it, and the DSO.

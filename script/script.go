@@ -32,10 +32,21 @@ func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.His
 		h.Also.Branches = h.Also.Branches || shown&branchFields != 0
 		h.Also.Data = h.Also.Data || shown&FieldAddr != 0 && isPageFault(&f.Attrs[i]) || isBranchTrace(&f.Attrs[i])
 	}
-	widths := dataWidths{fields: fields}
 	opts.showRecords(h)
-	o := startOutput(w, runtime.GOMAXPROCS(0), func() *printer { return newPrinter(f, sym, h, fields, &opts) })
-	skipped, err := h.Walk(f, keep, func(b *replay.Batch) error { return o.put(b, widths.before(b)) })
+	newPrinter := func() *printer { return newPrinter(f, sym, h, fields, &opts) }
+	widths, bases := dataWidths{fields: fields}, timeBases{newPrinter()}
+	o := startOutput(w, opts.Events, runtime.GOMAXPROCS(0), newPrinter)
+	skipped, err := h.Walk(f, keep, func(b *replay.Batch) error {
+		if !opts.Where.All() {
+			b.Keep(func(s *replay.Sample) bool { return opts.Where.Matches(s.Leaf) })
+		}
+		if opts.Events != nil {
+			for i := range b.Samples {
+				opts.Events[b.Samples[i].Event].Samples++
+			}
+		}
+		return o.put(b, lineState{widths.before(b), bases.before(b)})
+	})
 	if werr := o.finish(); werr != nil {
 		err = werr
 	}
@@ -56,16 +67,22 @@ type output struct {
 }
 
 type job struct {
-	batch     *replay.Batch
-	dataWidth int          // of the widest data source before it
-	texts     chan *[]byte // closed behind the last
+	batch  *replay.Batch
+	before lineState
+	texts  chan piece // closed after the last
+}
+
+// piece is text for one event's output, or for that of all.
+type piece struct {
+	text  *[]byte
+	event int
 }
 
 // maxText is the length from which a batch's text is handed on in pieces, in
 // bytes. Few batches are as long; a single hostile sample can have more.
 const maxText = 4 << 20
 
-func startOutput(w io.Writer, n int, newPrinter func() *printer) *output {
+func startOutput(w io.Writer, events []EventText, n int, newPrinter func() *printer) *output {
 	o := &output{
 		work: make(chan *job, 2*n), line: make(chan *job, 2*n),
 		written: make(chan error, 1), failed: make(chan struct{}),
@@ -81,49 +98,52 @@ func startOutput(w io.Writer, n int, newPrinter func() *printer) *output {
 			}
 		}()
 	}
-	go func() { o.written <- o.write(w) }()
+	go func() { o.written <- o.write(w, events) }()
 	return o
 }
 
 func (o *output) format(p *printer, j *job) {
-	text := o.texts.Get().(*[]byte)
-	b := (*text)[:0]
-	p.dataWidth = j.dataWidth
-	b = p.appendBatch(b, j.batch, func(b []byte) []byte {
-		*text = b
-		j.texts <- text
-		text = o.texts.Get().(*[]byte)
-		return (*text)[:0]
-	})
-	*text = b
-	j.texts <- text
+	b := o.texts.Get().(*[]byte)
+	send := func(text []byte, event int) []byte {
+		*b = text
+		j.texts <- piece{b, event}
+		b = o.texts.Get().(*[]byte)
+		return (*b)[:0]
+	}
+	p.line = j.before
+	send(p.appendBatch((*b)[:0], j.batch, send))
+	o.texts.Put(b)
 	close(j.texts)
 	j.batch.Release()
 }
 
-func (o *output) write(w io.Writer) (err error) {
+func (o *output) write(w io.Writer, events []EventText) (err error) {
 	for j := range o.line {
-		for text := range j.texts {
+		for piece := range j.texts {
+			to := w
+			if events != nil && piece.event != noEvent {
+				to = events[piece.event]
+			}
 			if err == nil {
-				if _, err = w.Write(*text); err != nil {
+				if _, err = to.Write(*piece.text); err != nil {
 					close(o.failed)
 				}
 			}
-			o.texts.Put(text)
+			o.texts.Put(piece.text)
 		}
 	}
 	return err
 }
 
-// put takes a batch; dataWidth is that of the widest data source before it. Once
-// writing has failed it says so, to end the reading.
-func (o *output) put(b *replay.Batch, dataWidth int) error {
+// put takes a batch and the state of the lines before it. Once writing has failed
+// it says so, to end the reading.
+func (o *output) put(b *replay.Batch, before lineState) error {
 	select {
 	case <-o.failed:
 		return io.ErrClosedPipe
 	default:
 	}
-	j := &job{batch: b, dataWidth: dataWidth, texts: make(chan *[]byte, 1)}
+	j := &job{batch: b, before: before, texts: make(chan piece, 1)}
 	o.work <- j
 	o.line <- j
 	return nil

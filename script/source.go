@@ -2,6 +2,7 @@ package script
 
 import (
 	"path"
+	"slices"
 	"strconv"
 
 	"gperf/symbolize/replay"
@@ -25,23 +26,27 @@ func (t *frameTexts) appendOwnSource(b []byte, f *replay.Frame, caller bool) []b
 
 // frameLines are the lines of a frame: those of its inlined calls, its own, and
 // with FieldSrcline each one's place in the source. caller says that a call
-// returns to the frame's address.
-func (t *frameTexts) frameLines(b []byte, f *replay.Frame, caller bool) []byte {
+// returns to the frame's address, last that the callchain's text ends here.
+func (t *frameTexts) frameLines(b []byte, f *replay.Frame, caller bool) (_ []byte, last bool) {
 	var calls []srcline.Call
 	if t.Inline || t.fields&sourceFields != 0 {
 		calls = f.Calls(caller)
 	}
-	last := max(len(calls), 1) - 1
-	if t.Inline && f.Sym() != nil {
-		for i := range last {
+	own := max(len(calls), 1) - 1
+	sym := f.Sym()
+	if t.Inline && sym != nil {
+		for i := range own {
 			b = t.appendInlined(t.appendIP(b, f), f, calls, i)
+			if slices.Contains(t.stopAt, calls[i].Function) {
+				return b, true
+			}
 		}
 	}
 	b = appendName(t.appendIP(b, f), f, t.fields)
 	if t.fields&sourceFields != 0 {
-		b = t.appendSource(b, f, calls, t.shownCall(f, last))
+		b = t.appendSource(b, f, calls, t.shownCall(f, own))
 	}
-	return append(b, '\n')
+	return append(b, '\n'), sym != nil && slices.Contains(t.stopAt, sym.Name)
 }
 
 // shownCall is the call whose place the frame's own line shows: the innermost, where

@@ -135,10 +135,11 @@ type dsoKey struct {
 
 // userDSO is the table of one DSO, or why it has none.
 type userDSO struct {
-	once  sync.Once
-	table *Table
-	err   error
-	asked asked
+	once   sync.Once
+	table  *Table
+	origin dso.Origin
+	err    error
+	asked  asked
 }
 
 // New returns a Symbolizer.
@@ -189,23 +190,47 @@ func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
 		}
 		s.mu.Unlock()
 	}
-	d.once.Do(func() { d.table, d.err = s.loadUser(path, id) })
+	d.once.Do(func() {
+		d.origin = dso.OriginNone
+		d.err = s.loadUser(d, path, id)
+	})
 	return d
 }
 
-func (s *Symbolizer) loadUser(path string, id dso.BuildID) (*Table, error) {
+func (s *Symbolizer) loadUser(d *userDSO, path string, id dso.BuildID) (err error) {
 	if pid, ok := PerfMapPID(path); ok {
-		return loadPerfMap(s.opts.Finder, pid)
+		d.origin = dso.OriginJIT
+		d.table, err = loadPerfMap(s.opts.Finder, pid)
+		return err
 	}
 	syms, runtime, err := s.opts.Finder.FindSymbols(path, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer syms.Close()
+	d.origin = s.opts.Finder.Origin(syms.Path, path, id)
 	if runtime != syms {
 		defer runtime.Close()
+		if syms.Path == runtime.Path {
+			d.origin = dso.OriginMiniDebug
+		}
 	}
-	return userTable(syms, runtime, s.show)
+	d.table, err = userTable(syms, runtime, s.show)
+	return err
+}
+
+// Origin returns where the symbols of the DSO recorded at path with build ID id are from.
+func (s *Symbolizer) Origin(path string, id dso.BuildID) dso.Origin { return s.user(path, id).origin }
+
+// KernelOrigin returns where the kernel's symbols are from.
+func (s *Symbolizer) KernelOrigin() dso.Origin {
+	switch k, err := s.kernel(); {
+	case err != nil:
+		return dso.OriginNone
+	case k.ofVmlinux():
+		return dso.OriginVmlinux
+	}
+	return dso.OriginKallsyms
 }
 
 // show returns an entry's name as perf shows it.

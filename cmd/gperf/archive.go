@@ -26,10 +26,14 @@ import (
 type archiveFlags struct {
 	input   inputFlags
 	output  string
-	all     bool
+	mapped  bool
 	noDebug bool
 	whole   bool
-	perf    bool
+	exclude string
+	// What perf archive does:
+	perf   bool
+	all    bool // with --perf: the recording, too
+	unpack bool
 }
 
 const archiveHelp = `Packs a recording and all that names its addresses into one file, perf.data.zip, from which every command
@@ -41,13 +45,15 @@ func (o *archiveFlags) set() *pflag.FlagSet {
 	s := newFlagSet("archive")
 	s.StringArrayVarP(&o.input.paths, "input", "i", nil, inputUsage)
 	o.input.files.force = addForce(s)
-	s.SetAnnotation("input", operand, []string{})
 	o.input.files.add(s)
 	s.StringVarP(&o.output, "output", "o", "", "write this `file`; - is stdout. Otherwise it is the recording's name and .zip")
-	s.BoolVar(&o.all, "all", false, "also files that were mapped and that no sample hit")
+	s.BoolVar(&o.mapped, "mapped", false, "also files that were mapped and that no sample hit")
 	s.BoolVar(&o.noDebug, "no-debug", false, "leave debug information out: functions have their names, but no lines and inlined calls")
 	s.BoolVar(&o.whole, "whole", false, "whole files, with all of their code and data")
 	s.BoolVar(&o.perf, "perf", false, "instead what perf archive makes, for perf: whole files alone, to be unpacked in its cache,\nas .tar.bz2, or what else -o ends in: .tar.gz, .tar")
+	s.BoolVar(&o.all, "all", false, "with --perf: the recording, too, in perf.all-HOST-TIME.tar.bz2")
+	s.BoolVar(&o.unpack, "unpack", false, "unpack a file that was made with --perf or by perf archive, the only one here or the argument: in perf's cache, ~/.debug,\nand of one made with --all the recording to this directory")
+	s.StringVar(&o.exclude, "exclude-buildids", "", "leave files out of whose build ID and name, as buildid-list prints them, this `file` has a part as a line")
 	return s
 }
 
@@ -57,6 +63,9 @@ func archiveCommand(args []string, stdout, stderr io.Writer) int {
 }
 
 func (o *archiveFlags) run(stdout, stderr io.Writer) error {
+	if o.unpack {
+		return o.runUnpack(stdout)
+	}
 	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
@@ -65,7 +74,10 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 	if len(in.parts) == 0 {
 		return fmt.Errorf("%s can be read only once: write it into a file first", in.path)
 	}
-	hit, err := in.hits(stderr, o.all)
+	hit, err := in.hits(stderr, o.mapped)
+	if err == nil && o.exclude != "" {
+		err = hit.leaveOut(in, o.exclude)
+	}
 	if err != nil {
 		return err
 	}
@@ -89,7 +101,7 @@ func (o *archiveFlags) pack(out io.Writer, in *input, hit *hits, stderr io.Write
 		}
 	}
 	var noDebug []string
-	if hit.kernel || o.all {
+	if hit.kernel || o.mapped && !hit.noKernel {
 		err := hit.packKernel(p, in)
 		if failed(err) {
 			return err
@@ -196,6 +208,7 @@ type hits struct {
 	// perfMaps are the names of those that may have names.
 	perfMaps map[string]bool
 	kernel   bool            // one of the kernel's own is among them
+	noKernel bool            // it was left out
 	text     []archive.Range // its functions, at addresses of the symbols
 	memory   []archive.Range // its functions, its modules' and BPF programs', at recorded ips
 }
@@ -224,8 +237,8 @@ func (h *hits) key(d *replay.DSO, kernel bool) hitKey {
 	return hitKey{id: id}
 }
 
-// hits finds them; with all, the files that were mapped are among them.
-func (in *input) hits(stderr io.Writer, all bool) (*hits, error) {
+// hits finds them; with mapped, the files that were mapped are among them.
+func (in *input) hits(stderr io.Writer, mapped bool) (*hits, error) {
 	in.history.Also.Branches, in.history.Also.Data, in.history.Also.Names = true, true, true
 	seen := map[*replay.Frame]bool{}
 	fields := make([][]*tracepoint.Field, len(in.file.Attrs))
@@ -263,7 +276,7 @@ func (in *input) hits(stderr io.Writer, all bool) (*hits, error) {
 			h.add(f)
 		}
 	}
-	if all {
+	if mapped {
 		for _, d := range in.history.DSOs() {
 			h.dso(d, false)
 		}
@@ -317,6 +330,30 @@ func (h *hits) dso(d *replay.DSO, kernel bool) *hitDSO {
 		e.NoID = append(e.NoID, d.Name)
 	}
 	return e
+}
+
+// leaveOut leaves files out of whose build ID and name a line of the named file is part.
+func (h *hits) leaveOut(in *input, name string) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	out := func(id dso.BuildID, path string) bool {
+		text := id.String() + " " + path
+		for line := range strings.Lines(string(b)) {
+			if line = strings.TrimSuffix(line, "\n"); line != "" && !id.IsZero() && strings.Contains(text, line) {
+				return true
+			}
+		}
+		return false
+	}
+	maps.DeleteFunc(h.files, func(_ hitKey, d *hitDSO) bool {
+		return slices.ContainsFunc(d.Paths, func(path string) bool { return out(d.ID, path) })
+	})
+	if id, _, _ := replay.RecordedKernel(in.file); out(id, dso.KernelName) {
+		h.kernel, h.noKernel = false, true
+	}
+	return nil
 }
 
 // sorted are the files in the order of their paths.

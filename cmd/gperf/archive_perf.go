@@ -1,32 +1,89 @@
 package main
 
 import (
+	"archive/tar"
 	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"gperf/symbolize/archive"
 	"gperf/symbolize/replay"
 )
 
-// runPerf makes what perf archive makes, and says what it says.
+// runPerf makes what perf archive makes, and prints what it prints.
 func (o *archiveFlags) runPerf(in *input, hit *hits, stdout, stderr io.Writer) error {
 	name := cmp.Or(o.output, filepath.Clean(in.path)+".tar.bz2")
-	_, err := writeWhole(name, stdout, func(w io.Writer) error {
-		z, err := compressor(name, w)
-		if err != nil {
+	pack := func(w io.Writer) error { return packPerf(w, in, hit, stderr) }
+	if o.all {
+		name = cmp.Or(o.output, allName(time.Now()))
+		symbols := pack
+		pack = func(w io.Writer) error { return packAll(w, in, symbols) }
+	}
+	_, err := writeWhole(name, stdout, func(w io.Writer) error { return compressed(name, w, pack) })
+	if err == nil && name != "-" {
+		_, err = fmt.Fprintf(stdout, "Now please run:\n\n$ perf archive --unpack %s\n\nor unpack the tar manually wherever you need to run 'perf report' on.\n", name)
+	}
+	return err
+}
+
+// allName is how perf archive --all calls its file.
+func allName(now time.Time) string {
+	host, _ := os.Hostname()
+	return "perf.all-" + host + now.Format("-20060102-150405") + ".tar.bz2"
+}
+
+// compressed compresses what write writes, as the name says.
+func compressed(name string, w io.Writer, write func(io.Writer) error) error {
+	z, err := compressor(name, w)
+	if err != nil {
+		return err
+	}
+	err = write(z)
+	return cmp.Or(z.Close(), err) // what ended the program that reads, then that it has ended
+}
+
+// packAll packs the recording and an archive of perf's cache.
+func packAll(out io.Writer, in *input, symbols func(io.Writer) error) error {
+	inner, err := os.CreateTemp("", "gperf-*") // a member's size comes before it
+	if err != nil {
+		return err
+	}
+	defer os.Remove(inner.Name())
+	defer inner.Close()
+	if err := compressed(archive.PerfSymbols, inner, symbols); err != nil {
+		return err
+	}
+	st, err := inner.Stat()
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(out)
+	for i, p := range in.parts {
+		name := filepath.Base(in.path)
+		switch {
+		case in.directory && i == 0:
+			name += "/data"
+		case in.directory:
+			name += fmt.Sprintf("/data.%d", i-1)
+		}
+		if err := addMember(w, name, p); err != nil {
 			return err
 		}
-		err = packPerf(z, in, hit, stderr)
-		return cmp.Or(z.Close(), err) // what ended the program that reads, then that it has ended
-	})
-	if err == nil && name != "-" {
-		_, err = fmt.Fprintf(stdout, "Now please run:\n\n$ tar xvf %s -C ~/.debug\n\nwherever you need to run 'perf report' on.\n", name)
+	}
+	return cmp.Or(addMember(w, archive.PerfSymbols, archive.Part{ReaderAt: inner, Size: st.Size(), Changed: st.ModTime()}), w.Close())
+}
+
+func addMember(w *tar.Writer, name string, p archive.Part) error {
+	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: p.Size, ModTime: p.Changed, Mode: 0o600})
+	if err == nil {
+		_, err = io.Copy(w, io.NewSectionReader(p, 0, p.Size))
 	}
 	return err
 }

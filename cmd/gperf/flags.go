@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"gperf/record/near"
 )
 
 // newFlagSet returns the flags of a command that reads a file, with those that
@@ -32,6 +36,9 @@ func readCommand(s *pflag.FlagSet, args []string, what string, stdout, stderr io
 // finish runs a command whose flags were parsed, unless that was all or failed, and
 // returns the exit code.
 func finish(s *pflag.FlagSet, done bool, err error, stderr io.Writer, run func() error) int {
+	if err == nil && !done {
+		err = reportIdle(s, stderr)
+	}
 	if err == nil && !done {
 		err = run()
 	}
@@ -77,14 +84,15 @@ func addForce(s *pflag.FlagSet) (force *bool) {
 	return force
 }
 
-// parseFlags parses a reading command's flags, which takes no arguments, or its file
-// as one, and prints its help when that is asked for: done says that there is no more to do.
+// parseFlags parses the flags of a command that reads, and an argument that names the
+// recording. It prints the command's help when that is asked for: done says that there
+// is no more to do.
 func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) (done bool, err error) {
 	done, err = parseAll(s, args, "[FLAGS]", what, stdout)
 	switch {
 	case err != nil || s.NArg() == 0:
-	case s.NArg() == 1 && takesInput(s):
-		err = s.Set("input", s.Arg(0))
+	case s.NArg() == 1 && operandFlag(s, s.Arg(0)) != "":
+		err = s.Set(operandFlag(s, s.Arg(0)), s.Arg(0))
 	default:
 		err = wrongUse("unexpected argument %q: a file is named with -i", s.Arg(0))
 	}
@@ -93,9 +101,8 @@ func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) 
 
 // parseAll parses flags, between which arguments may stand; usage tells of both.
 func parseAll(s *pflag.FlagSet, args []string, usage, what string, stdout io.Writer) (done bool, err error) {
-	allowAbbreviations(s)
-	if err := s.Parse(args); err != nil {
-		return false, wrongUse("%v", err)
+	if err := parse(s, args); err != nil {
+		return false, err
 	}
 	if help, _ := s.GetBool("help"); help {
 		fmt.Fprintf(stdout, "Usage: gperf %s %s\n\n%s\n\n%s", s.Name(), usage, what, s.FlagUsages())
@@ -104,12 +111,55 @@ func parseAll(s *pflag.FlagSet, args []string, usage, what string, stdout io.Wri
 	return false, nil
 }
 
-// operand marks the flag input of a command that perf lets name its file without it.
-const operand = "operand"
+// parse parses flags as perf does: they may be abbreviated, and --no-FLAG turns a
+// switch off.
+func parse(s *pflag.FlagSet, args []string) error {
+	allowAbbreviations(s)
+	return parseError(s, s.Parse(withNegations(s, args)))
+}
 
-func takesInput(s *pflag.FlagSet) bool {
-	f := s.Lookup("input")
-	return f != nil && !f.Changed && f.Annotations[operand] != nil
+// parseError says what is wrong with the flags, and which may have been meant.
+func parseError(s *pflag.FlagSet, err error) error {
+	var unknown *pflag.NotExistError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		if l := near.Names(unknown.GetSpecifiedName(), flagNames(s)); len(l) > 0 {
+			return wrongUse("%v: did you mean --%s?", err, strings.Join(l[:min(len(l), 2)], " or --"))
+		}
+	}
+	return wrongUse("%v", err)
+}
+
+// withNegations rewrites flags that negate others, as --no-FLAG does.
+func withNegations(s *pflag.FlagSet, args []string) []string {
+	args = slices.Clone(args)
+	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		if name, ok := strings.CutPrefix(a, "--"); ok {
+			args[i], _ = negated(s, name)
+		}
+	}
+	return args
+}
+
+// operandFlag is the flag that an argument is the value of: the recording, or for
+// report, as in perf, a filter of symbols; "" if there is none.
+func operandFlag(s *pflag.FlagSet, arg string) string {
+	const input, filter = "input", "symbol-filter"
+	f := s.Lookup(input)
+	_, err := os.Stat(arg)
+	isFile := err == nil || strings.Contains(arg, "/") || strings.HasSuffix(arg, ".data")
+	switch hasFilter := s.Lookup(filter) != nil; {
+	case f != nil && !f.Changed && (isFile || !hasFilter):
+		return input
+	case hasFilter:
+		return filter
+	}
+	return ""
 }
 
 // allowAbbreviations lets a flag be called by the beginning of its name, as

@@ -78,6 +78,9 @@ func (o *formatFlags) settle(s *pflag.FlagSet) (err error) {
 	input := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(inputFlags).add(input)
 	s.Visit(func(f *pflag.Flag) {
+		if isIdle(f) {
+			return
+		}
 		if e := o.unfit(f.Name, input.Lookup(f.Name) != nil); err == nil {
 			err = e
 		}

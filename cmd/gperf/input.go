@@ -35,19 +35,21 @@ type inputFlags struct {
 	times      string
 	guests     bool
 	strict     bool
+	verbose    bool
 }
 
 func (in *inputFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
 	in.files.force = addForce(fs)
 	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
+	fs.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without names or lines; report: DSOs with their paths, and symbols with addresses and origins")
 	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
 	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
 	in.files.add(fs)
 	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
 	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids; folded without one: the command is comm-pid")
 	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids; folded without one: the command is comm-pid/tid")
-	fs.StringVar(&in.comms, "comms", "", "only samples of threads with these names, a `list`")
+	fs.StringVarP(&in.comms, "comms", "c", "", "only samples of threads with these names, a `list`")
 	fs.BoolVar(&in.guests, "guest", false, "samples of virtual machines, too; their addresses have no names")
 	fs.StringVar(&in.times, "time", "", "only samples in these `ranges`: START,STOP in seconds, either may be missing; or 10%-20%, 10%/2")
 }
@@ -57,6 +59,7 @@ type input struct {
 	file    *format.File
 	sym     *symbolize.Symbolizer
 	lines   bool // the user asked for source lines
+	verbose bool // all files without names are listed
 	history *replay.History
 	files   *files
 	keep    func(*replay.Sample) bool // nil: all samples
@@ -136,6 +139,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.path, w)
 	}
 	f.Strict = in.strict
+	r.verbose = in.verbose
 	r.files = in.files.open(r.packed, stderr)
 	id, ref, addr := replay.RecordedKernel(f)
 	r.sym = symbolize.New(symbolize.Options{Finder: &r.files.Finder, Demangle: !in.noDemangle,

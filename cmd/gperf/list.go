@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -24,6 +25,9 @@ type listFlags struct {
 	long      bool
 	json      bool
 	rawDump   bool
+	details   bool
+	output    string
+	unit      string
 }
 
 const listHelp = `Lists the events that gperf record -e takes: of a KIND, or those that match a GLOB.
@@ -38,6 +42,10 @@ func (o *listFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.noDesc, "no-desc", false, "names alone, without descriptions")
 	s.BoolVarP(&o.long, "long-desc", "v", false, "the fields of tracepoints, too, and those that --filter can use")
 	s.BoolVarP(&o.json, "json", "j", false, "as JSON")
+	s.StringVarP(&o.output, "output", "o", "", "into this `file` instead of standard output")
+	s.BoolVar(&o.details, "details", false, "what events are to the kernel, too")
+	s.StringVar(&o.unit, "unit", "", "only events of this `PMU`")
+	addIdle(s, listIdleFlags)
 	s.BoolVar(&o.rawDump, "raw-dump", false, "one name a line, and nothing else")
 	s.BoolP("desc", "d", true, "")
 	hide(s, "desc")
@@ -47,13 +55,23 @@ func (o *listFlags) set() *pflag.FlagSet {
 func listCommand(args []string, stdout, stderr io.Writer) int {
 	o := listFlags{lister: event.Lister{Tracefs: new(tracefs.FS)}, supported: record.Supported}
 	s := o.set()
-	allowAbbreviations(s)
-	if err := s.Parse(args); err != nil {
-		return fail("list", wrongUse("%v", err), stderr)
+	if err := parse(s, args); err != nil {
+		return fail("list", err, stderr)
 	}
 	if help, _ := s.GetBool("help"); help {
 		fmt.Fprintf(stdout, "Usage: gperf list [FLAGS] [KIND|GLOB...]\n\n%s\n\n%s", listHelp, s.FlagUsages())
 		return exitOK
+	}
+	if err := reportIdle(s, stderr); err != nil {
+		return fail("list", err, stderr)
+	}
+	if o.output != "" {
+		file, err := os.Create(o.output)
+		if err != nil {
+			return fail("list", err, stderr)
+		}
+		defer file.Close()
+		stdout = file
 	}
 	return printing("list", stdout, stderr, func(w io.Writer) error { return o.run(s.Args(), w, stderr) })
 }
@@ -93,7 +111,8 @@ func (e *noMatchError) Error() string { return fmt.Sprintf("no event matches %q"
 // run lists what the arguments ask for. A kind that cannot be listed is an error where
 // it alone was asked for; otherwise it is told.
 func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
-	if len(args) == 0 {
+	args, metrics := withoutMetrics(args, stderr)
+	if len(args) == 0 && !metrics {
 		args = []string{""}
 	}
 	var all []event.Listed
@@ -107,7 +126,7 @@ func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 		return errors.Join(o.printJSON(w, all), failed)
 	}
 	o.print(w, all)
-	if args[0] == "" && !o.rawDump {
+	if len(args) > 0 && args[0] == "" && !o.rawDump {
 		fmt.Fprint(w, "\n  kprobe:FUNCTION[+OFFSET]                           [gperf list 'kprobe:tcp_*']\n"+
 			"  uprobe:FILE:FUNCTION                               [gperf list 'uprobe:./program:*']\n"+
 			"  usdt:FILE:PROVIDER:NAME                            [gperf list 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*']\n")
@@ -125,7 +144,13 @@ func (o *listFlags) find(arg string, stderr io.Writer) (all []event.Listed, err 
 		if err != nil {
 			failed[kind] = err
 		}
-		all = append(all, slices.DeleteFunc(l, func(e event.Listed) bool { return e.Event != nil && !o.supported(e.Event) })...)
+		n := len(all)
+		all = append(all, slices.DeleteFunc(l, func(e event.Listed) bool {
+			return e.Event != nil && !o.supported(e.Event) || o.unit != "" && unit(&e) != o.unit
+		})...)
+		if _, asked := event.ListKindOf(arg); asked && ofPMU(kind) && len(all) == n && o.unit == "" {
+			noPMU(kind, stderr)
+		}
 	}
 	if err := failed[ask.kinds[0]]; err != nil && len(all) == 0 {
 		return nil, err
@@ -159,6 +184,9 @@ func (o *listFlags) print(w io.Writer, all []event.Listed) {
 		fmt.Fprintf(w, "  %-50s [%s]\n", names, kind)
 		if e.Desc != "" && !o.noDesc {
 			fmt.Fprintf(w, "       [%s]\n", e.Desc)
+		}
+		if code := o.encoding(&e); o.details && code != "" {
+			fmt.Fprintf(w, "        %s\n", code)
 		}
 		if o.long && e.Tracepoint != "" {
 			o.printFields(w, e.Tracepoint)
@@ -218,16 +246,18 @@ func (o *listFlags) fields(dir string) ([]field, error) {
 // printJSON writes an array of objects with perf list's keys.
 func (o *listFlags) printJSON(w io.Writer, all []event.Listed) error {
 	type object struct {
+		Unit             string `json:",omitempty"`
 		EventName        string
 		EventAlias       []string `json:",omitempty"`
 		EventType        string
 		Kind             event.ListKind
 		BriefDescription string  `json:",omitempty"`
+		Encoding         string  `json:",omitempty"`
 		Fields           []field `json:",omitempty"`
 	}
 	objects := []object{}
 	for _, e := range all {
-		x := object{EventName: e.Names[0], EventAlias: e.Names[1:], EventType: e.Kind.String(), Kind: e.Kind}
+		x := object{EventName: e.Names[0], EventAlias: e.Names[1:], EventType: e.Kind.String(), Kind: e.Kind, Unit: unit(&e), Encoding: o.encoding(&e)}
 		if !o.noDesc {
 			x.BriefDescription = e.Desc
 		}

@@ -80,6 +80,16 @@ func TestList(t *testing.T) {
 		{[]string{"kretprobe:nf_conntrack:*"}, nil, "  kretprobe:nf_conntrack_in                          [Kernel function]\n"},
 		{[]string{"raw_tracepoint"}, nil, "  raw_tracepoint:kfree_skb                           [Raw tracepoint event]\n"},
 		{[]string{"sdt:"}, nil, ""},
+		{[]string{"task-clock", "sched:*", "msr"}, func(o *listFlags) { o.details, o.noDesc = true, true }, `  task-clock                                         [Software event]
+        software/config=1/
+
+  sched:sched_switch                                 [Tracepoint event]
+        tracepoint/config=2/
+
+  msr/tsc/                                           [Kernel PMU event]
+        msr/event=0/
+`},
+		{[]string{""}, func(o *listFlags) { o.unit, o.rawDump = "msr", true }, "msr/tsc/\n"},
 	} {
 		o := fakeList(t)
 		if c.change != nil {
@@ -186,4 +196,88 @@ func TestListUnwritten(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestListWithoutPMU: kinds that a PMU has are listed as lacking where there is none.
+func TestListWithoutPMU(t *testing.T) {
+	for _, c := range []struct{ arg, want string }{
+		{"hw", "no hw events: this machine, or the virtual machine it is, has no PMU"},
+		{"cache", "no cache events: this machine, or the virtual machine it is, has no PMU"},
+		{"sw", ""},
+	} {
+		o := fakeList(t)
+		o.supported = func(ev *event.Event) bool { return ev.Type == format.TypeSoftware }
+		var out, errs strings.Builder
+		if err := o.run([]string{c.arg}, &out, &errs); err != nil || c.want == "" && errs.Len() > 0 || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%s: %v, %q; want %q", c.arg, err, errs.String(), c.want)
+		}
+	}
+}
+
+// TestListMetrics: gperf has no metrics, and names who has.
+func TestListMetrics(t *testing.T) {
+	for _, word := range []string{"metric", "metricgroup"} {
+		o := fakeList(t)
+		o.json = true
+		var out, errs strings.Builder
+		if err := o.run([]string{word}, &out, &errs); err != nil || out.String() != "[]\n" || !strings.Contains(errs.String(), "`perf list "+word+"`") {
+			t.Errorf("%s: %v, %q, %q", word, err, out.String(), errs.String())
+		}
+	}
+}
+
+// TestListOutput: -o writes the list to a file.
+func TestListOutput(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "list")
+	var out, errs strings.Builder
+	if code := listCommand([]string{"-j", "-o", file, "sw"}, &out, &errs); code != exitOK || out.Len() > 0 {
+		t.Fatalf("exit code %d, %q, %s", code, out.String(), errs.String())
+	}
+	b, err := os.ReadFile(file)
+	if err != nil || !json.Valid(b) || !strings.Contains(string(b), `"cpu-clock"`) {
+		t.Errorf("%v: %s", err, b)
+	}
+}
+
+// TestListAsPerf: tracepoints and events of PMUs have the names and the encodings that
+// perf lists.
+func TestListAsPerf(t *testing.T) {
+	o := needOracle(t)
+	if o.compat != "7.3" {
+		t.Skip("perf 6.1 has no list as JSON")
+	}
+	want := encodings(t, string(o.output(t, []string{"list", "-j", "tracepoint", "pmu"})))
+	text, _ := gperf(t, "list", "-j", "tracepoint", "pmu")
+	got := encodings(t, text)
+	n := 0
+	for name, code := range want {
+		if unit, _, _ := strings.Cut(code, "/"); unit == "tool" || unit == "software" || unit == "drm" || unit == "hwmon" {
+			continue // which perf stat alone has, or gperf has as software events
+		}
+		if strings.HasPrefix(name, "ftrace:") {
+			continue // which tracefs does not name among the available events
+		}
+		n++
+		if got[name] != code {
+			t.Errorf("%s: %q, want %q", name, got[name], code)
+		}
+	}
+	if n == 0 {
+		t.Skip("perf lists nothing: tracefs is missing")
+	}
+}
+
+func encodings(t *testing.T, list string) map[string]string {
+	t.Helper()
+	var events []struct{ EventName, Encoding string }
+	if err := json.Unmarshal([]byte(list), &events); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, e := range events {
+		if e.EventName != "" {
+			all[e.EventName] = e.Encoding
+		}
+	}
+	return all
 }

@@ -20,7 +20,9 @@ import (
 type probeFlags struct {
 	add, define          []string
 	list, del, funcs     bool
-	vars                 string
+	vars, line           string
+	externs              bool
+	filter               string
 	where                probe.Where
 	force, dryRun        bool
 	quiet, verbose, help bool
@@ -40,6 +42,11 @@ func (f *probeFlags) set() *pflag.FlagSet {
 	s.BoolVarP(&f.list, "list", "l", false, "list the probes, or those that the patterns match")
 	s.BoolVarP(&f.funcs, "funcs", "F", false, "list the functions that can be probed, or those that the pattern matches")
 	s.StringVarP(&f.vars, "vars", "V", "", "list what can be read where the probe `DEF` is")
+	s.BoolVar(&f.externs, "externs", false, "with --vars: global variables, too")
+	s.StringVar(&f.filter, "filter", "", "with --vars, --funcs: only names that `FILTER` matches: globs, joined by ! & | ( )")
+	s.StringVarP(&f.line, "line", "L", "", "show the source lines of a function or file, with numbers those that can be probed: `FUNC[@SRC][:N[+NUM|-N2]]` or SRC[:N[+NUM|-N2]]")
+	s.StringVarP(&f.where.Source, "source", "s", "", "source files lie below this `folder`")
+	addIdle(s, probeIdleFlags)
 	s.StringArrayVarP(&f.define, "definition", "D", nil, "print what tracefs is told for the probe `DEF`, and add none")
 	s.StringVarP(&f.where.Path, "exec", "x", "", "in this program or library (`file`)")
 	s.StringVarP(&f.where.Module, "module", "m", "", "in this `module` of the kernel")
@@ -64,13 +71,15 @@ needs none of that: gperf record -e 'kprobe:FUNC' has probes of its own.
 func probeCommand(args []string, stdout, stderr io.Writer) int {
 	f := probeFlags{stderr: stderr}
 	s := f.set()
-	allowAbbreviations(s)
-	if err := s.Parse(args); err != nil {
-		return fail("probe", wrongUse("%v", err), stderr)
+	if err := parse(s, args); err != nil {
+		return fail("probe", err, stderr)
 	}
 	if f.help {
 		fmt.Fprint(stdout, probeHelp, s.FlagUsages())
 		return exitOK
+	}
+	if err := reportIdle(s, stderr); err != nil {
+		return fail("probe", err, stderr)
 	}
 	f.args = s.Args()
 	return printing("probe", stdout, stderr, func(w io.Writer) error {
@@ -81,14 +90,14 @@ func probeCommand(args []string, stdout, stderr io.Writer) int {
 
 func (f *probeFlags) run() error {
 	modes := 0
-	for _, given := range []bool{len(f.add) > 0, len(f.define) > 0, f.list, f.del, f.funcs, f.vars != ""} {
+	for _, given := range []bool{len(f.add) > 0, len(f.define) > 0, f.list, f.del, f.funcs, f.vars != "", f.line != ""} {
 		if given {
 			modes++
 		}
 	}
 	switch {
 	case modes > 1:
-		return wrongUse("--add, --del, --list, --funcs, --vars and --definition exclude each other")
+		return wrongUse("--add, --del, --list, --funcs, --vars, --line and --definition exclude each other")
 	case f.where.Path != "" && f.where.Module != "":
 		return wrongUse("-x and -m: a probe is in a program or in the kernel")
 	case f.list:
@@ -99,6 +108,8 @@ func (f *probeFlags) run() error {
 		return f.showFunctions()
 	case f.vars != "":
 		return f.showVars()
+	case f.line != "":
+		return f.showLines()
 	case len(f.define) > 0:
 		return f.showDefinitions()
 	case len(f.args) > 0: // as in perf, they are one
@@ -278,10 +289,15 @@ func (f *probeFlags) showFunctions() error {
 	if f.where.Path != "" {
 		find = f.fileFunctions
 	}
+	keep, err := f.nameFilter()
+	if err != nil {
+		return err
+	}
 	names, err := find(glob)
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(n string) bool { return !keep(n) })
 	if len(names) == 0 {
 		return fmt.Errorf("no function matches %q", glob)
 	}
@@ -324,6 +340,10 @@ func (f *probeFlags) showDefinitions() error {
 
 // showVars lists what can be read at a probe, as perf does.
 func (f *probeFlags) showVars() error {
+	keep, err := f.nameFilter()
+	if err != nil {
+		return err
+	}
 	l, err := f.finder().Variables(f.vars, f.where)
 	if err != nil {
 		return err
@@ -332,7 +352,7 @@ func (f *probeFlags) showVars() error {
 		fmt.Fprintf(f.stdout, "Available variables at %s\n\t@<%s>\n", f.vars, at.Place)
 		var lines []string
 		for _, v := range at.Vars {
-			if v.Err == nil && !v.Global {
+			if v.Err == nil && (f.externs || !v.Global) && keep(v.Name) {
 				lines = append(lines, fmt.Sprintf("\t\t%s\t%s\n", v.Type, v.Name))
 			}
 		}

@@ -387,8 +387,8 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	allowAbbreviations(s)
-	if err := s.Parse(rewriteArgs(s, args)); err != nil {
-		return fail("record", wrongUse("%v", err), stderr)
+	if err := parseError(s, s.Parse(rewriteArgs(s, args))); err != nil {
+		return fail("record", err, stderr)
 	}
 	if f.help {
 		fmt.Fprintf(stdout, "Usage: gperf record [FLAGS] [--] [COMMAND [ARGS]]\n\nRecords until the command ends, or until Ctrl-C.\n\n%s", s.FlagUsages())

@@ -13,7 +13,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
+	"gperf/record/near"
 	"gperf/report"
+	"gperf/script"
+	"gperf/symbolize/replay"
 )
 
 // reportFlags are the flags of `gperf report`.
@@ -30,6 +33,7 @@ type reportFlags struct {
 	symbols      string
 	parent       string
 	head         headerFlags
+	view         viewFlags
 	stats        bool
 
 	branches, noBranches, branchHistory bool
@@ -73,6 +77,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.memory, "mem-mode", false, "count accesses to memory by their weights")
 	s.BoolVar(&o.group, "group", false, "show all events side by side, as a group that was recorded as one")
 	s.BoolVar(&o.noGroup, "no-group", false, "a block for each event of a group")
+	o.view.add(s)
 	o.head.add(s)
 	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
 	s.Bool("stdio", false, "")
@@ -88,10 +93,22 @@ func reportCommand(args []string, stdout, stderr io.Writer) int {
 		err := o.run(s, stdout, stderr)
 		var key *report.KeyError
 		if errors.As(err, &key) {
-			return wrongUse("%v", err)
+			return wrongUse("%v%s", err, keyHint(key))
 		}
 		return err
 	})
+}
+
+// keyHint is what may have been meant by an unknown key, or else all keys.
+func keyHint(e *report.KeyError) string {
+	if e.Mode != report.ModeSamples {
+		return ""
+	}
+	known := slices.Concat(e.Fields, report.Keys())
+	if l := near.Names(e.Key, known); len(l) > 0 {
+		return ": did you mean " + strings.Join(l[:min(len(l), 3)], ", ") + "?"
+	}
+	return ": the keys are " + strings.Join(known, ", ")
 }
 
 // withGraphDefault gives -g its value where, as with perf, it is the last word
@@ -119,6 +136,9 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	}
 	// Report leaves samples out of its entries by these, but not of its totals.
 	o.input.comms, o.input.pids, o.input.tids, o.input.guests = "", "", "", true
+	if o.view.quiet {
+		stderr, o.head.header, o.head.headerOnly = io.Discard, false, false
+	}
 	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
@@ -131,9 +151,12 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if done, err := o.head.print(stdout, in); done || err != nil {
 		return cmp.Or(err, in.tell(stderr, format.Skipped{}))
 	}
-	o.Options.Header = o.head.header
-	if o.stats {
-		skipped, err := report.Stats(stdout, in.file, in.history)
+	o.Options.Header, o.Options.Verbose, o.ShowParent = o.head.header, o.input.verbose, s.Changed("parent")
+	if list, err := o.listing(); list != nil || err != nil {
+		if err != nil {
+			return err
+		}
+		skipped, err := list(stdout, in)
 		incomplete := in.tell(stderr, skipped)
 		return cmp.Or(err, incomplete)
 	}
@@ -147,6 +170,39 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		err = nil
 	}
 	return cmp.Or(err, incomplete)
+}
+
+// listing is what is printed instead of a report, nil for none.
+func (o *reportFlags) listing() (func(io.Writer, *input) (format.Skipped, error), error) {
+	switch tasks := o.view.tasks || o.view.mmaps; {
+	case tasks && o.stats:
+		return nil, wrongUse("--tasks and --mmaps cannot be used together with --stats")
+	case tasks:
+		return func(w io.Writer, in *input) (format.Skipped, error) {
+			return report.Tasks(w, in.file, in.history, o.view.mmaps)
+		}, nil
+	case o.view.dump:
+		return o.dump, nil
+	case o.stats:
+		return func(w io.Writer, in *input) (format.Skipped, error) { return report.Stats(w, in.file, in.history) }, nil
+	}
+	return nil, nil
+}
+
+// dump prints all records and, of what can be read twice, how many there are.
+func (o *reportFlags) dump(w io.Writer, in *input) (format.Skipped, error) {
+	if !o.view.quiet && !o.head.header {
+		if _, err := io.WriteString(w, report.HeaderHint); err != nil {
+			return format.Skipped{}, err
+		}
+	}
+	in.history.KeepExited = true
+	skipped, err := script.Dump(w, in.file, in.path, in.history)
+	if err != nil || len(in.parts) == 0 {
+		return skipped, err
+	}
+	_, err = report.Stats(w, in.file, in.history)
+	return skipped, err
 }
 
 // settle makes the report's options of the flags that are more than one value.
@@ -178,7 +234,10 @@ func (o *reportFlags) settle() error {
 	if err := o.settleMode(); err != nil {
 		return err
 	}
-	return o.settleFilter()
+	if err := o.settleFilter(); err != nil {
+		return err
+	}
+	return o.view.apply(&o.Options)
 }
 
 // settleMode chooses what is counted, and how groups of events are shown.
@@ -212,7 +271,8 @@ func (o *reportFlags) settleMode() error {
 func (o *reportFlags) settleFilter() (err error) {
 	f := &o.Filter
 	f.NoGuests = !o.input.guests
-	f.Comms, f.DSOs, f.Symbols = words(o.input.comms), words(o.dsos), words(o.symbols)
+	f.Comms = words(o.input.comms)
+	f.Where = replay.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}
 	if f.PIDs, err = numbers("--pid", o.input.pids); err == nil {
 		f.TIDs, err = numbers("--tid", o.input.tids)
 	}

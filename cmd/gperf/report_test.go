@@ -232,7 +232,13 @@ func TestReportWrongUse(t *testing.T) {
 		{[]string{"-t", ",,"}, "one character"},
 		{[]string{"--pid", "me"}, `"me" is no id`},
 		{[]string{"--max-stack", "-3"}, "negative"},
-		{[]string{"file"}, "-i"},
+		{[]string{"-i", "file", "symbol", "symbol"}, "-i"},
+		{[]string{"--percentage", "half"}, "relative or absolute"},
+		{[]string{"-w", "3,x"}, `"x" is no width`},
+		{[]string{"--ignore-callees", "("}, "--ignore-callees"},
+		{[]string{"--time-quantum", "0ms"}, "a number above 0"},
+		{[]string{"--time-quantum", "3h"}, "of ns, us, ms or s"},
+		{[]string{"--parallelism", "0"}, "at least one"},
 		{[]string{"--branch-history"}, "not joined to callchains yet"},
 		{[]string{"-b", "--mem-mode"}, "not by both"},
 	} {
@@ -243,13 +249,19 @@ func TestReportWrongUse(t *testing.T) {
 	}
 }
 
+// TestReportUnknownKey: a misspelt key is suggested; without one like it all are listed,
+// the events' fields too.
 func TestReportUnknownKey(t *testing.T) {
-	file := perfRecord(t, needOracle(t), "-e", "sched:sched_switch", "--", "true")
-	var stdout, stderr bytes.Buffer
-	code := reportCommand([]string{"-i", file, "--sort", "comm,nosuch"}, &stdout, &stderr)
-	for _, want := range []string{`"nosuch"`, "symbol", "prev_state"} {
-		if code != exitUsage || !strings.Contains(stderr.String(), want) {
-			t.Errorf("exit code %d, %q; want %d and %q", code, &stderr, exitUsage, want)
+	for _, test := range []struct{ key, want string }{
+		{"prev_stat", "did you mean prev_state"},
+		{"symbl", "did you mean symbol"},
+		{"syboml_size", "did you mean symbol_size"},
+		{"qqqqqqqqqqqqqqqq", "the keys are prev_comm, prev_pid"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := reportCommand([]string{"-i", filepath.Join(root, "testdata", "two.data"), "--sort", "comm," + test.key}, &stdout, &stderr)
+		if code != exitUsage || !strings.Contains(stderr.String(), `"`+test.key+`": `+test.want) {
+			t.Errorf("exit code %d, %q; want %d and %q", code, &stderr, exitUsage, test.want)
 		}
 	}
 }

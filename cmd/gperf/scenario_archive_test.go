@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -347,7 +348,7 @@ func TestScenarioArchivePerf(t *testing.T) {
 		suffixes = append(suffixes, ".tar.bz2")
 	}
 	for _, suffix := range suffixes {
-		if r := runGperf(t, "archive", "--perf", "-o", data+suffix, data); r.code != exitOK || !strings.Contains(r.stdout, "tar xvf "+data+suffix+" -C ~/.debug") {
+		if r := runGperf(t, "archive", "--perf", "-o", data+suffix, data); r.code != exitOK || !strings.Contains(r.stdout, "$ perf archive --unpack "+data+suffix+"\n") {
 			t.Fatalf("gperf archive --perf -o %s: exit code %d\n%s%s", suffix, r.code, r.stdout, r.stderr)
 		}
 	}
@@ -376,8 +377,34 @@ func TestScenarioArchivePerf(t *testing.T) {
 		if out, err := exec.Command("tar", "xf", data+suffix, "-C", cache).CombinedOutput(); err != nil {
 			t.Fatalf("tar: %v\n%s", err, out)
 		}
+		unpacked := listTree(t, cache)
+		os.RemoveAll(cache)
+		t.Setenv("HOME", home)
+		if r := runGperf(t, "archive", "--unpack", data+suffix); r.code != exitOK {
+			t.Fatalf("gperf archive --unpack %s: exit code %d\n%s", suffix, r.code, r.stderr)
+		}
+		sameText(t, "what gperf unpacked", listTree(t, cache), unpacked)
 		if !names() {
 			t.Errorf("%s: perf has no names of the program that was packed", suffix)
 		}
 	}
+}
+
+// listTree lists the files below a directory, with their sizes and where links lead.
+func listTree(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		st, err := d.Info()
+		link, _ := os.Readlink(path)
+		fmt.Fprintf(&b, "%s %d %s\n", strings.TrimPrefix(path, dir), st.Size(), link)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }

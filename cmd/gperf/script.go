@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"strings"
 
@@ -25,6 +26,7 @@ type scriptFlags struct {
 	showUnwind bool
 	fullPath   bool
 	head       headerFlags
+	lines      lineFlags
 	dump       bool
 	shown      [len(shownRecords)]bool
 }
@@ -59,7 +61,8 @@ func (o *scriptFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
 	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
 	o.head.add(s)
-	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "instead of samples' text, each record of the file: its place, bytes and fields")
+	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "instead of samples' text, each record of the file as report -D has it: its place, bytes and fields")
+	o.lines.add(s)
 	for i, f := range shownRecords {
 		s.BoolVar(&o.shown[i], f.name, false, f.usage)
 	}
@@ -75,6 +78,9 @@ func scriptCommand(args []string, stdout, stderr io.Writer) int {
 			return err
 		}
 		o.anyDepth = !s.Changed("max-stack")
+		if o.lines.list {
+			return listScripts(stdout, stderr)
+		}
 		return o.run(stdout, stderr)
 	})
 }
@@ -108,7 +114,7 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 func (o *scriptFlags) options() (script.Options, error) {
 	opts := script.Options{MaxStack: o.maxStack, NoChain: o.noChain, Nanosecs: o.ns, ShowUnwind: o.showUnwind,
 		Source: script.Source{Inline: !o.formats.noInline, FullPath: o.fullPath}}
-	if err := o.showRecords(&opts); err != nil {
+	if err := errors.Join(o.showRecords(&opts), o.lines.options(&opts)); err != nil {
 		return opts, err
 	}
 	for _, arg := range o.fields {
@@ -150,7 +156,25 @@ func (o *scriptFlags) print(stdout io.Writer, in *input, opts script.Options) (f
 		return format.Skipped{}, err
 	}
 	if o.dump {
-		return script.Dump(stdout, in.file)
+		return script.Dump(stdout, in.file, in.path, in.history)
+	}
+	if o.lines.perEvent {
+		return o.printPerEvent(stdout, in, opts)
 	}
 	return script.Print(stdout, in.file, in.sym, in.history, in.keep, opts)
+}
+
+// printPerEvent prints each event's samples to a file of its own.
+func (o *scriptFlags) printPerEvent(stdout io.Writer, in *input, opts script.Options) (skipped format.Skipped, err error) {
+	if opts.Events, err = createEventFiles(in.path, in.file); err != nil {
+		return skipped, err
+	}
+	skipped, err = script.Print(stdout, in.file, in.sym, in.history, in.keep, opts)
+	if cerr := closeEventFiles(opts.Events); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = printEventFiles(stdout, opts.Events)
+	}
+	return skipped, err
 }

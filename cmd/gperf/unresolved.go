@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxUnresolved is how many files are listed.
+	// maxUnresolved is how many files are listed without -v.
 	maxUnresolved = 10
 	// minUnresolved is the part of the samples below which a file is not.
 	minUnresolved = 0.01
@@ -44,8 +44,8 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 	if in.packed != nil {
 		way = "they were not there when it was packed; bring them, by build ID (--symfs)"
 	}
-	tellFiles(stderr, "addresses in %d %s have no names: "+way, missing)
-	tellFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
+	in.tellFiles(stderr, "addresses in %d %s have no names: "+way, missing)
+	in.tellFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
 	if few > 0 {
 		more := ""
 		if len(missing)+len(stripped) > 0 {
@@ -57,7 +57,7 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 		fmt.Fprintf(stderr, "gperf: %v\n", err)
 	}
 	if in.lines {
-		tellFiles(stderr, "addresses in %d %s have no source lines: "+debug,
+		in.tellFiles(stderr, "addresses in %d %s have no source lines: "+debug,
 			slices.DeleteFunc(in.sym.Lineless(), func(u symbolize.Unresolved) bool {
 				return slices.ContainsFunc(missing, func(m symbolize.Unresolved) bool { return m.Path == u.Path })
 			}))
@@ -66,16 +66,20 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 
 // tellFiles lists files below a line that says what they are: their number and the
 // word for them are put into it.
-func tellFiles(stderr io.Writer, what string, l []symbolize.Unresolved) {
+func (in *input) tellFiles(stderr io.Writer, what string, l []symbolize.Unresolved) {
 	if len(l) == 0 {
 		return
 	}
 	fmt.Fprintf(stderr, "gperf: "+what+"\n", len(l), filesWord(len(l)))
-	for _, u := range l[:min(len(l), maxUnresolved)] {
+	shown := len(l)
+	if !in.verbose {
+		shown = min(shown, maxUnresolved)
+	}
+	for _, u := range l[:shown] {
 		fmt.Fprintf(stderr, "  %-40s %s: %v\n", u.ID, u.Path, reasonText(u))
 	}
-	if len(l) > maxUnresolved {
-		fmt.Fprintf(stderr, "  and %d more, which gperf buildid-list --with-hits lists\n", len(l)-maxUnresolved)
+	if len(l) > shown {
+		fmt.Fprintf(stderr, "  and %d more, which -v lists\n", len(l)-shown)
 	}
 }
 

@@ -20,6 +20,8 @@ type Listed struct {
 	Desc  string // "" where nothing is known
 	// Event is what the name means, of kinds that the machine may not have.
 	Event *Event
+	// Terms are those that the kernel gives the event of a PMU.
+	Terms string
 	// Tracepoint is "system/name" of those that have a format in tracefs.
 	Tracepoint string
 }
@@ -213,7 +215,7 @@ func (l *Lister) pmus() (all []Listed) {
 	at := Finder{Sysfs: l.path(sysfsPMUs)}
 	for _, p := range at.PMUs() {
 		for _, name := range p.Events() {
-			all = append(all, Listed{Names: []string{p.Name + "/" + name + "/"}, Kind: KindPMU})
+			all = append(all, Listed{Names: []string{p.Name + "/" + name + "/"}, Kind: KindPMU, Terms: strings.TrimSpace(p.read("events/" + name))})
 		}
 	}
 	sortByName(all)

@@ -12,6 +12,7 @@ import (
 type Where struct {
 	Path   string // -x
 	Module string // -m: its name, or its file
+	Source string // -s: folder below which source files lie
 }
 
 // ruled is a definition of perf probe's: [[GROUP:]EVENT=]PLACE.

@@ -46,22 +46,26 @@ type Finder struct {
 	trees func() []string        // of other mount namespaces, replaced by tests
 }
 
-// A place names the file that may be a DSO's, "" where it has nothing to say.
-type place func(f *Finder, path string, id BuildID) string
+// place is where a DSO's file may be: file returns its name, or "".
+type place struct {
+	origin Origin
+	file   func(f *Finder, path string, id BuildID) string
+}
 
 // places is where a DSO's files are looked for, in the order in which perf tries
 // them (binary_type_symtab in tools/perf/util/symbol.c).
 var places = []place{
-	buildIDCacheELF,
-	buildIDCacheDebug,
-	debugDirPathDebug,
-	debugDirPath,
-	debugDirBuildID,
-	recordedPath,
-	besideDotDebug,
+	{'B', buildIDCacheELF},
+	{'D', buildIDCacheDebug},
+	{'f', debugDirPathDebug},
+	{'u', debugDirPath},
+	{'b', debugDirBuildID},
+	{'d', recordedPath},
+	{'o', besideDotDebug},
 }
 
-func (f *Finder) buildIDDir() string {
+// CacheDir is the directory of perf's cache, "" if there is none.
+func (f *Finder) CacheDir() string {
 	if f.BuildIDDir != "" {
 		return f.BuildIDDir
 	}
@@ -96,7 +100,7 @@ func (f *Finder) Rooted(path string) string {
 // CachePath returns the path of a file of perf's build-ID cache: base is "elf",
 // "debug", "vdso" or "kallsyms". It returns "" where there is no cache or no ID.
 func (f *Finder) CachePath(id BuildID, base string) string {
-	dir, hex := f.buildIDDir(), id.String()
+	dir, hex := f.CacheDir(), id.String()
 	if dir == "" || len(hex) < 3 {
 		return ""
 	}
@@ -114,7 +118,7 @@ func (f *Finder) KallsymsPath(id BuildID) string { return f.procPath("kallsyms",
 // procPath returns where the cache keeps a file of /proc of a kernel; "" where there
 // is no cache or no ID.
 func (f *Finder) procPath(base string, id BuildID) string {
-	dir := f.buildIDDir()
+	dir := f.CacheDir()
 	if dir == "" || id.IsZero() {
 		return ""
 	}
@@ -256,7 +260,7 @@ func (f *Finder) named(path string, id BuildID, own string) (l []candidate) {
 		l = f.debugLinks(own)
 	}
 	for _, where := range places {
-		if name := where(f, path, id); name != "" {
+		if name := where.file(f, path, id); name != "" {
 			l = append(l, candidate{name: name})
 		}
 	}

@@ -2,9 +2,9 @@ package replay
 
 import "gperf/format"
 
-// branchCallStack is PERF_SAMPLE_BRANCH_CALL_STACK: the branch stack holds the
+// BranchCallStack is PERF_SAMPLE_BRANCH_CALL_STACK: the branch stack holds the
 // calls that have not returned, which is the user part of the callchain.
-const branchCallStack = 1 << 11
+const BranchCallStack = 1 << 11
 
 // lbrChain resolves the callchain of an event recorded with --call-graph lbr:
 // the kernel's part from the callchain, then the sampled address and where the
@@ -13,7 +13,7 @@ const branchCallStack = 1 << 11
 // the callchain is all there is.
 func (h *History) lbrChain(s *Sample, m *maps) bool {
 	a := &h.file.Attrs[s.Event]
-	if a.SampleType&format.SampleBranchStack == 0 || a.BranchSampleType&branchCallStack == 0 {
+	if a.SampleType&format.SampleBranchStack == 0 || a.BranchSampleType&BranchCallStack == 0 {
 		return false
 	}
 	user, n := 0, s.Callchain.Len()

@@ -30,6 +30,7 @@ type Map struct {
 	symbol     *symbolize.Symbol  // of text that only a KSYMBOL record, or a JIT's dump, tells of
 	code       *symbolize.JITCode // of a JIT's dump
 	perfMap    string             // DSO that may name code of which no file does
+	record     *format.Mmap       // that it is of, where History.keepRecords
 	frames     frameTable
 	counted    int // number of the part of a callchain that was counted last
 }
@@ -181,7 +182,7 @@ func insert(list []*Map, m *Map) []*Map {
 
 // part returns the part of a mapping from start to end-1.
 func (m *Map) part(start, end uint64) *Map {
-	return &Map{Start: start, End: end, Pgoff: m.Off(start), DSO: m.DSO, symbol: m.symbol, code: m.code, perfMap: m.perfMap}
+	return &Map{Start: start, End: end, Pgoff: m.Off(start), DSO: m.DSO, symbol: m.symbol, code: m.code, perfMap: m.perfMap, record: m.record}
 }
 
 // clone returns the mappings of a forked process. What was resolved is still

@@ -31,6 +31,10 @@ type Thread struct {
 	Named     bool
 	FirstComm string
 	space     *process
+	leader    *Thread // the first of its process; nil: itself
+	parent    int32   // TID of the thread that started it, -1 if that is not known
+	// namespaces are those of its last NAMESPACES record.
+	namespaces []format.Namespace
 }
 
 func (th *Thread) setComm(name string) {
@@ -38,6 +42,14 @@ func (th *Thread) setComm(name string) {
 		th.Named, th.FirstComm = true, name
 	}
 	th.Comm = name
+}
+
+// Leader returns the first thread of the process.
+func (th *Thread) Leader() *Thread {
+	if th.leader == nil {
+		return th
+	}
+	return th.leader
 }
 
 // process is what its threads share.
@@ -74,6 +86,13 @@ func NamedFrame(id int, ip uint64, kernel bool, m *Map, sym *symbolize.Symbol) *
 	return f
 }
 
+// Inlined returns the frame of a function that was inlined at f's address.
+func (f *Frame) Inlined(sym *symbolize.Symbol) *Frame {
+	own := NamedFrame(f.ID, f.IP, f.Kernel, f.Map, sym)
+	own.symbols = f.symbols
+	return own
+}
+
 // Sym returns the frame's symbol, nil when there is none, for Reason.
 func (f *Frame) Sym() *symbolize.Symbol {
 	f.once.Do(f.lookUp)
@@ -106,6 +125,20 @@ func (f *Frame) lookUp() {
 			return
 		}
 		f.sym, f.off, f.why = f.symbols.User(m.DSO.Name, m.DSO.BuildID, m.Off(f.IP))
+	}
+}
+
+// Origin says where the symbols around the frame are from.
+func (f *Frame) Origin() dso.Origin {
+	switch m := f.Map; {
+	case m == nil || f.symbols == nil:
+		return dso.OriginNone
+	case m.symbol != nil:
+		return dso.OriginJIT
+	case f.Kernel:
+		return f.symbols.KernelOrigin()
+	default:
+		return f.symbols.Origin(m.DSO.Name, m.DSO.BuildID)
 	}
 }
 
@@ -153,6 +186,11 @@ type Sample struct {
 	maps    *maps // of its process, then
 
 	Cgroup string // path, "" when the recording does not tell
+	// Parallelism is how many threads of the recording ran then, as its context
+	// switches say, at least 1.
+	Parallelism int
+	// Namespaces are the thread's, then, nil when the recording has none.
+	Namespaces []format.Namespace
 	// Branches are the addresses of the branch stack, from and to in turn, and
 	// Data that of Addr, when Also asks for them.
 	Branches []*Frame
@@ -211,6 +249,8 @@ type History struct {
 	// perf 6.1 does. In perf 7.3 such a sample has only the thread's number.
 	KeepExited bool
 
+	keepRecords bool // each Map has the record that it is of
+
 	// KeepChains makes the same part of a process's callchains the same slice, for
 	// whoever counts by that. It takes memory for each that there is.
 	KeepChains bool
@@ -229,8 +269,10 @@ type History struct {
 	called  []bool // by event: chains are Called
 
 	// Walked is set by Walk, and Samples counts those that it could decode.
-	Walked  bool
-	Samples int
+	Walked        bool
+	Samples       int
+	running, cpus int // threads now, as perf counts them, and CPUs, 0 if not known
+
 	// Lost counts the records and samples that the recording lost.
 	Lost Lost
 	// Late counts the records that came after younger ones.
@@ -269,6 +311,10 @@ func New(f *format.File, sym *symbolize.Symbolizer) *History {
 		h.buildIDs[e.Filename] = dso.NewBuildID(e.BuildID)
 	}
 	h.thread(0, 0).setComm("swapper")
+	h.running = 1 // the one that starts the recording was not switched to
+	if n, ok := f.NrCPUs(); ok {
+		h.cpus = int(n.Available)
+	}
 	return h
 }
 
@@ -282,11 +328,20 @@ func (h *History) Apply(rec format.Record) {
 	case *format.Fork:
 		h.fork(r)
 	case *format.Exit:
+		h.running-- // without a switch
 		if !h.KeepExited {
 			delete(h.threads, r.TID)
 		}
 	case *format.KSymbol:
 		h.ksymbol(r)
+	case *format.Switch:
+		if r.Misc&format.MiscSwitchOut != 0 {
+			h.running--
+		} else {
+			h.running++
+		}
+	case *format.Namespaces:
+		h.thread(r.PID, r.TID).namespaces = r.NS
 	case *format.Cgroup:
 		h.cgroups[r.CgroupID] = r.Path
 	case *format.Other:
@@ -311,24 +366,43 @@ func (h *History) Apply(rec format.Record) {
 	}
 }
 
+// parallelism is how many threads run. Switches that come out of order make it more
+// than there are CPUs, or none (machine__resolve of tools/perf/util/event.c).
+func (h *History) parallelism() int {
+	n := h.running
+	if h.cpus > 0 {
+		n = min(n, h.cpus)
+	}
+	return max(n, 1)
+}
+
 // thread returns the thread, which is new if nothing was heard of it before: it
 // then shares its process's mappings, and is called by its number.
 func (h *History) thread(pid, tid int32) *Thread {
 	if th, ok := h.threads[tid]; ok {
 		if th.PID < 0 {
 			th.PID = pid
+			h.join(th)
 		}
 		return th // whatever pid says: a dying thread's samples may lack it
 	}
 	number := ":" + strconv.Itoa(int(tid))
-	th := &Thread{PID: pid, TID: tid, Comm: number, FirstComm: number}
+	th := &Thread{PID: pid, TID: tid, Comm: number, FirstComm: number, parent: -1}
 	h.threads[tid] = th
-	if pid == tid || pid < 0 {
+	h.join(th)
+	if th.leader == nil {
 		th.space = &process{&maps{}}
 	} else {
-		th.space = h.thread(pid, pid).space
+		th.space = th.leader.space
 	}
 	return th
+}
+
+// join makes a thread known to be one of its process's.
+func (h *History) join(th *Thread) {
+	if th.PID != th.TID && th.PID >= 0 {
+		th.leader = h.thread(th.PID, th.PID)
+	}
 }
 
 func (h *History) fork(r *format.Fork) {
@@ -339,10 +413,15 @@ func (h *History) fork(r *format.Fork) {
 	}
 	delete(h.threads, r.TID)
 	th := h.thread(r.PID, r.TID)
+	th.parent = parent.TID
 	if parent.Named {
 		th.setComm(parent.Comm)
 	}
-	if r.PID != parent.PID {
+	switch {
+	case r.PID == parent.PID:
+	case r.Ran:
+		th.space = &process{&maps{}}
+	default:
 		th.space = &process{parent.space.clone()}
 	}
 }
@@ -358,7 +437,11 @@ func (h *History) mmap(r *format.Mmap) {
 	case format.MiscUser:
 		if m := newMap(r, id); m != nil {
 			p := h.thread(r.PID, r.TID).space
-			m = h.share(m)
+			if h.keepRecords {
+				m.record = r
+			} else {
+				m = h.share(m)
+			}
 			h.rank(m)
 			p.maps = p.maps.with(m)
 			h.jitDump(r, p, m.DSO)

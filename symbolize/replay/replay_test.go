@@ -84,6 +84,7 @@ func TestThreads(t *testing.T) {
 	h.Apply(&format.Fork{PID: 10, TID: 12, PPID: 10, PTID: 10}) // a thread
 	h.Apply(mmapOf(11, 0x1000, 0x1000, 0, "/bin/child"))
 	h.Apply(mmapOf(10, 0x5000, 0x1000, 0, "/lib/late"))
+	h.Apply(&format.Fork{PID: 14, TID: 14, PPID: 10, PTID: 10, Ran: true}) // which was there already
 	for _, tc := range []struct {
 		pid, tid int32
 		comm     string
@@ -92,6 +93,7 @@ func TestThreads(t *testing.T) {
 		{10, 10, "shell", "1000-2000 /bin/sh+0, 5000-6000 /lib/late+0"},
 		{11, 11, "shell", "1000-2000 /bin/child+0"},
 		{10, 12, "shell", "1000-2000 /bin/sh+0, 5000-6000 /lib/late+0"},
+		{14, 14, "shell", ""},
 		{10, 13, ":13", "1000-2000 /bin/sh+0, 5000-6000 /lib/late+0"}, // never heard of
 	} {
 		if got := comm(tc.pid, tc.tid); got != tc.comm {

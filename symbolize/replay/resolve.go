@@ -36,6 +36,17 @@ func (h *History) modeFrame(s *Sample, ip uint64) *Frame {
 // themselves, those of a module for offsets.
 func (d *DSO) IsKernel() bool { return d.Name == kernelName || d.Short == kernelShort }
 
+// MapSize returns the size of the mapping that the frame lies in, in bytes. As in perf,
+// the kernel's is what its symbols span, where they are known.
+func (h *History) MapSize(f *Frame) uint64 {
+	if f.Map.DSO.IsKernel() {
+		if start, end := h.sym.KernelRange(); end > start {
+			return end - start
+		}
+	}
+	return f.Map.End - f.Map.Start
+}
+
 // Rank returns which DSO of that name the recording has told of: the first is 1,
 // and 0 is one that it did not tell of.
 func (h *History) Rank(name string) int32 { return h.ranks[name] }

@@ -20,6 +20,25 @@ type Batch struct {
 	raws   []format.Raw // from which Samples and Records borrow
 }
 
+// Keep takes the other samples out of the batch.
+func (b *Batch) Keep(keep func(*Sample) bool) {
+	kept, records := b.Samples[:0], b.Records
+	for i := range b.Samples {
+		for len(records) > 0 && records[0].Before <= i {
+			records[0].Before = len(kept)
+			records = records[1:]
+		}
+		if keep(&b.Samples[i]) {
+			kept = append(kept, b.Samples[i])
+		}
+	}
+	for i := range records {
+		records[i].Before = len(kept)
+	}
+	clear(b.Samples[len(kept):])
+	b.Samples = kept
+}
+
 // Record is a record that is no sample.
 type Record struct {
 	format.Record
@@ -194,6 +213,7 @@ func (h *History) place(b *Batch, keep func(*Sample) bool) {
 	h.Samples++
 	s.Thread = h.thread(s.PID, s.TID)
 	s.Comm, s.Named = s.Thread.Comm, s.Thread.Named
+	s.Namespaces, s.Parallelism = s.Thread.namespaces, h.parallelism()
 	if s.Sample.Cgroup != 0 {
 		s.Cgroup = h.cgroups[s.Sample.Cgroup]
 	}

@@ -7,6 +7,7 @@ package vars
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Kind is what values of a type are.
@@ -37,14 +38,24 @@ type Type struct {
 	fields func() []Field
 }
 
-// String is the type as perf probe --vars writes it: "struct sk_buff*".
+// String is the type as perf probe --vars writes it: "struct sk_buff*", "char[]",
+// where an array of arrays is one.
 func (t *Type) String() string {
-	stars := ""
-	for t.Name == "" && t.elem != nil && len(stars) < maxNesting {
+	marks := ""
+	for range maxNesting {
+		if t.Name != "" || t.elem == nil {
+			break
+		}
+		mark := "*"
+		if t.Kind == Array {
+			if mark = "[]"; strings.HasPrefix(marks, mark) {
+				mark = ""
+			}
+		}
+		marks = mark + marks
 		t = t.elem()
-		stars += "*"
 	}
-	return t.Name + stars
+	return t.Name + marks
 }
 
 // Elem is what a pointer points to or an array is of.

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// idleFlag is a flag of perf that gperf accepts without effect: what it asks for
+// happens anyway, or it is about a part of perf that gperf does not have.
+type idleFlag struct {
+	name  string // "modules"; with its letter "m,modules"
+	value bool   // it takes a value
+	why   string // it has no effect, or is refused
+	// refused says that without the flag the result is not what the user asked for.
+	refused bool
+}
+
+// idleValue is the flag's value, which nothing reads.
+type idleValue struct{ idleFlag }
+
+func (idleValue) String() string   { return "" }
+func (idleValue) Set(string) error { return nil }
+func (idleValue) Type() string     { return "value" }
+
+// addIdle defines the flags, hidden from the help.
+func addIdle(s *pflag.FlagSet, list []idleFlag) {
+	for _, idle := range list {
+		letter, name, ok := strings.Cut(idle.name, ",")
+		if !ok {
+			letter, name = "", idle.name
+		}
+		f := s.VarPF(idleValue{idle}, name, letter, "")
+		f.Hidden = true
+		if !idle.value {
+			f.NoOptDefVal = "true"
+		}
+	}
+}
+
+// reportIdle prints a line for each idle flag that was given; a refused one is an error.
+func reportIdle(s *pflag.FlagSet, stderr io.Writer) (err error) {
+	s.Visit(func(f *pflag.Flag) {
+		switch v, ok := f.Value.(idleValue); {
+		case !ok:
+		case v.refused:
+			err = wrongUse("--%s: %s", f.Name, v.why)
+		default:
+			fmt.Fprintf(stderr, "gperf %s: --%s has no effect: %s\n", s.Name(), f.Name, v.why)
+		}
+	})
+	return err
+}
+
+func isIdle(f *pflag.Flag) bool {
+	_, ok := f.Value.(idleValue)
+	return ok
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"gperf/format"
+	"gperf/script"
+	"gperf/symbolize/replay"
+)
+
+// lineFlags choose the lines of `gperf script`, and what they show.
+type lineFlags struct {
+	where              whereFlags
+	reltime, deltatime bool
+	stopAt             string
+	perEvent, list     bool
+}
+
+func (o *lineFlags) add(s *pflag.FlagSet) {
+	o.where.add(s, "")
+	s.BoolVar(&o.reltime, "reltime", false, "times since the first line")
+	s.BoolVar(&o.deltatime, "deltatime", false, "times since the previous line")
+	s.StringVar(&o.stopAt, "stop-bt", "", "end callchains at these functions, a `list`")
+	s.BoolVar(&o.perEvent, "per-event-dump", false, "write each event's samples to a file, INPUT.EVENT.dump")
+	s.BoolVarP(&o.list, "list", "l", false, "list the scripts of perf that gperf has")
+	addIdle(s, scriptIdleFlags)
+}
+
+var scriptIdleFlags = []idleFlag{
+	{name: "a,all-cpus", why: "it is for recording with a script of perf's"},
+	{name: "d,debug-mode", why: "gperf script checks the order of samples, and counts lost events, whenever it prints them", refused: true},
+	{name: "demangle", why: "C++ and Rust names are demangled unless --no-demangle is given"},
+	{name: "demangle-kernel", why: "the kernel's names are demangled like others"},
+	{name: "addr2line", value: true, why: "gperf reads debug information itself"},
+	{name: "unwind-style", value: true, why: "gperf unwinds stacks itself"},
+	{name: "merge-callchains", why: "deferred user callchains are always merged"},
+	{name: "show-kernel-path", why: "the kernel is shown as [kernel.kallsyms]", refused: true},
+	{name: "switch-on", value: true, why: "--time chooses a part of the recording", refused: true},
+	{name: "switch-off", value: true, why: "--time chooses a part of the recording", refused: true},
+	{name: "show-on-off-events", why: "it is for --switch-on and --switch-off", refused: true},
+	{name: "L,Latency", why: "the kernel no longer records these attributes", refused: true},
+	{name: "stitch-lbr", why: "gperf does not join the branches of several samples", refused: true},
+	{name: "itrace", why: "gperf does not decode instruction traces: perf script does", refused: true},
+	{name: "s,script", value: true, why: "gperf runs no scripts: perf script -s SCRIPT -i FILE reads gperf's recordings", refused: true},
+	{name: "g,gen-script", value: true, why: "gperf runs no scripts: perf script -g LANGUAGE -i FILE reads gperf's recordings", refused: true},
+	{name: "dlfilter", value: true, why: "gperf loads no filters: perf script --dlfilter FILTER -i FILE reads gperf's recordings", refused: true},
+}
+
+// options adds what the flags ask for.
+func (o *lineFlags) options(opts *script.Options) error {
+	switch {
+	case o.reltime && o.deltatime:
+		return wrongUse("--reltime and --deltatime exclude each other")
+	case o.reltime:
+		opts.Since = script.SinceFirst
+	case o.deltatime:
+		opts.Since = script.SincePrevious
+	}
+	opts.Where = o.where.where()
+	opts.StopAt = words(o.stopAt)
+	return nil
+}
+
+// whereFlags choose samples by where they were taken.
+type whereFlags struct {
+	dsos, symbols string
+	addrRange     uint64
+}
+
+// add adds the flags; letter is that of --dsos.
+func (o *whereFlags) add(s *pflag.FlagSet, letter string) {
+	s.StringVarP(&o.dsos, "dsos", letter, "", "only samples taken in these DSOs, a `list`")
+	s.StringVarP(&o.symbols, "symbols", "S", "", "only samples taken in these functions, or at these addresses, a `list`")
+	s.Uint64Var(&o.addrRange, "addr-range", 0, "with --symbols: so many `bytes` from each address on")
+}
+
+func (o *whereFlags) where() replay.Where {
+	return replay.Where{DSOs: words(o.dsos), Symbols: words(o.symbols), AddrRange: o.addrRange}
+}
+
+// listScripts prints what of perf's scripts gperf can do.
+func listScripts(stdout, stderr io.Writer) error {
+	_, err := fmt.Fprint(stdout, `List of available trace scripts:
+  flamegraph                           create flame graphs: gperf script --format flamegraph
+  stackcollapse                        produce callgraphs in short form for scripting use: gperf script --format folded
+`)
+	fmt.Fprintln(stderr, "gperf script: perf's other scripts read gperf's recordings: perf script NAME -i FILE")
+	return err
+}
+
+// eventFile is a file that --per-event-dump writes.
+type eventFile struct {
+	*os.File
+	buffer *bufio.Writer
+	size   int
+}
+
+func (f *eventFile) Write(b []byte) (int, error) {
+	f.size += len(b)
+	return f.buffer.Write(b)
+}
+
+// createEventFiles creates a file for each event of the recording at path. Events of
+// one name share theirs.
+func createEventFiles(path string, f *format.File) ([]script.EventText, error) {
+	texts := make([]script.EventText, len(f.Attrs))
+	files := map[string]*eventFile{}
+	for i := range f.Attrs {
+		name := path + "." + strings.ReplaceAll(f.EventName(i), "/", "_") + ".dump"
+		if files[name] == nil {
+			file, err := os.Create(name)
+			if err != nil {
+				closeEventFiles(texts[:i])
+				return nil, err
+			}
+			files[name] = &eventFile{File: file, buffer: bufio.NewWriter(file)}
+		}
+		texts[i].Writer = files[name]
+	}
+	return texts, nil
+}
+
+// closeEventFiles completes the files. What was written already of those that
+// cannot be completed stays.
+func closeEventFiles(texts []script.EventText) (err error) {
+	for _, t := range texts {
+		f := t.Writer.(*eventFile)
+		err = errors.Join(err, f.buffer.Flush())
+		if cerr := f.Close(); !errors.Is(cerr, os.ErrClosed) {
+			err = errors.Join(err, cerr)
+		}
+	}
+	return err
+}
+
+// printEventFiles lists the files as perf does.
+func printEventFiles(stdout io.Writer, texts []script.EventText) error {
+	for _, t := range texts {
+		f := t.Writer.(*eventFile)
+		if _, err := fmt.Fprintf(stdout, "[ gperf script: Wrote %.3f MB %s (%d samples) ]\n", float64(f.size)/(1<<20), f.Name(), t.Samples); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+// Package syscalls names system calls by their numbers.
+package syscalls
+
+import (
+	"strconv"
+	"strings"
+)
+
+//go:generate go run generate.go
+
+// Names are the names of an architecture's system calls.
+type Names []string
+
+// Name is the name of a system call; its number where it has none.
+func (n Names) Name(nr int64) string {
+	if nr >= 0 && nr < int64(len(n)) && n[nr] != "" {
+		return n[nr]
+	}
+	return strconv.FormatInt(nr, 10)
+}
+
+// Of returns the names of the architecture that uname calls machine; nil if they are
+// not known.
+func Of(machine string) Names {
+	switch {
+	case strings.HasPrefix(machine, "armv"):
+		machine = "arm"
+	case len(machine) == 4 && strings.HasSuffix(machine, "86"): // i686
+		machine = "i386"
+	case machine == "ppc64le":
+		machine = "ppc64"
+	}
+	var n Names
+	for word := range strings.FieldsSeq(tables[machine]) {
+		if nr, err := strconv.Atoi(word); err == nil {
+			for len(n) < nr {
+				n = append(n, "")
+			}
+			continue
+		}
+		n = append(n, word)
+	}
+	return n
+}

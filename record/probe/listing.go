@@ -1,0 +1,243 @@
+package probe
+
+import (
+	"debug/dwarf"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/record/probe/vars"
+)
+
+// Listing is lines of a source file, and which of them can be probed.
+type Listing struct {
+	Function string // "" for lines of a file
+	Path     string
+	Base     int   // the function's first line, from which lines are counted; 0 for a file
+	Start    int   // first line, in the file
+	End      int   // last line, 0: that after the last with code
+	Code     []int // lines with code, in order
+}
+
+// listed is FUNC[@SRC][:RLN[+NUM|-RLN2]] or SRC[:ALN[+NUM|-ALN2]].
+var listed = regexp.MustCompile(`^([^:@]+)(?:@([^:]+))?(?::(\d+)(?:([+-])(\d+))?)?$`)
+
+// List finds the lines that a definition of perf probe --line means, in the file of
+// where. The error is a *SpecError where the definition is to blame.
+func (f *Finder) List(def string, where Where) (*Listing, error) {
+	s := &spec{text: def}
+	m := listed.FindStringSubmatch(def)
+	if m == nil {
+		return nil, s.bad("it is FUNC[@SRC][:LINE[+NUM|-LINE]] or SRC[:LINE[+NUM|-LINE]]")
+	}
+	if where.Path == "" {
+		return nil, &vars.NoDebugError{File: "the kernel", Lack: "lines of source files"}
+	}
+	l := &Listing{Function: m[1], Path: m[2]}
+	if m[2] == "" && strings.ContainsAny(m[1], "/.") {
+		l.Function, l.Path = "", m[1]
+	}
+	l.Start, _ = strconv.Atoi(m[3])
+	n, _ := strconv.Atoi(m[5])
+	switch m[4] {
+	case "+":
+		l.End = l.Start + n - 1
+	case "-":
+		if l.End = n; n < l.Start {
+			return nil, s.bad("its last line comes before the first")
+		}
+	}
+	file, err := f.open(where.Path)
+	if err != nil {
+		return nil, err
+	}
+	d := file.debugInfo()
+	if d == nil {
+		return nil, &vars.NoDebugError{File: file.path, Lack: "DWARF"}
+	}
+	if l.find(d); len(l.Code) == 0 {
+		return nil, s.bad("no code is there")
+	}
+	return l, nil
+}
+
+// find finds the lines with code.
+func (l *Listing) find(d *dwarf.Data) {
+	code := map[int]bool{}
+	units(d, func(unit *dwarf.Entry) bool {
+		if l.Function == "" {
+			l.ofFile(d, unit, code)
+			return true
+		}
+		return !l.ofFunctions(d, unit, code)
+	})
+	for n := range code {
+		if n >= l.Start && (l.End == 0 || n <= l.End) {
+			l.Code = append(l.Code, n)
+		}
+	}
+	slices.Sort(l.Code)
+}
+
+// lineAt are the lines by which perf knows addresses: a function's first line at its
+// entry, elsewhere that of the first statement there.
+func lineAt(d *dwarf.Data, unit *dwarf.Entry) map[uint64]int {
+	at := map[uint64]int{}
+	rows(d, unit, func(row *dwarf.LineEntry) bool {
+		if _, ok := at[row.Address]; !ok && row.IsStmt && !row.EndSequence {
+			at[row.Address] = row.Line
+		}
+		return true
+	})
+	for e := range below(d, unit) {
+		if low, ok := e.Val(dwarf.AttrLowpc).(uint64); ok && e.Tag == dwarf.TagSubprogram {
+			at[low] = numberOf(e, dwarf.AttrDeclLine)
+		}
+	}
+	return at
+}
+
+// ofFile adds the lines of a unit's code that are in the file.
+func (l *Listing) ofFile(d *dwarf.Data, unit *dwarf.Entry, code map[int]bool) {
+	path := ""
+	at := lineAt(d, unit)
+	rows(d, unit, func(row *dwarf.LineEntry) bool {
+		if row.File != nil && !row.EndSequence && row.IsStmt && isSource(row.File.Name, l.Path) {
+			code[at[row.Address]], path = true, row.File.Name
+		}
+		return true
+	})
+	if path != "" {
+		l.Path = absolute(path, unit)
+	}
+}
+
+// absolute is the whole path of a unit's source file.
+func absolute(path string, unit *dwarf.Entry) string {
+	if dir, ok := unit.Val(dwarf.AttrCompDir).(string); ok && !filepath.IsAbs(path) {
+		return dir + "/" + path // as perf does, whatever the path is
+	}
+	return path
+}
+
+// ofFunctions adds the lines of the unit's functions of that name, also where they were
+// inlined.
+func (l *Listing) ofFunctions(d *dwarf.Data, unit *dwarf.Entry, code map[int]bool) (found bool) {
+	var files []*dwarf.LineFile
+	if lines, err := d.LineReader(unit); err == nil && lines != nil {
+		files = lines.Files()
+	}
+	at := lineAt(d, unit)
+	named := map[dwarf.Offset]*dwarf.Entry{}
+	for e := range below(d, unit) {
+		if e.Tag == dwarf.TagSubprogram && e.Val(dwarf.AttrName) == l.Function {
+			named[e.Offset] = e
+		}
+	}
+	for e := range below(d, unit) {
+		fn := named[e.Offset]
+		if origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); ok && fn == nil {
+			fn = named[origin]
+		}
+		if fn == nil || e.Tag != dwarf.TagSubprogram && e.Tag != dwarf.TagInlinedSubroutine {
+			continue
+		}
+		file := numberOf(fn, dwarf.AttrDeclFile)
+		if file < 0 || file >= len(files) || files[file] == nil || l.Path != "" && !isSource(files[file].Name, l.Path) {
+			continue
+		}
+		if ranges, err := d.Ranges(e); err == nil && len(ranges) > 0 {
+			l.declare(absolute(files[file].Name, unit), numberOf(fn, dwarf.AttrDeclLine))
+			l.ofFunction(d, unit, e, at, code)
+			found = true
+		}
+	}
+	return found
+}
+
+// declare notes where the function begins, from which its lines are counted.
+func (l *Listing) declare(path string, line int) {
+	if l.Base > 0 {
+		return
+	}
+	l.Path, l.Base = path, line
+	l.Start += line
+	if l.End > 0 {
+		l.End += line
+	}
+}
+
+// ofFunction adds the lines of a function's code, but for what was inlined into it:
+// that has the line of its call.
+func (l *Listing) ofFunction(d *dwarf.Data, unit, fn *dwarf.Entry, at map[uint64]int, code map[int]bool) {
+	if fn.Tag == dwarf.TagSubprogram {
+		code[l.Base] = true
+	}
+	var inlined [][2]uint64
+	calls := map[int]bool{}
+	for e := range below(d, fn) {
+		if e.Tag == dwarf.TagInlinedSubroutine {
+			ranges, _ := d.Ranges(e)
+			inlined = append(inlined, ranges...)
+			calls[numberOf(e, dwarf.AttrCallLine)] = true
+		}
+	}
+	own, _ := d.Ranges(fn)
+	rows(d, unit, func(row *dwarf.LineEntry) bool {
+		if row.File != nil && absolute(row.File.Name, unit) == l.Path && row.IsStmt && !row.EndSequence && within(own, row.Address) &&
+			at[row.Address] == row.Line && (!within(inlined, row.Address) || calls[row.Line]) {
+			code[row.Line] = true
+		}
+		return true
+	})
+}
+
+func within(ranges [][2]uint64, addr uint64) bool {
+	return slices.ContainsFunc(ranges, func(r [2]uint64) bool { return addr >= r[0] && addr < r[1] })
+}
+
+// numberOf is an attribute that is a number, -1 where the entry has none.
+func numberOf(e *dwarf.Entry, attr dwarf.Attr) int {
+	if n, ok := e.Val(attr).(int64); ok {
+		return int(n)
+	}
+	return -1
+}
+
+// below are the entries below one.
+func below(d *dwarf.Data, top *dwarf.Entry) iter.Seq[*dwarf.Entry] {
+	return func(yield func(*dwarf.Entry) bool) {
+		r := d.Reader()
+		r.Seek(top.Offset)
+		if _, err := r.Next(); err != nil || !top.Children {
+			return
+		}
+		for depth := 0; depth >= 0; {
+			e, err := r.Next()
+			switch {
+			case err != nil || e == nil:
+				return
+			case e.Tag == 0:
+				depth--
+				continue
+			case !yield(e):
+				return
+			}
+			if e.Children {
+				depth++
+			}
+		}
+	}
+}
+
+// Title is the line that perf puts before the lines.
+func (l *Listing) Title() string {
+	if l.Function != "" {
+		return fmt.Sprintf("<%s@%s:%d>", l.Function, l.Path, l.Start-l.Base)
+	}
+	return fmt.Sprintf("<%s:%d>", l.Path, l.Start)
+}

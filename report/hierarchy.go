@@ -1,0 +1,246 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A hierarchy: entries of the first key, below each those of the second among them, and
+// so on (perf report --hierarchy). Its leaves are the entries of the plain report.
+
+// node is an entry of a hierarchy.
+type node struct {
+	*Entry // with the sums of those below
+	keys   []*SortKey
+	depth  int
+	below  []*node // none below a leaf
+}
+
+// indent is by how many blanks an entry stands right of the one above it.
+const indent = 3
+
+// setLevels finds which keys make which level: words of --sort that braces hold
+// together make one.
+func (l *layout) setLevels(p *keyParser, words string) {
+	group, open := -1, false
+	for _, word := range strings.FieldsFunc(spread(words), func(r rune) bool { return strings.ContainsRune(", ", r) }) {
+		switch word {
+		case "{", "}":
+			open = word == "{"
+			group = -1
+			continue
+		}
+		for _, k := range l.shownAs(p.parse(word)) {
+			if group < 0 {
+				l.levels = append(l.levels, nil)
+				group = len(l.levels) - 1
+			}
+			l.levels[group] = append(l.levels[group], k)
+			if !open {
+				group = -1
+			}
+		}
+	}
+}
+
+// spread makes braces words of their own.
+func spread(words string) string {
+	return strings.NewReplacer("{", ",{,", "}", ",},").Replace(words)
+}
+
+// shownAs returns the columns of the keys that are no figures.
+func (l *layout) shownAs(keys []*SortKey) (list []*SortKey) {
+	for _, k := range keys {
+		i := slices.IndexFunc(l.columns, func(c *SortKey) bool {
+			return c.Name == k.Name && (c.field == nil) == (k.field == nil) && (c.field == nil || c.field.Field == k.field.Field)
+		})
+		if i >= 0 && l.columns[i].figureOf == nil && !slices.ContainsFunc(l.levels, func(level []*SortKey) bool { return slices.Contains(level, l.columns[i]) }) {
+			list = append(list, l.columns[i])
+		}
+	}
+	return list
+}
+
+// levelsOf are the levels of an event: fields of others are none of it.
+func (h *Hist) levelsOf() (levels [][]*SortKey) {
+	for _, level := range h.layout.levels {
+		level = slices.DeleteFunc(slices.Clone(level), func(k *SortKey) bool { return !k.shown(h.event) })
+		if len(level) > 0 {
+			levels = append(levels, level)
+		}
+	}
+	return levels
+}
+
+// nodes makes the hierarchy of entries in perf's order, which has those side by side
+// that the keys of a level do not tell apart.
+func (h *Hist) nodes(list []*Entry, levels [][]*SortKey, depth int) (nodes []*node) {
+	keys := levels[depth]
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && h.compareBy(keys, list[0], list[n]) == 0 {
+			n++
+		}
+		nd := &node{Entry: sumOf(list[:n]), keys: keys, depth: depth}
+		if depth+1 < len(levels) {
+			nd.below, nd.calls, nd.Entry.depth = h.nodes(list[:n], levels, depth+1), nil, 0
+		}
+		nodes, list = append(nodes, nd), list[n:]
+	}
+	return order(nodes, func(there, new *node) bool { return h.compareResult(new.Entry, there.Entry) > 0 })
+}
+
+func (h *Hist) compareBy(keys []*SortKey, a, b *Entry) int {
+	for _, k := range keys {
+		if c := k.cmp(h, a, b); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// sumOf returns the first entry with the figures of all. As in perf, what callers have
+// of their callees does not add up: it is the first's own.
+func sumOf(list []*Entry) *Entry {
+	sum := *list[0]
+	sum.Self, sum.calls = Stat{}, nil
+	sum.group = make([]*Entry, len(list[0].group))
+	for _, e := range list {
+		sum.Self.add(&e.Self)
+		sum.calls = append(sum.calls, e.calls...)
+		for i, m := range e.group {
+			switch {
+			case m == nil:
+			case sum.group[i] == nil:
+				c := *m
+				c.Children = c.Self
+				sum.group[i] = &c
+			default:
+				sum.group[i].Self.add(&m.Self)
+			}
+		}
+	}
+	sum.Children = list[0].Self
+	return &sum
+}
+
+// hierarchyWriter writes the hierarchy of an event.
+type hierarchyWriter struct {
+	*Hist
+	w       *bufio.Writer
+	widths  []int
+	levels  [][]*SortKey
+	drawing *drawing
+	sep     string // between columns, blanks where they are aligned
+	text    []byte
+}
+
+// writeHierarchy writes the block of an event as a hierarchy.
+func (h *Hist) writeHierarchy(w *bufio.Writer, d *drawing) error {
+	hw := hierarchyWriter{Hist: h, w: w, widths: h.widths(), levels: h.levelsOf(), drawing: d, sep: "  "}
+	if h.opts.Separator != "" {
+		hw.sep = h.opts.Separator
+	}
+	if !h.opts.Quiet {
+		w.Write(h.appendTitle(nil))
+		hw.head()
+	}
+	if len(hw.levels) > 0 {
+		hw.all(h.nodes(h.list, hw.levels, 0))
+	}
+	_, err := w.WriteString("\n\n")
+	return err
+}
+
+// figureIndexes are the places of the figures among the columns.
+func (hw *hierarchyWriter) figureIndexes() (list []int) {
+	for i, k := range hw.layout.columns {
+		if k.figureOf != nil && k.shown(hw.event) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// aligned is n where columns are aligned, else 0.
+func (hw *hierarchyWriter) aligned(n int) int {
+	if hw.opts.Separator != "" {
+		return 0
+	}
+	return max(n, 0)
+}
+
+func (hw *hierarchyWriter) head() {
+	margin := hw.aligned((len(hw.levels) - 1) * indent)
+	fmt.Fprintf(hw.w, "# %*s", margin, "")
+	dots := strings.Repeat(".", margin)
+	for n, i := range hw.figureIndexes() {
+		if n > 0 {
+			dots += strings.ReplaceAll(hw.sep, " ", ".")
+		}
+		dots += strings.Repeat(".", hw.widths[i])
+		fmt.Fprintf(hw.w, "%s%s", appendRight(nil, hw.layout.columns[i].Head, hw.widths[i]), hw.sep)
+	}
+	var heads []string
+	width := 0
+	for depth, level := range hw.levels {
+		var names []string
+		below := depth*indent + len(level) - 1
+		for _, k := range level {
+			names = append(names, strings.TrimSpace(k.Head))
+			below += hw.widths[slices.Index(hw.layout.columns, k)]
+		}
+		heads = append(heads, strings.Join(names, "+"))
+		width = max(width, below)
+	}
+	head := strings.Join(heads, " / ")
+	fmt.Fprintf(hw.w, "%s\n# %s%s%s\n#\n", head, dots, hw.sep, strings.Repeat(".", max(width, len(head))))
+}
+
+// all writes nodes and what is below them.
+func (hw *hierarchyWriter) all(nodes []*node) {
+	for _, nd := range nodes {
+		if hw.visible(nd.shown(hw.opts)) {
+			hw.one(nd)
+		}
+		hw.all(nd.below)
+	}
+}
+
+func (hw *hierarchyWriter) one(nd *node) {
+	b := appendBlanks(hw.text[:0], nd.depth*indent)
+	for n, i := range hw.figureIndexes() {
+		if n > 0 || hw.opts.Separator == "" {
+			b = append(b, hw.sep...)
+		}
+		start := len(b)
+		b = hw.appendFigures(b, nd.Entry, hw.layout.columns[i], hw.widths[i])
+		b = appendBlanks(b, hw.widths[i]-(len(b)-start))
+	}
+	b = appendBlanks(b, hw.aligned((len(hw.levels)-1)*indent))
+	for _, k := range nd.keys {
+		text := k.append(hw.Hist, nil, nd.Entry, hw.widths[slices.Index(hw.layout.columns, k)])
+		b = append(append(b, hw.sep...), strings.TrimLeft(string(text), " ")...)
+	}
+	b = append(b, '\n')
+	if nd.below == nil && hw.chains {
+		b = hw.drawing.append(b, nd.Entry, nd.shown(hw.opts))
+	}
+	if nd.below != nil && !slices.ContainsFunc(nd.below, func(c *node) bool { return hw.visible(c.shown(hw.opts)) }) {
+		b = appendBlanks(b, hw.aligned((len(hw.levels)+nd.depth)*indent))
+		b = fmt.Appendf(b, "%*sno entry >= %.2f%%\n", hw.figuresWidth()+4, "", hw.opts.PercentLimit)
+	}
+	hw.w.Write(b)
+	hw.text = b
+}
+
+// figuresWidth is that of all figures, with what is between them.
+func (hw *hierarchyWriter) figuresWidth() int {
+	n := -2
+	for _, i := range hw.figureIndexes() {
+		n += hw.widths[i] + 2
+	}
+	return n
+}

@@ -1,0 +1,132 @@
+package report
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/format"
+)
+
+// Latency profiles: a sample's latency is its part of the time that passed, which is
+// its period divided by the number of threads that ran at the time.
+
+// ErrNoSwitches: latency or parallelism is asked for, and there are no context switches.
+var ErrNoSwitches = errors.New("latency and parallelism need context switches: record with --latency")
+
+// latencyUnit is perf's: quotients are rounded down.
+const latencyUnit = 1000
+
+var parallelismKey = numberKey("parallelism", "Parallelism", 11, false,
+	func(x *extra) uint64 { return x.parallelism },
+	func(b []byte, e *Entry) []byte {
+		n := strconv.FormatUint(e.extra.parallelism, 10)
+		return append(appendBlanks(b, len("Parallelism")-len(n)), n...)
+	})
+
+func latency(s *Stat) uint64 { return s.Latency }
+
+// isLatency tells the columns of latencies.
+func isLatency(k *SortKey) bool { return k.Name == "latency" || k.Name == "latency_children" }
+
+// latencyMode says whether latencies are shown, and whether before all else.
+type latencyMode int
+
+const (
+	latencyOff latencyMode = iota
+	latencyShown
+	latencyFirst
+)
+
+// latency is how latencies are shown of f; the error is ErrNoSwitches.
+func (o *Options) latencyOf(f *format.File) (latencyMode, error) {
+	switches := slices.ContainsFunc(f.Attrs, func(a format.Attr) bool { return a.Flags&format.FlagContextSwitch != 0 })
+	switch {
+	case !switches && (o.Latency || o.Filter.Parallelism != nil || asksLatency(o.Sort) || asksLatency(o.Fields)):
+		return latencyOff, ErrNoSwitches
+	case !switches:
+		return latencyOff, nil
+	case o.Latency:
+		return latencyFirst, nil
+	}
+	return latencyShown, nil
+}
+
+func asksLatency(words string) bool {
+	return strings.Contains(words, "latency") || strings.Contains(words, "parallelism")
+}
+
+// mostlySerial is the share of samples of a lone thread, in percent, from which on
+// latencies are those of the periods and not shown.
+const mostlySerial = 99
+
+// dropLatency takes the columns of latencies out where they show nothing new, unless
+// they were asked for.
+func (ls *layouts) dropLatency(opts *Options, samples, serial uint64) {
+	for _, l := range ls.list {
+		l.dropLatency(opts, samples, serial)
+	}
+}
+
+func (l *layout) dropLatency(opts *Options, samples, serial uint64) {
+	if l.latency != latencyShown || isStrict(opts.Fields) || strings.Contains(opts.Sort, "latency") ||
+		samples == 0 || serial*100/samples < mostlySerial {
+		return
+	}
+	l.columns = slices.DeleteFunc(l.columns, isLatency) // which sort all the same
+}
+
+// isStrict says whether --fields names all columns.
+func isStrict(fields string) bool { return fields != "" && fields[0] != '+' }
+
+// overheadWords puts the words of the overheads before the keys, as setup_overhead of
+// tools/perf/util/sort.c does.
+func (l *layout) overheadWords(words string, children bool) string {
+	prefix := func(word string) {
+		if !strings.Contains(words, word) {
+			words = word + "," + words
+		}
+	}
+	switch {
+	case l.latency == latencyFirst:
+		prefix("overhead")
+		prefix("latency")
+		if children {
+			prefix("overhead_children")
+			prefix("latency_children")
+		}
+	case strings.Contains(words, "overhead") || strings.Contains(words, "latency"):
+	default:
+		if l.latency == latencyShown {
+			prefix("latency")
+		}
+		prefix("overhead")
+		if children && l.latency == latencyShown {
+			prefix("latency_children")
+		}
+		if children {
+			prefix("overhead_children")
+		}
+	}
+	return words
+}
+
+// overheadColumns are the names of the overheads' columns, in their order.
+func (l *layout) overheadColumns(children bool) (names []string) {
+	add := func(overhead, latency string) {
+		switch l.latency {
+		case latencyFirst:
+			names = append(names, latency, overhead)
+		case latencyShown:
+			names = append(names, overhead, latency)
+		default:
+			names = append(names, overhead)
+		}
+	}
+	if children {
+		add("overhead_children", "latency_children")
+	}
+	add("overhead", "latency")
+	return names
+}

@@ -1,0 +1,114 @@
+package report
+
+import (
+	"cmp"
+	"encoding/binary"
+	"strconv"
+	"strings"
+)
+
+// Keys that look at the symbol and the DSO of a place: their sizes, and how far from
+// the symbol's start it is.
+
+// unknownSize is shown where there is no symbol, or no mapping.
+const unknownSize = "unknown"
+
+// sizeKey is a key of a size in bytes; size is 0 where there is none.
+func sizeKey(name, head string, size func(*places, *place) uint64) *SortKey {
+	k := &SortKey{Name: name, Head: head, uses: usesPlace}
+	k.ofPlace = func(p *places, pl *place, _ uint64) uint64 { return size(p, pl) }
+	k.cmp = func(h *Hist, a, b *Entry) int { return cmp.Compare(size(h.places, b.place), size(h.places, a.place)) }
+	k.append = func(h *Hist, b []byte, e *Entry, width int) []byte {
+		n := size(h.places, e.place)
+		if n == 0 {
+			return append(appendBlanks(b, width-len(unknownSize)), unknownSize...)
+		}
+		return appendInt(b, int64(n), width)
+	}
+	return k
+}
+
+func symbolSize(_ *places, pl *place) uint64 {
+	if sym := pl.frame.Sym(); sym != nil {
+		return sym.End - sym.Start
+	}
+	return 0
+}
+
+func dsoSize(p *places, pl *place) uint64 {
+	if pl.frame.Map == nil {
+		return 0
+	}
+	return p.mapSize(pl.frame)
+}
+
+// offsetKey shows how far from its symbol's start an address is.
+func offsetKey() *SortKey {
+	k := &SortKey{Name: "symoff", Head: "Symbol Offset", uses: usesPlace | usesSymbol}
+	k.ofPlace = func(_ *places, _ *place, ip uint64) uint64 { return ip }
+	then := func(first func(*Hist, *Entry, *Entry) int) func(*Hist, *Entry, *Entry) int {
+		return func(h *Hist, a, b *Entry) int {
+			if c := first(h, a, b); c != 0 {
+				return c
+			}
+			return cmp.Compare(int64(a.ip-b.ip), 0)
+		}
+	}
+	k.cmp, k.sort = then(compareSymbol), then(compareName)
+	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
+		sym := e.place.frame.Sym()
+		b = append(b, '[', e.Level, ']', ' ')
+		if sym == nil {
+			return appendHex(b, e.ip, width-len("[k] "))
+		}
+		b = append(append(b, sym.Name...), "+0x"...)
+		return strconv.AppendUint(b, e.place.frame.Off(), 16)
+	}
+	return k
+}
+
+// numbersOf numbers what the keys look at of a place.
+func (b *builder) numbersOf(pl *place, ip uint64) int32 {
+	b.buf = b.buf[:0]
+	for _, k := range b.layout.sorts {
+		if k.ofPlace != nil {
+			b.buf = binary.LittleEndian.AppendUint64(b.buf, k.ofPlace(b.places, pl, ip))
+		}
+	}
+	return b.numbers.of(b.buf)
+}
+
+// processKey tells processes apart, and shows the names of their first threads.
+func processKey() *SortKey {
+	const head = "   Tgid:Command"
+	k := &SortKey{Name: "tgid", Head: head, uses: usesPID, min: len(head)}
+	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(b.Thread.PID, a.Thread.PID) }
+	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
+		b = append(appendInt(b, int64(e.Thread.PID), 7), ':')
+		return appendLeft(b, e.Thread.Leader().Comm, width-8)
+	}
+	return k
+}
+
+// commNoDigitKey tells commands apart by their names but for the numbers in them.
+func commNoDigitKey() *SortKey {
+	k := &SortKey{Name: "comm_nodigit", Head: "CommandNoDigit", uses: usesNoDigit}
+	k.cmp = func(_ *Hist, a, b *Entry) int { return strings.Compare(noDigits(b.Comm), noDigits(a.Comm)) }
+	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, noDigits(e.Comm), width) }
+	k.width = func(_ *Hist, e *Entry) int { return len(noDigits(e.Comm)) }
+	return k
+}
+
+// noDigits returns s with <N> for each number.
+func noDigits(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch digit := s[i]-'0' < 10; {
+		case !digit:
+			b.WriteByte(s[i])
+		case i == 0 || s[i-1]-'0' >= 10:
+			b.WriteString("<N>")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,60 @@
+package script
+
+import "gperf/symbolize/replay"
+
+// TimeBase says what the time of a line is relative to.
+type TimeBase int
+
+const (
+	SinceBoot     TimeBase = iota // or what else the recording's clock counts from
+	SinceFirst                    // the first line
+	SincePrevious                 // the line before
+)
+
+// times makes the shown times of lines, in the order of the lines.
+type times struct {
+	since TimeBase
+	base  uint64 // 0: there was no line yet
+}
+
+func (t *times) shown(ns uint64) uint64 {
+	switch {
+	case t.since == SinceBoot:
+		return ns
+	case t.base == 0:
+		t.base = ns
+		return 0
+	}
+	d := ns - t.base
+	if t.since == SincePrevious {
+		t.base = ns
+	}
+	return d
+}
+
+// timeBases follows the base from batch to batch: they are printed at the same time.
+type timeBases struct {
+	*printer // which prints nothing
+}
+
+// before returns the times before the batch.
+func (t *timeBases) before(b *replay.Batch) times {
+	before := t.line.times
+	if before.since == SinceBoot || before.since == SinceFirst && before.base != 0 {
+		return before
+	}
+	t.inOrder(b, func(s *replay.Sample) { t.skip(s, t.fields[s.Event], &t.events[s.Event]) },
+		func(r *replay.Record) {
+			if s, e, ok := t.recordStart(r); ok {
+				t.skip(s, t.fields[r.Event], &e)
+			}
+		})
+	return before
+}
+
+// skip notes the time of a line.
+func (t *timeBases) skip(s *replay.Sample, fields Field, e *event) {
+	if fields&FieldTime != 0 {
+		t.line.times.shown(e.known(s).Time)
+	}
+}
