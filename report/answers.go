@@ -11,15 +11,15 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// answers are the words by which an event is sorted by default instead of perf's, ""
-// for perf's. The text of a tracepoint has pointers and times that differ in each
-// sample; these tell what the event was recorded for.
+// answers returns the keys by which an event is sorted by default, or "" to sort it as
+// perf does: by a tracepoint's text, which has pointers and times that differ in each
+// sample.
 func (p *keyParser) answers(event int) string {
 	f := p.file.Tracepoint(event)
 	switch {
 	case f == nil || p.raw:
 		return ""
-	case f.System == "raw_syscalls" && f.Field("id") != nil:
+	case hasSyscalls(f):
 		return "syscall"
 	case f.Field("__probe_ip") != nil || f.Field("__probe_func") != nil:
 		return p.ofFields(event, []string{"comm", "dso", "symbol"}, func(fd *tracepoint.Field) bool { return !strings.HasPrefix(fd.Name, "__probe_") })
@@ -27,7 +27,12 @@ func (p *keyParser) answers(event int) string {
 	return p.ofFields(event, nil, func(fd *tracepoint.Field) bool { return fd.Name == "location" || fd.Name == "reason" })
 }
 
-// ofFields are words, and those for some of an event's fields.
+// hasSyscalls reports whether a tracepoint's id is the number of a system call.
+func hasSyscalls(f *tracepoint.Format) bool {
+	return f.System == "raw_syscalls" && f.Field("id") != nil
+}
+
+// ofFields returns words with the keys of an event's fields for which some is true.
 func (p *keyParser) ofFields(event int, words []string, some func(*tracepoint.Field) bool) string {
 	f := p.file.Tracepoint(event)
 	for i := range f.Fields {
@@ -38,7 +43,7 @@ func (p *keyParser) ofFields(event int, words []string, some func(*tracepoint.Fi
 	return strings.Join(words, ",")
 }
 
-// newSyscallKey makes a column of the names of system calls.
+// newSyscallKey returns a key that shows the names of system calls.
 func newSyscallKey(event int, fd *tracepoint.Field, names syscalls.Names) *SortKey {
 	k := newFieldKey(event, fd, true)
 	k.Name, k.Head, k.figure, k.min = syscallKey, "Syscall", false, len("Syscall")
@@ -52,22 +57,22 @@ func newSyscallKey(event int, fd *tracepoint.Field, names syscalls.Names) *SortK
 	return k
 }
 
-// syscallKey is the key for the names of raw_syscalls' system calls.
+// syscallKey is the key of the system calls' names in raw_syscalls events.
 const syscallKey = "syscall"
 
-// syscallKeys are those of the file's events.
+// syscallKeys returns the syscall key of each raw_syscalls event.
 func (p *keyParser) syscallKeys() (found []*SortKey) {
 	names := syscalls.Of(p.file.String(format.FeatureArch))
 	for i := range p.file.Attrs {
-		if f := p.file.Tracepoint(i); f != nil && f.System == "raw_syscalls" && f.Field("id") != nil {
+		if f := p.file.Tracepoint(i); f != nil && hasSyscalls(f) {
 			found = append(found, newSyscallKey(i, f.Field("id"), names))
 		}
 	}
 	return found
 }
 
-// layouts are those of the events: one, but for events that are sorted by default by
-// what they were recorded for. Groups that are shown together have one, too.
+// layouts has the layout of each event: the same for all, except for events that have
+// default keys of their own. Events of a group that is shown together share one.
 type layouts struct {
 	byEvent []*layout
 	list    []*layout // each once
@@ -103,12 +108,12 @@ func newLayouts(f *format.File, opts *Options) (*layouts, error) {
 	return l, nil
 }
 
-// choosesKeys says whether an event's keys are left to gperf.
+// choosesKeys reports whether the user left the keys to gperf.
 func (o *Options) choosesKeys() bool {
 	return o.Mode == ModeSamples && o.Fields == "" && (o.Sort == "" || o.Sort[0] == '+')
 }
 
-// uses is what any of them uses.
+// uses returns what any layout uses.
 func (l *layouts) uses() (u uses) {
 	for _, one := range l.list {
 		u |= one.uses
@@ -116,7 +121,7 @@ func (l *layouts) uses() (u uses) {
 	return u
 }
 
-// columns are those of all layouts: a key's once.
+// columns returns the columns of all layouts, each once.
 func (l *layouts) columns() (list []*SortKey) {
 	for _, one := range l.list {
 		for _, k := range one.columns {

@@ -208,8 +208,7 @@ func pageSizeKey(name, head string, min int, size func(*extra) uint64) *SortKey 
 	})
 }
 
-// ipcKey is what perf adds where the word symbol is among the keys. It shows
-// instructions per cycle when it has disassembled a function, else a dash.
+// ipcKey makes a column that only perf annotate can fill: perf report shows dashes.
 func ipcKey(name, none string) *SortKey {
 	k := &SortKey{Name: name, Head: "IPC   [IPC Coverage]", uses: usesSymbol, cmp: compareSymbol, min: 20}
 	k.append = func(_ *Hist, b []byte, _ *Entry, width int) []byte { return appendLeft(b, none, width) }

@@ -177,8 +177,9 @@ type keyParser struct {
 	mode Mode
 }
 
-// sortWords are the words of --sort, or of the defaults. perf adds ipc_null to a symbol,
-// a column that says nothing.
+// sortWords returns the words of --sort, or the defaults. perf adds ipc_null or ipc_lbr to
+// words with "symbol"; gperf does not, because these columns are empty unless the command
+// has disassembled the functions.
 func sortWords(opts *Options, strict bool, defaults string) string {
 	words := opts.Sort
 	switch {
@@ -281,6 +282,9 @@ func (p *keyParser) fields() []string {
 	var names []string
 	for i := range p.file.Attrs {
 		if f := p.file.Tracepoint(i); f != nil {
+			if hasSyscalls(f) && !slices.Contains(names, syscallKey) {
+				names = append(names, syscallKey)
+			}
 			for j := range f.Fields {
 				if fd := &f.Fields[j]; !isCommon(fd) && !slices.Contains(names, fd.Name) {
 					names = append(names, fd.Name)

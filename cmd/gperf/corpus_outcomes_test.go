@@ -72,7 +72,7 @@ var corpusOutcomes = []outcome{
 	{file: "linuxtracepoints.perf.data", samples: 539},
 	{file: "onestop.perf.data", samples: 3203},
 	{file: "perfparser.contentsize.data", samples: 69},
-	{file: "perfparser.probe.data.file", samples: 1},
+	{file: "perfparser.probe.data.file", samples: 1, sort: "trace"},
 	{file: "perfparser.vector_static_gcc.perf.data", samples: 45},
 	{file: "perfparser.vector_static_gcc.perf.data.zstd", samples: 34},
 	{file: "perfparser.vector_static_gcc.perf.lbr.data", samples: 29},

@@ -34,7 +34,7 @@ var house = map[string]string{
 	"record/probe/vars":    "unwind symbolize/dso symbolize/dso/leb",
 	"record/tracefs":       "record/near format",
 	"record/near":          "",
-	"report":               "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
+	"report":               "format/syscalls symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
 	"script":               "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
 	"symbolize/replay":     "symbolize symbolize/srcline symbolize/dso unwind format format/tracepoint",
 	"bpf":                  "unwind",
@@ -49,6 +49,7 @@ var house = map[string]string{
 	"symbolize/archive":    "symbolize/srcline symbolize/dso",
 	"symbolize/debuginfod": "symbolize/dso",
 	"format":               "format/tracepoint",
+	"format/syscalls":      "",
 	"format/tracepoint":    "",
 
 	"report/stackcollapse": "", // an oracle: nobody has it in the list of imports, so only tests use it

@@ -41,9 +41,10 @@ type reportFlags struct {
 	group, noGroup                      bool
 }
 
-const reportHelp = `Counts the samples of a recording by command, DSO and symbol, or by what else --sort names, as perf report
---stdio does. Callers have the samples of what they called (--no-children: only their own), and
-callchains are drawn below (-g none: not). Of dropped packets, --sort location,reason tells where and why.
+const reportHelp = `Counts the samples of a recording by the keys of --sort, as perf report --stdio does. Callers include the
+samples of their callees (--no-children: only their own), and callchains follow (-g none: no callchains).
+Without --sort, the keys are comm,dso,symbol; of tracepoints location,reason if they have these fields (skb:kfree_skb),
+syscall of raw_syscalls, comm,dso,symbol and the probe arguments of probes, else trace, the text, as in perf.
 With --format, stacks are counted for other programs to show: --format flamegraph -o cpu.html is a page
 for a browser, --format pprof -o cpu.pb.gz is for go tool pprof -http=: cpu.pb.gz.`
 

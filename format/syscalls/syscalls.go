@@ -11,7 +11,7 @@ import (
 // Names are the names of an architecture's system calls.
 type Names []string
 
-// Name is the name of a system call; its number where it has none.
+// Name returns the name of a system call, or its number if it has none.
 func (n Names) Name(nr int64) string {
 	if nr >= 0 && nr < int64(len(n)) && n[nr] != "" {
 		return n[nr]
@@ -19,8 +19,7 @@ func (n Names) Name(nr int64) string {
 	return strconv.FormatInt(nr, 10)
 }
 
-// Of returns the names of the architecture that uname calls machine; nil if they are
-// not known.
+// Of returns the names of an architecture by its uname -m; nil if they are unknown.
 func Of(machine string) Names {
 	switch {
 	case strings.HasPrefix(machine, "armv"):

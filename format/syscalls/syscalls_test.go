@@ -18,7 +18,7 @@ func TestNames(t *testing.T) {
 		want    string
 	}{
 		{"x86_64", 0, "read"}, {"x86_64", 332, "statx"}, {"x86_64", 257, "openat"}, {"x86_64", 425, "io_uring_setup"},
-		{"i686", 3, "read"}, {"aarch64", 63, "read"}, {"aarch64", 56, "openat"}, {"armv7l", 3, "read"},
+		{"i686", 3, "read"}, {"aarch64", 63, "read"}, {"aarch64", 56, "openat"}, {"armv7l", 3, "read"}, {"armv7l", 0, "restart_syscall"},
 		{"ppc64le", 3, "read"}, {"s390x", 3, "read"}, {"riscv64", 63, "read"}, {"loongarch64", 63, "read"},
 		{"x86_64", 400, "400"}, {"x86_64", -1, "-1"}, {"x86_64", 1 << 40, "1099511627776"}, {"pdp11", 1, "1"},
 		{here, unix.SYS_GETPID, "getpid"}, {here, unix.SYS_FUTEX, "futex"},
