@@ -289,6 +289,7 @@ func (r *recorder) record(ctx context.Context) error {
 	defer ended()
 	r.schedule(loop)
 	r.listen(loop)
+	r.followCPUs(loop)
 	defer r.startSwitching()()
 	for {
 		n, err := r.drain()
@@ -411,7 +412,7 @@ func (r *recorder) wait() (gone bool, err error) {
 			r.sum.Wakeups++
 		}
 	}
-	return r.polled == 0, nil
+	return r.polled == 0 && !r.opts.Target.byCPU(), nil
 }
 
 // signal ends a wait.
@@ -444,6 +445,7 @@ func (r *recorder) enableOne(c *counter, on bool) error {
 	if err := unix.IoctlSetInt(c.fd, req, 0); err != nil {
 		return &OpenError{r.events[c.event], c.cpu, c.tid, err}
 	}
+	c.on = on
 	return nil
 }
 

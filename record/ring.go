@@ -15,11 +15,13 @@ import (
 // counters of a CPU.
 type Ring struct {
 	fd   int
+	cpu  int    // -1: it belongs to a thread
 	mem  []byte // one page for head and tail, then data
-	data []byte // a power of 2
+	data []byte // a power of 2; with ids, a copy that can be changed
 	head *uint64
 	tail *uint64
 	read uint64 // up to where data was taken: *tail, which only we write
+	ids  *idNames
 }
 
 // mapRing maps a counter's ring. The kernel overwrites what was not read if it is mapped
@@ -77,7 +79,18 @@ func (r *Ring) release(head uint64) {
 }
 
 // written returns the position up to which there are whole records.
-func (r *Ring) written() uint64 { return atomic.LoadUint64(r.head) }
+func (r *Ring) written() uint64 {
+	head := atomic.LoadUint64(r.head)
+	if r.ids != nil {
+		r.ids.take(r, head)
+	}
+	return head
+}
+
+// setWord changes the 64 bits at a position, which is a multiple of 8.
+func (r *Ring) setWord(pos, to uint64) {
+	*(*uint64)(unsafe.Pointer(&r.data[pos&uint64(len(r.data)-1)])) = to
+}
 
 // append appends what lies from one position to another to b.
 func (r *Ring) append(b []byte, from, to uint64) []byte {
