@@ -110,6 +110,7 @@ type tally struct {
 	timeOff     uint64 // of a sample's time, from its header; 0: it has none
 	samples     uint64
 	lost        uint64 // by LOST records
+	lostAt      uint64 // time of the last LOST record
 	first, last uint64 // samples' times
 	// mapped collects files' names from MMAP2 records, where the kernel does not
 	// put build IDs into them; nil otherwise.
@@ -148,6 +149,10 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 		t.last = max(t.last, time)
 	case format.TypeLost:
 		t.lost += r.word(pos + 16)
+		t.lostAt = t.last
+		if t.timeOff != 0 && h>>48 >= lostTime+8 {
+			t.lostAt = r.word(pos + lostTime)
+		}
 	case format.TypeFork:
 		if t.forked != nil {
 			t.forked[int32(r.word(pos+8))] = true
@@ -169,6 +174,9 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 // sideBand are the types of records that tell whose addresses are what.
 var sideBand = []format.Type{format.TypeMmap, format.TypeMmap2, format.TypeComm, format.TypeFork, format.TypeExit,
 	format.TypeKSymbol, format.TypeBPFEvent, format.TypeNamespaces, format.TypeCgroup, format.TypeTextPoke}
+
+// lostTime is where a LOST record of an event with sample ids has its time.
+const lostTime = 8 + 8 + 8 + 8
 
 // mmap2Name is where a MMAP2 record has its file name.
 const mmap2Name = 8 + 8 + 3*8 + 24 + 8
