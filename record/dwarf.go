@@ -116,27 +116,34 @@ func (d *dwarf) attach(r *recorder) error {
 	d.procs.buildIDs = r.kernelBuildIDs()
 	d.joiners = r.joiners
 	for _, n := range d.joiners {
-		ring, cpu := n.ring, n.cpu
-		var fds [2]int
-		for i, wakeups := range [2]uint32{0, 1} { // frames can wait; a copy tells that something is missing
-			c, err := d.openOutput(ring, cpu, wakeups, &r.attrs[0])
-			if err != nil {
-				return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
-			}
-			id, err := c.id()
-			if err != nil {
-				return err
-			}
-			n.events[id] = sampleLayout{output: true, chain: -1}
-			fds[i] = c.fd
-		}
-		if err := d.bpf.SetOutput(cpu, fds[0], fds[1]); err != nil {
+		if err := d.output(n, &r.attrs[0]); err != nil {
 			return err
 		}
-		d.bpf.SetCopyRoom(cpu, len(ring.data)/copyShare)
-		d.scanned = append(d.scanned, ring.read)
+		d.scanned = append(d.scanned, n.ring.read)
 	}
 	d.builder = newBuilder(r.signal)
+	return nil
+}
+
+// output makes what BPF finds on a joiner's CPU come to its ring.
+func (d *dwarf) output(n *joiner, like *format.Attr) error {
+	var fds [2]int
+	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; a copy means that something is missing
+		c, err := d.openOutput(n.ring, n.cpu, wakeups, like)
+		if err != nil {
+			return fmt.Errorf("BPF output of CPU %d: %w", n.cpu, err)
+		}
+		id, err := c.id()
+		if err != nil {
+			return err
+		}
+		n.events[id] = sampleLayout{output: true, chain: -1}
+		fds[i] = c.fd
+	}
+	if err := d.bpf.SetOutput(n.cpu, fds[0], fds[1]); err != nil {
+		return err
+	}
+	d.bpf.SetCopyRoom(n.cpu, len(n.ring.data)/copyShare)
 	return nil
 }
 
@@ -206,18 +213,8 @@ func (r *recorder) newJoiners() {
 		trailer = 0
 	}
 	for _, ring := range r.rings {
-		r.joiners = append(r.joiners, &joiner{ring: ring, cpu: r.cpuOf(ring), self: int32(os.Getpid()), first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
+		r.joiners = append(r.joiners, &joiner{ring: ring, cpu: ring.cpu, self: int32(os.Getpid()), first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
 	}
-}
-
-// cpuOf returns the CPU that a ring is of.
-func (r *recorder) cpuOf(ring *Ring) int {
-	for i := range r.counters {
-		if r.counters[i].fd == ring.fd {
-			return r.counters[i].cpu
-		}
-	}
-	return -1
 }
 
 // copyShare is into how many parts a ring is divided, of which copies of stacks

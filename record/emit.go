@@ -206,37 +206,50 @@ func (e *emitter) attachFunctions(events []*event.Event, at map[*probe.Probe]uin
 
 // attach has the samples come to the rings.
 func (e *emitter) attach(r *recorder) error {
-	first := 0
-	for !emitted(&r.events[first]) {
-		first++
-	}
-	a := outputAttr(&r.attrs[first])
 	for _, n := range r.joiners {
 		if !slices.Contains(r.cpus, n.cpu) {
 			continue // its ring has side band only
 		}
-		fd, err := perfEventOpen(&a, -1, n.cpu, -1, 0)
+		c, err := e.output(r, n)
 		if err != nil {
-			return fmt.Errorf("BPF output of CPU %d: %w", n.cpu, err)
+			return err
 		}
-		c := counter{event: first, cpu: n.cpu, tid: -1, fd: fd}
 		e.counters = append(e.counters, c)
-		if err := n.ring.attach(fd); err != nil {
-			return err
-		}
-		id, err := c.id()
-		if err != nil {
-			return err
-		}
-		l := newSampleLayout(&a)
-		l.emitter, l.walked = e, walked(&r.attrs[first])
-		l.ipOnly = r.attrs[first].SampleType&format.SampleCallchain == 0
-		n.events[id] = l
-		if err := e.bpf.SetOutput(n.cpu, fd); err != nil {
-			return err
-		}
 	}
 	return nil
+}
+
+// output makes the samples of a joiner's CPU come to its ring. The caller closes the
+// counter.
+func (e *emitter) output(r *recorder, n *joiner) (c counter, err error) {
+	first := slices.IndexFunc(r.events, func(ev event.Event) bool { return emitted(&ev) })
+	a := outputAttr(&r.attrs[first])
+	fd, err := perfEventOpen(&a, -1, n.cpu, -1, 0)
+	if err != nil {
+		return c, fmt.Errorf("BPF output of CPU %d: %w", n.cpu, err)
+	}
+	c = counter{event: first, cpu: n.cpu, tid: -1, fd: fd}
+	if err := e.direct(&c, n, &a, &r.attrs[first]); err != nil {
+		unix.Close(fd)
+		return c, err
+	}
+	return c, nil
+}
+
+// direct makes the programs write to a BPF output event, and that to the ring.
+func (e *emitter) direct(c *counter, n *joiner, a, like *format.Attr) error {
+	if err := n.ring.attach(c.fd); err != nil {
+		return err
+	}
+	id, err := c.id()
+	if err != nil {
+		return err
+	}
+	l := newSampleLayout(a)
+	l.emitter, l.walked = e, walked(like)
+	l.ipOnly = like.SampleType&format.SampleCallchain == 0
+	n.events[id] = l
+	return e.bpf.SetOutput(n.cpu, c.fd)
 }
 
 // outputAttr is the attr of the BPF output event for samples of an emitted one.

@@ -57,7 +57,7 @@ func (c incomplete) list() (l []Incomplete) {
 type endedEarly struct {
 	time uint64
 	pid  int32
-	end  bpf.End
+	head bpf.Head
 	ip   uint64 // where it ended; a return address is looked up one byte before
 }
 
@@ -71,7 +71,12 @@ func (d *dwarf) countEarly(time uint64) {
 		if p := d.procs.byPID[e.pid]; p != nil {
 			s = p.space
 		}
-		d.incomplete.add(e.end, s, e.ip)
+		if e.head.End == bpf.EndNoProcess {
+			if s = d.look(e.pid, &e.head); s != nil {
+				d.request(s, e.ip)
+			}
+		}
+		d.incomplete.add(e.head.End, s, e.ip)
 	}
 	d.j.early = slices.Delete(d.j.early, 0, n)
 }

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"os"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -20,8 +22,8 @@ func TestCountEarly(t *testing.T) {
 	exec := &format.Comm{PID: 1, TID: 1, Exec: true}
 	d.side = []sideRecord{{time: 50, rec: exec}, {time: 51, rec: mmapRecord(1, 0x8000, 0x9000, 0, "/bin/b")}}
 	d.j.early = []endedEarly{
-		{10, 1, bpf.EndNoRule, 0x8010}, {11, 1, bpf.EndNoRule, 0x8020}, {12, 1, bpf.EndNoMapping, 0x5000},
-		{13, 2, bpf.EndNoProcess, 0x8000}, {60, 1, bpf.EndNoRule, 0x8010}, {90, 1, bpf.EndNoRule, 0x8010},
+		{10, 1, bpf.Head{End: bpf.EndNoRule}, 0x8010}, {11, 1, bpf.Head{End: bpf.EndNoRule}, 0x8020}, {12, 1, bpf.Head{End: bpf.EndNoMapping}, 0x5000},
+		{13, 1 << 30, bpf.Head{End: bpf.EndNoProcess}, 0x8000}, {60, 1, bpf.Head{End: bpf.EndNoRule}, 0x8010}, {90, 1, bpf.Head{End: bpf.EndNoRule}, 0x8010},
 	}
 	d.countEarly(70)
 	if len(d.j.early) != 1 || d.j.early[0].time != 90 {
@@ -30,5 +32,24 @@ func TestCountEarly(t *testing.T) {
 	want := []Incomplete{{bpf.EndNoRule, "/lib/c", "/bin/a", 2}, {bpf.EndNoProcess, "", "", 1}, {bpf.EndNoMapping, "", "/bin/a", 1}, {bpf.EndNoRule, "/bin/b", "/bin/b", 1}}
 	if got := d.incomplete.list(); !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestUnknownProcessLookedUp checks that the stack of an unknown process makes BPF know it,
+// even where the ring had no room for a copy of the stack.
+func TestUnknownProcessLookedUp(t *testing.T) {
+	d := &dwarf{incomplete: incomplete{}, procs: newTracker(func(*process) {}), builder: &builder{jobs: make(chan *mappedFile, 1)}}
+	pid := int32(os.Getpid())
+	ip := uint64(reflect.ValueOf(TestUnknownProcessLookedUp).Pointer())
+	d.j.early = []endedEarly{{10, pid, bpf.Head{End: bpf.EndNoProcess, TGID: 77, Exec: 3}, ip}}
+	d.countEarly(70)
+	if p := d.procs.byPID[pid]; p == nil || p.published != (published{77, 3, true}) || len(d.procs.touched) == 0 {
+		t.Errorf("BPF is not to know the process: %+v", p)
+	}
+	if len(d.builder.jobs) != 1 {
+		t.Error("the table of its code was not requested")
+	}
+	if l := d.incomplete.list(); len(l) != 1 || l[0].Program == "" {
+		t.Errorf("counted as %+v", l)
 	}
 }

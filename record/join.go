@@ -243,18 +243,18 @@ func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 			data: append([]byte(nil), f.data...), sample: append([]byte(nil), rec...), chain: chain, max: max})
 	default:
 		frames := f.data[:8*f.head.Frames]
-		j.ended(f.head.End, int32(tid), binary.LittleEndian.Uint64(rec[n.tally.timeOff:]), frames)
+		j.ended(f.head, int32(tid), binary.LittleEndian.Uint64(rec[n.tally.timeOff:]), frames)
 		j.add(rec, chain, max, frames)
 	}
 }
 
 // ended counts how a stack ended that BPF walked.
-func (j *joined) ended(end bpf.End, pid int32, time uint64, frames []byte) {
-	j.ends[end]++
-	if end == bpf.EndEntry || end == bpf.EndNoUser {
+func (j *joined) ended(head bpf.Head, pid int32, time uint64, frames []byte) {
+	j.ends[head.End]++
+	if head.End == bpf.EndEntry || head.End == bpf.EndNoUser {
 		return
 	}
-	e := endedEarly{time: time, pid: pid, end: end}
+	e := endedEarly{time: time, pid: pid, head: head}
 	if n := len(frames); n > 0 {
 		if e.ip = binary.LittleEndian.Uint64(frames[n-8:]); n > 8 {
 			e.ip--

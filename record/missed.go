@@ -41,13 +41,7 @@ func (d *dwarf) walkMissed() {
 		if d.heldBytes < maxHeld {
 			h.since = time.Now() // else it cannot wait
 		}
-		if p := d.procs.get(m.pid); p != nil {
-			h.space = p.space
-			if !p.on || p.exec != m.head.Exec {
-				p.published = published{m.head.TGID, m.head.Exec, true}
-				d.procs.touch(p)
-			}
-		}
+		h.space = d.look(m.pid, &m.head)
 		if h.space != nil {
 			d.request(h.space, binary.LittleEndian.Uint64(h.data[8*bpf.NumRegs:]))
 		}
@@ -61,6 +55,20 @@ func (d *dwarf) walkMissed() {
 	d.j.missed = d.j.missed[:0]
 	d.countEarly(math.MaxUint64)
 	d.until(d.last)
+}
+
+// look returns what a process has mapped, and makes BPF know the process from now on. nil
+// means that it has exited before anything was known of it.
+func (d *dwarf) look(pid int32, head *bpf.Head) *space {
+	p := d.procs.get(pid)
+	if p == nil {
+		return nil
+	}
+	if !p.on || p.exec != head.Exec {
+		p.published = published{head.TGID, head.Exec, true}
+		d.procs.touch(p)
+	}
+	return p.space
 }
 
 // request has the table made that BPF missed at an address. The walk in Go may

@@ -23,7 +23,10 @@ type counter struct {
 	cpu   int
 	tid   int
 	fd    int
+	on    bool   // enabled by the recorder
 	told  uint64 // lost, in LOST_SAMPLES records
+	// lostBefore is what the counters lost that were here until the CPU went offline.
+	lostBefore uint64
 }
 
 // feature is something that attrs ask for and older kernels do not know: they
@@ -59,6 +62,8 @@ type opener struct {
 	attrs    []format.Attr
 	missing  []feature // found out to be unknown to this kernel
 	counters []counter
+	final    bool  // the file has the attrs: they cannot change any more
+	retired  []int // counters of CPUs that went offline, which own rings
 	// sideBandCPUs are all CPUs where only some are recorded: a process that runs on
 	// one of these may have been started, and its code mapped, on another.
 	sideBandCPUs []int
@@ -194,8 +199,8 @@ func (o *opener) groupFD(c *counter) int {
 	if leader == c.event {
 		return -1
 	}
-	for i := range o.counters {
-		if l := &o.counters[i]; l.event == leader && l.cpu == c.cpu && l.tid == c.tid {
+	for _, l := range slices.Backward(o.counters) { // the newest one, if it was opened again
+		if l.event == leader && l.cpu == c.cpu && l.tid == c.tid {
 			return l.fd
 		}
 	}
@@ -205,6 +210,9 @@ func (o *opener) groupFD(c *counter) int {
 func (o *opener) close() {
 	for i := range o.counters {
 		o.closeOne(i)
+	}
+	for _, fd := range o.retired {
+		unix.Close(fd)
 	}
 }
 
@@ -223,6 +231,8 @@ func (o *opener) openOne(c *counter, pid, flags int) (int, error) {
 			return fd, nil
 		case err == unix.EINTR:
 		case err == unix.EMFILE && moreFiles():
+		case o.final:
+			return -1, err
 		case a.Flags.PreciseIP() > 0 && strings.HasSuffix(ev.Name, ":P") && imprecise(err):
 			a.Flags = a.Flags.WithPreciseIP(a.Flags.PreciseIP() - 1)
 		case noPMU(err) && a.SampleType&format.SampleBranchStack != 0:

@@ -182,10 +182,16 @@ func (r *recorder) full() bool {
 	return false
 }
 
+// newSynth returns what makes records of what runs, without those to omit, and passes
+// them to out.
+func (r *recorder) newSynth(omit Synth, out func([]byte) error) *synth {
+	return &synth{omit: omit, spaces: r.opts.Namespaces, idSize: r.sideBandIDSize(), data: r.opts.DataMmap || r.opts.dumpsStacks(), files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
+}
+
 // describe makes records of all that runs, without those to omit, and hands them to
 // out. It calls between after each process, with how many are done.
 func (r *recorder) describe(omit Synth, out func([]byte) error, between func(n, of int) error) error {
-	s := &synth{omit: omit, spaces: r.opts.Namespaces, idSize: r.sideBandIDSize(), data: r.opts.DataMmap || r.opts.dumpsStacks(), files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
+	s := r.newSynth(omit, out)
 	visible, err := s.kernel()
 	if err != nil {
 		return err

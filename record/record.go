@@ -102,14 +102,15 @@ type recorder struct {
 	round     time.Time // when the last round was closed
 	rounds    int       // how many are still to be closed for what was written
 	switching
-	trigger  trigger
-	files    map[string]bool // mapped files, where MMAP2 has no build IDs
-	epoll    int
-	wake     int          // eventfd: something else than a ring wants attention
-	polled   int          // counters in epoll
-	requests chan request // for the loop, which does them between drains
-	closer   *os.Process  // closes the counters when the recorder has gone; nil: the recorder does
-	sum      Summary
+	rereading rereading
+	trigger   trigger
+	files     map[string]bool // mapped files, where MMAP2 has no build IDs
+	epoll     int
+	wake      int          // eventfd: something else than a ring wants attention
+	polled    int          // counters in epoll
+	requests  chan request // for the loop, which does them between drains
+	closer    *os.Process  // closes the counters when the recorder has gone; nil: the recorder does
+	sum       Summary
 }
 
 // doWithoutWalks sets the recording up for user stacks that are not walked in the kernel.
@@ -289,6 +290,7 @@ func (r *recorder) record(ctx context.Context) error {
 	defer ended()
 	r.schedule(loop)
 	r.listen(loop)
+	r.followCPUs(loop)
 	defer r.startSwitching()()
 	for {
 		n, err := r.drain()
@@ -297,6 +299,9 @@ func (r *recorder) record(ctx context.Context) error {
 		}
 		if r.full() {
 			return nil
+		}
+		if err := r.reread(false); err != nil {
+			return err
 		}
 		if r.switchDue() {
 			if err := r.switchOutput(); err != nil {
@@ -365,13 +370,14 @@ func (r *recorder) drain() (total int, err error) {
 			r.rounds = 2 // a reader shows what came in one round at the end of the next
 		}
 	}
-	if now := time.Now(); r.rounds > 0 && r.described && now.Sub(r.round) >= roundTime && !r.holds() {
+	if now := time.Now(); r.rounds > 0 && r.described && now.Sub(r.round) >= roundTime && !r.holds() && !r.rereading.running {
 		if err = r.write(finishedRound); err != nil {
 			return total, err
 		}
 		r.commit()
 		r.rounds--
 		r.round = now
+		r.rereading.closed = [2]uint64{r.rereading.closed[1], r.tally.last}
 	}
 	return total, err
 }
@@ -411,7 +417,7 @@ func (r *recorder) wait() (gone bool, err error) {
 			r.sum.Wakeups++
 		}
 	}
-	return r.polled == 0, nil
+	return r.polled == 0 && !r.opts.Target.byCPU(), nil
 }
 
 // signal ends a wait.
@@ -444,6 +450,7 @@ func (r *recorder) enableOne(c *counter, on bool) error {
 	if err := unix.IoctlSetInt(c.fd, req, 0); err != nil {
 		return &OpenError{r.events[c.event], c.cpu, c.tid, err}
 	}
+	c.on = on
 	return nil
 }
 
@@ -512,6 +519,9 @@ func (r *recorder) stop() error {
 		return err
 	}
 	if _, err := r.drain(); err != nil {
+		return err
+	}
+	if err := r.reread(true); err != nil {
 		return err
 	}
 	if err := r.tail(); err != nil {

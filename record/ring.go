@@ -15,11 +15,13 @@ import (
 // counters of a CPU.
 type Ring struct {
 	fd   int
+	cpu  int    // -1: it belongs to a thread
 	mem  []byte // one page for head and tail, then data
-	data []byte // a power of 2
+	data []byte // a power of 2; with ids, a copy that can be changed
 	head *uint64
 	tail *uint64
 	read uint64 // up to where data was taken: *tail, which only we write
+	ids  *idNames
 }
 
 // mapRing maps a counter's ring. The kernel overwrites what was not read if it is mapped
@@ -77,7 +79,18 @@ func (r *Ring) release(head uint64) {
 }
 
 // written returns the position up to which there are whole records.
-func (r *Ring) written() uint64 { return atomic.LoadUint64(r.head) }
+func (r *Ring) written() uint64 {
+	head := atomic.LoadUint64(r.head)
+	if r.ids != nil {
+		r.ids.take(r, head)
+	}
+	return head
+}
+
+// setWord changes the 64 bits at a position, which is a multiple of 8.
+func (r *Ring) setWord(pos, to uint64) {
+	*(*uint64)(unsafe.Pointer(&r.data[pos&uint64(len(r.data)-1)])) = to
+}
 
 // append appends what lies from one position to another to b.
 func (r *Ring) append(b []byte, from, to uint64) []byte {
@@ -97,6 +110,7 @@ type tally struct {
 	timeOff     uint64 // of a sample's time, from its header; 0: it has none
 	samples     uint64
 	lost        uint64 // by LOST records
+	lostAt      uint64 // time of the last LOST record
 	first, last uint64 // samples' times
 	// mapped collects files' names from MMAP2 records, where the kernel does not
 	// put build IDs into them; nil otherwise.
@@ -135,6 +149,10 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 		t.last = max(t.last, time)
 	case format.TypeLost:
 		t.lost += r.word(pos + 16)
+		t.lostAt = t.last
+		if t.timeOff != 0 && h>>48 >= lostTime+8 {
+			t.lostAt = r.word(pos + lostTime)
+		}
 	case format.TypeFork:
 		if t.forked != nil {
 			t.forked[int32(r.word(pos+8))] = true
@@ -156,6 +174,9 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 // sideBand are the types of records that tell whose addresses are what.
 var sideBand = []format.Type{format.TypeMmap, format.TypeMmap2, format.TypeComm, format.TypeFork, format.TypeExit,
 	format.TypeKSymbol, format.TypeBPFEvent, format.TypeNamespaces, format.TypeCgroup, format.TypeTextPoke}
+
+// lostTime is where a LOST record of an event with sample ids has its time.
+const lostTime = 8 + 8 + 8 + 8
 
 // mmap2Name is where a MMAP2 record has its file name.
 const mmap2Name = 8 + 8 + 3*8 + 24 + 8

@@ -65,6 +65,7 @@ func (o *opener) mapCounters(pages, prot int) (rings []*Ring, err error) {
 		if err != nil {
 			return rings, err
 		}
+		ring.cpu = c.cpu
 		mapped[at] = ring
 		rings = append(rings, ring)
 	}

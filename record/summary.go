@@ -76,6 +76,7 @@ func (r *recorder) lostOf(b []byte, c *counter, index int) ([]byte, error) {
 	if err != nil {
 		return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
 	}
+	n += c.lostBefore
 	if isDummy(&r.events[c.event]) {
 		r.sum.LostSideBand += n
 	} else {

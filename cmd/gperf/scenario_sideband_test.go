@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process that began while the rings were full has a name all the same: the recorder
+// reads /proc again after side band was lost.
+func TestScenarioLostSideBand(t *testing.T) {
+	needTracepoints(t)
+	for _, test := range []struct {
+		name string
+		args []string
+	}{
+		{"without stacks", nil},
+		{"stacks", []string{"--call-graph", "dwarf"}},
+		{"pipe", []string{"-o", "-"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "perf.data")
+			out, err := os.Create(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			var errs bytes.Buffer
+			args := append([]string{"record", "-a", "-m", "4", "-e", "cpu-clock", "-F", "999", "-o", file}, test.args...)
+			cmd := exec.Command(binary(t, "./cmd/gperf"), args...)
+			cmd.Stdout, cmd.Stderr = out, &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+			burning := func(name string) int {
+				p := exec.Command(named(t, "sh", name), "-c", "while :; do :; done")
+				if err := p.Start(); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { p.Process.Kill(); p.Wait() })
+				return p.Process.Pid
+			}
+			waitNamed(t, file, burning("before"))
+			cmd.Process.Signal(syscall.SIGSTOP)
+			start := "for i in $(seq 300); do taskset -c 0 true; done; [ -e /sys/devices/system/cpu/cpu1 ] && for i in $(seq 300); do taskset -c 1 true; done; :"
+			if out, err := exec.Command("sh", "-c", start).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			pid := burning("meanwhile")
+			for exec.Command("grep", "-q", "meanwhile", fmt.Sprintf("/proc/%d/comm", pid)).Run() != nil {
+				time.Sleep(time.Millisecond)
+			}
+			cmd.Process.Signal(syscall.SIGCONT)
+			waitNamed(t, file, pid)
+			cmd.Process.Signal(syscall.SIGINT)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%v\n%s", err, errs.String())
+			}
+			if !strings.Contains(errs.String(), "other records (mappings, names of processes)") {
+				t.Skip("nothing was lost")
+			}
+			if names, all := namedSamples(file, pid); names*10 < all*9 {
+				t.Errorf("%d of %d samples have names\n%s", names, all, errs.String())
+			}
+		})
+	}
+}
+
+// waitNamed waits until a process has many samples with names.
+func waitNamed(t *testing.T, file string, pid int) {
+	t.Helper()
+	names, all := 0, 0
+	for end := time.Now().Add(patience(10 * time.Second)); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if names, all = namedSamples(file, pid); names >= 100 {
+			return
+		}
+	}
+	t.Fatalf("%d of %d samples of process %d have names", names, all, pid)
+}
+
+// namedSamples counts a process's samples in user space that have the name of the thread
+// and of the file, and all.
+func namedSamples(file string, pid int) (names, all int) {
+	var out, errs bytes.Buffer
+	run([]string{"script", "-i", file, "-G", "-F", "comm,pid,ip,dso"}, &out, &errs)
+	for line := range strings.Lines(out.String()) {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[1] != fmt.Sprint(pid) || strings.HasSuffix(line, "([kernel.kallsyms])\n") {
+			continue
+		}
+		if all++; !strings.HasPrefix(f[0], ":") && !strings.Contains(line, "[unknown]") {
+			names++
+		}
+	}
+	return names, all
+}

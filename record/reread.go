@@ -1,0 +1,143 @@
+package record
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"gperf/format"
+)
+
+// When side-band records are lost, the file lacks processes that began meanwhile and what
+// they mapped. The recorder then reads /proc again, and writes what it finds with the time
+// of the loss, so that samples from then on have names.
+
+// rereading is the state of that.
+type rereading struct {
+	lost    uint64    // records of all kinds that were lost when it was looked at last
+	side    uint64    // likewise, of events that write side band
+	next    time.Time // not to be read again before
+	running bool      // no round is closed meanwhile
+	// closed are the times of the newest samples when the last two rounds were closed. At
+	// the end of a round, readers take the records up to the end of the one before.
+	closed [2]uint64
+}
+
+// rereadTime is how long it takes at least until /proc is read again. Of the recorder's
+// time it may take one part in rereadShare.
+const (
+	rereadTime  = time.Second
+	rereadShare = 10
+)
+
+// reread reads /proc again if side band was lost since the last time. At the end it does
+// not wait until it may.
+func (r *recorder) reread(end bool) error {
+	if r.tally.lost == r.rereading.lost || !end && time.Now().Before(r.rereading.next) || !r.mayReread() {
+		return nil
+	}
+	r.rereading.lost = r.tally.lost
+	side := r.lostSideBand()
+	if side == r.rereading.side { // only samples were lost
+		r.rereading.next = time.Now().Add(rereadTime / rereadShare)
+		return nil
+	}
+	r.rereading.side = side
+	start := time.Now()
+	at := r.tally.lostAt
+	if at < r.rereading.closed[0] { // too late for readers
+		at = r.rereading.closed[1]
+	}
+	err := r.describeAgain(at)
+	took := time.Since(start)
+	r.rereading.next = time.Now().Add(max(rereadTime, rereadShare*took))
+	return err
+}
+
+// mayReread returns whether records about processes can be put between others: by their
+// time, and before the end of the file.
+func (r *recorder) mayReread() bool {
+	return r.described && r.tally.timeOff != 0 && !r.opts.TailSynth && r.opts.Omit&SynthTask == 0 && r.attrs[0].Flags&format.FlagSampleIDAll != 0
+}
+
+// lostSideBand returns how many records were lost of events that write side band; of all
+// events before Linux 6.0, which does not count per event.
+func (r *recorder) lostSideBand() (n uint64) {
+	for i := range r.counters {
+		c := &r.counters[i]
+		a := &r.attrs[c.event]
+		if !tracks(a) {
+			continue
+		}
+		if a.ReadFormat&format.ReadLost == 0 {
+			return r.tally.lost
+		}
+		lost, err := c.lost(a, a.IDs[r.idIndex(i)], len(r.events))
+		if err != nil {
+			continue // then it counts at the end
+		}
+		n += lost + c.lostBefore
+	}
+	return n
+}
+
+// describeAgain writes records of the recorded processes as of a time.
+func (r *recorder) describeAgain(at uint64) error {
+	pids, err := r.running()
+	if err != nil {
+		return err
+	}
+	if !r.opts.Target.byCPU() {
+		pids = withDescendants(pids)
+	}
+	r.rereading.running = true
+	defer func() { r.rereading.running = false }()
+	idSize := r.sideBandIDSize()
+	s := r.newSynth(r.opts.Omit, func(b []byte) error {
+		stampRecords(b, idSize, at)
+		return r.write(b)
+	})
+	for _, pid := range pids {
+		if err := s.process(pid); err != nil {
+			return err
+		}
+		if _, err := r.drain(); err != nil {
+			return err
+		}
+	}
+	if err := s.flush(1); err != nil {
+		return err
+	}
+	r.commit()
+	return nil
+}
+
+// stampRecords puts a time into the sample ids of records. These begin with the thread,
+// and the time follows.
+func stampRecords(b []byte, idSize int, at uint64) {
+	for len(b) >= 8 {
+		size := int(binary.LittleEndian.Uint16(b[6:]))
+		binary.LittleEndian.PutUint64(b[size-idSize+8:], at)
+		b = b[size:]
+	}
+}
+
+// withDescendants adds the processes that some processes started, and these in turn.
+func withDescendants(pids []int) []int {
+	children := map[int][]int{}
+	all, _ := processes()
+	for _, pid := range all {
+		if st, err := readStatus(pid); err == nil {
+			children[st.ppid] = append(children[st.ppid], pid)
+		}
+	}
+	l := slices.Clone(pids)
+	for i := 0; i < len(l); i++ {
+		for _, child := range children[l[i]] {
+			if !slices.Contains(l, child) {
+				l = append(l, child)
+			}
+		}
+	}
+	return l
+}
