@@ -17,7 +17,7 @@ func (e *Error) Error() string {
 	if e.Off < 0 {
 		return s
 	}
-	return fmt.Sprintf("offset %#x: %s", e.Off, s)
+	return fmt.Sprintf("at offset %#x: %s", e.Off, s)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

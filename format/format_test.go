@@ -369,7 +369,7 @@ func TestSampleTooShort(t *testing.T) {
 	f := &File{Order: binary.LittleEndian, Attrs: []Attr{a}, layouts: []layout{newLayout(&a)}}
 	var s Sample
 	err := f.Sample(Raw{Type: TypeSample, Off: 0x1a3f, Data: []byte{0, 16, 0, 0, 0, 0, 0, 0}}, &s)
-	want := "offset 0x1a3f: SAMPLE record of 16 bytes is too short for its callchain (nr 4096)"
+	want := "at offset 0x1a3f: SAMPLE (9) record of 16 bytes is too short for its callchain (nr 4096)"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -398,7 +398,7 @@ func (f *File) RecordID(r Raw) (id RecordID, event int) {
 }
 
 func (r Raw) tooShort(what string) error {
-	return errorf(r.Off, nil, "%s record of %d bytes is too short for %s", r.Type, len(r.Data)+headerSize, what)
+	return errorf(r.Off, nil, "%s (%d) record of %d bytes is too short for %s", r.Type, uint32(r.Type), len(r.Data)+headerSize, what)
 }
 
 // decodeKernel decodes what the kernel writes: enum perf_event_type of

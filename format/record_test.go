@@ -177,7 +177,7 @@ func TestRecords(t *testing.T) {
 				if tc.enoughBytes(n) != (err == nil) || (err == nil) != (rec != nil) {
 					t.Errorf("case %d: %s of %d bytes: %+v, %v", i, tc.typ, n, rec, err)
 				}
-				if err != nil && !strings.HasPrefix(err.Error(), fmt.Sprintf("offset 0x1a3f: %s record of %d bytes is too short for ", tc.typ, n+headerSize)) {
+				if err != nil && !strings.HasPrefix(err.Error(), fmt.Sprintf("at offset 0x1a3f: %s (%d) record of %d bytes is too short for ", tc.typ, uint32(tc.typ), n+headerSize)) {
 					t.Errorf("case %d: %v", i, err)
 				}
 			}
@@ -276,14 +276,14 @@ func TestCountTooLarge(t *testing.T) {
 		fields []any
 		want   string
 	}{
-		{TypeNamespaces, []any{uint32(1), uint32(1), uint64(math.MaxUint64)}, "NAMESPACES record of 24 bytes is too short for its fields (nr 18446744073709551615)"},
-		{TypeThreadMap, []any{uint64(1 << 61)}, "THREAD_MAP record of 16 bytes is too short for its fields (nr 2305843009213693952)"},
-		{TypeIDIndex, []any{uint64(4096), uint64(0)}, "ID_INDEX record of 24 bytes is too short for its fields (nr 4096)"},
-		{TypeCPUMap, []any{uint16(1), uint16(9), uint16(8), uint32(0)}, "CPU_MAP record of 18 bytes is too short for its fields (nr 9)"},
-		{TypeTextPoke, []any{uint64(0), uint16(1), uint16(2), uint8(0)}, "TEXT_POKE record of 21 bytes is too short for its fields (nr 2)"},
+		{TypeNamespaces, []any{uint32(1), uint32(1), uint64(math.MaxUint64)}, "NAMESPACES (16) record of 24 bytes is too short for its fields (nr 18446744073709551615)"},
+		{TypeThreadMap, []any{uint64(1 << 61)}, "THREAD_MAP (73) record of 16 bytes is too short for its fields (nr 2305843009213693952)"},
+		{TypeIDIndex, []any{uint64(4096), uint64(0)}, "ID_INDEX (69) record of 24 bytes is too short for its fields (nr 4096)"},
+		{TypeCPUMap, []any{uint16(1), uint16(9), uint16(8), uint32(0)}, "CPU_MAP (74) record of 18 bytes is too short for its fields (nr 9)"},
+		{TypeTextPoke, []any{uint64(0), uint16(1), uint16(2), uint8(0)}, "TEXT_POKE (20) record of 21 bytes is too short for its fields (nr 2)"},
 	} {
 		_, err := parseRecord(Raw{Type: tc.typ, Data: bytesOf(binary.LittleEndian, tc.fields...)}, binary.LittleEndian, 0)
-		if err == nil || err.Error() != "offset 0x0: "+tc.want {
+		if err == nil || err.Error() != "at offset 0x0: "+tc.want {
 			t.Errorf("%v, want %s", err, tc.want)
 		}
 	}
@@ -309,7 +309,7 @@ func TestSampleCountTooLarge(t *testing.T) {
 		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr}, layouts: []layout{newLayout(&tc.attr)}}
 		var s Sample
 		err := f.Sample(Raw{Type: TypeSample, Data: bytesOf(f.Order, tc.fields...)}, &s)
-		if err == nil || err.Error() != "offset 0x0: SAMPLE record of "+tc.want {
+		if err == nil || err.Error() != "at offset 0x0: SAMPLE (9) record of "+tc.want {
 			t.Errorf("%v, want %s", err, tc.want)
 		}
 	}

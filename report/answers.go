@@ -13,11 +13,11 @@ import (
 
 // answers returns the keys by which an event is sorted by default, or "" to sort it as
 // perf does: by a tracepoint's text, which has pointers and times that differ in each
-// sample.
+// sample. Of a pipe, perf does not know the events yet, and sorts as for all.
 func (p *keyParser) answers(event int) string {
 	f := p.file.Tracepoint(event)
 	switch {
-	case f == nil || p.raw:
+	case f == nil || p.raw || p.file.Pipe:
 		return ""
 	case hasSyscalls(f):
 		return "syscall"

@@ -164,16 +164,20 @@ func (hw *hierarchyWriter) figureIndexes() (list []int) {
 	return list
 }
 
-// aligned is n where columns are aligned, else 0.
-func (hw *hierarchyWriter) aligned(n int) int {
+// margin returns how wide the indentation of the last level is, with this many levels
+// more. It is 0 where columns are not aligned.
+func (hw *hierarchyWriter) margin(more int) int {
 	if hw.opts.Separator != "" {
 		return 0
 	}
-	return max(n, 0)
+	if hw.layout.hiddenLevel {
+		more++
+	}
+	return max(len(hw.levels)-1+more, 0) * indent
 }
 
 func (hw *hierarchyWriter) head() {
-	margin := hw.aligned((len(hw.levels) - 1) * indent)
+	margin := hw.margin(0)
 	fmt.Fprintf(hw.w, "# %*s", margin, "")
 	dots := strings.Repeat(".", margin)
 	for n, i := range hw.figureIndexes() {
@@ -219,7 +223,7 @@ func (hw *hierarchyWriter) one(nd *node) {
 		b = hw.appendFigures(b, nd.Entry, hw.layout.columns[i], hw.widths[i])
 		b = appendBlanks(b, hw.widths[i]-(len(b)-start))
 	}
-	b = appendBlanks(b, hw.aligned((len(hw.levels)-1)*indent))
+	b = appendBlanks(b, hw.margin(0))
 	for _, k := range nd.keys {
 		text := k.append(hw.Hist, nil, nd.Entry, hw.widths[slices.Index(hw.layout.columns, k)])
 		b = append(append(b, hw.sep...), strings.TrimLeft(string(text), " ")...)
@@ -229,7 +233,7 @@ func (hw *hierarchyWriter) one(nd *node) {
 		b = hw.drawing.append(b, nd.Entry, nd.shown(hw.opts))
 	}
 	if nd.below != nil && !slices.ContainsFunc(nd.below, func(c *node) bool { return hw.visible(c.shown(hw.opts)) }) {
-		b = appendBlanks(b, hw.aligned((len(hw.levels)+nd.depth)*indent))
+		b = appendBlanks(b, hw.margin(1+nd.depth))
 		b = fmt.Appendf(b, "%*sno entry >= %.2f%%\n", hw.figuresWidth()+4, "", hw.opts.PercentLimit)
 	}
 	hw.w.Write(b)

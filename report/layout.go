@@ -18,6 +18,9 @@ type layout struct {
 	byName  bool   // the first key is the symbol, so that call graphs need not begin with it
 	latency latencyMode
 	levels  [][]*SortKey // of a hierarchy
+	// hiddenLevel is set where perf's hierarchy has a further level, of an empty column.
+	// The figures stand where perf's do.
+	hiddenLevel bool
 }
 
 const (
@@ -70,6 +73,7 @@ func newLayout(f *format.File, opts *Options, defaults string) (*layout, error) 
 	}
 	if opts.Hierarchy { // which perf shows whole, and as wide as the texts are
 		l.setLevels(&p, words+","+opts.Fields)
+		l.hiddenLevel = strings.Contains(opts.Sort, "symbol")
 	} else {
 		l.elide(&opts.Filter)
 		l.setWidths(opts.Widths)

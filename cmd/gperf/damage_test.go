@@ -34,12 +34,12 @@ func TestDamagedFiles(t *testing.T) {
 		want   string // on stderr
 	}{
 		{"whole", whole, exitOK, true, ""},
-		{"cut within the magic", whole[:8], exitError, false, ": truncated: offset 0x0"},
-		{"cut within the attrs", whole[:256], exitError, false, ": truncated: offset 0x68: attrs"},
+		{"cut within the magic", whole[:8], exitError, false, ": truncated: at offset 0x0"},
+		{"cut within the attrs", whole[:256], exitError, false, ": truncated: at offset 0x68: attrs"},
 		{"cut within a record", whole[:len(whole)*3/4], exitError, true, ": truncated: 14606 of its 22968 bytes of records are there\n"},
 		{"cut within the last feature section", whole[:len(whole)-1], exitError, true, ": truncated: 1 of 16 feature sections cannot be read"},
-		{"a record of no size", overwritten(data+8000, data+8100, 0), exitOK, true, ": damaged: 1 part was skipped: offset 0x4b80"},
-		{"records of no size", overwritten(data, data+22968, 0), exitError, false, ": damaged: 1 part was skipped: offset 0x2c20"},
+		{"a record of no size", overwritten(data+8000, data+8100, 0), exitOK, true, ": damaged: 1 part was skipped: at offset 0x4b80"},
+		{"records of no size", overwritten(data, data+22968, 0), exitError, false, ": damaged: 1 part was skipped: at offset 0x2c20"},
 		{"a killed recorder", unfinished, exitOK, true, "not finished properly"},
 		{"a killed recorder, cut within a record", unfinished[:data+20000], exitOK, true, "not finished properly"},
 		{"a pipe cut within the tracepoints' formats", pipe[:10764], exitError, false, ": damaged: tracing data"},
@@ -50,7 +50,7 @@ func TestDamagedFiles(t *testing.T) {
 			if err := os.WriteFile(path, test.file, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, command := range []string{"script", "report", "report --format folded"} {
+			for _, command := range []string{"script", "report --sort comm", "report --format folded"} {
 				var stdout, stderr bytes.Buffer
 				code := run(append(strings.Fields(command), "-i", path), &stdout, &stderr)
 				if code != test.code || !strings.Contains(stderr.String(), test.want) {

@@ -32,6 +32,7 @@ var goldens = []string{
 	"report -i drops.data --sort trace",
 	"report -i drops.data",
 	"report -i answers.data",
+	"report -i drops.data -H --sort comm,symbol -g none --percent-limit 5",
 	"report -i answers.data --sort +comm",
 	"report -i answers.data --sort syscall --no-children",
 	"report -i drops.data --sort location,reason --no-children -g none",

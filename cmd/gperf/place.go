@@ -10,7 +10,8 @@ import (
 )
 
 // perfName is what gperf is called where it stands in perf's place, by a link. There its
-// messages are perf's where perf has them, and it compresses records as newer perfs do.
+// messages are perf's where perf has them, it compresses records as newer perfs do, and
+// --call-graph dwarf copies stacks, which other commands of perf read (inject).
 const perfName = "perf"
 
 // self is the name in perf's messages.

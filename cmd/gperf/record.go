@@ -273,7 +273,7 @@ func (f *recordFlags) stacks() error {
 		return wrongUse("--call-graph %s is unknown: there are fp, dwarf and lbr", f.callGraph)
 	case o.KernelChain:
 		o.Callchain = true
-	case !more:
+	case !more && self != perfName:
 		o.DWARF = true
 	default:
 		size, err := stackDump(rest)
@@ -286,10 +286,10 @@ func (f *recordFlags) stacks() error {
 // maxStackDump is the most of a stack that the kernel copies, in bytes.
 const maxStackDump = 65528
 
-// stackDump parses what follows "dwarf,": "copy" or "copy,SIZE"; perf's
-// "dwarf,SIZE" means the same.
+// stackDump parses what follows "dwarf,": "copy" or "copy,SIZE"; perf's "dwarf,SIZE" and,
+// in perf's place, "dwarf" mean the same.
 func stackDump(s string) (uint16, error) {
-	if s == "copy" {
+	if s == "" || s == "copy" {
 		return record.DefaultStackDump, nil
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(s, "copy,"), 10, 32)

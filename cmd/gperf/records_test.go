@@ -182,7 +182,7 @@ func TestDumpOfDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, stderr := gperf(t, "script", "-D", "-i", file)
-	const damage = "ID_INDEX record of 16 bytes is too short for its fields (nr 4096)"
+	const damage = "ID_INDEX (69) record of 16 bytes is too short for its fields (nr 4096)"
 	if !strings.Contains(got, damage) || !strings.Contains(got, "PERF_RECORD_FINISHED_ROUND\n") || !strings.Contains(got, ".  0000:  45 00 00 00 00 00 10 00 00 10 00") {
 		t.Error(got)
 	}

@@ -67,6 +67,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "a column with the number of samples")
 	s.BoolVar(&o.Period, "show-total-period", false, "a column with the sum of periods")
 	s.BoolVar(&o.CPUModes, "show-cpu-utilization", false, "columns for the kernel's and the processes' parts")
+	s.BoolVar(&o.CPUModes, "showcpuutilization", false, "") // the name in perf's manual
 	s.StringVarP(&o.dsos, "dsos", "d", "", "only samples taken in these DSOs, a `list`")
 	s.StringVarP(&o.symbols, "symbols", "S", "", "only samples taken in these functions, a `list`")
 	s.StringVarP(&o.Separator, "field-separator", "t", "", "put this `character` between columns instead of aligning them")
@@ -83,7 +84,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
 	s.Bool("stdio", false, "")
 	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline and srcfile with the whole path")
-	hide(s, "children", "branch-history", "stdio")
+	hide(s, "children", "showcpuutilization", "branch-history", "stdio")
 	return s
 }
 

@@ -420,10 +420,10 @@ func TestScriptErrors(t *testing.T) {
 	}{
 		{"script", exitError, "there is no perf.data here: record one with gperf record, or name one with -i"},
 		{"script -i nothere", exitError, "nothere: no such file or directory"},
-		{"script -i text", exitError, `text: offset 0x0: the file begins with "#!/bin/s" instead of "PERFILE2": not a perf.data file`},
+		{"script -i text", exitError, `text: at offset 0x0: the file begins with "#!/bin/s" instead of "PERFILE2": not a perf.data file`},
 		{"script -i .", exitError, "data: no such file"},
 		{"script --nonsense", exitUsage, "unknown flag: --nonsense"},
-		{"script text", exitError, `text: offset 0x0: the file begins with "#!/bin/s" instead of "PERFILE2"`},
+		{"script text", exitError, `text: at offset 0x0: the file begins with "#!/bin/s" instead of "PERFILE2"`},
 		{"script text text", exitUsage, `unexpected argument "text": a file is named with -i`},
 		{"script -F comm,nonsense", exitUsage, `unknown field "nonsense": the fields are comm,tid,`},
 		{"script -F x:comm", exitUsage, `unknown type of events "x"`},
