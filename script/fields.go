@@ -233,8 +233,13 @@ func fieldByName(name string) (Field, error) {
 	if why := otherFields[name]; why != "" {
 		return 0, fmt.Errorf("no field %q: %s", name, why)
 	}
-	return 0, fmt.Errorf("unknown field %q: the fields are %s", name, strings.Join(FieldNames(), ","))
+	return 0, &FieldError{name}
 }
+
+// FieldError is about a word that is no field.
+type FieldError struct{ Name string }
+
+func (e *FieldError) Error() string { return fmt.Sprintf("unknown field %q", e.Name) }
 
 // resolve says what is printed of each event of f. As in perf, all events of a
 // kind have the same fields, for which the first of them is asked.

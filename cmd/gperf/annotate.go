@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 
@@ -91,6 +92,9 @@ func (o *annotateFlags) settle(args []string) (err error) {
 	if o.symbol != "" {
 		args = append([]string{o.symbol}, args...)
 	}
+	if len(args) > 0 && isRecordingName(args[0]) && len(o.input.paths) == 0 {
+		o.input.paths, args = args[:1], args[1:]
+	}
 	switch {
 	case len(args) > 1:
 		return wrongUse("unexpected argument %q: one place is annotated at a time; a file is named with -i", args[1])
@@ -114,6 +118,13 @@ func (o *annotateFlags) settle(args []string) (err error) {
 	o.NoSource = o.NoSource || !o.source
 	o.DSOs = words(o.dsos)
 	return o.settleShown()
+}
+
+// isRecordingName reports whether an argument is the name of a recording, and not of a
+// function.
+func isRecordingName(arg string) bool {
+	_, err := os.Stat(arg)
+	return strings.HasSuffix(arg, ".data") || err == nil && strings.Contains(arg, "/")
 }
 
 // settleShown chooses the syntax and the column.

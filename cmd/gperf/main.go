@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 )
 
 // Exit codes; gperf record otherwise tells its command's.
@@ -95,44 +94,4 @@ func help(args []string, stdout, stderr io.Writer) int {
 		return unknown(args[0], stderr)
 	}
 	return c.run([]string{"--help"}, stdout, stderr)
-}
-
-func unknown(name string, stderr io.Writer) int {
-	fmt.Fprintf(stderr, "gperf: %q is not a command of gperf", name)
-	if strings.HasPrefix(name, "-") {
-		fmt.Fprintf(stderr, "; flags come behind the command")
-	}
-	for _, c := range commands {
-		if alike(name, c.name) {
-			fmt.Fprintf(stderr, "; did you mean %s?", c.name)
-			break
-		}
-	}
-	fmt.Fprintln(stderr, "\n`gperf --help` lists them.")
-	return exitUsage
-}
-
-// alike tells whether one is an abbreviation of the other, or they differ by
-// few letters in place.
-func alike(a, b string) bool {
-	if a != "" && (strings.HasPrefix(b, a) || strings.HasPrefix(a, b)) {
-		return true
-	}
-	return sortedDistance(a, b) <= 2
-}
-
-// sortedDistance counts the letters that one has and the other has not: enough
-// to recognize misspelt commands.
-func sortedDistance(a, b string) (n int) {
-	var count [256]int
-	for i := range len(a) {
-		count[a[i]]++
-	}
-	for i := range len(b) {
-		count[b[i]]--
-	}
-	for _, c := range count {
-		n += max(c, -c)
-	}
-	return n
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
-	"gperf/record/near"
 	"gperf/report"
 	"gperf/script"
 	"gperf/symbolize/replay"
@@ -106,11 +105,7 @@ func keyHint(e *report.KeyError) string {
 	if e.Mode != report.ModeSamples {
 		return ""
 	}
-	known := slices.Concat(e.Fields, report.Keys())
-	if l := near.Names(e.Key, known); len(l) > 0 {
-		return ": did you mean " + strings.Join(l[:min(len(l), 3)], ", ") + "?"
-	}
-	return ": the keys are " + strings.Join(known, ", ")
+	return suggestion(e.Key, slices.Concat(e.Fields, report.Keys()), "the keys are")
 }
 
 // withGraphDefault gives -g its value where, as with perf, it is the last word

@@ -119,7 +119,11 @@ func (o *scriptFlags) options() (script.Options, error) {
 	}
 	for _, arg := range o.fields {
 		if err := opts.Fields.ParseFields(arg); err != nil {
-			return opts, wrongUse("-F %s: %v", arg, err)
+			hint := ""
+			if unknown := new(script.FieldError); errors.As(err, &unknown) {
+				hint = suggestion(unknown.Name, script.FieldNames(), "the fields are")
+			}
+			return opts, wrongUse("-F %s: %v%s", arg, err, hint)
 		}
 	}
 	switch o.compat {

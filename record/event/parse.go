@@ -266,7 +266,29 @@ func (w *words) events(at *Finder) ([]Event, error) {
 	case w.terms != nil:
 		return w.pmuEvent(at)
 	}
-	return nil, &UnknownError{Spec: w.spec, Near: near.Names(w.spec, plainNames())}
+	return nil, &UnknownError{Spec: w.spec, Near: meant(w.name, at)}
+}
+
+// identifier matches the name of a tracepoint or of a C function.
+var identifier = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+
+// meant returns the events that a word alone may mean: a tracepoint without its system, a
+// function of the C library or of the kernel, or what is almost the word.
+func meant(name string, at *Finder) []string {
+	events := near.Names(name, plainNames())
+	if !identifier.MatchString(name) {
+		return events
+	}
+	tracepoints := at.Tracefs.Near("", name)
+	if len(tracepoints) > 0 && strings.HasSuffix(tracepoints[0], ":"+name) {
+		return tracepoints
+	}
+	for _, spec := range []string{"uprobe:libc:" + name, "kprobe:" + name} {
+		if l, err := at.Find(spec); err == nil && len(l) > 0 {
+			return []string{spec}
+		}
+	}
+	return append(events, tracepoints...)
 }
 
 // withModifiers is a probe's spec with modifiers behind it, or with a short name.

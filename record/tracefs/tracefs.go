@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -221,27 +222,39 @@ func (t *FS) IsProbe(name string) bool {
 	return err == nil && bytes.Contains(b, []byte(" __probe_"))
 }
 
-// Near returns tracepoints whose names are like system:name.
+// Near returns tracepoints, as system:name, that have the name in any system; if there are
+// none, those with almost that system and name. system is "" if it is not known.
 func (t *FS) Near(system, name string) []string {
-	systems, err := t.list(".")
+	folders, err := t.Names()
 	if err != nil {
 		return nil
 	}
-	var all []string
-	for _, s := range systems {
-		names, err := t.list(s)
-		if err != nil {
-			continue
+	var same, words []string
+	events := map[string]string{} // by the word that is compared
+	for _, folder := range folders {
+		s, n, _ := strings.Cut(folder, "/")
+		event := s + ":" + n
+		if n == name {
+			same = append(same, event)
 		}
-		for _, n := range names {
-			// The right name in the wrong system is as near as can be.
-			if n == name {
-				return []string{s + ":" + n}
-			}
-			all = append(all, s+":"+n)
+		word := event
+		if system == "" {
+			word = n
 		}
+		words, events[word] = append(words, word), event
 	}
-	return near.Names(system+":"+name, all)
+	if len(same) > 0 {
+		slices.Sort(same)
+		return same
+	}
+	if system != "" {
+		name = system + ":" + name
+	}
+	l := near.Names(name, words)
+	for i, word := range l {
+		l[i] = events[word]
+	}
+	return l
 }
 
 // Described is a tracepoint whose format goes into a file.

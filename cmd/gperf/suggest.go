@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gperf/record/near"
+)
+
+// suggestion ends a message about an unknown name: it has the known names that are most
+// like it, or if none is, all of them after allAre, such as "the fields are".
+func suggestion(name string, known []string, allAre string) string {
+	if l := near.Names(name, known); len(l) > 0 {
+		return ": did you mean " + strings.Join(l[:min(len(l), 3)], ", ") + "?"
+	}
+	return ": " + allAre + " " + strings.Join(known, ", ")
+}
+
+// otherCommands are commands that gperf does not have, most of them perf's, and the way to
+// what they show. Each perf command here reads gperf's files.
+var otherCommands = []struct{ name, way string }{
+	{"bench", "perf bench measures this machine"},
+	{"buildid-cache", "`gperf cache` shows and removes what is kept by build ID"},
+	{"c2c", "record with `perf c2c record`, where the PMU samples memory accesses; `gperf report --mem-mode` reads that, too"},
+	{"check", "`gperf doctor` prints what can be recorded here"},
+	{"config", "gperf has no configuration file: its flags are all there is"},
+	{"daemon", "`gperf record --overwrite --switch-output=signal -a` keeps the last samples, and writes them at each SIGUSR2"},
+	{"data", "`perf data convert --to-json out.json -i perf.data` reads gperf's files"},
+	{"diff", "`perf diff perf.data.old perf.data` reads gperf's files"},
+	{"dropwatch", "`gperf record -a -g -e skb:kfree_skb`, then `gperf report`"},
+	{"flamegraph", "`gperf report --format flamegraph -o flame.html` makes one of perf.data"},
+	{"folded", "`gperf report --format folded` prints folded stacks of perf.data"},
+	{"ftrace", "`gperf record -a -g -e kprobe:FUNCTION` records the calls of a function with their stacks"},
+	{"inject", "`perf inject -i perf.data -o out.data` reads gperf's files, and gperf reads what it writes"},
+	{"iostat", "perf iostat counts with the PMU; `gperf record -a -e 'block:*'` records each request"},
+	{"kallsyms", "`gperf list 'kprobe:NAME*'` lists functions of the kernel"},
+	{"kmem", "`gperf record -a -e 'kmem:*'`, then `perf kmem -i perf.data --caller stat`"},
+	{"kvm", "`gperf record -a`, then `perf kvm --host -i perf.data report`"},
+	{"kwork", "`gperf record -a -e 'irq:softirq_*'`, then `perf kwork report -i perf.data`"},
+	{"lock", "`gperf record -a -e lock:contention_begin,lock:contention_end`, then `perf lock contention -i perf.data`"},
+	{"mem", "`perf mem record`, where the PMU samples memory accesses, then `gperf report --mem-mode`"},
+	{"pprof", "`gperf report --format pprof -o perf.pb.gz` writes a profile for go tool pprof"},
+	{"sched", "`gperf record -a -e 'sched:*'`, then `perf sched timehist -i perf.data`"},
+	{"stat", "gperf takes samples and does not count; `gperf report --stats` prints how many samples perf.data has of each event"},
+	{"test", "perf test tests perf"},
+	{"timechart", "`gperf record -a -e 'sched:*,power:*'`, then `perf timechart -i perf.data`"},
+	{"top", "record for some seconds, then look: `gperf record -a -g -- sleep 5`, then `gperf report`"},
+	{"trace", "`gperf record -e 'raw_syscalls:*' COMMAND`, then `perf trace -i perf.data`"},
+}
+
+// unknown says that gperf has no command of that name, and what to use or what may have
+// been meant.
+func unknown(name string, stderr io.Writer) int {
+	for _, other := range otherCommands {
+		if other.name == name {
+			fmt.Fprintf(stderr, "gperf: there is no command %s: %s\n", name, other.way)
+			return exitUsage
+		}
+	}
+	fmt.Fprintf(stderr, "gperf: %q is not a command of gperf", name)
+	if strings.HasPrefix(name, "-") {
+		fmt.Fprint(stderr, ": flags follow the command")
+	} else if l := likeCommand(name); len(l) > 0 {
+		fmt.Fprintf(stderr, ": did you mean %s?", strings.Join(l, " or "))
+	}
+	fmt.Fprintln(stderr, "\n`gperf --help` lists them.")
+	return exitUsage
+}
+
+// likeCommand returns the commands that the name abbreviates, or else is like.
+func likeCommand(name string) []string {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.name)
+	}
+	begins := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, name) && !strings.HasPrefix(name, n) })
+	if len(begins) > 0 {
+		return begins
+	}
+	l := near.Names(name, names)
+	return l[:min(len(l), 2)]
+}
