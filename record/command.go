@@ -2,7 +2,7 @@ package record
 
 import (
 	"errors"
-	"gperf/record/event"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"gperf/record/event"
 )
 
 // command is a process that waits before it becomes the command, so that
@@ -23,7 +25,7 @@ type command struct {
 	events string
 	name   string
 	start  *os.File // a byte starts the command, closing it ends the process
-	failed *os.File // says why exec failed, if it did
+	status *os.File // a zero byte when the process waits, then why exec failed, if it did
 }
 
 // execName is the waiting process's argv[0] and comm.
@@ -32,7 +34,7 @@ const execName = "gperf-exec"
 // fds of the waiting process.
 const (
 	startFD = 3 + iota
-	failedFD
+	statusFD
 )
 
 // init is where the waiting process is caught: Go's initialization runs on the
@@ -47,8 +49,9 @@ func waitAndExec(path string, argv []string) {
 	name := append([]byte(execName), 0)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
 	unix.CloseOnExec(startFD)
-	unix.CloseOnExec(failedFD)
+	unix.CloseOnExec(statusFD)
 	var b [1]byte
+	unix.Write(statusFD, b[:])
 	n, err := unix.Read(startFD, b[:])
 	for err == unix.EINTR {
 		n, err = unix.Read(startFD, b[:])
@@ -59,7 +62,7 @@ func waitAndExec(path string, argv []string) {
 	err = syscall.Exec(path, argv, os.Environ())
 	var errno syscall.Errno
 	errors.As(err, &errno)
-	unix.Write(failedFD, []byte{byte(errno)})
+	unix.Write(statusFD, []byte{byte(errno)})
 	os.Exit(127)
 }
 
@@ -84,20 +87,34 @@ func startCommand(path string, argv []string, events string, stdout *os.File) (*
 		return nil, err
 	}
 	defer startR.Close()
-	failedR, failedW, err := os.Pipe()
+	statusR, statusW, err := os.Pipe()
 	if err != nil {
 		startW.Close()
 		return nil, err
 	}
-	defer failedW.Close()
-	c.start, c.failed = startW, failedR
+	c.start, c.status = startW, statusR
 	c.proc, err = os.StartProcess("/proc/self/exe", append([]string{execName, path}, argv...),
-		&os.ProcAttr{Files: []*os.File{os.Stdin, stdout, os.Stderr, startR, failedW}})
+		&os.ProcAttr{Files: []*os.File{os.Stdin, stdout, os.Stderr, startR, statusW}})
+	statusW.Close()
+	if err == nil {
+		err = c.waiting()
+	}
 	if err != nil {
 		c.close()
 		return nil, &CommandError{argv[0], events, err}
 	}
 	return c, nil
+}
+
+// waiting returns when the process waits. os.StartProcess returns earlier, while gperf's
+// own exec goes on: this would enable counters that are opened by then.
+func (c *command) waiting() error {
+	var b [1]byte
+	if _, err := c.status.Read(b[:]); err != nil {
+		c.proc.Wait()
+		return fmt.Errorf("the process that waits for its start has ended: %w", err)
+	}
+	return nil
 }
 
 // pause stops the waiting process. Go may start threads in it at any time, which
@@ -124,7 +141,7 @@ func (c *command) exec() error {
 	if _, err := c.start.Write([]byte{1}); err != nil {
 		return &CommandError{c.name, c.events, err}
 	}
-	why, err := io.ReadAll(c.failed)
+	why, err := io.ReadAll(c.status)
 	if err == nil && len(why) > 0 {
 		err = syscall.Errno(why[0])
 	}
@@ -138,7 +155,7 @@ func (c *command) exec() error {
 // close gives the process up if it has not become the command.
 func (c *command) close() {
 	c.start.Close()
-	c.failed.Close()
+	c.status.Close()
 }
 
 // comm is the name that the exec gives the process.

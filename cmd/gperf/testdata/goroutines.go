@@ -1,5 +1,5 @@
 // Goroutines runs rounds of short goroutines, whose stacks are used again and again, at various depths. After the first
-// round it waits, so that a recorder knows it by then.
+// round it waits for so many seconds, so that a recorder knows it by then.
 package main
 
 import (
@@ -34,9 +34,10 @@ var sink [200]int
 
 func main() {
 	rounds, _ := strconv.Atoi(os.Args[1])
+	seconds, _ := strconv.Atoi(os.Args[2])
 	for round := range rounds {
 		if round == 1 {
-			time.Sleep(time.Second)
+			time.Sleep(time.Duration(seconds) * time.Second)
 		}
 		var wg sync.WaitGroup
 		for i := range sink {
