@@ -88,7 +88,7 @@ func TestScenarioGoroutineStacks(t *testing.T) {
 	}
 	probe := fmt.Sprintf("uprobe:%s:main.probed+%d", program, at+len(mov))
 	file := filepath.Join(t.TempDir(), "perf.data")
-	mustRecord(t, "", "-o", file, "-e", probe+"/call-graph=fp/,"+probe+"/call-graph=dwarf/", "--", program, "21", strconv.Itoa(patience(1)))
+	mustRecord(t, "", "-m", "8M", "-o", file, "-e", probe+"/call-graph=fp/,"+probe+"/call-graph=dwarf/", "--", program, "21", strconv.Itoa(patience(1)))
 	exit, _ := goSymbol(t, program, "runtime.goexit.abi0")
 	chains := userChains(t, file)
 	fp, walked := chains[0], chains[1]
