@@ -10,51 +10,52 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Options say what to record, of whom, and into which file. The zero value of
-// each field is perf record's default.
+// Options define what to record, of which target, and into which file. The zero value of each
+// field is perf record's default.
 type Options struct {
 	Events []event.Event // default: cycles:P
 	Target Target
 	Output string // default: perf.data; "-": standard output, in pipe mode
-	// Compress, if not 0, is zstd's level to compress the records with, 1 to 22.
+	// Compress, if not 0, is the zstd level for compressing the records, 1 to 22.
 	Compress int
-	// Compressed2 makes the compressed records those of perf 6.16 and later.
+	// Compressed2 writes compressed records in the format of perf 6.16 and later.
 	Compressed2 bool
-	// Timestamp puts the time into the file's name when it is finished.
+	// Timestamp appends the time to the file's name when it is finished.
 	Timestamp bool
 	Switch    Switch // implies Timestamp
 
-	// Freq, in Hz, is for tracepoints as well; 0 means 4000 for all others.
+	// Freq, in Hz, applies to tracepoints as well; 0 means 4000 for all other events.
 	Freq   uint64
-	Period uint64 // every so many events, instead of Freq
+	Period uint64 // one sample per so many events, instead of Freq
 
 	Callchain bool // frame-pointer callchains
 	// UserChain and KernelChain restrict callchains to frames of user space, or of the kernel.
 	UserChain, KernelChain bool
-	// MaxStack is how many frames a callchain has at most; 0: kernel.perf_event_max_stack.
+	// MaxStack is the maximum number of frames of a callchain; 0:
+	// kernel.perf_event_max_stack.
 	MaxStack uint16
-	// DWARF finds the user's part of the callchains by call frame information, in the
-	// kernel. Where BPF cannot be loaded, Notice gets an *UnwindError, and the stacks
-	// are copied, as with StackDump; on arm64, frame pointers are recorded.
+	// DWARF unwinds user callchains by CFI, in the kernel. If BPF cannot be loaded, Notice
+	// gets an *UnwindError, and the stacks are copied, as with StackDump; on arm64, frame
+	// pointers are recorded.
 	DWARF bool
-	// StackDump, if not 0, puts so many bytes of user stack, and registers, into each
+	// StackDump, if not 0, copies so many bytes of user stack, and the registers, into each
 	// sample instead: readers of the file unwind them.
 	StackDump uint16
-	Pages     int // pages of a ring, a power of 2; 0: what may be locked, up to 512 KiB
+	Pages     int // pages of a ring, a power of 2; 0: as many as may be locked, up to 512 KiB
 
-	// Sample is what each sample carries in addition to what it needs: its period,
-	// CPU, weight, physical address …
+	// Sample lists additional fields of each sample: its period, CPU, weight, physical
+	// address …
 	Sample   format.SampleType
-	IntrRegs uint64 // registers of each sample, as a mask: of the interrupted code
-	UserRegs uint64 // … of user space
+	IntrRegs uint64 // mask of each sample's registers of the interrupted code
+	UserRegs uint64 // mask of each sample's registers of user space
 	Branches Branches
-	DataMmap bool // record mappings that hold no code as well
+	DataMmap bool // also record mappings without code
 
 	Stat        bool // counts of each thread, when it exits
-	Raw         bool // raw data also where there is none
+	Raw         bool // request raw data for all events
 	RunningTime bool // enabled and running times of SampleRead
 	NoSamples   bool
-	NoInherit   bool // not the threads and processes that the target starts
+	NoInherit   bool // exclude threads and processes that the target starts
 	AllUser     bool // user space only
 	AllKernel   bool // kernel only
 	AllCgroups  bool // the cgroup of each sample
@@ -62,55 +63,56 @@ type Options struct {
 	Namespaces  bool // side band: namespaces of processes
 	NoBuffering bool // wake the recorder up for each sample
 	NoBPFEvent  bool
-	NoBuildID   bool // no table of build IDs
-	// NoBuildIDMmap leaves build IDs out of the mappings' records: they are in a table then.
+	NoBuildID   bool // write no table of build IDs
+	// NoBuildIDMmap leaves build IDs out of the mapping records: the file gets a table of
+	// them instead.
 	NoBuildIDMmap bool
-	// Overwrite makes the kernel overwrite the oldest records when a ring is full. They are
-	// written when output is switched, and at the end.
+	// Overwrite makes the kernel overwrite the oldest records when a ring is full. gperf
+	// writes the rings when output is switched, and at the end.
 	Overwrite bool
-	// TailSynth describes what runs at the end of a file instead of at its beginning.
+	// TailSynth writes the synthesized records at the end of a file instead of at its
+	// beginning.
 	TailSynth  bool
-	Omit       Synth // descriptions of what runs at the start that are left out
+	Omit       Synth // kinds of synthesized records to omit
 	UseClockID bool
 	ClockID    int32 // with UseClockID: clock_gettime's clock
 
-	// Delay is how long after the start the events are enabled; below zero they
-	// never are, unless by Control.
+	// Delay is the time from the start until the events are enabled; below zero, only Control
+	// enables them.
 	Delay time.Duration
-	// Pauses are times after the start at which events are disabled and enabled in turns.
+	// Pauses are times after the start at which events are alternately disabled and enabled.
 	Pauses  []time.Duration
 	Control Control
-	// Kcore makes Output a directory, which has a copy of the kernel's code.
+	// Kcore makes Output a directory, which includes a copy of the kernel's code.
 	Kcore bool
-	// Realtime, if not 0, is the recorder's priority of SCHED_FIFO.
+	// Realtime, if not 0, is the recorder's SCHED_FIFO priority.
 	Realtime int
-	// MaxSize ends the recording when so many bytes are written; 0: no limit.
+	// MaxSize, in bytes, ends the recording when the output has reached it; 0: no limit.
 	MaxSize int64
 
-	// instead is what is recorded where user stacks cannot be walked in the kernel; nil:
-	// they can.
+	// instead says what is recorded if user stacks cannot be unwound in the kernel; nil: they
+	// can.
 	instead *UnwindError
 
 	Cmdline []string // of the recorder, for the file's header
 	Version string   // of the recorder
 	Tracefs *tracefs.FS
 
-	// Notice is told what turns out other than asked for, at the moment it does;
-	// nil: nobody is.
+	// Notice, if set, receives warnings as they occur.
 	Notice func(what error)
-	// Progress, if set, receives how far a step is that can take long: n of so many.
+	// Progress, if set, receives the progress of a step that can take long: n of so many.
 	Progress func(step string, n, of int)
-	// Hurry, when it is closed, ends all waiting: for unwind tables, for the command
-	// to exit, for probes to be removed. What is recorded so far is written.
+	// Hurry, when it is closed, ends all waiting: for unwind tables, for the command to exit,
+	// for probes to be removed. All data recorded so far is written.
 	Hurry <-chan struct{}
-	// Dumped is told of each file that output was switched from, and how often
-	// there was something to write to it; nil: nobody is.
+	// Dumped, if set, receives the path of each finished file when output is switched, and
+	// how often the rings had data to write to it.
 	Dumped func(path string, wakeups uint64)
-	// Verbose is told what is opened; nil: nobody is.
+	// Verbose, if set, receives messages about the events and programs in use.
 	Verbose func(msg string)
-	// Say, if set, receives perf's messages about what is done on request.
+	// Say, if set, receives perf's messages about commands of Control.
 	Say func(msg string)
-	// List, if set, prints the events on request, with the flags of evlist.
+	// List, if set, prints the events when Control asks for it, with the flags of evlist.
 	List func(attrs []format.Attr, flags string)
 }
 
@@ -133,7 +135,7 @@ func MaxFreq() uint64 {
 	return uint64(max(1, sysctl("/proc/sys/kernel/perf_event_max_sample_rate", 100000)))
 }
 
-// capFreq lowers the frequency to what the kernel allows.
+// capFreq lowers the frequency to the kernel's maximum.
 func (o *Options) capFreq() {
 	limit := MaxFreq()
 	switch {
@@ -149,17 +151,16 @@ func (o *Options) capFreq() {
 var trackingEvent = event.Event{Name: "dummy:u", Type: format.TypeSoftware, Config: event.Dummy,
 	Flags: format.FlagExcludeKernel | format.FlagExcludeHV | format.FlagExcludeGuest}
 
-// attrs sets up one attr for each event, as perf 7.3 does it (evsel__config and
-// evlist__config of tools/perf/util), followed by the tracking event where
-// there is one of its own. It returns the events that belong to them.
+// attrs returns one attr for each event, set up as in perf 7.3 (evsel__config and
+// evlist__config of tools/perf/util), followed by the tracking event if a separate one is
+// needed, and the events of these attrs.
 func (o *Options) attrs() ([]event.Event, []format.Attr) {
 	events := o.Events
 	if len(events) == 0 {
 		events = []event.Event{event.Default}
 	}
-	// Whoever starts to record before the sampling events are enabled, or on
-	// all processes, wants side band at once: an event of its own. So do events
-	// that the kernel does not know.
+	// Side band is needed before the sampling events are enabled, and for all processes: a
+	// separate event writes it. Events that the kernel does not know need one too.
 	atOnce := o.Target.byCPU() || o.Delay != 0 || emitted(&events[0])
 	separate := atOnce && !isDummy(&events[0])
 	leader := 0
@@ -190,7 +191,7 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 	identify(attrs)
 	if slices.ContainsFunc(attrs, func(a format.Attr) bool { return walked(&a) }) ||
 		slices.ContainsFunc(events, func(ev event.Event) bool { return emitted(&ev) }) {
-		// BPF's records have another sample type.
+		// Samples written by BPF have another sample type.
 		for i := range attrs {
 			attrs[i].SampleType = attrs[i].SampleType&^format.SampleID | format.SampleIdentifier
 		}
@@ -198,9 +199,9 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 	return events, attrs
 }
 
-// follow makes an event a member of its leader's group. The leader starts and stops
-// it. Where counts are read, readers make samples of the leader's for all of them,
-// and go by the same fields; the silent members take none themselves.
+// follow makes an event a member of its leader's group. The leader starts and stops it. If
+// samples include counts, readers derive samples of all members from the leader's, and use
+// the leader's sample fields; the silent members take no samples themselves.
 func follow(a, leader *format.Attr, silent bool) {
 	a.Flags &^= format.FlagDisabled | format.FlagEnableOnExec
 	if leader.SampleType&format.SampleRead == 0 {
@@ -228,7 +229,7 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 		a.Flags |= format.FlagExcludeUser
 	}
 	if fixedPeriod(ev) {
-		// perf samples every one of them, with all it has.
+		// perf samples each occurrence, with all fields.
 		a.SamplePeriod = 1
 		a.SampleType |= format.SampleRaw | format.SampleCPU | format.SamplePeriod
 	}
@@ -236,7 +237,7 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 		a.SamplePeriod = 1
 	}
 	switch {
-	case emitted(ev): // there is no other period
+	case emitted(ev): // always 1
 	case ev.Terms.Period != 0:
 		a.SamplePeriod = ev.Terms.Period
 	case ev.Terms.Freq != 0:
@@ -270,7 +271,7 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 	return a
 }
 
-// stacks has the samples carry stacks, as the event or else the recording wants them.
+// stacks requests stacks for the samples, as the event or else the recording wants them.
 func (o *Options) stacks(a *format.Attr, ev *event.Event) {
 	callchain, dwarf, dump := o.Callchain, o.DWARF, o.StackDump
 	t := &ev.Terms
@@ -299,7 +300,7 @@ func (o *Options) stacks(a *format.Attr, ev *event.Event) {
 	if dwarf || dump != 0 {
 		a.Flags |= format.FlagExcludeCallchainUser
 	}
-	if t.StackDump != 0 { // as perf does for the event's own stack dumps
+	if t.StackDump != 0 { // as perf does for stack dumps of single events
 		a.SampleType |= format.SampleAddr | format.SampleDataSrc
 	}
 	if dump != 0 {
@@ -309,8 +310,9 @@ func (o *Options) stacks(a *format.Attr, ev *event.Event) {
 	}
 }
 
-// kernelChain returns the attr as the kernel and the file have it where callchains are
-// to have frames of the kernel only. r.attrs are without its flag, which walked goes by.
+// kernelChain returns the attr for the kernel and the file if callchains are to have kernel
+// frames only. The attrs in r.attrs lack FlagExcludeCallchainUser, because walked depends on
+// it.
 func (o *Options) kernelChain(a format.Attr) format.Attr {
 	if o.KernelChain && a.SampleType&format.SampleCallchain != 0 {
 		a.Flags |= format.FlagExcludeCallchainUser
@@ -318,7 +320,7 @@ func (o *Options) kernelChain(a format.Attr) format.Attr {
 	return a
 }
 
-// walked tells whether user stacks of the event's samples are walked in the kernel.
+// walked reports whether BPF walks the user stacks of the event's samples.
 func walked(a *format.Attr) bool {
 	return a.Flags&format.FlagExcludeCallchainUser != 0 && a.SampleType&format.SampleStackUser == 0 && a.SamplePeriod != 0
 }
@@ -326,23 +328,23 @@ func walked(a *format.Attr) bool {
 // DefaultStackDump is perf's default of how many bytes of a stack to copy.
 const DefaultStackDump = 8192
 
-// dumpsStacks returns whether any event's stacks are copied.
+// dumpsStacks reports whether any event's stacks are copied.
 func (o *Options) dumpsStacks() bool {
 	return o.StackDump != 0 || o.instead != nil && o.instead.StackDump != 0 || slices.ContainsFunc(o.Events, func(e event.Event) bool { return e.Terms.StackDump != 0 })
 }
 
-// userRegs are perf's masks of the registers beside a stack dump (PERF_REGS_MASK
-// of tools/perf/arch), in the order of the machine's asm/perf_regs.h: all but
-// x86's data segments.
+// userRegs are perf's masks of the registers copied with a stack dump (PERF_REGS_MASK of
+// tools/perf/arch), in the order of the machine's asm/perf_regs.h: all except x86's data
+// segments.
 var userRegs = map[string]uint64{"amd64": 0xff0fff, "arm64": 1<<33 - 1}
 
-// fixedPeriod tells whether the event is sampled each time by default, for its
-// raw data.
+// fixedPeriod reports whether the event takes a sample for each occurrence by default, for
+// its raw data.
 func fixedPeriod(ev *event.Event) bool {
 	return ev.Type == format.TypeTracepoint || ev.Type == format.TypeSoftware && ev.Config == event.BPFOutput
 }
 
-// commonAttr is what the sampling events and the tracking event share.
+// commonAttr returns the settings that the sampling events and the tracking event share.
 func (o *Options) commonAttr(ev *event.Event) format.Attr {
 	a := format.Attr{
 		Type: ev.Type, Config: ev.Config, Config1: ev.Config1, Config2: ev.Config2, Config3: ev.Config3, BPType: ev.BPType,
@@ -390,8 +392,8 @@ func (o *Options) trackingAttr() format.Attr {
 	return a
 }
 
-// trackAtOnce makes an event write the side band from the start, or from the exec of
-// the recorded command.
+// trackAtOnce makes an event write the side band from the start, or from the exec of the
+// recorded command.
 func (o *Options) trackAtOnce(a *format.Attr) {
 	if o.Target.byCPU() {
 		a.Flags &^= format.FlagDisabled
@@ -400,18 +402,18 @@ func (o *Options) trackAtOnce(a *format.Attr) {
 	}
 }
 
-// tracks tells whether an event writes the side band.
+// tracks reports whether an event writes the side band.
 func tracks(a *format.Attr) bool { return a.Flags&format.FlagTask != 0 }
 
-// isDummy tells whether an event makes no samples.
+// isDummy reports whether an event takes no samples.
 func isDummy(ev *event.Event) bool {
 	return ev.Type == format.TypeSoftware && ev.Config == event.Dummy
 }
 
-// track has the event write the side band.
+// track makes the event write the side band.
 func (o *Options) track(a *format.Attr) {
 	a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec | format.FlagTask | format.FlagKSymbol
-	if o.DataMmap || o.dumpsStacks() { // perf unwinds stack dumps by what is mapped, CFI included
+	if o.DataMmap || o.dumpsStacks() { // perf unwinds stack dumps by the mapped files, their CFI included
 		a.Flags |= format.FlagMmapData
 	}
 	if o.Switches {
@@ -431,9 +433,9 @@ func (o *Options) track(a *format.Attr) {
 	}
 }
 
-// identify has the records tell which event they are of: at a place that is
-// the same for all where the events' samples differ (IDENTIFIER), else by ID.
-// One event needs neither, unless its counts are read.
+// identify makes records identify their event: with IDENTIFIER, at a fixed position, if the
+// events' samples differ, else with ID. A single event needs neither, unless its samples
+// include counts.
 func identify(attrs []format.Attr) {
 	bit := attrs[0].SampleType & format.SampleIdentifier
 	if bit == 0 && (len(attrs) > 1 || attrs[0].SampleType&format.SampleRead != 0) {
@@ -449,9 +451,9 @@ func identify(attrs []format.Attr) {
 	}
 }
 
-// timeOffset is where a sample of any of the attrs has its time, in bytes from
-// the record's header: identify and commonAttr see to it that this is one
-// place. It is 0 where samples have no time.
+// timeOffset returns the position of the time in samples of all attrs, in bytes from the
+// record's header: identify and commonAttr guarantee a common position. It is 0 if samples
+// have no time.
 func timeOffset(attrs []format.Attr) uint64 {
 	if attrs[0].SampleType&format.SampleTime == 0 {
 		return 0

@@ -15,9 +15,9 @@ import (
 	"gperf/format"
 )
 
-// CgroupRoot is where /proc/mounts says that the control groups are by which perf
-// events tell: version 1's hierarchy perf_event, if it is mounted, else version 2's.
-// "" if neither is.
+// CgroupRoot returns the mount point, from the text of /proc/mounts, of the cgroup hierarchy
+// that perf events refer to: version 1's perf_event if it is mounted, else version 2's. It
+// returns "" if neither is mounted.
 func CgroupRoot(mounts string) (root string, version int) {
 	for line := range strings.Lines(mounts) {
 		f := strings.Fields(line)
@@ -34,7 +34,7 @@ func CgroupRoot(mounts string) (root string, version int) {
 	return root, version
 }
 
-// openCgroup opens a control group's folder, by which perf_event_open knows it.
+// openCgroup opens a cgroup's directory, by which perf_event_open identifies it.
 func openCgroup(name string) (*os.File, error) {
 	root, err := findCgroups()
 	if err != nil {
@@ -57,13 +57,13 @@ func findCgroups() (root string, err error) {
 		return "", err
 	}
 	if root, _ = CgroupRoot(string(mounts)); root == "" {
-		return "", errors.New("no cgroup file system is mounted that perf events know")
+		return "", errors.New("no cgroup file system for perf events is mounted")
 	}
 	return root, nil
 }
 
-// cgroups makes the records of the control groups that there are. A group's number
-// is what the kernel has for a handle of its folder.
+// cgroups makes records of the existing cgroups. A cgroup's ID is the kernel's file handle of
+// its directory.
 func (s *synth) cgroups() error {
 	root, err := findCgroups()
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *synth) cgroups() error {
 	}
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil // one that has gone, or is not for us
+			return nil // it was removed, or we have no permission
 		}
 		h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, path, 0)
 		if err != nil || h.Size() < 8 {

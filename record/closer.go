@@ -14,28 +14,27 @@ import (
 )
 
 // Closing the last counter of a tracepoint waits for two RCU grace periods
-// (perf_trace_event_unreg in kernel/trace), some 50 ms for each tracepoint, one
-// after another, for the kernel holds a lock. That is half a minute for all of
-// them, and a process that ends cannot be killed while it lasts. So a closer does
-// it: a child that holds the counters, too, and closes them when the recorder has
-// gone.
+// (perf_trace_event_unreg in kernel/trace), some 50 ms for each tracepoint. The kernel holds
+// a lock, so these waits add up to half a minute for all tracepoints, and an exiting process
+// cannot be killed during that time. The closer does it instead: a child that inherits the
+// counters and closes them after the recorder has exited.
 
 // closerName is the closer's argv[0].
 const closerName = "gperf-close"
 
-// manyTracepoints is how many tracepoints take long enough to close to start a
-// closer, which takes some 10 ms.
+// manyTracepoints is the number of tracepoints whose closing takes longer than starting a
+// closer (some 10 ms).
 const manyTracepoints = 4
 
-// init is where the closer is caught, before anything else runs in it.
+// init runs the closer before anything else runs in its process.
 func init() {
 	if len(os.Args) == 2 && os.Args[0] == closerName {
 		outlive(os.Args[1])
 	}
 }
 
-// outlive waits until the recorder has ended and with it has given up its counters,
-// so that the ones held here are the last, and then ends.
+// outlive waits until the recorder has exited and closed its counters, so that the closer's
+// are the last ones, and then exits.
 func outlive(recorder string) {
 	closeInherited()
 	for strconv.Itoa(os.Getppid()) == recorder {
@@ -44,8 +43,8 @@ func outlive(recorder string) {
 	os.Exit(0)
 }
 
-// closeInherited closes what the recorder got from its caller, such as a lock or a
-// pipe, which others wait for to be closed. Perf events are anonymous inodes.
+// closeInherited closes the recorder's other inherited files, such as a lock or a pipe,
+// because other processes wait for these to be closed. Perf events are anonymous inodes.
 func closeInherited() {
 	links, _ := filepath.Glob("/proc/self/fd/*")
 	for _, link := range links {
@@ -57,9 +56,8 @@ func closeInherited() {
 	}
 }
 
-// leaveToCloser starts a closer for the counters of tracepoints if there are many
-// of them, once. Probes are not left to it: they cannot be removed while a counter
-// of theirs is open anywhere.
+// leaveToCloser starts a closer, once, if there are many counters of tracepoints. Probes are
+// excluded: they cannot be removed while any process has a counter of theirs open.
 func (r *recorder) leaveToCloser() {
 	if r.closer != nil {
 		return
@@ -68,19 +66,19 @@ func (r *recorder) leaveToCloser() {
 	if tracepoints < manyTracepoints {
 		return
 	}
-	for _, fd := range fds { // what the child is to inherit
+	for _, fd := range fds { // the child inherits these
 		unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 	}
 	argv := []string{closerName, strconv.Itoa(os.Getpid())}
 	proc, err := os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
-		return // then ending takes as long as it takes
+		return // then the recorder closes them, slowly
 	}
 	r.closer = proc
 	r.sum.Closing = tracepoints
 }
 
-// slowToClose returns the counters of tracepoints, and how many tracepoints these are.
+// slowToClose returns the counters of tracepoints, and the number of these tracepoints.
 func (r *recorder) slowToClose() (fds []int, tracepoints int) {
 	slow := map[uint64]bool{} // by config
 	for i := range r.events {

@@ -16,10 +16,10 @@ import (
 	"gperf/record/event"
 )
 
-// command is a process that waits before it becomes the command, so that
-// counters can be opened on it that start with its exec. Go cannot fork without
-// exec: gperf starts itself, as execName, and that (waitAndExec) waits for a
-// byte from the pipe before it executes the command.
+// command is a process that waits before it executes the command, so that counters with
+// enable-on-exec can be opened on it. Go cannot fork without exec: gperf starts itself as
+// execName, and that process (waitAndExec) waits for a byte from the pipe before it executes
+// the command.
 type command struct {
 	proc   *os.Process
 	events string
@@ -37,8 +37,8 @@ const (
 	statusFD
 )
 
-// init is where the waiting process is caught: Go's initialization runs on the
-// main thread, and only an exec on the main thread keeps the counters opened on it.
+// init runs the waiting process: Go's initialization runs on the main thread, and only an
+// exec on the main thread keeps the counters opened on it.
 func init() {
 	if len(os.Args) > 1 && os.Args[0] == execName {
 		waitAndExec(os.Args[1], os.Args[2:])
@@ -66,7 +66,7 @@ func waitAndExec(path string, argv []string) {
 	os.Exit(127)
 }
 
-// findCommand looks the command up as the shell does.
+// findCommand looks up the command as the shell does.
 func findCommand(argv []string, events string) (string, error) {
 	path, err := exec.LookPath(argv[0])
 	if err == nil || errors.Is(err, exec.ErrDot) {
@@ -79,7 +79,7 @@ func findCommand(argv []string, events string) (string, error) {
 	return "", &CommandError{argv[0], events, cause}
 }
 
-// startCommand starts the process that will become argv.
+// startCommand starts the process that will execute argv.
 func startCommand(path string, argv []string, events string, stdout *os.File) (*command, error) {
 	c := &command{events: events, name: argv[0]}
 	startR, startW, err := os.Pipe()
@@ -106,20 +106,20 @@ func startCommand(path string, argv []string, events string, stdout *os.File) (*
 	return c, nil
 }
 
-// waiting returns when the process waits. os.StartProcess returns earlier, while gperf's
-// own exec goes on: this would enable counters that are opened by then.
+// waiting returns when the process is waiting. os.StartProcess returns earlier, during gperf's
+// own exec, which would enable counters that are already open.
 func (c *command) waiting() error {
 	var b [1]byte
 	if _, err := c.status.Read(b[:]); err != nil {
 		c.proc.Wait()
-		return fmt.Errorf("the process that waits for its start has ended: %w", err)
+		return fmt.Errorf("the process that waits to execute the command has exited: %w", err)
 	}
 	return nil
 }
 
-// pause stops the waiting process. Go may start threads in it at any time, which
-// inherit counters as they are just then: while something is still to be
-// attached to them, there must be none.
+// pause stops the waiting process. Go may start threads in it at any time, and these inherit
+// counters in their current state: no thread may start while programs are still to be
+// attached to the counters.
 func (c *command) pause() error {
 	if err := c.proc.Signal(unix.SIGSTOP); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (c *command) pause() error {
 
 func (c *command) resume() { c.proc.Signal(unix.SIGCONT) }
 
-// exec lets the process become the command, and tells whether it could.
+// exec lets the process execute the command, and returns an error if that failed.
 func (c *command) exec() error {
 	defer c.close()
 	if _, err := c.start.Write([]byte{1}); err != nil {
@@ -152,13 +152,13 @@ func (c *command) exec() error {
 	return nil
 }
 
-// close gives the process up if it has not become the command.
+// close ends the process if it has not executed the command.
 func (c *command) close() {
 	c.start.Close()
 	c.status.Close()
 }
 
-// comm is the name that the exec gives the process.
+// comm returns the name that the exec gives the process.
 func (c *command) comm() string {
 	name := filepath.Base(c.name)
 	return name[:min(len(name), maxComm)]

@@ -7,28 +7,28 @@ import (
 	"gperf/format"
 )
 
-// compressing is the goroutine that compresses records and writes them, while
-// the recorder empties the rings: between the two is a queue that holds as much as
-// the rings have in a second of very many samples. When it is full the recorder
-// waits, and the kernel counts what finds no place in the rings.
+// compressing is the goroutine that compresses records and writes them, while the recorder
+// empties the rings. The queue between the two holds as much as the rings receive in a second
+// of very many samples. When it is full, the recorder waits, and the kernel counts records
+// that do not fit into the rings as lost.
 type compressing struct {
 	c     *format.Compressor
 	w     *format.Writer
-	wake  func()        // tells the recorder of an error
+	wake  func()        // wakes the recorder after an error
 	batch []byte        // not yet in the queue
-	whole bool          // no record of the batch's goes on in the next one
+	whole bool          // the batch ends at the end of a record
 	queue chan batch    //
 	free  chan []byte   // batches' memory
-	done  chan struct{} // closed by the goroutine
+	done  chan struct{} // the goroutine closes it
 	size  atomic.Int64  // of the file
-	err   atomic.Value  // error: from there on nothing is written
-	last  struct {      // the goroutine's until done is closed
+	err   atomic.Value  // error: nothing is written after it
+	last  struct {      // owned by the goroutine until done is closed
 		size  int64 // of the file, up to the last flush
-		tally tally // of what it holds up to there
+		tally tally // of the records up to there
 	}
 }
 
-// batch is a number of records. With a tally it ends with a whole one.
+// batch is a number of records. A batch with a tally ends with a complete record.
 type batch struct {
 	records []byte
 	tally   *tally
@@ -37,8 +37,8 @@ type batch struct {
 const (
 	batchSize  = 256 << 10
 	maxBatches = 128
-	// maxUnmarked is how much is written at most before the file's size is noted
-	// as one to go back to.
+	// maxUnmarked is the maximum number of bytes written before the file's size is stored as
+	// one to truncate to.
 	maxUnmarked = 1 << 20
 )
 
@@ -55,7 +55,7 @@ func newCompressing(w *format.Writer, kind format.Type, level int, t tally, wake
 	return z, nil
 }
 
-// write takes records, copied. The error may be of earlier ones.
+// write takes a copy of records. The error may belong to earlier ones.
 func (z *compressing) write(b []byte) error {
 	if err, failed := z.err.Load().(error); failed {
 		return err
@@ -72,7 +72,7 @@ func (z *compressing) write(b []byte) error {
 	return nil
 }
 
-// commit says that all records are whole, and what they were.
+// commit marks all records as complete, and passes their tally.
 func (z *compressing) commit(t tally) {
 	if !z.whole {
 		z.send(&t)
@@ -105,7 +105,7 @@ func (z *compressing) run() {
 	}
 }
 
-// compress writes a batch. What is small waits for the next one, if that is there.
+// compress writes a batch. It delays a small batch if another one is queued.
 func (z *compressing) compress(b batch) error {
 	if err := z.c.Write(b.records); err != nil {
 		return err
@@ -122,8 +122,8 @@ func (z *compressing) compress(b batch) error {
 	return nil
 }
 
-// close waits until everything is written, and returns the size of the file up
-// to the last complete record, and what it holds.
+// close waits until everything is written, and returns the size of the file up to the last
+// complete record, and the tally of its records.
 func (z *compressing) close(progress func(step string, n, of int)) (size int64, t tally, err error) {
 	close(z.queue)
 	of := len(z.queue)

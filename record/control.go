@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control is where commands for a running recording come from, and where it says that
-// they are done.
+// Control is the source of commands for a running recording, and the destination of their
+// acknowledgements.
 type Control struct {
-	Commands io.Reader // nil: there are none
-	Acks     io.Writer // nil: nobody waits for them
+	Commands io.Reader // nil: no commands
+	Acks     io.Writer // nil: no acknowledgements
 }
 
-// ParseControl opens what --control has: fd:COMMANDS[,ACKS] or fifo:COMMANDS[,ACKS].
+// ParseControl opens the files of --control: fd:COMMANDS[,ACKS] or fifo:COMMANDS[,ACKS].
 func ParseControl(s string) (c Control, err error) {
 	kind, files, _ := strings.Cut(s, ":")
 	open := map[string]func(string) (*os.File, error){"fd": openFD, "fifo": openFIFO}[kind]
@@ -46,7 +46,7 @@ func openFD(s string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "fd "+s), nil
 }
 
-// openFIFO opens a FIFO for both directions: so it does not wait for the other end.
+// openFIFO opens a FIFO for both directions, so that it does not wait for the other end.
 func openFIFO(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -59,11 +59,11 @@ func openFIFO(path string) (*os.File, error) {
 	return f, nil
 }
 
-// A request is something that the recorder's loop does between two drains. It returns
+// A request is a function that the recorder's loop runs between two drains. It returns
 // whether the recording is to end.
 type request func() (end bool, err error)
 
-// ask makes the loop do something, until ctx is done.
+// ask makes the loop run a request, until ctx is done.
 func (r *recorder) ask(ctx context.Context, do request) {
 	select {
 	case r.requests <- do:
@@ -72,8 +72,8 @@ func (r *recorder) ask(ctx context.Context, do request) {
 	}
 }
 
-// schedule makes the loop enable the events after Delay, and disable and enable them in
-// turns at the times of Pauses. The recording ends when it disables them for good.
+// schedule makes the loop enable the events after Delay, and disable and enable them at the
+// times of Pauses. The recording ends when it disables them for the last time.
 func (r *recorder) schedule(ctx context.Context) {
 	if r.opts.Delay <= 0 {
 		return
@@ -88,7 +88,7 @@ func (r *recorder) schedule(ctx context.Context) {
 	}
 }
 
-// listen makes the loop do the commands that come from outside.
+// listen makes the loop run the commands from Control.
 func (r *recorder) listen(ctx context.Context) {
 	if r.opts.Control.Commands == nil {
 		return
@@ -114,7 +114,7 @@ func controlLine(data []byte, atEOF bool) (advance int, token []byte, err error)
 	return 0, nil, nil
 }
 
-// obey does a command, as perf does it.
+// obey runs a command, as in perf.
 func (r *recorder) obey(command string) (end bool, err error) {
 	for _, c := range controlCommands {
 		rest, ok := strings.CutPrefix(command, c.name)
@@ -129,12 +129,12 @@ func (r *recorder) obey(command string) (end bool, err error) {
 		}
 		if r.opts.Control.Acks != nil {
 			if _, err := io.WriteString(r.opts.Control.Acks, "ack\n"); err != nil {
-				r.opts.notice(fmt.Errorf("acknowledging %q: %w", command, err))
+				r.opts.notice(fmt.Errorf("cannot acknowledge %q: %w", command, err))
 			}
 		}
 		return end, nil
 	}
-	r.opts.notice(fmt.Errorf("--control: there is no command %q", command))
+	r.opts.notice(fmt.Errorf("--control: unknown command %q", command))
 	return false, nil
 }
 
@@ -150,7 +150,7 @@ var controlCommands = []struct {
 		}
 		return false, nil
 	}},
-	{"snapshot", func(*recorder, string) (bool, error) { return false, nil }}, // of AUX areas, which there are none of
+	{"snapshot", func(*recorder, string) (bool, error) { return false, nil }}, // for AUX areas, which gperf does not record
 	{"stop", func(*recorder, string) (bool, error) { return true, nil }},
 	{"ping", func(*recorder, string) (bool, error) { return false, nil }},
 }
@@ -189,7 +189,7 @@ func (r *recorder) switchEvents(on bool) error {
 	return nil
 }
 
-// switchEvent enables or disables one event. Programs at disabled counters do nothing.
+// switchEvent enables or disables one event. BPF programs on disabled counters do nothing.
 func (r *recorder) switchEvent(event int, on bool) error {
 	if on {
 		if err := r.enablePrograms(true); err != nil {

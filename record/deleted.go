@@ -10,24 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeletedError says, as a notice, that the output was deleted during the recording,
-// and has been written again.
+// DeletedError is a notice: the output was deleted during the recording, and has been written
+// again.
 type DeletedError struct{ Path string }
 
 func (e *DeletedError) Error() string {
 	return fmt.Sprintf("%s was deleted during the recording: written again", e.Path)
 }
 
-// MovedError says, as a notice, that the output has another name by now, as when a
-// second recording keeps it as perf.data.old.
+// MovedError is a notice: the output was renamed, for example because a second recording
+// keeps it as perf.data.old.
 type MovedError struct{ Path string }
 
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("%s is another file by now: this recording was renamed while it ran, perhaps to %s.old", e.Path, e.Path)
+	return fmt.Sprintf("%s is another file now: this recording was renamed while it ran, perhaps to %s.old", e.Path, e.Path)
 }
 
-// keepName sees to it that what was recorded can be found: a file that was deleted is
-// copied to its name, unless something else has that by now.
+// keepName keeps the recording accessible: it copies a deleted file to its name, unless
+// another file has that name now.
 func (r *recorder) keepName() error {
 	path := r.opts.Output
 	own, err := r.file.Stat()
@@ -47,7 +47,7 @@ func (r *recorder) keepName() error {
 		return nil
 	}
 	if err == nil {
-		return fmt.Errorf("the output was deleted during the recording, and %s is another file by now", path)
+		return fmt.Errorf("the output was deleted during the recording, and %s is another file now", path)
 	}
 	if err := copyDeleted(r.file, path); err != nil {
 		if p := (*fs.PathError)(nil); errors.As(err, &p) { // OutputError has the path
@@ -59,7 +59,7 @@ func (r *recorder) keepName() error {
 	return nil
 }
 
-// copyDeleted writes what a file without a name holds to path, which does not exist.
+// copyDeleted copies a file without a name to path, which must not exist.
 func copyDeleted(f *os.File, path string) error {
 	in, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err != nil {

@@ -15,28 +15,28 @@ import (
 	"gperf/unwind"
 )
 
-// dwarf is a recording's user stacks, walked by BPF. For each drain it reads
-// the side band first, then joins what the rings have, and then walks in Go what BPF
-// could not: with the mappings as they were at the sample's time, and as soon as
-// the tables are there. What BPF needs for the next samples it is given at once.
+// dwarf is the state of a recording whose user stacks BPF walks. For each drain it reads the
+// side band first, then joins the rings' records, and then walks in Go the stacks that BPF
+// could not walk: with the mappings at the sample's time, as soon as the tables are
+// available. It passes tables and mappings to BPF at once, for the next samples.
 type dwarf struct {
 	bpf         *bpf.Unwinder
-	tracepoints map[uint64]int  // by config: the counter that a program is attached to
+	tracepoints map[uint64]int  // by config: the counter with the program
 	probes      map[uint64]bool // tracepoints that are kprobes and uprobes
 	joiners     []*joiner
-	scanned     []uint64 // by ring: side band up to there is in side
+	scanned     []uint64 // by ring: position up to which side has its side band
 	types       map[uint64]format.SampleType
 	fds         []int // of the BPF output events
 	j           joined
-	side        []sideRecord // not yet told to procs, by time
+	side        []sideRecord // not yet applied to procs, by time
 	procs       *tracker
-	last        uint64 // of the side band that is in the rings ahead of what was joined
+	last        uint64 // time of the newest side-band record in the rings before the joined records
 	builder     *builder
-	madeRoom    time.Time // among the tables
+	madeRoom    time.Time // when tables were last removed from BPF
 	held        []held
 	heldBytes   int
-	waiting     uint64    // samples that are counted, and were still held after the last write
-	swept       time.Time // when prune last looked at all files
+	waiting     uint64    // counted samples that were still held after the last write
+	swept       time.Time // when prune last checked all files
 	walker      unwind.Unwinder
 	view        view
 	frames      []unwind.Frame
@@ -45,21 +45,21 @@ type dwarf struct {
 	sum         UnwindSummary
 	incomplete  incomplete
 	verbose     func(string)
-	copied      [bpf.NumEnds]uint64 // by why BPF sent them
+	copied      [bpf.NumEnds]uint64 // by reason
 	copiedBytes uint64
 }
 
-// UnwindSummary is what became of the user stacks.
+// UnwindSummary counts how the walks of user stacks ended.
 type UnwindSummary struct {
 	Complete uint64              // reached the outermost frame
-	None     uint64              // there was no user stack: kernel threads, processes in exec or exit
-	Early    [bpf.NumEnds]uint64 // ended before, by why
-	Copied   uint64              // of all these, walked outside of the kernel
-	Missing  uint64              // samples without anything from BPF
+	None     uint64              // no user stack: kernel threads, processes in exec or exit
+	Early    [bpf.NumEnds]uint64 // ended before, by reason
+	Copied   uint64              // of all these, walked in user space
+	Missing  uint64              // samples without a stack from BPF
 	Missed   uint64              // samples lost because another BPF program was running
 	Tables   uint64              // made
 	Failed   uint64              // files without a usable table
-	// Incomplete counts what ended early by cause and place, the highest count first.
+	// Incomplete counts incomplete stacks by cause and place, the highest count first.
 	Incomplete []Incomplete
 }
 
@@ -92,7 +92,7 @@ func newDWARF(o *Options, events []event.Event, attrs []format.Attr) (*dwarf, er
 	return d, nil
 }
 
-// program is what an event's stacks are walked by, if they are.
+// program returns the BPF program that walks an event's stacks, and whether there is one.
 func (d *dwarf) program(e *event.Event, a *format.Attr) (bpf.Program, bool) {
 	switch {
 	case !walked(a), emitted(e):
@@ -105,8 +105,7 @@ func (d *dwarf) program(e *event.Event, a *format.Attr) (bpf.Program, bool) {
 	return bpf.OnEvent, true
 }
 
-// attach has the BPF programs run for the counters, and their output come to
-// the rings.
+// attach attaches the BPF programs to the counters, and directs their output to the rings.
 func (d *dwarf) attach(r *recorder) error {
 	for i := range r.attrs {
 		for _, id := range r.attrs[i].IDs {
@@ -125,10 +124,10 @@ func (d *dwarf) attach(r *recorder) error {
 	return nil
 }
 
-// output makes what BPF finds on a joiner's CPU come to its ring.
+// output directs the stacks that BPF walks on a joiner's CPU to its ring.
 func (d *dwarf) output(n *joiner, like *format.Attr) error {
 	var fds [2]int
-	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; a copy means that something is missing
+	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; a copy means that a table is missing
 		c, err := d.openOutput(n.ring, n.cpu, wakeups, like)
 		if err != nil {
 			return fmt.Errorf("BPF output of CPU %d: %w", n.cpu, err)
@@ -147,8 +146,8 @@ func (d *dwarf) output(n *joiner, like *format.Attr) error {
 	return nil
 }
 
-// opened has a program run for a counter, as soon as there is one: what inherits
-// the counter from then on has the program too.
+// opened attaches a program to a counter right after it is opened: counters inherited from it
+// from then on have the program too.
 func (d *dwarf) opened(ev *event.Event, a *format.Attr, c *counter) error {
 	p, ok := d.program(ev, a)
 	switch {
@@ -160,10 +159,9 @@ func (d *dwarf) opened(ev *event.Event, a *format.Attr, c *counter) error {
 	return d.bpf.Attach(c.fd, p)
 }
 
-// openedTracepoint has a program run for a tracepoint or probe. It is attached once, to
-// a counter that is there for nothing else: since about Linux 6.10, the
-// program goes as soon as the first counter goes that inherited from the one it
-// is attached to.
+// openedTracepoint attaches a program to a tracepoint or probe. It attaches the program once,
+// to a counter of its own: since about Linux 6.10, the kernel detaches the program as soon as
+// the first counter closes that was inherited from the program's counter.
 func (d *dwarf) openedTracepoint(ev *event.Event, p bpf.Program) error {
 	if _, attached := d.tracepoints[ev.Config]; attached {
 		return nil
@@ -177,8 +175,8 @@ func (d *dwarf) openedTracepoint(ev *event.Event, p bpf.Program) error {
 	return d.bpf.Attach(fd, p)
 }
 
-// fileAttrs are the attrs as the file has them: the samples' callchains have
-// their user part, whoever found it.
+// fileAttrs returns the attrs for the file: there the samples' callchains have their user
+// part, from the kernel or from BPF.
 func (r *recorder) fileAttrs() []format.Attr {
 	l := slices.Clone(r.attrs)
 	for i := range l {
@@ -194,11 +192,10 @@ func (r *recorder) fileAttrs() []format.Attr {
 	return l
 }
 
-// holds tells whether samples of the round are still to be written.
+// holds reports whether samples of the round are still to be written.
 func (r *recorder) holds() bool { return r.dwarf != nil && len(r.dwarf.held) > 0 }
 
-// newJoiners sets up what takes the records out of the rings, where these have
-// others than the file is to have.
+// newJoiners sets up the joiners, if the records of the rings differ from those of the file.
 func (r *recorder) newJoiners() {
 	events := map[uint64]sampleLayout{}
 	for i := range r.attrs {
@@ -217,12 +214,12 @@ func (r *recorder) newJoiners() {
 	}
 }
 
-// copyShare is into how many parts a ring is divided, of which copies of stacks
-// may take one, and another while the first is being taken out: in a burst of
-// samples that nobody can walk yet, the samples themselves must find a place.
+// copyShare limits copies of stacks to one part in copyShare of a ring, and another while the
+// first is being read: in a burst of samples without tables, there must be room for the
+// samples themselves.
 const copyShare = 4
 
-// openOutput opens an event that BPF programs write to, on a ring.
+// openOutput opens an event for the output of BPF programs, on a ring.
 func (d *dwarf) openOutput(ring *Ring, cpu int, wakeups uint32, like *format.Attr) (*counter, error) {
 	a := format.Attr{Type: format.TypeSoftware, Config: event.BPFOutput, SampleType: outputSample, SamplePeriod: 1, Wakeup: wakeups,
 		Flags: like.Flags & format.FlagUseClockID, ClockID: like.ClockID}
@@ -250,7 +247,7 @@ func (d *dwarf) close() {
 	d.bpf.Close()
 }
 
-// drain moves what is in the rings to write.
+// drain passes the rings' records to write.
 func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	heads := make([]uint64, len(d.joiners))
 	for i, n := range d.joiners {
@@ -262,8 +259,8 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	for i := range d.side {
 		d.last = max(d.last, d.side[i].time)
 	}
-	// What happened before a sample on another CPU may have been written after the
-	// other ring's head was read: it is there by now.
+	// A record on another CPU that precedes a sample in time may have been written after that
+	// ring's head was read: it is there now.
 	for i, n := range d.joiners {
 		d.scan(i, n.ring.written())
 	}
@@ -277,8 +274,8 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 		}
 		total += size
 		n.join(&d.j, heads[i])
-		// What was in the ring is copied: the next samples need not wait for the
-		// walks and tables below.
+		// The ring's data is copied: the next samples need not wait for the walks and tables
+		// below.
 		n.ring.release(heads[i])
 		d.bpf.SetCopyRoom(n.cpu, len(n.ring.data)/copyShare)
 	}
@@ -288,7 +285,7 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	d.prune(time.Now())
 	if len(d.j.out) > 0 {
 		if err := write(d.j.out); err != nil {
-			*d.joiners[0].tally = before // what was not written does not count
+			*d.joiners[0].tally = before // do not count unwritten records
 			return 0, err
 		}
 	}
@@ -296,15 +293,15 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	return total, nil
 }
 
-// holdsBefore returns whether samples of before a time wait for tables.
+// holdsBefore reports whether samples of before a time wait for tables.
 func (d *dwarf) holdsBefore(t time.Time) bool { return len(d.held) > 0 && d.held[0].since.Before(t) }
 
-// ran tells how long BPF programs took.
+// ran returns a message with the run time of BPF programs.
 func ran(which string, st bpf.Stats) string {
 	return fmt.Sprintf("%sBPF programs ran %d times, %d ns each", which, st.Runs, uint64(st.RunTime)/st.Runs)
 }
 
-// finish adds what counts at the end, when everything is written.
+// finish adds the final counts, when everything is written.
 func (d *dwarf) finish() {
 	for end, n := range d.copied {
 		if n > 0 {
@@ -312,7 +309,7 @@ func (d *dwarf) finish() {
 		}
 	}
 	d.tellVerbose(fmt.Sprintf("copies of stacks: %d bytes", d.copiedBytes))
-	d.tellVerbose(fmt.Sprintf("%d stacks walked for what was not recorded: not yet, or by filters and cgroups", d.j.unused))
+	d.tellVerbose(fmt.Sprintf("%d stacks walked without a sample: before the start, or excluded by filters and cgroups", d.j.unused))
 	st := d.bpf.Stats()
 	if st.Runs > 0 {
 		d.tellVerbose(ran("", st))

@@ -14,37 +14,36 @@ import (
 	"gperf/record/probe"
 )
 
-// Some events are none of perf's: BPF programs run at them and make their
-// samples (bpf.Emitter). The programs write to a BPF output event of each CPU,
-// which has the sample type of such an event, so that the kernel adds what all
-// samples have. What makes it a sample of the event is put on it here: the id, by
-// the number that the raw data begins with, and the period. In the file it is a
-// tracepoint's; neither that tracepoint nor the id is the kernel's.
+// For some events, BPF programs make the samples (bpf.Emitter). The programs write to a BPF
+// output event of each CPU, which has the sample type of the emitted event, so that the
+// kernel adds the fields that all samples have. gperf then adds the event's id, which depends
+// on the number at the beginning of the raw data, and the period. In the file the event is a
+// tracepoint; neither that tracepoint nor the id exists in the kernel.
 
-// emitted tells whether BPF programs make the event's samples. Of probes, that
-// is known after addProbes.
+// emitted reports whether BPF programs make the event's samples. For probes, the answer is
+// valid after addProbes.
 func emitted(ev *event.Event) bool { return ev.Type == format.TypeTracepoint && ev.Tracepoint == "" }
 
-// emitter is a recording's emitted events.
+// emitter is the state of a recording's emitted events.
 type emitter struct {
 	bpf      *bpf.Emitter
 	raw      map[uint64]probe.Code // of raw tracepoints, by number: the function that calls several programs
 	counters []counter             // the BPF output event of each CPU
-	fds      []int                 // of the tracepoints whose own fields samples have
-	j        joined                // where user stacks are not walked
+	fds      []int                 // counters of the tracepoints whose own fields samples have
+	j        joined                // if user stacks are not walked
 }
 
-// Numbers of emitted events begin at the last one that a tracepoint can have
-// and go down: the kernel gives the lowest that are free.
+// Numbers of emitted events begin at the highest tracepoint number and go down: the kernel
+// assigns the lowest free ones.
 const (
 	lastTracepoint = 1<<16 - 1
 	maxEmitted     = 1 << 15
 )
 
-// emittedIDs is what the ids of emitted events begin at: the kernel counts from 1.
+// emittedIDs is the lowest id of emitted events: the kernel counts from 1.
 const emittedIDs = 1 << 62
 
-// emittedID is the id of the samples of an emitted event.
+// emittedID returns the id of the samples of an emitted event.
 func emittedID(number uint64) uint64 { return emittedIDs | number }
 
 // number numbers the emitted events.
@@ -73,7 +72,7 @@ func number(events []event.Event) error {
 	return nil
 }
 
-// formatOf describes the raw data of an emitted event.
+// formatOf returns the format text of an emitted event's raw data.
 func formatOf(ev *event.Event) ([]byte, error) {
 	if ev.Raw == nil {
 		return ev.Probe.Format(uint16(ev.Config)), nil
@@ -85,8 +84,8 @@ func formatOf(ev *event.Event) ([]byte, error) {
 	return l.Format(uint16(ev.Config)), nil
 }
 
-// newEmitter attaches programs to the emitted events, if there are any, and has
-// the samples come to the rings. The programs do nothing until they are enabled.
+// newEmitter attaches programs to the emitted events, if there are any, and directs the
+// samples to the rings. The programs do nothing until they are enabled.
 func (r *recorder) newEmitter() error {
 	var raw, entered, returned []*event.Event
 	for i := range r.events {
@@ -132,7 +131,7 @@ func (r *recorder) newEmitter() error {
 		}
 	}
 	if len(raw) > 0 && !r.opts.each() {
-		r.opts.notice(fmt.Errorf("%s has no frequency or period: each one is recorded", raw[0].Name))
+		r.opts.notice(fmt.Errorf("%s has no frequency or period: recording each occurrence", raw[0].Name))
 	}
 	for _, l := range [][]*event.Event{entered, returned} {
 		if err := r.emit.attachFunctions(l, r.functions); err != nil {
@@ -153,12 +152,12 @@ func findIterators(raw []*event.Event) map[string]probe.Code {
 	}
 	kallsyms, err := os.ReadFile("/proc/kallsyms")
 	if err != nil {
-		return nil // then these functions are frames
+		return nil // then these functions remain as frames
 	}
 	return probe.Iterators(kallsyms, names)
 }
 
-// attachRaw makes samples of a raw tracepoint.
+// attachRaw attaches a program to a raw tracepoint.
 func (e *emitter) attachRaw(ev *event.Event) error {
 	l, err := ev.Raw.Layout()
 	if err != nil {
@@ -186,8 +185,7 @@ func (e *emitter) attachRaw(ev *event.Event) error {
 	return nil
 }
 
-// attachFunctions has a program run at all functions of some kprobes, or
-// kretprobes.
+// attachFunctions attaches one program to all functions of some kprobes, or kretprobes.
 func (e *emitter) attachFunctions(events []*event.Event, at map[*probe.Probe]uint64) error {
 	if len(events) == 0 {
 		return nil
@@ -204,7 +202,7 @@ func (e *emitter) attachFunctions(events []*event.Event, at map[*probe.Probe]uin
 	return nil
 }
 
-// attach has the samples come to the rings.
+// attach directs the samples to the rings.
 func (e *emitter) attach(r *recorder) error {
 	for _, n := range r.joiners {
 		if !slices.Contains(r.cpus, n.cpu) {
@@ -219,8 +217,7 @@ func (e *emitter) attach(r *recorder) error {
 	return nil
 }
 
-// output makes the samples of a joiner's CPU come to its ring. The caller closes the
-// counter.
+// output directs the samples of a joiner's CPU to its ring. The caller closes the counter.
 func (e *emitter) output(r *recorder, n *joiner) (c counter, err error) {
 	first := slices.IndexFunc(r.events, func(ev event.Event) bool { return emitted(&ev) })
 	a := outputAttr(&r.attrs[first])
@@ -236,7 +233,7 @@ func (e *emitter) output(r *recorder, n *joiner) (c counter, err error) {
 	return c, nil
 }
 
-// direct makes the programs write to a BPF output event, and that to the ring.
+// direct makes the programs write to a BPF output event, and the event to the ring.
 func (e *emitter) direct(c *counter, n *joiner, a, like *format.Attr) error {
 	if err := n.ring.attach(c.fd); err != nil {
 		return err
@@ -252,12 +249,12 @@ func (e *emitter) direct(c *counter, n *joiner, a, like *format.Attr) error {
 	return e.bpf.SetOutput(n.cpu, c.fd)
 }
 
-// outputAttr is the attr of the BPF output event for samples of an emitted one.
+// outputAttr returns the attr of the BPF output event for samples of an emitted event.
 func outputAttr(like *format.Attr) format.Attr {
 	a := *like
 	a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, event.BPFOutput, 1
 	a.Flags &= format.FlagUseClockID | format.FlagSampleIDAll | format.FlagExcludeCallchainUser | format.FlagExcludeCallchainKernel
-	if a.SampleType&format.SampleCallchain == 0 { // the first frames say where the tracepoint is
+	if a.SampleType&format.SampleCallchain == 0 { // the first frames locate the tracepoint
 		a.SampleType |= format.SampleCallchain
 		a.Flags |= format.FlagExcludeCallchainUser
 		a.SampleMaxStack = ownFrames + 2
@@ -265,8 +262,8 @@ func outputAttr(like *format.Attr) format.Attr {
 	return a
 }
 
-// become makes a program's sample one of its event. What is not such a sample
-// is left as it is: its reader will say so.
+// become turns a program's sample into one of its event. Other records stay unchanged: the
+// file's reader reports them.
 func (e *emitter) become(rec []byte, l *sampleLayout) []byte {
 	le := binary.LittleEndian
 	raw, frames := l.fixed, uint64(0)
@@ -286,7 +283,7 @@ func (e *emitter) become(rec []byte, l *sampleLayout) []byte {
 		le.PutUint64(rec[l.fixed-8:], 1)
 	}
 	own := uint64(0)
-	first := l.chain + 8 + 8 // frame, behind the word that says that they are the kernel's
+	first := l.chain + 8 + 8 // first frame, after PERF_CONTEXT_KERNEL
 	if iterator, is := e.raw[number]; is && frames > 1+ownFrames && le.Uint64(rec[first-8:]) == format.ContextKernel {
 		own = ownFrames
 		if iterator.Has(le.Uint64(rec[first+8*ownFrames:])) && frames > 1+own+1 {
@@ -305,12 +302,12 @@ func (e *emitter) become(rec []byte, l *sampleLayout) []byte {
 	return rec
 }
 
-// ownFrames is how many callers of a raw tracepoint's sample are not the
-// kernel's that came to it: the program and what runs it. Where several programs run,
-// a function that calls them follows.
+// ownFrames is the number of innermost frames of a raw tracepoint's sample that do not belong
+// to its callers: the BPF program and the function that runs it. If several programs run, the
+// function that calls them follows.
 const ownFrames = 2
 
-// drain moves what is in the rings to write, where user stacks are not walked.
+// drain passes the rings' records to write, if user stacks are not walked.
 func (e *emitter) drain(joiners []*joiner, write func([]byte) error) (total int, err error) {
 	for _, n := range joiners {
 		head := n.ring.written()
@@ -321,7 +318,7 @@ func (e *emitter) drain(joiners []*joiner, write func([]byte) error) (total int,
 		e.j.out = e.j.out[:0]
 		n.join(&e.j, head)
 		if err := write(e.j.out); err != nil {
-			*n.tally = before // what was not written does not count
+			*n.tally = before // do not count unwritten records
 			return total, err
 		}
 		total += int(head - n.ring.read)

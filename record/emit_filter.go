@@ -9,8 +9,8 @@ import (
 	"gperf/record/event"
 )
 
-// emittedFilter is an event's filter for the BPF program that makes its samples, nil if it
-// has none. text is the format of their raw data.
+// emittedFilter returns an event's filter for the BPF program that makes its samples, nil if
+// it has none. text is the format of their raw data.
 func emittedFilter(ev *event.Event, text []byte) (*bpf.Filter, error) {
 	if ev.Filter == "" {
 		return nil, nil
@@ -26,10 +26,10 @@ func emittedFilter(ev *event.Event, text []byte) (*bpf.Filter, error) {
 	return bpfFilter(tree, f)
 }
 
-// errGlob: only the kernel's own filters match globs.
-var errGlob = errors.New("a BPF program makes the samples, which compares text by == and != only; the tracepoint without arguments takes globs")
+// errGlob: only the kernel's own filters support globs.
+var errGlob = errors.New("the event's BPF program compares text by == and != only; the tracepoint without arguments supports globs")
 
-// bpfFilter puts places in the raw data for the names of fields.
+// bpfFilter replaces field names by positions in the raw data.
 func bpfFilter(f *event.Filter, in *tracepoint.Format) (*bpf.Filter, error) {
 	if f == nil {
 		return nil, nil
@@ -43,7 +43,7 @@ func bpfFilter(f *event.Filter, in *tracepoint.Format) (*bpf.Filter, error) {
 	}
 	switch {
 	case f.Special != "":
-		return nil, fmt.Errorf("%s: a BPF program makes the samples, which cannot compare that", f.Special)
+		return nil, fmt.Errorf("%s: the event's BPF program cannot compare this", f.Special)
 	case f.Op == "~":
 		return nil, errGlob
 	}
@@ -54,7 +54,7 @@ func bpfFilter(f *event.Filter, in *tracepoint.Format) (*bpf.Filter, error) {
 	case fd == nil && (f.Field == "CPU" || f.Field == "cpu"):
 		b.Of = bpf.CurrentCPU
 	case fd == nil:
-		return nil, fmt.Errorf("%s: a BPF program makes the samples, which does not have it", f.Field)
+		return nil, fmt.Errorf("%s: the event's BPF program does not have this field", f.Field)
 	case fd.Dynamic && fd.String:
 		b.Of, b.At = bpf.FieldDynamic, fd.Offset
 	case fd.String:

@@ -10,7 +10,7 @@ import (
 	"gperf/record/event"
 )
 
-// OpenError says that perf_event_open refused an event.
+// OpenError means that perf_event_open refused an event.
 type OpenError struct {
 	Event event.Event
 	CPU   int   // -1: any
@@ -30,7 +30,7 @@ func (e *OpenError) Error() string {
 }
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// ErrNoBranches says that the PMU does not record branches for an event.
+// ErrNoBranches means that the PMU does not record branches for an event.
 var ErrNoBranches = errors.New("PMU hardware or event type doesn't support branch stack sampling")
 
 func place(cpu, tid int) (s string) {
@@ -43,7 +43,7 @@ func place(cpu, tid int) (s string) {
 	return s
 }
 
-// PMUCPUsError says that none of the CPUs to record is one that an event's PMU counts on.
+// PMUCPUsError means that an event's PMU counts on none of the CPUs to record.
 type PMUCPUsError struct {
 	Event string
 	CPUs  []int
@@ -53,7 +53,7 @@ func (e *PMUCPUsError) Error() string {
 	return fmt.Sprintf("event %s: its PMU counts on the CPUs %s only", e.Event, strings.Trim(fmt.Sprint(e.CPUs), "[]"))
 }
 
-// CgroupError says that a control group cannot be recorded.
+// CgroupError means that a cgroup cannot be recorded.
 type CgroupError struct {
 	Name string
 	Err  error
@@ -62,7 +62,7 @@ type CgroupError struct {
 func (e *CgroupError) Error() string { return fmt.Sprintf("cgroup %q: %v", e.Name, e.Err) }
 func (e *CgroupError) Unwrap() error { return e.Err }
 
-// FilterError says that an event cannot have its filter, and why.
+// FilterError means that an event's filter cannot be set, and why.
 type FilterError struct {
 	Event, Filter string
 	Err           error
@@ -73,7 +73,7 @@ func (e *FilterError) Error() string {
 }
 func (e *FilterError) Unwrap() error { return e.Err }
 
-// NoTargetError says that a process, thread or CPU to record does not exist.
+// NoTargetError means that a process, thread or CPU to record does not exist.
 type NoTargetError struct {
 	Kind string // "process", "thread", "CPU", "user"
 	ID   int
@@ -86,14 +86,14 @@ func (e *NoTargetError) Error() string {
 	return fmt.Sprintf("no such %s: %d", e.Kind, e.ID)
 }
 
-// CommandError says that the command to record could not be started.
+// CommandError means that the command to record could not be started.
 type CommandError struct {
 	Command string
 	Events  string // names of the events, with commas
 	Err     error
 }
 
-// Error is perf's sentence, with strerror's capital letter.
+// Error returns perf's message, with strerror's capital letter.
 func (e *CommandError) Error() string {
 	why := e.Err.Error()
 	return fmt.Sprintf("Failed to collect '%s' for the '%s' workload: %s%s", e.Events, e.Command,
@@ -101,7 +101,7 @@ func (e *CommandError) Error() string {
 }
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// MapError says that a ring of Pages pages could not be mapped.
+// MapError means that a ring of Pages pages could not be mapped.
 type MapError struct {
 	Pages int
 	Err   error
@@ -112,14 +112,14 @@ func (e *MapError) Error() string {
 }
 func (e *MapError) Unwrap() error { return e.Err }
 
-// OutputError says that the file could not be created or written to.
+// OutputError means that the file could not be created or written to.
 type OutputError struct {
 	Path string
 	Err  error
 }
 
 func (e *OutputError) Error() string {
-	var p *fs.PathError // names the path once more
+	var p *fs.PathError // it would repeat the path
 	if errors.As(e.Err, &p) {
 		return fmt.Sprintf("writing %s: %v", e.Path, p.Err)
 	}
@@ -128,20 +128,18 @@ func (e *OutputError) Error() string {
 
 func (e *OutputError) Unwrap() error { return e.Err }
 
-// FreqError says that the kernel does not sample as often as asked for. It
-// comes as a notice: Max is what is recorded with.
+// FreqError is a notice: the requested frequency exceeds the kernel's maximum. The recording
+// uses Max.
 type FreqError struct{ Freq, Max uint64 }
 
 func (e *FreqError) Error() string {
 	return fmt.Sprintf("maximum frequency rate (%d Hz) exceeded, throttling from %d Hz to %d Hz", e.Max, e.Freq, e.Max)
 }
 
-// ErrKernelHidden says, as a notice, that /proc/kallsyms does not show this
-// user where the kernel is.
+// ErrKernelHidden is a notice: /proc/kallsyms hides the kernel's addresses from this user.
 var ErrKernelHidden = errors.New("kernel addresses are hidden: samples in the kernel will have no names")
 
-// EmitError says that the samples of events cannot be made by BPF programs,
-// which only those can.
+// EmitError means that BPF programs cannot make the samples of events that need them.
 type EmitError struct {
 	Event string
 	Err   error
@@ -150,14 +148,15 @@ type EmitError struct {
 func (e *EmitError) Error() string { return fmt.Sprintf("event %s: %v", e.Event, e.Err) }
 func (e *EmitError) Unwrap() error { return e.Err }
 
-// errNotTraceable: ftrace, by which BPF programs run at functions, leaves it out.
+// errNotTraceable means that ftrace, which BPF programs use to run at functions, excludes the
+// function.
 var errNotTraceable = errors.New("no BPF program can run at this function (see available_filter_functions in tracefs)")
 
-// ErrConditional: what the kernel does for its own events is asked for another.
-var ErrConditional = errors.New("raw tracepoints, and tracepoints with arguments, have no control groups, modifiers or terms, and are in no group; a tracepoint without arguments can")
+// ErrConditional means that an event of BPF programs has settings that only kernel events
+// support.
+var ErrConditional = errors.New("raw tracepoints and tracepoints with arguments support no cgroups, modifiers, terms or groups; tracepoints without arguments do")
 
-// OneByOneError says, as a notice, why each of many probes is set for itself,
-// which takes longer.
+// OneByOneError is a notice: each of many probes is set separately, which takes longer.
 type OneByOneError struct {
 	N   int
 	Err error
@@ -168,21 +167,21 @@ func (e *OneByOneError) Error() string {
 }
 func (e *OneByOneError) Unwrap() error { return e.Err }
 
-// LeftOutError says, as a notice, that functions are not recorded.
+// LeftOutError is a notice: some functions are not recorded.
 type LeftOutError struct {
 	N, Of   int
 	Example string // one of them
 }
 
 func (e *LeftOutError) Error() string {
-	return fmt.Sprintf("%d of %d functions are left out, such as %s: %v", e.N, e.Of, e.Example, errNotTraceable)
+	return fmt.Sprintf("skipped %d of %d functions, such as %s: %v", e.N, e.Of, e.Example, errNotTraceable)
 }
 
-// UnwindError says, as a notice, why user stacks are not walked in the kernel, and
-// what is recorded instead.
+// UnwindError is a notice: user stacks are not unwound in the kernel, why, and what is
+// recorded instead.
 type UnwindError struct {
 	Err       error
-	StackDump uint16 // bytes of each stack that are copied; 0: frame pointers are recorded
+	StackDump uint16 // bytes copied of each stack; 0: frame pointers are recorded
 }
 
 func (e *UnwindError) Error() string {
@@ -194,8 +193,8 @@ func (e *UnwindError) Error() string {
 }
 func (e *UnwindError) Unwrap() error { return e.Err }
 
-// instead returns what to record where user stacks cannot be walked in the kernel.
-// Programs for arm64 keep frame pointers; those for x86-64 mostly do not.
+// instead returns what to record if user stacks cannot be unwound in the kernel. Programs for
+// arm64 keep frame pointers; those for x86-64 mostly do not.
 func instead(err error) *UnwindError {
 	if errors.Is(err, bpf.ErrArch) || errors.Is(err, errOverwrite) {
 		return &UnwindError{err, 0}
@@ -203,16 +202,16 @@ func instead(err error) *UnwindError {
 	return &UnwindError{err, DefaultStackDump}
 }
 
-// MapsHiddenError says, as a notice, that the mappings of others' processes may not be read.
+// MapsHiddenError is a notice: the user may not read the mappings of other users' processes.
 type MapsHiddenError struct{ Processes int }
 
 func (e *MapsHiddenError) Error() string {
-	return fmt.Sprintf("the mappings of %d processes may not be read (CAP_SYS_PTRACE): their functions will have no names", e.Processes)
+	return fmt.Sprintf("cannot read the mappings of %d processes (CAP_SYS_PTRACE): their functions will have no names", e.Processes)
 }
 
-// RingsError says, as a notice, that the rings are smaller than usual.
+// RingsError is a notice: the rings are smaller than usual.
 type RingsError struct{ Pages, Usual int }
 
 func (e *RingsError) Error() string {
-	return fmt.Sprintf("rings of %d pages each, not %d: more memory may not be locked (kernel.perf_event_mlock_kb, CAP_IPC_LOCK)", e.Pages, e.Usual)
+	return fmt.Sprintf("rings of %d pages each instead of %d: locked memory is limited (kernel.perf_event_mlock_kb, CAP_IPC_LOCK)", e.Pages, e.Usual)
 }

@@ -17,8 +17,8 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// earlySections are the features that are known when the recording starts.
-// What this machine does not tell is left out.
+// earlySections returns the feature sections whose contents are known when the recording
+// starts. It omits those that this machine does not provide.
 func earlySections(o *Options, events []event.Event, attrs []format.Attr) ([]format.Section, error) {
 	var u unix.Utsname
 	unix.Uname(&u)
@@ -71,7 +71,7 @@ func earlySections(o *Options, events []event.Event, attrs []format.Attr) ([]for
 	return l, nil
 }
 
-// groups are those of the events that have members.
+// groups returns the event groups with members.
 func groups(events []event.Event) (l []format.Group) {
 	for i := range events {
 		switch {
@@ -89,7 +89,7 @@ func groups(events []event.Event) (l []format.Group) {
 	return l
 }
 
-// described are the tracepoints among the events, as the file is to call them.
+// described returns the tracepoints among the events, with their names in the file.
 func described(events []event.Event) (l []tracefs.Described, err error) {
 	for i := range events {
 		ev := &events[i]
@@ -117,8 +117,8 @@ func described(events []event.Event) (l []tracefs.Described, err error) {
 	return l, nil
 }
 
-// parseCPUInfo returns the processor's name, and perf's id of it: vendor,
-// family, model, stepping. Other architectures than x86 show neither.
+// parseCPUInfo returns the processor's name, and perf's id of it: vendor, family, model,
+// stepping. Both are empty on architectures other than x86.
 func parseCPUInfo(info string) (desc, id string) {
 	first, _, _ := strings.Cut(info, "\n\n")
 	m := map[string]string{}
@@ -132,7 +132,7 @@ func parseCPUInfo(info string) (desc, id string) {
 	return m["model name"], id
 }
 
-// memTotal returns the kB behind key in a meminfo file, 0 if there is none.
+// memTotal returns the kB after key in a meminfo file, 0 if the key is missing.
 func memTotal(path, key string) uint64 {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -149,7 +149,7 @@ func memTotal(path, key string) uint64 {
 
 const cpuDir = "/sys/devices/system/cpu"
 
-// cpuSections are NRCPUS, CPU_TOPOLOGY and CACHE.
+// cpuSections returns NRCPUS, CPU_TOPOLOGY and CACHE.
 func cpuSections() []format.Section {
 	online, err := onlineCPUs()
 	if err != nil {
@@ -182,7 +182,7 @@ func cpuSections() []format.Section {
 	return l
 }
 
-// addTo appends those of values that are new and not the zero value.
+// addTo appends those values that are new and not the zero value.
 func addTo[T comparable](l *[]T, values ...T) {
 	var none T
 	for _, v := range values {
@@ -205,7 +205,7 @@ func cpuCaches(dir string) (l []format.Cache) {
 	}
 }
 
-// sysfs reads a file of one line, "" if there is none.
+// sysfs reads a file of one line; it returns "" if there is none.
 func sysfs(dir, name string) string {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
@@ -214,7 +214,7 @@ func sysfs(dir, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// sysfsID reads a number; where sysfs has none, or -1, it is 0.
+// sysfsID reads a number; it returns 0 if sysfs has none, or -1.
 func sysfsID(dir, name string) uint32 {
 	n, err := strconv.ParseUint(sysfs(dir, name), 10, 32)
 	if err != nil {
@@ -252,8 +252,8 @@ func pmus() (l []format.PMU) {
 	return l
 }
 
-// clockSections are CLOCKID, the clock's resolution, and CLOCK_DATA, by which
-// its times can be told in wall-clock time.
+// clockSections returns CLOCKID, the clock's resolution, and CLOCK_DATA, which converts its
+// times into wall-clock time.
 func clockSections(id int32) []format.Section {
 	var res, wall, clock unix.Timespec
 	if unix.ClockGetres(id, &res) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil ||
@@ -266,9 +266,8 @@ func clockSections(id int32) []format.Section {
 	}
 }
 
-// buildIDSection is the table of build IDs for kernels that do not put them
-// into MMAP2 records: those of the kernel, its modules and all files that were
-// mapped.
+// buildIDSection returns the table of build IDs for kernels that do not put them into MMAP2
+// records: those of the kernel, its modules and all mapped files.
 func buildIDSection(files []string) format.Section {
 	var l []format.BuildIDEntry
 	add := func(misc format.Misc, name string, id dso.BuildID, err error) {

@@ -11,9 +11,9 @@ import (
 	"gperf/record/tracefs"
 )
 
-// kernelFilter is an event's filter as the kernel takes it: with numbers for the names
-// of values. What cannot be parsed goes to the kernel unchanged, for it may know more;
-// err then says what is wrong with it.
+// kernelFilter returns an event's filter in the kernel's syntax: with numbers instead of
+// names of values. A filter that cannot be parsed goes to the kernel unchanged, because the
+// kernel may support more; err then describes the problem.
 func kernelFilter(ev *event.Event, t *tracefs.FS) (filter string, err error) {
 	if ev.Filter == "" {
 		return "", nil
@@ -34,7 +34,7 @@ func kernelFilter(ev *event.Event, t *tracefs.FS) (filter string, err error) {
 	return numeric, nil
 }
 
-// filterFields are the fields of a tracepoint, as filters see them.
+// filterFields returns the fields of a tracepoint, as filters see them.
 func filterFields(f *tracepoint.Format) (l []event.Field) {
 	for i := range f.Fields {
 		fd := &f.Fields[i]
@@ -48,8 +48,8 @@ func filterFields(f *tracepoint.Format) (l []event.Field) {
 	return l
 }
 
-// fieldValues are the names of a field's numbers: those that the print format shows,
-// else those of its enumeration in BTF.
+// fieldValues returns the names of a field's numbers: those in the print format, else those
+// of its enumeration in BTF.
 func fieldValues(f *tracepoint.Format, fd *tracepoint.Field) (l []event.Value) {
 	for _, s := range f.Symbols(fd) {
 		l = append(l, event.Value{Name: s.Name, Number: s.Value})
@@ -62,8 +62,8 @@ func fieldValues(f *tracepoint.Format, fd *tracepoint.Field) (l []event.Value) {
 	return l
 }
 
-// setFilter makes the counter count only where a filter is true. bad is what is known
-// to be wrong with it.
+// setFilter makes the counter count only if a filter is true. bad is the known problem of the
+// filter, if any.
 func (c *counter) setFilter(ev *event.Event, filter string, bad error) error {
 	if filter == "" {
 		return nil

@@ -123,7 +123,7 @@ skb:kfree_skb: sample_period=1
 cs: sample_freq=4000
 dummy:u: sample_period=1
 # Tip: use 'perf evlist --trace-fields' to show fields for tracepoint events
-gperf record: --control: there is no command "mars"
+gperf record: --control: unknown command "mars"
 `
 			if got := r.errs.String(); !strings.HasPrefix(got, want) {
 				t.Errorf("messages:\n%s\nwant\n%s", got, want)

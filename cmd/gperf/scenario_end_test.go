@@ -215,7 +215,7 @@ func TestScenarioOutputDeleted(t *testing.T) {
 	}{
 		{"deleted", "rm $F", nil, exitOK, "was deleted during the recording: written again", true},
 		{"deleted, compressed", "rm $F", []string{"-z"}, exitOK, "was deleted during the recording: written again", true},
-		{"replaced", "rm $F; echo x > $F", nil, exitError, "is another file by now", false},
+		{"replaced", "rm $F; echo x > $F", nil, exitError, "is another file now", false},
 		{"renamed", "mv $F $F.old", nil, exitOK, "was renamed while it ran", false},
 		{"with its folder", "rm -r $(dirname $F)", nil, exitError, "cannot be written again", false},
 	} {
