@@ -15,16 +15,16 @@ import (
 	"gperf/format"
 )
 
-// When a CPU goes offline, the kernel removes its counters for good. Their files stay,
-// and so does the ring. When the CPU is online again, its events are opened again and
-// write to the same ring. The kernel gives them new ids, which the file's header does not
-// list: the recorder replaces these by the ids of the removed counters, in a copy of what the
-// ring holds, for the ring itself can only be read.
+// When a CPU goes offline, the kernel removes its counters for good. Their files stay open,
+// and the ring stays mapped. When the CPU is online again, gperf opens its events again and
+// directs them to the same ring. The kernel gives them new ids, which the file's header does
+// not list: the recorder replaces these by the ids of the removed counters, in a copy of the
+// ring's data, because the ring's data pages are read-only.
 
-// followCPUs makes the loop reopen the events of a CPU that comes online. The kernel
-// reports CPUs by kobject uevents; without these, a CPU is not followed.
+// followCPUs makes the loop reopen the events of a CPU that comes online. The kernel reports
+// CPUs by kobject uevents; if these are unavailable, CPUs are not followed.
 func (r *recorder) followCPUs(ctx context.Context) {
-	if !r.opts.Target.byCPU() || r.opts.Overwrite { // a flight recorder's rings cannot be written
+	if !r.opts.Target.byCPU() || r.opts.Overwrite { // rings to be overwritten are mapped read-only
 		return
 	}
 	events, err := openUevents()
@@ -37,7 +37,7 @@ func (r *recorder) followCPUs(ctx context.Context) {
 		for {
 			n, err := events.Read(b)
 			if errors.Is(err, unix.ENOBUFS) {
-				continue // some were lost
+				continue // some uevents were lost
 			}
 			if err != nil {
 				return
@@ -49,7 +49,7 @@ func (r *recorder) followCPUs(ctx context.Context) {
 	}()
 }
 
-// maxUevent is more than the kernel puts into one message.
+// maxUevent is larger than any message of the kernel, in bytes.
 const maxUevent = 1 << 14
 
 // openUevents opens a socket that receives the kernel's uevents.
@@ -66,7 +66,7 @@ func openUevents() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "uevents"), nil
 }
 
-// parseOnline returns the CPU of a uevent that reports one online:
+// parseOnline returns the CPU of a uevent that reports a CPU online:
 // "online@/devices/system/cpu/cpu1", a zero byte, and variables.
 func parseOnline(uevent []byte) (cpu int, ok bool) {
 	head, _, _ := bytes.Cut(uevent, []byte{0})
@@ -78,17 +78,17 @@ func parseOnline(uevent []byte) (cpu int, ok bool) {
 	return int(n), err == nil
 }
 
-// cameOnline reopens the events of a CPU. If that fails, the others are still recorded.
+// cameOnline reopens the events of a CPU. If that fails, the other CPUs are still recorded.
 func (r *recorder) cameOnline(cpu int) {
 	if err := r.reopen(cpu); err != nil {
-		r.opts.notice(fmt.Errorf("CPU %d is online again, but is not recorded: %w", cpu, err))
+		r.opts.notice(fmt.Errorf("CPU %d is online again, but cannot be recorded: %w", cpu, err))
 	}
 }
 
-var errReopenCounts = errors.New("the counts that samples have would begin at 0 again")
+var errReopenCounts = errors.New("the counts in samples would begin at 0 again")
 
-// reopen opens the events of a CPU in place of the counters that the kernel removed. A
-// CPU that was not recorded has none.
+// reopen opens the events of a CPU in place of the counters that the kernel removed. It does
+// nothing for a CPU without counters.
 func (r *recorder) reopen(cpu int) error {
 	at := slices.IndexFunc(r.rings, func(ring *Ring) bool { return ring.cpu == cpu })
 	if at < 0 {
@@ -124,7 +124,7 @@ func (r *recorder) reopen(cpu int) error {
 	return nil
 }
 
-// openAgain opens each event that a CPU has a counter of, and returns the new counters by
+// openAgain opens each event that has a counter on a CPU, and returns the new counters by
 // event.
 func (r *recorder) openAgain(cpu int) (map[int]counter, error) {
 	old := r.counters
@@ -150,7 +150,7 @@ func (r *recorder) openAgain(cpu int) (map[int]counter, error) {
 	return fresh, nil
 }
 
-// replaceCounter makes a new counter write to the ring of the removed one, and continue
+// replaceCounter makes a new counter write to the ring of the removed one, and carries over
 // its id, its count of lost records and its state.
 func (r *recorder) replaceCounter(ring *Ring, removed *counter, fresh counter, id uint64) error {
 	a := &r.attrs[removed.event]
@@ -166,7 +166,7 @@ func (r *recorder) replaceCounter(ring *Ring, removed *counter, fresh counter, i
 	ring.renameID(a, freshID, id)
 	lost := uint64(0)
 	if a.ReadFormat&format.ReadLost != 0 {
-		lost, _ = removed.lost(a, id, len(r.events)) // else this count is not complete
+		lost, _ = removed.lost(a, id, len(r.events)) // on an error this count stays incomplete
 	}
 	fresh.lostBefore, fresh.told, fresh.on = removed.lostBefore+lost, removed.told, removed.on
 	if removed.fd == ring.fd {
@@ -181,7 +181,7 @@ func (r *recorder) replaceCounter(ring *Ring, removed *counter, fresh counter, i
 	return nil
 }
 
-// reopenOutput opens the events again that BPF programs write to on a CPU.
+// reopenOutput opens the events again to which BPF programs write on a CPU.
 func (r *recorder) reopenOutput(n *joiner) error {
 	if r.dwarf != nil {
 		if err := r.dwarf.output(n, &r.attrs[0]); err != nil {
@@ -208,13 +208,13 @@ func (r *recorder) reopenOutput(n *joiner) error {
 	return nil
 }
 
-// idNames replaces ids of counters in a copy of a ring by those that the file knows.
+// idNames replaces ids of counters in a copy of a ring by those in the file's header.
 type idNames struct {
 	mapped []byte            // the ring's data
 	ids    map[uint64]uint64 // new ones, by the kernel's
-	sample uint64            // where samples have the id, in bytes from the header
-	others uint64            // where other records have it, in bytes from their end
-	done   uint64            // copied up to this position
+	sample uint64            // position of the id in samples, in bytes from the header
+	others uint64            // position of the id in other records, in bytes from their end
+	done   uint64            // data is copied up to this position
 }
 
 // renameID replaces the id of one of the ring's counters, whose attr is a, in all records
@@ -231,7 +231,7 @@ func (r *Ring) renameID(a *format.Attr, from, to uint64) {
 	r.ids.ids[from] = to
 }
 
-// newIDNames finds where records have ids: where attrs differ, all have IDENTIFIER, and
+// newIDNames computes the position of ids in records: if attrs differ, all have IDENTIFIER,
 // else their fields are the same.
 func newIDNames(a *format.Attr) *idNames {
 	fields := func(of format.SampleType) uint64 { return 8 * uint64(bits.OnesCount64(uint64(a.SampleType&of))) }
@@ -243,7 +243,7 @@ func newIDNames(a *format.Attr) *idNames {
 	return n
 }
 
-// Where records of these types have an id besides, in bytes from the header.
+// Positions of a second id in records of these types, in bytes from the header.
 const (
 	lostID     = 8
 	throttleID = 8 + 8
@@ -266,7 +266,7 @@ func (n *idNames) take(r *Ring, head uint64) {
 		h := r.word(pos)
 		size := h >> 48
 		if size < 16 || size > head-pos {
-			break // not a record: the reader reports it
+			break // not a record: the file's reader reports it
 		}
 		switch format.Type(uint32(h)) {
 		case format.TypeSample:

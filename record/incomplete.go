@@ -7,25 +7,25 @@ import (
 	"gperf/bpf"
 )
 
-// Incomplete counts stacks that ended before their outermost frame for one cause at
-// one place.
+// Incomplete counts stacks that ended before their outermost frame, for one cause at one
+// place.
 type Incomplete struct {
 	Cause bpf.End
-	// DSO is the file in whose code they ended, or what the kernel calls memory that
-	// has none, as "//anon"; "" where nothing is mapped.
+	// DSO is the file whose code contains the last frame, or the kernel's name of memory
+	// without a file, as "//anon"; "" if nothing is mapped there.
 	DSO     string
-	Program string // the process's main program; "" if nothing is known of the process
+	Program string // the process's main program; "" if the process is unknown
 	N       uint64
 }
 
 // incomplete counts incomplete stacks by cause and place.
 type incomplete map[Incomplete]uint64 // by Incomplete without N
 
-// maxPlaces bounds how many places are told apart; the others have no DSO.
+// maxPlaces limits the number of distinct places; further ones are counted without a DSO.
 const maxPlaces = 1000
 
-// add counts a stack that ended at ip in a process, of which space is nil if nothing
-// is known.
+// add counts a stack that ended at ip in a process with these mappings; space is nil if the
+// process is unknown.
 func (c incomplete) add(end bpf.End, space *space, ip uint64) {
 	k := Incomplete{Cause: end}
 	if space != nil {
@@ -52,13 +52,13 @@ func (c incomplete) list() (l []Incomplete) {
 	return l
 }
 
-// endedEarly is a stack that BPF did not walk to its end, to be counted when what is
-// mapped at its time is known.
+// endedEarly is a stack that BPF did not walk to its end. It is counted when the mappings at
+// its time are known.
 type endedEarly struct {
 	time uint64
 	pid  int32
 	head bpf.Head
-	ip   uint64 // where it ended; a return address is looked up one byte before
+	ip   uint64 // address of its last frame; one byte less for a return address
 }
 
 // countEarly counts the stacks of up to a time that ended early.

@@ -8,24 +8,23 @@ import (
 	"gperf/format"
 )
 
-// Where BPF walks user stacks, a ring has two records for each sample: what the
-// BPF program found, and right behind it the sample as the kernel makes it,
-// with the kernel's part of the callchain. An interrupt's pair may lie between
-// the two, for a sample may interrupt another: they nest as brackets do. In the
-// file there is one record of the two.
+// If BPF walks user stacks, a ring has two records for each sample: the BPF program's stack,
+// and directly after it the kernel's sample, with the kernel's part of the callchain. Another
+// pair may lie between the two, because an interrupt's sample may interrupt another one: the
+// pairs nest as brackets do. The file gets one record for both.
 
-// sampleLayout is where samples of an event have what is needed here.
+// sampleLayout holds the positions of fields in samples of an event.
 type sampleLayout struct {
-	output  bool     // it is what BPF found
-	emitter *emitter // whose programs made it, nil: the kernel did
-	ipOnly  bool     // its callchain is there for the sample's ip alone
-	period  bool     // the last of the fields of fixed size is the period
-	fixed   int      // bytes from the header to the end of those
-	chain   int      // bytes from the header to the callchain, or to the counts ahead of it; -1: no callchain
+	output  bool     // it is a stack from BPF
+	emitter *emitter // its programs made the sample; nil: the kernel did
+	ipOnly  bool     // its callchain is recorded for the sample's ip only
+	period  bool     // the last field of fixed size is the period
+	fixed   int      // bytes from the header to the end of the fields of fixed size
+	chain   int      // bytes from the header to the callchain, or to the counts before it; -1: no callchain
 	walked  bool     // BPF adds to the callchain
 	read    format.ReadFormat
-	counts  bool // of SampleRead, ahead of the callchain
-	max     int  // frames of the callchain, the kernel's among them
+	counts  bool // counts of SampleRead come before the callchain
+	max     int  // maximum number of frames of the callchain, kernel frames included
 }
 
 func newSampleLayout(a *format.Attr) sampleLayout {
@@ -46,7 +45,7 @@ func newSampleLayout(a *format.Attr) sampleLayout {
 	return l
 }
 
-// find returns where rec has its callchain, -1 if it has none.
+// find returns the position of rec's callchain, -1 if it has none.
 func (l *sampleLayout) find(rec []byte) int {
 	at := l.chain
 	if at < 0 {
@@ -67,8 +66,8 @@ func (l *sampleLayout) find(rec []byte) int {
 	return at
 }
 
-// countsSize is the size of PERF_SAMPLE_READ's values, the first of which is
-// the number of counters in a group.
+// countsSize returns the size of PERF_SAMPLE_READ's values; first, the first of these, is the
+// number of counters in a group.
 func (l *sampleLayout) countsSize(first uint64) int {
 	times, each := 0, 1
 	for _, bit := range [...]format.ReadFormat{format.ReadTotalTimeEnabled, format.ReadTotalTimeRunning} {
@@ -90,46 +89,46 @@ func (l *sampleLayout) countsSize(first uint64) int {
 	return 8 * (1 + times + each*int(first))
 }
 
-// The events of what BPF found have samples of this type.
+// The BPF output events for stacks have samples of this type.
 const (
 	outputSample = format.SampleIdentifier | format.SampleTID | format.SampleTime | format.SampleRaw
-	outputRaw    = 8 + 3*8   // where they have the size of the raw data
-	sampleIP     = 8 + 8     // where every other event's have the ip, with IDENTIFIER
-	sampleTID    = 8 + 8 + 8 // where every other event's have pid and tid, with IDENTIFIER and IP
-	outputTID    = 8 + 8     // and those have it
-	outputTime   = 8 + 8 + 8 // likewise the time
+	outputRaw    = 8 + 3*8   // position of the size of their raw data
+	sampleIP     = 8 + 8     // position of the ip in samples of all other events, with IDENTIFIER
+	sampleTID    = 8 + 8 + 8 // position of pid and tid in these, with IDENTIFIER and IP
+	outputTID    = 8 + 8     // position of pid and tid in BPF output
+	outputTime   = 8 + 8 + 8 // position of the time in BPF output
 	maxNested    = 4         // task, soft interrupt, interrupt, NMI
-	maxRecord    = 1<<16 - 8 // the largest size of a record that is a multiple of 8
+	maxRecord    = 1<<16 - 8 // the largest size of a record, as a multiple of 8
 )
 
-// found is what BPF found, waiting for its sample.
+// found is a stack from BPF that waits for its sample.
 type found struct {
-	tid  uint64 // and pid, as records have them
+	tid  uint64 // pid and tid, as in records
 	time uint64
 	head bpf.Head
-	data []byte // what follows the head
+	data []byte // the data after the head
 }
 
-// missed is a sample whose stack BPF could not walk, for want of a table or mapping.
-// The sample is nil where the kernel made none.
+// missed is a sample whose stack BPF could not walk because a table or mapping was missing.
+// The sample is nil if the kernel made none.
 type missed struct {
 	time   uint64
 	pid    int32
 	head   bpf.Head
 	data   []byte // registers, stack
 	sample []byte
-	chain  int // where sample has its callchain
-	max    int // frames of that
+	chain  int // position of the callchain in sample
+	max    int // maximum number of its frames
 }
 
-// joined is what the rings' records came to.
+// joined is the result of joining the rings' records.
 type joined struct {
 	out    []byte // records for the file
 	missed []missed
 	early  []endedEarly        // not yet counted by place
 	ends   [bpf.NumEnds]uint64 // of walks
-	single uint64              // samples without anything that BPF found
-	unused uint64              // walks that no sample came of
+	single uint64              // samples without a stack from BPF
+	unused uint64              // stacks from BPF without a sample
 	cut    uint64              // stacks that did not fit into a record
 }
 
@@ -137,26 +136,26 @@ type joined struct {
 type joiner struct {
 	ring    *Ring
 	cpu     int
-	self    int32                   // this process, whose stacks at tracepoints and probes BPF does not walk
+	self    int32                   // this process: BPF does not walk its stacks at tracepoints and probes
 	first   uint64                  // id of one of the first event's counters
-	trailer format.SampleType       // of the sample id behind the events' records, 0 without
+	trailer format.SampleType       // fields of the sample id at the end of the events' records, 0 without
 	events  map[uint64]sampleLayout // by the ids of counters
 	tally   *tally
 	open    []found // innermost last
 	rec     []byte
 }
 
-// join takes the records up to head out of the ring, and adds to j what they
-// come to, copied: the ring's space is still to be released.
+// join takes the records up to head out of the ring, and adds the joined records to j, as
+// copies: the caller still has to release the ring's space.
 func (n *joiner) join(j *joined, head uint64) {
 	r := n.ring
-	from := r.read // what is not yet in j.out as it stands
+	from := r.read // start of the data that is not yet copied to j.out
 	pos := r.read
 	for pos < head {
 		h := r.word(pos)
 		size := h >> 48
 		if size < 8 || size > head-pos {
-			break // not a record: the reader will say so
+			break // not a record: the file's reader reports it
 		}
 		switch format.Type(uint32(h)) {
 		case format.TypeSample:
@@ -182,7 +181,7 @@ func (n *joiner) join(j *joined, head uint64) {
 				n.sample(j, n.rec, l.find(n.rec), l.max)
 			}
 		case format.TypeLost:
-			n.open = n.open[:0] // some of what was found may be among them, or its sample
+			n.open = n.open[:0] // the lost records may include stacks or their samples
 			n.tally.record(r, pos, h)
 			j.out = r.append(j.out, from, pos)
 			from = pos + size
@@ -195,14 +194,14 @@ func (n *joiner) join(j *joined, head uint64) {
 	j.out = r.append(j.out, from, head)
 }
 
-// lost is a LOST record as the file's first event writes it: the ring's own may
-// be one of the BPF output, which the file does not know.
+// lost returns a LOST record of the file's first event: the ring's own record may belong to a
+// BPF output event, which is not in the file.
 func (n *joiner) lost(count uint64) *format.Lost {
 	return &format.Lost{EventID: n.first, Lost: count, ID: format.RecordID{PID: -1, TID: -1, CPU: uint32(n.cpu), ID: n.first}}
 }
 
-// push keeps what BPF found until its sample comes. None comes where the event's
-// filter or cgroup is not the one, which the kernel looks at after the BPF program.
+// push stores a stack from BPF until its sample comes. No sample comes if the event's filter
+// or cgroup does not match, which the kernel checks after the BPF program.
 func (n *joiner) push(j *joined, rec []byte) {
 	if len(rec) < outputRaw+4 {
 		return
@@ -212,7 +211,7 @@ func (n *joiner) push(j *joined, rec []byte) {
 	if !ok {
 		return
 	}
-	if len(n.open) == maxNested { // the outermost one's sample never came
+	if len(n.open) == maxNested { // the outermost stack's sample never came
 		j.leave(n.take(0))
 	}
 	if len(n.open) < cap(n.open) {
@@ -227,7 +226,7 @@ func (n *joiner) push(j *joined, rec []byte) {
 	f.data = append(f.data[:0], raw[bpf.HeadSize:]...)
 }
 
-// sample adds a sample and what was found for it.
+// sample adds a sample with its stack from BPF.
 func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 	tid := binary.LittleEndian.Uint64(rec[sampleTID:])
 	f := n.pop(j, tid)
@@ -248,7 +247,7 @@ func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 	}
 }
 
-// ended counts how a stack ended that BPF walked.
+// ended counts how a stack that BPF walked ended.
 func (j *joined) ended(head bpf.Head, pid int32, time uint64, frames []byte) {
 	j.ends[head.End]++
 	if head.End == bpf.EndEntry || head.End == bpf.EndNoUser {
@@ -263,11 +262,10 @@ func (j *joined) ended(head bpf.Head, pid int32, time uint64, frames []byte) {
 	j.early = append(j.early, e)
 }
 
-// pop returns what was found last for a thread. Samples that nest are of one
-// thread; others' that were found since still wait for theirs, for a thread can be
-// preempted between a uprobe's program and its sample. Where nothing was found for
-// the thread, the others are of no known sample. Of the recorder's own samples that
-// is no sign of loss.
+// pop returns the last stack of a thread. Nested samples belong to one thread; newer stacks
+// of other threads still wait for their samples, because a thread can be preempted between a
+// uprobe's program and its sample. If the thread has no stack, no stack of another thread can
+// get a sample any more, except that the recorder's own samples never have a stack.
 func (n *joiner) pop(j *joined, tid uint64) *found {
 	for i := len(n.open) - 1; i >= 0; i-- {
 		if n.open[i].tid == tid {
@@ -284,8 +282,8 @@ func (n *joiner) pop(j *joined, tid uint64) *found {
 	return nil
 }
 
-// take takes the ith out of what is open. It is valid until the next push, which
-// uses its memory again.
+// take removes the ith open stack. The result is valid until the next push, which reuses its
+// memory.
 func (n *joiner) take(i int) *found {
 	last := len(n.open) - 1
 	f := n.open[i]
@@ -295,8 +293,8 @@ func (n *joiner) take(i int) *found {
 	return &n.open[:last+1][last]
 }
 
-// leave counts what was found for no sample. What BPF misses it is to get all the
-// same, lest it asks again and again.
+// leave drops a stack that has no sample. A missing table is still requested, or BPF would
+// keep asking for it.
 func (j *joined) leave(f *found) {
 	j.unused++
 	if f.head.Copy {
@@ -304,8 +302,8 @@ func (j *joined) leave(f *found) {
 	}
 }
 
-// add appends a sample with the frames of its user stack behind the kernel's, as far
-// as there may be so many frames.
+// add appends a sample whose callchain has the user's frames after the kernel's, with at most
+// so many frames.
 func (j *joined) add(rec []byte, chain, most int, frames []byte) {
 	frames = frames[:min(len(frames), 8*max(0, most-kernelFrames(rec, chain)))]
 	if len(frames) == 0 {
@@ -328,8 +326,8 @@ func (j *joined) add(rec []byte, chain, most int, frames []byte) {
 	le.PutUint16(j.out[at+6:], uint16(len(j.out)-at))
 }
 
-// kernelFrames is how many frames the kernel put into a callchain: its words less
-// the one that says that they are the kernel's.
+// kernelFrames returns the number of the kernel's frames in a callchain: its words except
+// PERF_CONTEXT_KERNEL.
 func kernelFrames(rec []byte, chain int) int {
 	return max(0, int(binary.LittleEndian.Uint64(rec[chain:]))-1)
 }

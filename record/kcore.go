@@ -12,16 +12,16 @@ import (
 )
 
 // With Options.Kcore the recording is a directory: data is the file, kcore_dir has the
-// kernel's code and symbols as they were when the recording began.
+// kernel's code and symbols at the start of the recording.
 
 const (
 	dirData = "data"
-	// KcoreDir has files of the recorded machine's /proc: kallsyms, modules and kcore.
+	// KcoreDir holds files of the recorded machine's /proc: kallsyms, modules and kcore.
 	KcoreDir = "kcore_dir"
 )
 
-// makeDir creates the directory of a recording, with a copy of the kernel's code. It keeps
-// what was there before as path.old.
+// makeDir creates the directory of a recording, with a copy of the kernel's code. It renames
+// an existing path to path.old.
 func makeDir(path string) error {
 	kcore, err := os.Open("/proc/kcore")
 	if err != nil {
@@ -56,7 +56,7 @@ func makeDir(path string) error {
 	return nil
 }
 
-// KcoreError says why the kernel's code could not be copied.
+// KcoreError means that the kernel's code could not be copied.
 type KcoreError struct{ Err error }
 
 func (e *KcoreError) Error() string { return fmt.Sprintf("copying /proc/kcore: %v", e.Err) }
@@ -73,11 +73,11 @@ func copyProc(name, dir string) error {
 	return nil
 }
 
-// segment is a range of the kernel's memory, and where it lies in /proc/kcore.
+// segment is a range of the kernel's memory, and its position in /proc/kcore, in bytes.
 type segment struct{ addr, size, off uint64 }
 
-// copyKernel copies the code of the kernel and its modules out of kcore: a core file with
-// a segment for each.
+// copyKernel copies the code of the kernel and its modules from kcore to a core file with a
+// segment for each.
 func copyKernel(w io.Writer, kcore io.ReaderAt) error {
 	f, err := elf.NewFile(kcore)
 	if err != nil {
@@ -94,7 +94,7 @@ func copyKernel(w io.Writer, kcore io.ReaderAt) error {
 		}
 	}
 	if len(l) == 0 {
-		return errors.New("it has none of the kernel's code (it takes CAP_SYS_RAWIO, and addresses in /proc/kallsyms)")
+		return errors.New("it has no kernel code (requires CAP_SYS_RAWIO, and addresses in /proc/kallsyms)")
 	}
 	if _, err := w.Write(coreHeader(f, l)); err != nil {
 		return err
@@ -107,7 +107,7 @@ func copyKernel(w io.Writer, kcore io.ReaderAt) error {
 	return nil
 }
 
-// kernelCode returns the whole pages of the code of the kernel, and of its modules.
+// kernelCode returns the complete pages with code of the kernel, and of its modules.
 func kernelCode() ([]segment, error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -139,7 +139,7 @@ func wholePages(from, to uint64) segment {
 	return segment{addr: from, size: (to - from + page - 1) &^ (page - 1)}
 }
 
-// locate returns the part of a range that a file of the kernel's memory has.
+// locate returns the part of a range that a file of the kernel's memory contains.
 func locate(f *elf.File, s segment) (segment, bool) {
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_LOAD || s.addr < p.Vaddr || s.addr-p.Vaddr >= p.Filesz {
@@ -151,7 +151,7 @@ func locate(f *elf.File, s segment) (segment, bool) {
 	return segment{}, false
 }
 
-// coreHeader is what comes before the segments of a core file: as long as whole pages are.
+// coreHeader returns the headers of a core file, padded to a multiple of the page size.
 func coreHeader(f *elf.File, l []segment) []byte {
 	const headerSize, progSize = 64, 56
 	page := os.Getpagesize()

@@ -10,24 +10,24 @@ import (
 	"gperf/record/event"
 )
 
-// Registers and taken branches of the machine, as samples may carry them.
+// Registers and taken branches of the machine, for samples.
 
 // perfArch is perf's name of this machine's architecture.
 var perfArch = map[string]string{"amd64": "x86", "arm64": "arm64"}[runtime.GOARCH]
 
-// unwindRegs are the registers that a stack dump cannot be unwound without: the
-// instruction pointer and the stack pointer.
+// unwindRegs are the registers without which a stack dump cannot be unwound: the instruction
+// pointer and the stack pointer.
 var unwindRegs = map[string]uint64{"amd64": 1<<8 | 1<<7, "arm64": 1<<32 | 1<<31}[runtime.GOARCH]
 
 // vectorRegs are x86's XMM registers (PERF_REG_EXTENDED_MASK), which some PMUs record
 // with precise samples.
 const vectorRegs = 0xffffffff00000000
 
-// UserRegisters is the mask of the registers that samples can have from user space.
+// UserRegisters returns the mask of the registers that samples can have of user space.
 func UserRegisters() uint64 { return userRegs[runtime.GOARCH] }
 
-// IntrRegisters is the mask of the registers that samples can have from the
-// interrupted code.
+// IntrRegisters returns the mask of the registers that samples can have of the interrupted
+// code.
 func IntrRegisters() uint64 {
 	mask := UserRegisters()
 	if perfArch != "x86" {
@@ -41,8 +41,8 @@ func IntrRegisters() uint64 {
 	return mask
 }
 
-// RegistersError lists the registers to choose from: after a wrong name, or when it is empty
-// on request.
+// RegistersError lists the available registers: after a wrong name, or on request with Wrong
+// empty.
 type RegistersError struct {
 	Wrong     string
 	Available []string
@@ -56,8 +56,8 @@ func (e *RegistersError) Error() string {
 	return fmt.Sprintf("unknown register %q; %s", e.Wrong, list)
 }
 
-// ParseRegisters parses a list of registers with commas, such as "ax,sp". "?" gets the
-// list of those that are available, as a *RegistersError.
+// ParseRegisters parses a comma-separated list of registers, such as "ax,sp". "?" returns the
+// available registers as a *RegistersError.
 func ParseRegisters(list string, available uint64) (mask uint64, err error) {
 	bit := map[string]uint64{}
 	var names []string
@@ -81,8 +81,8 @@ func ParseRegisters(list string, available uint64) (mask uint64, err error) {
 	return mask, nil
 }
 
-// Branches is what of the taken branches samples carry: attr.branch_sample_type
-// (enum perf_branch_sample_type).
+// Branches selects the taken branches in samples: attr.branch_sample_type (enum
+// perf_branch_sample_type).
 type Branches uint64
 
 // branchFilters are the names of -j, in the order of their bits.
@@ -97,8 +97,8 @@ const (
 	CallStacks Branches = 1<<0 | 1<<11 | 1<<14 | 1<<15 | 1<<17
 )
 
-// ParseBranches parses what -j has: filters with commas. Privilege levels alone mean
-// any branch at the event's own levels, as in perf.
+// ParseBranches parses the comma-separated filters of -j. Privilege levels alone select any
+// branch at the event's own levels, as in perf.
 func ParseBranches(list string) (Branches, error) {
 	var b Branches
 	for name := range strings.SplitSeq(list, ",") {
@@ -123,7 +123,7 @@ func branchFilter(name string) int {
 	return -1
 }
 
-// machineState makes samples carry registers and branches.
+// machineState requests registers and branches for samples.
 func (o *Options) machineState(a *format.Attr) {
 	if o.IntrRegs != 0 {
 		a.SampleType |= format.SampleRegsIntr

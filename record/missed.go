@@ -17,19 +17,19 @@ type held struct {
 	missed
 	space *space
 	since time.Time
-	file  *mappedFile // whose table it waits for
+	file  *mappedFile // file whose table it waits for
 }
 
-// waits returns whether the table that the walk came to miss is still being made.
+// waits reports whether the missing table is still being made.
 func (h *held) waits() bool { return h.file.state == filePending && time.Since(h.since) < maxWait }
 
-// maxHeld bounds the memory of held samples, in bytes.
+// maxHeld limits the memory of held samples, in bytes.
 const maxHeld = 32 << 20
 
-// maxWait is how long a sample is held.
+// maxWait is the maximum time that a sample is held.
 const maxWait = 3 * time.Second
 
-// walkMissed walks what BPF could not, as far as tables are there.
+// walkMissed walks the stacks that BPF could not walk, if their tables are available.
 func (d *dwarf) walkMissed() {
 	slices.SortStableFunc(d.j.missed, func(a, b missed) int { return cmp.Compare(a.time, b.time) })
 	slices.SortStableFunc(d.j.early, func(a, b endedEarly) int { return cmp.Compare(a.time, b.time) })
@@ -39,7 +39,7 @@ func (d *dwarf) walkMissed() {
 		d.until(m.time)
 		h := held{missed: *m}
 		if d.heldBytes < maxHeld {
-			h.since = time.Now() // else it cannot wait
+			h.since = time.Now() // otherwise it is not held
 		}
 		h.space = d.look(m.pid, &m.head)
 		if h.space != nil {
@@ -48,7 +48,7 @@ func (d *dwarf) walkMissed() {
 		if h.sample == nil || d.walk(&h) {
 			continue
 		}
-		h.space.refs++ // and so is kept as it is
+		h.space.refs++ // keeps the mappings unchanged
 		d.heldBytes += len(h.data)
 		d.held = append(d.held, h)
 	}
@@ -57,8 +57,8 @@ func (d *dwarf) walkMissed() {
 	d.until(d.last)
 }
 
-// look returns what a process has mapped, and makes BPF know the process from now on. nil
-// means that it has exited before anything was known of it.
+// look returns the mappings of a process, and makes BPF walk the process from now on. It
+// returns nil if the process exited before gperf could read them.
 func (d *dwarf) look(pid int32, head *bpf.Head) *space {
 	p := d.procs.get(pid)
 	if p == nil {
@@ -71,16 +71,16 @@ func (d *dwarf) look(pid int32, head *bpf.Head) *space {
 	return p.space
 }
 
-// request has the table made that BPF missed at an address. The walk in Go may
-// need others, or not get there.
+// request starts making the table that BPF missed at an address. The walk in Go may need
+// others, or may not reach that address.
 func (d *dwarf) request(s *space, at uint64) {
 	if i := s.find(at); i >= 0 {
 		d.builder.request(s.maps[i].file)
 	}
 }
 
-// walk walks the stack of a missed sample and adds it to the file. It is false if
-// that has to wait for a table.
+// walk walks the stack of a missed sample and adds the sample to the file. It returns false
+// if the sample has to wait for a table.
 func (d *dwarf) walk(h *held) bool {
 	le := binary.LittleEndian
 	const rip, rsp, rbp = 16, 7, 6
@@ -116,7 +116,7 @@ func (d *dwarf) walk(h *held) bool {
 	return true
 }
 
-// lookup is the address by which the last frame of a walk is looked up.
+// lookup returns the address whose mapping contains the last frame of a walk.
 func (d *dwarf) lookup() uint64 {
 	if len(d.frames) == 0 {
 		return 0
@@ -128,8 +128,8 @@ func (d *dwarf) lookup() uint64 {
 	return f.IP
 }
 
-// guess goes on from an innermost frame that no entry covers as the BPF programs
-// do (by_guess in walk.h).
+// guess continues from an innermost frame without a row, as the BPF programs do (by_guess in
+// walk.h).
 func (d *dwarf) guess(h *held, regs *unwind.Regs, stack *unwind.Stack) unwind.Reason {
 	if d.view.atEntry(regs.IP()) {
 		return unwind.EndOfStack
@@ -150,7 +150,7 @@ func (d *dwarf) guess(h *held, regs *unwind.Regs, stack *unwind.Stack) unwind.Re
 	return unwind.NoRule
 }
 
-// endOf returns BPF's word for why a walk in Go ended.
+// endOf returns the BPF end code for the reason why a walk in Go ended.
 func endOf(why unwind.Reason, missing bool) bpf.End {
 	if missing {
 		return bpf.EndNoTable
@@ -170,11 +170,11 @@ func endOf(why unwind.Reason, missing bool) bpf.End {
 	return bpf.EndNoRule
 }
 
-// view is a space as the walk in Go sees it.
+// view presents a space to the walk in Go.
 type view struct {
 	space   *space
 	m       unwind.Mapping
-	missing *mappedFile // whose table the walk came to miss
+	missing *mappedFile // first file whose table was missing
 }
 
 func (v *view) Mapping(ip uint64) *unwind.Mapping {
@@ -199,10 +199,10 @@ func (v *view) Mapping(ip uint64) *unwind.Mapping {
 	return &v.m
 }
 
-// entrySize is how long the code at a program's entry is: it has no caller.
+// entrySize is the size of the code at a program's entry point, in bytes; it has no caller.
 const entrySize = 64
 
-// atEntry tells whether ip is where a program begins.
+// atEntry reports whether ip is in the code at a program's entry point.
 func (v *view) atEntry(ip uint64) bool {
 	m := v.Mapping(ip)
 	if m == nil || m.Object == nil {
@@ -212,8 +212,8 @@ func (v *view) atEntry(ip uint64) bool {
 	return f.entry != 0 && ip-m.Bias-f.entry < entrySize
 }
 
-// called tells whether there is a call ahead of ip: e8 with 4 bytes, or ff /2
-// with up to 6.
+// called reports whether a call instruction ends at ip: e8 with 4 bytes, or ff /2 with up to
+// 6.
 func (v *view) called(ip uint64) bool {
 	m := v.Mapping(ip)
 	if m == nil || m.Object == nil {

@@ -11,7 +11,7 @@ import (
 // namespaceFiles are the files of /proc/TID/ns, in the order of PERF_RECORD_NAMESPACES.
 var namespaceFiles = [...]string{"net", "uts", "ipc", "pid", "user", "mnt", "cgroup"}
 
-// namespaces returns the namespaces of a thread. Those that may not be read are 0.
+// namespaces returns the namespaces of a thread. Unreadable ones are 0.
 func namespaces(pid, tid int32) format.Namespaces {
 	n := format.Namespaces{PID: pid, TID: tid, NS: make([]format.Namespace, len(namespaceFiles))}
 	for i, name := range namespaceFiles {

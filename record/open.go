@@ -23,21 +23,22 @@ type counter struct {
 	cpu   int
 	tid   int
 	fd    int
-	on    bool   // enabled by the recorder
-	told  uint64 // lost, in LOST_SAMPLES records
-	// lostBefore is what the counters lost that were here until the CPU went offline.
+	on    bool   // the recorder has enabled it
+	told  uint64 // lost records that LOST_SAMPLES records have reported
+	// lostBefore counts the lost records of earlier counters here, until the CPU went
+	// offline.
 	lostBefore uint64
 }
 
-// feature is something that attrs ask for and older kernels do not know: they
-// answer EINVAL. gperf then does without it, for all events.
+// feature is an option of attrs that older kernels do not know: they return EINVAL. gperf
+// then drops it from all events.
 type feature struct {
 	name string
 	used func(*format.Attr) bool
 	drop func(*format.Attr)
 }
 
-// features are tried without in this order, the newest first.
+// features are dropped in this order, the newest first.
 var features = []feature{
 	{"counts of lost samples (Linux 6.0)",
 		func(a *format.Attr) bool { return a.ReadFormat&format.ReadLost != 0 },
@@ -60,19 +61,19 @@ type opener struct {
 	opts     *Options
 	events   []event.Event
 	attrs    []format.Attr
-	missing  []feature // found out to be unknown to this kernel
+	missing  []feature // not supported by this kernel
 	counters []counter
-	final    bool  // the file has the attrs: they cannot change any more
+	final    bool  // the attrs are written to the file and cannot change any more
 	retired  []int // counters of CPUs that went offline, which own rings
-	// sideBandCPUs are all CPUs where only some are recorded: a process that runs on
-	// one of these may have been started, and its code mapped, on another.
+	// sideBandCPUs are all CPUs if only some are recorded: a process on one of these may have
+	// been started, and its code mapped, on another CPU.
 	sideBandCPUs []int
-	opened       func(*event.Event, *format.Attr, *counter) error // nil, or told of each counter at once
-	opening      func(n int) error                                // nil, or told how many events are open; its error ends it
+	opened       func(*event.Event, *format.Attr, *counter) error // if set, gets each counter right after it is opened
+	opening      func(n int) error                                // if set, gets the number of open events; its error ends open
 }
 
-// open opens every event on every CPU and thread. A thread that has gone
-// meanwhile is passed over, as long as there is another.
+// open opens every event on every CPU and thread. It skips threads that have exited, unless
+// all have.
 func (o *opener) open(cpus, threads []int) error {
 	for e := 0; e < len(o.attrs); e++ {
 		if o.opening != nil {
@@ -97,7 +98,7 @@ func (o *opener) open(cpus, threads []int) error {
 			return err
 		}
 	}
-	for e := range o.attrs { // those that were passed over have what the others have
+	for e := range o.attrs { // events that were skipped take the features of the others
 		for _, f := range o.missing {
 			f.drop(&o.attrs[e])
 		}
@@ -105,7 +106,7 @@ func (o *opener) open(cpus, threads []int) error {
 	return nil
 }
 
-// sampled tells whether any event makes samples, which need side band to be read.
+// sampled reports whether any event takes samples, which need side band.
 func (o *opener) sampled() bool {
 	return slices.ContainsFunc(o.events, func(ev event.Event) bool { return !isDummy(&ev) })
 }
@@ -166,7 +167,7 @@ func (o *opener) openEvent(e int, cpus, threads []int) error {
 	return &OpenError{*ev, -1, threads[0], unix.ESRCH}
 }
 
-// leader is the event that leads the group of event e: itself, if it is in none.
+// leader returns the event that leads the group of event e: itself, if it is in none.
 func (o *opener) leader(e int) int {
 	for e < len(o.events) && o.events[e].Member {
 		e--
@@ -174,10 +175,10 @@ func (o *opener) leader(e int) int {
 	return e
 }
 
-// disband has the events of a group be opened for themselves, as weak groups are
-// that a PMU cannot count together.
+// disband makes the events of a group independent: a weak group whose events a PMU cannot
+// count together.
 func (o *opener) disband(leader int) {
-	o.opts.notice(fmt.Errorf("the group of %s cannot be counted together: its events are recorded one by one", o.events[leader].Name))
+	o.opts.notice(fmt.Errorf("cannot count the group of %s together: recording its events one by one", o.events[leader].Name))
 	own := len(o.counters)
 	for own > 0 && o.counters[own-1].event >= leader {
 		own--
@@ -193,13 +194,13 @@ func (o *opener) disband(leader int) {
 	}
 }
 
-// groupFD is the counter of the group's leader where c is, -1 for none.
+// groupFD returns the group leader's counter on c's CPU and thread, -1 if there is none.
 func (o *opener) groupFD(c *counter) int {
 	leader := o.leader(c.event)
 	if leader == c.event {
 		return -1
 	}
-	for _, l := range slices.Backward(o.counters) { // the newest one, if it was opened again
+	for _, l := range slices.Backward(o.counters) { // the newest one, after a CPU came online
 		if l.event == leader && l.cpu == c.cpu && l.tid == c.tid {
 			return l.fd
 		}
@@ -218,8 +219,8 @@ func (o *opener) close() {
 
 func (o *opener) closeOne(i int) { unix.Close(o.counters[i].fd) }
 
-// openOne opens a counter for pid, and finds a way around what this kernel, machine or
-// user cannot have: the attr is changed accordingly.
+// openOne opens a counter for pid. If this kernel, machine or user does not support the attr,
+// it changes the attr to a supported one.
 func (o *opener) openOne(c *counter, pid, flags int) (int, error) {
 	a, ev := &o.attrs[c.event], &o.events[c.event]
 	group := o.groupFD(c)
@@ -260,8 +261,8 @@ func noPMU(err error) bool {
 	return err == unix.ENOENT || err == unix.ENXIO || err == unix.ENODEV || err == unix.EOPNOTSUPP
 }
 
-// useCPUClock has the timer stand in for cycles, which this machine's PMU, if
-// it has one, does not count.
+// useCPUClock replaces cycles by the cpu-clock timer, for machines whose PMU, if any, does
+// not count cycles.
 func (o *opener) useCPUClock(a *format.Attr, ev *event.Event) {
 	name, mods, modified := strings.Cut(ev.Name, ":")
 	if pmu, terms, ok := strings.Cut(ev.Name, "/"); ok { // cpu/cycles/u
@@ -273,15 +274,14 @@ func (o *opener) useCPUClock(a *format.Attr, ev *event.Event) {
 	a.Type, a.Config = format.TypeSoftware, event.CPUClock
 	ev.Type, ev.Config, ev.Name = a.Type, a.Config, "cpu-clock"
 	if modified {
-		// perf spells out what P meant.
+		// perf replaces P by the precision in use.
 		ev.Name += ":" + strings.ReplaceAll(mods, "P", strings.Repeat("p", a.Flags.PreciseIP()))
 	}
 	ev.Name = strings.TrimSuffix(ev.Name, ":")
 	a.Name = ev.Name
 }
 
-// mayExcludeKernel tells whether the user may record the event of their own
-// processes, if only in user space.
+// mayExcludeKernel reports whether the user may record the event in user space only.
 func (o *opener) mayExcludeKernel(a *format.Attr) bool {
 	return Paranoid() >= 2 && !o.opts.Target.byCPU() && a.Type != format.TypeTracepoint &&
 		a.Flags&(format.FlagExcludeKernel|format.FlagExcludeUser) == 0
@@ -294,7 +294,7 @@ func userOnly(name string) string {
 	return name + ":u"
 }
 
-// doWithout drops the next feature that the attr uses, here and ever after.
+// doWithout drops the next feature that the attr uses, for this and all later events.
 func (o *opener) doWithout(a *format.Attr) bool {
 	for _, f := range features {
 		if f.used(a) {
@@ -306,8 +306,8 @@ func (o *opener) doWithout(a *format.Attr) bool {
 	return false
 }
 
-// perfEventOpen is the system call; see perf_event_open(2). group is the leader's
-// counter, -1 for none.
+// perfEventOpen is the system call; see perf_event_open(2). group is the leader's counter, -1
+// for none.
 func perfEventOpen(a *format.Attr, pid, cpu, group, flags int) (int, error) {
 	b := kernelAttr(a)
 	fd, _, errno := unix.Syscall6(unix.SYS_PERF_EVENT_OPEN, uintptr(unsafe.Pointer(&b[0])),
@@ -319,9 +319,8 @@ func perfEventOpen(a *format.Attr, pid, cpu, group, flags int) (int, error) {
 	return int(fd), nil
 }
 
-// kernelAttr is the attr as the kernel takes it: with config3, which the file's
-// attrs are too short for, and where BPF walks user stacks with no more frames than
-// the kernel itself finds.
+// kernelAttr returns the attr for the kernel: with config3, which does not fit into the
+// file's attrs, and, if BPF walks user stacks, with the kernel's limit of frames.
 func kernelAttr(a *format.Attr) []byte {
 	k := *a
 	if walked(a) && a.SampleMaxStack != 0 {
@@ -335,8 +334,8 @@ func kernelAttr(a *format.Attr) []byte {
 	return b
 }
 
-// moreFiles raises RLIMIT_NOFILE beyond its hard limit, which some may; up to
-// the hard limit the Go runtime has raised it.
+// moreFiles raises RLIMIT_NOFILE beyond its hard limit, which requires privileges; the Go
+// runtime has already raised it to the hard limit.
 func moreFiles() bool {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
@@ -346,7 +345,7 @@ func moreFiles() bool {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &l) == nil
 }
 
-// capable tells whether this process has a capability.
+// capable reports whether this process has a capability.
 func capable(capability int) bool {
 	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -354,10 +353,10 @@ func capable(capability int) bool {
 	return err == nil && data[capability/32].Effective>>(capability%32)&1 != 0
 }
 
-// Paranoid is kernel.perf_event_paranoid, 2 if it cannot be read.
+// Paranoid returns kernel.perf_event_paranoid, 2 if it cannot be read.
 func Paranoid() int { return int(sysctl("/proc/sys/kernel/perf_event_paranoid", 2)) }
 
-// sysctl reads a number, or returns what to assume without.
+// sysctl reads a number, or returns otherwise if it cannot.
 func sysctl(path string, otherwise int64) int64 {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -370,7 +369,7 @@ func sysctl(path string, otherwise int64) int64 {
 	return n
 }
 
-// id asks for the counter's id, by which its records name it.
+// id returns the counter's id, which identifies it in records.
 func (c *counter) id() (id uint64, err error) {
 	err = ioctlPtr(c.fd, unix.PERF_EVENT_IOC_ID, &id)
 	return id, err
@@ -385,10 +384,10 @@ func ioctlPtr[T any](fd int, req uint, p *T) error {
 	return nil
 }
 
-// lost reads how many of the counter's records, its inherited ones' included,
-// found no place in the ring: PERF_FORMAT_LOST, the last value of a read. Reading a
-// member of a group with PERF_FORMAT_GROUP yields all of it: count, times, and value,
-// id and lost of each.
+// lost reads the number of the counter's records, including its inherited counters', that did
+// not fit into the ring: PERF_FORMAT_LOST, the last value of a read. Reading a member of a
+// group with PERF_FORMAT_GROUP returns the whole group: count, times, and value, id and lost
+// of each.
 func (c *counter) lost(a *format.Attr, id uint64, group int) (uint64, error) {
 	buf := make([]uint64, 3+3*group)
 	n, err := unix.Read(c.fd, unsafe.Slice((*byte)(unsafe.Pointer(&buf[0])), 8*len(buf)))

@@ -13,19 +13,19 @@ import (
 	"gperf/format"
 )
 
-// pipeName is the output that is standard output, in pipe mode.
+// pipeName selects standard output, in pipe mode.
 const pipeName = "-"
 
 func (r *recorder) pipe() bool { return r.opts.Output == pipeName }
 
-// output is what the recorder writes to.
+// output is the destination of the recorder's records.
 type output struct {
 	file      *os.File       // nil: a pipe
-	w         *format.Writer // nil: there is none at the moment
+	w         *format.Writer // nil: no file is open
 	z         *compressing   // nil without
-	whole     int64          // size of the file up to the last whole record, without z
-	described bool           // what runs is written
-	data      bool           // something else is as well
+	whole     int64          // size of the file up to the last complete record, without z
+	described bool           // the synthesized records are written
+	data      bool           // other records are written as well
 }
 
 // create creates the output, and writes everything that comes before the records.
@@ -66,7 +66,7 @@ func (r *recorder) createWith(early []format.Section) (err error) {
 	return nil
 }
 
-// compressedType is the type of the records that are compressed.
+// compressedType returns the type of compressed records.
 func (o *Options) compressedType() format.Type {
 	if o.Compressed2 {
 		return format.TypeCompressed2
@@ -74,8 +74,8 @@ func (o *Options) compressedType() format.Type {
 	return format.TypeCompressed
 }
 
-// createOutput creates the file, for its owner's eyes only. What was there
-// before is kept as path.old.
+// createOutput creates the file, readable by its owner only. It renames an existing file to
+// path.old.
 func createOutput(path string) (*os.File, error) {
 	if err := keepOld(path); err != nil {
 		return nil, err
@@ -101,13 +101,13 @@ func keepOld(path string) error {
 	return errors.New("neither a regular file nor the directory of a recording")
 }
 
-// isRecording tells whether a directory is one of a recording.
+// isRecording reports whether a directory is a recording.
 func isRecording(dir string) bool {
 	st, err := os.Stat(filepath.Join(dir, dirData))
 	return err == nil && st.Mode().IsRegular()
 }
 
-// removeRecording removes the directory of a recording, unless it holds something else.
+// removeRecording removes the directory of a recording, unless it contains other files.
 func removeRecording(dir string) error {
 	if !isRecording(dir) {
 		return nil
@@ -131,7 +131,7 @@ func removeRecording(dir string) error {
 	return os.Remove(dir)
 }
 
-// write appends whole records.
+// write appends complete records.
 func (r *recorder) write(b []byte) (err error) {
 	r.data = r.described
 	if r.z != nil {
@@ -145,7 +145,7 @@ func (r *recorder) write(b []byte) (err error) {
 	return nil
 }
 
-// commit says that what was written so far is whole records, and counted.
+// commit marks all data written so far as complete, counted records.
 func (r *recorder) commit() {
 	if r.z != nil {
 		t := r.tally
@@ -156,7 +156,7 @@ func (r *recorder) commit() {
 	}
 }
 
-// written is how many samples of those that are counted do not wait for anything.
+// written returns how many of the counted samples are not held.
 func (r *recorder) written() uint64 {
 	if r.dwarf == nil {
 		return r.tally.samples
@@ -164,8 +164,7 @@ func (r *recorder) written() uint64 {
 	return r.tally.samples - r.dwarf.waiting
 }
 
-// size is how many bytes have been written; while they are being compressed, a
-// little less.
+// size returns the number of bytes written; with compression, a little less.
 func (r *recorder) size() int64 {
 	if r.z != nil {
 		return r.z.size.Load()
@@ -173,7 +172,7 @@ func (r *recorder) size() int64 {
 	return r.w.Size()
 }
 
-// full returns whether all files together have as many bytes as they may.
+// full reports whether all files together have reached MaxSize.
 func (r *recorder) full() bool {
 	if n := r.sum.Bytes + r.size(); r.opts.MaxSize > 0 && n >= r.opts.MaxSize {
 		r.sum.Full = n
@@ -182,14 +181,13 @@ func (r *recorder) full() bool {
 	return false
 }
 
-// newSynth returns what makes records of what runs, without those to omit, and passes
-// them to out.
+// newSynth returns a synth that passes its records, except the omitted kinds, to out.
 func (r *recorder) newSynth(omit Synth, out func([]byte) error) *synth {
 	return &synth{omit: omit, spaces: r.opts.Namespaces, idSize: r.sideBandIDSize(), data: r.opts.DataMmap || r.opts.dumpsStacks(), files: r.files, buildIDs: r.kernelBuildIDs(), known: map[fileID][]byte{}, out: out}
 }
 
-// describe makes records of all that runs, without those to omit, and hands them to
-// out. It calls between after each process, with how many are done.
+// describe passes synthesized records of everything that runs, except the omitted kinds, to
+// out. It calls between after each process, with the number of processes done.
 func (r *recorder) describe(omit Synth, out func([]byte) error, between func(n, of int) error) error {
 	s := r.newSynth(omit, out)
 	visible, err := s.kernel()
@@ -228,12 +226,12 @@ func (r *recorder) describe(omit Synth, out func([]byte) error, between func(n, 
 	return s.flush(1)
 }
 
-// sideBandIDSize is the size of the sample id that closes the recorder's own
-// records. Its id is 0, and so readers take it for one of the first event.
+// sideBandIDSize returns the size of the sample id at the end of the recorder's own records.
+// The id in it is 0, and so readers assign these records to the first event.
 func (r *recorder) sideBandIDSize() int { return r.attrs[0].SampleIDSize() }
 
-// synthesize writes a description of all that runs, unless that comes at the end. BPF
-// has to know of all in any case.
+// synthesize writes the synthesized records, unless they come at the end. BPF needs them in
+// any case.
 func (r *recorder) synthesize() error {
 	out := r.write
 	between := func(n, of int) error { r.progress("reading processes", n, of); return nil }
@@ -254,8 +252,9 @@ func (r *recorder) synthesize() error {
 	return r.finishInit()
 }
 
-// tail writes what of a file comes after what was drained to it: what rings hold that are
-// not drained, and what runs. That is made last, for it takes time, in which the rings go on.
+// tail writes the records that come after the drained ones: of rings that are not drained,
+// and the synthesized ones. These come last, because synthesizing takes time, during which
+// the rings still fill.
 func (r *recorder) tail() error {
 	if !r.opts.TailSynth {
 		return nil
@@ -272,7 +271,7 @@ func (r *recorder) tail() error {
 	return nil
 }
 
-// finishInit says that the description is complete.
+// finishInit writes PERF_RECORD_FINISHED_INIT: the synthesized records are complete.
 func (r *recorder) finishInit() error {
 	if err := r.write(format.AppendMark(nil, format.TypeFinishedInit)); err != nil {
 		return err
@@ -286,7 +285,7 @@ func (r *recorder) samplesKernel() bool {
 	return slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return a.Flags&format.FlagExcludeKernel == 0 })
 }
 
-// running returns the processes whose side band the kernel has not told.
+// running returns the processes of which the kernel has written no side band.
 func (r *recorder) running() ([]int, error) {
 	t := &r.opts.Target
 	switch {
@@ -308,8 +307,8 @@ func (r *recorder) running() ([]int, error) {
 	return r.withForked(pids), nil
 }
 
-// withForked adds the processes that were forked by recorded ones, where that
-// matters, and returns each once.
+// withForked adds the processes that recorded processes have forked, if these are recorded
+// too, and returns each pid once.
 func (r *recorder) withForked(pids []int) []int {
 	for pid := range r.tally.forked {
 		pids = append(pids, int(pid))
@@ -318,14 +317,13 @@ func (r *recorder) withForked(pids []int) []int {
 	return slices.Compact(pids)
 }
 
-// kernelBuildIDs tells whether the kernel puts build IDs into MMAP2 records.
+// kernelBuildIDs reports whether the kernel puts build IDs into MMAP2 records.
 func (r *recorder) kernelBuildIDs() bool {
 	return slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return a.Flags&format.FlagBuildID != 0 })
 }
 
-// finish closes the file, and adds to the summary what it holds. What a failed
-// write left of a record is cut off. It returns the file's name if that has a
-// time in it, "" otherwise.
+// finish closes the file, and adds its figures to the summary. It truncates a partial record
+// of a failed write. It returns the file's name if that includes a time, "" otherwise.
 func (r *recorder) finish() (name string, err error) {
 	samples := r.written()
 	if r.z != nil {

@@ -8,19 +8,19 @@ import (
 )
 
 // With Options.Overwrite the recorder is a flight recorder: the kernel fills each ring
-// backwards and overwrites what is oldest, and nothing is read before output is switched
+// backwards and overwrites the oldest records. gperf reads nothing before output is switched
 // or the recording ends.
 
-// ErrBPFRings says that BPF programs cannot write to the rings.
-var ErrBPFRings = errors.New("BPF programs need a ring for each CPU that is read while it is filled")
+// ErrBPFRings means that BPF programs cannot write to the rings.
+var ErrBPFRings = errors.New("BPF programs need a ring per CPU that is read while it fills")
 
-// errOverwrite is also why stacks are not copied instead: few copies would fit.
+// errOverwrite also excludes copied stacks: too few would fit.
 var (
 	errOverwrite = fmt.Errorf("--overwrite: %w", ErrBPFRings)
 	errPerThread = fmt.Errorf("--per-thread: %w", ErrBPFRings)
 )
 
-// ringsForBPF returns why BPF programs cannot write to the rings, nil if they can.
+// ringsForBPF returns the reason why BPF programs cannot write to the rings, nil if they can.
 func (o *Options) ringsForBPF() error {
 	switch {
 	case o.Overwrite:
@@ -31,7 +31,7 @@ func (o *Options) ringsForBPF() error {
 	return nil
 }
 
-// snapshot writes what the rings hold. The kernel writes nothing to them meanwhile.
+// snapshot writes the rings' records. The kernel must not write to the rings meanwhile.
 func (r *recorder) snapshot() error {
 	if err := r.pauseRings(1); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (r *Ring) snapshot() []byte {
 	return held
 }
 
-// recordsFrom returns where whole records begin, from the newest one on. The ring ends
-// with what was never written, or with a record whose end is overwritten.
+// recordsFrom returns the positions of complete records, the newest first. The ring ends with
+// unused space, or with a record whose end is overwritten.
 func (r *Ring) recordsFrom(head uint64) (at []uint64) {
 	room := uint64(len(r.data))
 	for pos := head; room >= 8; {

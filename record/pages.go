@@ -6,12 +6,12 @@ import (
 	"strconv"
 )
 
-// maxPages bounds a ring, in pages: 1 TiB.
+// maxPages limits the size of a ring, in pages: 1 TiB.
 const maxPages = 1 << 28
 
-// ParsePages parses the size of a ring as -m has it: a number of pages, or of
-// bytes with the unit B, K, M or G. The number of pages becomes the next power
-// of 2; rounded tells whether that changed it.
+// ParsePages parses the ring size of -m: a number of pages, or of bytes with the unit B, K, M
+// or G. It rounds the number of pages up to a power of 2; rounded reports whether that
+// changed it.
 func ParsePages(s string) (pages int, rounded bool, err error) {
 	shift := -1
 	digits := s
@@ -32,14 +32,14 @@ func ParsePages(s string) (pages int, rounded bool, err error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		return 0, false, fmt.Errorf("size %q of a ring: neither a number of pages nor of bytes with B, K, M or G", s)
+		return 0, false, fmt.Errorf("ring size %q: neither a number of pages nor of bytes with B, K, M or G", s)
 	}
 	if shift >= 0 {
 		page := uint64(os.Getpagesize())
 		n = (n<<shift + page - 1) / page
 	}
 	if n > maxPages {
-		return 0, false, fmt.Errorf("size %q of a ring: more than %d pages", s, maxPages)
+		return 0, false, fmt.Errorf("ring size %q: more than %d pages", s, maxPages)
 	}
 	pages = 1
 	for uint64(pages) < n {

@@ -12,19 +12,19 @@ import (
 	"gperf/record/probe"
 )
 
-// ErrInterrupted: the recording was to end before it began.
+// ErrInterrupted means that the recording was ended before it began.
 var ErrInterrupted = errors.New("interrupted while opening events: nothing is recorded")
 
-// LeftoversError says, as a notice, that killed recordings have left probes.
+// LeftoversError is a notice: killed recordings have left probes in the kernel.
 type LeftoversError struct{ Probes int }
 
 func (e *LeftoversError) Error() string {
-	return fmt.Sprintf("%d probes are left of recordings that were killed", e.Probes)
+	return fmt.Sprintf("killed recordings have left %d probes", e.Probes)
 }
 
-// addProbes has the kernel make tracepoints of the probes among the events, or
-// finds the functions that BPF programs are to run at instead. Of globs, those that
-// the kernel refuses are left out, and told.
+// addProbes defines kernel tracepoints for the probes among the events, or finds the
+// functions to attach BPF programs to instead. It skips functions of globs that the kernel
+// refuses, and reports them.
 func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 	o.Events = slices.Clone(o.Events)
 	nameProbes(o.Events)
@@ -58,11 +58,11 @@ func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 	return number(o.Events)
 }
 
-// define has the kernel make tracepoints of the events' probes in programs, or in
-// itself: one file of tracefs has them all. refused gets its errors, by event.
+// define defines kernel tracepoints for the events' user probes or kernel probes: tracefs has
+// one file for each kind. It puts their errors into refused, by event.
 func (r *recorder) define(ctx context.Context, events []event.Event, user bool, refused []error) error {
 	var probes []*probe.Probe
-	var of []int // events
+	var of []int // indexes of the events
 	for i := range events {
 		if p := events[i].Probe; p != nil && p.Kind.User() == user && r.functions[p] == 0 {
 			probes, of = append(probes, p), append(of, i)
@@ -84,7 +84,7 @@ func (r *recorder) define(ctx context.Context, events []event.Event, user bool, 
 	return nil
 }
 
-// step reports how far a step before the recording is. Its error ends that step.
+// step reports the progress of a step before the recording starts. Its error ends that step.
 func (r *recorder) step(ctx context.Context, name string, n, of int) error {
 	if ctx.Err() != nil {
 		return ErrInterrupted
@@ -99,8 +99,8 @@ func (r *recorder) progress(step string, n, of int) {
 	}
 }
 
-// nameProbes numbers probes of the same name as perf does: foo, foo_1, foo_2. Those
-// that have been given another name (the term name) keep it.
+// nameProbes numbers probes of the same name as perf does: foo, foo_1, foo_2. Names from the
+// term name stay unchanged.
 func nameProbes(events []event.Event) {
 	names := map[string]bool{}
 	for i := range events {
@@ -121,8 +121,8 @@ func nameProbes(events []event.Event) {
 	}
 }
 
-// removeProbes makes the kernel forget the probes, which it does when no counter of
-// theirs is open any more. In a hurry they stay: the next recording reports them.
+// removeProbes removes the probes from the kernel, which is possible only when all their
+// counters are closed. In a hurry it leaves them: the next recording reports them.
 func (r *recorder) removeProbes() {
 	of := len(r.opts.Events)
 	for i := range r.counters {
@@ -139,8 +139,8 @@ func (r *recorder) removeProbes() {
 	}
 }
 
-// tellLeftovers tells of what earlier recordings left in tracefs, if this one has
-// to do with tracefs.
+// tellLeftovers reports the probes that earlier recordings left in tracefs, if this recording
+// uses tracefs.
 func (o *Options) tellLeftovers() {
 	probes := slices.ContainsFunc(o.Events, func(ev event.Event) bool { return ev.Probe != nil })
 	if o.Tracefs.Root == "" && !probes {
@@ -151,16 +151,16 @@ func (o *Options) tellLeftovers() {
 	}
 }
 
-// manyFunctions is how many functions are probed before it pays to load BPF
-// programs for them.
+// manyFunctions is the number of functions from which BPF programs are faster to set up than
+// probes.
 const manyFunctions = 8
 
-// each tells whether every event is recorded of those that come one by one.
+// each reports whether events are recorded at each occurrence.
 func (o *Options) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamples }
 
-// findFunctions finds the functions of kprobes and kretprobes that one BPF
-// program can stand for: where there are many, and nothing is read at them.
-// Functions that it cannot run at are left out.
+// findFunctions finds the functions of kprobes and kretprobes that one BPF program can
+// replace: many functions, without probe arguments. It skips functions that the program
+// cannot run at.
 func (r *recorder) findFunctions(o *Options) error {
 	for i := range o.Events {
 		if ev := &o.Events[i]; ev.Raw != nil && !unconditional(o.Events, i) {
@@ -197,15 +197,15 @@ func (r *recorder) findFunctions(o *Options) error {
 	return nil
 }
 
-// unconditional tells whether nothing else is asked of event i than that it be
-// sampled: what the kernel does for its own events the programs do not.
+// unconditional reports whether event i has no settings besides sampling: BPF programs do not
+// implement the settings of the kernel's own events.
 func unconditional(events []event.Event, i int) bool {
 	ev := &events[i]
 	return ev.Flags == 0 && (ev.Filter == "" || ev.Raw != nil) && ev.Cgroup == "" && ev.Terms == event.Terms{} && !ev.Member && (i+1 == len(events) || !events[i+1].Member)
 }
 
-// plainProbes are the probes of a kind that do nothing but tell that their
-// functions were called, or return; none if they are few.
+// plainProbes returns the probes of a kind that only report calls or returns of their
+// functions; none if there are few.
 func plainProbes(events []event.Event, k probe.Kind) (l []*probe.Probe) {
 	for i := range events {
 		if p := events[i].Probe; p != nil && p.Kind == k && p.Off == 0 && len(p.Args) == 0 && unconditional(events, i) {

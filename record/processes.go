@@ -10,18 +10,17 @@ import (
 	"gperf/format"
 )
 
-// tracker follows which code is mapped where, in every process, from the
-// records that tell of it: for walking stacks now, as symbolize/replay does it
-// later for naming addresses. A process that no record told of is looked up in
-// /proc when it is first asked for.
+// tracker follows the code mappings of every process through side-band records: for walking
+// stacks now, as symbolize/replay does later for symbolizing. It reads a process without
+// records from /proc when the process is first requested.
 type tracker struct {
 	byPID map[int32]*process
 	files map[fileKey]*mappedFile
-	// gone is told of processes whose mappings are not what they were.
+	// gone is called for processes whose mappings are replaced or dropped.
 	gone    func(*process)
 	sweep   int        // counts the sweeps of prune
-	touched []*process // their mappings or what BPF is to know of them changed
-	// buildIDs tells that records name files by build ID, where they have one.
+	touched []*process // processes whose mappings or registration with BPF changed
+	// buildIDs is true if records identify files by build ID, if these have one.
 	buildIDs bool
 }
 
@@ -32,23 +31,23 @@ type process struct {
 	published
 }
 
-// space is the mappings of a process, and of those that it forked which have
-// mapped nothing since.
+// space is the mappings of a process, and of its forked children that have not mapped
+// anything since.
 type space struct {
-	maps []mapping // by address, none overlapping another
+	maps []mapping // by address, without overlaps
 	refs int
 	run
 }
 
-// mapping is a range of addresses with code in it.
+// mapping is a range of addresses that contains code.
 type mapping struct {
 	start, end uint64 // ip
 	pgoff      uint64
 	file       *mappedFile
 }
 
-// fileKey names a file: by its build ID, else by what stat tells; what is no
-// file, by its name.
+// fileKey identifies a file: by its build ID, else by device and inode; mappings without a
+// file by their name.
 type fileKey struct {
 	buildID string
 	id      fileID
@@ -60,7 +59,7 @@ func newTracker(gone func(*process)) *tracker {
 	return &tracker{byPID: map[int32]*process{}, files: map[fileKey]*mappedFile{}, gone: gone}
 }
 
-// record takes what a record tells.
+// record applies a side-band record.
 func (p *tracker) record(rec format.Record) {
 	switch rec := rec.(type) {
 	case *format.Mmap:
@@ -82,17 +81,17 @@ func (p *tracker) record(rec format.Record) {
 	}
 }
 
-// fork has child begin with the mappings of parent. Nothing is known of the
-// child of an unknown one.
+// fork makes child start with the mappings of parent. The child of an unknown process is
+// unknown.
 func (p *tracker) fork(parent, child int32) {
-	p.remove(child) // its pid is used again
+	p.remove(child) // its pid is reused
 	if par := p.byPID[parent]; par != nil {
 		p.byPID[child] = &process{pid: child, space: par.space}
 		par.space.refs++
 	}
 }
 
-// replace has a process begin with other mappings.
+// replace replaces a process and its mappings.
 func (p *tracker) replace(pid int32, s *space) *process {
 	p.remove(pid)
 	proc := &process{pid: pid, space: s}
@@ -109,14 +108,14 @@ func (p *tracker) remove(pid int32) {
 	}
 }
 
-// forget drops all that is known: records were lost.
+// forget drops all state: records were lost.
 func (p *tracker) forget() {
 	for pid := range p.byPID {
 		p.remove(pid)
 	}
 }
 
-// mmap adds a mapping to a process, in place of what was there.
+// mmap adds a mapping to a process; it replaces the mappings that it overlaps.
 func (p *tracker) mmap(proc *process, m *format.Mmap) {
 	s := proc.space
 	if s.refs > 1 {
@@ -135,12 +134,12 @@ func (p *tracker) touch(proc *process) {
 	}
 }
 
-// insert adds a mapping, and cuts those that it overlaps.
+// insert adds a mapping, and cuts the mappings that it overlaps.
 func (s *space) insert(m mapping) {
 	if m.end <= m.start {
 		return
 	}
-	// Those from i to j-1 overlap.
+	// Mappings i to j-1 overlap.
 	i := sort.Search(len(s.maps), func(i int) bool { return s.maps[i].end > m.start })
 	j := i
 	for j < len(s.maps) && s.maps[j].start < m.end {
@@ -162,7 +161,7 @@ func (s *space) insert(m mapping) {
 	s.maps = slices.Replace(s.maps, i, j, in...)
 }
 
-// find returns the index of the mapping that ip is in, -1 if there is none.
+// find returns the index of the mapping that contains ip, -1 if there is none.
 func (s *space) find(ip uint64) int {
 	i := sort.Search(len(s.maps), func(i int) bool { return s.maps[i].end > ip })
 	if i == len(s.maps) || ip < s.maps[i].start {
@@ -171,8 +170,8 @@ func (s *space) find(ip uint64) int {
 	return i
 }
 
-// program returns the name of the program that runs in a space: the lowest of its
-// files, as the kernel places them. "" if there is none.
+// program returns the name of a space's main program: its file at the lowest address, because
+// the kernel maps the program there. It returns "" if there is none.
 func (s *space) program() string {
 	for i := range s.maps {
 		if name := s.maps[i].file.name; strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "//") {
@@ -205,8 +204,8 @@ func (p *tracker) file(m *format.Mmap) *mappedFile {
 	return f
 }
 
-// get returns a process. If no record told of it, or what told was lost, it is
-// looked up; nil if it has gone.
+// get returns a process. If it has no records, or they were lost, get reads its mappings from
+// /proc; nil if it has exited.
 func (p *tracker) get(pid int32) *process {
 	if proc := p.byPID[pid]; proc != nil {
 		return proc

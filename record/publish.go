@@ -10,20 +10,20 @@ import (
 	"gperf/unwind"
 )
 
-// published is how the BPF programs know a process.
+// published is a process as registered with the BPF programs.
 type published struct {
 	tgid, exec uint32
 	on         bool
 }
 
-// run is how the BPF programs know a space.
+// run is the mappings of a space as loaded into the BPF programs.
 type run struct {
 	mappings bpf.Mappings
 	has      bool
-	dirty    bool // mappings are not those of the space any more
+	dirty    bool // the space's mappings have changed since
 }
 
-// tablesDone takes the tables that were made, and walks what waited for them.
+// tablesDone takes the finished tables, and walks the samples that waited for them.
 func (d *dwarf) tablesDone() {
 	any := false
 	for {
@@ -60,7 +60,7 @@ func (d *dwarf) tableDone(b built) {
 		f.loaded, b.err = d.bpf.AddTable(f.table, f.entry)
 	}
 	if full := (*bpf.FullError)(nil); errors.As(b.err, &full) && d.makeRoom() {
-		f.unload() // the next sample asks for it again
+		f.unload() // the next sample requests it again
 		return
 	}
 	if b.err != nil {
@@ -77,7 +77,8 @@ func (d *dwarf) tableDone(b built) {
 	d.changed(func(g *mappedFile) bool { return g == f })
 }
 
-// changed has BPF told again of the mappings of some files.
+// changed marks the processes that map some files, so that publish passes their mappings to
+// BPF again.
 func (d *dwarf) changed(is func(*mappedFile) bool) {
 	for _, p := range d.procs.byPID {
 		if p.on && slices.ContainsFunc(p.space.maps, func(m mapping) bool { return is(m.file) }) {
@@ -87,9 +88,9 @@ func (d *dwarf) changed(is func(*mappedFile) bool) {
 	}
 }
 
-// makeRoom takes the tables from BPF that no walk has come by since the last
-// time, or all of them. There is room a little later (and perhaps it is being
-// made already). It is false if there is nothing to take.
+// makeRoom removes tables from BPF: those that no walk has used since the last time, or all
+// if every table was used. It returns false if there are none. Within a second of the last
+// call it only returns true: then there is room, or soon will be.
 func (d *dwarf) makeRoom() bool {
 	if time.Since(d.madeRoom) < time.Second {
 		return true
@@ -120,11 +121,11 @@ func (d *dwarf) makeRoom() bool {
 	return len(idle) > 0
 }
 
-// sweepTime is how often files are looked for that nobody has mapped any more.
+// sweepTime is the interval at which prune looks for files that are not mapped any more.
 const sweepTime = 10 * time.Second
 
-// prune forgets files, and their tables here and in BPF, that no process has had
-// mapped in this sweep or the one before: programs that run again and again are kept.
+// prune drops files, and their tables here and in BPF, that no process had mapped in this
+// sweep or the previous one: files of programs that run repeatedly are kept.
 func (d *dwarf) prune(now time.Time) {
 	if now.Sub(d.swept) < sweepTime {
 		return
@@ -154,7 +155,7 @@ func (s *space) markMapped(sweep int) {
 	}
 }
 
-// publish gives BPF the mappings that have changed.
+// publish passes changed mappings to BPF.
 func (d *dwarf) publish() {
 	var old []bpf.Mappings
 	for _, p := range d.procs.touched {
@@ -195,8 +196,8 @@ func (d *dwarf) setSpace(s *space) (err error) {
 	return nil
 }
 
-// withdraw makes room where there is none for another process: BPF forgets them
-// all, and is told again of those that are sampled.
+// withdraw removes all processes from BPF if there is no room for another one. Those that are
+// sampled again are registered again.
 func (d *dwarf) withdraw(why error) {
 	d.tellVerbose(why.Error())
 	for _, p := range d.procs.byPID {

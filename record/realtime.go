@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// realtime gives all threads of this process a priority of SCHED_FIFO. Threads that they
-// start inherit it; the recorded command was started before.
+// realtime gives all threads of this process a SCHED_FIFO priority. Threads that they start
+// inherit it; the recorded command was started before.
 func realtime(priority int) error {
 	tids, err := threadsOf(os.Getpid())
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Run records until ctx is done, the command has exited, or the recorded
-// threads have. It returns a summary once there is a file: with an error, the
-// file is readable as far as the summary says.
+// Run records until ctx is done, the command has exited, or the recorded threads have. Once
+// there is a file, it returns a summary, also with an error: the file is then readable as far
+// as the summary says.
 func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	o := *opts
 	if o.Output == "" {
@@ -31,10 +31,10 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	o.TailSynth = o.TailSynth || o.Overwrite
 	o.capFreq()
 	if o.Output == pipeName && o.Switch.enabled() {
-		return nil, errors.New("a pipe is one file: output to it cannot be switched")
+		return nil, errors.New("output to a pipe cannot be switched to another file")
 	}
 	if o.Kcore && (o.Output == pipeName || o.Switch.enabled()) {
-		return nil, errors.New("the kernel's code is copied into a directory: output is neither a pipe nor switched then")
+		return nil, errors.New("the kernel's code is copied into a directory: output to a pipe or switched output is not possible")
 	}
 	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1, requests: make(chan request, 16)}
 	r.sum.Path = o.Output
@@ -94,33 +94,33 @@ type recorder struct {
 	ended  int // files
 	tally  tally
 	probes *probe.Set
-	// functions are where the functions of probes begin that BPF programs run at.
+	// functions are the entry addresses of the probed functions at which BPF programs run.
 	functions map[*probe.Probe]uint64
 	joiners   []*joiner // by ring, with dwarf or emit
 	dwarf     *dwarf    // nil without
 	emit      *emitter  // nil without
-	round     time.Time // when the last round was closed
-	rounds    int       // how many are still to be closed for what was written
+	round     time.Time // time when the last round was closed
+	rounds    int       // number of rounds still to be closed for the written records
 	switching
 	rereading rereading
 	trigger   trigger
-	files     map[string]bool // mapped files, where MMAP2 has no build IDs
+	files     map[string]bool // mapped files, if MMAP2 has no build IDs
 	epoll     int
-	wake      int          // eventfd: something else than a ring wants attention
+	wake      int          // eventfd: wakes the loop for other reasons than rings
 	polled    int          // counters in epoll
-	requests  chan request // for the loop, which does them between drains
-	closer    *os.Process  // closes the counters when the recorder has gone; nil: the recorder does
+	requests  chan request // the loop runs them between drains
+	closer    *os.Process  // closes the counters after the recorder has exited; nil: the recorder closes them
 	sum       Summary
 }
 
-// doWithoutWalks sets the recording up for user stacks that are not walked in the kernel.
+// doWithoutWalks configures the recording for user stacks that are not unwound in the kernel.
 func (r *recorder) doWithoutWalks(why error) {
 	r.opts.instead = instead(why)
 	r.opts.notice(r.opts.instead)
 	r.events, r.attrs = r.opts.attrs()
 }
 
-// closeAll closes what prepare opened, so that it can begin again.
+// closeAll closes everything that prepare opened, so that prepare can run again.
 func (r *recorder) closeAll() {
 	r.dwarf.close()
 	r.dwarf, r.opened, r.joiners = nil, nil, nil
@@ -138,8 +138,8 @@ func (r *recorder) closeAll() {
 	r.polled = 0
 }
 
-// prepare does everything that can fail before there is a file: it starts the
-// waiting command, opens the counters and maps their rings.
+// prepare performs all steps that can fail before there is a file: it starts the waiting
+// command, opens the counters and maps their rings.
 func (r *recorder) prepare(ctx context.Context) (err error) {
 	r.opening = func(n int) error { return r.step(ctx, "opening events", n, len(r.events)) }
 	t := &r.opts.Target
@@ -158,7 +158,7 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 	switch {
 	case t.ownCommand():
 		threads = []int{r.command.proc.Pid}
-	case r.command != nil && slices.Contains(t.UIDs, os.Geteuid()): // it is one of the user's
+	case r.command != nil && slices.Contains(t.UIDs, os.Geteuid()): // the command is one of the user's processes
 		threads = append(threads, r.command.proc.Pid)
 	}
 	if r.command != nil && r.dwarf != nil {
@@ -226,13 +226,13 @@ func (r *recorder) startCommand(argv []string) error {
 	}
 	stdout := os.Stdout
 	if r.pipe() {
-		stdout = os.Stderr // as in perf: the recording is all that the pipe gets
+		stdout = os.Stderr // as in perf: the pipe gets the recording only
 	}
 	r.command, err = startCommand(path, argv, names, stdout)
 	return err
 }
 
-// idIndex is the index of counter i among those of its event.
+// idIndex returns the index of counter i among those of its event.
 func (r *recorder) idIndex(i int) int {
 	first := i
 	for first > 0 && r.counters[first-1].event == r.counters[i].event {
@@ -241,8 +241,7 @@ func (r *recorder) idIndex(i int) int {
 	return i - first
 }
 
-// begin creates the file and writes everything that comes before the kernel's
-// first record.
+// begin creates the file and writes everything that comes before the kernel's first record.
 func (r *recorder) begin() error {
 	r.tally.timeOff = timeOffset(r.attrs)
 	if r.opts.Switch.enabled() && !r.opts.Target.byCPU() {
@@ -258,7 +257,7 @@ func (r *recorder) begin() error {
 	return r.synthesize()
 }
 
-// record starts the counters and the command, and moves records until it is to
+// record starts the counters and the command, and moves records until the recording is to
 // stop.
 func (r *recorder) record(ctx context.Context) error {
 	defer context.AfterFunc(ctx, r.signal)()
@@ -321,7 +320,7 @@ func (r *recorder) record(ctx context.Context) error {
 		default:
 		}
 		if n > r.busy() {
-			continue // the rings fill as fast as they are emptied
+			continue // the rings fill as fast as they are drained
 		}
 		if gone, err := r.wait(); gone || err != nil {
 			return err
@@ -329,18 +328,18 @@ func (r *recorder) record(ctx context.Context) error {
 	}
 }
 
-// busy is how many bytes in one go tell that more is to be had at once. It is
-// not 0: where system calls are recorded, each drain makes records of its own.
+// busy is the number of drained bytes from which the next drain follows immediately. It is
+// not 0: if system calls are recorded, each drain causes records itself.
 func (r *recorder) busy() int { return len(r.rings[0].data) / 16 }
 
-// roundTime is how long a round lasts at least. Readers sort by rounds: at the
-// end of one they take all records up to the newest of the round before for
-// complete. A record may come to its ring that much later than its time says, for
-// an interrupt came between or the CPUs' clocks differ, and is still in order.
+// roundTime is the minimum duration of a round. Readers sort by rounds: at the end of a round
+// they treat all records up to the newest of the previous round as complete. A record may
+// reach its ring this much later than its time, because of an interrupt or differing CPU
+// clocks, and is still sorted correctly.
 const roundTime = 20 * time.Millisecond
 
-// drain moves what is in the rings to the file, and closes the round if that
-// has lasted long enough.
+// drain moves the rings' records to the file, and closes the round if it has lasted long
+// enough.
 func (r *recorder) drain() (total int, err error) {
 	switch {
 	case r.opts.Overwrite: // the rings are read by snapshot
@@ -364,10 +363,10 @@ func (r *recorder) drain() (total int, err error) {
 			r.commit()
 		}
 	}
-	if total > 0 && !r.opts.TailSynth { // which makes a file that is one round: names come at its end
+	if total > 0 && !r.opts.TailSynth { // TailSynth's file is one round: names come at its end
 		r.rounds = 1
 		if r.pipe() {
-			r.rounds = 2 // a reader shows what came in one round at the end of the next
+			r.rounds = 2 // a reader shows the records of a round at the end of the next
 		}
 	}
 	if now := time.Now(); r.rounds > 0 && r.described && now.Sub(r.round) >= roundTime && !r.holds() && !r.rereading.running {
@@ -384,15 +383,15 @@ func (r *recorder) drain() (total int, err error) {
 
 var finishedRound = format.AppendMark(nil, format.TypeFinishedRound)
 
-// After so many ms the rings are emptied that have not filled to half, so that
-// the file is never far behind; who reads a pipe may be looking on.
+// Interval in ms at which rings that are not half full are emptied, so that the file is never
+// far out of date; the reader of a pipe may be interactive.
 const (
 	idleFlush     = 1000
 	idleFlushPipe = 200
 )
 
-// wait waits until there is something to do. It reports whether the last of
-// the threads has ended.
+// wait waits until there is something to do. It reports whether the last of the threads has
+// exited.
 func (r *recorder) wait() (gone bool, err error) {
 	var events [64]unix.EpollEvent
 	idle := idleFlush
@@ -425,8 +424,8 @@ func (r *recorder) signal() {
 	unix.Write(r.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
-// enable starts all counters, or stops them. Hundreds of events take long
-// enough for the first ones to fill the rings: they are drained meanwhile.
+// enable starts or stops all counters. For hundreds of events this takes long enough to fill
+// the rings of the first ones: it drains them meanwhile.
 func (r *recorder) enable(on bool) error {
 	for i := range r.counters {
 		if err := r.enableOne(&r.counters[i], on); err != nil {
@@ -454,9 +453,9 @@ func (r *recorder) enableOne(c *counter, on bool) error {
 	return nil
 }
 
-// enablePrograms starts the BPF programs, or stops them: those at tracepoints
-// and probes run whether or not a counter is enabled. Of threads, those that make
-// samples want a counter that is on as well.
+// enablePrograms starts or stops the BPF programs: those at tracepoints and probes run
+// whether or not a counter is enabled. In a recording of threads, programs that make samples
+// also need an enabled counter.
 func (r *recorder) enablePrograms(on bool) error {
 	switch {
 	case r.emit != nil && r.opts.NoSamples:
@@ -469,9 +468,9 @@ func (r *recorder) enablePrograms(on bool) error {
 	return nil
 }
 
-// end stops the counters, writes what is left, and finishes the file; then it
-// waits for the command. cause is what ended the recording early, if anything
-// did: the file is then finished as far as it goes.
+// end stops the counters, writes the remaining records, finishes the file, and waits for the
+// command. cause is the error, if any, that ended the recording early: the file is then
+// finished as far as possible.
 func (r *recorder) end(cause error) error {
 	err := cause
 	r.leaveToCloser()
@@ -497,7 +496,7 @@ func (r *recorder) end(cause error) error {
 	return err
 }
 
-// hurried returns whether the caller does not want to wait any more.
+// hurried reports whether the caller has closed Hurry.
 func (r *recorder) hurried() bool {
 	select {
 	case <-r.opts.Hurry:
@@ -507,10 +506,10 @@ func (r *recorder) hurried() bool {
 	}
 }
 
-// stop stops the counters and then the programs, and writes what they left in
-// the rings and what they lost. From then on nothing comes to the rings, so one
-// look at each is enough; were something still recording, a drain that goes on
-// until the rings are empty would find the records of its own doing for ever.
+// stop stops the counters and then the programs, and writes their remaining records and their
+// counts of lost records. Once they are stopped, the rings get no more records, so one drain
+// is enough. With running counters, the drains themselves could cause records, and draining
+// until the rings are empty would never end.
 func (r *recorder) stop() error {
 	if err := r.enable(false); err != nil {
 		return err
@@ -544,7 +543,7 @@ func (r *recorder) stop() error {
 	return r.writeLost()
 }
 
-// settle writes samples of before a time that still wait for unwind tables.
+// settle writes the samples of before a time that still wait for unwind tables.
 func (r *recorder) settle(before time.Time) error {
 	if r.dwarf == nil {
 		return nil
@@ -561,7 +560,7 @@ func (r *recorder) settle(before time.Time) error {
 	return nil
 }
 
-// writeLost writes what was lost since it did so last.
+// writeLost writes the losses since its last call.
 func (r *recorder) writeLost() error {
 	b, err := r.lostRecords(nil)
 	if err != nil || len(b) == 0 {
@@ -574,7 +573,7 @@ func (r *recorder) writeLost() error {
 	return err
 }
 
-// release gives back what the recording held.
+// release frees the recording's resources.
 func (r *recorder) release() {
 	r.leaveToCloser()
 	if r.command != nil {
@@ -588,10 +587,10 @@ func (r *recorder) release() {
 	}
 	r.unmapRings()
 	r.trigger.close()
-	if r.probes != nil { // which cannot go as long as counters are open
+	if r.probes != nil { // probes cannot be removed while counters are open
 		r.removeProbes()
 	} else {
-		go r.opener.close() // the process's end does the same
+		go r.opener.close() // the process's exit does the same
 	}
 	for _, fd := range []int{r.epoll, r.wake} {
 		if fd >= 0 {

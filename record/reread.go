@@ -8,30 +8,30 @@ import (
 	"gperf/format"
 )
 
-// When side-band records are lost, the file lacks processes that began meanwhile and what
-// they mapped. The recorder then reads /proc again, and writes what it finds with the time
-// of the loss, so that samples from then on have names.
+// When side-band records are lost, the file lacks processes that started meanwhile, and their
+// mappings. The recorder then reads /proc again, and writes records with the time of the
+// loss, so that later samples can be symbolized.
 
-// rereading is the state of that.
+// rereading is the state of reading /proc again.
 type rereading struct {
-	lost    uint64    // records of all kinds that were lost when it was looked at last
-	side    uint64    // likewise, of events that write side band
-	next    time.Time // not to be read again before
-	running bool      // no round is closed meanwhile
-	// closed are the times of the newest samples when the last two rounds were closed. At
-	// the end of a round, readers take the records up to the end of the one before.
+	lost    uint64    // lost records of all kinds at the last check
+	side    uint64    // lost records at the last check, of events that write side band
+	next    time.Time // earliest time of the next reading
+	running bool      // no round is closed while it is set
+	// closed are the times of the newest samples when the last two rounds were closed. At the
+	// end of a round, readers process the records up to the end of the previous one.
 	closed [2]uint64
 }
 
-// rereadTime is how long it takes at least until /proc is read again. Of the recorder's
-// time it may take one part in rereadShare.
+// rereadTime is the minimum interval between two readings of /proc. Reading may take at most
+// one part in rereadShare of the recorder's time.
 const (
 	rereadTime  = time.Second
 	rereadShare = 10
 )
 
-// reread reads /proc again if side band was lost since the last time. At the end it does
-// not wait until it may.
+// reread reads /proc again if side band was lost since the last time. At the end of the
+// recording it does not wait for the interval.
 func (r *recorder) reread(end bool) error {
 	if r.tally.lost == r.rereading.lost || !end && time.Now().Before(r.rereading.next) || !r.mayReread() {
 		return nil
@@ -45,7 +45,7 @@ func (r *recorder) reread(end bool) error {
 	r.rereading.side = side
 	start := time.Now()
 	at := r.tally.lostAt
-	if at < r.rereading.closed[0] { // too late for readers
+	if at < r.rereading.closed[0] { // readers are past this time
 		at = r.rereading.closed[1]
 	}
 	err := r.describeAgain(at)
@@ -54,13 +54,13 @@ func (r *recorder) reread(end bool) error {
 	return err
 }
 
-// mayReread returns whether records about processes can be put between others: by their
-// time, and before the end of the file.
+// mayReread reports whether records about processes can be inserted by their time, before the
+// end of the file.
 func (r *recorder) mayReread() bool {
 	return r.described && r.tally.timeOff != 0 && !r.opts.TailSynth && r.opts.Omit&SynthTask == 0 && r.attrs[0].Flags&format.FlagSampleIDAll != 0
 }
 
-// lostSideBand returns how many records were lost of events that write side band; of all
+// lostSideBand returns the number of lost records of events that write side band; of all
 // events before Linux 6.0, which does not count per event.
 func (r *recorder) lostSideBand() (n uint64) {
 	for i := range r.counters {
@@ -74,14 +74,14 @@ func (r *recorder) lostSideBand() (n uint64) {
 		}
 		lost, err := c.lost(a, a.IDs[r.idIndex(i)], len(r.events))
 		if err != nil {
-			continue // then it counts at the end
+			continue // read again at the end
 		}
 		n += lost + c.lostBefore
 	}
 	return n
 }
 
-// describeAgain writes records of the recorded processes as of a time.
+// describeAgain writes synthesized records of the recorded processes, with a time.
 func (r *recorder) describeAgain(at uint64) error {
 	pids, err := r.running()
 	if err != nil {
@@ -112,8 +112,8 @@ func (r *recorder) describeAgain(at uint64) error {
 	return nil
 }
 
-// stampRecords puts a time into the sample ids of records. These begin with the thread,
-// and the time follows.
+// stampRecords writes a time into the sample ids of records. A sample id begins with the
+// thread, followed by the time.
 func stampRecords(b []byte, idSize int, at uint64) {
 	for len(b) >= 8 {
 		size := int(binary.LittleEndian.Uint16(b[6:]))
@@ -122,7 +122,7 @@ func stampRecords(b []byte, idSize int, at uint64) {
 	}
 }
 
-// withDescendants adds the processes that some processes started, and these in turn.
+// withDescendants adds the descendants of some processes.
 func withDescendants(pids []int) []int {
 	children := map[int][]int{}
 	all, _ := processes()

@@ -11,21 +11,20 @@ import (
 	"gperf/format"
 )
 
-// Ring is one ring buffer that the kernel fills with records, shared by all
-// counters of a CPU.
+// Ring is a ring buffer that the kernel fills with records, shared by all counters of a CPU.
 type Ring struct {
 	fd   int
 	cpu  int    // -1: it belongs to a thread
 	mem  []byte // one page for head and tail, then data
-	data []byte // a power of 2; with ids, a copy that can be changed
+	data []byte // its length is a power of 2; with ids, a copy that can be changed
 	head *uint64
 	tail *uint64
-	read uint64 // up to where data was taken: *tail, which only we write
+	read uint64 // data is read up to here: *tail, which only we write
 	ids  *idNames
 }
 
-// mapRing maps a counter's ring. The kernel overwrites what was not read if it is mapped
-// for reading only.
+// mapRing maps a counter's ring. If it is mapped for reading only, the kernel overwrites
+// unread records.
 func mapRing(fd, pages, prot int) (*Ring, error) {
 	page := os.Getpagesize()
 	mem, err := unix.Mmap(fd, 0, (pages+1)*page, prot, unix.MAP_SHARED)
@@ -38,21 +37,20 @@ func mapRing(fd, pages, prot int) (*Ring, error) {
 
 func (r *Ring) close() { unix.Munmap(r.mem) }
 
-// attach has another counter's records come to this ring.
+// attach directs another counter's records to this ring.
 func (r *Ring) attach(fd int) error {
 	return unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd)
 }
 
-// word returns the 64 bits at a position, which is a multiple of 8.
+// word returns the 64 bits at a position, a multiple of 8.
 func (r *Ring) word(pos uint64) uint64 {
 	return *(*uint64)(unsafe.Pointer(&r.data[pos&uint64(len(r.data)-1)]))
 }
 
-// drain hands everything that is in the ring to write, as whole records in at
-// most two pieces, and only then gives the space back to the kernel. It counts
-// the records in t.
+// drain passes all data in the ring to write, as complete records in at most two pieces, and
+// only then releases the space to the kernel. It counts the records in t.
 func (r *Ring) drain(t *tally, write func([]byte) error) (n int, err error) {
-	head := r.written() // acquires what is there
+	head := r.written() // load-acquire: the data up to head is visible
 	if head == r.read {
 		return 0, nil
 	}
@@ -72,13 +70,13 @@ func (r *Ring) drain(t *tally, write func([]byte) error) (n int, err error) {
 	return n, nil
 }
 
-// release gives the space up to head back to the kernel.
+// release returns the space up to head to the kernel.
 func (r *Ring) release(head uint64) {
 	r.read = head
 	atomic.StoreUint64(r.tail, head)
 }
 
-// written returns the position up to which there are whole records.
+// written returns the position up to which there are complete records.
 func (r *Ring) written() uint64 {
 	head := atomic.LoadUint64(r.head)
 	if r.ids != nil {
@@ -87,12 +85,12 @@ func (r *Ring) written() uint64 {
 	return head
 }
 
-// setWord changes the 64 bits at a position, which is a multiple of 8.
+// setWord changes the 64 bits at a position, a multiple of 8.
 func (r *Ring) setWord(pos, to uint64) {
 	*(*uint64)(unsafe.Pointer(&r.data[pos&uint64(len(r.data)-1)])) = to
 }
 
-// append appends what lies from one position to another to b.
+// append appends the data between two positions to b.
 func (r *Ring) append(b []byte, from, to uint64) []byte {
 	if from == to {
 		return b
@@ -105,36 +103,35 @@ func (r *Ring) append(b []byte, from, to uint64) []byte {
 	return append(append(b, r.data[i:]...), r.data[:j]...)
 }
 
-// tally is what is known of the records that went by, from their headers.
+// tally collects counts, times and names from the headers of drained records.
 type tally struct {
-	timeOff     uint64 // of a sample's time, from its header; 0: it has none
+	timeOff     uint64 // offset of a sample's time from its header, in bytes; 0: no time
 	samples     uint64
-	lost        uint64 // by LOST records
+	lost        uint64 // according to LOST records
 	lostAt      uint64 // time of the last LOST record
-	first, last uint64 // samples' times
-	// mapped collects files' names from MMAP2 records, where the kernel does not
-	// put build IDs into them; nil otherwise.
+	first, last uint64 // times of samples
+	// mapped collects file names from MMAP2 records, if the kernel does not put build IDs
+	// into them; nil otherwise.
 	mapped map[string]bool
-	// forked are the processes that were forked and have not ended; nil where
-	// nobody asks.
+	// forked are the processes that were forked and have not exited; nil if not needed.
 	forked map[int32]bool
-	side   *[]byte // collects what tells of processes and mappings; nil: nobody asks
+	side   *[]byte // collects side-band records; nil if not needed
 }
 
-// count walks the headers from r.read to head.
+// count counts the records from r.read to head.
 func (t *tally) count(r *Ring, head uint64) {
 	for pos := r.read; pos < head; {
 		h := r.word(pos)
 		size := h >> 48
 		if size < 8 {
-			return // not a record: the reader will say so
+			return // not a record: the file's reader reports it
 		}
 		t.record(r, pos, h)
 		pos += size
 	}
 }
 
-// record counts the record at pos, whose header is h.
+// record counts the record at pos, with header h.
 func (t *tally) record(r *Ring, pos, h uint64) {
 	switch format.Type(uint32(h)) {
 	case format.TypeSample:
@@ -171,14 +168,14 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 	}
 }
 
-// sideBand are the types of records that tell whose addresses are what.
+// sideBand are the types of records that describe processes and their mappings.
 var sideBand = []format.Type{format.TypeMmap, format.TypeMmap2, format.TypeComm, format.TypeFork, format.TypeExit,
 	format.TypeKSymbol, format.TypeBPFEvent, format.TypeNamespaces, format.TypeCgroup, format.TypeTextPoke}
 
-// lostTime is where a LOST record of an event with sample ids has its time.
+// lostTime is the position of the time in a LOST record of an event with sample ids.
 const lostTime = 8 + 8 + 8 + 8
 
-// mmap2Name is where a MMAP2 record has its file name.
+// mmap2Name is the position of the file name in a MMAP2 record.
 const mmap2Name = 8 + 8 + 3*8 + 24 + 8
 
 // cstring returns the string at from, which ends before to.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapRings maps a ring for each CPU, or thread, and has all its counters write to
-// it. Without -m they are made smaller until the user may lock them.
+// mapRings maps a ring for each CPU, or thread, and directs all its counters to it. Without
+// -m it reduces the rings' size until the user may lock their memory.
 func (r *recorder) mapRings() error {
 	pages := r.opts.Pages
 	if pages == 0 {
@@ -45,8 +45,8 @@ func (r *recorder) tryMapRings(pages int) (err error) {
 	return err
 }
 
-// mapCounters maps a ring for each CPU, or thread, and makes all its counters write to
-// it. With an error it returns the rings that are mapped by then.
+// mapCounters maps a ring for each CPU, or thread, and directs all its counters to it. With
+// an error it returns the rings mapped so far.
 func (o *opener) mapCounters(pages, prot int) (rings []*Ring, err error) {
 	type place struct{ cpu, tid int } // one of the two is -1
 	mapped := map[place]*Ring{}
@@ -79,8 +79,8 @@ func (r *recorder) unmapRings() {
 	r.rings = nil
 }
 
-// defaultPages is what kernel.perf_event_mlock_kb lets everybody lock for each
-// CPU: that, less the ring's first page, as a power of 2.
+// defaultPages returns the ring size that kernel.perf_event_mlock_kb allows every user for
+// each CPU: that, less the ring's first page, rounded down to a power of 2.
 func defaultPages() int {
 	kb := sysctl("/proc/sys/kernel/perf_event_mlock_kb", 516)
 	n := int(kb)<<10/os.Getpagesize() - 1
@@ -91,8 +91,7 @@ func defaultPages() int {
 	return pages
 }
 
-// watch sets up what the recorder waits for: rings that are half full, threads
-// that end, and the eventfd.
+// watch sets up epoll: for rings that are half full, exiting threads, and the eventfd.
 func (r *recorder) watch() (err error) {
 	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll: %w", err)
@@ -105,10 +104,10 @@ func (r *recorder) watch() (err error) {
 	}
 	ready := uint32(unix.EPOLLIN)
 	if r.opts.Overwrite {
-		ready = 0 // only that the thread has ended
+		ready = 0 // report only the exit of the thread
 	}
-	// All counters of a ring are woken alike, so one will do; of threads, all are
-	// needed to know when the last has ended.
+	// All counters of a ring are woken alike, so one is enough; of threads, all are needed to
+	// detect the exit of the last one.
 	for _, c := range r.counters {
 		if c.event == r.counters[0].event || slices.ContainsFunc(r.rings, func(ring *Ring) bool { return ring.fd == c.fd }) {
 			if err := r.watchFD(c.fd, ready); err != nil {

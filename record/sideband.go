@@ -25,7 +25,7 @@ func (d *dwarf) scan(i int, head uint64) {
 		}
 		switch t := format.Type(uint32(h)); t {
 		case format.TypeMmap, format.TypeMmap2, format.TypeFork, format.TypeExit, format.TypeComm:
-			d.tell(r.append(nil, pos, pos+size)) // kept, and referred to
+			d.tell(r.append(nil, pos, pos+size)) // a copy, because decoded records refer to it
 		case format.TypeLost:
 			d.side = append(d.side, sideRecord{rec: &format.Lost{}})
 		}
@@ -34,7 +34,7 @@ func (d *dwarf) scan(i int, head uint64) {
 	d.scanned[i] = head
 }
 
-// tell keeps a record of the side band for when its time comes.
+// tell stores a record of the side band until its time has come.
 func (d *dwarf) tell(b []byte) {
 	h := binary.LittleEndian.Uint64(b)
 	id := binary.LittleEndian.Uint64(b[len(b)-8:])
@@ -62,7 +62,7 @@ func (d *dwarf) tell(b []byte) {
 	d.side = append(d.side, sideRecord{time, rec})
 }
 
-// synthesized takes the records that the recorder made itself.
+// synthesized applies the recorder's synthesized records.
 func (d *dwarf) synthesized(b []byte, idSize int) {
 	for len(b) >= 8 {
 		size := int(binary.LittleEndian.Uint16(b[6:]))
@@ -85,7 +85,7 @@ func (d *dwarf) synthesized(b []byte, idSize int) {
 	}
 }
 
-// until tells procs what happened up to a time.
+// until applies the side-band records up to a time to procs.
 func (d *dwarf) until(time uint64) {
 	i := 0
 	for ; i < len(d.side) && d.side[i].time <= time; i++ {
@@ -104,7 +104,8 @@ func (d *dwarf) until(time uint64) {
 	d.side = slices.Delete(d.side, 0, i)
 }
 
-// forked lets a child of a sampled process be walked from its first sample on.
+// forked registers a child of a sampled process with BPF, so that it is walked from its first
+// sample on.
 func (d *dwarf) forked(rec *format.Fork) {
 	parent, child := d.procs.byPID[rec.PPID], d.procs.byPID[rec.PID]
 	if rec.PID == rec.PPID || parent == nil || child == nil || !parent.on || parent.tgid != uint32(parent.pid) {
@@ -114,7 +115,7 @@ func (d *dwarf) forked(rec *format.Fork) {
 	d.procs.touch(child)
 }
 
-// exec has a process begin anew. The next exec is the one after the last.
+// exec replaces a process after an exec. Its exec count increases by one.
 func (d *dwarf) exec(rec *format.Comm) {
 	var p published
 	if old := d.procs.byPID[rec.PID]; old != nil {
@@ -128,7 +129,7 @@ func (d *dwarf) exec(rec *format.Comm) {
 	}
 }
 
-// gone has BPF forget a process, whose pid another may get.
+// gone removes a process from BPF, because its pid may be reused.
 func (d *dwarf) gone(p *process) {
 	if p.on {
 		d.bpf.RemoveProcess(p.tgid)
@@ -136,7 +137,7 @@ func (d *dwarf) gone(p *process) {
 	d.unused(p.space)
 }
 
-// unused gives back what BPF has of a space that nobody uses any more.
+// unused removes a space from BPF that no process uses any more.
 func (d *dwarf) unused(s *space) {
 	if s.refs == 0 && s.has {
 		d.bpf.RemoveMappings(s.mappings)

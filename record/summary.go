@@ -6,45 +6,46 @@ import (
 	"gperf/format"
 )
 
-// Summary is what a recording came to.
+// Summary describes a finished recording.
 type Summary struct {
-	Path    string // as Options.Output
+	Path    string // Options.Output
 	Bytes   int64  // of the file, or all of them
-	Wakeups uint64 // how often there was something to write, for the last file
+	Wakeups uint64 // how often a ring woke the recorder, for the last file
 	Samples uint64 // in the file, or all of them
-	// Full is what was written when Options.MaxSize was reached; 0: it was not.
+	// Full is the number of bytes written when Options.MaxSize was reached; 0: it was not.
 	Full int64
-	// Dumped is the name that the last file got, where names have times in them.
+	// Dumped is the name of the last file, if names include times.
 	Dumped string
-	// Original is how many bytes were compressed, and Compressed what they
-	// came to; 0 without compression.
+	// Original is the number of bytes before compression, and Compressed after it; 0 without
+	// compression.
 	Original, Compressed int64
-	// Lost is how many samples found no place in a ring. Where an event writes
-	// both samples and side band, its lost side band is among them.
+	// Lost counts the samples that did not fit into a ring. If an event writes both samples
+	// and side band, it includes the event's lost side band.
 	Lost uint64
-	// LostSideBand is how many mmap, comm and other records found none.
+	// LostSideBand counts lost mmap, comm and other side-band records.
 	LostSideBand uint64
-	// LostRecords is how many records of all kinds found none, at least, where the kernel (before Linux 6.0) does
-	// not count per event. A sample whose user stack is walked in the kernel is two.
+	// LostRecords is the minimum number of lost records of all kinds, if the kernel (before
+	// Linux 6.0) does not count per event. A sample whose user stack is walked in the kernel
+	// is two records.
 	LostRecords uint64
-	// Missed is how many samples BPF programs that make them could not make, for
-	// another was running.
+	// Missed counts samples that BPF programs could not make because another program was
+	// running.
 	Missed uint64
 	Pages  int // of each ring
-	// Unwind is what became of the user stacks, nil if they were not walked.
+	// Unwind counts how the walks of user stacks ended, nil if stacks were not walked.
 	Unwind *UnwindSummary
-	// Closing is how many tracepoints the kernel is still to close when Run has
-	// returned: a process of its own waits for that.
+	// Closing is the number of tracepoints that the kernel still has to close when Run has
+	// returned: a separate process waits for that.
 	Closing int
-	// Command is how the command ended, nil without one.
+	// Command is the exit state of the command, nil without one.
 	Command *os.ProcessState
 }
 
-// lostRecords asks the counters what they lost, appends a LOST_SAMPLES record
-// for each that did since it was asked last, as perf does, and counts it. Before Linux 6.0 counters do
-// not know: then the LOST records that the kernel put into the rings count. Where
-// counters know, LOST records tell of the same losses once more, and of those
-// only that were followed by a record.
+// lostRecords reads the losses from the counters, appends a LOST_SAMPLES record for each
+// counter with losses since the last call, as perf does, and counts them. Before Linux 6.0
+// counters do not count losses: then the LOST records that the kernel put into the rings
+// count. If counters count them, LOST records repeat the same losses, but only those that
+// were followed by another record.
 func (r *recorder) lostRecords(b []byte) (_ []byte, err error) {
 	r.sum.Lost, r.sum.LostSideBand = 0, 0
 	for i := range r.counters {
@@ -60,7 +61,7 @@ func (r *recorder) lostRecords(b []byte) (_ []byte, err error) {
 	if r.emit == nil {
 		return b, nil
 	}
-	for i := range r.emit.counters { // whose events have one id each
+	for i := range r.emit.counters { // their events have one id each
 		if b, err = r.lostOf(b, &r.emit.counters[i], 0); err != nil {
 			return b, err
 		}
@@ -68,7 +69,7 @@ func (r *recorder) lostRecords(b []byte) (_ []byte, err error) {
 	return b, nil
 }
 
-// lostOf does that for a counter, whose id is the index-th of its event.
+// lostOf appends the losses of one counter, whose id is the index-th of its event.
 func (r *recorder) lostOf(b []byte, c *counter, index int) ([]byte, error) {
 	a := &r.attrs[c.event]
 	id := a.IDs[index]

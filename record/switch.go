@@ -11,28 +11,28 @@ import (
 	"gperf/record/event"
 )
 
-// Switch says when output goes on in another file. Every file is complete in
-// itself: it describes again what runs, and has its own sections.
+// Switch defines when output continues in another file. Every file is complete: it has its
+// own synthesized records and feature sections.
 type Switch struct {
-	Signal   <-chan os.Signal // for each that comes; nil: none does
-	Events   []event.Event    // for each that happens
-	Size     int64            // when the file has so many bytes; 0: never
-	Every    time.Duration    // 0: never
-	MaxFiles int              // so many are kept; 0: all
+	Signal   <-chan os.Signal // switch at each signal; nil: never
+	Events   []event.Event    // switch at each occurrence
+	Size     int64            // switch when the file has so many bytes; 0: never
+	Every    time.Duration    // switch at this interval; 0: never
+	MaxFiles int              // number of files to keep; 0: all
 }
 
-// switching is how far a recording has come with it.
+// switching is the state of switching the output.
 type switching struct {
-	due    atomic.Bool // the next file
+	due    atomic.Bool // switch at the next opportunity
 	timer  *time.Timer // nil without
-	dumped []string    // files that are to be kept, the oldest first; nil if all are
+	dumped []string    // files to keep, the oldest first; nil if all are kept
 }
 
 func (s *Switch) enabled() bool {
 	return s.Signal != nil || len(s.Events) > 0 || s.Size > 0 || s.Every > 0
 }
 
-// ParseSwitch parses what --switch-output has, but for "signal": a size in B, K, M or
+// ParseSwitch parses the argument of --switch-output, except "signal": a size in B, K, M or
 // G, or a time in s, m, h or d.
 func ParseSwitch(s string) (Switch, error) {
 	times := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
@@ -55,7 +55,7 @@ func ParseSize(s string) (int64, error) {
 	return n * sizes[unit], nil
 }
 
-// quantity splits a number from its unit. The number is 0 if it is none.
+// quantity splits a number from its unit. It returns 0 if there is no number.
 func quantity(s string) (n int64, unit byte) {
 	if s == "" {
 		return 0, 0
@@ -67,8 +67,8 @@ func quantity(s string) (n int64, unit byte) {
 	return int64(u), s[len(s)-1]
 }
 
-// tellSwitchSize says that files will be larger than asked for: rings are emptied when
-// they are half full.
+// tellSwitchSize warns that files will be larger than requested: rings are emptied when they
+// are half full.
 func (r *recorder) tellSwitchSize() {
 	half := int64(len(r.rings[0].data) / 2)
 	if size := r.opts.Switch.Size; size > 0 && size < half {
@@ -76,7 +76,7 @@ func (r *recorder) tellSwitchSize() {
 	}
 }
 
-// startSwitching begins to wait for what output is switched for.
+// startSwitching starts the timer and the signals for switching.
 func (r *recorder) startSwitching() (stop func()) {
 	s := &r.opts.Switch
 	if s.Every > 0 {
@@ -105,16 +105,16 @@ func (r *recorder) wantSwitch() {
 	r.signal()
 }
 
-// switchDue tells whether it is time for another file. By its size one is only
-// done with when there is something in it of its own.
+// switchDue reports whether it is time for another file. A file's size counts only after
+// records other than the synthesized ones were written.
 func (r *recorder) switchDue() bool {
 	size := r.opts.Switch.Size
 	return r.due.Swap(false) || size > 0 && r.data && r.size() >= size
 }
 
-// switchOutput finishes the file, and begins another one: with a description of
-// what ran when that was to be done, and with what the kernel told from then on until
-// it was done. So nothing is missing of what ended or began meanwhile.
+// switchOutput finishes the file, and begins another one: with synthesized records of the
+// processes that ran when the switch was requested, and the side band since. So the new file
+// includes all processes that started or exited during the switch.
 func (r *recorder) switchOutput() error {
 	var running, since []byte
 	drain := func() error { _, err := r.drain(); return err }
@@ -159,7 +159,7 @@ func (r *recorder) switchOutput() error {
 	return r.finishInit()
 }
 
-// dropOldest removes the oldest file, where only so many are kept.
+// dropOldest removes the oldest file, if the number of files is limited.
 func (r *recorder) dropOldest(newest string) {
 	most := r.opts.Switch.MaxFiles
 	if most == 0 {
@@ -172,8 +172,8 @@ func (r *recorder) dropOldest(newest string) {
 	}
 }
 
-// timestamp renames a file to one with the time in hundredths of seconds behind its
-// name, as perf writes it; a name that there is already is passed over.
+// timestamp appends the time, in hundredths of seconds, to a file's name, as perf does; it
+// skips names that exist.
 func timestamp(path string) (string, error) {
 	for t := time.Now(); ; t = t.Add(10 * time.Millisecond) {
 		name := fmt.Sprintf("%s.%s%02d", path, t.Format("20060102150405"), t.Nanosecond()/1e7)

@@ -9,8 +9,8 @@ import (
 	"gperf/record/event"
 )
 
-// trigger is the events that switch the output. They are not recorded, and have rings
-// of their own, of one page.
+// trigger holds the events that switch the output. They are not recorded, and have their own
+// rings of one page.
 type trigger struct {
 	opener
 	rings []*Ring
@@ -41,7 +41,7 @@ func (r *recorder) openTrigger(threads []int) (err error) {
 	return nil
 }
 
-// triggerAttr is the attr of an event that wakes the recorder up each time.
+// triggerAttr returns the attr of an event that wakes the recorder at each occurrence.
 func (o *Options) triggerAttr(ev *event.Event) format.Attr {
 	a := o.commonAttr(ev)
 	a.Flags &^= format.FlagWriteBackward
@@ -63,7 +63,7 @@ func (t *trigger) ring(fd int) *Ring {
 	return nil
 }
 
-// triggered switches the output if there is something in a trigger's ring, which it empties.
+// triggered switches the output if a trigger's ring has records, and empties the ring.
 func (r *recorder) triggered(ring *Ring, events uint32) {
 	if head := ring.written(); head != ring.read {
 		ring.release(head)

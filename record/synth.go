@@ -20,20 +20,20 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// synth makes records of what the kernel wrote none about, because it was
-// there before the recording: mappings of the kernel, processes and theirs.
-// They carry no time, and so come before everything else.
+// synth makes records that the kernel did not write, because their subjects existed before
+// the recording: mappings of the kernel, processes and their mappings. They have no time, and
+// so come before all others.
 type synth struct {
-	idSize   int  // of the sample id behind each record
-	data     bool // mappings without code as well
-	buildIDs bool // in the mappings
+	idSize   int  // size of the sample id at the end of each record
+	data     bool // include mappings without code
+	buildIDs bool // put build IDs into mappings
 	omit     Synth
-	spaces   bool // namespaces of threads as well
+	spaces   bool // include namespaces of threads
 	buf      []byte
 	out      func([]byte) error
-	known    map[fileID][]byte // build IDs
-	files    map[string]bool   // names of mapped files, if asked for
-	denied   int               // processes whose mappings may not be read
+	known    map[fileID][]byte // cached build IDs
+	files    map[string]bool   // names of mapped files, if set
+	denied   int               // number of processes with unreadable mappings
 }
 
 // fileID names a file on this machine.
@@ -44,7 +44,7 @@ type fileID struct {
 
 const flushSize = 1 << 16
 
-// Synth are kinds of records that describe what was there before the recording.
+// Synth are kinds of synthesized records.
 type Synth uint8
 
 const (
@@ -54,7 +54,8 @@ const (
 	SynthAll = SynthTask | SynthMmap | SynthCgroup
 )
 
-// ParseSynth parses what --synth has, kinds with commas. Mappings come with their processes.
+// ParseSynth parses the argument of --synth, kinds with commas. Mappings are synthesized with
+// their processes.
 func ParseSynth(list string) (kinds Synth, err error) {
 	for kind := range strings.SplitSeq(list, ",") {
 		switch kind {
@@ -69,13 +70,13 @@ func ParseSynth(list string) (kinds Synth, err error) {
 		case "all":
 			kinds = SynthAll
 		default:
-			return 0, fmt.Errorf("%q is none of no, task, mmap, cgroup, all", kind)
+			return 0, fmt.Errorf("%q is not one of no, task, mmap, cgroup, all", kind)
 		}
 	}
 	return kinds, nil
 }
 
-// flush writes the records made so far, once there are many.
+// flush writes the records made so far, if they have at least so many bytes.
 func (s *synth) flush(least int) error {
 	if len(s.buf) < least || len(s.buf) == 0 {
 		return nil
@@ -85,8 +86,8 @@ func (s *synth) flush(least int) error {
 	return err
 }
 
-// kernel makes the records of the kernel, its modules and BPF programs, as far
-// as kallsyms and /proc/modules show them. It reports whether kallsyms did.
+// kernel makes the records of the kernel, its modules and BPF programs, as far as kallsyms
+// and /proc/modules show them. It reports whether kallsyms did.
 func (s *synth) kernel() (visible bool, err error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -117,23 +118,22 @@ func (s *synth) kernel() (visible bool, err error) {
 	return true, s.flush(flushSize)
 }
 
-// kernelText is what kallsyms tells of the kernel's own text.
+// kernelText is the kernel's own text according to kallsyms.
 type kernelText struct {
-	name      string // of the symbol that text is the address of
+	name      string // name of the symbol at text
 	text, end uint64
 	bpf       []format.KSymbol
 }
 
-// hiddenEnd is the end of a kernel that does not show it.
+// hiddenEnd is the end of the kernel if kallsyms hides it.
 const hiddenEnd = ^uint64(0)
 
 // ksymbolBPF is PERF_RECORD_KSYMBOL_TYPE_BPF.
 const ksymbolBPF = 1
 
-// scanKallsyms looks for where the kernel begins (_text, else _stext: what
-// perf relocates by) and its code ends (_etext), and for BPF programs, whose
-// sizes kallsyms does not tell: each is taken to reach to the next one, or to
-// the end of its page.
+// scanKallsyms finds the start (_text, else _stext: perf's reference for relocation) and the
+// end (_etext) of the kernel's code, and BPF programs. kallsyms has no sizes of BPF programs:
+// each is assumed to extend to the next one, or to the end of its page.
 func scanKallsyms(r io.Reader) (k kernelText, err error) {
 	var stext uint64
 	sc := bufio.NewScanner(r)
@@ -146,7 +146,7 @@ func scanKallsyms(r io.Reader) (k kernelText, err error) {
 		name := line[19:]
 		switch {
 		case name[0] != '_' && line[len(line)-1] != ']':
-			continue // almost all
+			continue // almost all symbols
 		case string(name) == "_text":
 			k.text = hex(line[:16])
 		case string(name) == "_stext":
@@ -162,7 +162,7 @@ func scanKallsyms(r io.Reader) (k kernelText, err error) {
 	if k.text == 0 {
 		k.name, k.text = "_stext", stext
 	}
-	if k.end <= k.text { // hidden or odd: it reaches to where modules are
+	if k.end <= k.text { // hidden or implausible: assume that it extends to the modules
 		k.end = hiddenEnd
 	}
 	slices.SortFunc(k.bpf, func(a, b format.KSymbol) int {
@@ -193,7 +193,7 @@ type module struct {
 	addr, bytes uint64
 }
 
-// file is the module's file, or its name in brackets where none is installed.
+// file returns the module's file, or its name in brackets if none is installed.
 func (m module) file(paths map[string]string) string {
 	if path, ok := paths[m.name]; ok {
 		return path
@@ -201,9 +201,10 @@ func (m module) file(paths map[string]string) string {
 	return "[" + m.name + "]"
 }
 
-// parseModules reads lines "name size refs users state address"; those of a
-// hidden address are left out. Since Linux 6.4 a module's parts are spread, the size
-// is that of all, and the address that of its code: it ends where another begins.
+// parseModules parses lines "name size refs users state address"; it skips those with a
+// hidden address. Since Linux 6.4 a module's parts are spread: the size is the sum of all
+// parts, and the address belongs to its code. The code ends at the latest where another
+// module begins.
 func parseModules(b []byte) (l []module) {
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
@@ -239,8 +240,8 @@ func (s *synth) modules(l []module) {
 	}
 }
 
-// modulePaths returns the files of the installed modules by their names, which
-// have _ where file names may have -.
+// modulePaths returns the files of the installed modules by module name, in which _ replaces
+// - of the file name.
 func modulePaths() map[string]string {
 	var u unix.Utsname
 	unix.Uname(&u)
@@ -264,8 +265,8 @@ func modulePaths() map[string]string {
 	return paths
 }
 
-// process makes the records of a process: its threads, and its mappings. One
-// that has gone by now leaves what was known.
+// process makes the records of a process: its threads, and its mappings. If the process has
+// exited meanwhile, the records are incomplete.
 func (s *synth) process(pid int) error {
 	st, err := readStatus(pid)
 	if err != nil {
@@ -303,17 +304,17 @@ func (s *synth) thread(f format.Fork, comm string) {
 	s.buf = c.Append(s.buf, s.idSize)
 }
 
-// status is what /proc/PID/status tells.
+// status is the content of /proc/PID/status.
 type status struct {
 	name string
 	tgid int
 	ppid int
 }
 
-// maxComm is how much of a thread's name the kernel's records have.
+// maxComm is the maximum length of a thread's name in the kernel's records.
 const maxComm = 15
 
-// processOf returns the process that a thread is of.
+// processOf returns the process of a thread.
 func processOf(tid int) (int, error) {
 	st, err := readStatus(tid)
 	return st.tgid, err
@@ -344,7 +345,7 @@ func parseStatus(b []byte) (st status) {
 	return st
 }
 
-// unescape undoes what /proc does to line feeds and backslashes in names.
+// unescape reverts /proc's escaping of line feeds and backslashes in names.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -421,10 +422,9 @@ func parseMap(line string) (m format.Mmap, ok bool) {
 	return m, true
 }
 
-// buildID returns the build ID of the file of a mapping, nil if it has none or
-// cannot be read. The process may see another file under that name than gperf
-// does: it is read through the process's root, if that is the mapped file, else
-// through the mapping itself.
+// buildID returns the build ID of a mapping's file, nil if it has none or cannot be read. The
+// process may see another file under that name than gperf does: buildID reads the file
+// through the process's root, if that is the mapped file, else through the mapping itself.
 func (s *synth) buildID(pid int, m *format.Mmap) []byte {
 	key := fileID{maj: m.Maj, min: m.Min, ino: m.Ino}
 	if id, ok := s.known[key]; ok {

@@ -17,27 +17,26 @@ import (
 	"gperf/unwind"
 )
 
-// fileState says how stacks are walked through a file's code.
+// fileState is how stacks are walked through a file's code.
 type fileState uint8
 
 const (
-	fileUnknown fileState = iota // nobody has come by yet
-	filePending                  // its table is being made
-	fileReady                    // by table
-	fileFP                       // by frame pointers: there is nothing else
-	fileUprobes                  // where uretprobes have functions return to
+	fileUnknown fileState = iota // not sampled yet
+	filePending                  // the table is being made
+	fileReady                    // by the unwind table
+	fileFP                       // by frame pointers: there is no CFI
+	fileUprobes                  // the kernel's return trampoline of uretprobes
 )
 
-// mappedFile is a file with code that some process has mapped, or what has no
-// file.
+// mappedFile is a file with code that some process has mapped, or mapped code without a file.
 type mappedFile struct {
 	name  string
 	id    dso.BuildID
-	file  fileID // zero if records tell the build ID
+	file  fileID // zero if records have the build ID
 	state fileState
-	pid   int32 // one that has it mapped
+	pid   int32 // a process that has it mapped
 	at    mapping
-	// mapped is the last sweep in which a process had it mapped.
+	// mapped is the last sweep in which a process had the file mapped.
 	mapped int
 
 	// Set when ready.
@@ -46,7 +45,7 @@ type mappedFile struct {
 	object *unwind.Object
 	entry  uint64 // vaddr
 	loaded bpf.Table
-	has    bool // BPF has it, as loaded
+	has    bool // BPF has the table, as loaded
 }
 
 func newMappedFile(m *format.Mmap) *mappedFile {
@@ -64,15 +63,15 @@ func newMappedFile(m *format.Mmap) *mappedFile {
 	return f
 }
 
-// seen keeps where a file can be had: the latest process is the likeliest to live.
+// seen stores where the file can be opened: the latest process is the likeliest to live.
 func (f *mappedFile) seen(m *format.Mmap) {
 	f.pid, f.at = m.PID, mapping{start: m.Start, end: m.Start + m.Len, pgoff: m.Pgoff}
 }
 
-// unload forgets the table, until somebody needs it again.
+// unload drops the table, until another sample needs it.
 func (f *mappedFile) unload() { f.state, f.im, f.table, f.object = fileUnknown, nil, nil, nil }
 
-// kernelMapping is the mapping as the BPF programs have it.
+// kernelMapping returns the mapping for the BPF programs.
 func (m *mapping) kernelMapping() bpf.Mapping {
 	k := bpf.Mapping{Start: m.start, End: m.end, Table: bpf.TablePending}
 	switch m.file.state {
@@ -85,13 +84,13 @@ func (m *mapping) kernelMapping() bpf.Mapping {
 		k.Table = bpf.TableFP
 	case fileUprobes:
 		k.Table = bpf.TableUprobes
-		k.Start-- // returns go to its first byte, and are looked up one byte ahead
+		k.Start-- // functions return to its first byte, and return addresses are looked up minus 1
 	}
 	return k
 }
 
-// paths are the names under which the file may be opened: as the process sees
-// it, through its mapping, as this process sees it.
+// paths returns the names under which the file may be opened: in the process's root, through
+// its mapping, in this process's root.
 func (f *mappedFile) paths() []string {
 	return []string{
 		fmt.Sprintf("/proc/%d/root%s", f.pid, f.name),
@@ -100,7 +99,7 @@ func (f *mappedFile) paths() []string {
 	}
 }
 
-// open opens the file itself, and no other one that has its name now.
+// open opens the mapped file; it rejects another file of the same name.
 func (f *mappedFile) open() (*dso.Image, error) {
 	if f.name == dso.VDSO {
 		return new(dso.Finder).Find(dso.VDSO, f.id)
@@ -122,7 +121,7 @@ func (f *mappedFile) open() (*dso.Image, error) {
 	return nil, err
 }
 
-// is tells whether an image is of the file.
+// is reports whether an image belongs to the file.
 func (f *mappedFile) is(im *dso.Image, path string) bool {
 	if !f.id.IsZero() {
 		return im.BuildID().Matches(f.id)
@@ -131,8 +130,8 @@ func (f *mappedFile) is(im *dso.Image, path string) bool {
 	return unix.Stat(path, &st) == nil && st.Ino == f.file.ino
 }
 
-// build makes the file's table. It is called beside the recording, while the
-// state is pending, and sets only what nobody looks at till then.
+// build makes the file's table. It runs in the background, in state filePending, and sets
+// only fields that are not read in this state.
 func (f *mappedFile) build(cache *unwind.Cache) error {
 	im, err := f.open()
 	if err != nil {
@@ -158,7 +157,7 @@ func (f *mappedFile) build(cache *unwind.Cache) error {
 	return nil
 }
 
-// code reads what the file has at a vaddr.
+// code reads the file's code at a vaddr.
 func (f *mappedFile) code(vaddr, n uint64) ([]byte, error) {
 	im, err := f.open()
 	if err != nil {
@@ -172,7 +171,7 @@ func (f *mappedFile) code(vaddr, n uint64) ([]byte, error) {
 	return im.Bytes(off, n)
 }
 
-// entryOff is where an ELF header has e_entry.
+// entryOff is the position of e_entry in an ELF header.
 const entryOff = 24
 
 // builder makes tables in the background.
@@ -191,7 +190,7 @@ type built struct {
 }
 
 func newBuilder(wake func()) *builder {
-	cache, _ := unwind.NewCache() // without a home there is none, and nil keeps nothing
+	cache, _ := unwind.NewCache() // without a home directory there is no cache, and nil caches nothing
 	b := &builder{cache: cache, jobs: make(chan *mappedFile, maxJobs), done: make(chan built, maxJobs), wake: wake}
 	for range max(1, runtime.NumCPU()/2) {
 		b.running.Go(b.run)
@@ -209,11 +208,11 @@ func (b *builder) run() {
 	}
 }
 
-// maxJobs is how many tables can wait to be made.
+// maxJobs is the maximum number of tables waiting to be made.
 const maxJobs = 1 << 12
 
-// request makes a file's table in the background, unless somebody asked before. With
-// far too many requests open it does nothing: the next sample asks again.
+// request starts making a file's table in the background, unless that was requested before.
+// If too many requests are open, it does nothing: the next sample requests the table again.
 func (b *builder) request(f *mappedFile) {
 	if f.state != fileUnknown {
 		return

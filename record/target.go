@@ -11,39 +11,39 @@ import (
 	"syscall"
 )
 
-// Target is who is recorded: all CPUs, some CPUs, processes, threads, users' processes,
-// or a command. A command beside others only says how long to record. Without any,
-// all CPUs are meant.
+// Target defines what is recorded: all CPUs, some CPUs, processes, threads, users' processes,
+// or a command. A command in addition to others only limits the duration. The zero value
+// means all CPUs.
 type Target struct {
 	All     bool
 	CPUs    []int
 	PIDs    []int
 	TIDs    []int
-	UIDs    []int // users, whose processes are meant that run at the start
+	UIDs    []int // users, whose processes running at the start are recorded
 	Command []string
-	// PerThread makes a ring for each thread rather than for each CPU. The threads
-	// that they start are not recorded then.
+	// PerThread uses a ring for each thread rather than for each CPU. Threads that the target
+	// starts are then not recorded.
 	PerThread bool
 }
 
-// perThread tells whether counters are opened for threads on all CPUs at once.
+// perThread reports whether a counter counts a thread on all CPUs.
 func (t *Target) perThread() bool { return t.PerThread && !t.byCPU() }
 
-// SystemWide tells whether everything that runs on the CPUs is recorded.
+// SystemWide reports whether everything that runs on the CPUs is recorded.
 func (t *Target) SystemWide() bool { return t.byCPU() }
 
-// byCPU tells whether everything that runs on the CPUs is recorded.
+// byCPU reports whether everything that runs on the CPUs is recorded.
 func (t *Target) byCPU() bool {
 	return !t.byTask() && (t.All || len(t.CPUs) > 0 || len(t.Command) == 0)
 }
 
-// byTask tells whether processes or threads that run already are recorded.
+// byTask reports whether running processes or threads are recorded.
 func (t *Target) byTask() bool { return len(t.PIDs)+len(t.TIDs)+len(t.UIDs) > 0 }
 
-// ownCommand tells whether it is the command that is recorded.
+// ownCommand reports whether the command is recorded.
 func (t *Target) ownCommand() bool { return !t.byTask() && !t.byCPU() }
 
-// cpus returns the CPUs that counters are opened on, -1 for any, and all that there are.
+// cpus returns the CPUs that counters are opened on, -1 for any, and all online CPUs.
 func (t *Target) cpus() (cpus, online []int, err error) {
 	if t.perThread() {
 		return []int{-1}, []int{-1}, nil
@@ -66,7 +66,7 @@ func (t *Target) threads() ([]int, error) {
 		return []int{-1}, nil
 	}
 	if !t.byTask() {
-		return nil, nil // those of the command are known later
+		return nil, nil // the command's threads are known later
 	}
 	l := slices.Clone(t.TIDs)
 	for _, tid := range t.TIDs {
@@ -83,7 +83,7 @@ func (t *Target) threads() ([]int, error) {
 	}
 	for _, uid := range t.UIDs {
 		for _, pid := range processesOf(uid) {
-			tids, _ := threadsOf(pid) // it may have gone
+			tids, _ := threadsOf(pid) // it may have exited
 			l = append(l, tids...)
 		}
 	}
@@ -97,7 +97,7 @@ func (t *Target) threads() ([]int, error) {
 // threadsOf returns the ids of a process's threads.
 func threadsOf(pid int) ([]int, error) { return numberedDirs(fmt.Sprintf("/proc/%d/task", pid)) }
 
-// processesOf returns the ids of a user's processes, this one aside.
+// processesOf returns the ids of a user's processes, except this one.
 func processesOf(uid int) (l []int) {
 	pids, _ := processes()
 	for _, pid := range pids {
@@ -112,7 +112,7 @@ func processesOf(uid int) (l []int) {
 // processes returns the ids of all processes.
 func processes() ([]int, error) { return numberedDirs("/proc") }
 
-// numberedDirs returns the entries of dir that are numbers, in their order.
+// numberedDirs returns the numeric entries of dir, in ascending order.
 func numberedDirs(dir string) ([]int, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -144,7 +144,7 @@ func onlineCPUs() ([]int, error) {
 	return ParseCPUs(strings.TrimSpace(string(b)))
 }
 
-// maxCPU bounds what a list of CPUs may say.
+// maxCPU limits the CPU numbers in a list.
 const maxCPU = 1 << 16
 
 // ParseCPUs parses a list of CPUs as the kernel and -C write it: "0-3,8".

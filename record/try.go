@@ -22,7 +22,7 @@ func Try(a format.Attr, everywhere bool) error {
 	return unix.Close(fd)
 }
 
-// TryCgroup does it with a counter of the cgroup at dir, on CPU 0.
+// TryCgroup opens a counter for the cgroup at dir, on CPU 0, and closes it.
 func TryCgroup(dir string) error {
 	group, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -37,8 +37,8 @@ func TryCgroup(dir string) error {
 	return unix.Close(fd)
 }
 
-// Supported tells whether the machine has an event, be it in user space only. What
-// this user may not try counts as supported.
+// Supported reports whether the machine supports an event, if only in user space. An event
+// that this user may not open counts as supported.
 func Supported(ev *event.Event) bool {
 	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1 << 20, SampleType: format.SampleIP, Flags: ev.Flags}
 	err := Try(a, false)

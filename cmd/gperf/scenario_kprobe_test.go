@@ -308,7 +308,7 @@ func TestScenarioKilled(t *testing.T) {
 			if len(left) == 0 {
 				t.Fatal("a killed recording has left nothing: there is nothing to test")
 			}
-			if r := recordIn(t, t.TempDir(), "-e", someProbe(t, kind), "--", "true"); !strings.Contains(r.stderr, "left of recordings that were killed") ||
+			if r := recordIn(t, t.TempDir(), "-e", someProbe(t, kind), "--", "true"); !strings.Contains(r.stderr, "killed recordings have left") ||
 				!strings.Contains(r.stderr, "gperf probe --del") {
 				t.Errorf("the next recording does not tell:\n%s", r.stderr)
 			}
