@@ -16,8 +16,8 @@ import (
 	"gperf/unwind"
 )
 
-// What is given out never overlaps, what was given back stays out of reach for
-// the grace, and in the end all is one piece again.
+// TestExtents checks that allocated elements never overlap, that freed elements are not
+// allocated again during the grace, and that freeing all elements joins them to one extent.
 func TestExtents(t *testing.T) {
 	const size, grace = 1000, time.Second
 	rnd := rand.New(rand.NewSource(1))
@@ -56,7 +56,7 @@ func TestExtents(t *testing.T) {
 	}
 }
 
-// The layouts that C and Go share.
+// TestLayouts checks the layouts that C and Go share.
 func TestLayouts(t *testing.T) {
 	if a, b := unsafe.Sizeof(unwind.Rule{}), unsafe.Sizeof(unwindRule{}); a != b || a != 16 {
 		t.Errorf("a rule has %d bytes in Go, %d in C", a, b)
@@ -95,7 +95,7 @@ func TestParseHead(t *testing.T) {
 		ok   bool
 	}{
 		{"frames", append(frames, make([]byte, 16)...), Head{EndEntry, 10, 3, 2, 0, false}, true},
-		{"padding behind", append(frames, make([]byte, 20)...), Head{EndEntry, 10, 3, 2, 0, false}, true},
+		{"padding after the frames", append(frames, make([]byte, 20)...), Head{EndEntry, 10, 3, 2, 0, false}, true},
 		{"no user stack", head(uint32(EndNoUser), 10, 3, 0, 0), Head{EndNoUser, 10, 3, 0, 0, false}, true},
 		{"copy", append(head(uint32(EndNoTable), 10, 3, 0, 8), make([]byte, CopyAhead+8)...), Head{EndNoTable, 10, 3, 0, 8, true}, true},
 		{"short head", frames[:19], Head{}, false},
@@ -112,8 +112,8 @@ func TestParseHead(t *testing.T) {
 	}
 }
 
-// The kernel's verifier takes all programs, and what is written to the arrays is
-// what the kernel has.
+// TestLoad checks that the kernel's verifier accepts all programs, and that the kernel's
+// arrays contain the data written to them.
 func TestLoad(t *testing.T) {
 	u, err := Load(Options{Programs: []Program{OnEvent, OnTracepoint, OnProbe}, CPUs: 1, Rows: 1 << 16, PerTask: true})
 	if errors.Is(err, unix.EPERM) || errors.Is(err, ErrArch) {
@@ -155,7 +155,7 @@ func TestLoad(t *testing.T) {
 		_, err = u.AddTable(table, 0)
 	}
 	if !errors.As(err, &full) || full.Array != "rows" {
-		t.Errorf("beyond what there is room for: %v", err)
+		t.Errorf("more elements than there is space for: %v", err)
 	}
 	m, err := u.AddMappings([]Mapping{{Start: 0x1000, End: 0x2000, Bias: 0x1000, Table: last.Index()}})
 	if err != nil {
@@ -170,12 +170,12 @@ func TestLoad(t *testing.T) {
 	}
 	u.RemoveProcess(1)
 	if err := u.coll.Maps["processes"].Lookup(uint32(1), &p); err == nil {
-		t.Error("a process that was removed is there")
+		t.Error("a removed process still exists")
 	}
 }
 
-// The kernel's verifier takes the programs that make samples, with the walk and
-// without, and those of raw tracepoints with all numbers of arguments.
+// TestEmitter checks that the kernel's verifier accepts the programs that make samples, with
+// and without the walk, and those of raw tracepoints with all numbers of arguments.
 func TestEmitter(t *testing.T) {
 	u, err := Load(Options{Programs: []Program{OnTracepoint}, CPUs: 2, Rows: 1 << 16})
 	if errors.Is(err, unix.EPERM) || errors.Is(err, ErrArch) {
@@ -219,7 +219,7 @@ func TestEmitter(t *testing.T) {
 			}
 		}
 		if err := e.AttachRawTracepoint(exec(7, nil, "$arg4")); err == nil {
-			t.Error("a fourth argument of sched_process_exec: the kernel takes it")
+			t.Error("a fourth argument of sched_process_exec: the kernel accepts it")
 		}
 		before := openFiles(t)
 		for id := range uint16(10) {
@@ -228,7 +228,7 @@ func TestEmitter(t *testing.T) {
 			}
 		}
 		if n := openFiles(t) - before; n > 30 {
-			t.Errorf("10 more raw tracepoints take %d files; a program, its types and a link each are 30", n)
+			t.Errorf("10 more raw tracepoints take %d files, more than 30: a program, its types and a link each", n)
 		}
 		var dynamic [maxDynamic]uint32
 		own := map[string]any{"fixed_size": uint32(maxFixed), "own_size": uint32(100), "num_dynamic": uint32(maxDynamic), "dynamic_at": dynamic}
@@ -236,7 +236,7 @@ func TestEmitter(t *testing.T) {
 			t.Errorf("a tracepoint's own record: %v\n%s", err, VerifierLog(err))
 		}
 		if err := HaveKprobeMulti(); err != nil {
-			t.Logf("functions are not probed here: %v", err)
+			t.Logf("cannot probe functions here: %v", err)
 			continue
 		}
 		for _, p := range []string{"on_function", "on_return"} {
@@ -268,7 +268,7 @@ func TestFetchErrors(t *testing.T) {
 		"+0($arg1):b4@30/32":          "these bits",
 		"+0($arg1):u64[99]":           "more than 512 bytes",
 		"+0(@jiffies)":                "not known",
-		`+0(\x)`:                      "no number",
+		`+0(\x)`:                      "not a number",
 		"+0xfffffffffffffffff($arg1)": "too large",
 	} {
 		if _, err := compileFetch([]Value{{Fetch: fetch}}, nil); err == nil || !strings.Contains(err.Error(), want) {

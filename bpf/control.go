@@ -7,22 +7,22 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// control is the switch that all programs of a recording look at (control.h).
+// control is the switch that all programs of a recording read (control.h).
 type control struct {
 	m        *ebpf.Map
 	recorder uint32 // this process, as the kernel numbers it
 }
 
-// newControl returns the switch, which is off. identify is the program that
-// finds out which process the recorder is.
+// newControl returns the switch, turned off. identify is the program that finds the
+// recorder's tgid.
 func newControl(m *ebpf.Map, identify *ebpf.Program) (*control, error) {
 	c := &control{m: m, recorder: uint32(os.Getpid())}
-	// Before Linux 5.10 no program can be run this way: then the number is right
-	// outside of PID namespaces.
+	// Before Linux 5.10 no program can be run this way: then our own pid is right outside of
+	// PID namespaces.
 	if _, err := identify.Run(&ebpf.RunOptions{}); err == nil {
 		var v unwindControlValue
 		if err := m.Lookup(uint32(0), &v); err != nil {
-			return nil, fmt.Errorf("finding the recorder's own number: %w", err)
+			return nil, fmt.Errorf("cannot identify the recorder's process: %w", err)
 		}
 		c.recorder = v.Recorder
 	}
@@ -31,7 +31,7 @@ func newControl(m *ebpf.Map, identify *ebpf.Program) (*control, error) {
 
 func (c *control) set(on bool) error {
 	if err := c.m.Put(uint32(0), unwindControlValue{On: flag(on), Recorder: c.recorder}); err != nil {
-		return fmt.Errorf("switching BPF programs: %w", err)
+		return fmt.Errorf("cannot switch the BPF programs: %w", err)
 	}
 	return nil
 }

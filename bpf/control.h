@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The recorder's switch. Programs at tracepoints and probes run even while no
- * perf event is enabled, and they run for what the recorder itself does: without
- * a switch its last drain would make the records that it drains.
+ * The recorder's switch. Programs at tracepoints and probes run even while no perf
+ * event is enabled, and they run for the recorder's own actions: without a switch, its
+ * last drain would cause the records that it drains.
  */
 #ifndef CONTROL_H
 #define CONTROL_H
@@ -11,7 +11,7 @@
 
 struct control_value { /* package bpf's controlValue */
 	__u32 on;       /* walk stacks and make samples */
-	__u32 recorder; /* tgid of the recorder, as the kernel numbers it; 0: not known */
+	__u32 recorder; /* tgid of the recorder in the initial PID namespace; 0: unknown */
 };
 
 ARRAY(control, struct control_value);
@@ -23,15 +23,15 @@ static inline_always struct control_value *controls(void)
 	return bpf_map_lookup_elem(&control, &zero);
 }
 
-/* is_recorder returns whether the current task belongs to the recorder. */
+/* is_recorder reports whether the current task belongs to the recorder. */
 static inline_always int is_recorder(struct control_value *c)
 {
 	return (__u32)(bpf_get_current_pid_tgid() >> 32) == c->recorder;
 }
 
 /*
- * identify finds out who the recorder is: the recorder runs it once, in its own
- * context. In a PID namespace it does not know the number by which the kernel knows it.
+ * identify stores the recorder's tgid: the recorder runs it once, in its own context.
+ * In a PID namespace the recorder does not know its tgid in the initial namespace.
  */
 SEC("raw_tp")
 int identify(void *ctx)

@@ -2,11 +2,10 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events that have no perf event: the programs run where nothing else can, and
- * make the samples themselves. The kernel adds what every sample has, its
- * callchain included, for bpf_perf_event_output writes as the perf event of the
- * CPU says; the raw data is that of a tracepoint, whose number tells the
- * recorder which event it is of.
+ * Samples of events without a perf event: the programs make the samples themselves. The
+ * kernel adds the fields that every sample has, its callchain included, because
+ * bpf_perf_event_output writes samples of the CPU's perf event. The raw data is that of
+ * a tracepoint, whose number identifies the event for the recorder.
  */
 #include "walk.h"
 
@@ -15,14 +14,17 @@ char _license[] SEC("license") = "GPL";
 #define MAX_DYNAMIC 8 /* dynamic arrays of a tracepoint's record */
 
 /* Set when the programs are loaded. */
-const volatile __u32 walk_user = 0;  /* a user stack comes ahead of each sample */
+const volatile __u32 walk_user = 0;  /* a user stack precedes each sample */
 const volatile __u32 raw_id = 0;     /* on_raw's number */
 const volatile __u32 fixed_size = 0; /* bytes of its samples before dynamic data */
-const volatile __u32 own_size = 0;   /* of these, what the tracepoint's own record has; 0: none */
-const volatile __u32 num_dynamic = 0; /* and the dynamic arrays of that record: */
+const volatile __u32 own_size = 0;   /* bytes of these from the tracepoint's own record; 0: none */
+const volatile __u32 num_dynamic = 0; /* number of dynamic arrays of that record, and their positions: */
 const volatile __u32 dynamic_at[MAX_DYNAMIC] = {};
 
-/* The ids of the recording's perf events: with per_task, those tasks are sampled that have one of them, and it is on. */
+/*
+ * The ids of the recording's perf events: with per_task, tasks are sampled that have
+ * one of these events, enabled.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u64);
@@ -30,7 +32,7 @@ struct {
 	__uint(max_entries, 1);
 } counters SEC(".maps");
 
-#define MAX_EVENTS 64 /* of a task, that are looked at: others' may be among them */
+#define MAX_EVENTS 64 /* maximum number of a task's events to check, which may include events of other recordings */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
@@ -38,32 +40,32 @@ struct {
 	__uint(value_size, 4);
 } samples_to SEC(".maps");
 
-/* What the raw data of all tracepoints begins with: struct trace_entry. */
+/* The common header of all tracepoints' raw data: struct trace_entry. */
 struct common {
 	__u16 type;
 	__u8 flags, preempt_count;
 	__s32 pid;
 };
 
-struct entered { /* as of a kprobe */
+struct entered { /* raw data of a kprobe */
 	struct common common;
 	__u64 ip;
 };
 
-struct returned { /* as of a kretprobe */
+struct returned { /* raw data of a kretprobe */
 	struct common common;
 	__u64 func, ret_ip;
 };
 
 /*
- * The raw data of on_raw's samples is made here. The programs nest where one interrupts
- * another: each CPU has a stack of samples, the first depth of which are in use.
+ * The raw data of on_raw's samples. The programs nest when one interrupts another: each
+ * CPU has a stack of samples, the first depth of which are in use.
  */
 #define SAMPLE_SIZE 4096
-#define SAMPLE_SLACK 512 /* a string that begins before SAMPLE_SIZE ends within */
+#define SAMPLE_SLACK 512 /* a string that begins before SAMPLE_SIZE ends within this */
 
 struct sample {
-	__u64 task; /* whose it is */
+	__u64 task; /* the task that it belongs to */
 	__u64 size;
 	__u8 data[SAMPLE_SIZE + SAMPLE_SLACK];
 };
@@ -83,8 +85,8 @@ struct {
 } depths SEC(".maps");
 
 /*
- * recorded tells whether the current task has an event of the recording,
- * inherited or not, that is on. It is verified by itself, as step is.
+ * recorded reports whether the current task has an enabled event of the recording,
+ * inherited or not. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int recorded(void)
 {
@@ -116,10 +118,10 @@ static inline_always int is_enabled(void)
 	return c && c->on;
 }
 
-/* wanted returns whether the current task is to be sampled. */
+/* wanted reports whether the current task is to be sampled. */
 static inline_always int wanted(void) { return is_enabled() && (!per_task || recorded()); }
 
-/* walk_first writes the user stack of the sample that follows. */
+/* walk_first writes the user stack of the next sample. */
 static inline_always void walk_first(void *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -175,8 +177,8 @@ int on_return(struct pt_regs *ctx)
 }
 
 /*
- * on_record keeps the record that a tracepoint makes for perf, for on_raw, which runs
- * next at the same tracepoint: it has been attached later.
+ * on_record stores the record that a tracepoint makes for perf, for on_raw, which runs
+ * next at the same tracepoint because it was attached later.
  */
 SEC("tracepoint")
 int on_record(void *record)
@@ -188,7 +190,7 @@ int on_record(void *record)
 	if (!depth || !is_enabled())
 		return 1;
 	at = *depth;
-	if (at >= LEVELS) /* of tasks that went to another CPU before on_raw ran */
+	if (at >= LEVELS) /* full of records of tasks that moved to another CPU before on_raw ran */
 		at = 0;
 	s = bpf_map_lookup_elem(&samples, &at);
 	if (!s)
@@ -216,8 +218,8 @@ int on_record(void *record)
 }
 
 /*
- * fetch adds the event's arguments to the sample, of which there are size bytes, and
- * returns its new size: 0 if the filter rejects it. Package bpf replaces this body (fetch.go).
+ * fetch adds the event's arguments to the sample of size bytes, and returns its new
+ * size: 0 if the filter rejects it. Package bpf replaces this body (fetch.go).
  */
 static __attribute__((noinline)) __u64 fetch(__u64 *args, __u8 *data, __u64 size)
 {
@@ -225,7 +227,7 @@ static __attribute__((noinline)) __u64 fetch(__u64 *args, __u8 *data, __u64 size
 	return size;
 }
 
-/* own_sample finds what on_record has kept for the current task: NULL if there is nothing. */
+/* own_sample finds the record that on_record stored for the current task: NULL if there is none. */
 static inline_always struct sample *own_sample(__u32 depth, __u32 *at)
 {
 	__u64 task = (__u64)bpf_get_current_task();

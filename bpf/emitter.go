@@ -14,36 +14,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxRawArgs is how many arguments of a raw tracepoint its samples have at most: the kernel's own limit.
+// MaxRawArgs is the kernel's maximum number of arguments of a raw tracepoint.
 const MaxRawArgs = 12
 
-// EmitterOptions say whose samples are made.
+// EmitterOptions define the sampled threads and the rings.
 type EmitterOptions struct {
-	// Unwinder has the user stacks walked by what it knows, as those of other
-	// events are: what is found comes ahead of each sample. nil: they are not.
+	// Unwinder, if not nil, walks the user stacks with its data, as it does for other events:
+	// a stack precedes each sample.
 	Unwinder *Unwinder
-	// PerTask, if not nil, are ids of perf events: only threads are sampled that
-	// have one of them, inherited or not, while it is enabled.
+	// PerTask, if not nil, are ids of perf events: only threads are sampled that have one of
+	// these events, inherited or not, while it is enabled.
 	PerTask []uint64
-	// CPUs is how many rings there can be.
+	// CPUs is the maximum number of rings.
 	CPUs uint32
 }
 
-// Emitter is programs that make samples where there is no perf event. Each
-// program has its own scratch memory: unlike those of an [Unwinder], one can
-// interrupt another.
+// Emitter holds programs that make samples of events without a perf event. Each program has
+// its own scratch memory: unlike those of an [Unwinder], one can interrupt another.
 type Emitter struct {
 	o        EmitterOptions
 	control  *control
 	spec     *ebpf.CollectionSpec
-	types    *btf.Cache           // the kernel's, while programs are loaded
-	shared   map[string]*ebpf.Map // between all programs
-	own      []*ebpf.Map          // of these, those that are not the Unwinder's
+	types    *btf.Cache           // the kernel's types, while programs are loaded
+	shared   map[string]*ebpf.Map // shared by all programs
+	own      []*ebpf.Map          // the shared maps that are not the Unwinder's
 	programs []*ebpf.Program
 	links    []link.Link
 }
 
-// NewEmitter returns an emitter that emits nothing yet.
+// NewEmitter returns an emitter without programs.
 func NewEmitter(o EmitterOptions) (*Emitter, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, ErrArch
@@ -82,7 +81,7 @@ func NewEmitter(o EmitterOptions) (*Emitter, error) {
 	return e, nil
 }
 
-// takeControl finds the switch, or makes one where no Unwinder has it.
+// takeControl uses the Unwinder's switch, or creates one.
 func (e *Emitter) takeControl() error {
 	if e.o.Unwinder != nil {
 		e.control = e.o.Unwinder.control
@@ -102,7 +101,7 @@ func flag(on bool) uint32 {
 	return 0
 }
 
-// ownMaps are those that the programs of each event have for themselves.
+// ownMaps are the maps of which the programs of each event have their own.
 var ownMaps = []string{"walks", "samples", "depths", ".rodata"}
 
 // share makes all programs use a map, unless each event needs its own.
@@ -112,9 +111,10 @@ func (e *Emitter) share(name string, m *ebpf.Map) {
 	}
 }
 
-// load loads programs of one event; vars are constants of their own, and the change, if
-// there is one, is made to their code. Of their maps, which they keep, only those stay
-// open that the next programs share: there may be more programs than a process may have files.
+// load loads programs of one event; vars are constants of their own, and change, if not nil,
+// modifies their code. Programs keep their maps; load closes its files of all maps except
+// those that later programs share, because there may be more programs than a process may have
+// files.
 func (e *Emitter) load(vars map[string]any, change func(*ebpf.ProgramSpec) error, names ...string) ([]*ebpf.Program, error) {
 	spec := e.spec.Copy()
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
@@ -166,11 +166,11 @@ func (e *Emitter) load(vars map[string]any, change func(*ebpf.ProgramSpec) error
 	return l, nil
 }
 
-// ErrNoKprobeMulti: the kernel does not have programs run at many functions.
+// ErrNoKprobeMulti means that the kernel cannot run one program at many functions.
 var ErrNoKprobeMulti = errors.New("this kernel cannot set them at once (Linux 5.18 and later can, with CONFIG_FPROBE)")
 
-// HaveKprobeMulti returns nil if the kernel can have a program run at many
-// functions, else why not.
+// HaveKprobeMulti returns nil if the kernel can run a program at many functions, else why
+// not.
 func HaveKprobeMulti() error {
 	if runtime.GOARCH != "amd64" {
 		return ErrArch
@@ -182,9 +182,9 @@ func HaveKprobeMulti() error {
 	return err
 }
 
-// AttachFunctions has samples made when functions are entered, or return: the
-// raw data is that of a kprobe or kretprobe without arguments. ids are the
-// functions' numbers in the raw data, addrs where they begin.
+// AttachFunctions makes samples when functions are entered, or return: the raw data is that
+// of a kprobe or kretprobe without arguments. ids are the functions' numbers in the raw data,
+// addrs their entry addresses.
 func (e *Emitter) AttachFunctions(addrs []uint64, ids []uint16, atReturn bool) error {
 	name, attach := "on_function", link.KprobeMulti
 	if atReturn {
@@ -201,30 +201,30 @@ func (e *Emitter) AttachFunctions(addrs []uint64, ids []uint16, atReturn bool) e
 	return e.attached(attach(progs[0], o))
 }
 
-// RawTracepoint is an event whose samples a program makes of what the kernel hands to a
+// RawTracepoint is an event whose samples a program makes from the arguments of a raw
 // tracepoint.
 type RawTracepoint struct {
 	Name   string
 	ID     uint16  // the event's number in the raw data
 	Size   int     // bytes of the raw data before dynamic data
-	Values []Value // what to read, after the common fields and Own's
-	Filter *Filter // nil: all are recorded
-	Own    *Record // nil: there is none
+	Values []Value // values to read, after the common fields and Own's
+	Filter *Filter // nil: record all
+	Own    *Record // nil: none
 }
 
-// Record is what a tracepoint itself hands to perf. Samples begin with it; its dynamic
-// data moves to after Values.
+// Record is the record that a tracepoint itself makes for perf. Samples begin with it; its
+// dynamic data moves to after Values.
 type Record struct {
-	// FD is a perf event of the tracepoint, which need not be enabled.
+	// FD is a perf event of the tracepoint. It need not be enabled.
 	FD      int
 	Size    int   // bytes of the fixed fields
-	Dynamic []int // where the fields are that say where dynamic data is (__data_loc)
+	Dynamic []int // positions of the __data_loc fields, which locate dynamic data
 }
 
-// maxDynamic is how many dynamic arrays a Record may have: emit.bpf.c's MAX_DYNAMIC.
+// maxDynamic is the maximum number of dynamic arrays in a Record: emit.bpf.c's MAX_DYNAMIC.
 const maxDynamic = 8
 
-// maxFixed bounds the fixed fields of samples: the rest is for dynamic data.
+// maxFixed limits the size of the fixed fields of samples: the rest is for dynamic data.
 const maxFixed = MaxSample / 2
 
 // AttachRawTracepoint makes samples at a raw tracepoint.
@@ -258,8 +258,8 @@ func (e *Emitter) AttachRawTracepoint(t *RawTracepoint) error {
 	if err != nil {
 		return err
 	}
-	// perf's function at the tracepoint, which runs on_record, is there since its event
-	// was opened: what is attached now runs after it.
+	// on_record runs from perf's function at the tracepoint, which is registered since its
+	// event was opened: a program attached now runs after it.
 	if t.Own != nil {
 		if err := unix.IoctlSetInt(t.Own.FD, unix.PERF_EVENT_IOC_SET_BPF, progs[1].FD()); err != nil {
 			return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", t.Name, err)
@@ -275,7 +275,7 @@ func (e *Emitter) attached(l link.Link, err error) error {
 	return err
 }
 
-// SetOutput has the samples of a CPU come out of a PERF_COUNT_SW_BPF_OUTPUT event.
+// SetOutput directs the samples of a CPU to a PERF_COUNT_SW_BPF_OUTPUT event.
 func (e *Emitter) SetOutput(cpu, fd int) error {
 	if err := e.shared["samples_to"].Put(uint32(cpu), uint32(fd)); err != nil {
 		return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
@@ -283,13 +283,13 @@ func (e *Emitter) SetOutput(cpu, fd int) error {
 	return nil
 }
 
-// Enable starts the samples, or stops them, and the walks of the Unwinder.
+// Enable starts or stops the samples, and the walks of the Unwinder.
 func (e *Emitter) Enable(on bool) error {
 	e.types = nil
 	return e.control.set(on)
 }
 
-// Stats reads the counters, as far as this kernel has them.
+// Stats reads the counters that this kernel has.
 func (e *Emitter) Stats() (s Stats) {
 	for _, p := range e.programs {
 		s.add(p)

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// extents hands out parts of an array of n elements. What is given back is not
-// handed out again before grace has passed: a program may be reading it.
+// extents allocates parts of an array of n elements. A freed part is not allocated again
+// before grace has passed, because a program may still be reading it.
 type extents struct {
-	free  []extent // by place, none touching another
+	free  []extent // sorted by position, not adjacent
 	grace time.Duration
 	given []returned // oldest first
 }
@@ -24,7 +24,7 @@ func newExtents(n uint32, grace time.Duration) *extents {
 	return &extents{free: []extent{{0, n}}, grace: grace}
 }
 
-// take returns the first of n elements that lie side by side.
+// take allocates n adjacent elements and returns the first.
 func (e *extents) take(n uint32, now time.Time) (first uint32, ok bool) {
 	e.settle(now)
 	for i := range e.free {
@@ -41,14 +41,14 @@ func (e *extents) take(n uint32, now time.Time) (first uint32, ok bool) {
 	return 0, false
 }
 
-// give gives n elements back.
+// give frees n elements.
 func (e *extents) give(first, n uint32, now time.Time) {
 	if n > 0 {
 		e.given = append(e.given, returned{extent{first, n}, now})
 	}
 }
 
-// settle makes free what was given back long enough ago.
+// settle makes elements available that were freed long enough ago.
 func (e *extents) settle(now time.Time) {
 	i := 0
 	for ; i < len(e.given) && now.Sub(e.given[i].at) >= e.grace; i++ {

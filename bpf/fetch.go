@@ -10,17 +10,16 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Which values a raw tracepoint's samples have, and which samples are left out, each
-// event says for itself. The code for that is made here, and takes the place of the
-// function fetch of emit.bpf.c.
+// Each raw tracepoint event has its own values and its own filter. This file compiles the
+// code for them, which replaces the function fetch of emit.bpf.c.
 
-// Value is what a program reads into the raw data of its samples.
+// Value is a value that a program reads into the raw data of its samples.
 type Value struct {
 	// Fetch is a fetcharg with its type (Documentation/trace/kprobetrace.rst):
 	// "+112($arg1):u32". It begins with an argument or a constant, and ends with a
 	// number, a bit-field, an array of numbers, or a string.
 	Fetch string
-	At    int // where in the raw data; of strings, where their __data_loc is
+	At    int // position in the raw data; for strings, that of their __data_loc
 }
 
 // Filter is an expression over the raw data of samples. Op is "&&", "||" or "!", or a
@@ -29,14 +28,14 @@ type Filter struct {
 	Op          string
 	Left, Right *Filter // the operands; "!" has Left only
 
-	Of       Operand // of a comparison
-	At, Size int     // of a field: where its bytes are
+	Of       Operand // operand of a comparison
+	At, Size int     // position and size of a field, in bytes
 	Signed   bool
-	Number   uint64 // what it is compared with
-	Text     string // the same of text, which has "==" and "!=" only
+	Number   uint64 // number to compare with
+	Text     string // text to compare with, by "==" or "!=" only
 }
 
-// Operand is what a comparison looks at.
+// Operand is the left operand of a comparison.
 type Operand uint8
 
 const (
@@ -47,37 +46,37 @@ const (
 	CurrentCPU
 )
 
-// Limits of a sample's raw data, in bytes. They are emit.bpf.c's.
+// Limits of a sample's raw data, in bytes, as in emit.bpf.c.
 const (
-	MaxSample = 4096 // dynamic data ends there at the latest
-	maxString = 512  // of one string, with its NUL
-	maxValue  = 512  // of one array
+	MaxSample = 4096 // limit of dynamic data
+	maxString = 512  // limit of one string, with its NUL
+	maxValue  = 512  // limit of one array
 )
 
-// FetchError says that a program cannot read a value.
+// FetchError means that a program cannot read a value.
 type FetchError struct{ Fetch, Msg string }
 
 func (e *FetchError) Error() string { return fmt.Sprintf("argument %s: %s", e.Fetch, e.Msg) }
 
-// source is where a value is: what the last of steps reads, else the base itself.
+// source locates a value: the last of steps reads it; without steps it is the base itself.
 type source struct {
 	isArg bool
-	base  int64 // the argument's number from 0 on, or a constant
+	base  int64 // the argument's number, starting from 0, or a constant
 	steps []step
 }
 
-// step reads memory so many bytes after an address.
+// step reads memory at an offset from an address.
 type step struct {
 	off  int64
 	user bool
 }
 
-// valueType is how a value is read and stored.
+// valueType defines how a value is read and stored.
 type valueType struct {
 	str         bool
-	user        bool // of a string
-	size, count int  // bytes of a number, and how many there are
-	bits, shift int  // of a bit-field; 0: it is none
+	user        bool // a string in user memory
+	size, count int  // bytes of a number, and the number of array elements
+	bits, shift int  // of a bit-field; 0: not a bit-field
 }
 
 var (
@@ -107,7 +106,7 @@ func (v *Value) parse() (s source, t valueType, err error) {
 		}
 	} else if number, ok := strings.CutPrefix(place, `\`); ok {
 		if s.base, err = strconv.ParseInt(number, 0, 64); err != nil {
-			return bad(number + " is no number")
+			return bad(number + " is not a number")
 		}
 	} else {
 		return bad(place + " is not known at a tracepoint")
@@ -148,11 +147,11 @@ func (v *Value) parse() (s source, t valueType, err error) {
 type code struct {
 	ins    asm.Instructions
 	labels int
-	label  string // of the next instruction
+	label  string // label of the next instruction
 }
 
-// Registers of the function: what it was called with, and the address, or value, that
-// it has come to. The helpers leave them alone.
+// Registers of the function: its parameters, and the current address or value. The helpers
+// preserve them.
 const (
 	regArgs = asm.R6
 	regData = asm.R7
@@ -160,7 +159,7 @@ const (
 	reg     = asm.R9
 )
 
-// scratch is where a word is read on the stack.
+// scratch is the stack position for reading a word.
 const scratch = -8
 
 func (c *code) add(ins ...asm.Instruction) {
@@ -176,15 +175,16 @@ func (c *code) newLabel() string {
 	return "fetch." + strconv.Itoa(c.labels)
 }
 
-// mark puts a label at the next instruction.
+// mark puts a label on the next instruction.
 func (c *code) mark(label string) {
-	if c.label != "" { // there is one already
+	if c.label != "" { // it has a label already
 		c.add(asm.Mov.Imm(asm.R0, 0))
 	}
 	c.label = label
 }
 
-// compileFetch makes the function that reads values and applies a filter, which may be nil.
+// compileFetch compiles the function that reads values and applies a filter, which may be
+// nil.
 func compileFetch(values []Value, filter *Filter) (asm.Instructions, error) {
 	var c code
 	c.add(asm.Mov.Reg(regArgs, asm.R1), asm.Mov.Reg(regData, asm.R2), asm.Mov.Reg(regSize, asm.R3))
@@ -208,7 +208,7 @@ func compileFetch(values []Value, filter *Filter) (asm.Instructions, error) {
 
 var sizes = map[int]asm.Size{1: asm.Byte, 2: asm.Half, 4: asm.Word, 8: asm.DWord}
 
-// value reads one value. A number that cannot be read is 0, a string is fault.
+// value reads one value. A number that cannot be read becomes 0, a string becomes fault.
 func (c *code) value(v *Value) error {
 	s, t, err := v.parse()
 	if err != nil {
@@ -228,7 +228,7 @@ func (c *code) value(v *Value) error {
 	done := c.newLabel()
 	fail := done
 	if t.str {
-		c.add(asm.JGT.Imm(regSize, MaxSample, done)) // there is no room
+		c.add(asm.JGT.Imm(regSize, MaxSample, done)) // no space left
 		fail = c.newLabel()
 	}
 	for i, st := range s.steps {
@@ -257,7 +257,7 @@ func (c *code) value(v *Value) error {
 	return nil
 }
 
-// chunk is the largest number of bytes up to n that one instruction loads or stores.
+// chunk returns the largest size up to n that one instruction loads or stores, in bytes.
 func chunk(n int) int {
 	for _, size := range []int{8, 4, 2} {
 		if n >= size {
@@ -267,7 +267,7 @@ func chunk(n int) int {
 	return 1
 }
 
-// read calls the helper for a step's memory; its first two arguments are set already.
+// read calls the helper that reads a step's memory; its first two arguments must be set.
 func (c *code) read(s step, kernel, user asm.BuiltinFunc) {
 	fn := kernel
 	if s.user {
@@ -280,18 +280,18 @@ func (c *code) read(s step, kernel, user asm.BuiltinFunc) {
 	c.add(fn.Call())
 }
 
-// readWord reads a word into reg, or goes to fail.
+// readWord reads a word into reg, or jumps to fail.
 func (c *code) readWord(s step, fail string) {
 	c.add(asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, scratch), asm.Mov.Imm(asm.R2, 8))
 	c.read(s, asm.FnProbeReadKernel, asm.FnProbeReadUser)
 	c.add(asm.JNE.Imm(asm.R0, 0, fail), asm.LoadMem(reg, asm.RFP, scratch, asm.DWord))
 }
 
-// fault is what the kernel has for a string that cannot be read.
+// fault is the kernel's text for a string that cannot be read.
 const fault = "(fault)\x00"
 
 // readString reads a string to the end of the sample, and writes its __data_loc. The
-// code at fail is for strings whose address could not be read.
+// code at fail handles strings whose address could not be read.
 func (c *code) readString(s step, at int, fail string) {
 	toEnd := []asm.Instruction{asm.Mov.Reg(asm.R1, regData), asm.Add.Reg(asm.R1, regSize)}
 	c.add(toEnd...)
@@ -308,7 +308,7 @@ func (c *code) readString(s step, at int, fail string) {
 		asm.Add.Reg(regSize, asm.R0), asm.Add.Imm(regSize, 7), asm.And.Imm(regSize, -8))
 }
 
-// filter goes to yes if an expression is true, else to no.
+// filter jumps to yes if an expression is true, else to no.
 func (c *code) filter(f *Filter, yes, no string) error {
 	switch f.Op {
 	case "!":
@@ -335,7 +335,7 @@ func (c *code) filter(f *Filter, yes, no string) error {
 	case "!=":
 		yes, no = no, yes
 	default:
-		return fmt.Errorf("text cannot be compared by %s in a BPF program", f.Op)
+		return fmt.Errorf("a BPF program cannot compare text by %s", f.Op)
 	}
 	c.compareText(f, yes, no)
 	return nil
@@ -356,12 +356,12 @@ func (c *code) compareNumber(f *Filter, yes, no string) error {
 		c.add(asm.FnGetSmpProcessorId.Call(), asm.Mov.Reg(asm.R1, asm.R0))
 	} else {
 		if f.Size != 1 && f.Size != 2 && f.Size != 4 && f.Size != 8 {
-			return fmt.Errorf("a field of %d bytes is no number", f.Size)
+			return fmt.Errorf("a field of %d bytes is not a number", f.Size)
 		}
 		c.add(asm.LoadMem(asm.R1, regData, int16(f.At), size))
 	}
 	if !ok {
-		return fmt.Errorf("numbers cannot be compared by %s", f.Op)
+		return fmt.Errorf("a BPF program cannot compare numbers by %s", f.Op)
 	}
 	number := int64(f.Number)
 	if shift := 64 - 8*f.Size; f.Of == FieldNumber && shift > 0 {
@@ -378,7 +378,7 @@ func (c *code) compareNumber(f *Filter, yes, no string) error {
 
 const commSize = 16 // TASK_COMM_LEN
 
-// compareText goes to yes if text is equal, with the NUL that ends it.
+// compareText jumps to yes if the texts are equal, including the terminating NUL.
 func (c *code) compareText(f *Filter, yes, no string) {
 	want, size := f.Text+"\x00", f.Size
 	switch f.Of {
@@ -395,7 +395,7 @@ func (c *code) compareText(f *Filter, yes, no string) {
 			asm.Mov.Reg(asm.R3, regData), asm.Add.Reg(asm.R3, asm.R2))
 	}
 	if len(want) == size+1 && f.Of == FieldText {
-		want = want[:size] // which fills the field
+		want = want[:size] // it fills the field
 	}
 	if len(want) > size {
 		c.add(asm.Mov.Imm(asm.R1, 0), asm.JNE.Imm(asm.R1, 0, yes), asm.Ja.Label(no))
@@ -412,7 +412,7 @@ func (c *code) compareText(f *Filter, yes, no string) {
 	c.add(asm.Ja.Label(yes))
 }
 
-// replaceFunction puts a function's new instructions in the place of the old ones.
+// replaceFunction replaces the instructions of a function.
 func replaceFunction(ins asm.Instructions, name string, body asm.Instructions) (asm.Instructions, error) {
 	for i := range ins {
 		if ins[i].Symbol() != name {
@@ -425,5 +425,5 @@ func replaceFunction(ins asm.Instructions, name string, body asm.Instructions) (
 		head := body[0].WithMetadata(ins[i].Metadata)
 		return append(append(append(ins[:i:i], head), body[1:]...), ins[end:]...), nil
 	}
-	return nil, fmt.Errorf("BPF programs have no function %s", name)
+	return nil, fmt.Errorf("the BPF program has no function %s", name)
 }

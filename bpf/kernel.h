@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the programs need of the kernel: the few structs whose fields they read,
- * found in the running kernel's BTF when the programs are loaded (CO-RE), and
- * the helpers they call, by their numbers in include/uapi/linux/bpf.h.
+ * Kernel definitions for the programs: the few structs whose fields they read, located
+ * in the running kernel's BTF when the programs are loaded (CO-RE), and the helpers
+ * they call, by their numbers in include/uapi/linux/bpf.h.
  */
 #ifndef KERNEL_H
 #define KERNEL_H
@@ -60,16 +60,19 @@ static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)1
 
 /* clang's kinds of relocation, enum bpf_core_relo_kind of include/uapi/linux/bpf.h. */
 #define field_exists(field) __builtin_preserve_field_info(field, 2)
-#define field_offset(field) __builtin_preserve_field_info(field, 0) /* of a bit field: of the bytes that hold it */
+#define field_offset(field) __builtin_preserve_field_info(field, 0) /* for a bit field: offset of the bytes that hold it */
 #define bit_field_size(field) __builtin_preserve_field_info(field, 1)
-#define bit_field_left(field) __builtin_preserve_field_info(field, 4) /* shifts that leave it alone in 64 bits */
+#define bit_field_left(field) __builtin_preserve_field_info(field, 4) /* shifts that isolate it in 64 bits */
 #define bit_field_right(field) __builtin_preserve_field_info(field, 5)
 #define enum_value_exists(type, value) __builtin_preserve_enum_value(*(typeof(type) *)value, 0)
 
-/* keep_whole keeps the compiler from bounding another variable that v is computed from: verifiers before 6.2 would not see it. */
+/*
+ * keep_whole prevents the compiler from bounding another variable that v is computed
+ * from: verifiers before 6.2 would not see that bound.
+ */
 #define keep_whole(v) asm volatile("" : "+r"(v))
 
-/* read_field reads a field of a kernel struct: 0 if that cannot be read. */
+/* read_field reads a field of a kernel struct: 0 if it cannot be read. */
 #define read_field(ptr, field)                                                                     \
 	({                                                                                         \
 		typeof((ptr)->field) v = 0;                                                        \
@@ -77,7 +80,7 @@ static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)1
 		v;                                                                                 \
 	})
 
-/* pt_regs is the same in all kernels, and ABI. */
+/* pt_regs is ABI, and so the same in all kernels. */
 struct pt_regs {
 	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
@@ -122,13 +125,13 @@ struct list_head {
 };
 
 enum perf_event_state {
-	PERF_EVENT_STATE_INACTIVE = 0, /* below: off */
+	PERF_EVENT_STATE_INACTIVE = 0, /* lower values: disabled */
 };
 
 struct perf_event {
 	struct list_head event_entry;
 	enum perf_event_state state;
-	struct perf_event *parent; /* that it was inherited from */
+	struct perf_event *parent; /* event that it was inherited from */
 	__u64 id;
 };
 
@@ -136,7 +139,7 @@ struct perf_event_context {
 	struct list_head event_list;
 };
 
-/* perf_event_ctxp: one context for all PMUs from 6.2 on; before, [1] was the software events'. */
+/* perf_event_ctxp: one context for all PMUs from 6.2 on; before, [1] was the software events' context. */
 struct task_struct___ctx {
 	struct perf_event_context *perf_event_ctxp;
 };

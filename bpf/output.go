@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// End says why a walk ended.
+// End is the reason why a walk ended.
 type End uint32
 
 const (
 	EndNone        = End(unwindEndEND_NONE)
 	EndEntry       = End(unwindEndEND_ENTRY)       // at the outermost frame
-	EndNoUser      = End(unwindEndEND_NO_USER)     // there is no user stack: a kernel thread, a process that is exiting
+	EndNoUser      = End(unwindEndEND_NO_USER)     // no user stack: a kernel thread, a process that is exiting
 	EndCompat      = End(unwindEndEND_COMPAT)      // a 32-bit task
-	EndNoProcess   = End(unwindEndEND_NO_PROCESS)  // nothing was known of the process
+	EndNoProcess   = End(unwindEndEND_NO_PROCESS)  // the process was unknown
 	EndNoMapping   = End(unwindEndEND_NO_MAPPING)  // an address was in no known mapping
-	EndNoTable     = End(unwindEndEND_NO_TABLE)    // a mapping's table was not there yet
-	EndNoRule      = End(unwindEndEND_NO_RULE)     // no entry covered an address
-	EndUnsupported = End(unwindEndEND_UNSUPPORTED) // an entry did, but none that the programs can follow
+	EndNoTable     = End(unwindEndEND_NO_TABLE)    // a mapping's table was not loaded yet
+	EndNoRule      = End(unwindEndEND_NO_RULE)     // no row covered an address
+	EndUnsupported = End(unwindEndEND_UNSUPPORTED) // a row did, but the programs cannot follow its rule
 	EndUnreadable  = End(unwindEndEND_UNREADABLE)  // stack memory could not be read
-	EndFP          = End(unwindEndEND_FP)          // frame pointers, where there is nothing else, led nowhere
+	EndFP          = End(unwindEndEND_FP)          // frame pointers, without CFI, led nowhere
 	EndDepth       = End(unwindEndEND_DEPTH)       // after MaxFrames
 	EndInternal    = End(unwindEndEND_INTERNAL)
 	NumEnds        = int(EndInternal) + 1
@@ -35,32 +35,32 @@ func (e End) String() string {
 	return fmt.Sprintf("end %d", uint32(e))
 }
 
-// NumRegs is how many registers are ahead of a copy: by their DWARF numbers,
-// rip the last one.
+// NumRegs is the number of registers before a copy, by DWARF number, rip last.
 const NumRegs = 17
 
-// CopyAhead is the size of what is ahead of a copy: NumRegs registers, and the
-// address at which the walk came to miss something.
+// CopyAhead is the size of the data before a copy: NumRegs registers, and the address whose
+// table or mapping was missing.
 const CopyAhead = 8 * (NumRegs + 1)
 
-// Head is the beginning of what the programs write: PERF_SAMPLE_RAW's data.
+// Head is the beginning of the programs' output: PERF_SAMPLE_RAW's data.
 type Head struct {
 	End  End
-	TGID uint32 // the kernel's number of the process, by which SetProcess knows it
+	TGID uint32 // process id in the initial PID namespace, as for SetProcess
 	Exec uint32 // changes when the process calls exec
-	// Frames is how many words follow: the ip and the return addresses of its callers.
+	// Frames is the number of words that follow: the ip and the return addresses of its
+	// callers.
 	Frames uint32
-	// Stack is how many bytes of stack follow what is ahead of a copy, from rsp on.
+	// Stack is the number of bytes of stack, from rsp on, that follow after CopyAhead bytes.
 	// Frames is then 0.
 	Stack uint32
-	Copy  bool // that follows, even if no stack could be read
+	Copy  bool // a copy follows, even if no stack could be read
 }
 
-// HeadSize is the size of a Head in the record: what follows it is aligned to
-// 8 bytes where the Head begins 4 bytes beyond such a place, as in a ring.
+// HeadSize is the size of a Head in the record: the data after it is aligned to 8 bytes if
+// the Head begins 4 bytes after an aligned position, as in a ring.
 const HeadSize = 20
 
-// ParseHead reads a Head, and checks that what it tells of is there.
+// ParseHead reads a Head, and checks that the data it describes is complete.
 func ParseHead(b []byte) (h Head, ok bool) {
 	if len(b) < HeadSize {
 		return h, false

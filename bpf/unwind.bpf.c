@@ -2,17 +2,17 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The user stacks of perf's events: one program for each way in which an event
- * can come; each writes what it found to the CPU's ring, just ahead of the
- * kernel's own sample, and lets that sample pass (return 1).
+ * The user stacks of perf's events: one program for each type of event. Each writes the
+ * stack to the CPU's ring, directly before the kernel's own sample, and lets that
+ * sample pass (return 1).
  */
 #include "walk.h"
 
 char _license[] SEC("license") = "GPL";
 
 /*
- * traced returns whether a stack at a tracepoint or probe is walked. Those of the
- * recorder are not: walking them would make it do more of what is recorded.
+ * traced reports whether the stack at a tracepoint or probe is walked. The recorder's
+ * own stacks are not: walking them would cause more recorded events.
  */
 static inline_always int traced(void)
 {
@@ -47,7 +47,7 @@ int on_tracepoint(void *ctx)
 	return start(ctx, w, cpu, 0);
 }
 
-/* A kprobe is in the kernel, a uprobe in user mode. */
+/* A kprobe runs in the kernel, a uprobe in user mode. */
 SEC("kprobe")
 int on_probe(struct pt_regs *ctx)
 {

@@ -14,10 +14,10 @@ import (
 	"gperf/unwind"
 )
 
-// MaxFrames is how deep a stack is walked.
+// MaxFrames is the maximum number of frames in a walk.
 const MaxFrames = 1024
 
-// Program is one of the programs: which one an event takes depends on its type.
+// Program names one of the programs: the event's type determines which.
 type Program string
 
 const (
@@ -26,16 +26,16 @@ const (
 	OnProbe      Program = "on_probe"      // kprobes and uprobes
 )
 
-// Options size the maps; each field has a default.
+// Options define the sizes of the maps; each field has a default.
 type Options struct {
 	Programs  []Program // to load
 	Rows      uint32    // of all tables together, 4 bytes each
 	Tables    uint32
 	Mappings  uint32 // of all processes together, 32 bytes each
 	Processes uint32
-	// PerTask says that only threads with perf events of their own are sampled.
+	// PerTask restricts sampling to threads with perf events of their own.
 	PerTask bool
-	// CPUs is how many rings there can be.
+	// CPUs is the maximum number of rings.
 	CPUs uint32
 }
 
@@ -50,7 +50,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Unwinder is the loaded programs and what they walk by.
+// Unwinder holds the loaded programs and their data.
 type Unwinder struct {
 	coll      *ebpf.Collection
 	processes *ebpf.Map
@@ -62,13 +62,13 @@ type Unwinder struct {
 	control   *control
 	copyRoom  []int64 // by CPU, shared with the programs
 	roomPages []byte  // the memory of copyRoom
-	serial    uint64  // of the table added last
+	serial    uint64  // serial of the last added table
 }
 
-// ErrArch says that the programs know the registers of another architecture only.
-var ErrArch = errors.New("stacks are walked in the kernel on x86-64 only")
+// ErrArch means that the programs support the registers of another architecture only.
+var ErrArch = errors.New("stacks can be walked in the kernel on x86-64 only")
 
-// Load loads the programs. VerifierLog tells more of its error.
+// Load loads the programs. VerifierLog returns the details of its error.
 func Load(o Options) (*Unwinder, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, ErrArch
@@ -76,7 +76,7 @@ func Load(o Options) (*Unwinder, error) {
 	o.setDefaults()
 	coll, err := withMemory(func() (*ebpf.Collection, error) { return load(&o) })
 	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
-		err = unix.EPERM // and no more of it: what the user lacks is another's to say
+		err = unix.EPERM // without details: the caller explains missing privileges
 	}
 	if err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func load(o *Options) (*ebpf.Collection, error) {
 	return ebpf.NewCollection(spec)
 }
 
-// levels is how many walks there may be at a time on a CPU: walk.h's LEVELS, where
-// there are programs that the kernel does not keep from interrupting each other.
+// levels returns the number of simultaneous walks on a CPU: walk.h's LEVELS, if the programs
+// include some that the kernel lets interrupt each other.
 func (o *Options) levels() uint32 {
 	if slices.Contains(o.Programs, OnProbe) {
 		return 4
@@ -135,14 +135,14 @@ func (o *Options) levels() uint32 {
 	return 1
 }
 
-// withMemory calls load, once more if it was refused for locked memory.
+// withMemory calls load, and retries once if it failed because of locked memory.
 func withMemory[T any](load func() (T, error)) (T, error) {
 	x, err := load()
 	if errors.Is(err, unix.EPERM) && unlockMemory() {
 		x, err = load()
 	}
 	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
-		err = fmt.Errorf("%w (CAP_BPF and CAP_PERFMON are needed)", unix.EPERM)
+		err = fmt.Errorf("%w (requires CAP_BPF and CAP_PERFMON)", unix.EPERM)
 	}
 	if err != nil {
 		return x, fmt.Errorf("loading BPF programs: %w", err)
@@ -157,8 +157,8 @@ func unlockMemory() bool {
 	return unix.Setrlimit(unix.RLIMIT_MEMLOCK, &l) == nil
 }
 
-// VerifierLog returns what the kernel's verifier said to the programs, "" if
-// that is not what went wrong.
+// VerifierLog returns the log of the kernel's verifier, "" if the error is not the
+// verifier's.
 func VerifierLog(err error) string {
 	var v *ebpf.VerifierError
 	if !errors.As(err, &v) {
@@ -167,7 +167,7 @@ func VerifierLog(err error) string {
 	return fmt.Sprintf("%+v", v)
 }
 
-// Close unloads the programs, as soon as no event has them any more.
+// Close unloads the programs, as soon as no event uses them any more.
 func (u *Unwinder) Close() {
 	u.coll.Close()
 	if u.roomPages != nil {
@@ -175,12 +175,12 @@ func (u *Unwinder) Close() {
 	}
 }
 
-// Enable starts the programs, or stops them: while they are off, they neither
-// walk stacks nor make samples, those of an [Emitter] with this Unwinder included.
+// Enable starts or stops the programs: while they are off, they neither walk stacks nor make
+// samples. This includes the programs of an [Emitter] with this Unwinder.
 func (u *Unwinder) Enable(on bool) error { return u.control.set(on) }
 
-// Attach has a program run before each sample of the event of perf fd. Of a
-// tracepoint, one event stands for all.
+// Attach runs a program before each sample of the event of perf fd. At a tracepoint, a
+// program of one event runs for all.
 func (u *Unwinder) Attach(fd int, p Program) error {
 	prog := u.coll.Programs[string(p)]
 	if prog == nil {
@@ -192,8 +192,8 @@ func (u *Unwinder) Attach(fd int, p Program) error {
 	return nil
 }
 
-// SetOutput has what is found on a CPU come out of two PERF_COUNT_SW_BPF_OUTPUT
-// events: frames, and copies of stacks that the recorder has to walk.
+// SetOutput directs a CPU's output to two PERF_COUNT_SW_BPF_OUTPUT events: frames, and copies
+// of stacks that the recorder has to walk.
 func (u *Unwinder) SetOutput(cpu, frames, copies int) error {
 	for name, fd := range map[string]int{"frames_to": frames, "copies_to": copies} {
 		if err := u.coll.Maps[name].Put(uint32(cpu), uint32(fd)); err != nil {
@@ -203,21 +203,21 @@ func (u *Unwinder) SetOutput(cpu, frames, copies int) error {
 	return nil
 }
 
-// SetCopyRoom says how many bytes of a CPU's ring copies of stacks may take until
-// it says so again: at the start there is no room, and none are sent. It makes no
-// system call: a recorder that did with each drain would record itself.
+// SetCopyRoom sets how many bytes of a CPU's ring copies of stacks may take until its next
+// call: initially 0, so none are sent. It makes no system call, because a recorder that made
+// one for each drain would record itself.
 func (u *Unwinder) SetCopyRoom(cpu, bytes int) {
 	atomic.StoreInt64(&u.copyRoom[cpu], int64(bytes))
 }
 
 // Stats are counters of the programs.
 type Stats struct {
-	Runs    uint64        // counted with kernel.bpf_stats_enabled
-	RunTime time.Duration // likewise
-	Missed  uint64        // times that a program was to run while another did: the sample is lost
+	Runs    uint64        // counted if kernel.bpf_stats_enabled is set
+	RunTime time.Duration // counted if kernel.bpf_stats_enabled is set
+	Missed  uint64        // runs skipped because another program was running: the sample is lost
 }
 
-// Stats reads the counters, as far as this kernel has them.
+// Stats reads the counters that this kernel has.
 func (u *Unwinder) Stats() (s Stats) {
 	for _, p := range u.coll.Programs {
 		s.add(p)
@@ -235,15 +235,15 @@ func (s *Stats) add(p *ebpf.Program) {
 	s.Missed += st.RecursionMisses
 }
 
-// Table is a table that the programs have.
+// Table is a loaded table.
 type Table struct {
 	index              uint32
-	page, row, rule    uint32 // where it begins in each array
+	page, row, rule    uint32 // its start in each array
 	pages, rows, rules int
 }
 
-// AddTable gives the programs a table. entry is the vaddr of a program's first
-// instruction, 0 if the file is none.
+// AddTable loads a table. entry is the vaddr of a program's first instruction, 0 if the file
+// is not a program.
 func (u *Unwinder) AddTable(t *unwind.Table, entry uint64) (tab Table, err error) {
 	u.serial++
 	tab = Table{pages: len(t.Pages), rows: len(t.Rows), rules: len(t.Rules)}
@@ -272,7 +272,7 @@ func (u *Unwinder) AddTable(t *unwind.Table, entry uint64) (tab Table, err error
 	return tab, err
 }
 
-// RemoveTable takes a table away; no mapping of any process may refer to it.
+// RemoveTable removes a table; no mapping of any process may refer to it.
 func (u *Unwinder) RemoveTable(t Table) {
 	u.tables.remove(t.index, 1)
 	u.pages.remove(t.page, t.pages)
@@ -280,36 +280,36 @@ func (u *Unwinder) RemoveTable(t Table) {
 	u.rules.remove(t.rule, t.rules)
 }
 
-// TakeUsed tells whether a walk came by a table since the last call.
+// TakeUsed reports whether a walk used a table since the last call.
 func (u *Unwinder) TakeUsed(t Table) (used bool) {
 	u.tables.window(t.index, 1, func(l []unwindTable) { used, l[0].Used = l[0].Used != 0, 0 })
 	return used
 }
 
-// Index is what Mapping.Table says of the table.
+// Index returns the table's value for Mapping.Table.
 func (t Table) Index() uint32 { return t.index }
 
-// What Mapping.Table says where there is no table.
+// Values of Mapping.Table without a table.
 const (
-	TablePending uint32 = 0xffffffff - iota // not yet: stacks through it are sent as copies
-	TableFP                                 // nor will there be: frame pointers have to do
-	TableUprobes                            // where uretprobes have functions return to
+	TablePending uint32 = 0xffffffff - iota // not loaded yet: stacks through it are sent as copies
+	TableFP                                 // no CFI: walk by frame pointers
+	TableUprobes                            // the kernel's return trampoline of uretprobes
 )
 
-// Mapping is a part of a process's memory that holds code.
+// Mapping is a mapping of a process that contains code.
 type Mapping struct {
 	Start, End uint64 // ip
 	Bias       uint64 // ip - vaddr
 	Table      uint32 // Table.Index, or one of the Table constants
 }
 
-// Mappings are the mappings of one process, or several, that the programs have.
+// Mappings are the loaded mappings of one or several processes.
 type Mappings struct {
 	first uint32
 	n     int
 }
 
-// AddMappings gives the programs mappings, sorted by address.
+// AddMappings loads mappings, which must be sorted by address.
 func (u *Unwinder) AddMappings(l []Mapping) (Mappings, error) {
 	elems := make([]unwindMapping, len(l))
 	for i, m := range l {
@@ -319,14 +319,14 @@ func (u *Unwinder) AddMappings(l []Mapping) (Mappings, error) {
 	return Mappings{first, len(l)}, err
 }
 
-// RemoveMappings takes mappings away; no process may have them any more.
+// RemoveMappings removes mappings; no process may refer to them any more.
 func (u *Unwinder) RemoveMappings(m Mappings) { u.mappings.remove(m.first, m.n) }
 
-// maxLost is how many copies of stacks come of a process for addresses in no
-// mapping, before its mappings are set again.
+// maxLost is the number of copies of stacks that a process may send for addresses outside
+// all mappings, until its mappings are set again.
 const maxLost = 64
 
-// SetProcess says which mappings a process has since the exec that Head.Exec told of.
+// SetProcess sets the mappings of a process since the exec counted by exec, as in Head.Exec.
 func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings) error {
 	p := unwindProcess{Exec: exec, First: m.first, N: uint32(m.n), Copies: maxLost}
 	if err := u.processes.Put(tgid, &p); err != nil {
@@ -335,11 +335,10 @@ func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings) error {
 	return nil
 }
 
-// RemoveProcess forgets a process.
+// RemoveProcess removes a process.
 func (u *Unwinder) RemoveProcess(tgid uint32) { u.processes.Delete(tgid) }
 
-// NumCPU returns how many rings there can be: one more than the highest number
-// of a CPU.
+// NumCPU returns the maximum number of rings: the highest CPU number plus one.
 func NumCPU() (uint32, error) {
 	n, err := ebpf.PossibleCPU()
 	return uint32(n), err

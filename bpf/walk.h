@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The walk over a user stack, in the kernel, by the tables that package unwind
- * makes of call frame information. start walks the current task's stack and
- * writes what it found to the CPU's ring.
+ * Walking a user stack, in the kernel, by unwind tables (package unwind). start walks
+ * the current task's stack and writes the frames to the CPU's ring.
  */
 #ifndef WALK_H
 #define WALK_H
@@ -10,22 +9,22 @@
 #include "control.h"
 
 /* Set when the programs are loaded. */
-const volatile __u32 per_task = 0; /* only threads that have perf events of their own are sampled */
-const volatile __u32 cpus = 1;     /* how many there can be */
+const volatile __u32 per_task = 0; /* sample only threads with perf events of their own */
+const volatile __u32 cpus = 1;     /* number of possible CPUs */
 
 /* Why a walk ended: package bpf's End. */
 enum end {
-	END_NONE,        /* it did not */
+	END_NONE,        /* still walking */
 	END_ENTRY,       /* at the outermost frame */
-	END_NO_USER,     /* there is no user stack: a kernel thread, a process that is exiting */
+	END_NO_USER,     /* no user stack: a kernel thread, a process that is exiting */
 	END_COMPAT,      /* a 32-bit task */
-	END_NO_PROCESS,  /* nothing is known of the process */
+	END_NO_PROCESS,  /* the process is unknown */
 	END_NO_MAPPING,  /* the address is in no known mapping */
-	END_NO_TABLE,    /* the mapping's table is not there yet */
-	END_NO_RULE,     /* no entry covers the address */
-	END_UNSUPPORTED, /* an entry does, but none that a rule can express */
+	END_NO_TABLE,    /* the mapping's table is not loaded yet */
+	END_NO_RULE,     /* no row covers the address */
+	END_UNSUPPORTED, /* a row does, but no rule can express it */
 	END_UNREADABLE,  /* stack memory cannot be read */
-	END_FP,          /* frame pointers, where there is nothing else, lead nowhere */
+	END_FP,          /* frame pointers, without CFI, lead nowhere */
 	END_DEPTH,       /* too many frames */
 	END_INTERNAL,
 };
@@ -33,10 +32,10 @@ enum end {
 #define MAX_FRAMES 1024
 #define USER32_CS 0x23 /* code segment of 32-bit tasks */
 
-/* ---- What user space tells: the layouts are package bpf's, too. ---- */
+/* ---- Data from user space: package bpf has the same layouts. ---- */
 
 /*
- * Two rows lie in each element of the array, whose size is a multiple of 8; an
+ * Each element of the array holds two rows, because its size is a multiple of 8; an
  * unwind.Row has its Off in the lower 16 bits, its Rule in the upper ones.
  */
 struct row_pair {
@@ -57,16 +56,16 @@ struct rule { /* unwind.Rule */
 struct table {
 	__u64 base; /* unwind.Table.Base */
 	__u32 pages, num_pages;
-	__u32 rules, used; /* used is set when a walk comes by */
-	__u64 entry;       /* vaddr where a process begins */
-	__u64 serial;      /* of no other table there was lately */
+	__u32 rules, used; /* used is set when a walk uses the table */
+	__u64 entry;       /* vaddr of the process's entry point */
+	__u64 serial;      /* unique among recent tables */
 };
 
-/* What mapping.table says where it is no index of tables. */
+/* Values of mapping.table that are no index into tables. */
 enum {
-	TABLE_PENDING = 0xffffffff, /* not there yet */
-	TABLE_FP = 0xfffffffe,      /* there is none, but frame pointers */
-	TABLE_UPROBES = 0xfffffffd, /* where uretprobes have functions return to */
+	TABLE_PENDING = 0xffffffff, /* not loaded yet */
+	TABLE_FP = 0xfffffffe,      /* no table: use frame pointers */
+	TABLE_UPROBES = 0xfffffffd, /* the kernel's return trampoline of uretprobes */
 };
 
 struct mapping {
@@ -76,9 +75,9 @@ struct mapping {
 };
 
 struct process {
-	__u32 exec;     /* the exec that the mappings are of */
+	__u32 exec;     /* exec count that the mappings belong to */
 	__u32 first, n; /* mappings, by address */
-	__u32 copies;   /* how many may still be sent for addresses in no mapping */
+	__u32 copies;   /* copies left to send for addresses outside all mappings */
 };
 
 struct {
@@ -94,33 +93,36 @@ ARRAY(pages, struct page);
 ARRAY(rows, struct row_pair);
 ARRAY(rules, struct rule);
 
-/* By CPU: how many bytes of its ring copies of stacks may still take. User space sets it anew when it has emptied the ring. */
+/*
+ * By CPU: bytes of its ring that copies of stacks may still take. User space resets it
+ * after draining the ring.
+ */
 ARRAY(copy_room, __s64);
 
-/* ---- What goes out: record reads it. ---- */
+/* ---- Output: package record reads it. ---- */
 
 struct head {
 	enum end end;
 	__u32 tgid; /* the key in processes */
 	__u32 exec;
-	__u32 frames; /* how many follow */
-	__u32 stack;  /* how many bytes of stack follow, ahead of them registers and an address */
+	__u32 frames; /* number of frames that follow */
+	__u32 stack;  /* bytes of stack that follow, after registers and an address */
 };
 
 #define MAX_STACK 0xf000
 #define MAX_OTHER_STACK 0x4000
-#define NEAR 0x800000 /* how far a stack's end can be: RLIMIT_STACK's default, and glibc's for threads */
+#define NEAR 0x800000 /* maximum distance to a stack's end: RLIMIT_STACK's default, and glibc's for threads */
 #define CHUNK 0x1000
 #define PAGE 0x1000
 
 struct out {
-	__u32 zero; /* where perf has the size of what follows, so that the rest is aligned in the ring */
+	__u32 zero; /* takes the place of perf's size field, so that the rest is aligned in the ring */
 	struct head head;
 	union {
 		__u64 frames[MAX_FRAMES];
 		struct {
-			__u64 regs[17]; /* by their DWARF numbers, the last one rip */
-			__u64 at;       /* the address for which something is missing */
+			__u64 regs[17]; /* by DWARF number, rip last */
+			__u64 at;       /* the address whose table or mapping is missing */
 			__u8 bytes[MAX_STACK + CHUNK];
 		} stack;
 	};
@@ -137,8 +139,8 @@ struct {
 enum { RBP = 6, RSP = 7, RIP = 16, NUM_REGS = 17 };
 
 /*
- * Most frames have been met before. What was found for an address is kept, for
- * each CPU: the searches' misses of the processor's caches cost most of the time.
+ * Most frames repeat. The rule of an address is cached, for each CPU: cache misses of
+ * the searches take most of the time.
  */
 struct known {
 	__u64 key; /* vaddr << 16 | serial */
@@ -148,29 +150,29 @@ struct known {
 #define KNOWN 4096
 
 /*
- * So much of the stack is read at once, for reading 16 bytes takes as long as
- * some hundred: most frames are in what was read for the one before.
+ * Bytes of the stack that are read at once, because reading 16 bytes takes as long as
+ * reading some hundred: the window of one frame usually contains the next one.
  */
 #define WINDOW 512
 
 struct walk {
-	__s64 users;           /* uprobes' programs that have it, or look whether they can */
+	__s64 users;           /* uprobe programs that hold this slot, or try to */
 	__u64 regs[NUM_REGS];  /* of the innermost frame */
 	__u64 cs;
-	__u64 ip, sp, fp;      /* of the frame that the walk has come to */
-	__u64 ra_at;           /* where ip was read */
-	__u64 start, end;      /* the mapping of the frame before */
+	__u64 ip, sp, fp;      /* of the current frame */
+	__u64 ra_at;           /* address that ip was read from */
+	__u64 start, end;      /* the mapping of the previous frame */
 	__u64 bias;
 	struct table table;
 	__u32 kind;            /* its mapping.table */
 	__u32 first, num_maps; /* mappings of the process */
 	__u32 n;               /* frames so far */
 	__u8 returned;         /* ip is a return address */
-	__u8 all;              /* regs are those of this frame */
-	__u16 some;            /* a page of the stack could be copied */
-	__u64 top, copied;     /* where the stack to copy ends, and bytes so far */
-	__u64 seen_at;         /* where window was read */
-	__u32 seen;            /* and how many bytes */
+	__u8 all;              /* regs belong to this frame */
+	__u16 some;            /* at least one page of the stack was copied */
+	__u64 top, copied;     /* end of the stack to copy, and bytes copied so far */
+	__u64 seen_at;         /* address that window was read from */
+	__u32 seen;            /* and its number of bytes */
 	__u32 zero;
 	__u8 window[WINDOW];
 	struct out out;
@@ -185,15 +187,15 @@ struct {
 } walks SEC(".maps");
 
 /*
- * Of the programs at perf events, tracepoints and kprobes, the kernel runs only
- * one at a time on each CPU (bpf_prog_active): level 0 is theirs. From Linux 6.0 on
- * it does not do so for uprobes: their programs may be preempted, by those of other
- * tasks' uprobes too, and interrupted by all others. They take the first of the
- * levels above that nobody has. A task that is preempted here keeps its level.
+ * The kernel runs only one program at a time on each CPU at perf events, tracepoints
+ * and kprobes (bpf_prog_active): these use level 0. From Linux 6.0 on this does not
+ * hold for uprobes: their programs may be preempted, also by those of other tasks'
+ * uprobes, and interrupted by all others. They use the first free level above 0. A task
+ * that is preempted here keeps its level.
  */
 #define LEVELS 4
 
-/* take_walk has a uprobe's program find a walk of its own: NULL if there is none. */
+/* take_walk finds a free slot for a uprobe's program: NULL if there is none. */
 static inline_always struct walk *take_walk(__u32 *slot)
 {
 	__u32 at = bpf_get_smp_processor_id();
@@ -204,7 +206,7 @@ static inline_always struct walk *take_walk(__u32 *slot)
 		w = bpf_map_lookup_elem(&walks, &at);
 		if (!w)
 			return NULL;
-		/* Who comes between the two lines finds it taken, or leaves it before this goes on. */
+		/* A program that preempts us here sees users > 0, and releases the slot before we resume. */
 		__sync_fetch_and_add(&w->users, 1);
 		if (*(volatile __s64 *)&w->users == 1) {
 			*slot = at;
@@ -217,7 +219,7 @@ static inline_always struct walk *take_walk(__u32 *slot)
 
 static inline_always void leave_walk(struct walk *w) { __sync_fetch_and_add(&w->users, -1); }
 
-/* look has the window tell of the stack from addr on, up to the page's end at most. */
+/* look reads the stack from addr on into the window, up to the page's end at most. */
 static inline_always int look(struct walk *w, __u64 addr)
 {
 	__u64 n = PAGE - (addr & (PAGE - 1));
@@ -256,10 +258,10 @@ static inline_always int read_stack(struct walk *w, __u64 *dst, __u64 addr, int 
 	return END_NONE;
 }
 
-/* find_mapping has w->start, end, bias, kind and table tell of the mapping that addr is in. */
+/* find_mapping sets w->start, end, bias, kind and table to the mapping of addr. */
 static inline_always int find_mapping(struct walk *w, __u64 addr)
 {
-	__u32 lo = w->first, hi = w->first + w->num_maps; /* below lo all begin at or below addr, from hi on none do */
+	__u32 lo = w->first, hi = w->first + w->num_maps; /* mappings before lo start at or below addr, those from hi on above it */
 	struct mapping *m;
 	struct table *t;
 
@@ -296,7 +298,7 @@ static inline_always int find_mapping(struct walk *w, __u64 addr)
 	return END_NONE;
 }
 
-/* row is the row of an index, ~0 if there is none. */
+/* row returns the row at an index, ~0 if there is none. */
 static inline_always __u32 row(__u32 index)
 {
 	__u32 at = index / 2;
@@ -333,7 +335,7 @@ static inline_always struct rule *find_rule(struct walk *w, __u64 vaddr)
 	return bpf_map_lookup_elem(&rules, &at);
 }
 
-/* known_rule does the same, and remembers. */
+/* known_rule returns find_rule's result, from the cache if possible. */
 static inline_always struct rule *known_rule(struct walk *w, __u64 vaddr)
 {
 	__u64 key = vaddr << 16 | (__u16)w->table.serial;
@@ -350,7 +352,7 @@ static inline_always struct rule *known_rule(struct walk *w, __u64 vaddr)
 	return &k->rule;
 }
 
-/* reg is a register that is known only where all are. */
+/* reg reads a register that is known only if w->all is set. */
 static inline_always int reg(struct walk *w, __s32 number, __u64 *value)
 {
 	if (!w->all || number < 0 || number >= NUM_REGS)
@@ -359,7 +361,7 @@ static inline_always int reg(struct walk *w, __s32 number, __u64 *value)
 	return END_NONE;
 }
 
-/* signal_frame goes to what a signal interrupted: struct ucontext lies at sp. */
+/* signal_frame goes to the interrupted frame of a signal: struct ucontext lies at sp. */
 static inline_always int signal_frame(struct walk *w)
 {
 	__u64 c[17]; /* uc_mcontext: r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip */
@@ -374,7 +376,7 @@ static inline_always int signal_frame(struct walk *w)
 	return END_NONE;
 }
 
-/* by_frame_pointer goes to the caller where nothing but frame pointers is known. */
+/* by_frame_pointer goes to the caller by the frame pointer. */
 static inline_always int by_frame_pointer(struct walk *w)
 {
 	__u64 pair[2];
@@ -382,7 +384,7 @@ static inline_always int by_frame_pointer(struct walk *w)
 	if (w->fp == 0)
 		return END_ENTRY;
 	if (w->fp & 7)
-		return END_FP; /* but it may lie below sp: Go switches stacks */
+		return END_FP; /* a value below sp is valid: Go switches stacks */
 	if (read_stack(w, pair, w->fp, 2))
 		return END_UNREADABLE;
 	w->sp = w->fp + 16;
@@ -446,7 +448,7 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 	if (end)
 		return end;
 	if (cfa < w->sp && !(r->flags & FLAG_CONVENTION))
-		return END_UNREADABLE; /* that is no caller's frame */
+		return END_UNREADABLE; /* not a caller's frame */
 
 	if (r->ra == RA_AT_CFA && r->fp == FP_AT_CFA && r->ra_off == -8 && r->fp_off == -16) {
 		if (read_stack(w, v, cfa - 16, 2))
@@ -464,7 +466,7 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 	case FP_AT_SP:
 		fp = r->fp == FP_AT_CFA ? cfa : r->fp == FP_AT_FP ? w->fp : w->sp;
 		if (read_stack(w, &fp, fp + r->fp_off, 1))
-			fp = 0; /* a caller that has no need of it can still be followed */
+			fp = 0; /* the walk can still go on if the caller's rule does not need it */
 		break;
 	case FP_REG:
 		if (reg(w, r->fp_off, &fp))
@@ -488,7 +490,7 @@ out:
 	return END_NONE;
 }
 
-/* called tells whether ip, if it is a return address, lies behind a call: e8 with 4 bytes, or ff /2 with up to 6. */
+/* called reports whether a call instruction ends at ip: e8 with 4 bytes, or ff /2 with up to 6. */
 static inline_always int called(__u64 ip)
 {
 	__u8 b[8]; /* the 7 bytes before ip are b[1] … b[7] */
@@ -500,16 +502,16 @@ static inline_always int called(__u64 ip)
 	       (b[1] == 0xff && (b[2] & 0x38) == 0x10);
 }
 
-/* How far above rsp a function without an entry is taken to have its return address, in words. */
+/* A function without a row is assumed to have its return address within so many words from rsp on. */
 #define LEAF_WORDS 3
 
-/* The code at the entry has no caller; as short as it is, it often has no entry in the table either. */
+/* Size of the code at the entry point, which has no caller; it is often too short to have a row. */
 #define ENTRY_SIZE 64
 
 /*
- * by_guess goes to the caller of a function that no entry covers, as those that
- * wrap a system call, PLT stubs and hand-written ones: innermost, they have
- * pushed little if anything.
+ * by_guess goes to the caller of a function that no row covers, such as system call
+ * wrappers, PLT stubs and hand-written code: as innermost functions, they have pushed
+ * few words or none.
  */
 static inline_always int by_guess(struct walk *w, __u64 vaddr)
 {
@@ -532,7 +534,7 @@ static inline_always int by_guess(struct walk *w, __u64 vaddr)
 	return END_NO_RULE;
 }
 
-/* original finds where a function returns to that a uretprobe made return elsewhere. */
+/* original finds the original return address of a function that a uretprobe redirected. */
 static inline_always int original(struct walk *w)
 {
 	struct task_struct *task = bpf_get_current_task();
@@ -555,8 +557,8 @@ static inline_always int original(struct walk *w)
 }
 
 /*
- * step goes to the caller's frame and keeps its ip. It is verified by itself,
- * so that neither the kernel's patience nor the number of frames bound each other.
+ * step goes to the caller's frame and stores its ip. The verifier checks it separately,
+ * so that the verifier's instruction limit does not limit the number of frames.
  */
 __attribute__((noinline)) int step(__u32 slot)
 {
@@ -580,7 +582,7 @@ __attribute__((noinline)) int step(__u32 slot)
 		end = original(w);
 		if (end)
 			return end;
-		goto keep; /* in place of the frame kept last */
+		goto keep; /* replaces the last stored frame */
 	case TABLE_FP:
 		end = by_frame_pointer(w);
 		break;
@@ -603,7 +605,7 @@ keep:
 	return END_NONE;
 }
 
-/* keep_regs takes the user's registers. */
+/* keep_regs stores the user's registers. */
 static inline_always void keep_regs(struct walk *w, struct pt_regs *r)
 {
 	w->regs[0] = r->ax;
@@ -629,8 +631,9 @@ static inline_always void keep_regs(struct walk *w, struct pt_regs *r)
 #define THREAD_SIZE 0x4000
 
 /*
- * saved_regs reads the registers that the task entered the kernel with: they lie
- * at the top of its stack. Kernels with FRED leave a gap above, and have the helper.
+ * saved_regs reads the registers with which the task entered the kernel: they lie at
+ * the top of its kernel stack. Kernels with FRED leave a gap there, and have the
+ * helper.
  */
 static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
 {
@@ -640,8 +643,8 @@ static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
 }
 
 /*
- * copy_chunk copies the next page of the stack, and returns whether there is
- * more to copy. It is verified by itself, as step is.
+ * copy_chunk copies the next page of the stack, and returns whether there is more to
+ * copy. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int copy_chunk(__u32 slot)
 {
@@ -664,15 +667,15 @@ __attribute__((noinline)) int copy_chunk(__u32 slot)
 	if (bpf_probe_read_user(&w->out.stack.bytes[done], n, (void *)from) == 0)
 		w->some = 1;
 	else if (w->some)
-		return 0; /* else the stack has just grown: its last page is not there yet, and reads as zeros */
+		return 0; /* otherwise the stack has just grown: its last page is not mapped yet, and is read as zeros */
 	w->copied = done + n;
 	return 1;
 }
 
 /*
- * copy_stack keeps the used part of the stack: from rsp up to where it can end,
- * which is known of a process's first stack and, by glibc's way to place a
- * thread's own data right above, of threads'.
+ * copy_stack copies the used part of the stack: from rsp up to its end, which is known
+ * for a process's first stack, and for threads' stacks, because glibc places a thread's
+ * own data directly above its stack.
  */
 static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_struct *task)
 {
@@ -680,7 +683,7 @@ static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_st
 	__u64 sp = w->regs[RSP], stack = read_field(mm, start_stack) + 8, tls = read_field(task, thread.fsbase);
 
 	w->top = sp + MAX_STACK;
-	if (stack - sp > NEAR && tls - sp > NEAR) /* a stack of another kind, as Go's or a signal's: they are small */
+	if (stack - sp > NEAR && tls - sp > NEAR) /* another kind of stack, such as Go's or a signal's: these are small */
 		w->top = sp + MAX_OTHER_STACK;
 	if (stack > sp && stack < w->top)
 		w->top = stack;
@@ -694,8 +697,8 @@ static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_st
 }
 
 /*
- * send_copy hands registers and stack to the recorder, which walks it once it
- * has what is missing here.
+ * send_copy sends registers and stack to the recorder, which walks the stack once it
+ * has the missing table or mapping.
  */
 static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struct task_struct *task)
 {
@@ -730,8 +733,8 @@ static inline_always void send_frames(void *ctx, struct walk *w, __u32 n)
 }
 
 /*
- * may_copy tells whether the recorder can get further with registers and stack.
- * In a burst of samples, stacks that nobody can walk yet must not take the ring
+ * may_copy reports whether the recorder can walk further with registers and stack. In a
+ * burst of samples, stacks that cannot be walked yet must not take the ring's space
  * from the samples themselves.
  */
 static inline_always int may_copy(int end, struct process *p)
@@ -755,7 +758,7 @@ static inline_always int may_copy(int end, struct process *p)
 	return 0;
 }
 
-/* in_execve tells whether the task is on its way into another program. */
+/* in_execve reports whether the task is executing execve. */
 static inline_always int in_execve(struct task_struct *task)
 {
 	__u64 bits = 0;
@@ -766,7 +769,7 @@ static inline_always int in_execve(struct task_struct *task)
 	return bits << bit_field_left(task->in_execve) >> bit_field_right(task->in_execve);
 }
 
-/* walk_stack walks the current task's user stack from w->regs on. */
+/* walk_stack walks the current task's user stack, starting with w->regs. */
 static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, struct task_struct *task)
 {
 	struct process *p;
@@ -791,7 +794,7 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, stru
 		}
 	}
 	if (end >= END_NO_PROCESS && end != END_DEPTH && in_execve(task)) {
-		w->out.head.end = END_NO_USER; /* exec took the stack away */
+		w->out.head.end = END_NO_USER; /* exec removed the stack */
 		send_frames(ctx, w, 0);
 		return;
 	}
@@ -802,7 +805,7 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, stru
 		send_frames(ctx, w, w->n < MAX_FRAMES ? w->n + 1 : MAX_FRAMES);
 }
 
-/* own_context is what has the task's own perf events, NULL if it has none. */
+/* own_context returns the context of the task's own perf events, NULL if it has none. */
 static inline_always struct perf_event_context *own_context(struct task_struct *task)
 {
 	if (field_exists(((struct task_struct___ctx *)0)->perf_event_ctxp))
@@ -810,15 +813,15 @@ static inline_always struct perf_event_context *own_context(struct task_struct *
 	return read_field((struct task_struct___ctxs *)task, perf_event_ctxp[1]);
 }
 
-/* sampled tells whether the current task can be in the recording. */
+/* sampled reports whether the current task can be in the recording. */
 static inline_always int sampled(struct task_struct *task)
 {
 	return !per_task || own_context(task) != NULL;
 }
 
 /*
- * start walks the stack that the current task has in user mode: from the registers
- * in w on if it is there now, else from those that it entered the kernel with.
+ * start walks the current task's user stack: from the registers in w if it is in user
+ * mode, else from those with which it entered the kernel.
  */
 static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_user)
 {
