@@ -51,7 +51,7 @@ func TestProbeLines(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-x", program, "-L", "nosuch"}, "no code is there"},
+		{[]string{"-x", program, "-L", "nosuch"}, "these lines have no code"},
 		{[]string{"-x", program, "-L", "func_b:5-2"}, "comes before the first"},
 		{[]string{"-x", program, "-L", "func_b:x"}, "FUNC[@SRC]"},
 		{[]string{"-x", functionsS.Path(t), "-L", "main"}, "no DWARF"},

@@ -197,7 +197,7 @@ func TestScenarioArgumentsRefused(t *testing.T) {
 		program + ":values nn":                    "values has no variable nn: did you mean ",
 		program + ":values np->lable":             "struct node has no member lable: did you mean label?",
 		program + ":values np.label":              "write np->label",
-		program + ":values n:int":                 `"int" is no type: there are u8`,
+		program + ":values n:int":                 `"int" is not a type: use u8`,
 		program + ":values local":                 "gperf probe --vars values -x " + program,
 		stripped + ":values n":                    "has no DWARF\nVariables' names are in the debug information: install its package",
 		stripped + ":values " + first + ":string": "+0(" + first + "):string",

@@ -271,7 +271,7 @@ func TestScenarioTracepointArgumentsRefused(t *testing.T) {
 		{[]string{"-e", fork + " chil"}, "did you mean child?"},
 		{[]string{"-e", fork + " %di"}, "a tracepoint has no %di; sched_process_fork has "},
 		{[]string{"-e", fork + " $arg3"}, "sched_process_fork has "},
-		{[]string{"-e", fork + " child_pid=child->pid"}, "another argument is called child_pid already"},
+		{[]string{"-e", fork + " child_pid=child->pid"}, "another argument has the name child_pid"},
 		{[]string{"-e", fork + ":k child->pid"}, "a tracepoint with arguments has no modifiers"},
 		{[]string{"-a", "-e", fork + " child->pid", "-G", "/"}, "support no cgroups, modifiers"},
 		{[]string{"-e", "{" + fork + " child->pid,cpu-clock}"}, "terms or groups"},

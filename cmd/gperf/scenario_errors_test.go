@@ -101,17 +101,17 @@ func TestScenarioErrorsOfPrograms(t *testing.T) {
 		at("0x1", "there is no code at 0x1 of ", "`objdump -d`"),
 		{[]string{"-e", "uprobe:no-such-library:f"}, exitUsage, []string{"no program of that name in $PATH, and no library in ld.so.cache", "./NAME"}},
 		{[]string{"-e", "uprobe:./no-such-file:f"}, exitUsage, []string{"./no-such-file: no such file"}},
-		{[]string{"-e", "uprobe:" + plain}, exitUsage, []string{"uprobe:FILE:FUNCTION is what it takes"}},
+		{[]string{"-e", "uprobe:" + plain}, exitUsage, []string{"the format is uprobe:FILE:FUNCTION"}},
 		{[]string{"-e", "usdt:" + mark + ":shop:sael"}, exitUsage, []string{"did you mean shop:sale?"}},
 		{[]string{"-e", "usdt:" + mark + ":shop:sale $arg9"}, exitUsage, []string{"the USDT probe sale has 3 arguments"}},
 		{[]string{"-e", "usdt:" + plain + ":a:b"}, exitUsage, []string{"it has no USDT probes", "`readelf -n`"}},
 	})
 	checkWrong(t, "what is read", []wrong{
-		at("func_c "+register+":int", `"int" is no type: there are u8`),
+		at("func_c "+register+":int", `"int" is not a type: use u8`),
 		at("func_c "+other, "did you mean "+register),
 		at("func_c "+register+":string", "+0("+register+"):string"),
-		at("func_c $retval", "kretprobe, uretprobe"),
-		{[]string{"-e", "uretprobe:" + plain + ":func_c+1"}, exitUsage, []string{"a return probe is at a function"}},
+		at("func_c $retval", "kretprobe or uretprobe"),
+		{[]string{"-e", "uretprobe:" + plain + ":func_c+1"}, exitUsage, []string{"a return probe needs a function without an offset"}},
 		{[]string{"-e", "uprobe:" + plain + ":func_c n"}, exitError, []string{"has no DWARF", "compile with -g", "Registers need none: $arg1"}},
 	})
 	checkWrong(t, "stripped", []wrong{
@@ -126,7 +126,7 @@ func TestScenarioErrorsInlined(t *testing.T) {
 	needProbes(t, "uprobe")
 	program := functionsDebug.Path(t)
 	checkWrong(t, "inlined", []wrong{
-		{[]string{"-e", "uprobe:" + program + ":add"}, exitUsage, []string{"it is inlined everywhere; probe it where it is, as func_c+0x"}},
+		{[]string{"-e", "uprobe:" + program + ":add"}, exitUsage, []string{"inlined everywhere: probe an inlined call, such as func_c+0x"}},
 	})
 }
 
@@ -140,16 +140,16 @@ func TestScenarioErrorsOfKernel(t *testing.T) {
 		at("kprobe:ip_rcv+100000", "ip_rcv is only "),
 		at("kprobe:kprobe_dispatcher", "kprobe_dispatcher cannot be probed: ", "gperf list 'kprobe:*kprobe_dispatcher*'"),
 		at("kprobe:start_kernel", "start_kernel cannot be probed: ", "gperf list 'kprobe:*start_kernel*'"),
-		at("kprobe:ip_rcv a=%nosuch", "no register %nosuch; the kernel's names are %"),
-		at("kretprobe:ip_rcv+4", "an offset means nothing"),
-		at("kprobe:ip_rcv $retval", "kretprobe, uretprobe"),
+		at("kprobe:ip_rcv a=%nosuch", "no register %nosuch; the registers are %"),
+		at("kretprobe:ip_rcv+4", "it has no offset"),
+		at("kprobe:ip_rcv $retval", "kretprobe or uretprobe"),
 	})
 	checkWrong(t, "inlined", []wrong{at("kprobe:skb_headlen", "It may be inlined everywhere", "gperf list 'kprobe:*skb_headlen*'")})
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err == nil {
 		checkWrong(t, "what is read", []wrong{
 			at("kprobe:ip_rcv skbb->len", "ip_rcv has no variable skbb: did you mean skb", "`gperf probe --vars ip_rcv`"),
 			at("kprobe:ip_rcv skb->lenn", "struct sk_buff has no member lenn: did you mean len"),
-			at("kprobe:ip_rcv skb->len:u9", `"u9" is no type: there are u8`),
+			at("kprobe:ip_rcv skb->len:u9", `"u9" is not a type: use u8`),
 		})
 	}
 }

@@ -148,7 +148,7 @@ func TestScenarioKprobeOffset(t *testing.T) {
 	event := func(off int) string { return fmt.Sprintf("kprobe:udp_sendmsg+%d", off) }
 	r := recordIn(t, dir, "-e", event(begin), "--", "bash", "-c", sendUDP)
 	if r.code != exitOK { // where indirect jumps are tracked, the call comes 4 bytes later
-		if !strings.Contains(r.stderr, fmt.Sprintf("udp_sendmsg+%#x is inside of an instruction", begin)) {
+		if !strings.Contains(r.stderr, fmt.Sprintf("udp_sendmsg+%#x is inside an instruction", begin)) {
 			t.Errorf("%s: %s", event(begin), r.stderr)
 		}
 		mustRecord(t, dir, "-e", event(begin+4), "--", "bash", "-c", sendUDP)
@@ -158,7 +158,7 @@ func TestScenarioKprobeOffset(t *testing.T) {
 		t.Errorf("%d samples, want 3:\n%s", n, text)
 	}
 	r = recordIn(t, dir, "-e", event(inside), "--", "true")
-	if r.code == exitOK || !strings.Contains(r.stderr, "is inside of an instruction") && !strings.Contains(r.stderr, "udp_sendmsg") {
+	if r.code == exitOK || !strings.Contains(r.stderr, "is inside an instruction") && !strings.Contains(r.stderr, "udp_sendmsg") {
 		t.Errorf("%s: exit code %d\n%s", event(inside), r.code, r.stderr)
 	}
 }

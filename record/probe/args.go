@@ -15,7 +15,7 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// Limits of the kernel's (kernel/trace/trace_probe.h).
+// Limits of the kernel (kernel/trace/trace_probe.h).
 const (
 	maxArgs    = 128
 	maxArgName = 32
@@ -23,9 +23,9 @@ const (
 	maxArray   = 64
 )
 
-// args are what a probe reads, of the words behind its place, which are those
-// of perf-probe(1), PROBE ARGUMENT. Should the words name variables that are in
-// their places only behind the function's prologue, p moves there.
+// args returns the probe arguments for the words after the place, in the syntax of
+// perf-probe(1), PROBE ARGUMENT. If the words name variables that have their locations only
+// after the function's prologue, args moves p there.
 func (f *Finder) args(s *spec, p *Probe) ([]Arg, error) {
 	r := reader{spec: s, probe: p, machine: vars.MachineOf(runtime.GOARCH), types: f.kernelTypes, scope: func() (*vars.Scope, error) { return f.values.scope(s, p) }}
 	return r.args()
@@ -35,22 +35,22 @@ func (f *Finder) args(s *spec, p *Probe) ([]Arg, error) {
 type reader struct {
 	spec    *spec
 	probe   *Probe
-	raw     *Raw          // the tracepoint; nil: it is a probe
-	machine *vars.Machine // nil: not known
-	types   func() string // what the kernel says of its types; "" if it does not
+	raw     *Raw          // the tracepoint; nil for a probe
+	machine *vars.Machine // nil: unknown
+	types   func() string // the kernel's list of types; "" if unknown
 	scope   func() (*vars.Scope, error)
-	known   *vars.Scope // what scope has returned
-	moved   bool        // the probe, behind the function's prologue
+	known   *vars.Scope // the result of scope
+	moved   bool        // the probe has moved to after the function's prologue
 }
 
-// argSpec is an argument as it was asked for: [NAME=]VALUE[:TYPE][@user].
+// argSpec is a parsed argument: [NAME=]VALUE[:TYPE][@user].
 type argSpec struct {
 	text             string
 	name, value, typ string
-	user             bool // what VALUE points to is in the memory of a program
+	user             bool // VALUE points to user memory
 }
 
-// args are the arguments, behind those that the probe has of itself.
+// args returns the arguments, after those that a USDT probe itself has.
 func (r *reader) args() (l []Arg, err error) {
 	var words []*argSpec
 	for _, text := range r.spec.args {
@@ -64,9 +64,9 @@ func (r *reader) args() (l []Arg, err error) {
 		return nil, err
 	}
 	if len(words) > maxArgs {
-		return nil, r.spec.bad(fmt.Sprintf("%d arguments; the kernel takes %d", len(words), maxArgs))
+		return nil, r.spec.bad(fmt.Sprintf("%d arguments; the kernel supports %d", len(words), maxArgs))
 	}
-	// The probe must be in its place before registers are spoken of.
+	// The probe must be at its final place before registers are resolved.
 	for _, w := range words {
 		if w.variable() {
 			if err := r.find(w); err != nil {
@@ -77,7 +77,7 @@ func (r *reader) args() (l []Arg, err error) {
 	own := slices.DeleteFunc(slices.Clone(r.probe.Args), func(a Arg) bool {
 		return r.raw == nil && slices.ContainsFunc(words, func(w *argSpec) bool { return w.name == "" && w.value == "$"+a.Name })
 	})
-	r.probe.Args = own // of USDT: those that are not asked for under their own name
+	r.probe.Args = own // of USDT: those that no word requests under their own name
 	for i, w := range words {
 		read, err := r.arg(w, len(own)+i+1)
 		if err != nil {
@@ -103,13 +103,13 @@ var (
 	typeWord   = regexp.MustCompile(`^(?:[usx](?:8|16|32|64)?|f32|f64|char|string|ustring|symbol|symstr|%pd|%pD|b\d+@\d+/(?:8|16|32|64))(?:\[(\d+)\])?$`)
 )
 
-// parse takes an argument apart.
+// parse parses an argument.
 func (r *reader) parse(text string) (*argSpec, error) {
 	w := &argSpec{text: text, value: text}
 	if name, value, ok := strings.Cut(text, "="); ok && !strings.ContainsAny(name, `$%@+-\"([.*&:`) {
 		w.name, w.value = name, value
 		if !identifier.MatchString(name) {
-			return nil, r.bad(w, "a name is of letters, digits and _, and begins with no digit")
+			return nil, r.bad(w, "a name consists of letters, digits and _, and does not begin with a digit")
 		}
 	}
 	w.value, w.user = strings.CutSuffix(w.value, "@user")
@@ -120,10 +120,10 @@ func (r *reader) parse(text string) (*argSpec, error) {
 		}
 	}
 	if w.value == "" {
-		return nil, r.bad(w, "there is no value")
+		return nil, r.bad(w, "the value is missing")
 	}
 	if w.user && !w.path() {
-		return nil, r.bad(w, "@user is for variables; in other values u says it: +u0(%%di)")
+		return nil, r.bad(w, "@user is for variables; other values use u: +u0(%%di)")
 	}
 	return w, nil
 }
@@ -131,14 +131,14 @@ func (r *reader) parse(text string) (*argSpec, error) {
 func (r *reader) checkType(w *argSpec) error {
 	m := typeWord.FindStringSubmatch(w.typ)
 	if m == nil {
-		return r.bad(w, "%q is no type: there are u8 to u64, s8 to s64, x8 to x64 (hexadecimal), u, s and x of the value's own size, f32, f64, char, "+
+		return r.bad(w, "%q is not a type: use u8 to u64, s8 to s64, x8 to x64 (hexadecimal), u, s and x of the value's own size, f32, f64, char, "+
 			"string, ustring (of a program), symbol, symstr, b1@2/8 (1 bit from bit 2 on, of 8), and arrays of them, u8[16]", w.typ)
 	}
 	if r.raw != nil && slices.Contains([]string{"symstr", "%pd", "%pD"}, strings.SplitN(w.typ, "[", 2)[0]) {
-		return r.bad(w, "type %s is for kprobes", w.typ)
+		return r.bad(w, "only kprobes support type %s", w.typ)
 	}
 	if r.probe.Kind.User() && slices.Contains([]string{"symbol", "symstr", "%pd", "%pD"}, strings.SplitN(w.typ, "[", 2)[0]) {
-		return r.bad(w, "type %s is for the kernel's addresses; a kprobe takes it", w.typ)
+		return r.bad(w, "type %s is for kernel addresses; use a kprobe", w.typ)
 	}
 	if name := strings.SplitN(w.typ, "[", 2)[0]; newTypes[name] {
 		if types := r.types(); types != "" && !slices.Contains(strings.FieldsFunc(types, notOfType), name) {
@@ -151,12 +151,12 @@ func (r *reader) checkType(w *argSpec) error {
 	return nil
 }
 
-// newTypes are those that kernels of this decade may lack.
+// newTypes are types that older supported kernels lack.
 var newTypes = map[string]bool{"char": true, "ustring": true, "symstr": true, "%pd": true, "%pD": true}
 
 func notOfType(c rune) bool { return strings.ContainsRune(" ,/", c) }
 
-// kernelTypes is the kernel's list of types, out of tracefs' README.
+// kernelTypes returns the kernel's list of types, from tracefs' README.
 func (f *Finder) kernelTypes() string {
 	if f.Tracefs == nil {
 		return ""
@@ -165,7 +165,7 @@ func (f *Finder) kernelTypes() string {
 	if err != nil {
 		return ""
 	}
-	text, _ := os.ReadFile(path) // without it the kernel will tell
+	text, _ := os.ReadFile(path) // without the list, the kernel rejects unknown types
 	_, types, _ := strings.Cut(string(text), "\t     type: ")
 	if end := strings.Index(types, `<type>\[`); end >= 0 {
 		types = types[:end]
@@ -173,21 +173,22 @@ func (f *Finder) kernelTypes() string {
 	return strings.Trim(strings.Join(strings.Fields(types), " "), ", ")
 }
 
-// isRetval tells whether the value is the function's, or part of it.
+// isRetval reports whether the value is the return value, or part of it.
 func (w *argSpec) isRetval() bool {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(w.value, "*"), "$retval")
 	return ok && (rest == "" || strings.ContainsRune("-.[", rune(rest[0])))
 }
 
-// variable tells whether the value is that of a variable, or part of it.
+// variable reports whether the value is a variable, or part of it.
 func (w *argSpec) variable() bool {
 	return !strings.ContainsRune(`$%@+-\`, rune(w.value[0])) && !w.isRetval()
 }
 
-// path tells whether the value is one that types lead to.
+// path reports whether the value is a variable's or return value's path.
 func (w *argSpec) path() bool { return w.variable() || w.isRetval() }
 
-// expand puts in the parameters for $params, and for $vars the local variables besides.
+// expand replaces $params by the parameters, and $vars by the parameters and the local
+// variables.
 func (r *reader) expand(words []*argSpec) (l []*argSpec, err error) {
 	for _, w := range words {
 		if w.value != "$params" && w.value != "$vars" {
@@ -206,7 +207,7 @@ func (r *reader) expand(words []*argSpec) (l []*argSpec, err error) {
 	return l, nil
 }
 
-// readable tells whether a variable can be read as a whole.
+// readable reports whether a variable can be read completely.
 func (r *reader) readable(v *vars.Var) bool {
 	if v.Err != nil {
 		return false
@@ -224,16 +225,16 @@ func (r *reader) value(v *vars.Var, user bool) *value {
 	return &value{Where: v.Where, name: v.Name, typ: v.Type, bias: r.known.Bias, user: user}
 }
 
-// find finds out what has a name where the probe is, and moves it if need be.
+// find resolves a name at the probe's place, and moves the probe if necessary.
 func (r *reader) find(w *argSpec) error {
 	p := r.probe
 	switch {
 	case r.known != nil:
 		return nil
 	case p.returns() && !w.isRetval():
-		return r.bad(w, "when the function returns its variables are gone; what it returns is $retval")
+		return r.bad(w, "variables are not available at the function's return; $retval is its return value")
 	case !p.Kind.User() && p.Off != 0:
-		return r.bad(w, notAtEntry+": take them there, or name registers (%s)", p.Off, r.someRegister())
+		return r.bad(w, notAtEntry+": probe the entry, or name registers (%s)", p.Off, r.someRegister())
 	}
 	scope, err := r.scope()
 	if err != nil {
@@ -246,9 +247,9 @@ func (r *reader) find(w *argSpec) error {
 	return nil
 }
 
-const notAtEntry = "of the kernel's functions it is known where parameters are at the entry, not %d bytes behind it"
+const notAtEntry = "kernel function parameters are only known at function entry, not at +%d"
 
-// someRegister is one, for examples.
+// someRegister returns a register for examples in errors.
 func (r *reader) someRegister() string {
 	if r.machine == nil {
 		return "%REGISTER"
@@ -256,7 +257,7 @@ func (r *reader) someRegister() string {
 	return r.machine.Arg(1)
 }
 
-// arg is the nth argument, and its length if the kernel cannot find its end.
+// arg returns the nth argument, followed by its length if the kernel cannot find its end.
 func (r *reader) arg(w *argSpec, n int) ([]Arg, error) {
 	if w.path() {
 		return r.pathArg(w, n)
@@ -276,13 +277,13 @@ func (r *reader) arg(w *argSpec, n int) ([]Arg, error) {
 	}
 	behind := isString(w.typ) || strings.Contains(w.typ, "[")
 	if strings.ContainsAny(w.value[:1], "%$") && behind && w.value != "$comm" {
-		return nil, r.bad(w, "a %s is at an address, such as the one in %s: +0(%[2]s):%[1]s", w.typ, w.value)
+		return nil, r.bad(w, "a %s needs an address, such as the one in %s: +0(%[2]s):%[1]s", w.typ, w.value)
 	}
 	return []Arg{{Name: w.nameOr(n, name), Fetch: fetch, Float: float}}, nil
 }
 
-// kernelType is a type as the kernel knows it, which takes floating-point numbers for
-// integers.
+// kernelType returns the kernel's name of a type, which has integers instead of
+// floating-point numbers.
 func kernelType(typ string) (kernel string, float bool) {
 	rest, float := strings.CutPrefix(typ, "f")
 	if float {
@@ -291,7 +292,7 @@ func kernelType(typ string) (kernel string, float bool) {
 	return typ, false
 }
 
-// nameOr is the name that was asked for, or the one of its own, or, as the kernel does it, a number.
+// nameOr returns the requested name, or own, or, as in the kernel, a numbered name.
 func (w *argSpec) nameOr(n int, own string) string {
 	switch {
 	case w.name != "":
@@ -302,36 +303,36 @@ func (w *argSpec) nameOr(n int, own string) string {
 	return fmt.Sprintf("arg%d", n)
 }
 
-// The names that the kernel gives to fields of its own.
+// reserved are the names of the kernel's own fields.
 var reserved = map[string]bool{"__probe_ip": true, "__probe_func": true, "__probe_ret_ip": true, "__probe_nargs": true,
 	"common_type": true, "common_flags": true, "common_preempt_count": true, "common_pid": true, "common_tgid": true}
 
-// check refuses what the kernel would, with less to say about it.
+// check rejects arguments that the kernel would reject with a less specific error.
 func (r *reader) check(w *argSpec, a Arg, before []Arg) error {
 	switch {
 	case reserved[a.Name]:
-		return r.bad(w, "the kernel has a field %s of its own: give another name (NAME=…)", a.Name)
+		return r.bad(w, "%s is one of the kernel's own fields: choose another name (NAME=…)", a.Name)
 	case len(a.Name) > maxArgName:
 		return r.bad(w, "the name %s is longer than %d characters", a.Name, maxArgName)
 	case r.raw == nil && len(a.Fetch) > maxFetch:
-		return r.bad(w, "it is %s for the kernel, which takes %d characters", a.Fetch, maxFetch)
+		return r.bad(w, "the kernel's form %s is longer than %d characters", a.Fetch, maxFetch)
 	}
 	for _, b := range before {
 		if a.Name == b.Name {
-			return r.bad(w, "another argument is called %s already: give a name (NAME=…)", a.Name)
+			return r.bad(w, "another argument has the name %s: choose another name (NAME=…)", a.Name)
 		}
 	}
 	return nil
 }
 
-// pathArg is a value that types lead to, from a variable on.
+// pathArg returns the argument for a path that starts at a variable.
 func (r *reader) pathArg(w *argSpec, n int) ([]Arg, error) {
 	p, err := parsePath(w.value)
 	if err != nil {
 		return nil, r.bad(w, "%v", err)
 	}
 	v, err := r.root(w, p)
-	if err != nil || v == nil { // of $retval, without types
+	if err != nil || v == nil { // $retval without types
 		return []Arg{{Name: w.nameOr(n, ""), Fetch: r.untyped(w)}}, err
 	}
 	for _, s := range p.steps {
@@ -355,7 +356,7 @@ func (r *reader) pathArg(w *argSpec, n int) ([]Arg, error) {
 	return []Arg{{Name: name, Fetch: fetch, Float: float || typ == "" && v.isFloat()}}, nil
 }
 
-// untyped is a function's value of which no more is known.
+// untyped returns the return value of a function whose type is unknown.
 func (r *reader) untyped(w *argSpec) string {
 	switch {
 	case isString(w.typ):
@@ -367,8 +368,8 @@ func (r *reader) untyped(w *argSpec) string {
 	return r.retval()
 }
 
-// retval is the function's value: on an instruction that returns it is still in its
-// register.
+// retval returns the return value's location: at an instruction that returns, it is still in
+// its register.
 func (r *reader) retval() string {
 	if r.probe.AtReturn && r.machine != nil {
 		return r.machine.Returned()
@@ -376,8 +377,7 @@ func (r *reader) retval() string {
 	return "$retval"
 }
 
-// root is the variable that a path begins with; nil for a function's value
-// whose type is not known.
+// root returns the variable at the start of a path; nil for a return value of unknown type.
 func (r *reader) root(w *argSpec, p *operand) (*value, error) {
 	if w.isRetval() {
 		return r.returned(w, p)
@@ -392,7 +392,7 @@ func (r *reader) root(w *argSpec, p *operand) (*value, error) {
 	return r.value(found, w.user), nil
 }
 
-// returned is the function's value; nil if its type is not known and not needed.
+// returned returns the function's return value; nil if its type is unknown and not needed.
 func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
 	if !r.probe.returns() {
 		_, err := r.special(w, "$retval")
@@ -409,17 +409,17 @@ func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
 	case t.Kind == vars.Void:
 		return nil, r.bad(w, "%s returns nothing", r.known.Function)
 	case t.Kind == vars.Float:
-		return nil, r.bad(w, "%s returns %s, in a register that probes cannot read", r.known.Function, t)
+		return nil, r.bad(w, "%s returns %s in a register that probes cannot read", r.known.Function, t)
 	case r.returnsChars(t):
 		return r.value(&vars.Var{Name: p.root, Type: t, Where: r.machine.ReturnedStruct(t, r.probe.AtReturn)}, w.user), nil
 	case t.Size > 8:
-		return nil, r.bad(w, "%s returns %s, which one register does not hold; %s has the first part", r.known.Function, t, r.retval())
+		return nil, r.bad(w, "%s returns %s, which does not fit into one register; %s has the first part", r.known.Function, t, r.retval())
 	}
 	return r.value(&vars.Var{Name: p.root, Type: t, Where: vars.Where{Base: r.retval()}}, w.user), nil
 }
 
-// returnsChars returns whether a program's function returns a string that has a type of
-// its own, and takes more than a register.
+// returnsChars reports whether a user function returns a string that has its own type and
+// needs more than one register.
 func (r *reader) returnsChars(t *vars.Type) bool {
 	_, ok := t.Chars()
 	return ok && t.Size > 8 && r.machine != nil && r.probe.Kind.User()
@@ -430,9 +430,9 @@ func (r *reader) seeVars() string {
 		return fmt.Sprintf("%s has %s", r.raw.Name, strings.Join(r.raw.argNames(), ", "))
 	}
 	if r.probe.Kind.User() {
-		return fmt.Sprintf("`gperf probe --vars %s -x %s` tells what there is", r.spec.name, r.spec.file)
+		return fmt.Sprintf("`gperf probe --vars %s -x %s` lists the variables", r.spec.name, r.spec.file)
 	}
-	return fmt.Sprintf("`gperf probe --vars %s` tells what there is", r.probe.Symbol)
+	return fmt.Sprintf("`gperf probe --vars %s` lists the variables", r.probe.Symbol)
 }
 
 func (r *reader) noSuch(name string) string {
@@ -443,4 +443,4 @@ func (r *reader) noSuch(name string) string {
 	return s + "; " + r.seeVars()
 }
 
-var errPath = errors.New("a variable is NAME, with members and elements behind it: a->b, a.b, a[1]")
+var errPath = errors.New("a variable is NAME, followed by members and elements: a->b, a.b, a[1]")

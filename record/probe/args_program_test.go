@@ -239,7 +239,7 @@ func TestReturnedByGo(t *testing.T) {
 		}
 	}
 	_, err := new(Finder).Find("uretprobe:" + functionsGo.Path(t) + ":main.Generic[go.shape.int] $retval")
-	if err == nil || !strings.Contains(err.Error(), "one register does not hold; %ax has the first part") {
+	if err == nil || !strings.Contains(err.Error(), "does not fit into one register; %ax has the first part") {
 		t.Errorf("a slice: %v", err)
 	}
 }

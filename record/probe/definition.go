@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Where is what the definitions of perf probe are about: a file of code, a module
-// of the kernel, or, by default, the kernel.
+// Where is the target of perf probe's definitions: a file of code, a kernel module, or, by
+// default, the kernel.
 type Where struct {
 	Path   string // -x
 	Module string // -m: its name, or its file
-	Source string // -s: folder below which source files lie
+	Source string // -s: directory of the source files
 }
 
-// ruled is a definition of perf probe's: [[GROUP:]EVENT=]PLACE.
+// ruled matches a definition of perf probe: [[GROUP:]EVENT=]PLACE.
 var ruled = regexp.MustCompile(`^(?:([A-Za-z_]\w*):)?([A-Za-z_]\w*)=([^=].*)$`)
 
-// inSource is PLACE where it is a line: of a file, or behind a function.
+// inSource matches a PLACE with a line: of a file, or of a function.
 var inSource = regexp.MustCompile(`^([^:]+):(\d+)$`)
 
-// Define returns the probes that a definition means: perf probe's
-// [[GROUP:]EVENT=]FUNC[+OFF|%return] [ARG…], or words of -e (IsSpec).
+// Define returns the probes of a definition: perf probe's [[GROUP:]EVENT=]FUNC[+OFF|%return]
+// [ARG…], or words of -e (IsSpec).
 func (f *Finder) Define(text string, where Where) ([]*Probe, error) {
 	if IsSpec(text) {
 		return f.Find(text)
@@ -35,7 +35,7 @@ func (f *Finder) Define(text string, where Where) ([]*Probe, error) {
 	if err != nil {
 		var bad *SpecError
 		if errors.As(err, &bad) {
-			bad.Spec = text // as it was given
+			bad.Spec = text // the text as given
 		}
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (f *Finder) Define(text string, where Where) ([]*Probe, error) {
 	return l, nil
 }
 
-// translate turns perf's definition into words of -e.
+// translate translates perf's definition into words of -e.
 func translate(text string, where Where) (group, event, spec string, err error) {
 	bad := func(msg string) error { return &SpecError{text, msg} }
 	words := fields(text)
@@ -69,7 +69,7 @@ func translate(text string, where Where) (group, event, spec string, err error) 
 	}
 	if where.Path == "" {
 		if inSource.MatchString(place) || strings.ContainsAny(place, "@;") {
-			return "", "", "", bad("lines of the kernel's source are in its debug information, which is not read: FUNCTION+OFFSET is what it takes")
+			return "", "", "", bad("source lines need the kernel's debug information, which gperf does not read: use FUNCTION+OFFSET")
 		}
 		words[0] = place
 		spec = "k" + kind + ":"
@@ -83,7 +83,7 @@ func translate(text string, where Where) (group, event, spec string, err error) 
 	return group, event, spec + strings.Join(words, " "), nil
 }
 
-// moduleName is the kernel's name of a module, which may be told as a file.
+// moduleName returns the kernel's name of a module, which may be given as a file.
 func moduleName(s string) string {
 	if strings.Contains(s, "/") {
 		s, _, _ = strings.Cut(filepath.Base(s), ".ko")
@@ -91,7 +91,7 @@ func moduleName(s string) string {
 	return strings.ReplaceAll(s, "-", "_")
 }
 
-// quote protects what would end a file's name.
+// quote quotes a file name that contains delimiters.
 func quote(path string) string {
 	if strings.ContainsAny(path, " :([<") {
 		return `"` + path + `"`

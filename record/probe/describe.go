@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Namer says where probes are, by the functions' names.
+// Namer describes the places of probes by function names.
 type Namer struct {
 	finder Finder
-	files  map[string]*file // by path; nil: it cannot be read
+	files  map[string]*file // by path; nil: unreadable
 }
 
-// Place is where a probe of the kernel's is, as perf probe --list tells it:
+// Place returns the place of an installed probe in the format of perf probe --list:
 // "ip_rcv+4", "nf_conntrack_in in nf_conntrack", "main%return in /bin/x".
 func (n *Namer) Place(p *Installed) string {
 	file, place := "", p.Place
@@ -36,7 +36,7 @@ func (n *Namer) Place(p *Installed) string {
 	return place
 }
 
-// PlaceOf is where a probe is that was just found.
+// PlaceOf returns the place of a probe that was just found.
 func (n *Namer) PlaceOf(p *Probe) string {
 	if p.Kind.User() {
 		return n.Place(&Installed{Kind: p.Kind, Place: fmt.Sprintf("%s:%#x", p.Path, p.Off)})
@@ -48,7 +48,7 @@ func (n *Namer) PlaceOf(p *Probe) string {
 	return n.Place(&Installed{Kind: p.Kind, Place: place})
 }
 
-// inKernel names what is told relative to _text, or as an address.
+// inKernel names a place relative to _text, or an address.
 func (n *Namer) inKernel(place, module string) (string, string) {
 	base, offset, _ := strings.Cut(place, "+")
 	addr, err := strconv.ParseUint(base, 0, 64)
@@ -73,7 +73,7 @@ func (n *Namer) inKernel(place, module string) (string, string) {
 	return withOffset(f.name, addr-f.addr), f.module
 }
 
-// at returns the function that an address is in, or behind.
+// at returns the function that contains an address, or the nearest one before it.
 func (k *kernelCode) at(addr uint64) (best ksym, ok bool) {
 	k.sort()
 	i := k.behind(addr) - 1
@@ -81,12 +81,12 @@ func (k *kernelCode) at(addr uint64) (best ksym, ok bool) {
 		return best, false
 	}
 	for i > 0 && k.sorted[i-1].addr == k.sorted[i].addr {
-		i-- // of the names of one place, that which kallsyms has first
+		i-- // of several names at one address, kallsyms' first one
 	}
 	return k.sorted[i], true
 }
 
-// behind is the index of the first function of those sorted that begins behind addr.
+// behind returns the index of the first of the sorted functions that begins after addr.
 func (k *kernelCode) behind(addr uint64) int {
 	return sort.Search(len(k.sorted), func(i int) bool { return k.sorted[i].addr > addr })
 }
@@ -98,8 +98,8 @@ func (k *kernelCode) sort() {
 	}
 }
 
-// size is how many bytes there are up to the next function, 0 if there is none or
-// addresses are hidden.
+// size returns the number of bytes up to the next function, 0 if there is none or addresses
+// are hidden.
 func (k *kernelCode) size(f ksym) uint64 {
 	k.sort()
 	if i := k.behind(f.addr); i < len(k.sorted) {
@@ -117,7 +117,7 @@ func withOffset(name string, off uint64) string {
 
 // inFile names an offset in a file of code.
 func (n *Namer) inFile(file, place string) string {
-	text, rest, _ := strings.Cut(place, "(") // the semaphore's
+	text, rest, _ := strings.Cut(place, "(") // the semaphore follows in parentheses
 	off, err := strconv.ParseUint(text, 0, 64)
 	if err != nil {
 		return place

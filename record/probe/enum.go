@@ -13,12 +13,12 @@ type EnumValue struct {
 	Number int64
 }
 
-// EnumValues returns the values of an enumeration of the kernel or its modules, nil if
-// BTF has none of this name.
+// EnumValues returns the values of an enumeration of the kernel or its modules, nil if BTF
+// has none of this name.
 func EnumValues(name string) []EnumValue {
 	for s, err := range kernelTypes() {
 		if err != nil {
-			return nil // without BTF numbers have no names
+			return nil // without BTF there are no names
 		}
 		var e *btf.Enum
 		if s.TypeByName(name, &e) == nil {
@@ -28,8 +28,8 @@ func EnumValues(name string) []EnumValue {
 	return nil
 }
 
-// enumValues names the values as the kernel's print formats do: without the prefix that
-// most of them have in common.
+// enumValues names the values as the kernel's print formats do: without the common prefix of
+// most names.
 func enumValues(e *btf.Enum) (l []EnumValue) {
 	var names []string
 	for _, v := range e.Values {
@@ -50,8 +50,8 @@ func enumValues(e *btf.Enum) (l []EnumValue) {
 	return l
 }
 
-// commonPrefix is the longest prefix up to an underscore that at least three quarters
-// of some names have, and at least two of them.
+// commonPrefix returns the longest prefix up to an underscore that at least three quarters of
+// the names, and at least two of them, have in common.
 func commonPrefix(names []string) (prefix string) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		for i := len(prefix); i < len(name); i++ {

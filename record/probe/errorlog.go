@@ -8,8 +8,8 @@ import (
 	"gperf/record/tracefs"
 )
 
-// installError is why the kernel refused a line, with what it says of it in tracefs'
-// error_log (Linux 5.2).
+// installError returns the kernel's reason for rejecting a definition, with its message in
+// tracefs' error_log (Linux 5.2).
 func installError(t *tracefs.FS, p *Probe, line string, err error) error {
 	e := &InstallError{Probe: p, Line: line, Err: err, Column: -1}
 	if text, err := t.Read("error_log"); err == nil {
@@ -23,8 +23,8 @@ func installError(t *tracefs.FS, p *Probe, line string, err error) error {
 	return e
 }
 
-// lastError returns the newest of error_log's messages about a line, and where in
-// the line it points at. Messages are three lines long:
+// lastError returns the newest message of error_log about a definition, and the column in the
+// definition that it points at. Messages are three lines long:
 //
 //	[   17.347155] trace_kprobe: error: Invalid probed address or symbol
 //	  Command: p:probe/nosuch nosuch

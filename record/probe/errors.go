@@ -10,17 +10,17 @@ import (
 	"syscall"
 )
 
-// SpecError is a probe that cannot be meant so.
+// SpecError means that a probe is specified wrongly.
 type SpecError struct{ Spec, Msg string }
 
 func (e *SpecError) Error() string { return fmt.Sprintf("probe %q: %s", e.Spec, e.Msg) }
 
-// NoFunctionError says that the kernel has no such function.
+// NoFunctionError means that the kernel has no such function.
 type NoFunctionError struct {
 	Spec, Name string
-	Module     string   // that was asked for; "" for none
-	Loaded     bool     // whether it is
-	Near       []string // functions with names like it, best first
+	Module     string   // the requested module; "" for none
+	Loaded     bool     // the module is loaded
+	Near       []string // functions with similar names, best first
 }
 
 func (e *NoFunctionError) Error() string {
@@ -37,13 +37,13 @@ func (e *NoFunctionError) Error() string {
 	return s
 }
 
-// SkippedError says of how many functions that a glob means there can be no probe,
-// and why. It comes as a notice, unless that are all of them.
+// SkippedError means that some functions of a glob cannot be probed, and why. It is a notice,
+// unless it concerns all of them.
 type SkippedError struct {
 	Glob    string
-	Of      int            // functions that it means
-	Skipped int            // of them
-	Why     map[string]int // how many, by reason
+	Of      int            // functions that the glob matches
+	Skipped int            // functions that cannot be probed
+	Why     map[string]int // number of skipped functions, by reason
 }
 
 func (e *SkippedError) Error() string {
@@ -54,8 +54,8 @@ func (e *SkippedError) Error() string {
 	return fmt.Sprintf("probe %q: %d of %d functions cannot be probed (%s)", e.Glob, e.Skipped, e.Of, strings.Join(why, "; "))
 }
 
-// AccessError says that a file of tracefs that defines probes can not be used.
-// Err is fs.ErrNotExist where the kernel has no such probes.
+// AccessError means that a file of tracefs that defines probes cannot be used. Err is
+// fs.ErrNotExist if the kernel has no such probes.
 type AccessError struct {
 	File string // kprobe_events, uprobe_events
 	Err  error
@@ -69,21 +69,21 @@ func (e *AccessError) Error() string {
 }
 func (e *AccessError) Unwrap() error { return e.Err }
 
-// InstallError says that the kernel does not take a probe.
+// InstallError means that the kernel rejected a probe.
 type InstallError struct {
 	Probe *Probe
-	Line  string // its definition
+	Line  string // the probe's definition
 	Err   error
-	// Log is what the kernel says about it: a sentence. Column is where in Line
-	// that is, -1 if the kernel does not tell.
+	// Log is the kernel's message about it. Column is the position in Line that it refers to,
+	// -1 if unknown.
 	Log    string
 	Column int
-	Why    string // what is known against a probe there; "": nothing
+	Why    string // known reason against a probe there; "": none
 }
 
 func (e *InstallError) Error() string {
 	if errors.Is(e.Err, syscall.EILSEQ) {
-		return fmt.Sprintf("probe %s: %s+%#x is inside of an instruction", e.Probe, e.Probe.Symbol, e.Probe.Off)
+		return fmt.Sprintf("probe %s: %s+%#x is inside an instruction", e.Probe, e.Probe.Symbol, e.Probe.Off)
 	}
 	if e.Why != "" {
 		return fmt.Sprintf("probe %s: %s cannot be probed: %s", e.Probe, e.Probe.Symbol, e.Why)
@@ -95,7 +95,7 @@ func (e *InstallError) Error() string {
 }
 func (e *InstallError) Unwrap() error { return e.Err }
 
-// reason is why a probe is refused, in words that several can share.
+// reason returns why a probe is rejected, without details of the single probe.
 func reason(err error) string {
 	var e *InstallError
 	switch {
@@ -109,7 +109,7 @@ func reason(err error) string {
 	return e.Err.Error()
 }
 
-// DeleteError says that a probe stays: EBUSY, for somebody records it.
+// DeleteError means that a probe was not removed: EBUSY if it is in use.
 type DeleteError struct {
 	Event string
 	Err   error
@@ -117,13 +117,13 @@ type DeleteError struct {
 
 func (e *DeleteError) Error() string {
 	if errors.Is(e.Err, syscall.EBUSY) {
-		return fmt.Sprintf("remove probe %s: somebody is recording it", e.Event)
+		return fmt.Sprintf("remove probe %s: it is being recorded", e.Event)
 	}
 	return fmt.Sprintf("remove probe %s: %v", e.Event, e.Err)
 }
 func (e *DeleteError) Unwrap() error { return e.Err }
 
-// errno is the bare reason of an error that names a file.
+// errno returns the cause of an error that includes a file name.
 func errno(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

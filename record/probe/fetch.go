@@ -11,7 +11,7 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// fetch is a value that needs no types, in the words of the kernel.
+// fetch returns the fetcharg of a value without types.
 func (r *reader) fetch(w *argSpec, v string) (string, error) {
 	if r.raw != nil && (v[0] == '%' || v[0] == '@' || v[0] == '$' && !strings.HasPrefix(v, "$arg") || strings.HasPrefix(v, `\"`)) {
 		return "", r.bad(w, "a tracepoint has no %s; %s", v, r.seeVars())
@@ -25,17 +25,17 @@ func (r *reader) fetch(w *argSpec, v string) (string, error) {
 		return r.static(w, v)
 	case '\\':
 		if _, err := strconv.ParseInt(v[1:], 0, 64); err != nil && !(len(v) > 2 && v[1] == '"' && v[len(v)-1] == '"') {
-			return "", r.bad(w, `behind \ is a number, or a string in quotes`)
+			return "", r.bad(w, `\ must be followed by a number, or a string in quotes`)
 		}
 		return v, nil
 	}
 	return r.deref(w, v)
 }
 
-// register is one by the kernel's name.
+// register checks the kernel's name of a register.
 func (r *reader) register(w *argSpec, v string) (string, error) {
 	if r.machine == nil {
-		return v, nil // the kernel knows
+		return v, nil // the kernel checks it
 	}
 	names := r.machine.Registers()
 	if slices.Contains(names, v[1:]) {
@@ -44,30 +44,30 @@ func (r *reader) register(w *argSpec, v string) (string, error) {
 	if l := near.Names(v[1:], names); len(l) > 0 {
 		return "", r.bad(w, "no register %s: did you mean %%%s?", v, strings.Join(l, ", %"))
 	}
-	return "", r.bad(w, "no register %s; the kernel's names are %%%s", v, strings.Join(names, " %"))
+	return "", r.bad(w, "no register %s; the registers are %%%s", v, strings.Join(names, " %"))
 }
 
 var derefWord = regexp.MustCompile(`^([+-]u?(?:0x[0-9a-fA-F]+|[0-9]+))\((.+)\)$`)
 
-// deref is what is so many bytes behind an address: +OFF(VALUE).
+// deref returns memory at an offset from an address: +OFF(VALUE).
 func (r *reader) deref(w *argSpec, v string) (string, error) {
 	m := derefWord.FindStringSubmatch(v)
 	if m == nil {
-		return "", r.bad(w, "%s is no value: +OFFSET(VALUE) reads memory", v)
+		return "", r.bad(w, "%s is not a value: +OFFSET(VALUE) reads memory", v)
 	}
 	if !strings.ContainsRune(`$%@+-\`, rune(m[2][0])) {
-		return "", r.bad(w, "in brackets is a register or the like (%s); of variables a->b and a[1] are what they point to", r.someRegister())
+		return "", r.bad(w, "brackets need a register or similar (%s); for variables use a->b or a[1]", r.someRegister())
 	}
 	inner, err := r.fetch(w, m[2])
 	return m[1] + "(" + inner + ")", err
 }
 
-// special is one of the words with a $.
+// special handles the words with a $.
 func (r *reader) special(w *argSpec, v string) (string, error) {
 	switch number := strings.TrimLeft(v, "$abcdefghijklmnopqrstuvwxyz"); v[:len(v)-len(number)] {
 	case "$retval":
 		if !r.probe.returns() {
-			return "", r.bad(w, "a function's value is there when it returns: kretprobe, uretprobe")
+			return "", r.bad(w, "the return value is only available at return: use kretprobe or uretprobe")
 		}
 		if number == "" {
 			return r.retval(), nil
@@ -85,11 +85,11 @@ func (r *reader) special(w *argSpec, v string) (string, error) {
 			return r.argument(w, int(n))
 		}
 	}
-	return "", r.bad(w, "unknown %s: there are $arg1 and so on, $retval, $stack, $stack0 and so on, $comm, $params, $vars", v)
+	return "", r.bad(w, "unknown %s: use $arg1 …, $retval, $stack, $stack0 …, $comm, $params, $vars", v)
 }
 
-// argument is the nth of the function at its entry. Of programs the kernel does
-// not know it by that name.
+// argument returns the nth argument of the function at its entry. For uprobes the kernel does
+// not support this name.
 func (r *reader) argument(w *argSpec, n int) (string, error) {
 	switch {
 	case r.raw != nil && n > len(r.raw.Args):
@@ -101,7 +101,7 @@ func (r *reader) argument(w *argSpec, n int) (string, error) {
 	case r.machine == nil:
 		return "", r.bad(w, "%v", errMachine)
 	case r.spec.off != 0:
-		return "", r.bad(w, "arguments are in their registers at the function's entry, not %d bytes behind it", r.spec.off)
+		return "", r.bad(w, "argument registers are only known at the function's entry, not at +%d", r.spec.off)
 	case !r.probe.Kind.User():
 		fetch, err := r.machine.KernelArg(n)
 		if err != nil {
@@ -109,27 +109,27 @@ func (r *reader) argument(w *argSpec, n int) (string, error) {
 		}
 		return fetch, nil
 	case r.probe.returns():
-		return "", r.bad(w, "when the function returns its arguments are gone; what it returns is $retval")
+		return "", r.bad(w, "arguments are not available at the function's return; $retval is its return value")
 	case r.moved:
-		return "", r.bad(w, "the probe is behind the function's first instructions, because of the variables: name this one, too (gperf probe --vars)")
+		return "", r.bad(w, "the variables move the probe to after the prologue: use this argument's name, too (gperf probe --vars)")
 	}
 	return r.machine.Arg(n), nil
 }
 
-// markArgument is the nth of a USDT probe, without its type.
+// markArgument returns the nth argument of a USDT probe, without its type.
 func (r *reader) markArgument(w *argSpec, n int) (string, error) {
 	args := r.probe.markArgs
 	switch {
 	case n > len(args):
 		return "", r.bad(w, "the USDT probe %s has %d arguments", r.probe.Event, len(args))
 	case args[n-1].fetch == "":
-		return "", r.bad(w, "the kernel cannot read argument %d of the USDT probe %s, which is at %s", n, r.probe.Event, args[n-1].text)
+		return "", r.bad(w, "the kernel cannot read argument %d of the USDT probe %s, at %s", n, r.probe.Event, args[n-1].text)
 	}
 	fetch, _, _ := strings.Cut(args[n-1].fetch, ":")
 	return fetch, nil
 }
 
-// markType is the type of a USDT probe's argument, by its name.
+// markType returns the type of a USDT probe's argument, by its name.
 func (r *reader) markType(name string) string {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "arg"))
 	if err != nil || n < 1 || n > len(r.probe.markArgs) {
@@ -139,11 +139,11 @@ func (r *reader) markType(name string) string {
 	return typ
 }
 
-// static is a variable by its symbol, or an address.
+// static returns a variable by its symbol, or memory at an address.
 func (r *reader) static(w *argSpec, v string) (string, error) {
 	name := v[1:]
 	if name == "" {
-		return "", r.bad(w, "behind @ is a symbol or an address")
+		return "", r.bad(w, "@ must be followed by a symbol or an address")
 	}
 	if _, err := strconv.ParseInt(name, 0, 64); err == nil || !r.probe.Kind.User() {
 		return v, nil
@@ -152,7 +152,7 @@ func (r *reader) static(w *argSpec, v string) (string, error) {
 	if i := strings.LastIndexAny(name, "+-"); i > 0 {
 		n, err := strconv.ParseInt(name[i:], 0, 64)
 		if err != nil {
-			return "", r.bad(w, "behind the symbol is a number of bytes")
+			return "", r.bad(w, "the symbol must be followed by an offset in bytes")
 		}
 		name, off = name[:i], n
 	}

@@ -14,8 +14,7 @@ import (
 	"syscall"
 )
 
-// FileError says that there is no file of code of that name, or none that can be
-// probed.
+// FileError means that a file of code does not exist or cannot be probed.
 type FileError struct {
 	File string
 	Err  error
@@ -24,23 +23,23 @@ type FileError struct {
 func (e *FileError) Error() string { return fmt.Sprintf("probe in %s: %v", e.File, e.Err) }
 func (e *FileError) Unwrap() error { return e.Err }
 
-// root is a tree of files in which names are looked up: "" is gperf's own,
-// "/proc/PID/root" that of a process, which may be in a container.
+// root is the root directory for looking up names: "" is gperf's own, "/proc/PID/root" that
+// of a process, which may be in a container.
 type root string
 
-// path returns where a file of the tree is, without symbolic links: those of
-// another tree would lead into gperf's own.
+// path returns the path of a file of the tree with symbolic links resolved, because absolute
+// links of another tree would lead into gperf's own.
 func (r root) path(name string) (string, error) {
 	if r == "" {
 		return filepath.Abs(name)
 	}
 	at, todo := "/", strings.Split(name, "/")
 	for links := 0; len(todo) > 0; {
-		next := filepath.Join(at, todo[0]) // of "..": the root is its own parent
+		next := filepath.Join(at, todo[0]) // for "..": the root is its own parent
 		todo = todo[1:]
 		target, err := os.Readlink(string(r) + next)
 		switch {
-		case errors.Is(err, syscall.EINVAL): // no link
+		case errors.Is(err, syscall.EINVAL): // not a link
 			at = next
 		case err != nil:
 			return "", err
@@ -57,9 +56,9 @@ func (r root) path(name string) (string, error) {
 	return string(r) + at, nil
 }
 
-const maxLinks = 40 // as the kernel's MAXSYMLINKS
+const maxLinks = 40 // the kernel's MAXSYMLINKS
 
-// rootOf is the tree of a process: "" where it is gperf's.
+// rootOf returns the root of a process: "" if it is gperf's.
 func rootOf(pid int) root {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	theirs, err1 := os.Stat(dir + "root/.")
@@ -77,9 +76,8 @@ func rootOf(pid int) root {
 
 var procRoot = regexp.MustCompile(`^(/proc/[0-9]+/root)(/.*)$`)
 
-// files returns where the file of code is that a spec names, as the kernel can
-// open it from here; more than one where the processes to be recorded have
-// different ones.
+// files returns the paths, for the kernel, of the file of code that a spec names; several if
+// the processes to be recorded have different ones.
 func (f *Finder) files(name string) ([]string, error) {
 	if m := procRoot.FindStringSubmatch(name); m != nil {
 		path, err := root(m[1]).path(m[2])
@@ -99,7 +97,7 @@ func (f *Finder) files(name string) ([]string, error) {
 		return l, nil
 	}
 	if len(f.PIDs) > 0 && rootOf(f.PIDs[0]) != "" {
-		return nil, &FileError{name, fmt.Errorf("as process %d sees it: %w", f.PIDs[0], errno(first))}
+		return nil, &FileError{name, fmt.Errorf("for process %d: %w", f.PIDs[0], errno(first))}
 	}
 	path, err := root("").lookUp(name)
 	return existing(name, path, err)
@@ -121,8 +119,7 @@ func same(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// fileOf looks a file up for a process: what it has mapped goes before what lies
-// in its tree.
+// fileOf looks up a file for a process: first among its mapped files, then below its root.
 func fileOf(pid int, name string) (string, error) {
 	r := rootOf(pid)
 	if !strings.Contains(name, "/") {
@@ -146,7 +143,7 @@ func fileOf(pid int, name string) (string, error) {
 	return path, err
 }
 
-// mapped returns the files of code that a process has mapped, as it sees them.
+// mapped returns the paths of a process's mapped files of code, in the process's view.
 func mapped(pid int) (l []string) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -164,8 +161,8 @@ func mapped(pid int) (l []string) {
 	return slices.Compact(l)
 }
 
-// lookUp returns where a file is that a spec names: by its path, or by its name
-// alone, which is a program's in $PATH, a library's, or that of a file here.
+// lookUp returns the path of the file that a spec names: by its path, or by its name alone,
+// for a program in $PATH, a library, or a file in the current directory.
 func (r root) lookUp(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return r.path(name)
@@ -187,10 +184,9 @@ func (r root) lookUp(name string) (string, error) {
 	return "", errNoName
 }
 
-var errNoName = errors.New("there is no program of that name in $PATH, and no library in ld.so.cache; a path has a slash (./NAME)")
+var errNoName = errors.New("no program of that name in $PATH, and no library in ld.so.cache; a path needs a slash (./NAME)")
 
-// find returns the first of the paths at which the tree has a file of code that
-// this machine runs.
+// find returns the first path with a file of code that this machine can run.
 func (r root) find(paths []string) (string, bool) {
 	for _, p := range paths {
 		path, err := r.path(p)
@@ -220,8 +216,8 @@ func (r root) program(name string) (string, bool) {
 	return r.find(paths)
 }
 
-// library looks a library up as the dynamic linker does: in its cache, or else
-// where ldconfig looks.
+// library looks up a library as the dynamic linker does: in its cache, or else in ldconfig's
+// default directories.
 func (r root) library(name string) (string, bool) {
 	var l []library
 	if cache, err := r.path("/etc/ld.so.cache"); err == nil {
@@ -249,8 +245,8 @@ func (r root) library(name string) (string, bool) {
 	return r.find(paths)
 }
 
-// isLibrary tells whether a file is called as the library is: "libssl.so.3" for
-// ssl, libssl and libssl.so.
+// isLibrary reports whether a file name is one of a library: "libssl.so.3" for ssl, libssl
+// and libssl.so.
 func isLibrary(file, name string) bool {
 	rest, ok := strings.CutPrefix(file, strings.TrimSuffix(name, ".so"))
 	if !ok {

@@ -2,20 +2,20 @@ package probe
 
 import "gperf/record/tracefs"
 
-// Finder finds what specs mean on this machine.
+// Finder resolves specs to probes on this machine.
 type Finder struct {
 	Tracefs *tracefs.FS
-	PIDs    []int  // whose files are meant
-	Root    string // where proc and sys are that tell of the kernel; "": /
-	// Notice is told what turns out other than asked for; nil: nobody is.
+	PIDs    []int  // processes whose files specs refer to
+	Root    string // directory with the kernel's proc and sys; "": /
+	// Notice, if set, receives warnings as they occur.
 	Notice func(what error)
 
 	values values
 	code   *kernelCode // nil: not read yet
 }
 
-// Find returns the probes that a spec means, at least one. The error is a
-// *SpecError where the spec is to blame.
+// Find returns the probes of a spec, at least one. The error is a *SpecError if the spec is
+// wrong.
 func (f *Finder) Find(text string) ([]*Probe, error) {
 	s, probes, err := f.find(text)
 	if err != nil {
@@ -26,12 +26,12 @@ func (f *Finder) Find(text string) ([]*Probe, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Args = append(p.Args, args...) // behind those that a USDT probe has of itself
+		p.Args = append(p.Args, args...) // after a USDT probe's own arguments
 	}
 	return probes, nil
 }
 
-// find returns the probes that a spec means, without the arguments that it names.
+// find returns the probes of a spec, without the arguments that it names.
 func (f *Finder) find(text string) (*spec, []*Probe, error) {
 	s, err := parse(text)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Where BPF programs make the samples of an event, no tracepoint of the kernel
-// describes its raw data: these texts do, written as tracefs writes them.
+// If BPF programs make the samples of an event, no tracepoint of the kernel describes its raw
+// data: these texts describe it, in the format of tracefs.
 
-// CommonSize is how many bytes of raw data all tracepoints have in common:
-// struct trace_entry.
+// CommonSize is the size of the common header of all tracepoints' raw data: struct
+// trace_entry.
 const CommonSize = 8
 
-// formatField is a field behind the common ones.
+// formatField is a field after the common ones.
 type formatField struct {
 	typ, name    string
 	offset, size int
@@ -34,7 +34,7 @@ func (f formatField) String() string {
 	return fmt.Sprintf("\tfield:%s%s%s;\toffset:%d;\tsize:%d;\tsigned:%d;\n", f.typ, sep, f.name, f.offset, f.size, signed)
 }
 
-// formatText is the format file of an event.
+// formatText returns the format file of an event.
 func formatText(name string, id uint16, fields []formatField, print string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: %s\nID: %d\nformat:\n", name, id)
@@ -54,8 +54,8 @@ func formatText(name string, id uint16, fields []formatField, print string) []by
 	return []byte(b.String())
 }
 
-// Format describes the raw data of a kprobe or kretprobe without arguments, as
-// the event of that number.
+// Format describes the raw data of a kprobe or kretprobe without arguments, as the event with
+// number id.
 func (p *Probe) Format(id uint16) []byte {
 	word := func(name string, n int) formatField {
 		return formatField{"unsigned long", name, CommonSize + 8*n, 8, false}
@@ -67,16 +67,15 @@ func (p *Probe) Format(id uint16) []byte {
 	return formatText(p.Event, id, []formatField{word("__probe_ip", 0)}, `"(%lx)", REC->__probe_ip`)
 }
 
-// lengthField is a field that has the length of a string.
+// lengthField matches a field with the length of a string.
 var lengthField = regexp.MustCompile(`\tfield:\w+ (\w+)` + LengthSuffix + `;`)
 
-// arrayField is an array of numbers whose length readers do not find in it.
+// arrayField matches an array of numbers without a length in its type.
 var arrayField = regexp.MustCompile(`\tfield:[us](8|16|32|64) \w+\[\];\toffset:\d+;\tsize:(\d+);`)
 
-// EditFormat changes the kernel's format of a probe to show what the kernel does not know,
-// or not say: where strings end that have a length, which numbers are floating-point ones,
-// and how long arrays are. args are the probe's, nil if they are not known. The formats of
-// other events stay as they are.
+// EditFormat adds properties that the kernel's format of a probe lacks: where strings with a
+// length end, which numbers are floating-point ones, and how long arrays are. args are the
+// probe's arguments, nil if unknown. The formats of other events stay unchanged.
 func EditFormat(text []byte, args []Arg) []byte {
 	fields, print, ok := strings.Cut(string(text), "\nprint fmt:")
 	if !ok || !strings.Contains(fields, " __probe_") {
@@ -101,7 +100,7 @@ func EditFormat(text []byte, args []Arg) []byte {
 	return []byte(fields + "\nprint fmt:" + print)
 }
 
-// editText shows an array of words as a text whose length is another field.
+// editText changes an array of words into a text whose length is in another field.
 func editText(fields, print, name string) (string, string) {
 	length := name + LengthSuffix
 	field := regexp.MustCompile(`\tfield:u64 ` + name + `\[\d*\]((?:;\t\w+:\d+){2})`)

@@ -11,16 +11,16 @@ import (
 	"gperf/record/tracefs"
 )
 
-// function is a function of the kernel, "" being the module of the kernel itself.
+// function is a function of the kernel. module is "" for the kernel itself.
 type function struct{ name, module string }
 
-// Files of tracefs that tell what ftrace can stop at.
+// Files of tracefs that list the functions that ftrace can trace.
 const (
 	filterFunctions = "available_filter_functions"
 	filterAddrs     = "available_filter_functions_addrs" // since Linux 6.5
 )
 
-// readTraced reads what ftrace can stop at.
+// readTraced returns the functions that ftrace can trace.
 func readTraced(t *tracefs.FS) (map[function]bool, error) {
 	text, err := t.Read(filterFunctions)
 	if err != nil {
@@ -34,7 +34,7 @@ func readTraced(t *tracefs.FS) (map[function]bool, error) {
 	return m, nil
 }
 
-// readTracedAddrs reads where ftrace's calls are.
+// readTracedAddrs returns the addresses of ftrace's calls.
 func readTracedAddrs(t *tracefs.FS) (map[uint64]bool, error) {
 	text, err := t.Read(filterAddrs)
 	if err != nil {
@@ -50,8 +50,8 @@ func readTracedAddrs(t *tracefs.FS) (map[uint64]bool, error) {
 	return m, nil
 }
 
-// readTraceable returns what tells whether ftrace can stop at a probe's function:
-// by place if the kernel says where, else by name.
+// readTraceable returns a function that reports whether ftrace can trace a probe's function:
+// by address if the kernel lists addresses, else by name.
 func readTraceable(t *tracefs.FS) (func(*Probe) bool, error) {
 	if _, err := t.Path(""); err != nil {
 		return nil, err
@@ -67,18 +67,18 @@ func readTraceable(t *tracefs.FS) (func(*Probe) bool, error) {
 	return func(p *Probe) bool { return !p.ambiguous && names[function{p.Symbol, p.Module}] }, err
 }
 
-// endbrSize is how far behind a function's begin ftrace's call is where indirect
-// jumps are tracked (CONFIG_X86_KERNEL_IBT).
+// endbrSize is the offset of ftrace's call from a function's start if indirect jumps are
+// tracked (CONFIG_X86_KERNEL_IBT), in bytes.
 const endbrSize = 4
 
-// ErrHidden: /proc/kallsyms does not show this user where functions are.
+// ErrHidden means that /proc/kallsyms hides the addresses of functions from this user.
 var ErrHidden = errors.New("kernel addresses are hidden (kernel.kptr_restrict)")
 
-// Entries tells where the functions of probes begin, as far as ftrace can stop
-// at them. Probes that are not in the result are of functions that it cannot stop
-// at, or of a name that several have where nothing tells at which it can.
+// Entries returns the entry addresses of the probed functions that ftrace can trace. Missing
+// probes are of functions that it cannot trace, or of an ambiguous name for which the
+// traceable function is unknown.
 func Entries(t *tracefs.FS, probes []*Probe) (map[*Probe]uint64, error) {
-	var traceable func(*Probe) bool // nil: not asked yet, it takes the kernel long to list
+	var traceable func(*Probe) bool // nil: not read yet, because the kernel takes long to list them
 	found := map[*Probe]uint64{}
 	for _, p := range probes {
 		if p.entry == 0 {
@@ -91,7 +91,7 @@ func Entries(t *tracefs.FS, probes []*Probe) (map[*Probe]uint64, error) {
 		if traceable == nil {
 			var err error
 			if traceable, err = readTraceable(t); err != nil {
-				return nil, fmt.Errorf("functions that ftrace can stop at: %w", err)
+				return nil, fmt.Errorf("functions that ftrace can trace: %w", err)
 			}
 		}
 		if traceable(p) {

@@ -18,34 +18,34 @@ import (
 
 // Function is a function of a file of code.
 type Function struct {
-	Symbol string // as the symbol table has it, without a version
+	Symbol string // from the symbol table, without a version
 	Off    uint64 // in the file
-	Size   uint64 // in bytes; 0: not known
+	Size   uint64 // in bytes; 0: unknown
 
 	vaddr    uint64
-	version  string // "GLIBC_2.14", where the table has one
-	old      bool   // the version is not what programs are linked with today
-	ifunc    bool   // what is there chooses the function, and is not it
-	imported bool   // it is in another file
-	library  string // which, if imported and known
+	version  string // "GLIBC_2.14", if the table has one
+	old      bool   // the version is not the default one for linking
+	ifunc    bool   // the code at Off is the resolver, not the function
+	imported bool   // it is defined in another file
+	library  string // that file, if imported and known
 }
 
-// Name is what its source calls it: of C++ with its parameters.
+// Name returns the function's name in its source: for C++ with its parameters.
 func (fn *Function) Name() string {
 	if !strings.HasPrefix(fn.Symbol, "_") {
-		return fn.Symbol // C's f is no "float"
+		return fn.Symbol // C's f must not become "float"
 	}
 	return symbolize.Demangle(fn.Symbol)
 }
 
-// spellings are the names by which the function can be asked for.
+// spellings returns the names that a spec can use for the function.
 func (fn *Function) spellings() []string {
 	l := []string{fn.Symbol}
 	if name := fn.Name(); name != fn.Symbol {
 		l = append(l, name, withoutParameters(name))
 	}
 	if i, j := strings.IndexByte(fn.Symbol, '['), strings.LastIndexByte(fn.Symbol, ']'); i > 0 && j > i {
-		l = append(l, fn.Symbol[:i]+"[...]"+fn.Symbol[j+1:]) // as Go's stacks show generics
+		l = append(l, fn.Symbol[:i]+"[...]"+fn.Symbol[j+1:]) // Go's stacks print generics like this
 	}
 	if fn.version != "" {
 		l = append(l, fn.Symbol+"@"+fn.version)
@@ -57,15 +57,15 @@ func (fn *Function) called(match func(string) bool) bool {
 	return slices.ContainsFunc(fn.spellings(), match)
 }
 
-// file is a file of code in which probes are looked for.
+// file is a file of code in which probes are searched for.
 type file struct {
 	*dso.Image
-	path      string // as the kernel is to open it
+	path      string // path for the kernel to open
 	functions []Function
-	goPCs     bool // the functions are those of Go's own table
+	goPCs     bool // the functions come from Go's own table
 }
 
-// openFile opens a file of code that this machine runs.
+// openFile opens a file of code that this machine can run.
 func openFile(path string) (*file, error) {
 	im, err := dso.Open(path)
 	if err != nil {
@@ -73,12 +73,12 @@ func openFile(path string) (*file, error) {
 	}
 	if m := machines[runtime.GOARCH]; !slices.Contains(m, im.Machine) || im.ByteOrder() != binary.LittleEndian {
 		im.Close()
-		return nil, &FileError{path, fmt.Errorf("it is made for %s, this machine is %s", strings.TrimPrefix(im.Machine.String(), "EM_"), runtime.GOARCH)}
+		return nil, &FileError{path, fmt.Errorf("it is for %s, this machine is %s", strings.TrimPrefix(im.Machine.String(), "EM_"), runtime.GOARCH)}
 	}
 	return &file{Image: im, path: path}, nil
 }
 
-// open opens the file of code that name means: of several, the first.
+// open opens the file of code with this name: of several, the first.
 func (f *Finder) open(name string) (*file, error) {
 	paths, err := f.files(name)
 	if err != nil {
@@ -92,9 +92,9 @@ var machines = map[string][]elf.Machine{
 	"arm64": {elf.EM_AARCH64, elf.EM_ARM},
 }
 
-// Functions returns the functions that can be probed in the file of code that
-// name means (a path, or a program's or library's name alone), by their place in
-// the file. Several may be at one place.
+// Functions returns the functions that can be probed in a file of code, given by its path, or
+// by a program's or library's name alone, sorted by their offset in the file. Several may
+// have the same offset.
 func (f *Finder) Functions(name string) ([]Function, error) {
 	file, err := f.open(name)
 	if err != nil {
@@ -107,8 +107,8 @@ func (f *Finder) Functions(name string) ([]Function, error) {
 	return slices.DeleteFunc(file.functions, func(fn Function) bool { return fn.imported }), nil
 }
 
-// readFunctions reads the symbol tables, or else Go's table of functions. The
-// symbols that the file lacks may be in one of debug information.
+// readFunctions reads the symbol tables, or else Go's table of functions. Symbols that the
+// file lacks are read from its debug information file.
 func (f *file) readFunctions() error {
 	symbols, err := readSymbols(f.path)
 	if err != nil {
@@ -131,21 +131,20 @@ func (f *file) readFunctions() error {
 	return nil
 }
 
-// debugSymbols are those of the file with debug information of this one, if there is one.
+// debugSymbols returns the symbols of this file's debug information file, if there is one.
 func (f *file) debugSymbols() (l []elf.Symbol) {
 	for im, err := range new(dso.Finder).Candidates(f.path, f.BuildID()) {
 		has := err == nil && im.HasSymtab()
 		im.Close()
 		if has {
-			l, _ = readSymbols(im.Path) // without them there are the file's own
+			l, _ = readSymbols(im.Path) // on an error, the file's own remain
 			return l
 		}
 	}
 	return nil
 }
 
-// readSymbols reads .symtab and .dynsym with debug/elf, which is not proof
-// against every hostile file.
+// readSymbols reads .symtab and .dynsym with debug/elf, which may panic on hostile files.
 func readSymbols(path string) (l []elf.Symbol, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -157,12 +156,12 @@ func readSymbols(path string) (l []elf.Symbol, err error) {
 		return nil, err
 	}
 	defer e.Close()
-	l, _ = e.Symbols() // none is no error
+	l, _ = e.Symbols() // a missing table is not an error
 	dynamic, _ := e.DynamicSymbols()
 	return append(dynamic, l...), nil
 }
 
-// add takes what is a function among symbols.
+// add adds a symbol if it is a function.
 func (f *file) add(s elf.Symbol) {
 	typ := elf.ST_TYPE(s.Info)
 	if s.Name == "" || typ != elf.STT_FUNC && typ != elf.STT_GNU_IFUNC && typ != elf.STT_NOTYPE {
@@ -196,8 +195,8 @@ func (f *file) add(s elf.Symbol) {
 	f.functions = append(f.functions, fn)
 }
 
-// code turns a vaddr into the offset in the file; ok is false where no code is.
-// Linkers may load headers and data with the code, so that sections tell, where there are any.
+// code converts a vaddr to an offset in the file; ok is false if there is no code. Linkers
+// may load headers and data together with code, so it checks sections, if there are any.
 func (f *file) code(vaddr uint64) (off uint64, ok bool) {
 	if sections := f.Sections(); len(sections) > 0 && !slices.ContainsFunc(sections, func(s *elf.Section) bool {
 		return s.Flags&elf.SHF_EXECINSTR != 0 && vaddr >= s.Addr && vaddr-s.Addr < s.Size
@@ -212,7 +211,7 @@ func (f *file) code(vaddr uint64) (off uint64, ok bool) {
 	return 0, false
 }
 
-// goTable is the section of a Go program's table of functions, nil in others.
+// goTable returns the section of a Go program's function table, nil in other files.
 func (f *file) goTable() *elf.Section {
 	for _, name := range [...]string{".gopclntab", ".data.rel.ro.gopclntab"} {
 		if s := f.Section(name); s != nil {
@@ -224,11 +223,11 @@ func (f *file) goTable() *elf.Section {
 
 func (f *file) isGo() bool { return f.goTable() != nil }
 
-// goFunctions reads the functions of a Go program without symbols from the table
-// that its own runtime uses.
+// goFunctions reads the functions of a Go program without symbols from the table of its
+// runtime.
 func (f *file) goFunctions() (l []Function) {
 	defer func() {
-		if recover() != nil { // debug/gosym is not proof against every file
+		if recover() != nil { // debug/gosym may panic on damaged files
 			l = nil
 		}
 	}()
@@ -257,17 +256,17 @@ func (f *file) goFunctions() (l []Function) {
 	return l
 }
 
-// goText returns how far into .text Go's code begins, from where its table
-// counts: C's comes first where it is linked in, and Go 1.26 does not write any
-// more where that ends. Many of Go's functions begin by comparing the stack with
-// its limit; those of C that Go itself links in (the race detector's) do not.
+// goText returns the offset into .text at which Go's code begins, which its table counts
+// from: linked C code comes first, and Go 1.26 does not record where it ends. Many Go
+// functions begin by comparing the stack with its limit; C functions that Go itself links in
+// (the race detector's) do not.
 func goText(code []byte, functions []gosym.Func, text uint64) (begin uint64, ok bool) {
 	const (
 		sample = 256
 		align  = 16
 	)
 	functions = spread(functions, sample)
-	most := len(functions) / 16 // fewer are chance
+	most := len(functions) / 16 // fewer are coincidence
 	for at := uint64(0); at < uint64(len(code)); at += align {
 		checks := 0
 		for i, fn := range functions {
@@ -285,8 +284,7 @@ func goText(code []byte, functions []gosym.Func, text uint64) (begin uint64, ok 
 	return begin, ok
 }
 
-// spread returns n of the functions, from all over the program and in no order of
-// their places.
+// spread returns n of the functions, spread over the whole program, in unsorted order.
 func spread(functions []gosym.Func, n int) (l []gosym.Func) {
 	const step = 7919 // a prime
 	for i := range min(n, len(functions)) {
@@ -295,14 +293,14 @@ func spread(functions []gosym.Func, n int) (l []gosym.Func) {
 	return l
 }
 
-// checksStack tells whether code begins as Go's functions do whose frames are
-// small: cmp 16(%r14), %rsp, or ldr x16, [x28, #16].
+// checksStack reports whether code begins as Go functions with small frames do: cmp 16(%r14),
+// %rsp, or ldr x16, [x28, #16].
 func checksStack(code []byte) bool {
 	return bytes.HasPrefix(code, []byte{0x49, 0x3b, 0x66, 0x10}) || bytes.HasPrefix(code, []byte{0x90, 0x0b, 0x40, 0xf9})
 }
 
-// match returns the functions that a spec means, one for each place, and those
-// of that name that other files have.
+// match returns the functions of a spec, one for each offset, and those of that name that are
+// imported from other files.
 func (f *file) match(s *spec) (found, imported []*Function, err error) {
 	name := strings.TrimSuffix(s.name, "@plt")
 	exact := func(spelling string) bool { return spelling == name }
@@ -315,14 +313,14 @@ func (f *file) match(s *spec) (found, imported []*Function, err error) {
 		return nil, nil, s.bad(err.Error())
 	}
 	found, _ = f.called(glob.MatchString, strings.Contains(name, "@"))
-	// The parts of functions that are seldom run are no functions.
+	// The split-off parts of functions that run rarely are not functions.
 	found = slices.DeleteFunc(found, func(fn *Function) bool {
 		return strings.HasSuffix(fn.Symbol, ".cold") || strings.Contains(fn.Symbol, ".cold.")
 	})
 	return found, nil, nil
 }
 
-// called returns the functions with such a name.
+// called returns the functions with a matching name.
 func (f *file) called(match func(string) bool, versions bool) (found, imported []*Function) {
 	for i := range f.functions {
 		switch fn := &f.functions[i]; {
@@ -333,7 +331,7 @@ func (f *file) called(match func(string) bool, versions bool) (found, imported [
 			found = append(found, fn)
 		}
 	}
-	// An old version is meant only if versions are named, or if there is no other.
+	// An old version matches only if the spec names versions, or if there is no other.
 	now := map[string]bool{}
 	for _, fn := range found {
 		now[fn.Symbol] = now[fn.Symbol] || !fn.old
@@ -346,7 +344,7 @@ func (f *file) called(match func(string) bool, versions bool) (found, imported [
 	return found, imported
 }
 
-// compare orders functions by their place; of one place the plainest name is the first.
+// compare orders functions by offset; at one offset the plainest name is first.
 func compare(a, b *Function) int {
 	return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(underscores(a.Symbol), underscores(b.Symbol)))
 }
@@ -355,9 +353,8 @@ func underscores(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
 
 var globWord = regexp.MustCompile(`^\[\^?[\w-]+\]`)
 
-// globExpr makes a regular expression of a glob: *, ?, and sets of letters such
-// as [a-z]. The star of Go's (*T) is itself, and so are other brackets, which
-// Go's generics have.
+// globExpr makes a regular expression of a glob: *, ?, and sets of letters such as [a-z]. The
+// star of Go's (*T) and other brackets, as in Go's generics, match themselves.
 func globExpr(glob string) (*regexp.Regexp, error) {
 	var b strings.Builder
 	b.WriteString("^")

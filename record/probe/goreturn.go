@@ -2,9 +2,8 @@ package probe
 
 import "fmt"
 
-// goReturns are the instructions that return from a Go function. A uretprobe puts
-// an address of its own on the stack, which Go does not find its way by when it
-// moves the stack: the program would crash.
+// goReturns returns the instructions that return from a Go function. A uretprobe puts its own
+// address on the stack, which makes Go crash when it moves the stack.
 func (f *file) goReturns(p place) ([]place, error) {
 	var l []place
 	end := p.function.Off
@@ -17,10 +16,10 @@ func (f *file) goReturns(p place) ([]place, error) {
 	name := p.function.Name()
 	switch {
 	case end != p.function.Off+p.function.Size || p.function.Size == 0:
-		return nil, &FunctionError{File: f.path, Name: name, Why: fmt.Sprintf("Go moves stacks, so that a return probe would crash it; the instructions that return "+
-			"would be probed instead, but the one at +%#x is not known: find them with `go tool objdump`, and probe %s+OFFSET", end-p.function.Off, name)}
+		return nil, &FunctionError{File: f.path, Name: name, Why: fmt.Sprintf("Go moves stacks, so a return probe would crash it; gperf probes return instructions instead, "+
+			"but cannot decode the one at +%#x: find them with `go tool objdump`, and probe %s+OFFSET", end-p.function.Off, name)}
 	case len(l) == 0:
-		return nil, &FunctionError{File: f.path, Name: name, Why: "it has no instruction that returns: it ends in another function, or never"}
+		return nil, &FunctionError{File: f.path, Name: name, Why: "it has no return instruction: it ends in another function, or never"}
 	}
 	return l, nil
 }

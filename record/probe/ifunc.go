@@ -13,9 +13,9 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// resolve puts what is really called in the place of IFUNCs: functions which
-// choose, when a program is loaded, the one that suits the CPU best, as memcpy
-// does. unresolved says which could not be resolved, and are left away.
+// resolve replaces IFUNCs by their implementations: an IFUNC such as memcpy is a resolver
+// that chooses, when a program is loaded, the best function for the CPU. unresolved lists the
+// IFUNCs that could not be resolved, which are skipped.
 func (f *Finder) resolve(file *file, found []*Function) (l []*Function, unresolved error) {
 	at := map[uint64]uint64{} // implementations by resolver, as vaddrs
 	for _, fn := range found {
@@ -61,15 +61,15 @@ func (f *Finder) resolve(file *file, found []*Function) (l []*Function, unresolv
 	}
 	if len(left) > 0 {
 		if err == nil {
-			err = errors.New("none of them calls it")
+			err = errors.New("none of the processes calls it")
 		}
-		unresolved = fmt.Errorf("%s: what is called is chosen when programs start (IFUNC), and cannot be told (%w): record a process that runs (-p), or name the implementation (`gperf list 'uprobe:%s:*%s*'`)",
+		unresolved = fmt.Errorf("%s: cannot find the implementation, which is chosen when programs start (IFUNC, %w): record a running process (-p), or name the implementation (`gperf list 'uprobe:%s:*%s*'`)",
 			few(left), err, file.path, strings.TrimLeft(left[0], "_"))
 	}
 	return l, unresolved
 }
 
-// few joins names, few of them if they are many.
+// few joins names, but only the first of many.
 func few(names []string) string {
 	const some = 4
 	if len(names) <= some {
@@ -78,7 +78,8 @@ func few(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:some], ", "), len(names)-some)
 }
 
-// implementations fills in what the resolvers choose. by says who was asked.
+// implementations fills in the functions that the resolvers choose. by names the source of
+// the choice.
 func (f *Finder) implementations(file *file, at map[uint64]uint64) (by string, err error) {
 	for _, pid := range f.PIDs {
 		if err = file.readSlots(pid, at); err == nil && resolved(at) {
@@ -108,14 +109,14 @@ func resolved(at map[uint64]uint64) bool {
 	return true
 }
 
-// pidOf is the process whose tree a path is in.
+// pidOf returns the process whose root a path is in.
 func pidOf(path string) (pid int, ok bool) {
 	_, err := fmt.Sscanf(path, "/proc/%d/root/", &pid)
 	return pid, err == nil
 }
 
-// trusted says why code of the file must not be run just to ask it what it
-// would call: whoever can write it could run what they like as gperf's user.
+// trusted returns an error if code of the file must not be run to find its choice: other
+// users who can write the file could run any code as gperf's user.
 func trusted(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -123,14 +124,14 @@ func trusted(path string) error {
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || sys.Uid != 0 && int(sys.Uid) != os.Geteuid() || st.Mode().Perm()&0o022 != 0 {
-		return errors.New("the file is not only root's or yours to write, so none of its code is run to ask it")
+		return errors.New("users other than root and you can write the file, so gperf does not run its code")
 	}
 	return nil
 }
 
-// readSlots reads what a process's dynamic linker has found, in the slots that
-// calls of the functions go through: those of the file itself, and those of the
-// other files that the process has mapped.
+// readSlots reads the addresses that a process's dynamic linker has resolved, from the slots
+// for calls of the functions: those of the file itself, and those of the other files that the
+// process has mapped.
 func (f *file) readSlots(pid int, at map[uint64]uint64) error {
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {
@@ -195,7 +196,7 @@ func (f *file) readSlots(pid int, at map[uint64]uint64) error {
 // mapping is code that a process has mapped from a file.
 type mapping struct {
 	start, end, pgoff uint64
-	path              string // from here
+	path              string // path in gperf's view
 }
 
 func mappings(pid int) (l []mapping, err error) {
@@ -229,18 +230,18 @@ func biasOf(im *dso.Image, maps []mapping, path string) (uint64, bool) {
 	return 0, false
 }
 
-// slot is where a file keeps the address of a function.
+// slot is the position in a file of a function's address.
 type slot struct {
 	vaddr     uint64
-	irelative bool   // of the one that the resolver at addend chooses
+	irelative bool   // of the function that the resolver at addend chooses
 	addend    uint64 // a vaddr
-	symbol    string // else: the function's name
+	symbol    string // otherwise: the function's name
 }
 
 // slots reads a 64-bit file's relocations of functions' addresses.
 func slots(path string) (l []slot) {
 	defer func() {
-		if recover() != nil { // debug/elf is not proof against every file
+		if recover() != nil { // debug/elf may panic on damaged files
 			l = nil
 		}
 	}()

@@ -11,12 +11,12 @@ import (
 	"syscall"
 )
 
-// callResolvers asks the resolvers of a library which implementations they
-// choose: in a program that has loaded it, and initialized it, but is stopped
-// before its own first instruction. Vaddrs by resolver.
+// callResolvers calls the resolvers of a library to find the implementations that they
+// choose: in a program that has loaded and initialized it, but is stopped before its own
+// first instruction. It fills in vaddrs by resolver.
 func (f *file) callResolvers(at map[uint64]uint64) error {
 	if f.Machine != elf.EM_X86_64 || f.Type != elf.ET_DYN || f.Section(".interp") != nil && f.Section(".dynsym") == nil {
-		return errors.New("it is no library that a program here can load")
+		return errors.New("it is not a library that a program here can load")
 	}
 	program, err := exec.LookPath("true")
 	if err != nil {
@@ -38,7 +38,7 @@ func (f *file) callResolvers(at map[uint64]uint64) error {
 		return err
 	}
 	if err := t.stopAtEntry(); err != nil {
-		return fmt.Errorf("%s with %s loaded does not start: %w", program, f.path, err)
+		return fmt.Errorf("cannot start %s with %s loaded: %w", program, f.path, err)
 	}
 	maps, err := mappings(int(t))
 	if err != nil {
@@ -64,12 +64,12 @@ func (f *file) callResolvers(at map[uint64]uint64) error {
 	return errs
 }
 
-// tracee is a process under ptrace, which a breakpoint at its entry has stopped.
+// tracee is a process under ptrace, which is stopped by a breakpoint at its entry.
 type tracee int
 
 const int3 = 0xcc
 
-// stopAtEntry lets the dynamic linker do its work.
+// stopAtEntry runs the dynamic linker.
 func (t tracee) stopAtEntry() error {
 	entry, err := t.entry()
 	if err != nil {
@@ -81,7 +81,7 @@ func (t tracee) stopAtEntry() error {
 	return t.untilTrap()
 }
 
-// entry is where the program begins, of what the kernel told it (AT_ENTRY).
+// entry returns the program's entry point, from its auxiliary vector (AT_ENTRY).
 func (t tracee) entry() (uint64, error) {
 	const atEntry = 9
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", int(t)))
@@ -98,7 +98,7 @@ func (t tracee) call(start syscall.PtraceRegs, function uint64) (uint64, error) 
 	regs := start
 	breakpoint := start.Rip - 1
 	const redZone = 128
-	regs.Rsp = (start.Rsp-redZone)&^15 - 8 // as behind a call
+	regs.Rsp = (start.Rsp-redZone)&^15 - 8 // as after a call
 	regs.Rip, regs.Rax, regs.Orig_rax = function, 0, ^uint64(0)
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], breakpoint)
@@ -142,7 +142,7 @@ func (t tracee) wait() (syscall.Signal, error) {
 		case err != nil:
 			return 0, err
 		case !st.Stopped():
-			return 0, errors.New("it has ended")
+			return 0, errors.New("it has exited")
 		}
 		return st.StopSignal(), nil
 	}

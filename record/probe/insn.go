@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// instructions yields where in the file the instructions of a function begin,
-// and their bytes; none where their lengths cannot be told, or not on.
+// instructions yields the offset in the file and the bytes of each instruction of a function.
+// It stops at an instruction that it cannot decode.
 func (f *file) instructions(fn *Function) iter.Seq2[uint64, []byte] {
 	return func(yield func(uint64, []byte) bool) {
 		length := map[elf.Machine]func([]byte) int{elf.EM_X86_64: x86Length, elf.EM_AARCH64: arm64Length}[f.Machine]
@@ -25,7 +25,7 @@ func (f *file) instructions(fn *Function) iter.Seq2[uint64, []byte] {
 	}
 }
 
-// returns tells whether an instruction returns from its function.
+// returns reports whether an instruction returns from its function.
 func (f *file) returns(insn []byte) bool {
 	switch f.Machine {
 	case elf.EM_X86_64:
@@ -47,21 +47,21 @@ func arm64Length(code []byte) int {
 	return 4
 }
 
-// What follows an opcode of x86, as bits.
+// Operands after an opcode of x86, as bits.
 const (
 	modRM  = 1 << iota
 	imm8   // a byte
 	imm16  // 2 bytes
 	immZ   // 4 bytes, or 2 with the operand-size prefix
-	imm32  // 4 bytes whatever the prefix
+	imm32  // 4 bytes with any prefix
 	immV   // immZ, or 8 bytes with REX.W
 	moffs  // an address
 	group3 // imm8 or immZ if the ModRM's reg is 0 or 1
-	none   // there is no such instruction
+	none   // invalid opcode
 )
 
-// x86Ops are what follows the opcodes of one byte: Intel's manual, volume 2,
-// table A-2, in 64-bit mode.
+// x86Ops holds the operands of one-byte opcodes: Intel's manual, volume 2, table A-2, in
+// 64-bit mode.
 var x86Ops = func() (t [256]uint16) {
 	set := func(v uint16, from, to int) {
 		for i := from; i <= to; i++ {
@@ -93,7 +93,7 @@ var x86Ops = func() (t [256]uint16) {
 	return t
 }()
 
-// x86Ops0F are those of two bytes, 0F first: table A-3.
+// x86Ops0F holds the operands of two-byte opcodes with 0F: table A-3.
 var x86Ops0F = func() (t [256]uint16) {
 	for i := range t {
 		t[i] = modRM
@@ -115,8 +115,8 @@ var x86Ops0F = func() (t [256]uint16) {
 	return t
 }()
 
-// x86Length returns how long the instruction is that code begins with, in 64-bit
-// mode, 0 where that cannot be told.
+// x86Length returns the length of the instruction at the start of code, in 64-bit mode, 0 if
+// it is unknown.
 func x86Length(code []byte) int {
 	i, narrow, addr32, wide := 0, false, false, false
 	at := func(i int) byte {
@@ -175,8 +175,8 @@ prefixes:
 	return i
 }
 
-// x86Vector is what follows an opcode behind a VEX, EVEX or XOP prefix, which
-// names one of several tables.
+// x86Vector returns the operands of an opcode after a VEX, EVEX or XOP prefix, which selects
+// one of several tables.
 func x86Vector(table, op byte) uint16 {
 	switch table {
 	case 1:
@@ -194,8 +194,8 @@ func x86Vector(table, op byte) uint16 {
 	return none
 }
 
-// x86Memory returns the length of a ModRM byte with the SIB byte and the
-// displacement behind it.
+// x86Memory returns the length of a ModRM byte including the SIB byte and the displacement
+// after it.
 func x86Memory(m, sib byte) int {
 	mod, rm, n := m>>6, m&7, 1
 	if mod == 3 {
@@ -230,7 +230,7 @@ func x86Immediate(what uint16, narrow, addr32, wide bool) (n int) {
 		}
 	}
 	if what&immV != 0 && wide || what&moffs != 0 && addr32 {
-		return 12 - n // 8 instead of 4, or the reverse
+		return 12 - n // 8 instead of 4, or vice versa
 	}
 	return n
 }

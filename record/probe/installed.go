@@ -14,25 +14,25 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Installed is a probe that the kernel has, whoever defined it.
+// Installed is a probe that the kernel has, including probes of other programs.
 type Installed struct {
 	Kind         Kind
 	Group, Event string
-	Place        string   // as the kernel tells it: "nf_conntrack:nf_conntrack_in+4", "/bin/x:0x1234"
+	Place        string   // in the kernel's format: "nf_conntrack:nf_conntrack_in+4", "/bin/x:0x1234"
 	Args         []string // NAME=FETCH
-	// More are the further places of an event that has several.
+	// More are the further places of an event with several places.
 	More []string
 }
 
 func (p *Installed) String() string { return p.Group + ":" + p.Event }
 
-// Definition is the line that makes the probe, at the first of its places.
+// Definition returns the line that defines the probe, at the first of its places.
 func (p *Installed) Definition() string {
 	return strings.Join(append([]string{p.Kind.define(p.Group, p.Event), p.Place}, p.Args...), " ")
 }
 
-// List returns the kernel's probes: of kprobe_events, then of uprobe_events.
-// A kernel that lacks one of these files has none of those.
+// List returns the kernel's probes: first of kprobe_events, then of uprobe_events. It ignores
+// missing files: the kernel then has no probes of this kind.
 func List(t *tracefs.FS) ([]Installed, error) {
 	var l []Installed
 	for _, file := range []string{kprobeEvents, uprobeEvents} {
@@ -51,9 +51,9 @@ func List(t *tracefs.FS) ([]Installed, error) {
 	return l, nil
 }
 
-// parseInstalled parses what kprobe_events or uprobe_events shows: lines of
-// "p:GROUP/EVENT PLACE[ ARG=FETCH…]", of kretprobes "r" or "r3" instead of p. The
-// places of one event stand behind each other. Lines of another shape are skipped.
+// parseInstalled parses kprobe_events or uprobe_events: lines of "p:GROUP/EVENT PLACE[
+// ARG=FETCH…]", with "r" or "r3" instead of p for kretprobes. The places of one event are on
+// consecutive lines. It skips lines of another format.
 func parseInstalled(text string, user bool) (l []Installed) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -81,9 +81,9 @@ func parseInstalled(text string, user bool) (l []Installed) {
 	return l
 }
 
-// Delete has the kernel forget probes, and returns those that are gone now. Those
-// that somebody uses stay: each is a *DeleteError of its own. progress, unless nil,
-// is told how many have been tried.
+// Delete removes probes from the kernel, and returns the removed ones. Probes in use remain:
+// each of these is a separate *DeleteError. progress, if not nil, receives the number of
+// tried probes.
 func Delete(t *tracefs.FS, l []Installed, progress func(n, of int)) (gone []Installed, err error) {
 	var errs []error
 	for _, user := range []bool{false, true} {
@@ -120,9 +120,9 @@ func Delete(t *tracefs.FS, l []Installed, progress func(n, of int)) (gone []Inst
 	return gone, errors.Join(errs...)
 }
 
-// groupOfProcess is the group of this process's ephemeral probes. That of another,
-// earlier one with the same number, or with this number in another PID namespace,
-// has another name.
+// groupOfProcess returns the group of this process's ephemeral probes. It is distinct from
+// the group of an earlier process with the same pid, and of one with this pid in another PID
+// namespace.
 func groupOfProcess() string {
 	pid := os.Getpid()
 	p, _ := processOf(strconv.Itoa(pid))
@@ -135,10 +135,10 @@ func groupName(o owner) string {
 	return fmt.Sprintf("%s%d_%d_%x", groupPrefix, o.pid, o.start, o.namespace)
 }
 
-// owner is who the group's name says that it belongs to.
+// owner identifies the process of a group by the parts of the group's name.
 type owner struct {
 	pid       int
-	start     uint64 // in clock ticks after the boot
+	start     uint64 // in clock ticks since boot
 	namespace uint64 // inode
 }
 
@@ -157,15 +157,15 @@ func ownerOf(group string) (o owner, ok bool) {
 	return owner{int(pid), start, ns}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// process is what proc_pid_stat(5) tells of one.
+// process is a process's state in proc_pid_stat(5).
 type process struct {
 	exiting bool
-	ended   bool   // and nothing of it is left to run: it waits for its parent
-	start   uint64 // in clock ticks after the boot
+	ended   bool   // a zombie without running threads
+	start   uint64 // in clock ticks since boot
 }
 
-// pfExiting is PF_EXITING of the kernel's sched.h: a process that was killed may
-// take its time to close what it has open, but nothing keeps it.
+// pfExiting is PF_EXITING of the kernel's sched.h: a killed process may take a while to close
+// its files, but it will exit.
 const pfExiting = 0x4
 
 func processOf(pid string) (process, error) {
@@ -173,10 +173,10 @@ func processOf(pid string) (process, error) {
 	if err != nil {
 		return process{}, err
 	}
-	// The name, in parentheses, may have spaces and parentheses itself.
+	// The name, in parentheses, may contain spaces and parentheses.
 	l := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(l) < 20 {
-		return process{}, fmt.Errorf("/proc/%s/stat is short", pid)
+		return process{}, fmt.Errorf("/proc/%s/stat is too short", pid)
 	}
 	flags, _ := strconv.ParseUint(l[6], 10, 64)
 	start, err := strconv.ParseUint(l[19], 10, 64)
@@ -191,12 +191,12 @@ func pidNamespace(pid string) uint64 {
 	return st.Sys().(*syscall.Stat_t).Ino
 }
 
-// initialNamespace is the inode of the PID namespace that sees all processes:
+// initialNamespace is the inode of the initial PID namespace, which sees all processes:
 // PROC_PID_INIT_INO of include/linux/proc_ns.h.
 const initialNamespace = 0xeffffffc
 
-// gone tells whether the process has certainly ended. Who lives in a namespace
-// that is not seen from here may live on.
+// gone reports whether the process has certainly exited. A process in a namespace that is
+// invisible here may still be running.
 func (o owner) gone() bool {
 	here := pidNamespace("self")
 	if o.namespace == here {
@@ -206,7 +206,7 @@ func (o owner) gone() bool {
 	if here != initialNamespace {
 		return false
 	}
-	// Seen from here, the process has another number.
+	// In this namespace, the process has another pid.
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return false
@@ -220,8 +220,8 @@ func (o owner) gone() bool {
 	return true
 }
 
-// Closing tells whether a recording of these probes was killed and is still closing
-// its counters: until then its probes are in use.
+// Closing reports whether a killed recording of these probes is still closing its counters:
+// until then its probes are in use.
 func Closing(l []Installed) bool {
 	seen := map[string]bool{}
 	for _, p := range l {
@@ -240,8 +240,7 @@ func Closing(l []Installed) bool {
 	return false
 }
 
-// Leftovers returns the probes of recordings that were killed before they could
-// remove them: nobody will ever use them.
+// Leftovers returns the probes of recordings that were killed before they could remove them.
 func Leftovers(t *tracefs.FS) ([]Installed, error) {
 	all, err := List(t)
 	if err != nil {

@@ -18,19 +18,19 @@ type ksym struct {
 	name, module string // module is "" for the kernel itself
 }
 
-// kernelCode is what /proc/kallsyms tells of the kernel's code.
+// kernelCode is the kernel's code according to /proc/kallsyms.
 type kernelCode struct {
 	functions []ksym
-	byName    map[string]int    // of functions, the last of a name; nil: not yet
-	before    []int             // of each function, the one of the same name before it, or -1
-	sorted    []ksym            // by address; nil: not yet
-	text      uint64            // where _text is, 0 if that is hidden from this user
-	bounds    map[string]uint64 // symbols that begin and end sections
-	traced    map[function]bool // those that ftrace can stop at; nil: not known
+	byName    map[string]int    // index of the last function of a name; nil: not built yet
+	before    []int             // by function: index of the previous one of the same name, or -1
+	sorted    []ksym            // by address; nil: not built yet
+	text      uint64            // address of _text, 0 if hidden from this user
+	bounds    map[string]uint64 // symbols at the start and end of sections
+	traced    map[function]bool // functions that ftrace can trace; nil: unknown
 }
 
-// parseKernel takes the functions out of kallsyms' lines of "address type
-// name[\t[module]]": types t and w, as perf does it for probes.
+// parseKernel parses the functions of kallsyms' lines "address type name[\t[module]]": types
+// t and w, as perf does for probes.
 func parseKernel(text string) *kernelCode {
 	k := &kernelCode{bounds: map[string]uint64{}}
 	k.functions = make([]ksym, 0, strings.Count(text, "\n"))
@@ -47,7 +47,7 @@ func parseKernel(text string) *kernelCode {
 		name, module, _ := strings.Cut(rest[2:], "\t")
 		module = strings.Trim(module, "[]")
 		if module == "bpf" || strings.HasPrefix(module, "__builtin__") {
-			continue // programs and trampolines made at run time
+			continue // programs and trampolines generated at run time
 		}
 		if module == "" && isBound(name) {
 			k.bounds[name] = addr
@@ -59,13 +59,13 @@ func parseKernel(text string) *kernelCode {
 	return k
 }
 
-// sections are where the kernel takes no probes, by the symbols around them (the
-// kernel's asm-generic/sections.h), and why.
+// sections are the sections in which the kernel rejects probes, by the symbols around them
+// (the kernel's asm-generic/sections.h), with the reason.
 var sections = []struct{ start, end, why string }{
-	{"_sinittext", "_einittext", "it ran at boot and is gone (__init)"},
-	{"__noinstr_text_start", "__noinstr_text_end", "the kernel allows no probes there (noinstr)"},
+	{"_sinittext", "_einittext", "it was freed after boot (__init)"},
+	{"__noinstr_text_start", "__noinstr_text_end", "the kernel does not allow probes there (noinstr)"},
 	{"__kprobes_text_start", "__kprobes_text_end", "kprobes themselves need it (__kprobes)"},
-	{"__entry_text_start", "__entry_text_end", "it is where the kernel is entered (.entry.text)"},
+	{"__entry_text_start", "__entry_text_end", "it is kernel entry code (.entry.text)"},
 }
 
 func isBound(name string) bool {
@@ -80,8 +80,7 @@ func isBound(name string) bool {
 	return false
 }
 
-// why tells why the kernel takes no probe in a function; "": nothing is known
-// against it.
+// why returns why the kernel rejects a probe in a function; "" if no reason is known.
 func (k *kernelCode) why(f ksym) string {
 	for _, s := range sections {
 		start, end := k.bounds[s.start], k.bounds[s.end]
@@ -95,8 +94,8 @@ func (k *kernelCode) why(f ksym) string {
 	return ""
 }
 
-// readBlacklist returns the functions that kprobes refuse; none where debugfs does
-// not show them to this user.
+// readBlacklist returns the functions that kprobes reject; none if debugfs is not readable
+// for this user.
 func (f *Finder) readBlacklist() map[string]bool {
 	text, _ := os.ReadFile(f.path(blacklistPath))
 	return parseBlacklist(string(text))
@@ -113,11 +112,11 @@ func parseBlacklist(text string) map[string]bool {
 	return m
 }
 
-// suffixes are what compilers add to the name of a function that they changed.
-// What they split off of it (.cold) is not the function.
+// suffixes are added by compilers to the name of a function that they changed. A split-off
+// part (.cold) is not the function.
 var suffixes = []string{".isra.", ".constprop.", ".part.", ".llvm."}
 
-// plain is the function's name in its source.
+// plain returns the function's name in its source.
 func (f ksym) plain() string {
 	base, rest, ok := strings.Cut(f.name, ".")
 	if !ok || !f.whole() {
@@ -131,14 +130,15 @@ func (f ksym) plain() string {
 	return f.name
 }
 
-// whole tells functions from pieces of code that nobody calls: paddings, and cold parts.
+// whole reports whether this is a function, rather than padding or a cold part, which are
+// never called.
 func (f ksym) whole() bool {
 	return !strings.HasPrefix(f.name, "__pfx_") && !strings.HasPrefix(f.name, "__cfi_") &&
 		!strings.HasSuffix(f.name, ".cold") && !strings.Contains(f.name, ".cold.")
 }
 
-// inModule tells whether the function is where the spec's module says: "" is
-// anywhere, "vmlinux" the kernel itself.
+// inModule reports whether the function is in the spec's module: "" is any module, "vmlinux"
+// the kernel itself.
 func (f ksym) inModule(glob string) bool {
 	switch glob {
 	case "":
@@ -150,8 +150,8 @@ func (f ksym) inModule(glob string) bool {
 	return ok && f.module != ""
 }
 
-// called returns the functions of exactly that name. A thousand probes ask for one
-// each, and there are very many functions.
+// called returns the functions with exactly this name. It uses an index, because a thousand
+// probes may look up one function each among very many.
 func (k *kernelCode) called(name string) (l []ksym) {
 	if k.byName == nil {
 		k.byName = make(map[string]int, len(k.functions))
@@ -172,8 +172,8 @@ func (k *kernelCode) called(name string) (l []ksym) {
 	return l
 }
 
-// named returns the functions of the name; where there are none, those that the
-// compiler made of it.
+// named returns the functions with this name, or if there are none, the compiler's variants
+// of it.
 func (k *kernelCode) named(module, name string) (l []ksym) {
 	for _, f := range k.called(name) {
 		if f.inModule(module) {
@@ -191,7 +191,7 @@ func (k *kernelCode) named(module, name string) (l []ksym) {
 	return distinct(l)
 }
 
-// ambiguous tells whether another function has the same name in the same module.
+// ambiguous reports whether another function has the same name in the same module.
 func (k *kernelCode) ambiguous(f ksym) bool {
 	n := 0
 	for _, other := range k.called(f.name) {
@@ -202,7 +202,7 @@ func (k *kernelCode) ambiguous(f ksym) bool {
 	return n > 1
 }
 
-// matching returns the functions that a glob means.
+// matching returns the functions that match a glob.
 func (k *kernelCode) matching(module, glob string) (l []ksym) {
 	for _, f := range k.functions {
 		if ok, _ := path.Match(glob, f.name); ok && f.whole() && f.inModule(module) {
@@ -212,11 +212,11 @@ func (k *kernelCode) matching(module, glob string) (l []ksym) {
 	return distinct(l)
 }
 
-// distinct leaves one of the names of each place.
+// distinct keeps one name of each address.
 func distinct(l []ksym) []ksym {
 	seen := map[ksym]bool{}
 	return slices.DeleteFunc(l, func(f ksym) bool {
-		if f.addr != 0 { // they are hidden where all are 0
+		if f.addr != 0 { // all are 0 if addresses are hidden
 			f = ksym{addr: f.addr}
 		}
 		was := seen[f]
@@ -234,12 +234,12 @@ func (k *kernelCode) hasModule(glob string) bool {
 	return false
 }
 
-// kernel reads what there is to know of the kernel's code, once.
+// kernel reads kallsyms and ftrace's functions, once.
 func (f *Finder) kernel() (*kernelCode, error) {
 	if f.code == nil {
 		text, err := os.ReadFile(f.path(kallsymsPath))
 		if err != nil {
-			return nil, fmt.Errorf("functions of the kernel: %w", err)
+			return nil, fmt.Errorf("cannot read the kernel's functions: %w", err)
 		}
 		f.code = parseKernel(string(text))
 	}
@@ -253,7 +253,7 @@ const (
 
 func (f *Finder) path(name string) string { return filepath.Join("/", f.Root, name) }
 
-// readTraced reads which functions can be traced.
+// readTraced reads the functions that ftrace can trace.
 func (k *kernelCode) readTraced(t *tracefs.FS) {
 	if k.traced != nil {
 		return

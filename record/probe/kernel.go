@@ -13,13 +13,13 @@ import (
 	"gperf/record/tracefs"
 )
 
-// kernelPlaces are the probes in the kernel that a spec means, without arguments.
+// kernelPlaces returns the kernel probes of a spec, without arguments.
 func (f *Finder) kernelPlaces(s *spec) ([]*Probe, error) {
 	if err := f.HaveKprobes(); err != nil {
 		return nil, err
 	}
 	if s.kind.Return() && s.off != 0 {
-		return nil, s.bad("a kretprobe runs when the function returns: an offset means nothing")
+		return nil, s.bad("a kretprobe runs at the function's return: it has no offset")
 	}
 	if addr, err := strconv.ParseUint(s.name, 0, 64); err == nil {
 		return []*Probe{{Kind: s.kind, Group: kernelGroup, Event: fmt.Sprintf("abs_%x", addr+s.off), Symbol: fmt.Sprintf("%#x", addr+s.off)}}, nil
@@ -43,12 +43,12 @@ func (f *Finder) kernelPlaces(s *spec) ([]*Probe, error) {
 	return k.probes(s, functions), nil
 }
 
-// kernelGroup is perf's group of the kernel's probes.
+// kernelGroup is perf's group of kernel probes.
 const kernelGroup = "probe"
 
 func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
 
-// HaveKprobes tells whether the kernel has a file to define kprobes in: nil, or an
+// HaveKprobes returns nil if the kernel has a file to define kprobes in, otherwise an
 // *AccessError.
 func (f *Finder) HaveKprobes() error {
 	path, err := f.Tracefs.Path(kprobeEvents)
@@ -61,12 +61,12 @@ func (f *Finder) HaveKprobes() error {
 	return nil
 }
 
-// kernelGlob are the probes of a glob's functions, without those that are known
-// not to be taken: Notice gets a *SkippedError for these.
+// kernelGlob returns the probes of a glob's functions, except those that the kernel is known
+// to reject: Notice gets a *SkippedError for these.
 func (f *Finder) kernelGlob(k *kernelCode, s *spec) ([]*Probe, error) {
 	for _, glob := range []string{s.name, s.file} {
 		if _, err := path.Match(glob, ""); err != nil {
-			return nil, s.bad("the glob has a bracket without its other half")
+			return nil, s.bad("the glob has an unbalanced bracket")
 		}
 	}
 	all := k.matching(s.file, s.name)
@@ -97,7 +97,7 @@ func (f *Finder) kernelGlob(k *kernelCode, s *spec) ([]*Probe, error) {
 	return probes, nil
 }
 
-// probes are the probes of a spec at functions.
+// probes returns the probes of a spec at functions.
 func (k *kernelCode) probes(s *spec, functions []ksym) (l []*Probe) {
 	for _, f := range functions {
 		p := &Probe{Kind: s.kind, Group: kernelGroup, Event: eventName(f.name, s.kind), Module: f.module, Symbol: f.name, Off: s.off,
@@ -114,7 +114,7 @@ func (k *kernelCode) probes(s *spec, functions []ksym) (l []*Probe) {
 	return l
 }
 
-// unknown is the error of a spec that means no function.
+// unknown returns the error for a spec without functions.
 func (k *kernelCode) unknown(s *spec) error {
 	e := &NoFunctionError{Spec: s.text, Name: s.name, Module: s.file, Loaded: k.hasModule(s.file)}
 	if e.Loaded && !isGlob(s.name) {
@@ -123,11 +123,12 @@ func (k *kernelCode) unknown(s *spec) error {
 	return e
 }
 
-// near returns functions whose names are like name, best first.
+// near returns functions with names similar to name, best first.
 func (k *kernelCode) near(module, name string) []string {
 	var names []string
 	for _, f := range k.functions {
-		// A name of another length cannot be near, and there are very many.
+		// Names of another length cannot be near; skipping them saves time, because there are
+		// very many.
 		if n := len(f.name) - len(name); f.inModule(module) && f.whole() && (strings.Contains(f.name, name) || -3 < n && n < 3) {
 			names = append(names, f.name)
 		}
@@ -136,15 +137,15 @@ func (k *kernelCode) near(module, name string) []string {
 	return near.Names(name, slices.Compact(names))
 }
 
-// KernelFunction is a function of the kernel that kprobes can be at.
+// KernelFunction is a function of the kernel that can be probed by kprobes.
 type KernelFunction struct {
 	Name   string
-	Module string // "": it is the kernel's own
+	Module string // "" for the kernel itself
 }
 
-// KernelFunctions returns the functions of the kernel, or of one of its modules,
-// that the glob means and that kprobes can be at, by name. Where the kernel does not
-// tell which can be traced, those are left out that are on kprobes' blacklist.
+// KernelFunctions returns the functions of the kernel, or of one of its modules, that match
+// the glob and that kprobes can probe, by name. If the kernel does not list traceable
+// functions, it only excludes those on kprobes' blacklist.
 func (f *Finder) KernelFunctions(module, glob string) ([]KernelFunction, error) {
 	k, err := f.kernel()
 	if err != nil {
@@ -172,11 +173,11 @@ func (f *Finder) KernelFunctions(module, glob string) ([]KernelFunction, error) 
 	return slices.Compact(l), nil
 }
 
-// refusal is what is known against a probe that the kernel has refused; "": nothing.
+// refusal returns the known reason why the kernel rejected a probe; "" if there is none.
 func refusal(t *tracefs.FS, p *Probe) string {
 	f := Finder{Tracefs: t}
 	if f.readBlacklist()[p.Symbol] {
-		return "kprobes' blacklist has the function (" + blacklistPath + ")"
+		return "the function is on kprobes' blacklist (" + blacklistPath + ")"
 	}
 	k, err := f.kernel()
 	if err != nil {

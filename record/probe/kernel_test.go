@@ -113,7 +113,7 @@ func TestKernelUnknown(t *testing.T) {
 		"kprobe:nosuch*":        "the kernel has no function nosuch*",
 		"kprobe:[ip":            "bracket",
 		"kprobe:ip_rcv+0x100":   "ip_rcv is only 256 bytes long",
-		"kretprobe:ip_rcv+0x1f": "an offset means nothing",
+		"kretprobe:ip_rcv+0x1f": "it has no offset",
 	} {
 		var told []error
 		_, err := testFinder(t, &told).Find(spec)

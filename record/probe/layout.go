@@ -10,12 +10,12 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// Layout is where the samples of a raw tracepoint have what in their raw data.
+// Layout describes the raw data of a raw tracepoint's samples.
 type Layout struct {
 	Size   int      // bytes before dynamic data
-	Values []Placed // what a program reads
-	// Of the kernel's own tracepoint, if samples have its fields: its number, the bytes
-	// of its fixed fields, and where those fields are that locate dynamic data.
+	Values []Placed // values that a program reads
+	// Of the kernel's own tracepoint, if samples include its fields: its number, the size of
+	// its fixed fields in bytes, and the positions of its __data_loc fields.
 	OwnID   uint64
 	OwnSize int
 	Dynamic []int
@@ -25,13 +25,14 @@ type Layout struct {
 	text, exprs string // of the print format
 }
 
-// Placed is a fetcharg, and where its value goes.
+// Placed is a fetcharg, and the position of its value.
 type Placed struct {
 	Fetch string
 	At    int
 }
 
-// maxFixedOwn bounds the fixed fields of a tracepoint; the largest of Linux 6.18 has 300 bytes.
+// maxFixedOwn limits the size of a tracepoint's fixed fields; the largest of Linux 6.18 has
+// 300 bytes.
 const maxFixedOwn = 1024
 
 // Layout lays out the fields of the samples.
@@ -52,7 +53,7 @@ func (r *Raw) Layout() (*Layout, error) {
 	return l, nil
 }
 
-// place gives a field its place: the next multiple of 8 bytes.
+// place assigns a position to a field: the next multiple of 8 bytes.
 func (l *Layout) place(f formatField, fetch string) {
 	const align = 8
 	f.offset = (l.Size + align - 1) / align * align
@@ -70,7 +71,7 @@ func (l *Layout) show(name, sign, verb, expr string) {
 	l.exprs += ", " + expr
 }
 
-// argument adds an argument of the tracepoint. A program has it in 8 bytes.
+// argument adds an argument of the tracepoint. A program receives it in 8 bytes.
 func (l *Layout) argument(i int, a *RawArg) {
 	l.place(formatField{typ: a.Type, name: a.Name, size: a.Size, signed: a.Signed}, fmt.Sprintf("$arg%d", i+1))
 	rec := "REC->" + a.Name
@@ -90,14 +91,14 @@ func (l *Layout) argument(i int, a *RawArg) {
 	}
 }
 
-// lengths are printf's words for the sizes of numbers. Without the short ones, readers
-// show a negative number of one or two bytes as a positive one.
+// lengths are printf's modifiers for the sizes of numbers. Without the short ones, readers
+// print a negative number of one or two bytes as a positive one.
 var lengths = map[int]string{1: "hh", 2: "h", 4: "", 8: "l"}
 
-// maxShownValues bounds the names of an enumeration in a format.
+// maxShownValues limits the number of an enumeration's names in a format.
 const maxShownValues = 500
 
-// symbolic shows an enumeration by name. Print formats know unsigned numbers only.
+// symbolic prints an enumeration by name. Print formats support unsigned numbers only.
 func (a *RawArg) symbolic(expr string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "__print_symbolic(%s", expr)
@@ -111,7 +112,7 @@ func (a *RawArg) symbolic(expr string) string {
 
 var fetchTypeWord = regexp.MustCompile(`^(?:([usx])(8|16|32|64)|(char)|(symbol)|(u?string)|b\d+@\d+/(8|16|32|64))(?:\[(\d+)\])?$`)
 
-// value adds a value, which the text shows as the kernel shows those of probes.
+// value adds a value, printed as the kernel prints probe arguments.
 func (l *Layout) value(a Arg) error {
 	typ := "x64"
 	if i := strings.LastIndexByte(a.Fetch, ':'); i >= 0 {
@@ -119,7 +120,7 @@ func (l *Layout) value(a Arg) error {
 	}
 	m := fetchTypeWord.FindStringSubmatch(typ)
 	if m == nil {
-		return fmt.Errorf("argument %s=%s: tracepoints have no type %s", a.Name, a.Fetch, typ)
+		return fmt.Errorf("argument %s=%s: tracepoints do not support type %s", a.Name, a.Fetch, typ)
 	}
 	f := formatField{name: a.Name}
 	var verb string
@@ -167,7 +168,7 @@ func (l *Layout) value(a Arg) error {
 	return nil
 }
 
-// own makes room for the fields of the kernel's own tracepoint.
+// own adds the fields of the kernel's own tracepoint.
 func (l *Layout) own(o *Own) error {
 	f, err := tracepoint.Parse(o.Format, o.System)
 	if err != nil {
@@ -178,7 +179,7 @@ func (l *Layout) own(o *Own) error {
 		fd := &f.Fields[i]
 		switch {
 		case fd.Relative:
-			return fmt.Errorf("its field %s is relative to another, which is not supported together with arguments", fd.Name)
+			return fmt.Errorf("its field %s is relative to another, which arguments do not support", fd.Name)
 		case fd.Dynamic:
 			l.Dynamic = append(l.Dynamic, fd.Offset)
 		}
@@ -190,7 +191,7 @@ func (l *Layout) own(o *Own) error {
 	return nil
 }
 
-// Format describes the raw data, as the event of that number.
+// Format describes the raw data, as the event with number id.
 func (l *Layout) Format(id uint16) []byte {
 	if l.raw.Own == nil {
 		return formatText(l.raw.Name, id, l.fields, `"`+l.text+`"`+l.exprs)
@@ -210,7 +211,8 @@ func (l *Layout) Format(id uint16) []byte {
 	return b.Bytes()
 }
 
-// formatString is the string literal that a print format begins with, up to its last quote.
+// formatString matches the string literal at the start of a print format, up to its last
+// quote.
 var formatString = regexp.MustCompile(`^\s*(?:"(?:[^"\\]|\\.)*"\s*)*"(?:[^"\\]|\\.)*`)
 
 // appendPrint adds conversions and their expressions to a print format.

@@ -8,16 +8,15 @@ import (
 // library is a line of the dynamic linker's cache.
 type library struct{ name, path string }
 
-// ldCache reads the cache that ldconfig makes, /etc/ld.so.cache (struct
-// cache_file_new in glibc's dl-cache.h), in its order. What lies behind damage
-// is left away.
+// ldCache reads the cache that ldconfig makes, /etc/ld.so.cache (struct cache_file_new in
+// glibc's dl-cache.h), in its order. It ignores data after a damaged part.
 func ldCache(b []byte) (l []library) {
 	const (
 		magic  = "glibc-ld.so.cache1.1"
 		header = 48
 		entry  = 24
 	)
-	// The format before it may stand in front; strings count from the magic.
+	// A cache in the old format may come first; string offsets count from the magic.
 	i := bytes.Index(b, []byte(magic))
 	if i < 0 || len(b)-i < header {
 		return nil
@@ -38,7 +37,7 @@ func ldCache(b []byte) (l []library) {
 // maxPath is the kernel's PATH_MAX.
 const maxPath = 4096
 
-// cString is the string at off, up to its NUL.
+// cString returns the string at off, up to its NUL.
 func cString(b []byte, off uint32) (string, bool) {
 	if uint64(off) >= uint64(len(b)) {
 		return "", false

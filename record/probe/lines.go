@@ -12,11 +12,11 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// debugInfo reads the file's DWARF, or that of the file which has it apart; nil if
+// debugInfo reads the file's DWARF, or that of its separate debug information file; nil if
 // there is none.
 func (f *file) debugInfo() (d *dwarf.Data) {
 	defer func() {
-		if recover() != nil { // debug/elf is not proof against every file
+		if recover() != nil { // debug/elf may panic on damaged files
 			d = nil
 		}
 	}()
@@ -52,12 +52,12 @@ func rows(d *dwarf.Data, unit *dwarf.Entry, do func(*dwarf.LineEntry) bool) {
 	}
 }
 
-// linePlaces are where the code of a source line begins, in each function that
-// has code of it.
+// linePlaces returns the first instruction of a source line, in each function that contains
+// code of it.
 func (f *file) linePlaces(s *spec) ([]place, error) {
 	d := f.debugInfo()
 	if d == nil {
-		return nil, &FileError{f.path, errors.New("it has no debug information (DWARF), which tells where lines are: compile with -g, or install its -dbgsym")}
+		return nil, &FileError{f.path, errors.New("it has no debug information (DWARF) with source lines: compile with -g, or install its -dbgsym")}
 	}
 	first := map[*Function]uint64{}
 	lines := map[int]bool{}
@@ -92,7 +92,7 @@ func (f *file) linePlaces(s *spec) ([]place, error) {
 	return l, nil
 }
 
-// isSource tells whether a source file is meant by the end of its path.
+// isSource reports whether name matches the end of a source file's path.
 func isSource(file, name string) bool { return file == name || strings.HasSuffix(file, "/"+name) }
 
 func (f *file) noLine(s *spec, lines map[int]bool) error {
@@ -104,14 +104,14 @@ func (f *file) noLine(s *spec, lines map[int]bool) error {
 	}
 	switch {
 	case len(lines) == 0:
-		return s.bad(fmt.Sprintf("no code of %s was compiled from a file %s", f.path, s.name))
+		return s.bad(fmt.Sprintf("%s has no code from a source file %s", f.path, s.name))
 	case next == 0:
-		return s.bad(fmt.Sprintf("%s:%d has no code, nor has a line behind it", s.name, s.line))
+		return s.bad(fmt.Sprintf("neither %s:%d nor a later line has code", s.name, s.line))
 	}
-	return s.bad(fmt.Sprintf("%s:%d has no code; the next line that has is %s:%d", s.name, s.line, s.name, next))
+	return s.bad(fmt.Sprintf("%s:%d has no code; the next line with code is %s:%d", s.name, s.line, s.name, next))
 }
 
-// at returns the function that off is in, nil if none is known.
+// at returns the function that contains off, nil if none is known.
 func (f *file) at(off uint64) *Function {
 	for i := range f.functions {
 		if fn := &f.functions[i]; !fn.imported && off >= fn.Off && off-fn.Off < fn.Size {
@@ -121,11 +121,10 @@ func (f *file) at(off uint64) *Function {
 	return nil
 }
 
-// maxCallers is how many callers an error names.
+// maxCallers is the maximum number of callers in an error.
 const maxCallers = 3
 
-// inlined says where a function was put into its callers, if DWARF knows of that;
-// "" if it does not.
+// inlined describes where DWARF says that a function was inlined; "" if it does not.
 func (f *file) inlined(name string) string {
 	d := f.debugInfo()
 	if d == nil {
@@ -154,13 +153,13 @@ func (f *file) inlined(name string) string {
 		}
 	})
 	if len(callers) == 0 {
-		return "the compiler has left it away: nobody calls it"
+		return "optimized out: no code was generated"
 	}
 	more := ""
 	if n := len(callers) - maxCallers; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return "it is inlined everywhere; probe it where it is, as " + strings.Join(callers[:min(len(callers), maxCallers)], ", ") + more
+	return "inlined everywhere: probe an inlined call, such as " + strings.Join(callers[:min(len(callers), maxCallers)], ", ") + more
 }
 
 // entries calls do with each entry of DWARF, and the lines of its unit.
@@ -178,7 +177,7 @@ func entries(d *dwarf.Data, do func(*dwarf.Entry, *dwarf.LineReader)) {
 	}
 }
 
-// caller says where an inlined call is: "main+0x1c (hello.c:12)".
+// caller locates an inlined call: "main+0x1c (hello.c:12)".
 func (f *file) caller(d *dwarf.Data, e *dwarf.Entry, lines *dwarf.LineReader) string {
 	ranges, err := d.Ranges(e)
 	if err != nil || len(ranges) == 0 {

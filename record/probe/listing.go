@@ -13,26 +13,26 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// Listing is lines of a source file, and which of them can be probed.
+// Listing holds lines of a source file, with those that can be probed.
 type Listing struct {
 	Function string // "" for lines of a file
 	Path     string
-	Base     int   // the function's first line, from which lines are counted; 0 for a file
+	Base     int   // the function's first line, which relative lines count from; 0 for a file
 	Start    int   // first line, in the file
-	End      int   // last line, 0: that after the last with code
+	End      int   // last line, 0: the line after the last one with code
 	Code     []int // lines with code, in order
 }
 
 // listed is FUNC[@SRC][:RLN[+NUM|-RLN2]] or SRC[:ALN[+NUM|-ALN2]].
 var listed = regexp.MustCompile(`^([^:@]+)(?:@([^:]+))?(?::(\d+)(?:([+-])(\d+))?)?$`)
 
-// List finds the lines that a definition of perf probe --line means, in the file of
-// where. The error is a *SpecError where the definition is to blame.
+// List finds the lines of a definition of perf probe --line, in the file of where. The error
+// is a *SpecError if the definition is wrong.
 func (f *Finder) List(def string, where Where) (*Listing, error) {
 	s := &spec{text: def}
 	m := listed.FindStringSubmatch(def)
 	if m == nil {
-		return nil, s.bad("it is FUNC[@SRC][:LINE[+NUM|-LINE]] or SRC[:LINE[+NUM|-LINE]]")
+		return nil, s.bad("the format is FUNC[@SRC][:LINE[+NUM|-LINE]] or SRC[:LINE[+NUM|-LINE]]")
 	}
 	if where.Path == "" {
 		return nil, &vars.NoDebugError{File: "the kernel", Lack: "lines of source files"}
@@ -60,7 +60,7 @@ func (f *Finder) List(def string, where Where) (*Listing, error) {
 		return nil, &vars.NoDebugError{File: file.path, Lack: "DWARF"}
 	}
 	if l.find(d); len(l.Code) == 0 {
-		return nil, s.bad("no code is there")
+		return nil, s.bad("these lines have no code")
 	}
 	return l, nil
 }
@@ -83,7 +83,7 @@ func (l *Listing) find(d *dwarf.Data) {
 	slices.Sort(l.Code)
 }
 
-// lineAt are the lines by which perf knows addresses: a function's first line at its
+// lineAt returns the lines that perf assigns to addresses: a function's first line at its
 // entry, elsewhere that of the first statement there.
 func lineAt(d *dwarf.Data, unit *dwarf.Entry) map[uint64]int {
 	at := map[uint64]int{}
@@ -101,7 +101,7 @@ func lineAt(d *dwarf.Data, unit *dwarf.Entry) map[uint64]int {
 	return at
 }
 
-// ofFile adds the lines of a unit's code that are in the file.
+// ofFile adds the lines of a unit's code in the file.
 func (l *Listing) ofFile(d *dwarf.Data, unit *dwarf.Entry, code map[int]bool) {
 	path := ""
 	at := lineAt(d, unit)
@@ -116,16 +116,16 @@ func (l *Listing) ofFile(d *dwarf.Data, unit *dwarf.Entry, code map[int]bool) {
 	}
 }
 
-// absolute is the whole path of a unit's source file.
+// absolute returns the absolute path of a unit's source file.
 func absolute(path string, unit *dwarf.Entry) string {
 	if dir, ok := unit.Val(dwarf.AttrCompDir).(string); ok && !filepath.IsAbs(path) {
-		return dir + "/" + path // as perf does, whatever the path is
+		return dir + "/" + path // as perf does for any path
 	}
 	return path
 }
 
-// ofFunctions adds the lines of the unit's functions of that name, also where they were
-// inlined.
+// ofFunctions adds the lines of the unit's functions of that name, including inlined
+// instances.
 func (l *Listing) ofFunctions(d *dwarf.Data, unit *dwarf.Entry, code map[int]bool) (found bool) {
 	var files []*dwarf.LineFile
 	if lines, err := d.LineReader(unit); err == nil && lines != nil {
@@ -159,7 +159,7 @@ func (l *Listing) ofFunctions(d *dwarf.Data, unit *dwarf.Entry, code map[int]boo
 	return found
 }
 
-// declare notes where the function begins, from which its lines are counted.
+// declare sets the function's first line, which its lines are counted from.
 func (l *Listing) declare(path string, line int) {
 	if l.Base > 0 {
 		return
@@ -171,8 +171,8 @@ func (l *Listing) declare(path string, line int) {
 	}
 }
 
-// ofFunction adds the lines of a function's code, but for what was inlined into it:
-// that has the line of its call.
+// ofFunction adds the lines of a function's code, except code inlined into it: that has the
+// line of its call.
 func (l *Listing) ofFunction(d *dwarf.Data, unit, fn *dwarf.Entry, at map[uint64]int, code map[int]bool) {
 	if fn.Tag == dwarf.TagSubprogram {
 		code[l.Base] = true
@@ -200,7 +200,7 @@ func within(ranges [][2]uint64, addr uint64) bool {
 	return slices.ContainsFunc(ranges, func(r [2]uint64) bool { return addr >= r[0] && addr < r[1] })
 }
 
-// numberOf is an attribute that is a number, -1 where the entry has none.
+// numberOf returns the value of a numeric attribute, -1 if the entry has none.
 func numberOf(e *dwarf.Entry, attr dwarf.Attr) int {
 	if n, ok := e.Val(attr).(int64); ok {
 		return int(n)
@@ -208,7 +208,7 @@ func numberOf(e *dwarf.Entry, attr dwarf.Attr) int {
 	return -1
 }
 
-// below are the entries below one.
+// below yields the descendants of an entry.
 func below(d *dwarf.Data, top *dwarf.Entry) iter.Seq[*dwarf.Entry] {
 	return func(yield func(*dwarf.Entry) bool) {
 		r := d.Reader()
@@ -234,7 +234,7 @@ func below(d *dwarf.Data, top *dwarf.Entry) iter.Seq[*dwarf.Entry] {
 	}
 }
 
-// Title is the line that perf puts before the lines.
+// Title returns the line that perf prints before the lines.
 func (l *Listing) Title() string {
 	if l.Function != "" {
 		return fmt.Sprintf("<%s@%s:%d>", l.Function, l.Path, l.Start-l.Base)

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// NameFilter chooses names, by globs that ! & | and brackets join: perf probe's FILTER.
+// NameFilter selects names, by globs combined with ! & | and brackets: perf probe's FILTER.
 type NameFilter func(name string) bool
 
-// ParseNameFilter reads a filter.
+// ParseNameFilter parses a filter.
 func ParseNameFilter(s string) (NameFilter, error) {
 	p := filterParser{rest: s}
 	f, err := p.or()
@@ -24,7 +24,7 @@ func ParseNameFilter(s string) (NameFilter, error) {
 
 type filterParser struct{ rest string }
 
-// next is the first byte of what is left, 0 at the end.
+// next returns the first byte of the rest, 0 at the end.
 func (p *filterParser) next() byte {
 	if p.rest = strings.TrimLeft(p.rest, " \t"); p.rest == "" {
 		return 0

@@ -2,16 +2,16 @@ package probe
 
 import "strings"
 
-// maxEvent is the longest name that is made: the kernel's limit is 63
-// (MAX_EVENT_NAME_LEN), and those of one name get numbers.
+// maxEvent is the maximum length of generated names: the kernel's limit is 63
+// (MAX_EVENT_NAME_LEN), and equal names get numbers.
 const maxEvent = 56
 
 const returnSuffix = "__return"
 
-// eventName is perf's name for a probe of a function.
+// eventName returns perf's name for a probe of a function.
 func eventName(function string, k Kind) string { return withSuffix(word(function), k) }
 
-// withSuffix makes an event's name of a function's.
+// withSuffix derives an event's name from a function's.
 func withSuffix(name string, k Kind) string {
 	suffix := ""
 	if k.Return() {
@@ -23,13 +23,12 @@ func withSuffix(name string, k Kind) string {
 	return name[:min(len(name), maxEvent-len(suffix))] + suffix
 }
 
-// sourceEventName is the name for a probe of a function that is called as no C
-// function is: "github.com/x/pkg.(*T).Method", "ns::Class::method(int)". As in
-// perf 7, what a name of an event cannot have becomes one "_"; where the package
-// lies is left away.
+// sourceEventName returns the event name of a function whose name is not a C name:
+// "github.com/x/pkg.(*T).Method", "ns::Class::method(int)". As in perf 7, characters that
+// event names cannot contain become one "_"; the package's path is dropped.
 func sourceEventName(function string) string {
 	name := withoutParameters(function)
-	path := name // types, in brackets, have paths of their own
+	path := name // types, in brackets, have their own paths
 	if i := strings.IndexAny(path, "[<("); i >= 0 {
 		path = path[:i]
 	}
@@ -40,7 +39,7 @@ func isWord(c rune) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// word is what s begins with, up to what cannot be in an event's name.
+// word returns the beginning of s, up to a character that event names cannot contain.
 func word(s string) string {
 	if end := strings.IndexFunc(s, func(c rune) bool { return !isWord(c) }); end >= 0 {
 		s = s[:end]
@@ -48,14 +47,13 @@ func word(s string) string {
 	return s
 }
 
-// clean puts one _ wherever s has what cannot be in an event's name.
+// clean replaces characters that event names cannot contain by one _.
 func clean(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(c rune) bool { return !isWord(c) }), "_")
 }
 
-// withoutParameters cuts what a demangled name of C++ has besides the
-// function's: its parameters, what stands behind them, and, as templates have it,
-// the type of what it returns.
+// withoutParameters removes everything except the function's name from a demangled C++ name:
+// its parameters, the text after them, and, in templates, the return type.
 func withoutParameters(s string) string {
 	for _, suffix := range [...]string{" const", " volatile", " &", " &&"} {
 		s = strings.TrimSuffix(s, suffix)
@@ -71,8 +69,8 @@ func withoutParameters(s string) string {
 	return s
 }
 
-// opening returns where the bracket is opened that s ends with, -1 if it ends
-// with none.
+// opening returns the position of the bracket that matches the closing one at the end of s,
+// -1 if there is none.
 func opening(s string) int {
 	if !strings.HasSuffix(s, ")") {
 		return -1

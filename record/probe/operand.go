@@ -12,13 +12,13 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// operand is a variable and what is looked at behind it: a->b.c[1].
+// operand is a variable with a path of members and elements: a->b.c[1].
 type operand struct {
 	root  string
 	steps []step
 }
 
-// step is one of a path.
+// step is one step of a path.
 type step struct {
 	op    string // ".", "->", "["
 	name  string
@@ -30,10 +30,11 @@ var (
 	pathStep = regexp.MustCompile(`^(?:(->|\.)([A-Za-z_][A-Za-z0-9_]*)|(\[)([0-9]+)\])`)
 )
 
-// maxSteps is more than the kernel follows (FETCH_INSN_MAX), but members cost it nothing.
+// maxSteps exceeds the kernel's limit (FETCH_INSN_MAX), because members of a struct need no
+// step in the kernel.
 const maxSteps = 64
 
-// parsePath takes a path apart. *a is a[0].
+// parsePath parses a path. *a is a[0].
 func parsePath(s string) (*operand, error) {
 	rest := strings.TrimLeft(s, "*")
 	stars := len(s) - len(rest)
@@ -49,7 +50,7 @@ func parsePath(s string) (*operand, error) {
 		}
 		index, err := strconv.ParseInt("0"+m[4], 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("there is no element %s", m[4])
+			return nil, fmt.Errorf("element number %s is too large", m[4])
 		}
 		p.steps = append(p.steps, step{m[1] + m[3], m[2], index})
 		rest = rest[len(m[0]):]
@@ -58,13 +59,13 @@ func parsePath(s string) (*operand, error) {
 		p.steps = append(p.steps, step{op: "["})
 	}
 	if len(p.steps) > maxSteps {
-		return nil, fmt.Errorf("these are more than %d steps", maxSteps)
+		return nil, fmt.Errorf("more than %d steps", maxSteps)
 	}
 	return p, nil
 }
 
-// fieldName is perf's name for the argument: the last member's, or the
-// variable's with the type that it is cast to ("s_string").
+// fieldName returns perf's name for the argument: the last member's, or the variable's with
+// the type that it is cast to ("s_string").
 func (p *operand) fieldName(typ string) string {
 	for _, s := range slices.Backward(p.steps) {
 		if s.name != "" {
@@ -72,7 +73,7 @@ func (p *operand) fieldName(typ string) string {
 		}
 	}
 	if strings.HasPrefix(p.root, "$") {
-		return "" // a number will do
+		return "" // the name is a number
 	}
 	if t := word(typ); t != "" && len(p.steps) == 0 {
 		return p.root + "_" + t
@@ -80,20 +81,20 @@ func (p *operand) fieldName(typ string) string {
 	return p.root
 }
 
-// value is what a path leads to.
+// value is the value that a path leads to.
 type value struct {
 	vars.Where
-	name string // of the path so far, for the eye
+	name string // the path so far, for messages
 	typ  *vars.Type
 	bias int64 // see vars.Scope
-	// Bits bits from Bit on are meant, of a bit-field in memory, or of a
-	// register that holds a struct; 0: all.
+	// Bits bits from Bit on are selected, of a bit-field in memory, or of a register that
+	// holds a struct; 0: all.
 	bit, bits int64
-	user      bool // what it points to is in a program's memory
-	followed  bool // a pointer has been
+	user      bool // it points to user memory
+	followed  bool // a pointer was followed
 }
 
-// fetch is the value as a fetcharg.
+// fetch returns the value's fetcharg.
 func (v *value) fetch() string {
 	switch {
 	case !v.Mem:
@@ -112,17 +113,17 @@ func (v *value) fetch() string {
 	return sign + s + "(" + v.Base + ")"
 }
 
-// whole tells that all bits are meant of what Where is.
+// whole reports whether all bits of Where are selected.
 func (v *value) whole() bool { return v.bits == 0 || !v.Mem && v.bit == 0 && v.bits == 8*v.typ.Size }
 
-// follow goes where the pointer points to, or to the nth behind it.
+// follow goes to the pointer's target, or to the nth element after it.
 func (v *value) follow(n int64) error {
 	if !v.whole() || v.Pieces != nil {
-		return fmt.Errorf("%s is a pointer in parts, which probes cannot follow", v.name)
+		return fmt.Errorf("%s is a pointer in several parts, which probes cannot follow", v.name)
 	}
 	elem := v.typ.Elem()
 	if n != 0 && elem.Size == 0 {
-		return fmt.Errorf("%s points to %s, whose size is not known", v.name, elem)
+		return fmt.Errorf("%s points to %s of unknown size", v.name, elem)
 	}
 	v.Where = vars.Where{Base: v.fetch(), Mem: true, Off: n * elem.Size}
 	v.bit, v.bits = 0, 0
@@ -136,7 +137,7 @@ func (v *value) step(s step) error {
 	}
 	switch {
 	case s.op == "->" && v.typ.Kind == vars.Struct:
-		return fmt.Errorf("%s is no pointer but %s: write %s.%s", v.name, v.typ, v.name, s.name)
+		return fmt.Errorf("%s is not a pointer but %s: write %s.%s", v.name, v.typ, v.name, s.name)
 	case s.op == "." && v.typ.Kind == vars.Pointer:
 		return fmt.Errorf("%s is a pointer (%s): write %s->%s", v.name, v.typ, v.name, s.name)
 	case s.op == "->" && v.typ.Kind == vars.Pointer:
@@ -179,10 +180,10 @@ func (v *value) element(n int64) error {
 // member goes to a member of the struct.
 func (v *value) member(name string) error {
 	if v.typ.Kind == vars.Unknown {
-		return fmt.Errorf("%s is %s, whose members are not known here", v.name, v.typ)
+		return fmt.Errorf("%s is %s, whose members are unknown here", v.name, v.typ)
 	}
 	if v.typ.Kind != vars.Struct {
-		return fmt.Errorf("%s is no struct or union but %s", v.name, v.typ)
+		return fmt.Errorf("%s is not a struct or union but %s", v.name, v.typ)
 	}
 	f, ok := v.typ.Field(name)
 	if !ok {
@@ -200,7 +201,7 @@ func (v *value) member(name string) error {
 	return v.part(f.Bit, f.Bits)
 }
 
-// part goes to what is bit bits behind, of the type that is set already.
+// part goes to the part at an offset of bit bits, whose type is already set.
 func (v *value) part(bit, bits int64) error {
 	switch {
 	case v.Pieces != nil:
@@ -215,7 +216,7 @@ func (v *value) part(bit, bits int64) error {
 	default:
 		unit := max(8, 8*v.typ.Size)
 		if bit%unit+bits > unit {
-			unit = 8 // a packed one
+			unit = 8 // a packed bit-field
 		}
 		v.Off += bit / unit * unit / 8
 		v.bit, v.bits = bit%unit, bits
@@ -223,7 +224,7 @@ func (v *value) part(bit, bits int64) error {
 	return nil
 }
 
-// piece goes to the part of a value that lies in several places.
+// piece goes to a part of a value that is stored in several places.
 func (v *value) piece(bit, bits int64) error {
 	for _, p := range v.Pieces {
 		if bit >= 8*p.Size {
@@ -234,17 +235,17 @@ func (v *value) piece(bit, bits int64) error {
 			break
 		}
 		if p.Err != nil {
-			return fmt.Errorf("%s has no place here: %w", v.name, p.Err)
+			return fmt.Errorf("%s has no location here: %w", v.name, p.Err)
 		}
 		v.Where = p.Where
 		return v.part(bit, bits)
 	}
-	return fmt.Errorf("%s is in several places, and this is in none of them as a whole", v.name)
+	return fmt.Errorf("%s is in several places, and this part is split between them", v.name)
 }
 
 func isString(typ string) bool { return typ == "string" || typ == "ustring" || typ == "symstr" }
 
-// typed is the value with its type: the one asked for, or its own.
+// typed returns the value with its type: the cast, or its own.
 func (v *value) typed(cast string) (string, error) {
 	if v.Pieces != nil && v.typ.Kind != vars.Struct {
 		return "", fmt.Errorf("%s is in several places", v.name)
@@ -272,17 +273,17 @@ func (v *value) needsMember() error {
 	if len(l) > 5 {
 		l = append(l[:5:5], "…")
 	}
-	return fmt.Errorf("%s is a whole %s: name a member (%s)", v.name, v.typ, strings.Join(l, ", "))
+	return fmt.Errorf("%s is a %s: name a member (%s)", v.name, v.typ, strings.Join(l, ", "))
 }
 
-// own is the fetcharg's type for a type: perf's choice, which is decimal where
-// there is a sign, else hexadecimal; letter, u, s or x, if it is not "", decides.
+// own returns the fetcharg's type for a type: perf's choice, decimal for signed types, else
+// hexadecimal, unless letter (u, s or x) is set.
 func (v *value) own(t *vars.Type, letter string) (string, error) {
 	switch {
 	case t.Kind == vars.Struct:
 		return "", v.needsMember()
 	case t.Size != 1 && t.Size != 2 && t.Size != 4 && t.Size != 8:
-		return "", fmt.Errorf("%s is %s, of %d bytes, which probes cannot read as one", v.name, t, t.Size)
+		return "", fmt.Errorf("%s is %s, whose %d bytes probes cannot read at once", v.name, t, t.Size)
 	case letter == "" && t.Kind == vars.Int && t.Signed:
 		letter = "s"
 	case letter == "":
@@ -291,7 +292,7 @@ func (v *value) own(t *vars.Type, letter string) (string, error) {
 	return letter + strconv.FormatInt(8*t.Size, 10), nil
 }
 
-// isFloat returns whether the value is a floating-point number, or an array of them.
+// isFloat reports whether the value is a floating-point number, or an array of them.
 func (v *value) isFloat() bool {
 	t := v.typ
 	if t.Kind == vars.Array {
@@ -300,8 +301,8 @@ func (v *value) isFloat() bool {
 	return t.Kind == vars.Float
 }
 
-// isChars returns whether the value is to be read as a string that has a type of its
-// own: if that is asked for, or, without a cast, if it is text and no pointer.
+// isChars reports whether the value is to be read as a string with its own type: if the cast
+// requests it, or, without a cast, if it is text and not a pointer.
 func (v *value) isChars(cast string) bool {
 	t := v.typ
 	if cast == "" {
@@ -315,7 +316,7 @@ func (v *value) isChars(cast string) bool {
 	return ok && (cast == "string" || cast == "ustring")
 }
 
-// chars reads such a string, and its length if no NUL ends it.
+// chars reads a string with its own type, and its length if no NUL ends it.
 func (v *value) chars(name, cast string) ([]Arg, error) {
 	if v.typ.Kind == vars.Pointer {
 		if err := v.follow(0); err != nil {
@@ -339,14 +340,14 @@ func (v *value) chars(name, cast string) ([]Arg, error) {
 	return []Arg{{Name: name, Fetch: text, Text: true}, {Name: name + LengthSuffix, Fetch: n}}, err
 }
 
-// Limits of texts that have a length, in bytes: of one, and of all of a probe. On Linux
-// 5.10 an event has 2 KiB.
+// Limits of texts with a length, in bytes: of one, and of all in a probe. On Linux 5.10 an
+// event has 2 KiB.
 const (
 	maxText     = 256
 	maxAllTexts = 1536
 )
 
-// sizeTexts shares the room for texts that have a length among them.
+// sizeTexts divides the space between the texts with a length.
 func sizeTexts(l []Arg) {
 	n := 0
 	for _, a := range l {
@@ -361,7 +362,7 @@ func sizeTexts(l []Arg) {
 	}
 }
 
-// members goes to a member of a member.
+// members goes to a nested member.
 func (v *value) members(names []string) error {
 	for _, name := range names {
 		if err := v.member(name); err != nil {
@@ -372,13 +373,13 @@ func (v *value) members(names []string) error {
 	return nil
 }
 
-// text is the string that the value points to, or that it is.
+// text returns the string that the value is, or points to.
 func (v *value) text(cast string) (string, error) {
 	if v.typ.Kind != vars.Pointer && v.typ.Kind != vars.Array {
-		return "", fmt.Errorf("%s is %s; a string takes a pointer or an array", v.name, v.typ)
+		return "", fmt.Errorf("%s is %s; a string needs a pointer or an array", v.name, v.typ)
 	}
 	if elem := v.typ.Elem(); elem.Size != 1 && elem.Kind != vars.Void && cast != "symstr" {
-		return "", fmt.Errorf("%s is %s; a string is of characters", v.name, v.typ)
+		return "", fmt.Errorf("%s is %s; a string consists of characters", v.name, v.typ)
 	}
 	if v.typ.Kind == vars.Pointer {
 		if err := v.follow(0); err != nil {
@@ -388,8 +389,8 @@ func (v *value) text(cast string) (string, error) {
 	return v.fetch() + ":" + cast, nil
 }
 
-// elements are those of an array, or of what a pointer points to: perf would
-// take apart the pointer.
+// elements returns the elements of an array, or of a pointer's target: perf would split the
+// pointer itself.
 func (v *value) elements(cast string) (string, error) {
 	if v.typ.Kind == vars.Pointer {
 		if err := v.follow(0); err != nil {
@@ -397,12 +398,12 @@ func (v *value) elements(cast string) (string, error) {
 		}
 	}
 	if !v.Mem {
-		return "", fmt.Errorf("%s is %s; %s takes a pointer or an array", v.name, v.typ, cast)
+		return "", fmt.Errorf("%s is %s; %s needs a pointer or an array", v.name, v.typ, cast)
 	}
 	return v.fetch() + ":" + cast, nil
 }
 
-// array is all its elements, or a string if they are characters.
+// array returns all its elements, or a string if they are characters.
 func (v *value) array() (string, error) {
 	elem, n := v.typ.Elem(), v.typ.Len
 	if elem.Kind == vars.Int && elem.Name == "char" {
@@ -418,10 +419,10 @@ func (v *value) array() (string, error) {
 	return fmt.Sprintf("%s:%s[%d]", v.fetch(), t, n), nil
 }
 
-// bitField is some bits of memory or of a register.
+// bitField returns a bit-field in memory or in a register.
 func (v *value) bitField(cast string) (string, error) {
 	if cast != "" {
-		return "", fmt.Errorf("%s is a bit-field, which takes no type", v.name)
+		return "", fmt.Errorf("%s is a bit-field, which cannot have a type", v.name)
 	}
 	if v.typ.Kind == vars.Struct {
 		return "", v.needsMember()

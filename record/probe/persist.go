@@ -8,14 +8,14 @@ import (
 	"gperf/record/tracefs"
 )
 
-// ExistsError says that there is such a probe already.
+// ExistsError means that the probe exists already.
 type ExistsError struct{ Event string }
 
 func (e *ExistsError) Error() string { return fmt.Sprintf("event %q already exists", e.Event) }
 
-// Name gives probes names that no event of the kernel has, as perf probe does: the
-// second of one definition is numbered; where the first is there already, that is
-// an *ExistsError, unless force has it numbered, too.
+// Name assigns names that no event of the kernel has, as perf probe does: it numbers the
+// second and further probes of one definition. If the first one exists already, it returns an
+// *ExistsError, or with force, numbers it too.
 func Name(t *tracefs.FS, probes []*Probe, force bool) error {
 	if _, err := t.Path(""); err != nil {
 		return err
@@ -37,9 +37,9 @@ func Name(t *tracefs.FS, probes []*Probe, force bool) error {
 	return nil
 }
 
-// Persist has the kernel watch probes under their own names until somebody deletes
-// them, and returns those that it has taken. The others are of globs, and told to
-// notice. After an error none is left.
+// Persist defines probes in the kernel under their own names until they are deleted, and
+// returns those that the kernel accepted. Rejected probes of globs are passed to notice.
+// After an error none remains.
 func Persist(t *tracefs.FS, probes []*Probe, notice func(error)) ([]*Probe, error) {
 	var taken []*Probe
 	var installed []Installed
@@ -79,9 +79,9 @@ func Persist(t *tracefs.FS, probes []*Probe, notice func(error)) ([]*Probe, erro
 	return taken, nil
 }
 
-// LeaveOut judges which of the probes' errors can be lived with: one of a probe
-// that was asked for by its name is an error, as are those of a glob of which
-// nothing remains; others are counted, and told to notice.
+// LeaveOut decides which of the probes' errors are fatal: one of a probe with an explicit
+// name, and those of a glob without any remaining probe. It counts the others, and passes
+// them to notice.
 func LeaveOut(probes []*Probe, errs []error, notice func(error)) error {
 	globs := map[string]*SkippedError{}
 	var order []*SkippedError
@@ -115,8 +115,7 @@ func LeaveOut(probes []*Probe, errs []error, notice func(error)) error {
 	return nil
 }
 
-// Matches tells whether the probe's name matches a glob: of its event, or of
-// GROUP:EVENT.
+// Matches reports whether the probe's name matches a glob for its event, or for GROUP:EVENT.
 func (p *Installed) Matches(glob string) bool {
 	whole, err := path.Match(glob, p.String())
 	if err != nil {

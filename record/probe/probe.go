@@ -1,17 +1,15 @@
-// Package probe answers "where and how does the kernel have to stop for this
-// probe?": it finds the places that the words of -e and of perf probe mean, in
-// the kernel and in programs, and has the kernel watch them, through tracefs'
-// kprobe_events and uprobe_events. There each becomes a tracepoint; recording
-// that is package record's.
+// Package probe resolves probes and installs them: it finds the places that the words of -e
+// and of perf probe name, in the kernel and in programs, and defines probes there in the
+// kernel, through tracefs' kprobe_events and uprobe_events. Each becomes a tracepoint;
+// package record records it.
 //
-// A glossary: a probe is one place and what to read there. A kprobe is in the
-// kernel, a uprobe in a file of code, whoever runs it; kretprobes and
-// uretprobes run when the function returns. The definition of a probe is the
-// line that those files take (Documentation/trace/kprobetrace.rst and
-// uprobetracer.rst).
+// Glossary: a probe is one place and the values to read there. A kprobe is in the kernel, a
+// uprobe in a file of code, for all processes that run it; kretprobes and uretprobes run when
+// the function returns. The definition of a probe is a line of those tracefs files
+// (Documentation/trace/kprobetrace.rst and uprobetracer.rst).
 //
-// Finder.Functions and Finder.Marks list what can be probed in a file of code:
-// its functions, and the USDT probes that its author put into it.
+// Finder.Functions and Finder.Marks list the possible probes in a file of code: its
+// functions, and the USDT probes that its author put into it.
 package probe
 
 import (
@@ -19,7 +17,7 @@ import (
 	"strings"
 )
 
-// Kind is what a probe is in, and when it runs.
+// Kind is the kind of a probe.
 type Kind uint8
 
 // Kinds of probes.
@@ -32,13 +30,13 @@ const (
 
 func (k Kind) String() string { return [...]string{"kprobe", "kretprobe", "uprobe", "uretprobe"}[k] }
 
-// User tells whether the probe is in a file of code, not in the kernel.
+// User reports whether the probe is in a file of code, not in the kernel.
 func (k Kind) User() bool { return k >= Uprobe }
 
-// Return tells whether the probe runs when the function returns.
+// Return reports whether the probe runs when the function returns.
 func (k Kind) Return() bool { return k == Kretprobe || k == Uretprobe }
 
-// define is what a definition begins with.
+// define returns the beginning of a definition.
 func (k Kind) define(group, event string) string {
 	if k.Return() {
 		return "r:" + group + "/" + event
@@ -49,56 +47,55 @@ func (k Kind) define(group, event string) string {
 // Probe is one probe.
 type Probe struct {
 	Kind         Kind
-	Group, Event string // as files name it, and perf: "probe", "ip_rcv"
+	Group, Event string // its name in files and in perf: "probe", "ip_rcv"
 
-	Module string // of the kernel; "" for the kernel itself
-	Symbol string // of the kernel's function
-	Path   string // of the file of code, as the kernel is to open it
-	Off    uint64 // bytes behind Symbol, or in the file
-	// FromText is where the kernel's function begins, in bytes behind _text: the
-	// kernel finds it at once by that, and names can stand for several. 0: not known.
+	Module string // kernel module; "" for the kernel itself
+	Symbol string // name of the kernel function
+	Path   string // path of the file of code, for the kernel to open
+	Off    uint64 // offset from Symbol, or in the file
+	// FromText is the offset of the kernel function from _text: the kernel resolves it without
+	// a search, and names can be ambiguous. 0: unknown.
 	FromText uint64
-	Address  uint64 // of a module's function whose name stands for several; else 0
-	Glob     string // the spec that means this among others; "" where it means this alone
-	// Of the kernel's functions: where it begins, 0 if that is hidden; whether its
-	// name stands for several; whether ftrace is known to stop there.
+	Address  uint64 // of a module's function with an ambiguous name; else 0
+	Glob     string // the glob that matched this probe; "" for a probe by name
+	// Of kernel functions: its address, 0 if hidden; whether its name is ambiguous; whether
+	// ftrace is known to be able to trace it.
 	entry             uint64
 	ambiguous, traced bool
-	// Semaphore is where in the file the counter is that tells a program that
-	// somebody watches (USDT); 0: there is none.
+	// Semaphore is the offset in the file of the counter by which a program knows that its
+	// USDT probe is in use; 0: none.
 	Semaphore uint64
 	markArgs  []markArg // of USDT
-	// AtReturn says that a uprobe sits on an instruction that returns from the
-	// function: what is returned is in the registers. Go programs, which move their
-	// stacks, are probed like that; a uretprobe, which leaves an address of its own
-	// on the stack, would crash them.
+	// AtReturn marks a uprobe on an instruction that returns from the function: the return
+	// value is in the registers. Go programs, which move their stacks, are probed this way; a
+	// uretprobe, which puts its own address on the stack, would crash them.
 	AtReturn bool
 
 	Args []Arg
 }
 
-// Arg is a value that the probe reads.
+// Arg is a probe argument.
 type Arg struct {
 	Name  string
-	Fetch string // how the kernel gets at it, and its type: "+112(%di):u32"
-	// Float says that the number, which the kernel takes for an integer, is a floating-point one.
+	Fetch string // the kernel's description of its location and type: "+112(%di):u32"
+	// Float marks a floating-point number, which the kernel treats as an integer.
 	Float bool
-	// Text says that the array of words is text.
+	// Text marks an array of words that contains text.
 	Text bool
 }
 
-// LengthSuffix ends the name of the argument that has the length in bytes of the text
-// in the argument of that name: the kernel reads strings up to a NUL, which Go's and
-// Rust's do not have. That argument is an array of words.
+// LengthSuffix is the suffix of the argument with the length, in bytes, of another argument's
+// text: the kernel reads strings up to a NUL, which strings of Go and Rust do not have. The
+// text argument is an array of words.
 const LengthSuffix = "__len"
 
-// returns tells whether the function's value is there.
+// returns reports whether the return value is available.
 func (p *Probe) returns() bool { return p.Kind.Return() || p.AtReturn }
 
-// String is the probe's name as an event.
+// String returns the probe's name as an event.
 func (p *Probe) String() string { return p.Group + ":" + p.Event }
 
-// Definition is the line that makes the kernel's tracepoint group/event of the probe.
+// Definition returns the line that defines the probe as the kernel's tracepoint group/event.
 func (p *Probe) Definition(group, event string) string {
 	var b strings.Builder
 	b.WriteString(p.Kind.define(group, event) + " ")
@@ -116,7 +113,7 @@ func (p *Probe) Definition(group, event string) string {
 	return b.String()
 }
 
-// kernelPlace is the place in the kernel as kprobe_events takes it.
+// kernelPlace returns the place in the kernel in the format of kprobe_events.
 func (p *Probe) kernelPlace() string {
 	switch {
 	case p.FromText != 0:

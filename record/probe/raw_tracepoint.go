@@ -19,23 +19,23 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// Raw is a raw tracepoint: what code of the kernel hands to its tracepoint,
-// before that makes an event of it, if there is one at all.
+// Raw is a raw tracepoint: the arguments that kernel code passes to a tracepoint, before the
+// tracepoint makes an event of them, if it has one.
 type Raw struct {
 	Name   string
 	Args   []RawArg
-	Values []Arg // what is read besides, of what the arguments lead to
-	// Own, unless nil, is the kernel's tracepoint of this name: samples have its fields
+	Values []Arg // additional values, read through the arguments
+	// Own, if not nil, is the kernel's tracepoint of this name: samples have its fields
 	// instead of Args.
 	Own *Own
 
-	scope *vars.Scope // of the arguments
+	scope *vars.Scope // scope of the arguments
 }
 
 // Own is a tracepoint of the kernel.
 type Own struct {
 	System string
-	Format []byte // out of tracefs
+	Format []byte // from tracefs
 }
 
 // RawArg is an argument of a raw tracepoint.
@@ -45,34 +45,33 @@ type RawArg struct {
 	Size   int    // bytes, at most 8
 	Signed bool
 	Shown  Shown
-	Values []EnumValue // of an enumeration
+	Values []EnumValue // values of an enumeration
 }
 
-// Shown is how the text of a sample shows an argument.
+// Shown is the format of an argument in a sample's text.
 type Shown uint8
 
 const (
 	AsNumber Shown = iota
 	AsAddress
-	AsFunction // the function that begins at an address
-	AsCode     // the function that an address is in, and the offset
+	AsFunction // the function at an address
+	AsCode     // the function containing an address, and the offset
 	AsEnum     // by name
 )
 
-// RawPrefix is what the words of -e for a raw tracepoint begin with, and files'
-// names for them.
+// RawPrefix is the prefix of raw tracepoints in the words of -e, and in event names of files.
 const RawPrefix = "raw_tracepoint:"
 
-// rawTypedef is how BTF names the types of raw tracepoints (DEFINE_EVENT of
+// rawTypedef is BTF's prefix for the types of raw tracepoints (DEFINE_EVENT of
 // include/trace/bpf_probe.h).
 const rawTypedef = "btf_trace_"
 
-// rawFunctions are functions with a raw tracepoint's parameters: the type has
-// no names for them.
+// rawFunctions are prefixes of functions with a raw tracepoint's parameters: the tracepoint's
+// type has no parameter names.
 var rawFunctions = []string{"__probestub_", "__traceiter_", "__bpf_trace_"}
 
-// FindRaw describes raw tracepoints of the kernel and its modules, in the order of
-// their names; those that there are not are left out.
+// FindRaw describes raw tracepoints of the kernel and its modules, sorted by name; it omits
+// names that do not exist.
 func FindRaw(names ...string) (l []*Raw, err error) {
 	found := map[string]*Raw{}
 	for s, err := range kernelTypes() {
@@ -100,14 +99,14 @@ func FindRaw(names ...string) (l []*Raw, err error) {
 	return l, nil
 }
 
-// Code is a range of addresses of the kernel's code.
+// Code is an address range of kernel code.
 type Code struct{ Start, End uint64 }
 
-// Has returns whether an address is in the range.
+// Has reports whether an address is in the range.
 func (c Code) Has(addr uint64) bool { return c.Start <= addr && addr < c.End }
 
-// Iterators returns, by name, the functions that call what is attached to a tracepoint
-// where that is more than one. kallsyms is the text of /proc/kallsyms.
+// Iterators returns, by name, the functions that call the programs of a tracepoint if there
+// are several. kallsyms is the text of /proc/kallsyms.
 func Iterators(kallsyms []byte, names map[string]bool) map[string]Code {
 	found := map[string]Code{}
 	for line := range bytes.Lines(kallsyms) {
@@ -121,7 +120,7 @@ func Iterators(kallsyms []byte, names map[string]bool) map[string]Code {
 	if len(found) == 0 {
 		return nil
 	}
-	for line := range bytes.Lines(kallsyms) { // a function ends where the next symbol is
+	for line := range bytes.Lines(kallsyms) { // a function ends at the next symbol
 		addr := addressOf(line)
 		for name, c := range found {
 			if c.Start < addr && addr < c.End {
@@ -132,22 +131,23 @@ func Iterators(kallsyms []byte, names map[string]bool) map[string]Code {
 	return found
 }
 
-// addressOf is the address that a line of kallsyms begins with, 0 if it is hidden.
+// addressOf returns the address at the start of a line of kallsyms, 0 if it is hidden.
 func addressOf(line []byte) uint64 {
 	digits, _, _ := bytes.Cut(line, []byte(" "))
 	addr, _ := strconv.ParseUint(string(digits), 16, 64)
 	return addr
 }
 
-// BTFDir is where the kernel shows its types, and those of its modules.
+// BTFDir is the directory of the BTF of the kernel and its modules.
 const BTFDir = "/sys/kernel/btf"
 
-// RawTracepoints are the names of all raw tracepoints, sorted, by the names of types
-// in the files of dir, which is like BTFDir. To read the types takes ten times as long.
+// RawTracepoints returns the names of all raw tracepoints, sorted, from the names of types in
+// the files of dir, which is like BTFDir. Reading the types themselves would take ten times
+// as long.
 func RawTracepoints(dir string) ([]string, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("raw tracepoints are listed by the kernel's BTF: %w", err)
+		return nil, fmt.Errorf("cannot list raw tracepoints without the kernel's BTF: %w", err)
 	}
 	var l []string
 	for _, f := range files {
@@ -163,8 +163,8 @@ func RawTracepoints(dir string) ([]string, error) {
 	return slices.Compact(l), nil
 }
 
-// kernelTypes yields the types of the kernel, and then those of its modules. A module whose
-// types cannot be read is passed over.
+// kernelTypes yields the types of the kernel, and then those of its modules. It skips modules
+// whose types cannot be read.
 func kernelTypes() iter.Seq2[*btf.Spec, error] {
 	return func(yield func(*btf.Spec, error) bool) {
 		kernel, err := btf.LoadKernelSpec()
@@ -191,7 +191,7 @@ func kernelTypes() iter.Seq2[*btf.Spec, error] {
 }
 
 func describeRaw(s *btf.Spec, name string, def *btf.Typedef) (*Raw, error) {
-	bad := fmt.Errorf("raw tracepoint %s: BTF does not tell its arguments", name)
+	bad := fmt.Errorf("raw tracepoint %s: BTF does not describe its arguments", name)
 	pointer, ok := def.Type.(*btf.Pointer)
 	if !ok {
 		return nil, bad
@@ -200,7 +200,7 @@ func describeRaw(s *btf.Spec, name string, def *btf.Typedef) (*Raw, error) {
 	if !ok || len(proto.Params) == 0 {
 		return nil, bad
 	}
-	params := proto.Params[1:] // the first one is the program's own
+	params := proto.Params[1:] // the first one is the callback's private data
 	names := rawNames(s, name)
 	if len(names) != len(params) {
 		names = make([]string, len(params))
@@ -220,10 +220,10 @@ func describeRaw(s *btf.Spec, name string, def *btf.Typedef) (*Raw, error) {
 	return r, nil
 }
 
-// codeNames are how the kernel's tracepoints call arguments that are addresses of code.
+// codeNames are names of arguments that are addresses of code in the kernel's tracepoints.
 var codeNames = strings.Fields("location caller caller_ip call_site callsite ip parent_ip ret_ip")
 
-// describe finds how an argument is to be shown.
+// describe selects the format of an argument.
 func (a *RawArg) describe(t btf.Type) {
 	isCode := slices.Contains(codeNames, a.Name)
 	switch t := btf.UnderlyingType(t).(type) {
@@ -255,8 +255,8 @@ func (r *Raw) argNames() (l []string) {
 	return l
 }
 
-// WithValues returns the tracepoint with what args says to be read, which are words as
-// of a probe: "skb->len dev=skb->dev->name:string". text is the whole event, for errors.
+// WithValues returns the tracepoint with the values of args, which has the syntax of probe
+// arguments: "skb->len dev=skb->dev->name:string". text is the complete event, for errors.
 func (r *Raw) WithValues(text, args string) (*Raw, error) {
 	own := r.ownFields()
 	values := reader{spec: &spec{text: text, name: r.Name, args: fields(args)}, probe: &Probe{Symbol: r.Name, Args: own}, raw: r,
@@ -270,7 +270,7 @@ func (r *Raw) WithValues(text, args string) (*Raw, error) {
 	return &with, nil
 }
 
-// ownFields are the fields that samples have without any values, by name.
+// ownFields returns the fields that samples have without any values, as arguments.
 func (r *Raw) ownFields() (l []Arg) {
 	if r.Own == nil {
 		for _, name := range r.argNames() {
@@ -280,7 +280,7 @@ func (r *Raw) ownFields() (l []Arg) {
 	}
 	f, err := tracepoint.Parse(r.Own.Format, r.Own.System)
 	if err != nil {
-		return nil // Layout will say so
+		return nil // Layout reports the error
 	}
 	for _, fd := range f.Fields {
 		l = append(l, Arg{Name: fd.Name})
@@ -288,8 +288,7 @@ func (r *Raw) ownFields() (l []Arg) {
 	return l
 }
 
-// rawNames are the names of a raw tracepoint's parameters, nil if no function
-// tells them.
+// rawNames returns the names of a raw tracepoint's parameters, nil if no function has them.
 func rawNames(s *btf.Spec, name string) (l []string) {
 	for _, prefix := range rawFunctions {
 		var f *btf.Func
@@ -308,7 +307,7 @@ func rawNames(s *btf.Spec, name string) (l []string) {
 	return nil
 }
 
-// cType is a type as C writes it.
+// cType returns a type in C syntax.
 func cType(t btf.Type) string {
 	switch t := t.(type) {
 	case *btf.Pointer:
@@ -335,5 +334,5 @@ func cType(t btf.Type) string {
 	case *btf.Typedef:
 		return t.Name
 	}
-	return "void" // and functions, to which there are pointers
+	return "void" // also for functions as pointer targets
 }

@@ -8,8 +8,8 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Set is the probes that the kernel has for one recording. They are in a group of
-// their own, whose name tells this process from all others (Leftovers).
+// Set is the set of probes that a recording has in the kernel. They have their own group,
+// whose name identifies this process (Leftovers).
 type Set struct {
 	tracefs *tracefs.FS
 	group   string
@@ -17,7 +17,7 @@ type Set struct {
 	l       []Installed
 }
 
-// Files of tracefs that take definitions.
+// Files of tracefs for definitions.
 const (
 	kprobeEvents = "kprobe_events"
 	uprobeEvents = "uprobe_events"
@@ -35,17 +35,16 @@ func NewSet(t *tracefs.FS) *Set {
 	return &Set{tracefs: t, group: groupOfProcess(), used: map[string]bool{}}
 }
 
-// Tracepoint is what a probe becomes: "group/event" in tracefs, and its number.
+// Tracepoint is a probe's tracepoint: "group/event" in tracefs, and its number.
 type Tracepoint struct {
 	Dir string
 	ID  uint64
 }
 
-// Add has the kernel watch probes, of one file of tracefs, and returns the
-// tracepoints that they have become, in their order, and for those that the kernel
-// refuses, an *InstallError in the same place of errs. The error that stands alone
-// is about all of them. progress is told now and then how many have been tried, and
-// its error ends it; nil: nobody is. Whatever has become of it, Remove removes it all.
+// Add defines probes, of one file of tracefs, in the kernel, and returns their tracepoints in
+// the same order. For each probe that the kernel rejects, errs has an *InstallError at the
+// same index. err concerns all of them. progress, if not nil, receives the number of tried
+// probes; its error ends Add. In any case, Remove removes the defined probes.
 func (s *Set) Add(probes []*Probe, progress func(n int) error) (l []Tracepoint, errs []error, err error) {
 	l, errs = make([]Tracepoint, len(probes)), make([]error, len(probes))
 	lines := make([]string, len(probes))
@@ -78,11 +77,11 @@ func (s *Set) Add(probes []*Probe, progress func(n int) error) (l []Tracepoint, 
 	return l, errs, nil
 }
 
-// maxEventName is how long an event's name may be, MAX_EVENT_NAME_LEN of the
-// kernel's trace_probe.h without its 0.
+// maxEventName is the maximum length of an event's name, MAX_EVENT_NAME_LEN of the kernel's
+// trace_probe.h without its NUL.
 const maxEventName = 63
 
-// name is a name in the group that no other probe has.
+// name returns a name that no other probe of the group has.
 func (s *Set) name(event string) string {
 	return numbered(event, func(name string) bool {
 		taken := s.used[name]
@@ -91,7 +90,7 @@ func (s *Set) name(event string) string {
 	})
 }
 
-// numbered is perf's way to a name of its own: event, event_1, event_2.
+// numbered makes names unique as perf does: event, event_1, event_2.
 func numbered(event string, taken func(string) bool) string {
 	for n := 0; ; n++ {
 		end := ""
@@ -104,27 +103,27 @@ func numbered(event string, taken func(string) bool) string {
 	}
 }
 
-// Remove has the kernel forget the probes. No counter of theirs may be open.
-// progress, unless nil, is told how many are gone.
+// Remove removes the probes from the kernel. All their counters must be closed. progress, if
+// not nil, receives the number of removed probes.
 func (s *Set) Remove(progress func(n, of int)) error {
 	_, err := Delete(s.tracefs, s.l, progress)
 	s.l = nil
 	return err
 }
 
-// writer writes lines to a file of tracefs that takes definitions, many with one
-// write: a thousand writes take a thousand times the kernel's time for the file.
+// writer writes lines to a file of tracefs for definitions, many with one write: a thousand
+// writes take a thousand times the kernel's time per file.
 type writer struct {
 	tracefs  *tracefs.FS
 	file     string
 	lines    []string
-	taken    func(i int) bool       // whether the kernel has done what line i says
-	done     func(i int, err error) // told of each line
-	progress func(n int) error      // nil, or told how many lines are through; its error ends it
+	taken    func(i int) bool       // reports whether the kernel has executed line i
+	done     func(i int, err error) // called for each line
+	progress func(n int) error      // nil, or called with the number of processed lines; its error ends the writing
 }
 
-// batch is how many lines are written at once: the kernel cannot be interrupted
-// meanwhile, and where it refuses one, it does not tell which.
+// batch is the number of lines per write: the kernel cannot be interrupted during a write,
+// and does not report which line it rejected.
 const batch = 64
 
 func (w *writer) write() error {
@@ -140,8 +139,8 @@ func (w *writer) write() error {
 	for i := 0; i < len(w.lines); {
 		end := min(i+batch, len(w.lines))
 		_, err := f.WriteString(strings.Join(w.lines[i:end], "\n") + "\n")
-		// It takes them in their order, up to the first that it refuses: that begins
-		// the next write, and is then known.
+		// The kernel executes the lines in order, up to the first that it rejects: that line
+		// begins the next write, and is then known.
 		start := i
 		for ; i < end && (err == nil || w.taken(i)); i++ {
 			w.done(i, nil)

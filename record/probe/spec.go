@@ -12,18 +12,18 @@ import (
 	"gperf/record/near"
 )
 
-// kinds are the words that begin a spec.
+// kinds are the prefixes of specs.
 var kinds = map[string]Kind{"kprobe": Kprobe, "kretprobe": Kretprobe, "uprobe": Uprobe, "uretprobe": Uretprobe, "usdt": Uprobe}
 
-// IsSpec tells whether the words of -e mean a probe.
+// IsSpec reports whether the words of -e are a probe.
 func IsSpec(s string) bool {
 	word, _, ok := strings.Cut(s, ":")
 	_, known := kinds[word]
 	return ok && known
 }
 
-// Meant is the spec that words of -e may have been meant to be, whose kind is none;
-// "" if there is none like it, or they name a probe that stays (perf's probe:EVENT).
+// Meant returns the spec that may have been meant by words of -e with an unknown prefix; ""
+// if none is similar, or if they name a persistent probe (perf's probe:EVENT).
 func Meant(s string) string {
 	word, rest, ok := strings.Cut(s, ":")
 	if !ok || IsSpec(s) || word == "probe" {
@@ -35,7 +35,7 @@ func Meant(s string) string {
 	return ""
 }
 
-// spec is a probe as it was asked for:
+// spec is a parsed probe:
 //
 //	kprobe:[MODULE:]FUNC[+OFF] [ARG...]
 //	uprobe:FILE:FUNC[+OFF] [ARG...]
@@ -47,23 +47,23 @@ type spec struct {
 	kind Kind
 	usdt bool
 	file string // or module
-	// name is the function's, or a glob; of a probe at a line the source
-	// file's, of one at an address that in hexadecimal, of USDT the probe's.
+	// name is the function's, or a glob; for a probe at a line the source file's name, for
+	// one at an address the address in hexadecimal, for USDT the probe's name.
 	name     string
-	literal  bool   // name stood between quotes: it is no glob
-	off      uint64 // bytes behind name
-	line     int    // of the source file; 0: it is no line that is meant
-	provider string // of USDT; "" if not told
+	literal  bool   // name was quoted: it is not a glob
+	off      uint64 // offset from name, in bytes
+	line     int    // line of the source file; 0: not a line
+	provider string // of USDT; "" if unspecified
 	args     []string
 }
 
-// parse takes a spec apart.
+// parse parses a spec.
 func parse(text string) (*spec, error) {
 	word, rest, _ := strings.Cut(text, ":")
 	s := &spec{text: text, kind: kinds[word], usdt: word == "usdt"}
 	words := fields(rest)
 	if len(words) == 0 {
-		return nil, s.bad("no function behind the colon")
+		return nil, s.bad("the function after the colon is missing")
 	}
 	place := words[0]
 	s.args = words[1:]
@@ -71,7 +71,7 @@ func parse(text string) (*spec, error) {
 		s.file, place = unquote(place[:i]), place[i+1:]
 	}
 	if s.kind.User() && s.file == "" {
-		return nil, s.bad(fmt.Sprintf("%s:%s is what it takes", word, userForm(s.usdt)))
+		return nil, s.bad(fmt.Sprintf("the format is %s:%s", word, userForm(s.usdt)))
 	}
 	var err error
 	switch {
@@ -81,7 +81,7 @@ func parse(text string) (*spec, error) {
 		err = s.function(place)
 	}
 	if err == nil && s.name == "" {
-		err = s.bad("no function behind the colon")
+		err = s.bad("the function after the colon is missing")
 	}
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func userForm(usdt bool) string {
 	return "FILE:FUNCTION"
 }
 
-// mark takes the place of a USDT probe.
+// mark parses the place of a USDT probe.
 func (s *spec) mark(place string) {
 	s.name = unquote(place)
 	if i := cutFirst(place, ':'); i >= 0 {
@@ -104,12 +104,12 @@ func (s *spec) mark(place string) {
 	}
 }
 
-// function takes FUNC[+OFF] or SOURCE:LINE.
+// function parses FUNC[+OFF] or SOURCE:LINE.
 func (s *spec) function(place string) error {
 	if m := sourceLine.FindStringSubmatch(place); m != nil && s.kind.User() {
 		line, err := strconv.Atoi(m[2])
 		if err != nil || line == 0 {
-			return s.bad("behind the source file there is the number of a line")
+			return s.bad("the source file must be followed by a line number")
 		}
 		s.name, s.line = unquote(m[1]), line
 		return nil
@@ -117,7 +117,7 @@ func (s *spec) function(place string) error {
 	if i := cut(place, '+'); i >= 0 && !strings.Contains(place[:i], "operator") {
 		off, err := strconv.ParseUint(place[i+1:], 0, 64)
 		if err != nil {
-			return s.bad("behind + there is a number of bytes, such as 0x1f")
+			return s.bad("+ must be followed by an offset in bytes, such as 0x1f")
 		}
 		place, s.off = place[:i], off
 	}
@@ -126,7 +126,7 @@ func (s *spec) function(place string) error {
 	return nil
 }
 
-// sourceLine is a source file and a line; a name of C++ has two colons.
+// sourceLine matches a source file and a line; a C++ name has two colons.
 var sourceLine = regexp.MustCompile(`^(.*[^:]):([0-9]+)$`)
 
 func unquote(s string) string {
@@ -138,8 +138,8 @@ func unquote(s string) string {
 
 func (s *spec) bad(msg string) error { return &SpecError{s.text, msg} }
 
-// walk calls f with each character of s that stands neither between quotes nor
-// in brackets, until f returns false.
+// walk calls f with each character of s that is neither quoted nor in brackets, until f
+// returns false.
 func walk(s string, f func(i int, c rune) bool) {
 	depth, quoted := 0, false
 	for i, c := range s {
@@ -157,7 +157,7 @@ func walk(s string, f func(i int, c rune) bool) {
 	}
 }
 
-// fields cuts s at its spaces.
+// fields splits s at its spaces.
 func fields(s string) (l []string) {
 	start := 0
 	take := func(end int) {
@@ -176,7 +176,7 @@ func fields(s string) (l []string) {
 	return l
 }
 
-// cut returns where the last sep of s is, -1 if there is none.
+// cut returns the position of the last sep in s, -1 if there is none.
 func cut(s string, sep rune) int {
 	last := -1
 	walk(s, func(i int, c rune) bool {
@@ -188,7 +188,7 @@ func cut(s string, sep rune) int {
 	return last
 }
 
-// cutFirst returns where the first sep of s is, -1 if there is none.
+// cutFirst returns the position of the first sep in s, -1 if there is none.
 func cutFirst(s string, sep rune) int {
 	first := -1
 	walk(s, func(i int, c rune) bool {

@@ -14,19 +14,19 @@ import (
 	"gperf/record/near"
 )
 
-// Mark is a probe that the author of a program has put into it (USDT, as
-// <sys/sdt.h> makes them).
+// Mark is a USDT probe: a probe that the author of a program has put into it with
+// <sys/sdt.h>.
 type Mark struct {
 	Provider, Name string
-	Args           string // where its arguments are, in the assembler's words: "-4@%edi 8@$5"
+	Args           string // locations of its arguments, in assembler syntax: "-4@%edi 8@$5"
 
 	vaddr     uint64
-	semaphore uint64 // vaddr of the counter of those who watch; 0: there is none
+	semaphore uint64 // vaddr of the counter of users; 0: none
 }
 
 func (m *Mark) String() string { return m.Provider + ":" + m.Name }
 
-// Marks returns the USDT probes of the file of code that name means.
+// Marks returns the USDT probes of a file of code.
 func (f *Finder) Marks(name string) ([]Mark, error) {
 	file, err := f.open(name)
 	if err != nil {
@@ -36,7 +36,7 @@ func (f *Finder) Marks(name string) ([]Mark, error) {
 	return file.readMarks()
 }
 
-// marks are the probes that a spec means among those of the file.
+// marks returns the file's USDT probes that match a spec.
 func (f *file) marks(s *spec) ([]*Probe, error) {
 	all, err := f.readMarks()
 	if err != nil {
@@ -70,12 +70,12 @@ func (f *file) marks(s *spec) ([]*Probe, error) {
 		return nil, f.noMark(s, all)
 	}
 	if s.provider == "" && len(providers) > 1 && !strings.ContainsAny(s.name, "*?[") {
-		return nil, s.bad(fmt.Sprintf("several providers have it: name one (usdt:%s:PROVIDER:%s), or * for all", s.file, s.name))
+		return nil, s.bad(fmt.Sprintf("several providers have this probe: name one (usdt:%s:PROVIDER:%s), or * for all", s.file, s.name))
 	}
 	return l, nil
 }
 
-// noMark is the error of a spec that means none of the file's probes.
+// noMark returns the error for a spec that matches none of the file's USDT probes.
 func (f *file) noMark(s *spec, all []Mark) error {
 	e := &FunctionError{File: f.path, Name: strings.TrimPrefix(s.provider+":"+s.name, ":"), USDT: true}
 	var names []string
@@ -102,16 +102,16 @@ func markGlob(s *spec, glob string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// markArg is an argument of a USDT probe: in the assembler's words, and in the
-// kernel's, "" where it has none for it.
+// markArg is an argument of a USDT probe: in assembler syntax, and as fetcharg, "" if the
+// kernel cannot read it.
 type markArg struct{ text, fetch string }
 
-// markProbe makes the probe, with perf's names: sdt_PROVIDER:NAME, and arg1 on.
-// Arguments that the kernel cannot read are left away.
+// markProbe makes the probe, with perf's names: sdt_PROVIDER:NAME, and arg1 … for arguments.
+// It omits arguments that the kernel cannot read.
 func (f *file) markProbe(m *Mark) (*Probe, error) {
 	off, ok := f.code(m.vaddr)
 	if !ok {
-		return nil, &FileError{f.path, fmt.Errorf("the USDT probe %s is at %#x, where there is no code", m, m.vaddr)}
+		return nil, &FileError{f.path, fmt.Errorf("the USDT probe %s is at %#x, outside the code", m, m.vaddr)}
 	}
 	p := &Probe{Kind: Uprobe, Group: "sdt_" + clean(m.Provider), Event: withSuffix(clean(m.Name), Uprobe), Path: f.path, Off: off}
 	if m.semaphore != 0 {
@@ -131,8 +131,8 @@ func (f *file) markProbe(m *Mark) (*Probe, error) {
 	return p, nil
 }
 
-// unreadable tells which arguments of USDT probes the kernel cannot read, nil if it
-// can read all.
+// unreadable reports the arguments of USDT probes that the kernel cannot read, nil if it can
+// read all.
 func unreadable(s *spec, marks []*Probe) error {
 	var of []string
 	first := ""
@@ -153,7 +153,7 @@ func unreadable(s *spec, marks []*Probe) error {
 	return fmt.Errorf("%s: the kernel cannot read %d arguments of %d probes, the first: %s", s.text, len(of), len(slices.Compact(of)), first)
 }
 
-// readMarks reads the notes that <sys/sdt.h> leaves.
+// readMarks reads the notes of <sys/sdt.h>.
 func (f *file) readMarks() ([]Mark, error) {
 	s := f.Section(".note.stapsdt")
 	if s == nil {
@@ -163,8 +163,8 @@ func (f *file) readMarks() ([]Mark, error) {
 	if err != nil {
 		return nil, &FileError{f.path, err}
 	}
-	// Tools such as prelink move sections, but not what the notes say: the
-	// section's address tells how far.
+	// Tools such as prelink move sections without changing the notes: the difference of the
+	// section's address is the offset to add.
 	word, moved := 4, uint64(0)
 	if f.Is64 {
 		word = 8
@@ -188,7 +188,7 @@ func (f *file) readMarks() ([]Mark, error) {
 	return l, nil
 }
 
-// stapNotes yields the descriptors of the notes of SystemTap's kind.
+// stapNotes yields the descriptors of SystemTap's notes.
 func stapNotes(b []byte) func(yield func([]byte) bool) {
 	const (
 		header  = 12
@@ -211,8 +211,7 @@ func stapNotes(b []byte) func(yield func([]byte) bool) {
 	}
 }
 
-// decodeMark takes a descriptor apart: three addresses of word bytes and three
-// strings.
+// decodeMark decodes a descriptor: three addresses of word bytes and three strings.
 func decodeMark(desc []byte, word int) (m Mark, base uint64, ok bool) {
 	if len(desc) < 3*word {
 		return m, 0, false
@@ -232,7 +231,7 @@ func decodeMark(desc []byte, word int) (m Mark, base uint64, ok bool) {
 	return Mark{Provider: text[0], Name: text[1], Args: text[2], vaddr: addr[0], semaphore: addr[2]}, addr[1], true
 }
 
-// markArgs cuts the arguments of a note; on Arm they have spaces within brackets.
+// markArgs splits the arguments of a note; on Arm they have spaces within brackets.
 func markArgs(s string, machine elf.Machine) []string {
 	if machine == elf.EM_AARCH64 {
 		return fields(s)
@@ -246,8 +245,7 @@ var (
 	armOperand = regexp.MustCompile(`^\[([a-z0-9]+)(?:, *#?([+-]?[0-9]+))?\]$`)
 )
 
-// markFetch says in the kernel's words how to get at an argument; ok is false
-// where it has none for it.
+// markFetch returns the fetcharg of an argument; ok is false if the kernel cannot read it.
 func markFetch(arg string, machine elf.Machine) (fetch string, ok bool) {
 	m := markWord.FindStringSubmatch(arg)
 	if m == nil {
@@ -306,8 +304,8 @@ func markImmediate(op string, machine elf.Machine) (int64, bool) {
 
 var x86Numbered = regexp.MustCompile(`^(r(?:8|9|1[0-5]))[dwb]?$`)
 
-// x86Register is the kernel's name of a register, or of the one that it is the
-// low part of (regoffset_table in arch/x86/kernel/ptrace.c).
+// x86Register returns the kernel's name of a register, or of the register whose low part it
+// is (regoffset_table in arch/x86/kernel/ptrace.c).
 func x86Register(name string) (string, bool) {
 	if m := x86Numbered.FindStringSubmatch(name); m != nil {
 		return m[1], true
@@ -329,7 +327,7 @@ func x86Register(name string) (string, bool) {
 
 var armNumbered = regexp.MustCompile(`^[xw]([0-9]|[12][0-9]|30)$`)
 
-// armRegister is the same on arm64 (regoffset_table in arch/arm64/kernel/ptrace.c).
+// armRegister is x86Register for arm64 (regoffset_table in arch/arm64/kernel/ptrace.c).
 func armRegister(name string) (string, bool) {
 	if m := armNumbered.FindStringSubmatch(name); m != nil {
 		return "x" + m[1], true

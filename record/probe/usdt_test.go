@@ -138,10 +138,10 @@ func TestMarkArguments(t *testing.T) {
 		"first=$arg1 $stack0":         `arg1=%bx:s32 arg3=\5:u64 first=%bx:s32 arg4=$stack0`,
 		"$arg3 $arg1:x8":              `arg3=\5:u64 arg1=%bx:x8`,
 		"text=+0(+8($arg1)):string":   `arg1=%bx:s32 arg3=\5:u64 text=+0(+8(%bx)):string`,
-		"$arg2":                       "error: the kernel cannot read argument 2 of the USDT probe sale, which is at 8f@%xmm0",
+		"$arg2":                       "error: the kernel cannot read argument 2 of the USDT probe sale, at 8f@%xmm0",
 		"$arg4":                       "error: the USDT probe sale has 3 arguments",
-		"$arg1 arg1=$arg3":            "error: another argument is called arg1 already",
-		"$arg1:u8 $arg1:u16 x=$arg1 ": "error: another argument is called arg1 already",
+		"$arg1 arg1=$arg3":            "error: another argument has the name arg1",
+		"$arg1:u8 $arg1:u16 x=$arg1 ": "error: another argument has the name arg1",
 	} {
 		s, err := parse("usdt:/file:shop:sale " + words)
 		if err != nil {

@@ -11,13 +11,13 @@ import (
 	"gperf/record/near"
 )
 
-// FunctionError says that a file of code has no such function.
+// FunctionError means that a file of code has no such function or USDT probe.
 type FunctionError struct {
 	File, Name string
-	Why        string   // what is known of it; may be ""
-	Near       []string // names like it that are there, best first
-	Stripped   bool     // the file has no symbols but those it shows to others
-	USDT       bool     // it is no function that was meant, but a USDT probe
+	Why        string   // the reason; may be ""
+	Near       []string // existing similar names, best first
+	Stripped   bool     // the file has dynamic symbols only
+	USDT       bool     // Name is a USDT probe
 }
 
 func (e *FunctionError) Error() string {
@@ -34,16 +34,15 @@ func (e *FunctionError) Error() string {
 	return s
 }
 
-// place is where a probe is to sit.
+// place is the position of a probe in a file.
 type place struct {
-	event    string // as perf names it, without what tells a return
+	event    string // perf's name, without the suffix of return probes
 	off      uint64 // in the file
 	function *Function
 	return_  bool // the instruction returns from the function
 }
 
-// userPlaces are the probes in files of code that a spec means, without the
-// arguments that it names.
+// userPlaces returns the probes in files of code that a spec names, without the arguments.
 func (f *Finder) userPlaces(s *spec) ([]*Probe, error) {
 	paths, err := f.files(s.file)
 	if err != nil {
@@ -62,7 +61,7 @@ func (f *Finder) userPlaces(s *spec) ([]*Probe, error) {
 
 func (f *Finder) inFile(s *spec, path string) ([]*Probe, error) {
 	if strings.ContainsAny(path, " \t\n()") {
-		return nil, &FileError{path, errors.New("the kernel takes no path with a space or bracket; make a symbolic link without, and name that")}
+		return nil, &FileError{path, errors.New("the kernel does not accept a path with a space or bracket: use a symbolic link")}
 	}
 	file, err := openFile(path)
 	if err != nil {
@@ -97,7 +96,7 @@ func (f *Finder) inFile(s *spec, path string) ([]*Probe, error) {
 	return l, nil
 }
 
-// group is perf's name for the events of a file.
+// group returns perf's name for the events of a file.
 func (f *file) group() string {
 	path := f.path
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -151,11 +150,11 @@ func (f *Finder) notice(what error) {
 	}
 }
 
-// address is the place at a vaddr, as perf probe takes one.
+// address returns the place at a vaddr, as in perf probe.
 func (f *file) address(s *spec, vaddr uint64) ([]place, error) {
 	off, ok := f.code(vaddr)
 	if !ok {
-		return nil, s.bad(fmt.Sprintf("there is no code at %#x of %s; addresses are those that `nm` and `objdump -d` show", vaddr, f.path))
+		return nil, s.bad(fmt.Sprintf("there is no code at %#x of %s; use addresses of `nm` and `objdump -d`", vaddr, f.path))
 	}
 	if i := slices.IndexFunc(f.functions, func(fn Function) bool { return !fn.imported && off-fn.Off < fn.Size }); i >= 0 && !s.kind.Return() {
 		if err := f.boundary(s, &f.functions[i], off); err != nil {
@@ -165,12 +164,12 @@ func (f *file) address(s *spec, vaddr uint64) ([]place, error) {
 	return []place{{event: fmt.Sprintf("abs_%x", vaddr), off: off + s.off}}, nil
 }
 
-// inFunction are the places that a spec means in a function.
+// inFunction returns the places of a spec in a function.
 func (f *file) inFunction(s *spec, fn *Function) ([]place, error) {
 	p := place{event: f.eventOf(fn), off: fn.Off + s.off, function: fn}
 	switch {
 	case s.kind.Return() && s.off != 0:
-		return nil, s.bad("a return probe is at a function, not at +" + strconv.FormatUint(s.off, 10) + " of it")
+		return nil, s.bad("a return probe needs a function without an offset, not +" + strconv.FormatUint(s.off, 10))
 	case s.kind.Return() && f.isGo():
 		return f.goReturns(p)
 	case s.off != 0:
@@ -184,7 +183,7 @@ func (f *file) inFunction(s *spec, fn *Function) ([]place, error) {
 	return []place{p}, nil
 }
 
-// eventOf is perf's name for an event at the function.
+// eventOf returns perf's name for an event at the function.
 func (f *file) eventOf(fn *Function) string {
 	if name := fn.Name(); name != fn.Symbol || f.isGo() {
 		return sourceEventName(name)
@@ -192,21 +191,21 @@ func (f *file) eventOf(fn *Function) string {
 	return word(strings.TrimPrefix(fn.Symbol, "."))
 }
 
-// boundary checks that an instruction of a function begins at off: a probe
-// within one would make another of it.
+// boundary checks that an instruction of a function begins at off: a probe inside an
+// instruction would corrupt it.
 func (f *file) boundary(s *spec, fn *Function, off uint64) error {
 	for at, insn := range f.instructions(fn) {
 		switch end := at + uint64(len(insn)); {
 		case at == off:
 			return nil
 		case end > off:
-			return s.bad(fmt.Sprintf("an instruction begins at %s+%#x, the next at +%#x, none at +%#x", fn.Name(), at-fn.Off, end-fn.Off, off-fn.Off))
+			return s.bad(fmt.Sprintf("+%#[4]x is inside the instruction from %[1]s+%#[2]x to +%#[3]x", fn.Name(), at-fn.Off, end-fn.Off, off-fn.Off))
 		}
 	}
-	return nil // what cannot be read is left to the kernel
+	return nil // the kernel checks code that gperf cannot decode
 }
 
-// missing says why there is no function of that name, and what to do instead.
+// missing returns the error for an unknown function, with the reason and an alternative.
 func (f *file) missing(s *spec, imported []*Function) error {
 	e := &FunctionError{File: f.path, Name: s.name}
 	if len(imported) > 0 || strings.HasSuffix(s.name, "@plt") {
@@ -216,9 +215,9 @@ func (f *file) missing(s *spec, imported []*Function) error {
 				library = fn.library
 			}
 		}
-		e.Why = fmt.Sprintf("it is in another file, which it is linked with: probe %s:%s", library, strings.TrimSuffix(s.name, "@plt"))
+		e.Why = fmt.Sprintf("it is imported from another file: probe %s:%s", library, strings.TrimSuffix(s.name, "@plt"))
 		if library == "LIBRARY" {
-			e.Why = "it is in another file, which it is linked with (`ldd` lists them)"
+			e.Why = "it is imported from another file (`ldd` lists them)"
 		}
 		return e
 	}
@@ -236,7 +235,7 @@ func (f *file) missing(s *spec, imported []*Function) error {
 	e.Near = near.Names(s.name, slices.Compact(names))
 	e.Stripped = !f.HasSymtab() && !f.goPCs
 	if e.Stripped {
-		e.Why = fmt.Sprintf("it is stripped: of its functions, only the %d that it offers to others have names", len(slices.Compact(names)))
+		e.Why = fmt.Sprintf("it is stripped: only its %d exported functions have names", len(slices.Compact(names)))
 		if len(names) == 0 {
 			e.Why = "it is stripped: none of its functions has a name"
 		}

@@ -98,19 +98,19 @@ func TestFindRefusals(t *testing.T) {
 	stripped := functionsStripped.Path(t)
 	for _, c := range []struct{ path, place, want string }{
 		{plain, "func_d", "did you mean func_a, func_b, func_c?"},
-		{plain, "add", "it is inlined everywhere; probe it where it is, as func_c+"},
-		{plain, "printf", "it is in another file, which it is linked with: probe libc.so.6:printf"},
+		{plain, "add", "inlined everywhere: probe an inlined call, such as func_c+"},
+		{plain, "printf", "it is imported from another file: probe libc.so.6:printf"},
 		{plain, "func_c+0x1000", "func_c is 0x"},
 		{plain, "0x10", "there is no code at 0x10"},
-		{plain, "functions.c:3", "has no code; the next line that has is functions.c:"},
-		{plain, "other.c:3", "was compiled from a file other.c"},
-		{plain, "uretprobe func_c+4", "not at +4 of it"},
+		{plain, "functions.c:3", "has no code; the next line with code is functions.c:"},
+		{plain, "other.c:3", "has no code from a source file other.c"},
+		{plain, "uretprobe func_c+4", "a function without an offset, not +4"},
 		{stripped, "func_c", "it is stripped: "},
 		{stripped, "functions.c:13", "no debug information (DWARF)"},
 		{"/no/such/file", "f", "no such file"},
 		{"/etc/passwd", "f", "not an ELF file"},
 		{"/tmp", "f", "not a regular file"},
-		{"no-such-name", "f", "there is no program of that name"},
+		{"no-such-name", "f", "no program of that name"},
 	} {
 		if l, err := find(t, c.path, c.place); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s of %s: %v, %v; want %q", c.place, c.path, l, err, c.want)
@@ -158,7 +158,7 @@ func TestFindOtherMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e *FileError
-	if _, err := new(Finder).Find("uprobe:" + path + ":main"); !errors.As(err, &e) || !strings.Contains(err.Error(), "made for RISCV") {
+	if _, err := new(Finder).Find("uprobe:" + path + ":main"); !errors.As(err, &e) || !strings.Contains(err.Error(), "it is for RISCV, this machine is ") {
 		t.Error(err)
 	}
 }
@@ -187,7 +187,7 @@ func TestFindIFUNC(t *testing.T) {
 		}
 		running := Finder{PIDs: []int{cmd.Process.Pid}}
 		if runtime.GOARCH != "amd64" { // what chooses is not run here
-			if len(notices) == 0 && err != nil && !strings.Contains(err.Error(), "record a process that runs (-p)") {
+			if len(notices) == 0 && err != nil && !strings.Contains(err.Error(), "record a running process (-p)") {
 				t.Error(err)
 			}
 			found, err := running.Find("uprobe:libc.so.6:" + name)

@@ -7,15 +7,15 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// values tell where things are that have names. What they read is kept.
+// values locates variables by name, and caches the types that it reads.
 type values struct {
 	kernels  map[string]*vars.Kernel // by module
 	programs map[string]*vars.Program
 }
 
-var errMachine = errors.New("where arguments are is not known of this machine")
+var errMachine = errors.New("the locations of arguments are unknown on this machine")
 
-// scope is what has a name where p is.
+// scope returns the names that are valid at p.
 func (v *values) scope(s *spec, p *Probe) (*vars.Scope, error) {
 	if p.Kind.User() {
 		return v.programScope(s, p)

@@ -6,15 +6,15 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// Variables are what a probe can read by name where it is.
+// Variables are the variables that a probe can read by name at its place.
 type Variables struct {
 	Place string // FUNC+OFF
 	*vars.Scope
 }
 
-// Variables returns what probes of a definition (see Define) can read by name, for
-// each of their places. The error is a *SpecError where the definition is to
-// blame, a *vars.NoDebugError where nothing tells.
+// Variables returns the variables that probes of a definition (see Define) can read by name,
+// for each of their places. The error is a *SpecError if the definition is wrong, a
+// *vars.NoDebugError without debug information.
 func (f *Finder) Variables(text string, where Where) (l []Variables, err error) {
 	if !IsSpec(text) {
 		if _, _, text, err = translate(text, where); err != nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Kernel is the types of a kernel and one of its modules.
+// Kernel holds the types of a kernel and one of its modules.
 type Kernel struct {
 	spec    *btf.Spec
 	machine *Machine
 	types   map[btf.Type]*Type
 }
 
-// OpenKernel reads the BTF of the running kernel and of a module, unless that
-// is "". The error is a *NoDebugError.
+// OpenKernel reads the BTF of the running kernel and of a module, unless module is "". The
+// error is a *NoDebugError.
 func OpenKernel(module string, m *Machine) (*Kernel, error) {
 	spec, err := btf.LoadKernelSpec()
 	what := "the kernel"
@@ -34,8 +34,7 @@ func NewKernel(spec *btf.Spec, m *Machine) *Kernel {
 	return &Kernel{spec, m, map[btf.Type]*Type{}}
 }
 
-// Scope is the parameters of a function at its entry. The error is a
-// *NoDebugError.
+// Scope returns the parameters of a function at its entry. The error is a *NoDebugError.
 func (k *Kernel) Scope(function string) (*Scope, error) {
 	var fn *btf.Func
 	if err := k.spec.TypeByName(function, &fn); err != nil {
@@ -52,7 +51,7 @@ func (k *Kernel) Scope(function string) (*Scope, error) {
 	a := arguments{machine: k.machine}
 	for _, p := range proto.Params {
 		if p.Name == "" {
-			break // behind the last that is declared: "..."
+			break // after the last declared one: "..."
 		}
 		v := Var{Name: p.Name, Type: k.typeOf(p.Type), Param: true}
 		v.Where, v.Err = a.place(v.Type)
@@ -61,7 +60,7 @@ func (k *Kernel) Scope(function string) (*Scope, error) {
 	return s, nil
 }
 
-// Prototype is the arguments of a tracepoint, which are called $arg1 and so on.
+// Prototype returns the arguments of a tracepoint, with the names $arg1 etc. as fetchargs.
 func (k *Kernel) Prototype(tracepoint string, params []btf.FuncParam, names []string) *Scope {
 	s := &Scope{Function: tracepoint, Return: void}
 	for i, p := range params {
@@ -70,20 +69,20 @@ func (k *Kernel) Prototype(tracepoint string, params []btf.FuncParam, names []st
 	return s
 }
 
-// arguments gives out the places of parameters, in their order.
+// arguments assigns locations to parameters, in their order.
 type arguments struct {
 	machine *Machine
 	n       int  // places taken
-	lost    bool // what came last may take either registers or the stack
+	lost    bool // the last parameter may be in registers or on the stack
 }
 
-// place is where the next parameter is. Of structs that are passed by value
-// those are known that fit a register, or two.
+// place returns the location of the next parameter. For structs passed by value, it is known
+// only if they fit into one or two registers.
 func (a *arguments) place(t *Type) (Where, error) {
 	words := (t.Size + 7) / 8
 	if a.lost || words == 0 || words > 2 || words == 2 && a.n+int(words) > len(a.machine.args) {
 		a.lost = true
-		return Where{}, fmt.Errorf("a struct is passed by value, it or one before it, and may be on the stack")
+		return Where{}, fmt.Errorf("it follows or is a struct passed by value, which may be on the stack")
 	}
 	var pieces []Piece
 	for range words {
@@ -97,14 +96,14 @@ func (a *arguments) place(t *Type) (Where, error) {
 	return Where{Pieces: pieces}, nil
 }
 
-const pointerSize = 8 // of the machines that are known
+const pointerSize = 8 // of all supported machines
 
-// typeOf is a type of BTF. Types that name each other are made when asked for.
+// typeOf converts a type of BTF. Types that refer to each other are converted on demand.
 func (k *Kernel) typeOf(t btf.Type) *Type {
 	if known, ok := k.types[t]; ok {
 		return known
 	}
-	// Should a type lead to itself, there is something.
+	// A placeholder, in case a type refers to itself.
 	k.types[t] = unknown("(unknown_type)")
 	made := k.make(t)
 	k.types[t] = made

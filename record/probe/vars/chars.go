@@ -1,14 +1,14 @@
 package vars
 
-// Chars says where a string, or a slice of bytes, has its characters.
+// Chars locates the characters of a string, or of a slice of bytes.
 type Chars struct {
 	Start  []string // members that lead to the address of the first
 	Length []string // members that lead to the number of bytes; nil: a NUL ends them
-	Text   bool     // they are text for sure, not any bytes
+	Text   bool     // they are text, not arbitrary bytes
 }
 
-// layouts are what strings look like in languages that do not end them with a NUL, or
-// that have a type of their own for them.
+// layouts are the layouts of strings in languages that do not end them with a NUL, or that
+// have their own type for them.
 var layouts = []Chars{
 	{Start: []string{"str"}, Length: []string{"len"}, Text: true},               // Go: string
 	{Start: []string{"array"}, Length: []string{"len"}},                         // Go: []byte
@@ -20,7 +20,7 @@ var layouts = []Chars{
 	{Start: []string{"__data_"}, Length: []string{"__size_"}, Text: true},       // libc++: std::string_view
 }
 
-// Chars returns where a struct has its characters, if it is a string or a slice of bytes.
+// Chars returns the location of a struct's characters, if it is a string or a slice of bytes.
 func (t *Type) Chars() (Chars, bool) {
 	if t.Kind != Struct {
 		return Chars{}, false
@@ -58,8 +58,8 @@ func (t *Type) follow(members []string) (*Type, bool) {
 	return t, true
 }
 
-// toPointer continues a path of members through structs to the first pointer in them: in
-// Rust, NonNull and Unique wrap it.
+// toPointer extends a path of members through structs to the first pointer in them: Rust
+// wraps it in NonNull and Unique.
 func (t *Type) toPointer(path []string, depth int) ([]string, bool) {
 	if t.Kind == Pointer {
 		return path, true

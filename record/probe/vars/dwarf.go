@@ -13,20 +13,20 @@ import (
 	"gperf/unwind"
 )
 
-// Program is what DWARF says of the variables of one file of code.
+// Program reads the variables of a file of code from its DWARF.
 type Program struct {
 	path    string
 	machine *Machine
 	data    *dwarf.Data
 	sections
-	cfi   *unwind.CFI // nil: there is none
+	cfi   *unwind.CFI // nil: none
 	types map[dwarf.Offset]*Type
-	depth int        // of typeAt
+	depth int        // recursion depth of typeAt
 	image *dso.Image // its headers
 }
 
-// OpenProgram reads the debug information of the program or library at path,
-// which may lie in another file. The error is a *NoDebugError where there is none.
+// OpenProgram reads the debug information of the program or library at path, which may be in
+// another file. The error is a *NoDebugError if there is none.
 func OpenProgram(path string) (p *Program, err error) {
 	defer recovered(&err)
 	im, err := dso.Open(path)
@@ -52,8 +52,8 @@ func OpenProgram(path string) (p *Program, err error) {
 	return p, p.read(file)
 }
 
-// OpenDebug opens the file that has the DWARF of a program or library, which may be
-// another one. The error is a *NoDebugError where there is none.
+// OpenDebug opens the file with the DWARF of a program or library, which may be a separate
+// one. The error is a *NoDebugError if there is none.
 func OpenDebug(im *dso.Image) (*elf.File, error) {
 	for debug, err := range new(dso.Finder).Candidates(im.Path, im.BuildID()) {
 		if err != nil {
@@ -68,7 +68,7 @@ func OpenDebug(im *dso.Image) (*elf.File, error) {
 	return nil, &NoDebugError{im.Path, "DWARF", nil}
 }
 
-// recovered turns a panic into an error: debug/dwarf is not made for damage.
+// recovered turns a panic into an error: debug/dwarf may panic on damaged files.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("the debug information is damaged: %v", r)
@@ -77,11 +77,11 @@ func recovered(err *error) {
 
 func (p *Program) read(file *elf.File) (err error) {
 	if p.data, err = file.DWARF(); err != nil {
-		return fmt.Errorf("read DWARF of %s: %w", p.path, err)
+		return fmt.Errorf("cannot read DWARF of %s: %w", p.path, err)
 	}
 	section := func(name string) []byte {
 		if s := file.Section(name); s != nil {
-			b, _ := s.Data() // without it what refers to it is told to be damaged
+			b, _ := s.Data() // references to a missing section are reported as damage
 			return b
 		}
 		return nil
@@ -91,7 +91,7 @@ func (p *Program) read(file *elf.File) (err error) {
 	return nil
 }
 
-// place is a function at one address, as DWARF describes it.
+// place is a function at one address, according to DWARF.
 type place struct {
 	*Program
 	within
@@ -100,10 +100,10 @@ type place struct {
 	function *dwarf.Entry
 }
 
-// Scope is what has a name at the instruction at offset off of the file. Where
-// that is the first of a function whose variables are not in their places
-// until its prologue is over, it is what has a name behind that: see
-// Scope.Off. inlined is the function that is meant, should its body be in another's.
+// Scope returns the names that are valid at the instruction at offset off of the file. If
+// that is the first instruction of a function whose variables get their locations in its
+// prologue, it returns the names that are valid after the prologue: see Scope.Off. inlined is
+// the requested function, in case off is in an inlined body of it.
 func (p *Program) Scope(off uint64, inlined string) (s *Scope, err error) {
 	defer recovered(&err)
 	pc, ok := p.image.VaddrOfOff(off)
@@ -126,7 +126,7 @@ func (p *Program) Scope(off uint64, inlined string) (s *Scope, err error) {
 	return s, at.globals(s, f)
 }
 
-// returned is the type of what the function returns: of a Go function, its first result.
+// returned returns the type of the return value: for a Go function, of its first result.
 func (at *place) returned() (t *Type, err error) {
 	if t, ok := at.ref(at.function, dwarf.AttrType); ok {
 		return at.typeAt(t), nil
@@ -141,7 +141,7 @@ func (at *place) returned() (t *Type, err error) {
 	return t, err
 }
 
-// isResult tells whether an entry is a result of a Go function.
+// isResult reports whether an entry is a result of a Go function.
 func (at *place) isResult(e *dwarf.Entry) bool {
 	is, _ := at.field(e, dwarf.AttrVarParam).(bool)
 	return is
@@ -163,7 +163,7 @@ func (p *Program) place(pc uint64) (*place, error) {
 	for {
 		e, err := r.Next()
 		if err != nil {
-			return nil, fmt.Errorf("read DWARF of %s: %w", p.path, err)
+			return nil, fmt.Errorf("cannot read DWARF of %s: %w", p.path, err)
 		}
 		if e == nil || e.Tag == dwarf.TagCompileUnit {
 			return nil, &NoDebugError{p.path, "DWARF of this function", nil}
@@ -178,7 +178,7 @@ func (p *Program) place(pc uint64) (*place, error) {
 	}
 }
 
-// offset is the value of an attribute that is an offset of a section.
+// offset returns the value of an attribute that is an offset in a section.
 func offset(v any) uint64 {
 	n, _ := v.(int64)
 	return uint64(n)
@@ -197,9 +197,9 @@ func (p *Program) covers(e *dwarf.Entry, pc uint64) bool {
 	return false
 }
 
-// body is where the variables are in their places: behind the prologue if pc
-// is the entry of a function that the compiler did not optimize (as perf does,
-// skip_prologue in tools/perf/util/probe-finder.c).
+// body returns the address at which variables have their locations: after the prologue if pc
+// is the entry of a function that the compiler did not optimize (as in perf, skip_prologue in
+// tools/perf/util/probe-finder.c).
 func (at *place) body() uint64 {
 	producer, _ := at.unit.Val(dwarf.AttrProducer).(string)
 	low, _ := at.function.Val(dwarf.AttrLowpc).(uint64)
@@ -212,7 +212,7 @@ func (at *place) body() uint64 {
 	}
 	var line dwarf.LineEntry
 	second, inside := at.pc, false
-	for lines.Next(&line) == nil { // LineReader.SeekPC wants the addresses of all functions to go up
+	for lines.Next(&line) == nil { // LineReader.SeekPC requires ascending addresses of all functions
 		switch {
 		case !inside:
 			inside = line.Address == at.pc && !line.EndSequence
@@ -227,8 +227,8 @@ func (at *place) body() uint64 {
 	return second
 }
 
-// optimized tells it of the compiler's flags, which GCC names. Go's compiler
-// does not, and says exactly where values are.
+// optimized checks the compiler's flags, which GCC records. Go's compiler does not record
+// them, and describes exact locations.
 func optimized(producer string) bool {
 	if strings.HasPrefix(producer, "Go ") {
 		return true
@@ -237,7 +237,7 @@ func optimized(producer string) bool {
 	return ok && !strings.HasPrefix(flags, "0")
 }
 
-// frame is what the expressions of the function refer to.
+// frame returns the context of the function's location expressions.
 func (at *place) frame() *frame {
 	low, _ := at.function.Val(dwarf.AttrLowpc).(uint64)
 	f := &frame{machine: at.machine, big: at.big, addrSize: at.addrSize, entry: at.pc == low, cfa: at.cfa,
@@ -258,7 +258,7 @@ func (at *place) frame() *frame {
 	return f
 }
 
-// cfa is the canonical frame address at pc, by the call frame information.
+// cfa returns the CFA at pc, from CFI.
 func (at *place) cfa() (operand, error) {
 	if at.cfi != nil {
 		if row, ok := at.cfi.Row(at.pc); ok && row.CFA.Kind == unwind.Register {
@@ -269,10 +269,10 @@ func (at *place) cfa() (operand, error) {
 	if low, _ := at.function.Val(dwarf.AttrLowpc).(uint64); at.pc == low {
 		return operand{base: "%" + at.machine.sp, off: at.machine.entry}, nil
 	}
-	return operand{}, errors.New("it is on the stack, and no call frame information tells where that begins")
+	return operand{}, errors.New("it is on the stack, whose frame cannot be located without CFI")
 }
 
-// expression is an attribute's location expression, out of its list at pc.
+// expression returns an attribute's location expression, from its list at pc.
 func (at *place) expression(f *dwarf.Field) ([]byte, error) {
 	if f == nil {
 		return nil, errOut
@@ -293,9 +293,9 @@ func (at *place) expression(f *dwarf.Field) ([]byte, error) {
 	return nil, errDamaged
 }
 
-// collect adds the variables of the function, or of a block of it, to s: those
-// of inner blocks first. The body of the inlined function, if there is one at
-// pc, has the only variables.
+// collect adds the variables of the function, or of one of its blocks, to s: those of inner
+// blocks first. If there is a body of the inlined function at pc, it adds only the variables
+// of that.
 func (at *place) collect(s *Scope, f *frame, block *dwarf.Entry, inlined string, depth int) error {
 	if depth == 0 {
 		return errors.New("blocks are nested too deep in the debug information")
@@ -337,7 +337,7 @@ func (at *place) collect(s *Scope, f *frame, block *dwarf.Entry, inlined string,
 	return err
 }
 
-// globals adds those variables of the unit that are no function's.
+// globals adds the variables of the unit outside functions.
 func (at *place) globals(s *Scope, f *frame) error {
 	return at.children(at.unit, func(e *dwarf.Entry) error {
 		if e.Tag == dwarf.TagVariable {
@@ -350,7 +350,7 @@ func (at *place) globals(s *Scope, f *frame) error {
 	})
 }
 
-// children calls do with each entry directly below e.
+// children calls do with each child of e.
 func (p *Program) children(e *dwarf.Entry, do func(*dwarf.Entry) error) (err error) {
 	defer recovered(&err)
 	if !e.Children {
@@ -364,7 +364,7 @@ func (p *Program) children(e *dwarf.Entry, do func(*dwarf.Entry) error) (err err
 	for {
 		c, err := r.Next()
 		if err != nil {
-			return fmt.Errorf("read DWARF of %s: %w", p.path, err)
+			return fmt.Errorf("cannot read DWARF of %s: %w", p.path, err)
 		}
 		if c == nil || c.Tag == 0 {
 			return nil
@@ -376,8 +376,8 @@ func (p *Program) children(e *dwarf.Entry, do func(*dwarf.Entry) error) (err err
 	}
 }
 
-// variable is that of an entry; ok is false if it has no name, is declared
-// only, or is a result of a Go function.
+// variable returns the variable of an entry; ok is false if it has no name, is only declared,
+// or is a result of a Go function.
 func (at *place) variable(e *dwarf.Entry, f *frame) (v Var, ok bool) {
 	v.Name = at.string(e, dwarf.AttrName)
 	t, typed := at.ref(e, dwarf.AttrType)
@@ -399,7 +399,7 @@ func (at *place) variable(e *dwarf.Entry, f *frame) (v Var, ok bool) {
 	return v, true
 }
 
-// field is an attribute of an entry or of what it is an instance of.
+// field returns an attribute of an entry, or of its abstract origin or specification.
 func (p *Program) field(e *dwarf.Entry, a dwarf.Attr) any {
 	for range maxNesting {
 		if v := e.Val(a); v != nil {
@@ -441,12 +441,12 @@ func (p *Program) ref(e *dwarf.Entry, a dwarf.Attr) (dwarf.Offset, bool) {
 	return off, ok
 }
 
-// typeAt is the type of the entry at off.
+// typeAt returns the type of the entry at off.
 func (p *Program) typeAt(off dwarf.Offset) *Type {
 	if t, ok := p.types[off]; ok {
 		return t
 	}
-	t := unknown("(unknown_type)") // should a type lead to itself
+	t := unknown("(unknown_type)") // placeholder, in case a type refers to itself
 	if p.depth > maxDepth {
 		return t
 	}
@@ -503,10 +503,10 @@ func (p *Program) typeOf(e *dwarf.Entry) *Type {
 	return unknown("(unknown_type)")
 }
 
-// atomicType is DW_TAG_atomic_type, of DWARF 5.
+// atomicType is DW_TAG_atomic_type of DWARF 5.
 const atomicType = dwarf.Tag(0x47)
 
-// array is that of an entry; of several dimensions the first is the outermost.
+// array returns an array type; with several dimensions the first is the outermost.
 func (p *Program) array(e *dwarf.Entry, t *Type) *Type {
 	var dimensions []int64
 	p.children(e, func(c *dwarf.Entry) error {
@@ -542,8 +542,8 @@ func (p *Program) structure(e *dwarf.Entry, name string, size int64) *Type {
 	}}
 }
 
-// memberOffset is where a member begins in its struct, in bytes. Before DWARF 4
-// an operation says it.
+// memberOffset returns the offset of a member in its struct, in bytes. Before DWARF 4 it is a
+// location expression.
 func (p *Program) memberOffset(e *dwarf.Entry) int64 {
 	switch at := e.Val(dwarf.AttrDataMemberLoc).(type) {
 	case int64:
@@ -557,8 +557,8 @@ func (p *Program) memberOffset(e *dwarf.Entry) int64 {
 	return 0
 }
 
-// member is that of an entry. Bit-fields are numbered from the lowest bit as of
-// DWARF 4, before that from the highest of the field's type.
+// member returns the member of an entry. Bit-fields are numbered from the lowest bit since
+// DWARF 4, before that from the highest bit of the field's type.
 func (p *Program) member(e *dwarf.Entry, t *Type) Field {
 	name, _ := e.Val(dwarf.AttrName).(string)
 	bits, _ := e.Val(dwarf.AttrBitSize).(int64)
@@ -573,7 +573,7 @@ func (p *Program) member(e *dwarf.Entry, t *Type) Field {
 		f.Bit += 8*size - high - bits
 	}
 	if e.Tag == dwarf.TagInheritance {
-		f.Name = "" // a base class's members are found like an anonymous struct's
+		f.Name = "" // a base class's members are looked up like an anonymous struct's
 	}
 	return f
 }

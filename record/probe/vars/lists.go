@@ -7,21 +7,21 @@ import (
 	"gperf/symbolize/dso/leb"
 )
 
-// sections are those that debug/dwarf reads nothing of.
+// sections are the sections that debug/dwarf does not read.
 type sections struct {
 	loc, loclists, addr []byte
 	big                 bool   // numbers are big-endian
 	units               []unit // by offset
 }
 
-// unit is what a unit's header says.
+// unit is the header of a unit.
 type unit struct {
 	start, end dwarf.Offset
 	version    int
-	offsetSize int // 4, or 8 of 64-bit DWARF
+	offsetSize int // 4, or 8 for 64-bit DWARF
 }
 
-// unitsOf reads the headers of .debug_info, up to the first damaged.
+// unitsOf reads the headers of .debug_info, up to the first damaged one.
 func unitsOf(info []byte, big bool) (l []unit) {
 	c := leb.Cursor{B: info, Big: big}
 	for c.Left() > 0 {
@@ -60,7 +60,7 @@ const (
 	lleBaseAddr     = 6
 	lleStartEnd     = 7
 	lleStartLength  = 8
-	lleViewPair     = 9 // of GNU: says which of several instructions at one address
+	lleViewPair     = 9 // GNU extension: distinguishes several instructions at one address
 )
 
 // within are the parts of a compile unit that lists refer to.
@@ -71,7 +71,7 @@ type within struct {
 	addrBase, listBase uint64 // DW_AT_addr_base, DW_AT_loclists_base
 }
 
-// addrx is an address of .debug_addr.
+// addrx returns an address of .debug_addr.
 func (s *sections) addrx(w within, index uint64) (uint64, error) {
 	if size := uint64(w.addrSize); index < uint64(len(s.addr))/size {
 		if at := w.addrBase + index*size; at < uint64(len(s.addr)) {
@@ -84,7 +84,7 @@ func (s *sections) addrx(w within, index uint64) (uint64, error) {
 	return 0, errDamaged
 }
 
-var errNotHere = errors.New("the debug information gives it no place at this instruction")
+var errNotHere = errors.New("the debug information has no location for it at this instruction")
 
 // list finds the location at pc in the list at offset off.
 func (s *sections) list(w within, off uint64, pc uint64) ([]byte, error) {
@@ -94,7 +94,7 @@ func (s *sections) list(w within, off uint64, pc uint64) ([]byte, error) {
 	return s.list4(w, off, pc)
 }
 
-// listx is list by the index that DW_FORM_loclistx gives.
+// listx is list with an index of DW_FORM_loclistx.
 func (s *sections) listx(w within, index uint64, pc uint64) ([]byte, error) {
 	size := uint64(w.offsetSize)
 	if index > uint64(len(s.loclists))/size || w.listBase+index*size > uint64(len(s.loclists)) {

@@ -48,31 +48,31 @@ const (
 
 var (
 	errOut      = errors.New("it has been optimized out")
-	errComputed = errors.New("it is in no place: the debug information says how to compute it, which probes cannot")
+	errComputed = errors.New("it has no location: probes cannot compute it as the debug information describes")
 	errTLS      = errors.New("it is thread-local, which probes cannot read")
-	errEntry    = errors.New("it is kept nowhere: only what it was at the function's entry is known")
+	errEntry    = errors.New("it has no location: only its value at the function's entry is known")
 	errDamaged  = errors.New("its location in the debug information is damaged")
 )
 
-// operand is a number on an expression's stack: base + off.
+// operand is an element of an expression's stack: base + off.
 type operand struct {
 	base  string // a fetcharg; "" for a constant
 	off   int64
-	vaddr bool // a constant that is an address of the program
+	vaddr bool // off is an address of the program
 }
 
-// frame is what expressions refer to.
+// frame is the context of location expressions.
 type frame struct {
 	machine  *Machine
 	big      bool // numbers are big-endian
 	addrSize int
-	entry    bool // it is the function's first instruction
+	entry    bool // pc is the function's first instruction
 	cfa      func() (operand, error)
 	base     func() (operand, error)            // DW_AT_frame_base
 	addrx    func(index uint64) (uint64, error) // .debug_addr
 }
 
-// maxDepth bounds entry values within each other, and operands.
+// maxDepth limits nested entry values, and operands.
 const maxDepth = 64
 
 // locate evaluates a location expression.
@@ -102,17 +102,17 @@ func (f *frame) located(expr []byte, depth int) (Where, error) {
 	return e.where()
 }
 
-// evaluation is an expression half way through.
+// evaluation is the state of evaluating an expression.
 type evaluation struct {
 	*frame
 	c      leb.Cursor
 	stack  []operand
-	value  *Where // once it is clear that it is no address that the stack holds
+	value  *Where // set once the result is known not to be an address on the stack
 	pieces []Piece
 	depth  int
 }
 
-// skipToPiece gives up a part that cannot be located, if a piece is what it is.
+// skipToPiece skips a part that cannot be located, if it is a piece.
 func (e *evaluation) skipToPiece() bool {
 	for e.c.Left() > 1 {
 		if op := e.c.B[e.c.Pos]; op != opPiece && op != opStackValue {
@@ -131,7 +131,7 @@ func (e *evaluation) addPiece(w Where, err error) {
 	e.stack, e.value = nil, nil
 }
 
-// where is what has been found.
+// where returns the result.
 func (e *evaluation) where() (Where, error) {
 	switch {
 	case e.value != nil:
@@ -230,7 +230,7 @@ func (e *evaluation) step(op byte) error {
 	return errComputed
 }
 
-// constantOf reads DW_OP_const1u to const8s: unsigned and signed in turns.
+// constantOf reads DW_OP_const1u to const8s, alternately unsigned and signed.
 func (e *evaluation) constantOf(op byte) error {
 	size := 1 << ((op - opConst1u) / 2)
 	if (op-opConst1u)%2 == 1 {
@@ -246,7 +246,7 @@ func (e *evaluation) behind(from func() (operand, error), off int64) error {
 	return err
 }
 
-// add knows sums of which at most one part is no number.
+// add supports sums with at most one non-constant operand.
 func (e *evaluation) add(op byte) error {
 	b := operand{}
 	var err error
@@ -287,7 +287,7 @@ func (e *evaluation) deref() error {
 	return e.push(operand{base: fmt.Sprintf("%+d(%s)", o.off, o.base)})
 }
 
-// stackValue: what the stack holds is the value itself.
+// stackValue marks the top of the stack as the value itself.
 func (e *evaluation) stackValue() error {
 	o, err := e.pop()
 	switch {
@@ -303,7 +303,7 @@ func (e *evaluation) stackValue() error {
 	return nil
 }
 
-// implicit: the value is written out.
+// implicit sets a constant value.
 func (e *evaluation) implicit(b []byte) error {
 	switch len(b) {
 	case 1, 2, 4, 8:
@@ -314,8 +314,8 @@ func (e *evaluation) implicit(b []byte) error {
 	return errComputed
 }
 
-// atEntry: what a register was when the function was called, which at its first
-// instruction it still is.
+// atEntry evaluates a register's value at the function's entry, which is valid at the first
+// instruction only.
 func (e *evaluation) atEntry(expr []byte) error {
 	if !e.entry {
 		return errEntry

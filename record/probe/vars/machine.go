@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// Machine is what the kernel and the ABI call registers.
+// Machine holds the names and uses of registers in the kernel and the ABI.
 type Machine struct {
-	dwarf []string // by DWARF's number
-	args  []string // that pass the first integer arguments
-	ret   []string // that have what a function returns
-	goRet []string // the same of Go
-	other []string // that the kernel knows besides
-	// entry is CFA - sp at a function's first instruction: what a call has pushed.
+	dwarf []string // by DWARF number
+	args  []string // of the first integer arguments
+	ret   []string // of the return value
+	goRet []string // of Go's results
+	other []string // further registers of the kernel
+	// entry is CFA - sp at a function's first instruction: the size of the pushed return
+	// address.
 	entry int64
 	sp    string
 }
 
-// machines by GOARCH. The numbers are those of the psABIs, the names those of
+// machines by GOARCH. The numbers are from the psABIs, the names from
 // regs_query_register_offset in the kernel's arch/*/kernel/ptrace.c.
 var machines = map[string]*Machine{
 	"amd64": {
@@ -47,10 +48,10 @@ func numbered(prefix string, n int) (l []string) {
 	return l
 }
 
-// MachineOf returns the machine of a GOARCH, nil if its ABI is not known.
+// MachineOf returns the machine of a GOARCH, nil if its ABI is unknown.
 func MachineOf(goarch string) *Machine { return machines[goarch] }
 
-// Registers are the names that the kernel knows.
+// Registers returns the kernel's names of registers.
 func (m *Machine) Registers() []string { return slices.Concat(m.dwarf, m.other) }
 
 func (m *Machine) register(n uint64) (string, error) {
@@ -60,30 +61,30 @@ func (m *Machine) register(n uint64) (string, error) {
 	return "%" + m.dwarf[n], nil
 }
 
-// Arg is where a program's nth integer argument is at a function's entry, from
-// 1 on: its fetcharg, "" where the ABI puts it where the kernel cannot get at it.
+// Arg returns the fetcharg of a program's nth integer argument at a function's entry,
+// starting from 1; "" if the kernel cannot read its location.
 func (m *Machine) Arg(n int) string {
 	if n <= len(m.args) {
 		return "%" + m.args[n-1]
 	}
-	// Behind the return address, if that is on the stack.
+	// After the return address, if that is on the stack.
 	return fmt.Sprintf("$stack%d", n-len(m.args)-1+int(m.entry/8))
 }
 
-// KernelArg is the same for the kernel's functions, in its own word.
+// KernelArg is Arg for kernel functions, with the kernel's $argN.
 func (m *Machine) KernelArg(n int) (string, error) {
 	if n > len(m.args) && m.entry == 0 {
-		return "", fmt.Errorf("it is on the stack, where the kernel does not read arguments of this machine")
+		return "", fmt.Errorf("it is on the stack, where the kernel cannot read arguments on this machine")
 	}
 	return fmt.Sprintf("$arg%d", n), nil
 }
 
-// Returned is where a function's value is when it returns: its fetcharg.
+// Returned returns the fetcharg of a return value.
 func (m *Machine) Returned() string { return "%" + m.ret[0] }
 
-// ReturnedStruct is where a struct of integers and pointers is when a function of a
-// program returns it: in registers, or, where these are too few, at the address that the
-// first one has.
+// ReturnedStruct returns the location of a struct of integers and pointers when a user
+// function returns it: in registers, or, if these are too few, at the address in the first
+// one.
 func (m *Machine) ReturnedStruct(t *Type, inGo bool) Where {
 	regs := m.ret
 	if inGo {

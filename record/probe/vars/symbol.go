@@ -7,8 +7,8 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// Symbol is where a variable of the file at path is: the OFFSET of @+OFFSET in
-// probes of the code at offset off. It is found in the symbol tables.
+// Symbol returns the location of a variable of the file at path, from its symbol tables: the
+// OFFSET of @+OFFSET in probes of the code at offset off.
 func Symbol(path string, off uint64, name string) (at int64, err error) {
 	defer recovered(&err)
 	im, err := dso.Open(path)

@@ -1,7 +1,6 @@
-// Package vars answers "which value is where?": at the entry of a function of
-// the kernel by BTF, at any address of a program by DWARF. Where something is,
-// is said in the kernel's words for it, the fetchargs of
-// Documentation/trace/kprobetrace.rst; package probe puts them together.
+// Package vars locates values: parameters of kernel functions by BTF, variables of programs
+// by DWARF. Locations are expressed as the kernel's fetchargs
+// (Documentation/trace/kprobetrace.rst); package probe combines them.
 package vars
 
 import (
@@ -10,10 +9,10 @@ import (
 	"strings"
 )
 
-// Kind is what values of a type are.
+// Kind is the kind of a type.
 type Kind uint8
 
-// Kinds of types. Names for types and their qualifiers are no kinds of their own.
+// Kinds of types. Typedefs and qualifiers are not separate kinds.
 const (
 	Void Kind = iota
 	Int
@@ -23,23 +22,23 @@ const (
 	Array
 	Struct // or union
 	Func
-	Unknown // declared only, or of another language's kind
+	Unknown // declared only, or specific to another language
 )
 
-// Type is a type as C has it.
+// Type is a type in C's terms.
 type Type struct {
-	Name   string // "struct sk_buff", "" of pointers and arrays that no typedef names
+	Name   string // "struct sk_buff", "" for pointers and arrays without a typedef
 	Kind   Kind
-	Size   int64 // of a value in bytes; 0 where that is not known
-	Signed bool  // of an Int
-	Len    int64 // of an Array: elements
+	Size   int64 // of a value in bytes; 0: unknown
+	Signed bool  // for an Int
+	Len    int64 // number of elements of an Array
 
 	elem   func() *Type
 	fields func() []Field
 }
 
-// String is the type as perf probe --vars writes it: "struct sk_buff*", "char[]",
-// where an array of arrays is one.
+// String returns the type in the format of perf probe --vars: "struct sk_buff*", "char[]",
+// where nested arrays are one.
 func (t *Type) String() string {
 	marks := ""
 	for range maxNesting {
@@ -58,7 +57,7 @@ func (t *Type) String() string {
 	return t.Name + marks
 }
 
-// Elem is what a pointer points to or an array is of.
+// Elem returns the target type of a pointer, or the element type of an array.
 func (t *Type) Elem() *Type {
 	if t.elem == nil {
 		return void
@@ -70,14 +69,14 @@ func (t *Type) Elem() *Type {
 type Field struct {
 	Name string
 	Type *Type
-	Bit  int64 // where it begins: bits from the struct's first, the lowest of a byte first
-	Bits int64 // how many a bit-field has; 0: it is none
+	Bit  int64 // its offset in bits from the struct's first bit, the lowest of a byte first
+	Bits int64 // size of a bit-field; 0: not a bit-field
 }
 
-// maxNesting bounds anonymous structs within each other.
+// maxNesting limits the nesting of anonymous structs.
 const maxNesting = 32
 
-// Field finds a member by name, in anonymous members too.
+// Field finds a member by name, also in anonymous members.
 func (t *Type) Field(name string) (Field, bool) { return t.field(name, maxNesting) }
 
 func (t *Type) field(name string, depth int) (Field, bool) {
@@ -99,8 +98,7 @@ func (t *Type) field(name string, depth int) (Field, bool) {
 	return Field{}, false
 }
 
-// FieldNames are the names that Field knows, in their order; those that stand
-// for no bytes are left out.
+// FieldNames returns the names that Field finds, in order, except members without bytes.
 func (t *Type) FieldNames() []string { return t.fieldNames(maxNesting) }
 
 func (t *Type) fieldNames(depth int) (l []string) {
@@ -136,45 +134,45 @@ func array(n int64, elem *Type) *Type {
 
 var function = &Type{Name: "(function_type)", Kind: Func}
 
-// Var is a variable, or what else has a name and a type.
+// Var is a variable, or another value with a name and a type.
 type Var struct {
 	Name   string
 	Type   *Type
 	Param  bool
 	Global bool
 	Where  Where
-	Err    error // why it is nowhere
+	Err    error // why it has no location
 }
 
-// Where is a place of a value: a register, an address, or a constant.
+// Where is the location of a value: a register, an address, or a constant.
 type Where struct {
-	// Base is a fetcharg: "%di", "$arg1", "\3", "+8(%sp)"; "" is an address of
-	// the program, a vaddr.
+	// Base is a fetcharg: "%di", "$arg1", "\3", "+8(%sp)"; "" is an address of the program, a
+	// vaddr.
 	Base string
-	// Mem: the value is in memory, Off bytes behind the address that Base is;
-	// else Base is the value.
+	// Mem means that the value is in memory, Off bytes after the address in Base; otherwise
+	// Base is the value.
 	Mem bool
 	Off int64
-	// Pieces, if there are any, are where the parts of the value are, in their order.
+	// Pieces, if any, are the locations of the value's parts, in order.
 	Pieces []Piece
 }
 
-// Piece is a part of a value that lies in several places.
+// Piece is a part of a value that is stored in several places.
 type Piece struct {
 	Where
 	Size int64
-	Err  error // why it is nowhere
+	Err  error // why it has no location
 }
 
-// Scope is what has a name at one place of the code.
+// Scope holds the names that are valid at one place of the code.
 type Scope struct {
 	Function string
 	Vars     []Var // inner ones before outer ones, globals last
-	Return   *Type // of the function; of several results of a Go function, the first one's
+	Return   *Type // the function's return type; for a Go function, that of its first result
 
-	// Of a program: the file offset where all this holds, and what to add to a
-	// vaddr for @+OFFSET, which counts from where the file's first byte would
-	// be if it were mapped together with this code.
+	// For a program: the file offset at which the scope is valid, and the difference from a
+	// vaddr to the offset of @+OFFSET, which counts from the address that the file's first
+	// byte would have if it were mapped together with this code.
 	Off  uint64
 	Bias int64
 }
@@ -189,7 +187,7 @@ func (s *Scope) Lookup(name string) *Var {
 	return nil
 }
 
-// Names are the names of the variables.
+// Names returns the names of the variables.
 func (s *Scope) Names() (l []string) {
 	for _, v := range s.Vars {
 		l = append(l, v.Name)
@@ -197,7 +195,7 @@ func (s *Scope) Names() (l []string) {
 	return l
 }
 
-// NoDebugError says that nothing tells where values are.
+// NoDebugError means that debug information for locations is missing.
 type NoDebugError struct {
 	File string // or "the kernel"
 	Lack string // "DWARF", "BTF", "BTF of FUNCTION"
