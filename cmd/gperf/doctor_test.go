@@ -110,7 +110,7 @@ func TestDoctorUserNamespace(t *testing.T) {
 	}
 	out, code := runAs(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}, GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}}, "record -a -e cpu-clock true")
-	if code != exitError || !strings.Contains(out, "means nothing in a user namespace") {
+	if code != exitError || !strings.Contains(out, "does not apply in a user namespace") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 }

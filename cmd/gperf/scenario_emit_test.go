@@ -272,7 +272,7 @@ func TestScenarioTracepointArgumentsRefused(t *testing.T) {
 		{[]string{"-e", fork + " %di"}, "a tracepoint has no %di; sched_process_fork has "},
 		{[]string{"-e", fork + " $arg3"}, "sched_process_fork has "},
 		{[]string{"-e", fork + " child_pid=child->pid"}, "another argument has the name child_pid"},
-		{[]string{"-e", fork + ":k child->pid"}, "a tracepoint with arguments has no modifiers"},
+		{[]string{"-e", fork + ":k child->pid"}, "a tracepoint with arguments supports no modifiers"},
 		{[]string{"-a", "-e", fork + " child->pid", "-G", "/"}, "support no cgroups, modifiers"},
 		{[]string{"-e", "{" + fork + " child->pid,cpu-clock}"}, "terms or groups"},
 		{[]string{"-e", fork + " child->comm:string", "--filter", `comm ~ "x*"`}, "compares text by == and != only"},

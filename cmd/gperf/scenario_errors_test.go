@@ -56,7 +56,7 @@ func TestScenarioErrorsOfEvents(t *testing.T) {
 		event("cpu-clocks", "did you mean cpu-clock", "`gperf list 'cpu*'`"),
 		event("uprobes:./x:f", "did you mean uprobe:./x:f?"),
 		event("probe:no_such", `unknown event "probe:no_such"`, "`gperf probe --list`", "kprobe:FUNCTION"),
-		event("raw_tracepoint:sched_[", "the glob has a bracket without its other half"),
+		event("raw_tracepoint:sched_[", "the glob has an unbalanced bracket"),
 		event("mem:no_such_symbol_here:w", "shows no symbol no_such_symbol_here in /proc/kallsyms", "a number is an address"),
 		{[]string{"-a", "-e", "cpu-clock", "-G", "no-such-group"}, exitError, []string{`cgroup "no-such-group": `}},
 		{[]string{"-u", "no-such-user", "-e", "cpu-clock"}, exitUsage, []string{"-u no-such-user: there is no such user"}},
@@ -65,14 +65,14 @@ func TestScenarioErrorsOfEvents(t *testing.T) {
 	checkWrong(t, "terms", []wrong{
 		event("cpu-clock/perid=1000/", "unknown term perid: did you mean period?", "There are: name period freq"),
 		event("cpu-clock/period=many/", `term period: "many" is not a number`),
-		event("cpu-clock/call-graph=lbr/", "lbr is not possible", "dwarf finds whole stacks"),
-		event("cpu-clock/period=1000", "the / behind the terms"),
+		event("cpu-clock/call-graph=lbr/", "lbr is not possible", "dwarf records complete stacks"),
+		event("cpu-clock/period=1000", "the / after the terms"),
 		event("cpu-clock:Q", "unknown modifier 'Q': there are u k h"),
 	})
 	checkWrong(t, "groups", []wrong{
 		event("{cpu-clock,task-clock", "the group's } is missing"),
-		event("{{cpu-clock,task-clock}}", "there are no groups in groups"),
-		event("{cpu-clock}x", "behind a group there are modifiers (:u) or nothing"),
+		event("{{cpu-clock,task-clock}}", "groups cannot be nested"),
+		event("{cpu-clock}x", "a group can only be followed by modifiers (:u)"),
 	})
 	checkWrong(t, "filters", []wrong{
 		{[]string{"-e", "sched:sched_switch", "--filter", "prev_pidd > 1"}, exitUsage, []string{"there is no field prev_pidd: did you mean prev_pid", "Its fields are: "}},

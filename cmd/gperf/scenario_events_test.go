@@ -304,7 +304,7 @@ const (
 func TestScenarioFewCapabilities(t *testing.T) {
 	needTracepoints(t)
 	dir, program := nobodys(t, binary(t, "./cmd/gperf"))
-	withBPF, without := "User stacks:", "copying 8192 bytes of each stack instead. It takes root, or CAP_BPF and CAP_PERFMON."
+	withBPF, without := "User stacks:", "copying 8192 bytes of each stack instead. It requires root, or CAP_BPF and CAP_PERFMON."
 	if runtime.GOARCH != "amd64" {
 		withBPF, without = "frame pointers instead", "frame pointers instead" // in either case
 	}

@@ -1,9 +1,9 @@
-// Package check answers "what may this machine, kernel and user record, and what is
-// in the way of the rest?". It tries each thing where it can (opens the counter,
-// reads the file, loads the program) instead of asking how the kernel was
-// configured; one check that fails is one finding, and the others go on.
+// Package check reports what this machine, kernel and user may record, and how to fix the
+// rest. It tries each operation if possible (opens the counter, reads the file, loads the
+// program) instead of reading the kernel's configuration. One failed check is one finding,
+// and the others go on.
 //
-// The same knowledge explains why something was refused (why.go).
+// The same knowledge explains why an operation was refused (why.go).
 package check
 
 import (
@@ -18,13 +18,13 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Verdict is what came out of a check.
+// Verdict is the result of a check.
 type Verdict uint8
 
 // Verdicts.
 const (
 	OK   Verdict = iota
-	Part         // some of it is possible
+	Part         // partly possible
 	No
 )
 
@@ -33,20 +33,20 @@ func (v Verdict) String() string { return [...]string{"ok", "part", "no"}[v] }
 // MarshalJSON writes the verdict's word.
 func (v Verdict) MarshalJSON() ([]byte, error) { return json.Marshal(v.String()) }
 
-// Finding is what a check found.
+// Finding is the outcome of a check.
 type Finding struct {
 	Verdict Verdict `json:"verdict"`
 	Thing   string  `json:"thing"`
 	Fact    string  `json:"fact"`
-	Way     string  `json:"way,omitempty"` // what can be done about it; "" if nothing has to be
+	Way     string  `json:"way,omitempty"` // remedy; "" if none is needed
 }
 
-// Machine is what is examined.
+// Machine is the examined machine.
 type Machine struct {
-	Root    string // where proc, sys and the others are; "": /
+	Root    string // directory with proc, sys etc.; "": /
 	Tracefs *tracefs.FS
 
-	// What is tried with the kernel; replaced in tests.
+	// Operations on the kernel; replaced in tests.
 	open       func(a format.Attr, everywhere bool) error
 	openCgroup func(dir string) error
 	loadBPF    func() error
@@ -54,7 +54,7 @@ type Machine struct {
 	manyProbes func() error
 }
 
-// This is the machine that the program runs on.
+// This returns the machine that the program runs on.
 func This() *Machine {
 	return &Machine{
 		Tracefs: new(tracefs.FS), open: record.Try, openCgroup: record.TryCgroup,
@@ -62,7 +62,7 @@ func This() *Machine {
 	}
 }
 
-// loadWalker loads what walks stacks on cpu-clock, with hardly any room.
+// loadWalker loads the program that walks stacks of cpu-clock, with minimal maps.
 func loadWalker() error {
 	u, err := bpf.Load(bpf.Options{Programs: []bpf.Program{bpf.OnEvent}, Rows: 1 << 12, Tables: 1, Mappings: 1 << 10, Processes: 1, CPUs: 1})
 	if err == nil {
@@ -71,9 +71,9 @@ func loadWalker() error {
 	return err
 }
 
-// All makes all checks. What is to be done for several things is said once.
+// All runs all checks. It prints a remedy for several findings once.
 func (m *Machine) All() (l []Finding) {
-	said := map[string]string{} // the first thing that each way is for
+	said := map[string]string{} // the first thing with each remedy
 	for _, check := range []struct {
 		thing string
 		of    func(*Machine) Finding
@@ -129,7 +129,7 @@ func no(fact, way string) Finding   { return Finding{Verdict: No, Fact: fact, Wa
 
 func (m *Machine) path(name string) string { return filepath.Join("/", m.Root, name) }
 
-// read returns the text of a file without the space around it.
+// read returns the text of a file without surrounding space.
 func (m *Machine) read(name string) (string, error) {
 	b, err := os.ReadFile(m.path(name))
 	return strings.TrimSpace(string(b)), err
@@ -140,7 +140,7 @@ func (m *Machine) exists(name string) bool {
 	return err == nil
 }
 
-// Anything tells whether, by the findings of All, anything can be recorded.
+// Anything reports whether anything can be recorded, according to the findings of All.
 func Anything(l []Finding) bool {
 	for _, f := range l {
 		if f.Thing == "cpu-clock" || f.Thing == "PMU" || f.Thing == "tracepoints" {

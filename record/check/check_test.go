@@ -80,9 +80,9 @@ func TestWhyNotOpened(t *testing.T) {
 		{"a user, everything", status(1000, 0), "2", "", false, nil, OfEveryone, unix.EACCES, "sysctl kernel.perf_event_paranoid=0"},
 		{"a user, tracepoints", status(1000, 0), "1", "", false, nil, OfTracepoints, unix.EPERM, "sysctl kernel.perf_event_paranoid=-1"},
 		{"Debian's 3", status(1000, 0), "3", "", false, unix.EACCES, OfOwn, unix.EACCES, "sysctl kernel.perf_event_paranoid=2, or run gperf as root."},
-		{"Debian's 3 with CAP_PERFMON", status(1000, 0, unix.CAP_PERFMON), "3", "", false, unix.EACCES, OfOwn, unix.EACCES, "CAP_SYS_ADMIN alone"},
+		{"Debian's 3 with CAP_PERFMON", status(1000, 0, unix.CAP_PERFMON), "3", "", false, unix.EACCES, OfOwn, unix.EACCES, "only CAP_SYS_ADMIN"},
 		{"root in a container", status(0, 0, unix.CAP_SYSLOG), "2", "", false, nil, OfEveryone, unix.EACCES, "root lacks the capability CAP_PERFMON here"},
-		{"root of a user namespace", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", true, nil, OfEveryone, unix.EACCES, "means nothing in a user namespace"},
+		{"root of a user namespace", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", true, nil, OfEveryone, unix.EACCES, "does not apply in a user namespace"},
 		{"seccomp", status(0, 2), "2", "", false, unix.EPERM, OfEveryone, unix.EPERM, "seccomp"},
 		{"seccomp with ENOSYS", status(0, 2), "2", "", false, unix.ENOSYS, OfEveryone, unix.ENOSYS, "seccomp"},
 		{"a filter that lets it through", status(0, 2), "2", "", false, nil, OfEveryone, unix.EACCES, "root lacks the capability"},
@@ -133,9 +133,9 @@ func TestNeedOf(t *testing.T) {
 
 func TestWhyNoBPF(t *testing.T) {
 	for _, c := range []struct{ name, status, want string }{
-		{"a user", status(1000, 0), "It takes root, or CAP_BPF and CAP_PERFMON"},
+		{"a user", status(1000, 0), "It requires root, or CAP_BPF and CAP_PERFMON"},
 		{"root in a container", status(0, 0), "--cap-add BPF"},
-		{"half of it", status(1000, 0, unix.CAP_BPF), "It takes root"},
+		{"half of it", status(1000, 0, unix.CAP_BPF), "It requires root"},
 		{"an old kernel", status(0, 0, unix.CAP_SYS_ADMIN), "ulimit -l"},
 		{"a filter", status(0, 2, unix.CAP_SYS_ADMIN), "seccomp"},
 	} {
@@ -250,7 +250,7 @@ func TestAllAmiss(t *testing.T) {
 			}
 		}, Part, "5.12"},
 		{"another vmlinux", "kernel debuginfo", func(f map[string]string) { f["usr/lib/debug/boot/vmlinux-6.1.0-9-amd64"] = "not an ELF" }, nil, Part, "of another build"},
-		{"a kernel of one's own", "kernel debuginfo", func(f map[string]string) { f["proc/version"] = "Linux version 6.1.0 (me@home)" }, nil, Part, "who built it"},
+		{"a kernel of one's own", "kernel debuginfo", func(f map[string]string) { f["proc/version"] = "Linux version 6.1.0 (me@home)" }, nil, Part, "from its builder"},
 	} {
 		files := healthy()
 		if c.change != nil {

@@ -16,7 +16,7 @@ import (
 	"gperf/record/event"
 )
 
-// kernel is its version.
+// kernel reports the kernel's version.
 func (m *Machine) kernel() Finding {
 	release, err := m.read("proc/sys/kernel/osrelease")
 	if err != nil {
@@ -31,12 +31,13 @@ func (m *Machine) kernel() Finding {
 	return ok(fact)
 }
 
-// sampling returns the attr of an event that samples, but never within a check.
+// sampling returns the attr of a sampling event whose period is too long to sample within a
+// check.
 func sampling(typ format.EventType, config uint64) format.Attr {
 	return format.Attr{Type: typ, Config: config, SamplePeriod: 1 << 40, SampleType: format.SampleIP}
 }
 
-// refused is the finding of what perf_event_open refused this user.
+// refused returns the finding for an error of perf_event_open.
 func (m *Machine) refused(need Need, err error) Finding {
 	return no(err.Error(), m.WhyNotOpened(need, 0, err))
 }
@@ -45,7 +46,7 @@ func denied(err error) bool {
 	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)
 }
 
-// own opens an event of this thread, with the kernel, or else without.
+// own opens an event of this thread, including the kernel if possible.
 func (m *Machine) own(a format.Attr) (userOnly bool, err error) {
 	if err = m.open(a, false); !errors.Is(err, unix.EACCES) {
 		return false, err
@@ -54,7 +55,7 @@ func (m *Machine) own(a format.Attr) (userOnly bool, err error) {
 	return true, m.open(a, false)
 }
 
-// cpuClock is whether own processes can be sampled by the timer.
+// cpuClock checks whether own processes can be sampled by the timer.
 func (m *Machine) cpuClock() Finding {
 	userOnly, err := m.own(sampling(format.TypeSoftware, event.CPUClock))
 	switch {
@@ -66,7 +67,7 @@ func (m *Machine) cpuClock() Finding {
 	return ok("own processes, kernel included")
 }
 
-// everywhere is whether all processes can be sampled (-a).
+// everywhere checks whether all processes can be sampled (-a).
 func (m *Machine) everywhere() Finding {
 	if err := m.open(sampling(format.TypeSoftware, event.CPUClock), true); err != nil {
 		return m.refused(OfEveryone, err)
@@ -74,7 +75,7 @@ func (m *Machine) everywhere() Finding {
 	return ok("-a and -C record everything that runs")
 }
 
-// pmu is whether hardware cycles can be sampled.
+// pmu checks whether hardware cycles can be sampled.
 func (m *Machine) pmu() Finding {
 	userOnly, err := m.own(sampling(format.TypeHardware, event.Cycles))
 	name := "cycles"
@@ -91,21 +92,21 @@ func (m *Machine) pmu() Finding {
 	case denied(err):
 		return m.refused(OfOwn, err)
 	case m.virtual():
-		return no(fmt.Sprintf("no hardware events (%v): a virtual machine without a virtual PMU", err), "cpu-clock stands in for cycles; the host may pass its PMU on (QEMU: -cpu host,pmu=on)")
+		return no(fmt.Sprintf("no hardware events (%v): a virtual machine without a virtual PMU", err), "gperf uses cpu-clock instead of cycles; the host may pass its PMU through (QEMU: -cpu host,pmu=on)")
 	}
-	return no(fmt.Sprintf("no hardware events: %v", err), "cpu-clock stands in for cycles")
+	return no(fmt.Sprintf("no hardware events: %v", err), "gperf uses cpu-clock instead of cycles")
 }
 
-// virtual tells whether this is a virtual machine, as far as it shows.
+// virtual reports whether this is recognizably a virtual machine.
 func (m *Machine) virtual() bool {
 	s, _ := m.read("proc/cpuinfo")
 	return strings.Contains(s, " hypervisor") || m.exists("sys/hypervisor/type") || m.exists("sys/firmware/qemu_fw_cfg")
 }
 
-// watched is what a breakpoint watches.
+// watched is the variable for testing a breakpoint.
 var watched uint64
 
-// breakpoints is whether the CPU's can be had (mem:).
+// breakpoints checks whether the CPU's breakpoints are available (mem:).
 func (m *Machine) breakpoints() Finding {
 	const write, length = 2, 8 // HW_BREAKPOINT_W, HW_BREAKPOINT_LEN_8
 	a := sampling(format.TypeBreakpoint, 0)
@@ -120,7 +121,7 @@ func (m *Machine) breakpoints() Finding {
 	return ok("mem:ADDR[/LEN][:rwx]")
 }
 
-// sampleRate is the highest frequency.
+// sampleRate reports the highest sampling frequency.
 func (m *Machine) sampleRate() Finding {
 	const usual = 4000 // perf's default
 	s, err := m.read("proc/sys/kernel/perf_event_max_sample_rate")
@@ -133,7 +134,7 @@ func (m *Machine) sampleRate() Finding {
 	return ok("at most " + s + " Hz")
 }
 
-// rings is how much memory rings may have.
+// rings reports how much memory rings may use.
 func (m *Machine) rings() Finding {
 	s, err := m.read("proc/sys/kernel/perf_event_mlock_kb")
 	if err != nil {
@@ -142,7 +143,7 @@ func (m *Machine) rings() Finding {
 	r := m.rights()
 	level, _ := m.level()
 	if level < 0 || r.has(unix.CAP_IPC_LOCK) {
-		return ok("as large as asked for (-m)")
+		return ok("any size (-m)")
 	}
 	var l unix.Rlimit
 	unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l)
@@ -153,7 +154,7 @@ func (m *Machine) rings() Finding {
 	return ok(fmt.Sprintf("%s KiB for each CPU (kernel.perf_event_mlock_kb), and locked memory: %s", s, locked))
 }
 
-// files is how many counters can be open.
+// files reports how many counters can be open.
 func (m *Machine) files() Finding {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
@@ -167,7 +168,7 @@ func (m *Machine) files() Finding {
 	return ok(fact)
 }
 
-// feature is whether the kernel knows what is changed in an attr.
+// feature checks whether the kernel supports a changed attr.
 func (m *Machine) feature(change func(*format.Attr), yes, without string) Finding {
 	a := nothing
 	err := m.open(a, false)
@@ -181,19 +182,19 @@ func (m *Machine) feature(change func(*format.Attr), yes, without string) Findin
 	return ok(yes)
 }
 
-// buildIDs is whether the kernel says of files that are mapped which they are.
+// buildIDs checks whether the kernel reports build IDs of mapped files.
 func (m *Machine) buildIDs() Finding {
 	return m.feature(func(a *format.Attr) { a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagBuildID },
-		"the kernel tells them of what is mapped", "this kernel does not tell them (Linux 5.12 does): gperf reads them when the recording ends")
+		"the kernel records them for mapped files", "this kernel does not record them (Linux 5.12 does): gperf reads them at the end of the recording")
 }
 
-// lostSamples is whether the kernel counts the samples that found no room.
+// lostSamples checks whether the kernel counts lost samples.
 func (m *Machine) lostSamples() Finding {
 	return m.feature(func(a *format.Attr) { a.ReadFormat |= format.ReadLost },
 		"counted for each event", "this kernel counts them for each ring only (Linux 6.0 for each event)")
 }
 
-// cgroups is whether events can be bound to a cgroup (-G).
+// cgroups checks whether events can be bound to a cgroup (-G).
 func (m *Machine) cgroups() Finding {
 	mounts, _ := m.read("proc/self/mounts")
 	dir, version := record.CgroupRoot(mounts)
@@ -203,7 +204,7 @@ func (m *Machine) cgroups() Finding {
 	err := m.openCgroup(m.path(dir))
 	switch {
 	case err == nil:
-		return ok(fmt.Sprintf("-G takes cgroups below %s (v%d)", dir, version))
+		return ok(fmt.Sprintf("-G selects cgroups below %s (v%d)", dir, version))
 	case denied(err):
 		return m.refused(OfEveryone, err)
 	}

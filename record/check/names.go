@@ -13,7 +13,7 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// bpf is whether programs can be loaded.
+// bpf checks whether BPF programs can be loaded.
 func (m *Machine) bpf() Finding {
 	switch err := m.loadBPF(); {
 	case err == nil:
@@ -27,7 +27,7 @@ func (m *Machine) bpf() Finding {
 	}
 }
 
-// btf is whether the kernel describes its types.
+// btf checks whether the kernel has BTF.
 func (m *Machine) btf() Finding {
 	f, err := os.Open(m.path("sys/kernel/btf/vmlinux"))
 	if err != nil {
@@ -37,7 +37,7 @@ func (m *Machine) btf() Finding {
 	return ok("the kernel describes its types")
 }
 
-// wholeStacks is whether the program that walks user stacks can be loaded.
+// wholeStacks checks whether the program that walks user stacks can be loaded.
 func (m *Machine) wholeStacks() Finding {
 	const instead = "-g copies user stacks into the file"
 	err := m.loadWalker()
@@ -49,10 +49,10 @@ func (m *Machine) wholeStacks() Finding {
 	case errors.Is(err, unix.EPERM):
 		return part(instead+": programs may not be loaded", m.WhyNoBPF(err))
 	}
-	return part(instead+": "+firstLine(err), "gperf record -g -v tells what the kernel says")
+	return part(instead+": "+firstLine(err), "gperf record -g -v prints the kernel's messages")
 }
 
-// kernelSymbols is whether this user sees where the kernel's functions are.
+// kernelSymbols checks whether this user can read the addresses of kernel functions.
 func (m *Machine) kernelSymbols() Finding {
 	f, err := os.Open(m.path("proc/kallsyms"))
 	if err != nil {
@@ -63,18 +63,18 @@ func (m *Machine) kernelSymbols() Finding {
 	scan := bufio.NewScanner(f)
 	for scan.Scan() {
 		address, rest, _ := strings.Cut(scan.Text(), " ")
-		// Absolute symbols, and those relative to a CPU's memory, may be at 0.
+		// Absolute symbols and per-CPU symbols may be at 0.
 		if (strings.HasPrefix(rest, "t ") || strings.HasPrefix(rest, "T ")) && strings.Trim(address, "0") == "" {
 			return no("/proc/kallsyms hides addresses from this user: kernel frames will have no names", m.WhyHidden())
 		}
 		if strings.HasPrefix(rest, "t ") || strings.HasPrefix(rest, "T ") {
-			return ok("/proc/kallsyms tells addresses (kernel.kptr_restrict is " + restrict + ")")
+			return ok("/proc/kallsyms shows addresses (kernel.kptr_restrict is " + restrict + ")")
 		}
 	}
-	return no("/proc/kallsyms tells no functions", "a kernel with CONFIG_KALLSYMS")
+	return no("/proc/kallsyms shows no functions", "a kernel with CONFIG_KALLSYMS")
 }
 
-// kernelDebuginfo is whether the kernel's vmlinux is there, of this very kernel.
+// kernelDebuginfo checks whether the vmlinux of the running kernel is installed.
 func (m *Machine) kernelDebuginfo() Finding {
 	release, _ := m.read("proc/sys/kernel/osrelease")
 	id, _ := dso.KernelBuildID()
@@ -82,14 +82,14 @@ func (m *Machine) kernelDebuginfo() Finding {
 		"usr/lib/debug/vmlinux-" + release, "lib/modules/" + release + "/build/vmlinux", "boot/vmlinux-" + release}
 	version, _ := m.read("proc/version")
 	if d := m.distributions(); len(d) > 0 && (d[0] == "debian" || d[0] == "ubuntu") && !strings.Contains(strings.ToLower(version), d[0]) {
-		return m.debuginfo(id, paths, map[string]string{d[0]: "this kernel is not of the distribution: who built it has its vmlinux"})
+		return m.debuginfo(id, paths, map[string]string{d[0]: "this kernel is not the distribution's: get its vmlinux from its builder"})
 	}
 	return m.debuginfo(id, paths, map[string]string{
 		"debian": "apt install linux-image-" + release + "-dbg", "ubuntu": "apt install linux-image-" + release + "-dbgsym (ddebs.ubuntu.com)",
 		"fedora": "dnf debuginfo-install kernel", "suse": "zypper install kernel-default-debuginfo"})
 }
 
-// libcDebuginfo is whether the C library's debug information is there.
+// libcDebuginfo checks whether the C library's debug information is installed.
 func (m *Machine) libcDebuginfo() Finding {
 	for _, p := range []string{"lib/x86_64-linux-gnu/libc.so.6", "lib/aarch64-linux-gnu/libc.so.6", "lib64/libc.so.6", "usr/lib/libc.so.6"} {
 		if !m.exists(p) {
@@ -106,7 +106,8 @@ func (m *Machine) libcDebuginfo() Finding {
 }
 
 // debuginfo looks for the file with the debug information of a build ID: below
-// /usr/lib/debug/.build-id, or at one of the paths. packages say by distribution how to get it.
+// /usr/lib/debug/.build-id, or at one of the paths. packages are the commands to install it,
+// by distribution.
 func (m *Machine) debuginfo(id dso.BuildID, paths []string, packages map[string]string) Finding {
 	hex := id.String()
 	if len(hex) > 2 {
@@ -133,7 +134,7 @@ func (m *Machine) debuginfo(id dso.BuildID, paths []string, packages map[string]
 	return part("not installed"+other, way)
 }
 
-// distributions are the words of os-release for this one and those that it is like.
+// distributions returns the ids of this distribution and of similar ones, from os-release.
 func (m *Machine) distributions() (l []string) {
 	text, _ := m.read("etc/os-release")
 	var like []string
@@ -150,7 +151,7 @@ func (m *Machine) distributions() (l []string) {
 	return append(l, like...)
 }
 
-// debuginfod is where debug information can be fetched from.
+// debuginfod reports the server of debug information.
 func (m *Machine) debuginfod() Finding {
 	if urls := os.Getenv("DEBUGINFOD_URLS"); urls != "" {
 		return ok("DEBUGINFOD_URLS is " + urls)
@@ -158,7 +159,7 @@ func (m *Machine) debuginfod() Finding {
 	return part("DEBUGINFOD_URLS is not set", "export DEBUGINFOD_URLS="+m.debuginfodServer()+" for perf and gdb; gperf does not fetch debug information yet")
 }
 
-// debuginfodServer is the distribution's.
+// debuginfodServer returns the distribution's server.
 func (m *Machine) debuginfodServer() string {
 	for _, d := range m.distributions() {
 		if host, ok := map[string]string{"debian": "debian.net", "ubuntu": "ubuntu.com", "fedora": "fedoraproject.org", "arch": "archlinux.org"}[d]; ok {
@@ -168,7 +169,7 @@ func (m *Machine) debuginfodServer() string {
 	return "https://debuginfod.elfutils.org"
 }
 
-// perf is whether it is installed.
+// perf reports whether perf is installed.
 func (m *Machine) perf() Finding {
 	if path, err := exec.LookPath("perf"); err == nil {
 		return ok(path + ", which gperf does not need")

@@ -16,7 +16,7 @@ import (
 	"gperf/record/tracefs"
 )
 
-// tracefs is whether it can be read, and written to.
+// tracefs checks whether tracefs can be read and written.
 func (m *Machine) tracefs() Finding {
 	events, err := m.Tracefs.Path("events")
 	if err != nil {
@@ -33,7 +33,7 @@ func (m *Machine) tracefs() Finding {
 	return ok(m.Tracefs.Root + " can be read and written to")
 }
 
-// writable tells whether a file of tracefs can be opened for writing.
+// writable returns an error if a file of tracefs cannot be opened for writing.
 func (m *Machine) writable(name string) error {
 	path, err := m.Tracefs.Path(name)
 	if err != nil {
@@ -46,10 +46,10 @@ func (m *Machine) writable(name string) error {
 	return f.Close()
 }
 
-// withoutTracefs is the finding of what tracefs is missing for.
-var withoutTracefs = no("tracefs is missing for it, see above", "")
+// withoutTracefs is the finding for checks that need tracefs.
+var withoutTracefs = no("requires tracefs, see above", "")
 
-// tracepoints is whether one of them can be opened, with its data.
+// tracepoints checks whether a tracepoint can be opened, with its data.
 func (m *Machine) tracepoints() Finding {
 	names, err := m.Tracefs.Names()
 	if err != nil {
@@ -70,10 +70,10 @@ func (m *Machine) tracepoints() Finding {
 		}
 		return ok(fmt.Sprintf("%d of them (gperf list tracepoint)", len(names)))
 	}
-	return no("this kernel has none of those that were tried", "a kernel with CONFIG_EVENT_TRACING")
+	return no("this kernel has none of the tried tracepoints", "a kernel with CONFIG_EVENT_TRACING")
 }
 
-// never are functions of the kernel that do not run within a check, to put a probe on.
+// never are kernel functions that do not run during a check, for testing a probe.
 var never = []string{"kernel_restart", "kernel_halt", "kernel_power_off"}
 
 func (m *Machine) kprobes() Finding { return m.kprobe(probe.Kprobe) }
@@ -93,7 +93,7 @@ func (m *Machine) kprobe(kind probe.Kind) Finding {
 	return m.probed(err, kind.String()+":FUNCTION (gperf list '"+kind.String()+":tcp_*')")
 }
 
-// takesProbes tells whether this user may write to tracefs' file for kprobe or uprobe.
+// takesProbes reports whether this user may write to tracefs' file for kprobes or uprobes.
 func (m *Machine) takesProbes(word string) (f Finding, can bool) {
 	err := m.writable(word + "_events")
 	var missing *tracefs.NotFoundError
@@ -101,30 +101,30 @@ func (m *Machine) takesProbes(word string) (f Finding, can bool) {
 	case errors.As(err, &missing):
 		return withoutTracefs, false
 	case errors.Is(err, fs.ErrNotExist):
-		return no("this kernel has none (no "+word+"_events)", "it takes one with CONFIG_"+strings.ToUpper(word)+"_EVENTS"), false
+		return no("this kernel has none (no "+word+"_events)", "requires a kernel with CONFIG_"+strings.ToUpper(word)+"_EVENTS"), false
 	case errors.Is(err, fs.ErrPermission):
-		return no(m.Tracefs.Root+"/"+word+"_events may not be written to", m.WhyNotWritten()), false
+		return no(m.Tracefs.Root+"/"+word+"_events is not writable", m.WhyNotWritten()), false
 	case err != nil:
 		return no(err.Error(), ""), false
 	}
 	return Finding{}, true
 }
 
-// probed is the finding of watching a probe.
+// probed returns the finding for testing a probe.
 func (m *Machine) probed(err error, yes string) Finding {
 	var install *probe.InstallError
 	switch {
 	case err == nil:
 		return ok(yes)
 	case errors.As(err, &install):
-		return no("the kernel refuses a probe: "+install.Err.Error(), m.lockedDown())
+		return no("the kernel rejects a probe: "+install.Err.Error(), m.lockedDown())
 	case denied(err):
 		return m.refused(OfTracepoints, err)
 	}
 	return no(err.Error(), "")
 }
 
-// watch has the kernel take a probe as a recording does, opens it, and takes it away.
+// watch installs a probe as a recording does, opens it, and removes it.
 func (m *Machine) watch(p *probe.Probe) error {
 	set := probe.NewSet(m.Tracefs)
 	l, errs, err := set.Add([]*probe.Probe{p}, nil)
@@ -137,7 +137,7 @@ func (m *Machine) watch(p *probe.Probe) error {
 	return errors.Join(err, set.Remove(nil))
 }
 
-// kprobeMulti is whether a glob's probes are attached at once.
+// kprobeMulti checks whether the probes of a glob can be attached at once.
 func (m *Machine) kprobeMulti() Finding {
 	if errors.Is(m.writable("kprobe_events"), fs.ErrNotExist) {
 		return no("this kernel has no kprobes", "")
@@ -163,7 +163,7 @@ func (m *Machine) uprobes() Finding { return m.uprobe(probe.Uprobe) }
 
 func (m *Machine) uretprobes() Finding { return m.uprobe(probe.Uretprobe) }
 
-// uprobe tries one where this program began.
+// uprobe tests a uprobe at this program's entry point.
 func (m *Machine) uprobe(kind probe.Kind) Finding {
 	if f, ok := m.takesProbes("uprobe"); !ok {
 		return f
@@ -175,7 +175,7 @@ func (m *Machine) uprobe(kind probe.Kind) Finding {
 	return m.probed(err, kind.String()+":FILE:FUNCTION (gperf list '"+kind.String()+":./program:*')")
 }
 
-// entry is where this program begins, in its file.
+// entry returns the position of this program's entry point in its file.
 func entry() (path string, off uint64, err error) {
 	if path, err = os.Executable(); err != nil {
 		return "", 0, err
@@ -193,7 +193,7 @@ func entry() (path string, off uint64, err error) {
 	return path, 0, errors.New("no entry")
 }
 
-// usdt is whether programs can be told that somebody watches.
+// usdt checks whether the kernel supports semaphores of USDT probes.
 func (m *Machine) usdt() Finding {
 	if f, ok := m.takesProbes("uprobe"); !ok {
 		return f
@@ -205,7 +205,7 @@ func (m *Machine) usdt() Finding {
 	return ok("usdt:FILE:PROVIDER:NAME, semaphores included")
 }
 
-// leftovers are probes that a killed recording left behind.
+// leftovers reports probes that killed recordings have left.
 func (m *Machine) leftovers() Finding {
 	l, err := probe.Leftovers(m.Tracefs)
 	var missing *tracefs.NotFoundError
@@ -215,7 +215,7 @@ func (m *Machine) leftovers() Finding {
 	case err != nil:
 		return no(err.Error(), m.WhyNoTracefs(err))
 	case len(l) == 0:
-		return ok("no probes of recordings that were killed")
+		return ok("no probes of killed recordings")
 	}
-	return part(fmt.Sprintf("%d probes of recordings that were killed, such as %s", len(l), l[0].String()), "gperf probe --del")
+	return part(fmt.Sprintf("%d probes of killed recordings, such as %s", len(l), l[0].String()), "gperf probe --del")
 }

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rights are what this process may do.
+// rights are the permissions of this process.
 type rights struct {
 	uid, euid int
 	caps      uint64 // effective
-	// userNS says that the process is in a user namespace of its own, whose
-	// capabilities mean nothing to perf_event_open, BPF and tracefs.
+	// userNS marks a process in a user namespace of its own, whose capabilities do not apply
+	// to perf_event_open, BPF and tracefs.
 	userNS  bool
 	seccomp bool // system calls are filtered
 }
@@ -41,20 +41,20 @@ func (m *Machine) rights() (r rights) {
 	return r
 }
 
-// foreignNS tells whether the process is in another namespace than the first one of
-// its kind, whose inode has a fixed number (include/uapi/linux/nsfs.h).
+// foreignNS reports whether the process is in another namespace than the initial one of its
+// kind, whose inode has a fixed number (include/uapi/linux/nsfs.h).
 func (m *Machine) foreignNS(kind string, first uint32) bool {
 	link, err := os.Readlink(m.path("proc/self/ns/" + kind))
 	return err == nil && link != fmt.Sprintf("%s:[%d]", kind, first)
 }
 
-// has tells whether the process has a capability, as the kernel's perf and BPF count it.
+// has reports whether the process has a capability that perf and BPF accept.
 func (r *rights) has(c int) bool { return !r.userNS && r.caps>>c&1 != 0 }
 
-// perfmon tells whether perf_event_paranoid does not apply (perfmon_capable).
+// perfmon reports whether perf_event_paranoid does not apply (perfmon_capable).
 func (r *rights) perfmon() bool { return r.has(unix.CAP_PERFMON) || r.has(unix.CAP_SYS_ADMIN) }
 
-// useful are the capabilities that recording has a use for.
+// useful are the capabilities that recording uses.
 var useful = []struct {
 	c    int
 	name string
@@ -62,13 +62,13 @@ var useful = []struct {
 }{
 	{unix.CAP_PERFMON, "CAP_PERFMON", "events"},
 	{unix.CAP_BPF, "CAP_BPF", "whole stacks"},
-	{unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN", ""}, // is both, and mounts
+	{unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN", ""}, // implies both, and allows mounts
 	{unix.CAP_SYSLOG, "CAP_SYSLOG", "kernel symbols"},
 	{unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "others' processes"},
 	{unix.CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "tracefs"},
 }
 
-// user is who asks, with which capabilities.
+// user reports the user and its capabilities.
 func (m *Machine) user() Finding {
 	r := m.rights()
 	who := fmt.Sprintf("uid %d", r.euid)
@@ -91,21 +91,22 @@ func (m *Machine) user() Finding {
 	fact := who + " with " + with
 	switch {
 	case r.userNS:
-		return part(fact+", all of which mean nothing to perf events outside of their user namespace", "")
+		return part(fact+", which do not apply to perf events outside their user namespace", "")
 	case r.perfmon() && len(lack) > 0:
-		return part(fact, "lacking are "+strings.Join(lack, ", "))
+		return part(fact, "missing: "+strings.Join(lack, ", "))
 	case len(lack) > 0 && r.euid == 0:
-		return part(fact, "the container, or who dropped them, withholds "+strings.Join(lack, ", "))
+		return part(fact, "dropped, for example by the container: "+strings.Join(lack, ", "))
 	case len(lack) > 0:
 		return part(fact, "run as root, or: "+setcap)
 	}
 	return ok(fact)
 }
 
-// setcap gives gperf what it needs; CAP_DAC_READ_SEARCH reads tracefs, CAP_SYSLOG kernel addresses.
+// setcap gives gperf its capabilities; CAP_DAC_READ_SEARCH is for tracefs, CAP_SYSLOG for
+// kernel addresses.
 const setcap = "setcap cap_perfmon,cap_bpf,cap_syslog,cap_sys_ptrace,cap_dac_read_search+ep gperf"
 
-// container is whether the process is in one, as far as it shows.
+// container checks whether the process is recognizably in a container.
 func (m *Machine) container() Finding {
 	var signs []string
 	if m.foreignNS("user", 0xeffffffd) {
@@ -116,20 +117,20 @@ func (m *Machine) container() Finding {
 	}
 	r := m.rights()
 	if r.seccomp {
-		signs = append(signs, "behind a seccomp filter")
+		signs = append(signs, "under a seccomp filter")
 	}
 	switch {
 	case len(signs) == 0:
-		return ok("none: neither in a user or PID namespace nor behind a seccomp filter")
+		return ok("none: no user or PID namespace, no seccomp filter")
 	case r.perfmon():
 		return ok(strings.Join(signs, ", "))
 	case r.userNS:
-		return part(strings.Join(signs, ", "), "record from outside of it, or lower kernel.perf_event_paranoid there")
+		return part(strings.Join(signs, ", "), "record from outside, or lower kernel.perf_event_paranoid there")
 	}
 	return part(strings.Join(signs, ", "), "start it with --cap-add PERFMON --cap-add BPF, or record from outside")
 }
 
-// lockdown is the kernel's mode of that name.
+// lockdown reports the kernel's lockdown mode.
 func (m *Machine) lockdown() Finding {
 	switch mode := m.lockdownMode(); mode {
 	case "":
@@ -142,7 +143,7 @@ func (m *Machine) lockdown() Finding {
 	}
 }
 
-// lockdownMode is none, integrity or confidentiality; "" where it is not known.
+// lockdownMode is none, integrity or confidentiality; "" if unknown.
 func (m *Machine) lockdownMode() string {
 	s, _ := m.read("sys/kernel/security/lockdown") // none [integrity] confidentiality
 	_, s, _ = strings.Cut(s, "[")
@@ -150,7 +151,7 @@ func (m *Machine) lockdownMode() string {
 	return mode
 }
 
-// level is kernel.perf_event_paranoid.
+// level returns kernel.perf_event_paranoid.
 func (m *Machine) level() (int, error) {
 	s, err := m.read("proc/sys/kernel/perf_event_paranoid")
 	if err != nil {
@@ -159,7 +160,7 @@ func (m *Machine) level() (int, error) {
 	return strconv.Atoi(s)
 }
 
-// paranoid is kernel.perf_event_paranoid, and what it means to this user.
+// paranoid reports kernel.perf_event_paranoid, and its meaning for this user.
 func (m *Machine) paranoid() Finding {
 	n, err := m.level()
 	if err != nil {
@@ -173,7 +174,7 @@ func (m *Machine) paranoid() Finding {
 	case r.perfmon():
 		return ok(fact + ", which does not apply to this user")
 	case n < 0:
-		return ok(fact + ": all events of all processes, for everybody")
+		return ok(fact + ": all events of all processes, for all users")
 	case n == 0:
 		return part(fact+": all processes, but no tracepoints", "sysctl kernel.perf_event_paranoid=-1")
 	case n == 1:

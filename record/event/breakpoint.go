@@ -13,13 +13,13 @@ import (
 
 const breakpointPrefix = "mem:"
 
-// What a breakpoint stops at: HW_BREAKPOINT_* of include/uapi/linux/hw_breakpoint.h.
+// Accesses that trigger a breakpoint: HW_BREAKPOINT_* of include/uapi/linux/hw_breakpoint.h.
 const (
 	bpRead, bpWrite, bpExecute = 1, 2, 4
 )
 
-// breakpoint is an event of accesses to an address: mem:ADDR[/LEN][:ACCESS], where
-// ADDR is a number or a symbol of the kernel, as in /proc/kallsyms.
+// breakpoint returns the event of accesses to an address: mem:ADDR[/LEN][:ACCESS], where ADDR
+// is a number or a symbol of the kernel, as in /proc/kallsyms.
 func (w *words) breakpoint(at *Finder) ([]Event, error) {
 	rest := w.name[len(breakpointPrefix):]
 	place, access, more := strings.Cut(rest, ":")
@@ -32,7 +32,7 @@ func (w *words) breakpoint(at *Finder) ([]Event, error) {
 		} else if !behind {
 			mods, behind = access, true // mem:ADDR:u
 		} else {
-			return nil, w.bad(fmt.Sprintf("%q is no access: there are r, w and x", access))
+			return nil, w.bad(fmt.Sprintf("%q is not an access: use r, w and x", access))
 		}
 		if behind {
 			w.mods, w.modified = mods+w.mods, true
@@ -45,7 +45,7 @@ func (w *words) breakpoint(at *Finder) ([]Event, error) {
 	}
 	ev.Config2 = 4
 	if ev.BPType == bpExecute {
-		ev.Config2 = strconv.IntSize / 8 // sizeof(long), the kernel demands it
+		ev.Config2 = strconv.IntSize / 8 // sizeof(long), required by the kernel
 	}
 	if hasLen {
 		if ev.Config2, err = strconv.ParseUint(length, 0, 64); err != nil || ev.Config2 < 1 || ev.Config2 > 8 {
@@ -55,7 +55,7 @@ func (w *words) breakpoint(at *Finder) ([]Event, error) {
 	return []Event{ev}, nil
 }
 
-// accessType is the BPType of r, w, x and combinations.
+// accessType returns the BPType of r, w, x and combinations.
 func accessType(s string) (typ uint32, ok bool) {
 	for _, c := range s {
 		bit := map[rune]uint32{'r': bpRead, 'w': bpWrite, 'x': bpExecute}[c]
@@ -69,7 +69,7 @@ func accessType(s string) (typ uint32, ok bool) {
 
 func (w *words) address(place string, at *Finder) (uint64, error) {
 	if place == "" {
-		return 0, w.bad("mem:ADDR[/LEN][:ACCESS] is what it takes")
+		return 0, w.bad("the format is mem:ADDR[/LEN][:ACCESS]")
 	}
 	if c := place[0]; '0' <= c && c <= '9' {
 		n, err := strconv.ParseUint(place, 0, 64)
@@ -85,13 +85,13 @@ func (w *words) address(place string, at *Finder) (uint64, error) {
 	case addr != 0:
 		return addr, nil
 	case names == nil:
-		return 0, w.bad("the kernel hides its addresses from you (kernel.kptr_restrict)")
+		return 0, w.bad("the kernel hides its addresses from this user (kernel.kptr_restrict)")
 	}
 	return 0, &UnknownError{Spec: w.spec, Kind: "symbol", Name: place, Near: near.Names(place, names)}
 }
 
-// kernelSymbol is the address of a symbol of the kernel. If there is none, names are
-// those that there are, nil if the kernel hides their addresses.
+// kernelSymbol returns the address of a symbol of the kernel. If there is none, names are the
+// existing symbols, nil if the kernel hides their addresses.
 func (f *Finder) kernelSymbol(name string) (addr uint64, names []string, err error) {
 	path := f.Kallsyms
 	if path == "" {
@@ -112,7 +112,7 @@ func (f *Finder) kernelSymbol(name string) (addr uint64, names []string, err err
 		if err != nil {
 			continue
 		}
-		// Symbols of one CPU's memory are offsets, small numbers.
+		// Per-CPU symbols are offsets, small numbers.
 		shown = shown || a != 0
 		if l[2] == name && a != 0 {
 			return a, nil, nil

@@ -7,18 +7,18 @@ import (
 	"gperf/record/near"
 )
 
-// SpecError is an event string that cannot be recorded as it stands.
+// SpecError means that an event string cannot be recorded as written.
 type SpecError struct{ Spec, Msg string }
 
 func (e *SpecError) Error() string { return fmt.Sprintf("event %q: %s", e.Spec, e.Msg) }
 
-// UnknownError is an event, PMU or term that this kernel does not have.
+// UnknownError means that this kernel does not have an event, PMU or term.
 type UnknownError struct {
 	Spec string   // of the event
-	Kind string   // "PMU", "term" or "symbol", "" where the event is what is unknown
+	Kind string   // "PMU", "term" or "symbol", "" for the event itself
 	Name string   // of the term or symbol
-	Near []string // names like it that exist, best first
-	All  []string // names that exist, where these are few
+	Near []string // existing similar names, best first
+	All  []string // existing names, if these are few
 }
 
 func (e *UnknownError) Error() string {
@@ -26,7 +26,7 @@ func (e *UnknownError) Error() string {
 	switch e.Kind {
 	case "PMU":
 		pmu, _, _ := strings.Cut(e.Spec, "/")
-		s = fmt.Sprintf("event %q: there is no PMU %s here", e.Spec, pmu)
+		s = fmt.Sprintf("event %q: this machine has no PMU %s", e.Spec, pmu)
 	case "symbol":
 		s = fmt.Sprintf("event %q: the kernel shows no symbol %s in /proc/kallsyms", e.Spec, e.Name)
 	case "term":
@@ -41,7 +41,8 @@ func (e *UnknownError) Error() string {
 	return s
 }
 
-// unknownTerm says that t is none of the terms of a PMU's events, "" for others.
+// unknownTerm returns the error for a term that a PMU's events do not have; pmu is "" for
+// other events.
 func (w *words) unknownTerm(t term, pmu string, all []string) error {
 	name := t.key
 	if pmu != "" {

@@ -1,6 +1,5 @@
-// Package event answers "which events are meant?": it turns the words of perf
-// record's -e into events. Opening them is package record's; what a probe means
-// on this machine, package probe's; what tracepoints there are, package tracefs's.
+// Package event parses perf record's -e into events. Package record opens them; package probe
+// resolves probes on this machine, and package tracefs lists tracepoints.
 package event
 
 import (
@@ -15,35 +14,36 @@ import (
 	"gperf/record/probe"
 )
 
-// Event is one event of a command line: what to count and where to count it,
-// before the options of the recording are put on it.
+// Event is one event of a command line: what to count and where to count it, before the
+// options of the recording are applied.
 type Event struct {
-	Name                      string // as files name it: "cycles:u", "skb:kfree_skb"
+	Name                      string // its name in files: "cycles:u", "skb:kfree_skb"
 	Type                      format.EventType
 	Config                    uint64
-	Config1, Config2, Config3 uint64           // of a breakpoint: its address, and how many bytes
-	BPType                    uint32           // of a breakpoint: what it stops at, HW_BREAKPOINT_*
+	Config1, Config2, Config3 uint64           // of a breakpoint: its address, and its length in bytes
+	BPType                    uint32           // of a breakpoint: accesses, HW_BREAKPOINT_*
 	Flags                     format.AttrFlags // exclude_*, precise_ip, pinned, exclusive
-	// SampleRead has every sample carry the counter's value (modifier S).
+	// SampleRead puts the counter's value into every sample (modifier S).
 	SampleRead bool
 	Terms      Terms
 
-	// Member says that the event is in one group with the event ahead of it.
+	// Member means that the event is in the group of the preceding event.
 	Member bool
 	Group  string // name of the group that the event leads; "" for most
-	Weak   bool   // the group that it leads may be opened as single events
-	// Silent says that the event takes no samples: its leader's carry its count.
+	Weak   bool   // its group may be opened as single events
+	// Silent means that the event takes no samples: its leader's contain its count.
 	Silent bool
 
-	CPUs   []int  // the PMU's, where it does not count on all of them; nil: any
-	Filter string // of a tracepoint's fields, as the kernel takes it
-	Cgroup string // whose threads alone count, a path below the mount point; "": all
+	CPUs   []int  // CPUs of the PMU, if not all; nil: any
+	Filter string // of a tracepoint's fields, in the kernel's syntax
+	Cgroup string // count only its threads, a path below the mount point; "": all
 
-	// Tracepoint is "system/name", a folder of tracefs' events; empty for
-	// others. A probe becomes one when the recording begins, and gets Config then.
+	// Tracepoint is "system/name", a directory of tracefs' events; empty for other events. A
+	// probe gets its tracepoint, and Config, when the recording begins.
 	Tracepoint string
 	Probe      *probe.Probe // nil for others
-	// Raw is a raw tracepoint, or one with arguments, whose samples BPF programs make; nil for others.
+	// Raw is a raw tracepoint, or a tracepoint with arguments, whose samples BPF programs
+	// make; nil for others.
 	Raw *probe.Raw
 }
 
@@ -51,12 +51,12 @@ type Event struct {
 // perf_sw_ids of include/uapi/linux/perf_event.h.
 const (
 	Cycles    = 0 // hardware
-	CPUClock  = 0 // software, as are the following
+	CPUClock  = 0 // software, like the following
 	Dummy     = 9
 	BPFOutput = 10
 )
 
-// Default is cycles:P, as precise as the PMU can.
+// Default is cycles:P, with the PMU's highest precision.
 var Default = Event{Name: "cycles:P", Type: format.TypeHardware, Config: Cycles,
 	Flags: format.AttrFlags(0).WithPreciseIP(3)}
 
@@ -88,9 +88,8 @@ var softwareEvents = map[string]uint64{
 	"cgroup-switches":  11,
 }
 
-// The three parts of a cache event's name, by perf's spellings, in lower case;
-// the index is the kernel's number (enum perf_hw_cache_id, _op_id,
-// _op_result_id).
+// The three parts of a cache event's name, in perf's spellings, in lower case; the index is
+// the kernel's number (enum perf_hw_cache_id, _op_id, _op_result_id).
 var (
 	cacheNames = [][]string{
 		{"l1-dcache", "l1-d", "l1d", "l1-data"},
@@ -110,7 +109,7 @@ var (
 		{"refs", "reference", "ops", "access"},
 		{"misses", "miss"},
 	}
-	// cacheHas says which ops a cache knows, as bits of 1<<op.
+	// cacheHas lists the operations of each cache, as bits of 1<<op.
 	cacheHas = [...]uint{7, 5, 7, 7, 1, 1, 7}
 )
 
@@ -133,8 +132,8 @@ func plainEvent(name string) (Event, bool) {
 	return Event{}, false
 }
 
-// cacheConfig parses CACHE[-OP][-RESULT], in any case; op and result may be
-// swapped, and stand for read and access where they are missing.
+// cacheConfig parses CACHE[-OP][-RESULT], in any case; op and result may be swapped, and
+// default to read and access.
 func cacheConfig(name string) (config uint64, ok bool) {
 	cache, rest, ok := takeWord(strings.ToLower(name), cacheNames)
 	if !ok {
@@ -157,8 +156,8 @@ func cacheConfig(name string) (config uint64, ok bool) {
 	return uint64(cache | op<<8 | result<<16), true
 }
 
-// takeWord takes the longest of the spellings that s begins with, up to a dash
-// or the end, and returns its row.
+// takeWord takes the longest spelling at the start of s, up to a dash or the end, and returns
+// its row.
 func takeWord(s string, rows [][]string) (row int, rest string, ok bool) {
 	best := 0
 	for i, words := range rows {
@@ -172,20 +171,19 @@ func takeWord(s string, rows [][]string) (row int, rest string, ok bool) {
 	return row, rest, ok
 }
 
-// modifiers are the letters behind the last colon.
+// modifiers are the letters after the last colon.
 const modifiers = "ukhpPGHSDIeW"
 
-// modify puts the modifiers of spec on the event, with the meanings of
-// perf-list(1).
+// modify applies the modifiers of spec to the event, as in perf-list(1).
 func (ev *Event) modify(spec, mods string) error {
 	bad := func(msg string) error { return &SpecError{Spec: spec, Msg: msg} }
 	if mods == "" {
-		return bad("no modifier behind the colon")
+		return bad("the modifier after the colon is missing")
 	}
 	const modes = format.FlagExcludeUser | format.FlagExcludeKernel | format.FlagExcludeHV
 	var seen [128]bool
 	precise := 0
-	var in, guest format.AttrFlags // what to include; which side to exclude
+	var in, guest format.AttrFlags // levels to include; side to exclude
 	for _, c := range mods {
 		if c >= 128 || !strings.ContainsRune(modifiers, c) {
 			return bad(modifierRefusal(c))
@@ -247,9 +245,9 @@ func modifierRefusal(c rune) string {
 	return fmt.Sprintf("unknown modifier %q: there are u k h p P G H S D I e, and W for groups", c)
 }
 
-// hardwareNames, softwareNames and cacheSpellings are the names of the events that all kernels know,
-// sorted; of the spellings of a cache event the one that `perf list` shows. Whether
-// this machine counts them is another question.
+// hardwareNames, softwareNames and cacheSpellings return the names of the events that all
+// kernels know, sorted; for a cache event the spelling of `perf list`. This machine may not
+// be able to count them.
 func hardwareNames() []string { return slices.Sorted(maps.Keys(hardwareEvents)) }
 func softwareNames() []string { return slices.Sorted(maps.Keys(softwareEvents)) }
 func cacheSpellings() (l []string) {
@@ -267,5 +265,5 @@ func cacheSpellings() (l []string) {
 	return l
 }
 
-// plainNames are the names of hardware, software and cache events.
+// plainNames returns the names of hardware, software and cache events.
 func plainNames() []string { return slices.Concat(hardwareNames(), softwareNames(), cacheSpellings()) }

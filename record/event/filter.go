@@ -13,17 +13,17 @@ import (
 type Field struct {
 	Name   string
 	Text   bool
-	Values func() []Value // the names of its numbers; nil: they have none
+	Values func() []Value // names of its values; nil: none
 	Length string         // the field with the length of an array of words that is text; "" for most
 }
 
-// Value is a name of a number: of an enumeration, or of a flag.
+// Value is a name for a number: of an enumeration, or of a flag.
 type Value struct {
 	Name   string
 	Number int64
 }
 
-// genericFields are those that every event has in addition to those of its format
+// genericFields are the fields that every event has in addition to those of its format
 // (trace_define_generic_fields of the kernel).
 var genericFields = []Field{{Name: "CPU"}, {Name: "cpu"}, {Name: "COMM", Text: true}, {Name: "comm", Text: true}, {Name: "stacktrace"}, {Name: "STACKTRACE"}}
 
@@ -33,11 +33,11 @@ type Filter struct {
 	Op          string
 	Left, Right *Filter // the operands; "!" has Left only
 
-	Field   string // of a comparison
+	Field   string // field of a comparison
 	IsText  bool
-	Text    string // what the field is compared with
-	Number  uint64 // the same as a number
-	Special string // what only the kernel's filters know: ".function", "CPUS{0-3}"
+	Text    string // value to compare with
+	Number  uint64 // the value as a number
+	Special string // syntax that only the kernel's filters support: ".function", "CPUS{0-3}"
 }
 
 var (
@@ -48,7 +48,7 @@ var (
 	filterValue    = regexp.MustCompile(`^("[^"]*"|'[^']*'|CPUS\{[^}]*\}|[^\s&|()"']+)`)
 )
 
-// FilterSyntaxError says what is wrong with a filter.
+// FilterSyntaxError means that a filter is wrong, and why.
 type FilterSyntaxError struct{ Msg string }
 
 func (e *FilterSyntaxError) Error() string { return e.Msg }
@@ -57,10 +57,10 @@ func badFilter(format string, args ...any) error {
 	return &FilterSyntaxError{fmt.Sprintf(format, args...)}
 }
 
-// ParseFilter reads a filter in the kernel's language: comparisons of a field with a
-// value, &&, ||, ! and parentheses (Documentation/trace/events.rst). A value can also be
-// one of the field's names for it. numeric is the filter as the kernel takes it, with
-// numbers for such names. The error is a *FilterSyntaxError.
+// ParseFilter parses a filter in the kernel's language: comparisons of a field with a value,
+// &&, ||, ! and parentheses (Documentation/trace/events.rst). A value can also be one of the
+// field's names for values. numeric is the filter in the kernel's syntax, with numbers for
+// these names. The error is a *FilterSyntaxError.
 func ParseFilter(text string, fields []Field) (f *Filter, numeric string, err error) {
 	p := filterParser{text: text, rest: text, fields: append(fields[:len(fields):len(fields)], genericFields...)}
 	if f, err = p.either(); err != nil {
@@ -79,16 +79,16 @@ type filterParser struct {
 	text, rest string
 	fields     []Field
 	numeric    strings.Builder
-	copied     int // bytes of text that are in numeric
+	copied     int // bytes of text that are copied to numeric
 	depth      int
 }
 
-// maxFilterDepth bounds parentheses within each other.
+// maxFilterDepth limits nested parentheses.
 const maxFilterDepth = 100
 
 func (p *filterParser) space() { p.rest = strings.TrimLeft(p.rest, " \t\n") }
 
-// take takes a word off the beginning.
+// take consumes a word at the beginning.
 func (p *filterParser) take(word string) bool {
 	p.space()
 	rest, ok := strings.CutPrefix(p.rest, word)
@@ -99,7 +99,7 @@ func (p *filterParser) take(word string) bool {
 	return ok
 }
 
-// match takes off what a pattern matches, "" if it does not.
+// match consumes a match of a pattern, "" if there is none.
 func (p *filterParser) match(re *regexp.Regexp) string {
 	p.space()
 	m := re.FindString(p.rest)
@@ -107,7 +107,7 @@ func (p *filterParser) match(re *regexp.Regexp) string {
 	return m
 }
 
-// either reads operands of ||, which binds less than &&.
+// either parses operands of ||, which has lower precedence than &&.
 func (p *filterParser) either() (*Filter, error) { return p.operands("||", p.both) }
 func (p *filterParser) both() (*Filter, error)   { return p.operands("&&", p.operand) }
 
@@ -122,10 +122,10 @@ func (p *filterParser) operands(op string, operand func() (*Filter, error)) (*Fi
 	return left, err
 }
 
-// operand reads a comparison, or an expression in parentheses.
+// operand parses a comparison, or an expression in parentheses.
 func (p *filterParser) operand() (*Filter, error) {
 	if p.depth++; p.depth > maxFilterDepth {
-		return nil, badFilter("more than %d parentheses within each other", maxFilterDepth)
+		return nil, badFilter("more than %d nested parentheses", maxFilterDepth)
 	}
 	defer func() { p.depth-- }()
 	switch {
@@ -148,7 +148,7 @@ func (p *filterParser) operand() (*Filter, error) {
 	return p.comparison()
 }
 
-// comparison reads FIELD OP VALUE.
+// comparison parses FIELD OP VALUE.
 func (p *filterParser) comparison() (*Filter, error) {
 	name := p.match(filterWord)
 	if name == "" {
@@ -182,7 +182,7 @@ func (p *filterParser) comparison() (*Filter, error) {
 	return f, p.value(f, field, value)
 }
 
-// value reads what a field is compared with, which has just been taken off.
+// value sets the value that a field is compared with, which has just been consumed.
 func (p *filterParser) value(f *Filter, field Field, value string) error {
 	f.Text = value
 	if value[0] == '"' || value[0] == '\'' {
@@ -211,7 +211,7 @@ func (p *filterParser) value(f *Filter, field Field, value string) error {
 		}
 	}
 	if len(names) == 0 {
-		return badFilter("%s is a number, and %s is none", field.Name, value)
+		return badFilter("%s is a number, but %s is not", field.Name, value)
 	}
 	if l := near.Names(f.Text, names); len(l) > 0 {
 		return badFilter("%s has no value %s: did you mean %s?", field.Name, f.Text, strings.Join(l, ", "))
@@ -228,12 +228,12 @@ func (f *Filter) number(s string) (err error) {
 		f.Number, err = strconv.ParseUint(s, 0, 64)
 	}
 	if err != nil {
-		return badFilter("%s is no number of 64 bits", s)
+		return badFilter("%s is not a number of 64 bits", s)
 	}
 	return nil
 }
 
-// replace puts a number in the place of the name of it that has just been read.
+// replace replaces the name of a value that has just been consumed by its number.
 func (p *filterParser) replace(name, number string) {
 	end := len(p.text) - len(p.rest)
 	p.numeric.WriteString(p.text[p.copied:end-len(name)] + number)

@@ -60,7 +60,7 @@ func TestParseFilterErrors(t *testing.T) {
 	for filter, want := range map[string]string{
 		"prev_pidd == 1":                    "there is no field prev_pidd: did you mean prev_pid",
 		"prev_pid = 1":                      "comparison is missing after prev_pid",
-		"prev_pid == foo":                   "prev_pid is a number, and foo is none",
+		"prev_pid == foo":                   "prev_pid is a number, but foo is not",
 		"prev_pid ~ 3":                      "~ cannot compare",
 		"prev_comm > 3":                     "> cannot compare",
 		"prev_pid == ":                      "a value is missing",
@@ -73,8 +73,8 @@ func TestParseFilterErrors(t *testing.T) {
 		"&& prev_pid == 1":                  "missing before",
 		"reason == NO_SOCKT":                "reason has no value NO_SOCKT: did you mean NO_SOCKET?",
 		"reason == XXXXXXXXXX":              "Its values are: NOT_SPECIFIED NO_SOCKET",
-		"prev_pid == 123456789012345678901": "no number of 64 bits",
-		strings.Repeat("(", 1000):           "parentheses within each other",
+		"prev_pid == 123456789012345678901": "not a number of 64 bits",
+		strings.Repeat("(", 1000):           "nested parentheses",
 	} {
 		if _, _, err := ParseFilter(filter, testFields); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", filter, err, want)

@@ -13,23 +13,23 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Listed is an event that there is.
+// Listed is an existing event.
 type Listed struct {
-	Names []string // what -e takes: the name, and its aliases
+	Names []string // names for -e: the name, and its aliases
 	Kind  ListKind
-	Desc  string // "" where nothing is known
-	// Event is what the name means, of kinds that the machine may not have.
+	Desc  string // "" if unknown
+	// Event is the event itself, for kinds that the machine may not have.
 	Event *Event
-	// Terms are those that the kernel gives the event of a PMU.
+	// Terms are the kernel's terms of a PMU's event.
 	Terms string
-	// Tracepoint is "system/name" of those that have a format in tracefs.
+	// Tracepoint is "system/name" for events with a format in tracefs.
 	Tracepoint string
 }
 
-// ListKind is a kind of events, by the word that asks for it.
+// ListKind is a kind of events, named by the word that selects it.
 type ListKind string
 
-// The kinds, in the order of lists.
+// The kinds, in the order of listing.
 const (
 	KindHardware      ListKind = "hw"
 	KindSoftware      ListKind = "sw"
@@ -45,7 +45,7 @@ const (
 	KindUSDT          ListKind = "usdt"
 )
 
-// Kinds are all kinds, in the order of lists.
+// Kinds are all kinds, in the order of listing.
 var Kinds = []ListKind{KindHardware, KindSoftware, KindCache, KindPMU, KindRaw, KindMemory, KindTracepoint, KindProbe, KindRawTracepoint, KindKprobe, KindUprobe, KindUSDT}
 
 var kindNames = map[ListKind]string{
@@ -55,10 +55,10 @@ var kindNames = map[ListKind]string{
 	KindUprobe: "Function", KindUSDT: "USDT probe",
 }
 
-// String is the kind's name as lists have it; perf's where perf has the kind.
+// String returns the kind's name in listings; perf's if perf has the kind.
 func (k ListKind) String() string { return kindNames[k] }
 
-// ListKindOf returns the kind that a word means; perf's words are understood.
+// ListKindOf returns the kind for a word, including perf's words.
 func ListKindOf(word string) (k ListKind, ok bool) {
 	switch word {
 	case "hardware":
@@ -79,10 +79,10 @@ func ListKindOf(word string) (k ListKind, ok bool) {
 	return ListKind(word), slices.Contains(Kinds, ListKind(word))
 }
 
-// Lister lists events. The zero value is of this machine.
+// Lister lists events. The zero value lists those of this machine.
 type Lister struct {
 	Tracefs *tracefs.FS
-	Root    string // where proc and sys are; "": /
+	Root    string // directory with proc and sys; "": /
 }
 
 func (l *Lister) path(name string) string { return filepath.Join("/", l.Root, name) }
@@ -125,12 +125,12 @@ func (l *Lister) List(kind ListKind, glob string) ([]Listed, error) {
 	return slices.DeleteFunc(all, func(e Listed) bool { return !slices.ContainsFunc(e.Names, match) }), err
 }
 
-// matcher returns what tells whether a name matches the glob, in any case and
-// whatever it has between slashes.
+// matcher returns a function that reports whether a name matches the glob, ignoring case;
+// wildcards match slashes too.
 func matcher(glob string) (func(name string) bool, error) {
 	flat := strings.NewReplacer("/", "\x00").Replace
 	glob = strings.ToLower(glob)
-	if !strings.ContainsAny(glob, `?[\`) { // the usual ones; there may be 60,000 names
+	if !strings.ContainsAny(glob, `?[\`) { // fast path for stars only; there may be 60,000 names
 		parts := strings.Split(glob, "*")
 		return func(name string) bool { return matchStars(parts, strings.ToLower(name)) }, nil
 	}
@@ -144,7 +144,7 @@ func matcher(glob string) (func(name string) bool, error) {
 	}, nil
 }
 
-// matchStars matches a name with what stands between a glob's stars.
+// matchStars matches a name with the parts between a glob's stars.
 func matchStars(parts []string, name string) bool {
 	if len(parts) == 1 {
 		return name == parts[0]
@@ -163,7 +163,7 @@ func matchStars(parts []string, name string) bool {
 	return strings.HasSuffix(name, parts[last])
 }
 
-// softwareDesc are what the kernel's software events count.
+// softwareDesc describes the kernel's software events.
 var softwareDesc = map[uint64]string{
 	CPUClock:  "A timer of each CPU. Each sample is where the CPU was then",
 	1:         "A timer that runs while the task does",
@@ -174,12 +174,12 @@ var softwareDesc = map[uint64]string{
 	6:         "Page faults that took reading from disk",
 	7:         "Accesses to unaligned memory that the kernel handled",
 	8:         "Instructions that the kernel emulated",
-	Dummy:     "Counts nothing; carries what is told beside samples",
+	Dummy:     "Counts nothing; carries side-band records",
 	BPFOutput: "What BPF programs write to the ring",
 	11:        "Switches to a task of another cgroup",
 }
 
-// named lists the events of a map of names: perf's first name of each number, then its aliases.
+// named lists the events of a map: perf's first name of each number, then its aliases.
 func named(kind ListKind, names map[string]uint64, typ format.EventType) []Listed {
 	byConfig := map[uint64][]string{}
 	for name, config := range names {
@@ -198,7 +198,7 @@ func named(kind ListKind, names map[string]uint64, typ format.EventType) []Liste
 	return l
 }
 
-// aliasRank puts the names that perf lists second behind the others.
+// aliasRank sorts the names that perf lists second after the others.
 func aliasRank(name string) int {
 	if slices.Contains([]string{"cycles", "branches", "cs", "faults", "migrations", "idle-cycles-frontend", "idle-cycles-backend"}, name) {
 		return 1
@@ -210,7 +210,7 @@ func sortByName(l []Listed) {
 	slices.SortFunc(l, func(a, b Listed) int { return strings.Compare(a.Names[0], b.Names[0]) })
 }
 
-// pmus lists the events that the kernel's PMUs name.
+// pmus lists the events of the kernel's PMUs.
 func (l *Lister) pmus() (all []Listed) {
 	at := Finder{Sysfs: l.path(sysfsPMUs)}
 	for _, p := range at.PMUs() {
@@ -222,7 +222,7 @@ func (l *Lister) pmus() (all []Listed) {
 	return all
 }
 
-// tracepoints lists the kernel's own, or those that are probes.
+// tracepoints lists the kernel's own tracepoints, or those of probes.
 func (l *Lister) tracepoints(kind ListKind) ([]Listed, error) {
 	names, err := l.Tracefs.Names()
 	if err != nil {
@@ -240,17 +240,17 @@ func (l *Lister) tracepoints(kind ListKind) ([]Listed, error) {
 	return all, nil
 }
 
-// probes are the definitions of the probes that exist, by the folders of their tracepoints.
+// probes returns the definitions of existing probes, by their tracepoints' directories.
 func (l *Lister) probes() map[string]string {
 	probes := map[string]string{}
-	all, _ := probe.List(l.Tracefs) // who may not know has tracepoints all the same
+	all, _ := probe.List(l.Tracefs) // without permission, tracepoints are listed without definitions
 	for _, p := range all {
 		probes[p.Group+"/"+p.Event] = p.Definition()
 	}
 	return probes
 }
 
-// rawTracepoints lists those that the kernel's BTF knows of.
+// rawTracepoints lists the raw tracepoints in the kernel's BTF.
 func (l *Lister) rawTracepoints() ([]Listed, error) {
 	names, err := probe.RawTracepoints(l.path(probe.BTFDir))
 	for i := range names {
@@ -268,8 +268,8 @@ func listed(kind ListKind, names []string) (all []Listed) {
 	return all
 }
 
-// kprobes lists the functions that can be probed. A module's function is listed
-// under MODULE:FUNCTION, too. word is kprobe or kretprobe.
+// kprobes lists the functions that can be probed, a module's functions also as
+// MODULE:FUNCTION. word is kprobe or kretprobe.
 func (l *Lister) kprobes(word string) ([]Listed, error) {
 	at := probe.Finder{Tracefs: l.Tracefs, Root: l.Root}
 	if err := at.HaveKprobes(); err != nil {
@@ -287,12 +287,12 @@ func (l *Lister) kprobes(word string) ([]Listed, error) {
 	return all, err
 }
 
-// inFile lists what can be probed in the file of FILE:GLOB.
+// inFile lists the possible probes in the file of FILE:GLOB.
 func inFile(kind ListKind, glob string) ([]Listed, error) {
 	word, place, _ := strings.Cut(glob, ":")
 	file, pattern, ok := cutFile(place)
 	if !ok {
-		return nil, &SpecError{glob, fmt.Sprintf("those of a file are asked for by '%s:FILE:*'", string(kind))}
+		return nil, &SpecError{glob, fmt.Sprintf("name a file: '%s:FILE:*'", string(kind))}
 	}
 	match, err := matcher(pattern)
 	if err != nil {
@@ -304,7 +304,7 @@ func inFile(kind ListKind, glob string) ([]Listed, error) {
 	}
 	var l []string
 	for _, n := range found {
-		_, short, _ := strings.Cut(n, ":") // a marker without its provider
+		_, short, _ := strings.Cut(n, ":") // a USDT probe without its provider
 		if match(n) || kind == KindUSDT && match(short) {
 			l = append(l, word+":"+file+":"+n)
 		}
@@ -312,7 +312,7 @@ func inFile(kind ListKind, glob string) ([]Listed, error) {
 	return listed(kind, l), nil
 }
 
-// namesIn are the functions or the USDT probes of a file of code.
+// namesIn returns the functions or the USDT probes of a file of code.
 func namesIn(kind ListKind, file string) (names []string, err error) {
 	var at probe.Finder
 	if kind == KindUSDT {
@@ -329,8 +329,8 @@ func namesIn(kind ListKind, file string) (names []string, err error) {
 	return names, err
 }
 
-// cutFile cuts FILE:GLOB where the longest file ends that exists, since either may
-// have colons; the first colon cuts where none does.
+// cutFile splits FILE:GLOB after the longest existing file, because both parts may contain
+// colons; if no file exists, it splits at the first colon.
 func cutFile(s string) (file, glob string, ok bool) {
 	for i := len(s) - 1; i > 0; i-- {
 		if s[i] != ':' {

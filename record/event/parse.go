@@ -14,15 +14,15 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Finder finds what names mean on this machine.
+// Finder resolves names of events on this machine.
 type Finder struct {
 	*probe.Finder
-	Sysfs    string // where PMUs are described; "": /sys/bus/event_source/devices
+	Sysfs    string // directory of the PMUs; "": /sys/bus/event_source/devices
 	Kallsyms string // file of the kernel's symbols; "": /proc/kallsyms
 }
 
-// Parse turns one -e argument, a list with commas, into events, in its
-// order. Globs yield one event for each match.
+// Parse parses one -e argument, a comma-separated list, into events, in its order. Globs
+// yield one event for each match.
 func Parse(list string, at *Finder) ([]Event, error) {
 	var events []Event
 	for _, spec := range split(list) {
@@ -35,11 +35,11 @@ func Parse(list string, at *Finder) ([]Event, error) {
 	return events, nil
 }
 
-// ownTerms are the terms of an event whose words have slashes of their own: by the
-// keys that they can have they are known.
+// ownTerms matches the terms of an event whose words contain slashes themselves: the terms
+// are identified by their keys.
 var ownTerms = regexp.MustCompile(`^/(?:(?:` + strings.Join(commonTerms, "|") + `)(?:=[^,/]*)?(?:,|(/)))+`)
 
-// termsAt is how long the terms of such an event are with which s begins, 0 for none.
+// termsAt returns the length of these terms at the start of s, 0 for none.
 func termsAt(s string) int {
 	if m := ownTerms.FindStringSubmatchIndex(s); m != nil && m[2] >= 0 {
 		return m[3]
@@ -47,24 +47,24 @@ func termsAt(s string) int {
 	return 0
 }
 
-// withArguments is a tracepoint followed by what is to be read at it.
+// withArguments matches a tracepoint followed by arguments.
 var withArguments = regexp.MustCompile(`^([\w-]+:[^\s,/]+)\s+([^\s,].*)$`)
 
-// hasSlashes returns whether slashes in an event can be other than around terms.
+// hasSlashes reports whether an event may contain slashes that do not delimit terms.
 func hasSlashes(spec string) bool { return isPlace(spec) || withArguments.MatchString(spec) }
 
-// isPlace returns whether an event is a place: of code, or in memory.
+// isPlace reports whether an event is a place: in code, or in memory.
 func isPlace(spec string) bool {
 	return probe.IsSpec(spec) || strings.HasPrefix(spec, breakpointPrefix)
 }
 
-// split cuts a list at its commas, those aside that belong to an event: in a group, in
-// terms, to the parameters of a C++ function, between quotes.
+// split splits a list at its commas, except those inside an event: in a group, in terms, in
+// the parameters of a C++ function, between quotes.
 func split(list string) (specs []string) {
 	var (
-		start            int  // of what is cut off next
-		braces, brackets int  // open ones
-		quote            byte // that is open, 0 for none
+		start            int  // start of the next event
+		braces, brackets int  // number of open ones
+		quote            byte // open quote, 0 for none
 		terms            bool
 	)
 	slashes := hasSlashes(strings.TrimSpace(list)) // of the event at i
@@ -122,12 +122,12 @@ func parseItem(spec string, at *Finder) ([]Event, error) {
 	}
 	mods, modified := strings.CutPrefix(spec[end+1:], ":")
 	if !modified && mods != "" {
-		return nil, bad("behind a group there are modifiers (:u) or nothing")
+		return nil, bad("a group can only be followed by modifiers (:u)")
 	}
 	var events []Event
 	for _, s := range split(spec[len(head):end]) {
 		if groupHead.MatchString(s) {
-			return nil, bad("there are no groups in groups")
+			return nil, bad("groups cannot be nested")
 		}
 		l, err := parse(s, at)
 		if err != nil {
@@ -149,19 +149,19 @@ func parseItem(spec string, at *Finder) ([]Event, error) {
 	return events, nil
 }
 
-// words are an event of the command line, taken apart.
+// words is an event of the command line, split into its parts.
 type words struct {
-	spec     string // all of it
-	name     string // what stands ahead of terms, modifiers included if there are no terms
-	args     string // what is to be read at a tracepoint
-	terms    []term // nil: there are none
+	spec     string // the complete text
+	name     string // the part before the terms, including modifiers if there are no terms
+	args     string // arguments of a tracepoint
+	terms    []term // nil: none
 	mods     string
 	modified bool
 }
 
 func (w *words) bad(msg string) error { return &SpecError{Spec: w.spec, Msg: msg} }
 
-// cutWords finds the terms of an event, and the modifiers behind them.
+// cutWords splits off the terms of an event, and the modifiers after them.
 func cutWords(spec string) (w *words, err error) {
 	w = &words{spec: spec, name: spec}
 	if m := withArguments.FindStringSubmatch(spec); m != nil && !isPlace(spec) {
@@ -187,7 +187,7 @@ func cutWords(spec string) (w *words, err error) {
 		if meant := probe.Meant(spec); meant != "" {
 			return nil, &UnknownError{Spec: spec, Near: []string{meant}}
 		}
-		return nil, w.bad("the / behind the terms of a PMU's event is missing")
+		return nil, w.bad("the / after the terms of a PMU's event is missing")
 	}
 	w.name = spec[:begin]
 	w.mods, w.modified = strings.CutPrefix(spec[end+1:], ":")
@@ -196,8 +196,8 @@ func cutWords(spec string) (w *words, err error) {
 	return w, err
 }
 
-// nameAndMods cuts the name into n parts with colons between; what is behind
-// another colon are modifiers.
+// nameAndMods splits the name into n parts at colons; the part after a further colon is the
+// modifiers.
 func (w *words) nameAndMods(n int) []string {
 	l := strings.SplitN(w.name, ":", n+1)
 	if len(l) > n {
@@ -244,7 +244,7 @@ func parse(spec string, at *Finder) ([]Event, error) {
 	return events, nil
 }
 
-// events finds what the name means.
+// events resolves the name.
 func (w *words) events(at *Finder) ([]Event, error) {
 	base, _, colon := strings.Cut(w.name, ":")
 	ev, plain := plainEvent(base)
@@ -272,8 +272,8 @@ func (w *words) events(at *Finder) ([]Event, error) {
 // identifier matches the name of a tracepoint or of a C function.
 var identifier = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 
-// meant returns the events that a word alone may mean: a tracepoint without its system, a
-// function of the C library or of the kernel, or what is almost the word.
+// meant returns events that a single word may mean: a tracepoint without its system, a
+// function of the C library or of the kernel, or a similar name.
 func meant(name string, at *Finder) []string {
 	events := near.Names(name, plainNames())
 	if !identifier.MatchString(name) {
@@ -291,11 +291,11 @@ func meant(name string, at *Finder) []string {
 	return append(events, tracepoints...)
 }
 
-// withModifiers is a probe's spec with modifiers behind it, or with a short name.
+// withModifiers matches a probe's spec followed by modifiers, or by a short name.
 var withModifiers = regexp.MustCompile(`^(\S*[^:\s]):([` + modifiers + `]+)$`)
 
-// findProbes finds the probes of a spec. What looks like modifiers is a name if what
-// stands ahead of it is no probe: kprobe:MODULE:FUNCTION, usdt:FILE:NAME.
+// findProbes finds the probes of a spec. Apparent modifiers are a name if the part before
+// them is not a probe: kprobe:MODULE:FUNCTION, usdt:FILE:NAME.
 func (w *words) findProbes(at *Finder) ([]*probe.Probe, error) {
 	if m := withModifiers.FindStringSubmatch(w.name); m != nil {
 		if l, err := at.Find(m[1]); err == nil {
@@ -306,7 +306,7 @@ func (w *words) findProbes(at *Finder) ([]*probe.Probe, error) {
 	return at.Find(w.name)
 }
 
-// probes are the events of a probe's spec, one for each place it means.
+// probes returns the events of a probe's spec, one for each place.
 func (w *words) probes(at *Finder) (events []Event, err error) {
 	l, err := w.findProbes(at)
 	if err != nil {
@@ -318,11 +318,11 @@ func (w *words) probes(at *Finder) (events []Event, err error) {
 	return events, nil
 }
 
-// rawTracepoint is the event of raw_tracepoint:NAME.
+// rawTracepoint returns the events of raw_tracepoint:NAME.
 func (w *words) rawTracepoint() ([]Event, error) {
 	l := w.nameAndMods(2)
 	if w.modified || w.terms != nil {
-		return nil, w.bad("a raw tracepoint has neither modifiers nor terms")
+		return nil, w.bad("a raw tracepoint supports neither modifiers nor terms")
 	}
 	names := l[1:]
 	if strings.ContainsAny(l[1], `*?[\`) {
@@ -352,7 +352,7 @@ func (w *words) rawTracepoint() ([]Event, error) {
 	return events, nil
 }
 
-// withValues adds what is to be read at a tracepoint.
+// withValues adds the arguments of a tracepoint.
 func (w *words) withValues(raw *probe.Raw) (*probe.Raw, error) {
 	if w.args == "" {
 		return raw, nil
@@ -365,18 +365,18 @@ func (w *words) withValues(raw *probe.Raw) (*probe.Raw, error) {
 	return with, err
 }
 
-// withArguments turns a tracepoint into an event that has its fields and what is to be
-// read at it, which only a BPF program can.
+// withArguments makes an event with a tracepoint's fields and arguments, which requires a BPF
+// program.
 func (w *words) withArguments(tp *tracefs.Tracepoint, at *Finder) (ev Event, err error) {
 	if w.modified {
-		return ev, w.bad("a tracepoint with arguments has no modifiers")
+		return ev, w.bad("a tracepoint with arguments supports no modifiers")
 	}
 	found, err := probe.FindRaw(tp.Name)
 	if err != nil {
 		return ev, err
 	}
 	if len(found) == 0 {
-		return ev, w.bad(fmt.Sprintf("%s:%s has no arguments to read: the kernel's BTF has no prototype of it", tp.System, tp.Name))
+		return ev, w.bad(fmt.Sprintf("%s:%s has no arguments: the kernel's BTF has no prototype of it", tp.System, tp.Name))
 	}
 	raw := found[0]
 	raw.Own = &probe.Own{System: tp.System}
@@ -389,7 +389,7 @@ func (w *words) withArguments(tp *tracefs.Tracepoint, at *Finder) (ev Event, err
 	return Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Raw: raw}, nil
 }
 
-// noRaw is the error of a raw tracepoint that there is not.
+// noRaw returns the error for an unknown raw tracepoint.
 func (w *words) noRaw(name string) error {
 	all, _ := probe.RawTracepoints(probe.BTFDir)
 	e := &UnknownError{Spec: w.spec, Near: near.Names(name, all)}

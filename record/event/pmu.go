@@ -15,14 +15,14 @@ import (
 
 const sysfsPMUs = "/sys/bus/event_source/devices"
 
-// PMU is what sysfs says of a performance monitoring unit.
+// PMU is a performance monitoring unit in sysfs.
 type PMU struct {
 	Name string
 	Type format.EventType
 	dir  string
 }
 
-// PMUs are those of this machine, by name.
+// PMUs returns the PMUs of this machine, by name.
 func (f *Finder) PMUs() (l []PMU) {
 	dir := f.sysfs()
 	entries, err := os.ReadDir(dir)
@@ -54,7 +54,7 @@ func readPMU(dir, name string) (PMU, bool) {
 	return p, err == nil
 }
 
-// read reads a file of one line, "" if there is none.
+// read reads a file of one line; it returns "" if there is none.
 func (p *PMU) read(name string) string {
 	b, err := os.ReadFile(filepath.Join(p.dir, name))
 	if err != nil {
@@ -74,11 +74,11 @@ func (p *PMU) list(name string) (l []string) {
 	return l
 }
 
-// aliasProperties end the names of files beside an event's, which tell how its
-// counts are to be shown.
+// aliasProperties are the suffixes of files next to an event's file, with properties for
+// printing its counts.
 var aliasProperties = []string{".scale", ".unit", ".per-pkg", ".snapshot", ".retire_latency", ".mean", ".min", ".max"}
 
-// Events are the names of the PMU's events.
+// Events returns the names of the PMU's events.
 func (p *PMU) Events() (l []string) {
 	for _, n := range p.list("events") {
 		if !slices.ContainsFunc(aliasProperties, func(s string) bool { return strings.HasSuffix(n, s) }) {
@@ -88,20 +88,20 @@ func (p *PMU) Events() (l []string) {
 	return l
 }
 
-// Terms are the names of the fields that its events are configured by.
+// Terms returns the names of the fields that configure its events.
 func (p *PMU) Terms() []string { return p.list("format") }
 
-// Core tells whether the hardware events by name, and the raw ones, are its own.
+// Core reports whether the named hardware events, and the raw ones, belong to this PMU.
 func (p *PMU) Core() bool {
 	return p.Name == "cpu" || p.read("cpus") != "" || strings.HasPrefix(p.Name, "armv")
 }
 
-// legacy returns the event by name that p counts.
+// legacy returns the named hardware event that p counts.
 func (p *PMU) legacy(name string) (Event, bool) {
 	ev, ok := plainEvent(name)
 	switch {
 	case !ok:
-	case ev.Type == format.TypeRaw: // a number of its own events
+	case ev.Type == format.TypeRaw: // a number of the PMU's own events
 		ev.Type = p.Type
 		return ev, true
 	case ev.Type == format.TypeSoftware:
@@ -110,7 +110,7 @@ func (p *PMU) legacy(name string) (Event, bool) {
 	return ev, ok && p.Core()
 }
 
-// otherWords are PMUs whose events have words of their own.
+// otherWords are PMUs whose events have a syntax of their own.
 var otherWords = map[string]string{
 	"tracepoint": "tracepoints are recorded as SYSTEM:NAME",
 	"breakpoint": "breakpoints are recorded as mem:ADDR[/LEN][:ACCESS]",
@@ -118,15 +118,15 @@ var otherWords = map[string]string{
 	"uprobe":     "probes of programs are recorded as uprobe:FILE:FUNCTION or uretprobe:FILE:FUNCTION",
 }
 
-// pmuEvent is an event of a PMU's own syntax; it leaves those of the terms that are
-// not the PMU's.
+// pmuEvent parses an event in a PMU's syntax; it leaves the terms that are not the PMU's in
+// w.terms.
 func (w *words) pmuEvent(at *Finder) ([]Event, error) {
 	if why := otherWords[w.name]; why != "" {
 		return nil, w.bad(why)
 	}
 	p, ok := readPMU(at.sysfs(), w.name)
 	switch {
-	case !ok && w.name == "cpu": // a machine without: names mean what they mean alone
+	case !ok && w.name == "cpu": // without this PMU: names mean the same as without cpu/…/
 		p = PMU{Name: "cpu", Type: format.TypeRaw}
 	case !ok:
 		var names []string
@@ -154,7 +154,7 @@ func (w *words) pmuEvent(at *Finder) ([]Event, error) {
 	return []Event{ev}, nil
 }
 
-// setPMUTerm puts a term on the event if it is one of the PMU's, or an event's name.
+// setPMUTerm applies a term to the event if it is one of the PMU's, or an event's name.
 func (ev *Event) setPMUTerm(w *words, p *PMU, t term) (bool, error) {
 	if f := p.read("format/" + t.key); f != "" && t.known() {
 		return true, ev.setField(w, t, f)
@@ -178,10 +178,10 @@ func (ev *Event) setPMUTerm(w *words, p *PMU, t term) (bool, error) {
 	return false, w.unknownTerm(t, p.Name, slices.Concat(p.Events(), p.Terms(), []string{"config", "config1", "config2", "config3"}, commonTerms))
 }
 
-// known tells whether the key can be a file's name.
+// known reports whether the key can be a file's name.
 func (t term) known() bool { return !strings.ContainsAny(t.key, "/.") }
 
-// setAlias puts the terms that an event's name stands for.
+// setAlias applies the terms of a named event.
 func (ev *Event) setAlias(w *words, p *PMU, name, text string) error {
 	terms, err := parseTerms(w.spec, text)
 	if err != nil {
@@ -197,7 +197,7 @@ func (ev *Event) setAlias(w *words, p *PMU, name, text string) error {
 			return w.bad(fmt.Sprintf("event %s of PMU %s: unknown term %s in %q", name, p.Name, t.key, text))
 		case t.value == "?":
 			if !slices.ContainsFunc(w.terms, func(o term) bool { return o.key == t.key }) {
-				return w.bad(fmt.Sprintf("event %s takes a value: %s=…", name, t.key))
+				return w.bad(fmt.Sprintf("event %s needs a value: %s=…", name, t.key))
 			}
 			continue
 		}
@@ -208,7 +208,7 @@ func (ev *Event) setAlias(w *words, p *PMU, name, text string) error {
 	return nil
 }
 
-// config returns the word that a format's name for it means.
+// config returns the config word for its name in a format.
 func (ev *Event) config(name string) (*uint64, bool) {
 	switch name {
 	case "config":
@@ -223,8 +223,8 @@ func (ev *Event) config(name string) (*uint64, bool) {
 	return nil, false
 }
 
-// setField puts a value into the bits that a format tells of, the lowest into the
-// first: "config:0-7,32-35".
+// setField writes a value into the bits of a format, the lowest bit into the first:
+// "config:0-7,32-35".
 func (ev *Event) setField(w *words, t term, text string) error {
 	mask, into, err := ev.bits(text)
 	if err != nil {
@@ -248,7 +248,7 @@ func (ev *Event) bits(text string) (mask uint64, into *uint64, err error) {
 	word, ranges, _ := strings.Cut(text, ":")
 	into, ok := ev.config(word)
 	if !ok {
-		return 0, nil, fmt.Errorf("this kernel configures it by %q, which gperf does not know", text)
+		return 0, nil, fmt.Errorf("this kernel configures it by %q, which gperf does not support", text)
 	}
 	for r := range strings.SplitSeq(ranges, ",") {
 		from, to, ranged := strings.Cut(r, "-")
@@ -258,15 +258,15 @@ func (ev *Event) bits(text string) (mask uint64, into *uint64, err error) {
 		a, err1 := strconv.ParseUint(from, 10, 6)
 		b, err2 := strconv.ParseUint(to, 10, 6)
 		if err1 != nil || err2 != nil || b < a {
-			return 0, nil, fmt.Errorf("its format %q cannot be read", text)
+			return 0, nil, fmt.Errorf("its format %q is invalid", text)
 		}
 		mask |= (1<<(b-a+1) - 1) << a
 	}
 	return mask, into, nil
 }
 
-// cpus are those that the PMU counts on, nil if it does on all. Of PMUs that several
-// CPUs share, these are the ones to ask.
+// cpus returns the CPUs that the PMU counts on, nil if it counts on all. For PMUs shared by
+// several CPUs, these are the ones to open events on.
 func (p *PMU) cpus() ([]int, error) {
 	s := p.read("cpumask")
 	if s == "" {
@@ -284,7 +284,7 @@ func (p *PMU) cpus() ([]int, error) {
 		a, err1 := strconv.ParseUint(from, 10, 16)
 		b, err2 := strconv.ParseUint(to, 10, 16)
 		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("CPUs of PMU %s: %q cannot be read", p.Name, s)
+			return nil, fmt.Errorf("CPUs of PMU %s: invalid list %q", p.Name, s)
 		}
 		for ; a <= b; a++ {
 			l = append(l, int(a))

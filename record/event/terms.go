@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Terms are what an event says of its own sampling: where a field is zero, the
-// recording's options hold.
+// Terms are an event's own sampling options: if a field is zero, the recording's options
+// apply.
 type Terms struct {
 	Period, Freq uint64
 	CallGraph    CallGraph
@@ -18,7 +18,7 @@ type Terms struct {
 	NoInherit    bool
 }
 
-// CallGraph is how an event's callchains are found.
+// CallGraph is the method of recording an event's callchains.
 type CallGraph string
 
 const (
@@ -27,27 +27,27 @@ const (
 	CallGraphDWARF CallGraph = "dwarf"
 )
 
-// term is KEY[=VALUE]; without a value it is 1.
+// term is KEY[=VALUE]; VALUE defaults to 1.
 type term struct{ key, value string }
 
-// commonTerms are those that every event can have.
+// commonTerms are the terms that every event can have.
 var commonTerms = []string{"name", "period", "freq", "call-graph", "max-stack", "stack-size", "time", "inherit", "no-inherit", "no-overwrite"}
 
-// refusedTerms are perf's, too.
+// refusedTerms are perf's terms that gperf does not support, with the reason.
 var refusedTerms = map[string]string{
-	"overwrite":       "rings overwrite what is oldest for all events or none: --overwrite",
+	"overwrite":       "overwriting applies to all events or none: --overwrite",
 	"branch_type":     "branch stacks cannot be recorded",
-	"nr":              "a number of events to stop after is not possible",
+	"nr":              "stopping after a number of events is not possible",
 	"driver-config":   "configuration of AUX drivers is not possible",
 	"percore":         "counts of cores are for counting, not for recording",
 	"aux-output":      "AUX traces cannot be recorded",
 	"aux-action":      "AUX traces cannot be recorded",
 	"aux-sample-size": "AUX traces cannot be recorded",
 	"ratio-to-prev":   "ratios are for counting, not for recording",
-	"cpu":             "the CPUs are those of -C",
+	"cpu":             "select the CPUs by -C",
 }
 
-// parseTerms cuts terms at their commas, those between quotes aside.
+// parseTerms splits terms at their commas, except commas between quotes.
 func parseTerms(spec, text string) ([]term, error) {
 	l := []term{}
 	quote := byte(0)
@@ -84,7 +84,7 @@ func parseTerms(spec, text string) ([]term, error) {
 	return l, take(len(text))
 }
 
-// number is the term's value, at most limit.
+// number returns the term's value, which is at most limit.
 func (t term) number(w *words, limit uint64) (uint64, error) {
 	if t.value == "" {
 		return 1, nil
@@ -94,15 +94,15 @@ func (t term) number(w *words, limit uint64) (uint64, error) {
 		return 0, w.bad(fmt.Sprintf("term %s: %q is not a number", t.key, t.value))
 	}
 	if n > limit {
-		return 0, w.bad(fmt.Sprintf("term %s: %s is too much, %d (%#x) is the most", t.key, t.value, limit, limit))
+		return 0, w.bad(fmt.Sprintf("term %s: %s is too large, the maximum is %d (%#x)", t.key, t.value, limit, limit))
 	}
 	return n, nil
 }
 
-// maxStackDump is the most of a stack that the kernel copies, in bytes.
+// maxStackDump is the maximum number of bytes of a stack that the kernel copies.
 const maxStackDump = 65528
 
-// set puts one of the common terms on the event.
+// set applies one of the common terms to the event.
 func (ev *Event) set(w *words, t term) error {
 	if why := refusedTerms[t.key]; why != "" {
 		return w.bad("term " + t.key + ": " + why)
@@ -130,7 +130,7 @@ func (ev *Event) set(w *words, t term) error {
 		return err
 	}
 	if n == 0 && slices.Contains([]string{"period", "freq", "max-stack", "stack-size"}, t.key) {
-		return w.bad("term " + t.key + ": 0 is no value")
+		return w.bad("term " + t.key + ": 0 is not allowed")
 	}
 	switch t.key {
 	case "period":
@@ -146,7 +146,7 @@ func (ev *Event) set(w *words, t term) error {
 	case "no-inherit":
 		ev.Terms.Inherit, ev.Terms.NoInherit = n == 0, n != 0
 	}
-	// time: samples always have it. no-overwrite: no ring does.
+	// time: samples always have it. no-overwrite: this is the default.
 	if ev.Terms.Period != 0 && ev.Terms.Freq != 0 {
 		return w.bad("terms period and freq exclude each other")
 	}
@@ -159,7 +159,7 @@ func (ev *Event) setCallGraph(w *words, t term) error {
 		ev.Terms.CallGraph = c
 		return nil
 	case "lbr":
-		return w.bad("term call-graph: lbr is not possible, gperf does not read branch records; dwarf finds whole stacks")
+		return w.bad("term call-graph: lbr is not possible, gperf does not read branch records; dwarf records complete stacks")
 	}
 	return w.bad(fmt.Sprintf("term call-graph: %q is unknown, there are fp, dwarf and no", t.value))
 }

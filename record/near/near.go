@@ -1,5 +1,5 @@
-// Package near answers "which of these names may have been meant?" for a name
-// that is none of them: of an event, a function, an argument.
+// Package near suggests similar names for an unknown name of an event, a function or an
+// argument.
 package near
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Names returns those of names that are most like s, best first, at most five.
+// Names returns the names most similar to s, best first, at most five.
 func Names(s string, names []string) []string {
 	type scored struct {
 		name string
@@ -32,7 +32,7 @@ func Names(s string, names []string) []string {
 	return out
 }
 
-// distance is Levenshtein's, with one row of memory.
+// distance returns the Levenshtein distance, with one row of memory.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

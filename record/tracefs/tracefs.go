@@ -1,7 +1,6 @@
-// Package tracefs answers "what does the kernel's tracefs say of its
-// tracepoints?": which there are, their numbers, and the formats of their data.
-// Which of them are recorded is for package event; the probes that become
-// tracepoints there are package probe's.
+// Package tracefs reads the kernel's tracepoints from tracefs: their names, their numbers,
+// and the formats of their data. Package event selects the tracepoints to record; package
+// probe manages the tracepoints of probes.
 package tracefs
 
 import (
@@ -23,28 +22,28 @@ import (
 	"gperf/record/near"
 )
 
-// FS is the tree in which the kernel describes its tracepoints. It is
-// looked for, and mounted if need be, when the first tracepoint is asked for.
+// FS is the mounted tracefs. It is located, and mounted if necessary, when the first
+// tracepoint is requested.
 type FS struct {
 	Root string // empty: not found yet
 }
 
-// NotFoundError says that tracefs can neither be found nor mounted, or not be read.
+// NotFoundError means that tracefs cannot be found, mounted or read.
 type NotFoundError struct{ Err error }
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no tracefs: %v", e.Err) }
 func (e *NotFoundError) Unwrap() error { return e.Err }
 
-// ErrGlob: a glob has a bracket without its other half.
-var ErrGlob = errors.New("the glob has a bracket without its other half")
+// ErrGlob means that a glob has an unbalanced bracket.
+var ErrGlob = errors.New("the glob has an unbalanced bracket")
 
-// Tracepoint is one event of tracefs: events/System/Name, and its id.
+// Tracepoint is an event of tracefs: events/System/Name, and its id.
 type Tracepoint struct {
 	System, Name string
 	ID           uint64
 }
 
-// Path returns the path of a file of tracefs, whose name is relative to its root.
+// Path returns the path of a file of tracefs; name is relative to its root.
 func (t *FS) Path(name string) (string, error) {
 	err := t.find()
 	return filepath.Join(t.Root, name), err
@@ -52,8 +51,8 @@ func (t *FS) Path(name string) (string, error) {
 
 var tracefsPlaces = []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
-// find sets Root. A kernel whose tracefs is mounted nowhere gets it mounted at
-// its usual place, which needs CAP_SYS_ADMIN.
+// find sets Root. If tracefs is not mounted, it mounts it at its usual place, which requires
+// CAP_SYS_ADMIN.
 func (t *FS) find() error {
 	if t.Root != "" {
 		return nil
@@ -73,14 +72,14 @@ func (t *FS) find() error {
 		return &NotFoundError{denied}
 	}
 	if err := unix.Mount("tracefs", tracefsPlaces[0], "tracefs", 0, ""); err != nil {
-		return &NotFoundError{fmt.Errorf("mounting it at %s: %w", tracefsPlaces[0], err)}
+		return &NotFoundError{fmt.Errorf("cannot mount it at %s: %w", tracefsPlaces[0], err)}
 	}
 	t.Root = tracefsPlaces[0]
 	return nil
 }
 
-// Find returns the tracepoints whose system and name match the two globs, in
-// the order of the folders.
+// Find returns the tracepoints whose system and name match the two globs, in the order of the
+// directories.
 func (t *FS) Find(system, name string) ([]Tracepoint, error) {
 	if err := t.find(); err != nil {
 		return nil, err
@@ -91,7 +90,7 @@ func (t *FS) Find(system, name string) ([]Tracepoint, error) {
 	}
 	var l []Tracepoint
 	for _, s := range systems {
-		// The function tracer's own formats are no events to open.
+		// The function tracer's own formats are not events that can be opened.
 		if s == "ftrace" && s != system {
 			continue
 		}
@@ -102,7 +101,7 @@ func (t *FS) Find(system, name string) ([]Tracepoint, error) {
 		for _, n := range names {
 			id, err := t.ID(s, n)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // a folder without id is no event
+				continue // a directory without id is not an event
 			}
 			if err != nil {
 				return nil, err
@@ -113,8 +112,8 @@ func (t *FS) Find(system, name string) ([]Tracepoint, error) {
 	return l, nil
 }
 
-// Names returns the folders of all tracepoints, "system/name", in no order. The
-// function tracer's own formats, which are no events, are not among them.
+// Names returns the directories of all tracepoints, "system/name", unsorted, without the
+// function tracer's own formats, which are not events.
 func (t *FS) Names() ([]string, error) {
 	if err := t.find(); err != nil {
 		return nil, err
@@ -139,11 +138,11 @@ func (t *FS) Names() ([]string, error) {
 	return l, nil
 }
 
-// match returns the entries of events/dir that match the glob; a name that is
-// none is looked up directly.
+// match returns the entries of events/dir that match the glob; it looks up a name without
+// wildcards directly.
 func (t *FS) match(dir, glob string) ([]string, error) {
 	if !strings.ContainsAny(glob, `*?[\`) {
-		// A name is one element of a path, and a folder.
+		// A name is one element of a path, and a directory.
 		if glob == "" || strings.ContainsAny(glob, "/") || strings.Trim(glob, ".") == "" {
 			return nil, nil
 		}
@@ -175,7 +174,7 @@ func (t *FS) match(dir, glob string) ([]string, error) {
 	return l, nil
 }
 
-// list returns the folders in events/dir in the kernel's order.
+// list returns the directories in events/dir in the kernel's order.
 func (t *FS) list(dir string) ([]string, error) {
 	f, err := os.Open(filepath.Join(t.Root, "events", dir))
 	if err != nil {
@@ -192,11 +191,11 @@ func (t *FS) list(dir string) ([]string, error) {
 	return l, err
 }
 
-// ID returns the number by which perf_event_open knows a tracepoint.
+// ID returns the number that identifies a tracepoint for perf_event_open.
 func (t *FS) ID(system, name string) (uint64, error) {
 	path := filepath.Join(t.Root, "events", system, name, "id")
 	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrPermission) { // Linux 6.18 shows everybody the folders
+	if errors.Is(err, fs.ErrPermission) { // Linux 6.18 shows the directories to all users
 		return 0, &NotFoundError{fmt.Errorf("%s: %w", path, fs.ErrPermission)}
 	}
 	if err != nil {
@@ -209,21 +208,21 @@ func (t *FS) ID(system, name string) (uint64, error) {
 	return id, nil
 }
 
-// Has tells whether there is such a tracepoint.
+// Has reports whether a tracepoint exists.
 func (t *FS) Has(system, name string) bool {
 	_, err := os.Stat(filepath.Join(t.Root, "events", system, name))
 	return err == nil
 }
 
-// IsProbe tells whether a tracepoint ("system/name") is a kprobe or a uprobe,
-// whose BPF programs get registers: its fields begin with where it is.
+// IsProbe reports whether a tracepoint ("system/name") is a kprobe or a uprobe, whose BPF
+// programs get registers: their formats begin with the probe's address.
 func (t *FS) IsProbe(name string) bool {
 	b, err := t.Read("events/" + name + "/format")
 	return err == nil && bytes.Contains(b, []byte(" __probe_"))
 }
 
 // Near returns tracepoints, as system:name, that have the name in any system; if there are
-// none, those with almost that system and name. system is "" if it is not known.
+// none, those with a similar system and name. system is "" if unknown.
 func (t *FS) Near(system, name string) []string {
 	folders, err := t.Names()
 	if err != nil {
@@ -257,17 +256,17 @@ func (t *FS) Near(system, name string) []string {
 	return l
 }
 
-// Described is a tracepoint whose format goes into a file.
+// Described is a tracepoint whose format is written to a file.
 type Described struct {
 	Dir          string // system/name in tracefs
-	System, Name string // as the file is to call it
-	Text         []byte // the format, where tracefs has none: Dir is then any name of its own
-	// Edit, unless nil, changes the format that tracefs has.
+	System, Name string // its name in the file
+	Text         []byte // the format, if tracefs has none: Dir is then any unique name
+	// Edit, if not nil, changes the format of tracefs.
 	Edit func(text []byte) []byte
 }
 
-// Data reads what a reader needs in order to print the tracepoints' raw data.
-// It returns nil when there are none.
+// Data reads the data that a reader needs to print the tracepoints' raw data. It returns nil
+// if there are none.
 func (t *FS) Data(tracepoints []Described) (*format.TracingData, error) {
 	d := &format.TracingData{LongSize: strconv.IntSize / 8, PageSize: uint32(os.Getpagesize())}
 	have := map[string]bool{}
@@ -307,10 +306,10 @@ func (t *FS) Data(tracepoints []Described) (*format.TracingData, error) {
 	return d, nil
 }
 
-// text is the format of a tracepoint, under the name that the file has for it.
+// text returns the format of a tracepoint, under its name in the file.
 func (t *FS) text(tp Described) ([]byte, error) {
 	if tp.Text != nil {
-		return tp.Text, t.find() // which is to tell the rest
+		return tp.Text, t.find() // tracefs has the other data
 	}
 	text, err := t.Read("events/" + tp.Dir + "/format")
 	if path.Base(tp.Dir) != tp.Name {
@@ -323,7 +322,7 @@ func (t *FS) text(tp Described) ([]byte, error) {
 	return text, err
 }
 
-// Read reads a file of tracefs, in few reads: a kernel file tells no size.
+// Read reads a file of tracefs, in few reads: a kernel file has no size.
 func (t *FS) Read(name string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(t.Root, name))
 	if err != nil {
