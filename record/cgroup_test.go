@@ -37,7 +37,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// What a group cannot have together, its events have each for itself.
+// TestDisband checks that events that cannot be grouped are opened individually.
 func TestDisband(t *testing.T) {
 	command := Target{Command: []string{"true"}}
 	group := []event.Event{{Name: "a", Type: format.TypeRaw, SampleRead: true, Weak: true},

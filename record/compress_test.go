@@ -12,7 +12,7 @@ import (
 	"gperf/format"
 )
 
-// smallDisk is an output that takes only so many bytes.
+// smallDisk is an output of limited size.
 type smallDisk struct {
 	bytes.Buffer
 	size int
@@ -31,8 +31,8 @@ func (d *smallDisk) WriteAt([]byte, int64) (int, error) { return 0, errors.New("
 func (d *smallDisk) Seek(int64, int) (int64, error)     { return 0, nil }
 func (d *smallDisk) Truncate(size int64) error          { d.Buffer.Truncate(int(size)); return nil }
 
-// After a write that failed, the file up to the last flush has just the samples
-// that are said to be in it.
+// TestCompressingFails checks that after a failed write, the file up to the last flush
+// contains exactly the reported samples.
 func TestCompressingFails(t *testing.T) {
 	const size = 64
 	for _, room := range []int{1000, 70_000, 3_000_000, 100_000_000} {

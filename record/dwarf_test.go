@@ -23,7 +23,7 @@ import (
 	"gperf/unwind"
 )
 
-// testdata/stacks.c without frame pointers.
+// testdata/stacks.c compiled without frame pointers.
 var (
 	stacks       = buildStacks()
 	stacksStatic = buildStacks("-static")
@@ -36,7 +36,8 @@ func buildStacks(flags ...string) *programs.Program {
 
 func TestMain(m *testing.M) { os.Exit(programs.Run(m)) }
 
-// recordDWARF records a command in user space, and skips where that needs more rights.
+// recordDWARF records a command in user space, and skips the test if that needs more
+// privileges.
 func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) {
 	t.Helper()
 	events, err := event.Parse("cpu-clock:u", &event.Finder{Finder: new(probe.Finder)})
@@ -67,7 +68,8 @@ func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) 
 	return sum, opts.Output
 }
 
-// chains returns the user stacks of a file, innermost first: functions of the program exe, and ? for what lies elsewhere.
+// chains returns the user stacks of a file, innermost first: functions of the program exe,
+// and ? for other addresses.
 func chains(t *testing.T, path, exe string) (l [][]string) {
 	t.Helper()
 	names := functions(t, exe)
@@ -124,7 +126,7 @@ func chains(t *testing.T, path, exe string) (l [][]string) {
 	return l
 }
 
-// functions returns what tells the function of a file offset.
+// functions returns a function that names the function at a file offset.
 func functions(t *testing.T, exe string) func(off uint64) string {
 	t.Helper()
 	f, err := elf.Open(exe)
@@ -153,7 +155,8 @@ func functions(t *testing.T, exe string) func(off uint64) string {
 	}
 }
 
-// Stacks without frame pointers are whole, whatever lies on them.
+// TestDWARFStacks checks that stacks without frame pointers are complete, for different kinds
+// of frames.
 func TestDWARFStacks(t *testing.T) {
 	exe, static, pie := stacks.Path(t), stacksStatic.Path(t), stacksPIE.Path(t)
 	recursed := func(n int, rest ...string) []string {
@@ -162,7 +165,7 @@ func TestDWARFStacks(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		argv []string
-		// want is the chain between spin and _start; what is not the program's is left out.
+		// want is the chain between spin and _start, without frames of other files.
 		want []string
 	}{
 		{"recursion", []string{exe, "recurse", "30"}, recursed(30, "main", "_start")},
@@ -180,7 +183,8 @@ func TestDWARFStacks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			sum, path := recordDWARF(t, Options{DWARF: true}, c.argv...)
 			u := sum.Unwind
-			// Until a table is there, copies serve, which hold no deep stack; how long that takes is the machine's matter.
+			// Until a table is available, stacks are copied, and a copy cannot hold a deep
+			// stack; how long that takes depends on the machine.
 			if u == nil || u.Missing > 0 || u.Complete*100 < (sum.Samples-u.Early[bpf.EndNoTable])*95 {
 				t.Errorf("%d samples: %+v", sum.Samples, u)
 			}
@@ -202,7 +206,8 @@ func TestDWARFStacks(t *testing.T) {
 	}
 }
 
-// A stack deeper than is walked is cut, and the summary says so.
+// TestDWARFTooDeep checks that a stack with too many frames is truncated, and counted in the
+// summary.
 func TestDWARFTooDeep(t *testing.T) {
 	exe := stacks.Path(t)
 	sum, path := recordDWARF(t, Options{DWARF: true}, exe, "recurse", "1500")
@@ -218,7 +223,7 @@ func TestDWARFTooDeep(t *testing.T) {
 			spins++
 		}
 	}
-	// Where the process or its tables are not known yet, what is walked is a copy, which holds less.
+	// While the process or its tables are unknown, a copy is walked, which has fewer frames.
 	early := sum.Unwind.Early
 	walked := spins - int(early[bpf.EndNoProcess]+early[bpf.EndNoTable])
 	if cut != int(early[bpf.EndDepth]) || cut == 0 || cut*10 < walked*9 {
@@ -226,7 +231,7 @@ func TestDWARFTooDeep(t *testing.T) {
 	}
 }
 
-// Stack dumps are put into the file as perf does, for whoever reads it.
+// TestStackDump checks that stack dumps are written to the file as perf writes them.
 func TestStackDump(t *testing.T) {
 	exe := stacks.Path(t)
 	_, path := recordDWARF(t, Options{StackDump: 4096}, exe, "vla")
@@ -256,7 +261,7 @@ func TestStackDump(t *testing.T) {
 	}
 }
 
-// Where tables have little room, those that no walk comes by make room for others.
+// TestTablesEvicted checks that tables without recent walks make room for others.
 func TestTablesEvicted(t *testing.T) {
 	u, err := bpf.Load(bpf.Options{Programs: []bpf.Program{bpf.OnEvent}, CPUs: 1, Rows: 1 << 16})
 	if errors.Is(err, unix.EPERM) || errors.Is(err, bpf.ErrArch) {

@@ -23,14 +23,14 @@ func rawData(number uint16, words ...uint64) []byte {
 	return b
 }
 
-// ownFormat is as tracefs has them.
+// ownFormat is a format in tracefs.
 const ownFormat = "name: kfree_skb\nID: 42\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n" +
 	"\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;\n\tfield:int n;\toffset:12;\tsize:4;\tsigned:1;\n" +
 	"\tfield:int by;\toffset:16;\tsize:4;\tsigned:1;\n\n" +
 	`print fmt: "dev \"%s\"" " by %s,", __get_str(name), __print_symbolic(REC->by, { 1, "ONE" }, { 2, "TWO" })` + "\n"
 
-// The texts that describe what BPF programs write are read as tracefs' are, and
-// kprobes are printed as the kernel's own.
+// TestFormats checks that the formats of BPF programs' samples can be parsed like those of
+// tracefs, and that kprobes are printed like the kernel's own.
 func TestFormats(t *testing.T) {
 	raw := &probe.Raw{Name: "sched_switch", Args: []probe.RawArg{
 		{Name: "preempt", Type: "bool", Size: 1},
@@ -84,7 +84,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Numbers are those of no tracepoint of the recording.
+// TestNumber checks that numbers are not those of tracepoints in the recording.
 func TestNumber(t *testing.T) {
 	raw := func() event.Event { return event.Event{Type: format.TypeTracepoint, Raw: &probe.Raw{}} }
 	events := []event.Event{raw(), {Type: format.TypeTracepoint, Tracepoint: "a/b", Config: lastTracepoint - 1}, {Type: format.TypeSoftware, Config: lastTracepoint}, raw(), raw()}
@@ -109,7 +109,7 @@ func TestNumber(t *testing.T) {
 
 const testEmitted = 10 // id of a BPF output event
 
-// emittedSample is a sample as a BPF program makes it, or as it is to be in the file.
+// emittedSample is a sample as a BPF program writes it, or as it should be in the file.
 func emittedSample(id, ip, period uint64, chain []uint64, raw []byte) []byte {
 	words := append([]uint64{id, ip, 42<<32 | 42, 5, period, uint64(len(chain))}, chain...)
 	data := binary.LittleEndian.AppendUint32(nil, uint32(len(raw)+4))
@@ -120,8 +120,8 @@ func emittedSample(id, ip, period uint64, chain []uint64, raw []byte) []byte {
 	return joinRecord(format.TypeSample, words...)
 }
 
-// What BPF programs make becomes samples of their events, with the user stacks
-// that came ahead of them, and without the program's own frames.
+// TestJoinEmitted checks that BPF programs' samples become samples of their events, with the
+// user stacks that precede them, and without the program's own frames.
 func TestJoinEmitted(t *testing.T) {
 	const function, raw = 0xfffe, 0xffff
 	const kernel, user = format.ContextKernel, format.ContextUser
@@ -143,7 +143,7 @@ func TestJoinEmitted(t *testing.T) {
 	want := slices.Concat(
 		emittedSample(emittedID(function), 0xffffffff81000009, 1, []uint64{kernel, 0xffffffff81000009, 0xffffffff81000100, user, 0x401000, 0x402000}, rawData(function, 7)),
 		emittedSample(emittedID(raw), 0xffffffff81000300, 1, []uint64{kernel, 0xffffffff81000300, user, 0x401000}, rawData(raw, 1, 2)),
-		// Nothing is left of a chain that has nothing else.
+		// A chain of the program's own frames becomes empty.
 		emittedSample(emittedID(raw), 0xffffffffc0000001, 1, []uint64{kernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
 		emittedSample(emittedID(raw), 0x1, 1, nil, rawData(raw)))
 	if !bytes.Equal(j.out, want) {
@@ -154,8 +154,8 @@ func TestJoinEmitted(t *testing.T) {
 	}
 }
 
-// Of a sample without a callchain, the first frames are recorded, for its ip; where several
-// programs are at the tracepoint, what calls them is no place of it.
+// TestBecomeIP checks that a sample without a callchain gets its ip from the first frames; if
+// several programs are attached to the tracepoint, it is not the function that calls them.
 func TestBecomeIP(t *testing.T) {
 	const raw, function = 0xffff, 0xfffe
 	const prog, runner, iterator, site = 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000290, 0xffffffff81000300
@@ -193,8 +193,8 @@ func TestBecomeIP(t *testing.T) {
 	}
 }
 
-// A record that is no sample of a program's comes through as it is, and nothing
-// is read beyond its end.
+// TestBecomeShort checks that a record that is not a program's sample stays unchanged, and
+// that nothing is read past its end.
 func TestBecomeShort(t *testing.T) {
 	e := &emitter{raw: map[uint64]probe.Code{}}
 	for _, typ := range []format.SampleType{0, format.SampleCallchain} {

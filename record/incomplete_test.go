@@ -10,8 +10,8 @@ import (
 	"gperf/format"
 )
 
-// A stack that ends early is counted by what was mapped at its time where it ended,
-// and by the program that ran then.
+// TestCountEarly checks that a stack that ends early is counted by the mapping, at its time,
+// of its last frame, and by the program that ran then.
 func TestCountEarly(t *testing.T) {
 	d := &dwarf{incomplete: incomplete{}}
 	d.procs = newTracker(func(*process) {})
@@ -36,7 +36,7 @@ func TestCountEarly(t *testing.T) {
 }
 
 // TestUnknownProcessLookedUp checks that the stack of an unknown process makes BPF know it,
-// even where the ring had no room for a copy of the stack.
+// even if the ring had no space for a copy of the stack.
 func TestUnknownProcessLookedUp(t *testing.T) {
 	d := &dwarf{incomplete: incomplete{}, procs: newTracker(func(*process) {}), builder: &builder{jobs: make(chan *mappedFile, 1)}}
 	pid := int32(os.Getpid())

@@ -32,7 +32,7 @@ func joinRecord(typ format.Type, words ...uint64) []byte {
 	return b
 }
 
-// testFound is what BPF writes: frames, or with end EndNoTable registers and 8 bytes of stack.
+// testFound is BPF's output: frames, or with end EndNoTable registers and 8 bytes of stack.
 func joinFound(tid uint64, end bpf.End, frames ...uint64) []byte {
 	le := binary.LittleEndian
 	stack := uint32(0)
@@ -55,7 +55,7 @@ func joinFound(tid uint64, end bpf.End, frames ...uint64) []byte {
 	return joinRecord(format.TypeSample, words...)
 }
 
-// testClockSample has a kernel part of one frame and its mark.
+// testClockSample has a kernel part of one frame and its context marker.
 func testClockSample(tid, time uint64) []byte {
 	return joinRecord(format.TypeSample, testClock, 0x1234, tid, time, 1000, 2, format.ContextKernel, 0xffffffff81000000+time)
 }
@@ -66,7 +66,7 @@ func testClockJoined(tid, time uint64, frames ...uint64) []byte {
 	return joinRecord(format.TypeSample, words...)
 }
 
-// testJoiner returns a joiner of a ring of size bytes that begins to be filled at pos.
+// testJoiner returns a joiner of a ring of size bytes whose data starts at pos.
 func testJoiner(size int, pos uint64) (*joiner, *uint64) {
 	head, tail := pos, pos
 	events := map[uint64]sampleLayout{testOutput: {output: true, chain: -1}}
@@ -118,7 +118,7 @@ func TestJoin(t *testing.T) {
 			out: [][]byte{joinRecord(format.TypeLost, 0, 4), testClockSample(5, 1)}, want: joined{single: 1}},
 		{name: "no user stack", in: [][]byte{joinFound(5, bpf.EndNoUser), testClockSample(5, 1)}, out: [][]byte{testClockSample(5, 1)},
 			ends: map[bpf.End]uint64{bpf.EndNoUser: 1}},
-		{name: "counters ahead of the chain, raw data behind", in: [][]byte{joinFound(5, bpf.EndEntry, 0x41, 0x42), joinRecord(format.TypeSample, read...)},
+		{name: "counters before the chain, raw data after it", in: [][]byte{joinFound(5, bpf.EndEntry, 0x41, 0x42), joinRecord(format.TypeSample, read...)},
 			out: [][]byte{joinRecord(format.TypeSample, traced...)}, ends: map[bpf.End]uint64{bpf.EndEntry: 1}},
 		{name: "an unknown event's sample", in: [][]byte{joinRecord(format.TypeSample, 1000, 1, 2, 3)}, out: [][]byte{joinRecord(format.TypeSample, 1000, 1, 2, 3)}},
 		{name: "a chain longer than its record", in: [][]byte{joinFound(5, bpf.EndEntry, 1), joinRecord(format.TypeSample, testClock, 0, 5, 0, 0, 1<<61)},
@@ -157,7 +157,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// However the ring is drained, the same comes out: pairs may be torn apart.
+// TestJoinInPieces checks that the result does not depend on how the ring is drained: drains
+// may separate pairs.
 func TestJoinInPieces(t *testing.T) {
 	var recs [][]byte
 	for i := range uint64(20) {
@@ -184,7 +185,8 @@ func TestJoinInPieces(t *testing.T) {
 	}
 }
 
-// What BPF could not walk leaves the ring with its sample, to be walked later.
+// TestJoinMissed checks that stacks that BPF could not walk are taken from the ring with
+// their samples, to be walked later.
 func TestJoinMissed(t *testing.T) {
 	n, head := testJoiner(1024, 0)
 	fill(n, head, joinFound(5, bpf.EndNoTable), testClockSample(5, 77))
@@ -203,7 +205,8 @@ func TestJoinMissed(t *testing.T) {
 	}
 }
 
-// A record cannot be longer than 64 KiB: the outermost frames are left out, and counted.
+// TestJoinTooLong checks that the outermost frames are dropped, and counted, because a record
+// cannot be longer than 64 KiB.
 func TestJoinTooLong(t *testing.T) {
 	sample := joinRecord(format.TypeSample, append([]uint64{testClock, 0, 5, 0, 0, 0}, make([]uint64, 8000)...)...)
 	var j joined
@@ -215,7 +218,7 @@ func TestJoinTooLong(t *testing.T) {
 	}
 }
 
-// Joining allocates nothing for each record.
+// TestJoinAllocates checks that joining does not allocate per record.
 func TestJoinAllocates(t *testing.T) {
 	n, head := testJoiner(1<<16, 0)
 	for i := range uint64(100) {
@@ -232,8 +235,9 @@ func TestJoinAllocates(t *testing.T) {
 	}
 }
 
-// A LOST record of the ring becomes one of the file's first event: that of a BPF
-// output event has no sample id, and names a counter that the file does not know.
+// TestJoinLost checks that a LOST record of the ring becomes one of the file's first event:
+// that of a BPF output event has no sample id, and refers to a counter that is not in the
+// file.
 func TestJoinLost(t *testing.T) {
 	n, head := testJoiner(1024, 0)
 	n.first, n.trailer = 77, format.SampleTID|format.SampleTime|format.SampleIdentifier
@@ -252,7 +256,8 @@ func TestJoinLost(t *testing.T) {
 	}
 }
 
-// A chain has at most as many frames as its event may have, the kernel's among them.
+// TestJoinMaxStack checks that a chain has at most as many frames, kernel frames included, as
+// its event allows.
 func TestJoinMaxStack(t *testing.T) {
 	a := testAttrs[testClock]
 	a.SampleMaxStack = 3
@@ -266,7 +271,8 @@ func TestJoinMaxStack(t *testing.T) {
 	}
 }
 
-// What was found for samples that never came is left, and not taken for another's.
+// TestJoinFiltered checks that stacks without a sample are dropped, and not joined with
+// another sample.
 func TestJoinFiltered(t *testing.T) {
 	n, head := testJoiner(1<<12, 0)
 	fill(n, head, joinFound(5, bpf.EndEntry, 0x10), joinFound(6, bpf.EndNoTable), joinFound(5, bpf.EndEntry, 0x20), testClockSample(5, 1),

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// A ring that is filled backwards has the newest record at its head. It ends with what was never written, with a
-// record whose end is overwritten, or with what is none.
+// TestRecordsFrom checks rings that are filled backwards: the newest record is at the head,
+// and the ring ends with unused space, with a record whose end is overwritten, or with an
+// invalid record.
 func TestRecordsFrom(t *testing.T) {
 	const size = 128
 	for _, c := range []struct {

@@ -11,7 +11,8 @@ import (
 	"gperf/format"
 )
 
-// trackerLog is a tracker whose processes BPF all knows, and the pids that it had forgotten.
+// trackerLog is a tracker whose processes are all registered with BPF, and the pids that it
+// removed.
 func trackerLog() (*tracker, *[]int32) {
 	var gone []int32
 	return newTracker(func(p *process) { gone = append(gone, p.pid) }), &gone
@@ -22,7 +23,7 @@ func mmapRecord(pid int32, start, end, pgoff uint64, name string) *format.Mmap {
 		Filename: name, BuildID: []byte(name)}
 }
 
-// has checks a process's mappings, "start-end pgoff file" each.
+// has checks a process's mappings, each "start-end pgoff file".
 func has(t *testing.T, p *tracker, pid int32, want ...string) {
 	t.Helper()
 	proc := p.byPID[pid]
@@ -46,8 +47,8 @@ func TestTracker(t *testing.T) {
 	p.record(&format.Fork{PID: 2, TID: 2, PPID: 1, PTID: 1})
 	has(t, p, 2, "1000-5000 0 /bin/a", "8000-9000 100 /lib/c")
 
-	// What either of them maps, the other does not have. A mapping over another
-	// cuts it, or cuts it in two.
+	// New mappings of parent and child are separate. A mapping that overlaps another one cuts
+	// it, or splits it in two.
 	p.record(mmapRecord(2, 0x2000, 0x3000, 0x77000, "/lib/d"))
 	has(t, p, 1, "1000-5000 0 /bin/a", "8000-9000 100 /lib/c")
 	has(t, p, 2, "1000-2000 0 /bin/a", "2000-3000 77000 /lib/d", "3000-5000 2000 /bin/a", "8000-9000 100 /lib/c")
@@ -57,7 +58,7 @@ func TestTracker(t *testing.T) {
 		t.Error("two processes' mappings of one file are of different files")
 	}
 
-	// A thread changes nothing; what holds no code, or is the kernel's, neither.
+	// Threads, mappings without code, and kernel mappings change nothing.
 	p.record(&format.Fork{PID: 1, TID: 9, PPID: 1, PTID: 1})
 	data := mmapRecord(1, 0x1000, 0x2000, 0, "/lib/f")
 	data.Prot = 0
@@ -81,7 +82,7 @@ func TestTracker(t *testing.T) {
 		t.Errorf("gone: %v", *gone)
 	}
 
-	// A pid that is used again, by a child of somebody unknown: nothing is known of it.
+	// The pid is reused by a child of an unknown process: the child is unknown.
 	p.record(&format.Fork{PID: 2, TID: 2, PPID: 77, PTID: 77})
 	if p.byPID[2] != nil {
 		t.Error("a process of unknown mappings is known")
@@ -92,7 +93,8 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-// Spaces are counted right: whoever has none left is found out, whatever happens.
+// TestTrackerCounts checks reference counts of spaces: a space without users has count 0
+// after any sequence of records.
 func TestTrackerCounts(t *testing.T) {
 	p, _ := trackerLog()
 	rnd := rand.New(rand.NewSource(1))
@@ -139,7 +141,8 @@ func TestSpaceFind(t *testing.T) {
 	}
 }
 
-// A process of which nothing was told is looked up in /proc, and so is one after records were lost.
+// TestTrackerLooksUp checks that a process without records is read from /proc, also after
+// records were lost.
 func TestTrackerLooksUp(t *testing.T) {
 	p, _ := trackerLog()
 	pid := int32(os.Getpid())

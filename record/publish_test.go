@@ -7,8 +7,8 @@ import (
 	"gperf/format"
 )
 
-// Files and their tables are forgotten when no process has had them mapped for a
-// while, however few there are.
+// TestPrune checks that files and their tables are removed when no process has had them
+// mapped for a while, even if there are few.
 func TestPrune(t *testing.T) {
 	d := &dwarf{}
 	d.procs = newTracker(func(*process) {})

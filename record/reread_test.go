@@ -9,7 +9,8 @@ import (
 	"gperf/format"
 )
 
-// TestStampRecords checks that what is read again has a time where readers look for it.
+// TestStampRecords checks that records from a second reading of /proc have a time at the
+// position that readers expect.
 func TestStampRecords(t *testing.T) {
 	const at = 1_234_567
 	for _, st := range []format.SampleType{

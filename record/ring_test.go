@@ -15,7 +15,7 @@ func fakeRing(size int) *Ring {
 	return &Ring{data: make([]byte, size), head: &words[0], tail: &words[1]}
 }
 
-// put writes what fits as the kernel does, wrapping at the end, and reports
+// put writes a record as the kernel does, wrapping at the end, if it fits, and reports
 // whether it did.
 func (r *Ring) put(rec []byte) bool {
 	if *r.head-*r.tail+uint64(len(rec)) > uint64(len(r.data)) {
@@ -36,8 +36,8 @@ func testRecord(typ format.Type, words ...uint64) []byte {
 	return b
 }
 
-// Records of all lengths pass through a small ring many times around it: what
-// comes out is what went in, in whole records, and is counted.
+// TestRingDrain passes records of all lengths through a small ring, many times around it: the
+// output equals the input, consists of complete records, and is counted.
 func TestRingDrain(t *testing.T) {
 	r := fakeRing(256)
 	tl := tally{timeOff: 8}
@@ -94,7 +94,7 @@ func TestRingDrain(t *testing.T) {
 	}
 }
 
-// A write that fails keeps its records in the ring, uncounted.
+// TestRingDrainError checks that a failed write keeps its records in the ring, uncounted.
 func TestRingDrainError(t *testing.T) {
 	r := fakeRing(64)
 	tl := tally{timeOff: 8}
@@ -105,7 +105,7 @@ func TestRingDrainError(t *testing.T) {
 	}
 }
 
-// A header that is none must not keep the count going.
+// TestTallyBadRecord checks that an invalid header stops the count.
 func TestTallyBadRecord(t *testing.T) {
 	r := fakeRing(64)
 	r.put(make([]byte, 64))

@@ -61,7 +61,8 @@ func TestAttrs(t *testing.T) {
 	}
 }
 
-// An older kernel's refusals take away one feature after the other, newest first, for good.
+// TestDoWithout checks that an older kernel's errors drop one feature after the other, newest
+// first, for all later events.
 func TestDoWithout(t *testing.T) {
 	o := opener{opts: &Options{Target: Target{Command: []string{"true"}}}}
 	_, attrs := o.opts.attrs()
@@ -80,8 +81,8 @@ func TestDoWithout(t *testing.T) {
 	}
 }
 
-// A whole recording, made by this test program: the command's name and mappings and its
-// samples are in the file.
+// TestRun records with this test program: the command's name, mappings and samples are in the
+// file.
 func TestRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
 	events, err := event.Parse("cpu-clock:u", &event.Finder{Finder: new(probe.Finder)})
@@ -134,7 +135,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A context that ends, ends the recording; the file is complete.
+// TestRunCancelled checks that the end of the context ends the recording, with a complete
+// file.
 func TestRunCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
 	events, _ := event.Parse("cpu-clock:u", &event.Finder{Finder: new(probe.Finder)})

@@ -28,7 +28,8 @@ func TestParseSwitch(t *testing.T) {
 	}
 }
 
-// Files that are finished in the same hundredth of a second have different names.
+// TestTimestamp checks that files finished in the same hundredth of a second have different
+// names.
 func TestTimestamp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
 	seen := map[string]bool{}

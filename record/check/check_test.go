@@ -18,10 +18,10 @@ import (
 	"gperf/record/tracefs"
 )
 
-// first are links to namespaces that are the machine's own.
+// first are links to the machine's initial namespaces.
 var first = map[string]string{"user": "user:[4026531837]", "pid": "pid:[4026531836]"}
 
-// fake makes a machine of files, on which everything can be opened and loaded.
+// fake makes a machine of files, on which all events can be opened and all programs loaded.
 func fake(t *testing.T, files map[string]string, ns map[string]string) *Machine {
 	t.Helper()
 	root := t.TempDir()
@@ -58,12 +58,12 @@ func status(uid int, seccomp int, caps ...int) string {
 	return fmt.Sprintf("Name:\tgperf\nUid:\t%d\t%d\t%d\t%d\nCapEff:\t%016x\nSeccomp:\t%d\n", uid, uid, uid, uid, set, seccomp)
 }
 
-// refusing opens nothing, with this errno.
+// refusing fails to open events, with this errno.
 func refusing(errno error) func(format.Attr, bool) error {
 	return func(format.Attr, bool) error { return errno }
 }
 
-// Each refusal names what is behind it.
+// TestWhyNotOpened checks that each refusal is explained by its cause.
 func TestWhyNotOpened(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -155,7 +155,7 @@ p:probe/mine vfs_read
 p:gperf_bench/target vfs_read
 `
 
-// healthy are the files of a machine on which all is well.
+// healthy are the files of a machine without problems.
 func healthy() map[string]string {
 	return map[string]string{
 		"proc/self/status": status(0, 0, unix.CAP_PERFMON, unix.CAP_BPF, unix.CAP_SYS_ADMIN, unix.CAP_SYSLOG, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH),
@@ -177,7 +177,7 @@ func findings(l []Finding) map[string]Finding {
 	return m
 }
 
-// What is well and what is not, on a machine made of files.
+// TestAll checks the findings on a machine made of files.
 func TestAll(t *testing.T) {
 	m := fake(t, healthy(), first)
 	l := m.All()
@@ -207,7 +207,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// Each thing amiss costs its own line, and says what to do.
+// TestAllAmiss checks that each problem changes its own finding, with a remedy.
 func TestAllAmiss(t *testing.T) {
 	for _, c := range []struct {
 		name, thing string
@@ -267,8 +267,8 @@ func TestAllAmiss(t *testing.T) {
 	}
 }
 
-// A machine without any files has as many findings, and nothing to record where
-// nothing opens.
+// TestAllOfNothing checks that a machine without any files has all findings, and that nothing
+// can be recorded if no event can be opened.
 func TestAllOfNothing(t *testing.T) {
 	m := fake(t, nil, nil)
 	m.open = refusing(unix.ENOSYS)
@@ -281,7 +281,8 @@ func TestAllOfNothing(t *testing.T) {
 	}
 }
 
-// On the live kernel nothing is left behind, and what cpu-clock says is so.
+// TestThis checks that on the live kernel no probes remain, and that the cpu-clock finding is
+// right.
 func TestThis(t *testing.T) {
 	m := This()
 	got := findings(m.All())

@@ -28,7 +28,7 @@ func fakeTracefs(t *testing.T, names ...string) *Finder {
 			}
 		}
 	}
-	// A folder without id, and files beside the folders, are no events.
+	// A directory without id, and files next to the directories, are not events.
 	if err := os.MkdirAll(filepath.Join(root, "events/skb/noid"), 0o755); err != nil {
 		t.Fatal(err)
 	}

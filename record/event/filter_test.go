@@ -9,7 +9,7 @@ import (
 var testFields = []Field{{Name: "common_pid"}, {Name: "prev_comm", Text: true}, {Name: "prev_pid"}, {Name: "location"},
 	{Name: "reason", Values: func() []Value { return []Value{{"NOT_SPECIFIED", 2}, {"NO_SOCKET", 3}, {"MINUS", -1}} }}}
 
-// show writes an expression with all its parentheses.
+// show formats an expression with all its parentheses.
 func (f *Filter) show() string {
 	switch f.Op {
 	case "&&", "||":
@@ -82,7 +82,8 @@ func TestParseFilterErrors(t *testing.T) {
 	}
 }
 
-// Whatever is parsed, what the kernel gets can be parsed as well, to the same expression.
+// FuzzParseFilter checks that the kernel's form of each filter can be parsed as well, to the
+// same expression.
 func FuzzParseFilter(f *testing.F) {
 	for _, s := range []string{"prev_pid == 1", "!(a && b ~ \"x\")", "cpu & CPUS{0-3}", "(((", "a.b == 'c", "reason == NO_SOCKET"} {
 		f.Add(s)

@@ -82,8 +82,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Where the kernel does not tell what can be traced, its symbols are listed,
-// without those that cannot be probed.
+// TestListKallsyms checks that without ftrace's list of functions, the kernel's symbols are
+// listed, except those that cannot be probed.
 func TestListKallsyms(t *testing.T) {
 	l := lister(t, map[string]string{"tracing/kprobe_events": "",
 		"proc/kallsyms":                      "ffff0001 T ip_rcv\nffff0002 t local.isra.0\nffff0003 D data\nffff0004 T __pfx_ip_rcv\nffff0005 T notify_die\nffff0006 t nf_in\t[nf_conntrack]\n",
@@ -144,7 +144,7 @@ func TestMatcher(t *testing.T) {
 	}
 }
 
-// What hw, sw and cache list is what -e takes.
+// TestListedAreEvents checks that -e accepts everything that hw, sw and cache list.
 func TestListedAreEvents(t *testing.T) {
 	l := lister(t, nil)
 	for _, kind := range []ListKind{KindHardware, KindSoftware, KindCache} {

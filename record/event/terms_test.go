@@ -142,7 +142,7 @@ func TestTermsRefused(t *testing.T) {
 	}
 }
 
-// Where the kernel hides its addresses, no symbol has one.
+// TestBreakpointHidden checks that symbols are not found if the kernel hides its addresses.
 func TestBreakpointHidden(t *testing.T) {
 	at := machine(t)
 	if err := os.WriteFile(at.Kallsyms, []byte("0000000000000000 T _text\n0000000000000000 D jiffies\n"), 0o644); err != nil {
@@ -163,7 +163,7 @@ func self(t *testing.T) string {
 	return path
 }
 
-// Modifiers stand behind a probe as behind other events.
+// TestProbesModifiers checks modifiers after probes, as after other events.
 func TestProbesModifiers(t *testing.T) {
 	at := machine(t)
 	for _, mods := range []string{":u", "/max-stack=1/u", "/max-stack=1/:u"} {
@@ -174,7 +174,7 @@ func TestProbesModifiers(t *testing.T) {
 	}
 	var none *probe.FileError
 	if _, err := Parse("usdt:"+self(t)+":u", at); !errors.As(err, &none) {
-		t.Errorf("what is a name: %v", err)
+		t.Errorf("a name that looks like modifiers: %v", err)
 	}
 }
 

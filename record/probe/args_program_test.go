@@ -25,8 +25,8 @@ func run(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// perfDefinition is what perf probe -D makes of words, without the events'
-// names; "" if it refuses them.
+// perfDefinition returns perf probe -D's definition of words, without the events' names; ""
+// if perf rejects them.
 func perfDefinition(t *testing.T, path, words string) string {
 	t.Helper()
 	cmd := exec.Command("perf", "probe", "-x", path, "-D", "values "+words)
@@ -48,8 +48,8 @@ func needPerfProbe(t *testing.T, path string) {
 	}
 }
 
-// TestArgsOfProgramsLikePerf compares definitions with those of perf, for what
-// both can read; perf mistakes bit-fields, and arrays as a whole.
+// TestArgsOfProgramsLikePerf compares definitions with those of perf, for arguments that both
+// support; perf handles bit-fields and complete arrays wrongly.
 func TestArgsOfProgramsLikePerf(t *testing.T) {
 	words := strings.Fields(`n np s ul c sh on_stack s:string np->label:string np->in.a np->ptr->a np->ptr->name:string np->in.name:string
 		np->arr[2] np->sc np->col np->u1 np->u2 np->d a[1] si.a x=n:u8 n:x np->next->next->label:string np->in.name[1] c:char
@@ -82,7 +82,7 @@ func TestArgsOfProgramsLikePerf(t *testing.T) {
 	}
 }
 
-// TestArgsOfStrippedProgram: the debug information may lie in a file of its own.
+// TestArgsOfStrippedProgram reads debug information from a separate file.
 func TestArgsOfStrippedProgram(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // where perf keeps copies of programs
 	path := filepath.Join(t.TempDir(), "args")
@@ -123,7 +123,7 @@ func TestArgsOfStrippedProgram(t *testing.T) {
 	}
 }
 
-// TestArgsOfGoProgram: strings and slices are in several registers.
+// TestArgsOfGoProgram reads strings and slices, which are in several registers.
 func TestArgsOfGoProgram(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the registers are those of amd64")
@@ -149,7 +149,8 @@ func TestArgsOfGoProgram(t *testing.T) {
 	}
 }
 
-// Strings of C++ end with a NUL, wherever they are kept; views of them do not.
+// TestArgsOfCXXStrings reads C++ strings, which end with a NUL wherever they are stored, and
+// views, which do not.
 func TestArgsOfCXXStrings(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the registers are those of amd64")
@@ -215,7 +216,8 @@ func TestVarsOfProgram(t *testing.T) {
 	}
 }
 
-// What a Go function returns has the type of its first result, or, without DWARF, none.
+// TestReturnedByGo checks that a Go function's return value has the type of its first result,
+// or, without DWARF, none.
 func TestReturnedByGo(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the registers are those of amd64")

@@ -11,7 +11,8 @@ import (
 	"gperf/record/probe/vars"
 )
 
-// testScope is that of int f(struct node *np, char *s, int n, struct pair p, u16 h).
+// testScope returns the scope of int f(struct node *np, char *s, int n, struct pair p, u16
+// h).
 func testScope(t testing.TB) *vars.Scope {
 	t.Helper()
 	char := &btf.Int{Name: "char", Size: 1, Encoding: btf.Signed}
@@ -51,7 +52,7 @@ func testScope(t testing.TB) *vars.Scope {
 	return scope
 }
 
-// argsOf are the arguments that words mean for a probe of testScope's function.
+// argsOf returns the arguments of words for a probe of testScope's function.
 func argsOf(t testing.TB, k Kind, words string) ([]Arg, error) {
 	scope := testScope(t)
 	s, err := parse(k.String() + ":file:f " + words)
@@ -169,8 +170,8 @@ func TestArgsBehindTheEntry(t *testing.T) {
 	}
 }
 
-// FuzzArgs: words are refused, or make a definition of as many arguments, each
-// of which the kernel would take apart as one.
+// FuzzArgs checks that words are rejected, or make a definition with as many arguments, which
+// the kernel would split in the same way.
 func FuzzArgs(f *testing.F) {
 	for _, words := range []string{"np->label:string@user", "*np[1].arr", `x=\"a b" $params`, "+0x8(-4(%di)):b1@2/8[3]", "p.n $arg3 @s+4", "$retval->x"} {
 		f.Add(words, byte(Kprobe))

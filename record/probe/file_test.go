@@ -15,7 +15,7 @@ import (
 
 func hexed(n uint64) string { return strconv.FormatUint(n, 16) }
 
-// Symbolic links of another tree lead to files of that tree.
+// TestRootLinks checks that symbolic links of another root lead to files of that root.
 func TestRootLinks(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"usr/lib", "etc"} {
@@ -80,7 +80,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// ldconfig prints the same cache.
+// TestLDCacheAgainstLdconfig compares with ldconfig, which prints the same cache.
 func TestLDCacheAgainstLdconfig(t *testing.T) {
 	ldconfig := "/sbin/ldconfig"
 	b, err := os.ReadFile("/etc/ld.so.cache")

@@ -9,8 +9,8 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// probeFormat is as tracefs has it for a probe whose arguments are a double, an array of
-// two floats, and a text with its length. Kernels differ in how they write arrays.
+// probeFormat is tracefs' format of a probe whose arguments are a double, an array of two
+// floats, and a text with its length. Kernels differ in the format of arrays.
 func probeFormat(array string) string {
 	return "name: f\nID: 42\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n" +
 		"\tfield:unsigned long __probe_ip;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:u64 d;\toffset:16;\tsize:8;\tsigned:0;\n" +

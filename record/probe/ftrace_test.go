@@ -11,8 +11,8 @@ import (
 	"gperf/record/tracefs"
 )
 
-// What ftrace can stop at is told by name, and from Linux 6.5 on by place, which
-// tells functions of one name apart.
+// TestTraceable checks that ftrace's list of functions is used by name, and from Linux 6.5 on
+// by address, which distinguishes functions of the same name.
 func TestTraceable(t *testing.T) {
 	dir := t.TempDir()
 	root := &tracefs.FS{Root: dir}
@@ -51,7 +51,7 @@ func TestTraceable(t *testing.T) {
 	}
 }
 
-// Raw tracepoints of the running kernel are described with its names.
+// TestFindRaw describes raw tracepoints of the running kernel with its names.
 func TestFindRaw(t *testing.T) {
 	all, err := RawTracepoints(BTFDir)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The lengths of instructions are those that objdump finds, in C's code and in
-// Go's: this test's own.
+// TestX86LengthAgainstObjdump compares the lengths of instructions with objdump's, in C code
+// and in Go code: this test's own.
 func TestX86LengthAgainstObjdump(t *testing.T) {
 	objdump, err := exec.LookPath("objdump")
 	if err != nil {

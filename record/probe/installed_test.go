@@ -56,7 +56,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestGone: a number that another process has got by now is not the owner.
+// TestGone checks that a process with a reused pid is not the owner.
 func TestGone(t *testing.T) {
 	self, _ := ownerOf(groupOfProcess())
 	if self.gone() {
@@ -130,7 +130,7 @@ func TestLastError(t *testing.T) {
 	}
 }
 
-// liveTracefs is the kernel's, if this user may define uprobes there.
+// liveTracefs is the kernel's tracefs, if this user may define uprobes there.
 func liveTracefs(t *testing.T) *tracefs.FS {
 	t.Helper()
 	fs := new(tracefs.FS)
@@ -146,8 +146,8 @@ func liveTracefs(t *testing.T) *tracefs.FS {
 	return fs
 }
 
-// TestPersistLive: where the kernel refuses one line of many, the others have what
-// they were to have; where it refuses all that was asked for, nothing is left.
+// TestPersistLive checks that if the kernel rejects one line of many, the others are defined,
+// and if it rejects all lines, no probe remains.
 func TestPersistLive(t *testing.T) {
 	fs := liveTracefs(t)
 	exe, err := os.Executable()
@@ -179,7 +179,7 @@ func TestPersistLive(t *testing.T) {
 	if len(told) != 1 || !strings.Contains(told[0].Error(), "3 of 150 functions cannot be probed") {
 		t.Errorf("told %v", told)
 	}
-	// One that is gone already stands in the way of no other.
+	// A probe that is already removed does not prevent removing the others.
 	all := mine()
 	if gone, err := Delete(fs, all[2:3], nil); err != nil || len(gone) != 1 {
 		t.Fatalf("%v gone: %v", gone, err)

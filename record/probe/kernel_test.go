@@ -33,7 +33,7 @@ ffffffffc0003000 t ip_tramp	[__builtin__ftrace]
 nonsense
 `
 
-// testFinder finds functions of testKallsyms; told gets what it tells.
+// testFinder finds functions of testKallsyms; told receives its notices.
 func testFinder(t *testing.T, told *[]error) *Finder {
 	t.Helper()
 	fs := fakeTracefs(t, map[string]string{
@@ -80,7 +80,7 @@ func TestKernelPlaces(t *testing.T) {
 	}
 }
 
-// TestKernelGlobSkips: what cannot be probed is counted, by reason.
+// TestKernelGlobSkips checks that functions that cannot be probed are counted, by reason.
 func TestKernelGlobSkips(t *testing.T) {
 	var told []error
 	l, err := testFinder(t, &told).Find("kprobe:ip_*")
@@ -123,7 +123,7 @@ func TestKernelUnknown(t *testing.T) {
 	}
 }
 
-// TestHiddenAddresses: where kallsyms shows none, names have to do.
+// TestHiddenAddresses checks that probes use names if kallsyms hides addresses.
 func TestHiddenAddresses(t *testing.T) {
 	text := ""
 	for line := range strings.Lines(testKallsyms) {
@@ -205,7 +205,8 @@ func TestName(t *testing.T) {
 	}
 }
 
-// TestLeaveOut: a glob loses what is refused, a name is an error.
+// TestLeaveOut checks that rejected probes of a glob are skipped, and that one of a name is
+// an error.
 func TestLeaveOut(t *testing.T) {
 	one, some := &Probe{Group: "probe", Event: "one"}, &Probe{Glob: "kprobe:s*"}
 	refused := &InstallError{Probe: some, Why: "it is holy"}

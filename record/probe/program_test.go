@@ -7,7 +7,7 @@ import (
 	"gperf/testdata/programs"
 )
 
-// What is looked into, by how it was compiled.
+// The test programs, by how they are compiled.
 var (
 	functionsC        = programs.C("testdata/functions.c", "-O1", "-g")
 	functionsStripped = programs.C("testdata/functions.c", "-O1", "-s")

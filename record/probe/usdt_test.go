@@ -110,7 +110,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// readelf reads the same notes.
+// TestMarksAgainstReadelf compares with readelf, which reads the same notes.
 func TestMarksAgainstReadelf(t *testing.T) {
 	readelf, err := exec.LookPath("readelf")
 	if err != nil {
@@ -131,7 +131,8 @@ func TestMarksAgainstReadelf(t *testing.T) {
 	}
 }
 
-// $arg1 of a USDT probe is that of the probe, not of the function that it is in.
+// TestMarkArguments checks that $arg1 of a USDT probe is the probe's argument, not that of
+// its function.
 func TestMarkArguments(t *testing.T) {
 	for words, want := range map[string]string{
 		"":                            `arg1=%bx:s32 arg3=\5:u64`,
@@ -158,7 +159,7 @@ func TestMarkArguments(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", words, show(append(p.Args, l...)), err, want)
 		}
 		if told := unreadable(s, []*Probe{p}); told == nil || !strings.Contains(told.Error(), "an argument: arg2 of sale, 8f@%xmm0") {
-			t.Errorf("what cannot be read: %v", told)
+			t.Errorf("unreadable arguments: %v", told)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"gperf/testdata/programs"
 )
 
-// find returns the probes of a spec as event@symbol, by the functions that the file has.
+// find returns the probes of a spec as event@symbol, by the file's functions.
 func find(t *testing.T, path, place string) (l []string, err error) {
 	t.Helper()
 	kind, place, ok := strings.Cut(place, " ")
@@ -58,7 +58,7 @@ func checkFind(t *testing.T, path string, want map[string]string) {
 func TestFindC(t *testing.T) {
 	line13 := "func_c@func_c"
 	if runtime.GOARCH == "arm64" {
-		line13 += "+" // behind the instruction that makes room on the stack
+		line13 += "+" // after the instruction that allocates stack space
 	}
 	checkFind(t, functionsC.Path(t), map[string]string{
 		"func_c":           "func_c@func_c",
@@ -118,7 +118,7 @@ func TestFindRefusals(t *testing.T) {
 	}
 }
 
-// A probe within an instruction would destroy it.
+// TestFindBoundaries rejects a probe inside an instruction, which it would corrupt.
 func TestFindBoundaries(t *testing.T) {
 	path := functionsC.Path(t)
 	f, err := openFile(path)
@@ -146,7 +146,7 @@ func TestFindBoundaries(t *testing.T) {
 	}
 }
 
-// Programs for another machine cannot run here.
+// TestFindOtherMachine rejects programs for another machine.
 func TestFindOtherMachine(t *testing.T) {
 	b, err := os.ReadFile(functionsC.Path(t))
 	if err != nil {
@@ -163,7 +163,8 @@ func TestFindOtherMachine(t *testing.T) {
 	}
 }
 
-// What is chosen for an IFUNC is what a process that runs has chosen.
+// TestFindIFUNC checks that the implementation found for an IFUNC is the one that a running
+// process uses.
 func TestFindIFUNC(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
@@ -229,7 +230,8 @@ func funcAt(t *testing.T, f *Finder, p *Probe) (at Function) {
 	return at
 }
 
-// Go's own table names the functions that the symbol table names, wherever the linker put them.
+// TestGoFunctionsAgainstSymbols checks that Go's own table has the functions of the symbol
+// table, wherever the linker put them.
 func TestGoFunctionsAgainstSymbols(t *testing.T) {
 	for name, p := range map[string]*programs.Program{"static": functionsGo, "PIE": functionsGoPIE, "linked by C's compiler": functionsGoByC, "race": functionsGoRace} {
 		t.Run(name, func(t *testing.T) { sameAsSymbols(t, p.Path(t)) })

@@ -52,7 +52,7 @@ func TestLocation(t *testing.T) {
 	later := testFrame()
 	later.entry = false
 	if _, err := later.locate([]byte{opEntryValue, 1, opReg0 + 4, opStackValue}); err != errEntry {
-		t.Errorf("an entry value behind the entry: %v, want %v", err, errEntry)
+		t.Errorf("an entry value after the entry: %v, want %v", err, errEntry)
 	}
 }
 
