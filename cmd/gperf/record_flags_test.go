@@ -425,7 +425,7 @@ func TestRecordFlagsRefused(t *testing.T) {
 		{"-j any_call,u", exitError, "doesn't support branch stack sampling"},
 		{"--call-graph lbr", exitError, "doesn't support branch stack sampling"},
 		{"--call-graph fp,many", exitUsage, "a number of frames"},
-		{"--synth=mars", exitUsage, `"mars" is none of no, task, mmap, cgroup, all`},
+		{"--synth=mars", exitUsage, `"mars" is not one of no, task, mmap, cgroup, all`},
 		{"--max-size=1", exitUsage, `"1" is not a size`},
 		{"--control=mars", exitUsage, "neither fd:COMMANDS[,ACKS] nor fifo:"},
 		{"--control=fd:1000", exitUsage, "bad file descriptor"},
