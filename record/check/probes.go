@@ -200,7 +200,7 @@ func (m *Machine) usdt() Finding {
 	}
 	switch {
 	case !m.exists("sys/bus/event_source/devices/uprobe/format/ref_ctr_offset"):
-		return part("without semaphores (Linux 4.20 has them): markers that have one stay silent", "")
+		return part("without semaphores (Linux 4.20 has them): USDT probes with a semaphore stay silent", "")
 	}
 	return ok("usdt:FILE:PROVIDER:NAME, semaphores included")
 }
