@@ -135,7 +135,7 @@ func (c *command) pause() error {
 
 func (c *command) resume() { c.proc.Signal(unix.SIGCONT) }
 
-// exec lets the process execute the command, and returns an error if that failed.
+// exec makes the process execute the command, and returns an error if that failed.
 func (c *command) exec() error {
 	defer c.close()
 	if _, err := c.start.Write([]byte{1}); err != nil {
