@@ -85,7 +85,7 @@ var corpusOutcomes = []outcome{
 	{file: "quipper.perf.data.group_desc-4.14", samples: 13},
 	{file: "quipper.perf.data.hw_and_sw-3.4", samples: 4941},
 	{file: "quipper.perf.data.hybrid_topology", samples: 7},
-	{file: "quipper.perf.data.intel_pt-4.14", samples: 15, kept: intelPT, told: "bytes of Intel PT were passed over"},
+	{file: "quipper.perf.data.intel_pt-4.14", samples: 15, kept: intelPT, told: "bytes of Intel PT: gperf does not decode them"},
 	{file: "quipper.perf.data.lost_samples-4.4", samples: 191, told: "2 samples were lost while recording"},
 	{file: "quipper.perf.data.piped.corrupted.zero_size_sample-3.2", unusable: true, told: "at offset 0xbfd0: a record of 0 bytes, SAMPLE: what follows cannot be found"},
 	{file: "quipper.perf.data.piped.header_features-4.16", samples: 2},

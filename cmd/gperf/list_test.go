@@ -201,8 +201,8 @@ func TestListUnwritten(t *testing.T) {
 // TestListWithoutPMU: kinds that a PMU has are listed as lacking where there is none.
 func TestListWithoutPMU(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
-		{"hw", "no hw events: this machine, or the virtual machine it is, has no PMU"},
-		{"cache", "no cache events: this machine, or the virtual machine it is, has no PMU"},
+		{"hw", "no hw events: this machine or virtual machine has no PMU"},
+		{"cache", "no cache events: this machine or virtual machine has no PMU"},
 		{"sw", ""},
 	} {
 		o := fakeList(t)

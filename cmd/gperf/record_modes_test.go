@@ -374,8 +374,8 @@ func TestRecordModesRefused(t *testing.T) {
 		{[]string{"-o", "-", "--switch-output", "true"}, "not possible in pipe mode"},
 		{[]string{"--switch-output=often", "true"}, `"often" is neither signal nor a size`},
 		{[]string{"--switch-output=0K", "true"}, `"0K" is neither`},
-		{[]string{"--switch-max-files=-1", "true"}, "cannot be below 0"},
-		{[]string{"--compression-level=much", "true"}, "the compression level is a number"},
+		{[]string{"--switch-max-files=-1", "true"}, "the number of files is negative"},
+		{[]string{"--compression-level=much", "true"}, "invalid compression level"},
 	} {
 		if r := recordIn(t, dir, c.args...); r.code != exitUsage || !strings.Contains(r.stderr, c.want) {
 			t.Errorf("%s: exit code %d\n%s", strings.Join(c.args, " "), r.code, r.stderr)

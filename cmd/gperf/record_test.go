@@ -513,7 +513,7 @@ func TestRecordErrors(t *testing.T) {
 	}{
 		{[]string{"-e", "cpu-clokc", "true"}, exitUsage, "did you mean cpu-clock?"},
 		{[]string{"-e", "cpu-clock:z", "true"}, exitUsage, "unknown modifier 'z'"},
-		{[]string{"--call-graph", "lucky", "true"}, exitUsage, "there are fp, dwarf and lbr"},
+		{[]string{"--call-graph", "lucky", "true"}, exitUsage, "use fp, dwarf or lbr"},
 		{[]string{"--call-graph", "dwarf,copy,70000", "true"}, exitUsage, "8 to 65528 bytes"},
 		{[]string{"--call-graph", "dwarf,much", "true"}, exitUsage, "8 to 65528 bytes"},
 		{[]string{"--no-such-flag", "true"}, exitUsage, "unknown flag"},
@@ -528,7 +528,7 @@ func TestRecordErrors(t *testing.T) {
 		{[]string{"-e", "cpu-clock:u", "--", "no-such-command"}, exitError,
 			"Failed to collect 'cpu-clock:u' for the 'no-such-command' workload: No such file or directory"},
 		{[]string{"-e", "cpu-clock:u", "--", "/etc/passwd"}, exitError, "workload: Permission denied"},
-		{[]string{"-e", "cpu-clock:u", "-o", dir + "/none/perf.data", "true"}, exitError, "Its folder does not exist"},
+		{[]string{"-e", "cpu-clock:u", "-o", dir + "/none/perf.data", "true"}, exitError, "Its directory does not exist"},
 		{[]string{"-e", "cpu-clock:u", "-o", dir, "true"}, exitError, "neither a regular file nor the directory of a recording"},
 	} {
 		r := recordIn(t, dir, c.args...)

@@ -199,7 +199,7 @@ func TestScenarioArgumentsRefused(t *testing.T) {
 		program + ":values np.label":              "write np->label",
 		program + ":values n:int":                 `"int" is no type: there are u8`,
 		program + ":values local":                 "gperf probe --vars values -x " + program,
-		stripped + ":values n":                    "has no DWARF\nVariables' names are in the debug information: install its package",
+		stripped + ":values n":                    "has no DWARF\nVariable names require debug information: install its package",
 		stripped + ":values " + first + ":string": "+0(" + first + "):string",
 	}
 	if runtime.GOARCH == "amd64" { // whose registers the kernel calls otherwise than everybody

@@ -57,9 +57,9 @@ func TestScenarioErrorsOfEvents(t *testing.T) {
 		event("uprobes:./x:f", "did you mean uprobe:./x:f?"),
 		event("probe:no_such", `unknown event "probe:no_such"`, "`gperf probe --list`", "kprobe:FUNCTION"),
 		event("raw_tracepoint:sched_[", "the glob has a bracket without its other half"),
-		event("mem:no_such_symbol_here:w", "shows no symbol no_such_symbol_here in /proc/kallsyms", "a number is an address"),
+		event("mem:no_such_symbol_here:w", "shows no symbol no_such_symbol_here in /proc/kallsyms", "use an address instead"),
 		{[]string{"-a", "-e", "cpu-clock", "-G", "no-such-group"}, exitError, []string{`cgroup "no-such-group": `}},
-		{[]string{"-u", "no-such-user", "-e", "cpu-clock"}, exitUsage, []string{"-u no-such-user: there is no such user"}},
+		{[]string{"-u", "no-such-user", "-e", "cpu-clock"}, exitUsage, []string{"-u no-such-user: no such user"}},
 		{[]string{"-p", "4194305", "-e", "cpu-clock"}, exitError, []string{"no such process: 4194305"}},
 	})
 	checkWrong(t, "terms", []wrong{
@@ -112,7 +112,7 @@ func TestScenarioErrorsOfPrograms(t *testing.T) {
 		at("func_c "+register+":string", "+0("+register+"):string"),
 		at("func_c $retval", "kretprobe, uretprobe"),
 		{[]string{"-e", "uretprobe:" + plain + ":func_c+1"}, exitUsage, []string{"a return probe is at a function"}},
-		{[]string{"-e", "uprobe:" + plain + ":func_c n"}, exitError, []string{"has no DWARF", "compile with -g", "Registers need none: $arg1"}},
+		{[]string{"-e", "uprobe:" + plain + ":func_c n"}, exitError, []string{"has no DWARF", "compile with -g", "Registers do not: use $arg1"}},
 	})
 	checkWrong(t, "stripped", []wrong{
 		{[]string{"-e", "uprobe:" + stripped + ":func_c"}, exitUsage, []string{"it is stripped: ", "uprobe:" + stripped + ":0x1234", "-dbgsym"}},
