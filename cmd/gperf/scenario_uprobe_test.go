@@ -138,7 +138,7 @@ func TestScenarioLibrary(t *testing.T) {
 	t.Run("IFUNC", func(t *testing.T) {
 		r := recordIn(t, dir, "-e", "uprobe:libc:strl*", "--", program)
 		if strings.Contains(r.stderr, "on this architecture only a process that runs can be asked") {
-			t.Skipf("which strlen programs call cannot be told:\n%s", r.stderr)
+			t.Skipf("cannot find which strlen programs call:\n%s", r.stderr)
 		}
 		text := scripted(t, dir)
 		if n := strings.Count(text, "probe_libc:strlen: "); n < 5 {
