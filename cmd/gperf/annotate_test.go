@@ -180,7 +180,7 @@ func TestAnnotateDrop(t *testing.T) {
 	}
 }
 
-// TestAnnotateWrong: what cannot be annotated is told, with what to do about it.
+// TestAnnotateWrong: errors of annotate name the cause and what to do.
 func TestAnnotateWrong(t *testing.T) {
 	vmlinux := kernelOfDrops(t)
 	for _, c := range []struct {

@@ -211,7 +211,7 @@ two\nlines;[lib(1):x.so] 1
 	}
 }
 
-// TestFormatWrongUse: what cannot be meant so is told, with what can.
+// TestFormatWrongUse: errors of wrong use name the valid values.
 func TestFormatWrongUse(t *testing.T) {
 	dir := t.TempDir()
 	recording := filepath.Join(dir, "drops.data")

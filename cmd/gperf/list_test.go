@@ -165,7 +165,7 @@ func TestListRefusals(t *testing.T) {
 			t.Errorf("%s: %v\n%s", c.arg, err, errs.String())
 		}
 		if !strings.Contains(out.String(), "cpu-clock") {
-			t.Errorf("%s hides what is behind it:\n%s", c.arg, out.String())
+			t.Errorf("%s hides the kinds after it:\n%s", c.arg, out.String())
 		}
 	}
 	var out, errs strings.Builder

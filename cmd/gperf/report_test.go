@@ -221,7 +221,7 @@ func firstDifference(got, want string) string {
 	return "the end"
 }
 
-// TestReportWrongUse: what cannot be meant so is told, with what can.
+// TestReportWrongUse: errors of wrong use name the valid values.
 func TestReportWrongUse(t *testing.T) {
 	for _, test := range []struct {
 		args []string

@@ -37,7 +37,7 @@ func (c *wrong) check(t *testing.T, code int, stderr string) {
 // internals are words of Go and of its libraries.
 var internals = regexp.MustCompile(`\b(open|stat|lstat|readlink|read|write|fork/exec|strconv|elf|perf_event_open)[ .:]/?[A-Z/]|%!|\bnil\b|&\{|goroutine |panic`)
 
-// checkWrong records each of them; those of class are told apart in the output.
+// checkWrong records each of the cases; class names them in the output.
 func checkWrong(t *testing.T, class string, cases []wrong) {
 	t.Run(class, func(t *testing.T) {
 		for _, c := range cases {
@@ -154,7 +154,7 @@ func TestScenarioErrorsOfKernel(t *testing.T) {
 	}
 }
 
-// A kernel without kprobes is told to be one.
+// The error for a kernel without kprobes says so.
 func TestScenarioErrorsWithoutKprobes(t *testing.T) {
 	needTracepoints(t)
 	if _, err := os.Stat(filepath.Join(tracefsRoot, "kprobe_events")); err == nil {

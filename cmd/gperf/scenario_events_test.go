@@ -54,7 +54,7 @@ func eachSample(t *testing.T, path string, do func(f *format.File, s *format.Sam
 // busy is a command that takes a while.
 var busy = []string{"sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 0"}
 
-// frames is how many frames a callchain has, whoever's.
+// frames returns the number of frames of a sample's callchain.
 func frames(s *format.Sample) (n int) {
 	for i := range s.Callchain.Len() {
 		if s.Callchain.At(i) < format.ContextMax {
@@ -104,8 +104,8 @@ func TestScenarioStacksByEvent(t *testing.T) {
 	sameText(t, "script", modules.ReplaceAllString(text, "([kernel.kallsyms])"), modules.ReplaceAllString(want, "([kernel.kallsyms])"))
 }
 
-// modules are how the kernel's are called behind a frame. On the machine that was recorded, perf looks into
-// /proc/kcore, and takes them for parts of the kernel.
+// modules matches the names of kernel modules after a frame. On the recorded machine, perf reads
+// /proc/kcore and prints the kernel's name for them.
 var modules = regexp.MustCompile(`\((/lib/modules/\S+|\[\w+\])\)`)
 
 // What a filter leaves out is not recorded, and what it lets pass has its own stack.
@@ -287,7 +287,7 @@ func TestScenarioBreakpoint(t *testing.T) {
 			t.Errorf("a sample of %s at %#x, not %#x", f.EventName(s.Event), s.IP, addr)
 		}
 	})
-	if n != 1 && n != 2 { // it begins anew if Go has to make its stack larger
+	if n != 1 && n != 2 { // it starts again if Go must grow its stack
 		t.Errorf("main.main ran once: %d samples", n)
 	}
 }

@@ -248,7 +248,7 @@ func TestScriptEqualsPerf(t *testing.T) {
 			}
 			got, _ := gperf(t, "script", "--no-inline", "--compat", o.compat, "-i", file)
 			if strings.Count(got, "\n") < 20 {
-				t.Errorf("only %d lines: the recording is too short to tell", strings.Count(got, "\n"))
+				t.Errorf("only %d lines: the recording is too short for this test", strings.Count(got, "\n"))
 			}
 			got, want = o.withoutPLT(got, want)
 			sameText(t, r.name, got, want)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// spinSource computes for as many ms as it is told, in functions without frame pointers.
+// spinSource computes for the given number of ms, in functions without frame pointers.
 const spinSource = `
 #include <stdlib.h>
 #include <time.h>
@@ -64,7 +64,7 @@ func (b *bench) long() error {
 	var load sync.WaitGroup
 	load.Go(func() { every(stop, time.Second/shortPerSecond, func() { exec.Command("/bin/true").Run() }) })
 	load.Go(func() { every(stop, time.Second/newPerSecond, program.runAnother) })
-	fmt.Printf("\nrecord -F 99 -a -g -z beside %d short processes and %d new programs a second\n", shortPerSecond, newPerSecond)
+	fmt.Printf("\nrecord -F 99 -a -g -z with %d short processes and %d new programs a second\n", shortPerSecond, newPerSecond)
 	err = b.watch(cmd.Process.Pid)
 	cmd.Process.Signal(os.Interrupt)
 	if e := cmd.Wait(); err == nil && e != nil && !interrupted(e) {
@@ -99,7 +99,7 @@ func (b *bench) watch(pid int) error {
 	return err
 }
 
-// every calls f at an interval, each call beside the others, until stop is closed.
+// every calls f at an interval, each call in its own goroutine, until stop is closed.
 func every(stop <-chan struct{}, interval time.Duration, f func()) {
 	var running sync.WaitGroup
 	defer running.Wait()

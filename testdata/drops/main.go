@@ -131,8 +131,8 @@ func bound() (int, error) {
 	return fd, nil
 }
 
-// closedPort returns a loopback port that nobody listens on: one that was free a moment ago. The sender
-// must be bound already, lest the kernel give it this very port.
+// closedPort returns a loopback port without a listener: one that was free a moment ago. The sender
+// must be bound already, or the kernel could assign this port to it.
 func closedPort() (syscall.Sockaddr, error) {
 	fd, err := bound()
 	if err != nil {

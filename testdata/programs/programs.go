@@ -67,7 +67,7 @@ func declare(p Program) *Program {
 	return &p
 }
 
-// String returns what the compiler is told.
+// String returns the arguments of the compiler.
 func (p *Program) String() string { return strings.Join(p.args, " ") }
 
 func (p *Program) name() string {

@@ -63,7 +63,7 @@ const (
 	readGroup       = 1 << 3
 )
 
-// file swaps a file of file mode, p being behind the header's size.
+// file swaps a file in file mode; p is after the header's size.
 func (t *twin) file(p *part) {
 	attrSize := p.uint(8)
 	attrs, data, types := t.section(p, "attrs"), t.section(p, "data"), t.section(p, "event types")
