@@ -28,7 +28,7 @@ var (
 	mutationSeed  = flag.Uint64("mutation-seed", 0x9e3779b97f4a7c15, "the seed of these mutations")
 )
 
-// What reading a file may cost, whatever is in it.
+// Limits for reading any file.
 const (
 	hostileTime   = 5 * time.Second // on a machine that has nothing else to do: not as time of a CPU either
 	hostileMemory = 512 << 20

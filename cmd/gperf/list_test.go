@@ -150,7 +150,7 @@ func TestListJSON(t *testing.T) {
 	}
 }
 
-// What cannot be listed costs itself alone.
+// If one kind cannot be listed, gperf lists the others.
 func TestListRefusals(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"nosuchthing", `no event matches "nosuchthing"`},
@@ -181,7 +181,7 @@ type fullDisk struct{ err error }
 
 func (f fullDisk) Write([]byte) (int, error) { return 0, f.err }
 
-// What cannot be printed is an error, but for who has seen enough.
+// A write error is an error of the command, except EPIPE.
 func TestListUnwritten(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {

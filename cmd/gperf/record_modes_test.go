@@ -364,7 +364,7 @@ func TestRecordTimestamp(t *testing.T) {
 	}
 }
 
-// What cannot be is refused before anything is recorded.
+// gperf refuses impossible flags before it records.
 func TestRecordModesRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

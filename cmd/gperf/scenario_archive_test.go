@@ -19,7 +19,7 @@ import (
 	"gperf/testdata/programs"
 )
 
-// What is archived here prints the same where there is nothing else.
+// An archive prints the same on a machine without the recorded files.
 
 var stacksDWARF = programs.C("../../record/testdata/stacks.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread")
 

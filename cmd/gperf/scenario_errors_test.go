@@ -166,7 +166,7 @@ func TestScenarioErrorsWithoutKprobes(t *testing.T) {
 	})
 }
 
-// What a user lacks is named, and what gives it.
+// Errors name the missing right and how to get it.
 func TestScenarioErrorsOfRights(t *testing.T) {
 	if p := record.Paranoid(); p <= 0 {
 		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)

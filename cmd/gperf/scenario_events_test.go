@@ -108,7 +108,7 @@ func TestScenarioStacksByEvent(t *testing.T) {
 // /proc/kcore and prints the kernel's name for them.
 var modules = regexp.MustCompile(`\((/lib/modules/\S+|\[\w+\])\)`)
 
-// What a filter leaves out is not recorded, and what it lets pass has its own stack.
+// gperf does not record filtered events; the others have their own stacks.
 func TestScenarioFilter(t *testing.T) {
 	needTracepoints(t)
 	file := filepath.Join(t.TempDir(), "perf.data")

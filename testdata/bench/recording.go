@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A recording is what one run of a recorder gave and took. Of its usage, CPU and memory are the recorder's
-// without its command's.
+// A recording is the result of one run of a recorder and its usage. CPU and memory exclude the recorder's
+// command.
 type recording struct {
 	by   grapher
 	file string
@@ -31,7 +31,7 @@ type recording struct {
 	ips     int            // of the user stacks
 }
 
-// bpfTime is what a recorder's BPF programs took.
+// bpfTime is the run time of a recorder's BPF programs.
 type bpfTime struct {
 	time time.Duration
 	runs uint64
@@ -40,7 +40,7 @@ type bpfTime struct {
 // noStack is the text of gperf script for a sample without a user stack.
 const noStack = "no user stack"
 
-// stacks is how many samples have a user stack.
+// stacks returns the number of samples with a user stack.
 func (r *recording) stacks() (n int) {
 	for _, c := range r.ends {
 		n += c
@@ -48,7 +48,7 @@ func (r *recording) stacks() (n int) {
 	return n - r.ends[noStack]
 }
 
-// frames is how many a user stack has on average.
+// frames returns the average number of frames of a user stack.
 func (r *recording) frames() float64 { return float64(r.ips) / float64(r.stacks()) }
 
 // early lists why stacks did not reach the entry point, the most frequent cause first.

@@ -135,7 +135,7 @@ func (w *workloads) deep(frames, calls int) []string {
 	return []string{w.program, strconv.Itoa(frames - 6), strconv.Itoa(calls)}
 }
 
-// calibrate returns how many calls take so much CPU time.
+// calibrate returns the number of calls that use the given CPU time.
 func (b *bench) calibrate(w *workloads, d time.Duration) (int, error) {
 	const calls = 100_000_000
 	argv := w.deep(20, calls)
@@ -231,7 +231,7 @@ func symbolOffset(file, name string) (uint64, error) {
 	return 0, fmt.Errorf("%s has no symbol %s", file, name)
 }
 
-// countBPF has the kernel count the time of BPF programs until restore.
+// countBPF makes the kernel count the run time of BPF programs until restore.
 func countBPF() (restore func(), err error) {
 	const file = "/proc/sys/kernel/bpf_stats_enabled"
 	before, err := os.ReadFile(file)

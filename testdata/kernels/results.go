@@ -1,5 +1,5 @@
-// Kernels makes tables of what the tests that record do on other kernels: of one run's output, the results of
-// each test, or of the results of several runs, the matrix in README.md. test.sh runs it.
+// Kernels makes tables of the recording tests on other kernels: from one run's output, the results of each test;
+// from the results of several runs, the matrix in README.md. test.sh runs it.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 func main() {
 	kernel := flag.String("kernel", "", "`kernel` of the test output on standard input, as for test.sh")
 	out := flag.String("o", "", "write the results to this `file`")
-	into := flag.String("matrix", "", "put the results in the folder that is the argument into this file")
+	into := flag.String("matrix", "", "write the matrix of the results in the argument's directory to this `file`")
 	flag.Parse()
 	var err error
 	if *into != "" {
