@@ -63,7 +63,7 @@ func (o *annotateFlags) set() *pflag.FlagSet {
 	s.IntVar(&o.Sources.Strip, "prefix-strip", 0, "with --prefix: strip this number of leading `directories` from paths")
 	s.BoolVarP(&o.samples, "show-nr-samples", "n", false, "print numbers of samples instead of percentages")
 	s.BoolVar(&o.period, "show-total-period", false, "print sums of periods instead of percentages")
-	s.StringVar(&o.percentType, "percent-type", "local-period", "percent of function (local) or event: `local-period`|local-hits|global-...")
+	s.StringVar(&o.percentType, "percent-type", "local-period", "percentage `type`: local-period, local-hits, global-period, global-hits")
 	s.StringVar(&o.percentLimit, "percent-limit", "", "hide functions below this `percent` of the event")
 	s.Bool("stdio", false, "")
 	s.String("objdump", "", "")

@@ -72,7 +72,7 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	s.VarP(argFunc(f.addEvents), "event", "e", "`events` to record, separated by commas (default cycles)")
 	s.Var(argFunc(f.addFilter), "filter", "filter the preceding -e by this `expression` of its fields")
 	s.BoolFunc("exclude-perf", "exclude gperf's own activity from the preceding -e", f.excludePerf)
-	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: record these cgroups only: one name per event, or one for all")
+	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: record these `cgroups` only: one name per event, or one for all")
 	s.BoolVarP(&o.Target.All, "all-cpus", "a", false, "system-wide recording on all CPUs (default without a command)")
 	s.StringVarP(&f.cpus, "cpu", "C", "", "system-wide recording on these `CPUs`: 0-3,5")
 	s.StringSliceVarP(&f.pids, "pid", "p", nil, "record these processes: `PIDs` separated by commas")

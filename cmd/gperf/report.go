@@ -44,6 +44,10 @@ const reportHelp = `Counts the samples of a recording by the keys of --sort, as 
 does. Callers include the samples of their callees (--no-children: only their
 own), and callchains follow (-g none: no callchains).
 
+-g FORM sets the callchains' style (graph, fractal, flat, folded or none), minimum
+percent, limit of entries, order (caller or callee) and value (percent, period or
+count).
+
 Default sort keys:
     comm,dso,symbol                     of events that are no tracepoints
     location,reason                     of tracepoints with these fields
@@ -66,7 +70,7 @@ func (o *reportFlags) set() *pflag.FlagSet {
 	s.StringVarP(&o.Fields, "fields", "F", "", "show these sort keys as `columns`; +column adds to the defaults")
 	s.BoolVar(&o.children, "children", true, "callers include the samples of their callees")
 	s.BoolVar(&o.NoChildren, "no-children", false, "count samples only in the function where they were taken")
-	s.StringVarP(&o.graph, "call-graph", "g", "graph", "callchains: `graph`|fractal|flat|folded|none,MIN_PERCENT,LIMIT,caller|callee,percent|period|count")
+	s.StringVarP(&o.graph, "call-graph", "g", "graph", "callchain `form`: STYLE[,PERCENT][,LIMIT][,ORDER][,VALUE]")
 	s.BoolVar(&o.noGraph, "no-call-graph", false, "do not show callchains, as -g none")
 	s.BoolVarP(&o.inverted, "inverted", "G", false, "start callchains at the caller, as -g caller")
 	s.IntVar(&o.MaxStack, "max-stack", maxStack, maxStackHelp)

@@ -42,7 +42,7 @@ func (o *viewFlags) add(s *pflag.FlagSet) {
 	s.BoolVarP(&o.quiet, "quiet", "q", false, "print entries only, no headers and warnings")
 	s.BoolVarP(&o.hideUnnamed, "hide-unresolved", "U", false, "hide samples and callers without a symbol")
 	s.StringVarP(&o.widths, "column-widths", "w", "", "column `widths`, a comma-separated list; 0: as wide as needed")
-	s.StringVar(&o.percentage, "percentage", "absolute", "with filters: percent of all (absolute) or of the shown samples (`relative`)")
+	s.StringVar(&o.percentage, "percentage", "absolute", "with filters: `base` is all (absolute) or the shown samples (relative)")
 	s.StringVar(&o.symbolFilter, "symbol-filter", "", "show only entries whose symbol contains this `text`")
 	s.StringVar(&o.ignoreCallees, "ignore-callees", "", "with -g callee: attribute callees of functions matching `pattern` to them")
 	s.BoolVarP(&o.onlyParents, "exclude-other", "x", false, "show only entries whose callchain matches --parent")
