@@ -1,8 +1,8 @@
-# Everything is a go command or a script; make only gives them short names.
+# Short names for go commands and scripts.
 
 .PHONY: gperf demo test test-kernel check hostile generate bench clean
 
-# main.entry explains a limit of the address space (ulimit -v) that Go's runtime cannot start with; it is for amd64.
+# On amd64, main.entry reports a limit of the address space (ulimit -v) that is too low for Go's runtime.
 gperf: entry = $(if $(filter amd64,$(shell go env GOARCH)),-ldflags='-E main.entry')
 gperf:
 	CGO_ENABLED=0 go build -trimpath $(entry) -o gperf ./cmd/gperf
@@ -22,14 +22,14 @@ test-kernel:
 check:
 	.ci/run
 
-# A million mutated recordings; ARGS="-mutation-seed 7" makes others.
+# Test a million mutated recordings; ARGS="-mutation-seed 7" makes others.
 hostile:
 	go test ./cmd/gperf -run Hostile -v -timeout 2h -mutations 1000000 $(ARGS)
 
 generate:
 	go generate ./...
 
-# As root: gperf and perf side by side. PERF="perf,/other/perf" names several; ARGS="-n 9 -part dwarf" passes on.
+# As root: compare gperf with perf. PERF="perf,/other/perf" names several; ARGS="-n 9 -part dwarf" passes arguments.
 bench:
 	go run ./testdata/bench $(ARGS)
 

@@ -1,6 +1,6 @@
-# Sourced by demo.sh and test.sh, from the checkout's top: finds Go, and installs Debian packages that are missing.
+# demo.sh and test.sh source this from the top directory: it finds Go, and installs missing Debian packages.
 
-PATH=$PATH:/usr/local/go/bin # which sudo's PATH leaves out
+PATH=$PATH:/usr/local/go/bin # missing in sudo's PATH
 if ! command -v go >/dev/null; then
 	echo "missing: Go (see https://go.dev/dl, or apt-get install golang); the version is in go.mod" >&2
 	exit 1
@@ -8,12 +8,12 @@ fi
 
 packages=
 
-# need FILE PACKAGE...: the packages are wanted unless FILE, a program's name or a path, is there.
+# need FILE PACKAGE... requests the packages unless FILE, a program's name or a path, exists.
 need() {
 	command -v "$1" >/dev/null || [ -e "$1" ] || packages="$packages $(shift; echo "$@")"
 }
 
-# install_needed installs the wanted packages, as root; else it says in one line what is missing, and fails.
+# install_needed installs the requested packages as root; otherwise it lists them in one line, and fails.
 install_needed() {
 	[ -n "$packages" ] || return 0
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then

@@ -4,8 +4,8 @@
 # Prints a table of both outcomes, and fails if a test passes with perf only.
 #   $PERF               perf's command (default: perf)
 #   $GPERF              gperf's program (default: built here)
-#   $GPERF_PERF_TESTS   the folder of the tests (default: where perf's package has them)
-#   $GPERF_PERF_LOGS    keeps there what the tests print
+#   $GPERF_PERF_TESTS   the directory of the tests (default: the one of perf's package)
+#   $GPERF_PERF_LOGS    a directory for the output of the tests
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/local/go/bin
@@ -18,9 +18,9 @@ below=lib/perf-core/tests/shell
 for dir in "$(dirname "$program")/usr" "$(dirname "$program")/.."; do
 	[ -n "$tests" ] || ! [ -d "$dir/$below" ] || tests=$(realpath "$dir/$below")
 done
-[ -d "$tests" ] || { echo "SKIPPED perf's shell tests: none are at ${tests:-$program}: name their folder in \$GPERF_PERF_TESTS"; exit 0; }
+[ -d "$tests" ] || { echo "SKIPPED perf's shell tests: none at ${tests:-$program}: name their directory in \$GPERF_PERF_TESTS"; exit 0; }
 version=$("${perf[@]}" --version)
-printf '%s\n' 7.3 "${version##* }" | sort -VC || { echo "SKIPPED perf's shell tests: gperf stands in the place of perf 7.3 or later, and this is $version (\$PERF names another)"; exit 0; }
+printf '%s\n' 7.3 "${version##* }" | sort -VC || { echo "SKIPPED perf's shell tests: they require perf 7.3 or later, and this is $version (\$PERF names another)"; exit 0; }
 [ "$(id -u)" = 0 ] || { echo "SKIPPED perf's shell tests: not root"; exit 0; }
 
 work=$(mktemp -d)
@@ -31,13 +31,13 @@ logs=$(realpath "$logs")
 gperf=${GPERF:-$work/bin}
 [ -n "${GPERF-}" ] || go build -buildvcs=false -o "$gperf" ./cmd/gperf
 gperf=$(realpath "$gperf")
-# Lines of the help are indented: NAME and what it does.
+# Lines of the help are indented: NAME and description.
 commands=$("$gperf" --help | sed -nE 's/^  ([a-z][a-z-]*) .*/\1/p')
 [ -n "$commands" ] || { echo "gperf --help lists no commands" >&2; exit 1; }
 
-# Tests call both by the name perf, through a script that also notes whether gperf has the command: without any, one
-# run of the test is enough.
-shim() { # TOOL PROGRAM ARG...: what runs gperf's commands
+# Tests call both by the name perf, through a script that also logs whether gperf has the command: if a test uses no
+# such command, one run is enough.
+shim() { # TOOL PROGRAM ARG...: the program that runs gperf's commands
 	cat >"$work/$1/perf" <<-SHIM
 		#!/bin/bash
 		case " $(echo $commands) " in *" \${1-} "*) echo "\$*" >>"$work/called"; exec -a perf ${*:2} "\$@" ;; esac
@@ -48,7 +48,7 @@ shim() { # TOOL PROGRAM ARG...: what runs gperf's commands
 shim perf "${perf[@]}"
 shim gperf "$gperf"
 
-# outcome TOOL TEST: how a test ends.
+# outcome TOOL TEST runs a test and prints its outcome.
 outcome() {
 	local code=0
 	: >"$work/called"

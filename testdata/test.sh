@@ -1,14 +1,14 @@
 #!/bin/bash
-# Runs all tests. Arguments go to go test. Without root, or without what they compare with, some
-# tests skip and say what they miss; those lines are shown.
+# Runs all tests. Arguments go to go test. Without root, or without other tools, some tests skip and
+# name what is missing; this script shows these lines.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . testdata/need.sh
-need perf linux-perf   # reads what gperf writes, and prints what gperf must print
+need perf linux-perf   # reads gperf's files; its output is the reference
 need readelf binutils
 need gcc gcc libc6-dev # for programs to record
 need g++ g++           # for programs with much inlining
-need llvm-symbolizer llvm # says of their addresses what gperf must say
+need llvm-symbolizer llvm # the reference for symbols of these programs
 need clang clang
 need dwz dwz
 need nft nftables      # to drop packets by rules

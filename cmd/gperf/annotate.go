@@ -15,7 +15,7 @@ import (
 	"gperf/symbolize/disasm"
 )
 
-// annotateFlags are the flags of `gperf annotate`.
+// annotateFlags holds the flags of `gperf annotate`.
 type annotateFlags struct {
 	input inputFlags
 	annotate.Options
@@ -31,37 +31,40 @@ type annotateFlags struct {
 
 const annotateUsage = "[FLAGS] [SYMBOL|SYMBOL+OFFSET|ADDRESS]"
 
-const annotateHelp = `Prints the code of functions, as perf annotate --stdio does: each instruction with its part of the function's
-samples, among the lines of its source where they are known. Without a SYMBOL, all functions in which samples were
-taken, the most sampled first. It takes no debug information, and no objdump.
+const annotateHelp = `Prints the code of functions, as perf annotate --stdio does: each instruction with
+its percentage of the function's samples, between the source lines if they are
+known. Without SYMBOL, it prints all functions with samples, the most sampled
+first. It needs neither debug information nor objdump.
 
-Of a tracepoint's samples, places in its fields count besides what was sampled: the location of skb:kfree_skb. SYMBOL+OFFSET
-and ADDRESS, as gperf script prints them, show the instructions around that one place, and > marks the call that returns
-there. So a dropped packet leads to the call that dropped it:
+For tracepoints, code addresses in the fields count in addition to the sampled
+address, such as location of skb:kfree_skb. SYMBOL+OFFSET and ADDRESS, as printed
+by gperf script, show the instructions around this address; > marks the call that
+returns there. This finds the call that dropped a packet:
 
     gperf annotate __udp4_lib_rcv+0x4bc
 
-Kernel code is read from a vmlinux with the recorded build ID, or from /proc/kcore if that kernel is running.`
+gperf reads kernel code from a vmlinux with the recorded build ID, or from
+/proc/kcore if the recorded kernel is running.`
 
 func (o *annotateFlags) set() *pflag.FlagSet {
 	s := newFlagSet("annotate")
 	o.input.add(s)
-	s.StringVarP(&o.symbol, "symbol", "s", "", "the `symbol` to annotate, instead of the argument")
-	s.StringVarP(&o.dsos, "dsos", "d", "", "only functions of these DSOs, a `list`")
-	s.BoolVarP(&o.Callers, "children", "g", false, "count the calls in callchains, too: callers have the samples of what they called")
-	s.IntVar(&o.Context, "context", 10, "of one place, so many `instructions` before and after it")
-	s.StringVarP(&o.style, "disassembler-style", "M", "att", "the `syntax` of x86 instructions: att or intel")
-	s.BoolVar(&o.Raw, "asm-raw", false, "the bytes of the instructions")
-	s.BoolVar(&o.source, "source", true, "source lines among the instructions")
-	s.BoolVarP(&o.NoSource, "no-source", "S", false, "no source lines")
-	s.BoolVarP(&o.Lines, "print-line", "l", false, "the samples of each source line ahead, and the line behind each instruction with samples")
-	s.BoolVarP(&o.FullPaths, "full-paths", "P", false, "files with their folders")
-	s.StringVar(&o.Sources.Prefix, "prefix", "", "source files lie in this `folder`")
-	s.IntVar(&o.Sources.Strip, "prefix-strip", 0, "with --prefix, leave out so many `folders` of their paths")
-	s.BoolVarP(&o.samples, "show-nr-samples", "n", false, "numbers of samples instead of percentages")
-	s.BoolVar(&o.period, "show-total-period", false, "sums of periods instead of percentages")
-	s.StringVar(&o.percentType, "percent-type", "local-period", "percentages of the function (local) or the event (global), by period or hits: `local-period`, local-hits, global-period, global-hits")
-	s.StringVar(&o.percentLimit, "percent-limit", "", "leave out functions with less `percent` of the event")
+	s.StringVarP(&o.symbol, "symbol", "s", "", "annotate this `symbol`, as the argument")
+	s.StringVarP(&o.dsos, "dsos", "d", "", "annotate only functions of these DSOs, a comma-separated `list`")
+	s.BoolVarP(&o.Callers, "children", "g", false, "include callchains: callers include the samples of their callees")
+	s.IntVar(&o.Context, "context", 10, "number of `instructions` before and after an address")
+	s.StringVarP(&o.style, "disassembler-style", "M", "att", "`syntax` of x86 instructions: att or intel")
+	s.BoolVar(&o.Raw, "asm-raw", false, "print the bytes of instructions")
+	s.BoolVar(&o.source, "source", true, "print source lines between the instructions")
+	s.BoolVarP(&o.NoSource, "no-source", "S", false, "do not print source lines")
+	s.BoolVarP(&o.Lines, "print-line", "l", false, "sum up source lines first, and print the line of sampled instructions")
+	s.BoolVarP(&o.FullPaths, "full-paths", "P", false, "print full paths of source files")
+	s.StringVar(&o.Sources.Prefix, "prefix", "", "read source files below this `directory`")
+	s.IntVar(&o.Sources.Strip, "prefix-strip", 0, "with --prefix: strip this number of leading `directories` from paths")
+	s.BoolVarP(&o.samples, "show-nr-samples", "n", false, "print numbers of samples instead of percentages")
+	s.BoolVar(&o.period, "show-total-period", false, "print sums of periods instead of percentages")
+	s.StringVar(&o.percentType, "percent-type", "local-period", "percentage `type`: local-period, local-hits, global-period, global-hits")
+	s.StringVar(&o.percentLimit, "percent-limit", "", "hide functions below this `percent` of the event")
 	s.Bool("stdio", false, "")
 	s.String("objdump", "", "")
 	s.Bool("skip-missing", false, "")
@@ -87,7 +90,7 @@ func annotateCommand(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// settle makes the options of the flags that are more than one value.
+// settle converts the flags to annotate.Options and checks them.
 func (o *annotateFlags) settle(args []string) (err error) {
 	if o.symbol != "" {
 		args = append([]string{o.symbol}, args...)
@@ -97,7 +100,7 @@ func (o *annotateFlags) settle(args []string) (err error) {
 	}
 	switch {
 	case len(args) > 1:
-		return wrongUse("unexpected argument %q: one place is annotated at a time; a file is named with -i", args[1])
+		return wrongUse("unexpected argument %q: give one symbol or address, and the file with -i", args[1])
 	case len(args) == 1:
 		if o.Place, err = annotate.ParsePlace(args[0]); err != nil {
 			return wrongUse("%v", err)
@@ -106,7 +109,7 @@ func (o *annotateFlags) settle(args []string) (err error) {
 	if o.percentLimit != "" {
 		o.PercentLimit, err = strconv.ParseFloat(strings.TrimSuffix(o.percentLimit, "%"), 64)
 		if err != nil || o.PercentLimit < 0 {
-			return wrongUse("--percent-limit %s: it is a number of percent", o.percentLimit)
+			return wrongUse("--percent-limit %s: invalid percentage", o.percentLimit)
 		}
 	}
 	if o.Context < 0 {
@@ -120,25 +123,24 @@ func (o *annotateFlags) settle(args []string) (err error) {
 	return o.settleShown()
 }
 
-// isRecordingName reports whether an argument is the name of a recording, and not of a
-// function.
+// isRecordingName reports whether an argument names a recording rather than a function.
 func isRecordingName(arg string) bool {
 	_, err := os.Stat(arg)
 	return strings.HasSuffix(arg, ".data") || err == nil && strings.Contains(arg, "/")
 }
 
-// settleShown chooses the syntax and the column.
+// settleShown applies -M, --percent-type and the flags that choose the column.
 func (o *annotateFlags) settleShown() error {
 	switch o.style {
 	case "att":
 	case "intel":
 		o.Syntax = disasm.Intel
 	default:
-		return wrongUse("-M %s: it is att or intel", o.style)
+		return wrongUse("-M %s: use att or intel", o.style)
 	}
 	switch {
 	case o.samples && o.period:
-		return wrongUse("--show-nr-samples and --show-total-period: there is one column")
+		return wrongUse("--show-nr-samples and --show-total-period exclude each other")
 	case o.samples:
 		o.Column = annotate.Samples
 	case o.period:
@@ -146,7 +148,7 @@ func (o *annotateFlags) settleShown() error {
 	}
 	of, by, _ := strings.Cut(o.percentType, "-")
 	if of != "local" && of != "global" || by != "period" && by != "hits" {
-		return wrongUse("--percent-type %s: it is local-period, local-hits, global-period or global-hits", o.percentType)
+		return wrongUse("--percent-type %s: use local-period, local-hits, global-period or global-hits", o.percentType)
 	}
 	o.Percent = annotate.PercentType{Global: of == "global", Hits: by == "hits"}
 	return nil

@@ -180,7 +180,7 @@ func TestAnnotateDrop(t *testing.T) {
 	}
 }
 
-// TestAnnotateWrong: what cannot be annotated is told, with what to do about it.
+// TestAnnotateWrong: errors of annotate name the cause and what to do.
 func TestAnnotateWrong(t *testing.T) {
 	vmlinux := kernelOfDrops(t)
 	for _, c := range []struct {
@@ -190,19 +190,19 @@ func TestAnnotateWrong(t *testing.T) {
 	}{
 		{"-k " + vmlinux + " __udp4_lib_rvc", exitError, "no sample tells of __udp4_lib_rvc\nDid you mean __udp4_lib_rcv"},
 		{"-k " + vmlinux + " xyzzy", exitError, "`gperf report` lists"},
-		{"-k " + vmlinux + " ip_output", exitError, "no sample was taken in ip_output itself\n5 samples were taken in what it called: -g counts its calls.\n"},
+		{"-k " + vmlinux + " ip_output", exitError, "no sample was taken in ip_output itself\n5 samples were taken in its callees: -g counts its calls.\n"},
 		{"-k " + vmlinux + " __udp4_lib_rcv+0x2000", exitUsage, "__udp4_lib_rcv+0x2000 lies behind the end of the function, which has 0xd00 bytes"},
 		{"__udp4_lib_rcv", exitError, "no code of [kernel.kallsyms] (build id 6ecd6ec21ec69416e50a8aa6737e500901ddb47a): no vmlinux was found; "},
 		{"-k " + mixProgram.Path(t) + " __udp4_lib_rcv", exitError, "build id mismatch"},
-		{"0x408a8e", exitError, "no such file\n--symfs names a folder"},
+		{"0x408a8e", exitError, "no such file\n--symfs names a directory"},
 		{"0xnumber", exitUsage, `"0xnumber" is no address`},
 		{"f+0xyz", exitUsage, `"0xyz" is no offset`},
-		{"a b", exitUsage, "one place is annotated at a time"},
-		{"-M masm", exitUsage, "it is att or intel"},
+		{"a b", exitUsage, "give one symbol or address"},
+		{"-M masm", exitUsage, "use att or intel"},
 		{"--percent-type local", exitUsage, "local-period, local-hits"},
 		{"--context -1", exitUsage, "negative"},
-		{"-n --show-total-period", exitUsage, "one column"},
-		{"--percent-limit x", exitUsage, "a number of percent"},
+		{"-n --show-total-period", exitUsage, "exclude each other"},
+		{"--percent-limit x", exitUsage, "invalid percentage"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(ofDrops(t, strings.Fields(c.args)...), &stdout, &stderr)

@@ -22,7 +22,7 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// archiveFlags are the flags of `gperf archive`.
+// archiveFlags holds the flags of `gperf archive`.
 type archiveFlags struct {
 	input   inputFlags
 	output  string
@@ -30,30 +30,34 @@ type archiveFlags struct {
 	noDebug bool
 	whole   bool
 	exclude string
-	// What perf archive does:
+	// Flags for the format of perf archive:
 	perf   bool
-	all    bool // with --perf: the recording, too
+	all    bool // with --perf: include the recording
 	unpack bool
 }
 
-const archiveHelp = `Packs a recording and all that names its addresses into one file, perf.data.zip, from which every command
-of gperf that reads recordings prints on any machine what it would print on this one: gperf script -i perf.data.zip.
-Of the files that samples hit it has symbols, debug information, unwind tables and the functions hit; further
-the kernel's symbols and, out of /proc/kcore, those functions, the vdso and the maps of JITs. Unpacked to a directory it is one for --symfs.`
+const archiveHelp = `Packs a recording and its symbols into one file, perf.data.zip. Every gperf command
+that reads recordings then prints the same on any machine as on this one:
+gperf script -i perf.data.zip.
+
+The archive contains symbols, debug information, unwind tables and the sampled
+functions of all files that samples hit; the kernel's symbols and, from
+/proc/kcore, its sampled functions; the vdso; and the maps of JIT compilers.
+Unpacked to a directory, it is a directory for --symfs.`
 
 func (o *archiveFlags) set() *pflag.FlagSet {
 	s := newFlagSet("archive")
 	s.StringArrayVarP(&o.input.paths, "input", "i", nil, inputUsage)
 	o.input.files.force = addForce(s)
 	o.input.files.add(s)
-	s.StringVarP(&o.output, "output", "o", "", "write this `file`; - is stdout. Otherwise it is the recording's name and .zip")
-	s.BoolVar(&o.mapped, "mapped", false, "also files that were mapped and that no sample hit")
-	s.BoolVar(&o.noDebug, "no-debug", false, "leave debug information out: functions have their names, but no lines and inlined calls")
-	s.BoolVar(&o.whole, "whole", false, "whole files, with all of their code and data")
-	s.BoolVar(&o.perf, "perf", false, "instead what perf archive makes, for perf: whole files alone, to be unpacked in its cache,\nas .tar.bz2, or what else -o ends in: .tar.gz, .tar")
-	s.BoolVar(&o.all, "all", false, "with --perf: the recording, too, in perf.all-HOST-TIME.tar.bz2")
-	s.BoolVar(&o.unpack, "unpack", false, "unpack a file that was made with --perf or by perf archive, the only one here or the argument: in perf's cache, ~/.debug,\nand of one made with --all the recording to this directory")
-	s.StringVar(&o.exclude, "exclude-buildids", "", "leave files out of whose build ID and name, as buildid-list prints them, this `file` has a part as a line")
+	s.StringVarP(&o.output, "output", "o", "", "output `file` (default INPUT.zip); - is stdout")
+	s.BoolVar(&o.mapped, "mapped", false, "also pack mapped files that no sample hit")
+	s.BoolVar(&o.noDebug, "no-debug", false, "omit debug information: no source lines and inline frames")
+	s.BoolVar(&o.whole, "whole", false, "pack complete files with all code and data")
+	s.BoolVar(&o.perf, "perf", false, "write perf archive's format: .tar.bz2, or with -o .tar.gz or .tar")
+	s.BoolVar(&o.all, "all", false, "with --perf: include the recording, in perf.all-HOST-TIME.tar.bz2")
+	s.BoolVar(&o.unpack, "unpack", false, "unpack a file made by --perf or perf archive to ~/.debug")
+	s.StringVar(&o.exclude, "exclude-buildids", "", "exclude files whose build ID or path contains a line of this `file`")
 	return s
 }
 
@@ -72,7 +76,7 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	if len(in.parts) == 0 {
-		return fmt.Errorf("%s can be read only once: write it into a file first", in.path)
+		return fmt.Errorf("%s is a pipe and can be read only once: write it to a file first", in.path)
 	}
 	hit, err := in.hits(stderr, o.mapped)
 	if err == nil && o.exclude != "" {
@@ -132,18 +136,18 @@ func (o *archiveFlags) pack(out io.Writer, in *input, hit *hits, stderr io.Write
 		}
 	}
 	if len(noDebug) > 0 {
-		fmt.Fprintf(stderr, "gperf archive: no debug information, so no lines and inlined calls, of %s\n", some(noDebug, 5))
+		fmt.Fprintf(stderr, "gperf archive: no debug information for %s: no source lines and inline frames\n", some(noDebug, 5))
 	}
 	return p.Close()
 }
 
-// failed tells whether an error is that of writing.
+// failed reports whether writing the archive failed.
 func failed(err error) bool {
 	var write *archive.WriteError
 	return errors.As(err, &write)
 }
 
-// some names the first n of a list.
+// some joins the first n elements of a list and counts the rest.
 func some(l []string, n int) string {
 	if len(l) <= n {
 		return strings.Join(l, ", ")
@@ -151,9 +155,9 @@ func some(l []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(l[:n], ", "), len(l)-n)
 }
 
-// writeWhole writes a file that appears under its name when it is whole; stdout for
-// -, and what is no regular file, it writes as they are. It returns how many bytes
-// were written.
+// writeWhole writes a temporary file and renames it when it is complete. It writes directly
+// to stdout (name "-") and to files that are not regular. It returns the number of bytes
+// written.
 func writeWhole(name string, stdout io.Writer, write func(io.Writer) error) (int64, error) {
 	if name == "-" {
 		return writeTo(stdout, write)
@@ -170,7 +174,7 @@ func writeWhole(name string, stdout io.Writer, write func(io.Writer) error) (int
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(f.Name()) // unless it was renamed
+	defer os.Remove(f.Name()) // fails after the rename
 	n, err := writeTo(f, write)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)
@@ -178,15 +182,15 @@ func writeWhole(name string, stdout io.Writer, write func(io.Writer) error) (int
 	return n, os.Rename(f.Name(), name)
 }
 
-// writeTo returns how many bytes were written. What w could not write is told rather
-// than what came of it.
+// writeTo calls write and returns the number of bytes written. An error of w has precedence
+// over the error that write derives from it.
 func writeTo(w io.Writer, write func(io.Writer) error) (int64, error) {
 	c := &counting{w: w}
 	err := write(c)
 	return c.n, cmp.Or(c.err, err)
 }
 
-// counting counts what is written, and keeps the first error.
+// counting counts the bytes written to w and keeps the first error.
 type counting struct {
 	w   io.Writer
 	n   int64
@@ -200,22 +204,22 @@ func (c *counting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// hits are the places that a recording's addresses lie in.
+// hits holds the files and address ranges that a recording's addresses hit.
 type hits struct {
 	finder *dso.Finder
 	dsos   map[*replay.DSO]*hitDSO
 	files  map[hitKey]*hitDSO
-	// perfMaps are the names of those that may have names.
+	// perfMaps holds the names of perf maps that may name hit addresses.
 	perfMaps map[string]bool
-	kernel   bool            // one of the kernel's own is among them
-	noKernel bool            // it was left out
-	text     []archive.Range // its functions, at addresses of the symbols
-	memory   []archive.Range // its functions, its modules' and BPF programs', at recorded ips
+	kernel   bool            // kernel code was hit
+	noKernel bool            // --exclude-buildids excludes the kernel
+	text     []archive.Range // hit kernel functions, as symbol addresses
+	memory   []archive.Range // hit functions of kernel, modules and BPF programs, as recorded ips
 }
 
-// hitKey is a file: those with one build ID are one.
+// hitKey identifies a file by its build ID or, without one, by its path.
 type hitKey struct {
-	path string // "" where there is a build ID
+	path string // "" if there is a build ID
 	id   dso.BuildID
 }
 
@@ -224,8 +228,8 @@ type hitDSO struct {
 	kernel bool // a module
 }
 
-// key is by which file a DSO is told from others: where none was recorded, the
-// build ID of the file that is found.
+// key returns the file of a DSO. If no build ID was recorded, it uses the one of the file
+// found on this machine.
 func (h *hits) key(d *replay.DSO, kernel bool) hitKey {
 	id := d.BuildID
 	if id.IsZero() && !kernel {
@@ -237,7 +241,7 @@ func (h *hits) key(d *replay.DSO, kernel bool) hitKey {
 	return hitKey{id: id}
 }
 
-// hits finds them; with mapped, the files that were mapped are among them.
+// hits collects the hit files and ranges; with mapped, also all mapped files.
 func (in *input) hits(stderr io.Writer, mapped bool) (*hits, error) {
 	in.history.Also.Branches, in.history.Also.Data, in.history.Also.Names = true, true, true
 	seen := map[*replay.Frame]bool{}
@@ -286,7 +290,7 @@ func (in *input) hits(stderr io.Writer, mapped bool) (*hits, error) {
 
 func (h *hits) add(f *replay.Frame) {
 	d := f.Map.DSO
-	// Where nothing has a name, what is around may tell something.
+	// Without a symbol, the surrounding code may help.
 	const around = 256
 	off := f.MapOff()
 	r := archive.Range{Start: max(off, around) - around, End: off + around}
@@ -332,7 +336,7 @@ func (h *hits) dso(d *replay.DSO, kernel bool) *hitDSO {
 	return e
 }
 
-// leaveOut leaves files out of whose build ID and name a line of the named file is part.
+// leaveOut removes the files whose "BUILD-ID PATH" contains a line of the named file.
 func (h *hits) leaveOut(in *input, name string) error {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -356,7 +360,7 @@ func (h *hits) leaveOut(in *input, name string) error {
 	return nil
 }
 
-// sorted are the files in the order of their paths.
+// sorted returns the files ordered by path.
 func (h *hits) sorted() []*hitDSO {
 	for _, d := range h.files {
 		slices.Sort(d.Paths)
@@ -367,7 +371,7 @@ func (h *hits) sorted() []*hitDSO {
 	})
 }
 
-// packKernel packs what names the kernel's addresses.
+// packKernel packs the kernel's symbols.
 func (h *hits) packKernel(p *archive.Packer, in *input) error {
 	id, _, _ := replay.RecordedKernel(in.file)
 	_, err := p.AddKernel(id, h.text)
@@ -377,8 +381,8 @@ func (h *hits) packKernel(p *archive.Packer, in *input) error {
 	return err
 }
 
-// packMemory packs code that no file may have where the recording is read: what the
-// kernel's memory has. Few may read that, and annotate alone looks for it.
+// packMemory packs kernel code from memory, for which the reading machine may have no file.
+// Only privileged users can read it, and only annotate uses it.
 func (h *hits) packMemory(p *archive.Packer, in *input) error {
 	var machine elf.Machine
 	var l []archive.Text
@@ -398,7 +402,7 @@ func (h *hits) packMemory(p *archive.Packer, in *input) error {
 	return p.AddKernelText(id, machine, l)
 }
 
-// packJIT packs what processes told of the code that they made. Few do.
+// packJIT packs the perf maps and jitdumps of hit processes. Few processes have them.
 func (h *hits) packJIT(p *archive.Packer, in *input, stderr io.Writer) error {
 	dumps := in.history.JITDumps()
 	for name := range h.perfMaps {
@@ -421,11 +425,11 @@ func (h *hits) packJIT(p *archive.Packer, in *input, stderr io.Writer) error {
 	return nil
 }
 
-// pack packs the files of a DSO, if it is one that has files.
+// pack packs the files of a DSO, if it has any.
 func (d *hitDSO) pack(p *archive.Packer) (debug, err error) {
 	switch path := d.Paths[0]; {
 	case d.kernel:
-		// The kernel's own list names its functions; a file has its lines.
+		// The kernel's symbols include modules; the module's file is only needed for lines.
 		if _, err := p.AddDSO(d.DSO); failed(err) {
 			return nil, err
 		}
@@ -433,20 +437,20 @@ func (d *hitDSO) pack(p *archive.Packer) (debug, err error) {
 	case isFile(path) || path == dso.VDSO:
 		debug, err := p.AddDSO(d.DSO)
 		if strings.HasPrefix(path, "/memfd:") && errors.Is(err, dso.ErrNoFile) {
-			return nil, nil // mostly not a program
+			return nil, nil // most memfds are not programs
 		}
 		return debug, err
 	}
 	return nil, nil
 }
 
-// isFile tells a file from memory that has a name, and from dumps.
+// isFile reports whether path is a file, not named memory, a perf map or a jitdump.
 func isFile(path string) bool {
 	_, jit := symbolize.PerfMapPID(path)
 	return filepath.IsAbs(path) && !jit && !strings.HasPrefix(path, "//") && !replay.IsJITDump(path)
 }
 
-// told is an error with the build ID by which the file can be found elsewhere.
+// told adds the build ID of d to an error, so that the user can find the file elsewhere.
 func (d *hitDSO) told(err error) error {
 	if err == nil || d.ID.IsZero() || failed(err) {
 		return err

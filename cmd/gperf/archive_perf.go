@@ -17,7 +17,7 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// runPerf makes what perf archive makes, and prints what it prints.
+// runPerf writes perf archive's format, and prints the messages of perf archive.
 func (o *archiveFlags) runPerf(in *input, hit *hits, stdout, stderr io.Writer) error {
 	name := cmp.Or(o.output, filepath.Clean(in.path)+".tar.bz2")
 	pack := func(w io.Writer) error { return packPerf(w, in, hit, stderr) }
@@ -33,25 +33,25 @@ func (o *archiveFlags) runPerf(in *input, hit *hits, stdout, stderr io.Writer) e
 	return err
 }
 
-// allName is how perf archive --all calls its file.
+// allName returns the file name of perf archive --all.
 func allName(now time.Time) string {
 	host, _ := os.Hostname()
 	return "perf.all-" + host + now.Format("-20060102-150405") + ".tar.bz2"
 }
 
-// compressed compresses what write writes, as the name says.
+// compressed compresses the output of write by the suffix of name.
 func compressed(name string, w io.Writer, write func(io.Writer) error) error {
 	z, err := compressor(name, w)
 	if err != nil {
 		return err
 	}
 	err = write(z)
-	return cmp.Or(z.Close(), err) // what ended the program that reads, then that it has ended
+	return cmp.Or(z.Close(), err) // the compressor's own error explains the broken pipe in err
 }
 
-// packAll packs the recording and an archive of perf's cache.
+// packAll writes a tar file with the recording and the archive of symbols.
 func packAll(out io.Writer, in *input, symbols func(io.Writer) error) error {
-	inner, err := os.CreateTemp("", "gperf-*") // a member's size comes before it
+	inner, err := os.CreateTemp("", "gperf-*") // tar writes a member's size before its data
 	if err != nil {
 		return err
 	}
@@ -123,12 +123,12 @@ func packPerf(out io.Writer, in *input, hit *hits, stderr io.Writer) error {
 	return w.Close()
 }
 
-// noBzip2Error is that there is no bzip2 to write with.
+// noBzip2Error reports that bzip2 is not installed.
 type noBzip2Error struct{ err error }
 
 func (e *noBzip2Error) Error() string { return fmt.Sprintf("compress as perf archive does: %v", e.err) }
 
-// compressor compresses to w as the name of a tar file says.
+// compressor returns a writer that compresses to w by the suffix of name.
 func compressor(name string, w io.Writer) (io.WriteCloser, error) {
 	switch {
 	case strings.HasSuffix(name, ".gz"), strings.HasSuffix(name, ".tgz"):
@@ -148,12 +148,12 @@ func compressor(name string, w io.Writer) (io.WriteCloser, error) {
 	return &piped{in, cmd}, nil
 }
 
-// plain does not compress.
+// plain writes uncompressed.
 type plain struct{ io.Writer }
 
 func (plain) Close() error { return nil }
 
-// piped is what a program reads.
+// piped is the standard input of a running program. Close waits for the program.
 type piped struct {
 	io.WriteCloser
 	cmd *exec.Cmd

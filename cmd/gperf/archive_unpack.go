@@ -15,8 +15,8 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// runUnpack unpacks what perf archive or gperf archive --perf made, and prints what
-// perf archive --unpack prints.
+// runUnpack unpacks an archive of perf archive or gperf archive --perf, and prints the
+// messages of perf archive --unpack.
 func (o *archiveFlags) runUnpack(stdout io.Writer) error {
 	name, err := o.packed(stdout)
 	if err != nil {
@@ -29,7 +29,7 @@ func (o *archiveFlags) runUnpack(stdout io.Writer) error {
 	defer f.Close()
 	head := make([]byte, 512)
 	if n, _ := f.ReadAt(head, 0); archive.Is(head[:n]) {
-		return fmt.Errorf("%s need not be unpacked: read it with gperf report -i %[1]s", name)
+		return fmt.Errorf("%s: gperf reads this archive without unpacking it: gperf report -i %[1]s", name)
 	}
 	a, err := archive.OpenPerf(f)
 	if err == nil {
@@ -42,8 +42,8 @@ func (o *archiveFlags) runUnpack(stdout io.Writer) error {
 	return a.Unpack(".", finder.CacheDir(), func(name string) { fmt.Fprintln(stdout, name) })
 }
 
-// packed is the file to unpack: the named one, or the only one below the current
-// directory that has a name perf gives.
+// packed returns the file to unpack: the argument, or the only file below the current
+// directory with one of perf archive's names.
 func (o *archiveFlags) packed(stdout io.Writer) (string, error) {
 	if len(o.input.paths) > 0 {
 		return o.input.paths[0], nil
@@ -69,7 +69,7 @@ func (o *archiveFlags) packed(stdout io.Writer) (string, error) {
 	return found[0], nil
 }
 
-// mayReplace asks before the named files of the current directory are replaced.
+// mayReplace asks before unpacking replaces existing files of the current directory.
 func mayReplace(names []string, stdout io.Writer, stdin io.Reader) error {
 	here := slices.DeleteFunc(names, func(name string) bool {
 		_, err := os.Lstat(name)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestArchivePerfAll: the recording is packed beside perf's cache, comes back whole,
-// and replaces another only after a yes.
+// TestArchivePerfAll: --all packs the recording next to perf's cache; unpacking restores it
+// unchanged, and replaces another recording only after a yes.
 func TestArchivePerfAll(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "all.tar")
 	home := t.TempDir()

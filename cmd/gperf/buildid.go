@@ -11,21 +11,22 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// buildIDFlags are the flags of `gperf buildid-list`.
+// buildIDFlags holds the flags of `gperf buildid-list`.
 type buildIDFlags struct {
 	path   string
 	hits   bool
 	kernel bool
 }
 
-const buildIDHelp = `Lists the build IDs of the files that a recording's samples are from, as perf buildid-list does: those
-that the recording lists, or those that its samples hit. Of an ELF file it prints the one that it has.`
+const buildIDHelp = `Lists the build IDs of a recording's files, as perf buildid-list does: those that the
+recording lists, or those that its samples hit. For an ELF file, it prints the build
+ID of this file.`
 
 func (o *buildIDFlags) set() *pflag.FlagSet {
 	s := newFlagSet("buildid-list")
 	addInput(s, &o.path)
-	s.BoolVarP(&o.hits, "with-hits", "H", false, "only files that samples hit")
-	s.BoolVarP(&o.kernel, "kernel", "k", false, "instead print the running kernel's build ID")
+	s.BoolVarP(&o.hits, "with-hits", "H", false, "list only files that samples hit")
+	s.BoolVarP(&o.kernel, "kernel", "k", false, "print the running kernel's build ID")
 	return s
 }
 

@@ -12,17 +12,18 @@ import (
 	"gperf/unwind"
 )
 
-// cacheFlags are the flags of `gperf cache`.
+// cacheFlags holds the flags of `gperf cache`.
 type cacheFlags struct {
 	clear bool
 }
 
-const cacheHelp = `Lists what gperf keeps of programs and libraries by build ID, below ~/.cache/gperf or $XDG_CACHE_HOME/gperf:
-tables for unwinding, and source lines. What was not used for the longest time goes when there is too much.`
+const cacheHelp = `Prints the size of gperf's cache below ~/.cache/gperf or $XDG_CACHE_HOME/gperf. It
+holds the unwind tables and source lines of programs and libraries by build ID. When
+the cache is full, gperf removes the least recently used files.`
 
 func (o *cacheFlags) set() *pflag.FlagSet {
 	s := newFlagSet("cache")
-	s.BoolVar(&o.clear, "clear", false, "remove all of it; it is made again when needed")
+	s.BoolVar(&o.clear, "clear", false, "remove all files; gperf recreates them when needed")
 	return s
 }
 

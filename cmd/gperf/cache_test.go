@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// gperf cache tells what is kept, and removes nothing else.
+// gperf cache prints the size of the cache; --clear removes no other files.
 func TestCacheCommand(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", home)

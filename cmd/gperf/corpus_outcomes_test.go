@@ -8,8 +8,8 @@ const noEvent = "perf prints a header without contents and counts of 0 where a s
 // noEventKept are the commands of which perf prints so much.
 var noEventKept = map[string]keptDifference{"header": {why: noEvent}, "report": {why: noEvent}, "stats": {why: noEvent}}
 
-// intelPT is why gperf prints less than perf of a recording with Intel PT: its
-// records are counted and told, and what the processor wrote is left to perf.
+// intelPT is the reason that gperf prints less than perf for a recording with Intel PT: gperf
+// counts and reports its records, but does not decode the trace.
 var intelPT = map[string]keptDifference{
 	"script": {"perf decodes the trace and prints what it finds, errors above all; gperf prints the samples", func(text string) string {
 		var lines []string
@@ -26,8 +26,8 @@ var intelPT = map[string]keptDifference{
 	}},
 }
 
-// clampedCPUs is how perf 7.3.4 shows a recording that does not tell how many
-// CPUs there were: those that the machine that reads has not become CPU 0.
+// clampedCPUs: for a recording without the number of CPUs, perf 7.3.4 prints CPUs that the
+// reading machine does not have as CPU 0.
 var clampedCPUs = map[string]keptDifference{
 	"script": {"gperf prints the CPUs that were recorded, as perf 6.1 does", func(text string) string {
 		var lines []string
@@ -85,7 +85,7 @@ var corpusOutcomes = []outcome{
 	{file: "quipper.perf.data.group_desc-4.14", samples: 13},
 	{file: "quipper.perf.data.hw_and_sw-3.4", samples: 4941},
 	{file: "quipper.perf.data.hybrid_topology", samples: 7},
-	{file: "quipper.perf.data.intel_pt-4.14", samples: 15, kept: intelPT, told: "bytes of Intel PT were passed over"},
+	{file: "quipper.perf.data.intel_pt-4.14", samples: 15, kept: intelPT, told: "bytes of Intel PT: gperf does not decode them"},
 	{file: "quipper.perf.data.lost_samples-4.4", samples: 191, told: "2 samples were lost while recording"},
 	{file: "quipper.perf.data.piped.corrupted.zero_size_sample-3.2", unusable: true, told: "at offset 0xbfd0: a record of 0 bytes, SAMPLE: what follows cannot be found"},
 	{file: "quipper.perf.data.piped.header_features-4.16", samples: 2},

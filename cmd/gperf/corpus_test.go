@@ -19,9 +19,9 @@ import (
 	"time"
 )
 
-// The corpus lies beside the checkout: recordings of other people, by other
-// versions of perf and by other tools, and for each what perf 6.1 and 7.3.4 make
-// of it, under the conditions that its README tells.
+// The corpus is a directory next to the checkout: recordings of other people, by other
+// versions of perf and by other tools, each with the output of perf 6.1 and 7.3.4, generated
+// under the conditions described in its README.
 const corpusDir = "../../../shared/fixtures/perf-data"
 
 // corpusCommands are gperf's twins of the commands that made the references.
@@ -49,8 +49,7 @@ type outcome struct {
 	// printed is how many blocks script prints for them, if it is another number:
 	// each counter of a group that is read with a sample has one.
 	printed int
-	// told is what stderr must say of a file in which something is wrong; ""
-	// when nothing is.
+	// told is the expected text on stderr for a damaged file; "" for an intact one.
 	told string
 	// sort has the keys that perf sorts by where gperf's default is another.
 	sort string
@@ -102,7 +101,7 @@ func readReferences(t *testing.T) map[referenceKey]reference {
 	return refs
 }
 
-// text is the stored output; cut tells that it is only its beginning.
+// text returns the stored output; cut reports whether it is only the beginning.
 func (r reference) text(t *testing.T) (text string, cut bool) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(corpusDir, r.stored))
@@ -277,8 +276,8 @@ func (f *corpusFile) checkShared(t *testing.T, command, line, got string, shared
 	}
 }
 
-// difference tells how an output differs from perf's, "" when it does not or
-// when no perf has any.
+// difference describes how an output differs from perf's; "" if it does not, or if no perf
+// has output.
 func (f *corpusFile) difference(t *testing.T, command, line, got string) string {
 	v7, v6 := f.ref("7.3.4", command), f.ref("6.1", command)
 	switch {
@@ -327,8 +326,8 @@ func (f *corpusFile) nearest(t *testing.T, command, line, got string) (nearText,
 	return n, true
 }
 
-// difference tells where the output leaves the stored text. That it does is
-// known.
+// difference returns the first difference between the output and the stored text. The caller
+// knows that they differ.
 func (n nearText) difference() string {
 	g, w := strings.SplitAfter(n.got, "\n"), strings.SplitAfter(n.want, "\n")
 	if n.cut {
@@ -401,7 +400,7 @@ func evlistFields(text string) string {
 	return eventNames.ReplaceAllString(namedNumber.ReplaceAllString(text, ""), "type:")
 }
 
-// kernelSymbols is what is told of foreign kernels.
+// kernelSymbols matches the warning about the symbols of another machine's kernel.
 var kernelSymbols = regexp.MustCompile(`(?m)^gperf: no kernel symbols: .*\n`)
 
 // checkSamples counts the samples that are printed and those that are counted.
@@ -412,10 +411,10 @@ func (f *corpusFile) checkSamples(t *testing.T) {
 		t.Errorf("%d samples printed, want %d; exit code %d; stderr:\n%s", n, want, r.code, r.stderr)
 	}
 	if !strings.Contains(r.stderr, f.told) {
-		t.Errorf("stderr:\n%swant it to tell: %s", r.stderr, f.told)
+		t.Errorf("stderr:\n%swant: %s", r.stderr, f.told)
 	}
 	if told := kernelSymbols.ReplaceAllString(r.stderr, ""); f.told == "" && told != "" {
-		t.Errorf("of a file in which nothing is wrong it tells:\n%s", told)
+		t.Errorf("stderr for an intact file:\n%s", told)
 	}
 	r = f.run("report -f --stats --stdio -i FILE")
 	m := regexp.MustCompile(`(?m)^ *SAMPLE events: +([0-9]+)`).FindStringSubmatch(r.out)

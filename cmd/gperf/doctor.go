@@ -10,12 +10,13 @@ import (
 	"gperf/record/check"
 )
 
-const doctorHelp = `Tells what this machine, kernel and user may record, and what can be done about the rest. Each line is something that
-was tried: ok, part of it, or no. It exits with 0 if anything can be recorded at all, with 1 otherwise.`
+const doctorHelp = `Checks what this machine can record with its kernel and your rights, and how to fix
+what it cannot. Each line is the result of one check: ok, part (partly possible) or
+no. The exit code is 0 if anything can be recorded, otherwise 1.`
 
 func doctorCommand(args []string, stdout, stderr io.Writer) int {
 	s := newFlagSet("doctor")
-	asJSON := s.BoolP("json", "j", false, "as JSON")
+	asJSON := s.BoolP("json", "j", false, "print JSON")
 	var found []check.Finding
 	code := readCommand(s, args, doctorHelp, stdout, stderr, func() error {
 		found = check.This().All()
@@ -38,7 +39,7 @@ func doctorCommand(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// tellFindings writes one line for each.
+// tellFindings writes one line for each finding.
 func tellFindings(w io.Writer, found []check.Finding) {
 	for _, f := range found {
 		line := fmt.Sprintf("%-4s  %-16s  %s", f.Verdict, f.Thing, f.Fact)
@@ -49,7 +50,7 @@ func tellFindings(w io.Writer, found []check.Finding) {
 	}
 }
 
-// clause makes the end of a line of a sentence.
+// clause converts a sentence to a clause that can end a line.
 func clause(s string) string {
 	s = strings.TrimSuffix(strings.Join(strings.Fields(s), " "), ".")
 	if len(s) > 1 && 'A' <= s[0] && s[0] <= 'Z' && (s[1] == ' ' || 'a' <= s[1] && s[1] <= 'z') {

@@ -71,8 +71,7 @@ func runAs(t *testing.T, attr *syscall.SysProcAttr, args string) (output string,
 
 var nobody = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true}}
 
-// A user without rights learns what is amiss, and the doctor agrees with what
-// record says.
+// A user without rights gets the cause, and doctor reports the same cause as record.
 func TestDoctorUnprivileged(t *testing.T) {
 	if p := record.Paranoid(); p <= 0 {
 		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)
@@ -103,7 +102,7 @@ func TestDoctorUnprivileged(t *testing.T) {
 	}
 }
 
-// Who is root of a user namespace only is told that this means nothing.
+// For root of a user namespace, the error says that this root has no effect.
 func TestDoctorUserNamespace(t *testing.T) {
 	if p := record.Paranoid(); p <= 0 {
 		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)

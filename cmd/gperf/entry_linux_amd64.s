@@ -1,6 +1,6 @@
-// Where the process begins if it is linked with -ldflags='-E main.entry', as the
+// Entry point of the process if it is linked with -ldflags='-E main.entry', as the
 // Makefile does. Go's runtime reserves more than half a gigabyte of addresses before
-// any Go code runs, and where it may not (ulimit -v), it ends with a trace of its own.
+// any Go code runs; if a limit forbids this (ulimit -v), the runtime exits with a trace.
 
 #include "textflag.h"
 
@@ -24,7 +24,7 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME|TOPFRAME, $0
 	JNE  start
 	MOVQ $minAddressSpace, R9
 	CMPQ R8, R9
-	JCC  start // not below it; no limit is the largest number
+	JCC  start // limit >= minimum; RLIM_INFINITY is the largest number
 	MOVQ $2, DI
 	LEAQ ·entryMessage(SB), SI
 	MOVQ $89, DX

@@ -9,7 +9,7 @@ import (
 	"gperf/script"
 )
 
-// evlistFlags are the flags of `gperf evlist`.
+// evlistFlags holds the flags of `gperf evlist`.
 type evlistFlags struct {
 	path string
 	script.EventOptions
@@ -20,10 +20,10 @@ const evlistHelp = `Lists the events of a recording, as perf evlist does.`
 func (o *evlistFlags) set() *pflag.FlagSet {
 	s := newFlagSet("evlist")
 	addInput(s, &o.path)
-	s.BoolVarP(&o.Attrs, "verbose", "v", false, "all that the events were opened with, too")
-	s.BoolVarP(&o.Freq, "freq", "F", false, "how often they were sampled, too")
-	s.BoolVarP(&o.Groups, "group", "g", false, "which of them were counted together")
-	s.BoolVar(&o.TraceFields, "trace-fields", false, "the fields of tracepoints, too")
+	s.BoolVarP(&o.Attrs, "verbose", "v", false, "also print the attr of each event")
+	s.BoolVarP(&o.Freq, "freq", "F", false, "also print the frequency or period of each event")
+	s.BoolVarP(&o.Groups, "group", "g", false, "print groups of events")
+	s.BoolVar(&o.TraceFields, "trace-fields", false, "also print the fields of tracepoints")
 	return s
 }
 
@@ -34,7 +34,7 @@ func evlistCommand(args []string, stdout, stderr io.Writer) int {
 
 func (o *evlistFlags) run(stdout, stderr io.Writer) error {
 	if o.Groups && (o.Attrs || o.Freq) {
-		return wrongUse("--group shows groups, not the events that --verbose and --freq tell of")
+		return wrongUse("--group cannot be combined with --verbose and --freq")
 	}
 	in, err := new(inputFlags).openPath(o.path, stderr)
 	if err != nil {

@@ -13,31 +13,31 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// fileFlags say where the files are that name addresses.
+// fileFlags holds the flags that choose where to look for ELF files.
 type fileFlags struct {
 	symfs      string
 	sysroot    string
 	vmlinux    string
 	debuginfod string
-	force      *bool // nil: no
+	force      *bool // nil means false
 }
 
 func (f *fileFlags) add(s *pflag.FlagSet) {
-	s.StringVar(&f.symfs, "symfs", "", "look for all ELF files below this `directory`, and nowhere else; with \",flat\" behind it, by their names alone")
+	s.StringVar(&f.symfs, "symfs", "", "look for ELF files only below this `directory`; DIR,flat: by base name")
 	s.StringVar(&f.sysroot, "sysroot", "", "look for ELF files below this `directory` first")
-	s.StringVarP(&f.vmlinux, "vmlinux", "k", "", "the kernel's ELF `file`, instead of those in the usual places")
-	s.StringVar(&f.debuginfod, "debuginfod", "", "ask these `servers` for files that are not here, or no for none; without the flag, those of DEBUGINFOD_URLS")
+	s.StringVarP(&f.vmlinux, "vmlinux", "k", "", "read the kernel from this vmlinux `file`")
+	s.StringVar(&f.debuginfod, "debuginfod", "", "fetch missing files from these `servers` (default DEBUGINFOD_URLS), or no")
 }
 
-// files are the places where files are looked for.
+// files locates ELF files, on this machine and on debuginfod servers.
 type files struct {
 	dso.Finder
-	servers *debuginfod.Client // nil: none are asked
+	servers *debuginfod.Client // nil: do not fetch files
 }
 
-// open readies the places; what takes long is told on stderr if that is a
-// terminal. Beside the files of packed, which is nil for none, only those are looked
-// at that flags name.
+// open returns the files that the flags name, or those of the archive packed if it is not
+// nil: gperf reads no other files of this machine then. It shows the progress of downloads
+// if stderr is a terminal.
 func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
 	root, flat := strings.CutSuffix(f.symfs, ",flat")
 	l := &files{Finder: dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}}
@@ -70,7 +70,7 @@ func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
 	return l
 }
 
-// tell says which servers did not do.
+// tell lists the servers that failed.
 func (l *files) tell(stderr io.Writer) {
 	if l.servers == nil {
 		return

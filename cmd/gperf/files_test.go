@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// strippedProgram makes a program a and beside it the file of its debug information, and a
+// strippedProgram makes a program a, next to it the file of its debug information, and a
 // recording of a sample in its function hidden.
 func strippedProgram(t *testing.T) (recording, debug string) {
 	t.Helper()
@@ -97,7 +97,7 @@ func TestDebuginfod(t *testing.T) {
 	if asked.Load() != 1 {
 		t.Errorf("the server was asked %d times", asked.Load())
 	}
-	// A server that does not answer is told of.
+	// gperf reports a server that does not answer.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestDebuginfod(t *testing.T) {
 	t.Setenv("DEBUGINFOD_TIMEOUT", "1")
 	url := "http://" + silent.Addr().String()
 	if stderr := look(false, "--debuginfod", url); !strings.Contains(stderr, url+": no answer within 1s; it was not asked again") {
-		t.Errorf("told: %s", stderr)
+		t.Errorf("stderr: %s", stderr)
 	}
 }
 
@@ -135,8 +135,8 @@ func TestSysroot(t *testing.T) {
 	}
 }
 
-// TestDamagedDebugFile: what is wrong with a file of debug information costs what it
-// would tell there, and nothing else; and is told.
+// TestDamagedDebugFile: damaged debug information costs only the names and lines of the
+// damaged part, and gperf reports it.
 func TestDamagedDebugFile(t *testing.T) {
 	recording, debug := strippedProgram(t)
 	whole, err := os.ReadFile(debug)

@@ -15,26 +15,24 @@ import (
 	"gperf/record/near"
 )
 
-// newFlagSet returns the flags of a command that reads a file, with those that
-// all of them have.
+// newFlagSet returns a flag set with the flags that all commands have.
 func newFlagSet(name string) *pflag.FlagSet {
 	s := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	s.SortFlags = false
 	s.SetOutput(io.Discard)
 	s.Usage = func() {}
-	s.BoolP("help", "h", false, "this text")
+	s.BoolP("help", "h", false, "print this text")
 	return s
 }
 
-// readCommand is a command that reads a recording: it parses the flags and runs,
-// and returns the exit code.
+// readCommand parses the flags of a command that reads a recording, calls run, and returns
+// the exit code.
 func readCommand(s *pflag.FlagSet, args []string, what string, stdout, stderr io.Writer, run func() error) int {
 	done, err := parseFlags(s, args, what, stdout)
 	return finish(s, done, err, stderr, run)
 }
 
-// finish runs a command whose flags were parsed, unless that was all or failed, and
-// returns the exit code.
+// finish calls run unless parsing failed or printed the help, and returns the exit code.
 func finish(s *pflag.FlagSet, done bool, err error, stderr io.Writer, run func() error) int {
 	if err == nil && !done {
 		err = reportIdle(s, stderr)
@@ -43,7 +41,7 @@ func finish(s *pflag.FlagSet, done bool, err error, stderr io.Writer, run func()
 		err = run()
 	}
 	switch {
-	case err == nil, errors.Is(err, syscall.EPIPE): // the reader at the pipe's end has seen enough
+	case err == nil, errors.Is(err, syscall.EPIPE): // the reader of the pipe exited
 		return exitOK
 	case err == errReported:
 		return exitError
@@ -51,12 +49,12 @@ func finish(s *pflag.FlagSet, done bool, err error, stderr io.Writer, run func()
 	return fail(s.Name(), err, stderr)
 }
 
-// errReported is the error of a command that did what it could, and has reported on
-// stderr why that is not all.
+// errReported is the error of a command that was only partly successful and has already
+// reported the reason on stderr.
 var errReported = errors.New("not everything could be done")
 
-// printing runs a command that prints, and returns its exit code. What cannot be
-// written is an error, unless the reader at the pipe's end has seen enough.
+// printing calls run with a buffered stdout and returns the exit code. A write error is an
+// error of the command, except EPIPE: the reader of the pipe exited.
 func printing(command string, stdout, stderr io.Writer, run func(io.Writer) error) int {
 	w := bufio.NewWriter(stdout)
 	err := run(w)
@@ -69,14 +67,14 @@ func printing(command string, stdout, stderr io.Writer, run func(io.Writer) erro
 	return exitOK
 }
 
-// addInput adds the flags that say what is read. force tells whether -f was given:
-// perf takes only with it what belongs to other users.
+// addInput adds -i and -f. force is the value of -f: without it, perf does not read files
+// of other users.
 func addInput(s *pflag.FlagSet, path *string) (force *bool) {
 	s.StringVarP(path, "input", "i", "", inputUsage)
 	return addForce(s)
 }
 
-const inputUsage = "read this `file`, or directory, instead of perf.data; - is stdin"
+const inputUsage = "input `file` or directory (default perf.data); - is stdin"
 
 func addForce(s *pflag.FlagSet) (force *bool) {
 	force = s.BoolP("force", "f", false, "")
@@ -84,9 +82,8 @@ func addForce(s *pflag.FlagSet) (force *bool) {
 	return force
 }
 
-// parseFlags parses the flags of a command that reads, and an argument that names the
-// recording. It prints the command's help when that is asked for: done says that there
-// is no more to do.
+// parseFlags parses the flags of a command that reads a recording, and an argument that
+// names the recording. With --help, it prints the help and sets done.
 func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) (done bool, err error) {
 	done, err = parseAll(s, args, "[FLAGS]", what, stdout)
 	switch {
@@ -94,12 +91,13 @@ func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) 
 	case s.NArg() == 1 && operandFlag(s, s.Arg(0)) != "":
 		err = s.Set(operandFlag(s, s.Arg(0)), s.Arg(0))
 	default:
-		err = wrongUse("unexpected argument %q: a file is named with -i", s.Arg(0))
+		err = wrongUse("unexpected argument %q: name a file with -i", s.Arg(0))
 	}
 	return done, err
 }
 
-// parseAll parses flags, between which arguments may stand; usage tells of both.
+// parseAll parses flags and arguments in any order. With --help, it prints usage, the
+// description what and the flags, and sets done.
 func parseAll(s *pflag.FlagSet, args []string, usage, what string, stdout io.Writer) (done bool, err error) {
 	if err := parse(s, args); err != nil {
 		return false, err
@@ -111,14 +109,14 @@ func parseAll(s *pflag.FlagSet, args []string, usage, what string, stdout io.Wri
 	return false, nil
 }
 
-// parse parses flags as perf does: they may be abbreviated, and --no-FLAG turns a
-// switch off.
+// parse parses flags as perf does: names may be abbreviated, and --no-FLAG negates a
+// boolean flag.
 func parse(s *pflag.FlagSet, args []string) error {
 	allowAbbreviations(s)
 	return parseError(s, s.Parse(withNegations(s, args)))
 }
 
-// parseError says what is wrong with the flags, and which may have been meant.
+// parseError converts an error of pflag to wrong use, and suggests similar flags.
 func parseError(s *pflag.FlagSet, err error) error {
 	var unknown *pflag.NotExistError
 	switch {
@@ -132,7 +130,7 @@ func parseError(s *pflag.FlagSet, err error) error {
 	return wrongUse("%v", err)
 }
 
-// withNegations rewrites flags that negate others, as --no-FLAG does.
+// withNegations rewrites --no-FLAG to --FLAG=false.
 func withNegations(s *pflag.FlagSet, args []string) []string {
 	args = slices.Clone(args)
 	for i, a := range args {
@@ -146,8 +144,8 @@ func withNegations(s *pflag.FlagSet, args []string) []string {
 	return args
 }
 
-// operandFlag is the flag that an argument is the value of: the recording, or for
-// report, as in perf, a filter of symbols; "" if there is none.
+// operandFlag returns the flag whose value an argument is: --input, or, for report as in
+// perf, --symbol-filter; "" if there is none.
 func operandFlag(s *pflag.FlagSet, arg string) string {
 	const input, filter = "input", "symbol-filter"
 	f := s.Lookup(input)
@@ -162,8 +160,7 @@ func operandFlag(s *pflag.FlagSet, arg string) string {
 	return ""
 }
 
-// allowAbbreviations lets a flag be called by the beginning of its name, as
-// perf's can.
+// allowAbbreviations makes s accept an unambiguous prefix of a flag's name, as perf does.
 func allowAbbreviations(s *pflag.FlagSet) {
 	names := flagNames(s)
 	s.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -175,7 +172,7 @@ func allowAbbreviations(s *pflag.FlagSet) {
 			}
 			if strings.HasPrefix(n, name) {
 				if match != "" {
-					return pflag.NormalizedName(name) // ambiguous: left to be unknown
+					return pflag.NormalizedName(name) // ambiguous: pflag reports an unknown flag
 				}
 				match = n
 			}
@@ -187,16 +184,16 @@ func allowAbbreviations(s *pflag.FlagSet) {
 	})
 }
 
-// maxStack is how many frames of a callchain are counted: all that a recording can
-// have. perfMaxStack is how many perf shows, its PERF_MAX_STACK_DEPTH.
+// maxStack is the maximum number of frames of a recorded callchain. perfMaxStack is the
+// number that perf shows by default, its PERF_MAX_STACK_DEPTH.
 const (
 	maxStack     = 1024
 	perfMaxStack = 127
 )
 
-const maxStackHelp = "at most this many `frames` of a callchain; without the flag all with --format, else 127, or as many as were asked for when recording"
+const maxStackHelp = "limit callchains to this number of `frames` (--format: no limit)"
 
-// hide keeps flags that perf has, and that change nothing here, out of the help.
+// hide hides flags of perf that have no effect in gperf from the help.
 func hide(s *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		s.Lookup(name).Hidden = true

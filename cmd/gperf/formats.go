@@ -14,7 +14,7 @@ import (
 	"gperf/report"
 )
 
-// formatFlags are what script and report share of the formats that count stacks.
+// formatFlags holds the flags of script and report for the formats that count stacks.
 type formatFlags struct {
 	format   string
 	output   string
@@ -23,34 +23,34 @@ type formatFlags struct {
 	folded   report.FoldedOptions
 }
 
-// Those flags, bare and therefore by other names.
+// Names for --pid and --tid without a value.
 const (
 	barePID = "folded-pid"
 	bareTID = "folded-tid"
 )
 
-// foldedOnly are the flags that say how stacks are folded.
+// foldedOnly lists the flags that only --format folded has.
 var foldedOnly = []string{barePID, bareTID, "kernel", "jit", "all", "addrs", "inline", "by-event"}
 
-const formatHelp = "`text`; folded: a line for each distinct stack, for flame graphs; pprof: a profile for go tool pprof;\nflamegraph: a page of HTML to look at in a browser. All but text put several inputs together"
+const formatHelp = "output format: `text`, folded (stacks), pprof, flamegraph (HTML)"
 
 func (o *formatFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&o.format, "format", "text", formatHelp)
-	s.StringVarP(&o.output, "output", "o", "", "with --format: into this `file` instead of standard output")
-	s.BoolVar(&o.folded.Kernel, "kernel", false, "folded: functions of the kernel end with _[k]")
-	s.BoolVar(&o.folded.JIT, "jit", false, "folded: functions of JITs end with _[j]")
-	s.BoolVar(&o.all, "all", false, "folded: both")
-	s.BoolVar(&o.folded.Addrs, "addrs", false, "folded: the address of functions without a name")
-	s.BoolVar(&o.folded.Inline, "inline", false, "folded: also functions that were inlined into others, which all other formats have")
-	s.BoolVar(&o.folded.Event, "by-event", false, "folded: stacks of all events, each below its event's name")
-	s.BoolVar(&o.noInline, "no-inline", false, "leave out functions that were inlined into others")
+	s.StringVarP(&o.output, "output", "o", "", "with --format: write to this `file` instead of standard output")
+	s.BoolVar(&o.folded.Kernel, "kernel", false, "folded: append _[k] to kernel functions")
+	s.BoolVar(&o.folded.JIT, "jit", false, "folded: append _[j] to JIT functions")
+	s.BoolVar(&o.all, "all", false, "folded: same as --kernel --jit")
+	s.BoolVar(&o.folded.Addrs, "addrs", false, "folded: print addresses without a symbol")
+	s.BoolVar(&o.folded.Inline, "inline", false, "folded: print inline frames (default in the other formats)")
+	s.BoolVar(&o.folded.Event, "by-event", false, "folded: print stacks of all events, with the event's name as root")
+	s.BoolVar(&o.noInline, "no-inline", false, "do not print inline frames")
 	s.BoolVar(&o.folded.PID, barePID, false, "")
 	s.BoolVar(&o.folded.TID, bareTID, false, "")
 	hide(s, barePID, bareTID)
 }
 
-// withBareIDs takes --pid and --tid without a list for what stackcollapse-perf.pl
-// calls so: they are the last word, or another flag follows.
+// withBareIDs renames --pid and --tid without a list, which are flags of
+// stackcollapse-perf.pl: they are the last argument, or another flag follows.
 func withBareIDs(args []string) []string {
 	args = slices.Clone(args)
 	for i, a := range args {
@@ -67,13 +67,13 @@ func withBareIDs(args []string) []string {
 	return args
 }
 
-// stacks tells whether the format is one that counts stacks; else it is text.
+// stacks reports whether the format counts stacks, that is, whether it is not text.
 func (o *formatFlags) stacks() bool { return o.format != "text" }
 
-// settle says what cannot be meant so.
+// settle checks the combination of flags.
 func (o *formatFlags) settle(s *pflag.FlagSet) (err error) {
 	if !slices.Contains([]string{"text", "folded", "pprof", "flamegraph"}, o.format) {
-		return wrongUse("--format %s: it is text, folded, pprof or flamegraph", o.format)
+		return wrongUse("--format %s: use text, folded, pprof or flamegraph", o.format)
 	}
 	input := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(inputFlags).add(input)
@@ -89,15 +89,15 @@ func (o *formatFlags) settle(s *pflag.FlagSet) (err error) {
 	return err
 }
 
-// unfit says why a flag does not go with the format.
+// unfit reports why a flag does not apply to the format, or nil.
 func (o *formatFlags) unfit(flag string, input bool) error {
 	switch {
 	case !o.stacks() && (flag == barePID || flag == bareTID):
-		return wrongUse("--%s wants a list of ids; without one it is for --format folded", strings.TrimPrefix(flag, "folded-"))
+		return wrongUse("--%s requires a list of IDs, except with --format folded", strings.TrimPrefix(flag, "folded-"))
 	case o.format != "folded" && flag != "inline" && slices.Contains(foldedOnly, flag):
 		return wrongUse("--%s is for --format folded", strings.TrimPrefix(flag, "folded-"))
 	case !o.stacks() && flag == "output":
-		return wrongUse("--output goes with --format; text goes to standard output")
+		return wrongUse("--output requires --format; text goes to standard output")
 	case o.stacks() && !input && !slices.Contains(foldedOnly, flag) && !slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio"}, flag):
 		return wrongUse("--%s is for --format text", flag)
 	}
@@ -114,7 +114,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	c.Threads, c.CPUs = o.format == "pprof" || o.folded.TID, o.format == "pprof"
 	inputs, err := from.openAll(stderr)
 	defer func() {
-		for _, in := range inputs { // which frames get their names from
+		for _, in := range inputs { // not earlier: frames read their symbols from the inputs
 			in.Close()
 		}
 	}()
@@ -124,7 +124,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	chains := false
 	var tell []func() error
 	for _, in := range inputs {
-		// Folded stacks are those of perf script, which forgets who ended.
+		// Folded stacks are those of perf script, which forgets exited threads.
 		in.history.KeepExited = o.format != "folded" || in.file.Has(format.FeatureAuxtrace)
 		skipped, err := c.Add(report.Recording{File: in.file, History: in.history, Keep: in.keep, Written: in.recorded})
 		if err != nil {
@@ -135,12 +135,12 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 		chains = chains || in.hasCallchains()
 	}
 	if !chains {
-		fmt.Fprintf(stderr, "gperf %s: there are no callchains%s: record them with -g\n", command, map[bool]string{true: " to fold"}[o.format == "folded"])
+		fmt.Fprintf(stderr, "gperf %s: no callchains%s: record them with -g\n", command, map[bool]string{true: " to fold"}[o.format == "folded"])
 	}
 	if events, samples := c.NotFolded(); o.format == "folded" && !o.folded.Event && samples > 0 {
-		fmt.Fprintf(stderr, "gperf %s: %d samples of %s are left out, as by stackcollapse-perf.pl; --by-event folds all events\n", command, samples, strings.Join(events, ", "))
+		fmt.Fprintf(stderr, "gperf %s: omitted %d samples of %s, as stackcollapse-perf.pl does; --by-event folds all events\n", command, samples, strings.Join(events, ", "))
 	}
-	err = o.write(c, stdout) // which asks for names
+	err = o.write(c, stdout) // reads symbols: warnings about them come later
 	for _, tell := range tell {
 		incomplete := tell()
 		err = cmp.Or(err, incomplete)
@@ -148,18 +148,17 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	return err
 }
 
-// checkOutput refuses to write over an input, or to a terminal what nobody reads
-// there.
+// checkOutput refuses to overwrite an input, and to write pprof or HTML to a terminal.
 func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	if o.output == "" || o.output == "-" {
 		if _, ok := stdout.(*terminal); ok && o.format != "folded" {
-			return wrongUse("--format %s is not for a terminal: name a file with -o", o.format)
+			return wrongUse("--format %s: standard output is a terminal, name a file with -o", o.format)
 		}
 		return nil
 	}
 	out, err := os.Stat(o.output)
 	if err != nil {
-		return nil // not there yet, or else it cannot be created either
+		return nil // it does not exist yet; Create reports other errors
 	}
 	for _, path := range from.inputs() {
 		if path == "" {

@@ -175,7 +175,7 @@ func TestFoldedLeavesOut(t *testing.T) {
 	}
 	file := makeRecording(t, attrs, data)
 	for _, test := range []struct{ flags, out, notice string }{
-		{"", "made;[made] 2\n", "4 samples of cpu-clock, context-switches are left out, as by stackcollapse-perf.pl; --by-event folds all events\n"},
+		{"", "made;[made] 2\n", "omitted 4 samples of cpu-clock, context-switches, as stackcollapse-perf.pl does; --by-event folds all events\n"},
 		{"--by-event", "context-switches;made;[made] 1\ncpu-clock;made;[made] 3\npage-faults;made;[made] 2\n", ""},
 	} {
 		for _, command := range []string{"script", "report"} {
@@ -211,7 +211,7 @@ two\nlines;[lib(1):x.so] 1
 	}
 }
 
-// TestFormatWrongUse: what cannot be meant so is told, with what can.
+// TestFormatWrongUse: errors of wrong use name the valid values.
 func TestFormatWrongUse(t *testing.T) {
 	dir := t.TempDir()
 	recording := filepath.Join(dir, "drops.data")
@@ -228,15 +228,15 @@ func TestFormatWrongUse(t *testing.T) {
 		code int
 		want string
 	}{
-		{"report --format svg", exitUsage, "it is text, folded, pprof or flamegraph"},
+		{"report --format svg", exitUsage, "use text, folded, pprof or flamegraph"},
 		{"report --format pprof --sort comm", exitUsage, "--sort is for --format text"},
 		{"script --format folded -F comm", exitUsage, "--fields is for --format text"},
 		{"script --kernel", exitUsage, "--kernel is for --format folded"},
 		{"script --format pprof --by-event", exitUsage, "--by-event is for --format folded"},
-		{"script --pid", exitUsage, "--pid wants a list of ids"},
+		{"script --pid", exitUsage, "--pid requires a list of IDs"},
 		{"script --format pprof --tid", exitUsage, "--tid is for --format folded"},
-		{"script -o x.txt", exitUsage, "--output goes with --format"},
-		{"report" + in + in, exitUsage, "-i is given 2 times: only --format folded, pprof and flamegraph put recordings together"},
+		{"script -o x.txt", exitUsage, "--output requires --format"},
+		{"report" + in + in, exitUsage, "-i is given 2 times: only --format folded, pprof and flamegraph merge recordings"},
 		{"script --format folded -o " + recording + in, exitUsage, "would overwrite the recording"},
 		{"script --format pprof -o " + dir + "/none/x" + in, exitError, "none/x: no such file or directory"},
 		{"script --format pprof -i none.data" + in, exitError, "none.data: no such file or directory"},

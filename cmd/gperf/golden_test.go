@@ -68,9 +68,9 @@ func TestGolden(t *testing.T) {
 			got, stderr := gperf(t, args...)
 			told := "" // records.data has one of each
 			if strings.HasPrefix(line, "script -i records.data -F") {
-				told = "gperf: 1 AUXTRACE records with 8 bytes of ARM SPE were passed over: gperf does not decode them, perf does\n"
+				told = "gperf: skipped 1 AUXTRACE records with 8 bytes of ARM SPE: gperf does not decode them, perf does\n"
 			}
-			// The programs are nowhere: TestUnresolved is about how that is told.
+			// The programs do not exist: TestUnresolved checks this message.
 			stderr = regexp.MustCompile(`(?m)^gperf: addresses in .* have no names: .*\n(?:  .*\n)+`).ReplaceAllString(stderr, "")
 			if stderr != told {
 				t.Errorf("on stderr: %s", stderr)

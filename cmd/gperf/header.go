@@ -9,7 +9,7 @@ import (
 	"gperf/script"
 )
 
-// headerFlags ask for what a file says about its recording.
+// headerFlags holds the flags that print the header of the recording.
 type headerFlags struct {
 	header     bool
 	headerOnly bool
@@ -17,12 +17,12 @@ type headerFlags struct {
 }
 
 func (o *headerFlags) add(s *pflag.FlagSet) {
-	s.BoolVar(&o.header, "header", false, "first what the file says about the recording")
-	s.BoolVar(&o.headerOnly, "header-only", false, "only that")
-	s.BoolVarP(&o.info, "show-info", "I", false, "with --header: also the topology of CPUs, memory and caches")
+	s.BoolVar(&o.header, "header", false, "print the header of the recording first")
+	s.BoolVar(&o.headerOnly, "header-only", false, "print only the header of the recording")
+	s.BoolVarP(&o.info, "show-info", "I", false, "with --header: also print the topology of CPUs, memory and caches")
 }
 
-// print prints it where it is asked for; done tells that there is no more to do.
+// print prints the header if a flag requests it; done is true for --header-only.
 func (o *headerFlags) print(stdout io.Writer, in *input) (done bool, err error) {
 	if !o.header && !o.headerOnly {
 		return false, nil

@@ -26,7 +26,7 @@ func (e *errUsage) Error() string { return e.msg }
 
 func wrongUse(msg string, args ...any) error { return &errUsage{fmt.Sprintf(msg, args...)} }
 
-// fail tells why a command failed and what can be done, and returns the exit code.
+// fail prints the error of a command and a hint, and returns the exit code.
 func fail(command string, err error, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "gperf %s: %v\n%s", command, err, hint(err))
 	var usage *errUsage
@@ -40,7 +40,7 @@ func fail(command string, err error, stderr io.Writer) int {
 	var filter *record.FilterError
 	switch {
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "`gperf help %s` tells its flags.\n", command)
+		fmt.Fprintf(stderr, "`gperf help %s` lists its flags.\n", command)
 		return exitUsage
 	case errors.Is(err, record.ErrConditional), errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
 		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction), errors.As(err, &filter),
@@ -50,8 +50,7 @@ func fail(command string, err error, stderr io.Writer) int {
 	return exitError
 }
 
-// hint says, in whole lines, what to do about an error; "" where nothing is
-// known.
+// hint returns complete lines that say what to do about an error, or "".
 func hint(err error) string {
 	var open *record.OpenError
 	var tracefs *tracefs.NotFoundError
@@ -65,7 +64,7 @@ func hint(err error) string {
 	var bzip2 *noBzip2Error
 	switch {
 	case errors.As(err, &bzip2):
-		return "Install bzip2, or choose another compression: -o perf.data.tar.gz; tar and perf unpack that as well.\n"
+		return "Install bzip2, or choose another compression: -o perf.data.tar.gz; tar and perf unpack it, too.\n"
 	case errors.Is(err, archive.ErrRepacked):
 		return "Unpack it (unzip FILE -d DIR) and read it there: -i DIR/perf.data --symfs DIR.\n"
 	case errors.Is(err, archive.ErrDamaged):
@@ -82,11 +81,11 @@ func hint(err error) string {
 		return outputHint(out)
 	case errors.As(err, &freq):
 		return "         The limit can be raised via /proc/sys/kernel/perf_event_max_sample_rate;\n" +
-			"         the kernel lowers it when sampling takes too long.\n"
+			"         the kernel lowers it if sampling takes too long.\n"
 	case errors.Is(err, record.ErrKernelHidden):
 		return whole(check.This().WhyHidden())
 	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
-		return "Every raw tracepoint takes three files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
+		return "Each raw tracepoint needs three open files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
 	case errors.Is(err, syscall.EMFILE):
 		return moreFiles + "\n"
 	case errors.As(err, &unknown):
@@ -99,11 +98,11 @@ func hint(err error) string {
 
 func debugHint(e *vars.NoDebugError) string {
 	if strings.HasPrefix(e.Lack, "BTF") {
-		return "Parameters' names are known of functions that the kernel's BTF (/sys/kernel/btf) has. Registers need none:\n" +
-			"$arg1, $arg2 and so on at a function's entry, +0($arg1):string for what is at an address.\n"
+		return "Parameter names require the function in the kernel's BTF (/sys/kernel/btf). Registers do not: use\n" +
+			"$arg1, $arg2 and so on at function entry, and +0($arg1):string for a string at an address.\n"
 	}
-	return "Variables' names are in the debug information: install its package (of Debian, NAME-dbgsym), or compile with -g.\n" +
-		"Registers need none: $arg1, $arg2 and so on at a function's entry, +0($arg1):string for what is at an address.\n"
+	return "Variable names require debug information: install its package (Debian: NAME-dbgsym), or compile with -g.\n" +
+		"Registers do not: use $arg1, $arg2 and so on at function entry, and +0($arg1):string for a string at an address.\n"
 }
 
 func openHint(e *record.OpenError) string {
@@ -111,36 +110,36 @@ func openHint(e *record.OpenError) string {
 	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM), errors.Is(e.Err, syscall.ENOSYS):
 		return whole(check.This().WhyNotOpened(check.NeedOf(e.Event.Type, e.Event.Flags, e.TID < 0), e.TID, e.Err))
 	case errors.Is(e.Err, syscall.ENOENT) && e.Event.Cgroup != "":
-		return "The kernel has no perf events for this control group: its controller perf_event may belong to another hierarchy\n" +
-			"(/proc/cgroups, /proc/mounts), or, of version 2, none of the controllers were ever handed down to it:\n" +
+		return "The kernel has no perf events for this cgroup. Its perf_event controller may belong to another hierarchy\n" +
+			"(/proc/cgroups, /proc/mounts), or, in cgroup v2, no controller was enabled for it:\n" +
 			"    echo +pids > /sys/fs/cgroup/cgroup.subtree_control\n"
 	case errors.Is(e.Err, record.ErrNoBranches):
-		return "Branches (-b, -j, --call-graph lbr) are recorded with hardware events such as cycles, by Intel's LBR, AMD's BRS or\n" +
-			"Arm's BRBE, and seldom in a virtual machine. --call-graph dwarf finds complete stacks without them.\n"
+		return "Branches (-b, -j, --call-graph lbr) require hardware events such as cycles, and Intel LBR, AMD BRS or Arm BRBE,\n" +
+			"which most virtual machines lack. --call-graph dwarf records complete stacks without them.\n"
 	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ENXIO), errors.Is(e.Err, syscall.ENODEV), errors.Is(e.Err, syscall.EOPNOTSUPP):
-		return "This machine, or the virtual machine it is, does not support the event: it has no PMU for it.\ncpu-clock, a timer, is there everywhere.\n"
+		return "This machine or virtual machine has no PMU for the event.\ncpu-clock, a timer, works on every machine.\n"
 	case errors.Is(e.Err, syscall.EMFILE):
-		return "Every event takes a file on every CPU for every thread. Raise the limit (ulimit -Hn, as root), or name fewer\nevents, CPUs (-C) or threads.\n"
+		return "Each event needs one open file per CPU and thread. Raise the limit (ulimit -Hn, as root), or name fewer\nevents, CPUs (-C) or threads.\n"
 	case errors.Is(e.Err, syscall.ESRCH):
-		return "The process or thread has ended.\n"
+		return "The process or thread exited.\n"
 	case errors.Is(e.Err, syscall.EINVAL) && e.Event.Type > format.TypeBreakpoint:
-		return "The PMU does not take the event like that. Some PMUs only count and cannot be sampled (msr, power, most uncore\n" +
-			"ones), or count for whole CPUs only (-a).\n"
+		return "The PMU rejects the event. Some PMUs only count and cannot sample (msr, power, most uncore PMUs), or count\n" +
+			"on CPUs, not for processes (-a).\n"
 	case errors.Is(e.Err, syscall.EOVERFLOW):
-		return "Callchains have at most as many frames as /proc/sys/kernel/perf_event_max_stack says: raise it, or ask for fewer.\n"
+		return "/proc/sys/kernel/perf_event_max_stack limits the frames of callchains: raise it, or reduce --max-stack.\n"
 	case errors.Is(e.Err, syscall.ENOSPC) && e.Event.Type == format.TypeBreakpoint:
-		return "The processor has no breakpoint left: on x86 there are four for each thread or CPU.\n"
+		return "All hardware breakpoints are in use: x86 has four per thread or CPU.\n"
 	case errors.Is(e.Err, syscall.EINVAL) && e.Event.Type == format.TypeBreakpoint:
-		return "A breakpoint's address is a multiple of its length, 1, 2, 4 or 8 bytes; x86 watches w and rw, and x with length 8.\n"
+		return "A breakpoint's address must be a multiple of its length, 1, 2, 4 or 8 bytes; x86 supports w, rw, and x of length 8.\n"
 	case errors.Is(e.Err, syscall.EINVAL):
-		return "The kernel does not take the event with these flags and modifiers; `dmesg | tail` may say more.\n"
+		return "The kernel rejects the event with these flags and modifiers; `dmesg | tail` may show the reason.\n"
 	case errors.Is(e.Err, syscall.EBUSY):
 		return "Another profiler may hold the PMU.\n"
 	}
 	return ""
 }
 
-// whole makes a line of a sentence, if there is one.
+// whole appends a newline to a sentence that is not empty.
 func whole(s string) string {
 	if s == "" {
 		return ""
@@ -148,42 +147,42 @@ func whole(s string) string {
 	return s + "\n"
 }
 
-// unknownHint names the list in which the right name is.
+// unknownHint names the list that contains the correct name.
 func unknownHint(e *event.UnknownError) string {
 	system, name, colon := strings.Cut(e.Spec, ":")
 	switch {
 	case e.Kind == "symbol":
-		return "It has those of variables with CONFIG_KALLSYMS_ALL; a number is an address.\n"
+		return "The kernel lists variables only with CONFIG_KALLSYMS_ALL; use an address instead.\n"
 	case e.Kind == "term" || len(e.Near) > 0 && probe.IsSpec(e.Near[0]):
 		return ""
 	case colon && ofProbes.MatchString(system):
-		return "`gperf probe --list` lists the probes that `gperf probe --add` has made. One for this recording alone is written\n" +
+		return "`gperf probe --list` lists the probes that `gperf probe --add` added. For a probe of this recording only, use\n" +
 			"kprobe:FUNCTION, uprobe:FILE:FUNCTION or usdt:FILE:PROVIDER:NAME.\n"
 	case len(e.Near) > 0:
-		return fmt.Sprintf("`gperf list '%s'` tells of those like it.\n", glob(e.Near[0]))
+		return fmt.Sprintf("`gperf list '%s'` lists similar events.\n", glob(e.Near[0]))
 	case colon && name != "":
-		return fmt.Sprintf("`gperf list '%s:*'` lists the tracepoints of a subsystem, `gperf list tracepoint` all.\n", system)
+		return fmt.Sprintf("`gperf list '%s:*'` lists the tracepoints of a subsystem, `gperf list tracepoint` all tracepoints.\n", system)
 	}
-	return "`gperf list` lists the events that there are.\n"
+	return "`gperf list` lists the available events.\n"
 }
 
-// noMatchHint says where else to look for what gperf list has been asked for.
+// noMatchHint says where else to look for the argument of gperf list.
 func noMatchHint(arg string) string {
 	switch {
 	case strings.HasPrefix(arg, "usdt:"):
 		return "`readelf -n` shows a file's USDT probes as stapsdt; most files have none.\n"
 	case strings.HasPrefix(arg, "uprobe:"), strings.HasPrefix(arg, "uretprobe:"):
-		return "`gperf list 'uprobe:FILE:*'` lists all functions of a file; stripped, it has only those that it offers to others.\n"
+		return "`gperf list 'uprobe:FILE:*'` lists all functions of a file; a stripped file has only its exported functions.\n"
 	case probe.IsSpec(arg):
-		return "It may be inlined everywhere, or live in a module that is not loaded.\n"
+		return "The function may be inlined everywhere, or belong to a module that is not loaded.\n"
 	}
-	return "`gperf help list` tells the kinds of events and how globs match.\n"
+	return "`gperf help list` describes the kinds of events and how globs match.\n"
 }
 
-// ofProbes are the names of perf's groups of probes.
+// ofProbes matches the names of perf's groups of probes.
 var ofProbes = regexp.MustCompile(`^(probe|sdt)(_.*)?$`)
 
-// glob is what an event's siblings match: its subsystem's, or all that begin like it.
+// glob returns a glob for similar events: the same subsystem, or the same first word.
 func glob(name string) string {
 	if system, _, ok := strings.Cut(name, ":"); ok {
 		return system + ":*"
@@ -196,18 +195,18 @@ func ringHint(e *record.MapError) string {
 	if !errors.Is(e.Err, syscall.EPERM) {
 		return "Choose smaller rings (-m).\n"
 	}
-	return "That is more than you may lock. Choose smaller rings (-m), raise /proc/sys/kernel/perf_event_mlock_kb, or run gperf\n" +
-		"with CAP_IPC_LOCK.\n"
+	return "The rings exceed the memory that you may lock. Choose smaller rings (-m), raise\n" +
+		"/proc/sys/kernel/perf_event_mlock_kb, or run gperf with CAP_IPC_LOCK.\n"
 }
 
 func outputHint(e *record.OutputError) string {
 	switch {
 	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT), errors.Is(e.Err, syscall.EFBIG):
-		return "The recording has ended there; what the file holds so far can be read. Make room, or write elsewhere (-o).\n"
+		return "The recording stopped; the file is readable up to this point. Free disk space, or choose another file (-o).\n"
 	case errors.Is(e.Err, fs.ErrPermission), errors.Is(e.Err, syscall.EROFS):
-		return "Choose a file in a folder that you may write to (-o).\n"
+		return "Choose a file in a writable directory (-o).\n"
 	case errors.Is(e.Err, fs.ErrNotExist):
-		return "Its folder does not exist.\n"
+		return "Its directory does not exist.\n"
 	}
 	return ""
 }

@@ -14,7 +14,7 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// annotateHint says what to do where there is nothing to annotate.
+// annotateHint returns the hint for errors of annotate.
 func annotateHint(err error) string {
 	var unknown *annotate.UnknownError
 	var none *annotate.NoSamplesError
@@ -24,17 +24,16 @@ func annotateHint(err error) string {
 		if names := nearFunctions(unknown.Name, unknown.Names); len(names) > 0 {
 			return "Did you mean " + strings.Join(names, ", ") + "?\n"
 		}
-		return "`gperf report` lists the functions that samples tell of.\n"
+		return "`gperf report` lists the functions with samples.\n"
 	case errors.As(err, &none) && none.Calls > 0:
-		return fmt.Sprintf("%d samples were taken in what it called: -g counts its calls.\n", none.Calls)
+		return fmt.Sprintf("%d samples were taken in its callees: -g counts its calls.\n", none.Calls)
 	case errors.As(err, &code):
 		return codeHint(code)
 	}
 	return ""
 }
 
-// nearFunctions returns which functions may have been meant: by their names, or by
-// the last parts of those.
+// nearFunctions returns functions with a similar name, or with a similar last part of it.
 func nearFunctions(name string, names []string) []string {
 	if l := near.Names(name, names); len(l) > 0 {
 		return l
@@ -50,18 +49,18 @@ func nearFunctions(name string, names []string) []string {
 	return l
 }
 
-// codeHint says where instructions can be had from.
+// codeHint says how to supply the missing code.
 func codeHint(e *symbolize.NoCodeError) string {
 	switch {
 	case errors.Is(e, annotate.ErrMade):
 		return ""
 	case e.DSO == dso.KernelName && errors.Is(e, fs.ErrPermission):
-		return "Reading /proc/kcore takes CAP_SYS_RAWIO, and a kernel that is not locked down. -k names a vmlinux.\n"
+		return "Reading /proc/kcore requires CAP_SYS_RAWIO and a kernel without lockdown. -k names a vmlinux.\n"
 	case e.DSO == dso.KernelName:
-		return "-k names the kernel's vmlinux; distributions have it in a package of debug information (of Debian, linux-image-*-dbg).\n" +
-			"Without, annotate while the recorded kernel runs, if it has /proc/kcore, or pack an archive then (gperf archive).\n"
+		return "-k names the kernel's vmlinux, which the kernel's debug package contains (Debian: linux-image-*-dbg).\n" +
+			"Without it, run annotate or gperf archive while the recorded kernel runs and has /proc/kcore.\n"
 	case e.ID.IsZero():
-		return "--symfs names a folder in which the recorded machine's files lie.\n"
+		return "--symfs names a directory with the files of the recorded machine.\n"
 	}
-	return fmt.Sprintf("Bring the file with build id %s, and name the folder below which it lies as recorded with --symfs.\n", e.ID)
+	return fmt.Sprintf("Copy the file with build ID %s to its recorded path below a directory, and name that with --symfs.\n", e.ID)
 }

@@ -12,7 +12,7 @@ import (
 	"gperf/record/probe"
 )
 
-// probeHint says what to do about a probe that cannot be.
+// probeHint returns the hint for errors of probes.
 func probeHint(err error) string {
 	var inFile *probe.FunctionError
 	var function *probe.NoFunctionError
@@ -26,14 +26,14 @@ func probeHint(err error) string {
 	case errors.As(err, &function) && !function.Loaded:
 		return fmt.Sprintf("Load it first:    modprobe %s\n", function.Module)
 	case errors.As(err, &function):
-		return fmt.Sprintf("It may be inlined everywhere, or live in a module that is not loaded; gperf list 'kprobe:*%s*' shows what there is.\n",
+		return fmt.Sprintf("It may be inlined everywhere, or belong to a module that is not loaded; gperf list 'kprobe:*%s*' lists similar functions.\n",
 			strings.Trim(function.Name, "*"))
 	case errors.As(err, &access):
 		return accessHint(access)
 	case errors.As(err, &install):
 		return installHint(install)
 	case errors.As(err, &exists):
-		return fmt.Sprintf("Delete it (gperf probe --del %s), or have another beside it, with a number (-f).\n", exists.Event)
+		return fmt.Sprintf("Delete it (gperf probe --del %s), or add another one with a numbered name (-f).\n", exists.Event)
 	case errors.As(err, &left):
 		return "`gperf probe --del` removes them.\n"
 	}
@@ -44,22 +44,22 @@ func accessHint(e *probe.AccessError) string {
 	kind := strings.TrimSuffix(e.File, "_events")
 	switch {
 	case errors.Is(e.Err, fs.ErrNotExist):
-		return fmt.Sprintf("It was built without CONFIG_%s_EVENTS. What there is instead: gperf list tracepoint\n", strings.ToUpper(kind))
+		return fmt.Sprintf("It was built without CONFIG_%s_EVENTS. `gperf list tracepoint` lists the available tracepoints.\n", strings.ToUpper(kind))
 	case errors.Is(e.Err, fs.ErrPermission):
 		return whole(check.This().WhyNotWritten())
 	case errors.Is(e.Err, syscall.EROFS):
-		return "tracefs is mounted read-only here:    mount -o remount,rw /sys/kernel/tracing\n"
+		return "tracefs is mounted read-only:    mount -o remount,rw /sys/kernel/tracing\n"
 	}
 	return ""
 }
 
-// installHint shows where in the definition the kernel points at.
+// installHint marks the position of the error in the probe's definition.
 func installHint(e *probe.InstallError) string {
 	switch {
 	case errors.Is(e.Err, syscall.EILSEQ):
-		return fmt.Sprintf("Instructions begin where a disassembly says so:    objdump -d --disassemble=%s vmlinux\n", e.Probe.Symbol)
+		return fmt.Sprintf("A disassembly shows where instructions start:    objdump -d --disassemble=%s vmlinux\n", e.Probe.Symbol)
 	case e.Why != "":
-		return fmt.Sprintf("Those that call it may be probed, or those that it calls: gperf list 'kprobe:*%s*'\n", e.Probe.Symbol)
+		return fmt.Sprintf("Probe its callers or callees instead: gperf list 'kprobe:*%s*'\n", e.Probe.Symbol)
 	case e.Log == "":
 		return ""
 	case e.Column < 0:
@@ -71,8 +71,8 @@ func installHint(e *probe.InstallError) string {
 func functionHint(e *probe.FunctionError) string {
 	switch {
 	case e.Stripped:
-		return fmt.Sprintf("A function can be probed by its address (uprobe:%s:0x1234), as its package of debug information tells it\n"+
-			"(of Debian, NAME-dbgsym). `gperf list 'uprobe:%[1]s:*'` lists the functions that have names.\n", e.File)
+		return fmt.Sprintf("Probe the function by its address (uprobe:%s:0x1234), which its debug package contains\n"+
+			"(Debian: NAME-dbgsym). `gperf list 'uprobe:%[1]s:*'` lists the functions with names.\n", e.File)
 	case len(e.Near) == 0 && e.Why == "":
 		return fmt.Sprintf("`gperf list 'uprobe:%s:*'` lists its functions.\n", e.File)
 	}

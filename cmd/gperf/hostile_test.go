@@ -28,7 +28,7 @@ var (
 	mutationSeed  = flag.Uint64("mutation-seed", 0x9e3779b97f4a7c15, "the seed of these mutations")
 )
 
-// What reading a file may cost, whatever is in it.
+// Limits for reading any file.
 const (
 	hostileTime   = 5 * time.Second // on a machine that has nothing else to do: not as time of a CPU either
 	hostileMemory = 512 << 20
@@ -414,7 +414,7 @@ func (h *hostileRun) start(from, to int) (*worker, error) {
 	return p, p.cmd.Start()
 }
 
-// watch follows what the worker tells: the number of each case before it, and
+// watch follows the output of the worker: the number of each case before it, and
 // after it what is wrong with its outcome. It returns the last case's number,
 // and what ended the worker unless it came to its end.
 func (p *worker) watch(bad func(i int, what string)) (last int, err error) {

@@ -8,17 +8,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// idleFlag is a flag of perf that gperf accepts without effect: what it asks for
-// happens anyway, or it is about a part of perf that gperf does not have.
+// idleFlag is a flag of perf that has no effect in gperf: gperf always does what it requests,
+// or does not have this part of perf.
 type idleFlag struct {
-	name  string // "modules"; with its letter "m,modules"
-	value bool   // it takes a value
-	why   string // it has no effect, or is refused
-	// refused says that without the flag the result is not what the user asked for.
+	name  string // "modules", or "m,modules" with a shorthand
+	value bool   // whether it has a value
+	why   string // the reason that it has no effect or is refused
+	// refused is set if ignoring the flag would give a wrong result.
 	refused bool
 }
 
-// idleValue is the flag's value, which nothing reads.
+// idleValue is the unused value of an idle flag.
 type idleValue struct{ idleFlag }
 
 func (idleValue) String() string   { return "" }

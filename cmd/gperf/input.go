@@ -22,8 +22,8 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// inputFlags are what script and report share: which file, which of its
-// samples, and how its addresses are named.
+// inputFlags holds the flags that script and report share: the file, filters of samples,
+// and the sources of symbols.
 type inputFlags struct {
 	paths      []string
 	noDemangle bool
@@ -41,41 +41,40 @@ type inputFlags struct {
 func (in *inputFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
 	in.files.force = addForce(fs)
-	fs.BoolVar(&in.strict, "strict", false, "end at the first thing that is wrong with the file")
-	fs.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without names or lines; report: DSOs with their paths, and symbols with addresses and origins")
-	fs.BoolVar(&in.noDemangle, "no-demangle", false, "show C++ and Rust names as the symbol tables have them")
-	fs.StringVar(&in.kallsyms, "kallsyms", "", "take kernel symbols from this `file`")
+	fs.BoolVar(&in.strict, "strict", false, "stop at the first error in the file")
+	fs.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without symbols or lines; report: show paths and addresses")
+	fs.BoolVar(&in.noDemangle, "no-demangle", false, "do not demangle C++ and Rust names")
+	fs.StringVar(&in.kallsyms, "kallsyms", "", "read kernel symbols from this `file`")
 	in.files.add(fs)
-	fs.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` such as 0,2-3")
-	fs.StringVar(&in.pids, "pid", "", "only samples of these processes, a `list` of ids; folded without one: the command is comm-pid")
-	fs.StringVar(&in.tids, "tid", "", "only samples of these threads, a `list` of ids; folded without one: the command is comm-pid/tid")
-	fs.StringVarP(&in.comms, "comms", "c", "", "only samples of threads with these names, a `list`")
-	fs.BoolVar(&in.guests, "guest", false, "samples of virtual machines, too; their addresses have no names")
-	fs.StringVar(&in.times, "time", "", "only samples in these `ranges`: START,STOP in seconds, either may be missing; or 10%-20%, 10%/2")
+	fs.StringVarP(&in.cpus, "cpu", "C", "", "show only samples of these CPUs, a `list` such as 0,2-3")
+	fs.StringVar(&in.pids, "pid", "", "show only samples of these PIDs, a `list`; folded, no list: add the PID")
+	fs.StringVar(&in.tids, "tid", "", "show only samples of these TIDs, a `list`; folded, no list: add PID/TID")
+	fs.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
+	fs.BoolVar(&in.guests, "guest", false, "also show samples of virtual machines, without symbols")
+	fs.StringVar(&in.times, "time", "", "show only these `ranges`: START,STOP in seconds, 10%-20% or 10%/2")
 }
 
-// input is an open recording, ready to be walked through.
+// input is an open recording.
 type input struct {
 	file    *format.File
 	sym     *symbolize.Symbolizer
 	lines   bool // the user asked for source lines
-	verbose bool // all files without names are listed
+	verbose bool // list all files without symbols
 	history *replay.History
 	files   *files
 	keep    func(*replay.Sample) bool // nil: all samples
 	path    string
 	closers []io.Closer
-	// recorded is when the file was last changed.
+	// recorded is the modification time of the file.
 	recorded time.Time
-	// parts are the recording's bytes, none of a pipe that is read as it comes;
-	// those of a directory are several.
+	// parts holds the recording's files: several for a directory, none for a pipe.
 	parts     []archive.Part
 	directory bool
-	packed    *archive.Archive // in which it came, nil for none
-	proc      string           // the folder of perf record --kcore, "" without
+	packed    *archive.Archive // the archive that holds the recording, or nil
+	proc      string           // the directory written by perf record --kcore, or ""
 }
 
-// kallsyms is the list of the kernel's symbols that the recording has, "" for none.
+// kallsyms returns the path of the recording's own copy of kallsyms, or "".
 func (r *input) kallsyms() string {
 	if r.proc == "" {
 		return ""
@@ -85,7 +84,7 @@ func (r *input) kallsyms() string {
 
 const defaultFile = "perf.data"
 
-// inputs are the recordings' paths; "" stands for the usual one.
+// inputs returns the recordings' paths; "" means the default one.
 func (in *inputFlags) inputs() []string {
 	if len(in.paths) == 0 {
 		return []string{""}
@@ -93,17 +92,16 @@ func (in *inputFlags) inputs() []string {
 	return in.paths
 }
 
-// open opens the one recording and tells on stderr what is wrong with it.
+// open opens the only recording and prints its warnings to stderr.
 func (in *inputFlags) open(stderr io.Writer) (*input, error) {
 	paths := in.inputs()
 	if len(paths) > 1 {
-		return nil, wrongUse("-i is given %d times: only --format folded, pprof and flamegraph put recordings together", len(paths))
+		return nil, wrongUse("-i is given %d times: only --format folded, pprof and flamegraph merge recordings", len(paths))
 	}
 	return in.openPath(paths[0], stderr)
 }
 
-// openAll opens all recordings; those that were opened are in the result even
-// where another cannot be.
+// openAll opens all recordings. On error, it also returns those that it opened before.
 func (in *inputFlags) openAll(stderr io.Writer) (opened []*input, err error) {
 	for _, path := range in.inputs() {
 		r, err := in.openPath(path, stderr)
@@ -129,7 +127,7 @@ func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
 	return r, nil
 }
 
-// prepare readies an open file for being walked through.
+// prepare sets up symbolizer, session and filters of an open file.
 func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 	f := r.file
 	for _, w := range f.Warnings {
@@ -152,8 +150,8 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 	return nil
 }
 
-// openFile opens the recording at path: a file, a pipe, or a directory. Like
-// perf, it reads stdin for "-", and for want of a path if that is a pipe.
+// openFile opens the recording at path: a file, a pipe, or a directory. Like perf, it reads
+// stdin if path is "-", or if path is empty and stdin is a pipe.
 func (r *input) openFile(path string) error {
 	r.path = path
 	if path == "" {
@@ -168,7 +166,7 @@ func (r *input) openFile(path string) error {
 	}
 	fd, err := os.Open(r.path)
 	if errors.Is(err, os.ErrNotExist) && path == "" {
-		return fmt.Errorf("there is no %s here: record one with gperf record, or name one with -i", r.path)
+		return fmt.Errorf("no %s in this directory: record one with gperf record, or name one with -i", r.path)
 	}
 	if err != nil {
 		return err
@@ -223,8 +221,8 @@ func (r *input) readArchive(p archive.Part) (err error) {
 	return nil
 }
 
-// readPipe reads a pipe as it comes, if that is in pipe mode. What is not has to
-// be in a file first.
+// readPipe reads a pipe-mode recording from a pipe as it arrives. It first copies other
+// formats to a temporary file.
 func (r *input) readPipe(fd *os.File) error {
 	b := bufio.NewReaderSize(fd, 1<<16)
 	if head, _ := b.Peek(16); !format.FileMode(head) && !archive.Is(head) {
@@ -239,12 +237,12 @@ func (r *input) readPipe(fd *os.File) error {
 	r.closers = append(r.closers, spool)
 	defer os.Remove(spool.Name())
 	if _, err := b.WriteTo(spool); err != nil {
-		return fmt.Errorf("keeping what comes through the pipe: %w", err)
+		return fmt.Errorf("copying the pipe to a temporary file: %w", err)
 	}
 	return r.readFile(spool)
 }
 
-// at says which file an error is about.
+// at adds the file's name to an error.
 func (r *input) at(err error) error {
 	var damage *format.Error
 	switch {
@@ -258,7 +256,7 @@ func (r *input) at(err error) error {
 	return fmt.Errorf("%s: %w", r.path, err)
 }
 
-// addPart adds a file of the recording, which is open until Close.
+// addPart adds a file of the recording. The file must stay open until Close.
 func (r *input) addPart(fd *os.File) (archive.Part, error) {
 	st, err := fd.Stat()
 	if err != nil {
@@ -269,8 +267,8 @@ func (r *input) addPart(fd *os.File) (archive.Part, error) {
 	return p, nil
 }
 
-// readDir reads a directory of perf record --threads: data has the header and
-// what perf made itself, data.0 and on what each thread wrote.
+// readDir reads a directory written by perf record --threads or --kcore: data holds the
+// header and perf's own records, data.0 and so on those of each thread.
 func (r *input) readDir() error {
 	r.directory = true
 	proc := filepath.Join(r.path, record.KcoreDir)
@@ -286,7 +284,7 @@ func (r *input) readDir() error {
 		switch {
 		case err == nil:
 		case i < 0:
-			return fmt.Errorf("%s is a directory, and a recording's has a file data: %w", r.path, err)
+			return fmt.Errorf("%s: this directory is not a recording, it has no file data: %w", r.path, err)
 		case errors.Is(err, os.ErrNotExist):
 			return nil
 		default:
@@ -305,20 +303,19 @@ func (r *input) readDir() error {
 	}
 }
 
-// Close closes the recording's files.
 func (r *input) Close() {
 	for _, c := range r.closers {
 		c.Close()
 	}
 }
 
-// hasCallchains tells whether an event was recorded with callchains.
+// hasCallchains reports whether an event was recorded with callchains.
 func (in *input) hasCallchains() bool {
 	return slices.ContainsFunc(in.file.Attrs, func(a format.Attr) bool { return a.SampleType&format.SampleCallchain != 0 })
 }
 
-// recordedDepth is how many frames the recorded callchains were to have at most,
-// but no less than perf shows.
+// recordedDepth returns the recording's limit of frames per callchain, but at least
+// perfMaxStack.
 func (in *input) recordedDepth() int {
 	n := perfMaxStack
 	for i := range in.file.Attrs {
@@ -327,21 +324,21 @@ func (in *input) recordedDepth() int {
 	return min(n, maxStack)
 }
 
-// tell says at the end what the recording lost and what could not be used. The result
-// is errReported if the file is truncated, for which perf exits with an error, or if
-// nothing of it was usable.
+// tell prints the final warnings: lost, skipped and unknown records, and unresolved files.
+// It returns errReported if the file is truncated, as perf exits with an error then, or if
+// no part of it was usable.
 func (in *input) tell(stderr io.Writer, skipped format.Skipped) error {
 	if lost := lostText(in.history.Lost); lost != "" {
-		fmt.Fprintf(stderr, "gperf: %s while recording: a larger ring (gperf record -m) or fewer events keep them\n", lost)
+		fmt.Fprintf(stderr, "gperf: %s while recording: use a larger ring (gperf record -m) or fewer events\n", lost)
 	}
 	if n := in.history.Unknown; n.Count > 0 {
-		fmt.Fprintf(stderr, "gperf: %d records of types that gperf does not know were passed over, the first: %v\n", n.Count, n.First)
+		fmt.Fprintf(stderr, "gperf: skipped %d records of unknown types, the first: %v\n", n.Count, n.First)
 	}
 	if t := in.history.Traced; t.Records > 0 {
-		fmt.Fprintf(stderr, "gperf: %d AUXTRACE records with %d bytes of %s were passed over: gperf does not decode them, perf does\n", t.Records, t.Bytes, t.By)
+		fmt.Fprintf(stderr, "gperf: skipped %d AUXTRACE records with %d bytes of %s: gperf does not decode them, perf does\n", t.Records, t.Bytes, t.By)
 	}
 	if late := in.history.Late; late > 0 {
-		fmt.Fprintf(stderr, "gperf: %d records came later than their time allows and may be out of order\n", late)
+		fmt.Fprintf(stderr, "gperf: %d records arrived too late and may be out of order\n", late)
 	}
 	in.tellSkipped(stderr, skipped)
 	in.files.tell(stderr)
@@ -358,8 +355,8 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) error {
 	return nil
 }
 
-// lostText says what was lost, in the words of record's summary, "" for nothing. LOST
-// records count the same losses once more, and of all kinds.
+// lostText describes the lost samples and records in the words of record's summary, or
+// returns "". LOST records count the same losses again, for all types of records.
 func lostText(l replay.Lost) string {
 	samples := fmt.Sprintf("%d samples", l.Samples-l.SideBand)
 	sideBand := fmt.Sprintf("%d other records (mappings, names of processes)", l.SideBand)
@@ -386,7 +383,8 @@ func (in *input) tellSkipped(stderr io.Writer, skipped format.Skipped) {
 	}
 }
 
-// filter makes of the flags one function that says whether a sample is wanted.
+// filter returns a function that reports whether a sample passes all filters, or nil if
+// there are none.
 func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) {
 	var tests []func(*replay.Sample) bool
 	if !in.guests {
@@ -399,7 +397,7 @@ func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) 
 		}
 		for i := range f.Attrs {
 			if f.Attrs[i].SampleType&(format.SampleCPU) == 0 && !slices.Contains([]string{"dummy:u", "dummy"}, f.EventName(i)) {
-				return nil, wrongUse("--cpu %s: samples of %q do not carry a CPU: record with --sample-cpu or -a", in.cpus, f.EventName(i))
+				return nil, wrongUse("--cpu %s: samples of %q have no CPU: record with --sample-cpu or -a", in.cpus, f.EventName(i))
 			}
 		}
 		tests = append(tests, func(s *replay.Sample) bool { return slices.Contains(cpus, int(s.CPU)) })
@@ -418,7 +416,7 @@ func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) 
 		for word := range strings.SplitSeq(l.list, ",") {
 			n, err := strconv.ParseInt(word, 10, 32)
 			if err != nil {
-				return nil, wrongUse("%s %s: %q is no id", l.flag, l.list, word)
+				return nil, wrongUse("%s %s: %q is not an ID", l.flag, l.list, word)
 			}
 			ids = append(ids, int32(n))
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What perf record --kcore puts next to the recording names the kernel's addresses, unless a flag names another list.
+// gperf resolves kernel addresses with the kallsyms that perf record --kcore wrote, unless a flag names another file.
 func TestKcoreDirectory(t *testing.T) {
 	dir := t.TempDir()
 	symbols := filepath.Join(root, "testdata", "kallsyms")

@@ -17,7 +17,7 @@ import (
 	"gperf/record/tracefs"
 )
 
-// listFlags are the flags of `gperf list`.
+// listFlags holds the flags of `gperf list`.
 type listFlags struct {
 	lister    event.Lister
 	supported func(*event.Event) bool
@@ -30,23 +30,24 @@ type listFlags struct {
 	unit      string
 }
 
-const listHelp = `Lists the events that gperf record -e takes: of a KIND, or those that match a GLOB.
+const listHelp = `Lists the events for gperf record -e: all events of a KIND, or those that match GLOB.
 
-KINDs are hw, sw, cache, pmu, tracepoint, probe (those that exist), raw_tracepoint, kprobe, uprobe and usdt. A
-GLOB with a colon is matched as a whole ('skb:*', 'kprobe:*conntrack*', 'uprobe:./hello:*',
-'usdt:/lib/x86_64-linux-gnu/libc.so.6:*'), any other (sched) is looked for within names. Without either, all events are
-listed but those of kprobe, uprobe and usdt. Events that the machine's PMU does not have are left out.`
+KINDs are hw, sw, cache, pmu, tracepoint, probe (existing probes), raw_tracepoint,
+kprobe, uprobe and usdt. A GLOB with a colon must match the full name ('skb:*',
+'kprobe:*conntrack*', 'uprobe:./hello:*', 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*'),
+any other (sched) a part of the name. Without arguments, gperf lists all kinds except
+kprobe, uprobe and usdt. It omits events that the PMU of this machine does not have.`
 
 func (o *listFlags) set() *pflag.FlagSet {
 	s := newFlagSet("list")
-	s.BoolVar(&o.noDesc, "no-desc", false, "names alone, without descriptions")
-	s.BoolVarP(&o.long, "long-desc", "v", false, "the fields of tracepoints, too, and those that --filter can use")
-	s.BoolVarP(&o.json, "json", "j", false, "as JSON")
-	s.StringVarP(&o.output, "output", "o", "", "into this `file` instead of standard output")
-	s.BoolVar(&o.details, "details", false, "what events are to the kernel, too")
-	s.StringVar(&o.unit, "unit", "", "only events of this `PMU`")
+	s.BoolVar(&o.noDesc, "no-desc", false, "print names without descriptions")
+	s.BoolVarP(&o.long, "long-desc", "v", false, "also print the fields of tracepoints, and those for --filter")
+	s.BoolVarP(&o.json, "json", "j", false, "print JSON")
+	s.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
+	s.BoolVar(&o.details, "details", false, "also print the encoding of events")
+	s.StringVar(&o.unit, "unit", "", "list only events of this `PMU`")
 	addIdle(s, listIdleFlags)
-	s.BoolVar(&o.rawDump, "raw-dump", false, "one name a line, and nothing else")
+	s.BoolVar(&o.rawDump, "raw-dump", false, "print one name per line, and nothing else")
 	s.BoolP("desc", "d", true, "")
 	hide(s, "desc")
 	return s
@@ -76,18 +77,18 @@ func listCommand(args []string, stdout, stderr io.Writer) int {
 	return printing("list", stdout, stderr, func(w io.Writer) error { return o.run(s.Args(), w, stderr) })
 }
 
-// wanted is what an argument asks for.
+// wanted is a parsed argument.
 type wanted struct {
 	kinds []event.ListKind
 	glob  string
 }
 
-// listedAlways are the kinds that are listed unasked.
+// listedAlways holds the kinds that gperf lists without an argument.
 var listedAlways = slices.DeleteFunc(slices.Clone(event.Kinds), func(k event.ListKind) bool {
 	return k == event.KindKprobe || k == event.KindUprobe || k == event.KindUSDT
 })
 
-// want understands an argument.
+// want parses an argument.
 func want(arg string) wanted {
 	word, rest, colon := strings.Cut(arg, ":")
 	kind, isKind := event.ListKindOf(word)
@@ -103,13 +104,13 @@ func want(arg string) wanted {
 	return wanted{listedAlways, "*" + arg + "*"}
 }
 
-// noMatchError says that no event is what was asked for.
+// noMatchError reports that no event matches an argument.
 type noMatchError struct{ arg string }
 
 func (e *noMatchError) Error() string { return fmt.Sprintf("no event matches %q", e.arg) }
 
-// run lists what the arguments ask for. A kind that cannot be listed is an error where
-// it alone was asked for; otherwise it is told.
+// run lists the events that the arguments choose. If a kind cannot be listed, it is an error
+// if an argument names this kind, otherwise a warning.
 func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 	args, metrics := withoutMetrics(args, stderr)
 	if len(args) == 0 && !metrics {
@@ -134,8 +135,8 @@ func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 	return failed
 }
 
-// find returns the events that an argument asks for, without those that the
-// machine does not have.
+// find returns the events that an argument chooses, without those that this machine does
+// not support.
 func (o *listFlags) find(arg string, stderr io.Writer) (all []event.Listed, err error) {
 	ask := want(arg)
 	failed := map[event.ListKind]error{}
@@ -155,7 +156,7 @@ func (o *listFlags) find(arg string, stderr io.Writer) (all []event.Listed, err 
 	if err := failed[ask.kinds[0]]; err != nil && len(all) == 0 {
 		return nil, err
 	}
-	delete(failed, event.KindProbe) // which has the tracepoints' troubles
+	delete(failed, event.KindProbe) // it fails for the same reason as tracepoints
 	for kind, err := range failed {
 		fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hint(err))
 	}
@@ -218,7 +219,7 @@ func (o *listFlags) printFields(w io.Writer, dir string) {
 	fmt.Fprintf(w, "       --filter: %s\n", strings.Join(names, " "))
 }
 
-// field is a tracepoint's field as JSON has it.
+// field is a tracepoint's field in the JSON output.
 type field struct {
 	Name, Type   string
 	Offset, Size int

@@ -11,34 +11,35 @@ import (
 	"gperf/record/event"
 )
 
-// listIdleFlags are flags of perf list that change nothing here.
+// listIdleFlags lists the flags of perf list that have no effect.
 var listIdleFlags = []idleFlag{
-	{name: "debug", why: "gperf list prints what it could not list"},
-	{name: "deprecated", why: "gperf lists the events that the kernel names, none of which is deprecated"},
+	{name: "debug", why: "gperf list always prints the kinds that it cannot list"},
+	{name: "deprecated", why: "gperf lists the kernel's events; none of them is deprecated"},
 }
 
-// metricWords are perf list's words for what is computed of counts.
+// metricWords lists perf list's words for metrics.
 var metricWords = []string{"metric", "metrics", "metricgroup", "metricgroups"}
 
-// withoutMetrics takes the words for metrics out, with a notice.
+// withoutMetrics removes metricWords from args and prints a notice. only reports whether
+// args held nothing else.
 func withoutMetrics(args []string, stderr io.Writer) (rest []string, only bool) {
 	rest = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return slices.Contains(metricWords, arg) })
 	if len(rest) < len(args) {
-		fmt.Fprintf(stderr, "gperf list: metrics are computed of counts, and gperf records samples: `perf list %s` lists them, `perf stat -M` counts them\n",
+		fmt.Fprintf(stderr, "gperf list: gperf has no metrics: `perf list %s` lists them, `perf stat -M` computes them\n",
 			args[slices.IndexFunc(args, func(arg string) bool { return slices.Contains(metricWords, arg) })])
 	}
 	return rest, len(rest) == 0 && len(args) > 0
 }
 
-// noPMU reports that a kind lacks because there is no PMU.
+// noPMU warns that a kind has no events because there is no PMU.
 func noPMU(kind event.ListKind, stderr io.Writer) {
-	fmt.Fprintf(stderr, "gperf list: no %s events: this machine, or the virtual machine it is, has no PMU; cpu-clock, a timer, is there everywhere\n", string(kind))
+	fmt.Fprintf(stderr, "gperf list: no %s events: this machine or virtual machine has no PMU; cpu-clock, a timer, works on every machine\n", string(kind))
 }
 
-// ofPMU tells the kinds that a machine's PMU has.
+// ofPMU reports whether the events of a kind require a PMU.
 func ofPMU(kind event.ListKind) bool { return kind == event.KindHardware || kind == event.KindCache }
 
-// unit is the PMU of an event, as sysfs calls it; "" where it has none.
+// unit returns the PMU of an event by its name in sysfs, or "".
 func unit(e *event.Listed) string {
 	switch e.Kind {
 	case event.KindSoftware:
@@ -52,8 +53,8 @@ func unit(e *event.Listed) string {
 	return ""
 }
 
-// encoding is what an event is to the kernel, as perf list --details has it; "" where
-// that is not one event.
+// encoding returns an event's encoding as perf list --details prints it, or "" if it is not
+// a single event.
 func (o *listFlags) encoding(e *event.Listed) string {
 	switch {
 	case e.Tracepoint != "":

@@ -150,7 +150,7 @@ func TestListJSON(t *testing.T) {
 	}
 }
 
-// What cannot be listed costs itself alone.
+// If one kind cannot be listed, gperf lists the others.
 func TestListRefusals(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"nosuchthing", `no event matches "nosuchthing"`},
@@ -165,7 +165,7 @@ func TestListRefusals(t *testing.T) {
 			t.Errorf("%s: %v\n%s", c.arg, err, errs.String())
 		}
 		if !strings.Contains(out.String(), "cpu-clock") {
-			t.Errorf("%s hides what is behind it:\n%s", c.arg, out.String())
+			t.Errorf("%s hides the kinds after it:\n%s", c.arg, out.String())
 		}
 	}
 	var out, errs strings.Builder
@@ -181,7 +181,7 @@ type fullDisk struct{ err error }
 
 func (f fullDisk) Write([]byte) (int, error) { return 0, f.err }
 
-// What cannot be printed is an error, but for who has seen enough.
+// A write error is an error of the command, except EPIPE.
 func TestListUnwritten(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -201,8 +201,8 @@ func TestListUnwritten(t *testing.T) {
 // TestListWithoutPMU: kinds that a PMU has are listed as lacking where there is none.
 func TestListWithoutPMU(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
-		{"hw", "no hw events: this machine, or the virtual machine it is, has no PMU"},
-		{"cache", "no cache events: this machine, or the virtual machine it is, has no PMU"},
+		{"hw", "no hw events: this machine or virtual machine has no PMU"},
+		{"cache", "no cache events: this machine or virtual machine has no PMU"},
 		{"sw", ""},
 	} {
 		o := fakeList(t)

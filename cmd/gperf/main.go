@@ -1,9 +1,8 @@
 // Gperf records performance data from the Linux kernel, and prints and reports
 // it, in perf's file format and with perf's options.
 //
-// This package has the flags, signals, exit codes and advice; the work is done
-// by packages record, script and report. It is the only one that writes to
-// stderr and ends the process.
+// This package holds the flags, signals, exit codes and hints; packages record, script
+// and report do the work. No other package writes to stderr or ends the process.
 package main
 
 import (
@@ -12,11 +11,11 @@ import (
 	"os"
 )
 
-// Exit codes; gperf record otherwise tells its command's.
+// Exit codes. gperf record also returns its command's exit code.
 const (
 	exitOK    = 0
-	exitError = 1 // it could not be done
-	exitUsage = 2 // it cannot be meant so
+	exitError = 1 // the command failed
+	exitUsage = 2 // wrong use
 )
 
 // command is one of gperf's commands.
@@ -27,17 +26,17 @@ type command struct {
 }
 
 var commands = []command{
-	{"record", "record events of a command, of processes or of all CPUs into perf.data", recordCommand},
-	{"script", "print the samples of a recording as text; or their stacks: folded, for pprof, as a flame graph", scriptCommand},
-	{"report", "count the samples of a recording by command, DSO, symbol or tracepoint field", reportCommand},
-	{"annotate", "print the code of functions with samples, instruction by instruction, or around an address", annotateCommand},
-	{"probe", "add probes to functions of the kernel and of programs, list and delete them", probeCommand},
-	{"list", "list the events that this machine can record, by kind or glob", listCommand},
-	{"doctor", "tell what this machine, kernel and user may record, and what to do about the rest", doctorCommand},
+	{"record", "record events of a command, processes or all CPUs into perf.data", recordCommand},
+	{"script", "print samples as text, or their stacks (folded, pprof, flame graph)", scriptCommand},
+	{"report", "count samples by command, DSO, symbol or tracepoint field", reportCommand},
+	{"annotate", "print the instructions of functions with their samples", annotateCommand},
+	{"probe", "add, list and delete probes in the kernel and in programs", probeCommand},
+	{"list", "list the events that this machine can record", listCommand},
+	{"doctor", "check what this machine can record, and how to fix what it cannot", doctorCommand},
 	{"evlist", "list the events of a recording", evlistCommand},
-	{"buildid-list", "list the build IDs of the files that a recording's samples are from", buildIDCommand},
-	{"archive", "pack a recording and what names its addresses into one file, to be read on other machines", archiveCommand},
-	{"cache", "show what is kept of programs by build ID, and how much, or remove it", cacheCommand},
+	{"buildid-list", "list the build IDs of a recording's files", buildIDCommand},
+	{"archive", "pack a recording and its symbols into one file for other machines", archiveCommand},
+	{"cache", "show or clear gperf's cache of unwind tables and source lines", cacheCommand},
 }
 
 func main() {
@@ -81,7 +80,7 @@ func usage(w io.Writer) {
 	for _, c := range commands {
 		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.help)
 	}
-	fmt.Fprint(w, "\n`gperf help COMMAND` tells its flags; `gperf --version` the version.\n")
+	fmt.Fprint(w, "\n`gperf help COMMAND` lists its flags; `gperf --version` prints the version.\n")
 }
 
 func help(args []string, stdout, stderr io.Writer) int {

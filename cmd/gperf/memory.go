@@ -7,22 +7,23 @@ import (
 	"sync"
 )
 
-// Reading a recording makes garbage at the rate of the file, of which little
-// stays. While that is little, collecting it seldom costs less memory than it
-// saves time; when much stays, memory counts.
+// Reading a recording allocates garbage in proportion to the file's size, with a small live
+// heap. With a small live heap, rare collections save time for little memory; with a large
+// one, they cost too much memory.
 const (
-	spareHeap   = 96 << 20 // bytes of garbage that may always be there
-	minGCFactor = 100      // percent of what stays that may be there at least
-	maxGCFactor = 2400     // of the 4 MiB that the runtime takes for the least
+	spareHeap   = 96 << 20 // bytes of garbage that are always allowed
+	minGCFactor = 100      // minimum GC percentage
+	maxGCFactor = 2400     // maximum: percent of the runtime's minimum heap of 4 MiB
 )
 
-// tuneGC sets how much garbage may gather, now and after each collection.
+// tuneGC sets the GC percentage, now and after each collection.
 var tuneGC = sync.OnceFunc(func() {
 	debug.SetGCPercent(maxGCFactor)
 	sentinel()
 })
 
-// sentinel is collected with the next garbage, and sets another one.
+// sentinel allocates an object whose collection adjusts the GC percentage and allocates
+// the next sentinel.
 func sentinel() {
 	s := new([16]byte)
 	runtime.AddCleanup(s, func(struct{}) {
@@ -33,7 +34,7 @@ func sentinel() {
 	}, struct{}{})
 }
 
-// gcFactor is the percentage of garbage that may gather when live bytes stay.
+// gcFactor returns the GC percentage for a live heap of this many bytes.
 func gcFactor(live uint64) int {
 	return int(min(max(spareHeap*100/max(live, 1), minGCFactor), maxGCFactor))
 }

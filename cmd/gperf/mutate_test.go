@@ -221,7 +221,7 @@ func (m *mutation) off(n int) int {
 	return max(0, min(off, len(m.b)-n)) / n * n
 }
 
-// extreme is a number of size bytes that nobody expects.
+// extreme returns an extreme value of size bytes.
 func (m *mutation) extreme(size, off int) uint64 {
 	bits := 8 * size
 	switch m.rng.IntN(8) {

@@ -9,12 +9,12 @@ import (
 	"gperf/symbolize"
 )
 
-// perfName is what gperf is called where it stands in perf's place, by a link. There its
-// messages are perf's where perf has them, it compresses records as newer perfs do, and
-// --call-graph dwarf copies stacks, which other commands of perf read (inject).
+// perfName is gperf's name when a link replaces perf by it. gperf then prints perf's
+// messages, compresses records as perf 7.3 does, and copies stacks for --call-graph dwarf,
+// because other commands of perf (inject) need the copies.
 const perfName = "perf"
 
-// self is the name in perf's messages.
+// self is the program name to print in perf's messages.
 var self = programName(os.Args[0])
 
 func programName(arg0 string) string {
@@ -24,7 +24,7 @@ func programName(arg0 string) string {
 	return "gperf"
 }
 
-// warnUnresolved lists in perf's words the files whose addresses have no names.
+// warnUnresolved lists the unresolved files with perf's messages.
 func (in *input) warnUnresolved(stderr io.Writer) {
 	for _, u := range in.sym.Unresolved() {
 		switch {

@@ -16,7 +16,7 @@ import (
 	"gperf/record/tracefs"
 )
 
-// probeFlags are the flags of gperf probe as they were given.
+// probeFlags holds the flags of gperf probe.
 type probeFlags struct {
 	add, define          []string
 	list, del, funcs     bool
@@ -37,24 +37,24 @@ func (f *probeFlags) set() *pflag.FlagSet {
 	s.SortFlags = false
 	s.SetOutput(io.Discard)
 	s.Usage = func() {}
-	s.StringArrayVarP(&f.add, "add", "a", nil, "add a probe: `DEF` is [[GROUP:]EVENT=]FUNC[+OFF|%return] [ARG…], or the words of record's -e")
-	s.BoolVarP(&f.del, "del", "d", false, "delete the probes that the patterns [GROUP:]EVENT match; without one, what killed recordings left")
-	s.BoolVarP(&f.list, "list", "l", false, "list the probes, or those that the patterns match")
-	s.BoolVarP(&f.funcs, "funcs", "F", false, "list the functions that can be probed, or those that the pattern matches")
-	s.StringVarP(&f.vars, "vars", "V", "", "list what can be read where the probe `DEF` is")
-	s.BoolVar(&f.externs, "externs", false, "with --vars: global variables, too")
-	s.StringVar(&f.filter, "filter", "", "with --vars, --funcs: only names that `FILTER` matches: globs, joined by ! & | ( )")
-	s.StringVarP(&f.line, "line", "L", "", "show the source lines of a function or file, with numbers those that can be probed: `FUNC[@SRC][:N[+NUM|-N2]]` or SRC[:N[+NUM|-N2]]")
-	s.StringVarP(&f.where.Source, "source", "s", "", "source files lie below this `folder`")
+	s.StringArrayVarP(&f.add, "add", "a", nil, "add a probe `DEF`: [[GROUP:]EVENT=]FUNC[+OFF|%return] [ARG…], or as record -e")
+	s.BoolVarP(&f.del, "del", "d", false, "delete probes by [GROUP:]EVENT; no pattern: leftovers of killed recordings")
+	s.BoolVarP(&f.list, "list", "l", false, "list all probes, or those that match the patterns")
+	s.BoolVarP(&f.funcs, "funcs", "F", false, "list the functions for probes, or those that match the pattern")
+	s.StringVarP(&f.vars, "vars", "V", "", "list the variables available at the probe `DEF`")
+	s.BoolVar(&f.externs, "externs", false, "with --vars: also list global variables")
+	s.StringVar(&f.filter, "filter", "", "with --vars, --funcs: list names that match `FILTER`: globs and ! & | ( )")
+	s.StringVarP(&f.line, "line", "L", "", "print source lines of `FUNC[@SRC]|SRC[:N[+NUM|-N2]]`, probeable ones numbered")
+	s.StringVarP(&f.where.Source, "source", "s", "", "read source files below this `directory`")
 	addIdle(s, probeIdleFlags)
-	s.StringArrayVarP(&f.define, "definition", "D", nil, "print what tracefs is told for the probe `DEF`, and add none")
-	s.StringVarP(&f.where.Path, "exec", "x", "", "in this program or library (`file`)")
-	s.StringVarP(&f.where.Module, "module", "m", "", "in this `module` of the kernel")
-	s.BoolVarP(&f.force, "force", "f", false, "add a probe also where its name is taken: with a number")
-	s.BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing")
-	s.BoolVarP(&f.quiet, "quiet", "q", false, "no messages but errors")
-	s.BoolVarP(&f.verbose, "verbose", "v", false, "print what tracefs is told")
-	s.BoolVarP(&f.help, "help", "h", false, "this text")
+	s.StringArrayVarP(&f.define, "definition", "D", nil, "print the tracefs command for the probe `DEF` without adding it")
+	s.StringVarP(&f.where.Path, "exec", "x", "", "probe this program or library `file`")
+	s.StringVarP(&f.where.Module, "module", "m", "", "probe this kernel `module`")
+	s.BoolVarP(&f.force, "force", "f", false, "if the name exists, add the probe with a numbered name")
+	s.BoolVarP(&f.dryRun, "dry-run", "n", false, "do not add or delete probes")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
+	s.BoolVarP(&f.verbose, "verbose", "v", false, "print the tracefs commands")
+	s.BoolVarP(&f.help, "help", "h", false, "print this text")
 	return s
 }
 
@@ -63,8 +63,8 @@ const probeHelp = `Usage: gperf probe [FLAGS] 'DEF'
        gperf probe --del ['[GROUP:]EVENT'…]
        gperf probe --list ['[GROUP:]EVENT'…]
 
-Adds probes that stay until they are deleted, lists and deletes them. A recording
-needs none of that: gperf record -e 'kprobe:FUNC' has probes of its own.
+Adds, lists and deletes persistent probes. Recordings do not require it:
+gperf record -e 'kprobe:FUNC' adds and deletes its own probes.
 
 `
 
@@ -99,7 +99,7 @@ func (f *probeFlags) run() error {
 	case modes > 1:
 		return wrongUse("--add, --del, --list, --funcs, --vars, --line and --definition exclude each other")
 	case f.where.Path != "" && f.where.Module != "":
-		return wrongUse("-x and -m: a probe is in a program or in the kernel")
+		return wrongUse("-x and -m exclude each other: a probe is in a program or in the kernel")
 	case f.list:
 		return f.showList()
 	case f.del:
@@ -112,7 +112,7 @@ func (f *probeFlags) run() error {
 		return f.showLines()
 	case len(f.define) > 0:
 		return f.showDefinitions()
-	case len(f.args) > 0: // as in perf, they are one
+	case len(f.args) > 0: // as in perf, all arguments are one definition
 		f.add = append(f.add, strings.Join(f.args, " "))
 	case modes == 0:
 		return wrongUse("nothing to do: gperf probe 'FUNCTION' adds a probe")
@@ -120,7 +120,7 @@ func (f *probeFlags) run() error {
 	return f.addProbes()
 }
 
-// say writes a message that -q silences.
+// say writes a message unless -q is given.
 func (f *probeFlags) say(format string, args ...any) {
 	if !f.quiet {
 		fmt.Fprintf(f.stderr, format, args...)
@@ -133,7 +133,7 @@ func (f *probeFlags) finder() *probe.Finder {
 	return &probe.Finder{Tracefs: &f.tracefs, Notice: f.notice}
 }
 
-// find finds the probes of one definition, under names of their own.
+// find returns the probes of one definition, with unused names.
 func (f *probeFlags) find(finder *probe.Finder, def string) ([]*probe.Probe, error) {
 	l, err := finder.Define(def, f.where)
 	if err != nil {
@@ -179,7 +179,7 @@ func (f *probeFlags) addProbes() error {
 	return nil
 }
 
-// probeLine is perf probe's line about a probe.
+// probeLine formats a probe as perf probe does.
 func probeLine(name, place string, args []string) string {
 	with := ""
 	if len(args) > 0 {
@@ -205,7 +205,7 @@ func (f *probeFlags) showList() error {
 	return nil
 }
 
-// installed are the kernel's probes that the patterns match, all without patterns.
+// installed returns the kernel's probes that match the patterns, or all without patterns.
 func (f *probeFlags) installed() ([]probe.Installed, error) {
 	for _, glob := range f.args {
 		if _, err := path.Match(glob, ""); err != nil {
@@ -219,14 +219,14 @@ func (f *probeFlags) installed() ([]probe.Installed, error) {
 	return slices.DeleteFunc(l, func(p probe.Installed) bool { return !slices.ContainsFunc(f.args, p.Matches) }), nil
 }
 
-// delete deletes the probes that the patterns match; without patterns, what killed
-// recordings have left.
+// delete deletes the probes that match the patterns; without patterns, the leftovers of
+// killed recordings.
 func (f *probeFlags) delete() error {
 	var l []probe.Installed
 	var err error
 	if len(f.args) == 0 {
 		if l, err = probe.Leftovers(&f.tracefs); err == nil && len(l) == 0 {
-			f.say("No recording has left probes.\n")
+			f.say("There are no leftover probes of recordings.\n")
 			return nil
 		}
 	} else {
@@ -247,17 +247,17 @@ func (f *probeFlags) delete() error {
 	return err
 }
 
-// killedTakes is how long a killed recording may take to close what it had open,
-// until when its probes are in use: thousands of them take the kernel a minute.
+// killedTakes limits the wait for a killed recording to close its events. Its probes are in
+// use until then; the kernel needs about a minute for thousands of them.
 const killedTakes = 2 * time.Minute
 
-// deleteNow deletes probes. Leftovers are waited for that are still in use.
+// deleteNow deletes probes. It waits for leftovers that are still in use.
 func (f *probeFlags) deleteNow(l []probe.Installed) (gone []probe.Installed, err error) {
 	p := newProgress("probe", f.stderr, f.quiet)
 	defer p.end()
 	removing := func(n, of int) { p.report("removing probes", len(gone)+n, len(gone)+of) }
 	end := time.Now().Add(killedTakes)
-	for len(f.args) == 0 && probe.Closing(l) && time.Now().Before(end) { // trying would only slow it down
+	for len(f.args) == 0 && probe.Closing(l) && time.Now().Before(end) { // attempts to delete would slow the kernel down
 		p.report("waiting to remove probes", 0, len(l))
 		time.Sleep(interval)
 	}
@@ -338,7 +338,7 @@ func (f *probeFlags) showDefinitions() error {
 	return nil
 }
 
-// showVars lists what can be read at a probe, as perf does.
+// showVars lists the variables available at a probe, as perf does.
 func (f *probeFlags) showVars() error {
 	keep, err := f.nameFilter()
 	if err != nil {
@@ -365,12 +365,12 @@ func (f *probeFlags) showVars() error {
 	return nil
 }
 
-// progress is a line on stderr about what takes long: on a terminal it is
-// overwritten, elsewhere there is one line for each step.
+// progress reports the progress of slow steps on stderr: in one updated line on a
+// terminal, otherwise in one line per step.
 type progress struct {
 	command  string
 	w        io.Writer
-	terminal *terminal // w, nil if it is none
+	terminal *terminal // w, or nil if it is not a terminal
 	quiet    bool
 	start    time.Time
 	last     time.Time
@@ -384,13 +384,13 @@ func newProgress(command string, w io.Writer, quiet bool) *progress {
 	return p
 }
 
-// Something that takes long is told after quietFor, and again every interval.
+// A step is reported after quietFor, and then every interval.
 const (
 	quietFor = time.Second
 	interval = 100 * time.Millisecond
 )
 
-// report shows how far a step is.
+// report shows the progress of a step.
 func (p *progress) report(step string, n, of int) {
 	if p.terminal != nil {
 		p.show(step, fmt.Sprintf("%s: %d of %d", step, n, of))
@@ -399,7 +399,7 @@ func (p *progress) report(step string, n, of int) {
 	}
 }
 
-// show shows what is known of a step.
+// show prints text about a step, at most once per interval.
 func (p *progress) show(step, text string) {
 	now := time.Now()
 	if step != p.step {
@@ -417,7 +417,7 @@ func (p *progress) show(step, text string) {
 	}
 }
 
-// end takes the line away.
+// end removes the line from the terminal.
 func (p *progress) end() {
 	if p.shown && p.terminal != nil {
 		p.terminal.overwrite("")

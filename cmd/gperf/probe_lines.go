@@ -9,21 +9,21 @@ import (
 	"gperf/record/probe"
 )
 
-// probeIdleFlags are flags of perf probe that change nothing here.
+// probeIdleFlags lists the flags of perf probe that have no effect or are refused.
 var probeIdleFlags = []idleFlag{
 	{name: "demangle", why: "C++ and Rust names are demangled"},
 	{name: "demangle-kernel", why: "the kernel's names are demangled like others"},
-	{name: "cache", why: "gperf reads what it needs of a file each time"},
+	{name: "cache", why: "gperf reads files each time, without a cache of probes"},
 	{name: "no-inlines", why: "gperf never probes inlined functions"},
-	{name: "max-probes", value: true, why: "gperf adds all that a definition means"},
-	{name: "range", why: "gperf finds a variable where it is at the probe", refused: true},
-	{name: "target-ns", value: true, why: "-p PID of gperf record finds files as the process has them", refused: true},
-	{name: "bootconfig", why: "gperf prints definitions as tracefs takes them (-D)", refused: true},
-	{name: "k,vmlinux", value: true, why: "the kernel's functions are those of /proc/kallsyms, their parameters those of its BTF", refused: true},
+	{name: "max-probes", value: true, why: "gperf adds all probes of a definition"},
+	{name: "range", why: "gperf finds the location of a variable at the probe's address", refused: true},
+	{name: "target-ns", value: true, why: "gperf record -p PID finds files in the mount namespace of the process", refused: true},
+	{name: "bootconfig", why: "gperf prints definitions for tracefs only (-D)", refused: true},
+	{name: "k,vmlinux", value: true, why: "gperf reads kernel functions from /proc/kallsyms, and parameters from BTF", refused: true},
 	{name: "symfs", value: true, why: "-x names the file itself", refused: true},
 }
 
-// nameFilter is what --filter chooses; without it every name.
+// nameFilter returns the filter of --filter. Without the flag, it accepts every name.
 func (f *probeFlags) nameFilter() (probe.NameFilter, error) {
 	if f.filter == "" {
 		return func(string) bool { return true }, nil
@@ -35,11 +35,10 @@ func (f *probeFlags) nameFilter() (probe.NameFilter, error) {
 	return keep, nil
 }
 
-// extraLines is how many lines perf shows after the last that has code.
+// extraLines is the number of lines that perf shows after the last line with code.
 const extraLines = 2
 
-// showLines prints source lines as perf does: with their numbers those that can be
-// probed.
+// showLines prints source lines as perf does, with numbers for those that have code.
 func (f *probeFlags) showLines() error {
 	l, err := f.finder().List(f.line, f.where)
 	if err != nil {

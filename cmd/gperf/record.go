@@ -66,55 +66,70 @@ func (f *recordFlags) set() *pflag.FlagSet {
 	o := &f.opts
 	s := pflag.NewFlagSet("record", pflag.ContinueOnError)
 	s.SortFlags = false
-	s.SetInterspersed(false) // flags end where the command begins
+	s.SetInterspersed(false) // the first operand starts the command
 	s.SetOutput(io.Discard)
 	s.Usage = func() {}
-	s.VarP(argFunc(f.addEvents), "event", "e", "what to record: `events` with commas (gperf list): cycles, tracepoints as sys:name, globs, probes as kprobe:FUNCTION, uprobe:FILE:FUNCTION or usdt:FILE:PROVIDER:NAME, each with what it reads ($arg1, $retval, NAME->MEMBER) behind it, groups {a,b}, terms (cycles/period=1000/); default cycles")
-	s.Var(argFunc(f.addFilter), "filter", "only where this `expression` of the fields is true: for the tracepoints and probes of the -e ahead")
-	s.BoolFunc("exclude-perf", "not what gperf itself does: for the tracepoints and probes of the -e ahead", f.excludePerf)
-	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: only these control groups, `names` with commas: the first for the first event of the -e ahead, and so on; one for all")
-	s.BoolVarP(&o.Target.All, "all-cpus", "a", false, "everything that runs (default without a command)")
-	s.StringVarP(&f.cpus, "cpu", "C", "", "everything that runs on these `CPUs`: 0-3,5")
-	s.StringSliceVarP(&f.pids, "pid", "p", nil, "these processes: `PIDs` with commas")
-	s.StringSliceVarP(&f.tids, "tid", "t", nil, "these threads: `TIDs` with commas")
-	s.StringVarP(&f.user, "uid", "u", "", "the processes of this `user` (name or number) that run at the start, and what they start")
-	s.StringVarP(&f.freq, "freq", "F", "", "samples a second: a `number`, or max (default 4000, except for tracepoints and probes)")
-	s.Uint64VarP(&f.period, "count", "c", 0, "one sample for every `n` events")
-	s.BoolVarP(&f.g, "stacks", "g", false, "with call graphs, of user stacks as --call-graph dwarf")
-	s.StringVar(&f.callGraph, "call-graph", "", "with call graphs, of user stacks by this `method`: fp (frame pointers), dwarf (unwound in the kernel, without the right to it as dwarf,copy), or dwarf,copy[,size] (stack copies)")
-	s.Uint16Var(&f.opts.MaxStack, "max-stack", 0, "call graphs of at most so many `frames`")
-	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file` to write; -, or none where standard output is a pipe: to standard output, in pipe mode")
-	s.StringVarP(&f.compress, "compression-level", "z", "0", "compress with zstd, at this `level`: 1 to 22")
+	s.VarP(argFunc(f.addEvents), "event", "e", "`events` to record, separated by commas (default cycles)")
+	s.Var(argFunc(f.addFilter), "filter", "filter the preceding -e by this `expression` of its fields")
+	s.BoolFunc("exclude-perf", "exclude gperf's own activity from the preceding -e", f.excludePerf)
+	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: record these `cgroups` only: one name per event, or one for all")
+	s.BoolVarP(&o.Target.All, "all-cpus", "a", false, "system-wide recording on all CPUs (default without a command)")
+	s.StringVarP(&f.cpus, "cpu", "C", "", "system-wide recording on these `CPUs`: 0-3,5")
+	s.StringSliceVarP(&f.pids, "pid", "p", nil, "record these processes: `PIDs` separated by commas")
+	s.StringSliceVarP(&f.tids, "tid", "t", nil, "record these threads: `TIDs` separated by commas")
+	s.StringVarP(&f.user, "uid", "u", "", "record the running processes of this `user` and their children")
+	s.StringVarP(&f.freq, "freq", "F", "", "sampling `frequency` in Hz, or max (default 4000; probes: each hit)")
+	s.Uint64VarP(&f.period, "count", "c", 0, "event period: one sample every `n` events")
+	s.BoolVarP(&f.g, "stacks", "g", false, "record callchains; user stacks as with --call-graph dwarf")
+	s.StringVar(&f.callGraph, "call-graph", "", "record callchains by this `method`: dwarf, dwarf,copy[,SIZE], fp, lbr, no")
+	s.Uint16Var(&f.opts.MaxStack, "max-stack", 0, "limit callchains to this number of `frames`")
+	s.StringVarP(&o.Output, "output", "o", "perf.data", "output `file`; - writes to standard output in pipe mode")
+	s.StringVarP(&f.compress, "compression-level", "z", "0", "compress with zstd at this `level`, 1 to 22")
 	s.Lookup("compression-level").NoOptDefVal = "1"
-	s.StringVar(&f.switchTo, "switch-output", "", "go on in another file after each SIGUSR2 (signal), so many bytes (`size` with B, K, M, G), or some time (with s, m, h, d)")
+	s.StringVar(&f.switchTo, "switch-output", "", "start a new file on SIGUSR2, at this `size` (100M) or after this time (10m)")
 	s.Lookup("switch-output").NoOptDefVal = "signal"
-	s.IntVar(&o.Switch.MaxFiles, "switch-max-files", 0, "with --switch-output: keep the last `n` files")
-	s.BoolVar(&o.Timestamp, "timestamp-filename", false, "put the time behind the file's name")
-	s.StringVarP(&f.pages, "mmap-pages", "m", "", "size of each CPU's ring: `pages`, or bytes with K, M, G")
-	s.StringVarP(&f.delay, "delay", "D", "", "begin so many `ms` after the start; -1: never; ranges (10-20,30-40): during these")
-	s.BoolVar(&o.AllUser, "all-user", false, "user space only")
-	s.BoolVar(&o.AllKernel, "all-kernel", false, "kernel only")
-	s.BoolVarP(&o.NoInherit, "no-inherit", "i", false, "not what the target starts")
-	s.BoolVarP(&o.Stat, "stat", "s", false, "counts of each thread")
-	s.BoolVarP(&o.Raw, "raw-samples", "R", false, "raw data of all events")
+	s.IntVar(&o.Switch.MaxFiles, "switch-max-files", 0, "with --switch-output: keep only the last `n` files")
+	s.BoolVar(&o.Timestamp, "timestamp-filename", false, "append a timestamp to the output file name")
+	s.StringVarP(&f.pages, "mmap-pages", "m", "", "ring size per CPU: number of `pages`, or bytes with K, M, G")
+	s.StringVarP(&f.delay, "delay", "D", "", "start after this many `ms`; -1: disabled; 10-20,30-40: these ranges only")
+	s.BoolVar(&o.AllUser, "all-user", false, "record user space only")
+	s.BoolVar(&o.AllKernel, "all-kernel", false, "record the kernel only")
+	s.BoolVarP(&o.NoInherit, "no-inherit", "i", false, "exclude child tasks of the target")
+	s.BoolVarP(&o.Stat, "stat", "s", false, "record event counts per thread")
+	s.BoolVarP(&o.Raw, "raw-samples", "R", false, "record raw data of all events (default for tracepoints)")
 	f.addSampleFlags(s)
-	s.BoolVar(&o.AllCgroups, "all-cgroups", false, "the control group of each sample")
-	s.BoolVar(&o.RunningTime, "running-time", false, "how long the counter was enabled and running, with :S")
-	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "no samples, only what is told beside them")
-	s.StringVarP(&f.clock, "clockid", "k", "", "`clock` to take the time from: monotonic, monotonic_raw, realtime, boottime, tai")
-	s.BoolVarP(&o.NoBuildID, "no-buildid", "B", false, "no table of build IDs, where the kernel does not record them")
-	s.BoolVar(&f.buildIDMmap, "buildid-mmap", true, "build IDs in mmap records, where the kernel can")
-	s.BoolVarP(&f.ignored, "no-buildid-cache", "N", false, "leave the build-ID cache alone (always)")
-	s.BoolVar(&o.NoBPFEvent, "no-bpf-event", false, "do not record the loading of BPF programs")
+	s.BoolVar(&o.AllCgroups, "all-cgroups", false, "record the cgroup of each sample")
+	s.BoolVar(&o.RunningTime, "running-time", false, "with :S: record how long the counter was enabled and running")
+	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "record side-band events only, no samples")
+	s.StringVarP(&f.clock, "clockid", "k", "", "use this `clock`: monotonic, monotonic_raw, realtime, boottime, tai")
+	s.BoolVarP(&o.NoBuildID, "no-buildid", "B", false, "do not write the table of build IDs")
+	s.BoolVar(&f.buildIDMmap, "buildid-mmap", true, "record build IDs in MMAP2 records (Linux 5.12)")
+	s.BoolVarP(&f.ignored, "no-buildid-cache", "N", false, "do not update the build-ID cache (always)")
+	s.BoolVar(&o.NoBPFEvent, "no-bpf-event", false, "do not record BPF events")
 	f.addModeFlags(s)
-	s.BoolVarP(&f.quiet, "quiet", "q", false, "no messages but errors")
-	s.BoolVarP(&f.verbose, "verbose", "v", false, "tell what is recorded, and what this kernel cannot do")
-	s.BoolVarP(&f.help, "help", "h", false, "this text")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
+	s.BoolVarP(&f.verbose, "verbose", "v", false, "print the recorded events and the limits of this kernel")
+	s.BoolVarP(&f.help, "help", "h", false, "print this text")
 	return s
 }
 
-// options turns the flags into the recording's options. Wrong use comes back
-// as a wrongUse.
+const recordHelp = `Usage: gperf record [FLAGS] [--] [COMMAND [ARGS]]
+
+Records until the command ends, or until Ctrl-C.
+
+Events (gperf list): cycles and other hardware and software events, tracepoints
+as sys:name, globs, kprobe:FUNCTION, uprobe:FILE:FUNCTION and
+usdt:FILE:PROVIDER:NAME. Probe arguments follow an event, separated by blanks:
+$arg1, $retval, NAME->MEMBER. {a,b} is a group; cycles/period=1000/ has terms.
+
+User stacks (--call-graph): dwarf unwinds them in the kernel. Without the right
+to do this, gperf copies stacks into the file, as dwarf,copy does. fp uses frame
+pointers, lbr the branch records of the PMU.
+
+`
+
+// options converts the flags to the recording's options. It reports wrong use as a
+// wrongUse.
 func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 	o := &f.opts
 	o.Target.Command = s.Args()
@@ -138,7 +153,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 	if f.pages != "" {
 		size, aux, both := strings.Cut(f.pages, ",")
 		if both {
-			o.Notice(fmt.Errorf("-m %s: AUX areas are not recorded, so their size (%s) changes nothing", f.pages, aux))
+			o.Notice(fmt.Errorf("-m %s: gperf records no AUX areas, their size (%s) has no effect", f.pages, aux))
 		}
 		pages, rounded, err := record.ParsePages(size)
 		if err != nil {
@@ -155,7 +170,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 	if f.clock != "" {
 		id, ok := clockID(f.clock)
 		if !ok {
-			return wrongUse("unknown clock %q: there are %s", f.clock, strings.Join(clockNames(), ", "))
+			return wrongUse("unknown clock %q, use %s", f.clock, strings.Join(clockNames(), ", "))
 		}
 		o.UseClockID, o.ClockID = true, id
 	}
@@ -167,7 +182,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) (err error) {
 
 const maxCompressionLevel = 22
 
-// output takes -o, -z and what has to do with switching.
+// output applies -o, -z, --timestamp-filename and the flags of --switch-output.
 func (f *recordFlags) output(s *pflag.FlagSet) error {
 	o := &f.opts
 	if !s.Changed("output") && isPipe(os.Stdout) {
@@ -178,7 +193,7 @@ func (f *recordFlags) output(s *pflag.FlagSet) error {
 	}
 	level, err := strconv.ParseUint(f.compress, 10, 31)
 	if err != nil {
-		return wrongUse("-z%s: the compression level is a number, 1 to %d", f.compress, maxCompressionLevel)
+		return wrongUse("-z%s: invalid compression level, use 1 to %d", f.compress, maxCompressionLevel)
 	}
 	o.Compress = int(min(level, maxCompressionLevel))
 	o.Compressed2 = self == perfName
@@ -186,16 +201,16 @@ func (f *recordFlags) output(s *pflag.FlagSet) error {
 		o.Compress = 1
 	}
 	if o.Switch.MaxFiles < 0 {
-		return wrongUse("--switch-max-files %d: how many files to keep cannot be below 0", o.Switch.MaxFiles)
+		return wrongUse("--switch-max-files %d: the number of files is negative", o.Switch.MaxFiles)
 	}
 	if o.Output == "-" && o.Timestamp {
-		o.Notice(errors.New("--timestamp-filename means nothing in pipe mode"))
+		o.Notice(errors.New("--timestamp-filename has no effect in pipe mode"))
 		o.Timestamp = false
 	}
 	return f.switching()
 }
 
-// switching takes --switch-output.
+// switching applies --switch-output.
 func (f *recordFlags) switching() error {
 	o := &f.opts
 	if f.switchTo == "" && len(f.switchEvents) > 0 {
@@ -205,7 +220,7 @@ func (f *recordFlags) switching() error {
 		return nil
 	}
 	if o.Output == "-" {
-		return wrongUse("--switch-output is not possible in pipe mode (-o -): a pipe is one file")
+		return wrongUse("--switch-output is not possible in pipe mode (-o -)")
 	}
 	if f.switchTo != "signal" {
 		how, err := record.ParseSwitch(f.switchTo)
@@ -229,7 +244,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// sampling takes -F, -c, -g and --call-graph.
+// sampling applies -F, -c, -g and --call-graph.
 func (f *recordFlags) sampling(s *pflag.FlagSet) error {
 	o := &f.opts
 	switch f.freq {
@@ -240,7 +255,7 @@ func (f *recordFlags) sampling(s *pflag.FlagSet) error {
 	default:
 		n, err := strconv.ParseUint(f.freq, 10, 32)
 		if err != nil || n == 0 {
-			return wrongUse("-F %s: the frequency is a number of samples a second, or max", f.freq)
+			return wrongUse("-F %s: invalid frequency, use samples per second or max", f.freq)
 		}
 		o.Freq = n
 	}
@@ -249,12 +264,12 @@ func (f *recordFlags) sampling(s *pflag.FlagSet) error {
 		return wrongUse("cannot set frequency and period at the same time")
 	}
 	if s.Changed("count") && o.Period == 0 && o.Freq == 0 {
-		o.Notice(errors.New("-c 0 means the default frequency"))
+		o.Notice(errors.New("-c 0: using the default frequency"))
 	}
 	return f.stacks()
 }
 
-// stacks takes -g and --call-graph.
+// stacks applies -g and --call-graph.
 func (f *recordFlags) stacks() error {
 	o := &f.opts
 	mode, rest, more := strings.Cut(f.callGraph, ",")
@@ -270,7 +285,7 @@ func (f *recordFlags) stacks() error {
 	case mode == "lbr":
 		o.Callchain, o.Branches = true, record.CallStacks
 	case mode != "dwarf":
-		return wrongUse("--call-graph %s is unknown: there are fp, dwarf and lbr", f.callGraph)
+		return wrongUse("--call-graph %s: unknown method, use fp, dwarf or lbr", f.callGraph)
 	case o.KernelChain:
 		o.Callchain = true
 	case !more && self != perfName:
@@ -283,24 +298,23 @@ func (f *recordFlags) stacks() error {
 	return nil
 }
 
-// maxStackDump is the most of a stack that the kernel copies, in bytes.
+// maxStackDump is the largest stack copy that the kernel makes, in bytes.
 const maxStackDump = 65528
 
-// stackDump parses what follows "dwarf,": "copy" or "copy,SIZE"; perf's "dwarf,SIZE" and,
-// in perf's place, "dwarf" mean the same.
+// stackDump parses the text after "dwarf,": "copy" or "copy,SIZE". perf's "dwarf,SIZE" means
+// the same, and so does "dwarf" if gperf is called perf.
 func stackDump(s string) (uint16, error) {
 	if s == "" || s == "copy" {
 		return record.DefaultStackDump, nil
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(s, "copy,"), 10, 32)
 	if err != nil || n == 0 || n > maxStackDump {
-		return 0, wrongUse("--call-graph dwarf,%s: a stack dump has 8 to %d bytes", s, maxStackDump)
+		return 0, wrongUse("--call-graph dwarf,%s: invalid stack copy size, use 8 to %d bytes", s, maxStackDump)
 	}
 	return uint16((n + 7) &^ 7), nil
 }
 
-// target takes -a, -C, -p and -t. As in perf, processes and threads go before
-// CPUs.
+// target applies -a, -C, -p and -t. As in perf, processes and threads override CPUs.
 func (f *recordFlags) target() (err error) {
 	t := &f.opts.Target
 	if t.PIDs, err = ids("-p", f.pids); err != nil {
@@ -335,15 +349,14 @@ func ids(flag string, list []string) ([]int, error) {
 	for _, s := range list {
 		n, err := strconv.ParseUint(s, 10, 31)
 		if err != nil || n == 0 {
-			return nil, wrongUse("%s %s: not the number of a process or thread", flag, s)
+			return nil, wrongUse("%s %s: invalid process or thread ID", flag, s)
 		}
 		l = append(l, int(n))
 	}
 	return l, nil
 }
 
-// clocks are those that the kernel takes for attr.clockid, and perf's short
-// names for them.
+// clocks lists the clocks that the kernel accepts as attr.clockid, with perf's short names.
 var clocks = []struct {
 	name, short string
 	id          int32
@@ -391,7 +404,7 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 		return fail("record", err, stderr)
 	}
 	if f.help {
-		fmt.Fprintf(stdout, "Usage: gperf record [FLAGS] [--] [COMMAND [ARGS]]\n\nRecords until the command ends, or until Ctrl-C.\n\n%s", s.FlagUsages())
+		fmt.Fprint(stdout, recordHelp, s.FlagUsages())
 		return exitOK
 	}
 	if err := f.options(s); err != nil {
@@ -414,13 +427,13 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	}
 	p := newProgress("record", stderr, f.quiet)
 	f.opts.Progress = p.report
-	// A recorder shares the machine with what it records: it keeps little garbage.
+	// The recorder shares the machine with its target, so it keeps little garbage.
 	debug.SetGCPercent(recordGCPercent)
 	ctx, hurry, stop := interrupts()
 	defer stop()
 	f.opts.Hurry = hurry
-	// SIGUSR2 means nothing but with --switch-output. Without a handler for SIGPIPE, writing to a
-	// closed pipe would end the process at once. Neither is ignored, for the command would inherit that.
+	// SIGUSR2 has no effect without --switch-output. Without a handler for SIGPIPE, writing to a closed
+	// pipe would end the process at once. Do not ignore the signals: the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2, syscall.SIGPIPE)
 	if f.dryRun {
 		return exitOK
@@ -430,7 +443,7 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	if sum != nil && !f.quiet {
 		tellSummary(sum, stderr)
 	}
-	if err != nil && errors.Is(err, syscall.EPIPE) { // who reads the recording has gone
+	if err != nil && errors.Is(err, syscall.EPIPE) { // the reader of the recording exited
 		return 128 + int(syscall.SIGPIPE)
 	}
 	if err != nil {
@@ -442,10 +455,10 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 	return commandStatus(sum.Command)
 }
 
-// notice is what is printed of something that turns out other than asked for.
+// notice returns the text of a warning.
 func notice(what error) string {
 	var unwinding *record.UnwindError
-	if errors.As(what, &unwinding) { // which many users meet each time: one line
+	if errors.As(what, &unwinding) { // one line: many users see it at each recording
 		why := cmp.Or(check.This().WhyNoBPF(what), "-v prints what the kernel says.")
 		if errors.Is(what, syscall.EMFILE) {
 			why = moreFiles
@@ -459,12 +472,12 @@ const moreFiles = "Raise the limit of open files (ulimit -n)."
 
 const recordGCPercent = 40
 
-// hurryTime is how long a recording may take to finish its file in a hurry.
+// hurryTime limits finishing the file after the second signal.
 const hurryTime = 500 * time.Millisecond
 
-// interrupts returns a context that the first Ctrl-C (or SIGTERM, SIGHUP) ends, and
-// a channel that the second closes. If gperf is still there a moment later, be it
-// in a write that nobody reads, it ends then: a file can be read at any moment.
+// interrupts returns a context that the first Ctrl-C (or SIGTERM, SIGHUP) cancels, and a
+// channel that the second closes. If gperf still runs hurryTime later, for example because
+// it is blocked in a write, it exits: the file is readable at any moment.
 func interrupts() (ctx context.Context, hurry <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals, second := make(chan os.Signal, 2), make(chan struct{})
@@ -480,7 +493,7 @@ func interrupts() (ctx context.Context, hurry <-chan struct{}, stop func()) {
 	return ctx, second, func() { signal.Stop(signals); cancel() }
 }
 
-// status writes a line about the recording as perf writes it.
+// status writes a status line in perf's format.
 func status(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, "[ %s record: %s ]\n", self, fmt.Sprintf(format, args...))
 }
@@ -489,7 +502,7 @@ func tellDumped(path string, w io.Writer) {
 	status(w, "Dump %s", path)
 }
 
-// tellSummary writes perf's two lines, and a third when samples were lost.
+// tellSummary writes perf's summary, and further lines about user stacks and lost samples.
 func tellSummary(sum *record.Summary, w io.Writer) {
 	if sum.Full > 0 {
 		status(w, "perf size limit reached (%d KB), stopping session", sum.Full>>10)
@@ -535,11 +548,10 @@ func tellSummary(sum *record.Summary, w io.Writer) {
 	}
 }
 
-// slowToClose is how many tracepoints take the kernel longer than a second to close.
+// slowToClose is the number of tracepoints that the kernel needs more than a second to close.
 const slowToClose = 20
 
-// commandStatus is the command's exit code; of one that a signal ended, what
-// shells make of it.
+// commandStatus returns the command's exit code, or 128 plus the signal that ended it.
 func commandStatus(st *os.ProcessState) int {
 	if st == nil {
 		return exitOK
@@ -550,7 +562,7 @@ func commandStatus(st *os.ProcessState) int {
 	return st.ExitCode()
 }
 
-// flagNames are the names of a set's flags, for hints about misspelt ones.
+// flagNames returns the sorted names of all flags.
 func flagNames(s *pflag.FlagSet) (l []string) {
 	s.VisitAll(func(f *pflag.Flag) { l = append(l, f.Name) })
 	slices.Sort(l)

@@ -236,7 +236,7 @@ func TestRecordOverwriteUntilTheEnd(t *testing.T) {
 	}
 }
 
-// What runs is described at the end of the file, and names samples all the same.
+// With --tail-synthesize, records at the end of the file name all samples.
 func TestRecordTailSynthesize(t *testing.T) {
 	needTracepoints(t)
 	for _, stacks := range []string{"no", "dwarf"} {

@@ -15,22 +15,22 @@ import (
 	"gperf/record/probe"
 )
 
-// eventArg is one -e with what follows it, up to the next.
+// eventArg is one -e with the flags that follow it, up to the next -e.
 type eventArg struct {
 	list        string
 	filters     []string
 	excludePerf bool
-	cgroups     []cgroupArg // of the events so far, this argument's included
+	cgroups     []cgroupArg // for the events up to and including this argument's
 }
 
-// cgroupArg is one name of -G; of the events so far it is for the one at this place.
+// cgroupArg is one name of -G. It applies to the event with index place.
 type cgroupArg struct {
 	place int
 	name  string
-	all   bool // it is for all of them, being the only one
+	all   bool // the only name: applies to all events
 }
 
-// argFunc is a flag that is given several times, and whose place among others tells.
+// argFunc is a repeatable flag whose position among other flags matters.
 type argFunc func(value string) error
 
 func (f argFunc) Set(s string) error { return f(s) }
@@ -42,7 +42,7 @@ func (f *recordFlags) addEvents(list string) error {
 	return nil
 }
 
-// last is the -e ahead of a flag.
+// last returns the -e that precedes a flag.
 func (f *recordFlags) last(flag string) (*eventArg, error) {
 	if len(f.events) == 0 {
 		return nil, fmt.Errorf("%s option should follow a -e tracepoint or probe", flag)
@@ -82,7 +82,7 @@ func (f *recordFlags) addCgroups(names string) error {
 	return nil
 }
 
-// parseEvents turns the -e and what goes with them into the recording's events.
+// parseEvents converts the -e flags and their filters and cgroups to the recording's events.
 func (f *recordFlags) parseEvents() error {
 	o := &f.opts
 	at := &event.Finder{Finder: &probe.Finder{Tracefs: o.Tracefs, PIDs: o.Target.PIDs, Notice: o.Notice}}
@@ -120,7 +120,7 @@ func (f *recordFlags) parseEvents() error {
 	return nil
 }
 
-// setFilters puts filters on events, all of which are then to be true.
+// setFilters sets the conjunction of filters on events.
 func setFilters(events []event.Event, filters []string, excludePerf bool) error {
 	if len(filters) == 0 {
 		return nil
@@ -132,7 +132,7 @@ func setFilters(events []event.Event, filters []string, excludePerf bool) error 
 		case ev.Type == format.TypeTracepoint:
 			ev.Filter = "(" + strings.Join(filters, ") && (") + ")"
 		case excludePerf:
-			return wrongUse("--exclude-perf option should follow a -e tracepoint or probe, and %s is none", ev.Name)
+			return wrongUse("--exclude-perf option should follow a -e tracepoint or probe, %s is neither", ev.Name)
 		default:
 			return wrongUse("--filter option should follow a -e tracepoint or probe: %s has no fields to filter by", ev.Name)
 		}
@@ -143,7 +143,7 @@ func setFilters(events []event.Event, filters []string, excludePerf bool) error 
 func setCgroup(events []event.Event, c cgroupArg) error {
 	switch {
 	case c.place >= len(events):
-		return wrongUse("must define events before cgroups: -G names %d, and there are %d events ahead", c.place+1, len(events))
+		return wrongUse("must define events before cgroups: -G names %d, but only %d events precede it", c.place+1, len(events))
 	case c.all:
 		for i := range events {
 			events[i].Cgroup = c.name
@@ -154,11 +154,11 @@ func setCgroup(events []event.Event, c cgroupArg) error {
 	return nil
 }
 
-// ownComm is how this process's threads are called while they are to be told from
-// all others: a filter sees a thread's number and name, but not its process's.
+// ownComm returns the name that this process gives to its threads for --exclude-perf. A
+// filter sees the TID and the name of a thread, but not its PID.
 func ownComm() string { return fmt.Sprintf("gperf:%d", os.Getpid()) }
 
-// nameThreads names the threads of this process, and so those that they will start.
+// nameThreads names the threads of this process. New threads inherit the name.
 func nameThreads(name string) error {
 	files, err := filepath.Glob("/proc/self/task/*/comm")
 	if err != nil {
@@ -172,21 +172,21 @@ func nameThreads(name string) error {
 	return nil
 }
 
-// targetUser takes -u.
+// targetUser applies -u.
 func (f *recordFlags) targetUser() error {
 	id := f.user
 	if _, err := strconv.ParseUint(id, 10, 31); err != nil {
 		u, err := user.Lookup(f.user)
 		if err != nil {
-			return wrongUse("-u %s: there is no such user", f.user)
+			return wrongUse("-u %s: no such user", f.user)
 		}
 		id = u.Uid
 	}
 	uid, err := strconv.Atoi(id)
 	if err != nil {
-		return wrongUse("-u %s: its number is %s", f.user, id)
+		return wrongUse("-u %s: invalid user ID %s", f.user, id)
 	}
 	f.opts.Target.UIDs = []int{uid}
-	f.opts.Notice(fmt.Errorf("-u %s: recording the processes that run now, and what they start", f.user))
+	f.opts.Notice(fmt.Errorf("-u %s: recording the user's running processes and their children", f.user))
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 	"gperf/script"
 )
 
-// sampleBit is a flag for something that each sample carries.
+// sampleBit is a flag that adds a field to each sample.
 type sampleBit struct {
 	of  *format.SampleType
 	bit format.SampleType
@@ -42,7 +42,7 @@ func (b sampleBit) Set(s string) error {
 func (b sampleBit) String() string { return "false" }
 func (b sampleBit) Type() string   { return "bool" }
 
-// weight is what -W asks for, as the machine has it.
+// weight returns the sample field of -W on this architecture.
 func weight() format.SampleType {
 	if runtime.GOARCH == "amd64" {
 		return format.SampleWeightStruct
@@ -53,7 +53,7 @@ func weight() format.SampleType {
 // anyRegister is the value of -I and --user-regs without one.
 const anyRegister = "*"
 
-// addSampleFlags adds the flags that say what samples carry.
+// addSampleFlags adds the flags that choose the fields of samples.
 func (f *recordFlags) addSampleFlags(s *pflag.FlagSet) {
 	o := &f.opts
 	for _, b := range []struct {
@@ -61,51 +61,51 @@ func (f *recordFlags) addSampleFlags(s *pflag.FlagSet) {
 		bit         format.SampleType
 		help        string
 	}{
-		{"data", "d", format.SampleAddr, "addresses of data; implies --sample-mem-info and --data-mmap"},
-		{"phys-data", "", format.SamplePhysAddr, "physical addresses of data"},
-		{"data-page-size", "", format.SampleDataPageSize, "size of the page that the data is on"},
-		{"code-page-size", "", format.SampleCodePageSize, "size of the page that the code is on"},
-		{"sample-mem-info", "", format.SampleDataSrc, "where in the memory hierarchy the data was found"},
-		{"weight", "W", weight(), "weight of each sample, such as the cycles that a load took"},
-		{"transaction", "", format.SampleTransaction, "flags of the hardware transaction"},
-		{"timestamp", "T", format.SampleTime, "the time of each sample (always recorded, except with --per-thread)"},
-		{"period", "P", format.SamplePeriod, "the period of each sample"},
-		{"sample-cpu", "", format.SampleCPU, "the CPU of each sample"},
-		{"sample-identifier", "", format.SampleIdentifier, "the event's id at the same place in all samples"},
+		{"data", "d", format.SampleAddr, "record data addresses; implies --sample-mem-info and --data-mmap"},
+		{"phys-data", "", format.SamplePhysAddr, "record physical data addresses"},
+		{"data-page-size", "", format.SampleDataPageSize, "record the page size of data addresses"},
+		{"code-page-size", "", format.SampleCodePageSize, "record the page size of code addresses"},
+		{"sample-mem-info", "", format.SampleDataSrc, "record the memory level that supplied the data"},
+		{"weight", "W", weight(), "record the weight of each sample, such as a load's latency in cycles"},
+		{"transaction", "", format.SampleTransaction, "record the flags of hardware transactions"},
+		{"timestamp", "T", format.SampleTime, "record the time of each sample (default, except with --per-thread)"},
+		{"period", "P", format.SamplePeriod, "record the period of each sample"},
+		{"sample-cpu", "", format.SampleCPU, "record the CPU of each sample"},
+		{"sample-identifier", "", format.SampleIdentifier, "record the event ID at the same offset of all samples"},
 	} {
 		s.VarPF(sampleBit{&o.Sample, b.bit}, b.name, b.short, b.help).NoOptDefVal = "true"
 	}
-	s.BoolVar(&o.DataMmap, "data-mmap", false, "record mappings that hold no code as well")
-	s.StringVarP(&f.intrRegs, "intr-regs", "I", "", "machine `registers` of the interrupted code, names with commas; default all, =? lists them")
-	s.StringVar(&f.userRegs, "user-regs", "", "machine `registers` of user space; default all, =? lists them")
+	s.BoolVar(&o.DataMmap, "data-mmap", false, "also record MMAP2 records of non-executable mappings")
+	s.StringVarP(&f.intrRegs, "intr-regs", "I", "", "record these `registers` at the interrupt (default all; =? lists them)")
+	s.StringVar(&f.userRegs, "user-regs", "", "record these user-space `registers` (default all; =? lists them)")
 	for _, name := range []string{"intr-regs", "user-regs"} {
 		s.Lookup(name).NoOptDefVal = anyRegister
 	}
-	s.BoolVarP(&f.branchAny, "branch-any", "b", false, "taken branches of any type")
-	s.StringVarP(&f.branchFilter, "branch-filter", "j", "", "taken branches of these `types`, with commas: any, any_call, any_ret, ind_call, cond, u, k …")
+	s.BoolVarP(&f.branchAny, "branch-any", "b", false, "record taken branches of any type")
+	s.StringVarP(&f.branchFilter, "branch-filter", "j", "", "record taken branches of these `types`: any, any_call, any_ret, cond, u, k …")
 }
 
-// addModeFlags adds the flags that say how gperf records.
+// addModeFlags adds the flags that choose how gperf records.
 func (f *recordFlags) addModeFlags(s *pflag.FlagSet) {
 	o := &f.opts
-	s.BoolVar(&o.Target.PerThread, "per-thread", false, "a ring for each thread, not for each CPU; implies --no-inherit")
+	s.BoolVar(&o.Target.PerThread, "per-thread", false, "use one ring per thread instead of per CPU; implies --no-inherit")
 	s.BoolVar(&o.Switches, "switch-events", false, "record context switches")
 	s.BoolVar(&o.Namespaces, "namespaces", false, "record the namespaces of processes")
-	s.BoolVar(&f.latency, "latency", false, "record what report --latency needs: context switches")
-	s.BoolVar(&o.KernelChain, "kernel-callchains", false, "callchains of the kernel only")
-	s.BoolVar(&o.UserChain, "user-callchains", false, "callchains of user space only")
-	s.BoolVar(&o.Overwrite, "overwrite", false, "flight recorder: keep what the rings hold, write it on SIGUSR2 (--switch-output) and at the end")
-	s.BoolVar(&o.TailSynth, "tail-synthesize", false, "describe running processes at the end of the file, not at its beginning")
-	s.StringVar(&f.synth, "synth", "all", "describe these `kinds` of what runs at the start: no, all, task, mmap, cgroup")
-	s.StringArrayVar(&f.switchEvents, "switch-output-event", nil, "start a new file at each of these `events`, which are not recorded")
-	s.StringVar(&f.maxSize, "max-size", "", "stop when the file has this `size`, with B, K, M, G")
-	s.StringVar(&f.control, "control", "", "take commands (enable, disable, stop, ping, evlist) from `fd:COMMANDS[,ACKS]` or fifo:COMMANDS[,ACKS]")
-	s.BoolVar(&o.Kcore, "kcore", false, "record into a directory, with a copy of the kernel's code out of /proc/kcore")
-	s.IntVarP(&o.Realtime, "realtime", "r", 0, "record with this `priority` of SCHED_FIFO")
-	s.BoolVar(&o.NoBuffering, "no-buffering", false, "take each sample out of the ring at once")
-	s.BoolVar(&f.strictFreq, "strict-freq", false, "fail if the kernel does not allow the frequency")
-	s.BoolVar(&f.dryRun, "dry-run", false, "check the flags and events, and exit")
-	s.BoolVar(&f.ignored, "timestamp-boundary", false, "the times of the first and last sample (always recorded)")
+	s.BoolVar(&f.latency, "latency", false, "record context switches for report --latency")
+	s.BoolVar(&o.KernelChain, "kernel-callchains", false, "record kernel callchains only")
+	s.BoolVar(&o.UserChain, "user-callchains", false, "record user callchains only")
+	s.BoolVar(&o.Overwrite, "overwrite", false, "overwrite the oldest samples; write the rings on SIGUSR2 and at the end")
+	s.BoolVar(&o.TailSynth, "tail-synthesize", false, "synthesize records of running processes at the end of the file")
+	s.StringVar(&f.synth, "synth", "all", "synthesize these `kinds` of records at the start: no, all, task, mmap, cgroup")
+	s.StringArrayVar(&f.switchEvents, "switch-output-event", nil, "start a new file at each of these `events`; implies --switch-output")
+	s.StringVar(&f.maxSize, "max-size", "", "stop recording at this file `size`, with B, K, M, G")
+	s.StringVar(&f.control, "control", "", "read commands from `fd:COMMANDS[,ACKS]` or fifo:COMMANDS[,ACKS]")
+	s.BoolVar(&o.Kcore, "kcore", false, "record into a directory with a copy of /proc/kcore")
+	s.IntVarP(&o.Realtime, "realtime", "r", 0, "record with this SCHED_FIFO `priority`")
+	s.BoolVar(&o.NoBuffering, "no-buffering", false, "read each sample from the ring immediately")
+	s.BoolVar(&f.strictFreq, "strict-freq", false, "fail if the kernel does not allow this frequency")
+	s.BoolVar(&f.dryRun, "dry-run", false, "check flags and events, then exit")
+	s.BoolVar(&f.ignored, "timestamp-boundary", false, "record the times of the first and last sample (always)")
 	for _, a := range slices.Concat(withoutEffect, notPossible) {
 		s.StringP(a.name, a.short, "", "")
 		s.Lookup(a.name).NoOptDefVal = a.optional
@@ -113,36 +113,36 @@ func (f *recordFlags) addModeFlags(s *pflag.FlagSet) {
 	}
 }
 
-// otherFlag is a flag of perf's that gperf knows without doing what perf does.
+// otherFlag is a flag of perf that gperf accepts without effect, or refuses.
 type otherFlag struct {
 	name, short string
-	optional    string // its value where it has none; "": it must have one
+	optional    string // the default value; "": the flag requires a value
 	why         string
 }
 
-// withoutEffect are perf's flags that change nothing here, with the reason.
+// withoutEffect lists perf's flags that have no effect in gperf, with the reason.
 var withoutEffect = []otherFlag{
 	{"affinity", "", "", "the Go runtime places the threads of gperf"},
-	{"aio", "", "1", "gperf does not write asynchronously; -z compresses and writes in a thread of its own"},
+	{"aio", "", "1", "gperf does not write asynchronously; -z compresses and writes in a separate thread"},
 	{"buildid-all", "", "true", "the build IDs of all mapped files are recorded anyway"},
 	{"debuginfod", "", "true", "gperf record fetches no files; script, report and annotate take --debuginfod"},
 	{"mmap-flush", "", "", "rings are drained when they are half full, and once a second"},
 	{"num-thread-synthesize", "", "", "one thread reads /proc"},
-	{"off-cpu-thresh", "", "", "it belongs to --off-cpu"},
-	{"proc-map-timeout", "", "", "there is no limit on the time that reading /proc/PID/maps takes"},
+	{"off-cpu-thresh", "", "", "it is an option of --off-cpu, which gperf refuses"},
+	{"proc-map-timeout", "", "", "gperf reads /proc/PID/maps without a time limit"},
 	{"threads", "", "cpu", "one thread drains all rings, into one file"},
 	{"vmlinux", "", "", "gperf record reads no vmlinux; script, report and annotate take -k"},
 }
 
-// notPossible are perf's flags that gperf refuses, with the reason and another way.
+// notPossible lists perf's flags that gperf refuses, with the reason and an alternative.
 var notPossible = []otherFlag{
-	{"aux-sample", "", "true", "gperf does not record AUX areas (Intel PT, Arm SPE, CoreSight): perf does"},
-	{"off-cpu", "", "true", "gperf does not sum up times off the CPU: -e sched:sched_switch -g records where threads stop to run"},
-	{"setup-filter", "", "", "gperf has no BPF filters to pin: --filter takes expressions of a tracepoint's fields"},
-	{"snapshot", "S", "true", "gperf does not record AUX areas (Intel PT, Arm SPE, CoreSight), of which snapshots are: --overwrite keeps the newest samples"},
+	{"aux-sample", "", "true", "gperf does not record AUX areas (Intel PT, Arm SPE, CoreSight), use perf"},
+	{"off-cpu", "", "true", "gperf does not sum off-CPU time: -e sched:sched_switch -g records where threads stop running"},
+	{"setup-filter", "", "", "gperf pins no BPF filters: --filter filters by a tracepoint's fields"},
+	{"snapshot", "S", "true", "gperf does not record AUX area snapshots (Intel PT, Arm SPE, CoreSight): --overwrite keeps the newest samples"},
 }
 
-// unsupported reports flags that are refused or change nothing.
+// unsupported refuses the flags of notPossible and warns about those of withoutEffect.
 func (f *recordFlags) unsupported(s *pflag.FlagSet) error {
 	for _, r := range notPossible {
 		if s.Changed(r.name) {
@@ -151,13 +151,13 @@ func (f *recordFlags) unsupported(s *pflag.FlagSet) error {
 	}
 	for _, a := range withoutEffect {
 		if s.Changed(a.name) {
-			f.opts.Notice(fmt.Errorf("--%s changes nothing: %s", a.name, a.why))
+			f.opts.Notice(fmt.Errorf("--%s has no effect: %s", a.name, a.why))
 		}
 	}
 	return nil
 }
 
-// modes takes the flags of addSampleFlags and addModeFlags.
+// modes applies the flags of addSampleFlags and addModeFlags.
 func (f *recordFlags) modes(s *pflag.FlagSet) error {
 	for _, take := range []func(*pflag.FlagSet) error{f.unsupported, f.implied, f.machineState, f.system, f.values} {
 		if err := take(s); err != nil {
@@ -167,8 +167,8 @@ func (f *recordFlags) modes(s *pflag.FlagSet) error {
 	return nil
 }
 
-// implied sets what flags imply: -d where memory was accessed and what is mapped there, -t
-// no inheritance.
+// implied sets the options that other flags imply: -d implies --sample-mem-info and
+// --data-mmap, -t implies --no-inherit.
 func (f *recordFlags) implied(s *pflag.FlagSet) error {
 	o := &f.opts
 	if o.Sample&format.SampleAddr != 0 {
@@ -181,7 +181,7 @@ func (f *recordFlags) implied(s *pflag.FlagSet) error {
 	return nil
 }
 
-// system checks flags that depend on the targets, and on what the kernel allows.
+// system checks flags that depend on the targets and on the kernel's limits.
 func (f *recordFlags) system(*pflag.FlagSet) error {
 	o := &f.opts
 	if o.Target.PerThread && o.Target.SystemWide() {
@@ -197,7 +197,7 @@ func (f *recordFlags) system(*pflag.FlagSet) error {
 	return nil
 }
 
-// values takes --synth, --max-size and --control.
+// values applies --synth, --max-size and --control.
 func (f *recordFlags) values(*pflag.FlagSet) error {
 	o := &f.opts
 	kinds, err := record.ParseSynth(f.synth)
@@ -218,7 +218,7 @@ func (f *recordFlags) values(*pflag.FlagSet) error {
 	return nil
 }
 
-// machineState takes -I, --user-regs, -b and -j.
+// machineState applies -I, --user-regs, -b and -j.
 func (f *recordFlags) machineState(s *pflag.FlagSet) (err error) {
 	o := &f.opts
 	if s.Changed("intr-regs") {
@@ -233,9 +233,9 @@ func (f *recordFlags) machineState(s *pflag.FlagSet) (err error) {
 	}
 	switch {
 	case f.branchAny && f.branchFilter != "":
-		return wrongUse("-b is -j any: give one of the two")
+		return wrongUse("-b means -j any: give only one of them")
 	case (f.branchAny || f.branchFilter != "") && o.Branches != 0:
-		return wrongUse("--call-graph lbr uses the PMU's record of branches: -b and -j cannot")
+		return wrongUse("--call-graph lbr cannot be combined with -b or -j: all use the PMU's branch records")
 	case f.branchAny:
 		o.Branches = record.AnyBranch
 	case f.branchFilter != "":
@@ -253,21 +253,21 @@ func registerMask(list string, available uint64) (uint64, error) {
 	return record.ParseRegisters(list, available)
 }
 
-// framePointers takes what follows "fp,": a number of frames, or defer.
+// framePointers applies the text after "fp,": a number of frames, or defer.
 func (f *recordFlags) framePointers(arg string) error {
 	switch n, err := strconv.ParseUint(arg, 10, 16); {
 	case arg == "":
 	case arg == "defer":
-		f.opts.Notice(errors.New("--call-graph fp,defer: user stacks are walked when the sample is taken"))
+		f.opts.Notice(errors.New("--call-graph fp,defer: the kernel walks user stacks when it takes the sample"))
 	case err != nil || n == 0:
-		return wrongUse("--call-graph fp,%s: a number of frames, or defer", arg)
+		return wrongUse("--call-graph fp,%s: invalid argument, use a number of frames, or defer", arg)
 	default:
 		f.opts.MaxStack = uint16(n)
 	}
 	return nil
 }
 
-// delays takes -D: ms, -1, or ranges with commas.
+// delays applies -D: ms, -1, or comma-separated ranges.
 func (f *recordFlags) delays() error {
 	if f.delay == "" {
 		return nil
@@ -283,19 +283,19 @@ func (f *recordFlags) delays() error {
 		for _, word := range []string{from, to} {
 			n, err := strconv.ParseUint(word, 10, 31)
 			if err != nil {
-				return wrongUse("-D %s: the delay is in ms, or -1, or ranges such as 10-20,30-40", f.delay)
+				return wrongUse("-D %s: invalid delay, use ms, -1, or ranges such as 10-20,30-40", f.delay)
 			}
 			times = append(times, time.Duration(n)*time.Millisecond)
 		}
 	}
 	if !slices.IsSorted(times) || times[0] == 0 {
-		return wrongUse("-D %s: the ranges begin after 0, and each after the one before", f.delay)
+		return wrongUse("-D %s: ranges must start after 0 and be in ascending order", f.delay)
 	}
 	o.Delay, o.Pauses = times[0], times[1:]
 	return nil
 }
 
-// switchEventArgs takes --switch-output-event. It implies --switch-output.
+// switchEventArgs applies --switch-output-event, which implies --switch-output.
 func (f *recordFlags) switchEventArgs(at *event.Finder) error {
 	for _, list := range f.switchEvents {
 		events, err := event.Parse(list, at)
@@ -307,7 +307,7 @@ func (f *recordFlags) switchEventArgs(at *event.Finder) error {
 	return nil
 }
 
-// switchOnSignal switches the output at each SIGUSR2.
+// switchOnSignal starts a new output file at each SIGUSR2.
 func (f *recordFlags) switchOnSignal() {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGUSR2)
@@ -327,8 +327,8 @@ func listEvents(attrs []format.Attr, flags string, stderr io.Writer) {
 	w.Flush()
 }
 
-// rewriteArgs rewrites what perf's way of reading flags allows and pflag's does not, up to
-// the command: -zLEVEL and -IREGS, also after other letters (-az3), and --no-FLAG.
+// rewriteArgs rewrites flags that perf accepts and pflag does not, up to the command: -zLEVEL
+// and -IREGS, also after other letters (-az3), and --no-FLAG.
 func rewriteArgs(s *pflag.FlagSet, args []string) []string {
 	args = slices.Clone(args)
 	for i := 0; i < len(args) && len(args[i]) > 1 && args[i][0] == '-' && args[i] != "--"; i++ {
@@ -345,8 +345,8 @@ func rewriteArgs(s *pflag.FlagSet, args []string) []string {
 	return args
 }
 
-// negated returns --NAME, or if it negates another flag that one with "=false". It reports
-// whether the next argument is its value.
+// negated returns --NAME, or --FLAG=false if the name negates FLAG. It reports whether the
+// next argument is the flag's value.
 func negated(s *pflag.FlagSet, name string) (arg string, another bool) {
 	f := s.Lookup(name)
 	if f != nil || strings.Contains(name, "=") {
@@ -362,8 +362,8 @@ func negated(s *pflag.FlagSet, name string) (arg string, another bool) {
 	return "--" + name, false
 }
 
-// joinValue joins the value of a letter that may have one, as -z=LEVEL. It reports whether
-// the next argument is the last letter's value.
+// joinValue joins a letter and its optional value, as -z=LEVEL. It reports whether the next
+// argument is the last letter's value.
 func joinValue(s *pflag.FlagSet, arg string) (joined string, another bool) {
 	for i := 1; i < len(arg); i++ {
 		f := s.ShorthandLookup(arg[i : i+1])
@@ -379,8 +379,8 @@ func joinValue(s *pflag.FlagSet, arg string) (joined string, another bool) {
 	return arg, false
 }
 
-// takesRest tells whether what follows a letter is its value: after -z a number, after -I
-// and -S anything.
+// takesRest reports whether the text after a letter is its value: after -z a number, after
+// -I and -S anything.
 func takesRest(f *pflag.Flag, next byte) bool {
 	switch f.Shorthand {
 	case "z":

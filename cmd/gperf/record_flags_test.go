@@ -136,7 +136,7 @@ func TestRecordFlagsOfPerf(t *testing.T) {
 	}
 	for _, o := range withoutEffect {
 		r := recordIn(t, t.TempDir(), "--dry-run", "--"+o.name+"=1", "true")
-		if r.code != exitOK || !strings.Contains(r.stderr, "--"+o.name+" changes nothing: "+o.why) {
+		if r.code != exitOK || !strings.Contains(r.stderr, "--"+o.name+" has no effect: "+o.why) {
 			t.Errorf("--%s: exit code %d\n%s", o.name, r.code, r.stderr)
 		}
 	}
@@ -420,7 +420,7 @@ func TestRecordFlagsRefused(t *testing.T) {
 		{"--user-regs=?", exitUsage, "available registers: "},
 		{"--intr-regs=sp,mars", exitUsage, `unknown register "mars"; available registers: `},
 		{"-j any,mars", exitUsage, `unknown branch filter "mars"`},
-		{"-b -j any", exitUsage, "-b is -j any"},
+		{"-b -j any", exitUsage, "-b means -j any"},
 		{"-b", exitError, "doesn't support branch stack sampling"},
 		{"-j any_call,u", exitError, "doesn't support branch stack sampling"},
 		{"--call-graph lbr", exitError, "doesn't support branch stack sampling"},
@@ -430,7 +430,7 @@ func TestRecordFlagsRefused(t *testing.T) {
 		{"--control=mars", exitUsage, "neither fd:COMMANDS[,ACKS] nor fifo:"},
 		{"--control=fd:1000", exitUsage, "bad file descriptor"},
 		{"--control=fifo:/etc/passwd", exitUsage, "is not a FIFO"},
-		{"-D 20-10", exitUsage, "each after the one before"},
+		{"-D 20-10", exitUsage, "in ascending order"},
 		{"-D 10-20-30", exitUsage, "ranges such as"},
 		{"-D -2", exitUsage, "ranges such as"},
 		{"--latency -a", exitUsage, "not supported with system-wide collection"},

@@ -63,10 +63,10 @@ func TestRecordModes(t *testing.T) {
 				}
 				got := checkModes(t, files, n, stacks)
 				if !strings.Contains(r.stderr, fmt.Sprintf("(%d samples)", got)) {
-					t.Errorf("told at the end:\n%s", r.stderr)
+					t.Errorf("stderr:\n%s", r.stderr)
 				}
 				if compressed := strings.Contains(r.stderr, ", compressed (original "); compressed != strings.Contains(mode.name, "compressed") {
-					t.Errorf("told at the end:\n%s", r.stderr)
+					t.Errorf("stderr:\n%s", r.stderr)
 				}
 			})
 		}
@@ -216,13 +216,13 @@ func TestRecordKilledCompressed(t *testing.T) {
 	}
 }
 
-// What a pipe gets is there long before the recording ends, and rounds are closed
-// behind it, so that a reader can show it.
+// A pipe receives samples long before the recording ends, each followed by the end of its
+// round, so that a reader can print them.
 func TestRecordPipeIsLive(t *testing.T) {
 	needTracepoints(t)
 	rec := exec.Command(binary(t, "./cmd/gperf"), "record", "-q", "-e", "skb:kfree_skb", "--",
 		"sh", "-c", binary(t, dropsProgram)+" -n 5; exec sleep 100")
-	out, err := rec.StdoutPipe() // no -o: the pipe tells
+	out, err := rec.StdoutPipe() // no -o: standard output is a pipe
 	if err == nil {
 		err = rec.Start()
 	}
@@ -320,7 +320,7 @@ func TestRecordSwitchSignal(t *testing.T) {
 	for _, file := range files {
 		name := filepath.Base(file)
 		if !regexp.MustCompile(`^drops\.data\.20\d{14}$`).MatchString(name) || !strings.Contains(errs.String(), "[ gperf record: Dump "+name+" ]\n") {
-			t.Errorf("file %s; told:\n%s", name, errs.String())
+			t.Errorf("file %s; stderr:\n%s", name, errs.String())
 		}
 		if c := read(t, file); !c.Complete {
 			t.Errorf("%s is not complete", name)
@@ -328,11 +328,11 @@ func TestRecordSwitchSignal(t *testing.T) {
 	}
 	got := checkModes(t, files, n, []string{"-g"})
 	if k := strings.Count(errs.String(), "[ gperf record: dump data: Woken up "); k != 3 || !strings.Contains(errs.String(), fmt.Sprintf(" MB drops.data.<timestamp> (%d samples) ]", got)) {
-		t.Errorf("told:\n%s", errs.String())
+		t.Errorf("stderr:\n%s", errs.String())
 	}
 	r := mustRecord(t, dir, "-e", "cpu-clock:u", "-o", "one.data", "--", "sh", "-c", "kill -USR2 $PPID; sleep 0.1")
 	if !strings.Contains(r.stderr, " MB one.data") {
-		t.Errorf("told:\n%s", r.stderr)
+		t.Errorf("stderr:\n%s", r.stderr)
 	}
 }
 
@@ -364,7 +364,7 @@ func TestRecordTimestamp(t *testing.T) {
 	}
 }
 
-// What cannot be is refused before anything is recorded.
+// gperf refuses impossible flags before it records.
 func TestRecordModesRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -374,15 +374,15 @@ func TestRecordModesRefused(t *testing.T) {
 		{[]string{"-o", "-", "--switch-output", "true"}, "not possible in pipe mode"},
 		{[]string{"--switch-output=often", "true"}, `"often" is neither signal nor a size`},
 		{[]string{"--switch-output=0K", "true"}, `"0K" is neither`},
-		{[]string{"--switch-max-files=-1", "true"}, "cannot be below 0"},
-		{[]string{"--compression-level=much", "true"}, "the compression level is a number"},
+		{[]string{"--switch-max-files=-1", "true"}, "the number of files is negative"},
+		{[]string{"--compression-level=much", "true"}, "invalid compression level"},
 	} {
 		if r := recordIn(t, dir, c.args...); r.code != exitUsage || !strings.Contains(r.stderr, c.want) {
 			t.Errorf("%s: exit code %d\n%s", strings.Join(c.args, " "), r.code, r.stderr)
 		}
 	}
 	if l, _ := os.ReadDir(dir); len(l) != 0 {
-		t.Errorf("left behind: %v", l)
+		t.Errorf("left-over files: %v", l)
 	}
 }
 

@@ -167,7 +167,7 @@ func read(t *testing.T, path string) contents {
 	}
 }
 
-// countsLost tells whether the kernel counted what each event lost.
+// countsLost reports whether the kernel counted the lost samples of each event.
 func (c *contents) countsLost() bool { return c.Attrs[0].ReadFormat&format.ReadLost != 0 }
 
 // lostAccording is what the last line of a recording's summary says.
@@ -215,10 +215,10 @@ func TestRecordCountsEveryDrop(t *testing.T) {
 				t.Errorf("%d samples and %d lost are %d, of %d drops", got, c.lost, got+c.lost, n)
 			}
 			if lost := lostAccording(t, r.stderr); lost != c.lost {
-				t.Errorf("told at the end: %d lost, in the file: %d", lost, c.lost)
+				t.Errorf("summary: %d lost, in the file: %d", lost, c.lost)
 			}
 			if !strings.Contains(r.stderr, fmt.Sprintf("(%d samples)", got)) {
-				t.Errorf("the file has %d samples; told at the end:\n%s", got, r.stderr)
+				t.Errorf("the file has %d samples; stderr:\n%s", got, r.stderr)
 			}
 			if pages == "1" && (c.lost == 0 || got == 0) {
 				t.Errorf("%d samples are lost and %d are there: this did not test what it should", c.lost, got)
@@ -336,8 +336,8 @@ func checkUnfinished(t *testing.T, file string) {
 	}
 }
 
-// A disk that fills up ends the recording with an error and a file that can be
-// read, by perf as well, and that has as many samples as are told.
+// A full disk ends the recording with an error and a file that gperf and perf can read, with
+// as many samples as the summary reports.
 func TestRecordDiskFull(t *testing.T) {
 	needTracepoints(t)
 	for _, test := range []struct {
@@ -363,7 +363,7 @@ func TestRecordDiskFull(t *testing.T) {
 			t.Errorf("%s: %d samples, %d records cannot be used", test.flags, c.total, c.skipped)
 		}
 		if !strings.Contains(r.stderr, fmt.Sprintf("(%d samples)", c.total)) {
-			t.Errorf("%s: the file has %d samples; told at the end:\n%s", test.flags, c.total, r.stderr)
+			t.Errorf("%s: the file has %d samples; stderr:\n%s", test.flags, c.total, r.stderr)
 		}
 	}
 }
@@ -454,7 +454,7 @@ func TestRecordDefaultEvent(t *testing.T) {
 	name := c.EventName(0)
 	if strings.HasPrefix(name, "cpu-clock") != strings.Contains(r.stderr, "falling back to cpu-clock") ||
 		!strings.HasPrefix(name, "cpu-clock") && !strings.HasPrefix(name, "cycles") {
-		t.Errorf("event %s, told:\n%s", name, r.stderr)
+		t.Errorf("event %s, stderr:\n%s", name, r.stderr)
 	}
 	if c.samples["sh "+name] == 0 {
 		t.Errorf("no samples of the shell: %v", c.samples)
@@ -513,7 +513,7 @@ func TestRecordErrors(t *testing.T) {
 	}{
 		{[]string{"-e", "cpu-clokc", "true"}, exitUsage, "did you mean cpu-clock?"},
 		{[]string{"-e", "cpu-clock:z", "true"}, exitUsage, "unknown modifier 'z'"},
-		{[]string{"--call-graph", "lucky", "true"}, exitUsage, "there are fp, dwarf and lbr"},
+		{[]string{"--call-graph", "lucky", "true"}, exitUsage, "use fp, dwarf or lbr"},
 		{[]string{"--call-graph", "dwarf,copy,70000", "true"}, exitUsage, "8 to 65528 bytes"},
 		{[]string{"--call-graph", "dwarf,much", "true"}, exitUsage, "8 to 65528 bytes"},
 		{[]string{"--no-such-flag", "true"}, exitUsage, "unknown flag"},
@@ -528,7 +528,7 @@ func TestRecordErrors(t *testing.T) {
 		{[]string{"-e", "cpu-clock:u", "--", "no-such-command"}, exitError,
 			"Failed to collect 'cpu-clock:u' for the 'no-such-command' workload: No such file or directory"},
 		{[]string{"-e", "cpu-clock:u", "--", "/etc/passwd"}, exitError, "workload: Permission denied"},
-		{[]string{"-e", "cpu-clock:u", "-o", dir + "/none/perf.data", "true"}, exitError, "Its folder does not exist"},
+		{[]string{"-e", "cpu-clock:u", "-o", dir + "/none/perf.data", "true"}, exitError, "Its directory does not exist"},
 		{[]string{"-e", "cpu-clock:u", "-o", dir, "true"}, exitError, "neither a regular file nor the directory of a recording"},
 	} {
 		r := recordIn(t, dir, c.args...)
@@ -537,7 +537,7 @@ func TestRecordErrors(t *testing.T) {
 		}
 	}
 	if l, _ := os.ReadDir(dir); len(l) != 0 {
-		t.Errorf("left behind: %v", l)
+		t.Errorf("left-over files: %v", l)
 	}
 }
 

@@ -168,11 +168,11 @@ func TestRecordsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what this test makes: -update makes it anew", file)
+		t.Errorf("%s differs from this test's output: -update regenerates it", file)
 	}
 }
 
-// A record that cannot be decoded is dumped all the same, and told of.
+// gperf dumps and reports a record that it cannot decode.
 func TestDumpOfDamage(t *testing.T) {
 	var r recordsFile
 	r.record(format.TypeIDIndex, 0, 0, uint64(4096))

@@ -18,7 +18,7 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// reportFlags are the flags of `gperf report`.
+// reportFlags holds the flags of `gperf report`.
 type reportFlags struct {
 	input   inputFlags
 	formats formatFlags
@@ -40,49 +40,61 @@ type reportFlags struct {
 	group, noGroup                      bool
 }
 
-const reportHelp = `Counts the samples of a recording by the keys of --sort, as perf report --stdio does. Callers include the
-samples of their callees (--no-children: only their own), and callchains follow (-g none: no callchains).
-Without --sort, the keys are comm,dso,symbol; of tracepoints location,reason if they have these fields (skb:kfree_skb),
-syscall of raw_syscalls, comm,dso,symbol and the probe arguments of probes, else trace, the text, as in perf.
-With --format, stacks are counted for other programs to show: --format flamegraph -o cpu.html is a page
-for a browser, --format pprof -o cpu.pb.gz is for go tool pprof -http=: cpu.pb.gz.`
+const reportHelp = `Counts the samples of a recording by the keys of --sort, as perf report --stdio
+does. Callers include the samples of their callees (--no-children: only their
+own), and callchains follow (-g none: no callchains).
 
-// graphDefault is what -g means without a value.
+-g FORM sets the callchains' style (graph, fractal, flat, folded or none), minimum
+percent, limit of entries, order (caller or callee) and value (percent, period or
+count).
+
+Default sort keys:
+    comm,dso,symbol                     of events that are no tracepoints
+    location,reason                     of tracepoints with these fields
+    syscall                             of raw_syscalls
+    comm,dso,symbol and the arguments   of probes
+    trace (the printed fields)          of other tracepoints, as in perf
+
+--format writes the stacks for other tools: --format flamegraph -o cpu.html is a
+page for a browser, --format pprof -o cpu.pb.gz a profile for
+go tool pprof -http=: cpu.pb.gz.`
+
+// graphDefault is the default value of -g.
 const graphDefault = "graph,0.5,caller,function,percent"
 
 func (o *reportFlags) set() *pflag.FlagSet {
 	s := newFlagSet("report")
 	o.input.add(s)
 	o.formats.add(s)
-	s.StringVarP(&o.Sort, "sort", "s", "", "tell apart and order by these `keys`, or by a tracepoint's fields: [EVENT.]FIELD[/raw],\ntrace_fields for all; +key adds to the usual ones. The keys are\n"+strings.Join(report.Keys(), ","))
-	s.StringVarP(&o.Fields, "fields", "F", "", "show these `columns`, which are keys; +column adds to the usual ones")
-	s.BoolVar(&o.children, "children", true, "callers have the samples of what they called")
-	s.BoolVar(&o.NoChildren, "no-children", false, "count samples only where they were taken")
-	s.StringVarP(&o.graph, "call-graph", "g", "graph", "the `form` of callchains: graph|fractal|flat|folded|none,PERCENT,LIMIT,caller|callee,percent|period|count")
-	s.BoolVar(&o.noGraph, "no-call-graph", false, "the same as -g none")
-	s.BoolVarP(&o.inverted, "inverted", "G", false, "the same as -g caller")
+	s.StringVarP(&o.Sort, "sort", "s", "", "sort by these `keys` or by fields [EVENT.]FIELD[/raw], trace_fields: all;\n+key adds to the defaults. Keys:\n"+strings.Join(report.Keys(), ","))
+	s.StringVarP(&o.Fields, "fields", "F", "", "show these sort keys as `columns`; +column adds to the defaults")
+	s.BoolVar(&o.children, "children", true, "callers include the samples of their callees")
+	s.BoolVar(&o.NoChildren, "no-children", false, "count samples only in the function where they were taken")
+	s.StringVarP(&o.graph, "call-graph", "g", "graph", "callchain `form`: STYLE[,PERCENT][,LIMIT][,ORDER][,VALUE]")
+	s.BoolVar(&o.noGraph, "no-call-graph", false, "do not show callchains, as -g none")
+	s.BoolVarP(&o.inverted, "inverted", "G", false, "start callchains at the caller, as -g caller")
 	s.IntVar(&o.MaxStack, "max-stack", maxStack, maxStackHelp)
-	s.StringVar(&o.percentLimit, "percent-limit", "", "leave out what has less `percent`")
-	s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "a column with the number of samples")
-	s.BoolVar(&o.Period, "show-total-period", false, "a column with the sum of periods")
-	s.BoolVar(&o.CPUModes, "show-cpu-utilization", false, "columns for the kernel's and the processes' parts")
+	s.StringVar(&o.percentLimit, "percent-limit", "", "hide entries below this `percent`")
+	s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "show the number of samples of each entry")
+	s.BoolVar(&o.Period, "show-total-period", false, "show the sum of periods of each entry")
+	s.BoolVar(&o.CPUModes, "show-cpu-utilization", false, "show the overhead of kernel and user space in separate columns")
 	s.BoolVar(&o.CPUModes, "showcpuutilization", false, "") // the name in perf's manual
-	s.StringVarP(&o.dsos, "dsos", "d", "", "only samples taken in these DSOs, a `list`")
-	s.StringVarP(&o.symbols, "symbols", "S", "", "only samples taken in these functions, a `list`")
-	s.StringVarP(&o.Separator, "field-separator", "t", "", "put this `character` between columns instead of aligning them")
-	s.StringVarP(&o.parent, "parent", "p", report.DefaultParent, "the key parent looks in callchains for functions that match this `pattern`")
-	s.BoolVar(&o.RawTrace, "raw-trace", false, "tracepoints' fields as numbers, not as their print format shows them")
-	s.BoolVarP(&o.branches, "branch-stack", "b", false, "count branches instead of samples; so it is without the flag for what was recorded with -b")
-	s.BoolVar(&o.noBranches, "no-branch-stack", false, "count samples although there are branches")
+	s.StringVarP(&o.dsos, "dsos", "d", "", "show only samples in these DSOs, a comma-separated `list`")
+	s.StringVarP(&o.symbols, "symbols", "S", "", "show only samples in these functions, a comma-separated `list`")
+	s.StringVarP(&o.Separator, "field-separator", "t", "", "separate columns by this `character`, without padding")
+	s.StringVarP(&o.parent, "parent", "p", report.DefaultParent, "sort key parent: search callchains for functions matching this `pattern`")
+	s.BoolVar(&o.RawTrace, "raw-trace", false, "print tracepoint fields as raw numbers")
+	s.BoolVarP(&o.branches, "branch-stack", "b", false, "count branches instead of samples (default for recordings with -b)")
+	s.BoolVar(&o.noBranches, "no-branch-stack", false, "count samples even if branches were recorded")
 	s.BoolVar(&o.branchHistory, "branch-history", false, "")
-	s.BoolVar(&o.memory, "mem-mode", false, "count accesses to memory by their weights")
-	s.BoolVar(&o.group, "group", false, "show all events side by side, as a group that was recorded as one")
-	s.BoolVar(&o.noGroup, "no-group", false, "a block for each event of a group")
+	s.BoolVar(&o.memory, "mem-mode", false, "count memory accesses by their weights")
+	s.BoolVar(&o.group, "group", false, "show all events in one table, as a recorded group of events")
+	s.BoolVar(&o.noGroup, "no-group", false, "show each event of a group in its own table")
 	o.view.add(s)
 	o.head.add(s)
-	s.BoolVar(&o.stats, "stats", false, "only how many records of each type there are, and samples of each event")
+	s.BoolVar(&o.stats, "stats", false, "print only the number of records by type and of samples by event")
 	s.Bool("stdio", false, "")
-	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline and srcfile with the whole path")
+	s.BoolVar(&o.FullPath, "full-source-path", false, "sort keys srcline and srcfile: show the full path")
 	hide(s, "children", "showcpuutilization", "branch-history", "stdio")
 	return s
 }
@@ -100,7 +112,7 @@ func reportCommand(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// keyHint is what may have been meant by an unknown key, or else all keys.
+// keyHint suggests sort keys similar to an unknown one, or lists all keys.
 func keyHint(e *report.KeyError) string {
 	if e.Mode != report.ModeSamples {
 		return ""
@@ -108,8 +120,8 @@ func keyHint(e *report.KeyError) string {
 	return suggestion(e.Key, slices.Concat(e.Fields, report.Keys()), "the keys are")
 }
 
-// withGraphDefault gives -g its value where, as with perf, it is the last word
-// or followed by another flag.
+// withGraphDefault adds the default value to -g if it is the last argument or another flag
+// follows, as perf does.
 func withGraphDefault(args []string) []string {
 	args = slices.Clone(args)
 	for i, a := range args {
@@ -131,7 +143,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if o.formats.stacks() {
 		return o.formats.run("report", &o.input, o.MaxStack, stdout, stderr)
 	}
-	// Report leaves samples out of its entries by these, but not of its totals.
+	// report applies these filters to its entries, but not to its totals.
 	o.input.comms, o.input.pids, o.input.tids, o.input.guests = "", "", "", true
 	if o.view.quiet {
 		stderr, o.head.header, o.head.headerOnly = io.Discard, false, false
@@ -158,7 +170,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return cmp.Or(err, incomplete)
 	}
 	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.file.Pipe && !in.hasCallchains() {
-		return errors.New("there are no callchains to draw: record them with -g")
+		return errors.New("the recording has no callchains: record them with -g")
 	}
 	skipped, err := report.Text(stdout, in.file, in.sym, in.history, in.keep, o.Options)
 	incomplete := in.tell(stderr, skipped)
@@ -169,7 +181,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	return cmp.Or(err, incomplete)
 }
 
-// listing is what is printed instead of a report, nil for none.
+// listing returns the function that prints another list instead of the report, or nil.
 func (o *reportFlags) listing() (func(io.Writer, *input) (format.Skipped, error), error) {
 	switch tasks := o.view.tasks || o.view.mmaps; {
 	case tasks && o.stats:
@@ -186,7 +198,7 @@ func (o *reportFlags) listing() (func(io.Writer, *input) (format.Skipped, error)
 	return nil, nil
 }
 
-// dump prints all records and, of what can be read twice, how many there are.
+// dump prints all records. For input that can be read twice, it also counts them.
 func (o *reportFlags) dump(w io.Writer, in *input) (format.Skipped, error) {
 	if !o.view.quiet && !o.head.header {
 		if _, err := io.WriteString(w, report.HeaderHint); err != nil {
@@ -202,7 +214,7 @@ func (o *reportFlags) dump(w io.Writer, in *input) (format.Skipped, error) {
 	return skipped, err
 }
 
-// settle makes the report's options of the flags that are more than one value.
+// settle converts the flags to report.Options and checks them.
 func (o *reportFlags) settle() error {
 	o.NoChildren = o.NoChildren || !o.children
 	o.Inline = !o.formats.noInline
@@ -218,7 +230,7 @@ func (o *reportFlags) settle() error {
 	if o.percentLimit != "" {
 		limit, err := strconv.ParseFloat(strings.TrimSuffix(o.percentLimit, "%"), 64)
 		if err != nil || limit < 0 {
-			return wrongUse("--percent-limit %s: it is a number of percent", o.percentLimit)
+			return wrongUse("--percent-limit %s: invalid percentage", o.percentLimit)
 		}
 		o.PercentLimit, o.Graph.Percent = limit, limit
 	}
@@ -226,7 +238,7 @@ func (o *reportFlags) settle() error {
 		return wrongUse("--max-stack %d is negative", o.MaxStack)
 	}
 	if len(o.Separator) > 1 || o.Separator == "." {
-		return wrongUse("--field-separator %q: it is one character, and not the point that stands for it elsewhere", o.Separator)
+		return wrongUse("--field-separator %q: use one character other than '.', which replaces it in names", o.Separator)
 	}
 	if err := o.settleMode(); err != nil {
 		return err
@@ -237,13 +249,13 @@ func (o *reportFlags) settle() error {
 	return o.view.apply(&o.Options)
 }
 
-// settleMode chooses what is counted, and how groups of events are shown.
+// settleMode chooses between samples, branches and memory accesses, and how to show groups.
 func (o *reportFlags) settleMode() error {
 	switch {
 	case o.branchHistory:
-		return wrongUse("--branch-history: branches are not joined to callchains yet; -b counts them")
+		return wrongUse("--branch-history: gperf does not add branches to callchains yet; -b counts them")
 	case o.branches && o.memory:
-		return wrongUse("-b and --mem-mode: samples are counted by their branches or by their accesses to memory, not by both")
+		return wrongUse("-b and --mem-mode exclude each other")
 	case o.branches:
 		o.Mode = report.ModeBranches
 	case o.memory:
@@ -276,7 +288,7 @@ func (o *reportFlags) settleFilter() (err error) {
 	return err
 }
 
-// words splits a list at its commas; nil is no list.
+// words splits a comma-separated list; it returns nil for an empty one.
 func words(list string) []string {
 	if list == "" {
 		return nil
@@ -289,7 +301,7 @@ func numbers(flag, list string) ([]int32, error) {
 	for _, word := range words(list) {
 		n, err := strconv.ParseInt(word, 10, 32)
 		if err != nil {
-			return nil, wrongUse("%s %s: %q is no id", flag, list, word)
+			return nil, wrongUse("%s %s: %q is not an ID", flag, list, word)
 		}
 		ids = append(ids, int32(n))
 	}

@@ -221,26 +221,26 @@ func firstDifference(got, want string) string {
 	return "the end"
 }
 
-// TestReportWrongUse: what cannot be meant so is told, with what can.
+// TestReportWrongUse: errors of wrong use name the valid values.
 func TestReportWrongUse(t *testing.T) {
 	for _, test := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"-g", "nonsense"}, `"nonsense" is none of graph`},
-		{[]string{"--percent-limit", "x"}, "a number of percent"},
+		{[]string{"--percent-limit", "x"}, "invalid percentage"},
 		{[]string{"-t", ",,"}, "one character"},
-		{[]string{"--pid", "me"}, `"me" is no id`},
+		{[]string{"--pid", "me"}, `"me" is not an ID`},
 		{[]string{"--max-stack", "-3"}, "negative"},
 		{[]string{"-i", "file", "symbol", "symbol"}, "-i"},
 		{[]string{"--percentage", "half"}, "relative or absolute"},
-		{[]string{"-w", "3,x"}, `"x" is no width`},
+		{[]string{"-w", "3,x"}, `"x" is not a width`},
 		{[]string{"--ignore-callees", "("}, "--ignore-callees"},
 		{[]string{"--time-quantum", "0ms"}, "a number above 0"},
-		{[]string{"--time-quantum", "3h"}, "of ns, us, ms or s"},
+		{[]string{"--time-quantum", "3h"}, "with ns, us, ms or s"},
 		{[]string{"--parallelism", "0"}, "at least one"},
-		{[]string{"--branch-history"}, "not joined to callchains yet"},
-		{[]string{"-b", "--mem-mode"}, "not by both"},
+		{[]string{"--branch-history"}, "does not add branches to callchains yet"},
+		{[]string{"-b", "--mem-mode"}, "exclude each other"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := reportCommand(test.args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), test.want) {

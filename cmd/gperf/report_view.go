@@ -12,8 +12,7 @@ import (
 	"gperf/report"
 )
 
-// viewFlags are flags of perf report that choose what of the samples is shown, and
-// how.
+// viewFlags holds flags of perf report that choose what to show, and how.
 type viewFlags struct {
 	tasks, mmaps  bool
 	dump          bool
@@ -34,23 +33,23 @@ type viewFlags struct {
 }
 
 func (o *viewFlags) add(s *pflag.FlagSet) {
-	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "only the records of the file, and how many there are: their places, bytes and fields")
-	s.BoolVar(&o.tasks, "tasks", false, "only the threads of the recording, and which started which")
-	s.BoolVar(&o.mmaps, "mmaps", false, "with them what their processes had mapped")
-	s.BoolVarP(&o.threads, "threads", "T", false, "below the report, the events' counts in each thread (gperf record -s)")
-	s.StringVar(&o.pretty, "pretty", "normal", "with --threads: a line for each thread (normal), or one for all (`raw`)")
-	s.BoolVarP(&o.hierarchy, "hierarchy", "H", false, "entries of the first key, below each those of the second in it, and so on; {key,key} is one")
-	s.BoolVarP(&o.quiet, "quiet", "q", false, "only the entries: no headers, no warnings")
-	s.BoolVarP(&o.hideUnnamed, "hide-unresolved", "U", false, "only samples and callers that have a symbol")
-	s.StringVarP(&o.widths, "column-widths", "w", "", "the `widths` of the columns, a list; 0 for one as wide as needed")
-	s.StringVar(&o.percentage, "percentage", "absolute", "with filters: percentages of all samples (absolute) or of those shown (`relative`)")
-	s.StringVar(&o.symbolFilter, "symbol-filter", "", "only entries whose symbols contain this `text`; so is an argument that is no file")
-	s.StringVar(&o.ignoreCallees, "ignore-callees", "", "count what functions that match this `pattern` called as theirs (with -g callee)")
-	s.BoolVarP(&o.onlyParents, "exclude-other", "x", false, "only entries whose callchains have a function that --parent matches")
-	s.StringVar(&o.quantum, "time-quantum", "100ms", "the key time does not tell apart what is so near, a `time` (ns, us, ms, s)")
-	s.BoolVar(&o.ns, "ns", false, "the key time with nine digits")
-	s.BoolVar(&o.latency, "latency", false, "columns of latencies first, and sorted by them (gperf record --latency)")
-	s.StringVar(&o.parallelism, "parallelism", "", "only samples taken while so many threads ran, a `list` such as 1,3-4")
+	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print the offset, bytes and fields of each record, and their number")
+	s.BoolVar(&o.tasks, "tasks", false, "print only the threads of the recording as a tree")
+	s.BoolVar(&o.mmaps, "mmaps", false, "print only the threads and the maps of their processes")
+	s.BoolVarP(&o.threads, "threads", "T", false, "append the event counts of each thread (gperf record -s)")
+	s.StringVar(&o.pretty, "pretty", "normal", "with --threads: one line per thread (`normal`), or one for all (raw)")
+	s.BoolVarP(&o.hierarchy, "hierarchy", "H", false, "nest the entries by sort key, one level per key; {key,key} is one level")
+	s.BoolVarP(&o.quiet, "quiet", "q", false, "print entries only, no headers and warnings")
+	s.BoolVarP(&o.hideUnnamed, "hide-unresolved", "U", false, "hide samples and callers without a symbol")
+	s.StringVarP(&o.widths, "column-widths", "w", "", "column `widths`, a comma-separated list; 0: as wide as needed")
+	s.StringVar(&o.percentage, "percentage", "absolute", "with filters: `base` is all (absolute) or the shown samples (relative)")
+	s.StringVar(&o.symbolFilter, "symbol-filter", "", "show only entries whose symbol contains this `text`")
+	s.StringVar(&o.ignoreCallees, "ignore-callees", "", "with -g callee: attribute callees of functions matching `pattern` to them")
+	s.BoolVarP(&o.onlyParents, "exclude-other", "x", false, "show only entries whose callchain matches --parent")
+	s.StringVar(&o.quantum, "time-quantum", "100ms", "sort key time: resolution, a `time` with ns, us, ms, s")
+	s.BoolVar(&o.ns, "ns", false, "sort key time: show nanoseconds")
+	s.BoolVar(&o.latency, "latency", false, "sort by latency and show it first (gperf record --latency)")
+	s.StringVar(&o.parallelism, "parallelism", "", "show only samples at these numbers of running threads, a `list` as 1,3-4")
 	addIdle(s, reportIdleFlags)
 }
 
@@ -58,7 +57,7 @@ var reportIdleFlags = []idleFlag{
 	{name: "demangle", why: "C++ and Rust names are demangled unless --no-demangle is given"},
 	{name: "demangle-kernel", why: "the kernel's names are demangled like others"},
 	{name: "m,modules", why: "the symbols of modules are always read"},
-	{name: "samples", value: true, why: "it is for perf's terminal view, which shows single samples of an entry: gperf script prints them"},
+	{name: "samples", value: true, why: "it belongs to perf's terminal view; gperf script prints single samples"},
 	{name: "skip-empty", why: "events without samples are left out unless --no-skip-empty is given"},
 	{name: "tui", why: "gperf report prints text"},
 	{name: "stdio-color", why: "gperf report prints without colours"},
@@ -66,23 +65,23 @@ var reportIdleFlags = []idleFlag{
 	{name: "addr2line-style", value: true, why: "gperf reads debug information itself"},
 	{name: "objdump", value: true, why: "gperf annotate disassembles itself"},
 	{name: "unwind-style", value: true, why: "gperf unwinds stacks itself"},
-	{name: "source", why: "it is for instructions: gperf annotate prints them"},
-	{name: "asm-raw", why: "it is for instructions: gperf annotate --asm-raw prints them"},
-	{name: "M,disassembler-style", value: true, why: "it is for instructions: gperf annotate -M prints them"},
-	{name: "prefix", value: true, why: "it is for instructions: gperf annotate --prefix prints them"},
-	{name: "prefix-strip", value: true, why: "it is for instructions: gperf annotate --prefix-strip prints them"},
-	{name: "percent-type", value: true, why: "it is for instructions: gperf annotate --percent-type prints them"},
-	{name: "disable-order", why: "it is for --dump-raw-trace, which has the records in the order of time"},
-	{name: "ignore-vmlinux", why: "--kallsyms FILE takes the kernel's symbols from there alone", refused: true},
-	{name: "socket-filter", value: true, why: "--sort socket shows the sockets, -C chooses their CPUs", refused: true},
-	{name: "group-sort-idx", value: true, why: "groups are sorted by their first event: --no-group sorts each event by itself", refused: true},
+	{name: "source", why: "gperf annotate prints instructions"},
+	{name: "asm-raw", why: "it applies to instructions: use gperf annotate --asm-raw"},
+	{name: "M,disassembler-style", value: true, why: "it applies to instructions: use gperf annotate -M"},
+	{name: "prefix", value: true, why: "it applies to instructions: use gperf annotate --prefix"},
+	{name: "prefix-strip", value: true, why: "it applies to instructions: use gperf annotate --prefix-strip"},
+	{name: "percent-type", value: true, why: "it applies to instructions: use gperf annotate --percent-type"},
+	{name: "disable-order", why: "it applies to --dump-raw-trace, which prints the records in order of time"},
+	{name: "ignore-vmlinux", why: "use --kallsyms FILE to read kernel symbols from FILE only", refused: true},
+	{name: "socket-filter", value: true, why: "use --sort socket to show sockets, -C to choose CPUs", refused: true},
+	{name: "group-sort-idx", value: true, why: "gperf sorts groups by their first event: --no-group sorts each event by itself", refused: true},
 	{name: "switch-on", value: true, why: "--time chooses a part of the recording", refused: true},
 	{name: "switch-off", value: true, why: "--time chooses a part of the recording", refused: true},
-	{name: "show-on-off-events", why: "it is for --switch-on and --switch-off", refused: true},
+	{name: "show-on-off-events", why: "it belongs to --switch-on and --switch-off", refused: true},
 	{name: "itrace", why: "gperf does not decode instruction traces: perf report does", refused: true},
 	{name: "total-cycles", why: "gperf does not count the cycles of blocks: perf report does", refused: true},
-	{name: "stitch-lbr", why: "gperf does not join the branches of several samples: perf report does", refused: true},
-	{name: "show-ref-call-graph", why: "gperf shows the callchains of each event alone: perf report does more", refused: true},
+	{name: "stitch-lbr", why: "gperf does not stitch the branches of several samples: perf report does", refused: true},
+	{name: "show-ref-call-graph", why: "gperf shows callchains of each event separately: use perf report", refused: true},
 }
 
 // apply sets the options that the flags ask for.
@@ -103,7 +102,7 @@ func (o *viewFlags) apply(opts *report.Options) (err error) {
 	case "relative":
 		opts.Relative = true
 	default:
-		return wrongUse("--percentage %s: it is relative or absolute", o.percentage)
+		return wrongUse("--percentage %s: use relative or absolute", o.percentage)
 	}
 	if o.ignoreCallees != "" {
 		if opts.IgnoreCallees, err = regexp.Compile(o.ignoreCallees); err != nil {
@@ -116,13 +115,13 @@ func (o *viewFlags) apply(opts *report.Options) (err error) {
 	return o.applyParallelism(opts)
 }
 
-// timeQuantum reads a time, which is in ns if it has no unit.
+// timeQuantum parses a time; its default unit is ns.
 func timeQuantum(s string) (uint64, error) {
 	digits := strings.TrimRight(s, "nums")
 	unit := map[string]uint64{"": 1, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[s[len(digits):]]
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if err != nil || n*unit == 0 {
-		return 0, wrongUse("--time-quantum %s: it is a number above 0 of ns, us, ms or s", s)
+		return 0, wrongUse("--time-quantum %s: use a number above 0 with ns, us, ms or s", s)
 	}
 	return n * unit, nil
 }
@@ -131,7 +130,7 @@ func columnWidths(list string) (widths []int, err error) {
 	for _, word := range words(list) {
 		n, err := strconv.ParseUint(word, 10, 16)
 		if err != nil {
-			return nil, wrongUse("--column-widths %s: %q is no width", list, word)
+			return nil, wrongUse("--column-widths %s: %q is not a width", list, word)
 		}
 		widths = append(widths, int(n))
 	}

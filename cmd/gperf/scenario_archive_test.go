@@ -19,7 +19,7 @@ import (
 	"gperf/testdata/programs"
 )
 
-// What is archived here prints the same where there is nothing else.
+// An archive prints the same on a machine without the recorded files.
 
 var stacksDWARF = programs.C("../../record/testdata/stacks.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread")
 
@@ -206,8 +206,8 @@ func TestScenarioArchiveMembers(t *testing.T) {
 	}
 }
 
-// TestScenarioArchiveSays: files that are not packed are told, with the reason and
-// the build ID, and the others are packed.
+// TestScenarioArchiveSays: gperf archive reports the files that it cannot pack, with the
+// reason and the build ID, and packs the others.
 func TestScenarioArchiveSays(t *testing.T) {
 	needArchives(t)
 	dir := t.TempDir()
@@ -277,8 +277,8 @@ func TestScenarioArchiveBad(t *testing.T) {
 	}
 }
 
-// TestScenarioArchiveDiskFull: an archive that cannot be written is told, and leaves
-// nothing: neither a part of it, nor the one before damaged.
+// TestScenarioArchiveDiskFull: if the archive cannot be written, gperf reports an error,
+// removes the partial archive, and keeps the previous one unchanged.
 func TestScenarioArchiveDiskFull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: mounting a small file system needs it (CAP_SYS_ADMIN)")

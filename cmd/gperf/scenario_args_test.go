@@ -45,7 +45,7 @@ func TestScenarioArgumentsOfPrograms(t *testing.T) {
 		`n=2 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_x8=0x78 ul=0x1cbe991a14 on_stack=1002 global=42 g="global" zeroed=14`,
 	}
 	if release, _ := os.ReadFile("/proc/sys/kernel/osrelease"); strings.HasPrefix(string(release), "6.18.15") {
-		t.Log("this kernel reads a file's variables (@+OFFSET) as 0, whoever sets up the probe: they are left out")
+		t.Log("this kernel reads a file's variables (@+OFFSET) as 0, for any probe: not tested")
 		words, _, _ = strings.Cut(words, " global")
 		for i := range want {
 			want[i], _, _ = strings.Cut(want[i], " global")
@@ -189,7 +189,7 @@ func TestScenarioArgumentsOfKernel(t *testing.T) {
 	}
 }
 
-// TestScenarioArgumentsRefused: what cannot be read is told before anything is recorded.
+// TestScenarioArgumentsRefused: gperf refuses unreadable arguments before it records.
 func TestScenarioArgumentsRefused(t *testing.T) {
 	program := argsC.Path(t)
 	stripped := argsStripped.Path(t)
@@ -199,7 +199,7 @@ func TestScenarioArgumentsRefused(t *testing.T) {
 		program + ":values np.label":              "write np->label",
 		program + ":values n:int":                 `"int" is not a type: use u8`,
 		program + ":values local":                 "gperf probe --vars values -x " + program,
-		stripped + ":values n":                    "has no DWARF\nVariables' names are in the debug information: install its package",
+		stripped + ":values n":                    "has no DWARF\nVariable names require debug information: install its package",
 		stripped + ":values " + first + ":string": "+0(" + first + "):string",
 	}
 	if runtime.GOARCH == "amd64" { // whose registers the kernel calls otherwise than everybody

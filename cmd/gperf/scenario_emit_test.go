@@ -42,8 +42,8 @@ func perfScript(t *testing.T, path string) string {
 // children runs a command several times, each in a process of its own.
 const children = "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done"
 
-// A raw tracepoint comes as often as the event that the kernel makes of it,
-// whoever is recorded and with whatever stacks, and not before the command's exec.
+// A raw tracepoint has as many samples as the event for the same tracepoint, for all targets
+// and kinds of stacks, and none before the command's exec.
 func TestScenarioRawTracepoint(t *testing.T) {
 	needEmitted(t)
 	for name, args := range map[string][]string{

@@ -37,7 +37,7 @@ func (c *wrong) check(t *testing.T, code int, stderr string) {
 // internals are words of Go and of its libraries.
 var internals = regexp.MustCompile(`\b(open|stat|lstat|readlink|read|write|fork/exec|strconv|elf|perf_event_open)[ .:]/?[A-Z/]|%!|\bnil\b|&\{|goroutine |panic`)
 
-// checkWrong records each of them; those of class are told apart in the output.
+// checkWrong records each of the cases; class names them in the output.
 func checkWrong(t *testing.T, class string, cases []wrong) {
 	t.Run(class, func(t *testing.T) {
 		for _, c := range cases {
@@ -57,9 +57,9 @@ func TestScenarioErrorsOfEvents(t *testing.T) {
 		event("uprobes:./x:f", "did you mean uprobe:./x:f?"),
 		event("probe:no_such", `unknown event "probe:no_such"`, "`gperf probe --list`", "kprobe:FUNCTION"),
 		event("raw_tracepoint:sched_[", "the glob has an unbalanced bracket"),
-		event("mem:no_such_symbol_here:w", "shows no symbol no_such_symbol_here in /proc/kallsyms", "a number is an address"),
+		event("mem:no_such_symbol_here:w", "shows no symbol no_such_symbol_here in /proc/kallsyms", "use an address instead"),
 		{[]string{"-a", "-e", "cpu-clock", "-G", "no-such-group"}, exitError, []string{`cgroup "no-such-group": `}},
-		{[]string{"-u", "no-such-user", "-e", "cpu-clock"}, exitUsage, []string{"-u no-such-user: there is no such user"}},
+		{[]string{"-u", "no-such-user", "-e", "cpu-clock"}, exitUsage, []string{"-u no-such-user: no such user"}},
 		{[]string{"-p", "4194305", "-e", "cpu-clock"}, exitError, []string{"no such process: 4194305"}},
 	})
 	checkWrong(t, "terms", []wrong{
@@ -112,7 +112,7 @@ func TestScenarioErrorsOfPrograms(t *testing.T) {
 		at("func_c "+register+":string", "+0("+register+"):string"),
 		at("func_c $retval", "kretprobe or uretprobe"),
 		{[]string{"-e", "uretprobe:" + plain + ":func_c+1"}, exitUsage, []string{"a return probe needs a function without an offset"}},
-		{[]string{"-e", "uprobe:" + plain + ":func_c n"}, exitError, []string{"has no DWARF", "compile with -g", "Registers need none: $arg1"}},
+		{[]string{"-e", "uprobe:" + plain + ":func_c n"}, exitError, []string{"has no DWARF", "compile with -g", "Registers do not: use $arg1"}},
 	})
 	checkWrong(t, "stripped", []wrong{
 		{[]string{"-e", "uprobe:" + stripped + ":func_c"}, exitUsage, []string{"it is stripped: ", "uprobe:" + stripped + ":0x1234", "-dbgsym"}},
@@ -154,7 +154,7 @@ func TestScenarioErrorsOfKernel(t *testing.T) {
 	}
 }
 
-// A kernel without kprobes is told to be one.
+// The error for a kernel without kprobes says so.
 func TestScenarioErrorsWithoutKprobes(t *testing.T) {
 	needTracepoints(t)
 	if _, err := os.Stat(filepath.Join(tracefsRoot, "kprobe_events")); err == nil {
@@ -166,7 +166,7 @@ func TestScenarioErrorsWithoutKprobes(t *testing.T) {
 	})
 }
 
-// What a user lacks is named, and what gives it.
+// Errors name the missing right and how to get it.
 func TestScenarioErrorsOfRights(t *testing.T) {
 	if p := record.Paranoid(); p <= 0 {
 		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)

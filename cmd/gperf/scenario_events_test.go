@@ -54,7 +54,7 @@ func eachSample(t *testing.T, path string, do func(f *format.File, s *format.Sam
 // busy is a command that takes a while.
 var busy = []string{"sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 0"}
 
-// frames is how many frames a callchain has, whoever's.
+// frames returns the number of frames of a sample's callchain.
 func frames(s *format.Sample) (n int) {
 	for i := range s.Callchain.Len() {
 		if s.Callchain.At(i) < format.ContextMax {
@@ -104,11 +104,11 @@ func TestScenarioStacksByEvent(t *testing.T) {
 	sameText(t, "script", modules.ReplaceAllString(text, "([kernel.kallsyms])"), modules.ReplaceAllString(want, "([kernel.kallsyms])"))
 }
 
-// modules are how the kernel's are called behind a frame. On the machine that was recorded, perf looks into
-// /proc/kcore, and takes them for parts of the kernel.
+// modules matches the names of kernel modules after a frame. On the recorded machine, perf reads
+// /proc/kcore and prints the kernel's name for them.
 var modules = regexp.MustCompile(`\((/lib/modules/\S+|\[\w+\])\)`)
 
-// What a filter leaves out is not recorded, and what it lets pass has its own stack.
+// gperf does not record filtered events; the others have their own stacks.
 func TestScenarioFilter(t *testing.T) {
 	needTracepoints(t)
 	file := filepath.Join(t.TempDir(), "perf.data")
@@ -197,7 +197,7 @@ func TestScenarioCgroup(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "perf.data")
 	args := []string{"-o", file, "-a", "-g", "-e", "cpu-clock,task-clock", "-e", "sched:sched_switch", "-G", name + ",," + name, "--all-cgroups", "--",
 		"sh", "-c", "echo $$ > " + dir + "/cgroup.procs; " + busy[2]}
-	if r := recordIn(t, "", args...); r.code != exitOK && strings.Contains(r.stderr, "no perf events for this control group") {
+	if r := recordIn(t, "", args...); r.code != exitOK && strings.Contains(r.stderr, "no perf events for this cgroup") {
 		t.Skipf("perf events do not know the cgroups at %s:\n%s", dir, r.stderr)
 	} else if r.code != exitOK {
 		t.Fatal(r.stderr)
@@ -243,7 +243,7 @@ func TestScenarioUser(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "perf.data")
 	r := mustRecord(t, "", "-o", file, "-u", fmt.Sprint(uid), "-e", "cpu-clock", "--", "sleep", "0.5")
 	c := read(t, file)
-	if c.total < 10 || c.samples["sh cpu-clock"] != c.total || !strings.Contains(r.stderr, "run now") {
+	if c.total < 10 || c.samples["sh cpu-clock"] != c.total || !strings.Contains(r.stderr, "running processes") {
 		t.Errorf("samples: %v\n%s", c.samples, r.stderr)
 	}
 	// The command is one of its user's processes.
@@ -287,7 +287,7 @@ func TestScenarioBreakpoint(t *testing.T) {
 			t.Errorf("a sample of %s at %#x, not %#x", f.EventName(s.Event), s.IP, addr)
 		}
 	})
-	if n != 1 && n != 2 { // it begins anew if Go has to make its stack larger
+	if n != 1 && n != 2 { // it starts again if Go must grow its stack
 		t.Errorf("main.main ran once: %d samples", n)
 	}
 }

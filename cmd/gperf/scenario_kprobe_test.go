@@ -135,8 +135,8 @@ func TestScenarioKprobe(t *testing.T) {
 	})
 }
 
-// TestScenarioKprobeOffset: behind the call that ftrace has compilers leave, there
-// begins an instruction; behind the first byte of a function none does.
+// TestScenarioKprobeOffset: an instruction starts after the call that the compiler adds for
+// ftrace, but none starts at the second byte of a function.
 func TestScenarioKprobeOffset(t *testing.T) {
 	needProbes(t, "kprobe")
 	needPrograms(t, "bash")
@@ -259,8 +259,8 @@ func someProbe(t *testing.T, kind string) string {
 	return "kprobe:tcp_v4_c*"
 }
 
-// startProbing records in the background until it is told to end, and returns when
-// its probes are there.
+// startProbing records in the background until it receives a signal, and returns when the
+// probes exist.
 func startProbing(t *testing.T, kind string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-a", "-q", "-o", filepath.Join(t.TempDir(), "perf.data"), "-e", someProbe(t, kind))
@@ -279,8 +279,8 @@ func startProbing(t *testing.T, kind string) *exec.Cmd {
 	}
 }
 
-// TestScenarioProbesVanish: however a recording is told to end, at once or later,
-// it takes its probes along.
+// TestScenarioProbesVanish: a recording removes its probes at its end, for every signal,
+// early or late.
 func TestScenarioProbesVanish(t *testing.T) {
 	for _, kind := range []string{"uprobe", "kprobe"} {
 		t.Run(kind, func(t *testing.T) {
@@ -295,8 +295,8 @@ func TestScenarioProbesVanish(t *testing.T) {
 	}
 }
 
-// TestScenarioKilled: what a recording leaves that was killed is told, and removed
-// by one command, which spares what others use.
+// TestScenarioKilled: the next recording reports the leftover probes of a killed one, and
+// gperf probe --del removes them, but no probes in use.
 func TestScenarioKilled(t *testing.T) {
 	for _, kind := range []string{"uprobe", "kprobe"} {
 		t.Run(kind, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestScenarioKilled(t *testing.T) {
 			}
 			if r := recordIn(t, t.TempDir(), "-e", someProbe(t, kind), "--", "true"); !strings.Contains(r.stderr, "killed recordings have left") ||
 				!strings.Contains(r.stderr, "gperf probe --del") {
-				t.Errorf("the next recording does not tell:\n%s", r.stderr)
+				t.Errorf("the next recording does not report the leftover probes:\n%s", r.stderr)
 			}
 			r := runGperf(t, "probe", "--del")
 			if n := strings.Count(r.stderr, fmt.Sprintf("Removed event: gperf_%d_", killed.Process.Pid)); r.code != exitOK || n != len(left) {

@@ -107,7 +107,7 @@ func TestScenarioGo(t *testing.T) {
 	mustRecord(t, dir, "-e", `uprobe:`+program+`:"main.(*T).Method" a=`+second+`:s64`, "--", program)
 	text := scripted(t, dir)
 	for a := range 5 {
-		// A goroutine begins the function anew when its stack has grown, or when it was preempted at the probe.
+		// A goroutine starts the function again after its stack grew, or after preemption at the probe.
 		if n := strings.Count(text, fmt.Sprintf("probe_functions:main_T_Method: (%s) a=%d\n", firstAddress(text), a)); n < 1 || n > 2 {
 			t.Errorf("Method(%d) is called %d times in:\n%s", a, n, text)
 		}
@@ -138,7 +138,7 @@ func TestScenarioLibrary(t *testing.T) {
 	t.Run("IFUNC", func(t *testing.T) {
 		r := recordIn(t, dir, "-e", "uprobe:libc:strl*", "--", program)
 		if strings.Contains(r.stderr, "on this architecture the choice can only be read from a running process") {
-			t.Skipf("which strlen programs call cannot be told:\n%s", r.stderr)
+			t.Skipf("cannot find which strlen programs call:\n%s", r.stderr)
 		}
 		text := scripted(t, dir)
 		if n := strings.Count(text, "probe_libc:strlen: "); n < 5 {
@@ -213,7 +213,7 @@ func TestScenarioMountNamespace(t *testing.T) {
 		mustRecord(t, dir, append(args, "--call-graph", "fp", "--", "sleep", "0.2")...)
 		text := scripted(t, dir)
 		if strings.Contains(text, "probe_real:inside: ") && !buildIDs(t, filepath.Join(dir, "perf.data")) {
-			continue // before Linux 5.12, nothing tells which file was mapped
+			continue // before Linux 5.12, no build ID identifies the mapped file
 		}
 		if !strings.Contains(text, "probe_real:inside: ") || !strings.Contains(text, " inside+0x0 ("+box+"/real)") {
 			t.Errorf("%v: there are no samples of inside, or its name is not found:\n%.1000s", args, text)
@@ -235,7 +235,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// A program is told by the semaphore that it is watched, while it is.
+// During the recording, the semaphore shows the program that its USDT probe is active.
 func TestScenarioUSDT(t *testing.T) {
 	needProbes(t, "uprobe")
 	dir, program := t.TempDir(), markC.Path(t)
@@ -250,7 +250,7 @@ func TestScenarioUSDT(t *testing.T) {
 		}
 	}
 	if out, err := exec.Command(program).Output(); err != nil || string(out) != "watched 0\n" {
-		t.Errorf("behind the recording: %q, %v", out, err)
+		t.Errorf("after the recording: %q, %v", out, err)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestScenarioPerfReadsProbes(t *testing.T) {
 	}
 }
 
-// buildIDs tells whether the kernel put build IDs into a recording's mmap records.
+// buildIDs reports whether the kernel put build IDs into a recording's mmap records.
 func buildIDs(t *testing.T, file string) bool {
 	t.Helper()
 	for _, a := range read(t, file).Attrs {

@@ -13,14 +13,14 @@ import (
 	"gperf/script"
 )
 
-// scriptFlags are the flags of `gperf script`.
+// scriptFlags holds the flags of `gperf script`.
 type scriptFlags struct {
 	input      inputFlags
 	formats    formatFlags
 	fields     []string
 	compat     string
 	maxStack   int
-	anyDepth   bool // maxStack is not the user's
+	anyDepth   bool // --max-stack was not given
 	noChain    bool
 	ns         bool
 	showUnwind bool
@@ -31,42 +31,42 @@ type scriptFlags struct {
 	shown      [len(shownRecords)]bool
 }
 
-// shownRecords say which records are shown between the samples.
+// shownRecords lists the flags that print records between the samples.
 var shownRecords = [...]struct {
 	name, usage string
 	types       []format.Type
 }{
-	{"show-task-events", "lines for processes and threads that started, ended or took another name", []format.Type{format.TypeComm, format.TypeFork, format.TypeExit}},
-	{"show-mmap-events", "lines for mappings", []format.Type{format.TypeMmap, format.TypeMmap2}},
-	{"show-switch-events", "lines for context switches", []format.Type{format.TypeSwitch, format.TypeSwitchCPUWide}},
-	{"show-namespace-events", "lines for threads' namespaces", []format.Type{format.TypeNamespaces}},
-	{"show-cgroup-events", "lines for control groups", []format.Type{format.TypeCgroup}},
-	{"show-lost-events", "lines for lost records", []format.Type{format.TypeLost}},
-	{"show-bpf-events", "lines for BPF programs that came or went", []format.Type{format.TypeKSymbol, format.TypeBPFEvent}},
-	{"show-text-poke-events", "lines for changes of the kernel's text, BPF programs' too", []format.Type{format.TypeTextPoke, format.TypeKSymbol}},
-	{"show-round-events", "lines for the recorder's rounds, and everything in the order of the file", []format.Type{format.TypeFinishedRound}},
+	{"show-task-events", "print COMM, FORK and EXIT records", []format.Type{format.TypeComm, format.TypeFork, format.TypeExit}},
+	{"show-mmap-events", "print MMAP and MMAP2 records", []format.Type{format.TypeMmap, format.TypeMmap2}},
+	{"show-switch-events", "print context switches", []format.Type{format.TypeSwitch, format.TypeSwitchCPUWide}},
+	{"show-namespace-events", "print NAMESPACES records", []format.Type{format.TypeNamespaces}},
+	{"show-cgroup-events", "print CGROUP records", []format.Type{format.TypeCgroup}},
+	{"show-lost-events", "print LOST records", []format.Type{format.TypeLost}},
+	{"show-bpf-events", "print KSYMBOL and BPF_EVENT records", []format.Type{format.TypeKSymbol, format.TypeBPFEvent}},
+	{"show-text-poke-events", "print TEXT_POKE and KSYMBOL records", []format.Type{format.TypeTextPoke, format.TypeKSymbol}},
+	{"show-round-events", "print FINISHED_ROUND records, and all records in file order", []format.Type{format.TypeFinishedRound}},
 }
 
-const scriptHelp = `Prints the samples of a recording as text, a block for each, as perf script does. With --format, their stacks
-are counted instead, as gperf report does it: --format flamegraph -o cpu.html.`
+const scriptHelp = `Prints the samples of a recording as text, as perf script does. With --format, it
+counts their stacks instead, as gperf report does: --format flamegraph -o cpu.html.`
 
 func (o *scriptFlags) set() *pflag.FlagSet {
 	s := newFlagSet("script")
 	o.input.add(s)
-	s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: [hw|sw|trace|raw|cache|break|pmu:]name,...; or change the usual ones: +name,-name.\nThey are "+strings.Join(script.FieldNames(), ","))
+	s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: [hw|sw|trace|raw|cache|break|pmu:]name,...;\n+name and -name change the defaults. Fields:\n"+strings.Join(script.FieldNames(), ","))
 	o.formats.add(s)
-	s.StringVar(&o.compat, "compat", "7.3", "print as this `version` of perf does: 7.3 or 6.1")
+	s.StringVar(&o.compat, "compat", "7.3", "print as this `version` of perf: 7.3 or 6.1")
 	s.IntVar(&o.maxStack, "max-stack", perfMaxStack, maxStackHelp)
-	s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "the sampled address instead of the callchain")
-	s.BoolVar(&o.showUnwind, "show-unwind", false, "below each callchain, how the user stack ended")
-	s.BoolVar(&o.ns, "ns", false, "times with nine digits")
+	s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "print the sampled address only, without the callchain")
+	s.BoolVar(&o.showUnwind, "show-unwind", false, "print after each callchain how unwinding of the user stack ended")
+	s.BoolVar(&o.ns, "ns", false, "print times in nanoseconds")
 	o.head.add(s)
-	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "instead of samples' text, each record of the file as report -D has it: its place, bytes and fields")
+	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print the offset, bytes and fields of each record instead of samples")
 	o.lines.add(s)
 	for i, f := range shownRecords {
 		s.BoolVar(&o.shown[i], f.name, false, f.usage)
 	}
-	s.BoolVar(&o.fullPath, "full-source-path", false, "srcline and srcfile with the whole path")
+	s.BoolVar(&o.fullPath, "full-source-path", false, "print the full path in fields srcline and srcfile")
 	return s
 }
 
@@ -131,7 +131,7 @@ func (o *scriptFlags) options() (script.Options, error) {
 	case "6.1", "6":
 		opts.Compat = script.Perf6
 	default:
-		return opts, wrongUse("--compat %s: it is 7.3 or 6.1", o.compat)
+		return opts, wrongUse("--compat %s: use 7.3 or 6.1", o.compat)
 	}
 	if o.maxStack < 0 {
 		return opts, wrongUse("--max-stack %d is negative", o.maxStack)
@@ -139,8 +139,8 @@ func (o *scriptFlags) options() (script.Options, error) {
 	return opts, nil
 }
 
-// showRecords says which records are shown. Of all that chooses samples, only
-// the list of CPUs chooses among them, as with perf.
+// showRecords sets the records to print between the samples. As in perf, --cpu is the only
+// filter that applies to them.
 func (o *scriptFlags) showRecords(opts *script.Options) (err error) {
 	for i, f := range shownRecords {
 		if o.shown[i] {
@@ -168,7 +168,7 @@ func (o *scriptFlags) print(stdout io.Writer, in *input, opts script.Options) (f
 	return script.Print(stdout, in.file, in.sym, in.history, in.keep, opts)
 }
 
-// printPerEvent prints each event's samples to a file of its own.
+// printPerEvent prints the samples of each event to a separate file.
 func (o *scriptFlags) printPerEvent(stdout io.Writer, in *input, opts script.Options) (skipped format.Skipped, err error) {
 	if opts.Events, err = createEventFiles(in.path, in.file); err != nil {
 		return skipped, err

@@ -15,7 +15,7 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// lineFlags choose the lines of `gperf script`, and what they show.
+// lineFlags holds the flags that choose the lines of `gperf script` and their contents.
 type lineFlags struct {
 	where              whereFlags
 	reltime, deltatime bool
@@ -25,17 +25,17 @@ type lineFlags struct {
 
 func (o *lineFlags) add(s *pflag.FlagSet) {
 	o.where.add(s, "")
-	s.BoolVar(&o.reltime, "reltime", false, "times since the first line")
-	s.BoolVar(&o.deltatime, "deltatime", false, "times since the previous line")
-	s.StringVar(&o.stopAt, "stop-bt", "", "end callchains at these functions, a `list`")
+	s.BoolVar(&o.reltime, "reltime", false, "print times relative to the first line")
+	s.BoolVar(&o.deltatime, "deltatime", false, "print times relative to the previous line")
+	s.StringVar(&o.stopAt, "stop-bt", "", "end callchains at these functions, a comma-separated `list`")
 	s.BoolVar(&o.perEvent, "per-event-dump", false, "write each event's samples to a file, INPUT.EVENT.dump")
-	s.BoolVarP(&o.list, "list", "l", false, "list the scripts of perf that gperf has")
+	s.BoolVarP(&o.list, "list", "l", false, "list perf's scripts that gperf implements")
 	addIdle(s, scriptIdleFlags)
 }
 
 var scriptIdleFlags = []idleFlag{
-	{name: "a,all-cpus", why: "it is for recording with a script of perf's"},
-	{name: "d,debug-mode", why: "gperf script checks the order of samples, and counts lost events, whenever it prints them", refused: true},
+	{name: "a,all-cpus", why: "it applies to recording with perf's scripts"},
+	{name: "d,debug-mode", why: "gperf script always checks the order of samples and counts lost events", refused: true},
 	{name: "demangle", why: "C++ and Rust names are demangled unless --no-demangle is given"},
 	{name: "demangle-kernel", why: "the kernel's names are demangled like others"},
 	{name: "addr2line", value: true, why: "gperf reads debug information itself"},
@@ -44,16 +44,16 @@ var scriptIdleFlags = []idleFlag{
 	{name: "show-kernel-path", why: "the kernel is shown as [kernel.kallsyms]", refused: true},
 	{name: "switch-on", value: true, why: "--time chooses a part of the recording", refused: true},
 	{name: "switch-off", value: true, why: "--time chooses a part of the recording", refused: true},
-	{name: "show-on-off-events", why: "it is for --switch-on and --switch-off", refused: true},
+	{name: "show-on-off-events", why: "it belongs to --switch-on and --switch-off", refused: true},
 	{name: "L,Latency", why: "the kernel no longer records these attributes", refused: true},
-	{name: "stitch-lbr", why: "gperf does not join the branches of several samples", refused: true},
+	{name: "stitch-lbr", why: "gperf does not stitch the branches of several samples", refused: true},
 	{name: "itrace", why: "gperf does not decode instruction traces: perf script does", refused: true},
 	{name: "s,script", value: true, why: "gperf runs no scripts: perf script -s SCRIPT -i FILE reads gperf's recordings", refused: true},
 	{name: "g,gen-script", value: true, why: "gperf runs no scripts: perf script -g LANGUAGE -i FILE reads gperf's recordings", refused: true},
 	{name: "dlfilter", value: true, why: "gperf loads no filters: perf script --dlfilter FILTER -i FILE reads gperf's recordings", refused: true},
 }
 
-// options adds what the flags ask for.
+// options applies the flags.
 func (o *lineFlags) options(opts *script.Options) error {
 	switch {
 	case o.reltime && o.deltatime:
@@ -68,24 +68,24 @@ func (o *lineFlags) options(opts *script.Options) error {
 	return nil
 }
 
-// whereFlags choose samples by where they were taken.
+// whereFlags holds the flags that choose samples by DSO, symbol or address.
 type whereFlags struct {
 	dsos, symbols string
 	addrRange     uint64
 }
 
-// add adds the flags; letter is that of --dsos.
+// add defines the flags; letter is the shorthand of --dsos.
 func (o *whereFlags) add(s *pflag.FlagSet, letter string) {
-	s.StringVarP(&o.dsos, "dsos", letter, "", "only samples taken in these DSOs, a `list`")
-	s.StringVarP(&o.symbols, "symbols", "S", "", "only samples taken in these functions, or at these addresses, a `list`")
-	s.Uint64Var(&o.addrRange, "addr-range", 0, "with --symbols: so many `bytes` from each address on")
+	s.StringVarP(&o.dsos, "dsos", letter, "", "print only samples in these DSOs, a comma-separated `list`")
+	s.StringVarP(&o.symbols, "symbols", "S", "", "print only samples in these functions or at these addresses, a `list`")
+	s.Uint64Var(&o.addrRange, "addr-range", 0, "with --symbols: match this number of `bytes` from each address")
 }
 
 func (o *whereFlags) where() replay.Where {
 	return replay.Where{DSOs: words(o.dsos), Symbols: words(o.symbols), AddrRange: o.addrRange}
 }
 
-// listScripts prints what of perf's scripts gperf can do.
+// listScripts prints the scripts of perf that gperf implements.
 func listScripts(stdout, stderr io.Writer) error {
 	_, err := fmt.Fprint(stdout, `List of available trace scripts:
   flamegraph                           create flame graphs: gperf script --format flamegraph
@@ -107,8 +107,8 @@ func (f *eventFile) Write(b []byte) (int, error) {
 	return f.buffer.Write(b)
 }
 
-// createEventFiles creates a file for each event of the recording at path. Events of
-// one name share theirs.
+// createEventFiles creates a file for each event of the recording at path. Events of the
+// same name share a file.
 func createEventFiles(path string, f *format.File) ([]script.EventText, error) {
 	texts := make([]script.EventText, len(f.Attrs))
 	files := map[string]*eventFile{}
@@ -127,8 +127,7 @@ func createEventFiles(path string, f *format.File) ([]script.EventText, error) {
 	return texts, nil
 }
 
-// closeEventFiles completes the files. What was written already of those that
-// cannot be completed stays.
+// closeEventFiles flushes and closes the files. On error, a file keeps its contents so far.
 func closeEventFiles(texts []script.EventText) (err error) {
 	for _, t := range texts {
 		f := t.Writer.(*eventFile)

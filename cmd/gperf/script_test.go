@@ -248,7 +248,7 @@ func TestScriptEqualsPerf(t *testing.T) {
 			}
 			got, _ := gperf(t, "script", "--no-inline", "--compat", o.compat, "-i", file)
 			if strings.Count(got, "\n") < 20 {
-				t.Errorf("only %d lines: the recording is too short to tell", strings.Count(got, "\n"))
+				t.Errorf("only %d lines: the recording is too short for this test", strings.Count(got, "\n"))
 			}
 			got, want = o.withoutPLT(got, want)
 			sameText(t, r.name, got, want)
@@ -418,18 +418,18 @@ func TestScriptErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{"script", exitError, "there is no perf.data here: record one with gperf record, or name one with -i"},
+		{"script", exitError, "no perf.data in this directory: record one with gperf record, or name one with -i"},
 		{"script -i nothere", exitError, "nothere: no such file or directory"},
 		{"script -i text", exitError, `text: at offset 0x0: the file begins with "#!/bin/s" instead of "PERFILE2": not a perf.data file`},
 		{"script -i .", exitError, "data: no such file"},
 		{"script --nonsense", exitUsage, "unknown flag: --nonsense"},
 		{"script text", exitError, `text: at offset 0x0: the file begins with "#!/bin/s" instead of "PERFILE2"`},
-		{"script text text", exitUsage, `unexpected argument "text": a file is named with -i`},
+		{"script text text", exitUsage, `unexpected argument "text": name a file with -i`},
 		{"script -F comm,nonsense", exitUsage, `unknown field "nonsense": the fields are comm, tid, `},
 		{"script -F x:comm", exitUsage, `unknown type of events "x"`},
 		{"script -F comm,+pid", exitUsage, "cannot be mixed"},
-		{"script --format xml", exitUsage, "--format xml: it is text, folded, pprof or flamegraph"},
-		{"script --compat 5", exitUsage, "--compat 5: it is 7.3 or 6.1"},
+		{"script --format xml", exitUsage, "--format xml: use text, folded, pprof or flamegraph"},
+		{"script --compat 5", exitUsage, "--compat 5: use 7.3 or 6.1"},
 	} {
 		var out, errs bytes.Buffer
 		code := run(strings.Fields(tc.args), &out, &errs)
@@ -454,8 +454,8 @@ func TestParseTimes(t *testing.T) {
 		{"50%/2", timeRanges{{start: 1500, end: 2000}}, ""},
 		{"10%/1,10%/3", timeRanges{{start: 1000, end: 1100, open: true}, {start: 1200, end: 1300, open: true}}, ""},
 		{"2,1", nil, "ends before it starts"},
-		{"x,1", nil, `"x" is no time in seconds`},
-		{"1.0000000001,", nil, "is no time in seconds"},
+		{"x,1", nil, `"x" is not a time in seconds`},
+		{"1.0000000001,", nil, "is not a time in seconds"},
 		{"30%-20%", nil, "is neither A%-B% nor A%/N"},
 		{"50%/4", nil, "is neither A%-B% nor A%/N"},
 	} {

@@ -9,15 +9,14 @@ import (
 	"gperf/record"
 )
 
-// What of the incomplete stacks gets a line of its own: the most frequent causes, if
-// they matter.
+// Limits of the list of causes of incomplete stacks.
 const (
 	maxCauses    = 4
-	minCausePart = 100 // one stack in so many
+	minCausePart = 100 // list a cause of at least 1/100 of the stacks
 )
 
-// stackSummary says how many of a recording's user stacks are complete, and where
-// the others end, why, and what to do about it.
+// stackSummary returns lines about a recording's user stacks: how many are complete, and
+// the frequent causes of incomplete ones with their remedies.
 func stackSummary(u *record.UnwindSummary) []string {
 	early := uint64(0)
 	for _, n := range u.Early {
@@ -49,12 +48,12 @@ func stackSummary(u *record.UnwindSummary) []string {
 	return lines
 }
 
-// byCause merges what has the same text but for the number.
+// byCause merges the entries that differ only in their number, and sorts them by it.
 func byCause(l []record.Incomplete) []record.Incomplete {
 	var merged []record.Incomplete
 	for _, c := range l {
 		if c.DSO != "" && strings.HasPrefix(c.DSO, "/") && !strings.HasPrefix(c.DSO, "//") {
-			c.Program = "" // the file says enough
+			c.Program = "" // the DSO is sufficient
 		}
 		i := slices.IndexFunc(merged, func(m record.Incomplete) bool { return m.Cause == c.Cause && m.DSO == c.DSO && m.Program == c.Program })
 		if i < 0 {
@@ -67,7 +66,7 @@ func byCause(l []record.Incomplete) []record.Incomplete {
 	return merged
 }
 
-// causes say why stacks end early, and the remedy, if there is one.
+// causes describes why stacks end early, and the remedy, if there is one.
 var causes = map[bpf.End]struct{ why, remedy string }{
 	bpf.EndCompat:      {"32-bit code is not unwound", "--call-graph fp"},
 	bpf.EndNoProcess:   {"mappings of the process were lost", "larger rings (-m)"},
@@ -81,7 +80,7 @@ var causes = map[bpf.End]struct{ why, remedy string }{
 	bpf.EndInternal:    {"an error of the BPF program", ""},
 }
 
-// causeText is the line of a cause: "2475 of /usr/bin/node: no unwind information (try --call-graph fp)".
+// causeText formats a cause: "2475 of /usr/bin/node: no unwind information (try --call-graph fp)".
 func causeText(c record.Incomplete) string {
 	of := c.DSO
 	switch {

@@ -9,8 +9,8 @@ import (
 	"gperf/record/near"
 )
 
-// suggestion ends a message about an unknown name: it has the known names that are most
-// like it, or if none is, all of them after allAre, such as "the fields are".
+// suggestion returns the end of a message about an unknown name: similar known names, or
+// if there are none, allAre ("the fields are") and all known names.
 func suggestion(name string, known []string, allAre string) string {
 	if l := near.Names(name, known); len(l) > 0 {
 		return ": did you mean " + strings.Join(l[:min(len(l), 3)], ", ") + "?"
@@ -18,14 +18,14 @@ func suggestion(name string, known []string, allAre string) string {
 	return ": " + allAre + " " + strings.Join(known, ", ")
 }
 
-// otherCommands are commands that gperf does not have, most of them perf's, and the way to
-// what they show. Each perf command here reads gperf's files.
+// otherCommands lists commands that gperf does not have, most of them perf's, and their
+// replacement. Each perf command here reads gperf's files.
 var otherCommands = []struct{ name, way string }{
 	{"bench", "perf bench measures this machine"},
-	{"buildid-cache", "`gperf cache` shows and removes what is kept by build ID"},
+	{"buildid-cache", "`gperf cache` shows and clears gperf's cache"},
 	{"c2c", "record with `perf c2c record`, where the PMU samples memory accesses; `gperf report --mem-mode` reads that, too"},
-	{"check", "`gperf doctor` prints what can be recorded here"},
-	{"config", "gperf has no configuration file: its flags are all there is"},
+	{"check", "`gperf doctor` prints what this machine can record"},
+	{"config", "gperf has no configuration file, only flags"},
 	{"daemon", "`gperf record --overwrite --switch-output=signal -a` keeps the last samples, and writes them at each SIGUSR2"},
 	{"data", "`perf data convert --to-json out.json -i perf.data` reads gperf's files"},
 	{"diff", "`perf diff perf.data.old perf.data` reads gperf's files"},
@@ -33,7 +33,7 @@ var otherCommands = []struct{ name, way string }{
 	{"flamegraph", "`gperf report --format flamegraph -o flame.html` makes one of perf.data"},
 	{"folded", "`gperf report --format folded` prints folded stacks of perf.data"},
 	{"ftrace", "`gperf record -a -g -e kprobe:FUNCTION` records the calls of a function with their stacks"},
-	{"inject", "`perf inject -i perf.data -o out.data` reads gperf's files, and gperf reads what it writes"},
+	{"inject", "`perf inject -i perf.data -o out.data` reads gperf's files, and gperf reads its output"},
 	{"iostat", "perf iostat counts with the PMU; `gperf record -a -e 'block:*'` records each request"},
 	{"kallsyms", "`gperf list 'kprobe:NAME*'` lists functions of the kernel"},
 	{"kmem", "`gperf record -a -e 'kmem:*'`, then `perf kmem -i perf.data --caller stat`"},
@@ -50,8 +50,7 @@ var otherCommands = []struct{ name, way string }{
 	{"trace", "`gperf record -e 'raw_syscalls:*' COMMAND`, then `perf trace -i perf.data`"},
 }
 
-// unknown says that gperf has no command of that name, and what to use or what may have
-// been meant.
+// unknown reports an unknown command, and suggests a replacement or similar commands.
 func unknown(name string, stderr io.Writer) int {
 	for _, other := range otherCommands {
 		if other.name == name {
@@ -69,7 +68,7 @@ func unknown(name string, stderr io.Writer) int {
 	return exitUsage
 }
 
-// likeCommand returns the commands that the name abbreviates, or else is like.
+// likeCommand returns the commands that the name abbreviates, or else similar ones.
 func likeCommand(name string) []string {
 	var names []string
 	for _, c := range commands {

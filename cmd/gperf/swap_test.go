@@ -12,7 +12,7 @@ import (
 	"gperf/testdata/swap"
 )
 
-// foreignDir holds recordings by others, beside the checkout.
+// foreignDir holds recordings by others, next to the checkout.
 var foreignDir = filepath.Join(root, "..", "shared", "fixtures", "perf-data")
 
 // ownFiles are the recordings in testdata.
@@ -25,8 +25,8 @@ func ownFiles(t *testing.T) []string {
 	return files
 }
 
-// foreignFiles are the recordings by others; references to them, which lie
-// beside them, and the folder's README are left out.
+// foreignFiles returns the recordings by others, without the reference outputs and the
+// README in their directory.
 func foreignFiles(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir(foreignDir)
@@ -50,8 +50,8 @@ func foreignFiles(t *testing.T) []string {
 
 // twins are recordings by others whose big-endian twins print the same, each
 // for what it has. perf 7.3.4 prints the same script text for these twins, too,
-// which tells that they are what a big-endian machine would have written, but
-// for the two marked with *, which it reads wrong.
+// so they equal recordings of a big-endian machine, except the two marked with *, which perf
+// reads wrongly.
 var twins = []string{
 	"hotspot.perf.data.PerfFormatLost",                       // READ with ids and lost ones, registers, KSYMBOL
 	"autofdo.ro_sample.perf",                                 // samples of one event

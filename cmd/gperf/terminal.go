@@ -7,16 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// terminal is an output that somebody looks at. What recordings hold is not trusted
-// with it: control characters of commands' and files' names are written as cat -v
-// shows them, an escape as ^[.
+// terminal is an output to a terminal. Recordings are untrusted input: it escapes control
+// characters in names of commands and files as cat -v does, ESC as ^[.
 type terminal struct {
 	file *os.File
 	mu   sync.Mutex
-	rest []byte // of a character that was not complete
+	rest []byte // an incomplete character at the end of the last Write
 }
 
-// outputTo returns what writes to f: files and pipes get everything as it is.
+// outputTo returns a writer to f, which is a terminal if f is one.
 func outputTo(f *os.File) io.Writer {
 	if isTerminal(f) {
 		return &terminal{file: f}
@@ -24,8 +23,8 @@ func outputTo(f *os.File) io.Writer {
 	return f
 }
 
-// Write writes all of p but the beginning of a character at its end, which the next
-// Write completes.
+// Write writes all of p except an incomplete character at its end, which the next Write
+// completes.
 func (t *terminal) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,8 +36,8 @@ func (t *terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// escapeControls appends text to b with its control characters escaped, all but line
-// breaks and tabs. rest is the beginning of a character at the end of text.
+// escapeControls appends text to b and escapes its control characters, except newlines and
+// tabs. rest is an incomplete character at the end of text.
 func escapeControls(b, text []byte) (escaped, rest []byte) {
 	for len(text) > 0 {
 		if !utf8.FullRune(text) {
@@ -46,7 +45,7 @@ func escapeControls(b, text []byte) (escaped, rest []byte) {
 		}
 		r, n := utf8.DecodeRune(text)
 		if r == utf8.RuneError && n == 1 {
-			r = rune(text[0]) // a terminal that does not expect UTF-8 takes it as it is
+			r = rune(text[0]) // a terminal without UTF-8 interprets the byte itself
 		}
 		switch {
 		case r == '\n' || r == '\t':

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// timeRange is a part of the recording, in ns. A bound of 0 is none.
+// timeRange is a range of times in ns. A bound of 0 means no bound.
 type timeRange struct {
 	start, end uint64
-	open       bool // end itself is outside
+	open       bool // the range excludes end
 }
 
 type timeRanges []timeRange
@@ -23,10 +23,9 @@ func (l timeRanges) contain(t uint64) bool {
 	return false
 }
 
-// parseTimes reads what --time takes: START,STOP pairs between blanks, in
-// seconds; or, between commas, parts of the recording: A%-B%, or A%/N, the nth
-// part of A percent. bounds are the times of the first and last sample, nil
-// when the file does not tell them.
+// parseTimes parses the value of --time: START,STOP pairs in seconds, separated by blanks;
+// or parts of the recording, separated by commas: A%-B%, or A%/N, the Nth part of A percent.
+// bounds are the times of the first and last sample, or nil if the file does not have them.
 func parseTimes(arg string, bounds []uint64) (timeRanges, error) {
 	if strings.Contains(arg, "%") {
 		return parsePercents(arg, bounds)
@@ -50,8 +49,7 @@ func parseTimes(arg string, bounds []uint64) (timeRanges, error) {
 	return l, nil
 }
 
-// parseSeconds reads seconds with at most nine digits behind the point as ns;
-// "" is 0.
+// parseSeconds converts seconds with at most nine decimals to ns; "" is 0.
 func parseSeconds(s string) (uint64, error) {
 	if s == "" {
 		return 0, nil
@@ -64,12 +62,12 @@ func parseSeconds(s string) (uint64, error) {
 			return sec*1e9 + ns, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no time in seconds", s)
+	return 0, fmt.Errorf("%q is not a time in seconds", s)
 }
 
 func parsePercents(arg string, bounds []uint64) (timeRanges, error) {
 	if len(bounds) != 2 || bounds[1] <= bounds[0] {
-		return nil, fmt.Errorf("the file does not tell the times of its first and last sample, which percentages refer to: give seconds")
+		return nil, fmt.Errorf("the file does not contain the times of its first and last sample: use seconds instead of percentages")
 	}
 	length := float64(bounds[1] - bounds[0])
 	var l timeRanges
@@ -87,7 +85,7 @@ func parsePercents(arg string, bounds []uint64) (timeRanges, error) {
 	return l, nil
 }
 
-// parsePercent returns a part of the recording as fractions of it.
+// parsePercent parses a part of the recording and returns its bounds as fractions.
 func parsePercent(word string) (from, to float64, err error) {
 	bad := fmt.Errorf("%q is neither A%%-B%% nor A%%/N", word)
 	if a, n, ok := strings.Cut(word, "/"); ok {

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxUnresolved is how many files are listed without -v.
+	// maxUnresolved is the maximum number of files to list without -v.
 	maxUnresolved = 10
-	// minUnresolved is the part of the samples below which a file is not.
+	// minUnresolved is the minimum fraction of the samples for a file to be listed.
 	minUnresolved = 0.01
 )
 
-// tellUnresolved says of which files addresses have no names, why, and by which
-// build IDs they are found elsewhere. Files that matter little are only counted.
+// tellUnresolved lists the files that gperf could not symbolize, with the reason and the
+// build ID. It only counts files with few samples.
 func (in *input) tellUnresolved(stderr io.Writer) {
 	if self == perfName {
 		in.warnUnresolved(stderr)
@@ -30,8 +30,8 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 	few := 0
 	for _, u := range in.sym.Unresolved() {
 		switch {
-		case !isFile(u.Path) && u.Path != dso.VDSO: // the kernel is told of elsewhere
-		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // the little that symbols do not cover
+		case !isFile(u.Path) && u.Path != dso.VDSO: // tell reports the kernel
+		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // most addresses have a symbol
 		case shares[replay.File{Path: u.Path, ID: u.ID}] < minUnresolved:
 			few++
 		case u.Reason == symbolize.NoSymbol:
@@ -40,9 +40,9 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 			missing = append(missing, u)
 		}
 	}
-	way := "gperf archive packs what is needed where it was recorded; or bring them, by build ID"
+	way := "run gperf archive on the recorded machine, or copy the files with these build IDs"
 	if in.packed != nil {
-		way = "they were not there when it was packed; bring them, by build ID (--symfs)"
+		way = "the archive does not contain them; copy the files with these build IDs (--symfs)"
 	}
 	in.tellFiles(stderr, "addresses in %d %s have no names: "+way, missing)
 	in.tellFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
@@ -64,8 +64,8 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 	}
 }
 
-// tellFiles lists files below a line that says what they are: their number and the
-// word for them are put into it.
+// tellFiles prints the line what, with the number of files and "file" or "files" filled in,
+// and lists the files.
 func (in *input) tellFiles(stderr io.Writer, what string, l []symbolize.Unresolved) {
 	if len(l) == 0 {
 		return
@@ -90,10 +90,10 @@ func filesWord(n int) string {
 	return "files"
 }
 
-// reasonText says why; of a file with symbols, how few they are.
+// reasonText returns the reason; for a file with symbols, how many addresses have none.
 func reasonText(u symbolize.Unresolved) string {
 	if u.Reason == symbolize.NoSymbol {
-		return fmt.Sprintf("%d of %d addresses are in none of the functions that have names", u.Missing, u.Asked)
+		return fmt.Sprintf("%d of %d addresses are in no function of the symbol table", u.Missing, u.Asked)
 	}
 	return u.Reason.String()
 }

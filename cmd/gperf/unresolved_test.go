@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestUnresolved: files that addresses have no names of are told once, with what
-// to do; memory and programs without samples are not.
+// TestUnresolved: gperf reports unresolved files once, with what to do, but not memory and
+// programs without samples.
 func TestUnresolved(t *testing.T) {
 	const pid = 4_000_125
 	r := &recorder{attrs: 1}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// versionText is what `gperf version` prints: the version, the commit, and the Go
+// versionText returns the output of `gperf version`: the version, the commit, and the Go
 // toolchain that built it.
 func versionText() string {
 	info, ok := debug.ReadBuildInfo()
@@ -38,7 +38,7 @@ func setting(info *debug.BuildInfo, key string) string {
 	return ""
 }
 
-// version is the version in one word, for the headers of files.
+// version returns the version in one word, for the header of recordings.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -49,7 +49,7 @@ func version() string {
 
 const develVersion = "0.1-devel"
 
-// moduleVersion is the module's version, or the commit it was built from.
+// moduleVersion returns the module's version, or the commit that it was built from.
 func moduleVersion(info *debug.BuildInfo) string {
 	if m := info.Main.Version; m != "" && m != "(devel)" {
 		return m

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A grapher is a tool and the way it takes call graphs.
+// A grapher is a tool with its flags for callchains.
 type grapher struct {
 	tool
 	graph string
@@ -18,7 +18,7 @@ type grapher struct {
 
 func (g grapher) String() string { return g.name + " --call-graph " + g.graph }
 
-// graphers returns gperf's and the perfs' ways, gperf first.
+// graphers returns the graphers of gperf and the perfs, gperf first.
 func (b *bench) graphers(graphs ...string) []grapher {
 	var l []grapher
 	for _, t := range append([]tool{b.gperf}, b.perfs...) {
@@ -45,7 +45,7 @@ func (b *bench) dwarf() error {
 	return nil
 }
 
-// whole records compilers, whose code has no frame pointers: how many stacks reach the entry, at what price.
+// whole records compilers, whose code has no frame pointers, and measures the complete stacks and their cost.
 func (b *bench) whole(w *workloads) error {
 	for _, load := range []struct {
 		name, freq string
@@ -65,7 +65,7 @@ func (b *bench) whole(w *workloads) error {
 	return nil
 }
 
-// everyHit records each of very many hits of a uprobe.
+// everyHit records every hit of a frequent uprobe.
 func (b *bench) everyHit(w *workloads) error {
 	const frames, hits = 30, 200000
 	remove, err := w.probe()
@@ -78,7 +78,7 @@ func (b *bench) everyHit(w *workloads) error {
 	return err
 }
 
-// bpfTime measures what gperf's BPF program takes for a sample, and for a frame.
+// bpfTime measures the time of gperf's BPF program per sample and per frame.
 func (b *bench) bpfTime(w *workloads) error {
 	restore, err := countBPF()
 	if err != nil {
@@ -142,7 +142,7 @@ func (b *bench) slowDown(w *workloads) error {
 		opts := []string{"record", "-N", "-B", "-e", "cpu-clock", "-F", "1000", "--call-graph", g.graph, "-o", file, "--"}
 		rows = append(rows, &row{tool: tool{g.String(), g.argv}, args: append(opts, argv...)})
 	}
-	turns := 3 * b.runs // the difference looked for is smaller than that between two runs
+	turns := 3 * b.runs // the measured difference is smaller than the noise between two runs
 	for range turns {
 		for _, r := range rows {
 			u, err := b.timesItself(r.tool, r.args...)
@@ -168,7 +168,7 @@ func (b *bench) slowDown(w *workloads) error {
 	return tw.Flush()
 }
 
-// turnByTurn is the median of the ratios within each turn: a machine that is now fast, now slow, matters less there.
+// turnByTurn returns the median of the ratios within each turn, which varies less with the speed of the machine.
 func turnByTurn(r, base *row, figure func(usage) time.Duration) float64 {
 	var l []float64
 	for i := range r.runs {
@@ -178,7 +178,7 @@ func turnByTurn(r, base *row, figure func(usage) time.Duration) float64 {
 	return (l[(len(l)-1)/2] + l[len(l)/2]) / 2
 }
 
-// wholeMachine records everything while the compilers run: what it takes of memory.
+// wholeMachine records the whole machine while compilers run, and measures gperf's memory.
 func (b *bench) wholeMachine(w *workloads) error {
 	_, err := b.recordAll("record -a -e cpu-clock -F 999, while both compiles run", b.graphers("dwarf"),
 		[]string{"-a", "-e", "cpu-clock", "-F", "999"}, w.all, nil)
@@ -201,7 +201,7 @@ func (b *bench) tables(*workloads) error {
 	return nil
 }
 
-// readStacks measures script on the files of stack dumps that the perfs made.
+// readStacks measures script on perf's recordings with stack copies.
 func (b *bench) readStacks(w *workloads) error {
 	for _, file := range w.stackFiles {
 		perfs, samples, err := b.readers(file)

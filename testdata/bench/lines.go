@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// lineSamples are how many samples of a Go program get lines.
+// lineSamples is the number of samples of a Go program to print with lines.
 const lineSamples = 47000
 
-// lines measures script with inlined calls and source lines on samples of a Go program, gperf itself: with nothing
-// kept from before, with the lines that an earlier run kept on disk, and without any lines.
+// lines measures script with inline frames and source lines on samples of a Go program, gperf itself: with an empty
+// cache, with the lines that an earlier run cached, and without lines.
 func (b *bench) lines() error {
 	file := filepath.Join(b.dir, "go.data")
 	if err := b.recordGo(file); err != nil {
@@ -25,7 +25,7 @@ func (b *bench) lines() error {
 	for _, p := range perfs {
 		rows = append(rows, &row{tool: p, args: []string{"script", "-F", "+srcline", "-i", file}})
 	}
-	// Of programs that it met before, gperf has lines in its cache.
+	// gperf caches the lines of programs from earlier runs.
 	cached := filepath.Join(b.dir, "cache")
 	in := func(dir, name string) tool {
 		return tool{name, slices.Concat([]string{"env", "XDG_CACHE_HOME=" + dir}, b.gperf.argv)}
@@ -41,7 +41,7 @@ func (b *bench) lines() error {
 	return b.readRows(file, samples, slices.Concat(rows, []*row{warm, first, plain}))
 }
 
-// recordGo lets gperf record itself, at work on many drops, until there are enough samples.
+// recordGo records gperf itself while it reads many drops, until there are enough samples.
 func (b *bench) recordGo(file string) error {
 	drops := filepath.Join(b.dir, "lines-drops.data")
 	defer os.Remove(drops)
@@ -49,7 +49,7 @@ func (b *bench) recordGo(file string) error {
 		return err
 	}
 	const rate = 10000                            // samples per second and CPU
-	seconds := strconv.Itoa(2 + lineSamples/rate) // the first one goes by with starting
+	seconds := strconv.Itoa(2 + lineSamples/rate) // the first second is for the start
 	_, err := b.time(b.gperf, "record", "-q", "-F", strconv.Itoa(rate), "-g", "-e", "cpu-clock:u", "-o", file, "--",
 		"sh", "-c", `end=$(($(date +%s) + $1)); while [ $(date +%s) -lt $end ]; do "$2" script -i "$3" >/dev/null; "$2" report --stdio -i "$3" >/dev/null; done`,
 		"sh", seconds, b.gperf.argv[0], drops)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// spinSource computes for as many ms as it is told, in functions without frame pointers.
+// spinSource computes for the given number of ms, in functions without frame pointers.
 const spinSource = `
 #include <stdlib.h>
 #include <time.h>
@@ -41,13 +41,13 @@ int main(int argc, char **argv) {
 `
 
 const (
-	shortPerSecond = 100 // processes that end at once
-	newPerSecond   = 5   // programs that nobody has run before, each sampled some ten times at 99 Hz
+	shortPerSecond = 100 // processes that exit immediately
+	newPerSecond   = 5   // new programs, each sampled about ten times at 99 Hz
 	newRunsFor     = 100 // ms of CPU
 )
 
-// long measures what a recorder takes, minute by minute, on a machine where many short processes run, and all the time
-// programs that were not there before: what it keeps of those that have gone must not add up.
+// long measures the CPU time and memory of a recorder per minute, while many short processes and new programs run:
+// its memory for exited processes must not accumulate.
 func (b *bench) long() error {
 	program, err := b.newSpin()
 	if err != nil {
@@ -55,7 +55,7 @@ func (b *bench) long() error {
 	}
 	file := filepath.Join(b.dir, "long.data")
 	cmd, stderr := b.command(b.gperf, nil, "record", "-F", "99", "-a", "-g", "-z", "-o", file)
-	// A cache that has never seen the programs.
+	// An empty cache.
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(b.dir, "cache"))
 	if err := cmd.Start(); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (b *bench) long() error {
 	var load sync.WaitGroup
 	load.Go(func() { every(stop, time.Second/shortPerSecond, func() { exec.Command("/bin/true").Run() }) })
 	load.Go(func() { every(stop, time.Second/newPerSecond, program.runAnother) })
-	fmt.Printf("\nrecord -F 99 -a -g -z beside %d short processes and %d new programs a second\n", shortPerSecond, newPerSecond)
+	fmt.Printf("\nrecord -F 99 -a -g -z with %d short processes and %d new programs a second\n", shortPerSecond, newPerSecond)
 	err = b.watch(cmd.Process.Pid)
 	cmd.Process.Signal(os.Interrupt)
 	if e := cmd.Wait(); err == nil && e != nil && !interrupted(e) {
@@ -76,7 +76,7 @@ func (b *bench) long() error {
 	return err
 }
 
-// watch prints what a process takes in each minute.
+// watch prints the CPU time and memory of a process every minute.
 func (b *bench) watch(pid int) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer w.Flush()
@@ -99,7 +99,7 @@ func (b *bench) watch(pid int) error {
 	return err
 }
 
-// every calls f at an interval, each call beside the others, until stop is closed.
+// every calls f at an interval, each call in its own goroutine, until stop is closed.
 func every(stop <-chan struct{}, interval time.Duration, f func()) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -149,7 +149,7 @@ func (b *bench) newSpin() (*spin, error) {
 	return p, err
 }
 
-// runAnother runs a program that is new to everybody. A copy that cannot be run is missing in the load, no more.
+// runAnother runs a copy of the program with a new build ID. It ignores errors: they only reduce the load.
 func (p *spin) runAnother() {
 	p.mu.Lock()
 	p.n++
@@ -163,7 +163,7 @@ func (p *spin) runAnother() {
 	}
 }
 
-// memoryOf returns a process's resident memory, and what of it is no file's, in bytes.
+// memoryOf returns a process's resident memory, and the anonymous part of it, in bytes.
 func memoryOf(pid int) (rss, anon int64, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

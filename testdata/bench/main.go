@@ -1,7 +1,7 @@
-// Bench measures gperf and perf side by side, in turns, on the same recordings and the same load, and prints
-// tables: wall-clock time, CPU time and peak memory of each command, and gperf's ratio to each perf; of unwinding
-// also how many user stacks are whole, what a sample takes in the file, and what BPF takes for it; of probes what a hit
-// costs the program. It judges nothing.
+// Bench measures gperf and perf in turns, on the same recordings and the same load, and prints
+// tables: wall-clock time, CPU time and peak memory of each command, and gperf's ratio to each perf; for unwinding
+// also the number of complete user stacks, bytes per sample and BPF time per sample; for probes the cost of a hit
+// in the program. It has no limits that fail.
 //
 //	go run ./testdata/bench
 //	PERF="perf,/opt/perf7/bin/perf" go run ./testdata/bench -n 9 -part read -f my.data
@@ -62,15 +62,15 @@ func main() {
 	var b bench
 	flag.IntVar(&b.runs, "n", 5, "runs of each command")
 	flag.IntVar(&b.drops, "drops", 300000, "drops in the files that are read")
-	flag.IntVar(&b.big, "big", 4500000, "drops in the file that is read to see how much memory it takes, some 350 bytes each; 0: none")
-	flag.IntVar(&b.rate, "rate", 100000, "drops per second while record is measured")
-	flag.IntVar(&b.seconds, "seconds", 3, "seconds of each recording that is measured")
-	files := flag.String("f", "", "perf.data files to read, by commas; default: one made by gperf, one by the first perf")
-	gperf := flag.String("gperf", "", "gperf to measure; default: built from this checkout")
-	flag.IntVar(&b.units, "compiles", 200, "short compiles that are recorded")
-	flag.IntVar(&b.minutes, "minutes", 10, "minutes of a long recording")
-	part := flag.String("part", "all", "what to measure: read, lines, record, dwarf, overhead, long (minutes), probes (kprobes, which not every kernel has) or all but the last two")
-	flag.IntVar(&b.probeCount, "probes", 1000, "kprobes that are attached at once")
+	flag.IntVar(&b.big, "big", 4500000, "drops in the file for measuring memory, about 350 bytes each; 0: no file")
+	flag.IntVar(&b.rate, "rate", 100000, "drops per second during recording")
+	flag.IntVar(&b.seconds, "seconds", 3, "seconds of each measured recording")
+	files := flag.String("f", "", "comma-separated perf.data files to read (default: one of gperf, one of the first perf)")
+	gperf := flag.String("gperf", "", "gperf to measure (default: built from this checkout)")
+	flag.IntVar(&b.units, "compiles", 200, "short compiles to record")
+	flag.IntVar(&b.minutes, "minutes", 10, "minutes of the long recording")
+	part := flag.String("part", "all", "what to measure: read, lines, record, dwarf, overhead, long, probes, or all (except the last two)")
+	flag.IntVar(&b.probeCount, "probes", 1000, "kprobes to attach at once")
 	flag.Parse()
 	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "lines", "record", "dwarf", "overhead", "long", "probes", "all"}, *part) {
 		flag.Usage()
@@ -150,7 +150,7 @@ func (b *bench) build(pkg string) (string, error) {
 	return bin, nil
 }
 
-// time runs one command, its output going nowhere.
+// time runs one command and discards its output.
 func (b *bench) time(t tool, args ...string) (usage, error) {
 	cmd, stderr := b.command(t, nil, args...)
 	start := time.Now()
@@ -170,7 +170,7 @@ func (b *bench) command(t tool, stdout io.Writer, args ...string) (*exec.Cmd, *b
 	return cmd, &stderr
 }
 
-// usage is what one run took.
+// usage holds the resources that one run used.
 type usage struct {
 	wall, user, system time.Duration
 	maxRSS             int64 // bytes

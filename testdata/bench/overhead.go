@@ -17,14 +17,14 @@ const (
 	probeFrames = 20
 )
 
-// A watcher is a way to watch a probe: a recorder, or bpftrace with a program of its own.
+// A watcher is a tool that attaches a probe: a recorder, or bpftrace with a script.
 type watcher struct {
 	name  string
 	stack string // what it takes of the stack
 	argv  func(program []string) []string
 }
 
-// overhead measures what each hit of a uprobe and of a kprobe costs the program that hits it.
+// overhead measures the cost of each hit of a uprobe and of a kprobe in the probed program.
 func (b *bench) overhead() error {
 	w, err := b.makeWorkloads()
 	if err != nil {

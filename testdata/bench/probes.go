@@ -23,7 +23,7 @@ type step struct {
 	marks bool // it records a command, which says when it was run
 }
 
-// A way to record many functions of the kernel leads from nothing to nothing.
+// A way is the sequence of steps to attach, record and remove probes of many kernel functions.
 type way struct {
 	what  string
 	steps []step
@@ -85,10 +85,10 @@ func (b *bench) makeMark() (mark []string, marked func() (time.Time, error), err
 	}, err
 }
 
-// took is how long the probes of one run took: until the command ran, and from then on.
+// took holds the times of one run: until the command ran, and from then to the end.
 type took struct{ attach, detach time.Duration }
 
-// goWay goes a way once.
+// goWay runs all steps of a way once.
 func (b *bench) goWay(w way, marked func() (time.Time, error)) (t took, each []time.Duration, err error) {
 	recorded := false
 	for _, s := range w.steps {
@@ -117,7 +117,7 @@ func (b *bench) goWay(w way, marked func() (time.Time, error)) (t took, each []t
 	return t, each, nil
 }
 
-// probes measures how long it takes to attach many kprobes and to be rid of them.
+// probes measures the time to attach and to remove many kprobes.
 func (b *bench) probes() error {
 	functions, globbed, err := plainFunctions(b.probeCount)
 	if err != nil {
@@ -177,7 +177,7 @@ func (b *bench) probes() error {
 	return tw.Flush()
 }
 
-// middle is the median, in seconds.
+// middle returns the median in seconds.
 func middle(l []time.Duration) float64 {
 	slices.Sort(l)
 	return l[len(l)/2].Seconds()

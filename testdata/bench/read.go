@@ -63,7 +63,7 @@ func (b *bench) recordBuild() (string, error) {
 	return file, err
 }
 
-// readBig measures the memory that a file of gigabytes takes.
+// readBig measures the memory for reading a file of gigabytes.
 func (b *bench) readBig() error {
 	if b.big == 0 {
 		return nil
@@ -120,7 +120,7 @@ func (b *bench) readRows(file string, samples int, rows []*row) error {
 	return nil
 }
 
-// loadAverage is what else the machine has to do, roughly.
+// loadAverage returns the load average of the machine.
 func loadAverage() string {
 	avg, err := os.ReadFile("/proc/loadavg")
 	if f := strings.Fields(string(avg)); err == nil && len(f) > 0 {

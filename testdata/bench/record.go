@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// record measures what a recorder costs: first for nothing but its start and end, then under load. The load
-// runs beside the recorder, not as its command, so that each has its own account.
+// record measures the cost of a recorder: first of its start and end only, then under load. The load runs next to
+// the recorder, not as its command, so that their CPU times are separate.
 func (b *bench) record() error {
 	for _, drops := range []int{0, b.rate * b.seconds} {
 		rows := []*row{{tool: b.gperf}}

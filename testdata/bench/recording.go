@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A recording is what one run of a recorder gave and took. Of its usage, CPU and memory are the recorder's
-// without its command's.
+// A recording is the result of one run of a recorder and its usage. CPU and memory exclude the recorder's
+// command.
 type recording struct {
 	by   grapher
 	file string
@@ -31,16 +31,16 @@ type recording struct {
 	ips     int            // of the user stacks
 }
 
-// bpfTime is what a recorder's BPF programs took.
+// bpfTime is the run time of a recorder's BPF programs.
 type bpfTime struct {
 	time time.Duration
 	runs uint64
 }
 
-// noStack is how gperf script tells that there was nothing to unwind.
+// noStack is the text of gperf script for a sample without a user stack.
 const noStack = "no user stack"
 
-// stacks is how many samples have a user stack.
+// stacks returns the number of samples with a user stack.
 func (r *recording) stacks() (n int) {
 	for _, c := range r.ends {
 		n += c
@@ -48,10 +48,10 @@ func (r *recording) stacks() (n int) {
 	return n - r.ends[noStack]
 }
 
-// frames is how many a user stack has on average.
+// frames returns the average number of frames of a user stack.
 func (r *recording) frames() float64 { return float64(r.ips) / float64(r.stacks()) }
 
-// early tells how stacks ended that did not reach the entry, the most frequent first.
+// early lists why stacks did not reach the entry point, the most frequent cause first.
 func (r *recording) early() string {
 	var l []string
 	for _, why := range slices.SortedFunc(maps.Keys(r.ends), func(a, b string) int { return r.ends[b] - r.ends[a] }) {
@@ -126,8 +126,8 @@ func (b *bench) recordCommand(g grapher, opts, load []string) (*recording, error
 	return r, b.unwound(r)
 }
 
-// watch reads what /proc tells of the recorder until it has ended. Wait's account would not do: it has the
-// recorder's command in it. What the recorder takes after the last look is missing: up to 20 ms.
+// watch reads the recorder's CPU time from /proc until it exits. Wait's rusage is unusable: it includes the
+// recorder's command. The CPU time after the last read is missing: up to 20 ms.
 func (r *recording) watch(pid int, ended <-chan error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -195,9 +195,9 @@ func field(text []byte, name string) uint64 {
 	return 0
 }
 
-// count reads the file's samples and what it says is lost. The events' own counts, which are LOST_SAMPLES records
-// at the end, decide where there are any: LOST records tell of the same losses, but not of the last ones, and count a
-// sample and the stack that BPF puts beside it as two.
+// count counts the file's samples and lost samples. It prefers the counts of the events, in LOST_SAMPLES records at
+// the end: LOST records count the same losses, but not the last ones, and count a sample and its stack from BPF as
+// two.
 func (r *recording) count() error {
 	const typeLost, typeSample, typeLostSamples = 2, 9, 13
 	f, err := os.Open(r.file)
@@ -251,7 +251,7 @@ func (r *recording) count() error {
 	return nil
 }
 
-// unwound has gperf tell how the user stacks of the file ended, whoever recorded it.
+// unwound uses gperf script to find how the user stacks of the file ended, for all recorders.
 func (b *bench) unwound(r *recording) error {
 	cmd, stderr := b.command(b.gperf, nil, "script", "-F", "ip", "--max-stack", "1024", "--show-unwind", "-i", r.file)
 	out, err := cmd.StdoutPipe()

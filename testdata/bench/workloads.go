@@ -43,8 +43,8 @@ template <> struct Node<0> { int run(const std::string &) { return 0; } };
 int main(int argc, char **argv) { return Node<8>().run(argv[argc - 1]); }
 `
 
-// deepSource calls target, or with a third argument the kernel's getppid, many times over from functions as deep as
-// told, and prints the wall and the CPU time.
+// deepSource repeatedly calls target, or with a third argument the getppid system call, at the given depth of
+// functions, and prints the wall and the CPU time.
 const deepSource = `
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ int main(int argc, char **argv) {
 }
 `
 
-// workloads are what is recorded, and what recording them left behind.
+// workloads holds the recorded programs and the results of recording them.
 type workloads struct {
 	program          string // deepSource's
 	heavy, tiny, all []string
@@ -106,7 +106,7 @@ func (b *bench) makeWorkloads() (*workloads, error) {
 	w := &workloads{
 		program: filepath.Join(b.dir, "deep"),
 		heavy:   []string{"g++", "-O2", "-c", heavy, "-o", filepath.Join(b.dir, "heavy.o")},
-		// make bench may itself be told -n or -j by the environment
+		// make bench itself may have -n or -j in its environment
 		tiny: []string{"env", "-u", "MAKEFLAGS", "-u", "MFLAGS", "-u", "MAKELEVEL", "make", "-s", "-B", "-j2", "-C", dir},
 	}
 	w.all = []string{"sh", "-c", strings.Join(w.heavy, " ") + " & " + strings.Join(w.tiny, " ") + "; wait"}
@@ -129,13 +129,13 @@ func (b *bench) makeWorkloads() (*workloads, error) {
 	return w, nil
 }
 
-// deep is the program with stacks of so many frames. Five of them are target, main, two of libc and _start; the
-// others are one more than the depth that the program is told.
+// deep returns the program with stacks of this number of frames. Five of them are target, main, two of libc and
+// _start; the others are one more than the program's depth argument.
 func (w *workloads) deep(frames, calls int) []string {
 	return []string{w.program, strconv.Itoa(frames - 6), strconv.Itoa(calls)}
 }
 
-// calibrate returns how many calls take so much CPU time.
+// calibrate returns the number of calls that use the given CPU time.
 func (b *bench) calibrate(w *workloads, d time.Duration) (int, error) {
 	const calls = 100_000_000
 	argv := w.deep(20, calls)
@@ -231,7 +231,7 @@ func symbolOffset(file, name string) (uint64, error) {
 	return 0, fmt.Errorf("%s has no symbol %s", file, name)
 }
 
-// countBPF has the kernel count the time of BPF programs until restore.
+// countBPF makes the kernel count the run time of BPF programs until restore.
 func countBPF() (restore func(), err error) {
 	const file = "/proc/sys/kernel/bpf_stats_enabled"
 	before, err := os.ReadFile(file)

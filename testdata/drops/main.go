@@ -1,14 +1,13 @@
-// Drops provokes exactly n packet drops: UDP datagrams to a closed loopback port, each of which the
+// Drops causes exactly n packet drops: UDP datagrams to a closed loopback port, each of which the
 // kernel frees with skb:kfree_skb and reason NO_SOCKET. It is the workload of the demo, of the tests that
 // count samples, and of the bench.
 //
 // The socket is not connected: the ICMP port-unreachable that answers a datagram would come back to a
 // connected one as ECONNREFUSED on the next send, which then sends nothing.
 //
-// A kernel short of time leaves some of these drops to ksoftirqd. With -unix, each datagram goes to a Unix socket that is
-// closed before it is read: it is dropped in the sender's own context, whatever happens. With -full, they go to a
-// socket that nobody reads from and whose buffer is full (SOCKET_RCVBUFF); with -port, to a port of the caller's
-// choice, whatever drops them there.
+// An overloaded kernel moves some of these drops to ksoftirqd. With -unix, each datagram goes to a Unix socket that is
+// closed before it is read: the kernel always drops it in the sender's own context. With -full, they go to a socket
+// without a reader whose buffer is full (SOCKET_RCVBUFF); with -port, to a port of the caller's choice.
 package main
 
 import (
@@ -27,7 +26,7 @@ func init() { runtime.LockOSThread() }
 
 func main() {
 	n := flag.Int("n", 1000, "datagrams to send")
-	rate := flag.Int("rate", 0, "datagrams per second; 0: as fast as it goes")
+	rate := flag.Int("rate", 0, "datagrams per second; 0: as fast as possible")
 	local := flag.Bool("unix", false, "send to Unix sockets that are closed unread")
 	full := flag.Bool("full", false, "send to a socket whose buffer is full")
 	port := flag.Int("port", 0, "send to this port of 127.0.0.1")
@@ -131,8 +130,8 @@ func bound() (int, error) {
 	return fd, nil
 }
 
-// closedPort returns a loopback port that nobody listens on: one that was free a moment ago. The sender
-// must be bound already, lest the kernel give it this very port.
+// closedPort returns a loopback port without a listener: one that was free a moment ago. The sender
+// must be bound already, or the kernel could assign this port to it.
 func closedPort() (syscall.Sockaddr, error) {
 	fd, err := bound()
 	if err != nil {
@@ -146,8 +145,7 @@ func closedPort() (syscall.Sockaddr, error) {
 	return to, nil
 }
 
-// toFullSocket sends datagrams to a socket that nobody reads from until it is full, and then until n have been
-// dropped.
+// toFullSocket sends datagrams to a socket without a reader until it is full, and then until the kernel dropped n.
 func toFullSocket(n, rate int) error {
 	fd, err := bound()
 	if err != nil {
@@ -179,7 +177,7 @@ func toFullSocket(n, rate int) error {
 	return errors.New("a UDP socket does not get full")
 }
 
-// dropped returns how many datagrams the socket had no place for: SK_MEMINFO_DROPS of the option SO_MEMINFO
+// dropped returns the number of datagrams that did not fit into the socket's buffer: SK_MEMINFO_DROPS of the option SO_MEMINFO
 // (include/uapi/linux/sock_diag.h).
 func dropped(fd int) (uint32, error) {
 	const soMeminfo, drops = 55, 8

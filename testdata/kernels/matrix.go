@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// groups are the matrix's rows: what users would call what the tests try. A test is in the first that fits its
-// package's folder and its name.
+// groups lists the matrix's rows, named by features. A test belongs to the first group that matches its
+// package's directory and its name.
 var groups = []struct {
 	name  string
 	tests *regexp.Regexp
@@ -140,7 +140,7 @@ func (u *run) cell(group int, notes *notes) string {
 	return strings.Join(parts, " ")
 }
 
-// groupOf returns the group of a package's test, or -1: not all tests say something of a kernel.
+// groupOf returns the group of a package's test, or -1: not all tests depend on the kernel.
 func groupOf(test string) int {
 	for i, g := range groups {
 		if g.tests.MatchString(test) {
@@ -150,12 +150,12 @@ func groupOf(test string) int {
 	return -1
 }
 
-// notes are the reasons that were given for skipping.
+// notes holds the reasons of skipped tests.
 type notes []string
 
 var numbers = regexp.MustCompile(`\d+`)
 
-// letter returns a reason's letter. Reasons that differ in numbers only are one.
+// letter returns a reason's letter. Reasons that differ only in numbers share a letter.
 func (n *notes) letter(reason string) string {
 	same := func(other string) bool {
 		return numbers.ReplaceAllString(other, "0") == numbers.ReplaceAllString(reason, "0")

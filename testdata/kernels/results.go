@@ -1,5 +1,5 @@
-// Kernels makes tables of what the tests that record do on other kernels: of one run's output, the results of
-// each test, or of the results of several runs, the matrix in README.md. test.sh runs it.
+// Kernels makes tables of the recording tests on other kernels: from one run's output, the results of each test;
+// from the results of several runs, the matrix in README.md. test.sh runs it.
 package main
 
 import (
@@ -15,9 +15,9 @@ import (
 )
 
 func main() {
-	kernel := flag.String("kernel", "", "what the output on standard input is of, as test.sh is told")
-	out := flag.String("o", "", "where its results go")
-	into := flag.String("matrix", "", "put the results in the folder that is the argument into this file")
+	kernel := flag.String("kernel", "", "`kernel` of the test output on standard input, as for test.sh")
+	out := flag.String("o", "", "write the results to this `file`")
+	into := flag.String("matrix", "", "write the matrix of the results in the argument's directory to this `file`")
 	flag.Parse()
 	var err error
 	if *into != "" {
@@ -50,7 +50,7 @@ func convert(r io.Reader, kernel, path string) error {
 
 // run is what the tests did on a kernel.
 type run struct {
-	kernel  string // as test.sh is told: 5.10, arm64-6.1
+	kernel  string // as in the arguments of test.sh: 5.10, arm64-6.1
 	release string // of uname -r
 	results []result
 }
@@ -132,7 +132,7 @@ func (u *run) write(path string) error {
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// summarize shows what did not pass, and tells whether something failed, or nothing ran.
+// summarize prints the tests that did not pass, and reports whether a test failed or none ran.
 func (u *run) summarize(w io.Writer) (failed bool) {
 	counts := map[string]int{}
 	for _, r := range u.results {

@@ -80,8 +80,8 @@ guest_script() {
 	done
 }
 
-# test_kernel KERNEL: everything about it goes to files in $work; the results stay in the cache. Guests are slow, and at times
-# one dies in the emulator: what failed is tried once more, in a guest of its own, and that is told.
+# test_kernel KERNEL writes its files to $work, and the results to the cache. Guests are slow, and sometimes the emulator
+# kills one: failed tests run once more, in another guest, and this is reported.
 test_kernel() {
 	local arch=amd64 tsv=$results/${1//\//-}.tsv start=$SECONDS code=0 failed
 	case $1 in arm64-*) arch=arm64 ;; esac

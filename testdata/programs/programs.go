@@ -1,6 +1,6 @@
-// Package programs has the programs that tests run. A package of tests declares them in variables; each is
-// built when it is first asked for, or all are before the tests: a guest that has a kernel to test, but no
-// compiler, takes those that its host built.
+// Package programs builds the programs that tests run. A test package declares them in variables. Path builds
+// a program when a test first needs it; Run can build all before the tests, for guests with a kernel to test
+// but without a compiler.
 package programs
 
 import (
@@ -67,7 +67,7 @@ func declare(p Program) *Program {
 	return &p
 }
 
-// String returns what the compiler is told.
+// String returns the arguments of the compiler.
 func (p *Program) String() string { return strings.Join(p.args, " ") }
 
 func (p *Program) name() string {
@@ -98,7 +98,7 @@ func (p *Program) make() (string, error) {
 	return path, nil
 }
 
-// Path returns where the program is. It skips the test aloud where there is no compiler for it.
+// Path returns the program's path. It skips the test if there is no compiler for it.
 func (p *Program) Path(t testing.TB) string {
 	t.Helper()
 	path, err := p.made()
@@ -111,9 +111,8 @@ func (p *Program) Path(t testing.TB) string {
 	return path
 }
 
-// Run runs a package's tests, for its TestMain, and returns the exit code. Where $GPERF_TEST_PROGRAMS
-// names a folder, all declared programs are built there first, unless they are there already or there is
-// no compiler.
+// Run runs a package's tests, for its TestMain, and returns the exit code. If $GPERF_TEST_PROGRAMS names a
+// directory, it first builds all declared programs there, unless they exist or there is no compiler.
 func Run(m *testing.M) int {
 	if dir = os.Getenv("GPERF_TEST_PROGRAMS"); dir != "" {
 		for _, p := range declared {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// featureLayouts are the sections that a layout can tell
+// featureLayouts lists the sections that a layout can describe
 // (tools/perf/util/header.c). An R is a list: a u32 count of what follows.
 var featureLayouts = map[int]string{
 	3: "S", 4: "S", 5: "S", 6: "S", 8: "S", 9: "S", // host name, OS release, version, arch, CPU description, CPU id
@@ -169,7 +169,7 @@ func (p *part) sized(size int) []byte { return p.bytes(int(p.uint(size))) }
 // field is a field of a tracepoint's raw data: numbers of elem bytes.
 type field struct {
 	off, size, elem int
-	dynamic         bool // it tells by length<<16 | offset where they are
+	dynamic         bool // its value is length<<16 | offset of the data
 	relative        bool // the offset counts from the field's end
 }
 

@@ -2,7 +2,7 @@ package swap
 
 import "math/bits"
 
-// Types of records whose layout a table cannot tell.
+// Types of records whose layout a table cannot describe.
 const (
 	recordMmap2        = 10
 	recordSample       = 9
@@ -76,7 +76,7 @@ func (t *twin) records(p *part) {
 		if body.more() {
 			body.fail("%d bytes of type %d are not known", body.end-body.pos, kind)
 		}
-		switch kind { // with a payload behind it
+		switch kind { // records with a payload
 		case recordAuxtrace:
 			p.bytes(int(t.peek(body.end-size+8, 8)))
 		case recordTracingData:
@@ -177,7 +177,7 @@ func layoutSize(layout string) (n int) {
 	return n
 }
 
-// event returns the attr of a record, by its id if that tells, else the first.
+// event returns the attr of a record by its id, or the first attr if the id is unknown.
 func (t *twin) event(p *part, sample bool) *attr {
 	if len(t.attrs) == 0 {
 		p.fail("no attr before it")

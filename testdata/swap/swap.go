@@ -1,10 +1,10 @@
 // Package swap makes byte-swapped twins of recordings, for tests.
 //
-// No recording of a big-endian machine is at hand. Twin makes one: the file
-// that a big-endian machine would have written in place of a little-endian
-// one, which a reader has to show as the same text. To be a test of package
-// format it shares nothing with it: the layouts below are written down a
-// second time, from include/uapi/linux/perf_event.h and tools/perf.
+// There is no recording of a big-endian machine. Twin makes one: the file
+// that a big-endian machine would have written instead of a little-endian
+// one. A reader must print the same text for both. To test package format
+// independently, this package shares no code with it: the layouts below come
+// from include/uapi/linux/perf_event.h and tools/perf.
 package swap
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 // Twin returns the big-endian twin of a little-endian perf.data file, of file
-// mode version 2 or pipe mode. It refuses what it does not know to the last
-// byte, since a twin that is swapped in part tests nothing.
+// mode version 2 or pipe mode. It refuses a file with any unknown byte, since
+// a partly swapped twin tests nothing.
 func Twin(b []byte) ([]byte, error) {
 	t := &twin{in: b, out: slices.Clone(b), byID: map[uint64]int{}, formats: map[uint16][]field{}}
 	p := t.part("file header", 0, len(b))
@@ -63,7 +63,7 @@ const (
 	readGroup       = 1 << 3
 )
 
-// file swaps a file of file mode, p being behind the header's size.
+// file swaps a file in file mode; p is after the header's size.
 func (t *twin) file(p *part) {
 	attrSize := p.uint(8)
 	attrs, data, types := t.section(p, "attrs"), t.section(p, "data"), t.section(p, "event types")
@@ -187,7 +187,7 @@ func (p *part) fail(msg string, args ...any) {
 	}
 }
 
-// bytes takes n bytes as they are.
+// bytes copies n bytes unchanged.
 func (p *part) bytes(n int) []byte {
 	if n < 0 || n > p.end-p.pos {
 		p.fail("%d bytes wanted of %d", n, p.end-p.pos)
