@@ -118,8 +118,8 @@ func (f AttrFlags) WithPreciseIP(n int) AttrFlags {
 }
 
 // Attr is one event as it was opened: struct perf_event_attr of
-// include/uapi/linux/perf_event.h, with its unions under the name that gperf
-// needs, and what the file says beside it.
+// include/uapi/linux/perf_event.h, its unions under the names that gperf
+// needs, and what else the file says about the event.
 type Attr struct {
 	Type             EventType
 	Size             uint32 // as recorded; see AttrSize
@@ -146,7 +146,7 @@ type Attr struct {
 
 	// Name is the event's name as the user gave it ("skb:kfree_skb",
 	// "cycles:u"), from the EVENT_DESC feature or the tracepoint formats;
-	// empty when the file does not tell.
+	// empty when the file does not name it.
 	Name string
 	// IDs are the ids of the event's counters, one for each CPU or thread.
 	IDs []uint64

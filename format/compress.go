@@ -7,14 +7,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Compressor writes records as PERF_RECORD_COMPRESSED or COMPRESSED2: all of them together
-// hold one zstd stream, of which each can be decompressed as soon as those before it
-// are, and to at most Piece bytes. A record may lie across two of them.
+// Compressor writes records as PERF_RECORD_COMPRESSED or COMPRESSED2. Together they
+// hold one zstd stream. Each of them can be decompressed after its predecessors,
+// and inflates to at most Piece bytes. A compressed record may span two of them.
 //
 // perf's readers (perf_session__process_compressed_event of
-// tools/perf/util/session.c) want more than that: each piece has to come to at
-// least one byte, to no more than the COMPRESSED section says, and the size of
-// the record has to be a multiple of 8, from perf 7 on.
+// tools/perf/util/session.c) require more: each piece inflates to at least one
+// byte and at most the size in the COMPRESSED section, and from perf 7 on the
+// size of the record is a multiple of 8.
 type Compressor struct {
 	out    *Writer
 	kind   Type
@@ -58,7 +58,7 @@ func (c *compressed) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Write compresses records, of which the last may remain in memory until Flush.
+// Write compresses records. The last of them may stay in memory until Flush.
 func (c *Compressor) Write(records []byte) error {
 	for len(records) > 0 {
 		n := min(len(records), pieceSize-len(c.piece))
@@ -121,8 +121,8 @@ func (c *Compressor) Section() Section {
 }
 
 // CompressedSection is the COMPRESSED section of a file that a Compressor writes
-// (struct perf_header's env.comp_* of tools/perf/util/header.c); the ratio is 0
-// as long as nobody knows it.
+// (struct perf_header's env.comp_* of tools/perf/util/header.c). The ratio is 0
+// until it is known.
 func CompressedSection(level, ratio int) Section {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, 0) // version

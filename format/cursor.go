@@ -12,7 +12,7 @@ type cursor struct {
 	b     []byte
 	order binary.ByteOrder
 	short bool
-	tail  int    // bytes of a sample id behind b
+	tail  int    // bytes of a sample id after b
 	nr    uint64 // the count in the record that asked for more than there was; 0 when it was a field
 }
 

@@ -226,7 +226,7 @@ func (f *File) Uint32s(feat Feature, n int) []uint32 {
 	return v
 }
 
-// Has tells whether the file has a feature, and it can be read.
+// Has reports whether the file has a readable section of the feature.
 func (f *File) Has(n Feature) bool {
 	_, ok := f.Sections[n]
 	return ok

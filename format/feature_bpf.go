@@ -12,7 +12,7 @@ import (
 // the BPF_PROG_INFO section: struct bpf_prog_info of linux/bpf.h.
 type BPFProg struct {
 	ID    uint32
-	Funcs []BPFFunc // nil when the kernel did not tell all of them
+	Funcs []BPFFunc // nil unless the kernel reported all of them
 }
 
 // BPFFunc is a function of a BPF program as it was compiled.
@@ -81,7 +81,7 @@ const maxPath = 4096
 // file_name_off, line_off, line_col, whose upper 22 bits are the line).
 func (p *bpfProg) sources(types *btf, order binary.ByteOrder) (l []BPFLine) {
 	_, b := types.parts(order)
-	names := string(b) // of which all files' names are pieces
+	names := string(b) // file names are substrings of this
 	for i := uint64(0); i < uint64(min(p.lines.n, p.jited.n)); i++ {
 		line, ip := p.at(p.lines, i, uint64(p.lineSize)), p.at(p.jited, i, uint64(p.jitedSize))
 		if len(line) < 16 || len(ip) < 8 {

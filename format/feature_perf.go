@@ -33,7 +33,7 @@ func (f *File) AuxtraceIndex() ([]AuxtraceEntry, bool) {
 
 func (c *cursor) auxtraceIndex() (l []AuxtraceEntry) {
 	n := uint64(len(c.b)) / 16
-	if len(c.b)%16 != 0 { // simpleperf does not tell how many follow
+	if len(c.b)%16 != 0 { // simpleperf writes no count
 		n = c.u64()
 	}
 	for ; n > 0 && !c.short; n-- {

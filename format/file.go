@@ -22,19 +22,17 @@ type File struct {
 
 	// Version is that of the file format: 1 before Linux 3.6, 2 since.
 	Version int
-	// Pipe tells that the file is in pipe mode: what it says about itself
-	// comes as records.
+	// Pipe says that the file is in pipe mode: attrs and sections come as
+	// records.
 	Pipe bool
-	// Complete tells whether the recording was finished: that data.size is set.
+	// Complete reports whether the recording was finished: that data.size is set.
 	Complete bool
 	// Truncated is set when the file ends before its parts do, also when that
 	// happens while it is read.
 	Truncated bool
-	// Warnings tell what is wrong with the file without keeping it from being
-	// read.
+	// Warnings are the defects of the file that do not prevent reading it.
 	Warnings []error
-	// Strict is to be set by whoever wants the first thing that is wrong to end
-	// the reading.
+	// Strict makes the first defect end the reading.
 	Strict bool
 
 	src    recording
@@ -76,8 +74,8 @@ func OpenStream(r io.Reader) (*File, error) {
 	return open(s)
 }
 
-// FileMode tells whether a file that begins with these 16 bytes is in file mode:
-// it is to be read from several places.
+// FileMode reports whether a file that begins with these 16 bytes is in file mode,
+// and so needs random access.
 func FileMode(head []byte) bool {
 	_, size, err := parseMagic(head)
 	return err == nil && size != pipeHeaderSize
@@ -257,8 +255,8 @@ func (f *File) readFeatures() {
 	}
 }
 
-// earlyPlaces returns where n sections are that a Writer puts before the data, nil
-// where there are none: only gperf writes them there, and their table behind them.
+// earlyPlaces returns the places of the n sections that a Writer puts before the
+// data, or nil: only gperf writes sections there, followed by their table.
 func (f *File) earlyPlaces(n int) []section {
 	at := f.hdr.data.off - uint64(n*sectionSize)
 	places, err := f.readTable(at, n)
@@ -281,8 +279,8 @@ func (f *File) readTable(at uint64, n int) ([]section, error) {
 	return places, nil
 }
 
-// contiguous tells whether the sections lie one behind another up to end, as
-// those that a Writer puts before the data do.
+// contiguous reports whether the sections adjoin each other up to end, as those
+// that a Writer puts before the data do.
 func contiguous(places []section, end uint64) bool {
 	places = slices.SortedFunc(slices.Values(places), func(a, b section) int { return cmp.Compare(a.off, b.off) })
 	var last section
@@ -344,7 +342,7 @@ func (f *File) EventName(i int) string {
 	return f.Attrs[i].DefaultName()
 }
 
-// DataOffset, DataSize and FeatureOffset tell where the file says its parts
+// DataOffset, DataSize and FeatureOffset return where the file says its parts
 // lie, in bytes.
 func (f *File) DataOffset() uint64    { return f.hdr.data.off }
 func (f *File) DataSize() uint64      { return f.hdr.data.size }

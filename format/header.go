@@ -15,7 +15,7 @@ const (
 	magic2Swapped  = "2ELIFREP"
 	fileHeaderSize = 104
 	sectionSize    = 16 // struct perf_file_section
-	attrEntryExtra = 16 // the section of its ids, behind each attr
+	attrEntryExtra = 16 // the section of its ids, after each attr
 )
 
 // section is struct perf_file_section: a part of the file.
@@ -23,7 +23,7 @@ type section struct{ off, size uint64 }
 
 func (s section) end() uint64 { return s.off + s.size }
 
-// fits tells whether the section lies within a file of size bytes.
+// fits reports whether the section lies within a file of size bytes.
 func (s section) fits(size int64) bool {
 	return s.off <= uint64(size) && s.size <= uint64(size)-s.off
 }
@@ -73,8 +73,8 @@ const (
 var ErrNotPerfData = errors.New("not a perf.data file")
 
 // parseMagic returns the byte order of a file that begins with b, and the size
-// of its header. Files of version 1 are of the reader's own byte order, as far
-// as their magic tells; the header's size tells better.
+// of its header. The magic of version 1 has no byte order: the header's size
+// shows it.
 func parseMagic(b []byte) (binary.ByteOrder, uint64, error) {
 	var order binary.ByteOrder = binary.LittleEndian
 	magic := string(b[:min(len(b), 8)])

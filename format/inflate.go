@@ -14,7 +14,7 @@ import (
 // without regard to the pieces' bounds (zstd_compress_stream_to_records of
 // tools/perf/util/zstd.c). It is a scanner's source.
 type inflater struct {
-	piece []byte // what is left of the record at hand
+	piece []byte // the rest of the current record
 	in    uint64 // bytes of all records so far
 	out   uint64 // bytes that they inflated to
 	pull  func() ([]byte, bool)
@@ -25,8 +25,8 @@ type inflater struct {
 // maxWindow is the largest window of zstd's levels, in bytes: that of -22.
 const maxWindow = 128 << 20
 
-// What the records of a file may inflate to, in bytes: the same stack over and
-// over shrinks to some hundredth of its size, hostile data to some 30,000th.
+// Limits of what a file's records inflate to, in bytes: equal stacks shrink to
+// about 1/100 of their size, hostile data to about 1/30,000.
 const (
 	maxInflation   = 1000
 	minMaxInflated = 16 << 20

@@ -173,7 +173,7 @@ func TestCompressedDamage(t *testing.T) {
 		}
 		times(t, f.Records())
 	}
-	// A stream that was cut tells what is missing.
+	// A truncated stream is reported.
 	f, err := Open(bytes.NewReader(b[:whole-50]), int64(whole-50))
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestCompressedDamage(t *testing.T) {
 	r := f.Records()
 	times(t, r)
 	if r.Skipped.Count == 0 {
-		t.Error("a cut stream is not told")
+		t.Error("a truncated stream is not reported")
 	}
 }
 

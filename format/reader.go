@@ -63,8 +63,8 @@ func (f *File) RecordsAsWritten() *Reader {
 	return r
 }
 
-// RecordsByRound starts reading the file's data in the order of time, but for
-// FINISHED_ROUND records: they come before what they end.
+// RecordsByRound starts reading the file's data in the order of time, except
+// FINISHED_ROUND records: they come before the records of their round.
 func (f *File) RecordsByRound() *Reader {
 	r := f.Records()
 	r.roundFirst = true
@@ -115,7 +115,7 @@ type part struct {
 	held, borrowed int
 
 	inflated  *scanner // of what COMPRESSED records hold; nil before the first
-	inflating int64    // offset of the COMPRESSED record at hand
+	inflating int64    // offset of the current COMPRESSED record
 	damaged   bool     // what is compressed cannot be read any more
 	sampled   bool     // a sample was met
 
@@ -261,7 +261,7 @@ func (p *part) note(rec Raw) {
 		p.sampled = true
 	case TypeHeaderAttr:
 		if p.sampled {
-			p.r.Skipped.Add(errorf(rec.Off, nil, "an event is described behind the first sample: its samples cannot be read"))
+			p.r.Skipped.Add(errorf(rec.Off, nil, "event attribute after the first sample: samples of this event cannot be decoded"))
 		}
 	}
 }
@@ -288,8 +288,7 @@ func (p *part) inflate(rec Raw) {
 	p.inflating = rec.Off
 }
 
-// readInflated returns the next record of the piece at hand, io.EOF when there
-// is none.
+// readInflated returns the next record of the current piece, or io.EOF.
 func (p *part) readInflated() (Raw, error) {
 	if p.inflated == nil {
 		return Raw{}, io.EOF

@@ -110,8 +110,8 @@ type Raw struct {
 	chunk *chunk // that Data is borrowed from; nil: Data has memory of its own
 }
 
-// Release gives the memory of Data back, of which nothing may be used any more.
-// Records that are kept need not be released.
+// Release returns the memory of Data, which the caller must not use any more.
+// Records that the caller keeps need no Release.
 func (r *Raw) Release() {
 	r.chunk.release()
 	r.Data, r.chunk = nil, nil
@@ -167,7 +167,7 @@ type Mmap struct {
 // ProtExec is PROT_EXEC of mmap(2).
 const ProtExec = 4
 
-// Executable tells whether code can be sampled in the mapping.
+// Executable reports whether code can be sampled in the mapping.
 func (m *Mmap) Executable() bool {
 	if m.V2 {
 		return m.Prot&ProtExec != 0
@@ -269,7 +269,7 @@ type BPFEvent struct {
 	ID    RecordID
 }
 
-// Cgroup is PERF_RECORD_CGROUP: what path a cgroup id stands for.
+// Cgroup is PERF_RECORD_CGROUP: the path of a cgroup id.
 type Cgroup struct {
 	CgroupID uint64
 	Path     string

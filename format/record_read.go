@@ -47,7 +47,7 @@ func ParseCounters(w Words, rf ReadFormat) Counters {
 }
 
 // counters reads what perf_output_read of kernel/events/core.c writes: the
-// times come before the values of a group, but behind the value of one event.
+// times come before the values of a group, but after the value of one event.
 func (c *cursor) counters(rf ReadFormat) Counters {
 	v := Counters{Format: rf}
 	if rf&ReadGroup == 0 {

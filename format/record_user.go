@@ -13,8 +13,8 @@ import (
 // HeaderAttr is perf_record_header_attr: an event, with its ids, in a pipe.
 type HeaderAttr struct{ Attr Attr }
 
-// HeaderEventType is perf_record_header_event_type: an event's name. The name
-// was padded to 64 bytes, or cut behind its end.
+// HeaderEventType is perf_record_header_event_type: an event's name. The record
+// has the name padded to 64 bytes, or ends after it.
 type HeaderEventType struct {
 	EventID uint64
 	Name    string
@@ -30,8 +30,8 @@ type HeaderBuildID struct{ BuildIDEntry }
 // FinishedRound is PERF_RECORD_FINISHED_ROUND: see Sorter.
 type FinishedRound struct{}
 
-// FinishedInit is PERF_RECORD_FINISHED_INIT: what was there before the recording
-// began has been told.
+// FinishedInit is PERF_RECORD_FINISHED_INIT: all processes and mappings from
+// before the recording have been written.
 type FinishedInit struct{}
 
 // IDIndex is perf_record_id_index: whose counters the ids belong to.
@@ -70,7 +70,7 @@ func (t AuxtraceType) String() string {
 type Auxtrace struct {
 	Size      uint64
 	Off       uint64 // in the AUX area
-	Reference uint64 // tells snapshots apart
+	Reference uint64 // distinguishes snapshots
 	Index     uint32 // of the AUX area
 	TID       int32  // -1: of a CPU
 	CPU       int32  // -1: of a thread
@@ -140,8 +140,8 @@ type StatRound struct {
 	Time uint64 // ns
 }
 
-// EventUpdate is perf_record_event_update: something about the event with a
-// counter's id that its attr does not say. Kind tells which field is set.
+// EventUpdate is perf_record_event_update: a property of an event, given by a
+// counter's id, that its attr lacks. Kind says which field is set.
 type EventUpdate struct {
 	Kind  uint64
 	ID    uint64
@@ -268,7 +268,7 @@ func decodeUser(r Raw, c *cursor) Record {
 	return decodeStat(r, c)
 }
 
-// decodeStat decodes what `perf stat` and `perf sched stats` write beside.
+// decodeStat decodes the records of `perf stat` and `perf sched stats`.
 func decodeStat(r Raw, c *cursor) Record {
 	switch r.Type {
 	case TypeStatConfig:
@@ -299,7 +299,7 @@ func decodeStat(r Raw, c *cursor) Record {
 // rest takes all that is left.
 func (c *cursor) rest() []byte { return c.take(len(c.b)) }
 
-// parseHeaderAttr reads an attr of the size that it says, and the ids behind it.
+// parseHeaderAttr reads an attr of the size that it says, and the ids after it.
 func parseHeaderAttr(c *cursor) *HeaderAttr {
 	size := cursor{b: c.b, order: c.order}
 	size.u32()
@@ -331,8 +331,8 @@ func parseHeaderBuildID(misc Misc, c *cursor) *HeaderBuildID {
 	return &HeaderBuildID{e}
 }
 
-// parseIDIndex reads the entries, and behind all of them the parts about
-// virtual machines, which perf before 6.0 did not write.
+// parseIDIndex reads the entries, and the parts about virtual machines that
+// follow them all; perf before 6.0 did not write those.
 func parseIDIndex(c *cursor) *IDIndex {
 	x := &IDIndex{}
 	e := c.entries(c.u64(), 32)

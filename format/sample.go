@@ -64,7 +64,7 @@ func (w Words) Mark(i int) int {
 }
 
 // Sample is a PERF_RECORD_SAMPLE. A field that its event's sample_type lacks
-// is zero, but for Period, which then is the event's own.
+// is zero, except Period, which then is the event's.
 type Sample struct {
 	Event     int // index in File.Attrs
 	Misc      Misc
@@ -270,10 +270,10 @@ func (s *Sample) decodeFixed(c *cursor, st SampleType) {
 	}
 }
 
-// rareFields are those that come behind the raw data.
+// rareFields are the fields after the raw data.
 const rareFields = ^(SampleRaw<<1 - 1) &^ SampleIdentifier
 
-// decodeRare reads what comes behind the raw data.
+// decodeRare reads the fields after the raw data.
 func (s *Sample) decodeRare(c *cursor, a *Attr) string {
 	st := a.SampleType
 	if st&SampleBranchStack != 0 {
@@ -321,7 +321,7 @@ func (s *Sample) decodeRare(c *cursor, a *Attr) string {
 	return "its last fields"
 }
 
-// readValues takes struct read_format: for a group the number of counters and
+// readValues reads struct read_format: for a group the number of counters and
 // the times come before the values.
 func (c *cursor) readValues(rf ReadFormat) Words {
 	per := uint64(1 + bits.OnesCount64(uint64(rf&(ReadID|ReadLost))))

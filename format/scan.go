@@ -15,7 +15,7 @@ type scanner struct {
 	end   int64 // of the records
 	buf   []byte
 	chunk *chunk // that buf lies in
-	rest  int64  // bytes behind the last record that belong to it
+	rest  int64  // bytes after the last record that belong to it
 	// open says that what ends here may go on later: read then returns
 	// errUnfinished instead of giving up.
 	open bool
@@ -24,8 +24,8 @@ type scanner struct {
 // errUnfinished says that the next record is not all there yet.
 var errUnfinished = errorf(-1, nil, "the record is not complete yet")
 
-// read returns the next record, without its time; io.EOF behind the last one.
-// An *Error says that the data makes no sense from there on: it is lost.
+// read returns the next record, without its time, or io.EOF after the last.
+// After an *Error the rest of the data is unusable.
 func (s *scanner) read() (Raw, error) {
 	s.skip(s.rest)
 	s.rest = 0
@@ -156,7 +156,7 @@ func (s *scanner) fill(n int) error {
 	return nil
 }
 
-// close releases the memory at hand: there is nothing more to read.
+// close releases the memory; nothing can be read after it.
 func (s *scanner) close() {
 	s.chunk.release()
 	s.buf, s.chunk = nil, nil

@@ -37,7 +37,7 @@ func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {
 	w.hdr.attrSize = AttrSize + attrEntryExtra
 	w.hdr.attrs = section{fileHeaderSize, uint64(len(attrs)) * w.hdr.attrSize}
 
-	// The ids lie behind the attrs, the early sections behind the ids.
+	// The ids follow the attrs, the early sections follow the ids.
 	end := w.hdr.attrs.end()
 	var entries, ids []byte
 	for i := range attrs {
@@ -95,9 +95,8 @@ func (w *Writer) Write(records []byte) error {
 // Size is the number of bytes written so far.
 func (w *Writer) Size() int64 { return w.size }
 
-// Rewind cuts the file off behind its first size bytes, which end with a whole
-// record: what follows is left of a write that failed. From a pipe nothing is
-// taken back.
+// Rewind truncates the file to size bytes, the end of a complete record, to
+// remove the rest of a failed write. It does nothing on a pipe.
 func (w *Writer) Rewind(size int64) error {
 	if w.size == size || w.file == nil {
 		return nil
@@ -121,7 +120,7 @@ func (w *Writer) Close(late []Section) error {
 		return nil
 	}
 	w.hdr.data.size = uint64(w.size) - w.hdr.data.off
-	// The table comes right behind the data, the sections behind the table.
+	// The table follows the data, the sections follow the table.
 	features := w.hdr.features
 	for _, s := range late {
 		if _, early := w.sections[s.Feature]; !early && !slices.Contains(lateFeatures, s.Feature) {

@@ -118,7 +118,7 @@ func branchSymbolKey(name, head string, frame func(*extra) *replay.Frame) *SortK
 	return branchKey(k)
 }
 
-// branchAddressKey tells addresses apart.
+// branchAddressKey distinguishes addresses.
 func branchAddressKey(name, head string, frame func(*extra) *replay.Frame) *SortKey {
 	k := numberKey(name, head, len("[k] 0x")+hexWidth, false, func(x *extra) uint64 { return frame(x).IP }, func(b []byte, e *Entry) []byte {
 		f := frame(e.extra)

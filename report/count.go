@@ -36,7 +36,7 @@ type counter struct {
 	threads         threadCounts
 }
 
-// stackKey tells stacks apart. Equal ones may have several keys, as their
+// stackKey distinguishes stacks. Equal ones may have several keys, as their
 // callchains may.
 type stackKey struct {
 	event     int32

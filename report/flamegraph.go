@@ -64,7 +64,7 @@ type flames struct {
 	frames  map[called][]flameFunction
 }
 
-// nameOf is what tells functions apart: indices in Names and DSOs, and the kind.
+// nameOf is what distinguishes functions: indices in Names and DSOs, and the kind.
 type nameOf [3]int32
 
 // Kinds of frames, which have colours of their own.

@@ -77,7 +77,7 @@ type folder struct {
 	names map[called]string
 }
 
-// folds tells whether the stack is one of those that are shown.
+// folds reports whether the stack is one of those that are shown.
 func (c *folder) folds(t *tally) bool {
 	return t.chained && (c.Event || c.events[t.event].tracepoint || c.event == t.event)
 }
@@ -293,7 +293,7 @@ var (
 	lineBreaks = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 )
 
-// isGoMethod tells whether the name has ".(" and, later, ").".
+// isGoMethod reports whether the name has ".(" and, later, ").".
 func isGoMethod(name string) bool {
 	_, rest, ok := strings.Cut(name, ".(")
 	return ok && strings.Contains(rest, ").")

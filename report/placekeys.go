@@ -78,7 +78,7 @@ func (b *builder) numbersOf(pl *place, ip uint64) int32 {
 	return b.numbers.of(b.buf)
 }
 
-// processKey tells processes apart, and shows the names of their first threads.
+// processKey distinguishes processes, and shows the names of their first threads.
 func processKey() *SortKey {
 	const head = "   Tgid:Command"
 	k := &SortKey{Name: "tgid", Head: head, uses: usesPID, min: len(head)}
@@ -90,7 +90,7 @@ func processKey() *SortKey {
 	return k
 }
 
-// commNoDigitKey tells commands apart by their names but for the numbers in them.
+// commNoDigitKey distinguishes commands by their names but for the numbers in them.
 func commNoDigitKey() *SortKey {
 	k := &SortKey{Name: "comm_nodigit", Head: "CommandNoDigit", uses: usesNoDigit}
 	k.cmp = func(_ *Hist, a, b *Entry) int { return strings.Compare(noDigits(b.Comm), noDigits(a.Comm)) }

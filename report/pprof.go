@@ -15,7 +15,7 @@ import (
 // Pprof writes a profile in pprof's format, compressed. Each event is a sample
 // type, of which the values are the sums of periods that Text shows, the first
 // event being the usual one. A sample has the labels comm, pid, tid and cpu, as
-// far as Stacks tells them apart. Functions have the names that are shown, and
+// far as Stacks distinguishes them. Functions have the names that are shown, and
 // beside them those of the symbol table. Processes that run the same program
 // share its mapping, at the addresses of the first of them. The error is
 // ErrNoSamples where there is nothing to write.

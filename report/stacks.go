@@ -47,7 +47,7 @@ func (e *stackEvent) unit() string {
 	return "count"
 }
 
-// tallyKey tells stacks apart. Equal ones may have several keys, as their
+// tallyKey distinguishes stacks. Equal ones may have several keys, as their
 // callchains may.
 type tallyKey struct {
 	event         int32

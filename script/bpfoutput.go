@@ -2,7 +2,7 @@ package script
 
 import "gperf/format"
 
-// isBPFOutput tells whether the event's raw data is what a BPF program wrote.
+// isBPFOutput reports whether the event's raw data is what a BPF program wrote.
 func isBPFOutput(a *format.Attr) bool { return a.Type == format.TypeSoftware && a.Config == 10 }
 
 const bytesInLine = 8

@@ -312,7 +312,7 @@ func (fs *FieldSpec) fields(kind format.EventType, tracepointChains bool) (field
 	return (fields | fs.add[kind]) &^ fs.remove[kind]
 }
 
-// Asks tells whether the user asked for any of f, of events of any kind.
+// Asks reports whether the user asked for any of f, of events of any kind.
 func (fs *FieldSpec) Asks(f Field) bool {
 	for _, k := range kinds {
 		if fs.wants(k.kind, f) {
@@ -326,7 +326,7 @@ func (fs *FieldSpec) wants(kind format.EventType, f Field) bool {
 	return (fs.set[kind]|fs.add[kind])&f != 0
 }
 
-// changed tells whether the user chose fields for events of that kind.
+// changed reports whether the user chose fields for events of that kind.
 func (fs *FieldSpec) changed(kind format.EventType) bool {
 	_, replaced := fs.set[kind]
 	return replaced || fs.add[kind]|fs.remove[kind] != 0

@@ -237,12 +237,12 @@ func (p *printer) appendAddr(b []byte, s *replay.Sample, fields Field, e *event)
 	return appendName(b, s.Data, fields)
 }
 
-// isPageFault tells whether the event's addresses are those of data with a name.
+// isPageFault reports whether the event's addresses are those of data with a name.
 func isPageFault(a *format.Attr) bool {
 	return a.Type == format.TypeSoftware && (a.Config == 2 || a.Config == 5 || a.Config == 6)
 }
 
-// isBranchTrace tells whether every branch is a sample, from IP to Addr
+// isBranchTrace reports whether every branch is a sample, from IP to Addr
 // (is_bts_event of tools/perf/util/evsel.h).
 func isBranchTrace(a *format.Attr) bool {
 	return a.Type == format.TypeHardware && a.Config == 4 && a.SamplePeriod == 1

@@ -92,7 +92,7 @@ func (s *Symbolizer) userCode(path string, id dso.BuildID, start, end uint64) (*
 	})
 }
 
-// inGOT tells whether an address is that of a slot through which code calls others.
+// inGOT reports whether an address is that of a slot through which code calls others.
 func inGOT(im *dso.Image, addr uint64) bool {
 	for _, name := range [...]string{".got", ".got.plt"} {
 		if sec := im.Section(name); sec != nil && addr >= sec.Addr && addr-sec.Addr < sec.Size {

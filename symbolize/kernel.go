@@ -24,7 +24,7 @@ type kernel struct {
 	modules func() *Kallsyms
 }
 
-// ofVmlinux tells whether the symbols are those of a vmlinux.
+// ofVmlinux reports whether the symbols are those of a vmlinux.
 func (k *kernel) ofVmlinux() bool { return k.modules != nil }
 
 func (k *kernel) lookup(ip uint64) (sym *Symbol, offset uint64, module string, ok bool) {

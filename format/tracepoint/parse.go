@@ -182,8 +182,8 @@ func (p *parser) arg() *node {
 	return p.operand()
 }
 
-// operand reads one operand, the current token being its first. Afterwards the
-// current token is the one behind it.
+// operand reads one operand, whose first token is the current one. Afterwards the
+// current token is the one after the operand.
 func (p *parser) operand() *node {
 	if p.depth++; p.depth > maxDepth {
 		p.fail("nested too deeply")
@@ -294,8 +294,8 @@ func (p *parser) paren() *node {
 	return &node{kind: nodeCast, text: n.text, val: castMask(n.text), args: [3]*node{p.operand()}}
 }
 
-// skipParens skips to behind the parenthesis that closes the one before the
-// current token.
+// skipParens skips past the parenthesis that closes the one before the current
+// token.
 func (p *parser) skipParens() {
 	for open := 1; ; p.next() {
 		switch {
@@ -383,7 +383,7 @@ func (p *parser) operator(n *node) {
 	p.climb(n, right)
 }
 
-// branches reads A : B behind a question mark.
+// branches reads A : B after a question mark.
 func (p *parser) branches() *node {
 	p.next()
 	if p.is(tokOp, ":") { // GNU C's: the condition itself is A
@@ -466,7 +466,7 @@ func (p *parser) call(name string) *node {
 	return &node{}
 }
 
-// fullArg reads an operand and all operators behind it.
+// fullArg reads an operand and all operators after it.
 func (p *parser) fullArg() *node {
 	n := p.arg()
 	for p.kind == tokOp {

@@ -188,7 +188,7 @@ func (p *printer) buffer(dst []byte, ext string, plen int, n *node) []byte {
 	return dst
 }
 
-// reversed tells whether an IPv4 address is in the host's order, from the last
+// reversed reports whether an IPv4 address is in the host's order, from the last
 // letter of an extension.
 func (p *printer) reversed(ext string) bool {
 	switch ext[len(ext)-1] {
@@ -291,7 +291,7 @@ func appendShortIPv6(dst, b []byte) []byte {
 	return dst
 }
 
-// embedsIPv4 tells whether the last four bytes are an IPv4 address: v4-mapped
+// embedsIPv4 reports whether the last four bytes are an IPv4 address: v4-mapped
 // or ISATAP.
 func embedsIPv4(b []byte) bool {
 	hi := binary.BigEndian.Uint64(b)

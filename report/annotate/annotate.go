@@ -128,7 +128,7 @@ func (c *counter) chosen() ([]*function, error) {
 	return list, nil
 }
 
-// worth tells whether a function is shown where none was asked for.
+// worth reports whether a function is shown where none was asked for.
 func (c *counter) worth(fn *function) bool {
 	return fn.symbol() != nil && 100*share(fn.total.Period, fn.event.total.Period) >= c.opts.PercentLimit
 }

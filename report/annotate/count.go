@@ -41,7 +41,7 @@ type event struct {
 	total  Stat
 }
 
-// functionKey tells functions apart.
+// functionKey distinguishes functions.
 type functionKey struct {
 	event  int
 	dso    *replay.DSO
@@ -231,7 +231,7 @@ func (c *counter) spread(st Stat) {
 	}
 }
 
-// counts tells whether addresses of that kind count.
+// counts reports whether addresses of that kind count.
 func (c *counter) counts(k kinds) bool {
 	return k != callers || c.opts.Callers || c.opts.Place.isAddress()
 }

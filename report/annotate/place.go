@@ -46,10 +46,10 @@ func (p *Place) String() string { return p.text }
 
 func (p *Place) isZero() bool { return p.text == "" }
 
-// isAddress tells whether it is one address rather than a function.
+// isAddress reports whether it is one address rather than a function.
 func (p *Place) isAddress() bool { return p.hasOff || p.hasAddr }
 
-// matches tells whether the place is in a function.
+// matches reports whether the place is in a function.
 func (p *Place) matches(fn *function) bool {
 	if s := fn.symbol(); s != nil && (s.Name == p.name || s.Raw == p.name || bare(s.Name) == p.name) {
 		return true

@@ -159,7 +159,7 @@ func vaddrs(im *dso.Image, offs []Range) (l []Range) {
 	return merge(l, math.MaxUint64)
 }
 
-// overlaps tells whether one of the ranges, which are sorted, has something in
+// overlaps reports whether one of the ranges, which are sorted, has something in
 // common with lo to hi-1.
 func overlaps(l []Range, lo, hi uint64) bool {
 	i, _ := slices.BinarySearchFunc(l, lo, func(r Range, lo uint64) int {

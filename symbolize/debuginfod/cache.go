@@ -16,7 +16,7 @@ import (
 // errUnknown: the cache has nothing to say.
 var errUnknown = errors.New("not in the cache")
 
-// cached tells whether the cache has the file at path: nil, ErrNotThere where
+// cached reports whether the cache has the file at path: nil, ErrNotThere where
 // servers lacked it lately, or errUnknown. An empty file stands for what they
 // lacked, in the cache of elfutils before 0.186 one that nobody may read.
 func (c *Client) cached(path string) error {

@@ -107,7 +107,7 @@ func mendMem(inst *x86asm.Inst, relative bool) {
 	}
 }
 
-// hasZero tells whether the operand in memory has a displacement of zero, which
+// hasZero reports whether the operand in memory has a displacement of zero, which
 // objdump shows: there is none with %rbp and %r13 without, and nops have one to be
 // longer.
 func hasZero(inst x86asm.Inst, e encoding) bool {

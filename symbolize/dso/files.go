@@ -18,7 +18,7 @@ func InFiles(files fs.FS) *Finder { return &Finder{Root: "/", files: files} }
 // onDisk opens what flags and servers name, whatever else is packed.
 var onDisk = new(Finder)
 
-// Packed tells whether the files are those of InFiles, which have a Root.
+// Packed reports whether the files are those of InFiles, which have a Root.
 func (f *Finder) Packed() bool { return f.files != nil }
 
 // OpenFile opens a file by the path that the other methods return.

@@ -84,7 +84,7 @@ func xzSize(b []byte) (size uint64, err error) {
 	}
 }
 
-// smallDict tells whether a block's only filter is LZMA2 with a dictionary that
+// smallDict reports whether a block's only filter is LZMA2 with a dictionary that
 // may be taken memory for.
 func smallDict(h []byte) bool {
 	flags := h[0]

@@ -77,7 +77,7 @@ func numberIn(dir string, pid int32) int32 {
 	return pid
 }
 
-// sameNamespace tells whether a process sees the same files as this one.
+// sameNamespace reports whether a process sees the same files as this one.
 func sameNamespace(dir string) bool {
 	theirs, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
 	own, ownErr := os.Readlink(filepath.Join(proc, "self/ns/mnt"))

@@ -53,7 +53,7 @@ func (h *History) anyFrame(s *Sample, ip uint64) *Frame {
 	return h.userFrame(s.maps, ip)
 }
 
-// inKernel tells whether ip is the kernel's: it is mapped there and so was the
+// inKernel reports whether ip is the kernel's: it is mapped there and so was the
 // sample, or it lies in the upper half (thread__find_map_fb of
 // tools/perf/util/event.c).
 func (h *History) inKernel(s *Sample, ip uint64) bool {

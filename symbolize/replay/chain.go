@@ -49,7 +49,7 @@ func (c *Chain) Key() (k ChainKey) {
 	return k
 }
 
-// isCalled tells whether an event's chains are Called: those of tracepoints are,
+// isCalled reports whether an event's chains are Called: those of tracepoints are,
 // those of probes, which are tracepoints to the kernel, are not.
 func isCalled(f *format.File, event int) bool {
 	tp := f.Tracepoint(event)

@@ -45,7 +45,7 @@ type jitDump struct {
 // recording tells where they are.
 var jitDumpName = regexp.MustCompile(`^jit-[0-9]+\.dump$`)
 
-// IsJITDump tells whether a file of that name may be one.
+// IsJITDump reports whether a file of that name may be one.
 func IsJITDump(name string) bool { return jitDumpName.MatchString(path.Base(name)) }
 
 // jitDump takes note of a mapping that tells of a dump.
@@ -83,7 +83,7 @@ func (h *History) jitDump(r *format.Mmap, p *process, d *DSO) {
 // clockMonotonic is CLOCK_MONOTONIC of linux/time.h.
 const clockMonotonic = 1
 
-// monotonic tells whether samples have the times of dumps.
+// monotonic reports whether samples have the times of dumps.
 func (h *History) monotonic() bool {
 	return len(h.file.Attrs) > 0 && h.file.Attrs[0].Flags&format.FlagUseClockID != 0 && h.file.Attrs[0].ClockID == clockMonotonic
 }

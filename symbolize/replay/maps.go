@@ -18,7 +18,7 @@ type DSO struct {
 	BuildID dso.BuildID
 }
 
-// isJIT tells whether it is memory that no file backs.
+// isJIT reports whether it is memory that no file backs.
 func (d *DSO) isJIT() bool { return strings.HasPrefix(d.Name, "/tmp/perf-") }
 
 // Map is a mapping: ips Start to End-1 of a process, or of the kernel. It does

@@ -588,7 +588,7 @@ func (h *History) userFrame(ms *maps, ip uint64) *Frame {
 	return h.frame(h.lastMap, ip, false)
 }
 
-// KernelFrames tells whether an address of the kernel turned up.
+// KernelFrames reports whether an address of the kernel turned up.
 func (h *History) KernelFrames() bool { return h.kernelSeen }
 
 func (h *History) foreignFrame(ip uint64) *Frame { return h.frame(nil, ip, false) }

@@ -32,7 +32,7 @@ func (h *History) modeFrame(s *Sample, ip uint64) *Frame {
 	return h.foreignFrame(ip)
 }
 
-// IsKernel tells whether the DSO is the kernel itself: its addresses stand for
+// IsKernel reports whether the DSO is the kernel itself: its addresses stand for
 // themselves, those of a module for offsets.
 func (d *DSO) IsKernel() bool { return d.Name == kernelName || d.Short == kernelShort }
 

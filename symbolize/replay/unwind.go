@@ -117,7 +117,7 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 	}
 }
 
-// missing tells whether m shows a file that is not there. A stack ends before
+// missing reports whether m shows a file that is not there. A stack ends before
 // such a frame, as in perf (frame_callback of tools/perf/util/unwind-libdw.c):
 // without the file, frames beyond it are guesswork. A JIT's code is walked
 // through by its frame pointers.

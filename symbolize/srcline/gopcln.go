@@ -238,7 +238,7 @@ func newGoModule(im *dso.Image, table uint64, ptr int) *goModule {
 	return m
 }
 
-// isModule tells whether there is a moduledata at a vaddr: by its text, which must
+// isModule reports whether there is a moduledata at a vaddr: by its text, which must
 // be code.
 func (m *goModule) isModule(vaddr uint64) bool {
 	n := *m

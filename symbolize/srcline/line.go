@@ -214,7 +214,7 @@ func (p *lineProgram) row() {
 	p.rows = append(p.rows, r)
 }
 
-// run executes the program and tells whether it is whole.
+// run executes the program and reports whether it is whole.
 func (p *lineProgram) run() bool {
 	c := &p.c
 	p.reset()

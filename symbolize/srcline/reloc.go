@@ -11,7 +11,7 @@ import (
 )
 
 // SectionAddrs returns the vaddr of each section, by index. Those of a relocatable
-// file, as kernel modules are, have none: they get places one behind the other,
+// file, as kernel modules are, have none: they get places one after the other,
 // by which an Index knows them, also one that is kept of another file with the same
 // build ID. So those that are empty, which such a file may lack, get none.
 func SectionAddrs(im *dso.Image) []uint64 {

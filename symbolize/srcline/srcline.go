@@ -82,7 +82,7 @@ type indexUnit struct {
 // than those behind it.
 const firstUnit = math.MaxInt32
 
-// In tells whether a file has line information.
+// In reports whether a file has line information.
 func In(im *dso.Image) bool { return im.HasDWARF() || goSection(im) != nil }
 
 // Open returns the index of the DSO with a build ID. What c has of it is not read

@@ -110,7 +110,7 @@ func (t *tree) read(u *unit) bool {
 	return !c.Bad && len(t.spans) <= maxSpans
 }
 
-// hasMethods tells whether types may hold functions with code.
+// hasMethods reports whether types may hold functions with code.
 func (u *unit) hasMethods() bool {
 	switch u.lang {
 	case langC89, langC, langC99, langC11, langC17, langMIPSAssembler:

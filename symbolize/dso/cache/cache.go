@@ -99,7 +99,7 @@ func (d *Dir) check(b []byte, id dso.BuildID) error {
 	return nil
 }
 
-// Store keeps the pieces, one behind the other, for a build ID, unless that is zero.
+// Store keeps the pieces, one after the other, for a build ID, unless that is zero.
 func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
 	if d == nil || id.IsZero() {
 		return nil
