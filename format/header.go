@@ -73,8 +73,8 @@ const (
 var ErrNotPerfData = errors.New("not a perf.data file")
 
 // parseMagic returns the byte order of a file that begins with b, and the size
-// of its header. The magic of version 1 has no byte order: the header's size
-// shows it.
+// of its header. The magic of version 1 is the same in both byte orders: the
+// header's size shows the order.
 func parseMagic(b []byte) (binary.ByteOrder, uint64, error) {
 	var order binary.ByteOrder = binary.LittleEndian
 	magic := string(b[:min(len(b), 8)])

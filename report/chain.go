@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// call is what a stack tells of an entry: its callchain from a frame on.
+// call is the part of a stack that belongs to an entry: its callchain from a frame on.
 type call struct {
 	stack *stack
 	from  int
 }
 
-// rest is the callchain behind the first n frames.
+// rest returns the callchain after the first n frames.
 func (c call) rest(n int) []*place { return c.stack.chain[c.from+n:] }
 
 // branch is a line of frames that callchains share, without a fork, and without
@@ -34,13 +34,13 @@ type calls struct {
 func (c *calls) sum() uint64        { return c.hits + c.below }
 func (c *calls) sumSamples() uint64 { return c.samples + c.moreBelow }
 
-// grower makes the tree of an entry's callchains, but for what is too small to
-// be shown: that is never looked into.
+// grower makes the tree of an entry's callchains. It does not descend into
+// branches that are too small to be shown.
 type grower struct {
 	*CallGraph
 	minHits uint64
 
-	// What one fork needs, kept for the next.
+	// Scratch memory of a fork, kept for the next.
 	forks  int32
 	group  []groupOf // by place.chain
 	groups []int32   // of each call, -1 for one that ends
@@ -158,9 +158,9 @@ func (w *grower) branch(parent *branch, list []call, n int) *branch {
 	return b
 }
 
-// before says whether b's branch stands before a's where both have as many hits:
-// perf compares where the DSOs lie in memory, which dsoRanks stands for, and the
-// symbols' addresses (match_chain of tools/perf/util/callchain.c).
+// before reports whether b's branch comes before a's if both have equal hits:
+// perf compares the addresses of its DSO structs, which dsoRanks replaces, and
+// the symbols' addresses (match_chain of tools/perf/util/callchain.c).
 func before(a, b *place) bool {
 	if a.rank != b.rank {
 		return a.rank < b.rank

@@ -11,10 +11,10 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// counter counts samples that nothing tells apart.
+// counter counts samples that nothing distinguishes as one stack.
 type counter struct {
 	layouts *layouts
-	layout  *layout // of the event at hand
+	layout  *layout // of the current event
 	opts    *Options
 	traces  *traces
 	comms   ids
@@ -29,7 +29,7 @@ type counter struct {
 	buf     []byte
 
 	history         *replay.History
-	extra           extra             // of the sample at hand
+	extra           extra             // of the current sample
 	sockets         []format.CPUPlace // by CPU
 	branched        []uint64          // by event: samples with branches
 	samples, serial uint64            // all, and those of a lone thread
@@ -67,7 +67,7 @@ type stack struct {
 	Stat
 }
 
-// ids numbers strings from 1 on; 0 stands for none.
+// ids numbers strings from 1 on; 0 means none.
 type ids map[string]int32
 
 func (m ids) of(b []byte) int32 {
@@ -265,7 +265,7 @@ func (c *counter) filtered(s *replay.Sample) bool {
 
 func frameID(_ *SortKey, f *replay.Frame) uint64 { return uint64(f.ID) }
 
-// newExtra returns what keys look at of a sample beside its stack.
+// newExtra returns what keys read of a sample besides its stack.
 func (c *counter) newExtra(s *replay.Sample) extra {
 	a := &c.file.Attrs[s.Event]
 	x := extra{addr: s.Addr, phys: s.PhysAddr, source: s.DataSrc, time: s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, usualQuantum), cgroup: s.Sample.Cgroup, path: s.Cgroup,
@@ -299,7 +299,7 @@ func (c *counter) addBranches(s *replay.Sample) {
 	}
 }
 
-// tell corrects the histograms' numbers of samples where branches were counted.
+// tell corrects the histograms' sample counts in branch mode, which counts branches.
 func (c *counter) tell(hists []*Hist) {
 	if c.opts.Mode != ModeBranches {
 		return

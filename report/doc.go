@@ -1,21 +1,20 @@
-// Package report answers the question: what do all samples together say? It
-// counts samples that are alike, makes a histogram of them, and writes that as
-// text, as `perf report --stdio` does; or it counts their stacks alone, for other
-// programs to show: folded, as a profile of pprof's, as a flame graph.
+// Package report aggregates samples. It makes histograms and writes them as text,
+// as `perf report --stdio` does, or it counts stacks for other programs: folded,
+// as a pprof profile, as a flame graph.
 //
-// Whose address it was comes from symbolize/replay, names from symbolize, the
-// text of a tracepoint's data from format/tracepoint. What each sample says by
-// itself belongs to script.
+// symbolize/replay finds the thread and DSO of an address, symbolize its name,
+// and format/tracepoint prints a tracepoint's data. Package script prints single
+// samples.
 //
-// The way of a sample: samples that nothing tells apart are counted as one
-// stack (count.go); each stack becomes an entry of its event's histogram for
-// where it was taken, and adds to the entries of its callers (hist.go, by the
-// keys of sort.go); an entry's callchains are merged into a tree (chain.go),
-// drawn in graph.go. So the work is that of the distinct stacks.
+// Samples that nothing distinguishes are counted as one stack (count.go). Each
+// stack becomes an entry of its event's histogram, and adds to the entries of its
+// callers (hist.go, by the keys of sort.go). An entry's callchains are merged into
+// a tree (chain.go), which graph.go draws. So the work grows with the distinct
+// stacks, not with the samples.
 //
-// What shows stacks as they are begins with Stacks (stacks.go), which counts those
-// of any number of recordings; what functions a frame is in, and on which lines,
-// is in function.go; and each format has a file of its own.
+// The formats of stacks start from Stacks (stacks.go), which counts the stacks of
+// any number of recordings. function.go finds the functions and lines of a frame.
+// Each format has its own file.
 package report
 
 import (
@@ -32,7 +31,7 @@ import (
 // samples without callchains.
 type Options struct {
 	Sort         string // keys, separated by commas; "" is perf's choice, a leading + adds to it
-	Fields       string // columns, likewise; "" are those that the other options ask for
+	Fields       string // columns, comma-separated too; "" for those of the other options
 	NoChildren   bool   // a callee's samples do not count for its callers
 	Graph        CallGraph
 	MaxStack     int     // frames of a callchain that count
@@ -47,12 +46,12 @@ type Options struct {
 	Header       bool    // the file's header stands above the report
 	Latency      bool    // columns of latencies come first
 	Quiet        bool    // nothing but the entries
-	Relative     bool    // percentages are of the samples that the filters let pass
+	Relative     bool    // percentages are relative to the samples that pass the filters
 	Resolved     bool    // samples, and frames of callchains, without a symbol do not count
 	SymbolFilter string  // entries whose symbols do not contain it are left out
 	Widths       []int   // of the columns; 0, or none, for one as wide as its texts
 	Threads      ThreadCounts
-	TimeQuantum  uint64 // ns that the key time does not tell apart, 0 for perf's choice
+	TimeQuantum  uint64 // width of the key time's intervals in ns, 0 for perf's default
 	Nanosecs     bool   // the key time has nine digits
 	ShowParent   bool   // the key parent is added to the others
 	OnlyParents  bool   // entries without a Parent are left out
@@ -82,7 +81,7 @@ const (
 type Branches int
 
 const (
-	BranchesDefault Branches = iota // where the file says that it was recorded for them
+	BranchesDefault Branches = iota // if the recording was made for them
 	BranchesOff
 )
 
@@ -178,14 +177,14 @@ func (o *Options) settle(f *format.File) error {
 	if !o.chains {
 		o.NoChildren, o.Graph.Mode = true, GraphNone
 	}
-	if f.Pipe { // of which perf does not know yet what it holds
+	if f.Pipe { // perf has not read its attrs at this point
 		o.NoChildren = true
 	}
 	return nil
 }
 
-// chooseMode counts branches of what was recorded for them, but not of stack
-// copies: perf takes the branches for a part of callchains then.
+// chooseMode selects branch mode for recordings of branches, except with stack
+// copies: perf then treats the branches as part of callchains.
 func (o *Options) chooseMode(recorded bool, all format.SampleType) {
 	if o.Mode == ModeSamples && o.Branches == BranchesDefault && recorded && all&format.SampleStackUser == 0 {
 		o.Mode = ModeBranches

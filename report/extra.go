@@ -10,7 +10,7 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// extra is what only a few keys look at: what a sample carries beside its
+// extra holds the fields that only a few keys read: those of a sample besides its
 // address and callchain, or one of its branches.
 type extra struct {
 	flags       uint64        // of the branch
@@ -27,14 +27,14 @@ type extra struct {
 	transaction uint64
 	parallelism uint64
 	socket      int64            // -1 where that is not known
-	ins, stage  uint16           // latencies beside the weight
+	ins, stage  uint16           // latencies besides the weight
 	level       byte             // of data
 	path        string           // of cgroup
 	namespace   format.Namespace // of cgroups
 }
 
-// appendIdentity appends what tells values of the keys apart: as they are for a
-// stack, as perf compares them for an entry.
+// appendIdentity appends what distinguishes values of the keys: the values
+// themselves for a stack, what perf compares for an entry.
 func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *replay.Frame) uint64) []byte {
 	for _, k := range l.sorts {
 		switch {
@@ -135,7 +135,7 @@ func cgroupKey() *SortKey {
 	return k
 }
 
-// cgroupIDKey shows the cgroup namespace by its device and inode, which are of 32 bits.
+// cgroupIDKey shows the cgroup namespace by its device and inode, 32 bits each.
 func cgroupIDKey() *SortKey {
 	k := &SortKey{Name: "cgroup_id", Head: "cgroup id (dev/inode)", uses: usesExtra, min: 20, value: func(x *extra) uint64 { return x.namespace.Dev<<32 ^ x.namespace.Ino }}
 	k.cmp = func(_ *Hist, a, b *Entry) int {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// flamePage is the page but for its title and its data.
+// flamePage is the page without its title and data.
 //
 //go:embed flamegraph.html
 var flamePage string
@@ -22,7 +22,7 @@ var flamePage string
 // draws at ease. The narrowest are left out.
 const maxFlame = 200_000
 
-// maxFlameLines is how many source lines are told of one frame of the page.
+// maxFlameLines is how many source lines the page lists for a frame.
 const maxFlameLines = 5
 
 // FlameGraph writes a page of HTML that draws the stacks of each event, frames as
@@ -64,7 +64,7 @@ type flames struct {
 	frames  map[called][]flameFunction
 }
 
-// nameOf is what distinguishes functions: indices in Names and DSOs, and the kind.
+// nameOf distinguishes functions: indices in Names and DSOs, and the kind.
 type nameOf [3]int32
 
 // Kinds of frames, which have colours of their own.
@@ -194,7 +194,7 @@ func (t *flameTree) child(parent, function int32) int32 {
 // none.
 type flameFunction struct{ id, line int32 }
 
-// functionsOf returns the functions that a frame stands for, outermost first.
+// functionsOf returns the functions of a frame, outermost first.
 func (p *flames) functionsOf(f called, inline bool) []flameFunction {
 	list, ok := p.frames[f]
 	if !ok {

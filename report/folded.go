@@ -141,8 +141,8 @@ func (c *folder) appendStack(b []byte, t *tally) []byte {
 	return b
 }
 
-// thread returns what stands for the stack's thread. The Perl takes a thread's
-// id of 0 for none: of "swapper 0/0" it knows one number only.
+// thread returns the text of the stack's thread. The Perl script ignores the
+// thread id 0: it reads "swapper 0/0" as one number.
 func (c *folder) thread(t *tally) string {
 	comm, number := foldedComm(t.comm)
 	if comm == "" || !c.PID && !c.TID {
@@ -199,18 +199,18 @@ func (c *folder) make(at called, java bool) string {
 	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ";")
 }
 
-// isKernelModule tells what the Perl takes for the kernel and its modules, the
-// vdso too.
+// isKernelModule reports whether the Perl script treats a DSO as the kernel or a
+// module, which includes the vdso.
 func isKernelModule(name string) bool {
 	return (strings.HasPrefix(name, "[") || strings.HasSuffix(name, "vmlinux")) && !strings.Contains(name, "unknown")
 }
 
 var perfMap = regexp.MustCompile(`/tmp/perf-[0-9]+\.map`)
 
-// foldedComm returns the command as a flame graph shows it, and the number that
-// is taken for the thread's if it is within the command. The Perl looks for
-// two characters or more, blanks, and a number: of "kworker 1 x" it takes
-// "kworker", and a name of one character takes a blank along.
+// foldedComm returns the command as a flame graph shows it, and a number within
+// the command that is read as the thread's. The Perl script matches two
+// characters or more, blanks, and a number: "kworker 1 x" becomes "kworker", and
+// a name of one character includes the blank after it.
 func foldedComm(comm string) (name, number string) {
 	if comm == "" || isBlank(comm[0]) {
 		return "", ""
@@ -232,9 +232,9 @@ func foldedComm(comm string) (name, number string) {
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // foldedFrame returns the frame's functions, joined by ";": more than one where
-// the name holds "->", which in perf's maps of JITs stands for inlining. It is
-// "" for names that are left out. unnamed stands behind the DSO of frames without
-// a name, mark behind functions.
+// the name holds "->", which means inlining in perf's maps of JITs. It is "" for
+// names that are left out. unnamed follows the DSO of frames without a name, mark
+// follows functions.
 func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
 	if strings.HasPrefix(symbol, "(") {
 		return ""

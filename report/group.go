@@ -71,7 +71,7 @@ func (h *Hist) lead(g format.Group, members []*Hist) {
 	h.list = order(list, h.told)
 }
 
-// empty returns an entry like e of which there are no samples.
+// empty returns an entry like e without samples.
 func (e *Entry) empty() *Entry {
 	c := *e
 	c.Self, c.Children, c.calls, c.depth = Stat{}, Stat{}, nil, 0

@@ -74,8 +74,8 @@ func (h *Hist) levelsOf() (levels [][]*SortKey) {
 	return levels
 }
 
-// nodes makes the hierarchy of entries in perf's order, which has those side by side
-// that the keys of a level do not tell apart.
+// nodes makes the hierarchy of entries in perf's order, in which entries with
+// equal keys of a level adjoin.
 func (h *Hist) nodes(list []*Entry, levels [][]*SortKey, depth int) (nodes []*node) {
 	keys := levels[depth]
 	for len(list) > 0 {

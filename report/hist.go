@@ -12,7 +12,7 @@ import (
 // Hist is the histogram of one event.
 type Hist struct {
 	Event   string
-	Total   Stat     // of the samples that percentages are of
+	Total   Stat     // 100 %
 	Entries []*Entry // in the order in which they are shown
 
 	all     Stat     // of all samples, those that the filter leaves out too
@@ -30,12 +30,12 @@ type Hist struct {
 	places  *places
 }
 
-// Entry is what the sort keys do not tell apart.
+// Entry is the samples with equal sort keys.
 type Entry struct {
 	Comm     string
 	Thread   *replay.Thread // of the first sample
 	CPU      int32          // -1: not recorded
-	Level    byte           // k for the kernel, . for a process, as perf tells it
+	Level    byte           // k for the kernel, . for a process, as in perf
 	Self     Stat           // of the samples taken here
 	Children Stat           // of these and those taken in what was called from here
 
@@ -164,7 +164,7 @@ func (h *Hist) fill(stacks []*stack, same *identities) {
 	if h.opts.SymbolFilter != "" {
 		h.filterSymbols(b)
 	}
-	// Perf keeps its entries twice where a key makes it merge them anew.
+	// perf sorts its entries a second time if a key makes it merge them again.
 	h.list = order(b.entries, h.told)
 	if h.layout.uses&usesComm != 0 {
 		h.list = order(h.list, h.told)
@@ -245,8 +245,8 @@ func (h *Hist) compareResult(a, b *Entry) int {
 	return 0
 }
 
-// identities numbers what keys do not tell apart, for all events: groups
-// compare their entries.
+// identities numbers equal values of keys, for all events: groups compare their
+// entries.
 type identities struct {
 	raws, extras, names, numbers ids
 	parents                      *parents
@@ -261,7 +261,7 @@ type builder struct {
 
 	number int // of the stack
 	stack  *stack
-	key    entryKey // but for the place
+	key    entryKey // without the place
 	parent *symbolize.Symbol
 }
 
@@ -306,9 +306,9 @@ func (b *builder) begin(number int, st *stack) {
 	}
 }
 
-// ignoreCallees makes the last function of the callchain that is to stand for its
-// callees the one in which the samples were taken. As in perf, what comes before it is
-// left out: its callees, or, in graphs that begin with the callers, those.
+// ignoreCallees moves the samples to the callchain's last function that matches
+// --ignore-callees. As in perf, the frames before it are dropped: its callees, or
+// in graphs that begin with the callers, its callers.
 func (b *builder) ignoreCallees(st *stack) {
 	if b.opts.IgnoreCallees == nil {
 		return
@@ -321,7 +321,7 @@ func (b *builder) ignoreCallees(st *stack) {
 	}
 }
 
-// rawID is the same for data that the keys do not tell apart.
+// rawID returns equal numbers for data with equal keys.
 func (b *builder) rawID(st *stack) int32 {
 	if b.traces.formats[b.event] == nil {
 		return 0

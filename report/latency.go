@@ -27,7 +27,7 @@ var parallelismKey = numberKey("parallelism", "Parallelism", 11, false,
 
 func latency(s *Stat) uint64 { return s.Latency }
 
-// isLatency tells the columns of latencies.
+// isLatency reports whether a column is a latency.
 func isLatency(k *SortKey) bool { return k.Name == "latency" || k.Name == "latency_children" }
 
 // latencyMode says whether latencies are shown, and whether before all else.
@@ -74,7 +74,7 @@ func (l *layout) dropLatency(opts *Options, samples, serial uint64) {
 		samples == 0 || serial*100/samples < mostlySerial {
 		return
 	}
-	l.columns = slices.DeleteFunc(l.columns, isLatency) // which sort all the same
+	l.columns = slices.DeleteFunc(l.columns, isLatency) // they still sort
 }
 
 // isStrict says whether --fields names all columns.

@@ -233,9 +233,9 @@ func (p *keyParser) add(list *[]*SortKey, option, words string) error {
 	return nil
 }
 
-// parse returns what a word stands for: a key, or [EVENT.]FIELD[/raw] of
+// parse returns the keys of a word: a key's name, or [EVENT.]FIELD[/raw] of
 // tracepoints, where EVENT is %NUMBER, a name or a part of it, and FIELD may be
-// * for all; nil for none.
+// * for all. It returns nil for an unknown word.
 func (p *keyParser) parse(word string) []*SortKey {
 	if k := lookupKey(word); k != nil {
 		return []*SortKey{k}

@@ -16,7 +16,7 @@ func order[T any](items []T, left func(there, new T) bool) []T {
 	return sorted
 }
 
-// tree is a red-black tree of the numbers 1, 2, 3…; nodes[0] stands for every
+// tree is a red-black tree of the numbers 1, 2, 3…; nodes[0] represents every
 // leaf.
 type tree struct {
 	nodes []treeNode

@@ -18,7 +18,7 @@ type place struct {
 	caller bool          // a call returns to the frame's address
 	dso    string        // as shown
 	rank   int32         // of the DSO among those of the recording, 0 for none
-	id     int32         // the same for frames that no key tells apart
+	id     int32         // equal for frames that no key distinguishes
 	file   int32         // the same for frames of DSOs with the same name
 	chain  int32         // the same for frames that are one in a call graph
 	call   *srcline.Call // that was inlined there, nil for the frame's own function
@@ -30,7 +30,7 @@ type place struct {
 // places makes the place of a frame once, and another where it is a caller.
 type places struct {
 	list    []*place // by Frame.ID
-	callers []*place // likewise
+	callers []*place // equal too for frames that no key distinguishes
 	ids     map[placeKey]int32
 	chains  map[chainKey]int32
 	dsos    map[replay.DSO]int32
@@ -216,8 +216,8 @@ func number[K comparable](m map[K]int32, k K) int32 {
 	return n
 }
 
-// dso numbers DSOs. One whose build ID is not known is taken for the other of
-// that name.
+// dso numbers DSOs. A DSO without a build ID is treated as the other one of that
+// name.
 func (p *places) dso(d replay.DSO) int32 {
 	first, ok := p.builds[d.Name]
 	if !ok || first.IsZero() {

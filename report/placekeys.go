@@ -90,7 +90,7 @@ func processKey() *SortKey {
 	return k
 }
 
-// commNoDigitKey distinguishes commands by their names but for the numbers in them.
+// commNoDigitKey distinguishes commands by their names without digits.
 func commNoDigitKey() *SortKey {
 	k := &SortKey{Name: "comm_nodigit", Head: "CommandNoDigit", uses: usesNoDigit}
 	k.cmp = func(_ *Hist, a, b *Entry) int { return strings.Compare(noDigits(b.Comm), noDigits(a.Comm)) }

@@ -9,15 +9,14 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// SortKey is what entries are told apart by, ordered by, or shown as: a column.
+// SortKey distinguishes or orders entries, or is a column of them.
 type SortKey struct {
 	Name string // as --sort and --fields call it
 	Head string
 	uses uses
 
-	// cmp is 0 for samples that belong to one entry, positive where a comes
-	// first; nil for figures, which tell nothing apart. sort, which may be nil
-	// for cmp, is the order of the result.
+	// cmp is 0 for samples of one entry, positive if a comes first, and nil for
+	// figures, which distinguish nothing. sort orders the result; nil for cmp.
 	cmp, sort func(h *Hist, a, b *Entry) int
 
 	// width is the length of an entry's text, nil when it is that of min.
@@ -40,7 +39,7 @@ type SortKey struct {
 	// ofPlace is what a key looks at that is a number of a place, or of its ip; nil
 	// for the others.
 	ofPlace func(p *places, pl *place, ip uint64) uint64
-	// identity is the same for frames that the key does not tell apart.
+	// identity returns equal numbers for frames that the key does not distinguish.
 	identity func(p *places, f *replay.Frame) int32
 	mode     Mode // of samples that have it; ModeSamples: all
 }
@@ -324,10 +323,10 @@ func appendFrameSymbol(b []byte, f *replay.Frame, ip uint64, level byte, width i
 	return appendAddress(b, ip)
 }
 
-// appendAddress appends 16 digits, after 0x but for 0.
+// appendAddress appends 16 digits, after 0x unless ip is 0.
 func appendAddress(b []byte, ip uint64) []byte { return appendHex(b, ip, hexWidth) }
 
-// appendHex appends at least so many digits, after 0x but for 0.
+// appendHex appends at least min digits, after 0x unless ip is 0.
 func appendHex(b []byte, ip uint64, min int) []byte {
 	if ip != 0 {
 		b = append(b, "0x"...)

@@ -12,7 +12,7 @@ import (
 // several. Folded, Pprof and FlameGraph write what was counted. Its memory is
 // that of the distinct stacks.
 type Stacks struct {
-	// Processes, Threads and CPUs tell stacks apart that differ in nothing else;
+	// Processes, Threads and CPUs distinguish stacks that differ in nothing else;
 	// commands always do.
 	Processes, Threads, CPUs bool
 	// MaxStack is how many frames of a callchain count.
@@ -24,7 +24,7 @@ type Stacks struct {
 	tallies []tally // in the order of their first samples
 	byKey   map[tallyKey]int32
 	files   []*format.File // that were added
-	began   time.Time      // the first of them, zero if none tells
+	began   time.Time      // the earliest start of the recordings, zero if unknown
 	lasted  time.Duration  // all of them together
 }
 
@@ -58,8 +58,8 @@ type tallyKey struct {
 	chain         replay.ChainKey
 }
 
-// tally is what a number of samples with the same stack come to. What does not
-// tell stacks apart is -1.
+// tally is the sum of the samples of one stack. Fields that do not distinguish
+// stacks are -1.
 type tally struct {
 	event         int32
 	pid, tid, cpu int32

@@ -49,8 +49,8 @@ func appendBPFLine(b, data []byte, at int) []byte {
 // printable is the isprint of the kernel's lib/ctype.c, which goes by Latin-1.
 func printable(c byte) bool { return c >= ' ' && c <= '~' || c >= 0xa0 }
 
-// textOf returns data up to its first NUL, if it is printable up to there and
-// nothing but NULs behind it.
+// textOf returns data up to its first NUL. ok is false unless that is printable
+// and only NULs follow.
 func textOf(data []byte) (text []byte, ok bool) {
 	n := 0
 	for n < len(data) && printable(data[n]) {

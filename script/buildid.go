@@ -44,8 +44,8 @@ func BuildIDs(w *bufio.Writer, f *format.File, h *replay.History, hits bool) (fo
 	return skipped, w.Flush()
 }
 
-// listedDSO is a line of the list. pid tells the guest machine that the DSO is
-// of, -1 for the host.
+// listedDSO is a line of the list. pid identifies the DSO's guest machine, -1 for
+// the host.
 type listedDSO struct {
 	pid      int32
 	name, id string // id in hexadecimal

@@ -149,7 +149,7 @@ func appendHexDump(b, data []byte) []byte {
 	return b
 }
 
-// appendDumped appends the text behind the type's name, to the end of the line
+// appendDumped appends the text after the type's name, to the end of the line
 // and on lines of its own.
 func (d *dumper) appendDumped(b []byte, raw format.Raw, rec format.Record) []byte {
 	switch r := rec.(type) {

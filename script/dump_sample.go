@@ -52,7 +52,7 @@ func (d *dumper) appendSample(b []byte, raw format.Raw) []byte {
 	return d.appendPlace(b, s)
 }
 
-// stackOff is where behind the header of the record the copy of the stack begins, of which s has a slice.
+// stackOff returns the offset in the record's body of the stack copy, a slice of which is in s.
 func stackOff(raw format.Raw, s *format.Sample) uintptr {
 	if s.UserStack == nil {
 		return 0

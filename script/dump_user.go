@@ -6,8 +6,8 @@ import (
 	"gperf/format"
 )
 
-// appendUser appends the text of one of perf's own records; ok says that it was
-// one.
+// appendUser appends the text of one of perf's own records; ok is false for other
+// records.
 func appendUser(b []byte, rec format.Record) (_ []byte, ok bool) {
 	switch r := rec.(type) {
 	case *format.HeaderAttr:

@@ -8,8 +8,8 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// showRecords asks h for the records that are to be printed. With FINISHED_ROUND
-// among them perf leaves everything in the order of the file.
+// showRecords selects the records that h hands out for printing. If they include
+// FINISHED_ROUND, perf prints everything in file order.
 func (o *Options) showRecords(h *replay.History) {
 	for _, t := range o.Records {
 		if h.Show == nil {
@@ -148,7 +148,7 @@ func appendRecordMisc(b []byte, raw format.Raw) []byte {
 type kernelSymbol func(ip uint64) (name string, off uint64, module string, ok bool)
 
 // appendRecordText appends what perf_event__fprintf of tools/perf/util/event.c
-// prints behind the type's name, to the line's end.
+// prints after the type's name, to the line's end.
 func appendRecordText(b []byte, rec format.Record, symbol kernelSymbol) []byte {
 	switch r := rec.(type) {
 	case *format.Comm:
@@ -284,7 +284,7 @@ func appendTextPoke(b []byte, r *format.TextPoke, symbol kernelSymbol) []byte {
 	return appendBytesLines(b, "            New bytes:", r.New)
 }
 
-// appendBytesLines appends lines of 16 bytes, each behind label.
+// appendBytesLines appends lines of 16 bytes, each after label.
 func appendBytesLines(b []byte, label string, bytes []byte) []byte {
 	for line := range slices.Chunk(bytes, 16) {
 		b = append(b, label...)

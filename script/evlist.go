@@ -9,7 +9,7 @@ import (
 	"gperf/format"
 )
 
-// EventOptions say what Events tells of each event.
+// EventOptions say what Events prints of each event.
 type EventOptions struct {
 	Attrs       bool // all fields of the attr that are not zero
 	Freq        bool // how often it is sampled
@@ -34,7 +34,7 @@ func Events(w *bufio.Writer, f *format.File, opts EventOptions) {
 			fmt.Fprintln(w, name+opts.details(f, i))
 		}
 	}
-	// Perf's words, that whoever compares finds no difference.
+	// Perf's words, so that outputs can be compared.
 	isTracepoint := func(a format.Attr) bool { return a.Type == format.TypeTracepoint }
 	if !opts.TraceFields && slices.ContainsFunc(f.Attrs, isTracepoint) {
 		fmt.Fprintln(w, "# Tip: use 'perf evlist --trace-fields' to show fields for tracepoint events")

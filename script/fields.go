@@ -103,7 +103,7 @@ var otherFields = map[string]string{
 const (
 	noInsns  = "gperf does not read instructions"
 	noTraces = "gperf does not decode instruction traces"
-	noGuests = "gperf does not tell guests apart"
+	noGuests = "gperf does not distinguish guests"
 )
 
 // FieldNames lists the names that -F takes.
@@ -119,7 +119,7 @@ const framesFields = FieldIP | FieldSym | FieldSymOff | FieldDSO
 
 const branchFields = FieldBrstack | FieldBrstackSym | FieldBrstackOff
 
-// typeOther stands for the events of PMUs, whose types have no fixed numbers.
+// typeOther is the type of PMUs' events, which have no fixed numbers.
 const typeOther = format.TypeBreakpoint + 1
 
 const (
@@ -177,7 +177,7 @@ func (fs *FieldSpec) ParseFields(arg string) error {
 		switch word[:len(word)-len(name)] {
 		case "":
 			if strings.Contains(list, "bpf-output") {
-				merge(fs.add, types, f) // perf takes the name's hyphen for a -FIELD, so the usual fields stay
+				merge(fs.add, types, f) // perf parses the name's hyphen as -FIELD, so the usual fields stay
 				continue
 			}
 			replaced = true

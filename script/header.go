@@ -22,7 +22,7 @@ var featureNames = [...]string{
 
 // Header prints what the file says about the recording, as `perf script
 // --header` does. recorded is the time of the file's last change; full adds
-// what is long, and what simpleperf tells.
+// the long sections and those of simpleperf.
 func Header(w *bufio.Writer, f *format.File, recorded time.Time, full bool) {
 	h := header{w: w, f: f, full: full}
 	h.line("========")
@@ -243,8 +243,7 @@ func (h *header) simpleperf() {
 	}
 }
 
-// cmdline joins the arguments; perf puts a quote's backslash and a blank behind
-// each.
+// cmdline joins the arguments; perf escapes quotes and puts a blank after each.
 func cmdline(args []string) string {
 	var b strings.Builder
 	for _, a := range args {

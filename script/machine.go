@@ -10,10 +10,9 @@ import (
 	"gperf/format"
 )
 
-// What the machine that reads a recording says of numbers in it. perf names
-// PMUs and tracepoints so, for good or ill: the recording machine may number
-// them otherwise. As with perf, SYSFS_PATH and TRACEFS_PATH say where sysfs and
-// tracefs are.
+// Names of PMUs and tracepoints by their numbers on the reading machine. perf
+// uses these too, although the recording machine may number them differently. As
+// in perf, SYSFS_PATH and TRACEFS_PATH are the mount points of sysfs and tracefs.
 
 // pmuName returns the name of a PMU of this machine, "" when it has none of that
 // type.

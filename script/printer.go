@@ -191,7 +191,7 @@ func (p *printer) append(b []byte, s *replay.Sample) []byte {
 }
 
 const (
-	// memoryFields stand before the frames, lateFields behind them.
+	// memoryFields come before the frames, lateFields after them.
 	memoryFields = FieldAddr | FieldDataSrc | FieldWeight | FieldInsLat | FieldRetireLat | FieldCgroup
 	lateFields   = FieldIRegs | FieldURegs | branchFields | FieldBPFOutput | FieldPhysAddr | FieldDataPageSize | FieldCodePageSize
 )
@@ -259,7 +259,7 @@ func (p *printer) appendBranchTrace(b []byte, s *replay.Sample, fields Field, e 
 	return append(b, '\n')
 }
 
-// appendLate appends what stands behind the frames.
+// appendLate appends the fields after the frames.
 func (p *printer) appendLate(b []byte, s *replay.Sample, fields Field, e *event) []byte {
 	if fields&FieldIRegs != 0 && s.IntrRegsABI != 0 {
 		b = p.appendRegs(b, s.IntrRegsABI, e.attr.SampleRegsIntr, s.IntrRegs)
@@ -363,8 +363,8 @@ func (e *event) known(s *replay.Sample) *replay.Sample {
 	return unset(*s, e.absent)
 }
 
-// unset returns the sample with the marks that perf puts where a sample does not
-// tell: all bits set.
+// unset returns the sample with the fields that are absent set as in perf: all
+// bits set.
 func unset(s replay.Sample, absent format.SampleType) *replay.Sample {
 	if absent&format.SampleTID != 0 {
 		s.PID, s.TID = -1, -1

@@ -1,14 +1,13 @@
-// Package annotate answers: at which instructions was it? It counts samples by
-// the addresses that they tell of and writes the code of functions around them,
-// with what each instruction counts, as `perf annotate --stdio` does.
+// Package annotate counts samples by instruction and writes the code of their
+// functions with the count of each instruction, as `perf annotate --stdio` does.
 //
-// Besides the sampled instruction, a sample may tell of code in the fields of a
-// tracepoint, such as the location of skb:kfree_skb, and by the return addresses
-// of its callchain. Both are counted where they came from: at the call.
+// Besides the sampled ip, a sample may hold code addresses in the fields of a
+// tracepoint, for example the location of skb:kfree_skb, and return addresses in
+// its callchain. Both count for the call instruction.
 //
-// The way of a sample: samples with the same addresses are counted as one
-// (count.go); a function's share of them becomes a block of text (block.go), with
-// code from symbolize, read by symbolize/disasm.
+// Samples with the same addresses are counted as one (count.go). A function's
+// share of them becomes a block of text (block.go), with code from symbolize,
+// disassembled by symbolize/disasm.
 package annotate
 
 import (
@@ -28,21 +27,21 @@ import (
 // functions in which samples were taken.
 type Options struct {
 	Place        Place
-	DSOs         []string // only these; nil: all
-	Callers      bool     // the calls of callchains count; as they do where Place is one address
+	DSOs         []string // only these, nil for all
+	Callers      bool     // count the calls of callchains; implied if Place is one address
 	PercentLimit float64  // functions with less of their event's samples are left out
 	Syntax       disasm.Syntax
 	Raw          bool // the bytes of instructions
 	NoSource     bool // no source lines between the instructions
-	Lines        bool // the source line behind each instruction with samples, and their sum ahead
+	Lines        bool // the source line after each instruction with samples, and a sum of lines at the top
 	FullPaths    bool
 	Column       Column
 	Percent      PercentType
-	Context      int // so many instructions before and after Place, where that is one address
+	Context      int // number of instructions before and after Place, if that is one address
 	Sources      Sources
 }
 
-// Column says what stands before an instruction.
+// Column is what is printed before an instruction.
 type Column int
 
 const (
@@ -51,10 +50,10 @@ const (
 	Periods
 )
 
-// PercentType says of what percentages are: perf's local-period is the zero value.
+// PercentType is the base of percentages: the zero value is perf's local-period.
 type PercentType struct {
-	Global bool // of all of the event's, not of the function's
-	Hits   bool // of the number of samples, not of their periods
+	Global bool // of the event, not of the function
+	Hits   bool // count samples, not their periods
 }
 
 // ErrNoSamples: the recording has no samples.

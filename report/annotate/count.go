@@ -19,7 +19,7 @@ func (s *Stat) add(t Stat) {
 	s.Period += t.Period
 }
 
-// counter counts samples by the functions and addresses that they tell of.
+// counter counts samples by their functions and addresses.
 type counter struct {
 	opts      *Options
 	bytes     binary.ByteOrder
@@ -30,14 +30,14 @@ type counter struct {
 	samples   uint64
 	index     map[functionKey]*function
 	functions []*function // in the order in which they were met
-	touches   []touch     // of the stack at hand
+	touches   []touch     // of the current stack
 }
 
 // event is one of the recording's.
 type event struct {
 	index  int
 	name   string
-	fields []*tracepoint.Field // that tell of code
+	fields []*tracepoint.Field // that hold code addresses
 	total  Stat
 }
 
@@ -70,7 +70,7 @@ type spot struct {
 	caller bool // it is where a call returned to
 }
 
-// kinds are those of the addresses that a sample tells of.
+// kinds are the kinds of a sample's addresses.
 type kinds uint8
 
 const (
@@ -79,21 +79,21 @@ const (
 	callers
 )
 
-// touch is what a sample tells of a function.
+// touch is the part of a sample that concerns one function.
 type touch struct {
 	fn   *function
 	spot spot
 	kind kinds
 }
 
-// maxFields is how many fields of a tracepoint tell of code at most: real ones have
-// up to two.
+// maxFields is how many code addresses of a tracepoint's fields count: real
+// tracepoints have up to two.
 const maxFields = 4
 
 // returnField is where return probes have the address that the function returned to.
 const returnField = "__probe_ret_ip"
 
-// stackKey tells apart samples that tell of different addresses.
+// stackKey distinguishes samples with different addresses.
 type stackKey struct {
 	event  int
 	leaf   *replay.Frame
@@ -101,7 +101,7 @@ type stackKey struct {
 	fields [maxFields]*replay.Frame
 }
 
-// stack is a number of samples that tell of the same addresses.
+// stack is a number of samples with the same addresses.
 type stack struct {
 	stackKey
 	frames replay.Chain
@@ -123,7 +123,7 @@ func newCounter(f *format.File, h *replay.History, opts *Options) *counter {
 	return c
 }
 
-// CodeFields returns the fields of a tracepoint that tell of code.
+// CodeFields returns the fields of a tracepoint that hold code addresses.
 func CodeFields(f *tracepoint.Format) []*tracepoint.Field {
 	l := f.CodeFields()
 	if ret := f.Field(returnField); ret != nil {
@@ -178,8 +178,8 @@ func (c *counter) settle() {
 	}
 }
 
-// touch notes what the stack at hand tells by f, which may be nil. caller says
-// that a call returned to it.
+// touch adds frame f, which may be nil, to the current stack's functions. caller
+// says that its address is a return address.
 func (c *counter) touch(e *event, f *replay.Frame, kind kinds, caller bool) {
 	if f == nil || f.Map == nil || c.opts.DSOs != nil && !slices.Contains(c.opts.DSOs, f.DSO()) && !slices.Contains(c.opts.DSOs, filepath.Base(f.DSO())) {
 		return
@@ -204,8 +204,8 @@ func (c *counter) function(e *event, f *replay.Frame) *function {
 	return fn
 }
 
-// spread counts the stack at hand: for each of its addresses once, however often
-// and by whatever it tells of it, and for each function once.
+// spread counts the current stack once for each of its addresses and once for
+// each of its functions, even if they occur several times.
 func (c *counter) spread(st Stat) {
 	for i, t := range c.touches {
 		before := c.touches[:i]
