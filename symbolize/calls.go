@@ -15,7 +15,7 @@ import (
 	"gperf/symbolize/srcline"
 )
 
-// source is what tells the source lines of one DSO, or why nothing does.
+// source finds the source lines of one DSO, or holds the error why it cannot.
 type source struct {
 	once    sync.Once
 	runtime *dso.Image        // closed: its headers
@@ -157,9 +157,9 @@ func (s *Symbolizer) ModuleCalls(module string, id dso.BuildID, ip uint64) ([]sr
 	return s.shown(d.index.Lookup(start+offset), func() (*Symbol, Reason) { return sym, Found })
 }
 
-// loadModule reads a module's file. The loader places its sections one by one, so
-// that its symbols tell where an address is: what is kept of its lines is of
-// vaddrs in the file, wherever it is loaded.
+// loadModule reads a module's file. The kernel places the module's sections one by
+// one, so its symbols map an ip to a vaddr: the lines kept are by vaddr in the
+// file, independent of where it is loaded.
 func (s *Symbolizer) loadModule(d *source, module string, id dso.BuildID) error {
 	debug, supp, err := s.opts.Finder.Debug(module, id)
 	if debug == nil {
@@ -264,8 +264,8 @@ func (s *Symbolizer) kernelDelta(im *dso.Image) (uint64, error) {
 	return 0, fmt.Errorf("%s has no symbol %s: %w", im.Path, ref, errOtherKernel)
 }
 
-// Lineless returns the DSOs whose source lines were asked for and that have none,
-// by path; of their addresses it does not tell.
+// Lineless returns the DSOs that had lookups but have no source lines, by path,
+// without counts of addresses.
 func (s *Symbolizer) Lineless() (l []Unresolved) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -102,8 +102,9 @@ func inGOT(im *dso.Image, addr uint64) bool {
 	return false
 }
 
-// slots returns the names of what a DSO's relocations fill in, by address: other
-// DSOs' symbols, and own ones where only their address is to be moved.
+// slots returns the names of the symbols that a DSO's relocations resolve to, by
+// address of the slot: symbols of other DSOs, and own ones for relative
+// relocations.
 func (s *Symbolizer) slots(path string, id dso.BuildID) map[uint64]string {
 	im, err := s.opts.Finder.Find(path, id)
 	if err != nil {
@@ -131,7 +132,7 @@ func (s *Symbolizer) slots(path string, id dso.BuildID) map[uint64]string {
 	return names
 }
 
-// readCode reads n bytes from vaddr on, which are to be called addr.
+// readCode reads n bytes at vaddr; the result's addresses begin at addr.
 func readCode(im *dso.Image, vaddr, addr, n uint64, name func(uint64) string) (*Code, error) {
 	if n > maxCode {
 		return nil, errTooLong
@@ -220,9 +221,9 @@ func (s *Symbolizer) loadVmlinuxText() (*kernelText, error) {
 	return nil, why
 }
 
-// textDelta is kernelDelta also for a kernel without symbols, as it comes out of a
-// vmlinuz: its text begins at _stext and, but for arm64 with its .head.text, at
-// _text.
+// textDelta is kernelDelta, but also handles a kernel without symbols, unpacked
+// from a vmlinuz: its text begins at _stext and, except on arm64 with its
+// .head.text, at _text.
 func (s *Symbolizer) textDelta(im *dso.Image) (uint64, error) {
 	delta, err := s.kernelDelta(im)
 	text := im.Section(".text")

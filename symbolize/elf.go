@@ -11,9 +11,9 @@ import (
 
 // userTable makes the table of a user DSO as perf does (dso__load_sym and
 // dso__synthesize_plt_symbols in tools/perf/util/symbol-elf.c): the .symtab and
-// then the .dynsym of syms, and names for the PLT of runtime. Where syms is of
-// runtime's .gnu_debugdata, which lacks the symbols of .dynsym, that is runtime's.
-// Addresses are offsets in runtime's file.
+// then the .dynsym of syms, and names for the PLT of runtime. If syms comes from
+// runtime's .gnu_debugdata, which lacks the symbols of .dynsym, the .dynsym is
+// runtime's. Addresses are offsets in runtime's file.
 func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, error) {
 	b := builder{show: show}
 	dynamic := syms

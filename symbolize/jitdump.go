@@ -57,8 +57,8 @@ const (
 
 var errNoJITDump = errors.New("not a jitdump file")
 
-// ReadJITDump reads a file up to its end, or what is wrong with it: what comes
-// before that counts. The error says that it is no such file.
+// ReadJITDump reads a file up to its end or its first damage, and keeps the records
+// before that. An error means that it is not a jitdump.
 func ReadJITDump(r io.Reader) (*JITDump, error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	const headerSize, flagCycles = 40, 1
@@ -113,7 +113,7 @@ func (d *jitReader) record() bool {
 	if kind == jitDebug {
 		return d.debug(size)
 	}
-	// The code itself, behind the name, is not wanted.
+	// Skip the code, which follows the name.
 	b, rest := make([]byte, min(size, 1<<16)), size
 	if _, err := io.ReadFull(d.b, b); err != nil {
 		return false

@@ -30,8 +30,8 @@ const maxKallsyms = 1 << 29
 // usualKallsyms is enough memory for most.
 const usualKallsyms = 8 << 20
 
-// ParseKallsyms reads lines of "address type name[\t[module]]". Lines of another
-// shape are skipped. The error is ErrRestricted if no address is told.
+// ParseKallsyms reads lines of "address type name[\t[module]]" and skips others. It
+// returns ErrRestricted if all addresses are zero.
 func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
 	var text strings.Builder
 	text.Grow(usualKallsyms)

@@ -99,8 +99,8 @@ func (s *Symbolizer) loadKernel() (*kernel, error) {
 	return k, nil
 }
 
-// loadModules reads the list of symbols of the kernel that was recorded; nil unless
-// it is of the same start of it.
+// loadModules reads the kallsyms of the recorded kernel; it returns nil unless they
+// are of the same boot.
 func (s *Symbolizer) loadModules() *Kallsyms {
 	k, err := s.kallsyms(s.opts.KernelBuildID, dso.BuildID{})
 	if err != nil {

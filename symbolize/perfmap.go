@@ -16,8 +16,8 @@ import (
 // in which it may name it, %d being its number.
 const PerfMapName = "/tmp/perf-%d.map"
 
-// PerfMap returns the name of the DSO that stands for code that process pid made
-// at run time.
+// PerfMap returns the name of the DSO for code that process pid generated at run
+// time.
 func PerfMap(pid int32) string { return fmt.Sprintf(PerfMapName, pid) }
 
 // PerfMapPID is the inverse of PerfMap.
@@ -84,8 +84,8 @@ func parsePerfMapLine(line string) (e entry, ok bool) {
 	return entry{start: start, end: end, name: name, typ: elf.STT_FUNC, bind: elf.STB_GLOBAL}, true
 }
 
-// cutHex cuts a hexadecimal number, which may be none, and the character behind
-// it off s, of which more than two others must be left.
+// cutHex cuts a hexadecimal number, which may be empty, and the character after it
+// off s. ok is false unless more than two characters are left.
 func cutHex(s string) (n uint64, rest string, ok bool) {
 	digits := strings.TrimPrefix(s, "0x")
 	rest = strings.TrimLeft(digits, "0123456789abcdefABCDEF")

@@ -79,8 +79,7 @@ func pltEntry(start, size uint64, name string) entry {
 	return entry{start: start, end: start + size, name: name, typ: elf.STT_FUNC, bind: elf.STB_GLOBAL, plt: true}
 }
 
-// pltSizes returns the size of a PLT's header and of its entries; 0 where it
-// cannot be told.
+// pltSizes returns the size of a PLT's header and of its entries, 0 if unknown.
 func pltSizes(machine elf.Machine, plt *elf.Section) (header, size uint64) {
 	switch machine {
 	case elf.EM_ARM:
@@ -202,7 +201,7 @@ func ifuncName(b *builder, im *dso.Image, r reloc) string {
 const minPLTEntry = 4
 
 // pltGot names the entries of .plt.got, which jump through GOT slots that
-// .rela.dyn fills: the slot that the instruction refers to tells the symbol.
+// .rela.dyn fills: the relocation of an instruction's slot has the symbol.
 func pltGot(im *dso.Image) []entry {
 	s := im.Section(".plt.got")
 	if s == nil || s.Entsize < minPLTEntry {

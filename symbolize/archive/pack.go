@@ -62,9 +62,9 @@ func (l parts) close() {
 	}
 }
 
-// AddDSO packs the files of a DSO. The first error tells why there are none, or not
-// all; debug is why there is no debug information, which may be none's fault.
-// Errors of writing are *WriteError.
+// AddDSO packs the files of a DSO. err says why files are missing; debug says why
+// there is no debug information, which need not be an error. Errors of writing are
+// *WriteError.
 func (p *Packer) AddDSO(d DSO) (debug, err error) {
 	var files parts
 	var supp *dso.Image
@@ -198,7 +198,7 @@ func (p *Packer) find(path string, id dso.BuildID) (files parts, supp *dso.Image
 	return files, supp, debug, err
 }
 
-// of returns the image that stands for im.
+// of returns the packed part that replaces im.
 func (l parts) of(im *dso.Image) *dso.Image {
 	for _, p := range l {
 		if p.im.Path == im.Path {

@@ -46,8 +46,8 @@ func (d *deflater) Write(p []byte) (n int, err error) {
 		if d.buf == nil {
 			d.buf = make([]byte, 0, len(d.works)*pieceSize)
 		}
-		// What is full is not written before there is more: the last piece is
-		// another one.
+		// Write a full piece only when more data follows: the last piece has
+		// another type.
 		if len(d.buf) == cap(d.buf) {
 			err = d.flush(false)
 			continue
@@ -95,8 +95,8 @@ func (w *work) deflate(part []byte, last bool) {
 	w.deflatePart(part, last)
 }
 
-// noPiece is a piece of zeros, and zeros what it is deflated: the most frequent one,
-// since files of which parts are left out keep their size.
+// noPiece is a piece of zeros, and zeros is its deflated form. It is the most
+// frequent piece, since partial files keep their size.
 var (
 	noPiece = make([]byte, pieceSize)
 	zeros   = sync.OnceValue(func() *work {

@@ -22,7 +22,7 @@ type Archive struct {
 	names   []string // sorted
 }
 
-// Open reads the directory of the archive of size bytes behind r, which must allow
+// Open reads the directory of the archive of size bytes in r, which must allow
 // concurrent reads. Its members are read when asked for.
 func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	z, err := zip.NewReader(r, size)
@@ -72,7 +72,7 @@ func (a *Archive) add(h *zip.FileHeader, f *zip.File) error {
 const maxIndex = 64 << 20
 
 // readIndex reads where the members' pieces lie. Without an index, which other
-// tools leave where they are told to take members out, everything is read from its
+// tools may drop when they edit the archive, each member is read from its
 // beginning.
 func (a *Archive) readIndex(r io.ReaderAt, list []*member) error {
 	slices.Sort(a.names)

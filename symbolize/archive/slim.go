@@ -58,11 +58,11 @@ var alwaysNeeded = []string{".gnu_debuglink", ".gnu_debugaltlink", ".debug_sup",
 // goTables are Go's own tables of functions and lines.
 var goTables = []string{".gopclntab", ".data.rel.ro.gopclntab", ".go.buildinfo"}
 
-// needless are sections of debug information that tell of values, types' names and
-// macros, not of code.
+// needless are sections of debug information that describe values, names of types
+// and macros, not code.
 var needless = []string{"loc", "loclists", "macro", "macinfo", "pubnames", "pubtypes", "gnu_pubnames", "gnu_pubtypes", "gdb_scripts"}
 
-// neededSections tells of each section whether its bytes are needed.
+// neededSections reports for each section whether its bytes are needed.
 func neededSections(im *dso.Image, u uses) []bool {
 	list := im.Sections()
 	needed := make([]bool, len(list))
@@ -70,7 +70,7 @@ func neededSections(im *dso.Image, u uses) []bool {
 		needed[i] = isNeeded(im, s, u)
 	}
 	for i, s := range list {
-		// The names of symbols, and what relocations are of.
+		// The names of symbols, and the symbols of relocations.
 		if needed[i] && (s.Type == elf.SHT_SYMTAB || s.Type == elf.SHT_DYNSYM) && uint64(s.Link) < uint64(len(list)) {
 			needed[s.Link] = true
 		}
@@ -102,11 +102,11 @@ func isNeeded(im *dso.Image, s *elf.Section, u uses) bool {
 		}
 		return u&forLayout != 0 && s.Flags&elf.SHF_ALLOC != 0
 	}
-	// Where in a module its code was hit is told by the kernel's addresses alone.
+	// Only the kernel that loaded a module knows which of its code was hit: keep all code.
 	return u&forCode != 0 && im.Type == elf.ET_REL && s.Flags&elf.SHF_EXECINSTR != 0
 }
 
-// debugSection returns what a section of debug information is called behind
+// debugSection returns the name of a section of debug information without
 // ".debug_".
 func debugSection(name string) (string, bool) {
 	if debug, ok := strings.CutPrefix(name, ".debug_"); ok {
@@ -154,8 +154,7 @@ func readSectionTable(im *dso.Image) (t sectionTable, ok bool) {
 	return t, err == nil && shentsize >= 40
 }
 
-// setNobits says that section i has no bytes in the file: its sh_type, behind
-// sh_name.
+// setNobits makes section i NOBITS: it sets its sh_type, the field after sh_name.
 func (t *sectionTable) setNobits(i int) {
 	t.order.PutUint32(t.b[i*t.entry+4:], uint32(elf.SHT_NOBITS))
 }
@@ -178,7 +177,7 @@ func merge(l []Range, size uint64) []Range {
 	return out
 }
 
-// sparse reads a file of which only some ranges are kept.
+// sparse reads a file of which only some ranges are kept; the rest is zero.
 type sparse struct {
 	r         io.ReaderAt
 	off, size int64

@@ -44,7 +44,7 @@ func (e noAnswer) Error() string { return fmt.Sprintf("no answer within %v", tim
 // Progress is what a Client is doing.
 type Progress struct {
 	Files       int   // that are being asked for at this moment
-	Bytes, Size int64 // received of them, and their sizes as far as servers tell
+	Bytes, Size int64 // received, and expected as far as servers send sizes
 }
 
 // Client asks servers. It may be used from several goroutines.
@@ -56,8 +56,8 @@ type Client struct {
 	Timeout time.Duration
 	// MaxSize is how many bytes a file may have.
 	MaxSize int64
-	// Progress, which may be nil, is told now and then of what is going on. Its
-	// calls do not overlap.
+	// Progress, if set, is called when downloads progress. Its calls do not
+	// overlap.
 	Progress func(Progress)
 
 	http    http.Client
@@ -82,7 +82,7 @@ type file struct {
 	err  error
 }
 
-// What elfutils takes where nothing is set (debuginfod-client.c).
+// elfutils' defaults (debuginfod-client.c).
 const (
 	defaultTimeout = 90 * time.Second
 	defaultMissFor = 10 * time.Minute
@@ -177,7 +177,7 @@ func (c *Client) Dead() (l []*ServerError) {
 	return l
 }
 
-// tell changes what is going on, and tells of it.
+// tell changes the progress and passes it to Progress.
 func (c *Client) tell(change func(*Progress)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

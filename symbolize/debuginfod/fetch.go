@@ -125,7 +125,7 @@ func (c *Client) bury(s *server, err error) error {
 // watched is what a server sends, with an eye on how fast.
 type watched struct {
 	r     io.Reader
-	left  int // bytes before the timeout starts anew
+	left  int // bytes before the timeout restarts
 	told  func(n int64)
 	again func()
 	err   error // other than io.EOF

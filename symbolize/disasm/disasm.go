@@ -36,10 +36,10 @@ type Inst struct {
 	Ref    uint64 // the address that it names: where it leads, or what data it is about
 
 	op, args string
-	refLast  bool // the reference is the last operand; else a remark behind them
+	refLast  bool // the reference is the last operand; otherwise a comment after the operands
 }
 
-// End is the address behind the instruction.
+// End returns the address after the instruction.
 func (in *Inst) End() uint64 { return in.Addr + uint64(len(in.Bytes)) }
 
 // Text is the instruction as objdump writes it. name returns what lies at an
@@ -67,8 +67,8 @@ func (e *MachineError) Error() string {
 	return fmt.Sprintf("instructions of %s are not read; those of x86-64 and arm64 are", strings.TrimPrefix(e.Machine.String(), "EM_"))
 }
 
-// decoder reads the one instruction at the beginning of code, which is not empty.
-// What it does not know has at least one byte and says so in its text.
+// decoder reads the first instruction of code, which is not empty. An unknown
+// instruction has at least one byte, and its text says that it is unknown.
 type decoder func(code []byte, addr uint64, syntax Syntax) Inst
 
 func decoderOf(m elf.Machine) (decoder, error) {
@@ -97,9 +97,9 @@ func All(m elf.Machine, code []byte, addr uint64, syntax Syntax) ([]Inst, error)
 	return list, nil
 }
 
-// Skip returns how many bytes of code to leave out so that an instruction begins
-// at offset at, for code of which nobody knows where its function begins. Read
-// from anywhere, x86 code falls in step after few instructions.
+// Skip returns how many bytes of code to drop so that an instruction begins at
+// offset at, for code whose function start is unknown. Decoding x86 code from any
+// byte synchronizes after a few instructions.
 func Skip(m elf.Machine, code []byte, at int) int {
 	decode, err := decoderOf(m)
 	if err != nil {

@@ -36,7 +36,7 @@ func (in *Inst) fromX86(code []byte, syntax Syntax) error {
 		return err
 	}
 	e := encodingX86(code)
-	if inst.Op == 0 && e.len > 0 { // a prefix alone, since what it is before is not known
+	if inst.Op == 0 && e.len > 0 { // only a prefix, since the instruction after it is unknown
 		return errUnknown
 	}
 	if e.vex {
@@ -71,8 +71,8 @@ var (
 	errUnknown   = errors.New("unknown instruction")
 )
 
-// mendVEX corrects what x86asm makes of instructions with VEX or EVEX: vzeroupper
-// gets too long, and their own bytes may be taken for prefixes.
+// mendVEX corrects x86asm's results for instructions with VEX or EVEX: vzeroupper
+// is too long, and their bytes may be decoded as prefixes.
 func mendVEX(inst *x86asm.Inst, e encoding) {
 	inst.Len = e.len
 	if e.prefixed {
@@ -85,9 +85,9 @@ func mendVEX(inst *x86asm.Inst, e encoding) {
 	}
 }
 
-// mendMem corrects the operand in memory: x86asm extends displacements of four
-// bytes without their sign, shows an index where SIB says that there is none, and
-// with EVEX overlooks that data is relative to the program counter.
+// mendMem corrects the memory operand: x86asm zero-extends displacements of four
+// bytes, shows an index although SIB has none, and with EVEX misses that an
+// address is relative to the program counter.
 func mendMem(inst *x86asm.Inst, relative bool) {
 	for i, arg := range inst.Args {
 		m, ok := arg.(x86asm.Mem)

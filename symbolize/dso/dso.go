@@ -20,11 +20,11 @@ func OffOfIP(ip, start, pgoff uint64) uint64 { return ip - start + pgoff }
 // IPOfOff is the inverse of OffOfIP.
 func IPOfOff(off, start, pgoff uint64) uint64 { return off - pgoff + start }
 
-// Bias returns ip - vaddr in an executable mapping of the file: ips start to
-// end, of which the first shows offset pgoff. The mapping's first bytes may
-// belong to the segment before, with which the code shares a page; where
-// linkers such as lld lay segments out apart, only the code's own tells. ok is
-// false if no code of the file is mapped there.
+// Bias returns ip - vaddr in an executable mapping of the file, of ips from start
+// up to end, with offset pgoff at start. The mapping's first bytes may belong to
+// the previous segment, if the code shares a page with it. Linkers like lld give
+// segments different biases, so only the code's own segment counts. ok is false if
+// no code of the file is mapped there.
 func (im *Image) Bias(start, end, pgoff uint64) (bias uint64, ok bool) {
 	for _, l := range im.Loads() {
 		off := max(pgoff, l.Off)

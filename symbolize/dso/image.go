@@ -58,8 +58,8 @@ func Open(path string) (*Image, error) {
 	return im, nil
 }
 
-// NewImage reads the headers of the ELF file of the given size behind r; path is
-// what errors call it. r must allow concurrent reads.
+// NewImage reads the headers of the ELF file of the given size in r. Errors name
+// it path. r must allow concurrent reads.
 func NewImage(r io.ReaderAt, size int64, path string) (*Image, error) {
 	f, err := readHeaders(io.NewSectionReader(r, 0, size))
 	if err != nil {
@@ -88,7 +88,7 @@ func readHeaders(r io.ReaderAt) (f *elf.File, err error) {
 	return elf.NewFile(r)
 }
 
-// Close releases the file. Data already returned stays valid, but for that of Map.
+// Close releases the file. Data already returned stays valid, except that of Map.
 func (im *Image) Close() error {
 	if im == nil || im.close == nil {
 		return nil

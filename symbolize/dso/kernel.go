@@ -132,7 +132,7 @@ func (f *Finder) moduleIn(list, name string) string {
 	return ""
 }
 
-// isModule tells a module's name in brackets from other names in brackets.
+// isModule distinguishes a module's name in brackets from other names in brackets.
 func isModule(name string) bool {
 	return len(name) > 2 && name[0] == '[' && name[len(name)-1] == ']' && name != VDSO && name != KernelName && !strings.ContainsAny(name, "/ :.")
 }

@@ -99,7 +99,7 @@ func smallDict(h []byte) bool {
 		}
 	}
 	const lzma2 = 0x21
-	// The last byte is twice the logarithm of the size, less 24: 28 stands for 64 MB.
+	// The last byte is twice the logarithm of the size, less 24: 28 means 64 MB.
 	return flags&3 == 0 && len(h) >= 3 && h[0] == lzma2 && h[1] == 1 && h[2] <= 28
 }
 

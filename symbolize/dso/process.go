@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// ErrOwner: the file belongs to neither the user nor root, so that it may tell
-// anything.
+// ErrOwner: the file belongs to neither the user nor root, so it cannot be
+// trusted.
 var ErrOwner = errors.New("not owned by the current user or root")
 
 // proc is where the processes are.

@@ -33,7 +33,7 @@ import (
 type Dir struct {
 	Path   string
 	Suffix string // of the files' names
-	Magic  string // 8 bytes, the last of which is the version
+	Magic  string // 8 bytes; the last is the version
 	Limit  int64  // bytes that the files may take together
 }
 
@@ -125,9 +125,9 @@ func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
 	return d.evict()
 }
 
-// evictShare is into how many parts Limit is divided, after each of which on
-// average the files are counted: with each file stored, counting would take longer
-// than anything else, the longer the more files there are.
+// The cache counts its files after Limit/evictShare stored bytes on average.
+// Counting after every stored file would dominate, and grow with the number of
+// files.
 const evictShare = 64
 
 // dueToEvict returns whether it is time to count the files. That is drawn by lot,
@@ -162,7 +162,7 @@ func (d *Dir) write(w io.Writer, id dso.BuildID, pieces [][]byte) error {
 	return nil
 }
 
-// Drop removes a build ID's file, because it is of no use.
+// Drop removes a build ID's file.
 func (d *Dir) Drop(id dso.BuildID) {
 	if d != nil {
 		os.Remove(d.File(id)) // what remains is found to be of no use again

@@ -25,7 +25,7 @@ func (c *Cursor) Fail() { c.Bad, c.Pos = true, len(c.B) }
 // Left returns how many bytes there still are.
 func (c *Cursor) Left() int { return len(c.B) - c.Pos }
 
-// Seek goes to an offset that the file told.
+// Seek goes to an offset, which may be read from the file.
 func (c *Cursor) Seek(pos uint64) {
 	if pos > uint64(len(c.B)) {
 		c.Fail()
