@@ -30,7 +30,7 @@ type place struct {
 // places makes the place of a frame once, and another where it is a caller.
 type places struct {
 	list    []*place // by Frame.ID
-	callers []*place // equal too for frames that no key distinguishes
+	callers []*place // by Frame.ID, of frames that are callers
 	ids     map[placeKey]int32
 	chains  map[chainKey]int32
 	dsos    map[replay.DSO]int32

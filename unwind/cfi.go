@@ -185,8 +185,8 @@ type entry struct {
 	is64   bool
 }
 
-// entry reads the length and the id at a position. If ok is false, next tells
-// where to go on: nowhere, if it is not above at.
+// entry reads the length and the id at a position. If ok is false, continue at
+// next, or stop if next is not above at.
 func (s *section) entry(at int) (e entry, ok bool) {
 	c := leb.Cursor{B: s.b, Pos: at}
 	length, idSize := c.Length()

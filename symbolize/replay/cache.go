@@ -7,11 +7,10 @@ import (
 	"gperf/format"
 )
 
-// What is resolved once is kept here: a frame for each address of a mapping, and
-// the frames of each part of a callchain. Both are asked for once per address or
-// once per chain of every sample, so they are tables of their own: open
-// addressing, doubled when three quarters full, and memory that is taken in
-// blocks.
+// Caches of resolved addresses: a frame for each address of a mapping, and the
+// frames of each part of a callchain. Every sample looks them up once per address
+// and once per chain, so they are hash tables with open addressing, doubled when
+// three quarters full, which allocate in blocks.
 
 // frameTable holds the frames of one mapping by their address.
 type frameTable struct {
@@ -186,7 +185,7 @@ func (a *arena) take(n int) []*Frame {
 	return a.block[a.used-n : a.used : a.used]
 }
 
-// take cuts n values off a block, which is made anew when it has too few.
+// take cuts n values off a block, or off a new one if it has too few.
 func take[T any](block *[]T, n int) []T {
 	if n > len(*block) {
 		*block = make([]T, max(n, 4096))

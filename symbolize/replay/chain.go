@@ -3,7 +3,7 @@ package replay
 import "gperf/format"
 
 // Chain is a callchain, the innermost frame first: the kernel's part, then the
-// process's. Both may belong to many samples, and are to be left unchanged.
+// process's. Samples share both parts, so the caller must not change them.
 type Chain struct {
 	Kernel, User []*Frame
 	// Called says that a call returns to Kernel's first frame, which is the function
@@ -31,8 +31,8 @@ func (c Chain) Cut(n int) Chain {
 	return c
 }
 
-// ChainKey tells the chains of one event apart by where History keeps their parts
-// (History.KeepChains). Equal chains may have several keys.
+// ChainKey distinguishes the chains of one event by the addresses of their parts
+// in memory (History.KeepChains). Equal chains may have several keys.
 type ChainKey struct {
 	kernel, user   **Frame // the first ones, nil for none
 	nkernel, nuser int

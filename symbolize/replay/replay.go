@@ -1,12 +1,11 @@
-// Package replay answers the question: whose address was it, then? It goes
-// through a recording in the order of time, keeps the threads with their names
-// and mappings as MMAP, COMM, FORK, EXIT and KSYMBOL tell of them, and resolves
-// each sample's addresses against what was mapped at its moment.
+// Package replay finds the thread, mapping and DSO of each sample's addresses. It
+// reads a recording in the order of time, keeps threads, names and mappings as
+// MMAP, COMM, FORK, EXIT and KSYMBOL records change them, and resolves each
+// sample's addresses with the mappings of its time.
 //
-// It leaves the decoding of records to format, names within a DSO to symbolize
-// and everything that is shown to script and report. It follows what
-// tools/perf/util/machine.c, thread.c and maps.c do, so that a frame is
-// attributed as perf attributes it.
+// format decodes the records, symbolize names addresses within a DSO, and script
+// and report print. replay follows tools/perf/util/machine.c, thread.c and maps.c,
+// so that it attributes a frame as perf does.
 package replay
 
 import (
@@ -185,7 +184,7 @@ type Sample struct {
 	End     unwind.Reason
 	maps    *maps // of its process, then
 
-	Cgroup string // path, "" when the recording does not tell
+	Cgroup string // path, "" if not recorded
 	// Parallelism is how many threads of the recording ran then, as its context
 	// switches say, at least 1.
 	Parallelism int
@@ -220,18 +219,18 @@ type History struct {
 	counted     int
 	resolved    int // samples
 	made        int
-	// kernelSeen tells that an address of the kernel turned up.
+	// kernelSeen says that a sample has an address of the kernel.
 	kernelSeen bool
 	unmapped   frameTable
 	guestMaps  maps  // none
 	lastMaps   *maps // of the last user frame
 	lastMap    *Map
 
-	// chainBytes and chainFrames are blocks of which chains are made.
+	// chainBytes and chainFrames are memory blocks for chains.
 	chainBytes  []byte
 	chainFrames []*Frame
 	chainBlock  []chain
-	batchFrames *arena // of the batch at hand
+	batchFrames *arena // of the current batch
 
 	// known are the user mappings that were seen, and their DSOs. Processes of
 	// one program have the same ones, and so share what is resolved in them.
@@ -242,24 +241,24 @@ type History struct {
 	file     *format.File
 	unwinder func() *unwinder // made when a sample wants it
 	stacks   []stackSample
-	// buildIDs are those that the file lists beside its records.
+	// buildIDs are those of the BUILD_ID section.
 	buildIDs map[string]dso.BuildID
 
 	// KeepExited keeps a thread's name for samples that come after its EXIT, as
 	// perf 6.1 does. In perf 7.3 such a sample has only the thread's number.
 	KeepExited bool
 
-	keepRecords bool // each Map has the record that it is of
+	keepRecords bool // each Map keeps its record
 
-	// KeepChains makes the same part of a process's callchains the same slice, for
-	// whoever counts by that. It takes memory for each that there is.
+	// KeepChains makes equal parts of a process's callchains the same slice, so
+	// that ChainKey can be counted. It keeps each distinct part in memory.
 	KeepChains bool
-	// Show holds the types of records that Walk hands out beside the samples.
+	// Show holds the types of records that Walk hands out besides the samples.
 	Show map[format.Type]bool
 	// AsWritten lets Walk take the records in the order of the file.
 	AsWritten bool
 	// Also says what is resolved besides the sample's IP and callchain. With Names
-	// the symbols of each DSO are read ahead, beside everything else.
+	// the symbols of each DSO are read in advance, concurrently.
 	Also struct{ Branches, Data, Names bool }
 
 	cgroups map[uint64]string // paths by id
@@ -407,7 +406,7 @@ func (h *History) join(th *Thread) {
 
 func (h *History) fork(r *format.Fork) {
 	parent := h.thread(r.PPID, r.PTID)
-	if parent.PID != r.PPID { // an earlier one, whose exit was not told
+	if parent.PID != r.PPID { // an earlier process, whose EXIT is missing
 		delete(h.threads, r.PTID)
 		parent = h.thread(r.PPID, r.PTID)
 	}
@@ -498,7 +497,7 @@ func (h *History) isCalled(event int) bool {
 	return h.called[event]
 }
 
-// unwind adds the frames that copies of the stack tell of.
+// unwind adds the frames found in the stack copies.
 func (h *History) unwind(samples []Sample) {
 	h.stacks = h.stacks[:0]
 	for i := range samples {
@@ -517,9 +516,9 @@ func (h *History) unwind(samples []Sample) {
 	}
 }
 
-// UserEnd says in words how the sample's user stack ended. Where it was not
-// walked here, that is what the last address tells: it lies in the outermost
-// function, or it is one that no caller can be found of.
+// UserEnd describes why the sample's user stack ended. For a recorded callchain
+// it judges by the last address: whether it lies in an outermost function, or
+// why its caller cannot be found.
 func (h *History) UserEnd(s *Sample) string {
 	switch {
 	case s.Unwound:
@@ -588,7 +587,7 @@ func (h *History) userFrame(ms *maps, ip uint64) *Frame {
 	return h.frame(h.lastMap, ip, false)
 }
 
-// KernelFrames reports whether an address of the kernel turned up.
+// KernelFrames reports whether any sample has an address of the kernel.
 func (h *History) KernelFrames() bool { return h.kernelSeen }
 
 func (h *History) foreignFrame(ip uint64) *Frame { return h.frame(nil, ip, false) }

@@ -2,10 +2,9 @@ package replay
 
 import "gperf/format"
 
-// Resolve returns the frame of an address of which a sample does not tell whose
-// it is, such as a branch's: the process's if it had mapped it, else the
-// kernel's, else a frame without a Map. It is to be called before Walk's use
-// returns.
+// Resolve returns the frame of an address without cpumode, for example of a
+// branch: in the process if it had mapped the address, else in the kernel, else a
+// frame without a Map. Call it before Walk's use returns.
 func (h *History) Resolve(s *Sample, ip uint64) *Frame {
 	if m := s.maps.find(ip); m != nil {
 		return h.frame(m, ip, false)
@@ -16,8 +15,8 @@ func (h *History) Resolve(s *Sample, ip uint64) *Frame {
 	return h.foreignFrame(ip)
 }
 
-// ResolveData returns the frame of the data that the sample accessed, looked for
-// where its instruction ran. It is to be called before Walk's use returns.
+// ResolveData returns the frame of the data that the sample accessed, in the
+// address space of its instruction. Call it before Walk's use returns.
 func (h *History) ResolveData(s *Sample) *Frame { return h.modeFrame(s, s.Addr) }
 
 // modeFrame returns the frame of an address of what ran: the kernel or the process.
@@ -32,8 +31,8 @@ func (h *History) modeFrame(s *Sample, ip uint64) *Frame {
 	return h.foreignFrame(ip)
 }
 
-// IsKernel reports whether the DSO is the kernel itself: its addresses stand for
-// themselves, those of a module for offsets.
+// IsKernel reports whether the DSO is the kernel itself: it has addresses, modules
+// have offsets.
 func (d *DSO) IsKernel() bool { return d.Name == kernelName || d.Short == kernelShort }
 
 // MapSize returns the size of the mapping that the frame lies in, in bytes. As in perf,
@@ -47,8 +46,8 @@ func (h *History) MapSize(f *Frame) uint64 {
 	return f.Map.End - f.Map.Start
 }
 
-// Rank returns which DSO of that name the recording has told of: the first is 1,
-// and 0 is one that it did not tell of.
+// Rank returns the position of the DSO's name in the order of the recording: 1 is
+// the first, 0 an unknown name.
 func (h *History) Rank(name string) int32 { return h.ranks[name] }
 
 func (h *History) rank(m *Map) {

@@ -38,7 +38,7 @@ const maxUnwound = 127
 func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 	var cache *unwind.Cache // nil without a home: tables are made each time
 	if !sym.Finder().Packed() {
-		// What comes from elsewhere, and may lack code, is none of this machine's.
+		// Files of an archive are not this machine's and may lack code: do not cache their tables on disk.
 		cache, _ = unwind.NewCache()
 	}
 	u := &unwinder{objects: &objects{sym: sym, cache: cache, list: map[DSO]*object{}}}
@@ -56,8 +56,8 @@ func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 	return u
 }
 
-// stackSample is a sample whose stack is to be walked, and the addresses that
-// the walk found.
+// stackSample is a sample with a stack to walk, and the addresses that the walk
+// found.
 type stackSample struct {
 	sample *Sample
 	ips    []byte
@@ -117,10 +117,9 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 	}
 }
 
-// missing reports whether m shows a file that is not there. A stack ends before
-// such a frame, as in perf (frame_callback of tools/perf/util/unwind-libdw.c):
-// without the file, frames beyond it are guesswork. A JIT's code is walked
-// through by its frame pointers.
+// missing reports whether the file of m is missing. A stack ends before its frame,
+// as in perf (frame_callback of tools/perf/util/unwind-libdw.c): without the file,
+// its callers would be guesses. Code of a JIT is unwound by frame pointers.
 func (w *walker) missing(m *Map) bool {
 	return m != nil && m.symbol == nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
 }
@@ -188,8 +187,8 @@ func (o *objects) mapping(m *Map) *unwind.Mapping {
 	return um
 }
 
-// end says why a user stack that was recorded as addresses has no more of them,
-// as far as the last of n can tell.
+// end returns why a recorded callchain of n user addresses ends, judged by its last
+// one.
 func (o *objects) end(last *Frame, n int) unwind.Reason {
 	switch {
 	case last.Map == nil:

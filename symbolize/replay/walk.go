@@ -45,7 +45,7 @@ type Record struct {
 	Raw    format.Raw
 	ID     format.RecordID // see File.RecordID
 	Event  int             // index in File.Attrs
-	Thread *Thread         // that it tells of, nil for none
+	Thread *Thread         // its subject, nil for none
 	Comm   string          // of Thread, then
 	Before int             // so many samples of the batch come before it
 }
@@ -225,8 +225,7 @@ func (h *History) place(b *Batch, keep func(*Sample) bool) {
 	h.resolveFrames(s)
 }
 
-// spread puts in the place of b's last sample those that its counters' values
-// stand for.
+// spread replaces b's last sample with one for each of its counter values.
 func (h *History) spread(f *format.File, b *Batch, keep func(*Sample) bool) {
 	n := len(b.Samples) - 1
 	s := b.Samples[n].Sample
@@ -237,9 +236,8 @@ func (h *History) spread(f *format.File, b *Batch, keep func(*Sample) bool) {
 	})
 }
 
-// show applies rec and finds the thread that it tells of, as process_comm_event
-// and the like of perf's builtin-script.c do: a thread that ends still has its
-// name.
+// show applies rec and finds its subject, as process_comm_event and similar
+// functions of perf's builtin-script.c do: an exiting thread still has its name.
 func (h *History) show(f *format.File, raw format.Raw, rec format.Record, before int) Record {
 	r := Record{Record: rec, Raw: raw, Before: before}
 	r.ID, r.Event = f.RecordID(raw)
@@ -256,7 +254,7 @@ func (h *History) show(f *format.File, raw format.Raw, rec format.Record, before
 	return r
 }
 
-// subject is whom a record tells of: whom it names, or else who was running.
+// subject returns the thread that a record names, or else the running one.
 func subject(rec format.Record, id format.RecordID) (pid, tid int32) {
 	switch r := rec.(type) {
 	case *format.Comm:

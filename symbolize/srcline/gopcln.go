@@ -72,7 +72,7 @@ func openGo(im *dso.Image) (*goTable, error) {
 	return g, nil
 }
 
-// readGo reads the head of a table, which tells the size of a pointer, too.
+// readGo reads the header of a table, and the size of a pointer from it.
 func readGo(b []byte, big bool) (g *goTable, ptr int, err error) {
 	g = &goTable{big: big}
 	c := g.cursor(b, 0)
@@ -182,7 +182,7 @@ func (f *goFunction) place(vaddr uint64) (file string, line int) {
 // lookup returns the functions at a vaddr as Index.Lookup does.
 func (g *goTable) lookup(vaddr uint64) (calls []Call) {
 	f, ok := g.function(vaddr)
-	if !ok || f.value(f.lines, vaddr) < 0 { // behind the code of a function
+	if !ok || f.value(f.lines, vaddr) < 0 { // after the code of a function
 		return nil
 	}
 	for len(calls) < maxChain {
