@@ -202,11 +202,11 @@ func bitFields(v uint64, order binary.ByteOrder, widths []int) (w uint64) {
 }
 
 // attrBits are the widths of the bit-fields of struct perf_event_attr: all are
-// one bit wide but precise_ip (whose bits perf 7.3 turns round: it shows a 2 as 1).
+// one bit wide except precise_ip (perf 7.3 reverses its bits: it shows a 2 as 1).
 var attrBits = slices.Concat(slices.Repeat([]int{1}, preciseShift), []int{2}, slices.Repeat([]int{1}, 62-preciseShift))
 
-// parseAttr reads an attr of any size from 64 bytes on; what is longer than
-// the fields known here is passed over.
+// parseAttr reads an attr of any size from 64 bytes on and skips fields that
+// gperf does not know.
 func parseAttr(b []byte, order binary.ByteOrder) (Attr, error) {
 	if len(b) < minAttrSize {
 		return Attr{}, fmt.Errorf("attr of %d bytes is shorter than %d", len(b), minAttrSize)
@@ -225,7 +225,7 @@ func parseAttr(b []byte, order binary.ByteOrder) (Attr, error) {
 		Config1:      c.u64(),
 	}
 	// An older, shorter attr ends at one of these fields: the cursor then
-	// yields zeros, which is what its kernel meant.
+	// returns zeros, the defaults of its kernel.
 	a.Config2 = c.u64()
 	a.BranchSampleType = c.u64()
 	a.SampleRegsUser = c.u64()

@@ -50,7 +50,7 @@ func NewCompressor(w *Writer, kind Type, level int) (*Compressor, error) {
 	return c, nil
 }
 
-// compressed collects what the encoder makes of a piece.
+// compressed collects the encoder's output for a piece.
 type compressed Compressor
 
 func (c *compressed) Write(b []byte) (int, error) {
@@ -107,11 +107,11 @@ func (c *Compressor) Flush() error {
 	return c.out.Write(c.rec)
 }
 
-// Sizes are how many bytes went in, and what they came to in the file.
+// Sizes returns the bytes written, and their compressed size in the file.
 func (c *Compressor) Sizes() (before, after int64) { return c.before, c.after }
 
-// Section is the COMPRESSED section: what readers need to know before the first
-// record, and how well it went so far.
+// Section returns the COMPRESSED section: the parameters that readers need before
+// the first record, and the ratio so far.
 func (c *Compressor) Section() Section {
 	ratio := 0.0
 	if c.after > 0 {

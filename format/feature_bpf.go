@@ -53,7 +53,7 @@ func (f *File) BTFs() (ids []uint32, ok bool) {
 	return slices.Compact(ids), ok
 }
 
-// BPFLine is where the source of a BPF program's instructions is, from an address on.
+// BPFLine is the source line of a BPF program's instructions from IP on.
 type BPFLine struct {
 	IP   uint64
 	File string
@@ -96,8 +96,8 @@ func (p *bpfProg) sources(types *btf, order binary.ByteOrder) (l []BPFLine) {
 	return l
 }
 
-// bpfProg is what naming a program's functions takes. Its arrays lie in data,
-// at the offsets that perf puts into the pointers.
+// bpfProg holds the fields needed to name a program's functions. Its arrays lie in
+// data, at the offsets that perf stores in the pointers.
 type bpfProg struct {
 	id, btf     uint32
 	name        string
@@ -117,7 +117,7 @@ type bpfArray struct {
 	off uint64
 }
 
-// at returns element i of the array, of size bytes; nil where it has none.
+// at returns element i, of size bytes, of the array, or nil.
 func (p *bpfProg) at(a bpfArray, i, size uint64) []byte {
 	end := uint64(len(p.data))
 	if i >= uint64(a.n) || a.off > end || i > end/max(size, 1) || size > end || a.off+i*size > end-size {
@@ -212,7 +212,7 @@ var btfExtra = [...]struct{ fixed, each int }{
 	14: {fixed: 4}, 15: {each: 12}, 17: {fixed: 4}, 19: {each: 12},
 }
 
-// parts returns the types and the strings, none where they are damaged.
+// parts returns the types and the strings, or nothing if they are damaged.
 func (b *btf) parts(order binary.ByteOrder) (types, names []byte) {
 	h := cursor{b: b.data, order: order}
 	if h.u16() != 0xeb9f { // magic

@@ -141,7 +141,7 @@ func (f *File) nameSimpleperf() {
 			a := &f.Attrs[i]
 			config := a.Config
 			if a.Type > TypeBreakpoint {
-				config = 0 // it puts what the PMU is to do there after it wrote the line
+				config = 0 // it adds the PMU's configuration there after it wrote the line
 			} else if a.Type != TypeTracepoint {
 				continue
 			}
@@ -269,8 +269,8 @@ func (m *message) symbol() (s FileSymbol) {
 	return s
 }
 
-// tracingRecord returns the tracing data of simpleperf's files: it is in a record
-// before the samples, whose size covers it.
+// tracingRecord returns the tracing data of simpleperf's files, which is in a
+// record before the samples, whose size includes it.
 func (f *File) tracingRecord() ([]byte, bool) {
 	if !slices.ContainsFunc(f.Attrs, func(a Attr) bool { return a.Type == TypeTracepoint }) {
 		return nil, false

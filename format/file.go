@@ -12,8 +12,8 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// File is an open perf.data file: what it says about itself. Its records come
-// from Records.
+// File is an open perf.data file, with its attrs and sections. Records returns its
+// records.
 type File struct {
 	Order    binary.ByteOrder
 	Attrs    []Attr
@@ -55,12 +55,11 @@ func (d data) scanner(order binary.ByteOrder) *scanner {
 	return &scanner{src: d.src, order: order, pos: int64(d.at.off), end: int64(d.at.end())}
 }
 
-// Open reads everything but the records of a perf.data file of size bytes, of
-// file mode or of pipe mode. The file may still grow while it is read.
+// Open reads everything except the records of a perf.data file of size bytes, in
+// file mode or pipe mode. The file may grow while it is read.
 func Open(r io.ReaderAt, size int64) (*File, error) { return open(&file{r, size}) }
 
-// OpenStream reads everything that comes before the first sample of a pipe in
-// pipe mode.
+// OpenStream reads everything before the first sample of a pipe in pipe mode.
 func OpenStream(r io.Reader) (*File, error) {
 	s := &stream{r: r, keeping: true}
 	defer func() { s.keeping = false }()
@@ -113,12 +112,12 @@ func open(src recording) (*File, error) {
 	return f, nil
 }
 
-// AddData adds a file of records alone, such as data.0 of a directory.
+// AddData adds a file of records only, for example data.0 of a directory.
 func (f *File) AddData(r io.ReaderAt, size int64) {
 	f.data = append(f.data, data{&file{r, size}, section{0, uint64(size)}})
 }
 
-// warn adds what is wrong with a part of the file.
+// warn adds a defect of a part of the file.
 func (f *File) warn(err error) {
 	what := "damaged"
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -136,8 +135,8 @@ func (f *File) readHeader(size int) error {
 		return errorf(0, io.ErrUnexpectedEOF, "the file ends after %d bytes of its %d-byte header", len(b), size)
 	}
 	f.hdr = parseFileHeader(b[:size], f.Order)
-	// No part of a file is used twice: what claims to be more than there is
-	// does not get the memory for it.
+	// No part of a file is used twice, so sections cannot claim more memory than
+	// the file's size.
 	f.budget = uint64(f.src.size())
 	if err := f.readAttrs(); err != nil {
 		return err
@@ -206,8 +205,8 @@ func (f *File) addAttr(a Attr, ids []byte) {
 	f.Attrs = append(f.Attrs, a)
 }
 
-// locateData bounds the data by what is there: a recording that was killed has
-// a data.size of 0, one that was cut has less than it says.
+// locateData limits the data to the file's end: a killed recording has a data.size
+// of 0, a truncated one has less data than its data.size.
 func (f *File) locateData() {
 	at, size := f.hdr.data, uint64(f.src.size())
 	f.Complete = at.size != 0
@@ -266,7 +265,7 @@ func (f *File) earlyPlaces(n int) []section {
 	return places
 }
 
-// readTable reads where n sections are.
+// readTable reads the places of n sections.
 func (f *File) readTable(at uint64, n int) ([]section, error) {
 	b, err := f.read(section{at, uint64(n * sectionSize)}, "table of the feature sections")
 	if err != nil {

@@ -63,13 +63,13 @@ func (h *fileHeader) append(b []byte) []byte {
 	return b
 }
 
-// Kinds of files, by the size that their header says it has.
+// Kinds of files, by the size in their header.
 const (
 	pipeHeaderSize = 16                   // struct perf_pipe_file_header
 	oldHeaderSize  = fileHeaderSize - 4*8 // without features: before Linux 2.6.32
 )
 
-// ErrNotPerfData says that a file does not begin as a perf.data file does.
+// ErrNotPerfData says that a file does not begin like a perf.data file.
 var ErrNotPerfData = errors.New("not a perf.data file")
 
 // parseMagic returns the byte order of a file that begins with b, and the size

@@ -38,7 +38,7 @@ func newInflater() *inflater {
 	return d
 }
 
-// run yields what the pieces inflate to, and nil whenever it wants another piece.
+// run yields the inflated data, and nil whenever it needs another piece.
 func (d *inflater) run(yield func([]byte) bool) {
 	defer func() {
 		if p := recover(); p != nil { // damaged data must not end more than this stream
@@ -90,7 +90,7 @@ func (d *inflater) add(piece []byte) {
 
 func (d *inflater) size() int64 { return endless }
 
-// more appends to have what comes next, as far as the pieces reach.
+// more appends the next data to have, as far as the pieces reach.
 func (d *inflater) more(have []byte, _ int64, n int) ([]byte, *chunk, error) {
 	for len(have) < n {
 		b, ok := d.pull()

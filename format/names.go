@@ -76,7 +76,7 @@ func nameOr[T uint32 | uint64](names []string, i T, otherwise string) string {
 	return otherwise
 }
 
-// modifiers is what a name ends with to say when the event counts: ":u".
+// modifiers returns the end of a name that limits when the event counts: ":u".
 func (a *Attr) modifiers() string {
 	var b []byte
 	mode := func(excluded AttrFlags, letter byte) {

@@ -6,11 +6,11 @@ import (
 	"iter"
 )
 
-// maxHead is how many bytes of a pipe are looked through for the first sample.
+// maxHead is how many bytes of a pipe are searched for the first sample.
 const maxHead = 256 << 20
 
-// readHead reads the records of a pipe-mode file up to the first sample: those
-// that perf makes itself say what sections say in file mode.
+// readHead reads the records of a pipe-mode file up to the first sample: perf's
+// own ones replace the sections of file mode.
 func (f *File) readHead() error {
 	f.Complete = true
 	f.data = []data{{f.src, section{pipeHeaderSize, uint64(f.src.size()) - pipeHeaderSize}}}
@@ -60,7 +60,7 @@ func (f *File) Head() iter.Seq[Raw] {
 	}
 }
 
-// describe takes note of a record that describes the recording.
+// describe stores a record that describes the recording.
 func (f *File) describe(s *scanner, rec Raw) error {
 	c := &cursor{b: rec.Data, order: f.Order}
 	switch rec.Type {
@@ -79,7 +79,7 @@ func (f *File) describe(s *scanner, rec Raw) error {
 		}
 		f.addSection(FeatureTracingData, b)
 	case TypeHeaderBuildID:
-		// The section holds such records, header and all.
+		// The section holds these records with their headers.
 		f.addSection(FeatureBuildID, append(append(f.Sections[FeatureBuildID], rec.header(f.Order)...), rec.Data...))
 	case TypeEventUpdate:
 		f.updateEvent(c)
@@ -112,7 +112,7 @@ func (f *File) describeEvent(rec Raw) error {
 	return nil
 }
 
-// eventUpdateName is PERF_EVENT_UPDATE__NAME: what the user calls an event.
+// eventUpdateName is PERF_EVENT_UPDATE__NAME: the user's name of an event.
 const eventUpdateName = 2
 
 // updateEvent names the event that an EVENT_UPDATE record is about.

@@ -8,7 +8,7 @@ import (
 
 // The records of this file are perf's own, enum perf_user_event_type of
 // tools/lib/perf/include/perf/event.h, whose structs their comments name. They
-// carry no sample id; some perfs leave room for one, which is passed over.
+// carry no sample id; the reader skips the room that some perfs leave for one.
 
 // HeaderAttr is perf_record_header_attr: an event, with its ids, in a pipe.
 type HeaderAttr struct{ Attr Attr }
@@ -34,7 +34,7 @@ type FinishedRound struct{}
 // before the recording have been written.
 type FinishedInit struct{}
 
-// IDIndex is perf_record_id_index: whose counters the ids belong to.
+// IDIndex is perf_record_id_index: the CPU and thread of each counter's id.
 type IDIndex struct {
 	Entries []IDIndexEntry
 	// Guests says that the entries have MachinePID and VCPU.
@@ -76,8 +76,8 @@ type Auxtrace struct {
 	CPU       int32  // -1: of a thread
 }
 
-// AuxtraceError is perf_record_auxtrace_error: what a decoder could not make
-// out, or what was lost. Fields that its Format, 0 to 2, lacks are zero.
+// AuxtraceError is perf_record_auxtrace_error: undecodable or lost trace data.
+// Fields that its Format, 0 to 2, lacks are zero.
 type AuxtraceError struct {
 	Type, Code       uint32
 	CPU, PID, TID    int32
@@ -126,7 +126,7 @@ type StatConfig struct{ Terms []StatConfigTerm }
 // interval, 2 scale, 3 aggr_level.
 type StatConfigTerm struct{ Tag, Value uint64 }
 
-// Stat is perf_record_stat: what a counter of `perf stat` has counted.
+// Stat is perf_record_stat: the value of a counter of `perf stat`.
 type Stat struct {
 	ID               uint64
 	CPU, Thread      uint32 // indexes in the maps
@@ -176,7 +176,7 @@ type HeaderFeature struct {
 // compressed by zstd.
 type Compressed struct{ Data []byte }
 
-// BPFMetadata is perf_record_bpf_metadata: what a BPF program says of itself.
+// BPFMetadata is perf_record_bpf_metadata: the bpf_metadata_ variables of a program.
 type BPFMetadata struct {
 	Prog    string
 	Entries []BPFMetadataEntry
@@ -227,7 +227,7 @@ func (*BPFMetadata) sealed()     {}
 func (*SchedstatCPU) sealed()    {}
 func (*SchedstatDomain) sealed() {}
 
-// decodeUser decodes what perf itself writes.
+// decodeUser decodes perf's own records.
 func decodeUser(r Raw, c *cursor) Record {
 	switch r.Type {
 	case TypeHeaderAttr:
@@ -296,7 +296,7 @@ func decodeStat(r Raw, c *cursor) Record {
 	return &Other{Raw: r}
 }
 
-// rest takes all that is left.
+// rest takes the remaining bytes.
 func (c *cursor) rest() []byte { return c.take(len(c.b)) }
 
 // parseHeaderAttr reads an attr of the size that it says, and the ids after it.
@@ -491,7 +491,7 @@ func parseBPFMetadata(c *cursor) *BPFMetadata {
 	return m
 }
 
-// schedstat takes short numbers of 32 bits and long ones of 64.
+// schedstat reads short numbers of 32 bits and long ones of 64.
 func (c *cursor) schedstat(short, long int) []uint64 {
 	var l []uint64
 	for range short {

@@ -41,13 +41,13 @@ func (s *Sorter[T]) Put(time uint64, v T) {
 // PutNow adds v, which has no time, after all that is ready.
 func (s *Sorter[T]) PutNow(v T) { s.ready = append(s.ready, v) }
 
-// Round makes ready what is complete at a FINISHED_ROUND.
+// Round makes the records ready that are complete at a FINISHED_ROUND.
 func (s *Sorter[T]) Round() {
 	s.release(s.limit)
 	s.limit = s.newest
 }
 
-// Half makes the older half ready: there is no room to wait for a Round.
+// Half makes the older half ready, if there is no memory to wait for a Round.
 func (s *Sorter[T]) Half() {
 	if len(s.pending) == 0 {
 		return
@@ -56,7 +56,7 @@ func (s *Sorter[T]) Half() {
 	s.release(s.pending[len(s.pending)/2].time)
 }
 
-// Flush makes everything ready: there will be no more.
+// Flush makes everything ready at the end of the data.
 func (s *Sorter[T]) Flush() { s.release(1<<64 - 1) }
 
 // Next returns the next ready value.

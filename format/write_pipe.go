@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// NewPipeWriter writes to out, which need not be a file, what comes before the
-// data in pipe mode: struct perf_pipe_file_header, and as records the attrs, the
-// sections, and the attrs' names (perf_event__synthesize_for_pipe and
-// perf_event__synthesize_extra_attr of tools/perf/util). A section that is too
-// long for a record is left out, as perf does; tracing data may have any length.
+// NewPipeWriter writes the start of a pipe-mode file to out, which need not be a
+// file: struct perf_pipe_file_header, and as records the attrs, the sections, and
+// the attrs' names (perf_event__synthesize_for_pipe and
+// perf_event__synthesize_extra_attr of tools/perf/util). It omits a section that is
+// too long for a record, as perf does; tracing data may have any length.
 func NewPipeWriter(out io.Writer, attrs []Attr, early []Section) (*Writer, error) {
 	w := &Writer{out: out}
 	le := binary.LittleEndian

@@ -15,10 +15,10 @@ type Output interface {
 	Truncate(size int64) error
 }
 
-// Writer writes a perf.data file so that it can be read at any moment: header,
-// attrs and the sections known at the start come first, then records, as whole
-// records; Close appends the other sections and puts the data's size, until
-// then 0, into the header. In a pipe (NewPipeWriter), all this is records.
+// Writer writes a perf.data file that is readable at any moment: first the header,
+// attrs and the sections known at the start, then complete records. Close appends
+// the other sections and sets the data's size, until then 0, in the header. On a
+// pipe (NewPipeWriter), all these are records.
 type Writer struct {
 	out      io.Writer
 	file     Output // out, nil for a pipe
@@ -27,11 +27,11 @@ type Writer struct {
 	sections map[Feature]section
 }
 
-// lateFeatures are known at the end alone. Of a file that was truncated, the others
-// are read from where NewWriter wrote them.
+// lateFeatures are known only at the end. Readers of an unfinished file find the
+// others where NewWriter wrote them.
 var lateFeatures = []Feature{FeatureSampleTime, FeatureBuildID}
 
-// NewWriter writes everything that comes before the data.
+// NewWriter writes everything before the data.
 func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {
 	w := &Writer{out: out, file: out, sections: map[Feature]section{}}
 	w.hdr.attrSize = AttrSize + attrEntryExtra
@@ -60,8 +60,8 @@ func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {
 	return w, nil
 }
 
-// place appends s to b, whose first byte lies at base in the file, and notes
-// where. Sections begin at multiples of 8.
+// place appends s to b, whose first byte lies at base in the file, and stores its
+// place. Sections begin at multiples of 8.
 func (w *Writer) place(b []byte, base uint64, s Section) []byte {
 	for len(b)%8 != 0 {
 		b = append(b, 0)
@@ -85,7 +85,7 @@ func (s section) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, s.off), s.size)
 }
 
-// Write appends whole records, as they are.
+// Write appends complete records.
 func (w *Writer) Write(records []byte) error {
 	n, err := w.out.Write(records)
 	w.size += int64(n)
@@ -112,9 +112,9 @@ func (w *Writer) Rewind(size int64) error {
 	return nil
 }
 
-// Close finishes the file with the sections known at the end. After an error
-// the file is still readable to where its data ends: it counts as unfinished. Who
-// reads a pipe would learn of those sections too late: it does without.
+// Close finishes the file with the sections known at the end. After an error the
+// file is readable up to the end of its data, as an unfinished one. On a pipe it
+// omits these sections, since the reader would need them earlier.
 func (w *Writer) Close(late []Section) error {
 	if w.file == nil {
 		return nil

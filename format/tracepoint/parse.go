@@ -34,7 +34,7 @@ type parser struct {
 	depth   int
 }
 
-// maxDepth bounds the nesting of expressions; kernels need some ten.
+// maxDepth limits the nesting of expressions; kernels need about ten.
 const maxDepth = 1000
 
 // node is an expression.
@@ -153,7 +153,7 @@ func (p *parser) expect(kind tokenKind, text string) bool {
 	return true
 }
 
-// rest is some of what follows, for messages.
+// rest returns the start of the remaining text, for messages.
 func (p *parser) rest() string {
 	s := p.src[p.pos:]
 	return p.text[:min(len(p.text), 24)] + s[:min(len(s), 24)]
@@ -243,7 +243,7 @@ func (p *parser) words(start int, more func() bool) string {
 	return strings.Join(strings.Fields(p.src[start:end]), " ")
 }
 
-// entry reads what follows REC, or (REC).
+// entry reads the tokens after REC, or (REC).
 func (p *parser) entry() *node {
 	if p.is(tokDelim, ")") {
 		return &node{} // paren calls again
@@ -333,8 +333,8 @@ func (p *parser) unary() *node {
 	return n
 }
 
-// operator makes n the tree of the operator that is the current token, with
-// what n was as its left side.
+// operator makes n the tree of the current token, an operator, with the old n as
+// its left side.
 func (p *parser) operator(n *node) {
 	if p.depth++; p.depth > maxDepth {
 		p.fail("nested too deeply")
@@ -625,8 +625,8 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// symbolValue is the number of a { value, name }. Of what is no plain number,
-// negative numbers included, libtraceevent knows a few names; the others are -1.
+// symbolValue returns the number of a { value, name }. Besides plain numbers,
+// libtraceevent knows a few names; all others, and negative numbers, are -1.
 func symbolValue(s string) int64 {
 	if s != "" && s[0]-'0' < 10 {
 		return int64(leadingUint(s))
@@ -686,8 +686,8 @@ func (p *parser) sizeof() *node {
 	return atom("0")
 }
 
-// castMask is what a cast leaves of a number. libtraceevent knows these types,
-// and extends no sign.
+// castMask returns the bits of a number that a cast keeps. libtraceevent knows
+// these types, and does not extend signs.
 func castMask(typ string) uint64 {
 	switch typ {
 	case "u8", "s8", "char", "unsigned char":

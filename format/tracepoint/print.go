@@ -386,7 +386,7 @@ func (p *printer) maskByte(mask []byte, i int) byte {
 	return mask[i]
 }
 
-// pad gives what was appended since start the width and precision of s.
+// pad applies the width and precision of s to the text since start.
 func pad(dst []byte, start int, s *spec) []byte {
 	if s.plain {
 		return dst

@@ -33,7 +33,7 @@ type Format struct {
 	Fields   []Field // in file order, the common_ ones first
 	PrintFmt string  // the text after "print fmt: "
 
-	// PrintErr says why the print fmt could not be read, nil if it could.
+	// PrintErr is the error of reading the print fmt, or nil.
 	PrintErr error
 
 	// Refused names the first construct of the print fmt that libtraceevent
@@ -68,8 +68,8 @@ type Field struct {
 	length *Field // of an array whose text ends at a length: how many of its bytes are used
 }
 
-// Env is what raw data does not say about itself. The zero value is that of a
-// little-endian 64-bit machine without symbols.
+// Env describes the machine of raw data. The zero value is a little-endian 64-bit
+// machine without symbols.
 type Env struct {
 	Order    binary.ByteOrder
 	LongSize int // the kernel's, in bytes
@@ -117,7 +117,7 @@ func Parse(text []byte, system string) (*Format, error) {
 	return f, nil
 }
 
-// parseHead reads everything up to and with the text of the print fmt.
+// parseHead reads everything up to the end of the print fmt's text.
 func (f *Format) parseHead(text string) error {
 	inFields := false
 	for text != "" {
@@ -218,7 +218,7 @@ func parseDecl(decl string) (fd Field, err error) {
 	return fd, nil
 }
 
-// classify derives from the type's name what libtraceevent derives from it.
+// classify sets the properties that libtraceevent derives from the type's name.
 func (fd *Field) classify() {
 	has := func(s string) bool { return strings.Contains(fd.Type, s) }
 	fd.String = fd.Array && (has("char") || has("u8") || has("s8"))
@@ -296,8 +296,8 @@ func (fd *Field) Uint(raw []byte, order binary.ByteOrder) (uint64, bool) {
 	return v, ok
 }
 
-// Bytes returns a field's bytes as they are: for a dynamic array those that it
-// points to. What lies beyond the data is cut off.
+// Bytes returns a field's raw bytes; for a dynamic array, those of its elements.
+// They end at the end of the data.
 func (fd *Field) Bytes(raw []byte, order binary.ByteOrder) []byte {
 	off, n := fd.span(raw, isBig(order))
 	return cut(raw, off, n)
@@ -333,7 +333,7 @@ func (fd *Field) span(raw []byte, big bool) (off, n int) {
 	return off, n
 }
 
-// cut returns raw[off:off+n], less what is not there.
+// cut returns raw[off:off+n], limited to the end of raw.
 func cut(raw []byte, off, n int) []byte {
 	if off < 0 || n < 0 || off >= len(raw) {
 		return nil
