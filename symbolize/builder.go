@@ -51,7 +51,7 @@ func (b *builder) settle() {
 
 func (b *builder) erased(e *entry) { b.history = append(b.history, event{erase: e.node}) }
 
-// remove takes the entry of that start and name out again.
+// remove removes the entry of that start and name.
 func (b *builder) remove(start uint64, name string) {
 	i := slices.IndexFunc(b.entries, func(e entry) bool { return e.start == start && e.name == name })
 	if i >= 0 {

@@ -14,7 +14,7 @@ import (
 // Code is the instructions of a piece of a DSO.
 type Code struct {
 	Machine elf.Machine
-	File    string // where they were found
+	File    string // the file of the instructions
 	Addr    uint64 // of the first byte: the vaddr, of the kernel the ip as recorded
 	Bytes   []byte
 
@@ -36,14 +36,14 @@ func named(sym *Symbol, off uint64, why Reason) string {
 	return fmt.Sprintf("%s+%#x", sym.Name, off)
 }
 
-// maxCode bounds what is read as one function, in bytes.
+// maxCode limits the size of one function, in bytes.
 const maxCode = 1 << 20
 
-// NoCodeError says why there are no instructions of a DSO.
+// NoCodeError says why a DSO's instructions cannot be read.
 type NoCodeError struct {
 	DSO string
-	ID  dso.BuildID // zero: not known
-	Err error       // what was wrong with each place, as far as there was something
+	ID  dso.BuildID // zero if unknown
+	Err error       // the errors of the places tried
 }
 
 func (e *NoCodeError) Error() string {
@@ -163,12 +163,13 @@ func (s *Symbolizer) RunningCode(start, end uint64) (*Code, error) {
 // kernelText is a file with the recorded kernel's code.
 type kernelText struct {
 	image *dso.Image
-	delta uint64 // to be added to a recorded ip
+	delta uint64 // vaddr - recorded ip
 }
 
 // KernelCode returns the code of the kernel at the recorded ips start to end-1:
-// from the kernel's own ELF file, or else from what runs now, if that is the
-// kernel recorded, or what an archive has of that. The error is a *NoCodeError.
+// from the kernel's ELF file, or else from the running kernel's memory if that is
+// the recorded kernel, or from an archive's copy of it. The error is a
+// *NoCodeError.
 func (s *Symbolizer) KernelCode(start, end uint64) (*Code, error) {
 	var why []error
 	for _, text := range []func() (*kernelText, error){s.vmlinuxText, s.runningText} {

@@ -118,8 +118,8 @@ func isTemplate(a demangle.AST) bool {
 	return ok
 }
 
-// isPlainFunction reports whether a is a function with its parameters whose name
-// stands in no namespace or class.
+// isPlainFunction reports whether a is a function with parameters whose name is in
+// no namespace or class.
 func isPlainFunction(a demangle.AST) bool {
 	t, ok := a.(*demangle.Typed)
 	if !ok {

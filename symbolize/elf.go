@@ -101,8 +101,8 @@ func linkedStrings(im *dso.Image, s *elf.Section) (string, error) {
 	return string(b), err
 }
 
-// placeSymbols takes the symbols that perf takes and turns their addresses into
-// file offsets.
+// placeSymbols selects symbols as perf does and converts their addresses to file
+// offsets.
 func placeSymbols(list []rawSymbol, syms, runtime *dso.Image) []entry {
 	entries := make([]entry, 0, len(list))
 	for i := range list {
@@ -152,7 +152,7 @@ func wanted(s *rawSymbol, machine elf.Machine) bool {
 	return !mappingSymbol(s.name, machine)
 }
 
-// hasLabels reports whether symbols without a type are taken from the section.
+// hasLabels reports whether symbols without a type in the section count.
 func hasLabels(s *elf.Section) bool {
 	return strings.Contains(s.Name, "text") || strings.Contains(s.Name, "data")
 }

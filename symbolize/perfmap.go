@@ -31,7 +31,7 @@ func PerfMapPID(name string) (pid int32, ok bool) {
 	return int32(n), ok && err == nil
 }
 
-// maxPerfMap bounds the text that is read; large ones have some 10 MB.
+// maxPerfMap limits the text, in bytes; large ones have about 10 MB.
 const maxPerfMap = 1 << 29
 
 func loadPerfMap(f *dso.Finder, pid int32) (*Table, error) {
@@ -52,10 +52,9 @@ func loadPerfMap(f *dso.Finder, pid int32) (*Table, error) {
 }
 
 // parsePerfMap reads lines of "address size name", both in hexadecimal
-// (Documentation/jit-interface.txt of perf). It takes the lines that perf takes, as
-// perf takes them (dso__load_perf_map in tools/perf/util/symbol.c): not those
-// with names of one or two letters, and what is no number counts as 0. Addresses
-// are ips.
+// (Documentation/jit-interface.txt of perf). It accepts the same lines as perf
+// (dso__load_perf_map in tools/perf/util/symbol.c): it skips names of one or two
+// letters, and reads an invalid number as 0. Addresses are ips.
 func parsePerfMap(text string) *Table {
 	list := make([]entry, 0, strings.Count(text, "\n"))
 	for line := range strings.SplitSeq(text, "\n") {

@@ -20,7 +20,7 @@ type PerfWriter struct {
 	Finder *dso.Finder
 	tar    *tar.Writer
 	names  map[string]bool
-	now    time.Time // of what has no time of its own
+	now    time.Time // of members without a time
 }
 
 // NewPerfWriter returns one that writes to out.

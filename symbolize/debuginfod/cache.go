@@ -13,7 +13,7 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// errUnknown: the cache has nothing to say.
+// errUnknown: the cache has no entry.
 var errUnknown = errors.New("not in the cache")
 
 // cached returns nil if the cache has the file at path, ErrNotThere if servers

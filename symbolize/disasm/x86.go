@@ -14,7 +14,7 @@ func decodeX86(code []byte, addr uint64, syntax Syntax) Inst {
 	in := Inst{Addr: addr}
 	err := guarded(func() error { return in.fromX86(code, syntax) })
 	switch {
-	case isEndbr(code): // which processors that do not know it pass over
+	case isEndbr(code): // which older processors execute as a nop
 		in = Inst{Addr: addr, Bytes: code[:4], op: "endbr64"}
 	case err != nil:
 		n := max(1, encodingX86(code).len)
@@ -131,8 +131,8 @@ func kindX86(op x86asm.Op) Kind {
 	return Other
 }
 
-// usual are the mnemonics of objdump, since binutils 2.37 without sizes that could
-// not be any other, where x86asm has its own.
+// usual maps x86asm's own mnemonics to those of objdump, which since binutils 2.37
+// omits a size suffix if only one size is possible.
 var usual = map[string]string{"callq": "call", "jmpq": "jmp", "retq": "ret", "leaveq": "leave", "pushq": "push", "popq": "pop", "movsxd": "movslq",
 	"cdqe": "cltq", "cwde": "cwtl", "cqo": "cqto", "cdq": "cltd"}
 

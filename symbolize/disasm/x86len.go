@@ -9,7 +9,7 @@ var prefixesX86 = []byte{0x66, 0x67, 0xf0, 0xf2, 0xf3, 0x26, 0x2e, 0x36, 0x3e, 0
 
 // encoding is how an instruction is built.
 type encoding struct {
-	len      int  // in bytes; 0 where it is none, or cut short
+	len      int  // in bytes; 0 if unknown or truncated
 	prefixed bool // other prefixes come before 0F, VEX or EVEX
 	vex      bool // it has VEX or EVEX
 	modRM    byte
@@ -95,8 +95,8 @@ var (
 	immediate0F = []byte{0x0f, 0x70, 0x71, 0x72, 0x73, 0xa4, 0xac, 0xba, 0xc2, 0xc4, 0xc5, 0xc6}
 )
 
-// lengthModRM is how many bytes the operand in memory or in a register takes, 0
-// where code is too short.
+// lengthModRM returns the bytes of the memory or register operand, 0 if code is too
+// short.
 func lengthModRM(code []byte) int {
 	if len(code) == 0 {
 		return 0

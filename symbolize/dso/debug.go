@@ -19,11 +19,11 @@ var (
 	ErrChecksum = errors.New("checksum mismatch")
 )
 
-// NoDebugError says why there is no debug information of a DSO.
+// NoDebugError says why a DSO's debug information is missing.
 type NoDebugError struct {
 	Path   string
-	ID     BuildID // zero: it is not known, so that nothing can be asked for by it
-	Looked []error // what was wrong with each file that was looked at, which it names
+	ID     BuildID // zero if unknown: servers cannot be asked
+	Looked []error // the errors of the files tried, with their names
 }
 
 func (e *NoDebugError) Error() string {
@@ -59,7 +59,7 @@ func (f *Finder) Debug(path string, id BuildID) (debug, supp *Image, err error) 
 	return f.debug(path, id, f.Candidates(path, id))
 }
 
-// debug returns the first of the files with DWARF, or else what servers have.
+// debug returns the first of the files with DWARF, or else a server's file.
 func (f *Finder) debug(path string, id BuildID, files iter.Seq2[*Image, error]) (debug, supp *Image, err error) {
 	no := &NoDebugError{Path: path, ID: id}
 	for im, err := range files {
@@ -132,9 +132,9 @@ func (f *Finder) supplemented(debug *Image) (_, supp *Image, err error) {
 	return debug, nil, no
 }
 
-// supplementPlaces is where the supplementary file may lie that debug calls name:
-// relative to itself, below the debug directory, as distributions move it, and
-// where its build ID says.
+// supplementPlaces returns the possible paths of the supplementary file that debug
+// calls name: relative to debug, below the debug directory, where distributions
+// move it, and by its build ID.
 func (f *Finder) supplementPlaces(debug *Image, name string, id BuildID) []string {
 	l := []string{filepath.Join(f.debugDir(), ".dwz", filepath.Base(name)), debugDirBuildID(f, name, id), f.CachePath(id, "elf"), f.CachePath(id, "debug")}
 	if filepath.IsAbs(name) {
@@ -193,7 +193,7 @@ func (im *Image) debugSup() (is bool, name string, id BuildID) {
 // maxLink bounds sections that hold a name and a checksum.
 const maxLink = 1 << 16
 
-// small returns the bytes of a section that holds little, nil where there is none.
+// small returns the bytes of a small section, or nil.
 func (im *Image) small(name string) []byte {
 	s := im.Section(name)
 	if s == nil || s.FileSize > maxLink {

@@ -56,10 +56,10 @@ func (im *Image) VaddrOfOff(off uint64) (vaddr uint64, ok bool) {
 	return vaddr, ok
 }
 
-// OffOfVaddr returns the file offset of the byte at vaddr; ok is false where no
-// PT_LOAD segment holds it. In the zero-filled tail of a segment (.bss) there is
-// no byte in the file: off is then where it would be if the file went on, which
-// is the address that perf gives such symbols (elf_read_program_header in
+// OffOfVaddr returns the file offset of the byte at vaddr; ok is false if no
+// PT_LOAD segment holds it. The zero-filled tail of a segment (.bss) has no bytes
+// in the file: off then continues past the segment's end, as in the addresses that
+// perf gives to symbols there (elf_read_program_header in
 // tools/perf/util/symbol-elf.c).
 func (im *Image) OffOfVaddr(vaddr uint64) (off uint64, ok bool) {
 	for _, p := range im.loads {

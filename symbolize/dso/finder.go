@@ -299,7 +299,7 @@ var otherTrees = sync.OnceValue(func() (l []string) {
 	return l
 })
 
-// open opens a candidate and checks its build ID, or its sum where no ID is known.
+// open opens a candidate and checks its build ID, or its checksum without an ID.
 func (f *Finder) open(c candidate, id BuildID) (im *Image, err error) {
 	if c.name == VDSO {
 		im, err = f.openVDSO()
@@ -391,7 +391,7 @@ func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err
 	return syms, runtime, nil
 }
 
-// ErrNoSymbols: the file is the right one, but has no symbol table.
+// ErrNoSymbols: the right file has no symbol table.
 var ErrNoSymbols = errors.New("no symbol table")
 
 // betterReason returns the more useful error: a file with another build ID is

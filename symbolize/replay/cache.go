@@ -86,7 +86,7 @@ type chains struct {
 
 type chainSlot struct {
 	hash  uint64
-	chain *chain // nil: the slot is free, or its chain came but once
+	chain *chain // nil: the slot is free, or its chain came only once
 	seen  bool
 }
 
@@ -124,8 +124,8 @@ func (c *chains) grow() {
 	}
 }
 
-// resolve returns the frames of part. They belong to the cache, or to the batch
-// if the chain has not been met before: most of a busy machine's come but once.
+// resolve returns the frames of part. They belong to the cache, or to the batch if
+// the chain is new: most chains of a busy machine come only once.
 func (h *History) resolve(c *chains, part format.Words, frame func(uint64) *Frame) []*Frame {
 	b := part.Bytes()
 	if 4*c.used >= 3*len(c.slots) {

@@ -6,9 +6,9 @@ import "gperf/format"
 // process's. Samples share both parts, so the caller must not change them.
 type Chain struct {
 	Kernel, User []*Frame
-	// Called says that a call returns to Kernel's first frame, which is the function
-	// that has the tracepoint. Otherwise that is where it was interrupted, or the
-	// instruction that a probe sits on; User's first always is.
+	// Called says that Kernel's first frame is a return address, in the function
+	// with the tracepoint. Otherwise it is the interrupted instruction, or the
+	// probed one, like always the first frame of User.
 	Called bool
 }
 

@@ -7,7 +7,7 @@ type counts map[countKey]uint64
 
 type countKey struct {
 	id  uint64
-	tid int32 // 0 where a counter is not read by thread
+	tid int32 // 0 if a counter is not read by thread
 }
 
 // Counted passes to use the samples that perf makes from s: a sample with counter

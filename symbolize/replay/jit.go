@@ -88,7 +88,7 @@ func (h *History) monotonic() bool {
 	return len(h.file.Attrs) > 0 && h.file.Attrs[0].Flags&format.FlagUseClockID != 0 && h.file.Attrs[0].ClockID == clockMonotonic
 }
 
-// jitUntil maps the code that was made until then.
+// jitUntil maps the code generated until that time.
 func (h *History) jitUntil(time uint64) {
 	if len(h.jit.list) == 0 || time < h.jit.next {
 		return

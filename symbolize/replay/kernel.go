@@ -12,7 +12,7 @@ import (
 // "[kernel.kallsyms]_text".
 const kernelName = "[kernel.kallsyms]"
 
-// kernelShort is what perf calls it where the list of build IDs names its file.
+// kernelShort is perf's name of the kernel if the list of build IDs has its file.
 const kernelShort = "[kernel.vmlinux]"
 
 // kernel is the kernel's side of the address space: its own text, modules, BPF

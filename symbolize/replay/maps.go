@@ -18,7 +18,7 @@ type DSO struct {
 	BuildID dso.BuildID
 }
 
-// isJIT reports whether it is memory that no file backs.
+// isJIT reports whether the mapping is anonymous memory.
 func (d *DSO) isJIT() bool { return strings.HasPrefix(d.Name, "/tmp/perf-") }
 
 // Map is a mapping: ips Start to End-1 of a process, or of the kernel. It does
@@ -45,9 +45,8 @@ type mapKey struct {
 // Off is the offset in the DSO's file that ip shows.
 func (m *Map) Off(ip uint64) uint64 { return dso.OffOfIP(ip, m.Start, m.Pgoff) }
 
-// newMap makes a mapping of a process, nil when it is empty. As in perf's
-// map__new, executable memory that no file backs is a JIT's, whose symbols
-// would be found in /tmp/perf-PID.map.
+// newMap makes a mapping of a process, or nil if it is empty. As in perf's map__new,
+// anonymous executable memory belongs to a JIT, with symbols in /tmp/perf-PID.map.
 func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: r.Filename, BuildID: id}}
 	if m.End <= m.Start {
@@ -131,7 +130,7 @@ func (ms *maps) find(ip uint64) *Map {
 // list returns all mappings.
 func (ms *maps) list() []*Map { return slices.Concat(ms.blocks...) }
 
-// with returns the mappings with m; what it overlaps loses that part.
+// with returns the mappings with m; overlapped mappings lose that part.
 func (ms *maps) with(m *Map) *maps {
 	lo := ms.block(m.Start)
 	hi := lo
@@ -163,7 +162,7 @@ func (ms *maps) replaced(lo, hi int, list []*Map) *maps {
 	return &maps{blocks: slices.Concat(ms.blocks[:lo], slices.Collect(slices.Chunk(list, size)), ms.blocks[hi:])}
 }
 
-// insert returns the list with m; what it overlaps loses that part.
+// insert returns the list with m; overlapped mappings lose that part.
 func insert(list []*Map, m *Map) []*Map {
 	lo := sort.Search(len(list), func(i int) bool { return list[i].End > m.Start })
 	hi := lo
@@ -186,6 +185,6 @@ func (m *Map) part(start, end uint64) *Map {
 	return &Map{Start: start, End: end, Pgoff: m.Off(start), DSO: m.DSO, symbol: m.symbol, code: m.code, perfMap: m.perfMap, record: m.record}
 }
 
-// clone returns the mappings of a forked process. What was resolved is still
-// right for it, but is not shared: the two go their own ways.
+// clone returns the mappings of a forked process. Their cache starts empty, since
+// the mappings of the two diverge.
 func (ms *maps) clone() *maps { return &maps{blocks: ms.blocks} }

@@ -35,8 +35,8 @@ func (h *History) modeFrame(s *Sample, ip uint64) *Frame {
 // have offsets.
 func (d *DSO) IsKernel() bool { return d.Name == kernelName || d.Short == kernelShort }
 
-// MapSize returns the size of the mapping that the frame lies in, in bytes. As in perf,
-// the kernel's is what its symbols span, where they are known.
+// MapSize returns the size of the frame's mapping, in bytes. As in perf, the
+// kernel's is the span of its symbols, if known.
 func (h *History) MapSize(f *Frame) uint64 {
 	if f.Map.DSO.IsKernel() {
 		if start, end := h.sym.KernelRange(); end > start {
@@ -59,7 +59,7 @@ func (h *History) rank(m *Map) {
 	}
 }
 
-// DSOs returns what processes had mapped so far, in no order.
+// DSOs returns the DSOs mapped by processes so far, unordered.
 func (h *History) DSOs() (l []*DSO) {
 	for _, d := range h.dsos {
 		l = append(l, d)

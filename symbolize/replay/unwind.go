@@ -36,7 +36,7 @@ type walker struct {
 const maxUnwound = 127
 
 func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
-	var cache *unwind.Cache // nil without a home: tables are made each time
+	var cache *unwind.Cache // nil without a home directory: tables are built each time
 	if !sym.Finder().Packed() {
 		// Files of an archive are not this machine's and may lack code: do not cache their tables on disk.
 		cache, _ = unwind.NewCache()
@@ -167,7 +167,7 @@ func (o *objects) object(d *DSO) *object {
 	}
 	o.mu.Unlock()
 	obj.once.Do(func() {
-		// Its symbols will be wanted next.
+		// Its symbols will be needed next.
 		go o.sym.Problem(d.Name, d.BuildID)
 		obj.open(o, d)
 	})
@@ -182,7 +182,7 @@ func (o *objects) mapping(m *Map) *unwind.Mapping {
 	}
 	var ok bool
 	if um.Bias, ok = obj.image.Bias(m.Start, m.End, m.Pgoff); !ok {
-		um.Object = nil // the file is not laid out as what was mapped
+		um.Object = nil // the file's layout is not that of the mapping
 	}
 	return um
 }
@@ -220,8 +220,8 @@ func (o *objects) end(last *Frame, n int) unwind.Reason {
 	return unwind.Unreadable
 }
 
-// open finds a DSO's call frame information. Where there is none, or not the
-// file, the walk goes by frame pointers.
+// open finds a DSO's CFI. Without CFI or without the file, the walk uses frame
+// pointers.
 func (obj *object) open(o *objects, d *DSO) {
 	image, err := o.sym.Finder().Find(d.Name, d.BuildID)
 	if err != nil {

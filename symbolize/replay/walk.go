@@ -16,11 +16,11 @@ type Batch struct {
 	Samples []Sample
 	Records []Record
 
-	frames arena        // of callchains that came but once
+	frames arena        // of callchains that came only once
 	raws   []format.Raw // from which Samples and Records borrow
 }
 
-// Keep takes the other samples out of the batch.
+// Keep removes the other samples from the batch.
 func (b *Batch) Keep(keep func(*Sample) bool) {
 	kept, records := b.Samples[:0], b.Records
 	for i := range b.Samples {
@@ -54,7 +54,7 @@ var batches = sync.Pool{New: func() any {
 	return &Batch{Samples: make([]Sample, 0, batchSize), raws: make([]format.Raw, 0, batchSize)}
 }}
 
-// Release gives the batch's memory back: it must not be used any more.
+// Release returns the batch's memory; the caller must not use the batch any more.
 func (b *Batch) Release() {
 	clear(b.Samples)
 	b.Samples = b.Samples[:0]
@@ -67,14 +67,14 @@ func (b *Batch) Release() {
 	batches.Put(b)
 }
 
-// Walk reads f's records and hands its samples, resolved and in the order of
-// time, to use, which owns the batch. keep, which may be nil, says whether a
-// sample, with its Thread and Comm, is wanted; its frames come only then. What
-// could not be used is counted in the result. Walk ends early with use's error.
+// Walk reads f's records and passes its samples, resolved and in the order of time,
+// to use, which owns the batch. keep, which may be nil, selects samples by their
+// Thread and Comm before their frames are resolved. The result counts the skipped
+// parts. Walk ends early with use's error.
 func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch) error) (format.Skipped, error) {
 	h.Walked = true
 	if h.Also.Names {
-		// The kernel takes its time to list its symbols: meanwhile the file is read.
+		// The kernel lists its symbols slowly: read the file meanwhile.
 		go h.sym.KernelProblem()
 	}
 	in := make(chan *Batch, 4)
@@ -100,7 +100,7 @@ func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch)
 	return skipped, err
 }
 
-// readBatches sends batches whose samples are still to be decoded.
+// readBatches sends batches of samples that are not decoded yet.
 func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error {
 	for {
 		b := batches.Get().(*Batch)
@@ -205,8 +205,8 @@ func (h *History) deliver(f *format.File, b *Batch, keep func(*Sample) bool) {
 	}
 }
 
-// place gives b's last sample its thread and frames, or takes it out again where
-// it is not wanted.
+// place sets the thread and frames of b's last sample, or removes the sample if
+// keep rejects it.
 func (h *History) place(b *Batch, keep func(*Sample) bool) {
 	n := len(b.Samples) - 1
 	s := &b.Samples[n]

@@ -37,7 +37,7 @@ type Dir struct {
 	Limit  int64  // bytes that the files may take together
 }
 
-// ErrDamaged is what is wrong with a file that is not whole, or of another version.
+// ErrDamaged: the file is incomplete, or of another version.
 var ErrDamaged = errors.New("not a valid cached file")
 
 const (
@@ -58,8 +58,8 @@ func Path(name string) (string, error) {
 // File returns the path of a build ID's file.
 func (d *Dir) File(id dso.BuildID) string { return filepath.Join(d.Path, id.String()+d.Suffix) }
 
-// Load returns what is kept of a build ID, at an address that is a multiple of 8.
-// The error is fs.ErrNotExist or ErrDamaged where that is the cause.
+// Load returns the contents stored for a build ID, at an address that is a multiple
+// of 8. The error is fs.ErrNotExist, ErrDamaged or another.
 func (d *Dir) Load(id dso.BuildID) ([]byte, error) {
 	if d == nil || id.IsZero() {
 		return nil, fs.ErrNotExist
@@ -165,11 +165,11 @@ func (d *Dir) write(w io.Writer, id dso.BuildID, pieces [][]byte) error {
 // Drop removes a build ID's file.
 func (d *Dir) Drop(id dso.BuildID) {
 	if d != nil {
-		os.Remove(d.File(id)) // what remains is found to be of no use again
+		os.Remove(d.File(id)) // the rest is found to be unusable again
 	}
 }
 
-// files returns the files, and removes what a killed process left half written.
+// files returns the files, and removes incomplete ones of killed processes.
 func (d *Dir) files() (list []fs.FileInfo, size int64, err error) {
 	entries, err := os.ReadDir(d.Path)
 	if errors.Is(err, fs.ErrNotExist) {
