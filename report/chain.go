@@ -21,11 +21,11 @@ func (c call) rest(n int) []*place { return c.stack.chain[c.from+n:] }
 type branch struct {
 	frames   []*place
 	parent   *branch
-	children []*branch // in a graph those to be shown, the biggest first
+	children []*branch // in a graph those to show, the biggest first
 	calls
 }
 
-// calls are what ends in a branch, and what goes on below it.
+// calls are the calls that end in a branch or continue below it.
 type calls struct {
 	hits, below        uint64 // periods
 	samples, moreBelow uint64
@@ -50,7 +50,7 @@ type grower struct {
 // groupOf is the group of a place at a fork.
 type groupOf struct{ fork, group int32 }
 
-// group is the calls that go on the same way from a fork.
+// group is the calls that continue with the same frame after a fork.
 type group struct {
 	calls  []call
 	n      int
@@ -85,8 +85,8 @@ func (w *grower) fork(b *branch, list []call, n int) {
 	}
 }
 
-// divide counts the calls of b and puts those that go on the same way side by
-// side. Groups too small to be shown stay empty.
+// divide counts the calls of b and groups those with the same next frame. Groups
+// that are too small to be shown stay empty.
 func (w *grower) divide(b *branch, list []call, n int) (groups []group) {
 	w.forks++
 	w.groups = w.groups[:0]
@@ -123,7 +123,7 @@ func (w *grower) divide(b *branch, list []call, n int) (groups []group) {
 	return groups
 }
 
-// groupOf returns the index of the group that goes on with pl.
+// groupOf returns the index of the group whose next frame is pl.
 func (w *grower) groupOf(pl *place, groups *[]group) int32 {
 	if int(pl.chain) >= len(w.group) {
 		w.group = append(w.group, make([]groupOf, int(pl.chain)+1)...)
@@ -188,7 +188,7 @@ func flat(b *branch, minHits uint64) []*branch {
 	return list
 }
 
-// minPeriod is how much of the period total a branch must have to be shown.
+// minPeriod returns the least period with which a branch is shown.
 func (g *CallGraph) minPeriod(total uint64) uint64 {
 	if g.Mode == GraphFractal {
 		return 0
@@ -196,7 +196,7 @@ func (g *CallGraph) minPeriod(total uint64) uint64 {
 	return uint64(float64(total) * (g.Percent / 100))
 }
 
-// least is how much a child of b must have to be shown.
+// least returns the least period with which a child of b is shown.
 func (w *grower) least(b *branch) uint64 {
 	if w.Mode == GraphFractal {
 		return uint64(math.Ceil(float64(b.below) * (w.Percent / 100)))

@@ -32,7 +32,7 @@ type counter struct {
 	extra           extra             // of the current sample
 	sockets         []format.CPUPlace // by CPU
 	branched        []uint64          // by event: samples with branches
-	samples, serial uint64            // all, and those of a lone thread
+	samples, serial uint64            // all, and those taken while one thread ran
 	threads         threadCounts
 }
 
@@ -58,9 +58,9 @@ type stack struct {
 	thread   *replay.Thread // of the first sample
 	cpu      int32
 	level    byte // of the first address: k, . or as perf marks guests
-	filtered bool // counts in the totals alone
+	filtered bool // counts only in the totals
 	leaf     *replay.Frame
-	frames   replay.Chain // empty where it makes no difference
+	frames   replay.Chain // empty if keys do not use it
 	raw      []byte       // of the first sample
 	chain    []*place     // of frames, in the call graph's order
 	extra    *extra
@@ -99,7 +99,7 @@ func newCounter(f *format.File, l *layouts, opts *Options, t *traces) *counter {
 	return c
 }
 
-// wantsChains says whether callchains make a difference.
+// wantsChains reports whether the report uses callchains.
 func (o *Options) wantsChains() bool { return !o.NoChildren || o.Graph.Mode != GraphNone }
 
 func (c *counter) count(b *replay.Batch) error {
@@ -252,7 +252,7 @@ func level(m format.Misc) byte {
 	return 'H'
 }
 
-// filtered says whether the sample counts in the totals alone.
+// filtered reports whether the sample counts only in the totals.
 func (c *counter) filtered(s *replay.Sample) bool {
 	f := &c.opts.Filter
 	return f.NoGuests && s.Guest() ||

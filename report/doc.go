@@ -27,15 +27,15 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// Options say what a report shows. The zero value shows what perf shows of
-// samples without callchains.
+// Options say what a report shows. The zero value shows the same as perf for samples
+// without callchains.
 type Options struct {
 	Sort         string // keys, separated by commas; "" is perf's choice, a leading + adds to it
 	Fields       string // columns, comma-separated too; "" for those of the other options
 	NoChildren   bool   // a callee's samples do not count for its callers
 	Graph        CallGraph
 	MaxStack     int     // frames of a callchain that count
-	PercentLimit float64 // entries below it are left out
+	PercentLimit float64 // omit entries below it
 	Samples      bool    // a column with the number of samples
 	Period       bool    // a column with the sum of periods
 	CPUModes     bool    // columns for kernel and user
@@ -43,27 +43,27 @@ type Options struct {
 	FullPath     bool    // the keys srcline and srcfile show whole paths
 	Separator    string  // between columns, instead of blanks; "" aligns them
 	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
-	Header       bool    // the file's header stands above the report
+	Header       bool    // print the file's header first
 	Latency      bool    // columns of latencies come first
-	Quiet        bool    // nothing but the entries
+	Quiet        bool    // only the entries
 	Relative     bool    // percentages are relative to the samples that pass the filters
 	Resolved     bool    // samples, and frames of callchains, without a symbol do not count
-	SymbolFilter string  // entries whose symbols do not contain it are left out
+	SymbolFilter string  // omit entries whose symbols do not contain it
 	Widths       []int   // of the columns; 0, or none, for one as wide as its texts
 	Threads      ThreadCounts
 	TimeQuantum  uint64 // width of the key time's intervals in ns, 0 for perf's default
 	Nanosecs     bool   // the key time has nine digits
 	ShowParent   bool   // the key parent is added to the others
-	OnlyParents  bool   // entries without a Parent are left out
-	Verbose      bool   // DSOs have their paths, symbols their addresses and where they are from
+	OnlyParents  bool   // omit entries without a Parent
+	Verbose      bool   // show paths of DSOs, and addresses and origins of symbols
 	Hierarchy    bool   // entries of the first key, below each those of the next
-	// IgnoreCallees are functions for whose callees they stand themselves; nil: none.
+	// IgnoreCallees matches functions that get the samples of their callees; nil: none.
 	IgnoreCallees *regexp.Regexp
 	Filter        Filter
-	Mode          Mode     // what is counted
+	Mode          Mode     // samples or branches
 	Branches      Branches // whether the file may choose ModeBranches
 	Groups        Groups
-	Parent        *regexp.Regexp // what the key parent looks for in callchains; nil: DefaultParent
+	Parent        *regexp.Regexp // functions for the key parent; nil: DefaultParent
 
 	chains bool // an event has callchains
 }
@@ -77,7 +77,7 @@ const (
 	ModeMemory               // samples by their weights
 )
 
-// Branches says when ModeBranches is chosen.
+// Branches says when to choose ModeBranches.
 type Branches int
 
 const (
@@ -85,18 +85,17 @@ const (
 	BranchesOff
 )
 
-// Groups says how events that were scheduled together are shown.
+// Groups says how to show events of a group.
 type Groups int
 
 const (
-	GroupsDefault  Groups = iota // those that were recorded as a group in one block
+	GroupsDefault  Groups = iota // events recorded as a group in one block
 	GroupsTogether               // all in one block if there are no groups
-	GroupsApart                  // each in a block of its own
+	GroupsApart                  // each event in its own block
 )
 
-// Filter leaves samples out of the entries. They count in the totals
-// nevertheless, so that percentages stay those of the whole recording. Nil lists
-// let all pass.
+// Filter drops samples from the entries. They still count in the totals, so that
+// percentages refer to the complete recording. A nil list matches all.
 type Filter struct {
 	Comms      []string
 	PIDs, TIDs []int32
@@ -106,10 +105,9 @@ type Filter struct {
 	Parallelism []int
 }
 
-// Text writes a block for each event with samples, as `perf report --stdio`
-// does. keep, which may be nil, says which
-// samples count at all. What could not be used of the file is in the result;
-// ErrNoSamples and KeyError are among the errors.
+// Text writes a block for each event with samples, as `perf report --stdio` does.
+// keep, which may be nil, selects samples. The result counts the skipped parts of
+// the file. Errors include ErrNoSamples and KeyError.
 func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (format.Skipped, error) {
 	if err := opts.settle(f); err != nil {
 		return format.Skipped{}, err
@@ -147,14 +145,14 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	return skipped, err
 }
 
-// ErrNoBranches: branches are asked for, and there are none.
+// ErrNoBranches: branch mode is requested, but the samples have no branches.
 var ErrNoBranches = errors.New("no event was recorded with branches: record with -b")
 
-// ErrNoCallchains: the key parent wants callchains, and there are none.
+// ErrNoCallchains: the key parent needs callchains, but there are none.
 var ErrNoCallchains = errors.New("parent is looked for in callchains, and there are none: record them with -g")
 
-// settle takes back what was asked of callchains when no event has them, and
-// chooses their order; it chooses the mode where that is left to the file.
+// settle resets the options about callchains if no event has them, and chooses
+// their order. It chooses the mode if the options leave it to the file.
 func (o *Options) settle(f *format.File) error {
 	var all format.SampleType
 	for i := range f.Attrs {

@@ -35,7 +35,7 @@ func newTraces(f *format.File, sym *symbolize.Symbolizer, raw bool) *traces {
 	return t
 }
 
-// text is what perf script prints of the data, or every field as it is.
+// text returns perf script's text of the data, or all raw fields.
 func (t *traces) text(event int, raw []byte) string {
 	f := t.formats[event]
 	switch {
@@ -61,7 +61,7 @@ type field struct {
 	raw bool // show the field as it is
 }
 
-// newFieldKey makes a column of a field: its text stands right.
+// newFieldKey makes a column of a field, aligned right.
 func newFieldKey(event int, fd *tracepoint.Field, raw bool) *SortKey {
 	f := &field{event, fd, raw}
 	k := &SortKey{Name: fd.Name, Head: fd.Name, uses: usesRaw, figure: true, field: f}

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// FoldedOptions are those of stackcollapse-perf.pl. The zero value is what it
-// does by default.
+// FoldedOptions are those of stackcollapse-perf.pl. The zero value is its default.
 type FoldedOptions struct {
 	PID    bool // the command is comm-pid; for Stacks.Processes
 	TID    bool // the command is comm-pid/tid; for Stacks.Processes and Threads
@@ -77,7 +76,7 @@ type folder struct {
 	names map[called]string
 }
 
-// folds reports whether the stack is one of those that are shown.
+// folds reports whether the stack is shown.
 func (c *folder) folds(t *tally) bool {
 	return t.chained && (c.Event || c.events[t.event].tracepoint || c.event == t.event)
 }
@@ -112,7 +111,7 @@ func (c *Stacks) NotFolded() (events []string, samples uint64) {
 	return events, samples
 }
 
-// weight is what the stack's samples count: each at least 1.
+// weight returns the weight of the stack's samples: each counts at least 1.
 func (c *Stacks) weight(t *tally) uint64 {
 	if c.events[t.event].tracepoint {
 		return t.samples
@@ -287,7 +286,7 @@ func tidyCall(name string) string {
 	return name
 }
 
-// separators and quotes mean something in folded stacks, or to those who read them.
+// separators and quotes have a meaning in folded stacks or in programs that read them.
 var (
 	separators = strings.NewReplacer(";", ":", `"`, "", "'", "", "\n", `\n`, "\r", `\r`)
 	lineBreaks = strings.NewReplacer("\n", `\n`, "\r", `\r`)

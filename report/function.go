@@ -22,8 +22,8 @@ type called struct {
 	caller bool
 }
 
-// stackOf yields the frames of a stack, innermost first: at most as many as count
-// of its callchain, or without one where the sample was taken.
+// stackOf yields the frames of a stack, innermost first: up to MaxStack frames of
+// the callchain, or without one the sampled frame.
 func (c *Stacks) stackOf(t *tally) iter.Seq[called] {
 	return func(yield func(called) bool) {
 		if t.leaf != nil {
@@ -40,8 +40,8 @@ func (c *Stacks) stackOf(t *tally) iter.Seq[called] {
 	}
 }
 
-// lookAhead looks up what the frames of stacks are in, each once and with all CPUs.
-// Otherwise they would be when they are asked for, one after the other.
+// lookAhead looks up the functions of all frames once, on all CPUs. Without it they
+// would be looked up on first use, one after the other.
 func (c *Stacks) lookAhead() {
 	lookAhead(func(yield func(called) bool) {
 		for i := range c.tallies {

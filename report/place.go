@@ -11,8 +11,8 @@ import (
 	"gperf/symbolize/srcline"
 )
 
-// place is what a frame is to a histogram: the name of its DSO, its symbol or,
-// without one, its address.
+// place is a frame in a histogram: the name of its DSO, and its symbol or else its
+// address.
 type place struct {
 	frame  *replay.Frame
 	caller bool          // a call returns to the frame's address
@@ -27,7 +27,7 @@ type place struct {
 	asked   bool     // for inlined
 }
 
-// places makes the place of a frame once, and another where it is a caller.
+// places makes the place of a frame once, and a second one for callers.
 type places struct {
 	list    []*place // by Frame.ID
 	callers []*place // by Frame.ID, of frames that are callers
@@ -57,8 +57,7 @@ type placeKey struct {
 	inlined    string // the function
 }
 
-// chainKey is what perf compares in call graphs: the DSO, and where the symbol
-// starts.
+// chainKey is what perf compares in call graphs: the DSO and the symbol's start.
 type chainKey struct {
 	dso     int32
 	named   bool
@@ -68,7 +67,7 @@ type chainKey struct {
 
 func (p *places) of(f *replay.Frame) *place { return p.at(f, false) }
 
-// at returns the place of a frame. caller says that a call returns to its address.
+// at returns the place of a frame. caller says that its address is a return address.
 func (p *places) at(f *replay.Frame, caller bool) *place {
 	list := &p.list
 	if caller {
@@ -86,7 +85,7 @@ func (p *places) at(f *replay.Frame, caller bool) *place {
 	return pl
 }
 
-// make makes the place of a frame, or of the function that was inlined there.
+// make makes the place of a frame, or of a function inlined there.
 func (p *places) make(f *replay.Frame, inlined string) *place {
 	if p.ids == nil {
 		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
@@ -138,9 +137,8 @@ func (p *places) address(dso string, ip uint64) int32 {
 	return number(p.ids, placeKey{dso: dso, start: ip, end: math.MaxUint64})
 }
 
-// chain returns the places of a callchain in the graph's order: those of at most
-// limit frames, with inline of the calls that were inlined there, too, and with
-// resolved only of those that have symbols.
+// chain returns the places of a callchain in the graph's order, of at most limit
+// frames. inline adds the inlined calls; resolved drops frames without symbols.
 func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline, resolved bool) []*place {
 	list := make([]*place, 0, min(c.Len(), limit))
 	for f := range framesOf(c, g, limit) {
@@ -198,7 +196,7 @@ func (p *places) inlinedAt(at *place) []*place {
 	return at.inlined
 }
 
-// appendMark appends what stands after the name of a function that was inlined.
+// appendMark appends the mark of an inlined function after its name.
 func (pl *place) appendMark(b []byte) []byte {
 	if pl.call == nil {
 		return b
@@ -237,8 +235,8 @@ func (p *places) shortName(d *replay.DSO) string {
 	return short
 }
 
-// leafIP is the address under which perf keeps a sampled instruction: within
-// the file for all DSOs but the kernel itself. Callers are kept under their ip.
+// leafIP returns the address by which perf distinguishes a sampled instruction: the
+// address in the file, or in the kernel the ip. For callers perf uses the ip.
 func leafIP(f *replay.Frame) uint64 {
 	if f.Map == nil || f.Map.DSO.IsKernel() {
 		return f.IP

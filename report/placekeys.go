@@ -10,10 +10,10 @@ import (
 // Keys that look at the symbol and the DSO of a place: their sizes, and how far from
 // the symbol's start it is.
 
-// unknownSize is shown where there is no symbol, or no mapping.
+// unknownSize is shown without a symbol or mapping.
 const unknownSize = "unknown"
 
-// sizeKey is a key of a size in bytes; size is 0 where there is none.
+// sizeKey is a key of a size in bytes; size returns 0 if unknown.
 func sizeKey(name, head string, size func(*places, *place) uint64) *SortKey {
 	k := &SortKey{Name: name, Head: head, uses: usesPlace}
 	k.ofPlace = func(p *places, pl *place, _ uint64) uint64 { return size(p, pl) }
@@ -67,7 +67,7 @@ func offsetKey() *SortKey {
 	return k
 }
 
-// numbersOf numbers what the keys look at of a place.
+// numbersOf numbers the values of the keys for a place.
 func (b *builder) numbersOf(pl *place, ip uint64) int32 {
 	b.buf = b.buf[:0]
 	for _, k := range b.layout.sorts {

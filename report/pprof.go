@@ -30,14 +30,14 @@ func (c *Stacks) Pprof(w io.Writer) error {
 		p.add(&c.tallies[i])
 	}
 	p.mainFirst()
-	whole, err := profile.Merge([]*profile.Profile{&p.Profile}) // what is alike becomes one
+	whole, err := profile.Merge([]*profile.Profile{&p.Profile}) // merges equal values
 	if err != nil {
 		return err
 	}
 	return whole.Write(w)
 }
 
-// profiler makes a profile.
+// profiler builds a profile.
 type profiler struct {
 	*Stacks
 	profile.Profile
@@ -77,7 +77,7 @@ func (p *profiler) describe() {
 	}
 }
 
-// about is what a file says of its recording, a line each.
+// about returns the description of a recording, one line per fact.
 func about(f *format.File) (lines []string) {
 	if line := f.Cmdline(); len(line) > 0 {
 		lines = append(lines, "cmdline: "+strings.Join(line, " "))

@@ -2,13 +2,13 @@ package script
 
 import "gperf/format"
 
-// isBPFOutput reports whether the event's raw data is what a BPF program wrote.
+// isBPFOutput reports whether a BPF program wrote the event's raw data.
 func isBPFOutput(a *format.Attr) bool { return a.Type == format.TypeSoftware && a.Config == 10 }
 
 const bytesInLine = 8
 
-// appendBPFOutput appends what a BPF program wrote, in hexadecimal and in
-// characters, and again where it is a string.
+// appendBPFOutput appends the data of a BPF program, in hexadecimal and in
+// characters, and again as a string if it is one.
 func appendBPFOutput(b, data []byte) []byte {
 	b = append(b, '\n')
 	for at := 0; at < len(data); at += bytesInLine {

@@ -45,12 +45,12 @@ const (
 	FieldSrcline
 	FieldSrcfile
 
-	// fieldKernelOff says that "dsoff" shows addresses of the kernel as well, which
-	// perf does where it could not read the running kernel's memory.
+	// fieldKernelOff makes "dsoff" show addresses of the kernel too, as perf does if it
+	// cannot read the running kernel's memory.
 	fieldKernelOff
 )
 
-// fieldNames are the fields' names, and what a sample must carry for them.
+// fieldNames are the fields' names, and the sample_type bits that they need.
 var fieldNames = []struct {
 	field Field
 	name  string
@@ -124,13 +124,13 @@ const typeOther = format.TypeBreakpoint + 1
 
 const (
 	usualFields = FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | framesFields | FieldPeriod
-	// rawFields are shown of raw events where the samples carry them.
+	// rawFields are shown for raw events if the samples carry them.
 	rawFields = FieldAddr | FieldDataSrc | FieldWeight | FieldPhysAddr | FieldDataPageSize | FieldCodePageSize | FieldInsLat | FieldRetireLat
 )
 
-// kinds are the types of events that have fields of their own, by the names
-// that stand before the colon in -F TYPE:FIELDS; what they show by default, and
-// what they cannot (output of tools/perf/builtin-script.c).
+// kinds are the types of events with their own fields, by the names before the colon
+// in -F TYPE:FIELDS, with their default fields and invalid fields (output of
+// tools/perf/builtin-script.c).
 var kinds = []struct {
 	name  string
 	kind  format.EventType
@@ -241,8 +241,8 @@ type FieldError struct{ Name string }
 
 func (e *FieldError) Error() string { return fmt.Sprintf("unknown field %q", e.Name) }
 
-// resolve says what is printed of each event of f. As in perf, all events of a
-// kind have the same fields, for which the first of them is asked.
+// resolve returns the printed fields of each event of f. As in perf, all events of a
+// kind have the fields chosen for the first of them.
 func (fs *FieldSpec) resolve(f *format.File, chains bool) ([]Field, error) {
 	tracepointChains := chains && slices.ContainsFunc(f.Attrs, func(a format.Attr) bool {
 		return a.Type == format.TypeTracepoint && a.SampleType&format.SampleCallchain != 0
@@ -267,8 +267,8 @@ func (fs *FieldSpec) resolve(f *format.File, chains bool) ([]Field, error) {
 	return list, nil
 }
 
-// carried returns those of fields that event i's samples carry. One that was
-// asked for must be among them.
+// carried returns those of fields that event i's samples carry. It is an error if
+// the user chose others.
 func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error) {
 	a := &f.Attrs[i]
 	for _, fn := range fieldNames {

@@ -36,9 +36,9 @@ func isCorePMU(dir string) bool {
 	return err == nil || filepath.Base(dir) == "cpu"
 }
 
-// tracepointName returns the name of an event's tracepoint if this machine gives
-// it the same number: perf, which asks this machine alone, would else show some
-// other name.
+// tracepointName returns the name of an event's tracepoint if it has the same number
+// on this machine. perf looks only at this machine's numbers, and would otherwise
+// print another name.
 func tracepointName(f *format.File, a *format.Attr) string {
 	if a.Type != format.TypeTracepoint {
 		return ""
@@ -64,7 +64,7 @@ func tracepointName(f *format.File, a *format.Attr) string {
 	return ""
 }
 
-// number returns what a file of one line says, "" when it cannot be read.
+// number returns the contents of a file of one line, "" if unreadable.
 func number(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -23,13 +23,13 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// Options say what is annotated, and how it is shown. The zero value shows all
-// functions in which samples were taken.
+// Options say what to annotate and how. The zero value shows all functions with
+// samples.
 type Options struct {
 	Place        Place
 	DSOs         []string // only these, nil for all
 	Callers      bool     // count the calls of callchains; implied if Place is one address
-	PercentLimit float64  // functions with less of their event's samples are left out
+	PercentLimit float64  // omit functions with a smaller share of their event
 	Syntax       disasm.Syntax
 	Raw          bool // the bytes of instructions
 	NoSource     bool // no source lines between the instructions
@@ -59,11 +59,11 @@ type PercentType struct {
 // ErrNoSamples: the recording has no samples.
 var ErrNoSamples = errors.New("no samples")
 
-// Text writes a block for each function that the options ask for, of each event,
-// the most sampled first. keep, which may be nil, says which samples count. What
-// could not be used of the file is in the result, and so are the reasons why
-// functions are missing, each once; if all are, the first is the error. Others are
-// ErrNoSamples, *UnknownError, *NoSamplesError, *OffsetError.
+// Text writes a block for each selected function of each event, the most sampled
+// first. keep, which may be nil, selects samples. The result counts the skipped
+// parts of the file and has the reasons of missing functions, each once; if all are
+// missing, the first reason is the error. Other errors are ErrNoSamples,
+// *UnknownError, *NoSamplesError and *OffsetError.
 func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (skipped format.Skipped, missing []error, err error) {
 	c := newCounter(f, h, &opts)
 	h.KeepExited = true
@@ -96,7 +96,7 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	return skipped, missing, out.Flush()
 }
 
-// appendNew appends an error unless it says the same as one before.
+// appendNew appends an error unless the list has one with the same text.
 func appendNew(list []error, err error) []error {
 	if slices.ContainsFunc(list, func(e error) bool { return e.Error() == err.Error() }) {
 		return list
@@ -104,7 +104,7 @@ func appendNew(list []error, err error) []error {
 	return append(list, err)
 }
 
-// chosen returns the functions to be shown, in order.
+// chosen returns the functions to show, in order.
 func (c *counter) chosen() ([]*function, error) {
 	if c.samples == 0 {
 		return nil, ErrNoSamples
@@ -127,7 +127,7 @@ func (c *counter) chosen() ([]*function, error) {
 	return list, nil
 }
 
-// worth reports whether a function is shown where none was asked for.
+// worth reports whether a function is shown if Place is empty.
 func (c *counter) worth(fn *function) bool {
 	return fn.symbol() != nil && 100*share(fn.total.Period, fn.event.total.Period) >= c.opts.PercentLimit
 }
@@ -142,7 +142,7 @@ func (c *counter) calls(p *Place) (n uint64) {
 	return n
 }
 
-// unknown says which functions there are instead of the one asked for.
+// unknown returns the error of an unknown Place, with the functions that have samples.
 func (c *counter) unknown() error {
 	e := &UnknownError{Name: c.opts.Place.String()}
 	for _, fn := range c.functions {

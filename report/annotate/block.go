@@ -18,7 +18,7 @@ import (
 type annotator struct {
 	sym   *symbolize.Symbolizer
 	opts  *Options
-	files map[string][]string // lines of source files, nil where there is none
+	files map[string][]string // lines of source files, nil for missing files
 }
 
 // block is a function that is written.
@@ -98,7 +98,7 @@ func (b *block) skip(at int) {
 	b.code.Bytes, b.code.Addr = b.code.Bytes[n:], b.code.Addr+n
 }
 
-// ErrMade: the function is a BPF program, or one that a JIT made.
+// ErrMade: the function is a BPF program or JIT code.
 var ErrMade = errors.New("what was compiled at run time is kept in no file")
 
 // isMade reports by its name whether a DSO is code generated at run time: other
@@ -126,7 +126,7 @@ func (b *block) find(off uint64, caller bool) int {
 	return i
 }
 
-// value is what stands before an instruction, of the block's column.
+// value returns the block's column of an instruction.
 func (b *block) value(s Stat) string {
 	switch b.opts.Column {
 	case Samples:
@@ -148,7 +148,7 @@ func (b *block) percent(s Stat) float64 {
 	return 100 * share(s.Period, total.Period)
 }
 
-// heads are the columns' titles, as wide as what stands below.
+// heads are the columns' titles, as wide as the columns.
 var heads = map[Column]string{Percents: " Percent |", Samples: " Samples |", Periods: " Period      |"}
 
 // between begins a line that is no instruction.

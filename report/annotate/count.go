@@ -11,7 +11,7 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// Stat is what is counted of samples.
+// Stat is a sum of samples.
 type Stat struct{ Samples, Period uint64 }
 
 func (s *Stat) add(t Stat) {
@@ -33,7 +33,7 @@ type counter struct {
 	touches   []touch     // of the current stack
 }
 
-// event is one of the recording's.
+// event is an event of the recording.
 type event struct {
 	index  int
 	name   string
@@ -58,7 +58,7 @@ type function struct {
 	kernel bool
 	start  uint64 // of the function: the offset in the file, of the kernel the ip
 	at     map[spot]*Stat
-	ips    map[uint64]uint64 // offsets of the ips that were seen
+	ips    map[uint64]uint64 // offsets of the ips with samples
 	total  Stat
 	kinds  kinds
 	calls  uint64 // samples that have it in their callchains, counted or not
@@ -67,7 +67,7 @@ type function struct {
 // spot is an address in a function.
 type spot struct {
 	off    uint64
-	caller bool // it is where a call returned to
+	caller bool // it is a return address
 }
 
 // kinds are the kinds of a sample's addresses.
@@ -158,7 +158,7 @@ func (c *counter) key(s *replay.Sample) stackKey {
 	return k
 }
 
-// settle gives each function its part of what was counted.
+// settle assigns the counts to the functions.
 func (c *counter) settle() {
 	for _, st := range c.order {
 		e := c.events[st.event]
@@ -167,7 +167,7 @@ func (c *counter) settle() {
 		c.touches = c.touches[:0]
 		c.touch(e, st.leaf, sampled, false)
 		for _, f := range st.fields {
-			c.touch(e, f, fields, f != nil && (f.Sym() == nil || f.Off() > 0)) // where a function starts, no call returns to
+			c.touch(e, f, fields, f != nil && (f.Sym() == nil || f.Off() > 0)) // the start of a function is no return address
 		}
 		for i := range st.frames.Len() {
 			if f, caller := st.frames.Frame(i); f != st.leaf {

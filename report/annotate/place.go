@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Place is what is annotated: a function, an offset in it, or an address. The
-// zero value is nothing in particular.
+// Place is what to annotate: a function, an offset in it, or an address. The zero
+// value means all functions.
 type Place struct {
 	text    string
 	name    string
