@@ -65,7 +65,7 @@ func OpenStream(r io.Reader) (*File, error) {
 	defer func() { s.keeping = false }()
 	b, err := s.part(0, pipeHeaderSize)
 	if err == nil && FileMode(b) {
-		err = errorf(-1, nil, "what is in file mode cannot be read from a pipe")
+		err = errorf(-1, nil, "a file-mode recording cannot be read from a pipe")
 	}
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (f *File) read(s section, what string) ([]byte, error) {
 		return nil, errorf(int64(s.off), io.ErrUnexpectedEOF, "%s: %d bytes, but the file ends at %#x", what, s.size, size)
 	}
 	if s.size > f.budget {
-		return nil, errorf(int64(s.off), nil, "%s: %d bytes, which belong to something else", what, s.size)
+		return nil, errorf(int64(s.off), nil, "%s: %d bytes, which overlap another part", what, s.size)
 	}
 	f.budget -= s.size
 	b, err := f.src.part(int64(s.off), int(s.size))

@@ -83,7 +83,7 @@ func parseMagic(b []byte) (binary.ByteOrder, uint64, error) {
 		order = binary.BigEndian
 	case magic == magic2, magic == magic1:
 	case len(b) == 0:
-		return nil, 0, errorf(-1, ErrNotPerfData, "there is nothing in it")
+		return nil, 0, errorf(-1, ErrNotPerfData, "the file is empty")
 	case strings.HasPrefix(magic, "\x1f\x8b"):
 		return nil, 0, errorf(-1, ErrNotPerfData, "it is compressed with gzip: decompress it first (gunzip)")
 	case strings.HasPrefix(magic, "\x28\xb5\x2f\xfd"):

@@ -307,7 +307,7 @@ func TestOpenErrors(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		{nil, "there is nothing in it"},
+		{nil, "the file is empty"},
 		{[]byte("#!/bin/sh, of all things"), "instead of"},
 		{[]byte("\x1f\x8b\x08\x00 and so on and on"), "gunzip"},
 		{[]byte("\x28\xb5\x2f\xfd and so on and on"), "unzstd"},

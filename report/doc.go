@@ -149,7 +149,7 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 var ErrNoBranches = errors.New("no event was recorded with branches: record with -b")
 
 // ErrNoCallchains: the key parent needs callchains, but there are none.
-var ErrNoCallchains = errors.New("parent is looked for in callchains, and there are none: record them with -g")
+var ErrNoCallchains = errors.New("sort key parent needs callchains: record with -g")
 
 // settle resets the options about callchains if no event has them, and chooses
 // their order. It chooses the mode if the options leave it to the file.

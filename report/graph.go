@@ -74,7 +74,7 @@ func (g *CallGraph) Set(arg string) error {
 			g.Limit, err = strconv.Atoi(word)
 		}
 		if err != nil || g.Percent < 0 || g.Limit < 0 {
-			return fmt.Errorf("%q is none of graph, flat, fractal, folded, none, caller, callee, function, percent, period, count, nor a number", word)
+			return fmt.Errorf("%q is not graph, flat, fractal, folded, none, caller, callee, function, percent, period, count or a number", word)
 		}
 		numbers++
 	}

@@ -126,7 +126,7 @@ func TestModeErrors(t *testing.T) {
 	if err := (&Options{Mode: ModeBranches}).settle(f); err != ErrNoBranches {
 		t.Errorf("got error %v, want %v", err, ErrNoBranches)
 	}
-	for sort, want := range map[string]string{"mispredict": "of branches alone", "comm,mem": "of memory accesses alone"} {
+	for sort, want := range map[string]string{"mispredict": "only for branches", "comm,mem": "only for memory accesses"} {
 		if _, err := newLayouts(f, &Options{Sort: sort}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %q", sort, err, want)
 		}

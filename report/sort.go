@@ -235,9 +235,9 @@ type KeyError struct {
 func (e *KeyError) Error() string {
 	switch e.Mode {
 	case ModeBranches:
-		return fmt.Sprintf("%s: key %q is of branches alone (-b)", e.Option, e.Key)
+		return fmt.Sprintf("%s: key %q is only for branches (-b)", e.Option, e.Key)
 	case ModeMemory:
-		return fmt.Sprintf("%s: key %q is of memory accesses alone (--mem-mode)", e.Option, e.Key)
+		return fmt.Sprintf("%s: key %q is only for memory accesses (--mem-mode)", e.Option, e.Key)
 	}
 	return fmt.Sprintf("%s: unknown key %q", e.Option, e.Key)
 }

@@ -219,7 +219,7 @@ func splitKind(arg string) (types []format.EventType, list string, err error) {
 		return types, arg, nil
 	}
 	if types == nil {
-		return nil, "", fmt.Errorf("fields %q: unknown type of events %q: it is one of hw, sw, trace, raw, cache, break, pmu", arg, name)
+		return nil, "", fmt.Errorf("fields %q: unknown event type %q: use hw, sw, trace, raw, cache, break or pmu", arg, name)
 	}
 	return types, list, nil
 }
@@ -284,7 +284,7 @@ func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error)
 		return 0, fmt.Errorf("field \"symoff\" is an offset in a symbol: it needs the field \"sym\" as well")
 	}
 	if _, ok := clockOf(f); fields&FieldTOD != 0 && !ok {
-		return 0, fmt.Errorf("field \"tod\" needs to know what time it was: record with -k (--clockid)")
+		return 0, fmt.Errorf("field \"tod\" needs the wall-clock time: record with -k (--clockid)")
 	}
 	if fields&sourceFields != 0 && fields&FieldIP == 0 {
 		if _, replaced := fs.set[kindOf(a.Type)]; replaced {

@@ -41,7 +41,7 @@ type Options struct {
 	RecordCPUs []int
 }
 
-// EventText returns the output of an event's samples.
+// EventText is the output of an event's samples.
 type EventText struct {
 	io.Writer
 	Samples int // how many there were
@@ -151,7 +151,7 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 	return p
 }
 
-// pad appends s, aligned right in width.
+// pad returns s, aligned right in width.
 func pad(s string, width int) string {
 	for len(s) < width {
 		s = " " + s

@@ -56,7 +56,7 @@ func (e *NoCodeError) Error() string {
 
 func (e *NoCodeError) Unwrap() error { return e.Err }
 
-var errTooLong = fmt.Errorf("it is longer than %d MiB", maxCode>>20)
+var errTooLong = fmt.Errorf("longer than %d MiB", maxCode>>20)
 
 // UserCode returns the code at the offsets start to end-1 of the DSO recorded at
 // path with build ID id (zero if not recorded), cut where its segment ends. The
@@ -77,7 +77,7 @@ func (s *Symbolizer) userCode(path string, id dso.BuildID, start, end uint64) (*
 	defer im.Close()
 	vaddr, ok := im.VaddrOfOff(start)
 	if !ok {
-		return nil, fmt.Errorf("%s: offset %#x is in none of its segments", im.Path, start)
+		return nil, fmt.Errorf("%s: no segment contains offset %#x", im.Path, start)
 	}
 	slots := sync.OnceValue(func() map[uint64]string { return s.slots(path, id) })
 	return readCode(im, vaddr, vaddr, end-start, func(addr uint64) string {
@@ -147,7 +147,7 @@ func readCode(im *dso.Image, vaddr, addr, n uint64, name func(uint64) string) (*
 		}
 		return &Code{im.Machine, im.Path, addr, b, name}, nil
 	}
-	return nil, fmt.Errorf("%s has nothing at %#x", im.Path, vaddr)
+	return nil, fmt.Errorf("%s has no bytes at %#x", im.Path, vaddr)
 }
 
 // RunningCode is KernelCode without a file of the kernel's own: what no file may
@@ -200,15 +200,15 @@ func (s *Symbolizer) kernelName(ip uint64) string {
 
 var (
 	errNoVmlinux   = errors.New("no vmlinux was found")
-	errModuleMoved = errors.New("modules lay elsewhere when this was recorded")
-	errElsewhere   = errors.New("files of another machine were asked for, not its memory")
+	errModuleMoved = errors.New("modules were at other addresses during the recording")
+	errElsewhere   = errors.New("the files are of another machine, whose memory cannot be read")
 )
 
 func (s *Symbolizer) loadVmlinuxText() (*kernelText, error) {
 	why := errNoVmlinux
 	for im, err := range s.opts.Finder.Kernels(s.opts.KernelBuildID) {
 		if err == nil && !im.HasCode() {
-			err = fmt.Errorf("%s has debug information alone", im.Path)
+			err = fmt.Errorf("%s has only debug information", im.Path)
 		}
 		if err == nil {
 			var delta uint64

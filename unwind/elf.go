@@ -13,7 +13,7 @@ import (
 // Errors of a DSO without CFI; test for them with errors.Is.
 var (
 	ErrNoCFI   = errors.New("no call frame information")
-	ErrMachine = errors.New("not a machine whose frames are known")
+	ErrMachine = errors.New("unsupported machine")
 )
 
 // maxSection bounds what is read of a section: the largest .eh_frame known have

@@ -99,7 +99,7 @@ func (b *block) skip(at int) {
 }
 
 // ErrMade: the function is a BPF program or JIT code.
-var ErrMade = errors.New("what was compiled at run time is kept in no file")
+var ErrMade = errors.New("generated code is in no file")
 
 // isMade reports by its name whether a DSO is code generated at run time: other
 // names are paths or in brackets.

@@ -25,7 +25,7 @@ func ParsePlace(s string) (Place, error) {
 		addr, err := strconv.ParseUint(hex, 16, 64)
 		p.addr, p.hasAddr = addr, err == nil
 		if ok && err != nil {
-			return p, fmt.Errorf("%q is no address", s)
+			return p, fmt.Errorf("%q is not an address", s)
 		}
 	}
 	// Names of C++ operators have a + as well.
@@ -36,7 +36,7 @@ func ParsePlace(s string) (Place, error) {
 	digits, _, _ := strings.Cut(s[i+3:], "/")
 	off, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil {
-		return p, fmt.Errorf("%q: %q is no offset", s, s[i+1:])
+		return p, fmt.Errorf("%q: %q is not an offset", s, s[i+1:])
 	}
 	p.name, p.off, p.hasOff, p.hasAddr = s[:i], off, true, false
 	return p, nil

@@ -31,7 +31,7 @@ import (
 
 // Errors of opening an archive; test for them with errors.Is.
 var (
-	ErrNoRecording = errors.New("a zip file without perf.data in it, which is no recording's archive")
+	ErrNoRecording = errors.New("zip file without perf.data: not an archive of a recording")
 	ErrDamaged     = errors.New("damaged archive")
 	ErrRepacked    = errors.New("packed by another tool")
 )

@@ -27,7 +27,7 @@ type Archive struct {
 func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	z, err := zip.NewReader(r, size)
 	if errors.Is(err, zip.ErrFormat) {
-		return nil, fmt.Errorf("%w: the list of what is in it, which is at its end, is missing: it may have been cut short", ErrDamaged)
+		return nil, fmt.Errorf("%w: the directory at its end is missing: it may be truncated", ErrDamaged)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -55,13 +55,13 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 func (a *Archive) add(h *zip.FileHeader, f *zip.File) error {
 	switch {
 	case !fs.ValidPath(h.Name):
-		return fmt.Errorf("%w: %q is in it, which is no name of a file in an archive", ErrDamaged, h.Name)
+		return fmt.Errorf("%w: invalid file name %q", ErrDamaged, h.Name)
 	case a.members[h.Name] != nil:
-		return fmt.Errorf("%w: %s is in it twice", ErrDamaged, h.Name)
+		return fmt.Errorf("%w: duplicate file %s", ErrDamaged, h.Name)
 	case !h.Mode().IsRegular():
-		return fmt.Errorf("%w: %s in it is no regular file", ErrDamaged, h.Name)
+		return fmt.Errorf("%w: %s is not a regular file", ErrDamaged, h.Name)
 	case h.UncompressedSize64 > 1<<62 || h.CompressedSize64 > 1<<62:
-		return fmt.Errorf("%w: %s in it has %d bytes", ErrDamaged, h.Name, h.UncompressedSize64)
+		return fmt.Errorf("%w: %s has %d bytes", ErrDamaged, h.Name, h.UncompressedSize64)
 	}
 	a.members[h.Name] = &member{file: f, size: int64(h.UncompressedSize64)}
 	a.names = append(a.names, h.Name)
@@ -98,7 +98,7 @@ func (a *Archive) readIndex(r io.ReaderAt, list []*member) error {
 	}
 	for i, m := range list {
 		if m.file.Method != zip.Deflate {
-			return fmt.Errorf("%w: %s in it is not deflated", ErrDamaged, m.file.Name)
+			return fmt.Errorf("%w: %s is not deflated", ErrDamaged, m.file.Name)
 		}
 		off, err := m.file.DataOffset()
 		if err != nil {

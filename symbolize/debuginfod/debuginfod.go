@@ -22,7 +22,7 @@ import (
 
 // Errors of asking servers; test for them with errors.Is.
 var (
-	ErrNotThere = errors.New("no server has it")
+	ErrNotThere = errors.New("not found on any server")
 	ErrTooLarge = errors.New("too large")
 )
 
@@ -144,7 +144,7 @@ func isDir(path string) bool {
 // what is dso.DebugFile or dso.CodeFile. Each is asked for once.
 func (c *Client) Find(id dso.BuildID, what string) (path string, err error) {
 	if c.Dir == "" {
-		return "", errors.New("debuginfod: there is no home directory for files; DEBUGINFOD_CACHE_PATH names another")
+		return "", errors.New("debuginfod: no home directory for the cache: set DEBUGINFOD_CACHE_PATH")
 	}
 	path = filepath.Join(c.Dir, id.String(), what)
 	c.mu.Lock()

@@ -39,7 +39,7 @@ func (im *Image) MiniDebug() *Image {
 	return mini
 }
 
-var errXZ = errors.New("no xz stream as is usual")
+var errXZ = errors.New("unsupported xz stream")
 
 // unpackXZ unpacks an xz stream. The xz package allocates as much memory as the
 // stream requests, so unpackXZ checks that first.

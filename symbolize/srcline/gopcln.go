@@ -77,7 +77,7 @@ func readGo(b []byte, big bool) (g *goTable, ptr int, err error) {
 	g = &goTable{big: big}
 	c := g.cursor(b, 0)
 	if c.U32() != goMagic {
-		return nil, 0, fmt.Errorf("of another version of Go: %w", ErrNoLines)
+		return nil, 0, fmt.Errorf("table of an unsupported version of Go: %w", ErrNoLines)
 	}
 	c.Skip(2)
 	g.quantum = uint64(c.U8())

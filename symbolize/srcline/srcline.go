@@ -169,7 +169,7 @@ func (x *Index) make(i int) {
 	switch {
 	case err != nil:
 	case len(d.units) != len(x.units):
-		err = errors.New("it is not what it was when it was read before")
+		err = errors.New("debug information changed since it was indexed")
 	default:
 		err = x.build(x.units[i], d.units[i], d)
 	}
