@@ -118,8 +118,8 @@ func (f AttrFlags) WithPreciseIP(n int) AttrFlags {
 }
 
 // Attr is one event as it was opened: struct perf_event_attr of
-// include/uapi/linux/perf_event.h, with its unions under the name that gperf
-// needs, and what the file says beside it.
+// include/uapi/linux/perf_event.h, its unions under the names that gperf
+// needs, and what else the file says about the event.
 type Attr struct {
 	Type             EventType
 	Size             uint32 // as recorded; see AttrSize
@@ -146,7 +146,7 @@ type Attr struct {
 
 	// Name is the event's name as the user gave it ("skb:kfree_skb",
 	// "cycles:u"), from the EVENT_DESC feature or the tracepoint formats;
-	// empty when the file does not tell.
+	// empty when the file does not name it.
 	Name string
 	// IDs are the ids of the event's counters, one for each CPU or thread.
 	IDs []uint64
@@ -202,11 +202,11 @@ func bitFields(v uint64, order binary.ByteOrder, widths []int) (w uint64) {
 }
 
 // attrBits are the widths of the bit-fields of struct perf_event_attr: all are
-// one bit wide but precise_ip (whose bits perf 7.3 turns round: it shows a 2 as 1).
+// one bit wide except precise_ip (perf 7.3 reverses its bits: it shows a 2 as 1).
 var attrBits = slices.Concat(slices.Repeat([]int{1}, preciseShift), []int{2}, slices.Repeat([]int{1}, 62-preciseShift))
 
-// parseAttr reads an attr of any size from 64 bytes on; what is longer than
-// the fields known here is passed over.
+// parseAttr reads an attr of any size from 64 bytes on and skips fields that
+// gperf does not know.
 func parseAttr(b []byte, order binary.ByteOrder) (Attr, error) {
 	if len(b) < minAttrSize {
 		return Attr{}, fmt.Errorf("attr of %d bytes is shorter than %d", len(b), minAttrSize)
@@ -225,7 +225,7 @@ func parseAttr(b []byte, order binary.ByteOrder) (Attr, error) {
 		Config1:      c.u64(),
 	}
 	// An older, shorter attr ends at one of these fields: the cursor then
-	// yields zeros, which is what its kernel meant.
+	// returns zeros, the defaults of its kernel.
 	a.Config2 = c.u64()
 	a.BranchSampleType = c.u64()
 	a.SampleRegsUser = c.u64()

@@ -1,6 +1,6 @@
 package format
 
-// branchHWIndex is PERF_SAMPLE_BRANCH_HW_INDEX: a word stands before the entries.
+// branchHWIndex is PERF_SAMPLE_BRANCH_HW_INDEX: a word precedes the entries.
 const branchHWIndex = 1 << 17
 
 // Branches are the entries of a branch stack (struct perf_branch_entry of
@@ -19,8 +19,8 @@ func (s *Sample) Branch(a *Attr) Branches {
 	return Branches{w.Slice(1, w.Len()), w.Slice(0, 1)}
 }
 
-// HWIndex returns the processor's index of the newest branch, -1 if it does not
-// know, where the attr asks for it.
+// HWIndex returns the processor's index of the newest branch, if the attr requests
+// it; -1 means unknown.
 func (b Branches) HWIndex() (i int64, ok bool) {
 	if b.hwIndex.Len() == 0 {
 		return 0, false
@@ -31,7 +31,7 @@ func (b Branches) HWIndex() (i int64, ok bool) {
 // Len returns the number of branches.
 func (b Branches) Len() int { return b.words.Len() / 3 }
 
-// From and To return where branch i came from and went to.
+// From and To return the source and target of branch i.
 func (b Branches) From(i int) uint64 { return b.words.At(3 * i) }
 func (b Branches) To(i int) uint64   { return b.words.At(3*i + 1) }
 

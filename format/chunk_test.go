@@ -73,8 +73,8 @@ func readNumbered(t *testing.T, f *File, r *Reader, samples int) (n int) {
 	return n
 }
 
-// TestChunks: samples keep their data until they are released, also where more of
-// them wait for their turn than memory is to be taken for.
+// TestChunks: samples keep their data until they are released, even if the
+// waiting ones exceed the memory limit.
 func TestChunks(t *testing.T) {
 	for _, test := range []struct {
 		name                 string

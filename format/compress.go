@@ -7,14 +7,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Compressor writes records as PERF_RECORD_COMPRESSED or COMPRESSED2: all of them together
-// hold one zstd stream, of which each can be decompressed as soon as those before it
-// are, and to at most Piece bytes. A record may lie across two of them.
+// Compressor writes records as PERF_RECORD_COMPRESSED or COMPRESSED2. Together they
+// hold one zstd stream. Each of them can be decompressed after its predecessors,
+// and inflates to at most Piece bytes. A compressed record may span two of them.
 //
 // perf's readers (perf_session__process_compressed_event of
-// tools/perf/util/session.c) want more than that: each piece has to come to at
-// least one byte, to no more than the COMPRESSED section says, and the size of
-// the record has to be a multiple of 8, from perf 7 on.
+// tools/perf/util/session.c) require more: each piece inflates to at least one
+// byte and at most the size in the COMPRESSED section, and from perf 7 on the
+// size of the record is a multiple of 8.
 type Compressor struct {
 	out    *Writer
 	kind   Type
@@ -50,7 +50,7 @@ func NewCompressor(w *Writer, kind Type, level int) (*Compressor, error) {
 	return c, nil
 }
 
-// compressed collects what the encoder makes of a piece.
+// compressed collects the encoder's output for a piece.
 type compressed Compressor
 
 func (c *compressed) Write(b []byte) (int, error) {
@@ -58,7 +58,7 @@ func (c *compressed) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Write compresses records, of which the last may remain in memory until Flush.
+// Write compresses records. The last of them may stay in memory until Flush.
 func (c *Compressor) Write(records []byte) error {
 	for len(records) > 0 {
 		n := min(len(records), pieceSize-len(c.piece))
@@ -107,11 +107,11 @@ func (c *Compressor) Flush() error {
 	return c.out.Write(c.rec)
 }
 
-// Sizes are how many bytes went in, and what they came to in the file.
+// Sizes returns the bytes written, and their compressed size in the file.
 func (c *Compressor) Sizes() (before, after int64) { return c.before, c.after }
 
-// Section is the COMPRESSED section: what readers need to know before the first
-// record, and how well it went so far.
+// Section returns the COMPRESSED section: the parameters that readers need before
+// the first record, and the ratio so far.
 func (c *Compressor) Section() Section {
 	ratio := 0.0
 	if c.after > 0 {
@@ -121,8 +121,8 @@ func (c *Compressor) Section() Section {
 }
 
 // CompressedSection is the COMPRESSED section of a file that a Compressor writes
-// (struct perf_header's env.comp_* of tools/perf/util/header.c); the ratio is 0
-// as long as nobody knows it.
+// (struct perf_header's env.comp_* of tools/perf/util/header.c). The ratio is 0
+// until it is known.
 func CompressedSection(level, ratio int) Section {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, 0) // version

@@ -126,7 +126,7 @@ func inflatePieces(t *testing.T, kind Type, data []byte) (out []byte, ends []int
 	return out, ends
 }
 
-// What a pipe is told of attrs and sections, gperf reads.
+// gperf reads the attrs and sections that it writes to a pipe.
 func TestPipeWriter(t *testing.T) {
 	attrs := []Attr{
 		{Type: TypeTracepoint, Config: 7, Size: AttrSize, SampleType: SampleIP | SampleIdentifier, Name: "skb:kfree_skb", IDs: []uint64{11, 12}},

@@ -393,8 +393,8 @@ func compareEvents(t *testing.T, got, want []message, merged int) {
 	}
 }
 
-// absorb makes of mapping i and those behind it that continue it the one that
-// quipper made of them.
+// absorb merges mapping i and the mappings after it that continue it, as
+// quipper does.
 func absorb(events []message, i int, want message) []message {
 	end := i + 1
 	size := events[i].number("mmap_event.len")
@@ -529,8 +529,8 @@ func features(t *testing.T, f *format.File) map[string][]message {
 	return l
 }
 
-// withoutSizeBit takes out of an entry of the BUILD_ID section that it tells its
-// build ID's size: gperf's entries always do.
+// withoutSizeBit clears the bit of a BUILD_ID entry which says that the entry has
+// a size: gperf always sets it.
 func (m message) withoutSizeBit() {
 	const bit = 1 << 15
 	if _, ok := m["build_id_hash"]; !ok {

@@ -16,7 +16,7 @@ import (
 	"gperf/format"
 )
 
-// Other people's recordings lie beside the checkout, and what other programs
+// Recordings of other people, next to the checkout, and what programs other
 // than perf read in them.
 const (
 	corpusDir   = "../../shared/fixtures/perf-data"
@@ -43,7 +43,7 @@ func openCorpus(t *testing.T, name string) *format.File {
 	return f
 }
 
-// readCorpus returns a file's contents, or those of the one that has .gz behind
+// readCorpus returns the contents of a file, or of the file with .gz appended to
 // its name.
 func readCorpus(t *testing.T, dir, name string) []byte {
 	t.Helper()

@@ -92,7 +92,7 @@ type traceEvent struct {
 	fields map[string]any
 }
 
-// UnmarshalJSON keeps the fields of a tracepoint beside what all entries have.
+// UnmarshalJSON keeps a tracepoint's own fields in addition to the common ones.
 func (e *traceEvent) UnmarshalJSON(b []byte) error {
 	type plain traceEvent
 	if err := json.Unmarshal(b, (*plain)(e)); err != nil {
@@ -380,7 +380,7 @@ func addresses(s *format.Sample) (l []string) {
 	return l
 }
 
-// within tells whether part has values of all, in their order.
+// within reports whether part has values of all, in their order.
 func within(part, all []string) bool {
 	for _, a := range all {
 		if len(part) > 0 && part[0] == a {
@@ -420,7 +420,7 @@ func TestCorpusSimpleperfGecko(t *testing.T) {
 	}
 }
 
-// checkSwitch: whoever is switched away from is the thread that is sampled. The
+// checkSwitch: the previous thread of a sched_switch is the sampled one. The
 // formats are in a record of the file.
 func checkSwitch(t *testing.T, f *format.File, s *format.Sample) {
 	t.Helper()

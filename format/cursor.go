@@ -12,12 +12,12 @@ type cursor struct {
 	b     []byte
 	order binary.ByteOrder
 	short bool
-	tail  int    // bytes of a sample id behind b
+	tail  int    // bytes of a sample id after b
 	nr    uint64 // the count in the record that asked for more than there was; 0 when it was a field
 }
 
-// lacking names the part that was looked for when the bytes ended, and its count
-// when that is what asked for too much.
+// lacking names the part at which the bytes ended, and its count if the count was
+// too large.
 func (c *cursor) lacking(part string) string {
 	if c.nr == 0 {
 		return part
@@ -63,8 +63,8 @@ func (c *cursor) u8() uint8 {
 	return 0
 }
 
-// words takes n 64-bit words as bytes. n comes from the file: it is compared
-// with what is there before it is multiplied.
+// words takes n 64-bit words as bytes. n comes from the file, so it is checked
+// against the bytes left before it is multiplied.
 func (c *cursor) words(n uint64) []byte { return c.entries(n, 8).b }
 
 // entries takes n entries of size bytes each. n comes from the file.
@@ -79,12 +79,12 @@ func (c *cursor) entries(n uint64, size int) cursor {
 	return cursor{b: c.take(int(n) * size), order: c.order}
 }
 
-// maxName is PATH_MAX, in bytes: no name in a record is longer but to have some
-// bytes in each sample become as much text.
+// maxName is PATH_MAX, in bytes. A longer name in a record is an attempt to blow up
+// the text of each sample.
 const maxName = 4096
 
-// name takes the whole rest, a string with its NUL and padding, and returns it
-// up to maxName. Where it does not end it goes on in the sample id, as perf reads it.
+// name takes the rest, a string with its NUL and padding, and returns it up to
+// maxName. Without a NUL it continues in the sample id, as perf reads it.
 func (c *cursor) name() string {
 	n := bytes.IndexByte(c.b[:len(c.b)+c.tail], 0)
 	if n < 0 {
@@ -96,7 +96,7 @@ func (c *cursor) name() string {
 	return s
 }
 
-// cstring takes the whole rest and returns it up to its first NUL, and to maxName.
+// cstring takes the rest and returns it up to its first NUL, and to maxName.
 func (c *cursor) cstring() string {
 	s := cstring(c.b[:min(len(c.b), maxName)])
 	c.b = nil

@@ -2,11 +2,10 @@ package format
 
 import "encoding/binary"
 
-// The records that a recorder makes itself are written in little-endian
-// order, as every file of gperf's. Each Append takes the size of the sample id
-// that closes the kernel's own records (Attr.SampleIDSize) and writes that
-// many zeros: as in perf's files, a synthesized record has no time and so comes
-// before everything else.
+// Synthesized records are little-endian, like all of gperf's files. Each Append
+// takes the size of the sample id that ends the kernel's records
+// (Attr.SampleIDSize) and writes that many zeros: as in perf's files, a
+// synthesized record has no time and so sorts before all others.
 
 // SampleIDSize is the number of bytes at the end of every record that is no
 // sample, 0 without FlagSampleIDAll.

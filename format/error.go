@@ -2,7 +2,7 @@ package format
 
 import "fmt"
 
-// Error is something wrong with a perf.data file: where, and what.
+// Error is a defect of a perf.data file, and its offset.
 type Error struct {
 	Off int64 // in the file; -1 when the error has no place
 	Msg string

@@ -179,7 +179,7 @@ func feature[T any](f *File, n Feature, decode func(*cursor) T) (v T, ok bool, e
 	return v, true, nil
 }
 
-// decoded is feature for those who do not care why there is nothing.
+// decoded is feature without the error.
 func decoded[T any](f *File, n Feature, decode func(*cursor) T) (T, bool) {
 	v, ok, _ := feature(f, n, decode)
 	return v, ok
@@ -226,7 +226,7 @@ func (f *File) Uint32s(feat Feature, n int) []uint32 {
 	return v
 }
 
-// Has tells whether the file has a feature, and it can be read.
+// Has reports whether the file has a readable section of the feature.
 func (f *File) Has(n Feature) bool {
 	_, ok := f.Sections[n]
 	return ok
@@ -256,8 +256,8 @@ func (c *cursor) pmus() (l []PMU) {
 func (f *File) BuildIDs() ([]BuildIDEntry, error) {
 	l, err := f.parseBuildIDs(func(c *cursor) int32 { return int32(c.u32()) })
 	for _, e := range l {
-		// Perf before 2.6.35 wrote no pid: the build IDs stand where it is now,
-		// and the kernel's name has lost its beginning to them.
+		// perf before 2.6.35 wrote no pid: the build IDs are at its place, and the
+		// kernel's name has lost its beginning to them.
 		if strings.HasPrefix(e.Filename, "nel.kallsyms]") {
 			return f.parseBuildIDs(func(*cursor) int32 { return -1 })
 		}
@@ -292,7 +292,7 @@ func (f *File) parseBuildIDs(pid func(*cursor) int32) (l []BuildIDEntry, err err
 }
 
 // EventDesc returns the EVENT_DESC section: the attrs with their names and ids.
-// Their Size is what the recorder put into them, not what they take here.
+// Their Size is the recorder's, not their size in this section.
 func (f *File) EventDesc() ([]Attr, bool) { return decoded(f, FeatureEventDesc, (*cursor).eventDesc) }
 
 func (c *cursor) eventDesc() (l []Attr) {
@@ -306,7 +306,7 @@ func (c *cursor) eventDesc() (l []Attr) {
 			c.short = true
 			break
 		}
-		a, _ := parseAttr(b, c.order) // only too short a one fails
+		a, _ := parseAttr(b, c.order) // only one that is too short fails
 		a.Name = name
 		for i := range words.Len() {
 			a.IDs = append(a.IDs, words.At(i))

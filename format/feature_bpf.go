@@ -12,7 +12,7 @@ import (
 // the BPF_PROG_INFO section: struct bpf_prog_info of linux/bpf.h.
 type BPFProg struct {
 	ID    uint32
-	Funcs []BPFFunc // nil when the kernel did not tell all of them
+	Funcs []BPFFunc // nil unless the kernel reported all of them
 }
 
 // BPFFunc is a function of a BPF program as it was compiled.
@@ -53,7 +53,7 @@ func (f *File) BTFs() (ids []uint32, ok bool) {
 	return slices.Compact(ids), ok
 }
 
-// BPFLine is where the source of a BPF program's instructions is, from an address on.
+// BPFLine is the source line of a BPF program's instructions from IP on.
 type BPFLine struct {
 	IP   uint64
 	File string
@@ -81,7 +81,7 @@ const maxPath = 4096
 // file_name_off, line_off, line_col, whose upper 22 bits are the line).
 func (p *bpfProg) sources(types *btf, order binary.ByteOrder) (l []BPFLine) {
 	_, b := types.parts(order)
-	names := string(b) // of which all files' names are pieces
+	names := string(b) // file names are substrings of this
 	for i := uint64(0); i < uint64(min(p.lines.n, p.jited.n)); i++ {
 		line, ip := p.at(p.lines, i, uint64(p.lineSize)), p.at(p.jited, i, uint64(p.jitedSize))
 		if len(line) < 16 || len(ip) < 8 {
@@ -96,8 +96,8 @@ func (p *bpfProg) sources(types *btf, order binary.ByteOrder) (l []BPFLine) {
 	return l
 }
 
-// bpfProg is what naming a program's functions takes. Its arrays lie in data,
-// at the offsets that perf puts into the pointers.
+// bpfProg holds the fields needed to name a program's functions. Its arrays lie in
+// data, at the offsets that perf stores in the pointers.
 type bpfProg struct {
 	id, btf     uint32
 	name        string
@@ -117,7 +117,7 @@ type bpfArray struct {
 	off uint64
 }
 
-// at returns element i of the array, of size bytes; nil where it has none.
+// at returns element i, of size bytes, of the array, or nil.
 func (p *bpfProg) at(a bpfArray, i, size uint64) []byte {
 	end := uint64(len(p.data))
 	if i >= uint64(a.n) || a.off > end || i > end/max(size, 1) || size > end || a.off+i*size > end-size {
@@ -212,7 +212,7 @@ var btfExtra = [...]struct{ fixed, each int }{
 	14: {fixed: 4}, 15: {each: 12}, 17: {fixed: 4}, 19: {each: 12},
 }
 
-// parts returns the types and the strings, none where they are damaged.
+// parts returns the types and the strings, or nothing if they are damaged.
 func (b *btf) parts(order binary.ByteOrder) (types, names []byte) {
 	h := cursor{b: b.data, order: order}
 	if h.u16() != 0xeb9f { // magic

@@ -12,7 +12,7 @@ type CPUTopology struct {
 	CPUs                  []CPUPlace
 }
 
-// CPUPlace is where one CPU is, by the ids of sysfs.
+// CPUPlace is the place of a CPU in the topology, by the ids of sysfs.
 type CPUPlace struct{ Core, Die, Package uint32 }
 
 func (t *CPUTopology) Section() Section {
@@ -78,8 +78,8 @@ func CacheSection(caches []Cache) Section {
 	return Section{FeatureCache, b}
 }
 
-// ClockDataSection says what a clock showed when the wall clock showed wall;
-// both are in ns.
+// ClockDataSection returns the CLOCK_DATA section: the times of a clock and of the
+// wall clock at the same moment, in ns.
 func ClockDataSection(clockID int32, wall, clock uint64) Section {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, 1) // version

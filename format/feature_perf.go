@@ -1,6 +1,6 @@
 package format
 
-// The feature sections that say how the recording was made.
+// Feature sections about perf's options and PMUs.
 
 // EventGroup is an entry of the GROUP_DESC section: events that were counted
 // together.
@@ -22,8 +22,8 @@ func (c *cursor) eventGroups() (l []EventGroup) {
 	return l
 }
 
-// AuxtraceEntry is an entry of the AUXTRACE section: where an AUXTRACE record
-// lies in the file, and its bytes with what follows it.
+// AuxtraceEntry is an entry of the AUXTRACE section: the offset of an AUXTRACE
+// record in the file, and its size including the data after it.
 type AuxtraceEntry struct{ Off, Size uint64 }
 
 // AuxtraceIndex returns the AUXTRACE section.
@@ -33,7 +33,7 @@ func (f *File) AuxtraceIndex() ([]AuxtraceEntry, bool) {
 
 func (c *cursor) auxtraceIndex() (l []AuxtraceEntry) {
 	n := uint64(len(c.b)) / 16
-	if len(c.b)%16 != 0 { // simpleperf does not tell how many follow
+	if len(c.b)%16 != 0 { // simpleperf writes no count
 		n = c.u64()
 	}
 	for ; n > 0 && !c.short; n-- {
@@ -47,11 +47,11 @@ type Compression struct {
 	Version uint32
 	Type    uint32 // CompressionZstd
 	Level   uint32
-	Ratio   uint32 // of what went in to what came out, rounded
+	Ratio   uint32 // uncompressed to compressed size, rounded
 	MmapLen uint32 // bytes of the ring: the most that a record unpacks to
 }
 
-// CompressionZstd is PERF_COMP_ZSTD, the one type there is.
+// CompressionZstd is PERF_COMP_ZSTD, the only type.
 const CompressionZstd = 1
 
 // Compression returns the COMPRESSED section.
@@ -114,8 +114,8 @@ func (c *cursor) caps() (l []string) {
 	return l
 }
 
-// FeatureError says why a section cannot be decoded; nil also when there is no
-// such section, or its contents are not known here.
+// FeatureError returns why a section cannot be decoded, or nil. It is nil also for
+// a missing section, or one that gperf does not decode.
 func (f *File) FeatureError(n Feature) error {
 	switch n {
 	case FeatureHostname, FeatureOSRelease, FeatureVersion, FeatureArch, FeatureCPUDesc, FeatureCPUID:

@@ -141,7 +141,7 @@ func (f *File) nameSimpleperf() {
 			a := &f.Attrs[i]
 			config := a.Config
 			if a.Type > TypeBreakpoint {
-				config = 0 // it puts what the PMU is to do there after it wrote the line
+				config = 0 // it adds the PMU's configuration there after it wrote the line
 			} else if a.Type != TypeTracepoint {
 				continue
 			}
@@ -153,7 +153,7 @@ func (f *File) nameSimpleperf() {
 }
 
 // UnwindFile is an entry of the DEBUG_UNWIND section: a file whose contents lie
-// in the DEBUG_UNWIND_FILE section, behind those of the entries before it.
+// in the DEBUG_UNWIND_FILE section, in the order of the entries.
 type UnwindFile struct {
 	Path string
 	Size uint64 // bytes
@@ -190,7 +190,7 @@ func (c *cursor) unwindFiles() (l []UnwindFile) {
 // message reads a protocol buffer field by field, as a cursor reads a record.
 type message struct{ cursor }
 
-// next tells whether there is another field.
+// next reports whether there is another field.
 func (m *message) next() bool { return len(m.b) > 0 && !m.short }
 
 // field takes a field: v is its value if that is a number, data if it has bytes.
@@ -269,8 +269,8 @@ func (m *message) symbol() (s FileSymbol) {
 	return s
 }
 
-// tracingRecord returns the tracing data of simpleperf's files: it is in a record
-// before the samples, whose size covers it.
+// tracingRecord returns the tracing data of simpleperf's files, which is in a
+// record before the samples, whose size includes it.
 func (f *File) tracingRecord() ([]byte, bool) {
 	if !slices.ContainsFunc(f.Attrs, func(a Attr) bool { return a.Type == TypeTracepoint }) {
 		return nil, false

@@ -49,14 +49,14 @@ func (e *encoder) str(l ...string) *encoder {
 
 func (e *encoder) raw(s string) *encoder { e.b = append(e.b, s...); return e }
 
-// sub appends a section within the section, behind its size.
+// sub appends a nested section, preceded by its size.
 func (e *encoder) sub(write func(*encoder)) *encoder {
 	s := encoder{order: e.order}
 	write(&s)
 	return e.u32(uint32(len(s.b))).raw(string(s.b))
 }
 
-// featureTest is a section, and what is to be read of it.
+// featureTest is a section and its expected value.
 type featureTest struct {
 	n     Feature
 	write func(*encoder)
@@ -335,7 +335,7 @@ func TestBPFArraysOutside(t *testing.T) {
 	}
 }
 
-// What EVENT_DESC and formats do not name, simpleperf may have named elsewhere.
+// simpleperf names events in its own section that EVENT_DESC and formats do not name.
 func TestSimpleperfNames(t *testing.T) {
 	f := &File{Order: binary.LittleEndian, Sections: map[Feature][]byte{FeatureMetaInfo: []byte("a\x00b\x00event_type_info\x00cpu-cycles,0,0\nsched:sched_switch,2,47\ncs-etm,8,0\nbad,x\x00")},
 		Attrs: []Attr{{Type: TypeTracepoint, Config: 47}, {Type: TypeTracepoint, Config: 48}, {Type: TypeHardware}, {Type: 8, Config: 16384}, {Type: 8, Config: 16384, Name: "x"}}}

@@ -12,8 +12,8 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// File is an open perf.data file: what it says about itself. Its records come
-// from Records.
+// File is an open perf.data file, with its attrs and sections. Records returns its
+// records.
 type File struct {
 	Order    binary.ByteOrder
 	Attrs    []Attr
@@ -22,19 +22,17 @@ type File struct {
 
 	// Version is that of the file format: 1 before Linux 3.6, 2 since.
 	Version int
-	// Pipe tells that the file is in pipe mode: what it says about itself
-	// comes as records.
+	// Pipe says that the file is in pipe mode: attrs and sections come as
+	// records.
 	Pipe bool
-	// Complete tells whether the recording was finished: that data.size is set.
+	// Complete reports whether the recording was finished: that data.size is set.
 	Complete bool
 	// Truncated is set when the file ends before its parts do, also when that
 	// happens while it is read.
 	Truncated bool
-	// Warnings tell what is wrong with the file without keeping it from being
-	// read.
+	// Warnings are the defects of the file that do not prevent reading it.
 	Warnings []error
-	// Strict is to be set by whoever wants the first thing that is wrong to end
-	// the reading.
+	// Strict makes the first defect end the reading.
 	Strict bool
 
 	src    recording
@@ -57,18 +55,17 @@ func (d data) scanner(order binary.ByteOrder) *scanner {
 	return &scanner{src: d.src, order: order, pos: int64(d.at.off), end: int64(d.at.end())}
 }
 
-// Open reads everything but the records of a perf.data file of size bytes, of
-// file mode or of pipe mode. The file may still grow while it is read.
+// Open reads everything except the records of a perf.data file of size bytes, in
+// file mode or pipe mode. The file may grow while it is read.
 func Open(r io.ReaderAt, size int64) (*File, error) { return open(&file{r, size}) }
 
-// OpenStream reads everything that comes before the first sample of a pipe in
-// pipe mode.
+// OpenStream reads everything before the first sample of a pipe in pipe mode.
 func OpenStream(r io.Reader) (*File, error) {
 	s := &stream{r: r, keeping: true}
 	defer func() { s.keeping = false }()
 	b, err := s.part(0, pipeHeaderSize)
 	if err == nil && FileMode(b) {
-		err = errorf(-1, nil, "what is in file mode cannot be read from a pipe")
+		err = errorf(-1, nil, "a file-mode recording cannot be read from a pipe")
 	}
 	if err != nil {
 		return nil, err
@@ -76,8 +73,8 @@ func OpenStream(r io.Reader) (*File, error) {
 	return open(s)
 }
 
-// FileMode tells whether a file that begins with these 16 bytes is in file mode:
-// it is to be read from several places.
+// FileMode reports whether a file that begins with these 16 bytes is in file mode,
+// and so needs random access.
 func FileMode(head []byte) bool {
 	_, size, err := parseMagic(head)
 	return err == nil && size != pipeHeaderSize
@@ -115,12 +112,12 @@ func open(src recording) (*File, error) {
 	return f, nil
 }
 
-// AddData adds a file of records alone, such as data.0 of a directory.
+// AddData adds a file of records only, for example data.0 of a directory.
 func (f *File) AddData(r io.ReaderAt, size int64) {
 	f.data = append(f.data, data{&file{r, size}, section{0, uint64(size)}})
 }
 
-// warn adds what is wrong with a part of the file.
+// warn adds a defect of a part of the file.
 func (f *File) warn(err error) {
 	what := "damaged"
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -138,8 +135,8 @@ func (f *File) readHeader(size int) error {
 		return errorf(0, io.ErrUnexpectedEOF, "the file ends after %d bytes of its %d-byte header", len(b), size)
 	}
 	f.hdr = parseFileHeader(b[:size], f.Order)
-	// No part of a file is used twice: what claims to be more than there is
-	// does not get the memory for it.
+	// No part of a file is used twice, so sections cannot claim more memory than
+	// the file's size.
 	f.budget = uint64(f.src.size())
 	if err := f.readAttrs(); err != nil {
 		return err
@@ -158,7 +155,7 @@ func (f *File) read(s section, what string) ([]byte, error) {
 		return nil, errorf(int64(s.off), io.ErrUnexpectedEOF, "%s: %d bytes, but the file ends at %#x", what, s.size, size)
 	}
 	if s.size > f.budget {
-		return nil, errorf(int64(s.off), nil, "%s: %d bytes, which belong to something else", what, s.size)
+		return nil, errorf(int64(s.off), nil, "%s: %d bytes, which overlap another part", what, s.size)
 	}
 	f.budget -= s.size
 	b, err := f.src.part(int64(s.off), int(s.size))
@@ -208,8 +205,8 @@ func (f *File) addAttr(a Attr, ids []byte) {
 	f.Attrs = append(f.Attrs, a)
 }
 
-// locateData bounds the data by what is there: a recording that was killed has
-// a data.size of 0, one that was cut has less than it says.
+// locateData limits the data to the file's end: a killed recording has a data.size
+// of 0, a truncated one has less data than its data.size.
 func (f *File) locateData() {
 	at, size := f.hdr.data, uint64(f.src.size())
 	f.Complete = at.size != 0
@@ -257,8 +254,8 @@ func (f *File) readFeatures() {
 	}
 }
 
-// earlyPlaces returns where n sections are that a Writer puts before the data, nil
-// where there are none: only gperf writes them there, and their table behind them.
+// earlyPlaces returns the places of the n sections that a Writer puts before the
+// data, or nil: only gperf writes sections there, followed by their table.
 func (f *File) earlyPlaces(n int) []section {
 	at := f.hdr.data.off - uint64(n*sectionSize)
 	places, err := f.readTable(at, n)
@@ -268,7 +265,7 @@ func (f *File) earlyPlaces(n int) []section {
 	return places
 }
 
-// readTable reads where n sections are.
+// readTable reads the places of n sections.
 func (f *File) readTable(at uint64, n int) ([]section, error) {
 	b, err := f.read(section{at, uint64(n * sectionSize)}, "table of the feature sections")
 	if err != nil {
@@ -281,8 +278,8 @@ func (f *File) readTable(at uint64, n int) ([]section, error) {
 	return places, nil
 }
 
-// contiguous tells whether the sections lie one behind another up to end, as
-// those that a Writer puts before the data do.
+// contiguous reports whether the sections adjoin each other up to end, as those
+// that a Writer puts before the data do.
 func contiguous(places []section, end uint64) bool {
 	places = slices.SortedFunc(slices.Values(places), func(a, b section) int { return cmp.Compare(a.off, b.off) })
 	var last section
@@ -344,7 +341,7 @@ func (f *File) EventName(i int) string {
 	return f.Attrs[i].DefaultName()
 }
 
-// DataOffset, DataSize and FeatureOffset tell where the file says its parts
+// DataOffset, DataSize and FeatureOffset return where the file says its parts
 // lie, in bytes.
 func (f *File) DataOffset() uint64    { return f.hdr.data.off }
 func (f *File) DataSize() uint64      { return f.hdr.data.size }

@@ -193,8 +193,8 @@ func TestRecordsAndSamples(t *testing.T) {
 	}
 }
 
-// A recording that was killed has no data size and nothing behind the data; its
-// tracepoint formats and names must be there all the same.
+// A killed recording has no data size and nothing after the data, but keeps its
+// tracepoint formats and names.
 func TestUnfinished(t *testing.T) {
 	m := testFile(t, false)
 	f := m.open(t)
@@ -225,7 +225,7 @@ func TestTruncatedKeepsTracepoints(t *testing.T) {
 	}
 }
 
-// What a failed write leaves of a record is cut off, and the file goes on.
+// Rewind cuts off the partial record of a failed write; writing then continues.
 func TestRewind(t *testing.T) {
 	m := &memFile{}
 	w, err := NewWriter(m, testAttrs(), nil)
@@ -272,7 +272,7 @@ func TestCutAnywhere(t *testing.T) {
 			}
 			last = len(times)
 			if len(f.Warnings) == 0 {
-				t.Fatalf("cut at %d: nobody is told", n)
+				t.Fatalf("cut at %d: not reported", n)
 			}
 		}
 		if last != 10 {
@@ -318,8 +318,8 @@ func TestAttrSizes(t *testing.T) {
 	}
 }
 
-// What perf_output_sample writes in odd cases: group reads, an empty stack
-// dump, the hardware index before the branches.
+// Rare output of perf_output_sample: group reads, an empty stack dump, the
+// hardware index before the branches.
 func TestSampleFields(t *testing.T) {
 	words := func(v ...uint64) (b []byte) {
 		for _, x := range v {
@@ -379,7 +379,7 @@ func TestSorter(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		rounds [][]uint64
-		want   [][]uint64 // ready behind each round, and in the end
+		want   [][]uint64 // ready after each round, and at the end
 	}{
 		{"picture", [][]uint64{{1, 4, 6, 2, 3, 5}, {7, 9, 6, 8}}, [][]uint64{nil, {1, 2, 3, 4, 5, 6, 6}, {7, 8, 9}}},
 		{"one ring", [][]uint64{{1, 2}, {3}, {4}}, [][]uint64{nil, {1, 2}, {3}, {4}}},

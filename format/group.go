@@ -7,7 +7,7 @@ import "encoding/binary"
 type Group struct {
 	Name    string // "{anon_group}" when the user gave none
 	Leader  uint32 // index in File.Attrs
-	Members uint32 // with the leader, behind which they stand in File.Attrs
+	Members uint32 // including the leader; they follow it in File.Attrs
 }
 
 // Groups returns the GROUP_DESC section, without entries that name events which

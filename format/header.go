@@ -15,7 +15,7 @@ const (
 	magic2Swapped  = "2ELIFREP"
 	fileHeaderSize = 104
 	sectionSize    = 16 // struct perf_file_section
-	attrEntryExtra = 16 // the section of its ids, behind each attr
+	attrEntryExtra = 16 // the section of its ids, after each attr
 )
 
 // section is struct perf_file_section: a part of the file.
@@ -23,7 +23,7 @@ type section struct{ off, size uint64 }
 
 func (s section) end() uint64 { return s.off + s.size }
 
-// fits tells whether the section lies within a file of size bytes.
+// fits reports whether the section lies within a file of size bytes.
 func (s section) fits(size int64) bool {
 	return s.off <= uint64(size) && s.size <= uint64(size)-s.off
 }
@@ -63,18 +63,18 @@ func (h *fileHeader) append(b []byte) []byte {
 	return b
 }
 
-// Kinds of files, by the size that their header says it has.
+// Kinds of files, by the size in their header.
 const (
 	pipeHeaderSize = 16                   // struct perf_pipe_file_header
 	oldHeaderSize  = fileHeaderSize - 4*8 // without features: before Linux 2.6.32
 )
 
-// ErrNotPerfData says that a file does not begin as a perf.data file does.
+// ErrNotPerfData says that a file does not begin like a perf.data file.
 var ErrNotPerfData = errors.New("not a perf.data file")
 
 // parseMagic returns the byte order of a file that begins with b, and the size
-// of its header. Files of version 1 are of the reader's own byte order, as far
-// as their magic tells; the header's size tells better.
+// of its header. The magic of version 1 is the same in both byte orders: the
+// header's size shows the order.
 func parseMagic(b []byte) (binary.ByteOrder, uint64, error) {
 	var order binary.ByteOrder = binary.LittleEndian
 	magic := string(b[:min(len(b), 8)])
@@ -83,7 +83,7 @@ func parseMagic(b []byte) (binary.ByteOrder, uint64, error) {
 		order = binary.BigEndian
 	case magic == magic2, magic == magic1:
 	case len(b) == 0:
-		return nil, 0, errorf(-1, ErrNotPerfData, "there is nothing in it")
+		return nil, 0, errorf(-1, ErrNotPerfData, "the file is empty")
 	case strings.HasPrefix(magic, "\x1f\x8b"):
 		return nil, 0, errorf(-1, ErrNotPerfData, "it is compressed with gzip: decompress it first (gunzip)")
 	case strings.HasPrefix(magic, "\x28\xb5\x2f\xfd"):

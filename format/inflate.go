@@ -14,7 +14,7 @@ import (
 // without regard to the pieces' bounds (zstd_compress_stream_to_records of
 // tools/perf/util/zstd.c). It is a scanner's source.
 type inflater struct {
-	piece []byte // what is left of the record at hand
+	piece []byte // the rest of the current record
 	in    uint64 // bytes of all records so far
 	out   uint64 // bytes that they inflated to
 	pull  func() ([]byte, bool)
@@ -25,8 +25,8 @@ type inflater struct {
 // maxWindow is the largest window of zstd's levels, in bytes: that of -22.
 const maxWindow = 128 << 20
 
-// What the records of a file may inflate to, in bytes: the same stack over and
-// over shrinks to some hundredth of its size, hostile data to some 30,000th.
+// Limits of what a file's records inflate to, in bytes: equal stacks shrink to
+// about 1/100 of their size, hostile data to about 1/30,000.
 const (
 	maxInflation   = 1000
 	minMaxInflated = 16 << 20
@@ -38,7 +38,7 @@ func newInflater() *inflater {
 	return d
 }
 
-// run yields what the pieces inflate to, and nil whenever it wants another piece.
+// run yields the inflated data, and nil whenever it needs another piece.
 func (d *inflater) run(yield func([]byte) bool) {
 	defer func() {
 		if p := recover(); p != nil { // damaged data must not end more than this stream
@@ -90,7 +90,7 @@ func (d *inflater) add(piece []byte) {
 
 func (d *inflater) size() int64 { return endless }
 
-// more appends to have what comes next, as far as the pieces reach.
+// more appends the next data to have, as far as the pieces reach.
 func (d *inflater) more(have []byte, _ int64, n int) ([]byte, *chunk, error) {
 	for len(have) < n {
 		b, ok := d.pull()

@@ -2,9 +2,9 @@ package format
 
 import "strings"
 
-// Weights takes apart union perf_sample_weight of a sample; a is its event's attr:
-// the latency of an access to memory, of the instruction, and of its retirement,
-// in cycles. Without SampleWeightStruct there is only the first.
+// Weights splits union perf_sample_weight of a sample of attr a into the latency of
+// a memory access, of the instruction, and of its retirement, in cycles. Without
+// SampleWeightStruct only the first is set.
 func (s *Sample) Weights(a *Attr) (weight uint64, insLat, retireLat uint16) {
 	if a.SampleType&SampleWeightStruct == 0 {
 		return s.Weight, 0, 0
@@ -89,7 +89,7 @@ func (d DataSource) LevelText() string {
 	return strings.Join(list, " or ") + " " + result
 }
 
-// SnoopText names what other caches had.
+// SnoopText names the snoop result of other caches.
 func (d DataSource) SnoopText() string {
 	list := words(words(nil, d.Snoop(), memSnoops), d.bits(38, 2), memSnoopsX)
 	if len(list) == 0 {
@@ -98,7 +98,7 @@ func (d DataSource) SnoopText() string {
 	return strings.Join(list, " or ")
 }
 
-// TLBText names where the address was translated, and whether it was a hit.
+// TLBText names the level that translated the address, and whether it hit.
 func (d DataSource) TLBText() string {
 	tlb := d.TLB()
 	s := strings.Join(words(nil, tlb&^(memHit|memMiss), memTLBs), " or ")
@@ -125,7 +125,7 @@ func (d DataSource) LockText() string {
 	return "No"
 }
 
-// BlockText says what held the access up; it begins with a blank, as in perf.
+// BlockText says what blocked the access; it begins with a blank, as in perf.
 func (d DataSource) BlockText() string {
 	block := d.Block()
 	if block == 0 || block&memBlockedNA != 0 {

@@ -173,7 +173,7 @@ func TestCompressedDamage(t *testing.T) {
 		}
 		times(t, f.Records())
 	}
-	// A stream that was cut tells what is missing.
+	// A truncated stream is reported.
 	f, err := Open(bytes.NewReader(b[:whole-50]), int64(whole-50))
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestCompressedDamage(t *testing.T) {
 	r := f.Records()
 	times(t, r)
 	if r.Skipped.Count == 0 {
-		t.Error("a cut stream is not told")
+		t.Error("a truncated stream is not reported")
 	}
 }
 
@@ -307,7 +307,7 @@ func TestOpenErrors(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		{nil, "there is nothing in it"},
+		{nil, "the file is empty"},
 		{[]byte("#!/bin/sh, of all things"), "instead of"},
 		{[]byte("\x1f\x8b\x08\x00 and so on and on"), "gunzip"},
 		{[]byte("\x28\xb5\x2f\xfd and so on and on"), "unzstd"},

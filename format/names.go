@@ -23,7 +23,7 @@ var typeNames = map[Type]string{
 	TypeSimpleperfTracingData: "simpleperf TRACING_DATA", TypeSimpleperfDebug: "simpleperf DEBUG",
 }
 
-// Known tells whether records of the type have a name: the others are newer than
+// Known reports whether records of the type have a name: the others are newer than
 // this reader.
 func (t Type) Known() bool {
 	_, ok := typeNames[t]
@@ -76,7 +76,7 @@ func nameOr[T uint32 | uint64](names []string, i T, otherwise string) string {
 	return otherwise
 }
 
-// modifiers is what a name ends with to say when the event counts: ":u".
+// modifiers returns the end of a name that limits when the event counts: ":u".
 func (a *Attr) modifiers() string {
 	var b []byte
 	mode := func(excluded AttrFlags, letter byte) {
@@ -106,7 +106,7 @@ var (
 	cacheNames     = [...]string{"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"}
 	cacheOps       = [...]string{"load", "store", "prefetch"}
 	cacheOpPlurals = [...]string{"loads", "stores", "prefetches"}
-	// cacheHas tells by bits which operations a cache has.
+	// cacheHas has a bit for each operation that a cache has.
 	cacheHas = [...]uint8{7, 5, 7, 7, 1, 1, 7}
 )
 

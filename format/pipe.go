@@ -6,11 +6,11 @@ import (
 	"iter"
 )
 
-// maxHead is how many bytes of a pipe are looked through for the first sample.
+// maxHead is how many bytes of a pipe are searched for the first sample.
 const maxHead = 256 << 20
 
-// readHead reads the records of a pipe-mode file up to the first sample: those
-// that perf makes itself say what sections say in file mode.
+// readHead reads the records of a pipe-mode file up to the first sample: perf's
+// own ones replace the sections of file mode.
 func (f *File) readHead() error {
 	f.Complete = true
 	f.data = []data{{f.src, section{pipeHeaderSize, uint64(f.src.size()) - pipeHeaderSize}}}
@@ -19,7 +19,7 @@ func (f *File) readHead() error {
 		rec, err := s.read()
 		var bad *Error
 		if err == io.EOF || errors.As(err, &bad) {
-			break // the Reader comes here again, and tells
+			break // the Reader comes here again, and reports it
 		}
 		if err != nil {
 			return err
@@ -41,13 +41,13 @@ func (f *File) readHead() error {
 	return nil
 }
 
-// endsHead tells whether the record is a sample, or may hold one.
+// endsHead reports whether the record is a sample, or may hold one.
 func (r Raw) endsHead() bool {
 	return r.Type == TypeSample || r.Type == TypeCompressed || r.Type == TypeCompressed2
 }
 
-// Head yields the records before the first sample, in the order in which they
-// lie. It leaves it to Records to tell what is wrong with them.
+// Head yields the records before the first sample, in file order. It reports no
+// defects: Records does.
 func (f *File) Head() iter.Seq[Raw] {
 	return func(yield func(Raw) bool) {
 		s := f.data[0].scanner(f.Order)
@@ -60,7 +60,7 @@ func (f *File) Head() iter.Seq[Raw] {
 	}
 }
 
-// describe takes note of a record that describes the recording.
+// describe stores a record that describes the recording.
 func (f *File) describe(s *scanner, rec Raw) error {
 	c := &cursor{b: rec.Data, order: f.Order}
 	switch rec.Type {
@@ -79,7 +79,7 @@ func (f *File) describe(s *scanner, rec Raw) error {
 		}
 		f.addSection(FeatureTracingData, b)
 	case TypeHeaderBuildID:
-		// The section holds such records, header and all.
+		// The section holds these records with their headers.
 		f.addSection(FeatureBuildID, append(append(f.Sections[FeatureBuildID], rec.header(f.Order)...), rec.Data...))
 	case TypeEventUpdate:
 		f.updateEvent(c)
@@ -92,8 +92,8 @@ func (f *File) addSection(n Feature, b []byte) {
 	f.Sections[n] = b
 }
 
-// describeEvent adds the event of a HEADER_ATTR record: an attr of the size
-// that it tells, and ids up to the record's end.
+// describeEvent adds the event of a HEADER_ATTR record: an attr with its own
+// size, and ids up to the record's end.
 func (f *File) describeEvent(rec Raw) error {
 	c := cursor{b: rec.Data, order: f.Order}
 	c.u32()
@@ -101,7 +101,7 @@ func (f *File) describeEvent(rec Raw) error {
 	switch {
 	case c.short || size > len(rec.Data):
 		return errorf(rec.Off, nil, "%s record of %d bytes is too short for its attr of %d bytes", rec.Type, len(rec.Data)+headerSize, size)
-	case size == 0: // before sizes were told
+	case size == 0: // written before attrs had a size
 		size = min(minAttrSize, len(rec.Data))
 	}
 	a, err := parseAttr(rec.Data[:size], f.Order)
@@ -112,7 +112,7 @@ func (f *File) describeEvent(rec Raw) error {
 	return nil
 }
 
-// eventUpdateName is PERF_EVENT_UPDATE__NAME: what the user calls an event.
+// eventUpdateName is PERF_EVENT_UPDATE__NAME: the user's name of an event.
 const eventUpdateName = 2
 
 // updateEvent names the event that an EVENT_UPDATE record is about.

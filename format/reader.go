@@ -5,25 +5,25 @@ import (
 	"io"
 )
 
-// Reader yields a file's records in the order of time, or of the file. Those
-// that perf made itself have no time: they come when they are met.
+// Reader yields a file's records in the order of time, or of the file. perf's own
+// records have no time: they come at their place in the file.
 type Reader struct {
 	f     *File
 	parts []*part
-	// unordered leaves the records in the order of the file.
+	// unordered keeps the records in file order.
 	unordered bool
 	// roundFirst has FINISHED_ROUND before the records of the round.
 	roundFirst bool
 
-	// Skipped counts the parts of the data that could not be used, by what
-	// was wrong with the first of each kind.
+	// Skipped counts the unusable parts of the data, by the error of the first of
+	// each kind.
 	Skipped Skipped
 	// Late counts the records that are older than what was yielded before
 	// them: they came later than their round allows.
 	Late int
 }
 
-// Skipped is what was passed over, and why.
+// Skipped counts the skipped parts by error.
 type Skipped struct {
 	Count int
 	First error
@@ -37,7 +37,7 @@ func (s *Skipped) Add(err error) {
 	s.Count++
 }
 
-// Merge adds what another reader passed over.
+// Merge adds the counts of another reader.
 func (s *Skipped) Merge(o Skipped) {
 	if s.Count == 0 {
 		s.First = o.First
@@ -45,9 +45,9 @@ func (s *Skipped) Merge(o Skipped) {
 	s.Count += o.Count
 }
 
-// Records starts reading the file's data. Of a pipe, it can be done once. If only
-// samples have times (before Linux 2.6.38), all records come in the order of the
-// file, as in perf: samples must not be moved away from the records around them.
+// Records starts reading the file's data. On a pipe, call it only once. If only
+// samples have times (before Linux 2.6.38), all records come in file order, as in
+// perf: samples must not move away from the records around them.
 func (f *File) Records() *Reader {
 	r := &Reader{f: f, unordered: f.Attrs[0].Flags&FlagSampleIDAll == 0}
 	for _, d := range f.data {
@@ -63,16 +63,16 @@ func (f *File) RecordsAsWritten() *Reader {
 	return r
 }
 
-// RecordsByRound starts reading the file's data in the order of time, but for
-// FINISHED_ROUND records: they come before what they end.
+// RecordsByRound starts reading the file's data in the order of time, except
+// FINISHED_ROUND records: they come before the records of their round.
 func (f *File) RecordsByRound() *Reader {
 	r := f.Records()
 	r.roundFirst = true
 	return r
 }
 
-// Next returns the next record; io.EOF after the last one. Any other error ends the
-// reading, and comes with File.Strict alone: without, it is counted.
+// Next returns the next record, or io.EOF after the last. Any other error ends the
+// reading; it is returned only with File.Strict, and counted otherwise.
 func (r *Reader) Next() (Raw, error) {
 	if len(r.parts) == 1 {
 		return r.parts[0].next()
@@ -115,8 +115,8 @@ type part struct {
 	held, borrowed int
 
 	inflated  *scanner // of what COMPRESSED records hold; nil before the first
-	inflating int64    // offset of the COMPRESSED record at hand
-	damaged   bool     // what is compressed cannot be read any more
+	inflating int64    // offset of the current COMPRESSED record
+	damaged   bool     // compressed data cannot be read any more
 	sampled   bool     // a sample was met
 
 	peek          Raw
@@ -150,12 +150,12 @@ func (p *part) next() (Raw, error) {
 	}
 }
 
-// maxHeld is how many bytes of memory a part holds back to sort, at most: where
-// no rounds are marked, what is further apart stays out of order. Data of a file does
-// not count: if there is more than maxHeld, it is read again when it is needed.
+// maxHeld limits the memory, in bytes, that a part holds back to sort. Without
+// FINISHED_ROUND, records that are further apart stay out of order. Data of a file
+// does not count: above maxHeld it is read again when needed.
 const maxHeld = 64 << 20
 
-// queuedSize is what a record without its data takes in a Sorter, about, in bytes.
+// queuedSize is the approximate size in bytes of a record in a Sorter, without its data.
 const queuedSize = 128
 
 // advance reads records until some may be ready.
@@ -194,7 +194,7 @@ func (p *part) advance() error {
 	}
 }
 
-// put holds a record back until it is its turn.
+// put queues a record until its turn.
 func (p *part) put(rec Raw) {
 	q := queued{Raw: rec}
 	p.held += queuedSize
@@ -244,7 +244,7 @@ func (p *part) read() (Raw, error) {
 			p.r.Skipped.Add(err)
 		case err == io.EOF, p.r.f.Strict:
 			return Raw{}, err
-		default: // what was read before counts
+		default: // keep the records read before
 			p.scan.end = p.scan.pos
 			p.r.f.Truncated = true
 			p.r.Skipped.Add(err)
@@ -252,7 +252,7 @@ func (p *part) read() (Raw, error) {
 	}
 }
 
-// note prepares for what follows a record.
+// note prepares for the data after a record.
 func (p *part) note(rec Raw) {
 	switch rec.Type {
 	case TypeCompressed, TypeCompressed2:
@@ -261,7 +261,7 @@ func (p *part) note(rec Raw) {
 		p.sampled = true
 	case TypeHeaderAttr:
 		if p.sampled {
-			p.r.Skipped.Add(errorf(rec.Off, nil, "an event is described behind the first sample: its samples cannot be read"))
+			p.r.Skipped.Add(errorf(rec.Off, nil, "event attribute after the first sample: samples of this event cannot be decoded"))
 		}
 	}
 }
@@ -288,8 +288,7 @@ func (p *part) inflate(rec Raw) {
 	p.inflating = rec.Off
 }
 
-// readInflated returns the next record of the piece at hand, io.EOF when there
-// is none.
+// readInflated returns the next record of the current piece, or io.EOF.
 func (p *part) readInflated() (Raw, error) {
 	if p.inflated == nil {
 		return Raw{}, io.EOF
@@ -307,7 +306,7 @@ func (p *part) readInflated() (Raw, error) {
 	return rec, nil
 }
 
-// damage gives up what is compressed.
+// damage ends the reading of compressed data.
 func (p *part) damage(err error, msg string, args ...any) (Raw, error) {
 	p.endInflating()
 	p.damaged = true

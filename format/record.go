@@ -9,8 +9,8 @@ import (
 // 63, and from 64 on enum perf_user_event_type of perf.
 type Type uint32
 
-// From 32768 on there are those of simpleperf (user_record_type of its
-// record.h), which are carried without looking inside.
+// Types from 32768 on are those of simpleperf (user_record_type of its record.h),
+// which gperf does not decode.
 const (
 	TypeMmap              Type = 1
 	TypeLost              Type = 2
@@ -91,7 +91,7 @@ const (
 	MiscGuestUser     Misc = 5
 	MiscMmapData      Misc = 1 << 13 // MMAP, MMAP2: not executable
 	MiscCommExec      Misc = 1 << 13 // COMM: the process called exec
-	MiscForkExec      Misc = 1 << 13 // FORK: of a process that ran already, with mappings of its own
+	MiscForkExec      Misc = 1 << 13 // FORK: of a process that ran before, with its own mappings
 	MiscSwitchOut     Misc = 1 << 13 // SWITCH
 	MiscExactIP       Misc = 1 << 14 // SAMPLE
 	MiscMmapBuildID   Misc = 1 << 14 // MMAP2: build ID instead of device and inode
@@ -105,13 +105,13 @@ type Raw struct {
 	Misc Misc
 	Off  int64  // of its header, in the file
 	Time uint64 // ns; 0 when it carries none
-	Data []byte // what follows the header, sample id included
+	Data []byte // the body after the header, including the sample id
 
-	chunk *chunk // that Data is borrowed from; nil: Data has memory of its own
+	chunk *chunk // owns the memory of Data; nil if Data has its own
 }
 
-// Release gives the memory of Data back, of which nothing may be used any more.
-// Records that are kept need not be released.
+// Release returns the memory of Data, which the caller must not use any more.
+// Records that the caller keeps need no Release.
 func (r *Raw) Release() {
 	r.chunk.release()
 	r.Data, r.chunk = nil, nil
@@ -167,7 +167,7 @@ type Mmap struct {
 // ProtExec is PROT_EXEC of mmap(2).
 const ProtExec = 4
 
-// Executable tells whether code can be sampled in the mapping.
+// Executable reports whether code can be sampled in the mapping.
 func (m *Mmap) Executable() bool {
 	if m.V2 {
 		return m.Prot&ProtExec != 0
@@ -269,7 +269,7 @@ type BPFEvent struct {
 	ID    RecordID
 }
 
-// Cgroup is PERF_RECORD_CGROUP: what path a cgroup id stands for.
+// Cgroup is PERF_RECORD_CGROUP: the path of a cgroup id.
 type Cgroup struct {
 	CgroupID uint64
 	Path     string

@@ -9,8 +9,8 @@ type Read struct {
 	body     Words
 }
 
-// Counters are what struct read_format holds (perf_event_read(2)): the counter's
-// value, or those of its group. Fields that ReadFormat lacks are zero.
+// Counters is struct read_format (perf_event_read(2)): the value of a counter, or
+// of each one in its group. Fields that ReadFormat lacks are zero.
 type Counters struct {
 	Format           ReadFormat
 	Enabled, Running uint64 // ns
@@ -39,15 +39,15 @@ func (rd *Read) decode(r Raw, rf ReadFormat) error {
 	return nil
 }
 
-// ParseCounters takes apart Sample.Read of an event with ReadFormat rf. What is
-// not there is zero, or of a group left out.
+// ParseCounters decodes Sample.Read of an event with ReadFormat rf. Missing values
+// are zero; missing members of a group are omitted.
 func ParseCounters(w Words, rf ReadFormat) Counters {
 	c := &cursor{b: w.b, order: w.order}
 	return c.counters(rf)
 }
 
 // counters reads what perf_output_read of kernel/events/core.c writes: the
-// times come before the values of a group, but behind the value of one event.
+// times come before the values of a group, but after the value of one event.
 func (c *cursor) counters(rf ReadFormat) Counters {
 	v := Counters{Format: rf}
 	if rf&ReadGroup == 0 {

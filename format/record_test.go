@@ -222,7 +222,7 @@ func TestSampleIDs(t *testing.T) {
 	})
 }
 
-// What a sample id lacks is told by numbers that nothing has.
+// Fields that a sample id lacks have numbers that no thread or CPU has.
 func TestSampleIDAbsent(t *testing.T) {
 	f := &File{Order: binary.LittleEndian, Attrs: make([]Attr, 1), layouts: []layout{{}}}
 	id, _ := f.RecordID(Raw{Type: TypeSwitch})

@@ -8,13 +8,13 @@ import (
 
 // The records of this file are perf's own, enum perf_user_event_type of
 // tools/lib/perf/include/perf/event.h, whose structs their comments name. They
-// carry no sample id; some perfs leave room for one, which is passed over.
+// carry no sample id; the reader skips the room that some perfs leave for one.
 
 // HeaderAttr is perf_record_header_attr: an event, with its ids, in a pipe.
 type HeaderAttr struct{ Attr Attr }
 
-// HeaderEventType is perf_record_header_event_type: an event's name. The name
-// was padded to 64 bytes, or cut behind its end.
+// HeaderEventType is perf_record_header_event_type: an event's name. The record
+// has the name padded to 64 bytes, or ends after it.
 type HeaderEventType struct {
 	EventID uint64
 	Name    string
@@ -30,11 +30,11 @@ type HeaderBuildID struct{ BuildIDEntry }
 // FinishedRound is PERF_RECORD_FINISHED_ROUND: see Sorter.
 type FinishedRound struct{}
 
-// FinishedInit is PERF_RECORD_FINISHED_INIT: what was there before the recording
-// began has been told.
+// FinishedInit is PERF_RECORD_FINISHED_INIT: all processes and mappings from
+// before the recording have been written.
 type FinishedInit struct{}
 
-// IDIndex is perf_record_id_index: whose counters the ids belong to.
+// IDIndex is perf_record_id_index: the CPU and thread of each counter's id.
 type IDIndex struct {
 	Entries []IDIndexEntry
 	// Guests says that the entries have MachinePID and VCPU.
@@ -70,14 +70,14 @@ func (t AuxtraceType) String() string {
 type Auxtrace struct {
 	Size      uint64
 	Off       uint64 // in the AUX area
-	Reference uint64 // tells snapshots apart
+	Reference uint64 // distinguishes snapshots
 	Index     uint32 // of the AUX area
 	TID       int32  // -1: of a CPU
 	CPU       int32  // -1: of a thread
 }
 
-// AuxtraceError is perf_record_auxtrace_error: what a decoder could not make
-// out, or what was lost. Fields that its Format, 0 to 2, lacks are zero.
+// AuxtraceError is perf_record_auxtrace_error: undecodable or lost trace data.
+// Fields that its Format, 0 to 2, lacks are zero.
 type AuxtraceError struct {
 	Type, Code       uint32
 	CPU, PID, TID    int32
@@ -126,7 +126,7 @@ type StatConfig struct{ Terms []StatConfigTerm }
 // interval, 2 scale, 3 aggr_level.
 type StatConfigTerm struct{ Tag, Value uint64 }
 
-// Stat is perf_record_stat: what a counter of `perf stat` has counted.
+// Stat is perf_record_stat: the value of a counter of `perf stat`.
 type Stat struct {
 	ID               uint64
 	CPU, Thread      uint32 // indexes in the maps
@@ -140,8 +140,8 @@ type StatRound struct {
 	Time uint64 // ns
 }
 
-// EventUpdate is perf_record_event_update: something about the event with a
-// counter's id that its attr does not say. Kind tells which field is set.
+// EventUpdate is perf_record_event_update: a property of an event, given by a
+// counter's id, that its attr lacks. Kind says which field is set.
 type EventUpdate struct {
 	Kind  uint64
 	ID    uint64
@@ -176,7 +176,7 @@ type HeaderFeature struct {
 // compressed by zstd.
 type Compressed struct{ Data []byte }
 
-// BPFMetadata is perf_record_bpf_metadata: what a BPF program says of itself.
+// BPFMetadata is perf_record_bpf_metadata: the bpf_metadata_ variables of a program.
 type BPFMetadata struct {
 	Prog    string
 	Entries []BPFMetadataEntry
@@ -227,7 +227,7 @@ func (*BPFMetadata) sealed()     {}
 func (*SchedstatCPU) sealed()    {}
 func (*SchedstatDomain) sealed() {}
 
-// decodeUser decodes what perf itself writes.
+// decodeUser decodes perf's own records.
 func decodeUser(r Raw, c *cursor) Record {
 	switch r.Type {
 	case TypeHeaderAttr:
@@ -268,7 +268,7 @@ func decodeUser(r Raw, c *cursor) Record {
 	return decodeStat(r, c)
 }
 
-// decodeStat decodes what `perf stat` and `perf sched stats` write beside.
+// decodeStat decodes the records of `perf stat` and `perf sched stats`.
 func decodeStat(r Raw, c *cursor) Record {
 	switch r.Type {
 	case TypeStatConfig:
@@ -296,10 +296,10 @@ func decodeStat(r Raw, c *cursor) Record {
 	return &Other{Raw: r}
 }
 
-// rest takes all that is left.
+// rest takes the remaining bytes.
 func (c *cursor) rest() []byte { return c.take(len(c.b)) }
 
-// parseHeaderAttr reads an attr of the size that it says, and the ids behind it.
+// parseHeaderAttr reads an attr of the size that it says, and the ids after it.
 func parseHeaderAttr(c *cursor) *HeaderAttr {
 	size := cursor{b: c.b, order: c.order}
 	size.u32()
@@ -331,8 +331,8 @@ func parseHeaderBuildID(misc Misc, c *cursor) *HeaderBuildID {
 	return &HeaderBuildID{e}
 }
 
-// parseIDIndex reads the entries, and behind all of them the parts about
-// virtual machines, which perf before 6.0 did not write.
+// parseIDIndex reads the entries, and the parts about virtual machines that
+// follow them all; perf before 6.0 did not write those.
 func parseIDIndex(c *cursor) *IDIndex {
 	x := &IDIndex{}
 	e := c.entries(c.u64(), 32)
@@ -491,7 +491,7 @@ func parseBPFMetadata(c *cursor) *BPFMetadata {
 	return m
 }
 
-// schedstat takes short numbers of 32 bits and long ones of 64.
+// schedstat reads short numbers of 32 bits and long ones of 64.
 func (c *cursor) schedstat(short, long int) []uint64 {
 	var l []uint64
 	for range short {

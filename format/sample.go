@@ -34,7 +34,7 @@ func (w Words) Bytes() []byte { return w.b }
 // Slice returns the values i to j-1.
 func (w Words) Slice(i, j int) Words { return Words{w.b[i*8 : j*8], w.order} }
 
-// The marks within a callchain that say what kind of addresses follow
+// Context marks within a callchain: they give the kind of the addresses that follow
 // (enum perf_callchain_context). All values from ContextMax on are marks.
 const (
 	ContextHV           uint64 = 1<<64 - 32
@@ -64,7 +64,7 @@ func (w Words) Mark(i int) int {
 }
 
 // Sample is a PERF_RECORD_SAMPLE. A field that its event's sample_type lacks
-// is zero, but for Period, which then is the event's own.
+// is zero, except Period, which then is the event's.
 type Sample struct {
 	Event     int // index in File.Attrs
 	Misc      Misc
@@ -270,10 +270,10 @@ func (s *Sample) decodeFixed(c *cursor, st SampleType) {
 	}
 }
 
-// rareFields are those that come behind the raw data.
+// rareFields are the fields after the raw data.
 const rareFields = ^(SampleRaw<<1 - 1) &^ SampleIdentifier
 
-// decodeRare reads what comes behind the raw data.
+// decodeRare reads the fields after the raw data.
 func (s *Sample) decodeRare(c *cursor, a *Attr) string {
 	st := a.SampleType
 	if st&SampleBranchStack != 0 {
@@ -321,7 +321,7 @@ func (s *Sample) decodeRare(c *cursor, a *Attr) string {
 	return "its last fields"
 }
 
-// readValues takes struct read_format: for a group the number of counters and
+// readValues reads struct read_format: for a group the number of counters and
 // the times come before the values.
 func (c *cursor) readValues(rf ReadFormat) Words {
 	per := uint64(1 + bits.OnesCount64(uint64(rf&(ReadID|ReadLost))))
@@ -333,7 +333,7 @@ func (c *cursor) readValues(rf ReadFormat) Words {
 	return c.counted(nr.u64(), per, 1+times)
 }
 
-// counted takes nr times per words, and more of them besides; nr comes from the
+// counted takes nr times per words, and more words in addition; nr comes from the
 // file.
 func (c *cursor) counted(nr, per, more uint64) Words {
 	w := Words{c.words(min(nr, maxRecordSize)*per + more), c.order}
@@ -359,8 +359,8 @@ func (c *cursor) regs(mask uint64) (abi uint64, regs Words) {
 	return abi, regs
 }
 
-// stackDump takes the dump of the user stack; its dynamic size, which says how
-// much of it was there, is absent when the size is 0.
+// stackDump takes the copy of the user stack. Its dynamic size, the bytes actually
+// copied, is absent if the size is 0.
 func (c *cursor) stackDump() []byte {
 	size := c.u64()
 	if size == 0 {

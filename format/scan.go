@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// scanner goes through records in the order in which they lie.
+// scanner reads records in file order.
 type scanner struct {
 	src   source
 	order binary.ByteOrder
@@ -15,17 +15,17 @@ type scanner struct {
 	end   int64 // of the records
 	buf   []byte
 	chunk *chunk // that buf lies in
-	rest  int64  // bytes behind the last record that belong to it
-	// open says that what ends here may go on later: read then returns
-	// errUnfinished instead of giving up.
+	rest  int64  // bytes after the last record that belong to it
+	// open says that the data may grow: at its end, read returns errUnfinished
+	// instead of an error.
 	open bool
 }
 
-// errUnfinished says that the next record is not all there yet.
+// errUnfinished says that the next record is incomplete so far.
 var errUnfinished = errorf(-1, nil, "the record is not complete yet")
 
-// read returns the next record, without its time; io.EOF behind the last one.
-// An *Error says that the data makes no sense from there on: it is lost.
+// read returns the next record, without its time, or io.EOF after the last.
+// After an *Error the rest of the data is unusable.
 func (s *scanner) read() (Raw, error) {
 	s.skip(s.rest)
 	s.rest = 0
@@ -81,7 +81,7 @@ func payload(rec Raw, order binary.ByteOrder) int64 {
 	return 0
 }
 
-// payload returns what follows the last record, and passes over it.
+// payload returns the data after the last record, and skips it.
 func (s *scanner) payload() ([]byte, error) {
 	n := int(min(s.rest, maxPayload))
 	if err := s.fill(n); err != nil {
@@ -114,7 +114,7 @@ func compressed2Size(b []byte, order binary.ByteOrder, size int) int {
 	return size
 }
 
-// short ends the reading where the data ends too early, unless it goes on later.
+// short ends the reading if the data is truncated, unless it may grow.
 func (s *scanner) short(msg string, args ...any) (Raw, error) {
 	switch {
 	case s.open:
@@ -125,7 +125,7 @@ func (s *scanner) short(msg string, args ...any) (Raw, error) {
 	return s.stop(msg, args...)
 }
 
-// stop ends the reading where the data makes no sense any more.
+// stop ends the reading at unusable data.
 func (s *scanner) stop(msg string, args ...any) (Raw, error) {
 	text := fmt.Sprintf(msg, args...)
 	if s.end == endless {
@@ -139,7 +139,7 @@ func (s *scanner) stop(msg string, args ...any) (Raw, error) {
 	return Raw{}, err
 }
 
-// fill sees to it that buf holds n bytes, or all that are left.
+// fill makes buf hold n bytes, or all that are left.
 func (s *scanner) fill(n int) error {
 	if len(s.buf) >= n {
 		return nil
@@ -156,7 +156,7 @@ func (s *scanner) fill(n int) error {
 	return nil
 }
 
-// close releases the memory at hand: there is nothing more to read.
+// close releases the memory; nothing can be read after it.
 func (s *scanner) close() {
 	s.chunk.release()
 	s.buf, s.chunk = nil, nil

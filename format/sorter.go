@@ -1,16 +1,16 @@
 package format
 
-// Sorter puts what several rings wrote into the order of time.
+// Sorter sorts the records of several rings by time.
 //
-// The recorder goes round the rings, copies what each holds, and then writes a
-// FINISHED_ROUND. What a ring got while the others were copied is found in the
-// next round, so only what is not newer than the newest record of the round
-// before is sure to be complete:
+// In each round the recorder copies the records of all rings, then writes a
+// FINISHED_ROUND. Records that a ring receives while others are copied come in
+// the next round. So records are complete only up to the newest time of the
+// round before:
 //
-//	round 1: ring 0: 1 4 6   ring 1: 2 3 5   → nothing is sure yet
+//	round 1: ring 0: 1 4 6   ring 1: 2 3 5   → none is complete yet
 //	round 2: ring 0: 7 9     ring 1: 6 8     → 1 … 6 can be used
 //
-// Of equal times the one that was put first comes first.
+// Records of equal time keep the order in which they were put.
 type Sorter[T any] struct {
 	pending []timed[T] // sorted runs, one after another
 	spare   []timed[T]
@@ -38,16 +38,16 @@ func (s *Sorter[T]) Put(time uint64, v T) {
 	}
 }
 
-// PutNow adds v, which has no time, behind all that is ready.
+// PutNow adds v, which has no time, after all that is ready.
 func (s *Sorter[T]) PutNow(v T) { s.ready = append(s.ready, v) }
 
-// Round makes ready what is complete at a FINISHED_ROUND.
+// Round makes the records ready that are complete at a FINISHED_ROUND.
 func (s *Sorter[T]) Round() {
 	s.release(s.limit)
 	s.limit = s.newest
 }
 
-// Half makes the older half ready: there is no room to wait for a Round.
+// Half makes the older half ready, if there is no memory to wait for a Round.
 func (s *Sorter[T]) Half() {
 	if len(s.pending) == 0 {
 		return
@@ -56,13 +56,13 @@ func (s *Sorter[T]) Half() {
 	s.release(s.pending[len(s.pending)/2].time)
 }
 
-// Flush makes everything ready: there will be no more.
+// Flush makes everything ready at the end of the data.
 func (s *Sorter[T]) Flush() { s.release(1<<64 - 1) }
 
 // Next returns the next ready value.
 func (s *Sorter[T]) Next() (v T, ok bool) {
 	if s.next == len(s.ready) {
-		// What was handed out must not be kept alive by this slice.
+		// This slice must not keep alive what was handed out.
 		clear(s.ready)
 		s.ready, s.next = s.ready[:0], 0
 		return v, false
@@ -85,8 +85,7 @@ func (s *Sorter[T]) release(limit uint64) {
 	s.pending = s.pending[:rest]
 }
 
-// sort merges the sorted runs, of which there are about as many as rings,
-// pair by pair.
+// sort merges the sorted runs, about as many as rings, pair by pair.
 func (s *Sorter[T]) sort() {
 	bounds := s.runs()
 	for len(bounds) > 2 {

@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 )
 
-// source is where bytes come from. Positions are in bytes from its start.
+// source provides the bytes of a file or pipe. Positions are in bytes from its start.
 type source interface {
 	// more returns the bytes from pos on, which begin with have: at least n, or
-	// all that are left. They are borrowed from the chunk, nil where they are not,
-	// or where have is all that is left.
+	// all that are left. They are borrowed from the chunk; the chunk is nil if
+	// they are not, or if have is all that is left.
 	more(have []byte, pos int64, n int) ([]byte, *chunk, error)
-	// size is its size in bytes, endless when it is not known.
+	// size returns its size in bytes, or endless if unknown.
 	size() int64
 }
 
@@ -25,7 +25,7 @@ type recording interface {
 	part(pos int64, n int) ([]byte, error)
 }
 
-// endless is the size of what ends when it ends.
+// endless is the size of a source of unknown size.
 const endless = 1<<63 - 1
 
 // file is a file that is read, not mapped: a mapped file that is truncated while it
@@ -63,9 +63,9 @@ func (f *file) read(b []byte, pos int64) (int, error) {
 	return n, nil
 }
 
-// chunk is memory with a part of a file. Records are borrowed from it, and what
-// comes next is read by a scanner: when all of them have released it, it is used for
-// another part. If a record is never released, it is left to the garbage collector.
+// chunk is memory with a part of a file. Records and a scanner borrow from it. When
+// all of them have released it, it is reused for another part. If a record is never
+// released, the garbage collector frees the chunk.
 type chunk struct {
 	mem   []byte
 	users atomic.Int32
@@ -100,7 +100,7 @@ func (c *chunk) release() {
 	}
 }
 
-// stream is a pipe. What is read of it until keeping ends can be read again.
+// stream is a pipe. Data read while it is keeping can be read again.
 type stream struct {
 	r       io.Reader
 	kept    []byte // from the start on
@@ -132,11 +132,11 @@ func (s *stream) more(have []byte, pos int64, n int) (b []byte, _ *chunk, err er
 	return slices.Clip(have), nil, err
 }
 
-// read appends to b until it is n bytes long, and what comes with them. It does
-// not wait for more: the pipe may be live.
+// read appends to b until it has at least n bytes. It does not wait for more: the
+// pipe may be live.
 func (s *stream) read(b []byte, n int) ([]byte, error) {
 	for len(b) < n {
-		// Memory is taken as bytes come, not as a length in the file promises.
+		// Memory grows with the bytes read, not with a length in the file.
 		b = slices.Grow(b, max(64<<10, min(n-len(b), chunkSize)))
 		got, err := s.r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+got]

@@ -1,8 +1,8 @@
 package format
 
-// CPUTopology returns the CPU_TOPOLOGY section. Files of perf before 5.2 say
-// nothing of dies: Dies is then empty, and so is each CPU's. Those before 4.0
-// do not tell where each CPU is: CPUs is then empty.
+// CPUTopology returns the CPU_TOPOLOGY section. perf before 5.2 wrote no dies:
+// Dies and each CPU's Die are then empty. perf before 4.0 did not write the place
+// of each CPU: CPUs is then empty.
 func (f *File) CPUTopology() (CPUTopology, bool) {
 	return decoded(f, FeatureCPUTopology, f.cpuTopology)
 }
@@ -90,8 +90,8 @@ func (c *cursor) memTopology() (t MemTopology) {
 	return t
 }
 
-// HybridNode is an entry of the HYBRID_TOPOLOGY section: a kind of CPU and
-// which CPUs are of it.
+// HybridNode is an entry of the HYBRID_TOPOLOGY section: a kind of CPU and the
+// CPUs of that kind.
 type HybridNode struct{ PMU, CPUs string } // "cpu_core", "0-3"
 
 // HybridTopology returns the HYBRID_TOPOLOGY section.
@@ -107,7 +107,7 @@ func (c *cursor) hybridNodes() (l []HybridNode) {
 }
 
 // CPUDomains is the CPU_DOMAIN_INFO section: the scheduler's domains, as
-// /proc/schedstat and debugfs told them.
+// /proc/schedstat and debugfs listed them.
 type CPUDomains struct {
 	Version uint32 // of /proc/schedstat
 	Max     uint32 // domains that a CPU can have

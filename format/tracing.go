@@ -30,7 +30,7 @@ type TracingData struct {
 	failed  []error
 }
 
-// TracepointText is a format file, and the folder of events/ that it is from.
+// TracepointText is a format file, and its directory below events/.
 type TracepointText struct {
 	System string
 	Text   []byte
@@ -141,7 +141,7 @@ func (t *TracingData) add(system string, text []byte) {
 // Format returns the format of the tracepoint with this id, nil when absent.
 func (t *TracingData) Format(id int) *tracepoint.Format { return t.formats[id] }
 
-// Env is what the formats need to print raw data, but for the symbols.
+// Env is what the formats need to print raw data, except symbols.
 func (t *TracingData) Env() tracepoint.Env {
 	return tracepoint.Env{Order: t.Order, LongSize: t.LongSize, Printk: tracepoint.ParsePrintk(t.Printk)}
 }

@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// NewPipeWriter writes to out, which need not be a file, what comes before the
-// data in pipe mode: struct perf_pipe_file_header, and as records the attrs, the
-// sections, and the attrs' names (perf_event__synthesize_for_pipe and
-// perf_event__synthesize_extra_attr of tools/perf/util). A section that is too
-// long for a record is left out, as perf does; tracing data may have any length.
+// NewPipeWriter writes the start of a pipe-mode file to out, which need not be a
+// file: struct perf_pipe_file_header, and as records the attrs, the sections, and
+// the attrs' names (perf_event__synthesize_for_pipe and
+// perf_event__synthesize_extra_attr of tools/perf/util). It omits a section that is
+// too long for a record, as perf does; tracing data may have any length.
 func NewPipeWriter(out io.Writer, attrs []Attr, early []Section) (*Writer, error) {
 	w := &Writer{out: out}
 	le := binary.LittleEndian
@@ -18,7 +18,7 @@ func NewPipeWriter(out io.Writer, attrs []Attr, early []Section) (*Writer, error
 	for i := range attrs {
 		before := len(b)
 		if b = attrs[i].appendRecord(b); len(b) == before {
-			return nil, fmt.Errorf("event %s has %d counters: more than a pipe can tell of", attrs[i].Name, len(attrs[i].IDs))
+			return nil, fmt.Errorf("event %s has %d counters: too many for one record of a pipe", attrs[i].Name, len(attrs[i].IDs))
 		}
 	}
 	var tracing *Section
@@ -67,16 +67,16 @@ func (a *Attr) appendName(b []byte) []byte {
 	})
 }
 
-// appendRecord appends a PERF_RECORD_HEADER_FEATURE. Sections tell by their end
-// what they do not hold, so there is no padding, here as in perf.
+// appendRecord appends a PERF_RECORD_HEADER_FEATURE, as perf does without padding:
+// readers find out by a section's end which fields it lacks.
 func (s *Section) appendRecord(b []byte) []byte {
 	return appendRecord(b, TypeHeaderFeature, 0, 0, func(b []byte) []byte {
 		return append(binary.LittleEndian.AppendUint64(b, uint64(s.Feature)), s.Data...)
 	})
 }
 
-// appendTracing appends a PERF_RECORD_HEADER_TRACING_DATA, and behind it, outside
-// of the record, the data, padded to a multiple of 8 bytes.
+// appendTracing appends a PERF_RECORD_HEADER_TRACING_DATA and, after the record,
+// the data, padded to a multiple of 8 bytes.
 func (s *Section) appendTracing(b []byte) []byte {
 	size := (len(s.Data) + 7) &^ 7
 	b = appendRecord(b, TypeHeaderTracing, 0, 0, func(b []byte) []byte {

@@ -15,10 +15,10 @@ type Output interface {
 	Truncate(size int64) error
 }
 
-// Writer writes a perf.data file so that it can be read at any moment: header,
-// attrs and the sections known at the start come first, then records, as whole
-// records; Close appends the other sections and puts the data's size, until
-// then 0, into the header. In a pipe (NewPipeWriter), all this is records.
+// Writer writes a perf.data file that is readable at any moment: first the header,
+// attrs and the sections known at the start, then complete records. Close appends
+// the other sections and sets the data's size, until then 0, in the header. On a
+// pipe (NewPipeWriter), all these are records.
 type Writer struct {
 	out      io.Writer
 	file     Output // out, nil for a pipe
@@ -27,17 +27,17 @@ type Writer struct {
 	sections map[Feature]section
 }
 
-// lateFeatures are known at the end alone. Of a file that was truncated, the others
-// are read from where NewWriter wrote them.
+// lateFeatures are known only at the end. Readers of an unfinished file find the
+// others where NewWriter wrote them.
 var lateFeatures = []Feature{FeatureSampleTime, FeatureBuildID}
 
-// NewWriter writes everything that comes before the data.
+// NewWriter writes everything before the data.
 func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {
 	w := &Writer{out: out, file: out, sections: map[Feature]section{}}
 	w.hdr.attrSize = AttrSize + attrEntryExtra
 	w.hdr.attrs = section{fileHeaderSize, uint64(len(attrs)) * w.hdr.attrSize}
 
-	// The ids lie behind the attrs, the early sections behind the ids.
+	// The ids follow the attrs, the early sections follow the ids.
 	end := w.hdr.attrs.end()
 	var entries, ids []byte
 	for i := range attrs {
@@ -60,8 +60,8 @@ func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {
 	return w, nil
 }
 
-// place appends s to b, whose first byte lies at base in the file, and notes
-// where. Sections begin at multiples of 8.
+// place appends s to b, whose first byte lies at base in the file, and stores its
+// place. Sections begin at multiples of 8.
 func (w *Writer) place(b []byte, base uint64, s Section) []byte {
 	for len(b)%8 != 0 {
 		b = append(b, 0)
@@ -85,7 +85,7 @@ func (s section) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, s.off), s.size)
 }
 
-// Write appends whole records, as they are.
+// Write appends complete records.
 func (w *Writer) Write(records []byte) error {
 	n, err := w.out.Write(records)
 	w.size += int64(n)
@@ -95,9 +95,8 @@ func (w *Writer) Write(records []byte) error {
 // Size is the number of bytes written so far.
 func (w *Writer) Size() int64 { return w.size }
 
-// Rewind cuts the file off behind its first size bytes, which end with a whole
-// record: what follows is left of a write that failed. From a pipe nothing is
-// taken back.
+// Rewind truncates the file to size bytes, the end of a complete record, to
+// remove the rest of a failed write. It does nothing on a pipe.
 func (w *Writer) Rewind(size int64) error {
 	if w.size == size || w.file == nil {
 		return nil
@@ -113,15 +112,15 @@ func (w *Writer) Rewind(size int64) error {
 	return nil
 }
 
-// Close finishes the file with the sections known at the end. After an error
-// the file is still readable to where its data ends: it counts as unfinished. Who
-// reads a pipe would learn of those sections too late: it does without.
+// Close finishes the file with the sections known at the end. After an error the
+// file is readable up to the end of its data, as an unfinished one. On a pipe it
+// omits these sections, since the reader would need them earlier.
 func (w *Writer) Close(late []Section) error {
 	if w.file == nil {
 		return nil
 	}
 	w.hdr.data.size = uint64(w.size) - w.hdr.data.off
-	// The table comes right behind the data, the sections behind the table.
+	// The table follows the data, the sections follow the table.
 	features := w.hdr.features
 	for _, s := range late {
 		if _, early := w.sections[s.Feature]; !early && !slices.Contains(lateFeatures, s.Feature) {

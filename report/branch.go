@@ -118,7 +118,7 @@ func branchSymbolKey(name, head string, frame func(*extra) *replay.Frame) *SortK
 	return branchKey(k)
 }
 
-// branchAddressKey tells addresses apart.
+// branchAddressKey distinguishes addresses.
 func branchAddressKey(name, head string, frame func(*extra) *replay.Frame) *SortKey {
 	k := numberKey(name, head, len("[k] 0x")+hexWidth, false, func(x *extra) uint64 { return frame(x).IP }, func(b []byte, e *Entry) []byte {
 		f := frame(e.extra)
@@ -127,8 +127,8 @@ func branchAddressKey(name, head string, frame func(*extra) *replay.Frame) *Sort
 	return branchKey(k)
 }
 
-// branchLevel is the letter before the symbol of an address of which nothing
-// tells whether it is the kernel's, but that it is mapped there.
+// branchLevel returns the letter before the symbol of a branch address. Branches
+// have no cpumode: the address is the kernel's if it is mapped there.
 func branchLevel(f *replay.Frame) byte {
 	switch {
 	case f.Map == nil:

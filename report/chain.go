@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// call is what a stack tells of an entry: its callchain from a frame on.
+// call is the part of a stack that belongs to an entry: its callchain from a frame on.
 type call struct {
 	stack *stack
 	from  int
 }
 
-// rest is the callchain behind the first n frames.
+// rest returns the callchain after the first n frames.
 func (c call) rest(n int) []*place { return c.stack.chain[c.from+n:] }
 
 // branch is a line of frames that callchains share, without a fork, and without
@@ -21,11 +21,11 @@ func (c call) rest(n int) []*place { return c.stack.chain[c.from+n:] }
 type branch struct {
 	frames   []*place
 	parent   *branch
-	children []*branch // in a graph those to be shown, the biggest first
+	children []*branch // in a graph those to show, the biggest first
 	calls
 }
 
-// calls are what ends in a branch, and what goes on below it.
+// calls are the calls that end in a branch or continue below it.
 type calls struct {
 	hits, below        uint64 // periods
 	samples, moreBelow uint64
@@ -34,13 +34,13 @@ type calls struct {
 func (c *calls) sum() uint64        { return c.hits + c.below }
 func (c *calls) sumSamples() uint64 { return c.samples + c.moreBelow }
 
-// grower makes the tree of an entry's callchains, but for what is too small to
-// be shown: that is never looked into.
+// grower makes the tree of an entry's callchains. It does not descend into
+// branches that are too small to be shown.
 type grower struct {
 	*CallGraph
 	minHits uint64
 
-	// What one fork needs, kept for the next.
+	// Scratch memory of a fork, kept for the next.
 	forks  int32
 	group  []groupOf // by place.chain
 	groups []int32   // of each call, -1 for one that ends
@@ -50,7 +50,7 @@ type grower struct {
 // groupOf is the group of a place at a fork.
 type groupOf struct{ fork, group int32 }
 
-// group is the calls that go on the same way from a fork.
+// group is the calls that continue with the same frame after a fork.
 type group struct {
 	calls  []call
 	n      int
@@ -85,8 +85,8 @@ func (w *grower) fork(b *branch, list []call, n int) {
 	}
 }
 
-// divide counts the calls of b and puts those that go on the same way side by
-// side. Groups too small to be shown stay empty.
+// divide counts the calls of b and groups those with the same next frame. Groups
+// that are too small to be shown stay empty.
 func (w *grower) divide(b *branch, list []call, n int) (groups []group) {
 	w.forks++
 	w.groups = w.groups[:0]
@@ -123,7 +123,7 @@ func (w *grower) divide(b *branch, list []call, n int) (groups []group) {
 	return groups
 }
 
-// groupOf returns the index of the group that goes on with pl.
+// groupOf returns the index of the group whose next frame is pl.
 func (w *grower) groupOf(pl *place, groups *[]group) int32 {
 	if int(pl.chain) >= len(w.group) {
 		w.group = append(w.group, make([]groupOf, int(pl.chain)+1)...)
@@ -158,9 +158,9 @@ func (w *grower) branch(parent *branch, list []call, n int) *branch {
 	return b
 }
 
-// before says whether b's branch stands before a's where both have as many hits:
-// perf compares where the DSOs lie in memory, which dsoRanks stands for, and the
-// symbols' addresses (match_chain of tools/perf/util/callchain.c).
+// before reports whether b's branch comes before a's if both have equal hits:
+// perf compares the addresses of its DSO structs, which dsoRanks replaces, and
+// the symbols' addresses (match_chain of tools/perf/util/callchain.c).
 func before(a, b *place) bool {
 	if a.rank != b.rank {
 		return a.rank < b.rank
@@ -188,7 +188,7 @@ func flat(b *branch, minHits uint64) []*branch {
 	return list
 }
 
-// minPeriod is how much of the period total a branch must have to be shown.
+// minPeriod returns the least period with which a branch is shown.
 func (g *CallGraph) minPeriod(total uint64) uint64 {
 	if g.Mode == GraphFractal {
 		return 0
@@ -196,7 +196,7 @@ func (g *CallGraph) minPeriod(total uint64) uint64 {
 	return uint64(float64(total) * (g.Percent / 100))
 }
 
-// least is how much a child of b must have to be shown.
+// least returns the least period with which a child of b is shown.
 func (w *grower) least(b *branch) uint64 {
 	if w.Mode == GraphFractal {
 		return uint64(math.Ceil(float64(b.below) * (w.Percent / 100)))

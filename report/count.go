@@ -11,10 +11,10 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// counter counts samples that nothing tells apart.
+// counter counts samples that nothing distinguishes as one stack.
 type counter struct {
 	layouts *layouts
-	layout  *layout // of the event at hand
+	layout  *layout // of the current event
 	opts    *Options
 	traces  *traces
 	comms   ids
@@ -29,14 +29,14 @@ type counter struct {
 	buf     []byte
 
 	history         *replay.History
-	extra           extra             // of the sample at hand
+	extra           extra             // of the current sample
 	sockets         []format.CPUPlace // by CPU
 	branched        []uint64          // by event: samples with branches
-	samples, serial uint64            // all, and those of a lone thread
+	samples, serial uint64            // all, and those taken while one thread ran
 	threads         threadCounts
 }
 
-// stackKey tells stacks apart. Equal ones may have several keys, as their
+// stackKey distinguishes stacks. Equal ones may have several keys, as their
 // callchains may.
 type stackKey struct {
 	event     int32
@@ -58,16 +58,16 @@ type stack struct {
 	thread   *replay.Thread // of the first sample
 	cpu      int32
 	level    byte // of the first address: k, . or as perf marks guests
-	filtered bool // counts in the totals alone
+	filtered bool // counts only in the totals
 	leaf     *replay.Frame
-	frames   replay.Chain // empty where it makes no difference
+	frames   replay.Chain // empty if keys do not use it
 	raw      []byte       // of the first sample
 	chain    []*place     // of frames, in the call graph's order
 	extra    *extra
 	Stat
 }
 
-// ids numbers strings from 1 on; 0 stands for none.
+// ids numbers strings from 1 on; 0 means none.
 type ids map[string]int32
 
 func (m ids) of(b []byte) int32 {
@@ -99,7 +99,7 @@ func newCounter(f *format.File, l *layouts, opts *Options, t *traces) *counter {
 	return c
 }
 
-// wantsChains says whether callchains make a difference.
+// wantsChains reports whether the report uses callchains.
 func (o *Options) wantsChains() bool { return !o.NoChildren || o.Graph.Mode != GraphNone }
 
 func (c *counter) count(b *replay.Batch) error {
@@ -252,7 +252,7 @@ func level(m format.Misc) byte {
 	return 'H'
 }
 
-// filtered says whether the sample counts in the totals alone.
+// filtered reports whether the sample counts only in the totals.
 func (c *counter) filtered(s *replay.Sample) bool {
 	f := &c.opts.Filter
 	return f.NoGuests && s.Guest() ||
@@ -265,7 +265,7 @@ func (c *counter) filtered(s *replay.Sample) bool {
 
 func frameID(_ *SortKey, f *replay.Frame) uint64 { return uint64(f.ID) }
 
-// newExtra returns what keys look at of a sample beside its stack.
+// newExtra returns what keys read of a sample besides its stack.
 func (c *counter) newExtra(s *replay.Sample) extra {
 	a := &c.file.Attrs[s.Event]
 	x := extra{addr: s.Addr, phys: s.PhysAddr, source: s.DataSrc, time: s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, usualQuantum), cgroup: s.Sample.Cgroup, path: s.Cgroup,
@@ -299,7 +299,7 @@ func (c *counter) addBranches(s *replay.Sample) {
 	}
 }
 
-// tell corrects the histograms' numbers of samples where branches were counted.
+// tell corrects the histograms' sample counts in branch mode, which counts branches.
 func (c *counter) tell(hists []*Hist) {
 	if c.opts.Mode != ModeBranches {
 		return

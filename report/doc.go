@@ -1,21 +1,20 @@
-// Package report answers the question: what do all samples together say? It
-// counts samples that are alike, makes a histogram of them, and writes that as
-// text, as `perf report --stdio` does; or it counts their stacks alone, for other
-// programs to show: folded, as a profile of pprof's, as a flame graph.
+// Package report aggregates samples. It makes histograms and writes them as text,
+// as `perf report --stdio` does, or it counts stacks for other programs: folded,
+// as a pprof profile, as a flame graph.
 //
-// Whose address it was comes from symbolize/replay, names from symbolize, the
-// text of a tracepoint's data from format/tracepoint. What each sample says by
-// itself belongs to script.
+// symbolize/replay finds the thread and DSO of an address, symbolize its name,
+// and format/tracepoint prints a tracepoint's data. Package script prints single
+// samples.
 //
-// The way of a sample: samples that nothing tells apart are counted as one
-// stack (count.go); each stack becomes an entry of its event's histogram for
-// where it was taken, and adds to the entries of its callers (hist.go, by the
-// keys of sort.go); an entry's callchains are merged into a tree (chain.go),
-// drawn in graph.go. So the work is that of the distinct stacks.
+// Samples that nothing distinguishes are counted as one stack (count.go). Each
+// stack becomes an entry of its event's histogram, and adds to the entries of its
+// callers (hist.go, by the keys of sort.go). An entry's callchains are merged into
+// a tree (chain.go), which graph.go draws. So the work grows with the distinct
+// stacks, not with the samples.
 //
-// What shows stacks as they are begins with Stacks (stacks.go), which counts those
-// of any number of recordings; what functions a frame is in, and on which lines,
-// is in function.go; and each format has a file of its own.
+// The formats of stacks start from Stacks (stacks.go), which counts the stacks of
+// any number of recordings. function.go finds the functions and lines of a frame.
+// Each format has its own file.
 package report
 
 import (
@@ -28,15 +27,15 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// Options say what a report shows. The zero value shows what perf shows of
-// samples without callchains.
+// Options say what a report shows. The zero value shows the same as perf for samples
+// without callchains.
 type Options struct {
 	Sort         string // keys, separated by commas; "" is perf's choice, a leading + adds to it
-	Fields       string // columns, likewise; "" are those that the other options ask for
+	Fields       string // columns, comma-separated too; "" for those of the other options
 	NoChildren   bool   // a callee's samples do not count for its callers
 	Graph        CallGraph
 	MaxStack     int     // frames of a callchain that count
-	PercentLimit float64 // entries below it are left out
+	PercentLimit float64 // omit entries below it
 	Samples      bool    // a column with the number of samples
 	Period       bool    // a column with the sum of periods
 	CPUModes     bool    // columns for kernel and user
@@ -44,27 +43,27 @@ type Options struct {
 	FullPath     bool    // the keys srcline and srcfile show whole paths
 	Separator    string  // between columns, instead of blanks; "" aligns them
 	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
-	Header       bool    // the file's header stands above the report
+	Header       bool    // print the file's header first
 	Latency      bool    // columns of latencies come first
-	Quiet        bool    // nothing but the entries
-	Relative     bool    // percentages are of the samples that the filters let pass
+	Quiet        bool    // only the entries
+	Relative     bool    // percentages are relative to the samples that pass the filters
 	Resolved     bool    // samples, and frames of callchains, without a symbol do not count
-	SymbolFilter string  // entries whose symbols do not contain it are left out
+	SymbolFilter string  // omit entries whose symbols do not contain it
 	Widths       []int   // of the columns; 0, or none, for one as wide as its texts
 	Threads      ThreadCounts
-	TimeQuantum  uint64 // ns that the key time does not tell apart, 0 for perf's choice
+	TimeQuantum  uint64 // width of the key time's intervals in ns, 0 for perf's default
 	Nanosecs     bool   // the key time has nine digits
 	ShowParent   bool   // the key parent is added to the others
-	OnlyParents  bool   // entries without a Parent are left out
-	Verbose      bool   // DSOs have their paths, symbols their addresses and where they are from
+	OnlyParents  bool   // omit entries without a Parent
+	Verbose      bool   // show paths of DSOs, and addresses and origins of symbols
 	Hierarchy    bool   // entries of the first key, below each those of the next
-	// IgnoreCallees are functions for whose callees they stand themselves; nil: none.
+	// IgnoreCallees matches functions that get the samples of their callees; nil: none.
 	IgnoreCallees *regexp.Regexp
 	Filter        Filter
-	Mode          Mode     // what is counted
+	Mode          Mode     // samples or branches
 	Branches      Branches // whether the file may choose ModeBranches
 	Groups        Groups
-	Parent        *regexp.Regexp // what the key parent looks for in callchains; nil: DefaultParent
+	Parent        *regexp.Regexp // functions for the key parent; nil: DefaultParent
 
 	chains bool // an event has callchains
 }
@@ -78,26 +77,25 @@ const (
 	ModeMemory               // samples by their weights
 )
 
-// Branches says when ModeBranches is chosen.
+// Branches says when to choose ModeBranches.
 type Branches int
 
 const (
-	BranchesDefault Branches = iota // where the file says that it was recorded for them
+	BranchesDefault Branches = iota // if the recording was made for them
 	BranchesOff
 )
 
-// Groups says how events that were scheduled together are shown.
+// Groups says how to show events of a group.
 type Groups int
 
 const (
-	GroupsDefault  Groups = iota // those that were recorded as a group in one block
+	GroupsDefault  Groups = iota // events recorded as a group in one block
 	GroupsTogether               // all in one block if there are no groups
-	GroupsApart                  // each in a block of its own
+	GroupsApart                  // each event in its own block
 )
 
-// Filter leaves samples out of the entries. They count in the totals
-// nevertheless, so that percentages stay those of the whole recording. Nil lists
-// let all pass.
+// Filter drops samples from the entries. They still count in the totals, so that
+// percentages refer to the complete recording. A nil list matches all.
 type Filter struct {
 	Comms      []string
 	PIDs, TIDs []int32
@@ -107,10 +105,9 @@ type Filter struct {
 	Parallelism []int
 }
 
-// Text writes a block for each event with samples, as `perf report --stdio`
-// does. keep, which may be nil, says which
-// samples count at all. What could not be used of the file is in the result;
-// ErrNoSamples and KeyError are among the errors.
+// Text writes a block for each event with samples, as `perf report --stdio` does.
+// keep, which may be nil, selects samples. The result counts the skipped parts of
+// the file. Errors include ErrNoSamples and KeyError.
 func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (format.Skipped, error) {
 	if err := opts.settle(f); err != nil {
 		return format.Skipped{}, err
@@ -148,14 +145,14 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	return skipped, err
 }
 
-// ErrNoBranches: branches are asked for, and there are none.
+// ErrNoBranches: branch mode is requested, but the samples have no branches.
 var ErrNoBranches = errors.New("no event was recorded with branches: record with -b")
 
-// ErrNoCallchains: the key parent wants callchains, and there are none.
-var ErrNoCallchains = errors.New("parent is looked for in callchains, and there are none: record them with -g")
+// ErrNoCallchains: the key parent needs callchains, but there are none.
+var ErrNoCallchains = errors.New("sort key parent needs callchains: record with -g")
 
-// settle takes back what was asked of callchains when no event has them, and
-// chooses their order; it chooses the mode where that is left to the file.
+// settle resets the options about callchains if no event has them, and chooses
+// their order. It chooses the mode if the options leave it to the file.
 func (o *Options) settle(f *format.File) error {
 	var all format.SampleType
 	for i := range f.Attrs {
@@ -178,14 +175,14 @@ func (o *Options) settle(f *format.File) error {
 	if !o.chains {
 		o.NoChildren, o.Graph.Mode = true, GraphNone
 	}
-	if f.Pipe { // of which perf does not know yet what it holds
+	if f.Pipe { // perf has not read its attrs at this point
 		o.NoChildren = true
 	}
 	return nil
 }
 
-// chooseMode counts branches of what was recorded for them, but not of stack
-// copies: perf takes the branches for a part of callchains then.
+// chooseMode selects branch mode for recordings of branches, except with stack
+// copies: perf then treats the branches as part of callchains.
 func (o *Options) chooseMode(recorded bool, all format.SampleType) {
 	if o.Mode == ModeSamples && o.Branches == BranchesDefault && recorded && all&format.SampleStackUser == 0 {
 		o.Mode = ModeBranches

@@ -10,12 +10,12 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// extra is what only a few keys look at: what a sample carries beside its
+// extra holds the fields that only a few keys read: those of a sample besides its
 // address and callchain, or one of its branches.
 type extra struct {
 	flags       uint64        // of the branch
 	from, to    *replay.Frame // of the branch
-	data        *replay.Frame // what Addr shows
+	data        *replay.Frame // the frame of Addr
 	addr        uint64
 	phys        uint64
 	weight      uint64
@@ -26,15 +26,15 @@ type extra struct {
 	codePage    uint64
 	transaction uint64
 	parallelism uint64
-	socket      int64            // -1 where that is not known
-	ins, stage  uint16           // latencies beside the weight
+	socket      int64            // -1 if unknown
+	ins, stage  uint16           // latencies besides the weight
 	level       byte             // of data
 	path        string           // of cgroup
 	namespace   format.Namespace // of cgroups
 }
 
-// appendIdentity appends what tells values of the keys apart: as they are for a
-// stack, as perf compares them for an entry.
+// appendIdentity appends what distinguishes values of the keys: the values
+// themselves for a stack, what perf compares for an entry.
 func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *replay.Frame) uint64) []byte {
 	for _, k := range l.sorts {
 		switch {
@@ -47,7 +47,7 @@ func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *replay
 	return b
 }
 
-// number makes a key of a number: the biggest first where up, as perf has it.
+// number makes a key of a number, in perf's order: the biggest first if up.
 func numberKey(name, head string, min int, up bool, value func(*extra) uint64, text func([]byte, *Entry) []byte) *SortKey {
 	k := &SortKey{Name: name, Head: head, uses: usesExtra, min: min, value: value}
 	k.cmp = func(_ *Hist, a, b *Entry) int {
@@ -74,7 +74,7 @@ func word(text func(*extra) string) func([]byte, *Entry) []byte {
 	return func(b []byte, e *Entry) []byte { return append(b, text(e.extra)...) }
 }
 
-// extraKeys are keys of every sample that has what they look at.
+// extraKeys are keys of fields that any sample may have.
 var extraKeys = []*SortKey{
 	numberKey("socket", "Socket", 6, false, func(x *extra) uint64 { return uint64(x.socket) }, func(b []byte, e *Entry) []byte { return fmt.Appendf(b, "%6.3d", e.extra.socket) }),
 	numberKey("local_weight", "Local Weight", 12, true, func(x *extra) uint64 { return x.weight }, decimal(func(e *Entry) uint64 { return e.extra.weight })),
@@ -135,7 +135,7 @@ func cgroupKey() *SortKey {
 	return k
 }
 
-// cgroupIDKey shows the cgroup namespace by its device and inode, which are of 32 bits.
+// cgroupIDKey shows the cgroup namespace by its device and inode, 32 bits each.
 func cgroupIDKey() *SortKey {
 	k := &SortKey{Name: "cgroup_id", Head: "cgroup id (dev/inode)", uses: usesExtra, min: 20, value: func(x *extra) uint64 { return x.namespace.Dev<<32 ^ x.namespace.Ino }}
 	k.cmp = func(_ *Hist, a, b *Entry) int {
@@ -148,10 +148,10 @@ func cgroupIDKey() *SortKey {
 	return k
 }
 
-// usualQuantum is how near in time samples of one entry are, unless it is chosen.
+// usualQuantum is the default interval of the key time.
 const usualQuantum = 100e6 // ns
 
-// timeKey fills its column up only where another follows.
+// timeKey pads its column only if another follows.
 func timeKey() *SortKey {
 	k := numberKey("time", "Time", 12, false, func(x *extra) uint64 { return x.time }, nil)
 	k.width = func(h *Hist, _ *Entry) int {
@@ -208,7 +208,7 @@ func pageSizeKey(name, head string, min int, size func(*extra) uint64) *SortKey 
 	})
 }
 
-// ipcKey makes a column that only perf annotate can fill: perf report shows dashes.
+// ipcKey makes a column that only perf annotate fills: perf report shows dashes.
 func ipcKey(name, none string) *SortKey {
 	k := &SortKey{Name: name, Head: "IPC   [IPC Coverage]", uses: usesSymbol, cmp: compareSymbol, min: 20}
 	k.append = func(_ *Hist, b []byte, _ *Entry, width int) []byte { return appendLeft(b, none, width) }

@@ -35,7 +35,7 @@ func newTraces(f *format.File, sym *symbolize.Symbolizer, raw bool) *traces {
 	return t
 }
 
-// text is what perf script prints of the data, or every field as it is.
+// text returns perf script's text of the data, or all raw fields.
 func (t *traces) text(event int, raw []byte) string {
 	f := t.formats[event]
 	switch {
@@ -61,7 +61,7 @@ type field struct {
 	raw bool // show the field as it is
 }
 
-// newFieldKey makes a column of a field: its text stands right.
+// newFieldKey makes a column of a field, aligned right.
 func newFieldKey(event int, fd *tracepoint.Field, raw bool) *SortKey {
 	f := &field{event, fd, raw}
 	k := &SortKey{Name: fd.Name, Head: fd.Name, uses: usesRaw, figure: true, field: f}
@@ -105,8 +105,8 @@ func (f *field) textWidth(hists []*Hist) int {
 	return n
 }
 
-// text is what the print fmt shows behind the field's name, or else the field
-// as it is.
+// text returns the word after the field's name in the text of the print fmt, or
+// else the raw field.
 func (f *field) text(h *Hist, e *Entry) string {
 	if !f.raw {
 		if s := cutField(h.trace(e), f.Name); s != "" {
@@ -117,9 +117,9 @@ func (f *field) text(h *Hist, e *Entry) string {
 }
 
 // cutField finds "name=value", "name:value" or "name: value" in a tracepoint's
-// text and returns the value, a word; "" if there is none. Perf does not look
-// behind the blank of the last form, and shows nothing for such a field: just
-// the reason of skb:kfree_skb is one.
+// text and returns the value, a word; "" if there is none. perf does not read
+// past the blank of the last form and shows nothing for these fields, for
+// example the reason of skb:kfree_skb.
 func cutField(text, name string) string {
 	for word := range strings.SplitSeq(text, " ") {
 		text = text[min(len(word)+1, len(text)):]

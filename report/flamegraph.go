@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// flamePage is the page but for its title and its data.
+// flamePage is the page without its title and data.
 //
 //go:embed flamegraph.html
 var flamePage string
 
-// maxFlame is how many frames of an event a page shows at most: what a browser
-// draws at ease. The narrowest are left out.
+// maxFlame is the limit of frames per event, which a browser still draws smoothly.
+// The narrowest frames are omitted.
 const maxFlame = 200_000
 
-// maxFlameLines is how many source lines are told of one frame of the page.
+// maxFlameLines is how many source lines the page lists for a frame.
 const maxFlameLines = 5
 
-// FlameGraph writes a page of HTML that draws the stacks of each event, frames as
-// wide as the sums of periods that Text shows. The page needs nothing else, not
-// even a network. The error is ErrNoSamples where there is nothing to draw.
+// FlameGraph writes an HTML page that draws the stacks of each event. The widths of
+// frames are the sums of periods that Text shows. The page is self-contained: it
+// needs no network. Without samples it returns ErrNoSamples.
 func (c *Stacks) FlameGraph(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
@@ -45,7 +45,7 @@ func (c *Stacks) FlameGraph(w io.Writer) error {
 	return out.Flush()
 }
 
-// flames is what the page's script knows.
+// flames is the data of the page's script.
 type flames struct {
 	Title  string        `json:"title"`
 	About  []string      `json:"about"`
@@ -64,7 +64,7 @@ type flames struct {
 	frames  map[called][]flameFunction
 }
 
-// nameOf is what tells functions apart: indices in Names and DSOs, and the kind.
+// nameOf distinguishes functions: indices in Names and DSOs, and the kind.
 type nameOf [3]int32
 
 // Kinds of frames, which have colours of their own.
@@ -78,7 +78,7 @@ const (
 )
 
 // flameEvent is the tree of an event's stacks. The lists have an entry for each
-// frame, callers before what they call, what has more before what has less.
+// frame: callers before callees, bigger before smaller ones.
 type flameEvent struct {
 	Name     string   `json:"name"`
 	Unit     string   `json:"unit"`
@@ -88,7 +88,7 @@ type flameEvent struct {
 	Selves   []uint64 `json:"selves"`  // the parts of Totals that no callee has
 	Samples  []uint64 `json:"samples"` // of Totals
 	Lines    []uint64 `json:"lines"`   // frame, index in flames.Lines, part of Totals, in turn
-	Left     int      `json:"left"`    // frames that were left out
+	Left     int      `json:"left"`    // omitted frames
 	Narrower uint64   `json:"narrower"`
 }
 
@@ -194,7 +194,7 @@ func (t *flameTree) child(parent, function int32) int32 {
 // none.
 type flameFunction struct{ id, line int32 }
 
-// functionsOf returns the functions that a frame stands for, outermost first.
+// functionsOf returns the functions of a frame, outermost first.
 func (p *flames) functionsOf(f called, inline bool) []flameFunction {
 	list, ok := p.frames[f]
 	if !ok {
@@ -237,7 +237,7 @@ func (p *flames) function(name, dso string, kind int32) int32 {
 	return intern(p.names, &p.NameOf, nameOf{intern(p.strings, &p.Names, name), intern(p.dsos, &p.DSOs, dso), kind})
 }
 
-// intern returns the index of v in list, to which it is added if need be.
+// intern returns the index of v in list, and adds it if missing.
 func intern[T comparable](index map[T]int32, list *[]T, v T) int32 {
 	i, ok := index[v]
 	if !ok {
@@ -264,7 +264,7 @@ func (t *flameTree) event() *flameEvent {
 	return e
 }
 
-// narrowest returns the total below which frames are left out, 0 for none.
+// narrowest returns the total below which frames are omitted, 0 for none.
 func (t *flameTree) narrowest() uint64 {
 	if len(t.nodes) <= maxFlame {
 		return 0
@@ -277,7 +277,7 @@ func (t *flameTree) narrowest() uint64 {
 	return totals[maxFlame] + 1
 }
 
-// callees returns the frames that each one calls, last those that come first.
+// callees returns the callees of each frame, in reverse order.
 func (t *flameTree) callees(e *flameEvent) [][]int32 {
 	callees := make([][]int32, len(t.nodes))
 	for i := range t.nodes {

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// FoldedOptions are those of stackcollapse-perf.pl. The zero value is what it
-// does by default.
+// FoldedOptions are those of stackcollapse-perf.pl. The zero value is its default.
 type FoldedOptions struct {
 	PID    bool // the command is comm-pid; for Stacks.Processes
 	TID    bool // the command is comm-pid/tid; for Stacks.Processes and Threads
@@ -77,7 +76,7 @@ type folder struct {
 	names map[called]string
 }
 
-// folds tells whether the stack is one of those that are shown.
+// folds reports whether the stack is shown.
 func (c *folder) folds(t *tally) bool {
 	return t.chained && (c.Event || c.events[t.event].tracepoint || c.event == t.event)
 }
@@ -112,7 +111,7 @@ func (c *Stacks) NotFolded() (events []string, samples uint64) {
 	return events, samples
 }
 
-// weight is what the stack's samples count: each at least 1.
+// weight returns the weight of the stack's samples: each counts at least 1.
 func (c *Stacks) weight(t *tally) uint64 {
 	if c.events[t.event].tracepoint {
 		return t.samples
@@ -141,8 +140,8 @@ func (c *folder) appendStack(b []byte, t *tally) []byte {
 	return b
 }
 
-// thread returns what stands for the stack's thread. The Perl takes a thread's
-// id of 0 for none: of "swapper 0/0" it knows one number only.
+// thread returns the text of the stack's thread. The Perl script ignores the
+// thread id 0: it reads "swapper 0/0" as one number.
 func (c *folder) thread(t *tally) string {
 	comm, number := foldedComm(t.comm)
 	if comm == "" || !c.PID && !c.TID {
@@ -199,18 +198,18 @@ func (c *folder) make(at called, java bool) string {
 	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ";")
 }
 
-// isKernelModule tells what the Perl takes for the kernel and its modules, the
-// vdso too.
+// isKernelModule reports whether the Perl script treats a DSO as the kernel or a
+// module, which includes the vdso.
 func isKernelModule(name string) bool {
 	return (strings.HasPrefix(name, "[") || strings.HasSuffix(name, "vmlinux")) && !strings.Contains(name, "unknown")
 }
 
 var perfMap = regexp.MustCompile(`/tmp/perf-[0-9]+\.map`)
 
-// foldedComm returns the command as a flame graph shows it, and the number that
-// is taken for the thread's if it is within the command. The Perl looks for
-// two characters or more, blanks, and a number: of "kworker 1 x" it takes
-// "kworker", and a name of one character takes a blank along.
+// foldedComm returns the command as a flame graph shows it, and a number within
+// the command that is read as the thread's. The Perl script matches two
+// characters or more, blanks, and a number: "kworker 1 x" becomes "kworker", and
+// a name of one character includes the blank after it.
 func foldedComm(comm string) (name, number string) {
 	if comm == "" || isBlank(comm[0]) {
 		return "", ""
@@ -232,9 +231,9 @@ func foldedComm(comm string) (name, number string) {
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // foldedFrame returns the frame's functions, joined by ";": more than one where
-// the name holds "->", which in perf's maps of JITs stands for inlining. It is
-// "" for names that are left out. unnamed stands behind the DSO of frames without
-// a name, mark behind functions.
+// the name holds "->", which means inlining in perf's maps of JITs. It is "" for
+// names that are left out. unnamed follows the DSO of frames without a name, mark
+// follows functions.
 func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
 	if strings.HasPrefix(symbol, "(") {
 		return ""
@@ -287,13 +286,13 @@ func tidyCall(name string) string {
 	return name
 }
 
-// separators and quotes mean something in folded stacks, or to those who read them.
+// separators and quotes have a meaning in folded stacks or in programs that read them.
 var (
 	separators = strings.NewReplacer(";", ":", `"`, "", "'", "", "\n", `\n`, "\r", `\r`)
 	lineBreaks = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 )
 
-// isGoMethod tells whether the name has ".(" and, later, ").".
+// isGoMethod reports whether the name has ".(" and, later, ").".
 func isGoMethod(name string) bool {
 	_, rest, ok := strings.Cut(name, ".(")
 	return ok && strings.Contains(rest, ").")

@@ -7,25 +7,23 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// function is a function that a frame is in: its own, or one that was inlined
-// into it.
+// function is the function of a frame, or one that is inlined into it.
 type function struct {
 	name, raw string // as shown, and as the symbol table has it
-	file      string // "" where it is not known
-	line      int    // likewise 0
-	start     int    // where it is declared, likewise
+	file      string // "" if unknown
+	line      int    // 0 if unknown
+	start     int    // line of its declaration, 0 if unknown
 	inlined   bool
 }
 
-// called is a frame of a stack. caller tells that its address is one that a call
-// returns to.
+// called is a frame of a stack. caller says that its address is a return address.
 type called struct {
 	frame  *replay.Frame
 	caller bool
 }
 
-// stackOf yields the frames of a stack, innermost first: at most as many as count
-// of its callchain, or without one where the sample was taken.
+// stackOf yields the frames of a stack, innermost first: up to MaxStack frames of
+// the callchain, or without one the sampled frame.
 func (c *Stacks) stackOf(t *tally) iter.Seq[called] {
 	return func(yield func(called) bool) {
 		if t.leaf != nil {
@@ -42,8 +40,8 @@ func (c *Stacks) stackOf(t *tally) iter.Seq[called] {
 	}
 }
 
-// lookAhead looks up what the frames of stacks are in, each once and with all CPUs.
-// Otherwise they would be when they are asked for, one after the other.
+// lookAhead looks up the functions of all frames once, on all CPUs. Without it they
+// would be looked up on first use, one after the other.
 func (c *Stacks) lookAhead() {
 	lookAhead(func(yield func(called) bool) {
 		for i := range c.tallies {
@@ -68,9 +66,9 @@ func lookAhead(frames iter.Seq[called]) {
 	inParallel(len(list), func(i int) { list[i].frame.Calls(list[i].caller) })
 }
 
-// functions returns the functions that a frame is in, innermost first; none where
-// it has no name. Its own has the name that the symbol table gives it, unless that
-// is what lies behind a call that never returns.
+// functions returns the functions of a frame, innermost first, or none if it has
+// no name. The outermost has its name from the symbol table, unless that is the
+// function after a call that never returns.
 func (c called) functions(inline bool) (list []function) {
 	sym := c.frame.Sym()
 	calls := c.frame.Calls(c.caller)

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// CallGraph says how callchains are drawn. The zero value draws none.
+// CallGraph says how to draw callchains. The zero value draws none.
 type CallGraph struct {
 	Mode    GraphMode
 	Order   Order
 	Value   Value
-	Percent float64 // branches below it are left out
+	Percent float64 // omit branches below it
 	Limit   int     // most branches of a fork; 0: no limit
 }
 
@@ -33,7 +33,7 @@ const (
 type Order int
 
 const (
-	OrderDefault Order = iota // Caller where callers have the samples of their callees, else Callee
+	OrderDefault Order = iota // Caller if callers include the samples of callees, else Callee
 	Caller                    // with the outermost frame
 	Callee                    // with the innermost one
 )
@@ -47,8 +47,8 @@ const (
 	ValueCount
 )
 
-// Set reads what perf's -g takes: words between commas, which may be
-// shortened; of numbers the first is the percentage and the second the limit.
+// Set reads the value of perf's -g: comma-separated words, which may be shortened.
+// The first number is the percentage, the second the limit.
 func (g *CallGraph) Set(arg string) error {
 	*g = DefaultCallGraph
 	numbers := 0
@@ -74,14 +74,14 @@ func (g *CallGraph) Set(arg string) error {
 			g.Limit, err = strconv.Atoi(word)
 		}
 		if err != nil || g.Percent < 0 || g.Limit < 0 {
-			return fmt.Errorf("%q is none of graph, flat, fractal, folded, none, caller, callee, function, percent, period, count, nor a number", word)
+			return fmt.Errorf("%q is not graph, flat, fractal, folded, none, caller, callee, function, percent, period, count or a number", word)
 		}
 		numbers++
 	}
 	return nil
 }
 
-// graphWords are in the order in which a shortened word is looked up.
+// graphWords is in the order in which a shortened word is looked up.
 var graphWords = []struct {
 	word string
 	set  func(*CallGraph)
@@ -116,13 +116,13 @@ type drawing struct {
 	g       *CallGraph
 	total   uint64 // period
 	minHits uint64 // of a branch, unless that is relative to its parent
-	byName  bool   // leave out a lone graph's first frame: it is the entry's
+	byName  bool   // omit a single graph's first frame: it is the entry's
 	sep     string // of folded frames
 }
 
 const graphMargin = "            "
 
-// append appends the graph of e, whose share was reckoned from whole.
+// append appends the graph of e, whose share refers to whole.
 func (d *drawing) append(b []byte, e *Entry, whole uint64) []byte {
 	if len(e.calls) == 0 {
 		return b
@@ -174,14 +174,14 @@ func (d *drawing) appendLine(b []byte, frames []*place) (_ []byte, drawn bool) {
 	return b, len(frames) > 0
 }
 
-// pipes is a set of depths at which a branch is still to come. It is as wide as
+// pipes is the set of depths at which another branch follows. It is as wide as
 // perf's, where depth 32 is depth 0 again.
 type pipes uint32
 
 func (p pipes) with(depth int) pipes    { return p | 1<<(depth&31) }
 func (p pipes) without(depth int) pipes { return p &^ (1 << (depth & 31)) }
 
-// append appends what stands at the depths before depth.
+// append appends the lines at the depths before depth.
 func (p pipes) append(b []byte, depth int, gap string) []byte {
 	for i := range depth {
 		b = append(append(b, p.mark(i)), gap...)
@@ -237,7 +237,7 @@ func (d *drawing) appendForks(b []byte, forks []*branch, total uint64, margin st
 	return b
 }
 
-// appendFork appends what stands before the first frame of a branch.
+// appendFork appends the text before the first frame of a branch.
 func (d *drawing) appendFork(b []byte, depth int, p pipes, c *calls, total uint64) []byte {
 	b = append(p.append(b, depth-1, graphGap), p.mark(depth-1))
 	return append(d.appendValue(append(b, "--"...), c, total), "--"...)

@@ -6,8 +6,8 @@ import (
 	"gperf/format"
 )
 
-// maxGroup is how many events are shown side by side at most. No PMU has so many
-// counters, but a damaged file may name as many events as it has room for.
+// maxGroup is the limit of events in one block. No PMU has so many counters, but a
+// damaged file may claim any number of events.
 const maxGroup = 64
 
 // eventGroups returns the members of each group of events by the index of its
@@ -44,10 +44,9 @@ func title(g format.Group, members []*Hist) string {
 	return g.Name + " { " + list + " }"
 }
 
-// lead makes h, the first of members, show them all: each of its entries gets
-// those of the others with the same keys, and it gets an empty entry for what
-// only the others have (hists__match and hists__link of
-// tools/perf/util/hist.c).
+// lead makes h, the first of members, show them all: it links each of its entries to
+// those of the others with the same keys, and gets an empty entry for keys that
+// only the others have (hists__match and hists__link of tools/perf/util/hist.c).
 func (h *Hist) lead(g format.Group, members []*Hist) {
 	h.Event, h.members = title(g, members), members
 	for _, e := range h.byKey {
@@ -71,15 +70,15 @@ func (h *Hist) lead(g format.Group, members []*Hist) {
 	h.list = order(list, h.told)
 }
 
-// empty returns an entry like e of which there are no samples.
+// empty returns an entry like e without samples.
 func (e *Entry) empty() *Entry {
 	c := *e
 	c.Self, c.Children, c.calls, c.depth = Stat{}, Stat{}, nil, 0
 	return &c
 }
 
-// shownMembers are the histograms whose figures stand side by side in h's
-// columns: perf leaves out events without samples.
+// shownMembers returns the histograms whose figures h's columns show: perf omits
+// events without samples.
 func (h *Hist) shownMembers() int {
 	n := 0
 	for _, m := range h.members {
@@ -90,7 +89,7 @@ func (h *Hist) shownMembers() int {
 	return max(n, 1)
 }
 
-// sum adds up what the members have in all.
+// sum returns the totals of the members.
 func (h *Hist) sum() Stat {
 	if h.members == nil {
 		return h.Total
@@ -102,7 +101,7 @@ func (h *Hist) sum() Stat {
 	return all
 }
 
-// seen counts the samples of the members, those that the filter leaves out too.
+// seen counts the samples of the members, including filtered ones.
 func (h *Hist) seen() uint64 {
 	n := h.all.Samples
 	for _, m := range h.members[min(1, len(h.members)):] {

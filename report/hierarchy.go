@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A hierarchy: entries of the first key, below each those of the second among them, and
-// so on (perf report --hierarchy). Its leaves are the entries of the plain report.
+// A hierarchy groups entries by the first key, each group by the second, and so on
+// (perf report --hierarchy). Its leaves are the entries of the plain report.
 
 // node is an entry of a hierarchy.
 type node struct {
@@ -18,7 +18,7 @@ type node struct {
 	below  []*node // none below a leaf
 }
 
-// indent is by how many blanks an entry stands right of the one above it.
+// indent is the indentation of a level, in blanks.
 const indent = 3
 
 // setLevels finds which keys make which level: words of --sort that braces hold
@@ -45,7 +45,7 @@ func (l *layout) setLevels(p *keyParser, words string) {
 	}
 }
 
-// spread makes braces words of their own.
+// spread separates braces by blanks.
 func spread(words string) string {
 	return strings.NewReplacer("{", ",{,", "}", ",},").Replace(words)
 }
@@ -63,7 +63,7 @@ func (l *layout) shownAs(keys []*SortKey) (list []*SortKey) {
 	return list
 }
 
-// levelsOf are the levels of an event: fields of others are none of it.
+// levelsOf returns the levels of an event, without fields of other events.
 func (h *Hist) levelsOf() (levels [][]*SortKey) {
 	for _, level := range h.layout.levels {
 		level = slices.DeleteFunc(slices.Clone(level), func(k *SortKey) bool { return !k.shown(h.event) })
@@ -74,8 +74,8 @@ func (h *Hist) levelsOf() (levels [][]*SortKey) {
 	return levels
 }
 
-// nodes makes the hierarchy of entries in perf's order, which has those side by side
-// that the keys of a level do not tell apart.
+// nodes makes the hierarchy of entries in perf's order, in which entries with
+// equal keys of a level adjoin.
 func (h *Hist) nodes(list []*Entry, levels [][]*SortKey, depth int) (nodes []*node) {
 	keys := levels[depth]
 	for len(list) > 0 {
@@ -203,7 +203,7 @@ func (hw *hierarchyWriter) head() {
 	fmt.Fprintf(hw.w, "%s\n# %s%s%s\n#\n", head, dots, hw.sep, strings.Repeat(".", max(width, len(head))))
 }
 
-// all writes nodes and what is below them.
+// all writes nodes and their descendants.
 func (hw *hierarchyWriter) all(nodes []*node) {
 	for _, nd := range nodes {
 		if hw.visible(nd.shown(hw.opts)) {
@@ -240,7 +240,7 @@ func (hw *hierarchyWriter) one(nd *node) {
 	hw.text = b
 }
 
-// figuresWidth is that of all figures, with what is between them.
+// figuresWidth returns the width of all figures with their separators.
 func (hw *hierarchyWriter) figuresWidth() int {
 	n := -2
 	for _, i := range hw.figureIndexes() {

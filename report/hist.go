@@ -12,10 +12,10 @@ import (
 // Hist is the histogram of one event.
 type Hist struct {
 	Event   string
-	Total   Stat     // of the samples that percentages are of
+	Total   Stat     // 100 %
 	Entries []*Entry // in the order in which they are shown
 
-	all     Stat     // of all samples, those that the filter leaves out too
+	all     Stat     // of all samples, including filtered ones
 	plural  bool     // perf speaks of events: it leads a group
 	members []*Hist  // of the group that it leads, itself first; nil without one
 	list    []*Entry // in the order in which perf keeps them
@@ -30,32 +30,32 @@ type Hist struct {
 	places  *places
 }
 
-// Entry is what the sort keys do not tell apart.
+// Entry is the samples with equal sort keys.
 type Entry struct {
 	Comm     string
 	Thread   *replay.Thread // of the first sample
 	CPU      int32          // -1: not recorded
-	Level    byte           // k for the kernel, . for a process, as perf tells it
+	Level    byte           // k for the kernel, . for a process, as in perf
 	Self     Stat           // of the samples taken here
-	Children Stat           // of these and those taken in what was called from here
+	Children Stat           // of these and of callees
 
 	group []*Entry // those of the group's members, itself first, nil for none
-	extra *extra   // of the first sample; nil where no key looks at it
+	extra *extra   // of the first sample; nil if no key uses it
 	key   entryKey
 	// parent is the function of the callchain that the key parent looks for.
 	parent *symbolize.Symbol
 	place  *place
 	ip     uint64
 	raw    []byte // tracepoint data of the first sample
-	// srcline and srcfile are where in the source, "" where no key looks at them.
+	// srcline and srcfile are the source position, "" if no key uses them.
 	srcline, srcfile string
 	text             string // of raw, once it was made
 	depth            int    // of the longest callchain
 	last             int    // number of the stack that was added last
-	calls            []call // none where no branch can be big enough to be shown
+	calls            []call // none if every branch is too small to be shown
 }
 
-// Stat is what samples add up to.
+// Stat is a sum of samples.
 type Stat struct {
 	Samples, Period uint64
 	Latency         uint64 // of Period by how many threads ran, in 1/latencyUnit
@@ -70,7 +70,7 @@ func (a *Stat) add(b *Stat) {
 	a.User += b.User
 }
 
-// entryKey is equal for the samples of an entry. What no key looks at is zero.
+// entryKey is equal for the samples of an entry. Fields that no key uses are zero.
 type entryKey struct {
 	comm, place, raw int32
 	tid              int32
@@ -83,7 +83,7 @@ type entryKey struct {
 
 func (e *Entry) mapped() bool { return e.place.frame.Map != nil }
 
-// shown is what the entry's share of the total is reckoned from.
+// shown returns the figure of the entry that is compared with the total.
 func (e *Entry) shown(opts *Options) uint64 {
 	if opts.NoChildren {
 		return e.Self.Period
@@ -164,7 +164,7 @@ func (h *Hist) fill(stacks []*stack, same *identities) {
 	if h.opts.SymbolFilter != "" {
 		h.filterSymbols(b)
 	}
-	// Perf keeps its entries twice where a key makes it merge them anew.
+	// perf sorts its entries a second time if a key makes it merge them again.
 	h.list = order(b.entries, h.told)
 	if h.layout.uses&usesComm != 0 {
 		h.list = order(h.list, h.told)
@@ -189,8 +189,8 @@ func (h *Hist) fillCalls(b *builder, stacks []*stack) {
 	}
 }
 
-// filterSymbols leaves out the entries whose symbols the filter does not match. Where
-// callers have the samples of their callees, percentages remain those of all.
+// filterSymbols drops the entries whose symbols the filter does not match. If callers
+// include the samples of callees, percentages still refer to all samples.
 func (h *Hist) filterSymbols(b *builder) {
 	b.entries = slices.DeleteFunc(b.entries, func(e *Entry) bool {
 		sym := e.place.frame.Sym()
@@ -205,7 +205,7 @@ func (h *Hist) filterSymbols(b *builder) {
 	}
 }
 
-// visible says whether an entry with that share is shown.
+// visible reports whether an entry with that share is shown.
 func (h *Hist) visible(share uint64) bool {
 	return h.Total.Period == 0 || float32(float64(share)*100/float64(h.Total.Period)) >= float32(h.opts.PercentLimit)
 }
@@ -245,8 +245,8 @@ func (h *Hist) compareResult(a, b *Entry) int {
 	return 0
 }
 
-// identities numbers what keys do not tell apart, for all events: groups
-// compare their entries.
+// identities numbers equal values of keys, for all events: groups compare their
+// entries.
 type identities struct {
 	raws, extras, names, numbers ids
 	parents                      *parents
@@ -261,7 +261,7 @@ type builder struct {
 
 	number int // of the stack
 	stack  *stack
-	key    entryKey // but for the place
+	key    entryKey // without the place
 	parent *symbolize.Symbol
 }
 
@@ -306,9 +306,9 @@ func (b *builder) begin(number int, st *stack) {
 	}
 }
 
-// ignoreCallees makes the last function of the callchain that is to stand for its
-// callees the one in which the samples were taken. As in perf, what comes before it is
-// left out: its callees, or, in graphs that begin with the callers, those.
+// ignoreCallees moves the samples to the callchain's last function that matches
+// --ignore-callees. As in perf, the frames before it are dropped: its callees, or
+// in graphs that begin with the callers, its callers.
 func (b *builder) ignoreCallees(st *stack) {
 	if b.opts.IgnoreCallees == nil {
 		return
@@ -321,7 +321,7 @@ func (b *builder) ignoreCallees(st *stack) {
 	}
 }
 
-// rawID is the same for data that the keys do not tell apart.
+// rawID returns equal numbers for data with equal keys.
 func (b *builder) rawID(st *stack) int32 {
 	if b.traces.formats[b.event] == nil {
 		return 0
@@ -339,7 +339,7 @@ func (b *builder) rawID(st *stack) int32 {
 	return b.raws.of(b.buf)
 }
 
-// leaf returns the entry of where the stack's samples were taken.
+// leaf returns the entry of the stack's sampled frame.
 func (b *builder) leaf() *Entry {
 	pl := b.places.at(b.stack.leaf, b.stack.frames.Called && b.stack.level == 'k')
 	ip := leafIP(pl.frame)
@@ -378,8 +378,8 @@ func (b *builder) each(visit func(e *Entry, from int)) {
 	}
 }
 
-// entry finds the entry of the stack at a place, or makes it. inChain says that it
-// is that of a callchain's frame.
+// entry finds or makes the entry of the stack at a place. inChain says that the
+// place is a frame of the callchain.
 func (b *builder) entry(pl *place, id int32, ip uint64, level byte, inChain bool) *Entry {
 	k := b.key
 	var srcline, srcfile string

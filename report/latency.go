@@ -12,7 +12,7 @@ import (
 // Latency profiles: a sample's latency is its part of the time that passed, which is
 // its period divided by the number of threads that ran at the time.
 
-// ErrNoSwitches: latency or parallelism is asked for, and there are no context switches.
+// ErrNoSwitches: latency or parallelism needs context switches, but there are none.
 var ErrNoSwitches = errors.New("latency and parallelism need context switches: record with --latency")
 
 // latencyUnit is perf's: quotients are rounded down.
@@ -27,7 +27,7 @@ var parallelismKey = numberKey("parallelism", "Parallelism", 11, false,
 
 func latency(s *Stat) uint64 { return s.Latency }
 
-// isLatency tells the columns of latencies.
+// isLatency reports whether a column is a latency.
 func isLatency(k *SortKey) bool { return k.Name == "latency" || k.Name == "latency_children" }
 
 // latencyMode says whether latencies are shown, and whether before all else.
@@ -61,8 +61,8 @@ func asksLatency(words string) bool {
 // latencies are those of the periods and not shown.
 const mostlySerial = 99
 
-// dropLatency takes the columns of latencies out where they show nothing new, unless
-// they were asked for.
+// dropLatency removes the columns of latencies if they show nothing new, unless the
+// options name them.
 func (ls *layouts) dropLatency(opts *Options, samples, serial uint64) {
 	for _, l := range ls.list {
 		l.dropLatency(opts, samples, serial)
@@ -74,10 +74,10 @@ func (l *layout) dropLatency(opts *Options, samples, serial uint64) {
 		samples == 0 || serial*100/samples < mostlySerial {
 		return
 	}
-	l.columns = slices.DeleteFunc(l.columns, isLatency) // which sort all the same
+	l.columns = slices.DeleteFunc(l.columns, isLatency) // they still sort
 }
 
-// isStrict says whether --fields names all columns.
+// isStrict reports whether --fields names all columns.
 func isStrict(fields string) bool { return fields != "" && fields[0] != '+' }
 
 // overheadWords puts the words of the overheads before the keys, as setup_overhead of

@@ -9,7 +9,7 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// layout is which columns are shown, and what entries are sorted by.
+// layout is the columns and the sort keys.
 type layout struct {
 	columns []*SortKey
 	sorts   []*SortKey
@@ -33,7 +33,7 @@ const (
 
 // newLayout makes the layout as perf does (setup_sorting of
 // tools/perf/util/sort.c): overheads come first, sort keys become columns, and
-// columns sort what the keys leave equal. defaults are the keys where --sort has none.
+// columns sort entries with equal keys. defaults are the keys without --sort.
 func newLayout(f *format.File, opts *Options, defaults string) (*layout, error) {
 	l := &layout{byName: opts.Fields == "" && strings.HasPrefix(opts.Sort, "sym")}
 	var err error
@@ -104,8 +104,8 @@ func (l *layout) setWidths(widths []int) {
 	}
 }
 
-// elide leaves out the columns that a filter makes the same for all, unless
-// that would leave none.
+// elide drops the columns that a filter makes equal for all entries, unless no
+// column would be left.
 func (l *layout) elide(f *Filter) {
 	if !slices.ContainsFunc(l.columns, func(k *SortKey) bool {
 		return (k.cmp != nil && k.field == nil) && len(f.list(k)) != 1
@@ -124,7 +124,7 @@ func (l *layout) elide(f *Filter) {
 	}
 }
 
-// list is what the filter lets pass of what k shows.
+// list returns the filter's values of key k.
 func (f *Filter) list(k *SortKey) []string {
 	switch k.Name {
 	case "comm":
@@ -146,13 +146,13 @@ func appendNew(list []*SortKey, k *SortKey) []*SortKey {
 	return append(list, k)
 }
 
-// shown says whether a column is part of an event's block.
+// shown reports whether a column is part of an event's block.
 func (k *SortKey) shown(event int) bool {
 	return !k.elided && (k.field == nil || k.field.event == event)
 }
 
-// figureColumns are the columns that come first: overheads, if they are among the
-// keys, and those that were asked for.
+// figureColumns returns the first columns: overheads that the keys name, and those
+// of the options.
 func (l *layout) figureColumns(o *Options) (list []*SortKey) {
 	for _, name := range l.overheadColumns(!o.NoChildren) {
 		if k := lookupExact(name); slices.Contains(l.sorts, k) {
@@ -233,9 +233,9 @@ func (p *keyParser) add(list *[]*SortKey, option, words string) error {
 	return nil
 }
 
-// parse returns what a word stands for: a key, or [EVENT.]FIELD[/raw] of
+// parse returns the keys of a word: a key's name, or [EVENT.]FIELD[/raw] of
 // tracepoints, where EVENT is %NUMBER, a name or a part of it, and FIELD may be
-// * for all; nil for none.
+// * for all. It returns nil for an unknown word.
 func (p *keyParser) parse(word string) []*SortKey {
 	if k := lookupKey(word); k != nil {
 		return []*SortKey{k}
@@ -271,7 +271,7 @@ func (p *keyParser) parse(word string) []*SortKey {
 
 func isCommon(fd *tracepoint.Field) bool { return strings.HasPrefix(fd.Name, "common_") }
 
-// means says whether word names event i.
+// means reports whether word names event i.
 func (p *keyParser) means(word string, i int) bool {
 	if n, ok := strings.CutPrefix(word, "%"); ok {
 		number, err := strconv.Atoi(n)
@@ -299,7 +299,7 @@ func (p *keyParser) fields() []string {
 	return names
 }
 
-// appendRaw appends what the keys look at in a tracepoint's data.
+// appendRaw appends the tracepoint data that the keys use.
 func (l *layout) appendRaw(b []byte, event int, raw []byte, t *traces) []byte {
 	for _, k := range l.sorts {
 		switch {

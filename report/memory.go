@@ -33,7 +33,7 @@ func memoryKey(name, head string, min int, bits func(format.DataSource) uint64, 
 		word(func(x *extra) string { return text(format.DataSource(x.source)) })))
 }
 
-// dataSymbolKey tells addresses of data apart, and shows their symbols.
+// dataSymbolKey distinguishes addresses of data, and shows their symbols.
 func dataSymbolKey() *SortKey {
 	k := &SortKey{Name: "symbol_daddr", Head: "Data Symbol", uses: usesExtra | usesData, value: func(x *extra) uint64 { return x.addr }}
 	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(int64(b.extra.addr-a.extra.addr), 0) }

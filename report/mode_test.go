@@ -21,9 +21,8 @@ func alike(t *testing.T, got, want string) {
 	}
 }
 
-// TestBranches: each branch is told apart by where it came from, where it went
-// and how long it took; a DSO of sources without symbols gets no more room than
-// an address.
+// TestBranches: branches are distinguished by source, target and cycles; a DSO of
+// sources without symbols gets no more room than an address.
 func TestBranches(t *testing.T) {
 	var w world
 	loop, head, far := w.frame("/bin/prog:loop", 0x100), w.frame("/bin/prog:head", 0x200), w.frame("/usr/lib/a-library-of-a-very-long-name.so:", 0x9042)
@@ -127,7 +126,7 @@ func TestModeErrors(t *testing.T) {
 	if err := (&Options{Mode: ModeBranches}).settle(f); err != ErrNoBranches {
 		t.Errorf("got error %v, want %v", err, ErrNoBranches)
 	}
-	for sort, want := range map[string]string{"mispredict": "of branches alone", "comm,mem": "of memory accesses alone"} {
+	for sort, want := range map[string]string{"mispredict": "only for branches", "comm,mem": "only for memory accesses"} {
 		if _, err := newLayouts(f, &Options{Sort: sort}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %q", sort, err, want)
 		}
@@ -165,8 +164,8 @@ func TestLoneTrace(t *testing.T) {
 	}
 }
 
-// TestKernelAddresses: the kernel's addresses stand for themselves, those of its
-// modules for offsets.
+// TestKernelAddresses: the kernel's addresses are printed as they are, those of
+// its modules as offsets.
 func TestKernelAddresses(t *testing.T) {
 	for name, want := range map[string]uint64{"[kernel.kallsyms]": 0xffffffffc0001042, "[mod]": 0x1042} {
 		m := &replay.Map{Start: 0xffffffffc0000000, End: 0xffffffffc0010000, DSO: &replay.DSO{Name: name}}

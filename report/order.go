@@ -1,11 +1,11 @@
 package report
 
-// order returns items as perf would have them: put one after the other into a
-// red-black tree and then read from left to right, where left says whether the
-// new one goes to the left of one that is there. A stable sort would do if
-// perf's comparisons were always consistent with each other; they are not (one
-// looks at an entry's thread), so the tree's shape shows in the result. The
-// insertion is the textbook's (Cormen et al., chapter 13), as is the kernel's.
+// order returns items in perf's order: it inserts them into a red-black tree and
+// reads it from left to right. left says whether the new item goes to the left of
+// an existing one. A stable sort would suffice if perf's comparisons were
+// consistent, but they are not (one uses an entry's thread), so the result depends
+// on the tree's shape. The insertion is the textbook's (Cormen et al., chapter 13),
+// as is the kernel's.
 func order[T any](items []T, left func(there, new T) bool) []T {
 	t := &tree{nodes: make([]treeNode, 1, len(items)+1)}
 	for _, item := range items {
@@ -16,7 +16,7 @@ func order[T any](items []T, left func(there, new T) bool) []T {
 	return sorted
 }
 
-// tree is a red-black tree of the numbers 1, 2, 3…; nodes[0] stands for every
+// tree is a red-black tree of the numbers 1, 2, 3…; nodes[0] represents every
 // leaf.
 type tree struct {
 	nodes []treeNode
@@ -29,7 +29,7 @@ type treeNode struct {
 	red    bool
 }
 
-// side is where n hangs: 0 left, 1 right.
+// side is the side of n below its parent: 0 left, 1 right.
 func (t *tree) side(n int32) int {
 	if t.nodes[t.nodes[n].parent].child[1] == n {
 		return 1

@@ -11,14 +11,14 @@ import (
 	"gperf/symbolize/srcline"
 )
 
-// place is what a frame is to a histogram: the name of its DSO, its symbol or,
-// without one, its address.
+// place is a frame in a histogram: the name of its DSO, and its symbol or else its
+// address.
 type place struct {
 	frame  *replay.Frame
 	caller bool          // a call returns to the frame's address
 	dso    string        // as shown
 	rank   int32         // of the DSO among those of the recording, 0 for none
-	id     int32         // the same for frames that no key tells apart
+	id     int32         // equal for frames that no key distinguishes
 	file   int32         // the same for frames of DSOs with the same name
 	chain  int32         // the same for frames that are one in a call graph
 	call   *srcline.Call // that was inlined there, nil for the frame's own function
@@ -27,10 +27,10 @@ type place struct {
 	asked   bool     // for inlined
 }
 
-// places makes the place of a frame once, and another where it is a caller.
+// places makes the place of a frame once, and a second one for callers.
 type places struct {
 	list    []*place // by Frame.ID
-	callers []*place // likewise
+	callers []*place // by Frame.ID, of frames that are callers
 	ids     map[placeKey]int32
 	chains  map[chainKey]int32
 	dsos    map[replay.DSO]int32
@@ -57,8 +57,7 @@ type placeKey struct {
 	inlined    string // the function
 }
 
-// chainKey is what perf compares in call graphs: the DSO, and where the symbol
-// starts.
+// chainKey is what perf compares in call graphs: the DSO and the symbol's start.
 type chainKey struct {
 	dso     int32
 	named   bool
@@ -68,7 +67,7 @@ type chainKey struct {
 
 func (p *places) of(f *replay.Frame) *place { return p.at(f, false) }
 
-// at returns the place of a frame. caller says that a call returns to its address.
+// at returns the place of a frame. caller says that its address is a return address.
 func (p *places) at(f *replay.Frame, caller bool) *place {
 	list := &p.list
 	if caller {
@@ -86,7 +85,7 @@ func (p *places) at(f *replay.Frame, caller bool) *place {
 	return pl
 }
 
-// make makes the place of a frame, or of the function that was inlined there.
+// make makes the place of a frame, or of a function inlined there.
 func (p *places) make(f *replay.Frame, inlined string) *place {
 	if p.ids == nil {
 		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
@@ -138,9 +137,8 @@ func (p *places) address(dso string, ip uint64) int32 {
 	return number(p.ids, placeKey{dso: dso, start: ip, end: math.MaxUint64})
 }
 
-// chain returns the places of a callchain in the graph's order: those of at most
-// limit frames, with inline of the calls that were inlined there, too, and with
-// resolved only of those that have symbols.
+// chain returns the places of a callchain in the graph's order, of at most limit
+// frames. inline adds the inlined calls; resolved drops frames without symbols.
 func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline, resolved bool) []*place {
 	list := make([]*place, 0, min(c.Len(), limit))
 	for f := range framesOf(c, g, limit) {
@@ -198,7 +196,7 @@ func (p *places) inlinedAt(at *place) []*place {
 	return at.inlined
 }
 
-// appendMark appends what stands after the name of a function that was inlined.
+// appendMark appends the mark of an inlined function after its name.
 func (pl *place) appendMark(b []byte) []byte {
 	if pl.call == nil {
 		return b
@@ -216,8 +214,8 @@ func number[K comparable](m map[K]int32, k K) int32 {
 	return n
 }
 
-// dso numbers DSOs. One whose build ID is not known is taken for the other of
-// that name.
+// dso numbers DSOs. A DSO without a build ID is treated as the other one of that
+// name.
 func (p *places) dso(d replay.DSO) int32 {
 	first, ok := p.builds[d.Name]
 	if !ok || first.IsZero() {
@@ -237,8 +235,8 @@ func (p *places) shortName(d *replay.DSO) string {
 	return short
 }
 
-// leafIP is the address under which perf keeps a sampled instruction: within
-// the file for all DSOs but the kernel itself. Callers are kept under their ip.
+// leafIP returns the address by which perf distinguishes a sampled instruction: the
+// address in the file, or in the kernel the ip. For callers perf uses the ip.
 func leafIP(f *replay.Frame) uint64 {
 	if f.Map == nil || f.Map.DSO.IsKernel() {
 		return f.IP

@@ -10,10 +10,10 @@ import (
 // Keys that look at the symbol and the DSO of a place: their sizes, and how far from
 // the symbol's start it is.
 
-// unknownSize is shown where there is no symbol, or no mapping.
+// unknownSize is shown without a symbol or mapping.
 const unknownSize = "unknown"
 
-// sizeKey is a key of a size in bytes; size is 0 where there is none.
+// sizeKey is a key of a size in bytes; size returns 0 if unknown.
 func sizeKey(name, head string, size func(*places, *place) uint64) *SortKey {
 	k := &SortKey{Name: name, Head: head, uses: usesPlace}
 	k.ofPlace = func(p *places, pl *place, _ uint64) uint64 { return size(p, pl) }
@@ -67,7 +67,7 @@ func offsetKey() *SortKey {
 	return k
 }
 
-// numbersOf numbers what the keys look at of a place.
+// numbersOf numbers the values of the keys for a place.
 func (b *builder) numbersOf(pl *place, ip uint64) int32 {
 	b.buf = b.buf[:0]
 	for _, k := range b.layout.sorts {
@@ -78,7 +78,7 @@ func (b *builder) numbersOf(pl *place, ip uint64) int32 {
 	return b.numbers.of(b.buf)
 }
 
-// processKey tells processes apart, and shows the names of their first threads.
+// processKey distinguishes processes, and shows the names of their first threads.
 func processKey() *SortKey {
 	const head = "   Tgid:Command"
 	k := &SortKey{Name: "tgid", Head: head, uses: usesPID, min: len(head)}
@@ -90,7 +90,7 @@ func processKey() *SortKey {
 	return k
 }
 
-// commNoDigitKey tells commands apart by their names but for the numbers in them.
+// commNoDigitKey distinguishes commands by their names without digits.
 func commNoDigitKey() *SortKey {
 	k := &SortKey{Name: "comm_nodigit", Head: "CommandNoDigit", uses: usesNoDigit}
 	k.cmp = func(_ *Hist, a, b *Entry) int { return strings.Compare(noDigits(b.Comm), noDigits(a.Comm)) }

@@ -12,13 +12,13 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// Pprof writes a profile in pprof's format, compressed. Each event is a sample
-// type, of which the values are the sums of periods that Text shows, the first
-// event being the usual one. A sample has the labels comm, pid, tid and cpu, as
-// far as Stacks tells them apart. Functions have the names that are shown, and
-// beside them those of the symbol table. Processes that run the same program
-// share its mapping, at the addresses of the first of them. The error is
-// ErrNoSamples where there is nothing to write.
+// Pprof writes a compressed profile in pprof's format. Each event is a sample
+// type, whose values are the sums of periods that Text shows; the first event is
+// the default. A sample has the labels comm, pid, tid and cpu, as far as Stacks
+// distinguishes them. Functions have their demangled names, and the names of the
+// symbol table as system names. Processes that run the same program share its
+// mapping, at the addresses of the first of them. Without samples it returns
+// ErrNoSamples.
 func (c *Stacks) Pprof(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
@@ -30,14 +30,14 @@ func (c *Stacks) Pprof(w io.Writer) error {
 		p.add(&c.tallies[i])
 	}
 	p.mainFirst()
-	whole, err := profile.Merge([]*profile.Profile{&p.Profile}) // what is alike becomes one
+	whole, err := profile.Merge([]*profile.Profile{&p.Profile}) // merges equal values
 	if err != nil {
 		return err
 	}
 	return whole.Write(w)
 }
 
-// profiler makes a profile.
+// profiler builds a profile.
 type profiler struct {
 	*Stacks
 	profile.Profile
@@ -53,7 +53,7 @@ type functionKey struct {
 	start           int
 }
 
-// describe says what the samples are of.
+// describe sets the sample types and the period type.
 func (p *profiler) describe() {
 	for i := range p.events {
 		e := &p.events[i]
@@ -77,7 +77,7 @@ func (p *profiler) describe() {
 	}
 }
 
-// about is what a file says of its recording, a line each.
+// about returns the description of a recording, one line per fact.
 func about(f *format.File) (lines []string) {
 	if line := f.Cmdline(); len(line) > 0 {
 		lines = append(lines, "cmdline: "+strings.Join(line, " "))
@@ -116,7 +116,7 @@ func (p *profiler) add(t *tally) {
 }
 
 // location returns the location of a frame. pprof's addresses of callers lie
-// within the instruction that calls, not behind it.
+// within the call instruction, not after it.
 func (p *profiler) location(f called) *profile.Location {
 	l := p.locations[f]
 	if l != nil {
@@ -169,8 +169,8 @@ func (p *profiler) mapping(f *replay.Frame) *profile.Mapping {
 	return m
 }
 
-// mainFirst moves the program that has most samples to the front: to pprof, the
-// first mapping is what the profile is of.
+// mainFirst moves the program with most samples to the front: pprof treats the
+// first mapping as the profiled program.
 func (p *profiler) mainFirst() {
 	first, most := -1, uint64(0)
 	for i, m := range p.Mapping {

@@ -290,8 +290,8 @@ func TestCallGraphSet(t *testing.T) {
 		{arg: "fract,caller,period", want: CallGraph{Mode: GraphFractal, Percent: 0.5, Order: Caller, Value: ValuePeriod}},
 		{arg: "folded,0", want: CallGraph{Mode: GraphFolded}},
 		{arg: "address", err: "cannot be merged by address"},
-		{arg: "grap,x", err: `"x" is none of`},
-		{arg: "graph,-1", err: `"-1" is none of`},
+		{arg: "grap,x", err: `"x" is not graph`},
+		{arg: "graph,-1", err: `"-1" is not graph`},
 	} {
 		var got CallGraph
 		err := got.Set(test.arg)

@@ -9,23 +9,22 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// SortKey is what entries are told apart by, ordered by, or shown as: a column.
+// SortKey distinguishes or orders entries, or is a column of them.
 type SortKey struct {
 	Name string // as --sort and --fields call it
 	Head string
 	uses uses
 
-	// cmp is 0 for samples that belong to one entry, positive where a comes
-	// first; nil for figures, which tell nothing apart. sort, which may be nil
-	// for cmp, is the order of the result.
+	// cmp is 0 for samples of one entry, positive if a comes first, and nil for
+	// figures, which distinguish nothing. sort orders the result; nil for cmp.
 	cmp, sort func(h *Hist, a, b *Entry) int
 
-	// width is the length of an entry's text, nil when it is that of min.
+	// width is the length of an entry's text; nil: min.
 	width  func(h *Hist, e *Entry) int
 	min    int
 	append func(h *Hist, b []byte, e *Entry, width int) []byte
 
-	figure bool   // the head stands right
+	figure bool   // the heading is aligned right
 	field  *field // of a tracepoint
 	elided bool   // all entries have the same
 	user   int    // width that the user chose, 0 for none
@@ -33,14 +32,14 @@ type SortKey struct {
 	// figureOf appends a figure of one event; append then appends those of its
 	// group.
 	figureOf func(h *Hist, b []byte, e *Entry, width int) []byte
-	// value is what a key looks at that is a number of the sample, frame where
-	// it is an address; both are nil for the others.
+	// value returns the number of the sample that a key uses, frame the address;
+	// both are nil for other keys.
 	value func(x *extra) uint64
 	frame func(x *extra) *replay.Frame
 	// ofPlace is what a key looks at that is a number of a place, or of its ip; nil
 	// for the others.
 	ofPlace func(p *places, pl *place, ip uint64) uint64
-	// identity is the same for frames that the key does not tell apart.
+	// identity returns equal numbers for frames that the key does not distinguish.
 	identity func(p *places, f *replay.Frame) int32
 	mode     Mode // of samples that have it; ModeSamples: all
 }
@@ -96,7 +95,7 @@ var figures = []*SortKey{
 	{Name: "period", Head: "Period", figure: true, min: 12, sort: bySelf(period), figureOf: appendNumber(period)},
 }
 
-// allKeys is in the order in which a shortened word is looked up.
+// allKeys is in the order in which a shortened name is looked up.
 var allKeys = [...][]*SortKey{keys, extraKeys, branchKeys, memoryKeys, figures}
 
 // Keys returns the names of all sort keys and columns but the tracepoints' own
@@ -141,7 +140,7 @@ func bySelf(get func(*Stat) uint64) func(*Hist, *Entry, *Entry) int {
 	}
 }
 
-// selfOf is a figure of an entry that there may not be.
+// selfOf is a figure of an entry, which may be nil.
 func selfOf(e *Entry, get func(*Stat) uint64) uint64 {
 	if e == nil {
 		return 0
@@ -149,7 +148,7 @@ func selfOf(e *Entry, get func(*Stat) uint64) uint64 {
 	return get(&e.Self)
 }
 
-// byChildren puts callers above callees where they have the same figure.
+// byChildren puts callers above callees with the same figure.
 func byChildren(get func(*Stat) uint64) func(*Hist, *Entry, *Entry) int {
 	return func(h *Hist, a, b *Entry) int {
 		if h.opts.NoChildren {
@@ -226,7 +225,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// KeyError says that a sort key or column is not known.
+// KeyError: a sort key or column is unknown.
 type KeyError struct {
 	Option, Key string
 	Fields      []string // the tracepoints' fields in the file
@@ -236,9 +235,9 @@ type KeyError struct {
 func (e *KeyError) Error() string {
 	switch e.Mode {
 	case ModeBranches:
-		return fmt.Sprintf("%s: key %q is of branches alone (-b)", e.Option, e.Key)
+		return fmt.Sprintf("%s: key %q is only for branches (-b)", e.Option, e.Key)
 	case ModeMemory:
-		return fmt.Sprintf("%s: key %q is of memory accesses alone (--mem-mode)", e.Option, e.Key)
+		return fmt.Sprintf("%s: key %q is only for memory accesses (--mem-mode)", e.Option, e.Key)
 	}
 	return fmt.Sprintf("%s: unknown key %q", e.Option, e.Key)
 }
@@ -324,10 +323,10 @@ func appendFrameSymbol(b []byte, f *replay.Frame, ip uint64, level byte, width i
 	return appendAddress(b, ip)
 }
 
-// appendAddress appends 16 digits, after 0x but for 0.
+// appendAddress appends 16 digits, after 0x unless ip is 0.
 func appendAddress(b []byte, ip uint64) []byte { return appendHex(b, ip, hexWidth) }
 
-// appendHex appends at least so many digits, after 0x but for 0.
+// appendHex appends at least min digits, after 0x unless ip is 0.
 func appendHex(b []byte, ip uint64, min int) []byte {
 	if ip != 0 {
 		b = append(b, "0x"...)
@@ -372,7 +371,7 @@ func appendChildren(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []b
 	}
 }
 
-// appendPercent appends part of all, after a blank that keeps columns apart.
+// appendPercent appends the percentage of part in all, after a separating blank.
 func (h *Hist) appendPercent(b []byte, part, all uint64, width int) []byte {
 	percent := 0.0
 	if all != 0 {

@@ -7,7 +7,7 @@ import (
 	"gperf/symbolize/srcline"
 )
 
-// Where in the source an entry is: its file, and its line there.
+// Source file and line of entries.
 
 // sourceKey is the key srcline, or srcfile.
 func sourceKey(name, head string, use uses, text func(*Entry) string) *SortKey {
@@ -24,8 +24,8 @@ var (
 	srcfileKey = sourceKey("srcfile", "Source File", usesSrcfile, func(e *Entry) string { return e.srcfile })
 )
 
-// callAt is what of DWARF an entry at a place shows: of a sampled instruction the
-// innermost call; in a callchain that shows inlined calls too, each its own.
+// callAt returns the call that an entry at a place shows: the innermost one of a
+// sampled instruction; in a callchain with inlined calls, each its own.
 func (h *Hist) callAt(pl *place, inChain bool) *srcline.Call {
 	if pl.call != nil {
 		return pl.call
@@ -40,9 +40,8 @@ func (h *Hist) callAt(pl *place, inChain bool) *srcline.Call {
 	return &calls[0]
 }
 
-// srcline is the place's file and line; where they are not known, how far into
-// its symbol it is, as perf has it in decimal, or into its DSO
-// (get_srcline of tools/perf/util/srcline.c).
+// srcline returns the place's file and line, or else its offset in its symbol, in
+// decimal as in perf, or in its DSO (get_srcline of tools/perf/util/srcline.c).
 func (h *Hist) srcline(pl *place, c *srcline.Call) string {
 	switch sym := pl.frame.Sym(); {
 	case c != nil:
@@ -55,7 +54,7 @@ func (h *Hist) srcline(pl *place, c *srcline.Call) string {
 	return pl.dso + "[" + strconv.FormatUint(pl.frame.MapOff(), 16) + "]"
 }
 
-// srcfile is the call's file, "" where it is not known.
+// srcfile returns the call's file, "" if unknown.
 func (h *Hist) srcfile(c *srcline.Call) string {
 	if c == nil {
 		return ""

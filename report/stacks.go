@@ -12,19 +12,19 @@ import (
 // several. Folded, Pprof and FlameGraph write what was counted. Its memory is
 // that of the distinct stacks.
 type Stacks struct {
-	// Processes, Threads and CPUs tell stacks apart that differ in nothing else;
+	// Processes, Threads and CPUs distinguish stacks that differ in nothing else;
 	// commands always do.
 	Processes, Threads, CPUs bool
 	// MaxStack is how many frames of a callchain count.
 	MaxStack int
-	// NoInline leaves functions out that were inlined into others.
+	// NoInline omits inlined functions.
 	NoInline bool
 
 	events  []stackEvent
 	tallies []tally // in the order of their first samples
 	byKey   map[tallyKey]int32
 	files   []*format.File // that were added
-	began   time.Time      // the first of them, zero if none tells
+	began   time.Time      // the earliest start of the recordings, zero if unknown
 	lasted  time.Duration  // all of them together
 }
 
@@ -34,12 +34,12 @@ type stackEvent struct {
 	name       string
 	tracepoint bool
 	nanosecs   bool   // its periods are times
-	period     uint64 // that was asked for, 0 where the kernel chose
+	period     uint64 // as requested, 0 if the kernel chose it
 	samples    uint64
 	total      uint64 // of the periods
 }
 
-// unit is what its periods count.
+// unit returns the unit of its periods.
 func (e *stackEvent) unit() string {
 	if e.nanosecs {
 		return "nanoseconds"
@@ -47,7 +47,7 @@ func (e *stackEvent) unit() string {
 	return "count"
 }
 
-// tallyKey tells stacks apart. Equal ones may have several keys, as their
+// tallyKey distinguishes stacks. Equal ones may have several keys, as their
 // callchains may.
 type tallyKey struct {
 	event         int32
@@ -58,8 +58,8 @@ type tallyKey struct {
 	chain         replay.ChainKey
 }
 
-// tally is what a number of samples with the same stack come to. What does not
-// tell stacks apart is -1.
+// tally is the sum of the samples of one stack. Fields that do not distinguish
+// stacks are -1.
 type tally struct {
 	event         int32
 	pid, tid, cpu int32
@@ -72,16 +72,16 @@ type tally struct {
 	period        uint64 // all of theirs
 }
 
-// Recording is what Stacks counts the samples of.
+// Recording is an input of Stacks.
 type Recording struct {
 	File    *format.File
 	History *replay.History
 	Keep    func(*replay.Sample) bool // which samples count; nil: all
-	Written time.Time                 // when the file was; zero if that is not known
+	Written time.Time                 // the file's mtime; zero if unknown
 }
 
-// Add counts the samples of a recording, whose history is new. What could not be
-// used of the file is in the result.
+// Add counts the samples of a recording, whose history is new. The result counts
+// the skipped parts of the file.
 func (c *Stacks) Add(r Recording) (format.Skipped, error) {
 	if c.byKey == nil {
 		c.byKey = map[tallyKey]int32{}
@@ -140,7 +140,7 @@ func (in *stacksInput) count(b *replay.Batch) error {
 	return nil
 }
 
-// tally returns where the sample counts.
+// tally returns the tally of the sample's stack.
 func (in *stacksInput) tally(s *replay.Sample) *tally {
 	a := &in.File.Attrs[s.Event]
 	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, comm: s.Comm, chained: a.SampleType&format.SampleCallchain != 0, chain: s.Chain.Key()}
@@ -173,9 +173,9 @@ const (
 	taskClock = 1
 )
 
-// tellTime adds the recording's times to those of the others. When it was by the
-// calendar is known where the file relates its clock to that; else it ended when
-// the file was written.
+// tellTime adds the recording's times to those of the others. It uses the file's
+// CLOCK_DATA to convert them to wall-clock time; without it, it assumes that the
+// recording ended when the file was written.
 func (in *stacksInput) tellTime() {
 	if in.first > in.last {
 		return

@@ -73,7 +73,7 @@ func pprofOf(t *testing.T, c *Stacks) *profile.Profile {
 
 var threadStacks = Stacks{Processes: true, Threads: true, CPUs: true}
 
-// reportTotals are the sums of periods that Text tells of each event.
+// reportTotals returns the sums of periods that Text prints for each event.
 func reportTotals(t *testing.T, name string) map[string]int64 {
 	t.Helper()
 	f, sym := open(t, name)
@@ -104,7 +104,7 @@ func TestPprofEqualsReport(t *testing.T) {
 	}
 }
 
-// TestPprofOfTwo: what a profile tells beside its numbers.
+// TestPprofOfTwo: the metadata of a profile of two recordings.
 func TestPprofOfTwo(t *testing.T) {
 	c := threadStacks
 	p := pprofOf(t, counted(t, &c, "two.data"))
@@ -225,7 +225,7 @@ func TestFlameGraphTree(t *testing.T) {
 	}
 }
 
-// TestFlameGraphCut: a page has so many frames at most, and tells how many are
+// TestFlameGraphCut: a page has a limit of frames, and shows how many are
 // missing.
 func TestFlameGraphCut(t *testing.T) {
 	const many = maxFlame + 500

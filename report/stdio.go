@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// ErrNoSamples: there is nothing to report. What stands before the events'
-// blocks was written.
+// ErrNoSamples: the recording has no samples. The text before the events' blocks
+// was written.
 var ErrNoSamples = errors.New("no samples")
 
 // tip closes a report, as one of many does with perf.
@@ -22,7 +22,7 @@ const tip = "#\n# (Tip: For a higher level overview, try: gperf report --sort co
 // HeaderHint opens a report without the recording's header.
 const HeaderHint = "# To display the perf.data header info, please use --header/--header-only options.\n#\n"
 
-// write writes all blocks, and what stands before them.
+// write writes all blocks, and the text before them.
 func write(out io.Writer, l *layouts, opts *Options, hists []*Hist, lost uint64) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	if !opts.Quiet && !opts.Header {
@@ -67,8 +67,8 @@ func (h *Hist) write(w *bufio.Writer) error {
 	return h.writeList(w, &d)
 }
 
-// writeList writes the entries one below the other, some at a time: the text of all of
-// them may be a hundred times what they are.
+// writeList writes the entries in portions: their text may be a hundred times as big
+// as the entries.
 func (h *Hist) writeList(w *bufio.Writer, d *drawing) error {
 	const atATime = 256
 	widths := h.widths()
@@ -114,7 +114,7 @@ func inParallel(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// appendTitle appends what stands before the columns.
+// appendTitle appends the text before the columns.
 func (h *Hist) appendTitle(b []byte) []byte {
 	total := h.sum()
 	b = appendShort(append(b, "# Samples: "...), total.Samples)
@@ -129,7 +129,7 @@ func (h *Hist) appendTitle(b []byte) []byte {
 	return fmt.Appendf(b, "# Event count (approx.): %d\n#\n", total.Period)
 }
 
-// widths are those of the columns.
+// widths returns the widths of the columns.
 func (h *Hist) widths() []int {
 	widths := make([]int, len(h.layout.columns))
 	for i, k := range h.layout.columns {
@@ -155,8 +155,8 @@ func (h *Hist) widths() []int {
 	return widths
 }
 
-// madeTraces says whether perf has the traces' texts when it reckons widths: it
-// makes them to compare them, so the one of a lone sample is cut.
+// madeTraces reports whether perf has the traces' texts when it computes widths: it
+// makes them to compare them, so the text of a single sample is cut.
 func (h *Hist) madeTraces() bool {
 	return h.traces.formats[h.event] != nil && h.Total.Samples > 1
 }
@@ -221,7 +221,7 @@ func (h *Hist) appendEntry(b []byte, e *Entry, widths []int) []byte {
 	return b
 }
 
-// replaceByte keeps a separator out of what it separates.
+// replaceByte replaces the separator within a field.
 func replaceByte(b []byte, old, new byte) {
 	for i := range b {
 		if b[i] == old {

@@ -14,9 +14,9 @@ import (
 // tasks are the threads of a recording by TID.
 type tasks map[int32]*replay.Task
 
-// Tasks prints the threads of f below those that started them, with mappings also what
-// their processes had mapped, as `perf report --tasks` and `--mmaps` do. h is new. What
-// could not be used of the file is in the result.
+// Tasks prints the threads of f below those that started them, as `perf report
+// --tasks` does; mappings adds their processes' mappings, as `--mmaps`. h is new. The
+// result counts the skipped parts of the file.
 func Tasks(w io.Writer, f *format.File, h *replay.History, mappings bool) (format.Skipped, error) {
 	list, skipped, err := h.Tasks(f, mappings)
 	if err != nil {
@@ -35,7 +35,7 @@ func Tasks(w io.Writer, f *format.File, h *replay.History, mappings bool) (forma
 	return skipped, out.Flush()
 }
 
-// ancestors are the task and those that started it, the first of all first.
+// ancestors returns the task and those that started it, the oldest first.
 func (all tasks) ancestors(t *replay.Task) (line []*replay.Task) {
 	for t != nil && !slices.Contains(line, t) { // a damaged recording may have circles
 		line = append(line, t)

@@ -36,9 +36,8 @@ func appendInt(b []byte, v int64, width int) []byte {
 	return append(appendBlanks(b, width-len(d)), d...)
 }
 
-// appendShort appends a count as perf does, cut to thousands, millions, …: 83K,
-// where it is more than 1000 of them. Where there is nothing to cut, a blank
-// stands for the unit.
+// appendShort appends a count as perf does, in thousands, millions, …, for
+// example 83K. A blank replaces the unit of small counts.
 func appendShort(b []byte, n uint64) []byte {
 	v, unit := float64(n), byte(' ')
 	for _, u := range [...]byte{'K', 'M', 'G'} {

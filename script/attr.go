@@ -7,11 +7,11 @@ import (
 	"gperf/format"
 )
 
-// attrField is a field of an attr that is told, with its value.
+// attrField is a printed field of an attr.
 type attrField struct{ name, value string }
 
-// attrFields are what perf_event_attr__fprintf of tools/perf tells of an attr:
-// type, size and config, and of the rest what is not zero. tracepoint is the
+// attrFields returns the fields that perf_event_attr__fprintf of tools/perf
+// prints: type, size, config, and the other fields unless zero. tracepoint is the
 // name of a tracepoint.
 func attrFields(a *format.Attr, tracepoint string) (l []attrField) {
 	add := func(name string, v any) { l = append(l, attrField{name, fmt.Sprint(v)}) }
@@ -125,8 +125,8 @@ func configText(a *format.Attr, tracepoint string) string {
 	return number + " (" + name + ")"
 }
 
-// hardwareText names a hardware event. The upper half of its config tells which
-// PMU is meant, where there are several.
+// hardwareText names a hardware event. The upper half of its config is the PMU,
+// on machines with several.
 func hardwareText(a *format.Attr) string {
 	event := uint32(a.Config)
 	name := ""

@@ -2,13 +2,13 @@ package script
 
 import "gperf/format"
 
-// isBPFOutput tells whether the event's raw data is what a BPF program wrote.
+// isBPFOutput reports whether a BPF program wrote the event's raw data.
 func isBPFOutput(a *format.Attr) bool { return a.Type == format.TypeSoftware && a.Config == 10 }
 
 const bytesInLine = 8
 
-// appendBPFOutput appends what a BPF program wrote, in hexadecimal and in
-// characters, and again where it is a string.
+// appendBPFOutput appends the data of a BPF program, in hexadecimal and in
+// characters, and again as a string if it is one.
 func appendBPFOutput(b, data []byte) []byte {
 	b = append(b, '\n')
 	for at := 0; at < len(data); at += bytesInLine {
@@ -49,8 +49,8 @@ func appendBPFLine(b, data []byte, at int) []byte {
 // printable is the isprint of the kernel's lib/ctype.c, which goes by Latin-1.
 func printable(c byte) bool { return c >= ' ' && c <= '~' || c >= 0xa0 }
 
-// textOf returns data up to its first NUL, if it is printable up to there and
-// nothing but NULs behind it.
+// textOf returns data up to its first NUL. ok is false unless that is printable
+// and only NULs follow.
 func textOf(data []byte) (text []byte, ok bool) {
 	n := 0
 	for n < len(data) && printable(data[n]) {

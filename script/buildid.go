@@ -14,9 +14,9 @@ import (
 )
 
 // BuildIDs prints the build IDs and names of the DSOs that a recording lists, or
-// of those that its samples hit, as `perf buildid-list` does. A recording that
-// lists none, as those with build IDs in MMAP2 records, and those from pipes,
-// is searched for hits; one whose hits are in AUX data is not.
+// of those that its samples hit, as `perf buildid-list` does. If a recording lists
+// none (it comes from a pipe, or has build IDs in MMAP2 records), its samples are
+// searched for hits, except if these are in AUX data.
 func BuildIDs(w *bufio.Writer, f *format.File, h *replay.History, hits bool) (format.Skipped, error) {
 	var skipped format.Skipped
 	listed := listedDSOs(f)
@@ -44,8 +44,8 @@ func BuildIDs(w *bufio.Writer, f *format.File, h *replay.History, hits bool) (fo
 	return skipped, w.Flush()
 }
 
-// listedDSO is a line of the list. pid tells the guest machine that the DSO is
-// of, -1 for the host.
+// listedDSO is a line of the list. pid identifies the DSO's guest machine, -1 for
+// the host.
 type listedDSO struct {
 	pid      int32
 	name, id string // id in hexadecimal
@@ -57,8 +57,7 @@ func (d listedDSO) compare(e listedDSO) int {
 
 func (d listedDSO) sameFile(e listedDSO) bool { return d.pid == e.pid && d.name == e.name }
 
-// listedDSOs are those of the BUILD_ID section. Where a name comes twice, the
-// last entry counts.
+// listedDSOs returns those of the BUILD_ID section. The last entry of a name counts.
 func listedDSOs(f *format.File) (l []listedDSO) {
 	entries, _ := f.BuildIDs()
 	for _, e := range entries {
@@ -73,7 +72,7 @@ func listedDSOs(f *format.File) (l []listedDSO) {
 	return l
 }
 
-// hitDSOs are those that addresses of samples lie in.
+// hitDSOs returns the DSOs of the samples' addresses.
 func hitDSOs(f *format.File, h *replay.History) ([]listedDSO, format.Skipped, error) {
 	hit := map[*replay.Map]bool{}
 	skipped, err := h.Walk(f, nil, func(b *replay.Batch) error {
@@ -100,15 +99,15 @@ func hitDSOs(f *format.File, h *replay.History) ([]listedDSO, format.Skipped, er
 	return l, skipped, cmp.Or(err, moduleErr)
 }
 
-// note notes that a frame's mapping was hit, and whether it is the kernel's.
+// note marks a frame's mapping as hit, and whether it is the kernel's.
 func note(hit map[*replay.Map]bool, f *replay.Frame) {
 	if f != nil && f.Map != nil {
 		hit[f.Map] = f.Kernel
 	}
 }
 
-// kernelModules are the files of the kernel's modules, by the addresses where
-// they begin. Frames know them by their short names.
+// kernelModules returns the files of the kernel's modules, by their start addresses.
+// Frames have only their short names.
 func kernelModules(f *format.File) (map[uint64]string, error) {
 	modules := map[uint64]string{}
 	for r := f.Records(); ; {

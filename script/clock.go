@@ -10,7 +10,7 @@ import (
 // wall. Both are in ns.
 type clock struct{ wall, clock uint64 }
 
-// clockOf returns the recording's clock, if the file tells of it.
+// clockOf returns the recording's clock, if the file describes it.
 func clockOf(f *format.File) (clock, bool) {
 	words := f.Uint64s(format.FeatureClockData, 3) // the first is the version and the clock's id
 	if len(words) < 3 {

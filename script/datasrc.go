@@ -7,11 +7,11 @@ import (
 
 var operations = [...]string{"N/A", "LOAD", "STORE", "PFETCH", "EXEC"}
 
-// maxDataSource is where perf's buffer ends.
+// maxDataSource is the size of perf's buffer.
 const maxDataSource = 99
 
-// dataWidths follows how wide decoded data sources get. Batches are printed at
-// the same time, but each must know how wide those before it made the column.
+// dataWidths tracks the width of decoded data sources. Batches are printed
+// concurrently, but each needs the column's width after the batches before it.
 type dataWidths struct {
 	fields []Field // by event
 	widest int
@@ -44,7 +44,7 @@ func appendDataSource(b []byte, src uint64) []byte {
 	return b[:min(len(b), start+maxDataSource)]
 }
 
-// operation names what mem_op says: the lowest of its bits that is set.
+// operation names the lowest bit set in mem_op.
 func operation(src uint64) string {
 	for i, name := range operations {
 		if src>>i&1 != 0 {

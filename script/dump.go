@@ -79,7 +79,7 @@ func (d *dumper) append(b []byte, raw format.Raw) []byte {
 	if err != nil {
 		return d.appendError(b, raw, err)
 	}
-	if raw.Type != format.TypeAuxtrace { // of whose data nothing is shown
+	if raw.Type != format.TypeAuxtrace { // whose data is not printed
 		d.history.Apply(rec)
 	}
 	return d.appendDumped(d.appendType(b, raw), raw, rec)
@@ -104,7 +104,7 @@ func (d *dumper) appendError(b []byte, raw format.Raw, err error) []byte {
 	return fmt.Appendf(d.appendType(b, raw), ": %v\n", err)
 }
 
-// appendID appends what is known from a record's sample id: "1 5000000042 ".
+// appendID appends the fields of a record's sample id: "1 5000000042 ".
 func (d *dumper) appendID(b []byte, raw format.Raw) []byte {
 	id, event := d.file.RecordID(raw)
 	switch {
@@ -116,7 +116,7 @@ func (d *dumper) appendID(b []byte, raw format.Raw) []byte {
 	return d.appendWhen(b, id.CPU, id.Time)
 }
 
-// appendWhen appends the processor and the time, where any event's samples have them.
+// appendWhen appends the CPU and the time, if any event's samples have them.
 func (d *dumper) appendWhen(b []byte, cpu uint32, time uint64) []byte {
 	if d.types&format.SampleCPU != 0 {
 		b = fmt.Appendf(b, "%d ", cpu)
@@ -149,7 +149,7 @@ func appendHexDump(b, data []byte) []byte {
 	return b
 }
 
-// appendDumped appends the text behind the type's name, to the end of the line
+// appendDumped appends the text after the type's name, to the end of the line
 // and on lines of its own.
 func (d *dumper) appendDumped(b []byte, raw format.Raw, rec format.Record) []byte {
 	switch r := rec.(type) {

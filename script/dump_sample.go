@@ -52,7 +52,7 @@ func (d *dumper) appendSample(b []byte, raw format.Raw) []byte {
 	return d.appendPlace(b, s)
 }
 
-// stackOff is where behind the header of the record the copy of the stack begins, of which s has a slice.
+// stackOff returns the offset in the record's body of the stack copy, a slice of which is in s.
 func stackOff(raw format.Raw, s *format.Sample) uintptr {
 	if s.UserStack == nil {
 		return 0
@@ -61,7 +61,7 @@ func stackOff(raw format.Raw, s *format.Sample) uintptr {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(s.UserStack))) - start
 }
 
-// appendPlace appends who was sampled, and where.
+// appendPlace appends the thread and DSO of the sample.
 func (d *dumper) appendPlace(b []byte, s *format.Sample) []byte {
 	th, frame := d.history.Sampled(s)
 	dso := "<not found>"
@@ -71,7 +71,7 @@ func (d *dumper) appendPlace(b []byte, s *format.Sample) []byte {
 	return fmt.Appendf(b, " ... thread: %s:%d\n ...... dso: %s\n", th.Comm, s.TID, dso)
 }
 
-// appendMemory appends what the sample has of an access to memory.
+// appendMemory appends the sample's fields of a memory access.
 func appendMemory(b []byte, a *format.Attr, s *format.Sample) []byte {
 	st := a.SampleType
 	if st&(format.SampleWeight|format.SampleWeightStruct) != 0 {
@@ -155,7 +155,7 @@ func appendDumpedBranches(b []byte, branches format.Branches) []byte {
 	return b
 }
 
-// appendDumpedFlags appends what is known of a branch, as branch_stack__printf of
+// appendDumpedFlags appends the flags of a branch, as branch_stack__printf of
 // tools/perf does.
 func appendDumpedFlags(b []byte, f branchFlags) []byte {
 	missed, predicted, inTX, aborted := f.take(1), f.take(1), f.take(1), f.take(1)

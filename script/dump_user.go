@@ -6,8 +6,8 @@ import (
 	"gperf/format"
 )
 
-// appendUser appends the text of one of perf's own records; ok says that it was
-// one.
+// appendUser appends the text of one of perf's own records; ok is false for other
+// records.
 func appendUser(b []byte, rec format.Record) (_ []byte, ok bool) {
 	switch r := rec.(type) {
 	case *format.HeaderAttr:
@@ -47,7 +47,7 @@ func appendUser(b []byte, rec format.Record) (_ []byte, ok bool) {
 	return appendStat(b, rec)
 }
 
-// appendStat appends the text of what `perf stat` and the like write.
+// appendStat appends the text of the records of `perf stat` and similar commands.
 func appendStat(b []byte, rec format.Record) (_ []byte, ok bool) {
 	switch r := rec.(type) {
 	case *format.StatConfig:

@@ -8,8 +8,8 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// showRecords asks h for the records that are to be printed. With FINISHED_ROUND
-// among them perf leaves everything in the order of the file.
+// showRecords selects the records that h hands out for printing. If they include
+// FINISHED_ROUND, perf prints everything in file order.
 func (o *Options) showRecords(h *replay.History) {
 	for _, t := range o.Records {
 		if h.Show == nil {
@@ -43,7 +43,7 @@ func (p *printer) appendBatch(b []byte, batch *replay.Batch, handOn func(b []byt
 	return b, event
 }
 
-// noEvent says that text is no sample's.
+// noEvent marks text that belongs to no sample.
 const noEvent = -1
 
 // inOrder visits the batch's samples and the records between them.
@@ -82,8 +82,8 @@ func (p *printer) appendRecord(b []byte, r *replay.Record) []byte {
 	return appendRecordText(b, r.Record, p.env.Symbol)
 }
 
-// recordStart returns what the start of a record's line shows; ok is false for a
-// record without one, or of a CPU that is left out.
+// recordStart returns the start of a record's line; ok is false for a record without
+// one, or of a CPU that is filtered out.
 func (p *printer) recordStart(r *replay.Record) (s *replay.Sample, e event, ok bool) {
 	if r.Raw.Type >= format.TypeHeaderAttr {
 		return nil, e, false
@@ -95,8 +95,8 @@ func (p *printer) recordStart(r *replay.Record) (s *replay.Sample, e event, ok b
 	return s, e, p.opts.RecordCPUs == nil || int32(s.CPU) < 0 || slices.Contains(p.opts.RecordCPUs, int(s.CPU))
 }
 
-// recordAsSample is what a line's start says of a record. Without a sample id
-// that is the thread which the record names.
+// recordAsSample returns the fields of a record for a line's start. Without a sample
+// id that is the thread which the record names.
 func (p *printer) recordAsSample(r *replay.Record) *replay.Sample {
 	s := &replay.Sample{Comm: ":-1"}
 	s.PID, s.TID, s.Time, s.CPU, s.Misc = r.ID.PID, r.ID.TID, r.ID.Time, r.ID.CPU, r.Raw.Misc
@@ -148,7 +148,7 @@ func appendRecordMisc(b []byte, raw format.Raw) []byte {
 type kernelSymbol func(ip uint64) (name string, off uint64, module string, ok bool)
 
 // appendRecordText appends what perf_event__fprintf of tools/perf/util/event.c
-// prints behind the type's name, to the line's end.
+// prints after the type's name, to the line's end.
 func appendRecordText(b []byte, rec format.Record, symbol kernelSymbol) []byte {
 	switch r := rec.(type) {
 	case *format.Comm:
@@ -187,7 +187,7 @@ func appendRecordText(b []byte, rec format.Record, symbol kernelSymbol) []byte {
 	return append(b, '\n')
 }
 
-// hexC is %#x of C, which puts nothing before 0.
+// hexC is C's %#x, which has no prefix for 0.
 func hexC(v uint64) string {
 	if v == 0 {
 		return "0"
@@ -284,7 +284,7 @@ func appendTextPoke(b []byte, r *format.TextPoke, symbol kernelSymbol) []byte {
 	return appendBytesLines(b, "            New bytes:", r.New)
 }
 
-// appendBytesLines appends lines of 16 bytes, each behind label.
+// appendBytesLines appends lines of 16 bytes, each after label.
 func appendBytesLines(b []byte, label string, bytes []byte) []byte {
 	for line := range slices.Chunk(bytes, 16) {
 		b = append(b, label...)

@@ -9,12 +9,12 @@ import (
 	"gperf/format"
 )
 
-// EventOptions say what Events tells of each event.
+// EventOptions say what Events prints of each event.
 type EventOptions struct {
 	Attrs       bool // all fields of the attr that are not zero
-	Freq        bool // how often it is sampled
+	Freq        bool // its frequency or period
 	Groups      bool // a line for each group, instead of each event
-	TraceFields bool // the fields that a tracepoint has of its own
+	TraceFields bool // a tracepoint's own fields
 }
 
 // Events prints a recording's events, as `perf evlist` does.
@@ -34,7 +34,7 @@ func Events(w *bufio.Writer, f *format.File, opts EventOptions) {
 			fmt.Fprintln(w, name+opts.details(f, i))
 		}
 	}
-	// Perf's words, that whoever compares finds no difference.
+	// Perf's words, so that outputs can be compared.
 	isTracepoint := func(a format.Attr) bool { return a.Type == format.TypeTracepoint }
 	if !opts.TraceFields && slices.ContainsFunc(f.Attrs, isTracepoint) {
 		fmt.Fprintln(w, "# Tip: use 'perf evlist --trace-fields' to show fields for tracepoint events")
@@ -44,8 +44,8 @@ func Events(w *bufio.Writer, f *format.File, opts EventOptions) {
 	}
 }
 
-// evlistNames are the names of the events. Perf has printed those of a pipe when
-// it learns what they were called.
+// evlistNames returns the names of the events. On a pipe perf prints them before it
+// reads the users' names.
 func evlistNames(f *format.File) (names []string) {
 	for i := range f.Attrs {
 		if a := &f.Attrs[i]; f.Pipe && a.Type != format.TypeTracepoint {
@@ -57,7 +57,7 @@ func evlistNames(f *format.File) (names []string) {
 	return names
 }
 
-// details is what follows event i's name.
+// details returns the text after event i's name.
 func (o EventOptions) details(f *format.File, i int) string {
 	a := &f.Attrs[i]
 	var parts []string
@@ -112,8 +112,8 @@ func (g eventGroup) String() string {
 	return g.name + "{" + strings.Join(g.members, ",") + "}"
 }
 
-// eventGroups makes groups of the events called names. The GROUP_DESC section
-// lists groups in their order; one that is out of it is passed over.
+// eventGroups makes groups of the events called names. The GROUP_DESC section lists
+// groups in the order of events; groups out of order are skipped.
 func eventGroups(names []string, list []format.EventGroup) (l []eventGroup) {
 	for i := 0; i < len(names); {
 		n, name := 1, ""

@@ -45,12 +45,12 @@ const (
 	FieldSrcline
 	FieldSrcfile
 
-	// fieldKernelOff says that "dsoff" shows addresses of the kernel as well, which
-	// perf does where it could not read the running kernel's memory.
+	// fieldKernelOff makes "dsoff" show addresses of the kernel too, as perf does if it
+	// cannot read the running kernel's memory.
 	fieldKernelOff
 )
 
-// fieldNames are the fields' names, and what a sample must carry for them.
+// fieldNames are the fields' names, and the sample_type bits that they need.
 var fieldNames = []struct {
 	field Field
 	name  string
@@ -103,7 +103,7 @@ var otherFields = map[string]string{
 const (
 	noInsns  = "gperf does not read instructions"
 	noTraces = "gperf does not decode instruction traces"
-	noGuests = "gperf does not tell guests apart"
+	noGuests = "gperf does not distinguish guests"
 )
 
 // FieldNames lists the names that -F takes.
@@ -119,18 +119,18 @@ const framesFields = FieldIP | FieldSym | FieldSymOff | FieldDSO
 
 const branchFields = FieldBrstack | FieldBrstackSym | FieldBrstackOff
 
-// typeOther stands for the events of PMUs, whose types have no fixed numbers.
+// typeOther is the type of PMUs' events, which have no fixed numbers.
 const typeOther = format.TypeBreakpoint + 1
 
 const (
 	usualFields = FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | framesFields | FieldPeriod
-	// rawFields are shown of raw events where the samples carry them.
+	// rawFields are shown for raw events if the samples carry them.
 	rawFields = FieldAddr | FieldDataSrc | FieldWeight | FieldPhysAddr | FieldDataPageSize | FieldCodePageSize | FieldInsLat | FieldRetireLat
 )
 
-// kinds are the types of events that have fields of their own, by the names
-// that stand before the colon in -F TYPE:FIELDS; what they show by default, and
-// what they cannot (output of tools/perf/builtin-script.c).
+// kinds are the types of events with their own fields, by the names before the colon
+// in -F TYPE:FIELDS, with their default fields and invalid fields (output of
+// tools/perf/builtin-script.c).
 var kinds = []struct {
 	name  string
 	kind  format.EventType
@@ -177,7 +177,7 @@ func (fs *FieldSpec) ParseFields(arg string) error {
 		switch word[:len(word)-len(name)] {
 		case "":
 			if strings.Contains(list, "bpf-output") {
-				merge(fs.add, types, f) // perf takes the name's hyphen for a -FIELD, so the usual fields stay
+				merge(fs.add, types, f) // perf parses the name's hyphen as -FIELD, so the usual fields stay
 				continue
 			}
 			replaced = true
@@ -219,7 +219,7 @@ func splitKind(arg string) (types []format.EventType, list string, err error) {
 		return types, arg, nil
 	}
 	if types == nil {
-		return nil, "", fmt.Errorf("fields %q: unknown type of events %q: it is one of hw, sw, trace, raw, cache, break, pmu", arg, name)
+		return nil, "", fmt.Errorf("fields %q: unknown event type %q: use hw, sw, trace, raw, cache, break or pmu", arg, name)
 	}
 	return types, list, nil
 }
@@ -241,8 +241,8 @@ type FieldError struct{ Name string }
 
 func (e *FieldError) Error() string { return fmt.Sprintf("unknown field %q", e.Name) }
 
-// resolve says what is printed of each event of f. As in perf, all events of a
-// kind have the same fields, for which the first of them is asked.
+// resolve returns the printed fields of each event of f. As in perf, all events of a
+// kind have the fields chosen for the first of them.
 func (fs *FieldSpec) resolve(f *format.File, chains bool) ([]Field, error) {
 	tracepointChains := chains && slices.ContainsFunc(f.Attrs, func(a format.Attr) bool {
 		return a.Type == format.TypeTracepoint && a.SampleType&format.SampleCallchain != 0
@@ -267,8 +267,8 @@ func (fs *FieldSpec) resolve(f *format.File, chains bool) ([]Field, error) {
 	return list, nil
 }
 
-// carried returns those of fields that event i's samples carry. One that was
-// asked for must be among them.
+// carried returns those of fields that event i's samples carry. It is an error if
+// the user chose others.
 func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error) {
 	a := &f.Attrs[i]
 	for _, fn := range fieldNames {
@@ -284,7 +284,7 @@ func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error)
 		return 0, fmt.Errorf("field \"symoff\" is an offset in a symbol: it needs the field \"sym\" as well")
 	}
 	if _, ok := clockOf(f); fields&FieldTOD != 0 && !ok {
-		return 0, fmt.Errorf("field \"tod\" needs to know what time it was: record with -k (--clockid)")
+		return 0, fmt.Errorf("field \"tod\" needs the wall-clock time: record with -k (--clockid)")
 	}
 	if fields&sourceFields != 0 && fields&FieldIP == 0 {
 		if _, replaced := fs.set[kindOf(a.Type)]; replaced {
@@ -312,7 +312,7 @@ func (fs *FieldSpec) fields(kind format.EventType, tracepointChains bool) (field
 	return (fields | fs.add[kind]) &^ fs.remove[kind]
 }
 
-// Asks tells whether the user asked for any of f, of events of any kind.
+// Asks reports whether the user asked for any of f, of events of any kind.
 func (fs *FieldSpec) Asks(f Field) bool {
 	for _, k := range kinds {
 		if fs.wants(k.kind, f) {
@@ -326,7 +326,7 @@ func (fs *FieldSpec) wants(kind format.EventType, f Field) bool {
 	return (fs.set[kind]|fs.add[kind])&f != 0
 }
 
-// changed tells whether the user chose fields for events of that kind.
+// changed reports whether the user chose fields for events of that kind.
 func (fs *FieldSpec) changed(kind format.EventType) bool {
 	_, replaced := fs.set[kind]
 	return replaced || fs.add[kind]|fs.remove[kind] != 0

@@ -22,7 +22,7 @@ var featureNames = [...]string{
 
 // Header prints what the file says about the recording, as `perf script
 // --header` does. recorded is the time of the file's last change; full adds
-// what is long, and what simpleperf tells.
+// the long sections and those of simpleperf.
 func Header(w *bufio.Writer, f *format.File, recorded time.Time, full bool) {
 	h := header{w: w, f: f, full: full}
 	h.line("========")
@@ -31,7 +31,7 @@ func Header(w *bufio.Writer, f *format.File, recorded time.Time, full bool) {
 	h.line("data offset    : %d", f.DataOffset())
 	h.line("data size      : %d", f.DataSize())
 	h.line("feat offset    : %d", f.FeatureOffset())
-	if f.Pipe { // perf prints features as they come
+	if f.Pipe { // perf prints features in file order
 		h.end()
 		h.features()
 		return
@@ -119,7 +119,7 @@ var stringFeatures = map[format.Feature]string{
 	format.FeatureArch: "arch", format.FeatureCPUDesc: "cpudesc", format.FeatureCPUID: "cpuid",
 }
 
-// small prints the features that are a number or two, or nothing but there.
+// small prints the features of one or two numbers, and those without contents.
 func (h *header) small(n format.Feature) {
 	switch n {
 	case format.FeatureTotalMem:
@@ -224,7 +224,7 @@ func isX86(arch string) bool {
 	return arch == "x86_64" || len(arch) == 4 && arch[0] == 'i' && arch[2:] == "86"
 }
 
-// simpleperf prints what only simpleperf's files have, in gperf's own form.
+// simpleperf prints simpleperf's own sections, in gperf's own format.
 func (h *header) simpleperf() {
 	for _, m := range h.f.MetaInfo() {
 		h.line("simpleperf meta_info : %s = %s", m.Key, strings.ReplaceAll(m.Value, "\n", `\n`))
@@ -243,8 +243,7 @@ func (h *header) simpleperf() {
 	}
 }
 
-// cmdline joins the arguments; perf puts a quote's backslash and a blank behind
-// each.
+// cmdline joins the arguments; perf escapes quotes and puts a blank after each.
 func cmdline(args []string) string {
 	var b strings.Builder
 	for _, a := range args {
@@ -378,7 +377,7 @@ func (h *header) memory() {
 	}
 }
 
-// memoryListSize is where perf cuts the list of a node's blocks off.
+// memoryListSize is the length at which perf cuts the list of a node's blocks.
 const memoryListSize = 99
 
 // sizeText is a size in bytes in perf's units: the next one from 2 on.

@@ -93,7 +93,7 @@ func same(t *testing.T, got, want string) {
 	}
 }
 
-// A recording from a pipe has its features behind the header's end. The texts
+// A recording from a pipe has its features after the header's end. The texts
 // are those of perf 7.3 for the same sections in a file.
 func TestHeaderOfPipe(t *testing.T) {
 	t.Setenv("TZ", "UTC")
@@ -174,7 +174,7 @@ func TestHeaderOfPipe(t *testing.T) {
 	}
 }
 
-// Damaged sections are told of; the others are shown all the same.
+// Damaged sections are reported; the others are shown.
 func TestHeaderDamaged(t *testing.T) {
 	for n := range sections {
 		f := file()

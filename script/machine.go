@@ -10,10 +10,9 @@ import (
 	"gperf/format"
 )
 
-// What the machine that reads a recording says of numbers in it. perf names
-// PMUs and tracepoints so, for good or ill: the recording machine may number
-// them otherwise. As with perf, SYSFS_PATH and TRACEFS_PATH say where sysfs and
-// tracefs are.
+// Names of PMUs and tracepoints by their numbers on the reading machine. perf
+// uses these too, although the recording machine may number them differently. As
+// in perf, SYSFS_PATH and TRACEFS_PATH are the mount points of sysfs and tracefs.
 
 // pmuName returns the name of a PMU of this machine, "" when it has none of that
 // type.
@@ -37,9 +36,9 @@ func isCorePMU(dir string) bool {
 	return err == nil || filepath.Base(dir) == "cpu"
 }
 
-// tracepointName returns the name of an event's tracepoint if this machine gives
-// it the same number: perf, which asks this machine alone, would else show some
-// other name.
+// tracepointName returns the name of an event's tracepoint if it has the same number
+// on this machine. perf looks only at this machine's numbers, and would otherwise
+// print another name.
 func tracepointName(f *format.File, a *format.Attr) string {
 	if a.Type != format.TypeTracepoint {
 		return ""
@@ -65,7 +64,7 @@ func tracepointName(f *format.File, a *format.Attr) string {
 	return ""
 }
 
-// number returns what a file of one line says, "" when it cannot be read.
+// number returns the contents of a file of one line, "" if unreadable.
 func number(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

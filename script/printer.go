@@ -18,7 +18,7 @@ const (
 	Perf6               // 6.1: narrower ids; user addresses of callchains are those within the DSO
 )
 
-// Options say what is printed of the samples, and how.
+// Options say what to print of the samples, and how.
 type Options struct {
 	Fields   FieldSpec
 	MaxStack int  // frames of a callchain
@@ -26,14 +26,14 @@ type Options struct {
 	Nanosecs bool // times with nine digits
 	Since    TimeBase
 	Compat   Compat
-	// ShowUnwind adds a line that says how the user stack ended.
+	// ShowUnwind adds a line that says why the user stack ended.
 	ShowUnwind bool
 	Source
-	// Where leaves out the samples that were taken elsewhere.
+	// Where drops the samples taken elsewhere.
 	Where replay.Where
 	// Events, unless nil, get the samples' text, each that of its event.
 	Events []EventText
-	// StopAt are functions whose frames are the last shown of a callchain.
+	// StopAt are functions at which callchains are cut; their frames are shown.
 	StopAt []string
 	// Records are the types of records that get a line between the samples;
 	// RecordCPUs, unless nil, the CPUs whose records do.
@@ -41,7 +41,7 @@ type Options struct {
 	RecordCPUs []int
 }
 
-// EventText is where the text of an event's samples goes.
+// EventText is the output of an event's samples.
 type EventText struct {
 	io.Writer
 	Samples int // how many there were
@@ -61,7 +61,7 @@ type printer struct {
 	line    lineState
 }
 
-// lineState is what a line depends on besides its sample: the lines before it.
+// lineState is the state from previous lines on which a line depends.
 type lineState struct {
 	// dataWidth is that of the widest decoded data source so far: perf pads the
 	// others to it.
@@ -69,16 +69,16 @@ type lineState struct {
 	times     times
 }
 
-// event is what a line says of each sample of one event.
+// event is the format of the lines of one event.
 type event struct {
 	name   string // padded to the longest one, with ": "
 	attr   *format.Attr
 	chain  bool              // samples have callchains
 	trace  bool              // as the processor's branch trace store has them
-	absent format.SampleType // what samples lack of what a line may start with
+	absent format.SampleType // fields at the start of a line that samples lack
 	format *tracepoint.Format
 	frames *frameTexts
-	// sampleID says that records which are no samples carry a sample id.
+	// sampleID says that records other than samples carry a sample id.
 	sampleID bool
 }
 
@@ -151,7 +151,7 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fi
 	return p
 }
 
-// pad puts blanks before s until it is width long.
+// pad returns s, aligned right in width.
 func pad(s string, width int) string {
 	for len(s) < width {
 		s = " " + s
@@ -191,12 +191,12 @@ func (p *printer) append(b []byte, s *replay.Sample) []byte {
 }
 
 const (
-	// memoryFields stand before the frames, lateFields behind them.
+	// memoryFields come before the frames, lateFields after them.
 	memoryFields = FieldAddr | FieldDataSrc | FieldWeight | FieldInsLat | FieldRetireLat | FieldCgroup
 	lateFields   = FieldIRegs | FieldURegs | branchFields | FieldBPFOutput | FieldPhysAddr | FieldDataPageSize | FieldCodePageSize
 )
 
-// appendMemory appends what the sample says of an access to memory.
+// appendMemory appends the sample's fields of a memory access.
 func (p *printer) appendMemory(b []byte, s *replay.Sample, fields Field, e *event) []byte {
 	if fields&FieldAddr != 0 {
 		b = p.appendAddr(b, s, fields, e)
@@ -237,12 +237,12 @@ func (p *printer) appendAddr(b []byte, s *replay.Sample, fields Field, e *event)
 	return appendName(b, s.Data, fields)
 }
 
-// isPageFault tells whether the event's addresses are those of data with a name.
+// isPageFault reports whether the event's addresses are those of data with a name.
 func isPageFault(a *format.Attr) bool {
 	return a.Type == format.TypeSoftware && (a.Config == 2 || a.Config == 5 || a.Config == 6)
 }
 
-// isBranchTrace tells whether every branch is a sample, from IP to Addr
+// isBranchTrace reports whether every branch is a sample, from IP to Addr
 // (is_bts_event of tools/perf/util/evsel.h).
 func isBranchTrace(a *format.Attr) bool {
 	return a.Type == format.TypeHardware && a.Config == 4 && a.SamplePeriod == 1
@@ -259,7 +259,7 @@ func (p *printer) appendBranchTrace(b []byte, s *replay.Sample, fields Field, e 
 	return append(b, '\n')
 }
 
-// appendLate appends what stands behind the frames.
+// appendLate appends the fields after the frames.
 func (p *printer) appendLate(b []byte, s *replay.Sample, fields Field, e *event) []byte {
 	if fields&FieldIRegs != 0 && s.IntrRegsABI != 0 {
 		b = p.appendRegs(b, s.IntrRegsABI, e.attr.SampleRegsIntr, s.IntrRegs)
@@ -298,7 +298,7 @@ func appendPageSize(b []byte, n uint64) []byte {
 	return append(strconv.AppendUint(b, n, 10), "BKMG"[unit])
 }
 
-// appendStart appends what perf_sample__fprintf_start prints: who, where, when.
+// appendStart appends the text of perf_sample__fprintf_start: thread, CPU, time.
 func (p *printer) appendStart(b []byte, s *replay.Sample, fields Field, e *event) []byte {
 	s = e.known(s)
 	if fields&FieldComm != 0 {
@@ -340,7 +340,7 @@ func (p *printer) appendStart(b []byte, s *replay.Sample, fields Field, e *event
 	return b
 }
 
-// startNeeds is what the fields at the start of a line want of a sample.
+// startNeeds is the sample_type bits for the fields at the start of a line.
 func startNeeds(fields Field) (needs format.SampleType) {
 	if fields&(FieldPID|FieldTID) != 0 {
 		needs |= format.SampleTID
@@ -354,8 +354,8 @@ func startNeeds(fields Field) (needs format.SampleType) {
 	return needs
 }
 
-// known returns the sample as a line's start shows it: with perf's marks for what
-// its event does not record.
+// known returns the sample as a line's start shows it, with perf's marks for fields
+// that its event does not record.
 func (e *event) known(s *replay.Sample) *replay.Sample {
 	if e.absent == 0 {
 		return s
@@ -363,8 +363,8 @@ func (e *event) known(s *replay.Sample) *replay.Sample {
 	return unset(*s, e.absent)
 }
 
-// unset returns the sample with the marks that perf puts where a sample does not
-// tell: all bits set.
+// unset returns the sample with the fields that are absent set as in perf: all
+// bits set.
 func unset(s replay.Sample, absent format.SampleType) *replay.Sample {
 	if absent&format.SampleTID != 0 {
 		s.PID, s.TID = -1, -1
@@ -394,8 +394,8 @@ func (p *printer) appendTime(b []byte, ns uint64) []byte {
 	return append(appendZeros(b, ns%1e9/1e3, 6), ": "...)
 }
 
-// miscLetters are the marks of a sample's misc field. perf asks whether all the
-// bits of a mode are set, so that those of others are marked too.
+// miscLetters are the marks of a sample's misc field. perf tests whether all bits of
+// a mode are set, so it also prints marks of modes whose bits are a subset.
 var miscLetters = [...]struct {
 	mode   format.Misc
 	letter byte
@@ -449,7 +449,7 @@ func (p *printer) appendChain(b []byte, s *replay.Sample, e *event) []byte {
 	}
 	left -= min(left, len(s.Kernel))
 	if s.Unwound {
-		left = p.opts.MaxStack // perf counts what it unwinds for itself
+		left = p.opts.MaxStack // perf counts the frames that it unwinds itself
 	}
 	for i, f := range s.User[:min(left, len(s.User))] {
 		t := e.frames.of(f, i > 0)
@@ -463,7 +463,7 @@ func (p *printer) appendChain(b []byte, s *replay.Sample, e *event) []byte {
 // textBlock is the size of a block of lines, in bytes.
 const textBlock = 1 << 16
 
-// of returns the frame's lines. caller says that a call returns to its address.
+// of returns the frame's lines. caller says that its address is a return address.
 func (t *frameTexts) of(f *replay.Frame, caller bool) frameText {
 	list := &t.lines
 	if caller {

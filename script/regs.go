@@ -15,8 +15,8 @@ func registerNames(f *format.File) func(int) string {
 	return func(bit int) string { return format.RegisterName(arch, bit) }
 }
 
-// archOf returns perf's name of the architecture, of this machine where the file
-// does not tell.
+// archOf returns perf's name of the file's architecture, or of this machine if
+// the file has none.
 func archOf(f *format.File) string {
 	arch := f.String(format.FeatureArch)
 	switch {

@@ -1,9 +1,9 @@
-// Package script answers the question: what is each sample's text? It prints a
-// block for every sample, byte for byte as `perf script` does.
+// Package script prints a block for every sample, byte for byte as `perf script`
+// does.
 //
-// Whose address it was comes from symbolize/replay, names from symbolize, the
-// text of a tracepoint's data from format/tracepoint. What is made of all
-// samples together, folded stacks too, belongs to report.
+// symbolize/replay finds the thread and DSO of an address, symbolize its name, and
+// format/tracepoint prints a tracepoint's data. Package report aggregates samples,
+// also into folded stacks.
 package script
 
 import (
@@ -16,9 +16,9 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// Print writes the text of f's samples to w. keep, which may be nil, chooses
-// among them. What could not be used of the file is in the result. The error
-// is w's, or that of reading.
+// Print writes the text of f's samples to w. keep, which may be nil, selects
+// samples. The result counts the skipped parts of the file. The error is that of w
+// or of reading.
 func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (format.Skipped, error) {
 	fields, err := opts.Fields.resolve(f, !opts.NoChain)
 	if err != nil {
@@ -135,8 +135,8 @@ func (o *output) write(w io.Writer, events []EventText) (err error) {
 	return err
 }
 
-// put takes a batch and the state of the lines before it. Once writing has failed
-// it says so, to end the reading.
+// put prints a batch after the given state of lines. After a failed write it returns
+// the error, which ends the reading.
 func (o *output) put(b *replay.Batch, before lineState) error {
 	select {
 	case <-o.failed:

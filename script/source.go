@@ -15,7 +15,7 @@ type Source struct {
 	FullPath bool // "srcline" and "srcfile" are whole paths
 }
 
-// sourceFields are what is printed on lines of their own, below the frame's.
+// sourceFields are printed on separate lines, below the frame's.
 const sourceFields = FieldSrcline | FieldSrcfile
 
 // appendOwnSource appends the place of a frame without a callchain.
@@ -49,8 +49,8 @@ func (t *frameTexts) frameLines(b []byte, f *replay.Frame, caller bool) (_ []byt
 	return append(b, '\n'), sym != nil && slices.Contains(t.stopAt, sym.Name)
 }
 
-// shownCall is the call whose place the frame's own line shows: the innermost, where
-// the others are not shown.
+// shownCall returns the call whose source line the frame's line shows: the
+// innermost, unless inlined calls have their own lines.
 func (t *frameTexts) shownCall(f *replay.Frame, last int) int {
 	if t.Inline && f.Sym() != nil {
 		return last
@@ -82,9 +82,8 @@ func (t *frameTexts) appendInlined(b []byte, f *replay.Frame, calls []srcline.Ca
 	return append(b, " (inlined)\n"...)
 }
 
-// appendSource appends where in the source call i is, on lines of its own; where
-// that is not known, where in the DSO the frame's address is (map__fprintf_srcline
-// of tools/perf/util/map.c).
+// appendSource appends the source line of call i, on separate lines; if unknown, the
+// frame's address in the DSO (map__fprintf_srcline of tools/perf/util/map.c).
 func (t *frameTexts) appendSource(b []byte, f *replay.Frame, calls []srcline.Call, i int) []byte {
 	for _, field := range [...]Field{FieldSrcline, FieldSrcfile} {
 		switch {

@@ -2,7 +2,7 @@ package script
 
 import "gperf/symbolize/replay"
 
-// TimeBase says what the time of a line is relative to.
+// TimeBase is the reference of the times of lines.
 type TimeBase int
 
 const (

@@ -29,7 +29,7 @@ func (b *builder) add(list []entry) {
 		b.history = append(b.history, event{start: list[i].start})
 	}
 	sortEntries(list)
-	// Merge from the end, where the room is. Those added go behind their equals.
+	// Merge from the end, where there is room. Added entries go after equal ones.
 	i, j := len(b.entries)-1, len(list)-1
 	b.entries = append(b.entries, list...)
 	for k := len(b.entries) - 1; j >= 0; k-- {
@@ -51,7 +51,7 @@ func (b *builder) settle() {
 
 func (b *builder) erased(e *entry) { b.history = append(b.history, event{erase: e.node}) }
 
-// remove takes the entry of that start and name out again.
+// remove removes the entry of that start and name.
 func (b *builder) remove(start uint64, name string) {
 	i := slices.IndexFunc(b.entries, func(e entry) bool { return e.start == start && e.name == name })
 	if i >= 0 {

@@ -15,11 +15,11 @@ import (
 	"gperf/symbolize/srcline"
 )
 
-// source is what tells the source lines of one DSO, or why nothing does.
+// source finds the source lines of one DSO, or holds the error why it cannot.
 type source struct {
 	once    sync.Once
 	runtime *dso.Image        // closed: its headers
-	delta   uint64            // to be added to a recorded ip, for the kernel
+	delta   uint64            // vaddr - recorded ip, for the kernel
 	symbols map[string]uint64 // vaddrs, for a module
 	index   *srcline.Index
 	err     error
@@ -109,8 +109,8 @@ func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
 	return err
 }
 
-// lineCache is the user's; without a home, lines are read each time. What comes of
-// an archive, which may lack some, does not go there.
+// lineCache is the user's; without a home directory, lines are read each time.
+// Lines of an archive, which may be incomplete, are not cached.
 func (s *Symbolizer) lineCache() *cache.Dir {
 	if s.opts.Finder.Packed() {
 		return nil
@@ -157,9 +157,9 @@ func (s *Symbolizer) ModuleCalls(module string, id dso.BuildID, ip uint64) ([]sr
 	return s.shown(d.index.Lookup(start+offset), func() (*Symbol, Reason) { return sym, Found })
 }
 
-// loadModule reads a module's file. The loader places its sections one by one, so
-// that its symbols tell where an address is: what is kept of its lines is of
-// vaddrs in the file, wherever it is loaded.
+// loadModule reads a module's file. The kernel places the module's sections one by
+// one, so its symbols map an ip to a vaddr: the lines kept are by vaddr in the
+// file, independent of where it is loaded.
 func (s *Symbolizer) loadModule(d *source, module string, id dso.BuildID) error {
 	debug, supp, err := s.opts.Finder.Debug(module, id)
 	if debug == nil {
@@ -182,8 +182,7 @@ func (s *Symbolizer) loadModule(d *source, module string, id dso.BuildID) error 
 	return err
 }
 
-// moduleSymbols returns the vaddrs of symbols, of those alone whose name is no
-// other's.
+// moduleSymbols returns the vaddrs of the symbols with a unique name.
 func moduleSymbols(im *dso.Image) (map[string]uint64, error) {
 	section := im.Section(".symtab")
 	if section == nil {
@@ -234,7 +233,7 @@ func (s *Symbolizer) loadKernelSource(d *source) (err error) {
 	return err
 }
 
-// kernelDelta returns how far the recorded kernel was from where its file has it.
+// kernelDelta returns vaddr - recorded ip of the kernel (KASLR).
 func (s *Symbolizer) kernelDelta(im *dso.Image) (uint64, error) {
 	k, err := s.kernel()
 	if err == nil && k.ofVmlinux() { // of the same build
@@ -264,8 +263,8 @@ func (s *Symbolizer) kernelDelta(im *dso.Image) (uint64, error) {
 	return 0, fmt.Errorf("%s has no symbol %s: %w", im.Path, ref, errOtherKernel)
 }
 
-// Lineless returns the DSOs whose source lines were asked for and that have none,
-// by path; of their addresses it does not tell.
+// Lineless returns the DSOs that had lookups but have no source lines, by path,
+// without counts of addresses.
 func (s *Symbolizer) Lineless() (l []Unresolved) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -283,8 +282,8 @@ func (s *Symbolizer) Lineless() (l []Unresolved) {
 	return l
 }
 
-// Damage returns what of the debug information that was asked for could not be read,
-// in the order of the DSOs' paths.
+// Damage returns the errors of reading debug information, in the order of the DSOs'
+// paths.
 func (s *Symbolizer) Damage() (l []error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -25,7 +25,7 @@ __attribute__((noinline)) int outer(int n) {
 int main(int argc, char **argv) { return outer(argc); }
 `
 
-// An address in an inlined function is told with the calls that it is inlined by.
+// An address in an inlined function has the calls of all enclosing functions.
 func TestUserCalls(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	path := compile(t, inlinedProgram, "-O2", "-g")

@@ -14,7 +14,7 @@ import (
 // Code is the instructions of a piece of a DSO.
 type Code struct {
 	Machine elf.Machine
-	File    string // where they were found
+	File    string // the file of the instructions
 	Addr    uint64 // of the first byte: the vaddr, of the kernel the ip as recorded
 	Bytes   []byte
 
@@ -36,14 +36,14 @@ func named(sym *Symbol, off uint64, why Reason) string {
 	return fmt.Sprintf("%s+%#x", sym.Name, off)
 }
 
-// maxCode bounds what is read as one function, in bytes.
+// maxCode limits the size of one function, in bytes.
 const maxCode = 1 << 20
 
-// NoCodeError says why there are no instructions of a DSO.
+// NoCodeError says why a DSO's instructions cannot be read.
 type NoCodeError struct {
 	DSO string
-	ID  dso.BuildID // zero: not known
-	Err error       // what was wrong with each place, as far as there was something
+	ID  dso.BuildID // zero if unknown
+	Err error       // the errors of the places tried
 }
 
 func (e *NoCodeError) Error() string {
@@ -56,7 +56,7 @@ func (e *NoCodeError) Error() string {
 
 func (e *NoCodeError) Unwrap() error { return e.Err }
 
-var errTooLong = fmt.Errorf("it is longer than %d MiB", maxCode>>20)
+var errTooLong = fmt.Errorf("longer than %d MiB", maxCode>>20)
 
 // UserCode returns the code at the offsets start to end-1 of the DSO recorded at
 // path with build ID id (zero if not recorded), cut where its segment ends. The
@@ -77,7 +77,7 @@ func (s *Symbolizer) userCode(path string, id dso.BuildID, start, end uint64) (*
 	defer im.Close()
 	vaddr, ok := im.VaddrOfOff(start)
 	if !ok {
-		return nil, fmt.Errorf("%s: offset %#x is in none of its segments", im.Path, start)
+		return nil, fmt.Errorf("%s: no segment contains offset %#x", im.Path, start)
 	}
 	slots := sync.OnceValue(func() map[uint64]string { return s.slots(path, id) })
 	return readCode(im, vaddr, vaddr, end-start, func(addr uint64) string {
@@ -92,7 +92,7 @@ func (s *Symbolizer) userCode(path string, id dso.BuildID, start, end uint64) (*
 	})
 }
 
-// inGOT tells whether an address is that of a slot through which code calls others.
+// inGOT reports whether an address is that of a slot through which code calls others.
 func inGOT(im *dso.Image, addr uint64) bool {
 	for _, name := range [...]string{".got", ".got.plt"} {
 		if sec := im.Section(name); sec != nil && addr >= sec.Addr && addr-sec.Addr < sec.Size {
@@ -102,8 +102,9 @@ func inGOT(im *dso.Image, addr uint64) bool {
 	return false
 }
 
-// slots returns the names of what a DSO's relocations fill in, by address: other
-// DSOs' symbols, and own ones where only their address is to be moved.
+// slots returns the names of the symbols that a DSO's relocations resolve to, by
+// address of the slot: symbols of other DSOs, and own ones for relative
+// relocations.
 func (s *Symbolizer) slots(path string, id dso.BuildID) map[uint64]string {
 	im, err := s.opts.Finder.Find(path, id)
 	if err != nil {
@@ -131,7 +132,7 @@ func (s *Symbolizer) slots(path string, id dso.BuildID) map[uint64]string {
 	return names
 }
 
-// readCode reads n bytes from vaddr on, which are to be called addr.
+// readCode reads n bytes at vaddr; the result's addresses begin at addr.
 func readCode(im *dso.Image, vaddr, addr, n uint64, name func(uint64) string) (*Code, error) {
 	if n > maxCode {
 		return nil, errTooLong
@@ -146,7 +147,7 @@ func readCode(im *dso.Image, vaddr, addr, n uint64, name func(uint64) string) (*
 		}
 		return &Code{im.Machine, im.Path, addr, b, name}, nil
 	}
-	return nil, fmt.Errorf("%s has nothing at %#x", im.Path, vaddr)
+	return nil, fmt.Errorf("%s has no bytes at %#x", im.Path, vaddr)
 }
 
 // RunningCode is KernelCode without a file of the kernel's own: what no file may
@@ -162,12 +163,13 @@ func (s *Symbolizer) RunningCode(start, end uint64) (*Code, error) {
 // kernelText is a file with the recorded kernel's code.
 type kernelText struct {
 	image *dso.Image
-	delta uint64 // to be added to a recorded ip
+	delta uint64 // vaddr - recorded ip
 }
 
 // KernelCode returns the code of the kernel at the recorded ips start to end-1:
-// from the kernel's own ELF file, or else from what runs now, if that is the
-// kernel recorded, or what an archive has of that. The error is a *NoCodeError.
+// from the kernel's ELF file, or else from the running kernel's memory if that is
+// the recorded kernel, or from an archive's copy of it. The error is a
+// *NoCodeError.
 func (s *Symbolizer) KernelCode(start, end uint64) (*Code, error) {
 	var why []error
 	for _, text := range []func() (*kernelText, error){s.vmlinuxText, s.runningText} {
@@ -198,15 +200,15 @@ func (s *Symbolizer) kernelName(ip uint64) string {
 
 var (
 	errNoVmlinux   = errors.New("no vmlinux was found")
-	errModuleMoved = errors.New("modules lay elsewhere when this was recorded")
-	errElsewhere   = errors.New("files of another machine were asked for, not its memory")
+	errModuleMoved = errors.New("modules were at other addresses during the recording")
+	errElsewhere   = errors.New("the files are of another machine, whose memory cannot be read")
 )
 
 func (s *Symbolizer) loadVmlinuxText() (*kernelText, error) {
 	why := errNoVmlinux
 	for im, err := range s.opts.Finder.Kernels(s.opts.KernelBuildID) {
 		if err == nil && !im.HasCode() {
-			err = fmt.Errorf("%s has debug information alone", im.Path)
+			err = fmt.Errorf("%s has only debug information", im.Path)
 		}
 		if err == nil {
 			var delta uint64
@@ -220,9 +222,9 @@ func (s *Symbolizer) loadVmlinuxText() (*kernelText, error) {
 	return nil, why
 }
 
-// textDelta is kernelDelta also for a kernel without symbols, as it comes out of a
-// vmlinuz: its text begins at _stext and, but for arm64 with its .head.text, at
-// _text.
+// textDelta is kernelDelta, but also handles a kernel without symbols, unpacked
+// from a vmlinuz: its text begins at _stext and, except on arm64 with its
+// .head.text, at _text.
 func (s *Symbolizer) textDelta(im *dso.Image) (uint64, error) {
 	delta, err := s.kernelDelta(im)
 	text := im.Section(".text")

@@ -45,7 +45,7 @@ func TestUserCode(t *testing.T) {
 		start, end uint64
 		want       string
 	}{
-		{path, dso.BuildID{}, 1 << 40, 1<<40 + 1, "offset 0x10000000000 is in none of its segments"},
+		{path, dso.BuildID{}, 1 << 40, 1<<40 + 1, "no segment contains offset 0x10000000000"},
 		{path, dso.BuildID{}, start, start + 1<<30, "longer than 1 MiB"},
 		{path, id, start, start + 1, "(build id " + id.String() + "): find " + path + ": " + path + ": build id mismatch"},
 		{path + ".gone", dso.BuildID{}, start, start + 1, "no such file"},
@@ -129,7 +129,7 @@ func TestKernelCode(t *testing.T) {
 			t.Errorf("names are %q", got)
 		}
 		module := page + 0x3000 - text + recorded
-		if _, err = s.KernelCode(module, module+1); (err == nil) != (recorded == text) || err != nil && !strings.Contains(err.Error(), "modules lay elsewhere") {
+		if _, err = s.KernelCode(module, module+1); (err == nil) != (recorded == text) || err != nil && !strings.Contains(err.Error(), "modules were at other addresses") {
 			t.Errorf("a module's code, the kernel being %#x further: %v", text-recorded, err)
 		}
 	}
@@ -147,7 +147,7 @@ func TestKernelCodeMissing(t *testing.T) {
 		{Options{KernelBuildID: other}, proc, proc + "/kcore: the running kernel is not the one recorded"},
 		{Options{KernelBuildID: other}, proc, "(build id " + other.String() + "): "},
 		{Options{}, t.TempDir(), "no such file"},
-		{Options{Finder: &dso.Finder{Root: t.TempDir()}}, proc, "files of another machine were asked for"},
+		{Options{Finder: &dso.Finder{Root: t.TempDir()}}, proc, "the files are of another machine"},
 		{Options{Finder: &dso.Finder{VmlinuxPath: filepath.Join(proc, "kcore")}, KernelBuildID: other}, proc, "kcore: no build id"},
 	} {
 		c.opts.KernelRef, c.opts.KernelRefAddr = "_text", text

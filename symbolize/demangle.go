@@ -26,9 +26,9 @@ func Demangle(name string) string {
 	return name
 }
 
-// demangleCXX demangles what the C++ ABI's __cxa_demangle does. Perf passes it
-// every name, and it takes one that is not a mangled name for a mangled type: a
-// C function called f is shown as "float", one called v as "void".
+// demangleCXX demangles as the C++ ABI's __cxa_demangle does. perf passes every
+// name to it, and it treats a name that is not mangled as a mangled type: a C
+// function called f is shown as "float", one called v as "void".
 func demangleCXX(name string) (string, bool) {
 	if strings.HasPrefix(name, "_Z") {
 		return demangleItanium(name)
@@ -46,8 +46,8 @@ func demangleCXX(name string) (string, bool) {
 	return "", false
 }
 
-// maybeType sorts out most names that are no mangled types: a lower-case letter is
-// a type by itself, but for r (restrict) and u (a vendor's type), and a suffix
+// maybeType rejects most names that are no mangled types: a lower-case letter is
+// a type by itself, except r (restrict) and u (a vendor's type), and a suffix
 // begins with a dot or an at sign.
 func maybeType(name string) bool {
 	if name == "" || name[0] == '_' || strings.ContainsAny(name, ".@") {
@@ -83,10 +83,11 @@ func demangleItanium(name string) (string, bool) {
 	return dropEmptyPacks.Replace(demangle.ASTToString(ast)), true
 }
 
-// likeGNU changes a node where the library prints other than GNU's demangler. GNU
-// writes "> >" for closing brackets, but ">>" where the inner list ends in an
-// empty pack: behind its comma, since deleted, the bracket goes unseen. It writes
-// !(x<y>) with parentheses, and &(f()) for the address of a function, though &C::f.
+// likeGNU changes a node that the library prints differently from GNU's demangler.
+// GNU writes "> >" for closing brackets, but ">>" if the inner list ends in an
+// empty pack: it deletes the pack's comma and misses the bracket before it. It
+// writes !(x<y>) with parentheses, and &(f()) for the address of a function, but
+// &C::f.
 func likeGNU(a demangle.AST) {
 	switch a := a.(type) {
 	case *demangle.Template:
@@ -95,7 +96,7 @@ func likeGNU(a demangle.AST) {
 		}
 		last, ok := a.Args[len(a.Args)-1].(*demangle.ArgumentPack)
 		if ok && len(last.Args) == 0 {
-			// Behind the pack, since parameters refer to arguments by number.
+			// After the pack, since parameters refer to arguments by number.
 			a.Args = append(slices.Clip(a.Args), &demangle.Name{Name: emptyPack})
 		}
 	case *demangle.Unary:
@@ -117,8 +118,8 @@ func isTemplate(a demangle.AST) bool {
 	return ok
 }
 
-// isPlainFunction reports whether a is a function with its parameters whose name
-// stands in no namespace or class.
+// isPlainFunction reports whether a is a function with parameters whose name is in
+// no namespace or class.
 func isPlainFunction(a demangle.AST) bool {
 	t, ok := a.(*demangle.Typed)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What perf 7.3 shows; taken from its output where it is not obvious.
+// The names that perf 7.3 shows; taken from its output if not obvious.
 func TestDemangle(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"main", "main"},
@@ -97,7 +97,7 @@ func TestDemangle(t *testing.T) {
 	}
 }
 
-// GNU's demangler, of which perf uses libstdc++'s copy, is the oracle for C++.
+// GNU's demangler is the oracle for C++; perf uses libstdc++'s copy of it.
 func TestDemangleAgainstCxxfilt(t *testing.T) {
 	cxxfilt, err := exec.LookPath("c++filt")
 	if err != nil {

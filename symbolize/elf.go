@@ -11,9 +11,9 @@ import (
 
 // userTable makes the table of a user DSO as perf does (dso__load_sym and
 // dso__synthesize_plt_symbols in tools/perf/util/symbol-elf.c): the .symtab and
-// then the .dynsym of syms, and names for the PLT of runtime. Where syms is of
-// runtime's .gnu_debugdata, which lacks the symbols of .dynsym, that is runtime's.
-// Addresses are offsets in runtime's file.
+// then the .dynsym of syms, and names for the PLT of runtime. If syms comes from
+// runtime's .gnu_debugdata, which lacks the symbols of .dynsym, the .dynsym is
+// runtime's. Addresses are offsets in runtime's file.
 func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, error) {
 	b := builder{show: show}
 	dynamic := syms
@@ -101,8 +101,8 @@ func linkedStrings(im *dso.Image, s *elf.Section) (string, error) {
 	return string(b), err
 }
 
-// placeSymbols takes the symbols that perf takes and turns their addresses into
-// file offsets.
+// placeSymbols selects symbols as perf does and converts their addresses to file
+// offsets.
 func placeSymbols(list []rawSymbol, syms, runtime *dso.Image) []entry {
 	entries := make([]entry, 0, len(list))
 	for i := range list {
@@ -152,7 +152,7 @@ func wanted(s *rawSymbol, machine elf.Machine) bool {
 	return !mappingSymbol(s.name, machine)
 }
 
-// hasLabels reports whether symbols without a type are taken from the section.
+// hasLabels reports whether symbols without a type in the section count.
 func hasLabels(s *elf.Section) bool {
 	return strings.Contains(s.Name, "text") || strings.Contains(s.Name, "data")
 }

@@ -172,7 +172,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %v", c.path, sym, why, c.want)
 		}
 		if err := s.Problem(c.path, c.id); err == nil || !strings.Contains(err.Error(), c.path) {
-			t.Errorf("problem %v does not tell the path %s", err, c.path)
+			t.Errorf("problem %v does not name the path %s", err, c.path)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func FuzzTable(f *testing.F) {
 }
 
 // FuzzKallsyms: any text gives an error or a table in which every ip is found at
-// or behind its symbol's start.
+// or after its symbol's start.
 func FuzzKallsyms(f *testing.F) {
 	f.Add(kallsymsText)
 	f.Add("0000000000000000 T _stext\n")

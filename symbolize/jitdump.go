@@ -12,8 +12,8 @@ import (
 	"sort"
 )
 
-// JITDump is what a process said of the code that it made at run time, in a file
-// jit-PID.dump (tools/perf/Documentation/jitdump-specification.txt).
+// JITDump is a file jit-PID.dump, in which a process logs its generated code
+// (tools/perf/Documentation/jitdump-specification.txt).
 type JITDump struct {
 	Cycles bool      // times are a processor's cycles, not ns of CLOCK_MONOTONIC
 	Codes  []JITCode // in the order of time
@@ -26,14 +26,14 @@ type JITCode struct {
 	Lines  []JITLine // by ip
 }
 
-// JITLine is where the source of instructions is, from an address on.
+// JITLine is the source line of instructions from an address on.
 type JITLine struct {
 	IP   uint64
 	File string
 	Line int
 }
 
-// Line returns the source of the instruction at ip, "" and 0 where none is known.
+// Line returns the source line of the instruction at ip, or "" and 0.
 func (c *JITCode) Line(ip uint64) (file string, line int) {
 	i := sort.Search(len(c.Lines), func(i int) bool { return c.Lines[i].IP > ip }) - 1
 	if i < 0 {
@@ -49,7 +49,7 @@ const (
 	jitDebug = 2
 )
 
-// Bounds of what is taken from a file.
+// Limits of a file.
 const (
 	maxJITCodes  = 1 << 21
 	maxJITRecord = 64 << 20
@@ -57,8 +57,8 @@ const (
 
 var errNoJITDump = errors.New("not a jitdump file")
 
-// ReadJITDump reads a file up to its end, or what is wrong with it: what comes
-// before that counts. The error says that it is no such file.
+// ReadJITDump reads a file up to its end or its first damage, and keeps the records
+// before that. An error means that it is not a jitdump.
 func ReadJITDump(r io.Reader) (*JITDump, error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	const headerSize, flagCycles = 40, 1
@@ -94,7 +94,7 @@ type jitReader struct {
 	lines   map[uint64][]JITLine // of functions that are loaded later, by their addresses
 }
 
-// record reads a record; the result is false where there is none that makes sense.
+// record reads a record; it returns false at the end or at damage.
 func (d *jitReader) record() bool {
 	const prefix = 16
 	var head [prefix]byte
@@ -113,7 +113,7 @@ func (d *jitReader) record() bool {
 	if kind == jitDebug {
 		return d.debug(size)
 	}
-	// The code itself, behind the name, is not wanted.
+	// Skip the code, which follows the name.
 	b, rest := make([]byte, min(size, 1<<16)), size
 	if _, err := io.ReadFull(d.b, b); err != nil {
 		return false

@@ -20,18 +20,18 @@ type Kallsyms struct {
 	refs  map[string]uint64 // addresses of refNames
 }
 
-// refNames are the symbols by which a recording says where its kernel lay: the
-// name of the kernel's mmap record ends in one of them, its pgoff is the address.
+// refNames are the reference symbols of a recorded kernel: the name of the kernel's
+// MMAP record ends in one of them, and its pgoff is the address.
 var refNames = []string{"_text", "_stext"}
 
-// maxKallsyms bounds the text that is read; real ones have some 10 MB.
+// maxKallsyms limits the text, in bytes; real ones have about 10 MB.
 const maxKallsyms = 1 << 29
 
 // usualKallsyms is enough memory for most.
 const usualKallsyms = 8 << 20
 
-// ParseKallsyms reads lines of "address type name[\t[module]]". Lines of another
-// shape are skipped. The error is ErrRestricted if no address is told.
+// ParseKallsyms reads lines of "address type name[\t[module]]" and skips others. It
+// returns ErrRestricted if all addresses are zero.
 func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
 	var text strings.Builder
 	text.Grow(usualKallsyms)
@@ -125,9 +125,9 @@ func cutModule(s string) (name, module string) {
 	return name, module
 }
 
-// kernelEnd is where a symbol ends that next follows. The last one of the kernel
-// or of a module gets the rest of its page and one more, not the gap up to
-// whatever comes next (symbols__fixup_end with is_kallsyms).
+// kernelEnd returns the end of a symbol that is followed by next. The last one of
+// the kernel or of a module ends a page after its own page, not at the next symbol
+// (symbols__fixup_end with is_kallsyms).
 func kernelEnd(e, next *entry) uint64 {
 	_, mod, _ := strings.Cut(e.name, "[")
 	_, nextMod, _ := strings.Cut(next.name, "[")

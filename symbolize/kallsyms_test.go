@@ -125,7 +125,7 @@ func TestKernelOther(t *testing.T) {
 		t.Errorf("not in the cache: %v, want %v", why, OtherKernel)
 	}
 	if err := New(opts).KernelProblem(); err == nil || !strings.Contains(err.Error(), id.String()) {
-		t.Errorf("problem %v does not tell the build ID", err)
+		t.Errorf("problem %v does not name the build ID", err)
 	}
 	writeKallsyms(t, opts.Finder.KallsymsPath(id))
 	if sym, _, _, why := New(opts).Kernel(0xffffffff81000100); why != Found || sym.Name != "do_work" {

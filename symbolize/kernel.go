@@ -12,19 +12,20 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// errOtherKernel: there are no symbols of the kernel that was recorded.
+// errOtherKernel: no symbols of the recorded kernel were found.
 var errOtherKernel = errors.New("the running kernel is not the one recorded")
 
 // kernel is the symbols of the recorded kernel.
 type kernel struct {
 	syms  *Kallsyms
-	delta uint64 // to be added to a recorded ip
-	// modules names what a vmlinux does not: modules and BPF programs, where they lay
-	// when this was recorded. It is nil where that is not known, or syms has them.
+	delta uint64 // vaddr - recorded ip
+	// modules has the symbols that a vmlinux lacks: modules and BPF programs, at
+	// their addresses during the recording. It is nil if these are unknown, or in
+	// syms.
 	modules func() *Kallsyms
 }
 
-// ofVmlinux tells whether the symbols are those of a vmlinux.
+// ofVmlinux reports whether the symbols are those of a vmlinux.
 func (k *kernel) ofVmlinux() bool { return k.modules != nil }
 
 func (k *kernel) lookup(ip uint64) (sym *Symbol, offset uint64, module string, ok bool) {
@@ -99,8 +100,8 @@ func (s *Symbolizer) loadKernel() (*kernel, error) {
 	return k, nil
 }
 
-// loadModules reads the list of symbols of the kernel that was recorded; nil unless
-// it is of the same start of it.
+// loadModules reads the kallsyms of the recorded kernel; it returns nil unless they
+// are of the same boot.
 func (s *Symbolizer) loadModules() *Kallsyms {
 	k, err := s.kallsyms(s.opts.KernelBuildID, dso.BuildID{})
 	if err != nil {
@@ -113,9 +114,9 @@ func (s *Symbolizer) loadModules() *Kallsyms {
 }
 
 // kernelSymbols reads the recorded kernel's symbols from where perf takes them
-// (dso__load_kernel_sym in tools/perf/util/symbol.c): the file that was asked
-// for, a vmlinux with its build ID, /proc/kallsyms of the same kernel, perf's
-// cache. A vmlinux is not whole: it lacks the modules.
+// (dso__load_kernel_sym in tools/perf/util/symbol.c): the file in the options, a
+// vmlinux with its build ID, /proc/kallsyms of the same kernel, perf's cache. A
+// vmlinux lacks the modules.
 func (s *Symbolizer) kernelSymbols() (k *Kallsyms, whole bool, err error) {
 	if s.opts.Kallsyms != "" {
 		k, err = openKallsyms(s.opts.Kallsyms)
@@ -137,8 +138,8 @@ func (s *Symbolizer) kernelSymbols() (k *Kallsyms, whole bool, err error) {
 	return k, true, err
 }
 
-// kernelID is the recorded kernel's build ID. Where none was recorded that is taken
-// for the running one, unless flags name another place, or the very file.
+// kernelID returns the recorded kernel's build ID. Without one the kernel is assumed
+// to be the running one, unless options name another root, or the file itself.
 func (s *Symbolizer) kernelID() dso.BuildID {
 	id := s.opts.KernelBuildID
 	if finder := s.opts.Finder; id.IsZero() && finder.Root == "" && finder.VmlinuxPath == "" {
@@ -173,7 +174,7 @@ func openKallsyms(path string) (*Kallsyms, error) {
 	return readKallsyms(f, path)
 }
 
-// readKallsyms reads f, which it closes; path is what errors call it.
+// readKallsyms reads f and closes it; errors name it path.
 func readKallsyms(f io.ReadCloser, path string) (*Kallsyms, error) {
 	defer f.Close()
 	k, err := ParseKallsyms(f)
@@ -201,7 +202,7 @@ func (s *Symbolizer) vmlinux(id dso.BuildID) (*Kallsyms, error) {
 	return nil, why
 }
 
-// vmlinuxSymbols makes of a vmlinux's .symtab what kallsyms would list.
+// vmlinuxSymbols converts a vmlinux's .symtab to the list of kallsyms.
 func vmlinuxSymbols(im *dso.Image) (*Kallsyms, error) {
 	section := im.Section(".symtab")
 	if section == nil {

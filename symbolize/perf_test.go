@@ -152,7 +152,7 @@ func compareWithPerf(t *testing.T, perf []string, path string, everything bool) 
 		}
 	}
 	if compared < len(offs) {
-		t.Errorf("perf script told %d of %d samples", compared, len(offs))
+		t.Errorf("perf script printed %d of %d samples", compared, len(offs))
 	}
 	if differ > 10 {
 		t.Errorf("%d of %d addresses differ", differ, compared)

@@ -16,8 +16,8 @@ import (
 // in which it may name it, %d being its number.
 const PerfMapName = "/tmp/perf-%d.map"
 
-// PerfMap returns the name of the DSO that stands for code that process pid made
-// at run time.
+// PerfMap returns the name of the DSO for code that process pid generated at run
+// time.
 func PerfMap(pid int32) string { return fmt.Sprintf(PerfMapName, pid) }
 
 // PerfMapPID is the inverse of PerfMap.
@@ -31,7 +31,7 @@ func PerfMapPID(name string) (pid int32, ok bool) {
 	return int32(n), ok && err == nil
 }
 
-// maxPerfMap bounds the text that is read; large ones have some 10 MB.
+// maxPerfMap limits the text, in bytes; large ones have about 10 MB.
 const maxPerfMap = 1 << 29
 
 func loadPerfMap(f *dso.Finder, pid int32) (*Table, error) {
@@ -52,10 +52,9 @@ func loadPerfMap(f *dso.Finder, pid int32) (*Table, error) {
 }
 
 // parsePerfMap reads lines of "address size name", both in hexadecimal
-// (Documentation/jit-interface.txt of perf). It takes the lines that perf takes, as
-// perf takes them (dso__load_perf_map in tools/perf/util/symbol.c): not those
-// with names of one or two letters, and what is no number counts as 0. Addresses
-// are ips.
+// (Documentation/jit-interface.txt of perf). It accepts the same lines as perf
+// (dso__load_perf_map in tools/perf/util/symbol.c): it skips names of one or two
+// letters, and reads an invalid number as 0. Addresses are ips.
 func parsePerfMap(text string) *Table {
 	list := make([]entry, 0, strings.Count(text, "\n"))
 	for line := range strings.SplitSeq(text, "\n") {
@@ -84,8 +83,8 @@ func parsePerfMapLine(line string) (e entry, ok bool) {
 	return entry{start: start, end: end, name: name, typ: elf.STT_FUNC, bind: elf.STB_GLOBAL}, true
 }
 
-// cutHex cuts a hexadecimal number, which may be none, and the character behind
-// it off s, of which more than two others must be left.
+// cutHex cuts a hexadecimal number, which may be empty, and the character after it
+// off s. ok is false unless more than two characters are left.
 func cutHex(s string) (n uint64, rest string, ok bool) {
 	digits := strings.TrimPrefix(s, "0x")
 	rest = strings.TrimLeft(digits, "0123456789abcdefABCDEF")

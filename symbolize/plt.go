@@ -79,8 +79,7 @@ func pltEntry(start, size uint64, name string) entry {
 	return entry{start: start, end: start + size, name: name, typ: elf.STT_FUNC, bind: elf.STB_GLOBAL, plt: true}
 }
 
-// pltSizes returns the size of a PLT's header and of its entries; 0 where it
-// cannot be told.
+// pltSizes returns the size of a PLT's header and of its entries, 0 if unknown.
 func pltSizes(machine elf.Machine, plt *elf.Section) (header, size uint64) {
 	switch machine {
 	case elf.EM_ARM:
@@ -106,7 +105,7 @@ func pltSizes(machine elf.Machine, plt *elf.Section) (header, size uint64) {
 
 // reloc is an entry of a relocation section.
 type reloc struct {
-	off    uint64 // vaddr of what is relocated: a slot of the GOT
+	off    uint64 // vaddr of the relocated slot of the GOT
 	sym    uint32 // index in the symbol table
 	typ    uint32
 	addend int64 // 0 in a REL section
@@ -197,12 +196,11 @@ func ifuncName(b *builder, im *dso.Image, r reloc) string {
 	return e.name
 }
 
-// minPLTEntry is less than any jump takes; what claims to have smaller entries is
-// damaged.
+// minPLTEntry is below the size of any jump: a PLT with smaller entries is damaged.
 const minPLTEntry = 4
 
 // pltGot names the entries of .plt.got, which jump through GOT slots that
-// .rela.dyn fills: the slot that the instruction refers to tells the symbol.
+// .rela.dyn fills: the relocation of an instruction's slot has the symbol.
 func pltGot(im *dso.Image) []entry {
 	s := im.Section(".plt.got")
 	if s == nil || s.Entsize < minPLTEntry {
@@ -257,8 +255,8 @@ func slotName(slots []reloc, symbols symbolNames, vaddr uint64) string {
 	return symbols.name(slots[i].sym)
 }
 
-// jumpTarget returns how far from the start of a PLT entry the slot lies that it
-// jumps through: [endbr64] [bnd] jmp *disp32(%rip). 0 if it is anything else.
+// jumpTarget returns the offset from the start of a PLT entry to the slot through
+// which it jumps: [endbr64] [bnd] jmp *disp32(%rip). It returns 0 for other code.
 func jumpTarget(code []byte) uint32 {
 	insn := bytes.TrimPrefix(code, []byte{0xf3, 0x0f, 0x1e, 0xfa})
 	insn = bytes.TrimPrefix(insn, []byte{0xf2})

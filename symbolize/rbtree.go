@@ -1,13 +1,13 @@
 package symbolize
 
-// rbTree is a red-black tree by address, nodes being numbers from 1 on. It exists
-// for its shape. Perf keeps symbols in such a tree (Linux's lib/rbtree.c) and
-// finds an address by walking down it; where symbols overlap, as labels within
-// functions written in assembly do, the first one met on the way answers, and
-// which that is depends on all that was ever inserted and erased. Insertion and
-// deletion are the textbook's (Cormen et al., chapter 13), as are the kernel's.
+// rbTree is a red-black tree by address; nodes are numbers from 1 on. It exists
+// for its shape. perf keeps symbols in a red-black tree (Linux's lib/rbtree.c) and
+// walks down it to find an address. If symbols overlap, as labels within functions
+// written in assembly do, perf returns the first one on the way, which depends on
+// all insertions and deletions. Both are the textbook's (Cormen et al., chapter
+// 13), as are the kernel's.
 type rbTree struct {
-	nodes []rbNode // nodes[0] stands for every leaf
+	nodes []rbNode // nodes[0] represents every leaf
 	root  int32
 }
 
@@ -17,7 +17,7 @@ type rbNode struct {
 	red                 bool
 }
 
-// insert adds a node behind those with the same start. Its number is the count of
+// insert adds a node after those with the same start. Its number is the count of
 // nodes ever inserted.
 func (t *rbTree) insert(start uint64) {
 	if len(t.nodes) == 0 {

@@ -15,7 +15,7 @@ func demangleRust(name string) (string, bool) {
 	if !ok {
 		shown, suffix, ok = demangleRustV0(name)
 	}
-	// What follows the name must be what compilers append: ".cold", ".123".
+	// Only suffixes of compilers may follow the name: ".cold", ".123".
 	if !ok || suffix != "" && (suffix[0] != '.' || !printable(suffix)) {
 		return "", false
 	}

@@ -145,7 +145,7 @@ func (d *rustV0) base62() uint64 {
 	return x + 1
 }
 
-// tagged62 reads an optional number behind a tag; 0 if it is not there.
+// tagged62 reads an optional number after a tag; 0 if it is absent.
 func (d *rustV0) tagged62(tag byte) uint64 {
 	if !d.eat(tag) {
 		return 0

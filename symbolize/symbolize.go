@@ -249,8 +249,8 @@ func (s *Symbolizer) show(e *entry) string {
 // maxPLTName is where perf cuts the names that it makes for PLT entries.
 const maxPLTName = 1023
 
-// Problem returns why the DSO recorded at path with build ID id has no names, as
-// an error that tells which file and what of it; nil if it has.
+// Problem returns why the DSO recorded at path with build ID id has no names, or
+// nil. The error names the file and the cause.
 func (s *Symbolizer) Problem(path string, id dso.BuildID) error { return s.user(path, id).err }
 
 // Unresolved is a DSO with addresses that have no names.
@@ -263,8 +263,8 @@ type Unresolved struct {
 	Err     error  // which file and what of it; nil with NoSymbol
 }
 
-// Unresolved returns the DSOs of which addresses were asked for that have no
-// names, those with most of them first.
+// Unresolved returns the DSOs with unresolved addresses, those with most of them
+// first.
 func (s *Symbolizer) Unresolved() (l []Unresolved) {
 	add := func(path string, id dso.BuildID, a *asked, err error) {
 		u := Unresolved{Path: path, ID: id, Missing: int(a.missing.Load()), Asked: int(a.all.Load()), Reason: NoSymbol, Err: err}

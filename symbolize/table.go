@@ -35,8 +35,8 @@ func (e *entry) contains(addr uint64) bool {
 	return addr >= e.start && (addr < e.end || addr == e.start)
 }
 
-// Table is a DSO's symbols by address. It is immutable, but for the names that
-// it makes when first asked for, and safe for concurrent use.
+// Table is a DSO's symbols by address. It is immutable, except that it makes names
+// on first use, and safe for concurrent use.
 type Table struct {
 	entries []entry // by start
 	walk    *walk   // nil where no two entries overlap
@@ -180,8 +180,8 @@ const pageSize = 4096
 func pageUp(addr uint64) uint64 { return (addr + pageSize - 1) &^ (pageSize - 1) }
 
 // dropDuplicates keeps one symbol of those that start at one address, as perf
-// chooses it (symbols__fixup_duplicate). Entries are sorted; show makes the name
-// by which two are compared, drop is told of each that goes.
+// chooses it (symbols__fixup_duplicate). Entries are sorted; show makes the names
+// to compare, and drop is called for each dropped entry.
 func dropDuplicates(entries []entry, show func(*entry) string, drop func(*entry)) []entry {
 	kept := entries[:0]
 	for i := range entries {

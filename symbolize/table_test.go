@@ -13,7 +13,7 @@ func sized(name string, start, size uint64) entry {
 
 func asIs(e *entry) string { return e.name }
 
-// Of two symbols at one address perf shows one; the rules in their order.
+// perf shows one of two symbols at one address; the rules in their order.
 func TestBetter(t *testing.T) {
 	with := func(e entry, change func(*entry)) entry { change(&e); return e }
 	local := func(e *entry) { e.bind = elf.STB_LOCAL }

@@ -9,7 +9,7 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// What has no names is told with the reason; what was not asked for is not.
+// DSOs without names are listed with the reason, unless they had no lookups.
 func TestUnresolved(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x")

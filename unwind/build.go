@@ -86,11 +86,11 @@ func (b *builder) bridge(end, next uint64) bool {
 	return true
 }
 
-// addGo adds the rows of a function that Go's compiler made. Its CFI tells where
-// the CFA is, not where rbp is; but a function that calls keeps a frame pointer:
-// it begins with "push rbp; mov rsp, rbp" once there is stack enough. What
-// switches stacks (systemstack, cgo) is only followed by rbp. So, from the mov
-// on, rbp decides; before, and after the pop at the end, rsp.
+// addGo adds the rows of a function compiled by Go. Its CFI has the CFA but not
+// rbp. But a function that calls keeps a frame pointer: after the check of the
+// stack's size it begins with "push rbp; mov rsp, rbp". Only rbp leads through
+// functions that switch stacks (systemstack, cgo). So rows use rbp from the mov
+// on, and rsp before it and after the pop at the end.
 func (b *builder) addGo(m *machine) bool {
 	const movLen = 3
 	pushed := ruleFP

@@ -53,7 +53,7 @@ func TestCache(t *testing.T) {
 }
 
 // TestCacheDamage flips each byte of a file, and cuts it at each length: it is
-// refused every time, and made anew.
+// refused every time, and written again.
 func TestCacheDamage(t *testing.T) {
 	c := &Cache{Dir: t.TempDir()}
 	table := smallTable("0123456789")
@@ -109,7 +109,7 @@ func TestCacheBuild(t *testing.T) {
 	}
 	sameTable(t, second, first)
 
-	// What cannot be written is no reason to fail.
+	// A cache that cannot be written is no error.
 	file := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(file, nil, 0o644)
 	c = &Cache{Dir: file}

@@ -185,8 +185,8 @@ type entry struct {
 	is64   bool
 }
 
-// entry reads the length and the id at a position. If ok is false, next tells
-// where to go on: nowhere, if it is not above at.
+// entry reads the length and the id at a position. If ok is false, continue at
+// next, or stop if next is not above at.
 func (s *section) entry(at int) (e entry, ok bool) {
 	c := leb.Cursor{B: s.b, Pos: at}
 	length, idSize := c.Length()
@@ -241,7 +241,7 @@ func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 		ci.augmented = true
 		n := c.ULEB()
 		if n > uint64(c.Left()) {
-			return ci, errors.New("augmentation data leads beyond its end")
+			return ci, errors.New("augmentation data exceeds its length")
 		}
 		a := leb.Cursor{B: c.B[:c.Pos+int(n)], Pos: c.Pos}
 		if err := ci.augment(aug[1:], &a, s); err != nil {
@@ -292,7 +292,7 @@ func (ci *cie) augment(aug string, c *leb.Cursor, s *section) error {
 		}
 	}
 	if c.Bad {
-		return errors.New("augmentation data is cut short")
+		return errors.New("augmentation data is truncated")
 	}
 	return nil
 }

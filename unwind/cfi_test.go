@@ -298,7 +298,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestSignalRule is the frame of glibc's __restore_rt, all of which is expressions.
+// TestSignalRule: the frame of glibc's __restore_rt, whose rules are all expressions.
 func TestSignalRule(t *testing.T) {
 	f := parseSection(elf.EM_X86_64, asm(
 		entry32(uint32(0), 1, "zRS", 1, 0x78, 16, 1, peAbsptr),

@@ -117,19 +117,19 @@ func goCode(im *dso.Image, s *elf.Section) (k []known) {
 	return k
 }
 
-// goOutermost are the functions that have no caller: those that Go's assembly marks
-// TOPFRAME, but for sigtramp, whose caller is what a signal interrupted; and
+// goOutermost are the functions without a caller: those that Go's assembly marks
+// TOPFRAME, except sigtramp, whose caller is the interrupted function; and
 // crosscall1 of runtime/cgo, which begins Go's part of a thread.
 var goOutermost = []string{"runtime.goexit", "runtime.mstart", "runtime.rt0_go", "crosscall1"}
 
-// goSwitches is the function whose CFI describes the stack that it was called on,
-// while it calls on another one, g0's: there only the frame pointer says where the
-// stack ends.
+// goSwitches is the function whose CFI describes the stack of its caller, although
+// it calls on another one, g0's. There only the frame pointer shows where the stack
+// ends.
 const goSwitches = "runtime.morestack"
 
-// goTopFrames finds them by their symbols. Their own FDEs would have the walk read
-// what an earlier stack left above them: goexit is the return address of a
-// goroutine's first function, but nobody has called it.
+// goTopFrames finds them by their symbols. With their own FDEs the walk would read
+// remains of an earlier stack above them: goexit is the return address of a
+// goroutine's first function, but no function called it.
 func goTopFrames(im *dso.Image) (k []known) {
 	s := im.Section(".symtab")
 	if s == nil || s.Type != elf.SHT_SYMTAB || uint64(s.Link) >= uint64(len(im.Sections())) {

@@ -10,10 +10,10 @@ import (
 	"gperf/symbolize/dso/leb"
 )
 
-// Errors of a DSO that has nothing to read; test for them with errors.Is.
+// Errors of a DSO without CFI; test for them with errors.Is.
 var (
 	ErrNoCFI   = errors.New("no call frame information")
-	ErrMachine = errors.New("not a machine whose frames are known")
+	ErrMachine = errors.New("unsupported machine")
 )
 
 // maxSection bounds what is read of a section: the largest .eh_frame known have

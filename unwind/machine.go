@@ -54,7 +54,7 @@ const (
 	SameValue                     // unchanged
 	Offset                        // *(cfa + Off)
 	ValOffset                     // cfa + Off
-	Register                      // register Reg + Off; Off is 0 but for the CFA
+	Register                      // register Reg + Off; Off is 0 except for the CFA
 	Expression                    // *(the value of an expression)
 	ValExpression                 // the value of an expression
 	Signed                        // of arm64's RA_SIGN_STATE: the return address is signed
@@ -304,7 +304,7 @@ func (m *machine) remember() bool {
 	if len(m.saved) >= maxRemembered {
 		return false
 	}
-	if len(m.saved) < cap(m.saved) { // the old state is of use again: copy less
+	if len(m.saved) < cap(m.saved) { // reuse the old state's memory
 		m.saved = m.saved[:len(m.saved)+1]
 	} else {
 		m.saved = append(m.saved, state{})

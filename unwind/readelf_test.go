@@ -274,7 +274,7 @@ func (m *machine) differs(w readelfRow) string {
 	return ""
 }
 
-// number names a register as readelf does where it stands for a value.
+// number names a register as readelf does for a value.
 func number(n int) string { return fmt.Sprintf("r%d", n) }
 
 // sameRule derives from readelf's columns alone what the rule has to be.

@@ -71,8 +71,8 @@ type Regs struct {
 	v       [walkRegs]uint64
 }
 
-// NewRegs returns registers of x86-64 or arm64 of which the three that every
-// walk needs are known. Of arm64, fp is x29.
+// NewRegs returns registers of x86-64 or arm64 with the three that every walk
+// needs. On arm64, fp is x29.
 func NewRegs(m elf.Machine, ip, sp, fp uint64) Regs {
 	r := Regs{machine: m}
 	r.setIP(ip)

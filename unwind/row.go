@@ -12,7 +12,7 @@ import (
 // FullRow is a row with all registers.
 type FullRow struct {
 	Start, End uint64    // vaddrs where it is in force
-	CFA        RegRule   // Register or ValExpression; Unspecified if nothing tells, as after damage
+	CFA        RegRule   // Register or ValExpression; Unspecified if unknown, for example after damage
 	Regs       []RegRule // by DWARF number
 	RA         int       // number of the column that holds the return address
 	Signal     bool      // of a frame that a signal handler returns to: what it finds was interrupted

@@ -68,8 +68,8 @@ type Rule struct {
 	_       uint16
 }
 
-// Offsets in the frame that rt_sigreturn undoes, from the sp that it is called
-// with (struct ucontext of x86-64: uc_mcontext is at 40).
+// Offsets in the frame that rt_sigreturn restores, from the sp at its call (struct
+// ucontext of x86-64: uc_mcontext is at 40).
 const (
 	SignalRBP = 120
 	SignalRSP = 160

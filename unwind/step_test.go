@@ -52,7 +52,7 @@ type stepper struct {
 	mem     *os.File
 	space   *procSpace
 	threads map[int]*shadow
-	near    Stack // read ahead; good until the next step
+	near    Stack // read in advance; valid until the next step
 	u       Unwinder
 	symbols []elf.Symbol
 
@@ -234,8 +234,8 @@ func (s *stepper) watch(tid int) {
 	}
 }
 
-// begin takes what is on the stack already from the walk, and checks that it is
-// what a program's start looks like: main, the C library, and _start.
+// begin takes the frames that are on the stack already from the walk, and checks
+// that they are a program's start: main, the C library, and _start.
 func (s *stepper) begin() {
 	h := s.threads[s.pid]
 	frames, why := s.walk(h, false)
@@ -375,7 +375,7 @@ func (h *shadow) follow(s *stepper, before *syscall.PtraceRegs, op []byte, sig i
 	h.settle()
 }
 
-// isCall tells a call from other instructions.
+// isCall reports whether an instruction is a call.
 func isCall(op []byte) bool {
 	for len(op) > 2 && bytes.IndexByte([]byte{0x66, 0x67, 0xf2, 0xf3, 0x3e, 0x2e}, op[0]) >= 0 {
 		op = op[1:]

@@ -78,7 +78,7 @@ type builder struct {
 		ok   bool
 	}
 	gap   uint16  // the rule of what no FDE covers: 0, or that of ruleFP
-	known []known // but for these, by address
+	known []known // exceptions, by address
 }
 
 func newBuilder(rows int) *builder {

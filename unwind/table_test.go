@@ -150,7 +150,7 @@ func TestNoSections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What conventions say of .plt.got is not known without sections.
+	// Without sections, the conventions of .plt.got are unknown.
 	if got.Stats.FDEs != want.Stats.FDEs || len(got.Rows) > len(want.Rows) || len(got.Rows) < len(want.Rows)-8 {
 		t.Errorf("got %d rows, %+v; want %d, %+v", len(got.Rows), got.Stats, len(want.Rows), want.Stats)
 	}

@@ -66,7 +66,7 @@ type Mapping struct {
 	Object     *Object
 }
 
-// Space tells what is mapped in a process.
+// Space is the mappings of a process.
 type Space interface {
 	// Mapping returns the mapping that holds ip, nil if none does.
 	Mapping(ip uint64) *Mapping
@@ -81,9 +81,9 @@ type Object struct {
 	cfi   *CFI
 }
 
-// NewObject returns an Object of a table and of a function that reads the CFI
-// behind it, which is called at most once, when a walk needs it because no rule
-// suffices. Either may be nil, the table for arm64 always.
+// NewObject returns an Object with a table and a function that opens the CFI. A walk
+// calls open when no row of the table suffices, at most once. Either may be nil; for
+// arm64 the table always is.
 func NewObject(t *Table, open func() (*CFI, error)) *Object { return &Object{table: t, open: open} }
 
 // full returns the CFI, nil if it cannot be had.
@@ -96,7 +96,7 @@ func (o *Object) full() *CFI {
 	return o.cfi
 }
 
-// MaxDepth is how many frames a walk finds unless told otherwise, the kernel's
+// MaxDepth is the default limit of frames of a walk, the kernel's
 // PERF_MAX_STACK_DEPTH.
 const MaxDepth = 127
 
@@ -208,7 +208,7 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 	return w.byRule(ip, &rule)
 }
 
-// tracked are the registers that rules tell of.
+// tracked are the registers that rules cover.
 const tracked = 1<<x86RIP | 1<<x86RSP | 1<<x86RBP
 
 // byRule steps by a rule; see the package comment.
@@ -261,8 +261,8 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	} else if ra, ok = w.mem.Word(cfa + uint64(r.RAOff)); !ok {
 		return stop, Unreadable
 	}
-	// Rules do not tell of the other registers, but code that conventions tell of
-	// leaves them alone.
+	// Rules do not cover the other registers, but code with conventions keeps
+	// them.
 	keep := uint64(tracked)
 	if w.full && r.FP == FPSame {
 		keep |= x86Saved
@@ -323,7 +323,7 @@ func (w *walk) bySignal(sp uint64) (outcome, Reason) {
 // leads nowhere, the walk ends for the reason given.
 func (w *walk) byFramePointer(why Reason) (outcome, Reason) {
 	if w.regs.machine == elf.EM_AARCH64 && w.whole {
-		// What was not yet saved, or needs not be, is in the link register.
+		// A return address that is not saved (yet) is in the link register.
 		if lr, ok := w.regs.Get(arm64LR); ok && lr != 0 {
 			w.regs.setIP(stripPAC(lr))
 			w.regs.known &^= 1 << arm64LR

@@ -188,15 +188,15 @@ func TestAnnotateWrong(t *testing.T) {
 		code int
 		want string
 	}{
-		{"-k " + vmlinux + " __udp4_lib_rvc", exitError, "no sample tells of __udp4_lib_rvc\nDid you mean __udp4_lib_rcv"},
+		{"-k " + vmlinux + " __udp4_lib_rvc", exitError, "no samples in __udp4_lib_rvc\nDid you mean __udp4_lib_rcv"},
 		{"-k " + vmlinux + " xyzzy", exitError, "`gperf report` lists"},
-		{"-k " + vmlinux + " ip_output", exitError, "no sample was taken in ip_output itself\n5 samples were taken in its callees: -g counts its calls.\n"},
-		{"-k " + vmlinux + " __udp4_lib_rcv+0x2000", exitUsage, "__udp4_lib_rcv+0x2000 lies behind the end of the function, which has 0xd00 bytes"},
+		{"-k " + vmlinux + " ip_output", exitError, "no samples in ip_output itself\n5 samples were taken in its callees: -g counts its calls.\n"},
+		{"-k " + vmlinux + " __udp4_lib_rcv+0x2000", exitUsage, "__udp4_lib_rcv+0x2000 lies after the end of the function, which has 0xd00 bytes"},
 		{"__udp4_lib_rcv", exitError, "no code of [kernel.kallsyms] (build id 6ecd6ec21ec69416e50a8aa6737e500901ddb47a): no vmlinux was found; "},
 		{"-k " + mixProgram.Path(t) + " __udp4_lib_rcv", exitError, "build id mismatch"},
 		{"0x408a8e", exitError, "no such file\n--symfs names a directory"},
-		{"0xnumber", exitUsage, `"0xnumber" is no address`},
-		{"f+0xyz", exitUsage, `"0xyz" is no offset`},
+		{"0xnumber", exitUsage, `"0xnumber" is not an address`},
+		{"f+0xyz", exitUsage, `"0xyz" is not an offset`},
 		{"a b", exitUsage, "give one symbol or address"},
 		{"-M masm", exitUsage, "use att or intel"},
 		{"--percent-type local", exitUsage, "local-period, local-hits"},

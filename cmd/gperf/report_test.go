@@ -227,7 +227,7 @@ func TestReportWrongUse(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-g", "nonsense"}, `"nonsense" is none of graph`},
+		{[]string{"-g", "nonsense"}, `"nonsense" is not graph`},
 		{[]string{"--percent-limit", "x"}, "invalid percentage"},
 		{[]string{"-t", ",,"}, "one character"},
 		{[]string{"--pid", "me"}, `"me" is not an ID`},

@@ -260,7 +260,7 @@ func TestScenarioArchiveBad(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		{"cut", whole[:len(whole)*2/3], "cut short"},
+		{"cut", whole[:len(whole)*2/3], "truncated"},
 		{"another zip file", other.Bytes(), "without perf.data"},
 		{"damaged", damaged, "damaged archive"},
 	} {

@@ -426,7 +426,7 @@ func TestScriptErrors(t *testing.T) {
 		{"script text", exitError, `text: at offset 0x0: the file begins with "#!/bin/s" instead of "PERFILE2"`},
 		{"script text text", exitUsage, `unexpected argument "text": name a file with -i`},
 		{"script -F comm,nonsense", exitUsage, `unknown field "nonsense": the fields are comm, tid, `},
-		{"script -F x:comm", exitUsage, `unknown type of events "x"`},
+		{"script -F x:comm", exitUsage, `unknown event type "x"`},
 		{"script -F comm,+pid", exitUsage, "cannot be mixed"},
 		{"script --format xml", exitUsage, "--format xml: use text, folded, pprof or flamegraph"},
 		{"script --compat 5", exitUsage, "--compat 5: use 7.3 or 6.1"},

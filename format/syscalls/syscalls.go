@@ -19,7 +19,7 @@ func (n Names) Name(nr int64) string {
 	return strconv.FormatInt(nr, 10)
 }
 
-// Of returns the names of an architecture by its uname -m; nil if they are unknown.
+// Of returns the system calls of an architecture (uname -m), or nil if unknown.
 func Of(machine string) Names {
 	switch {
 	case strings.HasPrefix(machine, "armv"):

@@ -26,7 +26,7 @@ func (p *printer) num(n *node) uint64 {
 	case nodeDynamicLen:
 		_, length := n.field.span(p.raw, p.big)
 		return uint64(length)
-	case nodeDynamic: // an address in perf's memory; nothing one can print
+	case nodeDynamic: // an address in perf's memory, which cannot be printed
 		off, _ := n.field.span(p.raw, p.big)
 		return uint64(off)
 	case nodeOp:
@@ -78,7 +78,7 @@ func (p *printer) index(n *node) uint64 {
 	return v & mask
 }
 
-// pointedMask is castMask of what a pointer's type points to.
+// pointedMask is castMask of the type that a pointer points to.
 func pointedMask(typ string) uint64 {
 	if len(typ) < 3 || typ[len(typ)-1] != '*' {
 		return 1<<64 - 1

@@ -6,10 +6,10 @@ type tokenKind uint8
 
 const (
 	tokEnd    tokenKind = iota
-	tokError            // an error has been noted; nothing more will come
+	tokError            // after an error: no more tokens
 	tokItem             // a name or number
-	tokString           // what stands between double quotes, escapes kept
-	tokChar             // what stands between single quotes
+	tokString           // text between double quotes, with escapes
+	tokChar             // text between single quotes
 	tokDelim            // ( ) ,
 	tokOp               // everything else
 )

@@ -34,7 +34,7 @@ type parser struct {
 	depth   int
 }
 
-// maxDepth bounds the nesting of expressions; kernels need some ten.
+// maxDepth limits the nesting of expressions; kernels need about ten.
 const maxDepth = 1000
 
 // node is an expression.
@@ -153,7 +153,7 @@ func (p *parser) expect(kind tokenKind, text string) bool {
 	return true
 }
 
-// rest is some of what follows, for messages.
+// rest returns the start of the remaining text, for messages.
 func (p *parser) rest() string {
 	s := p.src[p.pos:]
 	return p.text[:min(len(p.text), 24)] + s[:min(len(s), 24)]
@@ -182,8 +182,8 @@ func (p *parser) arg() *node {
 	return p.operand()
 }
 
-// operand reads one operand, the current token being its first. Afterwards the
-// current token is the one behind it.
+// operand reads one operand, whose first token is the current one. Afterwards the
+// current token is the one after the operand.
 func (p *parser) operand() *node {
 	if p.depth++; p.depth > maxDepth {
 		p.fail("nested too deeply")
@@ -243,7 +243,7 @@ func (p *parser) words(start int, more func() bool) string {
 	return strings.Join(strings.Fields(p.src[start:end]), " ")
 }
 
-// entry reads what follows REC, or (REC).
+// entry reads the tokens after REC, or (REC).
 func (p *parser) entry() *node {
 	if p.is(tokDelim, ")") {
 		return &node{} // paren calls again
@@ -294,8 +294,8 @@ func (p *parser) paren() *node {
 	return &node{kind: nodeCast, text: n.text, val: castMask(n.text), args: [3]*node{p.operand()}}
 }
 
-// skipParens skips to behind the parenthesis that closes the one before the
-// current token.
+// skipParens skips past the parenthesis that closes the one before the current
+// token.
 func (p *parser) skipParens() {
 	for open := 1; ; p.next() {
 		switch {
@@ -333,8 +333,8 @@ func (p *parser) unary() *node {
 	return n
 }
 
-// operator makes n the tree of the operator that is the current token, with
-// what n was as its left side.
+// operator makes n the tree of the current token, an operator, with the old n as
+// its left side.
 func (p *parser) operator(n *node) {
 	if p.depth++; p.depth > maxDepth {
 		p.fail("nested too deeply")
@@ -383,7 +383,7 @@ func (p *parser) operator(n *node) {
 	p.climb(n, right)
 }
 
-// branches reads A : B behind a question mark.
+// branches reads A : B after a question mark.
 func (p *parser) branches() *node {
 	p.next()
 	if p.is(tokOp, ":") { // GNU C's: the condition itself is A
@@ -466,7 +466,7 @@ func (p *parser) call(name string) *node {
 	return &node{}
 }
 
-// fullArg reads an operand and all operators behind it.
+// fullArg reads an operand and all operators after it.
 func (p *parser) fullArg() *node {
 	n := p.arg()
 	for p.kind == tokOp {
@@ -625,8 +625,8 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// symbolValue is the number of a { value, name }. Of what is no plain number,
-// negative numbers included, libtraceevent knows a few names; the others are -1.
+// symbolValue returns the number of a { value, name }. Besides plain numbers,
+// libtraceevent knows a few names; all others, and negative numbers, are -1.
 func symbolValue(s string) int64 {
 	if s != "" && s[0]-'0' < 10 {
 		return int64(leadingUint(s))
@@ -686,8 +686,8 @@ func (p *parser) sizeof() *node {
 	return atom("0")
 }
 
-// castMask is what a cast leaves of a number. libtraceevent knows these types,
-// and extends no sign.
+// castMask returns the bits of a number that a cast keeps. libtraceevent knows
+// these types, and does not extend signs.
 func castMask(typ string) uint64 {
 	switch typ {
 	case "u8", "s8", "char", "unsigned char":

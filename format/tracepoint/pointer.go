@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// pointer appends a %p, ext being what of its extension libtraceevent knows.
+// pointer appends a %p; ext is the part of its extension that libtraceevent knows.
 func (p *printer) pointer(dst []byte, ext string, plen int, n *node) []byte {
 	if ext == "" {
 		v := p.num(n)
@@ -37,8 +37,8 @@ func (p *printer) pointer(dst []byte, ext string, plen int, n *node) []byte {
 	return p.sockaddr(dst, ext, n)
 }
 
-// function appends a kernel function's name, and with the offset in it what is
-// known of its source.
+// function appends a kernel function's name, and with an offset also its source
+// line if known.
 func (p *printer) function(dst []byte, withOffset bool, ip uint64) []byte {
 	if p.env.Symbol != nil {
 		if name, offset, _, ok := p.env.Symbol(ip); ok {
@@ -53,8 +53,8 @@ func (p *printer) function(dst []byte, withOffset bool, ip uint64) []byte {
 	return strconv.AppendUint(append(dst, "0x"...), ip, 16)
 }
 
-// source appends what is known of where the call was made that returns to ip, which
-// is offset into its function.
+// source appends the source line, if known, of the call that returns to ip, at
+// offset in its function.
 func (p *printer) source(dst []byte, ip, offset uint64) []byte {
 	if p.env.Source == nil || offset == 0 {
 		return dst
@@ -80,8 +80,8 @@ func (p *printer) code(dst []byte, ip uint64) []byte {
 	return dst
 }
 
-// fixed returns the size bytes of the field that an argument is, or appends
-// what libtraceevent says instead. Nil bytes mean that all is said.
+// fixed returns the size bytes of an argument's field. It returns nil if it has
+// appended libtraceevent's text for an unusable argument.
 func (p *printer) fixed(dst []byte, n *node, size int, invalid string) ([]byte, []byte) {
 	for n.kind == nodeCast {
 		n = n.args[0]
@@ -161,7 +161,7 @@ func (p *printer) uuid(dst []byte, ext string, n *node) []byte {
 	return dst
 }
 
-// buffer appends %*ph, which libtraceevent knows for dynamic arrays alone.
+// buffer appends %*ph, which libtraceevent knows for dynamic arrays only.
 func (p *printer) buffer(dst []byte, ext string, plen int, n *node) []byte {
 	if n.kind != nodeDynamic {
 		return appendWrongKind(dst, n)
@@ -188,7 +188,7 @@ func (p *printer) buffer(dst []byte, ext string, plen int, n *node) []byte {
 	return dst
 }
 
-// reversed tells whether an IPv4 address is in the host's order, from the last
+// reversed reports whether an IPv4 address is in the host's order, from the last
 // letter of an extension.
 func (p *printer) reversed(ext string) bool {
 	switch ext[len(ext)-1] {
@@ -291,7 +291,7 @@ func appendShortIPv6(dst, b []byte) []byte {
 	return dst
 }
 
-// embedsIPv4 tells whether the last four bytes are an IPv4 address: v4-mapped
+// embedsIPv4 reports whether the last four bytes are an IPv4 address: v4-mapped
 // or ISATAP.
 func embedsIPv4(b []byte) bool {
 	hi := binary.BigEndian.Uint64(b)

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// AppendPrint appends what `perf script` prints behind the event's name. It
-// allocates nothing but dst's growth. Data too short for a field counts as 0.
-// The text has at most MaxPrint bytes, and ends in "..." where it was cut.
+// AppendPrint appends what `perf script` prints after the event's name. It
+// allocates only to grow dst. A field beyond the end of raw counts as 0. The
+// text has at most MaxPrint bytes, and ends in "..." if it was cut.
 func (f *Format) AppendPrint(dst, raw []byte, env *Env) []byte {
 	p := printer{raw: raw, env: env, big: isBig(env.Order)}
 	end := len(dst) + MaxPrint(len(raw))
@@ -31,7 +31,7 @@ func (f *Format) AppendPrint(dst, raw []byte, env *Env) []byte {
 // could ask for any amount of text, for each of a million samples.
 func MaxPrint(n int) int { return 8<<10 + 32*n }
 
-// cutAt takes off what lies behind end.
+// cutAt truncates dst to end.
 func cutAt(dst []byte, end int) []byte {
 	const mark = "..."
 	if len(dst) <= end {
@@ -124,7 +124,7 @@ func (fd *Field) AppendValue(dst, raw []byte, env *Env) []byte {
 }
 
 // appendFloat appends a floating-point number of size bytes, in as few digits as
-// identify it. The print fmt of a probe takes it for an integer.
+// identify it. The print fmt of a probe treats it as an integer.
 func appendFloat(dst []byte, bits uint64, size int) []byte {
 	if size == 4 {
 		return strconv.AppendFloat(dst, float64(math.Float32frombits(uint32(bits))), 'g', -1, 32)
@@ -134,7 +134,7 @@ func appendFloat(dst []byte, bits uint64, size int) []byte {
 
 var plainString = spec{conv: 's', prec: -1, plain: true}
 
-// printable tells whether b is text up to its first NUL.
+// printable reports whether b is text up to its first NUL.
 func printable(b []byte) bool {
 	for _, c := range b {
 		if c == 0 {
@@ -386,7 +386,7 @@ func (p *printer) maskByte(mask []byte, i int) byte {
 	return mask[i]
 }
 
-// pad gives what was appended since start the width and precision of s.
+// pad applies the width and precision of s to the text since start.
 func pad(dst []byte, start int, s *spec) []byte {
 	if s.plain {
 		return dst

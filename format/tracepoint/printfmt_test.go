@@ -120,8 +120,8 @@ func TestPrintFmt(t *testing.T) {
 	}
 }
 
-// What libtraceevent cannot read is printed as fields, whether we can read it
-// or not.
+// A print fmt that libtraceevent cannot read is printed as fields, even if gperf
+// can read it.
 func TestPrintFmtUnreadable(t *testing.T) {
 	const want = `[FAILED TO PARSE] a=-5 b=11 c=-300 d=0xfffffffffffffed4 e=1099511627776 comm=swap uuid=ARRAY[20, 01, 0d, b8, 00, 00, 00, 00, 00, 00, 00, 01, ab, cd, 00, 09] ip=ARRAY[c0, 00, 02, 01] arr=ARRAY[01, 00, 00, 00, 02, 00, 00, 00, 03, 00, 00, 00] mac=RT str=hello dyn=ARRAY[02, 01, 00, 00, 07, 00, 00, 00, ff, ff, ff, ff] rstr=rel mask=ARRAY[03, 00, 00, 00, 0f, 00, 00, 00, 01, 00, 00, 00, 00, 00, 00, 00] fn=0xffffffff81000123 f=-2 sa=ARRAY[02, 00, 00, 50, 0a, 00, 00, 01, 00, 00, 00, 00, 00, 00, 00, 00] g=-7`
 	tests := []struct {

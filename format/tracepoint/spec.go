@@ -9,7 +9,7 @@ import (
 // its arguments.
 type segment struct {
 	kind segmentKind
-	text string // literal text; for a pointer what follows the p
+	text string // literal text; for a pointer the characters after the p
 	spec spec
 	arg  *node
 	star *node // the argument for a *
@@ -223,7 +223,7 @@ func (c *cutter) conversion(s string) string {
 			seg.spec.done(ch, size)
 			c.prog = append(c.prog, seg)
 			return s[i+1:]
-		default: // libtraceevent's way to say that it does not know one
+		default: // libtraceevent's mark of an unknown one
 			c.text(">" + string(ch) + "<")
 			return s[i+1:]
 		}
@@ -231,7 +231,7 @@ func (c *cutter) conversion(s string) string {
 	return ""
 }
 
-// flag adds a character that stands between % and the conversion.
+// flag adds a character between % and the conversion.
 func (s *spec) flag(c byte) {
 	switch {
 	case c == '#':
@@ -262,8 +262,8 @@ func (s *spec) done(conv byte, size int) {
 	s.plain = !s.minus && !s.plus && !s.zero && !s.alt && s.width == 0 && s.prec < 0 && !s.starWidth && !s.starPrec
 }
 
-// pointerLen is how many characters after %p libtraceevent takes for a part of
-// it. What else the kernel knows (%px, %pK, %pd, %pB) is a %p and plain text.
+// pointerLen returns how many characters after %p libtraceevent parses as its
+// extension. Others of the kernel (%px, %pK, %pd, %pB) are a %p and plain text.
 func pointerLen(s string) int {
 	at := func(i int) byte {
 		if i < len(s) {
@@ -423,7 +423,7 @@ func appendString[T string | []byte](s *spec, dst []byte, text T) []byte {
 	return dst
 }
 
-// upper makes hexadecimal digits upper case.
+// upper converts hexadecimal digits to upper case.
 func upper(digits []byte) {
 	for i, c := range digits {
 		if c >= 'a' {

@@ -6,8 +6,8 @@ type Symbol struct {
 	Value int64
 }
 
-// Symbols returns the names that the print fmt shows for a field's numbers, or for
-// its bits: those of __print_symbolic and __print_flags. It is nil for most fields.
+// Symbols returns the names that __print_symbolic or __print_flags of the print
+// fmt give to a field's numbers or bits. It is nil for most fields.
 func (f *Format) Symbols(fd *Field) []Symbol {
 	for i := range f.prog {
 		if l := f.prog[i].arg.symbolsOf(fd); l != nil {
@@ -35,7 +35,7 @@ func (n *node) symbolsOf(fd *Field) (l []Symbol) {
 	return nil
 }
 
-// uncast returns what is cast to another type.
+// uncast returns the operand of a cast.
 func (n *node) uncast() *node {
 	for n.kind == nodeCast {
 		n = n.args[0]

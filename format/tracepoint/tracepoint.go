@@ -1,19 +1,19 @@
-// Package tracepoint answers: what does this tracepoint's raw data say?
+// Package tracepoint decodes and prints the raw data of tracepoints.
 //
 // The kernel describes every tracepoint in a format file
 // (/sys/kernel/tracing/events/SYSTEM/NAME/format; perf.data carries the same
 // text in its TRACING_DATA feature): the fields of the raw data, and a "print
-// fmt" in C that tells how to show them. Parse reads the file once and compiles
+// fmt" in C that formats them. Parse reads the file once and compiles
 // the print fmt; Format.AppendPrint then turns raw data into text without
 // allocating.
 //
-// The text is perf's, which leaves this to libtraceevent (1.8.4, no plugins).
-// That library reads C in its own way, and its way is kept here, since people
-// compare outputs byte by byte: see parser for how it groups operators and
-// Format.Refused for what it does not read at all.
+// The text is that of perf, which uses libtraceevent (1.8.4, no plugins). That
+// library parses C with deviations, and this package has the same ones, since
+// people compare outputs byte by byte: see parser for how it groups operators and
+// Format.Refused for what it does not read.
 //
-// The package knows neither perf.data nor symbols: which format belongs to a
-// sample, and what function an address lies in, is told by the caller.
+// The package knows neither perf.data nor symbols: the caller passes the format
+// of a sample, and the function of an address.
 package tracepoint
 
 import (
@@ -31,9 +31,9 @@ type Format struct {
 	Name     string
 	ID       int     // the value of the raw data's common_type
 	Fields   []Field // in file order, the common_ ones first
-	PrintFmt string  // the text behind "print fmt: "
+	PrintFmt string  // the text after "print fmt: "
 
-	// PrintErr says why the print fmt could not be read, nil if it could.
+	// PrintErr is the error of reading the print fmt, or nil.
 	PrintErr error
 
 	// Refused names the first construct of the print fmt that libtraceevent
@@ -54,7 +54,7 @@ type Field struct {
 	Size   int
 	Signed bool
 
-	Array    bool // Len elements of ElemSize bytes, where the file tells them
+	Array    bool // Len elements of ElemSize bytes, if the file gives them
 	Len      int
 	ElemSize int
 
@@ -62,14 +62,14 @@ type Field struct {
 	Relative bool // and that offset counts from the field's end (__rel_loc)
 	String   bool // an array of char, u8 or s8
 	Pointer  bool
-	Long     bool // the type says "long"; such a field is shown in hexadecimal
+	Long     bool // the type says "long": printed in hexadecimal
 	Float    bool // a float or double, or an array of them: of probes recorded by gperf
 
 	length *Field // of an array whose text ends at a length: how many of its bytes are used
 }
 
-// Env is what raw data does not say about itself. The zero value is that of a
-// little-endian 64-bit machine without symbols.
+// Env describes the machine of raw data. The zero value is a little-endian 64-bit
+// machine without symbols.
 type Env struct {
 	Order    binary.ByteOrder
 	LongSize int // the kernel's, in bytes
@@ -78,8 +78,8 @@ type Env struct {
 	// the module.
 	Symbol func(ip uint64) (name string, offset uint64, module string, ok bool)
 
-	// Source, unless nil, appends what is known of the source of the kernel's code
-	// at ip, behind a name with an offset.
+	// Source, unless nil, appends the source line of the kernel's code at ip, after
+	// a name with an offset.
 	Source func(dst []byte, ip uint64) []byte
 
 	// Printk are the kernel's constant strings by address (ParsePrintk).
@@ -117,7 +117,7 @@ func Parse(text []byte, system string) (*Format, error) {
 	return f, nil
 }
 
-// parseHead reads everything up to and with the text of the print fmt.
+// parseHead reads everything up to the end of the print fmt's text.
 func (f *Format) parseHead(text string) error {
 	inFields := false
 	for text != "" {
@@ -218,7 +218,7 @@ func parseDecl(decl string) (fd Field, err error) {
 	return fd, nil
 }
 
-// classify derives from the type's name what libtraceevent derives from it.
+// classify sets the properties that libtraceevent derives from the type's name.
 func (fd *Field) classify() {
 	has := func(s string) bool { return strings.Contains(fd.Type, s) }
 	fd.String = fd.Array && (has("char") || has("u8") || has("s8"))
@@ -243,7 +243,7 @@ func (fd *Field) classify() {
 	case fd.Long:
 		fd.ElemSize = 8
 	default:
-		// An array of a probe, "s32 x[]", of which libtraceevent prints zeros.
+		// An array of a probe, "s32 x[]". libtraceevent prints zeros.
 		fd.ElemSize = elemSize(fd.Type)
 	}
 }
@@ -296,15 +296,15 @@ func (fd *Field) Uint(raw []byte, order binary.ByteOrder) (uint64, bool) {
 	return v, ok
 }
 
-// Bytes returns a field's bytes as they are: for a dynamic array those that it
-// points to. What lies beyond the data is cut off.
+// Bytes returns a field's raw bytes; for a dynamic array, those of its elements.
+// They end at the end of the data.
 func (fd *Field) Bytes(raw []byte, order binary.ByteOrder) []byte {
 	off, n := fd.span(raw, isBig(order))
 	return cut(raw, off, n)
 }
 
-// span tells where a field's bytes are said to be. As in libtraceevent, an
-// offset beyond the data becomes 0 and so does a length that reaches beyond.
+// span returns where the data says that a field's bytes lie. As in libtraceevent,
+// an offset beyond the data becomes 0, and so does a length that reaches beyond.
 func (fd *Field) span(raw []byte, big bool) (off, n int) {
 	if fd.length != nil {
 		used, _ := readUint(raw, fd.length.Offset, fd.length.Size, big)
@@ -333,7 +333,7 @@ func (fd *Field) span(raw []byte, big bool) (off, n int) {
 	return off, n
 }
 
-// cut returns raw[off:off+n], less what is not there.
+// cut returns raw[off:off+n], limited to the end of raw.
 func cut(raw []byte, off, n int) []byte {
 	if off < 0 || n < 0 || off >= len(raw) {
 		return nil

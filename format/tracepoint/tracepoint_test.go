@@ -105,7 +105,7 @@ func TestAppendPrintAllocatesNothing(t *testing.T) {
 }
 
 // Every format file of the running kernel can be read.
-// misquoted are the events whose kernels put quotes into a format without escaping them: no parser can tell where it ends.
+// misquoted are the events whose formats contain unescaped quotes: no parser finds their end.
 var misquoted = map[string]bool{"emulation:instruction_emulation": true}
 
 func TestTracefs(t *testing.T) {
@@ -282,8 +282,8 @@ func TestShortData(t *testing.T) {
 	for n := range raw {
 		f.AppendPrint(nil, raw[:n], &Env{}) // must not panic
 	}
-	// What says where an array is lies beyond the data: as in libtraceevent the
-	// array then begins where the data does.
+	// The location of an array lies beyond the data: as in libtraceevent the array
+	// then begins where the data does.
 	const want = "-5 swap  {0x0,0x4d2,0xfffffffb,0xfed4000b,0xfffffed4,0xffffffff,0x0,0x100,0x70617773,0x0} INVALIDIPv6  0"
 	if got := string(f.AppendPrint(nil, raw[:40], &Env{})); got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -352,8 +352,8 @@ func BenchmarkAppendPrint(b *testing.B) {
 	}
 }
 
-// Addresses of code have their source behind them, where that is asked for: that of
-// the call, and of plain pointers only where there is one.
+// With Env.Source, code addresses are followed by their source: the line of the
+// call, and for plain pointers only if there is one.
 func TestSource(t *testing.T) {
 	const text = "name: e\nID: 1\nformat:\n" +
 		"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n" +

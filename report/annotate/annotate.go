@@ -1,14 +1,13 @@
-// Package annotate answers: at which instructions was it? It counts samples by
-// the addresses that they tell of and writes the code of functions around them,
-// with what each instruction counts, as `perf annotate --stdio` does.
+// Package annotate counts samples by instruction and writes the code of their
+// functions with the count of each instruction, as `perf annotate --stdio` does.
 //
-// Besides the sampled instruction, a sample may tell of code in the fields of a
-// tracepoint, such as the location of skb:kfree_skb, and by the return addresses
-// of its callchain. Both are counted where they came from: at the call.
+// Besides the sampled ip, a sample may hold code addresses in the fields of a
+// tracepoint, for example the location of skb:kfree_skb, and return addresses in
+// its callchain. Both count for the call instruction.
 //
-// The way of a sample: samples with the same addresses are counted as one
-// (count.go); a function's share of them becomes a block of text (block.go), with
-// code from symbolize, read by symbolize/disasm.
+// Samples with the same addresses are counted as one (count.go). A function's
+// share of them becomes a block of text (block.go), with code from symbolize,
+// disassembled by symbolize/disasm.
 package annotate
 
 import (
@@ -24,25 +23,25 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// Options say what is annotated, and how it is shown. The zero value shows all
-// functions in which samples were taken.
+// Options say what to annotate and how. The zero value shows all functions with
+// samples.
 type Options struct {
 	Place        Place
-	DSOs         []string // only these; nil: all
-	Callers      bool     // the calls of callchains count; as they do where Place is one address
-	PercentLimit float64  // functions with less of their event's samples are left out
+	DSOs         []string // only these, nil for all
+	Callers      bool     // count the calls of callchains; implied if Place is one address
+	PercentLimit float64  // omit functions with a smaller share of their event
 	Syntax       disasm.Syntax
 	Raw          bool // the bytes of instructions
 	NoSource     bool // no source lines between the instructions
-	Lines        bool // the source line behind each instruction with samples, and their sum ahead
+	Lines        bool // the source line after each instruction with samples, and a sum of lines at the top
 	FullPaths    bool
 	Column       Column
 	Percent      PercentType
-	Context      int // so many instructions before and after Place, where that is one address
+	Context      int // number of instructions before and after Place, if that is one address
 	Sources      Sources
 }
 
-// Column says what stands before an instruction.
+// Column is what is printed before an instruction.
 type Column int
 
 const (
@@ -51,20 +50,20 @@ const (
 	Periods
 )
 
-// PercentType says of what percentages are: perf's local-period is the zero value.
+// PercentType is the base of percentages: the zero value is perf's local-period.
 type PercentType struct {
-	Global bool // of all of the event's, not of the function's
-	Hits   bool // of the number of samples, not of their periods
+	Global bool // of the event, not of the function
+	Hits   bool // count samples, not their periods
 }
 
 // ErrNoSamples: the recording has no samples.
 var ErrNoSamples = errors.New("no samples")
 
-// Text writes a block for each function that the options ask for, of each event,
-// the most sampled first. keep, which may be nil, says which samples count. What
-// could not be used of the file is in the result, and so are the reasons why
-// functions are missing, each once; if all are, the first is the error. Others are
-// ErrNoSamples, *UnknownError, *NoSamplesError, *OffsetError.
+// Text writes a block for each selected function of each event, the most sampled
+// first. keep, which may be nil, selects samples. The result counts the skipped
+// parts of the file and has the reasons of missing functions, each once; if all are
+// missing, the first reason is the error. Other errors are ErrNoSamples,
+// *UnknownError, *NoSamplesError and *OffsetError.
 func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (skipped format.Skipped, missing []error, err error) {
 	c := newCounter(f, h, &opts)
 	h.KeepExited = true
@@ -97,7 +96,7 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.Hist
 	return skipped, missing, out.Flush()
 }
 
-// appendNew appends an error unless it says the same as one before.
+// appendNew appends an error unless the list has one with the same text.
 func appendNew(list []error, err error) []error {
 	if slices.ContainsFunc(list, func(e error) bool { return e.Error() == err.Error() }) {
 		return list
@@ -105,7 +104,7 @@ func appendNew(list []error, err error) []error {
 	return append(list, err)
 }
 
-// chosen returns the functions to be shown, in order.
+// chosen returns the functions to show, in order.
 func (c *counter) chosen() ([]*function, error) {
 	if c.samples == 0 {
 		return nil, ErrNoSamples
@@ -128,7 +127,7 @@ func (c *counter) chosen() ([]*function, error) {
 	return list, nil
 }
 
-// worth tells whether a function is shown where none was asked for.
+// worth reports whether a function is shown if Place is empty.
 func (c *counter) worth(fn *function) bool {
 	return fn.symbol() != nil && 100*share(fn.total.Period, fn.event.total.Period) >= c.opts.PercentLimit
 }
@@ -143,7 +142,7 @@ func (c *counter) calls(p *Place) (n uint64) {
 	return n
 }
 
-// unknown says which functions there are instead of the one asked for.
+// unknown returns the error of an unknown Place, with the functions that have samples.
 func (c *counter) unknown() error {
 	e := &UnknownError{Name: c.opts.Place.String()}
 	for _, fn := range c.functions {

@@ -45,8 +45,8 @@ func TestSourcesPath(t *testing.T) {
 	}
 }
 
-// TestCount: a sample counts once for an address and once for a function, however
-// often and by whatever it tells of them.
+// TestCount: a sample counts once for an address and once for a function, even if
+// it holds them several times.
 func TestCount(t *testing.T) {
 	m := &replay.Map{Start: 0x1000, End: 0x9000, DSO: &replay.DSO{Name: "/bin/x"}}
 	f := &symbolize.Symbol{Start: 0x2000, End: 0x3000, Name: "f"}
@@ -77,7 +77,7 @@ func TestCount(t *testing.T) {
 			want[spot{0x30, true}] = Stat{2, 10}
 		}
 		if len(inF.at) != len(want) {
-			t.Errorf("callers %v: f is told of at %d addresses", callersToo, len(inF.at))
+			t.Errorf("callers %v: f has samples at %d addresses", callersToo, len(inF.at))
 		}
 		for s, stat := range want {
 			if at := inF.at[s]; at == nil || *at != stat {

@@ -18,7 +18,7 @@ import (
 type annotator struct {
 	sym   *symbolize.Symbolizer
 	opts  *Options
-	files map[string][]string // lines of source files, nil where there is none
+	files map[string][]string // lines of source files, nil for missing files
 }
 
 // block is a function that is written.
@@ -91,18 +91,18 @@ func (b *block) read(start, end uint64) (err error) {
 	return err
 }
 
-// skip leaves out of code of which nobody knows where its function begins as much
-// as lets an instruction begin at offset at.
+// skip drops the first bytes of code whose function start is unknown, so that an
+// instruction begins at offset at.
 func (b *block) skip(at int) {
 	n := uint64(disasm.Skip(b.code.Machine, b.code.Bytes, min(at, len(b.code.Bytes))))
 	b.code.Bytes, b.code.Addr = b.code.Bytes[n:], b.code.Addr+n
 }
 
-// ErrMade: the function is a BPF program, or one that a JIT made.
-var ErrMade = errors.New("what was compiled at run time is kept in no file")
+// ErrMade: the function is a BPF program or JIT code.
+var ErrMade = errors.New("generated code is in no file")
 
-// isMade tells from its name that a DSO is code that was made at run time: others
-// are paths, or stand in brackets.
+// isMade reports by its name whether a DSO is code generated at run time: other
+// names are paths or in brackets.
 func isMade(dso string) bool {
 	for _, prefix := range [...]string{"//", "/memfd:", "[anon", "/tmp/perf-", "/dev/zero"} {
 		if strings.HasPrefix(dso, prefix) {
@@ -126,7 +126,7 @@ func (b *block) find(off uint64, caller bool) int {
 	return i
 }
 
-// value is what stands before an instruction, of the block's column.
+// value returns the block's column of an instruction.
 func (b *block) value(s Stat) string {
 	switch b.opts.Column {
 	case Samples:
@@ -148,7 +148,7 @@ func (b *block) percent(s Stat) float64 {
 	return 100 * share(s.Period, total.Period)
 }
 
-// heads are the columns' titles, as wide as what stands below.
+// heads are the columns' titles, as wide as the columns.
 var heads = map[Column]string{Percents: " Percent |", Samples: " Samples |", Periods: " Period      |"}
 
 // between begins a line that is no instruction.
@@ -258,9 +258,9 @@ func (b *block) lineOf(in *disasm.Inst) (srcline.Call, bool) {
 	return calls[0], true
 }
 
-// writeSource writes a source line, unless it was the last one: its text, below
-// what it is from where that changes, or only its place where the file is not
-// there.
+// writeSource writes a source line, unless it is the last one written: its text,
+// after its function if that changes, or only file and line if the file is
+// missing.
 func (b *block) writeSource(c srcline.Call) {
 	last := b.last
 	if b.last = c; c.File == last.File && c.Line == last.Line {

@@ -11,7 +11,7 @@ import (
 	"gperf/symbolize/replay"
 )
 
-// Stat is what is counted of samples.
+// Stat is a sum of samples.
 type Stat struct{ Samples, Period uint64 }
 
 func (s *Stat) add(t Stat) {
@@ -19,7 +19,7 @@ func (s *Stat) add(t Stat) {
 	s.Period += t.Period
 }
 
-// counter counts samples by the functions and addresses that they tell of.
+// counter counts samples by their functions and addresses.
 type counter struct {
 	opts      *Options
 	bytes     binary.ByteOrder
@@ -30,18 +30,18 @@ type counter struct {
 	samples   uint64
 	index     map[functionKey]*function
 	functions []*function // in the order in which they were met
-	touches   []touch     // of the stack at hand
+	touches   []touch     // of the current stack
 }
 
-// event is one of the recording's.
+// event is an event of the recording.
 type event struct {
 	index  int
 	name   string
-	fields []*tracepoint.Field // that tell of code
+	fields []*tracepoint.Field // that hold code addresses
 	total  Stat
 }
 
-// functionKey tells functions apart.
+// functionKey distinguishes functions.
 type functionKey struct {
 	event  int
 	dso    *replay.DSO
@@ -58,7 +58,7 @@ type function struct {
 	kernel bool
 	start  uint64 // of the function: the offset in the file, of the kernel the ip
 	at     map[spot]*Stat
-	ips    map[uint64]uint64 // offsets of the ips that were seen
+	ips    map[uint64]uint64 // offsets of the ips with samples
 	total  Stat
 	kinds  kinds
 	calls  uint64 // samples that have it in their callchains, counted or not
@@ -67,10 +67,10 @@ type function struct {
 // spot is an address in a function.
 type spot struct {
 	off    uint64
-	caller bool // it is where a call returned to
+	caller bool // it is a return address
 }
 
-// kinds are those of the addresses that a sample tells of.
+// kinds are the kinds of a sample's addresses.
 type kinds uint8
 
 const (
@@ -79,21 +79,21 @@ const (
 	callers
 )
 
-// touch is what a sample tells of a function.
+// touch is the part of a sample that concerns one function.
 type touch struct {
 	fn   *function
 	spot spot
 	kind kinds
 }
 
-// maxFields is how many fields of a tracepoint tell of code at most: real ones have
-// up to two.
+// maxFields is how many code addresses of a tracepoint's fields count: real
+// tracepoints have up to two.
 const maxFields = 4
 
 // returnField is where return probes have the address that the function returned to.
 const returnField = "__probe_ret_ip"
 
-// stackKey tells apart samples that tell of different addresses.
+// stackKey distinguishes samples with different addresses.
 type stackKey struct {
 	event  int
 	leaf   *replay.Frame
@@ -101,7 +101,7 @@ type stackKey struct {
 	fields [maxFields]*replay.Frame
 }
 
-// stack is a number of samples that tell of the same addresses.
+// stack is a number of samples with the same addresses.
 type stack struct {
 	stackKey
 	frames replay.Chain
@@ -123,7 +123,7 @@ func newCounter(f *format.File, h *replay.History, opts *Options) *counter {
 	return c
 }
 
-// CodeFields returns the fields of a tracepoint that tell of code.
+// CodeFields returns the fields of a tracepoint that hold code addresses.
 func CodeFields(f *tracepoint.Format) []*tracepoint.Field {
 	l := f.CodeFields()
 	if ret := f.Field(returnField); ret != nil {
@@ -158,7 +158,7 @@ func (c *counter) key(s *replay.Sample) stackKey {
 	return k
 }
 
-// settle gives each function its part of what was counted.
+// settle assigns the counts to the functions.
 func (c *counter) settle() {
 	for _, st := range c.order {
 		e := c.events[st.event]
@@ -167,7 +167,7 @@ func (c *counter) settle() {
 		c.touches = c.touches[:0]
 		c.touch(e, st.leaf, sampled, false)
 		for _, f := range st.fields {
-			c.touch(e, f, fields, f != nil && (f.Sym() == nil || f.Off() > 0)) // where a function starts, no call returns to
+			c.touch(e, f, fields, f != nil && (f.Sym() == nil || f.Off() > 0)) // the start of a function is no return address
 		}
 		for i := range st.frames.Len() {
 			if f, caller := st.frames.Frame(i); f != st.leaf {
@@ -178,8 +178,8 @@ func (c *counter) settle() {
 	}
 }
 
-// touch notes what the stack at hand tells by f, which may be nil. caller says
-// that a call returned to it.
+// touch adds frame f, which may be nil, to the current stack's functions. caller
+// says that its address is a return address.
 func (c *counter) touch(e *event, f *replay.Frame, kind kinds, caller bool) {
 	if f == nil || f.Map == nil || c.opts.DSOs != nil && !slices.Contains(c.opts.DSOs, f.DSO()) && !slices.Contains(c.opts.DSOs, filepath.Base(f.DSO())) {
 		return
@@ -204,8 +204,8 @@ func (c *counter) function(e *event, f *replay.Frame) *function {
 	return fn
 }
 
-// spread counts the stack at hand: for each of its addresses once, however often
-// and by whatever it tells of it, and for each function once.
+// spread counts the current stack once for each of its addresses and once for
+// each of its functions, even if they occur several times.
 func (c *counter) spread(st Stat) {
 	for i, t := range c.touches {
 		before := c.touches[:i]
@@ -231,7 +231,7 @@ func (c *counter) spread(st Stat) {
 	}
 }
 
-// counts tells whether addresses of that kind count.
+// counts reports whether addresses of that kind count.
 func (c *counter) counts(k kinds) bool {
 	return k != callers || c.opts.Callers || c.opts.Place.isAddress()
 }

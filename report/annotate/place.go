@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Place is what is annotated: a function, an offset in it, or an address. The
-// zero value is nothing in particular.
+// Place is what to annotate: a function, an offset in it, or an address. The zero
+// value means all functions.
 type Place struct {
 	text    string
 	name    string
@@ -25,7 +25,7 @@ func ParsePlace(s string) (Place, error) {
 		addr, err := strconv.ParseUint(hex, 16, 64)
 		p.addr, p.hasAddr = addr, err == nil
 		if ok && err != nil {
-			return p, fmt.Errorf("%q is no address", s)
+			return p, fmt.Errorf("%q is not an address", s)
 		}
 	}
 	// Names of C++ operators have a + as well.
@@ -36,7 +36,7 @@ func ParsePlace(s string) (Place, error) {
 	digits, _, _ := strings.Cut(s[i+3:], "/")
 	off, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil {
-		return p, fmt.Errorf("%q: %q is no offset", s, s[i+1:])
+		return p, fmt.Errorf("%q: %q is not an offset", s, s[i+1:])
 	}
 	p.name, p.off, p.hasOff, p.hasAddr = s[:i], off, true, false
 	return p, nil
@@ -46,10 +46,10 @@ func (p *Place) String() string { return p.text }
 
 func (p *Place) isZero() bool { return p.text == "" }
 
-// isAddress tells whether it is one address rather than a function.
+// isAddress reports whether it is one address rather than a function.
 func (p *Place) isAddress() bool { return p.hasOff || p.hasAddr }
 
-// matches tells whether the place is in a function.
+// matches reports whether the place is in a function.
 func (p *Place) matches(fn *function) bool {
 	if s := fn.symbol(); s != nil && (s.Name == p.name || s.Raw == p.name || bare(s.Name) == p.name) {
 		return true
@@ -61,9 +61,9 @@ func (p *Place) matches(fn *function) bool {
 	return ok
 }
 
-// in returns the offset of the place in a function that matches; false where it is
-// the whole function. A process's address is one that samples tell of: only then
-// it is known whose it was.
+// in returns the offset of the place in a matching function; ok is false if the
+// place is the whole function. A user address must occur in a sample, since
+// only samples say which process it belongs to.
 func (p *Place) in(fn *function) (off uint64, ok bool) {
 	if p.hasOff {
 		return p.off, true
@@ -78,7 +78,7 @@ func (p *Place) in(fn *function) (off uint64, ok bool) {
 	return p.addr - fn.start, fn.kernel && s != nil && p.addr-fn.start < s.End-s.Start
 }
 
-// bare is a C++ function's name without its parameters.
+// bare returns a C++ function's name without its parameters.
 func bare(name string) string {
 	if i := strings.IndexByte(name, '('); i > 0 {
 		return name[:i]
@@ -86,17 +86,17 @@ func bare(name string) string {
 	return name
 }
 
-// UnknownError: the samples do not tell of the place.
+// UnknownError says that no sample is in the place.
 type UnknownError struct {
 	Name  string
-	Names []string // of which they do
+	Names []string // functions with samples
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("no sample tells of %s", e.Name)
+	return fmt.Sprintf("no samples in %s", e.Name)
 }
 
-// NoSamplesError: in the function itself no sample was taken.
+// NoSamplesError says that the function has samples of its callees only.
 type NoSamplesError struct {
 	Name  string
 	Calls uint64 // how many samples have it in their callchains
@@ -104,17 +104,17 @@ type NoSamplesError struct {
 
 func (e *NoSamplesError) Error() string {
 	if e.Name == "" {
-		return "no sample was taken in a function that has a name"
+		return "no samples in functions with a name"
 	}
-	return fmt.Sprintf("no sample was taken in %s itself", e.Name)
+	return fmt.Sprintf("no samples in %s itself", e.Name)
 }
 
-// OffsetError: the place lies behind the end of its function.
+// OffsetError says that the place lies after the end of its function.
 type OffsetError struct {
 	Name string
 	Size uint64 // of the function, in bytes
 }
 
 func (e *OffsetError) Error() string {
-	return fmt.Sprintf("%s lies behind the end of the function, which has %#x bytes", e.Name, e.Size)
+	return fmt.Sprintf("%s lies after the end of the function, which has %#x bytes", e.Name, e.Size)
 }

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Sources says where source files lie that debug information names.
+// Sources maps the source paths in debug information to files.
 type Sources struct {
-	Prefix string // goes before absolute paths, "" for none
-	Strip  int    // so many folders of the path go first
+	Prefix string // prefix of absolute paths, "" for none
+	Strip  int    // number of leading directories to strip
 }
 
-// path is where the file lies.
+// path returns the file's path on this machine.
 func (s *Sources) path(file string) string {
 	if s.Prefix == "" || !filepath.IsAbs(file) {
 		return file
@@ -24,7 +24,7 @@ func (s *Sources) path(file string) string {
 // maxSource bounds a source file, in bytes.
 const maxSource = 64 << 20
 
-// linesOf returns the lines of a source file, none where it is not there.
+// linesOf returns the lines of a source file, or nil if it is missing.
 func (a *annotator) linesOf(file string) []string {
 	lines, ok := a.files[file]
 	if !ok {

@@ -1,16 +1,16 @@
-// Package stackcollapse answers one question for tests: what would FlameGraph's stackcollapse-perf.pl make
-// of this text of perf script? It is the oracle that gperf's own folded output is held against, so it
-// reads text, knows nothing of perf.data, and only tests import it.
+// Package stackcollapse folds the text of perf script as FlameGraph's stackcollapse-perf.pl does. It is the
+// oracle for gperf's own folded output, so it reads text, knows nothing of perf.data, and only tests
+// import it.
 //
-// Fold follows stackcollapse-perf.pl down to what looks odd in it:
+// Fold copies the oddities of stackcollapse-perf.pl:
 //
 //   - A sample starts at a line that begins in column one with a command of at least two characters, blanks,
-//     and a number. perf pads commands to 16 columns in samples without a callchain, so these are not
-//     seen at all, and their frames go nowhere. A command of one letter takes the blank behind it
-//     along ("a_"), and one that holds a number of its own ends before it.
+//     and a number. perf pads commands to 16 columns in samples without a callchain, so these are
+//     ignored, and so are their frames. A command of one letter includes the blank after it
+//     ("a_"), and a command that contains a number ends before it.
 //   - A sample counts only when an empty line ends it.
 //   - The event is known only if it ends the line. The first one known is the one that is folded;
-//     tracepoints, which print their fields behind the name, are all folded, each sample as 1.
+//     tracepoints, which print their fields after the name, are all folded, each sample as 1.
 //   - A frame is split at "->" into inlined functions, and so is an operator->.
 package stackcollapse
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// fixtures holds texts of perf script, in perf-script/, and what others fold them to, in expected/. They
-// lie beside the checkout.
+// fixtures holds texts of perf script in perf-script/, and the folded output of other programs in expected/,
+// next to the checkout.
 const fixtures = "../../../shared/fixtures"
 
 func TestFlameGraphPairs(t *testing.T) {
@@ -35,7 +35,7 @@ func TestFlameGraphPairs(t *testing.T) {
 // TestInfernoPairs: where inferno differs from stackcollapse-perf.pl, Fold follows the latter, and the test
 // makes up for it in the input or with inferno's tidy:
 //
-//   - inferno takes samples of one line, with a padded command and the frame behind the event;
+//   - inferno takes samples of one line, with a padded command and the frame after the event;
 //   - it counts a last sample that no empty line ends;
 //   - it keeps parentheses within angle brackets ("std::function<int (int, int)>");
 //   - it finishes the demangling of Rust's legacy names that perf left half done.
@@ -85,7 +85,7 @@ func infernoTidy(name string) string {
 	return dropQuotes(strings.ReplaceAll(name, ";", ":"))
 }
 
-// Each of these is what stackcollapse-perf.pl makes of such a text, by its rules.
+// Each row is the output of stackcollapse-perf.pl by its rules.
 func TestOddities(t *testing.T) {
 	const frame = "\tffffffff81000000 f+0x10 ([kernel.kallsyms])\n\n"
 	for _, c := range []struct{ name, text, want string }{
@@ -94,7 +94,7 @@ func TestOddities(t *testing.T) {
 		{"short command", "a      12 1.0: 7 cycles:\n" + frame, "a_;f 7"},
 		{"blanks in a command", "V8 Worker 12/13 1.0: 7 cycles:\n" + frame, "V8_Worker;f 7"},
 		{"number in a command", "job 7 x 12 1.0: 9 cycles:\n" + frame, "job;f 9"},
-		{"number behind a command", "job 7 12 1.0: 9 cycles:\n" + frame, "job;f 9"},
+		{"number after a command", "job 7 12 1.0: 9 cycles:\n" + frame, "job;f 9"},
 		{"second event", "x1 12 1.0: 1 a:\n" + frame + "x2 12 1.0: 1 b:\n" + frame, "x1;f 1"},
 		{"tracepoints", "x1 12 1.0: s:a: p=1\n" + frame + "x2 12 1.0: s:b: p=1\n" + frame, "x1;f 1\nx2;f 1"},
 		{"tracepoint whose fields end like an event", "x1 12 1.0: s:a: state: R:\n" + frame + "x2 12 1.0: 1 b:\n" + frame, "x1;f 1"},

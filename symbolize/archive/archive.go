@@ -31,7 +31,7 @@ import (
 
 // Errors of opening an archive; test for them with errors.Is.
 var (
-	ErrNoRecording = errors.New("a zip file without perf.data in it, which is no recording's archive")
+	ErrNoRecording = errors.New("zip file without perf.data: not an archive of a recording")
 	ErrDamaged     = errors.New("damaged archive")
 	ErrRepacked    = errors.New("packed by another tool")
 )
@@ -45,7 +45,7 @@ const (
 // the end of the directory.
 var magics = [...]string{"PK\x03\x04", "PK\x05\x06"}
 
-// Is tells whether a file that begins with head, 4 bytes or more, may be an archive.
+// Is reports whether a file that begins with head, 4 bytes or more, may be an archive.
 func Is(head []byte) bool {
 	for _, m := range magics {
 		if bytes.HasPrefix(head, []byte(m)) {

@@ -20,7 +20,7 @@ type Text struct {
 // recorded, at the addresses that the recording has. Errors of writing are
 // *WriteError.
 func (p *Packer) AddKernelText(id dso.BuildID, machine elf.Machine, l []Text) error {
-	const most = 0xffff - 1 // PN_XNUM says that there are more segments
+	const most = 0xffff - 1 // PN_XNUM means that there are more segments
 	if len(l) > most {
 		return fmt.Errorf("the kernel's code: %d functions are more than the %d that a core file may have", len(l), most)
 	}

@@ -21,13 +21,13 @@ import (
 type Packer struct {
 	*Writer
 	Finder  *dso.Finder
-	NoDebug bool // leaves debug information out
+	NoDebug bool // omit debug information
 	Whole   bool // packs files as they are
 }
 
-// DSO is a file to be packed.
+// DSO is a file to pack.
 type DSO struct {
-	Paths []string    // under which it was recorded: it may be there at one of them
+	Paths []string    // recorded paths; the file may exist at one of them
 	ID    dso.BuildID // zero: the file has none, or is not there
 	Hit   []Range     // the functions that samples hit, as offsets in the file
 	// NoID are those of the paths that were recorded without a build ID.
@@ -62,9 +62,9 @@ func (l parts) close() {
 	}
 }
 
-// AddDSO packs the files of a DSO. The first error tells why there are none, or not
-// all; debug is why there is no debug information, which may be none's fault.
-// Errors of writing are *WriteError.
+// AddDSO packs the files of a DSO. err says why files are missing; debug says why
+// there is no debug information, which need not be an error. Errors of writing are
+// *WriteError.
 func (p *Packer) AddDSO(d DSO) (debug, err error) {
 	var files parts
 	var supp *dso.Image
@@ -110,8 +110,8 @@ func (p *Packer) AddDSO(d DSO) (debug, err error) {
 	return debug, errors.Join(err, p.supplement(supp))
 }
 
-// split packs what the debug information of the DSO found at file was split into, of
-// those units that samples hit: packages (.dwp), and files of their own (.dwo).
+// split packs the split debug information of the DSO found at file, for the units
+// that samples hit: packages (.dwp) and single files (.dwo).
 func (p *Packer) split(file string, d DSO, code *dso.Image) error {
 	debug, supp, _ := p.Finder.Debug(file, d.ID)
 	if debug == nil {
@@ -159,7 +159,7 @@ func vaddrs(im *dso.Image, offs []Range) (l []Range) {
 	return merge(l, math.MaxUint64)
 }
 
-// overlaps tells whether one of the ranges, which are sorted, has something in
+// overlaps reports whether one of the ranges, which are sorted, has something in
 // common with lo to hi-1.
 func overlaps(l []Range, lo, hi uint64) bool {
 	i, _ := slices.BinarySearchFunc(l, lo, func(r Range, lo uint64) int {
@@ -171,8 +171,8 @@ func overlaps(l []Range, lo, hi uint64) bool {
 	return i < len(l) && l[i].Start < hi
 }
 
-// find finds the files of a DSO as those do who name addresses: what they would use
-// is what is packed.
+// find finds the files of a DSO in the same way as the symbolizer, so that exactly
+// the files it would use are packed.
 func (p *Packer) find(path string, id dso.BuildID) (files parts, supp *dso.Image, debug, err error) {
 	code, err := p.Finder.Find(path, id)
 	if err == nil {
@@ -198,7 +198,7 @@ func (p *Packer) find(path string, id dso.BuildID) (files parts, supp *dso.Image
 	return files, supp, debug, err
 }
 
-// of returns the image that stands for im.
+// of returns the packed part that replaces im.
 func (l parts) of(im *dso.Image) *dso.Image {
 	for _, p := range l {
 		if p.im.Path == im.Path {
@@ -237,7 +237,7 @@ func (p *Packer) file(name string, f part, hit []Range) error {
 	return nil
 }
 
-// supplement packs the file that dwz put what several files share into.
+// supplement packs the supplementary file of dwz, which several files share.
 func (p *Packer) supplement(im *dso.Image) error {
 	if im == nil || im.BuildID().IsZero() {
 		return nil
@@ -318,7 +318,7 @@ func (p *Packer) AddFileOf(pid int32, name string) error {
 	return p.copy(strings.TrimPrefix(path.Clean(name), "/"), f)
 }
 
-// copy packs what r has, which it closes.
+// copy packs the contents of r and closes it.
 func (p *Packer) copy(name string, r io.ReadCloser) error {
 	defer r.Close()
 	if err := p.Add(name, time.Time{}, r); err != nil {
@@ -327,7 +327,7 @@ func (p *Packer) copy(name string, r io.ReadCloser) error {
 	return nil
 }
 
-// WriteError is that the archive could not be written.
+// WriteError is an error of writing the archive.
 type WriteError struct{ Err error }
 
 func (e *WriteError) Error() string { return fmt.Sprint(e.Err) }

@@ -12,15 +12,15 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// PerfWriter packs files as perf archive does: a tar file to be unpacked in perf's
-// cache, ~/.debug. There, a directory PATH/ID has a file, under the name that says
-// what it is, and the link .build-id/ID leads to that directory
-// (build_id_cache__add_s in tools/perf/util/build-id.c).
+// PerfWriter packs files as perf archive does: a tar file to unpack in perf's
+// cache, ~/.debug. There a directory PATH/ID has a file, named after its kind, and
+// the link .build-id/ID leads to the directory (build_id_cache__add_s in
+// tools/perf/util/build-id.c).
 type PerfWriter struct {
 	Finder *dso.Finder
 	tar    *tar.Writer
 	names  map[string]bool
-	now    time.Time // of what has no time of its own
+	now    time.Time // of members without a time
 }
 
 // NewPerfWriter returns one that writes to out.
@@ -69,7 +69,7 @@ func (w *PerfWriter) AddKernel(id dso.BuildID) error {
 		return err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(f) // what /proc has tells its size no sooner
+	b, err := io.ReadAll(f) // files of /proc have no size before they are read
 	if err != nil {
 		return err
 	}

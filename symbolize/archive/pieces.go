@@ -14,15 +14,15 @@ import (
 // pieceSize is how many bytes of a member one piece has; the last has the rest.
 const pieceSize = 256 << 10
 
-// piece is one of a member's pieces: where its deflated bytes begin within the
+// piece is a piece of a member: the offset of its deflated bytes within the
 // member's, and the CRC-32 of its contents.
 type piece struct {
 	off int64
 	crc uint32
 }
 
-// deflater deflates what is written to it in pieces, some at a time on all cores.
-// Together the pieces are one stream like any other.
+// deflater deflates written data in pieces, several at a time on all cores.
+// Together the pieces are one ordinary stream.
 type deflater struct {
 	out   io.Writer
 	index *[]byte // an entry for each piece is appended to it
@@ -30,7 +30,7 @@ type deflater struct {
 	works []work
 }
 
-// work is one piece to be deflated at a time.
+// work deflates one piece at a time.
 type work struct {
 	w   *flate.Writer
 	out bytes.Buffer
@@ -46,8 +46,8 @@ func (d *deflater) Write(p []byte) (n int, err error) {
 		if d.buf == nil {
 			d.buf = make([]byte, 0, len(d.works)*pieceSize)
 		}
-		// What is full is not written before there is more: the last piece is
-		// another one.
+		// Write a full piece only when more data follows: the last piece has
+		// another type.
 		if len(d.buf) == cap(d.buf) {
 			err = d.flush(false)
 			continue
@@ -95,8 +95,8 @@ func (w *work) deflate(part []byte, last bool) {
 	w.deflatePart(part, last)
 }
 
-// noPiece is a piece of zeros, and zeros what it is deflated: the most frequent one,
-// since files of which parts are left out keep their size.
+// noPiece is a piece of zeros, and zeros is its deflated form. It is the most
+// frequent piece, since partial files keep their size.
 var (
 	noPiece = make([]byte, pieceSize)
 	zeros   = sync.OnceValue(func() *work {
@@ -121,8 +121,8 @@ func (w *work) deflatePart(part []byte, last bool) {
 	}
 }
 
-// parseIndex returns the pieces of members with these sizes, in bytes as they are
-// and deflated. Nothing in it is trusted.
+// parseIndex returns the pieces of members with these sizes in bytes, inflated and
+// deflated. It trusts nothing in the index.
 func parseIndex(b []byte, sizes [][2]uint64) ([][]piece, error) {
 	const least = 5 // bytes of an entry
 	all := make([][]piece, len(sizes))

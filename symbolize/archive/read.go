@@ -22,12 +22,12 @@ type Archive struct {
 	names   []string // sorted
 }
 
-// Open reads the directory of the archive of size bytes behind r, which must allow
+// Open reads the directory of the archive of size bytes in r, which must allow
 // concurrent reads. Its members are read when asked for.
 func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	z, err := zip.NewReader(r, size)
 	if errors.Is(err, zip.ErrFormat) {
-		return nil, fmt.Errorf("%w: the list of what is in it, which is at its end, is missing: it may have been cut short", ErrDamaged)
+		return nil, fmt.Errorf("%w: the directory at its end is missing: it may be truncated", ErrDamaged)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -55,24 +55,24 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 func (a *Archive) add(h *zip.FileHeader, f *zip.File) error {
 	switch {
 	case !fs.ValidPath(h.Name):
-		return fmt.Errorf("%w: %q is in it, which is no name of a file in an archive", ErrDamaged, h.Name)
+		return fmt.Errorf("%w: invalid file name %q", ErrDamaged, h.Name)
 	case a.members[h.Name] != nil:
-		return fmt.Errorf("%w: %s is in it twice", ErrDamaged, h.Name)
+		return fmt.Errorf("%w: duplicate file %s", ErrDamaged, h.Name)
 	case !h.Mode().IsRegular():
-		return fmt.Errorf("%w: %s in it is no regular file", ErrDamaged, h.Name)
+		return fmt.Errorf("%w: %s is not a regular file", ErrDamaged, h.Name)
 	case h.UncompressedSize64 > 1<<62 || h.CompressedSize64 > 1<<62:
-		return fmt.Errorf("%w: %s in it has %d bytes", ErrDamaged, h.Name, h.UncompressedSize64)
+		return fmt.Errorf("%w: %s has %d bytes", ErrDamaged, h.Name, h.UncompressedSize64)
 	}
 	a.members[h.Name] = &member{file: f, size: int64(h.UncompressedSize64)}
 	a.names = append(a.names, h.Name)
 	return nil
 }
 
-// maxIndex bounds the index: it has some 8 bytes for 256 KiB.
+// maxIndex limits the index, which has about 8 bytes for 256 KiB.
 const maxIndex = 64 << 20
 
 // readIndex reads where the members' pieces lie. Without an index, which other
-// tools leave where they are told to take members out, everything is read from its
+// tools may drop when they edit the archive, each member is read from its
 // beginning.
 func (a *Archive) readIndex(r io.ReaderAt, list []*member) error {
 	slices.Sort(a.names)
@@ -98,7 +98,7 @@ func (a *Archive) readIndex(r io.ReaderAt, list []*member) error {
 	}
 	for i, m := range list {
 		if m.file.Method != zip.Deflate {
-			return fmt.Errorf("%w: %s in it is not deflated", ErrDamaged, m.file.Name)
+			return fmt.Errorf("%w: %s is not deflated", ErrDamaged, m.file.Name)
 		}
 		off, err := m.file.DataOffset()
 		if err != nil {
@@ -112,7 +112,7 @@ func (a *Archive) readIndex(r io.ReaderAt, list []*member) error {
 // Finder returns the Finder of the archive's files.
 func (a *Archive) Finder() *dso.Finder { return dso.InFiles(a) }
 
-// Names returns the names of what is in the archive, sorted; not to be changed.
+// Names returns the sorted names of the members. The caller must not change them.
 func (a *Archive) Names() []string { return a.names }
 
 // Part is a file of a recording.
@@ -232,7 +232,7 @@ func (m *member) ReadAt(p []byte, off int64) (n int, err error) {
 	return m.end(n, p0)
 }
 
-// end is what ReadAt returns that has read n bytes of p.
+// end returns the result of a ReadAt that has read n bytes of p.
 func (m *member) end(n int, p []byte) (int, error) {
 	if n < len(p) {
 		return n, io.EOF
@@ -251,7 +251,7 @@ func (m *member) inflate(p []byte, i int) error {
 	return nil
 }
 
-// piece returns the contents of piece i, which is kept a while.
+// piece returns the contents of piece i, and caches them.
 func (m *member) piece(i int) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -271,7 +271,7 @@ func (m *member) piece(i int) ([]byte, error) {
 	return k.b, nil
 }
 
-// maxMemory bounds what is unpacked into memory as a whole, in bytes.
+// maxMemory limits members that are completely unpacked into memory, in bytes.
 const maxMemory = 64 << 20
 
 // all returns the contents of a member that is not in pieces.
@@ -294,7 +294,7 @@ func (m *member) unpack() ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w: %w", m.file.Name, ErrDamaged, err)
 	}
 	defer r.Close()
-	// No more memory than comes is taken, whatever size is claimed.
+	// Memory grows with the bytes read, not with the claimed size.
 	b, err := io.ReadAll(io.LimitReader(r, m.size))
 	if err == nil && int64(len(b)) < m.size {
 		err = io.ErrUnexpectedEOF

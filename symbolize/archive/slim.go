@@ -11,7 +11,7 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// uses are what a file is needed for.
+// uses are the purposes of a file.
 type uses uint8
 
 const (
@@ -25,10 +25,10 @@ const (
 // Range is bytes of a file, from offset Start to End-1.
 type Range struct{ Start, End uint64 }
 
-// contents returns the file with the bytes that are needed, the others being zeros:
-// its size, its segments and its sections' places are what they were, and so is
-// every address. Sections without their bytes are NOBITS, as in files of debug
-// information. Of code there is what lies in hit.
+// contents returns the file with the needed bytes and zeros for the others. Its
+// size, segments, section offsets and addresses do not change. Sections without
+// their bytes become NOBITS, as in files of debug information. Of the code it keeps
+// the ranges in hit.
 func contents(im *dso.Image, u uses, hit []Range) io.Reader {
 	size := int64(min(im.Size, math.MaxInt64))
 	table, ok := readSectionTable(im)
@@ -52,17 +52,17 @@ func contents(im *dso.Image, u uses, hit []Range) io.Reader {
 	return &sparse{r: im, size: size, keep: merge(keep, im.Size), table: table}
 }
 
-// alwaysNeeded are sections that say which file it is and which others go with it.
+// alwaysNeeded are sections that identify the file and its debug files.
 var alwaysNeeded = []string{".gnu_debuglink", ".gnu_debugaltlink", ".debug_sup", ".gnu_debugdata"}
 
 // goTables are Go's own tables of functions and lines.
 var goTables = []string{".gopclntab", ".data.rel.ro.gopclntab", ".go.buildinfo"}
 
-// needless are sections of debug information that tell of values, types' names and
-// macros, not of code.
+// needless are sections of debug information that describe values, names of types
+// and macros, not code.
 var needless = []string{"loc", "loclists", "macro", "macinfo", "pubnames", "pubtypes", "gnu_pubnames", "gnu_pubtypes", "gdb_scripts"}
 
-// neededSections tells of each section whether its bytes are needed.
+// neededSections reports for each section whether its bytes are needed.
 func neededSections(im *dso.Image, u uses) []bool {
 	list := im.Sections()
 	needed := make([]bool, len(list))
@@ -70,7 +70,7 @@ func neededSections(im *dso.Image, u uses) []bool {
 		needed[i] = isNeeded(im, s, u)
 	}
 	for i, s := range list {
-		// The names of symbols, and what relocations are of.
+		// The names of symbols, and the symbols of relocations.
 		if needed[i] && (s.Type == elf.SHT_SYMTAB || s.Type == elf.SHT_DYNSYM) && uint64(s.Link) < uint64(len(list)) {
 			needed[s.Link] = true
 		}
@@ -97,16 +97,16 @@ func isNeeded(im *dso.Image, s *elf.Section, u uses) bool {
 		return u&forSymbols != 0 || im.Type == elf.ET_REL && u&forDWARF != 0
 	case s.Type == elf.SHT_RELA, s.Type == elf.SHT_REL:
 		of, isDebug := relocated(im, s)
-		if isDebug { // only object files, such as modules, have them still to be done
+		if isDebug { // only object files, for example modules, have unapplied ones
 			return im.Type == elf.ET_REL && u&forDWARF != 0 && !slices.Contains(needless, of)
 		}
 		return u&forLayout != 0 && s.Flags&elf.SHF_ALLOC != 0
 	}
-	// Where in a module its code was hit is told by the kernel's addresses alone.
+	// Only the kernel that loaded a module knows which of its code was hit: keep all code.
 	return u&forCode != 0 && im.Type == elf.ET_REL && s.Flags&elf.SHF_EXECINSTR != 0
 }
 
-// debugSection returns what a section of debug information is called behind
+// debugSection returns the name of a section of debug information without
 // ".debug_".
 func debugSection(name string) (string, bool) {
 	if debug, ok := strings.CutPrefix(name, ".debug_"); ok {
@@ -154,14 +154,13 @@ func readSectionTable(im *dso.Image) (t sectionTable, ok bool) {
 	return t, err == nil && shentsize >= 40
 }
 
-// setNobits says that section i has no bytes in the file: its sh_type, behind
-// sh_name.
+// setNobits makes section i NOBITS: it sets its sh_type, the field after sh_name.
 func (t *sectionTable) setNobits(i int) {
 	t.order.PutUint32(t.b[i*t.entry+4:], uint32(elf.SHT_NOBITS))
 }
 
-// merge sorts the ranges and joins those that touch; what lies outside of the
-// file's size is cut off.
+// merge sorts the ranges, joins those that touch, and clips them to the file's
+// size.
 func merge(l []Range, size uint64) []Range {
 	slices.SortFunc(l, func(a, b Range) int { return cmp.Compare(a.Start, b.Start) })
 	out := l[:0]
@@ -178,7 +177,7 @@ func merge(l []Range, size uint64) []Range {
 	return out
 }
 
-// sparse reads a file of which only some ranges are kept.
+// sparse reads a file of which only some ranges are kept; the rest is zero.
 type sparse struct {
 	r         io.ReaderAt
 	off, size int64
@@ -210,7 +209,7 @@ func (s *sparse) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// overlay copies what of b, which lies at offset off, falls into p, at offset at.
+// overlay copies the part of b, at offset off, that lies within p, at offset at.
 func overlay(p []byte, at uint64, b []byte, off uint64) {
 	switch {
 	case off >= at && off-at < uint64(len(p)):

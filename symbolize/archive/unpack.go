@@ -22,7 +22,7 @@ const PerfSymbols = "perf.symbols.tar.bz2"
 // PerfArchive is a tar file that perf archive made.
 type PerfArchive struct {
 	file io.ReadSeeker
-	// Recording are the names of what --all packed besides perf's cache.
+	// Recording are the names of the files of --all outside perf's cache.
 	Recording []string
 	all       bool
 }

@@ -80,7 +80,7 @@ func TestUnpack(t *testing.T) {
 				}
 			}
 			if l, err := os.ReadDir(dir); err != nil || len(l) != 2 {
-				t.Errorf("beside the two directories there is %v (%v)", l, err)
+				t.Errorf("besides the two directories there is %v (%v)", l, err)
 			}
 		})
 	}

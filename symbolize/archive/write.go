@@ -22,8 +22,8 @@ func NewWriter(out io.Writer) *Writer {
 	return w
 }
 
-// Add adds a file, unless there is one of that name. What has no time has that of the
-// first one.
+// Add adds a file, unless the archive has one of that name. A file without a time
+// gets that of the first one.
 func (w *Writer) Add(name string, changed time.Time, r io.Reader) error {
 	if w.names[name] {
 		return nil

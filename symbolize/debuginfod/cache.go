@@ -13,12 +13,12 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// errUnknown: the cache has nothing to say.
+// errUnknown: the cache has no entry.
 var errUnknown = errors.New("not in the cache")
 
-// cached tells whether the cache has the file at path: nil, ErrNotThere where
-// servers lacked it lately, or errUnknown. An empty file stands for what they
-// lacked, in the cache of elfutils before 0.186 one that nobody may read.
+// cached returns nil if the cache has the file at path, ErrNotThere if servers
+// lacked it recently, or else errUnknown. An empty file marks a file that servers
+// lack; elfutils before 0.186 used one without read permission.
 func (c *Client) cached(path string) error {
 	st, err := os.Stat(path)
 	switch {
@@ -54,15 +54,15 @@ func missing(path string) {
 	}
 }
 
-// What elfutils takes where the cache does not say.
+// elfutils' defaults for settings that the cache does not have.
 const (
 	defaultCleanEvery = 24 * time.Hour
 	defaultUnusedFor  = 7 * 24 * time.Hour
 )
 
-// clean removes what nobody has used for long from the cache, once a day, as
-// elfutils does: how often and how long the cache says itself. The date of the
-// file that says how often is that of the last time.
+// clean removes long unused files from the cache, once a day, as elfutils does.
+// Files in the cache set the interval and the age. The interval file's mtime is
+// the time of the last cleaning.
 func (c *Client) clean() {
 	const often = "cache_clean_interval_s"
 	mark := filepath.Join(c.Dir, often)
@@ -101,5 +101,5 @@ func lastUse(info fs.FileInfo) time.Time {
 	return info.ModTime()
 }
 
-// use notes that the file is of use still.
+// use sets the access time, so that clean keeps the file.
 func use(path string, st fs.FileInfo) { os.Chtimes(path, time.Now(), st.ModTime()) }

@@ -22,11 +22,11 @@ import (
 
 // Errors of asking servers; test for them with errors.Is.
 var (
-	ErrNotThere = errors.New("no server has it")
+	ErrNotThere = errors.New("not found on any server")
 	ErrTooLarge = errors.New("too large")
 )
 
-// ServerError says why a server is not asked any more.
+// ServerError says why the client stopped using a server.
 type ServerError struct {
 	URL string
 	Err error
@@ -36,28 +36,28 @@ func (e *ServerError) Error() string { return fmt.Sprintf("server %s: %v", e.URL
 
 func (e *ServerError) Unwrap() error { return e.Err }
 
-// noAnswer is the error of a server that sent too little for so long.
+// noAnswer is the error of a server that was too slow for this long.
 type noAnswer time.Duration
 
 func (e noAnswer) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(e)) }
 
-// Progress is what a Client is doing.
+// Progress is the state of a Client's downloads.
 type Progress struct {
 	Files       int   // that are being asked for at this moment
-	Bytes, Size int64 // received of them, and their sizes as far as servers tell
+	Bytes, Size int64 // received, and expected as far as servers send sizes
 }
 
-// Client asks servers. It may be used from several goroutines.
+// Client downloads from servers. It is safe for concurrent use.
 type Client struct {
 	// Dir is the cache.
 	Dir string
-	// Timeout is how long a server may take to send 100 KB, or all there is; one
-	// that takes longer is not asked again.
+	// Timeout is how long a server may take to send 100 KB, or the complete file. A
+	// slower server is not used again.
 	Timeout time.Duration
 	// MaxSize is how many bytes a file may have.
 	MaxSize int64
-	// Progress, which may be nil, is told now and then of what is going on. Its
-	// calls do not overlap.
+	// Progress, if set, is called when downloads progress. Its calls do not
+	// overlap.
 	Progress func(Progress)
 
 	http    http.Client
@@ -70,7 +70,7 @@ type Client struct {
 	now     Progress
 }
 
-// server is a server, and why it is not asked any more.
+// server is a server, and the error that ended its use.
 type server struct {
 	url  string
 	dead *ServerError
@@ -82,7 +82,7 @@ type file struct {
 	err  error
 }
 
-// What elfutils takes where nothing is set (debuginfod-client.c).
+// elfutils' defaults (debuginfod-client.c).
 const (
 	defaultTimeout = 90 * time.Second
 	defaultMissFor = 10 * time.Minute
@@ -100,7 +100,7 @@ const parallel = 8
 func New(urls string) *Client {
 	c := &Client{Dir: cacheDir(), Timeout: defaultTimeout, MaxSize: defaultMaxSize, slots: make(chan struct{}, parallel), files: map[string]*file{}}
 	for url := range strings.FieldsSeq(urls) {
-		if !strings.HasPrefix(url, "ima:") { // says how signatures are checked: of files there are none here
+		if !strings.HasPrefix(url, "ima:") { // sets how to check signatures, which the client does not support for files
 			c.servers = append(c.servers, &server{url: strings.TrimSuffix(url, "/")})
 		}
 	}
@@ -119,7 +119,7 @@ func New(urls string) *Client {
 	return c
 }
 
-// cacheDir is where elfutils keeps files.
+// cacheDir returns the directory of elfutils' cache.
 func cacheDir() string {
 	if dir := os.Getenv("DEBUGINFOD_CACHE_PATH"); dir != "" {
 		return dir
@@ -144,7 +144,7 @@ func isDir(path string) bool {
 // what is dso.DebugFile or dso.CodeFile. Each is asked for once.
 func (c *Client) Find(id dso.BuildID, what string) (path string, err error) {
 	if c.Dir == "" {
-		return "", errors.New("debuginfod: there is no home directory for files; DEBUGINFOD_CACHE_PATH names another")
+		return "", errors.New("debuginfod: no home directory for the cache: set DEBUGINFOD_CACHE_PATH")
 	}
 	path = filepath.Join(c.Dir, id.String(), what)
 	c.mu.Lock()
@@ -177,7 +177,7 @@ func (c *Client) Dead() (l []*ServerError) {
 	return l
 }
 
-// tell changes what is going on, and tells of it.
+// tell changes the progress and passes it to Progress.
 func (c *Client) tell(change func(*Progress)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -76,7 +76,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	if asked != 2 || seen != (Progress{Bytes: int64(len(contents))}) {
-		t.Errorf("asked %d times, told of %+v", asked, seen)
+		t.Errorf("asked %d times, progress %+v", asked, seen)
 	}
 	// The cache knows both, without the server.
 	srv.Close()
@@ -87,7 +87,7 @@ func TestFind(t *testing.T) {
 	if _, err := c.Find(id, dso.CodeFile); !errors.Is(err, ErrNotThere) || c.Dead() != nil {
 		t.Errorf("what the server lacked: %v, dead %v", err, c.Dead())
 	}
-	// What was lacking is asked for again when that was long ago.
+	// A file that servers lacked is requested again after some time.
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(filepath.Join(c.Dir, id.String(), dso.CodeFile), old, old); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What servers send is taken only if it is what was asked for.
+// A file from a server is used only if it has the requested build ID.
 func TestFindRefuses(t *testing.T) {
 	contents, id := own(t)
 	other := dso.NewBuildID([]byte("another"))
@@ -127,7 +127,7 @@ func TestFindRefuses(t *testing.T) {
 		t.Errorf("too large: %q, %v", path, err)
 	}
 	if left, _ := filepath.Glob(c.Dir + "/*/*"); left != nil {
-		t.Errorf("left behind: %q", left)
+		t.Errorf("files left: %q", left)
 	}
 	c = again(c, srv.URL)
 	c.MaxSize = int64(len(contents))

@@ -104,7 +104,7 @@ func (c *Client) fetchFrom(s *server, id dso.BuildID, what, path string, told fu
 	return nil
 }
 
-// cause is why a request ended: the timeout rather than what came of it.
+// cause returns why a request ended: the timeout rather than its consequence.
 func cause(ctx context.Context, err error) error {
 	if why := context.Cause(ctx); why != nil {
 		return why
@@ -112,7 +112,7 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// bury notes that a server is not to be asked any more.
+// bury ends the use of a server.
 func (c *Client) bury(s *server, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,10 +122,10 @@ func (c *Client) bury(s *server, err error) error {
 	return s.dead
 }
 
-// watched is what a server sends, with an eye on how fast.
+// watched is a server's response whose speed is checked.
 type watched struct {
 	r     io.Reader
-	left  int // bytes before the timeout starts anew
+	left  int // bytes before the timeout restarts
 	told  func(n int64)
 	again func()
 	err   error // other than io.EOF
@@ -144,7 +144,7 @@ func (w *watched) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// keep writes what comes to path, if it is the file of that build ID.
+// keep writes the response to path, if it is the file of that build ID.
 func keep(r io.Reader, most int64, id dso.BuildID, path string) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".")
 	if err != nil {

@@ -1,7 +1,5 @@
-// Package disasm answers: which instructions are these bytes, and where do they
-// lead? It reads x86-64 and arm64 code and writes it as objdump does. Where the
-// bytes come from, and what lies at an address that they name, others know:
-// package symbolize.
+// Package disasm disassembles x86-64 and arm64 code, in the text of objdump. Package
+// symbolize reads the bytes, and names the addresses to which instructions refer.
 package disasm
 
 import (
@@ -10,7 +8,7 @@ import (
 	"strings"
 )
 
-// Syntax is how x86 instructions are written; those of arm64 have only one way.
+// Syntax is the syntax of x86 instructions; arm64 has only one.
 type Syntax uint8
 
 const (
@@ -18,7 +16,7 @@ const (
 	Intel               // destination first: mov rdx, rdi
 )
 
-// Kind says whether an instruction leads elsewhere.
+// Kind says whether an instruction branches.
 type Kind uint8
 
 const (
@@ -33,17 +31,17 @@ type Inst struct {
 	Bytes  []byte
 	Kind   Kind
 	HasRef bool
-	Ref    uint64 // the address that it names: where it leads, or what data it is about
+	Ref    uint64 // the address to which it refers: a branch target or data
 
 	op, args string
-	refLast  bool // the reference is the last operand; else a remark behind them
+	refLast  bool // the reference is the last operand; otherwise a comment after the operands
 }
 
-// End is the address behind the instruction.
+// End returns the address after the instruction.
 func (in *Inst) End() uint64 { return in.Addr + uint64(len(in.Bytes)) }
 
-// Text is the instruction as objdump writes it. name returns what lies at an
-// address, "" where nothing is known.
+// Text returns the instruction as objdump writes it. name returns the symbol of an
+// address, "" if unknown.
 func (in *Inst) Text(name func(addr uint64) string) string {
 	args := in.args
 	if in.HasRef {
@@ -60,15 +58,15 @@ func (in *Inst) Text(name func(addr uint64) string) string {
 	return strings.TrimRight(fmt.Sprintf("%-6s %s", in.op, args), " ")
 }
 
-// MachineError: the code is that of a machine whose instructions are not read.
+// MachineError: the code's machine is not supported.
 type MachineError struct{ Machine elf.Machine }
 
 func (e *MachineError) Error() string {
-	return fmt.Sprintf("instructions of %s are not read; those of x86-64 and arm64 are", strings.TrimPrefix(e.Machine.String(), "EM_"))
+	return fmt.Sprintf("cannot disassemble code of %s, only of x86-64 and arm64", strings.TrimPrefix(e.Machine.String(), "EM_"))
 }
 
-// decoder reads the one instruction at the beginning of code, which is not empty.
-// What it does not know has at least one byte and says so in its text.
+// decoder reads the first instruction of code, which is not empty. An unknown
+// instruction has at least one byte, and its text says that it is unknown.
 type decoder func(code []byte, addr uint64, syntax Syntax) Inst
 
 func decoderOf(m elf.Machine) (decoder, error) {
@@ -81,8 +79,8 @@ func decoderOf(m elf.Machine) (decoder, error) {
 	return nil, &MachineError{m}
 }
 
-// All returns the instructions of code, whose first byte lies at addr. What is no
-// instruction is there as bytes. The error is a *MachineError.
+// All returns the instructions of code, whose first byte lies at addr. Unknown
+// instructions are returned as bytes. The error is a *MachineError.
 func All(m elf.Machine, code []byte, addr uint64, syntax Syntax) ([]Inst, error) {
 	decode, err := decoderOf(m)
 	if err != nil {
@@ -97,9 +95,9 @@ func All(m elf.Machine, code []byte, addr uint64, syntax Syntax) ([]Inst, error)
 	return list, nil
 }
 
-// Skip returns how many bytes of code to leave out so that an instruction begins
-// at offset at, for code of which nobody knows where its function begins. Read
-// from anywhere, x86 code falls in step after few instructions.
+// Skip returns how many bytes of code to drop so that an instruction begins at
+// offset at, for code whose function start is unknown. Decoding x86 code from any
+// byte synchronizes after a few instructions.
 func Skip(m elf.Machine, code []byte, at int) int {
 	decode, err := decoderOf(m)
 	if err != nil {
@@ -128,7 +126,7 @@ func asBytes(code []byte) string {
 // cut splits a text at its first blank.
 func (in *Inst) cut(text string) { in.op, in.args, _ = strings.Cut(text, " ") }
 
-// guarded calls a library that may panic on bytes that no assembler makes.
+// guarded calls a library that may panic on invalid instructions.
 func guarded(decode func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -88,7 +88,7 @@ func TestText(t *testing.T) {
 
 func TestOtherMachine(t *testing.T) {
 	_, err := All(elf.EM_RISCV, []byte{1, 2}, 0, ATT)
-	if err == nil || err.Error() != "instructions of RISCV are not read; those of x86-64 and arm64 are" {
+	if err == nil || err.Error() != "cannot disassemble code of RISCV, only of x86-64 and arm64" {
 		t.Errorf("%v", err)
 	}
 }
@@ -126,8 +126,8 @@ func TestSkip(t *testing.T) {
 // objdumps are the disassemblers to compare with.
 var objdumps = map[elf.Machine][]string{elf.EM_X86_64: {"objdump"}, elf.EM_AARCH64: {"aarch64-linux-gnu-objdump", "objdump"}}
 
-// TestObjdump compares boundaries and targets of all instructions of whole
-// programs with those of objdump; of the texts it tells how many are the same.
+// TestObjdump compares boundaries and targets of all instructions of complete
+// programs with those of objdump; it logs how many texts are equal.
 func TestObjdump(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -174,7 +174,7 @@ var target = regexp.MustCompile(`^(?:\S+,(?:pn|pt) |notrack |bnd )*(?:b[.a-z]*|c
 func compareObjdump(t *testing.T, machine elf.Machine, path string) {
 	objdump := ""
 	for _, name := range objdumps[machine] {
-		// Of a machine that it cannot disassemble, objdump still reads the header.
+		// objdump reads headers of machines that it cannot disassemble.
 		if out, err := exec.Command(name, "-f", path).Output(); err == nil && !bytes.Contains(out, []byte("UNKNOWN")) {
 			objdump = name
 			break

@@ -23,7 +23,7 @@ func FuzzAll(f *testing.F) {
 			n := 0
 			for _, in := range list {
 				if len(in.Bytes) == 0 || in.Addr != 1<<63+uint64(n) || in.Text(nameless) == "" {
-					t.Fatalf("%d bytes %x at %#x, behind %d: %q", len(in.Bytes), in.Bytes, in.Addr, n, in.Text(nameless))
+					t.Fatalf("%d bytes %x at %#x, after %d: %q", len(in.Bytes), in.Bytes, in.Addr, n, in.Text(nameless))
 				}
 				n += len(in.Bytes)
 			}

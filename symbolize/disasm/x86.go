@@ -14,7 +14,7 @@ func decodeX86(code []byte, addr uint64, syntax Syntax) Inst {
 	in := Inst{Addr: addr}
 	err := guarded(func() error { return in.fromX86(code, syntax) })
 	switch {
-	case isEndbr(code): // which processors that do not know it pass over
+	case isEndbr(code): // which older processors execute as a nop
 		in = Inst{Addr: addr, Bytes: code[:4], op: "endbr64"}
 	case err != nil:
 		n := max(1, encodingX86(code).len)
@@ -36,7 +36,7 @@ func (in *Inst) fromX86(code []byte, syntax Syntax) error {
 		return err
 	}
 	e := encodingX86(code)
-	if inst.Op == 0 && e.len > 0 { // a prefix alone, since what it is before is not known
+	if inst.Op == 0 && e.len > 0 { // only a prefix, since the instruction after it is unknown
 		return errUnknown
 	}
 	if e.vex {
@@ -71,8 +71,8 @@ var (
 	errUnknown   = errors.New("unknown instruction")
 )
 
-// mendVEX corrects what x86asm makes of instructions with VEX or EVEX: vzeroupper
-// gets too long, and their own bytes may be taken for prefixes.
+// mendVEX corrects x86asm's results for instructions with VEX or EVEX: vzeroupper
+// is too long, and their bytes may be decoded as prefixes.
 func mendVEX(inst *x86asm.Inst, e encoding) {
 	inst.Len = e.len
 	if e.prefixed {
@@ -85,9 +85,9 @@ func mendVEX(inst *x86asm.Inst, e encoding) {
 	}
 }
 
-// mendMem corrects the operand in memory: x86asm extends displacements of four
-// bytes without their sign, shows an index where SIB says that there is none, and
-// with EVEX overlooks that data is relative to the program counter.
+// mendMem corrects the memory operand: x86asm zero-extends displacements of four
+// bytes, shows an index although SIB has none, and with EVEX misses that an
+// address is relative to the program counter.
 func mendMem(inst *x86asm.Inst, relative bool) {
 	for i, arg := range inst.Args {
 		m, ok := arg.(x86asm.Mem)
@@ -107,7 +107,7 @@ func mendMem(inst *x86asm.Inst, relative bool) {
 	}
 }
 
-// hasZero tells whether the operand in memory has a displacement of zero, which
+// hasZero reports whether the operand in memory has a displacement of zero, which
 // objdump shows: there is none with %rbp and %r13 without, and nops have one to be
 // longer.
 func hasZero(inst x86asm.Inst, e encoding) bool {
@@ -131,8 +131,8 @@ func kindX86(op x86asm.Op) Kind {
 	return Other
 }
 
-// usual are the mnemonics of objdump, since binutils 2.37 without sizes that could
-// not be any other, where x86asm has its own.
+// usual maps x86asm's own mnemonics to those of objdump, which since binutils 2.37
+// omits a size suffix if only one size is possible.
 var usual = map[string]string{"callq": "call", "jmpq": "jmp", "retq": "ret", "leaveq": "leave", "pushq": "push", "popq": "pop", "movsxd": "movslq",
 	"cdqe": "cltq", "cwde": "cwtl", "cqo": "cqto", "cdq": "cltd"}
 

@@ -9,16 +9,16 @@ var prefixesX86 = []byte{0x66, 0x67, 0xf0, 0xf2, 0xf3, 0x26, 0x2e, 0x36, 0x3e, 0
 
 // encoding is how an instruction is built.
 type encoding struct {
-	len      int  // in bytes; 0 where it is none, or cut short
+	len      int  // in bytes; 0 if unknown or truncated
 	prefixed bool // other prefixes come before 0F, VEX or EVEX
 	vex      bool // it has VEX or EVEX
 	modRM    byte
 }
 
-// encodingX86 tells how the instruction at the beginning of code is built if it is
-// one of those that begin with 0F, VEX or EVEX: what x86asm does not know must not
-// cost what follows it, and is one of these (Intel's manual, volume 2, chapter 2
-// and appendix A).
+// encodingX86 returns the encoding of the first instruction of code if it begins
+// with 0F, VEX or EVEX. All instructions that x86asm does not know are among these
+// (Intel's manual, volume 2, chapter 2 and appendix A), and the length of one is
+// needed to decode the next.
 func encodingX86(code []byte) (e encoding) {
 	i := 0
 	for i < len(code) && bytes.IndexByte(prefixesX86, code[i]) >= 0 {
@@ -52,8 +52,8 @@ func encodingX86(code []byte) (e encoding) {
 	return e
 }
 
-// tableOfX86 returns which table the opcode is of and where it stands: 1 are those
-// behind 0F, 2 behind 0F 38, 3 behind 0F 3A; 0 is none.
+// tableOfX86 returns the opcode's table and offset: table 1 has the opcodes after
+// 0F, 2 those after 0F 38, 3 those after 0F 3A; 0 is none.
 func tableOfX86(code []byte) (table byte, n int) {
 	if len(code) < 2 {
 		return 0, 0
@@ -89,14 +89,14 @@ func mapX86(m byte) byte {
 	return 0
 }
 
-// Opcodes behind 0F without ModRM byte, and those with a byte behind it.
+// Opcodes after 0F without ModRM byte, and those with an immediate byte after it.
 var (
 	bare0F      = []byte{0x05, 0x06, 0x07, 0x08, 0x09, 0x0b, 0x0e, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x37, 0x77, 0xa0, 0xa1, 0xa2, 0xa8, 0xa9, 0xaa, 0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xce, 0xcf}
 	immediate0F = []byte{0x0f, 0x70, 0x71, 0x72, 0x73, 0xa4, 0xac, 0xba, 0xc2, 0xc4, 0xc5, 0xc6}
 )
 
-// lengthModRM is how many bytes the operand in memory or in a register takes, 0
-// where code is too short.
+// lengthModRM returns the bytes of the memory or register operand, 0 if code is too
+// short.
 func lengthModRM(code []byte) int {
 	if len(code) == 0 {
 		return 0

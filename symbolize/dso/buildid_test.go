@@ -25,7 +25,7 @@ func TestBuildIDFromNotes(t *testing.T) {
 		want  []byte
 	}{
 		{"alone", gnuNote(id), 4, id},
-		{"behind others", slices.Concat(note("Linux\x00", 0x101, []byte{0}), note("stapsdt\x00", 3, []byte("odd")), gnuNote(id)), 4, id},
+		{"after others", slices.Concat(note("Linux\x00", 0x101, []byte{0}), note("stapsdt\x00", 3, []byte("odd")), gnuNote(id)), 4, id},
 		{"8-byte alignment", append(bytes.Clone(property), gnuNote(id)...), 8, id},
 		{"short", gnuNote(id[:8]), 4, id[:8]},
 		{"longer than kept", gnuNote(append(bytes.Clone(id), "more"...)), 4, id},

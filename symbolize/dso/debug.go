@@ -19,11 +19,11 @@ var (
 	ErrChecksum = errors.New("checksum mismatch")
 )
 
-// NoDebugError says why there is no debug information of a DSO.
+// NoDebugError says why a DSO's debug information is missing.
 type NoDebugError struct {
 	Path   string
-	ID     BuildID // zero: it is not known, so that nothing can be asked for by it
-	Looked []error // what was wrong with each file that was looked at, which it names
+	ID     BuildID // zero if unknown: servers cannot be asked
+	Looked []error // the errors of the files tried, with their names
 }
 
 func (e *NoDebugError) Error() string {
@@ -49,10 +49,9 @@ func (im *Image) HasDWARF() bool {
 
 // Debug returns the ELF file with the DWARF of the DSO recorded at path with
 // build ID id, which may be zero, and the supplementary file that dwz made for it,
-// nil where it has none. path may be a module's name in brackets. The error is a
-// *NoDebugError. With one beside debug, the supplementary file is missing:
-// lines are all there then, some names of inlined functions are not. The receiver
-// closes both files.
+// or nil. path may be a module's name in brackets. The error is a *NoDebugError.
+// If debug is set too, the supplementary file is missing: lines are complete then,
+// but some names of inlined functions are missing. The caller closes both files.
 func (f *Finder) Debug(path string, id BuildID) (debug, supp *Image, err error) {
 	if id.IsZero() {
 		id = f.OwnID(path)
@@ -60,7 +59,7 @@ func (f *Finder) Debug(path string, id BuildID) (debug, supp *Image, err error) 
 	return f.debug(path, id, f.Candidates(path, id))
 }
 
-// debug returns the first of the files with DWARF, or else what servers have.
+// debug returns the first of the files with DWARF, or else a server's file.
 func (f *Finder) debug(path string, id BuildID, files iter.Seq2[*Image, error]) (debug, supp *Image, err error) {
 	no := &NoDebugError{Path: path, ID: id}
 	for im, err := range files {
@@ -86,13 +85,13 @@ func (f *Finder) debug(path string, id BuildID, files iter.Seq2[*Image, error]) 
 	return nil, nil, no
 }
 
-// What a server can be asked for, in the words of debuginfod's protocol.
+// Kinds of files on a server, as named by debuginfod's protocol.
 const (
 	DebugFile = "debuginfo"  // what strip took out
 	CodeFile  = "executable" // the program or library itself
 )
 
-// fetch returns what servers have for a build ID, nil where none are to be asked.
+// fetch returns a server's file for a build ID, or nil if there are no servers to ask.
 func (f *Finder) fetch(id BuildID, what string) (*Image, error) {
 	if f.Fetch == nil || id.IsZero() {
 		return nil, nil
@@ -133,9 +132,9 @@ func (f *Finder) supplemented(debug *Image) (_, supp *Image, err error) {
 	return debug, nil, no
 }
 
-// supplementPlaces is where the supplementary file may lie that debug calls name:
-// relative to itself, below the debug directory, as distributions move it, and
-// where its build ID says.
+// supplementPlaces returns the possible paths of the supplementary file that debug
+// calls name: relative to debug, below the debug directory, where distributions
+// move it, and by its build ID.
 func (f *Finder) supplementPlaces(debug *Image, name string, id BuildID) []string {
 	l := []string{filepath.Join(f.debugDir(), ".dwz", filepath.Base(name)), debugDirBuildID(f, name, id), f.CachePath(id, "elf"), f.CachePath(id, "debug")}
 	if filepath.IsAbs(name) {
@@ -146,8 +145,8 @@ func (f *Finder) supplementPlaces(debug *Image, name string, id BuildID) []strin
 	return l
 }
 
-// realPath is where the file lies that path leads to: links beside it lead on
-// from there.
+// realPath resolves the links of path: debug links are relative to the real
+// directory.
 func realPath(path string) string {
 	if p, err := filepath.EvalSymlinks(path); err == nil {
 		return p
@@ -194,7 +193,7 @@ func (im *Image) debugSup() (is bool, name string, id BuildID) {
 // maxLink bounds sections that hold a name and a checksum.
 const maxLink = 1 << 16
 
-// small returns the bytes of a section that holds little, nil where there is none.
+// small returns the bytes of a small section, or nil.
 func (im *Image) small(name string) []byte {
 	s := im.Section(name)
 	if s == nil || s.FileSize > maxLink {
@@ -257,8 +256,8 @@ func (im *Image) checksum(want uint32) error {
 
 // DWO yields the files that may hold the split DWARF of a compilation unit of
 // debug, which names it by its DW_AT_comp_dir and DW_AT_dwo_name: packages (.dwp)
-// of the DSO recorded at path and of debug, then the unit's own (.dwo). Which is
-// the right one only the unit's ID tells. The receiver closes them.
+// of the DSO recorded at path and of debug, then the unit's own (.dwo). The caller
+// compares the unit's ID to find the right one, and closes the files.
 func (f *Finder) DWO(path string, debug *Image, compDir, name string) iter.Seq[*Image] {
 	own := name
 	if !filepath.IsAbs(own) {

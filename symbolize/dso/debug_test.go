@@ -65,7 +65,7 @@ func TestDebug(t *testing.T) {
 		{name: "by build ID", files: map[string][]byte{"r/lib/x.so": withID(idA, true), "d/.build-id/" + entryA + ".debug": plain}, id: idA, debug: "d/.build-id/" + entryA + ".debug"},
 		{name: "by build ID that was not recorded", files: map[string][]byte{"r/lib/x.so": withID(idA, true), "d/.build-id/" + entryA + ".debug": plain}, debug: "d/.build-id/" + entryA + ".debug"},
 		{name: "in the cache", files: map[string][]byte{"c/.build-id/" + entryA + "/elf": withID(idA, true), "c/.build-id/" + entryA + "/debug": plain}, id: idA, debug: "c/.build-id/" + entryA + "/debug"},
-		{name: "linked, beside", files: map[string][]byte{"r/lib/x.so": linked(idA, "x.dbg", plain), "r/lib/x.dbg": plain}, id: idA, debug: "r/lib/x.dbg"},
+		{name: "linked, same directory", files: map[string][]byte{"r/lib/x.so": linked(idA, "x.dbg", plain), "r/lib/x.dbg": plain}, id: idA, debug: "r/lib/x.dbg"},
 		{name: "linked, .debug", files: map[string][]byte{"r/lib/x.so": linked(idA, "x.dbg", plain), "r/lib/.debug/x.dbg": plain}, id: idA, debug: "r/lib/.debug/x.dbg"},
 		{name: "linked, debug directory", files: map[string][]byte{"r/lib/x.so": linked(idA, "x.dbg", plain), "d/ROOT/lib/x.dbg": plain}, id: idA, debug: "d/ROOT/lib/x.dbg"},
 		{name: "linked, another build before the right one", files: map[string][]byte{"r/lib/x.so": linked(idA, "x.dbg", plain), "r/lib/x.dbg": other, "r/lib/.debug/x.dbg": plain}, id: idA, debug: "r/lib/.debug/x.dbg"},
@@ -205,7 +205,7 @@ func TestSysroot(t *testing.T) {
 	look(idA, path)
 }
 
-// What strip, objcopy and dwz make of a program is found.
+// Debug finds the files that strip, objcopy and dwz make of a program.
 func TestDebugOfTools(t *testing.T) {
 	for _, tool := range []string{"gcc", "objcopy", "dwz"} {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -20,11 +20,11 @@ func OffOfIP(ip, start, pgoff uint64) uint64 { return ip - start + pgoff }
 // IPOfOff is the inverse of OffOfIP.
 func IPOfOff(off, start, pgoff uint64) uint64 { return off - pgoff + start }
 
-// Bias returns ip - vaddr in an executable mapping of the file: ips start to
-// end, of which the first shows offset pgoff. The mapping's first bytes may
-// belong to the segment before, with which the code shares a page; where
-// linkers such as lld lay segments out apart, only the code's own tells. ok is
-// false if no code of the file is mapped there.
+// Bias returns ip - vaddr in an executable mapping of the file, of ips from start
+// up to end, with offset pgoff at start. The mapping's first bytes may belong to
+// the previous segment, if the code shares a page with it. Linkers like lld give
+// segments different biases, so only the code's own segment counts. ok is false if
+// no code of the file is mapped there.
 func (im *Image) Bias(start, end, pgoff uint64) (bias uint64, ok bool) {
 	for _, l := range im.Loads() {
 		off := max(pgoff, l.Off)
@@ -56,10 +56,10 @@ func (im *Image) VaddrOfOff(off uint64) (vaddr uint64, ok bool) {
 	return vaddr, ok
 }
 
-// OffOfVaddr returns the file offset of the byte at vaddr; ok is false where no
-// PT_LOAD segment holds it. In the zero-filled tail of a segment (.bss) there is
-// no byte in the file: off is then where it would be if the file went on, which
-// is the address that perf gives such symbols (elf_read_program_header in
+// OffOfVaddr returns the file offset of the byte at vaddr; ok is false if no
+// PT_LOAD segment holds it. The zero-filled tail of a segment (.bss) has no bytes
+// in the file: off then continues past the segment's end, as in the addresses that
+// perf gives to symbols there (elf_read_program_header in
 // tools/perf/util/symbol-elf.c).
 func (im *Image) OffOfVaddr(vaddr uint64) (off uint64, ok bool) {
 	for _, p := range im.loads {

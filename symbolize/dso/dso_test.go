@@ -12,7 +12,7 @@ func load(flags elf.ProgFlag, off, vaddr, filesz, memsz uint64) elf.Prog64 {
 func TestAddresses(t *testing.T) {
 	const r, rx, rw = elf.PF_R, elf.PF_R | elf.PF_X, elf.PF_R | elf.PF_W
 	layouts := map[string][]elf.Prog64{
-		// GNU ld, position independent: off and vaddr agree but for data.
+		// GNU ld, position independent: off equals vaddr except for data.
 		"pie": {load(r, 0, 0, 0x600, 0x600), load(rx, 0x1000, 0x1000, 0x2345, 0x2345), load(rw, 0x4de8, 0x5de8, 0x250, 0x900)},
 		// GNU ld, fixed address.
 		"exec": {load(r, 0, 0x400000, 0x600, 0x600), load(rx, 0x1000, 0x401000, 0x1234, 0x1234)},

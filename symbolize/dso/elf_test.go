@@ -10,7 +10,7 @@ import (
 )
 
 // elfFile makes a little-endian ELF64 file of segments and sections. Sections
-// with contents are laid out behind the headers; "" needs none.
+// with contents are laid out after the headers; "" needs none.
 type elfFile struct {
 	progs    []elf.Prog64
 	sections []elfSection

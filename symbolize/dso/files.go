@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// InFiles returns the Finder of files that are not on this machine's disk, as in an
-// archive: files has them by their paths without the first slash, perf's cache
-// being .debug, and opens such as are io.ReaderAt. Nothing is looked for
-// elsewhere.
+// InFiles returns a Finder that looks only in files, for example an archive. files
+// has paths without the first slash, and perf's cache as .debug. Its opened files
+// implement io.ReaderAt.
 func InFiles(files fs.FS) *Finder { return &Finder{Root: "/", files: files} }
 
-// onDisk opens what flags and servers name, whatever else is packed.
+// onDisk opens the files of flags and servers, even if the others are packed.
 var onDisk = new(Finder)
 
-// Packed tells whether the files are those of InFiles, which have a Root.
+// Packed reports whether the files are those of InFiles, which have a Root.
 func (f *Finder) Packed() bool { return f.files != nil }
 
 // OpenFile opens a file by the path that the other methods return.

@@ -254,7 +254,7 @@ func (f *Finder) each(path string, id BuildID, yield func(*Image, error) bool) b
 	return true
 }
 
-// named are the files that each looks at, of which few exist.
+// named returns the candidates that each tries; few of them exist.
 func (f *Finder) named(path string, id BuildID, own string) (l []candidate) {
 	if own != VDSO && own != "" {
 		l = f.debugLinks(own)
@@ -299,7 +299,7 @@ var otherTrees = sync.OnceValue(func() (l []string) {
 	return l
 })
 
-// open opens a candidate and checks its build ID, or its sum where no ID is known.
+// open opens a candidate and checks its build ID, or its checksum without an ID.
 func (f *Finder) open(c candidate, id BuildID) (im *Image, err error) {
 	if c.name == VDSO {
 		im, err = f.openVDSO()
@@ -342,11 +342,11 @@ func (f *Finder) Find(path string, id BuildID) (*Image, error) {
 	return nil, notFound(path, why)
 }
 
-// FindSymbols returns the two files that perf takes a DSO's symbols from: syms,
-// the first with a .symtab, and runtime, the first with a .dynsym, which tells
-// where things lie in the file that was mapped. Each stands in for a missing
-// other; both may be the same Image. Where no file has a .symtab, that of the
-// runtime's .gnu_debugdata does, or what servers have.
+// FindSymbols returns the two files from which perf reads a DSO's symbols: syms,
+// the first with a .symtab, and runtime, the first with a .dynsym, which has the
+// section layout of the mapped file. Each replaces the other if that is missing;
+// both may be the same Image. If no file has a .symtab, the runtime's
+// .gnu_debugdata is used, or else a file from servers.
 func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
 	var why error
 	if id.IsZero() {
@@ -391,11 +391,11 @@ func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err
 	return syms, runtime, nil
 }
 
-// ErrNoSymbols: the file is the right one, but has no symbol table.
+// ErrNoSymbols: the right file has no symbol table.
 var ErrNoSymbols = errors.New("no symbol table")
 
-// betterReason keeps the reason that tells the user more: a file that exists and
-// does not fit rather than one that does not exist.
+// betterReason returns the more useful error: a file with another build ID is
+// worth more to the user than a missing one.
 func betterReason(have, next error) error {
 	if have == nil || errors.Is(have, ErrNoFile) {
 		return next

@@ -127,7 +127,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What has no path is no file in the current directory either.
+// A DSO without a path is not looked up in the current directory.
 func TestFindNoPath(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

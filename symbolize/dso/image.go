@@ -17,7 +17,7 @@ const pfX = elf.PF_X
 // when asked for. All methods may be called from several goroutines; Close only
 // when none is in use.
 type Image struct {
-	Path    string // where it was found; for the eye
+	Path    string // where it was found, for messages
 	Type    elf.Type
 	Machine elf.Machine
 	Is64    bool
@@ -58,8 +58,8 @@ func Open(path string) (*Image, error) {
 	return im, nil
 }
 
-// NewImage reads the headers of the ELF file of the given size behind r; path is
-// what errors call it. r must allow concurrent reads.
+// NewImage reads the headers of the ELF file of the given size in r. Errors name
+// it path. r must allow concurrent reads.
 func NewImage(r io.ReaderAt, size int64, path string) (*Image, error) {
 	f, err := readHeaders(io.NewSectionReader(r, 0, size))
 	if err != nil {
@@ -88,7 +88,7 @@ func readHeaders(r io.ReaderAt) (f *elf.File, err error) {
 	return elf.NewFile(r)
 }
 
-// Close releases the file. Data already returned stays valid, but for that of Map.
+// Close releases the file. Data already returned stays valid, except that of Map.
 func (im *Image) Close() error {
 	if im == nil || im.close == nil {
 		return nil
@@ -100,7 +100,7 @@ func (im *Image) Close() error {
 // BuildID returns the file's build ID, zero if it has none.
 func (im *Image) BuildID() BuildID { return im.id }
 
-// Loads returns the PT_LOAD segments in the file's order; not to be changed.
+// Loads returns the PT_LOAD segments in file order. The caller must not change them.
 func (im *Image) Loads() []elf.ProgHeader { return im.loads }
 
 // Sections returns the section headers by index, the first being the null
@@ -110,7 +110,7 @@ func (im *Image) Sections() []*elf.Section { return im.f.Sections }
 // Section returns the first section of that name, nil if there is none.
 func (im *Image) Section(name string) *elf.Section { return im.f.Section(name) }
 
-// ByteOrder says how the file writes numbers.
+// ByteOrder returns the file's byte order.
 func (im *Image) ByteOrder() binary.ByteOrder { return im.f.ByteOrder }
 
 // Data returns the bytes of a section as they lie in the file, none for NOBITS.
@@ -142,8 +142,8 @@ func (im *Image) ReadAt(p []byte, off int64) (int, error) { return im.r.ReadAt(p
 // endless name would take time without end.
 const maxString = 1 << 16
 
-// String returns the NUL-terminated string at off of a string table, "" where
-// there is none. What is longer than 64 KiB is cut.
+// String returns the NUL-terminated string at off of a string table, or "". It cuts
+// strings longer than 64 KiB.
 func String(table string, off uint32) string {
 	if uint64(off) >= uint64(len(table)) {
 		return ""
@@ -160,7 +160,7 @@ func String(table string, off uint32) string {
 // (elf_read_build_id in tools/perf/util/symbol-elf.c).
 var buildIDSections = []string{".note.gnu.build-id", ".notes", ".note"}
 
-// maxNotes bounds what is read in search of a build ID.
+// maxNotes limits the notes read to find a build ID, in bytes.
 const maxNotes = 1 << 20
 
 // readBuildID reads the note from its section or, as the kernel does for MMAP2
@@ -194,8 +194,8 @@ func (im *Image) readBuildID() BuildID {
 // HasSymtab reports whether the file has a .symtab.
 func (im *Image) HasSymtab() bool { return im.hasSection(".symtab", elf.SHT_SYMTAB) }
 
-// HasDynsym reports whether the file has a .dynsym with contents: whether it is
-// what was loaded at run time, rather than a file of debug information.
+// HasDynsym reports whether the file has a .dynsym with contents, which files of
+// debug information lack.
 func (im *Image) HasDynsym() bool { return im.hasSection(".dynsym", elf.SHT_DYNSYM) }
 
 func (im *Image) hasSection(name string, t elf.SectionType) bool {

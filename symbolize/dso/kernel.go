@@ -29,9 +29,9 @@ var kernelPlaces = []string{
 }
 
 // Kernels yields the vmlinux files with the given build ID in the order in which
-// perf tries them: those of the running release, then of others. One that was
-// asked for (Finder.VmlinuxPath) is the only one. Those that exist and do not fit
-// are yielded as errors. The receiver closes the files.
+// perf tries them: those of the running release, then of others. If
+// Finder.VmlinuxPath is set, it is the only one. Files with another build ID are
+// yielded as errors. The caller closes the files.
 func (f *Finder) Kernels(id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if f.VmlinuxPath != "" {
@@ -88,8 +88,8 @@ func (f *Finder) Vmlinux(id BuildID) (*Image, error) {
 	return im, nil
 }
 
-// Kcore opens what an archive has of the kernel's memory as it was while it was
-// recorded: an ELF file whose segments are some of its functions.
+// Kcore opens an archive's copy of the recorded kernel's memory: an ELF file whose
+// segments are some of its functions.
 func (f *Finder) Kcore(id BuildID) (*Image, error) {
 	if id.IsZero() {
 		return f.image(f.Rooted("/proc/kcore"))
@@ -132,7 +132,7 @@ func (f *Finder) moduleIn(list, name string) string {
 	return ""
 }
 
-// isModule tells a module's name in brackets from other names in brackets.
+// isModule distinguishes a module's name in brackets from other names in brackets.
 func isModule(name string) bool {
 	return len(name) > 2 && name[0] == '[' && name[len(name)-1] == ']' && name != VDSO && name != KernelName && !strings.ContainsAny(name, "/ :.")
 }

@@ -14,9 +14,9 @@ type mapping struct {
 	b    []byte
 }
 
-// Map returns the bytes of a section as they lie in the file, without reading
-// them first where the file can be mapped. They must not be changed, nor be used
-// after Close. If the file is made shorter meanwhile, reading them faults.
+// Map returns the raw bytes of a section, mapped from the file if possible. The
+// caller must not change them, nor use them after Close. If the file is truncated
+// meanwhile, reading them faults.
 func (im *Image) Map(s *elf.Section) ([]byte, error) {
 	if s.Type == elf.SHT_NOBITS || s.FileSize == 0 {
 		return nil, nil
@@ -28,7 +28,7 @@ func (im *Image) Map(s *elf.Section) ([]byte, error) {
 	return im.Data(s)
 }
 
-// mapFile maps the file, if there is one; what cannot be mapped is read.
+// mapFile maps the file, if there is one; Map reads files that cannot be mapped.
 func (im *Image) mapFile() {
 	f, ok := im.r.(*os.File)
 	if !ok || im.Size == 0 {

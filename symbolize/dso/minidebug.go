@@ -10,16 +10,16 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// miniDebugSection holds, compressed by xz, an ELF file whose .symtab names the
-// functions that .dynsym does not: what Fedora and others leave in stripped
-// programs (gdb's manual, "Debugging information in a special section").
+// miniDebugSection holds an xz-compressed ELF file whose .symtab names the
+// functions that .dynsym lacks. Fedora and others leave it in stripped programs
+// (gdb's manual, "Debugging information in a special section").
 const miniDebugSection = ".gnu_debugdata"
 
-// maxMini bounds the section, and what it unpacks to: real ones have some MB.
+// maxMini limits the section, packed and unpacked: real ones have a few MB.
 const maxMini = 64 << 20
 
-// MiniDebug returns the file that .gnu_debugdata holds, nil where there is none
-// or it is damaged.
+// MiniDebug returns the file in .gnu_debugdata, or nil if that is missing or
+// damaged.
 func (im *Image) MiniDebug() *Image {
 	s := im.Section(miniDebugSection)
 	if s == nil || s.FileSize > maxMini {
@@ -39,10 +39,10 @@ func (im *Image) MiniDebug() *Image {
 	return mini
 }
 
-var errXZ = errors.New("no xz stream as is usual")
+var errXZ = errors.New("unsupported xz stream")
 
-// unpackXZ unpacks an xz stream. xz gives its reader as much memory as the stream
-// asks for, so that is looked at first.
+// unpackXZ unpacks an xz stream. The xz package allocates as much memory as the
+// stream requests, so unpackXZ checks that first.
 func unpackXZ(b []byte) ([]byte, error) {
 	size, err := xzSize(b)
 	if err != nil {
@@ -84,8 +84,8 @@ func xzSize(b []byte) (size uint64, err error) {
 	}
 }
 
-// smallDict tells whether a block's only filter is LZMA2 with a dictionary that
-// may be taken memory for.
+// smallDict reports whether a block's only filter is LZMA2 with a dictionary of
+// acceptable size.
 func smallDict(h []byte) bool {
 	flags := h[0]
 	h = h[1:]
@@ -99,7 +99,7 @@ func smallDict(h []byte) bool {
 		}
 	}
 	const lzma2 = 0x21
-	// The last byte is twice the logarithm of the size, less 24: 28 stands for 64 MB.
+	// The last byte is twice the logarithm of the size, less 24: 28 means 64 MB.
 	return flags&3 == 0 && len(h) >= 3 && h[0] == lzma2 && h[1] == 1 && h[2] <= 28
 }
 

@@ -11,17 +11,16 @@ import (
 	"syscall"
 )
 
-// ErrOwner: the file belongs to neither the user nor root, so that it may tell
-// anything.
+// ErrOwner: the file belongs to neither the user nor root, so it cannot be
+// trusted.
 var ErrOwner = errors.New("not owned by the current user or root")
 
-// proc is where the processes are.
+// proc is the mount point of procfs.
 const proc = "/proc"
 
-// OpenOf opens a file that process pid wrote, where the process sees it: it may
-// run in a mount namespace of its own. name is its path, with the process's own
-// number in the place of %d: in a PID namespace of its own it has another one. As
-// with perf the file must be the user's or root's, unless Force is set.
+// OpenOf opens a file that process pid wrote, in the process's mount namespace. name
+// is its path, with %d for the process's pid in its own PID namespace. As in perf
+// the file must belong to the user or root, unless Force is set.
 func (f *Finder) OpenOf(pid int32, name string) (fs.File, error) {
 	numbered := func(n int32) string { return strings.ReplaceAll(name, "%d", fmt.Sprint(n)) }
 	if f.files != nil {
@@ -77,7 +76,7 @@ func numberIn(dir string, pid int32) int32 {
 	return pid
 }
 
-// sameNamespace tells whether a process sees the same files as this one.
+// sameNamespace reports whether a process sees the same files as this one.
 func sameNamespace(dir string) bool {
 	theirs, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
 	own, ownErr := os.Readlink(filepath.Join(proc, "self/ns/mnt"))
@@ -87,8 +86,8 @@ func sameNamespace(dir string) bool {
 // deleted is how the kernel ends the paths of files that are there no more.
 const deleted = " (deleted)"
 
-// mapped returns where a deleted file can still be read: through a process that
-// has it mapped, which takes root. "" if none has it.
+// mapped returns a path at which a deleted file can be read, through a process that
+// maps it (this needs root), or "".
 func mapped(path string) string {
 	lists, _ := filepath.Glob(proc + "/[0-9]*/maps")
 	for _, list := range lists {

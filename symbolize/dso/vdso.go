@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxVDSO bounds what is read; real ones have one or two pages.
+// maxVDSO limits the vdso, in bytes; real ones have one or two pages.
 const maxVDSO = 1 << 20
 
 // readVDSO copies this process's own vdso out of its memory: an ELF image that

@@ -9,8 +9,8 @@ const BranchCallStack = 1 << 11
 // lbrChain resolves the callchain of an event recorded with --call-graph lbr:
 // the kernel's part from the callchain, then the sampled address and where the
 // branches of the stack came from (resolve_lbr_callchain_sample of
-// tools/perf/util/machine.c). It is false where no process was sampled, so that
-// the callchain is all there is.
+// tools/perf/util/machine.c). It returns false if the sample has no user part: use
+// the callchain alone then.
 func (h *History) lbrChain(s *Sample, m *maps) bool {
 	a := &h.file.Attrs[s.Event]
 	if a.SampleType&format.SampleBranchStack == 0 || a.BranchSampleType&BranchCallStack == 0 {
@@ -53,7 +53,7 @@ func (h *History) anyFrame(s *Sample, ip uint64) *Frame {
 	return h.userFrame(s.maps, ip)
 }
 
-// inKernel tells whether ip is the kernel's: it is mapped there and so was the
+// inKernel reports whether ip is the kernel's: it is mapped there and so was the
 // sample, or it lies in the upper half (thread__find_map_fb of
 // tools/perf/util/event.c).
 func (h *History) inKernel(s *Sample, ip uint64) bool {
@@ -63,8 +63,8 @@ func (h *History) inKernel(s *Sample, ip uint64) bool {
 	return ip >= 1<<63 && s.maps.find(ip) == nil && !s.Guest()
 }
 
-// dataFrame resolves the address of data. Such addresses seldom come twice: the
-// frame is not kept.
+// dataFrame resolves the address of data. It does not cache the frame, since these
+// addresses rarely repeat.
 func (h *History) dataFrame(s *Sample, m *maps) *Frame {
 	f := &Frame{ID: -1, IP: s.Addr, Kernel: h.inKernel(s, s.Addr), symbols: h.sym}
 	if f.Kernel {

@@ -7,11 +7,10 @@ import (
 	"gperf/format"
 )
 
-// What is resolved once is kept here: a frame for each address of a mapping, and
-// the frames of each part of a callchain. Both are asked for once per address or
-// once per chain of every sample, so they are tables of their own: open
-// addressing, doubled when three quarters full, and memory that is taken in
-// blocks.
+// Caches of resolved addresses: a frame for each address of a mapping, and the
+// frames of each part of a callchain. Every sample looks them up once per address
+// and once per chain, so they are hash tables with open addressing, doubled when
+// three quarters full, which allocate in blocks.
 
 // frameTable holds the frames of one mapping by their address.
 type frameTable struct {
@@ -87,7 +86,7 @@ type chains struct {
 
 type chainSlot struct {
 	hash  uint64
-	chain *chain // nil: the slot is free, or its chain came but once
+	chain *chain // nil: the slot is free, or its chain came only once
 	seen  bool
 }
 
@@ -125,8 +124,8 @@ func (c *chains) grow() {
 	}
 }
 
-// resolve returns the frames of part. They belong to the cache, or to the batch
-// if the chain has not been met before: most of a busy machine's come but once.
+// resolve returns the frames of part. They belong to the cache, or to the batch if
+// the chain is new: most chains of a busy machine come only once.
 func (h *History) resolve(c *chains, part format.Words, frame func(uint64) *Frame) []*Frame {
 	b := part.Bytes()
 	if 4*c.used >= 3*len(c.slots) {
@@ -186,7 +185,7 @@ func (a *arena) take(n int) []*Frame {
 	return a.block[a.used-n : a.used : a.used]
 }
 
-// take cuts n values off a block, which is made anew when it has too few.
+// take cuts n values off a block, or off a new one if it has too few.
 func take[T any](block *[]T, n int) []T {
 	if n > len(*block) {
 		*block = make([]T, max(n, 4096))

@@ -2,12 +2,12 @@ package replay
 
 import "gperf/symbolize/srcline"
 
-// Calls returns the functions that the frame is in, with file and line: the
-// innermost first, those that were inlined before the one that they were inlined
-// into. There are none where nothing tells of lines. caller says that the address
-// is one that a call returns to: what is meant is the call, which lies before it.
-// Where nothing lies there, it is where a signal's handler returns to, which nobody
-// called from there.
+// Calls returns the functions of the frame with file and line, innermost first:
+// inlined functions before the function that contains them. It returns none
+// without line information. caller says that the address is a return address:
+// Calls then looks up the call before it. If the address before it has no line, it
+// is the return address of a signal handler, which no call pushed, and is looked up
+// itself.
 func (f *Frame) Calls(caller bool) []srcline.Call {
 	kept := &f.calls
 	if caller {

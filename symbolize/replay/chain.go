@@ -3,12 +3,12 @@ package replay
 import "gperf/format"
 
 // Chain is a callchain, the innermost frame first: the kernel's part, then the
-// process's. Both may belong to many samples, and are to be left unchanged.
+// process's. Samples share both parts, so the caller must not change them.
 type Chain struct {
 	Kernel, User []*Frame
-	// Called says that a call returns to Kernel's first frame, which is the function
-	// that has the tracepoint. Otherwise that is where it was interrupted, or the
-	// instruction that a probe sits on; User's first always is.
+	// Called says that Kernel's first frame is a return address, in the function
+	// with the tracepoint. Otherwise it is the interrupted instruction, or the
+	// probed one, like always the first frame of User.
 	Called bool
 }
 
@@ -31,8 +31,8 @@ func (c Chain) Cut(n int) Chain {
 	return c
 }
 
-// ChainKey tells the chains of one event apart by where History keeps their parts
-// (History.KeepChains). Equal chains may have several keys.
+// ChainKey distinguishes the chains of one event by the addresses of their parts
+// in memory (History.KeepChains). Equal chains may have several keys.
 type ChainKey struct {
 	kernel, user   **Frame // the first ones, nil for none
 	nkernel, nuser int
@@ -49,7 +49,7 @@ func (c *Chain) Key() (k ChainKey) {
 	return k
 }
 
-// isCalled tells whether an event's chains are Called: those of tracepoints are,
+// isCalled reports whether an event's chains are Called: those of tracepoints are,
 // those of probes, which are tracepoints to the kernel, are not.
 func isCalled(f *format.File, event int) bool {
 	tp := f.Tracepoint(event)

@@ -7,13 +7,13 @@ type counts map[countKey]uint64
 
 type countKey struct {
 	id  uint64
-	tid int32 // 0 where a counter is not read by thread
+	tid int32 // 0 if a counter is not read by thread
 }
 
-// Counted are the samples that s stands for: perf makes of a sample with counters'
-// values one for each counter that went on, with what it counted since as its
-// period (evlist__deliver_sample of tools/perf/util/session.c). Each is given to
-// use, s itself being changed for it.
+// Counted passes to use the samples that perf makes from s: a sample with counter
+// values becomes one for each counter that advanced, with the difference as its
+// period (evlist__deliver_sample of tools/perf/util/session.c). It changes s for
+// each of them.
 func (h *History) Counted(f *format.File, s *format.Sample, use func()) {
 	a := &f.Attrs[s.Event]
 	var tid int32

@@ -35,7 +35,7 @@ func cookieOf(a *format.Attr, chain format.Words) (uint64, bool) {
 	return chain.At(n - 1), true
 }
 
-// hold keeps the sample, whose bytes may not outlive its batch.
+// hold keeps a copy of the sample, whose bytes are valid only during its batch.
 func (h *History) hold(raw format.Raw, tid int32, cookie uint64) {
 	raw.Data = bytes.Clone(raw.Data)
 	h.held = append(h.held, held{raw, tid, cookie})

@@ -91,7 +91,7 @@ func TestDeferredCallchains(t *testing.T) {
 		sample(10, 3, kernel, 0x300, deferred, 78),
 		sample(10, 4, user, 0x400),
 		later(10, 5, 78, 3, user, 0x1, 0x2),
-		later(10, 6, 78, 2, user, 0x3), // nobody waits
+		later(10, 6, 78, 2, user, 0x3), // no sample waits for it
 		later(10, 7, 78, 1<<61, user, 0x3),
 		sample(10, 8, kernel, 0x500, 1<<64-77, deferred, 79),
 		sample(10, 9, deferred, 80),

@@ -11,9 +11,9 @@ import (
 	"gperf/symbolize"
 )
 
-// jitDumps are files in which processes tell of the code that they make at run
-// time, with the time. perf inject --jit makes mappings of them; here those come
-// into being as the recording goes on.
+// jitDumps are files in which processes log the code that they generate, with the
+// time. perf inject --jit turns their records into mappings; History adds these
+// mappings as the recording's time advances.
 type jitDumps struct {
 	open map[jitKey]bool
 	list []*jitDump
@@ -21,7 +21,7 @@ type jitDumps struct {
 	read []JITDump
 }
 
-// JITDump is a file in which a process tells of the code that it made.
+// JITDump is a file in which a process logs the code that it generated.
 type JITDump struct {
 	PID  int32
 	Path string // as the process sees it
@@ -41,14 +41,14 @@ type jitDump struct {
 	codes []symbolize.JITCode // still to come
 }
 
-// jitDumpName is what the files are called: processes map them, so that a
-// recording tells where they are.
+// jitDumpName matches the names of the files. Processes map them, so the recording
+// has their paths.
 var jitDumpName = regexp.MustCompile(`^jit-[0-9]+\.dump$`)
 
-// IsJITDump tells whether a file of that name may be one.
+// IsJITDump reports whether a file of that name may be one.
 func IsJITDump(name string) bool { return jitDumpName.MatchString(path.Base(name)) }
 
-// jitDump takes note of a mapping that tells of a dump.
+// jitDump registers the dump if a mapping is one.
 func (h *History) jitDump(r *format.Mmap, p *process, d *DSO) {
 	if !IsJITDump(r.Filename) {
 		return
@@ -83,12 +83,12 @@ func (h *History) jitDump(r *format.Mmap, p *process, d *DSO) {
 // clockMonotonic is CLOCK_MONOTONIC of linux/time.h.
 const clockMonotonic = 1
 
-// monotonic tells whether samples have the times of dumps.
+// monotonic reports whether samples have the times of dumps.
 func (h *History) monotonic() bool {
 	return len(h.file.Attrs) > 0 && h.file.Attrs[0].Flags&format.FlagUseClockID != 0 && h.file.Attrs[0].ClockID == clockMonotonic
 }
 
-// jitUntil maps the code that was made until then.
+// jitUntil maps the code generated until that time.
 func (h *History) jitUntil(time uint64) {
 	if len(h.jit.list) == 0 || time < h.jit.next {
 		return
@@ -106,8 +106,8 @@ func (h *History) jitUntil(time uint64) {
 	}
 }
 
-// JITLine returns the source of a frame in code that was made at run time, by a JIT
-// or of a BPF program, as far as that is told; "" and 0 otherwise.
+// JITLine returns the source line of a frame in code of a JIT or a BPF program, or
+// "" and 0 if unknown.
 func (f *Frame) JITLine() (file string, line int) {
 	if f.Map == nil || f.Map.code == nil {
 		return "", 0
@@ -115,8 +115,7 @@ func (f *Frame) JITLine() (file string, line int) {
 	return f.Map.code.Line(f.IP)
 }
 
-// bpfCode returns what the recording tells of the source of a BPF program's
-// function, nil for nothing.
+// bpfCode returns the recorded source lines of a BPF program's function, or nil.
 func (h *History) bpfCode(sym *symbolize.Symbol) *symbolize.JITCode {
 	all := h.bpfLines()
 	at := func(ip uint64) int {

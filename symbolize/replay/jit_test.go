@@ -37,8 +37,8 @@ func writeJITDump(t *testing.T, path string) {
 	}
 }
 
-// Code that a process makes at run time has a name from then on that its dump
-// tells, if the recording's times are the dump's; otherwise all the time.
+// Code that a process generates has its dump's name from the time of the dump's
+// record on if the clocks agree, otherwise all the time.
 func TestJITDump(t *testing.T) {
 	root := t.TempDir()
 	writeJITDump(t, filepath.Join(root, "dumps/jit-7.dump"))
@@ -101,12 +101,12 @@ func TestNamedMemory(t *testing.T) {
 	}
 }
 
-// BPF programs' frames have the lines that the recording tells of.
+// BPF programs' frames have the lines of the recording.
 func TestBPFLines(t *testing.T) {
 	const at = 0xffffffffc0001000
 	h := newHistory()
 	h.bpfLines = func() []format.BPFLine {
-		return []format.BPFLine{{IP: at - 8, File: "before.c", Line: 1}, {IP: at, File: "a.c", Line: 7}, {IP: at + 8, File: "a.c", Line: 9}, {IP: at + 64, File: "behind.c", Line: 1}}
+		return []format.BPFLine{{IP: at - 8, File: "before.c", Line: 1}, {IP: at, File: "a.c", Line: 7}, {IP: at + 8, File: "a.c", Line: 9}, {IP: at + 64, File: "after.c", Line: 1}}
 	}
 	h.Apply(&format.KSymbol{Addr: at, Len: 64, Type: 1, Name: "bpf_prog_0102030405060708_f"})
 	h.Apply(&format.KSymbol{Addr: at + 0x1000, Len: 64, Type: 1, Name: "bpf_prog_1111111111111111_g"})

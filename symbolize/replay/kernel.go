@@ -12,14 +12,14 @@ import (
 // "[kernel.kallsyms]_text".
 const kernelName = "[kernel.kallsyms]"
 
-// kernelShort is what perf calls it where the list of build IDs names its file.
+// kernelShort is perf's name of the kernel if the list of build IDs has its file.
 const kernelShort = "[kernel.vmlinux]"
 
 // kernel is the kernel's side of the address space: its own text, modules, BPF
 // programs and trampolines.
 type kernel struct {
 	*maps
-	text *Map // of the kernel itself, nil before it was told
+	text *Map // of the kernel itself, nil before its MMAP record
 	// listed are the kernel and its modules, by perf's names for them, as the
 	// list of build IDs has them: perf shows them under the list's paths.
 	listed map[string]DSO
@@ -43,8 +43,8 @@ func (k *kernel) note(e *format.BuildIDEntry) {
 	}
 }
 
-// isModule tells a module's name, a file's or "[name]", from that of the kernel
-// (is_kernel_module of tools/perf/util/dso.c).
+// isModule reports whether a name is a module's, a file or "[name]", rather than
+// the kernel's (is_kernel_module of tools/perf/util/dso.c).
 func isModule(name string) bool {
 	if strings.HasPrefix(name, "[") {
 		return !strings.HasPrefix(name, kernelName) && !strings.HasPrefix(name, "[guest.kernel") &&
@@ -118,8 +118,8 @@ func (k *kernel) remove(m *Map) {
 func (h *History) kernelFrame(ip uint64) *Frame {
 	m := h.kernel.find(ip)
 	if m == nil && h.kernel.text != nil {
-		// The mapping that is recorded ends with .text: .init.text and more lie
-		// behind it.
+		// The recorded mapping ends with .text: .init.text and other code lie
+		// after it.
 		if start, end := h.sym.KernelRange(); ip >= start && ip < end {
 			m = h.kernel.text
 		}
@@ -127,9 +127,9 @@ func (h *History) kernelFrame(ip uint64) *Frame {
 	return h.frame(m, ip, true)
 }
 
-// RecordedKernel returns what a Symbolizer is to know of the kernel that was
-// recorded: its build ID, and the recorded address of one of its symbols. The
-// recorder tells of it before the first sample.
+// RecordedKernel returns what a Symbolizer needs of the recorded kernel: its build
+// ID, and the address of its reference symbol. They are in an MMAP record before
+// the first sample.
 func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
 	for raw := range f.Head() {
 		if raw.Type != format.TypeMmap && raw.Type != format.TypeMmap2 {
@@ -147,7 +147,7 @@ func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
 	return dso.BuildID{}, "", 0
 }
 
-// listedKernel is what the list of build IDs tells of the kernel.
+// listedKernel returns the kernel of the list of build IDs.
 func listedKernel(f *format.File) kernel {
 	k := kernel{maps: &maps{}, listed: map[string]DSO{}}
 	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
@@ -159,8 +159,8 @@ func listedKernel(f *format.File) kernel {
 	return k
 }
 
-// kernelBuildID is the kernel's build ID from its mapping, or from the list
-// beside the records.
+// kernelBuildID returns the kernel's build ID from its mapping, or from the
+// BUILD_ID section.
 func kernelBuildID(f *format.File, m *format.Mmap) dso.BuildID {
 	if k := listedKernel(f); len(m.BuildID) == 0 {
 		return k.listed[kernelName].BuildID

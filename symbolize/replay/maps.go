@@ -18,7 +18,7 @@ type DSO struct {
 	BuildID dso.BuildID
 }
 
-// isJIT tells whether it is memory that no file backs.
+// isJIT reports whether the mapping is anonymous memory.
 func (d *DSO) isJIT() bool { return strings.HasPrefix(d.Name, "/tmp/perf-") }
 
 // Map is a mapping: ips Start to End-1 of a process, or of the kernel. It does
@@ -27,15 +27,15 @@ type Map struct {
 	Start, End uint64
 	Pgoff      uint64
 	DSO        *DSO
-	symbol     *symbolize.Symbol  // of text that only a KSYMBOL record, or a JIT's dump, tells of
+	symbol     *symbolize.Symbol  // of code that only a KSYMBOL record or a jitdump describes
 	code       *symbolize.JITCode // of a JIT's dump
-	perfMap    string             // DSO that may name code of which no file does
-	record     *format.Mmap       // that it is of, where History.keepRecords
+	perfMap    string             // DSO that may name code that no file names
+	record     *format.Mmap       // the mapping's record, if History.keepRecords
 	frames     frameTable
 	counted    int // number of the part of a callchain that was counted last
 }
 
-// mapKey is what tells one mapping from another.
+// mapKey distinguishes mappings.
 type mapKey struct {
 	start, end, pgoff uint64
 	dso               *DSO
@@ -45,9 +45,8 @@ type mapKey struct {
 // Off is the offset in the DSO's file that ip shows.
 func (m *Map) Off(ip uint64) uint64 { return dso.OffOfIP(ip, m.Start, m.Pgoff) }
 
-// newMap makes a mapping of a process, nil when it is empty. As in perf's
-// map__new, executable memory that no file backs is a JIT's, whose symbols
-// would be found in /tmp/perf-PID.map.
+// newMap makes a mapping of a process, or nil if it is empty. As in perf's map__new,
+// anonymous executable memory belongs to a JIT, with symbols in /tmp/perf-PID.map.
 func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: r.Filename, BuildID: id}}
 	if m.End <= m.Start {
@@ -58,7 +57,7 @@ func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	case isVDSO(r.Filename):
 		m.DSO.Name, m.Pgoff = dso.VDSO, 0
 	case anon || isNoFile(r.Filename):
-		m.Pgoff = m.Start // such names stand for addresses, not for offsets
+		m.Pgoff = m.Start // DSOs with these names have addresses, not offsets
 		if r.Executable() {
 			m.DSO.Name = symbolize.PerfMap(r.PID)
 		}
@@ -75,8 +74,9 @@ func isAnon(name string) bool {
 // mapHugeTLB is MAP_HUGETLB of linux/mman.h.
 const mapHugeTLB = 0x40000
 
-// PerfMap returns the DSO of which names may come beside, or instead of, the
-// mapping's own: that of code which was made at run time. "" if there is none.
+// PerfMap returns the name of the perf map, which may name the mapping's addresses
+// in addition to or instead of its DSO: that of code generated at run time. It is
+// "" if there is none.
 func (m *Map) PerfMap() string {
 	if m.DSO.isJIT() {
 		return m.DSO.Name
@@ -84,8 +84,8 @@ func (m *Map) PerfMap() string {
 	return m.perfMap
 }
 
-// isNamedMemory tells of memory that a process has given a name, which perf takes
-// for a file.
+// isNamedMemory reports whether a mapping is memory that a process has named. perf
+// treats it as a file.
 func isNamedMemory(name string) bool {
 	return strings.HasPrefix(name, "/memfd:") || strings.HasPrefix(name, "[anon:") || strings.HasPrefix(name, "[anon_shmem:")
 }
@@ -97,9 +97,9 @@ func isNoFile(name string) bool {
 func isVDSO(name string) bool { return name == dso.VDSO || name == "[vdso32]" || name == "[vdsox32]" }
 
 // maps are the mappings of a process at one time, by address, without overlaps.
-// They do not change: a new mapping makes new maps, which share all blocks but
-// a few with the old, so that forks of a process with many mappings cost little.
-// What was resolved against them is kept with them.
+// They are immutable: a new mapping makes new maps, which share most blocks with
+// the old ones, so forks of a process with many mappings cost little. They also
+// cache the frames and chains resolved with them.
 type maps struct {
 	blocks          [][]*Map // none is empty, none has more than blockSize
 	chains, foreign chains
@@ -108,7 +108,7 @@ type maps struct {
 // blockSize is more than most processes have.
 const blockSize = 128
 
-// block returns the place of the first block that has something behind ip.
+// block returns the index of the first block that has a mapping ending after ip.
 func (ms *maps) block(ip uint64) int {
 	return sort.Search(len(ms.blocks), func(i int) bool { return last(ms.blocks[i]).End > ip })
 }
@@ -130,7 +130,7 @@ func (ms *maps) find(ip uint64) *Map {
 // list returns all mappings.
 func (ms *maps) list() []*Map { return slices.Concat(ms.blocks...) }
 
-// with returns the mappings with m; what it overlaps loses that part.
+// with returns the mappings with m; overlapped mappings lose that part.
 func (ms *maps) with(m *Map) *maps {
 	lo := ms.block(m.Start)
 	hi := lo
@@ -162,7 +162,7 @@ func (ms *maps) replaced(lo, hi int, list []*Map) *maps {
 	return &maps{blocks: slices.Concat(ms.blocks[:lo], slices.Collect(slices.Chunk(list, size)), ms.blocks[hi:])}
 }
 
-// insert returns the list with m; what it overlaps loses that part.
+// insert returns the list with m; overlapped mappings lose that part.
 func insert(list []*Map, m *Map) []*Map {
 	lo := sort.Search(len(list), func(i int) bool { return list[i].End > m.Start })
 	hi := lo
@@ -185,6 +185,6 @@ func (m *Map) part(start, end uint64) *Map {
 	return &Map{Start: start, End: end, Pgoff: m.Off(start), DSO: m.DSO, symbol: m.symbol, code: m.code, perfMap: m.perfMap, record: m.record}
 }
 
-// clone returns the mappings of a forked process. What was resolved is still
-// right for it, but is not shared: the two go their own ways.
+// clone returns the mappings of a forked process. Their cache starts empty, since
+// the mappings of the two diverge.
 func (ms *maps) clone() *maps { return &maps{blocks: ms.blocks} }

@@ -1,12 +1,11 @@
-// Package replay answers the question: whose address was it, then? It goes
-// through a recording in the order of time, keeps the threads with their names
-// and mappings as MMAP, COMM, FORK, EXIT and KSYMBOL tell of them, and resolves
-// each sample's addresses against what was mapped at its moment.
+// Package replay finds the thread, mapping and DSO of each sample's addresses. It
+// reads a recording in the order of time, keeps threads, names and mappings as
+// MMAP, COMM, FORK, EXIT and KSYMBOL records change them, and resolves each
+// sample's addresses with the mappings of its time.
 //
-// It leaves the decoding of records to format, names within a DSO to symbolize
-// and everything that is shown to script and report. It follows what
-// tools/perf/util/machine.c, thread.c and maps.c do, so that a frame is
-// attributed as perf attributes it.
+// format decodes the records, symbolize names addresses within a DSO, and script
+// and report print. replay follows tools/perf/util/machine.c, thread.c and maps.c,
+// so that it attributes a frame as perf does.
 package replay
 
 import (
@@ -32,7 +31,7 @@ type Thread struct {
 	FirstComm string
 	space     *process
 	leader    *Thread // the first of its process; nil: itself
-	parent    int32   // TID of the thread that started it, -1 if that is not known
+	parent    int32   // TID of the thread that started it, -1 if unknown
 	// namespaces are those of its last NAMESPACES record.
 	namespaces []format.Namespace
 }
@@ -52,12 +51,12 @@ func (th *Thread) Leader() *Thread {
 	return th.leader
 }
 
-// process is what its threads share.
+// process is the state that threads of a process share.
 type process struct{ *maps }
 
-// Frame is one address of a callchain. The same address in the same mapping is
-// the same Frame, so what is made of it can be kept under its ID. Its name is
-// looked up when somebody asks for it, by any goroutine.
+// Frame is one address of a callchain. The same address in the same mapping is the
+// same Frame, so callers can cache results by its ID. Its name is looked up on first
+// use, by any goroutine.
 type Frame struct {
 	ID     int // dense, from 0
 	IP     uint64
@@ -66,7 +65,7 @@ type Frame struct {
 
 	label   string // shown in the place of a symbol
 	symbols *symbolize.Symbolizer
-	samples int // that Unnamed is to count for it
+	samples int // that Unnamed counts for it
 	once    sync.Once
 	sym     *symbolize.Symbol
 	off     uint64
@@ -75,7 +74,7 @@ type Frame struct {
 	calls, callers atomic.Pointer[[]srcline.Call] // at the address, and one byte before
 }
 
-// NamedFrame returns a frame whose symbol is known, nil for none.
+// NamedFrame returns a frame with the given symbol, which may be nil.
 func NamedFrame(id int, ip uint64, kernel bool, m *Map, sym *symbolize.Symbol) *Frame {
 	f := &Frame{ID: id, IP: ip, Kernel: kernel, Map: m}
 	f.once.Do(func() {
@@ -93,7 +92,7 @@ func (f *Frame) Inlined(sym *symbolize.Symbol) *Frame {
 	return own
 }
 
-// Sym returns the frame's symbol, nil when there is none, for Reason.
+// Sym returns the frame's symbol, or nil; Reason then says why.
 func (f *Frame) Sym() *symbolize.Symbol {
 	f.once.Do(f.lookUp)
 	return f.sym
@@ -128,7 +127,7 @@ func (f *Frame) lookUp() {
 	}
 }
 
-// Origin says where the symbols around the frame are from.
+// Origin says from which kind of file the frame's symbols are.
 func (f *Frame) Origin() dso.Origin {
 	switch m := f.Map; {
 	case m == nil || f.symbols == nil:
@@ -142,8 +141,8 @@ func (f *Frame) Origin() dso.Origin {
 	}
 }
 
-// MapOff returns the frame's address as its DSO has it: the offset in the file,
-// the address itself in the kernel and where nothing is mapped.
+// MapOff returns the frame's address in its DSO: the offset in the file, or the ip
+// itself in the kernel and outside of mappings.
 func (f *Frame) MapOff() uint64 {
 	if f.Map == nil || f.Kernel {
 		return f.IP
@@ -179,13 +178,13 @@ type Sample struct {
 	Leaf   *Frame // of the sample's IP
 	// Chain is the callchain. Its parts end with the batch unless History.KeepChains.
 	Chain
-	// Unwound says that the user frames were found with a copy of the stack,
-	// End why there are no more.
+	// Unwound says that the user frames were unwound from a stack copy; End is why
+	// they end.
 	Unwound bool
 	End     unwind.Reason
 	maps    *maps // of its process, then
 
-	Cgroup string // path, "" when the recording does not tell
+	Cgroup string // path, "" if not recorded
 	// Parallelism is how many threads of the recording ran then, as its context
 	// switches say, at least 1.
 	Parallelism int
@@ -204,7 +203,7 @@ func (s *Sample) Guest() bool {
 	return mode == format.MiscGuestKernel || mode == format.MiscGuestUser
 }
 
-// History is what is known of threads and mappings at one moment.
+// History is the state of threads and mappings at one time.
 type History struct {
 	sym     *symbolize.Symbolizer
 	threads map[int32]*Thread // by TID
@@ -220,21 +219,21 @@ type History struct {
 	counted     int
 	resolved    int // samples
 	made        int
-	// kernelSeen tells that an address of the kernel turned up.
+	// kernelSeen says that a sample has an address of the kernel.
 	kernelSeen bool
 	unmapped   frameTable
 	guestMaps  maps  // none
 	lastMaps   *maps // of the last user frame
 	lastMap    *Map
 
-	// chainBytes and chainFrames are blocks of which chains are made.
+	// chainBytes and chainFrames are memory blocks for chains.
 	chainBytes  []byte
 	chainFrames []*Frame
 	chainBlock  []chain
-	batchFrames *arena // of the batch at hand
+	batchFrames *arena // of the current batch
 
-	// known are the user mappings that were seen, and their DSOs. Processes of
-	// one program have the same ones, and so share what is resolved in them.
+	// known are all user mappings, and their DSOs. Processes of one program have
+	// the same ones, and so share resolved frames.
 	known map[mapKey]*Map
 	dsos  map[DSO]*DSO
 	named map[*DSO]bool // their symbols are being read
@@ -242,24 +241,24 @@ type History struct {
 	file     *format.File
 	unwinder func() *unwinder // made when a sample wants it
 	stacks   []stackSample
-	// buildIDs are those that the file lists beside its records.
+	// buildIDs are those of the BUILD_ID section.
 	buildIDs map[string]dso.BuildID
 
 	// KeepExited keeps a thread's name for samples that come after its EXIT, as
 	// perf 6.1 does. In perf 7.3 such a sample has only the thread's number.
 	KeepExited bool
 
-	keepRecords bool // each Map has the record that it is of
+	keepRecords bool // each Map keeps its record
 
-	// KeepChains makes the same part of a process's callchains the same slice, for
-	// whoever counts by that. It takes memory for each that there is.
+	// KeepChains makes equal parts of a process's callchains the same slice, so
+	// that ChainKey can be counted. It keeps each distinct part in memory.
 	KeepChains bool
-	// Show holds the types of records that Walk hands out beside the samples.
+	// Show holds the types of records that Walk hands out besides the samples.
 	Show map[format.Type]bool
-	// AsWritten lets Walk take the records in the order of the file.
+	// AsWritten makes Walk read the records in file order.
 	AsWritten bool
 	// Also says what is resolved besides the sample's IP and callchain. With Names
-	// the symbols of each DSO are read ahead, beside everything else.
+	// the symbols of each DSO are read in advance, concurrently.
 	Also struct{ Branches, Data, Names bool }
 
 	cgroups map[uint64]string // paths by id
@@ -268,10 +267,10 @@ type History struct {
 	held    []held
 	called  []bool // by event: chains are Called
 
-	// Walked is set by Walk, and Samples counts those that it could decode.
+	// Walked is set by Walk, and Samples counts the decoded samples.
 	Walked        bool
 	Samples       int
-	running, cpus int // threads now, as perf counts them, and CPUs, 0 if not known
+	running, cpus int // running threads, as perf counts them, and CPUs, 0 if unknown
 
 	// Lost counts the records and samples that the recording lost.
 	Lost Lost
@@ -279,22 +278,22 @@ type History struct {
 	Late int
 	// Unknown counts the records of types that format does not know.
 	Unknown format.Skipped
-	// Traced counts what processors traced, which is not decoded.
+	// Traced counts processor traces, which gperf does not decode.
 	Traced Traced
 }
 
-// Traced is what AUXTRACE records hold, and who wrote it.
+// Traced is the size of AUXTRACE data, and the PMU that wrote it.
 type Traced struct {
 	By      format.AuxtraceType
 	Records int
 	Bytes   uint64
 }
 
-// Lost is what LOST and LOST_SAMPLES say together: of any type, and samples.
+// Lost is the sum of LOST (records of any type) and LOST_SAMPLES.
 type Lost struct {
 	Records, Samples uint64
-	// SideBand are those of Samples that are no samples, but mappings, names and the
-	// like: the event that lost them has no others. To perf they are samples.
+	// SideBand are those of Samples that are side-band records, since the event that
+	// lost them has no samples. perf counts them as samples.
 	SideBand uint64
 	Chunks   int // LOST records
 }
@@ -318,7 +317,7 @@ func New(f *format.File, sym *symbolize.Symbolizer) *History {
 	return h
 }
 
-// Apply takes note of a record that is no sample.
+// Apply updates the state with a record that is no sample.
 func (h *History) Apply(rec format.Record) {
 	switch r := rec.(type) {
 	case *format.Mmap:
@@ -366,8 +365,9 @@ func (h *History) Apply(rec format.Record) {
 	}
 }
 
-// parallelism is how many threads run. Switches that come out of order make it more
-// than there are CPUs, or none (machine__resolve of tools/perf/util/event.c).
+// parallelism returns how many threads run, limited to 1 up to the number of CPUs,
+// since context switches may be out of order (machine__resolve of
+// tools/perf/util/event.c).
 func (h *History) parallelism() int {
 	n := h.running
 	if h.cpus > 0 {
@@ -376,8 +376,8 @@ func (h *History) parallelism() int {
 	return max(n, 1)
 }
 
-// thread returns the thread, which is new if nothing was heard of it before: it
-// then shares its process's mappings, and is called by its number.
+// thread returns the thread. An unknown thread is created: it shares its process's
+// mappings, and its number is its name.
 func (h *History) thread(pid, tid int32) *Thread {
 	if th, ok := h.threads[tid]; ok {
 		if th.PID < 0 {
@@ -407,7 +407,7 @@ func (h *History) join(th *Thread) {
 
 func (h *History) fork(r *format.Fork) {
 	parent := h.thread(r.PPID, r.PTID)
-	if parent.PID != r.PPID { // an earlier one, whose exit was not told
+	if parent.PID != r.PPID { // an earlier process, whose EXIT is missing
 		delete(h.threads, r.PTID)
 		parent = h.thread(r.PPID, r.PTID)
 	}
@@ -498,7 +498,7 @@ func (h *History) isCalled(event int) bool {
 	return h.called[event]
 }
 
-// unwind adds the frames that copies of the stack tell of.
+// unwind adds the frames found in the stack copies.
 func (h *History) unwind(samples []Sample) {
 	h.stacks = h.stacks[:0]
 	for i := range samples {
@@ -517,9 +517,9 @@ func (h *History) unwind(samples []Sample) {
 	}
 }
 
-// UserEnd says in words how the sample's user stack ended. Where it was not
-// walked here, that is what the last address tells: it lies in the outermost
-// function, or it is one that no caller can be found of.
+// UserEnd describes why the sample's user stack ended. For a recorded callchain
+// it judges by the last address: whether it lies in an outermost function, or
+// why its caller cannot be found.
 func (h *History) UserEnd(s *Sample) string {
 	switch {
 	case s.Unwound:
@@ -530,10 +530,9 @@ func (h *History) UserEnd(s *Sample) string {
 	return h.unwinder().objects.end(s.User[len(s.User)-1], len(s.User)).String()
 }
 
-// chain cuts the callchain at its marks and resolves the parts; addresses of a
-// hypervisor are looked for nowhere. A chain with another mark, that of a guest
-// too, is left out as a whole, as perf does (add_callchain_ip): the result is
-// then false.
+// chain cuts the callchain at its context marks and resolves the parts, except
+// addresses of a hypervisor. It drops a chain with any other mark, also of a guest,
+// completely, as perf does (add_callchain_ip), and returns false.
 func (h *History) chain(out *Sample, chain format.Words, m *maps) bool {
 	n := chain.Len()
 	mode := format.ContextUser
@@ -588,7 +587,7 @@ func (h *History) userFrame(ms *maps, ip uint64) *Frame {
 	return h.frame(h.lastMap, ip, false)
 }
 
-// KernelFrames tells whether an address of the kernel turned up.
+// KernelFrames reports whether any sample has an address of the kernel.
 func (h *History) KernelFrames() bool { return h.kernelSeen }
 
 func (h *History) foreignFrame(ip uint64) *Frame { return h.frame(nil, ip, false) }

@@ -267,7 +267,7 @@ func TestBranchesOfBothSides(t *testing.T) {
 	}
 }
 
-// Of a sample with counters' values there is one for each that went on.
+// A sample with counter values becomes one for each counter that advanced.
 func TestCounted(t *testing.T) {
 	group := format.ReadGroup | format.ReadID | format.ReadTotalTimeEnabled
 	single := format.ReadID | format.ReadTotalTimeEnabled | format.ReadTotalTimeRunning | format.ReadLost

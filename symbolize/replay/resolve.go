@@ -2,10 +2,9 @@ package replay
 
 import "gperf/format"
 
-// Resolve returns the frame of an address of which a sample does not tell whose
-// it is, such as a branch's: the process's if it had mapped it, else the
-// kernel's, else a frame without a Map. It is to be called before Walk's use
-// returns.
+// Resolve returns the frame of an address without cpumode, for example of a
+// branch: in the process if it had mapped the address, else in the kernel, else a
+// frame without a Map. Call it before Walk's use returns.
 func (h *History) Resolve(s *Sample, ip uint64) *Frame {
 	if m := s.maps.find(ip); m != nil {
 		return h.frame(m, ip, false)
@@ -16,8 +15,8 @@ func (h *History) Resolve(s *Sample, ip uint64) *Frame {
 	return h.foreignFrame(ip)
 }
 
-// ResolveData returns the frame of the data that the sample accessed, looked for
-// where its instruction ran. It is to be called before Walk's use returns.
+// ResolveData returns the frame of the data that the sample accessed, in the
+// address space of its instruction. Call it before Walk's use returns.
 func (h *History) ResolveData(s *Sample) *Frame { return h.modeFrame(s, s.Addr) }
 
 // modeFrame returns the frame of an address of what ran: the kernel or the process.
@@ -32,12 +31,12 @@ func (h *History) modeFrame(s *Sample, ip uint64) *Frame {
 	return h.foreignFrame(ip)
 }
 
-// IsKernel tells whether the DSO is the kernel itself: its addresses stand for
-// themselves, those of a module for offsets.
+// IsKernel reports whether the DSO is the kernel itself: it has addresses, modules
+// have offsets.
 func (d *DSO) IsKernel() bool { return d.Name == kernelName || d.Short == kernelShort }
 
-// MapSize returns the size of the mapping that the frame lies in, in bytes. As in perf,
-// the kernel's is what its symbols span, where they are known.
+// MapSize returns the size of the frame's mapping, in bytes. As in perf, the
+// kernel's is the span of its symbols, if known.
 func (h *History) MapSize(f *Frame) uint64 {
 	if f.Map.DSO.IsKernel() {
 		if start, end := h.sym.KernelRange(); end > start {
@@ -47,8 +46,8 @@ func (h *History) MapSize(f *Frame) uint64 {
 	return f.Map.End - f.Map.Start
 }
 
-// Rank returns which DSO of that name the recording has told of: the first is 1,
-// and 0 is one that it did not tell of.
+// Rank returns the position of the DSO's name in the order of the recording: 1 is
+// the first, 0 an unknown name.
 func (h *History) Rank(name string) int32 { return h.ranks[name] }
 
 func (h *History) rank(m *Map) {
@@ -60,7 +59,7 @@ func (h *History) rank(m *Map) {
 	}
 }
 
-// DSOs returns what processes had mapped so far, in no order.
+// DSOs returns the DSOs mapped by processes so far, unordered.
 func (h *History) DSOs() (l []*DSO) {
 	for _, d := range h.dsos {
 		l = append(l, d)

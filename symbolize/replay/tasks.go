@@ -23,8 +23,8 @@ type Mapping struct {
 	Name              string
 }
 
-// Tasks reads f to its end and returns all threads, those that ended too, in no order.
-// h is new. With mappings, they have theirs. What could not be used is in the result.
+// Tasks reads f to its end and returns all threads, including exited ones, unordered.
+// h is new. mappings adds their mappings. The result counts the skipped parts.
 func (h *History) Tasks(f *format.File, mappings bool) ([]*Task, format.Skipped, error) {
 	h.KeepExited, h.keepRecords = true, true
 	reader := f.Records()

@@ -11,9 +11,9 @@ type File struct {
 	ID   dso.BuildID
 }
 
-// Unnamed returns in what part of the samples, from 0 to 1, an address of a file has no
-// name: the innermost one of the file in the callchain, or the sampled one. Addresses
-// that nobody asked the name of do not count. It is to be called after Walk.
+// Unnamed returns for each file the fraction of samples, from 0 to 1, in which its
+// address has no name: its innermost address in the callchain, or the sampled one.
+// Addresses that were not looked up do not count. Call it after Walk.
 func (h *History) Unnamed() map[File]float64 {
 	for _, block := range h.chainBlocks {
 		for i := range block {

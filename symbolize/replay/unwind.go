@@ -36,9 +36,9 @@ type walker struct {
 const maxUnwound = 127
 
 func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
-	var cache *unwind.Cache // nil without a home: tables are made each time
+	var cache *unwind.Cache // nil without a home directory: tables are built each time
 	if !sym.Finder().Packed() {
-		// What comes from elsewhere, and may lack code, is none of this machine's.
+		// Files of an archive are not this machine's and may lack code: do not cache their tables on disk.
 		cache, _ = unwind.NewCache()
 	}
 	u := &unwinder{objects: &objects{sym: sym, cache: cache, list: map[DSO]*object{}}}
@@ -56,8 +56,8 @@ func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 	return u
 }
 
-// stackSample is a sample whose stack is to be walked, and the addresses that
-// the walk found.
+// stackSample is a sample with a stack to walk, and the addresses that the walk
+// found.
 type stackSample struct {
 	sample *Sample
 	ips    []byte
@@ -117,10 +117,9 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 	}
 }
 
-// missing tells whether m shows a file that is not there. A stack ends before
-// such a frame, as in perf (frame_callback of tools/perf/util/unwind-libdw.c):
-// without the file, frames beyond it are guesswork. A JIT's code is walked
-// through by its frame pointers.
+// missing reports whether the file of m is missing. A stack ends before its frame,
+// as in perf (frame_callback of tools/perf/util/unwind-libdw.c): without the file,
+// its callers would be guesses. Code of a JIT is unwound by frame pointers.
 func (w *walker) missing(m *Map) bool {
 	return m != nil && m.symbol == nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
 }
@@ -168,7 +167,7 @@ func (o *objects) object(d *DSO) *object {
 	}
 	o.mu.Unlock()
 	obj.once.Do(func() {
-		// Its symbols will be wanted next.
+		// Its symbols will be needed next.
 		go o.sym.Problem(d.Name, d.BuildID)
 		obj.open(o, d)
 	})
@@ -183,13 +182,13 @@ func (o *objects) mapping(m *Map) *unwind.Mapping {
 	}
 	var ok bool
 	if um.Bias, ok = obj.image.Bias(m.Start, m.End, m.Pgoff); !ok {
-		um.Object = nil // the file is not laid out as what was mapped
+		um.Object = nil // the file's layout is not that of the mapping
 	}
 	return um
 }
 
-// end says why a user stack that was recorded as addresses has no more of them,
-// as far as the last of n can tell.
+// end returns why a recorded callchain of n user addresses ends, judged by its last
+// one.
 func (o *objects) end(last *Frame, n int) unwind.Reason {
 	switch {
 	case last.Map == nil:
@@ -221,8 +220,8 @@ func (o *objects) end(last *Frame, n int) unwind.Reason {
 	return unwind.Unreadable
 }
 
-// open finds a DSO's call frame information. Where there is none, or not the
-// file, the walk goes by frame pointers.
+// open finds a DSO's CFI. Without CFI or without the file, the walk uses frame
+// pointers.
 func (obj *object) open(o *objects, d *DSO) {
 	image, err := o.sym.Finder().Find(d.Name, d.BuildID)
 	if err != nil {

@@ -16,11 +16,11 @@ type Batch struct {
 	Samples []Sample
 	Records []Record
 
-	frames arena        // of callchains that came but once
+	frames arena        // of callchains that came only once
 	raws   []format.Raw // from which Samples and Records borrow
 }
 
-// Keep takes the other samples out of the batch.
+// Keep removes the other samples from the batch.
 func (b *Batch) Keep(keep func(*Sample) bool) {
 	kept, records := b.Samples[:0], b.Records
 	for i := range b.Samples {
@@ -45,7 +45,7 @@ type Record struct {
 	Raw    format.Raw
 	ID     format.RecordID // see File.RecordID
 	Event  int             // index in File.Attrs
-	Thread *Thread         // that it tells of, nil for none
+	Thread *Thread         // its subject, nil for none
 	Comm   string          // of Thread, then
 	Before int             // so many samples of the batch come before it
 }
@@ -54,7 +54,7 @@ var batches = sync.Pool{New: func() any {
 	return &Batch{Samples: make([]Sample, 0, batchSize), raws: make([]format.Raw, 0, batchSize)}
 }}
 
-// Release gives the batch's memory back: it must not be used any more.
+// Release returns the batch's memory; the caller must not use the batch any more.
 func (b *Batch) Release() {
 	clear(b.Samples)
 	b.Samples = b.Samples[:0]
@@ -67,14 +67,14 @@ func (b *Batch) Release() {
 	batches.Put(b)
 }
 
-// Walk reads f's records and hands its samples, resolved and in the order of
-// time, to use, which owns the batch. keep, which may be nil, says whether a
-// sample, with its Thread and Comm, is wanted; its frames come only then. What
-// could not be used is counted in the result. Walk ends early with use's error.
+// Walk reads f's records and passes its samples, resolved and in the order of time,
+// to use, which owns the batch. keep, which may be nil, selects samples by their
+// Thread and Comm before their frames are resolved. The result counts the skipped
+// parts. Walk ends early with use's error.
 func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch) error) (format.Skipped, error) {
 	h.Walked = true
 	if h.Also.Names {
-		// The kernel takes its time to list its symbols: meanwhile the file is read.
+		// The kernel lists its symbols slowly: read the file meanwhile.
 		go h.sym.KernelProblem()
 	}
 	in := make(chan *Batch, 4)
@@ -100,7 +100,7 @@ func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch)
 	return skipped, err
 }
 
-// readBatches sends batches whose samples are still to be decoded.
+// readBatches sends batches of samples that are not decoded yet.
 func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error {
 	for {
 		b := batches.Get().(*Batch)
@@ -205,8 +205,8 @@ func (h *History) deliver(f *format.File, b *Batch, keep func(*Sample) bool) {
 	}
 }
 
-// place gives b's last sample its thread and frames, or takes it out again where
-// it is not wanted.
+// place sets the thread and frames of b's last sample, or removes the sample if
+// keep rejects it.
 func (h *History) place(b *Batch, keep func(*Sample) bool) {
 	n := len(b.Samples) - 1
 	s := &b.Samples[n]
@@ -225,8 +225,7 @@ func (h *History) place(b *Batch, keep func(*Sample) bool) {
 	h.resolveFrames(s)
 }
 
-// spread puts in the place of b's last sample those that its counters' values
-// stand for.
+// spread replaces b's last sample with one for each of its counter values.
 func (h *History) spread(f *format.File, b *Batch, keep func(*Sample) bool) {
 	n := len(b.Samples) - 1
 	s := b.Samples[n].Sample
@@ -237,9 +236,8 @@ func (h *History) spread(f *format.File, b *Batch, keep func(*Sample) bool) {
 	})
 }
 
-// show applies rec and finds the thread that it tells of, as process_comm_event
-// and the like of perf's builtin-script.c do: a thread that ends still has its
-// name.
+// show applies rec and finds its subject, as process_comm_event and similar
+// functions of perf's builtin-script.c do: an exiting thread still has its name.
 func (h *History) show(f *format.File, raw format.Raw, rec format.Record, before int) Record {
 	r := Record{Record: rec, Raw: raw, Before: before}
 	r.ID, r.Event = f.RecordID(raw)
@@ -256,7 +254,7 @@ func (h *History) show(f *format.File, raw format.Raw, rec format.Record, before
 	return r
 }
 
-// subject is whom a record tells of: whom it names, or else who was running.
+// subject returns the thread that a record names, or else the running one.
 func subject(rec format.Record, id format.RecordID) (pid, tid int32) {
 	switch r := rec.(type) {
 	case *format.Comm:

@@ -17,10 +17,10 @@ type Where struct {
 	known map[*Frame]bool
 }
 
-// All says whether every sample matches.
+// All reports whether every sample matches.
 func (w *Where) All() bool { return len(w.DSOs)+len(w.Symbols) == 0 }
 
-// Matches says whether samples at f are chosen.
+// Matches reports whether samples at f are selected.
 func (w *Where) Matches(f *Frame) bool {
 	if w.All() {
 		return true

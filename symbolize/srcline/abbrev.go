@@ -2,7 +2,7 @@ package srcline
 
 import "gperf/symbolize/dso/leb"
 
-// slot is a place for the value of an attribute that is of use.
+// slot is the place of a needed attribute's value.
 type slot uint8
 
 const (
@@ -98,7 +98,7 @@ type abbrev struct {
 	tag      uint64
 	kind     kind
 	children bool
-	plain    bool // the DIE is of no use, and all that is to be passed over is in ops[0]
+	plain    bool // the DIE is not needed, and ops[0] skips all of it
 	ops      []op
 }
 
@@ -122,7 +122,7 @@ type layout struct {
 	version      uint16
 }
 
-// fixed returns the size of a form's values, ok is false if they tell it themselves.
+// fixed returns the size of a form's values; ok is false if it varies.
 func (l layout) fixed(form uint64) (n uint32, ok bool) {
 	switch form {
 	case formFlagPresent, formImplicitConst:
@@ -155,7 +155,7 @@ func (l layout) fixed(form uint64) (n uint32, ok bool) {
 // usualAbbrevs is as many as most units have.
 const usualAbbrevs = 192
 
-// parseAbbrevs reads the table at the cursor. What is behind damage is missing.
+// parseAbbrevs reads the table at the cursor, up to its end or the first damage.
 func parseAbbrevs(c *leb.Cursor, l layout) *abbrevs {
 	t := &abbrevs{list: make([]abbrev, 0, usualAbbrevs)}
 	ops := make([]op, 0, 4*usualAbbrevs) // of all, in one piece
@@ -234,7 +234,7 @@ func parseSpecs(c *leb.Cursor, l layout, kind kind, children bool, ops []op) []o
 	}
 }
 
-// slot returns s if the attribute is of use in a DIE of the kind.
+// slot returns s if the attribute is needed in a DIE of the kind.
 func (k kind) slot(s slot, children bool) slot {
 	switch {
 	case s == slotSibling:

@@ -42,8 +42,8 @@ func (u *unit) abbrevs() *abbrevs {
 	return t
 }
 
-// rootAbbrev returns the abbreviation of the root DIE. As a rule each unit has a
-// table of its own, most of which is not needed to list units.
+// rootAbbrev returns the abbreviation of the root DIE. Usually each unit has its
+// own table, and listing units needs only this entry.
 func (u *unit) rootAbbrev(code uint64) *abbrev {
 	shared := len(u.units) > 0 && u.units[len(u.units)-1].abbrevOff == u.abbrevOff
 	if shared {

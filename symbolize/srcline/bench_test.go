@@ -9,9 +9,9 @@ import (
 	"gperf/symbolize/dso/cache"
 )
 
-// BenchmarkLookup opens $GPERF_SRCLINE_FILE, for example a kernel's, and looks random
-// addresses up, of which nothing is kept on disk; one by one and from two
-// goroutines. Kept are all of them the last time.
+// BenchmarkLookup opens $GPERF_SRCLINE_FILE, for example a vmlinux, and looks up
+// random addresses: without a disk cache from one goroutine and from two, then
+// with everything in the disk cache.
 func BenchmarkLookup(b *testing.B) {
 	path := os.Getenv("GPERF_SRCLINE_FILE")
 	if path == "" {

@@ -61,7 +61,7 @@ func settle(claims []claim, out []piece) []piece {
 	return out
 }
 
-// ownerOf returns whose piece an address is in, -1 if nobody's.
+// ownerOf returns the owner of an address's piece, -1 for none.
 func ownerOf(pieces []piece, addr uint64) int32 {
 	i, found := slices.BinarySearchFunc(pieces, addr, func(p piece, addr uint64) int { return cmp.Compare(p.addr, addr) })
 	switch {

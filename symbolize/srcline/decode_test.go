@@ -84,7 +84,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// everywhere says that there is code at all addresses.
+// everywhere is code at all addresses.
 var everywhere = spans{{0, ^uint64(0)}}
 
 // oldLines is a table of version 2 to 4 with the given program.
@@ -131,7 +131,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Version 5 counts directories and files from 0, and may have checksums beside them.
+// Version 5 counts directories and files from 0, and may have checksums for them.
 func TestLines5(t *testing.T) {
 	md5 := make([]byte, 16)
 	header := asm(false, 1, 1, 1, 0xfb, 14, 1,
@@ -154,8 +154,8 @@ func TestLines5(t *testing.T) {
 	}
 }
 
-// A table says of each address what it was made of, and a damaged one nothing wrong
-// enough to fail.
+// A table returns the rows that it was made from, and a damaged one does not
+// panic.
 func TestTable(t *testing.T) {
 	tr := &tree{nodes: []node{
 		{parent: -1, function: 2, start: 0, end: 1},

@@ -69,7 +69,7 @@ func (d *dwarf) pieces() []piece {
 	defer d.readers.Put(r)
 	for i, u := range d.units {
 		if list = u.spans(&u.attrs, list[:0]); len(list) == 0 && u.hasLines {
-			d.read(u, r) // it does not tell them itself
+			d.read(u, r) // the root DIE has no ranges
 			list = append(list, r.spans...)
 		}
 		for _, s := range list {

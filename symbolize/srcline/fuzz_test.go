@@ -7,7 +7,7 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// lookAround looks addresses up at, before and behind all that units claim.
+// lookAround looks up addresses at, before and after all ranges of units.
 func lookAround(x *Index) {
 	for i, p := range x.pieces {
 		if i == 64 {
@@ -21,7 +21,7 @@ func lookAround(x *Index) {
 	x.Lookup(^uint64(0))
 }
 
-// indexOf returns the index of a file, of which nothing is kept on disk.
+// indexOf returns the index of a file, without a disk cache.
 func indexOf(im *dso.Image) (*Index, error) {
 	return Open(nil, dso.BuildID{}, func() (Files, error) { return Files{Debug: im}, nil })
 }

@@ -72,12 +72,12 @@ func openGo(im *dso.Image) (*goTable, error) {
 	return g, nil
 }
 
-// readGo reads the head of a table, which tells the size of a pointer, too.
+// readGo reads the header of a table, and the size of a pointer from it.
 func readGo(b []byte, big bool) (g *goTable, ptr int, err error) {
 	g = &goTable{big: big}
 	c := g.cursor(b, 0)
 	if c.U32() != goMagic {
-		return nil, 0, fmt.Errorf("of another version of Go: %w", ErrNoLines)
+		return nil, 0, fmt.Errorf("table of an unsupported version of Go: %w", ErrNoLines)
 	}
 	c.Skip(2)
 	g.quantum = uint64(c.U8())
@@ -182,7 +182,7 @@ func (f *goFunction) place(vaddr uint64) (file string, line int) {
 // lookup returns the functions at a vaddr as Index.Lookup does.
 func (g *goTable) lookup(vaddr uint64) (calls []Call) {
 	f, ok := g.function(vaddr)
-	if !ok || f.value(f.lines, vaddr) < 0 { // behind the code of a function
+	if !ok || f.value(f.lines, vaddr) < 0 { // after the code of a function
 		return nil
 	}
 	for len(calls) < maxChain {
@@ -238,7 +238,7 @@ func newGoModule(im *dso.Image, table uint64, ptr int) *goModule {
 	return m
 }
 
-// isModule tells whether there is a moduledata at a vaddr: by its text, which must
+// isModule reports whether there is a moduledata at a vaddr: by its text, which must
 // be code.
 func (m *goModule) isModule(vaddr uint64) bool {
 	n := *m

@@ -29,7 +29,7 @@ type lineRow struct {
 	line, column uint32
 }
 
-// sequence is rows of ascending addresses, the last of which ends at end.
+// sequence is rows of ascending addresses; the last row ends at end.
 type sequence struct {
 	rows []lineRow
 	end  uint64
@@ -148,7 +148,7 @@ func (p *lineProgram) newFiles(offset int) {
 	p.files = p.entries(offset, p.files[:0])
 }
 
-// entries appends a list of paths with the formats that it tells.
+// entries appends a list of paths in the formats that precede it.
 func (p *lineProgram) entries(offset int, list []lineFile) []lineFile {
 	c := &p.c
 	type format struct{ content, form uint64 }
@@ -214,7 +214,7 @@ func (p *lineProgram) row() {
 	p.rows = append(p.rows, r)
 }
 
-// run executes the program and tells whether it is whole.
+// run executes the program and reports whether it is whole.
 func (p *lineProgram) run() bool {
 	c := &p.c
 	p.reset()
@@ -316,8 +316,8 @@ func (p *lineProgram) settle() {
 	}
 }
 
-// path appends the path of a file: what the table tells, below the directory that
-// it was compiled in, nothing resolved. It is empty if there is no such file.
+// path appends the path of a file as in the table, relative to the compilation
+// directory and unresolved. It appends nothing for an unknown file.
 func (t *lineTable) path(to []byte, file uint64) []byte {
 	if file >= uint64(len(t.files)) || len(t.files[file].name) == 0 {
 		return to
@@ -330,7 +330,7 @@ func (t *lineTable) path(to []byte, file uint64) []byte {
 	if f.dir < uint64(len(t.dirs)) {
 		dir = t.dirs[f.dir]
 	}
-	// Directory 0 is the one that it was compiled in.
+	// Directory 0 is the compilation directory.
 	if f.dir != 0 && !bytes.HasPrefix(dir, []byte("/")) {
 		to = appendPath(to, t.compDir)
 	}

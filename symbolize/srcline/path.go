@@ -26,10 +26,10 @@ func (c *Call) TreePath(whole bool) string {
 	return c.File[c.Top:]
 }
 
-// topOf returns where in a path what lies below the top of its tree begins: behind
-// the longest directory that it shares with the one that it was compiled in. That
-// is the top itself, or a directory for what is made of the tree, somewhere
-// below it. What shares the root alone is of another tree: 0.
+// topOf returns the offset in a path of the part below the top of its source tree:
+// after the longest directory that it shares with the compilation directory, which
+// is the top itself or a build directory below it. A path that shares only the
+// root belongs to another tree: 0.
 func topOf(file, compDir []byte) int {
 	top := 0
 	for i := 1; i <= len(compDir) && i < len(file) && file[i-1] == compDir[i-1]; i++ {

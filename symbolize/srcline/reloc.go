@@ -10,10 +10,10 @@ import (
 	"gperf/symbolize/dso/leb"
 )
 
-// SectionAddrs returns the vaddr of each section, by index. Those of a relocatable
-// file, as kernel modules are, have none: they get places one behind the other,
-// by which an Index knows them, also one that is kept of another file with the same
-// build ID. So those that are empty, which such a file may lack, get none.
+// SectionAddrs returns the vaddr of each section, by index. Sections of a
+// relocatable file (a kernel module) have none, so they get consecutive addresses.
+// An Index uses these, also a cached one of another file with the same build ID.
+// That file may lack the empty sections, so they get no address.
 func SectionAddrs(im *dso.Image) []uint64 {
 	addrs := make([]uint64, len(im.Sections()))
 	next := uint64(relocatableBase)

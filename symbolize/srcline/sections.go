@@ -12,8 +12,8 @@ import (
 	"gperf/symbolize/dso"
 )
 
-// readSections reads the sections of DWARF that are of use, those whose names
-// end in suffix.
+// readSections reads the needed sections of DWARF, those whose names end in
+// suffix.
 func readSections(im *dso.Image, suffix string, read func(*elf.Section) ([]byte, error)) (*sections, error) {
 	s := &sections{big: im.ByteOrder() == binary.BigEndian}
 	for _, want := range []struct {
@@ -78,8 +78,8 @@ func unpack(r io.Reader, packed, size uint64) ([]byte, error) {
 // spans are addresses, by address.
 type spans []span
 
-// codeOf returns where the file has code. What DWARF tells of other places, the
-// linker threw away.
+// codeOf returns the ranges of the file's code. DWARF for other addresses describes
+// code that the linker dropped.
 func codeOf(im *dso.Image) (code spans) {
 	addrs := SectionAddrs(im)
 	for i, s := range im.Sections() {

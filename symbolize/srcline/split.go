@@ -27,7 +27,7 @@ func (p *packages) close() {
 	}
 }
 
-// split returns the split unit that a skeleton unit stands for.
+// split returns the split unit of a skeleton unit.
 func (d *dwarf) split(skeleton *unit) (*unit, error) {
 	missing := fmt.Errorf("split unit %s of %s: %w", skeleton.dwoName, skeleton.name, dso.ErrNoFile)
 	if d.files.DWO == nil {
@@ -89,8 +89,8 @@ func (p *packages) open(im *dso.Image) (*splitFile, error) {
 	return f, err
 }
 
-// Sections in the index of a package (DWARF 5, section 7.3.5.3), whose numbers
-// the GNU version shares as far as they are of use.
+// Sections in the index of a package (DWARF 5, section 7.3.5.3). The GNU version
+// has the same numbers for these.
 const (
 	sectInfo       = 1
 	sectAbbrev     = 3
@@ -127,8 +127,8 @@ func (f *splitFile) unitSections(id uint64) (*sections, bool) {
 // part is where in a section of a package a unit's is.
 type part struct{ off, size uint32 }
 
-// findSplit looks an ID up in the index of a package: a hash table of IDs, row
-// numbers beside it, then for each row what of each section is the unit's.
+// findSplit looks an ID up in the index of a package: a hash table of IDs, a
+// parallel table of row numbers, then for each row the unit's part of each section.
 func findSplit(c leb.Cursor, id uint64) (map[uint32]part, bool) {
 	if v := c.U32(); v != 2 && v != 5 && v>>16 != 5 {
 		return nil, false

@@ -13,9 +13,9 @@ import (
 // DW_AT_dwo_name by which the first of them names it.
 type SplitFile struct{ Path, CompDir, Name string }
 
-// SplitFiles returns the files in which the split DWARF is of those units that have
-// code from lo up to, but not, hi which is wanted. It closes the files that it is given. With an
-// error, some are missing.
+// SplitFiles returns the files with the split DWARF of all units that have code in
+// a wanted range, from lo up to, but not including, hi. It closes the given files.
+// With an error, some of the result are missing.
 func SplitFiles(files Files, wanted func(lo, hi uint64) bool) (list []SplitFile, err error) {
 	d, err := openDWARF(files)
 	if err != nil {

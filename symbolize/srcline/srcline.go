@@ -30,7 +30,7 @@ var errDamaged = errors.New("damaged")
 // Call is one function that an address belongs to.
 type Call struct {
 	Function  string // its linkage name, or else its name, as DWARF has it; "" if there is none
-	File      string // path as DWARF has it, below the directory that it was compiled in; "" if there is none
+	File      string // path in DWARF, relative to the compilation directory; "" if unknown
 	Top       int    // bytes of File that lead to the top of its tree; 0: not known
 	Line      int    // 0: of no line
 	Column    int    // 0: not known
@@ -43,7 +43,7 @@ type Files struct {
 	Debug *dso.Image // with the DWARF
 	Supp  *dso.Image // what dwz moved parts of it into; nil if there is none
 	// DWO yields files that may hold the split DWARF of a unit, which names it by
-	// its DW_AT_comp_dir and DW_AT_dwo_name. Nil stands for none.
+	// its DW_AT_comp_dir and DW_AT_dwo_name. It may be nil.
 	DWO func(compDir, name string) iter.Seq[*dso.Image]
 }
 
@@ -78,16 +78,16 @@ type indexUnit struct {
 	partial bool   // the unit is damaged
 }
 
-// firstUnit is what the first unit is called as the owner of addresses: higher
-// than those behind it.
+// firstUnit is the first unit's number as the owner of addresses; the following
+// units have lower ones.
 const firstUnit = math.MaxInt32
 
-// In tells whether a file has line information.
+// In reports whether a file has line information.
 func In(im *dso.Image) bool { return im.HasDWARF() || goSection(im) != nil }
 
-// Open returns the index of the DSO with a build ID. What c has of it is not read
-// again; only if something is missing, the files are found, which are the
-// index's from then on. The error is find's, or ErrNoLines where that is the cause.
+// Open returns the index of the DSO with a build ID. It calls find only if c lacks
+// a part of the index; the index then owns the files. The error is that of find, or
+// ErrNoLines.
 func Open(c *cache.Dir, id dso.BuildID, find func() (Files, error)) (*Index, error) {
 	x := &Index{id: id, cache: c, find: find}
 	x.dwarf = sync.OnceValues(x.open)
@@ -169,7 +169,7 @@ func (x *Index) make(i int) {
 	switch {
 	case err != nil:
 	case len(d.units) != len(x.units):
-		err = errors.New("it is not what it was when it was read before")
+		err = errors.New("debug information changed since it was indexed")
 	default:
 		err = x.build(x.units[i], d.units[i], d)
 	}
@@ -206,8 +206,8 @@ func (x *Index) intern(r *unitReader) []byte {
 	return x.strings.b
 }
 
-// guard turns a panic into an error: of a file that became shorter while it was
-// mapped, reads fail that way. The result is to be deferred.
+// guard turns a panic into an error: reads of a mapped file that was truncated
+// panic. Defer the result.
 func guard(err *error) func() {
 	old := debug.SetPanicOnFault(true)
 	return func() {

@@ -6,7 +6,7 @@ import (
 	"gperf/symbolize/dso/cache"
 )
 
-// What is kept of an index on disk, little-endian:
+// Format of an index on disk, little-endian:
 //
 //	u32    number of units, number of pieces, bytes of strings, 0
 //	units  u32 bytes of the table, 0 if it was not made

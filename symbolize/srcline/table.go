@@ -11,22 +11,22 @@ import (
 	"gperf/symbolize/dso/leb"
 )
 
-// A table is what is known of one unit, as it is kept in memory and on disk.
-// Numbers of the header and the lists are little-endian, those of nodes and rows
-// LEB128; strings are offsets in the index's strings.
+// A table holds the rows of one unit, in memory and on disk. Numbers of the header
+// and the lists are little-endian, those of nodes and rows LEB128; strings are
+// offsets in the index's strings.
 //
 //	u32        number of blocks; of files; of functions; bytes of nodes
-//	blocks     u64 address of the first row, u32 its place behind the nodes
-//	files      u32 path, u32 bytes of it that lead to the top of its tree
+//	blocks     u64 address of the first row, u32 its offset after the nodes
+//	files      u32 path, u32 length of its part above the source tree's top
 //	functions  u32 name, u32 startLine
 //	nodes      function, back, and unless back is 0: file, line, column of the call
 //	rows       address, node, file, line, column
 //
 // A node's back is how many bytes before it its parent begins, 0 if it is not
-// inlined; its file and function are those of the lists. Of a row all but the column are told as
-// the difference to the row before, in the first row of a block to the block's address,
-// and to 0. Node 0 is none: the nodes begin with a byte of no use. So are file 0 and
-// function 0.
+// inlined; its file and function are indices in the lists. All fields of a row except
+// the column are differences to the previous row, in a block's first row to the
+// block's address and to 0. Node 0 means none: the nodes begin with an unused byte.
+// So do file 0 and function 0.
 type table []byte
 
 const (
@@ -422,7 +422,7 @@ var stringSeed = maphash.MakeSeed()
 
 func hashOf(str []byte) uint32 { return uint32(maphash.Bytes(stringSeed, str)) }
 
-// find returns the string's slot, or the empty one that it is to be put in.
+// find returns the string's slot, or the empty slot for it.
 func (s *stringTable) find(hash uint32, str []byte) *stringSlot {
 	for i := int(hash); ; i++ {
 		slot := &s.slots[i&(len(s.slots)-1)]

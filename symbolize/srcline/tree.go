@@ -4,7 +4,7 @@ import "slices"
 
 // node is a function with code of its own, or one inlined into its parent.
 type node struct {
-	parent     int32  // index of the node that it was inlined into; -1: none
+	parent     int32  // index of the node that it is inlined into, -1 for none
 	function   int32  // in tree.functions
 	file       uint32 // in the line table: of the call
 	line       uint32
@@ -37,8 +37,8 @@ func (t *tree) reset() {
 	clear(t.known)
 }
 
-// maxKnown is how many functions a map may have known that is cleared, rather than
-// made anew.
+// maxKnown is the number of entries up to which the map known is cleared and not
+// replaced.
 const maxKnown = 1 << 10
 
 // place is that of a DIE: its offset, with inSupp in the file of dwz.
@@ -110,7 +110,7 @@ func (t *tree) read(u *unit) bool {
 	return !c.Bad && len(t.spans) <= maxSpans
 }
 
-// hasMethods tells whether types may hold functions with code.
+// hasMethods reports whether types may hold functions with code.
 func (u *unit) hasMethods() bool {
 	switch u.lang {
 	case langC89, langC, langC99, langC11, langC17, langMIPSAssembler:

@@ -68,7 +68,7 @@ func (v *values) number(s slot) uint64 {
 	return v.v[s].u
 }
 
-// read reads the attributes of a DIE, behind its abbreviation code.
+// read reads the attributes of a DIE, which follow its abbreviation code.
 func (l layout) read(c *leb.Cursor, a *abbrev, to *values) {
 	to.has = 0
 	for i := range a.ops {
@@ -134,8 +134,8 @@ func (l layout) value(c *leb.Cursor, form uint64, implicit int64) value {
 	return v
 }
 
-// readUnits lists the units of .debug_info. Damage costs what is behind it, and
-// is counted.
+// readUnits lists the units of .debug_info. It skips damaged units, or the rest if
+// the next unit cannot be found, and counts the damages.
 func (s *sections) readUnits() (damaged int) {
 	for off := uint64(0); off < uint64(len(s.info)); {
 		u, ok := s.readUnit(off)
@@ -151,8 +151,8 @@ func (s *sections) readUnits() (damaged int) {
 	return damaged
 }
 
-// readUnit reads the header at off and the root DIE. It returns nil where there
-// is no telling where the next unit begins; ok is false if the unit is of no use.
+// readUnit reads the header at off and the root DIE. It returns nil if the start of
+// the next unit is unknown; ok is false if the unit is unusable.
 func (s *sections) readUnit(off uint64) (u *unit, ok bool) {
 	c := s.cursor(s.info)
 	c.Seek(off)
@@ -211,7 +211,7 @@ func (u *unit) readRoot(c *leb.Cursor) bool {
 	u.strOffsetsBase = v.number(slotStrOffsetsBase)
 	u.addrBase = v.number(slotAddrBase)
 	u.rnglistsBase = v.number(slotRnglistsBase)
-	if u.split && u.version >= 5 { // behind the headers
+	if u.split && u.version >= 5 { // after the headers
 		length := uint64(2*u.offset - 4) // takes 4 bytes, in 64-bit DWARF 12
 		u.strOffsetsBase, u.rnglistsBase = length+4, length+8
 	}

@@ -33,11 +33,11 @@ import (
 type Dir struct {
 	Path   string
 	Suffix string // of the files' names
-	Magic  string // 8 bytes, the last of which is the version
+	Magic  string // 8 bytes; the last is the version
 	Limit  int64  // bytes that the files may take together
 }
 
-// ErrDamaged is what is wrong with a file that is not whole, or of another version.
+// ErrDamaged: the file is incomplete, or of another version.
 var ErrDamaged = errors.New("not a valid cached file")
 
 const (
@@ -58,8 +58,8 @@ func Path(name string) (string, error) {
 // File returns the path of a build ID's file.
 func (d *Dir) File(id dso.BuildID) string { return filepath.Join(d.Path, id.String()+d.Suffix) }
 
-// Load returns what is kept of a build ID, at an address that is a multiple of 8.
-// The error is fs.ErrNotExist or ErrDamaged where that is the cause.
+// Load returns the contents stored for a build ID, at an address that is a multiple
+// of 8. The error is fs.ErrNotExist, ErrDamaged or another.
 func (d *Dir) Load(id dso.BuildID) ([]byte, error) {
 	if d == nil || id.IsZero() {
 		return nil, fs.ErrNotExist
@@ -99,7 +99,7 @@ func (d *Dir) check(b []byte, id dso.BuildID) error {
 	return nil
 }
 
-// Store keeps the pieces, one behind the other, for a build ID, unless that is zero.
+// Store keeps the pieces, one after the other, for a build ID, unless that is zero.
 func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
 	if d == nil || id.IsZero() {
 		return nil
@@ -125,9 +125,9 @@ func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
 	return d.evict()
 }
 
-// evictShare is into how many parts Limit is divided, after each of which on
-// average the files are counted: with each file stored, counting would take longer
-// than anything else, the longer the more files there are.
+// The cache counts its files after Limit/evictShare stored bytes on average.
+// Counting after every stored file would dominate, and grow with the number of
+// files.
 const evictShare = 64
 
 // dueToEvict returns whether it is time to count the files. That is drawn by lot,
@@ -162,14 +162,14 @@ func (d *Dir) write(w io.Writer, id dso.BuildID, pieces [][]byte) error {
 	return nil
 }
 
-// Drop removes a build ID's file, because it is of no use.
+// Drop removes a build ID's file.
 func (d *Dir) Drop(id dso.BuildID) {
 	if d != nil {
-		os.Remove(d.File(id)) // what remains is found to be of no use again
+		os.Remove(d.File(id)) // the rest is found to be unusable again
 	}
 }
 
-// files returns the files, and removes what a killed process left half written.
+// files returns the files, and removes incomplete ones of killed processes.
 func (d *Dir) files() (list []fs.FileInfo, size int64, err error) {
 	entries, err := os.ReadDir(d.Path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,8 +13,8 @@ import (
 // read past the end gives zero and sets Bad for good, so that decoders need no error
 // after every field.
 type Cursor struct {
-	B   []byte // up to the end of what may be read
-	Pos int    // of what is read next
+	B   []byte // up to the limit of reading
+	Pos int    // of the next byte
 	Big bool   // numbers are big-endian
 	Bad bool
 }
@@ -22,10 +22,10 @@ type Cursor struct {
 // Fail makes the cursor bad, with nothing left to read.
 func (c *Cursor) Fail() { c.Bad, c.Pos = true, len(c.B) }
 
-// Left returns how many bytes there still are.
+// Left returns how many bytes are left.
 func (c *Cursor) Left() int { return len(c.B) - c.Pos }
 
-// Seek goes to an offset that the file told.
+// Seek goes to an offset, which may be read from the file.
 func (c *Cursor) Seek(pos uint64) {
 	if pos > uint64(len(c.B)) {
 		c.Fail()
@@ -43,7 +43,7 @@ func (c *Cursor) Skip(n uint64) {
 	c.Pos += int(n)
 }
 
-// Bytes returns the next n bytes, which are B's own, nil if there are fewer.
+// Bytes returns the next n bytes, a slice of B, or nil if fewer are left.
 func (c *Cursor) Bytes(n uint64) []byte {
 	start := c.Pos
 	if c.Skip(n); c.Bad {
