@@ -523,13 +523,13 @@ func (r *recorder) stop() error {
 	if err := r.reread(true); err != nil {
 		return err
 	}
+	if err := r.settle(time.Now()); err != nil {
+		return err
+	}
 	if err := r.tail(); err != nil {
 		return err
 	}
 	if r.dwarf != nil {
-		if err := r.settle(time.Now()); err != nil {
-			return err
-		}
 		r.dwarf.finish()
 		r.sum.Unwind = &r.dwarf.sum
 	}

@@ -140,8 +140,16 @@ func TestRun(t *testing.T) {
 func TestRunCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
 	events, _ := event.Parse("cpu-clock:u", &event.Finder{Finder: new(probe.Finder)})
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { // the file exists once the events are open
+		for ctx.Err() == nil {
+			if _, err := os.Stat(path); err == nil {
+				time.Sleep(100 * time.Millisecond)
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
 	sum, err := Run(ctx, &Options{Events: events, Output: path, Target: Target{Command: []string{"sleep", "100"}}})
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 		t.Skipf("CAP_PERFMON is missing, or kernel.perf_event_paranoid above 2: %v", err)

@@ -128,10 +128,10 @@ func (r *recorder) switchOutput() error {
 	if err := drain(); err != nil {
 		return err
 	}
-	if err := r.tail(); err != nil {
+	if err := r.settle(time.Now()); err != nil {
 		return err
 	}
-	if err := r.settle(time.Now()); err != nil {
+	if err := r.tail(); err != nil {
 		return err
 	}
 	if err := r.writeLost(); err != nil {
