@@ -12,6 +12,7 @@ import (
 // two CPUs, 32 are enough for the events, but not for walking stacks in the kernel.
 func TestScenarioFewFiles(t *testing.T) {
 	needTracepoints(t)
+	needUnwinder(t)
 	file := filepath.Join(t.TempDir(), "perf.data")
 	for _, files := range []string{"32", "24"} {
 		t.Run("ulimit -n "+files, func(t *testing.T) {
