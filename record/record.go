@@ -53,6 +53,9 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		}
 	}
 	err := r.prepare(ctx)
+	if err == nil && r.dwarf != nil {
+		err = spareFiles()
+	}
 	if r.dwarf != nil && (errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)) {
 		r.closeAll()
 		r.doWithoutWalks(err)
@@ -113,6 +116,19 @@ type recorder struct {
 	sum       Summary
 }
 
+// spareFiles fails with EMFILE if a recording cannot open the files that it needs after the
+// events are open: the output, and for a moment each, files in /proc and programs.
+func spareFiles() error {
+	for range 12 {
+		fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("opening the output: %w", err)
+		}
+		defer unix.Close(fd)
+	}
+	return nil
+}
+
 // doWithoutWalks configures the recording for user stacks that are not unwound in the kernel.
 func (r *recorder) doWithoutWalks(why error) {
 	r.opts.instead = instead(why)
@@ -122,6 +138,10 @@ func (r *recorder) doWithoutWalks(why error) {
 
 // closeAll closes everything that prepare opened, so that prepare can run again.
 func (r *recorder) closeAll() {
+	if r.emit != nil {
+		r.emit.close()
+		r.emit = nil
+	}
 	r.dwarf.close()
 	r.dwarf, r.opened, r.joiners = nil, nil, nil
 	r.unmapRings()
