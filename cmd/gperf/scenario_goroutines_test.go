@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -49,17 +50,21 @@ func goSymbol(t *testing.T, path, name string) (sym elf.Symbol, code []byte) {
 	return syms[i], code
 }
 
-// userChains returns the user callchains of a recording's samples, by event.
+// userChains returns the user callchains of a recording's samples, by event, thread and time:
+// two events at one place have them in the same order.
 func userChains(t *testing.T, path string) [][][]uint64 {
 	t.Helper()
 	f := read(t, path).File
-	chains := make([][][]uint64, len(f.Attrs))
+	byThread := make([]map[int32][][]uint64, len(f.Attrs))
+	for i := range byThread {
+		byThread[i] = map[int32][][]uint64{}
+	}
 	recs := f.Records()
 	var s format.Sample
 	for {
 		raw, err := recs.Next()
 		if err == io.EOF {
-			return chains
+			break
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -76,8 +81,15 @@ func userChains(t *testing.T, path string) [][][]uint64 {
 				chain = append(chain, ip)
 			}
 		}
-		chains[s.Event] = append(chains[s.Event], chain)
+		byThread[s.Event][s.TID] = append(byThread[s.Event][s.TID], chain)
 	}
+	chains := make([][][]uint64, len(f.Attrs))
+	for i, threads := range byThread {
+		for _, tid := range slices.Sorted(maps.Keys(threads)) {
+			chains[i] = append(chains[i], threads[tid]...)
+		}
+	}
+	return chains
 }
 
 // A goroutine's stack ends at runtime.goexit, whatever word an earlier stack left
