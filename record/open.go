@@ -246,6 +246,8 @@ func (o *opener) openOne(c *counter, pid, flags int) (int, error) {
 			ev.Name = userOnly(ev.Name)
 			ev.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
 			a.Name = ev.Name
+		case err == unix.EACCES && leavesKernelChain(a):
+			a.Flags |= format.FlagExcludeCallchainKernel
 		case group >= 0 && o.events[o.leader(c.event)].Weak:
 			return -1, err
 		case err == unix.EINVAL && o.doWithout(a):
@@ -285,6 +287,14 @@ func (o *opener) useCPUClock(a *format.Attr, ev *event.Event) {
 func (o *opener) mayExcludeKernel(a *format.Attr) bool {
 	return Paranoid() >= 2 && !o.opts.Target.byCPU() && a.Type != format.TypeTracepoint &&
 		a.Flags&(format.FlagExcludeKernel|format.FlagExcludeUser) == 0
+}
+
+// leavesKernelChain reports whether the attr asks for the kernel's part of callchains although
+// its samples, taken in user space, have none. Since Linux 7.3 this requires the right to record
+// the kernel (perf_event_paranoid below 2).
+func leavesKernelChain(a *format.Attr) bool {
+	return a.SampleType&format.SampleCallchain != 0 && a.Flags&format.FlagExcludeKernel != 0 &&
+		a.Flags&format.FlagExcludeCallchainKernel == 0
 }
 
 func userOnly(name string) string {
