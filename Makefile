@@ -31,7 +31,7 @@ generate:
 
 # As root: compare gperf with perf. PERF="perf,/other/perf" names several; ARGS="-n 9 -part dwarf" passes arguments.
 bench:
-	go run ./testdata/bench $(ARGS)
+	go run ./internal/testutil/bench $(ARGS)
 
 clean:
 	rm -f gperf perf.data perf.data.old

@@ -2,7 +2,7 @@
 //
 // It knows the file header, the attributes with their ids, the feature sections,
 // the tracepoint formats and every record that a recording produces, and it
-// yields the records in time order. symbolize/replay finds the thread and DSO of
+// yields the records in time order. internal/session finds the thread and DSO of
 // an address, symbolize its name, and record opens the events.
 //
 // The layout of the file (tools/perf/Documentation/perf.data-file-format.txt):

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"gperf/format/tracepoint"
-	"gperf/testdata/swap"
+	"gperf/internal/testutil/swap"
 )
 
 // small is a recording of a few hundred bytes: its mutations go deeper than

@@ -17,7 +17,7 @@
 // BPF programs make the samples of raw tracepoints and of large sets of functions; these
 // samples take the same way (emit.go).
 //
-// Package format owns the layout of the file, symbolize/dso the build IDs, and the caller
+// Package format owns the layout of the file, internal/dso the build IDs, and the caller
 // flags, signals and advice: errors are typed (errors.go), warnings go to Options.Notice.
 // This is the only package that calls perf_event_open.
 package record

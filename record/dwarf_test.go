@@ -17,9 +17,9 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/internal/testutil/programs"
 	"gperf/record/event"
 	"gperf/record/probe"
-	"gperf/testdata/programs"
 	"gperf/unwind"
 )
 

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/internal/dso"
 	"gperf/record/event"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
-	"gperf/symbolize/dso"
 )
 
 // earlySections returns the feature sections whose contents are known when the recording

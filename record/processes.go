@@ -11,7 +11,7 @@ import (
 )
 
 // tracker follows the code mappings of every process through side-band records: for walking
-// stacks now, as symbolize/replay does later for symbolizing. It reads a process without
+// stacks now, as internal/session does later for symbolizing. It reads a process without
 // records from /proc when the process is first requested.
 type tracker struct {
 	byPID map[int32]*process

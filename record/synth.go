@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // synth makes records that the kernel did not write, because their subjects existed before

@@ -13,7 +13,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 	"gperf/unwind"
 )
 

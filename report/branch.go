@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // Flags of a branch (struct perf_branch_entry of
@@ -22,17 +22,17 @@ func branchCycles(x *extra) uint64 { return x.flags >> branchCyclesShift & 0xfff
 
 // branchKeys look at a branch.
 var branchKeys = []*SortKey{
-	branchDSOKey("dso_from", "Source Shared Object", func(x *extra) *replay.Frame { return x.from }),
-	branchDSOKey("dso_to", "Target Shared Object", func(x *extra) *replay.Frame { return x.to }),
-	branchSymbolKey("symbol_from", "Source Symbol", func(x *extra) *replay.Frame { return x.from }),
-	branchSymbolKey("symbol_to", "Target Symbol", func(x *extra) *replay.Frame { return x.to }),
+	branchDSOKey("dso_from", "Source Shared Object", func(x *extra) *session.Frame { return x.from }),
+	branchDSOKey("dso_to", "Target Shared Object", func(x *extra) *session.Frame { return x.to }),
+	branchSymbolKey("symbol_from", "Source Symbol", func(x *extra) *session.Frame { return x.from }),
+	branchSymbolKey("symbol_to", "Target Symbol", func(x *extra) *session.Frame { return x.to }),
 	branchKey(numberKey("mispredict", "Branch Mispredicted", 0, true, func(x *extra) uint64 { return x.flags & (branchMispredicted | branchPredicted) }, word(predictedText))),
 	branchKey(numberKey("abort", "Transaction abort", 0, true, func(x *extra) uint64 { return x.flags & branchAbort }, word(flagText(branchAbort, "A")))),
 	branchKey(numberKey("in_tx", "Branch in transaction", 0, true, func(x *extra) uint64 { return x.flags & branchInTransaction }, word(flagText(branchInTransaction, "T")))),
 	branchKey(numberKey("cycles", "Basic Block Cycles", 0, true, branchCycles, appendCycles)),
 	branchKey(ipcKey("ipc_lbr", "-")),
-	branchAddressKey("addr_from", "Source Address", func(x *extra) *replay.Frame { return x.from }),
-	branchAddressKey("addr_to", "Target Address", func(x *extra) *replay.Frame { return x.to }),
+	branchAddressKey("addr_from", "Source Address", func(x *extra) *session.Frame { return x.from }),
+	branchAddressKey("addr_to", "Target Address", func(x *extra) *session.Frame { return x.to }),
 }
 
 func branchKey(k *SortKey) *SortKey {
@@ -70,9 +70,9 @@ func appendCycles(b []byte, e *Entry) []byte {
 
 // branchDSOKey orders the other way round than dso does, as in perf, and does
 // not make room for names of DSOs without symbols.
-func branchDSOKey(name, head string, frame func(*extra) *replay.Frame) *SortKey {
+func branchDSOKey(name, head string, frame func(*extra) *session.Frame) *SortKey {
 	k := &SortKey{Name: name, Head: head, frame: frame}
-	k.identity = func(p *places, f *replay.Frame) int32 { return p.of(f).file }
+	k.identity = func(p *places, f *session.Frame) int32 { return p.of(f).file }
 	k.cmp = func(h *Hist, a, b *Entry) int {
 		af, bf := frame(a.extra), frame(b.extra)
 		if af.Map == nil || bf.Map == nil {
@@ -93,7 +93,7 @@ func branchDSOKey(name, head string, frame func(*extra) *replay.Frame) *SortKey 
 	return branchKey(k)
 }
 
-func branchSymbolKey(name, head string, frame func(*extra) *replay.Frame) *SortKey {
+func branchSymbolKey(name, head string, frame func(*extra) *session.Frame) *SortKey {
 	k := &SortKey{Name: name, Head: head, frame: frame}
 	k.identity = (*places).bare
 	k.cmp = func(_ *Hist, a, b *Entry) int {
@@ -119,7 +119,7 @@ func branchSymbolKey(name, head string, frame func(*extra) *replay.Frame) *SortK
 }
 
 // branchAddressKey distinguishes addresses.
-func branchAddressKey(name, head string, frame func(*extra) *replay.Frame) *SortKey {
+func branchAddressKey(name, head string, frame func(*extra) *session.Frame) *SortKey {
 	k := numberKey(name, head, len("[k] 0x")+hexWidth, false, func(x *extra) uint64 { return frame(x).IP }, func(b []byte, e *Entry) []byte {
 		f := frame(e.extra)
 		return appendAddress(append(b, '[', branchLevel(f), ']', ' '), leafIP(f))
@@ -129,7 +129,7 @@ func branchAddressKey(name, head string, frame func(*extra) *replay.Frame) *Sort
 
 // branchLevel returns the letter before the symbol of a branch address. Branches
 // have no cpumode: the address is the kernel's if it is mapped there.
-func branchLevel(f *replay.Frame) byte {
+func branchLevel(f *session.Frame) byte {
 	switch {
 	case f.Map == nil:
 		return 'H'

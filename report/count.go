@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // counter counts samples that nothing distinguishes as one stack.
@@ -25,10 +25,10 @@ type counter struct {
 	byKey   map[stackKey]*stack
 	stacks  []*stack // in the order of their first samples
 	// unnamed are threads whose samples came before their names: their commIDs.
-	unnamed map[*replay.Thread]int32
+	unnamed map[*session.Thread]int32
 	buf     []byte
 
-	history         *replay.History
+	history         *session.History
 	extra           extra             // of the current sample
 	sockets         []format.CPUPlace // by CPU
 	branched        []uint64          // by event: samples with branches
@@ -46,8 +46,8 @@ type stackKey struct {
 	level     byte
 	filtered  bool
 	extra     int32
-	leaf      *replay.Frame
-	chain     replay.ChainKey
+	leaf      *session.Frame
+	chain     session.ChainKey
 }
 
 // stack is a number of samples that are alike.
@@ -55,14 +55,14 @@ type stack struct {
 	event    int
 	comm     string
 	commID   int32
-	thread   *replay.Thread // of the first sample
+	thread   *session.Thread // of the first sample
 	cpu      int32
 	level    byte // of the first address: k, . or as perf marks guests
 	filtered bool // counts only in the totals
-	leaf     *replay.Frame
-	frames   replay.Chain // empty if keys do not use it
-	raw      []byte       // of the first sample
-	chain    []*place     // of frames, in the call graph's order
+	leaf     *session.Frame
+	frames   session.Chain // empty if keys do not use it
+	raw      []byte        // of the first sample
+	chain    []*place      // of frames, in the call graph's order
 	extra    *extra
 	Stat
 }
@@ -89,7 +89,7 @@ func (m ids) ofString(s string) int32 {
 }
 
 func newCounter(f *format.File, l *layouts, opts *Options, t *traces) *counter {
-	c := &counter{file: f, layouts: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}, unnamed: map[*replay.Thread]int32{}}
+	c := &counter{file: f, layouts: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}, unnamed: map[*session.Thread]int32{}}
 	if topology, ok := f.CPUTopology(); ok {
 		c.sockets = topology.CPUs
 	}
@@ -102,7 +102,7 @@ func newCounter(f *format.File, l *layouts, opts *Options, t *traces) *counter {
 // wantsChains reports whether the report uses callchains.
 func (o *Options) wantsChains() bool { return !o.NoChildren || o.Graph.Mode != GraphNone }
 
-func (c *counter) count(b *replay.Batch) error {
+func (c *counter) count(b *session.Batch) error {
 	c.threads.add(b.Records)
 	for i := range b.Samples {
 		s := &b.Samples[i]
@@ -131,7 +131,7 @@ func (c *counter) count(b *replay.Batch) error {
 }
 
 // add counts a sample, or one of its branches, at leaf.
-func (c *counter) add(s *replay.Sample, leaf *replay.Frame, period uint64) {
+func (c *counter) add(s *session.Sample, leaf *session.Frame, period uint64) {
 	k := c.key(s, leaf)
 	st := c.byKey[k]
 	if st == nil {
@@ -144,7 +144,7 @@ func (c *counter) add(s *replay.Sample, leaf *replay.Frame, period uint64) {
 	st.Latency += period * latencyUnit / uint64(s.Parallelism)
 }
 
-func (c *counter) key(s *replay.Sample, leaf *replay.Frame) stackKey {
+func (c *counter) key(s *session.Sample, leaf *session.Frame) stackKey {
 	uses := c.layout.uses
 	k := stackKey{event: int32(s.Event), comm: c.commID(s), level: level(s.Misc), leaf: leaf, filtered: c.filtered(s)}
 	if uses&usesTID != 0 {
@@ -173,7 +173,7 @@ func (c *counter) key(s *replay.Sample, leaf *replay.Frame) stackKey {
 
 // commID numbers the commands of samples, from 1 on. A thread that has no name yet may
 // get one later, which is then that of its samples: it is numbered from -1 down.
-func (c *counter) commID(s *replay.Sample) int32 {
+func (c *counter) commID(s *session.Sample) int32 {
 	if s.Named {
 		return c.comms.ofString(s.Comm)
 	}
@@ -196,9 +196,9 @@ func (c *counter) nameThreads() {
 	}
 }
 
-func (c *counter) newStack(k stackKey, s *replay.Sample) *stack {
+func (c *counter) newStack(k stackKey, s *session.Sample) *stack {
 	st := &stack{event: s.Event, comm: s.Comm, commID: k.comm, thread: s.Thread, cpu: c.cpu(s),
-		level: k.level, filtered: k.filtered, leaf: k.leaf, frames: replay.Chain{Called: s.Called}}
+		level: k.level, filtered: k.filtered, leaf: k.leaf, frames: session.Chain{Called: s.Called}}
 	if c.layout.uses&usesExtra != 0 {
 		x := c.extra
 		st.extra = &x
@@ -230,7 +230,7 @@ func (c *counter) shownFrames() iter.Seq[called] {
 }
 
 // cpu is where the sample was taken, -1 if that was not recorded.
-func (c *counter) cpu(s *replay.Sample) int32 {
+func (c *counter) cpu(s *session.Sample) int32 {
 	if c.file.Attrs[s.Event].SampleType&format.SampleCPU == 0 {
 		return -1
 	}
@@ -253,7 +253,7 @@ func level(m format.Misc) byte {
 }
 
 // filtered reports whether the sample counts only in the totals.
-func (c *counter) filtered(s *replay.Sample) bool {
+func (c *counter) filtered(s *session.Sample) bool {
 	f := &c.opts.Filter
 	return f.NoGuests && s.Guest() ||
 		f.Comms != nil && !slices.Contains(f.Comms, s.Comm) ||
@@ -263,10 +263,10 @@ func (c *counter) filtered(s *replay.Sample) bool {
 		!f.Where.Matches(s.Leaf)
 }
 
-func frameID(_ *SortKey, f *replay.Frame) uint64 { return uint64(f.ID) }
+func frameID(_ *SortKey, f *session.Frame) uint64 { return uint64(f.ID) }
 
 // newExtra returns what keys read of a sample besides its stack.
-func (c *counter) newExtra(s *replay.Sample) extra {
+func (c *counter) newExtra(s *session.Sample) extra {
 	a := &c.file.Attrs[s.Event]
 	x := extra{addr: s.Addr, phys: s.PhysAddr, source: s.DataSrc, time: s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, usualQuantum), cgroup: s.Sample.Cgroup, path: s.Cgroup,
 		transaction: s.Transaction, socket: -1, parallelism: uint64(s.Parallelism), dataPage: s.DataPageSize, codePage: s.CodePageSize, level: level(s.Misc)}
@@ -284,7 +284,7 @@ func (c *counter) newExtra(s *replay.Sample) extra {
 }
 
 // addBranches counts the sample's branches, each with a period of 1.
-func (c *counter) addBranches(s *replay.Sample) {
+func (c *counter) addBranches(s *session.Sample) {
 	branches := s.Branch(&c.file.Attrs[s.Event])
 	for i := range branches.Len() {
 		x := &c.extra

@@ -2,7 +2,7 @@
 // as `perf report --stdio` does, or it counts stacks for other programs: folded,
 // as a pprof profile, as a flame graph.
 //
-// symbolize/replay finds the thread and DSO of an address, symbolize its name,
+// internal/session finds the thread and DSO of an address, symbolize its name,
 // and format/tracepoint prints a tracepoint's data. Package script prints single
 // samples.
 //
@@ -23,8 +23,8 @@ import (
 	"regexp"
 
 	"gperf/format"
+	"gperf/internal/session"
 	"gperf/symbolize"
-	"gperf/symbolize/replay"
 )
 
 // Options say what a report shows. The zero value shows the same as perf for samples
@@ -99,7 +99,7 @@ const (
 type Filter struct {
 	Comms      []string
 	PIDs, TIDs []int32
-	Where      replay.Where
+	Where      session.Where
 	NoGuests   bool
 	// Parallelism is how many threads ran.
 	Parallelism []int
@@ -108,7 +108,7 @@ type Filter struct {
 // Text writes a block for each event with samples, as `perf report --stdio` does.
 // keep, which may be nil, selects samples. The result counts the skipped parts of
 // the file. Errors include ErrNoSamples and KeyError.
-func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (format.Skipped, error) {
+func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.History, keep func(*session.Sample) bool, opts Options) (format.Skipped, error) {
 	if err := opts.settle(f); err != nil {
 		return format.Skipped{}, err
 	}

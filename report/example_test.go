@@ -5,10 +5,10 @@ import (
 	"os"
 
 	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/internal/session"
 	"gperf/report"
 	"gperf/symbolize"
-	"gperf/symbolize/dso"
-	"gperf/symbolize/replay"
 )
 
 // Two recordings as folded stacks, here of the three innermost frames.
@@ -31,10 +31,10 @@ func ExampleStacks() {
 			fmt.Println(err)
 			return
 		}
-		id, ref, addr := replay.RecordedKernel(f)
+		id, ref, addr := session.RecordedKernel(f)
 		sym := symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: "/nowhere"}, Kallsyms: "../testdata/kallsyms", KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
-		drops := func(s *replay.Sample) bool { return f.EventName(s.Event) == "skb:kfree_skb" }
-		if _, err := stacks.Add(report.Recording{File: f, History: replay.New(f, sym), Keep: drops}); err != nil {
+		drops := func(s *session.Sample) bool { return f.EventName(s.Event) == "skb:kfree_skb" }
+		if _, err := stacks.Add(report.Recording{File: f, History: session.New(f, sym), Keep: drops}); err != nil {
 			fmt.Println(err)
 			return
 		}

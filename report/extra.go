@@ -7,15 +7,15 @@ import (
 	"strconv"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // extra holds the fields that only a few keys read: those of a sample besides its
 // address and callchain, or one of its branches.
 type extra struct {
-	flags       uint64        // of the branch
-	from, to    *replay.Frame // of the branch
-	data        *replay.Frame // the frame of Addr
+	flags       uint64         // of the branch
+	from, to    *session.Frame // of the branch
+	data        *session.Frame // the frame of Addr
 	addr        uint64
 	phys        uint64
 	weight      uint64
@@ -35,7 +35,7 @@ type extra struct {
 
 // appendIdentity appends what distinguishes values of the keys: the values
 // themselves for a stack, what perf compares for an entry.
-func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *replay.Frame) uint64) []byte {
+func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *session.Frame) uint64) []byte {
 	for _, k := range l.sorts {
 		switch {
 		case k.value != nil:

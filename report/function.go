@@ -4,7 +4,7 @@ import (
 	"iter"
 	"slices"
 
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // function is the function of a frame, or one that is inlined into it.
@@ -18,7 +18,7 @@ type function struct {
 
 // called is a frame of a stack. caller says that its address is a return address.
 type called struct {
-	frame  *replay.Frame
+	frame  *session.Frame
 	caller bool
 }
 

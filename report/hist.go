@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/session"
 	"gperf/symbolize"
-	"gperf/symbolize/replay"
 )
 
 // Hist is the histogram of one event.
@@ -33,11 +33,11 @@ type Hist struct {
 // Entry is the samples with equal sort keys.
 type Entry struct {
 	Comm     string
-	Thread   *replay.Thread // of the first sample
-	CPU      int32          // -1: not recorded
-	Level    byte           // k for the kernel, . for a process, as in perf
-	Self     Stat           // of the samples taken here
-	Children Stat           // of these and of callees
+	Thread   *session.Thread // of the first sample
+	CPU      int32           // -1: not recorded
+	Level    byte            // k for the kernel, . for a process, as in perf
+	Self     Stat            // of the samples taken here
+	Children Stat            // of these and of callees
 
 	group []*Entry // those of the group's members, itself first, nil for none
 	extra *extra   // of the first sample; nil if no key uses it
@@ -99,7 +99,7 @@ func (h *Hist) trace(e *Entry) string {
 }
 
 // newHists makes the histograms of all events with samples.
-func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(string) int32, mapSize func(*replay.Frame) uint64, stacks []*stack) []*Hist {
+func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(string) int32, mapSize func(*session.Frame) uint64, stacks []*stack) []*Hist {
 	byEvent := make([][]*stack, len(f.Attrs))
 	for _, st := range stacks {
 		byEvent[st.event] = append(byEvent[st.event], st)
@@ -299,7 +299,7 @@ func (b *builder) begin(number int, st *stack) {
 		}
 	}
 	if uses&usesExtra != 0 {
-		b.buf = b.layout.appendIdentity(b.buf[:0], st.extra, func(k *SortKey, f *replay.Frame) uint64 {
+		b.buf = b.layout.appendIdentity(b.buf[:0], st.extra, func(k *SortKey, f *session.Frame) uint64 {
 			return uint64(k.identity(b.places, f))
 		})
 		b.key.extra = b.extras.of(b.buf)

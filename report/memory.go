@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // memoryKeys look at accesses to memory.
@@ -53,9 +53,9 @@ func dataSymbolKey() *SortKey {
 
 // dataDSOKey orders the other way round than dso does, as in perf.
 func dataDSOKey() *SortKey {
-	data := func(x *extra) *replay.Frame { return x.data }
+	data := func(x *extra) *session.Frame { return x.data }
 	k := &SortKey{Name: "dso_daddr", Head: "Data Object", uses: usesExtra | usesData, frame: data}
-	k.identity = func(p *places, f *replay.Frame) int32 { return p.of(f).file }
+	k.identity = func(p *places, f *session.Frame) int32 { return p.of(f).file }
 	k.cmp = func(h *Hist, a, b *Entry) int {
 		af, bf := a.extra.data, b.extra.data
 		if af.Map == nil || bf.Map == nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // alike checks lines that a report must have, blanks at their ends aside.
@@ -26,8 +26,8 @@ func alike(t *testing.T, got, want string) {
 func TestBranches(t *testing.T) {
 	var w world
 	loop, head, far := w.frame("/bin/prog:loop", 0x100), w.frame("/bin/prog:head", 0x200), w.frame("/usr/lib/a-library-of-a-very-long-name.so:", 0x9042)
-	user := func(from, to *replay.Frame, flags, n uint64) *stack {
-		st := sampled(0, "prog", n, nil, []*replay.Frame{to})
+	user := func(from, to *session.Frame, flags, n uint64) *stack {
+		st := sampled(0, "prog", n, nil, []*session.Frame{to})
 		st.Period = n
 		st.extra = &extra{from: from, to: to, flags: flags}
 		return st
@@ -73,10 +73,10 @@ func TestGroups(t *testing.T) {
 	var w world
 	a, b, c := w.frame("/bin/prog:a", 0x100), w.frame("/bin/prog:b", 0x200), w.frame("/bin/prog:c", 0x300)
 	stacks := []*stack{
-		sampled(0, "prog", 5, nil, []*replay.Frame{a}),
-		sampled(0, "prog", 5, nil, []*replay.Frame{b}),
-		sampled(2, "prog", 3, nil, []*replay.Frame{b}),
-		sampled(2, "prog", 1, nil, []*replay.Frame{c}),
+		sampled(0, "prog", 5, nil, []*session.Frame{a}),
+		sampled(0, "prog", 5, nil, []*session.Frame{b}),
+		sampled(2, "prog", 3, nil, []*session.Frame{b}),
+		sampled(2, "prog", 1, nil, []*session.Frame{c}),
 	}
 	f := &format.File{Order: binary.LittleEndian, Attrs: []format.Attr{{Name: "cycles"}, {Name: "dummy"}, {Name: "faults"}},
 		Sections: map[format.Feature][]byte{format.FeatureGroupDesc: groupSection("{anon_group}", 0, 3)}}
@@ -102,7 +102,7 @@ func TestMemoryMode(t *testing.T) {
 	var w world
 	leaf, data := w.frame("/bin/prog:leaf", 0x100), w.frame("//anon:", 0x7f0000001000)
 	access := func(weight, addr uint64, n uint64) *stack {
-		st := sampled(0, "prog", n, nil, []*replay.Frame{leaf})
+		st := sampled(0, "prog", n, nil, []*session.Frame{leaf})
 		st.Period = weight * n
 		const l1Hit, noSnoop, tlbHit = 1<<3 | 1<<1, 1 << 1, 1<<4 | 1<<3 | 1<<1
 		st.extra = &extra{weight: weight, addr: addr, data: data, level: '.', source: l1Hit<<5 | noSnoop<<19 | 1<<25 | tlbHit<<26, dataPage: 4096}
@@ -168,8 +168,8 @@ func TestLoneTrace(t *testing.T) {
 // its modules as offsets.
 func TestKernelAddresses(t *testing.T) {
 	for name, want := range map[string]uint64{"[kernel.kallsyms]": 0xffffffffc0001042, "[mod]": 0x1042} {
-		m := &replay.Map{Start: 0xffffffffc0000000, End: 0xffffffffc0010000, DSO: &replay.DSO{Name: name}}
-		if got := leafIP(replay.NamedFrame(0, 0xffffffffc0001042, true, m, nil)); got != want {
+		m := &session.Map{Start: 0xffffffffc0000000, End: 0xffffffffc0010000, DSO: &session.DSO{Name: name}}
+		if got := leafIP(session.NamedFrame(0, 0xffffffffc0001042, true, m, nil)); got != want {
 			t.Errorf("%s: got %#x, want %#x", name, got, want)
 		}
 	}
@@ -194,7 +194,7 @@ func TestGroupTooBig(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	var w world
 	long := strings.Repeat("x", 5000)
-	got := text(t, Options{NoChildren: true, Sort: "dso,comm"}, sampled(0, "a", 1, nil, []*replay.Frame{w.frame("/"+long+":f", 1)}), sampled(0, "b", 1, nil, []*replay.Frame{w.frame("/y:f", 1)}))
+	got := text(t, Options{NoChildren: true, Sort: "dso,comm"}, sampled(0, "a", 1, nil, []*session.Frame{w.frame("/"+long+":f", 1)}), sampled(0, "b", 1, nil, []*session.Frame{w.frame("/y:f", 1)}))
 	if !strings.Contains(got, "  "+long+"  a") || !strings.Contains(got, "  y"+strings.Repeat(" ", maxPad-1)+"  b") {
 		t.Errorf("got:\n%s", got)
 	}
@@ -213,7 +213,7 @@ func TestTransactions(t *testing.T) {
 func TestCgroupsAndTimes(t *testing.T) {
 	var w world
 	at := func(time, cgroup uint64, path string, ip uint64) *stack {
-		st := sampled(0, "prog", 1, nil, []*replay.Frame{w.frame("/bin/prog:main", ip)})
+		st := sampled(0, "prog", 1, nil, []*session.Frame{w.frame("/bin/prog:main", ip)})
 		st.extra = &extra{time: time - time%usualQuantum, cgroup: cgroup, path: path}
 		return st
 	}
@@ -236,8 +236,8 @@ func TestParent(t *testing.T) {
 	leaf, read, vfs := w.frame("[kernel.kallsyms]:copy", 0x10), w.frame("[kernel.kallsyms]:sys_read", 0x20), w.frame("[kernel.kallsyms]:vfs_read", 0x30)
 	main := w.frame("/bin/prog:main", 0x100)
 	stacks := []*stack{
-		sampled(0, "prog", 3, []*replay.Frame{leaf, vfs, read}, []*replay.Frame{main}),
-		sampled(0, "prog", 1, nil, []*replay.Frame{main}),
+		sampled(0, "prog", 3, []*session.Frame{leaf, vfs, read}, []*session.Frame{main}),
+		sampled(0, "prog", 1, nil, []*session.Frame{main}),
 	}
 	alike(t, text(t, Options{NoChildren: true, Sort: "parent"}, stacks...), `# Overhead  Parent symbol
 # ........  .............

@@ -5,16 +5,16 @@ import (
 	"math"
 	"slices"
 
+	"gperf/internal/dso"
+	"gperf/internal/session"
 	"gperf/symbolize"
-	"gperf/symbolize/dso"
-	"gperf/symbolize/replay"
 	"gperf/symbolize/srcline"
 )
 
 // place is a frame in a histogram: the name of its DSO, and its symbol or else its
 // address.
 type place struct {
-	frame  *replay.Frame
+	frame  *session.Frame
 	caller bool          // a call returns to the frame's address
 	dso    string        // as shown
 	rank   int32         // of the DSO among those of the recording, 0 for none
@@ -33,12 +33,12 @@ type places struct {
 	callers []*place // by Frame.ID, of frames that are callers
 	ids     map[placeKey]int32
 	chains  map[chainKey]int32
-	dsos    map[replay.DSO]int32
+	dsos    map[session.DSO]int32
 	builds  map[string]dso.BuildID // the first known of a name
 	rank    func(string) int32     // of a DSO by name
-	mapSize func(*replay.Frame) uint64
+	mapSize func(*session.Frame) uint64
 	whole   bool // DSOs' names are their paths
-	names   map[*replay.DSO]string
+	names   map[*session.DSO]string
 	files   map[fileKey]int32
 }
 
@@ -65,10 +65,10 @@ type chainKey struct {
 	inlined string // the function
 }
 
-func (p *places) of(f *replay.Frame) *place { return p.at(f, false) }
+func (p *places) of(f *session.Frame) *place { return p.at(f, false) }
 
 // at returns the place of a frame. caller says that its address is a return address.
-func (p *places) at(f *replay.Frame, caller bool) *place {
+func (p *places) at(f *session.Frame, caller bool) *place {
 	list := &p.list
 	if caller {
 		list = &p.callers
@@ -86,11 +86,11 @@ func (p *places) at(f *replay.Frame, caller bool) *place {
 }
 
 // make makes the place of a frame, or of a function inlined there.
-func (p *places) make(f *replay.Frame, inlined string) *place {
+func (p *places) make(f *session.Frame, inlined string) *place {
 	if p.ids == nil {
 		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
 		p.builds = map[string]dso.BuildID{}
-		p.dsos, p.names, p.files = map[replay.DSO]int32{}, map[*replay.DSO]string{}, map[fileKey]int32{}
+		p.dsos, p.names, p.files = map[session.DSO]int32{}, map[*session.DSO]string{}, map[fileKey]int32{}
 	}
 	pl := &place{frame: f, dso: "[unknown]"}
 	ck := chainKey{start: f.IP, inlined: inlined}
@@ -123,7 +123,7 @@ func (p *places) idOf(pl *place, ip uint64, inlined string) int32 {
 
 // bare is the same for frames with the same symbol's addresses, whatever their
 // DSOs, or without symbols with the same address.
-func (p *places) bare(f *replay.Frame) int32 {
+func (p *places) bare(f *session.Frame) int32 {
 	p.of(f)
 	k := placeKey{start: f.IP}
 	if sym := f.Sym(); sym != nil {
@@ -139,7 +139,7 @@ func (p *places) address(dso string, ip uint64) int32 {
 
 // chain returns the places of a callchain in the graph's order, of at most limit
 // frames. inline adds the inlined calls; resolved drops frames without symbols.
-func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline, resolved bool) []*place {
+func (p *places) chain(c *session.Chain, g *CallGraph, limit int, inline, resolved bool) []*place {
 	list := make([]*place, 0, min(c.Len(), limit))
 	for f := range framesOf(c, g, limit) {
 		if resolved && f.frame.Sym() == nil {
@@ -163,7 +163,7 @@ func (p *places) chain(c *replay.Chain, g *CallGraph, limit int, inline, resolve
 }
 
 // framesOf yields the frames of a callchain in the graph's order, at most limit.
-func framesOf(c *replay.Chain, g *CallGraph, limit int) iter.Seq[called] {
+func framesOf(c *session.Chain, g *CallGraph, limit int) iter.Seq[called] {
 	return func(yield func(called) bool) {
 		n := c.Len()
 		for i := range min(n, limit) {
@@ -216,17 +216,17 @@ func number[K comparable](m map[K]int32, k K) int32 {
 
 // dso numbers DSOs. A DSO without a build ID is treated as the other one of that
 // name.
-func (p *places) dso(d replay.DSO) int32 {
+func (p *places) dso(d session.DSO) int32 {
 	first, ok := p.builds[d.Name]
 	if !ok || first.IsZero() {
 		p.builds[d.Name] = d.BuildID
 	} else if !d.BuildID.IsZero() && d.BuildID != first {
 		return number(p.dsos, d)
 	}
-	return number(p.dsos, replay.DSO{Name: d.Name})
+	return number(p.dsos, session.DSO{Name: d.Name})
 }
 
-func (p *places) shortName(d *replay.DSO) string {
+func (p *places) shortName(d *session.DSO) string {
 	short, ok := p.names[d]
 	if !ok {
 		short = d.ShortName()
@@ -237,7 +237,7 @@ func (p *places) shortName(d *replay.DSO) string {
 
 // leafIP returns the address by which perf distinguishes a sampled instruction: the
 // address in the file, or in the kernel the ip. For callers perf uses the ip.
-func leafIP(f *replay.Frame) uint64 {
+func leafIP(f *session.Frame) uint64 {
 	if f.Map == nil || f.Map.DSO.IsKernel() {
 		return f.IP
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // Pprof writes a compressed profile in pprof's format. Each event is a sample
@@ -23,7 +23,7 @@ func (c *Stacks) Pprof(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
-	p := profiler{Stacks: c, index: map[int32]int{}, mappings: map[*replay.Map]*profile.Mapping{}, locations: map[called]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
+	p := profiler{Stacks: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{}, locations: map[called]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
 	p.describe()
 	c.lookAhead()
 	for i := range c.tallies {
@@ -42,7 +42,7 @@ type profiler struct {
 	*Stacks
 	profile.Profile
 	index     map[int32]int // of events in SampleType
-	mappings  map[*replay.Map]*profile.Mapping
+	mappings  map[*session.Map]*profile.Mapping
 	weights   []uint64 // samples with a frame in the mapping, by its index
 	locations map[called]*profile.Location
 	functions map[functionKey]*profile.Function
@@ -152,7 +152,7 @@ func (p *profiler) function(fn function) *profile.Function {
 }
 
 // mapping returns the mapping in which the frame is, nil for none.
-func (p *profiler) mapping(f *replay.Frame) *profile.Mapping {
+func (p *profiler) mapping(f *session.Frame) *profile.Mapping {
 	if f.Map == nil {
 		return nil
 	}

@@ -7,41 +7,41 @@ import (
 	"testing"
 
 	"gperf/format"
+	"gperf/internal/session"
 	"gperf/symbolize"
-	"gperf/symbolize/replay"
 )
 
 // world makes frames for synthetic stacks.
 type world struct {
 	ids  int
-	maps map[string]*replay.Map
+	maps map[string]*session.Map
 }
 
 // frame makes a frame of "dso:symbol", or of an address in no DSO for "?".
-func (w *world) frame(name string, ip uint64) *replay.Frame {
+func (w *world) frame(name string, ip uint64) *session.Frame {
 	id := w.ids
 	w.ids++
 	dso, name, _ := strings.Cut(name, ":")
 	if dso == "?" {
-		return replay.NamedFrame(id, ip, false, nil, nil)
+		return session.NamedFrame(id, ip, false, nil, nil)
 	}
 	if w.maps == nil {
-		w.maps = map[string]*replay.Map{}
+		w.maps = map[string]*session.Map{}
 	}
 	if w.maps[dso] == nil {
-		w.maps[dso] = &replay.Map{Start: 0x1000, End: 1 << 63, DSO: &replay.DSO{Name: dso}}
+		w.maps[dso] = &session.Map{Start: 0x1000, End: 1 << 63, DSO: &session.DSO{Name: dso}}
 	}
 	var sym *symbolize.Symbol
 	if name != "" {
 		sym = &symbolize.Symbol{Start: ip, End: ip + 16, Name: name, Raw: name}
 	}
-	return replay.NamedFrame(id, ip, dso == "[kernel.kallsyms]", w.maps[dso], sym)
+	return session.NamedFrame(id, ip, dso == "[kernel.kallsyms]", w.maps[dso], sym)
 }
 
 // sampled is stacks as the counter would make them of samples of one thread.
-func sampled(event int, comm string, n uint64, kernel, user []*replay.Frame) *stack {
-	st := &stack{event: event, comm: comm, commID: int32(len(comm)), thread: &replay.Thread{PID: 7, TID: 7, Comm: comm},
-		frames: replay.Chain{Kernel: kernel, User: user}, Stat: Stat{Samples: n, Period: 10 * n}, level: '.'}
+func sampled(event int, comm string, n uint64, kernel, user []*session.Frame) *stack {
+	st := &stack{event: event, comm: comm, commID: int32(len(comm)), thread: &session.Thread{PID: 7, TID: 7, Comm: comm},
+		frames: session.Chain{Kernel: kernel, User: user}, Stat: Stat{Samples: n, Period: 10 * n}, level: '.'}
 	if len(kernel) > 0 {
 		st.leaf, st.level = kernel[0], 'k'
 	} else {
@@ -84,10 +84,10 @@ func program() []*stack {
 	read := w.frame("[kernel.kallsyms]:read", 0xffffffff81000000)
 	lost := w.frame("?", 0x4242)
 	return []*stack{
-		sampled(0, "prog", 60, nil, []*replay.Frame{leaf, walk, walk, walk, main}),
-		sampled(0, "prog", 30, []*replay.Frame{read}, []*replay.Frame{walk, main}),
-		sampled(0, "prog", 10, nil, []*replay.Frame{leaf, lost}),
-		sampled(1, "other", 1, nil, []*replay.Frame{w.frame("/lib/a.so:", 0x5042)}),
+		sampled(0, "prog", 60, nil, []*session.Frame{leaf, walk, walk, walk, main}),
+		sampled(0, "prog", 30, []*session.Frame{read}, []*session.Frame{walk, main}),
+		sampled(0, "prog", 10, nil, []*session.Frame{leaf, lost}),
+		sampled(1, "other", 1, nil, []*session.Frame{w.frame("/lib/a.so:", 0x5042)}),
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // SortKey distinguishes or orders entries, or is a column of them.
@@ -35,12 +35,12 @@ type SortKey struct {
 	// value returns the number of the sample that a key uses, frame the address;
 	// both are nil for other keys.
 	value func(x *extra) uint64
-	frame func(x *extra) *replay.Frame
+	frame func(x *extra) *session.Frame
 	// ofPlace is what a key looks at that is a number of a place, or of its ip; nil
 	// for the others.
 	ofPlace func(p *places, pl *place, ip uint64) uint64
 	// identity returns equal numbers for frames that the key does not distinguish.
-	identity func(p *places, f *replay.Frame) int32
+	identity func(p *places, f *session.Frame) int32
 	mode     Mode // of samples that have it; ModeSamples: all
 }
 
@@ -270,7 +270,7 @@ func (h *Hist) unresolvedWidth() int {
 func symbolWidth(h *Hist, e *Entry) int { return h.frameWidth(e.place.frame) }
 
 // frameWidth is the width of a frame's symbol.
-func (h *Hist) frameWidth(f *replay.Frame) int {
+func (h *Hist) frameWidth(f *session.Frame) int {
 	sym := f.Sym()
 	switch {
 	case sym == nil:
@@ -285,7 +285,7 @@ func (h *Hist) frameWidth(f *replay.Frame) int {
 const originWidth = len("0x") + hexWidth + len(" k ")
 
 // appendOrigin appends them where they are shown.
-func (h *Hist) appendOrigin(b []byte, f *replay.Frame, ip uint64) []byte {
+func (h *Hist) appendOrigin(b []byte, f *session.Frame, ip uint64) []byte {
 	if !h.opts.Verbose {
 		return b
 	}
@@ -315,7 +315,7 @@ func appendSymbol(h *Hist, b []byte, e *Entry, width int) []byte {
 }
 
 // appendFrameSymbol appends the frame's level and its symbol, or else ip.
-func appendFrameSymbol(b []byte, f *replay.Frame, ip uint64, level byte, width int) []byte {
+func appendFrameSymbol(b []byte, f *session.Frame, ip uint64, level byte, width int) []byte {
 	b = append(b, '[', level, ']', ' ')
 	if sym := f.Sym(); sym != nil {
 		return append(b, sym.Name[:min(len(sym.Name), max(width-4, 0))]...)

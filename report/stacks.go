@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // Stacks counts samples by their event, thread and stack, of one recording or of
@@ -54,8 +54,8 @@ type tallyKey struct {
 	pid, tid, cpu int32
 	comm          string
 	chained       bool
-	leaf          *replay.Frame // where there is no callchain
-	chain         replay.ChainKey
+	leaf          *session.Frame // where there is no callchain
+	chain         session.ChainKey
 }
 
 // tally is the sum of the samples of one stack. Fields that do not distinguish
@@ -65,8 +65,8 @@ type tally struct {
 	pid, tid, cpu int32
 	comm          string
 	chained       bool // recorded with a callchain, which may be empty
-	chain         replay.Chain
-	leaf          *replay.Frame // where chain is empty
+	chain         session.Chain
+	leaf          *session.Frame // where chain is empty
 	samples       uint64
 	still         uint64 // those of them whose period is 0
 	period        uint64 // all of theirs
@@ -75,9 +75,9 @@ type tally struct {
 // Recording is an input of Stacks.
 type Recording struct {
 	File    *format.File
-	History *replay.History
-	Keep    func(*replay.Sample) bool // which samples count; nil: all
-	Written time.Time                 // the file's mtime; zero if unknown
+	History *session.History
+	Keep    func(*session.Sample) bool // which samples count; nil: all
+	Written time.Time                  // the file's mtime; zero if unknown
 }
 
 // Add counts the samples of a recording, whose history is new. The result counts
@@ -122,7 +122,7 @@ type stacksInput struct {
 	first, last uint64  // times of samples
 }
 
-func (in *stacksInput) count(b *replay.Batch) error {
+func (in *stacksInput) count(b *session.Batch) error {
 	for i := range b.Samples {
 		s := &b.Samples[i]
 		in.first, in.last = min(in.first, s.Time), max(in.last, s.Time)
@@ -141,7 +141,7 @@ func (in *stacksInput) count(b *replay.Batch) error {
 }
 
 // tally returns the tally of the sample's stack.
-func (in *stacksInput) tally(s *replay.Sample) *tally {
+func (in *stacksInput) tally(s *session.Sample) *tally {
 	a := &in.File.Attrs[s.Event]
 	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, comm: s.Comm, chained: a.SampleType&format.SampleCallchain != 0, chain: s.Chain.Key()}
 	if in.Processes {

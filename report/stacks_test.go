@@ -20,9 +20,9 @@ import (
 	"github.com/google/pprof/profile"
 
 	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/internal/session"
 	"gperf/symbolize"
-	"gperf/symbolize/dso"
-	"gperf/symbolize/replay"
 )
 
 // open returns one of the project's recordings. Names come from its own list of the
@@ -37,7 +37,7 @@ func open(t testing.TB, name string) (*format.File, *symbolize.Symbolizer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, ref, addr := replay.RecordedKernel(f)
+	id, ref, addr := session.RecordedKernel(f)
 	return f, symbolize.New(symbolize.Options{Kallsyms: "../testdata/kallsyms", Finder: &dso.Finder{Root: t.TempDir()},
 		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 }
@@ -48,7 +48,7 @@ func counted(t testing.TB, c *Stacks, names ...string) *Stacks {
 	c.MaxStack = 1024
 	for _, name := range names {
 		f, sym := open(t, name)
-		if _, err := c.Add(Recording{File: f, History: replay.New(f, sym)}); err != nil {
+		if _, err := c.Add(Recording{File: f, History: session.New(f, sym)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,7 +78,7 @@ func reportTotals(t *testing.T, name string) map[string]int64 {
 	t.Helper()
 	f, sym := open(t, name)
 	var b strings.Builder
-	if _, err := Text(&b, f, sym, replay.New(f, sym), nil, Options{MaxStack: 1024}); err != nil {
+	if _, err := Text(&b, f, sym, session.New(f, sym), nil, Options{MaxStack: 1024}); err != nil {
 		t.Fatal(err)
 	}
 	totals := map[string]int64{}
@@ -181,7 +181,7 @@ func TestFlameGraphEscapes(t *testing.T) {
 	var w world
 	const comm, name, event = `<b>"x'</b>`, "f</script><script>alert(1)//\u2028\u2029&amp;{{data}}", "a<b&c"
 	c := &Stacks{MaxStack: 9, events: []stackEvent{{name: event, samples: 1, total: 1}},
-		tallies: []tally{{comm: comm, chain: replay.Chain{User: []*replay.Frame{w.frame("/lib/<x>:"+name, 16)}}, samples: 1, period: 1}}}
+		tallies: []tally{{comm: comm, chain: session.Chain{User: []*session.Frame{w.frame("/lib/<x>:"+name, 16)}}, samples: 1, period: 1}}}
 	page, data := flameGraphOf(t, c)
 	if n := strings.Count(page, "</script>"); n != 2 {
 		t.Errorf("%d scripts end in the page; two are its own", n)
@@ -205,8 +205,8 @@ func TestFlameGraphTree(t *testing.T) {
 	var w world
 	a, b, k, none := w.frame("prog:a", 0x10), w.frame("prog:b", 0x40), w.frame("[kernel.kallsyms]:k", 0x70), w.frame("/lib/x.so:", 0x100)
 	c := &Stacks{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}}, tallies: []tally{
-		{event: 1, comm: "p", chain: replay.Chain{Kernel: []*replay.Frame{k}, User: []*replay.Frame{a, a, b}}, samples: 1, period: 10}, // b is one too many
-		{event: 1, comm: "p", chain: replay.Chain{User: []*replay.Frame{a, a}}, samples: 3, period: 30},
+		{event: 1, comm: "p", chain: session.Chain{Kernel: []*session.Frame{k}, User: []*session.Frame{a, a, b}}, samples: 1, period: 10}, // b is one too many
+		{event: 1, comm: "p", chain: session.Chain{User: []*session.Frame{a, a}}, samples: 3, period: 30},
 		{event: 1, comm: "q", leaf: none, samples: 1, period: 20},
 	}}
 	_, data := flameGraphOf(t, c)

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // stats counts a file's records as `perf report --stats` does.
@@ -22,7 +22,7 @@ type eventStats struct{ samples, lost, dropped uint64 }
 // Stats prints how many records of each type f has, and how many samples each
 // event. h is new. What could not be used of the file is in the result, and not
 // counted.
-func Stats(w io.Writer, f *format.File, h *replay.History) (format.Skipped, error) {
+func Stats(w io.Writer, f *format.File, h *session.History) (format.Skipped, error) {
 	st := stats{events: make([]eventStats, len(f.Attrs))}
 	reader := f.RecordsAsWritten()
 	var skipped format.Skipped
@@ -53,7 +53,7 @@ func Stats(w io.Writer, f *format.File, h *replay.History) (format.Skipped, erro
 // passes it over; older perfs wrote shorter ones.
 const minEventType = 72
 
-func (st *stats) add(f *format.File, h *replay.History, raw format.Raw) error {
+func (st *stats) add(f *format.File, h *session.History, raw format.Raw) error {
 	if raw.Type >= format.TypePerfEnd || raw.Type == format.TypeHeaderEventType && len(raw.Data) < minEventType {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (st *stats) add(f *format.File, h *replay.History, raw format.Raw) error {
 }
 
 // addEvent counts what a record says of an event, if it does.
-func (st *stats) addEvent(f *format.File, h *replay.History, raw format.Raw) error {
+func (st *stats) addEvent(f *format.File, h *session.History, raw format.Raw) error {
 	if raw.Type == format.TypeSample {
 		var s format.Sample
 		if err := f.Sample(raw, &s); err != nil {

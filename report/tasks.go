@@ -8,16 +8,16 @@ import (
 	"slices"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // tasks are the threads of a recording by TID.
-type tasks map[int32]*replay.Task
+type tasks map[int32]*session.Task
 
 // Tasks prints the threads of f below those that started them, as `perf report
 // --tasks` does; mappings adds their processes' mappings, as `--mmaps`. h is new. The
 // result counts the skipped parts of the file.
-func Tasks(w io.Writer, f *format.File, h *replay.History, mappings bool) (format.Skipped, error) {
+func Tasks(w io.Writer, f *format.File, h *session.History, mappings bool) (format.Skipped, error) {
 	list, skipped, err := h.Tasks(f, mappings)
 	if err != nil {
 		return skipped, err
@@ -26,7 +26,7 @@ func Tasks(w io.Writer, f *format.File, h *replay.History, mappings bool) (forma
 	for _, t := range list {
 		all[t.TID] = t
 	}
-	slices.SortFunc(list, func(a, b *replay.Task) int { return cmp.Or(all.compare(a, b), cmp.Compare(a.TID, b.TID)) })
+	slices.SortFunc(list, func(a, b *session.Task) int { return cmp.Or(all.compare(a, b), cmp.Compare(a.TID, b.TID)) })
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "# %8s %8s %8s  %s\n", "pid", "tid", "ppid", "comm")
 	for _, t := range list {
@@ -36,7 +36,7 @@ func Tasks(w io.Writer, f *format.File, h *replay.History, mappings bool) (forma
 }
 
 // ancestors returns the task and those that started it, the oldest first.
-func (all tasks) ancestors(t *replay.Task) (line []*replay.Task) {
+func (all tasks) ancestors(t *session.Task) (line []*session.Task) {
 	for t != nil && !slices.Contains(line, t) { // a damaged recording may have circles
 		line = append(line, t)
 		if t.TID <= 0 || t.Parent <= 0 {
@@ -50,11 +50,11 @@ func (all tasks) ancestors(t *replay.Task) (line []*replay.Task) {
 
 // compare puts a task after the one that started it, and before others that have higher
 // TIDs. The idle task, TID 0, comes first.
-func (all tasks) compare(a, b *replay.Task) int {
-	return slices.CompareFunc(all.ancestors(a), all.ancestors(b), func(a, b *replay.Task) int { return cmp.Compare(a.TID, b.TID) })
+func (all tasks) compare(a, b *session.Task) int {
+	return slices.CompareFunc(all.ancestors(a), all.ancestors(b), func(a, b *session.Task) int { return cmp.Compare(a.TID, b.TID) })
 }
 
-func (all tasks) print(w *bufio.Writer, t *replay.Task) {
+func (all tasks) print(w *bufio.Writer, t *session.Task) {
 	level := len(all.ancestors(t))
 	if t.TID <= 0 {
 		level = 0

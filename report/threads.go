@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // ThreadCounts says how the counts of events in each thread, which PERF_RECORD_READ
@@ -31,7 +31,7 @@ type threadCounts struct {
 type threadID struct{ pid, tid int32 }
 
 // add adds the counts that records have.
-func (c *threadCounts) add(records []replay.Record) {
+func (c *threadCounts) add(records []session.Record) {
 	for i := range records {
 		r, ok := records[i].Record.(*format.Read)
 		if !ok || len(r.Values.Values) == 0 {

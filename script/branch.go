@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // Kinds of branches (enum PERF_BR_* of include/uapi/linux/perf_event.h), those
@@ -67,7 +67,7 @@ func nameOrNone(names []string, i uint64) string {
 
 // appendBranches appends the branch stack: addresses, symbols, or addresses within
 // files, as fields want them.
-func (p *printer) appendBranches(b []byte, s *replay.Sample, fields Field, a *format.Attr) []byte {
+func (p *printer) appendBranches(b []byte, s *session.Sample, fields Field, a *format.Attr) []byte {
 	stack := s.Branch(a)
 	for i := range stack.Len() {
 		from, to := s.Branches[2*i], s.Branches[2*i+1]
@@ -93,14 +93,14 @@ func (p *printer) appendBranches(b []byte, s *replay.Sample, fields Field, a *fo
 }
 
 // branchOff is a branch's address within its file, or from the kernel's start.
-func branchOff(f *replay.Frame) uint64 {
+func branchOff(f *session.Frame) uint64 {
 	if f.Map != nil && f.Kernel {
 		return f.IP - f.Map.Start
 	}
 	return f.MapOff()
 }
 
-func appendBranchEnd(b []byte, f *replay.Frame, addr uint64, fields Field) []byte {
+func appendBranchEnd(b []byte, f *session.Frame, addr uint64, fields Field) []byte {
 	b = append(b, "0x"...)
 	b = strconv.AppendUint(b, addr, 16)
 	if fields&FieldDSO != 0 {
@@ -109,7 +109,7 @@ func appendBranchEnd(b []byte, f *replay.Frame, addr uint64, fields Field) []byt
 	return b
 }
 
-func appendBranchSymbol(b []byte, f *replay.Frame, fields Field) []byte {
+func appendBranchSymbol(b []byte, f *session.Frame, fields Field) []byte {
 	b = append(b, f.Symbol()...)
 	if f.Sym() != nil {
 		b = append(b, "+0x"...)

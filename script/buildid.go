@@ -10,14 +10,14 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // BuildIDs prints the build IDs and names of the DSOs that a recording lists, or
 // of those that its samples hit, as `perf buildid-list` does. If a recording lists
 // none (it comes from a pipe, or has build IDs in MMAP2 records), its samples are
 // searched for hits, except if these are in AUX data.
-func BuildIDs(w *bufio.Writer, f *format.File, h *replay.History, hits bool) (format.Skipped, error) {
+func BuildIDs(w *bufio.Writer, f *format.File, h *session.History, hits bool) (format.Skipped, error) {
 	var skipped format.Skipped
 	listed := listedDSOs(f)
 	found := listed
@@ -73,9 +73,9 @@ func listedDSOs(f *format.File) (l []listedDSO) {
 }
 
 // hitDSOs returns the DSOs of the samples' addresses.
-func hitDSOs(f *format.File, h *replay.History) ([]listedDSO, format.Skipped, error) {
-	hit := map[*replay.Map]bool{}
-	skipped, err := h.Walk(f, nil, func(b *replay.Batch) error {
+func hitDSOs(f *format.File, h *session.History) ([]listedDSO, format.Skipped, error) {
+	hit := map[*session.Map]bool{}
+	skipped, err := h.Walk(f, nil, func(b *session.Batch) error {
 		for i := range b.Samples {
 			s := &b.Samples[i]
 			note(hit, s.Leaf)
@@ -100,7 +100,7 @@ func hitDSOs(f *format.File, h *replay.History) ([]listedDSO, format.Skipped, er
 }
 
 // note marks a frame's mapping as hit, and whether it is the kernel's.
-func note(hit map[*replay.Map]bool, f *replay.Frame) {
+func note(hit map[*session.Map]bool, f *session.Frame) {
 	if f != nil && f.Map != nil {
 		hit[f.Map] = f.Kernel
 	}

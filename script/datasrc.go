@@ -2,7 +2,7 @@ package script
 
 import (
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 var operations = [...]string{"N/A", "LOAD", "STORE", "PFETCH", "EXEC"}
@@ -19,7 +19,7 @@ type dataWidths struct {
 }
 
 // before returns the width of the widest data source before the batch.
-func (d *dataWidths) before(b *replay.Batch) int {
+func (d *dataWidths) before(b *session.Batch) int {
 	widest := d.widest
 	for i := range b.Samples {
 		if s := &b.Samples[i]; d.fields[s.Event]&FieldDataSrc != 0 {

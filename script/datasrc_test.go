@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // The texts are perf 7.3's.
@@ -33,10 +33,10 @@ func TestDataSource(t *testing.T) {
 func TestDataWidths(t *testing.T) {
 	const narrow, wide = 0, 0x11868100242
 	d := dataWidths{fields: []Field{FieldDataSrc, 0}}
-	batch := func(event int, src ...uint64) *replay.Batch {
-		b := new(replay.Batch)
+	batch := func(event int, src ...uint64) *session.Batch {
+		b := new(session.Batch)
 		for _, v := range src {
-			s := replay.Sample{}
+			s := session.Sample{}
 			s.Event, s.DataSrc = event, v
 			b.Samples = append(b.Samples, s)
 		}
@@ -44,7 +44,7 @@ func TestDataWidths(t *testing.T) {
 	}
 	n, w := len(appendDataSource(nil, narrow)), len(appendDataSource(nil, wide))
 	for i, step := range []struct {
-		batch  *replay.Batch
+		batch  *session.Batch
 		before int
 	}{
 		{batch(0, narrow), 0}, {batch(1, wide), n}, {batch(0, narrow, wide, narrow), n}, {batch(0, narrow), w},

@@ -6,13 +6,13 @@ import (
 	"io"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // Dump prints every record of f, the named file, as perf report -D does, in the order
 // of time: its place and size, its bytes, and what they mean. A record that cannot be
 // decoded has its bytes and the error.
-func Dump(w io.Writer, f *format.File, name string, h *replay.History) (format.Skipped, error) {
+func Dump(w io.Writer, f *format.File, name string, h *session.History) (format.Skipped, error) {
 	out := bufio.NewWriterSize(w, 1<<16)
 	if f.Pipe {
 		name = "pipe"
@@ -48,7 +48,7 @@ const pipeHeaderSize = 16
 type dumper struct {
 	file    *format.File
 	name    string
-	history *replay.History
+	history *session.History
 	types   format.SampleType    // of any event
 	regs    func(bit int) string // names of registers
 	sample  format.Sample

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // appendSample appends a sample and all that its event's sample_type holds.
@@ -26,7 +26,7 @@ func (d *dumper) appendSample(b []byte, raw format.Raw) []byte {
 	b = d.appendType(b, raw)
 	b = fmt.Appendf(b, "(IP, %#x): %d/%d: %s period: %d addr: %s\n", uint16(raw.Misc), s.PID, s.TID, alternate(s.IP), s.Period, alternate(s.Addr))
 	branches := s.Branch(a)
-	callstack := st&format.SampleBranchStack != 0 && a.BranchSampleType&replay.BranchCallStack != 0
+	callstack := st&format.SampleBranchStack != 0 && a.BranchSampleType&session.BranchCallStack != 0
 	if st&format.SampleCallchain != 0 {
 		if callstack && branches.Len() > 0 {
 			b = appendLBRChain(b, s.Callchain, branches)

@@ -5,12 +5,12 @@ import (
 	"slices"
 
 	"gperf/format"
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 )
 
 // showRecords selects the records that h hands out for printing. If they include
 // FINISHED_ROUND, perf prints everything in file order.
-func (o *Options) showRecords(h *replay.History) {
+func (o *Options) showRecords(h *session.History) {
 	for _, t := range o.Records {
 		if h.Show == nil {
 			h.Show = map[format.Type]bool{}
@@ -23,7 +23,7 @@ func (o *Options) showRecords(h *replay.History) {
 // appendBatch appends the text of the batch's samples, and that of the records
 // between them. What gets long, or is for another event, is given to handOn, which
 // returns room for more.
-func (p *printer) appendBatch(b []byte, batch *replay.Batch, handOn func(b []byte, event int) []byte) (_ []byte, event int) {
+func (p *printer) appendBatch(b []byte, batch *session.Batch, handOn func(b []byte, event int) []byte) (_ []byte, event int) {
 	event = noEvent
 	turn := func(to int) {
 		if p.opts.Events != nil && to != event && len(b) > 0 {
@@ -31,12 +31,12 @@ func (p *printer) appendBatch(b []byte, batch *replay.Batch, handOn func(b []byt
 		}
 		event = to
 	}
-	p.inOrder(batch, func(s *replay.Sample) {
+	p.inOrder(batch, func(s *session.Sample) {
 		turn(s.Event)
 		if b = p.append(b, s); len(b) > maxText {
 			b = handOn(b, event)
 		}
-	}, func(r *replay.Record) {
+	}, func(r *session.Record) {
 		turn(noEvent)
 		b = p.appendRecord(b, r)
 	})
@@ -47,7 +47,7 @@ func (p *printer) appendBatch(b []byte, batch *replay.Batch, handOn func(b []byt
 const noEvent = -1
 
 // inOrder visits the batch's samples and the records between them.
-func (p *printer) inOrder(batch *replay.Batch, sample func(*replay.Sample), record func(*replay.Record)) {
+func (p *printer) inOrder(batch *session.Batch, sample func(*session.Sample), record func(*session.Record)) {
 	records := batch.Records
 	for i := range batch.Samples {
 		for len(records) > 0 && records[0].Before <= i {
@@ -63,7 +63,7 @@ func (p *printer) inOrder(batch *replay.Batch, sample func(*replay.Sample), reco
 
 // appendRecord appends what print_event_with_time of perf's builtin-script.c
 // prints: the start of a sample's line, and the record.
-func (p *printer) appendRecord(b []byte, r *replay.Record) []byte {
+func (p *printer) appendRecord(b []byte, r *session.Record) []byte {
 	if r.Raw.Type < format.TypeHeaderAttr {
 		s, e, ok := p.recordStart(r)
 		if !ok {
@@ -84,7 +84,7 @@ func (p *printer) appendRecord(b []byte, r *replay.Record) []byte {
 
 // recordStart returns the start of a record's line; ok is false for a record without
 // one, or of a CPU that is filtered out.
-func (p *printer) recordStart(r *replay.Record) (s *replay.Sample, e event, ok bool) {
+func (p *printer) recordStart(r *session.Record) (s *session.Sample, e event, ok bool) {
 	if r.Raw.Type >= format.TypeHeaderAttr {
 		return nil, e, false
 	}
@@ -97,8 +97,8 @@ func (p *printer) recordStart(r *replay.Record) (s *replay.Sample, e event, ok b
 
 // recordAsSample returns the fields of a record for a line's start. Without a sample
 // id that is the thread which the record names.
-func (p *printer) recordAsSample(r *replay.Record) *replay.Sample {
-	s := &replay.Sample{Comm: ":-1"}
+func (p *printer) recordAsSample(r *session.Record) *session.Sample {
+	s := &session.Sample{Comm: ":-1"}
 	s.PID, s.TID, s.Time, s.CPU, s.Misc = r.ID.PID, r.ID.TID, r.ID.Time, r.ID.CPU, r.Raw.Misc
 	if r.Thread != nil {
 		s.Thread, s.Comm = r.Thread, r.Comm

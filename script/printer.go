@@ -6,8 +6,8 @@ import (
 
 	"gperf/format"
 	"gperf/format/tracepoint"
+	"gperf/internal/session"
 	"gperf/symbolize"
-	"gperf/symbolize/replay"
 )
 
 // Compat is a version of perf whose text is printed.
@@ -30,7 +30,7 @@ type Options struct {
 	ShowUnwind bool
 	Source
 	// Where drops the samples taken elsewhere.
-	Where replay.Where
+	Where session.Where
 	// Events, unless nil, get the samples' text, each that of its event.
 	Events []EventText
 	// StopAt are functions at which callchains are cut; their frames are shown.
@@ -51,7 +51,7 @@ type EventText struct {
 // text of every frame that it met.
 type printer struct {
 	opts    *Options
-	history *replay.History
+	history *session.History
 	fields  []Field // by event
 	events  []event
 	env     tracepoint.Env
@@ -103,7 +103,7 @@ type kernelName struct {
 	ok           bool
 }
 
-func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *replay.History, fields []Field, opts *Options) *printer {
+func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *session.History, fields []Field, opts *Options) *printer {
 	p := &printer{opts: opts, history: h, fields: fields, symbols: map[uint64]kernelName{}, regs: registerNames(f)}
 	p.line.times.since = opts.Since
 	p.clock, _ = clockOf(f)
@@ -160,7 +160,7 @@ func pad(s string, width int) string {
 }
 
 // append appends the sample's text: a line, and its callchain.
-func (p *printer) append(b []byte, s *replay.Sample) []byte {
+func (p *printer) append(b []byte, s *session.Sample) []byte {
 	fields, e := p.fields[s.Event], &p.events[s.Event]
 	if fields == 0 {
 		return b
@@ -197,7 +197,7 @@ const (
 )
 
 // appendMemory appends the sample's fields of a memory access.
-func (p *printer) appendMemory(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+func (p *printer) appendMemory(b []byte, s *session.Sample, fields Field, e *event) []byte {
 	if fields&FieldAddr != 0 {
 		b = p.appendAddr(b, s, fields, e)
 	}
@@ -229,7 +229,7 @@ func (p *printer) appendMemory(b []byte, s *replay.Sample, fields Field, e *even
 
 // appendAddr appends the address of the data, and of a page fault also what lies
 // there.
-func (p *printer) appendAddr(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+func (p *printer) appendAddr(b []byte, s *session.Sample, fields Field, e *event) []byte {
 	b = appendHex(b, s.Addr, 16)
 	if s.Data == nil || !e.trace && !isPageFault(e.attr) {
 		return b
@@ -249,7 +249,7 @@ func isBranchTrace(a *format.Attr) bool {
 }
 
 // appendBranchTrace appends the rest of the line of a branch.
-func (p *printer) appendBranchTrace(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+func (p *printer) appendBranchTrace(b []byte, s *session.Sample, fields Field, e *event) []byte {
 	if fields&FieldIP != 0 {
 		b = p.appendFrames(b, s, fields, e)
 	}
@@ -260,7 +260,7 @@ func (p *printer) appendBranchTrace(b []byte, s *replay.Sample, fields Field, e 
 }
 
 // appendLate appends the fields after the frames.
-func (p *printer) appendLate(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+func (p *printer) appendLate(b []byte, s *session.Sample, fields Field, e *event) []byte {
 	if fields&FieldIRegs != 0 && s.IntrRegsABI != 0 {
 		b = p.appendRegs(b, s.IntrRegsABI, e.attr.SampleRegsIntr, s.IntrRegs)
 	}
@@ -299,7 +299,7 @@ func appendPageSize(b []byte, n uint64) []byte {
 }
 
 // appendStart appends the text of perf_sample__fprintf_start: thread, CPU, time.
-func (p *printer) appendStart(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+func (p *printer) appendStart(b []byte, s *session.Sample, fields Field, e *event) []byte {
 	s = e.known(s)
 	if fields&FieldComm != 0 {
 		if fields&FieldIP == 0 || !e.chain {
@@ -356,7 +356,7 @@ func startNeeds(fields Field) (needs format.SampleType) {
 
 // known returns the sample as a line's start shows it, with perf's marks for fields
 // that its event does not record.
-func (e *event) known(s *replay.Sample) *replay.Sample {
+func (e *event) known(s *session.Sample) *session.Sample {
 	if e.absent == 0 {
 		return s
 	}
@@ -365,7 +365,7 @@ func (e *event) known(s *replay.Sample) *replay.Sample {
 
 // unset returns the sample with the fields that are absent set as in perf: all
 // bits set.
-func unset(s replay.Sample, absent format.SampleType) *replay.Sample {
+func unset(s session.Sample, absent format.SampleType) *session.Sample {
 	if absent&format.SampleTID != 0 {
 		s.PID, s.TID = -1, -1
 	}
@@ -419,7 +419,7 @@ func appendMode(b []byte, m format.Misc) []byte {
 
 // appendFrames appends the callchain, a frame a line, or without one the
 // sampled address on the same line.
-func (p *printer) appendFrames(b []byte, s *replay.Sample, fields Field, e *event) []byte {
+func (p *printer) appendFrames(b []byte, s *session.Sample, fields Field, e *event) []byte {
 	if !e.chain {
 		b = append(b, ' ')
 		b = appendHex(b, s.IP, 16)
@@ -439,7 +439,7 @@ func (p *printer) appendFrames(b []byte, s *replay.Sample, fields Field, e *even
 }
 
 // appendChain appends the lines of the callchain.
-func (p *printer) appendChain(b []byte, s *replay.Sample, e *event) []byte {
+func (p *printer) appendChain(b []byte, s *session.Sample, e *event) []byte {
 	left := p.opts.MaxStack
 	for i, f := range s.Kernel[:min(left, len(s.Kernel))] {
 		t := e.frames.of(f, i > 0 || s.Called)
@@ -464,7 +464,7 @@ func (p *printer) appendChain(b []byte, s *replay.Sample, e *event) []byte {
 const textBlock = 1 << 16
 
 // of returns the frame's lines. caller says that its address is a return address.
-func (t *frameTexts) of(f *replay.Frame, caller bool) frameText {
+func (t *frameTexts) of(f *session.Frame, caller bool) frameText {
 	list := &t.lines
 	if caller {
 		list = &t.callers
@@ -478,7 +478,7 @@ func (t *frameTexts) of(f *replay.Frame, caller bool) frameText {
 	return (*list)[f.ID]
 }
 
-func (t *frameTexts) make(f *replay.Frame, caller bool) (text frameText) {
+func (t *frameTexts) make(f *session.Frame, caller bool) (text frameText) {
 	if cap(t.block)-len(t.block) < textBlock/16 {
 		t.block = make([]byte, 0, textBlock)
 	}
@@ -489,7 +489,7 @@ func (t *frameTexts) make(f *replay.Frame, caller bool) (text frameText) {
 }
 
 // appendName appends the symbol, the offset in it, and the DSO.
-func appendName(b []byte, f *replay.Frame, fields Field) []byte {
+func appendName(b []byte, f *session.Frame, fields Field) []byte {
 	if fields&FieldSym != 0 {
 		b = append(append(b, ' '), f.Symbol()...)
 		if fields&FieldSymOff != 0 && f.Sym() != nil {
@@ -503,7 +503,7 @@ func appendName(b []byte, f *replay.Frame, fields Field) []byte {
 	return b
 }
 
-func appendDSO(b []byte, f *replay.Frame, fields Field) []byte {
+func appendDSO(b []byte, f *session.Frame, fields Field) []byte {
 	b = append(append(b, " ("...), f.DSO()...)
 	if fields&FieldDSOff != 0 && f.Map != nil && (!f.Kernel || fields&fieldKernelOff != 0) {
 		b = append(b, "+0x"...)

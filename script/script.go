@@ -1,7 +1,7 @@
 // Package script prints a block for every sample, byte for byte as `perf script`
 // does.
 //
-// symbolize/replay finds the thread and DSO of an address, symbolize its name, and
+// internal/session finds the thread and DSO of an address, symbolize its name, and
 // format/tracepoint prints a tracepoint's data. Package report aggregates samples,
 // also into folded stacks.
 package script
@@ -12,14 +12,14 @@ import (
 	"sync"
 
 	"gperf/format"
+	"gperf/internal/session"
 	"gperf/symbolize"
-	"gperf/symbolize/replay"
 )
 
 // Print writes the text of f's samples to w. keep, which may be nil, selects
 // samples. The result counts the skipped parts of the file. The error is that of w
 // or of reading.
-func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (format.Skipped, error) {
+func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.History, keep func(*session.Sample) bool, opts Options) (format.Skipped, error) {
 	fields, err := opts.Fields.resolve(f, !opts.NoChain)
 	if err != nil {
 		return format.Skipped{}, err
@@ -36,9 +36,9 @@ func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.His
 	newPrinter := func() *printer { return newPrinter(f, sym, h, fields, &opts) }
 	widths, bases := dataWidths{fields: fields}, timeBases{newPrinter()}
 	o := startOutput(w, opts.Events, runtime.GOMAXPROCS(0), newPrinter)
-	skipped, err := h.Walk(f, keep, func(b *replay.Batch) error {
+	skipped, err := h.Walk(f, keep, func(b *session.Batch) error {
 		if !opts.Where.All() {
-			b.Keep(func(s *replay.Sample) bool { return opts.Where.Matches(s.Leaf) })
+			b.Keep(func(s *session.Sample) bool { return opts.Where.Matches(s.Leaf) })
 		}
 		if opts.Events != nil {
 			for i := range b.Samples {
@@ -67,7 +67,7 @@ type output struct {
 }
 
 type job struct {
-	batch  *replay.Batch
+	batch  *session.Batch
 	before lineState
 	texts  chan piece // closed after the last
 }
@@ -137,7 +137,7 @@ func (o *output) write(w io.Writer, events []EventText) (err error) {
 
 // put prints a batch after the given state of lines. After a failed write it returns
 // the error, which ends the reading.
-func (o *output) put(b *replay.Batch, before lineState) error {
+func (o *output) put(b *session.Batch, before lineState) error {
 	select {
 	case <-o.failed:
 		return io.ErrClosedPipe

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gperf/symbolize/replay"
+	"gperf/internal/session"
 	"gperf/symbolize/srcline"
 )
 
@@ -19,7 +19,7 @@ type Source struct {
 const sourceFields = FieldSrcline | FieldSrcfile
 
 // appendOwnSource appends the place of a frame without a callchain.
-func (t *frameTexts) appendOwnSource(b []byte, f *replay.Frame, caller bool) []byte {
+func (t *frameTexts) appendOwnSource(b []byte, f *session.Frame, caller bool) []byte {
 	calls := f.Calls(caller)
 	return t.appendSource(b, f, calls, 0)
 }
@@ -27,7 +27,7 @@ func (t *frameTexts) appendOwnSource(b []byte, f *replay.Frame, caller bool) []b
 // frameLines are the lines of a frame: those of its inlined calls, its own, and
 // with FieldSrcline each one's place in the source. caller says that a call
 // returns to the frame's address, last that the callchain's text ends here.
-func (t *frameTexts) frameLines(b []byte, f *replay.Frame, caller bool) (_ []byte, last bool) {
+func (t *frameTexts) frameLines(b []byte, f *session.Frame, caller bool) (_ []byte, last bool) {
 	var calls []srcline.Call
 	if t.Inline || t.fields&sourceFields != 0 {
 		calls = f.Calls(caller)
@@ -51,14 +51,14 @@ func (t *frameTexts) frameLines(b []byte, f *replay.Frame, caller bool) (_ []byt
 
 // shownCall returns the call whose source line the frame's line shows: the
 // innermost, unless inlined calls have their own lines.
-func (t *frameTexts) shownCall(f *replay.Frame, last int) int {
+func (t *frameTexts) shownCall(f *session.Frame, last int) int {
 	if t.Inline && f.Sym() != nil {
 		return last
 	}
 	return 0
 }
 
-func (t *frameTexts) appendIP(b []byte, f *replay.Frame) []byte {
+func (t *frameTexts) appendIP(b []byte, f *session.Frame) []byte {
 	ip := f.IP
 	if t.compat == Perf6 && f.Map != nil && !f.Kernel {
 		ip = f.Map.Off(ip)
@@ -68,7 +68,7 @@ func (t *frameTexts) appendIP(b []byte, f *replay.Frame) []byte {
 
 // appendInlined appends the rest of an inlined call's line. perf gives it the
 // offset in the function that has the code, and no DSO.
-func (t *frameTexts) appendInlined(b []byte, f *replay.Frame, calls []srcline.Call, i int) []byte {
+func (t *frameTexts) appendInlined(b []byte, f *session.Frame, calls []srcline.Call, i int) []byte {
 	if t.fields&FieldSym != 0 {
 		b = append(append(b, ' '), calls[i].Function...)
 		if t.fields&FieldSymOff != 0 {
@@ -84,7 +84,7 @@ func (t *frameTexts) appendInlined(b []byte, f *replay.Frame, calls []srcline.Ca
 
 // appendSource appends the source line of call i, on separate lines; if unknown, the
 // frame's address in the DSO (map__fprintf_srcline of tools/perf/util/map.c).
-func (t *frameTexts) appendSource(b []byte, f *replay.Frame, calls []srcline.Call, i int) []byte {
+func (t *frameTexts) appendSource(b []byte, f *session.Frame, calls []srcline.Call, i int) []byte {
 	for _, field := range [...]Field{FieldSrcline, FieldSrcfile} {
 		switch {
 		case t.fields&field == 0 || f.Map == nil:
@@ -100,7 +100,7 @@ func (t *frameTexts) appendSource(b []byte, f *replay.Frame, calls []srcline.Cal
 	return b
 }
 
-func (t *frameTexts) appendOff(b []byte, f *replay.Frame) []byte {
+func (t *frameTexts) appendOff(b []byte, f *session.Frame) []byte {
 	name := f.Map.DSO.Name
 	if !f.Kernel {
 		name = path.Base(name)

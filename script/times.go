@@ -1,6 +1,6 @@
 package script
 
-import "gperf/symbolize/replay"
+import "gperf/internal/session"
 
 // TimeBase is the reference of the times of lines.
 type TimeBase int
@@ -38,13 +38,13 @@ type timeBases struct {
 }
 
 // before returns the times before the batch.
-func (t *timeBases) before(b *replay.Batch) times {
+func (t *timeBases) before(b *session.Batch) times {
 	before := t.line.times
 	if before.since == SinceBoot || before.since == SinceFirst && before.base != 0 {
 		return before
 	}
-	t.inOrder(b, func(s *replay.Sample) { t.skip(s, t.fields[s.Event], &t.events[s.Event]) },
-		func(r *replay.Record) {
+	t.inOrder(b, func(s *session.Sample) { t.skip(s, t.fields[s.Event], &t.events[s.Event]) },
+		func(r *session.Record) {
 			if s, e, ok := t.recordStart(r); ok {
 				t.skip(s, t.fields[r.Event], &e)
 			}
@@ -53,7 +53,7 @@ func (t *timeBases) before(b *replay.Batch) times {
 }
 
 // skip notes the time of a line.
-func (t *timeBases) skip(s *replay.Sample, fields Field, e *event) {
+func (t *timeBases) skip(s *session.Sample, fields Field, e *event) {
 	if fields&FieldTime != 0 {
 		t.line.times.shown(e.known(s).Time)
 	}

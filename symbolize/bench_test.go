@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 func BenchmarkParseKallsyms(b *testing.B) {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"sync"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/cache"
+	"gperf/internal/dso"
+	"gperf/internal/dso/cache"
 	"gperf/symbolize/srcline"
 )
 

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // Code is the instructions of a piece of a DSO.

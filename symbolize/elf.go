@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // userTable makes the table of a user DSO as perf does (dso__load_sym and

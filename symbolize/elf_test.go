@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // compile compiles C with gcc and returns the program's path.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // FuzzTable: from any bytes that pass for an ELF file a table is made or an error

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 func TestParsePerfMap(t *testing.T) {

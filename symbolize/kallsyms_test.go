@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 const kallsymsText = `ffffffff81000000 T _stext

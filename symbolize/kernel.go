@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // errOtherKernel: no symbols of the recorded kernel were found.

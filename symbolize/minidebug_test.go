@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 const miniSource = `

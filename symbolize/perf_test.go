@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 func writeLE(w io.Writer, data any) error { return binary.Write(w, binary.LittleEndian, data) }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // PerfMapName is the DSO of code that a process made at run time, and the file

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sort"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 const pltSuffix = "@plt"

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 	"gperf/symbolize/srcline"
 )
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // DSOs without names are listed with the reason, unless they had no lookups.

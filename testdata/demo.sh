@@ -14,7 +14,7 @@ fi
 run() { printf '\n$ %s\n' "$*"; eval "$*" || [ $? = 141 ]; }
 
 run CGO_ENABLED=0 go build -trimpath -buildvcs=false -o gperf ./cmd/gperf
-run go build -buildvcs=false -o drops ./testdata/drops
+run go build -buildvcs=false -o drops ./internal/testutil/drops
 run ./gperf record -g -a -e skb:kfree_skb -o perf.data -- ./drops -n 20000 -rate 10000
 run "./gperf script | head -n 40"
 run "./gperf script --format folded | head -n 3"

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // benchImage opens the file that GPERF_ELF names, or the largest of some that

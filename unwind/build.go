@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // Build makes the unwind table of an x86-64 ELF file from its .eh_frame and

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"unsafe"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/cache"
+	"gperf/internal/dso"
+	"gperf/internal/dso/cache"
 )
 
 // Cache keeps tables on disk by build ID: see cache.Dir. A nil Cache keeps nothing.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/cache"
+	"gperf/internal/dso"
+	"gperf/internal/dso/cache"
 )
 
 // smallTable returns a table with the given build ID.

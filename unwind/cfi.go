@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dso"
+	"gperf/internal/dwarf"
 )
 
 // CFI is the call frame information of a DSO: its CIEs and FDEs, by address.
@@ -188,7 +188,7 @@ type entry struct {
 // entry reads the length and the id at a position. If ok is false, continue at
 // next, or stop if next is not above at.
 func (s *section) entry(at int) (e entry, ok bool) {
-	c := leb.Cursor{B: s.b, Pos: at}
+	c := dwarf.Cursor{B: s.b, Pos: at}
 	length, idSize := c.Length()
 	e.is64 = idSize == 8
 	if c.Bad || length > uint64(c.Left()) {
@@ -215,7 +215,7 @@ func (s *section) entry(at int) (e entry, ok bool) {
 // readCIE decodes the CIE whose beginning is e.
 func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 	s := &f.secs[sec]
-	c := leb.Cursor{B: s.b[:e.next], Pos: e.body}
+	c := dwarf.Cursor{B: s.b[:e.next], Pos: e.body}
 	ci := cie{sec: sec, version: c.U8(), addrSize: 8}
 	if ci.version != 1 && ci.version != 3 && ci.version != 4 {
 		return ci, fmt.Errorf("version %d", ci.version)
@@ -243,7 +243,7 @@ func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 		if n > uint64(c.Left()) {
 			return ci, errors.New("augmentation data exceeds its length")
 		}
-		a := leb.Cursor{B: c.B[:c.Pos+int(n)], Pos: c.Pos}
+		a := dwarf.Cursor{B: c.B[:c.Pos+int(n)], Pos: c.Pos}
 		if err := ci.augment(aug[1:], &a, s); err != nil {
 			return ci, err
 		}
@@ -270,7 +270,7 @@ func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 // of pointers to language data; S marks a signal frame, B (arm64) return
 // addresses signed with key B, G (arm64) tagged frames. After an unknown one the
 // rest cannot be read, and need not.
-func (ci *cie) augment(aug string, c *leb.Cursor, s *section) error {
+func (ci *cie) augment(aug string, c *dwarf.Cursor, s *section) error {
 	for _, ch := range []byte(aug) {
 		switch ch {
 		case 'R':
@@ -300,7 +300,7 @@ func (ci *cie) augment(aug string, c *leb.Cursor, s *section) error {
 // addFDE decodes an FDE up to its instructions and keeps it if it covers code.
 func (f *CFI) addFDE(s *section, e entry, ciN uint32) {
 	ci := &f.cies[ciN]
-	c := leb.Cursor{B: s.b[:e.next], Pos: e.body}
+	c := dwarf.Cursor{B: s.b[:e.next], Pos: e.body}
 	c.Skip(uint64(ci.segSize))
 	p := pointer{enc: ci.enc, size: int(ci.addrSize), addr: s.addr, text: s.text}
 	start, ok := p.read(&c)

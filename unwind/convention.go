@@ -6,8 +6,8 @@ import (
 	"debug/elf"
 	"slices"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dso"
+	"gperf/internal/dwarf"
 )
 
 // known is a range of code whose frames are known without CFI.
@@ -141,7 +141,7 @@ func goTopFrames(im *dso.Image) (k []known) {
 		return nil
 	}
 	const size = 24 // Elf64_Sym
-	for c := (leb.Cursor{B: symbols}); c.Left() >= size; {
+	for c := (dwarf.Cursor{B: symbols}); c.Left() >= size; {
 		nameOff := c.U32()
 		typ := elf.ST_TYPE(c.U8())
 		c.Skip(3)
@@ -204,6 +204,6 @@ func entryPoint(im *dso.Image) uint64 {
 	if err != nil {
 		return 0
 	}
-	c := leb.Cursor{B: h, Pos: 24}
+	c := dwarf.Cursor{B: h, Pos: 24}
 	return c.U64()
 }

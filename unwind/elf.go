@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dso"
+	"gperf/internal/dwarf"
 )
 
 // Errors of a DSO without CFI; test for them with errors.Is.
@@ -94,7 +94,7 @@ func ehFrameBySegment(im *dso.Image) (section, bool) {
 	if err != nil || hdr[0] != 1 {
 		return section{}, false
 	}
-	c := leb.Cursor{B: hdr, Pos: 4}
+	c := dwarf.Cursor{B: hdr, Pos: 4}
 	p, ok := pointer{enc: hdr[1], size: 8, addr: vaddr, data: vaddr}.read(&c)
 	if !ok || c.Bad {
 		return section{}, false
@@ -124,7 +124,7 @@ func ehFrameHdr(im *dso.Image) (vaddr uint64, ok bool) {
 	if err != nil || !im.Is64 {
 		return 0, false
 	}
-	c := leb.Cursor{B: h, Pos: 32}
+	c := dwarf.Cursor{B: h, Pos: 32}
 	phoff := c.U64()
 	c.Pos = 54
 	size, n := uint64(c.U16()), uint64(c.U16())
@@ -136,7 +136,7 @@ func ehFrameHdr(im *dso.Image) (vaddr uint64, ok bool) {
 		if err != nil {
 			return 0, false
 		}
-		c := leb.Cursor{B: b}
+		c := dwarf.Cursor{B: b}
 		if elf.ProgType(c.U32()) == elf.PT_GNU_EH_FRAME {
 			c.Pos = 16
 			return c.U64(), true

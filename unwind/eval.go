@@ -1,6 +1,6 @@
 package unwind
 
-import "gperf/symbolize/dso/leb"
+import "gperf/internal/dwarf"
 
 // Bounds of an expression's evaluation: those that compilers write have ten
 // operations.
@@ -23,7 +23,7 @@ type evaluator struct {
 func (v *evaluator) run(e []byte, initial ...uint64) (uint64, bool) {
 	v.why = NoRule
 	v.n = copy(v.stack[:], initial)
-	c := leb.Cursor{B: e}
+	c := dwarf.Cursor{B: e}
 	for ops := 0; c.Left() > 0; ops++ {
 		if ops >= maxOps || !v.op(&c) || c.Bad {
 			return 0, false
@@ -58,7 +58,7 @@ func (v *evaluator) pick(i int) bool {
 	return i < v.n && v.push(v.stack[v.n-1-i])
 }
 
-func (v *evaluator) op(c *leb.Cursor) bool {
+func (v *evaluator) op(c *dwarf.Cursor) bool {
 	op := c.U8()
 	switch {
 	case op >= opLit0 && op <= opLit31:
@@ -110,7 +110,7 @@ func (v *evaluator) op(c *leb.Cursor) bool {
 }
 
 // onStack runs the operations that take from the stack what they need.
-func (v *evaluator) onStack(op uint8, c *leb.Cursor) bool {
+func (v *evaluator) onStack(op uint8, c *dwarf.Cursor) bool {
 	b, ok := v.pop()
 	if !ok {
 		return false
@@ -220,7 +220,7 @@ func (v *evaluator) deref(addr uint64, size int) bool {
 }
 
 // jump moves the cursor.
-func jump(c *leb.Cursor, by int16) bool {
+func jump(c *dwarf.Cursor, by int16) bool {
 	to := c.Pos + int(by)
 	if to < 0 || to > len(c.B) {
 		return false

@@ -1,6 +1,6 @@
 package unwind
 
-import "gperf/symbolize/dso/leb"
+import "gperf/internal/dwarf"
 
 // Operations of expressions (DWARF 5, 7.7.1) that rules know.
 const (
@@ -60,7 +60,7 @@ const (
 // matchCFA recognizes the expressions for the CFA that a rule can express; of
 // the rule, only the CFA's fields are set.
 func matchCFA(e []byte) (r Rule, ok bool) {
-	c := leb.Cursor{B: e}
+	c := dwarf.Cursor{B: e}
 	reg, off, ok := breg(&c)
 	if !ok || off != int64(int32(off)) || reg != x86RSP && reg != x86RBP {
 		return r, false
@@ -111,13 +111,13 @@ func matchPLT(e []byte) (thr int16, ok bool) {
 
 // matchReg recognizes an expression that is a register plus an offset.
 func matchReg(e []byte) (reg int, off int64, ok bool) {
-	c := leb.Cursor{B: e}
+	c := dwarf.Cursor{B: e}
 	reg, off, ok = breg(&c)
 	return reg, off, ok && !c.Bad && c.Left() == 0
 }
 
 // breg reads DW_OP_breg0 to 31.
-func breg(c *leb.Cursor) (reg int, off int64, ok bool) {
+func breg(c *dwarf.Cursor) (reg int, off int64, ok bool) {
 	op := c.U8()
 	if op < opBreg0 || op > opBreg31 {
 		return 0, 0, false

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // Go's outermost functions have no caller, whatever their CFI says; and where
 // morestack calls on another stack, the frame pointer decides.
 func TestGoOutermost(t *testing.T) {
 	exe := filepath.Join(t.TempDir(), "drops")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", exe, "../testdata/drops")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", exe, "../internal/testutil/drops")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=amd64")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Skipf("go cannot build: %v\n%s", err, out)

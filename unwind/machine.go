@@ -3,7 +3,7 @@ package unwind
 import (
 	"debug/elf"
 
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dwarf"
 )
 
 // Opcodes of call frame instructions (DW_CFA_*, DWARF 5 section 6.4.2, and
@@ -108,7 +108,7 @@ type machine struct {
 	start, end uint64
 	bad        bool // damaged: what was found before holds, the rest of the range has no rule
 
-	c     leb.Cursor
+	c     dwarf.Cursor
 	loc   uint64
 	last  uint64 // the end of the range
 	saved []state
@@ -117,7 +117,7 @@ type machine struct {
 // begin makes m ready to run instructions from pos to end in the section, of a
 // CIE if last is 0.
 func (m *machine) begin(end, pos int, loc, last uint64) {
-	m.c = leb.Cursor{B: m.sec.b[:end], Pos: pos}
+	m.c = dwarf.Cursor{B: m.sec.b[:end], Pos: pos}
 	m.loc, m.last, m.bad = loc, last, false
 	m.saved = m.saved[:0]
 	n := m.f.numRegs

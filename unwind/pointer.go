@@ -1,6 +1,6 @@
 package unwind
 
-import "gperf/symbolize/dso/leb"
+import "gperf/internal/dwarf"
 
 // Encodings of pointers in .eh_frame (DW_EH_PE_*, LSB core, "DWARF extensions"):
 // the low four bits are the format, the next three what it is relative to.
@@ -38,7 +38,7 @@ type pointer struct {
 
 // read returns the pointer at the cursor; ok is false for an encoding that says
 // nothing about code.
-func (p pointer) read(c *leb.Cursor) (v uint64, ok bool) {
+func (p pointer) read(c *dwarf.Cursor) (v uint64, ok bool) {
 	if p.enc&peApply == peAligned {
 		for (p.addr+uint64(c.Pos))%uint64(p.size) != 0 && !c.Bad {
 			c.U8()
@@ -65,7 +65,7 @@ func (p pointer) read(c *leb.Cursor) (v uint64, ok bool) {
 }
 
 // format reads the number alone, as the length of an FDE's range is written.
-func (p pointer) format(c *leb.Cursor) (v uint64, ok bool) {
+func (p pointer) format(c *dwarf.Cursor) (v uint64, ok bool) {
 	switch p.enc & peFormat {
 	case peAbsptr, peSigned:
 		return c.Uint(p.size), true

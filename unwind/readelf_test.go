@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // readelfFDE is an FDE as readelf -wF prints it.

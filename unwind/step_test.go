@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // TestStep steps through programs, one instruction after the other, and walks

@@ -3,7 +3,7 @@ package unwind
 import (
 	"math"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // Sizes of a table.

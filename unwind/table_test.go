@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // TestTableRandom compares a table of random ranges with the ranges.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/report/annotate"
-	"gperf/symbolize/disasm"
+	"gperf/report/annotate/disasm"
 )
 
 // annotateFlags holds the flags of `gperf annotate`.

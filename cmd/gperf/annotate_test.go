@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
 )
 
 var mixProgram = programs.C("testdata/mix.c", "-O2", "-g")

@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format/tracepoint"
+	"gperf/internal/archive"
+	"gperf/internal/dso"
+	"gperf/internal/session"
 	"gperf/report/annotate"
 	"gperf/symbolize"
-	"gperf/symbolize/archive"
-	"gperf/symbolize/dso"
-	"gperf/symbolize/replay"
 )
 
 // archiveFlags holds the flags of `gperf archive`.
@@ -207,7 +207,7 @@ func (c *counting) Write(p []byte) (int, error) {
 // hits holds the files and address ranges that a recording's addresses hit.
 type hits struct {
 	finder *dso.Finder
-	dsos   map[*replay.DSO]*hitDSO
+	dsos   map[*session.DSO]*hitDSO
 	files  map[hitKey]*hitDSO
 	// perfMaps holds the names of perf maps that may name hit addresses.
 	perfMaps map[string]bool
@@ -230,7 +230,7 @@ type hitDSO struct {
 
 // key returns the file of a DSO. If no build ID was recorded, it uses the one of the file
 // found on this machine.
-func (h *hits) key(d *replay.DSO, kernel bool) hitKey {
+func (h *hits) key(d *session.DSO, kernel bool) hitKey {
 	id := d.BuildID
 	if id.IsZero() && !kernel {
 		id = h.finder.OwnID(d.Name)
@@ -244,19 +244,19 @@ func (h *hits) key(d *replay.DSO, kernel bool) hitKey {
 // hits collects the hit files and ranges; with mapped, also all mapped files.
 func (in *input) hits(stderr io.Writer, mapped bool) (*hits, error) {
 	in.history.Also.Branches, in.history.Also.Data, in.history.Also.Names = true, true, true
-	seen := map[*replay.Frame]bool{}
+	seen := map[*session.Frame]bool{}
 	fields := make([][]*tracepoint.Field, len(in.file.Attrs))
 	for i := range fields {
 		if t := in.file.Tracepoint(i); t != nil {
 			fields[i] = annotate.CodeFields(t)
 		}
 	}
-	skipped, err := in.history.Walk(in.file, nil, func(b *replay.Batch) error {
+	skipped, err := in.history.Walk(in.file, nil, func(b *session.Batch) error {
 		for i := range b.Samples {
 			s := &b.Samples[i]
 			seen[s.Leaf] = true
 			seen[s.Data] = true
-			for _, list := range [...][]*replay.Frame{s.Kernel, s.User, s.Branches} {
+			for _, list := range [...][]*session.Frame{s.Kernel, s.User, s.Branches} {
 				for _, f := range list {
 					seen[f] = true
 				}
@@ -274,7 +274,7 @@ func (in *input) hits(stderr io.Writer, mapped bool) (*hits, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hits{finder: in.sym.Finder(), dsos: map[*replay.DSO]*hitDSO{}, files: map[hitKey]*hitDSO{}, perfMaps: map[string]bool{}}
+	h := &hits{finder: in.sym.Finder(), dsos: map[*session.DSO]*hitDSO{}, files: map[hitKey]*hitDSO{}, perfMaps: map[string]bool{}}
 	for f := range seen {
 		if f != nil && f.Map != nil {
 			h.add(f)
@@ -288,7 +288,7 @@ func (in *input) hits(stderr io.Writer, mapped bool) (*hits, error) {
 	return h, nil
 }
 
-func (h *hits) add(f *replay.Frame) {
+func (h *hits) add(f *session.Frame) {
 	d := f.Map.DSO
 	// Without a symbol, the surrounding code may help.
 	const around = 256
@@ -318,7 +318,7 @@ func (h *hits) add(f *replay.Frame) {
 	}
 }
 
-func (h *hits) dso(d *replay.DSO, kernel bool) *hitDSO {
+func (h *hits) dso(d *session.DSO, kernel bool) *hitDSO {
 	e := h.dsos[d]
 	if e != nil {
 		return e
@@ -354,7 +354,7 @@ func (h *hits) leaveOut(in *input, name string) error {
 	maps.DeleteFunc(h.files, func(_ hitKey, d *hitDSO) bool {
 		return slices.ContainsFunc(d.Paths, func(path string) bool { return out(d.ID, path) })
 	})
-	if id, _, _ := replay.RecordedKernel(in.file); out(id, dso.KernelName) {
+	if id, _, _ := session.RecordedKernel(in.file); out(id, dso.KernelName) {
 		h.kernel, h.noKernel = false, true
 	}
 	return nil
@@ -373,7 +373,7 @@ func (h *hits) sorted() []*hitDSO {
 
 // packKernel packs the kernel's symbols.
 func (h *hits) packKernel(p *archive.Packer, in *input) error {
-	id, _, _ := replay.RecordedKernel(in.file)
+	id, _, _ := session.RecordedKernel(in.file)
 	_, err := p.AddKernel(id, h.text)
 	if err != nil && !failed(err) {
 		return cmp.Or(in.sym.KernelProblem(), err)
@@ -398,7 +398,7 @@ func (h *hits) packMemory(p *archive.Packer, in *input) error {
 	if len(l) == 0 {
 		return nil
 	}
-	id, _, _ := replay.RecordedKernel(in.file)
+	id, _, _ := session.RecordedKernel(in.file)
 	return p.AddKernelText(id, machine, l)
 }
 
@@ -407,10 +407,10 @@ func (h *hits) packJIT(p *archive.Packer, in *input, stderr io.Writer) error {
 	dumps := in.history.JITDumps()
 	for name := range h.perfMaps {
 		if pid, ok := symbolize.PerfMapPID(name); ok {
-			dumps = append(dumps, replay.JITDump{PID: pid, Path: symbolize.PerfMapName})
+			dumps = append(dumps, session.JITDump{PID: pid, Path: symbolize.PerfMapName})
 		}
 	}
-	slices.SortFunc(dumps, func(a, b replay.JITDump) int {
+	slices.SortFunc(dumps, func(a, b session.JITDump) int {
 		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Path, b.Path))
 	})
 	for _, d := range dumps {
@@ -447,7 +447,7 @@ func (d *hitDSO) pack(p *archive.Packer) (debug, err error) {
 // isFile reports whether path is a file, not named memory, a perf map or a jitdump.
 func isFile(path string) bool {
 	_, jit := symbolize.PerfMapPID(path)
-	return filepath.IsAbs(path) && !jit && !strings.HasPrefix(path, "//") && !replay.IsJITDump(path)
+	return filepath.IsAbs(path) && !jit && !strings.HasPrefix(path, "//") && !session.IsJITDump(path)
 }
 
 // told adds the build ID of d to an error, so that the user can find the file elsewhere.

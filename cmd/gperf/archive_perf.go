@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"gperf/symbolize/archive"
-	"gperf/symbolize/replay"
+	"gperf/internal/archive"
+	"gperf/internal/session"
 )
 
 // runPerf writes perf archive's format, and prints the messages of perf archive.
@@ -104,7 +104,7 @@ func packPerf(out io.Writer, in *input, hit *hits, stderr io.Writer) error {
 		}
 		return nil
 	}
-	if id, _, _ := replay.RecordedKernel(in.file); hit.kernel && !id.IsZero() {
+	if id, _, _ := session.RecordedKernel(in.file); hit.kernel && !id.IsZero() {
 		if err := pack(func() error { return w.AddKernel(id) }); err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"gperf/symbolize/archive"
-	"gperf/symbolize/dso"
+	"gperf/internal/archive"
+	"gperf/internal/dso"
 )
 
 // runUnpack unpacks an archive of perf archive or gperf archive --perf, and prints the

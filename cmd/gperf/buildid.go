@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/internal/dso"
 	"gperf/script"
-	"gperf/symbolize/dso"
 )
 
 // buildIDFlags holds the flags of `gperf buildid-list`.

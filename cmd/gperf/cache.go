@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gperf/symbolize/dso/cache"
+	"gperf/internal/dso/cache"
 	"gperf/symbolize/srcline"
 	"gperf/unwind"
 )

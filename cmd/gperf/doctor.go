@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"gperf/record/check"
+	"gperf/record/doctor"
 )
 
 const doctorHelp = `Checks what this machine can record with its kernel and your rights, and how to fix
@@ -17,9 +17,9 @@ no. The exit code is 0 if anything can be recorded, otherwise 1.`
 func doctorCommand(args []string, stdout, stderr io.Writer) int {
 	s := newFlagSet("doctor")
 	asJSON := s.BoolP("json", "j", false, "print JSON")
-	var found []check.Finding
+	var found []doctor.Finding
 	code := readCommand(s, args, doctorHelp, stdout, stderr, func() error {
-		found = check.This().All()
+		found = doctor.This().All()
 		w := bufio.NewWriter(stdout)
 		if *asJSON {
 			enc := json.NewEncoder(w)
@@ -33,14 +33,14 @@ func doctorCommand(args []string, stdout, stderr io.Writer) int {
 		}
 		return w.Flush()
 	})
-	if code == exitOK && found != nil && !check.Anything(found) {
+	if code == exitOK && found != nil && !doctor.Anything(found) {
 		return exitError
 	}
 	return code
 }
 
 // tellFindings writes one line for each finding.
-func tellFindings(w io.Writer, found []check.Finding) {
+func tellFindings(w io.Writer, found []doctor.Finding) {
 	for _, f := range found {
 		line := fmt.Sprintf("%-4s  %-16s  %s", f.Verdict, f.Thing, f.Fact)
 		if f.Way != "" {

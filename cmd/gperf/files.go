@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gperf/symbolize/archive"
-	"gperf/symbolize/debuginfod"
-	"gperf/symbolize/dso"
+	"gperf/internal/archive"
+	"gperf/internal/dso"
+	"gperf/internal/dso/debuginfod"
 )
 
 // fileFlags holds the flags that choose where to look for ELF files.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 )
 
 // newFlagSet returns a flag set with the flags that all commands have.
@@ -123,7 +123,7 @@ func parseError(s *pflag.FlagSet, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
-		if l := near.Names(unknown.GetSpecifiedName(), flagNames(s)); len(l) > 0 {
+		if l := suggest.Names(unknown.GetSpecifiedName(), flagNames(s)); len(l) > 0 {
 			return wrongUse("%v: did you mean --%s?", err, strings.Join(l[:min(len(l), 2)], " or --"))
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"gperf/format"
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
 )
 
 // inlinedProgram spends its time in a function that is inlined twice.

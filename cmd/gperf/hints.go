@@ -10,13 +10,13 @@ import (
 	"syscall"
 
 	"gperf/format"
+	"gperf/internal/archive"
 	"gperf/record"
-	"gperf/record/check"
+	"gperf/record/doctor"
 	"gperf/record/event"
 	"gperf/record/probe"
 	"gperf/record/probe/vars"
 	"gperf/record/tracefs"
-	"gperf/symbolize/archive"
 )
 
 // errUsage marks wrong use of a command.
@@ -74,7 +74,7 @@ func hint(err error) string {
 	case errors.As(err, &open):
 		return openHint(open)
 	case errors.As(err, &tracefs):
-		return whole(check.This().WhyNoTracefs(tracefs.Err))
+		return whole(doctor.This().WhyNoTracefs(tracefs.Err))
 	case errors.As(err, &ring):
 		return ringHint(ring)
 	case errors.As(err, &out):
@@ -83,7 +83,7 @@ func hint(err error) string {
 		return "         The limit can be raised via /proc/sys/kernel/perf_event_max_sample_rate;\n" +
 			"         the kernel lowers it if sampling takes too long.\n"
 	case errors.Is(err, record.ErrKernelHidden):
-		return whole(check.This().WhyHidden())
+		return whole(doctor.This().WhyHidden())
 	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
 		return "Each raw tracepoint needs three open files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
 	case errors.Is(err, syscall.EMFILE):
@@ -108,7 +108,7 @@ func debugHint(e *vars.NoDebugError) string {
 func openHint(e *record.OpenError) string {
 	switch {
 	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM), errors.Is(e.Err, syscall.ENOSYS):
-		return whole(check.This().WhyNotOpened(check.NeedOf(e.Event.Type, e.Event.Flags, e.TID < 0), e.TID, e.Err))
+		return whole(doctor.This().WhyNotOpened(doctor.NeedOf(e.Event.Type, e.Event.Flags, e.TID < 0), e.TID, e.Err))
 	case errors.Is(e.Err, syscall.ENOENT) && e.Event.Cgroup != "":
 		return "The kernel has no perf events for this cgroup. Its perf_event controller may belong to another hierarchy\n" +
 			"(/proc/cgroups, /proc/mounts), or, in cgroup v2, no controller was enabled for it:\n" +

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"gperf/record/near"
+	"gperf/internal/dso"
+	"gperf/internal/suggest"
 	"gperf/report/annotate"
 	"gperf/symbolize"
-	"gperf/symbolize/dso"
 )
 
 // annotateHint returns the hint for errors of annotate.
@@ -35,14 +35,14 @@ func annotateHint(err error) string {
 
 // nearFunctions returns functions with a similar name, or with a similar last part of it.
 func nearFunctions(name string, names []string) []string {
-	if l := near.Names(name, names); len(l) > 0 {
+	if l := suggest.Names(name, names); len(l) > 0 {
 		return l
 	}
 	whole := map[string]string{}
 	for _, n := range names {
 		whole[n[strings.LastIndexAny(n, ":./")+1:]] = n
 	}
-	l := near.Names(name, slices.Sorted(maps.Keys(whole)))
+	l := suggest.Names(name, slices.Sorted(maps.Keys(whole)))
 	for i, last := range l {
 		l[i] = whole[last]
 	}

@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gperf/testdata/swap"
+	"gperf/internal/testutil/swap"
 )
 
 var (

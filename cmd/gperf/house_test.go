@@ -21,47 +21,47 @@ const root = "../.." // of the checkout
 // The house, top down: each package and those of gperf's that it may import.
 //
 //	cmd/gperf ── record ── report ── script
-//	               │          └─────────┴── symbolize/replay ── symbolize
+//	               │          └─────────┴── internal/session ── symbolize
 //	              bpf ── unwind                                    │
-//	               └────────┴──────────── symbolize/dso ───────────┘
+//	               └────────┴──────────── internal/dso ───────────┘
 //	                                         format
 var house = map[string]string{
-	"cmd/gperf":            "symbolize/srcline symbolize/dso/cache record record/check record/event record/probe record/probe/vars record/tracefs report script bpf unwind symbolize/replay symbolize symbolize/dso format format/tracepoint symbolize/debuginfod record/near report/annotate symbolize/disasm symbolize/archive",
-	"record/check":         "record record/event record/probe record/tracefs bpf symbolize/dso format",
-	"record":               "record/event record/probe record/tracefs bpf unwind symbolize/dso format format/tracepoint",
-	"record/event":         "record/probe record/tracefs record/near format",
-	"record/probe":         "format/tracepoint record/probe/vars record/tracefs record/near symbolize symbolize/dso",
-	"record/probe/vars":    "unwind symbolize/dso symbolize/dso/leb",
-	"record/tracefs":       "record/near format",
-	"record/near":          "",
-	"report":               "format/syscalls symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
-	"script":               "symbolize/replay symbolize symbolize/srcline symbolize/dso format format/tracepoint",
-	"symbolize/replay":     "symbolize symbolize/srcline symbolize/dso unwind format format/tracepoint",
-	"bpf":                  "unwind",
-	"unwind":               "symbolize/dso symbolize/dso/cache symbolize/dso/leb",
-	"symbolize":            "symbolize/srcline symbolize/dso symbolize/dso/cache",
-	"symbolize/srcline":    "symbolize/dso symbolize/dso/cache symbolize/dso/leb",
-	"report/annotate":      "symbolize/replay symbolize symbolize/srcline symbolize/disasm symbolize/dso format format/tracepoint",
-	"symbolize/disasm":     "",
-	"symbolize/dso":        "",
-	"symbolize/dso/cache":  "symbolize/dso",
-	"symbolize/dso/leb":    "",
-	"symbolize/archive":    "symbolize/srcline symbolize/dso",
-	"symbolize/debuginfod": "symbolize/dso",
-	"format":               "format/tracepoint",
-	"format/syscalls":      "",
-	"format/tracepoint":    "",
+	"cmd/gperf":               "symbolize/srcline internal/dso/cache record record/doctor record/event record/probe record/probe/vars record/tracefs report script bpf unwind internal/session symbolize internal/dso format format/tracepoint internal/dso/debuginfod internal/suggest report/annotate report/annotate/disasm internal/archive",
+	"record/doctor":           "record record/event record/probe record/tracefs bpf internal/dso format",
+	"record":                  "record/event record/probe record/tracefs bpf unwind internal/dso format format/tracepoint",
+	"record/event":            "record/probe record/tracefs internal/suggest format",
+	"record/probe":            "format/tracepoint record/probe/vars record/tracefs internal/suggest symbolize internal/dso",
+	"record/probe/vars":       "unwind internal/dso internal/dwarf",
+	"record/tracefs":          "internal/suggest format",
+	"internal/suggest":        "",
+	"report":                  "format/syscalls internal/session symbolize symbolize/srcline internal/dso format format/tracepoint",
+	"script":                  "internal/session symbolize symbolize/srcline internal/dso format format/tracepoint",
+	"internal/session":        "symbolize symbolize/srcline internal/dso unwind format format/tracepoint",
+	"bpf":                     "unwind",
+	"unwind":                  "internal/dso internal/dso/cache internal/dwarf",
+	"symbolize":               "symbolize/srcline internal/dso internal/dso/cache",
+	"symbolize/srcline":       "internal/dso internal/dso/cache internal/dwarf",
+	"report/annotate":         "internal/session symbolize symbolize/srcline report/annotate/disasm internal/dso format format/tracepoint",
+	"report/annotate/disasm":  "",
+	"internal/dso":            "",
+	"internal/dso/cache":      "internal/dso",
+	"internal/dwarf":          "",
+	"internal/archive":        "symbolize/srcline internal/dso",
+	"internal/dso/debuginfod": "internal/dso",
+	"format":                  "format/tracepoint",
+	"format/syscalls":         "",
+	"format/tracepoint":       "",
 
-	"report/stackcollapse": "", // an oracle: nobody has it in the list of imports, so only tests use it
-	"testdata/drops":       "",
-	"testdata/bench":       "",
-	"testdata/kernels":     "",
-	"testdata/programs":    "", // for tests only
-	"testdata/swap":        "", // an oracle of format, so it does without it
+	"internal/testutil/stackcollapse": "", // an oracle: nobody has it in the list of imports, so only tests use it
+	"internal/testutil/drops":         "",
+	"internal/testutil/bench":         "",
+	"internal/testutil/kernels":       "",
+	"internal/testutil/programs":      "", // for tests only
+	"internal/testutil/swap":          "", // an oracle of format, so it does without it
 }
 
 // rooms are the folders at the top; not all need exist.
-var rooms = strings.Fields("cmd record report script format bpf unwind symbolize testdata")
+var rooms = strings.Fields("cmd record report script format bpf unwind symbolize internal docs testdata")
 
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
@@ -70,9 +70,9 @@ var guests = map[string]string{
 	"github.com/go-delve/delve":          "unwind symbolize",
 	"github.com/google/pprof":            "report",
 	"github.com/ianlancetaylor/demangle": "symbolize",
-	"github.com/klauspost/compress":      "format cmd/gperf symbolize/archive",
-	"github.com/ulikunitz/xz":            "symbolize/dso",
-	"golang.org/x/arch":                  "symbolize/disasm",
+	"github.com/klauspost/compress":      "format cmd/gperf internal/archive",
+	"github.com/ulikunitz/xz":            "internal/dso",
+	"golang.org/x/arch":                  "report/annotate/disasm",
 	"golang.org/x/sys":                   "",
 }
 
@@ -153,19 +153,10 @@ func TestHouseFolders(t *testing.T) {
 	}
 }
 
-// list returns gperf's packages, those under testdata, which ./... leaves out, included.
+// list returns gperf's packages.
 func list(t *testing.T) []listed {
 	t.Helper()
 	args := []string{"list", "-json=ImportPath,Dir,GoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./..."}
-	sources, err := filepath.Glob(filepath.Join(root, "testdata/*/*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range sources {
-		if path := "./testdata/" + filepath.Base(filepath.Dir(p)); !slices.Contains(args, path) {
-			args = append(args, path)
-		}
-	}
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	var stderr strings.Builder

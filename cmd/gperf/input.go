@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
+	"gperf/internal/archive"
+	"gperf/internal/session"
 	"gperf/record"
 	"gperf/symbolize"
-	"gperf/symbolize/archive"
-	"gperf/symbolize/replay"
 )
 
 // inputFlags holds the flags that script and report share: the file, filters of samples,
@@ -60,9 +60,9 @@ type input struct {
 	sym     *symbolize.Symbolizer
 	lines   bool // the user asked for source lines
 	verbose bool // list all files without symbols
-	history *replay.History
+	history *session.History
 	files   *files
-	keep    func(*replay.Sample) bool // nil: all samples
+	keep    func(*session.Sample) bool // nil: all samples
 	path    string
 	closers []io.Closer
 	// recorded is the modification time of the file.
@@ -139,14 +139,14 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 	f.Strict = in.strict
 	r.verbose = in.verbose
 	r.files = in.files.open(r.packed, stderr)
-	id, ref, addr := replay.RecordedKernel(f)
+	id, ref, addr := session.RecordedKernel(f)
 	r.sym = symbolize.New(symbolize.Options{Finder: &r.files.Finder, Demangle: !in.noDemangle,
 		Kallsyms: cmp.Or(in.kallsyms, r.kallsyms()), Proc: r.proc, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 	r.closers = append(r.closers, r.sym)
 	if r.keep, err = in.filter(f); err != nil {
 		return err
 	}
-	r.history = replay.New(f, r.sym)
+	r.history = session.New(f, r.sym)
 	return nil
 }
 
@@ -357,7 +357,7 @@ func (in *input) tell(stderr io.Writer, skipped format.Skipped) error {
 
 // lostText describes the lost samples and records in the words of record's summary, or
 // returns "". LOST records count the same losses again, for all types of records.
-func lostText(l replay.Lost) string {
+func lostText(l session.Lost) string {
 	samples := fmt.Sprintf("%d samples", l.Samples-l.SideBand)
 	sideBand := fmt.Sprintf("%d other records (mappings, names of processes)", l.SideBand)
 	switch {
@@ -385,10 +385,10 @@ func (in *input) tellSkipped(stderr io.Writer, skipped format.Skipped) {
 
 // filter returns a function that reports whether a sample passes all filters, or nil if
 // there are none.
-func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) {
-	var tests []func(*replay.Sample) bool
+func (in *inputFlags) filter(f *format.File) (func(*session.Sample) bool, error) {
+	var tests []func(*session.Sample) bool
 	if !in.guests {
-		tests = append(tests, func(s *replay.Sample) bool { return !s.Guest() })
+		tests = append(tests, func(s *session.Sample) bool { return !s.Guest() })
 	}
 	if in.cpus != "" {
 		cpus, err := record.ParseCPUs(in.cpus)
@@ -400,14 +400,14 @@ func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) 
 				return nil, wrongUse("--cpu %s: samples of %q have no CPU: record with --sample-cpu or -a", in.cpus, f.EventName(i))
 			}
 		}
-		tests = append(tests, func(s *replay.Sample) bool { return slices.Contains(cpus, int(s.CPU)) })
+		tests = append(tests, func(s *session.Sample) bool { return slices.Contains(cpus, int(s.CPU)) })
 	}
 	for _, l := range [...]struct {
 		flag, list string
-		id         func(*replay.Sample) int32
+		id         func(*session.Sample) int32
 	}{
-		{"--pid", in.pids, func(s *replay.Sample) int32 { return s.PID }},
-		{"--tid", in.tids, func(s *replay.Sample) int32 { return s.TID }},
+		{"--pid", in.pids, func(s *session.Sample) int32 { return s.PID }},
+		{"--tid", in.tids, func(s *session.Sample) int32 { return s.TID }},
 	} {
 		if l.list == "" {
 			continue
@@ -420,23 +420,23 @@ func (in *inputFlags) filter(f *format.File) (func(*replay.Sample) bool, error) 
 			}
 			ids = append(ids, int32(n))
 		}
-		tests = append(tests, func(s *replay.Sample) bool { return slices.Contains(ids, l.id(s)) })
+		tests = append(tests, func(s *session.Sample) bool { return slices.Contains(ids, l.id(s)) })
 	}
 	if in.comms != "" {
 		comms := strings.Split(in.comms, ",")
-		tests = append(tests, func(s *replay.Sample) bool { return slices.Contains(comms, s.Comm) })
+		tests = append(tests, func(s *session.Sample) bool { return slices.Contains(comms, s.Comm) })
 	}
 	if in.times != "" {
 		ranges, err := parseTimes(in.times, f.Uint64s(format.FeatureSampleTime, 2))
 		if err != nil {
 			return nil, wrongUse("--time %s: %v", in.times, err)
 		}
-		tests = append(tests, func(s *replay.Sample) bool { return ranges.contain(s.Time) })
+		tests = append(tests, func(s *session.Sample) bool { return ranges.contain(s.Time) })
 	}
 	if len(tests) == 0 {
 		return nil, nil
 	}
-	return func(s *replay.Sample) bool {
+	return func(s *session.Sample) bool {
 		for _, test := range tests {
 			if !test(s) {
 				return false

@@ -21,7 +21,7 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/record"
-	"gperf/record/check"
+	"gperf/record/doctor"
 	"gperf/record/tracefs"
 )
 
@@ -459,7 +459,7 @@ func recordCommand(args []string, stdout, stderr io.Writer) int {
 func notice(what error) string {
 	var unwinding *record.UnwindError
 	if errors.As(what, &unwinding) { // one line: many users see it at each recording
-		why := cmp.Or(check.This().WhyNoBPF(what), "-v prints what the kernel says.")
+		why := cmp.Or(doctor.This().WhyNoBPF(what), "-v prints what the kernel says.")
 		if errors.Is(what, syscall.EMFILE) {
 			why = moreFiles
 		}

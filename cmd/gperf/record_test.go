@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"gperf/format"
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
 )
 
 // These tests run gperf record as a process of its own: it is about signals,
@@ -27,7 +27,7 @@ import (
 // binaries are the programs of this module that tests run.
 var binaries = map[string]*programs.Program{
 	"./cmd/gperf": programs.Go("gperf/cmd/gperf"),
-	dropsProgram:  programs.Go("gperf/testdata/drops"),
+	dropsProgram:  programs.Go("gperf/internal/testutil/drops"),
 }
 
 // binary builds one of them, once for all tests, or finds it prebuilt.
@@ -49,7 +49,7 @@ func patience[T ~int | ~int64](n T) T {
 	return n
 }
 
-const dropsProgram = "./testdata/drops"
+const dropsProgram = "./internal/testutil/drops"
 
 // needTracepoints skips where this user may not record tracepoints of all
 // processes.

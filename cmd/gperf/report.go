@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
+	"gperf/internal/session"
 	"gperf/report"
 	"gperf/script"
-	"gperf/symbolize/replay"
 )
 
 // reportFlags holds the flags of `gperf report`.
@@ -281,7 +281,7 @@ func (o *reportFlags) settleFilter() (err error) {
 	f := &o.Filter
 	f.NoGuests = !o.input.guests
 	f.Comms = words(o.input.comms)
-	f.Where = replay.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}
+	f.Where = session.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}
 	if f.PIDs, err = numbers("--pid", o.input.pids); err == nil {
 		f.TIDs, err = numbers("--tid", o.input.tids)
 	}

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
 )
 
 // An archive prints the same on a machine without the recorded files.

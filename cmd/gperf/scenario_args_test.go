@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
 )
 
 // The program whose values are read, by how it was compiled.

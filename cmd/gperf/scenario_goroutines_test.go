@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"gperf/format"
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
 )
 
 var goroutines = programs.Go("testdata/goroutines.go")

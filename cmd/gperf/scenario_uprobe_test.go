@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"gperf/format"
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
 )
 
 // What a user does with probes in programs, on the kernel that runs.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
+	"gperf/internal/session"
 	"gperf/script"
-	"gperf/symbolize/replay"
 )
 
 // lineFlags holds the flags that choose the lines of `gperf script` and their contents.
@@ -81,8 +81,8 @@ func (o *whereFlags) add(s *pflag.FlagSet, letter string) {
 	s.Uint64Var(&o.addrRange, "addr-range", 0, "with --symbols: match this number of `bytes` from each address")
 }
 
-func (o *whereFlags) where() replay.Where {
-	return replay.Where{DSOs: words(o.dsos), Symbols: words(o.symbols), AddrRange: o.addrRange}
+func (o *whereFlags) where() session.Where {
+	return session.Where{DSOs: words(o.dsos), Symbols: words(o.symbols), AddrRange: o.addrRange}
 }
 
 // listScripts prints the scripts of perf that gperf implements.

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"gperf/report/stackcollapse"
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
+	"gperf/internal/testutil/stackcollapse"
 )
 
 // oracle is stock perf: $PERF, which may be a command with arguments, or perf.

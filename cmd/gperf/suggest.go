@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 )
 
 // suggestion returns the end of a message about an unknown name: similar known names, or
 // if there are none, allAre ("the fields are") and all known names.
 func suggestion(name string, known []string, allAre string) string {
-	if l := near.Names(name, known); len(l) > 0 {
+	if l := suggest.Names(name, known); len(l) > 0 {
 		return ": did you mean " + strings.Join(l[:min(len(l), 3)], ", ") + "?"
 	}
 	return ": " + allAre + " " + strings.Join(known, ", ")
@@ -78,6 +78,6 @@ func likeCommand(name string) []string {
 	if len(begins) > 0 {
 		return begins
 	}
-	l := near.Names(name, names)
+	l := suggest.Names(name, names)
 	return l[:min(len(l), 2)]
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/testdata/swap"
+	"gperf/internal/testutil/swap"
 )
 
 // foreignDir holds recordings by others, next to the checkout.

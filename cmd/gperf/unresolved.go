@@ -5,9 +5,9 @@ import (
 	"io"
 	"slices"
 
+	"gperf/internal/dso"
+	"gperf/internal/session"
 	"gperf/symbolize"
-	"gperf/symbolize/dso"
-	"gperf/symbolize/replay"
 )
 
 const (
@@ -32,7 +32,7 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 		switch {
 		case !isFile(u.Path) && u.Path != dso.VDSO: // tell reports the kernel
 		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // most addresses have a symbol
-		case shares[replay.File{Path: u.Path, ID: u.ID}] < minUnresolved:
+		case shares[session.File{Path: u.Path, ID: u.ID}] < minUnresolved:
 			few++
 		case u.Reason == symbolize.NoSymbol:
 			stripped = append(stripped, u)

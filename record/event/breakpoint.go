@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/record/near"
+	"gperf/internal/suggest"
 )
 
 const breakpointPrefix = "mem:"
@@ -87,7 +87,7 @@ func (w *words) address(place string, at *Finder) (uint64, error) {
 	case names == nil:
 		return 0, w.bad("the kernel hides its addresses from this user (kernel.kptr_restrict)")
 	}
-	return 0, &UnknownError{Spec: w.spec, Kind: "symbol", Name: place, Near: near.Names(place, names)}
+	return 0, &UnknownError{Spec: w.spec, Kind: "symbol", Name: place, Near: suggest.Names(place, names)}
 }
 
 // kernelSymbol returns the address of a symbol of the kernel. If there is none, names are the

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 )
 
 // SpecError means that an event string cannot be recorded as written.
@@ -48,5 +48,5 @@ func (w *words) unknownTerm(t term, pmu string, all []string) error {
 	if pmu != "" {
 		name += " of PMU " + pmu
 	}
-	return &UnknownError{Spec: w.spec, Kind: "term", Name: name, Near: near.Names(t.key, all), All: all}
+	return &UnknownError{Spec: w.spec, Kind: "term", Name: name, Near: suggest.Names(t.key, all), All: all}
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 )
 
 // Field is a field that a filter can compare.
@@ -213,7 +213,7 @@ func (p *filterParser) value(f *Filter, field Field, value string) error {
 	if len(names) == 0 {
 		return badFilter("%s is a number, but %s is not", field.Name, value)
 	}
-	if l := near.Names(f.Text, names); len(l) > 0 {
+	if l := suggest.Names(f.Text, names); len(l) > 0 {
 		return badFilter("%s has no value %s: did you mean %s?", field.Name, f.Text, strings.Join(l, ", "))
 	}
 	return badFilter("%s has no value %s\nIts values are: %s", field.Name, f.Text, strings.Join(names, " "))
@@ -255,7 +255,7 @@ func (p *filterParser) unknown(name string) error {
 		names = append(names, f.Name)
 	}
 	s := "there is no field " + name
-	if l := near.Names(name, names); len(l) > 0 {
+	if l := suggest.Names(name, names); len(l) > 0 {
 		s += ": did you mean " + strings.Join(l, ", ") + "?"
 	}
 	return badFilter("%s\nIts fields are: %s", s, strings.Join(names, " "))

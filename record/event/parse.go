@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/record/near"
+	"gperf/internal/suggest"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
@@ -275,7 +275,7 @@ var identifier = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 // meant returns events that a single word may mean: a tracepoint without its system, a
 // function of the C library or of the kernel, or a similar name.
 func meant(name string, at *Finder) []string {
-	events := near.Names(name, plainNames())
+	events := suggest.Names(name, plainNames())
 	if !identifier.MatchString(name) {
 		return events
 	}
@@ -392,7 +392,7 @@ func (w *words) withArguments(tp *tracefs.Tracepoint, at *Finder) (ev Event, err
 // noRaw returns the error for an unknown raw tracepoint.
 func (w *words) noRaw(name string) error {
 	all, _ := probe.RawTracepoints(probe.BTFDir)
-	e := &UnknownError{Spec: w.spec, Near: near.Names(name, all)}
+	e := &UnknownError{Spec: w.spec, Near: suggest.Names(name, all)}
 	for i := range e.Near {
 		e.Near[i] = probe.RawPrefix + e.Near[i]
 	}

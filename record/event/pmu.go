@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/record/near"
+	"gperf/internal/suggest"
 )
 
 const sysfsPMUs = "/sys/bus/event_source/devices"
@@ -133,7 +133,7 @@ func (w *words) pmuEvent(at *Finder) ([]Event, error) {
 		for _, p := range at.PMUs() {
 			names = append(names, p.Name)
 		}
-		return nil, &UnknownError{Spec: w.spec, Kind: "PMU", Near: near.Names(w.name, names), All: names}
+		return nil, &UnknownError{Spec: w.spec, Kind: "PMU", Near: suggest.Names(w.name, names), All: names}
 	}
 	ev := Event{Name: w.spec, Type: p.Type}
 	var err error

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 	"gperf/record/probe/vars"
 )
 
@@ -437,7 +437,7 @@ func (r *reader) seeVars() string {
 
 func (r *reader) noSuch(name string) string {
 	s := fmt.Sprintf("%s has no variable %s", r.known.Function, name)
-	if l := near.Names(name, r.known.Names()); len(l) > 0 {
+	if l := suggest.Names(name, r.known.Names()); len(l) > 0 {
 		s += ": did you mean " + strings.Join(l, ", ") + "?"
 	}
 	return s + "; " + r.seeVars()

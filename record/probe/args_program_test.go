@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
 )
 
 func run(t *testing.T, dir, name string, args ...string) string {

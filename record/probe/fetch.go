@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 	"gperf/record/probe/vars"
 )
 
@@ -41,7 +41,7 @@ func (r *reader) register(w *argSpec, v string) (string, error) {
 	if slices.Contains(names, v[1:]) {
 		return v, nil
 	}
-	if l := near.Names(v[1:], names); len(l) > 0 {
+	if l := suggest.Names(v[1:], names); len(l) > 0 {
 		return "", r.bad(w, "no register %s: did you mean %%%s?", v, strings.Join(l, ", %"))
 	}
 	return "", r.bad(w, "no register %s; the registers are %%%s", v, strings.Join(names, " %"))

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"gperf/internal/dso"
 	"gperf/symbolize"
-	"gperf/symbolize/dso"
 )
 
 // Function is a function of a file of code.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // resolve replaces IFUNCs by their implementations: an IFUNC such as memcpy is a resolver

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 	"gperf/record/tracefs"
 )
 
@@ -134,7 +134,7 @@ func (k *kernelCode) near(module, name string) []string {
 		}
 	}
 	slices.Sort(names)
-	return near.Names(name, slices.Compact(names))
+	return suggest.Names(name, slices.Compact(names))
 }
 
 // KernelFunction is a function of the kernel that can be probed by kprobes.

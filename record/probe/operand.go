@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 	"gperf/record/probe/vars"
 )
 
@@ -188,7 +188,7 @@ func (v *value) member(name string) error {
 	f, ok := v.typ.Field(name)
 	if !ok {
 		names := v.typ.FieldNames()
-		if l := near.Names(name, names); len(l) > 0 {
+		if l := suggest.Names(name, names); len(l) > 0 {
 			return fmt.Errorf("%s has no member %s: did you mean %s?", v.typ, name, strings.Join(l, ", "))
 		}
 		const many = 20

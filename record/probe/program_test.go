@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
 )
 
 // The test programs, by how they are compiled.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 )
 
 // kinds are the prefixes of specs.
@@ -29,7 +29,7 @@ func Meant(s string) string {
 	if !ok || IsSpec(s) || word == "probe" {
 		return ""
 	}
-	if l := near.Names(word, slices.Sorted(maps.Keys(kinds))); len(l) > 0 {
+	if l := suggest.Names(word, slices.Sorted(maps.Keys(kinds))); len(l) > 0 {
 		return l[0] + ":" + rest
 	}
 	return ""

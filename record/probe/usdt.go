@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 )
 
 // Mark is a USDT probe: a probe that the author of a program has put into it with
@@ -88,7 +88,7 @@ func (f *file) noMark(s *spec, all []Mark) error {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	if e.Near = near.Names(e.Name, names); len(e.Near) == 0 {
+	if e.Near = suggest.Names(e.Name, names); len(e.Near) == 0 {
 		e.Why = "it has " + few(names)
 	}
 	return e

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/record/near"
+	"gperf/internal/suggest"
 )
 
 // FunctionError means that a file of code has no such function or USDT probe.
@@ -232,7 +232,7 @@ func (f *file) missing(s *spec, imported []*Function) error {
 		}
 	}
 	slices.Sort(names)
-	e.Near = near.Names(s.name, slices.Compact(names))
+	e.Near = suggest.Names(s.name, slices.Compact(names))
 	e.Stripped = !f.HasSymtab() && !f.goPCs
 	if e.Stripped {
 		e.Why = fmt.Sprintf("it is stripped: only its %d exported functions have names", len(slices.Compact(names)))

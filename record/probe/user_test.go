@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/testdata/programs"
+	"gperf/internal/testutil/programs"
 )
 
 // find returns the probes of a spec as event@symbol, by the file's functions.

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
-	"gperf/record/near"
+	"gperf/internal/suggest"
 )
 
 // FS is the mounted tracefs. It is located, and mounted if necessary, when the first
@@ -249,7 +249,7 @@ func (t *FS) Near(system, name string) []string {
 	if system != "" {
 		name = system + ":" + name
 	}
-	l := near.Names(name, words)
+	l := suggest.Names(name, words)
 	for i, word := range l {
 		l[i] = events[word]
 	}

@@ -7,7 +7,7 @@
 //
 // Samples with the same addresses are counted as one (count.go). A function's
 // share of them becomes a block of text (block.go), with code from symbolize,
-// disassembled by symbolize/disasm.
+// disassembled by report/annotate/disasm.
 package annotate
 
 import (
@@ -18,9 +18,9 @@ import (
 	"slices"
 
 	"gperf/format"
+	"gperf/internal/session"
+	"gperf/report/annotate/disasm"
 	"gperf/symbolize"
-	"gperf/symbolize/disasm"
-	"gperf/symbolize/replay"
 )
 
 // Options say what to annotate and how. The zero value shows all functions with
@@ -64,7 +64,7 @@ var ErrNoSamples = errors.New("no samples")
 // parts of the file and has the reasons of missing functions, each once; if all are
 // missing, the first reason is the error. Other errors are ErrNoSamples,
 // *UnknownError, *NoSamplesError and *OffsetError.
-func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *replay.History, keep func(*replay.Sample) bool, opts Options) (skipped format.Skipped, missing []error, err error) {
+func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.History, keep func(*session.Sample) bool, opts Options) (skipped format.Skipped, missing []error, err error) {
 	c := newCounter(f, h, &opts)
 	h.KeepExited = true
 	h.KeepChains, h.Also.Names = true, true

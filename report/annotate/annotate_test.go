@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"gperf/format"
+	"gperf/internal/session"
 	"gperf/symbolize"
-	"gperf/symbolize/replay"
 )
 
 func TestParsePlace(t *testing.T) {
@@ -48,17 +48,17 @@ func TestSourcesPath(t *testing.T) {
 // TestCount: a sample counts once for an address and once for a function, even if
 // it holds them several times.
 func TestCount(t *testing.T) {
-	m := &replay.Map{Start: 0x1000, End: 0x9000, DSO: &replay.DSO{Name: "/bin/x"}}
+	m := &session.Map{Start: 0x1000, End: 0x9000, DSO: &session.DSO{Name: "/bin/x"}}
 	f := &symbolize.Symbol{Start: 0x2000, End: 0x3000, Name: "f"}
 	g := &symbolize.Symbol{Start: 0x3000, End: 0x4000, Name: "g"}
 	id := 0
-	frame := func(s *symbolize.Symbol, off uint64) *replay.Frame {
+	frame := func(s *symbolize.Symbol, off uint64) *session.Frame {
 		id++
-		return replay.NamedFrame(id, s.Start+off, true, m, s)
+		return session.NamedFrame(id, s.Start+off, true, m, s)
 	}
 	leaf, caller, again := frame(f, 0x10), frame(g, 0x20), frame(f, 0x30)
-	stack := func(period uint64, chain ...*replay.Frame) *stack {
-		return &stack{stackKey: stackKey{leaf: leaf, fields: [maxFields]*replay.Frame{caller}}, frames: replay.Chain{Kernel: chain}, Stat: Stat{2, period}}
+	stack := func(period uint64, chain ...*session.Frame) *stack {
+		return &stack{stackKey: stackKey{leaf: leaf, fields: [maxFields]*session.Frame{caller}}, frames: session.Chain{Kernel: chain}, Stat: Stat{2, period}}
 	}
 	for _, callersToo := range []bool{false, true} {
 		c := newCounter(&format.File{}, nil, &Options{Callers: callersToo})
@@ -90,13 +90,13 @@ func TestCount(t *testing.T) {
 // TestCallers: the code that is shown of a caller is its call, and of where a
 // process was interrupted, or of a function that a field names, its own.
 func TestCallers(t *testing.T) {
-	m := &replay.Map{Start: 0x1000, End: 0x9000, DSO: &replay.DSO{Name: "/bin/x"}}
+	m := &session.Map{Start: 0x1000, End: 0x9000, DSO: &session.DSO{Name: "/bin/x"}}
 	f := &symbolize.Symbol{Start: 0x2000, End: 0x3000, Name: "f"}
-	frame := func(id int, kernel bool) *replay.Frame {
-		return replay.NamedFrame(id, f.Start+uint64(id)*0x10, kernel, m, f)
+	frame := func(id int, kernel bool) *session.Frame {
+		return session.NamedFrame(id, f.Start+uint64(id)*0x10, kernel, m, f)
 	}
-	st := &stack{stackKey: stackKey{leaf: frame(1, true), fields: [maxFields]*replay.Frame{frame(0, true), frame(2, true)}}, Stat: Stat{1, 1}}
-	st.frames = replay.Chain{Kernel: []*replay.Frame{st.leaf, frame(3, true)}, User: []*replay.Frame{frame(4, false), frame(5, false)}}
+	st := &stack{stackKey: stackKey{leaf: frame(1, true), fields: [maxFields]*session.Frame{frame(0, true), frame(2, true)}}, Stat: Stat{1, 1}}
+	st.frames = session.Chain{Kernel: []*session.Frame{st.leaf, frame(3, true)}, User: []*session.Frame{frame(4, false), frame(5, false)}}
 	c := newCounter(&format.File{}, nil, &Options{Callers: true})
 	c.events, c.order = []*event{{name: "e"}}, []*stack{st}
 	c.settle()

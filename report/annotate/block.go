@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"gperf/report/annotate/disasm"
 	"gperf/symbolize"
-	"gperf/symbolize/disasm"
 	"gperf/symbolize/srcline"
 )
 

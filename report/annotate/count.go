@@ -7,8 +7,8 @@ import (
 
 	"gperf/format"
 	"gperf/format/tracepoint"
+	"gperf/internal/session"
 	"gperf/symbolize"
-	"gperf/symbolize/replay"
 )
 
 // Stat is a sum of samples.
@@ -23,7 +23,7 @@ func (s *Stat) add(t Stat) {
 type counter struct {
 	opts      *Options
 	bytes     binary.ByteOrder
-	history   *replay.History
+	history   *session.History
 	events    []*event
 	stacks    map[stackKey]*stack
 	order     []*stack // in that of their first samples
@@ -44,7 +44,7 @@ type event struct {
 // functionKey distinguishes functions.
 type functionKey struct {
 	event  int
-	dso    *replay.DSO
+	dso    *session.DSO
 	kernel bool
 	start  uint64
 }
@@ -53,8 +53,8 @@ type functionKey struct {
 // has no name is one, which begins at 0.
 type function struct {
 	event  *event
-	frame  *replay.Frame // of an address in it
-	dso    *replay.DSO   // nil: of an unknown one
+	frame  *session.Frame // of an address in it
+	dso    *session.DSO   // nil: of an unknown one
 	kernel bool
 	start  uint64 // of the function: the offset in the file, of the kernel the ip
 	at     map[spot]*Stat
@@ -96,19 +96,19 @@ const returnField = "__probe_ret_ip"
 // stackKey distinguishes samples with different addresses.
 type stackKey struct {
 	event  int
-	leaf   *replay.Frame
-	chain  replay.ChainKey
-	fields [maxFields]*replay.Frame
+	leaf   *session.Frame
+	chain  session.ChainKey
+	fields [maxFields]*session.Frame
 }
 
 // stack is a number of samples with the same addresses.
 type stack struct {
 	stackKey
-	frames replay.Chain
+	frames session.Chain
 	Stat
 }
 
-func newCounter(f *format.File, h *replay.History, opts *Options) *counter {
+func newCounter(f *format.File, h *session.History, opts *Options) *counter {
 	c := &counter{opts: opts, history: h, index: map[functionKey]*function{}, stacks: map[stackKey]*stack{}}
 	if f.Tracing != nil {
 		c.bytes = f.Tracing.Env().Order
@@ -132,7 +132,7 @@ func CodeFields(f *tracepoint.Format) []*tracepoint.Field {
 	return l[:min(len(l), maxFields)]
 }
 
-func (c *counter) count(b *replay.Batch) error {
+func (c *counter) count(b *session.Batch) error {
 	for i := range b.Samples {
 		s := &b.Samples[i]
 		k := c.key(s)
@@ -148,7 +148,7 @@ func (c *counter) count(b *replay.Batch) error {
 	return nil
 }
 
-func (c *counter) key(s *replay.Sample) stackKey {
+func (c *counter) key(s *session.Sample) stackKey {
 	k := stackKey{event: s.Event, leaf: s.Leaf, chain: s.Chain.Key()}
 	for i, fd := range c.events[s.Event].fields {
 		if ip, ok := fd.Uint(s.Raw, c.bytes); ok && ip != 0 {
@@ -180,7 +180,7 @@ func (c *counter) settle() {
 
 // touch adds frame f, which may be nil, to the current stack's functions. caller
 // says that its address is a return address.
-func (c *counter) touch(e *event, f *replay.Frame, kind kinds, caller bool) {
+func (c *counter) touch(e *event, f *session.Frame, kind kinds, caller bool) {
 	if f == nil || f.Map == nil || c.opts.DSOs != nil && !slices.Contains(c.opts.DSOs, f.DSO()) && !slices.Contains(c.opts.DSOs, filepath.Base(f.DSO())) {
 		return
 	}
@@ -189,7 +189,7 @@ func (c *counter) touch(e *event, f *replay.Frame, kind kinds, caller bool) {
 }
 
 // function returns the function of the event's that f is in.
-func (c *counter) function(e *event, f *replay.Frame) *function {
+func (c *counter) function(e *event, f *session.Frame) *function {
 	k := functionKey{event: e.index, dso: f.Map.DSO, kernel: f.Kernel}
 	if f.Sym() != nil {
 		k.start = f.MapOff() - f.Off()

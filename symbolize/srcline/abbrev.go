@@ -1,6 +1,6 @@
 package srcline
 
-import "gperf/symbolize/dso/leb"
+import "gperf/internal/dwarf"
 
 // slot is the place of a needed attribute's value.
 type slot uint8
@@ -156,7 +156,7 @@ func (l layout) fixed(form uint64) (n uint32, ok bool) {
 const usualAbbrevs = 192
 
 // parseAbbrevs reads the table at the cursor, up to its end or the first damage.
-func parseAbbrevs(c *leb.Cursor, l layout) *abbrevs {
+func parseAbbrevs(c *dwarf.Cursor, l layout) *abbrevs {
 	t := &abbrevs{list: make([]abbrev, 0, usualAbbrevs)}
 	ops := make([]op, 0, 4*usualAbbrevs) // of all, in one piece
 	for {
@@ -188,7 +188,7 @@ func parseAbbrevs(c *leb.Cursor, l layout) *abbrevs {
 
 // findAbbrev reads the abbreviation of a code, and passes over those before; nil
 // if there is none.
-func findAbbrev(c *leb.Cursor, l layout, want uint64) *abbrev {
+func findAbbrev(c *dwarf.Cursor, l layout, want uint64) *abbrev {
 	for {
 		code, tag, children := c.ULEB(), c.ULEB(), c.U8() != 0
 		if code == 0 || c.Bad {
@@ -207,7 +207,7 @@ func findAbbrev(c *leb.Cursor, l layout, want uint64) *abbrev {
 }
 
 // parseSpecs appends the steps that read an abbreviation's attributes.
-func parseSpecs(c *leb.Cursor, l layout, kind kind, children bool, ops []op) []op {
+func parseSpecs(c *dwarf.Cursor, l layout, kind kind, children bool, ops []op) []op {
 	skip := uint32(0)
 	for {
 		at, form := c.ULEB(), c.ULEB()

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"testing"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/cache"
+	"gperf/internal/dso"
+	"gperf/internal/dso/cache"
 )
 
 // BenchmarkLookup opens $GPERF_SRCLINE_FILE, for example a vmlinux, and looks up

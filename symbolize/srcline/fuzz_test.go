@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // lookAround looks up addresses at, before and after all ranges of units.
@@ -37,8 +37,8 @@ func FuzzDWARF(f *testing.F) {
 		s.supp = &sections{info: info, abbrev: abbrev, str: str, big: big}
 		s.supp.readUnits()
 		s.readUnits()
-		d := &dwarf{code: everywhere}
-		x := &Index{dwarf: func() (*dwarf, error) { return d, nil }}
+		d := &debugInfo{code: everywhere}
+		x := &Index{dwarf: func() (*debugInfo, error) { return d, nil }}
 		for _, u := range s.units {
 			if u.tag == tagCompileUnit {
 				d.units = append(d.units, u)
@@ -72,7 +72,7 @@ func FuzzFile(f *testing.F) {
 // FuzzStored: what is kept on disk is refused, or lookups in it stay in it.
 func FuzzStored(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
-		x := &Index{dwarf: func() (*dwarf, error) { return nil, ErrNoLines }}
+		x := &Index{dwarf: func() (*debugInfo, error) { return nil, ErrNoLines }}
 		if x.decode(b) {
 			lookAround(x)
 		}

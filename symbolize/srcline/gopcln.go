@@ -7,8 +7,8 @@ import (
 	"sort"
 	"strings"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dso"
+	"gperf/internal/dwarf"
 )
 
 // goTable is the table of functions and lines that Go programs have for their own
@@ -97,8 +97,8 @@ func readGo(b []byte, big bool) (g *goTable, ptr int, err error) {
 	return g, ptr, nil
 }
 
-func (g *goTable) cursor(b []byte, off uint64) leb.Cursor {
-	c := leb.Cursor{B: b, Big: g.big}
+func (g *goTable) cursor(b []byte, off uint64) dwarf.Cursor {
+	c := dwarf.Cursor{B: b, Big: g.big}
 	c.Seek(off)
 	return c
 }
@@ -226,7 +226,7 @@ func newGoModule(im *dso.Image, table uint64, ptr int) *goModule {
 			continue
 		}
 		b, _ := im.Map(s) // what cannot be read does not have it
-		c := leb.Cursor{B: b, Big: im.ByteOrder() == binary.BigEndian}
+		c := dwarf.Cursor{B: b, Big: im.ByteOrder() == binary.BigEndian}
 		for c.Left() >= ptr {
 			at := s.Addr + uint64(c.Pos)
 			if c.Uint(ptr) == table && m.isModule(at) {
@@ -257,7 +257,7 @@ func (m *goModule) readRelative() {
 			continue
 		}
 		b, _ := m.im.Map(s)
-		for c := (leb.Cursor{B: b, Big: m.im.ByteOrder() == binary.BigEndian}); c.Left() >= 24; {
+		for c := (dwarf.Cursor{B: b, Big: m.im.ByteOrder() == binary.BigEndian}); c.Left() >= 24; {
 			if at, info, addend := c.U64(), c.U64(), c.U64(); info == typ {
 				m.relative[at] = addend
 			}
@@ -274,7 +274,7 @@ func (m *goModule) word(i int) uint64 {
 	if v, ok := m.relative[at]; ok {
 		return v
 	}
-	c := leb.Cursor{B: m.bytes(at), Big: m.im.ByteOrder() == binary.BigEndian}
+	c := dwarf.Cursor{B: m.bytes(at), Big: m.im.ByteOrder() == binary.BigEndian}
 	return c.Uint(m.ptr)
 }
 

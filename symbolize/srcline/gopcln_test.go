@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // goTableOf opens the table of a Go program.

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"slices"
 
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dwarf"
 )
 
 // lineTable is a unit's part of .debug_line.
@@ -66,7 +66,7 @@ func (p *lineProgram) read(u *unit) (ok bool) {
 type lineProgram struct {
 	lineTable
 	unit *unit
-	c    leb.Cursor
+	c    dwarf.Cursor
 	code spans // where there is code
 
 	minInst, maxOps    uint64

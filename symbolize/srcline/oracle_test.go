@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // program returns a tool's path, or skips.

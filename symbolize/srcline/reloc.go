@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dso"
+	"gperf/internal/dwarf"
 )
 
 // SectionAddrs returns the vaddr of each section, by index. Sections of a
@@ -79,7 +79,7 @@ func relocate(im *dso.Image, s *elf.Section, b []byte) error {
 	if err != nil {
 		return err
 	}
-	c := leb.Cursor{B: list, Big: im.ByteOrder() == binary.BigEndian}
+	c := dwarf.Cursor{B: list, Big: im.ByteOrder() == binary.BigEndian}
 	word := 4
 	if im.Is64 {
 		word = 8
@@ -100,7 +100,7 @@ func relocate(im *dso.Image, s *elf.Section, b []byte) error {
 		}
 		place := b[off:][:size]
 		if s.Type == elf.SHT_REL {
-			addend = (&leb.Cursor{B: place, Big: c.Big}).Uint(size)
+			addend = (&dwarf.Cursor{B: place, Big: c.Big}).Uint(size)
 		}
 		putUint(place, values[sym]+addend, c.Big)
 	}
@@ -127,7 +127,7 @@ func symbolValues(im *dso.Image, section uint32) ([]uint64, error) {
 		return nil, err
 	}
 	addrs := SectionAddrs(im)
-	c := leb.Cursor{B: b, Big: im.ByteOrder() == binary.BigEndian}
+	c := dwarf.Cursor{B: b, Big: im.ByteOrder() == binary.BigEndian}
 	var values []uint64
 	for c.Left() > 0 {
 		var value, index uint64

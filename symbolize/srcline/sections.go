@@ -9,7 +9,7 @@ import (
 	"io"
 	"sort"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // readSections reads the needed sections of DWARF, those whose names end in

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sync"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dso"
+	"gperf/internal/dwarf"
 )
 
 // packages are the .dwp files that were opened, by path.
@@ -28,7 +28,7 @@ func (p *packages) close() {
 }
 
 // split returns the split unit of a skeleton unit.
-func (d *dwarf) split(skeleton *unit) (*unit, error) {
+func (d *debugInfo) split(skeleton *unit) (*unit, error) {
 	missing := fmt.Errorf("split unit %s of %s: %w", skeleton.dwoName, skeleton.name, dso.ErrNoFile)
 	if d.files.DWO == nil {
 		return nil, missing
@@ -129,7 +129,7 @@ type part struct{ off, size uint32 }
 
 // findSplit looks an ID up in the index of a package: a hash table of IDs, a
 // parallel table of row numbers, then for each row the unit's part of each section.
-func findSplit(c leb.Cursor, id uint64) (map[uint32]part, bool) {
+func findSplit(c dwarf.Cursor, id uint64) (map[uint32]part, bool) {
 	if v := c.U32(); v != 2 && v != 5 && v>>16 != 5 {
 		return nil, false
 	}
@@ -137,7 +137,7 @@ func findSplit(c leb.Cursor, id uint64) (map[uint32]part, bool) {
 	if c.Bad || slots == 0 || slots&(slots-1) != 0 || uint64(slots)*12 > uint64(c.Left()) || columns > 16 {
 		return nil, false
 	}
-	at := func(pos uint64) leb.Cursor {
+	at := func(pos uint64) dwarf.Cursor {
 		d := c
 		d.Seek(uint64(c.Pos) + pos)
 		return d

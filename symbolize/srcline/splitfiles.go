@@ -6,7 +6,7 @@ import (
 	"iter"
 	"slices"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // SplitFile is a file with the split DWARF of units, and the DW_AT_comp_dir and
@@ -52,7 +52,7 @@ func SplitFiles(files Files, wanted func(lo, hi uint64) bool) (list []SplitFile,
 }
 
 // with returns the units that have code which is wanted.
-func (d *dwarf) with(wanted func(lo, hi uint64) bool) (list []*unit) {
+func (d *debugInfo) with(wanted func(lo, hi uint64) bool) (list []*unit) {
 	known := make([]bool, len(d.units))
 	pieces := d.pieces()
 	for i, p := range pieces {

@@ -18,8 +18,8 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/cache"
+	"gperf/internal/dso"
+	"gperf/internal/dso/cache"
 )
 
 // ErrNoLines: the file has neither DWARF nor another table of lines.
@@ -57,7 +57,7 @@ type Index struct {
 	id    dso.BuildID
 	cache *cache.Dir
 	find  func() (Files, error)
-	dwarf func() (*dwarf, error) // opened when first needed
+	dwarf func() (*debugInfo, error) // opened when first needed
 
 	units  []*indexUnit
 	pieces []piece // owner: firstUnit - number of the unit
@@ -108,7 +108,7 @@ func Open(c *cache.Dir, id dso.BuildID, find func() (Files, error)) (*Index, err
 	return x, nil
 }
 
-func (x *Index) open() (*dwarf, error) {
+func (x *Index) open() (*debugInfo, error) {
 	files, err := x.find()
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (x *Index) make(i int) {
 	}
 }
 
-func (x *Index) build(to *indexUnit, u *unit, d *dwarf) (err error) {
+func (x *Index) build(to *indexUnit, u *unit, d *debugInfo) (err error) {
 	defer guard(&err)()
 	r := d.reader()
 	defer d.readers.Put(r)

@@ -3,7 +3,7 @@ package srcline
 import (
 	"encoding/binary"
 
-	"gperf/symbolize/dso/cache"
+	"gperf/internal/dso/cache"
 )
 
 // Format of an index on disk, little-endian:

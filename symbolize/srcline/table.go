@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sort"
 
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dwarf"
 )
 
 // A table holds the rows of one unit, in memory and on disk. Numbers of the header
@@ -298,7 +298,7 @@ func findRow(rows []byte, base uint64, off uint32, addr uint64) (found row, ok b
 	if uint64(off) > uint64(len(rows)) {
 		return found, false
 	}
-	c := leb.Cursor{B: rows, Pos: int(off)}
+	c := dwarf.Cursor{B: rows, Pos: int(off)}
 	r := row{addr: base}
 	for n := 0; n < blockRows && c.Left() > 0; n++ {
 		r.addr += c.ULEB()
@@ -325,7 +325,7 @@ func (d *decoder) calls(r row) []Call {
 	var calls []Call
 	file, line, column := r.file, r.line, r.column
 	for at := r.node; at != 0 && len(calls) < maxChain; {
-		c := leb.Cursor{B: d.nodes}
+		c := dwarf.Cursor{B: d.nodes}
 		c.Seek(at)
 		function, back := c.ULEB(), c.ULEB()
 		if c.Bad || back > at {
@@ -367,7 +367,7 @@ func (d *decoder) function(i uint64) (name string, startLine int) {
 }
 
 func (d *decoder) string(off uint64) string {
-	c := leb.Cursor{B: d.strings}
+	c := dwarf.Cursor{B: d.strings}
 	c.Seek(off)
 	return string(c.Bytes(c.ULEB()))
 }
@@ -433,7 +433,7 @@ func (s *stringTable) find(hash uint32, str []byte) *stringSlot {
 }
 
 func (s *stringTable) at(at uint32) []byte {
-	c := leb.Cursor{B: s.b, Pos: int(at)}
+	c := dwarf.Cursor{B: s.b, Pos: int(at)}
 	return c.Bytes(c.ULEB())
 }
 
@@ -455,7 +455,7 @@ func (s *stringTable) grow() {
 // list finds the strings that are there already.
 func (s *stringTable) list() {
 	s.grow()
-	for c := (leb.Cursor{B: s.b}); c.Left() > 0; {
+	for c := (dwarf.Cursor{B: s.b}); c.Left() > 0; {
 		at := uint32(c.Pos)
 		str := c.Bytes(c.ULEB())
 		if hash := hashOf(str); at != 0 {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"sort"
 
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dwarf"
 )
 
 // sections is the DWARF of one file. What a split unit has in its .dwo file is
@@ -20,7 +20,7 @@ type sections struct {
 	tables abbrevCache
 }
 
-func (s *sections) cursor(b []byte) leb.Cursor { return leb.Cursor{B: b, Big: s.big} }
+func (s *sections) cursor(b []byte) dwarf.Cursor { return dwarf.Cursor{B: b, Big: s.big} }
 
 // unit is one unit of .debug_info, and the root DIE's attributes.
 type unit struct {
@@ -69,7 +69,7 @@ func (v *values) number(s slot) uint64 {
 }
 
 // read reads the attributes of a DIE, which follow its abbreviation code.
-func (l layout) read(c *leb.Cursor, a *abbrev, to *values) {
+func (l layout) read(c *dwarf.Cursor, a *abbrev, to *values) {
 	to.has = 0
 	for i := range a.ops {
 		o := &a.ops[i]
@@ -88,7 +88,7 @@ func (l layout) read(c *leb.Cursor, a *abbrev, to *values) {
 }
 
 // value reads a value; of those that are blocks, only the place.
-func (l layout) value(c *leb.Cursor, form uint64, implicit int64) value {
+func (l layout) value(c *dwarf.Cursor, form uint64, implicit int64) value {
 	for n := 0; form == formIndirect; n++ {
 		if form = c.ULEB(); form == formImplicitConst {
 			implicit = c.SLEB()
@@ -175,7 +175,7 @@ func (s *sections) readUnit(off uint64) (u *unit, ok bool) {
 	return u, u.kind == unitType || u.kind == unitSplitType || u.readRoot(&c)
 }
 
-func (u *unit) header(c *leb.Cursor) {
+func (u *unit) header(c *dwarf.Cursor) {
 	if u.version < 5 {
 		u.abbrevOff = c.Uint(u.offset)
 		u.layout.addr = int(c.U8())
@@ -193,7 +193,7 @@ func (u *unit) header(c *leb.Cursor) {
 }
 
 // readRoot takes what the root DIE says of the unit.
-func (u *unit) readRoot(c *leb.Cursor) bool {
+func (u *unit) readRoot(c *dwarf.Cursor) bool {
 	code := c.ULEB()
 	if code == 0 {
 		return !c.Bad // empty

@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	-short) flags="$flags -test.short" left_out='Switch|DiskFull|robeCommand|ReaderGoes|StacksByEvent|ByGlob|RawTracepoint|TracepointArguments(Filter|Refused)|Archive|Inlined|Srcline|LostSideBand' results=$cache/results/parts ;;
 	-run) which_tests() { echo "-test.run=$only"; }; only=$2 results=$cache/results/parts; shift ;;
-	-matrix) exec go run ./testdata/kernels -matrix README.md "$cache/results" ;;
+	-matrix) exec go run ./internal/testutil/kernels -matrix README.md "$cache/results" ;;
 	all) kernels="5.10 6.1 6.12 6.18 7.2 7.3 arm64-6.1 arm64-6.12" ;;
 	-*) sed -n '2,4p' "$0" >&2; exit 2 ;;
 	*) kernels="$kernels $1" ;;
@@ -122,7 +122,7 @@ failed_tests() {
 	done
 }
 
-go build -o "$work/results" ./testdata/kernels
+go build -o "$work/results" ./internal/testutil/kernels
 for arch in amd64 arm64; do
 	case " $kernels" in *" arm64-"*) ;; *) [ $arch = amd64 ] || continue ;; esac
 	[ "$arch" = arm64 ] || [ -n "$(tr ' ' '\n' <<<"$kernels" | grep -v '^arm64-')" ] || continue

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
-	"gperf/symbolize/dso"
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dso"
+	leb "gperf/internal/dwarf"
 	"gperf/unwind"
 )
 

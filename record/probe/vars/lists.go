@@ -4,7 +4,7 @@ import (
 	"debug/dwarf"
 	"errors"
 
-	"gperf/symbolize/dso/leb"
+	leb "gperf/internal/dwarf"
 )
 
 // sections are the sections that debug/dwarf does not read.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"gperf/symbolize/dso/leb"
+	"gperf/internal/dwarf"
 )
 
 // Operations of location expressions (DWARF 5, 7.7.1).
@@ -82,7 +82,7 @@ func (f *frame) located(expr []byte, depth int) (Where, error) {
 	if depth == 0 {
 		return Where{}, errDamaged
 	}
-	e := evaluation{frame: f, c: leb.Cursor{B: expr, Big: f.big}, depth: depth}
+	e := evaluation{frame: f, c: dwarf.Cursor{B: expr, Big: f.big}, depth: depth}
 	for e.c.Left() > 0 {
 		err := e.step(e.c.U8())
 		if e.c.Bad || len(e.stack) > maxDepth {
@@ -105,7 +105,7 @@ func (f *frame) located(expr []byte, depth int) (Where, error) {
 // evaluation is the state of evaluating an expression.
 type evaluation struct {
 	*frame
-	c      leb.Cursor
+	c      dwarf.Cursor
 	stack  []operand
 	value  *Where // set once the result is known not to be an address on the stack
 	pieces []Piece
@@ -307,7 +307,7 @@ func (e *evaluation) stackValue() error {
 func (e *evaluation) implicit(b []byte) error {
 	switch len(b) {
 	case 1, 2, 4, 8:
-		c := leb.Cursor{B: b, Big: e.big}
+		c := dwarf.Cursor{B: b, Big: e.big}
 		e.value = &Where{Base: fmt.Sprintf("\\%d", c.Int(len(b)))}
 		return nil
 	}

@@ -4,7 +4,7 @@ import (
 	"debug/elf"
 	"fmt"
 
-	"gperf/symbolize/dso"
+	"gperf/internal/dso"
 )
 
 // Symbol returns the location of a variable of the file at path, from its symbol tables: the

@@ -1,0 +1,50 @@
+package archive
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"gperf/internal/dso"
+)
+
+// Text is code as it lay in a kernel's memory.
+type Text struct {
+	Addr  uint64 // of the first byte
+	Bytes []byte
+}
+
+// AddKernelText packs code of the kernel with build ID id, zero if it was not
+// recorded, at the addresses that the recording has. Errors of writing are
+// *WriteError.
+func (p *Packer) AddKernelText(id dso.BuildID, machine elf.Machine, l []Text) error {
+	const most = 0xffff - 1 // PN_XNUM means that there are more segments
+	if len(l) > most {
+		return fmt.Errorf("the kernel's code: %d functions are more than the %d that a core file may have", len(l), most)
+	}
+	if err := p.Add(procName("kcore", id), time.Time{}, bytes.NewReader(kcore(machine, l))); err != nil {
+		return &WriteError{err}
+	}
+	return nil
+}
+
+// kcore is the ELF file of some code, as /proc/kcore is that of all memory
+// (fs/proc/kcore.c of Linux): a core file with a segment for each piece.
+func kcore(machine elf.Machine, l []Text) []byte {
+	const header, entry = 64, 56
+	h := elf.Header64{Type: uint16(elf.ET_CORE), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
+		Phoff: header, Ehsize: header, Phentsize: entry, Phnum: uint16(len(l))}
+	copy(h.Ident[:], elf.ELFMAG)
+	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
+	var b, text bytes.Buffer
+	binary.Write(&b, binary.LittleEndian, h)
+	for _, t := range l {
+		n := uint64(len(t.Bytes))
+		binary.Write(&b, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X),
+			Off: header + entry*uint64(len(l)) + uint64(text.Len()), Vaddr: t.Addr, Filesz: n, Memsz: n})
+		text.Write(t.Bytes)
+	}
+	return append(b.Bytes(), text.Bytes()...)
+}

@@ -1,0 +1,57 @@
+package session
+
+import "gperf/format"
+
+// Chain is a callchain, the innermost frame first: the kernel's part, then the
+// process's. Samples share both parts, so the caller must not change them.
+type Chain struct {
+	Kernel, User []*Frame
+	// Called says that Kernel's first frame is a return address, in the function
+	// with the tracepoint. Otherwise it is the interrupted instruction, or the
+	// probed one, like always the first frame of User.
+	Called bool
+}
+
+// Len is the number of frames.
+func (c *Chain) Len() int { return len(c.Kernel) + len(c.User) }
+
+// Frame returns frame i, 0 being the innermost, and whether a call returns to it.
+func (c *Chain) Frame(i int) (f *Frame, caller bool) {
+	if i < len(c.Kernel) {
+		return c.Kernel[i], i > 0 || c.Called
+	}
+	i -= len(c.Kernel)
+	return c.User[i], i > 0
+}
+
+// Cut returns the innermost frames, at most n.
+func (c Chain) Cut(n int) Chain {
+	c.Kernel = c.Kernel[:min(n, len(c.Kernel))]
+	c.User = c.User[:min(n-len(c.Kernel), len(c.User))]
+	return c
+}
+
+// ChainKey distinguishes the chains of one event by the addresses of their parts
+// in memory (History.KeepChains). Equal chains may have several keys.
+type ChainKey struct {
+	kernel, user   **Frame // the first ones, nil for none
+	nkernel, nuser int
+}
+
+// Key returns the chain's key.
+func (c *Chain) Key() (k ChainKey) {
+	if k.nkernel = len(c.Kernel); k.nkernel > 0 {
+		k.kernel = &c.Kernel[0]
+	}
+	if k.nuser = len(c.User); k.nuser > 0 {
+		k.user = &c.User[0]
+	}
+	return k
+}
+
+// isCalled reports whether an event's chains are Called: those of tracepoints are,
+// those of probes, which are tracepoints to the kernel, are not.
+func isCalled(f *format.File, event int) bool {
+	tp := f.Tracepoint(event)
+	return f.Attrs[event].Type == format.TypeTracepoint && (tp == nil || tp.Field("__probe_ip") == nil)
+}

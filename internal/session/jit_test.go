@@ -1,0 +1,119 @@
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/symbolize"
+)
+
+// writeJITDump writes a dump in which the function "first" lies at 0x1000 from
+// time 10 on, and "second" over its end from 20 on.
+func writeJITDump(t *testing.T, path string) {
+	t.Helper()
+	le := binary.LittleEndian
+	b := make([]byte, 40)
+	copy(b, "DTiJ")
+	le.PutUint32(b[8:], 40)
+	load := func(time, start uint64, name string) {
+		r := le.AppendUint32(make([]byte, 4), uint32(56+len(name)+1))
+		r = append(le.AppendUint64(r, time), make([]byte, 16)...)
+		r = le.AppendUint64(le.AppendUint64(le.AppendUint64(r, start), 0x100), time)
+		b = append(append(append(b, r...), name...), 0)
+	}
+	load(10, 0x1000, "first")
+	load(20, 0x1080, "second")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Code that a process generates has its dump's name from the time of the dump's
+// record on if the clocks agree, otherwise all the time.
+func TestJITDump(t *testing.T) {
+	root := t.TempDir()
+	writeJITDump(t, filepath.Join(root, "dumps/jit-7.dump"))
+	for _, tc := range []struct {
+		clock int32
+		time  uint64
+		want  map[uint64]string
+	}{
+		{clockMonotonic, 9, map[uint64]string{0x1010: "[unknown]", 0x1090: "[unknown]"}},
+		{clockMonotonic, 10, map[uint64]string{0x1010: "first", 0x1090: "first", 0x1100: "[unknown]"}},
+		{clockMonotonic, 20, map[uint64]string{0x1010: "first", 0x1090: "second", 0x1100: "second", 0x1180: "[unknown]"}},
+		{0, 9, map[uint64]string{0x1010: "first", 0x1090: "second"}},
+	} {
+		f := &format.File{Order: binary.LittleEndian, Attrs: []format.Attr{{Flags: format.FlagUseClockID, ClockID: tc.clock}}}
+		h := New(f, symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: root}}))
+		h.Apply(mmapOf(7, 0, 0x10000, 0, "//anon"))
+		h.Apply(mmapOf(7, 0x20000, 0x1000, 0, "/dumps/jit-7.dump"))
+		h.jitUntil(tc.time)
+		for ip, want := range tc.want {
+			frame := h.userFrame(h.thread(7, 7).space.maps, ip)
+			if frame.Symbol() != want || want != "[unknown]" && frame.Off() != frame.IP-frame.Sym().Start {
+				t.Errorf("clock %d, time %d, at %#x: %s+%#x, want %s", tc.clock, tc.time, ip, frame.Symbol(), frame.Off(), want)
+			}
+		}
+		if other := h.userFrame(h.thread(8, 8).space.maps, 0x1010); other.Map != nil {
+			t.Errorf("another process has it too: %+v", other.Map)
+		}
+	}
+}
+
+// Memory that has a name of its own is a DSO to perf; its code is named as that of
+// memory without a name.
+func TestNamedMemory(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(root+"/tmp", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root+"/tmp/perf-7.map", []byte("1000 100 made up\n21000 100 of huge pages\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := New(&format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, 1)}, symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: root}}))
+	h.Apply(mmapOf(7, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
+	h.Apply(mmapOf(8, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
+	huge := mmapOf(7, 0x20000, 0x2000, 0, "/huge/file")
+	huge.Flags = mapHugeTLB
+	h.Apply(huge)
+	for _, tc := range []struct {
+		pid       int32
+		ip        uint64
+		name, dso string
+	}{
+		{7, 0x1010, "made up", "/memfd:doublemapper (deleted)"},
+		{8, 0x1010, "[unknown]", "/memfd:doublemapper (deleted)"},
+		{7, 0x21010, "of huge pages", "/tmp/perf-7.map"},
+	} {
+		f := h.userFrame(h.thread(tc.pid, tc.pid).space.maps, tc.ip)
+		if f.Symbol() != tc.name || f.DSO() != tc.dso {
+			t.Errorf("process %d at %#x: %s (%s), want %s (%s)", tc.pid, tc.ip, f.Symbol(), f.DSO(), tc.name, tc.dso)
+		}
+	}
+}
+
+// BPF programs' frames have the lines of the recording.
+func TestBPFLines(t *testing.T) {
+	const at = 0xffffffffc0001000
+	h := newHistory()
+	h.bpfLines = func() []format.BPFLine {
+		return []format.BPFLine{{IP: at - 8, File: "before.c", Line: 1}, {IP: at, File: "a.c", Line: 7}, {IP: at + 8, File: "a.c", Line: 9}, {IP: at + 64, File: "after.c", Line: 1}}
+	}
+	h.Apply(&format.KSymbol{Addr: at, Len: 64, Type: 1, Name: "bpf_prog_0102030405060708_f"})
+	h.Apply(&format.KSymbol{Addr: at + 0x1000, Len: 64, Type: 1, Name: "bpf_prog_1111111111111111_g"})
+	for ip, want := range map[uint64]string{at: "a.c:7", at + 7: "a.c:7", at + 63: "a.c:9", at + 0x1000: ":0"} {
+		f := h.kernelFrame(ip)
+		if file, line := f.JITLine(); fmt.Sprintf("%s:%d", file, line) != want || !strings.HasPrefix(f.Symbol(), "bpf_prog_") {
+			t.Errorf("at %#x: %s at %s:%d, want %s", ip, f.Symbol(), file, line, want)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package session
+
+import (
+	"strings"
+
+	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/symbolize"
+)
+
+// kernelName is perf's name of the kernel, whose mapping is recorded as
+// "[kernel.kallsyms]_text".
+const kernelName = "[kernel.kallsyms]"
+
+// kernelShort is perf's name of the kernel if the list of build IDs has its file.
+const kernelShort = "[kernel.vmlinux]"
+
+// kernel is the kernel's side of the address space: its own text, modules, BPF
+// programs and trampolines.
+type kernel struct {
+	*maps
+	text *Map // of the kernel itself, nil before its MMAP record
+	// listed are the kernel and its modules, by perf's names for them, as the
+	// list of build IDs has them: perf shows them under the list's paths.
+	listed map[string]DSO
+}
+
+// note takes note of an entry of the list of build IDs
+// (__event_process_build_id of tools/perf/util/header.c).
+func (k *kernel) note(e *format.BuildIDEntry) {
+	name, short := kernelName, ""
+	switch {
+	case isModule(e.Filename):
+		name = kernelDSOName(e.Filename)
+		short = name
+	case isVDSO(e.Filename) || strings.HasPrefix(e.Filename, "[vsyscall]"):
+		return
+	case strings.Contains(e.Filename, "vmlinux"):
+		short = kernelShort
+	}
+	if _, ok := k.listed[name]; !ok {
+		k.listed[name] = DSO{Name: e.Filename, Short: short, BuildID: dso.NewBuildID(e.BuildID)}
+	}
+}
+
+// isModule reports whether a name is a module's, a file or "[name]", rather than
+// the kernel's (is_kernel_module of tools/perf/util/dso.c).
+func isModule(name string) bool {
+	if strings.HasPrefix(name, "[") {
+		return !strings.HasPrefix(name, kernelName) && !strings.HasPrefix(name, "[guest.kernel") &&
+			!isVDSO(name) && !strings.HasPrefix(name, "[vsyscall]")
+	}
+	return strings.HasSuffix(trimCompression(name), ".ko")
+}
+
+func trimCompression(name string) string {
+	for _, ext := range [...]string{".gz", ".xz", ".zst"} {
+		name = strings.TrimSuffix(name, ext)
+	}
+	return name
+}
+
+func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) *Map {
+	name := kernelDSOName(r.Filename)
+	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: name, BuildID: id}}
+	if listed, ok := k.listed[name]; ok {
+		m.DSO = &listed
+	}
+	if r.Len == 0 || m.End < m.Start {
+		m.End = 1<<64 - 1 // older recorders did not know where the kernel ends
+	}
+	k.maps = k.with(m)
+	if name == kernelName {
+		k.text = m
+	}
+	return m
+}
+
+// kernelDSOName turns the name of a kernel mapping, "[kernel.kallsyms]_text" or
+// a module's file, into perf's name for the DSO.
+func kernelDSOName(name string) string {
+	if strings.HasPrefix(name, kernelName) || strings.HasPrefix(name, "[guest.kernel") {
+		return kernelName
+	}
+	if strings.HasPrefix(name, "[") {
+		return name
+	}
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	base = strings.TrimSuffix(trimCompression(base), ".ko")
+	return "[" + strings.ReplaceAll(base, "-", "_") + "]"
+}
+
+func (h *History) ksymbol(r *format.KSymbol) {
+	k := &h.kernel
+	old := k.find(r.Addr)
+	if r.Flags&format.KSymbolUnregister != 0 {
+		if old != nil && old.symbol != nil {
+			k.remove(old)
+		}
+		return
+	}
+	if old != nil && old.symbol == nil {
+		return // part of the kernel, or of a module, which name it themselves
+	}
+	m := &Map{Start: r.Addr, End: r.Addr + uint64(r.Len), DSO: &DSO{Name: r.Name}}
+	if m.End <= m.Start {
+		return
+	}
+	m.symbol = &symbolize.Symbol{Start: m.Start, End: m.End, Name: r.Name, Raw: r.Name}
+	m.code = h.bpfCode(m.symbol)
+	k.maps = k.with(m)
+}
+
+func (k *kernel) remove(m *Map) {
+	k.maps = k.without(m)
+}
+
+func (h *History) kernelFrame(ip uint64) *Frame {
+	m := h.kernel.find(ip)
+	if m == nil && h.kernel.text != nil {
+		// The recorded mapping ends with .text: .init.text and other code lie
+		// after it.
+		if start, end := h.sym.KernelRange(); ip >= start && ip < end {
+			m = h.kernel.text
+		}
+	}
+	return h.frame(m, ip, true)
+}
+
+// RecordedKernel returns what a Symbolizer needs of the recorded kernel: its build
+// ID, and the address of its reference symbol. They are in an MMAP record before
+// the first sample.
+func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
+	for raw := range f.Head() {
+		if raw.Type != format.TypeMmap && raw.Type != format.TypeMmap2 {
+			continue
+		}
+		rec, err := f.Record(raw)
+		m, ok := rec.(*format.Mmap)
+		if err != nil || !ok || m.Misc&format.MiscCPUModeMask != format.MiscKernel {
+			continue
+		}
+		if name, found := strings.CutPrefix(m.Filename, kernelName); found {
+			return kernelBuildID(f, m), name, m.Pgoff
+		}
+	}
+	return dso.BuildID{}, "", 0
+}
+
+// listedKernel returns the kernel of the list of build IDs.
+func listedKernel(f *format.File) kernel {
+	k := kernel{maps: &maps{}, listed: map[string]DSO{}}
+	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
+	for i := range entries {
+		if entries[i].Misc&format.MiscCPUModeMask == format.MiscKernel {
+			k.note(&entries[i])
+		}
+	}
+	return k
+}
+
+// kernelBuildID returns the kernel's build ID from its mapping, or from the
+// BUILD_ID section.
+func kernelBuildID(f *format.File, m *format.Mmap) dso.BuildID {
+	if k := listedKernel(f); len(m.BuildID) == 0 {
+		return k.listed[kernelName].BuildID
+	}
+	return dso.NewBuildID(m.BuildID)
+}

@@ -1,0 +1,366 @@
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/symbolize"
+)
+
+func newHistory() *History {
+	return New(&format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, 1)}, symbolize.New(symbolize.Options{Kallsyms: "testdata/none"}))
+}
+
+func mmapOf(pid int32, start, length, pgoff uint64, name string) *format.Mmap {
+	return &format.Mmap{Misc: format.MiscUser, PID: pid, TID: pid, Start: start, Len: length, Pgoff: pgoff, Prot: format.ProtExec, V2: true, Filename: name}
+}
+
+// describe lists the mappings: "1000-2000 /bin/x+0".
+func describe(ms *maps) (l []string) {
+	for _, m := range ms.list() {
+		l = append(l, fmt.Sprintf("%x-%x %s+%x", m.Start, m.End, m.DSO.Name, m.Pgoff))
+	}
+	return l
+}
+
+func TestMappingsOverlap(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		add  []*format.Mmap
+		want string
+	}{
+		{"apart", []*format.Mmap{mmapOf(1, 0x3000, 0x1000, 0, "b"), mmapOf(1, 0x1000, 0x1000, 0, "a")}, "1000-2000 a+0, 3000-4000 b+0"},
+		{"same place", []*format.Mmap{mmapOf(1, 0x1000, 0x1000, 0, "a"), mmapOf(1, 0x1000, 0x1000, 0, "b")}, "1000-2000 b+0"},
+		{"into the middle", []*format.Mmap{mmapOf(1, 0x1000, 0x3000, 0x100, "a"), mmapOf(1, 0x2000, 0x1000, 0, "b")},
+			"1000-2000 a+100, 2000-3000 b+0, 3000-4000 a+2100"},
+		{"over the end", []*format.Mmap{mmapOf(1, 0x1000, 0x2000, 0, "a"), mmapOf(1, 0x2000, 0x2000, 0, "b")}, "1000-2000 a+0, 2000-4000 b+0"},
+		{"over the start", []*format.Mmap{mmapOf(1, 0x2000, 0x2000, 0, "a"), mmapOf(1, 0x1000, 0x2000, 0, "b")}, "1000-3000 b+0, 3000-4000 a+1000"},
+		{"over several", []*format.Mmap{mmapOf(1, 0x1000, 0x1000, 0, "a"), mmapOf(1, 0x2000, 0x1000, 0, "b"), mmapOf(1, 0x3000, 0x1000, 0, "c"), mmapOf(1, 0x1800, 0x2000, 0, "d")},
+			"1000-1800 a+0, 1800-3800 d+0, 3800-4000 c+800"},
+		{"empty", []*format.Mmap{mmapOf(1, 0x1000, 0, 0, "a")}, ""},
+		{"past the end of memory", []*format.Mmap{mmapOf(1, 1<<64-0x1000, 0x2000, 0, "a")}, ""},
+	} {
+		h := newHistory()
+		for _, m := range tc.add {
+			h.Apply(m)
+		}
+		if got := strings.Join(describe(h.thread(1, 1).space.maps), ", "); got != tc.want {
+			t.Errorf("%s:\n got %s\nwant %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestNamesOfMappings(t *testing.T) {
+	for _, tc := range []struct{ file, want string }{
+		{"/bin/x", "/bin/x"},
+		{"/bin/x (deleted)", "/bin/x (deleted)"},
+		{"/memfd:x (deleted)", "/memfd:x (deleted)"},
+		{"//anon", "/tmp/perf-7.map"},
+		{"/dev/zero (deleted)", "/tmp/perf-7.map"},
+		{"[heap]", "/tmp/perf-7.map"},
+		{"[vdso]", "[vdso]"},
+	} {
+		if got := newMap(mmapOf(7, 0x1000, 0x1000, 0, tc.file), dso.BuildID{}).DSO.Name; got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.file, got, tc.want)
+		}
+	}
+}
+
+func TestThreads(t *testing.T) {
+	h := newHistory()
+	comm := func(pid, tid int32) string { return h.thread(pid, tid).Comm }
+	if got := comm(0, 0); got != "swapper" {
+		t.Errorf("thread 0 is called %q", got)
+	}
+	h.Apply(&format.Comm{PID: 10, TID: 10, Comm: "shell"})
+	h.Apply(mmapOf(10, 0x1000, 0x1000, 0, "/bin/sh"))
+	h.Apply(&format.Fork{PID: 11, TID: 11, PPID: 10, PTID: 10}) // a process
+	h.Apply(&format.Fork{PID: 10, TID: 12, PPID: 10, PTID: 10}) // a thread
+	h.Apply(mmapOf(11, 0x1000, 0x1000, 0, "/bin/child"))
+	h.Apply(mmapOf(10, 0x5000, 0x1000, 0, "/lib/late"))
+	h.Apply(&format.Fork{PID: 14, TID: 14, PPID: 10, PTID: 10, Ran: true}) // which was there already
+	for _, tc := range []struct {
+		pid, tid int32
+		comm     string
+		maps     string
+	}{
+		{10, 10, "shell", "1000-2000 /bin/sh+0, 5000-6000 /lib/late+0"},
+		{11, 11, "shell", "1000-2000 /bin/child+0"},
+		{10, 12, "shell", "1000-2000 /bin/sh+0, 5000-6000 /lib/late+0"},
+		{14, 14, "shell", ""},
+		{10, 13, ":13", "1000-2000 /bin/sh+0, 5000-6000 /lib/late+0"}, // never heard of
+	} {
+		if got := comm(tc.pid, tc.tid); got != tc.comm {
+			t.Errorf("thread %d is called %q, want %q", tc.tid, got, tc.comm)
+		}
+		if got := strings.Join(describe(h.thread(tc.pid, tc.tid).space.maps), ", "); got != tc.maps {
+			t.Errorf("thread %d maps %s, want %s", tc.tid, got, tc.maps)
+		}
+	}
+	h.Apply(&format.Exit{PID: 11, TID: 11})
+	if got := comm(11, 11); got != ":11" {
+		t.Errorf("after its exit thread 11 is called %q", got)
+	}
+	h.KeepExited = true
+	h.Apply(&format.Exit{PID: 10, TID: 10})
+	if got := comm(10, 10); got != "shell" {
+		t.Errorf("kept after its exit thread 10 is called %q", got)
+	}
+	// A number that is used again is another process.
+	h.Apply(&format.Comm{PID: 20, TID: 20, Comm: "old"})
+	h.Apply(mmapOf(20, 0x1000, 0x1000, 0, "/bin/old"))
+	h.Apply(&format.Fork{PID: 20, TID: 20, PPID: 12, PTID: 12})
+	if got := comm(20, 20); got != ":20" {
+		t.Errorf("the new thread 20 is called %q", got)
+	}
+	if got := describe(h.thread(20, 20).space.maps); len(got) != 0 {
+		t.Errorf("the new thread 20 maps %v", got)
+	}
+}
+
+func chainOf(ips ...uint64) format.Words {
+	var b []byte
+	for _, ip := range ips {
+		b = binary.LittleEndian.AppendUint64(b, ip)
+	}
+	return format.NewWords(b, binary.LittleEndian)
+}
+
+func ips(frames []*Frame) (l []uint64) {
+	for _, f := range frames {
+		l = append(l, f.IP)
+	}
+	return l
+}
+
+func TestCallchain(t *testing.T) {
+	h := newHistory()
+	h.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000000, Filename: "[kernel.kallsyms]_text"})
+	h.Apply(&format.KSymbol{Addr: 0xffffffffc0000000, Len: 0x100, Name: "bpf_prog_1"})
+	h.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	s := Sample{}
+	s.PID, s.TID, s.Misc, s.IP = 1, 1, format.MiscKernel, 0xffffffff81000010
+	s.Callchain = chainOf(format.ContextKernel, 0xffffffff81000010, 0xffffffffc0000004, format.ContextUser, 0x1004, 0x9000)
+	s.Thread = h.thread(1, 1)
+	h.resolveFrames(&s)
+	if got, want := ips(s.Kernel), []uint64{0xffffffff81000010, 0xffffffffc0000004}; !reflect.DeepEqual(got, want) {
+		t.Errorf("kernel %x, want %x", got, want)
+	}
+	if got, want := ips(s.User), []uint64{0x1004, 0x9000}; !reflect.DeepEqual(got, want) {
+		t.Errorf("user %x, want %x", got, want)
+	}
+	var names []string
+	for i := range s.Chain.Len() {
+		f, _ := s.Chain.Frame(i)
+		names = append(names, f.DSO()+" "+f.Symbol())
+	}
+	want := []string{"[kernel.kallsyms] [unknown]", "bpf_prog_1 bpf_prog_1", "/bin/x [unknown]", "[unknown] [unknown]"}
+	if !reflect.DeepEqual(names, want) {
+		t.Errorf("got %q, want %q", names, want)
+	}
+	if s.Leaf != s.Kernel[0] {
+		t.Error("the sampled address and the chain's first are two frames")
+	}
+	// The same chain again is the same frames, until the mappings change.
+	h.KeepChains = true
+	h.resolveFrames(&s)
+	again := s
+	h.resolveFrames(&again)
+	if &again.User[0] != &s.User[0] || &again.Kernel[0] != &s.Kernel[0] {
+		t.Error("the chain was resolved twice")
+	}
+	h.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/y"))
+	h.Apply(&format.KSymbol{Addr: 0xffffffffc0000000, Len: 0x100, Name: "bpf_prog_1", Flags: format.KSymbolUnregister})
+	h.resolveFrames(&again)
+	if got := again.User[0].DSO(); got != "/bin/y" {
+		t.Errorf("after another mapping the frame is of %s", got)
+	}
+	if got := again.Kernel[1].DSO(); got != "[unknown]" {
+		t.Errorf("after the program went the frame is of %s", got)
+	}
+}
+
+// A mark that is none spoils the whole chain.
+func TestDamagedCallchain(t *testing.T) {
+	h := newHistory()
+	h.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	for _, tc := range []struct {
+		chain        format.Words
+		kernel, user int
+	}{
+		{chainOf(format.ContextKernel, 1, 2, format.ContextUser, 0x1004), 2, 1},
+		{chainOf(format.ContextKernel, 1, 2, 1<<64-77, 0x1004), 0, 0},
+		{chainOf(format.ContextUser, 0x1004, 1<<64-1), 0, 0},
+		{chainOf(1<<64-640, 0x1004), 0, 1},
+		{chainOf(), 0, 0},
+	} {
+		s := Sample{Thread: h.thread(1, 1)}
+		s.Misc, s.Callchain = format.MiscUser, tc.chain
+		h.resolveFrames(&s)
+		if len(s.Kernel) != tc.kernel || len(s.User) != tc.user {
+			t.Errorf("%x: %d and %d frames, want %d and %d", tc.chain.Bytes(), len(s.Kernel), len(s.User), tc.kernel, tc.user)
+		}
+	}
+}
+
+// The user part of a chain recorded with --call-graph lbr is the sampled address
+// and where the branches came from.
+func TestLBRCallchain(t *testing.T) {
+	h := newHistory()
+	a := &h.file.Attrs[0]
+	a.SampleType = format.SampleCallchain | format.SampleBranchStack
+	h.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	kernel := []uint64{0xffffffff81000010, 0xffffffff81000020}
+	chain := chainOf(format.ContextKernel, kernel[0], kernel[1], format.ContextUser, 0x1004)
+	branches := []uint64{0x1100, 0x1104, 1, 0x1200, 0x1204, 2}
+	const callStack, hwIndex = 1 << 11, 1 << 17
+	for _, tc := range []struct {
+		name    string
+		kind    uint64
+		chain   format.Words
+		stack   []uint64
+		kernel  []uint64
+		user    []uint64
+		ofStack int
+	}{
+		{"call stack", callStack, chain, branches, kernel, []uint64{0x1010, 0x1100, 0x1200}, 2},
+		{"with the place in the ring", callStack | hwIndex, chain, append([]uint64{31}, branches...), kernel, []uint64{0x1010, 0x1100, 0x1200}, 2},
+		{"empty call stack", callStack, chain, nil, kernel, []uint64{0x1010}, 0},
+		{"any branches", 1 << 3, chain, branches, kernel, []uint64{0x1004}, 2},
+		{"kernel alone", callStack, chain.Slice(0, 3), branches, kernel, nil, 2},
+		{"damaged chain", callStack, chainOf(1<<64-77, format.ContextUser), branches, nil, nil, 2},
+	} {
+		a.BranchSampleType = tc.kind
+		s := Sample{Thread: h.thread(1, 1)}
+		s.Misc, s.IP, s.Callchain, s.BranchStack = format.MiscUser, 0x1010, tc.chain, chainOf(tc.stack...)
+		h.Also.Branches = true
+		h.resolveFrames(&s)
+		if !slices.Equal(ips(s.Kernel), tc.kernel) || !slices.Equal(ips(s.User), tc.user) {
+			t.Errorf("%s: %x and %x, want %x and %x", tc.name, ips(s.Kernel), ips(s.User), tc.kernel, tc.user)
+		}
+		if s.Branch(a).Len() != tc.ofStack || len(s.Branches) != 2*tc.ofStack {
+			t.Errorf("%s: %d branches with %d addresses, want %d", tc.name, s.Branch(a).Len(), len(s.Branches), tc.ofStack)
+		}
+	}
+}
+
+// Branches cross the border of the kernel, so their ends are looked for on both
+// sides.
+func TestBranchesOfBothSides(t *testing.T) {
+	h := newHistory()
+	h.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000000, Filename: "[kernel.kallsyms]_text"})
+	h.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	for _, misc := range []format.Misc{format.MiscKernel, format.MiscUser} {
+		s := Sample{Thread: h.thread(1, 1)}
+		s.Misc, s.BranchStack, s.Addr = misc, chainOf(0x1100, 0xffffffff81000004, 0), 0x1008
+		h.Also.Branches, h.Also.Data = true, true
+		h.resolveFrames(&s)
+		if got := s.Branches[0].DSO() + " " + s.Branches[1].DSO() + " " + s.Data.DSO(); got != "/bin/x [kernel.kallsyms] /bin/x" {
+			t.Errorf("mode %d: %s", misc, got)
+		}
+	}
+}
+
+// A sample with counter values becomes one for each counter that advanced.
+func TestCounted(t *testing.T) {
+	group := format.ReadGroup | format.ReadID | format.ReadTotalTimeEnabled
+	single := format.ReadID | format.ReadTotalTimeEnabled | format.ReadTotalTimeRunning | format.ReadLost
+	for _, tc := range []struct {
+		name  string
+		read  format.ReadFormat
+		words [][]uint64
+		want  string // id:value
+	}{
+		{"group", group, [][]uint64{{2, 9, 100, 7, 3, 8}, {2, 9, 150, 7, 3, 8}}, "7:100 8:3 7:150 8:3"},
+		{"one", single, [][]uint64{{100, 9, 9, 7, 0}}, "7:100"},
+		{"no id", format.ReadTotalTimeEnabled, [][]uint64{{100, 9}}, "0:100"},
+		{"group with more than is there", group, [][]uint64{{1 << 60, 9, 100, 7, 3}}, "7:100"},
+		{"nothing", group, [][]uint64{{}}, ""},
+	} {
+		var got []string
+		for _, w := range tc.words {
+			for _, v := range format.ParseCounters(chainOf(w...), tc.read).Values {
+				got = append(got, fmt.Sprintf("%d:%d", v.ID, v.Value))
+			}
+		}
+		if g := strings.Join(got, " "); g != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, g, tc.want)
+		}
+	}
+}
+
+// The list of build IDs says under which names perf shows the kernel and its
+// modules.
+func TestListedKernel(t *testing.T) {
+	for _, tc := range []struct{ list, mapped, name, short string }{
+		{"/lib/modules/6.6/build/vmlinux", "[kernel.kallsyms]_text", "/lib/modules/6.6/build/vmlinux", "[kernel.vmlinux]"},
+		{"[kernel.kallsyms]", "[kernel.kallsyms]_text", "[kernel.kallsyms]", ""},
+		{"/lib/modules/3.4/net/mac80211.ko", "/lib/modules/3.4/net/mac80211.ko", "/lib/modules/3.4/net/mac80211.ko", "[mac80211]"},
+		{"/lib/modules/6.1/snd-hda.ko.xz", "/lib/modules/6.1/snd-hda.ko.xz", "/lib/modules/6.1/snd-hda.ko.xz", "[snd_hda]"},
+		{"/lib/modules/3.4/net/other.ko", "/lib/modules/3.4/net/mac80211.ko", "[mac80211]", ""},
+		{"[vdso]", "[kernel.kallsyms]_text", "[kernel.kallsyms]", ""},
+	} {
+		h := newHistory()
+		h.kernel.note(&format.BuildIDEntry{Misc: format.MiscKernel, Filename: tc.list, BuildID: []byte("01234567890123456789")})
+		h.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000, Filename: tc.mapped})
+		d := h.kernelFrame(0xffffffff81000010).Map.DSO
+		if d.Name != tc.name || d.Short != tc.short {
+			t.Errorf("%s listed, %s mapped: %q, short %q; want %q, %q", tc.list, tc.mapped, d.Name, d.Short, tc.name, tc.short)
+		}
+	}
+}
+
+// A thread is known by its number, whatever process a sample names.
+func TestThreadOfNoProcess(t *testing.T) {
+	h := newHistory()
+	if got := h.thread(1384, 0).Comm; got != "swapper" {
+		t.Errorf("thread 0 is called %q", got)
+	}
+	h.Apply(&format.Comm{PID: 10, TID: 10, Comm: "shell"})
+	h.Apply(&format.Fork{PID: 30, TID: 30, PPID: 20, PTID: 10}) // 10 is a thread of 20 now
+	if got := h.thread(30, 30).Comm; got != ":30" {
+		t.Errorf("the child of a thread that was another process's is called %q", got)
+	}
+}
+
+func TestKernelNames(t *testing.T) {
+	for file, want := range map[string]string{
+		"[kernel.kallsyms]_text":                        "[kernel.kallsyms]",
+		"[kernel.kallsyms]_stext":                       "[kernel.kallsyms]",
+		"/lib/modules/6.1.0/kernel/net/br-netfilter.ko": "[br_netfilter]",
+		"/lib/modules/6.12/kernel/fs/ext4/ext4.ko.xz":   "[ext4]",
+		"[veth]": "[veth]",
+	} {
+		if got := kernelDSOName(file); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+	}
+}
+
+// Big-endian machines lay the flags of a branch out from the highest bit on.
+func TestBranchFlagsOfEitherOrder(t *testing.T) {
+	const mispredicted, cycles, kind = 1, 20 << 4, 6 << 20
+	for _, tc := range []struct {
+		order interface {
+			binary.ByteOrder
+			binary.AppendByteOrder
+		}
+		word uint64
+	}{
+		{binary.LittleEndian, mispredicted | cycles | kind},
+		{binary.BigEndian, 1<<63 | 20<<44 | 6<<40},
+	} {
+		b := tc.order.AppendUint64(make([]byte, 16), tc.word)
+		s := Sample{}
+		s.BranchStack = format.NewWords(b, tc.order)
+		if got := s.Branch(new(format.Attr)).Flags(0); got != mispredicted|cycles|kind {
+			t.Errorf("%v: %#x, want %#x", tc.order, got, mispredicted|cycles|kind)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package session
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"runtime"
+	"strings"
+	"sync"
+
+	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/symbolize"
+	"gperf/unwind"
+)
+
+// unwinder finds the user frames of samples that hold registers and a copy of
+// the stack instead, as `perf record --call-graph dwarf` makes them. The walks
+// of a batch are independent of each other: all cores share them.
+type unwinder struct {
+	machine elf.Machine
+	objects *objects
+	walkers []*walker
+}
+
+// walker is one goroutine's share.
+type walker struct {
+	*unwinder
+	walk     unwind.Unwinder
+	mappings map[*Map]*unwind.Mapping
+	frames   []unwind.Frame
+	regs     []uint64
+}
+
+// maxUnwound is perf's limit (PERF_MAX_STACK_DEPTH), which users can raise no
+// further than sysctl kernel.perf_event_max_stack.
+const maxUnwound = 127
+
+func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
+	var cache *unwind.Cache // nil without a home directory: tables are built each time
+	if !sym.Finder().Packed() {
+		// Files of an archive are not this machine's and may lack code: do not cache their tables on disk.
+		cache, _ = unwind.NewCache()
+	}
+	u := &unwinder{objects: &objects{sym: sym, cache: cache, list: map[DSO]*object{}}}
+	switch f.String(format.FeatureArch) {
+	case "x86_64":
+		u.machine = elf.EM_X86_64
+	case "aarch64":
+		u.machine = elf.EM_AARCH64
+	}
+	for range runtime.GOMAXPROCS(0) {
+		w := &walker{unwinder: u, mappings: map[*Map]*unwind.Mapping{}}
+		w.walk.MaxDepth = maxUnwound
+		u.walkers = append(u.walkers, w)
+	}
+	return u
+}
+
+// stackSample is a sample with a stack to walk, and the addresses that the walk
+// found.
+type stackSample struct {
+	sample *Sample
+	ips    []byte
+}
+
+// walkAll walks the stacks, in any order.
+func (u *unwinder) walkAll(list []stackSample, attrs []format.Attr) {
+	if u.machine == elf.EM_NONE {
+		return
+	}
+	var done sync.WaitGroup
+	share := (len(list) + len(u.walkers) - 1) / len(u.walkers)
+	for i := 0; i*share < len(list); i++ {
+		part := list[i*share : min((i+1)*share, len(list))]
+		done.Go(func() {
+			for j := range part {
+				u.walkers[i].one(&part[j], &attrs[part[j].sample.Event])
+			}
+		})
+	}
+	done.Wait()
+}
+
+// abi64 is PERF_SAMPLE_REGS_ABI_64.
+const abi64 = 2
+
+// one finds the addresses of the user frames as perf shows them: of a return
+// address, the byte before it, which belongs to the call.
+func (w *walker) one(t *stackSample, a *format.Attr) {
+	s := t.sample
+	if s.UserRegsABI != abi64 {
+		return
+	}
+	w.regs = w.regs[:0]
+	for i := range s.UserRegs.Len() {
+		w.regs = append(w.regs, s.UserRegs.At(i))
+	}
+	regs, ok := unwind.PerfRegs(w.machine, a.SampleRegsUser, w.regs)
+	if !ok {
+		return
+	}
+	stack := unwind.Stack{Addr: regs.SP(), Bytes: s.UserStack}
+	w.frames, s.End = w.walk.Walk(w.frames[:0], &regs, &stack, space{w, s.maps})
+	s.Unwound = true
+	for _, f := range w.frames {
+		if f.IP == 0 { // of a call through NULL, which perf does not show
+			continue
+		}
+		if f.Return {
+			f.IP--
+		}
+		if w.missing(s.maps.find(f.IP)) {
+			s.End = unwind.NoTable
+			break
+		}
+		t.ips = binary.LittleEndian.AppendUint64(t.ips, f.IP)
+	}
+}
+
+// missing reports whether the file of m is missing. A stack ends before its frame,
+// as in perf (frame_callback of tools/perf/util/unwind-libdw.c): without the file,
+// its callers would be guesses. Code of a JIT is unwound by frame pointers.
+func (w *walker) missing(m *Map) bool {
+	return m != nil && m.symbol == nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
+}
+
+// space is a process's mappings as a walk sees them.
+type space struct {
+	w *walker
+	m *maps
+}
+
+func (s space) Mapping(ip uint64) *unwind.Mapping {
+	m := s.m.find(ip)
+	if m == nil {
+		return nil
+	}
+	um, ok := s.w.mappings[m]
+	if !ok {
+		um = s.w.objects.mapping(m)
+		s.w.mappings[m] = um
+	}
+	return um
+}
+
+// objects are the DSOs' call frame information, read when first needed.
+type objects struct {
+	sym   *symbolize.Symbolizer
+	cache *unwind.Cache
+	mu    sync.Mutex
+	list  map[DSO]*object
+}
+
+type object struct {
+	once  sync.Once
+	image *dso.Image // nil when it was not found
+	table *unwind.Table
+	*unwind.Object
+}
+
+func (o *objects) object(d *DSO) *object {
+	o.mu.Lock()
+	obj := o.list[*d]
+	if obj == nil {
+		obj = new(object)
+		o.list[*d] = obj
+	}
+	o.mu.Unlock()
+	obj.once.Do(func() {
+		// Its symbols will be needed next.
+		go o.sym.Problem(d.Name, d.BuildID)
+		obj.open(o, d)
+	})
+	return obj
+}
+
+func (o *objects) mapping(m *Map) *unwind.Mapping {
+	obj := o.object(m.DSO)
+	um := &unwind.Mapping{Start: m.Start, End: m.End, Object: obj.Object}
+	if obj.image == nil {
+		return um
+	}
+	var ok bool
+	if um.Bias, ok = obj.image.Bias(m.Start, m.End, m.Pgoff); !ok {
+		um.Object = nil // the file's layout is not that of the mapping
+	}
+	return um
+}
+
+// end returns why a recorded callchain of n user addresses ends, judged by its last
+// one.
+func (o *objects) end(last *Frame, n int) unwind.Reason {
+	switch {
+	case last.Map == nil:
+		return unwind.NoMapping
+	case last.Sym() != nil && strings.HasPrefix(last.Sym().Raw, "runtime.goexit"):
+		return unwind.EndOfStack // a goroutine's first frame: Go says so by a frame pointer of 0
+	}
+	obj := o.object(last.Map.DSO)
+	if obj.image == nil || obj.table == nil {
+		return unwind.NoTable
+	}
+	bias, ok := obj.image.Bias(last.Map.Start, last.Map.End, last.Map.Pgoff)
+	if !ok {
+		return unwind.NoTable
+	}
+	vaddr := last.IP - bias
+	if n > 1 {
+		vaddr-- // a return address
+	}
+	rule := obj.table.Lookup(vaddr)
+	switch {
+	case rule.CFA == unwind.CFANone:
+		return unwind.NoRule
+	case rule.RA == unwind.RAUndefined:
+		return unwind.EndOfStack
+	case n >= maxUnwound:
+		return unwind.Depth
+	}
+	return unwind.Unreadable
+}
+
+// open finds a DSO's CFI. Without CFI or without the file, the walk uses frame
+// pointers.
+func (obj *object) open(o *objects, d *DSO) {
+	image, err := o.sym.Finder().Find(d.Name, d.BuildID)
+	if err != nil {
+		return
+	}
+	obj.image = image
+	table, err := o.cache.Build(image)
+	if err != nil && image.Machine == elf.EM_X86_64 {
+		return
+	}
+	obj.table = table
+	obj.Object = unwind.NewObject(table, func() (*unwind.CFI, error) { return unwind.NewCFI(image) })
+}
