@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gperf/internal/procfs"
 	"gperf/record/event"
 )
 
@@ -161,7 +162,7 @@ func (c *command) close() {
 // comm returns the name that the exec gives the process.
 func (c *command) comm() string {
 	name := filepath.Base(c.name)
-	return name[:min(len(name), maxComm)]
+	return name[:min(len(name), procfs.MaxComm)]
 }
 
 func eventNames(events []event.Event) string {

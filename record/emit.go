@@ -10,6 +10,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/internal/procfs"
 	"gperf/record/event"
 	"gperf/record/probe"
 )
@@ -150,10 +151,11 @@ func findIterators(raw []*event.Event) map[string]probe.Code {
 	if len(names) == 0 {
 		return nil
 	}
-	kallsyms, err := os.ReadFile("/proc/kallsyms")
+	kallsyms, err := os.Open(procfs.Kallsyms)
 	if err != nil {
 		return nil // then these functions remain as frames
 	}
+	defer kallsyms.Close()
 	return probe.Iterators(kallsyms, names)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/dso"
+	"gperf/internal/procfs"
 	"gperf/record/event"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
@@ -277,11 +278,11 @@ func buildIDSection(files []string) format.Section {
 	}
 	id, err := dso.KernelBuildID()
 	add(format.MiscKernel, "[kernel.kallsyms]", id, err)
-	if b, err := os.ReadFile("/proc/modules"); err == nil {
+	if modules, err := procfs.Modules(); err == nil {
 		paths := modulePaths()
-		for _, m := range parseModules(b) {
-			id, err := dso.ModuleBuildID(m.name)
-			add(format.MiscKernel, m.file(paths), id, err)
+		for _, m := range modules {
+			id, err := dso.ModuleBuildID(m.Name)
+			add(format.MiscKernel, moduleFile(m, paths), id, err)
 		}
 	}
 	for _, f := range files {

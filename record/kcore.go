@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"gperf/internal/procfs"
 )
 
 // With Options.Kcore the recording is a directory: data is the file, kcore_dir has the
@@ -122,13 +124,12 @@ func kernelCode() ([]segment, error) {
 		return nil, errors.New("/proc/kallsyms does not show the kernel's addresses")
 	}
 	l := []segment{wholePages(k.text, k.end)}
-	b, err := os.ReadFile("/proc/modules")
+	modules, err := procfs.Modules()
 	if err != nil {
 		return nil, err
 	}
-	if m := parseModules(b); len(m) > 0 {
-		last := m[len(m)-1]
-		l = append(l, wholePages(m[0].addr, last.addr+last.bytes))
+	if n := len(modules); n > 0 {
+		l = append(l, wholePages(modules[0].Start, modules[n-1].Start+modules[n-1].Size))
 	}
 	return l, nil
 }

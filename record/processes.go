@@ -1,13 +1,12 @@
 package record
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"sort"
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/procfs"
 )
 
 // tracker follows the code mappings of every process through side-band records: for walking
@@ -187,7 +186,7 @@ func (p *tracker) file(m *format.Mmap) *mappedFile {
 	switch {
 	case len(m.BuildID) > 0:
 		k.buildID = string(m.BuildID)
-	case m.Ino != 0 && strings.HasPrefix(m.Filename, "/"):
+	case hasFile(m):
 		k.id, k.gen = fileID{m.Maj, m.Min, m.Ino}, m.InoGen
 	default:
 		k.name = m.Filename
@@ -210,18 +209,17 @@ func (p *tracker) get(pid int32) *process {
 	if proc := p.byPID[pid]; proc != nil {
 		return proc
 	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	maps, err := procfs.Maps(int(pid))
 	if err != nil {
 		return nil
 	}
 	proc := p.replace(pid, &space{})
-	for line := range strings.Lines(string(b)) {
-		m, ok := parseMap(line)
-		if !ok || m.Prot&format.ProtExec == 0 {
+	for mapping := range maps {
+		if !mapping.Executable() {
 			continue
 		}
-		m.PID = pid
-		if p.buildIDs && m.Ino != 0 && strings.HasPrefix(m.Filename, "/") {
+		m := mmapOf(int(pid), mapping)
+		if p.buildIDs && hasFile(&m) {
 			m.BuildID = mapBuildID(&m)
 		}
 		p.mmap(proc, &m)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gperf/format"
+	"gperf/internal/procfs"
 )
 
 // When side-band records are lost, the file lacks processes that started meanwhile, and their
@@ -127,8 +128,8 @@ func withDescendants(pids []int) []int {
 	children := map[int][]int{}
 	all, _ := processes()
 	for _, pid := range all {
-		if st, err := readStatus(pid); err == nil {
-			children[st.ppid] = append(children[st.ppid], pid)
+		if st, err := procfs.StatusOf(pid); err == nil {
+			children[st.PPid] = append(children[st.PPid], pid)
 		}
 	}
 	l := slices.Clone(pids)

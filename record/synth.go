@@ -1,9 +1,6 @@
 package record
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
 	"gperf/internal/dso"
+	"gperf/internal/procfs"
 )
 
 // synth makes records that the kernel did not write, because their subjects existed before
@@ -109,8 +106,8 @@ func (s *synth) kernel() (visible bool, err error) {
 		}
 	}
 	s.buf = m.Append(s.buf, s.idSize)
-	if b, err := os.ReadFile("/proc/modules"); err == nil {
-		s.modules(parseModules(b))
+	if l, err := procfs.Modules(); err == nil {
+		s.modules(l)
 	}
 	for _, sym := range k.bpf {
 		s.buf = sym.Append(s.buf, s.idSize)
@@ -136,26 +133,18 @@ const ksymbolBPF = 1
 // each is assumed to extend to the next one, or to the end of its page.
 func scanKallsyms(r io.Reader) (k kernelText, err error) {
 	var stext uint64
-	sc := bufio.NewScanner(r)
-	sc.Buffer(make([]byte, 1<<16), 1<<16)
-	for sc.Scan() {
-		line := sc.Bytes()
-		if len(line) < 20 || line[16] != ' ' {
-			continue
-		}
-		name := line[19:]
+	for sym, err := range procfs.Symbols(r) {
 		switch {
-		case name[0] != '_' && line[len(line)-1] != ']':
-			continue // almost all symbols
-		case string(name) == "_text":
-			k.text = hex(line[:16])
-		case string(name) == "_stext":
-			stext = hex(line[:16])
-		case string(name) == "_etext":
-			k.end = hex(line[:16])
-		case bytes.HasSuffix(name, []byte("\t[bpf]")):
-			name = bytes.TrimSuffix(name, []byte("\t[bpf]"))
-			k.bpf = append(k.bpf, format.KSymbol{Addr: hex(line[:16]), Type: ksymbolBPF, Name: string(name)})
+		case err != nil:
+			return k, err
+		case sym.Label == "_text":
+			k.text = sym.Addr
+		case sym.Label == "_stext":
+			stext = sym.Addr
+		case sym.Label == "_etext":
+			k.end = sym.Addr
+		case strings.HasSuffix(sym.Label, "\t[bpf]"):
+			k.bpf = append(k.bpf, format.KSymbol{Addr: sym.Addr, Type: ksymbolBPF, Name: sym.Name()})
 		}
 	}
 	k.name = "_text"
@@ -179,60 +168,26 @@ func scanKallsyms(r io.Reader) (k kernelText, err error) {
 		}
 		b.Len = uint32(end - b.Addr)
 	}
-	return k, sc.Err()
+	return k, nil
 }
 
-func hex(b []byte) uint64 {
-	n, _ := strconv.ParseUint(string(b), 16, 64)
-	return n
-}
-
-// module is a line of /proc/modules.
-type module struct {
-	name        string
-	addr, bytes uint64
-}
-
-// file returns the module's file, or its name in brackets if none is installed.
-func (m module) file(paths map[string]string) string {
-	if path, ok := paths[m.name]; ok {
+// moduleFile returns a module's file, or its name in brackets if none is installed.
+func moduleFile(m procfs.Module, paths map[string]string) string {
+	if path, ok := paths[m.Name]; ok {
 		return path
 	}
-	return "[" + m.name + "]"
+	return "[" + m.Name + "]"
 }
 
-// parseModules parses lines "name size refs users state address"; it skips those with a
-// hidden address. Since Linux 6.4 a module's parts are spread: the size is the sum of all
-// parts, and the address belongs to its code. The code ends at the latest where another
-// module begins.
-func parseModules(b []byte) (l []module) {
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) < 6 {
-			continue
-		}
-		size, err1 := strconv.ParseUint(f[1], 10, 64)
-		addr, err2 := strconv.ParseUint(strings.TrimPrefix(f[5], "0x"), 16, 64)
-		if err1 == nil && err2 == nil && addr != 0 {
-			l = append(l, module{f[0], addr, size})
-		}
-	}
-	slices.SortFunc(l, func(a, b module) int { return cmp.Compare(a.addr, b.addr) })
-	for i := range len(l) - 1 {
-		l[i].bytes = min(l[i].bytes, l[i+1].addr-l[i].addr)
-	}
-	return l
-}
-
-func (s *synth) modules(l []module) {
+func (s *synth) modules(l []procfs.Module) {
 	if len(l) == 0 {
 		return
 	}
 	paths := modulePaths()
 	for _, m := range l {
-		r := format.Mmap{Misc: format.MiscKernel, PID: -1, Start: m.addr, Len: m.bytes, Filename: m.file(paths)}
+		r := format.Mmap{Misc: format.MiscKernel, PID: -1, Start: m.Start, Len: m.Size, Filename: moduleFile(m, paths)}
 		if s.buildIDs {
-			if id, err := dso.ModuleBuildID(m.name); err == nil {
+			if id, err := dso.ModuleBuildID(m.Name); err == nil {
 				r.BuildID = id.Bytes()
 			}
 		}
@@ -268,7 +223,7 @@ func modulePaths() map[string]string {
 // process makes the records of a process: its threads, and its mappings. If the process has
 // exited meanwhile, the records are incomplete.
 func (s *synth) process(pid int) error {
-	st, err := readStatus(pid)
+	st, err := procfs.StatusOf(pid)
 	if err != nil {
 		return nil
 	}
@@ -277,13 +232,13 @@ func (s *synth) process(pid int) error {
 		return nil
 	}
 	for _, tid := range tids {
-		comm, parent := st.name, st.ppid
+		comm, parent := st.Name, st.PPid
 		if tid != pid {
-			t, err := readStatus(tid)
+			t, err := procfs.StatusOf(tid)
 			if err != nil {
 				continue
 			}
-			comm, parent = t.name, pid
+			comm, parent = t.Name, pid
 		}
 		s.thread(format.Fork{PID: int32(pid), TID: int32(tid), PPID: int32(parent), PTID: int32(parent)}, comm)
 		if tid == pid && s.omit&SynthMmap == 0 {
@@ -304,73 +259,29 @@ func (s *synth) thread(f format.Fork, comm string) {
 	s.buf = c.Append(s.buf, s.idSize)
 }
 
-// status is the content of /proc/PID/status.
-type status struct {
-	name string
-	tgid int
-	ppid int
-}
-
-// maxComm is the maximum length of a thread's name in the kernel's records.
-const maxComm = 15
-
 // processOf returns the process of a thread.
 func processOf(tid int) (int, error) {
-	st, err := readStatus(tid)
-	return st.tgid, err
-}
-
-func readStatus(id int) (st status, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
-	if err != nil {
-		return st, err
-	}
-	return parseStatus(b), nil
-}
-
-func parseStatus(b []byte) (st status) {
-	for line := range strings.Lines(string(b)) {
-		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":\t")
-		switch key {
-		case "Name":
-			value = unescape(value)
-			st.name = value[:min(len(value), maxComm)]
-		case "Tgid":
-			st.tgid, _ = strconv.Atoi(value)
-		case "PPid":
-			st.ppid, _ = strconv.Atoi(value)
-			return st
-		}
-	}
-	return st
-}
-
-// unescape reverts /proc's escaping of line feeds and backslashes in names.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	return strings.NewReplacer(`\n`, "\n", `\\`, `\`, `\012`, "\n", `\134`, `\`).Replace(s)
+	st, err := procfs.StatusOf(tid)
+	return st.Tgid, err
 }
 
 // maps makes the records of a process's mappings.
 func (s *synth) maps(pid int) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	maps, err := procfs.Maps(pid)
 	if errors.Is(err, fs.ErrPermission) {
 		s.denied++
 	}
 	if err != nil {
 		return
 	}
-	for line := range strings.Lines(string(b)) {
-		m, ok := parseMap(line)
-		if !ok || m.Prot&format.ProtExec == 0 && !(s.data && m.Prot&unix.PROT_READ != 0) {
+	for mapping := range maps {
+		if !mapping.Executable() && !(s.data && mapping.Prot&unix.PROT_READ != 0) {
 			continue
 		}
-		m.PID, m.TID = int32(pid), int32(pid)
-		if m.Ino != 0 && strings.HasPrefix(m.Filename, "/") {
+		m := mmapOf(pid, mapping)
+		if hasFile(&m) {
 			if s.buildIDs {
-				m.BuildID = s.buildID(pid, &m)
+				m.BuildID = s.buildID(&m)
 			} else if s.files != nil {
 				s.files[m.Filename] = true
 			}
@@ -379,66 +290,41 @@ func (s *synth) maps(pid int) {
 	}
 }
 
-// parseMap parses a line of /proc/PID/maps: see proc_pid_maps(5).
-func parseMap(line string) (m format.Mmap, ok bool) {
-	var f [5]string
-	rest := strings.TrimSuffix(line, "\n")
-	for i := range f {
-		f[i], rest, _ = strings.Cut(rest, " ")
-	}
-	from, to, _ := strings.Cut(f[0], "-")
-	maj, min, _ := strings.Cut(f[3], ":")
-	var n [6]uint64
-	for i, x := range [...]struct {
-		s    string
-		base int
-	}{{from, 16}, {to, 16}, {f[2], 16}, {maj, 16}, {min, 16}, {f[4], 10}} {
-		var err error
-		if n[i], err = strconv.ParseUint(x.s, x.base, 64); err != nil {
-			return m, false
-		}
-	}
-	if n[1] <= n[0] || len(f[1]) != 4 {
-		return m, false
-	}
-	m = format.Mmap{V2: true, Misc: format.MiscUser, Start: n[0], Len: n[1] - n[0], Pgoff: n[2],
-		Maj: uint32(n[3]), Min: uint32(n[4]), Ino: n[5],
-		Filename: unescape(strings.TrimLeft(rest, " "))}
-	for i, p := range [...]uint32{unix.PROT_READ, unix.PROT_WRITE, unix.PROT_EXEC} {
-		if f[1][i] != '-' {
-			m.Prot |= p
-		}
-	}
-	m.Flags = unix.MAP_PRIVATE
-	if f[1][3] == 's' {
+// mmapOf returns the record of a mapping as the kernel would write it.
+func mmapOf(pid int, p procfs.Mapping) format.Mmap {
+	m := format.Mmap{V2: true, Misc: format.MiscUser, PID: int32(pid), TID: int32(pid), Start: p.Start, Len: p.End - p.Start, Pgoff: p.Off,
+		Maj: p.Major, Min: p.Minor, Ino: p.Inode, Prot: uint32(p.Prot), Flags: unix.MAP_PRIVATE, Filename: p.Path}
+	if p.Shared {
 		m.Flags = unix.MAP_SHARED
 	}
-	if m.Prot&format.ProtExec == 0 {
+	if !p.Executable() {
 		m.Misc |= format.MiscMmapData
 	}
 	if m.Filename == "" {
-		m.Filename = "//anon" // as the kernel names it
+		m.Filename = "//anon"
 	}
-	return m, true
+	return m
 }
 
-// buildID returns the build ID of a mapping's file, nil if it has none or cannot be read. The
-// process may see another file under that name than gperf does: buildID reads the file
-// through the process's root, if that is the mapped file, else through the mapping itself.
-func (s *synth) buildID(pid int, m *format.Mmap) []byte {
+// hasFile reports whether the mapping is of a file.
+func hasFile(m *format.Mmap) bool { return m.Ino != 0 && strings.HasPrefix(m.Filename, "/") }
+
+// buildID returns mapBuildID, which it calls once for each file.
+func (s *synth) buildID(m *format.Mmap) []byte {
 	key := fileID{maj: m.Maj, min: m.Min, ino: m.Ino}
-	if id, ok := s.known[key]; ok {
-		return id
+	id, ok := s.known[key]
+	if !ok {
+		id = mapBuildID(m)
+		s.known[key] = id
 	}
-	path := fmt.Sprintf("/proc/%d/root%s", pid, m.Filename)
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil || st.Ino != m.Ino {
-		path = fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.Start+m.Len)
-	}
-	var id []byte
-	if b, err := dso.BuildIDOf(path); err == nil {
-		id = b.Bytes()
-	}
-	s.known[key] = id
 	return id
+}
+
+// mapBuildID returns the build ID of a mapped file, nil if it has none or cannot be read.
+func mapBuildID(m *format.Mmap) []byte {
+	b, err := dso.BuildIDOf(procfs.PathOf(int(m.PID), m.Filename, m.Ino, m.Start, m.Start+m.Len))
+	if err != nil {
+		return nil
+	}
+	return b.Bytes()
 }

@@ -229,16 +229,3 @@ func (b *builder) close() {
 	close(b.jobs)
 	b.running.Wait()
 }
-
-// mapBuildID returns the build ID of a mapped file, nil if it has none or cannot be read.
-func mapBuildID(m *format.Mmap) []byte {
-	path := fmt.Sprintf("/proc/%d/root%s", m.PID, m.Filename)
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil || st.Ino != m.Ino {
-		path = fmt.Sprintf("/proc/%d/map_files/%x-%x", m.PID, m.Start, m.Start+m.Len)
-	}
-	if b, err := dso.BuildIDOf(path); err == nil {
-		return b.Bytes()
-	}
-	return nil
-}

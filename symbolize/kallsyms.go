@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
+
+	"gperf/internal/procfs"
 )
 
 // ErrRestricted: the kernel hides its addresses from this user.
@@ -27,26 +28,20 @@ var refNames = []string{"_text", "_stext"}
 // maxKallsyms limits the text, in bytes; real ones have about 10 MB.
 const maxKallsyms = 1 << 29
 
-// usualKallsyms is enough memory for most.
-const usualKallsyms = 8 << 20
+// usualKallsyms is enough for the symbols of most kernels.
+const usualKallsyms = 1 << 18
 
 // ParseKallsyms reads lines of "address type name[\t[module]]" and skips others. It
 // returns ErrRestricted if all addresses are zero.
 func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
-	var text strings.Builder
-	text.Grow(usualKallsyms)
-	if _, err := io.CopyBuffer(&text, io.LimitReader(onlyReader{r}, maxKallsyms), make([]byte, 1<<18)); err != nil {
-		return nil, fmt.Errorf("read kallsyms: %w", err)
-	}
-	// The names are pieces of this one string.
-	rest := text.String()
-	entries := make([]entry, 0, strings.Count(rest, "\n")+1)
+	entries := make([]entry, 0, usualKallsyms)
 	refs := make(map[string]uint64, len(refNames))
 	hidden := true
-	for rest != "" {
-		var line string
-		line, rest, _ = strings.Cut(rest, "\n")
-		e, ok := parseKallsym(line)
+	for sym, err := range procfs.Symbols(io.LimitReader(r, maxKallsyms)) {
+		if err != nil {
+			return nil, fmt.Errorf("read kallsyms: %w", err)
+		}
+		e, ok := kernelEntry(sym)
 		if !ok {
 			continue
 		}
@@ -70,19 +65,11 @@ func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
 	return &Kallsyms{newTable(entries, nil, func(e *entry) string { name, _ := cutModule(e.name); return name }), refs}, nil
 }
 
-// onlyReader hides a file's own way of copying, which would begin small.
-type onlyReader struct{ io.Reader }
-
-// parseKallsym takes the symbols that perf takes: text, data and bss
+// kernelEntry returns the entry of a symbol that perf takes: text, data and bss
 // (symbol_type__filter in tools/perf/util/symbol.c), without mapping symbols,
 // local labels and livepatch's placeholders.
-func parseKallsym(line string) (e entry, ok bool) {
-	addr, rest, ok := strings.Cut(line, " ")
-	if !ok || len(rest) < 3 || rest[1] != ' ' {
-		return e, false
-	}
-	kind, name := rest[0], rest[2:]
-	switch kind | 0x20 {
+func kernelEntry(s procfs.Symbol) (e entry, ok bool) {
+	switch s.Type | 0x20 {
 	case 't', 'w':
 		e.typ = elf.STT_FUNC
 	case 'd', 'b':
@@ -90,22 +77,18 @@ func parseKallsym(line string) (e entry, ok bool) {
 	default:
 		return e, false
 	}
-	if ignoredKernelName(name) {
-		return e, false
-	}
-	start, err := strconv.ParseUint(addr, 16, 64)
-	if err != nil {
+	if ignoredKernelName(s.Label) {
 		return e, false
 	}
 	switch {
-	case kind == 'W':
+	case s.Type == 'W':
 		e.bind = elf.STB_WEAK
-	case kind < 'a':
+	case s.Type < 'a':
 		e.bind = elf.STB_GLOBAL
 	default:
 		e.bind = elf.STB_LOCAL
 	}
-	e.start, e.end, e.name = start, start, name
+	e.start, e.end, e.name = s.Addr, s.Addr, s.Label
 	return e, true
 }
 

@@ -1,14 +1,16 @@
 package dso
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+
+	"gperf/internal/procfs"
 )
 
 // ErrOwner: the file belongs to neither the user nor root, so it cannot be
@@ -30,7 +32,7 @@ func (f *Finder) OpenOf(pid int32, name string) (fs.File, error) {
 		return f.openOwned(f.Rooted(numbered(pid)))
 	}
 	dir := filepath.Join(proc, fmt.Sprint(pid))
-	if own := numberIn(dir, pid); own != pid || !sameNamespace(dir) {
+	if own := numberIn(pid); own != pid || !sameNamespace(dir) {
 		if file, err := f.openOwned(filepath.Join(dir, "root", numbered(own))); err == nil {
 			return file, nil
 		}
@@ -59,19 +61,11 @@ func (f *Finder) openOwned(path string) (fs.File, error) {
 	return os.Open(path)
 }
 
-// numberIn returns the number that a process has for itself: the last one of the
-// NStgid line of its status.
-func numberIn(dir string, pid int32) int32 {
-	b, err := os.ReadFile(filepath.Join(dir, "status"))
-	if err != nil {
-		return pid
-	}
-	for line := range strings.SplitSeq(string(b), "\n") {
-		if rest, ok := strings.CutPrefix(line, "NStgid:"); ok {
-			for word := range strings.FieldsSeq(rest) {
-				fmt.Sscan(word, &pid)
-			}
-		}
+// numberIn returns the number that a process has in its own PID namespace.
+func numberIn(pid int32) int32 {
+	st, err := procfs.StatusOf(int(pid))
+	if n := len(st.NStgid); err == nil && n > 0 {
+		return int32(st.NStgid[n-1])
 	}
 	return pid
 }
@@ -89,31 +83,20 @@ const deleted = " (deleted)"
 // mapped returns a path at which a deleted file can be read, through a process that
 // maps it (this needs root), or "".
 func mapped(path string) string {
-	lists, _ := filepath.Glob(proc + "/[0-9]*/maps")
-	for _, list := range lists {
-		if r := rangeOf(list, path); r != "" {
-			return filepath.Join(filepath.Dir(list), "map_files", r)
-		}
-	}
-	return ""
-}
-
-// rangeOf returns the first mapping of path in a maps file, START-END without
-// leading zeros.
-func rangeOf(list, path string) string {
-	fd, err := os.Open(list)
-	if err != nil {
-		return ""
-	}
-	defer fd.Close()
-	for sc := bufio.NewScanner(fd); sc.Scan(); {
-		line := sc.Text()
-		if !strings.HasSuffix(line, " "+path) {
+	dirs, _ := filepath.Glob(proc + "/[0-9]*")
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
 			continue
 		}
-		var start, end uint64
-		if _, err := fmt.Sscanf(line, "%x-%x ", &start, &end); err == nil {
-			return fmt.Sprintf("%x-%x", start, end)
+		maps, err := procfs.Maps(pid)
+		if err != nil {
+			continue
+		}
+		for m := range maps {
+			if m.Path == path {
+				return fmt.Sprintf("%s/map_files/%x-%x", dir, m.Start, m.End)
+			}
 		}
 	}
 	return ""

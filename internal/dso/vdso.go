@@ -1,11 +1,11 @@
 package dso
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+
+	"gperf/internal/procfs"
 )
 
 // maxVDSO limits the vdso, in bytes; real ones have one or two pages.
@@ -31,20 +31,14 @@ func readVDSO() ([]byte, error) {
 }
 
 func findVDSO() (start, end uint64, err error) {
-	maps, err := os.Open("/proc/self/maps")
+	maps, err := procfs.Maps(os.Getpid())
 	if err != nil {
 		return 0, 0, fmt.Errorf("find vdso: %w", err)
 	}
-	defer maps.Close()
-	for sc := bufio.NewScanner(maps); sc.Scan(); {
-		line := sc.Text()
-		if !strings.HasSuffix(line, VDSO) {
-			continue
+	for m := range maps {
+		if m.Path == VDSO && m.End-m.Start <= maxVDSO {
+			return m.Start, m.End, nil
 		}
-		if _, err := fmt.Sscanf(line, "%x-%x ", &start, &end); err != nil || end <= start || end-start > maxVDSO {
-			return 0, 0, fmt.Errorf("find vdso: unexpected line %q", line)
-		}
-		return start, end, nil
 	}
 	return 0, 0, errors.New("find vdso: this process has none")
 }

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bufio"
 	"errors"
 	"os"
 	"os/exec"
@@ -11,6 +10,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/internal/dso"
+	"gperf/internal/procfs"
 )
 
 // bpf checks whether BPF programs can be loaded.
@@ -60,14 +60,12 @@ func (m *Machine) kernelSymbols() Finding {
 	}
 	defer f.Close()
 	restrict, _ := m.read("proc/sys/kernel/kptr_restrict")
-	scan := bufio.NewScanner(f)
-	for scan.Scan() {
-		address, rest, _ := strings.Cut(scan.Text(), " ")
-		// Absolute symbols and per-CPU symbols may be at 0.
-		if (strings.HasPrefix(rest, "t ") || strings.HasPrefix(rest, "T ")) && strings.Trim(address, "0") == "" {
+	for s := range procfs.Symbols(f) {
+		switch {
+		case s.Type != 't' && s.Type != 'T': // absolute symbols and per-CPU symbols may be at 0
+		case s.Addr == 0:
 			return no("/proc/kallsyms hides addresses from this user: kernel frames will have no names", m.WhyHidden())
-		}
-		if strings.HasPrefix(rest, "t ") || strings.HasPrefix(rest, "T ") {
+		default:
 			return ok("/proc/kallsyms shows addresses (kernel.kptr_restrict is " + restrict + ")")
 		}
 	}

@@ -1,13 +1,13 @@
 package event
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/procfs"
 	"gperf/internal/suggest"
 )
 
@@ -95,7 +95,7 @@ func (w *words) address(place string, at *Finder) (uint64, error) {
 func (f *Finder) kernelSymbol(name string) (addr uint64, names []string, err error) {
 	path := f.Kallsyms
 	if path == "" {
-		path = "/proc/kallsyms"
+		path = procfs.Kallsyms
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -103,21 +103,16 @@ func (f *Finder) kernelSymbol(name string) (addr uint64, names []string, err err
 	}
 	defer file.Close()
 	shown := false
-	for s := bufio.NewScanner(file); s.Scan(); {
-		l := strings.Fields(s.Text())
-		if len(l) < 3 {
-			continue
-		}
-		a, err := strconv.ParseUint(l[0], 16, 64)
+	for s, err := range procfs.Symbols(file) {
 		if err != nil {
-			continue
+			return 0, nil, err
 		}
 		// Per-CPU symbols are offsets, small numbers.
-		shown = shown || a != 0
-		if l[2] == name && a != 0 {
-			return a, nil, nil
+		shown = shown || s.Addr != 0
+		if s.Name() == name && s.Addr != 0 {
+			return s.Addr, nil, nil
 		}
-		names = append(names, l[2])
+		names = append(names, s.Name())
 	}
 	if !shown {
 		return 0, nil, nil

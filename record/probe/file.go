@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"gperf/internal/procfs"
 )
 
 // FileError means that a file of code does not exist or cannot be probed.
@@ -145,17 +147,13 @@ func fileOf(pid int, name string) (string, error) {
 
 // mapped returns the paths of a process's mapped files of code, in the process's view.
 func mapped(pid int) (l []string) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	maps, err := procfs.Maps(pid)
 	if err != nil {
 		return nil
 	}
-	for line := range strings.Lines(string(b)) {
-		words := strings.Fields(line)
-		if len(words) < 6 || !strings.Contains(words[1], "x") {
-			continue
-		}
-		if _, path, ok := strings.Cut(line, "/"); ok {
-			l = append(l, "/"+strings.TrimSuffix(path, "\n"))
+	for m := range maps {
+		if m.Executable() && strings.HasPrefix(m.Path, "/") {
+			l = append(l, m.Path)
 		}
 	}
 	return slices.Compact(l)

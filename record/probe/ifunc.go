@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"gperf/internal/dso"
+	"gperf/internal/procfs"
 )
 
 // resolve replaces IFUNCs by their implementations: an IFUNC such as memcpy is a resolver
@@ -200,20 +201,14 @@ type mapping struct {
 }
 
 func mappings(pid int) (l []mapping, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	maps, err := procfs.Maps(pid)
 	if err != nil {
 		return nil, err
 	}
 	r := rootOf(pid)
-	for line := range strings.Lines(string(b)) {
-		var m mapping
-		var perms string
-		if n, _ := fmt.Sscanf(line, "%x-%x %s %x", &m.start, &m.end, &perms, &m.pgoff); n < 4 || !strings.Contains(perms, "x") {
-			continue
-		}
-		if _, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "/"); ok {
-			m.path = string(r) + "/" + path
-			l = append(l, m)
+	for m := range maps {
+		if m.Executable() && strings.HasPrefix(m.Path, "/") {
+			l = append(l, mapping{m.Start, m.End, m.Off, string(r) + m.Path})
 		}
 	}
 	return l, nil

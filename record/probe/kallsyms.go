@@ -2,13 +2,14 @@ package probe
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
+	"gperf/internal/procfs"
 	"gperf/record/tracefs"
 )
 
@@ -29,34 +30,28 @@ type kernelCode struct {
 	traced    map[function]bool // functions that ftrace can trace; nil: unknown
 }
 
-// parseKernel parses the functions of kallsyms' lines "address type name[\t[module]]": types
-// t and w, as perf does for probes.
-func parseKernel(text string) *kernelCode {
+// readKernel reads the functions of kallsyms: types t and w, as perf does for probes.
+func readKernel(r io.Reader) (*kernelCode, error) {
 	k := &kernelCode{bounds: map[string]uint64{}}
-	k.functions = make([]ksym, 0, strings.Count(text, "\n"))
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		address, rest, ok := strings.Cut(line, " ")
-		if !ok || len(rest) < 3 || !strings.Contains("tTwW", rest[:1]) {
-			continue
-		}
-		addr, err := strconv.ParseUint(address, 16, 64)
+	for s, err := range procfs.Symbols(r) {
 		if err != nil {
+			return nil, err
+		}
+		if !s.IsFunction() {
 			continue
 		}
-		name, module, _ := strings.Cut(rest[2:], "\t")
-		module = strings.Trim(module, "[]")
+		name, module := s.Name(), s.Module()
 		if module == "bpf" || strings.HasPrefix(module, "__builtin__") {
 			continue // programs and trampolines generated at run time
 		}
 		if module == "" && isBound(name) {
-			k.bounds[name] = addr
+			k.bounds[name] = s.Addr
 			continue
 		}
-		k.functions = append(k.functions, ksym{addr, name, module})
+		k.functions = append(k.functions, ksym{s.Addr, name, module})
 	}
 	k.text = k.bounds["_text"]
-	return k
+	return k, nil
 }
 
 // sections are the sections in which the kernel rejects probes, by the symbols around them
@@ -237,19 +232,25 @@ func (k *kernelCode) hasModule(glob string) bool {
 // kernel reads kallsyms and ftrace's functions, once.
 func (f *Finder) kernel() (*kernelCode, error) {
 	if f.code == nil {
-		text, err := os.ReadFile(f.path(kallsymsPath))
+		code, err := f.readKernel()
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the kernel's functions: %w", err)
 		}
-		f.code = parseKernel(string(text))
+		f.code = code
 	}
 	return f.code, nil
 }
 
-const (
-	kallsymsPath  = "/proc/kallsyms"
-	blacklistPath = "/sys/kernel/debug/kprobes/blacklist"
-)
+func (f *Finder) readKernel() (*kernelCode, error) {
+	file, err := os.Open(f.path(procfs.Kallsyms))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readKernel(file)
+}
+
+const blacklistPath = "/sys/kernel/debug/kprobes/blacklist"
 
 func (f *Finder) path(name string) string { return filepath.Join("/", f.Root, name) }
 

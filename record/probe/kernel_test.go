@@ -40,7 +40,7 @@ func testFinder(t *testing.T, told *[]error) *Finder {
 		kprobeEvents:                 "",
 		"available_filter_functions": "ip_rcv\nip_rcv_core.isra.0\ncleanup\nip_init\nnf_conntrack_in [nf_conntrack]\n",
 	})
-	return &Finder{Tracefs: fs, code: parseKernel(testKallsyms), Notice: func(err error) { *told = append(*told, err) }}
+	return &Finder{Tracefs: fs, code: mustKernel(testKallsyms), Notice: func(err error) { *told = append(*told, err) }}
 }
 
 func TestKernelPlaces(t *testing.T) {
@@ -132,7 +132,7 @@ func TestHiddenAddresses(t *testing.T) {
 		}
 	}
 	f := testFinder(t, new([]error))
-	f.code = parseKernel(text)
+	f.code = mustKernel(text)
 	l, err := f.Find("kprobe:ip_rcv+4")
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func FuzzParseKernel(f *testing.F) {
 	f.Add(testKallsyms)
 	f.Add("ffffffff81000000 T \nz t x\nffffffff81000000 T")
 	f.Fuzz(func(t *testing.T, text string) {
-		k := parseKernel(text)
+		k := mustKernel(text)
 		for _, fn := range k.functions {
 			if len(k.named(fn.module, fn.name)) == 0 && fn.module == "" {
 				t.Errorf("%q is not found by its name", fn.name)
@@ -267,4 +267,13 @@ func FuzzParseInstalled(f *testing.F) {
 			}
 		}
 	})
+}
+
+// mustKernel returns the functions of a text of kallsyms.
+func mustKernel(text string) *kernelCode {
+	k, err := readKernel(strings.NewReader(text))
+	if err != nil {
+		panic(err)
+	}
+	return k
 }

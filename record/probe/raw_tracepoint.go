@@ -5,17 +5,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
 
 	"gperf/format/tracepoint"
+	"gperf/internal/procfs"
 	"gperf/record/probe/vars"
 )
 
@@ -106,36 +107,25 @@ type Code struct{ Start, End uint64 }
 func (c Code) Has(addr uint64) bool { return c.Start <= addr && addr < c.End }
 
 // Iterators returns, by name, the functions that call the programs of a tracepoint if there
-// are several. kallsyms is the text of /proc/kallsyms.
-func Iterators(kallsyms []byte, names map[string]bool) map[string]Code {
+// are several. kallsyms reads /proc/kallsyms from its start, twice.
+func Iterators(kallsyms io.ReadSeeker, names map[string]bool) map[string]Code {
 	found := map[string]Code{}
-	for line := range bytes.Lines(kallsyms) {
-		if _, symbol, ok := bytes.Cut(line, []byte(" __traceiter_")); ok {
-			name, _, _ := strings.Cut(strings.TrimSpace(string(symbol)), "\t")
-			if addr := addressOf(line); names[name] && addr != 0 {
-				found[name] = Code{addr, math.MaxUint64}
-			}
+	for s := range procfs.Symbols(kallsyms) {
+		if name, ok := strings.CutPrefix(s.Name(), "__traceiter_"); ok && names[name] && s.Addr != 0 {
+			found[name] = Code{s.Addr, math.MaxUint64}
 		}
 	}
-	if len(found) == 0 {
+	if _, err := kallsyms.Seek(0, io.SeekStart); len(found) == 0 || err != nil {
 		return nil
 	}
-	for line := range bytes.Lines(kallsyms) { // a function ends at the next symbol
-		addr := addressOf(line)
+	for s := range procfs.Symbols(kallsyms) { // a function ends at the next symbol
 		for name, c := range found {
-			if c.Start < addr && addr < c.End {
-				found[name] = Code{c.Start, addr}
+			if c.Start < s.Addr && s.Addr < c.End {
+				found[name] = Code{c.Start, s.Addr}
 			}
 		}
 	}
 	return found
-}
-
-// addressOf returns the address at the start of a line of kallsyms, 0 if it is hidden.
-func addressOf(line []byte) uint64 {
-	digits, _, _ := bytes.Cut(line, []byte(" "))
-	addr, _ := strconv.ParseUint(string(digits), 16, 64)
-	return addr
 }
 
 // BTFDir is the directory of the BTF of the kernel and its modules.

@@ -1,0 +1,79 @@
+package procfs
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+)
+
+// Kallsyms is the file of the kernel's symbols.
+const Kallsyms = "/proc/kallsyms"
+
+// Symbol is a line of /proc/kallsyms: of the kernel, a module or a BPF program.
+type Symbol struct {
+	Addr  uint64 // ip; 0 if the kernel hides it from this user
+	Type  byte   // as nm(1) shows it: T, t, D, …
+	Label string // NAME or NAME\t[MODULE]
+}
+
+// Name returns the symbol's name.
+func (s Symbol) Name() string {
+	name, _, _ := strings.Cut(s.Label, "\t")
+	return name
+}
+
+// Module returns the name of the symbol's module, "" for the kernel itself, "bpf" for a BPF program.
+func (s Symbol) Module() string {
+	_, module, _ := strings.Cut(s.Label, "\t")
+	return strings.Trim(module, "[]")
+}
+
+// IsFunction reports whether the symbol is a function.
+func (s Symbol) IsFunction() bool { return strings.IndexByte("tTwW", s.Type) >= 0 }
+
+// Symbols returns the symbols of a kallsyms file in its order, and skips other lines. An error ends them.
+// It reads in chunks, whose memory the labels share: a kernel has 200,000 symbols.
+func Symbols(r io.Reader) iter.Seq2[Symbol, error] {
+	return func(yield func(Symbol, error) bool) {
+		chunk := make([]byte, chunkSize)
+		for rest, last := 0, false; !last; { // rest: bytes of an unfinished line, at the start of chunk
+			n, err := io.ReadFull(r, chunk[rest:])
+			last = err == io.EOF || err == io.ErrUnexpectedEOF
+			if err != nil && !last {
+				yield(Symbol{}, err)
+				return
+			}
+			text := chunk[:rest+n]
+			end := len(text)
+			if !last {
+				end = bytes.LastIndexByte(text, '\n') + 1
+			}
+			for line := range strings.Lines(string(text[:end])) {
+				if s, ok := parseSymbol(line); ok && !yield(s, nil) {
+					return
+				}
+			}
+			if rest = copy(chunk, text[end:]); rest == len(chunk) {
+				yield(Symbol{}, bufio.ErrTooLong)
+				return
+			}
+		}
+	}
+}
+
+// chunkSize is longer than any line, in bytes.
+const chunkSize = 1 << 16
+
+func parseSymbol(line string) (s Symbol, ok bool) {
+	addr, rest, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+	if !ok || len(rest) < 3 || rest[1] != ' ' {
+		return s, false
+	}
+	s.Type, s.Label = rest[0], rest[2:]
+	var err error
+	s.Addr, err = strconv.ParseUint(addr, 16, 64)
+	return s, err == nil
+}

@@ -1,0 +1,182 @@
+// Package procfs answers "what does /proc say about processes and kernel symbols?": it has the one
+// parser of each file, see proc_pid_maps(5), proc_pid_status(5), proc_modules(5) and proc_kallsyms(5).
+package procfs
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Mapping is a line of /proc/PID/maps.
+type Mapping struct {
+	Start, End uint64 // ip
+	Prot       int    // PROT_READ, PROT_WRITE, PROT_EXEC
+	Shared     bool   // MAP_SHARED rather than MAP_PRIVATE
+	Off        uint64 // in the file
+	Major      uint32
+	Minor      uint32
+	Inode      uint64 // 0 for memory without a file
+	Path       string // "" for anonymous memory; "[heap]" and the like name special memory
+}
+
+// Executable reports whether the mapping may contain code.
+func (m Mapping) Executable() bool { return m.Prot&syscall.PROT_EXEC != 0 }
+
+// Maps returns the mappings of a process, by address. It reads them all at once, because the process
+// may change them meanwhile.
+func Maps(pid int) (iter.Seq[Mapping], error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return nil, err
+	}
+	return ParseMaps(string(b)), nil
+}
+
+// ParseMaps parses the text of a maps file; it skips lines that it cannot parse.
+func ParseMaps(text string) iter.Seq[Mapping] {
+	return func(yield func(Mapping) bool) {
+		for line := range strings.Lines(text) {
+			if m, ok := parseMapping(line); ok && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+func parseMapping(line string) (m Mapping, ok bool) {
+	var f [5]string
+	rest := strings.TrimSuffix(line, "\n")
+	for i := range f {
+		f[i], rest, _ = strings.Cut(rest, " ")
+	}
+	from, to, _ := strings.Cut(f[0], "-")
+	major, minor, _ := strings.Cut(f[3], ":")
+	var n [6]uint64
+	for i, x := range [...]struct {
+		s          string
+		base, bits int
+	}{{from, 16, 64}, {to, 16, 64}, {f[2], 16, 64}, {major, 16, 32}, {minor, 16, 32}, {f[4], 10, 64}} {
+		var err error
+		if n[i], err = strconv.ParseUint(x.s, x.base, x.bits); err != nil {
+			return m, false
+		}
+	}
+	if n[1] <= n[0] || len(f[1]) != 4 {
+		return m, false
+	}
+	m = Mapping{Start: n[0], End: n[1], Shared: f[1][3] == 's', Off: n[2], Major: uint32(n[3]), Minor: uint32(n[4]), Inode: n[5],
+		Path: unescape(strings.TrimLeft(rest, " "))}
+	for i, p := range [...]int{syscall.PROT_READ, syscall.PROT_WRITE, syscall.PROT_EXEC} {
+		if f[1][i] != '-' {
+			m.Prot |= p
+		}
+	}
+	return m, true
+}
+
+// unescape reverts the kernel's escaping of line feeds and backslashes in names.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	return strings.NewReplacer(`\n`, "\n", `\\`, `\`, `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// PathOf returns a path at which the file that a process has mapped at start..end-1 under a name can be
+// opened: the process may see another file under that name than gperf does. It is below the process's
+// root if the name leads to the mapped inode there, else that of the mapping itself, which requires root.
+func PathOf(pid int, name string, inode, start, end uint64) string {
+	path := fmt.Sprintf("/proc/%d/root%s", pid, name)
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err == nil && st.Ino == inode {
+		return path
+	}
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, start, end)
+}
+
+// Status is /proc/PID/status of a process or thread.
+type Status struct {
+	Name   string // at most 15 bytes, as in the kernel's records
+	Tgid   int
+	PPid   int
+	NStgid []int // the process's number in each PID namespace, its own namespace last
+}
+
+// MaxComm is the length of a thread's name in the kernel: TASK_COMM_LEN without the zero.
+const MaxComm = 15
+
+// StatusOf reads the status of a process or thread.
+func StatusOf(id int) (Status, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
+	if err != nil {
+		return Status{}, err
+	}
+	return parseStatus(string(b)), nil
+}
+
+func parseStatus(text string) (st Status) {
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":\t")
+		switch key {
+		case "Name":
+			value = unescape(value)
+			st.Name = value[:min(len(value), MaxComm)]
+		case "Tgid":
+			st.Tgid, _ = strconv.Atoi(value)
+		case "PPid":
+			st.PPid, _ = strconv.Atoi(value)
+		case "NStgid":
+			for word := range strings.FieldsSeq(value) {
+				if n, err := strconv.Atoi(word); err == nil {
+					st.NStgid = append(st.NStgid, n)
+				}
+			}
+			return st
+		}
+	}
+	return st
+}
+
+// Module is a kernel module and the addresses of its code.
+type Module struct {
+	Name  string
+	Start uint64 // ip
+	Size  uint64 // in bytes
+}
+
+// Modules returns the loaded modules whose addresses this user may see, by address.
+func Modules() ([]Module, error) {
+	b, err := os.ReadFile("/proc/modules")
+	if err != nil {
+		return nil, err
+	}
+	return parseModules(string(b)), nil
+}
+
+// parseModules parses lines "name size refs users state address". Since Linux 6.4 a module's parts are
+// spread: the size is the sum of all parts, and the address belongs to its code, which ends at the latest
+// where another module begins.
+func parseModules(text string) (l []Module) {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) < 6 {
+			continue
+		}
+		size, err1 := strconv.ParseUint(f[1], 10, 64)
+		addr, err2 := strconv.ParseUint(strings.TrimPrefix(f[5], "0x"), 16, 64)
+		if err1 == nil && err2 == nil && addr != 0 {
+			l = append(l, Module{f[0], addr, size})
+		}
+	}
+	slices.SortFunc(l, func(a, b Module) int { return cmp.Compare(a.Start, b.Start) })
+	for i := range len(l) - 1 {
+		l[i].Size = min(l[i].Size, l[i+1].Start-l[i].Start)
+	}
+	return l
+}
