@@ -105,6 +105,8 @@ const (
 	FlagInheritThread
 	FlagRemoveOnExec
 	FlagSigtrap
+	FlagDeferCallchain
+	FlagDeferOutput
 )
 
 const preciseShift = 15

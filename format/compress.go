@@ -78,7 +78,7 @@ func (c *Compressor) Flush() error {
 	if len(c.piece) == 0 {
 		return nil
 	}
-	head := headerSize
+	head := HeaderSize
 	if c.kind == TypeCompressed2 {
 		head += 8
 	}
@@ -90,7 +90,7 @@ func (c *Compressor) Flush() error {
 		return fmt.Errorf("compressing: %w", err)
 	}
 	if c.kind == TypeCompressed2 {
-		binary.LittleEndian.PutUint64(c.rec[headerSize:], uint64(len(c.rec)-head))
+		binary.LittleEndian.PutUint64(c.rec[HeaderSize:], uint64(len(c.rec)-head))
 		c.rec = append(c.rec, make([]byte, -len(c.rec)&7)...)
 	}
 	for len(c.rec)%8 != 0 { // 3 has an inverse modulo 8

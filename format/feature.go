@@ -271,10 +271,10 @@ func (f *File) parseBuildIDs(pid func(*cursor) int32) (l []BuildIDEntry, err err
 		c := cursor{b: data, order: f.Order}
 		c.u32()
 		misc, size := Misc(c.u16()), int(c.u16())
-		if size < headerSize || size > len(data) {
+		if size < HeaderSize || size > len(data) {
 			return l, errorf(-1, nil, "build ID entry of %d bytes in a section with %d left", size, len(data))
 		}
-		c.b = data[headerSize:size]
+		c.b = data[HeaderSize:size]
 		e := BuildIDEntry{Misc: misc &^ miscBuildIDSize, PID: pid(&c)}
 		id := c.take(24)
 		if c.short {

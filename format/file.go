@@ -41,7 +41,7 @@ type File struct {
 	budget uint64         // bytes of sections that may still be read
 	byID   map[uint64]int // counter id → index in Attrs
 	// layouts are the attrs' sample layouts. All have the id in the same place.
-	layouts []layout
+	layouts []SampleLayout
 }
 
 // data is where records lie: in the file itself, or in another of the same
@@ -107,7 +107,7 @@ func open(src recording) (*File, error) {
 	}
 	f.nameTracepoints()
 	for i := range f.Attrs {
-		f.layouts = append(f.layouts, newLayout(&f.Attrs[i]))
+		f.layouts = append(f.layouts, NewSampleLayout(&f.Attrs[i]))
 	}
 	return f, nil
 }

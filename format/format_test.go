@@ -349,7 +349,7 @@ func TestSampleFields(t *testing.T) {
 			func(s *Sample) bool { return s.BranchStack.At(0) == 77 && s.Weight == 4 }},
 		{"period of the event", Attr{SampleType: SampleIP, SamplePeriod: 1000}, words(1), func(s *Sample) bool { return s.Period == 1000 }},
 	} {
-		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr}, layouts: []layout{newLayout(&tc.attr)}}
+		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr}, layouts: []SampleLayout{NewSampleLayout(&tc.attr)}}
 		var s Sample
 		if err := f.Sample(Raw{Type: TypeSample, Data: tc.data}, &s); err != nil {
 			t.Errorf("%s: %v", tc.name, err)
@@ -366,7 +366,7 @@ func TestSampleFields(t *testing.T) {
 
 func TestSampleTooShort(t *testing.T) {
 	a := Attr{SampleType: SampleCallchain}
-	f := &File{Order: binary.LittleEndian, Attrs: []Attr{a}, layouts: []layout{newLayout(&a)}}
+	f := &File{Order: binary.LittleEndian, Attrs: []Attr{a}, layouts: []SampleLayout{NewSampleLayout(&a)}}
 	var s Sample
 	err := f.Sample(Raw{Type: TypeSample, Off: 0x1a3f, Data: []byte{0, 16, 0, 0, 0, 0, 0, 0}}, &s)
 	want := "at offset 0x1a3f: SAMPLE (9) record of 16 bytes is too short for its callchain (nr 4096)"

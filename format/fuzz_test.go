@@ -207,7 +207,7 @@ func readAll(t *testing.T, f *File, size int) (types map[Type]int, bad Skipped) 
 	for _, count := range types {
 		n += count
 	}
-	if compressed == 0 && n > size/headerSize {
+	if compressed == 0 && n > size/HeaderSize {
 		t.Fatalf("%d records in %d bytes", n, size)
 	}
 	bad.Merge(r.Skipped)

@@ -197,7 +197,7 @@ func TestCompressed2SizeWraps(t *testing.T) {
 			t.Errorf("%d bytes of data: record of %d bytes, want %d", data, got, whole)
 		}
 	}
-	b := le.AppendUint64(make([]byte, headerSize), 1<<40)
+	b := le.AppendUint64(make([]byte, HeaderSize), 1<<40)
 	if got := compressed2Size(b, le, 24); got != 24 {
 		t.Errorf("absurd size: record of %d bytes, want 24", got)
 	}

@@ -212,7 +212,7 @@ func (p *part) put(rec Raw) {
 
 // readAgain reads the data of a record that was put aside.
 func (p *part) readAgain(q *queued) (err error) {
-	q.Data, err = p.src.part(q.Off+headerSize, q.aside)
+	q.Data, err = p.src.part(q.Off+HeaderSize, q.aside)
 	if err == nil && len(q.Data) < q.aside {
 		err = errorf(q.Off, io.ErrUnexpectedEOF, "the file was truncated while it was read")
 	}

@@ -59,7 +59,7 @@ const (
 	TypeSchedstatCPU      Type = 85
 	TypeSchedstatDomain   Type = 86
 	TypePerfEnd           Type = 87 // PERF_RECORD_HEADER_MAX: from here on others' types
-	headerSize                 = 8  // struct perf_event_header
+	HeaderSize                 = 8  // of a record, in bytes: struct perf_event_header
 	maxRecordSize              = 1<<16 - 1
 	auxtraceSizeFieldEnd       = 16 // PERF_RECORD_AUXTRACE.size ends here
 )
@@ -119,10 +119,10 @@ func (r *Raw) Release() {
 
 // header returns the record's struct perf_event_header.
 func (r Raw) header(order binary.ByteOrder) []byte {
-	b := make([]byte, headerSize)
+	b := make([]byte, HeaderSize)
 	order.PutUint32(b, uint32(r.Type))
 	order.PutUint16(b[4:], uint16(r.Misc))
-	order.PutUint16(b[6:], uint16(headerSize+len(r.Data)))
+	order.PutUint16(b[6:], uint16(HeaderSize+len(r.Data)))
 	return b
 }
 
@@ -164,8 +164,11 @@ type Mmap struct {
 	ID       RecordID
 }
 
-// ProtExec is PROT_EXEC of mmap(2).
-const ProtExec = 4
+// Prot and Flags of a mapping, as in mmap(2).
+const (
+	ProtExec   = 4       // PROT_EXEC
+	MapHugeTLB = 0x40000 // MAP_HUGETLB
+)
 
 // Executable reports whether code can be sampled in the mapping.
 func (m *Mmap) Executable() bool {
@@ -251,11 +254,17 @@ type Namespaces struct {
 type KSymbol struct {
 	Addr  uint64
 	Len   uint32
-	Type  uint16 // 1 BPF, 2 out of line
+	Type  uint16 // KSymbolBPF, KSymbolOOL
 	Flags uint16 // 1: unregistered
 	Name  string
 	ID    RecordID
 }
+
+// Types of kernel symbols: enum perf_record_ksymbol_type.
+const (
+	KSymbolBPF = 1 // a BPF program
+	KSymbolOOL = 2 // code out of line, such as a kprobe's copy of an instruction
+)
 
 // KSymbolUnregister is KSymbol.Flags of text that went away.
 const KSymbolUnregister = 1
@@ -384,7 +393,7 @@ func parseRecord(r Raw, order binary.ByteOrder, trailer SampleType) (Record, err
 // lacks is -1, as evsel__parse_sample of tools/perf has it; the rest is zero.
 func (f *File) RecordID(r Raw) (id RecordID, event int) {
 	event = f.event(r.Type, r.Data)
-	st := f.layouts[event].trailer
+	st := f.layouts[event].Trailer
 	if n := sampleIDSize(st); r.Type < typeKernelEnd && n <= len(r.Data) {
 		id = parseSampleID(r.Data[len(r.Data)-n:], f.Order, st)
 	}
@@ -398,7 +407,7 @@ func (f *File) RecordID(r Raw) (id RecordID, event int) {
 }
 
 func (r Raw) tooShort(what string) error {
-	return errorf(r.Off, nil, "%s (%d) record of %d bytes is too short for %s", r.Type, uint32(r.Type), len(r.Data)+headerSize, what)
+	return errorf(r.Off, nil, "%s (%d) record of %d bytes is too short for %s", r.Type, uint32(r.Type), len(r.Data)+HeaderSize, what)
 }
 
 // decodeKernel decodes what the kernel writes: enum perf_event_type of

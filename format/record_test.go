@@ -177,7 +177,7 @@ func TestRecords(t *testing.T) {
 				if tc.enoughBytes(n) != (err == nil) || (err == nil) != (rec != nil) {
 					t.Errorf("case %d: %s of %d bytes: %+v, %v", i, tc.typ, n, rec, err)
 				}
-				if err != nil && !strings.HasPrefix(err.Error(), fmt.Sprintf("at offset 0x1a3f: %s (%d) record of %d bytes is too short for ", tc.typ, uint32(tc.typ), n+headerSize)) {
+				if err != nil && !strings.HasPrefix(err.Error(), fmt.Sprintf("at offset 0x1a3f: %s (%d) record of %d bytes is too short for ", tc.typ, uint32(tc.typ), n+HeaderSize)) {
 					t.Errorf("case %d: %v", i, err)
 				}
 			}
@@ -196,7 +196,7 @@ func TestSampleIDs(t *testing.T) {
 	want := RecordID{PID: 1, TID: 2, Time: 3, ID: 4, StreamID: 5, CPU: 6}
 	eachOrder(t, func(t *testing.T, o testOrder) {
 		trailer := bytesOf(o, uint32(1), uint32(2), uint64(3), uint64(4), uint64(5), uint32(6), uint32(0), uint64(4))
-		f := &File{Order: o, Attrs: make([]Attr, 1), layouts: []layout{{trailer: st}}}
+		f := &File{Order: o, Attrs: make([]Attr, 1), layouts: []SampleLayout{{Trailer: st}}}
 		for _, tc := range recordCases() {
 			if tc.typ >= typeKernelEnd {
 				continue
@@ -224,7 +224,7 @@ func TestSampleIDs(t *testing.T) {
 
 // Fields that a sample id lacks have numbers that no thread or CPU has.
 func TestSampleIDAbsent(t *testing.T) {
-	f := &File{Order: binary.LittleEndian, Attrs: make([]Attr, 1), layouts: []layout{{}}}
+	f := &File{Order: binary.LittleEndian, Attrs: make([]Attr, 1), layouts: []SampleLayout{{}}}
 	id, _ := f.RecordID(Raw{Type: TypeSwitch})
 	if want := (RecordID{PID: -1, TID: -1, CPU: math.MaxUint32}); id != want {
 		t.Errorf("%+v, want %+v", id, want)
@@ -248,7 +248,7 @@ func TestRead(t *testing.T) {
 		{ReadGroup, []any{uint64(2), uint64(3), uint64(4)}, Counters{Format: ReadGroup, Values: []Counter{{Value: 3}, {Value: 4}}}},
 	} {
 		eachOrder(t, func(t *testing.T, o testOrder) {
-			f := &File{Order: o, Attrs: []Attr{{ReadFormat: tc.rf}}, layouts: make([]layout, 1)}
+			f := &File{Order: o, Attrs: []Attr{{ReadFormat: tc.rf}}, layouts: make([]SampleLayout, 1)}
 			raw := Raw{Type: TypeRead, Data: bytesOf(o, uint32(10), int32(-1), tc.fields)}
 			rec, err := f.Record(raw)
 			if err != nil {
@@ -306,7 +306,7 @@ func TestSampleCountTooLarge(t *testing.T) {
 		{Attr{SampleType: SampleBranchStack, BranchSampleType: branchHWIndex}, []any{uint64(2), uint64(1)}, "24 bytes is too short for its branch stack (nr 2)"},
 		{Attr{SampleType: SampleCallchain}, nil, "8 bytes is too short for its callchain"},
 	} {
-		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr}, layouts: []layout{newLayout(&tc.attr)}}
+		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr}, layouts: []SampleLayout{NewSampleLayout(&tc.attr)}}
 		var s Sample
 		err := f.Sample(Raw{Type: TypeSample, Data: bytesOf(f.Order, tc.fields...)}, &s)
 		if err == nil || err.Error() != "at offset 0x0: SAMPLE (9) record of "+tc.want {
@@ -340,10 +340,10 @@ func FuzzRecord(f *testing.F) {
 	}
 	f.Add(uint32(TypeRead), uint16(0), uint64(0), uint64(ReadGroup|ReadID|ReadLost), false, bytesOf(binary.LittleEndian, uint64(1), uint64(1), uint64(2), uint64(3), uint64(4)))
 	f.Fuzz(func(t *testing.T, typ uint32, misc uint16, st, rf uint64, big bool, data []byte) {
-		if len(data) > maxRecordSize-headerSize {
+		if len(data) > maxRecordSize-HeaderSize {
 			return
 		}
-		file := &File{Order: binary.LittleEndian, Attrs: []Attr{{ReadFormat: ReadFormat(rf)}}, layouts: []layout{{trailer: SampleType(st)}}}
+		file := &File{Order: binary.LittleEndian, Attrs: []Attr{{ReadFormat: ReadFormat(rf)}}, layouts: []SampleLayout{{Trailer: SampleType(st)}}}
 		if big {
 			file.Order = binary.BigEndian
 		}

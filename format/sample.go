@@ -95,50 +95,6 @@ type Sample struct {
 	CodePageSize uint64
 }
 
-// layout is where records of one event keep the id and the time, in bytes
-// from the start of a sample and from the end of another record.
-type layout struct {
-	idPos, timePos         int // -1: absent
-	idFromEnd, timeFromEnd int // 0: absent
-	trailer                SampleType
-}
-
-func newLayout(a *Attr) layout {
-	l := layout{idPos: -1, timePos: -1}
-	st := a.SampleType
-	pos := 0
-	for _, bit := range [...]SampleType{SampleIdentifier, SampleIP, SampleTID, SampleTime, SampleAddr, SampleID} {
-		if st&bit == 0 {
-			continue
-		}
-		switch {
-		case bit == SampleTime:
-			l.timePos = pos
-		case bit == SampleIdentifier, bit == SampleID && l.idPos < 0:
-			l.idPos = pos
-		}
-		pos += 8
-	}
-	if a.Flags&FlagSampleIDAll == 0 {
-		return l
-	}
-	l.trailer = st
-	pos = 0
-	for _, bit := range [...]SampleType{SampleIdentifier, SampleCPU, SampleStreamID, SampleID, SampleTime} {
-		if st&bit == 0 {
-			continue
-		}
-		pos += 8
-		switch {
-		case bit == SampleTime:
-			l.timeFromEnd = pos
-		case bit == SampleIdentifier, bit == SampleID && l.idFromEnd == 0:
-			l.idFromEnd = pos
-		}
-	}
-	return l
-}
-
 // event finds the event that a record belongs to: by its id, or the first, as
 // perf does (evlist__event2evsel), for an id of 0, none, or an unknown one.
 func (f *File) event(t Type, data []byte) int {
@@ -146,12 +102,12 @@ func (f *File) event(t Type, data []byte) int {
 		return 0
 	}
 	l := &f.layouts[0]
-	pos := l.idPos
+	pos := l.ID
 	if t != TypeSample {
-		if l.idFromEnd == 0 {
+		if l.IDFromEnd == 0 {
 			return 0
 		}
-		pos = len(data) - l.idFromEnd
+		pos = len(data) - l.IDFromEnd
 	}
 	if pos < 0 || pos+8 > len(data) {
 		return 0
@@ -165,12 +121,12 @@ func (f *File) time(t Type, data []byte) uint64 {
 		return 0
 	}
 	l := &f.layouts[f.event(t, data)]
-	pos := l.timePos
+	pos := l.Time
 	if t != TypeSample {
-		if l.timeFromEnd == 0 {
+		if l.TimeFromEnd == 0 {
 			return 0
 		}
-		pos = len(data) - l.timeFromEnd
+		pos = len(data) - l.TimeFromEnd
 	}
 	if pos < 0 || pos+8 > len(data) {
 		return 0
@@ -181,7 +137,7 @@ func (f *File) time(t Type, data []byte) uint64 {
 // Record decodes a record that is no sample.
 func (f *File) Record(r Raw) (Record, error) {
 	i := f.event(r.Type, r.Data)
-	rec, err := parseRecord(r, f.Order, f.layouts[i].trailer)
+	rec, err := parseRecord(r, f.Order, f.layouts[i].Trailer)
 	if read, ok := rec.(*Read); ok {
 		if err := read.decode(r, f.Attrs[i].ReadFormat); err != nil {
 			return nil, err
@@ -324,13 +280,11 @@ func (s *Sample) decodeRare(c *cursor, a *Attr) string {
 // readValues reads struct read_format: for a group the number of counters and
 // the times come before the values.
 func (c *cursor) readValues(rf ReadFormat) Words {
-	per := uint64(1 + bits.OnesCount64(uint64(rf&(ReadID|ReadLost))))
-	times := uint64(bits.OnesCount64(uint64(rf & (ReadTotalTimeEnabled | ReadTotalTimeRunning))))
 	if rf&ReadGroup == 0 {
-		return Words{c.take(int(per+times) * 8), c.order}
+		return Words{c.take(int(rf.words(0)) * 8), c.order}
 	}
 	nr := cursor{b: c.b, order: c.order}
-	return c.counted(nr.u64(), per, 1+times)
+	return c.counted(nr.u64(), rf.perCounter(), 1+rf.times())
 }
 
 // counted takes nr times per words, and more words in addition; nr comes from the

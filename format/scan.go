@@ -33,10 +33,10 @@ func (s *scanner) read() (Raw, error) {
 		s.close()
 		return Raw{}, io.EOF
 	}
-	if err := s.fill(headerSize); err != nil {
+	if err := s.fill(HeaderSize); err != nil {
 		return Raw{}, err
 	}
-	if len(s.buf) < headerSize {
+	if len(s.buf) < HeaderSize {
 		if len(s.buf) == 0 && s.end == endless && !s.open {
 			return Raw{}, io.EOF
 		}
@@ -50,7 +50,7 @@ func (s *scanner) read() (Raw, error) {
 		}
 		size = compressed2Size(s.buf, s.order, size)
 	}
-	if size < headerSize {
+	if size < HeaderSize {
 		return s.stop("a record of %d bytes, %s: what follows cannot be found", size, rec.Type)
 	}
 	if err := s.fill(size); err != nil {
@@ -59,7 +59,7 @@ func (s *scanner) read() (Raw, error) {
 	if len(s.buf) < size {
 		return s.short("the data ends after %d of the %d bytes of a %s record", len(s.buf), size, rec.Type)
 	}
-	rec.Data, rec.chunk = s.buf[headerSize:size:size], s.chunk
+	rec.Data, rec.chunk = s.buf[HeaderSize:size:size], s.chunk
 	rec.chunk.borrow()
 	s.skip(int64(size))
 	s.rest = payload(rec, s.order)
@@ -95,7 +95,7 @@ const maxPayload = 1 << 30
 
 // The header of PERF_RECORD_COMPRESSED2: struct perf_event_header and the
 // size of the compressed data in bytes, which are then padded to a multiple of 8.
-const compressed2Header = headerSize + 8
+const compressed2Header = HeaderSize + 8
 
 // compressed2Size returns a record's size in bytes where its 16 bits have
 // wrapped round.
@@ -103,7 +103,7 @@ func compressed2Size(b []byte, order binary.ByteOrder, size int) int {
 	if len(b) < compressed2Header {
 		return size
 	}
-	data := order.Uint64(b[headerSize:])
+	data := order.Uint64(b[HeaderSize:])
 	if data > maxPayload {
 		return size
 	}

@@ -148,7 +148,7 @@ func (o *Options) capFreq() {
 }
 
 // trackingEvent collects side band only: perf's dummy:u.
-var trackingEvent = event.Event{Name: "dummy:u", Type: format.TypeSoftware, Config: event.Dummy,
+var trackingEvent = event.Event{Name: "dummy:u", Type: format.TypeSoftware, Config: format.SWDummy,
 	Flags: format.FlagExcludeKernel | format.FlagExcludeHV | format.FlagExcludeGuest}
 
 // attrs returns one attr for each event, set up as in perf 7.3 (evsel__config and
@@ -341,7 +341,7 @@ var userRegs = map[string]uint64{"amd64": 0xff0fff, "arm64": 1<<33 - 1}
 // fixedPeriod reports whether the event takes a sample for each occurrence by default, for
 // its raw data.
 func fixedPeriod(ev *event.Event) bool {
-	return ev.Type == format.TypeTracepoint || ev.Type == format.TypeSoftware && ev.Config == event.BPFOutput
+	return ev.Type == format.TypeTracepoint || ev.Type == format.TypeSoftware && ev.Config == format.SWBPFOutput
 }
 
 // commonAttr returns the settings that the sampling events and the tracking event share.
@@ -407,7 +407,7 @@ func tracks(a *format.Attr) bool { return a.Flags&format.FlagTask != 0 }
 
 // isDummy reports whether an event takes no samples.
 func isDummy(ev *event.Event) bool {
-	return ev.Type == format.TypeSoftware && ev.Config == event.Dummy
+	return ev.Type == format.TypeSoftware && ev.Config == format.SWDummy
 }
 
 // track makes the event write the side band.
@@ -449,20 +449,4 @@ func identify(attrs []format.Attr) {
 	for i := range attrs {
 		attrs[i].SampleType |= bit
 	}
-}
-
-// timeOffset returns the position of the time in samples of all attrs, in bytes from the
-// record's header: identify and commonAttr guarantee a common position. It is 0 if samples
-// have no time.
-func timeOffset(attrs []format.Attr) uint64 {
-	if attrs[0].SampleType&format.SampleTime == 0 {
-		return 0
-	}
-	off := uint64(8) // header
-	for _, bit := range [...]format.SampleType{format.SampleIdentifier, format.SampleIP, format.SampleTID} {
-		if attrs[0].SampleType&bit != 0 {
-			off += 8
-		}
-	}
-	return off
 }

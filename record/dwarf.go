@@ -136,7 +136,7 @@ func (d *dwarf) output(n *joiner, like *format.Attr) error {
 		if err != nil {
 			return err
 		}
-		n.events[id] = sampleLayout{output: true, chain: -1}
+		n.events[id] = outputEvent
 		fds[i] = c.fd
 	}
 	if err := d.bpf.SetOutput(n.cpu, fds[0], fds[1]); err != nil {
@@ -197,9 +197,9 @@ func (r *recorder) holds() bool { return r.dwarf != nil && len(r.dwarf.held) > 0
 
 // newJoiners sets up the joiners, if the records of the rings differ from those of the file.
 func (r *recorder) newJoiners() {
-	events := map[uint64]sampleLayout{}
+	events := map[uint64]ringEvent{}
 	for i := range r.attrs {
-		l := newSampleLayout(&r.attrs[i])
+		l := newRingEvent(&r.attrs[i])
 		for _, id := range r.attrs[i].IDs {
 			events[id] = l
 		}
@@ -221,7 +221,7 @@ const copyShare = 4
 
 // openOutput opens an event for the output of BPF programs, on a ring.
 func (d *dwarf) openOutput(ring *Ring, cpu int, wakeups uint32, like *format.Attr) (*counter, error) {
-	a := format.Attr{Type: format.TypeSoftware, Config: event.BPFOutput, SampleType: outputSample, SamplePeriod: 1, Wakeup: wakeups,
+	a := format.Attr{Type: format.TypeSoftware, Config: format.SWBPFOutput, SampleType: outputSample, SamplePeriod: 1, Wakeup: wakeups,
 		Flags: like.Flags & format.FlagUseClockID, ClockID: like.ClockID}
 	fd, err := perfEventOpen(&a, -1, cpu, -1, 0)
 	if err != nil {

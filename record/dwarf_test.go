@@ -87,7 +87,7 @@ func chains(t *testing.T, path, exe string) (l [][]string) {
 		t.Fatal(err)
 	}
 	for _, a := range f.Attrs {
-		if a.Flags&format.FlagExcludeCallchainUser != 0 || a.Config == event.BPFOutput {
+		if a.Flags&format.FlagExcludeCallchainUser != 0 || a.Config == format.SWBPFOutput {
 			t.Errorf("the file has attr %+v", a)
 		}
 	}

@@ -244,7 +244,7 @@ func (e *emitter) direct(c *counter, n *joiner, a, like *format.Attr) error {
 	if err != nil {
 		return err
 	}
-	l := newSampleLayout(a)
+	l := newRingEvent(a)
 	l.emitter, l.walked = e, walked(like)
 	l.ipOnly = like.SampleType&format.SampleCallchain == 0
 	n.events[id] = l
@@ -254,7 +254,7 @@ func (e *emitter) direct(c *counter, n *joiner, a, like *format.Attr) error {
 // outputAttr returns the attr of the BPF output event for samples of an emitted event.
 func outputAttr(like *format.Attr) format.Attr {
 	a := *like
-	a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, event.BPFOutput, 1
+	a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, format.SWBPFOutput, 1
 	a.Flags &= format.FlagUseClockID | format.FlagSampleIDAll | format.FlagExcludeCallchainUser | format.FlagExcludeCallchainKernel
 	if a.SampleType&format.SampleCallchain == 0 { // the first frames locate the tracepoint
 		a.SampleType |= format.SampleCallchain
@@ -266,38 +266,36 @@ func outputAttr(like *format.Attr) format.Attr {
 
 // become turns a program's sample into one of its event. Other records stay unchanged: the
 // file's reader reports them.
-func (e *emitter) become(rec []byte, l *sampleLayout) []byte {
+func (e *emitter) become(rec []byte, l *ringEvent) []byte {
 	le := binary.LittleEndian
-	raw, frames := l.fixed, uint64(0)
-	if l.chain >= 0 {
-		if raw = l.find(rec); raw < 0 {
-			return rec
-		}
-		frames = le.Uint64(rec[raw:])
-		raw += 8 + 8*int(frames)
-	}
-	if raw+4+2 > len(rec) {
+	raw, chain := l.Raw(rec[format.HeaderSize:]), l.callchain(rec)
+	if raw < 0 || raw+4+2 > len(rec)-format.HeaderSize {
 		return rec
 	}
+	raw += format.HeaderSize
+	frames := uint64(0)
+	if chain >= 0 {
+		frames = le.Uint64(rec[chain:])
+	}
 	number := uint64(le.Uint16(rec[raw+4:]))
-	le.PutUint64(rec[8:], emittedID(number))
-	if l.period {
-		le.PutUint64(rec[l.fixed-8:], 1)
+	le.PutUint64(rec[format.HeaderSize+l.ID:], emittedID(number))
+	if l.Period >= 0 {
+		le.PutUint64(rec[format.HeaderSize+l.Period:], 1)
 	}
 	own := uint64(0)
-	first := l.chain + 8 + 8 // first frame, after PERF_CONTEXT_KERNEL
+	first := chain + 8 + 8 // first frame, after PERF_CONTEXT_KERNEL
 	if iterator, is := e.raw[number]; is && frames > 1+ownFrames && le.Uint64(rec[first-8:]) == format.ContextKernel {
 		own = ownFrames
 		if iterator.Has(le.Uint64(rec[first+8*ownFrames:])) && frames > 1+own+1 {
 			own++
 		}
-		le.PutUint64(rec[sampleIP:], le.Uint64(rec[first+8*int(own):]))
+		le.PutUint64(rec[format.HeaderSize+l.IP:], le.Uint64(rec[first+8*int(own):]))
 	}
 	switch {
 	case l.ipOnly:
-		rec = slices.Delete(rec, l.chain, raw)
+		rec = slices.Delete(rec, chain, raw)
 	case own > 0:
-		le.PutUint64(rec[l.chain:], frames-own)
+		le.PutUint64(rec[chain:], frames-own)
 		rec = slices.Delete(rec, first, first+8*int(own))
 	}
 	le.PutUint16(rec[6:], uint16(len(rec)))

@@ -126,7 +126,7 @@ func TestJoinEmitted(t *testing.T) {
 	const function, raw = 0xfffe, 0xffff
 	const kernel, user = format.ContextKernel, format.ContextUser
 	n, head := testJoiner(1<<12, 0)
-	l := newSampleLayout(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
+	l := newRingEvent(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 		format.SamplePeriod | format.SampleCallchain | format.SampleRaw, Flags: format.FlagExcludeCallchainUser, SamplePeriod: 1})
 	l.emitter = &emitter{raw: map[uint64]probe.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
 	n.events[testEmitted] = l
@@ -176,7 +176,7 @@ func TestBecomeIP(t *testing.T) {
 		{"shorter", raw, []uint64{kernel, prog, runner}, prog, []uint64{kernel, prog, runner}},
 		{"a function", function, []uint64{kernel, prog, runner, iterator, site}, prog, []uint64{kernel, prog, runner, iterator, site}},
 	} {
-		l := newSampleLayout(attr)
+		l := newRingEvent(attr)
 		got := e.become(emittedSample(testEmitted, prog, 0, c.chain, rawData(c.number, 7)), &l)
 		if want := emittedSample(emittedID(uint64(c.number)), c.ip, 1, c.left, rawData(c.number, 7)); !bytes.Equal(got, want) {
 			t.Errorf("%s:\n%x\nwant\n%x", c.name, got, want)
@@ -198,7 +198,7 @@ func TestBecomeIP(t *testing.T) {
 func TestBecomeShort(t *testing.T) {
 	e := &emitter{raw: map[uint64]probe.Code{}}
 	for _, typ := range []format.SampleType{0, format.SampleCallchain} {
-		l := newSampleLayout(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRaw | typ})
+		l := newRingEvent(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRaw | typ})
 		for size := 40; size <= 64; size += 8 {
 			rec := joinRecord(format.TypeSample, slices.Repeat([]uint64{1 << 40}, size/8-1)...)
 			if got := e.become(slices.Clone(rec), &l); len(got) != len(rec) {

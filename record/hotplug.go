@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"os"
 	"slices"
 	"strconv"
@@ -231,16 +230,11 @@ func (r *Ring) renameID(a *format.Attr, from, to uint64) {
 	r.ids.ids[from] = to
 }
 
-// newIDNames computes the position of ids in records: if attrs differ, all have IDENTIFIER,
-// else their fields are the same.
+// newIDNames finds the ids in records by an attr: if attrs differ, all have IDENTIFIER, else
+// their fields are the same.
 func newIDNames(a *format.Attr) *idNames {
-	fields := func(of format.SampleType) uint64 { return 8 * uint64(bits.OnesCount64(uint64(a.SampleType&of))) }
-	n := &idNames{ids: map[uint64]uint64{}, sample: 8, others: 8}
-	if a.SampleType&format.SampleIdentifier == 0 {
-		n.sample = 8 + fields(format.SampleIP|format.SampleTID|format.SampleTime|format.SampleAddr)
-		n.others = 8 + fields(format.SampleStreamID|format.SampleCPU)
-	}
-	return n
+	l := format.NewSampleLayout(a)
+	return &idNames{ids: map[uint64]uint64{}, sample: format.HeaderSize + uint64(l.ID), others: uint64(l.IDFromEnd)}
 }
 
 // Positions of a second id in records of these types, in bytes from the header.

@@ -60,7 +60,7 @@ func TestReopenedIDs(t *testing.T) {
 				for i := range rec {
 					ring.data[(start+uint64(i))%(1<<10)] = rec[i]
 				}
-				ring.renameID(&format.Attr{SampleType: test.st}, kernel, file)
+				ring.renameID(&format.Attr{SampleType: test.st, Flags: format.FlagSampleIDAll}, kernel, file)
 				if got := ring.append(nil, start, ring.written()); string(got) != string(want) {
 					t.Errorf("at %d: % x, want % x", start, got, want)
 				}

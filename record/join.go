@@ -13,92 +13,46 @@ import (
 // pair may lie between the two, because an interrupt's sample may interrupt another one: the
 // pairs nest as brackets do. The file gets one record for both.
 
-// sampleLayout holds the positions of fields in samples of an event.
-type sampleLayout struct {
+// ringEvent describes the samples that an event writes to a ring.
+type ringEvent struct {
+	format.SampleLayout
 	output  bool     // it is a stack from BPF
 	emitter *emitter // its programs made the sample; nil: the kernel did
 	ipOnly  bool     // its callchain is recorded for the sample's ip only
-	period  bool     // the last field of fixed size is the period
-	fixed   int      // bytes from the header to the end of the fields of fixed size
-	chain   int      // bytes from the header to the callchain, or to the counts before it; -1: no callchain
 	walked  bool     // BPF adds to the callchain
-	read    format.ReadFormat
-	counts  bool // counts of SampleRead come before the callchain
-	max     int  // maximum number of frames of the callchain, kernel frames included
+	max     int      // maximum number of frames of the callchain, kernel frames included
 }
 
-func newSampleLayout(a *format.Attr) sampleLayout {
-	l := sampleLayout{chain: -1, walked: walked(a), fixed: 8, period: a.SampleType&format.SamplePeriod != 0, read: a.ReadFormat,
-		counts: a.SampleType&format.SampleRead != 0, max: math.MaxUint16}
+func newRingEvent(a *format.Attr) ringEvent {
+	e := ringEvent{SampleLayout: format.NewSampleLayout(a), walked: walked(a), max: math.MaxUint16}
 	if a.SampleMaxStack != 0 {
-		l.max = int(a.SampleMaxStack)
+		e.max = int(a.SampleMaxStack)
 	}
-	for _, bit := range [...]format.SampleType{format.SampleIdentifier, format.SampleIP, format.SampleTID, format.SampleTime,
-		format.SampleAddr, format.SampleID, format.SampleStreamID, format.SampleCPU, format.SamplePeriod} {
-		if a.SampleType&bit != 0 {
-			l.fixed += 8
-		}
-	}
-	if a.SampleType&format.SampleCallchain != 0 {
-		l.chain = l.fixed
-	}
-	return l
+	return e
 }
 
-// find returns the position of rec's callchain, -1 if it has none.
-func (l *sampleLayout) find(rec []byte) int {
-	at := l.chain
-	if at < 0 {
-		return -1
-	}
-	if l.counts {
-		if at+8 > len(rec) {
-			return -1
-		}
-		at += l.countsSize(binary.LittleEndian.Uint64(rec[at:]))
-	}
-	if at < 0 || at+8 > len(rec) {
-		return -1
-	}
-	if n := binary.LittleEndian.Uint64(rec[at:]); n > uint64(len(rec)-at-8)/8 {
-		return -1
-	}
-	return at
+// word returns the 64 bits at a position in a record's body.
+func (e *ringEvent) word(rec []byte, at int) uint64 {
+	return binary.LittleEndian.Uint64(rec[format.HeaderSize+at:])
 }
 
-// countsSize returns the size of PERF_SAMPLE_READ's values; first, the first of these, is the
-// number of counters in a group.
-func (l *sampleLayout) countsSize(first uint64) int {
-	times, each := 0, 1
-	for _, bit := range [...]format.ReadFormat{format.ReadTotalTimeEnabled, format.ReadTotalTimeRunning} {
-		if l.read&bit != 0 {
-			times++
-		}
+// callchain returns the position of a record's callchain, -1 if it has none.
+func (e *ringEvent) callchain(rec []byte) int {
+	if at := e.Callchain(rec[format.HeaderSize:]); at >= 0 {
+		return format.HeaderSize + at
 	}
-	for _, bit := range [...]format.ReadFormat{format.ReadID, format.ReadLost} {
-		if l.read&bit != 0 {
-			each++
-		}
-	}
-	if l.read&format.ReadGroup == 0 {
-		return 8 * (times + each)
-	}
-	if first > math.MaxUint16 {
-		return -1 << 32
-	}
-	return 8 * (1 + times + each*int(first))
+	return -1
 }
 
 // The BPF output events for stacks have samples of this type.
+const outputSample = format.SampleIdentifier | format.SampleTID | format.SampleTime | format.SampleRaw
+
+// outputEvent describes these samples.
+var outputEvent = ringEvent{SampleLayout: format.NewSampleLayout(&format.Attr{SampleType: outputSample}), output: true}
+
 const (
-	outputSample = format.SampleIdentifier | format.SampleTID | format.SampleTime | format.SampleRaw
-	outputRaw    = 8 + 3*8   // position of the size of their raw data
-	sampleIP     = 8 + 8     // position of the ip in samples of all other events, with IDENTIFIER
-	sampleTID    = 8 + 8 + 8 // position of pid and tid in these, with IDENTIFIER and IP
-	outputTID    = 8 + 8     // position of pid and tid in BPF output
-	outputTime   = 8 + 8 + 8 // position of the time in BPF output
-	maxNested    = 4         // task, soft interrupt, interrupt, NMI
-	maxRecord    = 1<<16 - 8 // the largest size of a record, as a multiple of 8
+	maxNested = 4         // task, soft interrupt, interrupt, NMI
+	maxRecord = 1<<16 - 8 // the largest size of a record, as a multiple of 8
 )
 
 // found is a stack from BPF that waits for its sample.
@@ -136,10 +90,10 @@ type joined struct {
 type joiner struct {
 	ring    *Ring
 	cpu     int
-	self    int32                   // this process: BPF does not walk its stacks at tracepoints and probes
-	first   uint64                  // id of one of the first event's counters
-	trailer format.SampleType       // fields of the sample id at the end of the events' records, 0 without
-	events  map[uint64]sampleLayout // by the ids of counters
+	self    int32                // this process: BPF does not walk its stacks at tracepoints and probes
+	first   uint64               // id of one of the first event's counters
+	trailer format.SampleType    // fields of the sample id at the end of the events' records, 0 without
+	events  map[uint64]ringEvent // by the ids of counters
 	tally   *tally
 	open    []found // innermost last
 	rec     []byte
@@ -168,7 +122,7 @@ func (n *joiner) join(j *joined, head uint64) {
 			from = pos + size
 			n.rec = r.append(n.rec[:0], pos, from)
 			if l.output {
-				n.push(j, n.rec)
+				n.push(j, &l, n.rec)
 			} else {
 				n.tally.record(r, pos, h)
 				if l.emitter != nil {
@@ -178,7 +132,7 @@ func (n *joiner) join(j *joined, head uint64) {
 					j.out = append(j.out, n.rec...)
 					break
 				}
-				n.sample(j, n.rec, l.find(n.rec), l.max)
+				n.sample(j, &l, n.rec)
 			}
 		case format.TypeLost:
 			n.open = n.open[:0] // the lost records may include stacks or their samples
@@ -202,11 +156,13 @@ func (n *joiner) lost(count uint64) *format.Lost {
 
 // push stores a stack from BPF until its sample comes. No sample comes if the event's filter
 // or cgroup does not match, which the kernel checks after the BPF program.
-func (n *joiner) push(j *joined, rec []byte) {
-	if len(rec) < outputRaw+4 {
+func (n *joiner) push(j *joined, e *ringEvent, rec []byte) {
+	body := rec[format.HeaderSize:]
+	at := e.Raw(body)
+	if at < 0 {
 		return
 	}
-	raw := rec[outputRaw+4:]
+	raw := body[at+4:]
 	head, ok := bpf.ParseHead(raw)
 	if !ok {
 		return
@@ -220,15 +176,16 @@ func (n *joiner) push(j *joined, rec []byte) {
 		n.open = append(n.open, found{})
 	}
 	f := &n.open[len(n.open)-1]
-	f.tid = binary.LittleEndian.Uint64(rec[outputTID:])
-	f.time = binary.LittleEndian.Uint64(rec[outputTime:])
+	f.tid = binary.LittleEndian.Uint64(body[e.TID:])
+	f.time = binary.LittleEndian.Uint64(body[e.Time:])
 	f.head = head
 	f.data = append(f.data[:0], raw[bpf.HeadSize:]...)
 }
 
 // sample adds a sample with its stack from BPF.
-func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
-	tid := binary.LittleEndian.Uint64(rec[sampleTID:])
+func (n *joiner) sample(j *joined, e *ringEvent, rec []byte) {
+	tid, time := e.word(rec, e.TID), e.word(rec, e.Time)
+	chain := e.callchain(rec)
 	f := n.pop(j, tid)
 	switch {
 	case f == nil && int32(tid) == n.self:
@@ -238,12 +195,12 @@ func (n *joiner) sample(j *joined, rec []byte, chain, max int) {
 		j.single++
 		j.out = append(j.out, rec...)
 	case f.head.Copy:
-		j.missed = append(j.missed, missed{time: binary.LittleEndian.Uint64(rec[n.tally.timeOff:]), pid: int32(tid), head: f.head,
-			data: append([]byte(nil), f.data...), sample: append([]byte(nil), rec...), chain: chain, max: max})
+		j.missed = append(j.missed, missed{time: time, pid: int32(tid), head: f.head,
+			data: append([]byte(nil), f.data...), sample: append([]byte(nil), rec...), chain: chain, max: e.max})
 	default:
 		frames := f.data[:8*f.head.Frames]
-		j.ended(f.head, int32(tid), binary.LittleEndian.Uint64(rec[n.tally.timeOff:]), frames)
-		j.add(rec, chain, max, frames)
+		j.ended(f.head, int32(tid), time, frames)
+		j.add(rec, chain, e.max, frames)
 	}
 }
 

@@ -69,11 +69,11 @@ func testClockJoined(tid, time uint64, frames ...uint64) []byte {
 // testJoiner returns a joiner of a ring of size bytes whose data starts at pos.
 func testJoiner(size int, pos uint64) (*joiner, *uint64) {
 	head, tail := pos, pos
-	events := map[uint64]sampleLayout{testOutput: {output: true, chain: -1}}
+	events := map[uint64]ringEvent{testOutput: outputEvent}
 	for id, a := range testAttrs {
-		events[id] = newSampleLayout(&a)
+		events[id] = newRingEvent(&a)
 	}
-	return &joiner{ring: &Ring{data: make([]byte, size), head: &head, tail: &tail, read: pos}, events: events, tally: &tally{timeOff: 32}}, &head
+	return &joiner{ring: &Ring{data: make([]byte, size), head: &head, tail: &tail, read: pos}, events: events, tally: &tally{layout: format.SampleLayout{Time: 24}}}, &head
 }
 
 func fill(n *joiner, head *uint64, recs ...[]byte) {
@@ -262,7 +262,7 @@ func TestJoinMaxStack(t *testing.T) {
 	a := testAttrs[testClock]
 	a.SampleMaxStack = 3
 	n, head := testJoiner(1<<12, 0)
-	n.events[testClock] = newSampleLayout(&a)
+	n.events[testClock] = newRingEvent(&a)
 	fill(n, head, joinFound(5, bpf.EndEntry, 0x10, 0x20, 0x30), testClockSample(5, 1))
 	var j joined
 	n.join(&j, *head)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/record/event"
 )
 
 // Registers and taken branches of the machine, for samples.
@@ -33,7 +32,7 @@ func IntrRegisters() uint64 {
 	if perfArch != "x86" {
 		return mask
 	}
-	a := format.Attr{Type: format.TypeHardware, Config: event.Cycles, SamplePeriod: 1, SampleType: format.SampleRegsIntr,
+	a := format.Attr{Type: format.TypeHardware, Config: format.HWCycles, SamplePeriod: 1, SampleType: format.SampleRegsIntr,
 		SampleRegsIntr: vectorRegs, Flags: (format.FlagExcludeKernel).WithPreciseIP(1)}
 	if Try(a, false) == nil {
 		mask |= vectorRegs

@@ -238,7 +238,7 @@ func (o *opener) openOne(c *counter, pid, flags int) (int, error) {
 			a.Flags = a.Flags.WithPreciseIP(a.Flags.PreciseIP() - 1)
 		case noPMU(err) && a.SampleType&format.SampleBranchStack != 0:
 			return -1, ErrNoBranches
-		case noPMU(err) && ev.Type == format.TypeHardware && ev.Config == event.Cycles:
+		case noPMU(err) && ev.Type == format.TypeHardware && ev.Config == format.HWCycles:
 			o.useCPUClock(a, ev)
 		case (err == unix.EACCES || err == unix.EPERM) && o.mayExcludeKernel(a):
 			a.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
@@ -273,7 +273,7 @@ func (o *opener) useCPUClock(a *format.Attr, ev *event.Event) {
 		modified = mods != ""
 	}
 	o.opts.notice(fmt.Errorf("%s is not supported here (no PMU): falling back to cpu-clock", name))
-	a.Type, a.Config = format.TypeSoftware, event.CPUClock
+	a.Type, a.Config = format.TypeSoftware, format.SWCPUClock
 	ev.Type, ev.Config, ev.Name = a.Type, a.Config, "cpu-clock"
 	if modified {
 		// perf replaces P by the precision in use.

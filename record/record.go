@@ -263,7 +263,7 @@ func (r *recorder) idIndex(i int) int {
 
 // begin creates the file and writes everything that comes before the kernel's first record.
 func (r *recorder) begin() error {
-	r.tally.timeOff = timeOffset(r.attrs)
+	r.tally.layout = format.NewSampleLayout(&r.attrs[0])
 	if r.opts.Switch.enabled() && !r.opts.Target.byCPU() {
 		r.tally.forked = map[int32]bool{}
 	}

@@ -58,7 +58,7 @@ func (r *recorder) reread(end bool) error {
 // mayReread reports whether records about processes can be inserted by their time, before the
 // end of the file.
 func (r *recorder) mayReread() bool {
-	return r.described && r.tally.timeOff != 0 && !r.opts.TailSynth && r.opts.Omit&SynthTask == 0 && r.attrs[0].Flags&format.FlagSampleIDAll != 0
+	return r.described && r.tally.layout.Time >= 0 && !r.opts.TailSynth && r.opts.Omit&SynthTask == 0 && r.attrs[0].Flags&format.FlagSampleIDAll != 0
 }
 
 // lostSideBand returns the number of lost records of events that write side band; of all

@@ -105,7 +105,7 @@ func (r *Ring) append(b []byte, from, to uint64) []byte {
 
 // tally collects counts, times and names from the headers of drained records.
 type tally struct {
-	timeOff     uint64 // offset of a sample's time from its header, in bytes; 0: no time
+	layout      format.SampleLayout // of all records: the id and the time have the same positions
 	samples     uint64
 	lost        uint64 // according to LOST records
 	lostAt      uint64 // time of the last LOST record
@@ -136,10 +136,10 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 	switch format.Type(uint32(h)) {
 	case format.TypeSample:
 		t.samples++
-		if t.timeOff == 0 {
+		if t.layout.Time < 0 {
 			break
 		}
-		time := r.word(pos + t.timeOff)
+		time := r.word(pos + format.HeaderSize + uint64(t.layout.Time))
 		if time < t.first || t.first == 0 {
 			t.first = time
 		}
@@ -147,8 +147,9 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 	case format.TypeLost:
 		t.lost += r.word(pos + 16)
 		t.lostAt = t.last
-		if t.timeOff != 0 && h>>48 >= lostTime+8 {
-			t.lostAt = r.word(pos + lostTime)
+		// An event without sample id writes LOST without a time.
+		if size := h >> 48; t.layout.TimeFromEnd > 0 && size >= lostSize+uint64(t.layout.TimeFromEnd) {
+			t.lostAt = r.word(pos + size - uint64(t.layout.TimeFromEnd))
 		}
 	case format.TypeFork:
 		if t.forked != nil {
@@ -160,7 +161,7 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 		}
 	case format.TypeMmap2:
 		if t.mapped != nil {
-			t.mapped[r.cstring(pos+mmap2Name, pos+h>>48)] = true
+			t.mapped[r.cstring(pos+format.HeaderSize+format.Mmap2Filename, pos+h>>48)] = true
 		}
 	}
 	if t.side != nil && slices.Contains(sideBand, format.Type(uint32(h))) {
@@ -172,11 +173,8 @@ func (t *tally) record(r *Ring, pos, h uint64) {
 var sideBand = []format.Type{format.TypeMmap, format.TypeMmap2, format.TypeComm, format.TypeFork, format.TypeExit,
 	format.TypeKSymbol, format.TypeBPFEvent, format.TypeNamespaces, format.TypeCgroup, format.TypeTextPoke}
 
-// lostTime is the position of the time in a LOST record of an event with sample ids.
-const lostTime = 8 + 8 + 8 + 8
-
-// mmap2Name is the position of the file name in a MMAP2 record.
-const mmap2Name = 8 + 8 + 3*8 + 24 + 8
+// lostSize is the size of a LOST record without sample id: id and count.
+const lostSize = format.HeaderSize + 8 + 8
 
 // cstring returns the string at from, which ends before to.
 func (r *Ring) cstring(from, to uint64) string {

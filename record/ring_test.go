@@ -40,7 +40,7 @@ func testRecord(typ format.Type, words ...uint64) []byte {
 // output equals the input, consists of complete records, and is counted.
 func TestRingDrain(t *testing.T) {
 	r := fakeRing(256)
-	tl := tally{timeOff: 8}
+	tl := tally{layout: format.SampleLayout{Time: 0}}
 	var in, out []byte
 	wrapped, samples, lost := 0, uint64(0), uint64(0)
 	for i := range uint64(1000) {
@@ -97,7 +97,7 @@ func TestRingDrain(t *testing.T) {
 // TestRingDrainError checks that a failed write keeps its records in the ring, uncounted.
 func TestRingDrainError(t *testing.T) {
 	r := fakeRing(64)
-	tl := tally{timeOff: 8}
+	tl := tally{layout: format.SampleLayout{Time: 0}}
 	r.put(testRecord(format.TypeSample, 1))
 	full := errors.New("disk full")
 	if n, err := r.drain(&tl, func([]byte) error { return full }); n != 0 || err != full || tl.samples != 0 || *r.tail != 0 {
@@ -105,12 +105,17 @@ func TestRingDrainError(t *testing.T) {
 	}
 }
 
-// TestTallyBadRecord checks that an invalid header stops the count.
+// TestTallyBadRecord checks that an invalid header ends the count.
 func TestTallyBadRecord(t *testing.T) {
-	r := fakeRing(64)
+	r := fakeRing(128)
+	r.put(testRecord(format.TypeSample, 1))
 	r.put(make([]byte, 64))
-	var tl tally
+	r.put(testRecord(format.TypeSample, 2))
+	tl := tally{layout: format.SampleLayout{Time: 0}}
 	tl.count(r, *r.head)
+	if tl.samples != 1 {
+		t.Errorf("%d samples are counted, want 1", tl.samples)
+	}
 }
 
 func TestTallyMapped(t *testing.T) {
@@ -137,7 +142,7 @@ func BenchmarkTally(b *testing.B) {
 	b.SetBytes(int64(*r.head))
 	b.ReportAllocs()
 	for b.Loop() {
-		tl := tally{timeOff: 32}
+		tl := tally{layout: format.SampleLayout{Time: 0}}
 		tl.count(r, *r.head)
 	}
 }

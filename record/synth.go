@@ -125,9 +125,6 @@ type kernelText struct {
 // hiddenEnd is the end of the kernel if kallsyms hides it.
 const hiddenEnd = ^uint64(0)
 
-// ksymbolBPF is PERF_RECORD_KSYMBOL_TYPE_BPF.
-const ksymbolBPF = 1
-
 // scanKallsyms finds the start (_text, else _stext: perf's reference for relocation) and the
 // end (_etext) of the kernel's code, and BPF programs. kallsyms has no sizes of BPF programs:
 // each is assumed to extend to the next one, or to the end of its page.
@@ -144,7 +141,7 @@ func scanKallsyms(r io.Reader) (k kernelText, err error) {
 		case sym.Label == "_etext":
 			k.end = sym.Addr
 		case strings.HasSuffix(sym.Label, "\t[bpf]"):
-			k.bpf = append(k.bpf, format.KSymbol{Addr: sym.Addr, Type: ksymbolBPF, Name: sym.Name()})
+			k.bpf = append(k.bpf, format.KSymbol{Addr: sym.Addr, Type: format.KSymbolBPF, Name: sym.Name()})
 		}
 	}
 	k.name = "_text"

@@ -29,7 +29,7 @@ func TryCgroup(dir string) error {
 		return err
 	}
 	defer unix.Close(group)
-	a := format.Attr{Type: format.TypeSoftware, Config: event.Dummy, Flags: format.FlagDisabled}
+	a := format.Attr{Type: format.TypeSoftware, Config: format.SWDummy, Flags: format.FlagDisabled}
 	fd, err := perfEventOpen(&a, group, 0, -1, unix.PERF_FLAG_PID_CGROUP)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func (c *Stacks) event(f *format.File, i int) int32 {
 		}
 	}
 	e := stackEvent{name: name, tracepoint: a.Type == format.TypeTracepoint,
-		nanosecs: a.Type == format.TypeSoftware && (a.Config == cpuClock || a.Config == taskClock)}
+		nanosecs: a.Type == format.TypeSoftware && (a.Config == format.SWCPUClock || a.Config == format.SWTaskClock)}
 	if a.Flags&format.FlagFreq == 0 {
 		e.period = a.SamplePeriod
 	}
@@ -165,13 +165,6 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	}
 	return &in.tallies[i]
 }
-
-// PERF_COUNT_SW_CPU_CLOCK and PERF_COUNT_SW_TASK_CLOCK of
-// include/uapi/linux/perf_event.h: their periods are nanoseconds.
-const (
-	cpuClock  = 0
-	taskClock = 1
-)
 
 // tellTime adds the recording's times to those of the others. It uses the file's
 // CLOCK_DATA to convert them to wall-clock time; without it, it assumes that the

@@ -3,7 +3,9 @@ package script
 import "gperf/format"
 
 // isBPFOutput reports whether a BPF program wrote the event's raw data.
-func isBPFOutput(a *format.Attr) bool { return a.Type == format.TypeSoftware && a.Config == 10 }
+func isBPFOutput(a *format.Attr) bool {
+	return a.Type == format.TypeSoftware && a.Config == format.SWBPFOutput
+}
 
 const bytesInLine = 8
 

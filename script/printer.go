@@ -239,13 +239,13 @@ func (p *printer) appendAddr(b []byte, s *session.Sample, fields Field, e *event
 
 // isPageFault reports whether the event's addresses are those of data with a name.
 func isPageFault(a *format.Attr) bool {
-	return a.Type == format.TypeSoftware && (a.Config == 2 || a.Config == 5 || a.Config == 6)
+	return a.Type == format.TypeSoftware && (a.Config == format.SWPageFaults || a.Config == format.SWMinorFaults || a.Config == format.SWMajorFaults)
 }
 
 // isBranchTrace reports whether every branch is a sample, from IP to Addr
 // (is_bts_event of tools/perf/util/evsel.h).
 func isBranchTrace(a *format.Attr) bool {
-	return a.Type == format.TypeHardware && a.Config == 4 && a.SamplePeriod == 1
+	return a.Type == format.TypeHardware && a.Config == format.HWBranches && a.SamplePeriod == 1
 }
 
 // appendBranchTrace appends the rest of the line of a branch.

@@ -48,7 +48,7 @@ func fakeList(t *testing.T) *listFlags {
 	}
 	return &listFlags{
 		lister:    event.Lister{Tracefs: &tracefs.FS{Root: filepath.Join(root, "tracing")}, Root: root},
-		supported: func(ev *event.Event) bool { return ev.Type == format.TypeSoftware || ev.Config == event.Cycles },
+		supported: func(ev *event.Event) bool { return ev.Type == format.TypeSoftware || ev.Config == format.HWCycles },
 	}
 }
 

@@ -23,13 +23,10 @@ type held struct {
 // the thread is sampled in user space again.
 const maxHeld = 4096
 
-// deferCallchain is attr.defer_callchain.
-const deferCallchain format.AttrFlags = 1 << 38
-
 // cookieOf returns the cookie of a chain whose user frames come later.
 func cookieOf(a *format.Attr, chain format.Words) (uint64, bool) {
 	n := chain.Len()
-	if a.Flags&deferCallchain == 0 || n < 2 || chain.At(n-2) != format.ContextUserDeferred {
+	if a.Flags&format.FlagDeferCallchain == 0 || n < 2 || chain.At(n-2) != format.ContextUserDeferred {
 		return 0, false
 	}
 	return chain.At(n - 1), true

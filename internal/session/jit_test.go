@@ -83,7 +83,7 @@ func TestNamedMemory(t *testing.T) {
 	h.Apply(mmapOf(7, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
 	h.Apply(mmapOf(8, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
 	huge := mmapOf(7, 0x20000, 0x2000, 0, "/huge/file")
-	huge.Flags = mapHugeTLB
+	huge.Flags = format.MapHugeTLB
 	h.Apply(huge)
 	for _, tc := range []struct {
 		pid       int32

@@ -52,7 +52,7 @@ func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	if m.End <= m.Start {
 		return nil
 	}
-	anon := isAnon(r.Filename) || r.Flags&mapHugeTLB != 0
+	anon := isAnon(r.Filename) || r.Flags&format.MapHugeTLB != 0
 	switch {
 	case isVDSO(r.Filename):
 		m.DSO.Name, m.Pgoff = dso.VDSO, 0
@@ -70,9 +70,6 @@ func newMap(r *format.Mmap, id dso.BuildID) *Map {
 func isAnon(name string) bool {
 	return name == "" || name == "//anon" || strings.HasPrefix(name, "/dev/zero") || strings.HasPrefix(name, "/anon_hugepage")
 }
-
-// mapHugeTLB is MAP_HUGETLB of linux/mman.h.
-const mapHugeTLB = 0x40000
 
 // PerfMap returns the name of the perf map, which may name the mapping's addresses
 // in addition to or instead of its DSO: that of code generated at run time. It is

@@ -14,7 +14,6 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
-	"gperf/record/event"
 	"gperf/record/tracefs"
 )
 
@@ -286,7 +285,7 @@ func TestAllOfNothing(t *testing.T) {
 func TestThis(t *testing.T) {
 	m := This()
 	got := findings(m.All())
-	a := sampling(format.TypeSoftware, event.CPUClock)
+	a := sampling(format.TypeSoftware, format.SWCPUClock)
 	a.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
 	if err := m.open(a, false); (err == nil) != (got["cpu-clock"].Verdict != No) {
 		t.Errorf("opening cpu-clock:u: %v; the finding: %+v", err, got["cpu-clock"])

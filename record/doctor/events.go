@@ -13,7 +13,6 @@ import (
 
 	"gperf/format"
 	"gperf/record"
-	"gperf/record/event"
 )
 
 // kernel reports the kernel's version.
@@ -57,7 +56,7 @@ func (m *Machine) own(a format.Attr) (userOnly bool, err error) {
 
 // cpuClock checks whether own processes can be sampled by the timer.
 func (m *Machine) cpuClock() Finding {
-	userOnly, err := m.own(sampling(format.TypeSoftware, event.CPUClock))
+	userOnly, err := m.own(sampling(format.TypeSoftware, format.SWCPUClock))
 	switch {
 	case err != nil:
 		return m.refused(OfOwn, err)
@@ -69,7 +68,7 @@ func (m *Machine) cpuClock() Finding {
 
 // everywhere checks whether all processes can be sampled (-a).
 func (m *Machine) everywhere() Finding {
-	if err := m.open(sampling(format.TypeSoftware, event.CPUClock), true); err != nil {
+	if err := m.open(sampling(format.TypeSoftware, format.SWCPUClock), true); err != nil {
 		return m.refused(OfEveryone, err)
 	}
 	return ok("-a and -C record everything that runs")
@@ -77,7 +76,7 @@ func (m *Machine) everywhere() Finding {
 
 // pmu checks whether hardware cycles can be sampled.
 func (m *Machine) pmu() Finding {
-	userOnly, err := m.own(sampling(format.TypeHardware, event.Cycles))
+	userOnly, err := m.own(sampling(format.TypeHardware, format.HWCycles))
 	name := "cycles"
 	if caps, e := filepath.Glob(m.path("sys/bus/event_source/devices/*/caps/pmu_name")); e == nil && len(caps) > 0 {
 		if s, e := m.read(strings.TrimPrefix(caps[0], m.path(""))); e == nil {

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
-	"gperf/record/event"
 )
 
 // Need is the highest perf_event_paranoid that allows an event to a user without CAP_PERFMON.
@@ -45,7 +44,7 @@ func NeedOf(typ format.EventType, flags format.AttrFlags, everywhere bool) Need 
 }
 
 // nothing is the event with the lowest requirements: a dummy of this thread in user space.
-var nothing = format.Attr{Type: format.TypeSoftware, Config: event.Dummy, Flags: format.FlagExcludeKernel | format.FlagExcludeHV}
+var nothing = format.Attr{Type: format.TypeSoftware, Config: format.SWDummy, Flags: format.FlagExcludeKernel | format.FlagExcludeHV}
 
 // WhyNotOpened explains in one line why perf_event_open returned an errno (EACCES, EPERM,
 // ENOSYS) for an event with this need, of a thread (-1: of all, 0: of the caller), and the

@@ -47,45 +47,36 @@ type Event struct {
 	Raw *probe.Raw
 }
 
-// Hardware and software event types' numbers: enum perf_hw_id and
-// perf_sw_ids of include/uapi/linux/perf_event.h.
-const (
-	Cycles    = 0 // hardware
-	CPUClock  = 0 // software, like the following
-	Dummy     = 9
-	BPFOutput = 10
-)
-
 // Default is cycles:P, with the PMU's highest precision.
-var Default = Event{Name: "cycles:P", Type: format.TypeHardware, Config: Cycles,
+var Default = Event{Name: "cycles:P", Type: format.TypeHardware, Config: format.HWCycles,
 	Flags: format.AttrFlags(0).WithPreciseIP(3)}
 
 var hardwareEvents = map[string]uint64{
-	"cpu-cycles": Cycles, "cycles": Cycles,
-	"instructions":     1,
-	"cache-references": 2,
-	"cache-misses":     3,
-	"branches":         4, "branch-instructions": 4,
-	"branch-misses":           5,
-	"bus-cycles":              6,
-	"stalled-cycles-frontend": 7, "idle-cycles-frontend": 7,
-	"stalled-cycles-backend": 8, "idle-cycles-backend": 8,
-	"ref-cycles": 9,
+	"cpu-cycles": format.HWCycles, "cycles": format.HWCycles,
+	"instructions":     format.HWInstructions,
+	"cache-references": format.HWCacheReferences,
+	"cache-misses":     format.HWCacheMisses,
+	"branches":         format.HWBranches, "branch-instructions": format.HWBranches,
+	"branch-misses":           format.HWBranchMisses,
+	"bus-cycles":              format.HWBusCycles,
+	"stalled-cycles-frontend": format.HWStalledCyclesFrontend, "idle-cycles-frontend": format.HWStalledCyclesFrontend,
+	"stalled-cycles-backend": format.HWStalledCyclesBackend, "idle-cycles-backend": format.HWStalledCyclesBackend,
+	"ref-cycles": format.HWRefCycles,
 }
 
 var softwareEvents = map[string]uint64{
-	"cpu-clock":   CPUClock,
-	"task-clock":  1,
-	"page-faults": 2, "faults": 2,
-	"context-switches": 3, "cs": 3,
-	"cpu-migrations": 4, "migrations": 4,
-	"minor-faults":     5,
-	"major-faults":     6,
-	"alignment-faults": 7,
-	"emulation-faults": 8,
-	"dummy":            Dummy,
-	"bpf-output":       BPFOutput,
-	"cgroup-switches":  11,
+	"cpu-clock":   format.SWCPUClock,
+	"task-clock":  format.SWTaskClock,
+	"page-faults": format.SWPageFaults, "faults": format.SWPageFaults,
+	"context-switches": format.SWContextSwitches, "cs": format.SWContextSwitches,
+	"cpu-migrations": format.SWCPUMigrations, "migrations": format.SWCPUMigrations,
+	"minor-faults":     format.SWMinorFaults,
+	"major-faults":     format.SWMajorFaults,
+	"alignment-faults": format.SWAlignmentFaults,
+	"emulation-faults": format.SWEmulationFaults,
+	"dummy":            format.SWDummy,
+	"bpf-output":       format.SWBPFOutput,
+	"cgroup-switches":  format.SWCgroupSwitches,
 }
 
 // The three parts of a cache event's name, in perf's spellings, in lower case; the index is

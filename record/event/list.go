@@ -165,18 +165,18 @@ func matchStars(parts []string, name string) bool {
 
 // softwareDesc describes the kernel's software events.
 var softwareDesc = map[uint64]string{
-	CPUClock:  "A timer of each CPU. Each sample is where the CPU was then",
-	1:         "A timer that runs while the task does",
-	2:         "Faults that give a page to a process, minor and major",
-	3:         "Switches from one task to another",
-	4:         "Tasks that moved to another CPU",
-	5:         "Page faults that took no reading from disk",
-	6:         "Page faults that took reading from disk",
-	7:         "Accesses to unaligned memory that the kernel handled",
-	8:         "Instructions that the kernel emulated",
-	Dummy:     "Counts nothing; carries side-band records",
-	BPFOutput: "What BPF programs write to the ring",
-	11:        "Switches to a task of another cgroup",
+	format.SWCPUClock:        "A timer of each CPU. Each sample is where the CPU was then",
+	format.SWTaskClock:       "A timer that runs while the task does",
+	format.SWPageFaults:      "Faults that give a page to a process, minor and major",
+	format.SWContextSwitches: "Switches from one task to another",
+	format.SWCPUMigrations:   "Tasks that moved to another CPU",
+	format.SWMinorFaults:     "Page faults that took no reading from disk",
+	format.SWMajorFaults:     "Page faults that took reading from disk",
+	format.SWAlignmentFaults: "Accesses to unaligned memory that the kernel handled",
+	format.SWEmulationFaults: "Instructions that the kernel emulated",
+	format.SWDummy:           "Counts nothing; carries side-band records",
+	format.SWBPFOutput:       "What BPF programs write to the ring",
+	format.SWCgroupSwitches:  "Switches to a task of another cgroup",
 }
 
 // named lists the events of a map: perf's first name of each number, then its aliases.
