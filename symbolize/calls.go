@@ -12,6 +12,7 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/dso/cache"
+	"gperf/symbolize/demangle"
 	"gperf/symbolize/srcline"
 )
 
@@ -51,7 +52,7 @@ func (s *Symbolizer) shown(calls []srcline.Call, symbol func() (*Symbol, Reason)
 	}
 	for i := range calls {
 		if s.opts.Demangle {
-			calls[i].Function = Demangle(calls[i].Function)
+			calls[i].Function = demangle.Name(calls[i].Function)
 		}
 	}
 	if last := &calls[len(calls)-1]; last.Function == "" {

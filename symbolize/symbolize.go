@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 
 	"gperf/internal/dso"
+	"gperf/symbolize/demangle"
+	"gperf/symbolize/jit"
 	"gperf/symbolize/srcline"
 )
 
@@ -198,7 +200,7 @@ func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
 }
 
 func (s *Symbolizer) loadUser(d *userDSO, path string, id dso.BuildID) (err error) {
-	if pid, ok := PerfMapPID(path); ok {
+	if pid, ok := jit.PerfMapPID(path); ok {
 		d.origin = dso.OriginJIT
 		d.table, err = loadPerfMap(s.opts.Finder, pid)
 		return err
@@ -237,7 +239,7 @@ func (s *Symbolizer) KernelOrigin() dso.Origin {
 func (s *Symbolizer) show(e *entry) string {
 	name := e.name
 	if s.opts.Demangle {
-		name = Demangle(name)
+		name = demangle.Name(name)
 	}
 	if !e.plt {
 		return name

@@ -19,7 +19,7 @@ import (
 	"gperf/internal/dso"
 	"gperf/internal/session"
 	"gperf/report/annotate"
-	"gperf/symbolize"
+	"gperf/symbolize/jit"
 )
 
 // archiveFlags holds the flags of `gperf archive`.
@@ -406,8 +406,8 @@ func (h *hits) packMemory(p *archive.Packer, in *input) error {
 func (h *hits) packJIT(p *archive.Packer, in *input, stderr io.Writer) error {
 	dumps := in.history.JITDumps()
 	for name := range h.perfMaps {
-		if pid, ok := symbolize.PerfMapPID(name); ok {
-			dumps = append(dumps, session.JITDump{PID: pid, Path: symbolize.PerfMapName})
+		if pid, ok := jit.PerfMapPID(name); ok {
+			dumps = append(dumps, session.JITDump{PID: pid, Path: jit.PerfMapPattern})
 		}
 	}
 	slices.SortFunc(dumps, func(a, b session.JITDump) int {
@@ -446,8 +446,8 @@ func (d *hitDSO) pack(p *archive.Packer) (debug, err error) {
 
 // isFile reports whether path is a file, not named memory, a perf map or a jitdump.
 func isFile(path string) bool {
-	_, jit := symbolize.PerfMapPID(path)
-	return filepath.IsAbs(path) && !jit && !strings.HasPrefix(path, "//") && !session.IsJITDump(path)
+	_, isPerfMap := jit.PerfMapPID(path)
+	return filepath.IsAbs(path) && !isPerfMap && !strings.HasPrefix(path, "//") && !session.IsJITDump(path)
 }
 
 // told adds the build ID of d to an error, so that the user can find the file elsewhere.

@@ -9,6 +9,7 @@ import (
 
 	"gperf/format"
 	"gperf/symbolize"
+	"gperf/symbolize/jit"
 )
 
 // jitDumps are files in which processes log the code that they generate, with the
@@ -38,7 +39,7 @@ type jitKey struct {
 type jitDump struct {
 	space *process
 	dso   *DSO
-	codes []symbolize.JITCode // still to come
+	codes []jit.Code // still to come
 }
 
 // jitDumpName matches the names of the files. Processes map them, so the recording
@@ -66,7 +67,7 @@ func (h *History) jitDump(r *format.Mmap, p *process, d *DSO) {
 		return
 	}
 	defer file.Close()
-	dump, err := symbolize.ReadJITDump(file)
+	dump, err := jit.ReadDump(file)
 	if err != nil {
 		return
 	}
@@ -98,7 +99,8 @@ func (h *History) jitUntil(time uint64) {
 		for len(d.codes) > 0 && d.codes[0].Time <= time {
 			c := &d.codes[0]
 			d.codes = d.codes[1:]
-			d.space.maps = d.space.with(&Map{Start: c.Symbol.Start, End: c.Symbol.End, Pgoff: c.Symbol.Start, DSO: d.dso, symbol: &c.Symbol, code: c})
+			sym := &symbolize.Symbol{Start: c.Start, End: c.End, Name: c.Name, Raw: c.Name}
+			d.space.maps = d.space.with(&Map{Start: c.Start, End: c.End, Pgoff: c.Start, DSO: d.dso, symbol: sym, code: c})
 		}
 		if len(d.codes) > 0 {
 			h.jit.next = min(h.jit.next, d.codes[0].Time)
@@ -116,7 +118,7 @@ func (f *Frame) JITLine() (file string, line int) {
 }
 
 // bpfCode returns the recorded source lines of a BPF program's function, or nil.
-func (h *History) bpfCode(sym *symbolize.Symbol) *symbolize.JITCode {
+func (h *History) bpfCode(sym *symbolize.Symbol) *jit.Code {
 	all := h.bpfLines()
 	at := func(ip uint64) int {
 		i, _ := slices.BinarySearchFunc(all, ip, func(l format.BPFLine, ip uint64) int { return cmp.Compare(l.IP, ip) })
@@ -126,9 +128,9 @@ func (h *History) bpfCode(sym *symbolize.Symbol) *symbolize.JITCode {
 	if len(lines) == 0 {
 		return nil
 	}
-	c := &symbolize.JITCode{Symbol: *sym}
+	c := &jit.Code{Function: jit.Function{Start: sym.Start, End: sym.End, Name: sym.Name}}
 	for _, l := range lines {
-		c.Lines = append(c.Lines, symbolize.JITLine{IP: l.IP, File: l.File, Line: l.Line})
+		c.Lines = append(c.Lines, jit.Line{IP: l.IP, File: l.File, Line: l.Line})
 	}
 	return c
 }

@@ -8,6 +8,7 @@ import (
 	"gperf/format"
 	"gperf/internal/dso"
 	"gperf/symbolize"
+	"gperf/symbolize/jit"
 )
 
 // DSO is what a mapping shows, under perf's name: a path, "[vdso]",
@@ -27,10 +28,10 @@ type Map struct {
 	Start, End uint64
 	Pgoff      uint64
 	DSO        *DSO
-	symbol     *symbolize.Symbol  // of code that only a KSYMBOL record or a jitdump describes
-	code       *symbolize.JITCode // of a JIT's dump
-	perfMap    string             // DSO that may name code that no file names
-	record     *format.Mmap       // the mapping's record, if History.keepRecords
+	symbol     *symbolize.Symbol // of code that only a KSYMBOL record or a jitdump describes
+	code       *jit.Code         // of a JIT's dump
+	perfMap    string            // DSO that may name code that no file names
+	record     *format.Mmap      // the mapping's record, if History.keepRecords
 	frames     frameTable
 	counted    int // number of the part of a callchain that was counted last
 }
@@ -59,10 +60,10 @@ func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	case anon || isNoFile(r.Filename):
 		m.Pgoff = m.Start // DSOs with these names have addresses, not offsets
 		if r.Executable() {
-			m.DSO.Name = symbolize.PerfMap(r.PID)
+			m.DSO.Name = jit.PerfMap(r.PID)
 		}
 	case r.Executable() && isNamedMemory(r.Filename):
-		m.perfMap = symbolize.PerfMap(r.PID)
+		m.perfMap = jit.PerfMap(r.PID)
 	}
 	return m
 }

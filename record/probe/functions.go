@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"gperf/internal/dso"
-	"gperf/symbolize"
+	"gperf/symbolize/demangle"
 )
 
 // Function is a function of a file of code.
@@ -35,7 +35,7 @@ func (fn *Function) Name() string {
 	if !strings.HasPrefix(fn.Symbol, "_") {
 		return fn.Symbol // C's f must not become "float"
 	}
-	return symbolize.Demangle(fn.Symbol)
+	return demangle.Name(fn.Symbol)
 }
 
 // spellings returns the names that a spec can use for the function.

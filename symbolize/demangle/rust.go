@@ -1,4 +1,4 @@
-package symbolize
+package demangle
 
 import (
 	"strconv"
@@ -7,22 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// demangleRust demangles both of Rust's schemes in the short form: no hashes and
-// no types of constants (rustc-demangle's "alternate").
+// demangleRust demangles both of Rust's schemes in the short form: without hashes and types of constants
+// (rustc-demangle's "alternate").
 func demangleRust(name string) (string, bool) {
 	name = trimLLVM(name)
 	shown, suffix, ok := demangleRustLegacy(name)
 	if !ok {
 		shown, suffix, ok = demangleRustV0(name)
 	}
-	// Only suffixes of compilers may follow the name: ".cold", ".123".
+	// Only a compiler's suffix may follow the name: ".cold", ".123".
 	if !ok || suffix != "" && (suffix[0] != '.' || !printable(suffix)) {
 		return "", false
 	}
 	return shown + suffix, true
 }
 
-// trimLLVM cuts the ".llvm.1A2B" that ThinLTO gives to what it makes global.
+// trimLLVM cuts the suffix ".llvm.1A2B", which ThinLTO appends to the names of local functions that it makes global.
 func trimLLVM(name string) string {
 	const llvm = ".llvm."
 	i := strings.Index(name, llvm)
@@ -51,8 +51,8 @@ func cutAny(s string, prefixes ...string) (string, bool) {
 	return "", false
 }
 
-// demangleRustLegacy demangles _ZN, identifiers with their lengths, E. This is
-// also what C++ has for a plain nested name, which comes out the same.
+// demangleRustLegacy demangles _ZN, identifiers with their lengths, E. C++ mangles a nested name without parameters
+// the same way, and demangles to the same text.
 func demangleRustLegacy(name string) (shown, suffix string, ok bool) {
 	rest, ok := cutAny(name, "_ZN", "ZN", "__ZN")
 	if !ok {
@@ -88,13 +88,12 @@ func demangleRustLegacy(name string) (shown, suffix string, ok bool) {
 
 func isRustHash(s string) bool { return s != "" && s[0] == 'h' && isHex(s[1:]) }
 
-// rustEscapes stand between dollar signs for what is no letter.
+// rustEscapes maps the codes between dollar signs to characters that symbols cannot contain.
 var rustEscapes = map[string]string{
 	"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ",",
 }
 
-// writeRustIdent writes an identifier with its escapes undone; from the first
-// one that makes no sense on, it is written as it is.
+// writeRustIdent decodes an identifier's escapes. It writes the rest from the first invalid escape on unchanged.
 func writeRustIdent(b *strings.Builder, s string) {
 	if strings.HasPrefix(s, "_$") {
 		s = s[1:]

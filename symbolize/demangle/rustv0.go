@@ -1,22 +1,19 @@
-package symbolize
+package demangle
 
 import (
 	"fmt"
-	"math"
-	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// demangleRustV0 demangles the names of Rust RFC 2603: _R, a path, perhaps the
-// crate that instantiates it.
+// demangleRustV0 demangles the names of Rust RFC 2603: _R, a path, and optionally the crate that instantiates it.
 func demangleRustV0(name string) (shown, suffix string, ok bool) {
 	rest, ok := cutAny(name, "_R", "R", "__R")
 	if !ok || rest == "" || !isUpper(rest[0]) {
 		return "", "", false
 	}
-	d := rustV0{s: rest}
+	d := rustV0{rustReader: rustReader{s: rest}}
 	d.path(true)
 	if isUpper(d.peek()) {
 		d.quietly(func() { d.path(false) })
@@ -28,53 +25,20 @@ func demangleRustV0(name string) (shown, suffix string, ok bool) {
 }
 
 const (
-	rustMaxDepth = 500     // of nested productions, as rustc-demangle has it
-	rustMaxOut   = 1 << 20 // bytes shown: back references can multiply them
-	rustMaxSteps = 1 << 20 // productions read
+	rustMaxDepth = 500     // nested productions; the limit of rustc-demangle
+	rustMaxOut   = 1 << 20 // bytes of output, which back references can multiply
+	rustMaxSteps = 1 << 20 // productions
 )
 
-// rustV0 reads a name and writes it at once, one method for each production of
-// the grammar. After a failure every method does nothing.
+// rustV0 reads a name and writes it in the same pass, with one method per production of the grammar. After a failure
+// every method does nothing.
 type rustV0 struct {
-	s      string
-	pos    int
-	out    strings.Builder
-	quiet  int    // > 0: read without writing
-	bound  uint64 // lifetimes bound by the enclosing for<…>
-	depth  int
-	steps  int
-	failed bool
-}
-
-func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
-func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-func (d *rustV0) fail() { d.failed = true }
-
-// peek returns the next byte, 0 at the end and after a failure.
-func (d *rustV0) peek() byte {
-	if d.failed || d.pos >= len(d.s) {
-		return 0
-	}
-	return d.s[d.pos]
-}
-
-func (d *rustV0) next() byte {
-	c := d.peek()
-	if c == 0 {
-		d.fail()
-	}
-	d.pos++
-	return c
-}
-
-func (d *rustV0) eat(c byte) bool {
-	if d.peek() != c {
-		return false
-	}
-	d.pos++
-	return true
+	rustReader
+	out   strings.Builder
+	quiet int    // > 0: read without writing
+	bound uint64 // number of lifetimes that the enclosing for<…> bind
+	depth int
+	steps int
 }
 
 func (d *rustV0) print(s string) {
@@ -94,7 +58,7 @@ func (d *rustV0) quietly(read func()) {
 	d.quiet--
 }
 
-// enter begins a production; what it returns ends it.
+// enter begins a production, and returns the function that ends it.
 func (d *rustV0) enter() func() {
 	d.depth++
 	d.steps++
@@ -104,7 +68,7 @@ func (d *rustV0) enter() func() {
 	return func() { d.depth-- }
 }
 
-// list reads items up to the E that ends them, and returns how many there were.
+// list reads items up to the E after the last, and returns their number.
 func (d *rustV0) list(sep string, item func()) (n int) {
 	for !d.failed && !d.eat('E') {
 		if n > 0 {
@@ -116,45 +80,7 @@ func (d *rustV0) list(sep string, item func()) (n int) {
 	return n
 }
 
-// base62 reads a number of digits, lower-case and upper-case letters; "_" is 0,
-// "0_" is 1.
-func (d *rustV0) base62() uint64 {
-	if d.eat('_') {
-		return 0
-	}
-	var x uint64
-	for !d.eat('_') {
-		var digit uint64
-		switch c := d.next(); {
-		case isDigit(c):
-			digit = uint64(c - '0')
-		case isLower(c):
-			digit = uint64(c-'a') + 10
-		case isUpper(c):
-			digit = uint64(c-'A') + 36
-		default:
-			d.fail()
-		}
-		hi, lo := bits.Mul64(x, 62)
-		if d.failed || hi != 0 || lo > math.MaxUint64-digit-1 {
-			d.fail()
-			return 0
-		}
-		x = lo + digit
-	}
-	return x + 1
-}
-
-// tagged62 reads an optional number after a tag; 0 if it is absent.
-func (d *rustV0) tagged62(tag byte) uint64 {
-	if !d.eat(tag) {
-		return 0
-	}
-	return d.base62() + 1
-}
-
-// backref reads a position, a place before the B that stands at start, and reads
-// from there.
+// backref reads a position, which must be before the B at start, and reads from there.
 func (d *rustV0) backref(read func()) {
 	start := uint64(d.pos - 1)
 	to := d.base62()
@@ -171,47 +97,7 @@ func (d *rustV0) backref(read func()) {
 	d.pos = back
 }
 
-// ident reads an identifier, "" if it is empty.
-func (d *rustV0) ident() string {
-	puny := d.eat('u')
-	if !isDigit(d.peek()) {
-		d.fail()
-		return ""
-	}
-	n := 0
-	if !d.eat('0') {
-		for isDigit(d.peek()) && n < len(d.s) {
-			n = n*10 + int(d.next()-'0')
-		}
-	}
-	d.eat('_')
-	if d.failed || n > len(d.s)-d.pos {
-		d.fail()
-		return ""
-	}
-	s := d.s[d.pos : d.pos+n]
-	d.pos += n
-	if !puny {
-		return s
-	}
-	ascii, encoded := "", s
-	if i := strings.LastIndexByte(s, '_'); i >= 0 {
-		ascii, encoded = s[:i], s[i+1:]
-	}
-	if encoded == "" {
-		d.fail()
-		return ""
-	}
-	if decoded, ok := decodePunycode(ascii, encoded); ok {
-		return decoded
-	}
-	if ascii != "" {
-		ascii += "-"
-	}
-	return "punycode{" + ascii + encoded + "}"
-}
-
-// path reads a path; in a value, generic arguments are set off with "::".
+// path reads a path. In a value it writes "::" before generic arguments.
 func (d *rustV0) path(inValue bool) {
 	defer d.enter()()
 	switch tag := d.next(); tag {
@@ -247,8 +133,7 @@ func (d *rustV0) path(inValue bool) {
 	}
 }
 
-// nested reads a path within another: in a namespace of its own, shown in
-// braces, if the namespace is a capital letter.
+// nested reads a path and a name in it. An upper-case namespace is special: its names are shown in braces.
 func (d *rustV0) nested(inValue bool) {
 	ns := d.next()
 	if !isUpper(ns) && !isLower(ns) {
@@ -302,7 +187,7 @@ func (d *rustV0) lifetime(i uint64) {
 	}
 }
 
-// binder reads what may bind lifetimes: for<'a, 'b>.
+// binder reads an optional binder of lifetimes, for<'a, 'b>, and then calls read.
 func (d *rustV0) binder(read func()) {
 	n := d.tagged62('G')
 	if d.quiet > 0 {
@@ -393,7 +278,7 @@ func (d *rustV0) typ() {
 	}
 }
 
-// tuple prints what item reads in parentheses, a single one with a comma.
+// tuple writes a list of items in parentheses. After a single item it writes a comma.
 func (d *rustV0) tuple(item func()) {
 	d.print("(")
 	if d.list(", ", item) == 1 {
@@ -426,8 +311,7 @@ func (d *rustV0) function() {
 	}
 }
 
-// dynTrait reads a trait with its associated types, which are shown among its
-// generic arguments: Iterator<Item = T>.
+// dynTrait reads a trait with its associated types, and writes these after the generic arguments: Iterator<Item = T>.
 func (d *rustV0) dynTrait() {
 	open := d.openGenerics()
 	for d.eat('p') {
@@ -445,8 +329,8 @@ func (d *rustV0) dynTrait() {
 	}
 }
 
-// openGenerics reads a path and leaves its generic arguments, if it has any,
-// without the closing bracket.
+// openGenerics reads a path. If the path has generic arguments, openGenerics returns true and the caller writes the
+// closing bracket.
 func (d *rustV0) openGenerics() (open bool) {
 	switch {
 	case d.eat('B'):
@@ -462,8 +346,7 @@ func (d *rustV0) openGenerics() (open bool) {
 	return open
 }
 
-// constant reads a value; what is no literal is shown in braces unless it stands
-// in another value.
+// constant reads a value. It writes braces around a value that is not a literal, unless it is part of another value.
 func (d *rustV0) constant(inValue bool) {
 	defer d.enter()()
 	tag := d.next()
@@ -552,18 +435,7 @@ func (d *rustV0) variant() {
 	}
 }
 
-// nibbles reads hexadecimal digits up to "_".
-func (d *rustV0) nibbles() string {
-	rest := d.s[min(d.pos, len(d.s)):]
-	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789abcdef"))]
-	d.pos += len(digits)
-	if !d.eat('_') {
-		d.fail()
-	}
-	return digits
-}
-
-// hexValue returns the value of hexadecimal digits; none are 0.
+// hexValue returns the value of hexadecimal digits; an empty string is 0.
 func hexValue(digits string) (uint64, bool) {
 	digits = strings.TrimLeft(digits, "0")
 	if digits == "" {
@@ -582,7 +454,7 @@ func (d *rustV0) number() {
 	}
 }
 
-// str reads a string: the nibbles of its UTF-8.
+// str reads a string: the nibbles of its UTF-8 bytes.
 func (d *rustV0) str() {
 	digits := d.nibbles()
 	if len(digits)%2 != 0 {
@@ -604,8 +476,8 @@ func (d *rustV0) str() {
 	d.print(`"`)
 }
 
-// rustEscapeChar shows a character between quotes as Rust's source would; what is
-// not ASCII by its number.
+// rustEscapeChar returns a character as Rust's source writes it between quotes: characters outside of printable ASCII
+// by number.
 func rustEscapeChar(r, quote rune) string {
 	switch r {
 	case 0:
@@ -623,65 +495,4 @@ func rustEscapeChar(r, quote rune) string {
 		return fmt.Sprintf(`\u{%x}`, r)
 	}
 	return string(r)
-}
-
-// maxPunycode is the most characters that an encoded identifier may have.
-const maxPunycode = 128
-
-// decodePunycode decodes an identifier of RFC 3492: its ASCII characters and
-// where the others go between them.
-func decodePunycode(ascii, encoded string) (string, bool) {
-	const base, tMin, tMax, skew = 36, 1, 26, 38
-	runes := []rune(ascii)
-	damp, bias, n, at := uint64(700), uint64(72), uint64(0x80), uint64(0)
-	for encoded != "" {
-		var delta uint64
-		for k, w := uint64(base), uint64(1); ; k += base {
-			if encoded == "" {
-				return "", false
-			}
-			var digit uint64
-			switch c := encoded[0]; {
-			case isLower(c):
-				digit = uint64(c - 'a')
-			case isDigit(c):
-				digit = uint64(c-'0') + 26
-			default:
-				return "", false
-			}
-			encoded = encoded[1:]
-			delta += digit * w
-			t := uint64(tMin)
-			if k > bias {
-				t = min(max(k-bias, tMin), tMax)
-			}
-			if digit < t {
-				break
-			}
-			if w *= base - t; delta > math.MaxUint32 || w > math.MaxUint32 {
-				return "", false
-			}
-		}
-		count := uint64(len(runes)) + 1
-		at += delta
-		n += at / count
-		at %= count
-		if count > maxPunycode || n > utf8.MaxRune || !utf8.ValidRune(rune(n)) {
-			return "", false
-		}
-		runes = append(runes, 0)
-		copy(runes[at+1:], runes[at:])
-		runes[at] = rune(n)
-		at++
-
-		delta /= damp
-		damp = 2
-		delta += delta / count
-		k := uint64(0)
-		for ; delta > (base-tMin)*tMax/2; k += base {
-			delta /= base - tMin
-		}
-		bias = k + (base-tMin+1)*delta/(delta+skew)
-	}
-	return string(runes), true
 }

@@ -1,16 +1,17 @@
-package symbolize
+// Package demangle answers "what does the source call the function of this symbol?": it decodes the names that
+// compilers of C++, Rust and OCaml and profilers of Java write into symbol tables. It prints them as perf does.
+package demangle
 
 import (
 	"slices"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
+	itanium "github.com/ianlancetaylor/demangle"
 )
 
-// Demangle returns the name as perf shows it, the name itself if it is not
-// mangled. The order is perf's: Rust, C++, OCaml, Java (dso__demangle_sym in
-// tools/perf/util/symbol.c).
-func Demangle(name string) string {
+// Name returns a symbol's name as perf shows it, or the name itself if it is not mangled. It tries the schemes in
+// perf's order: Rust, C++, OCaml, Java (dso__demangle_sym in tools/perf/util/symbol.c).
+func Name(name string) string {
 	if shown, ok := demangleRust(name); ok {
 		return shown
 	}
@@ -46,9 +47,8 @@ func demangleCXX(name string) (string, bool) {
 	return "", false
 }
 
-// maybeType rejects most names that are no mangled types: a lower-case letter is
-// a type by itself, except r (restrict) and u (a vendor's type), and a suffix
-// begins with a dot or an at sign.
+// maybeType rejects most names that are not mangled types: a lower-case letter is a complete type, except r
+// (restrict) and u (a vendor's type), and a suffix begins with a dot or an at sign.
 func maybeType(name string) bool {
 	if name == "" || name[0] == '_' || strings.ContainsAny(name, ".@") {
 		return false
@@ -56,104 +56,100 @@ func maybeType(name string) bool {
 	return len(name) == 1 || !isLower(name[0]) || name[0] == 'r' || name[0] == 'u'
 }
 
-// emptyPack marks a template argument pack with nothing in it while a name is
-// printed.
+// emptyPack marks an empty template argument pack while a name is printed.
 const emptyPack = "\x00"
 
 var dropEmptyPacks = strings.NewReplacer(", "+emptyPack, "", emptyPack, "")
 
 // demangleItanium demangles a name of the Itanium C++ ABI.
 func demangleItanium(name string) (string, bool) {
-	ast, err := demangle.ToAST(name)
+	ast, err := itanium.ToAST(name)
 	if err != nil {
 		return "", false
 	}
 	if !strings.Contains(name, "JE") && !strings.Contains(name, "nt") && !strings.Contains(name, "ad") {
-		return demangle.ASTToString(ast), true
+		return itanium.ASTToString(ast), true
 	}
-	seen := make(map[demangle.AST]bool)
-	ast.Traverse(func(a demangle.AST) bool {
-		if seen[a] {
+	visited := make(map[itanium.AST]bool)
+	ast.Traverse(func(a itanium.AST) bool {
+		if visited[a] {
 			return false
 		}
-		seen[a] = true
+		visited[a] = true
 		likeGNU(a)
 		return true
 	})
-	return dropEmptyPacks.Replace(demangle.ASTToString(ast)), true
+	return dropEmptyPacks.Replace(itanium.ASTToString(ast)), true
 }
 
-// likeGNU changes a node that the library prints differently from GNU's demangler.
-// GNU writes "> >" for closing brackets, but ">>" if the inner list ends in an
-// empty pack: it deletes the pack's comma and misses the bracket before it. It
-// writes !(x<y>) with parentheses, and &(f()) for the address of a function, but
-// &C::f.
-func likeGNU(a demangle.AST) {
+// likeGNU changes a node that the library prints differently from GNU's demangler. GNU writes "> >" for closing
+// brackets, but ">>" if the inner list ends in an empty pack: it deletes the pack's comma and then overlooks the
+// bracket before it. It writes !(x<y>) with parentheses, and &(f()) for the address of a function, but &C::f.
+func likeGNU(a itanium.AST) {
 	switch a := a.(type) {
-	case *demangle.Template:
+	case *itanium.Template:
 		if len(a.Args) == 0 {
 			return
 		}
-		last, ok := a.Args[len(a.Args)-1].(*demangle.ArgumentPack)
+		last, ok := a.Args[len(a.Args)-1].(*itanium.ArgumentPack)
 		if ok && len(last.Args) == 0 {
-			// After the pack, since parameters refer to arguments by number.
-			a.Args = append(slices.Clip(a.Args), &demangle.Name{Name: emptyPack})
+			// Append the mark after the pack: parameters refer to arguments by number.
+			a.Args = append(slices.Clip(a.Args), &itanium.Name{Name: emptyPack})
 		}
-	case *demangle.Unary:
-		op, ok := a.Op.(*demangle.Operator)
+	case *itanium.Unary:
+		op, ok := a.Op.(*itanium.Operator)
 		switch {
 		case ok && op.Name == "!" && isTemplate(a.Expr):
-			a.SizeofType = true // which asks for parentheses
+			a.SizeofType = true // makes the library print parentheses
 		case ok && op.Name == "&" && isPlainFunction(a.Expr):
-			a.Expr = &demangle.Special{Val: a.Expr} // which is not seen through
+			a.Expr = &itanium.Special{Val: a.Expr} // stops the library from removing the parentheses
 		}
 	}
 }
 
-func isTemplate(a demangle.AST) bool {
-	if q, ok := a.(*demangle.Qualified); ok {
+func isTemplate(a itanium.AST) bool {
+	if q, ok := a.(*itanium.Qualified); ok {
 		a = q.Name
 	}
-	_, ok := a.(*demangle.Template)
+	_, ok := a.(*itanium.Template)
 	return ok
 }
 
-// isPlainFunction reports whether a is a function with parameters whose name is in
-// no namespace or class.
-func isPlainFunction(a demangle.AST) bool {
-	t, ok := a.(*demangle.Typed)
+// isPlainFunction reports whether a is a function with parameters outside of namespaces and classes.
+func isPlainFunction(a itanium.AST) bool {
+	t, ok := a.(*itanium.Typed)
 	if !ok {
 		return false
 	}
-	_, function := t.Type.(*demangle.FunctionType)
-	_, qualified := t.Name.(*demangle.Qualified)
+	_, function := t.Type.(*itanium.FunctionType)
+	_, qualified := t.Name.(*itanium.Qualified)
 	return function && !qualified
 }
 
-// isGlobalCtor reports whether name is _GLOBAL__I_x or _GLOBAL__D_x: code that
-// runs before or after main for the file of x.
+// isGlobalCtor reports whether name is _GLOBAL__I_x or _GLOBAL__D_x: code that runs before or after main for the
+// file that defines x.
 func isGlobalCtor(name string) bool {
 	return len(name) > len("_GLOBAL__I_") && strings.HasPrefix(name, "_GLOBAL_") &&
 		strings.IndexByte("._$", name[8]) >= 0 && strings.IndexByte("DI", name[9]) >= 0 && name[10] == '_'
 }
 
 func demangleGlobalCtor(name string) (string, bool) {
-	kind, of := "constructors", name[len("_GLOBAL__I_"):]
+	kind, key := "constructors", name[len("_GLOBAL__I_"):]
 	if name[9] == 'D' {
 		kind = "destructors"
 	}
-	if strings.HasPrefix(of, "_Z") {
-		shown, ok := demangleItanium(of)
+	if strings.HasPrefix(key, "_Z") {
+		shown, ok := demangleItanium(key)
 		if !ok {
 			return "", false
 		}
-		of = shown
+		key = shown
 	}
-	return "global " + kind + " keyed to " + of, true
+	return "global " + kind + " keyed to " + key, true
 }
 
-// demangleOCaml decodes the names of OCaml's native compiler: caml, a module
-// with a capital, "__" for ".", and $xx for the byte xx.
+// demangleOCaml decodes the names of OCaml's native compiler: "caml", then a module that begins with a capital, with
+// "__" for "." and $xx for the byte xx.
 func demangleOCaml(name string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, "caml")
 	if !ok || rest == "" || rest[0] < 'A' || rest[0] > 'Z' {
@@ -191,9 +187,8 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// demangleJava decodes a JVM method descriptor, as profilers of Java write it
-// into symbol tables: "Ljava/lang/Object;equals(Ljava/lang/Object;)Z" is shown as
-// "java.lang.Object.equals(java.lang.Object)", without the result.
+// demangleJava decodes a JVM method descriptor, which profilers of Java write into symbol tables. It decodes
+// "Ljava/lang/Object;equals(Ljava/lang/Object;)Z" to "java.lang.Object.equals(java.lang.Object)", without the result.
 func demangleJava(name string) (string, bool) {
 	end := strings.LastIndexByte(name, ')')
 	if end < 0 {
@@ -201,10 +196,10 @@ func demangleJava(name string) (string, bool) {
 	}
 	const (
 		prefix   = iota // before the class
-		class           // in its name
-		method          // in the method's
-		types           // in the arguments
-		argClass        // in the name of a class among them
+		class           // in the class name
+		method          // in the method name
+		types           // in the argument types
+		argClass        // in the class name of an argument
 	)
 	var b strings.Builder
 	mode, arrays, args := prefix, 0, 0
@@ -247,7 +242,7 @@ func demangleJava(name string) (string, bool) {
 			}
 			mode = method
 		case mode == argClass && c == ';':
-			mode = types // perf leaves an array's brackets to the next basic type
+			mode = types // like perf, which appends an array's brackets to the next basic type
 		case (mode == class || mode == argClass) && c == '/':
 			b.WriteByte('.')
 		case strings.IndexByte("[();/", c) >= 0:

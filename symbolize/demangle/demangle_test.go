@@ -1,4 +1,4 @@
-package symbolize
+package demangle
 
 import (
 	"bufio"
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The names that perf 7.3 shows; taken from its output if not obvious.
-func TestDemangle(t *testing.T) {
+// TestName expects the names that perf 7.3 shows: rows that are not obvious come from its output.
+func TestName(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"main", "main"},
 		{"main.(*T).Method", "main.(*T).Method"},
@@ -38,7 +38,7 @@ func TestDemangle(t *testing.T) {
 		{"_Z3fooIXadL_ZN1C3barEvEEEvv", "void foo<&C::bar>()"},
 		{"_Z1fI1AENSt9enable_ifIXntsr3stdE9is_same_vIT_iEEvE4typeEv", "std::enable_if<!(std::is_same_v<A, int>), void>::type f<A>()"},
 
-		// Names that are types, mangled, and so not what their authors meant.
+		// C functions whose names are also mangled types.
 		{"f", "float"},
 		{"v", "void"},
 		{"i", "int"},
@@ -50,7 +50,7 @@ func TestDemangle(t *testing.T) {
 		{"read", "read"},
 		{"foo.cold", "foo.cold"},
 
-		// Rust, the older scheme: hashes go, escapes are undone.
+		// Rust, the legacy scheme: hashes are dropped, escapes decoded.
 		{"_ZN4core3fmt9Formatter9write_str17h0123456789abcdefE", "core::fmt::Formatter::write_str"},
 		{"_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$3bar17h930b740aa94f1d3aE", "<Test + 'static as foo::Bar<Test>>::bar"},
 		{"_ZN12test$BP$test4foobE", "test*test::foob"},
@@ -58,7 +58,7 @@ func TestDemangle(t *testing.T) {
 		{"_ZN3foo17h05af221e174051e9E.cold", "foo.cold"},
 		{"_ZN3foo$u7f$bar17h05af221e174051e9E", "_ZN3foo$u7f$bar17h05af221e174051e9E"},
 
-		// Rust, the newer scheme (RFC 2603's examples, and rustc's own names).
+		// Rust, the v0 scheme (examples of RFC 2603, and names that rustc emits).
 		{"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
 		{"_RNvNtNtCs1234_7mycrate3foo3bar3baz", "mycrate::foo::bar::baz"},
 		{"_RNCNvCsgStHSCytQ6I_7mycrate4main0B3_", "mycrate::main::{closure#0}"},
@@ -91,14 +91,16 @@ func TestDemangle(t *testing.T) {
 		{"LFoo;bar([Ljava/lang/String;I)V", "Foo.bar(java.lang.String, int[])"}, // sic
 		{"LFoo;bar(ILjava/lang/String;)V", "Foo.bar(int, java.lang.String)"},
 	} {
-		if got := Demangle(c.name); got != c.want {
-			t.Errorf("%s\n got  %s\n want %s", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := Name(c.name); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
 	}
 }
 
-// GNU's demangler is the oracle for C++; perf uses libstdc++'s copy of it.
-func TestDemangleAgainstCxxfilt(t *testing.T) {
+// TestNameAgainstCxxfilt compares with GNU's demangler: perf uses libstdc++'s copy of it.
+func TestNameAgainstCxxfilt(t *testing.T) {
 	cxxfilt, err := exec.LookPath("c++filt")
 	if err != nil {
 		t.Skip("c++filt is not installed (package binutils)")
@@ -132,9 +134,9 @@ func TestDemangleAgainstCxxfilt(t *testing.T) {
 	sc := bufio.NewScanner(bytes.NewReader(out))
 	for _, name := range names {
 		if !sc.Scan() {
-			t.Fatal("c++filt said too little")
+			t.Fatal("c++filt printed fewer lines than names")
 		}
-		if got := Demangle(name); got != sc.Text() {
+		if got := Name(name); got != sc.Text() {
 			t.Errorf("%s\n got  %s\n want %s", name, got, sc.Text())
 		}
 	}
