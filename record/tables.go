@@ -102,7 +102,7 @@ func (f *mappedFile) paths() []string {
 // open opens the mapped file; it rejects another file of the same name.
 func (f *mappedFile) open() (*dso.Image, error) {
 	if f.name == dso.VDSO {
-		return new(dso.Finder).Find(dso.VDSO, f.id)
+		return new(dso.Locator).Find(dso.VDSO, f.id)
 	}
 	err := fmt.Errorf("open %s: %w", f.name, dso.ErrNoFile)
 	for _, path := range f.paths() {

@@ -15,13 +15,13 @@ import (
 // address.
 type place struct {
 	frame  *session.Frame
-	caller bool          // a call returns to the frame's address
-	dso    string        // as shown
-	rank   int32         // of the DSO among those of the recording, 0 for none
-	id     int32         // equal for frames that no key distinguishes
-	file   int32         // the same for frames of DSOs with the same name
-	chain  int32         // the same for frames that are one in a call graph
-	call   *srcline.Call // that was inlined there, nil for the frame's own function
+	caller bool                 // a call returns to the frame's address
+	dso    string               // as shown
+	rank   int32                // of the DSO among those of the recording, 0 for none
+	id     int32                // equal for frames that no key distinguishes
+	file   int32                // the same for frames of DSOs with the same name
+	chain  int32                // the same for frames that are one in a call graph
+	call   *srcline.InlineFrame // that was inlined there, nil for the frame's own function
 
 	inlined []*place // there, innermost first; set by places.inlinedAt
 	asked   bool     // for inlined

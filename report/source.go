@@ -26,7 +26,7 @@ var (
 
 // callAt returns the call that an entry at a place shows: the innermost one of a
 // sampled instruction; in a callchain with inlined calls, each its own.
-func (h *Hist) callAt(pl *place, inChain bool) *srcline.Call {
+func (h *Hist) callAt(pl *place, inChain bool) *srcline.InlineFrame {
 	if pl.call != nil {
 		return pl.call
 	}
@@ -42,7 +42,7 @@ func (h *Hist) callAt(pl *place, inChain bool) *srcline.Call {
 
 // srcline returns the place's file and line, or else its offset in its symbol, in
 // decimal as in perf, or in its DSO (get_srcline of tools/perf/util/srcline.c).
-func (h *Hist) srcline(pl *place, c *srcline.Call) string {
+func (h *Hist) srcline(pl *place, c *srcline.InlineFrame) string {
 	switch sym := pl.frame.Sym(); {
 	case c != nil:
 		return h.srcfile(c) + ":" + strconv.Itoa(c.Line)
@@ -55,7 +55,7 @@ func (h *Hist) srcline(pl *place, c *srcline.Call) string {
 }
 
 // srcfile returns the call's file, "" if unknown.
-func (h *Hist) srcfile(c *srcline.Call) string {
+func (h *Hist) srcfile(c *srcline.InlineFrame) string {
 	if c == nil {
 		return ""
 	}

@@ -38,7 +38,7 @@ func open(t testing.TB, name string) (*format.File, *symbolize.Symbolizer) {
 		t.Fatal(err)
 	}
 	id, ref, addr := session.RecordedKernel(f)
-	return f, symbolize.New(symbolize.Options{Kallsyms: "../testdata/kallsyms", Finder: &dso.Finder{Root: t.TempDir()},
+	return f, symbolize.New(symbolize.Options{Kallsyms: "../testdata/kallsyms", Locator: &dso.Locator{Root: t.TempDir()},
 		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 }
 

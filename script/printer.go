@@ -122,7 +122,7 @@ func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *session.History, f
 	}
 	if opts.Fields.Asks(FieldSrcline) {
 		p.env.Source = func(b []byte, ip uint64) []byte {
-			calls, _ := sym.KernelCalls(ip)
+			calls, _ := sym.KernelSource(ip)
 			if len(calls) == 0 {
 				return b
 			}

@@ -28,7 +28,7 @@ func (t *frameTexts) appendOwnSource(b []byte, f *session.Frame, caller bool) []
 // with FieldSrcline each one's place in the source. caller says that a call
 // returns to the frame's address, last that the callchain's text ends here.
 func (t *frameTexts) frameLines(b []byte, f *session.Frame, caller bool) (_ []byte, last bool) {
-	var calls []srcline.Call
+	var calls []srcline.InlineFrame
 	if t.Inline || t.fields&sourceFields != 0 {
 		calls = f.Calls(caller)
 	}
@@ -68,7 +68,7 @@ func (t *frameTexts) appendIP(b []byte, f *session.Frame) []byte {
 
 // appendInlined appends the rest of an inlined call's line. perf gives it the
 // offset in the function that has the code, and no DSO.
-func (t *frameTexts) appendInlined(b []byte, f *session.Frame, calls []srcline.Call, i int) []byte {
+func (t *frameTexts) appendInlined(b []byte, f *session.Frame, calls []srcline.InlineFrame, i int) []byte {
 	if t.fields&FieldSym != 0 {
 		b = append(append(b, ' '), calls[i].Function...)
 		if t.fields&FieldSymOff != 0 {
@@ -84,7 +84,7 @@ func (t *frameTexts) appendInlined(b []byte, f *session.Frame, calls []srcline.C
 
 // appendSource appends the source line of call i, on separate lines; if unknown, the
 // frame's address in the DSO (map__fprintf_srcline of tools/perf/util/map.c).
-func (t *frameTexts) appendSource(b []byte, f *session.Frame, calls []srcline.Call, i int) []byte {
+func (t *frameTexts) appendSource(b []byte, f *session.Frame, calls []srcline.InlineFrame, i int) []byte {
 	for _, field := range [...]Field{FieldSrcline, FieldSrcfile} {
 		switch {
 		case t.fields&field == 0 || f.Map == nil:
@@ -109,6 +109,6 @@ func (t *frameTexts) appendOff(b []byte, f *session.Frame) []byte {
 	return append(strconv.AppendUint(b, f.MapOff(), 16), ']')
 }
 
-func appendLine(b []byte, c *srcline.Call) []byte {
+func appendLine(b []byte, c *srcline.InlineFrame) []byte {
 	return strconv.AppendInt(append(b, ':'), int64(c.Line), 10)
 }

@@ -26,11 +26,11 @@ type source struct {
 	err     error
 }
 
-// UserCalls returns the functions at offset off of the DSO recorded at path with
+// UserSource returns the functions at offset off of the DSO recorded at path with
 // build ID id (zero if not recorded), with file and line: the innermost first,
 // inlined ones before the one that they were inlined into. Names are shown as
 // those of symbols are. Without a result, the Reason is not Found.
-func (s *Symbolizer) UserCalls(path string, id dso.BuildID, off uint64) ([]srcline.Call, Reason) {
+func (s *Symbolizer) UserSource(path string, id dso.BuildID, off uint64) ([]srcline.InlineFrame, Reason) {
 	d := s.source(path, id)
 	if d.err != nil {
 		return nil, reasonOf(d.err)
@@ -46,7 +46,7 @@ func (s *Symbolizer) UserCalls(path string, id dso.BuildID, off uint64) ([]srcli
 }
 
 // shown gives calls their names, the last that of the symbol if DWARF has none.
-func (s *Symbolizer) shown(calls []srcline.Call, symbol func() (*Symbol, Reason)) ([]srcline.Call, Reason) {
+func (s *Symbolizer) shown(calls []srcline.InlineFrame, symbol func() (*Symbol, Reason)) ([]srcline.InlineFrame, Reason) {
 	if len(calls) == 0 {
 		return nil, NoSymbol
 	}
@@ -87,7 +87,7 @@ func (s *Symbolizer) sourceOf(key dsoKey) *source {
 
 func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
 	var err error
-	if d.runtime, err = s.opts.Finder.Find(path, id); err != nil {
+	if d.runtime, err = s.opts.Locator.Find(path, id); err != nil {
 		return err
 	}
 	defer d.runtime.Close()
@@ -95,16 +95,16 @@ func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
 		id = d.runtime.BuildID()
 	}
 	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
-		debug, supp, err := s.opts.Finder.Debug(path, id)
+		debug, supp, err := s.opts.Locator.Debug(path, id)
 		if debug == nil {
-			im, findErr := s.opts.Finder.Find(path, id)
+			im, findErr := s.opts.Locator.Find(path, id)
 			if findErr == nil && srcline.In(im) { // it is in Go
 				return srcline.Files{Debug: im}, nil
 			}
 			im.Close()
 			return srcline.Files{}, err
 		}
-		dwo := func(compDir, name string) iter.Seq[*dso.Image] { return s.opts.Finder.DWO(path, debug, compDir, name) }
+		dwo := func(compDir, name string) iter.Seq[*dso.Image] { return s.opts.Locator.DWO(path, debug, compDir, name) }
 		return srcline.Files{Debug: debug, Supp: supp, DWO: dwo}, nil
 	})
 	return err
@@ -113,7 +113,7 @@ func (s *Symbolizer) loadSource(d *source, path string, id dso.BuildID) error {
 // lineCache is the user's; without a home directory, lines are read each time.
 // Lines of an archive, which may be incomplete, are not cached.
 func (s *Symbolizer) lineCache() *cache.Dir {
-	if s.opts.Finder.Packed() {
+	if s.opts.Locator.Packed() {
 		return nil
 	}
 	c, err := srcline.NewCache()
@@ -123,11 +123,11 @@ func (s *Symbolizer) lineCache() *cache.Dir {
 	return c
 }
 
-// KernelCalls returns the functions at ip in the kernel or a module, as UserCalls
+// KernelSource returns the functions at ip in the kernel or a module, as UserSource
 // does for a DSO.
-func (s *Symbolizer) KernelCalls(ip uint64) ([]srcline.Call, Reason) {
+func (s *Symbolizer) KernelSource(ip uint64) ([]srcline.InlineFrame, Reason) {
 	if _, _, module, why := s.kernelSymbol(ip); why == Found && module != "" {
-		return s.ModuleCalls(module, dso.BuildID{}, ip)
+		return s.ModuleSource(module, dso.BuildID{}, ip)
 	}
 	d := s.kernelSource()
 	if d.err != nil {
@@ -139,9 +139,9 @@ func (s *Symbolizer) KernelCalls(ip uint64) ([]srcline.Call, Reason) {
 	})
 }
 
-// ModuleCalls returns the functions at ip in the module called so, in brackets,
+// ModuleSource returns the functions at ip in the module called so, in brackets,
 // with build ID id (zero if not recorded).
-func (s *Symbolizer) ModuleCalls(module string, id dso.BuildID, ip uint64) ([]srcline.Call, Reason) {
+func (s *Symbolizer) ModuleSource(module string, id dso.BuildID, ip uint64) ([]srcline.InlineFrame, Reason) {
 	sym, offset, _, why := s.kernelSymbol(ip)
 	if why != Found {
 		return nil, why
@@ -162,7 +162,7 @@ func (s *Symbolizer) ModuleCalls(module string, id dso.BuildID, ip uint64) ([]sr
 // one, so its symbols map an ip to a vaddr: the lines kept are by vaddr in the
 // file, independent of where it is loaded.
 func (s *Symbolizer) loadModule(d *source, module string, id dso.BuildID) error {
-	debug, supp, err := s.opts.Finder.Debug(module, id)
+	debug, supp, err := s.opts.Locator.Debug(module, id)
 	if debug == nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (s *Symbolizer) loadModule(d *source, module string, id dso.BuildID) error 
 		return err
 	}
 	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
-		debug, supp, err := s.opts.Finder.Debug(module, id)
+		debug, supp, err := s.opts.Locator.Debug(module, id)
 		if debug == nil {
 			return srcline.Files{}, err
 		}
@@ -216,7 +216,7 @@ func (s *Symbolizer) kernelSource() *source {
 
 func (s *Symbolizer) loadKernelSource(d *source) (err error) {
 	id := s.kernelID()
-	im, err := s.opts.Finder.Vmlinux(id)
+	im, err := s.opts.Locator.Vmlinux(id)
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (s *Symbolizer) loadKernelSource(d *source) (err error) {
 		id = im.BuildID()
 	}
 	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
-		im, err := s.opts.Finder.Vmlinux(id)
+		im, err := s.opts.Locator.Vmlinux(id)
 		return srcline.Files{Debug: im}, err
 	})
 	return err

@@ -26,7 +26,7 @@ int main(int argc, char **argv) { return outer(argc); }
 `
 
 // An address in an inlined function has the calls of all enclosing functions.
-func TestUserCalls(t *testing.T) {
+func TestUserSource(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	path := compile(t, inlinedProgram, "-O2", "-g")
 	im, err := dso.Open(path)
@@ -39,7 +39,7 @@ func TestUserCalls(t *testing.T) {
 	defer s.Close()
 	seen := map[string]bool{}
 	for off := start; off < start+32; off++ {
-		calls, why := s.UserCalls(path, dso.BuildID{}, off)
+		calls, why := s.UserSource(path, dso.BuildID{}, off)
 		if why != Found {
 			continue
 		}
@@ -56,14 +56,14 @@ func TestUserCalls(t *testing.T) {
 		t.Errorf("without lines: %v, damaged: %v", lineless, damage)
 	}
 	path = compile(t, inlinedProgram, "-O2", "-g0")
-	if _, why := s.UserCalls(path, dso.BuildID{}, start); why != NoLines {
+	if _, why := s.UserSource(path, dso.BuildID{}, start); why != NoLines {
 		t.Errorf("without debug information: %v, want %v", why, NoLines)
 	}
 }
 
 // A module's addresses are found by its symbols, wherever its sections were loaded,
 // the second time in what was kept of its lines.
-func TestModuleCalls(t *testing.T) {
+func TestModuleSource(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	object := compile(t, inlinedProgram, "-O2", "-g", "-r", "-nostdlib", "-Wl,--build-id=sha1", "-ffunction-sections")
 	id, err := dso.BuildIDOf(object)
@@ -97,10 +97,10 @@ func TestModuleCalls(t *testing.T) {
 		if err := os.WriteFile(path, []byte(kallsyms), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s := New(Options{Finder: &dso.Finder{Root: root}, Kallsyms: path})
+		s := New(Options{Locator: &dso.Locator{Root: root}, Kallsyms: path})
 		found := false
 		for ip := outer; ip < outer+0x20; ip++ {
-			calls, why := s.ModuleCalls("[my_mod]", id, ip)
+			calls, why := s.ModuleSource("[my_mod]", id, ip)
 			if why != Found && why != NoSymbol {
 				t.Fatalf("%#x: %v", ip, why)
 			}
@@ -109,7 +109,7 @@ func TestModuleCalls(t *testing.T) {
 		if !found {
 			t.Errorf("outer at %#x: inner, inlined into middle and it, was not found", outer)
 		}
-		s.KernelCalls(1)
+		s.KernelSource(1)
 		if l := s.Unresolved(); len(l) > 0 {
 			t.Errorf("names that nobody asked for are missed: %v", l)
 		}

@@ -70,7 +70,7 @@ func (s *Symbolizer) UserCode(path string, id dso.BuildID, start, end uint64) (*
 }
 
 func (s *Symbolizer) userCode(path string, id dso.BuildID, start, end uint64) (*Code, error) {
-	im, err := s.opts.Finder.Find(path, id)
+	im, err := s.opts.Locator.Find(path, id)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func inGOT(im *dso.Image, addr uint64) bool {
 // address of the slot: symbols of other DSOs, and own ones for relative
 // relocations.
 func (s *Symbolizer) slots(path string, id dso.BuildID) map[uint64]string {
-	im, err := s.opts.Finder.Find(path, id)
+	im, err := s.opts.Locator.Find(path, id)
 	if err != nil {
 		return nil
 	}
@@ -206,7 +206,7 @@ var (
 
 func (s *Symbolizer) loadVmlinuxText() (*kernelText, error) {
 	why := errNoVmlinux
-	for im, err := range s.opts.Finder.Kernels(s.opts.KernelBuildID) {
+	for im, err := range s.opts.Locator.Kernels(s.opts.KernelBuildID) {
 		if err == nil && !im.HasCode() {
 			err = fmt.Errorf("%s has only debug information", im.Path)
 		}
@@ -242,8 +242,8 @@ func (s *Symbolizer) loadRunningText() (*kernelText, error) {
 		return s.openText(s.opts.Proc)
 	}
 	path := filepath.Join(s.proc, "kcore")
-	if s.opts.Finder.Root != "" {
-		im, err := s.opts.Finder.Kcore(s.opts.KernelBuildID)
+	if s.opts.Locator.Root != "" {
+		im, err := s.opts.Locator.Kcore(s.opts.KernelBuildID)
 		if errors.Is(err, dso.ErrNoFile) {
 			return nil, fmt.Errorf("%s: %w", path, errElsewhere)
 		}

@@ -135,13 +135,13 @@ func TestUserSplit(t *testing.T) {
 	}
 	defer im.Close()
 	off, _ := im.OffOfVaddr(vaddr)
-	finder := &dso.Finder{BuildIDDir: t.TempDir(), DebugDir: debugDir}
-	s := New(Options{Finder: finder})
+	locator := &dso.Locator{BuildIDDir: t.TempDir(), DebugDir: debugDir}
+	s := New(Options{Locator: locator})
 	if sym, offset, why := s.User(path, id, off+4); why != Found || sym.Name != "main" || offset != 4 {
 		t.Errorf("with the debug file: %+v+%#x, %v, want main+0x4", sym, offset, why)
 	}
-	finder.DebugDir = t.TempDir()
-	s = New(Options{Finder: finder})
+	locator.DebugDir = t.TempDir()
+	s = New(Options{Locator: locator})
 	if sym, _, why := s.User(path, id, off+4); why != NoSymbols {
 		t.Errorf("without the debug file: %+v, %v, want %v", sym, why, NoSymbols)
 	}
@@ -156,7 +156,7 @@ func TestReasons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{Finder: &dso.Finder{BuildIDDir: t.TempDir(), DebugDir: t.TempDir()}})
+	s := New(Options{Locator: &dso.Locator{BuildIDDir: t.TempDir(), DebugDir: t.TempDir()}})
 	for _, c := range []struct {
 		path string
 		id   dso.BuildID
@@ -222,12 +222,12 @@ func TestVmlinuxNamed(t *testing.T) {
 	if err := os.WriteFile(path, testELF(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	named := func() *dso.Finder { return &dso.Finder{VmlinuxPath: path} }
-	s := New(Options{Finder: named()})
+	named := func() *dso.Locator { return &dso.Locator{VmlinuxPath: path} }
+	s := New(Options{Locator: named()})
 	if sym, off, _, why := s.Kernel(0x401012); why != Found || sym.Name != "first" || off != 2 {
 		t.Errorf("%+v+%#x, %v; want first+0x2", sym, off, why)
 	}
-	s = New(Options{Finder: named(), KernelBuildID: dso.NewBuildID([]byte("of another kernel  !"))})
+	s = New(Options{Locator: named(), KernelBuildID: dso.NewBuildID([]byte("of another kernel  !"))})
 	if _, _, _, why := s.Kernel(0xffffffff81000000); why == Found {
 		t.Error("another kernel's symbols are used")
 	}

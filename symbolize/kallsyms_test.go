@@ -120,14 +120,14 @@ func TestKernelMoved(t *testing.T) {
 func TestKernelOther(t *testing.T) {
 	dir := t.TempDir()
 	id := dso.NewBuildID([]byte("some other kernel..."))
-	opts := Options{KernelBuildID: id, Finder: &dso.Finder{BuildIDDir: dir}}
+	opts := Options{KernelBuildID: id, Locator: &dso.Locator{BuildIDDir: dir}}
 	if _, _, _, why := New(opts).Kernel(0xffffffff81000100); why != OtherKernel {
 		t.Errorf("not in the cache: %v, want %v", why, OtherKernel)
 	}
 	if err := New(opts).KernelProblem(); err == nil || !strings.Contains(err.Error(), id.String()) {
 		t.Errorf("problem %v does not name the build ID", err)
 	}
-	writeKallsyms(t, opts.Finder.KallsymsPath(id))
+	writeKallsyms(t, opts.Locator.KallsymsPath(id))
 	if sym, _, _, why := New(opts).Kernel(0xffffffff81000100); why != Found || sym.Name != "do_work" {
 		t.Errorf("in the cache: %+v, %v, want do_work", sym, why)
 	}

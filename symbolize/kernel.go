@@ -127,11 +127,11 @@ func (s *Symbolizer) kernelSymbols() (k *Kallsyms, whole bool, err error) {
 	switch {
 	case err == nil:
 		return k, false, nil
-	case s.opts.Finder.VmlinuxPath != "": // it was asked for, and nothing else
+	case s.opts.Locator.VmlinuxPath != "": // it was asked for, and nothing else
 		return nil, false, fmt.Errorf("kernel symbols: %w", err)
 	}
 	var running dso.BuildID
-	if s.opts.Finder.Root == "" {
+	if s.opts.Locator.Root == "" {
 		running, _ = dso.KernelBuildID()
 	}
 	k, err = s.kallsyms(want, running)
@@ -142,7 +142,7 @@ func (s *Symbolizer) kernelSymbols() (k *Kallsyms, whole bool, err error) {
 // to be the running one, unless options name another root, or the file itself.
 func (s *Symbolizer) kernelID() dso.BuildID {
 	id := s.opts.KernelBuildID
-	if finder := s.opts.Finder; id.IsZero() && finder.Root == "" && finder.VmlinuxPath == "" {
+	if locator := s.opts.Locator; id.IsZero() && locator.Root == "" && locator.VmlinuxPath == "" {
 		id, _ = dso.KernelBuildID()
 	}
 	return id
@@ -150,15 +150,15 @@ func (s *Symbolizer) kernelID() dso.BuildID {
 
 // kallsyms reads the list of the kernel that is wanted.
 func (s *Symbolizer) kallsyms(want, running dso.BuildID) (*Kallsyms, error) {
-	finder := s.opts.Finder
-	if finder.Root != "" && !finder.Packed() { // perf looks for nothing else below --symfs
-		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w", finder.Root, dso.ErrNoFile)
+	locator := s.opts.Locator
+	if locator.Root != "" && !locator.Packed() { // perf looks for nothing else below --symfs
+		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w", locator.Root, dso.ErrNoFile)
 	}
-	f, err := finder.Kallsyms(s.opts.KernelBuildID)
+	f, err := locator.Kallsyms(s.opts.KernelBuildID)
 	switch {
 	case err == nil:
 		return readKallsyms(f, "kallsyms")
-	case finder.Packed():
+	case locator.Packed():
 		return nil, fmt.Errorf("kernel symbols: the archive has no kallsyms or vmlinux: %w", dso.ErrNoFile)
 	case want.IsZero() || want.Matches(running):
 		return nil, fmt.Errorf("kernel symbols: %w", err)
@@ -187,7 +187,7 @@ func readKallsyms(f io.ReadCloser, path string) (*Kallsyms, error) {
 // vmlinux returns the symbols of the kernel's own ELF file with the build ID.
 func (s *Symbolizer) vmlinux(id dso.BuildID) (*Kallsyms, error) {
 	why := errNoVmlinux
-	for im, err := range s.opts.Finder.Kernels(id) {
+	for im, err := range s.opts.Locator.Kernels(id) {
 		if err != nil {
 			why = err
 			continue

@@ -13,7 +13,7 @@ import (
 // maxPerfMap limits the text, in bytes; large ones have about 10 MB.
 const maxPerfMap = 1 << 29
 
-func loadPerfMap(f *dso.Finder, pid int32) (*Table, error) {
+func loadPerfMap(f *dso.Locator, pid int32) (*Table, error) {
 	file, err := f.OpenOf(pid, jit.PerfMapPattern)
 	if err != nil {
 		return nil, err

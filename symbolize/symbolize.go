@@ -84,8 +84,8 @@ func reasonOf(err error) Reason {
 // Options of a Symbolizer. The zero value names addresses of the running kernel
 // and of files as they are, without demangling.
 type Options struct {
-	Finder   *dso.Finder // where files are; nil means where perf looks
-	Demangle bool        // show C++, Rust, OCaml and Java names as their sources have them
+	Locator  *dso.Locator // where files are; nil means where perf looks
+	Demangle bool         // show C++, Rust, OCaml and Java names as their sources have them
 
 	// Kallsyms is a file to be used whatever kernel was recorded; "" means
 	// /proc/kallsyms, or else the recorded kernel's copy in perf's cache.
@@ -146,8 +146,8 @@ type userDSO struct {
 
 // New returns a Symbolizer.
 func New(opts Options) *Symbolizer {
-	if opts.Finder == nil {
-		opts.Finder = new(dso.Finder)
+	if opts.Locator == nil {
+		opts.Locator = new(dso.Locator)
 	}
 	s := &Symbolizer{opts: opts, proc: "/proc", dsos: make(map[dsoKey]*userDSO), sources: make(map[dsoKey]*source)}
 	s.kernel = sync.OnceValues(s.loadKernel)
@@ -155,8 +155,8 @@ func New(opts Options) *Symbolizer {
 	return s
 }
 
-// Finder returns where the Symbolizer looks for files.
-func (s *Symbolizer) Finder() *dso.Finder { return s.opts.Finder }
+// Locator returns where the Symbolizer looks for files.
+func (s *Symbolizer) Locator() *dso.Locator { return s.opts.Locator }
 
 // User returns the symbol at offset off of the DSO recorded at path with build
 // ID id (zero if not recorded), and how far into the symbol off is. Of a PerfMap
@@ -202,15 +202,15 @@ func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
 func (s *Symbolizer) loadUser(d *userDSO, path string, id dso.BuildID) (err error) {
 	if pid, ok := jit.PerfMapPID(path); ok {
 		d.origin = dso.OriginJIT
-		d.table, err = loadPerfMap(s.opts.Finder, pid)
+		d.table, err = loadPerfMap(s.opts.Locator, pid)
 		return err
 	}
-	syms, runtime, err := s.opts.Finder.FindSymbols(path, id)
+	syms, runtime, err := s.opts.Locator.FindSymbols(path, id)
 	if err != nil {
 		return err
 	}
 	defer syms.Close()
-	d.origin = s.opts.Finder.Origin(syms.Path, path, id)
+	d.origin = s.opts.Locator.Origin(syms.Path, path, id)
 	if runtime != syms {
 		defer runtime.Close()
 		if syms.Path == runtime.Path {

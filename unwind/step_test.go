@@ -541,7 +541,7 @@ func (p *procSpace) object(name string) *dsoObject {
 		return d
 	}
 	p.objects[name] = nil
-	im, err := (&dso.Finder{}).Find(name, dso.BuildID{})
+	im, err := (&dso.Locator{}).Find(name, dso.BuildID{})
 	if err != nil {
 		if !errors.Is(err, dso.ErrNoFile) {
 			p.t.Logf("%s: %v", name, err)

@@ -98,7 +98,7 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 
 // pack writes the archive.
 func (o *archiveFlags) pack(out io.Writer, in *input, hit *hits, stderr io.Writer) error {
-	p := &archive.Packer{Writer: archive.NewWriter(out), Finder: in.sym.Finder(), NoDebug: o.noDebug, Whole: o.whole}
+	p := &archive.Packer{Writer: archive.NewWriter(out), Locator: in.sym.Locator(), NoDebug: o.noDebug, Whole: o.whole}
 	for i, part := range in.parts {
 		if err := p.AddRecording(i, in.directory, part); err != nil {
 			return err
@@ -206,9 +206,9 @@ func (c *counting) Write(p []byte) (int, error) {
 
 // hits holds the files and address ranges that a recording's addresses hit.
 type hits struct {
-	finder *dso.Finder
-	dsos   map[*session.DSO]*hitDSO
-	files  map[hitKey]*hitDSO
+	locator *dso.Locator
+	dsos    map[*session.DSO]*hitDSO
+	files   map[hitKey]*hitDSO
 	// perfMaps holds the names of perf maps that may name hit addresses.
 	perfMaps map[string]bool
 	kernel   bool            // kernel code was hit
@@ -233,7 +233,7 @@ type hitDSO struct {
 func (h *hits) key(d *session.DSO, kernel bool) hitKey {
 	id := d.BuildID
 	if id.IsZero() && !kernel {
-		id = h.finder.OwnID(d.Name)
+		id = h.locator.OwnID(d.Name)
 	}
 	if id.IsZero() {
 		return hitKey{path: d.Name}
@@ -274,7 +274,7 @@ func (in *input) hits(stderr io.Writer, mapped bool) (*hits, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hits{finder: in.sym.Finder(), dsos: map[*session.DSO]*hitDSO{}, files: map[hitKey]*hitDSO{}, perfMaps: map[string]bool{}}
+	h := &hits{locator: in.sym.Locator(), dsos: map[*session.DSO]*hitDSO{}, files: map[hitKey]*hitDSO{}, perfMaps: map[string]bool{}}
 	for f := range seen {
 		if f != nil && f.Map != nil {
 			h.add(f)

@@ -90,7 +90,7 @@ func addMember(w *tar.Writer, name string, p archive.Part) error {
 
 // packPerf packs the files that have build IDs.
 func packPerf(out io.Writer, in *input, hit *hits, stderr io.Writer) error {
-	w := archive.NewPerfWriter(in.sym.Finder(), out, in.recorded)
+	w := archive.NewPerfWriter(in.sym.Locator(), out, in.recorded)
 	n := 0
 	pack := func(add func() error) error {
 		err := add()

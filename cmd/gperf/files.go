@@ -31,7 +31,7 @@ func (f *fileFlags) add(s *pflag.FlagSet) {
 
 // files locates ELF files, on this machine and on debuginfod servers.
 type files struct {
-	dso.Finder
+	dso.Locator
 	servers *debuginfod.Client // nil: do not fetch files
 }
 
@@ -40,9 +40,9 @@ type files struct {
 // if stderr is a terminal.
 func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
 	root, flat := strings.CutSuffix(f.symfs, ",flat")
-	l := &files{Finder: dso.Finder{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}}
+	l := &files{Locator: dso.Locator{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}}
 	if packed != nil && f.symfs == "" {
-		l.Finder = *packed.Finder()
+		l.Locator = *packed.Locator()
 	}
 	l.Sysroot, l.VmlinuxPath = f.sysroot, f.vmlinux
 	l.Force = f.force != nil && *f.force

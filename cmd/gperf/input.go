@@ -140,7 +140,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
 	r.verbose = in.verbose
 	r.files = in.files.open(r.packed, stderr)
 	id, ref, addr := session.RecordedKernel(f)
-	r.sym = symbolize.New(symbolize.Options{Finder: &r.files.Finder, Demangle: !in.noDemangle,
+	r.sym = symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
 		Kallsyms: cmp.Or(in.kallsyms, r.kallsyms()), Proc: r.proc, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 	r.closers = append(r.closers, r.sym)
 	if r.keep, err = in.filter(f); err != nil {

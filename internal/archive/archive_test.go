@@ -289,7 +289,7 @@ func TestKernelText(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
-		im, err := mustOpen(t, out.Bytes()).Finder().Kcore(id)
+		im, err := mustOpen(t, out.Bytes()).Locator().Kcore(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,12 +313,12 @@ func TestKernelText(t *testing.T) {
 // TestVDSO: the vdso's debug information comes along, by the build ID that the vdso
 // has itself, and is found where none was recorded.
 func TestVDSO(t *testing.T) {
-	finder := &dso.Finder{DebugDir: t.TempDir(), BuildIDDir: t.TempDir()}
-	id := finder.OwnID(dso.VDSO)
+	locator := &dso.Locator{DebugDir: t.TempDir(), BuildIDDir: t.TempDir()}
+	id := locator.OwnID(dso.VDSO)
 	if id.IsZero() {
 		t.Skip("no vdso with a build ID is mapped here")
 	}
-	debug := filepath.Join(finder.DebugDir, ".build-id", id.String()[:2], id.String()[2:]+".debug")
+	debug := filepath.Join(locator.DebugDir, ".build-id", id.String()[:2], id.String()[2:]+".debug")
 	if err := os.MkdirAll(filepath.Dir(debug), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestVDSO(t *testing.T) {
 		t.Skipf("gcc: %v\n%s", err, out)
 	}
 	var out bytes.Buffer
-	p := &Packer{Writer: NewWriter(&out), Finder: finder}
+	p := &Packer{Writer: NewWriter(&out), Locator: locator}
 	if err := p.Add(recording, noon, bytes.NewReader(noise(100))); err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestVDSO(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	packed := mustOpen(t, out.Bytes()).Finder()
+	packed := mustOpen(t, out.Bytes()).Locator()
 	code, err := packed.Find(dso.VDSO, dso.BuildID{})
 	if err != nil || code.BuildID() != id || !code.HasCode() {
 		t.Errorf("the vdso is not packed: %v", err)

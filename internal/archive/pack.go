@@ -20,7 +20,7 @@ import (
 // Packer finds files and packs them.
 type Packer struct {
 	*Writer
-	Finder  *dso.Finder
+	Locator *dso.Locator
 	NoDebug bool // omit debug information
 	Whole   bool // packs files as they are
 }
@@ -113,12 +113,12 @@ func (p *Packer) AddDSO(d DSO) (debug, err error) {
 // split packs the split debug information of the DSO found at file, for the units
 // that samples hit: packages (.dwp) and single files (.dwo).
 func (p *Packer) split(file string, d DSO, code *dso.Image) error {
-	debug, supp, _ := p.Finder.Debug(file, d.ID)
+	debug, supp, _ := p.Locator.Debug(file, d.ID)
 	if debug == nil {
 		return nil
 	}
 	files := srcline.Files{Debug: debug, Supp: supp, DWO: func(compDir, name string) iter.Seq[*dso.Image] {
-		return p.Finder.DWO(file, debug, compDir, name)
+		return p.Locator.DWO(file, debug, compDir, name)
 	}}
 	hit := vaddrs(code, d.Hit)
 	list, err := srcline.SplitFiles(files, func(lo, hi uint64) bool { return p.Whole || overlaps(hit, lo, hi) })
@@ -174,11 +174,11 @@ func overlaps(l []Range, lo, hi uint64) bool {
 // find finds the files of a DSO in the same way as the symbolizer, so that exactly
 // the files it would use are packed.
 func (p *Packer) find(path string, id dso.BuildID) (files parts, supp *dso.Image, debug, err error) {
-	code, err := p.Finder.Find(path, id)
+	code, err := p.Locator.Find(path, id)
 	if err == nil {
 		files.add(code, forCode)
 	}
-	syms, runtime, symsErr := p.Finder.FindSymbols(path, id)
+	syms, runtime, symsErr := p.Locator.FindSymbols(path, id)
 	if symsErr == nil {
 		err = nil
 		files.add(syms, forSymbols)
@@ -191,7 +191,7 @@ func (p *Packer) find(path string, id dso.BuildID) (files parts, supp *dso.Image
 	if p.NoDebug {
 		return files, nil, nil, err
 	}
-	dwarf, supp, debug := p.Finder.Debug(path, id)
+	dwarf, supp, debug := p.Locator.Debug(path, id)
 	if dwarf != nil {
 		files.add(dwarf, forDWARF)
 	}
@@ -209,7 +209,7 @@ func (l parts) of(im *dso.Image) *dso.Image {
 }
 
 // places are the names of a DSO's files in an archive, that of the code first: such
-// as a Finder looks at, in its order.
+// as a Locator looks at, in its order.
 func places(file string, id dso.BuildID) []string {
 	name := strings.TrimPrefix(path.Clean("/"+file), "/")
 	if file == dso.VDSO {
@@ -257,7 +257,7 @@ func changed(path string) time.Time {
 // recorded, and its vmlinux where there is one. hit are addresses of its functions
 // that samples hit, as the symbols have them.
 func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
-	f, err := p.Finder.Kallsyms(id)
+	f, err := p.Locator.Kallsyms(id)
 	if err == nil {
 		err = p.copy(procName("kallsyms", id), f)
 	}
@@ -266,7 +266,7 @@ func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
 	}
 	var files parts
 	defer func() { files.close() }()
-	for im, e := range p.Finder.Kernels(id) {
+	for im, e := range p.Locator.Kernels(id) {
 		if e == nil && im.HasSymtab() {
 			files.add(im, forCode|forSymbols)
 			break
@@ -275,7 +275,7 @@ func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
 	}
 	if !p.NoDebug {
 		var dwarf *dso.Image
-		if dwarf, debug = p.Finder.Vmlinux(id); dwarf != nil {
+		if dwarf, debug = p.Locator.Vmlinux(id); dwarf != nil {
 			files.add(dwarf, forDWARF)
 		}
 	}
@@ -308,9 +308,9 @@ func procName(base string, id dso.BuildID) string {
 	return ".debug/[kernel." + base + "]/" + id.String() + "/" + base
 }
 
-// AddFileOf packs a file that process pid wrote, as Finder.OpenOf finds it, whole.
+// AddFileOf packs a file that process pid wrote, as Locator.OpenOf finds it, whole.
 func (p *Packer) AddFileOf(pid int32, name string) error {
-	f, err := p.Finder.OpenOf(pid, name)
+	f, err := p.Locator.OpenOf(pid, name)
 	if err != nil {
 		return err
 	}

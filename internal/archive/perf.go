@@ -17,15 +17,15 @@ import (
 // the link .build-id/ID leads to the directory (build_id_cache__add_s in
 // tools/perf/util/build-id.c).
 type PerfWriter struct {
-	Finder *dso.Finder
-	tar    *tar.Writer
-	names  map[string]bool
-	now    time.Time // of members without a time
+	Locator *dso.Locator
+	tar     *tar.Writer
+	names   map[string]bool
+	now     time.Time // of members without a time
 }
 
 // NewPerfWriter returns one that writes to out.
-func NewPerfWriter(f *dso.Finder, out io.Writer, now time.Time) *PerfWriter {
-	return &PerfWriter{Finder: f, tar: tar.NewWriter(out), names: map[string]bool{}, now: now}
+func NewPerfWriter(f *dso.Locator, out io.Writer, now time.Time) *PerfWriter {
+	return &PerfWriter{Locator: f, tar: tar.NewWriter(out), names: map[string]bool{}, now: now}
 }
 
 // Close ends the archive.
@@ -35,7 +35,7 @@ func (w *PerfWriter) Close() error { return w.tar.Close() }
 // information if that is another, whole.
 func (w *PerfWriter) AddDSO(d DSO) (err error) {
 	for _, name := range d.Paths {
-		im, e := w.Finder.Find(name, d.ID)
+		im, e := w.Locator.Find(name, d.ID)
 		if e != nil {
 			err = errors.Join(err, e)
 			continue
@@ -51,7 +51,7 @@ func (w *PerfWriter) AddDSO(d DSO) (err error) {
 		if err := w.image(name, d.ID, base, im); err != nil {
 			return err
 		}
-		debug, supp, _ := w.Finder.Debug(name, d.ID)
+		debug, supp, _ := w.Locator.Debug(name, d.ID)
 		defer debug.Close()
 		defer supp.Close()
 		if debug == nil || debug.Path == im.Path {
@@ -64,7 +64,7 @@ func (w *PerfWriter) AddDSO(d DSO) (err error) {
 
 // AddKernel packs the symbols of the kernel.
 func (w *PerfWriter) AddKernel(id dso.BuildID) error {
-	f, err := w.Finder.Kallsyms(id)
+	f, err := w.Locator.Kallsyms(id)
 	if err != nil {
 		return err
 	}

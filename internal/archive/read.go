@@ -109,8 +109,8 @@ func (a *Archive) readIndex(r io.ReaderAt, list []*member) error {
 	return nil
 }
 
-// Finder returns the Finder of the archive's files.
-func (a *Archive) Finder() *dso.Finder { return dso.InFiles(a) }
+// Locator returns the Locator of the archive's files.
+func (a *Archive) Locator() *dso.Locator { return dso.InFiles(a) }
 
 // Names returns the sorted names of the members. The caller must not change them.
 func (a *Archive) Names() []string { return a.names }

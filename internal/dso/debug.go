@@ -52,7 +52,7 @@ func (im *Image) HasDWARF() bool {
 // or nil. path may be a module's name in brackets. The error is a *NoDebugError.
 // If debug is set too, the supplementary file is missing: lines are complete then,
 // but some names of inlined functions are missing. The caller closes both files.
-func (f *Finder) Debug(path string, id BuildID) (debug, supp *Image, err error) {
+func (f *Locator) Debug(path string, id BuildID) (debug, supp *Image, err error) {
 	if id.IsZero() {
 		id = f.OwnID(path)
 	}
@@ -60,7 +60,7 @@ func (f *Finder) Debug(path string, id BuildID) (debug, supp *Image, err error) 
 }
 
 // debug returns the first of the files with DWARF, or else a server's file.
-func (f *Finder) debug(path string, id BuildID, files iter.Seq2[*Image, error]) (debug, supp *Image, err error) {
+func (f *Locator) debug(path string, id BuildID, files iter.Seq2[*Image, error]) (debug, supp *Image, err error) {
 	no := &NoDebugError{Path: path, ID: id}
 	for im, err := range files {
 		if err == nil && im.HasDWARF() {
@@ -92,7 +92,7 @@ const (
 )
 
 // fetch returns a server's file for a build ID, or nil if there are no servers to ask.
-func (f *Finder) fetch(id BuildID, what string) (*Image, error) {
+func (f *Locator) fetch(id BuildID, what string) (*Image, error) {
 	if f.Fetch == nil || id.IsZero() {
 		return nil, nil
 	}
@@ -104,7 +104,7 @@ func (f *Finder) fetch(id BuildID, what string) (*Image, error) {
 }
 
 // supplemented returns debug with the supplementary file that it names.
-func (f *Finder) supplemented(debug *Image) (_, supp *Image, err error) {
+func (f *Locator) supplemented(debug *Image) (_, supp *Image, err error) {
 	name, id := debug.supplement()
 	if name == "" {
 		return debug, nil, nil
@@ -135,7 +135,7 @@ func (f *Finder) supplemented(debug *Image) (_, supp *Image, err error) {
 // supplementPlaces returns the possible paths of the supplementary file that debug
 // calls name: relative to debug, below the debug directory, where distributions
 // move it, and by its build ID.
-func (f *Finder) supplementPlaces(debug *Image, name string, id BuildID) []string {
+func (f *Locator) supplementPlaces(debug *Image, name string, id BuildID) []string {
 	l := []string{filepath.Join(f.debugDir(), ".dwz", filepath.Base(name)), debugDirBuildID(f, name, id), f.CachePath(id, "elf"), f.CachePath(id, "debug")}
 	if filepath.IsAbs(name) {
 		l = append([]string{f.Rooted(name)}, l...)
@@ -219,7 +219,7 @@ func (im *Image) debugLink() (name string, crc uint32, ok bool) {
 }
 
 // debugLinks are the files that the .gnu_debuglink of the file at own may mean.
-func (f *Finder) debugLinks(own string) (l []candidate) {
+func (f *Locator) debugLinks(own string) (l []candidate) {
 	im, err := f.image(own)
 	if err != nil {
 		return nil
@@ -258,7 +258,7 @@ func (im *Image) checksum(want uint32) error {
 // debug, which names it by its DW_AT_comp_dir and DW_AT_dwo_name: packages (.dwp)
 // of the DSO recorded at path and of debug, then the unit's own (.dwo). The caller
 // compares the unit's ID to find the right one, and closes the files.
-func (f *Finder) DWO(path string, debug *Image, compDir, name string) iter.Seq[*Image] {
+func (f *Locator) DWO(path string, debug *Image, compDir, name string) iter.Seq[*Image] {
 	own := name
 	if !filepath.IsAbs(own) {
 		own = filepath.Join(compDir, name)

@@ -88,7 +88,7 @@ func TestDebug(t *testing.T) {
 			for name, contents := range c.files {
 				writeFile(t, real(name), contents)
 			}
-			f := &Finder{BuildIDDir: root + "/c", DebugDir: root + "/d", trees: func() []string { return nil }}
+			f := &Locator{BuildIDDir: root + "/c", DebugDir: root + "/d", trees: func() []string { return nil }}
 			debug, supp, err := f.Debug(filepath.Join(root, "r/lib/x.so"), NewBuildID([]byte(c.id)))
 			for _, is := range []struct {
 				what string
@@ -118,7 +118,7 @@ func TestDebugFetched(t *testing.T) {
 	id := NewBuildID([]byte(idA))
 	right, wrong := writeFile(t, dir+"/right", dwarfFile(idA)), writeFile(t, dir+"/wrong", dwarfFile(idB))
 	var asked []string
-	f := &Finder{BuildIDDir: dir, DebugDir: dir, trees: func() []string { return nil }}
+	f := &Locator{BuildIDDir: dir, DebugDir: dir, trees: func() []string { return nil }}
 	f.Fetch = func(id BuildID, what string) (string, error) {
 		asked = append(asked, what+" "+id.String())
 		return right, nil
@@ -141,7 +141,7 @@ func TestDebugFetched(t *testing.T) {
 func TestVmlinux(t *testing.T) {
 	id := NewBuildID([]byte(idA))
 	root := t.TempDir()
-	f := &Finder{Root: root}
+	f := &Locator{Root: root}
 	look := func(want string) {
 		t.Helper()
 		im, err := f.Vmlinux(id)
@@ -171,7 +171,7 @@ func TestVmlinux(t *testing.T) {
 
 func TestModuleDebug(t *testing.T) {
 	root := t.TempDir()
-	f := &Finder{Root: root}
+	f := &Locator{Root: root}
 	writeFile(t, root+"/lib/modules/1.0/modules.dep", []byte("kernel/a.ko:\nkernel/net/nf-con_track.ko.xz: kernel/a.ko\n"))
 	want := writeFile(t, root+"/usr/lib/debug/lib/modules/1.0/kernel/net/nf-con_track.ko", dwarfFile(idA))
 	writeFile(t, root+"/usr/lib/debug/lib/modules/1.0/kernel/a.ko", dwarfFile(idB))
@@ -188,7 +188,7 @@ func TestModuleDebug(t *testing.T) {
 // With a system root, its files come before this machine's.
 func TestSysroot(t *testing.T) {
 	dir := t.TempDir()
-	f := &Finder{Sysroot: dir + "/s", BuildIDDir: dir, DebugDir: dir, trees: func() []string { return nil }}
+	f := &Locator{Sysroot: dir + "/s", BuildIDDir: dir, DebugDir: dir, trees: func() []string { return nil }}
 	path := writeFile(t, dir+"/x.so", dwarfFile(idA))
 	look := func(id, want string) {
 		t.Helper()
@@ -231,7 +231,7 @@ func TestDebugOfTools(t *testing.T) {
 	run("dwz", "--dwarf-5", "-m", "common5", "-M", "common5", "five", "six")
 	run("objcopy", "--only-keep-debug", "two", "two.debug")
 	run("objcopy", "--strip-debug", "--add-gnu-debuglink=two.debug", "two")
-	var f Finder
+	var f Locator
 	for name, want := range map[string][2]string{"one": {"one", "common"}, "two": {"two.debug", "common"}, "five": {"five", "common5"}} {
 		debug, supp, err := f.Debug(filepath.Join(dir, name), BuildID{})
 		if err != nil || filepath.Base(debug.Path) != want[0] || filepath.Base(supp.Path) != want[1] {
@@ -269,7 +269,7 @@ func TestDWO(t *testing.T) {
 		writeFile(t, filepath.Join(dir, name), dwarfFile(""))
 	}
 	var got []string
-	for im := range new(Finder).DWO(dir+"/x", debug, dir+"/build", "u.dwo") {
+	for im := range new(Locator).DWO(dir+"/x", debug, dir+"/build", "u.dwo") {
 		got = append(got, strings.TrimPrefix(im.Path, dir+"/"))
 		im.Close()
 	}

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// InFiles returns a Finder that looks only in files, for example an archive. files
+// InFiles returns a Locator that looks only in files, for example an archive. files
 // has paths without the first slash, and perf's cache as .debug. Its opened files
 // implement io.ReaderAt.
-func InFiles(files fs.FS) *Finder { return &Finder{Root: "/", files: files} }
+func InFiles(files fs.FS) *Locator { return &Locator{Root: "/", files: files} }
 
 // onDisk opens the files of flags and servers, even if the others are packed.
-var onDisk = new(Finder)
+var onDisk = new(Locator)
 
 // Packed reports whether the files are those of InFiles, which have a Root.
-func (f *Finder) Packed() bool { return f.files != nil }
+func (f *Locator) Packed() bool { return f.files != nil }
 
 // OpenFile opens a file by the path that the other methods return.
-func (f *Finder) OpenFile(path string) (fs.File, error) {
+func (f *Locator) OpenFile(path string) (fs.File, error) {
 	if f.files == nil {
 		return os.Open(path)
 	}
@@ -35,7 +35,7 @@ func (f *Finder) OpenFile(path string) (fs.File, error) {
 func inFiles(path string) string { return strings.TrimPrefix(filepath.Clean(path), "/") }
 
 // glob returns the paths that match the pattern.
-func (f *Finder) glob(pattern string) (l []string) {
+func (f *Locator) glob(pattern string) (l []string) {
 	if f.files == nil {
 		l, _ = filepath.Glob(pattern)
 		return l
@@ -48,7 +48,7 @@ func (f *Finder) glob(pattern string) (l []string) {
 }
 
 // image opens the ELF file at path.
-func (f *Finder) image(path string) (*Image, error) {
+func (f *Locator) image(path string) (*Image, error) {
 	if f.files == nil {
 		return Open(path)
 	}
@@ -82,7 +82,7 @@ func readImage(file fs.File, path string) (*Image, error) {
 // Kallsyms opens the list of symbols of the kernel with build ID id, zero if it
 // was not recorded: the running one's, if it is that, or else the copy in perf's
 // cache.
-func (f *Finder) Kallsyms(id BuildID) (fs.File, error) {
+func (f *Locator) Kallsyms(id BuildID) (fs.File, error) {
 	if f.Root == "" {
 		running, _ := KernelBuildID()
 		if id.IsZero() || id.Matches(running) {

@@ -30,9 +30,9 @@ var kernelPlaces = []string{
 
 // Kernels yields the vmlinux files with the given build ID in the order in which
 // perf tries them: those of the running release, then of others. If
-// Finder.VmlinuxPath is set, it is the only one. Files with another build ID are
+// Locator.VmlinuxPath is set, it is the only one. Files with another build ID are
 // yielded as errors. The caller closes the files.
-func (f *Finder) Kernels(id BuildID) iter.Seq2[*Image, error] {
+func (f *Locator) Kernels(id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if f.VmlinuxPath != "" {
 			yield(onDisk.open(candidate{name: f.VmlinuxPath}, id))
@@ -50,7 +50,7 @@ func (f *Finder) Kernels(id BuildID) iter.Seq2[*Image, error] {
 	}
 }
 
-func (f *Finder) kernelFiles(id BuildID) []string {
+func (f *Locator) kernelFiles(id BuildID) []string {
 	l := []string{f.CachePath(id, "elf"), f.Rooted("/boot/vmlinux")}
 	if rel := osRelease(); rel != "" {
 		for _, p := range kernelPlaces {
@@ -79,7 +79,7 @@ func osRelease() string {
 
 // Vmlinux returns the kernel with build ID id and its DWARF. The error is a
 // *NoDebugError. The receiver closes the file.
-func (f *Finder) Vmlinux(id BuildID) (*Image, error) {
+func (f *Locator) Vmlinux(id BuildID) (*Image, error) {
 	im, supp, err := f.debug(KernelName, id, f.Kernels(id))
 	supp.Close()
 	if im == nil {
@@ -90,7 +90,7 @@ func (f *Finder) Vmlinux(id BuildID) (*Image, error) {
 
 // Kcore opens an archive's copy of the recorded kernel's memory: an ELF file whose
 // segments are some of its functions.
-func (f *Finder) Kcore(id BuildID) (*Image, error) {
+func (f *Locator) Kcore(id BuildID) (*Image, error) {
 	if id.IsZero() {
 		return f.image(f.Rooted("/proc/kcore"))
 	}
@@ -99,7 +99,7 @@ func (f *Finder) Kcore(id BuildID) (*Image, error) {
 
 // moduleFiles are where the module called name, in brackets, may lie: below
 // modules.dep of any release.
-func (f *Finder) moduleFiles(name string) (l []string) {
+func (f *Locator) moduleFiles(name string) (l []string) {
 	name = strings.Trim(name, "[]")
 	for _, list := range f.glob(f.Rooted("/lib/modules/*/modules.dep")) {
 		file := f.moduleIn(list, name)
@@ -115,7 +115,7 @@ func (f *Finder) moduleFiles(name string) (l []string) {
 
 // moduleIn returns the file of a module as a modules.dep has it, without what it
 // is compressed with.
-func (f *Finder) moduleIn(list, name string) string {
+func (f *Locator) moduleIn(list, name string) string {
 	fd, err := f.OpenFile(list)
 	if err != nil {
 		return ""

@@ -43,7 +43,7 @@ func TestMiniDebug(t *testing.T) {
 		}
 	}
 	path := writeFile(t, t.TempDir()+"/x", withMini(packed))
-	syms, runtime, err := new(Finder).FindSymbols(path, BuildID{})
+	syms, runtime, err := new(Locator).FindSymbols(path, BuildID{})
 	if err != nil || syms == runtime || !syms.HasSymtab() || runtime.Path != path {
 		t.Errorf("symbols of %v, runtime %v, %v", syms, runtime, err)
 	}

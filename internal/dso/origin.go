@@ -15,7 +15,7 @@ const (
 
 // Origin returns where the file lies that has the symbols of the DSO recorded at path
 // with build ID id.
-func (f *Finder) Origin(file, path string, id BuildID) Origin {
+func (f *Locator) Origin(file, path string, id BuildID) Origin {
 	if id.IsZero() {
 		id = f.OwnID(path)
 	}

@@ -23,7 +23,7 @@ const proc = "/proc"
 // OpenOf opens a file that process pid wrote, in the process's mount namespace. name
 // is its path, with %d for the process's pid in its own PID namespace. As in perf
 // the file must belong to the user or root, unless Force is set.
-func (f *Finder) OpenOf(pid int32, name string) (fs.File, error) {
+func (f *Locator) OpenOf(pid int32, name string) (fs.File, error) {
 	numbered := func(n int32) string { return strings.ReplaceAll(name, "%d", fmt.Sprint(n)) }
 	if f.files != nil {
 		return f.OpenFile(numbered(pid))
@@ -40,7 +40,7 @@ func (f *Finder) OpenOf(pid int32, name string) (fs.File, error) {
 	return f.openOwned(numbered(pid))
 }
 
-func (f *Finder) openOwned(path string) (fs.File, error) {
+func (f *Locator) openOwned(path string) (fs.File, error) {
 	st, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

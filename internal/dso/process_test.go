@@ -39,7 +39,7 @@ func TestOpenOfContainer(t *testing.T) {
 		t.Skipf("no namespaces: the process says that it is %q: %v", number, err)
 	}
 	pid := int32(cmd.Process.Pid)
-	file, err := new(Finder).OpenOf(pid, "/tmp/perf-%d.map")
+	file, err := new(Locator).OpenOf(pid, "/tmp/perf-%d.map")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestOpenOfContainer(t *testing.T) {
 
 func TestOpenOf(t *testing.T) {
 	dir := t.TempDir()
-	f := &Finder{Root: dir}
+	f := &Locator{Root: dir}
 	writeFile(t, dir+"/tmp/jit-7.dump", []byte("x"))
 	file, err := f.OpenOf(7, "/tmp/jit-%d.dump")
 	if err != nil {
@@ -96,7 +96,7 @@ func TestFindDeleted(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}()
-	f := &Finder{BuildIDDir: dir, DebugDir: dir, trees: func() []string { return nil }}
+	f := &Locator{BuildIDDir: dir, DebugDir: dir, trees: func() []string { return nil }}
 	im, err := f.Find(path+deleted, id)
 	if err != nil || im.Path != path {
 		t.Errorf("the same file in its place: %v, %v", im, err)

@@ -8,14 +8,14 @@ import "gperf/symbolize/srcline"
 // Calls then looks up the call before it. If the address before it has no line, it
 // is the return address of a signal handler, which no call pushed, and is looked up
 // itself.
-func (f *Frame) Calls(caller bool) []srcline.Call {
+func (f *Frame) Calls(caller bool) []srcline.InlineFrame {
 	kept := &f.calls
 	if caller {
 		kept = &f.callers
 	}
 	calls := kept.Load()
 	if calls == nil {
-		var l []srcline.Call
+		var l []srcline.InlineFrame
 		if caller {
 			l = f.lookUpCalls(f.IP - 1)
 		}
@@ -28,19 +28,19 @@ func (f *Frame) Calls(caller bool) []srcline.Call {
 	return *calls
 }
 
-func (f *Frame) lookUpCalls(ip uint64) (calls []srcline.Call) {
+func (f *Frame) lookUpCalls(ip uint64) (calls []srcline.InlineFrame) {
 	switch m := f.Map; {
 	case m == nil || f.symbols == nil:
 	case m.symbol != nil:
 		if file, line := f.JITLine(); line > 0 {
-			calls = []srcline.Call{{Function: m.symbol.Name, File: file, Line: line}}
+			calls = []srcline.InlineFrame{{Function: m.symbol.Name, File: file, Line: line}}
 		}
 	case m.DSO.IsKernel():
-		calls, _ = f.symbols.KernelCalls(ip)
+		calls, _ = f.symbols.KernelSource(ip)
 	case f.Kernel:
-		calls, _ = f.symbols.ModuleCalls(m.DSO.Name, m.DSO.BuildID, ip)
+		calls, _ = f.symbols.ModuleSource(m.DSO.Name, m.DSO.BuildID, ip)
 	default:
-		calls, _ = f.symbols.UserCalls(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
+		calls, _ = f.symbols.UserSource(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
 	}
 	return calls
 }

@@ -62,7 +62,7 @@ func (h *History) jitDump(r *format.Mmap, p *process, d *DSO) {
 		h.jit.open = map[jitKey]bool{}
 	}
 	h.jit.open[key] = true
-	file, err := h.sym.Finder().OpenOf(r.PID, r.Filename)
+	file, err := h.sym.Locator().OpenOf(r.PID, r.Filename)
 	if err != nil {
 		return
 	}

@@ -53,7 +53,7 @@ func TestJITDump(t *testing.T) {
 		{0, 9, map[uint64]string{0x1010: "first", 0x1090: "second"}},
 	} {
 		f := &format.File{Order: binary.LittleEndian, Attrs: []format.Attr{{Flags: format.FlagUseClockID, ClockID: tc.clock}}}
-		h := New(f, symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: root}}))
+		h := New(f, symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: root}}))
 		h.Apply(mmapOf(7, 0, 0x10000, 0, "//anon"))
 		h.Apply(mmapOf(7, 0x20000, 0x1000, 0, "/dumps/jit-7.dump"))
 		h.jitUntil(tc.time)
@@ -79,7 +79,7 @@ func TestNamedMemory(t *testing.T) {
 	if err := os.WriteFile(root+"/tmp/perf-7.map", []byte("1000 100 made up\n21000 100 of huge pages\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	h := New(&format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, 1)}, symbolize.New(symbolize.Options{Finder: &dso.Finder{Root: root}}))
+	h := New(&format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, 1)}, symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: root}}))
 	h.Apply(mmapOf(7, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
 	h.Apply(mmapOf(8, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
 	huge := mmapOf(7, 0x20000, 0x2000, 0, "/huge/file")

@@ -71,7 +71,7 @@ type Frame struct {
 	off     uint64
 	why     symbolize.Reason
 
-	calls, callers atomic.Pointer[[]srcline.Call] // at the address, and one byte before
+	calls, callers atomic.Pointer[[]srcline.InlineFrame] // at the address, and one byte before
 }
 
 // NamedFrame returns a frame with the given symbol, which may be nil.

@@ -37,7 +37,7 @@ const maxUnwound = 127
 
 func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 	var cache *unwind.Cache // nil without a home directory: tables are built each time
-	if !sym.Finder().Packed() {
+	if !sym.Locator().Packed() {
 		// Files of an archive are not this machine's and may lack code: do not cache their tables on disk.
 		cache, _ = unwind.NewCache()
 	}
@@ -223,7 +223,7 @@ func (o *objects) end(last *Frame, n int) unwind.Reason {
 // open finds a DSO's CFI. Without CFI or without the file, the walk uses frame
 // pointers.
 func (obj *object) open(o *objects, d *DSO) {
-	image, err := o.sym.Finder().Find(d.Name, d.BuildID)
+	image, err := o.sym.Locator().Find(d.Name, d.BuildID)
 	if err != nil {
 		return
 	}

@@ -133,7 +133,7 @@ func (f *file) readFunctions() error {
 
 // debugSymbols returns the symbols of this file's debug information file, if there is one.
 func (f *file) debugSymbols() (l []elf.Symbol) {
-	for im, err := range new(dso.Finder).Candidates(f.path, f.BuildID()) {
+	for im, err := range new(dso.Locator).Candidates(f.path, f.BuildID()) {
 		has := err == nil && im.HasSymtab()
 		im.Close()
 		if has {

@@ -33,7 +33,7 @@ type block struct {
 	at     uint64 // the address of Place
 	text   []byte
 
-	last srcline.Call // whose source line was written last
+	last srcline.InlineFrame // whose source line was written last
 }
 
 // block returns a function's text. The error is a *symbolize.NoCodeError, a
@@ -245,15 +245,15 @@ func (b *block) writeInst(i int) {
 }
 
 // lineOf returns the innermost source line of an instruction.
-func (b *block) lineOf(in *disasm.Inst) (srcline.Call, bool) {
-	var calls []srcline.Call
+func (b *block) lineOf(in *disasm.Inst) (srcline.InlineFrame, bool) {
+	var calls []srcline.InlineFrame
 	if at := b.fn.start + in.Addr - b.base; b.fn.kernel {
-		calls, _ = b.sym.KernelCalls(at)
+		calls, _ = b.sym.KernelSource(at)
 	} else {
-		calls, _ = b.sym.UserCalls(b.fn.dso.Name, b.fn.dso.BuildID, at)
+		calls, _ = b.sym.UserSource(b.fn.dso.Name, b.fn.dso.BuildID, at)
 	}
 	if len(calls) == 0 || calls[0].File == "" || calls[0].Line == 0 {
-		return srcline.Call{}, false
+		return srcline.InlineFrame{}, false
 	}
 	return calls[0], true
 }
@@ -261,7 +261,7 @@ func (b *block) lineOf(in *disasm.Inst) (srcline.Call, bool) {
 // writeSource writes a source line, unless it is the last one written: its text,
 // after its function if that changes, or only file and line if the file is
 // missing.
-func (b *block) writeSource(c srcline.Call) {
+func (b *block) writeSource(c srcline.InlineFrame) {
 	last := b.last
 	if b.last = c; c.File == last.File && c.Line == last.Line {
 		return

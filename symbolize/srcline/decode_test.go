@@ -174,9 +174,9 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := []Call{{File: "/x/a.c", Top: 3}, {File: "/b.h"}}
+	files := []InlineFrame{{File: "/x/a.c", Top: 3}, {File: "/b.h"}}
 	for addr := uint64(80); addr < 400; addr++ {
-		var want []Call
+		var want []InlineFrame
 		i := int(addr) - 90
 		at := files[max(i, 0)%2]
 		at.Line, at.Column = 1000-i, max(i, 0)%3
@@ -184,12 +184,12 @@ func TestTable(t *testing.T) {
 		case addr < 90 || addr >= 390:
 		case addr >= 120 && addr < 140:
 			at.Function, at.StartLine, at.Inlined = "inner", 1, true
-			want = []Call{at, {Function: "outer", File: "/x/a.c", Top: 3, Line: 7, Column: 3, StartLine: 5}}
+			want = []InlineFrame{at, {Function: "outer", File: "/x/a.c", Top: 3, Line: 7, Column: 3, StartLine: 5}}
 		case addr >= 100 && addr < 200:
 			at.Function, at.StartLine = "outer", 5
-			want = []Call{at}
+			want = []InlineFrame{at}
 		default:
-			want = []Call{at}
+			want = []InlineFrame{at}
 		}
 		if got := b.lookup(addr, strings.b); !slices.Equal(got, want) {
 			t.Fatalf("%d: %+v, want %+v", addr, got, want)

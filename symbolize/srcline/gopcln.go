@@ -180,14 +180,14 @@ func (f *goFunction) place(vaddr uint64) (file string, line int) {
 }
 
 // lookup returns the functions at a vaddr as Index.Lookup does.
-func (g *goTable) lookup(vaddr uint64) (calls []Call) {
+func (g *goTable) lookup(vaddr uint64) (calls []InlineFrame) {
 	f, ok := g.function(vaddr)
 	if !ok || f.value(f.lines, vaddr) < 0 { // after the code of a function
 		return nil
 	}
 	for len(calls) < maxChain {
 		file, line := f.place(vaddr)
-		call := Call{Function: string(cstringAt(g.names, uint64(f.name))), File: file, Line: line, StartLine: int(f.startLine)}
+		call := InlineFrame{Function: string(cstringAt(g.names, uint64(f.name))), File: file, Line: line, StartLine: int(f.startLine)}
 		i := f.value(f.inlined, vaddr)
 		if i < 0 || f.tree == nil {
 			return append(calls, call)

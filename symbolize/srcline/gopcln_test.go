@@ -177,9 +177,9 @@ func TestGoTableMade(t *testing.T) {
 				t.Fatal(err)
 			}
 			g.funcData = tree
-			outer := Call{Function: "main.outer", File: "a.go", Line: 10, StartLine: 10}
-			inner := Call{Function: "main.inner", File: "b.go", Line: 3, StartLine: 2, Inlined: true}
-			for vaddr, want := range map[uint64][]Call{0xfff: nil, 0x1000: {outer}, 0x1007: {outer}, 0x1008: {inner, outer}, 0x100f: {inner, outer}, 0x1010: nil} {
+			outer := InlineFrame{Function: "main.outer", File: "a.go", Line: 10, StartLine: 10}
+			inner := InlineFrame{Function: "main.inner", File: "b.go", Line: 3, StartLine: 2, Inlined: true}
+			for vaddr, want := range map[uint64][]InlineFrame{0xfff: nil, 0x1000: {outer}, 0x1007: {outer}, 0x1008: {inner, outer}, 0x100f: {inner, outer}, 0x1010: nil} {
 				if got := g.lookup(vaddr); !slices.Equal(got, want) {
 					t.Errorf("big-endian %v, %d-byte words, %#x:\n got %+v\nwant %+v", big, ptr, vaddr, got, want)
 				}

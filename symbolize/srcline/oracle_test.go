@@ -51,7 +51,7 @@ func source(t *testing.T, name string) string {
 }
 
 // llvmSymbolizer returns what LLVM says of addresses.
-func llvmSymbolizer(t *testing.T, path string, addrs []uint64) [][]Call {
+func llvmSymbolizer(t *testing.T, path string, addrs []uint64) [][]InlineFrame {
 	t.Helper()
 	var in strings.Builder
 	for _, a := range addrs {
@@ -64,14 +64,14 @@ func llvmSymbolizer(t *testing.T, path string, addrs []uint64) [][]Call {
 	if err != nil {
 		t.Fatalf("llvm-symbolizer: %v", err)
 	}
-	var all [][]Call
-	var calls []Call
+	var all [][]InlineFrame
+	var calls []InlineFrame
 	for s := bufio.NewScanner(strings.NewReader(string(out))); s.Scan(); {
 		if s.Text() == "" {
 			all, calls = append(all, calls), nil
 			continue
 		}
-		c := Call{Function: s.Text()}
+		c := InlineFrame{Function: s.Text()}
 		s.Scan()
 		f := strings.Split(s.Text(), ":")
 		n := len(f)
@@ -101,7 +101,7 @@ func openIndex(t *testing.T, path, supp string) *Index {
 		files.Supp = open(supp)
 	}
 	files.DWO = func(compDir, name string) iter.Seq[*dso.Image] {
-		return new(dso.Finder).DWO(path, files.Debug, compDir, name)
+		return new(dso.Locator).DWO(path, files.Debug, compDir, name)
 	}
 	x, err := Open(nil, dso.BuildID{}, func() (Files, error) { return files, nil })
 	if err != nil {
@@ -146,7 +146,7 @@ func randomCode(x *Index, n int) []uint64 {
 // If the compilation directory is relative, LLVM, binutils and elfutils prepend it
 // to itself ("./resolv/./resolv/res_send.c"). gperf prints it once, since in DWARF 5
 // directory 0 is that directory, and omits a directory ".".
-func sameCalls(got, want []Call, symbols map[string]uint64) bool {
+func sameCalls(got, want []InlineFrame, symbols map[string]uint64) bool {
 	if len(got) == 0 {
 		return len(want) == 1 && want[0].File == "??"
 	}

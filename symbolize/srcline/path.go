@@ -7,7 +7,7 @@ import (
 
 // Path returns the call's file as perf shows it: its base name, or the whole path;
 // "??" where it is not known.
-func (c *Call) Path(whole bool) string {
+func (c *InlineFrame) Path(whole bool) string {
 	switch {
 	case c.File == "":
 		return "??"
@@ -19,7 +19,7 @@ func (c *Call) Path(whole bool) string {
 
 // TreePath is Path with the path from the top of the file's tree, as far as that
 // is known, instead of the base name.
-func (c *Call) TreePath(whole bool) string {
+func (c *InlineFrame) TreePath(whole bool) string {
 	if whole || c.Top == 0 {
 		return c.Path(true)
 	}

@@ -17,7 +17,7 @@ func TestPath(t *testing.T) {
 		{"a.c", "", "a.c", "a.c"},
 		{"dir/../", "dir", "..", "dir/../"},
 	} {
-		call := Call{File: c.file, Top: topOf([]byte(c.file), []byte(c.compDir))}
+		call := InlineFrame{File: c.file, Top: topOf([]byte(c.file), []byte(c.compDir))}
 		if base, tree := call.Path(false), call.TreePath(false); base != c.base || tree != c.tree {
 			t.Errorf("%s of %s: %s and %s, want %s and %s", c.file, c.compDir, base, tree, c.base, c.tree)
 		}

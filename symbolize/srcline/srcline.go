@@ -27,8 +27,8 @@ var ErrNoLines = errors.New("no line information")
 
 var errDamaged = errors.New("damaged")
 
-// Call is one function that an address belongs to.
-type Call struct {
+// InlineFrame is one function that an address belongs to.
+type InlineFrame struct {
 	Function  string // its linkage name, or else its name, as DWARF has it; "" if there is none
 	File      string // path in DWARF, relative to the compilation directory; "" if unknown
 	Top       int    // bytes of File that lead to the top of its tree; 0: not known
@@ -144,8 +144,8 @@ func (x *Index) Problem() error {
 
 // Lookup returns the functions at vaddr, the innermost first, inlined ones before
 // the one that they were inlined into; nil if nothing is known. Only where there is
-// a line and no function, a Call has none.
-func (x *Index) Lookup(vaddr uint64) []Call {
+// a line and no function, an InlineFrame has none.
+func (x *Index) Lookup(vaddr uint64) []InlineFrame {
 	if x.golang != nil {
 		return x.golang.lookup(vaddr)
 	}

@@ -267,7 +267,7 @@ func (w *rowWriter) put(r row) {
 
 // lookup returns the calls at an address, nil if there is nothing known. It does
 // not trust the table.
-func (t table) lookup(addr uint64, strings []byte) []Call {
+func (t table) lookup(addr uint64, strings []byte) []InlineFrame {
 	if len(t) < tableHeader {
 		return nil
 	}
@@ -321,8 +321,8 @@ type decoder struct {
 // maxChain bounds the functions at one address.
 const maxChain = 1 << 10
 
-func (d *decoder) calls(r row) []Call {
-	var calls []Call
+func (d *decoder) calls(r row) []InlineFrame {
+	var calls []InlineFrame
 	file, line, column := r.file, r.line, r.column
 	for at := r.node; at != 0 && len(calls) < maxChain; {
 		c := dwarf.Cursor{B: d.nodes}
@@ -344,12 +344,12 @@ func (d *decoder) calls(r row) []Call {
 	if len(calls) > 0 {
 		return nil // the innermost has no end
 	}
-	return []Call{d.call(file, line, column)}
+	return []InlineFrame{d.call(file, line, column)}
 }
 
 // call returns the call at a place in the source.
-func (d *decoder) call(file, line, column uint64) Call {
-	c := Call{Line: int(line), Column: int(column)}
+func (d *decoder) call(file, line, column uint64) InlineFrame {
+	c := InlineFrame{Line: int(line), Column: int(column)}
 	if file != 0 && file < uint64(len(d.files)/fileSize) {
 		f := d.files[fileSize*file:]
 		c.File = d.string(uint64(binary.LittleEndian.Uint32(f)))

@@ -55,7 +55,7 @@ func OpenProgram(path string) (p *Program, err error) {
 // OpenDebug opens the file with the DWARF of a program or library, which may be a separate
 // one. The error is a *NoDebugError if there is none.
 func OpenDebug(im *dso.Image) (*elf.File, error) {
-	for debug, err := range new(dso.Finder).Candidates(im.Path, im.BuildID()) {
+	for debug, err := range new(dso.Locator).Candidates(im.Path, im.BuildID()) {
 		if err != nil {
 			continue
 		}

@@ -20,7 +20,7 @@ func Symbol(path string, off uint64, name string) (at int64, err error) {
 	if !ok {
 		return 0, fmt.Errorf("there is no code at offset %#x of %s", off, path)
 	}
-	var finder dso.Finder
+	var finder dso.Locator
 	for table, err := range finder.Candidates(path, im.BuildID()) {
 		if err != nil {
 			continue

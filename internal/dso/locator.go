@@ -15,9 +15,9 @@ import (
 // VDSO is the name under which the kernel's shared object is recorded.
 const VDSO = "[vdso]"
 
-// Finder finds the ELF files of a recorded DSO. The zero value looks where perf
+// Locator finds the ELF files of a recorded DSO. The zero value looks where perf
 // looks by default. It may be used from several goroutines.
-type Finder struct {
+type Locator struct {
 	// Root is a directory that holds a copy of the recorded machine's files
 	// (perf's --symfs): with it nothing is looked for elsewhere, neither in this
 	// machine's caches nor in its kernel. "" means this machine.
@@ -49,7 +49,7 @@ type Finder struct {
 // place is where a DSO's file may be: file returns its name, or "".
 type place struct {
 	origin Origin
-	file   func(f *Finder, path string, id BuildID) string
+	file   func(f *Locator, path string, id BuildID) string
 }
 
 // places is where a DSO's files are looked for, in the order in which perf tries
@@ -65,7 +65,7 @@ var places = []place{
 }
 
 // CacheDir is the directory of perf's cache, "" if there is none.
-func (f *Finder) CacheDir() string {
+func (f *Locator) CacheDir() string {
 	if f.BuildIDDir != "" {
 		return f.BuildIDDir
 	}
@@ -79,7 +79,7 @@ func (f *Finder) CacheDir() string {
 	return filepath.Join(home, ".debug")
 }
 
-func (f *Finder) debugDir() string {
+func (f *Locator) debugDir() string {
 	if f.DebugDir != "" {
 		return f.DebugDir
 	}
@@ -87,7 +87,7 @@ func (f *Finder) debugDir() string {
 }
 
 // Rooted returns where the file that is recorded at path lies.
-func (f *Finder) Rooted(path string) string {
+func (f *Locator) Rooted(path string) string {
 	switch {
 	case f.Root == "":
 		return path
@@ -99,7 +99,7 @@ func (f *Finder) Rooted(path string) string {
 
 // CachePath returns the path of a file of perf's build-ID cache: base is "elf",
 // "debug", "vdso" or "kallsyms". It returns "" where there is no cache or no ID.
-func (f *Finder) CachePath(id BuildID, base string) string {
+func (f *Locator) CachePath(id BuildID, base string) string {
 	dir, hex := f.CacheDir(), id.String()
 	if dir == "" || len(hex) < 3 {
 		return ""
@@ -113,11 +113,11 @@ func (f *Finder) CachePath(id BuildID, base string) string {
 }
 
 // KallsymsPath returns where perf's cache keeps the kallsyms of a kernel.
-func (f *Finder) KallsymsPath(id BuildID) string { return f.procPath("kallsyms", id) }
+func (f *Locator) KallsymsPath(id BuildID) string { return f.procPath("kallsyms", id) }
 
 // procPath returns where the cache keeps a file of /proc of a kernel; "" where there
 // is no cache or no ID.
-func (f *Finder) procPath(base string, id BuildID) string {
+func (f *Locator) procPath(base string, id BuildID) string {
 	dir := f.CacheDir()
 	if dir == "" || id.IsZero() {
 		return ""
@@ -125,24 +125,24 @@ func (f *Finder) procPath(base string, id BuildID) string {
 	return filepath.Join(dir, "[kernel."+base+"]", id.String(), base)
 }
 
-func buildIDCacheELF(f *Finder, path string, id BuildID) string {
+func buildIDCacheELF(f *Locator, path string, id BuildID) string {
 	if path == VDSO {
 		return f.CachePath(id, "vdso")
 	}
 	return f.CachePath(id, "elf")
 }
 
-func buildIDCacheDebug(f *Finder, _ string, id BuildID) string { return f.CachePath(id, "debug") }
+func buildIDCacheDebug(f *Locator, _ string, id BuildID) string { return f.CachePath(id, "debug") }
 
-func debugDirPathDebug(f *Finder, path string, _ BuildID) string {
+func debugDirPathDebug(f *Locator, path string, _ BuildID) string {
 	return filepath.Join(f.debugDir(), path) + ".debug"
 }
 
-func debugDirPath(f *Finder, path string, _ BuildID) string {
+func debugDirPath(f *Locator, path string, _ BuildID) string {
 	return filepath.Join(f.debugDir(), path)
 }
 
-func debugDirBuildID(f *Finder, _ string, id BuildID) string {
+func debugDirBuildID(f *Locator, _ string, id BuildID) string {
 	hex := id.String()
 	if len(hex) < 3 {
 		return ""
@@ -152,7 +152,7 @@ func debugDirBuildID(f *Finder, _ string, id BuildID) string {
 
 // recordedPath is the DSO itself. What has no absolute path is no file, however
 // it is called: "[heap]", "//anon", "anon_inode:…".
-func recordedPath(f *Finder, path string, _ BuildID) string {
+func recordedPath(f *Locator, path string, _ BuildID) string {
 	switch {
 	case filepath.IsAbs(path):
 		return f.Rooted(path)
@@ -170,7 +170,7 @@ type candidate struct {
 
 // OwnID is the build ID of the file at the recorded path, or of the running kernel's
 // vdso; zero if it has none.
-func (f *Finder) OwnID(path string) (id BuildID) {
+func (f *Locator) OwnID(path string) (id BuildID) {
 	if f.Sysroot != "" {
 		if id := f.below(f.Sysroot).OwnID(path); !id.IsZero() {
 			return id
@@ -185,7 +185,7 @@ func (f *Finder) OwnID(path string) (id BuildID) {
 	return id
 }
 
-func besideDotDebug(f *Finder, path string, _ BuildID) string {
+func besideDotDebug(f *Locator, path string, _ BuildID) string {
 	dir, base := filepath.Split(f.Rooted(path))
 	return filepath.Join(dir, ".debug", base)
 }
@@ -197,7 +197,7 @@ func besideDotDebug(f *Finder, path string, _ BuildID) string {
 // if it is the recorded path itself. What is found nowhere may have been deleted
 // and still be mapped, or lie in the tree of a process in a mount namespace of its
 // own, if that still runs. The receiver of an Image closes it.
-func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
+func (f *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if id.IsZero() {
 			id = f.OwnID(path)
@@ -236,11 +236,11 @@ func (f *Finder) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	}
 }
 
-// below returns the Finder of a tree of files.
-func (f *Finder) below(root string) *Finder { return &Finder{Root: root} }
+// below returns the Locator of a tree of files.
+func (f *Locator) below(root string) *Locator { return &Locator{Root: root} }
 
 // each yields the files in the places of perf; the result is yield's last.
-func (f *Finder) each(path string, id BuildID, yield func(*Image, error) bool) bool {
+func (f *Locator) each(path string, id BuildID, yield func(*Image, error) bool) bool {
 	own := recordedPath(f, path, id)
 	for _, c := range f.named(path, id, own) {
 		im, err := f.open(c, id)
@@ -255,7 +255,7 @@ func (f *Finder) each(path string, id BuildID, yield func(*Image, error) bool) b
 }
 
 // named returns the candidates that each tries; few of them exist.
-func (f *Finder) named(path string, id BuildID, own string) (l []candidate) {
+func (f *Locator) named(path string, id BuildID, own string) (l []candidate) {
 	if own != VDSO && own != "" {
 		l = f.debugLinks(own)
 	}
@@ -272,7 +272,7 @@ func (f *Finder) named(path string, id BuildID, own string) (l []candidate) {
 	return l
 }
 
-func (f *Finder) otherTrees() []string {
+func (f *Locator) otherTrees() []string {
 	if f.trees != nil {
 		return f.trees()
 	}
@@ -300,7 +300,7 @@ var otherTrees = sync.OnceValue(func() (l []string) {
 })
 
 // open opens a candidate and checks its build ID, or its checksum without an ID.
-func (f *Finder) open(c candidate, id BuildID) (im *Image, err error) {
+func (f *Locator) open(c candidate, id BuildID) (im *Image, err error) {
 	if c.name == VDSO {
 		im, err = f.openVDSO()
 	} else {
@@ -327,7 +327,7 @@ func (f *Finder) open(c candidate, id BuildID) (im *Image, err error) {
 // Find returns the ELF file with the code of the DSO recorded at path with build
 // ID id, which may be zero. The error says why the recorded path itself could
 // not be used.
-func (f *Finder) Find(path string, id BuildID) (*Image, error) {
+func (f *Locator) Find(path string, id BuildID) (*Image, error) {
 	var why error
 	for im, err := range f.Candidates(path, id) {
 		switch {
@@ -347,7 +347,7 @@ func (f *Finder) Find(path string, id BuildID) (*Image, error) {
 // section layout of the mapped file. Each replaces the other if that is missing;
 // both may be the same Image. If no file has a .symtab, the runtime's
 // .gnu_debugdata is used, or else a file from servers.
-func (f *Finder) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
+func (f *Locator) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
 	var why error
 	if id.IsZero() {
 		id = f.OwnID(path)
@@ -411,7 +411,7 @@ func notFound(path string, why error) error {
 }
 
 // openVDSO opens the vdso of the running kernel.
-func (f *Finder) openVDSO() (*Image, error) {
+func (f *Locator) openVDSO() (*Image, error) {
 	if f.files != nil {
 		return f.image(VDSO)
 	}
