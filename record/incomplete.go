@@ -30,8 +30,8 @@ func (c incomplete) add(end bpf.End, space *space, ip uint64) {
 	k := Incomplete{Cause: end}
 	if space != nil {
 		k.Program = space.program()
-		if i := space.find(ip); i >= 0 {
-			k.DSO = space.maps[i].file.name
+		if m := space.find(ip); m != nil {
+			k.DSO = m.file.name
 		}
 	}
 	if _, known := c[k]; !known && len(c) >= maxPlaces {

@@ -74,8 +74,8 @@ func (d *dwarf) look(pid int32, head *bpf.Head) *space {
 // request starts making the table that BPF missed at an address. The walk in Go may need
 // others, or may not reach that address.
 func (d *dwarf) request(s *space, at uint64) {
-	if i := s.find(at); i >= 0 {
-		d.builder.request(s.maps[i].file)
+	if m := s.find(at); m != nil {
+		d.builder.request(m.file)
 	}
 }
 
@@ -181,11 +181,10 @@ func (v *view) Mapping(ip uint64) *unwind.Mapping {
 	if v.space == nil {
 		return nil
 	}
-	i := v.space.find(ip)
-	if i < 0 {
+	m := v.space.find(ip)
+	if m == nil {
 		return nil
 	}
-	m := &v.space.maps[i]
 	v.m = unwind.Mapping{Start: m.start, End: m.end}
 	switch m.file.state {
 	case fileUnknown, filePending:
@@ -208,7 +207,7 @@ func (v *view) atEntry(ip uint64) bool {
 	if m == nil || m.Object == nil {
 		return false
 	}
-	f := v.space.maps[v.space.find(ip)].file
+	f := v.space.find(ip).file
 	return f.entry != 0 && ip-m.Bias-f.entry < entrySize
 }
 
@@ -219,7 +218,7 @@ func (v *view) called(ip uint64) bool {
 	if m == nil || m.Object == nil {
 		return false
 	}
-	b, err := v.space.maps[v.space.find(ip)].file.code(ip-m.Bias-8, 8)
+	b, err := v.space.find(ip).file.code(ip-m.Bias-8, 8)
 	if err != nil {
 		return false
 	}

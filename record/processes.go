@@ -1,11 +1,10 @@
 package record
 
 import (
-	"slices"
-	"sort"
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/addrspace"
 	"gperf/internal/procfs"
 )
 
@@ -33,7 +32,7 @@ type process struct {
 // space is the mappings of a process, and of its forked children that have not mapped
 // anything since.
 type space struct {
-	maps []mapping // by address, without overlaps
+	maps addrspace.Space[mapping]
 	refs int
 	run
 }
@@ -119,7 +118,7 @@ func (p *tracker) mmap(proc *process, m *format.Mmap) {
 	s := proc.space
 	if s.refs > 1 {
 		s.refs--
-		s = &space{maps: slices.Clone(s.maps), refs: 1}
+		s = &space{maps: s.maps, refs: 1}
 		proc.space = s
 	}
 	s.dirty = true
@@ -133,47 +132,41 @@ func (p *tracker) touch(proc *process) {
 	}
 }
 
-// insert adds a mapping, and cuts the mappings that it overlaps.
+// insert adds a mapping; the mappings that it overlaps lose that part.
 func (s *space) insert(m mapping) {
-	if m.end <= m.start {
-		return
+	if m.end > m.start {
+		s.maps = s.maps.With(addrspace.Range[mapping]{Start: m.start, End: m.end, Value: m}, cutMapping)
 	}
-	// Mappings i to j-1 overlap.
-	i := sort.Search(len(s.maps), func(i int) bool { return s.maps[i].end > m.start })
-	j := i
-	for j < len(s.maps) && s.maps[j].start < m.end {
-		j++
-	}
-	in := make([]mapping, 0, 3)
-	if i < j && s.maps[i].start < m.start {
-		head := s.maps[i]
-		head.end = m.start
-		in = append(in, head)
-	}
-	in = append(in, m)
-	if i < j && s.maps[j-1].end > m.end {
-		tail := s.maps[j-1]
-		tail.pgoff += m.end - tail.start
-		tail.start = m.end
-		in = append(in, tail)
-	}
-	s.maps = slices.Replace(s.maps, i, j, in...)
 }
 
-// find returns the index of the mapping that contains ip, -1 if there is none.
-func (s *space) find(ip uint64) int {
-	i := sort.Search(len(s.maps), func(i int) bool { return s.maps[i].end > ip })
-	if i == len(s.maps) || ip < s.maps[i].start {
-		return -1
+func cutMapping(old *addrspace.Range[mapping], start, end uint64) mapping {
+	m := old.Value
+	return mapping{start, end, m.pgoff + start - m.start, m.file}
+}
+
+// find returns the mapping that contains ip, nil if there is none.
+func (s *space) find(ip uint64) *mapping {
+	if r := s.maps.Find(ip); r != nil {
+		return &r.Value
 	}
-	return i
+	return nil
+}
+
+// mapsFile reports whether any of the mapped files is one of these.
+func (s *space) mapsFile(is func(*mappedFile) bool) bool {
+	for m := range s.maps.All() {
+		if is(m.Value.file) {
+			return true
+		}
+	}
+	return false
 }
 
 // program returns the name of a space's main program: its file at the lowest address, because
 // the kernel maps the program there. It returns "" if there is none.
 func (s *space) program() string {
-	for i := range s.maps {
-		if name := s.maps[i].file.name; strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "//") {
+	for m := range s.maps.All() {
+		if name := m.Value.file.name; strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "//") {
 			return name
 		}
 	}

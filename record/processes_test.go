@@ -31,7 +31,8 @@ func has(t *testing.T, p *tracker, pid int32, want ...string) {
 		t.Fatalf("process %d is not known", pid)
 	}
 	var got []string
-	for _, m := range proc.space.maps {
+	for r := range proc.space.maps.All() {
+		m := r.Value
 		got = append(got, fmt.Sprintf("%x-%x %x %s", m.start, m.end, m.pgoff, m.file.name))
 	}
 	if !slices.Equal(got, want) {
@@ -54,7 +55,7 @@ func TestTracker(t *testing.T) {
 	has(t, p, 2, "1000-2000 0 /bin/a", "2000-3000 77000 /lib/d", "3000-5000 2000 /bin/a", "8000-9000 100 /lib/c")
 	p.record(mmapRecord(1, 0x4000, 0x8800, 0, "/lib/e"))
 	has(t, p, 1, "1000-4000 0 /bin/a", "4000-8800 0 /lib/e", "8800-9000 900 /lib/c")
-	if p.byPID[1].space.maps[0].file != p.byPID[2].space.maps[0].file {
+	if p.byPID[1].space.find(0x1000).file != p.byPID[2].space.find(0x1000).file {
 		t.Error("two processes' mappings of one file are of different files")
 	}
 
@@ -120,23 +121,6 @@ func TestTrackerCounts(t *testing.T) {
 			if s.refs != n {
 				t.Fatalf("step %d: a space with %d users counts %d", i, n, s.refs)
 			}
-			for j := range s.maps {
-				if m := s.maps[j]; m.start >= m.end || j > 0 && s.maps[j-1].end > m.start {
-					t.Fatalf("step %d: mapping %d of %+v is out of order", i, j, s.maps)
-				}
-			}
-		}
-	}
-}
-
-func TestSpaceFind(t *testing.T) {
-	s := &space{}
-	s.insert(mapping{start: 0x1000, end: 0x2000})
-	s.insert(mapping{start: 0x3000, end: 0x4000})
-	s.insert(mapping{start: 0x4000, end: 0x4001})
-	for ip, want := range map[uint64]int{0: -1, 0xfff: -1, 0x1000: 0, 0x1fff: 0, 0x2000: -1, 0x3000: 1, 0x3fff: 1, 0x4000: 2, 0x4001: -1, 1 << 63: -1} {
-		if got := s.find(ip); got != want {
-			t.Errorf("%#x is in mapping %d, want %d", ip, got, want)
 		}
 	}
 }
@@ -155,9 +139,9 @@ func TestTrackerLooksUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(proc.space.maps, func(m mapping) bool { return m.file.name == exe }) ||
-			!slices.ContainsFunc(proc.space.maps, func(m mapping) bool { return strings.HasPrefix(m.file.name, "[vdso") }) {
-			t.Errorf("%d mappings, none of %s or vdso", len(proc.space.maps), exe)
+		if !proc.space.mapsFile(func(f *mappedFile) bool { return f.name == exe }) ||
+			!proc.space.mapsFile(func(f *mappedFile) bool { return strings.HasPrefix(f.name, "[vdso") }) {
+			t.Errorf("%d mappings, none of %s or vdso", proc.space.maps.Len(), exe)
 		}
 		p.forget()
 	}

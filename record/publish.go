@@ -3,7 +3,6 @@ package record
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"gperf/bpf"
@@ -81,7 +80,7 @@ func (d *dwarf) tableDone(b built) {
 // BPF again.
 func (d *dwarf) changed(is func(*mappedFile) bool) {
 	for _, p := range d.procs.byPID {
-		if p.on && slices.ContainsFunc(p.space.maps, func(m mapping) bool { return is(m.file) }) {
+		if p.on && p.space.mapsFile(is) {
 			p.space.dirty = true
 			d.procs.touch(p)
 		}
@@ -150,8 +149,8 @@ func (d *dwarf) prune(now time.Time) {
 }
 
 func (s *space) markMapped(sweep int) {
-	for i := range s.maps {
-		s.maps[i].file.mapped = sweep
+	for m := range s.maps.All() {
+		m.Value.file.mapped = sweep
 	}
 }
 
@@ -185,8 +184,8 @@ func (d *dwarf) publish() {
 
 func (d *dwarf) setSpace(s *space) (err error) {
 	d.maps = d.maps[:0]
-	for i := range s.maps {
-		d.maps = append(d.maps, s.maps[i].kernelMapping())
+	for m := range s.maps.All() {
+		d.maps = append(d.maps, m.Value.kernelMapping())
 	}
 	s.has = false
 	if s.mappings, err = d.bpf.AddMappings(d.maps); err != nil {

@@ -46,7 +46,8 @@ func TestPrune(t *testing.T) {
 	if k := known(); !k[stays] || k[goes] || !k[pending] || !k[again] {
 		t.Errorf("a file that is mapped is known: %v; none maps it: %v; its table is being made: %v; mapped again: %v", k[stays], k[goes], k[pending], k[again])
 	}
-	needed := &space{maps: []mapping{{file: again}}}
+	needed := &space{}
+	needed.insert(mapping{start: 0x1000, end: 0x2000, file: again})
 	d.held = []held{{space: needed}}
 	d.procs.remove(3)
 	for range 3 {

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,49 +21,78 @@ import (
 
 const root = "../.." // of the checkout
 
-// The house, top down: each package and those of gperf's that it may import.
-//
-//	cmd/gperf ── record ── report ── script
-//	               │          └─────────┴── internal/session ── symbolize
-//	              bpf ── unwind                                    │
-//	               └────────┴──────────── internal/dso ───────────┘
-//	                                         format
-var house = map[string]string{
-	"cmd/gperf":               "symbolize/srcline internal/dso/cache record record/doctor record/event record/probe record/probe/vars record/tracefs report script bpf unwind internal/session symbolize internal/dso format format/tracepoint internal/dso/debuginfod internal/suggest report/annotate report/annotate/disasm internal/archive symbolize/jit",
-	"record/doctor":           "internal/procfs record record/event record/probe record/tracefs bpf internal/dso format",
-	"record":                  "internal/procfs record/event record/probe record/tracefs bpf unwind internal/dso format format/tracepoint",
-	"record/event":            "internal/procfs record/probe record/tracefs internal/suggest format",
-	"record/probe":            "internal/procfs format/tracepoint record/probe/vars record/tracefs internal/suggest internal/dso symbolize/demangle",
-	"record/probe/vars":       "unwind internal/dso internal/dwarf",
-	"record/tracefs":          "internal/suggest format",
-	"internal/suggest":        "",
-	"report":                  "format/syscalls internal/session symbolize symbolize/srcline internal/dso format format/tracepoint",
-	"script":                  "internal/session symbolize symbolize/srcline internal/dso format format/tracepoint",
-	"internal/session":        "symbolize symbolize/srcline internal/dso unwind format format/tracepoint symbolize/jit",
-	"bpf":                     "unwind",
-	"unwind":                  "internal/dso internal/dso/cache internal/dwarf",
-	"symbolize":               "internal/procfs symbolize/srcline internal/dso internal/dso/cache symbolize/demangle symbolize/jit",
-	"symbolize/demangle":      "",
-	"symbolize/jit":           "",
-	"symbolize/srcline":       "internal/dso internal/dso/cache internal/dwarf",
-	"report/annotate":         "internal/session symbolize symbolize/srcline report/annotate/disasm internal/dso format format/tracepoint",
-	"report/annotate/disasm":  "",
-	"internal/dso":            "internal/procfs",
-	"internal/procfs":         "",
-	"internal/dso/cache":      "internal/dso",
-	"internal/dwarf":          "",
-	"internal/archive":        "symbolize/srcline internal/dso",
-	"internal/dso/debuginfod": "internal/dso",
-	"format":                  "format/tracepoint",
-	"format/syscalls":         "",
-	"format/tracepoint":       "",
+// house is the packages by floor, top down. A package imports only packages of lower floors.
+// Each floor has its packages by line, so that changes of several people merge.
+var house = []struct{ question, packages string }{
+	{"What does the user want?", `
+		cmd/gperf
+	`},
+	{"What may be recorded here? What did the samples show?", `
+		record/doctor
+		report
+		report/annotate
+		script
+	`},
+	{"How is it recorded? Which parts of it are shown?", `
+		record
+		internal/archive
+		report/annotate/disasm
+	`},
+	{"Which events? Whose address was it?", `
+		record/event
+		internal/session
+	`},
+	{"Which places are probed? Which programs run in the kernel? What is at the address?", `
+		record/probe
+		bpf
+		symbolize
+	`},
+	{"What does a probe read?", `
+		record/probe/vars
+	`},
+	{"Who called? Which line is it?", `
+		unwind
+		symbolize/srcline
+		symbolize/jit
+		symbolize/demangle
+	`},
+	{"Which file is it?", `
+		internal/dso/cache
+		internal/dso/debuginfod
+		record/tracefs
+	`},
+	{"What is in a file?", `
+		format
+		internal/dso
+	`},
+	{"The ground: formats and structures of others", `
+		format/tracepoint
+		format/syscalls
+		internal/addrspace
+		internal/dwarf
+		internal/procfs
+		internal/suggest
+	`},
+}
 
-	"internal/testutil/stackcollapse": "", // an oracle: nobody has it in the list of imports, so only tests use it
-	"internal/testutil/drops":         "",
-	"internal/testutil/bench":         "",
-	"internal/testutil/kernels":       "",
-	"internal/testutil/programs":      "", // for tests only
-	"internal/testutil/swap":          "", // an oracle of format, so it does without it
+// testFloor is packages that only tests and scripts use. They import none of gperf's.
+const testFloor = `
+	internal/testutil/bench
+	internal/testutil/drops
+	internal/testutil/kernels
+	internal/testutil/programs
+	internal/testutil/stackcollapse
+	internal/testutil/swap
+`
+
+// floorOf returns the floor of a package, 0 for the top, and whether it has one. That of testFloor is -1.
+func floorOf(pkg string) (int, bool) {
+	for i, floor := range house {
+		if slices.Contains(strings.Fields(floor.packages), pkg) {
+			return i, true
+		}
+	}
+	return -1, slices.Contains(strings.Fields(testFloor), pkg)
 }
 
 // rooms are the folders at the top; not all need exist.
@@ -80,7 +112,7 @@ var guests = map[string]string{
 }
 
 type listed struct {
-	ImportPath, Dir                    string
+	ImportPath, Dir, Doc               string
 	GoFiles, IgnoredGoFiles            []string
 	TestGoFiles, XTestGoFiles          []string
 	Imports, TestImports, XTestImports []string
@@ -89,20 +121,66 @@ type listed struct {
 func (p listed) name() string { return strings.TrimPrefix(p.ImportPath, "gperf/") }
 
 func TestHouseImports(t *testing.T) {
+	known := map[string]bool{}
 	for _, p := range list(t) {
-		allowed, ok := house[p.name()]
+		known[p.name()] = true
+		floor, ok := floorOf(p.name())
 		if !ok {
-			t.Errorf("package %s is not in the picture of the house", p.name())
+			t.Errorf("package %s has no floor in the house", p.name())
 			continue
 		}
 		for _, path := range p.Imports {
-			if own, ok := strings.CutPrefix(path, "gperf/"); ok && !slices.Contains(strings.Fields(allowed), own) {
-				t.Errorf("%s imports %s; it may import: %s", p.name(), own, allowed)
+			own, ok := strings.CutPrefix(path, "gperf/")
+			if below, _ := floorOf(own); ok && below <= floor {
+				t.Errorf("%s imports %s, which is not on a lower floor", p.name(), own)
 			}
 		}
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			checkGuest(t, p.name(), path)
 		}
+	}
+	for _, floor := range house {
+		for _, pkg := range strings.Fields(floor.packages) {
+			if !known[pkg] {
+				t.Errorf("the house has %s, which does not exist", pkg)
+			}
+		}
+	}
+}
+
+// TestHousePicture compares the house with docs/architecture.md; -update writes it there.
+func TestHousePicture(t *testing.T) {
+	docs := map[string]string{}
+	for _, p := range list(t) {
+		docs[p.name()] = p.Doc
+	}
+	var b strings.Builder
+	for _, floor := range house {
+		fmt.Fprintf(&b, "**%s**\n\n", floor.question)
+		for _, pkg := range strings.Fields(floor.packages) {
+			_, what, _ := strings.Cut(docs[pkg], " "+path.Base(pkg)+" ")
+			fmt.Fprintf(&b, "- `%s` %s\n", pkg, cmp.Or(what, docs[pkg]))
+		}
+		b.WriteString("\n")
+	}
+	file := filepath.Join(root, "docs/architecture.md")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const from, to = "<!-- house: go test ./cmd/gperf -run HousePicture -update -->\n\n", "<!-- end of house -->\n"
+	before, rest, ok := strings.Cut(string(text), from)
+	old, after, ok2 := strings.Cut(rest, to)
+	switch {
+	case !ok || !ok2:
+		t.Fatalf("%s has no lines %q and %q", file, from, to)
+	case old == b.String():
+	case *update:
+		if err := os.WriteFile(file, []byte(before+from+b.String()+to+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s shows another house: run go test ./cmd/gperf -run HousePicture -update", file)
 	}
 }
 
@@ -159,7 +237,7 @@ func TestHouseFolders(t *testing.T) {
 // list returns gperf's packages.
 func list(t *testing.T) []listed {
 	t.Helper()
-	args := []string{"list", "-json=ImportPath,Dir,GoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./..."}
+	args := []string{"list", "-json=ImportPath,Dir,Doc,GoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./..."}
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	var stderr strings.Builder

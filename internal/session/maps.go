@@ -1,11 +1,10 @@
 package session
 
 import (
-	"slices"
-	"sort"
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/addrspace"
 	"gperf/internal/dso"
 	"gperf/symbolize"
 	"gperf/symbolize/jit"
@@ -94,89 +93,37 @@ func isNoFile(name string) bool {
 
 func isVDSO(name string) bool { return name == dso.VDSO || name == "[vdso32]" || name == "[vdsox32]" }
 
-// maps are the mappings of a process at one time, by address, without overlaps.
-// They are immutable: a new mapping makes new maps, which share most blocks with
-// the old ones, so forks of a process with many mappings cost little. They also
-// cache the frames and chains resolved with them.
+// maps are the mappings of a process at one time. They are immutable: a new mapping
+// makes new maps. They also cache the frames and chains resolved with them.
 type maps struct {
-	blocks          [][]*Map // none is empty, none has more than blockSize
+	space           addrspace.Space[*Map]
 	chains, foreign chains
 }
 
-// blockSize is more than most processes have.
-const blockSize = 128
-
-// block returns the index of the first block that has a mapping ending after ip.
-func (ms *maps) block(ip uint64) int {
-	return sort.Search(len(ms.blocks), func(i int) bool { return last(ms.blocks[i]).End > ip })
-}
-
-func last(b []*Map) *Map { return b[len(b)-1] }
-
 func (ms *maps) find(ip uint64) *Map {
-	i := ms.block(ip)
-	if i == len(ms.blocks) {
-		return nil
-	}
-	b := ms.blocks[i]
-	if m := b[sort.Search(len(b), func(i int) bool { return b[i].End > ip })]; m.Start <= ip {
-		return m
+	if r := ms.space.Find(ip); r != nil {
+		return r.Value
 	}
 	return nil
 }
 
-// list returns all mappings.
-func (ms *maps) list() []*Map { return slices.Concat(ms.blocks...) }
+// list returns all mappings by address.
+func (ms *maps) list() []*Map {
+	l := make([]*Map, 0, ms.space.Len())
+	for r := range ms.space.All() {
+		l = append(l, r.Value)
+	}
+	return l
+}
 
 // with returns the mappings with m; overlapped mappings lose that part.
 func (ms *maps) with(m *Map) *maps {
-	lo := ms.block(m.Start)
-	hi := lo
-	for hi < len(ms.blocks) && ms.blocks[hi][0].Start < m.End {
-		hi++
-	}
-	if lo == hi { // between two blocks: it joins one of them
-		if lo > 0 {
-			lo--
-		} else {
-			hi = min(hi+1, len(ms.blocks))
-		}
-	}
-	return ms.replaced(lo, hi, insert(slices.Concat(ms.blocks[lo:hi]...), m))
+	cut := func(old *addrspace.Range[*Map], start, end uint64) *Map { return old.Value.part(start, end) }
+	return &maps{space: ms.space.With(addrspace.Range[*Map]{Start: m.Start, End: m.End, Value: m}, cut)}
 }
 
 // without returns the mappings without m, which is one of them.
-func (ms *maps) without(m *Map) *maps {
-	i := ms.block(m.Start)
-	return ms.replaced(i, i+1, slices.DeleteFunc(slices.Clone(ms.blocks[i]), func(x *Map) bool { return x == m }))
-}
-
-// replaced returns the mappings with list in place of the blocks lo to hi-1.
-func (ms *maps) replaced(lo, hi int, list []*Map) *maps {
-	size := blockSize
-	if len(list) > size {
-		size /= 2 // room for more
-	}
-	return &maps{blocks: slices.Concat(ms.blocks[:lo], slices.Collect(slices.Chunk(list, size)), ms.blocks[hi:])}
-}
-
-// insert returns the list with m; overlapped mappings lose that part.
-func insert(list []*Map, m *Map) []*Map {
-	lo := sort.Search(len(list), func(i int) bool { return list[i].End > m.Start })
-	hi := lo
-	put := []*Map{m}
-	for hi < len(list) && list[hi].Start < m.End {
-		old := list[hi]
-		if old.Start < m.Start {
-			put = append([]*Map{old.part(old.Start, m.Start)}, put...)
-		}
-		if old.End > m.End {
-			put = append(put, old.part(m.End, old.End))
-		}
-		hi++
-	}
-	return slices.Concat(list[:lo], put, list[hi:])
-}
+func (ms *maps) without(m *Map) *maps { return &maps{space: ms.space.Without(m.Start)} }
 
 // part returns the part of a mapping from start to end-1.
 func (m *Map) part(start, end uint64) *Map {
@@ -185,4 +132,4 @@ func (m *Map) part(start, end uint64) *Map {
 
 // clone returns the mappings of a forked process. Their cache starts empty, since
 // the mappings of the two diverge.
-func (ms *maps) clone() *maps { return &maps{blocks: ms.blocks} }
+func (ms *maps) clone() *maps { return &maps{space: ms.space} }

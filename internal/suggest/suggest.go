@@ -1,4 +1,4 @@
-// Package near suggests similar names for an unknown name of an event, a function or an
+// Package suggest suggests similar names for an unknown name of an event, a function or an
 // argument.
 package suggest
 
