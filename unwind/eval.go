@@ -61,47 +61,47 @@ func (v *evaluator) pick(i int) bool {
 func (v *evaluator) op(c *dwarf.Cursor) bool {
 	op := c.U8()
 	switch {
-	case op >= opLit0 && op <= opLit31:
-		return v.push(uint64(op - opLit0))
-	case op >= opBreg0 && op <= opBreg31:
-		return v.reg(uint64(op-opBreg0), c.SLEB())
+	case op >= dwarf.OpLit0 && op <= dwarf.OpLit31:
+		return v.push(uint64(op - dwarf.OpLit0))
+	case op >= dwarf.OpBreg0 && op <= dwarf.OpBreg31:
+		return v.reg(uint64(op-dwarf.OpBreg0), c.SLEB())
 	}
 	switch op {
-	case opNop:
+	case dwarf.OpNop:
 		return true
-	case opAddr, opConst8u, opConst8s:
+	case dwarf.OpAddr, dwarf.OpConst8u, dwarf.OpConst8s:
 		return v.push(c.U64())
-	case opConst1u:
+	case dwarf.OpConst1u:
 		return v.push(uint64(c.U8()))
-	case opConst1s:
+	case dwarf.OpConst1s:
 		return v.push(uint64(int8(c.U8())))
-	case opConst2u:
+	case dwarf.OpConst2u:
 		return v.push(uint64(c.U16()))
-	case opConst2s:
+	case dwarf.OpConst2s:
 		return v.push(uint64(int16(c.U16())))
-	case opConst4u:
+	case dwarf.OpConst4u:
 		return v.push(uint64(c.U32()))
-	case opConst4s:
+	case dwarf.OpConst4s:
 		return v.push(uint64(int32(c.U32())))
-	case opConstu:
+	case dwarf.OpConstu:
 		return v.push(c.ULEB())
-	case opConsts:
+	case dwarf.OpConsts:
 		return v.push(uint64(c.SLEB()))
-	case opBregx:
+	case dwarf.OpBregx:
 		n := c.ULEB()
 		return v.reg(n, c.SLEB())
-	case opDup:
+	case dwarf.OpDup:
 		return v.pick(0)
-	case opOver:
+	case dwarf.OpOver:
 		return v.pick(1)
-	case opPick:
+	case dwarf.OpPick:
 		return v.pick(int(c.U8()))
-	case opDrop:
+	case dwarf.OpDrop:
 		_, ok := v.pop()
 		return ok
-	case opSkip:
+	case dwarf.OpSkip:
 		return jump(c, int16(c.U16()))
-	case opBra:
+	case dwarf.OpBra:
 		by := int16(c.U16())
 		x, ok := v.pop()
 		return ok && (x == 0 || jump(c, by))
@@ -116,20 +116,20 @@ func (v *evaluator) onStack(op uint8, c *dwarf.Cursor) bool {
 		return false
 	}
 	switch op {
-	case opDeref:
+	case dwarf.OpDeref:
 		return v.deref(b, 8)
-	case opDerefSize:
+	case dwarf.OpDerefSize:
 		return v.deref(b, int(c.U8()))
-	case opPlusUconst:
+	case dwarf.OpPlusUconst:
 		return v.push(b + c.ULEB())
-	case opAbs:
+	case dwarf.OpAbs:
 		if int64(b) < 0 {
 			b = -b
 		}
 		return v.push(b)
-	case opNeg:
+	case dwarf.OpNeg:
 		return v.push(-b)
-	case opNot:
+	case dwarf.OpNot:
 		return v.push(^b)
 	}
 	a, ok := v.pop()
@@ -137,9 +137,9 @@ func (v *evaluator) onStack(op uint8, c *dwarf.Cursor) bool {
 		return false
 	}
 	switch op {
-	case opSwap:
+	case dwarf.OpSwap:
 		return v.push(b) && v.push(a)
-	case opRot:
+	case dwarf.OpRot:
 		x, ok := v.pop()
 		return ok && v.push(b) && v.push(x) && v.push(a)
 	}
@@ -156,45 +156,45 @@ func arith(op uint8, a, b uint64) (uint64, bool) {
 		return 0, true
 	}
 	switch op {
-	case opAnd:
+	case dwarf.OpAnd:
 		return a & b, true
-	case opOr:
+	case dwarf.OpOr:
 		return a | b, true
-	case opXor:
+	case dwarf.OpXor:
 		return a ^ b, true
-	case opPlus:
+	case dwarf.OpPlus:
 		return a + b, true
-	case opMinus:
+	case dwarf.OpMinus:
 		return a - b, true
-	case opMul:
+	case dwarf.OpMul:
 		return a * b, true
-	case opDiv:
+	case dwarf.OpDiv:
 		if b == 0 {
 			return 0, false
 		}
 		return uint64(int64(a) / int64(b)), true
-	case opMod:
+	case dwarf.OpMod:
 		if b == 0 {
 			return 0, false
 		}
 		return a % b, true
-	case opShl:
+	case dwarf.OpShl:
 		return a << b, true
-	case opShr:
+	case dwarf.OpShr:
 		return a >> b, true
-	case opShra:
+	case dwarf.OpShra:
 		return uint64(int64(a) >> b), true
-	case opEq:
+	case dwarf.OpEq:
 		return truth(a == b)
-	case opNe:
+	case dwarf.OpNe:
 		return truth(a != b)
-	case opLt:
+	case dwarf.OpLt:
 		return truth(int64(a) < int64(b))
-	case opLe:
+	case dwarf.OpLe:
 		return truth(int64(a) <= int64(b))
-	case opGt:
+	case dwarf.OpGt:
 		return truth(int64(a) > int64(b))
-	case opGe:
+	case dwarf.OpGe:
 		return truth(int64(a) >= int64(b))
 	}
 	return 0, false

@@ -2,61 +2,6 @@ package unwind
 
 import "gperf/internal/dwarf"
 
-// Operations of expressions (DWARF 5, 7.7.1) that rules know.
-const (
-	opAddr       = 0x03
-	opDeref      = 0x06
-	opConst1u    = 0x08
-	opConst1s    = 0x09
-	opConst2u    = 0x0a
-	opConst2s    = 0x0b
-	opConst4u    = 0x0c
-	opConst4s    = 0x0d
-	opConst8u    = 0x0e
-	opConst8s    = 0x0f
-	opConstu     = 0x10
-	opConsts     = 0x11
-	opDup        = 0x12
-	opDrop       = 0x13
-	opOver       = 0x14
-	opPick       = 0x15
-	opSwap       = 0x16
-	opRot        = 0x17
-	opAbs        = 0x19
-	opAnd        = 0x1a
-	opDiv        = 0x1b
-	opMinus      = 0x1c
-	opMod        = 0x1d
-	opMul        = 0x1e
-	opNeg        = 0x1f
-	opNot        = 0x20
-	opOr         = 0x21
-	opPlus       = 0x22
-	opPlusUconst = 0x23
-	opShl        = 0x24
-	opShr        = 0x25
-	opShra       = 0x26
-	opXor        = 0x27
-	opBra        = 0x28
-	opEq         = 0x29
-	opGe         = 0x2a
-	opGt         = 0x2b
-	opLe         = 0x2c
-	opLt         = 0x2d
-	opNe         = 0x2e
-	opSkip       = 0x2f
-	opLit0       = 0x30
-	opLit31      = 0x4f
-	opReg0       = 0x50
-	opReg31      = 0x6f
-	opBreg0      = 0x70
-	opBreg31     = 0x8f
-	opRegx       = 0x90
-	opBregx      = 0x92
-	opDerefSize  = 0x94
-	opNop        = 0x96
-)
-
 // matchCFA recognizes the expressions for the CFA that a rule can express; of
 // the rule, only the CFA's fields are set.
 func matchCFA(e []byte) (r Rule, ok bool) {
@@ -77,7 +22,7 @@ func matchCFA(e []byte) (r Rule, ok bool) {
 		r.CFA, r.CFAOff2 = CFAPLT, thr
 		return r, true
 	}
-	if c.U8() != opDeref {
+	if c.U8() != dwarf.OpDeref {
 		return r, false
 	}
 	r.CFA = CFADerefRSP
@@ -85,7 +30,7 @@ func matchCFA(e []byte) (r Rule, ok bool) {
 		r.CFA = CFADerefRBP
 	}
 	if c.Left() > 0 {
-		if c.U8() != opPlusUconst {
+		if c.U8() != dwarf.OpPlusUconst {
 			return r, false
 		}
 		n := c.ULEB()
@@ -101,12 +46,12 @@ func matchCFA(e []byte) (r Rule, ok bool) {
 // entry of 16 bytes pushes a word at a certain place, "breg16 0; lit15; and; litN;
 // ge; lit3; shl; plus".
 func matchPLT(e []byte) (thr int16, ok bool) {
-	ok = len(e) == 9 && e[0] == opBreg0+x86RIP && e[1] == 0 && e[2] == opLit0+15 && e[3] == opAnd &&
-		e[4] >= opLit0 && e[4] <= opLit31 && e[5] == opGe && e[6] == opLit0+3 && e[7] == opShl && e[8] == opPlus
+	ok = len(e) == 9 && e[0] == dwarf.OpBreg0+x86RIP && e[1] == 0 && e[2] == dwarf.OpLit0+15 && e[3] == dwarf.OpAnd &&
+		e[4] >= dwarf.OpLit0 && e[4] <= dwarf.OpLit31 && e[5] == dwarf.OpGe && e[6] == dwarf.OpLit0+3 && e[7] == dwarf.OpShl && e[8] == dwarf.OpPlus
 	if !ok {
 		return 0, false
 	}
-	return int16(e[4] - opLit0), true
+	return int16(e[4] - dwarf.OpLit0), true
 }
 
 // matchReg recognizes an expression that is a register plus an offset.
@@ -119,8 +64,8 @@ func matchReg(e []byte) (reg int, off int64, ok bool) {
 // breg reads DW_OP_breg0 to 31.
 func breg(c *dwarf.Cursor) (reg int, off int64, ok bool) {
 	op := c.U8()
-	if op < opBreg0 || op > opBreg31 {
+	if op < dwarf.OpBreg0 || op > dwarf.OpBreg31 {
 		return 0, 0, false
 	}
-	return int(op - opBreg0), c.SLEB(), !c.Bad
+	return int(op - dwarf.OpBreg0), c.SLEB(), !c.Bad
 }

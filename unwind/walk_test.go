@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"gperf/internal/dwarf"
 )
 
 // testSpace maps code and nothing else.
@@ -236,38 +238,38 @@ func TestExpressions(t *testing.T) {
 		e    []byte
 		want uint64
 	}{
-		{asm(opLit0 + 5), 5},
-		{asm(opConst1u, 200), 200},
-		{asm(opConst1s, 200), ^uint64(55)},
-		{asm(opConst2s, uint16(0xffff)), ^uint64(0)},
-		{asm(opConst4u, uint32(7)), 7},
-		{asm(opConst8u, uint64(1<<40)), 1 << 40},
-		{asm(opConstu, 0x80, 1), 128},
-		{asm(opConsts, 0x7f), ^uint64(0)},
-		{asm(opBreg0+6, 0x7f), 5},
-		{asm(opBregx, 7, 8), stackAt + 8},
-		{asm(opBreg0+7, 8, opDeref), 42},
-		{asm(opBreg0+7, 0, opDerefSize, 2), 0x7788},
-		{asm(opLit0+7, opDup, opMul), 49},
-		{asm(opLit0+7, opLit0+2, opSwap, opMinus), ^uint64(4)},
-		{asm(opLit0+1, opLit0+2, opLit0+3, opRot, opMinus, opMinus), 4}, // 3 1 2: 3-(1-2)
-		{asm(opLit0+1, opLit0+2, opOver), 1},
-		{asm(opLit0+1, opLit0+2, opLit0+3, opPick, 2), 1},
-		{asm(opLit0+1, opLit0+2, opDrop), 1},
-		{asm(opLit0+9, opNeg, opLit0+2, opDiv), ^uint64(3)},
-		{asm(opLit0+9, opLit0+5, opMod), 4},
-		{asm(opLit0+9, opNeg, opAbs), 9},
-		{asm(opLit0, opNot), ^uint64(0)},
-		{asm(opLit0+1, opLit0+5, opShl), 32},
-		{asm(opLit0+31, opLit0+2, opShr), 7},
-		{asm(opConsts, 0x78, opLit0+2, opShra), ^uint64(1)},
-		{asm(opLit0+6, opLit0+3, opXor), 5},
-		{asm(opLit0+6, opLit0+1, opOr), 7},
-		{asm(opLit0+6, opLit0+3, opAnd, opPlusUconst, 9), 11},
-		{asm(opLit0+6, opLit0+3, opGe), 1},
-		{asm(opLit0+6, opLit0+3, opLt), 0},
-		{asm(opLit0+1, opLit0+1, opBra, uint16(2), opLit0+2, opNop, opLit0+3), 3},
-		{asm(opLit0+1, opSkip, uint16(1), opDrop), 1},
+		{asm(dwarf.OpLit0 + 5), 5},
+		{asm(dwarf.OpConst1u, 200), 200},
+		{asm(dwarf.OpConst1s, 200), ^uint64(55)},
+		{asm(dwarf.OpConst2s, uint16(0xffff)), ^uint64(0)},
+		{asm(dwarf.OpConst4u, uint32(7)), 7},
+		{asm(dwarf.OpConst8u, uint64(1<<40)), 1 << 40},
+		{asm(dwarf.OpConstu, 0x80, 1), 128},
+		{asm(dwarf.OpConsts, 0x7f), ^uint64(0)},
+		{asm(dwarf.OpBreg0+6, 0x7f), 5},
+		{asm(dwarf.OpBregx, 7, 8), stackAt + 8},
+		{asm(dwarf.OpBreg0+7, 8, dwarf.OpDeref), 42},
+		{asm(dwarf.OpBreg0+7, 0, dwarf.OpDerefSize, 2), 0x7788},
+		{asm(dwarf.OpLit0+7, dwarf.OpDup, dwarf.OpMul), 49},
+		{asm(dwarf.OpLit0+7, dwarf.OpLit0+2, dwarf.OpSwap, dwarf.OpMinus), ^uint64(4)},
+		{asm(dwarf.OpLit0+1, dwarf.OpLit0+2, dwarf.OpLit0+3, dwarf.OpRot, dwarf.OpMinus, dwarf.OpMinus), 4}, // 3 1 2: 3-(1-2)
+		{asm(dwarf.OpLit0+1, dwarf.OpLit0+2, dwarf.OpOver), 1},
+		{asm(dwarf.OpLit0+1, dwarf.OpLit0+2, dwarf.OpLit0+3, dwarf.OpPick, 2), 1},
+		{asm(dwarf.OpLit0+1, dwarf.OpLit0+2, dwarf.OpDrop), 1},
+		{asm(dwarf.OpLit0+9, dwarf.OpNeg, dwarf.OpLit0+2, dwarf.OpDiv), ^uint64(3)},
+		{asm(dwarf.OpLit0+9, dwarf.OpLit0+5, dwarf.OpMod), 4},
+		{asm(dwarf.OpLit0+9, dwarf.OpNeg, dwarf.OpAbs), 9},
+		{asm(dwarf.OpLit0, dwarf.OpNot), ^uint64(0)},
+		{asm(dwarf.OpLit0+1, dwarf.OpLit0+5, dwarf.OpShl), 32},
+		{asm(dwarf.OpLit0+31, dwarf.OpLit0+2, dwarf.OpShr), 7},
+		{asm(dwarf.OpConsts, 0x78, dwarf.OpLit0+2, dwarf.OpShra), ^uint64(1)},
+		{asm(dwarf.OpLit0+6, dwarf.OpLit0+3, dwarf.OpXor), 5},
+		{asm(dwarf.OpLit0+6, dwarf.OpLit0+1, dwarf.OpOr), 7},
+		{asm(dwarf.OpLit0+6, dwarf.OpLit0+3, dwarf.OpAnd, dwarf.OpPlusUconst, 9), 11},
+		{asm(dwarf.OpLit0+6, dwarf.OpLit0+3, dwarf.OpGe), 1},
+		{asm(dwarf.OpLit0+6, dwarf.OpLit0+3, dwarf.OpLt), 0},
+		{asm(dwarf.OpLit0+1, dwarf.OpLit0+1, dwarf.OpBra, uint16(2), dwarf.OpLit0+2, dwarf.OpNop, dwarf.OpLit0+3), 3},
+		{asm(dwarf.OpLit0+1, dwarf.OpSkip, uint16(1), dwarf.OpDrop), 1},
 	} {
 		v := evaluator{regs: &regs, mem: mem}
 		if got, ok := v.run(c.e); !ok || got != c.want {
@@ -277,17 +279,17 @@ func TestExpressions(t *testing.T) {
 	for name, e := range map[string][]byte{
 		"empty":            nil,
 		"unknown":          asm(0xff),
-		"nothing to add":   asm(opLit0, opPlus),
-		"nothing to drop":  asm(opDrop),
-		"division by zero": asm(opLit0+1, opLit0, opDiv),
-		"modulo zero":      asm(opLit0+1, opLit0, opMod),
-		"endless":          asm(opLit0, opSkip, uint16(0xfffd)),
-		"overflow":         asm(opLit0, opDup, opSkip, uint16(0xfffc)),
-		"jump out":         asm(opLit0, opSkip, uint16(99)),
-		"cut short":        asm(opConst8u, 1),
-		"unknown register": asm(opBreg0+1, 0),
-		"unreadable":       asm(opLit0, opDeref),
-		"size 9":           asm(opBreg0+7, 0, opDerefSize, 9),
+		"nothing to add":   asm(dwarf.OpLit0, dwarf.OpPlus),
+		"nothing to drop":  asm(dwarf.OpDrop),
+		"division by zero": asm(dwarf.OpLit0+1, dwarf.OpLit0, dwarf.OpDiv),
+		"modulo zero":      asm(dwarf.OpLit0+1, dwarf.OpLit0, dwarf.OpMod),
+		"endless":          asm(dwarf.OpLit0, dwarf.OpSkip, uint16(0xfffd)),
+		"overflow":         asm(dwarf.OpLit0, dwarf.OpDup, dwarf.OpSkip, uint16(0xfffc)),
+		"jump out":         asm(dwarf.OpLit0, dwarf.OpSkip, uint16(99)),
+		"cut short":        asm(dwarf.OpConst8u, 1),
+		"unknown register": asm(dwarf.OpBreg0+1, 0),
+		"unreadable":       asm(dwarf.OpLit0, dwarf.OpDeref),
+		"size 9":           asm(dwarf.OpBreg0+7, 0, dwarf.OpDerefSize, 9),
 	} {
 		v := evaluator{regs: &regs, mem: mem}
 		if got, ok := v.run(e); ok {

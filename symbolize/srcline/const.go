@@ -98,14 +98,6 @@ const (
 	formGNURefAlt        = 0x1f20
 	formGNUStrpAlt       = 0x1f21
 	formLLVMAddrxOffset  = 0x2001
-	rleEndOfList         = 0x00
-	rleBaseAddressx      = 0x01
-	rleStartxEndx        = 0x02
-	rleStartxLength      = 0x03
-	rleOffsetPair        = 0x04
-	rleBaseAddress       = 0x05
-	rleStartEnd          = 0x06
-	rleStartLength       = 0x07
 	lnsCopy              = 0x01
 	lnsAdvancePC         = 0x02
 	lnsAdvanceLine       = 0x03

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"gperf/internal/dwarf"
 )
 
 // asm makes bytes of numbers of fixed size, strings with their NUL, and bytes.
@@ -67,8 +69,8 @@ func TestRanges(t *testing.T) {
 				uint32(5), uint32(8), uint32(0), uint32(0), uint32(7), uint32(9)),
 			addr: asm(big, uint32(0), uint32(0x100), uint32(0x200)),
 			rnglists: asm(big, uint32(4), // an offset from here on
-				rleBaseAddressx, 1, rleOffsetPair, 1, 2, rleStartxEndx, 0, 1, rleStartxLength, 1, 0x10, rleBaseAddress, uint32(0x8000),
-				rleOffsetPair, 0, 0x81, 1, rleStartEnd, uint32(5), uint32(6), rleStartLength, uint32(7), 8, rleEndOfList, rleOffsetPair, 1, 2),
+				dwarf.RangeBaseAddressx, 1, dwarf.RangeOffsetPair, 1, 2, dwarf.RangeStartxEndx, 0, 1, dwarf.RangeStartxLength, 1, 0x10, dwarf.RangeBaseAddress, uint32(0x8000),
+				dwarf.RangeOffsetPair, 0, 0x81, 1, dwarf.RangeStartEnd, uint32(5), uint32(6), dwarf.RangeStartLength, uint32(7), 8, dwarf.RangeEnd, dwarf.RangeOffsetPair, 1, 2),
 		}
 		old := &unit{sections: s, layout: layout{4, 4, 4}, low: 0x10}
 		if got, want := old.rangeList(value{u: 4, form: formSecOffset}, nil), []span{{0x11, 0x13}, {0x1005, 0x1008}}; !slices.Equal(got, want) {

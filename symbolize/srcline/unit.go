@@ -283,13 +283,13 @@ func (u *unit) string(v value) []byte {
 
 // indexed returns the number of the given size at an index of a table.
 func (u *unit) indexed(table []byte, base, index uint64, size int) (uint64, bool) {
-	if base > uint64(len(table)) || index > uint64(len(table)) {
-		return 0, false
-	}
-	c := u.cursor(table)
-	c.Seek(base + index*uint64(size))
-	v := c.Uint(size)
-	return v, !c.Bad
+	t := dwarf.Table{B: table, Big: u.big, Base: base, Size: size}
+	return t.At(index)
+}
+
+// addrs returns the unit's table of addresses.
+func (u *unit) addrs() dwarf.Table {
+	return dwarf.Table{B: u.sections.addr, Big: u.big, Base: u.addrBase, Size: u.layout.addr}
 }
 
 // address returns a value's address.
@@ -298,7 +298,8 @@ func (u *unit) address(v value) (uint64, bool) {
 	case formAddr:
 		return v.u, true
 	case formAddrx, formAddrx1, formAddrx2, formAddrx3, formAddrx4, formGNUAddrIndex:
-		return u.indexed(u.sections.addr, u.addrBase, v.u, u.layout.addr)
+		addrs := u.addrs()
+		return addrs.At(v.u)
 	}
 	return 0, false
 }

@@ -241,7 +241,7 @@ func optimized(producer string) bool {
 func (at *place) frame() *frame {
 	low, _ := at.function.Val(dwarf.AttrLowpc).(uint64)
 	f := &frame{machine: at.machine, big: at.big, addrSize: at.addrSize, entry: at.pc == low, cfa: at.cfa,
-		addrx: func(i uint64) (uint64, error) { return at.addrx(at.within, i) }}
+		addrs: at.addrs(at.within)}
 	f.base = func() (operand, error) {
 		expr, err := at.expression(at.function.AttrField(dwarf.AttrFrameBase))
 		if err != nil {
@@ -550,7 +550,7 @@ func (p *Program) memberOffset(e *dwarf.Entry) int64 {
 		return at
 	case []byte:
 		c := leb.Cursor{B: at, Big: p.big}
-		if c.U8() == opPlusUconst {
+		if c.U8() == leb.OpPlusUconst {
 			return int64(c.ULEB())
 		}
 	}

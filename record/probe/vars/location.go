@@ -7,45 +7,6 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// Operations of location expressions (DWARF 5, 7.7.1).
-const (
-	opAddr          = 0x03
-	opDeref         = 0x06
-	opConst1u       = 0x08
-	opConst1s       = 0x09
-	opConst2u       = 0x0a
-	opConst2s       = 0x0b
-	opConst4u       = 0x0c
-	opConst4s       = 0x0d
-	opConst8u       = 0x0e
-	opConst8s       = 0x0f
-	opConstu        = 0x10
-	opConsts        = 0x11
-	opMinus         = 0x1c
-	opPlus          = 0x22
-	opPlusUconst    = 0x23
-	opLit0          = 0x30
-	opReg0          = 0x50
-	opBreg0         = 0x70
-	opRegx          = 0x90
-	opFbreg         = 0x91
-	opBregx         = 0x92
-	opPiece         = 0x93
-	opNop           = 0x96
-	opFormTLS       = 0x9b
-	opCallFrameCFA  = 0x9c
-	opBitPiece      = 0x9d
-	opImplicitValue = 0x9e
-	opStackValue    = 0x9f
-	opImplicitPtr   = 0xa0
-	opAddrx         = 0xa1
-	opEntryValue    = 0xa3
-	opGNUTLS        = 0xe0
-	opGNUImplicit   = 0xf2
-	opGNUEntryValue = 0xf3
-	opGNUAddrIndex  = 0xfb
-)
-
 var (
 	errOut      = errors.New("it has been optimized out")
 	errComputed = errors.New("it has no location: probes cannot compute it as the debug information describes")
@@ -68,8 +29,8 @@ type frame struct {
 	addrSize int
 	entry    bool // pc is the function's first instruction
 	cfa      func() (operand, error)
-	base     func() (operand, error)            // DW_AT_frame_base
-	addrx    func(index uint64) (uint64, error) // .debug_addr
+	base     func() (operand, error) // DW_AT_frame_base
+	addrs    dwarf.Table             // .debug_addr
 }
 
 // maxDepth limits nested entry values, and operands.
@@ -115,10 +76,10 @@ type evaluation struct {
 // skipToPiece skips a part that cannot be located, if it is a piece.
 func (e *evaluation) skipToPiece() bool {
 	for e.c.Left() > 1 {
-		if op := e.c.B[e.c.Pos]; op != opPiece && op != opStackValue {
+		if op := e.c.B[e.c.Pos]; op != dwarf.OpPiece && op != dwarf.OpStackValue {
 			return false
 		}
-		if op := e.c.U8(); op == opPiece {
+		if op := e.c.U8(); op == dwarf.OpPiece {
 			e.addPiece(Where{}, nil)
 			return !e.c.Bad
 		}
@@ -177,54 +138,56 @@ func (e *evaluation) pop() (operand, error) {
 func (e *evaluation) step(op byte) error {
 	c := &e.c
 	switch {
-	case op >= opLit0 && op < opLit0+32:
-		return e.constant(int64(op - opLit0))
-	case op >= opReg0 && op < opReg0+32:
-		return e.inRegister(uint64(op - opReg0))
-	case op >= opBreg0 && op < opBreg0+32:
-		return e.aroundRegister(uint64(op-opBreg0), c.SLEB())
-	case op >= opConst1u && op <= opConst8s:
+	case op >= dwarf.OpLit0 && op < dwarf.OpLit0+32:
+		return e.constant(int64(op - dwarf.OpLit0))
+	case op >= dwarf.OpReg0 && op < dwarf.OpReg0+32:
+		return e.inRegister(uint64(op - dwarf.OpReg0))
+	case op >= dwarf.OpBreg0 && op < dwarf.OpBreg0+32:
+		return e.aroundRegister(uint64(op-dwarf.OpBreg0), c.SLEB())
+	case op >= dwarf.OpConst1u && op <= dwarf.OpConst8s:
 		return e.constantOf(op)
 	}
 	switch op {
-	case opNop:
+	case dwarf.OpNop:
 		return nil
-	case opConstu:
+	case dwarf.OpConstu:
 		return e.constant(int64(c.ULEB()))
-	case opConsts:
+	case dwarf.OpConsts:
 		return e.constant(c.SLEB())
-	case opRegx:
+	case dwarf.OpRegx:
 		return e.inRegister(c.ULEB())
-	case opBregx:
+	case dwarf.OpBregx:
 		n := c.ULEB()
 		return e.aroundRegister(n, c.SLEB())
-	case opAddr:
+	case dwarf.OpAddr:
 		return e.push(operand{off: int64(c.Uint(e.addrSize)), vaddr: true})
-	case opAddrx, opGNUAddrIndex:
-		vaddr, err := e.addrx(c.ULEB())
-		e.stack = append(e.stack, operand{off: int64(vaddr), vaddr: true})
-		return err
-	case opFbreg:
+	case dwarf.OpAddrx, dwarf.OpGNUAddrIndex:
+		vaddr, ok := e.addrs.At(c.ULEB())
+		if !ok {
+			return errDamaged
+		}
+		return e.push(operand{off: int64(vaddr), vaddr: true})
+	case dwarf.OpFbreg:
 		return e.behind(e.base, c.SLEB())
-	case opCallFrameCFA:
+	case dwarf.OpCallFrameCFA:
 		return e.behind(e.cfa, 0)
-	case opPlusUconst, opPlus, opMinus:
+	case dwarf.OpPlusUconst, dwarf.OpPlus, dwarf.OpMinus:
 		return e.add(op)
-	case opDeref:
+	case dwarf.OpDeref:
 		return e.deref()
-	case opStackValue:
+	case dwarf.OpStackValue:
 		return e.stackValue()
-	case opImplicitValue:
+	case dwarf.OpImplicitValue:
 		return e.implicit(c.Bytes(c.ULEB()))
-	case opEntryValue, opGNUEntryValue:
+	case dwarf.OpEntryValue, dwarf.OpGNUEntryValue:
 		return e.atEntry(c.Bytes(c.ULEB()))
-	case opPiece:
+	case dwarf.OpPiece:
 		w, err := e.where()
 		e.addPiece(w, err)
 		return nil
-	case opImplicitPtr, opGNUImplicit:
+	case dwarf.OpImplicitPointer, dwarf.OpGNUImplicitPointer:
 		return errComputed
-	case opFormTLS, opGNUTLS:
+	case dwarf.OpFormTLSAddress, dwarf.OpGNUPushTLSAddress:
 		return errTLS
 	}
 	return errComputed
@@ -232,8 +195,8 @@ func (e *evaluation) step(op byte) error {
 
 // constantOf reads DW_OP_const1u to const8s, alternately unsigned and signed.
 func (e *evaluation) constantOf(op byte) error {
-	size := 1 << ((op - opConst1u) / 2)
-	if (op-opConst1u)%2 == 1 {
+	size := 1 << ((op - dwarf.OpConst1u) / 2)
+	if (op-dwarf.OpConst1u)%2 == 1 {
 		return e.constant(e.c.Int(size))
 	}
 	return e.constant(int64(e.c.Uint(size)))
@@ -250,7 +213,7 @@ func (e *evaluation) behind(from func() (operand, error), off int64) error {
 func (e *evaluation) add(op byte) error {
 	b := operand{}
 	var err error
-	if op == opPlusUconst {
+	if op == dwarf.OpPlusUconst {
 		b.off = int64(e.c.ULEB())
 	} else if b, err = e.pop(); err != nil {
 		return err
@@ -261,10 +224,10 @@ func (e *evaluation) add(op byte) error {
 	}
 	number := func(o operand) bool { return o.base == "" && !o.vaddr }
 	switch {
-	case op == opMinus && number(b):
+	case op == dwarf.OpMinus && number(b):
 		a.off -= b.off
 		return e.push(a)
-	case op == opMinus:
+	case op == dwarf.OpMinus:
 		return errComputed
 	case number(b):
 		a.off += b.off

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"testing"
+
+	"gperf/internal/dwarf"
 )
 
 // testFrame is at a function's first instruction, with CFA rsp+8 and frame base rbp-16.
@@ -11,7 +13,7 @@ func testFrame() *frame {
 	return &frame{machine: machines["amd64"], addrSize: 8, entry: true,
 		cfa:   func() (operand, error) { return operand{base: "%sp", off: 8}, nil },
 		base:  func() (operand, error) { return operand{base: "%bp", off: -16}, nil },
-		addrx: func(i uint64) (uint64, error) { return 0x1000 + i, nil }}
+		addrs: dwarf.Table{B: []byte{0, 0, 5, 0x10}, Size: 2}}
 }
 
 func TestLocation(t *testing.T) {
@@ -20,29 +22,29 @@ func TestLocation(t *testing.T) {
 		expr []byte
 		want string
 	}{
-		{"reg5", []byte{opReg0 + 5}, "%di"},
-		{"regx 9", []byte{opRegx, 9}, "%r9"},
-		{"reg17, a vector register", []byte{opReg0 + 17}, "error: it is in register 17 (DWARF), which probes cannot read"},
-		{"breg7+24", []byte{opBreg0 + 7, 24}, "24(%sp)"},
-		{"bregx 6-8", []byte{opBregx, 6, 0x78}, "-8(%bp)"},
-		{"fbreg-24", []byte{opFbreg, 0x68}, "-40(%bp)"},
-		{"CFA+16", []byte{opCallFrameCFA, opPlusUconst, 16}, "24(%sp)"},
-		{"sum the other way round", []byte{opLit0 + 16, opCallFrameCFA, opPlus}, "24(%sp)"},
-		{"difference", []byte{opCallFrameCFA, opConst1u, 16, opMinus}, "-8(%sp)"},
-		{"deref", []byte{opFbreg, 0, opDeref, opPlusUconst, 4}, "4(-16(%bp))"},
-		{"address", []byte{opAddr, 0, 0x20, 0, 0, 0, 0, 0, 0}, "8192()"},
-		{"address by index", []byte{opAddrx, 5}, "4101()"},
-		{"a register's value", []byte{opBreg0 + 3, 0, opStackValue}, "%bx"},
-		{"a constant", []byte{opConst1s, 0xff, opStackValue}, `\-1`},
-		{"a long constant", []byte{opImplicitValue, 4, 1, 0, 0, 0}, `\1`},
-		{"computed", []byte{opBreg0 + 3, 1, opStackValue}, "error: " + errComputed.Error()},
-		{"entry value", []byte{opEntryValue, 1, opReg0 + 4, opStackValue}, "%si"},
-		{"thread-local", []byte{opConst1u, 8, opFormTLS}, "error: " + errTLS.Error()},
+		{"reg5", []byte{dwarf.OpReg0 + 5}, "%di"},
+		{"regx 9", []byte{dwarf.OpRegx, 9}, "%r9"},
+		{"reg17, a vector register", []byte{dwarf.OpReg0 + 17}, "error: it is in register 17 (DWARF), which probes cannot read"},
+		{"breg7+24", []byte{dwarf.OpBreg0 + 7, 24}, "24(%sp)"},
+		{"bregx 6-8", []byte{dwarf.OpBregx, 6, 0x78}, "-8(%bp)"},
+		{"fbreg-24", []byte{dwarf.OpFbreg, 0x68}, "-40(%bp)"},
+		{"CFA+16", []byte{dwarf.OpCallFrameCFA, dwarf.OpPlusUconst, 16}, "24(%sp)"},
+		{"sum the other way round", []byte{dwarf.OpLit0 + 16, dwarf.OpCallFrameCFA, dwarf.OpPlus}, "24(%sp)"},
+		{"difference", []byte{dwarf.OpCallFrameCFA, dwarf.OpConst1u, 16, dwarf.OpMinus}, "-8(%sp)"},
+		{"deref", []byte{dwarf.OpFbreg, 0, dwarf.OpDeref, dwarf.OpPlusUconst, 4}, "4(-16(%bp))"},
+		{"address", []byte{dwarf.OpAddr, 0, 0x20, 0, 0, 0, 0, 0, 0}, "8192()"},
+		{"address by index", []byte{dwarf.OpAddrx, 1}, "4101()"},
+		{"a register's value", []byte{dwarf.OpBreg0 + 3, 0, dwarf.OpStackValue}, "%bx"},
+		{"a constant", []byte{dwarf.OpConst1s, 0xff, dwarf.OpStackValue}, `\-1`},
+		{"a long constant", []byte{dwarf.OpImplicitValue, 4, 1, 0, 0, 0}, `\1`},
+		{"computed", []byte{dwarf.OpBreg0 + 3, 1, dwarf.OpStackValue}, "error: " + errComputed.Error()},
+		{"entry value", []byte{dwarf.OpEntryValue, 1, dwarf.OpReg0 + 4, dwarf.OpStackValue}, "%si"},
+		{"thread-local", []byte{dwarf.OpConst1u, 8, dwarf.OpFormTLSAddress}, "error: " + errTLS.Error()},
 		{"nothing", nil, "error: " + errOut.Error()},
-		{"half", []byte{opAddr, 1}, "error: " + errDamaged.Error()},
-		{"a Go string", []byte{opReg0, opPiece, 8, opReg0 + 3, opPiece, 8}, "[8 %ax 8 %bx]"},
-		{"a Go string of lost length", []byte{opReg0, opPiece, 8, opPiece, 8}, "[8 %ax 8 error: " + errOut.Error() + "]"},
-		{"a piece that no probe can read", []byte{opReg0 + 17, opPiece, 8, opReg0, opPiece, 8}, "[8 error: it is in register 17 (DWARF), which probes cannot read 8 %ax]"},
+		{"half", []byte{dwarf.OpAddr, 1}, "error: " + errDamaged.Error()},
+		{"a Go string", []byte{dwarf.OpReg0, dwarf.OpPiece, 8, dwarf.OpReg0 + 3, dwarf.OpPiece, 8}, "[8 %ax 8 %bx]"},
+		{"a Go string of lost length", []byte{dwarf.OpReg0, dwarf.OpPiece, 8, dwarf.OpPiece, 8}, "[8 %ax 8 error: " + errOut.Error() + "]"},
+		{"a piece that no probe can read", []byte{dwarf.OpReg0 + 17, dwarf.OpPiece, 8, dwarf.OpReg0, dwarf.OpPiece, 8}, "[8 error: it is in register 17 (DWARF), which probes cannot read 8 %ax]"},
 	} {
 		w, err := testFrame().locate(c.expr)
 		if got := show(w, err); got != c.want {
@@ -51,7 +53,7 @@ func TestLocation(t *testing.T) {
 	}
 	later := testFrame()
 	later.entry = false
-	if _, err := later.locate([]byte{opEntryValue, 1, opReg0 + 4, opStackValue}); err != errEntry {
+	if _, err := later.locate([]byte{dwarf.OpEntryValue, 1, dwarf.OpReg0 + 4, dwarf.OpStackValue}); err != errEntry {
 		t.Errorf("an entry value after the entry: %v, want %v", err, errEntry)
 	}
 }
@@ -73,9 +75,9 @@ func show(w Where, err error) string {
 }
 
 func FuzzLocation(f *testing.F) {
-	f.Add([]byte{opReg0, opPiece, 8, opReg0 + 3, opPiece, 8})
-	f.Add([]byte{opEntryValue, 3, opEntryValue, 1, opReg0, opStackValue})
-	f.Add([]byte{opFbreg, 0x80, 0x80, opDeref, opPlusUconst, 0xff, 0xff, 0x03})
+	f.Add([]byte{dwarf.OpReg0, dwarf.OpPiece, 8, dwarf.OpReg0 + 3, dwarf.OpPiece, 8})
+	f.Add([]byte{dwarf.OpEntryValue, 3, dwarf.OpEntryValue, 1, dwarf.OpReg0, dwarf.OpStackValue})
+	f.Add([]byte{dwarf.OpFbreg, 0x80, 0x80, dwarf.OpDeref, dwarf.OpPlusUconst, 0xff, 0xff, 0x03})
 	f.Fuzz(func(t *testing.T, expr []byte) {
 		w, err := testFrame().locate(expr)
 		if err == nil && w.Base == "" && !w.Mem && w.Pieces == nil {
@@ -85,9 +87,9 @@ func FuzzLocation(f *testing.F) {
 }
 
 func FuzzLocationList(f *testing.F) {
-	f.Add([]byte{lleOffsetPair, 0, 16, 1, opReg0, lleEnd}, true)
-	f.Add([]byte{lleStartxLength, 0, 16, 1, opReg0, lleDefault, 1, opReg0, lleEnd}, true)
-	f.Add(append(make([]byte, 8), 8, 0, 0, 0, 0, 0, 0, 0, 1, 0, opReg0), false)
+	f.Add([]byte{dwarf.LocationOffsetPair, 0, 16, 1, dwarf.OpReg0, dwarf.LocationEnd}, true)
+	f.Add([]byte{dwarf.LocationStartxLength, 0, 16, 1, dwarf.OpReg0, dwarf.LocationDefault, 1, dwarf.OpReg0, dwarf.LocationEnd}, true)
+	f.Add(append(make([]byte, 8), 8, 0, 0, 0, 0, 0, 0, 0, 1, 0, dwarf.OpReg0), false)
 	f.Fuzz(func(t *testing.T, list []byte, five bool) {
 		s := sections{loc: list, loclists: list, addr: list}
 		w := within{unit: unit{version: 4, offsetSize: 4}, addrSize: 8}
@@ -110,10 +112,10 @@ func TestLocationList(t *testing.T) {
 		}
 		return b
 	}
-	four := sections{loc: append(append(append(eight(0, 16), 1, 0, opReg0), append(eight(^uint64(0), 0x2000, 0, 16), 1, 0, opReg0+1)...), eight(0, 0)...)}
+	four := sections{loc: append(append(append(eight(0, 16), 1, 0, dwarf.OpReg0), append(eight(^uint64(0), 0x2000, 0, 16), 1, 0, dwarf.OpReg0+1)...), eight(0, 0)...)}
 	five := sections{addr: eight(0x1000, 0x2000), loclists: []byte{
-		lleViewPair, 0, 0, lleOffsetPair, 0, 16, 1, opReg0, lleBaseAddrx, 1, lleOffsetPair, 0, 16, 1, opReg0 + 1,
-		lleStartxLength, 0, 32, 1, opReg0 + 2, lleEnd}}
+		dwarf.LocationViewPair, 0, 0, dwarf.LocationOffsetPair, 0, 16, 1, dwarf.OpReg0, dwarf.LocationBaseAddressx, 1, dwarf.LocationOffsetPair, 0, 16, 1, dwarf.OpReg0 + 1,
+		dwarf.LocationStartxLength, 0, 32, 1, dwarf.OpReg0 + 2, dwarf.LocationEnd}}
 	for _, c := range []struct {
 		name    string
 		s       sections
@@ -121,12 +123,12 @@ func TestLocationList(t *testing.T) {
 		pc      uint64
 		want    byte
 	}{
-		{"4, of the unit", four, 4, 0x100f, opReg0},
-		{"4, of a base of its own", four, 4, 0x2000, opReg0 + 1},
+		{"4, of the unit", four, 4, 0x100f, dwarf.OpReg0},
+		{"4, of a base of its own", four, 4, 0x2000, dwarf.OpReg0 + 1},
 		{"4, nowhere", four, 4, 0x1010, 0},
-		{"5, of the unit", five, 5, 0x100f, opReg0},
-		{"5, of a base of its own", five, 5, 0x2000, opReg0 + 1},
-		{"5, by index and length", five, 5, 0x1010, opReg0 + 2},
+		{"5, of the unit", five, 5, 0x100f, dwarf.OpReg0},
+		{"5, of a base of its own", five, 5, 0x2000, dwarf.OpReg0 + 1},
+		{"5, by index and length", five, 5, 0x1010, dwarf.OpReg0 + 2},
 		{"5, nowhere", five, 5, 0x1020, 0},
 	} {
 		expr, err := c.s.list(within{unit: unit{version: c.version, offsetSize: 4}, addrSize: 8, low: 0x1000}, 0, c.pc)

@@ -1,6 +1,6 @@
-// Package leb answers: which numbers and strings are these bytes? They are those of
-// a section of an ELF file, most of all of DWARF, with its LEB128 numbers (DWARF 5,
-// section 7.6).
+// Package dwarf answers: what do these bytes of an ELF section mean? It decodes numbers, with
+// LEB128 (DWARF 5, section 7.6), strings, and lists of address ranges and of locations, and
+// names the operations of expressions. The users interpret them.
 package dwarf
 
 import (
@@ -8,10 +8,9 @@ import (
 	"encoding/binary"
 )
 
-// Cursor reads a section from a position on. Positions count from the section's
-// beginning, since encoded pointers and references are relative to their place. A
-// read past the end gives zero and sets Bad for good, so that decoders need no error
-// after every field.
+// Cursor reads a section from a position on. Positions count from the section's beginning,
+// because encoded pointers and references are relative to their position. A read past the end
+// returns zero and sets Bad, which stays set: a decoder checks it once, after many fields.
 type Cursor struct {
 	B   []byte // up to the limit of reading
 	Pos int    // of the next byte
@@ -19,13 +18,13 @@ type Cursor struct {
 	Bad bool
 }
 
-// Fail makes the cursor bad, with nothing left to read.
+// Fail sets Bad and moves the cursor to the end.
 func (c *Cursor) Fail() { c.Bad, c.Pos = true, len(c.B) }
 
-// Left returns how many bytes are left.
+// Left returns the number of unread bytes.
 func (c *Cursor) Left() int { return len(c.B) - c.Pos }
 
-// Seek goes to an offset, which may be read from the file.
+// Seek moves to an offset, which may come from the file: an offset past the end sets Bad.
 func (c *Cursor) Seek(pos uint64) {
 	if pos > uint64(len(c.B)) {
 		c.Fail()
@@ -34,7 +33,7 @@ func (c *Cursor) Seek(pos uint64) {
 	c.Pos = int(pos)
 }
 
-// Skip passes over n bytes.
+// Skip skips n bytes.
 func (c *Cursor) Skip(n uint64) {
 	if n > uint64(c.Left()) {
 		c.Fail()
@@ -98,7 +97,7 @@ func (c *Cursor) U64() uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// Uint reads an unsigned number of 1, 2, 3, 4 or 8 bytes; other sizes are damage.
+// Uint reads an unsigned number of 1, 2, 3, 4 or 8 bytes; other sizes set Bad.
 func (c *Cursor) Uint(size int) uint64 {
 	switch size {
 	case 1:
@@ -123,7 +122,7 @@ func (c *Cursor) Uint(size int) uint64 {
 	return 0
 }
 
-// Int is Uint with a sign.
+// Int reads a signed number of 1, 2, 4 or 8 bytes.
 func (c *Cursor) Int(size int) int64 {
 	shift := uint(64 - 8*size)
 	return int64(c.Uint(size)<<shift) >> shift
@@ -179,8 +178,8 @@ func (c *Cursor) CString() []byte {
 	return s
 }
 
-// Length reads an initial length (DWARF 5, section 7.4): of what follows, and the
-// size of offsets in it, 4 or 8 bytes.
+// Length reads an initial length (DWARF 5, section 7.4). It returns the number of bytes after
+// it, and the size of offsets in them: 4 or 8 bytes.
 func (c *Cursor) Length() (n uint64, offset int) {
 	n = uint64(c.U32())
 	switch {
