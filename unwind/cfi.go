@@ -71,7 +71,7 @@ func NewCFI(im *dso.Image) (*CFI, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unwind %s: %w", im.Path, err)
 	}
-	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, numRegs: n, goFP: isGo(im), secs: secs, code: codeOf(im), known: conventions(im)}
+	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, numRegs: n, goFP: im.GoTable() != nil, secs: secs, code: codeOf(im), known: conventions(im)}
 	f.known = slices.DeleteFunc(f.known, func(k known) bool {
 		_, ok := f.within(k.start, k.end)
 		return !ok
@@ -92,16 +92,6 @@ func (f *CFI) parse() {
 		f.scan(uint8(i))
 	}
 	f.order()
-}
-
-// isGo reports whether Go's linker or compiler made the file.
-func isGo(im *dso.Image) bool {
-	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
-		if im.Section(name) != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // codeOf returns the executable segments by address, none overlapping another.

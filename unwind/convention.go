@@ -60,7 +60,7 @@ func conventions(im *dso.Image) []known {
 			}
 		}
 	}
-	if s := im.Section(".text"); s != nil && isGo(im) {
+	if s := im.Section(".text"); s != nil && im.GoTable() != nil {
 		k = append(k, goCode(im, s)...)
 		k = append(k, goTopFrames(im)...)
 	}

@@ -72,6 +72,7 @@ var house = []struct{ question, packages string }{
 		internal/dwarf
 		internal/procfs
 		internal/suggest
+		internal/x86
 	`},
 }
 

@@ -55,9 +55,6 @@ func contents(im *dso.Image, u uses, hit []Range) io.Reader {
 // alwaysNeeded are sections that identify the file and its debug files.
 var alwaysNeeded = []string{".gnu_debuglink", ".gnu_debugaltlink", ".debug_sup", ".gnu_debugdata"}
 
-// goTables are Go's own tables of functions and lines.
-var goTables = []string{".gopclntab", ".data.rel.ro.gopclntab", ".go.buildinfo"}
-
 // needless are sections of debug information that describe values, names of types
 // and macros, not code.
 var needless = []string{"loc", "loclists", "macro", "macinfo", "pubnames", "pubtypes", "gnu_pubnames", "gnu_pubtypes", "gdb_scripts"}
@@ -87,7 +84,7 @@ func isNeeded(im *dso.Image, s *elf.Section, u uses) bool {
 		return u&(forCode|forDWARF) != 0
 	case isDebug:
 		return u&forDWARF != 0 && !slices.Contains(needless, debug)
-	case slices.Contains(goTables, s.Name):
+	case dso.IsGoTable(s.Name), s.Name == ".go.buildinfo":
 		return u&(forCode|forSymbols) != 0
 	case strings.HasPrefix(s.Name, ".plt"), s.Name == ".eh_frame", s.Name == ".eh_frame_hdr", s.Name == ".dynamic":
 		return u&(forCode|forLayout) != 0

@@ -211,17 +211,7 @@ func (f *file) code(vaddr uint64) (off uint64, ok bool) {
 	return 0, false
 }
 
-// goTable returns the section of a Go program's function table, nil in other files.
-func (f *file) goTable() *elf.Section {
-	for _, name := range [...]string{".gopclntab", ".data.rel.ro.gopclntab"} {
-		if s := f.Section(name); s != nil {
-			return s
-		}
-	}
-	return nil
-}
-
-func (f *file) isGo() bool { return f.goTable() != nil }
+func (f *file) isGo() bool { return f.GoTable() != nil }
 
 // goFunctions reads the functions of a Go program without symbols from the table of its
 // runtime.
@@ -231,7 +221,7 @@ func (f *file) goFunctions() (l []Function) {
 			l = nil
 		}
 	}()
-	b, err := f.Data(f.goTable())
+	b, err := f.Data(f.GoTable())
 	text := f.Section(".text")
 	if err != nil || text == nil {
 		return nil

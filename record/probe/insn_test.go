@@ -73,15 +73,3 @@ func TestX86LengthAgainstObjdump(t *testing.T) {
 		t.Skip("there is no code for x86-64 here")
 	}
 }
-
-func TestX86LengthOfWhatIsCut(t *testing.T) {
-	for _, code := range []string{"", "66", "48", "0f", "c5", "62f1", "48b811223344556677", "8b04", "8b05112233", "6a", "f6"} {
-		b, err := hex.DecodeString(code)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := x86Length(b); n != 0 {
-			t.Errorf("%q has %d bytes", code, n)
-		}
-	}
-}

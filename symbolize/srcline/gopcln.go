@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sort"
-	"strings"
 
 	"gperf/internal/dso"
 	"gperf/internal/dwarf"
@@ -37,12 +36,10 @@ const (
 	goModuleFuncs = 40
 )
 
-// goSection returns the section with the table, nil if there is none.
+// goSection returns the section with the table, nil if this file does not have its contents.
 func goSection(im *dso.Image) *elf.Section {
-	for _, s := range im.Sections() {
-		if strings.HasSuffix(s.Name, ".gopclntab") && s.Type != elf.SHT_NOBITS {
-			return s
-		}
+	if s := im.GoTable(); s != nil && s.Type != elf.SHT_NOBITS {
+		return s
 	}
 	return nil
 }

@@ -57,6 +57,3 @@ func (u *unit) rangeList(v value, to []span) []span {
 		}
 	}
 }
-
-// maxAddr is the highest address, which marks what the linker threw away.
-func (l layout) maxAddr() uint64 { return ^uint64(0) >> (64 - 8*l.addr) }

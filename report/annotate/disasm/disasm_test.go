@@ -99,10 +99,10 @@ func TestLength(t *testing.T) {
 		"660f3a0fc108", "0f70c0ff", "62f57c48580c8d01020304", "420f380000", "0f0e",
 	} {
 		b := unhex(t, code)
-		if n := encodingX86(append(b, 0x90, 0x90, 0x90)).len; n != len(b) {
+		if n := escaped(append(b, 0x90, 0x90, 0x90)).Len; n != len(b) {
 			t.Errorf("%s has %d bytes, want %d", code, n, len(b))
 		}
-		if n := encodingX86(b[:len(b)-1]).len; n != 0 {
+		if n := escaped(b[:len(b)-1]).Len; n != 0 {
 			t.Errorf("%s cut short has %d bytes, want none", code, n)
 		}
 	}

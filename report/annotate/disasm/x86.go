@@ -7,23 +7,35 @@ import (
 	"strings"
 
 	"golang.org/x/arch/x86/x86asm"
+
+	"gperf/internal/x86"
 )
 
 func decodeX86(code []byte, addr uint64, syntax Syntax) Inst {
-	code = code[:min(maxX86, len(code))]
+	code = code[:min(x86.MaxLen, len(code))]
 	in := Inst{Addr: addr}
 	err := guarded(func() error { return in.fromX86(code, syntax) })
 	switch {
 	case isEndbr(code): // which older processors execute as a nop
 		in = Inst{Addr: addr, Bytes: code[:4], op: "endbr64"}
 	case err != nil:
-		n := max(1, encodingX86(code).len)
+		n := max(1, escaped(code).Len)
 		in = Inst{Addr: addr, Bytes: code[:n], op: ".byte", args: asBytes(code[:n])}
 		if n == 1 {
 			in.op, in.args = "(bad)", ""
 		}
 	}
 	return in
+}
+
+// escaped returns the encoding of the first instruction of code if it begins with 0F, VEX or
+// EVEX. All instructions that x86asm does not know are among these, and the length of one is
+// needed to decode the next.
+func escaped(code []byte) x86.Encoding {
+	if e := x86.Decode(code); e.Escaped && e.Len > 0 {
+		return e
+	}
+	return x86.Encoding{}
 }
 
 func isEndbr(code []byte) bool {
@@ -35,17 +47,17 @@ func (in *Inst) fromX86(code []byte, syntax Syntax) error {
 	if err != nil {
 		return err
 	}
-	e := encodingX86(code)
-	if inst.Op == 0 && e.len > 0 { // only a prefix, since the instruction after it is unknown
+	e := escaped(code)
+	if inst.Op == 0 && e.Len > 0 { // only a prefix, since the instruction after it is unknown
 		return errUnknown
 	}
-	if e.vex {
-		if e.len == 0 {
+	if e.Vector {
+		if e.Len == 0 {
 			return errTruncated
 		}
 		mendVEX(&inst, e)
 	}
-	mendMem(&inst, e.vex && e.modRM&0xc7 == 5)
+	mendMem(&inst, e.Vector && e.ModRM&0xc7 == 5)
 	in.Bytes, in.Kind = code[:inst.Len], kindX86(inst.Op)
 	text := textX86(inst, in.Addr, syntax)
 	if syntax == ATT && hasZero(inst, e) {
@@ -73,9 +85,9 @@ var (
 
 // mendVEX corrects x86asm's results for instructions with VEX or EVEX: vzeroupper
 // is too long, and their bytes may be decoded as prefixes.
-func mendVEX(inst *x86asm.Inst, e encoding) {
-	inst.Len = e.len
-	if e.prefixed {
+func mendVEX(inst *x86asm.Inst, e x86.Encoding) {
+	inst.Len = e.Len
+	if e.Prefixed {
 		return
 	}
 	for i := range inst.Prefix {
@@ -110,10 +122,10 @@ func mendMem(inst *x86asm.Inst, relative bool) {
 // hasZero reports whether the operand in memory has a displacement of zero, which
 // objdump shows: there is none with %rbp and %r13 without, and nops have one to be
 // longer.
-func hasZero(inst x86asm.Inst, e encoding) bool {
+func hasZero(inst x86asm.Inst, e x86.Encoding) bool {
 	for _, arg := range inst.Args {
 		if m, ok := arg.(x86asm.Mem); ok && m.Disp == 0 && m.Base != 0 && m.Base != x86asm.RIP {
-			return m.Base == x86asm.RBP || m.Base == x86asm.R13 || inst.Op == x86asm.NOP && e.modRM>>6 != 0
+			return m.Base == x86asm.RBP || m.Base == x86asm.R13 || inst.Op == x86asm.NOP && e.ModRM>>6 != 0
 		}
 	}
 	return false
