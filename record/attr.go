@@ -7,6 +7,7 @@ import (
 
 	"gperf/format"
 	"gperf/record/event"
+	"gperf/record/synth"
 	"gperf/record/tracefs"
 )
 
@@ -73,7 +74,7 @@ type Options struct {
 	// TailSynth writes the synthesized records at the end of a file instead of at its
 	// beginning.
 	TailSynth  bool
-	Omit       Synth // kinds of synthesized records to omit
+	Omit       synth.Kinds // kinds of synthesized records to omit
 	UseClockID bool
 	ClockID    int32 // with UseClockID: clock_gettime's clock
 

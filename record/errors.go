@@ -3,7 +3,6 @@ package record
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"gperf/bpf"
@@ -111,22 +110,6 @@ func (e *MapError) Error() string {
 	return fmt.Sprintf("mapping a ring of %d pages: %v", e.Pages, e.Err)
 }
 func (e *MapError) Unwrap() error { return e.Err }
-
-// OutputError means that the file could not be created or written to.
-type OutputError struct {
-	Path string
-	Err  error
-}
-
-func (e *OutputError) Error() string {
-	var p *fs.PathError // it would repeat the path
-	if errors.As(e.Err, &p) {
-		return fmt.Sprintf("writing %s: %v", e.Path, p.Err)
-	}
-	return fmt.Sprintf("writing %s: %v", e.Path, e.Err)
-}
-
-func (e *OutputError) Unwrap() error { return e.Err }
 
 // FreqError is a notice: the requested frequency exceeds the kernel's maximum. The recording
 // uses Max.

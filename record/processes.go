@@ -6,6 +6,7 @@ import (
 	"gperf/format"
 	"gperf/internal/addrspace"
 	"gperf/internal/procfs"
+	"gperf/record/synth"
 )
 
 // tracker follows the code mappings of every process through side-band records: for walking
@@ -51,6 +52,12 @@ type fileKey struct {
 	id      fileID
 	gen     uint64
 	name    string
+}
+
+// fileID names a file on this machine.
+type fileID struct {
+	maj, min uint32
+	ino      uint64
 }
 
 func newTracker(gone func(*process)) *tracker {
@@ -179,7 +186,7 @@ func (p *tracker) file(m *format.Mmap) *mappedFile {
 	switch {
 	case len(m.BuildID) > 0:
 		k.buildID = string(m.BuildID)
-	case hasFile(m):
+	case synth.HasFile(m):
 		k.id, k.gen = fileID{m.Maj, m.Min, m.Ino}, m.InoGen
 	default:
 		k.name = m.Filename
@@ -211,9 +218,9 @@ func (p *tracker) get(pid int32) *process {
 		if !mapping.Executable() {
 			continue
 		}
-		m := mmapOf(int(pid), mapping)
-		if p.buildIDs && hasFile(&m) {
-			m.BuildID = mapBuildID(&m)
+		m := synth.MmapOf(int(pid), mapping)
+		if p.buildIDs && synth.HasFile(&m) {
+			m.BuildID = synth.BuildID(&m)
 		}
 		p.mmap(proc, &m)
 	}

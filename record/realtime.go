@@ -6,12 +6,14 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"gperf/internal/procfs"
 )
 
 // realtime gives all threads of this process a SCHED_FIFO priority. Threads that they start
 // inherit it; the recorded command was started before.
 func realtime(priority int) error {
-	tids, err := threadsOf(os.Getpid())
+	tids, err := procfs.Threads(os.Getpid())
 	if err != nil {
 		return err
 	}

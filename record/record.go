@@ -13,7 +13,9 @@ import (
 
 	"gperf/format"
 	"gperf/record/event"
+	"gperf/record/output"
 	"gperf/record/probe"
+	"gperf/record/synth"
 	"gperf/record/tracefs"
 )
 
@@ -30,10 +32,10 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	}
 	o.TailSynth = o.TailSynth || o.Overwrite
 	o.capFreq()
-	if o.Output == pipeName && o.Switch.enabled() {
+	if o.Output == output.Pipe && o.Switch.enabled() {
 		return nil, errors.New("output to a pipe cannot be switched to another file")
 	}
-	if o.Kcore && (o.Output == pipeName || o.Switch.enabled()) {
+	if o.Kcore && (o.Output == output.Pipe || o.Switch.enabled()) {
 		return nil, errors.New("the kernel's code is copied into a directory: output to a pipe or switched output is not possible")
 	}
 	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1, requests: make(chan request, 16)}
@@ -73,14 +75,16 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		if err := makeDir(o.Output); err != nil {
 			return nil, err
 		}
-		o.Output = filepath.Join(o.Output, dirData)
+		o.Output = filepath.Join(o.Output, output.DirData)
 	}
+	r.out = output.New(output.Options{Path: o.Output, Compress: o.Compress, Compressed2: o.Compressed2,
+		Timestamp: o.Timestamp || o.Switch.enabled(), MaxFiles: o.Switch.MaxFiles, Wake: r.signal, Notice: o.notice, Progress: r.progress})
 	err = r.begin()
 	if err == nil {
 		err = r.record(ctx)
 	}
 	err = r.end(err)
-	if r.ended == 0 {
+	if r.out.Files() == 0 {
 		return nil, err
 	}
 	return &r.sum, err
@@ -89,14 +93,15 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 // recorder is one recording.
 type recorder struct {
 	opener
-	cpus    []int
-	command *command // nil without one
-	exited  chan *os.ProcessState
-	rings   []*Ring // of the CPUs
-	output
-	ended  int // files
-	tally  tally
-	probes *probe.Set
+	cpus      []int
+	command   *command // nil without one
+	exited    chan *os.ProcessState
+	rings     []*Ring // of the CPUs
+	out       *output.Output
+	described bool // the synthesized records are in the file
+	data      bool // other records are in the file as well
+	tally     tally
+	probes    *probe.Set
 	// functions are the entry addresses of the probed functions at which BPF programs run.
 	functions map[*probe.Probe]uint64
 	joiners   []*joiner // by ring, with dwarf or emit
@@ -114,6 +119,22 @@ type recorder struct {
 	requests  chan request // the loop runs them between drains
 	closer    *os.Process  // closes the counters after the recorder has exited; nil: the recorder closes them
 	sum       Summary
+}
+
+// pipe reports whether the output is standard output.
+func (o *Options) pipe() bool { return o.Output == output.Pipe }
+
+// makeDir creates the directory of a recording, with a copy of the kernel's code.
+func makeDir(path string) error {
+	kcore, err := synth.OpenKcore()
+	if err != nil {
+		return err
+	}
+	defer kcore.Close()
+	if err := output.MakeDir(path); err != nil {
+		return err
+	}
+	return synth.CopyKernel(filepath.Join(path, output.DirKcore), kcore)
 }
 
 // spareFiles fails with EMFILE if a recording cannot open the files that it needs after the
@@ -245,7 +266,7 @@ func (r *recorder) startCommand(argv []string) error {
 		return err
 	}
 	stdout := os.Stdout
-	if r.pipe() {
+	if r.opts.pipe() {
 		stdout = os.Stderr // as in perf: the pipe gets the recording only
 	}
 	r.command, err = startCommand(path, argv, names, stdout)
@@ -271,7 +292,7 @@ func (r *recorder) begin() error {
 		r.files = map[string]bool{}
 		r.tally.mapped = r.files
 	}
-	if err := r.create(); err != nil {
+	if err := r.openOutput(); err != nil {
 		return err
 	}
 	return r.synthesize()
@@ -385,7 +406,7 @@ func (r *recorder) drain() (total int, err error) {
 	}
 	if total > 0 && !r.opts.TailSynth { // TailSynth's file is one round: names come at its end
 		r.rounds = 1
-		if r.pipe() {
+		if r.opts.pipe() {
 			r.rounds = 2 // a reader shows the records of a round at the end of the next
 		}
 	}
@@ -415,7 +436,7 @@ const (
 func (r *recorder) wait() (gone bool, err error) {
 	var events [64]unix.EpollEvent
 	idle := idleFlush
-	if r.pipe() {
+	if r.opts.pipe() {
 		idle = idleFlushPipe
 	}
 	n, err := unix.EpollWait(r.epoll, events[:], idle)
@@ -451,7 +472,7 @@ func (r *recorder) enable(on bool) error {
 		if err := r.enableOne(&r.counters[i], on); err != nil {
 			return err
 		}
-		if i%64 == 63 && r.w != nil {
+		if i%64 == 63 && r.out.IsOpen() {
 			if _, err := r.drain(); err != nil {
 				return err
 			}
@@ -494,16 +515,16 @@ func (r *recorder) enablePrograms(on bool) error {
 func (r *recorder) end(cause error) error {
 	err := cause
 	r.leaveToCloser()
-	if r.w != nil {
+	if r.out.IsOpen() {
 		if cause == nil {
 			err = r.stop()
 		}
-		name, e := r.finish()
+		name, e := r.closeOutput()
 		if err == nil {
 			err = e
 		}
 		if r.sum.Dumped = name; name != "" {
-			r.dropOldest(name)
+			r.out.DropOldest(name)
 		}
 	}
 	if r.exited != nil {

@@ -1,12 +1,10 @@
 package record
 
 import (
-	"encoding/binary"
-	"slices"
 	"time"
 
 	"gperf/format"
-	"gperf/internal/procfs"
+	"gperf/record/synth"
 )
 
 // When side-band records are lost, the file lacks processes that started meanwhile, and their
@@ -58,7 +56,7 @@ func (r *recorder) reread(end bool) error {
 // mayReread reports whether records about processes can be inserted by their time, before the
 // end of the file.
 func (r *recorder) mayReread() bool {
-	return r.described && r.tally.layout.Time >= 0 && !r.opts.TailSynth && r.opts.Omit&SynthTask == 0 && r.attrs[0].Flags&format.FlagSampleIDAll != 0
+	return r.described && r.tally.layout.Time >= 0 && !r.opts.TailSynth && r.opts.Omit&synth.Task == 0 && r.attrs[0].Flags&format.FlagSampleIDAll != 0
 }
 
 // lostSideBand returns the number of lost records of events that write side band; of all
@@ -89,56 +87,26 @@ func (r *recorder) describeAgain(at uint64) error {
 		return err
 	}
 	if !r.opts.Target.byCPU() {
-		pids = withDescendants(pids)
+		pids = synth.WithDescendants(pids)
 	}
 	r.rereading.running = true
 	defer func() { r.rereading.running = false }()
 	idSize := r.sideBandIDSize()
-	s := r.newSynth(r.opts.Omit, func(b []byte) error {
-		stampRecords(b, idSize, at)
+	s := r.newSynthesizer(r.opts.Omit, func(b []byte) error {
+		synth.Stamp(b, idSize, at)
 		return r.write(b)
 	})
 	for _, pid := range pids {
-		if err := s.process(pid); err != nil {
+		if err := s.Process(pid); err != nil {
 			return err
 		}
 		if _, err := r.drain(); err != nil {
 			return err
 		}
 	}
-	if err := s.flush(1); err != nil {
+	if err := s.Flush(1); err != nil {
 		return err
 	}
 	r.commit()
 	return nil
-}
-
-// stampRecords writes a time into the sample ids of records. A sample id begins with the
-// thread, followed by the time.
-func stampRecords(b []byte, idSize int, at uint64) {
-	for len(b) >= 8 {
-		size := int(binary.LittleEndian.Uint16(b[6:]))
-		binary.LittleEndian.PutUint64(b[size-idSize+8:], at)
-		b = b[size:]
-	}
-}
-
-// withDescendants adds the descendants of some processes.
-func withDescendants(pids []int) []int {
-	children := map[int][]int{}
-	all, _ := processes()
-	for _, pid := range all {
-		if st, err := procfs.StatusOf(pid); err == nil {
-			children[st.PPid] = append(children[st.PPid], pid)
-		}
-	}
-	l := slices.Clone(pids)
-	for i := 0; i < len(l); i++ {
-		for _, child := range children[l[i]] {
-			if !slices.Contains(l, child) {
-				l = append(l, child)
-			}
-		}
-	}
-	return l
 }

@@ -23,9 +23,8 @@ type Switch struct {
 
 // switching is the state of switching the output.
 type switching struct {
-	due    atomic.Bool // switch at the next opportunity
-	timer  *time.Timer // nil without
-	dumped []string    // files to keep, the oldest first; nil if all are kept
+	due   atomic.Bool // switch at the next opportunity
+	timer *time.Timer // nil without
 }
 
 func (s *Switch) enabled() bool {
@@ -109,7 +108,7 @@ func (r *recorder) wantSwitch() {
 // records other than the synthesized ones were written.
 func (r *recorder) switchDue() bool {
 	size := r.opts.Switch.Size
-	return r.due.Swap(false) || size > 0 && r.data && r.size() >= size
+	return r.due.Swap(false) || size > 0 && r.data && r.out.Size() >= size
 }
 
 // switchOutput finishes the file, and begins another one: with synthesized records of the
@@ -137,7 +136,7 @@ func (r *recorder) switchOutput() error {
 	if err := r.writeLost(); err != nil {
 		return err
 	}
-	name, err := r.finish()
+	name, err := r.closeOutput()
 	if err != nil {
 		return err
 	}
@@ -145,43 +144,16 @@ func (r *recorder) switchOutput() error {
 		r.opts.Dumped(name, r.sum.Wakeups)
 	}
 	r.sum.Wakeups = 0
-	r.dropOldest(name)
+	r.out.DropOldest(name)
 	if r.timer != nil {
 		r.timer.Reset(r.opts.Switch.Every)
 	}
 	r.tally.side = nil
-	if err := r.create(); err != nil {
+	if err := r.openOutput(); err != nil {
 		return err
 	}
 	if err := r.write(append(running, since...)); err != nil {
 		return err
 	}
 	return r.finishInit()
-}
-
-// dropOldest removes the oldest file, if the number of files is limited.
-func (r *recorder) dropOldest(newest string) {
-	most := r.opts.Switch.MaxFiles
-	if most == 0 {
-		return
-	}
-	r.dumped = append(r.dumped, newest)
-	if len(r.dumped) > most {
-		os.Remove(r.dumped[0])
-		r.dumped = r.dumped[1:]
-	}
-}
-
-// timestamp appends the time, in hundredths of seconds, to a file's name, as perf does; it
-// skips names that exist.
-func timestamp(path string) (string, error) {
-	for t := time.Now(); ; t = t.Add(10 * time.Millisecond) {
-		name := fmt.Sprintf("%s.%s%02d", path, t.Format("20060102150405"), t.Nanosecond()/1e7)
-		if _, err := os.Lstat(name); err == nil {
-			continue
-		} else if !os.IsNotExist(err) {
-			return "", err
-		}
-		return name, os.Rename(path, name)
-	}
 }

@@ -1,14 +1,13 @@
 package record
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
+
+	"gperf/internal/procfs"
+	"gperf/record/synth"
 )
 
 // Target defines what is recorded: all CPUs, some CPUs, processes, threads, users' processes,
@@ -48,7 +47,7 @@ func (t *Target) cpus() (cpus, online []int, err error) {
 	if t.perThread() {
 		return []int{-1}, []int{-1}, nil
 	}
-	online, err = onlineCPUs()
+	online, err = synth.OnlineCPUs()
 	if err != nil || !t.byCPU() || len(t.CPUs) == 0 {
 		return online, online, err
 	}
@@ -75,7 +74,7 @@ func (t *Target) threads() ([]int, error) {
 		}
 	}
 	for _, pid := range t.PIDs {
-		tids, err := threadsOf(pid)
+		tids, err := procfs.Threads(pid)
 		if err != nil {
 			return nil, &NoTargetError{"process", pid}
 		}
@@ -83,7 +82,7 @@ func (t *Target) threads() ([]int, error) {
 	}
 	for _, uid := range t.UIDs {
 		for _, pid := range processesOf(uid) {
-			tids, _ := threadsOf(pid) // it may have exited
+			tids, _ := procfs.Threads(pid) // it may have exited
 			l = append(l, tids...)
 		}
 	}
@@ -94,12 +93,9 @@ func (t *Target) threads() ([]int, error) {
 	return slices.Compact(l), nil
 }
 
-// threadsOf returns the ids of a process's threads.
-func threadsOf(pid int) ([]int, error) { return numberedDirs(fmt.Sprintf("/proc/%d/task", pid)) }
-
 // processesOf returns the ids of a user's processes, except this one.
 func processesOf(uid int) (l []int) {
-	pids, _ := processes()
+	pids, _ := procfs.Processes()
 	for _, pid := range pids {
 		st, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 		if err == nil && st.Sys().(*syscall.Stat_t).Uid == uint32(uid) && pid != os.Getpid() {
@@ -107,62 +103,4 @@ func processesOf(uid int) (l []int) {
 		}
 	}
 	return l
-}
-
-// processes returns the ids of all processes.
-func processes() ([]int, error) { return numberedDirs("/proc") }
-
-// numberedDirs returns the numeric entries of dir, in ascending order.
-func numberedDirs(dir string) ([]int, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	var l []int
-	for _, n := range names {
-		if id, err := strconv.Atoi(n); err == nil {
-			l = append(l, id)
-		}
-	}
-	slices.Sort(l)
-	return l, nil
-}
-
-func onlineCPUs() ([]int, error) {
-	b, err := os.ReadFile("/sys/devices/system/cpu/online")
-	if errors.Is(err, fs.ErrNotExist) {
-		return []int{0}, nil // a kernel for one CPU
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list of CPUs: %w", err)
-	}
-	return ParseCPUs(strings.TrimSpace(string(b)))
-}
-
-// maxCPU limits the CPU numbers in a list.
-const maxCPU = 1 << 16
-
-// ParseCPUs parses a list of CPUs as the kernel and -C write it: "0-3,8".
-func ParseCPUs(s string) ([]int, error) {
-	var l []int
-	for part := range strings.SplitSeq(s, ",") {
-		from, to, ranged := strings.Cut(part, "-")
-		a, err := strconv.ParseUint(from, 10, 16)
-		b := a
-		if err == nil && ranged {
-			b, err = strconv.ParseUint(to, 10, 16)
-		}
-		if err != nil || b < a || b >= maxCPU {
-			return nil, fmt.Errorf("list of CPUs %q: %q is neither a number nor a range", s, part)
-		}
-		for ; a <= b; a++ {
-			l = append(l, int(a))
-		}
-	}
-	return l, nil
 }

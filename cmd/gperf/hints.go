@@ -14,6 +14,7 @@ import (
 	"gperf/record"
 	"gperf/record/doctor"
 	"gperf/record/event"
+	"gperf/record/output"
 	"gperf/record/probe"
 	"gperf/record/probe/vars"
 	"gperf/record/tracefs"
@@ -55,7 +56,7 @@ func hint(err error) string {
 	var open *record.OpenError
 	var tracefs *tracefs.NotFoundError
 	var ring *record.MapError
-	var out *record.OutputError
+	var out *output.Error
 	var freq *record.FreqError
 	var emit *record.EmitError
 	var unknown *event.UnknownError
@@ -199,7 +200,7 @@ func ringHint(e *record.MapError) string {
 		"/proc/sys/kernel/perf_event_mlock_kb, or run gperf with CAP_IPC_LOCK.\n"
 }
 
-func outputHint(e *record.OutputError) string {
+func outputHint(e *output.Error) string {
 	switch {
 	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT), errors.Is(e.Err, syscall.EFBIG):
 		return "The recording stopped; the file is readable up to this point. Free disk space, or choose another file (-o).\n"

@@ -38,6 +38,9 @@ var house = []struct{ question, packages string }{
 		internal/archive
 		report/annotate/disasm
 	`},
+	{"What was there before the recording?", `
+		record/synth
+	`},
 	{"Which events? Whose address was it?", `
 		record/event
 		internal/session
@@ -56,7 +59,8 @@ var house = []struct{ question, packages string }{
 		symbolize/jit
 		symbolize/demangle
 	`},
-	{"Which file is it?", `
+	{"Which file is it? Where do the records go?", `
+		record/output
 		internal/dso/cache
 		internal/dso/debuginfod
 		record/tracefs

@@ -18,7 +18,7 @@ import (
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/session"
-	"gperf/record"
+	"gperf/record/output"
 	"gperf/symbolize"
 )
 
@@ -271,7 +271,7 @@ func (r *input) addPart(fd *os.File) (archive.Part, error) {
 // header and perf's own records, data.0 and so on those of each thread.
 func (r *input) readDir() error {
 	r.directory = true
-	proc := filepath.Join(r.path, record.KcoreDir)
+	proc := filepath.Join(r.path, output.DirKcore)
 	if _, err := os.Stat(filepath.Join(proc, "kallsyms")); err == nil {
 		r.proc = proc
 	}
@@ -391,7 +391,7 @@ func (in *inputFlags) filter(f *format.File) (func(*session.Sample) bool, error)
 		tests = append(tests, func(s *session.Sample) bool { return !s.Guest() })
 	}
 	if in.cpus != "" {
-		cpus, err := record.ParseCPUs(in.cpus)
+		cpus, err := format.ParseCPUList(in.cpus)
 		if err != nil {
 			return nil, wrongUse("--cpu %s: %v", in.cpus, err)
 		}

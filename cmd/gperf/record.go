@@ -324,7 +324,7 @@ func (f *recordFlags) target() (err error) {
 		return err
 	}
 	if f.cpus != "" {
-		if t.CPUs, err = record.ParseCPUs(f.cpus); err != nil {
+		if t.CPUs, err = format.ParseCPUList(f.cpus); err != nil {
 			return wrongUse("-C: %v", err)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"gperf/format"
 	"gperf/record"
 	"gperf/record/event"
+	"gperf/record/synth"
 	"gperf/script"
 )
 
@@ -200,11 +201,11 @@ func (f *recordFlags) system(*pflag.FlagSet) error {
 // values applies --synth, --max-size and --control.
 func (f *recordFlags) values(*pflag.FlagSet) error {
 	o := &f.opts
-	kinds, err := record.ParseSynth(f.synth)
+	kinds, err := synth.ParseKinds(f.synth)
 	if err != nil {
 		return wrongUse("--synth: %v", err)
 	}
-	o.Omit = record.SynthAll &^ kinds
+	o.Omit = synth.All &^ kinds
 	if f.maxSize != "" {
 		if o.MaxSize, err = record.ParseSize(f.maxSize); err != nil {
 			return wrongUse("--max-size: %v", err)

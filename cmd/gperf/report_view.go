@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gperf/record"
+	"gperf/format"
 	"gperf/report"
 )
 
@@ -141,7 +141,7 @@ func (o *viewFlags) applyParallelism(opts *report.Options) (err error) {
 	if o.parallelism == "" {
 		return nil
 	}
-	if opts.Filter.Parallelism, err = record.ParseCPUs(o.parallelism); err != nil {
+	if opts.Filter.Parallelism, err = format.ParseCPUList(o.parallelism); err != nil {
 		return wrongUse("--parallelism %s: %v", o.parallelism, err)
 	}
 	if slices.Contains(opts.Filter.Parallelism, 0) {

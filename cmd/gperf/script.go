@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
-	"gperf/record"
 	"gperf/script"
 )
 
@@ -148,7 +147,7 @@ func (o *scriptFlags) showRecords(opts *script.Options) (err error) {
 		}
 	}
 	if o.input.cpus != "" {
-		if opts.RecordCPUs, err = record.ParseCPUs(o.input.cpus); err != nil {
+		if opts.RecordCPUs, err = format.ParseCPUList(o.input.cpus); err != nil {
 			return wrongUse("--cpu %s: %v", o.input.cpus, err)
 		}
 	}

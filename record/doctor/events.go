@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
-	"gperf/record"
+	"gperf/internal/procfs"
 )
 
 // kernel reports the kernel's version.
@@ -196,7 +196,7 @@ func (m *Machine) lostSamples() Finding {
 // cgroups checks whether events can be bound to a cgroup (-G).
 func (m *Machine) cgroups() Finding {
 	mounts, _ := m.read("proc/self/mounts")
-	dir, version := record.CgroupRoot(mounts)
+	dir, version := procfs.CgroupRoot(mounts)
 	if dir == "" {
 		return no("no hierarchy with perf events is mounted", "mount -t cgroup2 cgroup2 /sys/fs/cgroup, if the kernel has CONFIG_CGROUP_PERF")
 	}

@@ -1,4 +1,4 @@
-package record
+package output
 
 import (
 	"errors"
@@ -28,9 +28,9 @@ func (e *MovedError) Error() string {
 
 // keepName keeps the recording accessible: it copies a deleted file to its name, unless
 // another file has that name now.
-func (r *recorder) keepName() error {
-	path := r.opts.Output
-	own, err := r.file.Stat()
+func (o *Output) keepName() error {
+	path := o.opts.Path
+	own, err := o.file.Stat()
 	if err != nil || !own.Mode().IsRegular() {
 		return err
 	}
@@ -39,23 +39,23 @@ func (r *recorder) keepName() error {
 		return nil
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(int(r.file.Fd()), &st); err != nil {
+	if err := unix.Fstat(int(o.file.Fd()), &st); err != nil {
 		return err
 	}
 	if st.Nlink > 0 {
-		r.opts.notice(&MovedError{path})
+		o.opts.Notice(&MovedError{path})
 		return nil
 	}
 	if err == nil {
 		return fmt.Errorf("the output was deleted during the recording, and %s is another file now", path)
 	}
-	if err := copyDeleted(r.file, path); err != nil {
-		if p := (*fs.PathError)(nil); errors.As(err, &p) { // OutputError has the path
+	if err := copyDeleted(o.file, path); err != nil {
+		if p := (*fs.PathError)(nil); errors.As(err, &p) { // Error has the path
 			err = p.Err
 		}
 		return fmt.Errorf("the output was deleted during the recording and cannot be written again: %w", err)
 	}
-	r.opts.notice(&DeletedError{path})
+	o.opts.Notice(&DeletedError{path})
 	return nil
 }
 

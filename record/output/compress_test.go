@@ -1,4 +1,4 @@
-package record
+package output
 
 import (
 	"bytes"
@@ -43,13 +43,13 @@ func TestCompressingFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		woken := make(chan bool, 1)
-		z, err := newCompressing(w, format.TypeCompressed, 1, tally{}, func() { woken <- true })
+		z, err := newCompressing(w, format.TypeCompressed, 1, func() { woken <- true })
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := rand.New(rand.NewPCG(1, 2))
-		var sent tally
-		for sent.samples < 100_000 && err == nil {
+		var sent Counts
+		for sent.Samples < 100_000 && err == nil {
 			var b []byte
 			for range r.IntN(5000) {
 				rec := make([]byte, size)
@@ -58,22 +58,22 @@ func TestCompressingFails(t *testing.T) {
 					rec[i] = byte(r.Uint32())
 				}
 				b = append(b, rec...)
-				sent.samples++
+				sent.Samples++
 			}
 			if err = z.write(b); err == nil {
 				z.commit(sent)
 			}
 		}
-		whole, held, failed := z.close(func(string, int, int) {})
+		size, counts, failed := z.close(func(string, int, int) {})
 		if errors.Is(failed, unix.ENOSPC) != (room < 100_000_000) {
 			t.Fatalf("room for %d bytes: %v", room, failed)
 		}
 		if failed != nil {
 			<-woken
-		} else if held.samples != sent.samples {
-			t.Errorf("%d of %d samples", held.samples, sent.samples)
+		} else if counts.Samples != sent.Samples {
+			t.Errorf("%d of %d samples", counts.Samples, sent.Samples)
 		}
-		if err := w.Rewind(whole); err != nil {
+		if err := w.Rewind(size); err != nil {
 			t.Fatal(err)
 		}
 		f, err := format.Open(bytes.NewReader(d.Bytes()), int64(d.Len()))
@@ -93,8 +93,8 @@ func TestCompressingFails(t *testing.T) {
 				found++
 			}
 		}
-		if found != held.samples || room > 1_000_000 && found < 10_000 {
-			t.Errorf("room for %d bytes: %d samples in the file, said to be %d", room, found, held.samples)
+		if found != counts.Samples || room > 1_000_000 && found < 10_000 {
+			t.Errorf("room for %d bytes: %d samples in the file, counted as %d", room, found, counts.Samples)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package record
+package synth
 
 import (
 	"errors"
@@ -17,21 +17,34 @@ import (
 	"gperf/internal/procfs"
 )
 
-// synth makes records that the kernel did not write, because their subjects existed before
+// Synthesizer makes records that the kernel did not write, because their subjects existed before
 // the recording: mappings of the kernel, processes and their mappings. They have no time, and
 // so come before all others.
-type synth struct {
-	idSize   int  // size of the sample id at the end of each record
-	data     bool // include mappings without code
-	buildIDs bool // put build IDs into mappings
-	omit     Synth
-	spaces   bool // include namespaces of threads
-	buf      []byte
-	out      func([]byte) error
-	known    map[fileID][]byte // cached build IDs
-	files    map[string]bool   // names of mapped files, if set
-	denied   int               // number of processes with unreadable mappings
+type Synthesizer struct {
+	opts   Options
+	buf    []byte
+	known  map[fileID][]byte // cached build IDs
+	denied int
 }
+
+// Options define which records to make.
+type Options struct {
+	IDSize     int // size of the sample id at the end of each record, in bytes
+	Omit       Kinds
+	Data       bool // include mappings without code
+	Namespaces bool // include the namespaces of threads
+	BuildIDs   bool // put build IDs into mappings
+	// Files, if set, collects the names of mapped files without BuildIDs.
+	Files map[string]bool
+	// Out receives complete records.
+	Out func([]byte) error
+}
+
+// New returns a Synthesizer.
+func New(o Options) *Synthesizer { return &Synthesizer{opts: o, known: map[fileID][]byte{}} }
+
+// Denied returns the number of processes whose mappings this user may not read.
+func (s *Synthesizer) Denied() int { return s.denied }
 
 // fileID names a file on this machine.
 type fileID struct {
@@ -41,31 +54,31 @@ type fileID struct {
 
 const flushSize = 1 << 16
 
-// Synth are kinds of synthesized records.
-type Synth uint8
+// Kinds are kinds of synthesized records.
+type Kinds uint8
 
 const (
-	SynthTask Synth = 1 << iota
-	SynthMmap
-	SynthCgroup
-	SynthAll = SynthTask | SynthMmap | SynthCgroup
+	Task Kinds = 1 << iota
+	Mmap
+	Cgroup
+	All = Task | Mmap | Cgroup
 )
 
-// ParseSynth parses the argument of --synth, kinds with commas. Mappings are synthesized with
+// ParseKinds parses the argument of --synth, kinds with commas. Mappings are synthesized with
 // their processes.
-func ParseSynth(list string) (kinds Synth, err error) {
+func ParseKinds(list string) (kinds Kinds, err error) {
 	for kind := range strings.SplitSeq(list, ",") {
 		switch kind {
 		case "no":
 			return 0, nil
 		case "task":
-			kinds |= SynthTask
+			kinds |= Task
 		case "mmap":
-			kinds |= SynthTask | SynthMmap
+			kinds |= Task | Mmap
 		case "cgroup":
-			kinds |= SynthCgroup
+			kinds |= Cgroup
 		case "all":
-			kinds = SynthAll
+			kinds = All
 		default:
 			return 0, fmt.Errorf("%q is not one of no, task, mmap, cgroup, all", kind)
 		}
@@ -73,19 +86,19 @@ func ParseSynth(list string) (kinds Synth, err error) {
 	return kinds, nil
 }
 
-// flush writes the records made so far, if they have at least so many bytes.
-func (s *synth) flush(least int) error {
+// Flush passes the records made so far to Out, if they have at least so many bytes.
+func (s *Synthesizer) Flush(least int) error {
 	if len(s.buf) < least || len(s.buf) == 0 {
 		return nil
 	}
-	err := s.out(s.buf)
+	err := s.opts.Out(s.buf)
 	s.buf = s.buf[:0]
 	return err
 }
 
-// kernel makes the records of the kernel, its modules and BPF programs, as far as kallsyms
+// Kernel makes the records of the kernel, its modules and BPF programs, as far as kallsyms
 // and /proc/modules show them. It reports whether kallsyms did.
-func (s *synth) kernel() (visible bool, err error) {
+func (s *Synthesizer) Kernel() (visible bool, err error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
 		return false, nil
@@ -100,19 +113,19 @@ func (s *synth) kernel() (visible bool, err error) {
 	}
 	m := format.Mmap{Misc: format.MiscKernel, PID: -1, Start: k.text, Len: k.end - k.text, Pgoff: k.text,
 		Filename: "[kernel.kallsyms]" + k.name}
-	if s.buildIDs {
+	if s.opts.BuildIDs {
 		if id, err := dso.KernelBuildID(); err == nil {
 			m.BuildID = id.Bytes()
 		}
 	}
-	s.buf = m.Append(s.buf, s.idSize)
+	s.buf = m.Append(s.buf, s.opts.IDSize)
 	if l, err := procfs.Modules(); err == nil {
 		s.modules(l)
 	}
 	for _, sym := range k.bpf {
-		s.buf = sym.Append(s.buf, s.idSize)
+		s.buf = sym.Append(s.buf, s.opts.IDSize)
 	}
-	return true, s.flush(flushSize)
+	return true, s.Flush(flushSize)
 }
 
 // kernelText is the kernel's own text according to kallsyms.
@@ -176,19 +189,19 @@ func moduleFile(m procfs.Module, paths map[string]string) string {
 	return "[" + m.Name + "]"
 }
 
-func (s *synth) modules(l []procfs.Module) {
+func (s *Synthesizer) modules(l []procfs.Module) {
 	if len(l) == 0 {
 		return
 	}
 	paths := modulePaths()
 	for _, m := range l {
 		r := format.Mmap{Misc: format.MiscKernel, PID: -1, Start: m.Start, Len: m.Size, Filename: moduleFile(m, paths)}
-		if s.buildIDs {
+		if s.opts.BuildIDs {
 			if id, err := dso.ModuleBuildID(m.Name); err == nil {
 				r.BuildID = id.Bytes()
 			}
 		}
-		s.buf = r.Append(s.buf, s.idSize)
+		s.buf = r.Append(s.buf, s.opts.IDSize)
 	}
 }
 
@@ -217,14 +230,14 @@ func modulePaths() map[string]string {
 	return paths
 }
 
-// process makes the records of a process: its threads, and its mappings. If the process has
+// Process makes the records of a process: its threads, and its mappings. If the process has
 // exited meanwhile, the records are incomplete.
-func (s *synth) process(pid int) error {
+func (s *Synthesizer) Process(pid int) error {
 	st, err := procfs.StatusOf(pid)
 	if err != nil {
 		return nil
 	}
-	tids, err := threadsOf(pid)
+	tids, err := procfs.Threads(pid)
 	if err != nil {
 		return nil
 	}
@@ -237,33 +250,28 @@ func (s *synth) process(pid int) error {
 			}
 			comm, parent = t.Name, pid
 		}
-		s.thread(format.Fork{PID: int32(pid), TID: int32(tid), PPID: int32(parent), PTID: int32(parent)}, comm)
-		if tid == pid && s.omit&SynthMmap == 0 {
+		s.Thread(format.Fork{PID: int32(pid), TID: int32(tid), PPID: int32(parent), PTID: int32(parent)}, comm)
+		if tid == pid && s.opts.Omit&Mmap == 0 {
 			s.maps(pid)
 		}
 	}
-	return s.flush(flushSize)
+	return s.Flush(flushSize)
 }
 
-func (s *synth) thread(f format.Fork, comm string) {
+// Thread makes the records of a thread.
+func (s *Synthesizer) Thread(f format.Fork, comm string) {
 	f.Ran = true
-	s.buf = f.Append(s.buf, s.idSize)
-	if s.spaces {
+	s.buf = f.Append(s.buf, s.opts.IDSize)
+	if s.opts.Namespaces {
 		n := namespaces(f.PID, f.TID)
-		s.buf = n.Append(s.buf, s.idSize)
+		s.buf = n.Append(s.buf, s.opts.IDSize)
 	}
 	c := format.Comm{PID: f.PID, TID: f.TID, Comm: comm}
-	s.buf = c.Append(s.buf, s.idSize)
-}
-
-// processOf returns the process of a thread.
-func processOf(tid int) (int, error) {
-	st, err := procfs.StatusOf(tid)
-	return st.Tgid, err
+	s.buf = c.Append(s.buf, s.opts.IDSize)
 }
 
 // maps makes the records of a process's mappings.
-func (s *synth) maps(pid int) {
+func (s *Synthesizer) maps(pid int) {
 	maps, err := procfs.Maps(pid)
 	if errors.Is(err, fs.ErrPermission) {
 		s.denied++
@@ -272,23 +280,23 @@ func (s *synth) maps(pid int) {
 		return
 	}
 	for mapping := range maps {
-		if !mapping.Executable() && !(s.data && mapping.Prot&unix.PROT_READ != 0) {
+		if !mapping.Executable() && !(s.opts.Data && mapping.Prot&unix.PROT_READ != 0) {
 			continue
 		}
-		m := mmapOf(pid, mapping)
-		if hasFile(&m) {
-			if s.buildIDs {
+		m := MmapOf(pid, mapping)
+		if HasFile(&m) {
+			if s.opts.BuildIDs {
 				m.BuildID = s.buildID(&m)
-			} else if s.files != nil {
-				s.files[m.Filename] = true
+			} else if s.opts.Files != nil {
+				s.opts.Files[m.Filename] = true
 			}
 		}
-		s.buf = m.Append(s.buf, s.idSize)
+		s.buf = m.Append(s.buf, s.opts.IDSize)
 	}
 }
 
-// mmapOf returns the record of a mapping as the kernel would write it.
-func mmapOf(pid int, p procfs.Mapping) format.Mmap {
+// MmapOf returns the record of a mapping as the kernel would write it.
+func MmapOf(pid int, p procfs.Mapping) format.Mmap {
 	m := format.Mmap{V2: true, Misc: format.MiscUser, PID: int32(pid), TID: int32(pid), Start: p.Start, Len: p.End - p.Start, Pgoff: p.Off,
 		Maj: p.Major, Min: p.Minor, Ino: p.Inode, Prot: uint32(p.Prot), Flags: unix.MAP_PRIVATE, Filename: p.Path}
 	if p.Shared {
@@ -303,22 +311,22 @@ func mmapOf(pid int, p procfs.Mapping) format.Mmap {
 	return m
 }
 
-// hasFile reports whether the mapping is of a file.
-func hasFile(m *format.Mmap) bool { return m.Ino != 0 && strings.HasPrefix(m.Filename, "/") }
+// HasFile reports whether the mapping is of a file.
+func HasFile(m *format.Mmap) bool { return m.Ino != 0 && strings.HasPrefix(m.Filename, "/") }
 
-// buildID returns mapBuildID, which it calls once for each file.
-func (s *synth) buildID(m *format.Mmap) []byte {
+// buildID returns BuildID, which it calls once for each file.
+func (s *Synthesizer) buildID(m *format.Mmap) []byte {
 	key := fileID{maj: m.Maj, min: m.Min, ino: m.Ino}
 	id, ok := s.known[key]
 	if !ok {
-		id = mapBuildID(m)
+		id = BuildID(m)
 		s.known[key] = id
 	}
 	return id
 }
 
-// mapBuildID returns the build ID of a mapped file, nil if it has none or cannot be read.
-func mapBuildID(m *format.Mmap) []byte {
+// BuildID returns the build ID of a mapped file, nil if it has none or cannot be read.
+func BuildID(m *format.Mmap) []byte {
 	b, err := dso.BuildIDOf(procfs.PathOf(int(m.PID), m.Filename, m.Ino, m.Start, m.Start+m.Len))
 	if err != nil {
 		return nil

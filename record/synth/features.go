@@ -1,7 +1,9 @@
-package record
+package synth
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,13 +16,24 @@ import (
 	"gperf/internal/dso"
 	"gperf/internal/procfs"
 	"gperf/record/event"
-	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
 
-// earlySections returns the feature sections whose contents are known when the recording
+// Recording is what the feature sections say about the recording itself.
+type Recording struct {
+	Version     string   // of the recorder
+	Cmdline     []string // of the recorder
+	Events      []event.Event
+	Attrs       []format.Attr
+	UseClockID  bool
+	ClockID     int32
+	Tracefs     *tracefs.FS
+	Tracepoints []tracefs.Described
+}
+
+// EarlySections returns the feature sections whose contents are known when the recording
 // starts. It omits those that this machine does not provide.
-func earlySections(o *Options, events []event.Event, attrs []format.Attr) ([]format.Section, error) {
+func EarlySections(r *Recording) ([]format.Section, error) {
 	var u unix.Utsname
 	unix.Uname(&u)
 	var l []format.Section
@@ -31,7 +44,7 @@ func earlySections(o *Options, events []event.Event, attrs []format.Attr) ([]for
 	}
 	str(format.FeatureHostname, unix.ByteSliceToString(u.Nodename[:]))
 	str(format.FeatureOSRelease, unix.ByteSliceToString(u.Release[:]))
-	str(format.FeatureVersion, o.Version)
+	str(format.FeatureVersion, r.Version)
 	str(format.FeatureArch, unix.ByteSliceToString(u.Machine[:]))
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		desc, id := parseCPUInfo(string(info))
@@ -41,11 +54,11 @@ func earlySections(o *Options, events []event.Event, attrs []format.Attr) ([]for
 	if kb := memTotal("/proc/meminfo", "MemTotal:"); kb != 0 {
 		l = append(l, format.Uint64Section(format.FeatureTotalMem, kb))
 	}
-	if len(o.Cmdline) > 0 {
-		l = append(l, format.StringsSection(format.FeatureCmdline, o.Cmdline))
+	if len(r.Cmdline) > 0 {
+		l = append(l, format.StringsSection(format.FeatureCmdline, r.Cmdline))
 	}
-	l = append(l, format.EventDescSection(attrs))
-	if g := groups(events); len(g) > 0 {
+	l = append(l, format.EventDescSection(r.Attrs))
+	if g := groups(r.Events); len(g) > 0 {
 		l = append(l, format.GroupDescSection(g))
 	}
 	l = append(l, cpuSections()...)
@@ -55,14 +68,10 @@ func earlySections(o *Options, events []event.Event, attrs []format.Attr) ([]for
 	if pmus := pmus(); len(pmus) > 0 {
 		l = append(l, format.PMUMappingsSection(pmus))
 	}
-	if o.UseClockID {
-		l = append(l, clockSections(o.ClockID)...)
+	if r.UseClockID {
+		l = append(l, clockSections(r.ClockID)...)
 	}
-	tracepoints, err := described(events)
-	if err != nil {
-		return nil, err
-	}
-	tracing, err := o.Tracefs.Data(tracepoints)
+	tracing, err := r.Tracefs.Data(r.Tracepoints)
 	if err != nil {
 		return nil, fmt.Errorf("reading tracepoint formats: %w", err)
 	}
@@ -88,34 +97,6 @@ func groups(events []event.Event) (l []format.Group) {
 		}
 	}
 	return l
-}
-
-// described returns the tracepoints among the events, with their names in the file.
-func described(events []event.Event) (l []tracefs.Described, err error) {
-	for i := range events {
-		ev := &events[i]
-		var text []byte
-		if emitted(ev) {
-			if text, err = formatOf(ev); err != nil {
-				return nil, err
-			}
-		}
-		switch {
-		case ev.Raw != nil:
-			system, name, _ := strings.Cut(ev.Name, ":")
-			l = append(l, tracefs.Described{Dir: fmt.Sprintf("%s/%d", ev.Name, ev.Config), System: system, Name: name, Text: text})
-		case ev.Probe != nil && emitted(ev):
-			l = append(l, tracefs.Described{Dir: ev.Name, System: ev.Probe.Group, Name: ev.Probe.Event, Text: text})
-		case ev.Probe != nil:
-			edit := func(text []byte) []byte { return probe.EditFormat(text, ev.Probe.Args) }
-			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: ev.Probe.Group, Name: ev.Probe.Event, Edit: edit})
-		case ev.Tracepoint != "":
-			system, name, _ := strings.Cut(ev.Tracepoint, "/")
-			edit := func(text []byte) []byte { return probe.EditFormat(text, nil) }
-			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: system, Name: name, Edit: edit})
-		}
-	}
-	return l, nil
 }
 
 // parseCPUInfo returns the processor's name, and perf's id of it: vendor, family, model,
@@ -152,12 +133,12 @@ const cpuDir = "/sys/devices/system/cpu"
 
 // cpuSections returns NRCPUS, CPU_TOPOLOGY and CACHE.
 func cpuSections() []format.Section {
-	online, err := onlineCPUs()
+	online, err := OnlineCPUs()
 	if err != nil {
 		return nil
 	}
 	present := online
-	if p, err := ParseCPUs(sysfs(cpuDir, "present")); err == nil {
+	if p, err := format.ParseCPUList(sysfs(cpuDir, "present")); err == nil {
 		present = p
 	}
 	l := []format.Section{format.NrCPUs{Available: uint32(len(present)), Online: uint32(len(online))}.Section()}
@@ -181,6 +162,18 @@ func cpuSections() []format.Section {
 		l = append(l, format.CacheSection(caches))
 	}
 	return l
+}
+
+// OnlineCPUs returns the CPUs that are online.
+func OnlineCPUs() ([]int, error) {
+	b, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if errors.Is(err, fs.ErrNotExist) {
+		return []int{0}, nil // a kernel for one CPU
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list of CPUs: %w", err)
+	}
+	return format.ParseCPUList(strings.TrimSpace(string(b)))
 }
 
 // addTo appends those values that are new and not the zero value.
@@ -226,7 +219,7 @@ func sysfsID(dir, name string) uint32 {
 
 func numaNodes() (l []format.NUMANode) {
 	const root = "/sys/devices/system/node"
-	ids, err := ParseCPUs(sysfs(root, "online"))
+	ids, err := format.ParseCPUList(sysfs(root, "online"))
 	if err != nil {
 		return nil
 	}
@@ -267,9 +260,9 @@ func clockSections(id int32) []format.Section {
 	}
 }
 
-// buildIDSection returns the table of build IDs for kernels that do not put them into MMAP2
+// BuildIDSection returns the table of build IDs for kernels that do not put them into MMAP2
 // records: those of the kernel, its modules and all mapped files.
-func buildIDSection(files []string) format.Section {
+func BuildIDSection(files []string) format.Section {
 	var l []format.BuildIDEntry
 	add := func(misc format.Misc, name string, id dso.BuildID, err error) {
 		if err == nil {

@@ -1,4 +1,4 @@
-package record
+package synth
 
 import (
 	"os"
@@ -9,9 +9,9 @@ import (
 	"gperf/format"
 )
 
-// TestStampRecords checks that records from a second reading of /proc have a time at the
+// TestStamp checks that records from a second reading of /proc have a time at the
 // position that readers expect.
-func TestStampRecords(t *testing.T) {
+func TestStamp(t *testing.T) {
 	const at = 1_234_567
 	for _, st := range []format.SampleType{
 		format.SampleIP | format.SampleTID | format.SampleTime,
@@ -23,7 +23,7 @@ func TestStampRecords(t *testing.T) {
 		b := (&format.Comm{PID: 5, TID: 6, Comm: "read"}).Append(nil, size)
 		first := len(b)
 		b = (&format.Mmap{PID: 5, TID: 5, Start: 0x1000, Len: 0x1000, Prot: format.ProtExec, Filename: "/bin/again"}).Append(b, size)
-		stampRecords(b, size, at)
+		Stamp(b, size, at)
 		comm, err := format.ParseRecord(format.Raw{Type: format.TypeComm, Data: b[8:first]}, st)
 		if c, ok := comm.(*format.Comm); err != nil || !ok || c.ID.Time != at || c.Comm != "read" {
 			t.Errorf("sample type %#x: %+v, %v", st, comm, err)
@@ -46,7 +46,7 @@ func TestWithDescendants(t *testing.T) {
 	}
 	defer func() { cmd.Process.Kill(); cmd.Wait() }()
 	out.Read(make([]byte, 1)) // its child runs
-	l := withDescendants([]int{cmd.Process.Pid})
+	l := WithDescendants([]int{cmd.Process.Pid})
 	if len(l) != 2 || l[0] != cmd.Process.Pid {
 		t.Errorf("%v, want %d and its child", l, cmd.Process.Pid)
 	}
@@ -54,7 +54,7 @@ func TestWithDescendants(t *testing.T) {
 		child, _ := os.FindProcess(l[1])
 		child.Kill()
 	}
-	if !slices.Contains(withDescendants([]int{os.Getpid()}), cmd.Process.Pid) {
+	if !slices.Contains(WithDescendants([]int{os.Getpid()}), cmd.Process.Pid) {
 		t.Errorf("%d is not among this process's", cmd.Process.Pid)
 	}
 }

@@ -1,4 +1,4 @@
-package record
+package output
 
 import (
 	"sync/atomic"
@@ -12,26 +12,26 @@ import (
 // of very many samples. When it is full, the recorder waits, and the kernel counts records
 // that do not fit into the rings as lost.
 type compressing struct {
-	c     *format.Compressor
-	w     *format.Writer
-	wake  func()        // wakes the recorder after an error
-	batch []byte        // not yet in the queue
-	whole bool          // the batch ends at the end of a record
-	queue chan batch    //
-	free  chan []byte   // batches' memory
-	done  chan struct{} // the goroutine closes it
-	size  atomic.Int64  // of the file
-	err   atomic.Value  // error: nothing is written after it
-	last  struct {      // owned by the goroutine until done is closed
-		size  int64 // of the file, up to the last flush
-		tally tally // of the records up to there
+	c        *format.Compressor
+	w        *format.Writer
+	wake     func()        // wakes the recorder after an error
+	batch    []byte        // not yet in the queue
+	complete bool          // the batch ends at the end of a record
+	queue    chan batch    //
+	free     chan []byte   // batches' memory
+	done     chan struct{} // the goroutine closes it
+	size     atomic.Int64  // of the file
+	err      atomic.Value  // error: nothing is written after it
+	last     struct {      // owned by the goroutine until done is closed
+		size   int64  // of the file, up to the last flush
+		counts Counts // of the records up to there
 	}
 }
 
-// batch is a number of records. A batch with a tally ends with a complete record.
+// batch is a number of records. A batch with counts ends with a complete record.
 type batch struct {
 	records []byte
-	tally   *tally
+	counts  *Counts // of all records up to its end
 }
 
 const (
@@ -42,14 +42,14 @@ const (
 	maxUnmarked = 1 << 20
 )
 
-func newCompressing(w *format.Writer, kind format.Type, level int, t tally, wake func()) (*compressing, error) {
+func newCompressing(w *format.Writer, kind format.Type, level int, wake func()) (*compressing, error) {
 	c, err := format.NewCompressor(w, kind, level)
 	if err != nil {
 		return nil, err
 	}
-	z := &compressing{c: c, w: w, wake: wake, whole: true, queue: make(chan batch, maxBatches),
+	z := &compressing{c: c, w: w, wake: wake, complete: true, queue: make(chan batch, maxBatches),
 		free: make(chan []byte, maxBatches), done: make(chan struct{})}
-	z.last.size, z.last.tally = w.Size(), t
+	z.last.size = w.Size()
 	z.size.Store(w.Size())
 	go z.run()
 	return z, nil
@@ -64,7 +64,7 @@ func (z *compressing) write(b []byte) error {
 		n := min(len(b), batchSize-len(z.batch))
 		z.batch = append(z.batch, b[:n]...)
 		b = b[n:]
-		z.whole = false
+		z.complete = false
 		if len(z.batch) == batchSize {
 			z.send(nil)
 		}
@@ -72,16 +72,16 @@ func (z *compressing) write(b []byte) error {
 	return nil
 }
 
-// commit marks all records as complete, and passes their tally.
-func (z *compressing) commit(t tally) {
-	if !z.whole {
-		z.send(&t)
-		z.whole = true
+// commit marks all records as complete, and passes their counts.
+func (z *compressing) commit(c Counts) {
+	if !z.complete {
+		z.send(&c)
+		z.complete = true
 	}
 }
 
-func (z *compressing) send(t *tally) {
-	z.queue <- batch{z.batch, t}
+func (z *compressing) send(c *Counts) {
+	z.queue <- batch{z.batch, c}
 	select {
 	case z.batch = <-z.free:
 	default:
@@ -111,20 +111,20 @@ func (z *compressing) compress(b batch) error {
 		return err
 	}
 	z.size.Store(z.w.Size())
-	if b.tally == nil || len(z.queue) > 0 && z.w.Size()-z.last.size < maxUnmarked {
+	if b.counts == nil || len(z.queue) > 0 && z.w.Size()-z.last.size < maxUnmarked {
 		return nil
 	}
 	if err := z.c.Flush(); err != nil {
 		return err
 	}
 	z.size.Store(z.w.Size())
-	z.last.size, z.last.tally = z.w.Size(), *b.tally
+	z.last.size, z.last.counts = z.w.Size(), *b.counts
 	return nil
 }
 
 // close waits until everything is written, and returns the size of the file up to the last
-// complete record, and the tally of its records.
-func (z *compressing) close(progress func(step string, n, of int)) (size int64, t tally, err error) {
+// complete record, and the counts of its records.
+func (z *compressing) close(progress func(step string, n, of int)) (size int64, c Counts, err error) {
 	close(z.queue)
 	of := len(z.queue)
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -138,5 +138,5 @@ func (z *compressing) close(progress func(step string, n, of int)) (size int64, 
 		}
 	}
 	err, _ = z.err.Load().(error)
-	return z.last.size, z.last.tally, err
+	return z.last.size, z.last.counts, err
 }

@@ -1,4 +1,4 @@
-package record
+package synth
 
 import (
 	"reflect"
@@ -7,6 +7,8 @@ import (
 
 	"gperf/format"
 	"gperf/internal/procfs"
+	"gperf/record/event"
+	"slices"
 )
 
 func TestMmapOf(t *testing.T) {
@@ -25,7 +27,7 @@ func TestMmapOf(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.want.V2, c.want.PID, c.want.TID = true, 9, 9
 			for m := range procfs.ParseMaps(c.line) {
-				if got := mmapOf(9, m); !reflect.DeepEqual(got, c.want) {
+				if got := MmapOf(9, m); !reflect.DeepEqual(got, c.want) {
 					t.Errorf("%q:\n got %+v\nwant %+v", c.line, got, c.want)
 				}
 			}
@@ -61,5 +63,13 @@ func TestParseCPUInfo(t *testing.T) {
 	desc, id := parseCPUInfo("processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: Xeon: fast\nstepping\t: 8\n\nprocessor\t: 1\nvendor_id\t: Other\n")
 	if desc != "Xeon: fast" || id != "GenuineIntel,6,143,8" {
 		t.Errorf("%q, %q", desc, id)
+	}
+}
+
+func TestGroups(t *testing.T) {
+	events := []event.Event{{}, {Group: "g"}, {Member: true}, {Member: true}, {}, {Member: true}, {}}
+	want := []format.Group{{Name: "g", Leader: 1, Members: 3}, {Name: "{anon_group}", Leader: 4, Members: 2}}
+	if got := groups(events); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

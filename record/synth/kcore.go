@@ -1,4 +1,4 @@
-package record
+package synth
 
 import (
 	"bytes"
@@ -13,40 +13,26 @@ import (
 	"gperf/internal/procfs"
 )
 
-// With Options.Kcore the recording is a directory: data is the file, kcore_dir has the
-// kernel's code and symbols at the start of the recording.
-
-const (
-	dirData = "data"
-	// KcoreDir holds files of the recorded machine's /proc: kallsyms, modules and kcore.
-	KcoreDir = "kcore_dir"
-)
-
-// makeDir creates the directory of a recording, with a copy of the kernel's code. It renames
-// an existing path to path.old.
-func makeDir(path string) error {
-	kcore, err := os.Open("/proc/kcore")
+// OpenKcore opens the file of the kernel's memory. The error is a *KcoreError.
+func OpenKcore() (*os.File, error) {
+	f, err := os.Open("/proc/kcore")
 	if err != nil {
-		return &KcoreError{err}
+		return nil, &KcoreError{err}
 	}
-	defer kcore.Close()
-	if err := keepOld(path); err != nil {
-		return &OutputError{path, err}
-	}
-	proc := filepath.Join(path, KcoreDir)
-	for _, dir := range []string{path, proc} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return &OutputError{path, err}
-		}
-	}
+	return f, nil
+}
+
+// CopyKernel copies the kernel's code and symbols to dir: kallsyms, modules, and the code from
+// kcore as kcore.
+func CopyKernel(dir string, kcore io.ReaderAt) error {
 	for _, name := range []string{"kallsyms", "modules"} {
-		if err := copyProc(name, proc); err != nil {
+		if err := copyProc(name, dir); err != nil {
 			return err
 		}
 	}
-	out, err := os.OpenFile(filepath.Join(proc, "kcore"), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o400)
+	out, err := os.OpenFile(filepath.Join(dir, "kcore"), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o400)
 	if err != nil {
-		return &OutputError{path, err}
+		return &KcoreError{err}
 	}
 	err = copyKernel(out, kcore)
 	if e := out.Close(); err == nil {

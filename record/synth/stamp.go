@@ -1,0 +1,38 @@
+package synth
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"gperf/internal/procfs"
+)
+
+// Stamp writes a time into the sample ids of records. A sample id begins with the
+// thread, followed by the time.
+func Stamp(b []byte, idSize int, at uint64) {
+	for len(b) >= 8 {
+		size := int(binary.LittleEndian.Uint16(b[6:]))
+		binary.LittleEndian.PutUint64(b[size-idSize+8:], at)
+		b = b[size:]
+	}
+}
+
+// WithDescendants adds the descendants of some processes.
+func WithDescendants(pids []int) []int {
+	children := map[int][]int{}
+	all, _ := procfs.Processes()
+	for _, pid := range all {
+		if st, err := procfs.StatusOf(pid); err == nil {
+			children[st.PPid] = append(children[st.PPid], pid)
+		}
+	}
+	l := slices.Clone(pids)
+	for i := 0; i < len(l); i++ {
+		for _, child := range children[l[i]] {
+			if !slices.Contains(l, child) {
+				l = append(l, child)
+			}
+		}
+	}
+	return l
+}

@@ -1,0 +1,38 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+
+	"gperf/record/event"
+	"gperf/record/probe"
+	"gperf/record/tracefs"
+)
+
+// described returns the tracepoints among the events, with their names in the file.
+func described(events []event.Event) (l []tracefs.Described, err error) {
+	for i := range events {
+		ev := &events[i]
+		var text []byte
+		if emitted(ev) {
+			if text, err = formatOf(ev); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case ev.Raw != nil:
+			system, name, _ := strings.Cut(ev.Name, ":")
+			l = append(l, tracefs.Described{Dir: fmt.Sprintf("%s/%d", ev.Name, ev.Config), System: system, Name: name, Text: text})
+		case ev.Probe != nil && emitted(ev):
+			l = append(l, tracefs.Described{Dir: ev.Name, System: ev.Probe.Group, Name: ev.Probe.Event, Text: text})
+		case ev.Probe != nil:
+			edit := func(text []byte) []byte { return probe.EditFormat(text, ev.Probe.Args) }
+			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: ev.Probe.Group, Name: ev.Probe.Event, Edit: edit})
+		case ev.Tracepoint != "":
+			system, name, _ := strings.Cut(ev.Tracepoint, "/")
+			edit := func(text []byte) []byte { return probe.EditFormat(text, nil) }
+			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: system, Name: name, Edit: edit})
+		}
+	}
+	return l, nil
+}
