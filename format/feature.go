@@ -57,6 +57,52 @@ const (
 // LastFeature is the highest feature of perf 7.3.
 const LastFeature = FeatureCacheLine
 
+// featureNames are perf's names of the features, by number.
+var featureNames = [...]string{
+	FeatureTracingData:  "TRACING_DATA",
+	FeatureBuildID:      "BUILD_ID",
+	FeatureHostname:     "HOSTNAME",
+	FeatureOSRelease:    "OSRELEASE",
+	FeatureVersion:      "VERSION",
+	FeatureArch:         "ARCH",
+	FeatureNrCPUs:       "NRCPUS",
+	FeatureCPUDesc:      "CPUDESC",
+	FeatureCPUID:        "CPUID",
+	FeatureTotalMem:     "TOTAL_MEM",
+	FeatureCmdline:      "CMDLINE",
+	FeatureEventDesc:    "EVENT_DESC",
+	FeatureCPUTopology:  "CPU_TOPOLOGY",
+	FeatureNUMATopology: "NUMA_TOPOLOGY",
+	FeatureBranchStack:  "BRANCH_STACK",
+	FeaturePMUMappings:  "PMU_MAPPINGS",
+	FeatureGroupDesc:    "GROUP_DESC",
+	FeatureAuxtrace:     "AUXTRACE",
+	FeatureStat:         "STAT",
+	FeatureCache:        "CACHE",
+	FeatureSampleTime:   "SAMPLE_TIME",
+	FeatureMemTopology:  "MEM_TOPOLOGY",
+	FeatureClockID:      "CLOCKID",
+	FeatureDirFormat:    "DIR_FORMAT",
+	FeatureBPFProgInfo:  "BPF_PROG_INFO",
+	FeatureBPFBTF:       "BPF_BTF",
+	FeatureCompressed:   "COMPRESSED",
+	FeatureCPUPMUCaps:   "CPU_PMU_CAPS",
+	FeatureClockData:    "CLOCK_DATA",
+	FeatureHybrid:       "HYBRID_TOPOLOGY",
+	FeaturePMUCaps:      "PMU_CAPS",
+	FeatureCPUDomain:    "CPU_DOMAIN_INFO",
+	FeatureEMachine:     "E_MACHINE",
+	FeatureCacheLine:    "CLN_SIZE",
+}
+
+// String returns perf's name of the feature, "UNKNOWN" after LastFeature.
+func (n Feature) String() string {
+	if n > LastFeature {
+		return "UNKNOWN"
+	}
+	return featureNames[n]
+}
+
 // Section is one feature section's bytes.
 type Section struct {
 	Feature Feature

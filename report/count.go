@@ -214,14 +214,14 @@ func (c *counter) newStack(k stackKey, s *session.Sample) *stack {
 
 // shownFrames yields the frames of callchains that have names, and so may have
 // inlined calls that are shown.
-func (c *counter) shownFrames() iter.Seq[called] {
-	return func(yield func(called) bool) {
+func (c *counter) shownFrames() iter.Seq[session.ChainFrame] {
+	return func(yield func(session.ChainFrame) bool) {
 		for _, st := range c.stacks {
 			if st.filtered {
 				continue
 			}
 			for f := range framesOf(&st.frames, &c.opts.Graph, c.opts.MaxStack) {
-				if f.frame.Sym() != nil && !yield(f) {
+				if f.Frame.Sym() != nil && !yield(f) {
 					return
 				}
 			}

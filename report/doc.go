@@ -133,7 +133,7 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.His
 	}
 	c.nameThreads()
 	if opts.Inline {
-		lookAhead(c.shownFrames())
+		session.LookUpCalls(c.shownFrames())
 	}
 	l.dropLatency(&opts, c.samples, c.serial)
 	hists := newHists(f, l, &opts, t, h.Rank, h.MapSize, c.stacks)

@@ -142,10 +142,10 @@ func (p *places) address(dso string, ip uint64) int32 {
 func (p *places) chain(c *session.Chain, g *CallGraph, limit int, inline, resolved bool) []*place {
 	list := make([]*place, 0, min(c.Len(), limit))
 	for f := range framesOf(c, g, limit) {
-		if resolved && f.frame.Sym() == nil {
+		if resolved && f.Frame.Sym() == nil {
 			continue
 		}
-		pl := p.at(f.frame, f.caller)
+		pl := p.at(f.Frame, f.Caller)
 		var inlined []*place
 		if inline {
 			inlined = p.inlinedAt(pl)
@@ -163,14 +163,14 @@ func (p *places) chain(c *session.Chain, g *CallGraph, limit int, inline, resolv
 }
 
 // framesOf yields the frames of a callchain in the graph's order, at most limit.
-func framesOf(c *session.Chain, g *CallGraph, limit int) iter.Seq[called] {
-	return func(yield func(called) bool) {
+func framesOf(c *session.Chain, g *CallGraph, limit int) iter.Seq[session.ChainFrame] {
+	return func(yield func(session.ChainFrame) bool) {
 		n := c.Len()
 		for i := range min(n, limit) {
 			if g.Order == Caller {
 				i = n - 1 - i
 			}
-			if f, caller := c.Frame(i); !yield(called{f, caller}) {
+			if f, caller := c.Frame(i); !yield(session.ChainFrame{Frame: f, Caller: caller}) {
 				return
 			}
 		}

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
+
+	"gperf/internal/parallel"
 )
 
 // ErrNoSamples: the recording has no samples. The text before the events' blocks
@@ -85,7 +84,7 @@ func (h *Hist) writeList(w *bufio.Writer, d *drawing) error {
 	var graphs [atATime][]byte
 	for some := range slices.Chunk(shown, atATime) {
 		if h.chains {
-			inParallel(len(some), func(i int) { graphs[i] = d.append(graphs[i][:0], some[i], some[i].shown(h.opts)) })
+			parallel.Do(len(some), func(i int) { graphs[i] = d.append(graphs[i][:0], some[i], some[i].shown(h.opts)) })
 		}
 		for i, e := range some {
 			text = append(h.appendEntry(text, e, widths), '\n')
@@ -98,20 +97,6 @@ func (h *Hist) writeList(w *bufio.Writer, d *drawing) error {
 	}
 	_, err := w.Write(append(text, "\n\n"...))
 	return err
-}
-
-// inParallel does n pieces of work with all CPUs.
-func inParallel(n int, do func(i int)) {
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				do(i)
-			}
-		})
-	}
-	workers.Wait()
 }
 
 // appendTitle appends the text before the columns.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gperf/format"
+	"gperf/internal/inspect"
 )
 
 // appendUser appends the text of one of perf's own records; ok is false for other
@@ -36,11 +37,7 @@ func appendUser(b []byte, rec format.Record) (_ []byte, ok bool) {
 	case *format.EventUpdate:
 		return appendEventUpdate(b, r), true
 	case *format.HeaderFeature:
-		name := "UNKNOWN"
-		if r.Feature < format.Feature(len(featureNames)) {
-			name = featureNames[r.Feature]
-		}
-		return fmt.Appendf(b, " %d %s: %d bytes\n", r.Feature, name, len(r.Data)), true
+		return fmt.Appendf(b, " %d %s: %d bytes\n", r.Feature, r.Feature, len(r.Data)), true
 	case *format.Compressed:
 		return fmt.Appendf(b, ": %d bytes\n", len(r.Data)), true
 	}
@@ -88,8 +85,8 @@ func statTerm(tag uint64) string {
 }
 
 func appendHeaderAttr(b []byte, a *format.Attr) []byte {
-	for _, f := range attrFields(a, "") {
-		b = fmt.Appendf(b, ", %s = %s", f.name, f.value)
+	for _, f := range inspect.AttrFields(a, "") {
+		b = fmt.Appendf(b, ", %s = %s", f.Name, f.Value)
 	}
 	return append(b, '\n')
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/internal/dso"
-	"gperf/script"
+	"gperf/internal/inspect"
 )
 
 // buildIDFlags holds the flags of `gperf buildid-list`.
@@ -52,7 +52,7 @@ func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	defer in.Close()
-	skipped, err := script.BuildIDs(bufio.NewWriter(stdout), in.file, in.history, o.hits)
+	skipped, err := inspect.BuildIDs(bufio.NewWriter(stdout), in.file, in.history, o.hits)
 	in.tellSkipped(stderr, skipped)
 	return err
 }

@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gperf/script"
+	"gperf/internal/inspect"
 )
 
 // evlistFlags holds the flags of `gperf evlist`.
 type evlistFlags struct {
 	path string
-	script.EventOptions
+	inspect.EventOptions
 }
 
 const evlistHelp = `Lists the events of a recording, as perf evlist does.`
@@ -42,6 +42,6 @@ func (o *evlistFlags) run(stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	w := bufio.NewWriter(stdout)
-	script.Events(w, in.file, o.EventOptions)
+	inspect.Events(w, in.file, o.EventOptions)
 	return w.Flush()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
-	"gperf/report"
+	"gperf/report/stacks"
 )
 
 // formatFlags holds the flags of script and report for the formats that count stacks.
@@ -20,7 +20,7 @@ type formatFlags struct {
 	output   string
 	all      bool
 	noInline bool
-	folded   report.FoldedOptions
+	folded   stacks.FoldedOptions
 }
 
 // Names for --pid and --tid without a value.
@@ -109,7 +109,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	if err := o.checkOutput(from, stdout); err != nil {
 		return err
 	}
-	c := &report.Stacks{MaxStack: maxStack, NoInline: o.noInline}
+	c := &stacks.Set{MaxStack: maxStack, NoInline: o.noInline}
 	c.Processes = o.format == "pprof" || o.folded.PID || o.folded.TID
 	c.Threads, c.CPUs = o.format == "pprof" || o.folded.TID, o.format == "pprof"
 	inputs, err := from.openAll(stderr)
@@ -126,7 +126,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	for _, in := range inputs {
 		// Folded stacks are those of perf script, which forgets exited threads.
 		in.history.KeepExited = o.format != "folded" || in.file.Has(format.FeatureAuxtrace)
-		skipped, err := c.Add(report.Recording{File: in.file, History: in.history, Keep: in.keep, Written: in.recorded})
+		skipped, err := c.Add(stacks.Recording{File: in.file, History: in.history, Keep: in.keep, Written: in.recorded})
 		if err != nil {
 			in.tell(stderr, skipped)
 			return in.at(err)
@@ -171,7 +171,7 @@ func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	return nil
 }
 
-func (o *formatFlags) write(c *report.Stacks, stdout io.Writer) error {
+func (o *formatFlags) write(c *stacks.Set, stdout io.Writer) error {
 	if o.output == "" || o.output == "-" {
 		return o.writeTo(stdout, c)
 	}
@@ -189,7 +189,7 @@ func (o *formatFlags) write(c *report.Stacks, stdout io.Writer) error {
 	return nil
 }
 
-func (o *formatFlags) writeTo(w io.Writer, c *report.Stacks) error {
+func (o *formatFlags) writeTo(w io.Writer, c *stacks.Set) error {
 	switch o.format {
 	case "pprof":
 		return c.Pprof(w)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gperf/script"
+	"gperf/internal/inspect"
 )
 
 // headerFlags holds the flags that print the header of the recording.
@@ -28,6 +28,6 @@ func (o *headerFlags) print(stdout io.Writer, in *input) (done bool, err error) 
 		return false, nil
 	}
 	w := bufio.NewWriter(stdout)
-	script.Header(w, in.file, in.recorded, o.info)
+	inspect.Header(w, in.file, in.recorded, o.info)
 	return o.headerOnly, w.Flush()
 }

@@ -31,11 +31,13 @@ var house = []struct{ question, packages string }{
 		record/doctor
 		report
 		report/annotate
+		report/stacks
 		script
 	`},
 	{"How is it recorded? Which parts of it are shown?", `
 		record
 		internal/archive
+		internal/inspect
 		report/annotate/disasm
 	`},
 	{"What was there before the recording?", `
@@ -74,6 +76,7 @@ var house = []struct{ question, packages string }{
 		format/syscalls
 		internal/addrspace
 		internal/dwarf
+		internal/parallel
 		internal/procfs
 		internal/suggest
 		internal/x86
@@ -108,7 +111,7 @@ var guests = map[string]string{
 	"github.com/spf13/pflag":             "cmd/gperf",
 	"github.com/cilium/ebpf":             "bpf record/probe record/probe/vars", // BTF is read with it
 	"github.com/go-delve/delve":          "unwind symbolize",
-	"github.com/google/pprof":            "report",
+	"github.com/google/pprof":            "report/stacks",
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",
 	"github.com/klauspost/compress":      "format cmd/gperf internal/archive",
 	"github.com/ulikunitz/xz":            "internal/dso",

@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
+	"gperf/internal/inspect"
 	"gperf/record"
 	"gperf/record/event"
 	"gperf/record/synth"
-	"gperf/script"
 )
 
 // sampleBit is a flag that adds a field to each sample.
@@ -324,7 +324,7 @@ func listEvents(attrs []format.Attr, flags string, stderr io.Writer) {
 		return
 	}
 	w := bufio.NewWriter(stderr)
-	script.Events(w, &format.File{Attrs: attrs}, o.EventOptions)
+	inspect.Events(w, &format.File{Attrs: attrs}, o.EventOptions)
 	w.Flush()
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format"
+	"gperf/internal/inspect"
 	"gperf/internal/session"
 	"gperf/report"
 	"gperf/script"
@@ -193,7 +194,7 @@ func (o *reportFlags) listing() (func(io.Writer, *input) (format.Skipped, error)
 	case o.view.dump:
 		return o.dump, nil
 	case o.stats:
-		return func(w io.Writer, in *input) (format.Skipped, error) { return report.Stats(w, in.file, in.history) }, nil
+		return func(w io.Writer, in *input) (format.Skipped, error) { return inspect.Stats(w, in.file, in.history) }, nil
 	}
 	return nil, nil
 }
@@ -210,7 +211,7 @@ func (o *reportFlags) dump(w io.Writer, in *input) (format.Skipped, error) {
 	if err != nil || len(in.parts) == 0 {
 		return skipped, err
 	}
-	_, err = report.Stats(w, in.file, in.history)
+	_, err = inspect.Stats(w, in.file, in.history)
 	return skipped, err
 }
 

@@ -1,6 +1,12 @@
 package session
 
-import "gperf/format"
+import (
+	"iter"
+
+	"gperf/format"
+	"gperf/internal/parallel"
+	"gperf/symbolize/srcline"
+)
 
 // Chain is a callchain, the innermost frame first: the kernel's part, then the
 // process's. Samples share both parts, so the caller must not change them.
@@ -10,6 +16,29 @@ type Chain struct {
 	// with the tracepoint. Otherwise it is the interrupted instruction, or the
 	// probed one, like always the first frame of User.
 	Called bool
+}
+
+// ChainFrame is a frame at its place in a callchain.
+type ChainFrame struct {
+	Frame  *Frame
+	Caller bool // the frame's IP is a return address
+}
+
+// Calls returns the frame's functions with file and line, as Frame.Calls does.
+func (f ChainFrame) Calls() []srcline.InlineFrame { return f.Frame.Calls(f.Caller) }
+
+// LookUpCalls looks up the functions and lines of the distinct frames on all CPUs. Calls
+// looks up a frame on first use, and would do so on one CPU.
+func LookUpCalls(frames iter.Seq[ChainFrame]) {
+	known := map[ChainFrame]bool{}
+	var list []ChainFrame
+	for f := range frames {
+		if !known[f] {
+			known[f] = true
+			list = append(list, f)
+		}
+	}
+	parallel.Do(len(list), func(i int) { list[i].Calls() })
 }
 
 // Len is the number of frames.

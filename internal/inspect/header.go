@@ -1,4 +1,6 @@
-package script
+// Package inspect prints what a recording contains apart from its samples: its header,
+// events, build IDs and the number of records, as perf's commands print them.
+package inspect
 
 import (
 	"bufio"
@@ -11,14 +13,6 @@ import (
 
 	"gperf/format"
 )
-
-// featureNames are perf's names of the features, by number.
-var featureNames = [...]string{
-	1: "TRACING_DATA", "BUILD_ID", "HOSTNAME", "OSRELEASE", "VERSION", "ARCH", "NRCPUS", "CPUDESC", "CPUID", "TOTAL_MEM",
-	"CMDLINE", "EVENT_DESC", "CPU_TOPOLOGY", "NUMA_TOPOLOGY", "BRANCH_STACK", "PMU_MAPPINGS", "GROUP_DESC", "AUXTRACE",
-	"STAT", "CACHE", "SAMPLE_TIME", "MEM_TOPOLOGY", "CLOCKID", "DIR_FORMAT", "BPF_PROG_INFO", "BPF_BTF", "COMPRESSED",
-	"CPU_PMU_CAPS", "CLOCK_DATA", "HYBRID_TOPOLOGY", "PMU_CAPS", "CPU_DOMAIN_INFO", "E_MACHINE", "CLN_SIZE",
-}
 
 // Header prints what the file says about the recording, as `perf script
 // --header` does. recorded is the time of the file's last change; full adds
@@ -59,13 +53,13 @@ func (h *header) line(text string, args ...any) { fmt.Fprintf(h.w, "# "+text+"\n
 func (h *header) features() (missing string) {
 	for n := format.Feature(1); n <= format.LastFeature; n++ {
 		if !h.f.Has(n) {
-			missing += featureNames[n] + " "
+			missing += n.String() + " "
 		} else if err := h.f.FeatureError(n); err == nil {
 			h.feature(n)
 		} else if n == format.FeatureEventDesc {
 			h.line("event desc: not available or unable to read")
 		} else if len(h.f.Sections[n]) > 0 { // perf stops at such a file
-			h.line("%s: %v", featureNames[n], err)
+			h.line("%s: %v", n, err)
 		}
 	}
 	if h.full {
@@ -85,7 +79,7 @@ func (h *header) feature(n format.Feature) {
 		if h.full {
 			h.topology(n)
 		} else {
-			h.line("%s info available, use -I to display", featureNames[n])
+			h.line("%s info available, use -I to display", n)
 		}
 	case format.FeatureNrCPUs:
 		cpus, _ := h.f.NrCPUs()

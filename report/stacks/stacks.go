@@ -1,6 +1,9 @@
-package report
+// Package stacks counts samples by their event, thread and stack, and writes the result
+// for other tools: folded stacks, pprof's profiles, flame graphs.
+package stacks
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -8,10 +11,13 @@ import (
 	"gperf/internal/session"
 )
 
-// Stacks counts samples by their event, thread and stack, of one recording or of
+// ErrNoSamples: the recordings have no samples.
+var ErrNoSamples = errors.New("no samples")
+
+// Set counts samples by their event, thread and stack, of one recording or of
 // several. Folded, Pprof and FlameGraph write what was counted. Its memory is
 // that of the distinct stacks.
-type Stacks struct {
+type Set struct {
 	// Processes, Threads and CPUs distinguish stacks that differ in nothing else;
 	// commands always do.
 	Processes, Threads, CPUs bool
@@ -72,7 +78,7 @@ type tally struct {
 	period        uint64 // all of theirs
 }
 
-// Recording is an input of Stacks.
+// Recording is an input of Set.
 type Recording struct {
 	File    *format.File
 	History *session.History
@@ -82,11 +88,11 @@ type Recording struct {
 
 // Add counts the samples of a recording, whose history is new. The result counts
 // the skipped parts of the file.
-func (c *Stacks) Add(r Recording) (format.Skipped, error) {
+func (c *Set) Add(r Recording) (format.Skipped, error) {
 	if c.byKey == nil {
 		c.byKey = map[tallyKey]int32{}
 	}
-	in := stacksInput{Stacks: c, Recording: r, first: math.MaxUint64}
+	in := stacksInput{Set: c, Recording: r, first: math.MaxUint64}
 	for i := range r.File.Attrs {
 		in.events = append(in.events, c.event(r.File, i))
 	}
@@ -97,8 +103,8 @@ func (c *Stacks) Add(r Recording) (format.Skipped, error) {
 	return skipped, err
 }
 
-// event returns the index in Stacks.events of event i of the file.
-func (c *Stacks) event(f *format.File, i int) int32 {
+// event returns the index in Set.events of event i of the file.
+func (c *Set) event(f *format.File, i int) int32 {
 	name, a := f.EventName(i), &f.Attrs[i]
 	for j := range c.events {
 		if c.events[j].name == name {
@@ -116,9 +122,9 @@ func (c *Stacks) event(f *format.File, i int) int32 {
 
 // stacksInput is one recording while it is counted.
 type stacksInput struct {
-	*Stacks
+	*Set
 	Recording
-	events      []int32 // in Stacks.events, of those in File.Attrs
+	events      []int32 // in Set.events, of those in File.Attrs
 	first, last uint64  // times of samples
 }
 
@@ -132,7 +138,7 @@ func (in *stacksInput) count(b *session.Batch) error {
 		if s.Period == 0 {
 			t.still++
 		}
-		e := &in.Stacks.events[t.event]
+		e := &in.Set.events[t.event]
 		e.samples++
 		e.total += s.Period
 	}

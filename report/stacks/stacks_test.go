@@ -1,4 +1,4 @@
-package report
+package stacks
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 	"gperf/format"
 	"gperf/internal/dso"
 	"gperf/internal/session"
+	"gperf/report"
 	"gperf/symbolize"
 )
 
@@ -29,7 +30,7 @@ import (
 // kernel's, and from no file.
 func open(t testing.TB, name string) (*format.File, *symbolize.Symbolizer) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../testdata", name))
+	b, err := os.ReadFile(filepath.Join("../../testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +39,12 @@ func open(t testing.TB, name string) (*format.File, *symbolize.Symbolizer) {
 		t.Fatal(err)
 	}
 	id, ref, addr := session.RecordedKernel(f)
-	return f, symbolize.New(symbolize.Options{Kallsyms: "../testdata/kallsyms", Locator: &dso.Locator{Root: t.TempDir()},
+	return f, symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms", Locator: &dso.Locator{Root: t.TempDir()},
 		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 }
 
 // counted counts the stacks of recordings.
-func counted(t testing.TB, c *Stacks, names ...string) *Stacks {
+func counted(t testing.TB, c *Set, names ...string) *Set {
 	t.Helper()
 	c.MaxStack = 1024
 	for _, name := range names {
@@ -55,7 +56,18 @@ func counted(t testing.TB, c *Stacks, names ...string) *Stacks {
 	return c
 }
 
-func pprofOf(t *testing.T, c *Stacks) *profile.Profile {
+// frame makes a frame of "dso:symbol".
+func frame(name string, ip uint64) *session.Frame {
+	dso, name, _ := strings.Cut(name, ":")
+	m := &session.Map{Start: 0x1000, End: 1 << 63, DSO: &session.DSO{Name: dso}}
+	var sym *symbolize.Symbol
+	if name != "" {
+		sym = &symbolize.Symbol{Start: ip, End: ip + 16, Name: name, Raw: name}
+	}
+	return session.NamedFrame(0, ip, dso == "[kernel.kallsyms]", m, sym)
+}
+
+func pprofOf(t *testing.T, c *Set) *profile.Profile {
 	t.Helper()
 	var b bytes.Buffer
 	if err := c.Pprof(&b); err != nil {
@@ -71,14 +83,14 @@ func pprofOf(t *testing.T, c *Stacks) *profile.Profile {
 	return p
 }
 
-var threadStacks = Stacks{Processes: true, Threads: true, CPUs: true}
+var threadStacks = Set{Processes: true, Threads: true, CPUs: true}
 
 // reportTotals returns the sums of periods that Text prints for each event.
 func reportTotals(t *testing.T, name string) map[string]int64 {
 	t.Helper()
 	f, sym := open(t, name)
 	var b strings.Builder
-	if _, err := Text(&b, f, sym, session.New(f, sym), nil, Options{MaxStack: 1024}); err != nil {
+	if _, err := report.Text(&b, f, sym, session.New(f, sym), nil, report.Options{MaxStack: 1024}); err != nil {
 		t.Fatal(err)
 	}
 	totals := map[string]int64{}
@@ -151,17 +163,17 @@ func TestPprofTwice(t *testing.T) {
 
 func TestNothingToWrite(t *testing.T) {
 	var b bytes.Buffer
-	for name, write := range map[string]func(*Stacks) error{
-		"pprof":      func(c *Stacks) error { return c.Pprof(&b) },
-		"flamegraph": func(c *Stacks) error { return c.FlameGraph(&b) },
+	for name, write := range map[string]func(*Set) error{
+		"pprof":      func(c *Set) error { return c.Pprof(&b) },
+		"flamegraph": func(c *Set) error { return c.FlameGraph(&b) },
 	} {
-		if err := write(new(Stacks)); err != ErrNoSamples || b.Len() > 0 {
+		if err := write(new(Set)); err != ErrNoSamples || b.Len() > 0 {
 			t.Errorf("%s: %v, %d bytes", name, err, b.Len())
 		}
 	}
 }
 
-func flameGraphOf(t *testing.T, c *Stacks) (page string, data flames) {
+func flameGraphOf(t *testing.T, c *Set) (page string, data flames) {
 	t.Helper()
 	var b strings.Builder
 	if err := c.FlameGraph(&b); err != nil {
@@ -178,10 +190,9 @@ func flameGraphOf(t *testing.T, c *Stacks) (page string, data flames) {
 // TestFlameGraphEscapes: names stay within the page's data, and come out of it as
 // they were.
 func TestFlameGraphEscapes(t *testing.T) {
-	var w world
 	const comm, name, event = `<b>"x'</b>`, "f</script><script>alert(1)//\u2028\u2029&amp;{{data}}", "a<b&c"
-	c := &Stacks{MaxStack: 9, events: []stackEvent{{name: event, samples: 1, total: 1}},
-		tallies: []tally{{comm: comm, chain: session.Chain{User: []*session.Frame{w.frame("/lib/<x>:"+name, 16)}}, samples: 1, period: 1}}}
+	c := &Set{MaxStack: 9, events: []stackEvent{{name: event, samples: 1, total: 1}},
+		tallies: []tally{{comm: comm, chain: session.Chain{User: []*session.Frame{frame("/lib/<x>:"+name, 16)}}, samples: 1, period: 1}}}
 	page, data := flameGraphOf(t, c)
 	if n := strings.Count(page, "</script>"); n != 2 {
 		t.Errorf("%d scripts end in the page; two are its own", n)
@@ -202,9 +213,8 @@ func TestFlameGraphEscapes(t *testing.T) {
 // TestFlameGraphTree: recursion, what has no callchain, and a leaf that others
 // call; heavier frames come first.
 func TestFlameGraphTree(t *testing.T) {
-	var w world
-	a, b, k, none := w.frame("prog:a", 0x10), w.frame("prog:b", 0x40), w.frame("[kernel.kallsyms]:k", 0x70), w.frame("/lib/x.so:", 0x100)
-	c := &Stacks{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}}, tallies: []tally{
+	a, b, k, none := frame("prog:a", 0x10), frame("prog:b", 0x40), frame("[kernel.kallsyms]:k", 0x70), frame("/lib/x.so:", 0x100)
+	c := &Set{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}}, tallies: []tally{
 		{event: 1, comm: "p", chain: session.Chain{Kernel: []*session.Frame{k}, User: []*session.Frame{a, a, b}}, samples: 1, period: 10}, // b is one too many
 		{event: 1, comm: "p", chain: session.Chain{User: []*session.Frame{a, a}}, samples: 3, period: 30},
 		{event: 1, comm: "q", leaf: none, samples: 1, period: 20},
@@ -229,7 +239,7 @@ func TestFlameGraphTree(t *testing.T) {
 // missing.
 func TestFlameGraphCut(t *testing.T) {
 	const many = maxFlame + 500
-	page := new(Stacks).flames()
+	page := new(Set).flames()
 	tree := newFlameTree(page, false)
 	for i := range many {
 		at := tree.child(0, page.function(strconv.Itoa(i), "", flameUser))
@@ -336,7 +346,7 @@ func percentText(part, of uint64) string {
 // TestFlameGraphInBrowser searches and zooms as the page's address says, and looks
 // at what is drawn.
 func TestFlameGraphInBrowser(t *testing.T) {
-	page, data := flameGraphOf(t, counted(t, new(Stacks), "two.data", "drops.data"))
+	page, data := flameGraphOf(t, counted(t, new(Set), "two.data", "drops.data"))
 	file := filepath.Join(t.TempDir(), "flame graph.html")
 	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package script
+package inspect
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 	"gperf/format"
 )
 
-// attrField is a printed field of an attr.
-type attrField struct{ name, value string }
+// AttrField is a printed field of an attr.
+type AttrField struct{ Name, Value string }
 
-// attrFields returns the fields that perf_event_attr__fprintf of tools/perf
+// AttrFields returns the fields that perf_event_attr__fprintf of tools/perf
 // prints: type, size, config, and the other fields unless zero. tracepoint is the
 // name of a tracepoint.
-func attrFields(a *format.Attr, tracepoint string) (l []attrField) {
-	add := func(name string, v any) { l = append(l, attrField{name, fmt.Sprint(v)}) }
+func AttrFields(a *format.Attr, tracepoint string) (l []AttrField) {
+	add := func(name string, v any) { l = append(l, AttrField{name, fmt.Sprint(v)}) }
 	nonzero := func(name string, v uint64) {
 		if v != 0 {
 			add(name, v)
@@ -79,8 +79,8 @@ func (h *header) event(a *format.Attr) {
 	if len(a.IDs) > 0 {
 		fmt.Fprint(h.w, " }")
 	}
-	for _, f := range attrFields(a, tracepointName(h.f, a)) {
-		fmt.Fprintf(h.w, ", %s = %s", f.name, f.value)
+	for _, f := range AttrFields(a, tracepointName(h.f, a)) {
+		fmt.Fprintf(h.w, ", %s = %s", f.Name, f.Value)
 	}
 	fmt.Fprintln(h.w)
 }

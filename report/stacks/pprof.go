@@ -1,4 +1,4 @@
-package report
+package stacks
 
 import (
 	"io"
@@ -14,16 +14,16 @@ import (
 
 // Pprof writes a compressed profile in pprof's format. Each event is a sample
 // type, whose values are the sums of periods that Text shows; the first event is
-// the default. A sample has the labels comm, pid, tid and cpu, as far as Stacks
+// the default. A sample has the labels comm, pid, tid and cpu, as far as Set
 // distinguishes them. Functions have their demangled names, and the names of the
 // symbol table as system names. Processes that run the same program share its
 // mapping, at the addresses of the first of them. Without samples it returns
 // ErrNoSamples.
-func (c *Stacks) Pprof(w io.Writer) error {
+func (c *Set) Pprof(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
-	p := profiler{Stacks: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{}, locations: map[called]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
+	p := profiler{Set: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{}, locations: map[session.ChainFrame]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
 	p.describe()
 	c.lookAhead()
 	for i := range c.tallies {
@@ -39,12 +39,12 @@ func (c *Stacks) Pprof(w io.Writer) error {
 
 // profiler builds a profile.
 type profiler struct {
-	*Stacks
+	*Set
 	profile.Profile
 	index     map[int32]int // of events in SampleType
 	mappings  map[*session.Map]*profile.Mapping
 	weights   []uint64 // samples with a frame in the mapping, by its index
-	locations map[called]*profile.Location
+	locations map[session.ChainFrame]*profile.Location
 	functions map[functionKey]*profile.Function
 }
 
@@ -117,18 +117,18 @@ func (p *profiler) add(t *tally) {
 
 // location returns the location of a frame. pprof's addresses of callers lie
 // within the call instruction, not after it.
-func (p *profiler) location(f called) *profile.Location {
+func (p *profiler) location(f session.ChainFrame) *profile.Location {
 	l := p.locations[f]
 	if l != nil {
 		return l
 	}
-	l = &profile.Location{ID: uint64(len(p.Location) + 1), Address: f.frame.IP, Mapping: p.mapping(f.frame)}
-	if f.caller {
+	l = &profile.Location{ID: uint64(len(p.Location) + 1), Address: f.Frame.IP, Mapping: p.mapping(f.Frame)}
+	if f.Caller {
 		l.Address--
 	}
 	p.locations[f] = l
 	p.Location = append(p.Location, l)
-	for _, fn := range f.functions(!p.NoInline) {
+	for _, fn := range functions(f, !p.NoInline) {
 		l.Line = append(l.Line, profile.Line{Function: p.function(fn), Line: int64(fn.line)})
 		if m := l.Mapping; m != nil {
 			m.HasFunctions = true

@@ -1,4 +1,4 @@
-package report
+package stacks
 
 import (
 	"bufio"
@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gperf/internal/session"
 )
 
 // FoldedOptions are those of stackcollapse-perf.pl. The zero value is its default.
 type FoldedOptions struct {
-	PID    bool // the command is comm-pid; for Stacks.Processes
-	TID    bool // the command is comm-pid/tid; for Stacks.Processes and Threads
+	PID    bool // the command is comm-pid; for Set.Processes
+	TID    bool // the command is comm-pid/tid; for Set.Processes and Threads
 	Kernel bool // functions of the kernel and of its modules end with _[k]
 	JIT    bool // functions of /tmp/perf-PID.map end with _[j]
 	Addrs  bool // functions without a name have their address
@@ -34,8 +36,8 @@ type FoldedOptions struct {
 // Unlike there, a DSO whose name holds " (" ("prog (deleted)") spoils nothing,
 // inlined functions are tidied as the others are, and line breaks within names are
 // escaped (\n).
-func (c *Stacks) Folded(w io.Writer, opts FoldedOptions) error {
-	f := folder{Stacks: c, FoldedOptions: opts, event: c.foldedEvent(), names: map[called]string{}}
+func (c *Set) Folded(w io.Writer, opts FoldedOptions) error {
+	f := folder{Set: c, FoldedOptions: opts, event: c.foldedEvent(), names: map[session.ChainFrame]string{}}
 	totals := map[string]uint64{}
 	var b []byte
 	for i := range c.tallies {
@@ -70,10 +72,10 @@ func writeFolded(w io.Writer, totals map[string]uint64) error {
 
 // folder writes stacks as lines.
 type folder struct {
-	*Stacks
+	*Set
 	FoldedOptions
 	event int32 // of those that are no tracepoints, the one that is folded
-	names map[called]string
+	names map[session.ChainFrame]string
 }
 
 // folds reports whether the stack is shown.
@@ -83,7 +85,7 @@ func (c *folder) folds(t *tally) bool {
 
 // foldedEvent returns the first event with callchains that is no tracepoint, -1 if
 // there is none.
-func (c *Stacks) foldedEvent() int32 {
+func (c *Set) foldedEvent() int32 {
 	for i := range c.tallies {
 		if t := &c.tallies[i]; t.chained && !c.events[t.event].tracepoint {
 			return t.event
@@ -94,7 +96,7 @@ func (c *Stacks) foldedEvent() int32 {
 
 // NotFolded returns the events with callchains that Folded leaves out without
 // FoldedOptions.Event, and how many samples they have.
-func (c *Stacks) NotFolded() (events []string, samples uint64) {
+func (c *Set) NotFolded() (events []string, samples uint64) {
 	folded := c.foldedEvent()
 	left := map[int32]bool{}
 	for i := range c.tallies {
@@ -112,7 +114,7 @@ func (c *Stacks) NotFolded() (events []string, samples uint64) {
 }
 
 // weight returns the weight of the stack's samples: each counts at least 1.
-func (c *Stacks) weight(t *tally) uint64 {
+func (c *Set) weight(t *tally) uint64 {
 	if c.events[t.event].tracepoint {
 		return t.samples
 	}
@@ -133,7 +135,7 @@ func (c *folder) appendStack(b []byte, t *tally) []byte {
 	chain := t.chain.Cut(c.MaxStack)
 	for i := chain.Len() - 1; i >= 0; i-- {
 		f, caller := chain.Frame(i)
-		if name := c.name(called{f, caller}, comm); name != "" {
+		if name := c.name(session.ChainFrame{Frame: f, Caller: caller}, comm); name != "" {
 			b = append(append(b, ';'), name...)
 		}
 	}
@@ -161,7 +163,7 @@ func (c *folder) thread(t *tally) string {
 }
 
 // name returns the frame's functions, joined by ";".
-func (c *folder) name(f called, comm string) string {
+func (c *folder) name(f session.ChainFrame, comm string) string {
 	if comm == "java" { // whose names are shown otherwise
 		return c.make(f, true)
 	}
@@ -173,8 +175,8 @@ func (c *folder) name(f called, comm string) string {
 	return name
 }
 
-func (c *folder) make(at called, java bool) string {
-	f, mark := at.frame, ""
+func (c *folder) make(at session.ChainFrame, java bool) string {
+	f, mark := at.Frame, ""
 	switch module := f.DSO(); {
 	case c.Kernel && isKernelModule(module):
 		mark = "_[k]"
@@ -190,7 +192,7 @@ func (c *folder) make(at called, java bool) string {
 		return own
 	}
 	names := []string{own}
-	for _, fn := range slices.Backward(at.functions(true)) {
+	for _, fn := range slices.Backward(functions(at, true)) {
 		if fn.inlined {
 			names = append(names, foldedFrame(fn.name, f.DSO(), unnamed, mark, java))
 		}

@@ -1,4 +1,4 @@
-package report
+package stacks
 
 import (
 	"iter"
@@ -16,24 +16,18 @@ type function struct {
 	inlined   bool
 }
 
-// called is a frame of a stack. caller says that its address is a return address.
-type called struct {
-	frame  *session.Frame
-	caller bool
-}
-
 // stackOf yields the frames of a stack, innermost first: up to MaxStack frames of
 // the callchain, or without one the sampled frame.
-func (c *Stacks) stackOf(t *tally) iter.Seq[called] {
-	return func(yield func(called) bool) {
+func (c *Set) stackOf(t *tally) iter.Seq[session.ChainFrame] {
+	return func(yield func(session.ChainFrame) bool) {
 		if t.leaf != nil {
-			yield(called{t.leaf, t.chain.Called})
+			yield(session.ChainFrame{Frame: t.leaf, Caller: t.chain.Called})
 			return
 		}
 		chain := t.chain.Cut(c.MaxStack)
 		for i := range chain.Len() {
 			f, caller := chain.Frame(i)
-			if !yield(called{f, caller}) {
+			if !yield(session.ChainFrame{Frame: f, Caller: caller}) {
 				return
 			}
 		}
@@ -42,8 +36,8 @@ func (c *Stacks) stackOf(t *tally) iter.Seq[called] {
 
 // lookAhead looks up the functions of all frames once, on all CPUs. Without it they
 // would be looked up on first use, one after the other.
-func (c *Stacks) lookAhead() {
-	lookAhead(func(yield func(called) bool) {
+func (c *Set) lookAhead() {
+	session.LookUpCalls(func(yield func(session.ChainFrame) bool) {
 		for i := range c.tallies {
 			for f := range c.stackOf(&c.tallies[i]) {
 				if !yield(f) {
@@ -54,25 +48,12 @@ func (c *Stacks) lookAhead() {
 	})
 }
 
-func lookAhead(frames iter.Seq[called]) {
-	known := map[called]bool{}
-	var list []called
-	for f := range frames {
-		if !known[f] {
-			known[f] = true
-			list = append(list, f)
-		}
-	}
-	inParallel(len(list), func(i int) { list[i].frame.Calls(list[i].caller) })
-}
-
 // functions returns the functions of a frame, innermost first, or none if it has
 // no name. The outermost has its name from the symbol table, unless that is the
 // function after a call that never returns.
-func (c called) functions(inline bool) (list []function) {
-	sym := c.frame.Sym()
-	calls := c.frame.Calls(c.caller)
-	for _, call := range calls {
+func functions(f session.ChainFrame, inline bool) (list []function) {
+	sym := f.Frame.Sym()
+	for _, call := range f.Calls() {
 		list = append(list, function{name: call.Function, raw: call.Function, file: call.File, line: call.Line, start: call.StartLine, inlined: call.Inlined})
 	}
 	if len(list) == 0 && sym != nil {
@@ -81,7 +62,7 @@ func (c called) functions(inline bool) (list []function) {
 	if len(list) == 0 {
 		return nil
 	}
-	if own := &list[len(list)-1]; sym != nil && (!c.caller || c.frame.Off() > 0 || own.name == "") {
+	if own := &list[len(list)-1]; sym != nil && (!f.Caller || f.Frame.Off() > 0 || own.name == "") {
 		own.name, own.raw = sym.Name, sym.Raw
 	}
 	if !inline {

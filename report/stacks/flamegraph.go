@@ -1,4 +1,4 @@
-package report
+package stacks
 
 import (
 	"bufio"
@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gperf/internal/session"
 )
 
 // flamePage is the page without its title and data.
@@ -28,7 +30,7 @@ const maxFlameLines = 5
 // FlameGraph writes an HTML page that draws the stacks of each event. The widths of
 // frames are the sums of periods that Text shows. The page is self-contained: it
 // needs no network. Without samples it returns ErrNoSamples.
-func (c *Stacks) FlameGraph(w io.Writer) error {
+func (c *Set) FlameGraph(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
@@ -61,7 +63,7 @@ type flames struct {
 	dsos    map[string]int32
 	names   map[nameOf]int32
 	lines   map[string]int32
-	frames  map[called][]flameFunction
+	frames  map[session.ChainFrame][]flameFunction
 }
 
 // nameOf distinguishes functions: indices in Names and DSOs, and the kind.
@@ -93,8 +95,8 @@ type flameEvent struct {
 }
 
 // flames makes the trees of all events.
-func (c *Stacks) flames() *flames {
-	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{}, lines: map[string]int32{}, frames: map[called][]flameFunction{}}
+func (c *Set) flames() *flames {
+	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{}, lines: map[string]int32{}, frames: map[session.ChainFrame][]flameFunction{}}
 	p.describe(c)
 	c.lookAhead()
 	trees := make([]*flameTree, len(c.events))
@@ -116,7 +118,7 @@ func (c *Stacks) flames() *flames {
 	return p
 }
 
-func (p *flames) describe(c *Stacks) {
+func (p *flames) describe(c *Set) {
 	var lines []string
 	for _, f := range c.files {
 		lines = append(lines, strings.Join(f.Cmdline(), " "))
@@ -161,7 +163,7 @@ func newFlameTree(p *flames, bySample bool) *flameTree {
 }
 
 // add adds a stack. Totals are made of selves later.
-func (t *flameTree) add(c *Stacks, s *tally) {
+func (t *flameTree) add(c *Set, s *tally) {
 	weight := s.period
 	if t.bySample {
 		weight = s.samples
@@ -195,7 +197,7 @@ func (t *flameTree) child(parent, function int32) int32 {
 type flameFunction struct{ id, line int32 }
 
 // functionsOf returns the functions of a frame, outermost first.
-func (p *flames) functionsOf(f called, inline bool) []flameFunction {
+func (p *flames) functionsOf(f session.ChainFrame, inline bool) []flameFunction {
 	list, ok := p.frames[f]
 	if !ok {
 		list = p.newFunctionsOf(f, inline)
@@ -204,9 +206,9 @@ func (p *flames) functionsOf(f called, inline bool) []flameFunction {
 	return list
 }
 
-func (p *flames) newFunctionsOf(c called, inline bool) (list []flameFunction) {
-	f := c.frame
-	for _, fn := range slices.Backward(c.functions(inline)) {
+func (p *flames) newFunctionsOf(c session.ChainFrame, inline bool) (list []flameFunction) {
+	f := c.Frame
+	for _, fn := range slices.Backward(functions(c, inline)) {
 		kind := int32(flameUser)
 		switch {
 		case fn.inlined:

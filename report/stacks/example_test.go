@@ -1,4 +1,4 @@
-package report_test
+package stacks_test
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 	"gperf/format"
 	"gperf/internal/dso"
 	"gperf/internal/session"
-	"gperf/report"
+	"gperf/report/stacks"
 	"gperf/symbolize"
 )
 
 // Two recordings as folded stacks, here of the three innermost frames.
-func ExampleStacks() {
-	stacks := &report.Stacks{MaxStack: 3}
-	for _, path := range []string{"../testdata/drops.data", "../testdata/two.data"} {
+func ExampleSet() {
+	set := &stacks.Set{MaxStack: 3}
+	for _, path := range []string{"../../testdata/drops.data", "../../testdata/two.data"} {
 		fd, err := os.Open(path)
 		if err != nil {
 			fmt.Println(err)
@@ -32,14 +32,14 @@ func ExampleStacks() {
 			return
 		}
 		id, ref, addr := session.RecordedKernel(f)
-		sym := symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: "/nowhere"}, Kallsyms: "../testdata/kallsyms", KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+		sym := symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: "/nowhere"}, Kallsyms: "../../testdata/kallsyms", KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 		drops := func(s *session.Sample) bool { return f.EventName(s.Event) == "skb:kfree_skb" }
-		if _, err := stacks.Add(report.Recording{File: f, History: session.New(f, sym), Keep: drops}); err != nil {
+		if _, err := set.Add(stacks.Recording{File: f, History: session.New(f, sym), Keep: drops}); err != nil {
 			fmt.Println(err)
 			return
 		}
 	}
-	if err := stacks.Folded(os.Stdout, report.FoldedOptions{Kernel: true}); err != nil {
+	if err := set.Folded(os.Stdout, stacks.FoldedOptions{Kernel: true}); err != nil {
 		fmt.Println(err)
 	}
 	// Output: drops;ip_protocol_deliver_rcu_[k];__udp4_lib_rcv_[k];sk_skb_reason_drop_[k] 5

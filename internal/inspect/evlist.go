@@ -1,4 +1,4 @@
-package script
+package inspect
 
 import (
 	"bufio"
@@ -63,8 +63,8 @@ func (o EventOptions) details(f *format.File, i int) string {
 	var parts []string
 	switch {
 	case o.Attrs:
-		for _, field := range attrFields(a, tracepointName(f, a)) {
-			parts = append(parts, field.name+": "+field.value)
+		for _, field := range AttrFields(a, tracepointName(f, a)) {
+			parts = append(parts, field.Name+": "+field.Value)
 		}
 	case o.Freq && a.Flags&format.FlagFreq != 0:
 		parts = append(parts, fmt.Sprintf("sample_freq=%d", a.SamplePeriod))
