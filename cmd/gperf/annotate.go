@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/report/annotate"
@@ -29,69 +30,60 @@ type annotateFlags struct {
 	period       bool
 }
 
-const annotateUsage = "[FLAGS] [SYMBOL|SYMBOL+OFFSET|ADDRESS]"
+func (o *annotateFlags) add(c *cobra.Command) {
+	o.input.addTo(c)
+	addFlags(c, "Functions", func(s *pflag.FlagSet) {
+		s.StringVarP(&o.symbol, "symbol", "s", "", "annotate this `symbol`, as the argument")
+		s.StringVarP(&o.dsos, "dsos", "d", "", "only functions of these DSOs, a `list`")
+		s.BoolVarP(&o.Callers, "children", "g", false, "callers include the samples of their callees")
+		s.IntVar(&o.Context, "context", 10, "`n` instructions around an address")
+		s.StringVar(&o.percentLimit, "percent-limit", "", "hide functions below this `percent`")
+	})
+	addFlags(c, "Columns", func(s *pflag.FlagSet) {
+		s.BoolVarP(&o.samples, "show-nr-samples", "n", false, "print numbers of samples instead of percentages")
+		s.BoolVar(&o.period, "show-total-period", false, "print sums of periods instead of percentages")
+		s.StringVar(&o.percentType, "percent-type", "local-period", "`type`: local-hits, global-…")
+	})
+	addFlags(c, "Code", o.addCode)
+}
 
-const annotateHelp = `Prints the code of functions, as perf annotate --stdio does: each instruction with
-its percentage of the function's samples, between the source lines if they are
-known. Without SYMBOL, it prints all functions with samples, the most sampled
-first. It needs neither debug information nor objdump.
-
-For tracepoints, code addresses in the fields count in addition to the sampled
-address, such as location of skb:kfree_skb. SYMBOL+OFFSET and ADDRESS, as printed
-by gperf script, show the instructions around this address; > marks the call that
-returns there. This finds the call that dropped a packet:
-
-    gperf annotate __udp4_lib_rcv+0x4bc
-
-gperf reads kernel code from a vmlinux with the recorded build ID, or from
-/proc/kcore if the recorded kernel is running.`
-
-func (o *annotateFlags) set() *pflag.FlagSet {
-	s := newFlagSet("annotate")
-	o.input.add(s)
-	s.StringVarP(&o.symbol, "symbol", "s", "", "annotate this `symbol`, as the argument")
-	s.StringVarP(&o.dsos, "dsos", "d", "", "annotate only functions of these DSOs, a comma-separated `list`")
-	s.BoolVarP(&o.Callers, "children", "g", false, "include callchains: callers include the samples of their callees")
-	s.IntVar(&o.Context, "context", 10, "number of `instructions` before and after an address")
-	s.StringVarP(&o.style, "disassembler-style", "M", "att", "`syntax` of x86 instructions: att or intel")
+func (o *annotateFlags) addCode(s *pflag.FlagSet) {
+	s.StringVarP(&o.style, "disassembler-style", "M", "att", "`style`: att or intel")
 	s.BoolVar(&o.Raw, "asm-raw", false, "print the bytes of instructions")
 	s.BoolVar(&o.source, "source", true, "print source lines between the instructions")
 	s.BoolVarP(&o.NoSource, "no-source", "S", false, "do not print source lines")
-	s.BoolVarP(&o.Lines, "print-line", "l", false, "sum up source lines first, and print the line of sampled instructions")
+	s.BoolVarP(&o.Lines, "print-line", "l", false, "sum up source lines first")
 	s.BoolVarP(&o.FullPaths, "full-paths", "P", false, "print full paths of source files")
 	s.StringVar(&o.Sources.Prefix, "prefix", "", "read source files below this `directory`")
-	s.IntVar(&o.Sources.Strip, "prefix-strip", 0, "with --prefix: strip this number of leading `directories` from paths")
-	s.BoolVarP(&o.samples, "show-nr-samples", "n", false, "print numbers of samples instead of percentages")
-	s.BoolVar(&o.period, "show-total-period", false, "print sums of periods instead of percentages")
-	s.StringVar(&o.percentType, "percent-type", "local-period", "percentage `type`: local-period, local-hits, global-period, global-hits")
-	s.StringVar(&o.percentLimit, "percent-limit", "", "hide functions below this `percent` of the event")
+	s.IntVar(&o.Sources.Strip, "prefix-strip", 0, "strip `n` directories from paths")
 	s.Bool("stdio", false, "")
 	s.String("objdump", "", "")
 	s.Bool("skip-missing", false, "")
 	s.BoolP("quiet", "q", false, "")
 	hide(s, "source", "stdio", "objdump", "skip-missing", "quiet")
-	return s
 }
 
-func annotateCommand(args []string, stdout, stderr io.Writer) int {
+func annotateCommand() *cobra.Command {
 	var o annotateFlags
-	s := o.set()
-	done, err := parseAll(s, args, annotateUsage, annotateHelp, stdout)
-	return finish(s, done, err, stderr, func() error {
-		if err := o.settle(s.Args()); err != nil {
+	c := newCommand(groupAnalyse, "annotate [FLAGS] [SYMBOL|SYMBOL+OFFSET|ADDRESS]",
+		"print the instructions of functions with their samples")
+	o.add(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := o.apply(args); err != nil {
 			return err
 		}
-		err := o.run(stdout, stderr)
+		err := o.run(c.OutOrStdout(), c.ErrOrStderr())
 		var offset *annotate.OffsetError
 		if errors.As(err, &offset) {
 			return wrongUse("%v", err)
 		}
 		return err
-	})
+	}
+	return c
 }
 
-// settle converts the flags to annotate.Options and checks them.
-func (o *annotateFlags) settle(args []string) (err error) {
+// apply converts the flags to annotate.Options and checks them.
+func (o *annotateFlags) apply(args []string) (err error) {
 	if o.symbol != "" {
 		args = append([]string{o.symbol}, args...)
 	}
@@ -120,7 +112,7 @@ func (o *annotateFlags) settle(args []string) (err error) {
 	}
 	o.NoSource = o.NoSource || !o.source
 	o.DSOs = words(o.dsos)
-	return o.settleShown()
+	return o.applyShown()
 }
 
 // isRecordingName reports whether an argument names a recording rather than a function.
@@ -129,8 +121,8 @@ func isRecordingName(arg string) bool {
 	return strings.HasSuffix(arg, ".data") || err == nil && strings.Contains(arg, "/")
 }
 
-// settleShown applies -M, --percent-type and the flags that choose the column.
-func (o *annotateFlags) settleShown() error {
+// applyShown applies -M, --percent-type and the flags that choose the column.
+func (o *annotateFlags) applyShown() error {
 	switch o.style {
 	case "att":
 	case "intel":

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/format/tracepoint"
@@ -36,34 +37,26 @@ type archiveFlags struct {
 	unpack bool
 }
 
-const archiveHelp = `Packs a recording and its symbols into one file, perf.data.zip. Every gperf command
-that reads recordings then prints the same on any machine as on this one:
-gperf script -i perf.data.zip.
-
-The archive contains symbols, debug information, unwind tables and the sampled
-functions of all files that samples hit; the kernel's symbols and, from
-/proc/kcore, its sampled functions; the vdso; and the maps of JIT compilers.
-Unpacked to a directory, it is a directory for --symfs.`
-
-func (o *archiveFlags) set() *pflag.FlagSet {
-	s := newFlagSet("archive")
+func (o *archiveFlags) add(s *pflag.FlagSet) {
 	s.StringArrayVarP(&o.input.paths, "input", "i", nil, inputUsage)
 	o.input.files.force = addForce(s)
 	o.input.files.add(s)
-	s.StringVarP(&o.output, "output", "o", "", "output `file` (default INPUT.zip); - is stdout")
-	s.BoolVar(&o.mapped, "mapped", false, "also pack mapped files that no sample hit")
-	s.BoolVar(&o.noDebug, "no-debug", false, "omit debug information: no source lines and inline frames")
-	s.BoolVar(&o.whole, "whole", false, "pack complete files with all code and data")
-	s.BoolVar(&o.perf, "perf", false, "write perf archive's format: .tar.bz2, or with -o .tar.gz or .tar")
-	s.BoolVar(&o.all, "all", false, "with --perf: include the recording, in perf.all-HOST-TIME.tar.bz2")
-	s.BoolVar(&o.unpack, "unpack", false, "unpack a file made by --perf or perf archive to ~/.debug")
-	s.StringVar(&o.exclude, "exclude-buildids", "", "exclude files whose build ID or path contains a line of this `file`")
-	return s
+	s.StringVarP(&o.output, "output", "o", "", "output `file` (default INPUT.zip)")
+	s.BoolVar(&o.mapped, "mapped", false, "pack mapped files without samples, too")
+	s.BoolVar(&o.noDebug, "no-debug", false, "omit debug information: no source lines")
+	s.BoolVar(&o.whole, "whole", false, "pack complete files")
+	s.BoolVar(&o.perf, "perf", false, "write perf archive's format (.tar.bz2)")
+	s.BoolVar(&o.all, "all", false, "with --perf: include the recording")
+	s.BoolVar(&o.unpack, "unpack", false, "unpack perf archive's file to ~/.debug")
+	s.StringVar(&o.exclude, "exclude-buildids", "", "exclude the files listed in `file`")
 }
 
-func archiveCommand(args []string, stdout, stderr io.Writer) int {
+func archiveCommand() *cobra.Command {
 	var o archiveFlags
-	return readCommand(o.set(), args, archiveHelp, stdout, stderr, func() error { return o.run(stdout, stderr) })
+	c := readCommand(groupFiles, "archive", "pack a recording and its symbols for other machines")
+	addFlags(c, generalFlags, o.add)
+	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout(), c.ErrOrStderr()) }
+	return c
 }
 
 func (o *archiveFlags) run(stdout, stderr io.Writer) error {

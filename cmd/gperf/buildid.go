@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/internal/dso"
@@ -18,21 +19,18 @@ type buildIDFlags struct {
 	kernel bool
 }
 
-const buildIDHelp = `Lists the build IDs of a recording's files, as perf buildid-list does: those that the
-recording lists, or those that its samples hit. For an ELF file, it prints the build
-ID of this file.`
-
-func (o *buildIDFlags) set() *pflag.FlagSet {
-	s := newFlagSet("buildid-list")
+func (o *buildIDFlags) add(s *pflag.FlagSet) {
 	addInput(s, &o.path)
 	s.BoolVarP(&o.hits, "with-hits", "H", false, "list only files that samples hit")
 	s.BoolVarP(&o.kernel, "kernel", "k", false, "print the running kernel's build ID")
-	return s
 }
 
-func buildIDCommand(args []string, stdout, stderr io.Writer) int {
+func buildIDCommand() *cobra.Command {
 	var o buildIDFlags
-	return readCommand(o.set(), args, buildIDHelp, stdout, stderr, func() error { return o.run(stdout, stderr) })
+	c := readCommand(groupFiles, "buildid-list", "list the build IDs of a recording's files")
+	addFlags(c, generalFlags, o.add)
+	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout(), c.ErrOrStderr()) }
+	return c
 }
 
 func (o *buildIDFlags) run(stdout, stderr io.Writer) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/internal/dso/cache"
@@ -17,19 +18,17 @@ type cacheFlags struct {
 	clear bool
 }
 
-const cacheHelp = `Prints the size of gperf's cache below ~/.cache/gperf or $XDG_CACHE_HOME/gperf. It
-holds the unwind tables and source lines of programs and libraries by build ID. When
-the cache is full, gperf removes the least recently used files.`
-
-func (o *cacheFlags) set() *pflag.FlagSet {
-	s := newFlagSet("cache")
+func (o *cacheFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&o.clear, "clear", false, "remove all files; gperf recreates them when needed")
-	return s
 }
 
-func cacheCommand(args []string, stdout, stderr io.Writer) int {
+func cacheCommand() *cobra.Command {
 	var o cacheFlags
-	return readCommand(o.set(), args, cacheHelp, stdout, stderr, func() error { return o.run(stdout) })
+	c := newCommand(groupOther, "cache [FLAGS]", "show or clear the cache of unwind tables and source lines")
+	addFlags(c, generalFlags, o.add)
+	c.Args = noOperands
+	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout()) }
+	return c
 }
 
 func (o *cacheFlags) run(stdout io.Writer) error {

@@ -1,42 +1,40 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"gperf/record/doctor"
 )
 
-const doctorHelp = `Checks what this machine can record with its kernel and your rights, and how to fix
-what it cannot. Each line is the result of one check: ok, part (partly possible) or
-no. The exit code is 0 if anything can be recorded, otherwise 1.`
-
-func doctorCommand(args []string, stdout, stderr io.Writer) int {
-	s := newFlagSet("doctor")
-	asJSON := s.BoolP("json", "j", false, "print JSON")
-	var found []doctor.Finding
-	code := readCommand(s, args, doctorHelp, stdout, stderr, func() error {
-		found = doctor.This().All()
-		w := bufio.NewWriter(stdout)
-		if *asJSON {
+func doctorCommand() *cobra.Command {
+	var asJSON bool
+	c := newCommand(groupRecord, "doctor [FLAGS]", "check what this machine can record, and how to fix the rest")
+	addFlags(c, generalFlags, func(s *pflag.FlagSet) { s.BoolVarP(&asJSON, "json", "j", false, "print JSON") })
+	c.Args = noOperands
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		found := doctor.This().All()
+		err := buffered(c.OutOrStdout(), func(w io.Writer) error {
+			if !asJSON {
+				tellFindings(w, found)
+				return nil
+			}
 			enc := json.NewEncoder(w)
 			enc.SetEscapeHTML(false)
 			enc.SetIndent("", "  ")
-			if err := enc.Encode(found); err != nil {
-				return err
-			}
-		} else {
-			tellFindings(w, found)
+			return enc.Encode(found)
+		})
+		if err == nil && !doctor.Anything(found) {
+			return errReported
 		}
-		return w.Flush()
-	})
-	if code == exitOK && found != nil && !doctor.Anything(found) {
-		return exitError
+		return err
 	}
-	return code
+	return c
 }
 
 // tellFindings writes one line for each finding.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/internal/inspect"
@@ -15,21 +16,20 @@ type evlistFlags struct {
 	inspect.EventOptions
 }
 
-const evlistHelp = `Lists the events of a recording, as perf evlist does.`
-
-func (o *evlistFlags) set() *pflag.FlagSet {
-	s := newFlagSet("evlist")
+func (o *evlistFlags) add(s *pflag.FlagSet) {
 	addInput(s, &o.path)
-	s.BoolVarP(&o.Attrs, "verbose", "v", false, "also print the attr of each event")
-	s.BoolVarP(&o.Freq, "freq", "F", false, "also print the frequency or period of each event")
+	s.BoolVarP(&o.Attrs, "verbose", "v", false, "print the attr of each event, too")
+	s.BoolVarP(&o.Freq, "freq", "F", false, "print the frequency or period of each event, too")
 	s.BoolVarP(&o.Groups, "group", "g", false, "print groups of events")
-	s.BoolVar(&o.TraceFields, "trace-fields", false, "also print the fields of tracepoints")
-	return s
+	s.BoolVar(&o.TraceFields, "trace-fields", false, "print the fields of tracepoints, too")
 }
 
-func evlistCommand(args []string, stdout, stderr io.Writer) int {
+func evlistCommand() *cobra.Command {
 	var o evlistFlags
-	return readCommand(o.set(), args, evlistHelp, stdout, stderr, func() error { return o.run(stdout, stderr) })
+	c := readCommand(groupFiles, "evlist", "list the events of a recording")
+	addFlags(c, generalFlags, o.add)
+	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout(), c.ErrOrStderr()) }
+	return c
 }
 
 func (o *evlistFlags) run(stdout, stderr io.Writer) error {

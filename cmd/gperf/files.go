@@ -23,10 +23,10 @@ type fileFlags struct {
 }
 
 func (f *fileFlags) add(s *pflag.FlagSet) {
-	s.StringVar(&f.symfs, "symfs", "", "look for ELF files only below this `directory`; DIR,flat: by base name")
-	s.StringVar(&f.sysroot, "sysroot", "", "look for ELF files below this `directory` first")
+	s.StringVar(&f.symfs, "symfs", "", "ELF files only below this `directory`[,flat]")
+	s.StringVar(&f.sysroot, "sysroot", "", "ELF files below this `directory` first")
 	s.StringVarP(&f.vmlinux, "vmlinux", "k", "", "read the kernel from this vmlinux `file`")
-	s.StringVar(&f.debuginfod, "debuginfod", "", "fetch missing files from these `servers` (default DEBUGINFOD_URLS), or no")
+	s.StringVar(&f.debuginfod, "debuginfod", "", "`URLs` (default $DEBUGINFOD_URLS), or no")
 }
 
 // files locates ELF files, on this machine and on debuginfod servers.

@@ -1,163 +1,105 @@
 package main
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
 	"gperf/internal/suggest"
 )
 
-// newFlagSet returns a flag set with the flags that all commands have.
-func newFlagSet(name string) *pflag.FlagSet {
-	s := pflag.NewFlagSet(name, pflag.ContinueOnError)
-	s.SortFlags = false
-	s.SetOutput(io.Discard)
-	s.Usage = func() {}
-	s.BoolP("help", "h", false, "print this text")
-	return s
-}
-
-// readCommand parses the flags of a command that reads a recording, calls run, and returns
-// the exit code.
-func readCommand(s *pflag.FlagSet, args []string, what string, stdout, stderr io.Writer, run func() error) int {
-	done, err := parseFlags(s, args, what, stdout)
-	return finish(s, done, err, stderr, run)
-}
-
-// finish calls run unless parsing failed or printed the help, and returns the exit code.
-func finish(s *pflag.FlagSet, done bool, err error, stderr io.Writer, run func() error) int {
-	if err == nil && !done {
-		err = reportIdle(s, stderr)
-	}
-	if err == nil && !done {
-		err = run()
-	}
-	switch {
-	case err == nil, errors.Is(err, syscall.EPIPE): // the reader of the pipe exited
-		return exitOK
-	case err == errReported:
-		return exitError
-	}
-	return fail(s.Name(), err, stderr)
-}
-
-// errReported is the error of a command that was only partly successful and has already
-// reported the reason on stderr.
-var errReported = errors.New("not everything could be done")
-
-// printing calls run with a buffered stdout and returns the exit code. A write error is an
-// error of the command, except EPIPE: the reader of the pipe exited.
-func printing(command string, stdout, stderr io.Writer, run func(io.Writer) error) int {
-	w := bufio.NewWriter(stdout)
-	err := run(w)
-	if e := w.Flush(); e != nil {
-		err = e
-	}
-	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		return fail(command, err, stderr)
-	}
-	return exitOK
-}
-
-// addInput adds -i and -f. force is the value of -f: without it, perf does not read files
-// of other users.
-func addInput(s *pflag.FlagSet, path *string) (force *bool) {
-	s.StringVarP(path, "input", "i", "", inputUsage)
-	return addForce(s)
-}
-
-const inputUsage = "input `file` or directory (default perf.data); - is stdin"
-
-func addForce(s *pflag.FlagSet) (force *bool) {
-	force = s.BoolP("force", "f", false, "")
-	hide(s, "force")
-	return force
-}
-
-// parseFlags parses the flags of a command that reads a recording, and an argument that
-// names the recording. With --help, it prints the help and sets done.
-func parseFlags(s *pflag.FlagSet, args []string, what string, stdout io.Writer) (done bool, err error) {
-	done, err = parseAll(s, args, "[FLAGS]", what, stdout)
-	switch {
-	case err != nil || s.NArg() == 0:
-	case s.NArg() == 1 && operandFlag(s, s.Arg(0)) != "":
-		err = s.Set(operandFlag(s, s.Arg(0)), s.Arg(0))
-	default:
-		err = wrongUse("unexpected argument %q: name a file with -i", s.Arg(0))
-	}
-	return done, err
-}
-
-// parseAll parses flags and arguments in any order. With --help, it prints usage, the
-// description what and the flags, and sets done.
-func parseAll(s *pflag.FlagSet, args []string, usage, what string, stdout io.Writer) (done bool, err error) {
-	if err := parse(s, args); err != nil {
-		return false, err
-	}
-	if help, _ := s.GetBool("help"); help {
-		fmt.Fprintf(stdout, "Usage: gperf %s %s\n\n%s\n\n%s", s.Name(), usage, what, s.FlagUsages())
-		return true, nil
-	}
-	return false, nil
-}
-
-// parse parses flags as perf does: names may be abbreviated, and --no-FLAG negates a
-// boolean flag.
-func parse(s *pflag.FlagSet, args []string) error {
-	allowAbbreviations(s)
-	return parseError(s, s.Parse(withNegations(s, args)))
-}
-
-// parseError converts an error of pflag to wrong use, and suggests similar flags.
-func parseError(s *pflag.FlagSet, err error) error {
-	var unknown *pflag.NotExistError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
-		if l := suggest.Names(unknown.GetSpecifiedName(), flagNames(s)); len(l) > 0 {
-			return wrongUse("%v: did you mean --%s?", err, strings.Join(l[:min(len(l), 2)], " or --"))
-		}
-	}
-	return wrongUse("%v", err)
-}
-
-// withNegations rewrites --no-FLAG to --FLAG=false.
-func withNegations(s *pflag.FlagSet, args []string) []string {
+// rewriteArgs rewrites arguments that perf accepts and pflag does not: --no-FLAG, -zLEVEL and
+// -IREGS (also after other letters, as -az3), and flags whose value may be missing. With
+// stop, the first operand ends the flags.
+func rewriteArgs(s *pflag.FlagSet, args []string, stop bool) []string {
 	args = slices.Clone(args)
-	for i, a := range args {
-		if a == "--" {
-			break
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		another := false
+		name, long := strings.CutPrefix(args[i], "--")
+		switch bare := bareFlag(s, args[i:]); {
+		case bare != "":
+			args[i] = bare
+		case long:
+			args[i], another = negated(s, name)
+		case len(args[i]) > 1 && args[i][0] == '-':
+			args[i], another = joinValue(s, args[i])
+		case stop:
+			return args
 		}
-		if name, ok := strings.CutPrefix(a, "--"); ok {
-			args[i], _ = negated(s, name)
+		if another {
+			i++
 		}
 	}
 	return args
 }
 
-// operandFlag returns the flag whose value an argument is: --input, or, for report as in
-// perf, --symbol-filter; "" if there is none.
-func operandFlag(s *pflag.FlagSet, arg string) string {
-	const input, filter = "input", "symbol-filter"
-	f := s.Lookup(input)
-	_, err := os.Stat(arg)
-	isFile := err == nil || strings.Contains(arg, "/") || strings.HasSuffix(arg, ".data")
-	switch hasFilter := s.Lookup(filter) != nil; {
-	case f != nil && !f.Changed && (isFile || !hasFilter):
-		return input
-	case hasFilter:
-		return filter
+// bareKey is the annotation of a flag that perf allows without a value if it is the last
+// argument or another flag follows. It holds the replacement of the argument.
+const bareKey = "bare"
+
+// bareFlag returns the replacement of args[0] if it is a flag without its optional value,
+// otherwise "".
+func bareFlag(s *pflag.FlagSet, args []string) string {
+	if len(args) > 1 && !strings.HasPrefix(args[1], "-") {
+		return ""
 	}
-	return ""
+	replacement := ""
+	s.VisitAll(func(f *pflag.Flag) {
+		if l := f.Annotations[bareKey]; len(l) > 0 && (args[0] == "--"+f.Name || args[0] == "-"+f.Shorthand) {
+			replacement = l[0]
+		}
+	})
+	return replacement
+}
+
+// negated returns --NAME, or --FLAG=false if the name negates FLAG. It reports whether the
+// next argument is the flag's value.
+func negated(s *pflag.FlagSet, name string) (arg string, another bool) {
+	f := s.Lookup(name)
+	if f != nil || strings.Contains(name, "=") {
+		return "--" + name, f != nil && f.NoOptDefVal == ""
+	}
+	positive, negative := strings.CutPrefix(name, "no-")
+	if !negative {
+		positive = "no-" + name
+	}
+	if f := s.Lookup(positive); f != nil && f.Value.Type() == "bool" {
+		return "--" + positive + "=false", false
+	}
+	return "--" + name, false
+}
+
+// joinValue joins a letter and its optional value, as -z=LEVEL. It reports whether the next
+// argument is the last letter's value.
+func joinValue(s *pflag.FlagSet, arg string) (joined string, another bool) {
+	for i := 1; i < len(arg); i++ {
+		f := s.ShorthandLookup(arg[i : i+1])
+		switch {
+		case f == nil:
+			return arg, false
+		case f.NoOptDefVal == "":
+			return arg, i == len(arg)-1
+		case i+1 < len(arg) && takesRest(f, arg[i+1]):
+			return arg[:i+1] + "=" + arg[i+1:], false
+		}
+	}
+	return arg, false
+}
+
+// takesRest reports whether the text after a letter is its value: after -z a number, after
+// -I and -S anything.
+func takesRest(f *pflag.Flag, next byte) bool {
+	switch {
+	case f.Value.Type() == "bool":
+		return false
+	case f.Shorthand == "z":
+		return '0' <= next && next <= '9'
+	case f.Shorthand == "I", f.Shorthand == "S":
+		return next != '='
+	}
+	return false
 }
 
 // allowAbbreviations makes s accept an unambiguous prefix of a flag's name, as perf does.
@@ -184,6 +126,24 @@ func allowAbbreviations(s *pflag.FlagSet) {
 	})
 }
 
+// flagNames returns the sorted names of all flags.
+func flagNames(s *pflag.FlagSet) (l []string) {
+	s.VisitAll(func(f *pflag.Flag) { l = append(l, f.Name) })
+	slices.Sort(l)
+	return l
+}
+
+// flagError converts an error of pflag to wrong use, and suggests similar flags.
+func flagError(s *pflag.FlagSet, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		if l := suggest.Names(unknown.GetSpecifiedName(), flagNames(s)); len(l) > 0 {
+			return wrongUse("%v: did you mean --%s?", err, strings.Join(l[:min(len(l), 2)], " or --"))
+		}
+	}
+	return wrongUse("%v", err)
+}
+
 // maxStack is the maximum number of frames of a recorded callchain. perfMaxStack is the
 // number that perf shows by default, its PERF_MAX_STACK_DEPTH.
 const (
@@ -191,7 +151,7 @@ const (
 	perfMaxStack = 127
 )
 
-const maxStackHelp = "limit callchains to this number of `frames` (--format: no limit)"
+const maxStackHelp = "limit callchains to `n` frames"
 
 // hide hides flags of perf that have no effect in gperf from the help.
 func hide(s *pflag.FlagSet, names ...string) {

@@ -23,7 +23,7 @@ type formatFlags struct {
 	folded   stacks.FoldedOptions
 }
 
-// Names for --pid and --tid without a value.
+// Names of --pid and --tid without a list, which are flags of stackcollapse-perf.pl.
 const (
 	barePID = "folded-pid"
 	bareTID = "folded-tid"
@@ -32,47 +32,32 @@ const (
 // foldedOnly lists the flags that only --format folded has.
 var foldedOnly = []string{barePID, bareTID, "kernel", "jit", "all", "addrs", "inline", "by-event"}
 
-const formatHelp = "output format: `text`, folded (stacks), pprof, flamegraph (HTML)"
+// formatNames lists the values of --format.
+var formatNames = []string{"text", "folded", "pprof", "flamegraph"}
+
+const formatHelp = "`format`: text, folded, pprof, flamegraph"
 
 func (o *formatFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&o.format, "format", "text", formatHelp)
-	s.StringVarP(&o.output, "output", "o", "", "with --format: write to this `file` instead of standard output")
+	s.StringVarP(&o.output, "output", "o", "", "with --format: write to this `file`")
 	s.BoolVar(&o.folded.Kernel, "kernel", false, "folded: append _[k] to kernel functions")
 	s.BoolVar(&o.folded.JIT, "jit", false, "folded: append _[j] to JIT functions")
 	s.BoolVar(&o.all, "all", false, "folded: same as --kernel --jit")
 	s.BoolVar(&o.folded.Addrs, "addrs", false, "folded: print addresses without a symbol")
-	s.BoolVar(&o.folded.Inline, "inline", false, "folded: print inline frames (default in the other formats)")
-	s.BoolVar(&o.folded.Event, "by-event", false, "folded: print stacks of all events, with the event's name as root")
+	s.BoolVar(&o.folded.Inline, "inline", false, "folded: print inline frames")
+	s.BoolVar(&o.folded.Event, "by-event", false, "folded: stacks of all events, by event")
 	s.BoolVar(&o.noInline, "no-inline", false, "do not print inline frames")
 	s.BoolVar(&o.folded.PID, barePID, false, "")
 	s.BoolVar(&o.folded.TID, bareTID, false, "")
 	hide(s, barePID, bareTID)
 }
 
-// withBareIDs renames --pid and --tid without a list, which are flags of
-// stackcollapse-perf.pl: they are the last argument, or another flag follows.
-func withBareIDs(args []string) []string {
-	args = slices.Clone(args)
-	for i, a := range args {
-		if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
-			continue
-		}
-		switch a {
-		case "--pid":
-			args[i] = "--" + barePID
-		case "--tid":
-			args[i] = "--" + bareTID
-		}
-	}
-	return args
-}
-
 // stacks reports whether the format counts stacks, that is, whether it is not text.
 func (o *formatFlags) stacks() bool { return o.format != "text" }
 
-// settle checks the combination of flags.
-func (o *formatFlags) settle(s *pflag.FlagSet) (err error) {
-	if !slices.Contains([]string{"text", "folded", "pprof", "flamegraph"}, o.format) {
+// check checks the combination of flags.
+func (o *formatFlags) check(s *pflag.FlagSet) (err error) {
+	if !slices.Contains(formatNames, o.format) {
 		return wrongUse("--format %s: use text, folded, pprof or flamegraph", o.format)
 	}
 	input := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -108,6 +108,7 @@ var rooms = strings.Fields("cmd record report script format bpf unwind symbolize
 
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
+	"github.com/spf13/cobra":             "cmd/gperf",
 	"github.com/spf13/pflag":             "cmd/gperf",
 	"github.com/cilium/ebpf":             "bpf record/probe record/probe/vars", // BTF is read with it
 	"github.com/go-delve/delve":          "unwind symbolize",

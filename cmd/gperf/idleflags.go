@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -40,15 +41,17 @@ func addIdle(s *pflag.FlagSet, list []idleFlag) {
 	}
 }
 
-// reportIdle prints a line for each idle flag that was given; a refused one is an error.
-func reportIdle(s *pflag.FlagSet, stderr io.Writer) (err error) {
-	s.Visit(func(f *pflag.Flag) {
+// reportIdle prints a line for each idle flag that was given, except with -q; a refused one
+// is an error.
+func reportIdle(c *cobra.Command, stderr io.Writer) (err error) {
+	quiet := c.Flags().Changed("quiet")
+	c.Flags().Visit(func(f *pflag.Flag) {
 		switch v, ok := f.Value.(idleValue); {
-		case !ok:
+		case !ok || quiet && !v.refused:
 		case v.refused:
 			err = wrongUse("--%s: %s", f.Name, v.why)
 		default:
-			fmt.Fprintf(stderr, "gperf %s: --%s has no effect: %s\n", s.Name(), f.Name, v.why)
+			fmt.Fprintf(stderr, "gperf %s: --%s has no effect: %s\n", c.Name(), f.Name, v.why)
 		}
 	})
 	return err

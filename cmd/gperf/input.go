@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/format"
@@ -38,20 +39,42 @@ type inputFlags struct {
 	verbose    bool
 }
 
-func (in *inputFlags) add(fs *pflag.FlagSet) {
-	fs.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
-	in.files.force = addForce(fs)
-	fs.BoolVar(&in.strict, "strict", false, "stop at the first error in the file")
-	fs.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without symbols or lines; report: show paths and addresses")
-	fs.BoolVar(&in.noDemangle, "no-demangle", false, "do not demangle C++ and Rust names")
-	fs.StringVar(&in.kallsyms, "kallsyms", "", "read kernel symbols from this `file`")
-	in.files.add(fs)
-	fs.StringVarP(&in.cpus, "cpu", "C", "", "show only samples of these CPUs, a `list` such as 0,2-3")
-	fs.StringVar(&in.pids, "pid", "", "show only samples of these PIDs, a `list`; folded, no list: add the PID")
-	fs.StringVar(&in.tids, "tid", "", "show only samples of these TIDs, a `list`; folded, no list: add PID/TID")
-	fs.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
-	fs.BoolVar(&in.guests, "guest", false, "also show samples of virtual machines, without symbols")
-	fs.StringVar(&in.times, "time", "", "show only these `ranges`: START,STOP in seconds, 10%-20% or 10%/2")
+// addTo adds the flags to a command, in groups.
+func (in *inputFlags) addTo(c *cobra.Command) {
+	addFlags(c, "Input", in.addFile)
+	addFlags(c, "Symbols", in.addSymbols)
+	addFlags(c, "Filters", in.addFilters)
+}
+
+// add adds the flags.
+func (in *inputFlags) add(s *pflag.FlagSet) {
+	in.addFile(s)
+	in.addSymbols(s)
+	in.addFilters(s)
+}
+
+func (in *inputFlags) addFile(s *pflag.FlagSet) {
+	s.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
+	in.files.force = addForce(s)
+	s.BoolVar(&in.strict, "strict", false, "stop at the first error in the file")
+	s.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without symbols; print more")
+}
+
+func (in *inputFlags) addSymbols(s *pflag.FlagSet) {
+	s.BoolVar(&in.noDemangle, "no-demangle", false, "do not demangle C++ and Rust names")
+	s.StringVar(&in.kallsyms, "kallsyms", "", "read kernel symbols from this `file`")
+	in.files.add(s)
+}
+
+func (in *inputFlags) addFilters(s *pflag.FlagSet) {
+	s.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` as 0,2-3")
+	s.StringVar(&in.pids, "pid", "", "only samples of these PIDs, a `list`")
+	s.StringVar(&in.tids, "tid", "", "only samples of these TIDs, a `list`")
+	s.SetAnnotation("pid", bareKey, []string{"--" + barePID})
+	s.SetAnnotation("tid", bareKey, []string{"--" + bareTID})
+	s.StringVarP(&in.comms, "comms", "c", "", "only samples of threads with these names, a `list`")
+	s.BoolVar(&in.guests, "guest", false, "samples of virtual machines, too, without symbols")
+	s.StringVar(&in.times, "time", "", "only `ranges`: START,STOP in seconds, 10%-20% or 10%/2")
 }
 
 // input is an open recording.

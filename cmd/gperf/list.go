@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/format/tracepoint"
@@ -30,51 +31,41 @@ type listFlags struct {
 	unit      string
 }
 
-const listHelp = `Lists the events for gperf record -e: all events of a KIND, or those that match GLOB.
-
-KINDs are hw, sw, cache, pmu, tracepoint, probe (existing probes), raw_tracepoint,
-kprobe, uprobe and usdt. A GLOB with a colon must match the full name ('skb:*',
-'kprobe:*conntrack*', 'uprobe:./hello:*', 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*'),
-any other (sched) a part of the name. Without arguments, gperf lists all kinds except
-kprobe, uprobe and usdt. It omits events that the PMU of this machine does not have.`
-
-func (o *listFlags) set() *pflag.FlagSet {
-	s := newFlagSet("list")
+func (o *listFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&o.noDesc, "no-desc", false, "print names without descriptions")
-	s.BoolVarP(&o.long, "long-desc", "v", false, "also print the fields of tracepoints, and those for --filter")
+	s.BoolVarP(&o.long, "long-desc", "v", false, "print the fields of tracepoints and of --filter, too")
 	s.BoolVarP(&o.json, "json", "j", false, "print JSON")
 	s.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
-	s.BoolVar(&o.details, "details", false, "also print the encoding of events")
+	s.BoolVar(&o.details, "details", false, "print the encoding of events, too")
 	s.StringVar(&o.unit, "unit", "", "list only events of this `PMU`")
 	addIdle(s, listIdleFlags)
 	s.BoolVar(&o.rawDump, "raw-dump", false, "print one name per line, and nothing else")
 	s.BoolP("desc", "d", true, "")
 	hide(s, "desc")
-	return s
 }
 
-func listCommand(args []string, stdout, stderr io.Writer) int {
-	o := listFlags{lister: event.Lister{Tracefs: new(tracefs.FS)}, supported: record.Supported}
-	s := o.set()
-	if err := parse(s, args); err != nil {
-		return fail("list", err, stderr)
-	}
-	if help, _ := s.GetBool("help"); help {
-		fmt.Fprintf(stdout, "Usage: gperf list [FLAGS] [KIND|GLOB...]\n\n%s\n\n%s", listHelp, s.FlagUsages())
-		return exitOK
-	}
-	if err := reportIdle(s, stderr); err != nil {
-		return fail("list", err, stderr)
-	}
-	if o.output != "" {
-		file, err := os.Create(o.output)
-		if err != nil {
-			return fail("list", err, stderr)
+// newList returns the flags of a list of this machine's events.
+func newList() *listFlags {
+	return &listFlags{lister: event.Lister{Tracefs: new(tracefs.FS)}, supported: record.Supported}
+}
+
+func listCommand() *cobra.Command {
+	o := newList()
+	c := newCommand(groupRecord, "list [FLAGS] [KIND|GLOB...]", "list the events that this machine can record")
+	addFlags(c, generalFlags, o.add)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		stdout := c.OutOrStdout()
+		if o.output != "" {
+			file, err := os.Create(o.output)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			stdout = file
 		}
-		defer file.Close()
-		stdout = file
+		return buffered(stdout, func(w io.Writer) error { return o.run(args, w, c.ErrOrStderr()) })
 	}
-	return printing("list", stdout, stderr, func(w io.Writer) error { return o.run(s.Args(), w, stderr) })
+	return c
 }
 
 // wanted is a parsed argument.

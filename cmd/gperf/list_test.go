@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,7 +189,7 @@ func TestListUnwritten(t *testing.T) {
 	for _, args := range [][]string{{"list", "sw"}, {"probe", "-x", program, "--funcs"}} {
 		for err, want := range map[error]int{syscall.ENOSPC: exitError, syscall.EPIPE: exitOK} {
 			var errs strings.Builder
-			code := map[string]func([]string, io.Writer, io.Writer) int{"list": listCommand, "probe": probeCommand}[args[0]](args[1:], fullDisk{err}, &errs)
+			code := run(args, fullDisk{err}, &errs)
 			if code != want || (want != exitOK) != strings.Contains(errs.String(), "no space left") {
 				t.Errorf("%v, %v: exit code %d\n%s", args, err, code, errs.String())
 			}
@@ -230,7 +229,7 @@ func TestListMetrics(t *testing.T) {
 func TestListOutput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "list")
 	var out, errs strings.Builder
-	if code := listCommand([]string{"-j", "-o", file, "sw"}, &out, &errs); code != exitOK || out.Len() > 0 {
+	if code := run([]string{"list", "-j", "-o", file, "sw"}, &out, &errs); code != exitOK || out.Len() > 0 {
 		t.Fatalf("exit code %d, %q, %s", code, out.String(), errs.String())
 	}
 	b, err := os.ReadFile(file)

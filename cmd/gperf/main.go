@@ -6,9 +6,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 // Exit codes. gperf record also returns its command's exit code.
@@ -18,79 +22,50 @@ const (
 	exitUsage = 2 // wrong use
 )
 
-// command is one of gperf's commands.
-type command struct {
-	name string
-	help string // one line
-	run  func(args []string, stdout, stderr io.Writer) int
-}
+// exitStatus is the error of a command that has already reported its reason on stderr, or
+// whose result is an exit code.
+type exitStatus int
 
-var commands = []command{
-	{"record", "record events of a command, processes or all CPUs into perf.data", recordCommand},
-	{"script", "print samples as text, or their stacks (folded, pprof, flame graph)", scriptCommand},
-	{"report", "count samples by command, DSO, symbol or tracepoint field", reportCommand},
-	{"annotate", "print the instructions of functions with their samples", annotateCommand},
-	{"probe", "add, list and delete probes in the kernel and in programs", probeCommand},
-	{"list", "list the events that this machine can record", listCommand},
-	{"doctor", "check what this machine can record, and how to fix what it cannot", doctorCommand},
-	{"evlist", "list the events of a recording", evlistCommand},
-	{"buildid-list", "list the build IDs of a recording's files", buildIDCommand},
-	{"archive", "pack a recording and its symbols into one file for other machines", archiveCommand},
-	{"cache", "show or clear gperf's cache of unwind tables and source lines", cacheCommand},
-}
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// errReported is the error of a command that was only partly successful.
+const errReported = exitStatus(exitError)
 
 func main() {
 	os.Exit(run(os.Args[1:], outputTo(os.Stdout), outputTo(os.Stderr)))
 }
 
+// run runs a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stdout, stderr)
 	if len(args) == 0 {
-		usage(stderr)
+		printHelp(stderr, root)
 		return exitUsage
 	}
-	switch name := args[0]; name {
+	switch args[0] {
 	case "-h", "--help":
-		usage(stdout)
-		return exitOK
-	case "help":
-		return help(args[1:], stdout, stderr)
-	case "-v", "--version", "version":
-		fmt.Fprint(stdout, versionText())
-		return exitOK
-	default:
-		c := find(name)
-		if c == nil {
-			return unknown(name, stderr)
-		}
-		return c.run(args[1:], stdout, stderr)
+		args = []string{"help"}
+	case "-v", "--version":
+		args = []string{"version"}
+	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd: // a shell asks for completions
+		return complete(root, args)
 	}
+	c := find(root, args[0])
+	if c == nil || !c.Runnable() {
+		return unknown(root, args[0], stderr)
+	}
+	root.SetArgs(append([]string{c.Name()}, rewriteArgs(c.Flags(), args[1:], stops(c))...))
+	return exitCode(c.Name(), root.Execute(), stderr)
 }
 
-func find(name string) *command {
-	for i := range commands {
-		if commands[i].name == name {
-			return &commands[i]
-		}
-	}
-	return nil
-}
-
-func usage(w io.Writer) {
-	fmt.Fprint(w, "Usage: gperf COMMAND [FLAGS]\n\nCommands:\n")
-	for _, c := range commands {
-		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.help)
-	}
-	fmt.Fprint(w, "\n`gperf help COMMAND` lists its flags; `gperf --version` prints the version.\n")
-}
-
-func help(args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		usage(stdout)
+// exitCode reports the error of a command and returns the exit code.
+func exitCode(command string, err error, stderr io.Writer) int {
+	var status exitStatus
+	switch {
+	case err == nil, errors.Is(err, syscall.EPIPE): // the reader of the pipe exited
 		return exitOK
+	case errors.As(err, &status):
+		return int(status)
 	}
-	c := find(args[0])
-	if c == nil {
-		return unknown(args[0], stderr)
-	}
-	return c.run([]string{"--help"}, stdout, stderr)
+	return fail(command, err, stderr)
 }

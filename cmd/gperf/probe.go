@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/record/probe"
@@ -18,74 +19,59 @@ import (
 
 // probeFlags holds the flags of gperf probe.
 type probeFlags struct {
-	add, define          []string
-	list, del, funcs     bool
-	vars, line           string
-	externs              bool
-	filter               string
-	where                probe.Where
-	force, dryRun        bool
-	quiet, verbose, help bool
+	add, define      []string
+	list, del, funcs bool
+	vars, line       string
+	externs          bool
+	filter           string
+	where            probe.Where
+	force, dryRun    bool
+	quiet, verbose   bool
 
 	args           []string // definitions, or patterns
 	tracefs        tracefs.FS
 	stdout, stderr io.Writer
 }
 
-func (f *probeFlags) set() *pflag.FlagSet {
-	s := pflag.NewFlagSet("probe", pflag.ContinueOnError)
-	s.SortFlags = false
-	s.SetOutput(io.Discard)
-	s.Usage = func() {}
-	s.StringArrayVarP(&f.add, "add", "a", nil, "add a probe `DEF`: [[GROUP:]EVENT=]FUNC[+OFF|%return] [ARG…], or as record -e")
-	s.BoolVarP(&f.del, "del", "d", false, "delete probes by [GROUP:]EVENT; no pattern: leftovers of killed recordings")
-	s.BoolVarP(&f.list, "list", "l", false, "list all probes, or those that match the patterns")
-	s.BoolVarP(&f.funcs, "funcs", "F", false, "list the functions for probes, or those that match the pattern")
-	s.StringVarP(&f.vars, "vars", "V", "", "list the variables available at the probe `DEF`")
-	s.BoolVar(&f.externs, "externs", false, "with --vars: also list global variables")
-	s.StringVar(&f.filter, "filter", "", "with --vars, --funcs: list names that match `FILTER`: globs and ! & | ( )")
-	s.StringVarP(&f.line, "line", "L", "", "print source lines of `FUNC[@SRC]|SRC[:N[+NUM|-N2]]`, probeable ones numbered")
-	s.StringVarP(&f.where.Source, "source", "s", "", "read source files below this `directory`")
-	addIdle(s, probeIdleFlags)
-	s.StringArrayVarP(&f.define, "definition", "D", nil, "print the tracefs command for the probe `DEF` without adding it")
-	s.StringVarP(&f.where.Path, "exec", "x", "", "probe this program or library `file`")
-	s.StringVarP(&f.where.Module, "module", "m", "", "probe this kernel `module`")
-	s.BoolVarP(&f.force, "force", "f", false, "if the name exists, add the probe with a numbered name")
-	s.BoolVarP(&f.dryRun, "dry-run", "n", false, "do not add or delete probes")
-	s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
-	s.BoolVarP(&f.verbose, "verbose", "v", false, "print the tracefs commands")
-	s.BoolVarP(&f.help, "help", "h", false, "print this text")
-	return s
+func (f *probeFlags) addTo(c *cobra.Command) {
+	addFlags(c, "Actions", func(s *pflag.FlagSet) {
+		s.StringArrayVarP(&f.add, "add", "a", nil, "add a probe `DEF` (default)")
+		s.BoolVarP(&f.del, "del", "d", false, "delete probes; no pattern: those of killed recordings")
+		s.BoolVarP(&f.list, "list", "l", false, "list all probes, or those that match the patterns")
+		s.StringArrayVarP(&f.define, "definition", "D", nil, "print the tracefs command for `DEF` without adding it")
+		s.BoolVarP(&f.funcs, "funcs", "F", false, "list functions, or those that match the pattern")
+		s.StringVarP(&f.vars, "vars", "V", "", "list the variables available at the probe `DEF`")
+		s.StringVarP(&f.line, "line", "L", "", "print source `lines`: FUNC[@SRC]|SRC[:N[+NUM|-N2]]")
+	})
+	addFlags(c, "Where", func(s *pflag.FlagSet) {
+		s.StringVarP(&f.where.Path, "exec", "x", "", "probe this program or library `file`")
+		s.StringVarP(&f.where.Module, "module", "m", "", "probe this kernel `module`")
+		s.StringVarP(&f.where.Source, "source", "s", "", "read source files below this `directory`")
+	})
+	addFlags(c, generalFlags, func(s *pflag.FlagSet) {
+		s.BoolVar(&f.externs, "externs", false, "with --vars: list global variables, too")
+		s.StringVar(&f.filter, "filter", "", "with --vars, --funcs: select `names`: globs ! & | ( )")
+		s.BoolVarP(&f.force, "force", "f", false, "if the name exists, add the probe with a numbered name")
+		s.BoolVarP(&f.dryRun, "dry-run", "n", false, "do not add or delete probes")
+		s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
+		s.BoolVarP(&f.verbose, "verbose", "v", false, "print the tracefs commands")
+		addIdle(s, probeIdleFlags)
+	})
 }
 
-const probeHelp = `Usage: gperf probe [FLAGS] 'DEF'
-       gperf probe [FLAGS] --add 'DEF' [--add 'DEF'…]
-       gperf probe --del ['[GROUP:]EVENT'…]
-       gperf probe --list ['[GROUP:]EVENT'…]
-
-Adds, lists and deletes persistent probes. Recordings do not require it:
-gperf record -e 'kprobe:FUNC' adds and deletes its own probes.
-
-`
-
-func probeCommand(args []string, stdout, stderr io.Writer) int {
-	f := probeFlags{stderr: stderr}
-	s := f.set()
-	if err := parse(s, args); err != nil {
-		return fail("probe", err, stderr)
+func probeCommand() *cobra.Command {
+	var f probeFlags
+	c := newCommand(groupRecord, "probe [FLAGS] 'DEF'\nprobe [FLAGS] --add 'DEF' [--add 'DEF'…]\n"+
+		"probe --del ['[GROUP:]EVENT'…]\nprobe --list ['[GROUP:]EVENT'…]", "add, list and delete probes in the kernel and in programs")
+	f.addTo(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		f.args, f.stderr = args, c.ErrOrStderr()
+		return buffered(c.OutOrStdout(), func(w io.Writer) error {
+			f.stdout = w
+			return f.run()
+		})
 	}
-	if f.help {
-		fmt.Fprint(stdout, probeHelp, s.FlagUsages())
-		return exitOK
-	}
-	if err := reportIdle(s, stderr); err != nil {
-		return fail("probe", err, stderr)
-	}
-	f.args = s.Args()
-	return printing("probe", stdout, stderr, func(w io.Writer) error {
-		f.stdout = w
-		return f.run()
-	})
+	return c
 }
 
 func (f *probeFlags) run() error {

@@ -64,7 +64,7 @@ func TestProbeLines(t *testing.T) {
 		{[]string{"-x", program, "--funcs", "--filter", "a&"}, "a pattern is expected"},
 	} {
 		var out, stderr bytes.Buffer
-		if code := probeCommand(c.args, &out, &stderr); code == exitOK || !strings.Contains(stderr.String(), c.want) {
+		if code := run(append([]string{"probe"}, c.args...), &out, &stderr); code == exitOK || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%v: exit code %d, %q; want %q", c.args, code, &stderr, c.want)
 		}
 	}

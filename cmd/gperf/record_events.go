@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"gperf/format"
+	"gperf/record"
 	"gperf/record/event"
 	"gperf/record/probe"
 )
@@ -35,22 +36,35 @@ type argFunc func(value string) error
 
 func (f argFunc) Set(s string) error { return f(s) }
 func (f argFunc) String() string     { return "" }
-func (f argFunc) Type() string       { return "string" }
+func (f argFunc) Type() string       { return "stringArray" } // completion proposes the flag again
 
-func (f *recordFlags) addEvents(list string) error {
-	f.events = append(f.events, eventArg{list: list})
+// eventFlags choose the events that gperf record records.
+type eventFlags struct {
+	args    []eventArg
+	cgroups int // names of -G so far
+}
+
+func (f *eventFlags) add(s *pflag.FlagSet) {
+	s.VarP(argFunc(f.addEvents), "event", "e", "record these `events` (default cycles)")
+	s.Var(argFunc(f.addFilter), "filter", "filter the preceding -e by `fields` of the event")
+	s.BoolFunc("exclude-perf", "exclude gperf's own activity from the preceding -e", f.excludePerf)
+	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: `cgroups`, one per event or one for all")
+}
+
+func (f *eventFlags) addEvents(list string) error {
+	f.args = append(f.args, eventArg{list: list})
 	return nil
 }
 
 // last returns the -e that precedes a flag.
-func (f *recordFlags) last(flag string) (*eventArg, error) {
-	if len(f.events) == 0 {
+func (f *eventFlags) last(flag string) (*eventArg, error) {
+	if len(f.args) == 0 {
 		return nil, fmt.Errorf("%s option should follow a -e tracepoint or probe", flag)
 	}
-	return &f.events[len(f.events)-1], nil
+	return &f.args[len(f.args)-1], nil
 }
 
-func (f *recordFlags) addFilter(filter string) error {
+func (f *eventFlags) addFilter(filter string) error {
 	arg, err := f.last("--filter")
 	if err == nil {
 		arg.filters = append(arg.filters, filter)
@@ -58,7 +72,7 @@ func (f *recordFlags) addFilter(filter string) error {
 	return err
 }
 
-func (f *recordFlags) excludePerf(string) error {
+func (f *eventFlags) excludePerf(string) error {
 	arg, err := f.last("--exclude-perf")
 	if err == nil {
 		arg.excludePerf = true
@@ -66,7 +80,7 @@ func (f *recordFlags) excludePerf(string) error {
 	return err
 }
 
-func (f *recordFlags) addCgroups(names string) error {
+func (f *eventFlags) addCgroups(names string) error {
 	arg, err := f.last("-G")
 	if err != nil {
 		return errors.New("must define events before cgroups")
@@ -82,12 +96,12 @@ func (f *recordFlags) addCgroups(names string) error {
 	return nil
 }
 
-// parseEvents converts the -e flags and their filters and cgroups to the recording's events.
-func (f *recordFlags) parseEvents() error {
-	o := &f.opts
+// apply converts the -e flags and their filters and cgroups to the recording's events, and
+// switchEvents, which start a new output file.
+func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 	at := &event.Finder{Finder: &probe.Finder{Tracefs: o.Tracefs, PIDs: o.Target.PIDs, Notice: o.Notice}}
 	excluding := false
-	for _, arg := range f.events {
+	for _, arg := range f.args {
 		l, err := event.Parse(arg.list, at)
 		if err != nil {
 			return err
@@ -108,8 +122,12 @@ func (f *recordFlags) parseEvents() error {
 			}
 		}
 	}
-	if err := f.switchEventArgs(at); err != nil {
-		return err
+	for _, list := range switchEvents {
+		l, err := event.Parse(list, at)
+		if err != nil {
+			return err
+		}
+		o.Switch.Events = append(o.Switch.Events, l...)
 	}
 	if f.cgroups > 0 && (!o.Target.All && len(o.Target.CPUs) == 0 || len(o.Target.PIDs)+len(o.Target.TIDs)+len(o.Target.UIDs) > 0) {
 		return wrongUse("cgroup monitoring only available in system-wide mode (-a, -C)")
@@ -169,24 +187,5 @@ func nameThreads(name string) error {
 			return fmt.Errorf("--exclude-perf: %w", err)
 		}
 	}
-	return nil
-}
-
-// targetUser applies -u.
-func (f *recordFlags) targetUser() error {
-	id := f.user
-	if _, err := strconv.ParseUint(id, 10, 31); err != nil {
-		u, err := user.Lookup(f.user)
-		if err != nil {
-			return wrongUse("-u %s: no such user", f.user)
-		}
-		id = u.Uid
-	}
-	uid, err := strconv.Atoi(id)
-	if err != nil {
-		return wrongUse("-u %s: invalid user ID %s", f.user, id)
-	}
-	f.opts.Target.UIDs = []int{uid}
-	f.opts.Notice(fmt.Errorf("-u %s: recording the user's running processes and their children", f.user))
 	return nil
 }

@@ -115,8 +115,7 @@ func TestRecordFlagsOfPerf(t *testing.T) {
 		out, _ := cmd.CombinedOutput() // its exit code is that of wrong use
 		return string(out)
 	})
-	var f recordFlags
-	s := f.set()
+	s := recordCommand().Flags()
 	names := 0
 	for _, m := range helpFlag.FindAllStringSubmatch(help, -1) {
 		short, long := m[1], m[2]
@@ -134,16 +133,15 @@ func TestRecordFlagsOfPerf(t *testing.T) {
 	if names < 80 {
 		t.Errorf("perf's help has %d flags only:\n%s", names, help)
 	}
-	for _, o := range withoutEffect {
-		r := recordIn(t, t.TempDir(), "--dry-run", "--"+o.name+"=1", "true")
-		if r.code != exitOK || !strings.Contains(r.stderr, "--"+o.name+" has no effect: "+o.why) {
-			t.Errorf("--%s: exit code %d\n%s", o.name, r.code, r.stderr)
+	for _, idle := range recordIdleFlags {
+		name := idle.name[strings.IndexByte(idle.name, ',')+1:]
+		code, message := exitOK, "--"+name+" has no effect: "+idle.why
+		if idle.refused {
+			code, message = exitUsage, "--"+name+": "+idle.why
 		}
-	}
-	for _, o := range notPossible {
-		r := recordIn(t, t.TempDir(), "--dry-run", "--"+o.name+"=1", "true")
-		if r.code != exitUsage || !strings.Contains(r.stderr, "--"+o.name+" is not possible: "+o.why) {
-			t.Errorf("--%s: exit code %d\n%s", o.name, r.code, r.stderr)
+		r := recordIn(t, t.TempDir(), "--dry-run", "--"+name+"=1", "true")
+		if r.code != code || !strings.Contains(r.stderr, message) {
+			t.Errorf("--%s: exit code %d\n%s", name, r.code, r.stderr)
 		}
 	}
 }

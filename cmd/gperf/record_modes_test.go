@@ -436,10 +436,8 @@ func TestRewriteArgs(t *testing.T) {
 		{"--no-inherit --no-such ls --no-data", "--no-inherit --no-such ls --no-data"},
 		{"-", "-"},
 	} {
-		var f recordFlags
-		s := f.set()
-		allowAbbreviations(s)
-		if got := strings.Join(rewriteArgs(s, strings.Fields(c.in)), " "); got != c.want {
+		s := find(newRoot(io.Discard, io.Discard), "record").Flags()
+		if got := strings.Join(rewriteArgs(s, strings.Fields(c.in), true), " "); got != c.want {
 			t.Errorf("%s: %s instead of %s", c.in, got, c.want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/format"
@@ -24,93 +25,94 @@ type reportFlags struct {
 	input   inputFlags
 	formats formatFlags
 	report.Options
-	children     bool
-	graph        string
-	noGraph      bool
-	inverted     bool
-	percentLimit string
-	dsos         string
-	symbols      string
-	parent       string
-	head         headerFlags
-	view         viewFlags
-	stats        bool
+	children bool
+	graph    string
+	noGraph  bool
+	inverted bool
+	dsos     string
+	symbols  string
+	parent   string
+	head     headerFlags
+	view     viewFlags
+	stats    bool
 
 	branches, noBranches, branchHistory bool
 	memory                              bool
 	group, noGroup                      bool
 }
 
-const reportHelp = `Counts the samples of a recording by the keys of --sort, as perf report --stdio
-does. Callers include the samples of their callees (--no-children: only their
-own), and callchains follow (-g none: no callchains).
-
--g FORM sets the callchains' style (graph, fractal, flat, folded or none), minimum
-percent, limit of entries, order (caller or callee) and value (percent, period or
-count).
-
-Default sort keys:
-    comm,dso,symbol                     of events that are no tracepoints
-    location,reason                     of tracepoints with these fields
-    syscall                             of raw_syscalls
-    comm,dso,symbol and the arguments   of probes
-    trace (the printed fields)          of other tracepoints, as in perf
-
---format writes the stacks for other tools: --format flamegraph -o cpu.html is a
-page for a browser, --format pprof -o cpu.pb.gz a profile for
-go tool pprof -http=: cpu.pb.gz.`
-
 // graphDefault is the default value of -g.
 const graphDefault = "graph,0.5,caller,function,percent"
 
-func (o *reportFlags) set() *pflag.FlagSet {
-	s := newFlagSet("report")
-	o.input.add(s)
-	o.formats.add(s)
-	s.StringVarP(&o.Sort, "sort", "s", "", "sort by these `keys` or by fields [EVENT.]FIELD[/raw], trace_fields: all;\n+key adds to the defaults. Keys:\n"+strings.Join(report.Keys(), ","))
-	s.StringVarP(&o.Fields, "fields", "F", "", "show these sort keys as `columns`; +column adds to the defaults")
-	s.BoolVar(&o.children, "children", true, "callers include the samples of their callees")
-	s.BoolVar(&o.NoChildren, "no-children", false, "count samples only in the function where they were taken")
-	s.StringVarP(&o.graph, "call-graph", "g", "graph", "callchain `form`: STYLE[,PERCENT][,LIMIT][,ORDER][,VALUE]")
-	s.BoolVar(&o.noGraph, "no-call-graph", false, "do not show callchains, as -g none")
-	s.BoolVarP(&o.inverted, "inverted", "G", false, "start callchains at the caller, as -g caller")
-	s.IntVar(&o.MaxStack, "max-stack", maxStack, maxStackHelp)
-	s.StringVar(&o.percentLimit, "percent-limit", "", "hide entries below this `percent`")
-	s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "show the number of samples of each entry")
-	s.BoolVar(&o.Period, "show-total-period", false, "show the sum of periods of each entry")
-	s.BoolVar(&o.CPUModes, "show-cpu-utilization", false, "show the overhead of kernel and user space in separate columns")
-	s.BoolVar(&o.CPUModes, "showcpuutilization", false, "") // the name in perf's manual
-	s.StringVarP(&o.dsos, "dsos", "d", "", "show only samples in these DSOs, a comma-separated `list`")
-	s.StringVarP(&o.symbols, "symbols", "S", "", "show only samples in these functions, a comma-separated `list`")
-	s.StringVarP(&o.Separator, "field-separator", "t", "", "separate columns by this `character`, without padding")
-	s.StringVarP(&o.parent, "parent", "p", report.DefaultParent, "sort key parent: search callchains for functions matching this `pattern`")
+func (o *reportFlags) add(c *cobra.Command) {
+	o.input.addTo(c)
+	addFlags(c, "Table", o.addTable)
+	addFlags(c, "Callchains", o.addCallchains)
+	addFlags(c, "Selection", func(s *pflag.FlagSet) {
+		s.StringVarP(&o.dsos, "dsos", "d", "", "only samples in these DSOs, a `list`")
+		s.StringVarP(&o.symbols, "symbols", "S", "", "only samples in these functions, a `list`")
+		o.view.addSelection(s)
+	})
+	addFlags(c, "Columns", func(s *pflag.FlagSet) {
+		s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "show the number of samples of each entry")
+		s.BoolVar(&o.Period, "show-total-period", false, "show the sum of periods of each entry")
+		s.BoolVar(&o.CPUModes, "show-cpu-utilization", false, "shares of kernel and user space, too")
+		s.BoolVar(&o.CPUModes, "showcpuutilization", false, "") // the name in perf's manual
+		s.StringVarP(&o.Separator, "field-separator", "t", "", "separate columns by this `char`")
+		hide(s, "showcpuutilization")
+		o.view.addColumns(s)
+	})
+	addFlags(c, "Other output", func(s *pflag.FlagSet) {
+		o.head.add(s)
+		s.BoolVar(&o.stats, "stats", false, "print only numbers of records and samples")
+		o.view.addOther(s)
+	})
+	addFlags(c, "Formats for other tools", o.formats.add)
+	addFlags(c, generalFlags, o.view.addGeneral)
+}
+
+func (o *reportFlags) addTable(s *pflag.FlagSet) {
+	s.StringVarP(&o.Sort, "sort", "s", "", "sort by these `keys`: gperf help sort")
+	s.StringVarP(&o.Fields, "fields", "F", "", "show these `keys` as columns")
+	s.StringVarP(&o.parent, "parent", "p", report.DefaultParent, "`regex` of key parent")
 	s.BoolVar(&o.RawTrace, "raw-trace", false, "print tracepoint fields as raw numbers")
-	s.BoolVarP(&o.branches, "branch-stack", "b", false, "count branches instead of samples (default for recordings with -b)")
+	s.BoolVarP(&o.branches, "branch-stack", "b", false, "count branches (default for recordings with -b)")
 	s.BoolVar(&o.noBranches, "no-branch-stack", false, "count samples even if branches were recorded")
 	s.BoolVar(&o.branchHistory, "branch-history", false, "")
 	s.BoolVar(&o.memory, "mem-mode", false, "count memory accesses by their weights")
-	s.BoolVar(&o.group, "group", false, "show all events in one table, as a recorded group of events")
+	s.BoolVar(&o.group, "group", false, "show all events in one table, as a recorded group")
 	s.BoolVar(&o.noGroup, "no-group", false, "show each event of a group in its own table")
-	o.view.add(s)
-	o.head.add(s)
-	s.BoolVar(&o.stats, "stats", false, "print only the number of records by type and of samples by event")
+	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline, srcfile: show the full path")
 	s.Bool("stdio", false, "")
-	s.BoolVar(&o.FullPath, "full-source-path", false, "sort keys srcline and srcfile: show the full path")
-	hide(s, "children", "showcpuutilization", "branch-history", "stdio")
-	return s
+	hide(s, "branch-history", "stdio")
+	o.view.addTable(s)
 }
 
-func reportCommand(args []string, stdout, stderr io.Writer) int {
+func (o *reportFlags) addCallchains(s *pflag.FlagSet) {
+	s.StringVarP(&o.graph, "call-graph", "g", "graph", "`form` of callchains, see above")
+	s.SetAnnotation("call-graph", bareKey, []string{"--call-graph=" + graphDefault})
+	s.BoolVar(&o.noGraph, "no-call-graph", false, "do not show callchains, as -g none")
+	s.BoolVarP(&o.inverted, "inverted", "G", false, "start callchains at the caller, as -g caller")
+	s.BoolVar(&o.children, "children", true, "callers include the samples of their callees")
+	s.BoolVar(&o.NoChildren, "no-children", false, "count samples only in their own function")
+	s.IntVar(&o.MaxStack, "max-stack", maxStack, maxStackHelp)
+	o.view.addCallchains(s)
+	hide(s, "children")
+}
+
+func reportCommand() *cobra.Command {
 	var o reportFlags
-	s := o.set()
-	return readCommand(s, withBareIDs(withGraphDefault(args)), reportHelp, stdout, stderr, func() error {
-		err := o.run(s, stdout, stderr)
+	c := readCommand(groupAnalyse, "report", "count samples by command, DSO, symbol or tracepoint field")
+	o.add(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		err := o.run(c.Flags(), c.OutOrStdout(), c.ErrOrStderr())
 		var key *report.KeyError
 		if errors.As(err, &key) {
 			return wrongUse("%v%s", err, keyHint(key))
 		}
 		return err
-	})
+	}
+	return c
 }
 
 // keyHint suggests sort keys similar to an unknown one, or lists all keys.
@@ -121,24 +123,11 @@ func keyHint(e *report.KeyError) string {
 	return suggestion(e.Key, slices.Concat(e.Fields, report.Keys()), "the keys are")
 }
 
-// withGraphDefault adds the default value to -g if it is the last argument or another flag
-// follows, as perf does.
-func withGraphDefault(args []string) []string {
-	args = slices.Clone(args)
-	for i, a := range args {
-		bare := i+1 == len(args) || strings.HasPrefix(args[i+1], "-")
-		if bare && (a == "-g" || a == "--call-graph") {
-			args[i] = "--call-graph=" + graphDefault
-		}
-	}
-	return args
-}
-
 func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
-	if err := o.formats.settle(s); err != nil {
+	if err := o.formats.check(s); err != nil {
 		return err
 	}
-	if err := o.settle(); err != nil {
+	if err := o.apply(); err != nil {
 		return err
 	}
 	if o.formats.stacks() {
@@ -215,8 +204,8 @@ func (o *reportFlags) dump(w io.Writer, in *input) (format.Skipped, error) {
 	return skipped, err
 }
 
-// settle converts the flags to report.Options and checks them.
-func (o *reportFlags) settle() error {
+// apply converts the flags to report.Options and checks them.
+func (o *reportFlags) apply() error {
 	o.NoChildren = o.NoChildren || !o.children
 	o.Inline = !o.formats.noInline
 	if err := o.Graph.Set(o.graph); err != nil {
@@ -228,10 +217,10 @@ func (o *reportFlags) settle() error {
 	if o.inverted {
 		o.Graph.Order = report.Caller
 	}
-	if o.percentLimit != "" {
-		limit, err := strconv.ParseFloat(strings.TrimSuffix(o.percentLimit, "%"), 64)
+	if o.view.percentLimit != "" {
+		limit, err := strconv.ParseFloat(strings.TrimSuffix(o.view.percentLimit, "%"), 64)
 		if err != nil || limit < 0 {
-			return wrongUse("--percent-limit %s: invalid percentage", o.percentLimit)
+			return wrongUse("--percent-limit %s: invalid percentage", o.view.percentLimit)
 		}
 		o.PercentLimit, o.Graph.Percent = limit, limit
 	}
@@ -241,17 +230,17 @@ func (o *reportFlags) settle() error {
 	if len(o.Separator) > 1 || o.Separator == "." {
 		return wrongUse("--field-separator %q: use one character other than '.', which replaces it in names", o.Separator)
 	}
-	if err := o.settleMode(); err != nil {
+	if err := o.applyMode(); err != nil {
 		return err
 	}
-	if err := o.settleFilter(); err != nil {
+	if err := o.applyFilter(); err != nil {
 		return err
 	}
 	return o.view.apply(&o.Options)
 }
 
-// settleMode chooses between samples, branches and memory accesses, and how to show groups.
-func (o *reportFlags) settleMode() error {
+// applyMode chooses between samples, branches and memory accesses, and how to show groups.
+func (o *reportFlags) applyMode() error {
 	switch {
 	case o.branchHistory:
 		return wrongUse("--branch-history: gperf does not add branches to callchains yet; -b counts them")
@@ -278,7 +267,7 @@ func (o *reportFlags) settleMode() error {
 	return nil
 }
 
-func (o *reportFlags) settleFilter() (err error) {
+func (o *reportFlags) applyFilter() (err error) {
 	f := &o.Filter
 	f.NoGuests = !o.input.guests
 	f.Comms = words(o.input.comms)

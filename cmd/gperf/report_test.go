@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"fmt"
+	"io"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -67,7 +68,7 @@ func TestReportEqualsPerf(t *testing.T) {
 				// Perf asks the "[...]" of a graph whether it is inlined, which is not set.
 				want = strings.ReplaceAll(tip.ReplaceAllString(want, ""), "[...] (inlined)", "[...]")
 				var got, stderr bytes.Buffer
-				if code := reportCommand(args[1:], &got, &stderr); code != exitOK {
+				if code := run(args, &got, &stderr); code != exitOK {
 					t.Fatalf("exit code %d: %s", code, &stderr)
 				}
 				if got := tip.ReplaceAllString(got.String(), ""); got != want {
@@ -243,7 +244,7 @@ func TestReportWrongUse(t *testing.T) {
 		{[]string{"-b", "--mem-mode"}, "exclude each other"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := reportCommand(test.args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), test.want) {
+		if code := run(append([]string{"report"}, test.args...), &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), test.want) {
 			t.Errorf("%v: exit code %d, %q; want %d and %q", test.args, code, &stderr, exitUsage, test.want)
 		}
 	}
@@ -259,7 +260,7 @@ func TestReportUnknownKey(t *testing.T) {
 		{"qqqqqqqqqqqqqqqq", "the keys are prev_comm, prev_pid"},
 	} {
 		var stdout, stderr bytes.Buffer
-		code := reportCommand([]string{"-i", filepath.Join(root, "testdata", "two.data"), "--sort", "comm," + test.key}, &stdout, &stderr)
+		code := run([]string{"report", "-i", filepath.Join(root, "testdata", "two.data"), "--sort", "comm," + test.key}, &stdout, &stderr)
 		if code != exitUsage || !strings.Contains(stderr.String(), `"`+test.key+`": `+test.want) {
 			t.Errorf("exit code %d, %q; want %d and %q", code, &stderr, exitUsage, test.want)
 		}
@@ -267,13 +268,14 @@ func TestReportUnknownKey(t *testing.T) {
 }
 
 func TestGraphDefault(t *testing.T) {
+	s := find(newRoot(io.Discard, io.Discard), "report").Flags()
 	for _, test := range [][2]string{
 		{"-g", "--call-graph=" + graphDefault},
 		{"-g --stdio", "--call-graph=" + graphDefault + " --stdio"},
 		{"-g caller --stdio", "-g caller --stdio"},
 		{"--stdio --call-graph", "--stdio --call-graph=" + graphDefault},
 	} {
-		if got := strings.Join(withGraphDefault(strings.Fields(test[0])), " "); got != test[1] {
+		if got := strings.Join(rewriteArgs(s, strings.Fields(test[0]), false), " "); got != test[1] {
 			t.Errorf("%q: got %q, want %q", test[0], got, test[1])
 		}
 	}

@@ -24,6 +24,7 @@ type viewFlags struct {
 	onlyParents   bool
 	quiet         bool
 	hideUnnamed   bool
+	percentLimit  string
 	widths        string
 	percentage    string
 	symbolFilter  string
@@ -32,24 +33,40 @@ type viewFlags struct {
 	parallelism   string
 }
 
-func (o *viewFlags) add(s *pflag.FlagSet) {
-	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print the offset, bytes and fields of each record, and their number")
+func (o *viewFlags) addTable(s *pflag.FlagSet) {
+	s.BoolVarP(&o.hierarchy, "hierarchy", "H", false, "nest entries by sort key; {key,key} is one level")
+	s.BoolVar(&o.latency, "latency", false, "sort by latency (record --latency)")
+	s.StringVar(&o.quantum, "time-quantum", "100ms", "key time: resolution, a `time`")
+	s.BoolVar(&o.ns, "ns", false, "key time: show nanoseconds")
+}
+
+func (o *viewFlags) addCallchains(s *pflag.FlagSet) {
+	s.StringVar(&o.ignoreCallees, "ignore-callees", "", "-g callee: merge callees of `pattern`")
+}
+
+func (o *viewFlags) addSelection(s *pflag.FlagSet) {
+	s.StringVar(&o.symbolFilter, "symbol-filter", "", "only entries whose symbol contains this `text`")
+	s.StringVar(&o.percentLimit, "percent-limit", "", "hide entries below this `percent`")
+	s.BoolVarP(&o.onlyParents, "exclude-other", "x", false, "only entries whose callers match --parent")
+	s.BoolVarP(&o.hideUnnamed, "hide-unresolved", "U", false, "hide samples and callers without a symbol")
+	s.StringVar(&o.parallelism, "parallelism", "", "only samples at these numbers of threads, a `list`")
+}
+
+func (o *viewFlags) addColumns(s *pflag.FlagSet) {
+	s.StringVarP(&o.widths, "column-widths", "w", "", "`widths`, a list; 0: as needed")
+	s.StringVar(&o.percentage, "percentage", "absolute", "`base`: absolute or relative")
+}
+
+func (o *viewFlags) addOther(s *pflag.FlagSet) {
+	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print the offset, bytes and fields of each record")
 	s.BoolVar(&o.tasks, "tasks", false, "print only the threads of the recording as a tree")
 	s.BoolVar(&o.mmaps, "mmaps", false, "print only the threads and the maps of their processes")
 	s.BoolVarP(&o.threads, "threads", "T", false, "append the event counts of each thread (gperf record -s)")
-	s.StringVar(&o.pretty, "pretty", "normal", "with --threads: one line per thread (`normal`), or one for all (raw)")
-	s.BoolVarP(&o.hierarchy, "hierarchy", "H", false, "nest the entries by sort key, one level per key; {key,key} is one level")
+	s.StringVar(&o.pretty, "pretty", "normal", "-T: `style` normal or raw")
+}
+
+func (o *viewFlags) addGeneral(s *pflag.FlagSet) {
 	s.BoolVarP(&o.quiet, "quiet", "q", false, "print entries only, no headers and warnings")
-	s.BoolVarP(&o.hideUnnamed, "hide-unresolved", "U", false, "hide samples and callers without a symbol")
-	s.StringVarP(&o.widths, "column-widths", "w", "", "column `widths`, a comma-separated list; 0: as wide as needed")
-	s.StringVar(&o.percentage, "percentage", "absolute", "with filters: `base` is all (absolute) or the shown samples (relative)")
-	s.StringVar(&o.symbolFilter, "symbol-filter", "", "show only entries whose symbol contains this `text`")
-	s.StringVar(&o.ignoreCallees, "ignore-callees", "", "with -g callee: attribute callees of functions matching `pattern` to them")
-	s.BoolVarP(&o.onlyParents, "exclude-other", "x", false, "show only entries whose callchain matches --parent")
-	s.StringVar(&o.quantum, "time-quantum", "100ms", "sort key time: resolution, a `time` with ns, us, ms, s")
-	s.BoolVar(&o.ns, "ns", false, "sort key time: show nanoseconds")
-	s.BoolVar(&o.latency, "latency", false, "sort by latency and show it first (gperf record --latency)")
-	s.StringVar(&o.parallelism, "parallelism", "", "show only samples at these numbers of running threads, a `list` as 1,3-4")
 	addIdle(s, reportIdleFlags)
 }
 

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"io"
-	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/format"
@@ -43,45 +43,54 @@ var shownRecords = [...]struct {
 	{"show-lost-events", "print LOST records", []format.Type{format.TypeLost}},
 	{"show-bpf-events", "print KSYMBOL and BPF_EVENT records", []format.Type{format.TypeKSymbol, format.TypeBPFEvent}},
 	{"show-text-poke-events", "print TEXT_POKE and KSYMBOL records", []format.Type{format.TypeTextPoke, format.TypeKSymbol}},
-	{"show-round-events", "print FINISHED_ROUND records, and all records in file order", []format.Type{format.TypeFinishedRound}},
+	{"show-round-events", "print FINISHED_ROUND records; file order", []format.Type{format.TypeFinishedRound}},
 }
 
-const scriptHelp = `Prints the samples of a recording as text, as perf script does. With --format, it
-counts their stacks instead, as gperf report does: --format flamegraph -o cpu.html.`
-
-func (o *scriptFlags) set() *pflag.FlagSet {
-	s := newFlagSet("script")
-	o.input.add(s)
-	s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: [hw|sw|trace|raw|cache|break|pmu:]name,...;\n+name and -name change the defaults. Fields:\n"+strings.Join(script.FieldNames(), ","))
-	o.formats.add(s)
-	s.StringVar(&o.compat, "compat", "7.3", "print as this `version` of perf: 7.3 or 6.1")
-	s.IntVar(&o.maxStack, "max-stack", perfMaxStack, maxStackHelp)
-	s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "print the sampled address only, without the callchain")
-	s.BoolVar(&o.showUnwind, "show-unwind", false, "print after each callchain how unwinding of the user stack ended")
-	s.BoolVar(&o.ns, "ns", false, "print times in nanoseconds")
-	o.head.add(s)
-	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print the offset, bytes and fields of each record instead of samples")
-	o.lines.add(s)
-	for i, f := range shownRecords {
-		s.BoolVar(&o.shown[i], f.name, false, f.usage)
-	}
-	s.BoolVar(&o.fullPath, "full-source-path", false, "print the full path in fields srcline and srcfile")
-	return s
+func (o *scriptFlags) add(c *cobra.Command) {
+	o.input.addTo(c)
+	addFlags(c, "Selection", func(s *pflag.FlagSet) { o.lines.where.add(s, "") })
+	addFlags(c, "Lines", func(s *pflag.FlagSet) {
+		s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: gperf help fields")
+		s.StringVar(&o.compat, "compat", "7.3", "print as this `perf`: 7.3 or 6.1")
+		s.BoolVar(&o.ns, "ns", false, "print times in nanoseconds")
+		s.BoolVar(&o.fullPath, "full-source-path", false, "print the full path in fields srcline and srcfile")
+		o.lines.add(s)
+	})
+	addFlags(c, "Callchains", func(s *pflag.FlagSet) {
+		s.IntVar(&o.maxStack, "max-stack", perfMaxStack, maxStackHelp)
+		s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "print the sampled address only, without the callchain")
+		s.BoolVar(&o.showUnwind, "show-unwind", false, "print after each callchain how unwinding ended")
+		s.StringVar(&o.lines.stopAt, "stop-bt", "", "end callchains at these functions, a `list`")
+	})
+	addFlags(c, "Other records", func(s *pflag.FlagSet) {
+		for i, f := range shownRecords {
+			s.BoolVar(&o.shown[i], f.name, false, f.usage)
+		}
+	})
+	addFlags(c, "Other output", func(s *pflag.FlagSet) {
+		o.head.add(s)
+		s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print offset, bytes and fields of records")
+		s.BoolVarP(&o.lines.list, "list", "l", false, "list perf's scripts that gperf implements")
+		addIdle(s, scriptIdleFlags)
+	})
+	addFlags(c, "Formats for other tools", o.formats.add)
 }
 
-func scriptCommand(args []string, stdout, stderr io.Writer) int {
+func scriptCommand() *cobra.Command {
 	var o scriptFlags
-	s := o.set()
-	return readCommand(s, withBareIDs(args), scriptHelp, stdout, stderr, func() error {
-		if err := o.formats.settle(s); err != nil {
+	c := readCommand(groupAnalyse, "script", "print samples as text, or stacks (folded, pprof, flamegraph)")
+	o.add(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := o.formats.check(c.Flags()); err != nil {
 			return err
 		}
-		o.anyDepth = !s.Changed("max-stack")
+		o.anyDepth = !c.Flags().Changed("max-stack")
 		if o.lines.list {
-			return listScripts(stdout, stderr)
+			return listScripts(c.OutOrStdout(), c.ErrOrStderr())
 		}
-		return o.run(stdout, stderr)
-	})
+		return o.run(c.OutOrStdout(), c.ErrOrStderr())
+	}
+	return c
 }
 
 func (o *scriptFlags) run(stdout, stderr io.Writer) error {

@@ -24,13 +24,9 @@ type lineFlags struct {
 }
 
 func (o *lineFlags) add(s *pflag.FlagSet) {
-	o.where.add(s, "")
 	s.BoolVar(&o.reltime, "reltime", false, "print times relative to the first line")
 	s.BoolVar(&o.deltatime, "deltatime", false, "print times relative to the previous line")
-	s.StringVar(&o.stopAt, "stop-bt", "", "end callchains at these functions, a comma-separated `list`")
 	s.BoolVar(&o.perEvent, "per-event-dump", false, "write each event's samples to a file, INPUT.EVENT.dump")
-	s.BoolVarP(&o.list, "list", "l", false, "list perf's scripts that gperf implements")
-	addIdle(s, scriptIdleFlags)
 }
 
 var scriptIdleFlags = []idleFlag{
@@ -76,9 +72,9 @@ type whereFlags struct {
 
 // add defines the flags; letter is the shorthand of --dsos.
 func (o *whereFlags) add(s *pflag.FlagSet, letter string) {
-	s.StringVarP(&o.dsos, "dsos", letter, "", "print only samples in these DSOs, a comma-separated `list`")
-	s.StringVarP(&o.symbols, "symbols", "S", "", "print only samples in these functions or at these addresses, a `list`")
-	s.Uint64Var(&o.addrRange, "addr-range", 0, "with --symbols: match this number of `bytes` from each address")
+	s.StringVarP(&o.dsos, "dsos", letter, "", "only samples in these DSOs, a `list`")
+	s.StringVarP(&o.symbols, "symbols", "S", "", "only samples in functions, at addresses, a `list`")
+	s.Uint64Var(&o.addrRange, "addr-range", 0, "-S: match this many `bytes` from an address")
 }
 
 func (o *whereFlags) where() session.Where {

@@ -3,8 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"gperf/internal/suggest"
 )
@@ -51,7 +52,7 @@ var otherCommands = []struct{ name, way string }{
 }
 
 // unknown reports an unknown command, and suggests a replacement or similar commands.
-func unknown(name string, stderr io.Writer) int {
+func unknown(root *cobra.Command, name string, stderr io.Writer) int {
 	for _, other := range otherCommands {
 		if other.name == name {
 			fmt.Fprintf(stderr, "gperf: there is no command %s: %s\n", name, other.way)
@@ -61,7 +62,9 @@ func unknown(name string, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "gperf: %q is not a command of gperf", name)
 	if strings.HasPrefix(name, "-") {
 		fmt.Fprint(stderr, ": flags follow the command")
-	} else if l := likeCommand(name); len(l) > 0 {
+	} else if find(root, name) != nil {
+		fmt.Fprintf(stderr, " but a help topic: gperf help %s", name)
+	} else if l := likeCommand(root, name); len(l) > 0 {
 		fmt.Fprintf(stderr, ": did you mean %s?", strings.Join(l, " or "))
 	}
 	fmt.Fprintln(stderr, "\n`gperf --help` lists them.")
@@ -69,14 +72,20 @@ func unknown(name string, stderr io.Writer) int {
 }
 
 // likeCommand returns the commands that the name abbreviates, or else similar ones.
-func likeCommand(name string) []string {
+func likeCommand(root *cobra.Command, name string) (like []string) {
 	var names []string
-	for _, c := range commands {
-		names = append(names, c.name)
+	for _, c := range root.Commands() {
+		if c.Runnable() {
+			names = append(names, c.Name())
+		}
 	}
-	begins := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, name) && !strings.HasPrefix(name, n) })
-	if len(begins) > 0 {
-		return begins
+	for _, n := range names {
+		if strings.HasPrefix(n, name) || strings.HasPrefix(name, n) {
+			like = append(like, n)
+		}
+	}
+	if len(like) > 0 {
+		return like
 	}
 	l := suggest.Names(name, names)
 	return l[:min(len(l), 2)]

@@ -2,20 +2,70 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime/debug"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// versionText returns the output of `gperf version`: the version, the commit, and the Go
-// toolchain that built it.
-func versionText() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{GoVersion: "unknown"}
+// release is the version of a release, set by -ldflags "-X main.release=v1.2.3". Without it,
+// the version is that of the module or the commit.
+var release string
+
+func versionCommand() *cobra.Command {
+	verbose := false
+	c := newCommand(groupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
+	addFlags(c, generalFlags, func(s *pflag.FlagSet) {
+		s.BoolVarP(&verbose, "verbose", "v", false, "print the features of this build, too")
+	})
+	c.Args = noOperands
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		info := buildInfo()
+		text := describeBuild(info)
+		if verbose {
+			text += describeFeatures(info)
+		}
+		_, err := io.WriteString(c.OutOrStdout(), text)
+		return err
 	}
-	return describeBuild(info)
+	return c
 }
 
+func buildInfo() *debug.BuildInfo {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info
+	}
+	return &debug.BuildInfo{GoVersion: "unknown"}
+}
+
+// features lists what the libraries of a build do.
+var features = []struct{ name, does, module string }{
+	{"bpf", "unwind stacks and record raw tracepoints in the kernel", "github.com/cilium/ebpf"},
+	{"btf", "arguments of kernel functions and tracepoints by name", "github.com/cilium/ebpf"},
+	{"zstd", "compress and read compressed recordings", "github.com/klauspost/compress"},
+	{"xz", "symbols of stripped files (.gnu_debugdata)", "github.com/ulikunitz/xz"},
+	{"demangle", "names of C++ and Rust functions", "github.com/ianlancetaylor/demangle"},
+	{"disassembler", "gperf annotate on x86-64 and arm64", "golang.org/x/arch"},
+	{"pprof", "profiles for go tool pprof", "github.com/google/pprof"},
+}
+
+// describeFeatures returns a line for each feature, with the version of its library.
+func describeFeatures(info *debug.BuildInfo) string {
+	var text strings.Builder
+	text.WriteString("features:\n")
+	for _, f := range features {
+		for _, m := range info.Deps {
+			if m.Path == f.module {
+				fmt.Fprintf(&text, "  %-12s  %s (%s %s)\n", f.name, f.does, m.Path, m.Version)
+			}
+		}
+	}
+	return text.String()
+}
+
+// describeBuild returns the version, the commit, and the Go toolchain.
 func describeBuild(info *debug.BuildInfo) string {
 	commit := setting(info, "vcs.revision")
 	switch {
@@ -39,18 +89,16 @@ func setting(info *debug.BuildInfo, key string) string {
 }
 
 // version returns the version in one word, for the header of recordings.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return develVersion
-	}
-	return moduleVersion(info)
-}
+func version() string { return moduleVersion(buildInfo()) }
 
 const develVersion = "0.1-devel"
 
-// moduleVersion returns the module's version, or the commit that it was built from.
+// moduleVersion returns the release or the module's version, or the commit that it was built
+// from.
 func moduleVersion(info *debug.BuildInfo) string {
+	if release != "" {
+		return release
+	}
 	if m := info.Main.Version; m != "" && m != "(devel)" {
 		return m
 	}

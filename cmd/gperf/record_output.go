@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"gperf/record"
+)
+
+// outputFlags choose the files that gperf record writes.
+type outputFlags struct {
+	compress     string
+	switchTo     string
+	switchEvents []string
+	maxSize      string
+}
+
+func (f *outputFlags) add(s *pflag.FlagSet, o *record.Options) {
+	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file`, or - for a pipe")
+	s.StringVarP(&f.compress, "compression-level", "z", "0", "zstd `level`, 1 to 22")
+	s.Lookup("compression-level").NoOptDefVal = "1"
+	s.StringVar(&f.switchTo, "switch-output", "", "new file on SIGUSR2, or `when`: 100M, 10m")
+	s.Lookup("switch-output").NoOptDefVal = "signal"
+	s.StringArrayVar(&f.switchEvents, "switch-output-event", nil, "start a new file at these `events`")
+	s.IntVar(&o.Switch.MaxFiles, "switch-max-files", 0, "keep only the last `n` files")
+	s.BoolVar(&o.Timestamp, "timestamp-filename", false, "append the time to the file name")
+	s.StringVar(&f.maxSize, "max-size", "", "stop at this `size`, with B, K, M, G")
+	s.BoolVar(&o.Kcore, "kcore", false, "directory with a copy of /proc/kcore")
+}
+
+const maxCompressionLevel = 22
+
+func (f *outputFlags) apply(s *pflag.FlagSet, o *record.Options) error {
+	if !s.Changed("output") && isPipe(os.Stdout) {
+		o.Output = "-"
+	}
+	if o.Output == "-" && isTerminal(os.Stdout) {
+		return wrongUse("-o -: standard output is a terminal")
+	}
+	level, err := strconv.ParseUint(f.compress, 10, 31)
+	if err != nil {
+		return wrongUse("-z%s: invalid compression level, use 1 to %d", f.compress, maxCompressionLevel)
+	}
+	o.Compress = int(min(level, maxCompressionLevel))
+	o.Compressed2 = self == perfName
+	if o.Compress == 0 && s.Changed("compression-level") {
+		o.Compress = 1
+	}
+	if o.Switch.MaxFiles < 0 {
+		return wrongUse("--switch-max-files %d: the number of files is negative", o.Switch.MaxFiles)
+	}
+	if o.Output == "-" && o.Timestamp {
+		o.Notice(errors.New("--timestamp-filename has no effect in pipe mode"))
+		o.Timestamp = false
+	}
+	if f.maxSize != "" {
+		if o.MaxSize, err = record.ParseSize(f.maxSize); err != nil {
+			return wrongUse("--max-size: %v", err)
+		}
+	}
+	return f.applySwitch(o)
+}
+
+// applySwitch applies --switch-output, which --switch-output-event implies.
+func (f *outputFlags) applySwitch(o *record.Options) error {
+	if f.switchTo == "" && len(f.switchEvents) > 0 {
+		f.switchTo = "signal"
+	}
+	switch {
+	case f.switchTo == "":
+		return nil
+	case o.Output == "-":
+		return wrongUse("--switch-output is not possible in pipe mode (-o -)")
+	case f.switchTo == "signal":
+		ch := make(chan os.Signal, 1)
+		signal.Notify(ch, syscall.SIGUSR2)
+		o.Switch.Signal = ch
+		return nil
+	}
+	how, err := record.ParseSwitch(f.switchTo)
+	if err != nil {
+		return wrongUse("--switch-output: %v", err)
+	}
+	o.Switch.Size, o.Switch.Every = how.Size, how.Every
+	return nil
+}
+
+func isPipe(f *os.File) bool {
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeNamedPipe != 0
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}

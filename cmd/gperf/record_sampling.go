@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"gperf/record"
+)
+
+// samplingFlags choose how often gperf record takes a sample.
+type samplingFlags struct {
+	freq   string
+	period uint64
+	strict bool
+}
+
+func (f *samplingFlags) add(s *pflag.FlagSet, o *record.Options) {
+	s.StringVarP(&f.freq, "freq", "F", "", "sample at this rate in `Hz`, or max (default 4000)")
+	s.Uint64VarP(&f.period, "count", "c", 0, "event period: one sample every `n` events")
+	s.BoolVar(&f.strict, "strict-freq", false, "fail if the kernel does not allow this frequency")
+	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "record side-band events only, no samples")
+	s.BoolVarP(&o.Stat, "stat", "s", false, "record event counts per thread")
+}
+
+func (f *samplingFlags) apply(s *pflag.FlagSet, o *record.Options) error {
+	switch f.freq {
+	case "":
+	case "max":
+		o.Freq = record.MaxFreq()
+		o.Notice(fmt.Errorf("using the maximum frequency rate of %d Hz", o.Freq))
+	default:
+		n, err := strconv.ParseUint(f.freq, 10, 32)
+		if err != nil || n == 0 {
+			return wrongUse("-F %s: invalid frequency, use samples per second or max", f.freq)
+		}
+		o.Freq = n
+	}
+	o.Period = f.period
+	if o.Freq != 0 && o.Period != 0 {
+		return wrongUse("cannot set frequency and period at the same time")
+	}
+	if s.Changed("count") && o.Period == 0 && o.Freq == 0 {
+		o.Notice(errors.New("-c 0: using the default frequency"))
+	}
+	if limit := record.MaxFreq(); f.strict && o.Freq > limit {
+		return fmt.Errorf("maximum frequency rate (%d Hz) exceeded: use -F with a lower value, "+
+			"or raise /proc/sys/kernel/perf_event_max_sample_rate", limit)
+	}
+	return nil
+}
+
+// stackFlags choose the callchains that gperf record records.
+type stackFlags struct {
+	g         bool
+	callGraph string
+}
+
+func (f *stackFlags) add(s *pflag.FlagSet, o *record.Options) {
+	s.BoolVarP(&f.g, "stacks", "g", false, "record callchains, as --call-graph dwarf")
+	s.StringVar(&f.callGraph, "call-graph", "", "`method`: dwarf, dwarf,copy[,SIZE], fp, lbr, no")
+	s.Uint16Var(&o.MaxStack, "max-stack", 0, "limit callchains to `n` frames")
+	s.BoolVar(&o.KernelChain, "kernel-callchains", false, "record kernel callchains only")
+	s.BoolVar(&o.UserChain, "user-callchains", false, "record user callchains only")
+}
+
+func (f *stackFlags) apply(o *record.Options) error {
+	mode, rest, more := strings.Cut(f.callGraph, ",")
+	switch {
+	case mode == "":
+		kernel := o.AllKernel || o.KernelChain
+		o.DWARF = f.g && !kernel
+		o.Callchain = f.g && kernel
+	case mode == "fp":
+		o.Callchain = true
+		return framePointers(rest, o)
+	case mode == "no":
+	case mode == "lbr":
+		o.Callchain, o.Branches = true, record.CallStacks
+	case mode != "dwarf":
+		return wrongUse("--call-graph %s: unknown method, use fp, dwarf or lbr", f.callGraph)
+	case o.KernelChain:
+		o.Callchain = true
+	case !more && self != perfName:
+		o.DWARF = true
+	default:
+		size, err := stackDump(rest)
+		o.StackDump = size
+		return err
+	}
+	return nil
+}
+
+// maxStackDump is the largest stack copy that the kernel makes, in bytes.
+const maxStackDump = 65528
+
+// stackDump parses the text after "dwarf,": "copy" or "copy,SIZE". perf's "dwarf,SIZE" means
+// the same, and so does "dwarf" if gperf is called perf.
+func stackDump(s string) (uint16, error) {
+	if s == "" || s == "copy" {
+		return record.DefaultStackDump, nil
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(s, "copy,"), 10, 32)
+	if err != nil || n == 0 || n > maxStackDump {
+		return 0, wrongUse("--call-graph dwarf,%s: invalid stack copy size, use 8 to %d bytes", s, maxStackDump)
+	}
+	return uint16((n + 7) &^ 7), nil
+}
+
+// framePointers applies the text after "fp,": a number of frames, or defer.
+func framePointers(arg string, o *record.Options) error {
+	switch n, err := strconv.ParseUint(arg, 10, 16); {
+	case arg == "":
+	case arg == "defer":
+		o.Notice(errors.New("--call-graph fp,defer: the kernel walks user stacks when it takes the sample"))
+	case err != nil || n == 0:
+		return wrongUse("--call-graph fp,%s: invalid argument, use a number of frames, or defer", arg)
+	default:
+		o.MaxStack = uint16(n)
+	}
+	return nil
+}
