@@ -75,7 +75,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		if err := makeDir(o.Output); err != nil {
 			return nil, err
 		}
-		o.Output = filepath.Join(o.Output, output.DirData)
+		o.Output = filepath.Join(o.Output, format.DirData)
 	}
 	r.out = output.New(output.Options{Path: o.Output, Compress: o.Compress, Compressed2: o.Compressed2,
 		Timestamp: o.Timestamp || o.Switch.enabled(), MaxFiles: o.Switch.MaxFiles, Wake: r.signal, Notice: o.notice, Progress: r.progress})
@@ -134,7 +134,7 @@ func makeDir(path string) error {
 	if err := output.MakeDir(path); err != nil {
 		return err
 	}
-	return synth.CopyKernel(filepath.Join(path, output.DirKcore), kcore)
+	return synth.CopyKernel(filepath.Join(path, format.DirKcore), kcore)
 }
 
 // spareFiles fails with EMFILE if a recording cannot open the files that it needs after the

@@ -28,7 +28,7 @@ type counter struct {
 	unnamed map[*session.Thread]int32
 	buf     []byte
 
-	history         *session.History
+	session         *session.Session
 	extra           extra             // of the current sample
 	sockets         []format.CPUPlace // by CPU
 	branched        []uint64          // by event: samples with branches
@@ -274,7 +274,7 @@ func (c *counter) newExtra(s *session.Sample) extra {
 		x.socket = int64(c.sockets[cpu].Package)
 	}
 	if c.layout.uses&usesData != 0 {
-		x.data = c.history.ResolveData(s)
+		x.data = c.session.ResolveData(s)
 	}
 	x.weight, x.ins, x.stage = s.Weights(a)
 	if len(s.Namespaces) > format.NamespaceCgroup {
@@ -288,7 +288,7 @@ func (c *counter) addBranches(s *session.Sample) {
 	branches := s.Branch(&c.file.Attrs[s.Event])
 	for i := range branches.Len() {
 		x := &c.extra
-		x.from, x.to, x.flags = c.history.Resolve(s, branches.From(i)), c.history.Resolve(s, branches.To(i)), branches.Flags(i)
+		x.from, x.to, x.flags = c.session.Resolve(s, branches.From(i)), c.session.Resolve(s, branches.To(i)), branches.Flags(i)
 		if c.opts.Resolved && (x.from.Sym() == nil || x.to.Sym() == nil) {
 			continue
 		}

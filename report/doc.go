@@ -24,7 +24,6 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
-	"gperf/symbolize"
 )
 
 // Options say what a report shows. The zero value shows the same as perf for samples
@@ -106,9 +105,10 @@ type Filter struct {
 }
 
 // Text writes a block for each event with samples, as `perf report --stdio` does.
-// keep, which may be nil, selects samples. The result counts the skipped parts of
-// the file. Errors include ErrNoSamples and KeyError.
-func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.History, keep func(*session.Sample) bool, opts Options) (format.Skipped, error) {
+// The session keeps exited threads (session.Options.KeepExited). The result counts the
+// skipped parts of the file. Errors include ErrNoSamples and KeyError.
+func Text(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) {
+	f := s.File
 	if err := opts.settle(f); err != nil {
 		return format.Skipped{}, err
 	}
@@ -119,15 +119,14 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.His
 	if l.uses()&usesParent != 0 && !opts.chains {
 		return format.Skipped{}, ErrNoCallchains
 	}
-	t := newTraces(f, sym, opts.RawTrace)
-	h.KeepExited = true // unlike perf script, perf report does
-	h.KeepChains, h.Also.Names = true, true
+	t := newTraces(f, s.Symbols, opts.RawTrace)
 	c := newCounter(f, l, &opts, t)
-	c.history = h
+	c.session = s
+	walk := session.WalkOptions{Names: true, KeepChains: true}
 	if opts.Threads != ThreadsOff {
-		h.Show = map[format.Type]bool{format.TypeRead: true}
+		walk.Records = []format.Type{format.TypeRead}
 	}
-	skipped, err := h.Walk(f, keep, c.count)
+	skipped, err := s.Walk(walk, c.count)
 	if err != nil {
 		return skipped, err
 	}
@@ -136,9 +135,9 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.His
 		session.LookUpCalls(c.shownFrames())
 	}
 	l.dropLatency(&opts, c.samples, c.serial)
-	hists := newHists(f, l, &opts, t, h.Rank, h.MapSize, c.stacks)
+	hists := newHists(f, l, &opts, t, s.Rank, s.MapSize, c.stacks)
 	c.tell(hists)
-	err = write(w, l, &opts, hists, h.Lost.Samples)
+	err = write(w, l, &opts, hists, s.Lost.Samples)
 	if err == nil && opts.Threads != ThreadsOff {
 		err = c.threads.print(w, f, opts.Threads)
 	}

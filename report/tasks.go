@@ -14,11 +14,11 @@ import (
 // tasks are the threads of a recording by TID.
 type tasks map[int32]*session.Task
 
-// Tasks prints the threads of f below those that started them, as `perf report
-// --tasks` does; mappings adds their processes' mappings, as `--mmaps`. h is new. The
-// result counts the skipped parts of the file.
-func Tasks(w io.Writer, f *format.File, h *session.History, mappings bool) (format.Skipped, error) {
-	list, skipped, err := h.Tasks(f, mappings)
+// Tasks prints the recording's threads below those that started them, as `perf report
+// --tasks` does; mappings adds their processes' mappings, as `--mmaps`. The result
+// counts the skipped parts of the file.
+func Tasks(w io.Writer, s *session.Session, mappings bool) (format.Skipped, error) {
+	list, skipped, err := s.Tasks(mappings)
 	if err != nil {
 		return skipped, err
 	}

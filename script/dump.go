@@ -9,15 +9,16 @@ import (
 	"gperf/internal/session"
 )
 
-// Dump prints every record of f, the named file, as perf report -D does, in the order
-// of time: its place and size, its bytes, and what they mean. A record that cannot be
-// decoded has its bytes and the error.
-func Dump(w io.Writer, f *format.File, name string, h *session.History) (format.Skipped, error) {
+// Dump prints every record of the session's file, as perf report -D does, in the order
+// of time: its offset and size, its bytes, and its fields. A record that cannot be
+// decoded has its bytes and the error. name is the file's name.
+func Dump(w io.Writer, s *session.Session, name string) (format.Skipped, error) {
+	f := s.File
 	out := bufio.NewWriterSize(w, 1<<16)
 	if f.Pipe {
 		name = "pipe"
 	}
-	d := dumper{file: f, name: name, history: h, regs: registerNames(f)}
+	d := dumper{file: f, name: name, session: s, regs: registerNames(f)}
 	for i := range f.Attrs {
 		d.types |= f.Attrs[i].SampleType
 	}
@@ -48,7 +49,7 @@ const pipeHeaderSize = 16
 type dumper struct {
 	file    *format.File
 	name    string
-	history *session.History
+	session *session.Session
 	types   format.SampleType    // of any event
 	regs    func(bit int) string // names of registers
 	sample  format.Sample
@@ -80,7 +81,7 @@ func (d *dumper) append(b []byte, raw format.Raw) []byte {
 		return d.appendError(b, raw, err)
 	}
 	if raw.Type != format.TypeAuxtrace { // whose data is not printed
-		d.history.Apply(rec)
+		d.session.Apply(rec)
 	}
 	return d.appendDumped(d.appendType(b, raw), raw, rec)
 }

@@ -63,10 +63,10 @@ func stackOff(raw format.Raw, s *format.Sample) uintptr {
 
 // appendPlace appends the thread and DSO of the sample.
 func (d *dumper) appendPlace(b []byte, s *format.Sample) []byte {
-	th, frame := d.history.Sampled(s)
+	th, m := d.session.Locate(s)
 	dso := "<not found>"
-	if frame.Map != nil {
-		dso = frame.Map.DSO.Name
+	if m != nil {
+		dso = m.DSO.Name
 	}
 	return fmt.Appendf(b, " ... thread: %s:%d\n ...... dso: %s\n", th.Comm, s.TID, dso)
 }

@@ -8,18 +8,6 @@ import (
 	"gperf/internal/session"
 )
 
-// showRecords selects the records that h hands out for printing. If they include
-// FINISHED_ROUND, perf prints everything in file order.
-func (o *Options) showRecords(h *session.History) {
-	for _, t := range o.Records {
-		if h.Show == nil {
-			h.Show = map[format.Type]bool{}
-		}
-		h.Show[t] = true
-		h.AsWritten = h.AsWritten || t == format.TypeFinishedRound
-	}
-}
-
 // appendBatch appends the text of the batch's samples, and that of the records
 // between them. What gets long, or is for another event, is given to handOn, which
 // returns room for more.

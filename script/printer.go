@@ -35,8 +35,9 @@ type Options struct {
 	Events []EventText
 	// StopAt are functions at which callchains are cut; their frames are shown.
 	StopAt []string
-	// Records are the types of records that get a line between the samples;
-	// RecordCPUs, unless nil, the CPUs whose records do.
+	// Records are the types of records that get a line between the samples. With
+	// FINISHED_ROUND, as in perf, all lines have the order of the file. RecordCPUs,
+	// unless nil, selects records by their CPUs.
 	Records    []format.Type
 	RecordCPUs []int
 }
@@ -51,7 +52,7 @@ type EventText struct {
 // text of every frame that it met.
 type printer struct {
 	opts    *Options
-	history *session.History
+	session *session.Session
 	fields  []Field // by event
 	events  []event
 	env     tracepoint.Env
@@ -103,8 +104,9 @@ type kernelName struct {
 	ok           bool
 }
 
-func newPrinter(f *format.File, sym *symbolize.Symbolizer, h *session.History, fields []Field, opts *Options) *printer {
-	p := &printer{opts: opts, history: h, fields: fields, symbols: map[uint64]kernelName{}, regs: registerNames(f)}
+func newPrinter(s *session.Session, fields []Field, opts *Options) *printer {
+	f, sym := s.File, s.Symbols
+	p := &printer{opts: opts, session: s, fields: fields, symbols: map[uint64]kernelName{}, regs: registerNames(f)}
 	p.line.times.since = opts.Since
 	p.clock, _ = clockOf(f)
 	if f.Tracing != nil {
@@ -433,7 +435,7 @@ func (p *printer) appendFrames(b []byte, s *session.Sample, fields Field, e *eve
 	b = p.appendChain(b, s, e)
 	if p.opts.ShowUnwind {
 		b = append(b, "\t                 user stack: "...)
-		b = append(append(b, p.history.UserEnd(s)...), '\n')
+		b = append(append(b, p.session.UserEnd(s)...), '\n')
 	}
 	return b
 }

@@ -9,34 +9,30 @@ package script
 import (
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 
 	"gperf/format"
 	"gperf/internal/session"
-	"gperf/symbolize"
 )
 
-// Print writes the text of f's samples to w. keep, which may be nil, selects
-// samples. The result counts the skipped parts of the file. The error is that of w
-// or of reading.
-func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.History, keep func(*session.Sample) bool, opts Options) (format.Skipped, error) {
+// Print writes the text of the session's samples to w. The result counts the skipped
+// parts of the file. The error is that of w or of reading.
+func Print(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) {
+	f := s.File
 	fields, err := opts.Fields.resolve(f, !opts.NoChain)
 	if err != nil {
 		return format.Skipped{}, err
 	}
 	for i, shown := range fields {
-		if shown&FieldDSOff != 0 && sym.KernelProblem() != nil {
+		if shown&FieldDSOff != 0 && s.Symbols.KernelProblem() != nil {
 			fields[i] |= fieldKernelOff
 		}
-		h.Also.Names = h.Also.Names || shown&FieldSym != 0
-		h.Also.Branches = h.Also.Branches || shown&branchFields != 0
-		h.Also.Data = h.Also.Data || shown&FieldAddr != 0 && isPageFault(&f.Attrs[i]) || isBranchTrace(&f.Attrs[i])
 	}
-	opts.showRecords(h)
-	newPrinter := func() *printer { return newPrinter(f, sym, h, fields, &opts) }
+	newPrinter := func() *printer { return newPrinter(s, fields, &opts) }
 	widths, bases := dataWidths{fields: fields}, timeBases{newPrinter()}
 	o := startOutput(w, opts.Events, runtime.GOMAXPROCS(0), newPrinter)
-	skipped, err := h.Walk(f, keep, func(b *session.Batch) error {
+	skipped, err := s.Walk(opts.walk(f, fields), func(b *session.Batch) error {
 		if !opts.Where.All() {
 			b.Keep(func(s *session.Sample) bool { return opts.Where.Matches(s.Leaf) })
 		}
@@ -51,6 +47,18 @@ func Print(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.Hi
 		err = werr
 	}
 	return skipped, err
+}
+
+// walk returns what the fields of each event need, and the records to print.
+func (o *Options) walk(f *format.File, fields []Field) session.WalkOptions {
+	w := session.WalkOptions{Records: o.Records, AsWritten: slices.Contains(o.Records, format.TypeFinishedRound)}
+	for i, shown := range fields {
+		a := &f.Attrs[i]
+		w.Names = w.Names || shown&FieldSym != 0
+		w.Branches = w.Branches || shown&branchFields != 0
+		w.Data = w.Data || (shown&FieldAddr != 0 && isPageFault(a)) || isBranchTrace(a)
+	}
+	return w
 }
 
 // output formats batches in several goroutines and writes their texts in the

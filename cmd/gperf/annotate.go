@@ -147,18 +147,19 @@ func (o *annotateFlags) applyShown() error {
 }
 
 func (o *annotateFlags) run(stdout, stderr io.Writer) error {
+	o.input.keepExited = true
 	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	skipped, missing, err := annotate.Text(stdout, in.file, in.sym, in.history, in.keep, o.Options)
-	incomplete := in.tell(stderr, skipped)
+	skipped, missing, err := annotate.Text(stdout, in.session, o.Options)
+	incomplete := in.warn(stderr, skipped)
 	for _, m := range missing {
 		fmt.Fprintf(stderr, "gperf annotate: %v\n%s", m, hint(m))
 	}
 	if errors.Is(err, annotate.ErrNoSamples) {
-		return fmt.Errorf("%s has no samples", in.path)
+		return fmt.Errorf("%s has no samples", in.Path)
 	}
 	return cmp.Or(err, incomplete)
 }

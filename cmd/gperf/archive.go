@@ -63,13 +63,14 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 	if o.unpack {
 		return o.runUnpack(stdout)
 	}
+	o.input.guests = true
 	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if len(in.parts) == 0 {
-		return fmt.Errorf("%s is a pipe and can be read only once: write it to a file first", in.path)
+	if len(in.Parts) == 0 {
+		return fmt.Errorf("%s is a pipe and can be read only once: write it to a file first", in.Path)
 	}
 	hit, err := in.hits(stderr, o.mapped)
 	if err == nil && o.exclude != "" {
@@ -81,7 +82,7 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 	if o.perf {
 		return o.runPerf(in, hit, stdout, stderr)
 	}
-	name := cmp.Or(o.output, filepath.Clean(in.path)+".zip")
+	name := cmp.Or(o.output, filepath.Clean(in.Path)+".zip")
 	n, err := writeWhole(name, stdout, func(w io.Writer) error { return o.pack(w, in, hit, stderr) })
 	if err == nil && name != "-" {
 		fmt.Fprintf(stderr, "[ gperf archive: wrote %.3f MB to %s ]\n", float64(n)/1e6, name)
@@ -91,9 +92,9 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 
 // pack writes the archive.
 func (o *archiveFlags) pack(out io.Writer, in *input, hit *hits, stderr io.Writer) error {
-	p := &archive.Packer{Writer: archive.NewWriter(out), Locator: in.sym.Locator(), NoDebug: o.noDebug, Whole: o.whole}
-	for i, part := range in.parts {
-		if err := p.AddRecording(i, in.directory, part); err != nil {
+	p := &archive.Packer{Writer: archive.NewWriter(out), Locator: in.session.Symbols.Locator(), NoDebug: o.noDebug, Whole: o.whole}
+	for i, part := range in.Parts {
+		if err := p.AddRecording(i, in.Directory, part); err != nil {
 			return err
 		}
 	}
@@ -236,15 +237,14 @@ func (h *hits) key(d *session.DSO, kernel bool) hitKey {
 
 // hits collects the hit files and ranges; with mapped, also all mapped files.
 func (in *input) hits(stderr io.Writer, mapped bool) (*hits, error) {
-	in.history.Also.Branches, in.history.Also.Data, in.history.Also.Names = true, true, true
 	seen := map[*session.Frame]bool{}
-	fields := make([][]*tracepoint.Field, len(in.file.Attrs))
+	fields := make([][]*tracepoint.Field, len(in.File.Attrs))
 	for i := range fields {
-		if t := in.file.Tracepoint(i); t != nil {
+		if t := in.File.Tracepoint(i); t != nil {
 			fields[i] = annotate.CodeFields(t)
 		}
 	}
-	skipped, err := in.history.Walk(in.file, nil, func(b *session.Batch) error {
+	skipped, err := in.session.Walk(session.WalkOptions{Names: true, Branches: true, Data: true}, func(b *session.Batch) error {
 		for i := range b.Samples {
 			s := &b.Samples[i]
 			seen[s.Leaf] = true
@@ -255,26 +255,26 @@ func (in *input) hits(stderr io.Writer, mapped bool) (*hits, error) {
 				}
 			}
 			for _, fd := range fields[s.Event] {
-				if ip, ok := fd.Uint(s.Raw, in.file.Tracing.Env().Order); ok && ip != 0 {
-					seen[in.history.Resolve(s, ip)] = true
+				if ip, ok := fd.Uint(s.Raw, in.File.Tracing.Env().Order); ok && ip != 0 {
+					seen[in.session.Resolve(s, ip)] = true
 				}
 			}
 		}
 		b.Release()
 		return nil
 	})
-	in.tellSkipped(stderr, skipped)
+	in.warnSkipped(stderr, skipped)
 	if err != nil {
 		return nil, err
 	}
-	h := &hits{locator: in.sym.Locator(), dsos: map[*session.DSO]*hitDSO{}, files: map[hitKey]*hitDSO{}, perfMaps: map[string]bool{}}
+	h := &hits{locator: in.session.Symbols.Locator(), dsos: map[*session.DSO]*hitDSO{}, files: map[hitKey]*hitDSO{}, perfMaps: map[string]bool{}}
 	for f := range seen {
 		if f != nil && f.Map != nil {
 			h.add(f)
 		}
 	}
 	if mapped {
-		for _, d := range in.history.DSOs() {
+		for _, d := range in.session.DSOs() {
 			h.dso(d, false)
 		}
 	}
@@ -347,7 +347,7 @@ func (h *hits) leaveOut(in *input, name string) error {
 	maps.DeleteFunc(h.files, func(_ hitKey, d *hitDSO) bool {
 		return slices.ContainsFunc(d.Paths, func(path string) bool { return out(d.ID, path) })
 	})
-	if id, _, _ := session.RecordedKernel(in.file); out(id, dso.KernelName) {
+	if id, _, _ := session.RecordedKernel(in.File); out(id, dso.KernelName) {
 		h.kernel, h.noKernel = false, true
 	}
 	return nil
@@ -366,10 +366,10 @@ func (h *hits) sorted() []*hitDSO {
 
 // packKernel packs the kernel's symbols.
 func (h *hits) packKernel(p *archive.Packer, in *input) error {
-	id, _, _ := session.RecordedKernel(in.file)
+	id, _, _ := session.RecordedKernel(in.File)
 	_, err := p.AddKernel(id, h.text)
 	if err != nil && !failed(err) {
-		return cmp.Or(in.sym.KernelProblem(), err)
+		return cmp.Or(in.session.Symbols.KernelProblem(), err)
 	}
 	return err
 }
@@ -381,7 +381,7 @@ func (h *hits) packMemory(p *archive.Packer, in *input) error {
 	var l []archive.Text
 	slices.SortFunc(h.memory, func(a, b archive.Range) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
 	for _, r := range slices.Compact(h.memory) {
-		c, err := in.sym.RunningCode(r.Start, r.End)
+		c, err := in.session.Symbols.RunningCode(r.Start, r.End)
 		if err != nil {
 			continue
 		}
@@ -391,13 +391,13 @@ func (h *hits) packMemory(p *archive.Packer, in *input) error {
 	if len(l) == 0 {
 		return nil
 	}
-	id, _, _ := session.RecordedKernel(in.file)
+	id, _, _ := session.RecordedKernel(in.File)
 	return p.AddKernelText(id, machine, l)
 }
 
 // packJIT packs the perf maps and jitdumps of hit processes. Few processes have them.
 func (h *hits) packJIT(p *archive.Packer, in *input, stderr io.Writer) error {
-	dumps := in.history.JITDumps()
+	dumps := in.session.JITDumps()
 	for name := range h.perfMaps {
 		if pid, ok := jit.PerfMapPID(name); ok {
 			dumps = append(dumps, session.JITDump{PID: pid, Path: jit.PerfMapPattern})

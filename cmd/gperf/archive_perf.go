@@ -19,7 +19,7 @@ import (
 
 // runPerf writes perf archive's format, and prints the messages of perf archive.
 func (o *archiveFlags) runPerf(in *input, hit *hits, stdout, stderr io.Writer) error {
-	name := cmp.Or(o.output, filepath.Clean(in.path)+".tar.bz2")
+	name := cmp.Or(o.output, filepath.Clean(in.Path)+".tar.bz2")
 	pack := func(w io.Writer) error { return packPerf(w, in, hit, stderr) }
 	if o.all {
 		name = cmp.Or(o.output, allName(time.Now()))
@@ -65,12 +65,12 @@ func packAll(out io.Writer, in *input, symbols func(io.Writer) error) error {
 		return err
 	}
 	w := tar.NewWriter(out)
-	for i, p := range in.parts {
-		name := filepath.Base(in.path)
+	for i, p := range in.Parts {
+		name := filepath.Base(in.Path)
 		switch {
-		case in.directory && i == 0:
+		case in.Directory && i == 0:
 			name += "/data"
-		case in.directory:
+		case in.Directory:
 			name += fmt.Sprintf("/data.%d", i-1)
 		}
 		if err := addMember(w, name, p); err != nil {
@@ -90,7 +90,7 @@ func addMember(w *tar.Writer, name string, p archive.Part) error {
 
 // packPerf packs the files that have build IDs.
 func packPerf(out io.Writer, in *input, hit *hits, stderr io.Writer) error {
-	w := archive.NewPerfWriter(in.sym.Locator(), out, in.recorded)
+	w := archive.NewPerfWriter(in.session.Symbols.Locator(), out, in.Written)
 	n := 0
 	pack := func(add func() error) error {
 		err := add()
@@ -104,7 +104,7 @@ func packPerf(out io.Writer, in *input, hit *hits, stderr io.Writer) error {
 		}
 		return nil
 	}
-	if id, _, _ := session.RecordedKernel(in.file); hit.kernel && !id.IsZero() {
+	if id, _, _ := session.RecordedKernel(in.File); hit.kernel && !id.IsZero() {
 		if err := pack(func() error { return w.AddKernel(id) }); err != nil {
 			return err
 		}

@@ -45,12 +45,12 @@ func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
 		_, err = fmt.Fprintln(stdout, id)
 		return err
 	}
-	in, err := new(inputFlags).openPath(o.path, stderr)
+	in, err := (&inputFlags{guests: true}).openPath(o.path, stderr)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	skipped, err := inspect.BuildIDs(bufio.NewWriter(stdout), in.file, in.history, o.hits)
-	in.tellSkipped(stderr, skipped)
+	skipped, err := inspect.BuildIDs(bufio.NewWriter(stdout), in.session, o.hits)
+	in.warnSkipped(stderr, skipped)
 	return err
 }

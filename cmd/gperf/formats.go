@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gperf/format"
 	"gperf/report/stacks"
 )
 
@@ -97,6 +96,8 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	c := &stacks.Set{MaxStack: maxStack, NoInline: o.noInline}
 	c.Processes = o.format == "pprof" || o.folded.PID || o.folded.TID
 	c.Threads, c.CPUs = o.format == "pprof" || o.folded.TID, o.format == "pprof"
+	// Folded stacks are those of perf script, which forgets exited threads.
+	from.keepExited = o.format != "folded"
 	inputs, err := from.openAll(stderr)
 	defer func() {
 		for _, in := range inputs { // not earlier: frames read their symbols from the inputs
@@ -109,14 +110,12 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	chains := false
 	var tell []func() error
 	for _, in := range inputs {
-		// Folded stacks are those of perf script, which forgets exited threads.
-		in.history.KeepExited = o.format != "folded" || in.file.Has(format.FeatureAuxtrace)
-		skipped, err := c.Add(stacks.Recording{File: in.file, History: in.history, Keep: in.keep, Written: in.recorded})
+		skipped, err := c.Add(in.session)
 		if err != nil {
-			in.tell(stderr, skipped)
-			return in.at(err)
+			in.warn(stderr, skipped)
+			return in.Wrap(err)
 		}
-		tell = append(tell, func() error { return in.tell(stderr, skipped) })
+		tell = append(tell, func() error { return in.warn(stderr, skipped) })
 		chains = chains || in.hasCallchains()
 	}
 	if !chains {

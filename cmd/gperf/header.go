@@ -28,6 +28,6 @@ func (o *headerFlags) print(stdout io.Writer, in *input) (done bool, err error) 
 		return false, nil
 	}
 	w := bufio.NewWriter(stdout)
-	inspect.Header(w, in.file, in.recorded, o.info)
+	inspect.Header(w, in.File, in.Written, o.info)
 	return o.headerOnly, w.Flush()
 }

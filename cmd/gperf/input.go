@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,7 +14,6 @@ import (
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/session"
-	"gperf/record/output"
 	"gperf/symbolize"
 )
 
@@ -37,6 +31,8 @@ type inputFlags struct {
 	guests     bool
 	strict     bool
 	verbose    bool
+	// keepExited is session.Options.KeepExited, which commands set.
+	keepExited bool
 }
 
 // addTo adds the flags to a command, in groups.
@@ -77,32 +73,14 @@ func (in *inputFlags) addFilters(s *pflag.FlagSet) {
 	s.StringVar(&in.times, "time", "", "only `ranges`: START,STOP in seconds, 10%-20% or 10%/2")
 }
 
-// input is an open recording.
+// input is an open recording with its session.
 type input struct {
-	file    *format.File
-	sym     *symbolize.Symbolizer
+	*archive.Recording
+	fd      *os.File // nil: stdin
+	session *session.Session
+	files   *files
 	lines   bool // the user asked for source lines
 	verbose bool // list all files without symbols
-	history *session.History
-	files   *files
-	keep    func(*session.Sample) bool // nil: all samples
-	path    string
-	closers []io.Closer
-	// recorded is the modification time of the file.
-	recorded time.Time
-	// parts holds the recording's files: several for a directory, none for a pipe.
-	parts     []archive.Part
-	directory bool
-	packed    *archive.Archive // the archive that holds the recording, or nil
-	proc      string           // the directory written by perf record --kcore, or ""
-}
-
-// kallsyms returns the path of the recording's own copy of kallsyms, or "".
-func (r *input) kallsyms() string {
-	if r.proc == "" {
-		return ""
-	}
-	return filepath.Join(r.proc, "kallsyms")
 }
 
 const defaultFile = "perf.data"
@@ -138,241 +116,114 @@ func (in *inputFlags) openAll(stderr io.Writer) (opened []*input, err error) {
 
 func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
 	tuneGC()
-	r := new(input)
-	if err := r.openFile(path); err != nil {
-		r.Close()
-		return nil, err
+	r := &input{verbose: in.verbose}
+	err := r.open(path)
+	if err == nil {
+		err = in.prepare(r, stderr)
 	}
-	if err := in.prepare(r, stderr); err != nil {
+	if err != nil {
 		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-// prepare sets up symbolizer, session and filters of an open file.
-func (in *inputFlags) prepare(r *input, stderr io.Writer) (err error) {
-	f := r.file
+// prepare makes the session of an open recording.
+func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
+	f := r.File
 	for _, w := range f.Warnings {
 		if in.strict {
-			return fmt.Errorf("%s: %w", r.path, w)
+			return fmt.Errorf("%s: %w", r.Path, w)
 		}
-		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.path, w)
+		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.Path, w)
 	}
 	f.Strict = in.strict
-	r.verbose = in.verbose
-	r.files = in.files.open(r.packed, stderr)
-	id, ref, addr := session.RecordedKernel(f)
-	r.sym = symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
-		Kallsyms: cmp.Or(in.kallsyms, r.kallsyms()), Proc: r.proc, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
-	r.closers = append(r.closers, r.sym)
-	if r.keep, err = in.filter(f); err != nil {
+	filter, err := in.filter(f)
+	if err != nil {
 		return err
 	}
-	r.history = session.New(f, r.sym)
+	r.files = in.files.open(r.Packed, stderr)
+	id, ref, addr := session.RecordedKernel(f)
+	symbols := symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
+		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: filter.Match,
+		KeepExited: in.keepExited, Written: r.Written})
 	return nil
 }
 
-// openFile opens the recording at path: a file, a pipe, or a directory. Like perf, it reads
+// open opens the recording at path: a file, a pipe, or a directory. Like perf, it reads
 // stdin if path is "-", or if path is empty and stdin is a pipe.
-func (r *input) openFile(path string) error {
-	r.path = path
+func (in *input) open(path string) (err error) {
 	if path == "" {
-		r.path = defaultFile
 		if st, err := os.Stdin.Stat(); err == nil && st.Mode()&os.ModeNamedPipe != 0 {
 			path = "-"
 		}
 	}
 	if path == "-" {
-		r.path = "stdin"
-		return r.read(os.Stdin)
+		in.Recording, err = archive.OpenRecording(os.Stdin, "stdin")
+		return err
 	}
-	fd, err := os.Open(r.path)
+	name := cmp.Or(path, defaultFile)
+	in.fd, err = os.Open(name)
 	if errors.Is(err, os.ErrNotExist) && path == "" {
-		return fmt.Errorf("no %s in this directory: record one with gperf record, or name one with -i", r.path)
+		return fmt.Errorf("no %s in this directory: record one with gperf record, or name one with -i", name)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		in.Recording, err = archive.OpenRecording(in.fd, name)
 	}
-	r.closers = append(r.closers, fd)
-	return r.read(fd)
-}
-
-// read reads the beginning of an open recording.
-func (r *input) read(fd *os.File) error {
-	st, err := fd.Stat()
-	if err != nil {
-		return err
-	}
-	r.recorded = st.ModTime()
-	switch {
-	case st.IsDir():
-		return r.readDir()
-	case st.Mode().IsRegular():
-		return r.at(r.readFile(fd))
-	}
-	return r.at(r.readPipe(fd))
-}
-
-func (r *input) readFile(fd *os.File) error {
-	p, err := r.addPart(fd)
-	if err != nil {
-		return err
-	}
-	head := make([]byte, 4)
-	if p.ReadAt(head, 0); archive.Is(head) {
-		return r.readArchive(p)
-	}
-	r.file, err = format.Open(p, p.Size)
 	return err
 }
 
-// readArchive reads the recording in an archive.
-func (r *input) readArchive(p archive.Part) (err error) {
-	if r.packed, err = archive.Open(p, p.Size); err != nil {
-		return err
+func (in *input) Close() {
+	if in.session != nil {
+		in.session.Symbols.Close()
 	}
-	r.parts = r.packed.Recording()
-	r.directory = len(r.parts) > 1
-	r.recorded = r.parts[0].Changed
-	if r.file, err = format.Open(r.parts[0], r.parts[0].Size); err != nil {
-		return err
+	if in.Recording != nil {
+		in.Recording.Close()
 	}
-	for _, p := range r.parts[1:] {
-		r.file.AddData(p, p.Size)
-	}
-	return nil
-}
-
-// readPipe reads a pipe-mode recording from a pipe as it arrives. It first copies other
-// formats to a temporary file.
-func (r *input) readPipe(fd *os.File) error {
-	b := bufio.NewReaderSize(fd, 1<<16)
-	if head, _ := b.Peek(16); !format.FileMode(head) && !archive.Is(head) {
-		var err error
-		r.file, err = format.OpenStream(b)
-		return err
-	}
-	spool, err := os.CreateTemp("", "gperf-")
-	if err != nil {
-		return err
-	}
-	r.closers = append(r.closers, spool)
-	defer os.Remove(spool.Name())
-	if _, err := b.WriteTo(spool); err != nil {
-		return fmt.Errorf("copying the pipe to a temporary file: %w", err)
-	}
-	return r.readFile(spool)
-}
-
-// at adds the file's name to an error.
-func (r *input) at(err error) error {
-	var damage *format.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: truncated: %w", r.path, err)
-	case errors.As(err, &damage) && !errors.Is(err, format.ErrNotPerfData):
-		return fmt.Errorf("%s: damaged: %w", r.path, err)
-	}
-	return fmt.Errorf("%s: %w", r.path, err)
-}
-
-// addPart adds a file of the recording. The file must stay open until Close.
-func (r *input) addPart(fd *os.File) (archive.Part, error) {
-	st, err := fd.Stat()
-	if err != nil {
-		return archive.Part{}, err
-	}
-	p := archive.Part{ReaderAt: fd, Size: st.Size(), Changed: r.recorded}
-	r.parts = append(r.parts, p)
-	return p, nil
-}
-
-// readDir reads a directory written by perf record --threads or --kcore: data holds the
-// header and perf's own records, data.0 and so on those of each thread.
-func (r *input) readDir() error {
-	r.directory = true
-	proc := filepath.Join(r.path, output.DirKcore)
-	if _, err := os.Stat(filepath.Join(proc, "kallsyms")); err == nil {
-		r.proc = proc
-	}
-	for i := -1; ; i++ {
-		path := filepath.Join(r.path, "data")
-		if i >= 0 {
-			path += "." + strconv.Itoa(i)
-		}
-		fd, err := os.Open(path)
-		switch {
-		case err == nil:
-		case i < 0:
-			return fmt.Errorf("%s: this directory is not a recording, it has no file data: %w", r.path, err)
-		case errors.Is(err, os.ErrNotExist):
-			return nil
-		default:
-			return err
-		}
-		r.closers = append(r.closers, fd)
-		p, err := r.addPart(fd)
-		if err != nil {
-			return err
-		}
-		if i >= 0 {
-			r.file.AddData(p, p.Size)
-		} else if r.file, err = format.Open(p, p.Size); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-	}
-}
-
-func (r *input) Close() {
-	for _, c := range r.closers {
-		c.Close()
-	}
+	in.fd.Close()
 }
 
 // hasCallchains reports whether an event was recorded with callchains.
 func (in *input) hasCallchains() bool {
-	return slices.ContainsFunc(in.file.Attrs, func(a format.Attr) bool { return a.SampleType&format.SampleCallchain != 0 })
+	return slices.ContainsFunc(in.File.Attrs, func(a format.Attr) bool { return a.SampleType&format.SampleCallchain != 0 })
 }
 
 // recordedDepth returns the recording's limit of frames per callchain, but at least
 // perfMaxStack.
 func (in *input) recordedDepth() int {
 	n := perfMaxStack
-	for i := range in.file.Attrs {
-		n = max(n, int(in.file.Attrs[i].SampleMaxStack))
+	for i := range in.File.Attrs {
+		n = max(n, int(in.File.Attrs[i].SampleMaxStack))
 	}
 	return min(n, maxStack)
 }
 
-// tell prints the final warnings: lost, skipped and unknown records, and unresolved files.
+// warn prints the final warnings: lost, skipped and unknown records, and unresolved files.
 // It returns errReported if the file is truncated, as perf exits with an error then, or if
 // no part of it was usable.
-func (in *input) tell(stderr io.Writer, skipped format.Skipped) error {
-	if lost := lostText(in.history.Lost); lost != "" {
+func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
+	s := in.session
+	if lost := lostText(s.Lost); lost != "" {
 		fmt.Fprintf(stderr, "gperf: %s while recording: use a larger ring (gperf record -m) or fewer events\n", lost)
 	}
-	if n := in.history.Unknown; n.Count > 0 {
+	if n := s.Unknown; n.Count > 0 {
 		fmt.Fprintf(stderr, "gperf: skipped %d records of unknown types, the first: %v\n", n.Count, n.First)
 	}
-	if t := in.history.Traced; t.Records > 0 {
+	if t := s.Traced; t.Records > 0 {
 		fmt.Fprintf(stderr, "gperf: skipped %d AUXTRACE records with %d bytes of %s: gperf does not decode them, perf does\n", t.Records, t.Bytes, t.By)
 	}
-	if late := in.history.Late; late > 0 {
-		fmt.Fprintf(stderr, "gperf: %d records arrived too late and may be out of order\n", late)
+	if s.Late > 0 {
+		fmt.Fprintf(stderr, "gperf: %d records arrived too late and may be out of order\n", s.Late)
 	}
-	in.tellSkipped(stderr, skipped)
+	in.warnSkipped(stderr, skipped)
 	in.files.tell(stderr)
-	if in.history.Also.Names && in.history.KernelFrames() {
-		if err := in.sym.KernelProblem(); err != nil {
-			fmt.Fprintf(stderr, "gperf: no %v\n", err)
-		}
+	if err := s.KernelProblem(); err != nil {
+		fmt.Fprintf(stderr, "gperf: no %v\n", err)
 	}
 	in.tellUnresolved(stderr)
-	damaged := skipped.Count > 0 || len(in.file.Warnings) > 0 && in.file.Complete
-	if in.file.Truncated || damaged && in.history.Walked && in.history.Samples == 0 {
+	damaged := skipped.Count > 0 || len(in.File.Warnings) > 0 && in.File.Complete
+	if in.File.Truncated || damaged && s.Walked() && s.Samples == 0 {
 		return errReported
 	}
 	return nil
@@ -396,75 +247,38 @@ func lostText(l session.Lost) string {
 	return ""
 }
 
-func (in *input) tellSkipped(stderr io.Writer, skipped format.Skipped) {
+func (in *input) warnSkipped(stderr io.Writer, skipped format.Skipped) {
 	switch skipped.Count {
 	case 0:
 	case 1:
-		fmt.Fprintf(stderr, "gperf: %s: damaged: 1 part was skipped: %v\n", in.path, skipped.First)
+		fmt.Fprintf(stderr, "gperf: %s: damaged: 1 part was skipped: %v\n", in.Path, skipped.First)
 	default:
-		fmt.Fprintf(stderr, "gperf: %s: damaged: %d parts were skipped, the first: %v\n", in.path, skipped.Count, skipped.First)
+		fmt.Fprintf(stderr, "gperf: %s: damaged: %d parts were skipped, the first: %v\n", in.Path, skipped.Count, skipped.First)
 	}
 }
 
-// filter returns a function that reports whether a sample passes all filters, or nil if
-// there are none.
-func (in *inputFlags) filter(f *format.File) (func(*session.Sample) bool, error) {
-	var tests []func(*session.Sample) bool
-	if !in.guests {
-		tests = append(tests, func(s *session.Sample) bool { return !s.Guest() })
-	}
+// filter returns the filter of the samples.
+func (in *inputFlags) filter(f *format.File) (*session.Filter, error) {
+	l := &session.Filter{Comms: words(in.comms), NoGuests: !in.guests}
+	var err error
 	if in.cpus != "" {
-		cpus, err := format.ParseCPUList(in.cpus)
-		if err != nil {
+		if l.CPUs, err = format.ParseCPUList(in.cpus); err != nil {
 			return nil, wrongUse("--cpu %s: %v", in.cpus, err)
 		}
-		for i := range f.Attrs {
-			if f.Attrs[i].SampleType&(format.SampleCPU) == 0 && !slices.Contains([]string{"dummy:u", "dummy"}, f.EventName(i)) {
-				return nil, wrongUse("--cpu %s: samples of %q have no CPU: record with --sample-cpu or -a", in.cpus, f.EventName(i))
-			}
+		if event := session.WithoutCPU(f); event != "" {
+			return nil, wrongUse("--cpu %s: samples of %q have no CPU: record with --sample-cpu or -a", in.cpus, event)
 		}
-		tests = append(tests, func(s *session.Sample) bool { return slices.Contains(cpus, int(s.CPU)) })
 	}
-	for _, l := range [...]struct {
-		flag, list string
-		id         func(*session.Sample) int32
-	}{
-		{"--pid", in.pids, func(s *session.Sample) int32 { return s.PID }},
-		{"--tid", in.tids, func(s *session.Sample) int32 { return s.TID }},
-	} {
-		if l.list == "" {
-			continue
-		}
-		var ids []int32
-		for word := range strings.SplitSeq(l.list, ",") {
-			n, err := strconv.ParseInt(word, 10, 32)
-			if err != nil {
-				return nil, wrongUse("%s %s: %q is not an ID", l.flag, l.list, word)
-			}
-			ids = append(ids, int32(n))
-		}
-		tests = append(tests, func(s *session.Sample) bool { return slices.Contains(ids, l.id(s)) })
+	if l.PIDs, err = numbers("--pid", in.pids); err != nil {
+		return nil, err
 	}
-	if in.comms != "" {
-		comms := strings.Split(in.comms, ",")
-		tests = append(tests, func(s *session.Sample) bool { return slices.Contains(comms, s.Comm) })
+	if l.TIDs, err = numbers("--tid", in.tids); err != nil {
+		return nil, err
 	}
 	if in.times != "" {
-		ranges, err := parseTimes(in.times, f.Uint64s(format.FeatureSampleTime, 2))
-		if err != nil {
+		if l.Times, err = session.ParseTimes(in.times, f.Uint64s(format.FeatureSampleTime, 2)); err != nil {
 			return nil, wrongUse("--time %s: %v", in.times, err)
 		}
-		tests = append(tests, func(s *session.Sample) bool { return ranges.contain(s.Time) })
 	}
-	if len(tests) == 0 {
-		return nil, nil
-	}
-	return func(s *session.Sample) bool {
-		for _, test := range tests {
-			if !test(s) {
-				return false
-			}
-		}
-		return true
-	}, nil
+	return l, nil
 }

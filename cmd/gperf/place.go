@@ -26,7 +26,7 @@ func programName(arg0 string) string {
 
 // warnUnresolved lists the unresolved files with perf's messages.
 func (in *input) warnUnresolved(stderr io.Writer) {
-	for _, u := range in.sym.Unresolved() {
+	for _, u := range in.session.Symbols.Unresolved() {
 		switch {
 		case !isFile(u.Path):
 		case u.Reason != symbolize.NoSymbol:

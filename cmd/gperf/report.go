@@ -138,6 +138,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if o.view.quiet {
 		stderr, o.head.header, o.head.headerOnly = io.Discard, false, false
 	}
+	o.input.keepExited = true
 	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
@@ -148,7 +149,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		o.MaxStack = in.recordedDepth()
 	}
 	if done, err := o.head.print(stdout, in); done || err != nil {
-		return cmp.Or(err, in.tell(stderr, format.Skipped{}))
+		return cmp.Or(err, in.warn(stderr, format.Skipped{}))
 	}
 	o.Options.Header, o.Options.Verbose, o.ShowParent = o.head.header, o.input.verbose, s.Changed("parent")
 	if list, err := o.listing(); list != nil || err != nil {
@@ -156,16 +157,16 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 			return err
 		}
 		skipped, err := list(stdout, in)
-		incomplete := in.tell(stderr, skipped)
+		incomplete := in.warn(stderr, skipped)
 		return cmp.Or(err, incomplete)
 	}
-	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.file.Pipe && !in.hasCallchains() {
+	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.File.Pipe && !in.hasCallchains() {
 		return errors.New("the recording has no callchains: record them with -g")
 	}
-	skipped, err := report.Text(stdout, in.file, in.sym, in.history, in.keep, o.Options)
-	incomplete := in.tell(stderr, skipped)
+	skipped, err := report.Text(stdout, in.session, o.Options)
+	incomplete := in.warn(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
-		fmt.Fprintf(stderr, "gperf report: %s has no samples\n", in.path)
+		fmt.Fprintf(stderr, "gperf report: %s has no samples\n", in.Path)
 		err = nil
 	}
 	return cmp.Or(err, incomplete)
@@ -178,12 +179,12 @@ func (o *reportFlags) listing() (func(io.Writer, *input) (format.Skipped, error)
 		return nil, wrongUse("--tasks and --mmaps cannot be used together with --stats")
 	case tasks:
 		return func(w io.Writer, in *input) (format.Skipped, error) {
-			return report.Tasks(w, in.file, in.history, o.view.mmaps)
+			return report.Tasks(w, in.session, o.view.mmaps)
 		}, nil
 	case o.view.dump:
 		return o.dump, nil
 	case o.stats:
-		return func(w io.Writer, in *input) (format.Skipped, error) { return inspect.Stats(w, in.file, in.history) }, nil
+		return func(w io.Writer, in *input) (format.Skipped, error) { return inspect.Stats(w, in.session) }, nil
 	}
 	return nil, nil
 }
@@ -195,12 +196,11 @@ func (o *reportFlags) dump(w io.Writer, in *input) (format.Skipped, error) {
 			return format.Skipped{}, err
 		}
 	}
-	in.history.KeepExited = true
-	skipped, err := script.Dump(w, in.file, in.path, in.history)
-	if err != nil || len(in.parts) == 0 {
+	skipped, err := script.Dump(w, in.session, in.Path)
+	if err != nil || len(in.Parts) == 0 {
 		return skipped, err
 	}
-	_, err = inspect.Stats(w, in.file, in.history)
+	_, err = inspect.Stats(w, in.session)
 	return skipped, err
 }
 

@@ -104,6 +104,7 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 		}
 		return o.formats.run("script", &o.input, o.maxStack, stdout, stderr)
 	}
+	o.input.keepExited = opts.Compat == script.Perf6
 	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
@@ -113,9 +114,8 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 	if o.anyDepth {
 		opts.MaxStack = in.recordedDepth()
 	}
-	in.history.KeepExited = opts.Compat == script.Perf6 || in.file.Has(format.FeatureAuxtrace)
 	skipped, err := o.print(stdout, in, opts)
-	incomplete := in.tell(stderr, skipped)
+	incomplete := in.warn(stderr, skipped)
 	return cmp.Or(err, incomplete)
 }
 
@@ -168,20 +168,20 @@ func (o *scriptFlags) print(stdout io.Writer, in *input, opts script.Options) (f
 		return format.Skipped{}, err
 	}
 	if o.dump {
-		return script.Dump(stdout, in.file, in.path, in.history)
+		return script.Dump(stdout, in.session, in.Path)
 	}
 	if o.lines.perEvent {
 		return o.printPerEvent(stdout, in, opts)
 	}
-	return script.Print(stdout, in.file, in.sym, in.history, in.keep, opts)
+	return script.Print(stdout, in.session, opts)
 }
 
 // printPerEvent prints the samples of each event to a separate file.
 func (o *scriptFlags) printPerEvent(stdout io.Writer, in *input, opts script.Options) (skipped format.Skipped, err error) {
-	if opts.Events, err = createEventFiles(in.path, in.file); err != nil {
+	if opts.Events, err = createEventFiles(in.Path, in.File); err != nil {
 		return skipped, err
 	}
-	skipped, err = script.Print(stdout, in.file, in.sym, in.history, in.keep, opts)
+	skipped, err = script.Print(stdout, in.session, opts)
 	if cerr := closeEventFiles(opts.Events); err == nil {
 		err = cerr
 	}

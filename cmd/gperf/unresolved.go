@@ -26,13 +26,13 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 	}
 	const debug = "install their debug packages (-dbgsym, -dbg), or name a server (--debuginfod=URL)"
 	var missing, stripped []symbolize.Unresolved
-	shares := in.history.Unnamed()
+	shares := in.session.Unresolved()
 	few := 0
-	for _, u := range in.sym.Unresolved() {
+	for _, u := range in.session.Symbols.Unresolved() {
 		switch {
 		case !isFile(u.Path) && u.Path != dso.VDSO: // tell reports the kernel
 		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // most addresses have a symbol
-		case shares[session.File{Path: u.Path, ID: u.ID}] < minUnresolved:
+		case shares[session.DSOFile{Path: u.Path, ID: u.ID}] < minUnresolved:
 			few++
 		case u.Reason == symbolize.NoSymbol:
 			stripped = append(stripped, u)
@@ -41,7 +41,7 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 		}
 	}
 	way := "run gperf archive on the recorded machine, or copy the files with these build IDs"
-	if in.packed != nil {
+	if in.Packed != nil {
 		way = "the archive does not contain them; copy the files with these build IDs (--symfs)"
 	}
 	in.tellFiles(stderr, "addresses in %d %s have no names: "+way, missing)
@@ -53,12 +53,12 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 		}
 		fmt.Fprintf(stderr, "gperf: addresses in %d %s%s have no names, in less than 1 %% of the samples each\n", few, more, filesWord(few))
 	}
-	for _, err := range in.sym.Damage() {
+	for _, err := range in.session.Symbols.Damage() {
 		fmt.Fprintf(stderr, "gperf: %v\n", err)
 	}
 	if in.lines {
 		in.tellFiles(stderr, "addresses in %d %s have no source lines: "+debug,
-			slices.DeleteFunc(in.sym.Lineless(), func(u symbolize.Unresolved) bool {
+			slices.DeleteFunc(in.session.Symbols.Lineless(), func(u symbolize.Unresolved) bool {
 				return slices.ContainsFunc(missing, func(m symbolize.Unresolved) bool { return m.Path == u.Path })
 			}))
 	}

@@ -17,13 +17,14 @@ import (
 // of those that its samples hit, as `perf buildid-list` does. If a recording lists
 // none (it comes from a pipe, or has build IDs in MMAP2 records), its samples are
 // searched for hits, except if these are in AUX data.
-func BuildIDs(w *bufio.Writer, f *format.File, h *session.History, hits bool) (format.Skipped, error) {
+func BuildIDs(w *bufio.Writer, s *session.Session, hits bool) (format.Skipped, error) {
+	f := s.File
 	var skipped format.Skipped
 	listed := listedDSOs(f)
 	found := listed
 	if !f.Has(format.FeatureBuildID) || hits && !f.Has(format.FeatureAuxtrace) {
 		var err error
-		if found, skipped, err = hitDSOs(f, h); err != nil {
+		if found, skipped, err = hitDSOs(s); err != nil {
 			return skipped, err
 		}
 		for i := range found {
@@ -73,9 +74,9 @@ func listedDSOs(f *format.File) (l []listedDSO) {
 }
 
 // hitDSOs returns the DSOs of the samples' addresses.
-func hitDSOs(f *format.File, h *session.History) ([]listedDSO, format.Skipped, error) {
+func hitDSOs(s *session.Session) ([]listedDSO, format.Skipped, error) {
 	hit := map[*session.Map]bool{}
-	skipped, err := h.Walk(f, nil, func(b *session.Batch) error {
+	skipped, err := s.Walk(session.WalkOptions{}, func(b *session.Batch) error {
 		for i := range b.Samples {
 			s := &b.Samples[i]
 			note(hit, s.Leaf)
@@ -87,7 +88,7 @@ func hitDSOs(f *format.File, h *session.History) ([]listedDSO, format.Skipped, e
 		b.Release()
 		return nil
 	})
-	modules, moduleErr := kernelModules(f)
+	modules, moduleErr := kernelModules(s.File)
 	var l []listedDSO
 	for m, kernel := range hit {
 		d := listedDSO{-1, m.DSO.Name, m.DSO.BuildID.String()}

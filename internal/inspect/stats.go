@@ -19,10 +19,10 @@ type stats struct {
 // eventStats counts what came of one event.
 type eventStats struct{ samples, lost, dropped uint64 }
 
-// Stats prints how many records of each type f has, and how many samples each
-// event. h is new. What could not be used of the file is in the result, and not
-// counted.
-func Stats(w io.Writer, f *format.File, h *session.History) (format.Skipped, error) {
+// Stats prints the number of records of each type, and of samples of each event. The
+// result counts the skipped parts of the file.
+func Stats(w io.Writer, s *session.Session) (format.Skipped, error) {
+	f := s.File
 	st := stats{events: make([]eventStats, len(f.Attrs))}
 	reader := f.RecordsAsWritten()
 	var skipped format.Skipped
@@ -32,7 +32,7 @@ func Stats(w io.Writer, f *format.File, h *session.History) (format.Skipped, err
 			break
 		}
 		if err == nil {
-			err = st.add(f, h, raw)
+			err = st.add(s, raw)
 			raw.Release()
 			if err != nil && !f.Strict {
 				skipped.Add(err)
@@ -53,11 +53,11 @@ func Stats(w io.Writer, f *format.File, h *session.History) (format.Skipped, err
 // passes it over; older perfs wrote shorter ones.
 const minEventType = 72
 
-func (st *stats) add(f *format.File, h *session.History, raw format.Raw) error {
+func (st *stats) add(s *session.Session, raw format.Raw) error {
 	if raw.Type >= format.TypePerfEnd || raw.Type == format.TypeHeaderEventType && len(raw.Data) < minEventType {
 		return nil
 	}
-	if err := st.addEvent(f, h, raw); err != nil {
+	if err := st.addEvent(s, raw); err != nil {
 		return err
 	}
 	st.types[raw.Type]++
@@ -65,18 +65,19 @@ func (st *stats) add(f *format.File, h *session.History, raw format.Raw) error {
 	return nil
 }
 
-// addEvent counts what a record says of an event, if it does.
-func (st *stats) addEvent(f *format.File, h *session.History, raw format.Raw) error {
+// addEvent counts a sample, or the lost samples of an event.
+func (st *stats) addEvent(s *session.Session, raw format.Raw) error {
+	f := s.File
 	if raw.Type == format.TypeSample {
-		var s format.Sample
-		if err := f.Sample(raw, &s); err != nil {
+		var sample format.Sample
+		if err := f.Sample(raw, &sample); err != nil {
 			return err
 		}
-		if s.Read.Len() == 0 {
-			st.events[s.Event].samples++
+		if sample.Read.Len() == 0 {
+			st.events[sample.Event].samples++
 			return nil
 		}
-		h.Counted(f, &s, func() { st.events[s.Event].samples++ })
+		s.Counted(&sample, func() { st.events[sample.Event].samples++ })
 		return nil
 	}
 	rec, err := f.Record(raw)

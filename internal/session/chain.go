@@ -12,9 +12,9 @@ import (
 // process's. Samples share both parts, so the caller must not change them.
 type Chain struct {
 	Kernel, User []*Frame
-	// Called says that Kernel's first frame is a return address, in the function
-	// with the tracepoint. Otherwise it is the interrupted instruction, or the
-	// probed one, like always the first frame of User.
+	// Called means that Kernel's first frame is a return address, in the function
+	// with the tracepoint. Otherwise it is the interrupted or probed instruction, as
+	// the first frame of User always is.
 	Called bool
 }
 
@@ -61,7 +61,7 @@ func (c Chain) Cut(n int) Chain {
 }
 
 // ChainKey distinguishes the chains of one event by the addresses of their parts
-// in memory (History.KeepChains). Equal chains may have several keys.
+// in memory (WalkOptions.KeepChains). Equal chains may have several keys.
 type ChainKey struct {
 	kernel, user   **Frame // the first ones, nil for none
 	nkernel, nuser int

@@ -2,33 +2,33 @@ package session
 
 import "gperf/format"
 
-// counts are the last values of counters that samples carry (PERF_SAMPLE_READ).
+// counts holds the last values of the counters that samples carry (PERF_SAMPLE_READ).
 type counts map[countKey]uint64
 
 type countKey struct {
 	id  uint64
-	tid int32 // 0 if a counter is not read by thread
+	tid int32 // 0 if the counter is not read per thread
 }
 
-// Counted passes to use the samples that perf makes from s: a sample with counter
-// values becomes one for each counter that advanced, with the difference as its
-// period (evlist__deliver_sample of tools/perf/util/session.c). It changes s for
-// each of them.
-func (h *History) Counted(f *format.File, s *format.Sample, use func()) {
-	a := &f.Attrs[s.Event]
+// Counted calls use for each sample that perf makes from sample: a sample with
+// counter values becomes one for each counter that advanced, with the difference as
+// its period (evlist__deliver_sample of tools/perf/util/session.c). It changes
+// sample before each call.
+func (s *Session) Counted(sample *format.Sample, use func()) {
+	a := &s.File.Attrs[sample.Event]
 	var tid int32
 	if a.Flags&format.FlagInherit != 0 && a.SampleType&format.SampleTID != 0 {
-		tid = s.TID
+		tid = sample.TID
 	}
-	for _, v := range format.ParseCounters(s.Read, a.ReadFormat).Values {
-		event, ok := f.EventByID(v.ID)
+	for _, v := range format.ParseCounters(sample.Read, a.ReadFormat).Values {
+		event, ok := s.File.EventByID(v.ID)
 		if !ok {
 			continue
 		}
 		key := countKey{v.ID, tid}
-		s.Event, s.ID, s.Period = event, v.ID, v.Value-h.counts[key]
-		h.counts[key] = v.Value
-		if s.Period != 0 {
+		sample.Event, sample.ID, sample.Period = event, v.ID, v.Value-s.counts[key]
+		s.counts[key] = v.Value
+		if sample.Period != 0 {
 			use()
 		}
 	}

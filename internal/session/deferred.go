@@ -7,9 +7,9 @@ import (
 )
 
 // A sample taken with attr.defer_callchain has no user frames yet: its chain ends
-// in a mark and a cookie. They come later, before the thread returns to user
-// space, in a PERF_RECORD_CALLCHAIN_DEFERRED with that cookie. Until then the
-// sample is held back, and so comes as late as perf shows it
+// in a mark and a cookie. The frames follow, before the thread returns to user
+// space, in a PERF_RECORD_CALLCHAIN_DEFERRED with that cookie. The walk holds the
+// sample back until then, and so passes it on as late as perf prints it
 // (evlist__deliver_deferred_callchain of tools/perf/util/session.c).
 
 // held is a sample that waits for its user frames.
@@ -19,11 +19,11 @@ type held struct {
 	cookie uint64
 }
 
-// maxHeld is how many samples may wait; the kernel makes the record for one before
+// maxHeld limits the waiting samples. The kernel writes the record of one before
 // the thread is sampled in user space again.
 const maxHeld = 4096
 
-// cookieOf returns the cookie of a chain whose user frames come later.
+// cookieOf returns the cookie of a chain whose user frames follow later.
 func cookieOf(a *format.Attr, chain format.Words) (uint64, bool) {
 	n := chain.Len()
 	if a.Flags&format.FlagDeferCallchain == 0 || n < 2 || chain.At(n-2) != format.ContextUserDeferred {
@@ -33,55 +33,53 @@ func cookieOf(a *format.Attr, chain format.Words) (uint64, bool) {
 }
 
 // hold keeps a copy of the sample, whose bytes are valid only during its batch.
-func (h *History) hold(raw format.Raw, tid int32, cookie uint64) {
+func (w *walk) hold(raw format.Raw, tid int32, cookie uint64) {
 	raw.Data = bytes.Clone(raw.Data)
-	h.held = append(h.held, held{raw, tid, cookie})
+	w.held = append(w.held, held{raw, tid, cookie})
 }
 
-// deferred delivers to b the thread's samples that were held, with the frames of
-// the record where the cookie is theirs.
-func (h *History) deferred(f *format.File, r *format.CallchainDeferred, b *Batch, keep func(*Sample) bool) {
-	waiting := h.held[:0]
-	for _, w := range h.held {
+// deferred delivers the thread's held samples: those with the record's cookie with
+// its frames, the others without user frames.
+func (w *walk) deferred(r *format.CallchainDeferred) {
+	waiting := w.held[:0]
+	for _, h := range w.held {
 		switch {
-		case w.tid != r.ID.TID:
-			waiting = append(waiting, w)
-		case w.cookie == r.Cookie:
-			h.release(f, w, r.Callchain, b, keep)
+		case h.tid != r.ID.TID:
+			waiting = append(waiting, h)
+		case h.cookie == r.Cookie:
+			w.release(h, r.Callchain)
 		default:
-			h.release(f, w, format.Words{}, b, keep)
+			w.release(h, format.Words{})
 		}
 	}
-	clear(h.held[len(waiting):])
-	h.held = waiting
+	clear(w.held[len(waiting):])
+	w.held = waiting
 }
 
-// release delivers a held sample, its cookie replaced by user frames if there are
-// any.
-func (h *History) release(f *format.File, w held, user format.Words, b *Batch, keep func(*Sample) bool) {
-	b.Samples = append(b.Samples, Sample{})
-	s := &b.Samples[len(b.Samples)-1]
-	f.Sample(w.raw, &s.Sample) // as it could be when it was held
+// release delivers a held sample. User frames, if there are any, replace its cookie.
+func (w *walk) release(h held, user format.Words) {
+	s := w.batch.add()
+	w.file.Sample(h.raw, &s.Sample) // without an error, as before hold
 	if user.Len() > 0 {
 		kernel := s.Callchain.Slice(0, s.Callchain.Len()-1)
-		s.Callchain = format.NewWords(append(bytes.Clone(kernel.Bytes()), user.Bytes()...), f.Order)
+		s.Callchain = format.NewWords(append(bytes.Clone(kernel.Bytes()), user.Bytes()...), w.file.Order)
 	}
-	h.deliver(f, b, keep)
+	w.deliver()
 }
 
-// flush delivers held samples, the oldest first, until no more than n wait. As
-// perf does, it shows the cookie in the place of the user frames.
-func (h *History) flush(f *format.File, n int, b *Batch, keep func(*Sample) bool) {
-	for len(h.held) > n {
-		w, first := h.held[0], len(b.Samples)
-		h.held = h.held[1:]
-		h.release(f, w, format.Words{}, b, keep)
-		for i := range b.Samples[first:] {
-			s := &b.Samples[first+i]
+// flush delivers held samples, the oldest first, until at most n wait. As in perf,
+// a cookie takes the place of their user frames.
+func (w *walk) flush(n int) {
+	for len(w.held) > n {
+		h, first := w.held[0], len(w.batch.Samples)
+		w.held = w.held[1:]
+		w.release(h, format.Words{})
+		for i := range w.batch.Samples[first:] {
+			s := &w.batch.Samples[first+i]
 			if len(s.User) == 0 {
-				continue // of a damaged chain nothing is left
+				continue // a damaged chain has no frames
 			}
-			cookie := h.newFrame(nil, w.cookie, false)
+			cookie := w.frames.add(nil, h.cookie, false)
 			cookie.label = "(cookie)"
 			s.User = append(s.User[:len(s.User)-1:len(s.User)-1], cookie)
 		}

@@ -49,8 +49,8 @@ func walked(t *testing.T, attrs []format.Attr, records ...[]byte) (list []string
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(f, symbolize.New(symbolize.Options{Kallsyms: "testdata/none"}))
-	skipped, err = h.Walk(f, nil, func(b *Batch) error {
+	session := New(Options{File: f, Symbols: symbolize.New(symbolize.Options{Kallsyms: "testdata/none"})})
+	skipped, err = session.Walk(WalkOptions{}, func(b *Batch) error {
 		for i := range b.Samples {
 			s := &b.Samples[i]
 			text := fmt.Sprintf("%d/%d:", s.Time, s.Event)

@@ -13,12 +13,12 @@ import (
 )
 
 // jitDumps are files in which processes log the code that they generate, with the
-// time. perf inject --jit turns their records into mappings; History adds these
+// time. perf inject --jit turns their records into mappings; machine adds these
 // mappings as the recording's time advances.
 type jitDumps struct {
 	open map[jitKey]bool
 	list []*jitDump
-	next uint64 // the first time at which one has something new
+	next uint64 // the earliest time of code that is not mapped yet
 	read []JITDump
 }
 
@@ -28,9 +28,6 @@ type JITDump struct {
 	Path string // as the process sees it
 }
 
-// JITDumps returns those that have been read.
-func (h *History) JITDumps() []JITDump { return h.jit.read }
-
 type jitKey struct {
 	space *process
 	path  string
@@ -39,30 +36,30 @@ type jitKey struct {
 type jitDump struct {
 	space *process
 	dso   *DSO
-	codes []jit.Code // still to come
+	codes []jit.Code // not mapped yet
 }
 
-// jitDumpName matches the names of the files. Processes map them, so the recording
-// has their paths.
+// jitDumpName matches the names of jitdumps. Processes map them, so the recording
+// contains their paths.
 var jitDumpName = regexp.MustCompile(`^jit-[0-9]+\.dump$`)
 
-// IsJITDump reports whether a file of that name may be one.
+// IsJITDump reports whether the name is that of a jitdump.
 func IsJITDump(name string) bool { return jitDumpName.MatchString(path.Base(name)) }
 
-// jitDump registers the dump if a mapping is one.
-func (h *History) jitDump(r *format.Mmap, p *process, d *DSO) {
+// jitDump reads the jitdump if a mapping is one.
+func (m *machine) jitDump(r *format.Mmap, p *process, d *DSO) {
 	if !IsJITDump(r.Filename) {
 		return
 	}
 	key := jitKey{p, r.Filename}
-	if h.jit.open[key] {
+	if m.jit.open[key] {
 		return
 	}
-	if h.jit.open == nil {
-		h.jit.open = map[jitKey]bool{}
+	if m.jit.open == nil {
+		m.jit.open = map[jitKey]bool{}
 	}
-	h.jit.open[key] = true
-	file, err := h.sym.Locator().OpenOf(r.PID, r.Filename)
+	m.jit.open[key] = true
+	file, err := m.symbols.Locator().OpenOf(r.PID, r.Filename)
 	if err != nil {
 		return
 	}
@@ -71,31 +68,31 @@ func (h *History) jitDump(r *format.Mmap, p *process, d *DSO) {
 	if err != nil {
 		return
 	}
-	if dump.Cycles || !h.monotonic() {
-		for i := range dump.Codes { // whose times say nothing here: all of it is there at once
+	if dump.Cycles || !m.monotonic() {
+		for i := range dump.Codes { // the times are of another clock: map all code at once
 			dump.Codes[i].Time = 0
 		}
 	}
-	h.jit.read = append(h.jit.read, JITDump{r.PID, r.Filename})
-	h.jit.list = append(h.jit.list, &jitDump{p, d, dump.Codes})
-	h.jit.next = 0
+	m.jit.read = append(m.jit.read, JITDump{r.PID, r.Filename})
+	m.jit.list = append(m.jit.list, &jitDump{p, d, dump.Codes})
+	m.jit.next = 0
 }
 
 // clockMonotonic is CLOCK_MONOTONIC of linux/time.h.
 const clockMonotonic = 1
 
-// monotonic reports whether samples have the times of dumps.
-func (h *History) monotonic() bool {
-	return len(h.file.Attrs) > 0 && h.file.Attrs[0].Flags&format.FlagUseClockID != 0 && h.file.Attrs[0].ClockID == clockMonotonic
+// monotonic reports whether samples and jitdumps have times of the same clock.
+func (m *machine) monotonic() bool {
+	return len(m.file.Attrs) > 0 && m.file.Attrs[0].Flags&format.FlagUseClockID != 0 && m.file.Attrs[0].ClockID == clockMonotonic
 }
 
-// jitUntil maps the code generated until that time.
-func (h *History) jitUntil(time uint64) {
-	if len(h.jit.list) == 0 || time < h.jit.next {
+// jitUntil maps the code that was generated until time, in ns.
+func (m *machine) jitUntil(time uint64) {
+	if len(m.jit.list) == 0 || time < m.jit.next {
 		return
 	}
-	h.jit.next = math.MaxUint64
-	for _, d := range h.jit.list {
+	m.jit.next = math.MaxUint64
+	for _, d := range m.jit.list {
 		for len(d.codes) > 0 && d.codes[0].Time <= time {
 			c := &d.codes[0]
 			d.codes = d.codes[1:]
@@ -103,23 +100,14 @@ func (h *History) jitUntil(time uint64) {
 			d.space.maps = d.space.with(&Map{Start: c.Start, End: c.End, Pgoff: c.Start, DSO: d.dso, symbol: sym, code: c})
 		}
 		if len(d.codes) > 0 {
-			h.jit.next = min(h.jit.next, d.codes[0].Time)
+			m.jit.next = min(m.jit.next, d.codes[0].Time)
 		}
 	}
 }
 
-// JITLine returns the source line of a frame in code of a JIT or a BPF program, or
-// "" and 0 if unknown.
-func (f *Frame) JITLine() (file string, line int) {
-	if f.Map == nil || f.Map.code == nil {
-		return "", 0
-	}
-	return f.Map.code.Line(f.IP)
-}
-
 // bpfCode returns the recorded source lines of a BPF program's function, or nil.
-func (h *History) bpfCode(sym *symbolize.Symbol) *jit.Code {
-	all := h.bpfLines()
+func (m *machine) bpfCode(sym *symbolize.Symbol) *jit.Code {
+	all := m.bpfLines()
 	at := func(ip uint64) int {
 		i, _ := slices.BinarySearchFunc(all, ip, func(l format.BPFLine, ip uint64) int { return cmp.Compare(l.IP, ip) })
 		return i

@@ -53,17 +53,18 @@ func TestJITDump(t *testing.T) {
 		{0, 9, map[uint64]string{0x1010: "first", 0x1090: "second"}},
 	} {
 		f := &format.File{Order: binary.LittleEndian, Attrs: []format.Attr{{Flags: format.FlagUseClockID, ClockID: tc.clock}}}
-		h := New(f, symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: root}}))
-		h.Apply(mmapOf(7, 0, 0x10000, 0, "//anon"))
-		h.Apply(mmapOf(7, 0x20000, 0x1000, 0, "/dumps/jit-7.dump"))
-		h.jitUntil(tc.time)
+		s := New(Options{File: f, Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: root}})})
+		s.Apply(mmapOf(7, 0, 0x10000, 0, "//anon"))
+		s.Apply(mmapOf(7, 0x20000, 0x1000, 0, "/dumps/jit-7.dump"))
+		s.machine.jitUntil(tc.time)
+		fs := newFrames(s.machine, &WalkOptions{})
 		for ip, want := range tc.want {
-			frame := h.userFrame(h.thread(7, 7).space.maps, ip)
+			frame := fs.user(s.machine.thread(7, 7).space.maps, ip)
 			if frame.Symbol() != want || want != "[unknown]" && frame.Off() != frame.IP-frame.Sym().Start {
 				t.Errorf("clock %d, time %d, at %#x: %s+%#x, want %s", tc.clock, tc.time, ip, frame.Symbol(), frame.Off(), want)
 			}
 		}
-		if other := h.userFrame(h.thread(8, 8).space.maps, 0x1010); other.Map != nil {
+		if other := fs.user(s.machine.thread(8, 8).space.maps, 0x1010); other.Map != nil {
 			t.Errorf("another process has it too: %+v", other.Map)
 		}
 	}
@@ -79,12 +80,16 @@ func TestNamedMemory(t *testing.T) {
 	if err := os.WriteFile(root+"/tmp/perf-7.map", []byte("1000 100 made up\n21000 100 of huge pages\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	h := New(&format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, 1)}, symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: root}}))
-	h.Apply(mmapOf(7, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
-	h.Apply(mmapOf(8, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
+	s := New(Options{
+		File:    &format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, 1)},
+		Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: root}}),
+	})
+	s.Apply(mmapOf(7, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
+	s.Apply(mmapOf(8, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
 	huge := mmapOf(7, 0x20000, 0x2000, 0, "/huge/file")
 	huge.Flags = format.MapHugeTLB
-	h.Apply(huge)
+	s.Apply(huge)
+	fs := newFrames(s.machine, &WalkOptions{})
 	for _, tc := range []struct {
 		pid       int32
 		ip        uint64
@@ -94,7 +99,7 @@ func TestNamedMemory(t *testing.T) {
 		{8, 0x1010, "[unknown]", "/memfd:doublemapper (deleted)"},
 		{7, 0x21010, "of huge pages", "/tmp/perf-7.map"},
 	} {
-		f := h.userFrame(h.thread(tc.pid, tc.pid).space.maps, tc.ip)
+		f := fs.user(s.machine.thread(tc.pid, tc.pid).space.maps, tc.ip)
 		if f.Symbol() != tc.name || f.DSO() != tc.dso {
 			t.Errorf("process %d at %#x: %s (%s), want %s (%s)", tc.pid, tc.ip, f.Symbol(), f.DSO(), tc.name, tc.dso)
 		}
@@ -104,14 +109,15 @@ func TestNamedMemory(t *testing.T) {
 // BPF programs' frames have the lines of the recording.
 func TestBPFLines(t *testing.T) {
 	const at = 0xffffffffc0001000
-	h := newHistory()
-	h.bpfLines = func() []format.BPFLine {
+	s := newSession()
+	s.machine.bpfLines = func() []format.BPFLine {
 		return []format.BPFLine{{IP: at - 8, File: "before.c", Line: 1}, {IP: at, File: "a.c", Line: 7}, {IP: at + 8, File: "a.c", Line: 9}, {IP: at + 64, File: "after.c", Line: 1}}
 	}
-	h.Apply(&format.KSymbol{Addr: at, Len: 64, Type: 1, Name: "bpf_prog_0102030405060708_f"})
-	h.Apply(&format.KSymbol{Addr: at + 0x1000, Len: 64, Type: 1, Name: "bpf_prog_1111111111111111_g"})
+	s.Apply(&format.KSymbol{Addr: at, Len: 64, Type: 1, Name: "bpf_prog_0102030405060708_f"})
+	s.Apply(&format.KSymbol{Addr: at + 0x1000, Len: 64, Type: 1, Name: "bpf_prog_1111111111111111_g"})
+	fs := newFrames(s.machine, &WalkOptions{})
 	for ip, want := range map[uint64]string{at: "a.c:7", at + 7: "a.c:7", at + 63: "a.c:9", at + 0x1000: ":0"} {
-		f := h.kernelFrame(ip)
+		f := fs.kernel(ip)
 		if file, line := f.JITLine(); fmt.Sprintf("%s:%d", file, line) != want || !strings.HasPrefix(f.Symbol(), "bpf_prog_") {
 			t.Errorf("at %#x: %s at %s:%d, want %s", ip, f.Symbol(), file, line, want)
 		}

@@ -12,7 +12,7 @@ import (
 // "[kernel.kallsyms]_text".
 const kernelName = "[kernel.kallsyms]"
 
-// kernelShort is perf's name of the kernel if the list of build IDs has its file.
+// kernelShort is perf's name of the kernel if the list of build IDs contains its file.
 const kernelShort = "[kernel.vmlinux]"
 
 // kernel is the kernel's side of the address space: its own text, modules, BPF
@@ -20,12 +20,12 @@ const kernelShort = "[kernel.vmlinux]"
 type kernel struct {
 	*maps
 	text *Map // of the kernel itself, nil before its MMAP record
-	// listed are the kernel and its modules, by perf's names for them, as the
-	// list of build IDs has them: perf shows them under the list's paths.
+	// listed holds the kernel and its modules of the list of build IDs, by perf's
+	// names for them: perf prints the list's paths.
 	listed map[string]DSO
 }
 
-// note takes note of an entry of the list of build IDs
+// note records an entry of the list of build IDs
 // (__event_process_build_id of tools/perf/util/header.c).
 func (k *kernel) note(e *format.BuildIDEntry) {
 	name, short := kernelName, ""
@@ -67,7 +67,7 @@ func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) *Map {
 		m.DSO = &listed
 	}
 	if r.Len == 0 || m.End < m.Start {
-		m.End = 1<<64 - 1 // older recorders did not know where the kernel ends
+		m.End = 1<<64 - 1 // older recorders did not write the kernel's size
 	}
 	k.maps = k.with(m)
 	if name == kernelName {
@@ -90,8 +90,8 @@ func kernelDSOName(name string) string {
 	return "[" + strings.ReplaceAll(base, "-", "_") + "]"
 }
 
-func (h *History) ksymbol(r *format.KSymbol) {
-	k := &h.kernel
+func (m *machine) ksymbol(r *format.KSymbol) {
+	k := &m.kernel
 	old := k.find(r.Addr)
 	if r.Flags&format.KSymbolUnregister != 0 {
 		if old != nil && old.symbol != nil {
@@ -100,36 +100,24 @@ func (h *History) ksymbol(r *format.KSymbol) {
 		return
 	}
 	if old != nil && old.symbol == nil {
-		return // part of the kernel, or of a module, which name it themselves
+		return // part of the kernel or of a module, whose symbols name it
 	}
-	m := &Map{Start: r.Addr, End: r.Addr + uint64(r.Len), DSO: &DSO{Name: r.Name}}
-	if m.End <= m.Start {
+	code := &Map{Start: r.Addr, End: r.Addr + uint64(r.Len), DSO: &DSO{Name: r.Name}}
+	if code.End <= code.Start {
 		return
 	}
-	m.symbol = &symbolize.Symbol{Start: m.Start, End: m.End, Name: r.Name, Raw: r.Name}
-	m.code = h.bpfCode(m.symbol)
-	k.maps = k.with(m)
+	code.symbol = &symbolize.Symbol{Start: code.Start, End: code.End, Name: r.Name, Raw: r.Name}
+	code.code = m.bpfCode(code.symbol)
+	k.maps = k.with(code)
 }
 
 func (k *kernel) remove(m *Map) {
 	k.maps = k.without(m)
 }
 
-func (h *History) kernelFrame(ip uint64) *Frame {
-	m := h.kernel.find(ip)
-	if m == nil && h.kernel.text != nil {
-		// The recorded mapping ends with .text: .init.text and other code lie
-		// after it.
-		if start, end := h.sym.KernelRange(); ip >= start && ip < end {
-			m = h.kernel.text
-		}
-	}
-	return h.frame(m, ip, true)
-}
-
-// RecordedKernel returns what a Symbolizer needs of the recorded kernel: its build
-// ID, and the address of its reference symbol. They are in an MMAP record before
-// the first sample.
+// RecordedKernel returns the recorded kernel's build ID, and the name and address of
+// its reference symbol, as symbolize.Options need them. They are in an MMAP record
+// before the first sample.
 func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
 	for raw := range f.Head() {
 		if raw.Type != format.TypeMmap && raw.Type != format.TypeMmap2 {
@@ -150,7 +138,7 @@ func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
 // listedKernel returns the kernel of the list of build IDs.
 func listedKernel(f *format.File) kernel {
 	k := kernel{maps: &maps{}, listed: map[string]DSO{}}
-	entries, _ := f.BuildIDs() // a damaged list costs the rest of it
+	entries, _ := f.BuildIDs() // ends at a damaged entry
 	for i := range entries {
 		if entries[i].Misc&format.MiscCPUModeMask == format.MiscKernel {
 			k.note(&entries[i])
@@ -167,3 +155,7 @@ func kernelBuildID(f *format.File, m *format.Mmap) dso.BuildID {
 	}
 	return dso.NewBuildID(m.BuildID)
 }
+
+// IsKernel reports whether the DSO is the kernel itself: it has addresses, modules
+// have offsets.
+func (d *DSO) IsKernel() bool { return d.Name == kernelName || d.Short == kernelShort }

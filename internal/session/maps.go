@@ -30,7 +30,7 @@ type Map struct {
 	symbol     *symbolize.Symbol // of code that only a KSYMBOL record or a jitdump describes
 	code       *jit.Code         // of a JIT's dump
 	perfMap    string            // DSO that may name code that no file names
-	record     *format.Mmap      // the mapping's record, if History.keepRecords
+	record     *format.Mmap      // the mapping's record, if machine.keepRecords
 	frames     frameTable
 	counted    int // number of the part of a callchain that was counted last
 }

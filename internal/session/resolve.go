@@ -1,68 +1,146 @@
 package session
 
-import "gperf/format"
+import (
+	"encoding/binary"
 
-// Resolve returns the frame of an address without cpumode, for example of a
-// branch: in the process if it had mapped the address, else in the kernel, else a
-// frame without a Map. Call it before Walk's use returns.
-func (h *History) Resolve(s *Sample, ip uint64) *Frame {
-	if m := s.maps.find(ip); m != nil {
-		return h.frame(m, ip, false)
+	"gperf/format"
+)
+
+// resolve sets the frames of the sample: of its IP and callchain and, if the walk
+// wants them, of its branches and data address.
+func (w *walk) resolve(s *Sample) {
+	s.maps = s.Thread.space.maps
+	if s.Guest() {
+		s.maps = &w.frames.guestMaps
 	}
-	if f := h.kernelFrame(ip); f.Map != nil && !s.Guest() {
-		return f
+	s.Leaf = w.frames.mode(s, s.IP)
+	s.Chain = Chain{Called: w.called[s.Event]}
+	if w.lbrChain(s) {
+		w.frames.count(s.User, 1)
+	} else {
+		w.chain(s, s.Callchain)
 	}
-	return h.foreignFrame(ip)
+	w.frames.resolved++
+	if s.Chain.Len() == 0 && len(s.UserStack) == 0 {
+		w.frames.count([]*Frame{s.Leaf}, 1)
+	}
+	if w.opts.Branches {
+		w.branches(s)
+	}
+	if w.opts.Data {
+		s.Data = w.frames.data(s)
+	}
 }
 
-// ResolveData returns the frame of the data that the sample accessed, in the
-// address space of its instruction. Call it before Walk's use returns.
-func (h *History) ResolveData(s *Sample) *Frame { return h.modeFrame(s, s.Addr) }
-
-// modeFrame returns the frame of an address of what ran: the kernel or the process.
-// Addresses of hypervisors and guests are not resolved.
-func (h *History) modeFrame(s *Sample, ip uint64) *Frame {
-	switch s.Misc & format.MiscCPUModeMask {
-	case format.MiscKernel:
-		return h.kernelFrame(ip)
-	case format.MiscUser:
-		return h.userFrame(s.maps, ip)
+// chain cuts the callchain at its context marks and resolves the parts, except
+// addresses of a hypervisor. It drops a chain with any other mark, also of a guest,
+// completely, as perf does (add_callchain_ip), and returns false.
+func (w *walk) chain(s *Sample, chain format.Words) bool {
+	n := chain.Len()
+	mode := format.ContextUser
+	for i := 0; i < n; {
+		if ip := chain.At(i); ip >= format.ContextMax {
+			if !isContext(ip) {
+				s.Kernel, s.User = nil, nil
+				return false
+			}
+			mode = ip
+			i++
+			continue
+		}
+		end := chain.Mark(i + 1)
+		w.part(s, mode, chain.Slice(i, end))
+		i = end
 	}
-	return h.foreignFrame(ip)
+	return true
 }
 
-// IsKernel reports whether the DSO is the kernel itself: it has addresses, modules
-// have offsets.
-func (d *DSO) IsKernel() bool { return d.Name == kernelName || d.Short == kernelShort }
+// part resolves the part of a callchain after the context mark mode.
+func (w *walk) part(s *Sample, mode uint64, part format.Words) {
+	fs := w.frames
+	switch mode {
+	case format.ContextKernel:
+		s.Kernel = join(s.Kernel, fs.resolve(&w.machine.kernel.chains, part, fs.kernel))
+	case format.ContextUser, format.ContextUserDeferred:
+		s.User = join(s.User, fs.resolveUser(s, part))
+	default:
+		s.User = join(s.User, fs.resolve(&s.maps.foreign, part, fs.foreign))
+	}
+}
 
-// MapSize returns the size of the frame's mapping, in bytes. As in perf, the
-// kernel's is the span of its symbols, if known.
-func (h *History) MapSize(f *Frame) uint64 {
-	if f.Map.DSO.IsKernel() {
-		if start, end := h.sym.KernelRange(); end > start {
-			return end - start
+func isContext(mark uint64) bool {
+	switch mark {
+	case format.ContextHV, format.ContextKernel, format.ContextUser, format.ContextUserDeferred:
+		return true
+	}
+	return false
+}
+
+// join appends b to a. If a is empty, as for nearly all chains, it copies nothing.
+func join(a, b []*Frame) []*Frame {
+	if len(a) == 0 {
+		return b
+	}
+	return append(a[:len(a):len(a)], b...)
+}
+
+// lbrChain resolves the callchain of an event recorded with --call-graph lbr:
+// the kernel's part from the callchain, then the sampled address and the sources of
+// the branches (resolve_lbr_callchain_sample of tools/perf/util/machine.c). It
+// returns false if the sample has no user part: the callchain alone counts then.
+func (w *walk) lbrChain(s *Sample) bool {
+	a := &w.file.Attrs[s.Event]
+	if a.SampleType&format.SampleBranchStack == 0 || a.BranchSampleType&BranchCallStack == 0 {
+		return false
+	}
+	user, n := 0, s.Callchain.Len()
+	for user < n && s.Callchain.At(user) != format.ContextUser {
+		user++
+	}
+	if user == n {
+		return false
+	}
+	if !w.chain(s, s.Callchain.Slice(0, user)) {
+		return true
+	}
+	s.User = append(s.User[:len(s.User):len(s.User)], w.frames.user(s.maps, s.IP))
+	branches := s.Branch(a)
+	for i := range branches.Len() {
+		s.User = append(s.User, w.frames.user(s.maps, branches.From(i)))
+	}
+	return true
+}
+
+// BranchCallStack is PERF_SAMPLE_BRANCH_CALL_STACK: the branch stack holds the
+// calls that have not returned, which is the user part of the callchain.
+const BranchCallStack = 1 << 11
+
+// branches resolves both ends of each branch.
+func (w *walk) branches(s *Sample) {
+	b := s.Branch(&w.file.Attrs[s.Event])
+	if b.Len() == 0 {
+		return
+	}
+	s.Branches = make([]*Frame, 0, 2*b.Len())
+	for i := range b.Len() {
+		s.Branches = append(s.Branches, w.frames.either(s, b.From(i)), w.frames.either(s, b.To(i)))
+	}
+}
+
+// unwind adds the frames found in the stack copies.
+func (w *walk) unwind(samples []Sample) {
+	w.stacks = w.stacks[:0]
+	for i := range samples {
+		if len(samples[i].UserStack) > 0 {
+			w.stacks = append(w.stacks, stackSample{sample: &samples[i]})
 		}
 	}
-	return f.Map.End - f.Map.Start
-}
-
-// Rank returns the position of the DSO's name in the order of the recording: 1 is
-// the first, 0 an unknown name.
-func (h *History) Rank(name string) int32 { return h.ranks[name] }
-
-func (h *History) rank(m *Map) {
-	if h.ranks == nil {
-		h.ranks = map[string]int32{}
+	if len(w.stacks) == 0 {
+		return
 	}
-	if _, ok := h.ranks[m.DSO.Name]; !ok {
-		h.ranks[m.DSO.Name] = int32(len(h.ranks) + 1)
+	w.session.unwinder().walkAll(w.stacks, w.file.Attrs)
+	for _, t := range w.stacks {
+		s := t.sample
+		s.User = join(s.User, w.frames.resolveUser(s, format.NewWords(t.ips, binary.LittleEndian)))
 	}
-}
-
-// DSOs returns the DSOs mapped by processes so far, unordered.
-func (h *History) DSOs() (l []*DSO) {
-	for _, d := range h.dsos {
-		l = append(l, d)
-	}
-	return l
 }

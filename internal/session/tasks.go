@@ -7,15 +7,15 @@ import (
 	"gperf/format"
 )
 
-// Task is a thread as the recording's COMM, FORK and EXIT records have it.
+// Task is a thread as the recording's COMM, FORK and EXIT records describe it.
 type Task struct {
 	*Thread
-	Parent int32 // TID of the thread that started it, -1 if that is not known
-	// Mappings are those of its process, by address.
+	Parent int32 // TID of the thread that started it, -1 if unknown
+	// Mappings are those of its process, in the order of addresses.
 	Mappings []Mapping
 }
 
-// Mapping is a mapping of a process, as its MMAP record has it.
+// Mapping is a mapping of a process, as its MMAP record describes it.
 type Mapping struct {
 	Start, End, Pgoff uint64
 	Prot, Flags       uint32
@@ -23,19 +23,23 @@ type Mapping struct {
 	Name              string
 }
 
-// Tasks reads f to its end and returns all threads, including exited ones, unordered.
-// h is new. mappings adds their mappings. The result counts the skipped parts.
-func (h *History) Tasks(f *format.File, mappings bool) ([]*Task, format.Skipped, error) {
-	h.KeepExited, h.keepRecords = true, true
-	reader := f.Records()
+// Tasks reads the recording and returns all threads, including exited ones,
+// unordered, with their mappings if mappings is set. The result counts the skipped
+// parts.
+func (s *Session) Tasks(mappings bool) ([]*Task, format.Skipped, error) {
+	m := newMachine(&Options{File: s.File, Symbols: s.Symbols, KeepExited: true}, true)
+	reader := s.File.Records()
 	var skipped format.Skipped
 	for {
 		raw, err := reader.Next()
 		if err == io.EOF {
 			break
 		}
-		if err == nil {
-			if err = h.applyTask(f, raw, mappings); err != nil && !f.Strict {
+		if err == nil && isOfTask(raw.Type, mappings) {
+			var rec format.Record
+			if rec, err = s.File.Record(raw); err == nil {
+				m.apply(rec)
+			} else if !s.File.Strict {
 				skipped.Add(err)
 				continue
 			}
@@ -46,32 +50,25 @@ func (h *History) Tasks(f *format.File, mappings bool) ([]*Task, format.Skipped,
 	}
 	skipped.Merge(reader.Skipped)
 	var tasks []*Task
-	for _, th := range h.threads {
+	for _, th := range m.threads {
 		t := &Task{Thread: th, Parent: th.parent}
-		for _, m := range th.space.list() {
-			t.Mappings = append(t.Mappings, m.mapping())
+		for _, mp := range th.space.list() {
+			t.Mappings = append(t.Mappings, mp.mapping())
 		}
 		tasks = append(tasks, t)
 	}
 	return tasks, skipped, nil
 }
 
-// applyTask applies a record that is about tasks.
-func (h *History) applyTask(f *format.File, raw format.Raw, mappings bool) error {
-	switch raw.Type {
+// isOfTask reports whether records of the type are about tasks or their mappings.
+func isOfTask(t format.Type, mappings bool) bool {
+	switch t {
 	case format.TypeComm, format.TypeFork, format.TypeExit:
+		return true
 	case format.TypeMmap, format.TypeMmap2:
-		if !mappings {
-			return nil
-		}
-	default:
-		return nil
+		return mappings
 	}
-	rec, err := f.Record(raw)
-	if err == nil {
-		h.Apply(rec)
-	}
-	return err
+	return false
 }
 
 func (m *Map) mapping() Mapping {

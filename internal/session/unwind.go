@@ -13,16 +13,16 @@ import (
 	"gperf/unwind"
 )
 
-// unwinder finds the user frames of samples that hold registers and a copy of
-// the stack instead, as `perf record --call-graph dwarf` makes them. The walks
-// of a batch are independent of each other: all cores share them.
+// unwinder finds the user frames of samples that have registers and a copy of
+// the stack instead, as `perf record --call-graph dwarf` writes them. It unwinds the
+// stacks of a batch on all cores.
 type unwinder struct {
 	machine elf.Machine
 	objects *objects
 	walkers []*walker
 }
 
-// walker is one goroutine's share.
+// walker is the state of one goroutine.
 type walker struct {
 	*unwinder
 	walk     unwind.Unwinder

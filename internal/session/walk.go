@@ -2,108 +2,95 @@ package session
 
 import (
 	"io"
-	"sync"
 
 	"gperf/format"
 )
 
-// batchSize is how many records go from one goroutine to the next at a time.
-const batchSize = 512
-
-// Batch is some consecutive samples of the recording, and the other records
-// between them that History.Show asks for.
-type Batch struct {
-	Samples []Sample
-	Records []Record
-
-	frames arena        // of callchains that came only once
-	raws   []format.Raw // from which Samples and Records borrow
+// WalkOptions select what a walk resolves and passes on.
+type WalkOptions struct {
+	// Names reads the symbols of each DSO in advance, concurrently: set it if the
+	// names of frames are used.
+	Names bool
+	// Branches resolves the branch stacks, Data the data addresses.
+	Branches, Data bool
+	// KeepChains makes equal parts of a process's callchains the same slice, so that
+	// ChainKeys can be compared. It keeps each distinct part in memory.
+	KeepChains bool
+	// Records are the types of records, other than samples, that batches contain.
+	Records []format.Type
+	// AsWritten reads the records in file order instead of the order of time.
+	AsWritten bool
 }
 
-// Keep removes the other samples from the batch.
-func (b *Batch) Keep(keep func(*Sample) bool) {
-	kept, records := b.Samples[:0], b.Records
-	for i := range b.Samples {
-		for len(records) > 0 && records[0].Before <= i {
-			records[0].Before = len(kept)
-			records = records[1:]
-		}
-		if keep(&b.Samples[i]) {
-			kept = append(kept, b.Samples[i])
-		}
-	}
-	for i := range records {
-		records[i].Before = len(kept)
-	}
-	clear(b.Samples[len(kept):])
-	b.Samples = kept
+// walk is one pass over the recording.
+//
+//	readBatches ─▶ record ─▶ deliver ─▶ place ─▶ resolve ─▶ finish ─▶ use
+//	                  └─▶ hold, release ─┘
+type walk struct {
+	session *Session
+	file    *format.File
+	machine *machine
+	frames  *frames
+	opts    WalkOptions
+	use     func(*Batch) error
+
+	batch  *Batch // the current one
+	held   []held
+	shown  map[format.Type]bool // WalkOptions.Records
+	called []bool               // by event: see Chain.Called
+	stacks []stackSample        // of the current batch
 }
 
-// Record is a record that is no sample.
-type Record struct {
-	format.Record
-	Raw    format.Raw
-	ID     format.RecordID // see File.RecordID
-	Event  int             // index in File.Attrs
-	Thread *Thread         // its subject, nil for none
-	Comm   string          // of Thread, then
-	Before int             // so many samples of the batch come before it
-}
-
-var batches = sync.Pool{New: func() any {
-	return &Batch{Samples: make([]Sample, 0, batchSize), raws: make([]format.Raw, 0, batchSize)}
-}}
-
-// Release returns the batch's memory; the caller must not use the batch any more.
-func (b *Batch) Release() {
-	clear(b.Samples)
-	b.Samples = b.Samples[:0]
-	b.Records = nil
-	b.frames.used = 0
-	for i := range b.raws {
-		b.raws[i].Release()
-	}
-	b.raws = b.raws[:0]
-	batches.Put(b)
-}
-
-// Walk reads f's records and passes its samples, resolved and in the order of time,
-// to use, which owns the batch. keep, which may be nil, selects samples by their
-// Thread and Comm before their frames are resolved. The result counts the skipped
-// parts. Walk ends early with use's error.
-func (h *History) Walk(f *format.File, keep func(*Sample) bool, use func(*Batch) error) (format.Skipped, error) {
-	h.Walked = true
-	if h.Also.Names {
-		// The kernel lists its symbols slowly: read the file meanwhile.
-		go h.sym.KernelProblem()
+// Walk reads the recording and passes the selected samples, resolved and in the
+// order of time, to use, which owns the batch. Options.Keep selects samples by their
+// Thread and Comm, before their addresses are resolved. The result counts the
+// skipped parts. Walk ends early with use's error.
+func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped, error) {
+	w := s.newWalk(opts, use)
+	if opts.Names {
+		// The kernel lists its symbols slowly: read the recording meanwhile.
+		go s.Symbols.KernelProblem()
 	}
 	in := make(chan *Batch, 4)
 	quit := make(chan struct{})
-	reader := f.Records()
-	if h.AsWritten {
-		reader = f.RecordsAsWritten()
+	reader := s.File.Records()
+	if opts.AsWritten {
+		reader = s.File.RecordsAsWritten()
 	}
 	var readErr error
 	go func() {
 		defer close(in)
 		readErr = readBatches(reader, in, quit)
 	}()
-	skipped, err := h.walk(f, in, keep, use)
+	skipped, err := w.run(in)
 	close(quit)
-	for range in { // until the reader has seen quit
+	for range in { // until the reader has noticed quit
 	}
 	if err == nil {
 		err = readErr
 	}
 	skipped.Merge(reader.Skipped)
-	h.Late = reader.Late
+	s.Late = reader.Late
 	return skipped, err
 }
 
-// readBatches sends batches of samples that are not decoded yet.
+func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
+	s.frames = newFrames(s.machine, &opts)
+	w := &walk{session: s, file: s.File, machine: s.machine, frames: s.frames, opts: opts, use: use,
+		shown: map[format.Type]bool{}}
+	for _, t := range opts.Records {
+		w.shown[t] = true
+	}
+	for i := range s.File.Attrs {
+		w.called = append(w.called, isCalled(s.File, i))
+	}
+	return w
+}
+
+// readBatches sends batches of records that are not decoded yet.
 func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error {
 	for {
-		b := batches.Get().(*Batch)
+		b := newBatch()
 		var err error
 		for len(b.raws) < batchSize && err == nil {
 			var raw format.Raw
@@ -111,7 +98,7 @@ func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error
 				b.raws = append(b.raws, raw)
 			}
 			if raw.Type == format.TypeFinishedRound {
-				break // a live recording's next round takes its time
+				break // the next round of a live recording may take long
 			}
 		}
 		select {
@@ -128,127 +115,127 @@ func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error
 	}
 }
 
-func (h *History) walk(f *format.File, in <-chan *Batch, keep func(*Sample) bool, use func(*Batch) error) (skipped format.Skipped, err error) {
+func (w *walk) run(in <-chan *Batch) (skipped format.Skipped, err error) {
 	for b := range in {
-		h.batchFrames = &b.frames
+		w.begin(b)
 		for _, raw := range b.raws {
-			if err := h.one(f, raw, b, keep); err != nil {
-				if f.Strict {
+			if err := w.record(raw); err != nil {
+				if w.file.Strict {
 					return skipped, err
 				}
 				skipped.Add(err)
 			}
 		}
-		if err := h.finish(b, use); err != nil {
+		if err := w.finish(); err != nil {
 			return skipped, err
 		}
 	}
-	b := batches.Get().(*Batch)
-	h.batchFrames = &b.frames
-	h.flush(f, 0, b, keep)
-	return skipped, h.finish(b, use)
+	w.begin(newBatch())
+	w.flush(0)
+	return skipped, w.finish()
 }
 
-// finish hands a batch to use.
-func (h *History) finish(b *Batch, use func(*Batch) error) error {
+func (w *walk) begin(b *Batch) { w.batch, w.frames.batch = b, &b.frames }
+
+// finish unwinds stack copies and passes the batch to use.
+func (w *walk) finish() error {
+	b := w.batch
 	if len(b.Samples)+len(b.Records) == 0 {
 		b.Release()
 		return nil
 	}
-	h.unwind(b.Samples)
-	return use(b)
+	w.unwind(b.Samples)
+	return w.use(b)
 }
 
-// one applies a record, or appends a sample to b.
-func (h *History) one(f *format.File, raw format.Raw, b *Batch, keep func(*Sample) bool) error {
+// record decodes a record and appends a sample to the batch, or applies the record.
+func (w *walk) record(raw format.Raw) error {
 	if raw.Type != format.TypeSample {
-		rec, err := f.Record(raw)
-		if err != nil {
-			return err
-		}
-		if d, ok := rec.(*format.CallchainDeferred); ok {
-			h.deferred(f, d, b, keep)
-		}
-		if h.Show[raw.Type] {
-			b.Records = append(b.Records, h.show(f, raw, rec, len(b.Samples)))
-		} else {
-			h.Apply(rec)
-		}
-		return nil
+		return w.sideBand(raw)
 	}
-	n := len(b.Samples)
-	if n == cap(b.Samples) {
-		b.Samples = append(b.Samples, Sample{})
-	}
-	b.Samples = b.Samples[:n+1]
-	s := &b.Samples[n]
-	if err := f.Sample(raw, &s.Sample); err != nil {
-		b.Samples = b.Samples[:n]
+	s := w.batch.add()
+	if err := w.file.Sample(raw, &s.Sample); err != nil {
+		w.batch.removeLast()
 		return err
 	}
-	if cookie, ok := cookieOf(&f.Attrs[s.Event], s.Callchain); ok {
-		h.hold(raw, s.TID, cookie)
-		b.Samples = b.Samples[:n]
-		h.flush(f, maxHeld, b, keep)
+	if cookie, ok := cookieOf(&w.file.Attrs[s.Event], s.Callchain); ok {
+		w.hold(raw, s.TID, cookie)
+		w.batch.removeLast()
+		w.flush(maxHeld)
 		return nil
 	}
-	h.deliver(f, b, keep)
+	w.deliver()
 	return nil
 }
 
-// deliver completes b's last sample, which has been decoded.
-func (h *History) deliver(f *format.File, b *Batch, keep func(*Sample) bool) {
-	if b.Samples[len(b.Samples)-1].Read.Len() > 0 {
-		h.spread(f, b, keep)
+// sideBand applies a record, and appends it to the batch if it is selected.
+func (w *walk) sideBand(raw format.Raw) error {
+	rec, err := w.file.Record(raw)
+	if err != nil {
+		return err
+	}
+	if d, ok := rec.(*format.CallchainDeferred); ok {
+		w.deferred(d)
+	}
+	if w.shown[raw.Type] {
+		w.batch.Records = append(w.batch.Records, w.show(raw, rec))
 	} else {
-		h.place(b, keep)
+		w.session.Apply(rec)
+	}
+	return nil
+}
+
+// deliver completes the batch's last sample, which is decoded.
+func (w *walk) deliver() {
+	if w.batch.last().Read.Len() > 0 {
+		w.spread()
+	} else {
+		w.place()
 	}
 }
 
-// place sets the thread and frames of b's last sample, or removes the sample if
-// keep rejects it.
-func (h *History) place(b *Batch, keep func(*Sample) bool) {
-	n := len(b.Samples) - 1
-	s := &b.Samples[n]
-	h.Samples++
-	s.Thread = h.thread(s.PID, s.TID)
+// spread replaces the batch's last sample with one for each counter that advanced.
+func (w *walk) spread() {
+	s := w.batch.last().Sample
+	w.batch.removeLast()
+	w.session.Counted(&s, func() {
+		w.batch.add().Sample = s
+		w.place()
+	})
+}
+
+// place sets the thread and frames of the batch's last sample, or removes the
+// sample if Keep rejects it.
+func (w *walk) place() {
+	s, m := w.batch.last(), w.machine
+	w.session.Samples++
+	s.Thread = m.thread(s.PID, s.TID)
 	s.Comm, s.Named = s.Thread.Comm, s.Thread.Named
-	s.Namespaces, s.Parallelism = s.Thread.namespaces, h.parallelism()
+	s.Namespaces, s.Parallelism = s.Thread.namespaces, m.parallelism()
 	if s.Sample.Cgroup != 0 {
-		s.Cgroup = h.cgroups[s.Sample.Cgroup]
+		s.Cgroup = m.cgroups[s.Sample.Cgroup]
 	}
-	if keep != nil && !keep(s) {
-		b.Samples = b.Samples[:n]
+	if keep := w.session.Keep; keep != nil && !keep(s) {
+		w.batch.removeLast()
 		return
 	}
-	h.jitUntil(s.Time)
-	h.resolveFrames(s)
-}
-
-// spread replaces b's last sample with one for each of its counter values.
-func (h *History) spread(f *format.File, b *Batch, keep func(*Sample) bool) {
-	n := len(b.Samples) - 1
-	s := b.Samples[n].Sample
-	b.Samples = b.Samples[:n]
-	h.Counted(f, &s, func() {
-		b.Samples = append(b.Samples, Sample{Sample: s})
-		h.place(b, keep)
-	})
+	m.jitUntil(s.Time)
+	w.resolve(s)
 }
 
 // show applies rec and finds its subject, as process_comm_event and similar
 // functions of perf's builtin-script.c do: an exiting thread still has its name.
-func (h *History) show(f *format.File, raw format.Raw, rec format.Record, before int) Record {
-	r := Record{Record: rec, Raw: raw, Before: before}
-	r.ID, r.Event = f.RecordID(raw)
+func (w *walk) show(raw format.Raw, rec format.Record) Record {
+	r := Record{Record: rec, Raw: raw, Before: len(w.batch.Samples)}
+	r.ID, r.Event = w.file.RecordID(raw)
 	if _, exits := rec.(*format.Exit); exits {
-		defer h.Apply(rec)
+		defer w.session.Apply(rec)
 	} else {
-		h.Apply(rec)
+		w.session.Apply(rec)
 	}
 	pid, tid := subject(rec, r.ID)
 	if tid != -1 && raw.Type < format.TypeHeaderAttr {
-		r.Thread = h.thread(pid, tid)
+		r.Thread = w.machine.thread(pid, tid)
 		r.Comm = r.Thread.Comm
 	}
 	return r

@@ -7,13 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-)
 
-// Names in the directory of a recording.
-const (
-	DirData = "data"
-	// DirKcore holds files of the recorded machine's /proc: kallsyms, modules and kcore.
-	DirKcore = "kcore_dir"
+	"gperf/format"
 )
 
 // MakeDir creates the directory of a recording with a directory for the kernel's code. It
@@ -22,7 +17,7 @@ func MakeDir(path string) error {
 	if err := keepOld(path); err != nil {
 		return &Error{path, err}
 	}
-	for _, dir := range []string{path, filepath.Join(path, DirKcore)} {
+	for _, dir := range []string{path, filepath.Join(path, format.DirKcore)} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return &Error{path, err}
 		}
@@ -59,7 +54,7 @@ func keepOld(path string) error {
 
 // isRecording reports whether a directory is a recording.
 func isRecording(dir string) bool {
-	st, err := os.Stat(filepath.Join(dir, DirData))
+	st, err := os.Stat(filepath.Join(dir, format.DirData))
 	return err == nil && st.Mode().IsRegular()
 }
 
@@ -75,9 +70,9 @@ func removeRecording(dir string) error {
 	for _, e := range list {
 		path := filepath.Join(dir, e.Name())
 		switch {
-		case e.Name() == DirKcore:
+		case e.Name() == format.DirKcore:
 			err = os.RemoveAll(path)
-		case e.Name() == DirData || strings.HasPrefix(e.Name(), DirData+"."):
+		case e.Name() == format.DirData || strings.HasPrefix(e.Name(), format.DirData+"."):
 			err = os.Remove(path)
 		}
 		if err != nil {

@@ -20,7 +20,6 @@ import (
 	"gperf/format"
 	"gperf/internal/session"
 	"gperf/report/annotate/disasm"
-	"gperf/symbolize"
 )
 
 // Options say what to annotate and how. The zero value shows all functions with
@@ -60,15 +59,13 @@ type PercentType struct {
 var ErrNoSamples = errors.New("no samples")
 
 // Text writes a block for each selected function of each event, the most sampled
-// first. keep, which may be nil, selects samples. The result counts the skipped
-// parts of the file and has the reasons of missing functions, each once; if all are
-// missing, the first reason is the error. Other errors are ErrNoSamples,
+// first. The session keeps exited threads (session.Options.KeepExited). skipped counts
+// the skipped parts of the file; missing has the reasons of missing functions, each
+// once. If all are missing, the first reason is err. Other errors are ErrNoSamples,
 // *UnknownError, *NoSamplesError and *OffsetError.
-func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.History, keep func(*session.Sample) bool, opts Options) (skipped format.Skipped, missing []error, err error) {
-	c := newCounter(f, h, &opts)
-	h.KeepExited = true
-	h.KeepChains, h.Also.Names = true, true
-	if skipped, err = h.Walk(f, keep, c.count); err != nil {
+func Text(w io.Writer, s *session.Session, opts Options) (skipped format.Skipped, missing []error, err error) {
+	c := newCounter(s, &opts)
+	if skipped, err = s.Walk(session.WalkOptions{Names: true, KeepChains: true}, c.count); err != nil {
 		return skipped, nil, err
 	}
 	c.settle()
@@ -77,7 +74,7 @@ func Text(w io.Writer, f *format.File, sym *symbolize.Symbolizer, h *session.His
 		return skipped, nil, err
 	}
 	out := bufio.NewWriter(w)
-	a := &annotator{sym: sym, opts: &opts, files: map[string][]string{}}
+	a := &annotator{sym: s.Symbols, opts: &opts, files: map[string][]string{}}
 	shown := 0
 	for _, fn := range list {
 		text, err := a.block(fn)

@@ -61,7 +61,7 @@ func TestCount(t *testing.T) {
 		return &stack{stackKey: stackKey{leaf: leaf, fields: [maxFields]*session.Frame{caller}}, frames: session.Chain{Kernel: chain}, Stat: Stat{2, period}}
 	}
 	for _, callersToo := range []bool{false, true} {
-		c := newCounter(&format.File{}, nil, &Options{Callers: callersToo})
+		c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: callersToo})
 		c.events = []*event{{name: "e"}}
 		c.order = append(c.order, stack(10, leaf, caller, again, again), stack(1, leaf))
 		c.settle()
@@ -97,7 +97,7 @@ func TestCallers(t *testing.T) {
 	}
 	st := &stack{stackKey: stackKey{leaf: frame(1, true), fields: [maxFields]*session.Frame{frame(0, true), frame(2, true)}}, Stat: Stat{1, 1}}
 	st.frames = session.Chain{Kernel: []*session.Frame{st.leaf, frame(3, true)}, User: []*session.Frame{frame(4, false), frame(5, false)}}
-	c := newCounter(&format.File{}, nil, &Options{Callers: true})
+	c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: true})
 	c.events, c.order = []*event{{name: "e"}}, []*stack{st}
 	c.settle()
 	got := map[spot]bool{}

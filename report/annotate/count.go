@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"gperf/format"
 	"gperf/format/tracepoint"
 	"gperf/internal/session"
 	"gperf/symbolize"
@@ -23,7 +22,7 @@ func (s *Stat) add(t Stat) {
 type counter struct {
 	opts      *Options
 	bytes     binary.ByteOrder
-	history   *session.History
+	session   *session.Session
 	events    []*event
 	stacks    map[stackKey]*stack
 	order     []*stack // in that of their first samples
@@ -108,8 +107,9 @@ type stack struct {
 	Stat
 }
 
-func newCounter(f *format.File, h *session.History, opts *Options) *counter {
-	c := &counter{opts: opts, history: h, index: map[functionKey]*function{}, stacks: map[stackKey]*stack{}}
+func newCounter(s *session.Session, opts *Options) *counter {
+	f := s.File
+	c := &counter{opts: opts, session: s, index: map[functionKey]*function{}, stacks: map[stackKey]*stack{}}
 	if f.Tracing != nil {
 		c.bytes = f.Tracing.Env().Order
 	}
@@ -152,7 +152,7 @@ func (c *counter) key(s *session.Sample) stackKey {
 	k := stackKey{event: s.Event, leaf: s.Leaf, chain: s.Chain.Key()}
 	for i, fd := range c.events[s.Event].fields {
 		if ip, ok := fd.Uint(s.Raw, c.bytes); ok && ip != 0 {
-			k.fields[i] = c.history.Resolve(s, ip)
+			k.fields[i] = c.session.Resolve(s, ip)
 		}
 	}
 	return k

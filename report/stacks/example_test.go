@@ -34,7 +34,7 @@ func ExampleSet() {
 		id, ref, addr := session.RecordedKernel(f)
 		sym := symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: "/nowhere"}, Kallsyms: "../../testdata/kallsyms", KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 		drops := func(s *session.Sample) bool { return f.EventName(s.Event) == "skb:kfree_skb" }
-		if _, err := set.Add(stacks.Recording{File: f, History: session.New(f, sym), Keep: drops}); err != nil {
+		if _, err := set.Add(session.New(session.Options{File: f, Symbols: sym, Keep: drops})); err != nil {
 			fmt.Println(err)
 			return
 		}

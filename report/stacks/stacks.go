@@ -78,27 +78,18 @@ type tally struct {
 	period        uint64 // all of theirs
 }
 
-// Recording is an input of Set.
-type Recording struct {
-	File    *format.File
-	History *session.History
-	Keep    func(*session.Sample) bool // which samples count; nil: all
-	Written time.Time                  // the file's mtime; zero if unknown
-}
-
-// Add counts the samples of a recording, whose history is new. The result counts
-// the skipped parts of the file.
-func (c *Set) Add(r Recording) (format.Skipped, error) {
+// Add counts the samples of a recording. The result counts the skipped parts of its
+// file.
+func (c *Set) Add(s *session.Session) (format.Skipped, error) {
 	if c.byKey == nil {
 		c.byKey = map[tallyKey]int32{}
 	}
-	in := stacksInput{Set: c, Recording: r, first: math.MaxUint64}
-	for i := range r.File.Attrs {
-		in.events = append(in.events, c.event(r.File, i))
+	in := stacksInput{Set: c, session: s, first: math.MaxUint64}
+	for i := range s.File.Attrs {
+		in.events = append(in.events, c.event(s.File, i))
 	}
-	r.History.KeepChains, r.History.Also.Names = true, true
-	skipped, err := r.History.Walk(r.File, r.Keep, in.count)
-	c.files = append(c.files, r.File)
+	skipped, err := s.Walk(session.WalkOptions{Names: true, KeepChains: true}, in.count)
+	c.files = append(c.files, s.File)
 	in.tellTime()
 	return skipped, err
 }
@@ -123,7 +114,7 @@ func (c *Set) event(f *format.File, i int) int32 {
 // stacksInput is one recording while it is counted.
 type stacksInput struct {
 	*Set
-	Recording
+	session     *session.Session
 	events      []int32 // in Set.events, of those in File.Attrs
 	first, last uint64  // times of samples
 }
@@ -148,7 +139,7 @@ func (in *stacksInput) count(b *session.Batch) error {
 
 // tally returns the tally of the sample's stack.
 func (in *stacksInput) tally(s *session.Sample) *tally {
-	a := &in.File.Attrs[s.Event]
+	a := &in.session.File.Attrs[s.Event]
 	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, comm: s.Comm, chained: a.SampleType&format.SampleCallchain != 0, chain: s.Chain.Key()}
 	if in.Processes {
 		k.pid = s.PID
@@ -181,8 +172,8 @@ func (in *stacksInput) tellTime() {
 	}
 	lasted := time.Duration(in.last - in.first)
 	in.lasted += lasted
-	began := in.Written
-	if clock, ok := in.File.ClockData(); ok {
+	began := in.session.Written
+	if clock, ok := in.session.File.ClockData(); ok {
 		began = time.Unix(0, int64(clock.TimeOfDay+in.first-clock.ClockTime))
 	} else if !began.IsZero() {
 		began = began.Add(-lasted)

@@ -28,7 +28,7 @@ import (
 
 // open returns one of the project's recordings. Names come from its own list of the
 // kernel's, and from no file.
-func open(t testing.TB, name string) (*format.File, *symbolize.Symbolizer) {
+func open(t testing.TB, name string) *session.Session {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../testdata", name))
 	if err != nil {
@@ -39,8 +39,9 @@ func open(t testing.TB, name string) (*format.File, *symbolize.Symbolizer) {
 		t.Fatal(err)
 	}
 	id, ref, addr := session.RecordedKernel(f)
-	return f, symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms", Locator: &dso.Locator{Root: t.TempDir()},
+	symbols := symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms", Locator: &dso.Locator{Root: t.TempDir()},
 		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+	return session.New(session.Options{File: f, Symbols: symbols, KeepExited: true})
 }
 
 // counted counts the stacks of recordings.
@@ -48,8 +49,7 @@ func counted(t testing.TB, c *Set, names ...string) *Set {
 	t.Helper()
 	c.MaxStack = 1024
 	for _, name := range names {
-		f, sym := open(t, name)
-		if _, err := c.Add(Recording{File: f, History: session.New(f, sym)}); err != nil {
+		if _, err := c.Add(open(t, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,9 +88,8 @@ var threadStacks = Set{Processes: true, Threads: true, CPUs: true}
 // reportTotals returns the sums of periods that Text prints for each event.
 func reportTotals(t *testing.T, name string) map[string]int64 {
 	t.Helper()
-	f, sym := open(t, name)
 	var b strings.Builder
-	if _, err := report.Text(&b, f, sym, session.New(f, sym), nil, report.Options{MaxStack: 1024}); err != nil {
+	if _, err := report.Text(&b, open(t, name), report.Options{MaxStack: 1024}); err != nil {
 		t.Fatal(err)
 	}
 	totals := map[string]int64{}

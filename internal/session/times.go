@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"fmt"
@@ -12,9 +12,11 @@ type timeRange struct {
 	open       bool // the range excludes end
 }
 
-type timeRanges []timeRange
+// Times are ranges of times in ns, on the clock of the samples.
+type Times []timeRange
 
-func (l timeRanges) contain(t uint64) bool {
+// Contain reports whether a range contains t.
+func (l Times) Contain(t uint64) bool {
 	for _, r := range l {
 		if t >= r.start && (r.end == 0 || t < r.end || t == r.end && !r.open) {
 			return true
@@ -23,14 +25,15 @@ func (l timeRanges) contain(t uint64) bool {
 	return false
 }
 
-// parseTimes parses the value of --time: START,STOP pairs in seconds, separated by blanks;
-// or parts of the recording, separated by commas: A%-B%, or A%/N, the Nth part of A percent.
-// bounds are the times of the first and last sample, or nil if the file does not have them.
-func parseTimes(arg string, bounds []uint64) (timeRanges, error) {
+// ParseTimes parses START,STOP pairs in seconds, separated by blanks; or parts of the
+// recording, separated by commas: A%-B%, or A%/N, the Nth part of A percent. bounds are
+// the times of the first and last sample, or nil if the file does not have them. A
+// blank arg has no ranges, and selects nothing.
+func ParseTimes(arg string, bounds []uint64) (Times, error) {
 	if strings.Contains(arg, "%") {
 		return parsePercents(arg, bounds)
 	}
-	var l timeRanges
+	l := Times{}
 	for word := range strings.FieldsSeq(arg) {
 		from, to, _ := strings.Cut(word, ",")
 		start, err := parseSeconds(from)
@@ -65,12 +68,12 @@ func parseSeconds(s string) (uint64, error) {
 	return 0, fmt.Errorf("%q is not a time in seconds", s)
 }
 
-func parsePercents(arg string, bounds []uint64) (timeRanges, error) {
+func parsePercents(arg string, bounds []uint64) (Times, error) {
 	if len(bounds) != 2 || bounds[1] <= bounds[0] {
 		return nil, fmt.Errorf("the file does not contain the times of its first and last sample: use seconds instead of percentages")
 	}
 	length := float64(bounds[1] - bounds[0])
-	var l timeRanges
+	l := Times{}
 	for word := range strings.SplitSeq(arg, ",") {
 		from, to, err := parsePercent(word)
 		if err != nil {

@@ -1,0 +1,177 @@
+package session
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"gperf/internal/dso"
+	"gperf/symbolize"
+	"gperf/symbolize/srcline"
+)
+
+// Frame is one address of a callchain. All samples share the Frame of an address in
+// a mapping, so callers can cache results by its ID. Its symbol is looked up on
+// first use; all methods may be called by any goroutine, also after the walk.
+type Frame struct {
+	ID     int // dense, from 0; -1 for a frame that is not shared
+	IP     uint64
+	Kernel bool
+	Map    *Map // nil: the address is in no mapping
+
+	label   string // replaces the name of a missing symbol
+	symbols *symbolize.Symbolizer
+	samples int // see frames.count
+	once    sync.Once
+	sym     *symbolize.Symbol
+	off     uint64
+	why     symbolize.Reason
+
+	calls, callers atomic.Pointer[[]srcline.InlineFrame] // at the address, and one byte before
+}
+
+// NamedFrame returns a frame with the given symbol, which may be nil.
+func NamedFrame(id int, ip uint64, kernel bool, m *Map, sym *symbolize.Symbol) *Frame {
+	f := &Frame{ID: id, IP: ip, Kernel: kernel, Map: m}
+	f.once.Do(func() {
+		if f.sym = sym; sym != nil {
+			f.off = ip - sym.Start
+		}
+	})
+	return f
+}
+
+// Inlined returns the frame of a function that was inlined at f's address.
+func (f *Frame) Inlined(sym *symbolize.Symbol) *Frame {
+	own := NamedFrame(f.ID, f.IP, f.Kernel, f.Map, sym)
+	own.symbols = f.symbols
+	return own
+}
+
+// Sym returns the frame's symbol, or nil; Reason then returns why.
+func (f *Frame) Sym() *symbolize.Symbol {
+	f.once.Do(f.lookUp)
+	return f.sym
+}
+
+// Off returns the distance of the frame's address from the start of its symbol, in bytes.
+func (f *Frame) Off() uint64 {
+	f.once.Do(f.lookUp)
+	return f.off
+}
+
+// Reason returns why the frame has no symbol.
+func (f *Frame) Reason() symbolize.Reason {
+	f.once.Do(f.lookUp)
+	return f.why
+}
+
+func (f *Frame) lookUp() {
+	switch m := f.Map; {
+	case m == nil:
+		f.why = symbolize.Unmapped
+	case m.symbol != nil:
+		f.sym, f.off = m.symbol, f.IP-m.symbol.Start
+	case f.Kernel:
+		f.sym, f.off, _, f.why = f.symbols.Kernel(f.IP)
+	default:
+		if m.perfMap != "" && f.symbols.Problem(m.DSO.Name, m.DSO.BuildID) != nil {
+			f.sym, f.off, f.why = f.symbols.User(m.perfMap, dso.BuildID{}, f.IP)
+			return
+		}
+		f.sym, f.off, f.why = f.symbols.User(m.DSO.Name, m.DSO.BuildID, m.Off(f.IP))
+	}
+}
+
+// Origin returns from which kind of file the frame's symbols are.
+func (f *Frame) Origin() dso.Origin {
+	switch m := f.Map; {
+	case m == nil || f.symbols == nil:
+		return dso.OriginNone
+	case m.symbol != nil:
+		return dso.OriginJIT
+	case f.Kernel:
+		return f.symbols.KernelOrigin()
+	default:
+		return f.symbols.Origin(m.DSO.Name, m.DSO.BuildID)
+	}
+}
+
+// MapOff returns the frame's address in its DSO: the offset in the file, or the ip
+// itself in the kernel and outside of mappings.
+func (f *Frame) MapOff() uint64 {
+	if f.Map == nil || f.Kernel {
+		return f.IP
+	}
+	return f.Map.Off(f.IP)
+}
+
+// DSO returns the name of the frame's DSO as perf prints it.
+func (f *Frame) DSO() string {
+	if f.Map == nil {
+		return "[unknown]"
+	}
+	return f.Map.DSO.Name
+}
+
+// Symbol returns the name of the frame's function, or "[unknown]".
+func (f *Frame) Symbol() string {
+	if sym := f.Sym(); sym != nil {
+		return sym.Name
+	}
+	if f.label != "" {
+		return f.label
+	}
+	return "[unknown]"
+}
+
+// JITLine returns the source line of a frame in code of a JIT or a BPF program, or
+// "" and 0 if it is unknown.
+func (f *Frame) JITLine() (file string, line int) {
+	if f.Map == nil || f.Map.code == nil {
+		return "", 0
+	}
+	return f.Map.code.Line(f.IP)
+}
+
+// Calls returns the functions of the frame with file and line, innermost first:
+// inlined functions before the function that contains them. It returns none
+// without line information. caller means that the address is a return address:
+// Calls then looks up the call before it. If the byte before the address has no
+// line, the address is the return address of a signal handler, which no call
+// pushed; Calls then looks up the address itself.
+func (f *Frame) Calls(caller bool) []srcline.InlineFrame {
+	kept := &f.calls
+	if caller {
+		kept = &f.callers
+	}
+	calls := kept.Load()
+	if calls == nil {
+		var l []srcline.InlineFrame
+		if caller {
+			l = f.lookUpCalls(f.IP - 1)
+		}
+		if len(l) == 0 {
+			l = f.lookUpCalls(f.IP)
+		}
+		calls = &l
+		kept.Store(calls)
+	}
+	return *calls
+}
+
+func (f *Frame) lookUpCalls(ip uint64) (calls []srcline.InlineFrame) {
+	switch m := f.Map; {
+	case m == nil || f.symbols == nil:
+	case m.symbol != nil:
+		if file, line := f.JITLine(); line > 0 {
+			calls = []srcline.InlineFrame{{Function: m.symbol.Name, File: file, Line: line}}
+		}
+	case m.DSO.IsKernel():
+		calls, _ = f.symbols.KernelSource(ip)
+	case f.Kernel:
+		calls, _ = f.symbols.ModuleSource(m.DSO.Name, m.DSO.BuildID, ip)
+	default:
+		calls, _ = f.symbols.UserSource(m.DSO.Name, m.DSO.BuildID, m.Off(ip))
+	}
+	return calls
+}

@@ -1,0 +1,322 @@
+package session
+
+import (
+	"bytes"
+	"hash/maphash"
+
+	"gperf/format"
+	"gperf/symbolize"
+)
+
+// frames resolves addresses and caches the results: a frame for each address of a
+// mapping, and the frames of each part of a callchain. Every sample looks them up
+// once per address and once per chain. The caches are therefore hash tables with
+// open addressing, doubled when three quarters full, which allocate in blocks.
+type frames struct {
+	machine    *machine
+	symbols    *symbolize.Symbolizer
+	names      bool // see WalkOptions.Names
+	keepChains bool // see WalkOptions.KeepChains
+
+	blocks     [][]Frame // all frames, for unresolved
+	free       []Frame   // the unused rest of the last block
+	made       int       // the next frame's ID
+	unmapped   frameTable
+	kernelSeen bool          // a frame is the kernel's
+	loading    map[*DSO]bool // DSOs whose symbols are being read
+
+	chainBlocks [][]chain // all cached parts of callchains, for unresolved
+	chainFree   []chain   // the unused rest of the last block
+	chainBytes  []byte    // memory for chains
+	chainFrames []*Frame  // memory for chains
+	batch       *arena    // memory for chains of the current batch
+	counted     int       // number of calls of count
+	resolved    int       // number of resolved samples
+
+	guestMaps maps  // always empty
+	lastMaps  *maps // of the last user frame
+	lastMap   *Map
+}
+
+func newFrames(m *machine, opts *WalkOptions) *frames {
+	return &frames{machine: m, symbols: m.symbols, names: opts.Names, keepChains: opts.KeepChains,
+		loading: map[*DSO]bool{}}
+}
+
+// kernel returns the frame of a kernel address.
+func (fs *frames) kernel(ip uint64) *Frame { return fs.frame(fs.machine.kernelMap(ip), ip, true) }
+
+// user returns the frame of an address in a process. Most addresses lie in the same
+// mapping as the previous one.
+func (fs *frames) user(ms *maps, ip uint64) *Frame {
+	if m := fs.lastMap; fs.lastMaps != ms || m == nil || ip-m.Start >= m.End-m.Start {
+		fs.lastMaps, fs.lastMap = ms, ms.find(ip)
+	}
+	return fs.frame(fs.lastMap, ip, false)
+}
+
+// foreign returns the frame of an address of a hypervisor or guest, which has no map.
+func (fs *frames) foreign(ip uint64) *Frame { return fs.frame(nil, ip, false) }
+
+// mode returns the frame of an address in the address space of the sample's
+// instruction.
+func (fs *frames) mode(s *Sample, ip uint64) *Frame {
+	switch s.Misc & format.MiscCPUModeMask {
+	case format.MiscKernel:
+		return fs.kernel(ip)
+	case format.MiscUser:
+		return fs.user(s.maps, ip)
+	}
+	return fs.foreign(ip)
+}
+
+// either returns the frame of an address that may be the kernel's or the process's,
+// such as that of a branch.
+func (fs *frames) either(s *Sample, ip uint64) *Frame {
+	if fs.inKernel(s, ip) {
+		return fs.kernel(ip)
+	}
+	return fs.user(s.maps, ip)
+}
+
+// inKernel reports whether ip is the kernel's: both ip and the sample are, or ip
+// lies in the upper half and the process has not mapped it (thread__find_map_fb of
+// tools/perf/util/event.c).
+func (fs *frames) inKernel(s *Sample, ip uint64) bool {
+	if s.inKernel() {
+		return ip >= 1<<63 || fs.machine.kernel.find(ip) != nil
+	}
+	return ip >= 1<<63 && s.maps.find(ip) == nil && !s.Guest()
+}
+
+// data returns the frame of the sample's data address. It does not cache the frame,
+// since these addresses rarely repeat.
+func (fs *frames) data(s *Sample) *Frame {
+	f := &Frame{ID: -1, IP: s.Addr, Kernel: fs.inKernel(s, s.Addr), symbols: fs.symbols}
+	if f.Kernel {
+		f.Map = fs.machine.kernel.find(s.Addr)
+	} else {
+		f.Map = s.maps.find(s.Addr)
+	}
+	return f
+}
+
+// frame returns the cached frame of ip in m, which is nil or contains ip.
+func (fs *frames) frame(m *Map, ip uint64, kernel bool) *Frame {
+	t := &fs.unmapped
+	if m != nil {
+		t = &m.frames
+	}
+	if 4*t.n >= 3*len(t.slots) {
+		t.grow()
+	}
+	s := t.slot(ip)
+	if s.frame == nil {
+		t.n++
+		*s = frameSlot{ip, fs.add(m, ip, kernel)}
+	}
+	return s.frame
+}
+
+// add returns a frame with the next ID, which it does not cache.
+func (fs *frames) add(m *Map, ip uint64, kernel bool) *Frame {
+	if len(fs.free) == 0 {
+		fs.free = make([]Frame, 64)
+		fs.blocks = append(fs.blocks, fs.free)
+	}
+	f := &fs.free[0]
+	fs.free = fs.free[1:]
+	f.ID, f.IP, f.Kernel, f.Map, f.symbols = fs.made, ip, kernel, m, fs.symbols
+	fs.made++
+	fs.kernelSeen = fs.kernelSeen || kernel
+	if m != nil && !kernel && fs.names && !fs.loading[m.DSO] {
+		fs.loading[m.DSO] = true
+		go fs.symbols.Problem(m.DSO.Name, m.DSO.BuildID) // reads its symbols
+	}
+	return f
+}
+
+// resolve returns the frames of a part of a callchain. They belong to the cache c,
+// or to the batch if the part is new: most chains of a busy machine occur only once.
+func (fs *frames) resolve(c *chains, part format.Words, frame func(uint64) *Frame) []*Frame {
+	b := part.Bytes()
+	if 4*c.used >= 3*len(c.slots) {
+		c.grow()
+	}
+	hash := maphash.Bytes(chainSeed, b)
+	s := c.slot(hash, b)
+	if s.chain != nil {
+		s.chain.samples++
+		return s.chain.frames
+	}
+	keep := s.used || fs.keepChains
+	if !s.used {
+		c.used++
+		s.hash, s.used = hash, true
+	}
+	var list []*Frame
+	if keep {
+		list = take(&fs.chainFrames, part.Len())
+		kept := take(&fs.chainBytes, len(b))
+		copy(kept, b)
+		s.chain = fs.newChain()
+		*s.chain = chain{kept, list, 1}
+	} else {
+		list = fs.batch.take(part.Len())
+	}
+	for i := range list {
+		list[i] = frame(part.At(i))
+	}
+	if !keep {
+		fs.count(list, 1)
+	}
+	return list
+}
+
+// resolveUser returns the frames of a part of a callchain in the sample's process.
+func (fs *frames) resolveUser(s *Sample, part format.Words) []*Frame {
+	ms := s.maps
+	return fs.resolve(&ms.chains, part, func(ip uint64) *Frame { return fs.user(ms, ip) })
+}
+
+func (fs *frames) newChain() *chain {
+	if len(fs.chainFree) == 0 {
+		fs.chainFree = make([]chain, 4096)
+		fs.chainBlocks = append(fs.chainBlocks, fs.chainFree)
+	}
+	c := &fs.chainFree[0]
+	fs.chainFree = fs.chainFree[1:]
+	return c
+}
+
+// count adds samples to the innermost frame of each DSO in a part of a callchain.
+func (fs *frames) count(part []*Frame, samples int) {
+	fs.counted++
+	for _, f := range part {
+		if f.Map != nil && !f.Kernel && f.Map.counted != fs.counted {
+			f.Map.counted = fs.counted
+			f.samples += samples
+		}
+	}
+}
+
+// unresolved implements Session.Unresolved.
+func (fs *frames) unresolved() map[DSOFile]float64 {
+	for _, block := range fs.chainBlocks {
+		for i := range block {
+			c := &block[i]
+			fs.count(c.frames, c.samples)
+			c.samples = 0
+		}
+	}
+	shares := map[DSOFile]float64{}
+	for _, block := range fs.blocks {
+		for i := range block {
+			if f := &block[i]; f.samples > 0 && f.why != symbolize.Found {
+				shares[DSOFile{f.Map.DSO.Name, f.Map.DSO.BuildID}] += float64(f.samples) / float64(fs.resolved)
+			}
+		}
+	}
+	return shares
+}
+
+// frameTable holds the frames of one mapping by their address.
+type frameTable struct {
+	slots []frameSlot // 0, or a power of two
+	n     int
+}
+
+type frameSlot struct {
+	ip    uint64
+	frame *Frame // nil: the slot is free
+}
+
+// slot returns the slot of ip, or the free one where it belongs.
+func (t *frameTable) slot(ip uint64) *frameSlot {
+	mask := uint64(len(t.slots) - 1)
+	for i := ip * 0x9e3779b97f4a7c15 >> 32; ; i++ {
+		if s := &t.slots[i&mask]; s.frame == nil || s.ip == ip {
+			return s
+		}
+	}
+}
+
+func (t *frameTable) grow() {
+	old := t.slots
+	t.slots = make([]frameSlot, max(16, 2*len(old)))
+	for _, s := range old {
+		if s.frame != nil {
+			*t.slot(s.ip) = s
+		}
+	}
+}
+
+// chains caches resolved parts of callchains by their bytes.
+type chains struct {
+	slots []chainSlot // 0, or a power of two
+	used  int
+}
+
+type chainSlot struct {
+	hash  uint64
+	chain *chain // nil: the slot is free, or its chain occurred only once
+	used  bool
+}
+
+type chain struct {
+	part    []byte
+	frames  []*Frame
+	samples int
+}
+
+var chainSeed = maphash.MakeSeed()
+
+// slot returns the slot of part, or the free one where it belongs.
+func (c *chains) slot(hash uint64, part []byte) *chainSlot {
+	mask := uint64(len(c.slots) - 1)
+	for i := hash; ; i++ {
+		s := &c.slots[i&mask]
+		if !s.used || s.hash == hash && (s.chain == nil || bytes.Equal(s.chain.part, part)) {
+			return s
+		}
+	}
+}
+
+func (c *chains) grow() {
+	old := c.slots
+	c.slots = make([]chainSlot, max(8, 2*len(old)))
+	mask := uint64(len(c.slots) - 1)
+	for _, s := range old {
+		if s.used {
+			i := s.hash
+			for c.slots[i&mask].used {
+				i++
+			}
+			c.slots[i&mask] = s
+		}
+	}
+}
+
+// arena is memory that a batch uses again from the start.
+type arena struct {
+	block []*Frame
+	used  int
+}
+
+func (a *arena) take(n int) []*Frame {
+	if a.used+n > len(a.block) {
+		a.block, a.used = make([]*Frame, max(n, 2*len(a.block), 4096)), 0
+	}
+	a.used += n
+	return a.block[a.used-n : a.used : a.used]
+}
+
+// take returns n values of a block, or of a new one if it has too few.
+func take[T any](block *[]T, n int) []T {
+	if n > len(*block) {
+		*block = make([]T, max(n, 4096))
+	}
+	part := (*block)[:n:n]
+	*block = (*block)[n:]
+	return part
+}

@@ -1,0 +1,223 @@
+package session
+
+import (
+	"strconv"
+	"sync"
+
+	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/symbolize"
+)
+
+// machine holds the threads and mappings of the recorded machine, after the records
+// applied so far.
+type machine struct {
+	file        *format.File
+	symbols     *symbolize.Symbolizer
+	keepExited  bool // see Options.KeepExited
+	keepRecords bool // each Map keeps its record, for Tasks
+
+	threads map[int32]*Thread // by TID
+	running int               // threads that run, as perf counts them
+	cpus    int               // 0 if unknown
+	cgroups map[uint64]string // paths by ID
+	kernel  kernel
+	jit     jitDumps
+	// bpfLines returns the source lines of BPF programs. The first call reads them.
+	bpfLines func() []format.BPFLine
+
+	// known holds all user mappings, dsos their DSOs. Processes of one program have
+	// equal mappings, and so share resolved frames.
+	known    map[mapKey]*Map
+	dsos     map[DSO]*DSO
+	ranks    map[string]int32       // of DSOs by name, see Session.Rank
+	buildIDs map[string]dso.BuildID // of the BUILD_ID section, by file name
+}
+
+func newMachine(opts *Options, keepRecords bool) *machine {
+	f := opts.File
+	m := &machine{
+		file:        f,
+		symbols:     opts.Symbols,
+		keepExited:  opts.KeepExited || f.Has(format.FeatureAuxtrace),
+		keepRecords: keepRecords,
+
+		threads:  map[int32]*Thread{},
+		running:  1, // the recorder, which runs before the first switch
+		cgroups:  map[uint64]string{},
+		kernel:   listedKernel(f),
+		bpfLines: sync.OnceValue(f.BPFLines),
+		known:    map[mapKey]*Map{},
+		dsos:     map[DSO]*DSO{},
+		ranks:    map[string]int32{},
+		buildIDs: map[string]dso.BuildID{},
+	}
+	entries, _ := f.BuildIDs() // ends at a damaged entry
+	for _, e := range entries {
+		m.buildIDs[e.Filename] = dso.NewBuildID(e.BuildID)
+	}
+	m.thread(0, 0).setComm("swapper")
+	if n, ok := f.NrCPUs(); ok {
+		m.cpus = int(n.Available)
+	}
+	return m
+}
+
+// apply updates the state with a side-band record.
+func (m *machine) apply(rec format.Record) {
+	switch r := rec.(type) {
+	case *format.Mmap:
+		m.mmap(r)
+	case *format.Comm:
+		m.thread(r.PID, r.TID).setComm(r.Comm)
+	case *format.Fork:
+		m.fork(r)
+	case *format.Exit:
+		m.running-- // an exiting thread has no record of its last switch
+		if !m.keepExited {
+			delete(m.threads, r.TID)
+		}
+	case *format.KSymbol:
+		m.ksymbol(r)
+	case *format.Switch:
+		if r.Misc&format.MiscSwitchOut != 0 {
+			m.running--
+		} else {
+			m.running++
+		}
+	case *format.Namespaces:
+		m.thread(r.PID, r.TID).namespaces = r.NS
+	case *format.Cgroup:
+		m.cgroups[r.CgroupID] = r.Path
+	}
+}
+
+// parallelism returns the number of running threads, limited to 1 up to the number
+// of CPUs, since context switches may be out of order (machine__resolve of
+// tools/perf/util/event.c).
+func (m *machine) parallelism() int {
+	n := m.running
+	if m.cpus > 0 {
+		n = min(n, m.cpus)
+	}
+	return max(n, 1)
+}
+
+// thread returns the thread. It creates an unknown thread, which shares its
+// process's mappings, and whose number is its name.
+func (m *machine) thread(pid, tid int32) *Thread {
+	if th, ok := m.threads[tid]; ok {
+		if th.PID < 0 {
+			th.PID = pid
+			m.join(th)
+		}
+		return th // even if pid differs: samples of a dying thread may lack it
+	}
+	number := ":" + strconv.Itoa(int(tid))
+	th := &Thread{PID: pid, TID: tid, Comm: number, FirstComm: number, parent: -1}
+	m.threads[tid] = th
+	m.join(th)
+	if th.leader == nil {
+		th.space = &process{&maps{}}
+	} else {
+		th.space = th.leader.space
+	}
+	return th
+}
+
+// join sets the leader of a thread that is not the first of its process.
+func (m *machine) join(th *Thread) {
+	if th.PID != th.TID && th.PID >= 0 {
+		th.leader = m.thread(th.PID, th.PID)
+	}
+}
+
+func (m *machine) fork(r *format.Fork) {
+	parent := m.thread(r.PPID, r.PTID)
+	if parent.PID != r.PPID { // an earlier process, whose EXIT is missing
+		delete(m.threads, r.PTID)
+		parent = m.thread(r.PPID, r.PTID)
+	}
+	delete(m.threads, r.TID)
+	th := m.thread(r.PID, r.TID)
+	th.parent = parent.TID
+	if parent.Named {
+		th.setComm(parent.Comm)
+	}
+	switch {
+	case r.PID == parent.PID:
+	case r.Ran: // MMAP records of its own follow
+		th.space = &process{&maps{}}
+	default:
+		th.space = &process{parent.space.clone()}
+	}
+}
+
+func (m *machine) mmap(r *format.Mmap) {
+	id := dso.NewBuildID(r.BuildID)
+	if id.IsZero() {
+		id = m.buildIDs[r.Filename]
+	}
+	switch r.Misc & format.MiscCPUModeMask {
+	case format.MiscKernel:
+		m.rank(m.kernel.mmap(r, id))
+	case format.MiscUser:
+		if mp := newMap(r, id); mp != nil {
+			p := m.thread(r.PID, r.TID).space
+			if m.keepRecords {
+				mp.record = r
+			} else {
+				mp = m.share(mp)
+			}
+			m.rank(mp)
+			p.maps = p.maps.with(mp)
+			m.jitDump(r, p, mp.DSO)
+		}
+	}
+}
+
+// share returns the mapping that is shared by all processes with an equal one.
+func (m *machine) share(mp *Map) *Map {
+	d, ok := m.dsos[*mp.DSO]
+	if !ok {
+		d = mp.DSO
+		m.dsos[*d] = d
+	}
+	mp.DSO = d
+	key := mapKey{mp.Start, mp.End, mp.Pgoff, mp.DSO, mp.perfMap}
+	if same, ok := m.known[key]; ok {
+		return same
+	}
+	m.known[key] = mp
+	return mp
+}
+
+// rank numbers the DSO of a new mapping.
+func (m *machine) rank(mp *Map) {
+	if _, ok := m.ranks[mp.DSO.Name]; !ok {
+		m.ranks[mp.DSO.Name] = int32(len(m.ranks) + 1)
+	}
+}
+
+// kernelMap returns the mapping of a kernel address, or nil.
+func (m *machine) kernelMap(ip uint64) *Map {
+	mp := m.kernel.find(ip)
+	if mp == nil && m.kernel.text != nil {
+		// The recorded mapping ends with .text: .init.text and other code lie
+		// after it.
+		if start, end := m.symbols.KernelRange(); ip >= start && ip < end {
+			mp = m.kernel.text
+		}
+	}
+	return mp
+}
+
+// locate returns the thread of a sample and the mapping of its instruction, or nil.
+func (m *machine) locate(s *format.Sample) (*Thread, *Map) {
+	m.jitUntil(s.Time)
+	th := m.thread(s.PID, s.TID)
+	if s.Misc&format.MiscCPUModeMask == format.MiscKernel {
+		return th, m.kernelMap(s.IP)
+	}
+	return th, th.space.find(s.IP)
+}

@@ -1,0 +1,47 @@
+package session
+
+import (
+	"gperf/format"
+	"gperf/unwind"
+)
+
+// Sample is a sample with its thread and frames. It belongs to its Batch:
+// Batch.Release invalidates it, with the bytes that it borrows from the file's
+// records (Raw, Callchain, UserStack, …). Frames and Thread stay valid.
+type Sample struct {
+	format.Sample
+	Thread *Thread // at the sample's time; its Comm may change later
+	Comm   string
+	Named  bool   // Comm is a name, not the thread's number
+	Leaf   *Frame // of the sample's IP
+	// Chain is the callchain. Release invalidates it except with
+	// WalkOptions.KeepChains.
+	Chain
+	// Unwound means that the user frames were unwound from a stack copy; End is the
+	// reason why they end.
+	Unwound bool
+	End     unwind.Reason
+
+	Cgroup string // path, "" if not recorded
+	// Parallelism is the number of the recording's threads that ran at the sample's
+	// time, at least 1; context switches change it.
+	Parallelism int
+	// Namespaces are the thread's at the sample's time, nil without NAMESPACES records.
+	Namespaces []format.Namespace
+	// Branches holds the addresses of the branch stack, from and to in turn
+	// (WalkOptions.Branches).
+	Branches []*Frame
+	Data     *Frame // of Addr (WalkOptions.Data)
+
+	maps *maps // of its process at the sample's time
+}
+
+// Guest reports whether the sample was taken in a virtual machine. The recording
+// has no mappings of guests: their addresses are not resolved.
+func (s *Sample) Guest() bool {
+	mode := s.Misc & format.MiscCPUModeMask
+	return mode == format.MiscGuestKernel || mode == format.MiscGuestUser
+}
+
+// inKernel reports whether the sampled instruction is the kernel's.
+func (s *Sample) inKernel() bool { return s.Misc&format.MiscCPUModeMask == format.MiscKernel }
