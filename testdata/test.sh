@@ -17,6 +17,8 @@ need ip iproute2
 need xz xz-utils
 need dwz dwz
 need debuginfod debuginfod
+need man man-db
+need /usr/share/bash-completion/bash_completion bash-completion
 install_needed || true
 [ "$(id -u)" = 0 ] || echo "not root: the tests that record skip" >&2
 

@@ -115,7 +115,7 @@ func completeFlag(c *cobra.Command, f *pflag.Flag) {
 				found = append(found, before+v)
 			}
 		}
-		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return found, cobra.ShellCompDirectiveNoFileComp
 	})
 }
 

@@ -77,9 +77,9 @@ func helpCommand() *cobra.Command {
 		}
 		return about.Help()
 	}
-	c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			for _, about := range c.Root().Commands() {
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) (names []string, _ cobra.ShellCompDirective) {
+		for _, about := range c.Root().Commands() {
+			if len(args) == 0 && !about.Hidden && strings.HasPrefix(about.Name(), typed) {
 				names = append(names, cobra.CompletionWithDesc(about.Name(), about.Short))
 			}
 		}
@@ -111,6 +111,9 @@ func printHelp(w io.Writer, c *cobra.Command) {
 
 // usageLines returns the forms of a command line.
 func usageLines(c *cobra.Command) []string {
+	if !c.HasParent() {
+		return []string{"gperf COMMAND [FLAGS]"}
+	}
 	lines := strings.Split(c.Use, "\n")
 	for i := range lines {
 		lines[i] = "gperf " + lines[i]
@@ -120,7 +123,7 @@ func usageLines(c *cobra.Command) []string {
 
 // printCommands prints the commands by group, and the topics.
 func printCommands(w io.Writer, root *cobra.Command) {
-	fmt.Fprint(w, "Usage: gperf COMMAND [FLAGS]\n")
+	fmt.Fprintln(w, "Usage:", usageLines(root)[0])
 	list := func(title, group string) {
 		fmt.Fprintf(w, "\n%s\n", title)
 		for _, c := range root.Commands() {
