@@ -34,7 +34,7 @@ func (o *annotateFlags) add(c *cobra.Command) {
 	o.input.addTo(c)
 	addFlags(c, "Functions", func(s *pflag.FlagSet) {
 		s.StringVarP(&o.symbol, "symbol", "s", "", "annotate this `symbol`, as the argument")
-		s.StringVarP(&o.dsos, "dsos", "d", "", "only functions of these DSOs, a `list`")
+		s.StringVarP(&o.dsos, "dsos", "d", "", "annotate only functions of these DSOs, a `list`")
 		s.BoolVarP(&o.Callers, "children", "g", false, "callers include the samples of their callees")
 		s.IntVar(&o.Context, "context", 10, "`n` instructions around an address")
 		s.StringVar(&o.percentLimit, "percent-limit", "", "hide functions below this `percent`")
@@ -42,20 +42,20 @@ func (o *annotateFlags) add(c *cobra.Command) {
 	addFlags(c, "Columns", func(s *pflag.FlagSet) {
 		s.BoolVarP(&o.samples, "show-nr-samples", "n", false, "print numbers of samples instead of percentages")
 		s.BoolVar(&o.period, "show-total-period", false, "print sums of periods instead of percentages")
-		s.StringVar(&o.percentType, "percent-type", "local-period", "`type`: local-hits, global-…")
+		s.StringVar(&o.percentType, "percent-type", "local-period", "`type` local|global-period|hits")
 	})
 	addFlags(c, "Code", o.addCode)
 }
 
 func (o *annotateFlags) addCode(s *pflag.FlagSet) {
-	s.StringVarP(&o.style, "disassembler-style", "M", "att", "`style`: att or intel")
+	s.StringVarP(&o.style, "disassembler-style", "M", "att", "use this `style`: att or intel")
 	s.BoolVar(&o.Raw, "asm-raw", false, "print the bytes of instructions")
 	s.BoolVar(&o.source, "source", true, "print source lines between the instructions")
 	s.BoolVarP(&o.NoSource, "no-source", "S", false, "do not print source lines")
-	s.BoolVarP(&o.Lines, "print-line", "l", false, "sum up source lines first")
+	s.BoolVarP(&o.Lines, "print-line", "l", false, "sum up source lines first, and print them")
 	s.BoolVarP(&o.FullPaths, "full-paths", "P", false, "print full paths of source files")
 	s.StringVar(&o.Sources.Prefix, "prefix", "", "read source files below this `directory`")
-	s.IntVar(&o.Sources.Strip, "prefix-strip", 0, "strip `n` directories from paths")
+	s.IntVar(&o.Sources.Strip, "prefix-strip", 0, "with --prefix: strip `n` directories of paths")
 	s.Bool("stdio", false, "")
 	s.String("objdump", "", "")
 	s.Bool("skip-missing", false, "")

@@ -37,24 +37,30 @@ type archiveFlags struct {
 	unpack bool
 }
 
+func (o *archiveFlags) addTo(c *cobra.Command) {
+	addFlags(c, "Input", func(s *pflag.FlagSet) {
+		s.StringArrayVarP(&o.input.paths, "input", "i", nil, inputUsage)
+		o.input.files.force = addForce(s)
+	})
+	addFlags(c, "Symbols", o.input.files.add)
+	addFlags(c, "Archive", o.add)
+}
+
 func (o *archiveFlags) add(s *pflag.FlagSet) {
-	s.StringArrayVarP(&o.input.paths, "input", "i", nil, inputUsage)
-	o.input.files.force = addForce(s)
-	o.input.files.add(s)
-	s.StringVarP(&o.output, "output", "o", "", "output `file` (default INPUT.zip)")
+	s.StringVarP(&o.output, "output", "o", "", "write this `file` (default INPUT.zip); - is stdout")
 	s.BoolVar(&o.mapped, "mapped", false, "pack mapped files without samples, too")
-	s.BoolVar(&o.noDebug, "no-debug", false, "omit debug information: no source lines")
-	s.BoolVar(&o.whole, "whole", false, "pack complete files")
-	s.BoolVar(&o.perf, "perf", false, "write perf archive's format (.tar.bz2)")
+	s.BoolVar(&o.noDebug, "no-debug", false, "omit debug information, for source lines")
+	s.BoolVar(&o.whole, "whole", false, "pack complete files, with all code and data")
+	s.BoolVar(&o.perf, "perf", false, "write perf archive's format (.tar.bz2, -o .tar)")
 	s.BoolVar(&o.all, "all", false, "with --perf: include the recording")
-	s.BoolVar(&o.unpack, "unpack", false, "unpack perf archive's file to ~/.debug")
-	s.StringVar(&o.exclude, "exclude-buildids", "", "exclude the files listed in `file`")
+	s.BoolVar(&o.unpack, "unpack", false, "unpack a file of perf archive to ~/.debug")
+	s.StringVar(&o.exclude, "exclude-buildids", "", "exclude files that match a line of this `file`")
 }
 
 func archiveCommand() *cobra.Command {
 	var o archiveFlags
 	c := readCommand(groupFiles, "archive", "pack a recording and its symbols for other machines")
-	addFlags(c, generalFlags, o.add)
+	o.addTo(c)
 	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout(), c.ErrOrStderr()) }
 	return c
 }

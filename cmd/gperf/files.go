@@ -23,10 +23,10 @@ type fileFlags struct {
 }
 
 func (f *fileFlags) add(s *pflag.FlagSet) {
-	s.StringVar(&f.symfs, "symfs", "", "ELF files only below this `directory`[,flat]")
-	s.StringVar(&f.sysroot, "sysroot", "", "ELF files below this `directory` first")
+	s.StringVar(&f.symfs, "symfs", "", "look for ELF files only below this `directory`[,flat]")
+	s.StringVar(&f.sysroot, "sysroot", "", "look for ELF files below this `directory` first")
 	s.StringVarP(&f.vmlinux, "vmlinux", "k", "", "read the kernel from this vmlinux `file`")
-	s.StringVar(&f.debuginfod, "debuginfod", "", "`URLs` (default $DEBUGINFOD_URLS), or no")
+	s.StringVar(&f.debuginfod, "debuginfod", "", "fetch from `URLs` (default $DEBUGINFOD_URLS); no: none")
 }
 
 // files locates ELF files, on this machine and on debuginfod servers.
@@ -70,8 +70,8 @@ func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
 	return l
 }
 
-// tell lists the servers that failed.
-func (l *files) tell(stderr io.Writer) {
+// warnServers lists the servers that failed.
+func (l *files) warnServers(stderr io.Writer) {
 	if l.servers == nil {
 		return
 	}

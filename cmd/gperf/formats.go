@@ -34,17 +34,17 @@ var foldedOnly = []string{barePID, bareTID, "kernel", "jit", "all", "addrs", "in
 // formatNames lists the values of --format.
 var formatNames = []string{"text", "folded", "pprof", "flamegraph"}
 
-const formatHelp = "`format`: text, folded, pprof, flamegraph"
+const formatHelp = "write `format` folded, pprof or flamegraph"
 
 func (o *formatFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&o.format, "format", "text", formatHelp)
-	s.StringVarP(&o.output, "output", "o", "", "with --format: write to this `file`")
+	s.StringVarP(&o.output, "output", "o", "", "with --format: write to this `file`, not to stdout")
 	s.BoolVar(&o.folded.Kernel, "kernel", false, "folded: append _[k] to kernel functions")
 	s.BoolVar(&o.folded.JIT, "jit", false, "folded: append _[j] to JIT functions")
 	s.BoolVar(&o.all, "all", false, "folded: same as --kernel --jit")
 	s.BoolVar(&o.folded.Addrs, "addrs", false, "folded: print addresses without a symbol")
 	s.BoolVar(&o.folded.Inline, "inline", false, "folded: print inline frames")
-	s.BoolVar(&o.folded.Event, "by-event", false, "folded: stacks of all events, by event")
+	s.BoolVar(&o.folded.Event, "by-event", false, "folded: print all events, their names as roots")
 	s.BoolVar(&o.noInline, "no-inline", false, "do not print inline frames")
 	s.BoolVar(&o.folded.PID, barePID, false, "")
 	s.BoolVar(&o.folded.TID, bareTID, false, "")
@@ -108,14 +108,14 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 		return err
 	}
 	chains := false
-	var tell []func() error
+	var warnings []func() error
 	for _, in := range inputs {
 		skipped, err := c.Add(in.session)
 		if err != nil {
 			in.warn(stderr, skipped)
 			return in.Wrap(err)
 		}
-		tell = append(tell, func() error { return in.warn(stderr, skipped) })
+		warnings = append(warnings, func() error { return in.warn(stderr, skipped) })
 		chains = chains || in.hasCallchains()
 	}
 	if !chains {
@@ -125,8 +125,8 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 		fmt.Fprintf(stderr, "gperf %s: omitted %d samples of %s, as stackcollapse-perf.pl does; --by-event folds all events\n", command, samples, strings.Join(events, ", "))
 	}
 	err = o.write(c, stdout) // reads symbols: warnings about them come later
-	for _, tell := range tell {
-		incomplete := tell()
+	for _, warn := range warnings {
+		incomplete := warn()
 		err = cmp.Or(err, incomplete)
 	}
 	return err

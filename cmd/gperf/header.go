@@ -19,7 +19,7 @@ type headerFlags struct {
 func (o *headerFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&o.header, "header", false, "print the header of the recording first")
 	s.BoolVar(&o.headerOnly, "header-only", false, "print only the header of the recording")
-	s.BoolVarP(&o.info, "show-info", "I", false, "with --header: topology of CPUs and caches, too")
+	s.BoolVarP(&o.info, "show-info", "I", false, "with --header: print the topology of CPUs and caches")
 }
 
 // print prints the header if a flag requests it; done is true for --header-only.

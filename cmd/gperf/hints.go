@@ -75,7 +75,7 @@ func hint(err error) string {
 	case errors.As(err, &open):
 		return openHint(open)
 	case errors.As(err, &tracefs):
-		return whole(doctor.This().WhyNoTracefs(tracefs.Err))
+		return line(doctor.This().WhyNoTracefs(tracefs.Err))
 	case errors.As(err, &ring):
 		return ringHint(ring)
 	case errors.As(err, &out):
@@ -84,7 +84,7 @@ func hint(err error) string {
 		return "         The limit can be raised via /proc/sys/kernel/perf_event_max_sample_rate;\n" +
 			"         the kernel lowers it if sampling takes too long.\n"
 	case errors.Is(err, record.ErrKernelHidden):
-		return whole(doctor.This().WhyHidden())
+		return line(doctor.This().WhyHidden())
 	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
 		return "Each raw tracepoint needs three open files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
 	case errors.Is(err, syscall.EMFILE):
@@ -109,7 +109,7 @@ func debugHint(e *vars.NoDebugError) string {
 func openHint(e *record.OpenError) string {
 	switch {
 	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM), errors.Is(e.Err, syscall.ENOSYS):
-		return whole(doctor.This().WhyNotOpened(doctor.NeedOf(e.Event.Type, e.Event.Flags, e.TID < 0), e.TID, e.Err))
+		return line(doctor.This().WhyNotOpened(doctor.NeedOf(e.Event.Type, e.Event.Flags, e.TID < 0), e.TID, e.Err))
 	case errors.Is(e.Err, syscall.ENOENT) && e.Event.Cgroup != "":
 		return "The kernel has no perf events for this cgroup. Its perf_event controller may belong to another hierarchy\n" +
 			"(/proc/cgroups, /proc/mounts), or, in cgroup v2, no controller was enabled for it:\n" +
@@ -140,8 +140,8 @@ func openHint(e *record.OpenError) string {
 	return ""
 }
 
-// whole appends a newline to a sentence that is not empty.
-func whole(s string) string {
+// line appends a newline to a sentence that is not empty.
+func line(s string) string {
 	if s == "" {
 		return ""
 	}

@@ -38,13 +38,13 @@ func nearFunctions(name string, names []string) []string {
 	if l := suggest.Names(name, names); len(l) > 0 {
 		return l
 	}
-	whole := map[string]string{}
+	byEnd := map[string]string{}
 	for _, n := range names {
-		whole[n[strings.LastIndexAny(n, ":./")+1:]] = n
+		byEnd[n[strings.LastIndexAny(n, ":./")+1:]] = n
 	}
-	l := suggest.Names(name, slices.Sorted(maps.Keys(whole)))
+	l := suggest.Names(name, slices.Sorted(maps.Keys(byEnd)))
 	for i, last := range l {
-		l[i] = whole[last]
+		l[i] = byEnd[last]
 	}
 	return l
 }

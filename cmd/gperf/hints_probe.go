@@ -46,7 +46,7 @@ func accessHint(e *probe.AccessError) string {
 	case errors.Is(e.Err, fs.ErrNotExist):
 		return fmt.Sprintf("It was built without CONFIG_%s_EVENTS. `gperf list tracepoint` lists the available tracepoints.\n", strings.ToUpper(kind))
 	case errors.Is(e.Err, fs.ErrPermission):
-		return whole(doctor.This().WhyNotWritten())
+		return line(doctor.This().WhyNotWritten())
 	case errors.Is(e.Err, syscall.EROFS):
 		return "tracefs is mounted read-only:    mount -o remount,rw /sys/kernel/tracing\n"
 	}

@@ -53,7 +53,7 @@ func (in *inputFlags) addFile(s *pflag.FlagSet) {
 	s.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
 	in.files.force = addForce(s)
 	s.BoolVar(&in.strict, "strict", false, "stop at the first error in the file")
-	s.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without symbols; print more")
+	s.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without symbols; report: print more")
 }
 
 func (in *inputFlags) addSymbols(s *pflag.FlagSet) {
@@ -63,14 +63,14 @@ func (in *inputFlags) addSymbols(s *pflag.FlagSet) {
 }
 
 func (in *inputFlags) addFilters(s *pflag.FlagSet) {
-	s.StringVarP(&in.cpus, "cpu", "C", "", "only samples of these CPUs, a `list` as 0,2-3")
-	s.StringVar(&in.pids, "pid", "", "only samples of these PIDs, a `list`")
-	s.StringVar(&in.tids, "tid", "", "only samples of these TIDs, a `list`")
+	s.StringVarP(&in.cpus, "cpu", "C", "", "show only samples of these CPUs, a `list` such as 0,2-3")
+	s.StringVar(&in.pids, "pid", "", "show only samples of these PIDs, a `list`")
+	s.StringVar(&in.tids, "tid", "", "show only samples of these TIDs, a `list`")
 	s.SetAnnotation("pid", bareKey, []string{"--" + barePID})
 	s.SetAnnotation("tid", bareKey, []string{"--" + bareTID})
-	s.StringVarP(&in.comms, "comms", "c", "", "only samples of threads with these names, a `list`")
-	s.BoolVar(&in.guests, "guest", false, "samples of virtual machines, too, without symbols")
-	s.StringVar(&in.times, "time", "", "only `ranges`: START,STOP in seconds, 10%-20% or 10%/2")
+	s.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
+	s.BoolVar(&in.guests, "guest", false, "show samples of virtual machines, too, without symbols")
+	s.StringVar(&in.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
 }
 
 // input is an open recording with its session.
@@ -217,11 +217,11 @@ func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
 		fmt.Fprintf(stderr, "gperf: %d records arrived too late and may be out of order\n", s.Late)
 	}
 	in.warnSkipped(stderr, skipped)
-	in.files.tell(stderr)
+	in.files.warnServers(stderr)
 	if err := s.KernelProblem(); err != nil {
 		fmt.Fprintf(stderr, "gperf: no %v\n", err)
 	}
-	in.tellUnresolved(stderr)
+	in.warnUnresolved(stderr)
 	damaged := skipped.Count > 0 || len(in.File.Warnings) > 0 && in.File.Complete
 	if in.File.Truncated || damaged && s.Walked() && s.Samples == 0 {
 		return errReported

@@ -24,8 +24,8 @@ func programName(arg0 string) string {
 	return "gperf"
 }
 
-// warnUnresolved lists the unresolved files with perf's messages.
-func (in *input) warnUnresolved(stderr io.Writer) {
+// warnAsPerf lists the unresolved files with perf's messages.
+func (in *input) warnAsPerf(stderr io.Writer) {
 	for _, u := range in.session.Symbols.Unresolved() {
 		switch {
 		case !isFile(u.Path):

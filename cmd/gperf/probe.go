@@ -223,11 +223,11 @@ func (f *probeFlags) delete() error {
 	if err != nil {
 		return err
 	}
-	gone := l
+	deleted := l
 	if !f.dryRun {
-		gone, err = f.deleteNow(l)
+		deleted, err = f.deleteNow(l)
 	}
-	for _, p := range gone {
+	for _, p := range deleted {
 		f.say("Removed event: %s\n", p.String())
 	}
 	return err
@@ -238,23 +238,23 @@ func (f *probeFlags) delete() error {
 const killedTakes = 2 * time.Minute
 
 // deleteNow deletes probes. It waits for leftovers that are still in use.
-func (f *probeFlags) deleteNow(l []probe.Installed) (gone []probe.Installed, err error) {
+func (f *probeFlags) deleteNow(l []probe.Installed) (deleted []probe.Installed, err error) {
 	p := newProgress("probe", f.stderr, f.quiet)
 	defer p.end()
-	removing := func(n, of int) { p.report("removing probes", len(gone)+n, len(gone)+of) }
+	removing := func(n, of int) { p.report("removing probes", len(deleted)+n, len(deleted)+of) }
 	end := time.Now().Add(killedTakes)
 	for len(f.args) == 0 && probe.Closing(l) && time.Now().Before(end) { // attempts to delete would slow the kernel down
 		p.report("waiting to remove probes", 0, len(l))
 		time.Sleep(interval)
 	}
 	for ; ; time.Sleep(interval) {
-		some, err := probe.Delete(&f.tracefs, l, removing)
-		gone = append(gone, some...)
+		now, err := probe.Delete(&f.tracefs, l, removing)
+		deleted = append(deleted, now...)
 		if len(f.args) > 0 || !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {
-			return gone, err
+			return deleted, err
 		}
 		l = slices.DeleteFunc(l, func(p probe.Installed) bool {
-			return slices.ContainsFunc(some, func(q probe.Installed) bool { return p.String() == q.String() })
+			return slices.ContainsFunc(now, func(q probe.Installed) bool { return p.String() == q.String() })
 		})
 	}
 }

@@ -26,12 +26,12 @@ type controlFlags struct {
 }
 
 func (f *controlFlags) add(s *pflag.FlagSet, o *record.Options) {
-	s.StringVarP(&f.pages, "mmap-pages", "m", "", "`size` per CPU: pages, or bytes with K, M, G")
-	s.BoolVar(&o.Overwrite, "overwrite", false, "keep the newest samples; write on SIGUSR2, at the end")
+	s.StringVarP(&f.pages, "mmap-pages", "m", "", "ring `size` per CPU: pages, or bytes with K, M, G")
+	s.BoolVar(&o.Overwrite, "overwrite", false, "keep the newest samples; write on SIGUSR2 and the end")
 	s.BoolVar(&o.NoBuffering, "no-buffering", false, "read each sample from the ring immediately")
 	s.IntVarP(&o.Realtime, "realtime", "r", 0, "record with this SCHED_FIFO `priority`")
-	s.StringVarP(&f.delay, "delay", "D", "", "`ms` before the start; -1: disabled; or 10-20,30-40")
-	s.StringVarP(&f.clock, "clockid", "k", "", "`clock`: monotonic, realtime, boottime, tai, …")
+	s.StringVarP(&f.delay, "delay", "D", "", "start after this many `ms`; -1: disabled; 10-20: range")
+	s.StringVarP(&f.clock, "clockid", "k", "", "use this `clock`: monotonic, realtime, boottime, tai")
 	s.StringVar(&f.control, "control", "", "read commands from `fd:N[,N]` or fifo:PATH[,PATH]")
 }
 

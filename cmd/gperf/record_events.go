@@ -45,10 +45,10 @@ type eventFlags struct {
 }
 
 func (f *eventFlags) add(s *pflag.FlagSet) {
-	s.VarP(argFunc(f.addEvents), "event", "e", "record these `events` (default cycles)")
-	s.Var(argFunc(f.addFilter), "filter", "filter the preceding -e by `fields` of the event")
+	s.VarP(argFunc(f.addEvents), "event", "e", "record these `events` (default cycles), a list")
+	s.Var(argFunc(f.addFilter), "filter", "filter the preceding -e by this `expression`")
 	s.BoolFunc("exclude-perf", "exclude gperf's own activity from the preceding -e", f.excludePerf)
-	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: `cgroups`, one per event or one for all")
+	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: record `cgroups`: one per event, or one")
 }
 
 func (f *eventFlags) addEvents(list string) error {

@@ -23,15 +23,15 @@ type outputFlags struct {
 
 func (f *outputFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.StringVarP(&o.Output, "output", "o", "perf.data", "`file`, or - for a pipe")
-	s.StringVarP(&f.compress, "compression-level", "z", "0", "zstd `level`, 1 to 22")
+	s.StringVarP(&f.compress, "compression-level", "z", "0", "compress with zstd at this `level`, 1 to 22")
 	s.Lookup("compression-level").NoOptDefVal = "1"
-	s.StringVar(&f.switchTo, "switch-output", "", "new file on SIGUSR2, or `when`: 100M, 10m")
+	s.StringVar(&f.switchTo, "switch-output", "", "start a new file on SIGUSR2, or `when`: 10m")
 	s.Lookup("switch-output").NoOptDefVal = "signal"
 	s.StringArrayVar(&f.switchEvents, "switch-output-event", nil, "start a new file at these `events`")
 	s.IntVar(&o.Switch.MaxFiles, "switch-max-files", 0, "keep only the last `n` files")
 	s.BoolVar(&o.Timestamp, "timestamp-filename", false, "append the time to the file name")
-	s.StringVar(&f.maxSize, "max-size", "", "stop at this `size`, with B, K, M, G")
-	s.BoolVar(&o.Kcore, "kcore", false, "directory with a copy of /proc/kcore")
+	s.StringVar(&f.maxSize, "max-size", "", "stop at this file `size`, with B, K, M, G")
+	s.BoolVar(&o.Kcore, "kcore", false, "write a directory with a copy of /proc/kcore")
 }
 
 const maxCompressionLevel = 22

@@ -56,7 +56,7 @@ func (f *sampleFlags) add(s *pflag.FlagSet, o *record.Options) {
 		bit         format.SampleType
 		help        string
 	}{
-		{"data", "d", format.SampleAddr, "data address, --sample-mem-info, --data-mmap"},
+		{"data", "d", format.SampleAddr, "data address; implies --sample-mem-info"},
 		{"phys-data", "", format.SamplePhysAddr, "physical data address"},
 		{"data-page-size", "", format.SampleDataPageSize, "page size of the data address"},
 		{"code-page-size", "", format.SampleCodePageSize, "page size of the code address"},
@@ -70,13 +70,13 @@ func (f *sampleFlags) add(s *pflag.FlagSet, o *record.Options) {
 	} {
 		s.VarPF(sampleBit{&o.Sample, b.bit}, b.name, b.short, b.help).NoOptDefVal = "true"
 	}
-	s.StringVarP(&f.intrRegs, "intr-regs", "I", "", "`registers` (default all; =? lists them)")
-	s.StringVar(&f.userRegs, "user-regs", "", "`registers` of user space (default all)")
+	s.StringVarP(&f.intrRegs, "intr-regs", "I", "", "`registers` at the interrupt (=? lists them)")
+	s.StringVar(&f.userRegs, "user-regs", "", "`registers` of user space (=? lists them)")
 	for _, name := range []string{"intr-regs", "user-regs"} {
 		s.Lookup(name).NoOptDefVal = anyRegister
 	}
 	s.BoolVarP(&f.branchAny, "branch-any", "b", false, "taken branches of any type")
-	s.StringVarP(&f.branchFilter, "branch-filter", "j", "", "branches of `types`: any, any_call, cond, u")
+	s.StringVarP(&f.branchFilter, "branch-filter", "j", "", "taken branches of `types` any, any_call, cond, u")
 	s.BoolVarP(&o.Raw, "raw-samples", "R", false, "raw data (default for tracepoints)")
 	s.BoolVar(&o.AllCgroups, "all-cgroups", false, "cgroup")
 	s.BoolVar(&o.RunningTime, "running-time", false, "with :S: times enabled and running")
@@ -141,9 +141,9 @@ func (f *sideBandFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.BoolVar(&f.buildIDMmap, "buildid-mmap", true, "record build IDs in MMAP2 records (Linux 5.12)")
 	s.BoolVarP(&o.NoBuildID, "no-buildid", "B", false, "do not write the table of build IDs")
 	s.BoolVarP(&f.ignored, "no-buildid-cache", "N", false, "do not update the build-ID cache (always)")
-	s.StringVar(&f.synth, "synth", "all", "`kinds` to make: no, task, mmap, cgroup")
+	s.StringVar(&f.synth, "synth", "all", "synthesize `kinds`: no, task, mmap, …")
 	s.BoolVar(&o.TailSynth, "tail-synthesize", false, "synthesize records of running processes at the end")
-	s.BoolVar(&f.ignored, "timestamp-boundary", false, "record first and last time (always)")
+	s.BoolVar(&f.ignored, "timestamp-boundary", false, "record the first and last time (always)")
 }
 
 func (f *sideBandFlags) apply(o *record.Options) error {

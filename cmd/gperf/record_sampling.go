@@ -19,7 +19,7 @@ type samplingFlags struct {
 }
 
 func (f *samplingFlags) add(s *pflag.FlagSet, o *record.Options) {
-	s.StringVarP(&f.freq, "freq", "F", "", "sample at this rate in `Hz`, or max (default 4000)")
+	s.StringVarP(&f.freq, "freq", "F", "", "sample at this `frequency` in Hz, or max (default 4000)")
 	s.Uint64VarP(&f.period, "count", "c", 0, "event period: one sample every `n` events")
 	s.BoolVar(&f.strict, "strict-freq", false, "fail if the kernel does not allow this frequency")
 	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "record side-band events only, no samples")
@@ -60,7 +60,7 @@ type stackFlags struct {
 }
 
 func (f *stackFlags) add(s *pflag.FlagSet, o *record.Options) {
-	s.BoolVarP(&f.g, "stacks", "g", false, "record callchains, as --call-graph dwarf")
+	s.BoolVarP(&f.g, "stacks", "g", false, "record callchains, of user space by dwarf")
 	s.StringVar(&f.callGraph, "call-graph", "", "`method`: dwarf, dwarf,copy[,SIZE], fp, lbr, no")
 	s.Uint16Var(&o.MaxStack, "max-stack", 0, "limit callchains to `n` frames")
 	s.BoolVar(&o.KernelChain, "kernel-callchains", false, "record kernel callchains only")

@@ -49,22 +49,22 @@ func (o *reportFlags) add(c *cobra.Command) {
 	addFlags(c, "Table", o.addTable)
 	addFlags(c, "Callchains", o.addCallchains)
 	addFlags(c, "Selection", func(s *pflag.FlagSet) {
-		s.StringVarP(&o.dsos, "dsos", "d", "", "only samples in these DSOs, a `list`")
-		s.StringVarP(&o.symbols, "symbols", "S", "", "only samples in these functions, a `list`")
+		s.StringVarP(&o.dsos, "dsos", "d", "", "show only samples in these DSOs, a `list`")
+		s.StringVarP(&o.symbols, "symbols", "S", "", "show only samples in these functions, a `list`")
 		o.view.addSelection(s)
 	})
 	addFlags(c, "Columns", func(s *pflag.FlagSet) {
 		s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "show the number of samples of each entry")
 		s.BoolVar(&o.Period, "show-total-period", false, "show the sum of periods of each entry")
-		s.BoolVar(&o.CPUModes, "show-cpu-utilization", false, "shares of kernel and user space, too")
+		s.BoolVar(&o.CPUModes, "show-cpu-utilization", false, "show the shares of kernel and user space")
 		s.BoolVar(&o.CPUModes, "showcpuutilization", false, "") // the name in perf's manual
-		s.StringVarP(&o.Separator, "field-separator", "t", "", "separate columns by this `char`")
+		s.StringVarP(&o.Separator, "field-separator", "t", "", "separate columns by this `char`, without padding")
 		hide(s, "showcpuutilization")
 		o.view.addColumns(s)
 	})
 	addFlags(c, "Other output", func(s *pflag.FlagSet) {
 		o.head.add(s)
-		s.BoolVar(&o.stats, "stats", false, "print only numbers of records and samples")
+		s.BoolVar(&o.stats, "stats", false, "print only the numbers of records and samples by type")
 		o.view.addOther(s)
 	})
 	addFlags(c, "Formats for other tools", o.formats.add)
@@ -72,9 +72,9 @@ func (o *reportFlags) add(c *cobra.Command) {
 }
 
 func (o *reportFlags) addTable(s *pflag.FlagSet) {
-	s.StringVarP(&o.Sort, "sort", "s", "", "sort by these `keys`: gperf help sort")
-	s.StringVarP(&o.Fields, "fields", "F", "", "show these `keys` as columns")
-	s.StringVarP(&o.parent, "parent", "p", report.DefaultParent, "`regex` of key parent")
+	s.StringVarP(&o.Sort, "sort", "s", "", "sort by these `keys` (gperf help sort)")
+	s.StringVarP(&o.Fields, "fields", "F", "", "show these `keys` as columns (gperf help sort)")
+	s.StringVarP(&o.parent, "parent", "p", report.DefaultParent, "key parent: this `regex`")
 	s.BoolVar(&o.RawTrace, "raw-trace", false, "print tracepoint fields as raw numbers")
 	s.BoolVarP(&o.branches, "branch-stack", "b", false, "count branches (default for recordings with -b)")
 	s.BoolVar(&o.noBranches, "no-branch-stack", false, "count samples even if branches were recorded")
@@ -89,12 +89,12 @@ func (o *reportFlags) addTable(s *pflag.FlagSet) {
 }
 
 func (o *reportFlags) addCallchains(s *pflag.FlagSet) {
-	s.StringVarP(&o.graph, "call-graph", "g", "graph", "`form` of callchains, see above")
+	s.StringVarP(&o.graph, "call-graph", "g", "graph", "use this `form`, see above")
 	s.SetAnnotation("call-graph", bareKey, []string{"--call-graph=" + graphDefault})
 	s.BoolVar(&o.noGraph, "no-call-graph", false, "do not show callchains, as -g none")
 	s.BoolVarP(&o.inverted, "inverted", "G", false, "start callchains at the caller, as -g caller")
 	s.BoolVar(&o.children, "children", true, "callers include the samples of their callees")
-	s.BoolVar(&o.NoChildren, "no-children", false, "count samples only in their own function")
+	s.BoolVar(&o.NoChildren, "no-children", false, "count samples only in the function itself")
 	s.IntVar(&o.MaxStack, "max-stack", maxStack, maxStackHelp)
 	o.view.addCallchains(s)
 	hide(s, "children")

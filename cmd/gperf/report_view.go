@@ -35,26 +35,26 @@ type viewFlags struct {
 
 func (o *viewFlags) addTable(s *pflag.FlagSet) {
 	s.BoolVarP(&o.hierarchy, "hierarchy", "H", false, "nest entries by sort key; {key,key} is one level")
-	s.BoolVar(&o.latency, "latency", false, "sort by latency (record --latency)")
-	s.StringVar(&o.quantum, "time-quantum", "100ms", "key time: resolution, a `time`")
+	s.BoolVar(&o.latency, "latency", false, "sort by latency (needs gperf record --latency)")
+	s.StringVar(&o.quantum, "time-quantum", "100ms", "key time: resolution as a `time`")
 	s.BoolVar(&o.ns, "ns", false, "key time: show nanoseconds")
 }
 
 func (o *viewFlags) addCallchains(s *pflag.FlagSet) {
-	s.StringVar(&o.ignoreCallees, "ignore-callees", "", "-g callee: merge callees of `pattern`")
+	s.StringVar(&o.ignoreCallees, "ignore-callees", "", "with -g callee: merge callees into `pattern`")
 }
 
 func (o *viewFlags) addSelection(s *pflag.FlagSet) {
-	s.StringVar(&o.symbolFilter, "symbol-filter", "", "only entries whose symbol contains this `text`")
+	s.StringVar(&o.symbolFilter, "symbol-filter", "", "show only entries with this `text` in the symbol")
 	s.StringVar(&o.percentLimit, "percent-limit", "", "hide entries below this `percent`")
-	s.BoolVarP(&o.onlyParents, "exclude-other", "x", false, "only entries whose callers match --parent")
+	s.BoolVarP(&o.onlyParents, "exclude-other", "x", false, "show only entries with callers of key parent")
 	s.BoolVarP(&o.hideUnnamed, "hide-unresolved", "U", false, "hide samples and callers without a symbol")
-	s.StringVar(&o.parallelism, "parallelism", "", "only samples at these numbers of threads, a `list`")
+	s.StringVar(&o.parallelism, "parallelism", "", "show only samples at this parallelism, a `list`")
 }
 
 func (o *viewFlags) addColumns(s *pflag.FlagSet) {
-	s.StringVarP(&o.widths, "column-widths", "w", "", "`widths`, a list; 0: as needed")
-	s.StringVar(&o.percentage, "percentage", "absolute", "`base`: absolute or relative")
+	s.StringVarP(&o.widths, "column-widths", "w", "", "set column `widths`, a list; 0 means as needed")
+	s.StringVar(&o.percentage, "percentage", "absolute", "use this `base`: relative")
 }
 
 func (o *viewFlags) addOther(s *pflag.FlagSet) {
@@ -62,7 +62,7 @@ func (o *viewFlags) addOther(s *pflag.FlagSet) {
 	s.BoolVar(&o.tasks, "tasks", false, "print only the threads of the recording as a tree")
 	s.BoolVar(&o.mmaps, "mmaps", false, "print only the threads and the maps of their processes")
 	s.BoolVarP(&o.threads, "threads", "T", false, "append the event counts of each thread (gperf record -s)")
-	s.StringVar(&o.pretty, "pretty", "normal", "-T: `style` normal or raw")
+	s.StringVar(&o.pretty, "pretty", "normal", "with -T: line `style`, normal or raw")
 }
 
 func (o *viewFlags) addGeneral(s *pflag.FlagSet) {

@@ -50,8 +50,8 @@ func (o *scriptFlags) add(c *cobra.Command) {
 	o.input.addTo(c)
 	addFlags(c, "Selection", func(s *pflag.FlagSet) { o.lines.where.add(s, "") })
 	addFlags(c, "Lines", func(s *pflag.FlagSet) {
-		s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields`: gperf help fields")
-		s.StringVar(&o.compat, "compat", "7.3", "print as this `perf`: 7.3 or 6.1")
+		s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields` (gperf help fields)")
+		s.StringVar(&o.compat, "compat", "7.3", "print as `perf` 7.3 or 6.1 does")
 		s.BoolVar(&o.ns, "ns", false, "print times in nanoseconds")
 		s.BoolVar(&o.fullPath, "full-source-path", false, "print the full path in fields srcline and srcfile")
 		o.lines.add(s)
@@ -69,7 +69,7 @@ func (o *scriptFlags) add(c *cobra.Command) {
 	})
 	addFlags(c, "Other output", func(s *pflag.FlagSet) {
 		o.head.add(s)
-		s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print offset, bytes and fields of records")
+		s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print the offset, bytes and fields of each record")
 		s.BoolVarP(&o.lines.list, "list", "l", false, "list perf's scripts that gperf implements")
 		addIdle(s, scriptIdleFlags)
 	})

@@ -72,9 +72,9 @@ type whereFlags struct {
 
 // add defines the flags; letter is the shorthand of --dsos.
 func (o *whereFlags) add(s *pflag.FlagSet, letter string) {
-	s.StringVarP(&o.dsos, "dsos", letter, "", "only samples in these DSOs, a `list`")
-	s.StringVarP(&o.symbols, "symbols", "S", "", "only samples in functions, at addresses, a `list`")
-	s.Uint64Var(&o.addrRange, "addr-range", 0, "-S: match this many `bytes` from an address")
+	s.StringVarP(&o.dsos, "dsos", letter, "", "print only samples in these DSOs, a `list`")
+	s.StringVarP(&o.symbols, "symbols", "S", "", "print only samples in these functions, a `list`")
+	s.Uint64Var(&o.addrRange, "addr-range", 0, "with -S: match this many `bytes` from each address")
 }
 
 func (o *whereFlags) where() session.Where {

@@ -47,7 +47,7 @@ var otherCommands = []struct{ name, way string }{
 	{"stat", "gperf takes samples and does not count; `gperf report --stats` prints how many samples perf.data has of each event"},
 	{"test", "perf test tests perf"},
 	{"timechart", "`gperf record -a -e 'sched:*,power:*'`, then `perf timechart -i perf.data`"},
-	{"top", "record for some seconds, then look: `gperf record -a -g -- sleep 5`, then `gperf report`"},
+	{"top", "record for a few seconds, then look: `gperf record -a -g -- sleep 5`, then `gperf report`"},
 	{"trace", "`gperf record -e 'raw_syscalls:*' COMMAND`, then `perf trace -i perf.data`"},
 }
 

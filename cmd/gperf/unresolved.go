@@ -17,11 +17,11 @@ const (
 	minUnresolved = 0.01
 )
 
-// tellUnresolved lists the files that gperf could not symbolize, with the reason and the
+// warnUnresolved lists the files that gperf could not symbolize, with the reason and the
 // build ID. It only counts files with few samples.
-func (in *input) tellUnresolved(stderr io.Writer) {
+func (in *input) warnUnresolved(stderr io.Writer) {
 	if self == perfName {
-		in.warnUnresolved(stderr)
+		in.warnAsPerf(stderr)
 		return
 	}
 	const debug = "install their debug packages (-dbgsym, -dbg), or name a server (--debuginfod=URL)"
@@ -30,7 +30,7 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 	few := 0
 	for _, u := range in.session.Symbols.Unresolved() {
 		switch {
-		case !isFile(u.Path) && u.Path != dso.VDSO: // tell reports the kernel
+		case !isFile(u.Path) && u.Path != dso.VDSO: // warn reports the kernel
 		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // most addresses have a symbol
 		case shares[session.DSOFile{Path: u.Path, ID: u.ID}] < minUnresolved:
 			few++
@@ -44,8 +44,8 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 	if in.Packed != nil {
 		way = "the archive does not contain them; copy the files with these build IDs (--symfs)"
 	}
-	in.tellFiles(stderr, "addresses in %d %s have no names: "+way, missing)
-	in.tellFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
+	in.listFiles(stderr, "addresses in %d %s have no names: "+way, missing)
+	in.listFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
 	if few > 0 {
 		more := ""
 		if len(missing)+len(stripped) > 0 {
@@ -57,16 +57,16 @@ func (in *input) tellUnresolved(stderr io.Writer) {
 		fmt.Fprintf(stderr, "gperf: %v\n", err)
 	}
 	if in.lines {
-		in.tellFiles(stderr, "addresses in %d %s have no source lines: "+debug,
+		in.listFiles(stderr, "addresses in %d %s have no source lines: "+debug,
 			slices.DeleteFunc(in.session.Symbols.Lineless(), func(u symbolize.Unresolved) bool {
 				return slices.ContainsFunc(missing, func(m symbolize.Unresolved) bool { return m.Path == u.Path })
 			}))
 	}
 }
 
-// tellFiles prints the line what, with the number of files and "file" or "files" filled in,
+// listFiles prints the line what, with the number of files and "file" or "files" filled in,
 // and lists the files.
-func (in *input) tellFiles(stderr io.Writer, what string, l []symbolize.Unresolved) {
+func (in *input) listFiles(stderr io.Writer, what string, l []symbolize.Unresolved) {
 	if len(l) == 0 {
 		return
 	}
