@@ -7,6 +7,7 @@ import (
 
 	"gperf/format"
 	"gperf/record/event"
+	"gperf/record/perfevent"
 	"gperf/record/synth"
 	"gperf/record/tracefs"
 )
@@ -131,14 +132,9 @@ func (o *Options) notice(what error) {
 
 const defaultFreq = 4000 // Hz
 
-// MaxFreq is the highest sampling frequency that the kernel allows, in Hz.
-func MaxFreq() uint64 {
-	return uint64(max(1, sysctl("/proc/sys/kernel/perf_event_max_sample_rate", 100000)))
-}
-
 // capFreq lowers the frequency to the kernel's maximum.
 func (o *Options) capFreq() {
-	limit := MaxFreq()
+	limit := perfevent.MaxFreq()
 	switch {
 	case o.Freq > limit:
 		o.notice(&FreqError{o.Freq, limit})
@@ -162,8 +158,8 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 	}
 	// Side band is needed before the sampling events are enabled, and for all processes: a
 	// separate event writes it. Events that the kernel does not know need one too.
-	atOnce := o.Target.byCPU() || o.Delay != 0 || emitted(&events[0])
-	separate := atOnce && !isDummy(&events[0])
+	atOnce := o.Target.byCPU() || o.Delay != 0 || events[0].BPFSampled()
+	separate := atOnce && !events[0].IsDummy()
 	leader := 0
 	var attrs []format.Attr
 	for i := range events {
@@ -190,8 +186,8 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 		attrs = append(attrs, o.trackingAttr())
 	}
 	identify(attrs)
-	if slices.ContainsFunc(attrs, func(a format.Attr) bool { return walked(&a) }) ||
-		slices.ContainsFunc(events, func(ev event.Event) bool { return emitted(&ev) }) {
+	if slices.ContainsFunc(attrs, func(a format.Attr) bool { return perfevent.Walked(&a) }) ||
+		slices.ContainsFunc(events, func(ev event.Event) bool { return ev.BPFSampled() }) {
 		// Samples written by BPF have another sample type.
 		for i := range attrs {
 			attrs[i].SampleType = attrs[i].SampleType&^format.SampleID | format.SampleIdentifier
@@ -238,7 +234,7 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 		a.SamplePeriod = 1
 	}
 	switch {
-	case emitted(ev): // always 1
+	case ev.BPFSampled(): // always 1
 	case ev.Terms.Period != 0:
 		a.SamplePeriod = ev.Terms.Period
 	case ev.Terms.Freq != 0:
@@ -252,7 +248,7 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 		a.Flags |= format.FlagFreq
 		a.SampleType |= format.SamplePeriod
 	case a.SamplePeriod == 0:
-		a.SamplePeriod = min(defaultFreq, MaxFreq())
+		a.SamplePeriod = min(defaultFreq, perfevent.MaxFreq())
 		a.Flags |= format.FlagFreq
 		a.SampleType |= format.SamplePeriod
 	}
@@ -260,7 +256,7 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 		a.SamplePeriod = 0
 	}
 	o.stacks(&a, ev)
-	if !isDummy(ev) {
+	if !ev.IsDummy() {
 		o.machineState(&a)
 	}
 	if o.Raw {
@@ -309,21 +305,6 @@ func (o *Options) stacks(a *format.Attr, ev *event.Event) {
 		a.SampleRegsUser = userRegs[runtime.GOARCH]
 		a.SampleStackUser = uint32(dump)
 	}
-}
-
-// kernelChain returns the attr for the kernel and the file if callchains are to have kernel
-// frames only. The attrs in r.attrs lack FlagExcludeCallchainUser, because walked depends on
-// it.
-func (o *Options) kernelChain(a format.Attr) format.Attr {
-	if o.KernelChain && a.SampleType&format.SampleCallchain != 0 {
-		a.Flags |= format.FlagExcludeCallchainUser
-	}
-	return a
-}
-
-// walked reports whether BPF walks the user stacks of the event's samples.
-func walked(a *format.Attr) bool {
-	return a.Flags&format.FlagExcludeCallchainUser != 0 && a.SampleType&format.SampleStackUser == 0 && a.SamplePeriod != 0
 }
 
 // DefaultStackDump is perf's default of how many bytes of a stack to copy.
@@ -401,14 +382,6 @@ func (o *Options) trackAtOnce(a *format.Attr) {
 	} else {
 		a.Flags |= format.FlagDisabled | format.FlagEnableOnExec
 	}
-}
-
-// tracks reports whether an event writes the side band.
-func tracks(a *format.Attr) bool { return a.Flags&format.FlagTask != 0 }
-
-// isDummy reports whether an event takes no samples.
-func isDummy(ev *event.Event) bool {
-	return ev.Type == format.TypeSoftware && ev.Config == format.SWDummy
 }
 
 // track makes the event write the side band.

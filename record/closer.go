@@ -81,15 +81,15 @@ func (r *recorder) leaveToCloser() {
 // slowToClose returns the counters of tracepoints, and the number of these tracepoints.
 func (r *recorder) slowToClose() (fds []int, tracepoints int) {
 	slow := map[uint64]bool{} // by config
-	for i := range r.events {
-		ev := &r.events[i]
+	for i := range r.set.Events {
+		ev := &r.set.Events[i]
 		if ev.Type == format.TypeTracepoint && ev.Tracepoint != "" && !r.opts.Tracefs.IsProbe(ev.Tracepoint) {
 			slow[ev.Config] = true
 		}
 	}
-	for i := range r.counters {
-		if a := &r.attrs[r.counters[i].event]; a.Type == format.TypeTracepoint && slow[a.Config] {
-			fds = append(fds, r.counters[i].fd)
+	for i := range r.set.Counters {
+		if a := &r.set.Attrs[r.set.Counters[i].Event]; a.Type == format.TypeTracepoint && slow[a.Config] {
+			fds = append(fds, r.set.Counters[i].FD)
 		}
 	}
 	if r.dwarf != nil {

@@ -162,8 +162,8 @@ func (r *recorder) switchNamed(name string, on bool) error {
 	if name == "" {
 		return r.switchEvents(on)
 	}
-	for i := range r.events {
-		if r.events[i].Name == name {
+	for i := range r.set.Events {
+		if r.set.Events[i].Name == name {
 			r.opts.say(fmt.Sprintf("Event %s %s", name, onOff[on]))
 			return r.switchEvent(i, on)
 		}
@@ -196,9 +196,9 @@ func (r *recorder) switchEvent(event int, on bool) error {
 			return err
 		}
 	}
-	for i := range r.counters {
-		if c := &r.counters[i]; c.event == event {
-			if err := r.enableOne(c, on); err != nil {
+	for i := range r.set.Counters {
+		if c := &r.set.Counters[i]; c.Event == event {
+			if err := r.set.Enable(c, on); err != nil {
 				return err
 			}
 		}

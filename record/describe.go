@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,12 +16,12 @@ import (
 
 // openOutput creates a file, and writes everything that comes before the records.
 func (r *recorder) openOutput() error {
-	tracepoints, err := described(r.events)
+	tracepoints, err := described(r.set.Events)
 	if err != nil {
 		return err
 	}
 	attrs := r.fileAttrs()
-	early, err := synth.EarlySections(&synth.Recording{Version: r.opts.Version, Cmdline: r.opts.Cmdline, Events: r.events, Attrs: attrs,
+	early, err := synth.EarlySections(&synth.Recording{Version: r.opts.Version, Cmdline: r.opts.Cmdline, Events: r.set.Events, Attrs: attrs,
 		UseClockID: r.opts.UseClockID, ClockID: r.opts.ClockID, Tracefs: r.opts.Tracefs, Tracepoints: tracepoints})
 	if err != nil {
 		return err
@@ -37,15 +38,7 @@ func (r *recorder) write(b []byte) error {
 
 // commit marks all data written so far as complete, counted records.
 func (r *recorder) commit() {
-	r.out.Commit(output.Counts{Samples: r.written(), First: r.tally.first, Last: r.tally.last})
-}
-
-// written returns how many of the counted samples are not held.
-func (r *recorder) written() uint64 {
-	if r.dwarf == nil {
-		return r.tally.samples
-	}
-	return r.tally.samples - r.dwarf.waiting
+	r.out.Commit(output.Counts{Samples: r.tally.Samples, First: r.tally.First, Last: r.tally.Last})
 }
 
 // full reports whether all files together have reached MaxSize.
@@ -65,8 +58,7 @@ func (r *recorder) closeOutput() (name string, err error) {
 	r.sum.Samples += done.Counts.Samples
 	r.sum.Original += done.Original
 	r.sum.Compressed += done.Compressed
-	r.tally.samples -= r.written()
-	r.tally.first, r.tally.last = 0, 0
+	r.tally.NewFile()
 	return done.Name, err
 }
 
@@ -127,7 +119,7 @@ func (r *recorder) describe(omit synth.Kinds, out func([]byte) error, between fu
 
 // sideBandIDSize returns the size of the sample id at the end of the recorder's own records.
 // The id in it is 0, and so readers assign these records to the first event.
-func (r *recorder) sideBandIDSize() int { return r.attrs[0].SampleIDSize() }
+func (r *recorder) sideBandIDSize() int { return r.set.Attrs[0].SampleIDSize() }
 
 // synthesize writes the synthesized records, unless they come at the end. BPF needs them in
 // any case.
@@ -159,9 +151,10 @@ func (r *recorder) tail() error {
 		return nil
 	}
 	if r.opts.Overwrite {
-		if err := r.snapshot(); err != nil {
+		if err := r.overwritten.Flush(time.Now(), r.write); err != nil {
 			return err
 		}
+		r.commit()
 	}
 	if err := r.describe(r.opts.Omit, r.write, func(int, int) error { return nil }); err != nil {
 		return err
@@ -181,7 +174,7 @@ func (r *recorder) finishInit() error {
 }
 
 func (r *recorder) samplesKernel() bool {
-	return slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return a.Flags&format.FlagExcludeKernel == 0 })
+	return slices.ContainsFunc(r.set.Attrs, func(a format.Attr) bool { return a.Flags&format.FlagExcludeKernel == 0 })
 }
 
 // running returns the processes of which the kernel has written no side band.
@@ -208,7 +201,7 @@ func (r *recorder) running() ([]int, error) {
 // withForked adds the processes that recorded processes have forked, if these are recorded
 // too, and returns each pid once.
 func (r *recorder) withForked(pids []int) []int {
-	for pid := range r.tally.forked {
+	for pid := range r.tally.Forked {
 		pids = append(pids, int(pid))
 	}
 	slices.Sort(pids)
@@ -217,5 +210,5 @@ func (r *recorder) withForked(pids []int) []int {
 
 // kernelBuildIDs reports whether the kernel puts build IDs into MMAP2 records.
 func (r *recorder) kernelBuildIDs() bool {
-	return slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return a.Flags&format.FlagBuildID != 0 })
+	return slices.ContainsFunc(r.set.Attrs, func(a format.Attr) bool { return a.Flags&format.FlagBuildID != 0 })
 }

@@ -12,6 +12,7 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/record/event"
+	"gperf/record/perfevent"
 	"gperf/unwind"
 )
 
@@ -35,7 +36,6 @@ type dwarf struct {
 	madeRoom    time.Time // when tables were last removed from BPF
 	held        []held
 	heldBytes   int
-	waiting     uint64    // counted samples that were still held after the last write
 	swept       time.Time // when prune last checked all files
 	walker      unwind.Unwinder
 	view        view
@@ -95,7 +95,7 @@ func newDWARF(o *Options, events []event.Event, attrs []format.Attr) (*dwarf, er
 // program returns the BPF program that walks an event's stacks, and whether there is one.
 func (d *dwarf) program(e *event.Event, a *format.Attr) (bpf.Program, bool) {
 	switch {
-	case !walked(a), emitted(e):
+	case !perfevent.Walked(a), e.BPFSampled():
 		return "", false
 	case e.Type == format.TypeTracepoint && d.probes[e.Config]:
 		return bpf.OnProbe, true
@@ -107,18 +107,18 @@ func (d *dwarf) program(e *event.Event, a *format.Attr) (bpf.Program, bool) {
 
 // attach attaches the BPF programs to the counters, and directs their output to the rings.
 func (d *dwarf) attach(r *recorder) error {
-	for i := range r.attrs {
-		for _, id := range r.attrs[i].IDs {
-			d.types[id] = r.attrs[i].SampleType
+	for i := range r.set.Attrs {
+		for _, id := range r.set.Attrs[i].IDs {
+			d.types[id] = r.set.Attrs[i].SampleType
 		}
 	}
 	d.procs.buildIDs = r.kernelBuildIDs()
 	d.joiners = r.joiners
 	for _, n := range d.joiners {
-		if err := d.output(n, &r.attrs[0]); err != nil {
+		if err := d.output(n, &r.set.Attrs[0]); err != nil {
 			return err
 		}
-		d.scanned = append(d.scanned, n.ring.read)
+		d.scanned = append(d.scanned, n.ring.Read)
 	}
 	d.builder = newBuilder(r.signal)
 	return nil
@@ -128,27 +128,27 @@ func (d *dwarf) attach(r *recorder) error {
 func (d *dwarf) output(n *joiner, like *format.Attr) error {
 	var fds [2]int
 	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; a copy means that a table is missing
-		c, err := d.openOutput(n.ring, n.cpu, wakeups, like)
+		fd, err := d.openOutput(n.ring, n.cpu, wakeups, like)
 		if err != nil {
 			return fmt.Errorf("BPF output of CPU %d: %w", n.cpu, err)
 		}
-		id, err := c.id()
+		id, err := perfevent.KernelID(fd)
 		if err != nil {
 			return err
 		}
 		n.events[id] = outputEvent
-		fds[i] = c.fd
+		fds[i] = fd
 	}
 	if err := d.bpf.SetOutput(n.cpu, fds[0], fds[1]); err != nil {
 		return err
 	}
-	d.bpf.SetCopyRoom(n.cpu, len(n.ring.data)/copyShare)
+	d.bpf.SetCopyRoom(n.cpu, n.ring.Size()/copyShare)
 	return nil
 }
 
 // opened attaches a program to a counter right after it is opened: counters inherited from it
 // from then on have the program too.
-func (d *dwarf) opened(ev *event.Event, a *format.Attr, c *counter) error {
+func (d *dwarf) opened(ev *event.Event, a *format.Attr, c *perfevent.Counter) error {
 	p, ok := d.program(ev, a)
 	switch {
 	case !ok:
@@ -156,7 +156,7 @@ func (d *dwarf) opened(ev *event.Event, a *format.Attr, c *counter) error {
 	case ev.Type == format.TypeTracepoint:
 		return d.openedTracepoint(ev, p)
 	}
-	return d.bpf.Attach(c.fd, p)
+	return d.bpf.Attach(c.FD, p)
 }
 
 // openedTracepoint attaches a program to a tracepoint or probe. It attaches the program once,
@@ -167,7 +167,7 @@ func (d *dwarf) openedTracepoint(ev *event.Event, p bpf.Program) error {
 		return nil
 	}
 	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1, Flags: format.FlagDisabled}
-	fd, err := perfEventOpen(&a, 0, -1, -1, 0)
+	fd, err := perfevent.Open(&a, 0, -1, -1, 0)
 	if err != nil {
 		return err
 	}
@@ -178,9 +178,9 @@ func (d *dwarf) openedTracepoint(ev *event.Event, p bpf.Program) error {
 // fileAttrs returns the attrs for the file: there the samples' callchains have their user
 // part, from the kernel or from BPF.
 func (r *recorder) fileAttrs() []format.Attr {
-	l := slices.Clone(r.attrs)
+	l := slices.Clone(r.set.Attrs)
 	for i := range l {
-		l[i] = r.opts.kernelChain(l[i])
+		l[i] = r.set.ForKernel(l[i])
 		if r.opts.KernelChain || l[i].SampleType&format.SampleStackUser != 0 || l[i].Flags&format.FlagExcludeCallchainUser == 0 {
 			continue
 		}
@@ -198,19 +198,19 @@ func (r *recorder) holds() bool { return r.dwarf != nil && len(r.dwarf.held) > 0
 // newJoiners sets up the joiners, if the records of the rings differ from those of the file.
 func (r *recorder) newJoiners() {
 	events := map[uint64]ringEvent{}
-	for i := range r.attrs {
-		l := newRingEvent(&r.attrs[i])
-		for _, id := range r.attrs[i].IDs {
+	for i := range r.set.Attrs {
+		l := newRingEvent(&r.set.Attrs[i])
+		for _, id := range r.set.Attrs[i].IDs {
 			events[id] = l
 		}
 	}
-	first := &r.attrs[0]
+	first := &r.set.Attrs[0]
 	trailer := first.SampleType
 	if first.Flags&format.FlagSampleIDAll == 0 {
 		trailer = 0
 	}
 	for _, ring := range r.rings {
-		r.joiners = append(r.joiners, &joiner{ring: ring, cpu: ring.cpu, self: int32(os.Getpid()), first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
+		r.joiners = append(r.joiners, &joiner{ring: ring, cpu: ring.CPU, self: int32(os.Getpid()), first: first.IDs[0], trailer: trailer, events: events, tally: &r.tally})
 	}
 }
 
@@ -220,18 +220,15 @@ func (r *recorder) newJoiners() {
 const copyShare = 4
 
 // openOutput opens an event for the output of BPF programs, on a ring.
-func (d *dwarf) openOutput(ring *Ring, cpu int, wakeups uint32, like *format.Attr) (*counter, error) {
+func (d *dwarf) openOutput(ring *perfevent.Ring, cpu int, wakeups uint32, like *format.Attr) (int, error) {
 	a := format.Attr{Type: format.TypeSoftware, Config: format.SWBPFOutput, SampleType: outputSample, SamplePeriod: 1, Wakeup: wakeups,
 		Flags: like.Flags & format.FlagUseClockID, ClockID: like.ClockID}
-	fd, err := perfEventOpen(&a, -1, cpu, -1, 0)
+	fd, err := perfevent.Open(&a, -1, cpu, -1, 0)
 	if err != nil {
-		return nil, err
+		return -1, err
 	}
 	d.fds = append(d.fds, fd)
-	if err := ring.attach(fd); err != nil {
-		return nil, err
-	}
-	return &counter{cpu: cpu, tid: -1, fd: fd}, nil
+	return fd, ring.Attach(fd)
 }
 
 func (d *dwarf) close() {
@@ -251,7 +248,7 @@ func (d *dwarf) close() {
 func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	heads := make([]uint64, len(d.joiners))
 	for i, n := range d.joiners {
-		heads[i] = n.ring.written()
+		heads[i] = n.ring.Written()
 	}
 	for i := range d.joiners {
 		d.scan(i, heads[i])
@@ -262,13 +259,11 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 	// A record on another CPU that precedes a sample in time may have been written after that
 	// ring's head was read: it is there now.
 	for i, n := range d.joiners {
-		d.scan(i, n.ring.written())
+		d.scan(i, n.ring.Written())
 	}
 	slices.SortStableFunc(d.side, func(a, b sideRecord) int { return cmp.Compare(a.time, b.time) })
-	d.j.out = d.j.out[:0]
-	before := *d.joiners[0].tally
 	for i, n := range d.joiners {
-		size := int(heads[i] - n.ring.read)
+		size := int(heads[i] - n.ring.Read)
 		if size == 0 {
 			continue
 		}
@@ -276,21 +271,14 @@ func (d *dwarf) drain(write func([]byte) error) (total int, err error) {
 		n.join(&d.j, heads[i])
 		// The ring's data is copied: the next samples need not wait for the walks and tables
 		// below.
-		n.ring.release(heads[i])
-		d.bpf.SetCopyRoom(n.cpu, len(n.ring.data)/copyShare)
+		n.ring.Release(heads[i])
+		d.bpf.SetCopyRoom(n.cpu, n.ring.Size()/copyShare)
 	}
 	d.walkMissed()
 	d.tablesDone()
 	d.publish()
 	d.prune(time.Now())
-	if len(d.j.out) > 0 {
-		if err := write(d.j.out); err != nil {
-			*d.joiners[0].tally = before // do not count unwritten records
-			return 0, err
-		}
-	}
-	d.waiting = uint64(len(d.held))
-	return total, nil
+	return total, d.j.write(d.joiners[0].tally, write)
 }
 
 // holdsBefore reports whether samples of before a time wait for tables.

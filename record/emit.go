@@ -12,6 +12,7 @@ import (
 	"gperf/format"
 	"gperf/internal/procfs"
 	"gperf/record/event"
+	"gperf/record/perfevent"
 	"gperf/record/probe"
 )
 
@@ -21,15 +22,11 @@ import (
 // on the number at the beginning of the raw data, and the period. In the file the event is a
 // tracepoint; neither that tracepoint nor the id exists in the kernel.
 
-// emitted reports whether BPF programs make the event's samples. For probes, the answer is
-// valid after addProbes.
-func emitted(ev *event.Event) bool { return ev.Type == format.TypeTracepoint && ev.Tracepoint == "" }
-
 // emitter is the state of a recording's emitted events.
 type emitter struct {
 	bpf      *bpf.Emitter
 	raw      map[uint64]probe.Code // of raw tracepoints, by number: the function that calls several programs
-	counters []counter             // the BPF output event of each CPU
+	counters []perfevent.Counter   // the BPF output event of each CPU
 	fds      []int                 // counters of the tracepoints whose own fields samples have
 	j        joined                // if user stacks are not walked
 }
@@ -51,14 +48,14 @@ func emittedID(number uint64) uint64 { return emittedIDs | number }
 func number(events []event.Event) error {
 	taken := map[uint64]bool{}
 	for i := range events {
-		if ev := &events[i]; ev.Type == format.TypeTracepoint && !emitted(ev) {
+		if ev := &events[i]; ev.Type == format.TypeTracepoint && !ev.BPFSampled() {
 			taken[ev.Config] = true
 		}
 	}
 	next := uint64(lastTracepoint)
 	for i := range events {
 		ev := &events[i]
-		if !emitted(ev) {
+		if !ev.BPFSampled() {
 			continue
 		}
 		for taken[next] {
@@ -89,9 +86,9 @@ func formatOf(ev *event.Event) ([]byte, error) {
 // samples to the rings. The programs do nothing until they are enabled.
 func (r *recorder) newEmitter() error {
 	var raw, entered, returned []*event.Event
-	for i := range r.events {
-		switch ev := &r.events[i]; {
-		case !emitted(ev):
+	for i := range r.set.Events {
+		switch ev := &r.set.Events[i]; {
+		case !ev.BPFSampled():
 		case ev.Raw != nil:
 			raw = append(raw, ev)
 		case ev.Probe.Kind.Return():
@@ -104,7 +101,7 @@ func (r *recorder) newEmitter() error {
 		return nil
 	}
 	if err := r.opts.ringsForBPF(); err != nil {
-		return &EmitError{r.events[0].Name, err}
+		return &EmitError{r.set.Events[0].Name, err}
 	}
 	cpus, err := bpf.NumCPU()
 	if err != nil {
@@ -112,8 +109,8 @@ func (r *recorder) newEmitter() error {
 	}
 	o := bpf.EmitterOptions{CPUs: cpus}
 	if !r.opts.Target.byCPU() {
-		for i := range r.counters {
-			o.PerTask = append(o.PerTask, r.attrs[r.counters[i].event].IDs[r.idIndex(i)])
+		for i := range r.set.Counters {
+			o.PerTask = append(o.PerTask, r.set.Counters[i].ID)
 		}
 	}
 	if r.dwarf != nil {
@@ -121,7 +118,7 @@ func (r *recorder) newEmitter() error {
 	}
 	b, err := bpf.NewEmitter(o)
 	if err != nil {
-		return &EmitError{r.events[0].Name, err}
+		return &EmitError{r.set.Events[0].Name, err}
 	}
 	r.emit = &emitter{bpf: b, raw: map[uint64]probe.Code{}}
 	iterators := findIterators(raw)
@@ -170,13 +167,13 @@ func (e *emitter) attachRaw(ev *event.Event) error {
 		t.Values = append(t.Values, bpf.Value{Fetch: v.Fetch, At: v.At})
 	}
 	if t.Filter, err = emittedFilter(ev, l.Format(uint16(ev.Config))); err != nil {
-		return &FilterError{ev.Name, ev.Filter, err}
+		return &perfevent.FilterError{Event: ev.Name, Filter: ev.Filter, Err: err}
 	}
 	if l.OwnSize > 0 {
 		a := format.Attr{Type: format.TypeTracepoint, Config: l.OwnID, SamplePeriod: 1, Flags: format.FlagDisabled}
-		fd, err := perfEventOpen(&a, 0, -1, -1, 0)
+		fd, err := perfevent.Open(&a, 0, -1, -1, 0)
 		if err != nil {
-			return &OpenError{*ev, -1, 0, err}
+			return &perfevent.OpenError{Event: *ev, CPU: -1, Err: err}
 		}
 		e.fds = append(e.fds, fd)
 		t.Own = &bpf.Record{FD: fd, Size: l.OwnSize, Dynamic: l.Dynamic}
@@ -220,15 +217,15 @@ func (e *emitter) attach(r *recorder) error {
 }
 
 // output directs the samples of a joiner's CPU to its ring. The caller closes the counter.
-func (e *emitter) output(r *recorder, n *joiner) (c counter, err error) {
-	first := slices.IndexFunc(r.events, func(ev event.Event) bool { return emitted(&ev) })
-	a := outputAttr(&r.attrs[first])
-	fd, err := perfEventOpen(&a, -1, n.cpu, -1, 0)
+func (e *emitter) output(r *recorder, n *joiner) (c perfevent.Counter, err error) {
+	first := slices.IndexFunc(r.set.Events, func(ev event.Event) bool { return ev.BPFSampled() })
+	a := outputAttr(&r.set.Attrs[first])
+	fd, err := perfevent.Open(&a, -1, n.cpu, -1, 0)
 	if err != nil {
 		return c, fmt.Errorf("BPF output of CPU %d: %w", n.cpu, err)
 	}
-	c = counter{event: first, cpu: n.cpu, tid: -1, fd: fd}
-	if err := e.direct(&c, n, &a, &r.attrs[first]); err != nil {
+	c = perfevent.Counter{Event: first, CPU: n.cpu, TID: -1, FD: fd, ID: r.set.Attrs[first].IDs[0]}
+	if err := e.direct(&c, n, &a, &r.set.Attrs[first]); err != nil {
 		unix.Close(fd)
 		return c, err
 	}
@@ -236,19 +233,19 @@ func (e *emitter) output(r *recorder, n *joiner) (c counter, err error) {
 }
 
 // direct makes the programs write to a BPF output event, and the event to the ring.
-func (e *emitter) direct(c *counter, n *joiner, a, like *format.Attr) error {
-	if err := n.ring.attach(c.fd); err != nil {
+func (e *emitter) direct(c *perfevent.Counter, n *joiner, a, like *format.Attr) error {
+	if err := n.ring.Attach(c.FD); err != nil {
 		return err
 	}
-	id, err := c.id()
+	id, err := perfevent.KernelID(c.FD)
 	if err != nil {
 		return err
 	}
 	l := newRingEvent(a)
-	l.emitter, l.walked = e, walked(like)
+	l.emitter, l.walked = e, perfevent.Walked(like)
 	l.ipOnly = like.SampleType&format.SampleCallchain == 0
 	n.events[id] = l
-	return e.bpf.SetOutput(n.cpu, c.fd)
+	return e.bpf.SetOutput(n.cpu, c.FD)
 }
 
 // outputAttr returns the attr of the BPF output event for samples of an emitted event.
@@ -310,19 +307,16 @@ const ownFrames = 2
 // drain passes the rings' records to write, if user stacks are not walked.
 func (e *emitter) drain(joiners []*joiner, write func([]byte) error) (total int, err error) {
 	for _, n := range joiners {
-		head := n.ring.written()
-		if head == n.ring.read {
+		head := n.ring.Written()
+		if head == n.ring.Read {
 			continue
 		}
-		before := *n.tally
-		e.j.out = e.j.out[:0]
 		n.join(&e.j, head)
-		if err := write(e.j.out); err != nil {
-			*n.tally = before // do not count unwritten records
+		if err := e.j.write(n.tally, write); err != nil {
 			return total, err
 		}
-		total += int(head - n.ring.read)
-		n.ring.release(head)
+		total += int(head - n.ring.Read)
+		n.ring.Release(head)
 	}
 	return total, nil
 }
@@ -330,7 +324,7 @@ func (e *emitter) drain(joiners []*joiner, write func([]byte) error) (total int,
 func (e *emitter) close() {
 	e.bpf.Close()
 	for _, c := range e.counters {
-		unix.Close(c.fd)
+		unix.Close(c.FD)
 	}
 	for _, fd := range e.fds {
 		unix.Close(fd)

@@ -7,6 +7,7 @@ import (
 	"gperf/bpf"
 	"gperf/format/tracepoint"
 	"gperf/record/event"
+	"gperf/record/perfevent"
 )
 
 // emittedFilter returns an event's filter for the BPF program that makes its samples, nil if
@@ -19,7 +20,7 @@ func emittedFilter(ev *event.Event, text []byte) (*bpf.Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, _, err := event.ParseFilter(ev.Filter, filterFields(f))
+	tree, _, err := event.ParseFilter(ev.Filter, perfevent.FilterFields(f))
 	if err != nil {
 		return nil, err
 	}

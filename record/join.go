@@ -6,6 +6,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/record/perfevent"
 )
 
 // If BPF walks user stacks, a ring has two records for each sample: the BPF program's stack,
@@ -24,7 +25,7 @@ type ringEvent struct {
 }
 
 func newRingEvent(a *format.Attr) ringEvent {
-	e := ringEvent{SampleLayout: format.NewSampleLayout(a), walked: walked(a), max: math.MaxUint16}
+	e := ringEvent{SampleLayout: format.NewSampleLayout(a), walked: perfevent.Walked(a), max: math.MaxUint16}
 	if a.SampleMaxStack != 0 {
 		e.max = int(a.SampleMaxStack)
 	}
@@ -84,17 +85,18 @@ type joined struct {
 	single uint64              // samples without a stack from BPF
 	unused uint64              // stacks from BPF without a sample
 	cut    uint64              // stacks that did not fit into a record
+	lostAt uint64              // time of the last LOST record, whose record in out has no time; 0: unknown
 }
 
 // joiner joins the records of a ring.
 type joiner struct {
-	ring    *Ring
+	ring    *perfevent.Ring
 	cpu     int
 	self    int32                // this process: BPF does not walk its stacks at tracepoints and probes
 	first   uint64               // id of one of the first event's counters
 	trailer format.SampleType    // fields of the sample id at the end of the events' records, 0 without
 	events  map[uint64]ringEvent // by the ids of counters
-	tally   *tally
+	tally   *perfevent.Tally
 	open    []found // innermost last
 	rec     []byte
 }
@@ -103,28 +105,26 @@ type joiner struct {
 // copies: the caller still has to release the ring's space.
 func (n *joiner) join(j *joined, head uint64) {
 	r := n.ring
-	from := r.read // start of the data that is not yet copied to j.out
-	pos := r.read
+	from := r.Read // start of the data that is not yet copied to j.out
+	pos := r.Read
 	for pos < head {
-		h := r.word(pos)
+		h := r.Word(pos)
 		size := h >> 48
 		if size < 8 || size > head-pos {
 			break // not a record: the file's reader reports it
 		}
 		switch format.Type(uint32(h)) {
 		case format.TypeSample:
-			l, known := n.events[r.word(pos+8)]
+			l, known := n.events[r.Word(pos+8)]
 			if !known || !l.walked && !l.output && l.emitter == nil {
-				n.tally.record(r, pos, h)
 				break
 			}
-			j.out = r.append(j.out, from, pos)
+			j.out = r.Append(j.out, from, pos)
 			from = pos + size
-			n.rec = r.append(n.rec[:0], pos, from)
+			n.rec = r.Append(n.rec[:0], pos, from)
 			if l.output {
 				n.push(j, &l, n.rec)
 			} else {
-				n.tally.record(r, pos, h)
 				if l.emitter != nil {
 					n.rec = l.emitter.become(n.rec, &l)
 				}
@@ -136,16 +136,30 @@ func (n *joiner) join(j *joined, head uint64) {
 			}
 		case format.TypeLost:
 			n.open = n.open[:0] // the lost records may include stacks or their samples
-			n.tally.record(r, pos, h)
-			j.out = r.append(j.out, from, pos)
+			j.lostAt = n.tally.LostTime(r, pos)
+			j.out = r.Append(j.out, from, pos)
 			from = pos + size
-			j.out = n.lost(r.word(pos+16)).AppendTo(j.out, n.trailer)
-		default:
-			n.tally.record(r, pos, h)
+			j.out = n.lost(r.Word(pos+16)).AppendTo(j.out, n.trailer)
 		}
 		pos += size
 	}
-	j.out = r.append(j.out, from, head)
+	j.out = r.Append(j.out, from, head)
+}
+
+// write passes the records to write, and counts them.
+func (j *joined) write(t *perfevent.Tally, write func([]byte) error) error {
+	if len(j.out) == 0 {
+		return nil
+	}
+	if err := write(j.out); err != nil {
+		return err
+	}
+	t.Count(j.out)
+	if j.lostAt != 0 {
+		t.LostAt, j.lostAt = j.lostAt, 0
+	}
+	j.out = j.out[:0]
+	return nil
 }
 
 // lost returns a LOST record of the file's first event: the ring's own record may belong to a

@@ -8,6 +8,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/record/perfevent"
 )
 
 const (
@@ -66,20 +67,29 @@ func testClockJoined(tid, time uint64, frames ...uint64) []byte {
 	return joinRecord(format.TypeSample, words...)
 }
 
+// testRing is a joiner and the memory of its ring.
+type testRing struct {
+	*joiner
+	data []byte
+	head uint64
+}
+
 // testJoiner returns a joiner of a ring of size bytes whose data starts at pos.
-func testJoiner(size int, pos uint64) (*joiner, *uint64) {
-	head, tail := pos, pos
+func testJoiner(size int, pos uint64) (*testRing, *uint64) {
 	events := map[uint64]ringEvent{testOutput: outputEvent}
 	for id, a := range testAttrs {
 		events[id] = newRingEvent(&a)
 	}
-	return &joiner{ring: &Ring{data: make([]byte, size), head: &head, tail: &tail, read: pos}, events: events, tally: &tally{layout: format.SampleLayout{Time: 24}}}, &head
+	r := &testRing{data: make([]byte, size), head: pos}
+	tally := &perfevent.Tally{Layout: format.SampleLayout{Time: 24}}
+	r.joiner = &joiner{ring: perfevent.NewRing(r.data, &r.head), events: events, tally: tally}
+	return r, &r.head
 }
 
-func fill(n *joiner, head *uint64, recs ...[]byte) {
+func fill(n *testRing, head *uint64, recs ...[]byte) {
 	for _, r := range recs {
 		for _, b := range r {
-			n.ring.data[*head&uint64(len(n.ring.data)-1)] = b
+			n.data[*head&uint64(len(n.data)-1)] = b
 			*head++
 		}
 	}
@@ -176,7 +186,7 @@ func TestJoinInPieces(t *testing.T) {
 			k := min(i+1+rnd.Intn(5), len(recs))
 			fill(n, head, recs[i:k]...)
 			n.join(&got, *head)
-			n.ring.release(*head)
+			n.ring.Release(*head)
 			i = k
 		}
 		if !slices.Equal(got.out, want.out) || got.single != 0 {
@@ -227,7 +237,7 @@ func TestJoinAllocates(t *testing.T) {
 	var j joined
 	allocs := testing.AllocsPerRun(10, func() {
 		j.out = j.out[:0]
-		n.ring.read = 0
+		n.ring.Read = 0
 		n.join(&j, *head)
 	})
 	if allocs > 0 {
@@ -251,8 +261,8 @@ func TestJoinLost(t *testing.T) {
 	if !slices.Equal(j.out, want) {
 		t.Errorf("%x\nwant\n%x", j.out, want)
 	}
-	if n.tally.lost != 5 {
-		t.Errorf("%d counted as lost", n.tally.lost)
+	if err := j.write(n.tally, func([]byte) error { return nil }); err != nil || n.tally.Lost != 5 {
+		t.Errorf("%d counted as lost, %v", n.tally.Lost, err)
 	}
 }
 

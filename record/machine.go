@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/record/perfevent"
 )
 
 // Registers and taken branches of the machine, for samples.
@@ -34,7 +35,7 @@ func IntrRegisters() uint64 {
 	}
 	a := format.Attr{Type: format.TypeHardware, Config: format.HWCycles, SamplePeriod: 1, SampleType: format.SampleRegsIntr,
 		SampleRegsIntr: vectorRegs, Flags: (format.FlagExcludeKernel).WithPreciseIP(1)}
-	if Try(a, false) == nil {
+	if perfevent.Try(a, false) == nil {
 		mask |= vectorRegs
 	}
 	return mask

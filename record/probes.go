@@ -125,14 +125,14 @@ func nameProbes(events []event.Event) {
 // counters are closed. In a hurry it leaves them: the next recording reports them.
 func (r *recorder) removeProbes() {
 	of := len(r.opts.Events)
-	for i := range r.counters {
+	for i := range r.set.Counters {
 		if r.hurried() {
 			return
 		}
 		if i%64 == 0 { // each event has several
-			r.progress("closing events", min(r.counters[i].event, of), of)
+			r.progress("closing events", min(r.set.Counters[i].Event, of), of)
 		}
-		r.opener.closeOne(i)
+		r.set.CloseCounter(i)
 	}
 	if err := r.probes.Remove(func(n, of int) { r.progress("removing probes", n, of) }); err != nil {
 		r.opts.notice(err)

@@ -14,6 +14,7 @@ import (
 	"gperf/format"
 	"gperf/record/event"
 	"gperf/record/output"
+	"gperf/record/perfevent"
 	"gperf/record/probe"
 	"gperf/record/synth"
 	"gperf/record/tracefs"
@@ -38,20 +39,20 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if o.Kcore && (o.Output == output.Pipe || o.Switch.enabled()) {
 		return nil, errors.New("the kernel's code is copied into a directory: output to a pipe or switched output is not possible")
 	}
-	r := &recorder{opener: opener{opts: &o}, epoll: -1, wake: -1, requests: make(chan request, 16)}
+	r := &recorder{opts: &o, set: new(perfevent.Set), epoll: -1, wake: -1, requests: make(chan request, 16)}
 	r.sum.Path = o.Output
 	defer r.release()
 	o.tellLeftovers()
 	if err := r.addProbes(ctx, &o); err != nil {
 		return nil, err
 	}
-	r.events, r.attrs = o.attrs()
-	if slices.ContainsFunc(r.attrs, func(a format.Attr) bool { return walked(&a) }) {
+	r.newSet()
+	if slices.ContainsFunc(r.set.Attrs, func(a format.Attr) bool { return perfevent.Walked(&a) }) {
 		var err error
-		if r.dwarf, err = newDWARF(&o, r.events, r.attrs); err != nil {
+		if r.dwarf, err = newDWARF(&o, r.set.Events, r.set.Attrs); err != nil {
 			r.doWithoutWalks(err)
 		} else {
-			r.opened = r.dwarf.opened
+			r.set.Opened = r.dwarf.opened
 		}
 	}
 	err := r.prepare(ctx)
@@ -92,16 +93,19 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 
 // recorder is one recording.
 type recorder struct {
-	opener
-	cpus      []int
-	command   *command // nil without one
-	exited    chan *os.ProcessState
-	rings     []*Ring // of the CPUs
-	out       *output.Output
-	described bool // the synthesized records are in the file
-	data      bool // other records are in the file as well
-	tally     tally
-	probes    *probe.Set
+	opts        *Options
+	set         *perfevent.Set // events and their counters
+	cpus        []int
+	command     *command // nil without one
+	exited      chan *os.ProcessState
+	rings       []*perfevent.Ring // of the CPUs
+	out         *output.Output
+	described   bool // the synthesized records are in the file
+	data        bool // other records are in the file as well
+	tally       perfevent.Tally
+	raw         *perfevent.Source
+	overwritten *perfevent.Overwritten
+	probes      *probe.Set
 	// functions are the entry addresses of the probed functions at which BPF programs run.
 	functions map[*probe.Probe]uint64
 	joiners   []*joiner // by ring, with dwarf or emit
@@ -154,7 +158,18 @@ func spareFiles() error {
 func (r *recorder) doWithoutWalks(why error) {
 	r.opts.instead = instead(why)
 	r.opts.notice(r.opts.instead)
-	r.events, r.attrs = r.opts.attrs()
+	r.newSet()
+}
+
+// newSet begins a set of counters.
+func (r *recorder) newSet() {
+	r.set = &perfevent.Set{Config: r.opts.counterConfig()}
+	r.set.Events, r.set.Attrs = r.opts.attrs()
+}
+
+// counterConfig returns how counters are opened.
+func (o *Options) counterConfig() perfevent.Config {
+	return perfevent.Config{SystemWide: o.Target.byCPU(), KernelChain: o.KernelChain, Tracefs: o.Tracefs, Notice: o.notice}
 }
 
 // closeAll closes everything that prepare opened, so that prepare can run again.
@@ -164,12 +179,11 @@ func (r *recorder) closeAll() {
 		r.emit = nil
 	}
 	r.dwarf.close()
-	r.dwarf, r.opened, r.joiners = nil, nil, nil
+	r.dwarf, r.joiners = nil, nil
 	r.unmapRings()
 	r.trigger.close()
 	r.trigger = trigger{}
-	r.opener.close()
-	r.counters = nil
+	r.set.Close()
 	for _, fd := range []*int{&r.epoll, &r.wake} {
 		if *fd >= 0 {
 			unix.Close(*fd)
@@ -182,9 +196,9 @@ func (r *recorder) closeAll() {
 // prepare performs all steps that can fail before there is a file: it starts the waiting
 // command, opens the counters and maps their rings.
 func (r *recorder) prepare(ctx context.Context) (err error) {
-	r.opening = func(n int) error { return r.step(ctx, "opening events", n, len(r.events)) }
+	r.set.Opening = func(n int) error { return r.step(ctx, "opening events", n, len(r.set.Events)) }
 	t := &r.opts.Target
-	if r.cpus, r.sideBandCPUs, err = t.cpus(); err != nil {
+	if r.cpus, r.set.SideBandCPUs, err = t.cpus(); err != nil {
 		return err
 	}
 	threads, err := t.threads()
@@ -208,33 +222,24 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 		}
 		defer r.command.resume()
 	}
-	if err := r.open(r.cpus, threads); err != nil {
+	if err := r.set.Open(r.cpus, threads); err != nil {
 		return err
 	}
 	r.tellOpened()
-	for i := range r.counters {
-		c := &r.counters[i]
-		id, err := c.id()
-		if err != nil {
-			return &OpenError{r.events[c.event], c.cpu, c.tid, err}
-		}
-		r.attrs[c.event].IDs = append(r.attrs[c.event].IDs, id)
-	}
-	for i := range r.events {
-		if emitted(&r.events[i]) {
-			r.attrs[i].IDs = []uint64{emittedID(r.events[i].Config)}
-		}
+	if err := r.set.ReadIDs(func(ev *event.Event) uint64 { return emittedID(ev.Config) }); err != nil {
+		return err
 	}
 	if err := r.mapRings(); err != nil {
 		return err
 	}
+	r.raw, r.overwritten = perfevent.NewSource(r.rings, &r.tally), perfevent.NewOverwritten(r.rings, &r.tally)
 	if err := r.watch(); err != nil {
 		return err
 	}
 	if err := r.openTrigger(threads); err != nil {
 		return err
 	}
-	if r.dwarf != nil || slices.ContainsFunc(r.events, func(ev event.Event) bool { return emitted(&ev) }) {
+	if r.dwarf != nil || slices.ContainsFunc(r.set.Events, func(ev event.Event) bool { return ev.BPFSampled() }) {
 		r.newJoiners()
 	}
 	if r.dwarf != nil {
@@ -249,18 +254,18 @@ func (r *recorder) tellOpened() {
 	if r.opts.Verbose == nil {
 		return
 	}
-	for i, a := range r.attrs {
+	for i, a := range r.set.Attrs {
 		r.opts.Verbose(fmt.Sprintf("event %d: %s, type %d, config %#x, sample type %#x, period or frequency %d, flags %#x",
 			i, a.Name, a.Type, a.Config, a.SampleType, a.SamplePeriod, a.Flags))
 	}
-	for _, f := range r.missing {
-		r.opts.Verbose("this kernel does not know " + f.name)
+	for _, name := range r.set.Missing() {
+		r.opts.Verbose("this kernel does not know " + name)
 	}
-	r.opts.Verbose(fmt.Sprintf("%d counters on %d CPUs", len(r.counters), len(r.cpus)))
+	r.opts.Verbose(fmt.Sprintf("%d counters on %d CPUs", len(r.set.Counters), len(r.cpus)))
 }
 
 func (r *recorder) startCommand(argv []string) error {
-	names := eventNames(r.events[:max(1, len(r.opts.Events))])
+	names := eventNames(r.set.Events[:max(1, len(r.opts.Events))])
 	path, err := findCommand(argv, names)
 	if err != nil {
 		return err
@@ -273,24 +278,15 @@ func (r *recorder) startCommand(argv []string) error {
 	return err
 }
 
-// idIndex returns the index of counter i among those of its event.
-func (r *recorder) idIndex(i int) int {
-	first := i
-	for first > 0 && r.counters[first-1].event == r.counters[i].event {
-		first--
-	}
-	return i - first
-}
-
 // begin creates the file and writes everything that comes before the kernel's first record.
 func (r *recorder) begin() error {
-	r.tally.layout = format.NewSampleLayout(&r.attrs[0])
+	r.tally.Layout = format.NewSampleLayout(&r.set.Attrs[0])
 	if r.opts.Switch.enabled() && !r.opts.Target.byCPU() {
-		r.tally.forked = map[int32]bool{}
+		r.tally.Forked = map[int32]bool{}
 	}
 	if !r.opts.NoBuildID && !r.kernelBuildIDs() {
 		r.files = map[string]bool{}
-		r.tally.mapped = r.files
+		r.tally.Mapped = r.files
 	}
 	if err := r.openOutput(); err != nil {
 		return err
@@ -371,7 +367,7 @@ func (r *recorder) record(ctx context.Context) error {
 
 // busy is the number of drained bytes from which the next drain follows immediately. It is
 // not 0: if system calls are recorded, each drain causes records itself.
-func (r *recorder) busy() int { return len(r.rings[0].data) / 16 }
+func (r *recorder) busy() int { return r.rings[0].Size() / 16 }
 
 // roundTime is the minimum duration of a round. Readers sort by rounds: at the end of a round
 // they treat all records up to the newest of the previous round as complete. A record may
@@ -395,14 +391,10 @@ func (r *recorder) drain() (total int, err error) {
 		}
 		r.commit()
 	default:
-		for _, ring := range r.rings {
-			n, err := ring.drain(&r.tally, r.write)
-			if err != nil {
-				return total, err
-			}
-			total += n
-			r.commit()
+		if total, err = r.raw.Drain(r.write); err != nil {
+			return total, err
 		}
+		r.commit()
 	}
 	if total > 0 && !r.opts.TailSynth { // TailSynth's file is one round: names come at its end
 		r.rounds = 1
@@ -417,7 +409,7 @@ func (r *recorder) drain() (total int, err error) {
 		r.commit()
 		r.rounds--
 		r.round = now
-		r.rereading.closed = [2]uint64{r.rereading.closed[1], r.tally.last}
+		r.rereading.closed = [2]uint64{r.rereading.closed[1], r.tally.Last}
 	}
 	return total, err
 }
@@ -468,29 +460,17 @@ func (r *recorder) signal() {
 // enable starts or stops all counters. For hundreds of events this takes long enough to fill
 // the rings of the first ones: it drains them meanwhile.
 func (r *recorder) enable(on bool) error {
-	for i := range r.counters {
-		if err := r.enableOne(&r.counters[i], on); err != nil {
+	for i := range r.set.Counters {
+		if err := r.set.Enable(&r.set.Counters[i], on); err != nil {
 			return err
 		}
 		if i%64 == 63 && r.out.IsOpen() {
 			if _, err := r.drain(); err != nil {
 				return err
 			}
-			r.progress("switching counters", i, len(r.counters))
+			r.progress("switching counters", i, len(r.set.Counters))
 		}
 	}
-	return nil
-}
-
-func (r *recorder) enableOne(c *counter, on bool) error {
-	req := uint(unix.PERF_EVENT_IOC_ENABLE)
-	if !on {
-		req = unix.PERF_EVENT_IOC_DISABLE
-	}
-	if err := unix.IoctlSetInt(c.fd, req, 0); err != nil {
-		return &OpenError{r.events[c.event], c.cpu, c.tid, err}
-	}
-	c.on = on
 	return nil
 }
 
@@ -631,7 +611,7 @@ func (r *recorder) release() {
 	if r.probes != nil { // probes cannot be removed while counters are open
 		r.removeProbes()
 	} else {
-		go r.opener.close() // the process's exit does the same
+		go r.set.Close() // the process's exit does the same
 	}
 	for _, fd := range []int{r.epoll, r.wake} {
 		if fd >= 0 {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gperf/format"
+	"gperf/record/perfevent"
 	"gperf/record/synth"
 )
 
@@ -32,10 +33,10 @@ const (
 // reread reads /proc again if side band was lost since the last time. At the end of the
 // recording it does not wait for the interval.
 func (r *recorder) reread(end bool) error {
-	if r.tally.lost == r.rereading.lost || !end && time.Now().Before(r.rereading.next) || !r.mayReread() {
+	if r.tally.Lost == r.rereading.lost || !end && time.Now().Before(r.rereading.next) || !r.mayReread() {
 		return nil
 	}
-	r.rereading.lost = r.tally.lost
+	r.rereading.lost = r.tally.Lost
 	side := r.lostSideBand()
 	if side == r.rereading.side { // only samples were lost
 		r.rereading.next = time.Now().Add(rereadTime / rereadShare)
@@ -43,7 +44,7 @@ func (r *recorder) reread(end bool) error {
 	}
 	r.rereading.side = side
 	start := time.Now()
-	at := r.tally.lostAt
+	at := r.tally.LostAt
 	if at < r.rereading.closed[0] { // readers are past this time
 		at = r.rereading.closed[1]
 	}
@@ -56,26 +57,24 @@ func (r *recorder) reread(end bool) error {
 // mayReread reports whether records about processes can be inserted by their time, before the
 // end of the file.
 func (r *recorder) mayReread() bool {
-	return r.described && r.tally.layout.Time >= 0 && !r.opts.TailSynth && r.opts.Omit&synth.Task == 0 && r.attrs[0].Flags&format.FlagSampleIDAll != 0
+	return r.described && r.tally.Layout.Time >= 0 && !r.opts.TailSynth && r.opts.Omit&synth.Task == 0 && r.set.Attrs[0].Flags&format.FlagSampleIDAll != 0
 }
 
 // lostSideBand returns the number of lost records of events that write side band; of all
 // events before Linux 6.0, which does not count per event.
 func (r *recorder) lostSideBand() (n uint64) {
-	for i := range r.counters {
-		c := &r.counters[i]
-		a := &r.attrs[c.event]
-		if !tracks(a) {
+	for i := range r.set.Counters {
+		c := &r.set.Counters[i]
+		a := &r.set.Attrs[c.Event]
+		if !perfevent.Tracks(a) {
 			continue
 		}
 		if a.ReadFormat&format.ReadLost == 0 {
-			return r.tally.lost
+			return r.tally.Lost
 		}
-		lost, err := c.lost(a, a.IDs[r.idIndex(i)], len(r.events))
-		if err != nil {
-			continue // read again at the end
+		if lost, err := r.set.Lost(c); err == nil { // else it is read again at the end
+			n += lost
 		}
-		n += lost + c.lostBefore
 	}
 	return n
 }

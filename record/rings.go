@@ -3,10 +3,11 @@ package record
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gperf/record/perfevent"
 )
 
 // mapRings maps a ring for each CPU, or thread, and directs all its counters to it. Without
@@ -14,19 +15,20 @@ import (
 func (r *recorder) mapRings() error {
 	pages := r.opts.Pages
 	if pages == 0 {
-		pages = defaultPages()
+		pages = perfevent.DefaultPages()
 		if r.dwarf != nil && len(r.cpus) <= 32 {
 			pages *= 4 // copies of stacks come in bursts
 		}
 	}
 	for {
 		r.sum.Pages = pages
-		err := r.tryMapRings(pages)
-		if err == nil && r.opts.Pages == 0 && pages < defaultPages() {
-			r.opts.notice(&RingsError{pages, defaultPages()})
+		var err error
+		r.rings, err = r.set.Map(pages, r.opts.Overwrite)
+		if err == nil && r.opts.Pages == 0 && pages < perfevent.DefaultPages() {
+			r.opts.notice(&RingsError{pages, perfevent.DefaultPages()})
 		}
 		if err == nil {
-			r.tellSwitchSize()
+			r.warnSwitchSize()
 		}
 		if err == nil || r.opts.Pages != 0 || !errors.Is(err, unix.EPERM) || pages == 1 {
 			return err
@@ -36,59 +38,9 @@ func (r *recorder) mapRings() error {
 	}
 }
 
-func (r *recorder) tryMapRings(pages int) (err error) {
-	prot := unix.PROT_READ | unix.PROT_WRITE
-	if r.opts.Overwrite {
-		prot = unix.PROT_READ
-	}
-	r.rings, err = r.mapCounters(pages, prot)
-	return err
-}
-
-// mapCounters maps a ring for each CPU, or thread, and directs all its counters to it. With
-// an error it returns the rings mapped so far.
-func (o *opener) mapCounters(pages, prot int) (rings []*Ring, err error) {
-	type place struct{ cpu, tid int } // one of the two is -1
-	mapped := map[place]*Ring{}
-	for _, c := range o.counters {
-		at := place{c.cpu, -1}
-		if c.cpu < 0 {
-			at.tid = c.tid
-		}
-		if ring := mapped[at]; ring != nil {
-			if err := ring.attach(c.fd); err != nil {
-				return rings, &OpenError{o.events[c.event], c.cpu, c.tid, err}
-			}
-			continue
-		}
-		ring, err := mapRing(c.fd, pages, prot)
-		if err != nil {
-			return rings, err
-		}
-		ring.cpu = c.cpu
-		mapped[at] = ring
-		rings = append(rings, ring)
-	}
-	return rings, nil
-}
-
 func (r *recorder) unmapRings() {
-	for _, ring := range r.rings {
-		ring.close()
-	}
+	perfevent.Unmap(r.rings)
 	r.rings = nil
-}
-
-// defaultPages returns the ring size that kernel.perf_event_mlock_kb allows every user for
-// each CPU: that, less the ring's first page, rounded down to a power of 2.
-func defaultPages() int {
-	kb := sysctl("/proc/sys/kernel/perf_event_mlock_kb", 516)
-	n := int(kb)<<10/os.Getpagesize() - 1
-	pages := 1
-	for pages*2 <= n {
-		pages *= 2
-	}
-	return pages
 }
 
 // watch sets up epoll: for rings that are half full, exiting threads, and the eventfd.
@@ -108,9 +60,9 @@ func (r *recorder) watch() (err error) {
 	}
 	// All counters of a ring are woken alike, so one is enough; of threads, all are needed to
 	// detect the exit of the last one.
-	for _, c := range r.counters {
-		if c.event == r.counters[0].event || slices.ContainsFunc(r.rings, func(ring *Ring) bool { return ring.fd == c.fd }) {
-			if err := r.watchFD(c.fd, ready); err != nil {
+	for _, c := range r.set.Counters {
+		if c.Event == r.set.Counters[0].Event || slices.ContainsFunc(r.rings, func(ring *perfevent.Ring) bool { return ring.FD == c.FD }) {
+			if err := r.watchFD(c.FD, ready); err != nil {
 				return err
 			}
 			r.polled++

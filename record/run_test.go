@@ -61,26 +61,6 @@ func TestAttrs(t *testing.T) {
 	}
 }
 
-// TestDoWithout checks that an older kernel's errors drop one feature after the other, newest
-// first, for all later events.
-func TestDoWithout(t *testing.T) {
-	o := opener{opts: &Options{Target: Target{Command: []string{"true"}}}}
-	_, attrs := o.opts.attrs()
-	a := &attrs[0]
-	if !o.doWithout(a) || a.ReadFormat&format.ReadLost != 0 || a.Flags&format.FlagBuildID == 0 {
-		t.Errorf("first: read format %#x, flags %#x", a.ReadFormat, a.Flags)
-	}
-	if !o.doWithout(a) || a.Flags&format.FlagBuildID != 0 {
-		t.Errorf("second: flags %#x", a.Flags)
-	}
-	if o.doWithout(a) {
-		t.Error("there is a third")
-	}
-	if len(o.missing) != 2 {
-		t.Errorf("remembered: %d", len(o.missing))
-	}
-}
-
 // TestRun records with this test program: the command's name, mappings and samples are in the
 // file.
 func TestRun(t *testing.T) {

@@ -18,14 +18,14 @@ func (d *dwarf) scan(i int, head uint64) {
 	r := d.joiners[i].ring
 	pos := d.scanned[i]
 	for pos < head {
-		h := r.word(pos)
+		h := r.Word(pos)
 		size := h >> 48
 		if size < 8 || size > head-pos {
 			break
 		}
 		switch t := format.Type(uint32(h)); t {
 		case format.TypeMmap, format.TypeMmap2, format.TypeFork, format.TypeExit, format.TypeComm:
-			d.tell(r.append(nil, pos, pos+size)) // a copy, because decoded records refer to it
+			d.tell(r.Append(nil, pos, pos+size)) // a copy, because decoded records refer to it
 		case format.TypeLost:
 			d.side = append(d.side, sideRecord{rec: &format.Lost{}})
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"gperf/format"
+	"gperf/record/perfevent"
 )
 
 // Summary describes a finished recording.
@@ -48,45 +49,42 @@ type Summary struct {
 // were followed by another record.
 func (r *recorder) lostRecords(b []byte) (_ []byte, err error) {
 	r.sum.Lost, r.sum.LostSideBand = 0, 0
-	for i := range r.counters {
-		c := &r.counters[i]
-		if r.attrs[c.event].ReadFormat&format.ReadLost == 0 {
-			r.sum.LostRecords = r.tally.lost
+	for i := range r.set.Counters {
+		c := &r.set.Counters[i]
+		if r.set.Attrs[c.Event].ReadFormat&format.ReadLost == 0 {
+			r.sum.LostRecords = r.tally.Lost
 			return b, nil
 		}
-		if b, err = r.lostOf(b, c, r.idIndex(i)); err != nil {
+		if b, err = r.lostOf(b, c); err != nil {
 			return b, err
 		}
 	}
 	if r.emit == nil {
 		return b, nil
 	}
-	for i := range r.emit.counters { // their events have one id each
-		if b, err = r.lostOf(b, &r.emit.counters[i], 0); err != nil {
+	for i := range r.emit.counters {
+		if b, err = r.lostOf(b, &r.emit.counters[i]); err != nil {
 			return b, err
 		}
 	}
 	return b, nil
 }
 
-// lostOf appends the losses of one counter, whose id is the index-th of its event.
-func (r *recorder) lostOf(b []byte, c *counter, index int) ([]byte, error) {
-	a := &r.attrs[c.event]
-	id := a.IDs[index]
-	n, err := c.lost(a, id, len(r.events))
+// lostOf appends the losses of one counter since the last call.
+func (r *recorder) lostOf(b []byte, c *perfevent.Counter) ([]byte, error) {
+	n, err := r.set.Lost(c)
 	if err != nil {
-		return b, &OpenError{r.events[c.event], c.cpu, c.tid, err}
+		return b, err
 	}
-	n += c.lostBefore
-	if isDummy(&r.events[c.event]) {
+	if r.set.Events[c.Event].IsDummy() {
 		r.sum.LostSideBand += n
 	} else {
 		r.sum.Lost += n
 	}
-	if n == c.told {
+	if n == c.Reported {
 		return b, nil
 	}
-	l := format.LostSamples{Lost: n - c.told, ID: format.RecordID{ID: id, CPU: uint32(c.cpu)}}
-	c.told = n
-	return l.AppendTo(b, a.SampleType), nil
+	l := format.LostSamples{Lost: n - c.Reported, ID: format.RecordID{ID: c.ID, CPU: uint32(c.CPU)}}
+	c.Reported = n
+	return l.AppendTo(b, r.set.Attrs[c.Event].SampleType), nil
 }

@@ -66,10 +66,10 @@ func quantity(s string) (n int64, unit byte) {
 	return int64(u), s[len(s)-1]
 }
 
-// tellSwitchSize warns that files will be larger than requested: rings are emptied when they
+// warnSwitchSize warns that files will be larger than requested: rings are emptied when they
 // are half full.
-func (r *recorder) tellSwitchSize() {
-	half := int64(len(r.rings[0].data) / 2)
+func (r *recorder) warnSwitchSize() {
+	half := int64(r.rings[0].Size() / 2)
 	if size := r.opts.Switch.Size; size > 0 && size < half {
 		r.opts.notice(fmt.Errorf("switch-output data size lower than wakeup kernel buffer size (%dK) expect bigger perf.data sizes", half>>10))
 	}
@@ -118,7 +118,7 @@ func (r *recorder) switchOutput() error {
 	var running, since []byte
 	drain := func() error { _, err := r.drain(); return err }
 	if !r.opts.TailSynth {
-		r.tally.side = &since
+		r.tally.SideBand = &since
 		keep := func(b []byte) error { running = append(running, b...); return nil }
 		if err := r.describe(r.opts.Omit, keep, func(int, int) error { return drain() }); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (r *recorder) switchOutput() error {
 	if r.timer != nil {
 		r.timer.Reset(r.opts.Switch.Every)
 	}
-	r.tally.side = nil
+	r.tally.SideBand = nil
 	if err := r.openOutput(); err != nil {
 		return err
 	}

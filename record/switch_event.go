@@ -7,34 +7,40 @@ import (
 
 	"gperf/format"
 	"gperf/record/event"
+	"gperf/record/perfevent"
 )
 
 // trigger holds the events that switch the output. They are not recorded, and have their own
 // rings of one page.
 type trigger struct {
-	opener
-	rings []*Ring
+	set   *perfevent.Set
+	rings []*perfevent.Ring
 }
 
 // openTrigger opens the events that switch the output, if there are any.
 func (r *recorder) openTrigger(threads []int) (err error) {
 	t := &r.trigger
-	t.opener = opener{opts: r.opts, events: r.opts.Switch.Events, sideBandCPUs: r.sideBandCPUs}
-	for i := range t.events {
-		ev := &t.events[i]
+	events := r.opts.Switch.Events
+	if len(events) == 0 {
+		return nil
+	}
+	t.set = &perfevent.Set{Config: r.opts.counterConfig(), Events: events}
+	t.set.SideBandCPUs = r.set.SideBandCPUs
+	for i := range events {
+		ev := &events[i]
 		if ev.Probe != nil || ev.Raw != nil {
 			return fmt.Errorf("--switch-output-event %s: probes and raw tracepoints cannot switch the output", ev.Name)
 		}
-		t.attrs = append(t.attrs, r.opts.triggerAttr(ev))
+		t.set.Attrs = append(t.set.Attrs, r.opts.triggerAttr(ev))
 	}
-	if err := t.open(r.cpus, threads); err != nil {
+	if err := t.set.Open(r.cpus, threads); err != nil {
 		return err
 	}
-	if t.rings, err = t.mapCounters(1, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+	if t.rings, err = t.set.Map(1, false); err != nil {
 		return err
 	}
 	for _, ring := range t.rings {
-		if err := r.watchFD(ring.fd, unix.EPOLLIN); err != nil {
+		if err := r.watchFD(ring.FD, unix.EPOLLIN); err != nil {
 			return err
 		}
 	}
@@ -54,9 +60,9 @@ func (o *Options) triggerAttr(ev *event.Event) format.Attr {
 }
 
 // ring returns the trigger's ring of a counter, nil for another counter.
-func (t *trigger) ring(fd int) *Ring {
+func (t *trigger) ring(fd int) *perfevent.Ring {
 	for _, ring := range t.rings {
-		if ring.fd == fd {
+		if ring.FD == fd {
 			return ring
 		}
 	}
@@ -64,19 +70,19 @@ func (t *trigger) ring(fd int) *Ring {
 }
 
 // triggered switches the output if a trigger's ring has records, and empties the ring.
-func (r *recorder) triggered(ring *Ring, events uint32) {
-	if head := ring.written(); head != ring.read {
-		ring.release(head)
+func (r *recorder) triggered(ring *perfevent.Ring, events uint32) {
+	if head := ring.Written(); head != ring.Read {
+		ring.Release(head)
 		r.due.Store(true)
 	}
 	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, ring.fd, nil)
+		unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, ring.FD, nil)
 	}
 }
 
 func (t *trigger) close() {
-	for _, ring := range t.rings {
-		ring.close()
+	perfevent.Unmap(t.rings)
+	if t.set != nil {
+		t.set.Close()
 	}
-	t.opener.close()
 }

@@ -14,7 +14,7 @@ func described(events []event.Event) (l []tracefs.Described, err error) {
 	for i := range events {
 		ev := &events[i]
 		var text []byte
-		if emitted(ev) {
+		if ev.BPFSampled() {
 			if text, err = formatOf(ev); err != nil {
 				return nil, err
 			}
@@ -23,7 +23,7 @@ func described(events []event.Event) (l []tracefs.Described, err error) {
 		case ev.Raw != nil:
 			system, name, _ := strings.Cut(ev.Name, ":")
 			l = append(l, tracefs.Described{Dir: fmt.Sprintf("%s/%d", ev.Name, ev.Config), System: system, Name: name, Text: text})
-		case ev.Probe != nil && emitted(ev):
+		case ev.Probe != nil && ev.BPFSampled():
 			l = append(l, tracefs.Described{Dir: ev.Name, System: ev.Probe.Group, Name: ev.Probe.Event, Text: text})
 		case ev.Probe != nil:
 			edit := func(text []byte) []byte { return probe.EditFormat(text, ev.Probe.Args) }

@@ -10,6 +10,7 @@ import (
 
 	"gperf/record"
 	"gperf/record/event"
+	"gperf/record/perfevent"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
@@ -73,7 +74,7 @@ var nobody = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gi
 
 // A user without rights gets the cause, and doctor reports the same cause as record.
 func TestDoctorUnprivileged(t *testing.T) {
-	if p := record.Paranoid(); p <= 0 {
+	if p := perfevent.Paranoid(); p <= 0 {
 		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)
 	}
 	out, _ := runAs(t, nobody, "doctor")
@@ -88,7 +89,7 @@ func TestDoctorUnprivileged(t *testing.T) {
 		{"list skb:*", "run gperf as root"},
 		{"record -e cpu-clock:u -p 1 true", "another user's"},
 	} {
-		if strings.Contains(c.want, "another") && record.Paranoid() > 2 {
+		if strings.Contains(c.want, "another") && perfevent.Paranoid() > 2 {
 			continue // nothing at all is allowed, whosever it is
 		}
 		out, code := runAs(t, nobody, c.args)
@@ -104,7 +105,7 @@ func TestDoctorUnprivileged(t *testing.T) {
 
 // For root of a user namespace, the error says that this root has no effect.
 func TestDoctorUserNamespace(t *testing.T) {
-	if p := record.Paranoid(); p <= 0 {
+	if p := perfevent.Paranoid(); p <= 0 {
 		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)
 	}
 	out, code := runAs(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER,
@@ -128,7 +129,7 @@ func TestHints(t *testing.T) {
 		{&probe.NoFunctionError{Name: "tcp_sendmgs", Loaded: true}, "gperf list 'kprobe:*tcp_sendmgs*'"},
 		{&probe.NoFunctionError{Name: "nf_hook", Module: "nf_conntrack"}, "modprobe nf_conntrack"},
 		{&probe.FunctionError{File: "/bin/x", Name: "f"}, "gperf list 'uprobe:/bin/x:*'"},
-		{&record.OpenError{Err: syscall.ENOENT}, "cpu-clock"},
+		{&perfevent.OpenError{Err: syscall.ENOENT}, "cpu-clock"},
 		{&record.EmitError{Event: "raw_tracepoint:x", Err: syscall.EMFILE}, "ulimit -Hn"},
 		{&tracefs.NotFoundError{Err: syscall.ENOENT}, "CONFIG_TRACING"},
 	} {

@@ -15,6 +15,7 @@ import (
 	"gperf/record/doctor"
 	"gperf/record/event"
 	"gperf/record/output"
+	"gperf/record/perfevent"
 	"gperf/record/probe"
 	"gperf/record/probe/vars"
 	"gperf/record/tracefs"
@@ -38,7 +39,7 @@ func fail(command string, err error, stderr io.Writer) int {
 	var function *probe.FunctionError
 	var kernelFunction *probe.NoFunctionError
 	var install *probe.InstallError
-	var filter *record.FilterError
+	var filter *perfevent.FilterError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` lists its flags.\n", command)
@@ -53,9 +54,9 @@ func fail(command string, err error, stderr io.Writer) int {
 
 // hint returns complete lines that say what to do about an error, or "".
 func hint(err error) string {
-	var open *record.OpenError
+	var open *perfevent.OpenError
 	var tracefs *tracefs.NotFoundError
-	var ring *record.MapError
+	var ring *perfevent.MapError
 	var out *output.Error
 	var freq *record.FreqError
 	var emit *record.EmitError
@@ -106,7 +107,7 @@ func debugHint(e *vars.NoDebugError) string {
 		"Registers do not: use $arg1, $arg2 and so on at function entry, and +0($arg1):string for a string at an address.\n"
 }
 
-func openHint(e *record.OpenError) string {
+func openHint(e *perfevent.OpenError) string {
 	switch {
 	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM), errors.Is(e.Err, syscall.ENOSYS):
 		return line(doctor.This().WhyNotOpened(doctor.NeedOf(e.Event.Type, e.Event.Flags, e.TID < 0), e.TID, e.Err))
@@ -114,7 +115,7 @@ func openHint(e *record.OpenError) string {
 		return "The kernel has no perf events for this cgroup. Its perf_event controller may belong to another hierarchy\n" +
 			"(/proc/cgroups, /proc/mounts), or, in cgroup v2, no controller was enabled for it:\n" +
 			"    echo +pids > /sys/fs/cgroup/cgroup.subtree_control\n"
-	case errors.Is(e.Err, record.ErrNoBranches):
+	case errors.Is(e.Err, perfevent.ErrNoBranches):
 		return "Branches (-b, -j, --call-graph lbr) require hardware events such as cycles, and Intel LBR, AMD BRS or Arm BRBE,\n" +
 			"which most virtual machines lack. --call-graph dwarf records complete stacks without them.\n"
 	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ENXIO), errors.Is(e.Err, syscall.ENODEV), errors.Is(e.Err, syscall.EOPNOTSUPP):
@@ -192,7 +193,7 @@ func glob(name string) string {
 	return first + "*"
 }
 
-func ringHint(e *record.MapError) string {
+func ringHint(e *perfevent.MapError) string {
 	if !errors.Is(e.Err, syscall.EPERM) {
 		return "Choose smaller rings (-m).\n"
 	}

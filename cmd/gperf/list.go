@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/format/tracepoint"
-	"gperf/record"
 	"gperf/record/event"
+	"gperf/record/perfevent"
 	"gperf/record/tracefs"
 )
 
@@ -46,7 +46,7 @@ func (o *listFlags) add(s *pflag.FlagSet) {
 
 // newList returns the flags of a list of this machine's events.
 func newList() *listFlags {
-	return &listFlags{lister: event.Lister{Tracefs: new(tracefs.FS)}, supported: record.Supported}
+	return &listFlags{lister: event.Lister{Tracefs: new(tracefs.FS)}, supported: perfevent.Supported}
 }
 
 func listCommand() *cobra.Command {

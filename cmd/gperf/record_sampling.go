@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/record"
+	"gperf/record/perfevent"
 )
 
 // samplingFlags choose how often gperf record takes a sample.
@@ -30,7 +31,7 @@ func (f *samplingFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 	switch f.freq {
 	case "":
 	case "max":
-		o.Freq = record.MaxFreq()
+		o.Freq = perfevent.MaxFreq()
 		o.Notice(fmt.Errorf("using the maximum frequency rate of %d Hz", o.Freq))
 	default:
 		n, err := strconv.ParseUint(f.freq, 10, 32)
@@ -46,7 +47,7 @@ func (f *samplingFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 	if s.Changed("count") && o.Period == 0 && o.Freq == 0 {
 		o.Notice(errors.New("-c 0: using the default frequency"))
 	}
-	if limit := record.MaxFreq(); f.strict && o.Freq > limit {
+	if limit := perfevent.MaxFreq(); f.strict && o.Freq > limit {
 		return fmt.Errorf("maximum frequency rate (%d Hz) exceeded: use -F with a lower value, "+
 			"or raise /proc/sys/kernel/perf_event_max_sample_rate", limit)
 	}

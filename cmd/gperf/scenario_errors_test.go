@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/record"
+	"gperf/record/perfevent"
 )
 
 // wrong is a wrong use of gperf record, or one that cannot be. Of want, all is
@@ -168,7 +168,7 @@ func TestScenarioErrorsWithoutKprobes(t *testing.T) {
 
 // Errors name the missing right and how to get it.
 func TestScenarioErrorsOfRights(t *testing.T) {
-	if p := record.Paranoid(); p <= 0 {
+	if p := perfevent.Paranoid(); p <= 0 {
 		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)
 	}
 	for _, c := range []wrong{

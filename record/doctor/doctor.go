@@ -14,7 +14,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
-	"gperf/record"
+	"gperf/record/perfevent"
 	"gperf/record/tracefs"
 )
 
@@ -57,7 +57,7 @@ type Machine struct {
 // This returns the machine that the program runs on.
 func This() *Machine {
 	return &Machine{
-		Tracefs: new(tracefs.FS), open: record.Try, openCgroup: record.TryCgroup,
+		Tracefs: new(tracefs.FS), open: perfevent.Try, openCgroup: perfevent.TryCgroup,
 		loadBPF: bpf.Try, loadWalker: loadWalker, manyProbes: bpf.TryKprobeMulti,
 	}
 }

@@ -47,6 +47,13 @@ type Event struct {
 	Raw *probe.Raw
 }
 
+// IsDummy reports whether the event takes no samples.
+func (e *Event) IsDummy() bool { return e.Type == format.TypeSoftware && e.Config == format.SWDummy }
+
+// BPFSampled reports whether BPF programs make the event's samples, so that it has no counters.
+// For probes, the answer is valid when the recording has defined their tracepoints.
+func (e *Event) BPFSampled() bool { return e.Type == format.TypeTracepoint && e.Tracepoint == "" }
+
 // Default is cycles:P, with the PMU's highest precision.
 var Default = Event{Name: "cycles:P", Type: format.TypeHardware, Config: format.HWCycles,
 	Flags: format.AttrFlags(0).WithPreciseIP(3)}

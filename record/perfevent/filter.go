@@ -1,4 +1,4 @@
-package record
+package perfevent
 
 import (
 	"strings"
@@ -27,15 +27,15 @@ func kernelFilter(ev *event.Event, t *tracefs.FS) (filter string, err error) {
 	if err != nil {
 		return ev.Filter, nil
 	}
-	_, numeric, err := event.ParseFilter(ev.Filter, filterFields(f))
+	_, numeric, err := event.ParseFilter(ev.Filter, FilterFields(f))
 	if err != nil {
 		return ev.Filter, err
 	}
 	return numeric, nil
 }
 
-// filterFields returns the fields of a tracepoint, as filters see them.
-func filterFields(f *tracepoint.Format) (l []event.Field) {
+// FilterFields returns the fields of a tracepoint, as filters see them.
+func FilterFields(f *tracepoint.Format) (l []event.Field) {
 	for i := range f.Fields {
 		fd := &f.Fields[i]
 		text := fd.String || fd.Pointer && strings.Contains(fd.Type, "char")
@@ -64,13 +64,13 @@ func fieldValues(f *tracepoint.Format, fd *tracepoint.Field) (l []event.Value) {
 
 // setFilter makes the counter count only if a filter is true. bad is the known problem of the
 // filter, if any.
-func (c *counter) setFilter(ev *event.Event, filter string, bad error) error {
+func (c *Counter) setFilter(ev *event.Event, filter string, bad error) error {
 	if filter == "" {
 		return nil
 	}
 	text, err := unix.BytePtrFromString(filter)
 	if err == nil {
-		err = ioctlPtr(c.fd, unix.PERF_EVENT_IOC_SET_FILTER, text)
+		err = ioctlPtr(c.FD, unix.PERF_EVENT_IOC_SET_FILTER, text)
 	}
 	if err == nil {
 		return nil

@@ -1,4 +1,4 @@
-package record
+package perfevent
 
 import (
 	"encoding/binary"
@@ -56,12 +56,12 @@ func TestReopenedIDs(t *testing.T) {
 			size := uint64(len(rec))
 			for _, start := range []uint64{0, 1<<10 - 16} { // the second wraps around
 				head := start + size
-				ring := &Ring{data: make([]byte, 1<<10), head: &head, tail: new(uint64), read: start}
+				ring := &Ring{words: ringWords(make([]byte, 1<<10)), head: &head, tail: new(uint64), Read: start}
 				for i := range rec {
 					ring.data[(start+uint64(i))%(1<<10)] = rec[i]
 				}
 				ring.renameID(&format.Attr{SampleType: test.st, Flags: format.FlagSampleIDAll}, kernel, file)
-				if got := ring.append(nil, start, ring.written()); string(got) != string(want) {
+				if got := ring.Append(nil, start, ring.Written()); string(got) != string(want) {
 					t.Errorf("at %d: % x, want % x", start, got, want)
 				}
 			}

@@ -1,4 +1,4 @@
-package record
+package perfevent
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 // fakeRing is a ring whose kernel side is the test.
 func fakeRing(size int) *Ring {
 	words := make([]uint64, 2)
-	return &Ring{data: make([]byte, size), head: &words[0], tail: &words[1]}
+	return &Ring{words: ringWords(make([]byte, size)), head: &words[0], tail: &words[1]}
 }
 
 // put writes a record as the kernel does, wrapping at the end, if it fits, and reports
@@ -40,7 +40,7 @@ func testRecord(typ format.Type, words ...uint64) []byte {
 // output equals the input, consists of complete records, and is counted.
 func TestRingDrain(t *testing.T) {
 	r := fakeRing(256)
-	tl := tally{layout: format.SampleLayout{Time: 0}}
+	tl := Tally{Layout: format.SampleLayout{Time: 0}}
 	var in, out []byte
 	wrapped, samples, lost := 0, uint64(0), uint64(0)
 	for i := range uint64(1000) {
@@ -67,7 +67,7 @@ func TestRingDrain(t *testing.T) {
 		tail := *r.tail
 		n, err := r.drain(&tl, func(b []byte) error {
 			if *r.tail != tail {
-				t.Fatal("the space is given back before its bytes are written")
+				t.Fatal("the space is released before its bytes are written")
 			}
 			pieces++
 			out = append(out, b...)
@@ -86,7 +86,7 @@ func TestRingDrain(t *testing.T) {
 	if wrapped == 0 {
 		t.Error("no record wrapped: the test is too small")
 	}
-	if tl.samples != samples || tl.lost != lost || tl.first != 1002 || tl.last != 1999 {
+	if tl.Samples != samples || tl.Lost != lost || tl.First != 1002 || tl.Last != 1999 {
 		t.Errorf("counted %+v; want %d samples, %d lost, times 1002 to 1999", tl, samples, lost)
 	}
 	if n, err := r.drain(&tl, nil); n != 0 || err != nil {
@@ -97,10 +97,10 @@ func TestRingDrain(t *testing.T) {
 // TestRingDrainError checks that a failed write keeps its records in the ring, uncounted.
 func TestRingDrainError(t *testing.T) {
 	r := fakeRing(64)
-	tl := tally{layout: format.SampleLayout{Time: 0}}
+	tl := Tally{Layout: format.SampleLayout{Time: 0}}
 	r.put(testRecord(format.TypeSample, 1))
 	full := errors.New("disk full")
-	if n, err := r.drain(&tl, func([]byte) error { return full }); n != 0 || err != full || tl.samples != 0 || *r.tail != 0 {
+	if n, err := r.drain(&tl, func([]byte) error { return full }); n != 0 || err != full || tl.Samples != 0 || *r.tail != 0 {
 		t.Errorf("%d, %v, %+v, tail %d", n, err, tl, *r.tail)
 	}
 }
@@ -111,10 +111,10 @@ func TestTallyBadRecord(t *testing.T) {
 	r.put(testRecord(format.TypeSample, 1))
 	r.put(make([]byte, 64))
 	r.put(testRecord(format.TypeSample, 2))
-	tl := tally{layout: format.SampleLayout{Time: 0}}
-	tl.count(r, *r.head)
-	if tl.samples != 1 {
-		t.Errorf("%d samples are counted, want 1", tl.samples)
+	tl := Tally{Layout: format.SampleLayout{Time: 0}}
+	tl.count(&r.words, r.Read, *r.head)
+	if tl.Samples != 1 {
+		t.Errorf("%d samples are counted, want 1", tl.Samples)
 	}
 }
 
@@ -122,15 +122,15 @@ func TestTallyMapped(t *testing.T) {
 	r := fakeRing(512)
 	m := format.Mmap{PID: 1, TID: 1, Start: 1, Len: 2, Filename: "/usr/lib/libc.so.6"}
 	*r.head = 512 - 64 // the name wraps
-	r.read = *r.head
+	r.Read = *r.head
 	*r.tail = *r.head
 	if !r.put(m.Append(nil, 24)) {
 		t.Fatal("does not fit")
 	}
-	tl := tally{mapped: map[string]bool{}}
-	tl.count(r, *r.head)
-	if len(tl.mapped) != 1 || !tl.mapped["/usr/lib/libc.so.6"] {
-		t.Errorf("mapped files: %v", tl.mapped)
+	tl := Tally{Mapped: map[string]bool{}}
+	tl.count(&r.words, r.Read, *r.head)
+	if len(tl.Mapped) != 1 || !tl.Mapped["/usr/lib/libc.so.6"] {
+		t.Errorf("mapped files: %v", tl.Mapped)
 	}
 }
 
@@ -142,7 +142,7 @@ func BenchmarkTally(b *testing.B) {
 	b.SetBytes(int64(*r.head))
 	b.ReportAllocs()
 	for b.Loop() {
-		tl := tally{layout: format.SampleLayout{Time: 0}}
-		tl.count(r, *r.head)
+		tl := Tally{Layout: format.SampleLayout{Time: 0}}
+		tl.count(&r.words, r.Read, *r.head)
 	}
 }

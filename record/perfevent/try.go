@@ -1,4 +1,4 @@
-package record
+package perfevent
 
 import (
 	"golang.org/x/sys/unix"
@@ -15,7 +15,7 @@ func Try(a format.Attr, everywhere bool) error {
 	if everywhere {
 		tid, cpu = -1, 0
 	}
-	fd, err := perfEventOpen(&a, tid, cpu, -1, 0)
+	fd, err := Open(&a, tid, cpu, -1, 0)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func TryCgroup(dir string) error {
 	}
 	defer unix.Close(group)
 	a := format.Attr{Type: format.TypeSoftware, Config: format.SWDummy, Flags: format.FlagDisabled}
-	fd, err := perfEventOpen(&a, group, 0, -1, unix.PERF_FLAG_PID_CGROUP)
+	fd, err := Open(&a, group, 0, -1, unix.PERF_FLAG_PID_CGROUP)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package record
+package perfevent
 
 import (
 	"encoding/binary"
@@ -25,7 +25,7 @@ func TestRecordsFrom(t *testing.T) {
 		{"too small", []uint16{16, 4}, []byte{0}},
 	} {
 		for _, head := range []uint64{0, 40, ^uint64(0) - 39, ^uint64(0) - 1023} {
-			r := &Ring{data: make([]byte, size)}
+			r := &Ring{words: ringWords(make([]byte, size))}
 			pos := head
 			for i, n := range c.sizes {
 				var record [8]byte

@@ -1,0 +1,26 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrBPFRings means that BPF programs cannot write to the rings.
+var ErrBPFRings = errors.New("BPF programs need a ring per CPU that is read while it fills")
+
+// errOverwrite also excludes copied stacks: too few would fit.
+var (
+	errOverwrite = fmt.Errorf("--overwrite: %w", ErrBPFRings)
+	errPerThread = fmt.Errorf("--per-thread: %w", ErrBPFRings)
+)
+
+// ringsForBPF returns the reason why BPF programs cannot write to the rings, nil if they can.
+func (o *Options) ringsForBPF() error {
+	switch {
+	case o.Overwrite:
+		return errOverwrite
+	case o.Target.perThread():
+		return errPerThread
+	}
+	return nil
+}
