@@ -1,11 +1,31 @@
 # Short names for go commands and scripts.
 
-.PHONY: gperf demo test test-kernel check hostile generate bench clean
+.PHONY: gperf install uninstall dist deps demo test test-fast test-kernel check hostile generate bench clean
 
 # On amd64, main.entry reports a limit of the address space (ulimit -v) that is too low for Go's runtime.
 gperf: entry = $(if $(filter amd64,$(shell go env GOARCH)),-ldflags='-E main.entry')
 gperf:
-	CGO_ENABLED=0 go build -trimpath $(entry) -o gperf ./cmd/gperf
+	CGO_ENABLED=0 go build -trimpath $(entry) -o $(PROGRAM) ./cmd/gperf
+PROGRAM = gperf
+
+# Install the program, its man pages and its completion. NAME=gperf-perf gives them another name: on Debian,
+# /usr/bin/gperf belongs to GNU gperf. DESTDIR is a directory to install into, for packages.
+PREFIX = /usr/local
+NAME = gperf
+install:
+	[ -x $(PROGRAM) ] || $(MAKE) gperf
+	PROGRAM=$(PROGRAM) testdata/install.sh "$(DESTDIR)$(PREFIX)" "$(NAME)"
+
+uninstall:
+	testdata/install.sh --uninstall "$(DESTDIR)$(PREFIX)" "$(NAME)"
+
+# Build a tar.gz and a .deb for amd64 and arm64. Builds of the same commit are equal byte for byte.
+dist:
+	testdata/dist/dist.sh
+
+# As root: install the Debian packages that the tests need. Others: list them.
+deps:
+	testdata/deps.sh
 
 # As root: build, record drops, script, fold and report them.
 demo:
@@ -13,6 +33,10 @@ demo:
 
 test:
 	testdata/test.sh
+
+# The tests that need neither root nor other tools, in less than a minute; the last line names the rest.
+test-fast:
+	testdata/test.sh --fast
 
 # As root: the tests that record, on Debian's kernels in QEMU. KERNEL=all, or KERNEL="5.10 arm64-6.1"; ARGS="-short".
 test-kernel:
@@ -34,4 +58,4 @@ bench:
 	go run ./internal/testutil/bench $(ARGS)
 
 clean:
-	rm -f gperf perf.data perf.data.old
+	rm -f gperf gperf-*.tar.gz gperf-perf_*.deb perf.data perf.data.old

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestInstall installs gperf by another name below a DESTDIR, uses what is there, and removes it.
+func TestInstall(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("make is missing (Debian's make)")
+	}
+	const name = "gperf-perf"
+	dest, program := t.TempDir(), filepath.Join(t.TempDir(), "gperf")
+	makeIn := func(target string) {
+		t.Helper()
+		cmd := exec.Command("make", target, "DESTDIR="+dest, "PREFIX=/usr", "NAME="+name, "PROGRAM="+program)
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "GOFLAGS=-buildvcs=false")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("make %s: %v\n%s", target, err, out)
+		}
+	}
+
+	makeIn("install")
+	usr := filepath.Join(dest, "usr")
+	if out, err := exec.Command(filepath.Join(usr, "bin", name), "version").Output(); err != nil ||
+		!strings.HasPrefix(string(out), "gperf version ") {
+		t.Errorf("%s version: %v, %q", name, err, out)
+	}
+	checkManPages(t, usr, name)
+	checkCompletion(t, usr, name)
+	for _, path := range filesBelow(t, dest) {
+		if base := strings.TrimPrefix(filepath.Base(path), "_"); !strings.HasPrefix(base, name) {
+			t.Errorf("install creates %s, which has another program's name", path)
+		}
+	}
+
+	makeIn("uninstall")
+	if files := filesBelow(t, dest); len(files) > 0 {
+		t.Errorf("uninstall leaves %s", files)
+	}
+}
+
+// checkManPages compares the installed man pages with docs/man.
+func checkManPages(t *testing.T, usr, name string) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs/man/*.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldName := regexp.MustCompile(`(?m)(?:^|\s|\\f[BIPR])gperf(?:\s|$|\\-)`)
+	for _, page := range pages {
+		installed := filepath.Join(usr, "share/man/man1", name+strings.TrimPrefix(filepath.Base(page), "gperf"))
+		text, err := os.ReadFile(installed)
+		if err != nil {
+			t.Error(err)
+		} else if old := oldName.Find(text); old != nil && !strings.HasPrefix(string(old), name) {
+			t.Errorf("%s calls the program %q", installed, old)
+		}
+	}
+}
+
+// checkCompletion loads the completion for bash and asks it for the commands that begin with "rec".
+func checkCompletion(t *testing.T, usr, name string) {
+	if find("completion") == nil {
+		t.Log("gperf has no completion")
+		return
+	}
+	for _, file := range []string{
+		"bash-completion/completions/" + name, "zsh/site-functions/_" + name, "fish/vendor_completions.d/" + name + ".fish",
+	} {
+		if _, err := os.Stat(filepath.Join(usr, "share", file)); err != nil {
+			t.Error(err)
+		}
+	}
+	script := `source "$1/share/bash-completion/completions/$2" && PATH=$1/bin:$PATH && complete -p "$2" &&
+COMP_WORDS=("$2" rec) COMP_CWORD=1 COMP_LINE="$2 rec" COMP_POINT=${#COMP_LINE} COMP_TYPE=9 &&
+$(complete -p "$2" | sed 's/.*-F \([^ ]*\).*/\1/') "$2" rec "$2" && echo "${COMPREPLY[@]}"`
+	out, err := exec.Command("bash", "-c", script, "bash", usr, name).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "record") {
+		t.Errorf("completion of %q in bash: %v, %s", name+" rec", err, out)
+	}
+}
+
+func filesBelow(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

@@ -1,0 +1,56 @@
+#!/bin/bash
+# Builds the release for amd64 and arm64: gperf-VERSION-linux-ARCH.tar.gz, and a Debian package gperf-perf.
+#   testdata/dist/dist.sh [DIRECTORY]    make dist; default: the top directory
+# Builds of one commit are equal byte for byte: all times are the commit's ($SOURCE_DATE_EPOCH).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+PATH=$PATH:/usr/local/go/bin
+nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
+export LC_ALL=C TZ=UTC
+umask 022
+git() { command git -c safe.directory='*' "$@"; } # the clone may be another user's
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+
+mkdir -p "${1:-.}"
+to=$(realpath "${1:-.}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+build() { GOARCH=$1 make --no-print-directory gperf PROGRAM="$2"; }
+build "$(go env GOHOSTARCH)" "$work/gperf" # prints the completion
+export GPERF=$work/gperf
+
+# The version that Go stamps into the program: the tag, or a pseudo-version with the commit.
+VERSION=$(go version -m "$work/gperf" | awk '$1 == "mod" { print $3 }')
+[ "$VERSION" != "(devel)" ] || VERSION=v0.1.0-devel
+export VERSION=${VERSION#v}
+
+# finish DIRECTORY gives all files the time of the commit.
+finish() { find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }
+
+for ARCH in amd64 arm64; do
+	export ARCH
+	build $ARCH "$work/$ARCH"
+
+	name=gperf-$VERSION-linux-$ARCH
+	PROGRAM=$work/$ARCH testdata/install.sh "$work/tar/$name" gperf
+	cp README.md CHANGELOG.md LICENSE "$work/tar/$name"
+	finish "$work/tar"
+	tar -C "$work/tar" --sort=name --owner=0 --group=0 --numeric-owner -c "$name" | gzip -9n >"$to/$name.tar.gz"
+	rm -r "$work/tar"
+
+	export STAGE=$work/deb
+	PROGRAM=$work/$ARCH testdata/install.sh "$STAGE/usr" gperf-perf
+	[ ! -d "$STAGE/usr/share/man" ] || gzip -9nr "$STAGE/usr/share/man"
+	doc=$STAGE/usr/share/doc/gperf-perf
+	mkdir -p "$doc"
+	cp README.md "$doc"
+	gzip -9nc CHANGELOG.md >"$doc/changelog.gz"
+	{ echo "gperf is under the Apache License 2.0, its BPF program under the GNU GPL, version 2."; echo; cat LICENSE; } >"$doc/copyright"
+	finish "$STAGE"
+	go run $nfpm package -f testdata/dist/nfpm.yaml -p deb -t "$to/gperf-perf_${VERSION}_$ARCH.deb" >/dev/null
+	rm -r "$STAGE"
+	echo "$to/$name.tar.gz"
+	echo "$to/gperf-perf_${VERSION}_$ARCH.deb"
+done

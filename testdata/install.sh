@@ -1,0 +1,41 @@
+#!/bin/bash
+# Installs gperf, its man pages and its completion, or removes them: make install, make uninstall.
+#   testdata/install.sh [--uninstall] PREFIX NAME    NAME is gperf's name there, such as gperf-perf
+#   $PROGRAM    the program to install (default: gperf)
+#   $GPERF      the gperf that prints the completion (default: $PROGRAM); dist.sh sets it, as $PROGRAM may be for arm64
+set -euo pipefail
+cd "$(dirname "$0")/.."
+uninstall=
+[ "$1" != --uninstall ] || { uninstall=1; shift; }
+prefix=$1 name=$2
+program=$(realpath "${PROGRAM:-gperf}")
+gperf=${GPERF:-$program}
+
+# put FILE MODE installs its standard input as FILE, or removes FILE.
+put() {
+	if [ -n "$uninstall" ]; then rm -f "$prefix/$1"; return; fi
+	mkdir -p "$(dirname "$prefix/$1")"
+	cat >"$prefix/$1.new"
+	chmod "$2" "$prefix/$1.new"
+	mv -f "$prefix/$1.new" "$prefix/$1" # the program may be running
+}
+
+# renamed replaces the command's name, but not in paths such as ~/.cache/gperf, and not in names of variables.
+renamed() {
+	sed -E -e "s,(^|[^/[:alnum:]_]|\\\\f[BIPR])gperf\\b,\\1$name,g" -e "s,(^|[^[:alnum:]_])GPERF\\b,\\1${name^^},g"
+}
+
+completion() { "$gperf" completion "$1" | renamed; }
+
+if [ -n "$uninstall" ]; then program=/dev/null; completion() { :; }; fi
+put "bin/$name" 755 <"$program"
+for page in docs/man/*.1; do
+	[ -e "$page" ] || continue
+	to=$(basename "$page")
+	renamed <"$page" | put "share/man/man1/$name${to#gperf}" 644
+done
+if [ -n "$uninstall" ] || "$gperf" completion bash >/dev/null 2>&1; then
+	completion bash | put "share/bash-completion/completions/$name" 644
+	completion zsh | sed -E "s/\\b_gperf\\b/_$name/g" | put "share/zsh/site-functions/_$name" 644
+	completion fish | put "share/fish/vendor_completions.d/$name.fish" 644
+fi
