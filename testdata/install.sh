@@ -25,17 +25,15 @@ renamed() {
 	sed -E -e "s,(^|[^/[:alnum:]_]|\\\\f[BIPR])gperf\\b,\\1$name,g" -e "s,(^|[^[:alnum:]_])GPERF\\b,\\1${name^^},g"
 }
 
-completion() { "$gperf" completion "$1" | renamed; }
+# completion prints the script for a shell: it completes the name that gperf is called by.
+completion() { (exec -a "$name" "$gperf" completion "$1"); }
 
 if [ -n "$uninstall" ]; then program=/dev/null; completion() { :; }; fi
 put "bin/$name" 755 <"$program"
 for page in docs/man/*.1; do
-	[ -e "$page" ] || continue
 	to=$(basename "$page")
 	renamed <"$page" | put "share/man/man1/$name${to#gperf}" 644
 done
-if [ -n "$uninstall" ] || "$gperf" completion bash >/dev/null 2>&1; then
-	completion bash | put "share/bash-completion/completions/$name" 644
-	completion zsh | sed -E "s/\\b_gperf\\b/_$name/g" | put "share/zsh/site-functions/_$name" 644
-	completion fish | put "share/fish/vendor_completions.d/$name.fish" 644
-fi
+completion bash | put "share/bash-completion/completions/$name" 644
+completion zsh | put "share/zsh/site-functions/_$name" 644
+completion fish | put "share/fish/vendor_completions.d/$name.fish" 644
