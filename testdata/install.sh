@@ -13,7 +13,7 @@ gperf=${GPERF:-$program}
 
 # put FILE MODE installs its standard input as FILE, or removes FILE.
 put() {
-	if [ -n "$uninstall" ]; then rm -f "$prefix/$1"; return; fi
+	if [ -n "$uninstall" ]; then cat >/dev/null; rm -f "$prefix/$1"; return; fi
 	mkdir -p "$(dirname "$prefix/$1")"
 	cat >"$prefix/$1.new"
 	chmod "$2" "$prefix/$1.new"
