@@ -97,7 +97,7 @@ func TestModuleSource(t *testing.T) {
 		if err := os.WriteFile(path, []byte(kallsyms), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s := New(Options{Locator: &dso.Locator{Root: root}, Kallsyms: path})
+		s := New(Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}}, Kallsyms: path})
 		found := false
 		for ip := outer; ip < outer+0x20; ip++ {
 			calls, why := s.ModuleSource("[my_mod]", id, ip)

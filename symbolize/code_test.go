@@ -118,7 +118,7 @@ func TestKernelCode(t *testing.T) {
 	const text, page, moved = 0xffffffff81000000, 0xffffffff81001000, 0x200000
 	for _, recorded := range []uint64{text, text - moved} {
 		proc := memory(t, text, page)
-		s := New(Options{Locator: &dso.Locator{BuildIDDir: t.TempDir()}, Kallsyms: filepath.Join(proc, "kallsyms"), KernelRef: "_text", KernelRefAddr: recorded})
+		s := New(Options{Locator: &dso.Locator{Tree: dso.Tree{BuildIDDir: t.TempDir()}}, Kallsyms: filepath.Join(proc, "kallsyms"), KernelRef: "_text", KernelRefAddr: recorded})
 		s.proc = proc
 		ip := page + 0x100 - text + recorded
 		c, err := s.KernelCode(ip, ip+4)
@@ -147,7 +147,7 @@ func TestKernelCodeMissing(t *testing.T) {
 		{Options{KernelBuildID: other}, proc, proc + "/kcore: the running kernel is not the one recorded"},
 		{Options{KernelBuildID: other}, proc, "(build id " + other.String() + "): "},
 		{Options{}, t.TempDir(), "no such file"},
-		{Options{Locator: &dso.Locator{Root: t.TempDir()}}, proc, "the files are of another machine"},
+		{Options{Locator: &dso.Locator{Tree: dso.Tree{Root: t.TempDir()}}}, proc, "the files are of another machine"},
 		{Options{Locator: &dso.Locator{VmlinuxPath: filepath.Join(proc, "kcore")}, KernelBuildID: other}, proc, "kcore: no build id"},
 	} {
 		c.opts.KernelRef, c.opts.KernelRefAddr = "_text", text

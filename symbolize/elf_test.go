@@ -135,7 +135,7 @@ func TestUserSplit(t *testing.T) {
 	}
 	defer im.Close()
 	off, _ := im.OffOfVaddr(vaddr)
-	locator := &dso.Locator{BuildIDDir: t.TempDir(), DebugDir: debugDir}
+	locator := &dso.Locator{Tree: dso.Tree{BuildIDDir: t.TempDir(), DebugDir: debugDir}}
 	s := New(Options{Locator: locator})
 	if sym, offset, why := s.User(path, id, off+4); why != Found || sym.Name != "main" || offset != 4 {
 		t.Errorf("with the debug file: %+v+%#x, %v, want main+0x4", sym, offset, why)
@@ -156,7 +156,7 @@ func TestReasons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{Locator: &dso.Locator{BuildIDDir: t.TempDir(), DebugDir: t.TempDir()}})
+	s := New(Options{Locator: &dso.Locator{Tree: dso.Tree{BuildIDDir: t.TempDir(), DebugDir: t.TempDir()}}})
 	for _, c := range []struct {
 		path string
 		id   dso.BuildID

@@ -120,7 +120,7 @@ func TestKernelMoved(t *testing.T) {
 func TestKernelOther(t *testing.T) {
 	dir := t.TempDir()
 	id := dso.NewBuildID([]byte("some other kernel..."))
-	opts := Options{KernelBuildID: id, Locator: &dso.Locator{BuildIDDir: dir}}
+	opts := Options{KernelBuildID: id, Locator: &dso.Locator{Tree: dso.Tree{BuildIDDir: dir}}}
 	if _, _, _, why := New(opts).Kernel(0xffffffff81000100); why != OtherKernel {
 		t.Errorf("not in the cache: %v, want %v", why, OtherKernel)
 	}

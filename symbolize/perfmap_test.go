@@ -37,7 +37,7 @@ func TestPerfMap(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := func() *Symbolizer { return New(Options{Locator: &dso.Locator{Root: root}}) }
+	s := func() *Symbolizer { return New(Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}}}) }
 	if _, _, why := s().User(jit.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != NoFile {
 		t.Errorf("no file: %v", why)
 	}
@@ -56,7 +56,7 @@ func TestPerfMap(t *testing.T) {
 	if sym, _, why := s().User(jit.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != NotOwned {
 		t.Errorf("another user's: %+v, %v", sym, why)
 	}
-	forced := New(Options{Locator: &dso.Locator{Root: root, Force: true}})
+	forced := New(Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}, Force: true}})
 	if _, _, why := forced.User(jit.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != Found {
 		t.Errorf("another user's, forced: %v", why)
 	}

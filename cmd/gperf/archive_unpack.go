@@ -38,8 +38,8 @@ func (o *archiveFlags) runUnpack(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	locator := dso.Locator{Root: o.input.files.symfs}
-	return a.Unpack(".", locator.CacheDir(), func(name string) { fmt.Fprintln(stdout, name) })
+	tree := dso.Tree{Root: o.input.files.symfs}
+	return a.Unpack(".", tree.CacheDir(), func(name string) { fmt.Fprintln(stdout, name) })
 }
 
 // packed returns the file to unpack: the argument, or the only file below the current

@@ -40,7 +40,7 @@ type files struct {
 // if stderr is a terminal.
 func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
 	root, flat := strings.CutSuffix(f.symfs, ",flat")
-	l := &files{Locator: dso.Locator{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}}
+	l := &files{Locator: dso.Locator{Tree: dso.Tree{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}}}
 	if packed != nil && f.symfs == "" {
 		l.Locator = *packed.Locator()
 	}

@@ -313,7 +313,7 @@ func TestKernelText(t *testing.T) {
 // TestVDSO: the vdso's debug information comes along, by the build ID that the vdso
 // has itself, and is found where none was recorded.
 func TestVDSO(t *testing.T) {
-	locator := &dso.Locator{DebugDir: t.TempDir(), BuildIDDir: t.TempDir()}
+	locator := &dso.Locator{Tree: dso.Tree{DebugDir: t.TempDir(), BuildIDDir: t.TempDir()}}
 	id := locator.OwnID(dso.VDSO)
 	if id.IsZero() {
 		t.Skip("no vdso with a build ID is mapped here")

@@ -10,18 +10,18 @@ import (
 	"path/filepath"
 )
 
-// BuildIDMax is the most bytes of a build ID that perf.data and perf keep
-// (BUILD_ID_SIZE in tools/perf/util/build-id.h).
+// BuildIDMax is the length to which perf.data truncates a build ID, in bytes (BUILD_ID_SIZE in
+// tools/perf/util/build-id.h).
 const BuildIDMax = 20
 
-// BuildID names the contents of a binary: the descriptor of its NT_GNU_BUILD_ID
-// note, at most 20 bytes of it. It is comparable; the zero value means none.
+// BuildID identifies the contents of a binary: the first 20 bytes of the descriptor of its NT_GNU_BUILD_ID note. It is
+// comparable; the zero value means none.
 type BuildID struct {
 	n uint8
 	b [BuildIDMax]byte
 }
 
-// NewBuildID returns the build ID of the given bytes; those past 20 are dropped.
+// NewBuildID returns the build ID with these bytes. It drops all after the first 20.
 func NewBuildID(b []byte) (id BuildID) {
 	id.n = uint8(copy(id.b[:], b))
 	return id
@@ -45,9 +45,8 @@ func (id BuildID) IsZero() bool { return id.n == 0 }
 // String returns the ID in lower-case hexadecimal, "" for none.
 func (id BuildID) String() string { return hex.EncodeToString(id.b[:id.n]) }
 
-// Matches reports whether both name the same binary. Old recorders padded short
-// IDs with zeros up to 20 bytes, so trailing zeros do not count (see
-// dso__build_id_equal in tools/perf/util/dso.c).
+// Matches reports whether both identify the same binary. It ignores trailing zeros: old recorders padded short IDs with
+// zeros to 20 bytes (dso__build_id_equal in tools/perf/util/dso.c). A zero BuildID matches nothing.
 func (id BuildID) Matches(other BuildID) bool { return id.b == other.b && id.n != 0 && other.n != 0 }
 
 // Errors of finding a file; test for them with errors.Is.
@@ -59,12 +58,11 @@ var (
 	ErrMismatch   = errors.New("build id mismatch")
 )
 
-// ntGNUBuildID is the note's type, its name being "GNU" (elf.h).
+// ntGNUBuildID is the type of the note, which has the name "GNU" (elf.h).
 const ntGNUBuildID = 3
 
-// BuildIDFromNotes returns the GNU build ID among ELF notes, as they lie in a
-// PT_NOTE segment, in /sys/kernel/notes and in a module's notes file. Names and
-// descriptors are padded to align bytes: 4, or 8 in segments aligned so.
+// BuildIDFromNotes returns the GNU build ID among ELF notes, the contents of a PT_NOTE segment, /sys/kernel/notes or a
+// module's notes file. Names and descriptors are padded to align bytes: 8 in segments of that alignment, otherwise 4.
 func BuildIDFromNotes(notes []byte, order binary.ByteOrder, align uint64) BuildID {
 	if align != 8 {
 		align = 4
@@ -102,8 +100,7 @@ func BuildIDOf(path string) (BuildID, error) {
 // KernelBuildID returns the running kernel's build ID, from /sys/kernel/notes.
 func KernelBuildID() (BuildID, error) { return sysfsBuildID("/sys/kernel/notes") }
 
-// ModuleBuildID returns the build ID of a loaded kernel module, whose name may
-// stand in brackets as in kallsyms.
+// ModuleBuildID returns the build ID of a loaded kernel module. Its name may be in brackets, as in kallsyms.
 func ModuleBuildID(name string) (BuildID, error) {
 	if len(name) > 2 && name[0] == '[' && name[len(name)-1] == ']' {
 		name = name[1 : len(name)-1]

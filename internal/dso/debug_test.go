@@ -31,7 +31,7 @@ func altLink(name, id string) elfSection {
 	return elfSection{name: ".gnu_debugaltlink", typ: elf.SHT_PROGBITS, data: []byte(name + "\x00" + id)}
 }
 
-func debugSup(is byte, name, id string) elfSection {
+func supSection(is byte, name, id string) elfSection {
 	return elfSection{name: ".debug_sup", typ: elf.SHT_PROGBITS, data: slices.Concat([]byte{5, 0, is}, []byte(name), []byte{0, byte(len(id))}, []byte(id))}
 }
 
@@ -78,7 +78,7 @@ func TestDebug(t *testing.T) {
 		{name: "dwz, by path", files: map[string][]byte{"r/lib/x.so": dwarfFile(idA, altLink("../dwz/sup", idB)), "r/dwz/sup": other}, id: idA, debug: "r/lib/x.so", supp: "r/dwz/sup"},
 		{name: "dwz, by name", files: map[string][]byte{"r/lib/x.so": dwarfFile(idA, altLink("../dwz/sup", idB)), "d/.dwz/sup": other}, id: idA, debug: "r/lib/x.so", supp: "d/.dwz/sup"},
 		{name: "dwz, by ID", files: map[string][]byte{"r/lib/x.so": dwarfFile(idA, altLink("/dwz/sup", idB)), "d/.build-id/" + entryB + ".debug": other}, id: idA, debug: "r/lib/x.so", supp: "d/.build-id/" + entryB + ".debug"},
-		{name: "dwz, DWARF 5", files: map[string][]byte{"r/lib/x.so": dwarfFile(idA, debugSup(0, "sup", "sum")), "r/lib/sup": dwarfFile("", debugSup(1, "", "sum"))}, id: idA, debug: "r/lib/x.so", supp: "r/lib/sup"},
+		{name: "dwz, DWARF 5", files: map[string][]byte{"r/lib/x.so": dwarfFile(idA, supSection(0, "sup", "sum")), "r/lib/sup": dwarfFile("", supSection(1, "", "sum"))}, id: idA, debug: "r/lib/x.so", supp: "r/lib/sup"},
 		{name: "dwz, another", files: map[string][]byte{"r/lib/x.so": dwarfFile(idA, altLink("sup", idB)), "r/lib/sup": dwarfFile(idC)}, id: idA, debug: "r/lib/x.so", errs: []error{ErrMismatch}},
 		{name: "dwz, nowhere", files: map[string][]byte{"r/lib/x.so": dwarfFile(idA, altLink("sup", idB))}, id: idA, debug: "r/lib/x.so", errs: []error{ErrNoDWARF}},
 	} {
@@ -88,7 +88,7 @@ func TestDebug(t *testing.T) {
 			for name, contents := range c.files {
 				writeFile(t, real(name), contents)
 			}
-			f := &Locator{BuildIDDir: root + "/c", DebugDir: root + "/d", trees: func() []string { return nil }}
+			f := &Locator{Tree: Tree{BuildIDDir: root + "/c", DebugDir: root + "/d"}, trees: func() []string { return nil }}
 			debug, supp, err := f.Debug(filepath.Join(root, "r/lib/x.so"), NewBuildID([]byte(c.id)))
 			for _, is := range []struct {
 				what string
@@ -118,7 +118,7 @@ func TestDebugFetched(t *testing.T) {
 	id := NewBuildID([]byte(idA))
 	right, wrong := writeFile(t, dir+"/right", dwarfFile(idA)), writeFile(t, dir+"/wrong", dwarfFile(idB))
 	var asked []string
-	f := &Locator{BuildIDDir: dir, DebugDir: dir, trees: func() []string { return nil }}
+	f := &Locator{Tree: Tree{BuildIDDir: dir, DebugDir: dir}, trees: func() []string { return nil }}
 	f.Fetch = func(id BuildID, what string) (string, error) {
 		asked = append(asked, what+" "+id.String())
 		return right, nil
@@ -141,7 +141,7 @@ func TestDebugFetched(t *testing.T) {
 func TestVmlinux(t *testing.T) {
 	id := NewBuildID([]byte(idA))
 	root := t.TempDir()
-	f := &Locator{Root: root}
+	f := &Locator{Tree: Tree{Root: root}}
 	look := func(want string) {
 		t.Helper()
 		im, err := f.Vmlinux(id)
@@ -171,7 +171,7 @@ func TestVmlinux(t *testing.T) {
 
 func TestModuleDebug(t *testing.T) {
 	root := t.TempDir()
-	f := &Locator{Root: root}
+	f := &Locator{Tree: Tree{Root: root}}
 	writeFile(t, root+"/lib/modules/1.0/modules.dep", []byte("kernel/a.ko:\nkernel/net/nf-con_track.ko.xz: kernel/a.ko\n"))
 	want := writeFile(t, root+"/usr/lib/debug/lib/modules/1.0/kernel/net/nf-con_track.ko", dwarfFile(idA))
 	writeFile(t, root+"/usr/lib/debug/lib/modules/1.0/kernel/a.ko", dwarfFile(idB))
@@ -188,7 +188,7 @@ func TestModuleDebug(t *testing.T) {
 // With a system root, its files come before this machine's.
 func TestSysroot(t *testing.T) {
 	dir := t.TempDir()
-	f := &Locator{Sysroot: dir + "/s", BuildIDDir: dir, DebugDir: dir, trees: func() []string { return nil }}
+	f := &Locator{Sysroot: dir + "/s", Tree: Tree{BuildIDDir: dir, DebugDir: dir}, trees: func() []string { return nil }}
 	path := writeFile(t, dir+"/x.so", dwarfFile(idA))
 	look := func(id, want string) {
 		t.Helper()
@@ -254,10 +254,10 @@ func TestDebugOfTools(t *testing.T) {
 func TestDamagedLinks(t *testing.T) {
 	for _, b := range [][]byte{nil, {0}, []byte("x"), []byte("name\x00\x00\x00\x00\x01\x02\x03"), bytes.Repeat([]byte{'x'}, 100)} {
 		im := imageOf(t, elfFile{sections: []elfSection{{name: ".gnu_debuglink", typ: elf.SHT_PROGBITS, data: b}, {name: ".gnu_debugaltlink", typ: elf.SHT_PROGBITS, data: bytes.TrimRight(b, "\x00")}, {name: ".debug_sup", typ: elf.SHT_PROGBITS, data: append([]byte{5, 0, 0}, b...)}}}.bytes())
-		if name, _, ok := im.debugLink(); ok {
+		if name, _, ok := debugLink(im); ok {
 			t.Errorf("%q: link to %q", b, name)
 		}
-		im.supplement()
+		supplement(im)
 	}
 }
 

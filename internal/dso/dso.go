@@ -1,30 +1,27 @@
-// Package dso answers "which ELF file is it, and where in it?": it reads build
-// IDs, finds the file that a recorded DSO was, and converts between the three
-// kinds of address that a profile mixes. It knows neither samples nor symbols:
-// package symbolize names addresses, package unwind finds callers.
+// Package dso answers "which ELF file is it, and where in it?": it reads build IDs, finds the files of a recorded DSO,
+// and converts between the three kinds of address in a profile. It knows neither samples nor symbols: package symbolize
+// names addresses, package unwind finds callers.
 //
-// The three words for an address, here and everywhere:
+// gperf uses three words for addresses:
 //
-//	ip     in the process, as sampled; moves with every start of the program
-//	off    in the file, bytes from its beginning; what a mapping translates ip to
-//	vaddr  in the ELF, as the linker laid it out; what symbols and DWARF speak
+//	ip     in the process, as sampled; changes with every start of the program
+//	off    in the file: bytes from its start
+//	vaddr  in the ELF file, as assigned by the linker; used by symbols and DWARF
 //
-// A mapping (start, pgoff) turns ip into off; the PT_LOAD segments turn off into
-// vaddr. Sections never do: they may overlap, be stripped, or be NOBITS.
+// A mapping (start, pgoff) converts ip to off; the PT_LOAD segments convert off to vaddr. Sections cannot: they may
+// overlap, be stripped, or be NOBITS.
 package dso
 
-// OffOfIP returns the file offset of ip in a mapping that begins at start and
-// shows the file from offset pgoff on.
+// OffOfIP returns the file offset of ip in a mapping that begins at ip start with file offset pgoff.
 func OffOfIP(ip, start, pgoff uint64) uint64 { return ip - start + pgoff }
 
 // IPOfOff is the inverse of OffOfIP.
 func IPOfOff(off, start, pgoff uint64) uint64 { return off - pgoff + start }
 
-// Bias returns ip - vaddr in an executable mapping of the file, of ips from start
-// up to end, with offset pgoff at start. The mapping's first bytes may belong to
-// the previous segment, if the code shares a page with it. Linkers like lld give
-// segments different biases, so only the code's own segment counts. ok is false if
-// no code of the file is mapped there.
+// Bias returns ip - vaddr in an executable mapping of the file from ip start to end (exclusive), with file offset pgoff
+// at start. The mapping's first bytes may belong to the previous segment, if the code shares a page with it. Linkers
+// such as lld give segments different biases, so Bias uses only executable segments. ok is false if the mapping has
+// no code of the file.
 func (im *Image) Bias(start, end, pgoff uint64) (bias uint64, ok bool) {
 	for _, l := range im.Loads() {
 		off := max(pgoff, l.Off)
@@ -38,9 +35,8 @@ func (im *Image) Bias(start, end, pgoff uint64) (bias uint64, ok bool) {
 	return 0, false
 }
 
-// VaddrOfOff returns the address that the linker gave to the byte at file offset
-// off; ok is false where no PT_LOAD segment shows that byte. Should several do,
-// an executable one wins, since it is code that is asked for.
+// VaddrOfOff returns the vaddr of the byte at file offset off. ok is false if no PT_LOAD segment contains it. If
+// several do, VaddrOfOff prefers an executable one.
 func (im *Image) VaddrOfOff(off uint64) (vaddr uint64, ok bool) {
 	for _, p := range im.loads {
 		if off < p.Off || off-p.Off >= p.Filesz {
@@ -56,11 +52,9 @@ func (im *Image) VaddrOfOff(off uint64) (vaddr uint64, ok bool) {
 	return vaddr, ok
 }
 
-// OffOfVaddr returns the file offset of the byte at vaddr; ok is false if no
-// PT_LOAD segment holds it. The zero-filled tail of a segment (.bss) has no bytes
-// in the file: off then continues past the segment's end, as in the addresses that
-// perf gives to symbols there (elf_read_program_header in
-// tools/perf/util/symbol-elf.c).
+// OffOfVaddr returns the file offset of the byte at vaddr. ok is false if no PT_LOAD segment contains it. The
+// zero-filled end of a segment (.bss) has no bytes in the file: its offsets continue after those of the segment, like
+// those of perf's symbols (elf_read_program_header in tools/perf/util/symbol-elf.c).
 func (im *Image) OffOfVaddr(vaddr uint64) (off uint64, ok bool) {
 	for _, p := range im.loads {
 		if vaddr >= p.Vaddr && vaddr-p.Vaddr < max(p.Memsz, p.Filesz) {

@@ -12,7 +12,7 @@ func FuzzImage(f *testing.F) {
 	f.Add(withID(idA, true))
 	f.Add(debugFile(idA))
 	f.Add(dwarfFile(idA, altLink("common", idB)))
-	f.Add(dwarfFile(idA, debugSup(0, "common", idB)))
+	f.Add(dwarfFile(idA, supSection(0, "common", idB)))
 	f.Add(linked(idA, "x.debug", nil))
 	f.Add(sectionless(withID(idA, false)))
 	f.Add(elfFile{progs: []elf.Prog64{load(elf.PF_X, 0, 1<<63, 1<<40, 1<<62)}}.bytes())
@@ -39,8 +39,8 @@ func FuzzImage(f *testing.F) {
 		}
 		im.HasCode()
 		im.HasDWARF()
-		im.supplement()
-		im.debugLink()
+		supplement(im)
+		debugLink(im)
 		im.BuildID()
 	})
 }

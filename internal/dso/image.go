@@ -13,15 +13,14 @@ import (
 
 const pfX = elf.PF_X
 
-// Image is an opened ELF file. Its headers are in memory, its contents are read
-// when asked for. All methods may be called from several goroutines; Close only
-// when none is in use.
+// Image is an open ELF file. Its headers are in memory; its contents are read on demand. Its methods may be called from
+// several goroutines, but Close only when no other method is running.
 type Image struct {
-	Path    string // where it was found, for messages
+	Path    string // for messages; also where the file is, unless it is packed
 	Type    elf.Type
 	Machine elf.Machine
 	Is64    bool
-	Size    uint64 // of the file, in bytes
+	Size    uint64 // bytes
 
 	f     *elf.File
 	r     io.ReaderAt
@@ -32,10 +31,9 @@ type Image struct {
 	mapped mapping
 }
 
-// Open opens the ELF file at path. The error is ErrNoFile, ErrNotRegular or
-// ErrNotELF where that is the cause.
+// Open opens the ELF file at path. The error wraps ErrNoFile, ErrNotRegular or ErrNotELF if that is the cause.
 func Open(path string) (*Image, error) {
-	// Opening a FIFO would wait for its writer: look first.
+	// Stat first: opening a FIFO would wait for its writer.
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -58,8 +56,8 @@ func Open(path string) (*Image, error) {
 	return im, nil
 }
 
-// NewImage reads the headers of the ELF file of the given size in r. Errors name
-// it path. r must allow concurrent reads.
+// NewImage reads the headers of the ELF file of size bytes in r. Errors name the file path. r must allow concurrent
+// reads.
 func NewImage(r io.ReaderAt, size int64, path string) (*Image, error) {
 	f, err := readHeaders(io.NewSectionReader(r, 0, size))
 	if err != nil {
@@ -74,26 +72,26 @@ func NewImage(r io.ReaderAt, size int64, path string) (*Image, error) {
 			im.loads = append(im.loads, p.ProgHeader)
 		}
 	}
-	im.id = im.readBuildID()
+	im.id = readBuildID(im)
 	return im, nil
 }
 
-// readHeaders calls debug/elf, which is not proof against every hostile file.
+// readHeaders calls debug/elf, which panics on some corrupt files.
 func readHeaders(r io.ReaderAt) (f *elf.File, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("damaged headers: %v", p)
+			err = fmt.Errorf("corrupt headers: %v", p)
 		}
 	}()
 	return elf.NewFile(r)
 }
 
-// Close releases the file. Data already returned stays valid, except that of Map.
+// Close releases the file. Bytes returned before stay valid, except those of Map.
 func (im *Image) Close() error {
 	if im == nil || im.close == nil {
 		return nil
 	}
-	im.unmap()
+	im.mapped.close()
 	return im.close()
 }
 
@@ -103,19 +101,17 @@ func (im *Image) BuildID() BuildID { return im.id }
 // Loads returns the PT_LOAD segments in file order. The caller must not change them.
 func (im *Image) Loads() []elf.ProgHeader { return im.loads }
 
-// Sections returns the section headers by index, the first being the null
-// section; not to be changed.
+// Sections returns the section headers by index; the first is the null section. The caller must not change them.
 func (im *Image) Sections() []*elf.Section { return im.f.Sections }
 
-// Section returns the first section of that name, nil if there is none.
+// Section returns the first section of that name, or nil.
 func (im *Image) Section(name string) *elf.Section { return im.f.Section(name) }
 
 // ByteOrder returns the file's byte order.
 func (im *Image) ByteOrder() binary.ByteOrder { return im.f.ByteOrder }
 
-// Data returns the bytes of a section as they lie in the file, none for NOBITS.
-// A section that does not lie within the file is an error, before any memory is
-// taken for it.
+// Data returns the bytes of a section as stored in the file, without decompressing them, and none for NOBITS. It checks
+// that the section is inside the file before it allocates memory.
 func (im *Image) Data(s *elf.Section) ([]byte, error) {
 	if s.Type == elf.SHT_NOBITS || s.FileSize == 0 {
 		return nil, nil
@@ -123,10 +119,10 @@ func (im *Image) Data(s *elf.Section) ([]byte, error) {
 	return im.Bytes(s.Offset, s.FileSize)
 }
 
-// Bytes returns n bytes of the file from offset off on.
+// Bytes returns the n bytes of the file at offset off.
 func (im *Image) Bytes(off, n uint64) ([]byte, error) {
 	if off > im.Size || n > im.Size-off {
-		return nil, fmt.Errorf("read %s: bytes %#x+%#x lie outside of the file's %#x", im.Path, off, n, im.Size)
+		return nil, fmt.Errorf("read %s: bytes %#x+%#x are outside the file of %#x bytes", im.Path, off, n, im.Size)
 	}
 	b := make([]byte, n)
 	if _, err := im.r.ReadAt(b, int64(off)); err != nil && err != io.EOF {
@@ -138,12 +134,10 @@ func (im *Image) Bytes(off, n uint64) ([]byte, error) {
 // ReadAt implements io.ReaderAt for the file's bytes.
 func (im *Image) ReadAt(p []byte, off int64) (int, error) { return im.r.ReadAt(p, off) }
 
-// maxString bounds a name. Without it a file of symbols that all share one
-// endless name would take time without end.
+// maxString limits a name, in bytes: the symbols of a corrupt file may all share one long name.
 const maxString = 1 << 16
 
-// String returns the NUL-terminated string at off of a string table, or "". It cuts
-// strings longer than 64 KiB.
+// String returns the NUL-terminated string at off of a string table, or "". It truncates strings to 64 KiB.
 func String(table string, off uint32) string {
 	if uint64(off) >= uint64(len(table)) {
 		return ""
@@ -156,16 +150,15 @@ func String(table string, off uint32) string {
 	return s
 }
 
-// buildIDSections are where perf looks for the note, in its order
-// (elf_read_build_id in tools/perf/util/symbol-elf.c).
+// buildIDSections are the sections that may contain the note, in perf's order (elf_read_build_id in
+// tools/perf/util/symbol-elf.c).
 var buildIDSections = []string{".note.gnu.build-id", ".notes", ".note"}
 
-// maxNotes limits the notes read to find a build ID, in bytes.
+// maxNotes limits a section or segment of notes, in bytes.
 const maxNotes = 1 << 20
 
-// readBuildID reads the note from its section or, as the kernel does for MMAP2
-// records, from the PT_NOTE segments.
-func (im *Image) readBuildID() BuildID {
+// readBuildID reads the note from its section, or from the PT_NOTE segments, as the kernel does for MMAP2 records.
+func readBuildID(im *Image) BuildID {
 	order := im.f.ByteOrder
 	for _, name := range buildIDSections {
 		s := im.f.Section(name)
@@ -194,8 +187,7 @@ func (im *Image) readBuildID() BuildID {
 // HasSymtab reports whether the file has a .symtab.
 func (im *Image) HasSymtab() bool { return im.hasSection(".symtab", elf.SHT_SYMTAB) }
 
-// HasDynsym reports whether the file has a .dynsym with contents, which files of
-// debug information lack.
+// HasDynsym reports whether the file has a .dynsym with contents. A file of debug information has not.
 func (im *Image) HasDynsym() bool { return im.hasSection(".dynsym", elf.SHT_DYNSYM) }
 
 func (im *Image) hasSection(name string, t elf.SectionType) bool {
@@ -203,8 +195,7 @@ func (im *Image) hasSection(name string, t elf.SectionType) bool {
 	return s != nil && s.Type == t
 }
 
-// HasCode reports whether the file holds the instructions, which files of debug
-// information do not.
+// HasCode reports whether the file contains instructions. A file of debug information does not.
 func (im *Image) HasCode() bool {
 	for _, s := range im.f.Sections {
 		if s.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR) == elf.SHF_ALLOC|elf.SHF_EXECINSTR {

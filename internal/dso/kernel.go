@@ -3,6 +3,7 @@ package dso
 import (
 	"bufio"
 	"errors"
+	"io/fs"
 	"iter"
 	"os"
 	"path"
@@ -11,13 +12,12 @@ import (
 	"strings"
 )
 
-// KernelName is perf's name of the kernel's own code.
+// KernelName is perf's name for the DSO of the kernel's own code.
 const KernelName = "[kernel.kallsyms]"
 
-// kernelPlaces are where distributions install kernels with symbols, REL being a
-// release: those of perf (vmlinux_path in tools/perf/util/symbol.c), then those of
-// systemtap, crash and elfutils.
-var kernelPlaces = []string{
+// vmlinuxPaths are the paths at which distributions install kernels with symbols; REL is the release. The first ones
+// are perf's (vmlinux_path in tools/perf/util/symbol.c), then those of systemtap, crash and elfutils.
+var vmlinuxPaths = []string{
 	"/boot/vmlinux-REL",
 	"/usr/lib/debug/boot/vmlinux-REL",
 	"/lib/modules/REL/build/vmlinux",
@@ -28,21 +28,20 @@ var kernelPlaces = []string{
 	"/lib/modules/REL/vdso/vmlinux",
 }
 
-// Kernels yields the vmlinux files with the given build ID in the order in which
-// perf tries them: those of the running release, then of others. If
-// Locator.VmlinuxPath is set, it is the only one. Files with another build ID are
-// yielded as errors. The caller closes the files.
-func (f *Locator) Kernels(id BuildID) iter.Seq2[*Image, error] {
+// Kernels yields the vmlinux files with build ID id in the order in which perf tries them: those of the running
+// release, then of others. If Locator.VmlinuxPath is set, it is the only one. Kernels yields an error for each file with
+// another build ID. The caller closes the files.
+func (l *Locator) Kernels(id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
-		if f.VmlinuxPath != "" {
-			yield(onDisk.open(candidate{name: f.VmlinuxPath}, id))
+		if l.VmlinuxPath != "" {
+			yield(disk.openMatching(candidate{path: l.VmlinuxPath}, id))
 			return
 		}
-		if id.IsZero() { // no file can be trusted to be the right one
+		if id.IsZero() { // any vmlinux would match
 			return
 		}
-		for _, name := range f.kernelFiles(id) {
-			im, err := f.open(candidate{name: name}, id)
+		for _, path := range l.kernelPaths(id) {
+			im, err := l.openMatching(candidate{path: path}, id)
 			if !errors.Is(err, ErrNoFile) && !yield(im, err) {
 				return
 			}
@@ -50,16 +49,16 @@ func (f *Locator) Kernels(id BuildID) iter.Seq2[*Image, error] {
 	}
 }
 
-func (f *Locator) kernelFiles(id BuildID) []string {
-	l := []string{f.CachePath(id, "elf"), f.Rooted("/boot/vmlinux")}
+func (t *Tree) kernelPaths(id BuildID) []string {
+	l := []string{t.CachePath(id, "elf"), t.Rooted("/boot/vmlinux")}
 	if rel := osRelease(); rel != "" {
-		for _, p := range kernelPlaces {
-			l = append(l, f.Rooted(strings.ReplaceAll(p, "REL", rel)))
+		for _, p := range vmlinuxPaths {
+			l = append(l, t.Rooted(strings.ReplaceAll(p, "REL", rel)))
 		}
 	}
-	l = append(l, debugDirBuildID(f, "", id), f.CachePath(id, "debug"))
-	for _, p := range kernelPlaces {
-		for _, name := range f.glob(f.Rooted(strings.ReplaceAll(p, "REL", "*"))) {
+	l = append(l, t.debugPath(id), t.CachePath(id, "debug"))
+	for _, p := range vmlinuxPaths {
+		for _, name := range t.glob(t.Rooted(strings.ReplaceAll(p, "REL", "*"))) {
 			if !slices.Contains(l, name) {
 				l = append(l, name)
 			}
@@ -68,7 +67,7 @@ func (f *Locator) kernelFiles(id BuildID) []string {
 	return slices.DeleteFunc(l, func(name string) bool { return name == "" })
 }
 
-// osRelease is the running kernel's, "" where it cannot be read.
+// osRelease returns the running kernel's release, or "" if it cannot be read.
 func osRelease() string {
 	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -77,10 +76,9 @@ func osRelease() string {
 	return strings.TrimSpace(string(b))
 }
 
-// Vmlinux returns the kernel with build ID id and its DWARF. The error is a
-// *NoDebugError. The receiver closes the file.
-func (f *Locator) Vmlinux(id BuildID) (*Image, error) {
-	im, supp, err := f.debug(KernelName, id, f.Kernels(id))
+// Vmlinux returns the vmlinux with build ID id that has DWARF. The error is a *NoDebugError. The caller closes the file.
+func (l *Locator) Vmlinux(id BuildID) (*Image, error) {
+	im, supp, err := l.debug(KernelName, id, l.Kernels(id))
 	supp.Close()
 	if im == nil {
 		return nil, err
@@ -88,35 +86,49 @@ func (f *Locator) Vmlinux(id BuildID) (*Image, error) {
 	return im, nil
 }
 
-// Kcore opens an archive's copy of the recorded kernel's memory: an ELF file whose
-// segments are some of its functions.
-func (f *Locator) Kcore(id BuildID) (*Image, error) {
+// Kcore opens an archive's copy of the recorded kernel's memory: an ELF file whose segments are some of the kernel's
+// functions.
+func (l *Locator) Kcore(id BuildID) (*Image, error) {
 	if id.IsZero() {
-		return f.image(f.Rooted("/proc/kcore"))
+		return l.image(l.Rooted("/proc/kcore"))
 	}
-	return f.image(f.procPath("kcore", id))
+	return l.image(l.procPath("kcore", id))
 }
 
-// moduleFiles are where the module called name, in brackets, may lie: below
-// modules.dep of any release.
-func (f *Locator) moduleFiles(name string) (l []string) {
+// Kallsyms opens the symbols of the kernel with build ID id, which is zero if it was not recorded: /proc/kallsyms if
+// that kernel is running, otherwise the copy in perf's cache.
+func (l *Locator) Kallsyms(id BuildID) (fs.File, error) {
+	if l.Root == "" {
+		running, _ := KernelBuildID()
+		if id.IsZero() || id.Matches(running) {
+			return os.Open("/proc/kallsyms")
+		}
+	}
+	if id.IsZero() {
+		return l.OpenFile(l.Rooted("/proc/kallsyms"))
+	}
+	return l.OpenFile(l.KallsymsPath(id))
+}
+
+// modulePaths returns the possible paths of the files of a module, whose name is in brackets. It reads the modules.dep
+// of each release.
+func (t *Tree) modulePaths(name string) (l []string) {
 	name = strings.Trim(name, "[]")
-	for _, list := range f.glob(f.Rooted("/lib/modules/*/modules.dep")) {
-		file := f.moduleIn(list, name)
+	for _, list := range t.glob(t.Rooted("/lib/modules/*/modules.dep")) {
+		file := t.moduleIn(list, name)
 		if file == "" {
 			continue
 		}
 		dir := filepath.Join("/lib/modules", filepath.Base(filepath.Dir(list)))
-		debug := filepath.Join(f.debugDir(), dir, file)
-		l = append(l, debug, debug+".debug", f.Rooted(filepath.Join(dir, file)))
+		debug := filepath.Join(t.debugDir(), dir, file)
+		l = append(l, debug, debug+".debug", t.Rooted(filepath.Join(dir, file)))
 	}
 	return l
 }
 
-// moduleIn returns the file of a module as a modules.dep has it, without what it
-// is compressed with.
-func (f *Locator) moduleIn(list, name string) string {
-	fd, err := f.OpenFile(list)
+// moduleIn returns a module's path in a modules.dep, without the suffix of a compressed file.
+func (t *Tree) moduleIn(list, name string) string {
+	fd, err := t.OpenFile(list)
 	if err != nil {
 		return ""
 	}
@@ -132,7 +144,8 @@ func (f *Locator) moduleIn(list, name string) string {
 	return ""
 }
 
-// isModule distinguishes a module's name in brackets from other names in brackets.
+// isModule reports whether name is a module's name in brackets, not another name in brackets.
 func isModule(name string) bool {
-	return len(name) > 2 && name[0] == '[' && name[len(name)-1] == ']' && name != VDSO && name != KernelName && !strings.ContainsAny(name, "/ :.")
+	return len(name) > 2 && name[0] == '[' && name[len(name)-1] == ']' && name != VDSO && name != KernelName &&
+		!strings.ContainsAny(name, "/ :.")
 }

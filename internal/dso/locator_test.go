@@ -96,7 +96,7 @@ func TestFind(t *testing.T) {
 			for name, contents := range c.files {
 				writeFile(t, real(name), contents)
 			}
-			f := &Locator{BuildIDDir: root + "/c", DebugDir: root + "/d"}
+			f := &Locator{Tree: Tree{BuildIDDir: root + "/c", DebugDir: root + "/d"}}
 			path := filepath.Join(root, "r/lib/x.so")
 			check := func(what string, im *Image, want string) {
 				t.Helper()
@@ -135,7 +135,7 @@ func TestFindNoPath(t *testing.T) {
 		if path != "" {
 			writeFile(t, filepath.Join(dir, path), withID(idA, true))
 		}
-		f := &Locator{BuildIDDir: dir + "/c", DebugDir: dir + "/d"}
+		f := &Locator{Tree: Tree{BuildIDDir: dir + "/c", DebugDir: dir + "/d"}}
 		if im, err := f.Find(path, BuildID{}); !errors.Is(err, ErrNoFile) {
 			t.Errorf("Find(%q) = %v, %v, want ErrNoFile", path, im, err)
 		}
@@ -145,7 +145,7 @@ func TestFindNoPath(t *testing.T) {
 func TestFindVDSO(t *testing.T) {
 	dir := t.TempDir()
 	a := NewBuildID([]byte(idA))
-	f := &Locator{BuildIDDir: dir, DebugDir: dir, vdso: func() ([]byte, error) { return withID(idB, false), nil }}
+	f := &Locator{Tree: Tree{BuildIDDir: dir, DebugDir: dir, vdso: func() ([]byte, error) { return withID(idB, false), nil }}}
 	if im, err := f.Find(VDSO, BuildID{}); err != nil || im.Path != VDSO {
 		t.Errorf("no ID recorded: %v, want the running kernel's", err)
 	}
@@ -181,7 +181,7 @@ func TestFindBelowRoot(t *testing.T) {
 		{"this machine's vdso", "/other", "", VDSO, BuildID{}},
 		{"no path", "/[heap]", "", "[heap]", BuildID{}},
 	} {
-		f := &Locator{Root: t.TempDir(), Flat: c.name == "flat", vdso: func() ([]byte, error) { return withID(idB, true), nil }}
+		f := &Locator{Tree: Tree{Root: t.TempDir(), Flat: c.name == "flat", vdso: func() ([]byte, error) { return withID(idB, true), nil }}}
 		writeFile(t, filepath.Join(f.Root, c.file), withID(idA, true))
 		im, err := f.Find(c.path, c.id)
 		switch {
@@ -215,7 +215,7 @@ func TestFindInOtherTrees(t *testing.T) {
 	writeFile(t, path, withID(idB, true)) // what the path means here
 	tree := filepath.Join(dir, "tree")
 	inside := writeFile(t, filepath.Join(tree, path), withID(idA, true))
-	f := &Locator{BuildIDDir: filepath.Join(dir, "none"), DebugDir: filepath.Join(dir, "none"), trees: func() []string {
+	f := &Locator{Tree: Tree{BuildIDDir: filepath.Join(dir, "none"), DebugDir: filepath.Join(dir, "none")}, trees: func() []string {
 		return []string{filepath.Join(dir, "empty"), tree}
 	}}
 	for id, want := range map[BuildID]string{a: inside, b: path} {

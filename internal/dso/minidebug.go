@@ -10,16 +10,14 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// miniDebugSection holds an xz-compressed ELF file whose .symtab names the
-// functions that .dynsym lacks. Fedora and others leave it in stripped programs
-// (gdb's manual, "Debugging information in a special section").
+// miniDebugSection contains an xz-compressed ELF file whose .symtab names the functions that .dynsym lacks. Fedora and
+// others keep it in stripped programs (gdb's manual, "Debugging information in a special section").
 const miniDebugSection = ".gnu_debugdata"
 
-// maxMini limits the section, packed and unpacked: real ones have a few MB.
+// maxMini limits the section, compressed and decompressed, in bytes; real ones have a few MB.
 const maxMini = 64 << 20
 
-// MiniDebug returns the file in .gnu_debugdata, or nil if that is missing or
-// damaged.
+// MiniDebug returns the file in .gnu_debugdata, or nil if the section is missing or corrupt.
 func (im *Image) MiniDebug() *Image {
 	s := im.Section(miniDebugSection)
 	if s == nil || s.FileSize > maxMini {
@@ -41,8 +39,8 @@ func (im *Image) MiniDebug() *Image {
 
 var errXZ = errors.New("unsupported xz stream")
 
-// unpackXZ unpacks an xz stream. The xz package allocates as much memory as the
-// stream requests, so unpackXZ checks that first.
+// unpackXZ decompresses an xz stream. Package xz allocates as much memory as the stream requests, so unpackXZ checks
+// that first.
 func unpackXZ(b []byte) ([]byte, error) {
 	size, err := xzSize(b)
 	if err != nil {
@@ -59,16 +57,15 @@ func unpackXZ(b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// xzSize returns how much an xz stream unpacks to. It walks through the chunks of
-// its blocks, without unpacking them, and refuses those that ask for more memory
-// than they may (the .xz file format, 3.1; LZMA2's chunks).
+// xzSize returns the decompressed size of an xz stream in bytes. It reads the headers of the chunks of its blocks, and
+// rejects those that request more than maxMini (the .xz file format, 3.1; LZMA2's chunks).
 func xzSize(b []byte) (size uint64, err error) {
 	const streamHeader = 12
 	for off := streamHeader; ; {
 		if off >= len(b) {
 			return 0, errXZ
 		}
-		if b[off] == 0 { // the index: there are no more blocks
+		if b[off] == 0 { // the index, which follows the last block
 			return size, nil
 		}
 		header := 4 * (int(b[off]) + 1)
@@ -103,8 +100,7 @@ func smallDict(h []byte) bool {
 	return flags&3 == 0 && len(h) >= 3 && h[0] == lzma2 && h[1] == 1 && h[2] <= 28
 }
 
-// chunks returns how long the LZMA2 chunks at the start of b are, and what they
-// unpack to.
+// chunks returns the size of the LZMA2 chunks at the start of b, and their decompressed size, in bytes.
 func chunks(b []byte) (packed int, unpacked uint64, ok bool) {
 	for packed < len(b) {
 		c := b[packed:]

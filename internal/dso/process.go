@@ -13,34 +13,32 @@ import (
 	"gperf/internal/procfs"
 )
 
-// ErrOwner: the file belongs to neither the user nor root, so it cannot be
-// trusted.
+// ErrOwner means that the file belongs to neither the user nor root, so that gperf does not trust it.
 var ErrOwner = errors.New("not owned by the current user or root")
 
 // proc is the mount point of procfs.
 const proc = "/proc"
 
-// OpenOf opens a file that process pid wrote, in the process's mount namespace. name
-// is its path, with %d for the process's pid in its own PID namespace. As in perf
-// the file must belong to the user or root, unless Force is set.
-func (f *Locator) OpenOf(pid int32, name string) (fs.File, error) {
+// OpenOf opens a file that process pid wrote, in the process's mount namespace. name is its path, with %d for the
+// process's PID in its own PID namespace. As in perf the file must belong to the user or root, unless Force is set.
+func (l *Locator) OpenOf(pid int32, name string) (fs.File, error) {
 	numbered := func(n int32) string { return strings.ReplaceAll(name, "%d", fmt.Sprint(n)) }
-	if f.files != nil {
-		return f.OpenFile(numbered(pid))
+	if l.files != nil {
+		return l.OpenFile(numbered(pid))
 	}
-	if f.Root != "" {
-		return f.openOwned(f.Rooted(numbered(pid)))
+	if l.Root != "" {
+		return l.openOwned(l.Rooted(numbered(pid)))
 	}
 	dir := filepath.Join(proc, fmt.Sprint(pid))
-	if own := numberIn(pid); own != pid || !sameNamespace(dir) {
-		if file, err := f.openOwned(filepath.Join(dir, "root", numbered(own))); err == nil {
+	if own := innerPID(pid); own != pid || !sameNamespace(dir) {
+		if file, err := l.openOwned(filepath.Join(dir, "root", numbered(own))); err == nil {
 			return file, nil
 		}
 	}
-	return f.openOwned(numbered(pid))
+	return l.openOwned(numbered(pid))
 }
 
-func (f *Locator) openOwned(path string) (fs.File, error) {
+func (l *Locator) openOwned(path string) (fs.File, error) {
 	st, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -55,14 +53,14 @@ func (f *Locator) openOwned(path string) (fs.File, error) {
 	if !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("open %s: %w", path, ErrNotRegular)
 	}
-	if sys, ok := st.Sys().(*syscall.Stat_t); ok && !f.Force && sys.Uid != 0 && int(sys.Uid) != os.Geteuid() {
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && !l.Force && sys.Uid != 0 && int(sys.Uid) != os.Geteuid() {
 		return nil, fmt.Errorf("open %s: %w", path, ErrOwner)
 	}
 	return os.Open(path)
 }
 
-// numberIn returns the number that a process has in its own PID namespace.
-func numberIn(pid int32) int32 {
+// innerPID returns a process's PID in its own PID namespace.
+func innerPID(pid int32) int32 {
 	st, err := procfs.StatusOf(int(pid))
 	if n := len(st.NStgid); err == nil && n > 0 {
 		return int32(st.NStgid[n-1])
@@ -70,18 +68,17 @@ func numberIn(pid int32) int32 {
 	return pid
 }
 
-// sameNamespace reports whether a process sees the same files as this one.
+// sameNamespace reports whether a process, with its directory in /proc, shares this process's mount namespace.
 func sameNamespace(dir string) bool {
 	theirs, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
 	own, ownErr := os.Readlink(filepath.Join(proc, "self/ns/mnt"))
 	return err != nil || ownErr != nil || theirs == own
 }
 
-// deleted is how the kernel ends the paths of files that are there no more.
+// deleted is the suffix that the kernel appends to the paths of deleted files.
 const deleted = " (deleted)"
 
-// mapped returns a path at which a deleted file can be read, through a process that
-// maps it (this needs root), or "".
+// mapped returns a path at which root can read a deleted file, through a process that maps it, or "".
 func mapped(path string) string {
 	dirs, _ := filepath.Glob(proc + "/[0-9]*")
 	for _, dir := range dirs {

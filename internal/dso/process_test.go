@@ -51,7 +51,7 @@ func TestOpenOfContainer(t *testing.T) {
 
 func TestOpenOf(t *testing.T) {
 	dir := t.TempDir()
-	f := &Locator{Root: dir}
+	f := &Locator{Tree: Tree{Root: dir}}
 	writeFile(t, dir+"/tmp/jit-7.dump", []byte("x"))
 	file, err := f.OpenOf(7, "/tmp/jit-%d.dump")
 	if err != nil {
@@ -96,7 +96,7 @@ func TestFindDeleted(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}()
-	f := &Locator{BuildIDDir: dir, DebugDir: dir, trees: func() []string { return nil }}
+	f := &Locator{Tree: Tree{BuildIDDir: dir, DebugDir: dir}, trees: func() []string { return nil }}
 	im, err := f.Find(path+deleted, id)
 	if err != nil || im.Path != path {
 		t.Errorf("the same file in its place: %v, %v", im, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"gperf/internal/procfs"
 )
@@ -11,8 +12,9 @@ import (
 // maxVDSO limits the vdso, in bytes; real ones have one or two pages.
 const maxVDSO = 1 << 20
 
-// readVDSO copies this process's own vdso out of its memory: an ELF image that
-// exists as a file nowhere.
+var ownVDSO = sync.OnceValues(readVDSO)
+
+// readVDSO copies the vdso out of this process's memory. It is an ELF image without a file.
 func readVDSO() ([]byte, error) {
 	start, end, err := findVDSO()
 	if err != nil {

@@ -53,7 +53,7 @@ func TestJITDump(t *testing.T) {
 		{0, 9, map[uint64]string{0x1010: "first", 0x1090: "second"}},
 	} {
 		f := &format.File{Order: binary.LittleEndian, Attrs: []format.Attr{{Flags: format.FlagUseClockID, ClockID: tc.clock}}}
-		s := New(Options{File: f, Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: root}})})
+		s := New(Options{File: f, Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}}})})
 		s.Apply(mmapOf(7, 0, 0x10000, 0, "//anon"))
 		s.Apply(mmapOf(7, 0x20000, 0x1000, 0, "/dumps/jit-7.dump"))
 		s.machine.jitUntil(tc.time)
@@ -82,7 +82,7 @@ func TestNamedMemory(t *testing.T) {
 	}
 	s := New(Options{
 		File:    &format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, 1)},
-		Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Root: root}}),
+		Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}}}),
 	})
 	s.Apply(mmapOf(7, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))
 	s.Apply(mmapOf(8, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))

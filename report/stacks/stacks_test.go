@@ -39,7 +39,7 @@ func open(t testing.TB, name string) *session.Session {
 		t.Fatal(err)
 	}
 	id, ref, addr := session.RecordedKernel(f)
-	symbols := symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms", Locator: &dso.Locator{Root: t.TempDir()},
+	symbols := symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms", Locator: &dso.Locator{Tree: dso.Tree{Root: t.TempDir()}},
 		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 	return session.New(session.Options{File: f, Symbols: symbols, KeepExited: true})
 }
