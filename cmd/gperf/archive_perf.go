@@ -14,13 +14,12 @@ import (
 	"time"
 
 	"gperf/internal/archive"
-	"gperf/internal/session"
 )
 
 // runPerf writes perf archive's format, and prints the messages of perf archive.
-func (o *archiveFlags) runPerf(in *input, hit *hits, stdout, stderr io.Writer) error {
+func (o *archiveFlags) runPerf(in *input, hits *archive.Hits, stdout, stderr io.Writer) error {
 	name := cmp.Or(o.output, filepath.Clean(in.Path)+".tar.bz2")
-	pack := func(w io.Writer) error { return packPerf(w, in, hit, stderr) }
+	pack := func(w io.Writer) error { return packPerf(w, in, hits, stderr) }
 	if o.all {
 		name = cmp.Or(o.output, allName(time.Now()))
 		symbols := pack
@@ -89,33 +88,11 @@ func addMember(w *tar.Writer, name string, p archive.Part) error {
 }
 
 // packPerf packs the files that have build IDs.
-func packPerf(out io.Writer, in *input, hit *hits, stderr io.Writer) error {
+func packPerf(out io.Writer, in *input, hits *archive.Hits, stderr io.Writer) error {
 	w := archive.NewPerfWriter(in.session.Symbols.Locator(), out, in.Written)
-	n := 0
-	pack := func(add func() error) error {
-		err := add()
-		switch {
-		case failed(err):
-			return err
-		case err != nil:
-			fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", err)
-		default:
-			n++
-		}
-		return nil
-	}
-	if id, _, _ := session.RecordedKernel(in.File); hit.kernel && !id.IsZero() {
-		if err := pack(func() error { return w.AddKernel(id) }); err != nil {
-			return err
-		}
-	}
-	for _, d := range hit.sorted() {
-		if d.ID.IsZero() || d.kernel {
-			continue
-		}
-		if err := pack(func() error { return d.told(w.AddDSO(d.DSO)) }); err != nil {
-			return err
-		}
+	n, err := hits.PackPerf(w, warnNotPacked(stderr))
+	if err != nil {
+		return err
 	}
 	if n == 0 {
 		return errors.New("no file with a build ID was found")

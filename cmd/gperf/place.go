@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"gperf/internal/session"
 	"gperf/symbolize"
 )
 
@@ -28,7 +29,7 @@ func programName(arg0 string) string {
 func (in *input) warnAsPerf(stderr io.Writer) {
 	for _, u := range in.session.Symbols.Unresolved() {
 		switch {
-		case !isFile(u.Path):
+		case !session.IsFile(u.Path):
 		case u.Reason != symbolize.NoSymbol:
 			fmt.Fprintf(stderr, "Failed to open %s, continuing without symbols\n", u.Path)
 		case 2*u.Missing > u.Asked:

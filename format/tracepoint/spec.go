@@ -81,8 +81,11 @@ func (p *parser) segments(format string, args []*node) {
 	p.f.prog = c.prog
 }
 
-// CodeFields returns the fields that the print fmt shows as kernel functions (%pS
-// and its like): addresses of code.
+// returnField is where return probes have the address that the function returned to.
+const returnField = "__probe_ret_ip"
+
+// CodeFields returns the fields with addresses of code: those that the print fmt shows as
+// functions of the kernel (%pS and similar), and the return address of a return probe.
 func (f *Format) CodeFields() (l []*Field) {
 	for i := range f.prog {
 		seg := &f.prog[i]
@@ -96,6 +99,9 @@ func (f *Format) CodeFields() (l []*Field) {
 		if n != nil && n.kind == nodeField && n.field != nil {
 			l = append(l, n.field)
 		}
+	}
+	if ret := f.Field(returnField); ret != nil {
+		l = append(l, ret)
 	}
 	return l
 }

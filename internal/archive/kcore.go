@@ -2,9 +2,11 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"gperf/internal/dso"
@@ -47,4 +49,19 @@ func kcore(machine elf.Machine, l []Text) []byte {
 		text.Write(t.Bytes)
 	}
 	return append(b.Bytes(), text.Bytes()...)
+}
+
+// runningCode returns the hit code of the running kernel, each range once. It skips what the
+// user may not read.
+func (h *Hits) runningCode() (machine elf.Machine, l []Text) {
+	slices.SortFunc(h.memory, func(a, b Range) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	for _, r := range slices.Compact(h.memory) {
+		c, err := h.session.Symbols.RunningCode(r.Start, r.End)
+		if err != nil {
+			continue
+		}
+		machine = c.Machine
+		l = append(l, Text{Addr: c.Addr, Bytes: c.Bytes})
+	}
+	return machine, l
 }

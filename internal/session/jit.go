@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"math"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"gperf/format"
 	"gperf/symbolize"
@@ -45,6 +47,12 @@ var jitDumpName = regexp.MustCompile(`^jit-[0-9]+\.dump$`)
 
 // IsJITDump reports whether the name is that of a jitdump.
 func IsJITDump(name string) bool { return jitDumpName.MatchString(path.Base(name)) }
+
+// IsFile reports whether path is a file, not named memory, a perf map or a jitdump.
+func IsFile(path string) bool {
+	_, isPerfMap := jit.PerfMapPID(path)
+	return filepath.IsAbs(path) && !isPerfMap && !strings.HasPrefix(path, "//") && !IsJITDump(path)
+}
 
 // jitDump reads the jitdump if a mapping is one.
 func (m *machine) jitDump(r *format.Mmap, p *process, d *DSO) {

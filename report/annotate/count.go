@@ -89,9 +89,6 @@ type touch struct {
 // tracepoints have up to two.
 const maxFields = 4
 
-// returnField is where return probes have the address that the function returned to.
-const returnField = "__probe_ret_ip"
-
 // stackKey distinguishes samples with different addresses.
 type stackKey struct {
 	event  int
@@ -116,20 +113,12 @@ func newCounter(s *session.Session, opts *Options) *counter {
 	for i := range f.Attrs {
 		e := &event{index: i, name: f.EventName(i)}
 		if t := f.Tracepoint(i); t != nil {
-			e.fields = CodeFields(t)
+			e.fields = t.CodeFields()
+			e.fields = e.fields[:min(len(e.fields), maxFields)]
 		}
 		c.events = append(c.events, e)
 	}
 	return c
-}
-
-// CodeFields returns the fields of a tracepoint that hold code addresses.
-func CodeFields(f *tracepoint.Format) []*tracepoint.Field {
-	l := f.CodeFields()
-	if ret := f.Field(returnField); ret != nil {
-		l = append(l, ret)
-	}
-	return l[:min(len(l), maxFields)]
 }
 
 func (c *counter) count(b *session.Batch) error {
