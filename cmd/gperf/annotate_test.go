@@ -79,7 +79,8 @@ func TestAnnotateSource(t *testing.T) {
 			t.Errorf("%s is not in\n%s", want, text)
 		}
 	}
-	if text, _ := gperf(t, "annotate", "-i", file, "mix", "-n", "-M", "intel", "--asm-raw", "-S"); !regexp.MustCompile(`(?m)^ Samples \|\t(.*\n){4,}? +\d+ :   [0-9a-f]+:   48 89 f[a8] +mov    r.., rdi$`).MatchString(text) {
+	if text, _ := gperf(t, "annotate", "-i", file, "mix", "-n", "-M", "intel", "--asm-raw", "-S"); !regexp.MustCompile(
+		`(?m)^ Samples \|\t(.*\n){4,}? +\d+ :   [0-9a-f]+:   48 89 f[a8] +mov    r.., rdi$`).MatchString(text) {
 		t.Errorf("not Intel's syntax with bytes:\n%s", text)
 	}
 }
@@ -151,7 +152,8 @@ func ofDrops(t *testing.T, args ...string) []string {
 // it, without debug information.
 func TestAnnotateDrop(t *testing.T) {
 	vmlinux := kernelOfDrops(t)
-	const title = " Percent |\tSource code & Disassembly of [kernel.kallsyms] for skb:kfree_skb (%s; percent: local period)\n"
+	const title = " Percent |\tSource code & Disassembly of [kernel.kallsyms] for skb:kfree_skb (%s; percent: local " +
+		"period)\n"
 	const block = `         : ffffffff82043650 <__udp4_lib_rcv>:
          : ...
     0.00 :   ffffffff82043aff:   mov    %r12,%rdi
@@ -171,11 +173,13 @@ func TestAnnotateDrop(t *testing.T) {
 	} {
 		got, _ := gperf(t, ofDrops(t, "-k", vmlinux, "--context", "2", place)...)
 		head := strings.Replace(title, "%s", counted, 1)
-		want := head + strings.Repeat("-", len(head)+4) + "\n" + strings.ReplaceAll(block, "__udp4_lib_rcv+0x4bc:", place+":")
+		want := head + strings.Repeat("-", len(head)+4) + "\n" +
+			strings.ReplaceAll(block, "__udp4_lib_rcv+0x4bc:", place+":")
 		sameText(t, place, got, want)
 	}
 	whole, _ := gperf(t, ofDrops(t, "-k", vmlinux, "__udp4_lib_rcv")...)
-	if !strings.Contains(whole, "(5 samples: location; percent") || !strings.Contains(whole, "  100.00 :   ffffffff82043b07:   call ") {
+	if !strings.Contains(whole, "(5 samples: location; percent") ||
+		!strings.Contains(whole, "  100.00 :   ffffffff82043b07:   call ") {
 		t.Errorf("the function's drops are not at their call:\n%s", whole)
 	}
 }
@@ -206,7 +210,8 @@ func TestAnnotateWrong(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(ofDrops(t, strings.Fields(c.args)...), &stdout, &stderr)
-		if code != c.code || !strings.Contains(strings.ToLower(stderr.String()), strings.ToLower(c.want)) || stdout.Len() > 0 {
+		if code != c.code || !strings.Contains(strings.ToLower(stderr.String()), strings.ToLower(c.want)) ||
+			stdout.Len() > 0 {
 			t.Errorf("%s: exit code %d, %q, stdout %q; want %d and %q", c.args, code, &stderr, &stdout, c.code, c.want)
 		}
 	}
@@ -233,12 +238,14 @@ func TestRecordAnnotateDrop(t *testing.T) {
 	dir := t.TempDir()
 	mustRecord(t, dir, "-g", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", "20")
 	file := filepath.Join(dir, "perf.data")
-	location := regexp.MustCompile(`location=(\S*udp\S*\+0x[0-9a-f]+)`).FindStringSubmatch(mustGperf(t, "script", "-i", file))
+	location := regexp.MustCompile(`location=(\S*udp\S*\+0x[0-9a-f]+)`).FindStringSubmatch(mustGperf(t,
+		"script", "-i", file))
 	if location == nil {
 		t.Skip("no drop is said to be at a function of UDP here")
 	}
 	text := mustGperf(t, "annotate", "-i", file, location[1])
-	if !regexp.MustCompile(`(?m)^ +[1-9]\d*\.\d\d : > [0-9a-f]+:   (call|bl) +[0-9a-f]+ <\w*(skb|free|drop)\w*>$`).MatchString(text) {
+	if !regexp.MustCompile(
+		`(?m)^ +[1-9]\d*\.\d\d : > [0-9a-f]+:   (call|bl) +[0-9a-f]+ <\w*(skb|free|drop)\w*>$`).MatchString(text) {
 		t.Errorf("%s leads to no call that drops:\n%s", location[1], text)
 	}
 	// An archive has that code, for where another kernel runs.
@@ -246,5 +253,6 @@ func TestRecordAnnotateDrop(t *testing.T) {
 	mustGperf(t, "archive", "-i", file, "-o", packed)
 	path := regexp.MustCompile(`\S*/kcore\b`)
 	elsewhere := mustGperf(t, "annotate", "-i", packed, location[1])
-	sameText(t, "annotate of the archive", path.ReplaceAllString(elsewhere, "kcore"), path.ReplaceAllString(text, "kcore"))
+	sameText(t, "annotate of the archive", path.ReplaceAllString(elsewhere, "kcore"),
+		path.ReplaceAllString(text, "kcore"))
 }

@@ -85,7 +85,8 @@ func TestArchiveSplit(t *testing.T) {
 		}
 		name := r.save(t)
 		want := mustGperf(t, "script", "-F", "+srcline", "-i", name)
-		if !strings.Contains(want, "inner+0x") || !strings.Contains(want, "(inlined)") || !strings.Contains(want, "hit.c:2") {
+		if !strings.Contains(want, "inner+0x") || !strings.Contains(want, "(inlined)") ||
+			!strings.Contains(want, "hit.c:2") {
 			t.Fatalf("nothing is inlined:\n%s", want)
 		}
 		packed := filepath.Join(dir, "packed")

@@ -45,7 +45,8 @@ func TestArchivePerfAll(t *testing.T) {
 		code := withStdin(t, c.answer, func() int { return run([]string{"archive", "--unpack", file}, &stdout, &stderr) })
 		got, err := os.ReadFile(filepath.Base(data))
 		if code != c.code || err != nil || (string(got) == string(want)) != c.replaced {
-			t.Errorf("%q answered: exit code %d, want %d, replaced %v, want %v\n%s%s", c.answer, code, c.code, string(got) == string(want), c.replaced, &stdout, &stderr)
+			t.Errorf("%q answered: exit code %d, want %d, replaced %v, want %v\n%s%s", c.answer, code, c.code,
+				string(got) == string(want), c.replaced, &stdout, &stderr)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(home, ".debug", ".build-id")); err != nil {

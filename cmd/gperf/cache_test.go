@@ -28,7 +28,8 @@ func TestCacheCommand(t *testing.T) {
 		{"cache --clear", `^unwind tables\s+0 files\s+0\.0 MB`},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := run(strings.Fields(c.args), &stdout, &stderr); code != exitOK || !regexp.MustCompile(c.want).MatchString(stdout.String()) {
+		if code := run(strings.Fields(c.args), &stdout, &stderr); code != exitOK ||
+			!regexp.MustCompile(c.want).MatchString(stdout.String()) {
 			t.Errorf("%s: exit code %d, %q, stderr %q", c.args, code, &stdout, &stderr)
 		}
 	}

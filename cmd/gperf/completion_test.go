@@ -85,7 +85,8 @@ compopt() { :; }
 			cmd.Dir = dir
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
-			if got := strings.TrimSpace(string(out)); err != nil || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			if got := strings.TrimSpace(string(out)); err != nil || !strings.HasPrefix(got, c.want) ||
+				c.want == "" && got != "" {
 				t.Errorf("%v, %q, want %q", err, got, c.want)
 			}
 		})

@@ -231,7 +231,8 @@ func (f *corpusFile) check(t *testing.T, command, line string) {
 	switch {
 	case f.refused != "":
 		if r.code != exitError || r.out != "" || !strings.Contains(r.stderr, f.refused) {
-			t.Errorf("exit code %d, %d bytes of output; stderr:\n%swant a refusal: %s", r.code, len(r.out), r.stderr, f.refused)
+			t.Errorf("exit code %d, %d bytes of output; stderr:\n%swant a refusal: %s", r.code, len(r.out),
+				r.stderr, f.refused)
 		}
 		if !f.ref("7.3.4", command).empty() {
 			difference = "refused, where perf 7.3.4 prints something"
@@ -447,7 +448,8 @@ func (f *corpusFile) checkStdin(t *testing.T) {
 	want := f.run("script -f --symfs EMPTY -i FILE")
 	got := f.run("script -f --symfs EMPTY -i -")
 	if got.code != want.code || got.out != want.out {
-		t.Errorf("exit code %d instead of %d, %d bytes instead of %d; stderr:\n%s", got.code, want.code, len(got.out), len(want.out), got.stderr)
+		t.Errorf("exit code %d instead of %d, %d bytes instead of %d; stderr:\n%s", got.code, want.code, len(got.out),
+			len(want.out), got.stderr)
 	}
 }
 
@@ -461,7 +463,9 @@ func TestCorpusTable(t *testing.T) {
 	for _, o := range corpusOutcomes {
 		got = append(got, o.file)
 		for command := range o.kept {
-			if !slices.ContainsFunc(corpusCommands, func(c struct{ name, line string }) bool { return c.name == command }) {
+			if !slices.ContainsFunc(corpusCommands, func(c struct{ name, line string }) bool {
+				return c.name == command
+			}) {
 				t.Errorf("%s keeps a difference of %q, which is no command", o.file, command)
 			}
 		}

@@ -54,7 +54,8 @@ func TestDamagedFiles(t *testing.T) {
 				var stdout, stderr bytes.Buffer
 				code := run(append(strings.Fields(command), "-i", path), &stdout, &stderr)
 				if code != test.code || !strings.Contains(stderr.String(), test.want) {
-					t.Errorf("gperf %s: exit code %d, want %d and %q:\n%s", command, code, test.code, test.want, &stderr)
+					t.Errorf("gperf %s: exit code %d, want %d and %q:\n%s", command, code, test.code, test.want,
+						&stderr)
 				}
 				if samples := strings.Contains(stdout.String(), "drops"); samples != test.output {
 					t.Errorf("gperf %s prints samples: %v\n%s", command, samples, &stdout)

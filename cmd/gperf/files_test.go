@@ -24,7 +24,10 @@ func strippedProgram(t *testing.T) (recording, debug string) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.c"), []byte("__attribute__((noinline)) static int hidden(int x) { return x * 7; }\nint main(int c, char **v) { return hidden(c); }\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "a.c"),
+		[]byte(
+			"__attribute__((noinline)) static int hidden(int x) { return x * 7; }\nint main(int c, char **v) { return "+
+				"hidden(c); }\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	runLines(t, dir, "gcc -O1 -g -Wl,--build-id -o a a.c", "objcopy --only-keep-debug a a.only")
@@ -106,7 +109,8 @@ func TestDebuginfod(t *testing.T) {
 	t.Setenv("DEBUGINFOD_CACHE_PATH", t.TempDir())
 	t.Setenv("DEBUGINFOD_TIMEOUT", "1")
 	url := "http://" + silent.Addr().String()
-	if stderr := look(false, "--debuginfod", url); !strings.Contains(stderr, url+": no answer within 1s; it was not asked again") {
+	if stderr := look(false, "--debuginfod", url); !strings.Contains(stderr,
+		url+": no answer within 1s; it was not asked again") {
 		t.Errorf("stderr: %s", stderr)
 	}
 }

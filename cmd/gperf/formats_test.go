@@ -47,7 +47,8 @@ func TestRecordInlined(t *testing.T) {
 			t.Errorf("no %s in the page", want)
 		}
 	}
-	if page, _ := gperf(t, "report", "--format", "flamegraph", "--no-inline", "-i", file); strings.Contains(page, "deep::inner") {
+	if page, _ := gperf(t, "report", "--format", "flamegraph", "--no-inline", "-i",
+		file); strings.Contains(page, "deep::inner") {
 		t.Error("--no-inline: an inlined function")
 	}
 	profile := filepath.Join(dir, "profile.pb.gz")
@@ -95,7 +96,8 @@ func pprofTool(t *testing.T) string {
 func TestPprofTool(t *testing.T) {
 	dir := filepath.Join(root, "testdata")
 	profile := filepath.Join(t.TempDir(), "profile.pb.gz")
-	gperf(t, "report", "-i", filepath.Join(dir, "two.data"), "-i", filepath.Join(dir, "drops.data"), "--kallsyms", filepath.Join(dir, "kallsyms"),
+	gperf(t, "report", "-i", filepath.Join(dir, "two.data"), "-i", filepath.Join(dir, "drops.data"), "--kallsyms",
+		filepath.Join(dir, "kallsyms"),
 		"--symfs", t.TempDir(), "--format", "pprof", "-o", profile)
 	for _, test := range []struct{ flags, want string }{
 		{"-top", `(?s)File: drops\n.*cmdline: gperf record .*hostname: .*Type: cpu-clock\n.*Total samples = 11500us.* finish_task_switch`},
@@ -105,7 +107,8 @@ func TestPprofTool(t *testing.T) {
 		{"-raw", `(?s)comm:\[drops\].*pid:\[15247\] tid:\[15247\].*M=\d __udp4_lib_rcv.*Mappings.*\[kernel\.kallsyms\] 6ecd6ec2\w+ \[FN\]`},
 		{"-traces", `(?m)comm:  drops$`},
 	} {
-		if out := goToolPprof(t, append(strings.Fields(test.flags), profile)...); !regexp.MustCompile(test.want).MatchString(out) {
+		if out := goToolPprof(t, append(strings.Fields(test.flags), profile)...); !regexp.MustCompile(
+			test.want).MatchString(out) {
 			t.Errorf("pprof %s: no %s in\n%s", test.flags, test.want, out)
 		}
 	}
@@ -171,7 +174,8 @@ func TestFoldedLeavesOut(t *testing.T) {
 	}
 	var data []byte
 	for n, id := range []uint64{8, 7, 7, 8, 7, 9} {
-		data = append(data, sample(format.MiscUser, u64s(id, 0x400100), pidTID(10, 10), u64s(1000+uint64(n)), u64s(2, contextUser, 0x400100))...)
+		data = append(data, sample(format.MiscUser, u64s(id, 0x400100), pidTID(10, 10), u64s(1000+uint64(n)),
+			u64s(2, contextUser, 0x400100))...)
 	}
 	file := makeRecording(t, attrs, data)
 	for _, test := range []struct{ flags, out, notice string }{
@@ -181,12 +185,14 @@ func TestFoldedLeavesOut(t *testing.T) {
 		for _, command := range []string{"script", "report"} {
 			args := append([]string{command, "--format", "folded", "-i", file}, strings.Fields(test.flags)...)
 			out, stderr := gperf(t, args...)
-			if out != test.out || !strings.Contains(stderr, test.notice) || test.notice == "" && strings.Contains(stderr, "left out") {
+			if out != test.out || !strings.Contains(stderr, test.notice) ||
+				test.notice == "" && strings.Contains(stderr, "left out") {
 				t.Errorf("%q: %q, want %q; on stderr %q, want %q", args, out, test.out, stderr, test.notice)
 			}
 		}
 	}
-	if _, stderr := gperf(t, "script", "--format", "pprof", "-o", filepath.Join(t.TempDir(), "x"), "-i", file); strings.Contains(stderr, "left out") {
+	if _, stderr := gperf(t, "script", "--format", "pprof", "-o", filepath.Join(t.TempDir(), "x"), "-i",
+		file); strings.Contains(stderr, "left out") {
 		t.Errorf("pprof, which has all events: %s", stderr)
 	}
 }
@@ -243,7 +249,8 @@ func TestFormatWrongUse(t *testing.T) {
 		{"script --format pprof --comm nobody" + in, exitError, "no samples"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := run(strings.Fields(test.args), &stdout, &stderr); code != test.code || !strings.Contains(stderr.String(), test.want) {
+		if code := run(strings.Fields(test.args), &stdout, &stderr); code != test.code ||
+			!strings.Contains(stderr.String(), test.want) {
 			t.Errorf("gperf %s: exit code %d, %q; want %d and %q", test.args, code, &stderr, test.code, test.want)
 		}
 	}

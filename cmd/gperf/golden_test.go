@@ -68,10 +68,12 @@ func TestGolden(t *testing.T) {
 			got, stderr := gperf(t, args...)
 			told := "" // records.data has one of each
 			if strings.HasPrefix(line, "script -i records.data -F") {
-				told = "gperf: skipped 1 AUXTRACE records with 8 bytes of ARM SPE: gperf does not decode them, perf does\n"
+				told = "gperf: skipped 1 AUXTRACE records with 8 bytes of ARM SPE: gperf does not decode them, perf " +
+					"does\n"
 			}
 			// The programs do not exist: TestUnresolved checks this message.
-			stderr = regexp.MustCompile(`(?m)^gperf: addresses in .* have no names: .*\n(?:  .*\n)+`).ReplaceAllString(stderr, "")
+			stderr = regexp.MustCompile(`(?m)^gperf: addresses in .* have no names: .*\n(?:  .*\n)+`).ReplaceAllString(
+				stderr, "")
 			if stderr != told {
 				t.Errorf("on stderr: %s", stderr)
 			}

@@ -36,14 +36,16 @@ func TestGuests(t *testing.T) {
 	r.sampleAt(miscHypervisor, pid, 0x10000300, contextUser, 0x10000300)
 	r.sampleAt(miscUnknown, pid, 0x10000300, contextUser, 0x10000300)
 	file := r.save(t)
-	asPerf(t, file, "script", "script -F +misc", "script -G", "report", "report --no-children -g none -n", "report --show-cpu-utilization -g none", "report --sort comm", "report --stats")
+	asPerf(t, file, "script", "script -F +misc", "script -G", "report", "report --no-children -g none -n",
+		"report --show-cpu-utilization -g none", "report --sort comm", "report --stats")
 
 	all, _ := gperf(t, "script", "--guest", "-G", "-F", "comm,misc,ip,dso", "-i", file)
 	if n := strings.Count(all, "qemu "); n != 10 {
 		t.Errorf("--guest shows %d of 10 samples:\n%s", n, all)
 	}
 	for line := range strings.Lines(all) {
-		if ofGuest := strings.ContainsAny(strings.TrimPrefix(line, "qemu"), "Gg"); ofGuest && !strings.Contains(line, "([unknown])") {
+		if ofGuest := strings.ContainsAny(strings.TrimPrefix(line, "qemu"), "Gg"); ofGuest &&
+			!strings.Contains(line, "([unknown])") {
 			t.Errorf("an address of a guest is looked up in the host: %s", line)
 		}
 	}

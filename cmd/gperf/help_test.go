@@ -19,7 +19,8 @@ func TestHelpFits(t *testing.T) {
 				t.Errorf("%q", text)
 			}
 			for line := range strings.Lines(text) {
-				if n := utf8.RuneCountInString(line) - 1; n > helpWidth || strings.Contains(line, "\t") || strings.HasSuffix(line, " \n") {
+				if n := utf8.RuneCountInString(line) - 1; n > helpWidth || strings.Contains(line, "\t") ||
+					strings.HasSuffix(line, " \n") {
 					t.Errorf("%d columns: %s", n, line)
 				}
 			}

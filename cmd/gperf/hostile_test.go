@@ -83,7 +83,8 @@ func (c *hostileCase) args(path string) []string {
 		path = "-"
 	}
 	args := append(words, "-i", path)
-	if strings.HasPrefix(c.command, "script") || strings.HasPrefix(c.command, "report") || strings.HasPrefix(c.command, "annotate") {
+	if strings.HasPrefix(c.command, "script") || strings.HasPrefix(c.command, "report") ||
+		strings.HasPrefix(c.command, "annotate") {
 		args = append(args, "--kallsyms", filepath.Join(root, "testdata", "kallsyms"))
 	}
 	return args

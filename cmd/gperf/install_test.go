@@ -72,7 +72,8 @@ func checkCompletion(t *testing.T, usr, name string) {
 		}
 	}
 	script := filepath.Join(usr, "share/bash-completion/completions", name)
-	if out, err := exec.Command("bash", "-c", `source "$0" && complete -p "$1"`, script, name).CombinedOutput(); err != nil {
+	if out, err := exec.Command("bash", "-c", `source "$0" && complete -p "$1"`, script,
+		name).CombinedOutput(); err != nil {
 		t.Errorf("%s: %v, %s", script, err, out)
 	}
 }

@@ -41,7 +41,8 @@ func fakeList(t *testing.T) *listFlags {
 		"sys/bus/event_source/devices/msr/events/tsc": "event=0",
 	} {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,11 +136,13 @@ func TestListJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out.String()), &got); err != nil || len(got) != 2 {
 		t.Fatalf("%d events, %v\n%s", len(got), err, out.String())
 	}
-	if tp := got[0]; tp.EventName != "skb:kfree_skb" || tp.EventType != "Tracepoint event" || tp.Kind != "tracepoint" || len(tp.Fields) != 5 ||
+	if tp := got[0]; tp.EventName != "skb:kfree_skb" || tp.EventType != "Tracepoint event" || tp.Kind != "tracepoint" ||
+		len(tp.Fields) != 5 ||
 		tp.Fields[2] != (field{"location", "void *", 8, 8, false, true}) || tp.Fields[3].Filter || !tp.Fields[4].Filter {
 		t.Errorf("%+v", tp)
 	}
-	if sw := got[1]; sw.EventName != "page-faults" || sw.BriefDescription == "" || len(sw.EventAlias) != 1 || sw.EventAlias[0] != "faults" {
+	if sw := got[1]; sw.EventName != "page-faults" || sw.BriefDescription == "" || len(sw.EventAlias) != 1 ||
+		sw.EventAlias[0] != "faults" {
 		t.Errorf("%+v", sw)
 	}
 	o.rawDump, o.json = false, true
@@ -250,7 +253,8 @@ func TestListAsPerf(t *testing.T) {
 	got := encodings(t, text)
 	n := 0
 	for name, code := range want {
-		if unit, _, _ := strings.Cut(code, "/"); unit == "tool" || unit == "software" || unit == "drm" || unit == "hwmon" {
+		if unit, _, _ := strings.Cut(code, "/"); unit == "tool" || unit == "software" || unit == "drm" ||
+			unit == "hwmon" {
 			continue // which perf stat alone has, or gperf has as software events
 		}
 		if strings.HasPrefix(name, "ftrace:") {

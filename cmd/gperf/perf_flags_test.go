@@ -183,7 +183,8 @@ func TestIdleFlags(t *testing.T) {
 				}
 				var out, stderr bytes.Buffer
 				code := run(append(perfArgs(t, list.command+" -i drops.data"), flag), &out, &stderr)
-				switch told := strings.Contains(stderr.String(), "--"+name) && strings.Contains(stderr.String(), idle.why); {
+				switch told := strings.Contains(stderr.String(), "--"+name) &&
+					strings.Contains(stderr.String(), idle.why); {
 				case idle.refused && (code != exitUsage || !told || out.Len() > 0):
 					t.Errorf("exit code %d, %d bytes, stderr %q", code, out.Len(), &stderr)
 				case !idle.refused && (code != exitOK || !told || out.String() != want):
@@ -204,7 +205,8 @@ func TestUnknownFlagHasSuggestion(t *testing.T) {
 		{"record --exclude-pref", "did you mean --exclude-perf"},
 	} {
 		var out, stderr bytes.Buffer
-		if code := run(strings.Fields(test.line), &out, &stderr); code != exitUsage || !strings.Contains(stderr.String(), test.want) {
+		if code := run(strings.Fields(test.line), &out, &stderr); code != exitUsage ||
+			!strings.Contains(stderr.String(), test.want) {
 			t.Errorf("%s: exit code %d, %q; want %q", test.line, code, &stderr, test.want)
 		}
 	}

@@ -69,7 +69,8 @@ var controls = []struct {
 	}},
 }
 
-// Commands are done and acknowledged with what perf 7.3 prints; only what happens while the events are enabled is recorded.
+// Commands are done and acknowledged with what perf 7.3 prints; only what happens while the events are enabled is
+// recorded.
 func TestRecordControl(t *testing.T) {
 	needTracepoints(t)
 	for _, c := range controls {
@@ -86,7 +87,8 @@ func TestRecordControl(t *testing.T) {
 				}
 			}
 			drops := func(n int) {
-				if out, err := exec.Command(binary(t, dropsProgram), "-unix", "-n", strconv.Itoa(n)).CombinedOutput(); err != nil {
+				if out, err := exec.Command(binary(t, dropsProgram), "-unix", "-n",
+					strconv.Itoa(n)).CombinedOutput(); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
 			}
@@ -137,11 +139,13 @@ func TestRecordDelayRanges(t *testing.T) {
 	needEvents(t)
 	dir := t.TempDir()
 	start := time.Now()
-	r := recordIn(t, dir, "-D", "100-200,400-500", "-e", "cpu-clock:u", "-F", "1000", "--", "sh", "-c", "while :; do :; done")
+	r := recordIn(t, dir, "-D", "100-200,400-500", "-e", "cpu-clock:u", "-F", "1000", "--", "sh", "-c",
+		"while :; do :; done")
 	if took := time.Since(start); r.code != 128+int(syscall.SIGTERM) || took > patience(10*time.Second) {
 		t.Errorf("exit code %d after %v", r.code, took)
 	}
-	if want := "Events disabled\nEvents enabled\nEvents disabled\nEvents enabled\nEvents disabled\n"; !strings.HasPrefix(r.stderr, want) {
+	want := strings.Repeat("Events disabled\nEvents enabled\n", 2) + "Events disabled\n"
+	if !strings.HasPrefix(r.stderr, want) {
 		t.Errorf("messages:\n%s", r.stderr)
 	}
 	times := sampleTimes(t, filepath.Join(dir, "perf.data"))
@@ -161,8 +165,10 @@ func TestRecordMaxSize(t *testing.T) {
 	needEvents(t)
 	for _, flags := range [][]string{nil, {"-z"}} {
 		dir := t.TempDir()
-		r := recordIn(t, dir, append(flags, "--max-size", "20K", "-m", "2", "-F", "max", "-e", "cpu-clock:u", "--", "sh", "-c", "while :; do :; done")...)
-		m := regexp.MustCompile(`\[ gperf record: perf size limit reached \((\d+) KB\), stopping session \]\n`).FindStringSubmatch(r.stderr)
+		r := recordIn(t, dir, append(flags, "--max-size", "20K", "-m", "2", "-F", "max", "-e", "cpu-clock:u", "--",
+			"sh", "-c", "while :; do :; done")...)
+		m := regexp.MustCompile(
+			`\[ gperf record: perf size limit reached \((\d+) KB\), stopping session \]\n`).FindStringSubmatch(r.stderr)
 		if r.code != 128+int(syscall.SIGTERM) || m == nil {
 			t.Fatalf("exit code %d\n%s", r.code, r.stderr)
 		}
@@ -182,8 +188,11 @@ func TestRecordOverwrite(t *testing.T) {
 	dir := t.TempDir()
 	const pages, rounds = 2, 3
 	drops := binary(t, dropsProgram)
-	script := fmt.Sprintf(`for i in 1 2 3; do %s -unix -n 3000; kill -USR2 $PPID; while [ $(ls perf.data.2* 2>/dev/null | wc -l) -lt $i ] && [ $((n += 1)) -lt 3000 ]; do :; done; done`, drops)
-	r := mustRecord(t, dir, "--overwrite", "--switch-output", "-m", strconv.Itoa(pages), "-e", "skb:kfree_skb", "--", "sh", "-c", script)
+	script := fmt.Sprintf(
+		`for i in 1 2 3; do %s -unix -n 3000; kill -USR2 $PPID; while [ $(ls perf.data.2* 2>/dev/null | wc -l) -lt `+
+			`$i ] && [ $((n += 1)) -lt 3000 ]; do :; done; done`, drops)
+	r := mustRecord(t, dir, "--overwrite", "--switch-output", "-m", strconv.Itoa(pages), "-e", "skb:kfree_skb",
+		"--", "sh", "-c", script)
 	files, _ := filepath.Glob(filepath.Join(dir, "perf.data.2*"))
 	if len(files) != rounds+1 {
 		t.Fatalf("files: %v\n%s", files, r.stderr)
@@ -221,12 +230,14 @@ func TestRecordOverwriteUntilTheEnd(t *testing.T) {
 	needTracepoints(t)
 	for _, flags := range []string{"", "-z", "-o -", "--call-graph fp", "-g"} {
 		dir := t.TempDir()
-		r := mustRecord(t, dir, append(strings.Fields(flags), "--overwrite", "-m", "2", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-unix", "-n", "3000")...)
+		r := mustRecord(t, dir, append(strings.Fields(flags), "--overwrite", "-m", "2", "-e", "skb:kfree_skb", "--",
+			binary(t, dropsProgram), "-unix", "-n", "3000")...)
 		file := filepath.Join(dir, "perf.data")
 		if strings.Contains(flags, "-o") {
 			writeFile(t, file, r.stdout)
 		}
-		if fallback := strings.Contains(r.stderr, "cannot unwind stacks in the kernel (--overwrite: "); fallback != (flags == "-g") {
+		if fallback := strings.Contains(r.stderr, "cannot unwind stacks in the kernel (--overwrite: "); fallback !=
+			(flags == "-g") {
 			t.Errorf("%q:\n%s", flags, r.stderr)
 		}
 		c := read(t, file)
@@ -245,7 +256,8 @@ func TestRecordTailSynthesize(t *testing.T) {
 		if err := sleeper.Start(); err != nil {
 			t.Fatal(err)
 		}
-		mustRecord(t, dir, "--tail-synthesize", "--call-graph", stacks, "-p", strconv.Itoa(sleeper.Process.Pid), "-e", "skb:kfree_skb", "--", "sleep", "0.5")
+		mustRecord(t, dir, "--tail-synthesize", "--call-graph", stacks, "-p", strconv.Itoa(sleeper.Process.Pid), "-e",
+			"skb:kfree_skb", "--", "sleep", "0.5")
 		sleeper.Process.Kill()
 		sleeper.Wait()
 		file := filepath.Join(dir, "perf.data")
@@ -259,8 +271,10 @@ func TestRecordTailSynthesize(t *testing.T) {
 			}
 		}
 		text, _ := gperf(t, "script", "-F", "comm,sym,ip", "-i", file)
-		if samples == 0 || comm != samples || strings.Count(text, "drops ") != samples || stacks == "dwarf" && !strings.Contains(text, " main.main") {
-			t.Errorf("--call-graph %s: %d of %d samples before the name of the process:\n%.1000s", stacks, comm, samples, text)
+		if samples == 0 || comm != samples || strings.Count(text, "drops ") != samples ||
+			stacks == "dwarf" && !strings.Contains(text, " main.main") {
+			t.Errorf("--call-graph %s: %d of %d samples before the name of the process:\n%.1000s", stacks, comm,
+				samples, text)
 		}
 	}
 }
@@ -287,12 +301,14 @@ func TestRecordPerThread(t *testing.T) {
 	needTracepoints(t)
 	for _, stacks := range []string{"no", "fp", "dwarf"} {
 		dir := t.TempDir()
-		r := mustRecord(t, dir, "--per-thread", "-T", "--call-graph", stacks, "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-unix", "-n", "300")
+		r := mustRecord(t, dir, "--per-thread", "-T", "--call-graph", stacks, "-e", "skb:kfree_skb", "--",
+			binary(t, dropsProgram), "-unix", "-n", "300")
 		c := read(t, filepath.Join(dir, "perf.data"))
 		if len(c.Attrs[0].IDs) != 1 || c.total == 0 {
 			t.Errorf("--call-graph %s: %d counters, %v", stacks, len(c.Attrs[0].IDs), c.samples)
 		}
-		if fallback := strings.Contains(r.stderr, "cannot unwind stacks in the kernel (--per-thread: "); fallback != (stacks == "dwarf") {
+		if fallback := strings.Contains(r.stderr, "cannot unwind stacks in the kernel (--per-thread: "); fallback !=
+			(stacks == "dwarf") {
 			t.Errorf("--call-graph %s:\n%s", stacks, r.stderr)
 		}
 	}
@@ -304,10 +320,12 @@ func TestRecordPerThread(t *testing.T) {
 	}
 	defer sender.Wait()
 	defer sender.Process.Kill()
-	mustRecord(t, dir, "--per-thread", "-p", strconv.Itoa(sender.Process.Pid), "-e", "skb:kfree_skb", "--", "sleep", "0.5")
+	mustRecord(t, dir, "--per-thread", "-p", strconv.Itoa(sender.Process.Pid), "-e", "skb:kfree_skb",
+		"--", "sleep", "0.5")
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", sender.Process.Pid))
 	c := read(t, filepath.Join(dir, "perf.data"))
-	if n := len(c.Attrs[0].IDs); n < 2 || n > len(threads) || c.total == 0 || c.samples["drops skb:kfree_skb"] != c.total {
+	if n := len(c.Attrs[0].IDs); n < 2 || n > len(threads) || c.total == 0 ||
+		c.samples["drops skb:kfree_skb"] != c.total {
 		t.Errorf("%d counters of %d threads, %v", n, len(threads), c.samples)
 	}
 }
@@ -316,7 +334,8 @@ func TestRecordPerThread(t *testing.T) {
 func TestRecordSwitchOutputEvent(t *testing.T) {
 	needTracepoints(t)
 	dir := t.TempDir()
-	script := `for i in 1 2 3; do /bin/true; while [ $(ls perf.data.2* 2>/dev/null | wc -l) -lt $i ] && [ $((n += 1)) -lt 3000 ]; do :; done; done`
+	script := `for i in 1 2 3; do /bin/true; while [ $(ls perf.data.2* 2>/dev/null | wc -l) -lt $i ] && [ $((n += ` +
+		`1)) -lt 3000 ]; do :; done; done`
 	mustRecord(t, dir, "--switch-output-event", "sched:sched_process_exec", "-e", "cpu-clock", "--", "sh", "-c", script)
 	files, _ := filepath.Glob(filepath.Join(dir, "perf.data.2*"))
 	if len(files) < 4 {
@@ -335,7 +354,8 @@ func TestRecordRealtime(t *testing.T) {
 	dir := t.TempDir()
 	r := mustRecord(t, dir, "-r", "7", "-e", "cpu-clock", "--", "sh", "-c", "chrt -a -p $PPID; chrt -p $$")
 	policies := regexp.MustCompile(`policy: (\w+)`).FindAllStringSubmatch(r.stdout, -1)
-	if n := len(policies); n < 2 || strings.Count(r.stdout, "priority: 7\n") != n-1 || policies[n-1][1] != "SCHED_OTHER" ||
+	if n := len(policies); n < 2 || strings.Count(r.stdout, "priority: 7\n") != n-1 ||
+		policies[n-1][1] != "SCHED_OTHER" ||
 		slices.ContainsFunc(policies[:n-1], func(m []string) bool { return m[1] != "SCHED_FIFO" }) {
 		t.Errorf("chrt prints\n%s", r.stdout)
 	}
@@ -373,7 +393,8 @@ func TestRecordKcore(t *testing.T) {
 		t.Fatal("kallsyms has no vfs_read")
 	}
 	addr, _ := strconv.ParseUint(string(m[1]), 16, 64)
-	if a, b := codeAt(t, filepath.Join(file, "kcore_dir/kcore"), addr), codeAt(t, "/proc/kcore", addr); a != b || a == "" {
+	if a, b := codeAt(t, filepath.Join(file, "kcore_dir/kcore"), addr), codeAt(t, "/proc/kcore", addr); a != b ||
+		a == "" {
 		t.Errorf("vfs_read is %x, in memory %x", a, b)
 	}
 	if o, err := findOracle(); err == nil && o.compat == "7.3" {
@@ -426,9 +447,11 @@ func TestRecordInPerfsPlace(t *testing.T) {
 
 // Called perf, gperf warns of files without symbols as perf does, of which scripts know the words.
 func TestReportInPerfsPlace(t *testing.T) {
-	words := regexp.MustCompile(`^(no symbols found in .*, maybe install a debug package\?|Failed to open .*, continuing without symbols)$`)
+	words := regexp.MustCompile(
+		`^(no symbols found in .*, maybe install a debug package\?|Failed to open .*, continuing without symbols)$`)
 	for _, name := range []string{"perf", "gperf"} {
-		cmd := exec.Command(binary(t, "./cmd/gperf"), "report", "--debuginfod=no", "--kallsyms", filepath.Join(root, "testdata", "kallsyms"), "-i", filepath.Join(root, "testdata", "two.data"))
+		cmd := exec.Command(binary(t, "./cmd/gperf"), "report", "--debuginfod=no", "--kallsyms",
+			filepath.Join(root, "testdata", "kallsyms"), "-i", filepath.Join(root, "testdata", "two.data"))
 		cmd.Args[0] = name
 		var errs strings.Builder
 		cmd.Stderr = &errs

@@ -63,7 +63,8 @@ func TestRecordSideBandOfOtherCPUs(t *testing.T) {
 			mustRecord(t, dir, "-e", "cpu-clock", "-C", "0", "--call-graph", stacks, "--", "taskset", "-c", "1", "true")
 			mapped := 0
 			for _, rec := range recordsOf(t, filepath.Join(dir, "perf.data")) {
-				if m, ok := rec.(*format.Mmap); ok && m.ID.CPU == 1 && m.ID.Time != 0 && filepath.Base(m.Filename) == "true" {
+				if m, ok := rec.(*format.Mmap); ok && m.ID.CPU == 1 && m.ID.Time != 0 &&
+					filepath.Base(m.Filename) == "true" {
 					mapped++
 				}
 			}
@@ -299,7 +300,8 @@ func TestRecordAttrsArePerfs(t *testing.T) {
 	var got strings.Builder
 	for _, line := range recordLines {
 		mustRecord(t, dir, recordLine(line, file)...)
-		if c := read(t, file); !c.countsLost() || strings.Contains(line, "}:S") && c.Attrs[0].Flags&format.FlagInherit == 0 && !strings.Contains(line, "-a") {
+		if c := read(t, file); !c.countsLost() || strings.Contains(line, "}:S") &&
+			c.Attrs[0].Flags&format.FlagInherit == 0 && !strings.Contains(line, "-a") {
 			t.Skip("this kernel does not know all that the flags ask for (since Linux 6.12)")
 		}
 		fmt.Fprintf(&got, "record %s\n%s", line, attrsOf(t, file))
@@ -395,11 +397,13 @@ func TestRecordRegisters(t *testing.T) {
 		t.Skip("the registers are x86's")
 	}
 	dir := t.TempDir()
-	mustRecord(t, dir, "--intr-regs=ip,sp", "-e", "cpu-clock:u", "-F", "20000", "--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
+	mustRecord(t, dir, "--intr-regs=ip,sp", "-e", "cpu-clock:u", "-F", "20000", "--", "sh", "-c",
+		"i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
 	text, _ := gperf(t, "script", "-F", "ip,iregs", "-i", filepath.Join(dir, "perf.data"))
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for _, line := range lines {
-		if m := regexp.MustCompile(`^ *([0-9a-f]+) .*\bIP:0x([0-9a-f]+)`).FindStringSubmatch(line); m == nil || m[1] != m[2] || !strings.Contains(line, " SP:0x") {
+		if m := regexp.MustCompile(`^ *([0-9a-f]+) .*\bIP:0x([0-9a-f]+)`).FindStringSubmatch(line); m == nil ||
+			m[1] != m[2] || !strings.Contains(line, " SP:0x") {
 			t.Fatalf("%q of %d lines", line, len(lines))
 		}
 	}
@@ -455,7 +459,8 @@ func TestRecordBranchFilters(t *testing.T) {
 	want := perfs(t, "record-branches.txt", func(o *oracle) string {
 		var b strings.Builder
 		for _, list := range lists {
-			cmd := exec.Command(o.command[0], append(slices.Clone(o.command[1:]), "record", "-vv", "-j", list, "-e", "cpu-clock", "-o", os.DevNull, "true")...)
+			cmd := exec.Command(o.command[0], append(slices.Clone(o.command[1:]), "record", "-vv", "-j", list, "-e",
+				"cpu-clock", "-o", os.DevNull, "true")...)
 			out, _ := cmd.CombinedOutput() // no PMU, no success
 			fmt.Fprintf(&b, "%s: %s\n", list, bits.FindSubmatch(out)[1])
 		}

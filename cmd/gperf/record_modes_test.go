@@ -65,7 +65,8 @@ func TestRecordModes(t *testing.T) {
 				if !strings.Contains(r.stderr, fmt.Sprintf("(%d samples)", got)) {
 					t.Errorf("stderr:\n%s", r.stderr)
 				}
-				if compressed := strings.Contains(r.stderr, ", compressed (original "); compressed != strings.Contains(mode.name, "compressed") {
+				if compressed := strings.Contains(r.stderr,
+					", compressed (original "); compressed != strings.Contains(mode.name, "compressed") {
 					t.Errorf("stderr:\n%s", r.stderr)
 				}
 			})
@@ -108,7 +109,8 @@ func checkModes(t *testing.T, files []string, n int, stacks []string) int {
 		}
 		k := len(regexp.MustCompile(`(?m)^ *drops .* skb:kfree_skb: `).FindAllString(text, -1))
 		theirs += k
-		if k > 0 && len(stacks) > 0 && (!strings.Contains(text, " unix_release") || !strings.Contains(text, " main.drop")) {
+		if k > 0 && len(stacks) > 0 && (!strings.Contains(text, " unix_release") ||
+			!strings.Contains(text, " main.drop")) {
 			t.Errorf("%s: perf names neither the kernel's functions nor the program: %.2000s", file, text)
 		}
 		if filepath.Base(file) != "stdout" {
@@ -196,7 +198,8 @@ func TestRecordKilledCompressed(t *testing.T) {
 	for _, stacks := range []string{"fp", "dwarf"} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "perf.data")
-		rec := exec.Command(binary(t, "./cmd/gperf"), "record", "-z", "-q", "--call-graph", stacks, "-e", "skb:kfree_skb", "-o", file, "--",
+		rec := exec.Command(binary(t, "./cmd/gperf"), "record", "-z", "-q", "--call-graph", stacks, "-e",
+			"skb:kfree_skb", "-o", file, "--",
 			binary(t, dropsProgram), "-n", "300000", "-rate", "50000")
 		if err := rec.Start(); err != nil {
 			t.Fatal(err)
@@ -211,7 +214,8 @@ func TestRecordKilledCompressed(t *testing.T) {
 		rec.Wait()
 		c := read(t, file)
 		if c.Complete || c.total < 1000 || c.samples["drops skb:kfree_skb"] != c.total || c.skipped > 1 {
-			t.Errorf("%s: complete: %v, samples: %v, %d records cannot be used", stacks, c.Complete, c.samples, c.skipped)
+			t.Errorf("%s: complete: %v, samples: %v, %d records cannot be used", stacks, c.Complete,
+				c.samples, c.skipped)
 		}
 	}
 }
@@ -284,7 +288,8 @@ func TestRecordPipeReaderGoes(t *testing.T) {
 		if d := time.Since(start); d > patience(20*time.Second) {
 			t.Errorf("it took %v", d)
 		}
-		if code := rec.ProcessState.ExitCode(); code != 128+int(syscall.SIGPIPE) || strings.Contains(errs.String(), "gperf record: writing") {
+		if code := rec.ProcessState.ExitCode(); code != 128+int(syscall.SIGPIPE) ||
+			strings.Contains(errs.String(), "gperf record: writing") {
 			t.Errorf("exit code %d\n%s", code, errs.String())
 		}
 	}
@@ -300,7 +305,8 @@ func TestRecordSwitchSignal(t *testing.T) {
 		%[1]s -unix -n %[2]d -rate %[3]d; kill -USR2 $PPID
 		until set -- drops.data.2* && [ -e "$1" ] && [ $# = $i ]; do sleep 0.02; done
 	done; %[1]s -unix -n %[2]d -rate %[3]d`, binary(t, dropsProgram), n/4, 3000/patience(1))
-	rec := exec.Command(binary(t, "./cmd/gperf"), "record", "--switch-output", "-g", "-e", "dummy:u", "-e", "skb:kfree_skb", "-o", "drops.data", "--",
+	rec := exec.Command(binary(t, "./cmd/gperf"), "record", "--switch-output", "-g", "-e", "dummy:u", "-e",
+		"skb:kfree_skb", "-o", "drops.data", "--",
 		"sh", "-c", load)
 	rec.Dir = dir
 	var errs strings.Builder
@@ -308,7 +314,8 @@ func TestRecordSwitchSignal(t *testing.T) {
 	if err := rec.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stuck := time.AfterFunc(patience(time.Minute), func() { rec.Process.Signal(syscall.SIGTERM) }) // which ends the load
+	// which ends the load
+	stuck := time.AfterFunc(patience(time.Minute), func() { rec.Process.Signal(syscall.SIGTERM) })
 	defer stuck.Stop()
 	if err := rec.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, errs.String())
@@ -319,7 +326,8 @@ func TestRecordSwitchSignal(t *testing.T) {
 	}
 	for _, file := range files {
 		name := filepath.Base(file)
-		if !regexp.MustCompile(`^drops\.data\.20\d{14}$`).MatchString(name) || !strings.Contains(errs.String(), "[ gperf record: Dump "+name+" ]\n") {
+		if !regexp.MustCompile(`^drops\.data\.20\d{14}$`).MatchString(name) ||
+			!strings.Contains(errs.String(), "[ gperf record: Dump "+name+" ]\n") {
 			t.Errorf("file %s; stderr:\n%s", name, errs.String())
 		}
 		if c := read(t, file); !c.Complete {
@@ -327,7 +335,8 @@ func TestRecordSwitchSignal(t *testing.T) {
 		}
 	}
 	got := checkModes(t, files, n, []string{"-g"})
-	if k := strings.Count(errs.String(), "[ gperf record: dump data: Woken up "); k != 3 || !strings.Contains(errs.String(), fmt.Sprintf(" MB drops.data.<timestamp> (%d samples) ]", got)) {
+	if k := strings.Count(errs.String(), "[ gperf record: dump data: Woken up "); k != 3 ||
+		!strings.Contains(errs.String(), fmt.Sprintf(" MB drops.data.<timestamp> (%d samples) ]", got)) {
 		t.Errorf("stderr:\n%s", errs.String())
 	}
 	r := mustRecord(t, dir, "-e", "cpu-clock:u", "-o", "one.data", "--", "sh", "-c", "kill -USR2 $PPID; sleep 0.1")
@@ -340,7 +349,8 @@ func TestRecordSwitchSignal(t *testing.T) {
 func TestRecordSwitchMaxFiles(t *testing.T) {
 	needTracepoints(t)
 	dir := t.TempDir()
-	r := mustRecord(t, dir, "--switch-output=1s", "--switch-max-files", "2", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", strconv.Itoa(patience(3500)), "-rate", "1000")
+	r := mustRecord(t, dir, "--switch-output=1s", "--switch-max-files", "2", "-e", "skb:kfree_skb", "--",
+		binary(t, dropsProgram), "-n", strconv.Itoa(patience(3500)), "-rate", "1000")
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	dumped := regexp.MustCompile(`Dump (\S+)`).FindAllStringSubmatch(r.stderr, -1)
 	if len(dumped) < 3 || len(files) != 2 {
@@ -359,7 +369,8 @@ func TestRecordTimestamp(t *testing.T) {
 	dir := t.TempDir()
 	r := mustRecord(t, dir, "--timestamp-filename", "-z", "-e", "cpu-clock:u", "--", "true")
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
-	if len(files) != 1 || !strings.Contains(r.stderr, "Dump "+filepath.Base(files[0])) || !strings.Contains(r.stderr, "perf.data.<timestamp>") {
+	if len(files) != 1 || !strings.Contains(r.stderr, "Dump "+filepath.Base(files[0])) ||
+		!strings.Contains(r.stderr, "perf.data.<timestamp>") {
 		t.Errorf("files: %v\n%s", files, r.stderr)
 	}
 }
@@ -407,7 +418,8 @@ func TestRecordingsInAllForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at := regexp.MustCompile(`\d+\.\d{9}`); !slices.Equal(at.FindAllString(got, -1), at.FindAllString(want, -1)) {
+		if at := regexp.MustCompile(`\d+\.\d{9}`); !slices.Equal(at.FindAllString(got, -1),
+			at.FindAllString(want, -1)) {
 			t.Errorf("%s: perf finds\n%s\ngperf\n%s", name, want, got)
 		}
 	}

@@ -390,7 +390,8 @@ func TestRecordSignals(t *testing.T) {
 		cmd.Process.Signal(sig)
 		cmd.Process.Signal(sig)
 		cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != exitOK || !strings.Contains(errs.String(), "Captured and wrote") {
+		if code := cmd.ProcessState.ExitCode(); code != exitOK ||
+			!strings.Contains(errs.String(), "Captured and wrote") {
 			t.Errorf("%v: exit code %d\n%s", sig, code, errs.String())
 		}
 		if c := read(t, file); !c.Complete {
@@ -533,7 +534,8 @@ func TestRecordErrors(t *testing.T) {
 	} {
 		r := recordIn(t, dir, c.args...)
 		if r.code != c.code || !strings.Contains(r.stderr, c.want) {
-			t.Errorf("%s: exit code %d, want %d and %q:\n%s", strings.Join(c.args, " "), r.code, c.code, c.want, r.stderr)
+			t.Errorf("%s: exit code %d, want %d and %q:\n%s", strings.Join(c.args, " "), r.code, c.code,
+				c.want, r.stderr)
 		}
 	}
 	if l, _ := os.ReadDir(dir); len(l) != 0 {
@@ -562,7 +564,8 @@ func TestRecordUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: another user cannot be tried")
 	}
-	if b, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); strings.HasPrefix(string(b), "-") || strings.HasPrefix(string(b), "0") {
+	if b, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); strings.HasPrefix(string(b), "-") ||
+		strings.HasPrefix(string(b), "0") {
 		t.Skip("kernel.perf_event_paranoid lets everybody record everything")
 	}
 	dir, program := nobodys(t, binary(t, "./cmd/gperf"))
@@ -571,7 +574,8 @@ func TestRecordUnprivileged(t *testing.T) {
 	cmd.Dir, cmd.Stderr = dir, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true}}
 	cmd.Run()
-	if code := cmd.ProcessState.ExitCode(); code != exitError || !strings.Contains(errs.String(), "sysctl kernel.perf_event_paranoid=0") {
+	if code := cmd.ProcessState.ExitCode(); code != exitError ||
+		!strings.Contains(errs.String(), "sysctl kernel.perf_event_paranoid=0") {
 		t.Errorf("exit code %d\n%s", code, errs.String())
 	}
 }

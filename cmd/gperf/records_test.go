@@ -52,16 +52,22 @@ func (r *recordsFile) record(typ format.Type, misc format.Misc, time uint64, fie
 func zeros(s string, n int) string { return s + strings.Repeat("\x00", n-len(s)) }
 
 func (r *recordsFile) sample(time uint64) {
-	r.record(format.TypeSample, format.MiscUser, time, uint64(20), uint64(0x401234), uint32(41), uint32(42), time, time%2, uint64(1000),
-		uint64(2), 100+time, uint64(20), 2*time, uint64(21), uint64(4), format.ContextKernel, uint64(0xffffffff81000010), format.ContextUser, uint64(0x401234))
+	r.record(format.TypeSample, format.MiscUser, time, uint64(20), uint64(0x401234), uint32(41), uint32(42), time,
+		time%2, uint64(1000),
+		uint64(2), 100+time, uint64(20), 2*time, uint64(21), uint64(4), format.ContextKernel,
+		uint64(0xffffffff81000010), format.ContextUser, uint64(0x401234))
 }
 
 func (r *recordsFile) kernel() {
 	const u32, u64 = uint32(0), uint64(0)
-	r.record(format.TypeMmap, format.MiscKernel, 0, int32(-1), u32, uint64(0xffffffff81000000), uint64(0x1000000), uint64(0xffffffff81000000), "[kernel.kallsyms]_text\x00")
-	r.record(format.TypeMmap, format.MiscUser|format.MiscMmapData, 10, uint32(41), uint32(41), uint64(0x7000), uint64(0x1000), u64, "/data\x00")
-	r.record(format.TypeMmap2, format.MiscUser, 30, uint32(41), uint32(41), uint64(0x400000), uint64(0x2000), u64, uint32(8), uint32(1), uint64(77), uint64(3), uint32(5), uint32(2), "/bin/prog\x00")
-	r.record(format.TypeMmap2, format.MiscUser|format.MiscMmapBuildID, 20, uint32(41), uint32(41), uint64(0x600000), uint64(0x2000), u64, "\x14\x00\x00\x00abcdefghijklmnopqrst", uint32(3), uint32(1), "/lib/x.so\x00")
+	r.record(format.TypeMmap, format.MiscKernel, 0, int32(-1), u32, uint64(0xffffffff81000000), uint64(0x1000000),
+		uint64(0xffffffff81000000), "[kernel.kallsyms]_text\x00")
+	r.record(format.TypeMmap, format.MiscUser|format.MiscMmapData, 10, uint32(41), uint32(41), uint64(0x7000),
+		uint64(0x1000), u64, "/data\x00")
+	r.record(format.TypeMmap2, format.MiscUser, 30, uint32(41), uint32(41), uint64(0x400000), uint64(0x2000), u64,
+		uint32(8), uint32(1), uint64(77), uint64(3), uint32(5), uint32(2), "/bin/prog\x00")
+	r.record(format.TypeMmap2, format.MiscUser|format.MiscMmapBuildID, 20, uint32(41), uint32(41), uint64(0x600000),
+		uint64(0x2000), u64, "\x14\x00\x00\x00abcdefghijklmnopqrst", uint32(3), uint32(1), "/lib/x.so\x00")
 	r.record(format.TypeComm, format.MiscCommExec, 40, uint32(41), uint32(41), "prog\x00")
 	r.record(format.TypeComm, 0, 50, uint32(41), uint32(42), "worker\x00")
 	r.record(format.TypeFork, 0, 60, uint32(50), uint32(41), uint32(50), uint32(42), uint64(60))
@@ -72,17 +78,21 @@ func (r *recordsFile) kernel() {
 	r.record(format.TypeLostSamples, format.MiscLostSamplesBPF, 92, uint64(3))
 	r.record(format.TypeThrottle, 0, 93, uint64(93), uint64(20), uint64(20))
 	r.record(format.TypeUnthrottle, 0, 94, uint64(94), uint64(20), uint64(20))
-	r.record(format.TypeRead, 0, 95, uint32(41), uint32(42), uint64(2), uint64(5), uint64(4), uint64(20), uint64(6), uint64(21))
+	r.record(format.TypeRead, 0, 95, uint32(41), uint32(42), uint64(2), uint64(5), uint64(4), uint64(20),
+		uint64(6), uint64(21))
 	r.record(format.TypeSwitch, format.MiscSwitchOut|format.MiscSwitchPreempt, 97)
 	r.record(format.TypeSwitch, 0, 96)
 	r.record(format.TypeSwitchCPUWide, format.MiscSwitchOut, 98, uint32(0), uint32(0))
 	r.record(format.TypeSwitchCPUWide, 0, 99, uint32(51), uint32(51))
-	r.record(format.TypeNamespaces, 0, 100, uint32(41), uint32(41), uint64(8), uint64(4), uint64(1), uint64(4), uint64(2), uint64(4), uint64(3), uint64(4), uint64(4),
+	r.record(format.TypeNamespaces, 0, 100, uint32(41), uint32(41), uint64(8), uint64(4), uint64(1), uint64(4),
+		uint64(2), uint64(4), uint64(3), uint64(4), uint64(4),
 		uint64(4), uint64(5), uint64(4), uint64(6), uint64(4), uint64(7), uint64(4), u64)
-	r.record(format.TypeKSymbol, 0, 101, uint64(0xffffffffc0001000), uint32(64), uint16(1), uint16(0), "bpf_prog_0123456789abcdef_test\x00")
+	r.record(format.TypeKSymbol, 0, 101, uint64(0xffffffffc0001000), uint32(64), uint16(1), uint16(0),
+		"bpf_prog_0123456789abcdef_test\x00")
 	r.record(format.TypeBPFEvent, 0, 102, uint16(1), uint16(0), uint32(9), "\x01\x23\x45\x67\x89\xab\xcd\xef")
 	r.record(format.TypeCgroup, 0, 103, uint64(12), "/a.slice\x00")
-	r.record(format.TypeTextPoke, 0, 104, uint64(0xffffffff81000010), uint16(5), uint16(20), "\x0f\x1f\x44\x00\x00", zeros("\xe9\x10\x20\x30\x40", 20))
+	r.record(format.TypeTextPoke, 0, 104, uint64(0xffffffff81000010), uint16(5), uint16(20), "\x0f\x1f\x44\x00\x00",
+		zeros("\xe9\x10\x20\x30\x40", 20))
 	r.record(format.TypeAux, 0, 105, uint64(0), uint64(8), uint64(5))
 	r.record(format.TypeItraceStart, 0, 106, uint32(41), uint32(42))
 	r.record(format.TypeAuxOutputHWID, 0, 107, uint64(3))
@@ -93,12 +103,14 @@ func (r *recordsFile) kernel() {
 func (r *recordsFile) user() {
 	r.record(format.TypeCallchainDeferred, 0, 108, uint64(5), uint64(2), format.ContextUser, uint64(0x401234))
 	r.record(format.TypeHeaderEventType, 0, 0, uint64(3), zeros("cycles", 64))
-	r.record(format.TypeHeaderBuildID, format.MiscUser|1<<15, 0, int32(-1), "abcdefghijklmnopqrst\x14\x00\x00\x00/lib/x.so\x00")
+	r.record(format.TypeHeaderBuildID, format.MiscUser|1<<15, 0, int32(-1),
+		"abcdefghijklmnopqrst\x14\x00\x00\x00/lib/x.so\x00")
 	r.record(format.TypeIDIndex, 0, 0, uint64(1), uint64(20), uint64(0), uint64(1), int64(-1), uint64(7), uint64(0))
 	r.record(format.TypeAuxtraceInfo, 0, 0, uint32(4), uint32(0), uint64(6))
 	r.record(format.TypeAuxtrace, 0, 0, uint64(8), uint64(0), uint64(9), uint32(1), int32(-1), uint32(1), uint32(0))
 	r.b = append(r.b, "its data"...)
-	r.record(format.TypeAuxtraceError, 0, 0, uint32(1), uint32(2), uint32(3), uint32(4), uint32(5), uint32(1), uint64(6), uint64(7), zeros("lost a trace", 64))
+	r.record(format.TypeAuxtraceError, 0, 0, uint32(1), uint32(2), uint32(3), uint32(4), uint32(5), uint32(1),
+		uint64(6), uint64(7), zeros("lost a trace", 64))
 	r.record(format.TypeThreadMap, 0, 0, uint64(2), int64(-1), zeros("", 16), int64(41), zeros("prog", 16))
 	r.record(format.TypeCPUMap, 0, 0, uint16(0), uint16(3), uint16(0), uint16(1), uint16(5))
 	r.record(format.TypeStatConfig, 0, 0, uint64(2), uint64(0), uint64(1), uint64(9), uint64(3))
@@ -110,8 +122,10 @@ func (r *recordsFile) user() {
 	r.record(format.TypeTimeConv, 0, 0, uint64(31), uint64(2), uint64(3), uint64(4), uint64(5), "\x01\x00")
 	r.record(format.TypeHeaderFeature, 0, 0, uint64(format.FeatureHostname), "host")
 	r.record(format.TypeFinishedInit, 0, 0)
-	r.record(format.TypeBPFMetadata, 0, 0, zeros("bpf_prog_test", 512), uint64(1), zeros("key", 64), zeros("value", 256))
-	r.record(format.TypeSchedstatCPU, 0, 0, uint64(1), uint32(0), uint16(17), uint16(0), zeros("\x01", 24), zeros("\x02", 24))
+	r.record(format.TypeBPFMetadata, 0, 0, zeros("bpf_prog_test", 512), uint64(1),
+		zeros("key", 64), zeros("value", 256))
+	r.record(format.TypeSchedstatCPU, 0, 0, uint64(1), uint32(0), uint16(17), uint16(0),
+		zeros("\x01", 24), zeros("\x02", 24))
 	r.record(format.TypeSchedstatDomain, 0, 0, uint64(1), uint32(0), uint16(17), uint16(2), zeros("\x01", 180))
 	r.record(format.TypeSimpleperfDSO, 0, 0, "what simpleperf\nmade of it")
 }
@@ -119,7 +133,8 @@ func (r *recordsFile) user() {
 // write makes a file of the records.
 func (r *recordsFile) write(t *testing.T) []byte {
 	t.Helper()
-	const st = format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleCPU | format.SamplePeriod
+	const st = format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
+		format.SampleCPU | format.SamplePeriod
 	rf := format.ReadTotalTimeEnabled | format.ReadGroup | format.ReadID
 	attrs := []format.Attr{
 		{Type: format.TypeSoftware, Size: format.AttrSize, SamplePeriod: 1000, SampleType: st | format.SampleRead | format.SampleCallchain, ReadFormat: rf &^ format.ReadTotalTimeEnabled,
@@ -183,7 +198,8 @@ func TestDumpOfDamage(t *testing.T) {
 	}
 	got, stderr := gperf(t, "script", "-D", "-i", file)
 	const damage = "ID_INDEX (69) record of 16 bytes is too short for its fields (nr 4096)"
-	if !strings.Contains(got, damage) || !strings.Contains(got, "PERF_RECORD_FINISHED_ROUND\n") || !strings.Contains(got, ".  0000:  45 00 00 00 00 00 10 00 00 10 00") {
+	if !strings.Contains(got, damage) || !strings.Contains(got, "PERF_RECORD_FINISHED_ROUND\n") ||
+		!strings.Contains(got, ".  0000:  45 00 00 00 00 00 10 00 00 10 00") {
 		t.Error(got)
 	}
 	if !strings.Contains(stderr, damage) {
@@ -212,7 +228,8 @@ func TestShownRecordsEqualPerfs(t *testing.T) {
 			args = append(args, "--"+f.name)
 		}
 	}
-	cases = append(cases, args, all, append(slices.Clone(args), "-C", "1", "-F", "+misc"), append(slices.Clone(args), "--ns", "--tid", "1"))
+	cases = append(cases, args, all, append(slices.Clone(args), "-C", "1", "-F", "+misc"),
+		append(slices.Clone(args), "--ns", "--tid", "1"))
 	for _, file := range []string{made, recorded} {
 		for _, c := range cases {
 			line := slices.Concat([]string{"script", "--no-inline", "-i", file, "-G"}, c)

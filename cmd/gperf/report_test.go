@@ -164,7 +164,8 @@ func TestCommOfEarlierSamples(t *testing.T) {
 	samples(104, a)
 	r.comm(104, "again")
 	samples(104, a)
-	asPerf(t, r.save(t), "script", "report", "report --sort comm -g none", "report --no-children -g none -n", "report --sort pid -g none --no-children",
+	asPerf(t, r.save(t), "script", "report", "report --sort comm -g none", "report --no-children -g none -n",
+		"report --sort pid -g none --no-children",
 		"report --sort comm --comm sh -g none", "report --sort comm --comm :101 -g none")
 }
 

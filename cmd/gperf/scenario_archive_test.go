@@ -83,7 +83,9 @@ func elsewhere(t *testing.T, root, archive string, args ...string) result {
 func needArchives(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("not root: chroot to a directory with nothing in it needs it (CAP_SYS_CHROOT), and recording kernel functions")
+		t.Skip(
+			"not root: chroot to a directory with nothing in it needs it (CAP_SYS_CHROOT), and recording kernel " +
+				"functions")
 	}
 	needEvents(t)
 }
@@ -139,7 +141,8 @@ func TestScenarioArchive(t *testing.T) {
 			for i, v := range views {
 				want[i] = here(t, dir, v)
 			}
-			if !strings.Contains(want[0], c.want) || !strings.Contains(want[0], "entry_SYSCALL_64") && !strings.Contains(want[0], "el0_svc") {
+			if !strings.Contains(want[0], c.want) || !strings.Contains(want[0], "entry_SYSCALL_64") &&
+				!strings.Contains(want[0], "el0_svc") {
 				t.Logf("%s", want[0])
 				t.Fatalf("the recording has no %s with frames of the kernel", c.want)
 			}
@@ -167,7 +170,8 @@ func TestScenarioArchiveMembers(t *testing.T) {
 	exe := filepath.Join(dir, "program")
 	copyFile(t, stacksDWARF.Path(t), exe)
 	// The end of a process is an event of the kernel's.
-	mustRecord(t, dir, "-g", "-e", "cpu-clock", "-F", "499", "-e", "sched:sched_process_exit", "--", exe, "recurse", "5")
+	mustRecord(t, dir, "-g", "-e", "cpu-clock", "-F", "499", "-e", "sched:sched_process_exit",
+		"--", exe, "recurse", "5")
 	id := strings.Fields(mustGperf(t, "buildid-list", "-i", exe))[0]
 	kernel := strings.Fields(mustGperf(t, "buildid-list", "-k"))[0]
 	own := ".debug/.build-id/" + id[:2] + "/" + id[2:] + "/elf"
@@ -184,7 +188,8 @@ func TestScenarioArchiveMembers(t *testing.T) {
 		}
 		var names []string
 		for _, f := range z.File {
-			if others := regexp.MustCompile(`^(\.debug/|usr/lib/debug/|\[vdso\])`); !others.MatchString(f.Name) || strings.Contains(f.Name, id[2:]) || strings.Contains(f.Name, kernel) {
+			if others := regexp.MustCompile(`^(\.debug/|usr/lib/debug/|\[vdso\])`); !others.MatchString(f.Name) ||
+				strings.Contains(f.Name, id[2:]) || strings.Contains(f.Name, kernel) {
 				names = append(names, f.Name)
 			}
 			if f.Name == own {
@@ -202,7 +207,8 @@ func TestScenarioArchiveMembers(t *testing.T) {
 		}
 	}
 	if !(sizes["--no-debug"] < sizes[""] && sizes[""] < sizes["--whole"]) {
-		t.Errorf("the program takes %d bytes without debug information, %d with it, %d whole", sizes["--no-debug"], sizes[""], sizes["--whole"])
+		t.Errorf("the program takes %d bytes without debug information, %d with it, %d whole", sizes["--no-debug"],
+			sizes[""], sizes["--whole"])
 	}
 }
 
@@ -214,7 +220,8 @@ func TestScenarioArchiveSays(t *testing.T) {
 	exe := filepath.Join(dir, "program")
 	copyFile(t, stacksDWARF.Path(t), exe)
 	// The end of a process is an event of the kernel's.
-	mustRecord(t, dir, "-g", "-e", "cpu-clock", "-F", "499", "-e", "sched:sched_process_exit", "--", exe, "recurse", "5")
+	mustRecord(t, dir, "-g", "-e", "cpu-clock", "-F", "499", "-e", "sched:sched_process_exit",
+		"--", exe, "recurse", "5")
 	id := strings.Fields(mustGperf(t, "buildid-list", "-i", exe))[0]
 	for _, c := range []struct {
 		name, want string
@@ -229,7 +236,8 @@ func TestScenarioArchiveSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		archive, said := archived(t, dir)
-		if !strings.Contains(said, "not packed: build ID "+id) || !strings.Contains(said, exe) || !strings.Contains(said, c.want) {
+		if !strings.Contains(said, "not packed: build ID "+id) || !strings.Contains(said, exe) ||
+			!strings.Contains(said, c.want) {
 			t.Errorf("%s: gperf archive says\n%swant %s of %s, build ID %s", c.name, said, c.want, exe, id)
 		}
 		if text := mustGperf(t, "script", "-i", archive); !strings.Contains(text, "[unknown] ("+exe+")") {
@@ -250,7 +258,10 @@ func TestScenarioArchiveBad(t *testing.T) {
 	}
 	var other bytes.Buffer
 	z := zip.NewWriter(&other)
-	if f, err := z.Create("readme"); err != nil || errors.Join(func() error { _, err := io.WriteString(f, "hello"); return err }(), z.Close()) != nil {
+	if f, err := z.Create("readme"); err != nil || errors.Join(func() error {
+		_, err := io.WriteString(f, "hello")
+		return err
+	}(), z.Close()) != nil {
 		t.Fatal(err)
 	}
 	damaged := bytes.Clone(whole)
@@ -348,7 +359,8 @@ func TestScenarioArchivePerf(t *testing.T) {
 		suffixes = append(suffixes, ".tar.bz2")
 	}
 	for _, suffix := range suffixes {
-		if r := runGperf(t, "archive", "--perf", "-o", data+suffix, data); r.code != exitOK || !strings.Contains(r.stdout, "$ perf archive --unpack "+data+suffix+"\n") {
+		if r := runGperf(t, "archive", "--perf", "-o", data+suffix, data); r.code != exitOK ||
+			!strings.Contains(r.stdout, "$ perf archive --unpack "+data+suffix+"\n") {
 			t.Fatalf("gperf archive --perf -o %s: exit code %d\n%s%s", suffix, r.code, r.stdout, r.stderr)
 		}
 	}

@@ -38,7 +38,8 @@ func tracesOf(t *testing.T, path string) (l []string) {
 // the compiler keeps them in memory and where it does not.
 func TestScenarioArgumentsOfPrograms(t *testing.T) {
 	needProbes(t, "uprobe")
-	words := "n s:string np->label:string np->in.b inc=np->in.c np->in.name:string np->arr one=np->arr[1] np->u1 np->col c:x8 ul on_stack global g=global_text:string zeroed"
+	words := "n s:string np->label:string np->in.b inc=np->in.c np->in.name:string np->arr one=np->arr[1] np->u1 " +
+		"np->col c:x8 ul on_stack global g=global_text:string zeroed"
 	want := []string{
 		`n=0 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_x8=0x78 ul=0x1cbe991a14 on_stack=1000 global=42 g="global" zeroed=0`,
 		`n=1 s_string="str" label="lab" b=1 inc=2 name="embedded" arr={10,11,12,13} one=11 u1=99 col=0x1 c_x8=0x78 ul=0x1cbe991a14 on_stack=1001 global=42 g="global" zeroed=7`,
@@ -77,12 +78,14 @@ func TestScenarioArgumentsReturned(t *testing.T) {
 func TestScenarioArgumentsLikePerf(t *testing.T) {
 	needProbes(t, "uprobe")
 	program, dir := argsC.Path(t), t.TempDir()
-	mustRecord(t, dir, "-e", "uprobe:"+program+":values $params np->sc np->label:string bits=np->in.c np->arr[1] comm=$comm", program)
+	mustRecord(t, dir, "-e",
+		"uprobe:"+program+":values $params np->sc np->label:string bits=np->in.c np->arr[1] comm=$comm", program)
 	path := filepath.Join(dir, "perf.data")
 	if got := tracesOf(t, path); len(got) != 3 {
 		t.Errorf("%q, want 3 calls", got)
 	}
-	if out, _ := gperf(t, "report", "--stdio", "-i", path, "--sort", "n,label"); !regexp.MustCompile(`33\.33%\s+2\s+"lab"`).MatchString(out) {
+	if out, _ := gperf(t, "report", "--stdio", "-i", path, "--sort",
+		"n,label"); !regexp.MustCompile(`33\.33%\s+2\s+"lab"`).MatchString(out) {
 		t.Errorf("report --sort n,label:\n%s", out)
 	}
 	o := needOracle(t)
@@ -114,11 +117,14 @@ func TestScenarioValuesOfCXX(t *testing.T) {
 	for _, p := range valuesCXXs {
 		t.Run(p.String(), func(t *testing.T) {
 			program := p.Path(t)
-			samePrinted(t, valuesRead(t, program, "uprobe:"+program+":values s:string v:string sh->name:string sh->label",
-				`s_string="a string that is too long to be kept inside" v_string="viewed" name="square" label="label"`, `s_string="short" v_string="" name="square" label="label"`))
+			samePrinted(t, valuesRead(t, program,
+				"uprobe:"+program+":values s:string v:string sh->name:string sh->label",
+				`s_string="a string that is too long to be kept inside" v_string="viewed" name="square" label="label"`,
+				`s_string="short" v_string="" name="square" label="label"`))
 			valuesRead(t, program, "uprobe:"+program+":values sh->area sh->side sh->at two=sh->at[1] bits=sh->area:x64",
 				slices.Repeat([]string{`area=3.25 side=-0.5 at={1e+100,0.1,-2} two=0.1 bits=0x400a000000000000`}, 2)...)
-			valuesRead(t, program, "uretprobe:"+program+`:"returned[abi:cxx11]" s=$retval:string`, `s="xxx"`, `s="`+strings.Repeat("x", 40)+`"`)
+			valuesRead(t, program, "uretprobe:"+program+`:"returned[abi:cxx11]" s=$retval:string`, `s="xxx"`,
+				`s="`+strings.Repeat("x", 40)+`"`)
 		})
 	}
 }
@@ -126,7 +132,8 @@ func TestScenarioValuesOfCXX(t *testing.T) {
 func TestScenarioValuesOfGo(t *testing.T) {
 	needProbes(t, "uprobe")
 	program := valuesGo.Path(t)
-	samePrinted(t, valuesRead(t, program, "uprobe:"+program+":main.values s b:string sh->name:string raw=sh->raw:string",
+	samePrinted(t, valuesRead(t, program,
+		"uprobe:"+program+":main.values s b:string sh->name:string raw=sh->raw:string",
 		`s="hello" b_string="abc" name="square" raw="bytes"`, `s="" b_string="" name="square" raw="bytes"`))
 	valuesRead(t, program, "uprobe:"+program+":main.values sh->area sh->side sh->at", slices.Repeat([]string{`area=3.25 side=-0.5 at={1e+100,0.1,-2}`}, 2)...)
 	valuesRead(t, program, "uretprobe:"+program+":main.returned s=$retval", `s="hell"`)
@@ -137,7 +144,9 @@ func TestValuesOfRust(t *testing.T) {
 	for _, p := range valuesRusts {
 		t.Run(p.String(), func(t *testing.T) {
 			program := p.Path(t)
-			samePrinted(t, valuesRead(t, program, "uprobe:"+program+":values::values s:string b:string o:string v:string", `s_string="owned" b_string="ABC" o_string="owned and more" v_string="ab"`))
+			samePrinted(t, valuesRead(t, program,
+				"uprobe:"+program+":values::values s:string b:string o:string v:string",
+				`s_string="owned" b_string="ABC" o_string="owned and more" v_string="ab"`))
 			valuesRead(t, program, "uprobe:"+program+":values::values s *f", `s="owned" f=1.5`)
 			valuesRead(t, program, "uretprobe:"+program+":values::returned s=$retval", `s="el"`)
 		})
@@ -158,7 +167,8 @@ func TestScenarioValuesFilter(t *testing.T) {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
 	mustRecord(t, "", "-o", path, "-e", "uprobe:"+program+":main.values text=s", program)
-	if out, _ := gperf(t, "report", "--stdio", "-i", path, "--sort", "text"); !regexp.MustCompile(`(?m)\d%\s+"hello" *$`).MatchString(out) {
+	if out, _ := gperf(t, "report", "--stdio", "-i", path, "--sort",
+		"text"); !regexp.MustCompile(`(?m)\d%\s+"hello" *$`).MatchString(out) {
 		t.Errorf("report --sort text:\n%s", out)
 	}
 }
@@ -174,7 +184,8 @@ func TestScenarioArgumentsOfKernel(t *testing.T) {
 	}
 	needPrograms(t, "bash")
 	dir := t.TempDir()
-	mustRecord(t, dir, "-a", "-e", "kprobe:ip_rcv len=skb->len:u32 dev->name:string n2=skb->dev->name proto=skb->protocol pt->func:symbol",
+	mustRecord(t, dir, "-a", "-e",
+		"kprobe:ip_rcv len=skb->len:u32 dev->name:string n2=skb->dev->name proto=skb->protocol pt->func:symbol",
 		"-e", "kretprobe:ip_rcv ret=$retval", "-e", "kprobe:do_sys_openat2 dfd filename:ustring",
 		"--", "bash", "-c", "printf hello > /dev/udp/127.0.0.1/9; cat /dev/null")
 	text, _ := gperf(t, "script", "-i", filepath.Join(dir, "perf.data"), "-F", "comm,event,trace")

@@ -49,7 +49,9 @@ func checkDrops(t *testing.T, dir string, n int, reason string, functions ...str
 	own, all := 0, 0
 	for _, d := range drops(t, dir) {
 		stack := strings.Join(d.stack, " ")
-		if d.reason != "" && d.reason != reason || !slices.ContainsFunc(functions, func(f string) bool { return slices.Contains(d.stack, f) }) {
+		if d.reason != "" && d.reason != reason || !slices.ContainsFunc(functions, func(f string) bool {
+			return slices.Contains(d.stack, f)
+		}) {
 			continue
 		}
 		switch {
@@ -96,7 +98,8 @@ func TestScenarioDropsByRule(t *testing.T) {
 			netns(t, strings.ReplaceAll(rules, "%d", strconv.Itoa(port)), tool)
 			dir := t.TempDir()
 			run := strings.ReplaceAll(rules, "%d", strconv.Itoa(port)) + ` && exec "$0" "$@"`
-			mustRecord(t, dir, "-g", "-a", "-e", "skb:kfree_skb", "--", "unshare", "-n", "sh", "-ec", "ip link set lo up; "+run,
+			mustRecord(t, dir, "-g", "-a", "-e", "skb:kfree_skb", "--", "unshare", "-n", "sh", "-ec",
+				"ip link set lo up; "+run,
 				binary(t, dropsProgram), "-n", "20", "-port", strconv.Itoa(port))
 			checkDrops(t, dir, 20, "NETFILTER_DROP", "nf_hook_slow")
 		})
@@ -112,7 +115,8 @@ func netns(t *testing.T, command string, tools ...string) {
 			t.Skipf("%s is missing (Debian's nftables, iptables, util-linux, iproute2)", tool)
 		}
 	}
-	if out, err := exec.Command("unshare", "-n", "sh", "-ec", "ip link set lo up; "+command).CombinedOutput(); err != nil {
+	if out, err := exec.Command("unshare", "-n", "sh", "-ec",
+		"ip link set lo up; "+command).CombinedOutput(); err != nil {
 		t.Skipf("in a network namespace of its own, %s: %v\n%s", command, err, out)
 	}
 }

@@ -51,7 +51,9 @@ func TestScenarioRawTracepoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			args := append(args, "-e", "sched:sched_process_exec,sched:sched_process_fork,raw_tracepoint:sched_process_exec,raw_tracepoint:sched_process_fork",
+			args := append(args, "-e",
+				"sched:sched_process_exec,sched:sched_process_fork,"+
+					"raw_tracepoint:sched_process_exec,raw_tracepoint:sched_process_fork",
 				"--", "sh", "-c", children)
 			mustRecord(t, dir, args...)
 			c := read(t, filepath.Join(dir, "perf.data"))
@@ -86,7 +88,8 @@ func TestScenarioRawTracepointStack(t *testing.T) {
 	}
 	// What calls the programs, where several are at the tracepoint, is the kernel's as well.
 	top, _, _ := strings.Cut(regexp.MustCompile(`(?m)^.* __traceiter_.*\n`).ReplaceAllString(frames, ""), "\n")
-	if !regexp.MustCompile(`\b(kernel_clone|_do_fork|copy_process)\b`).MatchString(top) || strings.Contains(frames, "bpf_") {
+	if !regexp.MustCompile(`\b(kernel_clone|_do_fork|copy_process)\b`).MatchString(top) ||
+		strings.Contains(frames, "bpf_") {
 		t.Errorf("the kernel stack does not begin at the fork:\n%s", frames)
 	}
 	if !strings.Contains(frames, "libc") {
@@ -100,7 +103,8 @@ func TestScenarioRawTracepointPlace(t *testing.T) {
 	needEmitted(t)
 	for _, flags := range [][]string{nil, {"-g"}} {
 		path := filepath.Join(t.TempDir(), "perf.data")
-		mustRecord(t, "", append(flags, "-o", path, "-e", "raw_tracepoint:sched_process_fork,sched:sched_process_fork child->pid", "--", "sh", "-c", children)...)
+		mustRecord(t, "", append(flags, "-o", path, "-e",
+			"raw_tracepoint:sched_process_fork,sched:sched_process_fork child->pid", "--", "sh", "-c", children)...)
 		out := mustGperf(t, "report", "--stdio", "--no-children", "-g", "none", "-i", path, "--sort", "sym")
 		places := regexp.MustCompile(`(?m)^ +[0-9.]+% .*$`).FindAllString(out, -1)
 		if len(places) != 2 {
@@ -120,14 +124,16 @@ func TestScenarioRawTracepointTarget(t *testing.T) {
 	needEmitted(t)
 	dir := t.TempDir()
 	// Another recorder's events on a process are no reason to sample it.
-	other := exec.Command(binary(t, "./cmd/gperf"), "record", "-o", filepath.Join(dir, "other.data"), "-e", "dummy:u", "--",
+	other := exec.Command(binary(t, "./cmd/gperf"), "record", "-o", filepath.Join(dir, "other.data"),
+		"-e", "dummy:u", "--",
 		"sh", "-c", "while :; do /bin/true; done")
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { other.Process.Signal(os.Interrupt); other.Wait() }()
 	samples := func(args ...string) (own, all int) {
-		mustRecord(t, dir, append(args, "-e", "raw_tracepoint:sched_process_fork", "--", "sh", "-c", children+"; sleep 0.3")...)
+		mustRecord(t, dir, append(args, "-e", "raw_tracepoint:sched_process_fork", "--", "sh", "-c",
+			children+"; sleep 0.3")...)
 		c := read(t, filepath.Join(dir, "perf.data"))
 		return c.samples["sh raw_tracepoint:sched_process_fork"], c.total
 	}
@@ -171,7 +177,8 @@ func samePrinted(t *testing.T, path string) string {
 func TestScenarioTracepointArguments(t *testing.T) {
 	needEmitted(t)
 	const exec = "sched:sched_process_exec"
-	const args = " file=bprm->filename:string parent=p->real_parent->comm:string thread=p->pid:s32 three=\\3:u8 arr=p->comm:x8[2]"
+	const args = " file=bprm->filename:string parent=p->real_parent->comm:string thread=p->pid:s32 three=\\3:u8 " +
+		"arr=p->comm:x8[2]"
 	path := filepath.Join(t.TempDir(), "perf.data")
 	mustRecord(t, "", "-o", path, "-e", exec, "-e", exec+args+",raw_"+
 		strings.Replace(exec+args, "sched:", "tracepoint:", 1), "--", "sh", "-c", children)
@@ -209,8 +216,10 @@ func TestScenarioTracepointArguments(t *testing.T) {
 func TestScenarioTracepointArgumentsNest(t *testing.T) {
 	needEmitted(t)
 	path := filepath.Join(t.TempDir(), "perf.data")
-	r := mustRecord(t, "", "-m", "1024", "-a", "-o", path, "-e", "raw_tracepoint:softirq_entry,irq:softirq_entry v=$arg1:u32", "-e",
-		"raw_tracepoint:sched_switch,sched:sched_switch p=prev->pid:s32 n=next->pid:s32", "--", "sh", "-c", children+"; sleep 0.5")
+	r := mustRecord(t, "", "-m", "1024", "-a", "-o", path, "-e",
+		"raw_tracepoint:softirq_entry,irq:softirq_entry v=$arg1:u32", "-e",
+		"raw_tracepoint:sched_switch,sched:sched_switch p=prev->pid:s32 n=next->pid:s32", "--", "sh", "-c",
+		children+"; sleep 0.5")
 	text := mustGperf(t, "script", "-i", path, "-F", "event,trace")
 	for event, same := range map[string]*regexp.Regexp{
 		"irq:softirq_entry":  regexp.MustCompile(`^vec=(\d+) .* v=(\d+)$`),
@@ -234,7 +243,8 @@ func TestScenarioTracepointArgumentsNest(t *testing.T) {
 // BPF programs leave out what the kernel's filters would.
 func TestScenarioTracepointArgumentsFilter(t *testing.T) {
 	needEmitted(t)
-	const event = "sched:sched_process_exec thread=p->pid:s32 file=bprm->filename:string parent=p->real_parent->comm:string"
+	const event = "sched:sched_process_exec thread=p->pid:s32 file=bprm->filename:string " +
+		"parent=p->real_parent->comm:string"
 	dir := t.TempDir()
 	for _, c := range []struct {
 		event, filter string
@@ -307,14 +317,16 @@ func TestScenarioRawTracepointNames(t *testing.T) {
 	}
 	raw := traced(text, "raw_tracepoint:kfree_skb")
 	if len(raw) == 0 || len(raw) != len(own) {
-		t.Fatalf("%d samples of the raw tracepoint, %d of the kernel's event\n%s\n%.3000s", len(raw), len(own), r.stderr, text)
+		t.Fatalf("%d samples of the raw tracepoint, %d of the kernel's event\n%s\n%.3000s", len(raw),
+			len(own), r.stderr, text)
 	}
 	for i, l := range raw {
 		if !strings.Contains(l, " reason: NO_SOCKET") {
 			t.Errorf("%q: no reason by name", l)
 		}
 		// Before Linux 6.4, the kernel's own event has the address itself.
-		if m := place.FindStringSubmatch(l); m == nil || !strings.Contains(m[1], "+0x") || strings.Contains(own[i], "+0x") && m[1] != own[i] {
+		if m := place.FindStringSubmatch(l); m == nil || !strings.Contains(m[1], "+0x") ||
+			strings.Contains(own[i], "+0x") && m[1] != own[i] {
 			t.Errorf("%q: location %s of the kernel's event", l, own[i])
 		}
 	}
@@ -365,7 +377,8 @@ func TestScenarioKprobesByGlob(t *testing.T) {
 				t.Log(r.stderr)
 			}
 			text := perfScript(t, path)
-			if want := regexp.MustCompile(regexp.QuoteMeta(name) + `_1: \([0-9a-f]{16}( <- [0-9a-f]{16})?\)\n`); !want.MatchString(text) {
+			if want := regexp.MustCompile(regexp.QuoteMeta(name) +
+				`_1: \([0-9a-f]{16}( <- [0-9a-f]{16})?\)\n`); !want.MatchString(text) {
 				t.Errorf("perf does not print %s:\n%.2000s", want, text)
 			}
 		})

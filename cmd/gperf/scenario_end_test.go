@@ -106,7 +106,8 @@ func TestScenarioSecondInterrupt(t *testing.T) {
 		for _, more := range [][]string{{"-g"}, {"-z"}} {
 			t.Run(events+more[0], func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "perf.data")
-				cmd := startRecording(t, file, append(more, "-a", "-e", events, "--", "sh", "-c", `trap "" TERM; while :; do sleep 0.01; done`)...)
+				cmd := startRecording(t, file, append(more, "-a", "-e", events, "--", "sh", "-c",
+					`trap "" TERM; while :; do sleep 0.01; done`)...)
 				cmd.Process.Signal(os.Interrupt)
 				time.Sleep(patience(time.Second))
 				if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -140,7 +141,8 @@ func TestScenarioSecondInterruptUnreadPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	for end := time.Now().Add(patience(20 * time.Second)); !blockedInPipe(cmd.Process.Pid); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience(20 * time.Second)); !blockedInPipe(cmd.Process.Pid); time.Sleep(
+		20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Skip("the recorder is never seen to wait for the pipe's reader")
 		}
@@ -171,7 +173,8 @@ func TestScenarioClosingInBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-a", "-g", "-e", "sched:*", "-o", filepath.Join(t.TempDir(), "perf.data"), "--", "true")
+	cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-a", "-g", "-e", "sched:*", "-o",
+		filepath.Join(t.TempDir(), "perf.data"), "--", "true")
 	cmd.ExtraFiles = []*os.File{w} // inherited, as the lock of flock(1) is
 	out, err := cmd.CombinedOutput()
 	w.Close()

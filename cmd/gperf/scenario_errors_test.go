@@ -35,7 +35,9 @@ func (c *wrong) check(t *testing.T, code int, stderr string) {
 }
 
 // internals are words of Go and of its libraries.
-var internals = regexp.MustCompile(`\b(open|stat|lstat|readlink|read|write|fork/exec|strconv|elf|perf_event_open)[ .:]/?[A-Z/]|%!|\bnil\b|&\{|goroutine |panic`)
+var internals = regexp.MustCompile(
+	`\b(open|stat|lstat|readlink|read|write|fork/exec|strconv|elf|perf_event_open)[ ` +
+		`.:]/?[A-Z/]|%!|\bnil\b|&\{|goroutine |panic`)
 
 // checkWrong records each of the cases; class names them in the output.
 func checkWrong(t *testing.T, class string, cases []wrong) {

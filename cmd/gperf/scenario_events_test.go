@@ -80,7 +80,8 @@ func TestScenarioStacksByEvent(t *testing.T) {
 		}
 	})
 	const group = "task-clock/freq=100,max-stack=3/"
-	if most["slow"] < 4 || most["cs/call-graph=no,period=1/"] != 0 || most["sched:sched_switch"] != 2 || most[group] != 3 || n["faults"] != 0 {
+	if most["slow"] < 4 || most["cs/call-graph=no,period=1/"] != 0 || most["sched:sched_switch"] != 2 ||
+		most[group] != 3 || n["faults"] != 0 {
 		t.Errorf("frames by event: %v, samples: %v", most, n)
 	}
 	if c := read(t, file); len(c.Groups()) != 1 || c.Groups()[0] != (format.Group{Name: "{anon_group}", Leader: 3, Members: 2}) {
@@ -101,7 +102,8 @@ func TestScenarioStacksByEvent(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, errs.String())
 	}
 	text, want := o.withoutPLT(out.String(), theirs)
-	sameText(t, "script", modules.ReplaceAllString(text, "([kernel.kallsyms])"), modules.ReplaceAllString(want, "([kernel.kallsyms])"))
+	sameText(t, "script", modules.ReplaceAllString(text, "([kernel.kallsyms])"),
+		modules.ReplaceAllString(want, "([kernel.kallsyms])"))
 }
 
 // modules matches the names of kernel modules after a frame. On the recorded machine, perf reads
@@ -112,7 +114,8 @@ var modules = regexp.MustCompile(`\((/lib/modules/\S+|\[\w+\])\)`)
 func TestScenarioFilter(t *testing.T) {
 	needTracepoints(t)
 	file := filepath.Join(t.TempDir(), "perf.data")
-	mustRecord(t, "", "-o", file, "-g", "-e", "sched:sched_process_exec", "--filter", `filename ~ "*/true"`, "--filter", "pid != 1",
+	mustRecord(t, "", "-o", file, "-g", "-e", "sched:sched_process_exec", "--filter", `filename ~ "*/true"`,
+		"--filter", "pid != 1",
 		"-e", "sched:sched_process_fork", "--exclude-perf", "--", "sh", "-c", children+"; exec /bin/echo")
 	c := read(t, file)
 	if n := countOf(c, "sched:sched_process_exec"); n != 10 {
@@ -127,7 +130,8 @@ func TestScenarioFilter(t *testing.T) {
 func TestScenarioFilterByName(t *testing.T) {
 	needTracepoints(t)
 	file := filepath.Join(t.TempDir(), "perf.data")
-	mustRecord(t, "", "-o", file, "-a", "-e", "irq:softirq_entry", "--filter", "vec == TIMER || vec == RCU", "--", "sleep", "1")
+	mustRecord(t, "", "-o", file, "-a", "-e", "irq:softirq_entry", "--filter",
+		"vec == TIMER || vec == RCU", "--", "sleep", "1")
 	text := mustGperf(t, "script", "-i", file)
 	of := map[string]int{}
 	for _, m := range regexp.MustCompile(`\[action=(\w+)\]`).FindAllStringSubmatch(text, -1) {
@@ -216,7 +220,8 @@ func TestScenarioCgroup(t *testing.T) {
 		case comm == "sh":
 			inside += n
 		case comm == "" && event == "cpu-clock" && n <= exiting:
-		case comm == "" && event == "sched:sched_switch": // the idle task has no name: it is switched to from the cgroup
+		// the idle task has no name: it is switched to from the cgroup
+		case comm == "" && event == "sched:sched_switch":
 		default:
 			t.Errorf("%d samples of %s, which is not in the cgroup", n, who)
 		}
@@ -247,7 +252,8 @@ func TestScenarioUser(t *testing.T) {
 		t.Errorf("samples: %v\n%s", c.samples, r.stderr)
 	}
 	// The command is one of its user's processes.
-	mustRecord(t, "", "-o", file, "-u", fmt.Sprint(os.Geteuid()), "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-unix", "-n", "200")
+	mustRecord(t, "", "-o", file, "-u", fmt.Sprint(os.Geteuid()), "-e", "skb:kfree_skb", "--", binary(t, dropsProgram),
+		"-unix", "-n", "200")
 	if c := read(t, file); c.samples["drops skb:kfree_skb"] == 0 {
 		t.Errorf("samples of the own user: %v", c.samples)
 	}
@@ -304,7 +310,8 @@ const (
 func TestScenarioFewCapabilities(t *testing.T) {
 	needTracepoints(t)
 	dir, program := nobodys(t, binary(t, "./cmd/gperf"))
-	withBPF, without := "User stacks:", "copying 8192 bytes of each stack instead. It requires root, or CAP_BPF and CAP_PERFMON."
+	withBPF, without := "User stacks:",
+		"copying 8192 bytes of each stack instead. It requires root, or CAP_BPF and CAP_PERFMON."
 	if runtime.GOARCH != "amd64" {
 		withBPF, without = "frame pointers instead", "frame pointers instead" // in either case
 	}
@@ -329,9 +336,11 @@ func TestScenarioFewCapabilities(t *testing.T) {
 			t.Skipf("this test may not have the capabilities that it would give: %v", err)
 		}
 		if strings.Contains(errs.String(), "not CAP_PERFMON") {
-			t.Skipf("CAP_PERFMON is not enough for this kernel where kernel.perf_event_paranoid is above 2:\n%s", errs.String())
+			t.Skipf("CAP_PERFMON is not enough for this kernel where kernel.perf_event_paranoid is above 2:\n%s",
+				errs.String())
 		}
-		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(errs.String(), c.want) || !strings.Contains(errs.String(), " samples)") {
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(errs.String(), c.want) ||
+			!strings.Contains(errs.String(), " samples)") {
 			t.Errorf("capabilities %v, %s: exit code %d\n%s", c.caps, strings.Join(c.args, " "), code, errs.String())
 		}
 	}

@@ -106,7 +106,8 @@ func TestScenarioGoroutineStacks(t *testing.T) {
 	}
 	probe := fmt.Sprintf("uprobe:%s:main.probed+%d", program, at+len(mov))
 	file := filepath.Join(t.TempDir(), "perf.data")
-	mustRecord(t, "", "-m", "8M", "-o", file, "-e", probe+"/call-graph=fp/,"+probe+"/call-graph=dwarf/", "--", program, "21", strconv.Itoa(patience(1)))
+	mustRecord(t, "", "-m", "8M", "-o", file, "-e", probe+"/call-graph=fp/,"+probe+"/call-graph=dwarf/", "--", program,
+		"21", strconv.Itoa(patience(1)))
 	exit, _ := goSymbol(t, program, "runtime.goexit.abi0")
 	chains := userChains(t, file)
 	fp, walked := chains[0], chains[1]
@@ -118,7 +119,9 @@ func TestScenarioGoroutineStacks(t *testing.T) {
 		if slices.Equal(fp[i], walked[i]) {
 			same++
 		}
-		end := slices.IndexFunc(walked[i], func(ip uint64) bool { return ip-1 >= exit.Value && ip-1 < exit.Value+exit.Size })
+		end := slices.IndexFunc(walked[i], func(ip uint64) bool {
+			return ip-1 >= exit.Value && ip-1 < exit.Value+exit.Size
+		})
 		if end >= 0 && end != len(walked[i])-1 {
 			t.Fatalf("frames below runtime.goexit: %x", walked[i])
 		}

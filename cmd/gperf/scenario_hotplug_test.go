@@ -88,7 +88,8 @@ func TestScenarioHotplug(t *testing.T) {
 // name.
 func startPinned(t *testing.T, name string) string {
 	t.Helper()
-	cmd := exec.Command("taskset", "-c", "1", named(t, "sh", name), "-c", "while :; do i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.01; done")
+	cmd := exec.Command("taskset", "-c", "1", named(t, "sh", name), "-c",
+		"while :; do i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.01; done")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

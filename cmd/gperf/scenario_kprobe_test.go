@@ -117,7 +117,9 @@ func TestScenarioKprobe(t *testing.T) {
 			t.Errorf("%d samples of %s, want 3:\n%s", n, name, text)
 		}
 	}
-	if !regexp.MustCompile(`(?m)^\s+[0-9a-f]+ udp_sendmsg\+0x[0-9a-f]+ .*\n(\s+[0-9a-f]+ .*\n)*\s+[0-9a-f]+ \S*(ksys_write|vfs_write)`).MatchString(text) {
+	if !regexp.MustCompile(
+		`(?m)^\s+[0-9a-f]+ udp_sendmsg\+0x[0-9a-f]+ .*\n(\s+[0-9a-f]+ .*\n)*\s+[0-9a-f]+ \S*(ksys_write|vfs_write)`).
+		MatchString(text) {
 		t.Errorf("no stack leads from write to udp_sendmsg:\n%s", text)
 	}
 	if left := definitions(t, "gperf_"); len(left) > 0 {
@@ -158,7 +160,8 @@ func TestScenarioKprobeOffset(t *testing.T) {
 		t.Errorf("%d samples, want 3:\n%s", n, text)
 	}
 	r = recordIn(t, dir, "-e", event(inside), "--", "true")
-	if r.code == exitOK || !strings.Contains(r.stderr, "is inside an instruction") && !strings.Contains(r.stderr, "udp_sendmsg") {
+	if r.code == exitOK || !strings.Contains(r.stderr, "is inside an instruction") &&
+		!strings.Contains(r.stderr, "udp_sendmsg") {
 		t.Errorf("%s: exit code %d\n%s", event(inside), r.code, r.stderr)
 	}
 }
@@ -185,7 +188,8 @@ func TestScenarioConntrack(t *testing.T) {
 	for _, m := range []string{"nf_tables", "nft_ct", "xt_conntrack", "iptable_filter", "nft_compat"} {
 		exec.Command("modprobe", m).Run()
 	}
-	const nft = "add table ip t; add chain ip t out { type filter hook output priority 0; }; add rule ip t out ct state new counter"
+	const nft = "add table ip t; add chain ip t out { type filter hook output priority 0; }; add rule ip t out ct " +
+		"state new counter"
 	rule := ""
 	switch {
 	case exec.Command("unshare", "-n", "nft", nft).Run() == nil:
@@ -213,7 +217,8 @@ func TestScenarioLinkDown(t *testing.T) {
 	needProbes(t, "kprobe")
 	needNamespace(t)
 	exec.Command("modprobe", "dummy").Run()
-	if out, err := exec.Command("unshare", "-n", "ip", "link", "add", "d0", "type", "dummy").CombinedOutput(); err != nil {
+	if out, err := exec.Command("unshare", "-n", "ip", "link", "add", "d0", "type",
+		"dummy").CombinedOutput(); err != nil {
 		t.Skipf("no dummy network device: %v: %s", err, bytes.TrimSpace(out))
 	}
 	script := `ip link add d0 type dummy; ip addr add 10.9.9.1/24 dev d0; ip link set d0 up
@@ -263,7 +268,8 @@ func someProbe(t *testing.T, kind string) string {
 // probes exist.
 func startProbing(t *testing.T, kind string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-a", "-q", "-o", filepath.Join(t.TempDir(), "perf.data"), "-e", someProbe(t, kind))
+	cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-a", "-q", "-o", filepath.Join(t.TempDir(), "perf.data"),
+		"-e", someProbe(t, kind))
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -308,12 +314,14 @@ func TestScenarioKilled(t *testing.T) {
 			if len(left) == 0 {
 				t.Fatal("a killed recording has left nothing: there is nothing to test")
 			}
-			if r := recordIn(t, t.TempDir(), "-e", someProbe(t, kind), "--", "true"); !strings.Contains(r.stderr, "killed recordings have left") ||
+			if r := recordIn(t, t.TempDir(), "-e", someProbe(t, kind), "--", "true"); !strings.Contains(r.stderr,
+				"killed recordings have left") ||
 				!strings.Contains(r.stderr, "gperf probe --del") {
 				t.Errorf("the next recording does not report the leftover probes:\n%s", r.stderr)
 			}
 			r := runGperf(t, "probe", "--del")
-			if n := strings.Count(r.stderr, fmt.Sprintf("Removed event: gperf_%d_", killed.Process.Pid)); r.code != exitOK || n != len(left) {
+			if n := strings.Count(r.stderr, fmt.Sprintf("Removed event: gperf_%d_", killed.Process.Pid)); r.code !=
+				exitOK || n != len(left) {
 				t.Errorf("exit code %d, %d of %d removed:\n%s", r.code, n, len(left), r.stderr)
 			}
 			noneOf(t, killed.Process.Pid)
@@ -337,10 +345,12 @@ func TestScenarioProbeCommand(t *testing.T) {
 	t.Cleanup(forget)
 	add := []string{"probe", "-x", prog, "--add", group + ":usage=main.usage"}
 	r := runGperf(t, add...)
-	if want := "Added new event:\n  gperf_test:usage     (on main.usage in " + prog + ")\n\nYou can now use it"; r.code != exitOK || !strings.Contains(r.stderr, want) {
+	if want := "Added new event:\n  gperf_test:usage     (on main.usage in " + prog +
+		")\n\nYou can now use it"; r.code != exitOK || !strings.Contains(r.stderr, want) {
 		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
 	}
-	if r := runGperf(t, add...); r.code != exitError || !strings.Contains(r.stderr, "already exists") || !strings.Contains(r.stderr, "-f") {
+	if r := runGperf(t, add...); r.code != exitError || !strings.Contains(r.stderr, "already exists") ||
+		!strings.Contains(r.stderr, "-f") {
 		t.Errorf("added twice: exit code %d\n%s", r.code, r.stderr)
 	}
 	mustGperf(t, append(add, "--force")...)
@@ -352,17 +362,20 @@ func TestScenarioProbeCommand(t *testing.T) {
 	}
 	dir := t.TempDir()
 	mustRecord(t, dir, "-e", group+":usage", "--", prog, "--help")
-	if text := mustGperf(t, "script", "-i", filepath.Join(dir, "perf.data")); strings.Count(text, group+":usage:") != 1 {
+	if text := mustGperf(t, "script", "-i", filepath.Join(dir, "perf.data")); strings.Count(text,
+		group+":usage:") != 1 {
 		t.Errorf("want one sample:\n%s", text)
 	}
-	if out := mustGperf(t, "probe", "-x", prog, "-D", "main.usage"); !regexp.MustCompile(`^p:probe_gperf/\S+ ` + regexp.QuoteMeta(prog) + `:0x[0-9a-f]+\n$`).MatchString(out) {
+	if out := mustGperf(t, "probe", "-x", prog, "-D", "main.usage"); !regexp.MustCompile(`^p:probe_gperf/\S+ ` +
+		regexp.QuoteMeta(prog) + `:0x[0-9a-f]+\n$`).MatchString(out) {
 		t.Errorf("definition: %q", out)
 	}
 	t.Run("perf", func(t *testing.T) {
 		needPrograms(t, "perf")
 		out, err := exec.Command("perf", "probe", "-l", group+":*").Output()
 		// Some perfs find the source line, and others another name.
-		listed := regexp.MustCompile(`gperf_test:usage_1   \(on (main\.usage(@\S+)? in ` + regexp.QuoteMeta(prog) + `\)|usage)`)
+		listed := regexp.MustCompile(`gperf_test:usage_1   \(on (main\.usage(@\S+)? in ` +
+			regexp.QuoteMeta(prog) + `\)|usage)`)
 		if err != nil || !listed.Match(out) {
 			t.Errorf("perf probe -l: %v\n%s", err, out)
 		}
@@ -377,7 +390,8 @@ func TestScenarioProbeCommand(t *testing.T) {
 	if r.code != exitOK || r.stderr != "Removed event: gperf_test:usage\n" {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
-	if r := runGperf(t, "probe", "--del", group+":nosuch"); r.code != exitError || !strings.Contains(r.stderr, "does not hit any event") {
+	if r := runGperf(t, "probe", "--del", group+":nosuch"); r.code != exitError ||
+		!strings.Contains(r.stderr, "does not hit any event") {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
 	funcs := strings.Fields(mustGperf(t, "probe", "-x", prog, "--funcs", "main.us*"))

@@ -17,13 +17,15 @@ func TestScenarioFewFiles(t *testing.T) {
 	for _, files := range []string{"38", "37", "36", "35", "32", "28", "24"} {
 		t.Run("ulimit -n "+files, func(t *testing.T) {
 			var errs strings.Builder
-			cmd := exec.Command("sh", "-c", `ulimit -n `+files+` && exec "$@"`, "sh", binary(t, "./cmd/gperf"), "record", "-C", "0", "-g", "-e", "cpu-clock", "-o", file, "--", "true")
+			cmd := exec.Command("sh", "-c", `ulimit -n `+files+` && exec "$@"`, "sh", binary(t, "./cmd/gperf"),
+				"record", "-C", "0", "-g", "-e", "cpu-clock", "-o", file, "--", "true")
 			cmd.Stderr = &errs
 			err := cmd.Run()
 			switch out := errs.String(); {
 			case err != nil:
 				t.Errorf("%v\n%s", err, out)
-			case strings.Contains(out, "cannot unwind stacks") && !strings.Contains(out, "Raise the limit of open files (ulimit -n)."):
+			case strings.Contains(out, "cannot unwind stacks") &&
+				!strings.Contains(out, "Raise the limit of open files (ulimit -n)."):
 				t.Errorf("no word of what to raise:\n%s", out)
 			case files <= "28" && !strings.Contains(out, "copying 8192 bytes"):
 				t.Errorf("with %s files:\n%s", files, out)
@@ -60,7 +62,8 @@ func TestAddressSpaceLimit(t *testing.T) {
 			if c.ok && err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			if want := "gperf: at least 1.5 GiB of address space is needed: raise the limit (ulimit -v 1572864).\n"; !c.ok && (err == nil || string(out) != want) {
+			const want = "gperf: at least 1.5 GiB of address space is needed: raise the limit (ulimit -v 1572864).\n"
+			if !c.ok && (err == nil || string(out) != want) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})

@@ -49,7 +49,8 @@ func TestScenarioLostSideBand(t *testing.T) {
 			}
 			waitNamed(t, file, burning("before"))
 			cmd.Process.Signal(syscall.SIGSTOP)
-			start := "for i in $(seq 60); do taskset -c 0 true; done; [ -e /sys/devices/system/cpu/cpu1 ] && for i in $(seq 60); do taskset -c 1 true; done; :"
+			start := "for i in $(seq 60); do taskset -c 0 true; done; [ -e /sys/devices/system/cpu/cpu1 ] && for i " +
+				"in $(seq 60); do taskset -c 1 true; done; :"
 			if out, err := exec.Command("sh", "-c", start).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}

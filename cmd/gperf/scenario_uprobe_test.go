@@ -75,7 +75,8 @@ func TestScenarioStacks(t *testing.T) {
 			}
 			samples := samplesOf(scripted(t, dir, "-F", "event,ip,sym"))
 			// A function's first instruction is reached before it has made its frame.
-			whole := regexp.MustCompile(`probe_functions:func_c: *\n.* func_c\n.* func_b\n.* func_a\n.* main\n(.*\n)*.* _start$`)
+			whole := regexp.MustCompile(
+				`probe_functions:func_c: *\n.* func_c\n.* func_b\n.* func_a\n.* main\n(.*\n)*.* _start$`)
 			if !c.needBPF {
 				whole = regexp.MustCompile(`probe_functions:func_c: *\n.* func_c\n(.* func_b\n)?.* func_a\n.* main\n`)
 			}
@@ -108,7 +109,8 @@ func TestScenarioGo(t *testing.T) {
 	text := scripted(t, dir)
 	for a := range 5 {
 		// A goroutine starts the function again after its stack grew, or after preemption at the probe.
-		if n := strings.Count(text, fmt.Sprintf("probe_functions:main_T_Method: (%s) a=%d\n", firstAddress(text), a)); n < 1 || n > 2 {
+		if n := strings.Count(text, fmt.Sprintf("probe_functions:main_T_Method: (%s) a=%d\n", firstAddress(text),
+			a)); n < 1 || n > 2 {
 			t.Errorf("Method(%d) is called %d times in:\n%s", a, n, text)
 		}
 	}
@@ -116,7 +118,8 @@ func TestScenarioGo(t *testing.T) {
 	r := mustRecord(t, dir, "-e", "uretprobe:"+program+":main.* got="+returned+":s64", "--", program)
 	text = scripted(t, dir)
 	var got []string
-	for _, m := range regexp.MustCompile(`main_T_Method__return(?:_1)?: \(.*\) got=(\d+)`).FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`main_T_Method__return(?:_1)?: \(.*\) got=(\d+)`).FindAllStringSubmatch(text,
+		-1) {
 		got = append(got, m[1])
 	}
 	if want := "103 104 105 3 4"; strings.Join(got, " ") != want {
@@ -178,7 +181,8 @@ func TestScenarioMountNamespace(t *testing.T) {
 	if err := os.Symlink(filepath.Join(box, "real"), filepath.Join(dir, "inner/prog")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(unshare, "-m", "sh", "-c", "mount --bind "+dir+"/inner "+box+" && echo mounted && exec "+box+"/prog")
+	cmd := exec.Command(unshare, "-m", "sh", "-c",
+		"mount --bind "+dir+"/inner "+box+" && echo mounted && exec "+box+"/prog")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +263,8 @@ func TestScenarioPerfReadsProbes(t *testing.T) {
 	needProbes(t, "uprobe")
 	o := needOracle(t)
 	dir, program, mark := t.TempDir(), functionsC.Path(t), markC.Path(t)
-	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n="+first+":s32,uretprobe:"+program+":func_c got=$retval", "-e", "uprobe:libc:printf,usdt:"+mark+":sale",
+	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n="+first+":s32,uretprobe:"+program+":func_c got=$retval", "-e",
+		"uprobe:libc:printf,usdt:"+mark+":sale",
 		"--", "sh", "-c", program+"; "+mark)
 	file := filepath.Join(dir, "perf.data")
 	want, err := o.run(t, "script", "--no-inline", "-i", file)

@@ -31,7 +31,8 @@ var findOracle = sync.OnceValues(func() (*oracle, error) {
 	}
 	out, err := exec.Command(command[0], append(command[1:], "--version")...).Output()
 	if err != nil {
-		return nil, fmt.Errorf("stock perf is not there to compare with (Debian: linux-perf; or name it in $PERF): %w", err)
+		return nil, fmt.Errorf("stock perf is not there to compare with (Debian: linux-perf; or name it in $PERF): %w",
+			err)
 	}
 	o := &oracle{command: command, version: strings.TrimSpace(strings.TrimPrefix(string(out), "perf version "))}
 	major, minor, _ := strings.Cut(o.version, ".")
@@ -106,7 +107,8 @@ func asPerf(t *testing.T, file string, lines ...string) {
 		t.Run(line, func(t *testing.T) {
 			args := append(strings.Fields(line), "-f", "-i", file)
 			if args[0] == "report" || args[0] == "script" {
-				args = append(args, "--kallsyms", filepath.Join(root, "testdata", "kallsyms"), "--symfs", recordedFiles.dir)
+				args = append(args, "--kallsyms", filepath.Join(root, "testdata", "kallsyms"), "--symfs",
+					recordedFiles.dir)
 			}
 			if args[0] == "report" {
 				args = append(args, "--stdio")
@@ -214,7 +216,8 @@ func recordedBy(t *testing.T, o *oracle, name string, args []string) string {
 	defer r.Unlock()
 	if len(r.files) == 0 {
 		// perf names addresses of the vdso only if its cache has it.
-		if _, err := o.run(t, "record", "--buildid-all", "-o", filepath.Join(r.dir, "vdso.data"), "--", "true"); err != nil {
+		if _, err := o.run(t, "record", "--buildid-all", "-o", filepath.Join(r.dir, "vdso.data"), "--",
+			"true"); err != nil {
 			t.Logf("filling perf's cache: %v", err)
 		}
 	}
@@ -434,7 +437,8 @@ func TestScriptErrors(t *testing.T) {
 		var out, errs bytes.Buffer
 		code := run(strings.Fields(tc.args), &out, &errs)
 		if code != tc.code || !strings.Contains(errs.String(), tc.want) {
-			t.Errorf("gperf %s: exit code %d, want %d; stderr:\n%swant: %s", tc.args, code, tc.code, errs.String(), tc.want)
+			t.Errorf("gperf %s: exit code %d, want %d; stderr:\n%swant: %s", tc.args, code, tc.code,
+				errs.String(), tc.want)
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // sourceFrame is a line of script's text with its place in the source.
-var sourceFrame = regexp.MustCompile(`(?m)^\t +([0-9a-f]+) (.+?)\+0x[0-9a-f]+(?: \((.*)\))?\n  (\S+:\d+)( \(inlined\))?$`)
+var sourceFrame = regexp.MustCompile(
+	`(?m)^\t +([0-9a-f]+) (.+?)\+0x[0-9a-f]+(?: \((.*)\))?\n  (\S+:\d+)( \(inlined\))?$`)
 
 // symbolizedAt keeps it.
 var symbolizedAt = map[uint64][]string{}
@@ -23,7 +24,8 @@ func symbolized(t *testing.T, path string, vaddr uint64) (calls []string) {
 		return calls
 	}
 	defer func() { symbolizedAt[vaddr] = calls }()
-	out, err := exec.Command("llvm-symbolizer", "--obj="+path, "--functions=linkage", "--no-demangle", fmt.Sprintf("%#x", vaddr)).Output()
+	out, err := exec.Command("llvm-symbolizer", "--obj="+path, "--functions=linkage", "--no-demangle",
+		fmt.Sprintf("%#x", vaddr)).Output()
 	if err != nil {
 		t.Fatalf("llvm-symbolizer: %v", err)
 	}
@@ -35,7 +37,8 @@ func symbolized(t *testing.T, path string, vaddr uint64) (calls []string) {
 	return calls
 }
 
-// TestRecordSrcline: each frame of a program has its inlined calls and lines, and those of a caller are where it called.
+// TestRecordSrcline: each frame of a program has its inlined calls and lines, and those of a caller are where it
+// called.
 func TestRecordSrcline(t *testing.T) {
 	needEvents(t)
 	if _, err := exec.LookPath("llvm-symbolizer"); err != nil {

@@ -23,7 +23,8 @@ func TestUnresolved(t *testing.T) {
 	name := r.save(t)
 	for _, command := range []string{"script", "report", "script --format folded", "report --format pprof", "report --format flamegraph"} {
 		_, stderr := gperf(t, append(strings.Fields(command), "-i", name)...)
-		if n := strings.Count(stderr, "/nowhere/program: no such file"); n != 1 || !strings.Contains(stderr, "addresses in 1 file ") ||
+		if n := strings.Count(stderr, "/nowhere/program: no such file"); n != 1 ||
+			!strings.Contains(stderr, "addresses in 1 file ") ||
 			!strings.Contains(stderr, "gperf archive") || strings.Contains(stderr, "anon") {
 			t.Errorf("gperf %s says\n%s", command, stderr)
 		}
@@ -54,7 +55,8 @@ func TestUnresolvedThatMatter(t *testing.T) {
 			case n < test.file:
 				r.sampleAt(miscUser, pid, 0x10000000, contextUser, 0x10000000, 0x10000010+i%4)
 			case n < test.file+test.lib:
-				r.sampleAt(miscUser, pid, 0x20000000, contextUser, 0x20000000, 0x20000010, 0x30000000, 0x20000020+i, 0x20000030)
+				r.sampleAt(miscUser, pid, 0x20000000, contextUser, 0x20000000, 0x20000010, 0x30000000, 0x20000020+i,
+					0x20000030)
 			default:
 				r.sampleAt(miscUser, pid, 0x30000000)
 			}
@@ -64,7 +66,8 @@ func TestUnresolvedThatMatter(t *testing.T) {
 			t.Run(test.name+", "+command, func(t *testing.T) {
 				_, stderr := gperf(t, append(strings.Fields(command), "-i", file)...)
 				for _, path := range []string{"/nowhere/program", "/nowhere/lib"} {
-					if listed := strings.Contains(stderr, path+": no such file\n"); listed != slices.Contains(test.listed, path) {
+					if listed := strings.Contains(stderr,
+						path+": no such file\n"); listed != slices.Contains(test.listed, path) {
 						t.Errorf("%s is listed: %v\n%s", path, listed, stderr)
 					}
 				}
@@ -87,7 +90,8 @@ func TestLineless(t *testing.T) {
 	if err != nil {
 		t.Skip("objcopy is not installed (Debian's binutils)")
 	}
-	if out, err := exec.Command(tool, "--strip-debug", "--remove-section=.gopclntab", program, stripped).CombinedOutput(); err != nil {
+	if out, err := exec.Command(tool, "--strip-debug", "--remove-section=.gopclntab", program,
+		stripped).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r.mmap(pid, 0x400000, 0x100000, stripped)
@@ -96,7 +100,8 @@ func TestLineless(t *testing.T) {
 	}
 	name := r.save(t)
 	for _, args := range [][]string{{"script", "-F", "+srcline"}, {"report", "--sort", "srcfile"}} {
-		if _, stderr := gperf(t, append(args, "-i", name)...); !strings.Contains(stderr, "addresses in 1 file have no source lines: install") ||
+		if _, stderr := gperf(t, append(args, "-i", name)...); !strings.Contains(stderr,
+			"addresses in 1 file have no source lines: install") ||
 			!strings.Contains(stderr, stripped+": no debug information") {
 			t.Errorf("gperf %q says\n%s", args, stderr)
 		}

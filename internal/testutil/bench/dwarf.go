@@ -56,7 +56,8 @@ func (b *bench) whole(w *workloads) error {
 	} {
 		stackCopies := func(g grapher) bool { return g.graph == "dwarf" && g.name != b.gperf.name }
 		title := "record -e cpu-clock -F " + load.freq + ", " + load.name
-		files, err := b.recordAll(title, b.graphers("dwarf", "fp"), []string{"-e", "cpu-clock", "-F", load.freq}, load.argv, stackCopies)
+		files, err := b.recordAll(title, b.graphers("dwarf", "fp"), []string{"-e", "cpu-clock", "-F", load.freq},
+			load.argv, stackCopies)
 		if err != nil {
 			return err
 		}
@@ -139,7 +140,8 @@ func (b *bench) slowDown(w *workloads) error {
 	argv := w.deep(20, calls)
 	rows := []*row{{tool: tool{"nothing", argv[:1]}, args: argv[1:]}}
 	for _, g := range b.graphers("dwarf") {
-		opts := []string{"record", "-N", "-B", "-e", "cpu-clock", "-F", "1000", "--call-graph", g.graph, "-o", file, "--"}
+		opts := []string{"record", "-N", "-B", "-e", "cpu-clock", "-F", "1000", "--call-graph", g.graph,
+			"-o", file, "--"}
 		rows = append(rows, &row{tool: tool{g.String(), g.argv}, args: append(opts, argv...)})
 	}
 	turns := 3 * b.runs // the measured difference is smaller than the noise between two runs
@@ -153,15 +155,19 @@ func (b *bench) slowDown(w *workloads) error {
 		}
 	}
 	wall, cpu := func(u usage) time.Duration { return u.load }, func(u usage) time.Duration { return u.loadCPU }
-	fmt.Printf("\na busy program's own times, under record -e cpu-clock -F 1000, %d runs each in turns, %s\n", turns, loadAverage())
-	tw := newTable("recorder\twall s: min\tmedian\tmax\tCPU s: min\tmedian\tmax\tslower: wall, medians\tturn by turn\tCPU, medians\tturn by turn")
+	fmt.Printf("\na busy program's own times, under record -e cpu-clock -F 1000, %d runs each in turns, %s\n",
+		turns, loadAverage())
+	tw := newTable(
+		"recorder\twall s: min\tmedian\tmax\tCPU s: min\tmedian\tmax\tslower: wall, medians\tturn by turn\tCPU, " +
+			"medians\tturn by turn")
 	for _, r := range rows {
 		fmt.Fprint(tw, r.tool.name)
 		var slower []string
 		for _, figure := range []func(usage) time.Duration{wall, cpu} {
 			s := r.sorted(figure)
 			fmt.Fprintf(tw, "\t%.3f\t%.3f\t%.3f", s[0].Seconds(), r.median(figure).Seconds(), s[len(s)-1].Seconds())
-			slower = append(slower, fmt.Sprintf("%+.2f %%\t%+.2f %%", 100*(ratio(r.median(figure), rows[0].median(figure))-1), 100*(turnByTurn(r, rows[0], figure)-1)))
+			slower = append(slower, fmt.Sprintf("%+.2f %%\t%+.2f %%",
+				100*(ratio(r.median(figure), rows[0].median(figure))-1), 100*(turnByTurn(r, rows[0], figure)-1)))
 		}
 		fmt.Fprintln(tw, "\t"+strings.Join(slower, "\t"))
 	}

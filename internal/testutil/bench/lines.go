@@ -37,7 +37,9 @@ func (b *bench) lines() error {
 	warm := &row{tool: in(cached, "gperf"), args: []string{"script", "-F", "+srcline", "-i", file}, against: rows}
 	plain := &row{tool: in(cached, "gperf"), args: []string{"script", "--no-inline", "-i", file}}
 	plain.against = []*row{warm}
-	first := &row{tool: in(cold, "gperf, nothing cached:"), args: warm.args, against: rows, before: func() error { return os.RemoveAll(cold) }}
+	first := &row{tool: in(cold, "gperf, nothing cached:"), args: warm.args, against: rows, before: func() error {
+		return os.RemoveAll(cold)
+	}}
 	return b.readRows(file, samples, slices.Concat(rows, []*row{warm, first, plain}))
 }
 
@@ -45,13 +47,16 @@ func (b *bench) lines() error {
 func (b *bench) recordGo(file string) error {
 	drops := filepath.Join(b.dir, "lines-drops.data")
 	defer os.Remove(drops)
-	if _, err := b.time(b.gperf, "record", "-q", "-g", "-a", "-e", event, "-o", drops, "--", b.dropper, "-n", "100000"); err != nil {
+	if _, err := b.time(b.gperf, "record", "-q", "-g", "-a", "-e", event, "-o", drops, "--", b.dropper, "-n",
+		"100000"); err != nil {
 		return err
 	}
 	const rate = 10000                            // samples per second and CPU
 	seconds := strconv.Itoa(2 + lineSamples/rate) // the first second is for the start
 	_, err := b.time(b.gperf, "record", "-q", "-F", strconv.Itoa(rate), "-g", "-e", "cpu-clock:u", "-o", file, "--",
-		"sh", "-c", `end=$(($(date +%s) + $1)); while [ $(date +%s) -lt $end ]; do "$2" script -i "$3" >/dev/null; "$2" report --stdio -i "$3" >/dev/null; done`,
+		"sh", "-c",
+		`end=$(($(date +%s) + $1)); while [ $(date +%s) -lt $end ]; do "$2" script -i "$3" >/dev/null; "$2" `+
+			`report --stdio -i "$3" >/dev/null; done`,
 		"sh", seconds, b.gperf.argv[0], drops)
 	return err
 }

@@ -64,7 +64,8 @@ func (b *bench) long() error {
 	var load sync.WaitGroup
 	load.Go(func() { every(stop, time.Second/shortPerSecond, func() { exec.Command("/bin/true").Run() }) })
 	load.Go(func() { every(stop, time.Second/newPerSecond, program.runAnother) })
-	fmt.Printf("\nrecord -F 99 -a -g -z with %d short processes and %d new programs a second\n", shortPerSecond, newPerSecond)
+	fmt.Printf("\nrecord -F 99 -a -g -z with %d short processes and %d new programs a second\n",
+		shortPerSecond, newPerSecond)
 	err = b.watch(cmd.Process.Pid)
 	cmd.Process.Signal(os.Interrupt)
 	if e := cmd.Wait(); err == nil && e != nil && !interrupted(e) {
@@ -93,7 +94,8 @@ func (b *bench) watch(pid int) error {
 		if rss, anon, err = memoryOf(pid); err == nil {
 			cpu, err = cpuOf(pid)
 		}
-		fmt.Fprintf(w, "%d\t%.1f\t%.1f\t%.2f%%\n", minute, float64(rss)/(1<<20), float64(anon)/(1<<20), 100*(cpu-last).Seconds()/60)
+		fmt.Fprintf(w, "%d\t%.1f\t%.1f\t%.2f%%\n", minute, float64(rss)/(1<<20), float64(anon)/(1<<20),
+			100*(cpu-last).Seconds()/60)
 		last = cpu
 	}
 	return err

@@ -65,14 +65,17 @@ func main() {
 	flag.IntVar(&b.big, "big", 4500000, "drops in the file for measuring memory, about 350 bytes each; 0: no file")
 	flag.IntVar(&b.rate, "rate", 100000, "drops per second during recording")
 	flag.IntVar(&b.seconds, "seconds", 3, "seconds of each measured recording")
-	files := flag.String("f", "", "comma-separated perf.data files to read (default: one of gperf, one of the first perf)")
+	files := flag.String("f", "",
+		"comma-separated perf.data files to read (default: one of gperf, one of the first perf)")
 	gperf := flag.String("gperf", "", "gperf to measure (default: built from this checkout)")
 	flag.IntVar(&b.units, "compiles", 200, "short compiles to record")
 	flag.IntVar(&b.minutes, "minutes", 10, "minutes of the long recording")
-	part := flag.String("part", "all", "what to measure: read, lines, record, dwarf, overhead, long, probes, or all (except the last two)")
+	part := flag.String("part", "all",
+		"what to measure: read, lines, record, dwarf, overhead, long, probes, or all (except the last two)")
 	flag.IntVar(&b.probeCount, "probes", 1000, "kprobes to attach at once")
 	flag.Parse()
-	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 || !slices.Contains([]string{"read", "lines", "record", "dwarf", "overhead", "long", "probes", "all"}, *part) {
+	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 ||
+		!slices.Contains([]string{"read", "lines", "record", "dwarf", "overhead", "long", "probes", "all"}, *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -105,7 +108,8 @@ func (b *bench) run(gperf, part string) (err error) {
 	for _, p := range []struct {
 		name    string
 		measure func() error
-	}{{"read", b.read}, {"read", b.readBig}, {"lines", b.lines}, {"record", b.record}, {"dwarf", b.dwarf}, {"overhead", b.overhead}} {
+	}{{"read", b.read}, {"read", b.readBig}, {"lines", b.lines}, {"record", b.record}, {"dwarf", b.dwarf},
+		{"overhead", b.overhead}} {
 		if part != "all" && part != p.name {
 			continue
 		}
@@ -132,7 +136,8 @@ func (b *bench) findTools(gperf, part string) (err error) {
 		p := tool{argv: strings.Fields(command)}
 		out, err := exec.Command(p.argv[0], append(p.argv[1:], "--version")...).Output()
 		if err != nil {
-			return fmt.Errorf("ask %q for its version (Debian's package is linux-perf; PERF=… names another): %w", command, err)
+			return fmt.Errorf("ask %q for its version (Debian's package is linux-perf; PERF=… names another): %w",
+				command, err)
 		}
 		p.name = strings.Replace(strings.TrimSpace(string(out)), "perf version", "perf", 1)
 		b.perfs = append(b.perfs, p)
@@ -242,14 +247,17 @@ func printRows(rows []*row, drops int, ratioName string, ratioOf func(r, against
 		if recording {
 			fewest := slices.MinFunc(r.runs, func(a, b usage) int { return cmp.Compare(a.samples, b.samples) }).samples
 			fmt.Fprintf(w, "\t%.3f\t%.0f\t%d", r.median(func(u usage) time.Duration { return u.loadCPU }).Seconds(),
-				ratio(time.Duration(drops)*time.Second, r.median(func(u usage) time.Duration { return u.load })), fewest)
+				ratio(time.Duration(drops)*time.Second, r.median(func(u usage) time.Duration {
+					return u.load
+				})), fewest)
 		}
 		fmt.Fprintln(w)
 	}
 	w.Flush()
 	for _, r := range rows {
 		for _, against := range r.against {
-			fmt.Printf("%s, medians: %.2f  (%s against %s)\n", ratioName, ratioOf(r, against), r.command(), against.command())
+			fmt.Printf("%s, medians: %.2f  (%s against %s)\n", ratioName, ratioOf(r, against), r.command(),
+				against.command())
 		}
 	}
 }

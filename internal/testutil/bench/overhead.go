@@ -30,7 +30,8 @@ func (b *bench) overhead() error {
 	if err != nil {
 		return err
 	}
-	if err := b.overheadOf("uprobe", "uprobe:"+w.program+":target", w.probe, w.deep(probeFrames, probeHits)); err != nil {
+	if err := b.overheadOf("uprobe", "uprobe:"+w.program+":target", w.probe,
+		w.deep(probeFrames, probeHits)); err != nil {
 		return err
 	}
 	if _, err := os.Stat("/sys/kernel/tracing/kprobe_events"); err != nil {
@@ -66,14 +67,16 @@ func (b *bench) overheadOf(kind, spec string, makeProbe func() (func(), error), 
 			r.runs = append(r.runs, u)
 		}
 	}
-	fmt.Printf("\na program that hits a %s %d times, %d frames deep, %d runs each in turns, %s\n", kind, probeHits, probeFrames, b.runs, loadAverage())
+	fmt.Printf("\na program that hits a %s %d times, %d frames deep, %d runs each in turns, %s\n", kind, probeHits,
+		probeFrames, b.runs, loadAverage())
 	tw := newTable("watched by\tstacks\tCPU ns a hit: min\tmedian\tmax\twall ns a hit: median")
 	cpu, wall := func(u usage) time.Duration { return u.loadCPU }, func(u usage) time.Duration { return u.load }
 	alone := rows[0].median(cpu)
 	perHit := func(d time.Duration) int64 { return (d - alone).Nanoseconds() / probeHits }
 	for _, r := range rows[1:] {
 		s := r.sorted(cpu)
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\n", r.tool.name, perHit(s[0]), perHit(r.median(cpu)), perHit(s[len(s)-1]), perHit(r.median(wall)))
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\n", r.tool.name, perHit(s[0]), perHit(r.median(cpu)), perHit(s[len(s)-1]),
+			perHit(r.median(wall)))
 	}
 	return tw.Flush()
 }
@@ -105,7 +108,8 @@ func (b *bench) watchers(spec string) (l []watcher) {
 			"fp":   {`@[kstack, ustack] = count()`, `printf("%d %llu %s %s\n", tid, nsecs, kstack, ustack)`},
 		}[stack] {
 			l = append(l, watcher{"bpftrace " + strconv.Quote(action), stack, func(program []string) []string {
-				argv := []string{"bpftrace", "-q", "-o", filepath.Join(b.dir, "bpftrace.out"), "-e", spec + " { " + action + " }", "-c"}
+				argv := []string{"bpftrace", "-q", "-o", filepath.Join(b.dir, "bpftrace.out"), "-e",
+					spec + " { " + action + " }", "-c"}
 				return append(argv, strings.Join(program, " "))
 			}})
 		}

@@ -40,7 +40,9 @@ func (b *bench) probeWays(functions, mark []string) (ways []way) {
 		for _, f := range names {
 			events = append(events, "kprobe:"+f+with)
 		}
-		return []step{{"record", b.gperf, slices.Concat([]string{"record", "-a", "-q", "-o", file, "-e", strings.Join(events, ","), "--"}, mark), true}}
+		return []step{{"record", b.gperf,
+			slices.Concat([]string{"record", "-a", "-q", "-o", file, "-e", strings.Join(events, ","), "--"}, mark),
+			true}}
 	}
 	ways = append(ways, way{"names", record(functions, "")})
 	const group = "gperf_bench"
@@ -54,14 +56,16 @@ func (b *bench) probeWays(functions, mark []string) (ways []way) {
 			steps = append(steps, step{"probe --add", p, add, false})
 		}
 		ways = append(ways, way{"names", append(steps,
-			step{"record", p, slices.Concat([]string{"record", "-a", "-q", "-N", "-B", "-o", file, "-e", group + ":*", "--"}, mark), true},
+			step{"record", p, slices.Concat([]string{"record", "-a", "-q", "-N", "-B", "-o", file, "-e", group + ":*",
+				"--"}, mark), true},
 			step{"probe --del", p, []string{"probe", "-q", "--del", group + ":*"}, false})})
 	}
 	bpftrace, err := exec.LookPath("bpftrace")
 	by := func(what string, names []string) {
 		if err == nil {
 			program := "kprobe:" + strings.Join(names, ",kprobe:") + " { @ = count(); }"
-			ways = append(ways, way{what, []step{{"-e", tool{"bpftrace", []string{bpftrace}}, []string{"-c", strings.Join(mark, " "), "-e", program}, true}}})
+			ways = append(ways, way{what, []step{{"-e", tool{"bpftrace", []string{bpftrace}},
+				[]string{"-c", strings.Join(mark, " "), "-e", program}, true}}})
 		}
 	}
 	by("names", functions)
@@ -150,11 +154,14 @@ func (b *bench) probes() error {
 			for n, d := range each {
 				steps[i][n] = append(steps[i][n], d)
 			}
-			fmt.Fprintf(os.Stderr, "run %d of %d: %s, %s: %.2f s and %.2f s\n", run+1, b.runs, w.steps[0].tool.name, w.what, t.attach.Seconds(), t.detach.Seconds())
+			fmt.Fprintf(os.Stderr, "run %d of %d: %s, %s: %.2f s and %.2f s\n", run+1, b.runs, w.steps[0].tool.name,
+				w.what, t.attach.Seconds(), t.detach.Seconds())
 		}
 	}
-	fmt.Printf("\nkprobes attached and detached, %d by name, or some %d by globs, %d runs each in turns, %s\n", len(functions), globbed, b.runs, loadAverage())
-	tw := newTable("functions by\ttool\twall s: until it records\tuntil all is gone\tall: min\tmedian\tmax\tits commands, medians")
+	fmt.Printf("\nkprobes attached and detached, %d by name, or some %d by globs, %d runs each in turns, %s\n",
+		len(functions), globbed, b.runs, loadAverage())
+	tw := newTable(
+		"functions by\ttool\twall s: until it records\tuntil all is gone\tall: min\tmedian\tmax\tits commands, medians")
 	for i, w := range ways {
 		if len(runs[i]) == 0 {
 			fmt.Fprintf(tw, "%s\t%s\tfailed\n", w.what, w.steps[0].tool.name)
@@ -164,7 +171,8 @@ func (b *bench) probes() error {
 		for _, t := range runs[i] {
 			attach, detach, all = append(attach, t.attach), append(detach, t.detach), append(all, t.attach+t.detach)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%.2f\t%.2f\t%s\t", w.what, w.steps[0].tool.name, middle(attach), middle(detach), spread(all))
+		fmt.Fprintf(tw, "%s\t%s\t%.2f\t%.2f\t%s\t", w.what, w.steps[0].tool.name, middle(attach),
+			middle(detach), spread(all))
 		for n := 0; n < len(w.steps); {
 			first, sum := n, 0.0
 			for ; n < len(w.steps) && w.steps[n].name == w.steps[first].name; n++ {
@@ -189,7 +197,9 @@ func spread(l []time.Duration) string {
 }
 
 // quiet are functions that little calls while nothing is sent.
-var quiet = regexp.MustCompile(`^(tcp|udp|inet|inet6|ip|ip6|ipv6|icmp|igmp|arp|fib|xfrm|netdev|sock|skb|rtnl|genl|unix|packet|raw|ping|ethtool|devlink|bond|vlan|tc|qdisc)_\w+$`)
+var quiet = regexp.MustCompile(
+	`^(tcp|udp|inet|inet6|ip|ip6|ipv6|icmp|igmp|arp|fib|xfrm|netdev|sock|skb|rtnl|genl|unix|packet|` +
+		`raw|ping|ethtool|devlink|bond|vlan|tc|qdisc)_\w+$`)
 
 // plainFunctions are n functions of the kernel, each the only one of its name, that can be traced; and how many the
 // globs mean.

@@ -17,7 +17,8 @@ func (b *bench) read() error {
 	if len(b.files) == 0 {
 		for _, t := range []tool{b.gperf, b.perfs[0]} {
 			file := filepath.Join(b.dir, "by-"+strings.Fields(t.name)[0]+".data")
-			args := []string{"record", "-q", "-m", "16M", "-g", "-a", "-e", event, "-o", file, "--", b.dropper, "-n", strconv.Itoa(b.drops)}
+			args := []string{"record", "-q", "-m", "16M", "-g", "-a", "-e", event, "-o", file, "--", b.dropper, "-n",
+				strconv.Itoa(b.drops)}
 			if _, err := b.time(t, args...); err != nil {
 				return err
 			}
@@ -112,7 +113,8 @@ func (b *bench) readRows(file string, samples int, rows []*row) error {
 			r.runs = append(r.runs, u)
 		}
 	}
-	fmt.Printf("\nreading %s: %d samples, %d runs each in turns, %s\n", filepath.Base(file), samples, b.runs, loadAverage())
+	fmt.Printf("\nreading %s: %d samples, %d runs each in turns, %s\n", filepath.Base(file), samples,
+		b.runs, loadAverage())
 	wall := func(u usage) time.Duration { return u.wall }
 	printRows(rows, 0, "perf's wall / gperf's", func(r, against *row) float64 {
 		return ratio(against.median(wall), r.median(wall))

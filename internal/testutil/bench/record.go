@@ -79,5 +79,6 @@ func interrupted(err error) bool {
 		return false
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && (status.Signaled() && status.Signal() == syscall.SIGINT || status.ExitStatus() == 128+int(syscall.SIGINT))
+	return ok && (status.Signaled() && status.Signal() == syscall.SIGINT ||
+		status.ExitStatus() == 128+int(syscall.SIGINT))
 }

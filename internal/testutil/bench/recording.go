@@ -64,8 +64,11 @@ func (r *recording) early() string {
 
 // recordAll records load by each and prints a line for each. A recorder that fails costs its own line. The files of
 // those in keep stay, and are returned.
-func (b *bench) recordAll(title string, by []grapher, opts, load []string, keep func(grapher) bool) (kept []string, err error) {
-	w := newTable("recorder\tsamples\tlost\tbytes/sample\tuser stacks\twhole\twhole %\tframes, mean\trecorder's CPU s\tmax RSS MB\twall s\tended early")
+func (b *bench) recordAll(title string, by []grapher, opts, load []string,
+	keep func(grapher) bool) (kept []string, err error) {
+	w := newTable(
+		"recorder\tsamples\tlost\tbytes/sample\tuser stacks\twhole\twhole %\tframes, mean\trecorder's CPU s\tmax RSS " +
+			"MB\twall s\tended early")
 	var failed []error
 	for _, g := range by {
 		r, err := b.recordCommand(g, opts, load)
@@ -93,14 +96,17 @@ func (b *bench) recordAll(title string, by []grapher, opts, load []string, keep 
 
 func (r *recording) print(w io.Writer) {
 	whole := r.ends["end of stack"]
-	fmt.Fprintf(w, "%s\t%d\t%d\t%.0f\t%d\t%d\t%.2f\t%.1f\t%.2f\t%.1f\t%.2f\t%s\n", r.by, r.samples, r.lost, float64(r.bytes)/float64(r.samples),
-		r.stacks(), whole, 100*float64(whole)/float64(r.stacks()), r.frames(), r.cpu().Seconds(), float64(r.maxRSS)/(1<<20), r.wall.Seconds(), r.early())
+	fmt.Fprintf(w, "%s\t%d\t%d\t%.0f\t%d\t%d\t%.2f\t%.1f\t%.2f\t%.1f\t%.2f\t%s\n", r.by, r.samples, r.lost,
+		float64(r.bytes)/float64(r.samples),
+		r.stacks(), whole, 100*float64(whole)/float64(r.stacks()), r.frames(), r.cpu().Seconds(),
+		float64(r.maxRSS)/(1<<20), r.wall.Seconds(), r.early())
 }
 
 // recordCommand records load from its start to its end, without any table cached before.
 func (b *bench) recordCommand(g grapher, opts, load []string) (*recording, error) {
 	b.recordings++
-	r := &recording{by: g, file: filepath.Join(b.dir, fmt.Sprintf("%d-%s.data", b.recordings, strings.ReplaceAll(g.name, " ", "-")))}
+	r := &recording{by: g, file: filepath.Join(b.dir,
+		fmt.Sprintf("%d-%s.data", b.recordings, strings.ReplaceAll(g.name, " ", "-")))}
 	cache, err := os.MkdirTemp(b.dir, "cache-")
 	if err != nil {
 		return nil, err

@@ -177,8 +177,8 @@ func toFullSocket(n, rate int) error {
 	return errors.New("a UDP socket does not get full")
 }
 
-// dropped returns the number of datagrams that did not fit into the socket's buffer: SK_MEMINFO_DROPS of the option SO_MEMINFO
-// (include/uapi/linux/sock_diag.h).
+// dropped returns the number of datagrams that did not fit into the socket's buffer: SK_MEMINFO_DROPS of the option
+// SO_MEMINFO (include/uapi/linux/sock_diag.h).
 func dropped(fd int) (uint32, error) {
 	const soMeminfo, drops = 55, 8
 	var info [drops + 1]uint32

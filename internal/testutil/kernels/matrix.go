@@ -17,15 +17,20 @@ var groups = []struct {
 	tests *regexp.Regexp
 }{
 	{"drops and their reasons", regexp.MustCompile(`gperf Test(ScenarioDrops|RecordCountsEveryDrop)`)},
-	{"kprobes, kretprobes", regexp.MustCompile(`gperf TestScenario(Kprobe($|Offset|Errors|Command)|Conntrack|LinkDown)|probe TestKernelPlaces`)},
+	{"kprobes, kretprobes", regexp.MustCompile(
+		`gperf TestScenario(Kprobe($|Offset|Errors|Command)|Conntrack|LinkDown)|probe TestKernelPlaces`)},
 	{"many kprobes by glob", regexp.MustCompile(`gperf TestScenarioKprobe(sBy)?Glob`)},
-	{"uprobes, uretprobes, USDT", regexp.MustCompile(`gperf TestScenario(Stacks$|ReturnValues|Go$|Library|MountNamespace|USDT|Uprobe)|probe TestFindIFUNC`)},
+	{"uprobes, uretprobes, USDT", regexp.MustCompile(
+		`gperf TestScenario(Stacks$|ReturnValues|Go$|Library|MountNamespace|USDT|Uprobe)|probe TestFindIFUNC`)},
 	{"arguments of probes", regexp.MustCompile(`gperf TestScenario(Arguments|Values)`)},
-	{"no probe is left; `gperf probe`", regexp.MustCompile(`gperf TestScenario(ProbesVanish|Killed|ProbeCommand)|probe TestPersistLive`)},
-	{"raw tracepoints", regexp.MustCompile(`gperf TestScenario(RawTracepoint|TracepointArguments)|bpf TestEmitter|probe TestFindRaw`)},
+	{"no probe is left; `gperf probe`",
+		regexp.MustCompile(`gperf TestScenario(ProbesVanish|Killed|ProbeCommand)|probe TestPersistLive`)},
+	{"raw tracepoints",
+		regexp.MustCompile(`gperf TestScenario(RawTracepoint|TracepointArguments)|bpf TestEmitter|probe TestFindRaw`)},
 	{"breakpoints, groups, terms", regexp.MustCompile(`gperf TestScenario(Breakpoint|StacksByEvent)`)},
 	{"filters, cgroups, users", regexp.MustCompile(`gperf TestScenario(Filter|Cgroup|User)`)},
-	{"few rights, or none", regexp.MustCompile(`gperf Test(ScenarioFewCapabilities|RecordUnprivileged|DoctorUnprivileged|DoctorUserNamespace)`)},
+	{"few rights, or none", regexp.MustCompile(
+		`gperf Test(ScenarioFewCapabilities|RecordUnprivileged|DoctorUnprivileged|DoctorUserNamespace)`)},
 	{"whole user stacks (BPF)", regexp.MustCompile(`record Test(DWARF|StackDump|TablesEvicted)|bpf TestLoad$`)},
 	{"`-F 99 -a -g`, `cycles`", regexp.MustCompile(`gperf Test(ScenarioWholeMachine|RecordCycles)`)},
 	{"read by perf", regexp.MustCompile(`gperf Test(RecordPerfReads|RecordAttrsArePerfs|ScenarioPerfReads)`)},
@@ -98,7 +103,9 @@ func matrix(runs []*run) string {
 	for _, u := range runs {
 		releases = append(releases, u.release)
 	}
-	fmt.Fprintf(&b, "\n✓ tests passed, ✗ failed, (…) were skipped, or parts of them, with the reason below. The kernels: %s.\n\n", strings.Join(releases, ", "))
+	fmt.Fprintf(&b,
+		"\n✓ tests passed, ✗ failed, (…) were skipped, or parts of them, with the reason below. The kernels: %s.\n\n",
+		strings.Join(releases, ", "))
 	for i, reason := range notes {
 		fmt.Fprintf(&b, "- %s: %s\n", letter(i), reason)
 	}

@@ -90,7 +90,8 @@ func parseRun(r io.Reader, kernel string) (*run, error) {
 		case word == "EXIT" && rest != "0" || word == "GUEST":
 			// What failed outside of tests, as a panic, is a failure of the test that ran, if any.
 			if !u.failedIn(pkg) {
-				u.end(result{pkg: pkg, test: test, outcome: "FAIL", seconds: "0", output: append(output[test], strings.ToLower(word)+" "+rest)})
+				u.end(result{pkg: pkg, test: test, outcome: "FAIL", seconds: "0",
+					output: append(output[test], strings.ToLower(word)+" "+rest)})
 			}
 		case word == "RUN" || word == "NAME" || word == "CONT":
 			test = rest
@@ -127,7 +128,8 @@ func (u *run) end(r result) {
 func (u *run) write(path string) error {
 	var b strings.Builder
 	for _, r := range u.results {
-		fmt.Fprintln(&b, strings.Join([]string{u.kernel, u.release, r.pkg, r.test, r.outcome, r.seconds, r.reason}, "\t"))
+		fmt.Fprintln(&b, strings.Join([]string{u.kernel, u.release, r.pkg, r.test, r.outcome, r.seconds, r.reason},
+			"\t"))
 	}
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
@@ -144,7 +146,8 @@ func (u *run) summarize(w io.Writer) (failed bool) {
 			fmt.Fprintf(w, "SKIP %s %s: %s\n", r.pkg, r.test, r.reason)
 		}
 	}
-	fmt.Fprintf(w, "kernel %s (%s): %d passed, %d skipped, %d failed; ", u.kernel, u.release, counts["PASS"], counts["SKIP"], counts["FAIL"])
+	fmt.Fprintf(w, "kernel %s (%s): %d passed, %d skipped, %d failed; ", u.kernel, u.release, counts["PASS"],
+		counts["SKIP"], counts["FAIL"])
 	return counts["FAIL"] > 0 || counts["PASS"] == 0
 }
 

@@ -175,7 +175,8 @@ func (f *folder) mark(module string, inlined bool) string {
 }
 
 func isKernel(module string) bool {
-	return (strings.HasPrefix(module, "[") || strings.HasSuffix(module, "vmlinux")) && !strings.Contains(module, "unknown")
+	return (strings.HasPrefix(module, "[") || strings.HasSuffix(module, "vmlinux")) &&
+		!strings.Contains(module, "unknown")
 }
 
 // isPerfMap reports whether module contains /tmp/perf-PID.map.
