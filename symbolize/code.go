@@ -11,22 +11,21 @@ import (
 	"gperf/internal/dso"
 )
 
-// Code is the instructions of a piece of a DSO.
+// Code is a range of instructions of a DSO.
 type Code struct {
 	Machine elf.Machine
-	File    string // the file of the instructions
-	Addr    uint64 // of the first byte: the vaddr, of the kernel the ip as recorded
+	File    string // the file with the instructions
+	Addr    uint64 // of the first byte: a vaddr, or the recorded ip for the kernel
 	Bytes   []byte
 
 	name func(addr uint64) string
 }
 
-// Name returns the symbol at an address of the same DSO with the offset into it,
-// "" if there is none. For a slot of the global offset table it is that which
-// the slot leads to.
+// Name returns the symbol and offset at an address of the same DSO, like "main+0x5", or "" if there is none. For a slot
+// of the global offset table it returns the function that the slot points to.
 func (c *Code) Name(addr uint64) string { return c.name(addr) }
 
-func named(sym *Symbol, off uint64, why Reason) string {
+func symbolText(sym *Symbol, off uint64, why Reason) string {
 	switch {
 	case why != Found:
 		return ""
@@ -36,14 +35,14 @@ func named(sym *Symbol, off uint64, why Reason) string {
 	return fmt.Sprintf("%s+%#x", sym.Name, off)
 }
 
-// maxCode limits the size of one function, in bytes.
+// maxCode limits a range of code, in bytes.
 const maxCode = 1 << 20
 
 // NoCodeError says why a DSO's instructions cannot be read.
 type NoCodeError struct {
 	DSO string
 	ID  dso.BuildID // zero if unknown
-	Err error       // the errors of the places tried
+	Err error       // wraps the errors of the files tried
 }
 
 func (e *NoCodeError) Error() string {
@@ -58,19 +57,34 @@ func (e *NoCodeError) Unwrap() error { return e.Err }
 
 var errTooLong = fmt.Errorf("longer than %d MiB", maxCode>>20)
 
-// UserCode returns the code at the offsets start to end-1 of the DSO recorded at
-// path with build ID id (zero if not recorded), cut where its segment ends. The
-// error is a *NoCodeError.
-func (s *Symbolizer) UserCode(path string, id dso.BuildID, start, end uint64) (*Code, error) {
-	c, err := s.userCode(path, id, start, end)
+// codeReader reads the instructions of DSOs.
+type codeReader struct {
+	opts   Options
+	user   *userSymbols
+	kernel *kernelSymbols
+	proc   string // "/proc"; replaced by tests
+
+	vmlinuxText, runningText func() (*kernelText, error) // open the files with the kernel's code, once
+}
+
+func newCodeReader(opts Options, user *userSymbols, kernel *kernelSymbols) *codeReader {
+	c := &codeReader{opts: opts, user: user, kernel: kernel, proc: "/proc"}
+	c.vmlinuxText, c.runningText = sync.OnceValues(c.openVmlinuxText), sync.OnceValues(c.openRunningText)
+	return c
+}
+
+// UserCode returns the code from file offset start to end (exclusive) of the DSO recorded at path with build ID id (zero
+// if not recorded). It truncates the code at the end of the segment. The error is a *NoCodeError.
+func (r *codeReader) UserCode(path string, id dso.BuildID, start, end uint64) (*Code, error) {
+	c, err := r.userCode(path, id, start, end)
 	if err != nil {
 		return nil, &NoCodeError{path, id, err}
 	}
 	return c, nil
 }
 
-func (s *Symbolizer) userCode(path string, id dso.BuildID, start, end uint64) (*Code, error) {
-	im, err := s.opts.Locator.Find(path, id)
+func (r *codeReader) userCode(path string, id dso.BuildID, start, end uint64) (*Code, error) {
+	im, err := r.opts.Locator.Find(path, id)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +93,7 @@ func (s *Symbolizer) userCode(path string, id dso.BuildID, start, end uint64) (*
 	if !ok {
 		return nil, fmt.Errorf("%s: no segment contains offset %#x", im.Path, start)
 	}
-	slots := sync.OnceValue(func() map[uint64]string { return s.slots(path, id) })
+	slots := sync.OnceValue(func() map[uint64]string { return r.slots(path, id) })
 	return readCode(im, vaddr, vaddr, end-start, func(addr uint64) string {
 		if inGOT(im, addr) {
 			return slots()[addr]
@@ -88,11 +102,11 @@ func (s *Symbolizer) userCode(path string, id dso.BuildID, start, end uint64) (*
 		if !ok {
 			return ""
 		}
-		return named(s.User(path, id, off))
+		return symbolText(r.user.User(path, id, off))
 	})
 }
 
-// inGOT reports whether an address is that of a slot through which code calls others.
+// inGOT reports whether addr is in the global offset table.
 func inGOT(im *dso.Image, addr uint64) bool {
 	for _, name := range [...]string{".got", ".got.plt"} {
 		if sec := im.Section(name); sec != nil && addr >= sec.Addr && addr-sec.Addr < sec.Size {
@@ -102,11 +116,10 @@ func inGOT(im *dso.Image, addr uint64) bool {
 	return false
 }
 
-// slots returns the names of the symbols that a DSO's relocations resolve to, by
-// address of the slot: symbols of other DSOs, and own ones for relative
-// relocations.
-func (s *Symbolizer) slots(path string, id dso.BuildID) map[uint64]string {
-	im, err := s.opts.Locator.Find(path, id)
+// slots returns the names of the symbols to which a DSO's relocations point, by vaddr of the slot: symbols of other
+// DSOs, and the DSO's own symbols for relative relocations.
+func (r *codeReader) slots(path string, id dso.BuildID) map[uint64]string {
+	im, err := r.opts.Locator.Find(path, id)
 	if err != nil {
 		return nil
 	}
@@ -117,22 +130,22 @@ func (s *Symbolizer) slots(path string, id dso.BuildID) map[uint64]string {
 		if sec == nil || uint64(sec.Link) >= uint64(len(im.Sections())) {
 			continue
 		}
-		symbols, _ := readSymbols(im, im.Sections()[sec.Link]) // a damaged table costs its names
-		for _, r := range readRelocs(im, sec) {
-			if !inGOT(im, r.off) {
+		symbols, _ := readSymbols(im, im.Sections()[sec.Link]) // a corrupt table has no names
+		for _, rel := range readRelocs(im, sec) {
+			if !inGOT(im, rel.off) {
 				continue
 			}
-			if n := symbolNames(symbols).name(r.sym); n != "" {
-				names[r.off] = s.show(&entry{name: n})
-			} else if off, ok := im.OffOfVaddr(uint64(r.addend)); ok {
-				names[r.off] = named(s.User(path, id, off))
+			if n := symbolNames(symbols).name(rel.sym); n != "" {
+				names[rel.off] = r.user.displayName(&entry{name: n})
+			} else if off, ok := im.OffOfVaddr(uint64(rel.addend)); ok {
+				names[rel.off] = symbolText(r.user.User(path, id, off))
 			}
 		}
 	}
 	return names
 }
 
-// readCode reads n bytes at vaddr; the result's addresses begin at addr.
+// readCode reads n bytes at vaddr. Addr of the result is addr.
 func readCode(im *dso.Image, vaddr, addr, n uint64, name func(uint64) string) (*Code, error) {
 	if n > maxCode {
 		return nil, errTooLong
@@ -147,72 +160,71 @@ func readCode(im *dso.Image, vaddr, addr, n uint64, name func(uint64) string) (*
 		}
 		return &Code{im.Machine, im.Path, addr, b, name}, nil
 	}
-	return nil, fmt.Errorf("%s has no bytes at %#x", im.Path, vaddr)
+	return nil, fmt.Errorf("%s: no segment contains vaddr %#x", im.Path, vaddr)
 }
 
-// RunningCode is KernelCode without a file of the kernel's own: what no file may
-// have when the kernel runs no more.
-func (s *Symbolizer) RunningCode(start, end uint64) (*Code, error) {
-	c, err := s.kernelCode(s.runningText, start, end)
+// RunningCode is KernelCode, but reads only the kernel's memory. An archive keeps this code, because no file may have it
+// after the next boot.
+func (r *codeReader) RunningCode(start, end uint64) (*Code, error) {
+	c, err := r.kernelCode(r.runningText, start, end)
 	if err != nil {
-		return nil, &NoCodeError{dso.KernelName, s.opts.KernelBuildID, err}
+		return nil, &NoCodeError{dso.KernelName, r.opts.KernelBuildID, err}
 	}
 	return c, nil
 }
 
-// kernelText is a file with the recorded kernel's code.
+// kernelText is an open file with the recorded kernel's code.
 type kernelText struct {
 	image *dso.Image
 	delta uint64 // vaddr - recorded ip
 }
 
-// KernelCode returns the code of the kernel at the recorded ips start to end-1:
-// from the kernel's ELF file, or else from the running kernel's memory if that is
-// the recorded kernel, or from an archive's copy of it. The error is a
-// *NoCodeError.
-func (s *Symbolizer) KernelCode(start, end uint64) (*Code, error) {
+// KernelCode returns the kernel's code from recorded ip start to end (exclusive). It reads the kernel's ELF file, or
+// otherwise the running kernel's memory, if that is the recorded kernel, or an archive's copy of that memory. The error
+// is a *NoCodeError.
+func (r *codeReader) KernelCode(start, end uint64) (*Code, error) {
 	var why []error
-	for _, text := range []func() (*kernelText, error){s.vmlinuxText, s.runningText} {
-		c, err := s.kernelCode(text, start, end)
+	for _, text := range []func() (*kernelText, error){r.vmlinuxText, r.runningText} {
+		c, err := r.kernelCode(text, start, end)
 		if err == nil {
 			return c, nil
 		}
 		why = append(why, err)
 	}
-	return nil, &NoCodeError{dso.KernelName, s.opts.KernelBuildID, fmt.Errorf("%w; %w", why[0], why[1])}
+	return nil, &NoCodeError{dso.KernelName, r.opts.KernelBuildID, fmt.Errorf("%w; %w", why[0], why[1])}
 }
 
-func (s *Symbolizer) kernelCode(text func() (*kernelText, error), start, end uint64) (*Code, error) {
+func (r *codeReader) kernelCode(text func() (*kernelText, error), start, end uint64) (*Code, error) {
 	k, err := text()
 	if err != nil {
 		return nil, err
 	}
-	if from, to := s.KernelRange(); k.delta != 0 && (start < from || start >= to) {
+	if from, to := r.kernel.KernelRange(); k.delta != 0 && (start < from || start >= to) {
 		return nil, fmt.Errorf("%s: %w", k.image.Path, errModuleMoved)
 	}
-	return readCode(k.image, start+k.delta, start, end-start, s.kernelName)
+	return readCode(k.image, start+k.delta, start, end-start, r.kernelName)
 }
 
-func (s *Symbolizer) kernelName(ip uint64) string {
-	sym, off, _, why := s.Kernel(ip)
-	return named(sym, off, why)
+func (r *codeReader) kernelName(ip uint64) string {
+	sym, off, _, why := r.kernel.Kernel(ip)
+	return symbolText(sym, off, why)
 }
 
 var (
-	errNoVmlinux   = errors.New("no vmlinux was found")
+	errNoVmlinux   = errors.New("no vmlinux found")
 	errModuleMoved = errors.New("modules were at other addresses during the recording")
 	errElsewhere   = errors.New("the files are of another machine, whose memory cannot be read")
 )
 
-func (s *Symbolizer) loadVmlinuxText() (*kernelText, error) {
+func (r *codeReader) openVmlinuxText() (*kernelText, error) {
 	why := errNoVmlinux
-	for im, err := range s.opts.Locator.Kernels(s.opts.KernelBuildID) {
+	for im, err := range r.opts.Locator.Kernels(r.opts.KernelBuildID) {
 		if err == nil && !im.HasCode() {
 			err = fmt.Errorf("%s has only debug information", im.Path)
 		}
 		if err == nil {
 			var delta uint64
-			if delta, err = s.textDelta(im); err == nil {
+			if delta, err = r.textDelta(im); err == nil {
 				return &kernelText{im, delta}, nil
 			}
 		}
@@ -222,47 +234,45 @@ func (s *Symbolizer) loadVmlinuxText() (*kernelText, error) {
 	return nil, why
 }
 
-// textDelta is kernelDelta, but also handles a kernel without symbols, unpacked
-// from a vmlinuz: its text begins at _stext and, except on arm64 with its
-// .head.text, at _text.
-func (s *Symbolizer) textDelta(im *dso.Image) (uint64, error) {
-	delta, err := s.kernelDelta(im)
+// textDelta is vmlinuxDelta, but also handles a kernel without symbols, extracted from a vmlinuz: its .text starts at
+// _stext and, except on arm64, which has a .head.text, at _text.
+func (r *codeReader) textDelta(im *dso.Image) (uint64, error) {
+	delta, err := r.kernel.vmlinuxDelta(im)
 	text := im.Section(".text")
-	if ref := s.opts.KernelRef; errors.Is(err, dso.ErrNoSymbols) && text != nil &&
+	if ref := r.opts.KernelRef; errors.Is(err, dso.ErrNoSymbols) && text != nil &&
 		(ref == "_stext" || ref == "_text" && im.Section(".head.text") == nil) {
-		return text.Addr - s.opts.KernelRefAddr, nil
+		return text.Addr - r.opts.KernelRefAddr, nil
 	}
 	return delta, err
 }
 
-// loadRunningText opens the image of the running kernel's memory, or what the recording or
-// an archive has of the recorded one's.
-func (s *Symbolizer) loadRunningText() (*kernelText, error) {
-	if s.opts.Proc != "" {
-		return s.openText(s.opts.Proc)
+// openRunningText opens the running kernel's memory, or the recording's or archive's copy of the recorded kernel's.
+func (r *codeReader) openRunningText() (*kernelText, error) {
+	if r.opts.Proc != "" {
+		return r.openText(r.opts.Proc)
 	}
-	path := filepath.Join(s.proc, "kcore")
-	if s.opts.Locator.Root != "" {
-		im, err := s.opts.Locator.Kcore(s.opts.KernelBuildID)
+	path := filepath.Join(r.proc, "kcore")
+	if r.opts.Locator.Root != "" {
+		im, err := r.opts.Locator.Kcore(r.opts.KernelBuildID)
 		if errors.Is(err, dso.ErrNoFile) {
 			return nil, fmt.Errorf("%s: %w", path, errElsewhere)
 		}
 		return &kernelText{im, 0}, err
 	}
 	running, _ := dso.KernelBuildID()
-	if want := s.opts.KernelBuildID; !want.IsZero() && !want.Matches(running) {
+	if want := r.opts.KernelBuildID; !want.IsZero() && !want.Matches(running) {
 		return nil, fmt.Errorf("%s: %w", path, errOtherKernel)
 	}
-	return s.openText(s.proc)
+	return r.openText(r.proc)
 }
 
-// openText opens the image of a kernel's memory in a folder like /proc.
-func (s *Symbolizer) openText(proc string) (*kernelText, error) {
-	im, err := dso.Open(filepath.Join(proc, "kcore")) // which few kernels have
+// openText opens a kernel's memory in a directory like /proc.
+func (r *codeReader) openText(proc string) (*kernelText, error) {
+	im, err := dso.Open(filepath.Join(proc, "kcore")) // few kernels have it
 	if err != nil {
 		return nil, err
 	}
-	delta, err := s.movedSince(filepath.Join(proc, "kallsyms"))
+	delta, err := r.recordedDelta(filepath.Join(proc, "kallsyms"))
 	if err != nil {
 		im.Close()
 		return nil, err
@@ -270,10 +280,9 @@ func (s *Symbolizer) openText(proc string) (*kernelText, error) {
 	return &kernelText{im, delta}, nil
 }
 
-// movedSince returns how far the kernel of a list of symbols lies from where the
-// recorded one lay.
-func (s *Symbolizer) movedSince(kallsyms string) (uint64, error) {
-	if s.opts.KernelRef == "" {
+// recordedDelta returns the current ip - recorded ip of the kernel whose symbols are in the file kallsyms.
+func (r *codeReader) recordedDelta(kallsyms string) (uint64, error) {
+	if r.opts.KernelRef == "" {
 		return 0, nil
 	}
 	f, err := os.Open(kallsyms)
@@ -285,9 +294,9 @@ func (s *Symbolizer) movedSince(kallsyms string) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", kallsyms, err)
 	}
-	addr, ok := k.Addr(s.opts.KernelRef)
+	addr, ok := k.Addr(r.opts.KernelRef)
 	if !ok {
-		return 0, fmt.Errorf("%s: no %s: %w", kallsyms, s.opts.KernelRef, errOtherKernel)
+		return 0, fmt.Errorf("%s: no %s: %w", kallsyms, r.opts.KernelRef, errOtherKernel)
 	}
-	return addr - s.opts.KernelRefAddr, nil
+	return addr - r.opts.KernelRefAddr, nil
 }

@@ -107,7 +107,7 @@ func placeSymbols(list []rawSymbol, syms, runtime *dso.Image) []entry {
 	entries := make([]entry, 0, len(list))
 	for i := range list {
 		s := &list[i]
-		if !wanted(s, syms.Machine) || uint64(s.shndx) >= uint64(len(syms.Sections())) {
+		if !isWanted(s, syms.Machine) || uint64(s.shndx) >= uint64(len(syms.Sections())) {
 			continue
 		}
 		section := syms.Sections()[s.shndx]
@@ -134,9 +134,9 @@ func placeSymbols(list []rawSymbol, syms, runtime *dso.Image) []entry {
 	return entries
 }
 
-// wanted reports whether perf takes the symbol: functions, data and labels that
+// isWanted reports whether perf takes the symbol: functions, data and labels that
 // are defined here.
-func wanted(s *rawSymbol, machine elf.Machine) bool {
+func isWanted(s *rawSymbol, machine elf.Machine) bool {
 	if s.name == "" || s.shndx == elf.SHN_UNDEF || s.shndx == elf.SHN_ABS {
 		return false
 	}

@@ -303,7 +303,7 @@ func TestPLTAgainstObjdump(t *testing.T) {
 func TestPLTNameCut(t *testing.T) {
 	s := New(Options{})
 	e := pltEntry(0, 16, strings.Repeat("x", 2000))
-	if got := s.show(&e); got != strings.Repeat("x", 1023) {
+	if got := s.displayName(&e); got != strings.Repeat("x", 1023) {
 		t.Errorf("a PLT name of %d bytes, want perf's 1023", len(got))
 	}
 }

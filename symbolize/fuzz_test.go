@@ -21,7 +21,7 @@ func FuzzTable(f *testing.F) {
 		if err != nil {
 			return
 		}
-		show := New(Options{Demangle: true}).show
+		show := New(Options{Demangle: true}).displayName
 		table, err := userTable(im, im, show)
 		if (err == nil) != (table != nil) {
 			t.Fatalf("table %v, error %v", table, err)

@@ -12,23 +12,35 @@ import (
 	"gperf/internal/dso"
 )
 
-// errOtherKernel: no symbols of the recorded kernel were found.
+// errOtherKernel means that there are no symbols of the recorded kernel.
 var errOtherKernel = errors.New("the running kernel is not the one recorded")
 
-// kernel is the symbols of the recorded kernel.
-type kernel struct {
+// kernelSymbols are the symbols of the kernel, its modules and its BPF programs.
+type kernelSymbols struct {
+	opts    Options
+	tables  func() (*kernelTables, error)
+	lookups lookups
+}
+
+func newKernelSymbols(opts Options) *kernelSymbols {
+	k := &kernelSymbols{opts: opts}
+	k.tables = sync.OnceValues(k.load)
+	return k
+}
+
+// kernelTables are the tables of the recorded kernel.
+type kernelTables struct {
 	syms  *Kallsyms
 	delta uint64 // vaddr - recorded ip
-	// modules has the symbols that a vmlinux lacks: modules and BPF programs, at
-	// their addresses during the recording. It is nil if these are unknown, or in
-	// syms.
+	// modules returns the symbols of modules and BPF programs, at their recorded ips, or nil if unknown. The field is
+	// nil if syms contains them; a vmlinux does not.
 	modules func() *Kallsyms
 }
 
-// ofVmlinux reports whether the symbols are those of a vmlinux.
-func (k *kernel) ofVmlinux() bool { return k.modules != nil }
+// ofVmlinux reports whether syms is from a vmlinux.
+func (k *kernelTables) ofVmlinux() bool { return k.modules != nil }
 
-func (k *kernel) lookup(ip uint64) (sym *Symbol, offset uint64, module string, ok bool) {
+func (k *kernelTables) lookup(ip uint64) (sym *Symbol, offset uint64, module string, ok bool) {
 	if sym, module, ok = k.syms.Lookup(ip + k.delta); ok {
 		return sym, ip + k.delta - sym.Start, module, true
 	}
@@ -41,120 +53,135 @@ func (k *kernel) lookup(ip uint64) (sym *Symbol, offset uint64, module string, o
 	return nil, 0, "", false
 }
 
-// Kernel returns the symbol at ip in the kernel, a module or a BPF program, how
-// far into it ip is, and the module: "" for the kernel itself, else in brackets.
-// The symbol's addresses are those of the symbols' source, which differ from the
-// recorded ones if the kernel was moved in between.
-func (s *Symbolizer) Kernel(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
-	sym, offset, module, why = s.kernelSymbol(ip)
-	s.kernelAsked.count(why)
+// Kernel returns the symbol at ip in the kernel, a module or a BPF program, the offset of ip from the symbol's start in
+// bytes, and the module in brackets, or "" for the kernel itself. The symbol's addresses are those of the file with the
+// symbols. They differ from the recorded ips if the kernel was booted again in between.
+func (k *kernelSymbols) Kernel(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
+	sym, offset, module, why = k.symbol(ip)
+	k.lookups.count(why)
 	return sym, offset, module, why
 }
 
-// kernelSymbol is Kernel for one that asks not on its own account.
-func (s *Symbolizer) kernelSymbol(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
-	k, err := s.kernel()
+// symbol is Kernel without counting the lookup.
+func (k *kernelSymbols) symbol(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
+	t, err := k.tables()
 	if err != nil {
 		return nil, 0, "", reasonOf(err)
 	}
-	sym, offset, module, ok := k.lookup(ip)
+	sym, offset, module, ok := t.lookup(ip)
 	if !ok {
 		return nil, 0, "", NoSymbol
 	}
 	return sym, offset, module, Found
 }
 
-// KernelProblem returns why kernel addresses have no names, nil if they have.
-func (s *Symbolizer) KernelProblem() error {
-	_, err := s.kernel()
+// KernelProblem returns why kernel addresses have no names, or nil if they have.
+func (k *kernelSymbols) KernelProblem() error {
+	_, err := k.tables()
 	return err
 }
 
-// KernelRange returns the addresses, as recorded, that the kernel's own symbols
-// span; 0, 0 if there are none.
-func (s *Symbolizer) KernelRange() (start, end uint64) {
-	k, err := s.kernel()
+// KernelRange returns the recorded ips from the start of the kernel's own first symbol to the end of its last, without
+// modules. It returns 0, 0 if there are no symbols.
+func (k *kernelSymbols) KernelRange() (start, end uint64) {
+	t, err := k.tables()
 	if err != nil {
 		return 0, 0
 	}
-	start, end = k.syms.Range()
-	return start - k.delta, end - k.delta
+	start, end = t.syms.Range()
+	return start - t.delta, end - t.delta
 }
 
-func (s *Symbolizer) loadKernel() (*kernel, error) {
-	syms, whole, err := s.kernelSymbols()
+// KernelOrigin returns the place of the kernel's symbols.
+func (k *kernelSymbols) KernelOrigin() dso.Origin {
+	switch t, err := k.tables(); {
+	case err != nil:
+		return dso.OriginNone
+	case t.ofVmlinux():
+		return dso.OriginVmlinux
+	}
+	return dso.OriginKallsyms
+}
+
+func (k *kernelSymbols) unresolved() []Unresolved {
+	if k.lookups.missing.Load() == 0 {
+		return nil
+	}
+	return appendUnresolved(nil, dso.KernelName, k.opts.KernelBuildID, &k.lookups, k.KernelProblem())
+}
+
+func (k *kernelSymbols) load() (*kernelTables, error) {
+	syms, hasModules, err := k.read()
 	if err != nil {
 		return nil, err
 	}
-	k := &kernel{syms: syms}
-	if !whole {
-		k.modules = sync.OnceValue(s.loadModules)
+	t := &kernelTables{syms: syms}
+	if !hasModules {
+		t.modules = sync.OnceValue(k.loadModules)
 	}
-	if ref := s.opts.KernelRef; ref != "" {
+	if ref := k.opts.KernelRef; ref != "" {
 		addr, ok := syms.Addr(ref)
 		if !ok {
-			return nil, fmt.Errorf("kernel symbols: %s is not among them: %w", ref, errOtherKernel)
+			return nil, fmt.Errorf("kernel symbols: no symbol %s: %w", ref, errOtherKernel)
 		}
-		k.delta = addr - s.opts.KernelRefAddr
+		t.delta = addr - k.opts.KernelRefAddr
 	}
-	return k, nil
+	return t, nil
 }
 
-// loadModules reads the kallsyms of the recorded kernel; it returns nil unless they
-// are of the same boot.
-func (s *Symbolizer) loadModules() *Kallsyms {
-	k, err := s.kallsyms(s.opts.KernelBuildID, dso.BuildID{})
+// loadModules reads the kallsyms of the recorded kernel. It returns nil unless they are from the recorded boot.
+func (k *kernelSymbols) loadModules() *Kallsyms {
+	syms, err := k.kallsyms(k.opts.KernelBuildID, dso.BuildID{})
 	if err != nil {
 		return nil
 	}
-	if addr, ok := k.Addr(s.opts.KernelRef); s.opts.KernelRef != "" && (!ok || addr != s.opts.KernelRefAddr) {
+	if addr, ok := syms.Addr(k.opts.KernelRef); k.opts.KernelRef != "" && (!ok || addr != k.opts.KernelRefAddr) {
 		return nil
 	}
-	return k
+	return syms
 }
 
-// kernelSymbols reads the recorded kernel's symbols from where perf takes them
-// (dso__load_kernel_sym in tools/perf/util/symbol.c): the file in the options, a
-// vmlinux with its build ID, /proc/kallsyms of the same kernel, perf's cache. A
-// vmlinux lacks the modules.
-func (s *Symbolizer) kernelSymbols() (k *Kallsyms, whole bool, err error) {
-	if s.opts.Kallsyms != "" {
-		k, err = openKallsyms(s.opts.Kallsyms)
-		return k, true, err
+// read reads the recorded kernel's symbols from perf's places, in perf's order (dso__load_kernel_sym in
+// tools/perf/util/symbol.c): the file in the options, a vmlinux with its build ID, /proc/kallsyms of the same kernel,
+// perf's cache. A vmlinux has no modules.
+func (k *kernelSymbols) read() (syms *Kallsyms, hasModules bool, err error) {
+	if k.opts.Kallsyms != "" {
+		syms, err = openKallsyms(k.opts.Kallsyms)
+		return syms, true, err
 	}
-	want := s.kernelID()
-	k, err = s.vmlinux(want)
+	want := k.id()
+	syms, err = k.vmlinux(want)
 	switch {
 	case err == nil:
-		return k, false, nil
-	case s.opts.Locator.VmlinuxPath != "": // it was asked for, and nothing else
+		return syms, false, nil
+	case k.opts.Locator.VmlinuxPath != "": // the user wants this file only
 		return nil, false, fmt.Errorf("kernel symbols: %w", err)
 	}
 	var running dso.BuildID
-	if s.opts.Locator.Root == "" {
+	if k.opts.Locator.Root == "" {
 		running, _ = dso.KernelBuildID()
 	}
-	k, err = s.kallsyms(want, running)
-	return k, true, err
+	syms, err = k.kallsyms(want, running)
+	return syms, true, err
 }
 
-// kernelID returns the recorded kernel's build ID. Without one the kernel is assumed
-// to be the running one, unless options name another root, or the file itself.
-func (s *Symbolizer) kernelID() dso.BuildID {
-	id := s.opts.KernelBuildID
-	if locator := s.opts.Locator; id.IsZero() && locator.Root == "" && locator.VmlinuxPath == "" {
+// id returns the recorded kernel's build ID. If it was not recorded, id returns the running kernel's, unless the options
+// name another root or a vmlinux.
+func (k *kernelSymbols) id() dso.BuildID {
+	id := k.opts.KernelBuildID
+	if locator := k.opts.Locator; id.IsZero() && locator.Root == "" && locator.VmlinuxPath == "" {
 		id, _ = dso.KernelBuildID()
 	}
 	return id
 }
 
-// kallsyms reads the list of the kernel that is wanted.
-func (s *Symbolizer) kallsyms(want, running dso.BuildID) (*Kallsyms, error) {
-	locator := s.opts.Locator
-	if locator.Root != "" && !locator.Packed() { // perf looks for nothing else below --symfs
+// kallsyms reads the kallsyms of the kernel with build ID want, or of the running kernel if want is zero.
+func (k *kernelSymbols) kallsyms(want, running dso.BuildID) (*Kallsyms, error) {
+	locator := k.opts.Locator
+	if locator.Root != "" && !locator.Packed() { // with --symfs, perf reads no kallsyms
 		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w", locator.Root, dso.ErrNoFile)
 	}
-	f, err := locator.Kallsyms(s.opts.KernelBuildID)
+	f, err := locator.Kallsyms(k.opts.KernelBuildID)
 	switch {
 	case err == nil:
 		return readKallsyms(f, "kallsyms")
@@ -174,7 +201,7 @@ func openKallsyms(path string) (*Kallsyms, error) {
 	return readKallsyms(f, path)
 }
 
-// readKallsyms reads f and closes it; errors name it path.
+// readKallsyms reads f and closes it. Errors name the file path.
 func readKallsyms(f io.ReadCloser, path string) (*Kallsyms, error) {
 	defer f.Close()
 	k, err := ParseKallsyms(f)
@@ -184,25 +211,25 @@ func readKallsyms(f io.ReadCloser, path string) (*Kallsyms, error) {
 	return k, nil
 }
 
-// vmlinux returns the symbols of the kernel's own ELF file with the build ID.
-func (s *Symbolizer) vmlinux(id dso.BuildID) (*Kallsyms, error) {
+// vmlinux returns the symbols of the kernel's ELF file with build ID id.
+func (k *kernelSymbols) vmlinux(id dso.BuildID) (*Kallsyms, error) {
 	why := errNoVmlinux
-	for im, err := range s.opts.Locator.Kernels(id) {
+	for im, err := range k.opts.Locator.Kernels(id) {
 		if err != nil {
 			why = err
 			continue
 		}
-		k, err := vmlinuxSymbols(im)
+		syms, err := vmlinuxSymbols(im)
 		im.Close()
 		if err == nil {
-			return k, nil
+			return syms, nil
 		}
 		why = err
 	}
 	return nil, why
 }
 
-// vmlinuxSymbols converts a vmlinux's .symtab to the list of kallsyms.
+// vmlinuxSymbols converts a vmlinux's .symtab to the form of kallsyms.
 func vmlinuxSymbols(im *dso.Image) (*Kallsyms, error) {
 	section := im.Section(".symtab")
 	if section == nil {
@@ -216,7 +243,7 @@ func vmlinuxSymbols(im *dso.Image) (*Kallsyms, error) {
 	entries := make([]entry, 0, len(list))
 	for i := range list {
 		r := &list[i]
-		if !wanted(r, im.Machine) || ignoredKernelName(r.name) || uint64(r.shndx) >= uint64(len(im.Sections())) {
+		if !isWanted(r, im.Machine) || ignoredKernelName(r.name) || uint64(r.shndx) >= uint64(len(im.Sections())) {
 			continue
 		}
 		if r.typ == elf.STT_NOTYPE && !hasLabels(im.Sections()[r.shndx]) {
@@ -230,8 +257,38 @@ func vmlinuxSymbols(im *dso.Image) (*Kallsyms, error) {
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
 	}
-	show := func(e *entry) string { return e.name }
+	name := func(e *entry) string { return e.name }
 	sortEntries(entries)
 	fixupEnds(entries, func(_, next *entry) uint64 { return next.start })
-	return &Kallsyms{newTable(dropDuplicates(entries, show, func(*entry) {}), nil, show), refs}, nil
+	return &Kallsyms{newTable(dropDuplicates(entries, name, func(*entry) {}), nil, name), refs}, nil
+}
+
+// vmlinuxDelta returns vaddr - recorded ip of a vmlinux, which depends on the boot (KASLR).
+func (k *kernelSymbols) vmlinuxDelta(im *dso.Image) (uint64, error) {
+	t, err := k.tables()
+	if err == nil && t.ofVmlinux() { // im is from the same build
+		return t.delta, nil
+	}
+	ref, addr := k.opts.KernelRef, k.opts.KernelRefAddr
+	if ref == "" {
+		if err != nil {
+			return 0, err
+		}
+		ref = "_text"
+		addr, _ = t.syms.Addr(ref)
+	}
+	section := im.Section(".symtab")
+	if section == nil {
+		return 0, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
+	}
+	list, err := readSymbols(im, section)
+	if err != nil {
+		return 0, err
+	}
+	for i := range list {
+		if list[i].name == ref && list[i].shndx != elf.SHN_UNDEF {
+			return list[i].value - addr, nil
+		}
+	}
+	return 0, fmt.Errorf("%s has no symbol %s: %w", im.Path, ref, errOtherKernel)
 }

@@ -61,7 +61,7 @@ func miniProgram(t *testing.T) string {
 // A stripped program's .gnu_debugdata names what .dynsym does not.
 func TestMiniDebug(t *testing.T) {
 	s := New(Options{})
-	d := s.user(miniProgram(t), dso.BuildID{})
+	d := s.userSymbols.dso(miniProgram(t), dso.BuildID{})
 	if d.err != nil {
 		t.Fatal(d.err)
 	}

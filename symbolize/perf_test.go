@@ -100,7 +100,7 @@ func TestAgainstPerf(t *testing.T) {
 
 func compareWithPerf(t *testing.T, perf []string, path string, everything bool) {
 	s := New(Options{Demangle: everything})
-	d := s.user(path, dso.BuildID{})
+	d := s.userSymbols.dso(path, dso.BuildID{})
 	if d.err != nil {
 		t.Skip(d.err)
 	}

@@ -1,8 +1,6 @@
-// Package symbolize answers "address in a DSO → names": it builds the symbol
-// tables of ELF files and of the kernel and looks addresses up in them. Which
-// names it chooses and how it shows them is what perf does, so that both print
-// the same text. Whose address it was (maps, processes) is the business of
-// package replay; which file a DSO is, of package dso.
+// Package symbolize answers "which function and source line is at this address of a DSO?": it builds the symbol tables
+// of ELF files and of the kernel and looks addresses up in them. It chooses the same symbol and prints the same name as
+// perf. Package internal/session finds the DSO of an ip, package internal/dso the file of a DSO.
 package symbolize
 
 import (
@@ -11,30 +9,27 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"gperf/internal/dso"
-	"gperf/symbolize/demangle"
-	"gperf/symbolize/jit"
 	"gperf/symbolize/srcline"
 )
 
-// Reason says why an address has no name; 0 says that it has one.
+// Reason says why an address has no name. The zero value, Found, means that it has one.
 type Reason uint8
 
 const (
 	Found       Reason = iota
-	Unmapped           // nothing was mapped there when the sample was taken
-	NoFile             // the file is not there
-	Unreadable         // the file cannot be read, or is no ELF file
-	NotOwned           // the file is neither the user's nor root's
-	Mismatch           // the file is not the one recorded: another build ID
+	Unmapped           // no mapping contained the address at the time of the sample
+	NoFile             // the file is missing
+	Unreadable         // the file cannot be read, or is not an ELF file
+	NotOwned           // the file belongs to neither the user nor root
+	Mismatch           // the file has another build ID than the recorded one
 	NoSymbols          // the file has no symbol table
 	NoSymbol           // the table has no symbol at the address
 	Restricted         // the kernel hides its addresses from this user
-	OtherKernel        // the kernel recorded is not the one running, and no copy of its symbols was found
-	NoLines            // no debug information was found
+	OtherKernel        // another kernel is running than the recorded one, and there is no copy of its symbols
+	NoLines            // there is no debug information
 )
 
 var reasonTexts = [...]string{
@@ -63,7 +58,7 @@ func reasonOf(err error) Reason {
 	switch {
 	case err == nil:
 		return Found
-	case errors.Is(err, srcline.ErrNoLines), errors.Is(err, dso.ErrNoDWARF): // whatever else was found wrong
+	case errors.Is(err, srcline.ErrNoLines), errors.Is(err, dso.ErrNoDWARF): // it wraps the errors of all files tried
 		return NoLines
 	case errors.Is(err, dso.ErrNoFile), errors.Is(err, os.ErrNotExist):
 		return NoFile
@@ -81,67 +76,34 @@ func reasonOf(err error) Reason {
 	return Unreadable
 }
 
-// Options of a Symbolizer. The zero value names addresses of the running kernel
-// and of files as they are, without demangling.
+// Options of a Symbolizer. With the zero value it names addresses of the running kernel and of this machine's files,
+// without demangling.
 type Options struct {
-	Locator  *dso.Locator // where files are; nil means where perf looks
-	Demangle bool         // show C++, Rust, OCaml and Java names as their sources have them
+	Locator  *dso.Locator // finds files; nil looks where perf looks
+	Demangle bool         // demangle C++, Rust, OCaml and Java names
 
-	// Kallsyms is a file to be used whatever kernel was recorded; "" means
-	// /proc/kallsyms, or else the recorded kernel's copy in perf's cache.
+	// Kallsyms is a file with the symbols of any recorded kernel; "" means /proc/kallsyms, or the copy in perf's cache
+	// if another kernel was recorded.
 	Kallsyms string
-	// Proc is a folder with kallsyms and kcore of the recorded machine's /proc; "" means
-	// there is none, and the kernel's memory is read if it still runs.
+	// Proc is a directory with the files kallsyms and kcore of the recorded machine's /proc; "" means this machine's
+	// /proc, if the recorded kernel is running.
 	Proc string
-	// KernelBuildID is the recorded kernel's; zero if not recorded.
+	// KernelBuildID is the recorded kernel's build ID; zero if not recorded.
 	KernelBuildID dso.BuildID
-	// KernelRef is "_text" or "_stext" and KernelRefAddr its recorded address:
-	// where the recorded kernel lay, which changes with every boot (KASLR). With
-	// "" it lay where the symbols say.
+	// KernelRef is "_text" or "_stext" and KernelRefAddr its recorded ip, which changes with every boot (KASLR). With
+	// "" the kernel's addresses are those of its symbols.
 	KernelRef     string
 	KernelRefAddr uint64
 }
 
-// Symbolizer names addresses. Tables are built once per DSO, when first needed.
-// It may be used from several goroutines.
+// Symbolizer names addresses. It builds each DSO's table once, on first use. It may be used from several goroutines.
 type Symbolizer struct {
-	opts   Options
-	kernel func() (*kernel, error)
+	*userSymbols
+	*kernelSymbols
+	*sourceLines
+	*codeReader
 
-	// vmlinuxText and runningText are where the kernel's code is.
-	vmlinuxText, runningText func() (*kernelText, error)
-	proc                     string // "/proc", replaced by tests
-
-	mu      sync.RWMutex
-	dsos    map[dsoKey]*userDSO
-	sources map[dsoKey]*source
-
-	kernelAsked asked
-}
-
-// asked counts the addresses of a DSO that were asked for, and those of them that
-// have no name.
-type asked struct{ all, missing atomic.Int64 }
-
-func (a *asked) count(why Reason) {
-	a.all.Add(1)
-	if why != Found {
-		a.missing.Add(1)
-	}
-}
-
-type dsoKey struct {
-	path string
-	id   dso.BuildID
-}
-
-// userDSO is the table of one DSO, or why it has none.
-type userDSO struct {
-	once   sync.Once
-	table  *Table
-	origin dso.Origin
-	err    error
-	asked  asked
+	locator *dso.Locator
 }
 
 // New returns a Symbolizer.
@@ -149,144 +111,51 @@ func New(opts Options) *Symbolizer {
 	if opts.Locator == nil {
 		opts.Locator = new(dso.Locator)
 	}
-	s := &Symbolizer{opts: opts, proc: "/proc", dsos: make(map[dsoKey]*userDSO), sources: make(map[dsoKey]*source)}
-	s.kernel = sync.OnceValues(s.loadKernel)
-	s.vmlinuxText, s.runningText = sync.OnceValues(s.loadVmlinuxText), sync.OnceValues(s.loadRunningText)
-	return s
+	user, kernel := newUserSymbols(opts), newKernelSymbols(opts)
+	return &Symbolizer{user, kernel, newSourceLines(opts, user, kernel), newCodeReader(opts, user, kernel), opts.Locator}
 }
 
-// Locator returns where the Symbolizer looks for files.
-func (s *Symbolizer) Locator() *dso.Locator { return s.opts.Locator }
+// Locator returns the locator of the Symbolizer's files.
+func (s *Symbolizer) Locator() *dso.Locator { return s.locator }
 
-// User returns the symbol at offset off of the DSO recorded at path with build
-// ID id (zero if not recorded), and how far into the symbol off is. Of a PerfMap
-// off is the ip. Without a symbol, the Reason is not Found.
-func (s *Symbolizer) User(path string, id dso.BuildID, off uint64) (sym *Symbol, offset uint64, why Reason) {
-	d := s.user(path, id)
-	sym, offset, why = d.symbol(off)
-	d.asked.count(why)
-	return sym, offset, why
+// lookups counts the lookups of addresses in a DSO, and those that found no name.
+type lookups struct{ all, missing atomic.Int64 }
+
+func (l *lookups) count(why Reason) {
+	l.all.Add(1)
+	if why != Found {
+		l.missing.Add(1)
+	}
 }
-
-func (d *userDSO) symbol(off uint64) (sym *Symbol, offset uint64, why Reason) {
-	if d.err != nil {
-		return nil, 0, reasonOf(d.err)
-	}
-	sym, ok := d.table.Lookup(off)
-	if !ok {
-		return nil, 0, NoSymbol
-	}
-	return sym, off - sym.Start, Found
-}
-
-func (s *Symbolizer) user(path string, id dso.BuildID) *userDSO {
-	key := dsoKey{path, id}
-	s.mu.RLock()
-	d := s.dsos[key]
-	s.mu.RUnlock()
-	if d == nil {
-		s.mu.Lock()
-		if d = s.dsos[key]; d == nil {
-			d = new(userDSO)
-			s.dsos[key] = d
-		}
-		s.mu.Unlock()
-	}
-	d.once.Do(func() {
-		d.origin = dso.OriginNone
-		d.err = s.loadUser(d, path, id)
-	})
-	return d
-}
-
-func (s *Symbolizer) loadUser(d *userDSO, path string, id dso.BuildID) (err error) {
-	if pid, ok := jit.PerfMapPID(path); ok {
-		d.origin = dso.OriginJIT
-		d.table, err = loadPerfMap(s.opts.Locator, pid)
-		return err
-	}
-	syms, runtime, err := s.opts.Locator.FindSymbols(path, id)
-	if err != nil {
-		return err
-	}
-	defer syms.Close()
-	d.origin = s.opts.Locator.Origin(syms.Path, path, id)
-	if runtime != syms {
-		defer runtime.Close()
-		if syms.Path == runtime.Path {
-			d.origin = dso.OriginMiniDebug
-		}
-	}
-	d.table, err = userTable(syms, runtime, s.show)
-	return err
-}
-
-// Origin returns where the symbols of the DSO recorded at path with build ID id are from.
-func (s *Symbolizer) Origin(path string, id dso.BuildID) dso.Origin { return s.user(path, id).origin }
-
-// KernelOrigin returns where the kernel's symbols are from.
-func (s *Symbolizer) KernelOrigin() dso.Origin {
-	switch k, err := s.kernel(); {
-	case err != nil:
-		return dso.OriginNone
-	case k.ofVmlinux():
-		return dso.OriginVmlinux
-	}
-	return dso.OriginKallsyms
-}
-
-// show returns an entry's name as perf shows it.
-func (s *Symbolizer) show(e *entry) string {
-	name := e.name
-	if s.opts.Demangle {
-		name = demangle.Name(name)
-	}
-	if !e.plt {
-		return name
-	}
-	name += pltSuffix
-	return name[:min(len(name), maxPLTName)]
-}
-
-// maxPLTName is where perf cuts the names that it makes for PLT entries.
-const maxPLTName = 1023
-
-// Problem returns why the DSO recorded at path with build ID id has no names, or
-// nil. The error names the file and the cause.
-func (s *Symbolizer) Problem(path string, id dso.BuildID) error { return s.user(path, id).err }
 
 // Unresolved is a DSO with addresses that have no names.
 type Unresolved struct {
-	Path    string // dso.KernelName for the kernel with its modules
+	Path    string // dso.KernelName for the kernel and its modules
 	ID      dso.BuildID
-	Missing int    // distinct addresses without a name
-	Asked   int    // distinct addresses
-	Reason  Reason // NoSymbol where there are symbols, but none there
-	Err     error  // which file and what of it; nil with NoSymbol
+	Missing int    // number of lookups that found no name
+	Asked   int    // number of lookups
+	Reason  Reason // NoSymbol if the DSO has other symbols
+	Err     error  // names the file and the cause; nil with NoSymbol
 }
 
-// Unresolved returns the DSOs with unresolved addresses, those with most of them
-// first.
-func (s *Symbolizer) Unresolved() (l []Unresolved) {
-	add := func(path string, id dso.BuildID, a *asked, err error) {
-		u := Unresolved{Path: path, ID: id, Missing: int(a.missing.Load()), Asked: int(a.all.Load()), Reason: NoSymbol, Err: err}
-		if err != nil {
-			u.Reason = reasonOf(err)
-		}
-		l = append(l, u)
-	}
-	s.mu.RLock()
-	for key, d := range s.dsos {
-		if d.asked.missing.Load() > 0 { // else it may still be read
-			add(key.path, key.id, &d.asked, d.err)
-		}
-	}
-	s.mu.RUnlock()
-	if s.kernelAsked.missing.Load() > 0 {
-		add(dso.KernelName, s.opts.KernelBuildID, &s.kernelAsked, s.KernelProblem())
-	}
+// Unresolved returns the DSOs with unresolved addresses, sorted by their number, the largest first.
+func (s *Symbolizer) Unresolved() []Unresolved {
+	l := slices.Concat(s.userSymbols.unresolved(), s.kernelSymbols.unresolved())
 	slices.SortFunc(l, func(a, b Unresolved) int {
 		return cmp.Or(cmp.Compare(b.Missing, a.Missing), cmp.Compare(a.Path, b.Path), cmp.Compare(a.ID.String(), b.ID.String()))
 	})
 	return l
+}
+
+// appendUnresolved appends a DSO if some of its lookups found no name. err says why the DSO has no symbols.
+func appendUnresolved(l []Unresolved, path string, id dso.BuildID, count *lookups, err error) []Unresolved {
+	missing := int(count.missing.Load())
+	if missing == 0 {
+		return l
+	}
+	u := Unresolved{Path: path, ID: id, Missing: missing, Asked: int(count.all.Load()), Reason: NoSymbol, Err: err}
+	if err != nil {
+		u.Reason = reasonOf(err)
+	}
+	return append(l, u)
 }

@@ -49,7 +49,7 @@ func TestBetter(t *testing.T) {
 func TestBetterDemangled(t *testing.T) {
 	s := New(Options{Demangle: true})
 	cxx, c := sized("_ZN5alpha4betaEv", 0, 4), sized("alpha_beta", 0, 4)
-	if !better(&cxx, &c, s.show) {
+	if !better(&cxx, &c, s.displayName) {
 		t.Error("alpha_beta is preferred to alpha::beta(), the longer one")
 	}
 	if better(&cxx, &c, asIs) {

@@ -22,7 +22,7 @@ func TestUnresolved(t *testing.T) {
 		s.User(dir+"/gone", dso.BuildID{}, off)
 	}
 	s.User(path, id, 0)
-	sym := &s.user(path, dso.BuildID{}).table.entries[0]
+	sym := &s.userSymbols.dso(path, dso.BuildID{}).table.entries[0]
 	s.User(path, dso.BuildID{}, sym.start)
 	s.User(path, dso.BuildID{}, 1<<60)
 	s.Kernel(1 << 63)

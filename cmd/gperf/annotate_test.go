@@ -196,7 +196,7 @@ func TestAnnotateWrong(t *testing.T) {
 		{"-k " + vmlinux + " xyzzy", exitError, "`gperf report` lists"},
 		{"-k " + vmlinux + " ip_output", exitError, "no samples in ip_output itself\n5 samples were taken in its callees: -g counts its calls.\n"},
 		{"-k " + vmlinux + " __udp4_lib_rcv+0x2000", exitUsage, "__udp4_lib_rcv+0x2000 lies after the end of the function, which has 0xd00 bytes"},
-		{"__udp4_lib_rcv", exitError, "no code of [kernel.kallsyms] (build id 6ecd6ec21ec69416e50a8aa6737e500901ddb47a): no vmlinux was found; "},
+		{"__udp4_lib_rcv", exitError, "no code of [kernel.kallsyms] (build id 6ecd6ec21ec69416e50a8aa6737e500901ddb47a): no vmlinux found; "},
 		{"-k " + mixProgram.Path(t) + " __udp4_lib_rcv", exitError, "build id mismatch"},
 		{"0x408a8e", exitError, "no such file\n--symfs names a directory"},
 		{"0xnumber", exitUsage, `"0xnumber" is not an address`},

@@ -1,0 +1,290 @@
+package symbolize
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"gperf/internal/dso"
+	"gperf/internal/dso/cache"
+	"gperf/symbolize/demangle"
+	"gperf/symbolize/srcline"
+)
+
+// sourceLines are the source lines of all DSOs.
+type sourceLines struct {
+	opts   Options
+	user   *userSymbols
+	kernel *kernelSymbols
+
+	mu   sync.RWMutex
+	dsos map[dsoKey]*dsoLines
+}
+
+// dsoLines are the source lines of one DSO, or the error why it has none.
+type dsoLines struct {
+	once    sync.Once
+	runtime *dso.Image        // of a user DSO; closed, for its headers
+	delta   uint64            // of the kernel: vaddr - recorded ip
+	symbols map[string]uint64 // of a module: vaddrs by name
+	index   *srcline.Index
+	err     error
+}
+
+func newSourceLines(opts Options, user *userSymbols, kernel *kernelSymbols) *sourceLines {
+	return &sourceLines{opts: opts, user: user, kernel: kernel, dsos: map[dsoKey]*dsoLines{}}
+}
+
+// UserSource returns the functions at file offset off of the DSO recorded at path with build ID id (zero if not
+// recorded), with file and line. The innermost inlined function is first, the function with the code last. Names are
+// demangled like those of symbols. If there are no functions, the Reason is not Found.
+func (s *sourceLines) UserSource(path string, id dso.BuildID, off uint64) ([]srcline.InlineFrame, Reason) {
+	d := s.userDSO(path, id)
+	if d.err != nil {
+		return nil, reasonOf(d.err)
+	}
+	vaddr, ok := d.runtime.VaddrOfOff(off)
+	if !ok {
+		return nil, NoSymbol
+	}
+	return s.named(d.index.Lookup(vaddr), func() (*Symbol, Reason) {
+		sym, _, why := s.user.dso(path, id).symbol(off)
+		return sym, why
+	})
+}
+
+// named demangles the names of frames. If DWARF has no name for the last frame, its name is that of the symbol.
+func (s *sourceLines) named(frames []srcline.InlineFrame, symbol func() (*Symbol, Reason)) ([]srcline.InlineFrame, Reason) {
+	if len(frames) == 0 {
+		return nil, NoSymbol
+	}
+	for i := range frames {
+		if s.opts.Demangle {
+			frames[i].Function = demangle.Name(frames[i].Function)
+		}
+	}
+	if last := &frames[len(frames)-1]; last.Function == "" {
+		if sym, why := symbol(); why == Found {
+			last.Function = sym.Name
+		}
+	}
+	return frames, Found
+}
+
+func (s *sourceLines) userDSO(path string, id dso.BuildID) *dsoLines {
+	d := s.dso(dsoKey{path, id})
+	d.once.Do(func() { d.err = s.loadUser(d, path, id) })
+	return d
+}
+
+// dso returns the lines of a DSO, which the caller loads on first use.
+func (s *sourceLines) dso(key dsoKey) *dsoLines {
+	s.mu.RLock()
+	d := s.dsos[key]
+	s.mu.RUnlock()
+	if d != nil {
+		return d
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d = s.dsos[key]; d == nil {
+		d = new(dsoLines)
+		s.dsos[key] = d
+	}
+	return d
+}
+
+func (s *sourceLines) loadUser(d *dsoLines, path string, id dso.BuildID) error {
+	var err error
+	if d.runtime, err = s.opts.Locator.Find(path, id); err != nil {
+		return err
+	}
+	defer d.runtime.Close()
+	if id.IsZero() {
+		id = d.runtime.BuildID()
+	}
+	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
+		debug, supp, err := s.opts.Locator.Debug(path, id)
+		if debug == nil {
+			im, findErr := s.opts.Locator.Find(path, id)
+			if findErr == nil && srcline.In(im) { // a Go program: its own table has lines
+				return srcline.Files{Debug: im}, nil
+			}
+			im.Close()
+			return srcline.Files{}, err
+		}
+		dwo := func(compDir, name string) iter.Seq[*dso.Image] {
+			return s.opts.Locator.DWO(path, debug, compDir, name)
+		}
+		return srcline.Files{Debug: debug, Supp: supp, DWO: dwo}, nil
+	})
+	return err
+}
+
+// lineCache returns the user's cache of source lines, or nil if there is none: without a home directory, and for an
+// archive, whose debug information may be incomplete.
+func (s *sourceLines) lineCache() *cache.Dir {
+	if s.opts.Locator.Packed() {
+		return nil
+	}
+	c, err := srcline.NewCache()
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// KernelSource returns the functions at ip in the kernel or a module, like UserSource.
+func (s *sourceLines) KernelSource(ip uint64) ([]srcline.InlineFrame, Reason) {
+	if _, _, module, why := s.kernel.symbol(ip); why == Found && module != "" {
+		return s.ModuleSource(module, dso.BuildID{}, ip)
+	}
+	d := s.dso(dsoKey{path: dso.KernelName})
+	d.once.Do(func() { d.err = s.loadKernel(d) })
+	if d.err != nil {
+		return nil, reasonOf(d.err)
+	}
+	return s.named(d.index.Lookup(ip+d.delta), func() (*Symbol, Reason) {
+		sym, _, _, why := s.kernel.symbol(ip)
+		return sym, why
+	})
+}
+
+// ModuleSource returns the functions at ip in the module of that name, in brackets, with build ID id (zero if not
+// recorded).
+func (s *sourceLines) ModuleSource(module string, id dso.BuildID, ip uint64) ([]srcline.InlineFrame, Reason) {
+	sym, offset, _, why := s.kernel.symbol(ip)
+	if why != Found {
+		return nil, why
+	}
+	d := s.dso(dsoKey{module, id})
+	d.once.Do(func() { d.err = s.loadModule(d, module, id) })
+	if d.err != nil {
+		return nil, reasonOf(d.err)
+	}
+	start, ok := d.symbols[sym.Name]
+	if !ok {
+		return nil, NoSymbol
+	}
+	return s.named(d.index.Lookup(start+offset), func() (*Symbol, Reason) { return sym, Found })
+}
+
+// loadModule reads a module's file. The kernel loads each of the module's sections at an address of its own, so
+// ModuleSource converts ips to vaddrs by symbols. The cached lines are by vaddr and so independent of the load
+// addresses.
+func (s *sourceLines) loadModule(d *dsoLines, module string, id dso.BuildID) error {
+	debug, supp, err := s.opts.Locator.Debug(module, id)
+	if debug == nil {
+		return err
+	}
+	if id.IsZero() {
+		id = debug.BuildID()
+	}
+	d.symbols, err = moduleSymbols(debug)
+	if err := errors.Join(err, debug.Close(), supp.Close()); err != nil {
+		return err
+	}
+	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
+		debug, supp, err := s.opts.Locator.Debug(module, id)
+		if debug == nil {
+			return srcline.Files{}, err
+		}
+		return srcline.Files{Debug: debug, Supp: supp}, nil
+	})
+	return err
+}
+
+// moduleSymbols returns the vaddrs of the symbols with unique names.
+func moduleSymbols(im *dso.Image) (map[string]uint64, error) {
+	section := im.Section(".symtab")
+	if section == nil {
+		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
+	}
+	list, err := readSymbols(im, section)
+	if err != nil {
+		return nil, err
+	}
+	addrs := srcline.SectionAddrs(im)
+	symbols, count := make(map[string]uint64), make(map[string]int)
+	for _, r := range list {
+		if isWanted(&r, im.Machine) && uint64(r.shndx) < uint64(len(addrs)) {
+			symbols[r.name] = r.value
+			if im.Type == elf.ET_REL {
+				symbols[r.name] += addrs[r.shndx]
+			}
+			count[r.name]++
+		}
+	}
+	maps.DeleteFunc(symbols, func(name string, _ uint64) bool { return count[name] > 1 })
+	return symbols, nil
+}
+
+func (s *sourceLines) loadKernel(d *dsoLines) (err error) {
+	id := s.kernel.id()
+	im, err := s.opts.Locator.Vmlinux(id)
+	if err != nil {
+		return err
+	}
+	defer im.Close()
+	if d.delta, err = s.kernel.vmlinuxDelta(im); err != nil {
+		return err
+	}
+	if id.IsZero() {
+		id = im.BuildID()
+	}
+	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
+		im, err := s.opts.Locator.Vmlinux(id)
+		return srcline.Files{Debug: im}, err
+	})
+	return err
+}
+
+// Lineless returns the DSOs that had lookups of source lines and have none, sorted by path. It sets no counts.
+func (s *sourceLines) Lineless() (l []Unresolved) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for key, d := range s.dsos {
+		if d.err == nil {
+			continue
+		}
+		u := Unresolved{Path: key.path, ID: key.id, Reason: reasonOf(d.err), Err: d.err}
+		if key.path == dso.KernelName {
+			u.ID = s.opts.KernelBuildID
+		}
+		l = append(l, u)
+	}
+	slices.SortFunc(l, func(a, b Unresolved) int { return cmp.Compare(a.Path, b.Path) })
+	return l
+}
+
+// Damage returns the errors of reading corrupt debug information, sorted by the DSOs' paths.
+func (s *sourceLines) Damage() (l []error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	byPath := func(a, b dsoKey) int { return cmp.Compare(a.path, b.path) }
+	for _, key := range slices.SortedFunc(maps.Keys(s.dsos), byPath) {
+		if d := s.dsos[key]; d.index != nil && d.index.Problem() != nil {
+			l = append(l, fmt.Errorf("debug information of %s: %w", key.path, d.index.Problem()))
+		}
+	}
+	return l
+}
+
+// Close caches the source lines that were read, and releases their files.
+func (s *sourceLines) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, d := range s.dsos {
+		if d.index != nil {
+			errs = append(errs, d.index.Close())
+		}
+	}
+	clear(s.dsos)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,134 @@
+package symbolize
+
+import (
+	"sync"
+
+	"gperf/internal/dso"
+	"gperf/symbolize/demangle"
+	"gperf/symbolize/jit"
+)
+
+// userSymbols are the symbols of user DSOs.
+type userSymbols struct {
+	locator  *dso.Locator
+	demangle bool
+
+	mu   sync.RWMutex
+	dsos map[dsoKey]*userDSO
+}
+
+type dsoKey struct {
+	path string
+	id   dso.BuildID
+}
+
+// userDSO is the table of one DSO, or the error why it has none.
+type userDSO struct {
+	once    sync.Once
+	table   *Table
+	origin  dso.Origin
+	err     error
+	lookups lookups
+}
+
+func newUserSymbols(opts Options) *userSymbols {
+	return &userSymbols{locator: opts.Locator, demangle: opts.Demangle, dsos: map[dsoKey]*userDSO{}}
+}
+
+// User returns the symbol at file offset off of the DSO recorded at path with build ID id (zero if not recorded), and
+// the offset of off from the symbol's start, in bytes. For a perf map, off is the ip. If there is no symbol, why is not
+// Found.
+func (u *userSymbols) User(path string, id dso.BuildID, off uint64) (sym *Symbol, offset uint64, why Reason) {
+	d := u.dso(path, id)
+	sym, offset, why = d.symbol(off)
+	d.lookups.count(why)
+	return sym, offset, why
+}
+
+func (d *userDSO) symbol(off uint64) (sym *Symbol, offset uint64, why Reason) {
+	if d.err != nil {
+		return nil, 0, reasonOf(d.err)
+	}
+	sym, ok := d.table.Lookup(off)
+	if !ok {
+		return nil, 0, NoSymbol
+	}
+	return sym, off - sym.Start, Found
+}
+
+// dso returns a DSO, whose table it reads on first use.
+func (u *userSymbols) dso(path string, id dso.BuildID) *userDSO {
+	key := dsoKey{path, id}
+	u.mu.RLock()
+	d := u.dsos[key]
+	u.mu.RUnlock()
+	if d == nil {
+		u.mu.Lock()
+		if d = u.dsos[key]; d == nil {
+			d = new(userDSO)
+			u.dsos[key] = d
+		}
+		u.mu.Unlock()
+	}
+	d.once.Do(func() {
+		d.origin = dso.OriginNone
+		d.err = u.load(d, path, id)
+	})
+	return d
+}
+
+func (u *userSymbols) load(d *userDSO, path string, id dso.BuildID) (err error) {
+	if pid, ok := jit.PerfMapPID(path); ok {
+		d.origin = dso.OriginJIT
+		d.table, err = loadPerfMap(u.locator, pid)
+		return err
+	}
+	syms, runtime, err := u.locator.FindSymbols(path, id)
+	if err != nil {
+		return err
+	}
+	defer syms.Close()
+	d.origin = u.locator.Origin(syms.Path, path, id)
+	if runtime != syms {
+		defer runtime.Close()
+		if syms.Path == runtime.Path {
+			d.origin = dso.OriginMiniDebug
+		}
+	}
+	d.table, err = userTable(syms, runtime, u.displayName)
+	return err
+}
+
+// Origin returns the place of the symbols of the DSO recorded at path with build ID id.
+func (u *userSymbols) Origin(path string, id dso.BuildID) dso.Origin { return u.dso(path, id).origin }
+
+// Problem returns why the DSO recorded at path with build ID id has no symbols, or nil. The error names the file and
+// the cause.
+func (u *userSymbols) Problem(path string, id dso.BuildID) error { return u.dso(path, id).err }
+
+// displayName returns an entry's name as perf prints it.
+func (u *userSymbols) displayName(e *entry) string {
+	name := e.name
+	if u.demangle {
+		name = demangle.Name(name)
+	}
+	if !e.plt {
+		return name
+	}
+	name += pltSuffix
+	return name[:min(len(name), maxPLTName)]
+}
+
+// maxPLTName is the length to which perf truncates the names that it makes for PLT entries, in bytes.
+const maxPLTName = 1023
+
+func (u *userSymbols) unresolved() (l []Unresolved) {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	for key, d := range u.dsos {
+		if d.lookups.missing.Load() > 0 { // otherwise another goroutine may still be loading it
+			l = appendUnresolved(l, key.path, key.id, &d.lookups, d.err)
+		}
+	}
+	return l
+}
