@@ -130,7 +130,7 @@ func (o *output) write(w io.Writer, events []EventText) (err error) {
 		for piece := range j.texts {
 			to := w
 			if events != nil && piece.event != noEvent {
-				to = events[piece.event]
+				to = events[piece.event].Writer // not its Samples, which are still being counted
 			}
 			if err == nil {
 				if _, err = to.Write(*piece.text); err != nil {
