@@ -14,6 +14,7 @@ import (
 	"gperf/record/event"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
+	"gperf/record/probe/kernel"
 )
 
 // For some events, BPF programs make the samples (bpf.Emitter). The programs write to a BPF
@@ -25,10 +26,10 @@ import (
 // emitter is the state of a recording's emitted events.
 type emitter struct {
 	bpf      *bpf.Emitter
-	raw      map[uint64]probe.Code // of raw tracepoints, by number: the function that calls several programs
-	counters []perfevent.Counter   // the BPF output event of each CPU
-	fds      []int                 // counters of the tracepoints whose own fields samples have
-	j        joined                // if user stacks are not walked
+	raw      map[uint64]kernel.Code // of raw tracepoints, by number: the function that calls several programs
+	counters []perfevent.Counter    // the BPF output event of each CPU
+	fds      []int                  // counters of the tracepoints whose own fields samples have
+	j        joined                 // if user stacks are not walked
 }
 
 // Numbers of emitted events begin at the highest tracepoint number and go down: the kernel
@@ -120,7 +121,7 @@ func (r *recorder) newEmitter() error {
 	if err != nil {
 		return &EmitError{r.set.Events[0].Name, err}
 	}
-	r.emit = &emitter{bpf: b, raw: map[uint64]probe.Code{}}
+	r.emit = &emitter{bpf: b, raw: map[uint64]kernel.Code{}}
 	iterators := findIterators(raw)
 	for _, ev := range raw {
 		r.emit.raw[ev.Config] = iterators[ev.Raw.Name]
@@ -140,7 +141,7 @@ func (r *recorder) newEmitter() error {
 }
 
 // findIterators finds the functions that call several programs at raw tracepoints.
-func findIterators(raw []*event.Event) map[string]probe.Code {
+func findIterators(raw []*event.Event) map[string]kernel.Code {
 	names := map[string]bool{}
 	for _, ev := range raw {
 		names[ev.Raw.Name] = true
@@ -153,7 +154,7 @@ func findIterators(raw []*event.Event) map[string]probe.Code {
 		return nil // then these functions remain as frames
 	}
 	defer kallsyms.Close()
-	return probe.Iterators(kallsyms, names)
+	return kernel.Iterators(kallsyms, names)
 }
 
 // attachRaw attaches a program to a raw tracepoint.

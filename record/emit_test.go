@@ -11,6 +11,8 @@ import (
 	"gperf/format/tracepoint"
 	"gperf/record/event"
 	"gperf/record/probe"
+	"gperf/record/probe/args"
+	"gperf/record/probe/kernel"
 )
 
 func rawData(number uint16, words ...uint64) []byte {
@@ -32,18 +34,18 @@ const ownFormat = "name: kfree_skb\nID: 42\nformat:\n\tfield:unsigned short comm
 // TestFormats checks that the formats of BPF programs' samples can be parsed like those of
 // tracefs, and that kprobes are printed like the kernel's own.
 func TestFormats(t *testing.T) {
-	raw := &probe.Raw{Name: "sched_switch", Args: []probe.RawArg{
+	raw := &kernel.Raw{Name: "sched_switch", Args: []kernel.RawArg{
 		{Name: "preempt", Type: "bool", Size: 1},
-		{Name: "prev", Type: "struct task_struct *", Size: 8, Shown: probe.AsAddress},
+		{Name: "prev", Type: "struct task_struct *", Size: 8, Shown: kernel.AsAddress},
 		{Name: "delta", Type: "int", Size: 4, Signed: true},
 		{Name: "vruntime", Type: "u64", Size: 8},
 		{Name: "lag", Type: "s64", Size: 8, Signed: true},
 	}}
-	drop := &probe.Raw{Name: "kfree_skb", Args: []probe.RawArg{
-		{Name: "location", Type: "void *", Size: 8, Shown: probe.AsCode},
-		{Name: "reason", Type: "enum skb_drop_reason", Size: 4, Signed: true, Shown: probe.AsEnum, Values: []probe.EnumValue{{Name: "NO_SOCKET", Number: 3}, {Name: "NEGATIVE", Number: -7}}},
-		{Name: "func", Type: "void (*)", Size: 8, Shown: probe.AsFunction},
-	}, Values: []probe.Arg{{Name: "len", Fetch: "+112($arg1):u32"}, {Name: "bits", Fetch: "$arg1:b3@5/16"}, {Name: "at", Fetch: "$arg1"},
+	drop := &kernel.Raw{Name: "kfree_skb", Args: []kernel.RawArg{
+		{Name: "location", Type: "void *", Size: 8, Shown: kernel.AsCode},
+		{Name: "reason", Type: "enum skb_drop_reason", Size: 4, Signed: true, Shown: kernel.AsEnum, Values: []kernel.EnumValue{{Name: "NO_SOCKET", Number: 3}, {Name: "NEGATIVE", Number: -7}}},
+		{Name: "func", Type: "void (*)", Size: 8, Shown: kernel.AsFunction},
+	}, Values: []args.Arg{{Name: "len", Fetch: "+112($arg1):u32"}, {Name: "bits", Fetch: "$arg1:b3@5/16"}, {Name: "at", Fetch: "$arg1"},
 		{Name: "name", Fetch: "+0(+16($arg1)):string"}, {Name: "bytes", Fetch: "+0($arg1):x8[3]"}, {Name: "small", Fetch: "$arg1:s16"}}}
 	minus := int64(-7)
 	for _, c := range []struct {
@@ -56,11 +58,11 @@ func TestFormats(t *testing.T) {
 			rawData(0xfffe, 0xffffffff81234560, 0xffffffff81000001), "(ffffffff81234560 <- ffffffff81000001)"},
 		{event.Event{Config: 0xfffd, Raw: raw}, rawData(0xfffd, 1, 0xffff888000000000, uint64(uint32(minus)), 9, uint64(minus)),
 			"preempt=1 prev=0xffff888000000000 delta=-7 vruntime=9 lag=-7"},
-		{event.Event{Config: 0xfffc, Raw: &probe.Raw{Name: "nothing"}}, rawData(0xfffc), ""},
+		{event.Event{Config: 0xfffc, Raw: &kernel.Raw{Name: "nothing"}}, rawData(0xfffc), ""},
 		{event.Event{Config: 0xfffb, Raw: drop}, append(rawData(0xfffb, 0x1010, uint64(uint32(minus)), 0x1000, 9, 5, 0xffff888000000000, 4<<16|80, 0x030201, uint64(minus)&0xffff),
 			"lo1\x00"...), `location=drop+0x10 reason: NEGATIVE func=drop len=9 bits=5 at=0xffff888000000000 name="lo1" bytes={0x1,0x2,0x3} small=-7`},
-		{event.Event{Config: 0xfffa, Raw: &probe.Raw{Name: "kfree_skb", Own: &probe.Own{System: "skb", Format: []byte(ownFormat)},
-			Values: []probe.Arg{{Name: "len", Fetch: "+112($arg1):u32"}, {Name: "dev", Fetch: "+0($arg1):string"}}}},
+		{event.Event{Config: 0xfffa, Raw: &kernel.Raw{Name: "kfree_skb", Own: &kernel.Own{System: "skb", Format: []byte(ownFormat)},
+			Values: []args.Arg{{Name: "len", Fetch: "+112($arg1):u32"}, {Name: "dev", Fetch: "+0($arg1):string"}}}},
 			append(rawData(0xfffa, 4<<16|40|7<<32, 2, 9, 4<<16|44), "own\x00eth\x00"...), `dev "own" by TWO, len=9 dev="eth"`},
 	} {
 		text, err := formatOf(&c.ev)
@@ -86,7 +88,7 @@ func TestFormats(t *testing.T) {
 
 // TestNumber checks that numbers are not those of tracepoints in the recording.
 func TestNumber(t *testing.T) {
-	raw := func() event.Event { return event.Event{Type: format.TypeTracepoint, Raw: &probe.Raw{}} }
+	raw := func() event.Event { return event.Event{Type: format.TypeTracepoint, Raw: &kernel.Raw{}} }
 	events := []event.Event{raw(), {Type: format.TypeTracepoint, Tracepoint: "a/b", Config: lastTracepoint - 1}, {Type: format.TypeSoftware, Config: lastTracepoint}, raw(), raw()}
 	if err := number(events); err != nil {
 		t.Fatal(err)
@@ -124,27 +126,27 @@ func emittedSample(id, ip, period uint64, chain []uint64, raw []byte) []byte {
 // user stacks that precede them, and without the program's own frames.
 func TestJoinEmitted(t *testing.T) {
 	const function, raw = 0xfffe, 0xffff
-	const kernel, user = format.ContextKernel, format.ContextUser
+	const inKernel, user = format.ContextKernel, format.ContextUser
 	n, head := testJoiner(1<<12, 0)
 	l := newRingEvent(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 		format.SamplePeriod | format.SampleCallchain | format.SampleRaw, Flags: format.FlagExcludeCallchainUser, SamplePeriod: 1})
-	l.emitter = &emitter{raw: map[uint64]probe.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
+	l.emitter = &emitter{raw: map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
 	n.events[testEmitted] = l
 	tid := uint64(42<<32 | 42)
 	fill(n, head,
 		joinFound(tid, bpf.EndEntry, 0x401000, 0x402000),
-		emittedSample(testEmitted, 0xffffffff81000009, 0, []uint64{kernel, 0xffffffff81000009, 0xffffffff81000100}, rawData(function, 7)),
+		emittedSample(testEmitted, 0xffffffff81000009, 0, []uint64{inKernel, 0xffffffff81000009, 0xffffffff81000100}, rawData(function, 7)),
 		joinFound(tid, bpf.EndEntry, 0x401000),
-		emittedSample(testEmitted, 0xffffffffc0000001, 0, []uint64{kernel, 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000300}, rawData(raw, 1, 2)),
-		emittedSample(testEmitted, 0xffffffffc0000001, 0, []uint64{kernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
+		emittedSample(testEmitted, 0xffffffffc0000001, 0, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000300}, rawData(raw, 1, 2)),
+		emittedSample(testEmitted, 0xffffffffc0000001, 0, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
 		emittedSample(testEmitted, 0x1, 0, nil, rawData(raw)))
 	var j joined
 	n.join(&j, *head)
 	want := slices.Concat(
-		emittedSample(emittedID(function), 0xffffffff81000009, 1, []uint64{kernel, 0xffffffff81000009, 0xffffffff81000100, user, 0x401000, 0x402000}, rawData(function, 7)),
-		emittedSample(emittedID(raw), 0xffffffff81000300, 1, []uint64{kernel, 0xffffffff81000300, user, 0x401000}, rawData(raw, 1, 2)),
+		emittedSample(emittedID(function), 0xffffffff81000009, 1, []uint64{inKernel, 0xffffffff81000009, 0xffffffff81000100, user, 0x401000, 0x402000}, rawData(function, 7)),
+		emittedSample(emittedID(raw), 0xffffffff81000300, 1, []uint64{inKernel, 0xffffffff81000300, user, 0x401000}, rawData(raw, 1, 2)),
 		// A chain of the program's own frames becomes empty.
-		emittedSample(emittedID(raw), 0xffffffffc0000001, 1, []uint64{kernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
+		emittedSample(emittedID(raw), 0xffffffffc0000001, 1, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
 		emittedSample(emittedID(raw), 0x1, 1, nil, rawData(raw)))
 	if !bytes.Equal(j.out, want) {
 		t.Errorf("joined to\n%x\nwant\n%x", j.out, want)
@@ -159,10 +161,10 @@ func TestJoinEmitted(t *testing.T) {
 func TestBecomeIP(t *testing.T) {
 	const raw, function = 0xffff, 0xfffe
 	const prog, runner, iterator, site = 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000290, 0xffffffff81000300
-	const kernel = format.ContextKernel
+	const inKernel = format.ContextKernel
 	attr := &format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SamplePeriod |
 		format.SampleCallchain | format.SampleRaw, SamplePeriod: 1}
-	e := &emitter{raw: map[uint64]probe.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
+	e := &emitter{raw: map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
 	for _, c := range []struct {
 		name   string
 		number uint16
@@ -170,11 +172,11 @@ func TestBecomeIP(t *testing.T) {
 		ip     uint64
 		left   []uint64
 	}{
-		{"one program", raw, []uint64{kernel, prog, runner, site, site + 9}, site, []uint64{kernel, site, site + 9}},
-		{"several", raw, []uint64{kernel, prog, runner, iterator, site}, site, []uint64{kernel, site}},
-		{"cut short", raw, []uint64{kernel, prog, runner, iterator}, iterator, []uint64{kernel, iterator}},
-		{"shorter", raw, []uint64{kernel, prog, runner}, prog, []uint64{kernel, prog, runner}},
-		{"a function", function, []uint64{kernel, prog, runner, iterator, site}, prog, []uint64{kernel, prog, runner, iterator, site}},
+		{"one program", raw, []uint64{inKernel, prog, runner, site, site + 9}, site, []uint64{inKernel, site, site + 9}},
+		{"several", raw, []uint64{inKernel, prog, runner, iterator, site}, site, []uint64{inKernel, site}},
+		{"cut short", raw, []uint64{inKernel, prog, runner, iterator}, iterator, []uint64{inKernel, iterator}},
+		{"shorter", raw, []uint64{inKernel, prog, runner}, prog, []uint64{inKernel, prog, runner}},
+		{"a function", function, []uint64{inKernel, prog, runner, iterator, site}, prog, []uint64{inKernel, prog, runner, iterator, site}},
 	} {
 		l := newRingEvent(attr)
 		got := e.become(emittedSample(testEmitted, prog, 0, c.chain, rawData(c.number, 7)), &l)
@@ -196,7 +198,7 @@ func TestBecomeIP(t *testing.T) {
 // TestBecomeShort checks that a record that is not a program's sample stays unchanged, and
 // that nothing is read past its end.
 func TestBecomeShort(t *testing.T) {
-	e := &emitter{raw: map[uint64]probe.Code{}}
+	e := &emitter{raw: map[uint64]kernel.Code{}}
 	for _, typ := range []format.SampleType{0, format.SampleCallchain} {
 		l := newRingEvent(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRaw | typ})
 		for size := 40; size <= 64; size += 8 {

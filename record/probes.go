@@ -52,7 +52,7 @@ func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 		}
 	}
 	o.Events = left
-	if err := probe.LeaveOut(probes, errs, o.notice); err != nil {
+	if err := probe.ReportSkipped(probes, errs, o.notice); err != nil {
 		return err
 	}
 	return number(o.Events)
@@ -179,7 +179,7 @@ func (r *recorder) findFunctions(o *Options) error {
 		err = bpf.HaveKprobeMulti()
 	}
 	if err == nil {
-		r.functions, err = probe.Entries(o.Tracefs, plain)
+		r.functions, err = probe.EntryAddrs(o.Tracefs, plain)
 	}
 	if err != nil {
 		o.notice(&OneByOneError{len(plain), err})

@@ -12,6 +12,8 @@ import (
 	"gperf/record/event"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
+	"gperf/record/probe/kernel"
+	"gperf/record/probe/program"
 	"gperf/record/tracefs"
 )
 
@@ -128,9 +130,9 @@ func TestHints(t *testing.T) {
 		{&event.UnknownError{Spec: "skb:nothing"}, "gperf list 'skb:*'"},
 		{&event.UnknownError{Spec: "zzz"}, "`gperf list`"},
 		{&probe.AccessError{File: "kprobe_events", Err: syscall.ENOENT}, "CONFIG_KPROBE_EVENTS"},
-		{&probe.NoFunctionError{Name: "tcp_sendmgs", Loaded: true}, "gperf list 'kprobe:*tcp_sendmgs*'"},
-		{&probe.NoFunctionError{Name: "nf_hook", Module: "nf_conntrack"}, "modprobe nf_conntrack"},
-		{&probe.FunctionError{File: "/bin/x", Name: "f"}, "gperf list 'uprobe:/bin/x:*'"},
+		{&kernel.NoFunctionError{Name: "tcp_sendmgs", Loaded: true}, "gperf list 'kprobe:*tcp_sendmgs*'"},
+		{&kernel.NoFunctionError{Name: "nf_hook", Module: "nf_conntrack"}, "modprobe nf_conntrack"},
+		{&program.FunctionError{File: "/bin/x", Name: "f"}, "gperf list 'uprobe:/bin/x:*'"},
 		{&perfevent.OpenError{Err: syscall.ENOENT}, "cpu-clock"},
 		{&record.EmitError{Event: "raw_tracepoint:x", Err: syscall.EMFILE}, "ulimit -Hn"},
 		{&tracefs.NotFoundError{Err: syscall.ENOENT}, "CONFIG_TRACING"},

@@ -17,7 +17,9 @@ import (
 	"gperf/record/output"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
-	"gperf/record/probe/vars"
+	"gperf/record/probe/args"
+	"gperf/record/probe/kernel"
+	"gperf/record/probe/program"
 	"gperf/record/tracefs"
 )
 
@@ -35,9 +37,9 @@ func fail(command string, err error, stderr io.Writer) int {
 	var spec *event.SpecError
 	var unknown *event.UnknownError
 	var place *probe.SpecError
-	var file *probe.FileError
-	var function *probe.FunctionError
-	var kernelFunction *probe.NoFunctionError
+	var file *program.FileError
+	var function *program.FunctionError
+	var kernelFunction *kernel.NoFunctionError
 	var install *probe.InstallError
 	var filter *perfevent.FilterError
 	switch {
@@ -62,7 +64,7 @@ func hint(err error) string {
 	var emit *record.EmitError
 	var unknown *event.UnknownError
 	var noMatch *noMatchError
-	var debug *vars.NoDebugError
+	var debug *args.NoDebugError
 	var bzip2 *noBzip2Error
 	switch {
 	case errors.As(err, &bzip2):
@@ -98,7 +100,7 @@ func hint(err error) string {
 	return probeHint(err) + annotateHint(err)
 }
 
-func debugHint(e *vars.NoDebugError) string {
+func debugHint(e *args.NoDebugError) string {
 	if strings.HasPrefix(e.Lack, "BTF") {
 		return "Parameter names require the function in the kernel's BTF (/sys/kernel/btf). Registers do not: use\n" +
 			"$arg1, $arg2 and so on at function entry, and +0($arg1):string for a string at an address.\n"

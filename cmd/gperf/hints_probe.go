@@ -10,12 +10,14 @@ import (
 	"gperf/record"
 	"gperf/record/doctor"
 	"gperf/record/probe"
+	"gperf/record/probe/kernel"
+	"gperf/record/probe/program"
 )
 
 // probeHint returns the hint for errors of probes.
 func probeHint(err error) string {
-	var inFile *probe.FunctionError
-	var function *probe.NoFunctionError
+	var inFile *program.FunctionError
+	var function *kernel.NoFunctionError
 	var access *probe.AccessError
 	var install *probe.InstallError
 	var exists *probe.ExistsError
@@ -68,7 +70,7 @@ func installHint(e *probe.InstallError) string {
 	return fmt.Sprintf("    %s\n    %*s^\n", e.Line, e.Column, "")
 }
 
-func functionHint(e *probe.FunctionError) string {
+func functionHint(e *program.FunctionError) string {
 	switch {
 	case e.Stripped:
 		return fmt.Sprintf("Probe the function by its address (uprobe:%s:0x1234), which its debug package contains\n"+

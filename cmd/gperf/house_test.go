@@ -53,8 +53,12 @@ var house = []struct{ question, packages string }{
 		bpf
 		symbolize
 	`},
+	{"Where can a probe be?", `
+		record/probe/program
+		record/probe/kernel
+	`},
 	{"What does a probe read?", `
-		record/probe/vars
+		record/probe/args
 	`},
 	{"Who called? Which line is it?", `
 		unwind
@@ -111,7 +115,7 @@ var rooms = strings.Fields("cmd record report script format bpf unwind symbolize
 var guests = map[string]string{
 	"github.com/spf13/cobra":             "cmd/gperf",
 	"github.com/spf13/pflag":             "cmd/gperf",
-	"github.com/cilium/ebpf":             "bpf record/probe record/probe/vars", // BTF is read with it
+	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel", // BTF is read with it
 	"github.com/go-delve/delve":          "unwind symbolize",
 	"github.com/google/pprof":            "report/stacks",
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",

@@ -115,17 +115,17 @@ func (f *probeFlags) say(format string, args ...any) {
 
 func (f *probeFlags) notice(err error) { f.say("gperf probe: %v\n%s", err, hint(err)) }
 
-func (f *probeFlags) finder() *probe.Finder {
-	return &probe.Finder{Tracefs: &f.tracefs, Notice: f.notice}
+func (f *probeFlags) finder() *probe.Resolver {
+	return &probe.Resolver{Tracefs: &f.tracefs, Notice: f.notice}
 }
 
 // find returns the probes of one definition, with unused names.
-func (f *probeFlags) find(finder *probe.Finder, def string) ([]*probe.Probe, error) {
+func (f *probeFlags) find(finder *probe.Resolver, def string) ([]*probe.Probe, error) {
 	l, err := finder.Define(def, f.where)
 	if err != nil {
 		return nil, err
 	}
-	return l, probe.Name(&f.tracefs, l, f.force)
+	return l, probe.AssignNames(&f.tracefs, l, f.force)
 }
 
 func (f *probeFlags) addProbes() error {
@@ -143,7 +143,7 @@ func (f *probeFlags) addProbes() error {
 			}
 		}
 		if !f.dryRun {
-			if l, err = probe.Persist(&f.tracefs, l, f.notice); err != nil {
+			if l, err = probe.Install(&f.tracefs, l, f.notice); err != nil {
 				return err
 			}
 		}
@@ -243,7 +243,7 @@ func (f *probeFlags) deleteNow(l []probe.Installed) (deleted []probe.Installed, 
 	defer p.end()
 	removing := func(n, of int) { p.report("removing probes", len(deleted)+n, len(deleted)+of) }
 	end := time.Now().Add(killedTakes)
-	for len(f.args) == 0 && probe.Closing(l) && time.Now().Before(end) { // attempts to delete would slow the kernel down
+	for len(f.args) == 0 && probe.InUse(l) && time.Now().Before(end) { // attempts to delete would slow the kernel down
 		p.report("waiting to remove probes", 0, len(l))
 		time.Sleep(interval)
 	}

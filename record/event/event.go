@@ -12,6 +12,7 @@ import (
 
 	"gperf/format"
 	"gperf/record/probe"
+	"gperf/record/probe/kernel"
 )
 
 // Event is one event of a command line: what to count and where to count it, before the
@@ -44,7 +45,7 @@ type Event struct {
 	Probe      *probe.Probe // nil for others
 	// Raw is a raw tracepoint, or a tracepoint with arguments, whose samples BPF programs
 	// make; nil for others.
-	Raw *probe.Raw
+	Raw *kernel.Raw
 }
 
 // IsDummy reports whether the event takes no samples.

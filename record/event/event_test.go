@@ -37,7 +37,7 @@ func fakeTracefs(t *testing.T, names ...string) *Finder {
 			t.Fatal(err)
 		}
 	}
-	return &Finder{Finder: &probe.Finder{Tracefs: &tracefs.FS{Root: root}}}
+	return &Finder{Resolver: &probe.Resolver{Tracefs: &tracefs.FS{Root: root}}}
 }
 
 func TestParse(t *testing.T) {
@@ -171,7 +171,7 @@ func FuzzParse(f *testing.F) {
 		"kprobe:f x=%di/max-stack=4/", "mem:sym:x", "cs/", "{", "}", "/,/", "msr//", ":", "skb:[", "a:b:c:d"} {
 		f.Add(s)
 	}
-	fs := &Finder{Finder: &probe.Finder{Tracefs: &tracefs.FS{Root: f.TempDir()}}}
+	fs := &Finder{Resolver: &probe.Resolver{Tracefs: &tracefs.FS{Root: f.TempDir()}}}
 	if err := os.MkdirAll(filepath.Join(fs.Tracefs.Root, "events/skb/kfree_skb"), 0o755); err != nil {
 		f.Fatal(err)
 	}

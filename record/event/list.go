@@ -10,6 +10,7 @@ import (
 
 	"gperf/format"
 	"gperf/record/probe"
+	"gperf/record/probe/kernel"
 	"gperf/record/tracefs"
 )
 
@@ -252,9 +253,9 @@ func (l *Lister) probes() map[string]string {
 
 // rawTracepoints lists the raw tracepoints in the kernel's BTF.
 func (l *Lister) rawTracepoints() ([]Listed, error) {
-	names, err := probe.RawTracepoints(l.path(probe.BTFDir))
+	names, err := kernel.RawTracepoints(l.path(kernel.BTFDir))
 	for i := range names {
-		names[i] = probe.RawPrefix + names[i]
+		names[i] = kernel.RawPrefix + names[i]
 	}
 	return listed(KindRawTracepoint, names), err
 }
@@ -271,7 +272,7 @@ func listed(kind ListKind, names []string) (all []Listed) {
 // kprobes lists the functions that can be probed, a module's functions also as
 // MODULE:FUNCTION. word is kprobe or kretprobe.
 func (l *Lister) kprobes(word string) ([]Listed, error) {
-	at := probe.Finder{Tracefs: l.Tracefs, Root: l.Root}
+	at := probe.Resolver{Tracefs: l.Tracefs, Root: l.Root}
 	if err := at.HaveKprobes(); err != nil {
 		return nil, err
 	}
@@ -314,9 +315,9 @@ func inFile(kind ListKind, glob string) ([]Listed, error) {
 
 // namesIn returns the functions or the USDT probes of a file of code.
 func namesIn(kind ListKind, file string) (names []string, err error) {
-	var at probe.Finder
+	var at probe.Resolver
 	if kind == KindUSDT {
-		marks, err := at.Marks(file)
+		marks, err := at.USDT(file)
 		for i := range marks {
 			names = append(names, marks[i].String())
 		}

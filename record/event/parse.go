@@ -11,12 +11,13 @@ import (
 	"gperf/format"
 	"gperf/internal/suggest"
 	"gperf/record/probe"
+	"gperf/record/probe/kernel"
 	"gperf/record/tracefs"
 )
 
 // Finder resolves names of events on this machine.
 type Finder struct {
-	*probe.Finder
+	*probe.Resolver
 	Sysfs    string // directory of the PMUs; "": /sys/bus/event_source/devices
 	Kallsyms string // file of the kernel's symbols; "": /proc/kallsyms
 }
@@ -184,7 +185,7 @@ func cutWords(spec string) (w *words, err error) {
 		return w, nil
 	}
 	if begin == end {
-		if meant := probe.Meant(spec); meant != "" {
+		if meant := probe.Suggest(spec); meant != "" {
 			return nil, &UnknownError{Spec: spec, Near: []string{meant}}
 		}
 		return nil, w.bad("the / after the terms of a PMU's event is missing")
@@ -253,7 +254,7 @@ func (w *words) events(at *Finder) ([]Event, error) {
 		return nil, w.bad("empty event name")
 	case probe.IsSpec(w.spec):
 		return w.probes(at)
-	case strings.HasPrefix(w.name, probe.RawPrefix):
+	case strings.HasPrefix(w.name, kernel.RawPrefix):
 		return w.rawTracepoint()
 	case strings.HasPrefix(w.name, breakpointPrefix):
 		return w.breakpoint(at)
@@ -329,13 +330,13 @@ func (w *words) rawTracepoint() ([]Event, error) {
 		if _, err := path.Match(l[1], ""); err != nil {
 			return nil, w.bad(tracefs.ErrGlob.Error())
 		}
-		all, err := probe.RawTracepoints(probe.BTFDir)
+		all, err := kernel.RawTracepoints(kernel.BTFDir)
 		if err != nil {
 			return nil, err
 		}
 		names = slices.DeleteFunc(all, func(name string) bool { ok, _ := path.Match(l[1], name); return !ok })
 	}
-	found, err := probe.FindRaw(names...)
+	found, err := kernel.FindRaw(names...)
 	if err != nil {
 		return nil, err
 	}
@@ -344,7 +345,7 @@ func (w *words) rawTracepoint() ([]Event, error) {
 		if raw, err = w.withValues(raw); err != nil {
 			return nil, err
 		}
-		events = append(events, Event{Name: probe.RawPrefix + raw.Name, Type: format.TypeTracepoint, Raw: raw})
+		events = append(events, Event{Name: kernel.RawPrefix + raw.Name, Type: format.TypeTracepoint, Raw: raw})
 	}
 	if len(events) == 0 {
 		return nil, w.noRaw(l[1])
@@ -353,7 +354,7 @@ func (w *words) rawTracepoint() ([]Event, error) {
 }
 
 // withValues adds the arguments of a tracepoint.
-func (w *words) withValues(raw *probe.Raw) (*probe.Raw, error) {
+func (w *words) withValues(raw *kernel.Raw) (*kernel.Raw, error) {
 	if w.args == "" {
 		return raw, nil
 	}
@@ -371,7 +372,7 @@ func (w *words) withArguments(tp *tracefs.Tracepoint, at *Finder) (ev Event, err
 	if w.modified {
 		return ev, w.bad("a tracepoint with arguments supports no modifiers")
 	}
-	found, err := probe.FindRaw(tp.Name)
+	found, err := kernel.FindRaw(tp.Name)
 	if err != nil {
 		return ev, err
 	}
@@ -379,7 +380,7 @@ func (w *words) withArguments(tp *tracefs.Tracepoint, at *Finder) (ev Event, err
 		return ev, w.bad(fmt.Sprintf("%s:%s has no arguments: the kernel's BTF has no prototype of it", tp.System, tp.Name))
 	}
 	raw := found[0]
-	raw.Own = &probe.Own{System: tp.System}
+	raw.Own = &kernel.Own{System: tp.System}
 	if raw.Own.Format, err = at.Tracefs.Read("events/" + tp.System + "/" + tp.Name + "/format"); err != nil {
 		return ev, err
 	}
@@ -391,10 +392,10 @@ func (w *words) withArguments(tp *tracefs.Tracepoint, at *Finder) (ev Event, err
 
 // noRaw returns the error for an unknown raw tracepoint.
 func (w *words) noRaw(name string) error {
-	all, _ := probe.RawTracepoints(probe.BTFDir)
+	all, _ := kernel.RawTracepoints(kernel.BTFDir)
 	e := &UnknownError{Spec: w.spec, Near: suggest.Names(name, all)}
 	for i := range e.Near {
-		e.Near[i] = probe.RawPrefix + e.Near[i]
+		e.Near[i] = kernel.RawPrefix + e.Near[i]
 	}
 	return e
 }
@@ -410,7 +411,7 @@ func (w *words) tracepoints(at *Finder) (events []Event, err error) {
 	}
 	if len(tps) == 0 {
 		e := &UnknownError{Spec: w.spec, Near: at.Tracefs.Near(l[0], l[1])}
-		if meant := probe.Meant(w.spec); len(e.Near) == 0 && meant != "" {
+		if meant := probe.Suggest(w.spec); len(e.Near) == 0 && meant != "" {
 			e.Near = []string{meant}
 		}
 		return nil, e

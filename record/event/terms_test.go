@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"gperf/format"
-	"gperf/record/probe"
+	"gperf/record/probe/program"
 )
 
 // machine is a finder of a machine with two PMUs and a few symbols.
@@ -172,7 +172,7 @@ func TestProbesModifiers(t *testing.T) {
 			t.Errorf("%s: %+v, %v", mods, l, err)
 		}
 	}
-	var none *probe.FileError
+	var none *program.FileError
 	if _, err := Parse("usdt:"+self(t)+":u", at); !errors.As(err, &none) {
 		t.Errorf("a name that looks like modifiers: %v", err)
 	}

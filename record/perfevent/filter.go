@@ -7,7 +7,8 @@ import (
 
 	"gperf/format/tracepoint"
 	"gperf/record/event"
-	"gperf/record/probe"
+	"gperf/record/probe/args"
+	"gperf/record/probe/kernel"
 	"gperf/record/tracefs"
 )
 
@@ -40,7 +41,7 @@ func FilterFields(f *tracepoint.Format) (l []event.Field) {
 		fd := &f.Fields[i]
 		text := fd.String || fd.Pointer && strings.Contains(fd.Type, "char")
 		field := event.Field{Name: fd.Name, Text: text, Values: func() []event.Value { return fieldValues(f, fd) }}
-		if length := fd.Name + probe.LengthSuffix; f.Field(length) != nil {
+		if length := fd.Name + args.LengthSuffix; f.Field(length) != nil {
 			field.Length = length
 		}
 		l = append(l, field)
@@ -55,7 +56,7 @@ func fieldValues(f *tracepoint.Format, fd *tracepoint.Field) (l []event.Value) {
 		l = append(l, event.Value{Name: s.Name, Number: s.Value})
 	}
 	if name, ok := strings.CutPrefix(fd.Type, "enum "); ok && l == nil {
-		for _, v := range probe.EnumValues(name) {
+		for _, v := range kernel.EnumValues(name) {
 			l = append(l, event.Value{Name: v.Name, Number: v.Number})
 		}
 	}

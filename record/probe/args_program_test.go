@@ -12,15 +12,25 @@ import (
 	"testing"
 
 	"gperf/internal/testutil/programs"
+	"gperf/record/probe/args"
 )
 
-func run(t *testing.T, dir, name string, args ...string) string {
+// show returns arguments as they are in a definition.
+func show(l []args.Arg) string {
+	var b strings.Builder
+	for _, a := range l {
+		fmt.Fprintf(&b, " %s=%s", a.Name, a.Fetch)
+	}
+	return strings.TrimPrefix(b.String(), " ")
+}
+
+func run(t *testing.T, dir, name string, words ...string) string {
 	t.Helper()
-	cmd := exec.Command(name, args...)
+	cmd := exec.Command(name, words...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(words, " "), err, out)
 	}
 	return string(out)
 }
@@ -63,7 +73,7 @@ func TestArgsOfProgramsLikePerf(t *testing.T) {
 			for _, w := range words {
 				want := perfDefinition(t, path, w)
 				got := ""
-				if l, err := new(Finder).Find("uprobe:" + path + ":values " + w); err == nil {
+				if l, err := new(Resolver).Find("uprobe:" + path + ":values " + w); err == nil {
 					_, got, _ = strings.Cut(l[0].Definition("group", "event"), " ")
 				} else if want != "" {
 					got = err.Error()
@@ -91,7 +101,7 @@ func TestArgsOfStrippedProgram(t *testing.T) {
 	} else if err := os.WriteFile(path, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want, err := new(Finder).Find("uprobe:" + path + ":values n")
+	want, err := new(Resolver).Find("uprobe:" + path + ":values n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +115,7 @@ func TestArgsOfStrippedProgram(t *testing.T) {
 	debug := filepath.Join(dir, "args")
 	run(t, dir, "objcopy", "--only-keep-debug", path, debug)
 	run(t, dir, "objcopy", "--strip-debug", path)
-	got, err := new(Finder).Find("uprobe:" + path + ":values n")
+	got, err := new(Resolver).Find("uprobe:" + path + ":values n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,10 +125,10 @@ func TestArgsOfStrippedProgram(t *testing.T) {
 	if err := os.Remove(debug); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := new(Finder).Find("uprobe:" + path + ":values n"); err == nil || !strings.Contains(err.Error(), "has no DWARF") {
+	if l, err := new(Resolver).Find("uprobe:" + path + ":values n"); err == nil || !strings.Contains(err.Error(), "has no DWARF") {
 		t.Errorf("without debug information: %v, %v", l, err)
 	}
-	if l, err := new(Finder).Find("uprobe:" + path + ":values $arg1 @global"); err != nil || len(l[0].Args) != 2 {
+	if l, err := new(Resolver).Find("uprobe:" + path + ":values $arg1 @global"); err != nil || len(l[0].Args) != 2 {
 		t.Errorf("registers and symbols need none: %v, %v", l, err)
 	}
 }
@@ -142,7 +152,7 @@ func TestArgsOfGoProgram(t *testing.T) {
 		"$params":             "t=%ax:x64 s=+0(%bx):x64[32] s__len=%cx:u64 k=%r9:s64",
 		"nosuch":              "main.(*T).Method has no variable nosuch",
 	} {
-		l, err := new(Finder).Find("uprobe:" + path + `:"main.(*T).Method" ` + words)
+		l, err := new(Resolver).Find("uprobe:" + path + `:"main.(*T).Method" ` + words)
 		if err != nil && !strings.Contains(err.Error(), want) || err == nil && show(l[0].Args) != want {
 			t.Errorf("%s: %v, %v, want %s", words, l, err, want)
 		}
@@ -170,7 +180,7 @@ func TestArgsOfCXXStrings(t *testing.T) {
 				"sh->area:u64":     `^area=\S+:u64$`,
 				"x=+8(%di):f32[2]": `^x=\+8\(%di\):x32\[2\] float$`,
 			} {
-				l, err := new(Finder).Find("uprobe:" + path + ":values " + words)
+				l, err := new(Resolver).Find("uprobe:" + path + ":values " + words)
 				got := fmt.Sprint(err)
 				if err == nil {
 					got = show(l[0].Args)
@@ -182,7 +192,7 @@ func TestArgsOfCXXStrings(t *testing.T) {
 					t.Errorf("%s: %s, want %s", words, got, want)
 				}
 			}
-			l, err := new(Finder).Find("uretprobe:" + path + `:"returned[abi:cxx11]" $retval:string`)
+			l, err := new(Resolver).Find("uretprobe:" + path + `:"returned[abi:cxx11]" $retval:string`)
 			if err != nil || show(l[0].Args) != "arg1=+0(+0(%ax)):string" {
 				t.Errorf("returned: %v, %v", show(l[0].Args), err)
 			}
@@ -194,7 +204,7 @@ func TestArgsOfCXXStrings(t *testing.T) {
 func TestVarsOfProgram(t *testing.T) {
 	path := argsC.Path(t)
 	needPerfProbe(t, path)
-	l, err := new(Finder).Variables("uprobe:"+path+":values", Where{})
+	l, err := new(Resolver).Variables("uprobe:"+path+":values", Where{})
 	if err != nil || len(l) != 1 {
 		t.Fatalf("%v, %v, want one place", l, err)
 	}
@@ -227,7 +237,7 @@ func TestReturnedByGo(t *testing.T) {
 		want    string
 	}{{functionsGo, "arg1=%ax:s64"}, {functionsGoBare, "arg1=%ax"}} {
 		path := c.program.Path(t)
-		l, err := new(Finder).Find("uretprobe:" + path + ":main.(*T).Method $retval")
+		l, err := new(Resolver).Find("uretprobe:" + path + ":main.(*T).Method $retval")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +250,7 @@ func TestReturnedByGo(t *testing.T) {
 			t.Errorf("it returns at %d places, not at 2", len(l))
 		}
 	}
-	_, err := new(Finder).Find("uretprobe:" + functionsGo.Path(t) + ":main.Generic[go.shape.int] $retval")
+	_, err := new(Resolver).Find("uretprobe:" + functionsGo.Path(t) + ":main.Generic[go.shape.int] $retval")
 	if err == nil || !strings.Contains(err.Error(), "does not fit into one register; %ax has the first part") {
 		t.Errorf("a slice: %v", err)
 	}

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"gperf/record/probe/args"
+	"gperf/record/probe/program"
 )
 
 // Where is the target of perf probe's definitions: a file of code, a kernel module, or, by
@@ -23,15 +26,15 @@ var inSource = regexp.MustCompile(`^([^:]+):(\d+)$`)
 
 // Define returns the probes of a definition: perf probe's [[GROUP:]EVENT=]FUNC[+OFF|%return]
 // [ARG…], or words of -e (IsSpec).
-func (f *Finder) Define(text string, where Where) ([]*Probe, error) {
+func (r *Resolver) Define(text string, where Where) ([]*Probe, error) {
 	if IsSpec(text) {
-		return f.Find(text)
+		return r.Find(text)
 	}
 	group, event, spec, err := translate(text, where)
 	if err != nil {
 		return nil, err
 	}
-	l, err := f.Find(spec)
+	l, err := r.Find(spec)
 	if err != nil {
 		var bad *SpecError
 		if errors.As(err, &bad) {
@@ -50,10 +53,20 @@ func (f *Finder) Define(text string, where Where) ([]*Probe, error) {
 	return l, nil
 }
 
+// List returns the lines of a definition of perf probe --line that can be probed, in the file of
+// where. The error is a *SpecError if the definition is wrong, an *args.NoDebugError without
+// debug information.
+func (r *Resolver) List(def string, where Where) (*program.Listing, error) {
+	if where.Path == "" {
+		return nil, &args.NoDebugError{File: "the kernel", Lack: "lines of source files"}
+	}
+	return r.locator().List(def, where.Path)
+}
+
 // translate translates perf's definition into words of -e.
 func translate(text string, where Where) (group, event, spec string, err error) {
-	bad := func(msg string) error { return &SpecError{text, msg} }
-	words := fields(text)
+	bad := func(msg string) error { return &SpecError{Spec: text, Msg: msg} }
+	words := args.Words(text)
 	if len(words) == 0 {
 		return "", "", "", bad("no function")
 	}

@@ -1,18 +1,18 @@
 package probe
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"sort"
 	"strconv"
 	"strings"
+
+	"gperf/record/probe/kernel"
+	"gperf/record/probe/program"
 )
 
 // Namer describes the places of probes by function names.
 type Namer struct {
-	finder Finder
-	files  map[string]*file // by path; nil: unreadable
+	kernel kernel.Symbols
+	files  map[string]*program.File // by path; nil: unreadable
 }
 
 // Place returns the place of an installed probe in the format of perf probe --list:
@@ -55,57 +55,18 @@ func (n *Namer) inKernel(place, module string) (string, string) {
 	if base != "_text" && base != "_stext" && err != nil {
 		return place, module
 	}
-	k, kerr := n.finder.kernel()
-	if kerr != nil || k.text == 0 {
-		return place, module
-	}
 	if err != nil {
 		off, err := strconv.ParseUint(offset, 0, 64)
 		if err != nil {
 			return place, module
 		}
-		addr = k.bounds[base] + off
+		addr = n.kernel.Bound(base) + off
 	}
-	f, ok := k.at(addr)
+	f, ok := n.kernel.At(addr)
 	if !ok {
 		return place, module
 	}
-	return withOffset(f.name, addr-f.addr), f.module
-}
-
-// at returns the function that contains an address, or the nearest one before it.
-func (k *kernelCode) at(addr uint64) (best ksym, ok bool) {
-	k.sort()
-	i := k.behind(addr) - 1
-	if i < 0 {
-		return best, false
-	}
-	for i > 0 && k.sorted[i-1].addr == k.sorted[i].addr {
-		i-- // of several names at one address, kallsyms' first one
-	}
-	return k.sorted[i], true
-}
-
-// behind returns the index of the first of the sorted functions that begins after addr.
-func (k *kernelCode) behind(addr uint64) int {
-	return sort.Search(len(k.sorted), func(i int) bool { return k.sorted[i].addr > addr })
-}
-
-func (k *kernelCode) sort() {
-	if k.sorted == nil {
-		k.sorted = slices.Clone(k.functions)
-		slices.SortStableFunc(k.sorted, func(a, b ksym) int { return cmp.Compare(a.addr, b.addr) })
-	}
-}
-
-// size returns the number of bytes up to the next function, 0 if there is none or addresses
-// are hidden.
-func (k *kernelCode) size(f ksym) uint64 {
-	k.sort()
-	if i := k.behind(f.addr); i < len(k.sorted) {
-		return k.sorted[i].addr - f.addr
-	}
-	return 0
+	return withOffset(f.Name, addr-f.Addr), f.Module
 }
 
 func withOffset(name string, off uint64) string {
@@ -126,7 +87,7 @@ func (n *Namer) inFile(file, place string) string {
 		rest = "(" + rest
 	}
 	if f := n.file(file); f != nil {
-		if fn := f.at(off); fn != nil {
+		if fn := f.At(off); fn != nil {
 			return withOffset(fn.Symbol, off-fn.Off) + rest
 		}
 	}
@@ -134,17 +95,17 @@ func (n *Namer) inFile(file, place string) string {
 }
 
 // file is a file with its functions.
-func (n *Namer) file(path string) *file {
+func (n *Namer) file(path string) *program.File {
 	f, ok := n.files[path]
 	if ok {
 		return f
 	}
 	if n.files == nil {
-		n.files = map[string]*file{}
+		n.files = map[string]*program.File{}
 	}
-	f, err := openFile(path)
+	f, err := program.Open(path)
 	if err == nil {
-		err = f.readFunctions()
+		err = f.ReadFunctions()
 		f.Close()
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gperf/record/probe/kernel"
 	"gperf/record/tracefs"
 )
 
@@ -17,7 +18,8 @@ func installError(t *tracefs.FS, p *Probe, line string, err error) error {
 	}
 	if e.Column < 0 || strings.HasPrefix(e.Log, "Failed to register") || strings.Contains(e.Log, "probed address") {
 		if !p.Kind.User() && !errors.Is(err, syscall.EILSEQ) {
-			e.Why = refusal(t, p)
+			symbols := kernel.Symbols{Tracefs: t}
+			e.Why = symbols.Refusal(p.Module, p.Symbol)
 		}
 	}
 	return e

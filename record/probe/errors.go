@@ -8,34 +8,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"gperf/record/probe/args"
+	"gperf/record/probe/program"
 )
 
 // SpecError means that a probe is specified wrongly.
-type SpecError struct{ Spec, Msg string }
-
-func (e *SpecError) Error() string { return fmt.Sprintf("probe %q: %s", e.Spec, e.Msg) }
-
-// NoFunctionError means that the kernel has no such function.
-type NoFunctionError struct {
-	Spec, Name string
-	Module     string   // the requested module; "" for none
-	Loaded     bool     // the module is loaded
-	Near       []string // functions with similar names, best first
-}
-
-func (e *NoFunctionError) Error() string {
-	if !e.Loaded {
-		return fmt.Sprintf("probe %q: the module %s is not loaded", e.Spec, e.Module)
-	}
-	s := fmt.Sprintf("probe %q: the kernel has no function %s", e.Spec, e.Name)
-	if e.Module != "" {
-		s = fmt.Sprintf("probe %q: %s has no function %s", e.Spec, e.Module, e.Name)
-	}
-	if len(e.Near) > 0 {
-		s += ": did you mean " + strings.Join(e.Near, ", ") + "?"
-	}
-	return s
-}
+type SpecError = args.SpecError
 
 // SkippedError means that some functions of a glob cannot be probed, and why. It is a notice,
 // unless it concerns all of them.
@@ -65,7 +44,7 @@ func (e *AccessError) Error() string {
 	if errors.Is(e.Err, fs.ErrNotExist) {
 		return fmt.Sprintf("this kernel has no %ss (tracefs has no %s)", strings.TrimSuffix(e.File, "_events"), e.File)
 	}
-	return fmt.Sprintf("%s: %v", e.File, errno(e.Err))
+	return fmt.Sprintf("%s: %v", e.File, program.Errno(e.Err))
 }
 func (e *AccessError) Unwrap() error { return e.Err }
 
@@ -122,12 +101,3 @@ func (e *DeleteError) Error() string {
 	return fmt.Sprintf("remove probe %s: %v", e.Event, e.Err)
 }
 func (e *DeleteError) Unwrap() error { return e.Err }
-
-// errno returns the cause of an error that includes a file name.
-func errno(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}

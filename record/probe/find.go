@@ -1,46 +1,117 @@
 package probe
 
-import "gperf/record/tracefs"
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
 
-// Finder resolves specs to probes on this machine.
-type Finder struct {
+	"gperf/record/probe/args"
+	"gperf/record/probe/kernel"
+	"gperf/record/probe/program"
+	"gperf/record/tracefs"
+)
+
+// Resolver resolves specs to probes on this machine.
+type Resolver struct {
 	Tracefs *tracefs.FS
 	PIDs    []int  // processes whose files specs refer to
 	Root    string // directory with the kernel's proc and sys; "": /
 	// Notice, if set, receives warnings as they occur.
 	Notice func(what error)
 
-	values values
-	code   *kernelCode // nil: not read yet
+	scopes args.Scopes
+	kernel *kernel.Symbols // nil: not used yet
 }
 
 // Find returns the probes of a spec, at least one. The error is a *SpecError if the spec is
 // wrong.
-func (f *Finder) Find(text string) ([]*Probe, error) {
-	s, probes, err := f.find(text)
+func (r *Resolver) Find(text string) ([]*Probe, error) {
+	s, probes, err := r.find(text)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range probes {
-		args, err := f.args(s, p)
-		if err != nil {
+		if p.Args, p.Off, err = r.siteOf(s, p).Resolve(s.args); err != nil {
 			return nil, err
 		}
-		p.Args = append(p.Args, args...) // after a USDT probe's own arguments
 	}
 	return probes, nil
 }
 
 // find returns the probes of a spec, without the arguments that it names.
-func (f *Finder) find(text string) (*spec, []*Probe, error) {
+func (r *Resolver) find(text string) (*spec, []*Probe, error) {
 	s, err := parse(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	places := f.kernelPlaces
+	places := r.kernelProbes
 	if s.kind.User() {
-		places = f.userPlaces
+		places = r.userProbes
 	}
 	probes, err := places(s)
 	return s, probes, err
+}
+
+// siteOf describes the place of a probe to package args.
+func (r *Resolver) siteOf(s *spec, p *Probe) args.Site {
+	site := args.Site{
+		Spec: s.text, Name: p.Event, Returns: p.returns(), AtReturn: p.AtReturn, FuncOff: s.off,
+		Path: p.Path, Off: p.Off, Own: p.Args, Notes: p.notes,
+		Machine: args.MachineOf(runtime.GOARCH), Types: r.fetchTypes,
+		Scope: func() (*args.Scope, error) { return r.scope(s, p) },
+		Help:  fmt.Sprintf("`gperf probe --vars %s` lists the variables", p.Symbol),
+	}
+	if p.Kind.User() {
+		site.Kind = args.InProgram
+		site.Help = fmt.Sprintf("`gperf probe --vars %s -x %s` lists the variables", s.name, s.file)
+	}
+	if s.usdt {
+		site.Kind = args.AtUSDT
+	}
+	return site
+}
+
+// scope returns the names that are valid at p.
+func (r *Resolver) scope(s *spec, p *Probe) (*args.Scope, error) {
+	if p.Kind.User() {
+		return r.scopes.Program(p.Path, p.Off, s.name)
+	}
+	return r.scopes.Kernel(p.Module, p.Symbol)
+}
+
+// fetchTypes returns the kernel's list of types, from tracefs' README.
+func (r *Resolver) fetchTypes() string {
+	if r.Tracefs == nil {
+		return ""
+	}
+	path, err := r.Tracefs.Path("README")
+	if err != nil {
+		return ""
+	}
+	text, _ := os.ReadFile(path) // without the list, the kernel rejects unknown types
+	_, types, _ := strings.Cut(string(text), "\t     type: ")
+	if end := strings.Index(types, `<type>\[`); end >= 0 {
+		types = types[:end]
+	}
+	return strings.Trim(strings.Join(strings.Fields(types), " "), ", ")
+}
+
+// Functions returns the functions that can be probed in a file of code: see
+// program.Locator.Functions.
+func (r *Resolver) Functions(name string) ([]program.Function, error) {
+	return r.locator().Functions(name)
+}
+
+// USDT returns the USDT probes of a file of code.
+func (r *Resolver) USDT(name string) ([]program.USDT, error) { return r.locator().USDT(name) }
+
+func (r *Resolver) locator() *program.Locator {
+	return &program.Locator{PIDs: r.PIDs, Notice: r.Notice}
+}
+
+func (r *Resolver) notice(what error) {
+	if r.Notice != nil {
+		r.Notice(what)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gperf/format/tracepoint"
+	"gperf/record/probe/args"
 )
 
 // probeFormat is tracefs' format of a probe whose arguments are a double, an array of two
@@ -27,14 +28,14 @@ func TestEditFormat(t *testing.T) {
 	raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(3))
 	raw = append(raw, "text, and more:)"...)
 	raw = binary.LittleEndian.AppendUint64(raw, 4)
-	args := []Arg{{Name: "d", Float: true}, {Name: "f", Float: true}, {Name: "t", Text: true}, {Name: "t__len"}}
+	read := []args.Arg{{Name: "d", Float: true}, {Name: "f", Float: true}, {Name: "t", Text: true}, {Name: "t__len"}}
 	for _, c := range []struct {
 		array string
-		args  []Arg
+		args  []args.Arg
 		want  string
 	}{
-		{"", args, `(1000) d=-1.5e+300 f={0.1,3} t="text"`},
-		{"2", args, `(1000) d=-1.5e+300 f={0.1,3} t="text"`},
+		{"", read, `(1000) d=-1.5e+300 f={0.1,3} t="text"`},
+		{"2", read, `(1000) d=-1.5e+300 f={0.1,3} t="text"`},
 		{"", nil, fmt.Sprintf(`(1000) d=%#x f={0x3dcccccd,0x40400000} t="text"`, math.Float64bits(-1.5e300))},
 	} {
 		text := EditFormat([]byte(probeFormat(c.array)), c.args)

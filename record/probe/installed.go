@@ -84,32 +84,32 @@ func parseInstalled(text string, user bool) (l []Installed) {
 // Delete removes probes from the kernel, and returns the removed ones. Probes in use remain:
 // each of these is a separate *DeleteError. progress, if not nil, receives the number of
 // tried probes.
-func Delete(t *tracefs.FS, l []Installed, progress func(n, of int)) (gone []Installed, err error) {
+func Delete(t *tracefs.FS, l []Installed, progress func(n, of int)) (removed []Installed, err error) {
 	var errs []error
 	for _, user := range []bool{false, true} {
-		var some []Installed
+		var batch []Installed
 		var lines []string
 		for _, p := range l {
 			if p.Kind.User() == user {
-				some = append(some, p)
+				batch = append(batch, p)
 				lines = append(lines, "-:"+p.Group+"/"+p.Event)
 			}
 		}
-		if len(some) == 0 {
+		if len(batch) == 0 {
 			continue
 		}
-		w := writer{tracefs: t, file: eventsFile(some[0].Kind), lines: lines}
-		w.taken = func(i int) bool { return !t.Has(some[i].Group, some[i].Event) }
+		w := writer{tracefs: t, file: eventsFile(batch[0].Kind), lines: lines}
+		w.taken = func(i int) bool { return !t.Has(batch[i].Group, batch[i].Event) }
 		w.done = func(i int, err error) {
 			if err == nil || errors.Is(err, syscall.ENOENT) {
-				gone = append(gone, some[i])
+				removed = append(removed, batch[i])
 			} else {
-				errs = append(errs, &DeleteError{some[i].String(), err})
+				errs = append(errs, &DeleteError{batch[i].String(), err})
 			}
 		}
 		w.progress = func(n int) error {
 			if progress != nil {
-				progress(n, len(some))
+				progress(n, len(batch))
 			}
 			return nil
 		}
@@ -117,7 +117,7 @@ func Delete(t *tracefs.FS, l []Installed, progress func(n, of int)) (gone []Inst
 			errs = append(errs, err)
 		}
 	}
-	return gone, errors.Join(errs...)
+	return removed, errors.Join(errs...)
 }
 
 // groupOfProcess returns the group of this process's ephemeral probes. It is distinct from
@@ -195,9 +195,9 @@ func pidNamespace(pid string) uint64 {
 // PROC_PID_INIT_INO of include/linux/proc_ns.h.
 const initialNamespace = 0xeffffffc
 
-// gone reports whether the process has certainly exited. A process in a namespace that is
+// exited reports whether the process has certainly exited. A process in a namespace that is
 // invisible here may still be running.
-func (o owner) gone() bool {
+func (o owner) exited() bool {
 	here := pidNamespace("self")
 	if o.namespace == here {
 		p, err := processOf(strconv.Itoa(o.pid))
@@ -220,9 +220,9 @@ func (o owner) gone() bool {
 	return true
 }
 
-// Closing reports whether a killed recording of these probes is still closing its counters:
+// InUse reports whether a killed recording of these probes is still closing its counters:
 // until then its probes are in use.
-func Closing(l []Installed) bool {
+func InUse(l []Installed) bool {
 	seen := map[string]bool{}
 	for _, p := range l {
 		if seen[p.Group] {
@@ -247,16 +247,16 @@ func Leftovers(t *tracefs.FS) ([]Installed, error) {
 		return nil, err
 	}
 	var l []Installed
-	gone := map[string]bool{} // by group
+	exited := map[string]bool{} // by group
 	for _, p := range all {
 		o, ok := ownerOf(p.Group)
 		if !ok {
 			continue
 		}
-		left, known := gone[p.Group]
+		left, known := exited[p.Group]
 		if !known {
-			left = o.gone()
-			gone[p.Group] = left
+			left = o.exited()
+			exited[p.Group] = left
 		}
 		if left {
 			l = append(l, p)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"gperf/record/probe/args"
 	"gperf/record/tracefs"
 )
 
@@ -56,20 +57,20 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestGone checks that a process with a reused pid is not the owner.
-func TestGone(t *testing.T) {
+// TestExited checks that a process with a reused pid is not the owner.
+func TestExited(t *testing.T) {
 	self, _ := ownerOf(groupOfProcess())
-	if self.gone() {
+	if self.exited() {
 		t.Error("this process has gone")
 	}
-	if later := (owner{self.pid, self.start - 1, self.namespace}); !later.gone() {
+	if later := (owner{self.pid, self.start - 1, self.namespace}); !later.exited() {
 		t.Error("one that began earlier and had this process's number lives")
 	}
 	cmd := exec.Command("true")
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if ended := (owner{cmd.Process.Pid, self.start, self.namespace}); !ended.gone() {
+	if ended := (owner{cmd.Process.Pid, self.start, self.namespace}); !ended.exited() {
 		t.Error("one that has ended lives")
 	}
 }
@@ -146,9 +147,9 @@ func liveTracefs(t *testing.T) *tracefs.FS {
 	return fs
 }
 
-// TestPersistLive checks that if the kernel rejects one line of many, the others are defined,
+// TestInstallLive checks that if the kernel rejects one line of many, the others are defined,
 // and if it rejects all lines, no probe remains.
-func TestPersistLive(t *testing.T) {
+func TestInstallLive(t *testing.T) {
 	fs := liveTracefs(t)
 	exe, err := os.Executable()
 	if err != nil {
@@ -167,12 +168,12 @@ func TestPersistLive(t *testing.T) {
 	for i := range 150 {
 		p := &Probe{Kind: Uprobe, Group: group, Event: fmt.Sprintf("e%d", i), Path: exe, Off: uint64(0x1000 + i), Glob: "uprobe:x:*"}
 		if i%50 == 7 {
-			p.Args = []Arg{{Name: "a", Fetch: "%nosuch"}}
+			p.Args = []args.Arg{{Name: "a", Fetch: "%nosuch"}}
 		}
 		probes = append(probes, p)
 	}
 	var told []error
-	taken, err := Persist(fs, probes, func(err error) { told = append(told, err) })
+	taken, err := Install(fs, probes, func(err error) { told = append(told, err) })
 	if err != nil || len(taken) != 147 || len(mine()) != 147 {
 		t.Fatalf("%d taken, %d there: %v", len(taken), len(mine()), err)
 	}
@@ -192,7 +193,7 @@ func TestPersistLive(t *testing.T) {
 		p.Glob = ""
 	}
 	var install *InstallError
-	if _, err := Persist(fs, probes, nil); !errors.As(err, &install) || install.Probe != probes[7] || len(mine()) != 0 {
+	if _, err := Install(fs, probes, nil); !errors.As(err, &install) || install.Probe != probes[7] || len(mine()) != 0 {
 		t.Errorf("%d left: %v", len(mine()), err)
 	}
 	if install != nil && install.Log != "" && (install.Column < 0 || !strings.HasPrefix(install.Line[install.Column:], "%nosuch")) {

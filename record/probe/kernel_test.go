@@ -2,9 +2,13 @@ package probe
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"gperf/record/probe/kernel"
 )
 
 const testKallsyms = `ffffffff81000000 T _text
@@ -33,17 +37,30 @@ ffffffffc0003000 t ip_tramp	[__builtin__ftrace]
 nonsense
 `
 
-// testFinder finds functions of testKallsyms; told receives its notices.
-func testFinder(t *testing.T, told *[]error) *Finder {
+// testResolver finds functions of testKallsyms; notices receives its warnings.
+func testResolver(t *testing.T, notices *[]error) *Resolver {
 	t.Helper()
 	fs := fakeTracefs(t, map[string]string{
 		kprobeEvents:                 "",
 		"available_filter_functions": "ip_rcv\nip_rcv_core.isra.0\ncleanup\nip_init\nnf_conntrack_in [nf_conntrack]\n",
 	})
-	return &Finder{Tracefs: fs, code: mustKernel(testKallsyms), Notice: func(err error) { *told = append(*told, err) }}
+	return &Resolver{Tracefs: fs, Root: rootWith(t, testKallsyms), Notice: func(err error) { *notices = append(*notices, err) }}
 }
 
-func TestKernelPlaces(t *testing.T) {
+// rootWith returns a directory with a file of kallsyms.
+func rootWith(t *testing.T, kallsyms string) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "proc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "proc/kallsyms"), []byte(kallsyms), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func TestKernelProbes(t *testing.T) {
 	for spec, want := range map[string][]string{
 		"kprobe:ip_rcv":                       {"p:g/ip_rcv _text+4096"},
 		"kretprobe:ip_rcv":                    {"r:g/ip_rcv__return _text+4096"},
@@ -61,8 +78,8 @@ func TestKernelPlaces(t *testing.T) {
 		"kprobe:ip_rc*":                       {"p:g/ip_rcv _text+4096", "p:g/ip_rcv_core _text+4352"},
 		"kprobe:vmlinux:ip_rcv":               {"p:g/ip_rcv _text+4096"},
 	} {
-		var told []error
-		l, err := testFinder(t, &told).Find(spec)
+		var notices []error
+		l, err := testResolver(t, &notices).Find(spec)
 		if err != nil {
 			t.Errorf("%s: %v", spec, err)
 			continue
@@ -74,16 +91,16 @@ func TestKernelPlaces(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", spec, got, want)
 		}
-		if len(told) > 0 {
-			t.Errorf("%s: told %v", spec, told)
+		if len(notices) > 0 {
+			t.Errorf("%s: warned: %v", spec, notices)
 		}
 	}
 }
 
 // TestKernelGlobSkips checks that functions that cannot be probed are counted, by reason.
 func TestKernelGlobSkips(t *testing.T) {
-	var told []error
-	l, err := testFinder(t, &told).Find("kprobe:ip_*")
+	var notices []error
+	l, err := testResolver(t, &notices).Find("kprobe:ip_*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +108,13 @@ func TestKernelGlobSkips(t *testing.T) {
 		t.Errorf("%d probes, of glob %q", len(l), l[0].Glob)
 	}
 	var skipped *SkippedError
-	if len(told) != 1 || !errors.As(told[0], &skipped) {
-		t.Fatalf("told %v", told)
+	if len(notices) != 1 || !errors.As(notices[0], &skipped) {
+		t.Fatalf("warned: %v", notices)
 	}
 	if skipped.Of != 5 || skipped.Skipped != 3 || len(skipped.Why) != 3 {
 		t.Errorf("%+v", skipped)
 	}
-	if _, err := testFinder(t, &told).Find("kprobe:ip_no*"); !errors.As(err, &skipped) {
+	if _, err := testResolver(t, &notices).Find("kprobe:ip_no*"); !errors.As(err, &skipped) {
 		t.Errorf("of a glob nothing of which can be probed: %v", err)
 	}
 }
@@ -115,8 +132,8 @@ func TestKernelUnknown(t *testing.T) {
 		"kprobe:ip_rcv+0x100":   "ip_rcv is only 256 bytes long",
 		"kretprobe:ip_rcv+0x1f": "it has no offset",
 	} {
-		var told []error
-		_, err := testFinder(t, &told).Find(spec)
+		var notices []error
+		_, err := testResolver(t, &notices).Find(spec)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", spec, err, want)
 		}
@@ -131,8 +148,8 @@ func TestHiddenAddresses(t *testing.T) {
 			text += "0000000000000000 " + rest
 		}
 	}
-	f := testFinder(t, new([]error))
-	f.code = mustKernel(text)
+	f := testResolver(t, new([]error))
+	f.Root = rootWith(t, text)
 	l, err := f.Find("kprobe:ip_rcv+4")
 	if err != nil {
 		t.Fatal(err)
@@ -146,18 +163,11 @@ func TestHiddenAddresses(t *testing.T) {
 }
 
 func TestNoKprobes(t *testing.T) {
-	f := testFinder(t, new([]error))
+	f := testResolver(t, new([]error))
 	f.Tracefs = fakeTracefs(t, map[string]string{uprobeEvents: ""})
 	_, err := f.Find("kprobe:ip_rcv")
 	if err == nil || err.Error() != "this kernel has no kprobes (tracefs has no kprobe_events)" {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestBlacklisted(t *testing.T) {
-	list := "0xffffffff81c00990-0xffffffff81c009b0\tasm_exc_divide_error\n0xffffffff81c009b0-0xffffffff81c009d0\tdo_int3\n"
-	if l := parseBlacklist(list); !l["do_int3"] || l["do_int"] {
-		t.Error("the blacklist is misread")
 	}
 }
 
@@ -187,7 +197,7 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
-func TestName(t *testing.T) {
+func TestAssignNames(t *testing.T) {
 	fs := fakeTracefs(t, map[string]string{"events/probe/ip_rcv/id": "1\n", "events/probe/cleanup/id": "2\n"})
 	probes := func(names ...string) (l []*Probe) {
 		for _, n := range names {
@@ -196,38 +206,38 @@ func TestName(t *testing.T) {
 		return l
 	}
 	var exists *ExistsError
-	if err := Name(fs, probes("ip_rcv"), false); !errors.As(err, &exists) || exists.Event != "probe:ip_rcv" {
+	if err := AssignNames(fs, probes("ip_rcv"), false); !errors.As(err, &exists) || exists.Event != "probe:ip_rcv" {
 		t.Errorf("%v", err)
 	}
 	l := probes("ip_rcv", "ip_rcv", strings.Repeat("x", 70))
-	if err := Name(fs, l, true); err != nil || l[0].Event != "ip_rcv_1" || l[1].Event != "ip_rcv_2" || len(l[2].Event) != 63 {
+	if err := AssignNames(fs, l, true); err != nil || l[0].Event != "ip_rcv_1" || l[1].Event != "ip_rcv_2" || len(l[2].Event) != 63 {
 		t.Errorf("%v %v %v: %v", l[0], l[1], l[2], err)
 	}
 }
 
-// TestLeaveOut checks that rejected probes of a glob are skipped, and that one of a name is
+// TestReportSkipped checks that rejected probes of a glob are skipped, and that one of a name is
 // an error.
-func TestLeaveOut(t *testing.T) {
+func TestReportSkipped(t *testing.T) {
 	one, some := &Probe{Group: "probe", Event: "one"}, &Probe{Glob: "kprobe:s*"}
 	refused := &InstallError{Probe: some, Why: "it is holy"}
-	var told []error
-	tell := func(err error) { told = append(told, err) }
-	if err := LeaveOut([]*Probe{one, some, some}, []error{nil, nil, refused}, tell); err != nil {
+	var notices []error
+	notice := func(err error) { notices = append(notices, err) }
+	if err := ReportSkipped([]*Probe{one, some, some}, []error{nil, nil, refused}, notice); err != nil {
 		t.Error(err)
 	}
-	if len(told) != 1 || told[0].Error() != `probe "kprobe:s*": 1 of 2 functions cannot be probed (1: it is holy)` {
-		t.Errorf("told %v", told)
+	if len(notices) != 1 || notices[0].Error() != `probe "kprobe:s*": 1 of 2 functions cannot be probed (1: it is holy)` {
+		t.Errorf("warned: %v", notices)
 	}
-	if err := LeaveOut([]*Probe{one, some}, []error{nil, refused}, tell); err == nil {
+	if err := ReportSkipped([]*Probe{one, some}, []error{nil, refused}, notice); err == nil {
 		t.Error("a glob of which nothing is left is none")
 	}
-	if err := LeaveOut([]*Probe{one}, []error{refused}, tell); !errors.Is(err, refused) {
+	if err := ReportSkipped([]*Probe{one}, []error{refused}, notice); !errors.Is(err, refused) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestNamer(t *testing.T) {
-	n := Namer{finder: *testFinder(t, new([]error))}
+	n := Namer{kernel: kernel.Symbols{Root: rootWith(t, testKallsyms)}}
 	for _, c := range []struct {
 		p    Installed
 		want string
@@ -245,19 +255,6 @@ func TestNamer(t *testing.T) {
 	}
 }
 
-func FuzzParseKernel(f *testing.F) {
-	f.Add(testKallsyms)
-	f.Add("ffffffff81000000 T \nz t x\nffffffff81000000 T")
-	f.Fuzz(func(t *testing.T, text string) {
-		k := mustKernel(text)
-		for _, fn := range k.functions {
-			if len(k.named(fn.module, fn.name)) == 0 && fn.module == "" {
-				t.Errorf("%q is not found by its name", fn.name)
-			}
-		}
-	})
-}
-
 func FuzzParseInstalled(f *testing.F) {
 	f.Add("p:probe/ip_rcv ip_rcv+4 dev=%si\nr3:a/b c:d\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -267,13 +264,4 @@ func FuzzParseInstalled(f *testing.F) {
 			}
 		}
 	})
-}
-
-// mustKernel returns the functions of a text of kallsyms.
-func mustKernel(text string) *kernelCode {
-	k, err := readKernel(strings.NewReader(text))
-	if err != nil {
-		panic(err)
-	}
-	return k
 }

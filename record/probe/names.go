@@ -1,6 +1,14 @@
 package probe
 
-import "strings"
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"gperf/record/probe/args"
+	"gperf/record/probe/program"
+)
 
 // maxEvent is the maximum length of generated names: the kernel's limit is 63
 // (MAX_EVENT_NAME_LEN), and equal names get numbers.
@@ -9,7 +17,7 @@ const maxEvent = 56
 const returnSuffix = "__return"
 
 // eventName returns perf's name for a probe of a function.
-func eventName(function string, k Kind) string { return withSuffix(word(function), k) }
+func eventName(function string, k Kind) string { return withSuffix(args.Word(function), k) }
 
 // withSuffix derives an event's name from a function's.
 func withSuffix(name string, k Kind) string {
@@ -27,7 +35,7 @@ func withSuffix(name string, k Kind) string {
 // "github.com/x/pkg.(*T).Method", "ns::Class::method(int)". As in perf 7, characters that
 // event names cannot contain become one "_"; the package's path is dropped.
 func sourceEventName(function string) string {
-	name := withoutParameters(function)
+	name := program.WithoutParameters(function)
 	path := name // types, in brackets, have their own paths
 	if i := strings.IndexAny(path, "[<("); i >= 0 {
 		path = path[:i]
@@ -35,56 +43,38 @@ func sourceEventName(function string) string {
 	return clean(name[strings.LastIndexByte(path, '/')+1:])
 }
 
-func isWord(c rune) bool {
-	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-// word returns the beginning of s, up to a character that event names cannot contain.
-func word(s string) string {
-	if end := strings.IndexFunc(s, func(c rune) bool { return !isWord(c) }); end >= 0 {
-		s = s[:end]
-	}
-	return s
-}
-
 // clean replaces characters that event names cannot contain by one _.
 func clean(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(c rune) bool { return !isWord(c) }), "_")
+	return strings.Join(strings.FieldsFunc(s, func(c rune) bool { return !args.IsWord(c) }), "_")
 }
 
-// withoutParameters removes everything except the function's name from a demangled C++ name:
-// its parameters, the text after them, and, in templates, the return type.
-func withoutParameters(s string) string {
-	for _, suffix := range [...]string{" const", " volatile", " &", " &&"} {
-		s = strings.TrimSuffix(s, suffix)
+// userEvent returns perf's name for an event at a place of a file.
+func (s *spec) userEvent(site *program.Site) string {
+	name := ""
+	switch fn := site.Function; {
+	case site.USDT != nil:
+		return withSuffix(clean(site.USDT.Name), Uprobe)
+	case fn != nil && (fn.Name() != fn.Symbol || site.Go):
+		name = sourceEventName(fn.Name())
+	case fn != nil:
+		name = args.Word(strings.TrimPrefix(fn.Symbol, "."))
+	case s.line > 0:
+		name = fmt.Sprintf("%s_L%d", args.Word(filepath.Base(s.name)), s.line)
+	default:
+		vaddr, _ := strconv.ParseUint(s.name, 0, 64)
+		name = fmt.Sprintf("abs_%x", vaddr)
 	}
-	open := opening(s)
-	if open <= 0 || s[open-1] == '.' || strings.HasSuffix(s[:open], "::") {
-		return s // pkg.(*T), ns::(anonymous namespace)
-	}
-	s = s[:open]
-	if i := cut(s, ' '); i >= 0 && !strings.Contains(s, "operator") {
-		s = s[i+1:]
-	}
-	return s
+	return withSuffix(name, s.kind)
 }
 
-// opening returns the position of the bracket that matches the closing one at the end of s,
-// -1 if there is none.
-func opening(s string) int {
-	if !strings.HasSuffix(s, ")") {
-		return -1
+// userGroup returns perf's name for the group of events at a place of a file.
+func userGroup(site *program.Site) string {
+	if site.USDT != nil {
+		return "sdt_" + clean(site.USDT.Provider)
 	}
-	depth := 0
-	for i := len(s) - 1; i >= 0; i-- {
-		switch s[i] {
-		case ')':
-			depth++
-		case '(':
-			if depth--; depth == 0 {
-				return i
-			}
-		}
+	path := site.Path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
 	}
-	return -1
+	return "probe_" + args.Word(filepath.Base(path))
 }

@@ -3,18 +3,21 @@
 // kernel, through tracefs' kprobe_events and uprobe_events. Each becomes a tracepoint;
 // package record records it.
 //
+// Package program finds places in files of code, package kernel in the kernel, and package args
+// what a probe reads there.
+//
 // Glossary: a probe is one place and the values to read there. A kprobe is in the kernel, a
 // uprobe in a file of code, for all processes that run it; kretprobes and uretprobes run when
 // the function returns. The definition of a probe is a line of those tracefs files
 // (Documentation/trace/kprobetrace.rst and uprobetracer.rst).
-//
-// Finder.Functions and Finder.Marks list the possible probes in a file of code: its
-// functions, and the USDT probes that its author put into it.
 package probe
 
 import (
 	"fmt"
 	"strings"
+
+	"gperf/record/probe/args"
+	"gperf/record/probe/kernel"
 )
 
 // Kind is the kind of a probe.
@@ -44,7 +47,8 @@ func (k Kind) define(group, event string) string {
 	return "p:" + group + "/" + event
 }
 
-// Probe is one probe.
+// Probe is one probe. Resolver.Find makes it; Set.Add defines it in the kernel until Set.Remove,
+// Install until Delete.
 type Probe struct {
 	Kind         Kind
 	Group, Event string // its name in files and in perf: "probe", "ip_rcv"
@@ -56,38 +60,20 @@ type Probe struct {
 	// FromText is the offset of the kernel function from _text: the kernel resolves it without
 	// a search, and names can be ambiguous. 0: unknown.
 	FromText uint64
-	Address  uint64 // of a module's function with an ambiguous name; else 0
-	Glob     string // the glob that matched this probe; "" for a probe by name
-	// Of kernel functions: its address, 0 if hidden; whether its name is ambiguous; whether
-	// ftrace is known to be able to trace it.
-	entry             uint64
-	ambiguous, traced bool
+	Address  uint64      // of a module's function with an ambiguous name; else 0
+	Glob     string      // the glob that matched this probe; "" for a probe by name
+	site     kernel.Site // of kernel functions
 	// Semaphore is the offset in the file of the counter by which a program knows that its
 	// USDT probe is in use; 0: none.
 	Semaphore uint64
-	markArgs  []markArg // of USDT
+	notes     []args.NoteArg // arguments of the USDT probe
 	// AtReturn marks a uprobe on an instruction that returns from the function: the return
 	// value is in the registers. Go programs, which move their stacks, are probed this way; a
 	// uretprobe, which puts its own address on the stack, would crash them.
 	AtReturn bool
 
-	Args []Arg
+	Args []args.Arg
 }
-
-// Arg is a probe argument.
-type Arg struct {
-	Name  string
-	Fetch string // the kernel's description of its location and type: "+112(%di):u32"
-	// Float marks a floating-point number, which the kernel treats as an integer.
-	Float bool
-	// Text marks an array of words that contains text.
-	Text bool
-}
-
-// LengthSuffix is the suffix of the argument with the length, in bytes, of another argument's
-// text: the kernel reads strings up to a NUL, which strings of Go and Rust do not have. The
-// text argument is an array of words.
-const LengthSuffix = "__len"
 
 // returns reports whether the return value is available.
 func (p *Probe) returns() bool { return p.Kind.Return() || p.AtReturn }

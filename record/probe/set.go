@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"gperf/record/probe/program"
 	"gperf/record/tracefs"
 )
 
@@ -71,7 +72,7 @@ func (s *Set) Add(probes []*Probe, progress func(n int) error) (l []Tracepoint, 
 		}
 		l[i].Dir = s.group + "/" + names[i]
 		if l[i].ID, err = s.tracefs.ID(s.group, names[i]); err != nil {
-			errs[i] = &InstallError{Probe: p, Line: lines[i], Err: errno(err)}
+			errs[i] = &InstallError{Probe: p, Line: lines[i], Err: program.Errno(err)}
 		}
 	}
 	return l, errs, nil
@@ -133,7 +134,7 @@ func (w *writer) write() error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return &AccessError{w.file, errno(err)}
+		return &AccessError{w.file, program.Errno(err)}
 	}
 	defer f.Close()
 	for i := 0; i < len(w.lines); {
@@ -146,7 +147,7 @@ func (w *writer) write() error {
 			w.done(i, nil)
 		}
 		if err != nil && i == start {
-			w.done(i, errno(err))
+			w.done(i, program.Errno(err))
 			i++
 		}
 		if w.progress == nil {

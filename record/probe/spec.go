@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"gperf/internal/suggest"
+	"gperf/record/probe/args"
 )
 
 // kinds are the prefixes of specs.
@@ -22,9 +22,9 @@ func IsSpec(s string) bool {
 	return ok && known
 }
 
-// Meant returns the spec that may have been meant by words of -e with an unknown prefix; ""
-// if none is similar, or if they name a persistent probe (perf's probe:EVENT).
-func Meant(s string) string {
+// Suggest returns a spec that is similar to words of -e with an unknown prefix; "" if there is
+// none, or if they name a persistent probe (perf's probe:EVENT).
+func Suggest(s string) string {
 	word, rest, ok := strings.Cut(s, ":")
 	if !ok || IsSpec(s) || word == "probe" {
 		return ""
@@ -61,13 +61,13 @@ type spec struct {
 func parse(text string) (*spec, error) {
 	word, rest, _ := strings.Cut(text, ":")
 	s := &spec{text: text, kind: kinds[word], usdt: word == "usdt"}
-	words := fields(rest)
+	words := args.Words(rest)
 	if len(words) == 0 {
 		return nil, s.bad("the function after the colon is missing")
 	}
 	place := words[0]
 	s.args = words[1:]
-	if i := cutFirst(place, ':'); i >= 0 {
+	if i := args.Index(place, ':'); i >= 0 {
 		s.file, place = unquote(place[:i]), place[i+1:]
 	}
 	if s.kind.User() && s.file == "" {
@@ -76,7 +76,7 @@ func parse(text string) (*spec, error) {
 	var err error
 	switch {
 	case s.usdt:
-		s.mark(place)
+		s.usdtPlace(place)
 	default:
 		err = s.function(place)
 	}
@@ -96,10 +96,10 @@ func userForm(usdt bool) string {
 	return "FILE:FUNCTION"
 }
 
-// mark parses the place of a USDT probe.
-func (s *spec) mark(place string) {
+// usdtPlace parses the place of a USDT probe.
+func (s *spec) usdtPlace(place string) {
 	s.name = unquote(place)
-	if i := cutFirst(place, ':'); i >= 0 {
+	if i := args.Index(place, ':'); i >= 0 {
 		s.provider, s.name = unquote(place[:i]), unquote(place[i+1:])
 	}
 }
@@ -114,7 +114,7 @@ func (s *spec) function(place string) error {
 		s.name, s.line = unquote(m[1]), line
 		return nil
 	}
-	if i := cut(place, '+'); i >= 0 && !strings.Contains(place[:i], "operator") {
+	if i := args.LastIndex(place, '+'); i >= 0 && !strings.Contains(place[:i], "operator") {
 		off, err := strconv.ParseUint(place[i+1:], 0, 64)
 		if err != nil {
 			return s.bad("+ must be followed by an offset in bytes, such as 0x1f")
@@ -136,66 +136,4 @@ func unquote(s string) string {
 	return s
 }
 
-func (s *spec) bad(msg string) error { return &SpecError{s.text, msg} }
-
-// walk calls f with each character of s that is neither quoted nor in brackets, until f
-// returns false.
-func walk(s string, f func(i int, c rune) bool) {
-	depth, quoted := 0, false
-	for i, c := range s {
-		switch {
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case strings.ContainsRune("(<[", c):
-			depth++
-		case strings.ContainsRune(")>]", c):
-			depth = max(0, depth-1)
-		case depth == 0 && !f(i, c):
-			return
-		}
-	}
-}
-
-// fields splits s at its spaces.
-func fields(s string) (l []string) {
-	start := 0
-	take := func(end int) {
-		if end > start {
-			l = append(l, s[start:end])
-		}
-	}
-	walk(s, func(i int, c rune) bool {
-		if unicode.IsSpace(c) {
-			take(i)
-			start = i + 1
-		}
-		return true
-	})
-	take(len(s))
-	return l
-}
-
-// cut returns the position of the last sep in s, -1 if there is none.
-func cut(s string, sep rune) int {
-	last := -1
-	walk(s, func(i int, c rune) bool {
-		if c == sep {
-			last = i
-		}
-		return true
-	})
-	return last
-}
-
-// cutFirst returns the position of the first sep in s, -1 if there is none.
-func cutFirst(s string, sep rune) int {
-	first := -1
-	walk(s, func(i int, c rune) bool {
-		if c == sep {
-			first = i
-		}
-		return first < 0
-	})
-	return first
-}
+func (s *spec) bad(msg string) error { return &SpecError{Spec: s.text, Msg: msg} }

@@ -1,0 +1,224 @@
+package kernel
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gperf/format/tracepoint"
+	"gperf/record/probe/args"
+	"gperf/record/tracefs"
+)
+
+// Layout describes the raw data of a raw tracepoint's samples.
+type Layout struct {
+	Size   int      // bytes before dynamic data
+	Values []Placed // values that a program reads
+	// Of the kernel's own tracepoint, if samples include its fields: its number, the size of
+	// its fixed fields in bytes, and the positions of its __data_loc fields.
+	OwnID   uint64
+	OwnSize int
+	Dynamic []int
+
+	raw         *Raw
+	fields      []tracefs.FormatField
+	text, exprs string // of the print format
+}
+
+// Placed is a fetcharg, and the position of its value.
+type Placed struct {
+	Fetch string
+	At    int
+}
+
+// maxFixedOwn limits the size of a tracepoint's fixed fields; the largest of Linux 6.18 has
+// 300 bytes.
+const maxFixedOwn = 1024
+
+// Layout lays out the fields of the samples.
+func (r *Raw) Layout() (*Layout, error) {
+	l := &Layout{Size: tracefs.CommonSize, raw: r}
+	if r.Own == nil {
+		for i := range r.Args {
+			l.argument(i, &r.Args[i])
+		}
+	} else if err := l.own(r.Own); err != nil {
+		return nil, fmt.Errorf("tracepoint %s:%s: %w", r.Own.System, r.Name, err)
+	}
+	for _, a := range r.Values {
+		if err := l.value(a); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// place assigns a position to a field: the next multiple of 8 bytes.
+func (l *Layout) place(f tracefs.FormatField, fetch string) {
+	const align = 8
+	f.Offset = (l.Size + align - 1) / align * align
+	l.Size = f.Offset + (f.Size+align-1)/align*align
+	l.fields = append(l.fields, f)
+	l.Values = append(l.Values, Placed{fetch, f.Offset})
+}
+
+// show adds a value to the print format.
+func (l *Layout) show(name, sign, verb, expr string) {
+	if l.text != "" {
+		l.text += " "
+	}
+	l.text += name + sign + verb
+	l.exprs += ", " + expr
+}
+
+// argument adds an argument of the tracepoint. A program receives it in 8 bytes.
+func (l *Layout) argument(i int, a *RawArg) {
+	l.place(tracefs.FormatField{Type: a.Type, Name: a.Name, Size: a.Size, Signed: a.Signed}, fmt.Sprintf("$arg%d", i+1))
+	rec := "REC->" + a.Name
+	switch {
+	case a.Shown == AsEnum && len(a.Values) > 0 && len(a.Values) <= maxShownValues:
+		l.show(a.Name, ": ", "%s", a.symbolic(rec)) // as in skb:kfree_skb
+	case a.Shown == AsFunction:
+		l.show(a.Name, "=", "%ps", rec)
+	case a.Shown == AsCode:
+		l.show(a.Name, "=", "%pS", rec)
+	case a.Shown == AsAddress:
+		l.show(a.Name, "=", "0x%lx", rec)
+	case a.Signed:
+		l.show(a.Name, "=", "%"+lengths[a.Size]+"d", rec)
+	default:
+		l.show(a.Name, "=", "%"+lengths[a.Size]+"u", rec)
+	}
+}
+
+// lengths are printf's modifiers for the sizes of numbers. Without the short ones, readers
+// print a negative number of one or two bytes as a positive one.
+var lengths = map[int]string{1: "hh", 2: "h", 4: "", 8: "l"}
+
+// maxShownValues limits the number of an enumeration's names in a format.
+const maxShownValues = 500
+
+// symbolic prints an enumeration by name. Print formats support unsigned numbers only.
+func (a *RawArg) symbolic(expr string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "__print_symbolic(%s", expr)
+	shift := 64 - 8*a.Size
+	for _, v := range a.Values {
+		fmt.Fprintf(&b, ", { %d, %q }", uint64(v.Number)<<shift>>shift, v.Name)
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+var fetchTypeWord = regexp.MustCompile(`^(?:([usx])(8|16|32|64)|(char)|(symbol)|(u?string)|b\d+@\d+/(8|16|32|64))(?:\[(\d+)\])?$`)
+
+// value adds a value, printed as the kernel prints probe arguments.
+func (l *Layout) value(a args.Arg) error {
+	typ := "x64"
+	if i := strings.LastIndexByte(a.Fetch, ':'); i >= 0 {
+		typ = a.Fetch[i+1:]
+	}
+	m := fetchTypeWord.FindStringSubmatch(typ)
+	if m == nil {
+		return fmt.Errorf("argument %s=%s: tracepoints do not support type %s", a.Name, a.Fetch, typ)
+	}
+	f := tracefs.FormatField{Name: a.Name}
+	var verb string
+	rec := "REC->" + a.Name
+	switch {
+	case m[5] != "":
+		f.Type, f.Size = "__data_loc char[]", 4
+		l.place(f, a.Fetch)
+		l.show(a.Name, "=", `\"%s\"`, "__get_str("+a.Name+")")
+		return nil
+	case m[3] != "":
+		f.Type, f.Size, verb = "u8", 1, "'%c'"
+	case m[4] != "":
+		f.Type, f.Size, verb = "u64", 8, "%pS"
+	case m[6] != "":
+		f.Type, verb = "u"+m[6], "%u"
+		f.Size, _ = strconv.Atoi(m[6])
+		f.Size /= 8
+	default:
+		f.Signed = m[1] == "s"
+		f.Type = map[bool]string{true: "s", false: "u"}[f.Signed] + m[2]
+		f.Size, _ = strconv.Atoi(m[2])
+		f.Size /= 8
+		verb = map[string]string{"u": "%", "s": "%", "x": "0x%"}[m[1]] + lengths[f.Size] + map[string]string{"u": "u", "s": "d", "x": "x"}[m[1]]
+	}
+	if a.Float {
+		f.Type = map[int]string{4: "float", 8: "double"}[f.Size]
+	}
+	if m[7] == "" {
+		l.place(f, a.Fetch)
+		l.show(a.Name, "=", verb, rec)
+		return nil
+	}
+	n, err := strconv.Atoi(m[7])
+	if err != nil || n < 1 || n > args.MaxArray {
+		return fmt.Errorf("argument %s=%s: an array has 1 to %d elements", a.Name, a.Fetch, args.MaxArray)
+	}
+	var exprs []string
+	for i := range n {
+		exprs = append(exprs, fmt.Sprintf("%s[%d]", rec, i))
+	}
+	f.Name, f.Size = fmt.Sprintf("%s[%d]", f.Name, n), n*f.Size
+	l.place(f, a.Fetch)
+	l.show(a.Name, "=", "{"+strings.TrimSuffix(strings.Repeat(verb+",", n), ",")+"}", strings.Join(exprs, ", "))
+	return nil
+}
+
+// own adds the fields of the kernel's own tracepoint.
+func (l *Layout) own(o *Own) error {
+	f, err := tracepoint.Parse(o.Format, o.System)
+	if err != nil {
+		return err
+	}
+	l.OwnID = uint64(f.ID)
+	for i := range f.Fields {
+		fd := &f.Fields[i]
+		switch {
+		case fd.Relative:
+			return fmt.Errorf("its field %s is relative to another, which arguments do not support", fd.Name)
+		case fd.Dynamic:
+			l.Dynamic = append(l.Dynamic, fd.Offset)
+		}
+		l.Size = max(l.Size, fd.Offset+fd.Size)
+	}
+	if l.OwnSize = l.Size; l.Size > maxFixedOwn {
+		return fmt.Errorf("its fields have %d bytes, more than %d", l.Size, maxFixedOwn)
+	}
+	return nil
+}
+
+// Format describes the raw data, as the event with number id.
+func (l *Layout) Format(id uint16) []byte {
+	if l.raw.Own == nil {
+		return tracefs.FormatText(l.raw.Name, id, l.fields, `"`+l.text+`"`+l.exprs)
+	}
+	head, print, _ := bytes.Cut(l.raw.Own.Format, []byte("\nprint fmt:"))
+	var b bytes.Buffer
+	for line := range bytes.Lines(head) {
+		if bytes.HasPrefix(line, []byte("ID:")) {
+			line = fmt.Appendf(nil, "ID: %d\n", id)
+		}
+		b.Write(line)
+	}
+	for _, f := range l.fields {
+		b.WriteString(f.String())
+	}
+	fmt.Fprintf(&b, "\nprint fmt:%s\n", appendPrint(strings.TrimRight(string(print), "\n"), l.text, l.exprs))
+	return b.Bytes()
+}
+
+// formatString matches the string literal at the start of a print format, up to its last
+// quote.
+var formatString = regexp.MustCompile(`^\s*(?:"(?:[^"\\]|\\.)*"\s*)*"(?:[^"\\]|\\.)*`)
+
+// appendPrint adds conversions and their expressions to a print format.
+func appendPrint(print, text, exprs string) string {
+	i := len(formatString.FindString(print))
+	return print[:i] + " " + text + print[i:] + exprs
+}

@@ -1,0 +1,332 @@
+package kernel
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"gperf/format/tracepoint"
+	"gperf/internal/procfs"
+	"gperf/record/probe/args"
+)
+
+// Raw is a raw tracepoint: the arguments that kernel code passes to a tracepoint, before the
+// tracepoint makes an event of them, if it has one.
+type Raw struct {
+	Name   string
+	Args   []RawArg
+	Values []args.Arg // additional values, read through the arguments
+	// Own, if not nil, is the kernel's tracepoint of this name: samples have its fields
+	// instead of Args.
+	Own *Own
+
+	scope *args.Scope // scope of the arguments
+}
+
+// Own is a tracepoint of the kernel.
+type Own struct {
+	System string
+	Format []byte // from tracefs
+}
+
+// RawArg is an argument of a raw tracepoint.
+type RawArg struct {
+	Name   string
+	Type   string // in C: "struct task_struct *"
+	Size   int    // bytes, at most 8
+	Signed bool
+	Shown  Shown
+	Values []EnumValue // values of an enumeration
+}
+
+// Shown is the format of an argument in a sample's text.
+type Shown uint8
+
+const (
+	AsNumber Shown = iota
+	AsAddress
+	AsFunction // the function at an address
+	AsCode     // the function containing an address, and the offset
+	AsEnum     // by name
+)
+
+// RawPrefix is the prefix of raw tracepoints in the words of -e, and in event names of files.
+const RawPrefix = "raw_tracepoint:"
+
+// rawTypedef is BTF's prefix for the types of raw tracepoints (DEFINE_EVENT of
+// include/trace/bpf_probe.h).
+const rawTypedef = "btf_trace_"
+
+// rawFunctions are prefixes of functions with a raw tracepoint's parameters: the tracepoint's
+// type has no parameter names.
+var rawFunctions = []string{"__probestub_", "__traceiter_", "__bpf_trace_"}
+
+// FindRaw describes raw tracepoints of the kernel and its modules, sorted by name; it omits
+// names that do not exist.
+func FindRaw(names ...string) (l []*Raw, err error) {
+	found := map[string]*Raw{}
+	for s, err := range kernelTypes() {
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			var def *btf.Typedef
+			if found[name] != nil || s.TypeByName(rawTypedef+name, &def) != nil {
+				continue
+			}
+			if found[name], err = describeRaw(s, name, def); err != nil {
+				return nil, err
+			}
+		}
+		if len(found) == len(names) {
+			break
+		}
+	}
+	for _, name := range names {
+		if raw := found[name]; raw != nil {
+			l = append(l, raw)
+		}
+	}
+	return l, nil
+}
+
+// Code is an address range of kernel code.
+type Code struct{ Start, End uint64 }
+
+// Has reports whether an address is in the range.
+func (c Code) Has(addr uint64) bool { return c.Start <= addr && addr < c.End }
+
+// Iterators returns, by name, the functions that call the programs of a tracepoint if there
+// are several. kallsyms reads /proc/kallsyms from its start, twice.
+func Iterators(kallsyms io.ReadSeeker, names map[string]bool) map[string]Code {
+	found := map[string]Code{}
+	for s := range procfs.Symbols(kallsyms) {
+		if name, ok := strings.CutPrefix(s.Name(), "__traceiter_"); ok && names[name] && s.Addr != 0 {
+			found[name] = Code{s.Addr, math.MaxUint64}
+		}
+	}
+	if _, err := kallsyms.Seek(0, io.SeekStart); len(found) == 0 || err != nil {
+		return nil
+	}
+	for s := range procfs.Symbols(kallsyms) { // a function ends at the next symbol
+		for name, c := range found {
+			if c.Start < s.Addr && s.Addr < c.End {
+				found[name] = Code{c.Start, s.Addr}
+			}
+		}
+	}
+	return found
+}
+
+// BTFDir is the directory of the BTF of the kernel and its modules.
+const BTFDir = "/sys/kernel/btf"
+
+// RawTracepoints returns the names of all raw tracepoints, sorted, from the names of types in
+// the files of dir, which is like BTFDir. Reading the types themselves would take ten times
+// as long.
+func RawTracepoints(dir string) ([]string, error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list raw tracepoints without the kernel's BTF: %w", err)
+	}
+	var l []string
+	for _, f := range files {
+		b, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		for found := err == nil; found; {
+			if _, b, found = bytes.Cut(b, []byte("\x00"+rawTypedef)); found {
+				name, _, _ := bytes.Cut(b, []byte{0})
+				l = append(l, string(name))
+			}
+		}
+	}
+	slices.Sort(l)
+	return slices.Compact(l), nil
+}
+
+// kernelTypes yields the types of the kernel, and then those of its modules. It skips modules
+// whose types cannot be read.
+func kernelTypes() iter.Seq2[*btf.Spec, error] {
+	return func(yield func(*btf.Spec, error) bool) {
+		kernel, err := btf.LoadKernelSpec()
+		if err != nil {
+			yield(nil, fmt.Errorf("the kernel's types (BTF): %w", err))
+			return
+		}
+		if !yield(kernel, nil) {
+			return
+		}
+		files, err := os.ReadDir(BTFDir)
+		if err != nil {
+			return
+		}
+		for _, m := range files {
+			if m.Name() == "vmlinux" {
+				continue
+			}
+			if s, err := btf.LoadKernelModuleSpec(m.Name()); err == nil && !yield(s, nil) {
+				return
+			}
+		}
+	}
+}
+
+func describeRaw(s *btf.Spec, name string, def *btf.Typedef) (*Raw, error) {
+	bad := fmt.Errorf("raw tracepoint %s: BTF does not describe its arguments", name)
+	pointer, ok := def.Type.(*btf.Pointer)
+	if !ok {
+		return nil, bad
+	}
+	proto, ok := pointer.Target.(*btf.FuncProto)
+	if !ok || len(proto.Params) == 0 {
+		return nil, bad
+	}
+	params := proto.Params[1:] // the first one is the callback's private data
+	names := rawNames(s, name)
+	if len(names) != len(params) {
+		names = make([]string, len(params))
+	}
+	r := &Raw{Name: name}
+	for i, p := range params {
+		size, err := btf.Sizeof(p.Type)
+		if err != nil || size > 8 {
+			return nil, errors.Join(bad, err)
+		}
+		names[i] = cmp.Or(names[i], fmt.Sprintf("arg%d", i+1))
+		a := RawArg{Name: names[i], Type: cType(p.Type), Size: size}
+		a.describe(p.Type)
+		r.Args = append(r.Args, a)
+	}
+	r.scope = args.NewKernel(s, nil).Prototype(name, params, names)
+	return r, nil
+}
+
+// codeNames are names of arguments that are addresses of code in the kernel's tracepoints.
+var codeNames = strings.Fields("location caller caller_ip call_site callsite ip parent_ip ret_ip")
+
+// describe selects the format of an argument.
+func (a *RawArg) describe(t btf.Type) {
+	isCode := slices.Contains(codeNames, a.Name)
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Pointer:
+		a.Shown = AsAddress
+		switch btf.UnderlyingType(t.Target).(type) {
+		case *btf.FuncProto:
+			a.Shown = AsFunction
+		case *btf.Void:
+			if isCode {
+				a.Shown = AsCode
+			}
+		}
+	case *btf.Int:
+		a.Signed = t.Encoding&btf.Signed != 0
+		if isCode && a.Size == 8 && !a.Signed {
+			a.Shown = AsCode
+		}
+	case *btf.Enum:
+		a.Signed = t.Signed
+		a.Shown, a.Values = AsEnum, enumValues(t)
+	}
+}
+
+func (r *Raw) argNames() (l []string) {
+	for _, a := range r.Args {
+		l = append(l, a.Name)
+	}
+	return l
+}
+
+// WithValues returns the tracepoint with the values of words, which has the syntax of probe
+// arguments: "skb->len dev=skb->dev->name:string". text is the complete event, for errors.
+func (r *Raw) WithValues(text, words string) (*Raw, error) {
+	own := r.ownFields()
+	site := args.Site{
+		Kind: args.AtRaw, Spec: text, Name: r.Name, Own: own, Count: len(r.Args),
+		Types: func() string { return "" },
+		Scope: func() (*args.Scope, error) { return r.scope, nil },
+		Help:  fmt.Sprintf("%s has %s", r.Name, strings.Join(r.argNames(), ", ")),
+	}
+	l, _, err := site.Resolve(args.Words(words))
+	if err != nil {
+		return nil, err
+	}
+	with := *r
+	with.Values = l[len(own):]
+	return &with, nil
+}
+
+// ownFields returns the fields that samples have without any values, as arguments.
+func (r *Raw) ownFields() (l []args.Arg) {
+	if r.Own == nil {
+		for _, name := range r.argNames() {
+			l = append(l, args.Arg{Name: name})
+		}
+		return l
+	}
+	f, err := tracepoint.Parse(r.Own.Format, r.Own.System)
+	if err != nil {
+		return nil // Layout reports the error
+	}
+	for _, fd := range f.Fields {
+		l = append(l, args.Arg{Name: fd.Name})
+	}
+	return l
+}
+
+// rawNames returns the names of a raw tracepoint's parameters, nil if no function has them.
+func rawNames(s *btf.Spec, name string) (l []string) {
+	for _, prefix := range rawFunctions {
+		var f *btf.Func
+		if s.TypeByName(prefix+name, &f) != nil {
+			continue
+		}
+		proto, ok := f.Type.(*btf.FuncProto)
+		if !ok || len(proto.Params) == 0 {
+			continue
+		}
+		for _, p := range proto.Params[1:] {
+			l = append(l, p.Name)
+		}
+		return l
+	}
+	return nil
+}
+
+// cType returns a type in C syntax.
+func cType(t btf.Type) string {
+	switch t := t.(type) {
+	case *btf.Pointer:
+		return strings.Replace(cType(t.Target)+" *", "* *", "**", 1)
+	case *btf.Const:
+		return "const " + cType(t.Type)
+	case *btf.Volatile:
+		return "volatile " + cType(t.Type)
+	case *btf.Restrict:
+		return cType(t.Type)
+	case *btf.Struct:
+		return "struct " + t.Name
+	case *btf.Union:
+		return "union " + t.Name
+	case *btf.Enum:
+		return "enum " + t.Name
+	case *btf.Fwd:
+		return t.Kind.String() + " " + t.Name
+	case *btf.Int:
+		if t.Name == "_Bool" {
+			return "bool"
+		}
+		return t.Name
+	case *btf.Typedef:
+		return t.Name
+	}
+	return "void" // also for functions as pointer targets
+}

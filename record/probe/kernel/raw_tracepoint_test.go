@@ -1,0 +1,39 @@
+package kernel
+
+import (
+	"maps"
+	"strings"
+	"testing"
+)
+
+// TestFindRaw describes raw tracepoints of the running kernel with its names.
+func TestFindRaw(t *testing.T) {
+	all, err := RawTracepoints(BTFDir)
+	if err != nil {
+		t.Skipf("the kernel's BTF is missing: %v", err)
+	}
+	if len(all) < 100 {
+		t.Errorf("only %d raw tracepoints: %v", len(all), all)
+	}
+	found, err := FindRaw("no_such_tracepoint", "sched_process_fork")
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d described, %v; one of the names is that of none", len(found), err)
+	}
+	raw := found[0]
+	if len(raw.Args) != 2 || raw.Args[0].Type != "struct task_struct *" || raw.Args[0].Shown != AsAddress || raw.Args[0].Name == raw.Args[1].Name {
+		t.Errorf("%+v", raw)
+	}
+}
+
+func TestIterators(t *testing.T) {
+	const text = "ffffffff81000000 T _text\nffffffff81000100 T __traceiter_a\nffffffff81000180 T __traceiter_b\nffffffff81000200 T c\n" +
+		"ffffffffc0000100 T __traceiter_m\t[m]\nffffffffc0000000 t f\t[m]\nffffffffc0000140 t g\t[m]\n"
+	got := Iterators(strings.NewReader(text), map[string]bool{"a": true, "m": true, "x": true})
+	want := map[string]Code{"a": {0xffffffff81000100, 0xffffffff81000180}, "m": {0xffffffffc0000100, 0xffffffffc0000140}}
+	if !maps.Equal(got, want) {
+		t.Errorf("%x, want %x", got, want)
+	}
+	if got := Iterators(strings.NewReader("0000000000000000 T __traceiter_a\n"), map[string]bool{"a": true}); len(got) != 0 {
+		t.Errorf("of hidden addresses: %x", got)
+	}
+}

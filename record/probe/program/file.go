@@ -1,0 +1,283 @@
+package program
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"gperf/internal/procfs"
+)
+
+// FileError means that a file of code does not exist or cannot be probed.
+type FileError struct {
+	File string
+	Err  error
+}
+
+func (e *FileError) Error() string { return fmt.Sprintf("probe in %s: %v", e.File, e.Err) }
+func (e *FileError) Unwrap() error { return e.Err }
+
+// Errno returns the cause of an error that includes a file name.
+func Errno(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// root is the root directory for looking up names: "" is gperf's own, "/proc/PID/root" that
+// of a process, which may be in a container.
+type root string
+
+// path returns the path of a file of the tree with symbolic links resolved, because absolute
+// links of another tree would lead into gperf's own.
+func (r root) path(name string) (string, error) {
+	if r == "" {
+		return filepath.Abs(name)
+	}
+	at, todo := "/", strings.Split(name, "/")
+	for links := 0; len(todo) > 0; {
+		next := filepath.Join(at, todo[0]) // for "..": the root is its own parent
+		todo = todo[1:]
+		target, err := os.Readlink(string(r) + next)
+		switch {
+		case errors.Is(err, syscall.EINVAL): // not a link
+			at = next
+		case err != nil:
+			return "", err
+		case links >= maxLinks:
+			return "", &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
+		default:
+			links++
+			if filepath.IsAbs(target) {
+				at = "/"
+			}
+			todo = append(strings.Split(target, "/"), todo...)
+		}
+	}
+	return string(r) + at, nil
+}
+
+const maxLinks = 40 // the kernel's MAXSYMLINKS
+
+// rootOf returns the root of a process: "" if it is gperf's.
+func rootOf(pid int) root {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	theirs, err1 := os.Stat(dir + "root/.")
+	ours, err2 := os.Stat("/")
+	if err1 != nil || err2 != nil {
+		return ""
+	}
+	theirNS, err1 := os.Readlink(dir + "ns/mnt")
+	ourNS, err2 := os.Readlink("/proc/self/ns/mnt")
+	if os.SameFile(theirs, ours) && err1 == nil && err2 == nil && theirNS == ourNS {
+		return ""
+	}
+	return root(dir + "root")
+}
+
+var procRoot = regexp.MustCompile(`^(/proc/[0-9]+/root)(/.*)$`)
+
+// files returns the paths, for the kernel, of the file of code that a spec names; several if
+// the processes to be recorded have different ones.
+func (l *Locator) files(name string) ([]string, error) {
+	if m := procRoot.FindStringSubmatch(name); m != nil {
+		path, err := root(m[1]).path(m[2])
+		return existing(name, path, err)
+	}
+	var paths []string
+	var first error
+	for _, pid := range l.PIDs {
+		path, err := fileOf(pid, name)
+		if err != nil {
+			first = cmp.Or(first, err)
+		} else if !slices.ContainsFunc(paths, func(p string) bool { return same(p, path) }) {
+			paths = append(paths, path)
+		}
+	}
+	if len(paths) > 0 {
+		return paths, nil
+	}
+	if len(l.PIDs) > 0 && rootOf(l.PIDs[0]) != "" {
+		return nil, &FileError{name, fmt.Errorf("for process %d: %w", l.PIDs[0], Errno(first))}
+	}
+	path, err := root("").lookUp(name)
+	return existing(name, path, err)
+}
+
+func existing(name, path string, err error) ([]string, error) {
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return nil, &FileError{name, Errno(err)}
+	}
+	return []string{path}, nil
+}
+
+func same(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// fileOf looks up a file for a process: first among its mapped files, then below its root.
+func fileOf(pid int, name string) (string, error) {
+	r := rootOf(pid)
+	if !strings.Contains(name, "/") {
+		for _, path := range mapped(pid) {
+			if base := filepath.Base(path); base == name || isLibrary(base, name) {
+				return r.path(path)
+			}
+		}
+	}
+	if r != "" && strings.Contains(name, "/") && !filepath.IsAbs(name) {
+		cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+		if err != nil {
+			return "", err
+		}
+		name = filepath.Join(cwd, name)
+	}
+	path, err := r.lookUp(name)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	return path, err
+}
+
+// mapped returns the paths of a process's mapped files of code, in the process's view.
+func mapped(pid int) (l []string) {
+	maps, err := procfs.Maps(pid)
+	if err != nil {
+		return nil
+	}
+	for m := range maps {
+		if m.Executable() && strings.HasPrefix(m.Path, "/") {
+			l = append(l, m.Path)
+		}
+	}
+	return slices.Compact(l)
+}
+
+// lookUp returns the path of the file that a spec names: by its path, or by its name alone,
+// for a program in $PATH, a library, or a file in the current directory.
+func (r root) lookUp(name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return r.path(name)
+	}
+	looks := []func(string) (string, bool){r.program, r.library}
+	if strings.HasPrefix(name, "lib") || strings.Contains(name, ".so") {
+		slices.Reverse(looks)
+	}
+	for _, look := range looks {
+		if path, ok := look(name); ok {
+			return path, nil
+		}
+	}
+	if r == "" {
+		if path, err := r.path(name); err == nil && isFile(path) {
+			return path, nil
+		}
+	}
+	return "", errNoName
+}
+
+var errNoName = errors.New("no program of that name in $PATH, and no library in ld.so.cache; a path needs a slash (./NAME)")
+
+// find returns the first path with a file of code that this machine can run.
+func (r root) find(paths []string) (string, bool) {
+	for _, p := range paths {
+		path, err := r.path(p)
+		if err != nil || !isFile(path) {
+			continue
+		}
+		if file, err := Open(path); err == nil {
+			file.Close()
+			return path, true
+		}
+	}
+	return "", false
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+func (r root) program(name string) (string, bool) {
+	var paths []string
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if filepath.IsAbs(dir) {
+			paths = append(paths, filepath.Join(dir, name))
+		}
+	}
+	return r.find(paths)
+}
+
+// library looks up a library as the dynamic linker does: in its cache, or else in ldconfig's
+// default directories.
+func (r root) library(name string) (string, bool) {
+	var l []library
+	if cache, err := r.path("/etc/ld.so.cache"); err == nil {
+		if b, err := os.ReadFile(cache); err == nil {
+			l = ldCache(b)
+		}
+	}
+	for _, pattern := range [...]string{"/lib/*-linux-*", "/usr/lib/*-linux-*", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"} {
+		dirs, _ := filepath.Glob(string(r) + pattern)
+		for _, dir := range dirs {
+			entries, _ := os.ReadDir(dir)
+			for _, e := range entries {
+				l = append(l, library{e.Name(), filepath.Join(strings.TrimPrefix(dir, string(r)), e.Name())})
+			}
+		}
+	}
+	l = slices.DeleteFunc(l, func(l library) bool { return l.name != name && !isLibrary(l.name, name) })
+	slices.SortStableFunc(l, func(a, b library) int {
+		return cmp.Or(-cmp.Compare(b2i(a.name == name), b2i(b.name == name)), -compareVersions(a.name, b.name))
+	})
+	var paths []string
+	for _, l := range l {
+		paths = append(paths, l.path)
+	}
+	return r.find(paths)
+}
+
+// isLibrary reports whether a file name is one of a library: "libssl.so.3" for ssl, libssl
+// and libssl.so.
+func isLibrary(file, name string) bool {
+	rest, ok := strings.CutPrefix(file, strings.TrimSuffix(name, ".so"))
+	if !ok {
+		rest, ok = strings.CutPrefix(file, "lib"+strings.TrimSuffix(name, ".so"))
+	}
+	return ok && (rest == ".so" || strings.HasPrefix(rest, ".so."))
+}
+
+// compareVersions compares libx.so.9 and libx.so.10 by their numbers.
+func compareVersions(a, b string) int {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(as), len(bs)) {
+		x, err1 := strconv.Atoi(as[i])
+		y, err2 := strconv.Atoi(bs[i])
+		if err1 == nil && err2 == nil && x != y {
+			return cmp.Compare(x, y)
+		}
+	}
+	return cmp.Compare(len(as), len(bs))
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,277 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/internal/suggest"
+	"gperf/record/probe/args"
+)
+
+// FunctionError means that a file of code has no such function or USDT probe.
+type FunctionError struct {
+	File, Name string
+	Why        string   // the reason; may be ""
+	Near       []string // existing similar names, best first
+	Stripped   bool     // the file has dynamic symbols only
+	USDT       bool     // Name is a USDT probe
+}
+
+func (e *FunctionError) Error() string {
+	s := fmt.Sprintf("no function %q can be probed in %s", e.Name, e.File)
+	if e.USDT {
+		s = fmt.Sprintf("no USDT probe %q in %s", e.Name, e.File)
+	}
+	if e.Why != "" {
+		s += ": " + e.Why
+	}
+	if len(e.Near) > 0 {
+		s += ": did you mean " + strings.Join(e.Near, ", ") + "?"
+	}
+	return s
+}
+
+// Locator finds files of code, and places in them.
+type Locator struct {
+	PIDs []int // processes whose files are meant
+	// Notice, if set, receives warnings as they occur.
+	Notice func(what error)
+}
+
+// Query names places in a file of code: a function, an address, a source line, or a USDT probe.
+type Query struct {
+	Spec string // the probe as requested, for errors
+	File string // its path, or a program's or library's name alone
+	// Name is the function's, or a glob; for a source line the name of the source file, for an
+	// address the vaddr in hexadecimal, for USDT the probe's name, or a glob.
+	Name     string
+	Literal  bool   // Name is not a glob
+	Off      uint64 // offset from Name, in bytes
+	Line     int    // of the source file; 0: not a line
+	USDT     bool
+	Provider string // of USDT; "" if unspecified
+	Return   bool   // the places where the function returns
+}
+
+func (q *Query) bad(msg string) error { return &args.SpecError{Spec: q.Spec, Msg: msg} }
+
+// Site is a place in a file of code.
+type Site struct {
+	Path     string    // for the kernel to open
+	Off      uint64    // in the file
+	Function *Function // nil: unknown
+	Go       bool      // the file is a Go program
+	// AtReturn marks an instruction that returns from the function. Go programs, which move
+	// their stacks, are probed this way: a uretprobe, which puts its own address on the stack,
+	// would crash them.
+	AtReturn bool
+	USDT     *USDT // nil for other places
+	// Semaphore is the offset in the file of the counter by which a program knows that its
+	// USDT probe is in use; 0: none.
+	Semaphore uint64
+	Args      []args.NoteArg // of the USDT probe
+}
+
+// Find returns the places of a query, at least one.
+func (l *Locator) Find(q Query) ([]Site, error) {
+	paths, err := l.files(q.File)
+	if err != nil {
+		return nil, err
+	}
+	var all []Site
+	for _, path := range paths {
+		sites, err := l.findIn(q, path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, sites...)
+	}
+	return all, nil
+}
+
+func (l *Locator) findIn(q Query, path string) ([]Site, error) {
+	if strings.ContainsAny(path, " \t\n()") {
+		return nil, &FileError{path, errors.New("the kernel does not accept a path with a space or bracket: use a symbolic link")}
+	}
+	file, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	find := l.sites
+	if q.USDT {
+		find = func(q Query, file *File) ([]Site, error) { return file.findUSDT(q) }
+	}
+	sites, err := find(q, file)
+	for i := range sites {
+		sites[i].Path, sites[i].Go = path, file.isGo()
+	}
+	return sites, err
+}
+
+// open opens the file of code with this name: of several, the first.
+func (l *Locator) open(name string) (*File, error) {
+	paths, err := l.files(name)
+	if err != nil {
+		return nil, err
+	}
+	return Open(paths[0])
+}
+
+// Functions returns the functions that can be probed in a file of code, given by its path, or
+// by a program's or library's name alone, sorted by their offset in the file. Several may
+// have the same offset.
+func (l *Locator) Functions(name string) ([]Function, error) {
+	file, err := l.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if err := file.ReadFunctions(); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(file.functions, func(fn Function) bool { return fn.imported }), nil
+}
+
+// sites returns the places of a query that is not for USDT.
+func (l *Locator) sites(q Query, file *File) ([]Site, error) {
+	if err := file.ReadFunctions(); err != nil {
+		return nil, err
+	}
+	if q.Line > 0 {
+		return file.lineSites(q)
+	}
+	if vaddr, err := strconv.ParseUint(q.Name, 0, 64); err == nil {
+		return file.address(q, vaddr)
+	}
+	found, imported, err := file.match(q)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, file.missing(q, imported)
+	}
+	found, unresolved := l.resolve(file, found)
+	if len(found) == 0 {
+		return nil, &FunctionError{File: file.path, Name: q.Name, Why: unresolved.Error()}
+	}
+	if unresolved != nil {
+		l.notice(fmt.Errorf("%s: %w", q.Spec, unresolved))
+	}
+	return l.inFunctions(q, file, found)
+}
+
+// inFunctions returns the places of a query in functions: if it has none in some of them, it
+// passes the first reason to Notice.
+func (l *Locator) inFunctions(q Query, file *File, functions []*Function) (sites []Site, err error) {
+	var refused []error
+	for _, fn := range functions {
+		in, err := file.inFunction(q, fn)
+		if err != nil {
+			refused = append(refused, err)
+		}
+		sites = append(sites, in...)
+	}
+	switch {
+	case len(refused) > 0 && len(sites) == 0:
+		return nil, refused[0]
+	case len(refused) > 0:
+		l.notice(fmt.Errorf("%s: %d of %d functions cannot be probed, the first: %w", q.Spec, len(refused), len(functions), refused[0]))
+	}
+	return sites, nil
+}
+
+func (l *Locator) notice(what error) {
+	if l.Notice != nil {
+		l.Notice(what)
+	}
+}
+
+// address returns the site at a vaddr, as in perf probe.
+func (f *File) address(q Query, vaddr uint64) ([]Site, error) {
+	off, ok := f.code(vaddr)
+	if !ok {
+		return nil, q.bad(fmt.Sprintf("there is no code at %#x of %s; use addresses of `nm` and `objdump -d`", vaddr, f.path))
+	}
+	if i := slices.IndexFunc(f.functions, func(fn Function) bool { return !fn.imported && off-fn.Off < fn.Size }); i >= 0 && !q.Return {
+		if err := f.boundary(q, &f.functions[i], off); err != nil {
+			return nil, err
+		}
+	}
+	return []Site{{Off: off + q.Off}}, nil
+}
+
+// inFunction returns the sites of a query in a function.
+func (f *File) inFunction(q Query, fn *Function) ([]Site, error) {
+	site := Site{Off: fn.Off + q.Off, Function: fn}
+	switch {
+	case q.Return && q.Off != 0:
+		return nil, q.bad("a return probe needs a function without an offset, not +" + strconv.FormatUint(q.Off, 10))
+	case q.Return && f.isGo():
+		return f.goReturns(fn)
+	case q.Off != 0:
+		if fn.Size > 0 && q.Off >= fn.Size {
+			return nil, q.bad(fmt.Sprintf("%s is %#x bytes long", fn.Name(), fn.Size))
+		}
+		if err := f.boundary(q, fn, site.Off); err != nil {
+			return nil, err
+		}
+	}
+	return []Site{site}, nil
+}
+
+// boundary checks that an instruction of a function begins at off: a probe inside an
+// instruction would corrupt it.
+func (f *File) boundary(q Query, fn *Function, off uint64) error {
+	for at, insn := range f.instructions(fn) {
+		switch end := at + uint64(len(insn)); {
+		case at == off:
+			return nil
+		case end > off:
+			return q.bad(fmt.Sprintf("+%#[4]x is inside the instruction from %[1]s+%#[2]x to +%#[3]x", fn.Name(), at-fn.Off, end-fn.Off, off-fn.Off))
+		}
+	}
+	return nil // the kernel checks code that gperf cannot decode
+}
+
+// missing returns the error for an unknown function, with the reason and an alternative.
+func (f *File) missing(q Query, imported []*Function) error {
+	e := &FunctionError{File: f.path, Name: q.Name}
+	if len(imported) > 0 || strings.HasSuffix(q.Name, "@plt") {
+		library := "LIBRARY"
+		for _, fn := range imported {
+			if fn.library != "" {
+				library = fn.library
+			}
+		}
+		e.Why = fmt.Sprintf("it is imported from another file: probe %s:%s", library, strings.TrimSuffix(q.Name, "@plt"))
+		if library == "LIBRARY" {
+			e.Why = "it is imported from another file (`ldd` lists them)"
+		}
+		return e
+	}
+	if info := f.debugInfo(); info != nil {
+		if e.Why = info.inlined(q.Name); e.Why != "" {
+			return e
+		}
+	}
+	var names []string
+	for i := range f.functions {
+		if fn := &f.functions[i]; !fn.imported {
+			names = append(names, WithoutParameters(fn.Name()))
+		}
+	}
+	slices.Sort(names)
+	e.Near = suggest.Names(q.Name, slices.Compact(names))
+	e.Stripped = !f.HasSymtab() && !f.goPCs
+	if e.Stripped {
+		e.Why = fmt.Sprintf("it is stripped: only its %d exported functions have names", len(slices.Compact(names)))
+		if len(names) == 0 {
+			e.Why = "it is stripped: none of its functions has a name"
+		}
+	}
+	return e
+}
