@@ -18,18 +18,18 @@ func doctorCommand() *cobra.Command {
 	addFlags(c, generalFlags, func(s *pflag.FlagSet) { s.BoolVarP(&asJSON, "json", "j", false, "print JSON") })
 	c.Args = noOperands
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		found := doctor.This().All()
+		checks := doctor.This().All()
 		err := buffered(c.OutOrStdout(), func(w io.Writer) error {
 			if !asJSON {
-				tellFindings(w, found)
+				printChecks(w, checks)
 				return nil
 			}
 			enc := json.NewEncoder(w)
 			enc.SetEscapeHTML(false)
 			enc.SetIndent("", "  ")
-			return enc.Encode(found)
+			return enc.Encode(checks)
 		})
-		if err == nil && !doctor.Anything(found) {
+		if err == nil && !doctor.CanRecord(checks) {
 			return errReported
 		}
 		return err
@@ -37,12 +37,12 @@ func doctorCommand() *cobra.Command {
 	return c
 }
 
-// tellFindings writes one line for each finding.
-func tellFindings(w io.Writer, found []doctor.Finding) {
-	for _, f := range found {
-		line := fmt.Sprintf("%-4s  %-16s  %s", f.Verdict, f.Thing, f.Fact)
-		if f.Way != "" {
-			line += "; " + clause(f.Way)
+// printChecks writes one line for each check.
+func printChecks(w io.Writer, checks []doctor.Check) {
+	for _, f := range checks {
+		line := fmt.Sprintf("%-4s  %-16s  %s", f.Verdict, f.Name, f.Detail)
+		if f.Remedy != "" {
+			line += "; " + clause(f.Remedy)
 		}
 		fmt.Fprintln(w, line)
 	}

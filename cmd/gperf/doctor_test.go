@@ -27,15 +27,15 @@ func TestDoctor(t *testing.T) {
 		verdict := strings.TrimRight(line[:min(6, len(line))], " ")
 		if verdict != "ok" && verdict != "part" && verdict != "no" || len(line) < 25 || line[22:24] != "  " ||
 			line[24] == ' ' {
-			t.Errorf("not verdict, thing and fact: %q", line)
+			t.Errorf("not verdict, check and detail: %q", line)
 		}
 	}
 	var js strings.Builder
 	run([]string{"doctor", "--json"}, &js, &errs)
-	var found []struct{ Verdict, Thing, Fact, Way string }
-	if err := json.Unmarshal([]byte(js.String()), &found); err != nil ||
-		len(found) != strings.Count(out.String(), "\n") {
-		t.Errorf("%d findings in JSON, %d lines: %v", len(found), strings.Count(out.String(), "\n"), err)
+	var checks []struct{ Verdict, Check, Detail, Remedy string }
+	if err := json.Unmarshal([]byte(js.String()), &checks); err != nil ||
+		len(checks) != strings.Count(out.String(), "\n") {
+		t.Errorf("%d checks in JSON, %d lines: %v", len(checks), strings.Count(out.String(), "\n"), err)
 	}
 	if code := run([]string{"doctor", "everything"}, &out, &errs); code != exitUsage {
 		t.Errorf("exit code %d for an argument", code)

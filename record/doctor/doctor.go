@@ -1,7 +1,6 @@
 // Package doctor reports what this machine, kernel and user may record, and how to fix the
 // rest. It tries each operation if possible (opens the counter, reads the file, loads the
-// program) instead of reading the kernel's configuration. One failed check is one finding,
-// and the others go on.
+// program) instead of reading the kernel's configuration. A failed check does not affect the others.
 //
 // The same knowledge explains why an operation was refused (why.go).
 package doctor
@@ -10,6 +9,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gperf/bpf"
@@ -33,12 +33,12 @@ func (v Verdict) String() string { return [...]string{"ok", "part", "no"}[v] }
 // MarshalJSON writes the verdict's word.
 func (v Verdict) MarshalJSON() ([]byte, error) { return json.Marshal(v.String()) }
 
-// Finding is the outcome of a check.
-type Finding struct {
+// Check is the result of one check.
+type Check struct {
 	Verdict Verdict `json:"verdict"`
-	Thing   string  `json:"thing"`
-	Fact    string  `json:"fact"`
-	Way     string  `json:"way,omitempty"` // remedy; "" if none is needed
+	Name    string  `json:"check"`
+	Detail  string  `json:"detail"`
+	Remedy  string  `json:"remedy,omitempty"` // "" if none is needed or known
 }
 
 // Machine is the examined machine.
@@ -57,75 +57,89 @@ type Machine struct {
 // This returns the machine that the program runs on.
 func This() *Machine {
 	return &Machine{
-		Tracefs: new(tracefs.FS), open: perfevent.Try, openCgroup: perfevent.TryCgroup,
-		loadBPF: bpf.Try, loadWalker: loadWalker, manyProbes: bpf.TryKprobeMulti,
+		Tracefs:    new(tracefs.FS),
+		open:       perfevent.Try,
+		openCgroup: perfevent.TryCgroup,
+		loadBPF:    bpf.Try,
+		loadWalker: loadWalker,
+		manyProbes: bpf.TryKprobeMulti,
 	}
 }
 
 // loadWalker loads the program that walks stacks of cpu-clock, with minimal maps.
 func loadWalker() error {
-	u, err := bpf.Load(bpf.Options{Programs: []bpf.Program{bpf.OnEvent}, Rows: 1 << 12, Tables: 1, Mappings: 1 << 10, Processes: 1, CPUs: 1})
+	u, err := bpf.Load(bpf.Options{
+		Programs:  []bpf.Program{bpf.OnEvent},
+		Rows:      1 << 12,
+		Tables:    1,
+		Mappings:  1 << 10,
+		Processes: 1,
+		CPUs:      1,
+	})
 	if err == nil {
 		u.Close()
 	}
 	return err
 }
 
-// All runs all checks. It prints a remedy for several findings once.
-func (m *Machine) All() (l []Finding) {
-	said := map[string]string{} // the first thing with each remedy
-	for _, check := range []struct {
-		thing string
-		of    func(*Machine) Finding
-	}{
-		{"kernel", (*Machine).kernel},
-		{"user", (*Machine).user},
-		{"container", (*Machine).container},
-		{"lockdown", (*Machine).lockdown},
-		{"paranoid", (*Machine).paranoid},
-		{"cpu-clock", (*Machine).cpuClock},
-		{"all processes", (*Machine).everywhere},
-		{"PMU", (*Machine).pmu},
-		{"breakpoints", (*Machine).breakpoints},
-		{"sample rate", (*Machine).sampleRate},
-		{"ring buffers", (*Machine).rings},
-		{"open files", (*Machine).files},
-		{"tracefs", (*Machine).tracefs},
-		{"tracepoints", (*Machine).tracepoints},
-		{"kprobes", (*Machine).kprobes},
-		{"kretprobes", (*Machine).kretprobes},
-		{"kprobe-multi", (*Machine).kprobeMulti},
-		{"uprobes", (*Machine).uprobes},
-		{"uretprobes", (*Machine).uretprobes},
-		{"USDT", (*Machine).usdt},
-		{"leftovers", (*Machine).leftovers},
-		{"BPF", (*Machine).bpf},
-		{"BTF", (*Machine).btf},
-		{"whole stacks", (*Machine).wholeStacks},
-		{"kernel symbols", (*Machine).kernelSymbols},
-		{"build IDs", (*Machine).buildIDs},
-		{"lost samples", (*Machine).lostSamples},
-		{"cgroups", (*Machine).cgroups},
-		{"kernel debuginfo", (*Machine).kernelDebuginfo},
-		{"libc debuginfo", (*Machine).libcDebuginfo},
-		{"debuginfod", (*Machine).debuginfod},
-		{"perf", (*Machine).perf},
-	} {
-		f := check.of(m)
-		f.Thing = check.thing
-		if thing, told := said[f.Way]; told {
-			f.Way = "see " + thing
-		} else if f.Way != "" {
-			said[f.Way] = f.Thing
+// checks are all checks by name, in the order of the output.
+var checks = []struct {
+	name string
+	run  func(*Machine) Check
+}{
+	{"kernel", checkKernel},
+	{"user", checkUser},
+	{"container", checkContainer},
+	{"lockdown", checkLockdown},
+	{"paranoid", checkParanoid},
+	{"cpu-clock", checkCPUClock},
+	{"all processes", checkAllProcesses},
+	{"PMU", checkPMU},
+	{"breakpoints", checkBreakpoints},
+	{"sample rate", checkSampleRate},
+	{"ring buffers", checkRings},
+	{"open files", checkOpenFiles},
+	{"tracefs", checkTracefs},
+	{"tracepoints", checkTracepoints},
+	{"kprobes", checkKprobes},
+	{"kretprobes", checkKretprobes},
+	{"kprobe-multi", checkKprobeMulti},
+	{"uprobes", checkUprobes},
+	{"uretprobes", checkUretprobes},
+	{"USDT", checkUSDT},
+	{"leftovers", checkLeftovers},
+	{"BPF", checkBPF},
+	{"BTF", checkBTF},
+	{"whole stacks", checkWholeStacks},
+	{"kernel symbols", checkKernelSymbols},
+	{"build IDs", checkBuildIDs},
+	{"lost samples", checkLostSamples},
+	{"cgroups", checkCgroups},
+	{"kernel debuginfo", checkKernelDebuginfo},
+	{"libc debuginfo", checkLibcDebuginfo},
+	{"debuginfod", checkDebuginfod},
+	{"perf", checkPerf},
+}
+
+// All runs all checks. If several have the same remedy, the later ones refer to the first.
+func (m *Machine) All() (l []Check) {
+	firstWith := map[string]string{} // names of checks by remedy
+	for _, check := range checks {
+		c := check.run(m)
+		c.Name = check.name
+		if name, ok := firstWith[c.Remedy]; ok {
+			c.Remedy = "see " + name
+		} else if c.Remedy != "" {
+			firstWith[c.Remedy] = c.Name
 		}
-		l = append(l, f)
+		l = append(l, c)
 	}
 	return l
 }
 
-func ok(fact string) Finding        { return Finding{Verdict: OK, Fact: fact} }
-func part(fact, way string) Finding { return Finding{Verdict: Part, Fact: fact, Way: way} }
-func no(fact, way string) Finding   { return Finding{Verdict: No, Fact: fact, Way: way} }
+func ok(detail string) Check           { return Check{Verdict: OK, Detail: detail} }
+func part(detail, remedy string) Check { return Check{Verdict: Part, Detail: detail, Remedy: remedy} }
+func no(detail, remedy string) Check   { return Check{Verdict: No, Detail: detail, Remedy: remedy} }
 
 func (m *Machine) path(name string) string { return filepath.Join("/", m.Root, name) }
 
@@ -140,14 +154,9 @@ func (m *Machine) exists(name string) bool {
 	return err == nil
 }
 
-// Anything reports whether anything can be recorded, according to the findings of All.
-func Anything(l []Finding) bool {
-	for _, f := range l {
-		if f.Thing == "cpu-clock" || f.Thing == "PMU" || f.Thing == "tracepoints" {
-			if f.Verdict != No {
-				return true
-			}
-		}
-	}
-	return false
+// CanRecord reports whether any event can be recorded, by the results of All.
+func CanRecord(l []Check) bool {
+	return slices.ContainsFunc(l, func(c Check) bool {
+		return c.Verdict != No && (c.Name == "cpu-clock" || c.Name == "PMU" || c.Name == "tracepoints")
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,16 @@ func refusing(errno error) func(format.Attr, bool) error {
 	return func(format.Attr, bool) error { return errno }
 }
 
+// refusingIf fails to open the events that match, with this errno.
+func refusingIf(errno error, match func(format.Attr) bool) func(format.Attr, bool) error {
+	return func(a format.Attr, _ bool) error {
+		if match(a) {
+			return errno
+		}
+		return nil
+	}
+}
+
 // TestWhyNotOpened checks that each refusal is explained by its cause.
 func TestWhyNotOpened(t *testing.T) {
 	for _, c := range []struct {
@@ -70,25 +81,25 @@ func TestWhyNotOpened(t *testing.T) {
 		paranoid string
 		lockdown string
 		userNS   bool
-		least    error // what the event that needs least gets
+		least    error // of opening leastPrivileged
 		need     Need
 		errno    error
 		want     string
 	}{
-		{"a user", status(1000, 0), "2", "", false, nil, OfKernel, unix.EACCES, "sysctl kernel.perf_event_paranoid=1, or run gperf as root or with CAP_PERFMON"},
-		{"a user, everything", status(1000, 0), "2", "", false, nil, OfEveryone, unix.EACCES, "sysctl kernel.perf_event_paranoid=0"},
-		{"a user, tracepoints", status(1000, 0), "1", "", false, nil, OfTracepoints, unix.EPERM, "sysctl kernel.perf_event_paranoid=-1"},
-		{"Debian's 3", status(1000, 0), "3", "", false, unix.EACCES, OfOwn, unix.EACCES, "sysctl kernel.perf_event_paranoid=2, or run gperf as root."},
-		{"Debian's 3 with CAP_PERFMON", status(1000, 0, unix.CAP_PERFMON), "3", "", false, unix.EACCES, OfOwn, unix.EACCES, "only CAP_SYS_ADMIN"},
-		{"root in a container", status(0, 0, unix.CAP_SYSLOG), "2", "", false, nil, OfEveryone, unix.EACCES, "root lacks the capability CAP_PERFMON here"},
-		{"root of a user namespace", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", true, nil, OfEveryone, unix.EACCES, "does not apply in a user namespace"},
-		{"seccomp", status(0, 2), "2", "", false, unix.EPERM, OfEveryone, unix.EPERM, "seccomp"},
-		{"seccomp with ENOSYS", status(0, 2), "2", "", false, unix.ENOSYS, OfEveryone, unix.ENOSYS, "seccomp"},
-		{"a filter that lets it through", status(0, 2), "2", "", false, nil, OfEveryone, unix.EACCES, "root lacks the capability"},
-		{"no perf events", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, unix.ENOSYS, OfOwn, unix.ENOSYS, "CONFIG_PERF_EVENTS"},
-		{"lockdown", status(0, 0, unix.CAP_SYS_ADMIN), "2", "none integrity [confidentiality]", false, nil, OfTracepoints, unix.EPERM, "locked down"},
-		{"less lockdown", status(1000, 0), "2", "none [integrity] confidentiality", false, nil, OfKernel, unix.EACCES, "sysctl kernel.perf_event_paranoid=1"},
-		{"a security module", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, nil, OfEveryone, unix.EACCES, "one of capability, selinux"},
+		{"a user", status(1000, 0), "2", "", false, nil, ParanoidKernel, unix.EACCES, "sysctl kernel.perf_event_paranoid=1, or run gperf as root or with CAP_PERFMON"},
+		{"a user, everything", status(1000, 0), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES, "sysctl kernel.perf_event_paranoid=0"},
+		{"a user, tracepoints", status(1000, 0), "1", "", false, nil, ParanoidTracepoints, unix.EPERM, "sysctl kernel.perf_event_paranoid=-1"},
+		{"Debian's 3", status(1000, 0), "3", "", false, unix.EACCES, ParanoidUser, unix.EACCES, "sysctl kernel.perf_event_paranoid=2, or run gperf as root."},
+		{"Debian's 3 with CAP_PERFMON", status(1000, 0, unix.CAP_PERFMON), "3", "", false, unix.EACCES, ParanoidUser, unix.EACCES, "only CAP_SYS_ADMIN"},
+		{"root in a container", status(0, 0, unix.CAP_SYSLOG), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES, "root lacks the capability CAP_PERFMON here"},
+		{"root of a user namespace", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", true, nil, ParanoidAllProcesses, unix.EACCES, "does not apply in a user namespace"},
+		{"seccomp", status(0, 2), "2", "", false, unix.EPERM, ParanoidAllProcesses, unix.EPERM, "seccomp"},
+		{"seccomp with ENOSYS", status(0, 2), "2", "", false, unix.ENOSYS, ParanoidAllProcesses, unix.ENOSYS, "seccomp"},
+		{"a filter that lets it through", status(0, 2), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES, "root lacks the capability"},
+		{"no perf events", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, unix.ENOSYS, ParanoidUser, unix.ENOSYS, "CONFIG_PERF_EVENTS"},
+		{"lockdown", status(0, 0, unix.CAP_SYS_ADMIN), "2", "none integrity [confidentiality]", false, nil, ParanoidTracepoints, unix.EPERM, "locked down"},
+		{"less lockdown", status(1000, 0), "2", "none [integrity] confidentiality", false, nil, ParanoidKernel, unix.EACCES, "sysctl kernel.perf_event_paranoid=1"},
+		{"a security module", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES, "one of capability, selinux"},
 	} {
 		files := map[string]string{"proc/self/status": c.status, "proc/sys/kernel/perf_event_paranoid": c.paranoid + "\n",
 			"sys/kernel/security/lockdown": c.lockdown + "\n", "sys/kernel/security/lsm": "capability,selinux"}
@@ -107,7 +118,7 @@ func TestWhyNotOpened(t *testing.T) {
 
 func TestWhyNotOpenedOthers(t *testing.T) {
 	m := fake(t, map[string]string{"proc/self/status": status(1000, 0), "proc/sys/kernel/perf_event_paranoid": "1", "proc/77/status": ""}, first)
-	if s := m.WhyNotOpened(OfKernel, 77, unix.EACCES); os.Geteuid() != 1000 && !strings.Contains(s, "Thread 77 is another user's") {
+	if s := m.WhyNotOpened(ParanoidKernel, 77, unix.EACCES); os.Geteuid() != 1000 && !strings.Contains(s, "Thread 77 is another user's") {
 		t.Error(s)
 	}
 }
@@ -119,10 +130,10 @@ func TestNeedOf(t *testing.T) {
 		everywhere bool
 		want       Need
 	}{
-		{format.TypeTracepoint, format.FlagExcludeKernel, false, OfTracepoints},
-		{format.TypeSoftware, format.FlagExcludeKernel, true, OfEveryone},
-		{format.TypeHardware, 0, false, OfKernel},
-		{format.TypeHardware, format.FlagExcludeKernel, false, OfOwn},
+		{format.TypeTracepoint, format.FlagExcludeKernel, false, ParanoidTracepoints},
+		{format.TypeSoftware, format.FlagExcludeKernel, true, ParanoidAllProcesses},
+		{format.TypeHardware, 0, false, ParanoidKernel},
+		{format.TypeHardware, format.FlagExcludeKernel, false, ParanoidUser},
 	} {
 		if got := NeedOf(c.typ, c.flags, c.everywhere); got != c.want {
 			t.Errorf("%+v: %d", c, got)
@@ -168,32 +179,32 @@ func healthy() map[string]string {
 	}
 }
 
-func findings(l []Finding) map[string]Finding {
-	m := map[string]Finding{}
-	for _, f := range l {
-		m[f.Thing] = f
+func byName(l []Check) map[string]Check {
+	m := map[string]Check{}
+	for _, c := range l {
+		m[c.Name] = c
 	}
 	return m
 }
 
-// TestAll checks the findings on a machine made of files.
+// TestAll runs the checks on a machine made of files.
 func TestAll(t *testing.T) {
 	m := fake(t, healthy(), first)
 	l := m.All()
-	got := findings(l)
-	for _, thing := range []string{"kernel", "user", "container", "lockdown", "paranoid", "cpu-clock", "all processes", "PMU", "tracefs", "tracepoints",
+	got := byName(l)
+	for _, name := range []string{"kernel", "user", "container", "lockdown", "paranoid", "cpu-clock", "all processes", "PMU", "tracefs", "tracepoints",
 		"kprobe-multi", "USDT", "BPF", "BTF", "whole stacks", "kernel symbols", "build IDs", "lost samples", "cgroups"} {
-		if f := got[thing]; f.Verdict != OK {
-			t.Errorf("%s: %+v", thing, f)
+		if f := got[name]; f.Verdict != OK {
+			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	if f := got["leftovers"]; f.Verdict != Part || !strings.Contains(f.Fact, "1 probes") || !strings.Contains(f.Fact, "gperf_99999999_1_effffffc:tcp_ack__return") {
+	if f := got["leftovers"]; f.Verdict != Part || !strings.Contains(f.Detail, "1 probes") || !strings.Contains(f.Detail, "gperf_99999999_1_effffffc:tcp_ack__return") {
 		t.Errorf("leftovers: %+v", f)
 	}
-	if f := got["kernel debuginfo"]; f.Way != "apt install linux-image-6.1.0-9-amd64-dbg" {
+	if f := got["kernel debuginfo"]; f.Remedy != "apt install linux-image-6.1.0-9-amd64-dbg" {
 		t.Errorf("kernel debuginfo: %+v", f)
 	}
-	if !Anything(l) {
+	if !CanRecord(l) {
 		t.Error("nothing can be recorded")
 	}
 	var back []map[string]string
@@ -201,94 +212,158 @@ func TestAll(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(b, &back)
 	}
-	if err != nil || len(back) != len(l) || back[0]["verdict"] != "ok" || back[0]["thing"] != "kernel" {
+	if err != nil || len(back) != len(l) || back[0]["verdict"] != "ok" || back[0]["check"] != "kernel" {
 		t.Errorf("JSON: %v\n%s", err, b)
 	}
 }
 
-// TestAllAmiss checks that each problem changes its own finding, with a remedy.
-func TestAllAmiss(t *testing.T) {
+// TestProblems checks that each problem shows in its own check, with a remedy.
+func TestProblems(t *testing.T) {
 	for _, c := range []struct {
-		name, thing string
+		name, check string
 		change      func(files map[string]string)
 		broken      func(m *Machine)
-		verdict     Verdict
-		want        string
+		want        Check
 	}{
-		{"an old kernel", "kernel", func(f map[string]string) { f["proc/sys/kernel/osrelease"] = "4.19.0" }, nil, Part, "5.10"},
-		{"no kprobes", "kprobes", func(f map[string]string) { delete(f, "tracing/kprobe_events") }, nil, No, "CONFIG_KPROBE_EVENTS"},
-		{"no uprobes", "uprobes", func(f map[string]string) { delete(f, "tracing/uprobe_events") }, nil, No, "CONFIG_UPROBE_EVENTS"},
-		{"no BTF", "BTF", func(f map[string]string) { delete(f, "sys/kernel/btf/vmlinux") }, nil, No, "CONFIG_DEBUG_INFO_BTF"},
+		{"an old kernel", "kernel", func(f map[string]string) { f["proc/sys/kernel/osrelease"] = "4.19.0" }, nil, Check{
+			Verdict: Part,
+			Detail:  "4.19.0 on " + runtime.GOARCH,
+			Remedy:  "gperf is tested from 5.10 on",
+		}},
+		{"no kprobes", "kprobes", func(f map[string]string) { delete(f, "tracing/kprobe_events") }, nil, Check{
+			Verdict: No,
+			Detail:  "this kernel has none (no kprobe_events)",
+			Remedy:  "requires a kernel with CONFIG_KPROBE_EVENTS",
+		}},
+		{"no uprobes", "uprobes", func(f map[string]string) { delete(f, "tracing/uprobe_events") }, nil, Check{
+			Verdict: No,
+			Detail:  "this kernel has none (no uprobe_events)",
+			Remedy:  "requires a kernel with CONFIG_UPROBE_EVENTS",
+		}},
+		{"no BTF", "BTF", func(f map[string]string) { delete(f, "sys/kernel/btf/vmlinux") }, nil, Check{
+			Verdict: No,
+			Detail:  "open /sys/kernel/btf/vmlinux: no such file or directory",
+			Remedy:  "a kernel with CONFIG_DEBUG_INFO_BTF: whole stacks, and arguments of kprobes by name, need it",
+		}},
 		{"hidden addresses", "kernel symbols", func(f map[string]string) {
 			f["proc/kallsyms"] = "0000000000000000 T _stext\n"
 			f["proc/sys/kernel/kptr_restrict"] = "1"
-		}, nil, No, "kptr_restrict=0"},
+		}, nil, Check{
+			Verdict: No,
+			Detail:  "/proc/kallsyms hides addresses from this user: kernel frames will have no names",
+			Remedy: "kernel.kptr_restrict is 1: run gperf as root or with CAP_SYSLOG, or: " +
+				"sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
+		}},
 		{"addresses hidden from all", "kernel symbols", func(f map[string]string) {
 			f["proc/kallsyms"] = "0000000000000000 T _stext\n"
 			f["proc/sys/kernel/kptr_restrict"] = "2"
-		}, nil, No, "kptr_restrict=1"},
-		{"lockdown", "lockdown", func(f map[string]string) { f["sys/kernel/security/lockdown"] = "none integrity [confidentiality]" }, nil, No, "integrity"},
-		{"a slowed kernel", "sample rate", func(f map[string]string) { f["proc/sys/kernel/perf_event_max_sample_rate"] = "1000" }, nil, Part, "max_sample_rate=100000"},
+		}, nil, Check{
+			Verdict: No,
+			Detail:  "/proc/kallsyms hides addresses from this user: kernel frames will have no names",
+			Remedy:  "kernel.kptr_restrict is 2, which hides them even from root: sysctl kernel.kptr_restrict=1",
+		}},
+		{"lockdown", "lockdown", func(f map[string]string) {
+			f["sys/kernel/security/lockdown"] = "none integrity [confidentiality]"
+		}, nil, Check{
+			Verdict: No,
+			Detail:  "confidentiality: the kernel refuses kprobes, tracefs, and BPF that reads its memory, even to root",
+			Remedy:  "boot with lockdown=integrity, or with Secure Boot off",
+		}},
+		{"a slowed kernel", "sample rate", func(f map[string]string) {
+			f["proc/sys/kernel/perf_event_max_sample_rate"] = "1000"
+		}, nil, Check{
+			Verdict: Part,
+			Detail:  "at most 1000 Hz, since sampling took too long before",
+			Remedy:  "sysctl kernel.perf_event_max_sample_rate=100000",
+		}},
 		{"no PMU", "PMU", nil, func(m *Machine) {
-			m.open = func(a format.Attr, _ bool) error {
-				if a.Type == format.TypeHardware {
-					return unix.ENOENT
-				}
-				return nil
-			}
-		}, No, "cpu-clock"},
-		{"no cgroups", "cgroups", func(f map[string]string) { f["proc/self/mounts"] = "proc /proc proc rw 0 0\n" }, nil, No, "cgroup2"},
-		{"no kprobe-multi", "kprobe-multi", nil, func(m *Machine) { m.manyProbes = func() error { return bpf.ErrNotSupported } }, Part, "one by one"},
-		{"another machine", "whole stacks", nil, func(m *Machine) { m.loadWalker = func() error { return bpf.ErrArch } }, Part, "dwarf,copy"},
+			m.open = refusingIf(unix.ENOENT, func(a format.Attr) bool { return a.Type == format.TypeHardware })
+		}, Check{
+			Verdict: No,
+			Detail:  "no hardware events: no such file or directory",
+			Remedy:  "gperf uses cpu-clock instead of cycles",
+		}},
+		{"no cgroups", "cgroups", func(f map[string]string) { f["proc/self/mounts"] = "proc /proc proc rw 0 0\n" }, nil, Check{
+			Verdict: No,
+			Detail:  "no hierarchy with perf events is mounted",
+			Remedy:  "mount -t cgroup2 cgroup2 /sys/fs/cgroup, if the kernel has CONFIG_CGROUP_PERF",
+		}},
+		{"no kprobe-multi", "kprobe-multi", nil, func(m *Machine) {
+			m.manyProbes = func() error { return bpf.ErrNotSupported }
+		}, Check{
+			Verdict: Part,
+			Detail:  "this kernel cannot (Linux 5.18, with CONFIG_FPROBE): a glob's functions are attached one by one",
+		}},
+		{"another architecture", "whole stacks", nil, func(m *Machine) {
+			m.loadWalker = func() error { return bpf.ErrArch }
+		}, Check{
+			Verdict: Part,
+			Detail:  "-g finds user stacks by frame pointers: " + bpf.ErrArch.Error(),
+			Remedy:  "--call-graph dwarf,copy copies whole stacks into the file",
+		}},
 		{"no build IDs", "build IDs", nil, func(m *Machine) {
-			m.open = func(a format.Attr, _ bool) error {
-				if a.Flags&format.FlagBuildID != 0 {
-					return unix.EINVAL
-				}
-				return nil
-			}
-		}, Part, "5.12"},
-		{"another vmlinux", "kernel debuginfo", func(f map[string]string) { f["usr/lib/debug/boot/vmlinux-6.1.0-9-amd64"] = "not an ELF" }, nil, Part, "of another build"},
-		{"a kernel of one's own", "kernel debuginfo", func(f map[string]string) { f["proc/version"] = "Linux version 6.1.0 (me@home)" }, nil, Part, "from its builder"},
+			m.open = refusingIf(unix.EINVAL, func(a format.Attr) bool { return a.Flags&format.FlagBuildID != 0 })
+		}, Check{
+			Verdict: Part,
+			Detail:  "this kernel does not record them (Linux 5.12 does): gperf reads them at the end of the recording",
+		}},
+		{"another vmlinux", "kernel debuginfo", func(f map[string]string) {
+			f["usr/lib/debug/boot/vmlinux-6.1.0-9-amd64"] = "not an ELF"
+		}, nil, Check{
+			Verdict: Part,
+			Detail:  "not installed (/usr/lib/debug/boot/vmlinux-6.1.0-9-amd64 is of another build)",
+			Remedy:  "apt install linux-image-6.1.0-9-amd64-dbg",
+		}},
+		{"a kernel of one's own", "kernel debuginfo", func(f map[string]string) {
+			f["proc/version"] = "Linux version 6.1.0 (me@home)"
+		}, nil, Check{
+			Verdict: Part,
+			Detail:  "not installed",
+			Remedy:  "this kernel is not the distribution's: get its vmlinux from its builder",
+		}},
 	} {
-		files := healthy()
-		if c.change != nil {
-			c.change(files)
-		}
-		m := fake(t, files, first)
-		if c.broken != nil {
-			c.broken(m)
-		}
-		f := findings(m.All())[c.thing]
-		if f.Verdict != c.verdict || !strings.Contains(f.Fact+"; "+f.Way, c.want) {
-			t.Errorf("%s: %+v; want %s and %q", c.name, f, c.verdict, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			files := healthy()
+			if c.change != nil {
+				c.change(files)
+			}
+			m := fake(t, files, first)
+			if c.broken != nil {
+				c.broken(m)
+			}
+			c.want.Name = c.check
+			got := byName(m.All())[c.check]
+			got.Detail = strings.ReplaceAll(got.Detail, m.Root, "")
+			if got != c.want {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
 	}
 }
 
-// TestAllOfNothing checks that a machine without any files has all findings, and that nothing
+// TestEmptyMachine checks that all checks run on a machine without any files, and that nothing
 // can be recorded if no event can be opened.
-func TestAllOfNothing(t *testing.T) {
+func TestEmptyMachine(t *testing.T) {
 	m := fake(t, nil, nil)
 	m.open = refusing(unix.ENOSYS)
 	l := m.All()
 	if n := len(fake(t, healthy(), first).All()); len(l) != n {
-		t.Errorf("%d findings instead of %d", len(l), n)
+		t.Errorf("%d checks instead of %d", len(l), n)
 	}
-	if Anything(l) {
+	if CanRecord(l) {
 		t.Errorf("something can be recorded: %+v", l)
 	}
 }
 
-// TestThis checks that on the live kernel no probes remain, and that the cpu-clock finding is
+// TestThis checks that on the live kernel no probes remain, and that the check of cpu-clock is
 // right.
 func TestThis(t *testing.T) {
 	m := This()
-	got := findings(m.All())
+	got := byName(m.All())
 	a := sampling(format.TypeSoftware, format.SWCPUClock)
 	a.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
 	if err := m.open(a, false); (err == nil) != (got["cpu-clock"].Verdict != No) {
-		t.Errorf("opening cpu-clock:u: %v; the finding: %+v", err, got["cpu-clock"])
+		t.Errorf("opening cpu-clock:u: %v; the check: %+v", err, got["cpu-clock"])
 	}
 	if got["tracefs"].Verdict != OK {
 		t.Skip("tracefs cannot be written to (root is missing): probes were not tried")

@@ -15,19 +15,19 @@ import (
 	"gperf/internal/procfs"
 )
 
-// kernel reports the kernel's version.
-func (m *Machine) kernel() Finding {
+// checkKernel reports the kernel's version.
+func checkKernel(m *Machine) Check {
 	release, err := m.read("proc/sys/kernel/osrelease")
 	if err != nil {
 		return no(err.Error(), "")
 	}
 	var major, minor int
 	fmt.Sscanf(release, "%d.%d", &major, &minor)
-	fact := release + " on " + runtime.GOARCH
+	detail := release + " on " + runtime.GOARCH
 	if major < 5 || major == 5 && minor < 10 {
-		return part(fact, "gperf is tested from 5.10 on")
+		return part(detail, "gperf is tested from 5.10 on")
 	}
-	return ok(fact)
+	return ok(detail)
 }
 
 // sampling returns the attr of a sampling event whose period is too long to sample within a
@@ -36,8 +36,8 @@ func sampling(typ format.EventType, config uint64) format.Attr {
 	return format.Attr{Type: typ, Config: config, SamplePeriod: 1 << 40, SampleType: format.SampleIP}
 }
 
-// refused returns the finding for an error of perf_event_open.
-func (m *Machine) refused(need Need, err error) Finding {
+// refused returns the result for an error of perf_event_open.
+func refused(m *Machine, need Need, err error) Check {
 	return no(err.Error(), m.WhyNotOpened(need, 0, err))
 }
 
@@ -54,28 +54,28 @@ func (m *Machine) own(a format.Attr) (userOnly bool, err error) {
 	return true, m.open(a, false)
 }
 
-// cpuClock checks whether own processes can be sampled by the timer.
-func (m *Machine) cpuClock() Finding {
+// checkCPUClock checks whether own processes can be sampled by the timer.
+func checkCPUClock(m *Machine) Check {
 	userOnly, err := m.own(sampling(format.TypeSoftware, format.SWCPUClock))
 	switch {
 	case err != nil:
-		return m.refused(OfOwn, err)
+		return refused(m, ParanoidUser, err)
 	case userOnly:
-		return part("own processes, in user space only (cpu-clock:u)", m.WhyNotOpened(OfKernel, 0, unix.EACCES))
+		return part("own processes, in user space only (cpu-clock:u)", m.WhyNotOpened(ParanoidKernel, 0, unix.EACCES))
 	}
 	return ok("own processes, kernel included")
 }
 
-// everywhere checks whether all processes can be sampled (-a).
-func (m *Machine) everywhere() Finding {
+// checkAllProcesses checks whether all processes can be sampled (-a).
+func checkAllProcesses(m *Machine) Check {
 	if err := m.open(sampling(format.TypeSoftware, format.SWCPUClock), true); err != nil {
-		return m.refused(OfEveryone, err)
+		return refused(m, ParanoidAllProcesses, err)
 	}
 	return ok("-a and -C record everything that runs")
 }
 
-// pmu checks whether hardware cycles can be sampled.
-func (m *Machine) pmu() Finding {
+// checkPMU checks whether hardware cycles can be sampled.
+func checkPMU(m *Machine) Check {
 	userOnly, err := m.own(sampling(format.TypeHardware, format.HWCycles))
 	name := "cycles"
 	if caps, e := filepath.Glob(m.path("sys/bus/event_source/devices/*/caps/pmu_name")); e == nil && len(caps) > 0 {
@@ -85,11 +85,11 @@ func (m *Machine) pmu() Finding {
 	}
 	switch {
 	case err == nil && userOnly:
-		return part(name+", of own processes in user space", m.WhyNotOpened(OfKernel, 0, unix.EACCES))
+		return part(name+", of own processes in user space", m.WhyNotOpened(ParanoidKernel, 0, unix.EACCES))
 	case err == nil:
 		return ok(name)
 	case denied(err):
-		return m.refused(OfOwn, err)
+		return refused(m, ParanoidUser, err)
 	case m.virtual():
 		return no(fmt.Sprintf("no hardware events (%v): a virtual machine without a virtual PMU", err), "gperf uses cpu-clock instead of cycles; the host may pass its PMU through (QEMU: -cpu host,pmu=on)")
 	}
@@ -105,23 +105,23 @@ func (m *Machine) virtual() bool {
 // watched is the variable for testing a breakpoint.
 var watched uint64
 
-// breakpoints checks whether the CPU's breakpoints are available (mem:).
-func (m *Machine) breakpoints() Finding {
+// checkBreakpoints checks whether the CPU's breakpoints are available (mem:).
+func checkBreakpoints(m *Machine) Check {
 	const write, length = 2, 8 // HW_BREAKPOINT_W, HW_BREAKPOINT_LEN_8
 	a := sampling(format.TypeBreakpoint, 0)
 	a.BPType, a.Config1, a.Config2 = write, uint64(uintptr(unsafe.Pointer(&watched))), length
 	a.Flags = format.FlagExcludeKernel | format.FlagExcludeHV
 	switch err := m.open(a, false); {
 	case denied(err):
-		return m.refused(OfOwn, err)
+		return refused(m, ParanoidUser, err)
 	case err != nil:
 		return no(fmt.Sprintf("the CPU, or the virtual machine, has none (%v)", err), "mem: events need them")
 	}
 	return ok("mem:ADDR[/LEN][:rwx]")
 }
 
-// sampleRate reports the highest sampling frequency.
-func (m *Machine) sampleRate() Finding {
+// checkSampleRate reports the highest sampling frequency.
+func checkSampleRate(m *Machine) Check {
 	const usual = 4000 // perf's default
 	s, err := m.read("proc/sys/kernel/perf_event_max_sample_rate")
 	if err != nil {
@@ -133,8 +133,8 @@ func (m *Machine) sampleRate() Finding {
 	return ok("at most " + s + " Hz")
 }
 
-// rings reports how much memory rings may use.
-func (m *Machine) rings() Finding {
+// checkRings reports how much memory rings may use.
+func checkRings(m *Machine) Check {
 	s, err := m.read("proc/sys/kernel/perf_event_mlock_kb")
 	if err != nil {
 		return no(err.Error(), "")
@@ -153,23 +153,23 @@ func (m *Machine) rings() Finding {
 	return ok(fmt.Sprintf("%s KiB for each CPU (kernel.perf_event_mlock_kb), and locked memory: %s", s, locked))
 }
 
-// files reports how many counters can be open.
-func (m *Machine) files() Finding {
+// checkOpenFiles reports how many counters can be open.
+func checkOpenFiles(m *Machine) Check {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
 		return no(err.Error(), "")
 	}
 	events := l.Max / uint64(max(1, runtime.NumCPU()))
-	fact := fmt.Sprintf("%d (ulimit -Hn): some %d events on each of %d CPUs", l.Max, events, runtime.NumCPU())
+	detail := fmt.Sprintf("%d (ulimit -Hn): some %d events on each of %d CPUs", l.Max, events, runtime.NumCPU())
 	if events < 64 {
-		return part(fact, "raise it, as root, for globs of events")
+		return part(detail, "raise it, as root, for globs of events")
 	}
-	return ok(fact)
+	return ok(detail)
 }
 
-// feature checks whether the kernel supports a changed attr.
-func (m *Machine) feature(change func(*format.Attr), yes, without string) Finding {
-	a := nothing
+// checkFeature checks whether the kernel supports a changed attr.
+func checkFeature(m *Machine, change func(*format.Attr), yes, without string) Check {
+	a := leastPrivileged
 	err := m.open(a, false)
 	if denied(err) {
 		return no("no events at all, see above", "")
@@ -181,20 +181,20 @@ func (m *Machine) feature(change func(*format.Attr), yes, without string) Findin
 	return ok(yes)
 }
 
-// buildIDs checks whether the kernel reports build IDs of mapped files.
-func (m *Machine) buildIDs() Finding {
-	return m.feature(func(a *format.Attr) { a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagBuildID },
+// checkBuildIDs checks whether the kernel reports build IDs of mapped files.
+func checkBuildIDs(m *Machine) Check {
+	return checkFeature(m, func(a *format.Attr) { a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagBuildID },
 		"the kernel records them for mapped files", "this kernel does not record them (Linux 5.12 does): gperf reads them at the end of the recording")
 }
 
-// lostSamples checks whether the kernel counts lost samples.
-func (m *Machine) lostSamples() Finding {
-	return m.feature(func(a *format.Attr) { a.ReadFormat |= format.ReadLost },
+// checkLostSamples checks whether the kernel counts lost samples.
+func checkLostSamples(m *Machine) Check {
+	return checkFeature(m, func(a *format.Attr) { a.ReadFormat |= format.ReadLost },
 		"counted for each event", "this kernel counts them for each ring only (Linux 6.0 for each event)")
 }
 
-// cgroups checks whether events can be bound to a cgroup (-G).
-func (m *Machine) cgroups() Finding {
+// checkCgroups checks whether events can be bound to a cgroup (-G).
+func checkCgroups(m *Machine) Check {
 	mounts, _ := m.read("proc/self/mounts")
 	dir, version := procfs.CgroupRoot(mounts)
 	if dir == "" {
@@ -205,7 +205,7 @@ func (m *Machine) cgroups() Finding {
 	case err == nil:
 		return ok(fmt.Sprintf("-G selects cgroups below %s (v%d)", dir, version))
 	case denied(err):
-		return m.refused(OfEveryone, err)
+		return refused(m, ParanoidAllProcesses, err)
 	}
 	return no(fmt.Sprintf("events of %s (v%d): %v", dir, version, err), "a kernel with CONFIG_CGROUP_PERF")
 }

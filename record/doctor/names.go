@@ -13,8 +13,8 @@ import (
 	"gperf/internal/procfs"
 )
 
-// bpf checks whether BPF programs can be loaded.
-func (m *Machine) bpf() Finding {
+// checkBPF checks whether BPF programs can be loaded.
+func checkBPF(m *Machine) Check {
 	switch err := m.loadBPF(); {
 	case err == nil:
 		return ok("programs can be loaded")
@@ -27,8 +27,8 @@ func (m *Machine) bpf() Finding {
 	}
 }
 
-// btf checks whether the kernel has BTF.
-func (m *Machine) btf() Finding {
+// checkBTF checks whether the kernel has BTF.
+func checkBTF(m *Machine) Check {
 	f, err := os.Open(m.path("sys/kernel/btf/vmlinux"))
 	if err != nil {
 		return no(err.Error(), "a kernel with CONFIG_DEBUG_INFO_BTF: whole stacks, and arguments of kprobes by name, need it")
@@ -37,8 +37,8 @@ func (m *Machine) btf() Finding {
 	return ok("the kernel describes its types")
 }
 
-// wholeStacks checks whether the program that walks user stacks can be loaded.
-func (m *Machine) wholeStacks() Finding {
+// checkWholeStacks checks whether the program that walks user stacks can be loaded.
+func checkWholeStacks(m *Machine) Check {
 	const instead = "-g copies user stacks into the file"
 	err := m.loadWalker()
 	switch {
@@ -52,8 +52,8 @@ func (m *Machine) wholeStacks() Finding {
 	return part(instead+": "+firstLine(err), "gperf record -g -v prints the kernel's messages")
 }
 
-// kernelSymbols checks whether this user can read the addresses of kernel functions.
-func (m *Machine) kernelSymbols() Finding {
+// checkKernelSymbols checks whether this user can read the addresses of kernel functions.
+func checkKernelSymbols(m *Machine) Check {
 	f, err := os.Open(m.path("proc/kallsyms"))
 	if err != nil {
 		return no(err.Error(), "a kernel with CONFIG_KALLSYMS")
@@ -72,23 +72,23 @@ func (m *Machine) kernelSymbols() Finding {
 	return no("/proc/kallsyms shows no functions", "a kernel with CONFIG_KALLSYMS")
 }
 
-// kernelDebuginfo checks whether the vmlinux of the running kernel is installed.
-func (m *Machine) kernelDebuginfo() Finding {
+// checkKernelDebuginfo checks whether the vmlinux of the running kernel is installed.
+func checkKernelDebuginfo(m *Machine) Check {
 	release, _ := m.read("proc/sys/kernel/osrelease")
 	id, _ := dso.KernelBuildID()
 	paths := []string{"usr/lib/debug/boot/vmlinux-" + release, "usr/lib/debug/lib/modules/" + release + "/vmlinux",
 		"usr/lib/debug/vmlinux-" + release, "lib/modules/" + release + "/build/vmlinux", "boot/vmlinux-" + release}
 	version, _ := m.read("proc/version")
 	if d := m.distributions(); len(d) > 0 && (d[0] == "debian" || d[0] == "ubuntu") && !strings.Contains(strings.ToLower(version), d[0]) {
-		return m.debuginfo(id, paths, map[string]string{d[0]: "this kernel is not the distribution's: get its vmlinux from its builder"})
+		return checkDebuginfo(m, id, paths, map[string]string{d[0]: "this kernel is not the distribution's: get its vmlinux from its builder"})
 	}
-	return m.debuginfo(id, paths, map[string]string{
+	return checkDebuginfo(m, id, paths, map[string]string{
 		"debian": "apt install linux-image-" + release + "-dbg", "ubuntu": "apt install linux-image-" + release + "-dbgsym (ddebs.ubuntu.com)",
 		"fedora": "dnf debuginfo-install kernel", "suse": "zypper install kernel-default-debuginfo"})
 }
 
-// libcDebuginfo checks whether the C library's debug information is installed.
-func (m *Machine) libcDebuginfo() Finding {
+// checkLibcDebuginfo checks whether the C library's debug information is installed.
+func checkLibcDebuginfo(m *Machine) Check {
 	for _, p := range []string{"lib/x86_64-linux-gnu/libc.so.6", "lib/aarch64-linux-gnu/libc.so.6", "lib64/libc.so.6", "usr/lib/libc.so.6"} {
 		if !m.exists(p) {
 			continue
@@ -97,16 +97,16 @@ func (m *Machine) libcDebuginfo() Finding {
 		if err != nil {
 			return part("/"+p+": "+err.Error(), "")
 		}
-		return m.debuginfo(id, nil, map[string]string{"debian": "apt install libc6-dbg", "ubuntu": "apt install libc6-dbg",
+		return checkDebuginfo(m, id, nil, map[string]string{"debian": "apt install libc6-dbg", "ubuntu": "apt install libc6-dbg",
 			"fedora": "dnf debuginfo-install glibc", "suse": "zypper install glibc-debuginfo"})
 	}
 	return part("no C library in the usual places", "")
 }
 
-// debuginfo looks for the file with the debug information of a build ID: below
+// checkDebuginfo looks for the file with the debug information of a build ID: below
 // /usr/lib/debug/.build-id, or at one of the paths. packages are the commands to install it,
 // by distribution.
-func (m *Machine) debuginfo(id dso.BuildID, paths []string, packages map[string]string) Finding {
+func checkDebuginfo(m *Machine, id dso.BuildID, paths []string, packages map[string]string) Check {
 	hex := id.String()
 	if len(hex) > 2 {
 		paths = append([]string{"usr/lib/debug/.build-id/" + hex[:2] + "/" + hex[2:] + ".debug"}, paths...)
@@ -122,14 +122,14 @@ func (m *Machine) debuginfo(id dso.BuildID, paths []string, packages map[string]
 		}
 		other = " (/" + p + " is of another build)"
 	}
-	way := "install it, or set DEBUGINFOD_URLS"
+	remedy := "install it, or set DEBUGINFOD_URLS"
 	for _, d := range m.distributions() {
 		if p, known := packages[d]; known {
-			way = p
+			remedy = p
 			break
 		}
 	}
-	return part("not installed"+other, way)
+	return part("not installed"+other, remedy)
 }
 
 // distributions returns the ids of this distribution and of similar ones, from os-release.
@@ -149,16 +149,16 @@ func (m *Machine) distributions() (l []string) {
 	return append(l, like...)
 }
 
-// debuginfod reports the server of debug information.
-func (m *Machine) debuginfod() Finding {
+// checkDebuginfod reports the server of debug information.
+func checkDebuginfod(m *Machine) Check {
 	if urls := os.Getenv("DEBUGINFOD_URLS"); urls != "" {
 		return ok("DEBUGINFOD_URLS is " + urls)
 	}
-	return part("DEBUGINFOD_URLS is not set", "export DEBUGINFOD_URLS="+m.debuginfodServer()+" for perf and gdb; gperf does not fetch debug information yet")
+	return part("DEBUGINFOD_URLS is not set", "export DEBUGINFOD_URLS="+debuginfodServer(m)+" for perf and gdb; gperf does not fetch debug information yet")
 }
 
 // debuginfodServer returns the distribution's server.
-func (m *Machine) debuginfodServer() string {
+func debuginfodServer(m *Machine) string {
 	for _, d := range m.distributions() {
 		if host, ok := map[string]string{"debian": "debian.net", "ubuntu": "ubuntu.com", "fedora": "fedoraproject.org", "arch": "archlinux.org"}[d]; ok {
 			return "https://debuginfod." + host
@@ -167,8 +167,8 @@ func (m *Machine) debuginfodServer() string {
 	return "https://debuginfod.elfutils.org"
 }
 
-// perf reports whether perf is installed.
-func (m *Machine) perf() Finding {
+// checkPerf reports whether perf is installed.
+func checkPerf(m *Machine) Check {
 	if path, err := exec.LookPath("perf"); err == nil {
 		return ok(path + ", which gperf does not need")
 	}

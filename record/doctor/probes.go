@@ -16,8 +16,8 @@ import (
 	"gperf/record/tracefs"
 )
 
-// tracefs checks whether tracefs can be read and written.
-func (m *Machine) tracefs() Finding {
+// checkTracefs checks whether tracefs can be read and written.
+func checkTracefs(m *Machine) Check {
 	events, err := m.Tracefs.Path("events")
 	if err != nil {
 		return no(err.Error(), m.WhyNoTracefs(err))
@@ -46,11 +46,11 @@ func (m *Machine) writable(name string) error {
 	return f.Close()
 }
 
-// withoutTracefs is the finding for checks that need tracefs.
+// withoutTracefs is the result of checks that need tracefs.
 var withoutTracefs = no("requires tracefs, see above", "")
 
-// tracepoints checks whether a tracepoint can be opened, with its data.
-func (m *Machine) tracepoints() Finding {
+// checkTracepoints checks whether a tracepoint can be opened, with its data.
+func checkTracepoints(m *Machine) Check {
 	names, err := m.Tracefs.Names()
 	if err != nil {
 		return withoutTracefs
@@ -66,7 +66,7 @@ func (m *Machine) tracepoints() Finding {
 		a := sampling(format.TypeTracepoint, id)
 		a.SampleType |= format.SampleRaw
 		if err := m.open(a, true); err != nil {
-			return m.refused(OfTracepoints, err)
+			return refused(m, ParanoidTracepoints, err)
 		}
 		return ok(fmt.Sprintf("%d of them (gperf list tracepoint)", len(names)))
 	}
@@ -76,25 +76,25 @@ func (m *Machine) tracepoints() Finding {
 // never are kernel functions that do not run during a check, for testing a probe.
 var never = []string{"kernel_restart", "kernel_halt", "kernel_power_off"}
 
-func (m *Machine) kprobes() Finding { return m.kprobe(probe.Kprobe) }
+func checkKprobes(m *Machine) Check { return checkKprobe(m, probe.Kprobe) }
 
-func (m *Machine) kretprobes() Finding { return m.kprobe(probe.Kretprobe) }
+func checkKretprobes(m *Machine) Check { return checkKprobe(m, probe.Kretprobe) }
 
-func (m *Machine) kprobe(kind probe.Kind) Finding {
-	if f, ok := m.takesProbes("kprobe"); !ok {
+func checkKprobe(m *Machine, kind probe.Kind) Check {
+	if f, ok := checkProbeFile(m, "kprobe"); !ok {
 		return f
 	}
 	err := error(unix.ENOENT)
 	for _, f := range never {
-		if err = m.watch(&probe.Probe{Kind: kind, Event: "doctor", Symbol: f}); !errors.Is(err, unix.ENOENT) {
+		if err = tryProbe(m, &probe.Probe{Kind: kind, Event: "doctor", Symbol: f}); !errors.Is(err, unix.ENOENT) {
 			break
 		}
 	}
-	return m.probed(err, kind.String()+":FUNCTION (gperf list '"+kind.String()+":tcp_*')")
+	return probeResult(m, err, kind.String()+":FUNCTION (gperf list '"+kind.String()+":tcp_*')")
 }
 
-// takesProbes reports whether this user may write to tracefs' file for kprobes or uprobes.
-func (m *Machine) takesProbes(word string) (f Finding, can bool) {
+// checkProbeFile reports whether this user may write to tracefs' file for kprobes or uprobes.
+func checkProbeFile(m *Machine, word string) (f Check, can bool) {
 	err := m.writable(word + "_events")
 	var missing *tracefs.NotFoundError
 	switch {
@@ -107,11 +107,11 @@ func (m *Machine) takesProbes(word string) (f Finding, can bool) {
 	case err != nil:
 		return no(err.Error(), ""), false
 	}
-	return Finding{}, true
+	return Check{}, true
 }
 
-// probed returns the finding for testing a probe.
-func (m *Machine) probed(err error, yes string) Finding {
+// probeResult returns the result for testing a probe.
+func probeResult(m *Machine, err error, yes string) Check {
 	var install *probe.InstallError
 	switch {
 	case err == nil:
@@ -119,13 +119,13 @@ func (m *Machine) probed(err error, yes string) Finding {
 	case errors.As(err, &install):
 		return no("the kernel rejects a probe: "+install.Err.Error(), m.lockedDown())
 	case denied(err):
-		return m.refused(OfTracepoints, err)
+		return refused(m, ParanoidTracepoints, err)
 	}
 	return no(err.Error(), "")
 }
 
-// watch installs a probe as a recording does, opens it, and removes it.
-func (m *Machine) watch(p *probe.Probe) error {
+// tryProbe installs a probe as a recording does, opens it, and removes it.
+func tryProbe(m *Machine, p *probe.Probe) error {
 	set := probe.NewSet(m.Tracefs)
 	l, errs, err := set.Add([]*probe.Probe{p}, nil)
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -137,8 +137,8 @@ func (m *Machine) watch(p *probe.Probe) error {
 	return errors.Join(err, set.Remove(nil))
 }
 
-// kprobeMulti checks whether the probes of a glob can be attached at once.
-func (m *Machine) kprobeMulti() Finding {
+// checkKprobeMulti checks whether the probes of a glob can be attached at once.
+func checkKprobeMulti(m *Machine) Check {
 	if errors.Is(m.writable("kprobe_events"), fs.ErrNotExist) {
 		return no("this kernel has no kprobes", "")
 	}
@@ -159,20 +159,20 @@ func firstLine(err error) string {
 	return s
 }
 
-func (m *Machine) uprobes() Finding { return m.uprobe(probe.Uprobe) }
+func checkUprobes(m *Machine) Check { return checkUprobe(m, probe.Uprobe) }
 
-func (m *Machine) uretprobes() Finding { return m.uprobe(probe.Uretprobe) }
+func checkUretprobes(m *Machine) Check { return checkUprobe(m, probe.Uretprobe) }
 
-// uprobe tests a uprobe at this program's entry point.
-func (m *Machine) uprobe(kind probe.Kind) Finding {
-	if f, ok := m.takesProbes("uprobe"); !ok {
+// checkUprobe tests a uprobe at this program's entry point.
+func checkUprobe(m *Machine, kind probe.Kind) Check {
+	if f, ok := checkProbeFile(m, "uprobe"); !ok {
 		return f
 	}
 	path, off, err := entry()
 	if err == nil {
-		err = m.watch(&probe.Probe{Kind: kind, Event: "doctor", Path: path, Off: off})
+		err = tryProbe(m, &probe.Probe{Kind: kind, Event: "doctor", Path: path, Off: off})
 	}
-	return m.probed(err, kind.String()+":FILE:FUNCTION (gperf list '"+kind.String()+":./program:*')")
+	return probeResult(m, err, kind.String()+":FILE:FUNCTION (gperf list '"+kind.String()+":./program:*')")
 }
 
 // entry returns the position of this program's entry point in its file.
@@ -193,9 +193,9 @@ func entry() (path string, off uint64, err error) {
 	return path, 0, errors.New("no entry")
 }
 
-// usdt checks whether the kernel supports semaphores of USDT probes.
-func (m *Machine) usdt() Finding {
-	if f, ok := m.takesProbes("uprobe"); !ok {
+// checkUSDT checks whether the kernel supports semaphores of USDT probes.
+func checkUSDT(m *Machine) Check {
+	if f, ok := checkProbeFile(m, "uprobe"); !ok {
 		return f
 	}
 	switch {
@@ -205,8 +205,8 @@ func (m *Machine) usdt() Finding {
 	return ok("usdt:FILE:PROVIDER:NAME, semaphores included")
 }
 
-// leftovers reports probes that killed recordings have left.
-func (m *Machine) leftovers() Finding {
+// checkLeftovers reports probes that killed recordings have left.
+func checkLeftovers(m *Machine) Check {
 	l, err := probe.Leftovers(m.Tracefs)
 	var missing *tracefs.NotFoundError
 	switch {

@@ -68,8 +68,8 @@ var useful = []struct {
 	{unix.CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "tracefs"},
 }
 
-// user reports the user and its capabilities.
-func (m *Machine) user() Finding {
+// checkUser reports the user and its capabilities.
+func checkUser(m *Machine) Check {
 	r := m.rights()
 	who := fmt.Sprintf("uid %d", r.euid)
 	if r.euid == 0 {
@@ -88,26 +88,26 @@ func (m *Machine) user() Finding {
 	if len(have) > 0 {
 		with = strings.Join(have, " ")
 	}
-	fact := who + " with " + with
+	detail := who + " with " + with
 	switch {
 	case r.userNS:
-		return part(fact+", which do not apply to perf events outside their user namespace", "")
+		return part(detail+", which do not apply to perf events outside their user namespace", "")
 	case r.perfmon() && len(lack) > 0:
-		return part(fact, "missing: "+strings.Join(lack, ", "))
+		return part(detail, "missing: "+strings.Join(lack, ", "))
 	case len(lack) > 0 && r.euid == 0:
-		return part(fact, "dropped, for example by the container: "+strings.Join(lack, ", "))
+		return part(detail, "dropped, for example by the container: "+strings.Join(lack, ", "))
 	case len(lack) > 0:
-		return part(fact, "run as root, or: "+setcap)
+		return part(detail, "run as root, or: "+setcap)
 	}
-	return ok(fact)
+	return ok(detail)
 }
 
 // setcap gives gperf its capabilities; CAP_DAC_READ_SEARCH is for tracefs, CAP_SYSLOG for
-// kernel addresses.
+// checkKernel addresses.
 const setcap = "setcap cap_perfmon,cap_bpf,cap_syslog,cap_sys_ptrace,cap_dac_read_search+ep gperf"
 
-// container checks whether the process is recognizably in a container.
-func (m *Machine) container() Finding {
+// checkContainer checks whether the process is recognizably in a container.
+func checkContainer(m *Machine) Check {
 	var signs []string
 	if m.foreignNS("user", 0xeffffffd) {
 		signs = append(signs, "in a user namespace")
@@ -130,8 +130,8 @@ func (m *Machine) container() Finding {
 	return part(strings.Join(signs, ", "), "start it with --cap-add PERFMON --cap-add BPF, or record from outside")
 }
 
-// lockdown reports the kernel's lockdown mode.
-func (m *Machine) lockdown() Finding {
+// checkLockdown reports the kernel's lockdown mode.
+func checkLockdown(m *Machine) Check {
 	switch mode := m.lockdownMode(); mode {
 	case "":
 		return ok("this kernel has none, or does not show it")
@@ -160,27 +160,27 @@ func (m *Machine) level() (int, error) {
 	return strconv.Atoi(s)
 }
 
-// paranoid reports kernel.perf_event_paranoid, and its meaning for this user.
-func (m *Machine) paranoid() Finding {
+// checkParanoid reports kernel.perf_event_paranoid, and its meaning for this user.
+func checkParanoid(m *Machine) Check {
 	n, err := m.level()
 	if err != nil {
 		return no(fmt.Sprintf("kernel.perf_event_paranoid: %v", err), "this kernel may have no perf events (CONFIG_PERF_EVENTS)")
 	}
 	r := m.rights()
-	fact := fmt.Sprintf("kernel.perf_event_paranoid is %d", n)
+	detail := fmt.Sprintf("kernel.perf_event_paranoid is %d", n)
 	switch {
-	case n > int(OfOwn) && r.perfmon() && m.open(nothing, false) != nil:
-		return no("nothing at all", m.WhyNotOpened(OfOwn, 0, unix.EACCES))
+	case n > int(ParanoidUser) && r.perfmon() && m.open(leastPrivileged, false) != nil:
+		return no("nothing at all", m.WhyNotOpened(ParanoidUser, 0, unix.EACCES))
 	case r.perfmon():
-		return ok(fact + ", which does not apply to this user")
+		return ok(detail + ", which does not apply to this user")
 	case n < 0:
-		return ok(fact + ": all events of all processes, for all users")
+		return ok(detail + ": all events of all processes, for all users")
 	case n == 0:
-		return part(fact+": all processes, but no tracepoints", "sysctl kernel.perf_event_paranoid=-1")
+		return part(detail+": all processes, but no tracepoints", "sysctl kernel.perf_event_paranoid=-1")
 	case n == 1:
-		return part(fact+": own processes, kernel included", "sysctl kernel.perf_event_paranoid=0 for all processes, -1 for tracepoints, too")
+		return part(detail+": own processes, kernel included", "sysctl kernel.perf_event_paranoid=0 for all processes, -1 for tracepoints, too")
 	case n == 2:
-		return part(fact+": own processes, in user space only", "sysctl kernel.perf_event_paranoid=1 for the kernel, 0 for all processes, -1 for tracepoints, too")
+		return part(detail+": own processes, in user space only", "sysctl kernel.perf_event_paranoid=1 for the kernel, 0 for all processes, -1 for tracepoints, too")
 	}
-	return no(fact+": nothing at all", "sysctl kernel.perf_event_paranoid=2 for own processes in user space, 1, 0 or -1 for more")
+	return no(detail+": nothing at all", "sysctl kernel.perf_event_paranoid=2 for own processes in user space, 1, 0 or -1 for more")
 }

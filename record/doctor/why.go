@@ -19,32 +19,32 @@ type Need int
 
 // Needs, by Documentation/admin-guide/sysctl/kernel.rst.
 const (
-	OfTracepoints Need = -1
-	OfEveryone    Need = 0 // of all processes on a CPU
-	OfKernel      Need = 1 // of own processes in the kernel
-	OfOwn         Need = 2 // of own processes in user space
+	ParanoidTracepoints  Need = -1
+	ParanoidAllProcesses Need = 0 // of all processes on a CPU
+	ParanoidKernel       Need = 1 // of own processes in the kernel
+	ParanoidUser         Need = 2 // of own processes in user space
 )
 
 func (n Need) String() string {
-	return map[Need]string{OfTracepoints: "tracepoints and probes need", OfEveryone: "all processes (-a, -C) need",
-		OfKernel: "own processes in the kernel need", OfOwn: "own processes in user space need"}[n]
+	return map[Need]string{ParanoidTracepoints: "tracepoints and probes need", ParanoidAllProcesses: "all processes (-a, -C) need",
+		ParanoidKernel: "own processes in the kernel need", ParanoidUser: "own processes in user space need"}[n]
 }
 
 // NeedOf returns the need of an event, on a CPU or of a thread.
 func NeedOf(typ format.EventType, flags format.AttrFlags, everywhere bool) Need {
 	switch {
 	case typ == format.TypeTracepoint:
-		return OfTracepoints
+		return ParanoidTracepoints
 	case everywhere:
-		return OfEveryone
+		return ParanoidAllProcesses
 	case flags&format.FlagExcludeKernel == 0:
-		return OfKernel
+		return ParanoidKernel
 	}
-	return OfOwn
+	return ParanoidUser
 }
 
-// nothing is the event with the lowest requirements: a dummy of this thread in user space.
-var nothing = format.Attr{Type: format.TypeSoftware, Config: format.SWDummy, Flags: format.FlagExcludeKernel | format.FlagExcludeHV}
+// leastPrivileged is the event with the lowest requirements: a dummy of this thread in user space.
+var leastPrivileged = format.Attr{Type: format.TypeSoftware, Config: format.SWDummy, Flags: format.FlagExcludeKernel | format.FlagExcludeHV}
 
 // WhyNotOpened explains in one line why perf_event_open returned an errno (EACCES, EPERM,
 // ENOSYS) for an event with this need, of a thread (-1: of all, 0: of the caller), and the
@@ -53,7 +53,7 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 	r := m.rights()
 	level, _ := m.level()
 	// For the event with the lowest requirements, the kernel itself returns EACCES at most.
-	least := m.open(nothing, false)
+	least := m.open(leastPrivileged, false)
 	filtered := errors.Is(least, unix.EPERM) || errors.Is(least, unix.ENOSYS)
 	switch {
 	case filtered && r.seccomp:
@@ -62,7 +62,7 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 		return "This kernel was built without perf events (CONFIG_PERF_EVENTS)."
 	case m.lockedDown() != "":
 		return m.lockedDown()
-	case r.has(unix.CAP_PERFMON) && !r.has(unix.CAP_SYS_ADMIN) && level > int(OfOwn) && least != nil:
+	case r.has(unix.CAP_PERFMON) && !r.has(unix.CAP_SYS_ADMIN) && level > int(ParanoidUser) && least != nil:
 		return fmt.Sprintf("kernel.perf_event_paranoid is %d, from which this distribution's kernel exempts only CAP_SYS_ADMIN, not CAP_PERFMON: sysctl kernel.perf_event_paranoid=2, or run gperf as root.", level)
 	case tid > 0 && m.othersThread(tid, r.euid) && level <= int(need):
 		return fmt.Sprintf("Thread %d is another user's: run gperf as root, as that user, or with CAP_PERFMON.", tid)
@@ -74,7 +74,7 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 		return "root lacks the capability CAP_PERFMON here: containers drop it unless started with --cap-add PERFMON."
 	}
 	as := "as root or with CAP_PERFMON"
-	if level > int(OfOwn) {
+	if level > int(ParanoidUser) {
 		as = "as root" // Debian's kernels then require CAP_SYS_ADMIN
 	}
 	return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d: sysctl kernel.perf_event_paranoid=%d, or run gperf %s.", level, need, need, need, as)
