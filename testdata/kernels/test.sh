@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs the tests that record on other kernels, each in a guest (see README.md).
 #   testdata/kernels/test.sh [-short] [-run REGEX] KERNEL...    such as 5.10 arm64-6.1; all: those of the matrix
-#   testdata/kernels/test.sh -matrix                            puts the results of the last runs into README.md
+#   testdata/kernels/test.sh -matrix                            writes the results of the last runs into docs/kernels.md
 { # read as a whole: it may be edited while it runs
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	-short) flags="$flags -test.short" left_out='Switch|DiskFull|robeCommand|ReaderGoes|StacksByEvent|ByGlob|RawTracepoint|TracepointArguments(Filter|Refused)|Archive|Inlined|Srcline|LostSideBand' results=$cache/results/parts ;;
 	-run) which_tests() { echo "-test.run=$only"; }; only=$2 results=$cache/results/parts; shift ;;
-	-matrix) exec go run ./internal/testutil/kernels -matrix README.md "$cache/results" ;;
+	-matrix) exec go run ./internal/testutil/kernels -matrix docs/kernels.md "$cache/results" ;;
 	all) kernels="5.10 6.1 6.12 6.18 7.2 7.3 arm64-6.1 arm64-6.12" ;;
 	-*) sed -n '2,4p' "$0" >&2; exit 2 ;;
 	*) kernels="$kernels $1" ;;

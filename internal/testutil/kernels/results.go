@@ -1,5 +1,5 @@
 // Kernels makes tables of the recording tests on other kernels: from one run's output, the results of each test;
-// from the results of several runs, the matrix in README.md. test.sh runs it.
+// from the results of several runs, the matrix in docs/kernels.md. test.sh runs it.
 package main
 
 import (

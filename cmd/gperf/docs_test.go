@@ -1,0 +1,209 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maxReadmeLines is the length of a README that a visitor reads to its end.
+const maxReadmeLines = 130
+
+func TestDocsReadmeIsShort(t *testing.T) {
+	if n := strings.Count(readDoc(t, "README.md"), "\n"); n > maxReadmeLines {
+		t.Errorf("README.md has %d lines, at most %d are allowed: move details to docs/", n, maxReadmeLines)
+	}
+}
+
+// TestDocsWords checks that the documents do not contain the words that CONTRIBUTING.md forbids.
+func TestDocsWords(t *testing.T) {
+	// Split here, because the list of CONTRIBUTING.md itself is split, too.
+	deny := regexp.MustCompile(`(?i)\b(te` + `lls?|to` + `ld|who` + `ever|le` + `st|a` + `new|a` + `miss|be` + `hind)\b`)
+	for _, name := range docs(t) {
+		for i, line := range strings.Split(readDoc(t, name), "\n") {
+			if word := deny.FindString(line); word != "" {
+				t.Errorf("%s:%d: %q: CONTRIBUTING.md lists words to use instead", name, i+1, word)
+			}
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// TestDocsLinks checks that relative links lead to a file, and their fragments to a heading.
+func TestDocsLinks(t *testing.T) {
+	for _, name := range docs(t) {
+		for _, m := range link.FindAllStringSubmatch(withoutCode(readDoc(t, name)), -1) {
+			target, fragment, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := name
+			if target != "" {
+				path = filepath.Join(filepath.Dir(name), target)
+			}
+			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+				t.Errorf("%s: link to %s: %v", name, m[1], err)
+				continue
+			}
+			if fragment != "" && !slices.Contains(headings(readDoc(t, path)), fragment) {
+				t.Errorf("%s: link to %s: the file has no such heading", name, m[1])
+			}
+		}
+	}
+}
+
+// TestDocsIndex checks that docs/README.md links each document.
+func TestDocsIndex(t *testing.T) {
+	index := readDoc(t, "docs/README.md")
+	for _, name := range docs(t) {
+		if base, ok := strings.CutPrefix(name, "docs/"); ok && base != "README.md" && !strings.Contains(index, "]("+base+")") {
+			t.Errorf("docs/README.md does not link %s", base)
+		}
+	}
+}
+
+// TestDocsCommands checks that each command line in the documents names a command of gperf and
+// flags that this command's help lists.
+func TestDocsCommands(t *testing.T) {
+	helps := map[string]string{}
+	for _, name := range docs(t) {
+		for _, line := range commandLines(readDoc(t, name)) {
+			command := line[0]
+			if command == "help" || command == "version" {
+				continue
+			}
+			if _, ok := helps[command]; !ok {
+				var out strings.Builder
+				if run([]string{command, "--help"}, &out, io.Discard) != exitOK {
+					t.Errorf("%s: gperf %s: no such command", name, strings.Join(line, " "))
+				}
+				helps[command] = out.String()
+			}
+			for _, flag := range flagsOf(command, line[1:]) {
+				if !helpLists(helps[command], flag) {
+					t.Errorf("%s: gperf %s: the help lists no %s", name, strings.Join(line, " "), flag)
+				}
+			}
+		}
+	}
+}
+
+// docs returns the documents for users and developers, relative to the top directory.
+func docs(t *testing.T) []string {
+	t.Helper()
+	names := []string{"README.md", "CONTRIBUTING.md", "testdata/README.md", "testdata/kernels/README.md"}
+	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("docs/ has %d documents, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		names = append(names, "docs/"+filepath.Base(path))
+	}
+	return names
+}
+
+func readDoc(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// inlineCode matches code in a line of text.
+var inlineCode = regexp.MustCompile("`([^`]+)`")
+
+// isCode reports whether a line of Markdown is in an indented block of code.
+func isCode(line string) bool { return strings.HasPrefix(line, "    ") }
+
+// withoutCode returns the text of a document, in which brackets are links.
+func withoutCode(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !isCode(line) {
+			b.WriteString(inlineCode.ReplaceAllString(line, ""))
+		}
+	}
+	return b.String()
+}
+
+var notInFragment = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+
+// headings returns the fragments of a document's headings, as GitHub forms them.
+func headings(text string) (l []string) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#") {
+			heading := strings.ToLower(strings.TrimSpace(strings.TrimLeft(line, "#")))
+			l = append(l, strings.ReplaceAll(notInFragment.ReplaceAllString(heading, ""), " ", "-"))
+		}
+	}
+	return l
+}
+
+// gperfCall matches a call of gperf in a line of shell, up to the next command, redirection or comment.
+var gperfCall = regexp.MustCompile(`(?:^|[\s;|&(])(?:\./)?gperf ([a-z-]+(?: (?:'[^']*'|"[^"]*"|[^\s'"|;<>&#]+)+)*)`)
+
+// commandLines returns the words after gperf of each call in a document's code.
+func commandLines(text string) (l [][]string) {
+	var code []string
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.Contains(line, "[ gperf record:"): // its summary
+		case isCode(line):
+			code = append(code, line)
+		default:
+			for _, m := range inlineCode.FindAllStringSubmatch(line, -1) {
+				code = append(code, m[1])
+			}
+		}
+	}
+	for _, line := range code {
+		line, _, _ = strings.Cut(line, " #") // a comment
+		for _, m := range gperfCall.FindAllStringSubmatch(line, -1) {
+			l = append(l, shellWords(m[1]))
+		}
+	}
+	return l
+}
+
+var shellWord = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"]+)+`)
+
+// shellWords splits a line at blanks outside of quotes; the quotes remain.
+func shellWords(line string) []string { return shellWord.FindAllString(line, -1) }
+
+// flagsOf returns the flags among the arguments of a command, without their values: -F, --sort. The
+// command that gperf record runs has flags of its own.
+func flagsOf(command string, args []string) (l []string) {
+	for i, arg := range args {
+		switch {
+		case arg == "--":
+			return l
+		case strings.HasPrefix(arg, "--"):
+			name, _, _ := strings.Cut(arg, "=")
+			l = append(l, name)
+		case len(arg) > 1 && arg[0] == '-':
+			l = append(l, arg[:2])
+		case command == "record" && i > 0 && !strings.HasPrefix(args[i-1], "-"):
+			return l // the command's name, or its arguments
+		}
+	}
+	return l
+}
+
+// helpLists reports whether a command's help lists a flag, in full or abbreviated, or for
+// --no-NAME the flag NAME.
+func helpLists(help, flag string) bool {
+	listed := func(flag string) bool {
+		return regexp.MustCompile(`(?m)^ +(-\w, )?` + regexp.QuoteMeta(flag)).MatchString(help)
+	}
+	if name, ok := strings.CutPrefix(flag, "--no-"); ok && listed("--"+name) {
+		return true
+	}
+	return listed(flag)
+}
