@@ -2,16 +2,16 @@ package main
 
 import "strings"
 
-// noEvent is why gperf refuses streams for which perf prints an empty header.
-const noEvent = "perf prints a header without contents and counts of 0 where a stream describes no event; gperf says so"
+// noEvent is the reason that gperf refuses streams for which perf prints an empty header.
+const noEvent = "perf prints an empty header and counts of 0 for a stream that describes no event; gperf reports an error"
 
-// noEventKept are the commands of which perf prints so much.
+// noEventKept lists the commands with this difference.
 var noEventKept = map[string]keptDifference{"header": {why: noEvent}, "report": {why: noEvent}, "stats": {why: noEvent}}
 
 // intelPT is the reason that gperf prints less than perf for a recording with Intel PT: gperf
 // counts and reports its records, but does not decode the trace.
 var intelPT = map[string]keptDifference{
-	"script": {"perf decodes the trace and prints what it finds, errors above all; gperf prints the samples", func(text string) string {
+	"script": {"perf decodes the trace of Intel PT and prints its events, mostly errors; gperf prints the samples", func(text string) string {
 		var lines []string
 		for line := range strings.Lines(text) {
 			if strings.Contains(line, " cycles: ") {
@@ -20,7 +20,7 @@ var intelPT = map[string]keptDifference{
 		}
 		return strings.Join(lines, "\n")
 	}},
-	"report": {"perf reports the events that it makes of the trace; gperf reports those recorded", func(text string) string {
+	"report": {"perf counts the events that it decodes from the trace of Intel PT; gperf counts the recorded events", func(text string) string {
 		text, _, _ = strings.Cut(text, "\n\n\n")
 		return text
 	}},
@@ -29,7 +29,7 @@ var intelPT = map[string]keptDifference{
 // clampedCPUs: for a recording without the number of CPUs, perf 7.3.4 prints CPUs that the
 // reading machine does not have as CPU 0.
 var clampedCPUs = map[string]keptDifference{
-	"script": {"gperf prints the CPUs that were recorded, as perf 6.1 does", func(text string) string {
+	"script": {"gperf prints the recorded CPUs, as perf 6.1 does; perf 7.3.4 prints CPU 0 for those that the reading machine does not have", func(text string) string {
 		var lines []string
 		for line := range strings.Lines(text) {
 			// Before perf 6.6 an event without a name did not show its modifiers.

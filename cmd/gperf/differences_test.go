@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// outputDifferences lists intended differences from perf's output that do not depend on a file
+// of the corpus, each with the test that asserts it.
+var outputDifferences = []struct{ what, gperf, perf, test string }{
+	{"`report`: default sort keys of tracepoints",
+		"their fields `location` and `reason`, the name of the system call, or the arguments of a probe",
+		"the printed fields (`--sort trace`)", "TestGolden"},
+	{"`report --sort symbol`", "no column `IPC` without branch records", "an empty column", "TestFlagsAsPerf"},
+	{"`report -D`", "no remark about records that have no output", "`: unhandled!`", "TestFlagsAsPerf"},
+	{"names with control characters, on a terminal", "escaped: `^[`", "as they are", "TestTerminalGetsNoControls"},
+	{"source lines of callers", "the line of the call", "the line of the next instruction", "TestRecordSrcline"},
+	{"probe arguments: floating-point numbers in memory", "numbers", "their bits", "TestScenarioValuesOfCXX"},
+	{"probe arguments: strings of C++, Rust and Go", "up to their length", "not supported", "TestScenarioValuesOfGo"},
+}
+
+// TestDifferences compares docs/differences.md with the data of gperf and of its tests; -update
+// writes it.
+func TestDifferences(t *testing.T) {
+	file := filepath.Join(root, "docs", "differences.md")
+	got := differences()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameText(t, "docs/differences.md (-update writes it)", got, string(want))
+}
+
+// TestDifferencesAreTested checks that the tests of outputDifferences exist.
+func TestDifferencesAreTested(t *testing.T) {
+	paths, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+			tests[string(m[1])] = true
+		}
+	}
+	for _, d := range outputDifferences {
+		if !tests[d.test] {
+			t.Errorf("%s: there is no %s", d.what, d.test)
+		}
+	}
+}
+
+// differences returns the text of docs/differences.md.
+func differences() string {
+	var b strings.Builder
+	b.WriteString(`# Differences from perf
+
+<!-- Made by go test ./cmd/gperf -run Differences -update, from the data of gperf and of its tests. -->
+
+gperf prints what perf 7.3.4 prints, byte for byte, except for the differences below. Tests assert them: they compare
+gperf with perf's output for recordings of gperf, of perf 3.2 to 7.3 and of other tools, and fail also if a difference
+disappears.
+
+## Output
+
+| where | gperf | perf | asserted by |
+|---|---|---|---|
+`)
+	for _, d := range outputDifferences {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", d.what, d.gperf, d.perf, d.test)
+	}
+	b.WriteString("\n## Unusual recordings\n\nThe corpus of the tests has recordings for which the output differs:\n\n")
+	b.WriteString("| commands | reason | recordings |\n|---|---|---|\n")
+	for _, row := range corpusDifferences() {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", row.commands, row.why, row.files)
+	}
+	for _, part := range []struct {
+		title, text string
+		refused     bool
+	}{
+		{"Flags without effect",
+			"gperf accepts these flags of perf with a notice: the output is the same without them.", false},
+		{"Refused flags",
+			"gperf refuses these flags of perf, because the output would be wrong without their effect.", true},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| flag | reason |\n|---|---|\n", part.title, part.text)
+		for _, c := range idleFlagsOf {
+			for _, idle := range c.flags {
+				if idle.refused == part.refused {
+					fmt.Fprintf(&b, "| `%s --%s` | %s |\n", c.command, longName(idle), cell(idle.why))
+				}
+			}
+		}
+	}
+	b.WriteString("\n## Commands that gperf does not have\n\n| command | instead |\n|---|---|\n")
+	for _, c := range otherCommands {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", c.name, cell(c.way))
+	}
+	return b.String()
+}
+
+// idleFlagsOf lists perf's flags that gperf accepts without effect or refuses, by command.
+var idleFlagsOf = []struct {
+	command string
+	flags   []idleFlag
+}{
+	{"record", recordIdleFlags}, {"script", scriptIdleFlags}, {"report", reportIdleFlags},
+	{"list", listIdleFlags}, {"probe", probeIdleFlags},
+}
+
+// longName returns a flag's name without its shorthand.
+func longName(f idleFlag) string { return f.name[strings.IndexByte(f.name, ',')+1:] }
+
+// cell escapes text for a cell of a Markdown table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+// A corpusDifference is a reason with the commands and files of the corpus that it applies to.
+type corpusDifference struct{ commands, why, files string }
+
+// corpusDifferences returns the differences of corpusOutcomes by their reason.
+func corpusDifferences() (rows []corpusDifference) {
+	commands, files := map[string]map[string]bool{}, map[string][]string{}
+	for _, o := range corpusOutcomes {
+		for command, kept := range o.kept {
+			if commands[kept.why] == nil {
+				commands[kept.why] = map[string]bool{}
+			}
+			commands[kept.why][command] = true
+			if !slices.Contains(files[kept.why], o.file) {
+				files[kept.why] = append(files[kept.why], o.file)
+			}
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(commands)) {
+		rows = append(rows, corpusDifference{
+			commands: strings.Join(slices.Sorted(maps.Keys(commands[why])), ", "),
+			why:      cell(why),
+			files:    strings.Join(files[why], ", "),
+		})
+	}
+	return rows
+}
