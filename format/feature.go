@@ -238,9 +238,9 @@ func (f *File) String(n Feature) string {
 }
 
 // NrCPUs returns the NRCPUS section.
-func (f *File) NrCPUs() (NrCPUs, bool) { return decoded(f, FeatureNrCPUs, (*cursor).nrCPUs) }
+func (f *File) NrCPUs() (NrCPUs, bool) { return decoded(f, FeatureNrCPUs, parseNrCPUs) }
 
-func (c *cursor) nrCPUs() NrCPUs { return NrCPUs{c.u32(), c.u32()} }
+func parseNrCPUs(c *cursor) NrCPUs { return NrCPUs{c.u32(), c.u32()} }
 
 // Uint64s returns n values of a section of u64s, nil when it is absent or
 // shorter.
@@ -286,11 +286,11 @@ func (f *File) Cmdline() []string {
 
 // PMUMappings returns the PMUs of the recording machine.
 func (f *File) PMUMappings() []PMU {
-	l, _ := decoded(f, FeaturePMUMappings, (*cursor).pmus)
+	l, _ := decoded(f, FeaturePMUMappings, parsePMUs)
 	return l
 }
 
-func (c *cursor) pmus() (l []PMU) {
+func parsePMUs(c *cursor) (l []PMU) {
 	for n := c.u32(); n > 0 && !c.short; n-- {
 		l = append(l, PMU{c.u32(), c.str()})
 	}
@@ -339,9 +339,9 @@ func (f *File) parseBuildIDs(pid func(*cursor) int32) (l []BuildIDEntry, err err
 
 // EventDesc returns the EVENT_DESC section: the attrs with their names and ids.
 // Their Size is the recorder's, not their size in this section.
-func (f *File) EventDesc() ([]Attr, bool) { return decoded(f, FeatureEventDesc, (*cursor).eventDesc) }
+func (f *File) EventDesc() ([]Attr, bool) { return decoded(f, FeatureEventDesc, parseEventDesc) }
 
-func (c *cursor) eventDesc() (l []Attr) {
+func parseEventDesc(c *cursor) (l []Attr) {
 	n, size := c.u32(), int(c.u32())
 	for ; n > 0 && !c.short; n-- {
 		b := c.take(size)
@@ -365,7 +365,7 @@ func (c *cursor) eventDesc() (l []Attr) {
 // nameAttrs gives the attrs the names of the EVENT_DESC section, or of
 // simpleperf's.
 func (f *File) nameAttrs() error {
-	l, _, err := feature(f, FeatureEventDesc, (*cursor).eventDesc)
+	l, _, err := feature(f, FeatureEventDesc, parseEventDesc)
 	for i := range min(len(l), len(f.Attrs)) {
 		f.Attrs[i].Name = l[i].Name
 	}

@@ -25,8 +25,8 @@ type BPFFunc struct {
 // BPFProgs returns the BPF_PROG_INFO section in the order of ids; the names of
 // functions come from the BPF_BTF section.
 func (f *File) BPFProgs() (progs []BPFProg, ok bool) {
-	l, ok := decoded(f, FeatureBPFProgInfo, (*cursor).bpfProgs)
-	btfs, _ := decoded(f, FeatureBPFBTF, (*cursor).btfs)
+	l, ok := decoded(f, FeatureBPFProgInfo, parseBPFProgs)
+	btfs, _ := decoded(f, FeatureBPFBTF, parseBTFs)
 	byID := map[uint32]*btf{}
 	for i := range slices.Backward(btfs) { // of two with one id the first counts
 		byID[btfs[i].id] = &btfs[i]
@@ -45,7 +45,7 @@ func (f *File) BPFProgs() (progs []BPFProg, ok bool) {
 // BTFs returns the ids of the type information in the BPF_BTF section, in
 // their order.
 func (f *File) BTFs() (ids []uint32, ok bool) {
-	l, ok := decoded(f, FeatureBPFBTF, (*cursor).btfs)
+	l, ok := decoded(f, FeatureBPFBTF, parseBTFs)
 	for _, b := range l {
 		ids = append(ids, b.id)
 	}
@@ -63,8 +63,8 @@ type BPFLine struct {
 // BPFLines returns the lines of the programs in the BPF_PROG_INFO section, in the
 // order of addresses; the files' names come from the BPF_BTF section.
 func (f *File) BPFLines() (lines []BPFLine) {
-	progs, _ := decoded(f, FeatureBPFProgInfo, (*cursor).bpfProgs)
-	btfs, _ := decoded(f, FeatureBPFBTF, (*cursor).btfs)
+	progs, _ := decoded(f, FeatureBPFProgInfo, parseBPFProgs)
+	btfs, _ := decoded(f, FeatureBPFBTF, parseBTFs)
 	for i := range progs {
 		if j := slices.IndexFunc(btfs, func(b btf) bool { return b.id == progs[i].btf }); j >= 0 {
 			lines = append(lines, progs[i].sources(&btfs[j], f.Order)...)
@@ -126,12 +126,12 @@ func (p *bpfProg) at(a bpfArray, i, size uint64) []byte {
 	return p.data[a.off+i*size:][:size]
 }
 
-func (c *cursor) bpfProgs() (l []bpfProg) {
+func parseBPFProgs(c *cursor) (l []bpfProg) {
 	for n := c.u32(); n > 0 && !c.short; n-- {
 		infoLen, dataLen := c.u32(), c.u32()
 		c.u64() // which arrays are there: the others' pointers are 0, as their counts
 		info := cursor{b: c.take(int(infoLen)), order: c.order}
-		p := info.bpfProgInfo()
+		p := parseBPFProgInfo(&info)
 		p.data = c.take(int(dataLen))
 		l = append(l, p)
 	}
@@ -140,7 +140,7 @@ func (c *cursor) bpfProgs() (l []bpfProg) {
 
 // bpfProgInfo reads struct bpf_prog_info. Older kernels' ends earlier: the
 // cursor then yields zeros.
-func (c *cursor) bpfProgInfo() (p bpfProg) {
+func parseBPFProgInfo(c *cursor) (p bpfProg) {
 	c.u32() // type
 	p.id = c.u32()
 	c.take(8 + 4*2 + 8*2 + 8 + 4*2 + 8) // tag, sizes, instructions, load time, user, maps
@@ -198,7 +198,7 @@ type btf struct {
 	data []byte
 }
 
-func (c *cursor) btfs() (l []btf) {
+func parseBTFs(c *cursor) (l []btf) {
 	for n := c.u32(); n > 0 && !c.short; n-- {
 		l = append(l, btf{c.u32(), c.take(int(c.u32()))})
 	}

@@ -12,10 +12,10 @@ type EventGroup struct {
 
 // EventGroups returns the GROUP_DESC section.
 func (f *File) EventGroups() ([]EventGroup, bool) {
-	return decoded(f, FeatureGroupDesc, (*cursor).eventGroups)
+	return decoded(f, FeatureGroupDesc, parseEventGroups)
 }
 
-func (c *cursor) eventGroups() (l []EventGroup) {
+func parseEventGroups(c *cursor) (l []EventGroup) {
 	for n := c.u32(); n > 0 && !c.short; n-- {
 		l = append(l, EventGroup{c.str(), c.u32(), c.u32()})
 	}
@@ -28,10 +28,10 @@ type AuxtraceEntry struct{ Off, Size uint64 }
 
 // AuxtraceIndex returns the AUXTRACE section.
 func (f *File) AuxtraceIndex() ([]AuxtraceEntry, bool) {
-	return decoded(f, FeatureAuxtrace, (*cursor).auxtraceIndex)
+	return decoded(f, FeatureAuxtrace, parseAuxtraceIndex)
 }
 
-func (c *cursor) auxtraceIndex() (l []AuxtraceEntry) {
+func parseAuxtraceIndex(c *cursor) (l []AuxtraceEntry) {
 	n := uint64(len(c.b)) / 16
 	if len(c.b)%16 != 0 { // simpleperf writes no count
 		n = c.u64()
@@ -56,10 +56,10 @@ const CompressionZstd = 1
 
 // Compression returns the COMPRESSED section.
 func (f *File) Compression() (Compression, bool) {
-	return decoded(f, FeatureCompressed, (*cursor).compression)
+	return decoded(f, FeatureCompressed, parseCompression)
 }
 
-func (c *cursor) compression() Compression {
+func parseCompression(c *cursor) Compression {
 	return Compression{c.u32(), c.u32(), c.u32(), c.u32(), c.u32()}
 }
 
@@ -72,10 +72,10 @@ type ClockData struct {
 
 // ClockData returns the CLOCK_DATA section.
 func (f *File) ClockData() (ClockData, bool) {
-	return decoded(f, FeatureClockData, (*cursor).clockData)
+	return decoded(f, FeatureClockData, parseClockData)
 }
 
-func (c *cursor) clockData() ClockData {
+func parseClockData(c *cursor) ClockData {
 	c.u32() // version
 	return ClockData{c.u32(), c.u64(), c.u64()}
 }
@@ -88,26 +88,26 @@ type PMUCaps struct {
 
 // CPUPMUCaps returns the CPU_PMU_CAPS section: what the PMU "cpu" can do.
 func (f *File) CPUPMUCaps() (PMUCaps, bool) {
-	return decoded(f, FeatureCPUPMUCaps, (*cursor).cpuPMUCaps)
+	return decoded(f, FeatureCPUPMUCaps, parseCPUPMUCaps)
 }
 
-func (c *cursor) cpuPMUCaps() PMUCaps { return PMUCaps{"cpu", c.caps()} }
+func parseCPUPMUCaps(c *cursor) PMUCaps { return PMUCaps{"cpu", parseCaps(c)} }
 
 // PMUCaps returns the PMU_CAPS section, which has several PMUs. With 5.12 to
 // 5.19 it had only those of the kinds of CPU that a hybrid machine has.
 func (f *File) PMUCaps() ([]PMUCaps, bool) {
-	return decoded(f, FeaturePMUCaps, (*cursor).pmuCaps)
+	return decoded(f, FeaturePMUCaps, parsePMUCaps)
 }
 
-func (c *cursor) pmuCaps() (l []PMUCaps) {
+func parsePMUCaps(c *cursor) (l []PMUCaps) {
 	for n := c.u32(); n > 0 && !c.short; n-- {
-		caps := c.caps()
+		caps := parseCaps(c)
 		l = append(l, PMUCaps{c.str(), caps})
 	}
 	return l
 }
 
-func (c *cursor) caps() (l []string) {
+func parseCaps(c *cursor) (l []string) {
 	for n := c.u32(); n > 0 && !c.short; n-- {
 		l = append(l, c.str()+"="+c.str())
 	}
@@ -145,26 +145,26 @@ func try[T any](f *File, n Feature, decode func(*cursor) T) error {
 
 // featureChecks decode the sections that have a decoder of their own.
 var featureChecks = map[Feature]func(*File) error{
-	FeatureNrCPUs:       func(f *File) error { return try(f, FeatureNrCPUs, (*cursor).nrCPUs) },
+	FeatureNrCPUs:       func(f *File) error { return try(f, FeatureNrCPUs, parseNrCPUs) },
 	FeatureCmdline:      func(f *File) error { return try(f, FeatureCmdline, (*cursor).strings) },
-	FeatureEventDesc:    func(f *File) error { return try(f, FeatureEventDesc, (*cursor).eventDesc) },
+	FeatureEventDesc:    func(f *File) error { return try(f, FeatureEventDesc, parseEventDesc) },
 	FeatureCPUTopology:  func(f *File) error { return try(f, FeatureCPUTopology, f.cpuTopology) },
-	FeatureNUMATopology: func(f *File) error { return try(f, FeatureNUMATopology, (*cursor).numaNodes) },
-	FeaturePMUMappings:  func(f *File) error { return try(f, FeaturePMUMappings, (*cursor).pmus) },
-	FeatureGroupDesc:    func(f *File) error { return try(f, FeatureGroupDesc, (*cursor).eventGroups) },
-	FeatureAuxtrace:     func(f *File) error { return try(f, FeatureAuxtrace, (*cursor).auxtraceIndex) },
-	FeatureCache:        func(f *File) error { return try(f, FeatureCache, (*cursor).caches) },
-	FeatureMemTopology:  func(f *File) error { return try(f, FeatureMemTopology, (*cursor).memTopology) },
-	FeatureBPFProgInfo:  func(f *File) error { return try(f, FeatureBPFProgInfo, (*cursor).bpfProgs) },
-	FeatureBPFBTF:       func(f *File) error { return try(f, FeatureBPFBTF, (*cursor).btfs) },
-	FeatureCompressed:   func(f *File) error { return try(f, FeatureCompressed, (*cursor).compression) },
-	FeatureCPUPMUCaps:   func(f *File) error { return try(f, FeatureCPUPMUCaps, (*cursor).cpuPMUCaps) },
-	FeatureClockData:    func(f *File) error { return try(f, FeatureClockData, (*cursor).clockData) },
-	FeatureHybrid:       func(f *File) error { return try(f, FeatureHybrid, (*cursor).hybridNodes) },
-	FeaturePMUCaps:      func(f *File) error { return try(f, FeaturePMUCaps, (*cursor).pmuCaps) },
+	FeatureNUMATopology: func(f *File) error { return try(f, FeatureNUMATopology, parseNUMANodes) },
+	FeaturePMUMappings:  func(f *File) error { return try(f, FeaturePMUMappings, parsePMUs) },
+	FeatureGroupDesc:    func(f *File) error { return try(f, FeatureGroupDesc, parseEventGroups) },
+	FeatureAuxtrace:     func(f *File) error { return try(f, FeatureAuxtrace, parseAuxtraceIndex) },
+	FeatureCache:        func(f *File) error { return try(f, FeatureCache, parseCaches) },
+	FeatureMemTopology:  func(f *File) error { return try(f, FeatureMemTopology, parseMemTopology) },
+	FeatureBPFProgInfo:  func(f *File) error { return try(f, FeatureBPFProgInfo, parseBPFProgs) },
+	FeatureBPFBTF:       func(f *File) error { return try(f, FeatureBPFBTF, parseBTFs) },
+	FeatureCompressed:   func(f *File) error { return try(f, FeatureCompressed, parseCompression) },
+	FeatureCPUPMUCaps:   func(f *File) error { return try(f, FeatureCPUPMUCaps, parseCPUPMUCaps) },
+	FeatureClockData:    func(f *File) error { return try(f, FeatureClockData, parseClockData) },
+	FeatureHybrid:       func(f *File) error { return try(f, FeatureHybrid, parseHybridNodes) },
+	FeaturePMUCaps:      func(f *File) error { return try(f, FeaturePMUCaps, parsePMUCaps) },
 	FeatureCPUDomain:    func(f *File) error { return try(f, FeatureCPUDomain, f.cpuDomains) },
-	FeatureFile:         func(f *File) error { return try(f, FeatureFile, (*cursor).symbolFiles) },
-	FeatureMetaInfo:     func(f *File) error { return try(f, FeatureMetaInfo, (*cursor).metaInfo) },
-	FeatureDebugUnwind:  func(f *File) error { return try(f, FeatureDebugUnwind, (*cursor).unwindFiles) },
-	FeatureFile2:        func(f *File) error { return try(f, FeatureFile2, (*cursor).symbolFiles2) },
+	FeatureFile:         func(f *File) error { return try(f, FeatureFile, parseSymbolFiles) },
+	FeatureMetaInfo:     func(f *File) error { return try(f, FeatureMetaInfo, parseMetaInfo) },
+	FeatureDebugUnwind:  func(f *File) error { return try(f, FeatureDebugUnwind, parseUnwindFiles) },
+	FeatureFile2:        func(f *File) error { return try(f, FeatureFile2, parseSymbolFiles2) },
 }

@@ -44,12 +44,12 @@ type FileSymbol struct {
 
 // SymbolFiles returns the entries of the FILE and FILE2 sections.
 func (f *File) SymbolFiles() []SymbolFile {
-	l, _ := decoded(f, FeatureFile, (*cursor).symbolFiles)
-	m, _ := decoded(f, FeatureFile2, (*cursor).symbolFiles2)
+	l, _ := decoded(f, FeatureFile, parseSymbolFiles)
+	m, _ := decoded(f, FeatureFile2, parseSymbolFiles2)
 	return append(l, m...)
 }
 
-func (c *cursor) symbolFiles() (l []SymbolFile) {
+func parseSymbolFiles(c *cursor) (l []SymbolFile) {
 	for len(c.b) > 0 {
 		e := cursor{b: c.take(int(c.u32())), order: c.order}
 		s := SymbolFile{Path: e.terminated(), Type: SymbolFileType(e.u32()), MinVaddr: e.u64()}
@@ -75,7 +75,7 @@ func (c *cursor) symbolFiles() (l []SymbolFile) {
 	return l
 }
 
-func (c *cursor) symbolFiles2() (l []SymbolFile) {
+func parseSymbolFiles2(c *cursor) (l []SymbolFile) {
 	for len(c.b) > 0 {
 		m := message{cursor{b: c.take(int(c.u32())), order: c.order}}
 		var s SymbolFile
@@ -112,11 +112,11 @@ type MetaInfo struct{ Key, Value string }
 // MetaInfo returns the META_INFO section: "simpleperf_version",
 // "event_type_info", "product_props" and more.
 func (f *File) MetaInfo() []MetaInfo {
-	l, _ := decoded(f, FeatureMetaInfo, (*cursor).metaInfo)
+	l, _ := decoded(f, FeatureMetaInfo, parseMetaInfo)
 	return l
 }
 
-func (c *cursor) metaInfo() (l []MetaInfo) {
+func parseMetaInfo(c *cursor) (l []MetaInfo) {
 	for len(c.b) > 0 {
 		l = append(l, MetaInfo{c.terminated(), c.terminated()})
 	}
@@ -161,11 +161,11 @@ type UnwindFile struct {
 
 // UnwindFiles returns the DEBUG_UNWIND section.
 func (f *File) UnwindFiles() []UnwindFile {
-	l, _ := decoded(f, FeatureDebugUnwind, (*cursor).unwindFiles)
+	l, _ := decoded(f, FeatureDebugUnwind, parseUnwindFiles)
 	return l
 }
 
-func (c *cursor) unwindFiles() (l []UnwindFile) {
+func parseUnwindFiles(c *cursor) (l []UnwindFile) {
 	m := message{cursor{b: c.b, order: c.order}}
 	for m.next() {
 		field, _, data := m.field()

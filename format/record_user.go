@@ -253,7 +253,7 @@ func decodeUser(r Raw, c *cursor) Record {
 	case TypeThreadMap:
 		return parseThreadMap(c)
 	case TypeCPUMap:
-		return &CPUMap{CPUs: c.cpus()}
+		return &CPUMap{CPUs: parseCPUs(c)}
 	case TypeEventUpdate:
 		return parseEventUpdate(c)
 	case TypeTimeConv:
@@ -282,14 +282,14 @@ func decodeStat(r Raw, c *cursor) Record {
 	case TypeSchedstatCPU:
 		s := &SchedstatCPU{Time: c.u64(), CPU: c.u32(), Version: c.u16()}
 		c.u16()
-		s.Values = c.schedstat(6, 3)
+		s.Values = parseSchedstat(c, 6, 3)
 		return s
 	case TypeSchedstatDomain:
 		s := &SchedstatDomain{Time: c.u64(), CPU: c.u32(), Version: c.u16(), Domain: c.u16()}
 		if s.Version >= 17 {
-			s.Values = c.schedstat(45, 0)
+			s.Values = parseSchedstat(c, 45, 0)
 		} else {
-			s.Values = c.schedstat(36, 0)
+			s.Values = parseSchedstat(c, 36, 0)
 		}
 		return s
 	}
@@ -383,7 +383,7 @@ func parseThreadMap(c *cursor) *ThreadMap {
 
 // cpus reads struct perf_record_cpu_map_data in each of its encodings: a list,
 // a mask of 32 or 64 bit words, a range.
-func (c *cursor) cpus() (s CPUSet) {
+func parseCPUs(c *cursor) (s CPUSet) {
 	switch kind := c.u16(); kind {
 	case 0:
 		for e := c.entries(uint64(c.u16()), 2); len(e.b) > 0; {
@@ -457,7 +457,7 @@ func parseEventUpdate(c *cursor) *EventUpdate {
 	case EventUpdateName:
 		u.Name = c.name()
 	case EventUpdateCPUs:
-		u.CPUs = c.cpus()
+		u.CPUs = parseCPUs(c)
 	}
 	return u
 }
@@ -492,7 +492,7 @@ func parseBPFMetadata(c *cursor) *BPFMetadata {
 }
 
 // schedstat reads short numbers of 32 bits and long ones of 64.
-func (c *cursor) schedstat(short, long int) []uint64 {
+func parseSchedstat(c *cursor, short, long int) []uint64 {
 	var l []uint64
 	for range short {
 		l = append(l, uint64(c.u32()))

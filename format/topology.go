@@ -35,10 +35,10 @@ func (c *cursor) strings() (l []string) {
 
 // NUMATopology returns the NUMA_TOPOLOGY section.
 func (f *File) NUMATopology() ([]NUMANode, bool) {
-	return decoded(f, FeatureNUMATopology, (*cursor).numaNodes)
+	return decoded(f, FeatureNUMATopology, parseNUMANodes)
 }
 
-func (c *cursor) numaNodes() (l []NUMANode) {
+func parseNUMANodes(c *cursor) (l []NUMANode) {
 	for n := c.u32(); n > 0 && !c.short; n-- {
 		l = append(l, NUMANode{c.u32(), c.u64(), c.u64(), c.str()})
 	}
@@ -46,9 +46,9 @@ func (c *cursor) numaNodes() (l []NUMANode) {
 }
 
 // Caches returns the CACHE section.
-func (f *File) Caches() ([]Cache, bool) { return decoded(f, FeatureCache, (*cursor).caches) }
+func (f *File) Caches() ([]Cache, bool) { return decoded(f, FeatureCache, parseCaches) }
 
-func (c *cursor) caches() (l []Cache) {
+func parseCaches(c *cursor) (l []Cache) {
 	if c.u32() != 1 { // version
 		return nil
 	}
@@ -73,10 +73,10 @@ type MemNode struct {
 
 // MemTopology returns the MEM_TOPOLOGY section.
 func (f *File) MemTopology() (MemTopology, bool) {
-	return decoded(f, FeatureMemTopology, (*cursor).memTopology)
+	return decoded(f, FeatureMemTopology, parseMemTopology)
 }
 
-func (c *cursor) memTopology() (t MemTopology) {
+func parseMemTopology(c *cursor) (t MemTopology) {
 	if c.u64() != 1 { // version
 		return t
 	}
@@ -96,10 +96,10 @@ type HybridNode struct{ PMU, CPUs string } // "cpu_core", "0-3"
 
 // HybridTopology returns the HYBRID_TOPOLOGY section.
 func (f *File) HybridTopology() ([]HybridNode, bool) {
-	return decoded(f, FeatureHybrid, (*cursor).hybridNodes)
+	return decoded(f, FeatureHybrid, parseHybridNodes)
 }
 
-func (c *cursor) hybridNodes() (l []HybridNode) {
+func parseHybridNodes(c *cursor) (l []HybridNode) {
 	for n := c.u32(); n > 0 && !c.short; n-- {
 		l = append(l, HybridNode{c.str(), c.str()})
 	}

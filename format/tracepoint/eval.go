@@ -1,15 +1,15 @@
 package tracepoint
 
-// printer prints one event's raw data.
-type printer struct {
+// evaluator computes expressions over the raw data of one event.
+type evaluator struct {
 	raw []byte
 	env *Env
-	big bool
+	big bool // raw is big-endian
 }
 
-// num is an expression's number. All numbers are unsigned 64 bits, as in
-// libtraceevent, which extends no signs: a -1 in an int field is 0xffffffff.
-func (p *printer) num(n *node) uint64 {
+// num returns an expression's number. All numbers are unsigned and have 64 bits, as in libtraceevent, which does not
+// extend signs: -1 in an int field is 0xffffffff.
+func (e *evaluator) num(n *node) uint64 {
 	switch n.kind {
 	case nodeAtom:
 		return n.val
@@ -17,41 +17,41 @@ func (p *printer) num(n *node) uint64 {
 		if n.field == nil {
 			return 0
 		}
-		v, _ := readUint(p.raw, n.field.Offset, n.field.Size, p.big)
+		v, _ := readUint(e.raw, n.field.Offset, n.field.Size, e.big)
 		return v
 	case nodeCast:
-		return p.num(n.args[0]) & n.val
+		return e.num(n.args[0]) & n.val
 	case nodeLongSize:
-		return uint64(p.env.longSize())
+		return uint64(e.env.longSize())
 	case nodeDynamicLen:
-		_, length := n.field.span(p.raw, p.big)
+		_, length := n.field.span(e.raw, e.big)
 		return uint64(length)
-	case nodeDynamic: // an address in perf's memory, which cannot be printed
-		off, _ := n.field.span(p.raw, p.big)
+	case nodeDynamic: // in libtraceevent an address in perf's memory
+		off, _ := n.field.span(e.raw, e.big)
 		return uint64(off)
 	case nodeOp:
-		return p.operation(n)
+		return e.operation(n)
 	}
 	return 0
 }
 
-func (p *printer) operation(n *node) uint64 {
+func (e *evaluator) operation(n *node) uint64 {
 	switch n.op {
 	case '[':
-		return p.index(n)
+		return e.index(n)
 	case '?':
 		branches := n.args[1]
-		if p.num(n.args[0]) != 0 {
-			return p.num(branches.args[0])
+		if e.num(n.args[0]) != 0 {
+			return e.num(branches.args[0])
 		}
-		return p.num(branches.args[1])
+		return e.num(branches.args[1])
 	}
-	return compute(n.op, p.num(n.args[0]), p.num(n.args[1]))
+	return compute(n.op, e.num(n.args[0]), e.num(n.args[1]))
 }
 
-// index is args[0][args[1]]. In a dynamic array the index counts bytes.
-func (p *printer) index(n *node) uint64 {
-	i := p.num(n.args[1])
+// index returns args[0][args[1]]. In a dynamic array the index counts bytes.
+func (e *evaluator) index(n *node) uint64 {
+	i := e.num(n.args[1])
 	array, mask := n.args[0], uint64(1<<64-1)
 	if array.kind == nodeCast {
 		mask = pointedMask(array.text)
@@ -60,10 +60,10 @@ func (p *printer) index(n *node) uint64 {
 		array = array.args[0]
 	}
 	var off uint32 // wraps, so that small negative indexes work
-	size := p.env.longSize()
+	size := e.env.longSize()
 	switch {
 	case array.kind == nodeDynamic:
-		o, _ := array.field.span(p.raw, p.big)
+		o, _ := array.field.span(e.raw, e.big)
 		off = uint32(o) + uint32(i)
 		if array.field.ElemSize != 0 {
 			size = array.field.ElemSize
@@ -74,11 +74,31 @@ func (p *printer) index(n *node) uint64 {
 	default:
 		return 0
 	}
-	v, _ := readUint(p.raw, int(off), size, p.big)
+	v, _ := readUint(e.raw, int(off), size, e.big)
 	return v & mask
 }
 
-// pointedMask is castMask of the type that a pointer points to.
+// bytesOf returns the data of an array argument, from its start to the end of raw.
+func (e *evaluator) bytesOf(n *node) []byte {
+	switch {
+	case n.kind == nodeDynamic:
+		off, _ := n.field.span(e.raw, e.big)
+		return cut(e.raw, off, len(e.raw))
+	case n.kind == nodeField && n.field != nil:
+		return cut(e.raw, n.field.Offset, len(e.raw))
+	}
+	return nil
+}
+
+// maskByte returns the byte of mask with bits 8*i to 8*i+7.
+func (e *evaluator) maskByte(mask []byte, i int) byte {
+	if e.big {
+		i = len(mask) - 1 - i
+	}
+	return mask[i]
+}
+
+// pointedMask returns castMask of the type that a pointer type points to.
 func pointedMask(typ string) uint64 {
 	if len(typ) < 3 || typ[len(typ)-1] != '*' {
 		return 1<<64 - 1
@@ -86,8 +106,8 @@ func pointedMask(typ string) uint64 {
 	return castMask(typ[:len(typ)-2])
 }
 
-// compute is a op b in C's unsigned long long. It is 0 for ^, which
-// libtraceevent cannot compute here, and for what C leaves undefined.
+// compute returns a op b with C's unsigned long long. It returns 0 for ^, which libtraceevent cannot compute here, and
+// for results that C leaves undefined.
 func compute(o op, a, b uint64) uint64 {
 	switch o {
 	case '+':

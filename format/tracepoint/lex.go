@@ -1,12 +1,15 @@
 package tracepoint
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 type tokenKind uint8
 
 const (
 	tokEnd    tokenKind = iota
-	tokError            // after an error: no more tokens
+	tokError            // the end after an error
 	tokItem             // a name or number
 	tokString           // text between double quotes, with escapes
 	tokChar             // text between single quotes
@@ -14,87 +17,168 @@ const (
 	tokOp               // everything else
 )
 
-// next moves to the next token.
-func (p *parser) next() {
-	if p.err != nil {
-		p.kind = tokError
-		return
-	}
-	p.skipSpace()
-	if p.pos == len(p.src) {
-		p.kind, p.text = tokEnd, ""
-		return
-	}
-	start := p.pos
-	switch c := p.src[start]; {
-	case isWord(c):
-		for p.pos < len(p.src) && isWord(p.src[p.pos]) {
-			p.pos++
-		}
-		p.kind = tokItem
-	case c == '"':
-		p.kind, p.text = tokString, p.strings()
-		return
-	case c == '\'':
-		p.kind, p.text = tokChar, p.quoted('\'')
-		return
-	case c == '(' || c == ')' || c == ',':
-		p.kind = tokDelim
-		p.pos++
-	default:
-		p.kind = tokOp
-		p.pos += operatorLen(p.src[start:])
-	}
-	p.text = p.src[start:p.pos]
+// lexer splits the C of a print fmt into tokens. After an error there are no more tokens.
+type lexer struct {
+	src  string
+	pos  int       // after the current token
+	kind tokenKind // of the current token
+	text string    // of the current token
+
+	err     error
+	refused string // the first construct that libtraceevent cannot read
 }
 
-func (p *parser) peek() byte {
-	if p.pos < len(p.src) {
-		return p.src[p.pos]
+// next moves to the next token.
+func (l *lexer) next() {
+	if l.err != nil {
+		l.kind = tokError
+		return
+	}
+	l.skipSpace()
+	if l.pos == len(l.src) {
+		l.kind, l.text = tokEnd, ""
+		return
+	}
+	start := l.pos
+	switch c := l.src[start]; {
+	case isWord(c):
+		for l.pos < len(l.src) && isWord(l.src[l.pos]) {
+			l.pos++
+		}
+		l.kind = tokItem
+	case c == '"':
+		l.kind, l.text = tokString, l.strings()
+		return
+	case c == '\'':
+		l.kind, l.text = tokChar, l.quoted('\'')
+		return
+	case c == '(' || c == ')' || c == ',':
+		l.kind = tokDelim
+		l.pos++
+	default:
+		l.kind = tokOp
+		l.pos += operatorLen(l.src[start:])
+	}
+	l.text = l.src[start:l.pos]
+}
+
+func (l *lexer) peek() byte {
+	if l.pos < len(l.src) {
+		return l.src[l.pos]
 	}
 	return 0
 }
 
-func (p *parser) skipSpace() {
-	for p.pos < len(p.src) && isSpace(p.src[p.pos]) {
-		p.pos++
+func (l *lexer) skipSpace() {
+	for l.pos < len(l.src) && isSpace(l.src[l.pos]) {
+		l.pos++
 	}
 }
 
 // strings reads adjacent string literals as one.
-func (p *parser) strings() string {
-	first := p.quoted('"')
-	if p.skipSpace(); p.peek() != '"' {
+func (l *lexer) strings() string {
+	first := l.quoted('"')
+	if l.skipSpace(); l.peek() != '"' {
 		return first
 	}
 	var b strings.Builder
-	for b.WriteString(first); p.peek() == '"'; p.skipSpace() {
-		b.WriteString(p.quoted('"'))
+	for b.WriteString(first); l.peek() == '"'; l.skipSpace() {
+		b.WriteString(l.quoted('"'))
 	}
 	return b.String()
 }
 
-// quoted reads a literal. libtraceevent ends one at a control character (the
-// maple_tree events have a tab in theirs) and trips over the rest.
-func (p *parser) quoted(quote byte) string {
-	p.pos++
-	start := p.pos
-	for ; p.pos < len(p.src); p.pos++ {
-		c := p.src[p.pos]
-		escaped := p.src[p.pos-1] == '\\' && p.pos > start
+// quoted reads a literal. libtraceevent ends it at a control character and fails to read the rest: the maple_tree
+// events have a tab in one.
+func (l *lexer) quoted(quote byte) string {
+	l.pos++
+	start := l.pos
+	for ; l.pos < len(l.src); l.pos++ {
+		c := l.src[l.pos]
+		escaped := l.src[l.pos-1] == '\\' && l.pos > start
 		if c == quote && !escaped {
-			p.pos++
-			return p.src[start : p.pos-1]
+			l.pos++
+			return l.src[start : l.pos-1]
 		}
 		if !isPrint(c) && c != '\n' && !escaped {
-			p.refuse("control character in a string")
+			l.refuse("control character in a string")
 		}
 	}
-	p.fail("no closing %c", quote)
+	l.fail("no closing %c", quote)
 	return ""
 }
 
-// operatorLen is the length of the operator that s begins with.
+// fail keeps the first error and ends the tokens.
+func (l *lexer) fail(format string, args ...any) {
+	if l.err == nil {
+		l.err = fmt.Errorf(format, args...)
+	}
+	l.kind = tokError
+}
+
+// refuse keeps the first construct that gperf reads and libtraceevent does not.
+func (l *lexer) refuse(what string) {
+	if l.refused == "" {
+		l.refused = what
+	}
+}
+
+func (l *lexer) is(kind tokenKind, text string) bool { return l.kind == kind && l.text == text }
+
+// expect fails if the current token is another.
+func (l *lexer) expect(kind tokenKind, text string) bool {
+	if !l.is(kind, text) {
+		l.fail("expected %q at %q", text, l.rest())
+		return false
+	}
+	return true
+}
+
+// rest returns the start of the remaining text, for messages.
+func (l *lexer) rest() string {
+	s := l.src[l.pos:]
+	return l.text[:min(len(l.text), 24)] + s[:min(len(s), 24)]
+}
+
+// words joins the tokens from position start by single spaces, as long as more returns true for the current token.
+func (l *lexer) words(start int, more func() bool) string {
+	end := start
+	for more() {
+		end = l.pos
+		l.next()
+	}
+	return strings.Join(strings.Fields(l.src[start:end]), " ")
+}
+
+// skipParens skips to the token after the parenthesis that closes the one before the current token.
+func (l *lexer) skipParens() {
+	for open := 1; ; l.next() {
+		switch {
+		case l.kind == tokError:
+			return
+		case l.kind == tokEnd:
+			l.fail("no closing )")
+			return
+		case l.is(tokDelim, "("):
+			open++
+		case l.is(tokDelim, ")"):
+			open--
+		}
+		if open == 0 {
+			l.next()
+			return
+		}
+	}
+}
+
+// closing skips a closing parenthesis.
+func (l *lexer) closing() {
+	if l.expect(tokDelim, ")") {
+		l.next()
+	}
+}
+
+// operatorLen returns the length of the operator at the start of s, in bytes.
 func operatorLen(s string) int {
 	at := func(i int) byte {
 		if i < len(s) {
@@ -132,8 +216,8 @@ func isWord(c byte) bool {
 func isSpace(c byte) bool { return c == ' ' || c-'\t' < 5 }
 func isPrint(c byte) bool { return c-' ' < 0x5f }
 
-// leadingUint reads the number that s begins with as C's strtoull does with
-// base 0: 0x and 0 prefixes, a sign, any rest ignored, too large ones all ones.
+// leadingUint reads the number at the start of s like C's strtoull with base 0: with 0x and 0 prefixes and a sign. It
+// ignores the rest, and returns the largest number on overflow.
 func leadingUint(s string) uint64 {
 	v, neg := leadingDigits(s)
 	if neg {
@@ -142,7 +226,7 @@ func leadingUint(s string) uint64 {
 	return v
 }
 
-// leadingInt is the same for strtoll.
+// leadingInt reads the number at the start of s like C's strtoll with base 0.
 func leadingInt(s string) int64 {
 	v, neg := leadingDigits(s)
 	switch {

@@ -2,36 +2,27 @@ package tracepoint
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 )
 
 // parser reads the C of a print fmt into nodes.
 //
-// It groups operators as libtraceevent does, which is not C's way wherever the
-// author left out parentheses, or put some in:
+// It groups operators like libtraceevent, which differs from C both with and without parentheses:
 //
-//   - An operator takes the tree read so far as its left side if it binds more
-//     loosely than that tree's top operator, else only that tree's right side.
-//     There is no way back up: a + b * c | d is a + ((b * c) | d), and operators
-//     of one rank group to the right: a - b - c is a - (b - c).
-//   - A right side that binds more loosely than the operator before it is torn
-//     apart even if it came in parentheses: a * (b + c) is (a * b) + c.
-//   - The last part of ? : is one operand; what follows applies to the whole.
-//   - A parenthesized name is a cast only before a name, a literal or another
-//     parenthesis: (u64)-x is u64 - x, and unknown names are 0.
+//   - The left side of an operator is the complete tree before it if the operator binds more loosely than the tree's
+//     top operator, otherwise only that tree's right side. The parser never returns to an outer tree:
+//     a + b * c | d is a + ((b * c) | d), and operators of equal priority group to the right: a - b - c is a - (b - c).
+//   - If the right side binds more loosely than the operator before it, the parser takes its left operand away, even if
+//     the right side is in parentheses: a * (b + c) is (a * b) + c.
+//   - The last part of ? : is one operand; operators after it apply to the complete expression.
+//   - A name in parentheses is a cast only before a name, a literal or another parenthesis: (u64)-x is u64 - x, and
+//     unknown names are 0.
 //   - An index is one operand.
 type parser struct {
-	src  string
-	pos  int
-	kind tokenKind // the current token
-	text string
-
-	f       *Format
-	err     error
-	refused string
-	depth   int
+	lexer
+	f     *Format
+	depth int
 }
 
 // maxDepth limits the nesting of expressions; kernels need about ten.
@@ -42,16 +33,15 @@ type node struct {
 	kind  nodeKind
 	op    op
 	prio  int8
-	text  string // atom: as written; cast: the type
-	val   uint64 // atom: its number; cast: the mask
-	field *Field // what REC->, __get_str and their like name; nil if unknown
+	text  string // of an atom: the source; of a cast: the type
+	val   uint64 // of an atom: its number; of a cast: the mask
+	field *Field // the operand of REC->, __get_str and similar; nil if unknown
 	args  [3]*node
 	syms  []symbol
 	delim string // __print_flags
 }
 
-// nodeKind has libtraceevent's order, since it prints the number where it
-// wanted another kind.
+// nodeKind has libtraceevent's values: for an operand of the wrong kind, libtraceevent prints the number.
 type nodeKind uint8
 
 const (
@@ -64,7 +54,7 @@ const (
 	nodeArray               // __print_array(args[0], count args[1], element size args[2])
 	nodeCast                // (text)args[0]
 	nodeString              // __get_str(field)
-	_                       // a string of trace_printk's
+	_                       // a string of trace_printk
 	nodeDynamic             // __get_dynamic_array(field)
 	nodeOp                  // args[0] op args[1]
 	_                       // a function registered by a plugin
@@ -72,7 +62,7 @@ const (
 	nodeDynamicLen          // __get_dynamic_array_len(field)
 	nodeHexStr              // __print_hex_str
 	nodeCPUMask             // __get_cpumask(field)
-	nodeLongSize            // sizeof(long); libtraceevent has an atom here
+	nodeLongSize            // sizeof(long), in libtraceevent an atom
 )
 
 // symbol is one { value, "name" }.
@@ -81,7 +71,7 @@ type symbol struct {
 	name string
 }
 
-// op is an operator: its character, or one of these.
+// op is an operator: its character, or one of these constants.
 type op byte
 
 const (
@@ -95,7 +85,7 @@ const (
 	opOr  op = 'o'
 )
 
-// operators are the binary ones and how loosely they bind.
+// operators are the binary operators. One with a larger prio binds more loosely.
 var operators = map[string]struct {
 	op   op
 	prio int8
@@ -109,7 +99,7 @@ var operators = map[string]struct {
 	"&&": {opAnd, 14}, "||": {opOr, 15}, "?": {'?', 16},
 }
 
-// rank is how loosely the top of a tree binds when it becomes a right side.
+// rank returns the prio of a tree's top operator, or -1 if there is none.
 func rank(n *node) int8 {
 	switch {
 	case n.kind != nodeOp || n.op == '[':
@@ -125,38 +115,6 @@ func rank(n *node) int8 {
 		}
 	}
 	return -1
-}
-
-// fail notes the first error and ends the reading.
-func (p *parser) fail(format string, args ...any) {
-	if p.err == nil {
-		p.err = fmt.Errorf(format, args...)
-	}
-	p.kind = tokError
-}
-
-// refuse notes the first thing that we read but libtraceevent does not.
-func (p *parser) refuse(what string) {
-	if p.refused == "" {
-		p.refused = what
-	}
-}
-
-func (p *parser) is(kind tokenKind, text string) bool { return p.kind == kind && p.text == text }
-
-// expect fails if the current token is another.
-func (p *parser) expect(kind tokenKind, text string) bool {
-	if !p.is(kind, text) {
-		p.fail("expected %q at %q", text, p.rest())
-		return false
-	}
-	return true
-}
-
-// rest returns the start of the remaining text, for messages.
-func (p *parser) rest() string {
-	s := p.src[p.pos:]
-	return p.text[:min(len(p.text), 24)] + s[:min(len(s), 24)]
 }
 
 // arguments reads the arguments that follow the format string.
@@ -176,14 +134,13 @@ func (p *parser) arguments() []*node {
 	return list
 }
 
-// arg reads one operand, the next token being its first.
+// arg reads one operand, which starts at the next token.
 func (p *parser) arg() *node {
 	p.next()
 	return p.operand()
 }
 
-// operand reads one operand, whose first token is the current one. Afterwards the
-// current token is the one after the operand.
+// operand reads one operand, which starts at the current token, and moves to the token after it.
 func (p *parser) operand() *node {
 	if p.depth++; p.depth > maxDepth {
 		p.fail("nested too deeply")
@@ -216,7 +173,7 @@ func atom(text string) *node {
 	return &node{kind: nodeAtom, text: text, val: leadingUint(text)}
 }
 
-// item reads a name: REC->field, a function's call, or words that stay words.
+// item reads REC->field, a function call, or other words.
 func (p *parser) item() *node {
 	text, start := p.text, p.pos-len(p.text)
 	p.next()
@@ -232,21 +189,10 @@ func (p *parser) item() *node {
 	return atom(text)
 }
 
-// words joins the words from start on by single spaces, as long as more says
-// that the current token is one of them.
-func (p *parser) words(start int, more func() bool) string {
-	end := start
-	for more() {
-		end = p.pos
-		p.next()
-	}
-	return strings.Join(strings.Fields(p.src[start:end]), " ")
-}
-
 // entry reads the tokens after REC, or (REC).
 func (p *parser) entry() *node {
 	if p.is(tokDelim, ")") {
-		return &node{} // paren calls again
+		return &node{} // paren calls entry again
 	}
 	if !p.expect(tokOp, "->") {
 		return &node{}
@@ -261,7 +207,7 @@ func (p *parser) entry() *node {
 	return n
 }
 
-// paren reads a parenthesized expression or a cast.
+// paren reads an expression in parentheses or a cast.
 func (p *parser) paren() *node {
 	p.next()
 	if p.is(tokOp, "{") {
@@ -294,28 +240,6 @@ func (p *parser) paren() *node {
 	return &node{kind: nodeCast, text: n.text, val: castMask(n.text), args: [3]*node{p.operand()}}
 }
 
-// skipParens skips past the parenthesis that closes the one before the current
-// token.
-func (p *parser) skipParens() {
-	for open := 1; ; p.next() {
-		switch {
-		case p.kind == tokError:
-			return
-		case p.kind == tokEnd:
-			p.fail("no closing )")
-			return
-		case p.is(tokDelim, "("):
-			open++
-		case p.is(tokDelim, ")"):
-			open--
-		}
-		if open == 0 {
-			p.next()
-			return
-		}
-	}
-}
-
 // unary reads an operator without a left side.
 func (p *parser) unary() *node {
 	n := &node{kind: nodeOp, op: op(p.text[0])}
@@ -333,8 +257,7 @@ func (p *parser) unary() *node {
 	return n
 }
 
-// operator makes n the tree of the current token, an operator, with the old n as
-// its left side.
+// operator replaces n by the tree of the current token, an operator. Its left side is the old n.
 func (p *parser) operator(n *node) {
 	if p.depth++; p.depth > maxDepth {
 		p.fail("nested too deeply")
@@ -386,7 +309,7 @@ func (p *parser) operator(n *node) {
 // branches reads A : B after a question mark.
 func (p *parser) branches() *node {
 	p.next()
-	if p.is(tokOp, ":") { // GNU C's: the condition itself is A
+	if p.is(tokOp, ":") { // in GNU C, A is the condition then
 		p.refuse("?: without a middle")
 		return &node{kind: nodeOp, op: ':', args: [3]*node{{}, p.arg()}}
 	}
@@ -400,8 +323,7 @@ func (p *parser) branches() *node {
 	return &node{kind: nodeOp, op: ':', args: [3]*node{a, p.arg()}}
 }
 
-// climb gives the operator that follows, if one does, its left side: all of n,
-// or only n's right side.
+// climb reads the next operator, if there is one. Its left side is n, or only n's right side.
 func (p *parser) climb(n, right *node) {
 	if p.kind != tokOp || p.text == ":" {
 		return
@@ -421,7 +343,7 @@ func (p *parser) climb(n, right *node) {
 	}
 }
 
-// call reads a function's arguments, the current token being the parenthesis.
+// call reads the arguments of a function. The current token is the opening parenthesis.
 func (p *parser) call(name string) *node {
 	switch name {
 	case "__print_flags":
@@ -492,14 +414,7 @@ func (p *parser) function(kind nodeKind, count int) *node {
 	return n
 }
 
-// closing moves past a closing parenthesis.
-func (p *parser) closing() {
-	if p.expect(tokDelim, ")") {
-		p.next()
-	}
-}
-
-// fieldFunction reads a function of one field's name.
+// fieldFunction reads a function whose argument is a field's name.
 func (p *parser) fieldFunction(kind nodeKind) *node {
 	p.next()
 	if p.kind != tokItem {
@@ -555,8 +470,7 @@ func (p *parser) symbols(n *node) {
 	p.closing()
 }
 
-// constant is the text of an atom, or the number that an expression of atoms
-// comes to.
+// constant returns the text of an atom, or the value of an expression of atoms.
 func (p *parser) constant(n *node) string {
 	switch {
 	case p.err != nil: // the tree may be incomplete
@@ -575,7 +489,7 @@ func (p *parser) constant(n *node) string {
 
 var errNotConstant = errors.New("not a constant")
 
-// constInt computes in C's long long, as libtraceevent does here and only here.
+// constInt computes with C's long long, which libtraceevent does only here.
 func constInt(n *node) (int64, error) {
 	switch n.kind {
 	case nodeNull:
@@ -617,7 +531,7 @@ func constInt(n *node) (int64, error) {
 	return int64(compute(n.op, uint64(a), uint64(b))), nil
 }
 
-// truth is C's value of a comparison.
+// truth returns C's value of a comparison.
 func truth(b bool) int64 {
 	if b {
 		return 1
@@ -625,8 +539,8 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// symbolValue returns the number of a { value, name }. Besides plain numbers,
-// libtraceevent knows a few names; all others, and negative numbers, are -1.
+// symbolValue returns the number of a { value, name }. Besides numbers, libtraceevent knows a few names; other names and
+// negative numbers are -1.
 func symbolValue(s string) int64 {
 	if s != "" && s[0]-'0' < 10 {
 		return int64(leadingUint(s))
@@ -646,7 +560,7 @@ func symbolValue(s string) int64 {
 	return -1
 }
 
-// sizeof reads sizeof's argument, the current token being the parenthesis.
+// sizeof reads the argument of sizeof. The current token is the opening parenthesis.
 func (p *parser) sizeof() *node {
 	start := p.pos
 	p.next()
@@ -678,7 +592,7 @@ func (p *parser) sizeof() *node {
 	case "u16", "s16":
 		return atom("2")
 	case "u8", "s8":
-		if words != "__s8" { // misspelt there
+		if words != "__s8" { // libtraceevent misspells it
 			return atom("1")
 		}
 	}
@@ -686,8 +600,8 @@ func (p *parser) sizeof() *node {
 	return atom("0")
 }
 
-// castMask returns the bits of a number that a cast keeps. libtraceevent knows
-// these types, and does not extend signs.
+// castMask returns the bits of a number that a cast keeps. libtraceevent knows only these types, and does not extend
+// signs.
 func castMask(typ string) uint64 {
 	switch typ {
 	case "u8", "s8", "char", "unsigned char":

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// pointer appends a %p; ext is the part of its extension that libtraceevent knows.
+// pointer appends a %p. ext is the part of its extension that libtraceevent knows.
 func (p *printer) pointer(dst []byte, ext string, plen int, n *node) []byte {
 	if ext == "" {
 		v := p.num(n)
 		if v == 0 {
-			return append(dst, "(nil)"...) // the C library's
+			return append(dst, "(nil)"...) // like the C library
 		}
-		return p.code(strconv.AppendUint(append(dst, "0x"...), v, 16), v)
+		return p.env.appendCode(strconv.AppendUint(append(dst, "0x"...), v, 16), v)
 	}
 	switch ext[0] {
 	case 'F', 'f', 'S', 's':
-		return p.function(dst, ext[0] == 'F' || ext[0] == 'S', p.num(n))
+		return p.env.appendFunction(dst, ext[0] == 'F' || ext[0] == 'S', p.num(n))
 	case 'M', 'm':
 		return p.mac(dst, ext, n)
 	case 'U':
@@ -25,7 +25,7 @@ func (p *printer) pointer(dst []byte, ext string, plen int, n *node) []byte {
 	case 'h':
 		return p.buffer(dst, ext, plen, n)
 	}
-	if len(ext) == 1 { // %pI alone says nothing
+	if len(ext) == 1 { // %pI without a kind of address prints nothing
 		return dst
 	}
 	switch ext[1] {
@@ -37,15 +37,14 @@ func (p *printer) pointer(dst []byte, ext string, plen int, n *node) []byte {
 	return p.sockaddr(dst, ext, n)
 }
 
-// function appends a kernel function's name, and with an offset also its source
-// line if known.
-func (p *printer) function(dst []byte, withOffset bool, ip uint64) []byte {
-	if p.env.Symbol != nil {
-		if name, offset, _, ok := p.env.Symbol(ip); ok {
+// appendFunction appends a kernel function's name, and with an offset also the source line, if known.
+func (e *Env) appendFunction(dst []byte, withOffset bool, ip uint64) []byte {
+	if e.Symbol != nil {
+		if name, offset, _, ok := e.Symbol(ip); ok {
 			dst = append(dst, name...)
 			if withOffset {
 				dst = strconv.AppendUint(append(dst, "+0x"...), offset, 16)
-				dst = p.source(dst, ip, offset)
+				dst = e.appendSource(dst, ip, offset)
 			}
 			return dst
 		}
@@ -53,35 +52,34 @@ func (p *printer) function(dst []byte, withOffset bool, ip uint64) []byte {
 	return strconv.AppendUint(append(dst, "0x"...), ip, 16)
 }
 
-// source appends the source line, if known, of the call that returns to ip, at
-// offset in its function.
-func (p *printer) source(dst []byte, ip, offset uint64) []byte {
-	if p.env.Source == nil || offset == 0 {
+// appendSource appends the source line, if known, of the call that returns to ip, at offset in its function.
+func (e *Env) appendSource(dst []byte, ip, offset uint64) []byte {
+	if e.Source == nil || offset == 0 {
 		return dst
 	}
-	return p.env.Source(dst, ip-1)
+	return e.Source(dst, ip-1)
 }
 
-// code appends the function of a number that is an address of code with source, as
-// kernels before 6.4 have the location of skb:kfree_skb.
-func (p *printer) code(dst []byte, ip uint64) []byte {
-	if p.env.Source == nil || p.env.Symbol == nil {
+// appendCode appends the function and source line of a number that may be an ip, such as the location of skb:kfree_skb
+// before Linux 6.4. It appends nothing if either is unknown.
+func (e *Env) appendCode(dst []byte, ip uint64) []byte {
+	if e.Source == nil || e.Symbol == nil {
 		return dst
 	}
-	name, offset, _, ok := p.env.Symbol(ip)
+	name, offset, _, ok := e.Symbol(ip)
 	if !ok {
 		return dst
 	}
 	named := append(append(append(dst, ' '), name...), "+0x"...)
 	named = strconv.AppendUint(named, offset, 16)
-	if with := p.source(named, ip, offset); len(with) > len(named) {
+	if with := e.appendSource(named, ip, offset); len(with) > len(named) {
 		return with
 	}
 	return dst
 }
 
-// fixed returns the size bytes of an argument's field. It returns nil if it has
-// appended libtraceevent's text for an unusable argument.
+// fixed returns dst and the size bytes of an argument's field. If the argument is unusable, it appends libtraceevent's
+// text for that to dst and returns no bytes.
 func (p *printer) fixed(dst []byte, n *node, size int, invalid string) ([]byte, []byte) {
 	for n.kind == nodeCast {
 		n = n.args[0]
@@ -106,7 +104,7 @@ func appendWrongKind(dst []byte, n *node) []byte {
 	return strconv.AppendUint(dst, uint64(n.kind.shown()), 10)
 }
 
-// shown is the number that libtraceevent has for a kind.
+// shown returns libtraceevent's number of a kind.
 func (k nodeKind) shown() nodeKind {
 	if k == nodeLongSize {
 		return nodeAtom
@@ -161,7 +159,7 @@ func (p *printer) uuid(dst []byte, ext string, n *node) []byte {
 	return dst
 }
 
-// buffer appends %*ph, which libtraceevent knows for dynamic arrays only.
+// buffer appends %*ph, which libtraceevent supports only for dynamic arrays.
 func (p *printer) buffer(dst []byte, ext string, plen int, n *node) []byte {
 	if n.kind != nodeDynamic {
 		return appendWrongKind(dst, n)
@@ -188,8 +186,7 @@ func (p *printer) buffer(dst []byte, ext string, plen int, n *node) []byte {
 	return dst
 }
 
-// reversed reports whether an IPv4 address is in the host's order, from the last
-// letter of an extension.
+// reversed reports whether the last letter of an extension means that an IPv4 address is little-endian.
 func (p *printer) reversed(ext string) bool {
 	switch ext[len(ext)-1] {
 	case 'h':
@@ -234,8 +231,7 @@ func (p *printer) ipv6(dst []byte, ext string, n *node) []byte {
 	return appendIPv6(dst, b, ext[0] == 'i', ext == "I6c")
 }
 
-// appendIPv6 appends all eight words (%pI6; without colons %pi6), or the
-// shortest form (%pI6c).
+// appendIPv6 appends all eight words, with colons (%pI6) or without (%pi6), or the shortest form (%pI6c).
 func appendIPv6(dst, b []byte, bare, short bool) []byte {
 	if short {
 		return appendShortIPv6(dst, b)
@@ -291,16 +287,15 @@ func appendShortIPv6(dst, b []byte) []byte {
 	return dst
 }
 
-// embedsIPv4 reports whether the last four bytes are an IPv4 address: v4-mapped
-// or ISATAP.
+// embedsIPv4 reports whether the last four bytes are an IPv4 address: v4-mapped or ISATAP.
 func embedsIPv4(b []byte) bool {
 	hi := binary.BigEndian.Uint64(b)
 	mid := binary.BigEndian.Uint32(b[8:])
 	return hi == 0 && mid == 0xffff || mid|0x02000000 == 0x02005efe
 }
 
-// sockaddr appends %pIS: the address, and with a p the port, of a sockaddr_in
-// or sockaddr_in6; nothing for others.
+// sockaddr appends %pIS: the address of a sockaddr_in or sockaddr_in6, with p also the port. It appends nothing for
+// other families.
 func (p *printer) sockaddr(dst []byte, ext string, n *node) []byte {
 	for n.kind == nodeCast {
 		n = n.args[0]

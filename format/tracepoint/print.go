@@ -6,11 +6,13 @@ import (
 	"strconv"
 )
 
-// AppendPrint appends what `perf script` prints after the event's name. It
-// allocates only to grow dst. A field beyond the end of raw counts as 0. The
-// text has at most MaxPrint bytes, and ends in "..." if it was cut.
+// printer prints the raw data of one event.
+type printer struct{ evaluator }
+
+// AppendPrint appends the text that `perf script` prints after the event's name. It allocates only to grow dst. A field
+// outside raw is 0. AppendPrint truncates the text to MaxPrint bytes, and ends it with "..." then.
 func (f *Format) AppendPrint(dst, raw []byte, env *Env) []byte {
-	p := printer{raw: raw, env: env, big: isBig(env.Order)}
+	p := printer{evaluator{raw: raw, env: env, big: isBig(env.Order)}}
 	end := len(dst) + MaxPrint(len(raw))
 	if f.PrintErr != nil || f.Refused != "" {
 		return cutAt(p.fields(append(dst, "[FAILED TO PARSE]"...), f, end), end)
@@ -24,14 +26,12 @@ func (f *Format) AppendPrint(dst, raw []byte, env *Env) []byte {
 	return cutAt(dst, end)
 }
 
-// MaxPrint is the length of the longest text that an event with n bytes of raw
-// data may have, in bytes. The kernel's own buffer for it has 8 KiB
-// (TRACE_SEQ_BUFFER_SIZE); the dearest byte of data is one of a mask of CPUs,
-// up to 28 bytes of text. Without a bound some hundred bytes of a print fmt
-// could ask for any amount of text, for each of a million samples.
+// MaxPrint returns the maximum length of the text of an event with n bytes of raw data, in bytes. The kernel's own
+// buffer has 8 KiB (TRACE_SEQ_BUFFER_SIZE); a byte of a CPU mask takes up to 28 bytes of text. Without a limit, a print
+// fmt of some hundred bytes could request any amount of text, for each of a million samples.
 func MaxPrint(n int) int { return 8<<10 + 32*n }
 
-// cutAt truncates dst to end.
+// cutAt truncates dst to end bytes.
 func cutAt(dst []byte, end int) []byte {
 	const mark = "..."
 	if len(dst) <= end {
@@ -40,14 +40,13 @@ func cutAt(dst []byte, end int) []byte {
 	return append(dst[:end-len(mark)], mark...)
 }
 
-// AppendField appends one field as libtraceevent's tep_print_field shows it,
-// which is what perf report sorts by: as the print fmt shows it if that has a
-// conversion for just this field, else AppendValue.
+// AppendField appends one field as libtraceevent's tep_print_field prints it, for perf report's sort keys: with the
+// print fmt's conversion of the field, or like AppendValue if it has none.
 func (f *Format) AppendField(dst []byte, fd *Field, raw []byte, env *Env) []byte {
 	if f.PrintErr != nil || f.Refused != "" || fd.Array {
 		return fd.AppendValue(dst, raw, env)
 	}
-	p := printer{raw: raw, env: env, big: isBig(env.Order)}
+	p := printer{evaluator{raw: raw, env: env, big: isBig(env.Order)}}
 	for i := range f.prog {
 		s := &f.prog[i]
 		arg := s.arg
@@ -68,8 +67,7 @@ func (f *Format) AppendField(dst []byte, fd *Field, raw []byte, env *Env) []byte
 
 func hasSuffix0x(s string) bool { return len(s) > 1 && s[len(s)-2:] == "0x" }
 
-// fields appends " name=value" for all but the common fields, as long as dst is
-// not longer than end.
+// fields appends " name=value" for all but the common fields, until dst is longer than end.
 func (p *printer) fields(dst []byte, f *Format, end int) []byte {
 	for i := f.common; i < len(f.Fields) && len(dst) <= end; i++ {
 		fd := &f.Fields[i]
@@ -81,9 +79,8 @@ func (p *printer) fields(dst []byte, f *Format, end int) []byte {
 	return dst
 }
 
-// AppendValue appends a field's value as libtraceevent shows it where no print
-// fmt says how: decimal; hexadecimal for pointers and longs; text or a list of
-// bytes for arrays.
+// AppendValue appends a field's value as libtraceevent prints it without a print fmt: in decimal; pointers and longs in
+// hexadecimal; arrays as text or a list of bytes.
 func (fd *Field) AppendValue(dst, raw []byte, env *Env) []byte {
 	big := isBig(env.Order)
 	if fd.Array {
@@ -123,8 +120,8 @@ func (fd *Field) AppendValue(dst, raw []byte, env *Env) []byte {
 	return s.appendNumber(dst, v)
 }
 
-// appendFloat appends a floating-point number of size bytes, in as few digits as
-// identify it. The print fmt of a probe treats it as an integer.
+// appendFloat appends a floating-point number of size bytes, in the fewest digits that identify it. In the print fmt of
+// a probe it is an integer.
 func appendFloat(dst []byte, bits uint64, size int) []byte {
 	if size == 4 {
 		return strconv.AppendFloat(dst, float64(math.Float32frombits(uint32(bits))), 'g', -1, 32)
@@ -152,8 +149,7 @@ func appendHexByte(dst []byte, c byte) []byte {
 	return append(dst, digits[c>>4], digits[c&15])
 }
 
-// segment appends a segment's text. A NUL, which %c can make, ends all text:
-// perf prints it as a C string.
+// segment appends a segment's text. A NUL, which %c can produce, ends the complete text: perf prints it as a C string.
 func (p *printer) segment(dst []byte, s *segment) (text []byte, more bool) {
 	if s.kind == segText {
 		return append(dst, s.text...), true
@@ -231,8 +227,8 @@ func (p *printer) str(dst []byte, s *spec, n *node) []byte {
 	return dst
 }
 
-// fieldString appends a field for a %s: its bytes, or, if it is as large as a
-// pointer, the kernel's constant string there, or else the address.
+// fieldString appends a field for a %s: its bytes, or if it has the size of a pointer, the kernel's constant string at
+// that address, or the address if there is none.
 func (p *printer) fieldString(dst []byte, s *spec, fd *Field) []byte {
 	switch {
 	case fd == nil:
@@ -249,10 +245,10 @@ func (p *printer) fieldString(dst []byte, s *spec, fd *Field) []byte {
 	return appendString(s, dst, cut(p.raw, fd.Offset, fd.Size))
 }
 
-// flags appends the names of the bits that are set, then the bits without one.
+// flags appends the names of the bits that are set, then the bits without names in hexadecimal.
 func (p *printer) flags(dst []byte, s *spec, n *node) []byte {
 	v := int64(p.num(n.args[0]))
-	some := false
+	appended := false
 	for i := range n.syms {
 		sym := &n.syms[i]
 		if v == 0 && sym.val < 0 {
@@ -260,16 +256,16 @@ func (p *printer) flags(dst []byte, s *spec, n *node) []byte {
 			break
 		}
 		if sym.val > 0 && v&sym.val == sym.val {
-			if some {
+			if appended {
 				dst = append(dst, n.delim...)
 			}
 			dst = appendString(s, dst, sym.name)
-			some = true
+			appended = true
 			v &^= sym.val
 		}
 	}
 	if v != 0 {
-		if some {
+		if appended {
 			dst = append(dst, n.delim...)
 		}
 		dst = strconv.AppendUint(append(dst, "0x"...), uint64(v), 16)
@@ -285,18 +281,6 @@ func (p *printer) symbol(dst []byte, s *spec, n *node) []byte {
 		}
 	}
 	return strconv.AppendUint(append(dst, "0x"...), v, 16)
-}
-
-// bytesOf returns the data from the start of an array argument on.
-func (p *printer) bytesOf(n *node) []byte {
-	switch {
-	case n.kind == nodeDynamic:
-		off, _ := n.field.span(p.raw, p.big)
-		return cut(p.raw, off, len(p.raw))
-	case n.kind == nodeField && n.field != nil:
-		return cut(p.raw, n.field.Offset, len(p.raw))
-	}
-	return nil
 }
 
 func (p *printer) hex(dst []byte, n *node) []byte {
@@ -342,7 +326,7 @@ func (p *printer) array(dst []byte, n *node) []byte {
 	return append(dst, '}')
 }
 
-// bitmask appends a mask in hexadecimal, highest first, in groups of 32 bits.
+// bitmask appends a mask in hexadecimal, the highest bits first, in groups of 32 bits.
 func (p *printer) bitmask(dst []byte, s *spec, mask []byte) []byte {
 	start := len(dst)
 	for i := len(mask) - 1; i >= 0; i-- {
@@ -376,14 +360,6 @@ func (p *printer) cpumask(dst []byte, s *spec, mask []byte) []byte {
 		}
 	}
 	return pad(dst, start, s)
-}
-
-// maskByte is the byte of bits 8*i and up.
-func (p *printer) maskByte(mask []byte, i int) byte {
-	if p.big {
-		i = len(mask) - 1 - i
-	}
-	return mask[i]
 }
 
 // pad applies the width and precision of s to the text since start.

@@ -43,7 +43,7 @@ const maxPad = 4096
 
 // compile reads the print fmt.
 func (f *Format) compile() {
-	p := &parser{src: f.PrintFmt, f: f}
+	p := &parser{lexer: lexer{src: f.PrintFmt}, f: f}
 	p.next()
 	if p.kind != tokString {
 		p.fail("no format string at %q", p.rest())

@@ -33,7 +33,7 @@ func parseRead(c *cursor, id RecordID) *Read {
 
 func (rd *Read) decode(r Raw, rf ReadFormat) error {
 	c := &cursor{b: rd.body.b, order: rd.body.order}
-	if rd.Values = c.counters(rf); c.short {
+	if rd.Values = parseCounters(c, rf); c.short {
 		return r.tooShort(c.lacking("its counter values"))
 	}
 	return nil
@@ -43,12 +43,12 @@ func (rd *Read) decode(r Raw, rf ReadFormat) error {
 // are zero; missing members of a group are omitted.
 func ParseCounters(w Words, rf ReadFormat) Counters {
 	c := &cursor{b: w.b, order: w.order}
-	return c.counters(rf)
+	return parseCounters(c, rf)
 }
 
 // counters reads what perf_output_read of kernel/events/core.c writes: the
 // times come before the values of a group, but after the value of one event.
-func (c *cursor) counters(rf ReadFormat) Counters {
+func parseCounters(c *cursor, rf ReadFormat) Counters {
 	v := Counters{Format: rf}
 	if rf&ReadGroup == 0 {
 		one := Counter{Value: c.u64()}
