@@ -50,7 +50,8 @@ func (o *cacheFlags) run(stdout io.Writer) error {
 		}
 		files, size, err := kept.in.Size()
 		errs = append(errs, err)
-		fmt.Fprintf(stdout, "%-13s  %6d files  %8.1f MB of at most %.0f  %s\n", kept.what, files, mb(size), mb(kept.in.Limit), kept.in.Path)
+		fmt.Fprintf(stdout, "%-13s  %6d files  %8.1f MB of at most %.0f  %s\n", kept.what, files, mb(size),
+			mb(kept.in.Limit), kept.in.Path)
 	}
 	return errors.Join(errs...)
 }

@@ -59,7 +59,7 @@ var flagValues = map[string]map[string]values{
 	},
 	"report": {
 		"sort": fixed(report.Keys()...), "fields": fixed(report.Keys()...),
-		"call-graph": fixed("graph", "fractal", "flat", "folded", "none", "caller", "callee", "percent", "period", "count"),
+		"call-graph": fixed("graph", "fractal", "flat", "folded", "none", "caller", "callee", "percent", "count"),
 		"format":     fixed(formatNames...),
 		"percentage": fixed("absolute", "relative"),
 		"pretty":     fixed("normal", "raw"),
@@ -101,7 +101,8 @@ func completeFlag(c *cobra.Command, f *pflag.Flag) {
 	if list == nil && (name == "file" || name == "directory") {
 		return // cobra completes file names by default
 	}
-	c.RegisterFlagCompletionFunc(f.Name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	type directive = cobra.ShellCompDirective
+	c.RegisterFlagCompletionFunc(f.Name, func(_ *cobra.Command, _ []string, typed string) ([]string, directive) {
 		if list == nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

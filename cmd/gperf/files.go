@@ -65,7 +65,8 @@ func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
 			bar.end()
 			return
 		}
-		bar.show("debuginfod", fmt.Sprintf("asking for %d files, %.1f of %.1f MB received", p.Files, float64(p.Bytes)/1e6, float64(p.Size)/1e6))
+		bar.show("debuginfod", fmt.Sprintf("asking for %d files, %.1f of %.1f MB received", p.Files,
+			float64(p.Bytes)/1e6, float64(p.Size)/1e6))
 	}
 	return l
 }

@@ -82,7 +82,8 @@ func (o *formatFlags) unfit(flag string, input bool) error {
 		return wrongUse("--%s is for --format folded", strings.TrimPrefix(flag, "folded-"))
 	case !o.stacks() && flag == "output":
 		return wrongUse("--output requires --format; text goes to standard output")
-	case o.stacks() && !input && !slices.Contains(foldedOnly, flag) && !slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio"}, flag):
+	case o.stacks() && !input && !slices.Contains(foldedOnly, flag) &&
+		!slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio"}, flag):
 		return wrongUse("--%s is for --format text", flag)
 	}
 	return nil
@@ -119,10 +120,12 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 		chains = chains || in.hasCallchains()
 	}
 	if !chains {
-		fmt.Fprintf(stderr, "gperf %s: no callchains%s: record them with -g\n", command, map[bool]string{true: " to fold"}[o.format == "folded"])
+		fmt.Fprintf(stderr, "gperf %s: no callchains%s: record them with -g\n", command,
+			map[bool]string{true: " to fold"}[o.format == "folded"])
 	}
 	if events, samples := c.NotFolded(); o.format == "folded" && !o.folded.Event && samples > 0 {
-		fmt.Fprintf(stderr, "gperf %s: omitted %d samples of %s, as stackcollapse-perf.pl does; --by-event folds all events\n", command, samples, strings.Join(events, ", "))
+		fmt.Fprintf(stderr, "gperf %s: omitted %d samples of %s, as stackcollapse-perf.pl does; "+
+			"--by-event folds all events\n", command, samples, strings.Join(events, ", "))
 	}
 	err = o.write(c, stdout) // reads symbols: warnings about them come later
 	for _, warn := range warnings {

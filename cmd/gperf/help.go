@@ -28,9 +28,9 @@ func setHelp(c *cobra.Command) {
 	if err != nil {
 		panic(err) // TestHelpFits reads all
 	}
-	filled := strings.NewReplacer("{sort keys}", indentedList(report.Keys()), "{fields}", indentedList(script.FieldNames())).
-		Replace(string(text))
-	about, examples, _ := strings.Cut(filled, "\nExamples:\n")
+	lists := strings.NewReplacer("{sort keys}", indentedList(report.Keys()),
+		"{fields}", indentedList(script.FieldNames()))
+	about, examples, _ := strings.Cut(lists.Replace(string(text)), "\nExamples:\n")
 	c.Long, c.Example = strings.TrimSpace(about), strings.Trim(examples, "\n")
 }
 
@@ -77,7 +77,8 @@ func helpCommand() *cobra.Command {
 		}
 		return about.Help()
 	}
-	c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) (names []string, _ cobra.ShellCompDirective) {
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		var names []string
 		for _, about := range c.Root().Commands() {
 			if len(args) == 0 && !about.Hidden && strings.HasPrefix(about.Name(), typed) {
 				names = append(names, cobra.CompletionWithDesc(about.Name(), about.Short))

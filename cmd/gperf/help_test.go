@@ -69,7 +69,8 @@ func TestHelpTopics(t *testing.T) {
 		}
 	}
 	var out, stderr bytes.Buffer
-	if code := run([]string{"events"}, &out, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "gperf help events") {
+	if code := run([]string{"events"}, &out, &stderr); code != exitUsage ||
+		!strings.Contains(stderr.String(), "gperf help events") {
 		t.Errorf("gperf events: exit code %d, %s", code, &stderr)
 	}
 }

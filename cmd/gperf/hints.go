@@ -105,8 +105,9 @@ func debugHint(e *args.NoDebugError) string {
 		return "Parameter names require the function in the kernel's BTF (/sys/kernel/btf). Registers do not: use\n" +
 			"$arg1, $arg2 and so on at function entry, and +0($arg1):string for a string at an address.\n"
 	}
-	return "Variable names require debug information: install its package (Debian: NAME-dbgsym), or compile with -g.\n" +
-		"Registers do not: use $arg1, $arg2 and so on at function entry, and +0($arg1):string for a string at an address.\n"
+	return "Variable names require debug information: install its package (Debian: NAME-dbgsym), or\n" +
+		"compile with -g. Registers do not: use $arg1, $arg2 and so on at function entry, and\n" +
+		"+0($arg1):string for a string at an address.\n"
 }
 
 func openHint(e *perfevent.OpenError) string {
@@ -114,27 +115,31 @@ func openHint(e *perfevent.OpenError) string {
 	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM), errors.Is(e.Err, syscall.ENOSYS):
 		return line(doctor.This().WhyNotOpened(doctor.NeedOf(e.Event.Type, e.Event.Flags, e.TID < 0), e.TID, e.Err))
 	case errors.Is(e.Err, syscall.ENOENT) && e.Event.Cgroup != "":
-		return "The kernel has no perf events for this cgroup. Its perf_event controller may belong to another hierarchy\n" +
-			"(/proc/cgroups, /proc/mounts), or, in cgroup v2, no controller was enabled for it:\n" +
+		return "The kernel has no perf events for this cgroup. Its perf_event controller may belong to another\n" +
+			"hierarchy (/proc/cgroups, /proc/mounts), or, in cgroup v2, no controller was enabled for it:\n" +
 			"    echo +pids > /sys/fs/cgroup/cgroup.subtree_control\n"
 	case errors.Is(e.Err, perfevent.ErrNoBranches):
-		return "Branches (-b, -j, --call-graph lbr) require hardware events such as cycles, and Intel LBR, AMD BRS or Arm BRBE,\n" +
-			"which most virtual machines lack. --call-graph dwarf records complete stacks without them.\n"
-	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ENXIO), errors.Is(e.Err, syscall.ENODEV), errors.Is(e.Err, syscall.EOPNOTSUPP):
-		return "This machine or virtual machine has no PMU for the event.\ncpu-clock, a timer, works on every machine.\n"
+		return "Branches (-b, -j, --call-graph lbr) require hardware events such as cycles, and Intel LBR,\n" +
+			"AMD BRS or Arm BRBE, which most virtual machines lack. --call-graph dwarf records complete stacks without them.\n"
+	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ENXIO), errors.Is(e.Err, syscall.ENODEV),
+		errors.Is(e.Err, syscall.EOPNOTSUPP):
+		return "This machine or virtual machine has no PMU for the event.\n" +
+			"cpu-clock, a timer, works on every machine.\n"
 	case errors.Is(e.Err, syscall.EMFILE):
-		return "Each event needs one open file per CPU and thread. Raise the limit (ulimit -Hn, as root), or name fewer\nevents, CPUs (-C) or threads.\n"
+		return "Each event needs one open file per CPU and thread. Raise the limit (ulimit -Hn, as root), or name\n" +
+			"fewer events, CPUs (-C) or threads.\n"
 	case errors.Is(e.Err, syscall.ESRCH):
 		return "The process or thread exited.\n"
 	case errors.Is(e.Err, syscall.EINVAL) && e.Event.Type > format.TypeBreakpoint:
-		return "The PMU rejects the event. Some PMUs only count and cannot sample (msr, power, most uncore PMUs), or count\n" +
-			"on CPUs, not for processes (-a).\n"
+		return "The PMU rejects the event. Some PMUs only count and cannot sample (msr, power, most uncore PMUs),\n" +
+			"or count on CPUs, not for processes (-a).\n"
 	case errors.Is(e.Err, syscall.EOVERFLOW):
-		return "/proc/sys/kernel/perf_event_max_stack limits the frames of callchains: raise it, or reduce --max-stack.\n"
+		return "/proc/sys/kernel/perf_event_max_stack limits callchains: raise it, or reduce --max-stack.\n"
 	case errors.Is(e.Err, syscall.ENOSPC) && e.Event.Type == format.TypeBreakpoint:
 		return "All hardware breakpoints are in use: x86 has four per thread or CPU.\n"
 	case errors.Is(e.Err, syscall.EINVAL) && e.Event.Type == format.TypeBreakpoint:
-		return "A breakpoint's address must be a multiple of its length, 1, 2, 4 or 8 bytes; x86 supports w, rw, and x of length 8.\n"
+		return "A breakpoint's address must be a multiple of its length, 1, 2, 4 or 8 bytes;\n" +
+			"x86 supports w, rw, and x of length 8.\n"
 	case errors.Is(e.Err, syscall.EINVAL):
 		return "The kernel rejects the event with these flags and modifiers; `dmesg | tail` may show the reason.\n"
 	case errors.Is(e.Err, syscall.EBUSY):
@@ -160,12 +165,13 @@ func unknownHint(e *event.UnknownError) string {
 	case e.Kind == "term" || len(e.Near) > 0 && probe.IsSpec(e.Near[0]):
 		return ""
 	case colon && ofProbes.MatchString(system):
-		return "`gperf probe --list` lists the probes that `gperf probe --add` added. For a probe of this recording only, use\n" +
-			"kprobe:FUNCTION, uprobe:FILE:FUNCTION or usdt:FILE:PROVIDER:NAME.\n"
+		return "`gperf probe --list` lists the probes that `gperf probe --add` added. For a probe of this recording\n" +
+			"only, use kprobe:FUNCTION, uprobe:FILE:FUNCTION or usdt:FILE:PROVIDER:NAME.\n"
 	case len(e.Near) > 0:
 		return fmt.Sprintf("`gperf list '%s'` lists similar events.\n", glob(e.Near[0]))
 	case colon && name != "":
-		return fmt.Sprintf("`gperf list '%s:*'` lists the tracepoints of a subsystem, `gperf list tracepoint` all tracepoints.\n", system)
+		return fmt.Sprintf("`gperf list '%s:*'` lists the tracepoints of a subsystem, `gperf list tracepoint` all.\n",
+			system)
 	}
 	return "`gperf list` lists the available events.\n"
 }
@@ -176,7 +182,7 @@ func noMatchHint(arg string) string {
 	case strings.HasPrefix(arg, "usdt:"):
 		return "`readelf -n` shows a file's USDT probes as stapsdt; most files have none.\n"
 	case strings.HasPrefix(arg, "uprobe:"), strings.HasPrefix(arg, "uretprobe:"):
-		return "`gperf list 'uprobe:FILE:*'` lists all functions of a file; a stripped file has only its exported functions.\n"
+		return "`gperf list 'uprobe:FILE:*'` lists all functions of a file; a stripped file has only exported ones.\n"
 	case probe.IsSpec(arg):
 		return "The function may be inlined everywhere, or belong to a module that is not loaded.\n"
 	}
@@ -206,7 +212,8 @@ func ringHint(e *perfevent.MapError) string {
 func outputHint(e *output.Error) string {
 	switch {
 	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT), errors.Is(e.Err, syscall.EFBIG):
-		return "The recording stopped; the file is readable up to this point. Free disk space, or choose another file (-o).\n"
+		return "The recording stopped; the file is readable up to this point.\n" +
+			"Free disk space, or choose another file (-o).\n"
 	case errors.Is(e.Err, fs.ErrPermission), errors.Is(e.Err, syscall.EROFS):
 		return "Choose a file in a writable directory (-o).\n"
 	case errors.Is(e.Err, fs.ErrNotExist):

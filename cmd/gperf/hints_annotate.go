@@ -57,10 +57,11 @@ func codeHint(e *symbolize.NoCodeError) string {
 	case e.DSO == dso.KernelName && errors.Is(e, fs.ErrPermission):
 		return "Reading /proc/kcore requires CAP_SYS_RAWIO and a kernel without lockdown. -k names a vmlinux.\n"
 	case e.DSO == dso.KernelName:
-		return "-k names the kernel's vmlinux, which the kernel's debug package contains (Debian: linux-image-*-dbg).\n" +
+		return "-k names the kernel's vmlinux, which its debug package contains (Debian: linux-image-*-dbg).\n" +
 			"Without it, run annotate or gperf archive while the recorded kernel runs and has /proc/kcore.\n"
 	case e.ID.IsZero():
 		return "--symfs names a directory with the files of the recorded machine.\n"
 	}
-	return fmt.Sprintf("Copy the file with build ID %s to its recorded path below a directory, and name that with --symfs.\n", e.ID)
+	return fmt.Sprintf("Copy the file with build ID %s to its recorded path below a directory, and name\n"+
+		"that with --symfs.\n", e.ID)
 }

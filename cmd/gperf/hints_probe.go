@@ -28,14 +28,16 @@ func probeHint(err error) string {
 	case errors.As(err, &function) && !function.Loaded:
 		return fmt.Sprintf("Load it first:    modprobe %s\n", function.Module)
 	case errors.As(err, &function):
-		return fmt.Sprintf("It may be inlined everywhere, or belong to a module that is not loaded; gperf list 'kprobe:*%s*' lists similar functions.\n",
+		return fmt.Sprintf("It may be inlined everywhere, or belong to a module that is not loaded;\n"+
+			"gperf list 'kprobe:*%s*' lists similar functions.\n",
 			strings.Trim(function.Name, "*"))
 	case errors.As(err, &access):
 		return accessHint(access)
 	case errors.As(err, &install):
 		return installHint(install)
 	case errors.As(err, &exists):
-		return fmt.Sprintf("Delete it (gperf probe --del %s), or add another one with a numbered name (-f).\n", exists.Event)
+		return fmt.Sprintf("Delete it (gperf probe --del %s), or add another one with a numbered name (-f).\n",
+			exists.Event)
 	case errors.As(err, &left):
 		return "`gperf probe --del` removes them.\n"
 	}
@@ -46,7 +48,8 @@ func accessHint(e *probe.AccessError) string {
 	kind := strings.TrimSuffix(e.File, "_events")
 	switch {
 	case errors.Is(e.Err, fs.ErrNotExist):
-		return fmt.Sprintf("It was built without CONFIG_%s_EVENTS. `gperf list tracepoint` lists the available tracepoints.\n", strings.ToUpper(kind))
+		return fmt.Sprintf("It was built without CONFIG_%s_EVENTS. `gperf list tracepoint` lists tracepoints.\n",
+			strings.ToUpper(kind))
 	case errors.Is(e.Err, fs.ErrPermission):
 		return line(doctor.This().WhyNotWritten())
 	case errors.Is(e.Err, syscall.EROFS):
@@ -59,7 +62,8 @@ func accessHint(e *probe.AccessError) string {
 func installHint(e *probe.InstallError) string {
 	switch {
 	case errors.Is(e.Err, syscall.EILSEQ):
-		return fmt.Sprintf("A disassembly shows where instructions start:    objdump -d --disassemble=%s vmlinux\n", e.Probe.Symbol)
+		return fmt.Sprintf("A disassembly shows where instructions start:    objdump -d --disassemble=%s vmlinux\n",
+			e.Probe.Symbol)
 	case e.Why != "":
 		return fmt.Sprintf("Probe its callers or callees instead: gperf list 'kprobe:*%s*'\n", e.Probe.Symbol)
 	case e.Log == "":

@@ -97,7 +97,8 @@ func (in *inputFlags) inputs() []string {
 func (in *inputFlags) open(stderr io.Writer) (*input, error) {
 	paths := in.inputs()
 	if len(paths) > 1 {
-		return nil, wrongUse("-i is given %d times: only --format folded, pprof and flamegraph merge recordings", len(paths))
+		return nil, wrongUse("-i is given %d times: only --format folded, pprof and flamegraph merge recordings",
+			len(paths))
 	}
 	return in.openPath(paths[0], stderr)
 }
@@ -145,7 +146,8 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 	r.files = in.files.open(r.Packed, stderr)
 	id, ref, addr := session.RecordedKernel(f)
 	symbols := symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
-		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,
+		KernelRefAddr: addr})
 	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: filter.Match,
 		KeepExited: in.keepExited, Written: r.Written})
 	return nil
@@ -186,7 +188,9 @@ func (in *input) Close() {
 
 // hasCallchains reports whether an event was recorded with callchains.
 func (in *input) hasCallchains() bool {
-	return slices.ContainsFunc(in.File.Attrs, func(a format.Attr) bool { return a.SampleType&format.SampleCallchain != 0 })
+	return slices.ContainsFunc(in.File.Attrs, func(a format.Attr) bool {
+		return a.SampleType&format.SampleCallchain != 0
+	})
 }
 
 // recordedDepth returns the recording's limit of frames per callchain, but at least
@@ -211,7 +215,8 @@ func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
 		fmt.Fprintf(stderr, "gperf: skipped %d records of unknown types, the first: %v\n", n.Count, n.First)
 	}
 	if t := s.Traced; t.Records > 0 {
-		fmt.Fprintf(stderr, "gperf: skipped %d AUXTRACE records with %d bytes of %s: gperf does not decode them, perf does\n", t.Records, t.Bytes, t.By)
+		fmt.Fprintf(stderr, "gperf: skipped %d AUXTRACE records with %d bytes of %s: gperf does not decode them, perf "+
+			"does\n", t.Records, t.Bytes, t.By)
 	}
 	if s.Late > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records arrived too late and may be out of order\n", s.Late)
@@ -253,7 +258,8 @@ func (in *input) warnSkipped(stderr io.Writer, skipped format.Skipped) {
 	case 1:
 		fmt.Fprintf(stderr, "gperf: %s: damaged: 1 part was skipped: %v\n", in.Path, skipped.First)
 	default:
-		fmt.Fprintf(stderr, "gperf: %s: damaged: %d parts were skipped, the first: %v\n", in.Path, skipped.Count, skipped.First)
+		fmt.Fprintf(stderr, "gperf: %s: damaged: %d parts were skipped, the first: %v\n", in.Path, skipped.Count,
+			skipped.First)
 	}
 }
 

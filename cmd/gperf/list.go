@@ -121,7 +121,8 @@ func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 	if len(args) > 0 && args[0] == "" && !o.rawDump {
 		fmt.Fprint(w, "\n  kprobe:FUNCTION[+OFFSET]                           [gperf list 'kprobe:tcp_*']\n"+
 			"  uprobe:FILE:FUNCTION                               [gperf list 'uprobe:./program:*']\n"+
-			"  usdt:FILE:PROVIDER:NAME                            [gperf list 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*']\n")
+			"  usdt:FILE:PROVIDER:NAME                            "+
+			"[gperf list 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*']\n")
 	}
 	return failed
 }
@@ -249,7 +250,8 @@ func (o *listFlags) printJSON(w io.Writer, all []event.Listed) error {
 	}
 	objects := []object{}
 	for _, e := range all {
-		x := object{EventName: e.Names[0], EventAlias: e.Names[1:], EventType: e.Kind.String(), Kind: e.Kind, Unit: unit(&e), Encoding: o.encoding(&e)}
+		x := object{EventName: e.Names[0], EventAlias: e.Names[1:], EventType: e.Kind.String(), Kind: e.Kind,
+			Unit: unit(&e), Encoding: o.encoding(&e)}
 		if !o.noDesc {
 			x.BriefDescription = e.Desc
 		}

@@ -25,7 +25,8 @@ var metricWords = []string{"metric", "metrics", "metricgroup", "metricgroups"}
 func withoutMetrics(args []string, stderr io.Writer) (rest []string, only bool) {
 	rest = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return slices.Contains(metricWords, arg) })
 	if len(rest) < len(args) {
-		fmt.Fprintf(stderr, "gperf list: gperf has no metrics: `perf list %s` lists them, `perf stat -M` computes them\n",
+		fmt.Fprintf(stderr, "gperf list: gperf has no metrics: "+
+			"`perf list %s` lists them, `perf stat -M` computes them\n",
 			args[slices.IndexFunc(args, func(arg string) bool { return slices.Contains(metricWords, arg) })])
 	}
 	return rest, len(rest) == 0 && len(args) > 0
@@ -33,7 +34,8 @@ func withoutMetrics(args []string, stderr io.Writer) (rest []string, only bool) 
 
 // noPMU warns that a kind has no events because there is no PMU.
 func noPMU(kind event.ListKind, stderr io.Writer) {
-	fmt.Fprintf(stderr, "gperf list: no %s events: this machine or virtual machine has no PMU; cpu-clock, a timer, works on every machine\n", string(kind))
+	fmt.Fprintf(stderr, "gperf list: no %s events: this machine or virtual machine has no PMU; "+
+		"cpu-clock, a timer, works on every machine\n", string(kind))
 }
 
 // ofPMU reports whether the events of a kind require a PMU.
@@ -69,7 +71,8 @@ func (o *listFlags) encoding(e *event.Listed) string {
 	case e.Event == nil || e.Kind == event.KindRaw:
 		return ""
 	}
-	name := map[format.EventType]string{format.TypeHardware: "hardware", format.TypeSoftware: "software", format.TypeHWCache: "hw-cache"}[e.Event.Type]
+	name := map[format.EventType]string{format.TypeHardware: "hardware", format.TypeSoftware: "software",
+		format.TypeHWCache: "hw-cache"}[e.Event.Type]
 	return configOf(name, e.Event.Config)
 }
 

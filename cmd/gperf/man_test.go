@@ -125,9 +125,8 @@ func manCommand(b *strings.Builder, c *cobra.Command) {
 }
 
 func manRoot(b *strings.Builder, root *cobra.Command) {
-	b.WriteString(
-		".SH DESCRIPTION\ngperf records events of the kernel and of programs with their stacks, in perf's file" +
-			" format and with perf's options, and prints and counts them.\n")
+	b.WriteString(".SH DESCRIPTION\ngperf records events of the kernel and of programs with their stacks, " +
+		"in perf's file format and with perf's options, and prints and counts them.\n")
 	list := func(title, group string) {
 		fmt.Fprintf(b, ".SS %s\n", roff(title))
 		for _, c := range root.Commands() {

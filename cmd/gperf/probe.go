@@ -62,7 +62,8 @@ func (f *probeFlags) addTo(c *cobra.Command) {
 func probeCommand() *cobra.Command {
 	var f probeFlags
 	c := newCommand(groupRecord, "probe [FLAGS] 'DEF'\nprobe [FLAGS] --add 'DEF' [--add 'DEF'…]\n"+
-		"probe --del ['[GROUP:]EVENT'…]\nprobe --list ['[GROUP:]EVENT'…]", "add, list and delete probes in the kernel and in programs")
+		"probe --del ['[GROUP:]EVENT'…]\nprobe --list ['[GROUP:]EVENT'…]",
+		"add, list and delete probes in the kernel and in programs")
 	f.addTo(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		f.args, f.stderr = args, c.ErrOrStderr()
@@ -76,7 +77,9 @@ func probeCommand() *cobra.Command {
 
 func (f *probeFlags) run() error {
 	modes := 0
-	for _, given := range []bool{len(f.add) > 0, len(f.define) > 0, f.list, f.del, f.funcs, f.vars != "", f.line != ""} {
+	for _, given := range []bool{
+		len(f.add) > 0, len(f.define) > 0, f.list, f.del, f.funcs, f.vars != "", f.line != "",
+	} {
 		if given {
 			modes++
 		}
@@ -243,7 +246,8 @@ func (f *probeFlags) deleteNow(l []probe.Installed) (deleted []probe.Installed, 
 	defer p.end()
 	removing := func(n, of int) { p.report("removing probes", len(deleted)+n, len(deleted)+of) }
 	end := time.Now().Add(killedTakes)
-	for len(f.args) == 0 && probe.InUse(l) && time.Now().Before(end) { // attempts to delete would slow the kernel down
+	// Attempts to delete would slow the kernel down.
+	for len(f.args) == 0 && probe.InUse(l) && time.Now().Before(end) {
 		p.report("waiting to remove probes", 0, len(l))
 		time.Sleep(interval)
 	}

@@ -17,9 +17,11 @@ var probeIdleFlags = []idleFlag{
 	{name: "no-inlines", why: "gperf never probes inlined functions"},
 	{name: "max-probes", value: true, why: "gperf adds all probes of a definition"},
 	{name: "range", why: "gperf finds the location of a variable at the probe's address", refused: true},
-	{name: "target-ns", value: true, why: "gperf record -p PID finds files in the mount namespace of the process", refused: true},
+	{name: "target-ns", value: true, why: "gperf record -p PID finds files in the mount namespace of the process",
+		refused: true},
 	{name: "bootconfig", why: "gperf prints definitions for tracefs only (-D)", refused: true},
-	{name: "k,vmlinux", value: true, why: "gperf reads kernel functions from /proc/kallsyms, and parameters from BTF", refused: true},
+	{name: "k,vmlinux", value: true, refused: true,
+		why: "gperf reads kernel functions from /proc/kallsyms, and parameters from BTF"},
 	{name: "symfs", value: true, why: "-x names the file itself", refused: true},
 }
 

@@ -86,7 +86,8 @@ func (f *recordFlags) options(s *pflag.FlagSet) error {
 
 func recordCommand() *cobra.Command {
 	var f recordFlags
-	c := newCommand(groupRecord, "record [FLAGS] [--] [COMMAND [ARGS]]", "record events of a command, processes or all CPUs")
+	c := newCommand(groupRecord, "record [FLAGS] [--] [COMMAND [ARGS]]",
+		"record events of a command, processes or all CPUs")
 	c.Annotations = map[string]string{stopKey: ""}
 	f.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c.Flags(), c.ErrOrStderr()) }
@@ -215,15 +216,18 @@ func printSummary(sum *record.Summary, w io.Writer) {
 		path += ".<timestamp>"
 	}
 	if sum.Compressed > 0 {
-		ratio = fmt.Sprintf(", compressed (original %.3f MB, ratio is %.3f)", float64(sum.Original)/(1<<20), float64(sum.Original)/float64(sum.Compressed))
+		ratio = fmt.Sprintf(", compressed (original %.3f MB, ratio is %.3f)", float64(sum.Original)/(1<<20),
+			float64(sum.Original)/float64(sum.Compressed))
 	}
 	status(w, "Captured and wrote %.3f MB %s%s%s", float64(sum.Bytes)/(1<<20), path, samples, ratio)
 	var lost []string
 	if sum.Lost > 0 {
-		lost = append(lost, fmt.Sprintf("%d samples (%.2f%%)", sum.Lost, 100*float64(sum.Lost)/float64(sum.Lost+sum.Samples)))
+		lost = append(lost, fmt.Sprintf("%d samples (%.2f%%)", sum.Lost,
+			100*float64(sum.Lost)/float64(sum.Lost+sum.Samples)))
 	}
 	if sum.LostRecords > 0 {
-		lost = append(lost, fmt.Sprintf("%d records or more (kernels before Linux 6.0 do not count samples)", sum.LostRecords))
+		lost = append(lost, fmt.Sprintf("%d records or more (kernels before Linux 6.0 do not count samples)",
+			sum.LostRecords))
 	}
 	if sum.LostSideBand > 0 {
 		lost = append(lost, fmt.Sprintf("%d other records (mappings, names of processes)", sum.LostSideBand))
@@ -240,7 +244,8 @@ func printSummary(sum *record.Summary, w io.Writer) {
 		status(w, "Lost %d samples while another BPF program ran", sum.Missed)
 	}
 	if len(lost) > 0 {
-		status(w, "Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) or fewer samples (-F, -c) lose less",
+		status(w, "Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) "+
+			"or fewer samples (-F, -c) lose less",
 			strings.Join(lost, " and "), sum.Pages, 4*sum.Pages)
 	}
 }

@@ -129,7 +129,8 @@ func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 		}
 		o.Switch.Events = append(o.Switch.Events, l...)
 	}
-	if f.cgroups > 0 && (!o.Target.All && len(o.Target.CPUs) == 0 || len(o.Target.PIDs)+len(o.Target.TIDs)+len(o.Target.UIDs) > 0) {
+	if f.cgroups > 0 && (!o.Target.All && len(o.Target.CPUs) == 0 ||
+		len(o.Target.PIDs)+len(o.Target.TIDs)+len(o.Target.UIDs) > 0) {
 		return wrongUse("cgroup monitoring only available in system-wide mode (-a, -C)")
 	}
 	if excluding {
@@ -152,7 +153,8 @@ func setFilters(events []event.Event, filters []string, excludePerf bool) error 
 		case excludePerf:
 			return wrongUse("--exclude-perf option should follow a -e tracepoint or probe, %s is neither", ev.Name)
 		default:
-			return wrongUse("--filter option should follow a -e tracepoint or probe: %s has no fields to filter by", ev.Name)
+			return wrongUse("--filter option should follow a -e tracepoint or probe: %s has no fields to filter by",
+				ev.Name)
 		}
 	}
 	return nil
@@ -161,7 +163,8 @@ func setFilters(events []event.Event, filters []string, excludePerf bool) error 
 func setCgroup(events []event.Event, c cgroupArg) error {
 	switch {
 	case c.place >= len(events):
-		return wrongUse("must define events before cgroups: -G names %d, but only %d events precede it", c.place+1, len(events))
+		return wrongUse("must define events before cgroups: -G names %d, but only %d events precede it", c.place+1,
+			len(events))
 	case c.all:
 		for i := range events {
 			events[i].Cgroup = c.name

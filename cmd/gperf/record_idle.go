@@ -12,11 +12,13 @@ var recordIdleFlags = []idleFlag{
 	{name: "proc-map-timeout", value: true, why: "gperf reads /proc/PID/maps without a time limit"},
 	{name: "threads", why: "one thread drains all rings, into one file"},
 	{name: "vmlinux", value: true, why: "gperf record reads no vmlinux; script, report and annotate take -k"},
-	{name: "aux-sample", why: "gperf does not record AUX areas (Intel PT, Arm SPE, CoreSight), use perf", refused: true},
+	{name: "aux-sample", why: "gperf does not record AUX areas (Intel PT, Arm SPE, CoreSight), use perf",
+		refused: true},
 	{name: "off-cpu", refused: true,
 		why: "gperf does not sum off-CPU time: -e sched:sched_switch -g records where threads stop running"},
 	{name: "setup-filter", value: true, refused: true,
 		why: "gperf pins no BPF filters: --filter filters by a tracepoint's fields"},
 	{name: "S,snapshot", refused: true,
-		why: "gperf does not record AUX area snapshots (Intel PT, Arm SPE, CoreSight): --overwrite keeps the newest samples"},
+		why: "gperf does not record AUX area snapshots (Intel PT, Arm SPE, CoreSight): " +
+			"--overwrite keeps the newest samples"},
 }

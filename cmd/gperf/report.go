@@ -228,7 +228,8 @@ func (o *reportFlags) apply() error {
 		return wrongUse("--max-stack %d is negative", o.MaxStack)
 	}
 	if len(o.Separator) > 1 || o.Separator == "." {
-		return wrongUse("--field-separator %q: use one character other than '.', which replaces it in names", o.Separator)
+		return wrongUse("--field-separator %q: use one character other than '.', which replaces it in names",
+			o.Separator)
 	}
 	if err := o.applyMode(); err != nil {
 		return err

@@ -91,14 +91,16 @@ var reportIdleFlags = []idleFlag{
 	{name: "disable-order", why: "it applies to --dump-raw-trace, which prints the records in order of time"},
 	{name: "ignore-vmlinux", why: "use --kallsyms FILE to read kernel symbols from FILE only", refused: true},
 	{name: "socket-filter", value: true, why: "use --sort socket to show sockets, -C to choose CPUs", refused: true},
-	{name: "group-sort-idx", value: true, why: "gperf sorts groups by their first event: --no-group sorts each event by itself", refused: true},
+	{name: "group-sort-idx", value: true, refused: true,
+		why: "gperf sorts groups by their first event: --no-group sorts each event by itself"},
 	{name: "switch-on", value: true, why: "--time chooses a part of the recording", refused: true},
 	{name: "switch-off", value: true, why: "--time chooses a part of the recording", refused: true},
 	{name: "show-on-off-events", why: "it belongs to --switch-on and --switch-off", refused: true},
 	{name: "itrace", why: "gperf does not decode instruction traces: perf report does", refused: true},
 	{name: "total-cycles", why: "gperf does not count the cycles of blocks: perf report does", refused: true},
 	{name: "stitch-lbr", why: "gperf does not stitch the branches of several samples: perf report does", refused: true},
-	{name: "show-ref-call-graph", why: "gperf shows callchains of each event separately: use perf report", refused: true},
+	{name: "show-ref-call-graph", why: "gperf shows callchains of each event separately: use perf report",
+		refused: true},
 }
 
 // apply sets the options that the flags ask for.

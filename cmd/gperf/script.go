@@ -35,14 +35,16 @@ var shownRecords = [...]struct {
 	name, usage string
 	types       []format.Type
 }{
-	{"show-task-events", "print COMM, FORK and EXIT records", []format.Type{format.TypeComm, format.TypeFork, format.TypeExit}},
+	{"show-task-events", "print COMM, FORK and EXIT records",
+		[]format.Type{format.TypeComm, format.TypeFork, format.TypeExit}},
 	{"show-mmap-events", "print MMAP and MMAP2 records", []format.Type{format.TypeMmap, format.TypeMmap2}},
 	{"show-switch-events", "print context switches", []format.Type{format.TypeSwitch, format.TypeSwitchCPUWide}},
 	{"show-namespace-events", "print NAMESPACES records", []format.Type{format.TypeNamespaces}},
 	{"show-cgroup-events", "print CGROUP records", []format.Type{format.TypeCgroup}},
 	{"show-lost-events", "print LOST records", []format.Type{format.TypeLost}},
 	{"show-bpf-events", "print KSYMBOL and BPF_EVENT records", []format.Type{format.TypeKSymbol, format.TypeBPFEvent}},
-	{"show-text-poke-events", "print TEXT_POKE and KSYMBOL records", []format.Type{format.TypeTextPoke, format.TypeKSymbol}},
+	{"show-text-poke-events", "print TEXT_POKE and KSYMBOL records",
+		[]format.Type{format.TypeTextPoke, format.TypeKSymbol}},
 	{"show-round-events", "print FINISHED_ROUND records; file order", []format.Type{format.TypeFinishedRound}},
 }
 
@@ -177,11 +179,12 @@ func (o *scriptFlags) print(stdout io.Writer, in *input, opts script.Options) (f
 }
 
 // printPerEvent prints the samples of each event to a separate file.
-func (o *scriptFlags) printPerEvent(stdout io.Writer, in *input, opts script.Options) (skipped format.Skipped, err error) {
+func (o *scriptFlags) printPerEvent(stdout io.Writer, in *input, opts script.Options) (format.Skipped, error) {
+	var err error
 	if opts.Events, err = createEventFiles(in.Path, in.File); err != nil {
-		return skipped, err
+		return format.Skipped{}, err
 	}
-	skipped, err = script.Print(stdout, in.session, opts)
+	skipped, err := script.Print(stdout, in.session, opts)
 	if cerr := closeEventFiles(opts.Events); err == nil {
 		err = cerr
 	}

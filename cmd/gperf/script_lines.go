@@ -31,7 +31,8 @@ func (o *lineFlags) add(s *pflag.FlagSet) {
 
 var scriptIdleFlags = []idleFlag{
 	{name: "a,all-cpus", why: "it applies to recording with perf's scripts"},
-	{name: "d,debug-mode", why: "gperf script always checks the order of samples and counts lost events", refused: true},
+	{name: "d,debug-mode", why: "gperf script always checks the order of samples and counts lost events",
+		refused: true},
 	{name: "demangle", why: "C++ and Rust names are demangled unless --no-demangle is given"},
 	{name: "demangle-kernel", why: "the kernel's names are demangled like others"},
 	{name: "addr2line", value: true, why: "gperf reads debug information itself"},
@@ -44,9 +45,12 @@ var scriptIdleFlags = []idleFlag{
 	{name: "L,Latency", why: "the kernel no longer records these attributes", refused: true},
 	{name: "stitch-lbr", why: "gperf does not stitch the branches of several samples", refused: true},
 	{name: "itrace", why: "gperf does not decode instruction traces: perf script does", refused: true},
-	{name: "s,script", value: true, why: "gperf runs no scripts: perf script -s SCRIPT -i FILE reads gperf's recordings", refused: true},
-	{name: "g,gen-script", value: true, why: "gperf runs no scripts: perf script -g LANGUAGE -i FILE reads gperf's recordings", refused: true},
-	{name: "dlfilter", value: true, why: "gperf loads no filters: perf script --dlfilter FILTER -i FILE reads gperf's recordings", refused: true},
+	{name: "s,script", value: true, refused: true,
+		why: "gperf runs no scripts: perf script -s SCRIPT -i FILE reads gperf's recordings"},
+	{name: "g,gen-script", value: true, refused: true,
+		why: "gperf runs no scripts: perf script -g LANGUAGE -i FILE reads gperf's recordings"},
+	{name: "dlfilter", value: true, refused: true,
+		why: "gperf loads no filters: perf script --dlfilter FILTER -i FILE reads gperf's recordings"},
 }
 
 // options applies the flags.
@@ -139,7 +143,8 @@ func closeEventFiles(texts []script.EventText) (err error) {
 func printEventFiles(stdout io.Writer, texts []script.EventText) error {
 	for _, t := range texts {
 		f := t.Writer.(*eventFile)
-		if _, err := fmt.Fprintf(stdout, "[ gperf script: Wrote %.3f MB %s (%d samples) ]\n", float64(f.size)/(1<<20), f.Name(), t.Samples); err != nil {
+		if _, err := fmt.Fprintf(stdout, "[ gperf script: Wrote %.3f MB %s (%d samples) ]\n",
+			float64(f.size)/(1<<20), f.Name(), t.Samples); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,9 @@ func byCause(l []record.Incomplete) []record.Incomplete {
 		if c.DSO != "" && strings.HasPrefix(c.DSO, "/") && !strings.HasPrefix(c.DSO, "//") {
 			c.Program = "" // the DSO is sufficient
 		}
-		i := slices.IndexFunc(merged, func(m record.Incomplete) bool { return m.Cause == c.Cause && m.DSO == c.DSO && m.Program == c.Program })
+		i := slices.IndexFunc(merged, func(m record.Incomplete) bool {
+			return m.Cause == c.Cause && m.DSO == c.DSO && m.Program == c.Program
+		})
 		if i < 0 {
 			merged = append(merged, c)
 		} else {

@@ -51,7 +51,8 @@ func (in *input) warnUnresolved(stderr io.Writer) {
 		if len(missing)+len(stripped) > 0 {
 			more = "more "
 		}
-		fmt.Fprintf(stderr, "gperf: addresses in %d %s%s have no names, in less than 1 %% of the samples each\n", few, more, filesWord(few))
+		fmt.Fprintf(stderr, "gperf: addresses in %d %s%s have no names, in less than 1 %% of the samples each\n",
+			few, more, filesWord(few))
 	}
 	for _, err := range in.session.Symbols.Damage() {
 		fmt.Fprintf(stderr, "gperf: %v\n", err)

@@ -19,8 +19,9 @@ func versionCommand() *cobra.Command {
 	c := newCommand(groupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
 	addFlags(c, generalFlags, func(s *pflag.FlagSet) {
 		s.BoolVarP(&verbose, "verbose", "v", false, "print the features of this build, too")
+		s.BoolVar(&verbose, "build-options", false, "") // perf's name
+		hide(s, "build-options")
 	})
-	c.Args = noOperands
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		info := buildInfo()
 		text := describeBuild(info)

@@ -40,6 +40,16 @@ func TestVersion(t *testing.T) {
 			}
 		})
 	}
+	deps := debug.BuildInfo{Deps: []*debug.Module{{Path: "github.com/klauspost/compress", Version: "v1.2.3"}}}
+	want := "features:\n  zstd          compress and read compressed recordings (github.com/klauspost/compress v1.2.3)\n"
+	if got := describeFeatures(&deps); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	release = "v7.8.9"
+	defer func() { release = "" }()
+	if got := version(); got != release {
+		t.Errorf("%s is version %s", release, got)
+	}
 	for _, arg := range []string{"version", "--version", "-v"} {
 		var out bytes.Buffer
 		if code := run([]string{arg}, &out, io.Discard); code != exitOK || !strings.Contains(out.String(), runtime.Version()) {
