@@ -375,58 +375,6 @@ func TestSampleTooShort(t *testing.T) {
 	}
 }
 
-func TestSorter(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		rounds [][]uint64
-		want   [][]uint64 // ready after each round, and at the end
-	}{
-		{"picture", [][]uint64{{1, 4, 6, 2, 3, 5}, {7, 9, 6, 8}}, [][]uint64{nil, {1, 2, 3, 4, 5, 6, 6}, {7, 8, 9}}},
-		{"one ring", [][]uint64{{1, 2}, {3}, {4}}, [][]uint64{nil, {1, 2}, {3}, {4}}},
-		{"late", [][]uint64{{5}, {6}, {1}}, [][]uint64{nil, {5}, {1, 6}, nil}},
-		{"many runs", [][]uint64{{9, 8, 7, 6, 5, 4, 3, 2, 1}}, [][]uint64{nil, {1, 2, 3, 4, 5, 6, 7, 8, 9}}},
-	} {
-		var s Sorter[uint64]
-		take := func() (l []uint64) {
-			for {
-				v, ok := s.Next()
-				if !ok {
-					return l
-				}
-				l = append(l, v)
-			}
-		}
-		var got [][]uint64
-		for _, r := range tc.rounds {
-			for _, v := range r {
-				s.Put(v, v)
-			}
-			s.Round()
-			got = append(got, take())
-		}
-		s.Flush()
-		got = append(got, take())
-		if !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
-		}
-	}
-}
-
-func TestSorterKeepsOrderOfEqualTimes(t *testing.T) {
-	var s Sorter[int]
-	for i, time := range []uint64{3, 3, 1, 3, 1, 2} {
-		s.Put(time, i)
-	}
-	s.Flush()
-	var got []int
-	for v, ok := s.Next(); ok; v, ok = s.Next() {
-		got = append(got, v)
-	}
-	if want := []int{2, 4, 5, 0, 1, 3}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 func TestSections(t *testing.T) {
 	m := &memFile{}
 	topology := CPUTopology{Packages: []string{"0-1"}, Cores: []string{"0", "1"}, Dies: []string{"0-1"}, CPUs: []CPUPlace{{0, 0, 0}, {1, 0, 0}}}

@@ -228,38 +228,6 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-func TestLateRecordsAreUsed(t *testing.T) {
-	var s Sorter[int]
-	put := func(times ...int) {
-		for _, v := range times {
-			s.Put(uint64(v), v)
-		}
-	}
-	drain := func() (l []int) {
-		for v, ok := s.Next(); ok; v, ok = s.Next() {
-			l = append(l, v)
-		}
-		return l
-	}
-	put(10, 20)
-	s.Round()
-	put(15, 30)
-	s.Round() // all up to 20
-	if got := drain(); !reflect.DeepEqual(got, []int{10, 15, 20}) {
-		t.Errorf("first rounds: %v", got)
-	}
-	put(12, 40)
-	s.Flush()
-	if got := drain(); !reflect.DeepEqual(got, []int{12, 30, 40}) || s.Late != 1 {
-		t.Errorf("the rest: %v, %d late", got, s.Late)
-	}
-	put(3, 1, 2, 4)
-	s.Half()
-	if got := drain(); !reflect.DeepEqual(got, []int{1, 2, 3}) {
-		t.Errorf("older half: %v", got)
-	}
-}
-
 // The flags of attrs are C bit-fields, which big-endian machines lay out from
 // the other end of the word.
 func TestBigEndianAttr(t *testing.T) {

@@ -3,6 +3,8 @@ package format
 import (
 	"errors"
 	"io"
+
+	"gperf/format/rounds"
 )
 
 // Reader yields a file's records in the order of time, or of the file. perf's own
@@ -108,7 +110,7 @@ type part struct {
 	r     *Reader
 	src   recording
 	scan  *scanner
-	order Sorter[queued]
+	order rounds.Sorter[queued]
 	done  bool
 	// held is how many bytes of memory order holds back, borrowed how many of a
 	// file's chunks.
@@ -155,7 +157,7 @@ func (p *part) next() (Raw, error) {
 // does not count: above maxHeld it is read again when needed.
 const maxHeld = 64 << 20
 
-// queuedSize is the approximate size in bytes of a record in a Sorter, without its data.
+// queuedSize is the approximate size in bytes of a record in a rounds.Sorter, without its data.
 const queuedSize = 128
 
 // advance reads records until some may be ready.

@@ -27,7 +27,7 @@ type HeaderTracing struct{ Size uint32 }
 // HeaderBuildID is perf_record_header_build_id.
 type HeaderBuildID struct{ BuildIDEntry }
 
-// FinishedRound is PERF_RECORD_FINISHED_ROUND: see Sorter.
+// FinishedRound is PERF_RECORD_FINISHED_ROUND: see rounds.Sorter.
 type FinishedRound struct{}
 
 // FinishedInit is PERF_RECORD_FINISHED_INIT: all processes and mappings from

@@ -77,6 +77,7 @@ var house = []struct{ question, packages string }{
 		internal/dso
 	`},
 	{"The ground: formats and structures of others", `
+		format/rounds
 		format/tracepoint
 		format/syscalls
 		internal/addrspace

@@ -1,4 +1,6 @@
-package format
+// Package rounds answers "in which order did the records of several rings happen?": it sorts them by
+// time while it reads them.
+package rounds
 
 // Sorter sorts the records of several rings by time.
 //
