@@ -10,10 +10,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// release is the version of a release, set by -ldflags "-X main.release=v1.2.3". Without it,
-// the version is that of the module or the commit.
-var release string
-
 func versionCommand() *cobra.Command {
 	verbose := false
 	c := newCommand(groupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
@@ -94,12 +90,9 @@ func version() string { return moduleVersion(buildInfo()) }
 
 const develVersion = "0.1-devel"
 
-// moduleVersion returns the release or the module's version, or the commit that it was built
-// from.
+// moduleVersion returns the module's version, which Go takes from the tag or the commit, or else
+// the commit.
 func moduleVersion(info *debug.BuildInfo) string {
-	if release != "" {
-		return release
-	}
 	if m := info.Main.Version; m != "" && m != "(devel)" {
 		return m
 	}
