@@ -67,7 +67,7 @@ func (h *Hist) lead(g format.Group, members []*Hist) {
 			own.group[i+1] = e
 		}
 	}
-	h.list = order(list, h.told)
+	h.list = order(list, h.before)
 }
 
 // empty returns an entry like e without samples.
@@ -111,14 +111,14 @@ func (h *Hist) seen() uint64 {
 }
 
 // appendFigures appends a figure of an entry, that of every member in a group.
-func (h *Hist) appendFigures(b []byte, e *Entry, k *SortKey, width int) []byte {
-	if h.members == nil {
-		return k.figureOf(h, b, e, width)
+func (w *blockWriter) appendFigures(b []byte, e *Entry, k *SortKey, width int) []byte {
+	if w.members == nil {
+		return k.figureOf(w.Hist, b, e, width)
 	}
 	if k.user == 0 {
 		width = k.min
 	}
-	for i, m := range h.members {
+	for i, m := range w.members {
 		switch {
 		case m.Total.Samples == 0:
 		case e.group[i] == nil:

@@ -1,7 +1,7 @@
 package report
 
 import (
-	"bufio"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,44 +63,6 @@ func (l *layout) shownAs(keys []*SortKey) (list []*SortKey) {
 	return list
 }
 
-// levelsOf returns the levels of an event, without fields of other events.
-func (h *Hist) levelsOf() (levels [][]*SortKey) {
-	for _, level := range h.layout.levels {
-		level = slices.DeleteFunc(slices.Clone(level), func(k *SortKey) bool { return !k.shown(h.event) })
-		if len(level) > 0 {
-			levels = append(levels, level)
-		}
-	}
-	return levels
-}
-
-// nodes makes the hierarchy of entries in perf's order, in which entries with
-// equal keys of a level adjoin.
-func (h *Hist) nodes(list []*Entry, levels [][]*SortKey, depth int) (nodes []*node) {
-	keys := levels[depth]
-	for len(list) > 0 {
-		n := 1
-		for n < len(list) && h.compareBy(keys, list[0], list[n]) == 0 {
-			n++
-		}
-		nd := &node{Entry: sumOf(list[:n]), keys: keys, depth: depth}
-		if depth+1 < len(levels) {
-			nd.below, nd.calls, nd.Entry.depth = h.nodes(list[:n], levels, depth+1), nil, 0
-		}
-		nodes, list = append(nodes, nd), list[n:]
-	}
-	return order(nodes, func(there, new *node) bool { return h.compareResult(new.Entry, there.Entry) > 0 })
-}
-
-func (h *Hist) compareBy(keys []*SortKey, a, b *Entry) int {
-	for _, k := range keys {
-		if c := k.cmp(h, a, b); c != 0 {
-			return c
-		}
-	}
-	return 0
-}
-
 // sumOf returns the first entry with the figures of all. As in perf, what callers have
 // of their callees does not add up: it is the first's own.
 func sumOf(list []*Entry) *Entry {
@@ -128,30 +90,62 @@ func sumOf(list []*Entry) *Entry {
 
 // hierarchyWriter writes the hierarchy of an event.
 type hierarchyWriter struct {
-	*Hist
-	w       *bufio.Writer
-	widths  []int
-	levels  [][]*SortKey
-	drawing *drawing
-	sep     string // between columns, blanks where they are aligned
-	text    []byte
+	*blockWriter
+	levels [][]*SortKey
+	sep    string // between columns, blanks where they are aligned
+	text   []byte
 }
 
 // writeHierarchy writes the block of an event as a hierarchy.
-func (h *Hist) writeHierarchy(w *bufio.Writer, d *drawing) error {
-	hw := hierarchyWriter{Hist: h, w: w, widths: h.widths(), levels: h.levelsOf(), drawing: d, sep: "  "}
-	if h.opts.Separator != "" {
-		hw.sep = h.opts.Separator
-	}
-	if !h.opts.Quiet {
-		w.Write(h.appendTitle(nil))
+func (w *blockWriter) writeHierarchy() error {
+	hw := hierarchyWriter{blockWriter: w, sep: cmp.Or(w.opts.Separator, "  ")}
+	hw.setLevels()
+	if !w.opts.Quiet {
+		w.w.Write(w.appendTitle(nil))
 		hw.head()
 	}
 	if len(hw.levels) > 0 {
-		hw.all(h.nodes(h.list, hw.levels, 0))
+		hw.all(hw.nodes(w.list, 0))
 	}
-	_, err := w.WriteString("\n\n")
+	_, err := w.w.WriteString("\n\n")
 	return err
+}
+
+// setLevels sets the levels of the event, without fields of other events.
+func (hw *hierarchyWriter) setLevels() {
+	for _, level := range hw.layout.levels {
+		level = slices.DeleteFunc(slices.Clone(level), func(k *SortKey) bool { return !k.shown(hw.event) })
+		if len(level) > 0 {
+			hw.levels = append(hw.levels, level)
+		}
+	}
+}
+
+// nodes makes the hierarchy of entries from a level down. The entries are in perf's order,
+// in which entries with equal keys of a level adjoin.
+func (hw *hierarchyWriter) nodes(list []*Entry, depth int) (nodes []*node) {
+	keys := hw.levels[depth]
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && hw.compareBy(keys, list[0], list[n]) == 0 {
+			n++
+		}
+		nd := &node{Entry: sumOf(list[:n]), keys: keys, depth: depth}
+		if depth+1 < len(hw.levels) {
+			nd.below, nd.calls, nd.Entry.depth = hw.nodes(list[:n], depth+1), nil, 0
+		}
+		nodes, list = append(nodes, nd), list[n:]
+	}
+	return order(nodes, func(there, new *node) bool { return hw.compareResult(new.Entry, there.Entry) > 0 })
+}
+
+func (hw *hierarchyWriter) compareBy(keys []*SortKey, a, b *Entry) int {
+	for _, k := range keys {
+		if c := k.cmp(hw.Hist, a, b); c != 0 {
+			return c
+		}
+	}
+	return 0
 }
 
 // figureIndexes are the places of the figures among the columns.
@@ -230,7 +224,7 @@ func (hw *hierarchyWriter) one(nd *node) {
 	}
 	b = append(b, '\n')
 	if nd.below == nil && hw.chains {
-		b = hw.drawing.append(b, nd.Entry, nd.shown(hw.opts))
+		b = hw.graphs.append(b, nd.Entry, nd.shown(hw.opts))
 	}
 	if nd.below != nil && !slices.ContainsFunc(nd.below, func(c *node) bool { return hw.visible(c.shown(hw.opts)) }) {
 		b = appendBlanks(b, hw.margin(1+nd.depth))

@@ -110,7 +110,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 	for i, stacks := range byEvent {
 		h := &Hist{Event: f.EventName(i), opts: opts, layout: l.byEvent[i], traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
 		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples && f.Attrs[i].SampleType&format.SampleCallchain != 0
-		h.fill(stacks, same)
+		(&builder{Hist: h, identities: same}).fill(stacks)
 		all[i] = h
 	}
 	groups := eventGroups(f, opts)
@@ -131,86 +131,13 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 	return hists
 }
 
-func (h *Hist) fill(stacks []*stack, same *identities) {
-	b := &builder{Hist: h, identities: same}
-	for i, st := range stacks {
-		switch st.level {
-		case 'k':
-			st.Kernel = st.Period
-		case '.':
-			st.User = st.Period
-		}
-		h.all.add(&st.Stat)
-		if !st.filtered || !h.opts.Relative {
-			h.Total.add(&st.Stat)
-		}
-		if st.filtered {
-			continue
-		}
-		b.begin(i+1, st)
-		if b.parent == nil && h.opts.OnlyParents {
-			continue
-		}
-		b.leaf().Self.add(&st.Stat)
-		b.each(func(e *Entry, from int) {
-			e.Children.add(&st.Stat)
-			e.depth = max(e.depth, len(st.chain)-from)
-		})
-	}
-	if h.chains {
-		h.minHits = h.opts.Graph.minPeriod(h.Total.Period)
-		h.fillCalls(b, stacks)
-	}
-	if h.opts.SymbolFilter != "" {
-		h.filterSymbols(b)
-	}
-	// perf sorts its entries a second time if a key makes it merge them again.
-	h.list = order(b.entries, h.told)
-	if h.layout.uses&usesComm != 0 {
-		h.list = order(h.list, h.told)
-	}
-}
-
-// fillCalls gives their callchains to the entries that may have a branch to show.
-func (h *Hist) fillCalls(b *builder, stacks []*stack) {
-	for i, st := range stacks {
-		if st.filtered {
-			continue
-		}
-		b.begin(-i-1, st)
-		if b.parent == nil && h.opts.OnlyParents {
-			continue
-		}
-		b.each(func(e *Entry, from int) {
-			if share := e.shown(h.opts); share >= h.minHits && h.visible(share) && from < len(st.chain) {
-				e.calls = append(e.calls, call{st, from})
-			}
-		})
-	}
-}
-
-// filterSymbols drops the entries whose symbols the filter does not match. If callers
-// include the samples of callees, percentages still refer to all samples.
-func (h *Hist) filterSymbols(b *builder) {
-	b.entries = slices.DeleteFunc(b.entries, func(e *Entry) bool {
-		sym := e.place.frame.Sym()
-		return sym == nil || !strings.Contains(sym.Name, h.opts.SymbolFilter)
-	})
-	if h.opts.Relative && h.opts.NoChildren {
-		h.Total.Period, h.Total.Latency = 0, 0
-		for _, e := range b.entries {
-			h.Total.Period += e.Self.Period
-			h.Total.Latency += e.Self.Latency
-		}
-	}
-}
-
 // visible reports whether an entry with that share is shown.
 func (h *Hist) visible(share uint64) bool {
 	return h.Total.Period == 0 || float32(float64(share)*100/float64(h.Total.Period)) >= float32(h.opts.PercentLimit)
 }
 
-func (h *Hist) told(there, new *Entry) bool { return h.compare(there, new) < 0 }
+// before reports whether new precedes an entry: entries are in descending order.
+func (h *Hist) before(there, new *Entry) bool { return h.compare(there, new) < 0 }
 
 // sort puts the entries into the order of the result.
 func (h *Hist) sort() {
@@ -263,6 +190,80 @@ type builder struct {
 	stack  *stack
 	key    entryKey // without the place
 	parent *symbolize.Symbol
+}
+
+// fill adds the stacks of the histogram's event.
+func (b *builder) fill(stacks []*stack) {
+	for i, st := range stacks {
+		switch st.level {
+		case 'k':
+			st.Kernel = st.Period
+		case '.':
+			st.User = st.Period
+		}
+		b.all.add(&st.Stat)
+		if !st.filtered || !b.opts.Relative {
+			b.Total.add(&st.Stat)
+		}
+		if st.filtered {
+			continue
+		}
+		b.begin(i+1, st)
+		if b.parent == nil && b.opts.OnlyParents {
+			continue
+		}
+		b.leaf().Self.add(&st.Stat)
+		b.each(func(e *Entry, from int) {
+			e.Children.add(&st.Stat)
+			e.depth = max(e.depth, len(st.chain)-from)
+		})
+	}
+	if b.chains {
+		b.minHits = b.opts.Graph.minPeriod(b.Total.Period)
+		b.fillCalls(stacks)
+	}
+	if b.opts.SymbolFilter != "" {
+		b.filterSymbols()
+	}
+	// perf sorts its entries a second time if a key makes it merge them again.
+	b.list = order(b.entries, b.before)
+	if b.layout.uses&usesComm != 0 {
+		b.list = order(b.list, b.before)
+	}
+}
+
+// fillCalls gives their callchains to the entries that may have a branch to show.
+func (b *builder) fillCalls(stacks []*stack) {
+	for i, st := range stacks {
+		if st.filtered {
+			continue
+		}
+		b.begin(-i-1, st)
+		if b.parent == nil && b.opts.OnlyParents {
+			continue
+		}
+		b.each(func(e *Entry, from int) {
+			if share := e.shown(b.opts); share >= b.minHits && b.visible(share) && from < len(st.chain) {
+				e.calls = append(e.calls, call{st, from})
+			}
+		})
+	}
+}
+
+// filterSymbols drops the entries whose symbols the filter does not match. If callers
+// include the samples of callees, percentages still refer to all samples.
+func (b *builder) filterSymbols() {
+	b.entries = slices.DeleteFunc(b.entries, func(e *Entry) bool {
+		sym := e.place.frame.Sym()
+		return sym == nil || !strings.Contains(sym.Name, b.opts.SymbolFilter)
+	})
+	if b.opts.Relative && b.opts.NoChildren {
+		b.Total.Period, b.Total.Latency = 0, 0
+		for _, e := range b.entries {
+			b.Total.Period += e.Self.Period
+			b.Total.Latency += e.Self.Latency
+		}
+	}
 }
 
 // begin turns to a stack.

@@ -26,7 +26,7 @@ var (
 
 // callAt returns the call that an entry at a place shows: the innermost one of a
 // sampled instruction; in a callchain with inlined calls, each its own.
-func (h *Hist) callAt(pl *place, inChain bool) *srcline.InlineFrame {
+func (b *builder) callAt(pl *place, inChain bool) *srcline.InlineFrame {
 	if pl.call != nil {
 		return pl.call
 	}
@@ -34,7 +34,7 @@ func (h *Hist) callAt(pl *place, inChain bool) *srcline.InlineFrame {
 	switch {
 	case len(calls) == 0:
 		return nil
-	case inChain && h.opts.Inline && pl.frame.Sym() != nil:
+	case inChain && b.opts.Inline && pl.frame.Sym() != nil:
 		return &calls[len(calls)-1]
 	}
 	return &calls[0]
@@ -42,10 +42,10 @@ func (h *Hist) callAt(pl *place, inChain bool) *srcline.InlineFrame {
 
 // srcline returns the place's file and line, or else its offset in its symbol, in
 // decimal as in perf, or in its DSO (get_srcline of tools/perf/util/srcline.c).
-func (h *Hist) srcline(pl *place, c *srcline.InlineFrame) string {
+func (b *builder) srcline(pl *place, c *srcline.InlineFrame) string {
 	switch sym := pl.frame.Sym(); {
 	case c != nil:
-		return h.srcfile(c) + ":" + strconv.Itoa(c.Line)
+		return b.srcfile(c) + ":" + strconv.Itoa(c.Line)
 	case sym != nil:
 		return sym.Name + "+" + strconv.FormatUint(pl.frame.Off(), 10)
 	case pl.frame.Map == nil:
@@ -55,9 +55,9 @@ func (h *Hist) srcline(pl *place, c *srcline.InlineFrame) string {
 }
 
 // srcfile returns the call's file, "" if unknown.
-func (h *Hist) srcfile(c *srcline.InlineFrame) string {
+func (b *builder) srcfile(c *srcline.InlineFrame) string {
 	if c == nil {
 		return ""
 	}
-	return c.Path(h.opts.FullPath)
+	return c.Path(b.opts.FullPath)
 }

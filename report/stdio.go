@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +45,7 @@ func write(out io.Writer, l *layouts, opts *Options, hists []*Hist, lost uint64)
 		}
 	}
 	for _, h := range hists {
-		if err := h.write(w); err != nil {
+		if err := writeBlock(w, h); err != nil {
 			return err
 		}
 	}
@@ -54,62 +55,79 @@ func write(out io.Writer, l *layouts, opts *Options, hists []*Hist, lost uint64)
 	return w.Flush()
 }
 
-// write writes the histogram's block.
-func (h *Hist) write(w *bufio.Writer) error {
-	d := drawing{g: &h.opts.Graph, total: h.all.Period, minHits: h.minHits, byName: h.layout.byName, sep: h.opts.Separator}
-	if d.sep == "" {
-		d.sep = ";"
+// blockWriter writes the block of a histogram.
+type blockWriter struct {
+	*Hist
+	w      *bufio.Writer
+	widths []int // of the columns
+	graphs drawing
+}
+
+// writeBlock writes the block of a histogram.
+func writeBlock(w *bufio.Writer, h *Hist) error {
+	b := &blockWriter{
+		Hist:   h,
+		w:      w,
+		widths: h.widths(),
+		graphs: drawing{
+			g:       &h.opts.Graph,
+			total:   h.all.Period,
+			minHits: h.minHits,
+			byName:  h.layout.byName,
+			sep:     cmp.Or(h.opts.Separator, ";"),
+		},
 	}
 	if h.opts.Hierarchy {
-		return h.writeHierarchy(w, &d)
+		return b.writeHierarchy()
 	}
-	return h.writeList(w, &d)
+	return b.writeList()
 }
 
 // writeList writes the entries in portions: their text may be a hundred times as big
 // as the entries.
-func (h *Hist) writeList(w *bufio.Writer, d *drawing) error {
+func (w *blockWriter) writeList() error {
 	const atATime = 256
-	widths := h.widths()
 	var text []byte
-	if !h.opts.Quiet {
-		text = h.appendHead(h.appendTitle(text), widths)
+	if !w.opts.Quiet {
+		text = w.appendHead(w.appendTitle(text))
 	}
 	var shown []*Entry
-	for _, e := range h.Entries {
-		if h.visible(e.shown(h.opts)) {
+	for _, e := range w.Entries {
+		if w.visible(e.shown(w.opts)) {
 			shown = append(shown, e)
 		}
 	}
 	var graphs [atATime][]byte
-	for some := range slices.Chunk(shown, atATime) {
-		if h.chains {
-			parallel.Do(len(some), func(i int) { graphs[i] = d.append(graphs[i][:0], some[i], some[i].shown(h.opts)) })
+	for portion := range slices.Chunk(shown, atATime) {
+		if w.chains {
+			parallel.Do(len(portion), func(i int) {
+				graphs[i] = w.graphs.append(graphs[i][:0], portion[i], portion[i].shown(w.opts))
+			})
 		}
-		for i, e := range some {
-			text = append(h.appendEntry(text, e, widths), '\n')
+		for i, e := range portion {
+			text = append(w.appendEntry(text, e), '\n')
 			text = append(text, graphs[i]...)
-			if _, err := w.Write(text); err != nil {
+			if _, err := w.w.Write(text); err != nil {
 				return err
 			}
 			text = text[:0]
 		}
 	}
-	_, err := w.Write(append(text, "\n\n"...))
+	_, err := w.w.Write(append(text, "\n\n"...))
 	return err
 }
 
 // appendTitle appends the text before the columns.
-func (h *Hist) appendTitle(b []byte) []byte {
-	total := h.sum()
+func (w *blockWriter) appendTitle(b []byte) []byte {
+	total := w.sum()
 	b = appendShort(append(b, "# Samples: "...), total.Samples)
 	plural := ""
-	if h.plural {
+	if w.plural {
 		plural = "s"
 	}
-	b = fmt.Appendf(b, " of event%s '%s'\n", plural, h.Event)
-	if h.opts.Mode == ModeMemory {
-		return fmt.Appendf(b, "# Total weight : %d\n# Sort order   : %s\n#\n", total.Period, h.layout.order)
+	b = fmt.Appendf(b, " of event%s '%s'\n", plural, w.Event)
+	if w.opts.Mode == ModeMemory {
+		return fmt.Appendf(b, "# Total weight : %d\n# Sort order   : %s\n#\n", total.Period, w.layout.order)
 	}
 	return fmt.Appendf(b, "# Event count (approx.): %d\n#\n", total.Period)
 }
@@ -146,38 +164,38 @@ func (h *Hist) madeTraces() bool {
 	return h.traces.formats[h.event] != nil && h.Total.Samples > 1
 }
 
-func (h *Hist) appendHead(b []byte, widths []int) []byte {
-	sep := h.opts.Separator
+func (w *blockWriter) appendHead(b []byte) []byte {
+	sep := w.opts.Separator
 	if sep == "" {
 		sep = "  "
 	}
 	head, dots := []byte("# "), []byte("# ")
-	for i, k := range h.layout.columns {
-		if !k.shown(h.event) {
+	for i, k := range w.layout.columns {
+		if !k.shown(w.event) {
 			continue
 		}
 		if len(dots) > 2 {
 			head, dots = append(head, sep...), append(dots, sep...)
 		}
 		if k.figure {
-			head = appendRight(head, k.Head, widths[i])
+			head = appendRight(head, k.Head, w.widths[i])
 		} else {
-			head = appendLeft(head, k.Head, widths[i])
+			head = appendLeft(head, k.Head, w.widths[i])
 		}
-		dots = append(dots, strings.Repeat(".", widths[i])...)
+		dots = append(dots, strings.Repeat(".", w.widths[i])...)
 	}
 	b = append(append(b, head...), '\n')
-	if h.opts.Separator != "" {
+	if w.opts.Separator != "" {
 		return b
 	}
 	return append(append(b, dots...), "\n#\n"...)
 }
 
-func (h *Hist) appendEntry(b []byte, e *Entry, widths []int) []byte {
-	sep := h.opts.Separator
+func (w *blockWriter) appendEntry(b []byte, e *Entry) []byte {
+	sep := w.opts.Separator
 	first := true
-	for i, k := range h.layout.columns {
-		if !k.shown(h.event) {
+	for i, k := range w.layout.columns {
+		if !k.shown(w.event) {
 			continue
 		}
 		if sep == "" {
@@ -188,19 +206,19 @@ func (h *Hist) appendEntry(b []byte, e *Entry, widths []int) []byte {
 		first = false
 		n := len(b)
 		if k.figureOf != nil {
-			width := widths[i]
+			width := w.widths[i]
 			if k.user > 0 {
 				width = max(k.user, len(k.Head))
 			}
-			b = h.appendFigures(b, e, k, width)
+			b = w.appendFigures(b, e, k, width)
 		} else {
-			b = k.append(h, b, e, widths[i])
+			b = k.append(w.Hist, b, e, w.widths[i])
 		}
 		if sep != "" && !k.figure {
 			replaceByte(b[n:], sep[0], '.')
 		}
-		if i < len(widths)-1 {
-			b = appendBlanks(b, min(widths[i], maxPad)-(len(b)-n))
+		if i < len(w.widths)-1 {
+			b = appendBlanks(b, min(w.widths[i], maxPad)-(len(b)-n))
 		}
 	}
 	return b
