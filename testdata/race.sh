@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the tests with Go's race detector, one package at a time. Arguments go to go test. The programs are up to ten times
-# slower than without it, so tests of many like things do a few of them (-short).
+# Runs the tests with Go's race detector, of all packages or of those named. Programs are up to ten times slower than
+# without it, so tests of many similar things do a few of them (-short).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . testdata/need.sh
@@ -9,4 +9,4 @@ install_needed
 
 # Tests of cmd/gperf that say nothing about races: limits of time and memory, builds, comparisons that record again.
 skip='^Test(Hostile|House|Build|Install|Address)|LikeLLVM|Rewritten'
-CGO_ENABLED=1 GPERF_SLOW=5 go test -race -short -count=1 -p 1 -timeout 30m -skip "$skip" "$@" ./...
+CGO_ENABLED=1 GPERF_SLOW=5 go test -race -short -count=1 -p 1 -timeout 30m -skip "$skip" "${@:-./...}"

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"debug/elf"
 	bin "encoding/binary"
 	"errors"
@@ -279,17 +278,10 @@ func TestRecordTailSynthesize(t *testing.T) {
 	}
 }
 
-// typesInFile are the types of a recording's records, as they follow each other in the file.
+// typesInFile returns the types of a recording's records in the order of the file, compressed ones not unpacked.
 func typesInFile(t *testing.T, path string) (l []format.Type) {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := format.Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, b := openRecording(t, path)
 	for b = b[f.DataOffset():][:f.DataSize()]; len(b) > 0; b = b[bin.LittleEndian.Uint16(b[6:]):] {
 		l = append(l, format.Type(bin.LittleEndian.Uint32(b)))
 	}

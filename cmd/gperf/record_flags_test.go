@@ -21,8 +21,8 @@ import (
 	"gperf/record"
 )
 
-// recordsOf returns the records of a recording, samples not among them, with the event that wrote each.
-func recordsOf(t *testing.T, path string) (l []format.Record) {
+// openRecording opens a recording, and returns its bytes as well.
+func openRecording(t *testing.T, path string) (*format.File, []byte) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -32,6 +32,13 @@ func recordsOf(t *testing.T, path string) (l []format.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return f, data
+}
+
+// recordsOf returns the records of a recording without its samples.
+func recordsOf(t *testing.T, path string) (l []format.Record) {
+	t.Helper()
+	f, _ := openRecording(t, path)
 	for recs := f.Records(); ; {
 		raw, err := recs.Next()
 		if errors.Is(err, io.EOF) {
