@@ -42,7 +42,9 @@ func blockOf(text, function string) string {
 func TestAnnotateEqualsPerf(t *testing.T) {
 	o := needOracle(t)
 	file := perfRecord(t, o, "-e", "cpu-clock:u", "-F", "999", "-g", "--", mixProgram.Path(t))
-	for _, flags := range []string{"mix", "mix --no-source", "mix --percent-type local-hits", "--percent-type global-period"} { // of global-hits, perf 6.1 shows zeros
+	// of global-hits, perf 6.1 shows zeros
+	for _, flags := range []string{"mix", "mix --no-source", "mix --percent-type local-hits",
+		"--percent-type global-period"} {
 		t.Run(flags, func(t *testing.T) {
 			args := append([]string{"annotate", "--stdio", "-i", file}, strings.Fields(flags)...)
 			want, err := o.run(t, args...)
@@ -73,7 +75,8 @@ func TestAnnotateSource(t *testing.T) {
 	}
 	// The sources may have been elsewhere when it was compiled.
 	text, _ := gperf(t, "annotate", "-i", file, "-l", "-g", "mix", "--prefix", src, "--prefix-strip", "99")
-	for _, want := range []string{`(?m)^ +: 9 +x \+= rand\(\);$`, `(?m)^ +[1-9]\d*\.\d\d :   [0-9a-f]+:   call .*<rand.*> // mix\.c:9$`,
+	for _, want := range []string{`(?m)^ +: 9 +x \+= rand\(\);$`,
+		`(?m)^ +[1-9]\d*\.\d\d :   [0-9a-f]+:   call .*<rand.*> // mix\.c:9$`,
 		`Sorted summary for file .*\n-+\n\n +\d+\.\d\d mix\.c:\d+\n`, `samples: sampled, callers; percent: local period`} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s is not in\n%s", want, text)
@@ -100,7 +103,8 @@ func kernelOfDrops(t *testing.T) string {
 	notes := slices.Concat(u32s(4, uint32(len(id)), 3), []byte("GNU\x00"), id)
 	names := []byte("\x00.text\x00.shstrtab\x00")
 
-	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: 64, Shoff: 0x400, Ehsize: 64,
+	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: 64,
+		Shoff: 0x400, Ehsize: 64,
 		Phentsize: 56, Phnum: 2, Shentsize: 64, Shnum: 3, Shstrndx: 2}
 	copy(h.Ident[:], elf.ELFMAG+"\x02\x01\x01")
 	var b bytes.Buffer
@@ -112,11 +116,13 @@ func kernelOfDrops(t *testing.T) string {
 			}
 		}
 	}
-	put(0, h, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_X), Off: headers, Vaddr: page, Filesz: 0x1000, Memsz: 0x1000},
+	put(0, h, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_X), Off: headers, Vaddr: page,
+		Filesz: 0x1000, Memsz: 0x1000},
 		elf.Prog64{Type: uint32(elf.PT_NOTE), Off: 0x200, Filesz: uint64(len(notes)), Align: 4})
 	put(0x200, notes)
 	put(0x300, names)
-	put(0x400, elf.Section64{}, elf.Section64{Name: 1, Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: text, Off: headers, Size: 0x1000},
+	put(0x400, elf.Section64{}, elf.Section64{Name: 1, Type: uint32(elf.SHT_PROGBITS),
+		Flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: text, Off: headers, Size: 0x1000},
 		elf.Section64{Name: 7, Type: uint32(elf.SHT_STRTAB), Off: 0x300, Size: uint64(len(names))})
 	put(headers, code)
 	path := filepath.Join(t.TempDir(), "vmlinux")
@@ -145,7 +151,8 @@ func unhexed(t *testing.T, s string) []byte {
 // ofDrops is a command line over drops.data.
 func ofDrops(t *testing.T, args ...string) []string {
 	dir := filepath.Join("..", "..", "testdata")
-	return append([]string{"annotate", "-i", filepath.Join(dir, "drops.data"), "--kallsyms", filepath.Join(dir, "kallsyms"), "--symfs", t.TempDir()}, args...)
+	return append([]string{"annotate", "-i", filepath.Join(dir, "drops.data"), "--kallsyms",
+		filepath.Join(dir, "kallsyms"), "--symfs", t.TempDir()}, args...)
 }
 
 // TestAnnotateDrop: from where a drop is said to have been to the call that did
@@ -165,17 +172,19 @@ func TestAnnotateDrop(t *testing.T) {
          : ...
 
 `
-	for place, counted := range map[string]string{
-		"__udp4_lib_rcv+0x4bc":       "5 samples: location, callers",
-		"__udp4_lib_rcv+0x4bc/0xd00": "5 samples: location, callers",
-		"0xffffffff82043b0c":         "5 samples: location, callers",
-		"ffffffff82043b0c":           "5 samples: location, callers",
+	for _, row := range []struct{ place, counted string }{
+		{"__udp4_lib_rcv+0x4bc", "5 samples: location, callers"},
+		{"__udp4_lib_rcv+0x4bc/0xd00", "5 samples: location, callers"},
+		{"0xffffffff82043b0c", "5 samples: location, callers"},
+		{"ffffffff82043b0c", "5 samples: location, callers"},
 	} {
-		got, _ := gperf(t, ofDrops(t, "-k", vmlinux, "--context", "2", place)...)
-		head := strings.Replace(title, "%s", counted, 1)
-		want := head + strings.Repeat("-", len(head)+4) + "\n" +
-			strings.ReplaceAll(block, "__udp4_lib_rcv+0x4bc:", place+":")
-		sameText(t, place, got, want)
+		t.Run(row.place, func(t *testing.T) {
+			got, _ := gperf(t, ofDrops(t, "-k", vmlinux, "--context", "2", row.place)...)
+			head := strings.Replace(title, "%s", row.counted, 1)
+			want := head + strings.Repeat("-", len(head)+4) + "\n" +
+				strings.ReplaceAll(block, "__udp4_lib_rcv+0x4bc:", row.place+":")
+			sameText(t, row.place, got, want)
+		})
 	}
 	whole, _ := gperf(t, ofDrops(t, "-k", vmlinux, "__udp4_lib_rcv")...)
 	if !strings.Contains(whole, "(5 samples: location; percent") ||
@@ -208,21 +217,27 @@ func TestAnnotateWrong(t *testing.T) {
 		{"-n --show-total-period", exitUsage, "exclude each other"},
 		{"--percent-limit x", exitUsage, "invalid percentage"},
 	} {
-		var stdout, stderr bytes.Buffer
-		code := run(ofDrops(t, strings.Fields(c.args)...), &stdout, &stderr)
-		if code != c.code || !strings.Contains(strings.ToLower(stderr.String()), strings.ToLower(c.want)) ||
-			stdout.Len() > 0 {
-			t.Errorf("%s: exit code %d, %q, stdout %q; want %d and %q", c.args, code, &stderr, &stdout, c.code, c.want)
-		}
+		t.Run(c.args, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := run(ofDrops(t, strings.Fields(c.args)...), &stdout, &stderr)
+			if code != c.code || !strings.Contains(strings.ToLower(stderr.String()), strings.ToLower(c.want)) ||
+				stdout.Len() > 0 {
+				t.Errorf("%s: exit code %d, %q, stdout %q; want %d and %q", c.args, code, &stderr, &stdout,
+					c.code, c.want)
+			}
+		})
 	}
 }
 
 func TestNearFunctions(t *testing.T) {
 	names := []string{"core::slice::sort::stable::driftsort_main", "main.(*Conn).Read", "udp_rcv", "__udp4_lib_rcv"}
-	for name, want := range map[string]string{"driftsort_mian": names[0], "Raed": names[1], "udp_rvc": names[2], "__udp4_lib_rvc": names[3], "xyzzy": ""} {
-		if got := strings.Join(nearFunctions(name, names), " "); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+	for _, row := range []struct{ name, want string }{{"driftsort_mian", names[0]}, {"Raed", names[1]},
+		{"udp_rvc", names[2]}, {"__udp4_lib_rvc", names[3]}, {"xyzzy", ""}} {
+		t.Run(row.name, func(t *testing.T) {
+			if got := strings.Join(nearFunctions(row.name, names), " "); got != row.want {
+				t.Errorf("%s: %q, want %q", row.name, got, row.want)
+			}
+		})
 	}
 }
 

@@ -52,8 +52,9 @@ __attribute__((noinline)) int NAME(int x) { return inner(x) + 1; }
 // TestArchiveSplit: the inlined calls of a program whose debug information was split
 // come along, of those units alone that samples hit.
 func TestArchiveSplit(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())              // which would have them here
-	for _, tool := range []string{"clang", "llvm-dwp"} { // gcc's files of DWARF 5 are beyond the tools of binutils 2.40 and LLVM 14
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // which would have them here
+	// gcc's files of DWARF 5 are beyond the tools of binutils 2.40 and LLVM 14
+	for _, tool := range []string{"clang", "llvm-dwp"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed (packages clang, llvm)", tool)
 		}
@@ -61,7 +62,8 @@ func TestArchiveSplit(t *testing.T) {
 	for _, packaged := range []bool{false, true} {
 		dir := t.TempDir()
 		program := filepath.Join(dir, "a.out")
-		lines := []string{"clang -O2 -g -gdwarf-5 -gsplit-dwarf -c hit.c", "clang -O2 -g -gdwarf-5 -gsplit-dwarf -c other.c", "clang -O2 main.c hit.o other.o"}
+		lines := []string{"clang -O2 -g -gdwarf-5 -gsplit-dwarf -c hit.c",
+			"clang -O2 -g -gdwarf-5 -gsplit-dwarf -c other.c", "clang -O2 main.c hit.o other.o"}
 		kept := filepath.Join(dir, "hit.dwo")
 		if packaged {
 			lines = append(lines, "llvm-dwp -e a.out -o a.out.dwp", "rm hit.dwo other.dwo")

@@ -36,18 +36,22 @@ func TestArchivePerfAll(t *testing.T) {
 		{"other", "maybe\nno\n", exitError, false},
 		{"other", "yes\n", exitOK, true},
 	} {
-		if c.there != "" {
-			if err := os.WriteFile(filepath.Base(data), []byte(c.there), 0o644); err != nil {
-				t.Fatal(err)
+		t.Run(c.there, func(t *testing.T) {
+			if c.there != "" {
+				if err := os.WriteFile(filepath.Base(data), []byte(c.there), 0o644); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		var stdout, stderr bytes.Buffer
-		code := withStdin(t, c.answer, func() int { return run([]string{"archive", "--unpack", file}, &stdout, &stderr) })
-		got, err := os.ReadFile(filepath.Base(data))
-		if code != c.code || err != nil || (string(got) == string(want)) != c.replaced {
-			t.Errorf("%q answered: exit code %d, want %d, replaced %v, want %v\n%s%s", c.answer, code, c.code,
-				string(got) == string(want), c.replaced, &stdout, &stderr)
-		}
+			var stdout, stderr bytes.Buffer
+			code := withStdin(t, c.answer, func() int {
+				return run([]string{"archive", "--unpack", file}, &stdout, &stderr)
+			})
+			got, err := os.ReadFile(filepath.Base(data))
+			if code != c.code || err != nil || (string(got) == string(want)) != c.replaced {
+				t.Errorf("%q answered: exit code %d, want %d, replaced %v, want %v\n%s%s", c.answer, code, c.code,
+					string(got) == string(want), c.replaced, &stdout, &stderr)
+			}
+		})
 	}
 	if _, err := os.Stat(filepath.Join(home, ".debug", ".build-id")); err != nil {
 		t.Errorf("perf's cache was not unpacked: %v", err)

@@ -27,11 +27,13 @@ func TestCacheCommand(t *testing.T) {
 		{"cache", `^unwind tables\s+1 files\s+1\.0 MB of at most 1024  .*/gperf/unwind\nsource lines\s+0 files\s+0\.0 MB .*/gperf/srcline\n$`},
 		{"cache --clear", `^unwind tables\s+0 files\s+0\.0 MB`},
 	} {
-		var stdout, stderr bytes.Buffer
-		if code := run(strings.Fields(c.args), &stdout, &stderr); code != exitOK ||
-			!regexp.MustCompile(c.want).MatchString(stdout.String()) {
-			t.Errorf("%s: exit code %d, %q, stderr %q", c.args, code, &stdout, &stderr)
-		}
+		t.Run(c.args, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := run(strings.Fields(c.args), &stdout, &stderr); code != exitOK ||
+				!regexp.MustCompile(c.want).MatchString(stdout.String()) {
+				t.Errorf("%s: exit code %d, %q, stderr %q", c.args, code, &stdout, &stderr)
+			}
+		})
 	}
 	if _, err := os.Stat(table); err == nil {
 		t.Error("the table is still there")

@@ -178,7 +178,8 @@ func TestCorpus(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	// The machine that the references are from.
 	const devices = "sys/bus/event_source/devices/"
-	machineOf(t, map[string]string{devices + "breakpoint/type": "5", devices + "msr/type": "10", devices + "power/type": "9",
+	machineOf(t, map[string]string{devices + "breakpoint/type": "5", devices + "msr/type": "10",
+		devices + "power/type":    "9",
 		devices + "software/type": "1", devices + "tracepoint/type": "2", devices + "uprobe/type": "8"})
 	dir := t.TempDir()
 	symfs := filepath.Join(dir, "empty")

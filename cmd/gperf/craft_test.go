@@ -253,7 +253,8 @@ func (r *recorder) file() []byte {
 	bin.LittleEndian.PutUint64(attr[24:], 1|1<<1|1<<2|1<<5) // IP, TID, TIME, CALLCHAIN
 	b := []byte("PERFILE2")
 	attrs := uint64(r.attrs * len(attr))
-	for _, v := range [...]uint64{headerSize, attrSize + 16, headerSize, attrs, headerSize + attrs, uint64(len(r.records)), 0, 0, 0, 0, 0, 0} {
+	for _, v := range [...]uint64{headerSize, attrSize + 16, headerSize, attrs, headerSize + attrs,
+		uint64(len(r.records)), 0, 0, 0, 0, 0, 0} {
 		b = bin.LittleEndian.AppendUint64(b, v)
 	}
 	b = append(b, bytes.Repeat(attr, r.attrs)...)

@@ -74,7 +74,8 @@ func TestDoctorUnprivileged(t *testing.T) {
 		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)
 	}
 	out, _ := runAs(t, nobody, "doctor")
-	for _, want := range []string{"part  user ", "uid 65534 with no capabilities", "no    all processes ", "sysctl kernel.perf_event_paranoid=0", "no    BPF ", "CAP_BPF"} {
+	for _, want := range []string{"part  user ", "uid 65534 with no capabilities", "no    all processes ",
+		"sysctl kernel.perf_event_paranoid=0", "no    BPF ", "CAP_BPF"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}
@@ -85,17 +86,19 @@ func TestDoctorUnprivileged(t *testing.T) {
 		{"list skb:*", "run gperf as root"},
 		{"record -e cpu-clock:u -p 1 true", "another user's"},
 	} {
-		if strings.Contains(c.want, "another") && perfevent.Paranoid() > 2 {
-			continue // nothing at all is allowed, whosever it is
-		}
-		out, code := runAs(t, nobody, c.args)
-		if strings.HasPrefix(c.args, "list ") && code == exitOK && strings.Contains(out, "skb:kfree_skb ") {
-			continue // Linux 6.18 shows everybody the folders of tracefs
-		}
-		lines := strings.Split(strings.TrimSpace(out), "\n")
-		if code != exitError || !strings.Contains(lines[len(lines)-1], c.want) {
-			t.Errorf("%s: exit code %d, want %q at last:\n%s", c.args, code, c.want, out)
-		}
+		t.Run(c.args, func(t *testing.T) {
+			if strings.Contains(c.want, "another") && perfevent.Paranoid() > 2 {
+				return // nothing at all is allowed, whosever it is
+			}
+			out, code := runAs(t, nobody, c.args)
+			if strings.HasPrefix(c.args, "list ") && code == exitOK && strings.Contains(out, "skb:kfree_skb ") {
+				return // Linux 6.18 shows everybody the folders of tracefs
+			}
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			if code != exitError || !strings.Contains(lines[len(lines)-1], c.want) {
+				t.Errorf("%s: exit code %d, want %q at last:\n%s", c.args, code, c.want, out)
+			}
+		})
 	}
 }
 
@@ -129,8 +132,10 @@ func TestHints(t *testing.T) {
 		{&record.EmitError{Event: "raw_tracepoint:x", Err: syscall.EMFILE}, "ulimit -Hn"},
 		{&tracefs.NotFoundError{Err: syscall.ENOENT}, "CONFIG_TRACING"},
 	} {
-		if got := hint(c.err); !strings.Contains(got, c.want) || !strings.HasSuffix(got, "\n") {
-			t.Errorf("%v: %q; want %q", c.err, got, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			if got := hint(c.err); !strings.Contains(got, c.want) || !strings.HasSuffix(got, "\n") {
+				t.Errorf("%v: %q; want %q", c.err, got, c.want)
+			}
+		})
 	}
 }

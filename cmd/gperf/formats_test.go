@@ -31,18 +31,22 @@ func TestRecordInlined(t *testing.T) {
 	dir := t.TempDir()
 	mustRecord(t, dir, "-g", "-e", "cpu-clock:u", "-F", "2000", "--", inlinedProgram.Path(t))
 	file := filepath.Join(dir, "perf.data")
-	for flags, want := range map[string]string{
-		"":                 `(?m);main;deep::outer \d+$`,
-		"--inline":         `(?m);main;deep::outer;deep::middle;deep::inner \d+$`,
-		"--inline --addrs": `(?m);main;deep::outer;deep::middle;deep::inner \d+$`,
+	for _, row := range []struct{ flags, want string }{
+		{"", `(?m);main;deep::outer \d+$`},
+		{"--inline", `(?m);main;deep::outer;deep::middle;deep::inner \d+$`},
+		{"--inline --addrs", `(?m);main;deep::outer;deep::middle;deep::inner \d+$`},
 	} {
-		folded, _ := gperf(t, append([]string{"script", "--format", "folded", "-i", file}, strings.Fields(flags)...)...)
-		if !regexp.MustCompile(want).MatchString(folded) {
-			t.Errorf("folded %s: no %s in\n%s", flags, want, folded)
-		}
+		t.Run(row.flags, func(t *testing.T) {
+			folded, _ := gperf(t, append([]string{"script", "--format", "folded", "-i", file},
+				strings.Fields(row.flags)...)...)
+			if !regexp.MustCompile(row.want).MatchString(folded) {
+				t.Errorf("folded %s: no %s in\n%s", row.flags, row.want, folded)
+			}
+		})
 	}
 	page, _ := gperf(t, "report", "--format", "flamegraph", "-i", file)
-	for _, want := range []string{`"deep::inner(unsigned long)"`, `"deep::outer(unsigned long)"`, `inlined.cc:11"`, `inlined.cc:16"`} {
+	for _, want := range []string{`"deep::inner(unsigned long)"`, `"deep::outer(unsigned long)"`,
+		`inlined.cc:11"`, `inlined.cc:16"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in the page", want)
 		}
@@ -107,10 +111,12 @@ func TestPprofTool(t *testing.T) {
 		{"-raw", `(?s)comm:\[drops\].*pid:\[15247\] tid:\[15247\].*M=\d __udp4_lib_rcv.*Mappings.*\[kernel\.kallsyms\] 6ecd6ec2\w+ \[FN\]`},
 		{"-traces", `(?m)comm:  drops$`},
 	} {
-		if out := goToolPprof(t, append(strings.Fields(test.flags), profile)...); !regexp.MustCompile(
-			test.want).MatchString(out) {
-			t.Errorf("pprof %s: no %s in\n%s", test.flags, test.want, out)
-		}
+		t.Run(test.flags, func(t *testing.T) {
+			if out := goToolPprof(t, append(strings.Fields(test.flags), profile)...); !regexp.MustCompile(
+				test.want).MatchString(out) {
+				t.Errorf("pprof %s: no %s in\n%s", test.flags, test.want, out)
+			}
+		})
 	}
 	pprofInBrowser(t, profile)
 }
@@ -137,7 +143,8 @@ func pprofInBrowser(t *testing.T, profile string) {
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	for path, want := range map[string]string{"/ui/flamegraph": "__udp4_lib_rcv", "/ui/top": "finish_task_switch", "/ui/peek?f=udp_sendmsg": "udp_send_skb"} {
+	for path, want := range map[string]string{"/ui/flamegraph": "__udp4_lib_rcv", "/ui/top": "finish_task_switch",
+		"/ui/peek?f=udp_sendmsg": "udp_send_skb"} {
 		if page := get(t, "http://"+addr+path); !strings.Contains(page, want) {
 			t.Errorf("%s: no %s in %d bytes", path, want, len(page))
 		}
@@ -182,14 +189,16 @@ func TestFoldedLeavesOut(t *testing.T) {
 		{"", "made;[made] 2\n", "omitted 4 samples of cpu-clock, context-switches, as stackcollapse-perf.pl does; --by-event folds all events\n"},
 		{"--by-event", "context-switches;made;[made] 1\ncpu-clock;made;[made] 3\npage-faults;made;[made] 2\n", ""},
 	} {
-		for _, command := range []string{"script", "report"} {
-			args := append([]string{command, "--format", "folded", "-i", file}, strings.Fields(test.flags)...)
-			out, stderr := gperf(t, args...)
-			if out != test.out || !strings.Contains(stderr, test.notice) ||
-				test.notice == "" && strings.Contains(stderr, "left out") {
-				t.Errorf("%q: %q, want %q; on stderr %q, want %q", args, out, test.out, stderr, test.notice)
+		t.Run(test.flags, func(t *testing.T) {
+			for _, command := range []string{"script", "report"} {
+				args := append([]string{command, "--format", "folded", "-i", file}, strings.Fields(test.flags)...)
+				out, stderr := gperf(t, args...)
+				if out != test.out || !strings.Contains(stderr, test.notice) ||
+					test.notice == "" && strings.Contains(stderr, "left out") {
+					t.Errorf("%q: %q, want %q; on stderr %q, want %q", args, out, test.out, stderr, test.notice)
+				}
 			}
-		}
+		})
 	}
 	if _, stderr := gperf(t, "script", "--format", "pprof", "-o", filepath.Join(t.TempDir(), "x"), "-i",
 		file); strings.Contains(stderr, "left out") {
@@ -203,7 +212,8 @@ func TestFoldedLines(t *testing.T) {
 	r := &recorder{attrs: 1}
 	const pid = 4_000_131
 	r.comm(pid, "two\nlines")
-	for i, name := range []string{"/dev/ashmem/dalvik-jit-code-cache (deleted)", "/nowhere/a\nb", "/nowhere/lib(1);x.so"} {
+	for i, name := range []string{"/dev/ashmem/dalvik-jit-code-cache (deleted)", "/nowhere/a\nb",
+		"/nowhere/lib(1);x.so"} {
 		r.mmap(pid, uint64(i+1)<<28, 0x1000, name)
 		r.sampleAt(miscUser, pid, uint64(i+1)<<28, contextUser, uint64(i+1)<<28)
 	}
@@ -248,11 +258,13 @@ func TestFormatWrongUse(t *testing.T) {
 		{"script --format pprof -i none.data" + in, exitError, "none.data: no such file or directory"},
 		{"script --format pprof --comm nobody" + in, exitError, "no samples"},
 	} {
-		var stdout, stderr bytes.Buffer
-		if code := run(strings.Fields(test.args), &stdout, &stderr); code != test.code ||
-			!strings.Contains(stderr.String(), test.want) {
-			t.Errorf("gperf %s: exit code %d, %q; want %d and %q", test.args, code, &stderr, test.code, test.want)
-		}
+		t.Run(test.args, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := run(strings.Fields(test.args), &stdout, &stderr); code != test.code ||
+				!strings.Contains(stderr.String(), test.want) {
+				t.Errorf("gperf %s: exit code %d, %q; want %d and %q", test.args, code, &stderr, test.code, test.want)
+			}
+		})
 	}
 	if after, err := os.ReadFile(recording); err != nil || !bytes.Equal(b, after) {
 		t.Errorf("the recording changed: %v", err)

@@ -53,7 +53,8 @@ var notInFileNames = regexp.MustCompile(`[^A-Za-z0-9.,%-]+`)
 func TestGolden(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	dir := filepath.Join("..", "..", "testdata")
-	machineOf(t, map[string]string{"sys/bus/event_source/devices/cpu/type": "4", "trace/events/skb/kfree_skb/id": "2310"})
+	machineOf(t, map[string]string{"sys/bus/event_source/devices/cpu/type": "4",
+		"trace/events/skb/kfree_skb/id": "2310"})
 	for _, line := range goldens {
 		t.Run(line, func(t *testing.T) {
 			args := strings.Fields(line)

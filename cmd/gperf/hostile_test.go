@@ -466,7 +466,8 @@ func TestHostileWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := hostileSets[name](t)
-	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: hostileMemoryLimit, Max: hostileMemoryLimit}); err != nil {
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: hostileMemoryLimit,
+		Max: hostileMemoryLimit}); err != nil {
 		t.Fatal(err)
 	}
 	lines := os.NewFile(3, "lines")

@@ -252,7 +252,9 @@ func TestHouseFolders(t *testing.T) {
 // list returns gperf's packages.
 func list(t *testing.T) []listed {
 	t.Helper()
-	args := []string{"list", "-json=ImportPath,Dir,Doc,GoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./..."}
+	args := []string{"list",
+		"-json=ImportPath,Dir,Doc,GoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports",
+		"./..."}
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	var stderr strings.Builder

@@ -13,7 +13,8 @@ func TestKcoreDirectory(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "kcore_dir"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{symbols: "kcore_dir/kallsyms", filepath.Join(root, "testdata", "drops.data"): "data"} {
+	for from, to := range map[string]string{symbols: "kcore_dir/kallsyms",
+		filepath.Join(root, "testdata", "drops.data"): "data"} {
 		b, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)

@@ -91,15 +91,17 @@ func TestList(t *testing.T) {
 `},
 		{[]string{""}, func(o *listFlags) { o.unit, o.rawDump = "msr", true }, "msr/tsc/\n"},
 	} {
-		o := fakeList(t)
-		if c.change != nil {
-			c.change(o)
-		}
-		var out, errs strings.Builder
-		err := o.run(c.args, &out, &errs)
-		if out.String() != c.want || err != nil && c.want != "" {
-			t.Errorf("%q: %v\n%s%swant\n%s", c.args, err, errs.String(), out.String(), c.want)
-		}
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			o := fakeList(t)
+			if c.change != nil {
+				c.change(o)
+			}
+			var out, errs strings.Builder
+			err := o.run(c.args, &out, &errs)
+			if out.String() != c.want || err != nil && c.want != "" {
+				t.Errorf("%q: %v\n%s%swant\n%s", c.args, err, errs.String(), out.String(), c.want)
+			}
+		})
 	}
 }
 
@@ -109,7 +111,8 @@ func TestListEverything(t *testing.T) {
 	if err := fakeList(t).run(nil, &out, &errs); err != nil || errs.Len() > 0 {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}
-	for _, want := range []string{"cpu-cycles OR cycles", "cpu-clock", "L1-dcache-loads ", "msr/tsc/", "skb:kfree_skb", "probe:ip_rcv", "raw_tracepoint:kfree_skb", "gperf list 'kprobe:"} {
+	for _, want := range []string{"cpu-cycles OR cycles", "cpu-clock", "L1-dcache-loads ", "msr/tsc/", "skb:kfree_skb",
+		"probe:ip_rcv", "raw_tracepoint:kfree_skb", "gperf list 'kprobe:"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing", want)
 		}
@@ -138,7 +141,8 @@ func TestListJSON(t *testing.T) {
 	}
 	if tp := got[0]; tp.EventName != "skb:kfree_skb" || tp.EventType != "Tracepoint event" || tp.Kind != "tracepoint" ||
 		len(tp.Fields) != 5 ||
-		tp.Fields[2] != (field{"location", "void *", 8, 8, false, true}) || tp.Fields[3].Filter || !tp.Fields[4].Filter {
+		tp.Fields[2] != (field{"location", "void *", 8, 8, false, true}) || tp.Fields[3].Filter ||
+		!tp.Fields[4].Filter {
 		t.Errorf("%+v", tp)
 	}
 	if sw := got[1]; sw.EventName != "page-faults" || sw.BriefDescription == "" || len(sw.EventAlias) != 1 ||
@@ -147,7 +151,8 @@ func TestListJSON(t *testing.T) {
 	}
 	o.rawDump, o.json = false, true
 	out.Reset()
-	if err := o.run([]string{"usdt:/etc/passwd:*"}, &out, &errs); err == nil || strings.TrimSpace(out.String()) != "[]" {
+	if err := o.run([]string{"usdt:/etc/passwd:*"}, &out, &errs); err == nil ||
+		strings.TrimSpace(out.String()) != "[]" {
 		t.Errorf("of no event: %v, %q", err, out.String())
 	}
 }
@@ -161,19 +166,22 @@ func TestListRefusals(t *testing.T) {
 		{"usdt:/nosuch:*", "no such file"},
 		{"skb:[", "bracket"},
 	} {
-		var out, errs strings.Builder
-		err := fakeList(t).run([]string{c.arg, "cpu-clock"}, &out, &errs)
-		if err == nil || !strings.Contains(err.Error()+errs.String(), c.want) {
-			t.Errorf("%s: %v\n%s", c.arg, err, errs.String())
-		}
-		if !strings.Contains(out.String(), "cpu-clock") {
-			t.Errorf("%s hides the kinds after it:\n%s", c.arg, out.String())
-		}
+		t.Run(c.arg, func(t *testing.T) {
+			var out, errs strings.Builder
+			err := fakeList(t).run([]string{c.arg, "cpu-clock"}, &out, &errs)
+			if err == nil || !strings.Contains(err.Error()+errs.String(), c.want) {
+				t.Errorf("%s: %v\n%s", c.arg, err, errs.String())
+			}
+			if !strings.Contains(out.String(), "cpu-clock") {
+				t.Errorf("%s hides the kinds after it:\n%s", c.arg, out.String())
+			}
+		})
 	}
 	var out, errs strings.Builder
 	o := fakeList(t)
 	o.lister.Tracefs.Root = t.TempDir()
-	if err := o.run([]string{"cpu-clock"}, &out, &errs); err != nil || !strings.Contains(errs.String(), "no tracepoint: ") || !strings.Contains(out.String(), "cpu-clock") {
+	if err := o.run([]string{"cpu-clock"}, &out, &errs); err != nil ||
+		!strings.Contains(errs.String(), "no tracepoint: ") || !strings.Contains(out.String(), "cpu-clock") {
 		t.Errorf("without tracefs: %v\n%s%s", err, errs.String(), out.String())
 	}
 }
@@ -207,12 +215,15 @@ func TestListWithoutPMU(t *testing.T) {
 		{"cache", "no cache events: this machine or virtual machine has no PMU"},
 		{"sw", ""},
 	} {
-		o := fakeList(t)
-		o.supported = func(ev *event.Event) bool { return ev.Type == format.TypeSoftware }
-		var out, errs strings.Builder
-		if err := o.run([]string{c.arg}, &out, &errs); err != nil || c.want == "" && errs.Len() > 0 || !strings.Contains(errs.String(), c.want) {
-			t.Errorf("%s: %v, %q; want %q", c.arg, err, errs.String(), c.want)
-		}
+		t.Run(c.arg, func(t *testing.T) {
+			o := fakeList(t)
+			o.supported = func(ev *event.Event) bool { return ev.Type == format.TypeSoftware }
+			var out, errs strings.Builder
+			if err := o.run([]string{c.arg}, &out, &errs); err != nil || c.want == "" && errs.Len() > 0 ||
+				!strings.Contains(errs.String(), c.want) {
+				t.Errorf("%s: %v, %q; want %q", c.arg, err, errs.String(), c.want)
+			}
+		})
 	}
 }
 
@@ -222,7 +233,8 @@ func TestListMetrics(t *testing.T) {
 		o := fakeList(t)
 		o.json = true
 		var out, errs strings.Builder
-		if err := o.run([]string{word}, &out, &errs); err != nil || out.String() != "[]\n" || !strings.Contains(errs.String(), "`perf list "+word+"`") {
+		if err := o.run([]string{word}, &out, &errs); err != nil || out.String() != "[]\n" ||
+			!strings.Contains(errs.String(), "`perf list "+word+"`") {
 			t.Errorf("%s: %v, %q, %q", word, err, out.String(), errs.String())
 		}
 	}

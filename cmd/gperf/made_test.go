@@ -190,7 +190,8 @@ func makeRecording(t *testing.T, attrs []format.Attr, samples []byte) (path stri
 	}
 	id := attrs[0].SampleIDSize()
 	comm := format.Comm{PID: 10, TID: 10, Comm: "made"}
-	m := format.Mmap{V2: true, Misc: format.MiscUser, PID: 10, TID: 10, Start: 0x400000, Len: 0x1000, Prot: format.ProtExec, Filename: "/bin/made"}
+	m := format.Mmap{V2: true, Misc: format.MiscUser, PID: 10, TID: 10, Start: 0x400000, Len: 0x1000,
+		Prot: format.ProtExec, Filename: "/bin/made"}
 	if err := w.Write(append(m.Append(comm.Append(nil, id), id), samples...)); err != nil {
 		t.Fatal(err)
 	}

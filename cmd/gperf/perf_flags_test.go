@@ -204,11 +204,13 @@ func TestUnknownFlagHasSuggestion(t *testing.T) {
 		{"evlist --verbsoe", "did you mean --verbose"},
 		{"record --exclude-pref", "did you mean --exclude-perf"},
 	} {
-		var out, stderr bytes.Buffer
-		if code := run(strings.Fields(test.line), &out, &stderr); code != exitUsage ||
-			!strings.Contains(stderr.String(), test.want) {
-			t.Errorf("%s: exit code %d, %q; want %q", test.line, code, &stderr, test.want)
-		}
+		t.Run(test.line, func(t *testing.T) {
+			var out, stderr bytes.Buffer
+			if code := run(strings.Fields(test.line), &out, &stderr); code != exitUsage ||
+				!strings.Contains(stderr.String(), test.want) {
+				t.Errorf("%s: exit code %d, %q; want %q", test.line, code, &stderr, test.want)
+			}
+		})
 	}
 }
 
@@ -234,22 +236,25 @@ func TestPerEventDump(t *testing.T) {
 	args = append(args, "-i", file)
 	all, _ := gperf(t, args...)
 	out, _ := gperf(t, append(args, "--per-event-dump")...)
-	for event, samples := range map[string]string{"cpu-clock": "cpu-clock:", "sched:sched_switch": "sched:sched_switch:"} {
-		var want strings.Builder
-		n := 0
-		for line := range strings.Lines(all) {
-			if strings.Contains(line, samples) {
-				want.WriteString(line)
-				n++
+	for _, row := range []struct{ event, samples string }{{"cpu-clock", "cpu-clock:"},
+		{"sched:sched_switch", "sched:sched_switch:"}} {
+		t.Run(row.event, func(t *testing.T) {
+			var want strings.Builder
+			n := 0
+			for line := range strings.Lines(all) {
+				if strings.Contains(line, row.samples) {
+					want.WriteString(line)
+					n++
+				}
 			}
-		}
-		got, err := os.ReadFile(file + "." + event + ".dump")
-		if err != nil || n == 0 {
-			t.Fatalf("%d samples of %s, %v", n, event, err)
-		}
-		sameText(t, event, string(got), want.String())
-		if !strings.Contains(out, " "+file+"."+event+".dump (") {
-			t.Errorf("the file of %s is not listed:\n%s", event, out)
-		}
+			got, err := os.ReadFile(file + "." + row.event + ".dump")
+			if err != nil || n == 0 {
+				t.Fatalf("%d samples of %s, %v", n, row.event, err)
+			}
+			sameText(t, row.event, string(got), want.String())
+			if !strings.Contains(out, " "+file+"."+row.event+".dump (") {
+				t.Errorf("the file of %s is not listed:\n%s", row.event, out)
+			}
+		})
 	}
 }

@@ -46,10 +46,12 @@ func TestProbeLines(t *testing.T) {
 		{"func_b@functions.c:3-4", `^<func_b@\S*/functions\.c:3>\n      3  \treturn got \+ 1;\n         }\n$`},
 		{"functions.c:11-12", `^<\S*/functions\.c:11>\n     11  __attribute__\(\(noinline\)\) int func_c\(.*\n         {\n$`},
 	} {
-		got, _ := gperf(t, "probe", "-x", program, "-L", c.line)
-		if !regexp.MustCompile(c.want).MatchString(got) {
-			t.Errorf("%s:\n%s\nwant %s", c.line, got, c.want)
-		}
+		t.Run(c.line, func(t *testing.T) {
+			got, _ := gperf(t, "probe", "-x", program, "-L", c.line)
+			if !regexp.MustCompile(c.want).MatchString(got) {
+				t.Errorf("%s:\n%s\nwant %s", c.line, got, c.want)
+			}
+		})
 	}
 	for _, c := range []struct {
 		args []string
@@ -63,10 +65,13 @@ func TestProbeLines(t *testing.T) {
 		{[]string{"-x", program, "-V", "main", "--filter", "(a"}, "not closed"},
 		{[]string{"-x", program, "--funcs", "--filter", "a&"}, "a pattern is expected"},
 	} {
-		var out, stderr bytes.Buffer
-		if code := run(append([]string{"probe"}, c.args...), &out, &stderr); code == exitOK || !strings.Contains(stderr.String(), c.want) {
-			t.Errorf("%v: exit code %d, %q; want %q", c.args, code, &stderr, c.want)
-		}
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			var out, stderr bytes.Buffer
+			if code := run(append([]string{"probe"}, c.args...), &out, &stderr); code == exitOK ||
+				!strings.Contains(stderr.String(), c.want) {
+				t.Errorf("%v: exit code %d, %q; want %q", c.args, code, &stderr, c.want)
+			}
+		})
 	}
 }
 
@@ -78,9 +83,11 @@ func TestProbeFilter(t *testing.T) {
 		{"func_* & !(func_a | func_c)", "func_b"},
 		{"main|func_[bc]", "func_b func_c main"},
 	} {
-		got, _ := gperf(t, "probe", "-x", program, "--funcs", "--filter", c.filter)
-		if l := strings.Join(strings.Fields(got), " "); l != c.want {
-			t.Errorf("%s: %s, want %s", c.filter, l, c.want)
-		}
+		t.Run(c.filter, func(t *testing.T) {
+			got, _ := gperf(t, "probe", "-x", program, "--funcs", "--filter", c.filter)
+			if l := strings.Join(strings.Fields(got), " "); l != c.want {
+				t.Errorf("%s: %s, want %s", c.filter, l, c.want)
+			}
+		})
 	}
 }

@@ -29,7 +29,8 @@ type recording struct {
 
 func startRecord(t *testing.T, dir string, extra []*os.File, args ...string) *recording {
 	t.Helper()
-	r := &recording{exec.Command(binary(t, "./cmd/gperf"), append([]string{"record"}, args...)...), new(strings.Builder)}
+	r := &recording{exec.Command(binary(t, "./cmd/gperf"), append([]string{"record"}, args...)...),
+		new(strings.Builder)}
 	r.Dir, r.Stderr, r.ExtraFiles = dir, r.errs, extra
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
@@ -423,17 +424,19 @@ func TestRecordInPerfsPlace(t *testing.T) {
 		name string
 		kind format.Type
 	}{{"perf", format.TypeCompressed2}, {"gperf", format.TypeCompressed}} {
-		dir := t.TempDir()
-		file := filepath.Join(dir, "perf.data")
-		cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-z", "-e", "cpu-clock:u", "-o", file, "--", "true")
-		cmd.Args[0] = filepath.Join("/opt", c.name)
-		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "[ "+c.name+" record: Captured and wrote ") {
-			t.Errorf("%v\n%s", err, out)
-		}
-		if types := typesInFile(t, file); !slices.Contains(types, c.kind) {
-			t.Errorf("%s: records of types %v", c.name, types)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "perf.data")
+			cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-z", "-e", "cpu-clock:u", "-o", file, "--", "true")
+			cmd.Args[0] = filepath.Join("/opt", c.name)
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "[ "+c.name+" record: Captured and wrote ") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if types := typesInFile(t, file); !slices.Contains(types, c.kind) {
+				t.Errorf("%s: records of types %v", c.name, types)
+			}
+		})
 	}
 }
 

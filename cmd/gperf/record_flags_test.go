@@ -334,37 +334,44 @@ func TestRecordFlagsMakeRecords(t *testing.T) {
 		{"--all-cgroups --synth=cgroup -p 1", "*format.Cgroup", "*format.Comm"},
 		{"--all-cgroups --synth=task -p 1", "*format.Comm", "*format.Cgroup"},
 	} {
-		dir := t.TempDir()
-		mustRecord(t, dir, append(strings.Fields(c.flags), "-e", "cpu-clock", "--", "sleep", "0.05")...)
-		types := map[string]bool{}
-		for _, rec := range recordsOf(t, filepath.Join(dir, "perf.data")) {
-			types[fmt.Sprintf("%T", rec)] = true
-		}
-		if c.want != "" && !types[c.want] || types[c.not] {
-			t.Errorf("%s: the records are %v", c.flags, types)
-		}
+		t.Run(c.flags, func(t *testing.T) {
+			dir := t.TempDir()
+			mustRecord(t, dir, append(strings.Fields(c.flags), "-e", "cpu-clock", "--", "sleep", "0.05")...)
+			types := map[string]bool{}
+			for _, rec := range recordsOf(t, filepath.Join(dir, "perf.data")) {
+				types[fmt.Sprintf("%T", rec)] = true
+			}
+			if c.want != "" && !types[c.want] || types[c.not] {
+				t.Errorf("%s: the records are %v", c.flags, types)
+			}
+		})
 	}
 }
 
 // --synth=task leaves the mappings of processes out, not the kernel's.
 func TestRecordSynthTasks(t *testing.T) {
 	needTracepoints(t)
-	for kinds, mapped := range map[string]bool{"task": false, "mmap": true} {
-		dir := t.TempDir()
-		mustRecord(t, dir, "--synth", kinds, "-p", strconv.Itoa(os.Getpid()), "-e", "cpu-clock", "--", "true")
-		user, kernel := 0, 0
-		for _, rec := range recordsOf(t, filepath.Join(dir, "perf.data")) {
-			switch m, _ := rec.(*format.Mmap); {
-			case m == nil || m.ID.Time != 0:
-			case m.PID == -1:
-				kernel++
-			default:
-				user++
+	for _, row := range []struct {
+		kinds  string
+		mapped bool
+	}{{"task", false}, {"mmap", true}} {
+		t.Run(row.kinds, func(t *testing.T) {
+			dir := t.TempDir()
+			mustRecord(t, dir, "--synth", row.kinds, "-p", strconv.Itoa(os.Getpid()), "-e", "cpu-clock", "--", "true")
+			user, kernel := 0, 0
+			for _, rec := range recordsOf(t, filepath.Join(dir, "perf.data")) {
+				switch m, _ := rec.(*format.Mmap); {
+				case m == nil || m.ID.Time != 0:
+				case m.PID == -1:
+					kernel++
+				default:
+					user++
+				}
 			}
-		}
-		if user > 0 != mapped || kernel == 0 {
-			t.Errorf("%s: %d mappings of the process, %d of the kernel", kinds, user, kernel)
-		}
+			if user > 0 != row.mapped || kernel == 0 {
+				t.Errorf("%s: %d mappings of the process, %d of the kernel", row.kinds, user, kernel)
+			}
+		})
 	}
 }
 
@@ -448,10 +455,12 @@ func TestRecordFlagsRefused(t *testing.T) {
 		{"--kcore -o -", exitError, "the kernel's code is copied into a directory"},
 		{"-r 100", exitError, "realtime priority 100"},
 	} {
-		r := recordIn(t, dir, append(strings.Fields(c.args), "-e", "cpu-clock:u", "--", "true")...)
-		if r.code != c.code || !strings.Contains(r.stderr, c.want) {
-			t.Errorf("%s: exit code %d, want %d and %q:\n%s", c.args, r.code, c.code, c.want, r.stderr)
-		}
+		t.Run(c.args, func(t *testing.T) {
+			r := recordIn(t, dir, append(strings.Fields(c.args), "-e", "cpu-clock:u", "--", "true")...)
+			if r.code != c.code || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("%s: exit code %d, want %d and %q:\n%s", c.args, r.code, c.code, c.want, r.stderr)
+			}
+		})
 	}
 	if l, _ := os.ReadDir(dir); len(l) != 0 {
 		t.Errorf("files are left: %v", l)
@@ -460,7 +469,8 @@ func TestRecordFlagsRefused(t *testing.T) {
 
 // The filters of -j mean the bits that perf sets for them.
 func TestRecordBranchFilters(t *testing.T) {
-	lists := []string{"any", "u", "k", "any,u", "any_call,u,k,hv,no_cycles,save_type", "call,any_ret,u,priv,counter", "ind_call,ind_jmp,cond,no_flags",
+	lists := []string{"any", "u", "k", "any,u", "any_call,u,k,hv,no_cycles,save_type", "call,any_ret,u,priv,counter",
+		"ind_call,ind_jmp,cond,no_flags",
 		"abort_tx,in_tx,no_tx", "any,stack,hw_index"}
 	bits := regexp.MustCompile(`branch_sample_type:? +([A-Z_|]+)`)
 	want := perfs(t, "record-branches.txt", func(o *oracle) string {

@@ -156,7 +156,8 @@ func TestRecordModesAllCPUs(t *testing.T) {
 	}
 	for _, mode := range modes {
 		dir := t.TempDir()
-		r := mustRecord(t, dir, slices.Concat(mode.flags, []string{"-a", "-g", "-e", "skb:kfree_skb,cpu-clock", "--", binary(t, dropsProgram), "-n", "500"})...)
+		r := mustRecord(t, dir, slices.Concat(mode.flags,
+			[]string{"-a", "-g", "-e", "skb:kfree_skb,cpu-clock", "--", binary(t, dropsProgram), "-n", "500"})...)
 		file := filepath.Join(dir, mode.files)
 		if mode.files == "stdout" {
 			writeFile(t, file, r.stdout)
@@ -179,7 +180,8 @@ func TestRecordModesAllCPUs(t *testing.T) {
 			t.Fatal(err)
 		}
 		host, _ := os.Hostname()
-		wants := []string{"hostname : " + host, "os release : ", "nrcpus online : ", "cmdline : ", "pmu mappings: ", "sibling "}
+		wants := []string{"hostname : " + host, "os release : ", "nrcpus online : ", "cmdline : ",
+			"pmu mappings: ", "sibling "}
 		if strings.HasPrefix(mode.name, "compressed") {
 			wants = append(wants, "compressed : Zstd, level = 1")
 		}
@@ -388,9 +390,11 @@ func TestRecordModesRefused(t *testing.T) {
 		{[]string{"--switch-max-files=-1", "true"}, "the number of files is negative"},
 		{[]string{"--compression-level=much", "true"}, "invalid compression level"},
 	} {
-		if r := recordIn(t, dir, c.args...); r.code != exitUsage || !strings.Contains(r.stderr, c.want) {
-			t.Errorf("%s: exit code %d\n%s", strings.Join(c.args, " "), r.code, r.stderr)
-		}
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			if r := recordIn(t, dir, c.args...); r.code != exitUsage || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("%s: exit code %d\n%s", strings.Join(c.args, " "), r.code, r.stderr)
+			}
+		})
 	}
 	if l, _ := os.ReadDir(dir); len(l) != 0 {
 		t.Errorf("left-over files: %v", l)
@@ -404,7 +408,8 @@ func TestRecordingsInAllForms(t *testing.T) {
 	if err != nil {
 		t.Log(err)
 	}
-	for _, name := range []string{"drops.data", "drops.z.data", "drops.pipe.data", "drops.perf.data", "drops.perf.z.data", "drops.perf.pipe.data", "drops.perf.dir"} {
+	for _, name := range []string{"drops.data", "drops.z.data", "drops.pipe.data", "drops.perf.data",
+		"drops.perf.z.data", "drops.perf.pipe.data", "drops.perf.dir"} {
 		file := filepath.Join(root, "testdata", name)
 		args := []string{"script", "-f", "-G", "-F", "comm,tid,time,event,ip", "--ns", "-i", file}
 		got, _ := gperf(t, args...)
@@ -448,9 +453,11 @@ func TestRewriteArgs(t *testing.T) {
 		{"--no-inherit --no-such ls --no-data", "--no-inherit --no-such ls --no-data"},
 		{"-", "-"},
 	} {
-		s := find(newRoot(io.Discard, io.Discard), "record").Flags()
-		if got := strings.Join(rewriteArgs(s, strings.Fields(c.in), true), " "); got != c.want {
-			t.Errorf("%s: %s instead of %s", c.in, got, c.want)
-		}
+		t.Run(c.in, func(t *testing.T) {
+			s := find(newRoot(io.Discard, io.Discard), "record").Flags()
+			if got := strings.Join(rewriteArgs(s, strings.Fields(c.in), true), " "); got != c.want {
+				t.Errorf("%s: %s instead of %s", c.in, got, c.want)
+			}
+		})
 	}
 }

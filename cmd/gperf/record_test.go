@@ -196,10 +196,13 @@ func TestRecordCountsEveryDrop(t *testing.T) {
 				// The recorder sleeps until all are sent, so most find no room, perhaps all: then it
 				// wakes up, and a few more find some.
 				const few = 50
-				command = append([]string{"sh", "-c", fmt.Sprintf(`kill -STOP $PPID; "$@"; kill -CONT $PPID; sleep 1; "$@" -n %d -rate 100`, few), "sh"}, command...)
+				command = append([]string{"sh", "-c",
+					fmt.Sprintf(`kill -STOP $PPID; "$@"; kill -CONT $PPID; sleep 1; "$@" -n %d -rate 100`, few), "sh"},
+					command...)
 				n += few
 			}
-			r := mustRecord(t, dir, append([]string{"-g", "-m", pages, "-e", "dummy:u", "-e", "skb:kfree_skb", "--"}, command...)...)
+			r := mustRecord(t, dir, append([]string{"-g", "-m", pages, "-e", "dummy:u", "-e", "skb:kfree_skb", "--"},
+				command...)...)
 			c := read(t, filepath.Join(dir, "perf.data"))
 			got := c.samples["drops skb:kfree_skb"]
 			if strings.Contains(r.stderr, " other records (mappings, names of processes)") {
@@ -256,7 +259,8 @@ func TestRecordPerfReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, _ := os.Hostname()
-	for _, want := range []string{"hostname : " + host, "os release : ", "perf version : ", "arch : ", "nrcpus online : ", "total memory : ",
+	for _, want := range []string{"hostname : " + host, "os release : ", "perf version : ", "arch : ",
+		"nrcpus online : ", "total memory : ",
 		"cmdline : ", "event : name = skb:kfree_skb", "event : name = dummy:u", "pmu mappings: ", "sibling ", "time of first sample : "} {
 		if !strings.Contains(header, "# "+want) {
 			t.Errorf("perf's header does not say %q:\n%s", want, header)
@@ -353,7 +357,8 @@ func TestRecordDiskFull(t *testing.T) {
 			t.Skipf("a small tmpfs cannot be mounted (CAP_SYS_ADMIN is missing): %v", err)
 		}
 		defer syscall.Unmount(dir, 0)
-		args := slices.Concat(test.flags, []string{"-a", "-g", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram)}, test.load)
+		args := slices.Concat(test.flags, []string{"-a", "-g", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram)},
+			test.load)
 		r := recordIn(t, dir, args...)
 		if r.code != exitError || !strings.Contains(r.stderr, "no space left on device") {
 			t.Errorf("%s: exit code %d\n%s", test.flags, r.code, r.stderr)
@@ -423,9 +428,11 @@ func TestRecordCommand(t *testing.T) {
 		command string
 		code    int
 	}{{"exit 0", 0}, {"exit 3", 3}, {"kill -9 $$", 137}, {"kill -TERM $$", 143}} {
-		if r := recordIn(t, dir, "-e", "cpu-clock:u", "--", "sh", "-c", c.command); r.code != c.code {
-			t.Errorf("%s: exit code %d, want %d\n%s", c.command, r.code, c.code, r.stderr)
-		}
+		t.Run(c.command, func(t *testing.T) {
+			if r := recordIn(t, dir, "-e", "cpu-clock:u", "--", "sh", "-c", c.command); r.code != c.code {
+				t.Errorf("%s: exit code %d, want %d\n%s", c.command, r.code, c.code, r.stderr)
+			}
+		})
 	}
 	for _, name := range []string{"perf.data", "perf.data.old"} {
 		st, err := os.Stat(filepath.Join(dir, name))
@@ -467,7 +474,8 @@ func TestRecordCycles(t *testing.T) {
 	needTracepoints(t)
 	for _, target := range [][]string{{"--"}, {"-a", "--"}} {
 		dir := t.TempDir()
-		r := mustRecord(t, dir, slices.Concat([]string{"-e", "cycles", "--call-graph", "fp"}, target, []string{binary(t, dropsProgram), "-n", "20000"})...)
+		r := mustRecord(t, dir, slices.Concat([]string{"-e", "cycles", "--call-graph", "fp"}, target,
+			[]string{binary(t, dropsProgram), "-n", "20000"})...)
 		if strings.Contains(r.stderr, "falling back to cpu-clock") {
 			t.Skip("no PMU, so no cycles")
 		}
@@ -532,11 +540,13 @@ func TestRecordErrors(t *testing.T) {
 		{[]string{"-e", "cpu-clock:u", "-o", dir + "/none/perf.data", "true"}, exitError, "Its directory does not exist"},
 		{[]string{"-e", "cpu-clock:u", "-o", dir, "true"}, exitError, "neither a regular file nor the directory of a recording"},
 	} {
-		r := recordIn(t, dir, c.args...)
-		if r.code != c.code || !strings.Contains(r.stderr, c.want) {
-			t.Errorf("%s: exit code %d, want %d and %q:\n%s", strings.Join(c.args, " "), r.code, c.code,
-				c.want, r.stderr)
-		}
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			r := recordIn(t, dir, c.args...)
+			if r.code != c.code || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("%s: exit code %d, want %d and %q:\n%s", strings.Join(c.args, " "), r.code, c.code,
+					c.want, r.stderr)
+			}
+		})
 	}
 	if l, _ := os.ReadDir(dir); len(l) != 0 {
 		t.Errorf("left-over files: %v", l)

@@ -219,7 +219,8 @@ func TestShownRecordsEqualPerfs(t *testing.T) {
 	if err := os.WriteFile(made, r.write(t), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	recorded := recordedBy(t, o, "sideband", []string{"-a", "-e", "cpu-clock", "--switch-events", "--namespaces", "--", "bash", "-c", "for i in 1 2 3; do ls / >/dev/null; done"})
+	recorded := recordedBy(t, o, "sideband", []string{"-a", "-e", "cpu-clock", "--switch-events", "--namespaces", "--",
+		"bash", "-c", "for i in 1 2 3; do ls / >/dev/null; done"})
 	var all, args []string
 	var cases [][]string
 	for _, f := range shownRecords {
@@ -241,7 +242,8 @@ func TestShownRecordsEqualPerfs(t *testing.T) {
 			sameText(t, strings.Join(line, " "), got, want)
 		}
 	}
-	if shown, _ := gperf(t, append([]string{"script", "-i", made}, all...)...); strings.Count(shown, "PERF_RECORD_") != 20 {
+	if shown, _ := gperf(t, append([]string{"script", "-i", made}, all...)...); strings.Count(shown,
+		"PERF_RECORD_") != 20 {
 		t.Errorf("not every record is shown:\n%s", shown)
 	}
 }

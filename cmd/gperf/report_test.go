@@ -39,12 +39,15 @@ func TestReportEqualsPerf(t *testing.T) {
 		"tracepoints": perfRecord(t, o, append([]string{"-e", "syscalls:sys_enter_newfstatat,syscalls:sys_enter_statx"}, list...)...),
 	}
 	// In these nothing shows that perf changed between 6.1 and 7.3.
-	lasting := []string{"--sort comm -g none", "--sort dso -g none", "--sort comm,dso -g none", "--sort pid --percent-limit 1 -g none", "-n --sort cpu,comm -g none",
+	lasting := []string{"--sort comm -g none", "--sort dso -g none", "--sort comm,dso -g none",
+		"--sort pid --percent-limit 1 -g none", "-n --sort cpu,comm -g none",
 		"-t, --sort comm,dso -g none", "--sort dso --no-children -g none", "--sort trace -g none --no-children",
 		"--show-total-period --sort comm --no-children -g none", "-F overhead,period,comm -g none"}
-	graphs := []string{"--sort comm", "--sort comm -g fractal,caller --no-children", "--sort comm -g flat,count", "--sort comm -g folded,period",
+	graphs := []string{"--sort comm", "--sort comm -g fractal,caller --no-children", "--sort comm -g flat,count",
+		"--sort comm -g folded,period",
 		"--sort comm --max-stack 4", "--sort dso -g graph,5,2,callee", "--sort comm -G", "--sort pid --percent-limit 1", "-t, --sort comm,dso"}
-	newest := []string{"-g none", "--no-children -g none", "-g none --sort sym", "-F overhead_children,sample,sym --sort sym -g none", "--comm ls -g none",
+	newest := []string{"-g none", "--no-children -g none", "-g none --sort sym",
+		"-F overhead_children,sample,sym --sort sym -g none", "--comm ls -g none",
 		"--comm nobody -g none", "--dsos [kernel.kallsyms] --no-children -g none", "--show-cpu-utilization -g none"}
 	newestGraphs := []string{"", "--no-children", "--sort sym"}
 	for name, file := range recordings {
@@ -99,7 +102,8 @@ func TestReportMaxStack(t *testing.T) {
 		{0, "--max-stack 250", 250},
 	} {
 		t.Run(fmt.Sprintf("recorded with %d %s", test.recorded, test.flags), func(t *testing.T) {
-			attr := format.Attr{Type: format.TypeSoftware, SamplePeriod: 1, SampleType: usual | format.SampleCallchain, SampleMaxStack: test.recorded}
+			attr := format.Attr{Type: format.TypeSoftware, SamplePeriod: 1, SampleType: usual | format.SampleCallchain,
+				SampleMaxStack: test.recorded}
 			file := makeRecording(t, []format.Attr{attr}, sampleOf(format.MiscUser, 1, chain))
 			if test.recorded <= perfMaxStack {
 				asPerf(t, file, strings.TrimSpace("report --no-children "+test.flags))
@@ -244,10 +248,13 @@ func TestReportWrongUse(t *testing.T) {
 		{[]string{"--branch-history"}, "does not add branches to callchains yet"},
 		{[]string{"-b", "--mem-mode"}, "exclude each other"},
 	} {
-		var stdout, stderr bytes.Buffer
-		if code := run(append([]string{"report"}, test.args...), &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), test.want) {
-			t.Errorf("%v: exit code %d, %q; want %d and %q", test.args, code, &stderr, exitUsage, test.want)
-		}
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := run(append([]string{"report"}, test.args...), &stdout, &stderr); code != exitUsage ||
+				!strings.Contains(stderr.String(), test.want) {
+				t.Errorf("%v: exit code %d, %q; want %d and %q", test.args, code, &stderr, exitUsage, test.want)
+			}
+		})
 	}
 }
 
@@ -260,11 +267,14 @@ func TestReportUnknownKey(t *testing.T) {
 		{"syboml_size", "did you mean symbol_size"},
 		{"qqqqqqqqqqqqqqqq", "the keys are prev_comm, prev_pid"},
 	} {
-		var stdout, stderr bytes.Buffer
-		code := run([]string{"report", "-i", filepath.Join(root, "testdata", "two.data"), "--sort", "comm," + test.key}, &stdout, &stderr)
-		if code != exitUsage || !strings.Contains(stderr.String(), `"`+test.key+`": `+test.want) {
-			t.Errorf("exit code %d, %q; want %d and %q", code, &stderr, exitUsage, test.want)
-		}
+		t.Run(test.key, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := run([]string{"report", "-i", filepath.Join(root, "testdata", "two.data"), "--sort",
+				"comm," + test.key}, &stdout, &stderr)
+			if code != exitUsage || !strings.Contains(stderr.String(), `"`+test.key+`": `+test.want) {
+				t.Errorf("exit code %d, %q; want %d and %q", code, &stderr, exitUsage, test.want)
+			}
+		})
 	}
 }
 

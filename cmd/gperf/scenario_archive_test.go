@@ -136,7 +136,8 @@ func TestScenarioArchive(t *testing.T) {
 			dir := t.TempDir()
 			exe := filepath.Join(dir, "program")
 			copyFile(t, c.exe, exe)
-			mustRecord(t, dir, slices.Concat([]string{"-g", "-e", "cpu-clock/freq=499/,page-faults/period=1/"}, c.flags, []string{"--", exe}, c.args)...)
+			mustRecord(t, dir, slices.Concat([]string{"-g", "-e", "cpu-clock/freq=499/,page-faults/period=1/"}, c.flags,
+				[]string{"--", exe}, c.args)...)
 			want := make([]string, len(views))
 			for i, v := range views {
 				want[i] = here(t, dir, v)
@@ -232,17 +233,19 @@ func TestScenarioArchiveSays(t *testing.T) {
 		{"no file", "not a regular file", func() error { return errors.Join(os.Remove(exe), os.Mkdir(exe, 0o755)) }},
 		{"gone", "no such file", func() error { return os.Remove(exe) }},
 	} {
-		if err := c.change(); err != nil {
-			t.Fatal(err)
-		}
-		archive, said := archived(t, dir)
-		if !strings.Contains(said, "not packed: build ID "+id) || !strings.Contains(said, exe) ||
-			!strings.Contains(said, c.want) {
-			t.Errorf("%s: gperf archive says\n%swant %s of %s, build ID %s", c.name, said, c.want, exe, id)
-		}
-		if text := mustGperf(t, "script", "-i", archive); !strings.Contains(text, "[unknown] ("+exe+")") {
-			t.Errorf("%s: no frames of the program without names:\n%.2000s", c.name, text)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.change(); err != nil {
+				t.Fatal(err)
+			}
+			archive, said := archived(t, dir)
+			if !strings.Contains(said, "not packed: build ID "+id) || !strings.Contains(said, exe) ||
+				!strings.Contains(said, c.want) {
+				t.Errorf("%s: gperf archive says\n%swant %s of %s, build ID %s", c.name, said, c.want, exe, id)
+			}
+			if text := mustGperf(t, "script", "-i", archive); !strings.Contains(text, "[unknown] ("+exe+")") {
+				t.Errorf("%s: no frames of the program without names:\n%.2000s", c.name, text)
+			}
+		})
 	}
 }
 
@@ -275,16 +278,19 @@ func TestScenarioArchiveBad(t *testing.T) {
 		{"another zip file", other.Bytes(), "without perf.data"},
 		{"damaged", damaged, "damaged archive"},
 	} {
-		name := filepath.Join(dir, "bad.zip")
-		if err := os.WriteFile(name, c.b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for _, command := range []string{"script", "report", "evlist", "archive"} {
-			r := runGperf(t, command, "-i", name)
-			if r.code != exitError || !strings.Contains(r.stderr, name+": ") || !strings.Contains(r.stderr, c.want) {
-				t.Errorf("gperf %s of one that is %s: exit code %d\n%s", command, c.name, r.code, r.stderr)
+		t.Run(c.name, func(t *testing.T) {
+			name := filepath.Join(dir, "bad.zip")
+			if err := os.WriteFile(name, c.b, 0o600); err != nil {
+				t.Fatal(err)
 			}
-		}
+			for _, command := range []string{"script", "report", "evlist", "archive"} {
+				r := runGperf(t, command, "-i", name)
+				if r.code != exitError || !strings.Contains(r.stderr, name+": ") ||
+					!strings.Contains(r.stderr, c.want) {
+					t.Errorf("gperf %s of one that is %s: exit code %d\n%s", command, c.name, r.code, r.stderr)
+				}
+			}
+		})
 	}
 }
 

@@ -19,8 +19,10 @@ var (
 	argsC        = programs.C(probed+"args.c", "-g", "-O2")
 	argsStripped = programs.C(probed+"args.c", "-O2")
 	valuesGo     = programs.Go(probed + "values.go")
-	valuesCXXs   = []*programs.Program{programs.C(probed+"values.cc", "-std=c++17", "-g", "-O0"), programs.C(probed+"values.cc", "-std=c++17", "-g", "-O2")}
-	valuesRusts  = []*programs.Program{programs.Rust(probed+"values.rs", "-g"), programs.Rust(probed+"values.rs", "-g", "-O")}
+	valuesCXXs   = []*programs.Program{programs.C(probed+"values.cc", "-std=c++17", "-g", "-O0"),
+		programs.C(probed+"values.cc", "-std=c++17", "-g", "-O2")}
+	valuesRusts = []*programs.Program{programs.Rust(probed+"values.rs", "-g"),
+		programs.Rust(probed+"values.rs", "-g", "-O")}
 )
 
 // tracesOf are what the probes of a recording read, without their addresses.
@@ -135,7 +137,8 @@ func TestScenarioValuesOfGo(t *testing.T) {
 	samePrinted(t, valuesRead(t, program,
 		"uprobe:"+program+":main.values s b:string sh->name:string raw=sh->raw:string",
 		`s="hello" b_string="abc" name="square" raw="bytes"`, `s="" b_string="" name="square" raw="bytes"`))
-	valuesRead(t, program, "uprobe:"+program+":main.values sh->area sh->side sh->at", slices.Repeat([]string{`area=3.25 side=-0.5 at={1e+100,0.1,-2}`}, 2)...)
+	valuesRead(t, program, "uprobe:"+program+":main.values sh->area sh->side sh->at",
+		slices.Repeat([]string{`area=3.25 side=-0.5 at={1e+100,0.1,-2}`}, 2)...)
 	valuesRead(t, program, "uretprobe:"+program+":main.returned s=$retval", `s="hell"`)
 }
 

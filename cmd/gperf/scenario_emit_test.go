@@ -221,22 +221,27 @@ func TestScenarioTracepointArgumentsNest(t *testing.T) {
 		"raw_tracepoint:sched_switch,sched:sched_switch p=prev->pid:s32 n=next->pid:s32", "--", "sh", "-c",
 		children+"; sleep 0.5")
 	text := mustGperf(t, "script", "-i", path, "-F", "event,trace")
-	for event, same := range map[string]*regexp.Regexp{
-		"irq:softirq_entry":  regexp.MustCompile(`^vec=(\d+) .* v=(\d+)$`),
-		"sched:sched_switch": regexp.MustCompile(`prev_pid=(\d+) .*next_pid=(\d+) .* p=(\d+) n=(\d+)$`),
+	for _, row := range []struct {
+		event string
+		same  *regexp.Regexp
+	}{
+		{"irq:softirq_entry", regexp.MustCompile(`^vec=(\d+) .* v=(\d+)$`)},
+		{"sched:sched_switch", regexp.MustCompile(`prev_pid=(\d+) .*next_pid=(\d+) .* p=(\d+) n=(\d+)$`)},
 	} {
-		_, name, _ := strings.Cut(event, ":")
-		raw, with := len(traced(text, "raw_tracepoint:"+name)), traced(text, event)
-		for _, l := range with {
-			m := same.FindStringSubmatch(l)
-			if m == nil || !slices.Equal(m[1:1+len(m)/2], m[1+len(m)/2:]) {
-				t.Errorf("%s: %s", event, l)
+		t.Run(row.event, func(t *testing.T) {
+			_, name, _ := strings.Cut(row.event, ":")
+			raw, with := len(traced(text, "raw_tracepoint:"+name)), traced(text, row.event)
+			for _, l := range with {
+				m := row.same.FindStringSubmatch(l)
+				if m == nil || !slices.Equal(m[1:1+len(m)/2], m[1+len(m)/2:]) {
+					t.Errorf("%s: %s", row.event, l)
+				}
 			}
-		}
-		// Where the events are switched on or off between the two programs of a CPU, one may be missing.
-		if diff := len(with) - raw; raw < 20 || max(diff, -diff) > 2*runtime.NumCPU() {
-			t.Errorf("%s: %d samples with arguments, %d without\n%s", event, len(with), raw, r.stderr)
-		}
+			// Where the events are switched on or off between the two programs of a CPU, one may be missing.
+			if diff := len(with) - raw; raw < 20 || max(diff, -diff) > 2*runtime.NumCPU() {
+				t.Errorf("%s: %d samples with arguments, %d without\n%s", row.event, len(with), raw, r.stderr)
+			}
+		})
 	}
 }
 
@@ -262,11 +267,13 @@ func TestScenarioTracepointArgumentsFilter(t *testing.T) {
 		{event, `comm != "true" && CPU >= 0`, 1},
 		{"raw_tracepoint:sched_process_exec thread=p->pid:s32", "thread > 1 && COMM == true", 10},
 	} {
-		path := filepath.Join(dir, "perf.data")
-		mustRecord(t, "", "-o", path, "-g", "-e", c.event, "--filter", c.filter, "--", "sh", "-c", children)
-		if got := read(t, path).total; got != c.want {
-			t.Errorf("%s: %d samples, want %d", c.filter, got, c.want)
-		}
+		t.Run(c.event, func(t *testing.T) {
+			path := filepath.Join(dir, "perf.data")
+			mustRecord(t, "", "-o", path, "-g", "-e", c.event, "--filter", c.filter, "--", "sh", "-c", children)
+			if got := read(t, path).total; got != c.want {
+				t.Errorf("%s: %d samples, want %d", c.filter, got, c.want)
+			}
+		})
 	}
 }
 
@@ -291,10 +298,12 @@ func TestScenarioTracepointArgumentsRefused(t *testing.T) {
 		{[]string{"-e", "raw_tracepoint:sched_process_fork child->x"}, "has no member x"},
 		{[]string{"-e", "sched:sched_process_frok child->pid"}, "unknown event"},
 	} {
-		r := recordIn(t, t.TempDir(), append(c.args, "true")...)
-		if r.code != exitUsage || !strings.Contains(r.stderr, c.want) {
-			t.Errorf("%s: exit code %d, want %q\n%s", strings.Join(c.args, " "), r.code, c.want, r.stderr)
-		}
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			r := recordIn(t, t.TempDir(), append(c.args, "true")...)
+			if r.code != exitUsage || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("%s: exit code %d, want %q\n%s", strings.Join(c.args, " "), r.code, c.want, r.stderr)
+			}
+		})
 	}
 }
 
@@ -303,7 +312,8 @@ func TestScenarioRawTracepointNames(t *testing.T) {
 	needEmitted(t)
 	path := filepath.Join(t.TempDir(), "perf.data")
 	drops := []string{"--", binary(t, dropsProgram), "-n", "20"}
-	r := recordIn(t, t.TempDir(), append([]string{"-e", "raw_tracepoint:kfree_skb", "--filter", "reason == NO_SOCKET", "-e", "skb:kfree_skb", "-o", path}, drops...)...)
+	r := recordIn(t, t.TempDir(), append([]string{"-e", "raw_tracepoint:kfree_skb", "--filter", "reason == NO_SOCKET",
+		"-e", "skb:kfree_skb", "-o", path}, drops...)...)
 	if strings.Contains(r.stderr, "there is no field reason") {
 		t.Skip("this kernel's drops have no reason (Linux 5.17)")
 	}
@@ -357,7 +367,8 @@ func TestScenarioKprobesByGlob(t *testing.T) {
 	for _, kind := range []string{"kprobe", "kretprobe"} {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
-			own := map[string]string{"kprobe": "kprobe:vfs_open x=" + first, "kretprobe": "kretprobe:vfs_open x=" + returned}[kind]
+			own := map[string]string{"kprobe": "kprobe:vfs_open x=" + first,
+				"kretprobe": "kretprobe:vfs_open x=" + returned}[kind]
 			r := mustRecord(t, dir, "-g", "-e", own, "-e", kind+":vfs_*", "--", "sh", "-c", children)
 			path := filepath.Join(dir, "perf.data")
 			c := read(t, path)

@@ -37,7 +37,8 @@ func recordWithin(t *testing.T, limit time.Duration, args ...string) {
 // Events that the recorder itself causes while it drains must not keep it draining.
 func TestScenarioOwnDrainEnds(t *testing.T) {
 	needTracepoints(t)
-	for _, events := range []string{"raw_syscalls:sys_enter", "kmem:kmalloc", "kmem:*", "raw_syscalls:*", "mmap_lock:*", "sched:*"} {
+	for _, events := range []string{"raw_syscalls:sys_enter", "kmem:kmalloc", "kmem:*", "raw_syscalls:*",
+		"mmap_lock:*", "sched:*"} {
 		for _, more := range [][]string{nil, {"--exclude-perf"}} {
 			args := append([]string{"-e", events}, more...)
 			t.Run(strings.Join(args[1:], " "), func(t *testing.T) {

@@ -146,7 +146,8 @@ func TestScenarioErrorsOfKernel(t *testing.T) {
 		at("kretprobe:ip_rcv+4", "it has no offset"),
 		at("kprobe:ip_rcv $retval", "kretprobe or uretprobe"),
 	})
-	checkWrong(t, "inlined", []wrong{at("kprobe:skb_headlen", "It may be inlined everywhere", "gperf list 'kprobe:*skb_headlen*'")})
+	checkWrong(t, "inlined", []wrong{at("kprobe:skb_headlen", "It may be inlined everywhere",
+		"gperf list 'kprobe:*skb_headlen*'")})
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err == nil {
 		checkWrong(t, "what is read", []wrong{
 			at("kprobe:ip_rcv skbb->len", "ip_rcv has no variable skbb: did you mean skb", "`gperf probe --vars ip_rcv`"),

@@ -68,7 +68,8 @@ func frames(s *format.Sample) (n int) {
 func TestScenarioStacksByEvent(t *testing.T) {
 	needTracepoints(t)
 	file := filepath.Join(t.TempDir(), "perf.data")
-	mustRecord(t, "", append([]string{"-o", file, "-g", "-e", "cpu-clock/name=slow,freq=200/,cs/call-graph=no,period=1/",
+	mustRecord(t, "", append([]string{"-o", file, "-g", "-e",
+		"cpu-clock/name=slow,freq=200/,cs/call-graph=no,period=1/",
 		"-e", "sched:sched_switch/call-graph=fp,max-stack=2/,{task-clock/freq=100,max-stack=3/,faults}:S", "--"}, busy...)...)
 	most, n := map[string]int{}, map[string]int{}
 	eachSample(t, file, func(f *format.File, s *format.Sample) {
@@ -84,7 +85,8 @@ func TestScenarioStacksByEvent(t *testing.T) {
 		most[group] != 3 || n["faults"] != 0 {
 		t.Errorf("frames by event: %v, samples: %v", most, n)
 	}
-	if c := read(t, file); len(c.Groups()) != 1 || c.Groups()[0] != (format.Group{Name: "{anon_group}", Leader: 3, Members: 2}) {
+	if c := read(t, file); len(c.Groups()) != 1 ||
+		c.Groups()[0] != (format.Group{Name: "{anon_group}", Leader: 3, Members: 2}) {
 		t.Errorf("groups: %+v", c.Groups())
 	}
 	o := needOracle(t)
@@ -159,10 +161,12 @@ func TestScenarioFilterRefused(t *testing.T) {
 		{[]string{"-a", "-e", "cpu-clock", "-G", "no/such/group"}, `no/such/group: no such file or directory`},
 		{[]string{"-u", "nosuchuser"}, "no such user"},
 	} {
-		r := recordIn(t, t.TempDir(), append(c.args, "true")...)
-		if r.code == exitOK || !strings.Contains(r.stderr, c.want) {
-			t.Errorf("%s: exit code %d\n%s", strings.Join(c.args, " "), r.code, r.stderr)
-		}
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			r := recordIn(t, t.TempDir(), append(c.args, "true")...)
+			if r.code == exitOK || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("%s: exit code %d\n%s", strings.Join(c.args, " "), r.code, r.stderr)
+			}
+		})
 	}
 }
 
@@ -199,7 +203,8 @@ func TestScenarioCgroup(t *testing.T) {
 	}
 	defer os.Remove(dir)
 	file := filepath.Join(t.TempDir(), "perf.data")
-	args := []string{"-o", file, "-a", "-g", "-e", "cpu-clock,task-clock", "-e", "sched:sched_switch", "-G", name + ",," + name, "--all-cgroups", "--",
+	args := []string{"-o", file, "-a", "-g", "-e", "cpu-clock,task-clock", "-e", "sched:sched_switch", "-G",
+		name + ",," + name, "--all-cgroups", "--",
 		"sh", "-c", "echo $$ > " + dir + "/cgroup.procs; " + busy[2]}
 	if r := recordIn(t, "", args...); r.code != exitOK && strings.Contains(r.stderr, "no perf events for this cgroup") {
 		t.Skipf("perf events do not know the cgroups at %s:\n%s", dir, r.stderr)
@@ -230,7 +235,8 @@ func TestScenarioCgroup(t *testing.T) {
 		t.Errorf("%d samples in the cgroup", inside)
 	}
 	var out, errs bytes.Buffer
-	if code := run([]string{"script", "-i", file, "-F", "comm,event,cgroup"}, &out, &errs); code != exitOK || !strings.Contains(out.String(), "/"+name) {
+	if code := run([]string{"script", "-i", file, "-F", "comm,event,cgroup"}, &out, &errs); code != exitOK ||
+		!strings.Contains(out.String(), "/"+name) {
 		t.Errorf("exit code %d: no sample of /%s\n%s", code, name, errs.String())
 	}
 }
@@ -239,7 +245,8 @@ func TestScenarioUser(t *testing.T) {
 	needTracepoints(t)
 	const uid = 54321
 	cmd := exec.Command("sh", "-c", "while :; do :; done")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, NoSetGroups: true}, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, NoSetGroups: true},
+		Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Skipf("no process of another user: %v", err)
 	}
@@ -328,20 +335,25 @@ func TestScenarioFewCapabilities(t *testing.T) {
 		{[]uintptr{capPerfmon, capBPF, capDACOverride}, []string{"-a", "-g", "-e", "sched:sched_switch", "--", "sleep", "0.2"}, exitOK, withBPF},
 		{[]uintptr{capPerfmon, capBPF, capDACOverride}, []string{"-g", "-e", "uprobe:" + program + ":main.main", "--", program, "version"}, exitOK, " samples)"},
 	} {
-		var errs strings.Builder
-		cmd := exec.Command(program, append([]string{"record", "-o", filepath.Join(dir, "perf.data")}, c.args...)...)
-		cmd.Dir, cmd.Stderr, cmd.Env = dir, &errs, append(os.Environ(), "HOME="+dir)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true}, AmbientCaps: c.caps}
-		if err := cmd.Run(); errors.Is(err, syscall.EPERM) {
-			t.Skipf("this test may not have the capabilities that it would give: %v", err)
-		}
-		if strings.Contains(errs.String(), "not CAP_PERFMON") {
-			t.Skipf("CAP_PERFMON is not enough for this kernel where kernel.perf_event_paranoid is above 2:\n%s",
-				errs.String())
-		}
-		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(errs.String(), c.want) ||
-			!strings.Contains(errs.String(), " samples)") {
-			t.Errorf("capabilities %v, %s: exit code %d\n%s", c.caps, strings.Join(c.args, " "), code, errs.String())
-		}
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			var errs strings.Builder
+			cmd := exec.Command(program, append([]string{"record", "-o", filepath.Join(dir, "perf.data")},
+				c.args...)...)
+			cmd.Dir, cmd.Stderr, cmd.Env = dir, &errs, append(os.Environ(), "HOME="+dir)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534,
+				NoSetGroups: true}, AmbientCaps: c.caps}
+			if err := cmd.Run(); errors.Is(err, syscall.EPERM) {
+				t.Skipf("this test may not have the capabilities that it would give: %v", err)
+			}
+			if strings.Contains(errs.String(), "not CAP_PERFMON") {
+				t.Skipf("CAP_PERFMON is not enough for this kernel where kernel.perf_event_paranoid is above 2:\n%s",
+					errs.String())
+			}
+			if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(errs.String(), c.want) ||
+				!strings.Contains(errs.String(), " samples)") {
+				t.Errorf("capabilities %v, %s: exit code %d\n%s", c.caps, strings.Join(c.args, " "), code,
+					errs.String())
+			}
+		})
 	}
 }

@@ -200,12 +200,14 @@ func TestScenarioConntrack(t *testing.T) {
 		t.Skip("neither nft nor iptables makes a rule here")
 	}
 	dir := t.TempDir()
-	mustRecord(t, dir, append([]string{"-g", "-e", "kprobe:nf_conntrack_in", "--"}, namespace("ip link set lo up; "+rule+sendUDP)...)...)
+	mustRecord(t, dir, append([]string{"-g", "-e", "kprobe:nf_conntrack_in", "--"},
+		namespace("ip link set lo up; "+rule+sendUDP)...)...)
 	text := mustGperf(t, "script", "-i", filepath.Join(dir, "perf.data"))
 	if n := strings.Count(text, "probe:nf_conntrack_in:"); n < 3 {
 		t.Errorf("%d samples, want 3 or more:\n%s", n, text)
 	}
-	for _, want := range []string{`nf_conntrack_in\+\S+ \((\[nf_conntrack\]|/\S+/nf_conntrack\.ko\S*)\)`, `nf_hook_slow\+`, `udp_sendmsg\+`} {
+	for _, want := range []string{`nf_conntrack_in\+\S+ \((\[nf_conntrack\]|/\S+/nf_conntrack\.ko\S*)\)`,
+		`nf_hook_slow\+`, `udp_sendmsg\+`} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s is in no stack:\n%s", want, text)
 		}
@@ -355,7 +357,8 @@ func TestScenarioProbeCommand(t *testing.T) {
 	}
 	mustGperf(t, append(add, "--force")...)
 	list := mustGperf(t, "probe", "--list", group+":*")
-	for _, want := range []string{"  gperf_test:usage     (on main.usage in " + prog + ")\n", "  gperf_test:usage_1   (on main.usage in " + prog + ")\n"} {
+	for _, want := range []string{"  gperf_test:usage     (on main.usage in " + prog + ")\n",
+		"  gperf_test:usage_1   (on main.usage in " + prog + ")\n"} {
 		if !strings.Contains(list, want) {
 			t.Errorf("%q is not listed:\n%s", want, list)
 		}
@@ -411,7 +414,8 @@ func TestScenarioKprobeCommand(t *testing.T) {
 	mustGperf(t, "probe", "--add", group+":send=udp_sendmsg")
 	mustGperf(t, "probe", "--add", group+":sent=udp_sendmsg%return ret=$retval:s32")
 	list := mustGperf(t, "probe", "-l", group+":*")
-	for _, want := range []string{"  gperf_test:send      (on udp_sendmsg)\n", "  gperf_test:sent      (on udp_sendmsg%return with ret)\n"} {
+	for _, want := range []string{"  gperf_test:send      (on udp_sendmsg)\n",
+		"  gperf_test:sent      (on udp_sendmsg%return with ret)\n"} {
 		if !strings.Contains(list, want) {
 			t.Errorf("%q is not listed:\n%s", want, list)
 		}

@@ -32,7 +32,8 @@ func TestScenarioLostSideBand(t *testing.T) {
 			}
 			defer out.Close()
 			var errs bytes.Buffer
-			args := append([]string{"record", "-a", "-m", "4", "-e", "cpu-clock", "-F", "999", "-o", file}, test.args...)
+			args := append([]string{"record", "-a", "-m", "4", "-e", "cpu-clock", "-F", "999", "-o", file},
+				test.args...)
 			cmd := exec.Command(binary(t, "./cmd/gperf"), args...)
 			cmd.Stdout, cmd.Stderr = out, &errs
 			if err := cmd.Start(); err != nil {

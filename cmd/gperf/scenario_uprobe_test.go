@@ -43,7 +43,8 @@ func registers() (returned, second, first string) {
 // scripted is what gperf script prints of the recording in dir.
 func scripted(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(binary(t, "./cmd/gperf"), append([]string{"script", "-i", filepath.Join(dir, "perf.data")}, args...)...).CombinedOutput()
+	out, err := exec.Command(binary(t, "./cmd/gperf"),
+		append([]string{"script", "-i", filepath.Join(dir, "perf.data")}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("gperf script: %v\n%s", err, out)
 	}
@@ -273,7 +274,8 @@ func TestScenarioPerfReadsProbes(t *testing.T) {
 	}
 	got, _ := gperf(t, "script", "--no-inline", "--compat", o.compat, "-i", file)
 	sameText(t, "script", got, want)
-	for _, event := range []string{"probe_functions:func_a", "probe_functions:func_c__return", "probe_libc:printf", "sdt_shop:sale"} {
+	for _, event := range []string{"probe_functions:func_a", "probe_functions:func_c__return",
+		"probe_libc:printf", "sdt_shop:sale"} {
 		if !strings.Contains(want, " "+event+": ") {
 			t.Errorf("perf has no sample of %s", event)
 		}

@@ -27,7 +27,8 @@ func TestScenarioPlainUserStacks(t *testing.T) {
 			cmd := exec.Command(program, "record", "-o", file, graph, "-e", "cpu-clock", "-F", "999", "--", target,
 				"recurse", "30")
 			cmd.Dir, cmd.Stderr, cmd.Env = dir, &errs, append(os.Environ(), "HOME="+dir)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true}}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534,
+				NoSetGroups: true}}
 			if err := cmd.Run(); err != nil {
 				t.Fatalf("%v\n%s", err, errs.String())
 			}

@@ -273,7 +273,8 @@ func TestFoldedEqualsStackcollapse(t *testing.T) {
 				if chains := slices.Contains(r.args, "-g"); chains == (want == "") {
 					t.Errorf("%d bytes from a recording with callchains: %v", len(want), chains)
 				}
-				got, _ := gperf(t, append([]string{"script", "--format", "folded", "-i", file}, strings.Fields(c.flags)...)...)
+				got, _ := gperf(t, append([]string{"script", "--format", "folded", "-i", file},
+					strings.Fields(c.flags)...)...)
 				sameText(t, r.name, got, want)
 			})
 		}
@@ -281,7 +282,8 @@ func TestFoldedEqualsStackcollapse(t *testing.T) {
 }
 
 // withPIDs has all in the text that stackcollapse-perf.pl reads.
-var withPIDs = []string{"script", "--no-inline", "-F", "sw:comm,pid,tid,time,period,event,ip,sym,dso", "-F", "trace:comm,pid,tid,time,event,trace,ip,sym,dso"}
+var withPIDs = []string{"script", "--no-inline", "-F", "sw:comm,pid,tid,time,period,event,ip,sym,dso", "-F",
+	"trace:comm,pid,tid,time,event,trace,ip,sym,dso"}
 
 // foldedFlags are gperf's flags and the options of stackcollapse-perf.pl.
 var foldedFlags = []struct {
@@ -300,11 +302,13 @@ var foldedFlags = []struct {
 func TestFoldedFlags(t *testing.T) {
 	dir := filepath.Join(root, "testdata")
 	for _, name := range []string{"drops.data", "two.data", "records.data"} {
-		args := []string{"-i", filepath.Join(dir, name), "--kallsyms", filepath.Join(dir, "kallsyms"), "--symfs", t.TempDir()}
+		args := []string{"-i", filepath.Join(dir, name), "--kallsyms", filepath.Join(dir, "kallsyms"),
+			"--symfs", t.TempDir()}
 		text, _ := gperf(t, slices.Concat(withPIDs, args)...)
 		for _, c := range foldedFlags {
 			for _, command := range []string{"script", "report"} {
-				got, _ := gperf(t, slices.Concat([]string{command, "--format", "folded"}, args, strings.Fields(c.flags))...)
+				got, _ := gperf(t, slices.Concat([]string{command, "--format", "folded"}, args,
+					strings.Fields(c.flags))...)
 				sameText(t, command+" "+name+" "+c.flags, got, stackcollapsed(t, text, c.options))
 			}
 		}
@@ -437,11 +441,13 @@ func TestScriptErrors(t *testing.T) {
 		{"script --format xml", exitUsage, "--format xml: use text, folded, pprof or flamegraph"},
 		{"script --compat 5", exitUsage, "--compat 5: use 7.3 or 6.1"},
 	} {
-		var out, errs bytes.Buffer
-		code := run(strings.Fields(tc.args), &out, &errs)
-		if code != tc.code || !strings.Contains(errs.String(), tc.want) {
-			t.Errorf("gperf %s: exit code %d, want %d; stderr:\n%swant: %s", tc.args, code, tc.code,
-				errs.String(), tc.want)
-		}
+		t.Run(tc.args, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			code := run(strings.Fields(tc.args), &out, &errs)
+			if code != tc.code || !strings.Contains(errs.String(), tc.want) {
+				t.Errorf("gperf %s: exit code %d, want %d; stderr:\n%swant: %s", tc.args, code, tc.code,
+					errs.String(), tc.want)
+			}
+		})
 	}
 }

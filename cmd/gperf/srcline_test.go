@@ -48,7 +48,8 @@ func TestRecordSrcline(t *testing.T) {
 	mustRecord(t, dir, "-g", "-e", "cpu-clock:u", "-F", "500", "--", program, "5000000")
 	file := filepath.Join(dir, "perf.data")
 	for _, flags := range []string{"", "--no-inline"} {
-		text, _ := gperf(t, append([]string{"script", "--no-demangle", "--full-source-path", "-F", "ip,sym,symoff,dso,dsoff,srcline", "-i", file}, strings.Fields(flags)...)...)
+		text, _ := gperf(t, append([]string{"script", "--no-demangle", "--full-source-path", "-F",
+			"ip,sym,symoff,dso,dsoff,srcline", "-i", file}, strings.Fields(flags)...)...)
 		frames, inlined := 0, 0
 		for block := range strings.SplitSeq(text, "\n\n") {
 			var got []string // of one frame, the innermost call first

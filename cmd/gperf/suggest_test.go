@@ -60,7 +60,8 @@ func TestUnknownCommandHasSuggestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, stderr bytes.Buffer
-			if code := run([]string{name}, &out, &stderr); code != exitUsage || !strings.Contains(stderr.String(), want) {
+			if code := run([]string{name}, &out, &stderr); code != exitUsage ||
+				!strings.Contains(stderr.String(), want) {
 				t.Errorf("exit code %d, %q, want %q", code, &stderr, want)
 			}
 		})

@@ -84,9 +84,11 @@ func TestEscapeControls(t *testing.T) {
 		{"half \xe2\x80", "half ", "\xe2\x80"},
 		{"no UTF-8: \xff\xe9.", "no UTF-8: \xff\xe9.", ""},
 	} {
-		got, rest := escapeControls(nil, []byte(test.text))
-		if string(got) != test.want || string(rest) != test.rest {
-			t.Errorf("%q: %q and %q, want %q and %q", test.text, got, rest, test.want, test.rest)
-		}
+		t.Run(test.text, func(t *testing.T) {
+			got, rest := escapeControls(nil, []byte(test.text))
+			if string(got) != test.want || string(rest) != test.rest {
+				t.Errorf("%q: %q and %q, want %q and %q", test.text, got, rest, test.want, test.rest)
+			}
+		})
 	}
 }

@@ -21,7 +21,8 @@ func TestUnresolved(t *testing.T) {
 		r.chain(pid, 1, 0x20000000+ip)
 	}
 	name := r.save(t)
-	for _, command := range []string{"script", "report", "script --format folded", "report --format pprof", "report --format flamegraph"} {
+	for _, command := range []string{"script", "report", "script --format folded", "report --format pprof",
+		"report --format flamegraph"} {
 		_, stderr := gperf(t, append(strings.Fields(command), "-i", name)...)
 		if n := strings.Count(stderr, "/nowhere/program: no such file"); n != 1 ||
 			!strings.Contains(stderr, "addresses in 1 file ") ||
@@ -62,7 +63,8 @@ func TestUnresolvedThatMatter(t *testing.T) {
 			}
 		}
 		file := r.save(t)
-		for _, command := range []string{"script", "script -G", "report", "report --no-children -g none", "script --format folded"} {
+		for _, command := range []string{"script", "script -G", "report", "report --no-children -g none",
+			"script --format folded"} {
 			t.Run(test.name+", "+command, func(t *testing.T) {
 				_, stderr := gperf(t, append(strings.Fields(command), "-i", file)...)
 				for _, path := range []string{"/nowhere/program", "/nowhere/lib"} {

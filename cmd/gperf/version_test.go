@@ -47,7 +47,8 @@ func TestVersion(t *testing.T) {
 	}
 	for _, arg := range []string{"version", "--version", "-v"} {
 		var out bytes.Buffer
-		if code := run([]string{arg}, &out, io.Discard); code != exitOK || !strings.Contains(out.String(), runtime.Version()) {
+		if code := run([]string{arg}, &out, io.Discard); code != exitOK ||
+			!strings.Contains(out.String(), runtime.Version()) {
 			t.Errorf("gperf %s: exit code %d, %q", arg, code, out.String())
 		}
 	}
