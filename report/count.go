@@ -89,12 +89,24 @@ func (m ids) ofString(s string) int32 {
 }
 
 func newCounter(f *format.File, l *layouts, opts *Options, t *traces) *counter {
-	c := &counter{file: f, layouts: l, opts: opts, traces: t, comms: ids{}, raws: ids{}, extras: ids{}, branched: make([]uint64, len(f.Attrs)), byKey: map[stackKey]*stack{}, unnamed: map[*session.Thread]int32{}}
+	c := &counter{
+		file:     f,
+		layouts:  l,
+		opts:     opts,
+		traces:   t,
+		comms:    ids{},
+		raws:     ids{},
+		extras:   ids{},
+		branched: make([]uint64, len(f.Attrs)),
+		byKey:    map[stackKey]*stack{},
+		unnamed:  map[*session.Thread]int32{},
+	}
 	if topology, ok := f.CPUTopology(); ok {
 		c.sockets = topology.CPUs
 	}
 	for i := range f.Attrs {
-		c.chains = append(c.chains, f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples && (opts.wantsChains() || l.byEvent[i].uses&usesParent != 0))
+		chains := f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples
+		c.chains = append(c.chains, chains && (opts.wantsChains() || l.byEvent[i].uses&usesParent != 0))
 	}
 	return c
 }

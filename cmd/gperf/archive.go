@@ -117,7 +117,8 @@ func (o *archiveFlags) pack(out io.Writer, in *input, hits *archive.Hits, stderr
 		return err
 	}
 	if len(noDebug) > 0 {
-		fmt.Fprintf(stderr, "gperf archive: no debug information for %s: no source lines and inline frames\n", some(noDebug, 5))
+		fmt.Fprintf(stderr, "gperf archive: no debug information for %s: no source lines and inline frames\n",
+			some(noDebug, 5))
 	}
 	return p.Close()
 }

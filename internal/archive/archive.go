@@ -1,27 +1,26 @@
-// Package archive answers "what of a recording's files is in one file, and how does
-// it get there?": it packs a recording and all that names its addresses, and opens
-// the result as a tree of files in which package dso finds what it would have found
-// on the recording machine.
+// Package archive answers "which files belong to a recording, and how do they travel in
+// one file?": it opens recordings, whether files, directories, pipes or archives; packs
+// a recording with the files that name its addresses; and opens the result as a tree of
+// files, in which package dso finds the same as on the recorded machine.
 //
 // An archive is a zip file, which other tools unpack to a directory for --symfs and
-// perf's --buildid-dir. It has, in perf's and distributions' own layout,
+// perf's --buildid-dir. Its members follow the layout of perf and distributions:
 //
 //	perf.data                                  the recording; perf.data/data, … of a directory
-//	.debug/.build-id/xx/yyyy…/elf              a file with that build ID
-//	.debug/.build-id/xx/yyyy…/debug            another with its symbols or debug information
+//	.debug/.build-id/xx/yyyy…/elf              a file with this build ID
+//	.debug/.build-id/xx/yyyy…/debug            its symbols or debug information, from another file
 //	.debug/.build-id/xx/yyyy…/vdso             the vdso
 //	.debug/[kernel.kallsyms]/xxyyyy…/kallsyms  symbols of the kernel, its modules and BPF programs
 //	.debug/[kernel.kcore]/xxyyyy…/kcore        code of the kernel, its modules and BPF programs
-//	usr/lib/debug/…                            what of debug information has no build ID, or no room above
-//	tmp/perf-PID.map, …                        whatever else is found by its path
-//	.pieces                                    where the pieces of the others lie
+//	usr/lib/debug/…                            debug information without a build ID, or a second file of one
+//	tmp/perf-PID.map, …                        other files, by path
+//	.pieces                                    the positions of the other members' pieces
 //
-// So a file with a build ID is in it once, whatever paths it was recorded under, and
-// has its names under all of them, also where it was gone from one.
+// A file with a build ID is packed once, whatever paths were recorded for it. All of
+// these paths lead to it, also those that do not exist any more.
 //
-// Members are deflated in pieces that know nothing of each other, so that any part
-// of any member can be read at once, without unpacking the rest and without taking
-// more memory than some pieces have.
+// Members are deflated in independent pieces: any part of a member can be read without
+// unpacking the rest, in the memory of a few pieces.
 package archive
 
 import (

@@ -124,7 +124,8 @@ func kernelModules(f *format.File) (map[uint64]string, error) {
 		}
 		rec, err := f.Record(raw)
 		m, ok := rec.(*format.Mmap)
-		if err == nil && ok && m.Misc&format.MiscCPUModeMask == format.MiscKernel && strings.HasPrefix(m.Filename, "/") {
+		kernel := err == nil && ok && m.Misc&format.MiscCPUModeMask == format.MiscKernel
+		if kernel && strings.HasPrefix(m.Filename, "/") {
 			modules[m.Start] = m.Filename
 		}
 	}

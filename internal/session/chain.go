@@ -41,10 +41,11 @@ func LookUpCalls(frames iter.Seq[ChainFrame]) {
 	parallel.Do(len(list), func(i int) { list[i].Calls() })
 }
 
-// Len is the number of frames.
+// Len returns the number of frames.
 func (c *Chain) Len() int { return len(c.Kernel) + len(c.User) }
 
-// Frame returns frame i, 0 being the innermost, and whether a call returns to it.
+// Frame returns frame i, where 0 is the innermost one, and whether its IP is a return
+// address.
 func (c *Chain) Frame(i int) (f *Frame, caller bool) {
 	if i < len(c.Kernel) {
 		return c.Kernel[i], i > 0 || c.Called
@@ -60,8 +61,8 @@ func (c Chain) Cut(n int) Chain {
 	return c
 }
 
-// ChainKey distinguishes the chains of one event by the addresses of their parts
-// in memory (WalkOptions.KeepChains). Equal chains may have several keys.
+// ChainKey identifies a chain of one event by the addresses of its parts in memory,
+// which are valid with WalkOptions.KeepChains. Equal chains may have several keys.
 type ChainKey struct {
 	kernel, user   **Frame // the first ones, nil for none
 	nkernel, nuser int
@@ -78,8 +79,8 @@ func (c *Chain) Key() (k ChainKey) {
 	return k
 }
 
-// isCalled reports whether an event's chains are Called: those of tracepoints are,
-// those of probes, which are tracepoints to the kernel, are not.
+// isCalled reports whether an event's chains are Called: those of tracepoints, except
+// of probes, which the kernel treats as tracepoints.
 func isCalled(f *format.File, event int) bool {
 	tp := f.Tracepoint(event)
 	return f.Attrs[event].Type == format.TypeTracepoint && (tp == nil || tp.Field("__probe_ip") == nil)

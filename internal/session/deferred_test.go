@@ -76,8 +76,9 @@ func pidTID(pid, tid uint32) []byte { return words(uint64(tid)<<32 | uint64(pid)
 
 // Samples whose user frames come later wait for them.
 func TestDeferredCallchains(t *testing.T) {
-	attr := format.Attr{Type: format.TypeSoftware, SamplePeriod: 1, SampleType: format.SampleTID | format.SampleTime | format.SampleCallchain,
-		Flags: format.FlagSampleIDAll | format.FlagDeferCallchain, IDs: []uint64{7}}
+	attr := format.Attr{Type: format.TypeSoftware, SamplePeriod: 1,
+		SampleType: format.SampleTID | format.SampleTime | format.SampleCallchain,
+		Flags:      format.FlagSampleIDAll | format.FlagDeferCallchain, IDs: []uint64{7}}
 	sample := func(tid uint32, time uint64, chain ...uint64) []byte {
 		return record(format.TypeSample, pidTID(10, tid), words(time), words(uint64(len(chain))), words(chain...))
 	}

@@ -91,7 +91,11 @@ const clockMonotonic = 1
 
 // monotonic reports whether samples and jitdumps have times of the same clock.
 func (m *machine) monotonic() bool {
-	return len(m.file.Attrs) > 0 && m.file.Attrs[0].Flags&format.FlagUseClockID != 0 && m.file.Attrs[0].ClockID == clockMonotonic
+	if len(m.file.Attrs) == 0 {
+		return false
+	}
+	a := &m.file.Attrs[0] // the clock is the same for all
+	return a.Flags&format.FlagUseClockID != 0 && a.ClockID == clockMonotonic
 }
 
 // jitUntil maps the code that was generated until time, in ns.
@@ -105,7 +109,8 @@ func (m *machine) jitUntil(time uint64) {
 			c := &d.codes[0]
 			d.codes = d.codes[1:]
 			sym := &symbolize.Symbol{Start: c.Start, End: c.End, Name: c.Name, Raw: c.Name}
-			d.space.maps = d.space.with(&Map{Start: c.Start, End: c.End, Pgoff: c.Start, DSO: d.dso, symbol: sym, code: c})
+			mp := &Map{Start: c.Start, End: c.End, Pgoff: c.Start, DSO: d.dso, symbol: sym, code: c}
+			d.space.maps = d.space.with(mp)
 		}
 		if len(d.codes) > 0 {
 			m.jit.next = min(m.jit.next, d.codes[0].Time)

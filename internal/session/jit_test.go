@@ -52,8 +52,11 @@ func TestJITDump(t *testing.T) {
 		{clockMonotonic, 20, map[uint64]string{0x1010: "first", 0x1090: "second", 0x1100: "second", 0x1180: "[unknown]"}},
 		{0, 9, map[uint64]string{0x1010: "first", 0x1090: "second"}},
 	} {
-		f := &format.File{Order: binary.LittleEndian, Attrs: []format.Attr{{Flags: format.FlagUseClockID, ClockID: tc.clock}}}
-		s := New(Options{File: f, Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}}})})
+		attrs := []format.Attr{{Flags: format.FlagUseClockID, ClockID: tc.clock}}
+		s := New(Options{
+			File:    &format.File{Order: binary.LittleEndian, Attrs: attrs},
+			Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}}}),
+		})
 		s.Apply(mmapOf(7, 0, 0x10000, 0, "//anon"))
 		s.Apply(mmapOf(7, 0x20000, 0x1000, 0, "/dumps/jit-7.dump"))
 		s.machine.jitUntil(tc.time)
@@ -61,7 +64,8 @@ func TestJITDump(t *testing.T) {
 		for ip, want := range tc.want {
 			frame := fs.user(s.machine.thread(7, 7).space.maps, ip)
 			if frame.Symbol() != want || want != "[unknown]" && frame.Off() != frame.IP-frame.Sym().Start {
-				t.Errorf("clock %d, time %d, at %#x: %s+%#x, want %s", tc.clock, tc.time, ip, frame.Symbol(), frame.Off(), want)
+				t.Errorf("clock %d, time %d, at %#x: %s+%#x, want %s",
+					tc.clock, tc.time, ip, frame.Symbol(), frame.Off(), want)
 			}
 		}
 		if other := fs.user(s.machine.thread(8, 8).space.maps, 0x1010); other.Map != nil {
@@ -77,7 +81,8 @@ func TestNamedMemory(t *testing.T) {
 	if err := os.MkdirAll(root+"/tmp", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(root+"/tmp/perf-7.map", []byte("1000 100 made up\n21000 100 of huge pages\n"), 0o644); err != nil {
+	perfMap := []byte("1000 100 made up\n21000 100 of huge pages\n")
+	if err := os.WriteFile(root+"/tmp/perf-7.map", perfMap, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s := New(Options{
@@ -111,7 +116,12 @@ func TestBPFLines(t *testing.T) {
 	const at = 0xffffffffc0001000
 	s := newSession()
 	s.machine.bpfLines = func() []format.BPFLine {
-		return []format.BPFLine{{IP: at - 8, File: "before.c", Line: 1}, {IP: at, File: "a.c", Line: 7}, {IP: at + 8, File: "a.c", Line: 9}, {IP: at + 64, File: "after.c", Line: 1}}
+		return []format.BPFLine{
+			{IP: at - 8, File: "before.c", Line: 1},
+			{IP: at, File: "a.c", Line: 7},
+			{IP: at + 8, File: "a.c", Line: 9},
+			{IP: at + 64, File: "after.c", Line: 1},
+		}
 	}
 	s.Apply(&format.KSymbol{Addr: at, Len: 64, Type: 1, Name: "bpf_prog_0102030405060708_f"})
 	s.Apply(&format.KSymbol{Addr: at + 0x1000, Len: 64, Type: 1, Name: "bpf_prog_1111111111111111_g"})

@@ -15,8 +15,8 @@ const kernelName = "[kernel.kallsyms]"
 // kernelShort is perf's name of the kernel if the list of build IDs contains its file.
 const kernelShort = "[kernel.vmlinux]"
 
-// kernel is the kernel's side of the address space: its own text, modules, BPF
-// programs and trampolines.
+// kernel holds the kernel's mappings: its own text, modules, BPF programs and
+// trampolines.
 type kernel struct {
 	*maps
 	text *Map // of the kernel itself, nil before its MMAP record
@@ -76,8 +76,8 @@ func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) *Map {
 	return m
 }
 
-// kernelDSOName turns the name of a kernel mapping, "[kernel.kallsyms]_text" or
-// a module's file, into perf's name for the DSO.
+// kernelDSOName converts the name of a kernel mapping, "[kernel.kallsyms]_text" or
+// the path of a module, to perf's name for the DSO.
 func kernelDSOName(name string) string {
 	if strings.HasPrefix(name, kernelName) || strings.HasPrefix(name, "[guest.kernel") {
 		return kernelName
@@ -156,6 +156,6 @@ func kernelBuildID(f *format.File, m *format.Mmap) dso.BuildID {
 	return dso.NewBuildID(m.BuildID)
 }
 
-// IsKernel reports whether the DSO is the kernel itself: it has addresses, modules
-// have offsets.
+// IsKernel reports whether the DSO is the kernel itself, not a module. Its symbols
+// have addresses, those of modules have offsets.
 func (d *DSO) IsKernel() bool { return d.Name == kernelName || d.Short == kernelShort }

@@ -10,29 +10,29 @@ import (
 	"gperf/symbolize/jit"
 )
 
-// DSO is what a mapping shows, under perf's name: a path, "[vdso]",
+// DSO is the file or code that a mapping maps, by perf's name: a path, "[vdso]",
 // "[kernel.kallsyms]", "[module]".
 type DSO struct {
 	Name    string
-	Short   string // under which perf report shows it, where that is not the last part of Name
+	Short   string // perf report's name if it is not the last part of Name, or ""
 	BuildID dso.BuildID
 }
 
 // isJIT reports whether the mapping is anonymous memory.
 func (d *DSO) isJIT() bool { return strings.HasPrefix(d.Name, "/tmp/perf-") }
 
-// Map is a mapping: ips Start to End-1 of a process, or of the kernel. It does
-// not change any more once frames refer to it.
+// Map is a mapping: ips Start to End-1 of a process, or of the kernel. It is
+// immutable for callers, and stays valid after the walk.
 type Map struct {
 	Start, End uint64
-	Pgoff      uint64
+	Pgoff      uint64 // offset of Start in the DSO's file, in bytes
 	DSO        *DSO
 	symbol     *symbolize.Symbol // of code that only a KSYMBOL record or a jitdump describes
-	code       *jit.Code         // of a JIT's dump
-	perfMap    string            // DSO that may name code that no file names
+	code       *jit.Code         // with source lines: of a jitdump, or of a BPF program
+	perfMap    string            // file that may name code without another name, or ""
 	record     *format.Mmap      // the mapping's record, if machine.keepRecords
 	frames     frameTable
-	counted    int // number of the part of a callchain that was counted last
+	counted    int // number of the last counted part of a callchain, see frames.count
 }
 
 // mapKey distinguishes mappings.
@@ -42,10 +42,10 @@ type mapKey struct {
 	perfMap           string
 }
 
-// Off is the offset in the DSO's file that ip shows.
+// Off returns the offset of ip in the DSO's file.
 func (m *Map) Off(ip uint64) uint64 { return dso.OffOfIP(ip, m.Start, m.Pgoff) }
 
-// newMap makes a mapping of a process, or nil if it is empty. As in perf's map__new,
+// newMap returns the mapping of a process, or nil if it is empty. As in perf's map__new,
 // anonymous executable memory belongs to a JIT, with symbols in /tmp/perf-PID.map.
 func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: r.Filename, BuildID: id}}
@@ -68,12 +68,13 @@ func newMap(r *format.Mmap, id dso.BuildID) *Map {
 }
 
 func isAnon(name string) bool {
-	return name == "" || name == "//anon" || strings.HasPrefix(name, "/dev/zero") || strings.HasPrefix(name, "/anon_hugepage")
+	return name == "" || name == "//anon" ||
+		strings.HasPrefix(name, "/dev/zero") || strings.HasPrefix(name, "/anon_hugepage")
 }
 
-// PerfMap returns the name of the perf map, which may name the mapping's addresses
-// in addition to or instead of its DSO: that of code generated at run time. It is
-// "" if there is none.
+// PerfMap returns the path of the perf map that may name the mapping's addresses, in
+// addition to or instead of its DSO, if the code was generated at run time. Otherwise
+// it returns "".
 func (m *Map) PerfMap() string {
 	if m.DSO.isJIT() {
 		return m.DSO.Name
@@ -81,10 +82,11 @@ func (m *Map) PerfMap() string {
 	return m.perfMap
 }
 
-// isNamedMemory reports whether a mapping is memory that a process has named. perf
-// treats it as a file.
+// isNamedMemory reports whether the name is one that a process gave to memory. perf
+// treats such a mapping as a file.
 func isNamedMemory(name string) bool {
-	return strings.HasPrefix(name, "/memfd:") || strings.HasPrefix(name, "[anon:") || strings.HasPrefix(name, "[anon_shmem:")
+	return strings.HasPrefix(name, "/memfd:") ||
+		strings.HasPrefix(name, "[anon:") || strings.HasPrefix(name, "[anon_shmem:")
 }
 
 func isNoFile(name string) bool {
@@ -116,7 +118,7 @@ func (ms *maps) list() []*Map {
 	return l
 }
 
-// with returns the mappings with m; overlapped mappings lose that part.
+// with returns the mappings with m, which replaces the parts that it overlaps.
 func (ms *maps) with(m *Map) *maps {
 	cut := func(old *addrspace.Range[*Map], start, end uint64) *Map { return old.Value.part(start, end) }
 	return &maps{space: ms.space.With(addrspace.Range[*Map]{Start: m.Start, End: m.End, Value: m}, cut)}
@@ -127,9 +129,10 @@ func (ms *maps) without(m *Map) *maps { return &maps{space: ms.space.Without(m.S
 
 // part returns the part of a mapping from start to end-1.
 func (m *Map) part(start, end uint64) *Map {
-	return &Map{Start: start, End: end, Pgoff: m.Off(start), DSO: m.DSO, symbol: m.symbol, code: m.code, perfMap: m.perfMap, record: m.record}
+	return &Map{Start: start, End: end, Pgoff: m.Off(start), DSO: m.DSO,
+		symbol: m.symbol, code: m.code, perfMap: m.perfMap, record: m.record}
 }
 
-// clone returns the mappings of a forked process. Their cache starts empty, since
-// the mappings of the two diverge.
+// clone returns the mappings of a forked process. Its caches are empty, since the
+// mappings of the two processes diverge.
 func (ms *maps) clone() *maps { return &maps{space: ms.space} }

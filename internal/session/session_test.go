@@ -28,7 +28,13 @@ func resolve(s *Session, opts WalkOptions, sample *Sample) {
 }
 
 func mmapOf(pid int32, start, length, pgoff uint64, name string) *format.Mmap {
-	return &format.Mmap{Misc: format.MiscUser, PID: pid, TID: pid, Start: start, Len: length, Pgoff: pgoff, Prot: format.ProtExec, V2: true, Filename: name}
+	return &format.Mmap{Misc: format.MiscUser, PID: pid, TID: pid, Start: start, Len: length, Pgoff: pgoff,
+		Prot: format.ProtExec, V2: true, Filename: name}
+}
+
+func kernelText() *format.Mmap {
+	return &format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000000,
+		Filename: "[kernel.kallsyms]_text"}
 }
 
 // describe lists the mappings: "1000-2000 /bin/x+0".
@@ -56,11 +62,11 @@ func TestMappingsOverlap(t *testing.T) {
 		{"empty", []*format.Mmap{mmapOf(1, 0x1000, 0, 0, "a")}, ""},
 		{"past the end of memory", []*format.Mmap{mmapOf(1, 1<<64-0x1000, 0x2000, 0, "a")}, ""},
 	} {
-		m := newSession()
+		session := newSession()
 		for _, r := range tc.add {
-			m.Apply(r)
+			session.Apply(r)
 		}
-		if got := strings.Join(describe(m.machine.thread(1, 1).space.maps), ", "); got != tc.want {
+		if got := strings.Join(describe(session.machine.thread(1, 1).space.maps), ", "); got != tc.want {
 			t.Errorf("%s:\n got %s\nwant %s", tc.name, got, tc.want)
 		}
 	}
@@ -83,18 +89,18 @@ func TestNamesOfMappings(t *testing.T) {
 }
 
 func TestThreads(t *testing.T) {
-	m := newSession()
-	comm := func(pid, tid int32) string { return m.machine.thread(pid, tid).Comm }
+	session := newSession()
+	comm := func(pid, tid int32) string { return session.machine.thread(pid, tid).Comm }
 	if got := comm(0, 0); got != "swapper" {
 		t.Errorf("thread 0 is called %q", got)
 	}
-	m.Apply(&format.Comm{PID: 10, TID: 10, Comm: "shell"})
-	m.Apply(mmapOf(10, 0x1000, 0x1000, 0, "/bin/sh"))
-	m.Apply(&format.Fork{PID: 11, TID: 11, PPID: 10, PTID: 10}) // a process
-	m.Apply(&format.Fork{PID: 10, TID: 12, PPID: 10, PTID: 10}) // a thread
-	m.Apply(mmapOf(11, 0x1000, 0x1000, 0, "/bin/child"))
-	m.Apply(mmapOf(10, 0x5000, 0x1000, 0, "/lib/late"))
-	m.Apply(&format.Fork{PID: 14, TID: 14, PPID: 10, PTID: 10, Ran: true}) // which was there already
+	session.Apply(&format.Comm{PID: 10, TID: 10, Comm: "shell"})
+	session.Apply(mmapOf(10, 0x1000, 0x1000, 0, "/bin/sh"))
+	session.Apply(&format.Fork{PID: 11, TID: 11, PPID: 10, PTID: 10}) // a process
+	session.Apply(&format.Fork{PID: 10, TID: 12, PPID: 10, PTID: 10}) // a thread
+	session.Apply(mmapOf(11, 0x1000, 0x1000, 0, "/bin/child"))
+	session.Apply(mmapOf(10, 0x5000, 0x1000, 0, "/lib/late"))
+	session.Apply(&format.Fork{PID: 14, TID: 14, PPID: 10, PTID: 10, Ran: true}) // which was there already
 	for _, tc := range []struct {
 		pid, tid int32
 		comm     string
@@ -109,27 +115,27 @@ func TestThreads(t *testing.T) {
 		if got := comm(tc.pid, tc.tid); got != tc.comm {
 			t.Errorf("thread %d is called %q, want %q", tc.tid, got, tc.comm)
 		}
-		if got := strings.Join(describe(m.machine.thread(tc.pid, tc.tid).space.maps), ", "); got != tc.maps {
+		if got := strings.Join(describe(session.machine.thread(tc.pid, tc.tid).space.maps), ", "); got != tc.maps {
 			t.Errorf("thread %d maps %s, want %s", tc.tid, got, tc.maps)
 		}
 	}
-	m.Apply(&format.Exit{PID: 11, TID: 11})
+	session.Apply(&format.Exit{PID: 11, TID: 11})
 	if got := comm(11, 11); got != ":11" {
 		t.Errorf("after its exit thread 11 is called %q", got)
 	}
-	m.machine.keepExited = true
-	m.Apply(&format.Exit{PID: 10, TID: 10})
+	session.machine.keepExited = true
+	session.Apply(&format.Exit{PID: 10, TID: 10})
 	if got := comm(10, 10); got != "shell" {
 		t.Errorf("kept after its exit thread 10 is called %q", got)
 	}
 	// A number that is used again is another process.
-	m.Apply(&format.Comm{PID: 20, TID: 20, Comm: "old"})
-	m.Apply(mmapOf(20, 0x1000, 0x1000, 0, "/bin/old"))
-	m.Apply(&format.Fork{PID: 20, TID: 20, PPID: 12, PTID: 12})
+	session.Apply(&format.Comm{PID: 20, TID: 20, Comm: "old"})
+	session.Apply(mmapOf(20, 0x1000, 0x1000, 0, "/bin/old"))
+	session.Apply(&format.Fork{PID: 20, TID: 20, PPID: 12, PTID: 12})
 	if got := comm(20, 20); got != ":20" {
 		t.Errorf("the new thread 20 is called %q", got)
 	}
-	if got := describe(m.machine.thread(20, 20).space.maps); len(got) != 0 {
+	if got := describe(session.machine.thread(20, 20).space.maps); len(got) != 0 {
 		t.Errorf("the new thread 20 maps %v", got)
 	}
 }
@@ -150,15 +156,16 @@ func ips(frames []*Frame) (l []uint64) {
 }
 
 func TestCallchain(t *testing.T) {
-	m := newSession()
-	m.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000000, Filename: "[kernel.kallsyms]_text"})
-	m.Apply(&format.KSymbol{Addr: 0xffffffffc0000000, Len: 0x100, Name: "bpf_prog_1"})
-	m.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	session := newSession()
+	session.Apply(kernelText())
+	session.Apply(&format.KSymbol{Addr: 0xffffffffc0000000, Len: 0x100, Name: "bpf_prog_1"})
+	session.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
 	s := Sample{}
 	s.PID, s.TID, s.Misc, s.IP = 1, 1, format.MiscKernel, 0xffffffff81000010
-	s.Callchain = chainOf(format.ContextKernel, 0xffffffff81000010, 0xffffffffc0000004, format.ContextUser, 0x1004, 0x9000)
-	s.Thread = m.machine.thread(1, 1)
-	w := m.newWalk(WalkOptions{KeepChains: true}, nil)
+	s.Callchain = chainOf(format.ContextKernel, 0xffffffff81000010, 0xffffffffc0000004,
+		format.ContextUser, 0x1004, 0x9000)
+	s.Thread = session.machine.thread(1, 1)
+	w := session.newWalk(WalkOptions{KeepChains: true}, nil)
 	w.begin(newBatch())
 	w.resolve(&s)
 	if got, want := ips(s.Kernel), []uint64{0xffffffff81000010, 0xffffffffc0000004}; !reflect.DeepEqual(got, want) {
@@ -185,8 +192,8 @@ func TestCallchain(t *testing.T) {
 	if &again.User[0] != &s.User[0] || &again.Kernel[0] != &s.Kernel[0] {
 		t.Error("the chain was resolved twice")
 	}
-	m.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/y"))
-	m.Apply(&format.KSymbol{Addr: 0xffffffffc0000000, Len: 0x100, Name: "bpf_prog_1", Flags: format.KSymbolUnregister})
+	session.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/y"))
+	session.Apply(&format.KSymbol{Addr: 0xffffffffc0000000, Len: 0x100, Name: "bpf_prog_1", Flags: format.KSymbolUnregister})
 	w.resolve(&again)
 	if got := again.User[0].DSO(); got != "/bin/y" {
 		t.Errorf("after another mapping the frame is of %s", got)
@@ -198,8 +205,8 @@ func TestCallchain(t *testing.T) {
 
 // A mark that is none spoils the whole chain.
 func TestDamagedCallchain(t *testing.T) {
-	m := newSession()
-	m.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	session := newSession()
+	session.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
 	for _, tc := range []struct {
 		chain        format.Words
 		kernel, user int
@@ -210,9 +217,9 @@ func TestDamagedCallchain(t *testing.T) {
 		{chainOf(1<<64-640, 0x1004), 0, 1},
 		{chainOf(), 0, 0},
 	} {
-		s := Sample{Thread: m.machine.thread(1, 1)}
+		s := Sample{Thread: session.machine.thread(1, 1)}
 		s.Misc, s.Callchain = format.MiscUser, tc.chain
-		resolve(m, WalkOptions{}, &s)
+		resolve(session, WalkOptions{}, &s)
 		if len(s.Kernel) != tc.kernel || len(s.User) != tc.user {
 			t.Errorf("%x: %d and %d frames, want %d and %d", tc.chain.Bytes(), len(s.Kernel), len(s.User), tc.kernel, tc.user)
 		}
@@ -222,10 +229,10 @@ func TestDamagedCallchain(t *testing.T) {
 // The user part of a chain recorded with --call-graph lbr is the sampled address
 // and where the branches came from.
 func TestLBRCallchain(t *testing.T) {
-	m := newSession()
-	a := &m.File.Attrs[0]
+	session := newSession()
+	a := &session.File.Attrs[0]
 	a.SampleType = format.SampleCallchain | format.SampleBranchStack
-	m.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	session.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
 	kernel := []uint64{0xffffffff81000010, 0xffffffff81000020}
 	chain := chainOf(format.ContextKernel, kernel[0], kernel[1], format.ContextUser, 0x1004)
 	branches := []uint64{0x1100, 0x1104, 1, 0x1200, 0x1204, 2}
@@ -247,9 +254,9 @@ func TestLBRCallchain(t *testing.T) {
 		{"damaged chain", callStack, chainOf(1<<64-77, format.ContextUser), branches, nil, nil, 2},
 	} {
 		a.BranchSampleType = tc.kind
-		s := Sample{Thread: m.machine.thread(1, 1)}
+		s := Sample{Thread: session.machine.thread(1, 1)}
 		s.Misc, s.IP, s.Callchain, s.BranchStack = format.MiscUser, 0x1010, tc.chain, chainOf(tc.stack...)
-		resolve(m, WalkOptions{Branches: true}, &s)
+		resolve(session, WalkOptions{Branches: true}, &s)
 		if !slices.Equal(ips(s.Kernel), tc.kernel) || !slices.Equal(ips(s.User), tc.user) {
 			t.Errorf("%s: %x and %x, want %x and %x", tc.name, ips(s.Kernel), ips(s.User), tc.kernel, tc.user)
 		}
@@ -262,14 +269,15 @@ func TestLBRCallchain(t *testing.T) {
 // Branches cross the border of the kernel, so their ends are looked for on both
 // sides.
 func TestBranchesOfBothSides(t *testing.T) {
-	m := newSession()
-	m.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000000, Filename: "[kernel.kallsyms]_text"})
-	m.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
+	session := newSession()
+	session.Apply(kernelText())
+	session.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/x"))
 	for _, misc := range []format.Misc{format.MiscKernel, format.MiscUser} {
-		s := Sample{Thread: m.machine.thread(1, 1)}
+		s := Sample{Thread: session.machine.thread(1, 1)}
 		s.Misc, s.BranchStack, s.Addr = misc, chainOf(0x1100, 0xffffffff81000004, 0), 0x1008
-		resolve(m, WalkOptions{Branches: true, Data: true}, &s)
-		if got := s.Branches[0].DSO() + " " + s.Branches[1].DSO() + " " + s.Data.DSO(); got != "/bin/x [kernel.kallsyms] /bin/x" {
+		resolve(session, WalkOptions{Branches: true, Data: true}, &s)
+		got := s.Branches[0].DSO() + " " + s.Branches[1].DSO() + " " + s.Data.DSO()
+		if got != "/bin/x [kernel.kallsyms] /bin/x" {
 			t.Errorf("mode %d: %s", misc, got)
 		}
 	}
@@ -314,10 +322,10 @@ func TestListedKernel(t *testing.T) {
 		{"/lib/modules/3.4/net/other.ko", "/lib/modules/3.4/net/mac80211.ko", "[mac80211]", ""},
 		{"[vdso]", "[kernel.kallsyms]_text", "[kernel.kallsyms]", ""},
 	} {
-		m := newSession()
-		m.machine.kernel.note(&format.BuildIDEntry{Misc: format.MiscKernel, Filename: tc.list, BuildID: []byte("01234567890123456789")})
-		m.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000, Filename: tc.mapped})
-		d := m.machine.kernelMap(0xffffffff81000010).DSO
+		session := newSession()
+		session.machine.kernel.note(&format.BuildIDEntry{Misc: format.MiscKernel, Filename: tc.list, BuildID: []byte("01234567890123456789")})
+		session.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000, Filename: tc.mapped})
+		d := session.machine.kernelMap(0xffffffff81000010).DSO
 		if d.Name != tc.name || d.Short != tc.short {
 			t.Errorf("%s listed, %s mapped: %q, short %q; want %q, %q", tc.list, tc.mapped, d.Name, d.Short, tc.name, tc.short)
 		}
@@ -326,13 +334,13 @@ func TestListedKernel(t *testing.T) {
 
 // A thread is known by its number, whatever process a sample names.
 func TestThreadOfNoProcess(t *testing.T) {
-	m := newSession()
-	if got := m.machine.thread(1384, 0).Comm; got != "swapper" {
+	session := newSession()
+	if got := session.machine.thread(1384, 0).Comm; got != "swapper" {
 		t.Errorf("thread 0 is called %q", got)
 	}
-	m.Apply(&format.Comm{PID: 10, TID: 10, Comm: "shell"})
-	m.Apply(&format.Fork{PID: 30, TID: 30, PPID: 20, PTID: 10}) // 10 is a thread of 20 now
-	if got := m.machine.thread(30, 30).Comm; got != ":30" {
+	session.Apply(&format.Comm{PID: 10, TID: 10, Comm: "shell"})
+	session.Apply(&format.Fork{PID: 30, TID: 30, PPID: 20, PTID: 10}) // 10 is a thread of 20 now
+	if got := session.machine.thread(30, 30).Comm; got != ":30" {
 		t.Errorf("the child of a thread that was another process's is called %q", got)
 	}
 }

@@ -19,7 +19,7 @@ type Task struct {
 type Mapping struct {
 	Start, End, Pgoff uint64
 	Prot, Flags       uint32
-	ID                string // of the file: its inode, or its build ID
+	ID                string // of the file: its inode number or build ID
 	Name              string
 }
 
@@ -73,7 +73,8 @@ func isOfTask(t format.Type, mappings bool) bool {
 
 func (m *Map) mapping() Mapping {
 	r := m.record
-	l := Mapping{Start: m.Start, End: m.End, Pgoff: r.Pgoff + m.Start - r.Start, Prot: r.Prot, Flags: r.Flags, Name: m.DSO.Name}
+	l := Mapping{Start: m.Start, End: m.End, Pgoff: r.Pgoff + m.Start - r.Start,
+		Prot: r.Prot, Flags: r.Flags, Name: m.DSO.Name}
 	if isVDSO(r.Filename) {
 		l.Pgoff = 0
 	}

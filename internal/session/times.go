@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -70,7 +71,8 @@ func parseSeconds(s string) (uint64, error) {
 
 func parsePercents(arg string, bounds []uint64) (Times, error) {
 	if len(bounds) != 2 || bounds[1] <= bounds[0] {
-		return nil, fmt.Errorf("the file does not contain the times of its first and last sample: use seconds instead of percentages")
+		return nil, errors.New("the file does not contain the times of its first and last sample: " +
+			"use seconds instead of percentages")
 	}
 	length := float64(bounds[1] - bounds[0])
 	l := Times{}

@@ -31,14 +31,13 @@ type walker struct {
 	regs     []uint64
 }
 
-// maxUnwound is perf's limit (PERF_MAX_STACK_DEPTH), which users can raise no
-// further than sysctl kernel.perf_event_max_stack.
+// maxUnwound is perf's limit of frames (PERF_MAX_STACK_DEPTH).
 const maxUnwound = 127
 
 func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
-	var cache *unwind.Cache // nil without a home directory: tables are built each time
+	var cache *unwind.Cache // nil without a home directory: each run builds the tables again
 	if !sym.Locator().Packed() {
-		// Files of an archive are not this machine's and may lack code: do not cache their tables on disk.
+		// Files of an archive may lack code: do not cache their tables on disk.
 		cache, _ = unwind.NewCache()
 	}
 	u := &unwinder{objects: &objects{sym: sym, cache: cache, list: map[DSO]*object{}}}
@@ -56,14 +55,14 @@ func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 	return u
 }
 
-// stackSample is a sample with a stack to walk, and the addresses that the walk
-// found.
+// stackSample is a sample with a stack copy, and the ips found in it, as 8 bytes
+// each.
 type stackSample struct {
 	sample *Sample
 	ips    []byte
 }
 
-// walkAll walks the stacks, in any order.
+// walkAll unwinds the stacks on all cores.
 func (u *unwinder) walkAll(list []stackSample, attrs []format.Attr) {
 	if u.machine == elf.EM_NONE {
 		return
@@ -84,8 +83,8 @@ func (u *unwinder) walkAll(list []stackSample, attrs []format.Attr) {
 // abi64 is PERF_SAMPLE_REGS_ABI_64.
 const abi64 = 2
 
-// one finds the addresses of the user frames as perf shows them: of a return
-// address, the byte before it, which belongs to the call.
+// one finds the addresses of the user frames as perf prints them: for a return
+// address, that of the byte before it, which belongs to the call.
 func (w *walker) one(t *stackSample, a *format.Attr) {
 	s := t.sample
 	if s.UserRegsABI != abi64 {
@@ -103,7 +102,7 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 	w.frames, s.End = w.walk.Walk(w.frames[:0], &regs, &stack, space{w, s.maps})
 	s.Unwound = true
 	for _, f := range w.frames {
-		if f.IP == 0 { // of a call through NULL, which perf does not show
+		if f.IP == 0 { // a call through NULL, which perf does not print
 			continue
 		}
 		if f.Return {
@@ -117,14 +116,14 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 	}
 }
 
-// missing reports whether the file of m is missing. A stack ends before its frame,
+// missing reports whether the file of m is missing. A stack ends before this frame,
 // as in perf (frame_callback of tools/perf/util/unwind-libdw.c): without the file,
 // its callers would be guesses. Code of a JIT is unwound by frame pointers.
 func (w *walker) missing(m *Map) bool {
 	return m != nil && m.symbol == nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
 }
 
-// space is a process's mappings as a walk sees them.
+// space passes the mappings of a process to an unwind.Unwinder.
 type space struct {
 	w *walker
 	m *maps
@@ -143,7 +142,7 @@ func (s space) Mapping(ip uint64) *unwind.Mapping {
 	return um
 }
 
-// objects are the DSOs' call frame information, read when first needed.
+// objects holds the call frame information of DSOs, read on first use.
 type objects struct {
 	sym   *symbolize.Symbolizer
 	cache *unwind.Cache
@@ -153,7 +152,7 @@ type objects struct {
 
 type object struct {
 	once  sync.Once
-	image *dso.Image // nil when it was not found
+	image *dso.Image // nil if the file was not found
 	table *unwind.Table
 	*unwind.Object
 }
@@ -167,7 +166,7 @@ func (o *objects) object(d *DSO) *object {
 	}
 	o.mu.Unlock()
 	obj.once.Do(func() {
-		// Its symbols will be needed next.
+		// Read its symbols in advance.
 		go o.sym.Problem(d.Name, d.BuildID)
 		obj.open(o, d)
 	})
@@ -182,19 +181,18 @@ func (o *objects) mapping(m *Map) *unwind.Mapping {
 	}
 	var ok bool
 	if um.Bias, ok = obj.image.Bias(m.Start, m.End, m.Pgoff); !ok {
-		um.Object = nil // the file's layout is not that of the mapping
+		um.Object = nil // the file has another layout than the mapping
 	}
 	return um
 }
 
-// end returns why a recorded callchain of n user addresses ends, judged by its last
-// one.
+// end returns why a recorded callchain of n user addresses ends after its last one.
 func (o *objects) end(last *Frame, n int) unwind.Reason {
 	switch {
 	case last.Map == nil:
 		return unwind.NoMapping
 	case last.Sym() != nil && strings.HasPrefix(last.Sym().Raw, "runtime.goexit"):
-		return unwind.EndOfStack // a goroutine's first frame: Go says so by a frame pointer of 0
+		return unwind.EndOfStack // a goroutine's first frame, which has a frame pointer of 0
 	}
 	obj := o.object(last.Map.DSO)
 	if obj.image == nil || obj.table == nil {

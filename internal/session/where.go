@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Where chooses samples by the DSO and the function in which they were taken, as
-// perf's --dsos, --symbols and --addr-range do. An empty list matches all.
+// Where selects samples by the DSO and the function in which they were taken, as
+// perf's --dsos, --symbols and --addr-range do. An empty list selects all.
 type Where struct {
 	DSOs      []string // paths, or their last parts
-	Symbols   []string // functions' names, or addresses in hexadecimal
-	AddrRange uint64   // bytes that match from each of the addresses on
+	Symbols   []string // names of functions, or addresses in hexadecimal
+	AddrRange uint64   // length of the range from each of these addresses, in bytes
 
 	addrs []uint64
 	known map[*Frame]bool
 }
 
-// All reports whether every sample matches.
+// All reports whether w selects every sample.
 func (w *Where) All() bool { return len(w.DSOs)+len(w.Symbols) == 0 }
 
-// Matches reports whether samples at f are selected.
+// Matches reports whether w selects samples at f.
 func (w *Where) Matches(f *Frame) bool {
 	if w.All() {
 		return true
@@ -71,7 +71,7 @@ func address(word string) (addr uint64, ok bool) {
 	return addr, err == nil
 }
 
-// Names returns the symbols that are no addresses.
+// Names returns the Symbols that are not addresses.
 func (w *Where) Names() []string {
 	return slices.DeleteFunc(slices.Clone(w.Symbols), func(word string) bool {
 		_, ok := address(word)
@@ -79,8 +79,8 @@ func (w *Where) Names() []string {
 	})
 }
 
-// ShortName is the name under which perf report shows the DSO: mostly the last
-// part of its path (dso__set_basename of tools/perf/util/dso.c).
+// ShortName returns perf report's name of the DSO: mostly the last part of its path
+// (dso__set_basename of tools/perf/util/dso.c).
 func (d *DSO) ShortName() string {
 	if d.Short != "" {
 		return d.Short
@@ -88,7 +88,7 @@ func (d *DSO) ShortName() string {
 	return ShortName(d.Name)
 }
 
-// ShortName is the last part of a DSO's path, or perf's name for code of a JIT.
+// ShortName returns the last part of a DSO's path, or perf's name for code of a JIT.
 func ShortName(name string) string {
 	if name != "" && name[0] == '[' {
 		return name
