@@ -40,7 +40,7 @@ func TestMain(m *testing.M) { os.Exit(programs.Run(m)) }
 // privileges.
 func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) {
 	t.Helper()
-	events, err := event.Parse("cpu-clock:u", &event.Finder{Resolver: new(probe.Resolver)})
+	events, err := event.Parse("cpu-clock:u", &event.Resolver{Resolver: new(probe.Resolver)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func TestAttrs(t *testing.T) {
 // file.
 func TestRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
-	events, err := event.Parse("cpu-clock:u", &event.Finder{Resolver: new(probe.Resolver)})
+	events, err := event.Parse("cpu-clock:u", &event.Resolver{Resolver: new(probe.Resolver)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestRun(t *testing.T) {
 // file.
 func TestRunCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
-	events, _ := event.Parse("cpu-clock:u", &event.Finder{Resolver: new(probe.Resolver)})
+	events, _ := event.Parse("cpu-clock:u", &event.Resolver{Resolver: new(probe.Resolver)})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { // the file exists once the events are open
 		for ctx.Err() == nil {

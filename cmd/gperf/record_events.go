@@ -99,7 +99,7 @@ func (f *eventFlags) addCgroups(names string) error {
 // apply converts the -e flags and their filters and cgroups to the recording's events, and
 // switchEvents, which start a new output file.
 func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
-	at := &event.Finder{Resolver: &probe.Resolver{Tracefs: o.Tracefs, PIDs: o.Target.PIDs, Notice: o.Notice}}
+	at := &event.Resolver{Resolver: &probe.Resolver{Tracefs: o.Tracefs, PIDs: o.Target.PIDs, Notice: o.Notice}}
 	excluding := false
 	for _, arg := range f.args {
 		l, err := event.Parse(arg.list, at)

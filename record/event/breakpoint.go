@@ -20,7 +20,7 @@ const (
 
 // breakpoint returns the event of accesses to an address: mem:ADDR[/LEN][:ACCESS], where ADDR
 // is a number or a symbol of the kernel, as in /proc/kallsyms.
-func (w *words) breakpoint(at *Finder) ([]Event, error) {
+func (w *words) breakpoint(at *Resolver) ([]Event, error) {
 	rest := w.name[len(breakpointPrefix):]
 	place, access, more := strings.Cut(rest, ":")
 	ev := Event{Name: w.spec, Type: format.TypeBreakpoint, BPType: bpRead | bpWrite}
@@ -67,7 +67,7 @@ func accessType(s string) (typ uint32, ok bool) {
 	return typ, typ != 0
 }
 
-func (w *words) address(place string, at *Finder) (uint64, error) {
+func (w *words) address(place string, at *Resolver) (uint64, error) {
 	if place == "" {
 		return 0, w.bad("the format is mem:ADDR[/LEN][:ACCESS]")
 	}
@@ -92,7 +92,7 @@ func (w *words) address(place string, at *Finder) (uint64, error) {
 
 // kernelSymbol returns the address of a symbol of the kernel. If there is none, names are the
 // existing symbols, nil if the kernel hides their addresses.
-func (f *Finder) kernelSymbol(name string) (addr uint64, names []string, err error) {
+func (f *Resolver) kernelSymbol(name string) (addr uint64, names []string, err error) {
 	path := f.Kallsyms
 	if path == "" {
 		path = procfs.Kallsyms

@@ -173,66 +173,91 @@ func takeWord(s string, rows [][]string) (row int, rest string, ok bool) {
 // modifiers are the letters after the last colon.
 const modifiers = "ukhpPGHSDIeW"
 
-// modify applies the modifiers of spec to the event, as in perf-list(1).
-func (ev *Event) modify(spec, mods string) error {
+// modifier is what a modifier, or several of them, mean.
+type modifier struct {
+	levels     format.AttrFlags // levels to include, by the flags that exclude them
+	side       format.AttrFlags // excludes the host or the guests
+	flags      format.AttrFlags
+	precise    int // steps of precise_ip
+	maxPrecise bool
+	sampleRead bool
+	weak       bool
+}
+
+var modifierMeanings = map[rune]modifier{
+	'u': {levels: format.FlagExcludeUser},
+	'k': {levels: format.FlagExcludeKernel},
+	'h': {levels: format.FlagExcludeHV},
+	'p': {precise: 1},
+	'P': {maxPrecise: true},
+	'G': {side: format.FlagExcludeHost},
+	'H': {side: format.FlagExcludeGuest},
+	'S': {sampleRead: true},
+	'W': {weak: true},
+	'D': {flags: format.FlagPinned},
+	'I': {flags: format.FlagExcludeIdle},
+	'e': {flags: format.FlagExclusive},
+}
+
+// maxPrecise is the highest value of precise_ip.
+const maxPrecise = 3
+
+func (m *modifier) add(o modifier) {
+	m.levels |= o.levels
+	m.side |= o.side
+	m.flags |= o.flags
+	m.sampleRead = m.sampleRead || o.sampleRead
+	m.weak = m.weak || o.weak
+	m.precise += o.precise
+	if o.maxPrecise {
+		m.precise = maxPrecise
+	}
+}
+
+// parseModifiers returns the sum of the modifiers of spec.
+func parseModifiers(spec, mods string) (sum modifier, err error) {
 	bad := func(msg string) error { return &SpecError{Spec: spec, Msg: msg} }
 	if mods == "" {
-		return bad("the modifier after the colon is missing")
+		return sum, bad("the modifier after the colon is missing")
 	}
-	const modes = format.FlagExcludeUser | format.FlagExcludeKernel | format.FlagExcludeHV
-	var seen [128]bool
-	precise := 0
-	var in, guest format.AttrFlags // levels to include; side to exclude
-	for _, c := range mods {
-		if c >= 128 || !strings.ContainsRune(modifiers, c) {
-			return bad(modifierRefusal(c))
+	for i, c := range mods {
+		m, ok := modifierMeanings[c]
+		if !ok {
+			return sum, bad(modifierRefusal(c))
 		}
-		if seen[c] && c != 'p' {
-			return bad(fmt.Sprintf("modifier %q is given twice", c))
+		if c != 'p' && strings.ContainsRune(mods[:i], c) {
+			return sum, bad(fmt.Sprintf("modifier %q is given twice", c))
 		}
-		seen[c] = true
-		switch c {
-		case 'u':
-			in |= format.FlagExcludeUser
-		case 'k':
-			in |= format.FlagExcludeKernel
-		case 'h':
-			in |= format.FlagExcludeHV
-		case 'p':
-			precise++
-		case 'P':
-			precise = 3
-		case 'G':
-			guest |= format.FlagExcludeHost
-		case 'H':
-			guest |= format.FlagExcludeGuest
-		case 'S':
-			ev.SampleRead = true
-		case 'W':
-			ev.Weak = true
-		case 'D':
-			ev.Flags |= format.FlagPinned
-		case 'I':
-			ev.Flags |= format.FlagExcludeIdle
-		case 'e':
-			ev.Flags |= format.FlagExclusive
+		sum.add(m)
+	}
+	if sum.precise > maxPrecise {
+		return sum, bad("at most three p")
+	}
+	return sum, nil
+}
+
+// modify applies the modifiers of spec to the event, as in perf-list(1).
+func (ev *Event) modify(spec, mods string) error {
+	m, err := parseModifiers(spec, mods)
+	if err != nil {
+		return err
+	}
+	const levels = format.FlagExcludeUser | format.FlagExcludeKernel | format.FlagExcludeHV
+	if m.levels != 0 {
+		if ev.Flags&levels != 0 { // a group's modifiers add to the event's own
+			m.levels |= levels &^ ev.Flags
 		}
+		ev.Flags = ev.Flags&^levels | levels&^m.levels
 	}
-	if precise > 3 {
-		return bad("at most three p")
+	ev.Flags |= m.flags
+	if bits.OnesCount64(uint64(m.side)) == 1 { // G and H together mean both sides
+		ev.Flags |= m.side
 	}
-	if in != 0 {
-		if ev.Flags&modes != 0 { // a group's modifiers add to the event's own
-			in |= modes &^ ev.Flags
-		}
-		ev.Flags = ev.Flags&^modes | modes&^in
+	if m.precise > 0 {
+		ev.Flags = ev.Flags.WithPreciseIP(m.precise)
 	}
-	if bits.OnesCount64(uint64(guest)) == 1 { // G and H together mean both sides
-		ev.Flags |= guest
-	}
-	if precise > 0 {
-		ev.Flags = ev.Flags.WithPreciseIP(precise)
-	}
+	ev.SampleRead = ev.SampleRead || m.sampleRead
+	ev.Weak = ev.Weak || m.weak
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // fakeTracefs makes a tracefs with these tracepoints, whose ids count from 1.
-func fakeTracefs(t *testing.T, names ...string) *Finder {
+func fakeTracefs(t *testing.T, names ...string) *Resolver {
 	t.Helper()
 	root := t.TempDir()
 	for i, n := range names {
@@ -37,7 +37,7 @@ func fakeTracefs(t *testing.T, names ...string) *Finder {
 			t.Fatal(err)
 		}
 	}
-	return &Finder{Resolver: &probe.Resolver{Tracefs: &tracefs.FS{Root: root}}}
+	return &Resolver{Resolver: &probe.Resolver{Tracefs: &tracefs.FS{Root: root}}}
 }
 
 func TestParse(t *testing.T) {
@@ -86,39 +86,46 @@ func TestParse(t *testing.T) {
 		{"s?b:k*", tp, 1, 0},
 		{"skb:[c]onsume*", tp, 2, 0},
 	} {
-		l, err := Parse(c.spec, fs)
-		if err != nil || len(l) != 1 {
-			t.Errorf("%s: %d events, %v", c.spec, len(l), err)
-			continue
-		}
-		if l[0].Type != c.typ || l[0].Config != c.config || l[0].Flags != c.flags {
-			t.Errorf("%s: type %d config %#x flags %#x, want %d %#x %#x",
-				c.spec, l[0].Type, l[0].Config, l[0].Flags, c.typ, c.config, c.flags)
-		}
-		name := c.spec
-		if c.typ == tp {
-			name = []string{1: "skb:kfree_skb", 2: "skb:consume_skb"}[c.config]
-		}
-		if l[0].Name != name {
-			t.Errorf("%s is named %q, want %q", c.spec, l[0].Name, name)
-		}
+		t.Run(c.spec, func(t *testing.T) {
+			l, err := Parse(c.spec, fs)
+			if err != nil || len(l) != 1 {
+				t.Errorf("%s: %d events, %v", c.spec, len(l), err)
+				return
+			}
+			if l[0].Type != c.typ || l[0].Config != c.config || l[0].Flags != c.flags {
+				t.Errorf("%s: type %d config %#x flags %#x, want %d %#x %#x",
+					c.spec, l[0].Type, l[0].Config, l[0].Flags, c.typ, c.config, c.flags)
+			}
+			name := c.spec
+			if c.typ == tp {
+				name = []string{1: "skb:kfree_skb", 2: "skb:consume_skb"}[c.config]
+			}
+			if l[0].Name != name {
+				t.Errorf("%s is named %q, want %q", c.spec, l[0].Name, name)
+			}
+		})
 	}
 }
 
 func TestParseLists(t *testing.T) {
 	fs := fakeTracefs(t, "skb:kfree_skb", "skb:consume_skb", "sock:sock_rcvqueue_full", "ftrace:function")
-	for spec, want := range map[string]int{
-		"cs,faults, cpu-clock:u": 3,
-		"skb:*":                  2,
-		"*:*":                    3, // without the function tracer's
-		"*:*skb*":                2,
-		"s*:*,cs":                4,
-		"ftrace:function":        1,
+	for _, c := range []struct {
+		spec string
+		want int
+	}{
+		{"cs,faults, cpu-clock:u", 3},
+		{"skb:*", 2},
+		{"*:*", 3}, // without the function tracer's
+		{"*:*skb*", 2},
+		{"s*:*,cs", 4},
+		{"ftrace:function", 1},
 	} {
-		l, err := Parse(spec, fs)
-		if err != nil || len(l) != want {
-			t.Errorf("%s: %d events, %v; want %d", spec, len(l), err, want)
-		}
+		t.Run(c.spec, func(t *testing.T) {
+			l, err := Parse(c.spec, fs)
+			if err != nil || len(l) != c.want {
+				t.Errorf("%s: %d events, %v; want %d", c.spec, len(l), err, c.want)
+			}
+		})
 	}
 	if l, _ := Parse("cs:S", fs); len(l) != 1 || !l[0].SampleRead {
 		t.Errorf("cs:S does not read counts: %+v", l)
@@ -127,42 +134,47 @@ func TestParseLists(t *testing.T) {
 
 func TestParseRefusals(t *testing.T) {
 	fs := fakeTracefs(t, "skb:kfree_skb", "skb:consume_skb")
-	for spec, want := range map[string]string{
-		"":                  "empty",
-		"cs,":               "empty",
-		"cs:":               "the modifier after the colon is missing",
-		"cs:uu":             `'u' is given twice`,
-		"cs:x":              "unknown modifier 'x'",
-		"cs:pppp":           "at most three p",
-		"cs:b":              "counting",
-		"cs:W":              "groups",
-		"{cs,faults":        "}",
-		"{cs,{faults}}":     "groups cannot be nested",
-		"{cs}x":             "modifiers",
-		"{}":                "empty",
-		"nopmu/cycles/":     "no PMU nopmu",
-		"skb:k[":            "bracket",
-		"skb:kfree_skp":     "did you mean skb:kfree_skb?",
-		"net:kfree_skb":     "did you mean skb:kfree_skb?",
-		"cpu-clokc":         "did you mean cpu-clock?",
-		"L1-dcache-loadz":   "did you mean L1-dcache-loads",
-		"skb:*nothing*":     "unknown event",
-		"../skb:kfree_skb":  "PMU",
-		"..:kfree_skb":      "did you mean skb:kfree_skb?",
-		"skb:..":            "unknown event",
-		"L1-icache-stores":  "unknown event", // there is no such thing
-		"zzzzzzzzzzzzzzzzz": `unknown event "zzzzzzzzzzzzzzzzz"`,
+	for _, c := range []struct {
+		spec string
+		want string
+	}{
+		{"", "empty"},
+		{"cs,", "empty"},
+		{"cs:", "the modifier after the colon is missing"},
+		{"cs:uu", `'u' is given twice`},
+		{"cs:x", "unknown modifier 'x'"},
+		{"cs:pppp", "at most three p"},
+		{"cs:b", "counting"},
+		{"cs:W", "groups"},
+		{"{cs,faults", "}"},
+		{"{cs,{faults}}", "groups cannot be nested"},
+		{"{cs}x", "modifiers"},
+		{"{}", "empty"},
+		{"nopmu/cycles/", "no PMU nopmu"},
+		{"skb:k[", "bracket"},
+		{"skb:kfree_skp", "did you mean skb:kfree_skb?"},
+		{"net:kfree_skb", "did you mean skb:kfree_skb?"},
+		{"cpu-clokc", "did you mean cpu-clock?"},
+		{"L1-dcache-loadz", "did you mean L1-dcache-loads"},
+		{"skb:*nothing*", "unknown event"},
+		{"../skb:kfree_skb", "PMU"},
+		{"..:kfree_skb", "did you mean skb:kfree_skb?"},
+		{"skb:..", "unknown event"},
+		{"L1-icache-stores", "unknown event"}, // there is no such thing
+		{"zzzzzzzzzzzzzzzzz", `unknown event "zzzzzzzzzzzzzzzzz"`},
 	} {
-		_, err := Parse(spec, fs)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v; want %q", spec, err, want)
-			continue
-		}
-		var bad *SpecError
-		var unknown *UnknownError
-		if !errors.As(err, &bad) && !errors.As(err, &unknown) {
-			t.Errorf("%q: an error of type %T", spec, err)
-		}
+		t.Run(c.spec, func(t *testing.T) {
+			_, err := Parse(c.spec, fs)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%q: %v; want %q", c.spec, err, c.want)
+				return
+			}
+			var bad *SpecError
+			var unknown *UnknownError
+			if !errors.As(err, &bad) && !errors.As(err, &unknown) {
+				t.Errorf("%q: an error of type %T", c.spec, err)
+			}
+		})
 	}
 }
 
@@ -171,7 +183,7 @@ func FuzzParse(f *testing.F) {
 		"kprobe:f x=%di/max-stack=4/", "mem:sym:x", "cs/", "{", "}", "/,/", "msr//", ":", "skb:[", "a:b:c:d"} {
 		f.Add(s)
 	}
-	fs := &Finder{Resolver: &probe.Resolver{Tracefs: &tracefs.FS{Root: f.TempDir()}}}
+	fs := &Resolver{Resolver: &probe.Resolver{Tracefs: &tracefs.FS{Root: f.TempDir()}}}
 	if err := os.MkdirAll(filepath.Join(fs.Tracefs.Root, "events/skb/kfree_skb"), 0o755); err != nil {
 		f.Fatal(err)
 	}

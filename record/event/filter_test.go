@@ -34,17 +34,19 @@ func TestParseFilter(t *testing.T) {
 			`(reason!=3 || prev_pid==7)&&reason != -1 && prev_comm == "NO_SOCKET"`,
 			"(((reason!=NO_SOCKET || prev_pid==7) && reason!=MINUS) && prev_comm==NO_SOCKET)"},
 	} {
-		f, numeric, err := ParseFilter(c.filter, testFields)
-		if err != nil {
-			t.Errorf("%q: %v", c.filter, err)
-			continue
-		}
-		if c.numeric == "" {
-			c.numeric = c.filter
-		}
-		if numeric != c.numeric || f.show() != c.want {
-			t.Errorf("%q: %s, for the kernel %q; want %s, %q", c.filter, f.show(), numeric, c.want, c.numeric)
-		}
+		t.Run(c.filter, func(t *testing.T) {
+			f, numeric, err := ParseFilter(c.filter, testFields)
+			if err != nil {
+				t.Errorf("%q: %v", c.filter, err)
+				return
+			}
+			if c.numeric == "" {
+				c.numeric = c.filter
+			}
+			if numeric != c.numeric || f.show() != c.want {
+				t.Errorf("%q: %s, for the kernel %q; want %s, %q", c.filter, f.show(), numeric, c.want, c.numeric)
+			}
+		})
 	}
 	sized := []Field{{Name: "s", Length: "s__len"}, {Name: "s__len"}}
 	if _, _, err := ParseFilter("s == hello", sized); err == nil || !strings.Contains(err.Error(), "it can compare s__len") {
@@ -57,28 +59,33 @@ func TestParseFilter(t *testing.T) {
 }
 
 func TestParseFilterErrors(t *testing.T) {
-	for filter, want := range map[string]string{
-		"prev_pidd == 1":                    "there is no field prev_pidd: did you mean prev_pid",
-		"prev_pid = 1":                      "comparison is missing after prev_pid",
-		"prev_pid == foo":                   "prev_pid is a number, but foo is not",
-		"prev_pid ~ 3":                      "~ cannot compare",
-		"prev_comm > 3":                     "> cannot compare",
-		"prev_pid == ":                      "a value is missing",
-		"prev_pid == 1 &&":                  "missing at the end",
-		"prev_pid == 1 prev_pid == 2":       `&& or || is missing before "prev_pid == 2"`,
-		"(prev_pid == 1 prev_pid == 2":      `&& or || is missing before "prev_pid == 2"`,
-		"(prev_pid == 1":                    "a ( has no )",
-		"prev_pid == 1)":                    "a ) has no (",
-		"":                                  "missing at the end",
-		"&& prev_pid == 1":                  "missing before",
-		"reason == NO_SOCKT":                "reason has no value NO_SOCKT: did you mean NO_SOCKET?",
-		"reason == XXXXXXXXXX":              "Its values are: NOT_SPECIFIED NO_SOCKET",
-		"prev_pid == 123456789012345678901": "not a number of 64 bits",
-		strings.Repeat("(", 1000):           "nested parentheses",
+	for _, c := range []struct {
+		filter string
+		want   string
+	}{
+		{"prev_pidd == 1", "there is no field prev_pidd: did you mean prev_pid"},
+		{"prev_pid = 1", "comparison is missing after prev_pid"},
+		{"prev_pid == foo", "prev_pid is a number, but foo is not"},
+		{"prev_pid ~ 3", "~ cannot compare"},
+		{"prev_comm > 3", "> cannot compare"},
+		{"prev_pid == ", "a value is missing"},
+		{"prev_pid == 1 &&", "missing at the end"},
+		{"prev_pid == 1 prev_pid == 2", `&& or || is missing before "prev_pid == 2"`},
+		{"(prev_pid == 1 prev_pid == 2", `&& or || is missing before "prev_pid == 2"`},
+		{"(prev_pid == 1", "a ( has no )"},
+		{"prev_pid == 1)", "a ) has no ("},
+		{"", "missing at the end"},
+		{"&& prev_pid == 1", "missing before"},
+		{"reason == NO_SOCKT", "reason has no value NO_SOCKT: did you mean NO_SOCKET?"},
+		{"reason == XXXXXXXXXX", "Its values are: NOT_SPECIFIED NO_SOCKET"},
+		{"prev_pid == 123456789012345678901", "not a number of 64 bits"},
+		{strings.Repeat("(", 1000), "nested parentheses"},
 	} {
-		if _, _, err := ParseFilter(filter, testFields); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", filter, err, want)
-		}
+		t.Run(c.filter, func(t *testing.T) {
+			if _, _, err := ParseFilter(c.filter, testFields); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%q: %v, want %q", c.filter, err, c.want)
+			}
+		})
 	}
 }
 

@@ -213,7 +213,7 @@ func sortByName(l []Listed) {
 
 // pmus lists the events of the kernel's PMUs.
 func (l *Lister) pmus() (all []Listed) {
-	at := Finder{Sysfs: l.path(sysfsPMUs)}
+	at := Resolver{Sysfs: l.path(sysfsPMUs)}
 	for _, p := range at.PMUs() {
 		for _, name := range p.Events() {
 			all = append(all, Listed{Names: []string{p.Name + "/" + name + "/"}, Kind: KindPMU, Terms: strings.TrimSpace(p.read("events/" + name))})

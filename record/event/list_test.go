@@ -70,12 +70,14 @@ func TestList(t *testing.T) {
 		{KindHardware, "cycles", []string{"cpu-cycles cycles"}},
 		{KindCache, "*l1-icache*", []string{"L1-icache-load-misses", "L1-icache-loads", "L1-icache-prefetch-misses", "L1-icache-prefetches"}},
 	} {
-		got, err := l.List(c.kind, c.glob)
-		g := names(got)
-		slices.Sort(g)
-		if err != nil || !slices.Equal(g, c.want) {
-			t.Errorf("%s %s: %q, %v; want %q", string(c.kind), c.glob, g, err, c.want)
-		}
+		t.Run(c.glob, func(t *testing.T) {
+			got, err := l.List(c.kind, c.glob)
+			g := names(got)
+			slices.Sort(g)
+			if err != nil || !slices.Equal(g, c.want) {
+				t.Errorf("%s %s: %q, %v; want %q", string(c.kind), c.glob, g, err, c.want)
+			}
+		})
 	}
 	if got, _ := l.List(KindProbe, "probe:*"); len(got) != 1 || got[0].Desc != "p:probe/ip_rcv ip_rcv len=+112(%di):u32" {
 		t.Errorf("the probe's definition: %+v", got)
@@ -137,10 +139,12 @@ func TestMatcher(t *testing.T) {
 		{"a*b*c", "aXbXc", true}, {"a*b*c", "acb", false}, {"ab*ba", "aba", false}, {"**tsc**", "msr/tsc/", true}, {"m?r/*", "msr/tsc/", true},
 		{"[lm]sr*", "msr/tsc/", true}, {"*[x]", "msr", false},
 	} {
-		match, err := matcher(c.glob)
-		if err != nil || match(c.name) != c.want {
-			t.Errorf("%q matches %q: %v, %v", c.glob, c.name, !c.want, err)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			match, err := matcher(c.glob)
+			if err != nil || match(c.name) != c.want {
+				t.Errorf("%q matches %q: %v, %v", c.glob, c.name, !c.want, err)
+			}
+		})
 	}
 }
 

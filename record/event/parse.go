@@ -15,8 +15,8 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Finder resolves names of events on this machine.
-type Finder struct {
+// Resolver resolves names of events on this machine.
+type Resolver struct {
 	*probe.Resolver
 	Sysfs    string // directory of the PMUs; "": /sys/bus/event_source/devices
 	Kallsyms string // file of the kernel's symbols; "": /proc/kallsyms
@@ -24,7 +24,7 @@ type Finder struct {
 
 // Parse parses one -e argument, a comma-separated list, into events, in its order. Globs
 // yield one event for each match.
-func Parse(list string, at *Finder) ([]Event, error) {
+func Parse(list string, at *Resolver) ([]Event, error) {
 	var events []Event
 	for _, spec := range split(list) {
 		l, err := parseItem(spec, at)
@@ -59,59 +59,96 @@ func isPlace(spec string) bool {
 	return probe.IsSpec(spec) || strings.HasPrefix(spec, breakpointPrefix)
 }
 
-// split splits a list at its commas, except those inside an event: in a group, in terms, in
-// the parameters of a C++ function, between quotes.
+// split splits a list of events at its commas, except those inside an event: in a group, in
+// terms, in the parameters of a C++ function, between quotes.
 func split(list string) (specs []string) {
-	var (
-		start            int  // start of the next event
-		braces, brackets int  // number of open ones
-		quote            byte // open quote, 0 for none
-		terms            bool
-	)
-	slashes := hasSlashes(strings.TrimSpace(list)) // of the event at i
-	for i := 0; i < len(list); i++ {
-		c := list[i]
-		if slashes && quote == 0 && c == '/' {
-			if n := termsAt(list[i:]); n > 0 {
-				i += n - 1
-				continue
-			}
+	start, groups := 0, 0 // of the next event; open groups
+	slashes := hasSlashes(strings.TrimSpace(list))
+	for i := 0; ; i++ {
+		if i += eventLen(list[i:], slashes); i == len(list) {
+			return append(specs, strings.TrimSpace(list[start:]))
+		}
+		if list[i] == '}' { // modifiers follow
+			groups = max(0, groups-1)
+			slashes = false
+			continue
 		}
 		switch {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' && (slashes || terms), c == '\'' && terms:
-			quote = c
-		case slashes && strings.IndexByte("(<[", c) >= 0:
+		case list[i] == '{':
+			groups++
+		case groups == 0:
+			specs = append(specs, strings.TrimSpace(list[start:i]))
+			start = i + 1
+		}
+		slashes = hasSlashes(strings.TrimSpace(list[i+1:]))
+	}
+}
+
+// eventLen returns the length of the event at the start of s: up to a comma or a brace, or
+// all of s. slashes is the result of hasSlashes for the event.
+func eventLen(s string, slashes bool) int {
+	if slashes {
+		return placeLen(s)
+	}
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case ',', '{', '}':
+			return i
+		case '/':
+			i += termsLen(s[i:]) - 1
+		}
+	}
+	return len(s)
+}
+
+// placeLen is eventLen of an event whose slashes belong to a path. Commas separate events
+// only outside of brackets (of C++ parameters and templates), quotes and terms.
+func placeLen(s string) int {
+	brackets := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '/':
+			i += max(termsAt(s[i:]), 1) - 1
+		case '"':
+			i += quoteLen(s[i:]) - 1
+		case '(', '<', '[':
 			brackets++
-		case slashes && strings.IndexByte(")>]", c) >= 0:
+		case ')', '>', ']':
 			brackets = max(0, brackets-1)
-		case brackets > 0:
-		case c == '/' && !slashes:
-			terms = !terms
-		case terms:
-		case c == '}':
-			braces = max(0, braces-1)
-			slashes = false
-		case c == '{' && !slashes, c == ',':
-			slashes = hasSlashes(strings.TrimSpace(list[i+1:]))
-			if c == '{' {
-				braces++
-			} else if braces == 0 {
-				specs = append(specs, strings.TrimSpace(list[start:i]))
-				start = i + 1
+		case ',', '}':
+			if brackets == 0 {
+				return i
 			}
 		}
 	}
-	return append(specs, strings.TrimSpace(list[start:]))
+	return len(s)
+}
+
+// termsLen returns the length of the terms at the start of s, with both slashes.
+func termsLen(s string) int {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '/':
+			return i + 1
+		case '"', '\'':
+			i += quoteLen(s[i:]) - 1
+		}
+	}
+	return len(s)
+}
+
+// quoteLen returns the length of the quoted text at the start of s, with its quotes.
+func quoteLen(s string) int {
+	if n := strings.IndexByte(s[1:], s[0]); n >= 0 {
+		return n + 2
+	}
+	return len(s)
 }
 
 var groupHead = regexp.MustCompile(`^[\w-]*\{`)
 
 // parseItem parses an event, or a group.
-func parseItem(spec string, at *Finder) ([]Event, error) {
+func parseItem(spec string, at *Resolver) ([]Event, error) {
 	head := groupHead.FindString(spec)
 	if head == "" {
 		return parse(spec, at)
@@ -216,7 +253,7 @@ func (w *words) nameAndMods(n int) []string {
 //	PMU/TERMS/[MODIFIERS]
 //	mem:ADDR[/LEN][:ACCESS][/TERMS/][:MODIFIERS]
 //	KIND:PROBE[/TERMS/][:MODIFIERS]
-func parse(spec string, at *Finder) ([]Event, error) {
+func parse(spec string, at *Resolver) ([]Event, error) {
 	w, err := cutWords(spec)
 	if err != nil {
 		return nil, err
@@ -246,7 +283,7 @@ func parse(spec string, at *Finder) ([]Event, error) {
 }
 
 // events resolves the name.
-func (w *words) events(at *Finder) ([]Event, error) {
+func (w *words) events(at *Resolver) ([]Event, error) {
 	base, _, colon := strings.Cut(w.name, ":")
 	ev, plain := plainEvent(base)
 	switch {
@@ -267,15 +304,15 @@ func (w *words) events(at *Finder) ([]Event, error) {
 	case w.terms != nil:
 		return w.pmuEvent(at)
 	}
-	return nil, &UnknownError{Spec: w.spec, Near: meant(w.name, at)}
+	return nil, &UnknownError{Spec: w.spec, Near: nearEvents(w.name, at)}
 }
 
 // identifier matches the name of a tracepoint or of a C function.
 var identifier = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 
-// meant returns events that a single word may mean: a tracepoint without its system, a
+// nearEvents returns events that a single word may mean: a tracepoint without its system, a
 // function of the C library or of the kernel, or a similar name.
-func meant(name string, at *Finder) []string {
+func nearEvents(name string, at *Resolver) []string {
 	events := suggest.Names(name, plainNames())
 	if !identifier.MatchString(name) {
 		return events
@@ -297,7 +334,7 @@ var withModifiers = regexp.MustCompile(`^(\S*[^:\s]):([` + modifiers + `]+)$`)
 
 // findProbes finds the probes of a spec. Apparent modifiers are a name if the part before
 // them is not a probe: kprobe:MODULE:FUNCTION, usdt:FILE:NAME.
-func (w *words) findProbes(at *Finder) ([]*probe.Probe, error) {
+func (w *words) findProbes(at *Resolver) ([]*probe.Probe, error) {
 	if m := withModifiers.FindStringSubmatch(w.name); m != nil {
 		if l, err := at.Find(m[1]); err == nil {
 			w.mods, w.modified = m[2]+w.mods, true
@@ -308,7 +345,7 @@ func (w *words) findProbes(at *Finder) ([]*probe.Probe, error) {
 }
 
 // probes returns the events of a probe's spec, one for each place.
-func (w *words) probes(at *Finder) (events []Event, err error) {
+func (w *words) probes(at *Resolver) (events []Event, err error) {
 	l, err := w.findProbes(at)
 	if err != nil {
 		return nil, err
@@ -368,7 +405,7 @@ func (w *words) withValues(raw *kernel.Raw) (*kernel.Raw, error) {
 
 // withArguments makes an event with a tracepoint's fields and arguments, which requires a BPF
 // program.
-func (w *words) withArguments(tp *tracefs.Tracepoint, at *Finder) (ev Event, err error) {
+func (w *words) withArguments(tp *tracefs.Tracepoint, at *Resolver) (ev Event, err error) {
 	if w.modified {
 		return ev, w.bad("a tracepoint with arguments supports no modifiers")
 	}
@@ -400,7 +437,7 @@ func (w *words) noRaw(name string) error {
 	return e
 }
 
-func (w *words) tracepoints(at *Finder) (events []Event, err error) {
+func (w *words) tracepoints(at *Resolver) (events []Event, err error) {
 	l := w.nameAndMods(2)
 	tps, err := at.Tracefs.Find(l[0], l[1])
 	if errors.Is(err, tracefs.ErrGlob) {

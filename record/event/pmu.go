@@ -23,7 +23,7 @@ type PMU struct {
 }
 
 // PMUs returns the PMUs of this machine, by name.
-func (f *Finder) PMUs() (l []PMU) {
+func (f *Resolver) PMUs() (l []PMU) {
 	dir := f.sysfs()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -37,7 +37,7 @@ func (f *Finder) PMUs() (l []PMU) {
 	return l
 }
 
-func (f *Finder) sysfs() string {
+func (f *Resolver) sysfs() string {
 	if f.Sysfs != "" {
 		return f.Sysfs
 	}
@@ -120,7 +120,7 @@ var otherWords = map[string]string{
 
 // pmuEvent parses an event in a PMU's syntax; it leaves the terms that are not the PMU's in
 // w.terms.
-func (w *words) pmuEvent(at *Finder) ([]Event, error) {
+func (w *words) pmuEvent(at *Resolver) ([]Event, error) {
 	if why := otherWords[w.name]; why != "" {
 		return nil, w.bad(why)
 	}
