@@ -221,9 +221,10 @@ func foldedComm(comm string) (name, number string) {
 	}
 	for i := 2; i < len(comm); i++ {
 		rest := strings.TrimLeft(comm[i:], " ")
-		behind := strings.TrimLeft(rest, "0123456789/")
-		if len(rest) < len(comm)-i && len(behind) < len(rest) && rest[0] != '/' && (behind == "" || behind[0] == ' ') {
-			comm, number = comm[:i], rest[:len(rest)-len(behind)]
+		after := strings.TrimLeft(rest, "0123456789/")
+		isNumber := len(after) < len(rest) && rest[0] != '/' && (after == "" || after[0] == ' ')
+		if isNumber && len(rest) < len(comm)-i {
+			comm, number = comm[:i], rest[:len(rest)-len(after)]
 			break
 		}
 	}
