@@ -2,7 +2,7 @@ package srcline
 
 import "gperf/internal/dwarf"
 
-// slot is the place of a needed attribute's value.
+// slot is the index in values of a needed attribute's value.
 type slot uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	slotCallLine
 	slotCallColumn
 	slotDeclLine
-	slotStmtList // from here on: of units
+	slotStmtList // this one and the following: of units
 	slotCompDir
 	slotLanguage
 	slotStrOffsetsBase
@@ -31,7 +31,7 @@ const (
 	numSlots
 )
 
-// slots are those of attributes with low numbers, which nearly all are.
+// slots are the slots of attributes with low numbers, which are nearly all.
 var slots = [...]slot{
 	atSibling: slotSibling, atLowPC: slotLow, atHighPC: slotHigh, atRanges: slotRanges,
 	atAbstractOrigin: slotOrigin, atSpecification: slotSpecification,
@@ -54,13 +54,13 @@ func slotOf(at uint64) slot {
 	return highSlots[at]
 }
 
-// kind says what a DIE is to the search for code.
+// kind classifies DIEs for the search for code.
 type kind uint8
 
 const (
-	kindOther     kind = iota // neither it nor what it holds is code
-	kindContainer             // may hold functions
-	kindType                  // may hold functions, if the language has methods
+	kindOther     kind = iota // neither the DIE nor its children are code
+	kindContainer             // may contain functions
+	kindType                  // may contain functions, if the language has methods
 	kindFunction
 	kindInlined
 	kindUnit
@@ -82,28 +82,27 @@ func kindOf(tag uint64) kind {
 	return kindOther
 }
 
-// op is a step in reading a DIE's attributes: bytes to pass over, and then a
-// value of a form, which is kept if it has a slot.
+// op is a step in reading a DIE's attributes: it skips bytes, and then reads a value of a form, which it stores if the
+// attribute has a slot.
 type op struct {
 	skip     uint32
 	form     uint16 // 0: no value
 	slot     slot
-	size     uint8 // of the value, if it is a number of as many bytes, or else 0
+	size     uint8 // of the value in bytes, if it is a number of fixed size; otherwise 0
 	implicit int64 // the value of DW_FORM_implicit_const
 }
 
-// abbrev is the shape of DIEs. Attributes that are not of use are merged into
-// steps that pass over them.
+// abbrev is an abbreviation: the tag and attributes of DIEs. Unneeded attributes are merged into steps that skip them.
 type abbrev struct {
 	tag      uint64
 	kind     kind
 	children bool
-	plain    bool // the DIE is not needed, and ops[0] skips all of it
+	plain    bool // the DIE is not needed, and ops[0] skips it completely
 	ops      []op
 }
 
-// abbrevs is a table of abbreviations, for units of one layout. Codes count from
-// 1 on as a rule; other tables are kept in more.
+// abbrevs is a table of abbreviations, for units of one layout. Codes are usually numbered from 1; other codes are in
+// more.
 type abbrevs struct {
 	list []abbrev
 	more map[uint64]*abbrev
@@ -116,13 +115,13 @@ func (t *abbrevs) get(code uint64) *abbrev {
 	return t.more[code]
 }
 
-// layout is what sizes of forms depend on.
+// layout is the properties of a unit on which the sizes of forms depend.
 type layout struct {
-	addr, offset int // sizes of an address and of an offset, in bytes
+	addr, offset int // sizes in bytes
 	version      uint16
 }
 
-// fixed returns the size of a form's values; ok is false if it varies.
+// fixed returns the size of a form's values in bytes. ok is false if it varies.
 func (l layout) fixed(form uint64) (n uint32, ok bool) {
 	switch form {
 	case formFlagPresent, formImplicitConst:
@@ -152,13 +151,13 @@ func (l layout) fixed(form uint64) (n uint32, ok bool) {
 	return 0, false
 }
 
-// usualAbbrevs is as many as most units have.
+// usualAbbrevs is enough for most units.
 const usualAbbrevs = 192
 
-// parseAbbrevs reads the table at the cursor, up to its end or the first damage.
+// parseAbbrevs reads the table at the cursor, up to its end or the first corrupt entry.
 func parseAbbrevs(c *dwarf.Cursor, l layout) *abbrevs {
 	t := &abbrevs{list: make([]abbrev, 0, usualAbbrevs)}
-	ops := make([]op, 0, 4*usualAbbrevs) // of all, in one piece
+	ops := make([]op, 0, 4*usualAbbrevs) // of all abbreviations, in one allocation
 	for {
 		code := c.ULEB()
 		if code == 0 || c.Bad {
@@ -186,8 +185,7 @@ func parseAbbrevs(c *dwarf.Cursor, l layout) *abbrevs {
 	}
 }
 
-// findAbbrev reads the abbreviation of a code, and passes over those before; nil
-// if there is none.
+// findAbbrev reads the abbreviation with a code, and skips those before. It returns nil if there is none.
 func findAbbrev(c *dwarf.Cursor, l layout, want uint64) *abbrev {
 	for {
 		code, tag, children := c.ULEB(), c.ULEB(), c.U8() != 0

@@ -2,12 +2,11 @@ package srcline
 
 import "sync"
 
-// abbrevCache keeps tables of abbreviations: after dwz, many units share one,
-// and DIEs refer to those of other units.
+// abbrevCache caches tables of abbreviations: after dwz, many units share one, and DIEs refer to other units.
 type abbrevCache struct {
 	mu     sync.Mutex
 	tables map[abbrevKey]*abbrevs
-	size   int // abbreviations in them
+	size   int // number of abbreviations in them
 }
 
 type abbrevKey struct {
@@ -15,10 +14,10 @@ type abbrevKey struct {
 	layout
 }
 
-// maxAbbrevs is how many are kept; a kernel has some 400,000 in 4,000 tables.
+// maxAbbrevs limits the abbreviations in the cache; a kernel has some 400,000 in 4,000 tables.
 const maxAbbrevs = 1 << 16
 
-// abbrevs returns the unit's table, empty if there is none.
+// abbrevs returns the unit's table. The table is empty if there is none.
 func (u *unit) abbrevs() *abbrevs {
 	key := abbrevKey{u.abbrevOff, u.layout}
 	cache := &u.tables
@@ -30,7 +29,7 @@ func (u *unit) abbrevs() *abbrevs {
 	}
 	c := u.cursor(u.abbrev)
 	c.Seek(u.abbrevOff)
-	t = parseAbbrevs(&c, u.layout) // other units are not to wait for it
+	t = parseAbbrevs(&c, u.layout) // without the lock, so that other units do not wait
 	n := len(t.list) + len(t.more)
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
@@ -42,8 +41,7 @@ func (u *unit) abbrevs() *abbrevs {
 	return t
 }
 
-// rootAbbrev returns the abbreviation of the root DIE. Usually each unit has its
-// own table, and listing units needs only this entry.
+// rootAbbrev returns the abbreviation of the root DIE. Listing units needs only this entry of the unit's table.
 func (u *unit) rootAbbrev(code uint64) *abbrev {
 	shared := len(u.units) > 0 && u.units[len(u.units)-1].abbrevOff == u.abbrevOff
 	if shared {

@@ -5,25 +5,24 @@ import (
 	"slices"
 )
 
-// span is addresses from lo up to, but not, hi.
+// span is the addresses from lo to hi, exclusive.
 type span struct{ lo, hi uint64 }
 
-// claim says that addresses belong to an owner: a number from 0 on.
+// claim says that addresses belong to an owner, a number of at least 0.
 type claim struct {
 	span
 	owner int32
 }
 
-// piece is addresses from one on, up to the next piece, that belong to an owner;
-// -1 to none.
+// piece is the addresses from start to the next piece's start, with their owner, or -1 if they have none.
 type piece struct {
 	addr  uint64
 	owner int32
 }
 
-// settle gives each address to the highest of the owners that claim it, and appends
-// the pieces to out, which is empty. It sorts the claims.
-func settle(claims []claim, out []piece) []piece {
+// resolveClaims gives each address to the highest owner that claims it, and appends the pieces to out, which is empty.
+// It sorts the claims.
+func resolveClaims(claims []claim, out []piece) []piece {
 	slices.SortFunc(claims, func(a, b claim) int {
 		if a.lo != b.lo {
 			return cmp.Compare(a.lo, b.lo)
@@ -47,7 +46,7 @@ func settle(claims []claim, out []piece) []piece {
 			claims = claims[1:]
 			continue
 		}
-		// The highest ends; of the others, some may have ended below it.
+		// The highest claim ends here. Other claims may have ended before.
 		end := open.pop().hi
 		for len(open) > 0 && open[0].hi <= end {
 			open.pop()
@@ -61,7 +60,7 @@ func settle(claims []claim, out []piece) []piece {
 	return out
 }
 
-// ownerOf returns the owner of an address's piece, -1 for none.
+// ownerOf returns the owner of addr, or -1.
 func ownerOf(pieces []piece, addr uint64) int32 {
 	i, found := slices.BinarySearchFunc(pieces, addr, func(p piece, addr uint64) int { return cmp.Compare(p.addr, addr) })
 	switch {
@@ -73,7 +72,7 @@ func ownerOf(pieces []piece, addr uint64) int32 {
 	return -1
 }
 
-// heap has the claim of the highest owner on top.
+// heap is a binary heap of claims, with the highest owner on top.
 type heap []claim
 
 func (h *heap) push(c claim) {

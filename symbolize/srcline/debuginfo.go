@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// debugInfo is the opened debug information of a DSO.
+// debugInfo is the open debug information of a DSO.
 type debugInfo struct {
 	files   Files
 	code    spans
-	units   []*unit  // those with code
-	damaged int      // of all units
-	golang  *goTable // instead of DWARF
+	units   []*unit  // units with code
+	damaged int      // number of corrupt units
+	golang  *goTable // used if there is no DWARF; nil otherwise
 
 	packages packages
 	readers  sync.Pool // of *unitReader
 }
 
-// unitReader reads units one after the other, each with the memory of the last.
+// unitReader reads units. It reuses its memory for each unit.
 type unitReader struct {
 	tree
 	lines lineProgram
@@ -33,7 +33,7 @@ func (d *debugInfo) reader() *unitReader {
 	return r
 }
 
-// openDWARF lists the units.
+// openDWARF reads the sections and lists the units.
 func openDWARF(files Files) (d *debugInfo, err error) {
 	defer guard(&err)()
 	d = &debugInfo{files: files, code: codeOf(files.Debug)}
@@ -60,8 +60,7 @@ func openDWARF(files Files) (d *debugInfo, err error) {
 	return d, nil
 }
 
-// pieces finds out which unit has which addresses. Where several claim one, the
-// first has it.
+// pieces returns the unit of each address. An address in several units belongs to the first.
 func (d *debugInfo) pieces() []piece {
 	var claims []claim
 	var list []span
@@ -69,7 +68,7 @@ func (d *debugInfo) pieces() []piece {
 	defer d.readers.Put(r)
 	for i, u := range d.units {
 		if list = u.spans(&u.attrs, list[:0]); len(list) == 0 && u.hasLines {
-			d.read(u, r) // the root DIE has no ranges
+			d.read(u, r) // the root DIE has no ranges: take those of the functions
 			list = append(list, r.spans...)
 		}
 		for _, s := range list {
@@ -78,10 +77,10 @@ func (d *debugInfo) pieces() []piece {
 			}
 		}
 	}
-	return settle(claims, nil)
+	return resolveClaims(claims, nil)
 }
 
-// read has r read the functions and lines of a unit. With an error, they are not whole.
+// read reads the functions and lines of a unit into r. With an error, some are missing.
 func (d *debugInfo) read(u *unit, r *unitReader) error {
 	r.tree.reset()
 	ok := r.lines.read(u)
@@ -92,7 +91,7 @@ func (d *debugInfo) read(u *unit, r *unitReader) error {
 		}
 		u = split
 	}
-	if whole := r.tree.read(u); !whole || !ok {
+	if complete := r.tree.read(u); !complete || !ok {
 		return fmt.Errorf("unit %s: %w", u.name, errDamaged)
 	}
 	return nil

@@ -55,7 +55,7 @@ func TestSettle(t *testing.T) {
 		{"the first is higher", []claim{{span{0, 50}, 1}, {span{40, 90}, 0}}, []piece{{0, 1}, {50, 0}, {90, -1}}},
 		{"ended below", []claim{{span{0, 30}, 1}, {span{10, 20}, 0}, {span{25, 40}, 0}}, []piece{{0, 1}, {30, 0}, {40, -1}}},
 	} {
-		if got := settle(c.claims, nil); !slices.Equal(got, c.want) {
+		if got := resolveClaims(c.claims, nil); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

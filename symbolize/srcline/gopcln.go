@@ -10,33 +10,32 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// goTable is the table of functions and lines that Go programs have for their own
-// stack traces, stripped or not (.gopclntab, from Go 1.20 on; runtime/symtab.go and
-// cmd/link/internal/ld/pcln.go of Go have its format).
+// goTable is the table of functions and lines that Go programs, also stripped ones, contain for stack traces:
+// .gopclntab of Go 1.20 and later. Go's runtime/symtab.go and cmd/link/internal/ld/pcln.go define its format.
 type goTable struct {
 	big      bool
-	quantum  uint64 // of addresses
-	text     uint64 // vaddr that entries count from
+	quantum  uint64 // the unit of code addresses, in bytes
+	text     uint64 // vaddr to which the entries are relative
 	names    []byte
-	cuFiles  []byte // by unit and file number, offsets in files
+	cuFiles  []byte // offsets in files, by unit and file number
 	files    []byte
-	values   []byte // tables of values by address
-	funcs    []byte // functions, the list of them first
+	values   []byte // tables of values by vaddr
+	funcs    []byte // the list of functions, then the functions
 	count    int
-	funcData []byte // go:func.*, with the trees of inlined calls; nil if it was not found
+	funcData []byte // go:func.*, with the trees of inlined calls; nil if unknown
 }
 
 const (
 	goMagic       = 0xfffffff1
-	goFunc        = 44 // bytes of a function before its lists
+	goFunc        = 44 // size of a function's fixed fields, in bytes
 	goInlineIndex = 2  // PCDATA_InlTreeIndex
 	goInlineTree  = 3  // FUNCDATA_InlTree
-	goInlinedCall = 16 // bytes of an entry of the tree
-	goModuleText  = 22 // words of runtime.moduledata
+	goInlinedCall = 16 // size of an entry of the tree, in bytes
+	goModuleText  = 22 // words of runtime.moduledata that gperf reads
 	goModuleFuncs = 40
 )
 
-// goSection returns the section with the table, nil if this file does not have its contents.
+// goSection returns the section with the table, or nil if the file has no such section with contents.
 func goSection(im *dso.Image) *elf.Section {
 	if s := im.GoTable(); s != nil && s.Type != elf.SHT_NOBITS {
 		return s
@@ -44,7 +43,7 @@ func goSection(im *dso.Image) *elf.Section {
 	return nil
 }
 
-// openGo reads the head of the table and finds what it leaves to runtime.moduledata.
+// openGo reads the header of the table, and the text and funcData from runtime.moduledata.
 func openGo(im *dso.Image) (*goTable, error) {
 	s := goSection(im)
 	if s == nil {
@@ -63,23 +62,23 @@ func openGo(im *dso.Image) (*goTable, error) {
 		g.text = text
 	}
 	if g.text == 0 {
-		return nil, fmt.Errorf("%s: runtime.moduledata was not found: %w", im.Path, ErrNoLines)
+		return nil, fmt.Errorf("%s: no runtime.moduledata: %w", im.Path, ErrNoLines)
 	}
 	g.funcData = m.bytes(m.word(goModuleFuncs))
 	return g, nil
 }
 
-// readGo reads the header of a table, and the size of a pointer from it.
+// readGo reads the header of a table, which contains the size of a pointer in bytes.
 func readGo(b []byte, big bool) (g *goTable, ptr int, err error) {
 	g = &goTable{big: big}
 	c := g.cursor(b, 0)
 	if c.U32() != goMagic {
-		return nil, 0, fmt.Errorf("table of an unsupported version of Go: %w", ErrNoLines)
+		return nil, 0, fmt.Errorf("Go table of an unsupported version: %w", ErrNoLines)
 	}
 	c.Skip(2)
 	g.quantum = uint64(c.U8())
 	ptr = int(c.U8())
-	var head [8]uint64 // functions, files, start of the text, places of names, units, files, values, functions
+	var head [8]uint64 // number of functions and files, start of text, offsets of names, units, files, values, functions
 	for i := range head {
 		head[i] = c.Uint(ptr)
 	}
@@ -105,7 +104,7 @@ type goFunction struct {
 	*goTable
 	entry     uint64
 	name      uint32
-	files     uint32 // tables in values
+	files     uint32 // offsets of tables in values
 	lines     uint32
 	inlined   uint32
 	unit      uint32
@@ -123,7 +122,7 @@ func (g *goTable) function(vaddr uint64) (f goFunction, ok bool) {
 	list := g.cursor(g.funcs, uint64(8*i+4))
 	c := g.cursor(g.funcs, uint64(list.U32()))
 	f = goFunction{goTable: g, entry: g.text + uint64(c.U32()), name: c.U32()}
-	c.Skip(12) // size of arguments, deferreturn, table of stack depths
+	c.Skip(12) // size of arguments, deferreturn, offset of the table of stack depths
 	f.files, f.lines = c.U32(), c.U32()
 	pcdata := uint64(c.U32())
 	f.unit, f.startLine = c.U32(), c.U32()
@@ -141,7 +140,7 @@ func (g *goTable) function(vaddr uint64) (f goFunction, ok bool) {
 	return f, !c.Bad
 }
 
-// value returns what a table of values has for a vaddr, -1 if nothing.
+// value returns the value of a table at a vaddr, or -1.
 func (f *goFunction) value(table uint32, vaddr uint64) int32 {
 	if table == 0 {
 		return -1
@@ -162,8 +161,8 @@ func (f *goFunction) value(table uint32, vaddr uint64) int32 {
 	return -1
 }
 
-// place returns file and line at a vaddr.
-func (f *goFunction) place(vaddr uint64) (file string, line int) {
+// line returns the file and line at a vaddr.
+func (f *goFunction) line(vaddr uint64) (file string, line int) {
 	n := f.value(f.files, vaddr)
 	if n < 0 {
 		return "", 0
@@ -176,14 +175,14 @@ func (f *goFunction) place(vaddr uint64) (file string, line int) {
 	return string(cstringAt(f.goTable.files, uint64(off))), int(max(f.value(f.lines, vaddr), 0))
 }
 
-// lookup returns the functions at a vaddr as Index.Lookup does.
+// lookup returns the functions at a vaddr, like Index.Lookup.
 func (g *goTable) lookup(vaddr uint64) (calls []InlineFrame) {
 	f, ok := g.function(vaddr)
 	if !ok || f.value(f.lines, vaddr) < 0 { // after the code of a function
 		return nil
 	}
 	for len(calls) < maxChain {
-		file, line := f.place(vaddr)
+		file, line := f.line(vaddr)
 		call := InlineFrame{Function: string(cstringAt(g.names, uint64(f.name))), File: file, Line: line, StartLine: int(f.startLine)}
 		i := f.value(f.inlined, vaddr)
 		if i < 0 || f.tree == nil {
@@ -198,15 +197,15 @@ func (g *goTable) lookup(vaddr uint64) (calls []InlineFrame) {
 		calls = append(calls, call)
 		vaddr = f.entry + uint64(parent)
 	}
-	return nil // the calls go round
+	return nil // the tree is corrupt: a loop
 }
 
-// goModule reads runtime.moduledata, which begins with the address of the table.
+// goModule reads runtime.moduledata, whose first word is the vaddr of the table.
 type goModule struct {
 	im       *dso.Image
 	ptr      int
-	relative map[uint64]uint64 // what the loader puts where, in position-independent programs
-	at       uint64            // its vaddr, 0 if it was not found
+	relative map[uint64]uint64 // words that the loader relocates, by vaddr, in position-independent programs
+	at       uint64            // its vaddr; 0: not found
 }
 
 func newGoModule(im *dso.Image, table uint64, ptr int) *goModule {
@@ -222,7 +221,7 @@ func newGoModule(im *dso.Image, table uint64, ptr int) *goModule {
 		if s.Flags&elf.SHF_WRITE == 0 || s.Flags&elf.SHF_ALLOC == 0 || ptr != 4 && ptr != 8 {
 			continue
 		}
-		b, _ := im.Map(s) // what cannot be read does not have it
+		b, _ := im.Map(s) // an unreadable section does not contain it
 		c := dwarf.Cursor{B: b, Big: im.ByteOrder() == binary.BigEndian}
 		for c.Left() >= ptr {
 			at := s.Addr + uint64(c.Pos)
@@ -235,8 +234,7 @@ func newGoModule(im *dso.Image, table uint64, ptr int) *goModule {
 	return m
 }
 
-// isModule reports whether there is a moduledata at a vaddr: by its text, which must
-// be code.
+// isModule reports whether a moduledata is at a vaddr: its text must be code.
 func (m *goModule) isModule(vaddr uint64) bool {
 	n := *m
 	n.at = vaddr
@@ -244,7 +242,7 @@ func (m *goModule) isModule(vaddr uint64) bool {
 	return text < end && codeOf(m.im).has(text)
 }
 
-// relativeTypes are the relocations that add where the program was loaded.
+// relativeTypes are the relocations that add the load address.
 var relativeTypes = map[elf.Machine]uint64{elf.EM_X86_64: uint64(elf.R_X86_64_RELATIVE), elf.EM_AARCH64: uint64(elf.R_AARCH64_RELATIVE)}
 
 func (m *goModule) readRelative() {
@@ -262,7 +260,7 @@ func (m *goModule) readRelative() {
 	}
 }
 
-// word returns a word of moduledata, 0 if it is not there.
+// word returns word i of moduledata, or 0 if it is unknown.
 func (m *goModule) word(i int) uint64 {
 	if m.at == 0 {
 		return 0
@@ -275,7 +273,7 @@ func (m *goModule) word(i int) uint64 {
 	return c.Uint(m.ptr)
 }
 
-// bytes returns what the file has from a vaddr on, up to the end of its section.
+// bytes returns the bytes from a vaddr to the end of its section.
 func (m *goModule) bytes(vaddr uint64) []byte {
 	for _, s := range m.im.Sections() {
 		if s.Flags&elf.SHF_ALLOC != 0 && s.Type != elf.SHT_NOBITS && vaddr >= s.Addr && vaddr-s.Addr < s.Size {

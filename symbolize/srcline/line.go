@@ -8,14 +8,14 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// lineTable is a unit's part of .debug_line.
+// lineTable is the line table of a unit, decoded from .debug_line.
 type lineTable struct {
 	version uint16
 	compDir []byte
 	dirs    [][]byte
 	files   []lineFile
 	rows    []lineRow
-	seqs    []sequence // by address, apart from each other
+	seqs    []sequence // by address, without overlaps
 }
 
 type lineFile struct {
@@ -29,14 +29,13 @@ type lineRow struct {
 	line, column uint32
 }
 
-// sequence is rows of ascending addresses; the last row ends at end.
+// sequence is rows with ascending addresses. The last row ends at end.
 type sequence struct {
 	rows []lineRow
 	end  uint64
 }
 
-// read reads the unit's line table, which is empty if it has none. It is false if
-// that is damaged.
+// read reads the unit's line table, which is empty if there is none. It returns false if the table is corrupt.
 func (p *lineProgram) read(u *unit) (ok bool) {
 	old := p.lineTable
 	p.unit, p.lineTable = u, lineTable{
@@ -58,16 +57,16 @@ func (p *lineProgram) read(u *unit) (ok bool) {
 		return false
 	}
 	ok = p.run()
-	p.settle()
+	p.sortSequences()
 	return ok
 }
 
-// lineProgram reads a table (DWARF 5, section 6.2).
+// lineProgram decodes a line table (DWARF 5, section 6.2).
 type lineProgram struct {
 	lineTable
 	unit *unit
 	c    dwarf.Cursor
-	code spans // where there is code
+	code spans // of the file
 
 	minInst, maxOps    uint64
 	lineBase           int8
@@ -75,8 +74,8 @@ type lineProgram struct {
 	opLengths          []byte
 	addr, opIndex      uint64
 	file, line, column uint64
-	first              int  // of the sequence, in rows
-	mixed              bool // its rows are not in the order of addresses
+	first              int  // index in rows of the sequence's first row
+	mixed              bool // the sequence's rows are not sorted
 }
 
 func (p *lineProgram) header(offset int) bool {
@@ -112,7 +111,7 @@ func (p *lineProgram) header(offset int) bool {
 	return !c.Bad
 }
 
-// oldFiles reads the directories and files of versions 2 to 4, which count from 1.
+// oldFiles reads the directories and files of versions 2 to 4, which are numbered from 1.
 func (p *lineProgram) oldFiles() {
 	c := &p.c
 	p.dirs = append(p.dirs, p.compDir)
@@ -139,7 +138,7 @@ func (p *lineProgram) oldFile(name []byte) {
 	p.c.ULEB() // length
 }
 
-// newFiles reads those of version 5, which count from 0.
+// newFiles reads the directories and files of version 5, which are numbered from 0.
 func (p *lineProgram) newFiles(offset int) {
 	p.files = p.entries(offset, p.files)
 	for _, f := range p.files {
@@ -148,7 +147,7 @@ func (p *lineProgram) newFiles(offset int) {
 	p.files = p.entries(offset, p.files[:0])
 }
 
-// entries appends a list of paths in the formats that precede it.
+// entries reads the formats of a list of paths, and then appends the list.
 func (p *lineProgram) entries(offset int, list []lineFile) []lineFile {
 	c := &p.c
 	type format struct{ content, form uint64 }
@@ -157,7 +156,7 @@ func (p *lineProgram) entries(offset int, list []lineFile) []lineFile {
 		formats[i] = format{c.ULEB(), c.ULEB()}
 	}
 	n := c.ULEB()
-	if len(formats) == 0 || n > uint64(c.Left()) { // an entry takes a byte at least
+	if len(formats) == 0 || n > uint64(c.Left()) { // an entry has at least one byte
 		if n != 0 {
 			c.Fail()
 		}
@@ -200,7 +199,7 @@ func (p *lineProgram) advance(n uint64) {
 	p.opIndex = n % p.maxOps
 }
 
-// row adds a row. Of several at one address the last counts.
+// row adds a row. It replaces earlier rows at the same address.
 func (p *lineProgram) row() {
 	r := lineRow{p.addr, uint32(p.file), uint32(p.line), uint32(p.column)}
 	if n := len(p.rows); n > p.first {
@@ -214,7 +213,7 @@ func (p *lineProgram) row() {
 	p.rows = append(p.rows, r)
 }
 
-// run executes the program and reports whether it is whole.
+// run executes the program and reports whether it is complete.
 func (p *lineProgram) run() bool {
 	c := &p.c
 	p.reset()
@@ -245,13 +244,13 @@ func (p *lineProgram) run() bool {
 			p.addr += uint64(c.U16())
 			p.opIndex = 0
 		case lnsNegateStmt, lnsSetBasicBlock, lnsSetPrologueEnd, lnsSetEpilogueBegin:
-		default: // DW_LNS_set_isa, and what is not known yet
+		default: // DW_LNS_set_isa, and unknown opcodes
 			for range p.opLengths[op-1] {
 				c.ULEB()
 			}
 		}
 	}
-	p.rows = p.rows[:p.first] // of a sequence without an end
+	p.rows = p.rows[:p.first] // drop a sequence without an end
 	return !c.Bad
 }
 
@@ -293,11 +292,10 @@ func (p *lineProgram) extended() {
 	}
 }
 
-// endSequence takes the sequence, unless it is one of those that the linker left
-// of what it threw away.
+// endSequence adds the sequence, unless it is outside of the file's code: linkers leave the sequences of dropped code.
 func (p *lineProgram) endSequence() {
 	rows := p.rows[p.first:]
-	if p.mixed { // of several at one address the last counts
+	if p.mixed { // keep the last row of each address
 		slices.SortStableFunc(rows, func(a, b lineRow) int { return cmp.Compare(a.addr, b.addr) })
 	}
 	if len(rows) > 0 && rows[0].addr < p.addr && p.code.has(rows[0].addr) {
@@ -308,16 +306,16 @@ func (p *lineProgram) endSequence() {
 	p.reset()
 }
 
-// settle sorts the sequences, and ends each where the next begins at the latest.
-func (p *lineProgram) settle() {
+// sortSequences sorts the sequences, and truncates each one at the start of the next.
+func (p *lineProgram) sortSequences() {
 	slices.SortStableFunc(p.seqs, func(a, b sequence) int { return cmp.Compare(a.rows[0].addr, b.rows[0].addr) })
 	for i := range len(p.seqs) - 1 {
 		p.seqs[i].end = min(p.seqs[i].end, p.seqs[i+1].rows[0].addr)
 	}
 }
 
-// path appends the path of a file as in the table, relative to the compilation
-// directory and unresolved. It appends nothing for an unknown file.
+// path appends the path of a file as in the table: relative to the compilation directory, with links and dots. It
+// appends nothing for an unknown file.
 func (t *lineTable) path(to []byte, file uint64) []byte {
 	if file >= uint64(len(t.files)) || len(t.files[file].name) == 0 {
 		return to
@@ -337,8 +335,8 @@ func (t *lineTable) path(to []byte, file uint64) []byte {
 	return appendPath(appendPath(to, dir), f.name)
 }
 
-// appendPath appends the next piece of a path, which is cut if it becomes too long.
-// Go says "." for the directory of files that are none ("<autogenerated>").
+// appendPath appends the next part of a path, and truncates the result to maxPath. Go writes "." for the directory of
+// names that are not files ("<autogenerated>").
 func appendPath(to, piece []byte) []byte {
 	if len(piece) == 0 || string(piece) == "." {
 		return to

@@ -5,31 +5,29 @@ import (
 	"path"
 )
 
-// Path returns the call's file as perf shows it: its base name, or the whole path;
-// "??" where it is not known.
-func (c *InlineFrame) Path(whole bool) string {
+// Path returns the frame's file as perf prints it: its base name, or with full the complete path. It returns "??" for
+// an unknown file.
+func (c *InlineFrame) Path(full bool) string {
 	switch {
 	case c.File == "":
 		return "??"
-	case whole:
+	case full:
 		return c.File
 	}
 	return path.Base(c.File)
 }
 
-// TreePath is Path with the path from the top of the file's tree, as far as that
-// is known, instead of the base name.
-func (c *InlineFrame) TreePath(whole bool) string {
-	if whole || c.Top == 0 {
+// TreePath is Path, but instead of the base name it returns the path from the top of the source tree, if known.
+func (c *InlineFrame) TreePath(full bool) string {
+	if full || c.Top == 0 {
 		return c.Path(true)
 	}
 	return c.File[c.Top:]
 }
 
-// topOf returns the offset in a path of the part below the top of its source tree:
-// after the longest directory that it shares with the compilation directory, which
-// is the top itself or a build directory below it. A path that shares only the
-// root belongs to another tree: 0.
+// topOf returns the length in bytes of a path's prefix up to the top of its source tree: the longest directory that it
+// shares with the compilation directory, which is the top itself or a build directory in it. A path that shares only
+// the root belongs to another tree: topOf returns 0.
 func topOf(file, compDir []byte) int {
 	top := 0
 	for i := 1; i <= len(compDir) && i < len(file) && file[i-1] == compDir[i-1]; i++ {

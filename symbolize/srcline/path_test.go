@@ -21,8 +21,8 @@ func TestPath(t *testing.T) {
 		if base, tree := call.Path(false), call.TreePath(false); base != c.base || tree != c.tree {
 			t.Errorf("%s of %s: %s and %s, want %s and %s", c.file, c.compDir, base, tree, c.base, c.tree)
 		}
-		if whole := call.Path(true); c.file != "" && (whole != c.file || call.TreePath(true) != whole) {
-			t.Errorf("%s is %s whole", c.file, whole)
+		if full := call.Path(true); c.file != "" && (full != c.file || call.TreePath(true) != full) {
+			t.Errorf("full path of %s: %s", c.file, full)
 		}
 	}
 }

@@ -10,10 +10,9 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// SectionAddrs returns the vaddr of each section, by index. Sections of a
-// relocatable file (a kernel module) have none, so they get consecutive addresses.
-// An Index uses these, also a cached one of another file with the same build ID.
-// That file may lack the empty sections, so they get no address.
+// SectionAddrs returns the vaddr of each section, by index. Sections of a relocatable file (a kernel module) have none:
+// SectionAddrs assigns consecutive addresses. An Index uses them too, including a cached one of another file with the
+// same build ID. Because that file may lack the empty sections, these get no address.
 func SectionAddrs(im *dso.Image) []uint64 {
 	addrs := make([]uint64, len(im.Sections()))
 	next := uint64(relocatableBase)
@@ -35,8 +34,8 @@ const (
 	maxSection      = 1 << 40
 )
 
-// relocations are those that occur in debug information, and how many bytes they
-// set, by machine (the ELF supplements of the processors).
+// relocations are the types that occur in debug information, and the size in bytes of their operands, by machine (the
+// ELF supplements of the processors).
 var relocations = map[elf.Machine]map[uint32]int{
 	elf.EM_X86_64:  {uint32(elf.R_X86_64_64): 8, uint32(elf.R_X86_64_32): 4, uint32(elf.R_X86_64_32S): 4},
 	elf.EM_386:     {uint32(elf.R_386_32): 4},
@@ -47,9 +46,8 @@ var relocations = map[elf.Machine]map[uint32]int{
 	elf.EM_S390:    {uint32(elf.R_390_64): 8, uint32(elf.R_390_32): 4},
 }
 
-// relocated returns a section's contents with the relocations of a relocatable
-// file applied. Files of other types may have relocations too, of what was linked
-// long ago: they must not be applied again.
+// relocated applies the relocations of a relocatable file to the contents b of a section. Files of other types may also
+// contain relocations; the linker has already applied those.
 func relocated(im *dso.Image, target *elf.Section, b []byte) ([]byte, error) {
 	if im.Type != elf.ET_REL {
 		return b, nil
@@ -69,7 +67,7 @@ func relocated(im *dso.Image, target *elf.Section, b []byte) ([]byte, error) {
 func relocate(im *dso.Image, s *elf.Section, b []byte) error {
 	types := relocations[im.Machine]
 	if types == nil {
-		return fmt.Errorf("relocations of %v are not known", im.Machine)
+		return fmt.Errorf("unknown relocations of %v", im.Machine)
 	}
 	list, err := im.Data(s)
 	if err != nil {
@@ -120,7 +118,7 @@ func putUint(b []byte, v uint64, big bool) {
 // symbolValues returns the vaddrs of the symbols of a table.
 func symbolValues(im *dso.Image, section uint32) ([]uint64, error) {
 	if uint64(section) >= uint64(len(im.Sections())) {
-		return nil, fmt.Errorf("its symbols are in section %d of %d", section, len(im.Sections()))
+		return nil, fmt.Errorf("link to section %d of %d", section, len(im.Sections()))
 	}
 	b, err := im.Data(im.Sections()[section])
 	if err != nil {

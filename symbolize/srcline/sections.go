@@ -12,8 +12,7 @@ import (
 	"gperf/internal/dso"
 )
 
-// readSections reads the needed sections of DWARF, those whose names end in
-// suffix.
+// readSections reads the needed sections of DWARF whose names end in suffix.
 func readSections(im *dso.Image, suffix string, read func(*elf.Section) ([]byte, error)) (*sections, error) {
 	s := &sections{big: im.ByteOrder() == binary.BigEndian}
 	for _, want := range []struct {
@@ -32,11 +31,10 @@ func readSections(im *dso.Image, suffix string, read func(*elf.Section) ([]byte,
 	return s, nil
 }
 
-// maxRatio bounds what is unpacked of packed bytes: debug information is made
-// smaller by a factor of 3 to 20.
+// maxRatio limits the ratio of decompressed to compressed bytes. Debug information compresses by a factor of 3 to 20.
 const maxRatio = 256
 
-// debugSection returns the contents of .debug_NAME, unpacked, nil if there is none.
+// debugSection returns the decompressed contents of .debug_NAME, or nil if there is none.
 func debugSection(im *dso.Image, name string, read func(*elf.Section) ([]byte, error)) ([]byte, error) {
 	s := im.Section(".debug_" + name)
 	if s == nil {
@@ -65,7 +63,7 @@ func debugSection(im *dso.Image, name string, read func(*elf.Section) ([]byte, e
 
 func unpack(r io.Reader, packed, size uint64) ([]byte, error) {
 	if size > maxRatio*packed {
-		return nil, fmt.Errorf("%d bytes cannot have been packed into %d", size, packed)
+		return nil, fmt.Errorf("%d compressed bytes cannot be %d bytes", packed, size)
 	}
 	var b bytes.Buffer
 	b.Grow(int(min(size, 16*packed)) + bytes.MinRead)
@@ -75,11 +73,10 @@ func unpack(r io.Reader, packed, size uint64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// spans are addresses, by address.
+// spans are ranges of addresses, sorted.
 type spans []span
 
-// codeOf returns the ranges of the file's code. DWARF for other addresses describes
-// code that the linker dropped.
+// codeOf returns the ranges of the file's code. DWARF at other addresses describes code that the linker dropped.
 func codeOf(im *dso.Image) (code spans) {
 	addrs := SectionAddrs(im)
 	for i, s := range im.Sections() {

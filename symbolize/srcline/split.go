@@ -8,7 +8,7 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// packages are the .dwp files that were opened, by path.
+// packages are the open .dwp files, by path.
 type packages struct {
 	mu     sync.Mutex
 	opened map[string]*splitFile
@@ -18,7 +18,7 @@ type packages struct {
 type splitFile struct {
 	im       *dso.Image
 	sections *sections
-	index    []byte // .debug_cu_index of a package
+	index    []byte // .debug_cu_index of a package; nil for a .dwo file
 }
 
 func (p *packages) close() {
@@ -57,8 +57,8 @@ func (d *debugInfo) split(skeleton *unit) (*unit, error) {
 	return nil, missing
 }
 
-// open reads a file that may hold split units. A package stays open, the file of
-// a unit of its own is read and closed.
+// open reads a file that may contain split units. It keeps a package open, and reads and closes the file of a single
+// unit.
 func (p *packages) open(im *dso.Image) (*splitFile, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,8 +89,7 @@ func (p *packages) open(im *dso.Image) (*splitFile, error) {
 	return f, err
 }
 
-// Sections in the index of a package (DWARF 5, section 7.3.5.3). The GNU version
-// has the same numbers for these.
+// Sections in the index of a package (DWARF 5, section 7.3.5.3). In the GNU version these have the same numbers.
 const (
 	sectInfo       = 1
 	sectAbbrev     = 3
@@ -98,7 +97,7 @@ const (
 	sectRnglists   = 8
 )
 
-// unitSections returns what of a file's sections belongs to the unit of an ID.
+// unitSections returns the parts of the file's sections that belong to the unit with an ID.
 func (f *splitFile) unitSections(id uint64) (*sections, bool) {
 	s := &sections{
 		info: f.sections.info, abbrev: f.sections.abbrev, str: f.sections.str, strOffsets: f.sections.strOffsets,
@@ -124,11 +123,11 @@ func (f *splitFile) unitSections(id uint64) (*sections, bool) {
 	return s, true
 }
 
-// part is where in a section of a package a unit's is.
+// part is the part of a package's section that belongs to a unit, in bytes.
 type part struct{ off, size uint32 }
 
-// findSplit looks an ID up in the index of a package: a hash table of IDs, a
-// parallel table of row numbers, then for each row the unit's part of each section.
+// findSplit looks an ID up in the index of a package: a hash table of IDs, a parallel table of row numbers, and for each
+// row the unit's part of each section.
 func findSplit(c dwarf.Cursor, id uint64) (map[uint32]part, bool) {
 	if v := c.U32(); v != 2 && v != 5 && v>>16 != 5 {
 		return nil, false

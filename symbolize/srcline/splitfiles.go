@@ -9,13 +9,11 @@ import (
 	"gperf/internal/dso"
 )
 
-// SplitFile is a file with the split DWARF of units, and the DW_AT_comp_dir and
-// DW_AT_dwo_name by which the first of them names it.
+// SplitFile is a file with the split DWARF of units, and the DW_AT_comp_dir and DW_AT_dwo_name of the first of them.
 type SplitFile struct{ Path, CompDir, Name string }
 
-// SplitFiles returns the files with the split DWARF of all units that have code in
-// a wanted range, from lo up to, but not including, hi. It closes the given files.
-// With an error, some of the result are missing.
+// SplitFiles returns the files with the split DWARF of all units that have code in a wanted range of vaddrs, from lo to
+// hi, exclusive. It closes the given files. With an error, some files are missing from the result.
 func SplitFiles(files Files, wanted func(lo, hi uint64) bool) (list []SplitFile, err error) {
 	d, err := openDWARF(files)
 	if err != nil {
@@ -26,7 +24,7 @@ func SplitFiles(files Files, wanted func(lo, hi uint64) bool) (list []SplitFile,
 	if !slices.ContainsFunc(d.units, func(u *unit) bool { return len(u.dwoName) > 0 }) {
 		return nil, nil
 	}
-	var path string // of the file that was looked at last: that which has the unit, if one has
+	var path string // of the last file tried: the one with the unit, if any
 	d.files.DWO = func(compDir, name string) iter.Seq[*dso.Image] {
 		return func(yield func(*dso.Image) bool) {
 			for im := range files.DWO(compDir, name) {
@@ -51,7 +49,7 @@ func SplitFiles(files Files, wanted func(lo, hi uint64) bool) (list []SplitFile,
 	return list, err
 }
 
-// with returns the units that have code which is wanted.
+// with returns the units with wanted code.
 func (d *debugInfo) with(wanted func(lo, hi uint64) bool) (list []*unit) {
 	known := make([]bool, len(d.units))
 	pieces := d.pieces()

@@ -1,12 +1,9 @@
-// Package srcline answers "vaddr in an ELF → function, inlined calls, file, line,
-// column", from DWARF 2 to 5, or else from the table that Go programs keep for
-// themselves (.gopclntab). Its name is perf's (util/srcline.c).
+// Package srcline answers "which function, inlined functions, file, line and column is at this vaddr?". It reads DWARF 2
+// to 5, or the table of Go programs (.gopclntab) if there is no DWARF. Its name is perf's (util/srcline.c).
 //
-// A DSO's units of compilation are listed when it is opened, and each is read
-// when the first address in it is asked for: its DIEs are walked once, with
-// abbreviations that pass over what is not needed, and merged with its line
-// program into a compact table. Tables are kept on disk by build ID, so that
-// next time DWARF is not touched.
+// Open lists a DSO's compilation units. The first Lookup in a unit reads it: it walks the DIEs once, skipping unneeded
+// attributes, and merges them with the line program into a compact table. Close caches the tables on disk by build ID,
+// so that later runs need no DWARF.
 package srcline
 
 import (
@@ -22,28 +19,28 @@ import (
 	"gperf/internal/dso/cache"
 )
 
-// ErrNoLines: the file has neither DWARF nor another table of lines.
+// ErrNoLines means that the file has neither DWARF nor a Go table of lines.
 var ErrNoLines = errors.New("no line information")
 
-var errDamaged = errors.New("damaged")
+var errDamaged = errors.New("corrupt")
 
-// InlineFrame is one function that an address belongs to.
+// InlineFrame is one of the functions at an address: an inlined function, or the function that contains the code.
 type InlineFrame struct {
-	Function  string // its linkage name, or else its name, as DWARF has it; "" if there is none
+	Function  string // linkage name, or name, in DWARF; "" if it has none
 	File      string // path in DWARF, relative to the compilation directory; "" if unknown
-	Top       int    // bytes of File that lead to the top of its tree; 0: not known
-	Line      int    // 0: of no line
-	Column    int    // 0: not known
-	StartLine int    // where the function is declared; 0: not known
-	Inlined   bool   // into the next one
+	Top       int    // length in bytes of the prefix of File up to the top of its source tree; 0: unknown
+	Line      int    // 0: unknown
+	Column    int    // 0: unknown
+	StartLine int    // of the function's declaration; 0: unknown
+	Inlined   bool   // into the next frame
 }
 
-// Files are what a DSO's lines are read from.
+// Files are the files with a DSO's debug information.
 type Files struct {
 	Debug *dso.Image // with the DWARF
-	Supp  *dso.Image // what dwz moved parts of it into; nil if there is none
-	// DWO yields files that may hold the split DWARF of a unit, which names it by
-	// its DW_AT_comp_dir and DW_AT_dwo_name. It may be nil.
+	Supp  *dso.Image // the supplementary file of dwz, or nil
+	// DWO yields the files that may contain the split DWARF of a unit with that DW_AT_comp_dir and DW_AT_dwo_name. It
+	// may be nil.
 	DWO func(compDir, name string) iter.Seq[*dso.Image]
 }
 
@@ -57,37 +54,36 @@ type Index struct {
 	id    dso.BuildID
 	cache *cache.Dir
 	find  func() (Files, error)
-	dwarf func() (*debugInfo, error) // opened when first needed
+	dwarf func() (*debugInfo, error) // opens the files on first use
 
 	units  []*indexUnit
-	pieces []piece // owner: firstUnit - number of the unit
+	pieces []piece // the owner of a unit's addresses is firstUnit - the unit's number
 	golang *goTable
 
-	mu      sync.Mutex // of what follows
+	mu      sync.Mutex // guards the following fields
 	strings stringTable
-	made    int // tables that the cache has not
-	damaged int // units
+	made    int // number of tables that are not in the cache
+	damaged int // number of corrupt units
 	first   error
 }
 
-// indexUnit is a unit's table, which is made when first needed.
+// indexUnit is a unit's table, which Lookup makes on first use.
 type indexUnit struct {
 	once    sync.Once
 	table   table
-	strings []byte // of the index, as far as the table needs them
-	partial bool   // the unit is damaged
+	strings []byte // of the index, up to the last one that the table needs
+	partial bool   // the unit is corrupt: some lines are missing
 }
 
-// firstUnit is the first unit's number as the owner of addresses; the following
-// units have lower ones.
+// firstUnit is the first unit's number as an owner of addresses. The other units have lower numbers, so that the first
+// of several units at an address owns it.
 const firstUnit = math.MaxInt32
 
-// In reports whether a file has line information.
+// In reports whether im has line information.
 func In(im *dso.Image) bool { return im.HasDWARF() || goSection(im) != nil }
 
-// Open returns the index of the DSO with a build ID. It calls find only if c lacks
-// a part of the index; the index then owns the files. The error is that of find, or
-// ErrNoLines.
+// Open returns the index of the DSO with build ID id. It calls find only if a part of the index is not in c; the index
+// closes the files then. The error is find's, or ErrNoLines.
 func Open(c *cache.Dir, id dso.BuildID, find func() (Files, error)) (*Index, error) {
 	x := &Index{id: id, cache: c, find: find}
 	x.dwarf = sync.OnceValues(x.open)
@@ -122,7 +118,7 @@ func (x *Index) open() (*debugInfo, error) {
 	return d, nil
 }
 
-// note counts units that could not be read.
+// note counts n unreadable units. err is the reason for the first one.
 func (x *Index) note(n int, err error) {
 	if n > 0 {
 		x.mu.Lock()
@@ -132,19 +128,18 @@ func (x *Index) note(n int, err error) {
 	}
 }
 
-// Problem returns what of the line information could not be read, nil if nothing.
+// Problem returns the number of unreadable units and the first error, or nil if there are none.
 func (x *Index) Problem() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.damaged == 0 {
 		return nil
 	}
-	return fmt.Errorf("units that could not be read: %d, the first: %w", x.damaged, x.first)
+	return fmt.Errorf("%d unreadable units, the first: %w", x.damaged, x.first)
 }
 
-// Lookup returns the functions at vaddr, the innermost first, inlined ones before
-// the one that they were inlined into; nil if nothing is known. Only where there is
-// a line and no function, an InlineFrame has none.
+// Lookup returns the functions at vaddr: the innermost inlined function first, the function that contains the code last.
+// If only the line is known, the result is one frame without a Function. It returns nil if nothing is known.
 func (x *Index) Lookup(vaddr uint64) []InlineFrame {
 	if x.golang != nil {
 		return x.golang.lookup(vaddr)
@@ -157,14 +152,14 @@ func (x *Index) Lookup(vaddr uint64) []InlineFrame {
 	u := x.units[i]
 	u.once.Do(func() {
 		if u.table == nil {
-			x.make(i)
+			x.makeTable(i)
 		}
 	})
 	return u.table.lookup(vaddr, u.strings)
 }
 
-// make makes a unit's table.
-func (x *Index) make(i int) {
+// makeTable makes the table of unit i.
+func (x *Index) makeTable(i int) {
 	d, err := x.dwarf()
 	switch {
 	case err != nil:
@@ -193,8 +188,8 @@ func (x *Index) build(to *indexUnit, u *unit, d *debugInfo) (err error) {
 	return cmp.Or(encodeErr, err)
 }
 
-// intern adds the strings that a unit needs to the index's and returns those, nil
-// if they are too many. It alone has other units wait.
+// intern adds a unit's strings to the index's and returns these, or nil if they exceed maxStrings. It holds the lock, so
+// other units wait for it.
 func (x *Index) intern(r *unitReader) []byte {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -206,8 +201,8 @@ func (x *Index) intern(r *unitReader) []byte {
 	return x.strings.b
 }
 
-// guard turns a panic into an error: reads of a mapped file that was truncated
-// panic. Defer the result.
+// guard returns a function to defer, which converts a panic to an error: reading a mapped file panics if another process
+// has truncated it.
 func guard(err *error) func() {
 	old := debug.SetPanicOnFault(true)
 	return func() {
@@ -218,8 +213,7 @@ func guard(err *error) func() {
 	}
 }
 
-// Close puts into the cache what was read, and closes the files. No Lookup may be
-// running, nor come later.
+// Close stores new tables in the cache, and closes the files. No Lookup may run during or after Close.
 func (x *Index) Close() error {
 	err := x.store()
 	x.find = func() (Files, error) { return Files{}, errors.New("closed") }

@@ -9,7 +9,7 @@ import (
 // Format of an index on disk, little-endian:
 //
 //	u32    number of units, number of pieces, bytes of strings, 0
-//	units  u32 bytes of the table, 0 if it was not made
+//	units  u32 bytes of the table, 0 if there is none
 //	pieces u64 address, u32 owner
 //	strings
 //	tables
@@ -25,11 +25,11 @@ func NewCache() (*cache.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The last byte is the version: of this format, and of what is found in DWARF.
+	// The last byte is the version of this format and of the reader of DWARF: change it with either.
 	return &cache.Dir{Path: dir, Suffix: ".srcline", Magic: "gperfsl\x03", Limit: 1 << 30}, nil
 }
 
-// store puts the tables into the cache if some were made.
+// store stores the tables in the cache, if there are new ones.
 func (x *Index) store() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -40,7 +40,7 @@ func (x *Index) store() error {
 	return x.cache.Store(x.id, x.encode()...)
 }
 
-// encode returns what is kept, in pieces.
+// encode returns the contents of the cache's file, in parts.
 func (x *Index) encode() [][]byte {
 	le := binary.LittleEndian
 	var b []byte
@@ -63,7 +63,7 @@ func (x *Index) encode() [][]byte {
 	return tables
 }
 
-// decode takes an index from what is kept. It is false if that cannot be one.
+// decode reads an index from the contents of the cache's file. It returns false if these are corrupt.
 func (x *Index) decode(b []byte) bool {
 	if len(b) < storeHeader {
 		return false

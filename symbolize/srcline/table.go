@@ -11,22 +11,20 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// A table holds the rows of one unit, in memory and on disk. Numbers of the header
-// and the lists are little-endian, those of nodes and rows LEB128; strings are
-// offsets in the index's strings.
+// table is the rows of one unit, in memory and on disk. Numbers in the header and the lists are little-endian, those in
+// nodes and rows LEB128. Strings are offsets in the index's strings.
 //
 //	u32        number of blocks; of files; of functions; bytes of nodes
 //	blocks     u64 address of the first row, u32 its offset after the nodes
-//	files      u32 path, u32 length of its part above the source tree's top
+//	files      u32 path, u32 length of its prefix up to the source tree's top
 //	functions  u32 name, u32 startLine
 //	nodes      function, back, and unless back is 0: file, line, column of the call
 //	rows       address, node, file, line, column
 //
-// A node's back is how many bytes before it its parent begins, 0 if it is not
-// inlined; its file and function are indices in the lists. All fields of a row except
-// the column are differences to the previous row, in a block's first row to the
-// block's address and to 0. Node 0 means none: the nodes begin with an unused byte.
-// So do file 0 and function 0.
+// A node's back is the distance in bytes to the start of its parent, or 0 if it is not inlined. Its file and function
+// are indexes in the lists. All fields of a row except the column are differences from the previous row; in a block's
+// first row, from the block's address and from 0. Node 0 means none, so the nodes begin with an unused byte. File 0 and
+// function 0 also mean none.
 type table []byte
 
 const (
@@ -37,14 +35,14 @@ const (
 	blockRows    = 32
 )
 
-// errTable: the table cannot hold what was read.
+// errTable means that a unit has too many nodes or strings for a table.
 var errTable = errors.New("too large")
 
-// encoder makes tables, with the memory of those before.
+// encoder makes tables. It reuses its memory.
 type encoder struct {
 	files     numbers  // of the line table
 	functions numbers  // of the tree
-	at        []uint64 // where nodes begin
+	at        []uint64 // offsets of the nodes
 	nodes     []byte
 	rows      rowWriter
 
@@ -53,13 +51,13 @@ type encoder struct {
 	functionNames []uint32 // strings
 }
 
-// filePath is a string, and the length of its part that leads to the top of the tree.
+// filePath is a path, as a string's offset, and the length of its prefix up to the top of the source tree.
 type filePath struct{ path, top uint32 }
 
-// numbers gives numbers from 1 on to what is used of a list.
+// numbers assigns numbers from 1 to the used elements of a list.
 type numbers struct {
-	of   []uint32 // by index in the list, 0 for what is not used
-	used []uint32 // indexes in the list, the first of no use
+	of   []uint32 // by index in the list; 0: unused
+	used []uint32 // indexes in the list, by number; the first is unused
 }
 
 func (n *numbers) reset(list int) {
@@ -83,7 +81,7 @@ func (e *encoder) encode(t *tree, l *lineTable) {
 	e.encodeRows(t.pieces(), l)
 }
 
-// addStrings adds the strings that the table needs to those of the index.
+// addStrings adds the table's strings to the index's.
 func (e *encoder) addStrings(t *tree, l *lineTable, to *stringTable) {
 	e.paths, e.functionNames = append(e.paths[:0], filePath{}), append(e.functionNames[:0], 0)
 	for _, i := range e.files.used[1:] {
@@ -95,7 +93,7 @@ func (e *encoder) addStrings(t *tree, l *lineTable, to *stringTable) {
 	}
 }
 
-// table returns the table of what was encoded.
+// table returns the encoded table.
 func (e *encoder) table(t *tree) (table, error) {
 	size := tableHeader + len(e.rows.blocks) + fileSize*len(e.paths) + functionSize*len(e.functionNames) + len(e.nodes) + len(e.rows.rows)
 	if size > 1<<31 {
@@ -148,7 +146,7 @@ func (e *encoder) encodeNodes(t *tree, l *lineTable) {
 	e.nodes = b
 }
 
-// appendUleb is binary.AppendUvarint, faster for numbers that take one byte.
+// appendUleb is binary.AppendUvarint, but faster for numbers of one byte.
 func appendUleb(b []byte, v uint64) []byte {
 	if v < 0x80 {
 		return append(b, byte(v))
@@ -160,7 +158,7 @@ func zigzag(v int64) uint64 { return uint64(v)<<1 ^ uint64(v>>63) }
 
 func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
-// row is what a table knows from an address on, up to that of the next row.
+// row is the node and line of the addresses from addr to the next row's.
 type row struct {
 	addr, node, file, line, column uint64
 }
@@ -186,11 +184,11 @@ func (e *encoder) encodeRows(pieces []piece, l *lineTable) {
 	}
 }
 
-// merger goes through the addresses where the function or the line changes.
+// merger iterates over the addresses at which the function or the line changes.
 type merger struct {
 	pieces []piece
 	seqs   []sequence
-	i      int // of the row in the first sequence
+	i      int // index of the row in the first sequence
 	node   int32
 	line   *lineRow
 }
@@ -217,7 +215,7 @@ func (m *merger) next() (addr uint64, ok bool) {
 	return addr, true
 }
 
-// lineAt returns where the line changes next.
+// lineAt returns the next address at which the line changes.
 func (m *merger) lineAt() (uint64, bool) {
 	switch {
 	case len(m.seqs) == 0:
@@ -265,8 +263,7 @@ func (w *rowWriter) put(r row) {
 	w.n = (w.n + 1) % blockRows
 }
 
-// lookup returns the calls at an address, nil if there is nothing known. It does
-// not trust the table.
+// lookup returns the frames at an address, or nil if they are unknown. It checks the table, which may be corrupt.
 func (t table) lookup(addr uint64, strings []byte) []InlineFrame {
 	if len(t) < tableHeader {
 		return nil
@@ -290,7 +287,7 @@ func (t table) lookup(addr uint64, strings []byte) []InlineFrame {
 		return nil
 	}
 	d := decoder{nodes: nodes, files: files, functions: functions, strings: strings}
-	return d.calls(r)
+	return d.frames(r)
 }
 
 // findRow returns the last row of a block at or before an address.
@@ -318,37 +315,37 @@ type decoder struct {
 	nodes, files, functions, strings []byte
 }
 
-// maxChain bounds the functions at one address.
+// maxChain limits the functions at one address.
 const maxChain = 1 << 10
 
-func (d *decoder) calls(r row) []InlineFrame {
-	var calls []InlineFrame
+func (d *decoder) frames(r row) []InlineFrame {
+	var frames []InlineFrame
 	file, line, column := r.file, r.line, r.column
-	for at := r.node; at != 0 && len(calls) < maxChain; {
+	for at := r.node; at != 0 && len(frames) < maxChain; {
 		c := dwarf.Cursor{B: d.nodes}
 		c.Seek(at)
 		function, back := c.ULEB(), c.ULEB()
 		if c.Bad || back > at {
 			return nil
 		}
-		call := d.call(file, line, column)
-		call.Function, call.StartLine = d.function(function)
-		call.Inlined = back != 0
-		calls = append(calls, call)
+		frame := d.frame(file, line, column)
+		frame.Function, frame.StartLine = d.function(function)
+		frame.Inlined = back != 0
+		frames = append(frames, frame)
 		if back == 0 {
-			return calls
+			return frames
 		}
 		file, line, column = c.ULEB(), c.ULEB(), c.ULEB()
 		at -= back
 	}
-	if len(calls) > 0 {
-		return nil // the innermost has no end
+	if len(frames) > 0 {
+		return nil // too long: the table is corrupt
 	}
-	return []InlineFrame{d.call(file, line, column)}
+	return []InlineFrame{d.frame(file, line, column)}
 }
 
-// call returns the call at a place in the source.
-func (d *decoder) call(file, line, column uint64) InlineFrame {
+// frame returns a frame with a file and line.
+func (d *decoder) frame(file, line, column uint64) InlineFrame {
 	c := InlineFrame{Line: int(line), Column: int(column)}
 	if file != 0 && file < uint64(len(d.files)/fileSize) {
 		f := d.files[fileSize*file:]
@@ -372,18 +369,18 @@ func (d *decoder) string(off uint64) string {
 	return string(c.Bytes(c.ULEB()))
 }
 
-// stringTable is the strings of all tables of an index, each once: a length as LEB128 and
-// the bytes. The first is empty. It only grows, so that a slice of b stays valid.
+// stringTable is the strings of all tables of an index, without duplicates: a length as LEB128 and the bytes. The first
+// is empty. It only grows, so that slices of b stay valid.
 type stringTable struct {
 	b     []byte
 	slots []stringSlot // a hash table, whose size is a power of 2
 	count int
 }
 
-// stringSlot is where a string begins, 0 for none, and a part of its hash.
+// stringSlot is the offset of a string, 0 for none, and a part of its hash.
 type stringSlot struct{ at, hash uint32 }
 
-// maxStrings bounds what an index keeps of names and paths.
+// maxStrings limits the names and paths of an index, in bytes.
 const maxStrings = 1 << 29
 
 func (s *stringTable) full() bool { return len(s.b) > maxStrings }
@@ -452,7 +449,7 @@ func (s *stringTable) grow() {
 	}
 }
 
-// list finds the strings that are there already.
+// list adds the strings in b to the hash table.
 func (s *stringTable) list() {
 	s.grow()
 	for c := (dwarf.Cursor{B: s.b}); c.Left() > 0; {

@@ -2,33 +2,32 @@ package srcline
 
 import "slices"
 
-// node is a function with code of its own, or one inlined into its parent.
+// node is a function with code, or a function inlined into its parent.
 type node struct {
-	parent     int32  // index of the node that it is inlined into, -1 for none
+	parent     int32  // index of the node that it is inlined into; -1: none
 	function   int32  // in tree.functions
-	file       uint32 // in the line table: of the call
+	file       uint32 // of the call, in the line table
 	line       uint32
 	column     uint32
 	inlined    bool
-	start, end int32 // its part of tree.spans
+	start, end int32 // its spans: tree.spans[start:end]
 }
 
-// tree is the functions of a unit, in the order of their DIEs: parents come
-// before what they hold.
+// tree is the functions of a unit, in the order of their DIEs: parents come before their children.
 type tree struct {
 	*sections       // of the unit
-	code      spans // where there is code
+	code      spans // of the file's code
 	nodes     []node
 	spans     []span
-	functions []function // the first is none
+	functions []function // the first means none
 
-	known   map[place]int32 // functions that others refer to
-	parents []int32         // of the DIEs at each depth
-	claims  []claim
-	settled []piece
+	known    map[place]int32 // functions that other DIEs refer to
+	parents  []int32         // of the DIEs at each depth
+	claims   []claim
+	resolved []piece
 }
 
-// reset forgets a unit's functions and keeps the memory for those of the next.
+// reset removes a unit's functions and keeps the memory for those of the next.
 func (t *tree) reset() {
 	t.nodes, t.spans, t.functions = t.nodes[:0], t.spans[:0], append(t.functions[:0], function{})
 	if t.known == nil || len(t.known) > maxKnown {
@@ -37,24 +36,22 @@ func (t *tree) reset() {
 	clear(t.known)
 }
 
-// maxKnown is the number of entries up to which the map known is cleared and not
-// replaced.
+// maxKnown limits the map that reset clears: clearing a larger one takes longer than allocating a new one.
 const maxKnown = 1 << 10
 
-// place is that of a DIE: its offset, with inSupp in the file of dwz.
+// place identifies a DIE: its offset, plus inSupp if it is in the supplementary file.
 type place uint64
 
 const inSupp place = 1 << 63
 
-// function is what a DIE and those that it refers to say.
+// function is the attributes of a DIE and the DIEs that it refers to.
 type function struct {
 	name      []byte
 	linkage   bool // the name is a linkage name
 	startLine uint32
 }
 
-// read walks through the unit's DIEs. It is false if they are damaged: what was
-// read up to there is kept.
+// read walks the unit's DIEs. It returns false at a corrupt one, and keeps the functions before that.
 func (t *tree) read(u *unit) bool {
 	t.sections = u.sections
 	table := u.abbrevs()
@@ -76,7 +73,7 @@ func (t *tree) read(u *unit) bool {
 		if a == nil {
 			return false
 		}
-		if a.plain && len(parents) > 1 { // most are
+		if a.plain && len(parents) > 1 { // most DIEs are
 			c.Skip(uint64(a.ops[0].skip))
 			continue
 		}
@@ -104,13 +101,13 @@ func (t *tree) read(u *unit) bool {
 		if a.children {
 			parents = append(parents, parent)
 		} else if len(parents) == 1 {
-			break // the root has none
+			break // the root has no siblings
 		}
 	}
 	return !c.Bad && len(t.spans) <= maxSpans
 }
 
-// hasMethods reports whether types may hold functions with code.
+// hasMethods reports whether types may contain functions with code.
 func (u *unit) hasMethods() bool {
 	switch u.lang {
 	case langC89, langC, langC99, langC11, langC17, langMIPSAssembler:
@@ -119,11 +116,10 @@ func (u *unit) hasMethods() bool {
 	return true
 }
 
-// maxSpans bounds the ranges of one unit's functions: many DIEs may refer to one
-// endless list.
+// maxSpans limits the ranges of one unit's functions: in a corrupt file, many DIEs may refer to one long list.
 const maxSpans = 1 << 22
 
-// add adds the function of a DIE and returns what its children's parent is.
+// add adds the function of a DIE and returns the parent node of its children.
 func (t *tree) add(u *unit, v *values, parent int32, inlined bool) int32 {
 	first := len(t.spans)
 	if first <= maxSpans {
@@ -146,10 +142,10 @@ func (t *tree) add(u *unit, v *values, parent int32, inlined bool) int32 {
 	return int32(len(t.nodes) - 1)
 }
 
-// maxOrigins is how far a function's name may be from its code.
+// maxOrigins limits the DIEs from a function's code to its name.
 const maxOrigins = 16
 
-// function returns the index of what names a DIE's function.
+// function returns the index in functions of a DIE's function.
 func (t *tree) function(u *unit, v *values) int32 {
 	const own = 1<<slotLinkage | 1<<slotName | 1<<slotDeclLine | 1<<slotSpecification
 	if to, ok := v.get(slotOrigin); ok && v.has&own == 0 {
@@ -163,8 +159,7 @@ func (t *tree) put(f function) int32 {
 	return int32(len(t.functions) - 1)
 }
 
-// origins collects what names a function: a linkage name anywhere along its
-// origins, or else the nearest name.
+// origins follows a function's abstract origins for its name: the first linkage name, or otherwise the first name.
 func (t *tree) origins(u *unit, v *values, depth int) function {
 	f := function{name: u.stringOf(v, slotLinkage), startLine: uint32(v.number(slotDeclLine))}
 	if f.linkage = len(f.name) > 0; !f.linkage {
@@ -186,7 +181,7 @@ func (t *tree) origins(u *unit, v *values, depth int) function {
 	return f
 }
 
-// origin returns the index of what the DIE that a value refers to says.
+// origin returns the index in functions of the DIE that a value refers to.
 func (t *tree) origin(u *unit, v value, depth int) int32 {
 	u, off := u.ref(v)
 	if u == nil || depth == 0 {
@@ -215,8 +210,8 @@ func (t *tree) origin(u *unit, v value, depth int) int32 {
 	return i
 }
 
-// pieces cuts the unit's addresses where they change from one node to another.
-// Where nodes overlap the later counts: a child before its parent.
+// pieces returns the node of each of the unit's addresses. Where nodes overlap, the later one owns the address: a child,
+// not its parent.
 func (t *tree) pieces() []piece {
 	t.claims = t.claims[:0]
 	for i := range t.nodes {
@@ -225,6 +220,6 @@ func (t *tree) pieces() []piece {
 			t.claims = append(t.claims, claim{s, int32(i)})
 		}
 	}
-	t.settled = settle(t.claims, t.settled[:0])
-	return t.settled
+	t.resolved = resolveClaims(t.claims, t.resolved[:0])
+	return t.resolved
 }

@@ -7,15 +7,14 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// sections is the DWARF of one file. What a split unit has in its .dwo file is
-// here under the names without ".dwo".
+// sections are the sections of DWARF of one file. Sections of a .dwo file have their names without ".dwo".
 type sections struct {
 	info, abbrev, str, lineStr, line, ranges, rnglists, addr, strOffsets []byte
 
 	big   bool
-	split bool      // of a .dwo file
-	supp  *sections // dwz's file, nil if there is none
-	units []*unit   // of info, in order
+	split bool      // the file is a .dwo file
+	supp  *sections // of the supplementary file, or nil
+	units []*unit   // of info, by offset
 
 	tables abbrevCache
 }
@@ -26,8 +25,8 @@ func (s *sections) cursor(b []byte) dwarf.Cursor { return dwarf.Cursor{B: b, Big
 type unit struct {
 	*sections
 	layout
-	off, die, end uint64 // in info: of the header, of the root DIE, of what follows
-	kind          uint8  // DW_UT_*; that of a full unit before DWARF 5
+	off, die, end uint64 // offsets in info: of the header, the root DIE, the next unit
+	kind          uint8  // DW_UT_*; before DWARF 5 DW_UT_compile
 	abbrevOff     uint64
 
 	tag            uint64
@@ -40,19 +39,18 @@ type unit struct {
 	strOffsetsBase uint64
 	addrBase       uint64
 	rnglistsBase   uint64
-	rangesBase     uint64 // GNU's, for the split unit's DIEs
+	rangesBase     uint64 // DW_AT_GNU_ranges_base, for the split unit's DIEs
 	dwoName        []byte
 	dwoID          uint64
 }
 
-// value is what an attribute has: its number, or where in .debug_info its
-// DW_FORM_string begins.
+// value is an attribute's value: a number, or the offset in .debug_info of a DW_FORM_string.
 type value struct {
 	u    uint64
 	form uint16
 }
 
-// values are a DIE's, those in has.
+// values are the values of a DIE's attributes. has is the set of valid slots.
 type values struct {
 	has uint32
 	v   [numSlots]value
@@ -60,7 +58,7 @@ type values struct {
 
 func (v *values) get(s slot) (value, bool) { return v.v[s], v.has&(1<<s) != 0 }
 
-// number returns a constant, 0 if there is none.
+// number returns a constant, or 0 if there is none.
 func (v *values) number(s slot) uint64 {
 	if v.has&(1<<s) == 0 {
 		return 0
@@ -87,7 +85,7 @@ func (l layout) read(c *dwarf.Cursor, a *abbrev, to *values) {
 	}
 }
 
-// value reads a value; of those that are blocks, only the place.
+// value reads a value. For a block it returns the offset.
 func (l layout) value(c *dwarf.Cursor, form uint64, implicit int64) value {
 	for n := 0; form == formIndirect; n++ {
 		if form = c.ULEB(); form == formImplicitConst {
@@ -134,8 +132,8 @@ func (l layout) value(c *dwarf.Cursor, form uint64, implicit int64) value {
 	return v
 }
 
-// readUnits lists the units of .debug_info. It skips damaged units, or the rest if
-// the next unit cannot be found, and counts the damages.
+// readUnits lists the units of .debug_info. It skips and counts corrupt units, or the rest if the start of the next unit
+// is unknown.
 func (s *sections) readUnits() (damaged int) {
 	for off := uint64(0); off < uint64(len(s.info)); {
 		u, ok := s.readUnit(off)
@@ -151,8 +149,8 @@ func (s *sections) readUnits() (damaged int) {
 	return damaged
 }
 
-// readUnit reads the header at off and the root DIE. It returns nil if the start of
-// the next unit is unknown; ok is false if the unit is unusable.
+// readUnit reads the header at off and the root DIE. It returns nil if the start of the next unit is unknown. ok is
+// false if the unit is unusable.
 func (s *sections) readUnit(off uint64) (u *unit, ok bool) {
 	c := s.cursor(s.info)
 	c.Seek(off)
@@ -192,7 +190,7 @@ func (u *unit) header(c *dwarf.Cursor) {
 	}
 }
 
-// readRoot takes what the root DIE says of the unit.
+// readRoot reads the root DIE's attributes. It returns false if they are corrupt.
 func (u *unit) readRoot(c *dwarf.Cursor) bool {
 	code := c.ULEB()
 	if code == 0 {
@@ -212,7 +210,7 @@ func (u *unit) readRoot(c *dwarf.Cursor) bool {
 	u.addrBase = v.number(slotAddrBase)
 	u.rnglistsBase = v.number(slotRnglistsBase)
 	if u.split && u.version >= 5 { // after the headers
-		length := uint64(2*u.offset - 4) // takes 4 bytes, in 64-bit DWARF 12
+		length := uint64(2*u.offset - 4) // 4 bytes, in 64-bit DWARF 12
 		u.strOffsetsBase, u.rnglistsBase = length+4, length+8
 	}
 	if id, ok := v.get(slotDwoID); ok {
@@ -225,7 +223,7 @@ func (u *unit) readRoot(c *dwarf.Cursor) bool {
 	return !c.Bad
 }
 
-// unitAt returns the unit that holds an offset of .debug_info, nil if none does.
+// unitAt returns the unit that contains an offset of .debug_info, or nil.
 func (s *sections) unitAt(off uint64) *unit {
 	i := sort.Search(len(s.units), func(i int) bool { return s.units[i].end > off })
 	if i == len(s.units) || off < s.units[i].die || s.units[i].die == 0 {
@@ -234,13 +232,13 @@ func (s *sections) unitAt(off uint64) *unit {
 	return s.units[i]
 }
 
-// maxString bounds a name, and maxPath a path.
+// maxString limits a name, and maxPath a path, in bytes.
 const (
 	maxString = 1 << 16
 	maxPath   = 1 << 12
 )
 
-// cstringAt returns the string at off of a section, nil where there is none.
+// cstringAt returns the string at off of a section, or nil.
 func cstringAt(b []byte, off uint64) []byte {
 	if off >= uint64(len(b)) {
 		return nil
@@ -260,7 +258,7 @@ func (u *unit) stringOf(v *values, s slot) []byte {
 	return nil
 }
 
-// string returns a value's string, nil if there is none.
+// string returns a value's string, or nil.
 func (u *unit) string(v value) []byte {
 	switch v.form {
 	case formString:
@@ -281,7 +279,7 @@ func (u *unit) string(v value) []byte {
 	return nil
 }
 
-// indexed returns the number of the given size at an index of a table.
+// indexed returns the number of size bytes at an index of a table.
 func (u *unit) indexed(table []byte, base, index uint64, size int) (uint64, bool) {
 	t := dwarf.Table{B: table, Big: u.big, Base: base, Size: size}
 	return t.At(index)
@@ -304,8 +302,8 @@ func (u *unit) address(v value) (uint64, bool) {
 	return 0, false
 }
 
-// ref returns the unit that holds the DIE that a value refers to, and its place
-// in that unit's .debug_info; nil where there is none.
+// ref returns the unit of the DIE that a value refers to, and the DIE's offset in .debug_info. It returns nil if there
+// is none.
 func (u *unit) ref(v value) (*unit, uint64) {
 	switch v.form {
 	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
