@@ -8,9 +8,8 @@ import (
 	"gperf/internal/dso"
 )
 
-// Build makes the unwind table of an x86-64 ELF file from its .eh_frame and
-// .debug_frame. The error is ErrNoCFI if it has neither (as Go's and other
-// compilers' that keep frame pointers), ErrMachine for other machines.
+// Build returns the unwind table of an x86-64 ELF file, from its .eh_frame and .debug_frame. The error is ErrNoCFI if it
+// has neither, like the output of Go and other compilers that keep frame pointers, and ErrMachine for other machines.
 func Build(im *dso.Image) (*Table, error) {
 	f, err := NewCFI(im)
 	if err != nil {
@@ -19,7 +18,7 @@ func Build(im *dso.Image) (*Table, error) {
 	return f.Table()
 }
 
-// Table makes the table of f.
+// Table returns the unwind table of f.
 func (f *CFI) Table() (*Table, error) {
 	if f.Machine != elf.EM_X86_64 {
 		return nil, fmt.Errorf("unwind table for %v: %w", f.Machine, ErrMachine)
@@ -32,7 +31,7 @@ func (f *CFI) Table() (*Table, error) {
 	for i := range f.fdes {
 		size += int(f.fdes[i].len)
 	}
-	b := newBuilder(size / 4)
+	b := newTableBuilder(size / 4)
 	b.known = slices.Clone(f.known)
 	if f.goFP {
 		b.gap = b.rule(ruleFP)
@@ -57,12 +56,12 @@ func (f *CFI) Table() (*Table, error) {
 		} else if ok && i+1 < len(f.fdes) {
 			ok = b.bridge(e.end, f.fdes[i+1].start)
 		}
-		if !ok { // beyond what a table spans
+		if !ok { // more pages than a table can have
 			stats.Damaged += uint32(len(f.fdes) - i)
 			break
 		}
 	}
-	if f.goFP { // what follows the last FDE is Go's, too
+	if f.goFP { // the code after the last FDE is Go's too
 		for _, s := range f.code {
 			if b.pos >= s.start && b.pos < s.end {
 				b.add(b.pos, s.end, b.gap)
@@ -74,28 +73,26 @@ func (f *CFI) Table() (*Table, error) {
 	return t, nil
 }
 
-// bridge covers the middle of a function that is left without an FDE: glibc's
-// clone3 ends its own before the system call, since in the child it would be
-// wrong, and begins another in the midst of the code for the child. In between
-// the parent has nothing on the stack but its return address.
-func (b *builder) bridge(end, next uint64) bool {
-	const maxGap, align = 64, 16 // no function begins where none is aligned
+// bridge covers a gap between two FDEs of one function. The first FDE of glibc's clone3 ends before the system call,
+// because it would be wrong in the child, and the second starts in the middle of the child's code. In the gap, the
+// parent has only the return address on the stack.
+func (b *tableBuilder) bridge(end, next uint64) bool {
+	const maxGap, align = 64, 16 // functions start at multiples of align
 	if end < next && next-end <= maxGap && next%align != 0 && b.t.Rules[b.t.Rows[len(b.t.Rows)-1].Rule] == (Rule{CFA: CFARSP, CFAOff: 8, RAOff: -8}) {
 		return b.add(end, next, b.rule(sp(8)))
 	}
 	return true
 }
 
-// addGo adds the rows of a function compiled by Go. Its CFI has the CFA but not
-// rbp. But a function that calls keeps a frame pointer: after the check of the
-// stack's size it begins with "push rbp; mov rsp, rbp". Only rbp leads through
-// functions that switch stacks (systemstack, cgo). So rows use rbp from the mov
-// on, and rsp before it and after the pop at the end.
-func (b *builder) addGo(m *machine) bool {
+// addGo adds the rows of a function compiled by Go. Its CFI describes the CFA but not rbp. A function that calls others
+// has a frame pointer: after the check of the stack's size it starts with "push rbp; mov rsp, rbp". Only rbp is right in
+// functions that switch stacks (systemstack, cgo). So rows use rbp after the mov, and rsp before it and after the final
+// pop.
+func (b *tableBuilder) addGo(m *machine) bool {
 	const movLen = 3
 	pushed := ruleFP
 	pushed.CFA = CFARSP
-	entry := false // the row before was one of the function's caller's rbp
+	entry := false // in the previous row, rbp is the caller's
 	for m.next() {
 		r, start := m.rule(), m.start
 		ofGo := r.CFA == CFARSP && r.RA == RAAtCFA && r.FP == FPSame && !m.bad
@@ -120,8 +117,8 @@ func (b *builder) addGo(m *machine) bool {
 	return true
 }
 
-// addGoRow adds a row of Go's, unless something better is known of its code.
-func (b *builder) addGoRow(start, end uint64, r Rule) bool {
+// addGoRow adds a row of Go's CFI, or the rule of a convention if there is one.
+func (b *tableBuilder) addGoRow(start, end uint64, r Rule) bool {
 	for _, k := range b.known {
 		if k.start >= end {
 			break
@@ -133,7 +130,7 @@ func (b *builder) addGoRow(start, end uint64, r Rule) bool {
 	return b.add(start, end, b.rule(r))
 }
 
-// rule returns the rule that the machine's state amounts to.
+// rule returns the rule of the machine's state.
 func (m *machine) rule() Rule {
 	signal := m.cie.signal
 	ra := m.regs[m.cie.ra]
@@ -230,9 +227,8 @@ func (m *machine) fpPart(fp RegRule, r *Rule) bool {
 
 func fits16(n int64) bool { return n == int64(int16(n)) }
 
-// isSignal reports whether the state is that of the frame that rt_sigreturn
-// undoes, as the C libraries write it: the CFA is the interrupted rsp in the
-// ucontext, and rip and rbp are there too.
+// isSignal reports whether the state is that of a signal frame in the C libraries' CFI: CFA, rip and rbp are those of the
+// interrupted code, in the ucontext that rt_sigreturn restores.
 func (m *machine) isSignal(cfa, ra RegRule) bool {
 	p, ok := matchCFA(m.exprBytes(cfa))
 	if !ok || p.CFA != CFADerefRSP || p.CFAOff != SignalRSP || p.CFAOff2 != 0 {

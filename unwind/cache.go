@@ -11,27 +11,26 @@ import (
 	"gperf/internal/dso/cache"
 )
 
-// Cache keeps tables on disk by build ID: see cache.Dir. A nil Cache keeps nothing.
+// Cache caches tables on disk by build ID: see cache.Dir. A nil Cache stores nothing.
 //
-// A file holds, little-endian, a header of tableHeader bytes, then the table's
-// rules, pages and rows as they lie in memory:
+// A file contains, little-endian, a header of tableHeader bytes, then the table's rules, pages and rows as in memory:
 //
 //	 0  Base
 //	 8  number of rules, pages, rows
 //	20  Stats
 type Cache struct {
 	Dir   string
-	Limit int64 // bytes that the files may take together; 0 means DefaultCacheLimit
+	Limit int64 // of the total size of the files, in bytes; 0 means DefaultCacheLimit
 
 	mu  sync.Mutex
 	err error
 }
 
-// DefaultCacheLimit is enough for the tables of some thousand DSOs.
+// DefaultCacheLimit is enough for the tables of some thousand DSOs, in bytes.
 const DefaultCacheLimit = 1 << 30
 
 const (
-	cacheMagic  = "gperfuw\x03" // the last byte is the version: of this format, and of what Build makes
+	cacheMagic  = "gperfuw\x03" // the last byte is the version of this format and of Build: change it with either
 	tableHeader = 40
 	cacheSuffix = ".table"
 )
@@ -46,7 +45,7 @@ func NewCache() (*Cache, error) {
 	return &Cache{Dir: dir}, nil
 }
 
-// Files returns where the tables are.
+// Files returns the directory of the tables.
 func (c *Cache) Files() *cache.Dir {
 	if c == nil {
 		return nil
@@ -54,13 +53,12 @@ func (c *Cache) Files() *cache.Dir {
 	return &cache.Dir{Path: c.Dir, Suffix: cacheSuffix, Magic: cacheMagic, Limit: cmp.Or(c.Limit, DefaultCacheLimit)}
 }
 
-// minCached is the smallest table that is kept: smaller ones are made in about a
-// millisecond, which is what storing them takes.
+// minCached is the smallest number of rows of a cached table. Building a smaller one takes about a millisecond, as long
+// as storing it.
 const minCached = 64 << 10
 
-// Build returns the table of im out of the cache, or makes it and, unless it is
-// small, puts it there.
-// That it cannot be put there costs time the next time, nothing else: see Err.
+// Build returns the table of im from the cache, or builds it and stores it unless it is small. An error of storing
+// affects only later runs: see Err.
 func (c *Cache) Build(im *dso.Image) (*Table, error) {
 	if t, err := c.Load(im.BuildID()); err == nil {
 		return t, nil
@@ -80,7 +78,7 @@ func (c *Cache) Build(im *dso.Image) (*Table, error) {
 	return t, nil
 }
 
-// Err returns the first error of putting a table into the cache.
+// Err returns the first error of storing a table.
 func (c *Cache) Err() error {
 	if c == nil {
 		return nil
@@ -90,8 +88,7 @@ func (c *Cache) Err() error {
 	return c.err
 }
 
-// Load returns the table of a build ID. The error is fs.ErrNotExist or
-// cache.ErrDamaged where that is the cause.
+// Load returns the table with a build ID. The error wraps fs.ErrNotExist or cache.ErrDamaged if that is the cause.
 func (c *Cache) Load(id dso.BuildID) (*Table, error) {
 	b, err := c.Files().Load(id)
 	if err != nil {
@@ -105,7 +102,7 @@ func (c *Cache) Load(id dso.BuildID) (*Table, error) {
 	return t, nil
 }
 
-// Store puts a table into the cache, unless it has no build ID.
+// Store stores a table, unless it has no build ID.
 func (c *Cache) Store(t *Table) error {
 	if !littleEndian {
 		return nil
@@ -116,7 +113,7 @@ func (c *Cache) Store(t *Table) error {
 	return nil
 }
 
-// littleEndian: the machine's numbers can be written as they are.
+// littleEndian reports whether this machine's numbers have the byte order of the files.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // bytesOf returns the memory of s.
@@ -125,8 +122,7 @@ func bytesOf[T Rule | Page | Row](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(z)))
 }
 
-// viewOf returns the first n elements in b and what follows them. b is aligned
-// and long enough.
+// viewOf returns the first n elements in b and the rest. b must be aligned and long enough.
 func viewOf[T Rule | Page | Row](b []byte, n int) ([]T, []byte) {
 	var z T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n), b[n*int(unsafe.Sizeof(z)):]
@@ -147,8 +143,7 @@ func encodeTable(t *Table) []byte {
 	return append(b, bytesOf(t.Rows)...)
 }
 
-// decodeTable returns the table that b holds, which is aligned and from then on
-// the table's. Nothing in it is trusted.
+// decodeTable returns the table in b, which must be aligned. The table keeps b. decodeTable checks all contents.
 func decodeTable(b []byte) (*Table, error) {
 	le := binary.LittleEndian
 	switch {
@@ -175,8 +170,8 @@ func decodeTable(b []byte) (*Table, error) {
 	return t, nil
 }
 
-// valid reports whether the table is as Build makes it, so that a lookup in it,
-// here or in the kernel, stays within it.
+// valid reports whether the table has the structure of Build's tables, so that a lookup in Go or in the kernel stays
+// inside it.
 func (t *Table) valid() bool {
 	if len(t.Rules) == 0 || len(t.Rules) > maxRules+1 || t.Rules[0] != (Rule{}) || len(t.Pages) > maxPages {
 		return false

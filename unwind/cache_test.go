@@ -16,7 +16,7 @@ import (
 
 // smallTable returns a table with the given build ID.
 func smallTable(id string) *Table {
-	b := newBuilder(0)
+	b := newTableBuilder(0)
 	b.add(0x1000, 0x1010, b.rule(sp(8)))
 	b.add(0x1010, 0x30000, b.rule(ruleFP))
 	t := b.finish()

@@ -13,55 +13,53 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// CFI is the call frame information of a DSO: its CIEs and FDEs, by address.
-// It may be used by several goroutines.
+// CFI is the call frame information of a DSO: its CIEs and FDEs, by address. It may be used from several goroutines.
 type CFI struct {
 	BuildID dso.BuildID
 	Machine elf.Machine
-	Damaged uint32 // CIEs and FDEs that were refused
-	Outside uint32 // FDEs that cover no executable code
+	Damaged uint32 // number of corrupt CIEs and FDEs, which are skipped
+	Outside uint32 // number of FDEs that cover no executable code
 
 	numRegs int
-	goFP    bool // Go's compiler made it: frame pointers are kept
+	goFP    bool // from Go's compiler: the code keeps frame pointers
 	secs    []section
 	cies    []cie
-	fdes    []fde     // by address, none overlapping another
+	fdes    []fde     // by address, without overlaps
 	code    []codeSeg // executable segments by address
-	known   []known   // what needs no FDE, by address
+	known   []known   // code with known frames, by address
 }
 
-// codeSeg is a range of vaddrs that the file maps executable.
+// codeSeg is a range of vaddrs in an executable segment.
 type codeSeg struct{ start, end uint64 }
 
-// cie is what several FDEs share (DWARF 5, 6.4.1).
+// cie is a CIE, which several FDEs share (DWARF 5, 6.4.1).
 type cie struct {
 	sec       uint8
 	version   uint8
 	addrSize  uint8
-	segSize   uint8 // bytes of a segment selector before each address
+	segSize   uint8 // size of the segment selector before each address, in bytes
 	enc       uint8 // DW_EH_PE encoding of addresses
 	signal    bool
 	augmented bool // "z": a length precedes augmentation data
-	bad       bool // its instructions are damaged
+	bad       bool // its instructions are corrupt
 	codeAlign uint64
 	dataAlign int64
-	ra        uint64  // number of the column that holds the return address
-	cfa       RegRule // when an FDE begins
+	ra        uint64  // number of the return address's column
+	cfa       RegRule // at the start of an FDE
 	cfaExpr   RegRule
-	init      []RegRule // of the registers, then; those beyond are unspecified
+	init      []RegRule // of the registers, at the start of an FDE; the rest are unspecified
 }
 
-// fde is a range of code and where its instructions are.
+// fde is a range of code and its instructions.
 type fde struct {
 	start, end uint64 // vaddrs
-	loc        uint64 // where the instructions begin to count: start, unless that was cut
-	pos, len   uint32 // instructions in the section
+	loc        uint64 // initial location of the instructions: start, unless order changed that
+	pos, len   uint32 // of the instructions, in the section, in bytes
 	cie        uint32
 }
 
-// NewCFI reads the CIEs and FDEs of im. The error is ErrNoCFI if it has none,
-// ErrMachine if it is for neither x86-64 nor arm64. Damage costs the entries
-// that it hits: see CFI.Damaged.
+// NewCFI reads the CIEs and FDEs of im. The error is ErrNoCFI if it has none, ErrMachine if it is for neither x86-64 nor
+// arm64. NewCFI skips corrupt entries and counts them in CFI.Damaged.
 func NewCFI(im *dso.Image) (*CFI, error) {
 	n := numRegs(im.Machine)
 	if n == 0 || !im.Is64 {
@@ -79,7 +77,7 @@ func NewCFI(im *dso.Image) (*CFI, error) {
 	f.parse()
 	if len(f.fdes) == 0 {
 		if f.Damaged > 0 {
-			return nil, fmt.Errorf("unwind %s: all %d entries are damaged: %w", im.Path, f.Damaged, ErrNoCFI)
+			return nil, fmt.Errorf("unwind %s: all %d entries are corrupt: %w", im.Path, f.Damaged, ErrNoCFI)
 		}
 		return nil, fmt.Errorf("unwind %s: %w", im.Path, ErrNoCFI)
 	}
@@ -94,7 +92,7 @@ func (f *CFI) parse() {
 	f.order()
 }
 
-// codeOf returns the executable segments by address, none overlapping another.
+// codeOf returns the executable segments by address, without overlaps.
 func codeOf(im *dso.Image) []codeSeg {
 	var segs []codeSeg
 	for _, l := range im.Loads() {
@@ -110,7 +108,7 @@ func codeOf(im *dso.Image) []codeSeg {
 	return segs
 }
 
-// within cuts [start, end) to the executable segment that it begins in.
+// within truncates [start, end) at the end of the executable segment that contains start.
 func (f *CFI) within(start, end uint64) (cut uint64, ok bool) {
 	for _, s := range f.code {
 		if start >= s.start && start < s.end {
@@ -120,21 +118,21 @@ func (f *CFI) within(start, end uint64) (cut uint64, ok bool) {
 	return 0, false
 }
 
-// maxCIEs bounds the memory that a damaged section can claim; linkers merge
-// equal CIEs, and without merging there is one for every source file.
+// maxCIEs limits the memory for a corrupt section. Linkers merge equal CIEs; without merging there is one for each
+// source file.
 const maxCIEs = 1 << 16
 
 // scan reads the entries of a section.
 func (f *CFI) scan(n uint8) {
 	sec := &f.secs[n]
-	cies := map[uint64]uint32{} // where they begin → index
-	var later []entry           // FDEs before their CIE
+	cies := map[uint64]uint32{} // offset → index
+	var later []entry           // FDEs that precede their CIE
 	if f.fdes == nil {
 		f.fdes = make([]fde, 0, min(len(sec.b)/32, 1<<20))
 	}
 	for at := 0; len(sec.b)-at >= 4; {
 		e, ok := sec.entry(at)
-		if e.next <= at { // no telling where the next one begins
+		if e.next <= at { // the start of the next entry is unknown
 			f.Damaged++
 			break
 		}
@@ -161,22 +159,22 @@ func (f *CFI) scan(n uint8) {
 		if ci, ok := cies[e.cieOff]; ok {
 			f.addFDE(sec, e, ci)
 		} else {
-			f.Damaged++ // without a CIE
+			f.Damaged++ // there is no CIE
 		}
 	}
 }
 
-// entry is the beginning of a CIE or FDE.
+// entry is the header of a CIE or FDE.
 type entry struct {
-	next   int // where the next entry begins
-	body   int // what follows the CIE's id or the FDE's pointer to its CIE
+	next   int // offset of the next entry
+	body   int // offset after the CIE's ID or the FDE's CIE pointer
 	cie    bool
-	cieOff uint64 // of an FDE: where its CIE begins
+	cieOff uint64 // of an FDE: offset of its CIE
 	is64   bool
 }
 
-// entry reads the length and the id at a position. If ok is false, continue at
-// next, or stop if next is not above at.
+// entry reads the length and the ID at a position. If ok is false, the caller continues at next, or stops if next is not
+// above at.
 func (s *section) entry(at int) (e entry, ok bool) {
 	c := dwarf.Cursor{B: s.b, Pos: at}
 	length, idSize := c.Length()
@@ -202,7 +200,7 @@ func (s *section) entry(at int) (e entry, ok bool) {
 	return e, true
 }
 
-// readCIE decodes the CIE whose beginning is e.
+// readCIE decodes the CIE with header e.
 func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 	s := &f.secs[sec]
 	c := dwarf.Cursor{B: s.b[:e.next], Pos: e.body}
@@ -217,7 +215,7 @@ func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 	if ci.addrSize != 4 && ci.addrSize != 8 || ci.segSize > 8 {
 		return ci, fmt.Errorf("address of %d bytes, segment of %d", ci.addrSize, ci.segSize)
 	}
-	if strings.HasPrefix(aug, "eh") { // of gcc before 3.0: a pointer to its data
+	if strings.HasPrefix(aug, "eh") { // of gcc before 3.0: a pointer to exception data
 		c.Skip(8)
 		aug = aug[2:]
 	}
@@ -240,7 +238,7 @@ func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 		c.Skip(n)
 	}
 	if c.Bad || ci.ra >= uint64(f.numRegs) {
-		return ci, errors.New("cut short")
+		return ci, errors.New("truncated")
 	}
 	m := machine{f: f, sec: s, cie: &ci}
 	m.begin(e.next, c.Pos, 0, 0)
@@ -255,11 +253,9 @@ func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 	return ci, nil
 }
 
-// augment reads the augmentation data, each character of the string telling of
-// the next: R the encoding of addresses, P a personality routine, L the encoding
-// of pointers to language data; S marks a signal frame, B (arm64) return
-// addresses signed with key B, G (arm64) tagged frames. After an unknown one the
-// rest cannot be read, and need not.
+// augment reads the augmentation data. Each character of the augmentation string describes the next item: R the encoding
+// of addresses, P a personality routine, L the encoding of pointers to language data. S means a signal frame, B (arm64)
+// return addresses signed with key B, G (arm64) tagged frames. augment ignores the rest after an unknown character.
 func (ci *cie) augment(aug string, c *dwarf.Cursor, s *section) error {
 	for _, ch := range []byte(aug) {
 		switch ch {
@@ -270,7 +266,7 @@ func (ci *cie) augment(aug string, c *dwarf.Cursor, s *section) error {
 			if p.enc&^peIndirect&peApply == peAligned {
 				p.read(c)
 			} else if _, ok := p.format(c); !ok {
-				return fmt.Errorf("personality of encoding %#x", p.enc)
+				return fmt.Errorf("personality routine with encoding %#x", p.enc)
 			}
 		case 'L':
 			c.U8()
@@ -287,7 +283,7 @@ func (ci *cie) augment(aug string, c *dwarf.Cursor, s *section) error {
 	return nil
 }
 
-// addFDE decodes an FDE up to its instructions and keeps it if it covers code.
+// addFDE decodes an FDE up to its instructions, and adds it if it covers code.
 func (f *CFI) addFDE(s *section, e entry, ciN uint32) {
 	ci := &f.cies[ciN]
 	c := dwarf.Cursor{B: s.b[:e.next], Pos: e.body}
@@ -314,9 +310,8 @@ func (f *CFI) addFDE(s *section, e entry, ciN uint32) {
 	f.fdes = append(f.fdes, fde{start: start, end: cut, loc: start, pos: uint32(c.Pos), len: uint32(e.next - c.Pos), cie: ciN})
 }
 
-// order sorts the FDEs by address and cuts what overlaps: where several begin at
-// or before an address, the last to begin decides, as the binary search over
-// .eh_frame_hdr has it; .debug_frame only fills what .eh_frame leaves open.
+// order sorts the FDEs by address and removes overlaps. An address belongs to the FDE with the highest start at or before
+// it, as in a binary search of .eh_frame_hdr. FDEs of .debug_frame cover only code without FDEs in .eh_frame.
 func (f *CFI) order() {
 	debug := func(e *fde) bool { return !f.secs[f.cies[e.cie].sec].eh }
 	f.fdes = sortFDEs(f.fdes)
@@ -328,7 +323,7 @@ func (f *CFI) order() {
 				break
 			}
 			if debug(&e) && !debug(last) {
-				e.start = last.end // what .eh_frame leaves
+				e.start = last.end // the part that .eh_frame does not cover
 				break
 			}
 			if last.end = e.start; last.start < last.end {
@@ -343,8 +338,8 @@ func (f *CFI) order() {
 	f.fdes = kept
 }
 
-// sortFDEs sorts by start and keeps the order of those that are equal. Linkers
-// write some long ascending runs; by radix, all cost the same.
+// sortFDEs sorts by start and keeps the order of equal ones. A radix sort takes the same time for all inputs; linkers
+// write several long sorted runs.
 func sortFDEs(list []fde) []fde {
 	byStart := func(a, b fde) int { return cmp.Compare(a.start, b.start) }
 	if slices.IsSortedFunc(list, byStart) {
@@ -362,7 +357,7 @@ func sortFDEs(list []fde) []fde {
 	}
 	const bits = 11
 	for shift := 0; shift < 32; shift += bits {
-		var next [1 << bits]uint32 // where the next key with these bits goes
+		var next [1 << bits]uint32 // index for the next key with these bits
 		for _, k := range keys {
 			next[k.at>>shift%(1<<bits)]++
 		}
@@ -384,7 +379,7 @@ func sortFDEs(list []fde) []fde {
 	return sorted
 }
 
-// find returns the FDE that covers vaddr.
+// find returns the FDE that covers vaddr, or nil.
 func (f *CFI) find(vaddr uint64) *fde {
 	i, ok := slices.BinarySearchFunc(f.fdes, vaddr, func(e fde, v uint64) int { return cmp.Compare(e.start, v) })
 	if !ok {

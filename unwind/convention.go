@@ -10,11 +10,11 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// known is a range of code whose frames are known without CFI.
+// known is a range of code with frames that follow a convention without CFI.
 type known struct {
 	start, end uint64
 	rule       Rule
-	overGo     bool // holds even where Go's .debug_frame has an FDE
+	overGo     bool // replaces the FDEs of Go's .debug_frame
 }
 
 var (
@@ -23,22 +23,20 @@ var (
 	ruleEntry = Rule{CFA: CFARSP, RA: RAUndefined, Flags: FlagConvention}
 )
 
-// conventions returns, by address, what is known of x86-64 code that no FDE need
-// cover:
+// conventions returns, by address, the rules of x86-64 code that may have no FDE:
 //
-//   - what runs from the entry point on has no caller. In glibc's ld.so it has no
-//     FDE either, and the process spends its first moments below it.
-//   - a procedure linkage table pushes at most two words. GNU ld writes an FDE for
-//     it, LLVM's lld does not.
-//   - Go's crosscall2 and the code that its signal handlers return to: see goCode.
+//   - The code at the entry point has no caller. In glibc's ld.so it has no FDE either, and all functions that run at
+//     the start of a process have it as a caller.
+//   - A procedure linkage table pushes at most two words. GNU ld writes an FDE for it, LLVM's lld does not.
+//   - Go's crosscall2 and the code to which Go's signal handlers return: see goCode.
 //   - Go's outermost functions: see goTopFrames.
 //
-// Where an FDE of a compiler other than Go's covers them, the FDE decides.
+// FDEs of compilers other than Go's take precedence.
 func conventions(im *dso.Image) []known {
 	if im.Machine != elf.EM_X86_64 {
 		return nil
 	}
-	const entryMax = 64 // bytes that ld.so's _start and the like have
+	const entryMax = 64 // size of ld.so's _start and similar code, in bytes
 	var k []known
 	if e := entryPoint(im); e != 0 {
 		k = append(k, known{e, e + entryMax, ruleEntry, false})
@@ -68,13 +66,11 @@ func conventions(im *dso.Image) []known {
 	return k
 }
 
-// Code of Go's that is followed neither by frame pointer nor by its CFI, found by
-// its bytes.
+// Code of Go for which neither frame pointers nor the CFI are right. goCode finds it by its bytes.
 var (
-	// crosscall2, which C calls to call Go, keeps two frame pointers: that of an
-	// ordinary frame and, inside of it, that of the registers it saves for C, as the
-	// macro PUSH_REGS_HOST_TO_ABI0 of runtime/cgo has it. The inner one points to
-	// the outer one, but no return address follows.
+	// crosscall2, which C calls to call Go, has two frame pointers: that of an ordinary frame and, in this frame, that of
+	// the registers that it saves for C (the macro PUSH_REGS_HOST_TO_ABI0 of runtime/cgo). The inner one points to the
+	// outer one, but no return address follows.
 	crosscall2Begin = []byte{
 		0x55,             // push %rbp
 		0x48, 0x89, 0xe5, // mov %rsp, %rbp
@@ -85,7 +81,7 @@ var (
 	crosscall2End  = []byte{0x48, 0x8b, 0x6c, 0x24, 0x28} // mov 0x28(%rsp), %rbp
 	ruleCrosscall2 = Rule{CFA: CFADerefRBP, CFAOff2: 16, RAOff: -8, FP: FPAtCFA, FPOff: -16, Flags: FlagConvention}
 
-	// sigreturn__sigaction, where signal handlers return to.
+	// sigreturn__sigaction, to which signal handlers return.
 	sigreturn = []byte{
 		0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, // mov $15, %rax
 		0x0f, 0x05, // syscall
@@ -93,7 +89,7 @@ var (
 	}
 )
 
-// goCode finds these in the section of code, piece by piece.
+// goCode finds this code in a section, which it reads in chunks.
 func goCode(im *dso.Image, s *elf.Section) (k []known) {
 	const piece, overlap = 4 << 20, 256
 	size := min(s.FileSize, maxSection)
@@ -110,26 +106,23 @@ func goCode(im *dso.Image, s *elf.Section) (k []known) {
 			}
 		}
 		if i := bytes.Index(b, sigreturn); i > 0 && i < piece {
-			// It is never called: as a return address it is looked up one byte before.
+			// A return address is looked up one byte before: include that byte, because nothing calls this code.
 			k = append(k, known{at + uint64(i) - 1, at + uint64(i+len(sigreturn)), ruleSignal, true})
 		}
 	}
 	return k
 }
 
-// goOutermost are the functions without a caller: those that Go's assembly marks
-// TOPFRAME, except sigtramp, whose caller is the interrupted function; and
-// crosscall1 of runtime/cgo, which begins Go's part of a thread.
+// goOutermost are the functions without a caller: those that Go's assembly marks TOPFRAME, except sigtramp, whose caller
+// is the interrupted function; and crosscall1 of runtime/cgo, at which Go's part of a thread starts.
 var goOutermost = []string{"runtime.goexit", "runtime.mstart", "runtime.rt0_go", "crosscall1"}
 
-// goSwitches is the function whose CFI describes the stack of its caller, although
-// it calls on another one, g0's. There only the frame pointer shows where the stack
-// ends.
+// goSwitches is a function that calls on another stack, g0's, while its CFI describes its caller's stack. On g0's stack
+// only the frame pointer shows the end of the stack.
 const goSwitches = "runtime.morestack"
 
-// goTopFrames finds them by their symbols. With their own FDEs the walk would read
-// remains of an earlier stack above them: goexit is the return address of a
-// goroutine's first function, but no function called it.
+// goTopFrames finds these functions by their symbols. With their own FDEs, a walk would continue into old stack contents
+// above them: goexit is the return address of a goroutine's first function, but no function called it.
 func goTopFrames(im *dso.Image) (k []known) {
 	s := im.Section(".symtab")
 	if s == nil || s.Type != elf.SHT_SYMTAB || uint64(s.Link) >= uint64(len(im.Sections())) {
@@ -159,8 +152,8 @@ func goTopFrames(im *dso.Image) (k []known) {
 	return k
 }
 
-// goName returns the name at an offset, without the suffix that assembly functions
-// have since Go 1.17; "" for one that is longer than those that matter here.
+// goName returns the name at an offset, without the suffix that assembly functions have since Go 1.17. It returns "" for
+// a name longer than those of goOutermost and goSwitches.
 func goName(names []byte, off uint32) string {
 	if uint64(off) >= uint64(len(names)) {
 		return ""
@@ -173,7 +166,7 @@ func goName(names []byte, off uint32) string {
 	return string(bytes.TrimSuffix(name, []byte(".abi0")))
 }
 
-// sectionBytes returns the contents of a section, up to maxSection.
+// sectionBytes returns the contents of a section, up to maxSection bytes.
 func sectionBytes(im *dso.Image, s *elf.Section) ([]byte, error) {
 	if s.Type == elf.SHT_NOBITS || s.FileSize > maxSection {
 		return nil, ErrNoCFI
@@ -181,14 +174,13 @@ func sectionBytes(im *dso.Image, s *elf.Section) ([]byte, error) {
 	return im.Bytes(s.Offset, s.FileSize)
 }
 
-// sp is the rule of code that has n bytes on the stack, the return address
-// included, and leaves rbp alone.
+// sp returns the rule of code with n bytes on the stack, including the return address, that preserves rbp.
 func sp(n int32) Rule {
 	return Rule{CFA: CFARSP, CFAOff: n, RAOff: -8, Flags: FlagConvention}
 }
 
-// pltRule is the rule of a PLT's entries: "jmp; push; jmp" or, with indirect
-// branch tracking, "endbr64; push; jmp". The push is done from byte 11 or 9 on.
+// pltRule returns the rule of a PLT's entries: "jmp; push; jmp" or, with indirect branch tracking, "endbr64; push; jmp".
+// The push ends at byte 11 or 9.
 func pltRule(im *dso.Image, s *elf.Section) Rule {
 	r := sp(8)
 	r.CFA, r.CFAOff2 = CFAPLT, 11
@@ -198,7 +190,7 @@ func pltRule(im *dso.Image, s *elf.Section) Rule {
 	return r
 }
 
-// entryPoint returns the vaddr where the program begins, 0 if there is none.
+// entryPoint returns the vaddr of the program's first instruction, or 0 if there is none.
 func entryPoint(im *dso.Image) uint64 {
 	h, err := im.Bytes(0, 64) // Elf64_Ehdr
 	if err != nil {

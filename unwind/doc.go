@@ -1,30 +1,26 @@
-// Package unwind answers "how do I find the caller?": it turns the call frame
-// information of an ELF file (.eh_frame, .debug_frame) into tables small enough
-// for the kernel, and walks stacks in Go over registers and a copy of the stack.
-// It reads no perf.data, attaches nothing and names no address: package bpf
-// walks with the same tables in the kernel, package symbolize finds the names.
+// Package unwind answers "how do I find the caller?": it converts the call frame information of an ELF file (.eh_frame,
+// .debug_frame) to tables small enough for the kernel, and walks stacks in Go, from registers and a copy of the stack.
+// Package bpf walks with the same tables in the kernel; package symbolize names the addresses.
 //
-// Words, as DWARF 5 section 6.4 and the psABIs have them:
+// Terms of DWARF 5 section 6.4 and the psABIs:
 //
-//	CIE, FDE   the two kinds of entry; an FDE covers a range of code, a CIE is what several share
+//	CIE, FDE   the two kinds of entry; an FDE covers a range of code, a CIE is the common part of several FDEs
 //	row        how to find the caller's registers, in force from one address to the next row's
 //	CFA        canonical frame address: rsp as it was before the call that made the frame
 //	RA, FP     the return address and the frame pointer (rbp)
-//	rule       what a row says about CFA, RA and FP, the three things that a walk needs
+//	rule       how a row finds CFA, RA and FP, which a walk needs
 //
 // # Tables
 //
-// A [Table] holds x86-64 code. Its addresses are vaddr (as the linker laid the
-// file out), cut into pages of 64 KiB:
+// A [Table] describes x86-64 code. Its addresses are vaddrs, divided into pages of 64 KiB:
 //
 //	Base          number of the first page: vaddr >> 16 of the lowest code
 //	Pages[i]      {First, N uint32}: rows Rows[First : First+N] belong to page Base+i; N is never 0
 //	Rows[j]       {Off, Rule uint16}: from vaddr&0xffff = Off on, Rules[Rule] is in force; sorted by Off
 //	Rules[k]      16 bytes, see Rule; Rules[0] is CFANone: no entry covers these addresses
 //
-// The first row of every page has Off 0, so a lookup never leaves its page: find
-// the last row whose Off is not above the address. Neighbouring rows of a page
-// differ. In C, all little-endian and without padding but the last two bytes:
+// The first row of every page has Off 0, so a lookup never leaves its page: it finds the last row with an Off not above
+// the address. Adjacent rows of a page differ. In C, little-endian and with no padding except the last two bytes:
 //
 //	struct row  { __u16 off, rule; };
 //	struct page { __u32 first, n; };
@@ -32,27 +28,27 @@
 //
 // # A step
 //
-// With ip, sp and fp of a frame and its rule, the caller is found so (DWARF
-// numbers: 6 is rbp, 7 is rsp, 16 is rip):
+// A step computes the caller's ip, sp and fp from those of a frame and its rule (DWARF numbers: 6 is rbp, 7 is rsp, 16 is
+// rip):
 //
-//	CFANone          no entry covers ip. It may be assembly, which leaves its caller's rbp alone: if
-//	                 rbp is a frame pointer, it leads on; else the walk ends
-//	CFAUnsupported   the walk ends: an entry that only full CFI, in Go, can follow
+//	CFANone          no entry covers ip. It may be assembly, which preserves its caller's rbp: if
+//	                 rbp is a frame pointer, the walk continues with it; otherwise it ends
+//	CFAUnsupported   the walk ends: the entry needs full CFI, in Go
 //	CFARSP           cfa = sp + CFAOff
 //	CFARBP           cfa = fp + CFAOff
 //	CFADerefRSP      cfa = *(sp + CFAOff) + CFAOff2
 //	CFADerefRBP      cfa = *(fp + CFAOff) + CFAOff2
 //	CFAPLT           cfa = sp + CFAOff + ((ip & 15) >= CFAOff2 ? 8 : 0)
-//	CFAReg           cfa = register CFAOff2 + CFAOff, a register other than sp and fp: known only where
-//	                 all registers are, in the innermost frame and in the one that a signal interrupted
+//	CFAReg           cfa = register CFAOff2 + CFAOff, a register other than sp and fp: known only if
+//	                 all registers are, in the innermost frame and in one that a signal interrupted
 //	CFASignal        ip, sp, fp are the interrupted ones, at sp+168, sp+160, sp+120 (the ucontext that
-//	                 rt_sigreturn reads; all 16 registers and ip: see SignalFrame); RA and FP say nothing
+//	                 rt_sigreturn reads; all 16 registers and ip: see SignalFrame); RA and FP are unused
 //
-//	RAUndefined      the walk has come to the end of the stack: this is the outermost frame. CFA says nothing
+//	RAUndefined      the end of the stack: this is the outermost frame; CFA is unused
 //	RAAtCFA          ip = *(cfa + RAOff), nearly always -8
 //	RAReg            ip = register RAOff; known as with CFAReg
 //
-//	FPSame           fp stays
+//	FPSame           fp is unchanged
 //	FPAtCFA          fp = *(cfa + FPOff)
 //	FPAtFP           fp = *(fp + FPOff)
 //	FPAtSP           fp = *(sp + FPOff), the callee's sp
@@ -61,11 +57,9 @@
 //
 //	sp = cfa
 //
-// A rule with FlagConvention follows from no CFI: with CFARBP and an fp of 0, it
-// is the end of the stack, and its CFA may lie on another stack, as where Go
-// calls C. Else the CFA is above sp, unless a signal has come in between.
+// A rule with FlagConvention is not from CFI. With CFARBP and an fp of 0 it is the end of the stack, and its CFA may be
+// on another stack, for example where Go calls C. For other rules the CFA is above sp, except across a signal frame.
 //
-// A return address is looked up at ip-1, since the call may be its function's
-// last instruction. An ip that was sampled, or that a frame with FlagSignal
-// (any CFASignal) gives, is looked up as it is.
+// Look a return address up at ip-1: the call may be its function's last instruction. Look a sampled ip, or the ip from a
+// frame with FlagSignal (such as any CFASignal), up unchanged.
 package unwind

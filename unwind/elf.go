@@ -16,11 +16,10 @@ var (
 	ErrMachine = errors.New("unsupported machine")
 )
 
-// maxSection bounds what is read of a section: the largest .eh_frame known have
-// a tenth of it.
+// maxSection limits a section, in bytes. It is ten times the largest known .eh_frame.
 const maxSection = 1 << 30
 
-// section is .eh_frame or .debug_frame, little-endian, as x86-64 and arm64 are.
+// section is .eh_frame or .debug_frame, little-endian like x86-64 and arm64.
 type section struct {
 	b    []byte
 	addr uint64 // its vaddr, to which encoded pointers are relative
@@ -28,8 +27,7 @@ type section struct {
 	text uint64 // base of DW_EH_PE_textrel pointers
 }
 
-// sections returns the sections of im that hold call frame information,
-// .eh_frame first.
+// sections returns the sections of im with call frame information, .eh_frame first.
 func sections(im *dso.Image) ([]section, error) {
 	var (
 		secs []section
@@ -69,8 +67,8 @@ func sections(im *dso.Image) ([]section, error) {
 	return kept, nil
 }
 
-// inflate returns a section's bytes, decompressed if need be. What a compressed
-// section claims to hold is not believed: it is read up to maxSection.
+// inflate returns a section's bytes, decompressed if necessary. It ignores the size in a compressed section's header, and
+// reads up to maxSection bytes.
 func inflate(im *dso.Image, s *elf.Section) ([]byte, error) {
 	if s.Flags&elf.SHF_COMPRESSED == 0 && s.Name != ".zdebug_frame" {
 		return im.Data(s)
@@ -82,9 +80,8 @@ func inflate(im *dso.Image, s *elf.Section) ([]byte, error) {
 	return b, nil
 }
 
-// ehFrameBySegment finds .eh_frame in a file without section headers, as the
-// loader does: PT_GNU_EH_FRAME shows .eh_frame_hdr, which points to it. Its end
-// is that of its segment, or the null length that ends it.
+// ehFrameBySegment finds .eh_frame in a file without section headers: PT_GNU_EH_FRAME contains .eh_frame_hdr, which
+// points to it. .eh_frame ends with its segment, or with an entry of length 0.
 func ehFrameBySegment(im *dso.Image) (section, bool) {
 	vaddr, ok := ehFrameHdr(im)
 	if !ok {
@@ -108,7 +105,7 @@ func ehFrameBySegment(im *dso.Image) (section, bool) {
 	return section{}, false
 }
 
-// vaddrBytes returns n bytes of the file as they are loaded at vaddr.
+// vaddrBytes returns the n bytes at vaddr.
 func vaddrBytes(im *dso.Image, vaddr, n uint64) ([]byte, error) {
 	off, ok := im.OffOfVaddr(vaddr)
 	if !ok {
@@ -117,7 +114,7 @@ func vaddrBytes(im *dso.Image, vaddr, n uint64) ([]byte, error) {
 	return im.Bytes(off, n)
 }
 
-// ehFrameHdr returns the vaddr of .eh_frame_hdr, out of the program headers.
+// ehFrameHdr returns the vaddr of .eh_frame_hdr from the program headers.
 func ehFrameHdr(im *dso.Image) (vaddr uint64, ok bool) {
 	const phSize = 56 // of an Elf64_Phdr
 	h, err := im.Bytes(0, 64)

@@ -2,7 +2,7 @@ package unwind
 
 import "debug/elf"
 
-// maxSteps bounds the rows that an Unwinder keeps.
+// maxSteps limits the rows that an Unwinder caches.
 const maxSteps = 1 << 14
 
 type stepKey struct {
@@ -10,8 +10,7 @@ type stepKey struct {
 	vaddr uint64
 }
 
-// step is a full row as a walk needs it: of the registers, only those that
-// change.
+// step is a full row in compact form: it has only the registers that change.
 type step struct {
 	cfa    RegRule
 	cfaE   []byte // its expression
@@ -28,7 +27,7 @@ type stepReg struct {
 	expr []byte
 }
 
-// row returns the step of a row, nil if none covers vaddr.
+// row returns the step of the row that covers vaddr, or nil.
 func (u *Unwinder) row(o *Object, vaddr uint64) *step {
 	key := stepKey{o, vaddr}
 	if s, ok := u.steps[key]; ok {
@@ -68,8 +67,7 @@ func newStep(f *CFI, vaddr uint64) *step {
 	return s
 }
 
-// Registers that a function keeps for its caller unless its CFI says otherwise:
-// rbx, rbp, r12 to r15; x18 to x29.
+// Callee-saved registers: rbx, rbp, r12 to r15; x18 to x29.
 const (
 	x86Saved   = 1<<3 | 1<<x86RBP | 0xf<<12
 	arm64Saved = 0xfff << 18
@@ -80,7 +78,7 @@ func (w *walk) byRow(o *Object, vaddr uint64) (outcome, Reason) {
 	s := w.u.row(o, vaddr)
 	arm := w.regs.machine == elf.EM_AARCH64
 	if s == nil {
-		if arm { // code without CFI: the frame record is kept by the standard
+		if arm { // code without CFI: the procedure call standard requires a frame record
 			return w.byFramePointer(NoRule)
 		}
 		return w.uncovered()
@@ -92,7 +90,7 @@ func (w *walk) byRow(o *Object, vaddr uint64) (outcome, Reason) {
 	next := Regs{machine: w.regs.machine, v: w.regs.v, known: w.regs.known & x86Saved}
 	switch {
 	case s.signal:
-		next.known = w.regs.known // all are described; what is not, is unchanged
+		next.known = w.regs.known // the CFI describes all registers that change
 	case arm:
 		next.known = w.regs.known & arm64Saved
 	}
@@ -111,7 +109,7 @@ func (w *walk) byRow(o *Object, vaddr uint64) (outcome, Reason) {
 	}
 	if arm {
 		ra = stripPAC(ra)
-		if !s.signal { // the call that was made has overwritten it
+		if !s.signal { // the callee may have overwritten it
 			next.known &^= 1 << arm64LR
 		}
 	}
@@ -123,8 +121,7 @@ func (w *walk) byRow(o *Object, vaddr uint64) (outcome, Reason) {
 	return called, 0
 }
 
-// returnAddress returns the caller's ip. If why is EndOfStack and ra is 0, there
-// is none.
+// returnAddress returns the caller's ip. If ra is 0 and why is EndOfStack, there is no caller.
 func (w *walk) returnAddress(s *step, cfa uint64) (ra uint64, why Reason) {
 	switch s.ra.Kind {
 	case Undefined:
@@ -133,7 +130,7 @@ func (w *walk) returnAddress(s *step, cfa uint64) (ra uint64, why Reason) {
 		if w.regs.machine != elf.EM_AARCH64 {
 			return 0, EndOfStack
 		}
-		// A leaf function leaves it in the link register.
+		// In a leaf function it is in the link register.
 		lr, ok := w.regs.Get(s.raCol)
 		if !ok {
 			return 0, NoRule
@@ -143,8 +140,7 @@ func (w *walk) returnAddress(s *step, cfa uint64) (ra uint64, why Reason) {
 	return w.value(s.ra, s.raE, cfa, s.raCol)
 }
 
-// value returns what a rule says about a register. The reason is EndOfStack
-// where nothing is wrong.
+// value returns the value of a register by its rule. The reason is EndOfStack if there is no error.
 func (w *walk) value(r RegRule, expr []byte, cfa uint64, n int) (uint64, Reason) {
 	switch r.Kind {
 	case Offset:

@@ -9,7 +9,7 @@ import (
 // Opcodes of call frame instructions (DW_CFA_*, DWARF 5 section 6.4.2, and
 // vendors').
 const (
-	cfaAdvanceLoc = 0x40 // in the two high bits, operand in the others
+	cfaAdvanceLoc = 0x40 // in the two high bits; the others are the operand
 	cfaOffset     = 0x80
 	cfaRestore    = 0xc0
 	cfaHigh       = 0xc0
@@ -45,47 +45,44 @@ const (
 	cfaGNUNegOffsetExtended = 0x2f
 )
 
-// RuleKind says how a register of the caller is found (DWARF 5, 6.4.1).
+// RuleKind says how to find a register of the caller (DWARF 5, 6.4.1).
 type RuleKind uint8
 
 const (
-	Unspecified   RuleKind = iota // nothing was said
-	Undefined                     // it cannot be
+	Unspecified   RuleKind = iota // the CFI does not mention the register
+	Undefined                     // the register cannot be found
 	SameValue                     // unchanged
 	Offset                        // *(cfa + Off)
 	ValOffset                     // cfa + Off
 	Register                      // register Reg + Off; Off is 0 except for the CFA
-	Expression                    // *(the value of an expression)
-	ValExpression                 // the value of an expression
-	Signed                        // of arm64's RA_SIGN_STATE: the return address is signed
+	Expression                    // *(value of an expression)
+	ValExpression                 // value of an expression
+	Signed                        // for arm64's RA_SIGN_STATE: the return address is signed
 )
 
-// RegRule is how one register of the caller is found, or the CFA (Register or
-// ValExpression).
+// RegRule says how to find one register of the caller, or the CFA (Register or ValExpression).
 type RegRule struct {
 	Kind RuleKind
 	Reg  uint16
 	len  uint32 // of an expression
-	Off  int64  // of an expression: its place in the section
+	Off  int64  // of an expression: its offset in the section
 }
 
-// Number of columns that are tracked: of x86-64 the general registers, the
-// return address (16) and the vector registers; of arm64 x0 to x30, sp,
-// RA_SIGN_STATE (34) and v0 to v31 (64 on).
+// Number of columns of a row: for x86-64 the general registers, the return address (16) and the vector registers; for
+// arm64 x0 to x30, sp, RA_SIGN_STATE (34) and v0 to v31 (from 64).
 const (
 	maxRegs   = 96
 	x86Regs   = 33
 	arm64Regs = 96
 )
 
-// maxRemembered bounds the states that DW_CFA_remember_state keeps; compilers
-// nest them hardly.
+// maxRemembered limits the states that DW_CFA_remember_state saves; compilers rarely nest them.
 const maxRemembered = 64
 
-// state is a row in the making.
+// state is the current row.
 type state struct {
-	cfa     RegRule // register + offset, which also outlives an expression
-	cfaExpr RegRule // decides if its Kind is not Unspecified
+	cfa     RegRule // register + offset, kept also while an expression is in force
+	cfaExpr RegRule // in force unless its Kind is Unspecified
 	regs    [maxRegs]RegRule
 }
 
@@ -97,8 +94,7 @@ func (s *state) cfaRule() RegRule {
 	return s.cfa
 }
 
-// machine runs the instructions of a CIE or an FDE. After each true of next,
-// the state is in force from start to end.
+// machine runs the instructions of a CIE or an FDE. Whenever next returns true, the state is the row from start to end.
 type machine struct {
 	f   *CFI
 	sec *section
@@ -106,7 +102,7 @@ type machine struct {
 
 	state
 	start, end uint64
-	bad        bool // damaged: what was found before holds, the rest of the range has no rule
+	bad        bool // the instructions are corrupt: earlier rows are valid, the rest of the range has no rule
 
 	c     dwarf.Cursor
 	loc   uint64
@@ -114,8 +110,7 @@ type machine struct {
 	saved []state
 }
 
-// begin makes m ready to run instructions from pos to end in the section, of a
-// CIE if last is 0.
+// begin prepares m to run the instructions from pos to end in the section. last is 0 for a CIE.
 func (m *machine) begin(end, pos int, loc, last uint64) {
 	m.c = dwarf.Cursor{B: m.sec.b[:end], Pos: pos}
 	m.loc, m.last, m.bad = loc, last, false
@@ -133,14 +128,14 @@ func (m *machine) begin(end, pos int, loc, last uint64) {
 	}
 }
 
-// beginFDE makes m ready to run e.
+// beginFDE prepares m to run the instructions of e.
 func (m *machine) beginFDE(e *fde) {
 	m.cie = &m.f.cies[e.cie]
 	m.sec = &m.f.secs[m.cie.sec]
 	m.begin(int(e.pos+e.len), int(e.pos), e.loc, e.end)
 }
 
-// damage ends the instructions: no rule covers what follows.
+// damage ends the instructions: the rest of the range has no rule.
 func (m *machine) damage() {
 	m.bad = true
 	m.cfa, m.cfaExpr = RegRule{}, RegRule{}
@@ -148,7 +143,7 @@ func (m *machine) damage() {
 	m.c.Pos = len(m.c.B)
 }
 
-// next runs instructions up to the end of a row: false after the last.
+// next runs instructions up to the end of a row. It returns false after the last row.
 func (m *machine) next() bool {
 	m.start = m.loc
 	for m.c.Pos < len(m.c.B) {
@@ -169,7 +164,7 @@ func (m *machine) next() bool {
 	return m.start < m.last
 }
 
-// advance moves the location on by n units of code alignment.
+// advance advances the location by n units of code alignment.
 func (m *machine) advance(n uint64) bool {
 	to := m.loc + n*m.cie.codeAlign
 	if to < m.loc || m.last == 0 { // a CIE has no addresses to advance over
@@ -179,7 +174,7 @@ func (m *machine) advance(n uint64) bool {
 	return true
 }
 
-// reg returns the rule of a register, of a dummy if it is not tracked.
+// reg returns the rule of a register. For an untracked register, the rule is a dummy.
 func (m *machine) reg(n uint64) *RegRule {
 	if n < uint64(m.f.numRegs) {
 		return &m.regs[n]
@@ -195,8 +190,7 @@ func (m *machine) expr(kind RuleKind) RegRule {
 	return r
 }
 
-// step runs one instruction. It is false for one that is unknown or makes no
-// sense.
+// step runs one instruction. It returns false if the instruction is unknown or invalid.
 func (m *machine) step() bool {
 	c := &m.c
 	op := c.U8()
@@ -275,8 +269,7 @@ func (m *machine) step() bool {
 	case cfaGNUArgsSize:
 		c.ULEB()
 	case cfaGNUWindowSave, cfaAArch64NegateRAPC:
-		// SPARC's register windows mean nothing here; on arm64 the code says that
-		// the return address is now signed, or no longer.
+		// SPARC has register windows. On arm64 the same opcode changes whether the return address is signed.
 		if m.f.Machine == elf.EM_AARCH64 {
 			m.regs[arm64RASign].Kind ^= Signed
 		}
@@ -291,7 +284,7 @@ func (m *machine) defCFA(reg uint64, off int64) {
 	m.cfaExpr = RegRule{}
 }
 
-// restore gives a register the rule that the CIE gave it.
+// restore sets a register's rule to that of the CIE.
 func (m *machine) restore(n uint64) {
 	r := m.reg(n)
 	*r = RegRule{}

@@ -3,14 +3,14 @@ package unwind
 import "gperf/internal/dwarf"
 
 // Encodings of pointers in .eh_frame (DW_EH_PE_*, LSB core, "DWARF extensions"):
-// the low four bits are the format, the next three what it is relative to.
+// the low four bits are the format, the next three the base.
 const (
 	peAbsptr  = 0x00
 	peUleb    = 0x01
 	peUdata2  = 0x02
 	peUdata4  = 0x03
 	peUdata8  = 0x04
-	peSigned  = 0x08 // of the address's size
+	peSigned  = 0x08 // signed, with the size of an address
 	peSleb    = 0x09
 	peSdata2  = 0x0a
 	peSdata4  = 0x0b
@@ -22,12 +22,12 @@ const (
 	peAligned = 0x50
 	peApply   = 0x70
 	peOmit    = 0xff
-	// DW_EH_PE_indirect (0x80) is used for personality routines only, which are skipped; for
-	// addresses of code it would need the memory of the process, so it is refused there.
+	// Compilers use DW_EH_PE_indirect (0x80) only for personality routines, which gperf skips. For addresses of code,
+	// gperf rejects it, because it requires the process's memory.
 	peIndirect = 0x80
 )
 
-// pointer is how to read encoded pointers.
+// pointer reads encoded pointers.
 type pointer struct {
 	enc  uint8
 	size int    // of an address: 4 or 8
@@ -36,8 +36,7 @@ type pointer struct {
 	data uint64 // base of datarel
 }
 
-// read returns the pointer at the cursor; ok is false for an encoding that says
-// nothing about code.
+// read returns the pointer at the cursor. ok is false for encodings that code addresses cannot have.
 func (p pointer) read(c *dwarf.Cursor) (v uint64, ok bool) {
 	if p.enc&peApply == peAligned {
 		for (p.addr+uint64(c.Pos))%uint64(p.size) != 0 && !c.Bad {
@@ -64,7 +63,7 @@ func (p pointer) read(c *dwarf.Cursor) (v uint64, ok bool) {
 	return v, ok
 }
 
-// format reads the number alone, as the length of an FDE's range is written.
+// format reads a number in the pointer's format without a base, such as the length of an FDE's range.
 func (p pointer) format(c *dwarf.Cursor) (v uint64, ok bool) {
 	switch p.enc & peFormat {
 	case peAbsptr, peSigned:

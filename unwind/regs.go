@@ -17,7 +17,7 @@ const (
 	arm64RASign = 34 // RA_SIGN_STATE
 )
 
-// numRegs returns how many columns rows of a machine have, 0 if it is not known.
+// numRegs returns the number of columns of a machine's rows, or 0 if the machine is unknown.
 func numRegs(m elf.Machine) int {
 	switch m {
 	case elf.EM_X86_64:
@@ -57,8 +57,7 @@ func arm64Name(n int) string {
 	return "r" + strconv.Itoa(n)
 }
 
-// Registers that a walk keeps: of x86-64 those up to rip, of arm64 x0 to x30, sp
-// and, in a column of its own, pc.
+// Registers that a walk keeps: for x86-64 those up to rip, for arm64 x0 to x30, sp and, in an additional column, pc.
 const (
 	arm64PC  = 32
 	walkRegs = 33
@@ -71,8 +70,7 @@ type Regs struct {
 	v       [walkRegs]uint64
 }
 
-// NewRegs returns registers of x86-64 or arm64 with the three that every walk
-// needs. On arm64, fp is x29.
+// NewRegs returns registers of x86-64 or arm64 with the three that every walk needs. On arm64, fp is x29.
 func NewRegs(m elf.Machine, ip, sp, fp uint64) Regs {
 	r := Regs{machine: m}
 	r.setIP(ip)
@@ -81,7 +79,7 @@ func NewRegs(m elf.Machine, ip, sp, fp uint64) Regs {
 	return r
 }
 
-// Set makes a register known, by its DWARF number; arm64's pc is 32.
+// Set sets a register by its DWARF number. The number of arm64's pc is 32.
 func (r *Regs) Set(n int, v uint64) {
 	if n >= 0 && n < walkRegs {
 		r.v[n] = v
@@ -89,7 +87,7 @@ func (r *Regs) Set(n int, v uint64) {
 	}
 }
 
-// Get returns a register by its DWARF number; ok is false if it is not known.
+// Get returns a register by its DWARF number. ok is false if it is unknown.
 func (r *Regs) Get(n int) (v uint64, ok bool) {
 	if n < 0 || n >= walkRegs || r.known>>n&1 == 0 {
 		return 0, false
@@ -106,7 +104,7 @@ func (r *Regs) setIP(v uint64) { r.Set(r.col(x86RIP, arm64PC), v) }
 func (r *Regs) setSP(v uint64) { r.Set(r.col(x86RSP, arm64SP), v) }
 func (r *Regs) setFP(v uint64) { r.Set(r.col(x86RBP, arm64FP), v) }
 
-// col chooses a column by machine.
+// col returns the column for the machine of r.
 func (r *Regs) col(x86, arm64 int) int {
 	if r.machine == elf.EM_AARCH64 {
 		return arm64
@@ -120,10 +118,8 @@ var x86PerfRegs = [...]int8{
 	0, 3, 2, 1, 4, 5, 6, 7, 16, -1, -1, -1, -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15,
 }
 
-// PerfRegs returns registers as the kernel samples them: values has one for each
-// bit of mask, in the order of the machine's asm/perf_regs.h. It is false if
-// those that a walk cannot do without are not among them, or the machine is
-// neither x86-64 nor arm64.
+// PerfRegs returns the registers of a sample: values has one for each bit of mask, in the order of the machine's
+// asm/perf_regs.h. It returns false if ip, sp or fp is missing, or the machine is neither x86-64 nor arm64.
 func PerfRegs(m elf.Machine, mask uint64, values []uint64) (r Regs, ok bool) {
 	if numRegs(m) == 0 {
 		return r, false

@@ -11,18 +11,18 @@ import (
 
 // FullRow is a row with all registers.
 type FullRow struct {
-	Start, End uint64    // vaddrs where it is in force
-	CFA        RegRule   // Register or ValExpression; Unspecified if unknown, for example after damage
+	Start, End uint64    // vaddrs; End is exclusive
+	CFA        RegRule   // Register or ValExpression; Unspecified if unknown, for example after a corrupt instruction
 	Regs       []RegRule // by DWARF number
-	RA         int       // number of the column that holds the return address
-	Signal     bool      // of a frame that a signal handler returns to: what it finds was interrupted
+	RA         int       // number of the return address's column
+	Signal     bool      // a signal frame: the caller was interrupted and did not call
 	sec        *section
 }
 
 // Expr returns the bytes of an expression of the row.
 func (r *FullRow) Expr(rule RegRule) []byte { return r.sec.expr(rule) }
 
-// take sets r to what m has found. Regs are m's own.
+// take sets r to the row of m. r.Regs are m's, and valid until m continues.
 func (r *FullRow) take(m *machine) {
 	*r = FullRow{
 		Start: m.start, End: m.end, CFA: m.cfaRule(), Regs: m.regs[:m.f.numRegs],
@@ -30,7 +30,7 @@ func (r *FullRow) take(m *machine) {
 	}
 }
 
-// Rows yields all rows by address. A row is good until the next.
+// Rows yields all rows by address. A row is valid until the next one.
 func (f *CFI) Rows() iter.Seq[*FullRow] {
 	return func(yield func(*FullRow) bool) {
 		m := machine{f: f}
@@ -38,7 +38,7 @@ func (f *CFI) Rows() iter.Seq[*FullRow] {
 		for i := range f.fdes {
 			for m.beginFDE(&f.fdes[i]); m.next(); {
 				if r.take(&m); m.end <= f.fdes[i].start {
-					continue // cut off
+					continue // outside the FDE
 				}
 				r.Start = max(r.Start, f.fdes[i].start)
 				if !yield(&r) {
@@ -49,7 +49,7 @@ func (f *CFI) Rows() iter.Seq[*FullRow] {
 	}
 }
 
-// Row returns the row in force at vaddr.
+// Row returns the row at vaddr.
 func (f *CFI) Row(vaddr uint64) (r FullRow, ok bool) {
 	e := f.find(vaddr)
 	if e == nil {
@@ -87,13 +87,13 @@ func (r RegRule) text(name func(int) string) string {
 	return "u"
 }
 
-// WriteText writes all rows, those of an FDE together, the way readelf -wF does:
+// WriteText writes all rows, grouped by FDE, in the format of readelf -wF:
 //
 //	FDE pc=0000000000026000..0000000000026370
 //	0000000000026000 rsp+16 ra=c-8
 //	0000000000026006 rsp+24 rbp=c-16 ra=c-8
 //
-// Registers that nothing was said about are left out.
+// It omits unspecified registers.
 func (f *CFI) WriteText(w io.Writer) error {
 	name := x86Name
 	if f.Machine == elf.EM_AARCH64 {
@@ -136,12 +136,11 @@ func (r *FullRow) cfaText(name func(int) string) string {
 	return "none"
 }
 
-// WriteText writes one line for each row: the vaddr from which on it is in
-// force, and its rule.
+// WriteText writes one line for each row: its first vaddr and its rule.
 //
 //	0000000000026000 cfa=rsp+16 ra=c-8 fp=s
 //
-// Rows that only begin a page are left out.
+// It omits rows that only begin a page.
 func (t *Table) WriteText(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	last := -1

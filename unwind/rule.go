@@ -2,8 +2,7 @@ package unwind
 
 import "fmt"
 
-// CFA says how a rule finds the canonical frame address; the package comment
-// has the formulas.
+// CFA says how a rule finds the canonical frame address; see the formulas in the package comment.
 type CFA uint8
 
 const (
@@ -14,8 +13,8 @@ const (
 	CFADerefRBP               // *(fp + CFAOff) + CFAOff2
 	CFAPLT                    // sp + CFAOff + ((ip & 15) >= CFAOff2 ? 8 : 0)
 	CFAReg                    // register CFAOff2 + CFAOff
-	CFASignal                 // the frame that rt_sigreturn undoes
-	CFAUnsupported            // an entry, but none that a rule can express
+	CFASignal                 // the frame that rt_sigreturn restores
+	CFAUnsupported            // an entry that a rule cannot express
 	numCFA
 )
 
@@ -46,16 +45,14 @@ const (
 type Flags uint8
 
 const (
-	// FlagSignal: the caller was interrupted, it did not call; its ip is no
-	// return address.
+	// FlagSignal means that a signal interrupted the caller: its ip is not a return address.
 	FlagSignal Flags = 1 << iota
-	// FlagConvention: the rule follows from what code is known to do, not from
-	// CFI: Go's frame pointers, procedure linkage tables, the entry point.
+	// FlagConvention means that the rule is not from CFI, but from a convention of the code: Go's frame pointers,
+	// procedure linkage tables, the entry point.
 	FlagConvention
 )
 
-// Rule is what a row says about CFA, RA and FP. Its 16 bytes have the same
-// layout in C.
+// Rule says how a row finds CFA, RA and FP. Its 16 bytes have the same layout in C.
 type Rule struct {
 	CFA     CFA
 	RA      RA
@@ -68,7 +65,7 @@ type Rule struct {
 	_       uint16
 }
 
-// Offsets in the frame that rt_sigreturn restores, from the sp at its call (struct
+// Offsets in bytes in the frame that rt_sigreturn restores, from the sp at its call (struct
 // ucontext of x86-64: uc_mcontext is at 40).
 const (
 	SignalRBP = 120
@@ -80,7 +77,7 @@ var (
 	ruleUnsupported = Rule{CFA: CFAUnsupported}
 	ruleSignal      = Rule{CFA: CFASignal, Flags: FlagSignal}
 	ruleEnd         = Rule{CFA: CFARSP, RA: RAUndefined}
-	// ruleFP walks by frame pointer: rbp and the return address lie side by side.
+	// ruleFP steps by frame pointer: the return address follows the saved rbp.
 	ruleFP = Rule{CFA: CFARBP, CFAOff: 16, RAOff: -8, FP: FPAtCFA, FPOff: -16, Flags: FlagConvention}
 )
 

@@ -11,22 +11,20 @@ const (
 	pageBits = 16
 	pageMask = 1<<pageBits - 1
 
-	// maxPages bounds what a damaged file can claim to span: 4 GiB of code,
-	// twice what the small code model allows.
+	// maxPages limits the code of a corrupt file: 4 GiB, twice the limit of the small code model.
 	maxPages = 1 << 16
 
-	maxRules = math.MaxUint16 // so that every index fits a Row, and one is left for "unsupported"
+	maxRules = math.MaxUint16 // an index must fit a Row, and one is reserved for "unsupported"
 )
 
-// Row says that from Off within its page on, a rule is in force.
+// Row is the rule of the code from offset Off in a page to the next row.
 type Row struct{ Off, Rule uint16 }
 
-// Page is the part of a table's rows that belongs to 64 KiB of code.
+// Page is the rows of 64 KiB of code: Rows[First:First+N].
 type Page struct{ First, N uint32 }
 
-// Table is the unwind table of a DSO: what the kernel needs of its call frame
-// information. The package comment describes the layout. It is not changed once
-// built, and may be used by several goroutines.
+// Table is the unwind table of a DSO: its call frame information in a form that BPF can read. The package comment
+// describes the layout. A Table is immutable and may be used from several goroutines.
 type Table struct {
 	BuildID dso.BuildID // zero if the file has none
 	Base    uint64      // number of the first page: vaddr >> 16
@@ -36,15 +34,15 @@ type Table struct {
 	Stats   Stats
 }
 
-// Stats counts what went into a table, and what could not.
+// Stats counts the entries of a table, and the unusable ones.
 type Stats struct {
-	FDEs        uint32 // that cover code
-	Damaged     uint32 // CIEs and FDEs refused, or followed only up to a damaged instruction
-	Outside     uint32 // FDEs that cover no executable code of the file, as linkers leave them
-	Unsupported uint32 // rows that only full CFI can follow
+	FDEs        uint32 // FDEs that cover code
+	Damaged     uint32 // corrupt CIEs and FDEs: skipped, or read up to the corrupt instruction
+	Outside     uint32 // FDEs of code that the linker dropped
+	Unsupported uint32 // rows that need full CFI
 }
 
-// Lookup returns the rule in force at vaddr, one with CFANone where none is.
+// Lookup returns the rule at vaddr. If there is none, its CFA is CFANone.
 func (t *Table) Lookup(vaddr uint64) Rule {
 	p := vaddr>>pageBits - t.Base
 	if p >= uint64(len(t.Pages)) {
@@ -63,33 +61,33 @@ func (t *Table) Lookup(vaddr uint64) Rule {
 	return t.Rules[rows[lo].Rule]
 }
 
-// Bytes returns how much memory the table's contents take.
+// Bytes returns the size of the table's contents, in bytes.
 func (t *Table) Bytes() int { return len(t.Pages)*8 + len(t.Rows)*4 + len(t.Rules)*16 }
 
-// builder makes a Table of ranges that come in ascending order.
-type builder struct {
+// tableBuilder makes a Table from ranges, which the caller adds by ascending address.
+type tableBuilder struct {
 	t     *Table
 	begun bool
-	pos   uint64 // everything below is said
+	pos   uint64 // the end of the added ranges
 	index map[Rule]uint16
 	memo  [1024]struct {
 		rule Rule
 		n    uint16
 		ok   bool
 	}
-	gap   uint16  // the rule of what no FDE covers: 0, or that of ruleFP
+	gap   uint16  // index of the rule of code without an FDE: 0, or that of ruleFP
 	known []known // exceptions, by address
 }
 
-func newBuilder(rows int) *builder {
-	return &builder{
+func newTableBuilder(rows int) *tableBuilder {
+	return &tableBuilder{
 		t:     &Table{Rows: make([]Row, 0, rows), Rules: []Rule{{}}},
 		index: map[Rule]uint16{{}: 0},
 	}
 }
 
-// rule returns the index of r.
-func (b *builder) rule(r Rule) uint16 {
+// rule returns the index of r, which it adds if it is new.
+func (b *tableBuilder) rule(r Rule) uint16 {
 	h := uint32(r.CFA)<<4 ^ uint32(r.FP)<<2 ^ uint32(r.CFAOff>>3)*5 ^ uint32(r.FPOff)*7 ^ uint32(r.CFAOff2) ^ uint32(r.RAOff)
 	m := &b.memo[(h^h>>10)%uint32(len(b.memo))]
 	if m.ok && m.rule == r {
@@ -108,15 +106,15 @@ func (b *builder) rule(r Rule) uint16 {
 	return n
 }
 
-// add says that the rule of index n is in force from start to end. It is false
-// where the table would span too many pages.
-func (b *builder) add(start, end uint64, n uint16) bool {
+// add adds the rule with index n for the code from start to end. It returns false if the table would have too many
+// pages.
+func (b *tableBuilder) add(start, end uint64, n uint16) bool {
 	b.addKnown(start)
 	return b.put(start, end, n)
 }
 
-// addKnown adds what is known of code before an address and yet open.
-func (b *builder) addKnown(before uint64) {
+// addKnown adds the exceptions before an address.
+func (b *tableBuilder) addKnown(before uint64) {
 	for ; len(b.known) > 0 && b.known[0].start < before; b.known = b.known[1:] {
 		k := &b.known[0]
 		if start, end := max(k.start, b.pos), min(k.end, before); start < end {
@@ -129,7 +127,7 @@ func (b *builder) addKnown(before uint64) {
 	}
 }
 
-func (b *builder) put(start, end uint64, n uint16) bool {
+func (b *tableBuilder) put(start, end uint64, n uint16) bool {
 	if !b.begun {
 		b.begun, b.t.Base, b.pos = true, start>>pageBits, start&^pageMask
 	}
@@ -143,8 +141,8 @@ func (b *builder) put(start, end uint64, n uint16) bool {
 	return true
 }
 
-// fill writes the rows of [start, end), start being b.pos.
-func (b *builder) fill(start, end uint64, n uint16) {
+// fill writes the rows of [start, end). start is b.pos.
+func (b *tableBuilder) fill(start, end uint64, n uint16) {
 	t := b.t
 	if start&pageMask != 0 {
 		if t.Rows[len(t.Rows)-1].Rule != n {
@@ -161,14 +159,14 @@ func (b *builder) fill(start, end uint64, n uint16) {
 }
 
 // closePage sets the number of rows of the last page.
-func (b *builder) closePage() {
+func (b *tableBuilder) closePage() {
 	if n := len(b.t.Pages); n > 0 {
 		b.t.Pages[n-1].N = uint32(len(b.t.Rows)) - b.t.Pages[n-1].First
 	}
 }
 
-// finish returns the table, its slices no larger than they need be.
-func (b *builder) finish() *Table {
+// finish returns the table. It clips its slices.
+func (b *tableBuilder) finish() *Table {
 	t := b.t
 	b.addKnown(math.MaxUint64)
 	if b.pos&pageMask != 0 {

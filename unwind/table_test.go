@@ -19,7 +19,7 @@ func TestTableRandom(t *testing.T) {
 			rule       Rule
 		}
 		var spans []span
-		b := newBuilder(0)
+		b := newTableBuilder(0)
 		for pos := uint64(rnd.IntN(3 << pageBits)); len(spans) < 40; {
 			if rnd.IntN(2) == 0 {
 				pos += uint64(rnd.IntN(1 << rnd.IntN(18)))
@@ -65,7 +65,7 @@ func TestTableRandom(t *testing.T) {
 }
 
 func TestTableTooWide(t *testing.T) {
-	b := newBuilder(0)
+	b := newTableBuilder(0)
 	if !b.add(0x1000, 0x2000, b.rule(sp(8))) || b.add(1<<40, 1<<40+1, b.rule(sp(8))) {
 		t.Error("a span of 1 TiB was taken")
 	}
@@ -75,7 +75,7 @@ func TestTableTooWide(t *testing.T) {
 }
 
 func TestTooManyRules(t *testing.T) {
-	b := newBuilder(0)
+	b := newTableBuilder(0)
 	for i := range uint64(70000) {
 		if !b.add(i, i+1, b.rule(sp(int32(i)))) {
 			t.Fatal("refused")
@@ -91,7 +91,7 @@ func TestTooManyRules(t *testing.T) {
 }
 
 func TestTableText(t *testing.T) {
-	b := newBuilder(0)
+	b := newTableBuilder(0)
 	b.add(0x1000, 0x1010, b.rule(sp(8)))
 	b.add(0x1010, 0x30000, b.rule(ruleFP))
 	b.add(0x30000, 0x30001, b.rule(ruleSignal))
@@ -175,7 +175,7 @@ func TestEntryPoint(t *testing.T) {
 
 // TestKnown: what is known without CFI fills what FDEs leave open, no more.
 func TestKnown(t *testing.T) {
-	b := newBuilder(0)
+	b := newTableBuilder(0)
 	b.known = []known{{0x1000, 0x1040, sp(8), false}, {0x2000, 0x2010, sp(16), false}}
 	b.add(0x1010, 0x1018, b.rule(ruleSignal))
 	b.add(0x1020, 0x1028, b.rule(ruleSignal))

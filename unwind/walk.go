@@ -10,13 +10,13 @@ import (
 type Reason uint8
 
 const (
-	EndOfStack Reason = iota // the outermost frame was reached
-	NoMapping                // an ip lies in no mapping
-	NoTable                  // code without CFI, and no frame pointer led on
-	NoRule                   // the CFI says nothing about the address, or nothing that holds
-	Unreadable               // the stack was needed where it was not copied
-	Depth                    // as many frames as asked for
-	NoProgress               // the caller would be the frame itself, or lie below it
+	EndOfStack Reason = iota // the walk reached the outermost frame
+	NoMapping                // no mapping contains the ip
+	NoTable                  // the code has no CFI and no frame pointer
+	NoRule                   // the CFI has no rule for the address, or an invalid one
+	Unreadable               // a needed word is outside the stack copy
+	Depth                    // the limit of frames
+	NoProgress               // the caller's sp would not be above the frame's
 	NumReasons
 )
 
@@ -32,19 +32,19 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// Frame is a step of a chain.
+// Frame is one frame of a callchain.
 type Frame struct {
 	IP     uint64
 	Return bool // IP is a return address: the call is before it
 }
 
-// Memory is what a walk reads the stack from.
+// Memory is the source of the stack's contents.
 type Memory interface {
-	// Word returns the 8 bytes at an address of the process.
+	// Word returns the 8 bytes at an address of the process. ok is false if they are unknown.
 	Word(addr uint64) (uint64, bool)
 }
 
-// Stack is a copy of memory from Addr on.
+// Stack is a copy of the memory that starts at Addr.
 type Stack struct {
 	Addr  uint64
 	Bytes []byte
@@ -68,12 +68,12 @@ type Mapping struct {
 
 // Space is the mappings of a process.
 type Space interface {
-	// Mapping returns the mapping that holds ip, nil if none does.
+	// Mapping returns the mapping that contains ip, or nil.
 	Mapping(ip uint64) *Mapping
 }
 
-// Object is what a walk needs of a DSO, shared by its mappings. It may be used
-// by several goroutines. A nil Object has no CFI: it is walked by frame pointers.
+// Object is the unwind information of a DSO, shared by its mappings. It may be used from several goroutines. A nil
+// Object has no CFI: walks use frame pointers in it.
 type Object struct {
 	table *Table
 	once  sync.Once
@@ -81,12 +81,11 @@ type Object struct {
 	cfi   *CFI
 }
 
-// NewObject returns an Object with a table and a function that opens the CFI. A walk
-// calls open when no row of the table suffices, at most once. Either may be nil; for
-// arm64 the table always is.
+// NewObject returns an Object with a table and a function that reads the CFI. A walk calls open at most once, when the
+// table has no usable row. Either may be nil; for arm64 the table always is.
 func NewObject(t *Table, open func() (*CFI, error)) *Object { return &Object{table: t, open: open} }
 
-// full returns the CFI, nil if it cannot be had.
+// full returns the CFI, or nil if it cannot be read.
 func (o *Object) full() *CFI {
 	o.once.Do(func() {
 		if o.open != nil {
@@ -96,12 +95,10 @@ func (o *Object) full() *CFI {
 	return o.cfi
 }
 
-// MaxDepth is the default limit of frames of a walk, the kernel's
-// PERF_MAX_STACK_DEPTH.
+// MaxDepth is the default limit of frames of a walk: the kernel's PERF_MAX_STACK_DEPTH.
 const MaxDepth = 127
 
-// Unwinder walks stacks. It keeps rows that it has read; use one for each
-// goroutine.
+// Unwinder walks stacks. It caches rows and must not be used from several goroutines.
 type Unwinder struct {
 	MaxDepth int // 0 means MaxDepth
 
@@ -110,21 +107,21 @@ type Unwinder struct {
 	eval  evaluator
 }
 
-// Walk appends to frames the ips from the innermost frame on, and says why it
-// ended there. What was found before an error is kept.
+// Walk appends the frames of a stack, the innermost first, and returns why the walk ended. It keeps the frames before
+// an error.
 func (u *Unwinder) Walk(frames []Frame, regs *Regs, mem Memory, space Space) ([]Frame, Reason) {
 	n := len(frames)
 	frames, why, again := u.walk(frames, regs, mem, space, regs.machine != elf.EM_X86_64)
-	if again { // a row without a rule, and registers were not kept: walk by full CFI
+	if again { // the caller's registers are needed: walk again by full CFI, which keeps all registers
 		frames, why, _ = u.walk(frames[:n], regs, mem, space, true)
 	}
 	return frames, why
 }
 
 func (u *Unwinder) walk(frames []Frame, regs *Regs, mem Memory, space Space, full bool) ([]Frame, Reason, bool) {
-	u.w = walk{u: u, regs: *regs, mem: mem, space: space, whole: true, full: full}
+	u.w = walk{u: u, regs: *regs, mem: mem, space: space, allRegs: true, full: full}
 	frames, why, again := u.w.run(frames)
-	u.w.mem, u.w.space, u.w.m = nil, nil, nil // not to be kept alive
+	u.w.mem, u.w.space, u.w.m = nil, nil, nil // release the caller's memory
 	u.eval.mem = nil
 	return frames, why, again
 }
@@ -134,15 +131,14 @@ type walk struct {
 	u     *Unwinder
 	mem   Memory
 	space Space
-	m     *Mapping // the last one, likely the next
+	m     *Mapping // of the previous frame; likely the next one's too
 
-	regs  Regs
-	whole bool // regs are all of the frame's: nothing was called from it
-	full  bool // by full CFI, keeping all registers
+	regs    Regs
+	allRegs bool // regs has all registers of the frame, because it has called nothing
+	full    bool // walk by full CFI, which keeps all registers
 }
 
-// run finds the frames. If again is true, a register was needed that only a full
-// walk keeps.
+// run finds the frames. If again is true, a step needs a register that only a walk by full CFI keeps.
 func (w *walk) run(frames []Frame) (_ []Frame, why Reason, again bool) {
 	depth := w.u.MaxDepth
 	if depth <= 0 {
@@ -150,7 +146,7 @@ func (w *walk) run(frames []Frame) (_ []Frame, why Reason, again bool) {
 	}
 	for depth += len(frames); len(frames) < depth; {
 		ip, sp := w.regs.IP(), w.regs.SP()
-		frames = append(frames, Frame{ip, !w.whole})
+		frames = append(frames, Frame{ip, !w.allRegs})
 		if w.m == nil || ip < w.m.Start || ip >= w.m.End {
 			if w.m = w.space.Mapping(ip); w.m == nil {
 				return frames, NoMapping, false
@@ -167,32 +163,32 @@ func (w *walk) run(frames []Frame) (_ []Frame, why Reason, again bool) {
 		case next == called && (w.regs.SP() < sp || w.regs.SP() == sp && w.regs.IP() == ip):
 			return frames, NoProgress, false
 		}
-		if w.whole = next == interrupted; w.whole { // nothing was called from the code that a handler returns to
+		if w.allRegs = next == interrupted; w.allRegs { // the interrupted code has called nothing
 			frames[len(frames)-1].Return = false
 		}
 	}
 	return frames, Depth, false
 }
 
-// outcome is what a step comes to.
+// outcome is the result of a step.
 type outcome uint8
 
 const (
-	stop        outcome = iota // no caller, for the reason given
+	stop        outcome = iota // there is no caller
 	called                     // regs are the caller's
-	switched                   // the same, perhaps on another stack
-	interrupted                // regs are those of what a signal interrupted
-	retry                      // a register is needed that was not kept
+	switched                   // regs are the caller's, which may be on another stack
+	interrupted                // regs are those of code that a signal interrupted
+	retry                      // a needed register was not kept
 )
 
-// step replaces w.regs by the caller's.
+// step replaces w.regs by the caller's registers.
 func (w *walk) step(ip uint64) (outcome, Reason) {
 	o := w.m.Object
 	if o == nil {
 		return w.byFramePointer(NoTable)
 	}
 	vaddr := ip - w.m.Bias
-	if !w.whole {
+	if !w.allRegs {
 		vaddr--
 	}
 	var rule Rule
@@ -208,7 +204,7 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 	return w.byRule(ip, &rule)
 }
 
-// tracked are the registers that rules cover.
+// tracked is the set of registers that rules cover.
 const tracked = 1<<x86RIP | 1<<x86RSP | 1<<x86RBP
 
 // byRule steps by a rule; see the package comment.
@@ -261,8 +257,7 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	} else if ra, ok = w.mem.Word(cfa + uint64(r.RAOff)); !ok {
 		return stop, Unreadable
 	}
-	// Rules do not cover the other registers, but code with conventions keeps
-	// them.
+	// Rules do not cover the other registers, but code with conventions preserves them.
 	keep := uint64(tracked)
 	if w.full && r.FP == FPSame {
 		keep |= x86Saved
@@ -281,7 +276,7 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	}
 	w.regs.known &= keep
 	switch {
-	case !ok || r.FP == FPUndefined: // a caller that has no need of rbp can still be followed
+	case !ok || r.FP == FPUndefined: // the walk can continue while callers do not need rbp
 		w.regs.known &^= 1 << x86RBP
 		w.regs.v[x86RBP] = 0
 	case r.FP != FPSame:
@@ -297,7 +292,7 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	return called, 0
 }
 
-// kept returns a register that the rules do not track.
+// kept returns a register that rules do not track.
 func (w *walk) kept(n int16) (uint64, bool) { return w.regs.Get(int(n)) }
 
 // sigcontext are the DWARF numbers of the registers in struct sigcontext of
@@ -306,7 +301,7 @@ var sigcontext = [...]int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 
 
 const sigcontextOff = 40
 
-// bySignal returns to what a signal interrupted: sp points to the ucontext.
+// bySignal steps to the code that a signal interrupted. sp is the address of the ucontext.
 func (w *walk) bySignal(sp uint64) (outcome, Reason) {
 	for i, n := range sigcontext {
 		v, ok := w.mem.Word(sp + sigcontextOff + uint64(i)*8)
@@ -318,12 +313,11 @@ func (w *walk) bySignal(sp uint64) (outcome, Reason) {
 	return interrupted, 0
 }
 
-// byFramePointer steps by frame pointer: it points to the caller's, and the
-// return address follows. Should it be 0, that is the end of the stack; if it
-// leads nowhere, the walk ends for the reason given.
+// byFramePointer steps by frame pointer: the frame pointer is the address of the caller's, and the return address
+// follows. A frame pointer of 0 is the end of the stack. If the frame pointer is invalid, the walk ends with why.
 func (w *walk) byFramePointer(why Reason) (outcome, Reason) {
-	if w.regs.machine == elf.EM_AARCH64 && w.whole {
-		// A return address that is not saved (yet) is in the link register.
+	if w.regs.machine == elf.EM_AARCH64 && w.allRegs {
+		// If the function has not saved the return address, it is in the link register.
 		if lr, ok := w.regs.Get(arm64LR); ok && lr != 0 {
 			w.regs.setIP(stripPAC(lr))
 			w.regs.known &^= 1 << arm64LR
@@ -352,9 +346,8 @@ func (w *walk) byFramePointer(why Reason) (outcome, Reason) {
 	return switched, 0
 }
 
-// uncovered steps out of code that the CFI says nothing about: assembly, mostly,
-// which leaves the frame pointer of its caller alone. Where that is one, it leads
-// on, if past the caller itself; code must be mapped there.
+// uncovered steps out of code without CFI. This is mostly assembly, which preserves the frame pointer of its caller. If
+// the caller has one, uncovered steps to the caller's caller, and checks that code is mapped there.
 func (w *walk) uncovered() (outcome, Reason) {
 	regs := w.regs
 	next, _ := w.byFramePointer(NoRule)
@@ -365,7 +358,6 @@ func (w *walk) uncovered() (outcome, Reason) {
 	return next, 0
 }
 
-// stripPAC removes the signature of a pointer to code (arm64 pointer
-// authentication): with addresses of 48 bits, as user space has them unless it
-// asks for more, the bits above them.
+// stripPAC removes the signature from a pointer to code (arm64 pointer authentication): the bits above the 48 bits of
+// user-space addresses. Programs with larger addresses are rare.
 func stripPAC(p uint64) uint64 { return p & (1<<48 - 1) }

@@ -73,7 +73,7 @@ func readGo(b []byte, big bool) (g *goTable, ptr int, err error) {
 	g = &goTable{big: big}
 	c := g.cursor(b, 0)
 	if c.U32() != goMagic {
-		return nil, 0, fmt.Errorf("Go table of an unsupported version: %w", ErrNoLines)
+		return nil, 0, fmt.Errorf("unsupported version of .gopclntab: %w", ErrNoLines)
 	}
 	c.Skip(2)
 	g.quantum = uint64(c.U8())
