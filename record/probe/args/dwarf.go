@@ -154,12 +154,7 @@ func (p *Program) functionAt(pc uint64) (*functionAt, error) {
 	if err != nil {
 		return nil, &NoDebugError{p.path, "DWARF of this function", nil}
 	}
-	at := &functionAt{Program: p, pc: pc, unit: unit}
-	at.within.unit, _ = p.unitAt(unit.Offset)
-	at.addrSize = r.AddressSize()
-	at.low, _ = unit.Val(dwarf.AttrLowpc).(uint64)
-	at.addrBase = offset(unit.Val(dwarf.AttrAddrBase))
-	at.listBase = offset(unit.Val(dwarf.AttrLoclistsBase))
+	at := &functionAt{Program: p, within: p.within(unit, r.AddressSize()), pc: pc, unit: unit}
 	for {
 		e, err := r.Next()
 		if err != nil {
@@ -176,6 +171,18 @@ func (p *Program) functionAt(pc uint64) (*functionAt, error) {
 			r.SkipChildren()
 		}
 	}
+}
+
+// within returns what the lists of a compile unit refer to.
+func (p *Program) within(unit *dwarf.Entry, addrSize int) within {
+	w := within{
+		addrSize: addrSize,
+		addrBase: offset(unit.Val(dwarf.AttrAddrBase)),
+		listBase: offset(unit.Val(dwarf.AttrLoclistsBase)),
+	}
+	w.unit, _ = p.unitAt(unit.Offset)
+	w.low, _ = unit.Val(dwarf.AttrLowpc).(uint64)
+	return w
 }
 
 // offset returns the value of an attribute that is an offset in a section.
