@@ -60,7 +60,7 @@ func TestHelpExamples(t *testing.T) {
 	}
 }
 
-// The topics list all kinds of events and clocks that the code knows.
+// The topic events describes all kinds of events, and topics are no commands.
 func TestHelpTopics(t *testing.T) {
 	text, _ := gperf(t, "help", "events")
 	for _, kind := range event.Kinds {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-//go:generate go test -run ^TestManPages$ -update .
+//go:generate go test -run ^Test(ManPages|Differences|HousePicture)$ -update .
 
 // TestManPages compares docs/man with the help of gperf, its commands and topics; -update
 // writes the pages. They have no date, so that the same source results in the same pages.
