@@ -21,7 +21,7 @@ func TestDocsReadmeIsShort(t *testing.T) {
 
 // TestDocsWords checks that the documents do not contain the words that CONTRIBUTING.md forbids.
 func TestDocsWords(t *testing.T) {
-	// Split here, because the list of CONTRIBUTING.md itself is split, too.
+	// In pieces, so that a search for these words does not find this line.
 	deny := regexp.MustCompile(`(?i)\b(te` + `lls?|to` + `ld|who` + `ever|le` + `st|a` + `new|a` + `miss|be` + `hind)\b`)
 	for _, name := range docs(t) {
 		for i, line := range strings.Split(readDoc(t, name), "\n") {
@@ -61,7 +61,8 @@ func TestDocsLinks(t *testing.T) {
 func TestDocsIndex(t *testing.T) {
 	index := readDoc(t, "docs/README.md")
 	for _, name := range docs(t) {
-		if base, ok := strings.CutPrefix(name, "docs/"); ok && base != "README.md" && !strings.Contains(index, "]("+base+")") {
+		base, ok := strings.CutPrefix(name, "docs/")
+		if ok && base != "README.md" && !strings.Contains(index, "]("+base+")") {
 			t.Errorf("docs/README.md does not link %s", base)
 		}
 	}
@@ -96,7 +97,8 @@ func TestDocsCommands(t *testing.T) {
 // docs returns the documents for users and developers, relative to the top directory.
 func docs(t *testing.T) []string {
 	t.Helper()
-	names := []string{"README.md", "CONTRIBUTING.md", "testdata/README.md", "testdata/kernels/README.md"}
+	names := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
+		"testdata/README.md", "testdata/kernels/README.md"}
 	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("docs/ has %d documents, %v", len(paths), err)
@@ -206,4 +208,21 @@ func helpLists(help, flag string) bool {
 		return true
 	}
 	return listed(flag)
+}
+
+// TestDocsReadmeListsCommands checks that README.md names each command.
+func TestDocsReadmeListsCommands(t *testing.T) {
+	var out strings.Builder
+	run([]string{"--help"}, &out, io.Discard)
+	list, _, _ := strings.Cut(out.String(), "Help topics:")
+	commands := regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) `).FindAllStringSubmatch(list, -1)
+	if len(commands) == 0 {
+		t.Fatalf("gperf --help lists no commands:\n%s", list)
+	}
+	readme := readDoc(t, "README.md")
+	for _, m := range commands {
+		if !strings.Contains(readme, "`gperf "+m[1]+"`") {
+			t.Errorf("README.md has no `gperf %s`", m[1])
+		}
+	}
 }
