@@ -49,8 +49,8 @@ type outcome struct {
 	// printed is how many blocks script prints for them, if it is another number:
 	// each counter of a group that is read with a sample has one.
 	printed int
-	// told is the expected text on stderr for a damaged file; "" for an intact one.
-	told string
+	// notice is the expected text on stderr for a damaged file; "" for an intact one.
+	notice string
 	// sort has the keys that perf sorts by where gperf's default is another.
 	sort string
 	// kept has the differences from perf that are meant, by command. One that is
@@ -412,11 +412,11 @@ func (f *corpusFile) checkSamples(t *testing.T) {
 	if n := strings.Count(r.out, "\n"); r.code != f.exitCode("script") || n != want {
 		t.Errorf("%d samples printed, want %d; exit code %d; stderr:\n%s", n, want, r.code, r.stderr)
 	}
-	if !strings.Contains(r.stderr, f.told) {
-		t.Errorf("stderr:\n%swant: %s", r.stderr, f.told)
+	if !strings.Contains(r.stderr, f.notice) {
+		t.Errorf("stderr:\n%swant: %s", r.stderr, f.notice)
 	}
-	if told := kernelSymbols.ReplaceAllString(r.stderr, ""); f.told == "" && told != "" {
-		t.Errorf("stderr for an intact file:\n%s", told)
+	if notice := kernelSymbols.ReplaceAllString(r.stderr, ""); f.notice == "" && notice != "" {
+		t.Errorf("stderr for an intact file:\n%s", notice)
 	}
 	r = f.run("report -f --stats --stdio -i FILE")
 	m := regexp.MustCompile(`(?m)^ *SAMPLE events: +([0-9]+)`).FindStringSubmatch(r.out)

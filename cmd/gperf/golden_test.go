@@ -67,15 +67,15 @@ func TestGolden(t *testing.T) {
 				args = append(args, "--kallsyms", filepath.Join(dir, "kallsyms"), "--symfs", t.TempDir())
 			}
 			got, stderr := gperf(t, args...)
-			told := "" // records.data has one of each
+			notice := "" // records.data has one of each
 			if strings.HasPrefix(line, "script -i records.data -F") {
-				told = "gperf: skipped 1 AUXTRACE records with 8 bytes of ARM SPE: gperf does not decode them, perf " +
+				notice = "gperf: skipped 1 AUXTRACE records with 8 bytes of ARM SPE: gperf does not decode them, perf " +
 					"does\n"
 			}
 			// The programs do not exist: TestUnresolved checks this message.
 			stderr = regexp.MustCompile(`(?m)^gperf: addresses in .* have no names: .*\n(?:  .*\n)+`).ReplaceAllString(
 				stderr, "")
-			if stderr != told {
+			if stderr != notice {
 				t.Errorf("on stderr: %s", stderr)
 			}
 			// When a clone's files were written says nothing.

@@ -183,11 +183,11 @@ func TestIdleFlags(t *testing.T) {
 				}
 				var out, stderr bytes.Buffer
 				code := run(append(perfArgs(t, list.command+" -i drops.data"), flag), &out, &stderr)
-				switch told := strings.Contains(stderr.String(), "--"+name) &&
+				switch explained := strings.Contains(stderr.String(), "--"+name) &&
 					strings.Contains(stderr.String(), idle.why); {
-				case idle.refused && (code != exitUsage || !told || out.Len() > 0):
+				case idle.refused && (code != exitUsage || !explained || out.Len() > 0):
 					t.Errorf("exit code %d, %d bytes, stderr %q", code, out.Len(), &stderr)
-				case !idle.refused && (code != exitOK || !told || out.String() != want):
+				case !idle.refused && (code != exitOK || !explained || out.String() != want):
 					t.Errorf("exit code %d, %d of %d bytes, stderr %q", code, out.Len(), len(want), &stderr)
 				}
 			})
