@@ -47,7 +47,8 @@ func matchCFA(e []byte) (r Rule, ok bool) {
 // ge; lit3; shl; plus".
 func matchPLT(e []byte) (thr int16, ok bool) {
 	ok = len(e) == 9 && e[0] == dwarf.OpBreg0+x86RIP && e[1] == 0 && e[2] == dwarf.OpLit0+15 && e[3] == dwarf.OpAnd &&
-		e[4] >= dwarf.OpLit0 && e[4] <= dwarf.OpLit31 && e[5] == dwarf.OpGe && e[6] == dwarf.OpLit0+3 && e[7] == dwarf.OpShl && e[8] == dwarf.OpPlus
+		e[4] >= dwarf.OpLit0 && e[4] <= dwarf.OpLit31 && e[5] == dwarf.OpGe && e[6] == dwarf.OpLit0+3 &&
+		e[7] == dwarf.OpShl && e[8] == dwarf.OpPlus
 	if !ok {
 		return 0, false
 	}

@@ -103,7 +103,7 @@ func TestScenarioErrorsOfPrograms(t *testing.T) {
 		at("0x1", "there is no code at 0x1 of ", "`objdump -d`"),
 		{[]string{"-e", "uprobe:no-such-library:f"}, exitUsage, []string{"no program of that name in $PATH, and no library in ld.so.cache", "./NAME"}},
 		{[]string{"-e", "uprobe:./no-such-file:f"}, exitUsage, []string{"./no-such-file: no such file"}},
-		{[]string{"-e", "uprobe:" + plain}, exitUsage, []string{"the format is uprobe:FILE:FUNCTION"}},
+		{[]string{"-e", "uprobe:" + plain}, exitUsage, []string{"expected uprobe:FILE:FUNCTION"}},
 		{[]string{"-e", "usdt:" + mark + ":shop:sael"}, exitUsage, []string{"did you mean shop:sale?"}},
 		{[]string{"-e", "usdt:" + mark + ":shop:sale $arg9"}, exitUsage, []string{"the USDT probe sale has 3 arguments"}},
 		{[]string{"-e", "usdt:" + plain + ":a:b"}, exitUsage, []string{"it has no USDT probes", "`readelf -n`"}},

@@ -144,7 +144,7 @@ func TestLength(t *testing.T) {
 // FuzzCursor reads bytes as the ops say: the cursor stays inside, damage stays, and
 // until then the standard library reads unsigned LEB128 alike as far as it does.
 func FuzzCursor(f *testing.F) {
-	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, []byte("\x81\x01\x7f\x34\x12abc\x00\x04\x00\x00\x00more, and a bit of text behind it"), false)
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, []byte("\x81\x01\x7f\x34\x12abc\x00\x04\x00\x00\x00more, and a bit of text after it"), false)
 	f.Add([]byte{9, 4, 4, 5, 5}, append(bytes.Repeat([]byte{0xff}, 12), 1, 2, 3), true)
 	f.Add([]byte{7, 8, 0}, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, false)
 	f.Add([]byte("0\a\""), []byte("0000000\x890"), true) // goes back after damage

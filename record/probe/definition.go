@@ -82,7 +82,8 @@ func translate(text string, where Where) (group, event, spec string, err error) 
 	}
 	if where.Path == "" {
 		if inSource.MatchString(place) || strings.ContainsAny(place, "@;") {
-			return "", "", "", bad("source lines need the kernel's debug information, which gperf does not read: use FUNCTION+OFFSET")
+			return "", "", "", bad("source lines need the kernel's debug information, which gperf does not read: use " +
+				"FUNCTION+OFFSET")
 		}
 		words[0] = place
 		spec = "k" + kind + ":"

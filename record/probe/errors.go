@@ -30,7 +30,8 @@ func (e *SkippedError) Error() string {
 	for _, reason := range slices.Sorted(maps.Keys(e.Why)) {
 		why = append(why, fmt.Sprintf("%d: %s", e.Why[reason], reason))
 	}
-	return fmt.Sprintf("probe %q: %d of %d functions cannot be probed (%s)", e.Glob, e.Skipped, e.Of, strings.Join(why, "; "))
+	return fmt.Sprintf("probe %q: %d of %d functions cannot be probed (%s)", e.Glob, e.Skipped, e.Of,
+		strings.Join(why, "; "))
 }
 
 // AccessError means that a file of tracefs that defines probes cannot be used. Err is

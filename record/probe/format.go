@@ -17,7 +17,8 @@ func (p *Probe) Format(id uint16) []byte {
 		return tracefs.FormatField{Type: "unsigned long", Name: name, Offset: tracefs.CommonSize + 8*n, Size: 8}
 	}
 	if p.Kind.Return() {
-		return tracefs.FormatText(p.Event, id, []tracefs.FormatField{word("__probe_func", 0), word("__probe_ret_ip", 1)},
+		words := []tracefs.FormatField{word("__probe_func", 0), word("__probe_ret_ip", 1)}
+		return tracefs.FormatText(p.Event, id, words,
 			`"(%lx <- %lx)", REC->__probe_func, REC->__probe_ret_ip`)
 	}
 	return tracefs.FormatText(p.Event, id, []tracefs.FormatField{word("__probe_ip", 0)}, `"(%lx)", REC->__probe_ip`)
@@ -48,9 +49,10 @@ func EditFormat(text []byte, read []args.Arg) []byte {
 	}
 	for _, a := range read {
 		if a.Float {
-			fields = regexp.MustCompile(`\tfield:u(32|64) `+a.Name+`([;[])`).ReplaceAllStringFunc(fields, func(s string) string {
-				return strings.NewReplacer("u32", "float", "u64", "double").Replace(s)
-			})
+			fields = regexp.MustCompile(`\tfield:u(32|64) `+a.Name+`([;[])`).ReplaceAllStringFunc(fields,
+				func(s string) string {
+					return strings.NewReplacer("u32", "float", "u64", "double").Replace(s)
+				})
 		}
 	}
 	return []byte(fields + "\nprint fmt:" + print)

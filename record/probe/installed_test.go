@@ -172,13 +172,13 @@ func TestInstallLive(t *testing.T) {
 		}
 		probes = append(probes, p)
 	}
-	var told []error
-	taken, err := Install(fs, probes, func(err error) { told = append(told, err) })
+	var notices []error
+	taken, err := Install(fs, probes, func(err error) { notices = append(notices, err) })
 	if err != nil || len(taken) != 147 || len(mine()) != 147 {
 		t.Fatalf("%d taken, %d there: %v", len(taken), len(mine()), err)
 	}
-	if len(told) != 1 || !strings.Contains(told[0].Error(), "3 of 150 functions cannot be probed") {
-		t.Errorf("told %v", told)
+	if len(notices) != 1 || !strings.Contains(notices[0].Error(), "3 of 150 functions cannot be probed") {
+		t.Errorf("warned: %v", notices)
 	}
 	// A probe that is already removed does not prevent removing the others.
 	all := mine()

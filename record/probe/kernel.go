@@ -19,7 +19,8 @@ func (r *Resolver) kernelProbes(s *spec) ([]*Probe, error) {
 	}
 	if addr, err := strconv.ParseUint(s.name, 0, 64); err == nil {
 		return []*Probe{{
-			Kind: s.kind, Group: kernelGroup, Event: fmt.Sprintf("abs_%x", addr+s.off), Symbol: fmt.Sprintf("%#x", addr+s.off),
+			Kind: s.kind, Group: kernelGroup, Event: fmt.Sprintf("abs_%x", addr+s.off),
+			Symbol: fmt.Sprintf("%#x", addr+s.off),
 		}}, nil
 	}
 	q := kernel.Query{Spec: s.text, Module: s.file, Name: s.name, Off: s.off}

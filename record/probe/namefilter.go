@@ -40,7 +40,8 @@ func (p *filterParser) and() (NameFilter, error) {
 	return p.join('&', p.one, func(a, b NameFilter) NameFilter { return func(n string) bool { return a(n) && b(n) } })
 }
 
-func (p *filterParser) join(op byte, part func() (NameFilter, error), both func(a, b NameFilter) NameFilter) (NameFilter, error) {
+func (p *filterParser) join(op byte, part func() (NameFilter, error),
+	both func(a, b NameFilter) NameFilter) (NameFilter, error) {
 	f, err := part()
 	for err == nil && p.next() == op {
 		p.rest = p.rest[1:]

@@ -13,7 +13,8 @@ import (
 )
 
 // kinds are the prefixes of specs.
-var kinds = map[string]Kind{"kprobe": Kprobe, "kretprobe": Kretprobe, "uprobe": Uprobe, "uretprobe": Uretprobe, "usdt": Uprobe}
+var kinds = map[string]Kind{"kprobe": Kprobe, "kretprobe": Kretprobe, "uprobe": Uprobe, "uretprobe": Uretprobe,
+	"usdt": Uprobe}
 
 // IsSpec reports whether the words of -e are a probe.
 func IsSpec(s string) bool {
@@ -71,7 +72,7 @@ func parse(text string) (*spec, error) {
 		s.file, place = unquote(place[:i]), place[i+1:]
 	}
 	if s.kind.User() && s.file == "" {
-		return nil, s.bad(fmt.Sprintf("the format is %s:%s", word, userForm(s.usdt)))
+		return nil, s.bad(fmt.Sprintf("expected %s:%s", word, userForm(s.usdt)))
 	}
 	var err error
 	switch {
@@ -109,7 +110,7 @@ func (s *spec) function(place string) error {
 	if m := sourceLine.FindStringSubmatch(place); m != nil && s.kind.User() {
 		line, err := strconv.Atoi(m[2])
 		if err != nil || line == 0 {
-			return s.bad("the source file must be followed by a line number")
+			return s.bad("expected a line number after the source file")
 		}
 		s.name, s.line = unquote(m[1]), line
 		return nil
@@ -117,7 +118,7 @@ func (s *spec) function(place string) error {
 	if i := args.LastIndex(place, '+'); i >= 0 && !strings.Contains(place[:i], "operator") {
 		off, err := strconv.ParseUint(place[i+1:], 0, 64)
 		if err != nil {
-			return s.bad("+ must be followed by an offset in bytes, such as 0x1f")
+			return s.bad("expected an offset in bytes after +, such as 0x1f")
 		}
 		place, s.off = place[:i], off
 	}

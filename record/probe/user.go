@@ -68,5 +68,6 @@ func unreadable(s *spec, probes []*Probe) error {
 	case 1:
 		return fmt.Errorf("%s: the kernel cannot read an argument: %s", s.text, first)
 	}
-	return fmt.Errorf("%s: the kernel cannot read %d arguments of %d probes, the first: %s", s.text, len(of), len(slices.Compact(of)), first)
+	return fmt.Errorf("%s: the kernel cannot read %d arguments of %d probes, the first: %s", s.text, len(of),
+		len(slices.Compact(of)), first)
 }

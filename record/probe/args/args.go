@@ -128,7 +128,8 @@ func (r *reader) args(texts []string) (l []Arg, err error) {
 		}
 	}
 	r.Own = slices.DeleteFunc(slices.Clone(r.Own), func(a Arg) bool {
-		return r.Kind == AtUSDT && slices.ContainsFunc(words, func(w *argSpec) bool { return w.name == "" && w.value == "$"+a.Name })
+		return r.Kind == AtUSDT && slices.ContainsFunc(words,
+			func(w *argSpec) bool { return w.name == "" && w.value == "$"+a.Name })
 	})
 	for i, w := range words {
 		read, err := r.arg(w, len(r.Own)+i+1)
@@ -146,7 +147,8 @@ func (r *reader) args(texts []string) (l []Arg, err error) {
 	return l, nil
 }
 
-var typeWord = regexp.MustCompile(`^(?:[usx](?:8|16|32|64)?|f32|f64|char|string|ustring|symbol|symstr|%pd|%pD|b\d+@\d+/(?:8|16|32|64))(?:\[(\d+)\])?$`)
+var typeWord = regexp.MustCompile(`^(?:[usx](?:8|16|32|64)?|f32|f64|char|string|ustring|symbol|symstr|%pd|%pD|` +
+	`b\d+@\d+/(?:8|16|32|64))(?:\[(\d+)\])?$`)
 
 // parse parses an argument.
 func (s *Site) parse(text string) (*argSpec, error) {
@@ -176,8 +178,9 @@ func (s *Site) parse(text string) (*argSpec, error) {
 func (s *Site) checkType(w *argSpec) error {
 	m := typeWord.FindStringSubmatch(w.typ)
 	if m == nil {
-		return s.badArg(w, "%q is not a type: use u8 to u64, s8 to s64, x8 to x64 (hexadecimal), u, s and x of the value's own size, f32, f64, char, "+
-			"string, ustring (of a program), symbol, symstr, b1@2/8 (1 bit from bit 2 on, of 8), and arrays of them, u8[16]", w.typ)
+		return s.badArg(w, "%q is not a type: use u8 to u64, s8 to s64, x8 to x64 (hexadecimal), u, s and x of the "+
+			"value's own size, f32, f64, char, string, ustring (of a program), symbol, symstr, b1@2/8 (1 bit from bit 2 on, of 8), and arrays of them, "+
+			"u8[16]", w.typ)
 	}
 	if s.Kind == AtRaw && slices.Contains([]string{"symstr", "%pd", "%pD"}, strings.SplitN(w.typ, "[", 2)[0]) {
 		return s.badArg(w, "only kprobes support type %s", w.typ)
@@ -303,8 +306,8 @@ func (r *reader) arg(w *argSpec, n int) ([]Arg, error) {
 	if typ != "" {
 		fetch += ":" + typ
 	}
-	behind := isString(w.typ) || strings.Contains(w.typ, "[")
-	if strings.ContainsAny(w.value[:1], "%$") && behind && w.value != "$comm" {
+	memory := isString(w.typ) || strings.Contains(w.typ, "[")
+	if strings.ContainsAny(w.value[:1], "%$") && memory && w.value != "$comm" {
 		return nil, r.badArg(w, "a %s needs an address, such as the one in %s: +0(%[2]s):%[1]s", w.typ, w.value)
 	}
 	return []Arg{{Name: w.nameOr(n, name), Fetch: fetch, Float: float}}, nil
@@ -441,7 +444,8 @@ func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
 	case r.returnsChars(t):
 		return r.value(&Var{Name: p.root, Type: t, Where: r.Machine.ReturnedStruct(t, r.AtReturn)}, w.user), nil
 	case t.Size > 8:
-		return nil, r.badArg(w, "%s returns %s, which does not fit into one register; %s has the first part", r.known.Function, t, r.retval())
+		return nil, r.badArg(w, "%s returns %s, which does not fit into one register; %s has the first part",
+			r.known.Function, t, r.retval())
 	}
 	return r.value(&Var{Name: p.root, Type: t, Where: Where{Base: r.retval()}}, w.user), nil
 }

@@ -64,7 +64,8 @@ func (k *Kernel) Scope(function string) (*Scope, error) {
 func (k *Kernel) Prototype(tracepoint string, params []btf.FuncParam, names []string) *Scope {
 	s := &Scope{Function: tracepoint, Return: void}
 	for i, p := range params {
-		s.Vars = append(s.Vars, Var{Name: names[i], Type: k.typeOf(p.Type), Param: true, Where: Where{Base: fmt.Sprintf("$arg%d", i+1)}})
+		s.Vars = append(s.Vars, Var{Name: names[i], Type: k.typeOf(p.Type), Param: true,
+			Where: Where{Base: fmt.Sprintf("$arg%d", i+1)}})
 	}
 	return s
 }

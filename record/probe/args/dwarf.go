@@ -86,7 +86,8 @@ func (p *Program) read(file *elf.File) (err error) {
 		}
 		return nil
 	}
-	p.sections = sections{loc: section(".debug_loc"), loclists: section(".debug_loclists"), addr: section(".debug_addr"), big: file.ByteOrder == binary.BigEndian}
+	p.sections = sections{loc: section(".debug_loc"), loclists: section(".debug_loclists"),
+		addr: section(".debug_addr"), big: file.ByteOrder == binary.BigEndian}
 	p.units = unitsOf(section(".debug_info"), p.big)
 	return nil
 }
@@ -167,7 +168,8 @@ func (p *Program) functionAt(pc uint64) (*functionAt, error) {
 		case e.Tag == dwarf.TagSubprogram && p.covers(e, pc):
 			at.function = e
 			return at, nil
-		case e.Tag != dwarf.TagNamespace && e.Tag != dwarf.TagModule && e.Tag != dwarf.TagClassType && e.Tag != dwarf.TagStructType:
+		case e.Tag != dwarf.TagNamespace && e.Tag != dwarf.TagModule && e.Tag != dwarf.TagClassType &&
+			e.Tag != dwarf.TagStructType:
 			r.SkipChildren()
 		}
 	}
@@ -389,7 +391,8 @@ func (at *functionAt) variable(e *dwarf.Entry, f *frame) (v Var, ok bool) {
 	v.Name = at.string(e, dwarf.AttrName)
 	t, typed := at.ref(e, dwarf.AttrType)
 	location := e.AttrField(dwarf.AttrLocation)
-	if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); v.Name == "" || !typed || declared && location == nil || at.isResult(e) {
+	if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); v.Name == "" || !typed || declared && location == nil ||
+		at.isResult(e) {
 		return v, false
 	}
 	v.Param = e.Tag == dwarf.TagFormalParameter
@@ -534,13 +537,15 @@ func (p *Program) array(e *dwarf.Entry, t *Type) *Type {
 }
 
 func (p *Program) structure(e *dwarf.Entry, name string, size int64) *Type {
-	word := map[dwarf.Tag]string{dwarf.TagStructType: "struct ", dwarf.TagClassType: "class ", dwarf.TagUnionType: "union "}[e.Tag]
+	word := map[dwarf.Tag]string{dwarf.TagStructType: "struct ", dwarf.TagClassType: "class ",
+		dwarf.TagUnionType: "union "}[e.Tag]
 	if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); declared {
 		return unknown(word + name)
 	}
 	return &Type{Name: word + name, Kind: Struct, Size: size, fields: func() (l []Field) {
 		p.children(e, func(c *dwarf.Entry) error {
-			if off, ok := c.Val(dwarf.AttrType).(dwarf.Offset); ok && (c.Tag == dwarf.TagMember || c.Tag == dwarf.TagInheritance) {
+			if off, ok := c.Val(dwarf.AttrType).(dwarf.Offset); ok &&
+				(c.Tag == dwarf.TagMember || c.Tag == dwarf.TagInheritance) {
 				l = append(l, p.member(c, p.typeAt(off)))
 			}
 			return nil

@@ -12,7 +12,8 @@ import (
 
 // fetch returns the fetcharg of a value without types.
 func (r *reader) fetch(w *argSpec, v string) (string, error) {
-	if r.Kind == AtRaw && (v[0] == '%' || v[0] == '@' || v[0] == '$' && !strings.HasPrefix(v, "$arg") || strings.HasPrefix(v, `\"`)) {
+	if r.Kind == AtRaw && (v[0] == '%' || v[0] == '@' || v[0] == '$' && !strings.HasPrefix(v, "$arg") ||
+		strings.HasPrefix(v, `\"`)) {
 		return "", r.badArg(w, "a tracepoint has no %s; %s", v, r.Help)
 	}
 	switch v[0] {
@@ -24,7 +25,7 @@ func (r *reader) fetch(w *argSpec, v string) (string, error) {
 		return r.static(w, v)
 	case '\\':
 		if _, err := strconv.ParseInt(v[1:], 0, 64); err != nil && !(len(v) > 2 && v[1] == '"' && v[len(v)-1] == '"') {
-			return "", r.badArg(w, `\ must be followed by a number, or a string in quotes`)
+			return "", r.badArg(w, `expected a number, or a string in quotes, after \`)
 		}
 		return v, nil
 	}
@@ -55,7 +56,8 @@ func (r *reader) deref(w *argSpec, v string) (string, error) {
 		return "", r.badArg(w, "%s is not a value: +OFFSET(VALUE) reads memory", v)
 	}
 	if !strings.ContainsRune(`$%@+-\`, rune(m[2][0])) {
-		return "", r.badArg(w, "brackets need a register or similar (%s); for variables use a->b or a[1]", r.someRegister())
+		return "", r.badArg(w, "brackets need a register or similar (%s); for variables use a->b or a[1]",
+			r.someRegister())
 	}
 	inner, err := r.fetch(w, m[2])
 	return m[1] + "(" + inner + ")", err
@@ -110,7 +112,8 @@ func (r *reader) argument(w *argSpec, n int) (string, error) {
 	case r.Returns:
 		return "", r.badArg(w, "arguments are not available at the function's return; $retval is its return value")
 	case r.moved:
-		return "", r.badArg(w, "the variables move the probe to after the prologue: use this argument's name, too (gperf probe --vars)")
+		return "", r.badArg(w, "the variables move the probe to after the prologue: use this argument's name, too "+
+			"(gperf probe --vars)")
 	}
 	return r.Machine.Arg(n), nil
 }
@@ -122,7 +125,8 @@ func (r *reader) noteArgument(w *argSpec, n int) (string, error) {
 	case n > len(args):
 		return "", r.badArg(w, "the USDT probe %s has %d arguments", r.Name, len(args))
 	case args[n-1].fetch == "":
-		return "", r.badArg(w, "the kernel cannot read argument %d of the USDT probe %s, at %s", n, r.Name, args[n-1].Text)
+		return "", r.badArg(w, "the kernel cannot read argument %d of the USDT probe %s, at %s", n, r.Name,
+			args[n-1].Text)
 	}
 	fetch, _, _ := strings.Cut(args[n-1].fetch, ":")
 	return fetch, nil
@@ -142,7 +146,7 @@ func (r *reader) noteType(name string) string {
 func (r *reader) static(w *argSpec, v string) (string, error) {
 	name := v[1:]
 	if name == "" {
-		return "", r.badArg(w, "@ must be followed by a symbol or an address")
+		return "", r.badArg(w, "expected a symbol or address after @")
 	}
 	if _, err := strconv.ParseInt(name, 0, 64); err == nil || !r.Kind.user() {
 		return v, nil
@@ -151,7 +155,7 @@ func (r *reader) static(w *argSpec, v string) (string, error) {
 	if i := strings.LastIndexAny(name, "+-"); i > 0 {
 		n, err := strconv.ParseInt(name[i:], 0, 64)
 		if err != nil {
-			return "", r.badArg(w, "the symbol must be followed by an offset in bytes")
+			return "", r.badArg(w, "expected an offset in bytes after the symbol")
 		}
 		name, off = name[:i], n
 	}

@@ -168,9 +168,9 @@ func (e *evaluation) step(op byte) error {
 		}
 		return e.push(term{off: int64(vaddr), vaddr: true})
 	case dwarf.OpFbreg:
-		return e.behind(e.base, c.SLEB())
+		return e.from(e.base, c.SLEB())
 	case dwarf.OpCallFrameCFA:
-		return e.behind(e.cfa, 0)
+		return e.from(e.cfa, 0)
 	case dwarf.OpPlusUconst, dwarf.OpPlus, dwarf.OpMinus:
 		return e.add(op)
 	case dwarf.OpDeref:
@@ -202,8 +202,9 @@ func (e *evaluation) constantOf(op byte) error {
 	return e.constant(int64(e.c.Uint(size)))
 }
 
-func (e *evaluation) behind(from func() (term, error), off int64) error {
-	o, err := from()
+// from pushes an address at an offset from another.
+func (e *evaluation) from(origin func() (term, error), off int64) error {
+	o, err := origin()
 	o.off += off
 	e.stack = append(e.stack, o)
 	return err

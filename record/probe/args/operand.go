@@ -413,7 +413,8 @@ func (v *value) array() (string, error) {
 		return "", err
 	}
 	if n < 1 || n > MaxArray {
-		return "", fmt.Errorf("%s has %d elements; the kernel reads 1 to %d: name one (%s[0]), or a type (%s:%s[8])", v.name, n, MaxArray, v.name, v.name, t)
+		return "", fmt.Errorf("%s has %d elements; the kernel reads 1 to %d: name one (%s[0]), or a type (%s:%s[8])",
+			v.name, n, MaxArray, v.name, v.name, t)
 	}
 	return fmt.Sprintf("%s:%s[%d]", v.fetch(), t, n), nil
 }

@@ -112,7 +112,8 @@ func (a *RawArg) symbolic(expr string) string {
 	return b.String()
 }
 
-var fetchTypeWord = regexp.MustCompile(`^(?:([usx])(8|16|32|64)|(char)|(symbol)|(u?string)|b\d+@\d+/(8|16|32|64))(?:\[(\d+)\])?$`)
+var fetchTypeWord = regexp.MustCompile(`^(?:([usx])(8|16|32|64)|(char)|(symbol)|(u?string)|` +
+	`b\d+@\d+/(8|16|32|64))(?:\[(\d+)\])?$`)
 
 // value adds a value, printed as the kernel prints probe arguments.
 func (l *Layout) value(a args.Arg) error {
@@ -146,7 +147,8 @@ func (l *Layout) value(a args.Arg) error {
 		f.Type = map[bool]string{true: "s", false: "u"}[f.Signed] + m[2]
 		f.Size, _ = strconv.Atoi(m[2])
 		f.Size /= 8
-		verb = map[string]string{"u": "%", "s": "%", "x": "0x%"}[m[1]] + lengths[f.Size] + map[string]string{"u": "u", "s": "d", "x": "x"}[m[1]]
+		sign, verbs := map[string]string{"u": "%", "s": "%", "x": "0x%"}, map[string]string{"u": "u", "s": "d", "x": "x"}
+		verb = sign[m[1]] + lengths[f.Size] + verbs[m[1]]
 	}
 	if a.Float {
 		f.Type = map[int]string{4: "float", 8: "double"}[f.Size]

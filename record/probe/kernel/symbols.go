@@ -246,7 +246,8 @@ func (k *code) near(module, name string) []string {
 	for _, f := range k.functions {
 		// Names of another length cannot be near; skipping them saves time, because there are
 		// very many.
-		if n := len(f.Name) - len(name); f.inModule(module) && f.whole() && (strings.Contains(f.Name, name) || -3 < n && n < 3) {
+		if n := len(f.Name) - len(name); f.inModule(module) && f.whole() &&
+			(strings.Contains(f.Name, name) || -3 < n && n < 3) {
 			names = append(names, f.Name)
 		}
 	}

@@ -191,7 +191,8 @@ func (r root) lookUp(name string) (string, error) {
 	return "", errNoName
 }
 
-var errNoName = errors.New("no program of that name in $PATH, and no library in ld.so.cache; a path needs a slash (./NAME)")
+var errNoName = errors.New("no program of that name in $PATH, and no library in ld.so.cache; a path needs a slash " +
+	"(./NAME)")
 
 // find returns the first path with a file of code that this machine can run.
 func (r root) find(paths []string) (string, bool) {
@@ -232,7 +233,8 @@ func (r root) library(name string) (string, bool) {
 			l = ldCache(b)
 		}
 	}
-	for _, pattern := range [...]string{"/lib/*-linux-*", "/usr/lib/*-linux-*", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"} {
+	for _, pattern := range [...]string{"/lib/*-linux-*", "/usr/lib/*-linux-*", "/lib64", "/usr/lib64", "/lib",
+		"/usr/lib", "/usr/local/lib"} {
 		dirs, _ := filepath.Glob(string(r) + pattern)
 		for _, dir := range dirs {
 			entries, _ := os.ReadDir(dir)

@@ -94,7 +94,8 @@ func (l *Locator) Find(q Query) ([]Site, error) {
 
 func (l *Locator) findIn(q Query, path string) ([]Site, error) {
 	if strings.ContainsAny(path, " \t\n()") {
-		return nil, &FileError{path, errors.New("the kernel does not accept a path with a space or bracket: use a symbolic link")}
+		return nil, &FileError{path, errors.New("the kernel does not accept a path with a space or bracket: use a " +
+			"symbolic link")}
 	}
 	file, err := Open(path)
 	if err != nil {
@@ -179,7 +180,8 @@ func (l *Locator) inFunctions(q Query, file *File, functions []*Function) (sites
 	case len(refused) > 0 && len(sites) == 0:
 		return nil, refused[0]
 	case len(refused) > 0:
-		l.notice(fmt.Errorf("%s: %d of %d functions cannot be probed, the first: %w", q.Spec, len(refused), len(functions), refused[0]))
+		l.notice(fmt.Errorf("%s: %d of %d functions cannot be probed, the first: %w", q.Spec, len(refused),
+			len(functions), refused[0]))
 	}
 	return sites, nil
 }
@@ -194,10 +196,11 @@ func (l *Locator) notice(what error) {
 func (f *File) address(q Query, vaddr uint64) ([]Site, error) {
 	off, ok := f.code(vaddr)
 	if !ok {
-		return nil, q.bad(fmt.Sprintf("there is no code at %#x of %s; use addresses of `nm` and `objdump -d`", vaddr, f.path))
+		return nil, q.bad(fmt.Sprintf("there is no code at %#x of %s; use addresses of `nm` and `objdump -d`", vaddr,
+			f.path))
 	}
-	if i := slices.IndexFunc(f.functions, func(fn Function) bool { return !fn.imported && off-fn.Off < fn.Size }); i >= 0 && !q.Return {
-		if err := f.boundary(q, &f.functions[i], off); err != nil {
+	if fn := f.At(off); fn != nil && !q.Return {
+		if err := f.boundary(q, fn, off); err != nil {
 			return nil, err
 		}
 	}
@@ -231,7 +234,8 @@ func (f *File) boundary(q Query, fn *Function, off uint64) error {
 		case at == off:
 			return nil
 		case end > off:
-			return q.bad(fmt.Sprintf("+%#[4]x is inside the instruction from %[1]s+%#[2]x to +%#[3]x", fn.Name(), at-fn.Off, end-fn.Off, off-fn.Off))
+			return q.bad(fmt.Sprintf("+%#[4]x is inside the instruction from %[1]s+%#[2]x to +%#[3]x", fn.Name(),
+				at-fn.Off, end-fn.Off, off-fn.Off))
 		}
 	}
 	return nil // the kernel checks code that gperf cannot decode
@@ -247,7 +251,8 @@ func (f *File) missing(q Query, imported []*Function) error {
 				library = fn.library
 			}
 		}
-		e.Why = fmt.Sprintf("it is imported from another file: probe %s:%s", library, strings.TrimSuffix(q.Name, "@plt"))
+		e.Why = fmt.Sprintf("it is imported from another file: probe %s:%s", library,
+			strings.TrimSuffix(q.Name, "@plt"))
 		if library == "LIBRARY" {
 			e.Why = "it is imported from another file (`ldd` lists them)"
 		}

@@ -73,7 +73,8 @@ func Open(path string) (*File, error) {
 	}
 	if m := machines[runtime.GOARCH]; !slices.Contains(m, im.Machine) || im.ByteOrder() != binary.LittleEndian {
 		im.Close()
-		return nil, &FileError{path, fmt.Errorf("it is for %s, this machine is %s", strings.TrimPrefix(im.Machine.String(), "EM_"), runtime.GOARCH)}
+		return nil, &FileError{path, fmt.Errorf("it is for %s, this machine is %s",
+			strings.TrimPrefix(im.Machine.String(), "EM_"), runtime.GOARCH)}
 	}
 	return &File{Image: im, path: path}, nil
 }
@@ -100,7 +101,9 @@ func (f *File) ReadFunctions() error {
 		f.goPCs = true
 		f.functions = append(f.functions, f.goFunctions()...)
 	}
-	slices.SortStableFunc(f.functions, func(a, b Function) int { return cmp.Or(compare(&a, &b), cmp.Compare(a.Symbol, b.Symbol)) })
+	slices.SortStableFunc(f.functions, func(a, b Function) int {
+		return cmp.Or(compare(&a, &b), cmp.Compare(a.Symbol, b.Symbol))
+	})
 	f.functions = slices.CompactFunc(f.functions, func(a, b Function) bool {
 		return a.Off == b.Off && a.Symbol == b.Symbol && a.imported == b.imported
 	})
@@ -262,7 +265,8 @@ func spread(functions []gosym.Func, n int) (l []gosym.Func) {
 // checksStack reports whether code begins as Go functions with small frames do: cmp 16(%r14),
 // %rsp, or ldr x16, [x28, #16].
 func checksStack(code []byte) bool {
-	return bytes.HasPrefix(code, []byte{0x49, 0x3b, 0x66, 0x10}) || bytes.HasPrefix(code, []byte{0x90, 0x0b, 0x40, 0xf9})
+	return bytes.HasPrefix(code, []byte{0x49, 0x3b, 0x66, 0x10}) ||
+		bytes.HasPrefix(code, []byte{0x90, 0x0b, 0x40, 0xf9})
 }
 
 // match returns the functions of a query, one for each offset, and those of that name that are

@@ -16,10 +16,13 @@ func (f *File) goReturns(fn *Function) ([]Site, error) {
 	name := fn.Name()
 	switch {
 	case end != fn.Off+fn.Size || fn.Size == 0:
-		return nil, &FunctionError{File: f.path, Name: name, Why: fmt.Sprintf("Go moves stacks, so a return probe would crash it; gperf probes return instructions instead, "+
-			"but cannot decode the one at +%#x: find them with `go tool objdump`, and probe %s+OFFSET", end-fn.Off, name)}
+		return nil, &FunctionError{File: f.path, Name: name,
+			Why: fmt.Sprintf("Go moves stacks, so a return probe would crash it; gperf probes return instructions "+
+				"instead, but cannot decode the one at +%#x: find them with `go tool objdump`, and probe %s+OFFSET",
+				end-fn.Off, name)}
 	case len(l) == 0:
-		return nil, &FunctionError{File: f.path, Name: name, Why: "it has no return instruction: it ends in another function, or never"}
+		return nil, &FunctionError{File: f.path, Name: name,
+			Why: "it has no return instruction: it ends in another function, or never"}
 	}
 	return l, nil
 }

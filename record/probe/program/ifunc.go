@@ -71,7 +71,8 @@ func (l *Locator) resolve(file *File, found []*Function) (direct []*Function, un
 		if err == nil {
 			err = errors.New("none of the processes calls it")
 		}
-		unresolved = fmt.Errorf("%s: cannot find the implementation, which is chosen when programs start (IFUNC, %w): record a running process (-p), or name the implementation (`gperf list 'uprobe:%s:*%s*'`)",
+		unresolved = fmt.Errorf("%s: cannot find the implementation, which is chosen when programs start (IFUNC, %w): "+
+			"record a running process (-p), or name the implementation (`gperf list 'uprobe:%s:*%s*'`)",
 			few(left), err, file.path, strings.TrimLeft(left[0], "_"))
 	}
 	return direct, unresolved
@@ -254,8 +255,9 @@ func slots(path string) (l []slot) {
 	defer e.Close()
 	symbols, _ := e.DynamicSymbols()
 	kinds := map[elf.Machine][3]uint32{
-		elf.EM_X86_64:  {uint32(elf.R_X86_64_IRELATIVE), uint32(elf.R_X86_64_GLOB_DAT), uint32(elf.R_X86_64_JMP_SLOT)},
-		elf.EM_AARCH64: {uint32(elf.R_AARCH64_IRELATIVE), uint32(elf.R_AARCH64_GLOB_DAT), uint32(elf.R_AARCH64_JUMP_SLOT)},
+		elf.EM_X86_64: {uint32(elf.R_X86_64_IRELATIVE), uint32(elf.R_X86_64_GLOB_DAT), uint32(elf.R_X86_64_JMP_SLOT)},
+		elf.EM_AARCH64: {uint32(elf.R_AARCH64_IRELATIVE), uint32(elf.R_AARCH64_GLOB_DAT),
+			uint32(elf.R_AARCH64_JUMP_SLOT)},
 	}[e.Machine]
 	for _, name := range [...]string{".rela.plt", ".rela.dyn"} {
 		s := e.Section(name)

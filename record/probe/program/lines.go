@@ -64,7 +64,8 @@ func rows(d *dwarf.Data, unit *dwarf.Entry, do func(*dwarf.LineEntry) bool) {
 func (f *File) lineSites(q Query) ([]Site, error) {
 	info := f.debugInfo()
 	if info == nil {
-		return nil, &FileError{f.path, errors.New("it has no debug information (DWARF) with source lines: compile with -g, or install its -dbgsym")}
+		return nil, &FileError{f.path, errors.New("it has no debug information (DWARF) with source lines: compile " +
+			"with -g, or install its -dbgsym")}
 	}
 	first, lines := info.line(q.Name, q.Line)
 	if len(first) == 0 {
@@ -164,7 +165,8 @@ func (d *debugInfo) inlined(name string) string {
 	if n := len(callers) - maxCallers; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return "inlined everywhere: probe an inlined call, such as " + strings.Join(callers[:min(len(callers), maxCallers)], ", ") + more
+	first := strings.Join(callers[:min(len(callers), maxCallers)], ", ")
+	return "inlined everywhere: probe an inlined call, such as " + first + more
 }
 
 // entries calls do with each entry of DWARF, and the lines of its unit.

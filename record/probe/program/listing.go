@@ -32,7 +32,7 @@ func (l *Locator) List(def, name string) (*Listing, error) {
 	bad := func(msg string) error { return &args.SpecError{Spec: def, Msg: msg} }
 	m := listed.FindStringSubmatch(def)
 	if m == nil {
-		return nil, bad("the format is FUNC[@SRC][:LINE[+NUM|-LINE]] or SRC[:LINE[+NUM|-LINE]]")
+		return nil, bad("expected FUNC[@SRC][:LINE[+NUM|-LINE]] or SRC[:LINE[+NUM|-LINE]]")
 	}
 	list := &Listing{Function: m[1], Path: m[2]}
 	if m[2] == "" && strings.ContainsAny(m[1], "/.") {
@@ -186,7 +186,8 @@ func (l *Listing) ofFunction(d *dwarf.Data, unit, fn *dwarf.Entry, at map[uint64
 	}
 	own, _ := d.Ranges(fn)
 	rows(d, unit, func(row *dwarf.LineEntry) bool {
-		if row.File != nil && absolute(row.File.Name, unit) == l.Path && row.IsStmt && !row.EndSequence && within(own, row.Address) &&
+		if row.File != nil && absolute(row.File.Name, unit) == l.Path && row.IsStmt && !row.EndSequence &&
+			within(own, row.Address) &&
 			at[row.Address] == row.Line && (!within(inlined, row.Address) || calls[row.Line]) {
 			code[row.Line] = true
 		}

@@ -69,7 +69,8 @@ func (f *File) findUSDT(q Query) ([]Site, error) {
 		return nil, f.noUSDT(q, all)
 	}
 	if q.Provider == "" && len(providers) > 1 && !strings.ContainsAny(q.Name, "*?[") {
-		return nil, q.bad(fmt.Sprintf("several providers have this probe: name one (usdt:%s:PROVIDER:%s), or * for all", q.File, q.Name))
+		return nil, q.bad(fmt.Sprintf("several providers have this probe: name one (usdt:%s:PROVIDER:%s), or * for all",
+			q.File, q.Name))
 	}
 	return l, nil
 }
@@ -110,7 +111,8 @@ func (f *File) siteOf(u USDT) (Site, error) {
 	site := Site{Off: off, USDT: &u, Args: args.ParseNote(u.Args, f.Machine)}
 	if u.semaphore != 0 {
 		if site.Semaphore, ok = f.OffOfVaddr(u.semaphore); !ok {
-			return Site{}, &FileError{f.path, fmt.Errorf("the semaphore of the USDT probe %s is at %#x, which is not in the file", &u, u.semaphore)}
+			return Site{}, &FileError{f.path, fmt.Errorf("the semaphore of the USDT probe %s is at %#x, which is not "+
+				"in the file", &u, u.semaphore)}
 		}
 	}
 	return site, nil
