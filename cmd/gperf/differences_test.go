@@ -25,6 +25,8 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 	{"probe arguments: strings of C++, Rust and Go", "up to their length", "not supported", "TestScenarioValuesOfGo"},
 }
 
+//go:generate go test -run ^TestDifferences$ -update .
+
 // TestDifferences compares docs/differences.md with the data of gperf and of its tests; -update
 // writes it.
 func TestDifferences(t *testing.T) {
