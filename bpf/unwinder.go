@@ -217,6 +217,11 @@ type Stats struct {
 	Missed  uint64        // runs skipped because another program was running: the sample is lost
 }
 
+// String describes the run time; the statistics must have runs.
+func (s Stats) String() string {
+	return fmt.Sprintf("BPF programs ran %d times, %d ns each", s.Runs, uint64(s.RunTime)/s.Runs)
+}
+
 // Stats reads the counters that this kernel has.
 func (u *Unwinder) Stats() (s Stats) {
 	for _, p := range u.coll.Programs {

@@ -130,6 +130,12 @@ func (o *Options) notice(what error) {
 	}
 }
 
+func (o *Options) verbose(msg string) {
+	if o.Verbose != nil {
+		o.Verbose(msg)
+	}
+}
+
 const defaultFreq = 4000 // Hz
 
 // capFreq lowers the frequency to the kernel's maximum.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/record/perfevent"
 )
 
 // Closing the last counter of a tracepoint waits for two RCU grace periods
@@ -62,7 +63,7 @@ func (r *recorder) leaveToCloser() {
 	if r.closer != nil {
 		return
 	}
-	fds, tracepoints := r.slowToClose()
+	fds, tracepoints := slowToClose(r.set, &r.programs)
 	if tracepoints < manyTracepoints {
 		return
 	}
@@ -79,30 +80,24 @@ func (r *recorder) leaveToCloser() {
 }
 
 // slowToClose returns the counters of tracepoints, and the number of these tracepoints.
-func (r *recorder) slowToClose() (fds []int, tracepoints int) {
+func slowToClose(set *perfevent.Set, p *bpfPrograms) (fds []int, tracepoints int) {
 	slow := map[uint64]bool{} // by config
-	for i := range r.set.Events {
-		ev := &r.set.Events[i]
-		if ev.Type == format.TypeTracepoint && ev.Tracepoint != "" && !r.opts.Tracefs.IsProbe(ev.Tracepoint) {
+	for i := range set.Events {
+		ev := &set.Events[i]
+		if ev.Type == format.TypeTracepoint && ev.Tracepoint != "" && !set.Tracefs.IsProbe(ev.Tracepoint) {
 			slow[ev.Config] = true
 		}
 	}
-	for i := range r.set.Counters {
-		if a := &r.set.Attrs[r.set.Counters[i].Event]; a.Type == format.TypeTracepoint && slow[a.Config] {
-			fds = append(fds, r.set.Counters[i].FD)
+	for _, c := range set.Counters {
+		if a := &set.Attrs[c.Event]; a.Type == format.TypeTracepoint && slow[a.Config] {
+			fds = append(fds, c.FD)
 		}
 	}
-	if r.dwarf != nil {
-		for config, fd := range r.dwarf.tracepoints {
-			if slow[config] {
-				fds = append(fds, fd)
-			}
+	own, others := p.tracepoints()
+	for config, fd := range own {
+		if slow[config] {
+			fds = append(fds, fd)
 		}
 	}
-	tracepoints = len(slow)
-	if r.emit != nil {
-		fds = append(fds, r.emit.fds...)
-		tracepoints += len(r.emit.fds)
-	}
-	return fds, tracepoints
+	return append(fds, others...), len(slow) + len(others)
 }

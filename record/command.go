@@ -80,8 +80,17 @@ func findCommand(argv []string, events string) (string, error) {
 	return "", &CommandError{argv[0], events, cause}
 }
 
-// startCommand starts the process that will execute argv.
-func startCommand(path string, argv []string, events string, stdout *os.File) (*command, error) {
+// startCommand starts the process that will execute argv. events are the names of the recorded
+// events, for errors.
+func startCommand(argv []string, events string, pipe bool) (*command, error) {
+	path, err := findCommand(argv, events)
+	if err != nil {
+		return nil, err
+	}
+	stdout := os.Stdout
+	if pipe {
+		stdout = os.Stderr // as in perf: the pipe gets the recording only
+	}
 	c := &command{events: events, name: argv[0]}
 	startR, startW, err := os.Pipe()
 	if err != nil {

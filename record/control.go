@@ -63,42 +63,51 @@ func openFIFO(path string) (*os.File, error) {
 // whether the recording is to end.
 type request func() (end bool, err error)
 
+// controller passes requests to the recorder's loop: at certain times, and from Control.
+type controller struct {
+	opts     *Options
+	file     *file
+	enabler  *enabler
+	requests chan request
+	signal   func() // wakes the loop
+}
+
 // ask makes the loop run a request, until ctx is done.
-func (r *recorder) ask(ctx context.Context, do request) {
+func (c *controller) ask(ctx context.Context, do request) {
 	select {
-	case r.requests <- do:
-		r.signal()
+	case c.requests <- do:
+		c.signal()
 	case <-ctx.Done():
 	}
 }
 
 // schedule makes the loop enable the events after Delay, and disable and enable them at the
 // times of Pauses. The recording ends when it disables them for the last time.
-func (r *recorder) schedule(ctx context.Context) {
-	if r.opts.Delay <= 0 {
+func (c *controller) schedule(ctx context.Context) {
+	if c.opts.Delay <= 0 {
 		return
 	}
-	for i, at := range append([]time.Duration{r.opts.Delay}, r.opts.Pauses...) {
+	for i, at := range append([]time.Duration{c.opts.Delay}, c.opts.Pauses...) {
 		on := i%2 == 0
-		last := !on && i == len(r.opts.Pauses)
+		last := !on && i == len(c.opts.Pauses)
 		t := time.AfterFunc(at, func() {
-			r.ask(ctx, func() (bool, error) { return last, r.switchEvents(on) })
+			c.ask(ctx, func() (bool, error) { return last, c.enabler.all(on) })
 		})
 		context.AfterFunc(ctx, func() { t.Stop() })
 	}
 }
 
 // listen makes the loop run the commands from Control.
-func (r *recorder) listen(ctx context.Context) {
-	if r.opts.Control.Commands == nil {
+func (c *controller) listen(ctx context.Context) {
+	if c.opts.Control.Commands == nil {
 		return
 	}
-	lines := bufio.NewScanner(r.opts.Control.Commands)
+	lines := bufio.NewScanner(c.opts.Control.Commands)
 	lines.Split(controlLine)
 	go func() {
 		for lines.Scan() {
 			command := lines.Text()
-			r.ask(ctx, func() (bool, error) { return r.obey(command) })
+			c.ask(ctx, func() (bool, error) { return c.obey(command) })
 		}
 	}()
 }
@@ -115,93 +124,60 @@ func controlLine(data []byte, atEOF bool) (advance int, token []byte, err error)
 }
 
 // obey runs a command, as in perf.
-func (r *recorder) obey(command string) (end bool, err error) {
-	for _, c := range controlCommands {
-		rest, ok := strings.CutPrefix(command, c.name)
+func (c *controller) obey(command string) (end bool, err error) {
+	for _, known := range controlCommands {
+		rest, ok := strings.CutPrefix(command, known.name)
 		if !ok {
 			continue
 		}
 		arg := strings.TrimSpace(rest)
 		if rest != "" && rest[0] != ' ' {
-			r.opts.say("failed: wrong command")
-		} else if end, err = c.do(r, arg); err != nil {
+			c.opts.say("failed: wrong command")
+		} else if end, err = known.do(c, arg); err != nil {
 			return end, err
 		}
-		if r.opts.Control.Acks != nil {
-			if _, err := io.WriteString(r.opts.Control.Acks, "ack\n"); err != nil {
-				r.opts.notice(fmt.Errorf("cannot acknowledge %q: %w", command, err))
+		if c.opts.Control.Acks != nil {
+			if _, err := io.WriteString(c.opts.Control.Acks, "ack\n"); err != nil {
+				c.opts.notice(fmt.Errorf("cannot acknowledge %q: %w", command, err))
 			}
 		}
 		return end, nil
 	}
-	r.opts.notice(fmt.Errorf("--control: unknown command %q", command))
+	c.opts.notice(fmt.Errorf("--control: unknown command %q", command))
 	return false, nil
 }
 
 var controlCommands = []struct {
 	name string
-	do   func(r *recorder, arg string) (end bool, err error)
+	do   func(c *controller, arg string) (end bool, err error)
 }{
-	{"enable", func(r *recorder, arg string) (bool, error) { return false, r.switchNamed(arg, true) }},
-	{"disable", func(r *recorder, arg string) (bool, error) { return false, r.switchNamed(arg, false) }},
-	{"evlist", func(r *recorder, arg string) (bool, error) {
-		if r.opts.List != nil {
-			r.opts.List(r.fileAttrs(), arg)
+	{"enable", func(c *controller, arg string) (bool, error) { return false, c.switchNamed(arg, true) }},
+	{"disable", func(c *controller, arg string) (bool, error) { return false, c.switchNamed(arg, false) }},
+	{"evlist", func(c *controller, arg string) (bool, error) {
+		if c.opts.List != nil {
+			c.opts.List(c.file.attrs(), arg)
 		}
 		return false, nil
 	}},
-	{"snapshot", func(*recorder, string) (bool, error) { return false, nil }}, // for AUX areas, which gperf does not record
-	{"stop", func(*recorder, string) (bool, error) { return true, nil }},
-	{"ping", func(*recorder, string) (bool, error) { return false, nil }},
+	{"snapshot", func(*controller, string) (bool, error) { return false, nil }}, // for AUX areas, which gperf does not record
+	{"stop", func(*controller, string) (bool, error) { return true, nil }},
+	{"ping", func(*controller, string) (bool, error) { return false, nil }},
 }
 
 var onOff = map[bool]string{true: "enabled", false: "disabled"}
 
 // switchNamed enables or disables an event by its name, or all if that is empty.
-func (r *recorder) switchNamed(name string, on bool) error {
+func (c *controller) switchNamed(name string, on bool) error {
 	if name == "" {
-		return r.switchEvents(on)
+		return c.enabler.all(on)
 	}
-	for i := range r.set.Events {
-		if r.set.Events[i].Name == name {
-			r.opts.say(fmt.Sprintf("Event %s %s", name, onOff[on]))
-			return r.switchEvent(i, on)
+	events := c.file.set.Events
+	for i := range events {
+		if events[i].Name == name {
+			c.opts.say(fmt.Sprintf("Event %s %s", name, onOff[on]))
+			return c.enabler.one(i, on)
 		}
 	}
-	r.opts.say(fmt.Sprintf("failed: can't find '%s' event", name))
-	return nil
-}
-
-// switchEvents enables or disables all events.
-func (r *recorder) switchEvents(on bool) error {
-	if on {
-		if err := r.enablePrograms(true); err != nil {
-			return err
-		}
-	}
-	if err := r.enable(on); err != nil {
-		return err
-	}
-	r.opts.say("Events " + onOff[on])
-	if !on {
-		return r.enablePrograms(false)
-	}
-	return nil
-}
-
-// switchEvent enables or disables one event. BPF programs on disabled counters do nothing.
-func (r *recorder) switchEvent(event int, on bool) error {
-	if on {
-		if err := r.enablePrograms(true); err != nil {
-			return err
-		}
-	}
-	for i := range r.set.Counters {
-		if c := &r.set.Counters[i]; c.Event == event {
-			if err := r.set.Enable(c, on); err != nil {
-				return err
-			}
-		}
-	}
+	c.opts.say(fmt.Sprintf("failed: can't find '%s' event", name))
 	return nil
 }

@@ -47,15 +47,6 @@ func (e *FreqError) Error() string {
 // ErrKernelHidden is a notice: /proc/kallsyms hides the kernel's addresses from this user.
 var ErrKernelHidden = errors.New("kernel addresses are hidden: samples in the kernel will have no names")
 
-// EmitError means that BPF programs cannot make the samples of events that need them.
-type EmitError struct {
-	Event string
-	Err   error
-}
-
-func (e *EmitError) Error() string { return fmt.Sprintf("event %s: %v", e.Event, e.Err) }
-func (e *EmitError) Unwrap() error { return e.Err }
-
 // errNotTraceable means that ftrace, which BPF programs use to run at functions, excludes the
 // function.
 var errNotTraceable = errors.New("no BPF program can run at this function (see available_filter_functions in tracefs)")

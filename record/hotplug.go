@@ -9,13 +9,14 @@ import (
 	"gperf/record/perfevent"
 )
 
-// followCPUs makes the loop reopen the events of a CPU that comes online.
+// followCPUs makes the loop reopen the events of a CPU that comes online. Rings that are to be
+// overwritten are mapped read-only, and cannot be used again.
 func (r *recorder) followCPUs(ctx context.Context) {
-	if !r.opts.Target.byCPU() || r.opts.Overwrite { // rings to be overwritten are mapped read-only
+	if !r.opts.Target.byCPU() || r.opts.Overwrite {
 		return
 	}
 	perfevent.FollowCPUs(ctx, func(cpu int) {
-		r.ask(ctx, func() (bool, error) { r.cameOnline(cpu); return false, nil })
+		r.control.ask(ctx, func() (bool, error) { r.cameOnline(cpu); return false, nil })
 	})
 }
 
@@ -33,39 +34,8 @@ func (r *recorder) reopen(cpu int) error {
 	if err != nil || first == nil {
 		return err
 	}
-	if err := r.watchFD(first.FD, unix.EPOLLIN); err != nil {
+	if err := r.poller.watch(first.FD, unix.EPOLLIN); err != nil {
 		return err
 	}
-	for _, n := range r.joiners {
-		if n.cpu == cpu {
-			return r.reopenOutput(n)
-		}
-	}
-	return nil
-}
-
-// reopenOutput opens the events again to which BPF programs write on a CPU.
-func (r *recorder) reopenOutput(n *joiner) error {
-	if r.dwarf != nil {
-		if err := r.dwarf.output(n, &r.set.Attrs[0]); err != nil {
-			return err
-		}
-	}
-	if r.emit == nil {
-		return nil
-	}
-	for i := range r.emit.counters {
-		removed := &r.emit.counters[i]
-		if removed.CPU != n.cpu {
-			continue
-		}
-		fresh, err := r.emit.output(r, n)
-		if err != nil {
-			return err
-		}
-		fresh.Replace(removed, &r.set.Attrs[removed.Event], len(r.set.Events))
-		unix.Close(removed.FD)
-		*removed = fresh
-	}
-	return nil
+	return r.programs.reopen(cpu, len(r.set.Events))
 }

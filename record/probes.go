@@ -9,7 +9,9 @@ import (
 
 	"gperf/bpf"
 	"gperf/record/event"
+	"gperf/record/perfevent"
 	"gperf/record/probe"
+	"gperf/record/sampler"
 )
 
 // ErrInterrupted means that the recording was ended before it began.
@@ -22,29 +24,37 @@ func (e *LeftoversError) Error() string {
 	return fmt.Sprintf("killed recordings have left %d probes", e.Probes)
 }
 
-// addProbes defines kernel tracepoints for the probes among the events, or finds the
+// probeSetup is the probes of a recording, and the functions at which BPF programs run instead.
+type probeSetup struct {
+	opts *Options
+	set  *probe.Set // nil: there are none in the kernel
+	// functions are the entry addresses of the probed functions at which BPF programs run.
+	functions map[*probe.Probe]uint64
+}
+
+// add defines kernel tracepoints for the probes among the events, or finds the
 // functions to attach BPF programs to instead. It skips functions of globs that the kernel
 // refuses, and reports them.
-func (r *recorder) addProbes(ctx context.Context, o *Options) error {
+func (p *probeSetup) add(ctx context.Context, o *Options) error {
 	o.Events = slices.Clone(o.Events)
 	nameProbes(o.Events)
-	if err := r.findFunctions(o); err != nil {
+	if err := p.findFunctions(o); err != nil {
 		return err
 	}
 	refused := make([]error, len(o.Events))
 	for _, user := range []bool{false, true} {
-		if err := r.define(ctx, o.Events, user, refused); err != nil {
+		if err := p.define(ctx, o.Events, user, refused); err != nil {
 			return err
 		}
 	}
-	if r.probes == nil {
-		return number(o.Events)
+	if p.set == nil {
+		return sampler.Number(o.Events)
 	}
 	var probes []*probe.Probe
 	var errs []error
 	var left []event.Event
 	for i, ev := range o.Events {
-		if ev.Probe != nil && r.functions[ev.Probe] == 0 {
+		if ev.Probe != nil && p.functions[ev.Probe] == 0 {
 			probes, errs = append(probes, ev.Probe), append(errs, refused[i])
 		}
 		if refused[i] == nil {
@@ -55,26 +65,26 @@ func (r *recorder) addProbes(ctx context.Context, o *Options) error {
 	if err := probe.ReportSkipped(probes, errs, o.notice); err != nil {
 		return err
 	}
-	return number(o.Events)
+	return sampler.Number(o.Events)
 }
 
 // define defines kernel tracepoints for the events' user probes or kernel probes: tracefs has
 // one file for each kind. It puts their errors into refused, by event.
-func (r *recorder) define(ctx context.Context, events []event.Event, user bool, refused []error) error {
+func (p *probeSetup) define(ctx context.Context, events []event.Event, user bool, refused []error) error {
 	var probes []*probe.Probe
 	var of []int // indexes of the events
 	for i := range events {
-		if p := events[i].Probe; p != nil && p.Kind.User() == user && r.functions[p] == 0 {
-			probes, of = append(probes, p), append(of, i)
+		if pr := events[i].Probe; pr != nil && pr.Kind.User() == user && p.functions[pr] == 0 {
+			probes, of = append(probes, pr), append(of, i)
 		}
 	}
 	if len(probes) == 0 {
 		return nil
 	}
-	if r.probes == nil {
-		r.probes = probe.NewSet(r.opts.Tracefs)
+	if p.set == nil {
+		p.set = probe.NewSet(p.opts.Tracefs)
 	}
-	l, errs, err := r.probes.Add(probes, func(n int) error { return r.step(ctx, "defining probes", n, len(probes)) })
+	l, errs, err := p.set.Add(probes, func(n int) error { return p.opts.step(ctx, "defining probes", n, len(probes)) })
 	if err != nil {
 		return err
 	}
@@ -85,16 +95,16 @@ func (r *recorder) define(ctx context.Context, events []event.Event, user bool, 
 }
 
 // step reports the progress of a step before the recording starts. Its error ends that step.
-func (r *recorder) step(ctx context.Context, name string, n, of int) error {
+func (o *Options) step(ctx context.Context, name string, n, of int) error {
 	if ctx.Err() != nil {
 		return ErrInterrupted
 	}
-	r.progress(name, n, of)
+	o.progress(name, n, of)
 	return nil
 }
 
-func (r *recorder) progress(step string, n, of int) {
-	if f := r.opts.Progress; f != nil {
+func (o *Options) progress(step string, n, of int) {
+	if f := o.Progress; f != nil {
 		f(step, n, of)
 	}
 }
@@ -121,27 +131,37 @@ func nameProbes(events []event.Event) {
 	}
 }
 
-// removeProbes removes the probes from the kernel, which is possible only when all their
-// counters are closed. In a hurry it leaves them: the next recording reports them.
-func (r *recorder) removeProbes() {
-	of := len(r.opts.Events)
-	for i := range r.set.Counters {
-		if r.hurried() {
+// remove removes the probes from the kernel, which is possible only when all their counters are
+// closed. In a hurry it leaves them: the next recording reports them.
+func (p *probeSetup) remove(counters *perfevent.Set) {
+	of := len(p.opts.Events)
+	for i := range counters.Counters {
+		if p.opts.hurried() {
 			return
 		}
 		if i%64 == 0 { // each event has several
-			r.progress("closing events", min(r.set.Counters[i].Event, of), of)
+			p.opts.progress("closing events", min(counters.Counters[i].Event, of), of)
 		}
-		r.set.CloseCounter(i)
+		counters.CloseCounter(i)
 	}
-	if err := r.probes.Remove(func(n, of int) { r.progress("removing probes", n, of) }); err != nil {
-		r.opts.notice(err)
+	if err := p.set.Remove(func(n, of int) { p.opts.progress("removing probes", n, of) }); err != nil {
+		p.opts.notice(err)
 	}
 }
 
-// tellLeftovers reports the probes that earlier recordings left in tracefs, if this recording
+// hurried reports whether the caller has closed Hurry.
+func (o *Options) hurried() bool {
+	select {
+	case <-o.Hurry:
+		return true
+	default:
+		return false
+	}
+}
+
+// warnLeftovers reports the probes that earlier recordings left in tracefs, if this recording
 // uses tracefs.
-func (o *Options) tellLeftovers() {
+func (o *Options) warnLeftovers() {
 	probes := slices.ContainsFunc(o.Events, func(ev event.Event) bool { return ev.Probe != nil })
 	if o.Tracefs.Root == "" && !probes {
 		return
@@ -161,10 +181,10 @@ func (o *Options) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamp
 // findFunctions finds the functions of kprobes and kretprobes that one BPF program can
 // replace: many functions, without probe arguments. It skips functions that the program
 // cannot run at.
-func (r *recorder) findFunctions(o *Options) error {
+func (p *probeSetup) findFunctions(o *Options) error {
 	for i := range o.Events {
 		if ev := &o.Events[i]; ev.Raw != nil && !unconditional(o.Events, i) {
-			return &EmitError{ev.Name, ErrConditional}
+			return &sampler.Error{Event: ev.Name, Err: ErrConditional}
 		}
 	}
 	if !o.each() {
@@ -179,20 +199,20 @@ func (r *recorder) findFunctions(o *Options) error {
 		err = bpf.HaveKprobeMulti()
 	}
 	if err == nil {
-		r.functions, err = probe.EntryAddrs(o.Tracefs, plain)
+		p.functions, err = probe.EntryAddrs(o.Tracefs, plain)
 	}
 	if err != nil {
 		o.notice(&OneByOneError{len(plain), err})
 		return nil
 	}
-	left := slices.DeleteFunc(plain, func(p *probe.Probe) bool { return r.functions[p] != 0 })
+	left := slices.DeleteFunc(plain, func(pr *probe.Probe) bool { return p.functions[pr] != 0 })
 	if len(left) == 0 {
 		return nil
 	}
-	if len(r.functions) == 0 {
-		return &EmitError{left[0].String(), fmt.Errorf("%w, nor at any of the %d others", errNotTraceable, len(left)-1)}
+	if len(p.functions) == 0 {
+		return &sampler.Error{Event: left[0].String(), Err: fmt.Errorf("%w, nor at any of the %d others", errNotTraceable, len(left)-1)}
 	}
-	o.notice(&LeftOutError{len(left), len(left) + len(r.functions), left[0].Symbol})
+	o.notice(&LeftOutError{len(left), len(left) + len(p.functions), left[0].Symbol})
 	o.Events = slices.DeleteFunc(o.Events, func(ev event.Event) bool { return slices.Contains(left, ev.Probe) })
 	return nil
 }

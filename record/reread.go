@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"gperf/format"
-	"gperf/record/perfevent"
 	"gperf/record/synth"
 )
 
@@ -12,15 +11,18 @@ import (
 // mappings. The recorder then reads /proc again, and writes records with the time of the
 // loss, so that later samples can be symbolized.
 
-// rereading is the state of reading /proc again.
-type rereading struct {
+// rereader reads /proc again.
+type rereader struct {
+	opts     *Options
+	file     *file
+	describe *describer
+	losses   *losses
+	drain    func() error
+
 	lost    uint64    // lost records of all kinds at the last check
 	side    uint64    // lost records at the last check, of events that write side band
 	next    time.Time // earliest time of the next reading
 	running bool      // no round is closed while it is set
-	// closed are the times of the newest samples when the last two rounds were closed. At the
-	// end of a round, readers process the records up to the end of the previous one.
-	closed [2]uint64
 }
 
 // rereadTime is the minimum interval between two readings of /proc. Reading may take at most
@@ -30,82 +32,65 @@ const (
 	rereadShare = 10
 )
 
-// reread reads /proc again if side band was lost since the last time. At the end of the
+// check reads /proc again if side band was lost since the last time. At the end of the
 // recording it does not wait for the interval.
-func (r *recorder) reread(end bool) error {
-	if r.tally.Lost == r.rereading.lost || !end && time.Now().Before(r.rereading.next) || !r.mayReread() {
+func (r *rereader) check(end bool) error {
+	t := &r.file.tally
+	if t.Lost == r.lost || !end && time.Now().Before(r.next) || !r.possible() {
 		return nil
 	}
-	r.rereading.lost = r.tally.Lost
-	side := r.lostSideBand()
-	if side == r.rereading.side { // only samples were lost
-		r.rereading.next = time.Now().Add(rereadTime / rereadShare)
+	r.lost = t.Lost
+	side := r.losses.sideBand()
+	if side == r.side { // only samples were lost
+		r.next = time.Now().Add(rereadTime / rereadShare)
 		return nil
 	}
-	r.rereading.side = side
+	r.side = side
 	start := time.Now()
-	at := r.tally.LostAt
-	if at < r.rereading.closed[0] { // readers are past this time
-		at = r.rereading.closed[1]
+	at := t.LostAt
+	if at < r.file.closed[0] { // readers are past this time
+		at = r.file.closed[1]
 	}
-	err := r.describeAgain(at)
+	err := r.read(at)
 	took := time.Since(start)
-	r.rereading.next = time.Now().Add(max(rereadTime, rereadShare*took))
+	r.next = time.Now().Add(max(rereadTime, rereadShare*took))
 	return err
 }
 
-// mayReread reports whether records about processes can be inserted by their time, before the
+// possible reports whether records about processes can be inserted by their time, before the
 // end of the file.
-func (r *recorder) mayReread() bool {
-	return r.described && r.tally.Layout.Time >= 0 && !r.opts.TailSynth && r.opts.Omit&synth.Task == 0 && r.set.Attrs[0].Flags&format.FlagSampleIDAll != 0
+func (r *rereader) possible() bool {
+	return r.file.described && r.file.tally.Layout.Time >= 0 && !r.opts.TailSynth && r.opts.Omit&synth.Task == 0 &&
+		r.file.set.Attrs[0].Flags&format.FlagSampleIDAll != 0
 }
 
-// lostSideBand returns the number of lost records of events that write side band; of all
-// events before Linux 6.0, which does not count per event.
-func (r *recorder) lostSideBand() (n uint64) {
-	for i := range r.set.Counters {
-		c := &r.set.Counters[i]
-		a := &r.set.Attrs[c.Event]
-		if !perfevent.Tracks(a) {
-			continue
-		}
-		if a.ReadFormat&format.ReadLost == 0 {
-			return r.tally.Lost
-		}
-		if lost, err := r.set.Lost(c); err == nil { // else it is read again at the end
-			n += lost
-		}
-	}
-	return n
-}
-
-// describeAgain writes synthesized records of the recorded processes, with a time.
-func (r *recorder) describeAgain(at uint64) error {
-	pids, err := r.running()
+// read writes synthesized records of the recorded processes, with a time.
+func (r *rereader) read(at uint64) error {
+	pids, err := r.describe.running()
 	if err != nil {
 		return err
 	}
 	if !r.opts.Target.byCPU() {
 		pids = synth.WithDescendants(pids)
 	}
-	r.rereading.running = true
-	defer func() { r.rereading.running = false }()
-	idSize := r.sideBandIDSize()
-	s := r.newSynthesizer(r.opts.Omit, func(b []byte) error {
+	r.running = true
+	defer func() { r.running = false }()
+	idSize := r.describe.idSize()
+	s := r.describe.synthesizer(r.opts.Omit, func(b []byte) error {
 		synth.Stamp(b, idSize, at)
-		return r.write(b)
+		return r.file.write(b)
 	})
 	for _, pid := range pids {
 		if err := s.Process(pid); err != nil {
 			return err
 		}
-		if _, err := r.drain(); err != nil {
+		if err := r.drain(); err != nil {
 			return err
 		}
 	}
 	if err := s.Flush(1); err != nil {
 		return err
 	}
-	r.commit()
+	r.file.commit()
 	return nil
 }

@@ -21,10 +21,12 @@ type Switch struct {
 	MaxFiles int              // number of files to keep; 0: all
 }
 
-// switching is the state of switching the output.
-type switching struct {
-	due   atomic.Bool // switch at the next opportunity
-	timer *time.Timer // nil without
+// switcher requests that output continues in another file.
+type switcher struct {
+	opts   *Options
+	signal func()      // wakes the loop
+	due    atomic.Bool // switch at the next opportunity
+	timer  *time.Timer // nil without
 }
 
 func (s *Switch) enabled() bool {
@@ -68,19 +70,19 @@ func quantity(s string) (n int64, unit byte) {
 
 // warnSwitchSize warns that files will be larger than requested: rings are emptied when they
 // are half full.
-func (r *recorder) warnSwitchSize() {
-	half := int64(r.rings[0].Size() / 2)
-	if size := r.opts.Switch.Size; size > 0 && size < half {
-		r.opts.notice(fmt.Errorf("switch-output data size lower than wakeup kernel buffer size (%dK) expect bigger perf.data sizes", half>>10))
+func (o *Options) warnSwitchSize(ring int) {
+	half := int64(ring / 2)
+	if size := o.Switch.Size; size > 0 && size < half {
+		o.notice(fmt.Errorf("switch-output data size lower than wakeup kernel buffer size (%dK) expect bigger perf.data sizes", half>>10))
 	}
 }
 
-// startSwitching starts the timer and the signals for switching.
-func (r *recorder) startSwitching() (stop func()) {
-	s := &r.opts.Switch
+// start starts the timer and the signals for switching.
+func (w *switcher) start() (stop func()) {
+	s := &w.opts.Switch
 	if s.Every > 0 {
-		r.timer = time.AfterFunc(s.Every, r.wantSwitch)
-		return func() { r.timer.Stop() }
+		w.timer = time.AfterFunc(s.Every, w.request)
+		return func() { w.timer.Stop() }
 	}
 	if s.Signal == nil {
 		return func() {}
@@ -90,7 +92,7 @@ func (r *recorder) startSwitching() (stop func()) {
 		for {
 			select {
 			case <-s.Signal:
-				r.wantSwitch()
+				w.request()
 			case <-done:
 				return
 			}
@@ -99,16 +101,17 @@ func (r *recorder) startSwitching() (stop func()) {
 	return func() { close(done) }
 }
 
-func (r *recorder) wantSwitch() {
-	r.due.Store(true)
-	r.signal()
+// request requests a switch at the next opportunity.
+func (w *switcher) request() {
+	w.due.Store(true)
+	w.signal()
 }
 
-// switchDue reports whether it is time for another file. A file's size counts only after
-// records other than the synthesized ones were written.
-func (r *recorder) switchDue() bool {
-	size := r.opts.Switch.Size
-	return r.due.Swap(false) || size > 0 && r.data && r.out.Size() >= size
+// switched starts the interval of the next switch.
+func (w *switcher) switched() {
+	if w.timer != nil {
+		w.timer.Reset(w.opts.Switch.Every)
+	}
 }
 
 // switchOutput finishes the file, and begins another one: with synthesized records of the
@@ -116,27 +119,26 @@ func (r *recorder) switchDue() bool {
 // includes all processes that started or exited during the switch.
 func (r *recorder) switchOutput() error {
 	var running, since []byte
-	drain := func() error { _, err := r.drain(); return err }
 	if !r.opts.TailSynth {
-		r.tally.SideBand = &since
+		r.file.tally.SideBand = &since
 		keep := func(b []byte) error { running = append(running, b...); return nil }
-		if err := r.describe(r.opts.Omit, keep, func(int, int) error { return drain() }); err != nil {
+		if err := r.describer.all(r.opts.Omit, keep, func(int, int) error { return r.drainAll() }); err != nil {
 			return err
 		}
 	}
-	if err := drain(); err != nil {
+	if err := r.drainAll(); err != nil {
 		return err
 	}
-	if err := r.settle(time.Now()); err != nil {
+	if err := r.flush(); err != nil {
 		return err
 	}
-	if err := r.tail(); err != nil {
+	if err := r.describer.tail(); err != nil {
 		return err
 	}
-	if err := r.writeLost(); err != nil {
+	if err := r.losses.write(); err != nil {
 		return err
 	}
-	name, err := r.closeOutput()
+	name, err := r.file.finish()
 	if err != nil {
 		return err
 	}
@@ -144,16 +146,14 @@ func (r *recorder) switchOutput() error {
 		r.opts.Dumped(name, r.sum.Wakeups)
 	}
 	r.sum.Wakeups = 0
-	r.out.DropOldest(name)
-	if r.timer != nil {
-		r.timer.Reset(r.opts.Switch.Every)
-	}
-	r.tally.SideBand = nil
-	if err := r.openOutput(); err != nil {
+	r.file.out.DropOldest(name)
+	r.switcher.switched()
+	r.file.tally.SideBand = nil
+	if err := r.file.create(); err != nil {
 		return err
 	}
-	if err := r.write(append(running, since...)); err != nil {
+	if err := r.file.write(append(running, since...)); err != nil {
 		return err
 	}
-	return r.finishInit()
+	return r.file.finishInit()
 }

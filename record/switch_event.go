@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -17,30 +18,30 @@ type trigger struct {
 	rings []*perfevent.Ring
 }
 
-// openTrigger opens the events that switch the output, if there are any.
-func (r *recorder) openTrigger(threads []int) (err error) {
-	t := &r.trigger
-	events := r.opts.Switch.Events
+// open opens the events that switch the output, if there are any, on the CPUs and threads of
+// the recording, and makes the poller wait for them.
+func (t *trigger) open(o *Options, cpus, sideBandCPUs, threads []int, p *poller) (err error) {
+	events := o.Switch.Events
 	if len(events) == 0 {
 		return nil
 	}
-	t.set = &perfevent.Set{Config: r.opts.counterConfig(), Events: events}
-	t.set.SideBandCPUs = r.set.SideBandCPUs
+	t.set = &perfevent.Set{Config: o.counterConfig(), Events: events}
+	t.set.SideBandCPUs = sideBandCPUs
 	for i := range events {
 		ev := &events[i]
 		if ev.Probe != nil || ev.Raw != nil {
 			return fmt.Errorf("--switch-output-event %s: probes and raw tracepoints cannot switch the output", ev.Name)
 		}
-		t.set.Attrs = append(t.set.Attrs, r.opts.triggerAttr(ev))
+		t.set.Attrs = append(t.set.Attrs, o.triggerAttr(ev))
 	}
-	if err := t.set.Open(r.cpus, threads); err != nil {
+	if err := t.set.Open(cpus, threads); err != nil {
 		return err
 	}
 	if t.rings, err = t.set.Map(1, false); err != nil {
 		return err
 	}
 	for _, ring := range t.rings {
-		if err := r.watchFD(ring.FD, unix.EPOLLIN); err != nil {
+		if err := p.watch(ring.FD, unix.EPOLLIN); err != nil {
 			return err
 		}
 	}
@@ -59,25 +60,22 @@ func (o *Options) triggerAttr(ev *event.Event) format.Attr {
 	return a
 }
 
-// ring returns the trigger's ring of a counter, nil for another counter.
-func (t *trigger) ring(fd int) *perfevent.Ring {
-	for _, ring := range t.rings {
-		if ring.FD == fd {
-			return ring
-		}
+// handle handles events of a file, if it is a counter of the trigger. It requests a switch if
+// the ring has records, and empties the ring.
+func (t *trigger) handle(fd int, events uint32, p *poller, w *switcher) bool {
+	i := slices.IndexFunc(t.rings, func(ring *perfevent.Ring) bool { return ring.FD == fd })
+	if i < 0 {
+		return false
 	}
-	return nil
-}
-
-// triggered switches the output if a trigger's ring has records, and empties the ring.
-func (r *recorder) triggered(ring *perfevent.Ring, events uint32) {
+	ring := t.rings[i]
 	if head := ring.Written(); head != ring.Read {
 		ring.Release(head)
-		r.due.Store(true)
+		w.due.Store(true)
 	}
 	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, ring.FD, nil)
+		p.forget(fd)
 	}
+	return true
 }
 
 func (t *trigger) close() {
@@ -85,4 +83,5 @@ func (t *trigger) close() {
 	if t.set != nil {
 		t.set.Close()
 	}
+	*t = trigger{}
 }

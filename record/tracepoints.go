@@ -6,6 +6,7 @@ import (
 
 	"gperf/record/event"
 	"gperf/record/probe"
+	"gperf/record/sampler"
 	"gperf/record/tracefs"
 )
 
@@ -15,7 +16,7 @@ func described(events []event.Event) (l []tracefs.Described, err error) {
 		ev := &events[i]
 		var text []byte
 		if ev.BPFSampled() {
-			if text, err = formatOf(ev); err != nil {
+			if text, err = sampler.Format(ev); err != nil {
 				return nil, err
 			}
 		}

@@ -8,12 +8,12 @@ import (
 	"syscall"
 	"testing"
 
-	"gperf/record"
 	"gperf/record/event"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
 	"gperf/record/probe/kernel"
 	"gperf/record/probe/program"
+	"gperf/record/sampler"
 	"gperf/record/tracefs"
 )
 
@@ -129,7 +129,7 @@ func TestHints(t *testing.T) {
 		{&kernel.NoFunctionError{Name: "nf_hook", Module: "nf_conntrack"}, "modprobe nf_conntrack"},
 		{&program.FunctionError{File: "/bin/x", Name: "f"}, "gperf list 'uprobe:/bin/x:*'"},
 		{&perfevent.OpenError{Err: syscall.ENOENT}, "cpu-clock"},
-		{&record.EmitError{Event: "raw_tracepoint:x", Err: syscall.EMFILE}, "ulimit -Hn"},
+		{&sampler.Error{Event: "raw_tracepoint:x", Err: syscall.EMFILE}, "ulimit -Hn"},
 		{&tracefs.NotFoundError{Err: syscall.ENOENT}, "CONFIG_TRACING"},
 	} {
 		t.Run(c.want, func(t *testing.T) {

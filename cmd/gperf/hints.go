@@ -20,6 +20,7 @@ import (
 	"gperf/record/probe/args"
 	"gperf/record/probe/kernel"
 	"gperf/record/probe/program"
+	"gperf/record/sampler"
 	"gperf/record/tracefs"
 )
 
@@ -61,7 +62,7 @@ func hint(err error) string {
 	var ring *perfevent.MapError
 	var out *output.Error
 	var freq *record.FreqError
-	var emit *record.EmitError
+	var emit *sampler.Error
 	var unknown *event.UnknownError
 	var noMatch *noMatchError
 	var debug *args.NoDebugError

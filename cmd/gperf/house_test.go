@@ -40,6 +40,12 @@ var house = []struct{ question, packages string }{
 		internal/inspect
 		report/annotate/disasm
 	`},
+	{"How are events sampled that perf does not have?", `
+		record/sampler
+	`},
+	{"What were the callers in user space?", `
+		record/stacks
+	`},
 	{"How do records get from the kernel to this process? What was there before?", `
 		record/perfevent
 		record/synth

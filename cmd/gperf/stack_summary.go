@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"gperf/bpf"
-	"gperf/record"
+	"gperf/record/stacks"
 )
 
 // Limits of the list of causes of incomplete stacks.
@@ -17,7 +17,7 @@ const (
 
 // stackSummary returns lines about a recording's user stacks: how many are complete, and
 // the frequent causes of incomplete ones with their remedies.
-func stackSummary(u *record.UnwindSummary) []string {
+func stackSummary(u *stacks.Summary) []string {
 	early := uint64(0)
 	for _, n := range u.Early {
 		early += n
@@ -49,13 +49,13 @@ func stackSummary(u *record.UnwindSummary) []string {
 }
 
 // byCause merges the entries that differ only in their number, and sorts them by it.
-func byCause(l []record.Incomplete) []record.Incomplete {
-	var merged []record.Incomplete
+func byCause(l []stacks.Incomplete) []stacks.Incomplete {
+	var merged []stacks.Incomplete
 	for _, c := range l {
 		if c.DSO != "" && strings.HasPrefix(c.DSO, "/") && !strings.HasPrefix(c.DSO, "//") {
 			c.Program = "" // the DSO is sufficient
 		}
-		i := slices.IndexFunc(merged, func(m record.Incomplete) bool {
+		i := slices.IndexFunc(merged, func(m stacks.Incomplete) bool {
 			return m.Cause == c.Cause && m.DSO == c.DSO && m.Program == c.Program
 		})
 		if i < 0 {
@@ -64,7 +64,7 @@ func byCause(l []record.Incomplete) []record.Incomplete {
 			merged[i].N += c.N
 		}
 	}
-	slices.SortStableFunc(merged, func(a, b record.Incomplete) int { return int(b.N) - int(a.N) })
+	slices.SortStableFunc(merged, func(a, b stacks.Incomplete) int { return int(b.N) - int(a.N) })
 	return merged
 }
 
@@ -83,7 +83,7 @@ var causes = map[bpf.End]struct{ why, remedy string }{
 }
 
 // causeText formats a cause: "2475 of /usr/bin/node: no unwind information (try --call-graph fp)".
-func causeText(c record.Incomplete) string {
+func causeText(c stacks.Incomplete) string {
 	of := c.DSO
 	switch {
 	case of == "" && c.Program == "":

@@ -39,9 +39,6 @@ func (o *Overwritten) Flush(_ time.Time, write func([]byte) error) error {
 	return o.pause(0)
 }
 
-// Close does nothing: the rings belong to the caller.
-func (o *Overwritten) Close() error { return nil }
-
 func (o *Overwritten) pause(on int) error {
 	for _, ring := range o.rings {
 		if err := unix.IoctlSetInt(ring.FD, unix.PERF_EVENT_IOC_PAUSE_OUTPUT, on); err != nil {

@@ -29,6 +29,3 @@ func (s *Source) Pending() int { return 0 }
 
 // Flush does nothing: Drain writes all records.
 func (s *Source) Flush(time.Time, func([]byte) error) error { return nil }
-
-// Close does nothing: the rings belong to the caller.
-func (s *Source) Close() error { return nil }

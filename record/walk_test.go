@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,14 +19,13 @@ import (
 	"gperf/internal/testutil/programs"
 	"gperf/record/event"
 	"gperf/record/probe"
-	"gperf/unwind"
 )
 
 // testdata/stacks.c compiled without frame pointers.
 var (
-	stacks       = buildStacks()
-	stacksStatic = buildStacks("-static")
-	stacksPIE    = buildStacks("-static-pie")
+	stackProgram  = buildStacks()
+	staticProgram = buildStacks("-static")
+	pieProgram    = buildStacks("-static-pie")
 )
 
 func buildStacks(flags ...string) *programs.Program {
@@ -158,7 +156,7 @@ func functions(t *testing.T, exe string) func(off uint64) string {
 // TestDWARFStacks checks that stacks without frame pointers are complete, for different kinds
 // of frames.
 func TestDWARFStacks(t *testing.T) {
-	exe, static, pie := stacks.Path(t), stacksStatic.Path(t), stacksPIE.Path(t)
+	exe, static, pie := stackProgram.Path(t), staticProgram.Path(t), pieProgram.Path(t)
 	recursed := func(n int, rest ...string) []string {
 		return append(slices.Repeat([]string{"recurse"}, n+1), rest...)
 	}
@@ -209,7 +207,7 @@ func TestDWARFStacks(t *testing.T) {
 // TestDWARFTooDeep checks that a stack with too many frames is truncated, and counted in the
 // summary.
 func TestDWARFTooDeep(t *testing.T) {
-	exe := stacks.Path(t)
+	exe := stackProgram.Path(t)
 	sum, path := recordDWARF(t, Options{DWARF: true}, exe, "recurse", "1500")
 	spins, cut := 0, 0
 	for _, chain := range chains(t, path, exe) {
@@ -233,7 +231,7 @@ func TestDWARFTooDeep(t *testing.T) {
 
 // TestStackDump checks that stack dumps are written to the file as perf writes them.
 func TestStackDump(t *testing.T) {
-	exe := stacks.Path(t)
+	exe := stackProgram.Path(t)
 	_, path := recordDWARF(t, Options{StackDump: 4096}, exe, "vla")
 	file, err := os.Open(path)
 	if err != nil {
@@ -258,39 +256,5 @@ func TestStackDump(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("%d samples with registers and stack", n)
-	}
-}
-
-// TestTablesEvicted checks that tables without recent walks make room for others.
-func TestTablesEvicted(t *testing.T) {
-	u, err := bpf.Load(bpf.Options{Programs: []bpf.Program{bpf.OnEvent}, CPUs: 1, Rows: 1 << 16})
-	if errors.Is(err, unix.EPERM) || errors.Is(err, bpf.ErrArch) {
-		t.Skipf("CAP_BPF, or x86-64, are missing: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer u.Close()
-	d := &dwarf{bpf: u}
-	d.procs = newTracker(d.gone)
-	file := func(name string, rows int) *mappedFile {
-		rs := make([]unwind.Row, rows)
-		f := &mappedFile{name: name, state: filePending}
-		f.table = &unwind.Table{Pages: []unwind.Page{{N: uint32(rows)}}, Rows: rs, Rules: make([]unwind.Rule, 1)}
-		d.procs.files[fileKey{name: name}] = f
-		return f
-	}
-	a, b, huge := file("a", 40000), file("b", 40000), file("huge", 70000)
-	for _, f := range []*mappedFile{a, b, huge} {
-		d.tableDone(built{file: f})
-	}
-	if a.state != fileUnknown || b.state != fileUnknown || huge.state != fileFP {
-		t.Errorf("after a, b and a huge one: %d, %d, %d", a.state, b.state, huge.state)
-	}
-	time.Sleep(150 * time.Millisecond) // what a walk may still be at
-	b = file("b", 40000)
-	d.tableDone(built{file: b})
-	if b.state != fileReady || !b.has || a.has {
-		t.Errorf("b has state %d", b.state)
 	}
 }

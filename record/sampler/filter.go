@@ -1,4 +1,4 @@
-package record
+package sampler
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"gperf/record/perfevent"
 )
 
-// emittedFilter returns an event's filter for the BPF program that makes its samples, nil if
+// filterOf returns an event's filter for the BPF program that makes its samples, nil if
 // it has none. text is the format of their raw data.
-func emittedFilter(ev *event.Event, text []byte) (*bpf.Filter, error) {
+func filterOf(ev *event.Event, text []byte) (*bpf.Filter, error) {
 	if ev.Filter == "" {
 		return nil, nil
 	}

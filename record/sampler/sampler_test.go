@@ -1,4 +1,4 @@
-package record
+package sampler
 
 import (
 	"bytes"
@@ -6,13 +6,14 @@ import (
 	"slices"
 	"testing"
 
-	"gperf/bpf"
 	"gperf/format"
 	"gperf/format/tracepoint"
 	"gperf/record/event"
+	"gperf/record/perfevent"
 	"gperf/record/probe"
 	"gperf/record/probe/args"
 	"gperf/record/probe/kernel"
+	"gperf/record/stacks"
 )
 
 func rawData(number uint16, words ...uint64) []byte {
@@ -65,7 +66,7 @@ func TestFormats(t *testing.T) {
 			Values: []args.Arg{{Name: "len", Fetch: "+112($arg1):u32"}, {Name: "dev", Fetch: "+0($arg1):string"}}}},
 			append(rawData(0xfffa, 4<<16|40|7<<32, 2, 9, 4<<16|44), "own\x00eth\x00"...), `dev "own" by TWO, len=9 dev="eth"`},
 	} {
-		text, err := formatOf(&c.ev)
+		text, err := Format(&c.ev)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -90,7 +91,7 @@ func TestFormats(t *testing.T) {
 func TestNumber(t *testing.T) {
 	raw := func() event.Event { return event.Event{Type: format.TypeTracepoint, Raw: &kernel.Raw{}} }
 	events := []event.Event{raw(), {Type: format.TypeTracepoint, Tracepoint: "a/b", Config: lastTracepoint - 1}, {Type: format.TypeSoftware, Config: lastTracepoint}, raw(), raw()}
-	if err := number(events); err != nil {
+	if err := Number(events); err != nil {
 		t.Fatal(err)
 	}
 	var got []uint64
@@ -100,71 +101,88 @@ func TestNumber(t *testing.T) {
 	if want := []uint64{65535, 65534, 65535, 65533, 65532}; !slices.Equal(got, want) {
 		t.Errorf("numbers %v, want %v", got, want)
 	}
-	many := slices.Repeat([]event.Event{raw()}, maxEmitted+1)
-	if number(many) == nil {
+	many := slices.Repeat([]event.Event{raw()}, maxEvents+1)
+	if Number(many) == nil {
 		t.Errorf("%d events are numbered", len(many))
 	}
-	if err := number(many[1:]); err != nil {
+	if err := Number(many[1:]); err != nil {
 		t.Error(err)
 	}
 }
 
-const testEmitted = 10 // id of a BPF output event
+const testSampled = 10 // id of a BPF output event
 
-// emittedSample is a sample as a BPF program writes it, or as it should be in the file.
-func emittedSample(id, ip, period uint64, chain []uint64, raw []byte) []byte {
+// sampledRecord is a sample as a BPF program writes it, or as it should be in the file.
+func sampledRecord(id, ip, period uint64, chain []uint64, raw []byte) []byte {
 	words := append([]uint64{id, ip, 42<<32 | 42, 5, period, uint64(len(chain))}, chain...)
 	data := binary.LittleEndian.AppendUint32(nil, uint32(len(raw)+4))
 	data = append(append(data, raw...), 0, 0, 0, 0)
 	for i := 0; i < len(data); i += 8 {
 		words = append(words, binary.LittleEndian.Uint64(data[i:]))
 	}
-	return joinRecord(format.TypeSample, words...)
+	return testRecord(format.TypeSample, words...)
 }
 
-// TestJoinEmitted checks that BPF programs' samples become samples of their events, with the
-// user stacks that precede them, and without the program's own frames.
-func TestJoinEmitted(t *testing.T) {
+// testRecord returns a record of 64-bit words.
+func testRecord(typ format.Type, words ...uint64) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(typ)|uint64(8+8*len(words))<<48)
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// TestSource checks that BPF programs' samples become samples of their events, without the
+// program's own frames, in the order of the ring, and are counted.
+func TestSource(t *testing.T) {
 	const function, raw = 0xfffe, 0xffff
-	const inKernel, user = format.ContextKernel, format.ContextUser
-	n, head := testJoiner(1<<12, 0)
-	l := newRingEvent(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
-		format.SamplePeriod | format.SampleCallchain | format.SampleRaw, Flags: format.FlagExcludeCallchainUser, SamplePeriod: 1})
-	l.emitter = &emitter{raw: map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
-	n.events[testEmitted] = l
-	tid := uint64(42<<32 | 42)
-	fill(n, head,
-		joinFound(tid, bpf.EndEntry, 0x401000, 0x402000),
-		emittedSample(testEmitted, 0xffffffff81000009, 0, []uint64{inKernel, 0xffffffff81000009, 0xffffffff81000100}, rawData(function, 7)),
-		joinFound(tid, bpf.EndEntry, 0x401000),
-		emittedSample(testEmitted, 0xffffffffc0000001, 0, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000300}, rawData(raw, 1, 2)),
-		emittedSample(testEmitted, 0xffffffffc0000001, 0, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
-		emittedSample(testEmitted, 0x1, 0, nil, rawData(raw)))
-	var j joined
-	n.join(&j, *head)
-	want := slices.Concat(
-		emittedSample(emittedID(function), 0xffffffff81000009, 1, []uint64{inKernel, 0xffffffff81000009, 0xffffffff81000100, user, 0x401000, 0x402000}, rawData(function, 7)),
-		emittedSample(emittedID(raw), 0xffffffff81000300, 1, []uint64{inKernel, 0xffffffff81000300, user, 0x401000}, rawData(raw, 1, 2)),
-		// A chain of the program's own frames becomes empty.
-		emittedSample(emittedID(raw), 0xffffffffc0000001, 1, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
-		emittedSample(emittedID(raw), 0x1, 1, nil, rawData(raw)))
-	if !bytes.Equal(j.out, want) {
-		t.Errorf("joined to\n%x\nwant\n%x", j.out, want)
+	const inKernel = format.ContextKernel
+	attr := format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SamplePeriod |
+		format.SampleCallchain | format.SampleRaw, SamplePeriod: 1, IDs: []uint64{1}}
+	o := &output{layout: format.NewSampleLayout(&attr), iterators: map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
+	data, head := make([]byte, 1<<12), uint64(0)
+	ring := perfevent.NewRing(data, &head)
+	tally := &perfevent.Tally{Layout: o.layout}
+	mergers := stacks.NewMergers([]*perfevent.Ring{ring}, []format.Attr{attr}, tally)
+	e := stacks.NewEvent(&attr)
+	e.Rewrite = o.rewrite
+	mergers[0].Add(testSampled, e)
+	comm := testRecord(format.TypeComm, 1, 2, 3)
+	for _, rec := range [][]byte{
+		sampledRecord(testSampled, 0xffffffff81000009, 0, []uint64{inKernel, 0xffffffff81000009, 0xffffffff81000100}, rawData(function, 7)),
+		comm,
+		sampledRecord(testSampled, 0xffffffffc0000001, 0, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000300}, rawData(raw, 1, 2)),
+		sampledRecord(testSampled, 0xffffffffc0000001, 0, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
+		sampledRecord(testSampled, 0x1, 0, nil, rawData(raw)),
+	} {
+		head += uint64(copy(data[head:], rec))
 	}
-	if err := j.write(n.tally, func([]byte) error { return nil }); err != nil || n.tally.Samples != 4 {
-		t.Errorf("%d samples are counted", n.tally.Samples)
+	var got []byte
+	n, err := NewSource(mergers, tally).Drain(func(b []byte) error { got = append(got, b...); return nil })
+	want := slices.Concat(
+		sampledRecord(ID(function), 0xffffffff81000009, 1, []uint64{inKernel, 0xffffffff81000009, 0xffffffff81000100}, rawData(function, 7)),
+		comm,
+		sampledRecord(ID(raw), 0xffffffff81000300, 1, []uint64{inKernel, 0xffffffff81000300}, rawData(raw, 1, 2)),
+		// A chain of the program's own frames stays as it is.
+		sampledRecord(ID(raw), 0xffffffffc0000001, 1, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
+		sampledRecord(ID(raw), 0x1, 1, nil, rawData(raw)))
+	if err != nil || n != int(head) || !bytes.Equal(got, want) {
+		t.Errorf("%d of %d bytes, %v:\n%x\nwant\n%x", n, head, err, got, want)
+	}
+	if tally.Samples != 4 {
+		t.Errorf("%d samples are counted", tally.Samples)
 	}
 }
 
-// TestBecomeIP checks that a sample without a callchain gets its ip from the first frames; if
+// TestRewriteIP checks that a sample without a callchain gets its ip from the first frames; if
 // several programs are attached to the tracepoint, it is not the function that calls them.
-func TestBecomeIP(t *testing.T) {
+func TestRewriteIP(t *testing.T) {
 	const raw, function = 0xffff, 0xfffe
 	const prog, runner, iterator, site = 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000290, 0xffffffff81000300
 	const inKernel = format.ContextKernel
 	attr := &format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SamplePeriod |
 		format.SampleCallchain | format.SampleRaw, SamplePeriod: 1}
-	e := &emitter{raw: map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
+	iterators := map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}
 	for _, c := range []struct {
 		name   string
 		number uint16
@@ -178,15 +196,15 @@ func TestBecomeIP(t *testing.T) {
 		{"shorter", raw, []uint64{inKernel, prog, runner}, prog, []uint64{inKernel, prog, runner}},
 		{"a function", function, []uint64{inKernel, prog, runner, iterator, site}, prog, []uint64{inKernel, prog, runner, iterator, site}},
 	} {
-		l := newRingEvent(attr)
-		got := e.become(emittedSample(testEmitted, prog, 0, c.chain, rawData(c.number, 7)), &l)
-		if want := emittedSample(emittedID(uint64(c.number)), c.ip, 1, c.left, rawData(c.number, 7)); !bytes.Equal(got, want) {
+		o := output{layout: format.NewSampleLayout(attr), iterators: iterators}
+		got := o.rewrite(sampledRecord(testSampled, prog, 0, c.chain, rawData(c.number, 7)))
+		if want := sampledRecord(ID(uint64(c.number)), c.ip, 1, c.left, rawData(c.number, 7)); !bytes.Equal(got, want) {
 			t.Errorf("%s:\n%x\nwant\n%x", c.name, got, want)
 		}
-		l.ipOnly = true
-		got = e.become(emittedSample(testEmitted, prog, 0, c.chain, rawData(c.number, 7)), &l)
-		want := emittedSample(emittedID(uint64(c.number)), c.ip, 1, nil, rawData(c.number, 7))
-		at := 8 + 5*8 // where emittedSample has the number of frames, which there is none of without a callchain
+		o.ipOnly = true
+		got = o.rewrite(sampledRecord(testSampled, prog, 0, c.chain, rawData(c.number, 7)))
+		want := sampledRecord(ID(uint64(c.number)), c.ip, 1, nil, rawData(c.number, 7))
+		at := 8 + 5*8 // where sampledRecord has the number of frames
 		want = slices.Delete(want, at, at+8)
 		binary.LittleEndian.PutUint16(want[6:], uint16(len(want)))
 		if !bytes.Equal(got, want) {
@@ -195,15 +213,14 @@ func TestBecomeIP(t *testing.T) {
 	}
 }
 
-// TestBecomeShort checks that a record that is not a program's sample stays unchanged, and
+// TestRewriteShort checks that a record that is not a program's sample stays unchanged, and
 // that nothing is read past its end.
-func TestBecomeShort(t *testing.T) {
-	e := &emitter{raw: map[uint64]kernel.Code{}}
+func TestRewriteShort(t *testing.T) {
 	for _, typ := range []format.SampleType{0, format.SampleCallchain} {
-		l := newRingEvent(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRaw | typ})
+		o := output{layout: format.NewSampleLayout(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRaw | typ})}
 		for size := 40; size <= 64; size += 8 {
-			rec := joinRecord(format.TypeSample, slices.Repeat([]uint64{1 << 40}, size/8-1)...)
-			if got := e.become(slices.Clone(rec), &l); len(got) != len(rec) {
+			rec := testRecord(format.TypeSample, slices.Repeat([]uint64{1 << 40}, size/8-1)...)
+			if got := o.rewrite(slices.Clone(rec)); len(got) != len(rec) {
 				t.Errorf("%d bytes became %d", len(rec), len(got))
 			}
 		}

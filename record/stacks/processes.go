@@ -1,4 +1,4 @@
-package record
+package stacks
 
 import (
 	"strings"
@@ -15,8 +15,8 @@ import (
 type tracker struct {
 	byPID map[int32]*process
 	files map[fileKey]*mappedFile
-	// gone is called for processes whose mappings are replaced or dropped.
-	gone    func(*process)
+	// removed is called for processes whose mappings are replaced or dropped.
+	removed func(*process)
 	sweep   int        // counts the sweeps of prune
 	touched []*process // processes whose mappings or registration with BPF changed
 	// buildIDs is true if records identify files by build ID, if these have one.
@@ -26,16 +26,16 @@ type tracker struct {
 // process is a process between two execs.
 type process struct {
 	pid   int32
-	space *space
-	published
+	space *addrSpace
+	bpfProcess
 }
 
-// space is the mappings of a process, and of its forked children that have not mapped
+// addrSpace is the mappings of a process, and of its forked children that have not mapped
 // anything since.
-type space struct {
+type addrSpace struct {
 	maps addrspace.Space[mapping]
 	refs int
-	run
+	bpfMappings
 }
 
 // mapping is a range of addresses that contains code.
@@ -60,8 +60,8 @@ type fileID struct {
 	ino      uint64
 }
 
-func newTracker(gone func(*process)) *tracker {
-	return &tracker{byPID: map[int32]*process{}, files: map[fileKey]*mappedFile{}, gone: gone}
+func newTracker(removed func(*process)) *tracker {
+	return &tracker{byPID: map[int32]*process{}, files: map[fileKey]*mappedFile{}, removed: removed}
 }
 
 // record applies a side-band record.
@@ -77,7 +77,7 @@ func (p *tracker) record(rec format.Record) {
 		}
 	case *format.Comm:
 		if rec.Exec {
-			p.replace(rec.PID, &space{})
+			p.replace(rec.PID, &addrSpace{})
 		}
 	case *format.Exit:
 		if rec.PID == rec.TID {
@@ -97,7 +97,7 @@ func (p *tracker) fork(parent, child int32) {
 }
 
 // replace replaces a process and its mappings.
-func (p *tracker) replace(pid int32, s *space) *process {
+func (p *tracker) replace(pid int32, s *addrSpace) *process {
 	p.remove(pid)
 	proc := &process{pid: pid, space: s}
 	s.refs++
@@ -108,7 +108,7 @@ func (p *tracker) replace(pid int32, s *space) *process {
 func (p *tracker) remove(pid int32) {
 	if proc := p.byPID[pid]; proc != nil {
 		proc.space.refs--
-		p.gone(proc)
+		p.removed(proc)
 		delete(p.byPID, pid)
 	}
 }
@@ -125,22 +125,22 @@ func (p *tracker) mmap(proc *process, m *format.Mmap) {
 	s := proc.space
 	if s.refs > 1 {
 		s.refs--
-		s = &space{maps: s.maps, refs: 1}
+		s = &addrSpace{maps: s.maps, refs: 1}
 		proc.space = s
 	}
-	s.dirty = true
+	s.stale = true
 	p.touch(proc)
 	s.insert(mapping{m.Start, m.Start + m.Len, m.Pgoff, p.file(m)})
 }
 
 func (p *tracker) touch(proc *process) {
-	if proc.on {
+	if proc.registered {
 		p.touched = append(p.touched, proc)
 	}
 }
 
 // insert adds a mapping; the mappings that it overlaps lose that part.
-func (s *space) insert(m mapping) {
+func (s *addrSpace) insert(m mapping) {
 	if m.end > m.start {
 		s.maps = s.maps.With(addrspace.Range[mapping]{Start: m.start, End: m.end, Value: m}, cutMapping)
 	}
@@ -152,7 +152,7 @@ func cutMapping(old *addrspace.Range[mapping], start, end uint64) mapping {
 }
 
 // find returns the mapping that contains ip, nil if there is none.
-func (s *space) find(ip uint64) *mapping {
+func (s *addrSpace) find(ip uint64) *mapping {
 	if r := s.maps.Find(ip); r != nil {
 		return &r.Value
 	}
@@ -160,7 +160,7 @@ func (s *space) find(ip uint64) *mapping {
 }
 
 // mapsFile reports whether any of the mapped files is one of these.
-func (s *space) mapsFile(is func(*mappedFile) bool) bool {
+func (s *addrSpace) mapsFile(is func(*mappedFile) bool) bool {
 	for m := range s.maps.All() {
 		if is(m.Value.file) {
 			return true
@@ -169,9 +169,9 @@ func (s *space) mapsFile(is func(*mappedFile) bool) bool {
 	return false
 }
 
-// program returns the name of a space's main program: its file at the lowest address, because
+// program returns the name of a addrSpace's main program: its file at the lowest address, because
 // the kernel maps the program there. It returns "" if there is none.
-func (s *space) program() string {
+func (s *addrSpace) program() string {
 	for m := range s.maps.All() {
 		if name := m.Value.file.name; strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "//") {
 			return name
@@ -198,7 +198,7 @@ func (p *tracker) file(m *format.Mmap) *mappedFile {
 		p.files[k] = f
 	}
 	if f.state == fileUnknown {
-		f.seen(m)
+		f.locate(m)
 	}
 	return f
 }
@@ -213,7 +213,7 @@ func (p *tracker) get(pid int32) *process {
 	if err != nil {
 		return nil
 	}
-	proc := p.replace(pid, &space{})
+	proc := p.replace(pid, &addrSpace{})
 	for mapping := range maps {
 		if !mapping.Executable() {
 			continue

@@ -1,4 +1,4 @@
-package record
+package stacks
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 // trackerLog is a tracker whose processes are all registered with BPF, and the pids that it
 // removed.
 func trackerLog() (*tracker, *[]int32) {
-	var gone []int32
-	return newTracker(func(p *process) { gone = append(gone, p.pid) }), &gone
+	var removed []int32
+	return newTracker(func(p *process) { removed = append(removed, p.pid) }), &removed
 }
 
 func mmapRecord(pid int32, start, end, pgoff uint64, name string) *format.Mmap {
@@ -41,8 +41,8 @@ func has(t *testing.T, p *tracker, pid int32, want ...string) {
 }
 
 func TestTracker(t *testing.T) {
-	p, gone := trackerLog()
-	p.replace(1, &space{})
+	p, removed := trackerLog()
+	p.replace(1, &addrSpace{})
 	p.record(mmapRecord(1, 0x1000, 0x5000, 0, "/bin/a"))
 	p.record(mmapRecord(1, 0x8000, 0x9000, 0x100, "/lib/c"))
 	p.record(&format.Fork{PID: 2, TID: 2, PPID: 1, PTID: 1})
@@ -70,8 +70,8 @@ func TestTracker(t *testing.T) {
 	p.record(&format.Comm{PID: 1, TID: 1, Comm: "named"})
 	p.record(&format.Exit{PID: 1, TID: 9, PPID: 1, PTID: 1})
 	has(t, p, 1, "1000-4000 0 /bin/a", "4000-8800 0 /lib/e", "8800-9000 900 /lib/c")
-	if len(*gone) != 0 {
-		t.Errorf("gone: %v", *gone)
+	if len(*removed) != 0 {
+		t.Errorf("removed: %v", *removed)
 	}
 
 	p.record(&format.Comm{PID: 2, TID: 2, Exec: true})
@@ -79,8 +79,8 @@ func TestTracker(t *testing.T) {
 	p.record(mmapRecord(2, 0x1000, 0x2000, 0, "/bin/b"))
 	p.record(&format.Exit{PID: 1, TID: 1})
 	has(t, p, 2, "1000-2000 0 /bin/b")
-	if p.byPID[1] != nil || !slices.Equal(*gone, []int32{2, 1}) {
-		t.Errorf("gone: %v", *gone)
+	if p.byPID[1] != nil || !slices.Equal(*removed, []int32{2, 1}) {
+		t.Errorf("removed: %v", *removed)
 	}
 
 	// The pid is reused by a child of an unknown process: the child is unknown.
@@ -99,7 +99,7 @@ func TestTracker(t *testing.T) {
 func TestTrackerCounts(t *testing.T) {
 	p, _ := trackerLog()
 	rnd := rand.New(rand.NewSource(1))
-	p.replace(0, &space{})
+	p.replace(0, &addrSpace{})
 	for i := range 20000 {
 		pid, other := int32(rnd.Intn(30)), int32(rnd.Intn(30))
 		switch rnd.Intn(6) {
@@ -113,7 +113,7 @@ func TestTrackerCounts(t *testing.T) {
 			start := uint64(rnd.Intn(100)) << 12
 			p.record(mmapRecord(pid, start, start+uint64(1+rnd.Intn(20))<<12, 0, "/bin/a"))
 		}
-		users := map[*space]int{}
+		users := map[*addrSpace]int{}
 		for _, proc := range p.byPID {
 			users[proc.space]++
 		}

@@ -1,4 +1,4 @@
-package record
+package stacks
 
 import (
 	"cmp"
@@ -18,15 +18,15 @@ type Incomplete struct {
 	N       uint64
 }
 
-// incomplete counts incomplete stacks by cause and place.
-type incomplete map[Incomplete]uint64 // by Incomplete without N
+// placeCounts counts incomplete stacks by cause and place.
+type placeCounts map[Incomplete]uint64 // by Incomplete without N
 
 // maxPlaces limits the number of distinct places; further ones are counted without a DSO.
 const maxPlaces = 1000
 
 // add counts a stack that ended at ip in a process with these mappings; space is nil if the
 // process is unknown.
-func (c incomplete) add(end bpf.End, space *space, ip uint64) {
+func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64) {
 	k := Incomplete{Cause: end}
 	if space != nil {
 		k.Program = space.program()
@@ -41,7 +41,7 @@ func (c incomplete) add(end bpf.End, space *space, ip uint64) {
 }
 
 // list returns the counts, the highest first.
-func (c incomplete) list() (l []Incomplete) {
+func (c placeCounts) list() (l []Incomplete) {
 	for k, n := range c {
 		k.N = n
 		l = append(l, k)
@@ -52,9 +52,9 @@ func (c incomplete) list() (l []Incomplete) {
 	return l
 }
 
-// endedEarly is a stack that BPF did not walk to its end. It is counted when the mappings at
+// earlyEnd is a stack that BPF did not walk to its end. It is counted when the mappings at
 // its time are known.
-type endedEarly struct {
+type earlyEnd struct {
 	time uint64
 	pid  int32
 	head bpf.Head
@@ -62,21 +62,22 @@ type endedEarly struct {
 }
 
 // countEarly counts the stacks of up to a time that ended early.
-func (d *dwarf) countEarly(time uint64) {
+func (r *resolver) countEarly(time uint64) {
+	early := r.merged.early
 	n := 0
-	for ; n < len(d.j.early) && d.j.early[n].time <= time; n++ {
-		e := &d.j.early[n]
-		d.until(e.time)
-		var s *space
-		if p := d.procs.byPID[e.pid]; p != nil {
+	for ; n < len(early) && early[n].time <= time; n++ {
+		e := &early[n]
+		r.side.until(e.time, r.procs.apply)
+		var s *addrSpace
+		if p := r.procs.byPID[e.pid]; p != nil {
 			s = p.space
 		}
 		if e.head.End == bpf.EndNoProcess {
-			if s = d.look(e.pid, &e.head); s != nil {
-				d.request(s, e.ip)
+			if s = r.procs.lookUp(e.pid, &e.head); s != nil {
+				r.tables.request(s, e.ip)
 			}
 		}
-		d.incomplete.add(e.head.End, s, e.ip)
+		r.incomplete.add(e.head.End, s, e.ip)
 	}
-	d.j.early = slices.Delete(d.j.early, 0, n)
+	r.merged.early = slices.Delete(early, 0, n)
 }

@@ -1,4 +1,4 @@
-package record
+package stacks
 
 import (
 	"os"
@@ -10,24 +10,29 @@ import (
 	"gperf/format"
 )
 
+// testResolver returns a resolver without BPF programs: no process is registered with them.
+func testResolver() *resolver {
+	procs := &registry{tracker: newTracker(func(*process) {}), verbose: func(string) {}}
+	return &resolver{merged: new(Merged), side: new(sideBand), procs: procs, incomplete: placeCounts{},
+		tables: &tables{procs: procs, builder: &builder{jobs: make(chan *mappedFile, 1)}}}
+}
+
 // TestCountEarly checks that a stack that ends early is counted by the mapping, at its time,
 // of its last frame, and by the program that ran then.
 func TestCountEarly(t *testing.T) {
-	d := &dwarf{incomplete: incomplete{}}
-	d.procs = newTracker(func(*process) {})
-	d.bpf = nil // no process is known to it
-	d.procs.replace(1, &space{})
+	d := testResolver()
+	d.procs.replace(1, &addrSpace{})
 	d.procs.record(mmapRecord(1, 0x1000, 0x2000, 0, "/bin/a"))
 	d.procs.record(mmapRecord(1, 0x8000, 0x9000, 0, "/lib/c"))
 	exec := &format.Comm{PID: 1, TID: 1, Exec: true}
-	d.side = []sideRecord{{time: 50, rec: exec}, {time: 51, rec: mmapRecord(1, 0x8000, 0x9000, 0, "/bin/b")}}
-	d.j.early = []endedEarly{
+	d.side.records = []sideRecord{{time: 50, rec: exec}, {time: 51, rec: mmapRecord(1, 0x8000, 0x9000, 0, "/bin/b")}}
+	d.merged.early = []earlyEnd{
 		{10, 1, bpf.Head{End: bpf.EndNoRule}, 0x8010}, {11, 1, bpf.Head{End: bpf.EndNoRule}, 0x8020}, {12, 1, bpf.Head{End: bpf.EndNoMapping}, 0x5000},
 		{13, 1 << 30, bpf.Head{End: bpf.EndNoProcess}, 0x8000}, {60, 1, bpf.Head{End: bpf.EndNoRule}, 0x8010}, {90, 1, bpf.Head{End: bpf.EndNoRule}, 0x8010},
 	}
 	d.countEarly(70)
-	if len(d.j.early) != 1 || d.j.early[0].time != 90 {
-		t.Errorf("left to be counted: %+v", d.j.early)
+	if len(d.merged.early) != 1 || d.merged.early[0].time != 90 {
+		t.Errorf("left to be counted: %+v", d.merged.early)
 	}
 	want := []Incomplete{{bpf.EndNoRule, "/lib/c", "/bin/a", 2}, {bpf.EndNoProcess, "", "", 1}, {bpf.EndNoMapping, "", "/bin/a", 1}, {bpf.EndNoRule, "/bin/b", "/bin/b", 1}}
 	if got := d.incomplete.list(); !slices.Equal(got, want) {
@@ -38,15 +43,15 @@ func TestCountEarly(t *testing.T) {
 // TestUnknownProcessLookedUp checks that the stack of an unknown process makes BPF know it,
 // even if the ring had no space for a copy of the stack.
 func TestUnknownProcessLookedUp(t *testing.T) {
-	d := &dwarf{incomplete: incomplete{}, procs: newTracker(func(*process) {}), builder: &builder{jobs: make(chan *mappedFile, 1)}}
+	d := testResolver()
 	pid := int32(os.Getpid())
 	ip := uint64(reflect.ValueOf(TestUnknownProcessLookedUp).Pointer())
-	d.j.early = []endedEarly{{10, pid, bpf.Head{End: bpf.EndNoProcess, TGID: 77, Exec: 3}, ip}}
+	d.merged.early = []earlyEnd{{10, pid, bpf.Head{End: bpf.EndNoProcess, TGID: 77, Exec: 3}, ip}}
 	d.countEarly(70)
-	if p := d.procs.byPID[pid]; p == nil || p.published != (published{77, 3, true}) || len(d.procs.touched) == 0 {
-		t.Errorf("BPF is not to know the process: %+v", p)
+	if p := d.procs.byPID[pid]; p == nil || p.bpfProcess != (bpfProcess{77, 3, true}) || len(d.procs.touched) == 0 {
+		t.Errorf("the process is not registered with BPF: %+v", p)
 	}
-	if len(d.builder.jobs) != 1 {
+	if len(d.tables.builder.jobs) != 1 {
 		t.Error("the table of its code was not requested")
 	}
 	if l := d.incomplete.list(); len(l) != 1 || l[0].Program == "" {

@@ -1,13 +1,10 @@
-package record
+package stacks
 
 import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -44,8 +41,8 @@ type mappedFile struct {
 	table  *unwind.Table
 	object *unwind.Object
 	entry  uint64 // vaddr
-	loaded bpf.Table
-	has    bool // BPF has the table, as loaded
+	inBPF  bpf.Table
+	loaded bool // BPF has the table, as inBPF
 }
 
 func newMappedFile(m *format.Mmap) *mappedFile {
@@ -63,21 +60,21 @@ func newMappedFile(m *format.Mmap) *mappedFile {
 	return f
 }
 
-// seen stores where the file can be opened: the latest process is the likeliest to live.
-func (f *mappedFile) seen(m *format.Mmap) {
+// locate stores where the file can be opened: the latest process is the likeliest to live.
+func (f *mappedFile) locate(m *format.Mmap) {
 	f.pid, f.at = m.PID, mapping{start: m.Start, end: m.Start + m.Len, pgoff: m.Pgoff}
 }
 
-// unload drops the table, until another sample needs it.
-func (f *mappedFile) unload() { f.state, f.im, f.table, f.object = fileUnknown, nil, nil, nil }
+// reset drops the table, until another sample needs it.
+func (f *mappedFile) reset() { f.state, f.im, f.table, f.object = fileUnknown, nil, nil, nil }
 
-// kernelMapping returns the mapping for the BPF programs.
-func (m *mapping) kernelMapping() bpf.Mapping {
+// forBPF returns the mapping for the BPF programs.
+func (m *mapping) forBPF() bpf.Mapping {
 	k := bpf.Mapping{Start: m.start, End: m.end, Table: bpf.TablePending}
 	switch m.file.state {
 	case fileReady:
 		bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff)
-		if k.Bias, k.Table = bias, m.file.loaded.Index(); !ok {
+		if k.Bias, k.Table = bias, m.file.inBPF.Index(); !ok {
 			k.Table = bpf.TableFP
 		}
 	case fileFP:
@@ -113,7 +110,7 @@ func (f *mappedFile) open() (*dso.Image, error) {
 			}
 			continue
 		}
-		if f.is(im, path) {
+		if f.matches(im, path) {
 			return im, nil
 		}
 		im.Close()
@@ -121,8 +118,8 @@ func (f *mappedFile) open() (*dso.Image, error) {
 	return nil, err
 }
 
-// is reports whether an image belongs to the file.
-func (f *mappedFile) is(im *dso.Image, path string) bool {
+// matches reports whether an image belongs to the file.
+func (f *mappedFile) matches(im *dso.Image, path string) bool {
 	if !f.id.IsZero() {
 		return im.BuildID().Matches(f.id)
 	}
@@ -173,59 +170,3 @@ func (f *mappedFile) code(vaddr, n uint64) ([]byte, error) {
 
 // entryOff is the position of e_entry in an ELF header.
 const entryOff = 24
-
-// builder makes tables in the background.
-type builder struct {
-	cache   *unwind.Cache
-	jobs    chan *mappedFile
-	done    chan built
-	wake    func()
-	stop    atomic.Bool
-	running sync.WaitGroup
-}
-
-type built struct {
-	file *mappedFile
-	err  error
-}
-
-func newBuilder(wake func()) *builder {
-	cache, _ := unwind.NewCache() // without a home directory there is no cache, and nil caches nothing
-	b := &builder{cache: cache, jobs: make(chan *mappedFile, maxJobs), done: make(chan built, maxJobs), wake: wake}
-	for range max(1, runtime.NumCPU()/2) {
-		b.running.Go(b.run)
-	}
-	return b
-}
-
-func (b *builder) run() {
-	for f := range b.jobs {
-		if b.stop.Load() {
-			return
-		}
-		b.done <- built{f, f.build(b.cache)}
-		b.wake()
-	}
-}
-
-// maxJobs is the maximum number of tables waiting to be made.
-const maxJobs = 1 << 12
-
-// request starts making a file's table in the background, unless that was requested before.
-// If too many requests are open, it does nothing: the next sample requests the table again.
-func (b *builder) request(f *mappedFile) {
-	if f.state != fileUnknown {
-		return
-	}
-	select {
-	case b.jobs <- f:
-		f.state = filePending
-	default:
-	}
-}
-
-func (b *builder) close() {
-	b.stop.Store(true)
-	close(b.jobs)
-	b.running.Wait()
-}

@@ -1,0 +1,70 @@
+package record
+
+import "gperf/record/perfevent"
+
+// enabler starts and stops the events of a recording: counters, and BPF programs.
+type enabler struct {
+	opts     *Options
+	set      *perfevent.Set
+	programs *bpfPrograms
+	drain    func() error // empties the rings
+}
+
+// counters starts or stops all counters. For hundreds of events this takes long enough to fill
+// the rings of the first ones: it drains them meanwhile.
+func (e *enabler) counters(on bool) error {
+	for i := range e.set.Counters {
+		if err := e.set.Enable(&e.set.Counters[i], on); err != nil {
+			return err
+		}
+		if i%64 == 63 {
+			if err := e.drain(); err != nil {
+				return err
+			}
+			e.opts.progress("switching counters", i, len(e.set.Counters))
+		}
+	}
+	return nil
+}
+
+// runPrograms starts or stops the BPF programs.
+func (e *enabler) runPrograms(on bool) error {
+	if e.programs.sampler != nil && e.opts.NoSamples {
+		return nil
+	}
+	return e.programs.enable(on)
+}
+
+// all starts or stops all events. Programs run while counters do.
+func (e *enabler) all(on bool) error {
+	if on {
+		if err := e.runPrograms(true); err != nil {
+			return err
+		}
+	}
+	if err := e.counters(on); err != nil {
+		return err
+	}
+	e.opts.say("Events " + onOff[on])
+	if !on {
+		return e.runPrograms(false)
+	}
+	return nil
+}
+
+// one starts or stops one event. BPF programs on disabled counters do nothing.
+func (e *enabler) one(event int, on bool) error {
+	if on {
+		if err := e.runPrograms(true); err != nil {
+			return err
+		}
+	}
+	for i := range e.set.Counters {
+		if c := &e.set.Counters[i]; c.Event == event {
+			if err := e.set.Enable(c, on); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+// Package sampler answers "how are events sampled that perf does not have?": BPF programs make
+// the samples of raw tracepoints, of tracepoints with arguments, and of large sets of functions.
+//
+// The programs write to a BPF output event of each CPU, which has the sample type of the
+// sampled event, so that the kernel adds the fields that all samples have. gperf then adds the
+// event's id, which depends on the number at the beginning of the raw data, and the period. In
+// the file the event is a tracepoint; neither that tracepoint nor the id exists in the kernel.
+package sampler
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/format"
+	"gperf/internal/procfs"
+	"gperf/record/event"
+	"gperf/record/perfevent"
+	"gperf/record/probe"
+	"gperf/record/probe/kernel"
+	"gperf/record/stacks"
+)
+
+// Options define the sampled threads and functions.
+type Options struct {
+	// PerTask, if not nil, are ids of counters: only threads are sampled that have one of
+	// these, inherited or not, while it is enabled.
+	PerTask []uint64
+	// Unwinder, if not nil, walks the user stacks of the samples.
+	Unwinder *bpf.Unwinder
+	// Functions are the entry addresses of the probed functions.
+	Functions map[*probe.Probe]uint64
+}
+
+// Sampler makes the samples of a recording's events that have no counters.
+type Sampler struct {
+	// Counters are the BPF output events, one of each CPU.
+	Counters []perfevent.Counter
+
+	opts        Options
+	bpf         *bpf.Emitter
+	first       int         // index of the first such event
+	attr        format.Attr // of this event
+	iterators   map[uint64]kernel.Code
+	tracepoints []int // counters of the tracepoints whose own fields samples have
+}
+
+// Error means that BPF programs cannot make the samples of an event that needs them.
+type Error struct {
+	Event string
+	Err   error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("event %s: %v", e.Event, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Samples reports whether BPF programs make the samples of any of the events.
+func Samples(events []event.Event) bool { return firstOf(events) >= 0 }
+
+func firstOf(events []event.Event) int {
+	return slices.IndexFunc(events, func(ev event.Event) bool { return ev.BPFSampled() })
+}
+
+// New attaches programs to the events that have no counters, of which there must be one. attrs
+// are those of the events. The programs do nothing until they are enabled. With an error, the
+// Sampler, unless it is nil, must still be closed.
+func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error) {
+	cpus, err := bpf.NumCPU()
+	if err != nil {
+		return nil, err
+	}
+	b, err := bpf.NewEmitter(bpf.EmitterOptions{CPUs: cpus, PerTask: o.PerTask, Unwinder: o.Unwinder})
+	if err != nil {
+		return nil, &Error{events[0].Name, err}
+	}
+	first := firstOf(events)
+	s := &Sampler{opts: o, bpf: b, first: first, attr: attrs[first], iterators: map[uint64]kernel.Code{}}
+	return s, s.attachPrograms(events)
+}
+
+// attachPrograms attaches a program to each raw tracepoint, one to all entered functions, and
+// one to all functions that return.
+func (s *Sampler) attachPrograms(events []event.Event) error {
+	var raw, entered, returned []*event.Event
+	for i := range events {
+		switch ev := &events[i]; {
+		case !ev.BPFSampled():
+		case ev.Raw != nil:
+			raw = append(raw, ev)
+		case ev.Probe.Kind.Return():
+			returned = append(returned, ev)
+		default:
+			entered = append(entered, ev)
+		}
+	}
+	iterators := findIterators(raw)
+	for _, ev := range raw {
+		s.iterators[ev.Config] = iterators[ev.Raw.Name]
+		if err := s.attachRaw(ev); err != nil {
+			return err
+		}
+	}
+	for _, l := range [][]*event.Event{entered, returned} {
+		if err := s.attachFunctions(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findIterators finds the functions that call several programs at raw tracepoints.
+func findIterators(raw []*event.Event) map[string]kernel.Code {
+	names := map[string]bool{}
+	for _, ev := range raw {
+		names[ev.Raw.Name] = true
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	kallsyms, err := os.Open(procfs.Kallsyms)
+	if err != nil {
+		return nil // then these functions remain as frames
+	}
+	defer kallsyms.Close()
+	return kernel.Iterators(kallsyms, names)
+}
+
+// attachRaw attaches a program to a raw tracepoint.
+func (s *Sampler) attachRaw(ev *event.Event) error {
+	l, err := ev.Raw.Layout()
+	if err != nil {
+		return &Error{ev.Name, err}
+	}
+	t := &bpf.RawTracepoint{Name: ev.Raw.Name, ID: uint16(ev.Config), Size: l.Size}
+	for _, v := range l.Values {
+		t.Values = append(t.Values, bpf.Value{Fetch: v.Fetch, At: v.At})
+	}
+	if t.Filter, err = filterOf(ev, l.Format(uint16(ev.Config))); err != nil {
+		return &perfevent.FilterError{Event: ev.Name, Filter: ev.Filter, Err: err}
+	}
+	if l.OwnSize > 0 {
+		a := format.Attr{Type: format.TypeTracepoint, Config: l.OwnID, SamplePeriod: 1, Flags: format.FlagDisabled}
+		fd, err := perfevent.Open(&a, 0, -1, -1, 0)
+		if err != nil {
+			return &perfevent.OpenError{Event: *ev, CPU: -1, Err: err}
+		}
+		s.tracepoints = append(s.tracepoints, fd)
+		t.Own = &bpf.Record{FD: fd, Size: l.OwnSize, Dynamic: l.Dynamic}
+	}
+	if err := s.bpf.AttachRawTracepoint(t); err != nil {
+		return &Error{ev.Name, err}
+	}
+	return nil
+}
+
+// attachFunctions attaches one program to all functions of some kprobes, or kretprobes.
+func (s *Sampler) attachFunctions(events []*event.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	var addrs []uint64
+	var ids []uint16
+	for _, ev := range events {
+		addrs = append(addrs, s.opts.Functions[ev.Probe])
+		ids = append(ids, uint16(ev.Config))
+	}
+	if err := s.bpf.AttachFunctions(addrs, ids, events[0].Probe.Kind.Return()); err != nil {
+		return &Error{fmt.Sprintf("%s and %d others", events[0].Name, len(events)-1), err}
+	}
+	return nil
+}
+
+// Attach directs the samples of each recorded CPU to its ring; other rings have side band only.
+func (s *Sampler) Attach(mergers []*stacks.Merger, cpus []int) error {
+	for _, n := range mergers {
+		if !slices.Contains(cpus, n.Ring.CPU) {
+			continue
+		}
+		c, err := s.openOutput(n)
+		if err != nil {
+			return err
+		}
+		s.Counters = append(s.Counters, c)
+	}
+	return nil
+}
+
+// Reopen opens the output of a CPU again that is online again. group is the number of events.
+func (s *Sampler) Reopen(n *stacks.Merger, group int) error {
+	for i := range s.Counters {
+		removed := &s.Counters[i]
+		if removed.CPU != n.Ring.CPU {
+			continue
+		}
+		fresh, err := s.openOutput(n)
+		if err != nil {
+			return err
+		}
+		fresh.Replace(removed, &s.attr, group)
+		unix.Close(removed.FD)
+		*removed = fresh
+	}
+	return nil
+}
+
+// openOutput directs the samples of a ring's CPU to the ring.
+func (s *Sampler) openOutput(n *stacks.Merger) (c perfevent.Counter, err error) {
+	a := outputAttr(&s.attr)
+	fd, err := perfevent.Open(&a, -1, n.Ring.CPU, -1, 0)
+	if err != nil {
+		return c, fmt.Errorf("BPF output of CPU %d: %w", n.Ring.CPU, err)
+	}
+	if err := s.direct(fd, n, &a); err != nil {
+		unix.Close(fd)
+		return c, err
+	}
+	return perfevent.Counter{Event: s.first, CPU: n.Ring.CPU, TID: -1, FD: fd, ID: s.attr.IDs[0]}, nil
+}
+
+// direct makes the programs write to a BPF output event, and the event to the ring.
+func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
+	if err := n.Ring.Attach(fd); err != nil {
+		return err
+	}
+	id, err := perfevent.KernelID(fd)
+	if err != nil {
+		return err
+	}
+	o := &output{layout: format.NewSampleLayout(a), iterators: s.iterators, ipOnly: s.attr.SampleType&format.SampleCallchain == 0}
+	e := stacks.NewEvent(a)
+	e.Rewrite, e.Walked = o.rewrite, perfevent.Walked(&s.attr)
+	n.Add(id, e)
+	return s.bpf.SetOutput(n.Ring.CPU, fd)
+}
+
+// Enable starts or stops the programs, and those that walk stacks.
+func (s *Sampler) Enable(on bool) error { return s.bpf.Enable(on) }
+
+// Stats returns the programs' statistics.
+func (s *Sampler) Stats() bpf.Stats { return s.bpf.Stats() }
+
+// Tracepoints returns the counters of tracepoints that the Sampler has opened.
+func (s *Sampler) Tracepoints() []int { return s.tracepoints }
+
+// Close detaches the programs and closes the counters.
+func (s *Sampler) Close() {
+	s.bpf.Close()
+	for _, c := range s.Counters {
+		unix.Close(c.FD)
+	}
+	for _, fd := range s.tracepoints {
+		unix.Close(fd)
+	}
+}

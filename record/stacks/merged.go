@@ -1,0 +1,105 @@
+package stacks
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"gperf/bpf"
+	"gperf/format"
+	"gperf/record/perfevent"
+)
+
+// unresolvedSample is a sample whose stack BPF could not walk because a table or mapping was
+// missing. The sample is nil if the kernel made none.
+type unresolvedSample struct {
+	time   uint64
+	pid    int32
+	head   bpf.Head
+	data   []byte // registers, stack
+	sample []byte
+	chain  int // position of the callchain in sample
+	max    int // maximum number of its frames
+}
+
+// Merged is the result of merging the rings' records.
+type Merged struct {
+	Records []byte // for the file
+
+	unresolved []unresolvedSample
+	early      []earlyEnd          // not yet counted by place
+	ends       [bpf.NumEnds]uint64 // of walks
+	single     uint64              // samples without a stack from BPF
+	unused     uint64              // stacks from BPF without a sample
+	cut        uint64              // stacks that did not fit into a record
+	lostAt     uint64              // time of the last LOST record, whose merged record has no time; 0: unknown
+}
+
+// Write passes the records to write, and counts them.
+func (j *Merged) Write(t *perfevent.Tally, write func([]byte) error) error {
+	if len(j.Records) == 0 {
+		return nil
+	}
+	if err := write(j.Records); err != nil {
+		return err
+	}
+	t.Count(j.Records)
+	if j.lostAt != 0 {
+		t.LostAt, j.lostAt = j.lostAt, 0
+	}
+	j.Records = j.Records[:0]
+	return nil
+}
+
+// ended counts how a stack that BPF walked ended.
+func (j *Merged) ended(head bpf.Head, pid int32, time uint64, frames []byte) {
+	j.ends[head.End]++
+	if head.End == bpf.EndEntry || head.End == bpf.EndNoUser {
+		return
+	}
+	e := earlyEnd{time: time, pid: pid, head: head}
+	if n := len(frames); n > 0 {
+		if e.ip = binary.LittleEndian.Uint64(frames[n-8:]); n > 8 {
+			e.ip--
+		}
+	}
+	j.early = append(j.early, e)
+}
+
+// discard drops a stack that has no sample. Missing tables are still requested, or BPF would
+// keep asking.
+func (j *Merged) discard(f *bpfStack) {
+	j.unused++
+	if f.head.Copy {
+		j.unresolved = append(j.unresolved, unresolvedSample{time: f.time, pid: int32(f.tid), head: f.head, data: bytes.Clone(f.data)})
+	}
+}
+
+// add appends a sample whose callchain has the user's frames after the kernel's, with at most
+// so many frames.
+func (j *Merged) add(rec []byte, chain, most int, frames []byte) {
+	frames = frames[:min(len(frames), 8*max(0, most-kernelFrames(rec, chain)))]
+	if len(frames) == 0 {
+		j.Records = append(j.Records, rec...)
+		return
+	}
+	if room := maxRecord - len(rec) - 8; len(frames) > room {
+		j.cut++
+		frames = frames[:max(room, 0)&^7]
+	}
+	le := binary.LittleEndian
+	at := len(j.Records)
+	n := le.Uint64(rec[chain:])
+	end := chain + 8 + int(n)*8
+	j.Records = append(j.Records, rec[:end]...)
+	j.Records = le.AppendUint64(j.Records, format.ContextUser)
+	j.Records = append(j.Records, frames...)
+	j.Records = append(j.Records, rec[end:]...)
+	le.PutUint64(j.Records[at+chain:], n+1+uint64(len(frames)/8))
+	le.PutUint16(j.Records[at+6:], uint16(len(j.Records)-at))
+}
+
+// kernelFrames returns the number of the kernel's frames in a callchain: its words except
+// PERF_CONTEXT_KERNEL.
+func kernelFrames(rec []byte, chain int) int {
+	return max(0, int(binary.LittleEndian.Uint64(rec[chain:]))-1)
+}

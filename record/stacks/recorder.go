@@ -1,0 +1,217 @@
+package stacks
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/format"
+	"gperf/record/event"
+	"gperf/record/perfevent"
+	"gperf/record/tracefs"
+)
+
+// Options define how user stacks are walked.
+type Options struct {
+	PerTask bool // threads are recorded, rather than CPUs
+	Tracefs *tracefs.FS
+	// Verbose receives messages about programs and tables.
+	Verbose func(msg string)
+	// Progress receives the progress of a step that can take long: n of so many.
+	Progress func(step string, n, of int)
+	// Hurry, when it is closed, ends waiting for unwind tables.
+	Hurry <-chan struct{}
+}
+
+// Recorder walks the user stacks of a recording's samples. As a source, it writes samples that
+// are merged with their stacks.
+//
+// New loads the BPF programs. Opened attaches them to counters as these are opened. Attach
+// directs their output to the rings, which must exist by then. The programs do nothing until
+// they are enabled.
+type Recorder struct {
+	opts        Options
+	bpf         *bpf.Unwinder
+	tracepoints map[uint64]int  // by config: the counter with the program
+	probes      map[uint64]bool // tracepoints that are kprobes and uprobes
+	outputs     []int           // counters of the BPF output events
+	like        format.Attr     // of the first event: the output events use its clock
+
+	mergers  []*Merger
+	merged   Merged
+	side     sideBand
+	procs    *registry
+	tables   tables
+	resolver resolver
+	heads    []uint64 // reused
+}
+
+// New loads the programs for the events.
+func New(o Options, events []event.Event, attrs []format.Attr) (*Recorder, error) {
+	cpus, err := bpf.NumCPU()
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{opts: o, tracepoints: map[uint64]int{}, probes: map[uint64]bool{}}
+	var programs []bpf.Program
+	for i := range events {
+		if events[i].Tracepoint != "" {
+			r.probes[events[i].Config] = o.Tracefs.IsProbe(events[i].Tracepoint)
+		}
+		if p, ok := r.program(&events[i], &attrs[i]); ok && !slices.Contains(programs, p) {
+			programs = append(programs, p)
+		}
+	}
+	u, err := bpf.Load(bpf.Options{Programs: programs, CPUs: cpus, PerTask: o.PerTask})
+	if err != nil {
+		return nil, err
+	}
+	r.init(u)
+	return r, nil
+}
+
+// init connects the parts of the recorder.
+func (r *Recorder) init(u *bpf.Unwinder) {
+	r.bpf = u
+	r.side.types = map[uint64]format.SampleType{}
+	r.procs = newRegistry(u, r.opts.Verbose)
+	r.tables = tables{bpf: u, procs: r.procs}
+	r.resolver = resolver{merged: &r.merged, side: &r.side, procs: r.procs, tables: &r.tables, incomplete: placeCounts{}}
+	r.resolver.walker.MaxDepth = bpf.MaxFrames
+}
+
+// BPF returns the programs, for other programs that walk stacks with their data.
+func (r *Recorder) BPF() *bpf.Unwinder { return r.bpf }
+
+// program returns the BPF program that walks an event's stacks, and whether there is one.
+func (r *Recorder) program(e *event.Event, a *format.Attr) (bpf.Program, bool) {
+	switch {
+	case !perfevent.Walked(a), e.BPFSampled():
+		return "", false
+	case e.Type == format.TypeTracepoint && r.probes[e.Config]:
+		return bpf.OnProbe, true
+	case e.Type == format.TypeTracepoint:
+		return bpf.OnTracepoint, true
+	}
+	return bpf.OnEvent, true
+}
+
+// Opened attaches a program to a counter right after it is opened: counters inherited from it
+// from then on have the program too.
+func (r *Recorder) Opened(ev *event.Event, a *format.Attr, c *perfevent.Counter) error {
+	p, ok := r.program(ev, a)
+	switch {
+	case !ok:
+		return nil
+	case ev.Type == format.TypeTracepoint:
+		return r.attachTracepoint(ev, p)
+	}
+	return r.bpf.Attach(c.FD, p)
+}
+
+// attachTracepoint attaches a program to a tracepoint or probe. It attaches the program once,
+// to a counter of its own: since about Linux 6.10, the kernel detaches the program as soon as
+// the first counter closes that was inherited from the program's counter.
+func (r *Recorder) attachTracepoint(ev *event.Event, p bpf.Program) error {
+	if _, attached := r.tracepoints[ev.Config]; attached {
+		return nil
+	}
+	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1, Flags: format.FlagDisabled}
+	fd, err := perfevent.Open(&a, 0, -1, -1, 0)
+	if err != nil {
+		return err
+	}
+	r.tracepoints[ev.Config] = fd
+	return r.bpf.Attach(fd, p)
+}
+
+// Tracepoints returns the recorder's own counters of tracepoints and probes, by config.
+func (r *Recorder) Tracepoints() map[uint64]int { return r.tracepoints }
+
+// Attach directs the programs' output to the rings of mergers. attrs are those of the events,
+// with ids. buildIDs is true if side-band records have build IDs. wake is called when unwind
+// tables are built, on another goroutine.
+func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool, wake func()) error {
+	for i := range attrs {
+		for _, id := range attrs[i].IDs {
+			r.side.types[id] = attrs[i].SampleType
+		}
+	}
+	r.procs.buildIDs = buildIDs
+	r.mergers, r.like = mergers, attrs[0]
+	r.heads = make([]uint64, len(mergers))
+	for _, n := range mergers {
+		if err := r.OpenOutput(n); err != nil {
+			return err
+		}
+		r.side.scanned = append(r.side.scanned, n.Ring.Read)
+	}
+	r.tables.builder = newBuilder(wake)
+	return nil
+}
+
+// copyShare limits copies of stacks to one part in copyShare of a ring, and another while the
+// first is being read: in a burst of samples without tables, there must be room for the
+// samples themselves.
+const copyShare = 4
+
+// OpenOutput directs the stacks that BPF walks on the CPU of a ring to the ring.
+func (r *Recorder) OpenOutput(n *Merger) error {
+	var fds [2]int
+	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; a copy means that a table is missing
+		fd, err := r.openOutput(n.Ring, wakeups)
+		if err != nil {
+			return fmt.Errorf("BPF output of CPU %d: %w", n.Ring.CPU, err)
+		}
+		id, err := perfevent.KernelID(fd)
+		if err != nil {
+			return err
+		}
+		n.Add(id, outputEvent)
+		fds[i] = fd
+	}
+	if err := r.bpf.SetOutput(n.Ring.CPU, fds[0], fds[1]); err != nil {
+		return err
+	}
+	r.allowCopies(n)
+	return nil
+}
+
+// openOutput opens an event for the output of BPF programs, on a ring.
+func (r *Recorder) openOutput(ring *perfevent.Ring, wakeups uint32) (fd int, err error) {
+	a := format.Attr{Type: format.TypeSoftware, Config: format.SWBPFOutput, SampleType: outputSample, SamplePeriod: 1, Wakeup: wakeups,
+		Flags: r.like.Flags & format.FlagUseClockID, ClockID: r.like.ClockID}
+	if fd, err = perfevent.Open(&a, -1, ring.CPU, -1, 0); err != nil {
+		return -1, err
+	}
+	r.outputs = append(r.outputs, fd)
+	return fd, ring.Attach(fd)
+}
+
+// allowCopies renews the number of bytes of stack copies that BPF may write to a ring.
+func (r *Recorder) allowCopies(n *Merger) {
+	r.bpf.SetCopyRoom(n.Ring.CPU, n.Ring.Size()/copyShare)
+}
+
+// Enable starts or stops the programs: those at tracepoints and probes run whether or not a
+// counter is enabled.
+func (r *Recorder) Enable(on bool) error { return r.bpf.Enable(on) }
+
+// Learn applies synthesized records, whose sample id has idSize bytes, to the processes.
+func (r *Recorder) Learn(b []byte, idSize int) { r.procs.learn(b, idSize) }
+
+// Close frees the programs and closes their counters.
+func (r *Recorder) Close() {
+	if r.tables.builder != nil {
+		r.tables.builder.close()
+	}
+	for _, fd := range r.outputs {
+		unix.Close(fd)
+	}
+	for _, fd := range r.tracepoints {
+		unix.Close(fd)
+	}
+	r.bpf.Close()
+}

@@ -1,0 +1,198 @@
+package stacks
+
+import (
+	"encoding/binary"
+
+	"gperf/bpf"
+	"gperf/format"
+)
+
+// bpfProcess is a process as the BPF programs know it.
+type bpfProcess struct {
+	tgid, execSeq uint32 // execSeq counts the process's execs
+	registered    bool
+}
+
+// bpfMappings is the mappings of an address space as loaded into the BPF programs.
+type bpfMappings struct {
+	ids    bpf.Mappings
+	loaded bool
+	stale  bool // the address space has changed since
+}
+
+// registry follows processes, and keeps the BPF programs up to date about those that are
+// sampled.
+type registry struct {
+	*tracker
+	bpf     *bpf.Unwinder
+	maps    []bpf.Mapping // reused
+	verbose func(string)
+}
+
+func newRegistry(u *bpf.Unwinder, verbose func(string)) *registry {
+	g := &registry{bpf: u, verbose: verbose}
+	g.tracker = newTracker(g.unregister)
+	return g
+}
+
+// learn applies the recorder's synthesized records, whose sample id has idSize bytes.
+func (g *registry) learn(b []byte, idSize int) {
+	for len(b) >= format.HeaderSize {
+		size := int(binary.LittleEndian.Uint16(b[6:]))
+		if size < format.HeaderSize || size > len(b) {
+			return
+		}
+		raw := format.Raw{Type: format.Type(binary.LittleEndian.Uint32(b)), Misc: format.Misc(binary.LittleEndian.Uint16(b[4:])),
+			Data: b[format.HeaderSize:max(format.HeaderSize, size-idSize)]}
+		switch raw.Type {
+		case format.TypeMmap2:
+			if rec, err := format.ParseRecord(raw, 0); err == nil {
+				g.record(rec)
+			}
+		case format.TypeFork:
+			if rec, err := format.ParseRecord(raw, 0); err == nil && rec.(*format.Fork).PID == rec.(*format.Fork).TID {
+				g.replace(rec.(*format.Fork).PID, &addrSpace{})
+			}
+		}
+		b = b[size:]
+	}
+}
+
+// apply applies a side-band record of the kernel.
+func (g *registry) apply(rec format.Record) {
+	switch rec := rec.(type) {
+	case *format.Lost:
+		g.forget()
+	case *format.Fork:
+		g.record(rec)
+		g.forked(rec)
+	case *format.Comm:
+		g.exec(rec)
+	default:
+		g.record(rec)
+	}
+}
+
+// forked registers a child of a sampled process with BPF, so that it is walked from its first
+// sample on.
+func (g *registry) forked(rec *format.Fork) {
+	parent, child := g.byPID[rec.PPID], g.byPID[rec.PID]
+	if rec.PID == rec.PPID || parent == nil || child == nil || !parent.registered || parent.tgid != uint32(parent.pid) {
+		return
+	}
+	child.bpfProcess = bpfProcess{uint32(child.pid), parent.execSeq, true}
+	g.touch(child)
+}
+
+// exec replaces a process after an exec. Its count of execs increases by one.
+func (g *registry) exec(rec *format.Comm) {
+	var p bpfProcess
+	if old := g.byPID[rec.PID]; old != nil {
+		p = old.bpfProcess
+		p.execSeq++
+	}
+	g.record(rec)
+	if proc := g.byPID[rec.PID]; proc != nil && p.registered {
+		proc.bpfProcess = p
+		g.touch(proc)
+	}
+}
+
+// lookUp returns the mappings of a process, and makes BPF walk the process from now on. It
+// returns nil if the process exited before gperf could read them.
+func (g *registry) lookUp(pid int32, head *bpf.Head) *addrSpace {
+	p := g.get(pid)
+	if p == nil {
+		return nil
+	}
+	if !p.registered || p.execSeq != head.Exec {
+		p.bpfProcess = bpfProcess{head.TGID, head.Exec, true}
+		g.touch(p)
+	}
+	return p.space
+}
+
+// update passes changed mappings and processes to BPF.
+func (g *registry) update() {
+	var old []bpf.Mappings
+	for _, p := range g.touched {
+		if !p.registered || g.byPID[p.pid] != p {
+			continue
+		}
+		if s := p.space; s.stale || !s.loaded {
+			if s.loaded {
+				old = append(old, s.ids)
+			}
+			if err := g.load(s); err != nil {
+				g.withdraw(err)
+				break
+			}
+		}
+		if err := g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids); err != nil {
+			g.withdraw(err)
+			break
+		}
+	}
+	for _, m := range old {
+		g.bpf.RemoveMappings(m)
+	}
+	clear(g.touched)
+	g.touched = g.touched[:0]
+}
+
+// load passes the mappings of an address space to BPF.
+func (g *registry) load(s *addrSpace) (err error) {
+	g.maps = g.maps[:0]
+	for m := range s.maps.All() {
+		g.maps = append(g.maps, m.Value.forBPF())
+	}
+	s.loaded = false
+	if s.ids, err = g.bpf.AddMappings(g.maps); err != nil {
+		return err
+	}
+	s.loaded, s.stale = true, false
+	return nil
+}
+
+// withdraw removes all processes from BPF if there is no room for another one. Those that are
+// sampled again are registered again.
+func (g *registry) withdraw(why error) {
+	g.verbose(why.Error())
+	for _, p := range g.byPID {
+		if p.registered {
+			g.bpf.RemoveProcess(p.tgid)
+			p.registered = false
+		}
+		if p.space.loaded {
+			g.bpf.RemoveMappings(p.space.ids)
+			p.space.loaded = false
+		}
+	}
+}
+
+// filesChanged marks the processes that map some files, so that update passes their mappings to
+// BPF again.
+func (g *registry) filesChanged(changed func(*mappedFile) bool) {
+	for _, p := range g.byPID {
+		if p.registered && p.space.mapsFile(changed) {
+			p.space.stale = true
+			g.touch(p)
+		}
+	}
+}
+
+// unregister removes a process from BPF, because its pid may be reused.
+func (g *registry) unregister(p *process) {
+	if p.registered {
+		g.bpf.RemoveProcess(p.tgid)
+	}
+	g.release(p.space)
+}
+
+// release removes an address space from BPF that no process uses any more.
+func (g *registry) release(s *addrSpace) {
+	if s.refs == 0 && s.loaded {
+		g.bpf.RemoveMappings(s.ids)
+		s.loaded = false
+	}
+}

@@ -1,0 +1,61 @@
+package stacks
+
+import "time"
+
+// Drain passes the rings' records to write, and returns how many bytes they were. The side
+// band comes first: it says which mappings a sample's addresses belong to. Then records are
+// merged, and stacks that BPF could not walk are walked in Go. BPF gets the tables and
+// mappings that it missed at once, for the next samples.
+func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
+	for i, n := range r.mergers {
+		r.heads[i] = n.Ring.Written()
+	}
+	r.side.collect(r.mergers, r.heads)
+	for i, n := range r.mergers {
+		size := int(r.heads[i] - n.Ring.Read)
+		if size == 0 {
+			continue
+		}
+		total += size
+		n.Merge(&r.merged, r.heads[i])
+		// The ring's data is copied: the next samples need not wait for the walks and tables
+		// below.
+		n.Ring.Release(r.heads[i])
+		r.allowCopies(n)
+	}
+	r.resolver.resolve()
+	r.resolver.retry(r.tables.loadBuilt())
+	r.procs.update()
+	r.tables.prune(time.Now(), r.resolver.deferred)
+	if err := r.merged.Write(r.mergers[0].tally, write); err != nil {
+		return 0, err
+	}
+	return total, nil
+}
+
+// Pending returns the number of samples that wait for unwind tables.
+func (r *Recorder) Pending() int { return len(r.resolver.deferred) }
+
+// Flush writes the samples of before a time that wait for unwind tables: when these are built,
+// or the samples have waited for too long.
+func (r *Recorder) Flush(before time.Time, write func([]byte) error) error {
+	of := len(r.resolver.deferred)
+	for r.resolver.defersBefore(before) && !r.hurried() {
+		time.Sleep(time.Millisecond)
+		if _, err := r.Drain(write); err != nil {
+			return err
+		}
+		r.opts.Progress("unwinding held samples", of-len(r.resolver.deferred), of)
+	}
+	return nil
+}
+
+// hurried reports whether the caller has closed Hurry.
+func (r *Recorder) hurried() bool {
+	select {
+	case <-r.opts.Hurry:
+		return true
+	default:
+		return false
+	}
+}

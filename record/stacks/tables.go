@@ -1,0 +1,135 @@
+package stacks
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gperf/bpf"
+	"gperf/unwind"
+)
+
+// tables loads unwind tables into the BPF programs as soon as they are built, and removes those
+// that no process needs.
+type tables struct {
+	bpf      *bpf.Unwinder
+	procs    *registry
+	builder  *builder
+	madeRoom time.Time // when tables were last removed for others
+	swept    time.Time // when prune last checked all files
+	made     uint64
+	failed   uint64 // files without a usable table
+}
+
+// request starts building the table of the code at an address that BPF missed.
+func (t *tables) request(s *addrSpace, at uint64) {
+	if m := s.find(at); m != nil {
+		t.builder.request(m.file)
+	}
+}
+
+// loadBuilt loads the tables that have been built since the last call, and reports whether
+// there are any.
+func (t *tables) loadBuilt() (some bool) {
+	for {
+		select {
+		case b := <-t.builder.done:
+			t.load(b)
+			some = true
+		default:
+			return some
+		}
+	}
+}
+
+// load passes a table to BPF.
+func (t *tables) load(b built) {
+	f := b.file
+	f.state = fileReady
+	if b.err == nil {
+		f.inBPF, b.err = t.bpf.AddTable(f.table, f.entry)
+	}
+	if full := (*bpf.FullError)(nil); errors.As(b.err, &full) && t.makeRoom() {
+		f.reset() // the next sample requests it again
+		return
+	}
+	if b.err != nil {
+		f.state = fileFP
+		t.failed++
+		if !errors.Is(b.err, unwind.ErrNoCFI) {
+			t.procs.verbose("no unwind table: " + b.err.Error())
+		}
+	} else {
+		f.loaded = true
+		t.made++
+		t.procs.verbose(fmt.Sprintf("unwind table of %s: %d rows, %d rules", f.name, len(f.table.Rows), len(f.table.Rules)))
+	}
+	t.procs.filesChanged(func(g *mappedFile) bool { return g == f })
+}
+
+// makeRoom removes tables from BPF: those that no walk has used since the last time, or all
+// if every table was used. It returns false if there are none. Within a second of the last
+// call it only returns true: then there is room, or soon will be.
+func (t *tables) makeRoom() bool {
+	if time.Since(t.madeRoom) < time.Second {
+		return true
+	}
+	t.madeRoom = time.Now()
+	var idle, busy []*mappedFile
+	for _, f := range t.procs.files {
+		switch {
+		case !f.loaded:
+		case t.bpf.TakeUsed(f.inBPF):
+			busy = append(busy, f)
+		default:
+			idle = append(idle, f)
+		}
+	}
+	if len(idle) == 0 {
+		idle = busy
+	}
+	for _, f := range idle {
+		f.reset()
+	}
+	t.procs.filesChanged(func(f *mappedFile) bool { return f.state == fileUnknown })
+	t.procs.update() // no walk uses the tables from here on
+	for _, f := range idle {
+		t.bpf.RemoveTable(f.inBPF)
+		f.loaded = false
+	}
+	return len(idle) > 0
+}
+
+// sweepTime is the interval at which prune looks for files that are not mapped any more.
+const sweepTime = 10 * time.Second
+
+// prune drops files, and their tables here and in BPF, that no process and no deferred sample had
+// mapped in this sweep or the previous one: files of programs that run repeatedly are kept.
+func (t *tables) prune(now time.Time, deferred []deferredSample) {
+	if now.Sub(t.swept) < sweepTime {
+		return
+	}
+	t.swept = now
+	t.procs.sweep++
+	for _, p := range t.procs.byPID {
+		p.space.markMapped(t.procs.sweep)
+	}
+	for _, d := range deferred {
+		d.space.markMapped(t.procs.sweep)
+	}
+	for k, f := range t.procs.files {
+		if f.mapped+1 >= t.procs.sweep || f.state == filePending {
+			continue
+		}
+		if f.loaded {
+			t.bpf.RemoveTable(f.inBPF)
+		}
+		delete(t.procs.files, k)
+	}
+}
+
+func (s *addrSpace) markMapped(sweep int) {
+	for m := range s.maps.All() {
+		m.Value.file.mapped = sweep
+	}
+}

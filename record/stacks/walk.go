@@ -1,0 +1,258 @@
+package stacks
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+
+	"gperf/bpf"
+	"gperf/unwind"
+)
+
+// resolver walks the stacks that BPF could not walk in Go: with the mappings at the sample's
+// time, as soon as the unwind tables are available.
+type resolver struct {
+	merged *Merged
+	side   *sideBand
+	procs  *registry
+	tables *tables
+
+	deferred      []deferredSample
+	deferredBytes int
+	incomplete    placeCounts
+	copied        [bpf.NumEnds]uint64 // walked stacks, by the reason why BPF did not walk them
+	copiedBytes   uint64
+
+	walker unwind.Unwinder
+	view   view
+	frames []unwind.Frame // reused
+	words  []byte         // reused
+}
+
+// deferredSample is an unresolved sample that waits for an unwind table.
+type deferredSample struct {
+	unresolvedSample
+	space *addrSpace
+	since time.Time
+	file  *mappedFile // file whose table it waits for
+}
+
+// waits reports whether the missing table is still being built.
+func (d *deferredSample) waits() bool {
+	return d.file.state == filePending && time.Since(d.since) < maxWait
+}
+
+// maxDeferred limits the memory of deferred samples, in bytes.
+const maxDeferred = 32 << 20
+
+// maxWait is the maximum time that a sample is deferred.
+const maxWait = 3 * time.Second
+
+// resolve walks the stacks of the unresolved samples whose tables are available. It applies
+// the side band in time order with the samples: a sample's mappings are those of its time.
+func (r *resolver) resolve() {
+	slices.SortStableFunc(r.merged.unresolved, func(a, b unresolvedSample) int { return cmp.Compare(a.time, b.time) })
+	slices.SortStableFunc(r.merged.early, func(a, b earlyEnd) int { return cmp.Compare(a.time, b.time) })
+	for i := range r.merged.unresolved {
+		u := &r.merged.unresolved[i]
+		r.countEarly(u.time)
+		r.side.until(u.time, r.procs.apply)
+		d := deferredSample{unresolvedSample: *u}
+		if r.deferredBytes < maxDeferred {
+			d.since = time.Now() // otherwise it is not deferred
+		}
+		d.space = r.procs.lookUp(u.pid, &u.head)
+		if d.space != nil { // the walk in Go may need other tables than BPF, or not reach that address
+			r.tables.request(d.space, binary.LittleEndian.Uint64(d.data[8*bpf.NumRegs:]))
+		}
+		if d.sample == nil || r.walk(&d) {
+			continue
+		}
+		d.space.refs++ // keeps the mappings unchanged
+		r.deferredBytes += len(d.data)
+		r.deferred = append(r.deferred, d)
+	}
+	r.merged.unresolved = r.merged.unresolved[:0]
+	r.countEarly(math.MaxUint64)
+	r.side.until(r.side.newest, r.procs.apply)
+}
+
+// retry walks the deferred stacks whose tables are available, or that have waited too long.
+func (r *resolver) retry(newTables bool) {
+	if len(r.deferred) == 0 || !newTables && time.Since(r.deferred[0].since) < maxWait {
+		return
+	}
+	kept := r.deferred[:0]
+	for _, d := range r.deferred {
+		if d.waits() || !r.walk(&d) {
+			kept = append(kept, d)
+			continue
+		}
+		d.space.refs--
+		r.deferredBytes -= len(d.data)
+		r.procs.release(d.space)
+	}
+	clear(r.deferred[len(kept):])
+	r.deferred = kept
+}
+
+// defersBefore reports whether samples of before a time are deferred.
+func (r *resolver) defersBefore(t time.Time) bool {
+	return len(r.deferred) > 0 && r.deferred[0].since.Before(t)
+}
+
+// walk walks a stack and adds the sample to the merged records. It returns false if the sample
+// has to wait for a table.
+func (r *resolver) walk(d *deferredSample) bool {
+	le := binary.LittleEndian
+	const rip, rsp, rbp = 16, 7, 6
+	at := func(n int) uint64 { return le.Uint64(d.data[8*n:]) }
+	regs := unwind.NewRegs(elf.EM_X86_64, at(rip), at(rsp), at(rbp))
+	for n := range rip {
+		regs.Set(n, at(n))
+	}
+	stack := unwind.Stack{Addr: at(rsp), Bytes: d.data[bpf.CopyAhead:][:d.head.Stack]}
+	r.view = view{space: d.space}
+	var why unwind.Reason
+	r.frames, why = r.walker.Walk(r.frames[:0], &regs, &stack, &r.view)
+	if f := r.view.missing; f != nil && time.Since(d.since) < maxWait {
+		r.tables.builder.request(f)
+		d.file = f
+		return false
+	}
+	if why == unwind.NoRule && len(r.frames) == 1 {
+		why = r.guess(&regs, &stack)
+	}
+	r.words = r.words[:0]
+	for _, f := range r.frames {
+		r.words = le.AppendUint64(r.words, f.IP)
+	}
+	r.copied[d.head.End]++
+	r.copiedBytes += uint64(len(d.data))
+	end := endOf(why, r.view.missing != nil)
+	if r.merged.ends[end]++; end != bpf.EndEntry {
+		r.incomplete.add(end, d.space, r.lastAddr())
+	}
+	r.merged.add(d.sample, d.chain, d.max, r.words)
+	return true
+}
+
+// lastAddr returns the address whose mapping contains the last frame of a walk.
+func (r *resolver) lastAddr() uint64 {
+	if len(r.frames) == 0 {
+		return 0
+	}
+	f := r.frames[len(r.frames)-1]
+	if f.Return {
+		return f.IP - 1
+	}
+	return f.IP
+}
+
+// guess continues from an innermost frame without a row, as the BPF programs do (by_guess in
+// walk.h).
+func (r *resolver) guess(regs *unwind.Regs, stack *unwind.Stack) unwind.Reason {
+	if r.view.atEntry(regs.IP()) {
+		return unwind.EndOfStack
+	}
+	const words = 3
+	for sp := regs.SP(); sp < regs.SP()+8*words; sp += 8 {
+		ra, ok := stack.Word(sp)
+		if !ok || !r.view.called(ra) {
+			continue
+		}
+		n := len(r.frames)
+		caller := unwind.NewRegs(elf.EM_X86_64, ra-1, sp+8, regs.FP())
+		var why unwind.Reason
+		r.frames, why = r.walker.Walk(r.frames, &caller, stack, &r.view)
+		r.frames[n] = unwind.Frame{IP: ra, Return: true}
+		return why
+	}
+	return unwind.NoRule
+}
+
+// endOf returns the BPF end code for the reason why a walk in Go ended.
+func endOf(why unwind.Reason, missing bool) bpf.End {
+	if missing {
+		return bpf.EndNoTable
+	}
+	switch why {
+	case unwind.EndOfStack:
+		return bpf.EndEntry
+	case unwind.NoMapping:
+		return bpf.EndNoMapping
+	case unwind.NoTable:
+		return bpf.EndFP
+	case unwind.Unreadable:
+		return bpf.EndUnreadable
+	case unwind.Depth:
+		return bpf.EndDepth
+	}
+	return bpf.EndNoRule
+}
+
+// view presents an address space to the walk in Go.
+type view struct {
+	space   *addrSpace
+	m       unwind.Mapping
+	missing *mappedFile // first file whose table was missing
+}
+
+func (v *view) Mapping(ip uint64) *unwind.Mapping {
+	if v.space == nil {
+		return nil
+	}
+	m := v.space.find(ip)
+	if m == nil {
+		return nil
+	}
+	v.m = unwind.Mapping{Start: m.start, End: m.end}
+	switch m.file.state {
+	case fileUnknown, filePending:
+		v.missing = m.file
+		return nil
+	case fileReady:
+		if bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff); ok {
+			v.m.Bias, v.m.Object = bias, m.file.object
+		}
+	}
+	return &v.m
+}
+
+// entrySize is the size of the code at a program's entry point, in bytes; it has no caller.
+const entrySize = 64
+
+// atEntry reports whether ip is in the code at a program's entry point.
+func (v *view) atEntry(ip uint64) bool {
+	m := v.Mapping(ip)
+	if m == nil || m.Object == nil {
+		return false
+	}
+	f := v.space.find(ip).file
+	return f.entry != 0 && ip-m.Bias-f.entry < entrySize
+}
+
+// called reports whether a call instruction ends at ip: e8 with 4 bytes, or ff /2 with up to
+// 6.
+func (v *view) called(ip uint64) bool {
+	m := v.Mapping(ip)
+	if m == nil || m.Object == nil {
+		return false
+	}
+	b, err := v.space.find(ip).file.code(ip-m.Bias-8, 8)
+	if err != nil {
+		return false
+	}
+	if b[3] == 0xe8 {
+		return true
+	}
+	for _, i := range [...]int{6, 5, 4, 2, 1} {
+		if b[i] == 0xff && b[i+1]&0x38 == 0x10 {
+			return true
+		}
+	}
+	return false
+}
