@@ -18,20 +18,20 @@ var groups = []struct {
 }{
 	{"drops and their reasons", regexp.MustCompile(`gperf Test(ScenarioDrops|RecordCountsEveryDrop)`)},
 	{"kprobes, kretprobes", regexp.MustCompile(
-		`gperf TestScenario(Kprobe($|Offset|Errors|Command)|Conntrack|LinkDown)|probe TestKernelPlaces`)},
+		`gperf TestScenario(Kprobe($|Offset|Errors|Command)|Conntrack|LinkDown)|probe TestKernelProbes`)},
 	{"many kprobes by glob", regexp.MustCompile(`gperf TestScenarioKprobe(sBy)?Glob`)},
 	{"uprobes, uretprobes, USDT", regexp.MustCompile(
-		`gperf TestScenario(Stacks$|ReturnValues|Go$|Library|MountNamespace|USDT|Uprobe)|probe TestFindIFUNC`)},
+		`gperf TestScenario(Stacks$|ReturnValues|Go$|Library|MountNamespace|USDT|Uprobe)|program TestFindIFUNC`)},
 	{"arguments of probes", regexp.MustCompile(`gperf TestScenario(Arguments|Values)`)},
 	{"no probe is left; `gperf probe`",
-		regexp.MustCompile(`gperf TestScenario(ProbesVanish|Killed|ProbeCommand)|probe TestPersistLive`)},
+		regexp.MustCompile(`gperf TestScenario(ProbesVanish|Killed|ProbeCommand)|probe TestInstallLive`)},
 	{"raw tracepoints",
-		regexp.MustCompile(`gperf TestScenario(RawTracepoint|TracepointArguments)|bpf TestEmitter|probe TestFindRaw`)},
+		regexp.MustCompile(`gperf TestScenario(RawTracepoint|TracepointArguments)|bpf Test(Emitter|Sampler)|kernel TestFindRaw`)},
 	{"breakpoints, groups, terms", regexp.MustCompile(`gperf TestScenario(Breakpoint|StacksByEvent)`)},
 	{"filters, cgroups, users", regexp.MustCompile(`gperf TestScenario(Filter|Cgroup|User)`)},
 	{"few rights, or none", regexp.MustCompile(
 		`gperf Test(ScenarioFewCapabilities|RecordUnprivileged|DoctorUnprivileged|DoctorUserNamespace)`)},
-	{"whole user stacks (BPF)", regexp.MustCompile(`record Test(DWARF|StackDump|TablesEvicted)|bpf TestLoad$`)},
+	{"complete user stacks (BPF)", regexp.MustCompile(`(record|stacks) Test(DWARF|StackDump|TablesEvicted)|bpf TestLoad$`)},
 	{"`-F 99 -a -g`, `cycles`", regexp.MustCompile(`gperf Test(ScenarioWholeMachine|RecordCycles)`)},
 	{"read by perf", regexp.MustCompile(`gperf Test(RecordPerfReads|RecordAttrsArePerfs|ScenarioPerfReads)`)},
 	{"files, pipes, switching", regexp.MustCompile(`gperf TestRecord(Modes|Killed|DiskFull|Pipe|Switch|Timestamp)`)},
@@ -42,7 +42,7 @@ var groups = []struct {
 
 const begin, end = "<!-- matrix: made by testdata/kernels/test.sh -matrix -->\n", "<!-- /matrix -->\n"
 
-// insertMatrix puts the matrix of the results in dir between its marks in a file.
+// insertMatrix replaces the matrix between its marks in a file by that of the results in dir.
 func insertMatrix(file, dir string) error {
 	runs, err := readRuns(dir)
 	if err != nil {
@@ -78,7 +78,7 @@ func order(kernel string) (key []int) {
 	return key
 }
 
-// matrix is a table of groups and kernels, with the reasons of what was skipped below.
+// matrix returns a table of groups and kernels, followed by the reasons of skipped tests.
 func matrix(runs []*run) string {
 	var b strings.Builder
 	notes := notes{}
@@ -112,7 +112,7 @@ func matrix(runs []*run) string {
 	return b.String()
 }
 
-// cell sums up a group's tests on a kernel.
+// cell returns the numbers of a group's tests on a kernel by outcome.
 func (u *run) cell(group int, notes *notes) string {
 	counts := map[string]int{}
 	var letters []string

@@ -33,7 +33,7 @@ func main() {
 
 var errFailed = errors.New("tests failed")
 
-// convert reads what tests in a guest print, writes their results, and shows what failed and was skipped.
+// convert reads the output of tests in a guest, writes their results, and prints failed and skipped tests.
 func convert(r io.Reader, kernel, path string) error {
 	run, err := parseRun(r, kernel)
 	if err != nil {
@@ -48,25 +48,25 @@ func convert(r io.Reader, kernel, path string) error {
 	return nil
 }
 
-// run is what the tests did on a kernel.
+// run holds the results of the tests on a kernel.
 type run struct {
 	kernel  string // as in the arguments of test.sh: 5.10, arm64-6.1
 	release string // of uname -r
 	results []result
 }
 
-// result is that of a test or a test in a test.
+// result is the result of a test or subtest.
 type result struct {
 	pkg, test string
 	outcome   string // PASS, FAIL or SKIP
 	seconds   string
-	reason    string   // in one line, unless it passed
-	output    []string // what it printed, unless it passed
+	reason    string   // one line; "" if it passed
+	output    []string // printed lines; none if it passed
 }
 
 var ended = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) \((\S+)s\)$`)
 
-// parseRun reads the output of test binaries, with lines between that test.sh's guests print.
+// parseRun reads the output of test binaries, and the lines that the guests of test.sh print between them.
 func parseRun(r io.Reader, kernel string) (*run, error) {
 	u := &run{kernel: kernel}
 	output := map[string][]string{} // of the tests that have not ended
@@ -74,7 +74,7 @@ func parseRun(r io.Reader, kernel string) (*run, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		line := strings.TrimPrefix(lines.Text(), "\x16") // test2json's mark of lines that are the testing package's
+		line := strings.TrimPrefix(lines.Text(), "\x16") // test2json's mark of lines of the testing package
 		word, rest, _ := strings.Cut(strings.TrimPrefix(line, "=== "), " ")
 		rest = strings.TrimSpace(rest)
 		switch m := ended.FindStringSubmatch(line); {
@@ -88,7 +88,7 @@ func parseRun(r io.Reader, kernel string) (*run, error) {
 		case word == "PACKAGE":
 			pkg, test, output = rest, "", map[string][]string{}
 		case word == "EXIT" && rest != "0" || word == "GUEST":
-			// What failed outside of tests, as a panic, is a failure of the test that ran, if any.
+			// A failure outside of tests, such as a panic, counts as failure of the running test, if any.
 			if !u.failedIn(pkg) {
 				u.end(result{pkg: pkg, test: test, outcome: "FAIL", seconds: "0",
 					output: append(output[test], strings.ToLower(word)+" "+rest)})
@@ -115,7 +115,7 @@ func (u *run) end(r result) {
 	if r.outcome == "PASS" {
 		r.output = nil
 	}
-	for _, line := range r.output { // the last that the test itself printed, without what goes on with it
+	for _, line := range r.output { // the last line that the test itself printed
 		if at := position.FindString(line); at != "" {
 			r.reason = strings.TrimPrefix(line, at)
 		}
@@ -151,7 +151,7 @@ func (u *run) summarize(w io.Writer) (failed bool) {
 	return counts["FAIL"] > 0 || counts["PASS"] == 0
 }
 
-// readRuns reads what write wrote into the files of a folder.
+// readRuns reads the files of a directory that write wrote.
 func readRuns(dir string) (l []*run, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.tsv"))
 	if err != nil {
