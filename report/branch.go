@@ -26,10 +26,34 @@ var branchKeys = []*SortKey{
 	branchDSOKey("dso_to", "Target Shared Object", func(x *extra) *session.Frame { return x.to }),
 	branchSymbolKey("symbol_from", "Source Symbol", func(x *extra) *session.Frame { return x.from }),
 	branchSymbolKey("symbol_to", "Target Symbol", func(x *extra) *session.Frame { return x.to }),
-	branchKey(numberKey("mispredict", "Branch Mispredicted", 0, true, func(x *extra) uint64 { return x.flags & (branchMispredicted | branchPredicted) }, word(predictedText))),
-	branchKey(numberKey("abort", "Transaction abort", 0, true, func(x *extra) uint64 { return x.flags & branchAbort }, word(flagText(branchAbort, "A")))),
-	branchKey(numberKey("in_tx", "Branch in transaction", 0, true, func(x *extra) uint64 { return x.flags & branchInTransaction }, word(flagText(branchInTransaction, "T")))),
-	branchKey(numberKey("cycles", "Basic Block Cycles", 0, true, branchCycles, appendCycles)),
+	branchKey(numberKey{
+		name:         "mispredict",
+		head:         "Branch Mispredicted",
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return x.flags & (branchMispredicted | branchPredicted) },
+		text:         word(predictedText),
+	}.key()),
+	branchKey(numberKey{
+		name:         "abort",
+		head:         "Transaction abort",
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return x.flags & branchAbort },
+		text:         word(flagText(branchAbort, "A")),
+	}.key()),
+	branchKey(numberKey{
+		name:         "in_tx",
+		head:         "Branch in transaction",
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return x.flags & branchInTransaction },
+		text:         word(flagText(branchInTransaction, "T")),
+	}.key()),
+	branchKey(numberKey{
+		name:         "cycles",
+		head:         "Basic Block Cycles",
+		biggestFirst: true,
+		value:        branchCycles,
+		text:         appendCycles,
+	}.key()),
 	branchKey(ipcKey("ipc_lbr", "-")),
 	branchAddressKey("addr_from", "Source Address", func(x *extra) *session.Frame { return x.from }),
 	branchAddressKey("addr_to", "Target Address", func(x *extra) *session.Frame { return x.to }),
@@ -120,10 +144,16 @@ func branchSymbolKey(name, head string, frame func(*extra) *session.Frame) *Sort
 
 // branchAddressKey distinguishes addresses.
 func branchAddressKey(name, head string, frame func(*extra) *session.Frame) *SortKey {
-	k := numberKey(name, head, len("[k] 0x")+hexWidth, false, func(x *extra) uint64 { return frame(x).IP }, func(b []byte, e *Entry) []byte {
-		f := frame(e.extra)
-		return appendAddress(append(b, '[', branchLevel(f), ']', ' '), leafIP(f))
-	})
+	k := numberKey{
+		name:  name,
+		head:  head,
+		min:   len("[k] 0x") + hexWidth,
+		value: func(x *extra) uint64 { return frame(x).IP },
+		text: func(b []byte, e *Entry) []byte {
+			f := frame(e.extra)
+			return appendAddress(append(b, '[', branchLevel(f), ']', ' '), leafIP(f))
+		},
+	}.key()
 	return branchKey(k)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"gperf/format"
+	"gperf/internal/column"
 	"gperf/internal/session"
 )
 
@@ -47,19 +48,27 @@ func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *sessio
 	return b
 }
 
-// number makes a key of a number, in perf's order: the biggest first if up.
-func numberKey(name, head string, min int, up bool, value func(*extra) uint64, text func([]byte, *Entry) []byte) *SortKey {
-	k := &SortKey{Name: name, Head: head, uses: usesExtra, min: min, value: value}
+// numberKey describes a key whose values are numbers.
+type numberKey struct {
+	name, head   string
+	min          int  // width of the column
+	biggestFirst bool // perf's order of the values
+	value        func(*extra) uint64
+	text         func([]byte, *Entry) []byte // appends the value; nil if the caller of key sets append
+}
+
+func (n numberKey) key() *SortKey {
+	k := &SortKey{Name: n.name, Head: n.head, uses: usesExtra, min: n.min, value: n.value}
 	k.cmp = func(_ *Hist, a, b *Entry) int {
-		if up {
+		if n.biggestFirst {
 			a, b = b, a
 		}
-		return cmp.Compare(value(b.extra), value(a.extra))
+		return cmp.Compare(n.value(b.extra), n.value(a.extra))
 	}
 	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
-		n := len(b)
-		b = text(b, e)
-		return appendBlanks(b, width-(len(b)-n))
+		start := len(b)
+		b = n.text(b, e)
+		return column.AppendBlanks(b, width-(len(b)-start))
 	}
 	return k
 }
@@ -76,19 +85,74 @@ func word(text func(*extra) string) func([]byte, *Entry) []byte {
 
 // extraKeys are keys of fields that any sample may have.
 var extraKeys = []*SortKey{
-	numberKey("socket", "Socket", 6, false, func(x *extra) uint64 { return uint64(x.socket) }, func(b []byte, e *Entry) []byte { return fmt.Appendf(b, "%6.3d", e.extra.socket) }),
-	numberKey("local_weight", "Local Weight", 12, true, func(x *extra) uint64 { return x.weight }, decimal(func(e *Entry) uint64 { return e.extra.weight })),
-	numberKey("weight", "Weight", 12, true, func(x *extra) uint64 { return x.weight }, decimal(func(e *Entry) uint64 { return e.extra.weight * e.Self.Samples })),
-	numberKey("transaction", "Transaction", 27, true, func(x *extra) uint64 { return x.transaction }, appendTransaction),
+	numberKey{
+		name:  "socket",
+		head:  "Socket",
+		min:   6,
+		value: func(x *extra) uint64 { return uint64(x.socket) },
+		text:  func(b []byte, e *Entry) []byte { return fmt.Appendf(b, "%6.3d", e.extra.socket) },
+	}.key(),
+	numberKey{
+		name:         "local_weight",
+		head:         "Local Weight",
+		min:          12,
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return x.weight },
+		text:         decimal(func(e *Entry) uint64 { return e.extra.weight }),
+	}.key(),
+	numberKey{
+		name:         "weight",
+		head:         "Weight",
+		min:          12,
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return x.weight },
+		text:         decimal(func(e *Entry) uint64 { return e.extra.weight * e.Self.Samples }),
+	}.key(),
+	numberKey{
+		name:         "transaction",
+		head:         "Transaction",
+		min:          27,
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return x.transaction },
+		text:         appendTransaction,
+	}.key(),
 	cgroupKey(),
 	cgroupIDKey(),
 	ipcKey("ipc_null", "-      -"),
 	timeKey(),
 	pageSizeKey("code_page_size", "Code Page Size", 0, func(x *extra) uint64 { return x.codePage }),
-	numberKey("local_ins_lat", "Local INSTR Latency", 13, true, func(x *extra) uint64 { return uint64(x.ins) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.ins) })),
-	numberKey("ins_lat", "INSTR Latency", 13, true, func(x *extra) uint64 { return uint64(x.ins) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.ins) * e.Self.Samples })),
-	numberKey("local_p_stage_cyc", "Local Retire Latency", 13, true, func(x *extra) uint64 { return uint64(x.stage) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.stage) })),
-	numberKey("p_stage_cyc", "Retire Latency", 13, true, func(x *extra) uint64 { return uint64(x.stage) }, decimal(func(e *Entry) uint64 { return uint64(e.extra.stage) * e.Self.Samples })),
+	numberKey{
+		name:         "local_ins_lat",
+		head:         "Local INSTR Latency",
+		min:          13,
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return uint64(x.ins) },
+		text:         decimal(func(e *Entry) uint64 { return uint64(e.extra.ins) }),
+	}.key(),
+	numberKey{
+		name:         "ins_lat",
+		head:         "INSTR Latency",
+		min:          13,
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return uint64(x.ins) },
+		text:         decimal(func(e *Entry) uint64 { return uint64(e.extra.ins) * e.Self.Samples }),
+	}.key(),
+	numberKey{
+		name:         "local_p_stage_cyc",
+		head:         "Local Retire Latency",
+		min:          13,
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return uint64(x.stage) },
+		text:         decimal(func(e *Entry) uint64 { return uint64(e.extra.stage) }),
+	}.key(),
+	numberKey{
+		name:         "p_stage_cyc",
+		head:         "Retire Latency",
+		min:          13,
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return uint64(x.stage) },
+		text:         decimal(func(e *Entry) uint64 { return uint64(e.extra.stage) * e.Self.Samples }),
+	}.key(),
 	addressKey(),
 	offsetKey(),
 	parallelismKey,
@@ -129,7 +193,11 @@ func cgroupKey() *SortKey {
 		}
 		return e.extra.path
 	}
-	k := numberKey("cgroup", "Cgroup", 0, false, func(x *extra) uint64 { return x.cgroup }, nil)
+	k := numberKey{
+		name:  "cgroup",
+		head:  "Cgroup",
+		value: func(x *extra) uint64 { return x.cgroup },
+	}.key()
 	k.width = func(_ *Hist, e *Entry) int { return len(text(e)) }
 	k.append = func(_ *Hist, b []byte, e *Entry, _ int) []byte { return append(b, text(e)...) }
 	return k
@@ -153,7 +221,12 @@ const usualQuantum = 100e6 // ns
 
 // timeKey pads its column only if another follows.
 func timeKey() *SortKey {
-	k := numberKey("time", "Time", 12, false, func(x *extra) uint64 { return x.time }, nil)
+	k := numberKey{
+		name:  "time",
+		head:  "Time",
+		min:   12,
+		value: func(x *extra) uint64 { return x.time },
+	}.key()
 	k.width = func(h *Hist, _ *Entry) int {
 		if h.opts.Nanosecs {
 			return 16
@@ -183,7 +256,7 @@ func addressKey() *SortKey {
 	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
 		n := len(b)
 		b = strconv.AppendUint(append(b, "0x"...), e.place.frame.IP, 16)
-		return appendBlanks(b, width-(len(b)-n))
+		return column.AppendBlanks(b, width-(len(b)-n))
 	}
 	return k
 }
@@ -191,21 +264,27 @@ func addressKey() *SortKey {
 // pageSizeKey shows the size of a page as perf does (get_page_size_name of
 // tools/perf/util/event.c).
 func pageSizeKey(name, head string, min int, size func(*extra) uint64) *SortKey {
-	return numberKey(name, head, min, false, size, func(b []byte, e *Entry) []byte {
-		n := size(e.extra)
-		if n == 0 {
-			return append(b, "N/A"...)
-		}
-		unit := 0
-		for ; n >= 1024 && unit < len("KMGTPE"); n /= 1024 {
-			unit++
-		}
-		b = strconv.AppendUint(b, n, 10)
-		if unit == 0 {
-			return append(b, 'B')
-		}
-		return append(b, "KMGTPE"[unit-1])
-	})
+	return numberKey{
+		name:  name,
+		head:  head,
+		min:   min,
+		value: size,
+		text: func(b []byte, e *Entry) []byte {
+			n := size(e.extra)
+			if n == 0 {
+				return append(b, "N/A"...)
+			}
+			unit := 0
+			for ; n >= 1024 && unit < len("KMGTPE"); n /= 1024 {
+				unit++
+			}
+			b = strconv.AppendUint(b, n, 10)
+			if unit == 0 {
+				return append(b, 'B')
+			}
+			return append(b, "KMGTPE"[unit-1])
+		},
+	}.key()
 }
 
 // ipcKey makes a column that only perf annotate fills: perf report shows dashes.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gperf/internal/column"
 )
 
 // A hierarchy groups entries by the first key, each group by the second, and so on
@@ -208,16 +210,16 @@ func (hw *hierarchyWriter) all(nodes []*node) {
 }
 
 func (hw *hierarchyWriter) one(nd *node) {
-	b := appendBlanks(hw.text[:0], nd.depth*indent)
+	b := column.AppendBlanks(hw.text[:0], nd.depth*indent)
 	for n, i := range hw.figureIndexes() {
 		if n > 0 || hw.opts.Separator == "" {
 			b = append(b, hw.sep...)
 		}
 		start := len(b)
 		b = hw.appendFigures(b, nd.Entry, hw.layout.columns[i], hw.widths[i])
-		b = appendBlanks(b, hw.widths[i]-(len(b)-start))
+		b = column.AppendBlanks(b, hw.widths[i]-(len(b)-start))
 	}
-	b = appendBlanks(b, hw.margin(0))
+	b = column.AppendBlanks(b, hw.margin(0))
 	for _, k := range nd.keys {
 		text := k.append(hw.Hist, nil, nd.Entry, hw.widths[slices.Index(hw.layout.columns, k)])
 		b = append(append(b, hw.sep...), strings.TrimLeft(string(text), " ")...)
@@ -227,7 +229,7 @@ func (hw *hierarchyWriter) one(nd *node) {
 		b = hw.graphs.append(b, nd.Entry, nd.shown(hw.opts))
 	}
 	if nd.below != nil && !slices.ContainsFunc(nd.below, func(c *node) bool { return hw.visible(c.shown(hw.opts)) }) {
-		b = appendBlanks(b, hw.margin(1+nd.depth))
+		b = column.AppendBlanks(b, hw.margin(1+nd.depth))
 		b = fmt.Appendf(b, "%*sno entry >= %.2f%%\n", hw.figuresWidth()+4, "", hw.opts.PercentLimit)
 	}
 	hw.w.Write(b)

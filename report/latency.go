@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/column"
 )
 
 // Latency profiles: a sample's latency is its part of the time that passed, which is
@@ -18,12 +19,16 @@ var ErrNoSwitches = errors.New("latency and parallelism need context switches: r
 // latencyUnit is perf's: quotients are rounded down.
 const latencyUnit = 1000
 
-var parallelismKey = numberKey("parallelism", "Parallelism", 11, false,
-	func(x *extra) uint64 { return x.parallelism },
-	func(b []byte, e *Entry) []byte {
+var parallelismKey = numberKey{
+	name:  "parallelism",
+	head:  "Parallelism",
+	min:   11,
+	value: func(x *extra) uint64 { return x.parallelism },
+	text: func(b []byte, e *Entry) []byte {
 		n := strconv.FormatUint(e.extra.parallelism, 10)
-		return append(appendBlanks(b, len("Parallelism")-len(n)), n...)
-	})
+		return append(column.AppendBlanks(b, len("Parallelism")-len(n)), n...)
+	},
+}.key()
 
 func latency(s *Stat) uint64 { return s.Latency }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/column"
 	"gperf/internal/session"
 )
 
@@ -29,8 +30,13 @@ func inMemoryMode(k *SortKey) *SortKey {
 // memoryKey is a key of some bits of the data source; perf shows the highest
 // first, or the lowest.
 func memoryKey(name, head string, min int, bits func(format.DataSource) uint64, text func(format.DataSource) string) *SortKey {
-	return inMemoryMode(numberKey(name, head, min, false, func(x *extra) uint64 { return bits(format.DataSource(x.source)) },
-		word(func(x *extra) string { return text(format.DataSource(x.source)) })))
+	return inMemoryMode(numberKey{
+		name:  name,
+		head:  head,
+		min:   min,
+		value: func(x *extra) uint64 { return bits(format.DataSource(x.source)) },
+		text:  word(func(x *extra) string { return text(format.DataSource(x.source)) }),
+	}.key())
 }
 
 // dataSymbolKey distinguishes addresses of data, and shows their symbols.
@@ -46,7 +52,7 @@ func dataSymbolKey() *SortKey {
 	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
 		n := len(b)
 		b = appendFrameSymbol(b, e.extra.data, e.extra.addr, e.extra.level, width)
-		return appendBlanks(b, width-(len(b)-n))
+		return column.AppendBlanks(b, width-(len(b)-n))
 	}
 	return inMemoryMode(k)
 }
@@ -76,9 +82,16 @@ func dataDSOKey() *SortKey {
 }
 
 func physicalKey() *SortKey {
-	k := numberKey("phys_daddr", "Data Physical Address", 22, true, func(x *extra) uint64 { return x.phys }, func(b []byte, e *Entry) []byte {
-		return appendAddress(append(b, '[', e.extra.level, ']', ' '), e.extra.phys)
-	})
+	k := numberKey{
+		name:         "phys_daddr",
+		head:         "Data Physical Address",
+		min:          22,
+		biggestFirst: true,
+		value:        func(x *extra) uint64 { return x.phys },
+		text: func(b []byte, e *Entry) []byte {
+			return appendAddress(append(b, '[', e.extra.level, ']', ' '), e.extra.phys)
+		},
+	}.key()
 	k.uses |= usesData
 	return inMemoryMode(k)
 }

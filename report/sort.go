@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gperf/internal/column"
 	"gperf/internal/session"
 )
 
@@ -291,7 +292,7 @@ func (h *Hist) appendOrigin(b []byte, f *session.Frame, ip uint64) []byte {
 	}
 	n := len(b)
 	b = appendHex(b, ip, 1)
-	b = appendBlanks(b, originWidth-len(" k ")-(len(b)-n))
+	b = column.AppendBlanks(b, originWidth-len(" k ")-(len(b)-n))
 	return append(b, ' ', byte(f.Origin()), ' ')
 }
 
@@ -300,7 +301,7 @@ func traceWidth(h *Hist, e *Entry) int { return len(h.trace(e)) }
 func appendComm(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, e.Comm, width) }
 
 func appendThread(_ *Hist, b []byte, e *Entry, width int) []byte {
-	b = append(appendInt(b, int64(e.Thread.TID), 7), ':')
+	b = append(column.AppendInt(b, int64(e.Thread.TID), 7), ':')
 	return appendLeft(b, e.Thread.Comm, max(width, 8)-8)
 }
 
@@ -382,7 +383,7 @@ func (h *Hist) appendPercent(b []byte, part, all uint64, width int) []byte {
 	if h.opts.Separator != "" {
 		width = 0
 	}
-	return append(append(appendBlanks(append(b, ' '), width-2-len(d)), d...), '%')
+	return append(append(column.AppendBlanks(append(b, ' '), width-2-len(d)), d...), '%')
 }
 
 func appendNumber(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
@@ -392,6 +393,6 @@ func appendNumber(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byt
 		}
 		var digits [20]byte
 		d := strconv.AppendUint(digits[:0], get(&e.Self), 10)
-		return append(appendBlanks(append(b, ' '), width-1-len(d)), d...)
+		return append(column.AppendBlanks(append(b, ' '), width-1-len(d)), d...)
 	}
 }

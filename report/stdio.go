@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gperf/internal/column"
 	"gperf/internal/parallel"
 )
 
@@ -218,7 +219,7 @@ func (w *blockWriter) appendEntry(b []byte, e *Entry) []byte {
 			replaceByte(b[n:], sep[0], '.')
 		}
 		if i < len(w.widths)-1 {
-			b = appendBlanks(b, min(w.widths[i], maxPad)-(len(b)-n))
+			b = column.AppendBlanks(b, min(w.widths[i], maxPad)-(len(b)-n))
 		}
 	}
 	return b

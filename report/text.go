@@ -1,18 +1,10 @@
 package report
 
-import "strconv"
+import (
+	"strconv"
 
-const blanks = "                                "
-
-func appendBlanks(b []byte, n int) []byte {
-	for ; n > len(blanks); n -= len(blanks) {
-		b = append(b, blanks...)
-	}
-	if n > 0 {
-		b = append(b, blanks[:n]...)
-	}
-	return b
-}
+	"gperf/internal/column"
+)
 
 // maxPad is how wide a column is made for the sake of others: a damaged
 // recording can have names of 64 KiB, and a row for each sample.
@@ -21,19 +13,13 @@ const maxPad = 1024
 // appendLeft appends s, cut and filled up to width.
 func appendLeft(b []byte, s string, width int) []byte {
 	s = s[:min(len(s), max(width, 0))]
-	return appendBlanks(append(b, s...), min(width, maxPad)-len(s))
+	return column.AppendBlanks(append(b, s...), min(width, maxPad)-len(s))
 }
 
 // appendRight appends s, cut to width, with blanks before it.
 func appendRight(b []byte, s string, width int) []byte {
 	s = s[:min(len(s), max(width, 0))]
-	return append(appendBlanks(b, min(width, maxPad)-len(s)), s...)
-}
-
-func appendInt(b []byte, v int64, width int) []byte {
-	var digits [20]byte
-	d := strconv.AppendInt(digits[:0], v, 10)
-	return append(appendBlanks(b, width-len(d)), d...)
+	return append(column.AppendBlanks(b, min(width, maxPad)-len(s)), s...)
 }
 
 // appendShort appends a count as perf does, in thousands, millions, …, for

@@ -2,6 +2,7 @@ package script
 
 import (
 	"gperf/format"
+	"gperf/internal/column"
 	"gperf/internal/session"
 )
 
@@ -34,7 +35,7 @@ func (d *dataWidths) before(b *session.Batch) int {
 // (perf_script__meminfo_scnprintf of tools/perf/util/mem-events.c).
 func appendDataSource(b []byte, src uint64) []byte {
 	start, d := len(b), format.DataSource(src)
-	b = appendHex(b, src, 16)
+	b = column.AppendHex(b, src, 16)
 	b = append(append(b, " |OP "...), operation(src)...)
 	b = append(append(b, "|LVL "...), d.LevelText()...)
 	b = append(append(b, "|SNP "...), d.SnoopText()...)

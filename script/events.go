@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gperf/format"
+	"gperf/internal/column"
 	"gperf/internal/session"
 )
 
@@ -129,7 +130,7 @@ func appendRecordMisc(b []byte, raw format.Raw) []byte {
 			}
 		}
 	}
-	return appendBlanks(b, 6-(len(b)-n))
+	return column.AppendBlanks(b, 6-(len(b)-n))
 }
 
 // kernelSymbol names a kernel address: tracepoint.Env.Symbol.

@@ -6,6 +6,7 @@ import (
 
 	"gperf/format"
 	"gperf/format/tracepoint"
+	"gperf/internal/column"
 	"gperf/internal/session"
 	"gperf/symbolize"
 )
@@ -169,7 +170,7 @@ func (p *printer) append(b []byte, s *session.Sample) []byte {
 	}
 	b = p.appendStart(b, s, fields, e)
 	if fields&FieldPeriod != 0 {
-		b = append(appendUint(b, s.Period, 10), ' ')
+		b = append(column.AppendUint(b, s.Period, 10), ' ')
 	}
 	if fields&FieldEvent != 0 {
 		b = append(b, e.name...)
@@ -207,17 +208,17 @@ func (p *printer) appendMemory(b []byte, s *session.Sample, fields Field, e *eve
 		n := len(b)
 		b = appendDataSource(b, s.DataSrc)
 		p.line.dataWidth = max(p.line.dataWidth, len(b)-n)
-		b = appendBlanks(b, p.line.dataWidth-(len(b)-n))
+		b = column.AppendBlanks(b, p.line.dataWidth-(len(b)-n))
 	}
 	weight, insLat, retireLat := s.Weights(e.attr)
 	if fields&FieldWeight != 0 {
-		b = appendUint(b, weight, 16)
+		b = column.AppendUint(b, weight, 16)
 	}
 	if fields&FieldInsLat != 0 {
-		b = appendUint(b, uint64(insLat), 16)
+		b = column.AppendUint(b, uint64(insLat), 16)
 	}
 	if fields&FieldRetireLat != 0 {
-		b = appendUint(b, uint64(retireLat), 16)
+		b = column.AppendUint(b, uint64(retireLat), 16)
 	}
 	if fields&FieldCgroup != 0 {
 		name := s.Cgroup
@@ -232,7 +233,7 @@ func (p *printer) appendMemory(b []byte, s *session.Sample, fields Field, e *eve
 // appendAddr appends the address of the data, and of a page fault also what lies
 // there.
 func (p *printer) appendAddr(b []byte, s *session.Sample, fields Field, e *event) []byte {
-	b = appendHex(b, s.Addr, 16)
+	b = column.AppendHex(b, s.Addr, 16)
 	if s.Data == nil || !e.trace && !isPageFault(e.attr) {
 		return b
 	}
@@ -276,7 +277,7 @@ func (p *printer) appendLate(b []byte, s *session.Sample, fields Field, e *event
 		b = appendBPFOutput(b, s.Raw)
 	}
 	if fields&FieldPhysAddr != 0 {
-		b = appendHex(b, s.PhysAddr, 16)
+		b = column.AppendHex(b, s.PhysAddr, 16)
 	}
 	if fields&FieldDataPageSize != 0 {
 		b = appendPageSize(append(b, ' '), s.DataPageSize)
@@ -305,7 +306,7 @@ func (p *printer) appendStart(b []byte, s *session.Sample, fields Field, e *even
 	s = e.known(s)
 	if fields&FieldComm != 0 {
 		if fields&FieldIP == 0 || !e.chain {
-			b = appendBlanks(b, 16-len(s.Comm))
+			b = column.AppendBlanks(b, 16-len(s.Comm))
 		}
 		b = append(append(b, s.Comm...), ' ')
 	}
@@ -315,15 +316,15 @@ func (p *printer) appendStart(b []byte, s *session.Sample, fields Field, e *even
 	}
 	switch fields & (FieldPID | FieldTID) {
 	case FieldPID | FieldTID:
-		b = appendInt(b, s.PID, width)
+		b = column.AppendInt(b, int64(s.PID), width)
 		b = append(b, '/')
 		n := len(b)
 		b = strconv.AppendInt(b, int64(s.TID), 10)
-		b = append(appendBlanks(b, width-(len(b)-n)), ' ')
+		b = append(column.AppendBlanks(b, width-(len(b)-n)), ' ')
 	case FieldPID:
-		b = append(appendInt(b, s.PID, width), ' ')
+		b = append(column.AppendInt(b, int64(s.PID), width), ' ')
 	case FieldTID:
-		b = append(appendInt(b, s.TID, width), ' ')
+		b = append(column.AppendInt(b, int64(s.TID), width), ' ')
 	}
 	if fields&FieldCPU != 0 {
 		b = append(b, '[')
@@ -389,10 +390,10 @@ func appendCPU(b []byte, cpu int32) []byte {
 
 func (p *printer) appendTime(b []byte, ns uint64) []byte {
 	if p.opts.Nanosecs {
-		b = append(appendUint(b, ns/1e9, 5), '.')
+		b = append(column.AppendUint(b, ns/1e9, 5), '.')
 		return append(appendZeros(b, ns%1e9, 9), ": "...)
 	}
-	b = append(appendUint(b, ns/1e9, 12-7), '.')
+	b = append(column.AppendUint(b, ns/1e9, 12-7), '.')
 	return append(appendZeros(b, ns%1e9/1e3, 6), ": "...)
 }
 
@@ -407,7 +408,7 @@ var miscLetters = [...]struct {
 func appendMisc(b []byte, m format.Misc) []byte {
 	n := len(b)
 	b = appendMode(b, m)
-	return appendBlanks(b, 6-(len(b)-n))
+	return column.AppendBlanks(b, 6-(len(b)-n))
 }
 
 func appendMode(b []byte, m format.Misc) []byte {
@@ -424,7 +425,7 @@ func appendMode(b []byte, m format.Misc) []byte {
 func (p *printer) appendFrames(b []byte, s *session.Sample, fields Field, e *event) []byte {
 	if !e.chain {
 		b = append(b, ' ')
-		b = appendHex(b, s.IP, 16)
+		b = column.AppendHex(b, s.IP, 16)
 		b = appendName(b, s.Leaf, fields)
 		if fields&sourceFields != 0 {
 			b = e.frames.appendOwnSource(b, s.Leaf, s.Called)
@@ -514,31 +515,6 @@ func appendDSO(b []byte, f *session.Frame, fields Field) []byte {
 	return append(b, ')')
 }
 
-const blanks = "                "
-
-func appendBlanks(b []byte, n int) []byte {
-	for ; n > len(blanks); n -= len(blanks) {
-		b = append(b, blanks...)
-	}
-	if n > 0 {
-		b = append(b, blanks[:n]...)
-	}
-	return b
-}
-
-// appendUint appends v in decimal, with blanks before it up to width.
-func appendUint(b []byte, v uint64, width int) []byte {
-	var digits [20]byte
-	d := strconv.AppendUint(digits[:0], v, 10)
-	return append(appendBlanks(b, width-len(d)), d...)
-}
-
-func appendInt(b []byte, v int32, width int) []byte {
-	var digits [20]byte
-	d := strconv.AppendInt(digits[:0], int64(v), 10)
-	return append(appendBlanks(b, width-len(d)), d...)
-}
-
 // appendZeros appends v in decimal, with zeros before it up to width.
 func appendZeros(b []byte, v uint64, width int) []byte {
 	var digits [20]byte
@@ -547,10 +523,4 @@ func appendZeros(b []byte, v uint64, width int) []byte {
 		b = append(b, '0')
 	}
 	return append(b, d...)
-}
-
-func appendHex(b []byte, v uint64, width int) []byte {
-	var digits [20]byte
-	d := strconv.AppendUint(digits[:0], v, 16)
-	return append(appendBlanks(b, width-len(d)), d...)
 }

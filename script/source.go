@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"gperf/internal/column"
 	"gperf/internal/session"
 	"gperf/symbolize/srcline"
 )
@@ -63,7 +64,7 @@ func (t *frameTexts) appendIP(b []byte, f *session.Frame) []byte {
 	if t.compat == Perf6 && f.Map != nil && !f.Kernel {
 		ip = f.Map.Off(ip)
 	}
-	return appendHex(append(b, '\t'), ip, 16)
+	return column.AppendHex(append(b, '\t'), ip, 16)
 }
 
 // appendInlined appends the rest of an inlined call's line. perf gives it the

@@ -87,6 +87,7 @@ var house = []struct{ question, packages string }{
 		format/tracepoint
 		format/syscalls
 		internal/addrspace
+		internal/column
 		internal/dwarf
 		internal/parallel
 		internal/procfs
