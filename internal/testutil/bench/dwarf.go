@@ -19,7 +19,7 @@ type grapher struct {
 func (g grapher) String() string { return g.name + " --call-graph " + g.graph }
 
 // graphers returns the graphers of gperf and the perfs, gperf first.
-func (b *bench) graphers(graphs ...string) []grapher {
+func (b dwarfPart) graphers(graphs ...string) []grapher {
 	var l []grapher
 	for _, t := range append([]tool{b.gperf}, b.perfs...) {
 		for _, graph := range graphs {
@@ -30,7 +30,7 @@ func (b *bench) graphers(graphs ...string) []grapher {
 }
 
 // dwarf measures the unwinding of user stacks.
-func (b *bench) dwarf() error {
+func (b dwarfPart) dwarf() error {
 	w, err := b.makeWorkloads()
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (b *bench) dwarf() error {
 }
 
 // whole records compilers, whose code has no frame pointers, and measures the complete stacks and their cost.
-func (b *bench) whole(w *workloads) error {
+func (b dwarfPart) whole(w *workloads) error {
 	for _, load := range []struct {
 		name, freq string
 		argv       []string
@@ -67,7 +67,7 @@ func (b *bench) whole(w *workloads) error {
 }
 
 // everyHit records every hit of a frequent uprobe.
-func (b *bench) everyHit(w *workloads) error {
+func (b dwarfPart) everyHit(w *workloads) error {
 	const frames, hits = 30, 200000
 	remove, err := w.probe()
 	if err != nil {
@@ -80,7 +80,7 @@ func (b *bench) everyHit(w *workloads) error {
 }
 
 // bpfTime measures the time of gperf's BPF program per sample and per frame.
-func (b *bench) bpfTime(w *workloads) error {
+func (b dwarfPart) bpfTime(w *workloads) error {
 	restore, err := countBPF()
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (b *bench) bpfTime(w *workloads) error {
 }
 
 // slowDown compares a busy program's time alone with its time while it is recorded; the program measures itself.
-func (b *bench) slowDown(w *workloads) error {
+func (b dwarfPart) slowDown(w *workloads) error {
 	calls, err := b.calibrate(w, time.Duration(b.seconds)*time.Second)
 	if err != nil {
 		return err
@@ -185,14 +185,14 @@ func turnByTurn(r, base *row, figure func(usage) time.Duration) float64 {
 }
 
 // wholeMachine records the whole machine while compilers run, and measures gperf's memory.
-func (b *bench) wholeMachine(w *workloads) error {
+func (b dwarfPart) wholeMachine(w *workloads) error {
 	_, err := b.recordAll("record -a -e cpu-clock -F 999, while both compiles run", b.graphers("dwarf"),
 		[]string{"-a", "-e", "cpu-clock", "-F", "999"}, w.all, nil)
 	return err
 }
 
 // tables runs package unwind's own benchmarks of tables; GPERF_ELF names the file they are made for.
-func (b *bench) tables(*workloads) error {
+func (b dwarfPart) tables(*workloads) error {
 	fmt.Printf("\ntables, %s\n", loadAverage())
 	cmd := exec.CommandContext(b.ctx, "go", "test", "-run", "^$", "-bench", "Build|Cache", "-benchmem", "./unwind")
 	out, err := cmd.CombinedOutput()
@@ -208,7 +208,7 @@ func (b *bench) tables(*workloads) error {
 }
 
 // readStacks measures script on perf's recordings with stack copies.
-func (b *bench) readStacks(w *workloads) error {
+func (b dwarfPart) readStacks(w *workloads) error {
 	for _, file := range w.stackFiles {
 		perfs, samples, err := b.readers(file)
 		if err != nil {

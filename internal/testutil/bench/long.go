@@ -48,7 +48,7 @@ const (
 
 // long measures the CPU time and memory of a recorder per minute, while many short processes and new programs run:
 // its memory for exited processes must not accumulate.
-func (b *bench) long() error {
+func (b longPart) long() error {
 	program, err := b.newSpin()
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (b *bench) long() error {
 }
 
 // watch prints the CPU time and memory of a process every minute.
-func (b *bench) watch(pid int) error {
+func (b longPart) watch(pid int) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	fmt.Fprintln(w, "minute\tRSS MB\tof it its own\tCPU of one core")
@@ -126,7 +126,7 @@ type spin struct {
 	n     int
 }
 
-func (b *bench) newSpin() (*spin, error) {
+func (b longPart) newSpin() (*spin, error) {
 	p := &spin{dir: b.dir}
 	path := filepath.Join(b.dir, "spin")
 	if err := os.WriteFile(path+".c", []byte(spinSource), 0o666); err != nil {

@@ -52,6 +52,14 @@ type bench struct {
 	recordings int // made so far
 }
 
+// The parts of the benchmark. Each embeds the tools and settings.
+type (
+	readPart  struct{ *bench } // script and report
+	dwarfPart struct{ *bench } // unwinding of user stacks
+	probePart struct{ *bench } // overhead of probes, time to attach them
+	longPart  struct{ *bench } // memory over a long recording
+)
+
 // A tool is gperf or one of the perfs.
 type tool struct {
 	name string
@@ -101,15 +109,15 @@ func (b *bench) run(gperf, part string) (err error) {
 	}
 	switch part {
 	case "probes":
-		return b.probes()
+		return probePart{b}.probes()
 	case "long":
-		return b.long()
+		return longPart{b}.long()
 	}
 	for _, p := range []struct {
 		name    string
 		measure func() error
-	}{{"read", b.read}, {"read", b.readBig}, {"lines", b.lines}, {"record", b.record}, {"dwarf", b.dwarf},
-		{"overhead", b.overhead}} {
+	}{{"read", readPart{b}.read}, {"read", readPart{b}.readBig}, {"lines", b.lines}, {"record", b.record}, {"dwarf", dwarfPart{b}.dwarf},
+		{"overhead", probePart{b}.overhead}} {
 		if part != "all" && part != p.name {
 			continue
 		}

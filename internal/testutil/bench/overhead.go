@@ -25,7 +25,7 @@ type watcher struct {
 }
 
 // overhead measures the cost of each hit of a uprobe and of a kprobe in the probed program.
-func (b *bench) overhead() error {
+func (b probePart) overhead() error {
 	w, err := b.makeWorkloads()
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (b *bench) overhead() error {
 }
 
 // overheadOf measures it for one probe: spec is what gperf and bpftrace call it, make has perf's event of it made.
-func (b *bench) overheadOf(kind, spec string, makeProbe func() (func(), error), program []string) error {
+func (b probePart) overheadOf(kind, spec string, makeProbe func() (func(), error), program []string) error {
 	remove, err := makeProbe()
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (b *bench) overheadOf(kind, spec string, makeProbe func() (func(), error), 
 
 // watchers are gperf, the perfs and bpftrace, each without stacks, with stacks by frame pointers, and with whole
 // ones, as far as it has them.
-func (b *bench) watchers(spec string) (l []watcher) {
+func (b probePart) watchers(spec string) (l []watcher) {
 	file := filepath.Join(b.dir, "overhead.data")
 	for _, stack := range []string{"none", "fp", "dwarf"} {
 		for _, t := range append([]tool{b.gperf}, b.perfs...) {

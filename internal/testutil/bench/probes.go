@@ -33,7 +33,7 @@ type way struct {
 var globs = []string{"tcp_*", "udp_*", "inet_*", "ip_*", "skb_*", "sock_*"}
 
 // probeWays are the ways of all tools, to record functions by name and by globs.
-func (b *bench) probeWays(functions, mark []string) (ways []way) {
+func (b probePart) probeWays(functions, mark []string) (ways []way) {
 	file := filepath.Join(b.dir, "probes.data")
 	record := func(names []string, with string) []step {
 		var events []string
@@ -76,7 +76,7 @@ func (b *bench) probeWays(functions, mark []string) (ways []way) {
 }
 
 // makeMark makes a command that writes when it was run, and what reads that.
-func (b *bench) makeMark() (mark []string, marked func() (time.Time, error), err error) {
+func (b probePart) makeMark() (mark []string, marked func() (time.Time, error), err error) {
 	script, at := filepath.Join(b.dir, "mark"), filepath.Join(b.dir, "marked")
 	err = os.WriteFile(script, []byte("exec date +%s.%N >"+at+"\n"), 0o666)
 	return []string{"/bin/sh", script}, func() (time.Time, error) {
@@ -93,7 +93,7 @@ func (b *bench) makeMark() (mark []string, marked func() (time.Time, error), err
 type took struct{ attach, detach time.Duration }
 
 // goWay runs all steps of a way once.
-func (b *bench) goWay(w way, marked func() (time.Time, error)) (t took, each []time.Duration, err error) {
+func (b probePart) goWay(w way, marked func() (time.Time, error)) (t took, each []time.Duration, err error) {
 	recorded := false
 	for _, s := range w.steps {
 		cmd, stderr := b.command(s.tool, nil, s.args...)
@@ -122,7 +122,7 @@ func (b *bench) goWay(w way, marked func() (time.Time, error)) (t took, each []t
 }
 
 // probes measures the time to attach and to remove many kprobes.
-func (b *bench) probes() error {
+func (b probePart) probes() error {
 	functions, globbed, err := plainFunctions(b.probeCount)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 )
 
 // read measures script and report on each file.
-func (b *bench) read() error {
+func (b readPart) read() error {
 	if len(b.files) == 0 {
 		for _, t := range []tool{b.gperf, b.perfs[0]} {
 			file := filepath.Join(b.dir, "by-"+strings.Fields(t.name)[0]+".data")
@@ -55,7 +55,7 @@ func (b *bench) read() error {
 
 // recordBuild lets the first perf record the build of a Go program from an empty cache: many short processes, many
 // distinct stacks.
-func (b *bench) recordBuild() (string, error) {
+func (b readPart) recordBuild() (string, error) {
 	file := filepath.Join(b.dir, "go-build.data")
 	cache := filepath.Join(b.dir, "go-cache")
 	defer os.RemoveAll(cache)
@@ -65,7 +65,7 @@ func (b *bench) recordBuild() (string, error) {
 }
 
 // readBig measures the memory for reading a file of gigabytes.
-func (b *bench) readBig() error {
+func (b readPart) readBig() error {
 	if b.big == 0 {
 		return nil
 	}
