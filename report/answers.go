@@ -22,9 +22,13 @@ func (p *keyParser) answers(event int) string {
 	case hasSyscalls(f):
 		return "syscall"
 	case f.Field("__probe_ip") != nil || f.Field("__probe_func") != nil:
-		return p.ofFields(event, []string{"comm", "dso", "symbol"}, func(fd *tracepoint.Field) bool { return !strings.HasPrefix(fd.Name, "__probe_") })
+		return p.ofFields(event, []string{"comm", "dso", "symbol"}, func(fd *tracepoint.Field) bool {
+			return !strings.HasPrefix(fd.Name, "__probe_")
+		})
 	}
-	return p.ofFields(event, nil, func(fd *tracepoint.Field) bool { return fd.Name == "location" || fd.Name == "reason" })
+	return p.ofFields(event, nil, func(fd *tracepoint.Field) bool {
+		return fd.Name == "location" || fd.Name == "reason"
+	})
 }
 
 // hasSyscalls reports whether a tracepoint's id is the number of a system call.

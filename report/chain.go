@@ -75,7 +75,9 @@ func (w *grower) fork(b *branch, list []call, n int) {
 	groups := w.divide(b, list, n)
 	groups = slices.DeleteFunc(groups, func(g group) bool { return len(g.calls) == 0 })
 	if len(groups) > 1 {
-		groups = order(groups, func(there, new group) bool { return before(there.calls[0].rest(n)[0], new.calls[0].rest(n)[0]) })
+		groups = order(groups, func(there, new group) bool {
+			return before(there.calls[0].rest(n)[0], new.calls[0].rest(n)[0])
+		})
 	}
 	for _, g := range groups {
 		b.children = append(b.children, w.branch(b, g.calls, n))

@@ -280,8 +280,20 @@ func frameID(_ *SortKey, f *session.Frame) uint64 { return uint64(f.ID) }
 // newExtra returns what keys read of a sample besides its stack.
 func (c *counter) newExtra(s *session.Sample) extra {
 	a := &c.file.Attrs[s.Event]
-	x := extra{addr: s.Addr, phys: s.PhysAddr, source: s.DataSrc, time: s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, usualQuantum), cgroup: s.Sample.Cgroup, path: s.Cgroup,
-		transaction: s.Transaction, socket: -1, parallelism: uint64(s.Parallelism), dataPage: s.DataPageSize, codePage: s.CodePageSize, level: level(s.Misc)}
+	x := extra{
+		addr:        s.Addr,
+		phys:        s.PhysAddr,
+		source:      s.DataSrc,
+		time:        s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, usualQuantum),
+		cgroup:      s.Sample.Cgroup,
+		path:        s.Cgroup,
+		transaction: s.Transaction,
+		socket:      -1,
+		parallelism: uint64(s.Parallelism),
+		dataPage:    s.DataPageSize,
+		codePage:    s.CodePageSize,
+		level:       level(s.Misc),
+	}
 	if cpu := c.cpu(s); cpu >= 0 && int(cpu) < len(c.sockets) {
 		x.socket = int64(c.sockets[cpu].Package)
 	}
@@ -300,7 +312,8 @@ func (c *counter) addBranches(s *session.Sample) {
 	branches := s.Branch(&c.file.Attrs[s.Event])
 	for i := range branches.Len() {
 		x := &c.extra
-		x.from, x.to, x.flags = c.session.Resolve(s, branches.From(i)), c.session.Resolve(s, branches.To(i)), branches.Flags(i)
+		x.from, x.to, x.flags = c.session.Resolve(s, branches.From(i)), c.session.Resolve(s, branches.To(i)),
+			branches.Flags(i)
 		if c.opts.Resolved && (x.from.Sym() == nil || x.to.Sym() == nil) {
 			continue
 		}

@@ -205,7 +205,8 @@ func cgroupKey() *SortKey {
 
 // cgroupIDKey shows the cgroup namespace by its device and inode, 32 bits each.
 func cgroupIDKey() *SortKey {
-	k := &SortKey{Name: "cgroup_id", Head: "cgroup id (dev/inode)", uses: usesExtra, min: 20, value: func(x *extra) uint64 { return x.namespace.Dev<<32 ^ x.namespace.Ino }}
+	k := &SortKey{Name: "cgroup_id", Head: "cgroup id (dev/inode)", uses: usesExtra, min: 20,
+		value: func(x *extra) uint64 { return x.namespace.Dev<<32 ^ x.namespace.Ino }}
 	k.cmp = func(_ *Hist, a, b *Entry) int {
 		an, bn := a.extra.namespace, b.extra.namespace
 		return cmp.Or(cmp.Compare(an.Dev, bn.Dev), cmp.Compare(an.Ino, bn.Ino))

@@ -74,7 +74,8 @@ func (g *CallGraph) Set(arg string) error {
 			g.Limit, err = strconv.Atoi(word)
 		}
 		if err != nil || g.Percent < 0 || g.Limit < 0 {
-			return fmt.Errorf("%q is not graph, flat, fractal, folded, none, caller, callee, function, percent, period, count or a number", word)
+			return fmt.Errorf("%q is not graph, flat, fractal, folded, none, caller, callee, function, percent, "+
+				"period, count or a number", word)
 		}
 		numbers++
 	}
@@ -230,7 +231,8 @@ func (d *drawing) appendForks(b []byte, forks []*branch, total uint64, margin st
 			break
 		}
 	}
-	if d.g.Mode == GraphFractal && remaining != 0 && remaining != total && (d.g.Value != ValueCount || int64(rest) > 0) {
+	if d.g.Mode == GraphFractal && remaining != 0 && remaining != total &&
+		(d.g.Value != ValueCount || int64(rest) > 0) {
 		b = d.appendFork(append(b, margin...), depth, p.without(depth-1), &calls{hits: remaining, samples: rest}, total)
 		b = append(b, "[...]\n"...)
 	}

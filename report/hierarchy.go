@@ -56,9 +56,12 @@ func spread(words string) string {
 func (l *layout) shownAs(keys []*SortKey) (list []*SortKey) {
 	for _, k := range keys {
 		i := slices.IndexFunc(l.columns, func(c *SortKey) bool {
-			return c.Name == k.Name && (c.field == nil) == (k.field == nil) && (c.field == nil || c.field.Field == k.field.Field)
+			return c.Name == k.Name && (c.field == nil) == (k.field == nil) &&
+				(c.field == nil || c.field.Field == k.field.Field)
 		})
-		if i >= 0 && l.columns[i].figureOf == nil && !slices.ContainsFunc(l.levels, func(level []*SortKey) bool { return slices.Contains(level, l.columns[i]) }) {
+		if i >= 0 && l.columns[i].figureOf == nil && !slices.ContainsFunc(l.levels, func(level []*SortKey) bool {
+			return slices.Contains(level, l.columns[i])
+		}) {
 			list = append(list, l.columns[i])
 		}
 	}

@@ -99,7 +99,8 @@ func (h *Hist) trace(e *Entry) string {
 }
 
 // newHists makes the histograms of all events with samples.
-func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(string) int32, mapSize func(*session.Frame) uint64, stacks []*stack) []*Hist {
+func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(string) int32,
+	mapSize func(*session.Frame) uint64, stacks []*stack) []*Hist {
 	byEvent := make([][]*stack, len(f.Attrs))
 	for _, st := range stacks {
 		byEvent[st.event] = append(byEvent[st.event], st)
@@ -108,8 +109,17 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 	p := places{rank: rank, mapSize: mapSize, whole: opts.Verbose}
 	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}, parents: newParents(opts.Parent)}
 	for i, stacks := range byEvent {
-		h := &Hist{Event: f.EventName(i), opts: opts, layout: l.byEvent[i], traces: t, event: i, byKey: map[entryKey]*Entry{}, places: &p}
-		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples && f.Attrs[i].SampleType&format.SampleCallchain != 0
+		h := &Hist{
+			Event:  f.EventName(i),
+			opts:   opts,
+			layout: l.byEvent[i],
+			traces: t,
+			event:  i,
+			byKey:  map[entryKey]*Entry{},
+			places: &p,
+		}
+		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples &&
+			f.Attrs[i].SampleType&format.SampleCallchain != 0
 		(&builder{Hist: h, identities: same}).fill(stacks)
 		all[i] = h
 	}
@@ -146,7 +156,8 @@ func (h *Hist) sort() {
 
 func (h *Hist) compare(a, b *Entry) int {
 	for _, k := range h.layout.sorts {
-		if k.cmp == nil || k.field != nil && k.field.event != h.event || k.Name == "trace" && h.traces.formats[h.event] == nil {
+		if k.cmp == nil || k.field != nil && k.field.event != h.event || k.Name == "trace" &&
+			h.traces.formats[h.event] == nil {
 			continue
 		}
 		if c := k.cmp(h, a, b); c != 0 {
@@ -411,8 +422,20 @@ func (b *builder) entry(pl *place, id int32, ip uint64, level byte, inChain bool
 	e := b.byKey[k]
 	if e == nil {
 		st := b.stack
-		e = &Entry{Comm: st.comm, Thread: st.thread, CPU: st.cpu, Level: level,
-			place: pl, ip: ip, raw: st.raw, srcline: srcline, srcfile: srcfile, extra: st.extra, parent: b.parent, key: k}
+		e = &Entry{
+			Comm:    st.comm,
+			Thread:  st.thread,
+			CPU:     st.cpu,
+			Level:   level,
+			place:   pl,
+			ip:      ip,
+			raw:     st.raw,
+			srcline: srcline,
+			srcfile: srcfile,
+			extra:   st.extra,
+			parent:  b.parent,
+			key:     k,
+		}
 		b.byKey[k] = e
 		b.entries = append(b.entries, e)
 	}

@@ -26,9 +26,10 @@ type layout struct {
 const (
 	defaultSort       = "comm,dso,symbol"
 	defaultBranchSort = "comm,dso_from,symbol_from,symbol_to,cycles"
-	defaultMemorySort = "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat,local_p_stage_cyc"
-	defaultTraceSort  = "trace"
-	allFields         = "trace_fields"
+	defaultMemorySort = "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked," +
+		"local_ins_lat,local_p_stage_cyc"
+	defaultTraceSort = "trace"
+	allFields        = "trace_fields"
 )
 
 // newLayout makes the layout as perf does (setup_sorting of

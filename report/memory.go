@@ -29,7 +29,8 @@ func inMemoryMode(k *SortKey) *SortKey {
 
 // memoryKey is a key of some bits of the data source; perf shows the highest
 // first, or the lowest.
-func memoryKey(name, head string, min int, bits func(format.DataSource) uint64, text func(format.DataSource) string) *SortKey {
+func memoryKey(name, head string, min int, bits func(format.DataSource) uint64,
+	text func(format.DataSource) string) *SortKey {
 	return inMemoryMode(numberKey{
 		name:  name,
 		head:  head,
@@ -41,7 +42,8 @@ func memoryKey(name, head string, min int, bits func(format.DataSource) uint64, 
 
 // dataSymbolKey distinguishes addresses of data, and shows their symbols.
 func dataSymbolKey() *SortKey {
-	k := &SortKey{Name: "symbol_daddr", Head: "Data Symbol", uses: usesExtra | usesData, value: func(x *extra) uint64 { return x.addr }}
+	k := &SortKey{Name: "symbol_daddr", Head: "Data Symbol", uses: usesExtra | usesData,
+		value: func(x *extra) uint64 { return x.addr }}
 	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(int64(b.extra.addr-a.extra.addr), 0) }
 	k.width = func(_ *Hist, e *Entry) int {
 		if sym := e.extra.data.Sym(); sym != nil {

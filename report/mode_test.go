@@ -25,7 +25,8 @@ func alike(t *testing.T, got, want string) {
 // sources without symbols gets no more room than an address.
 func TestBranches(t *testing.T) {
 	var w world
-	loop, head, far := w.frame("/bin/prog:loop", 0x100), w.frame("/bin/prog:head", 0x200), w.frame("/usr/lib/a-library-of-a-very-long-name.so:", 0x9042)
+	loop, head, far := w.frame("/bin/prog:loop", 0x100), w.frame("/bin/prog:head", 0x200),
+		w.frame("/usr/lib/a-library-of-a-very-long-name.so:", 0x9042)
 	user := func(from, to *session.Frame, flags, n uint64) *stack {
 		st := sampled(0, "prog", n, nil, []*session.Frame{to})
 		st.Period = n
@@ -38,7 +39,8 @@ func TestBranches(t *testing.T) {
 		user(loop, head, 0, 1),
 		user(far, w.frame("?", 0xffffffff81000000), 0, 2),
 	}
-	f := &format.File{Attrs: []format.Attr{{Name: "cycles", SampleType: format.SampleBranchStack}}, Sections: map[format.Feature][]byte{}}
+	f := &format.File{Attrs: []format.Attr{{Name: "cycles", SampleType: format.SampleBranchStack}},
+		Sections: map[format.Feature][]byte{}}
 	alike(t, textOf(t, f, Options{Mode: ModeBranches}, stacks...), `# Overhead  Command  Source Shared Object  Source Symbol           Target Symbol           Basic Block Cycles
 # ........  .......  ....................  ......................  ......................  ..................
 #
@@ -78,7 +80,8 @@ func TestGroups(t *testing.T) {
 		sampled(2, "prog", 3, nil, []*session.Frame{b}),
 		sampled(2, "prog", 1, nil, []*session.Frame{c}),
 	}
-	f := &format.File{Order: binary.LittleEndian, Attrs: []format.Attr{{Name: "cycles"}, {Name: "dummy"}, {Name: "faults"}},
+	f := &format.File{Order: binary.LittleEndian,
+		Attrs:    []format.Attr{{Name: "cycles"}, {Name: "dummy"}, {Name: "faults"}},
 		Sections: map[format.Feature][]byte{format.FeatureGroupDesc: groupSection("{anon_group}", 0, 3)}}
 	const columns = `# Event count (approx.): 140
 #
@@ -89,11 +92,13 @@ func TestGroups(t *testing.T) {
     50.00%   0.00%  [.] a
      0.00%  25.00%  [.] c
 `
-	alike(t, textOf(t, f, Options{Sort: "sym"}, stacks...), "# Samples: 14  of events 'anon group { cycles, faults }'\n"+columns)
+	alike(t, textOf(t, f, Options{Sort: "sym"}, stacks...),
+		"# Samples: 14  of events 'anon group { cycles, faults }'\n"+columns)
 	alike(t, textOf(t, f, Options{Sort: "sym", Groups: GroupsApart}, stacks...), "# Samples: 10  of events 'cycles'\n")
 	alike(t, textOf(t, f, Options{Sort: "sym", Groups: GroupsApart}, stacks...), "# Samples: 4  of event 'faults'\n")
 	delete(f.Sections, format.FeatureGroupDesc)
-	alike(t, textOf(t, f, Options{Sort: "sym", Groups: GroupsTogether}, stacks...), "# Samples: 14  of events 'cycles, faults'\n"+columns)
+	alike(t, textOf(t, f, Options{Sort: "sym", Groups: GroupsTogether}, stacks...),
+		"# Samples: 14  of events 'cycles, faults'\n"+columns)
 }
 
 // TestMemoryMode: accesses count by their weights, which the histogram gets as
@@ -105,11 +110,14 @@ func TestMemoryMode(t *testing.T) {
 		st := sampled(0, "prog", n, nil, []*session.Frame{leaf})
 		st.Period = weight * n
 		const l1Hit, noSnoop, tlbHit = 1<<3 | 1<<1, 1 << 1, 1<<4 | 1<<3 | 1<<1
-		st.extra = &extra{weight: weight, addr: addr, data: data, level: '.', source: l1Hit<<5 | noSnoop<<19 | 1<<25 | tlbHit<<26, dataPage: 4096}
+		st.extra = &extra{weight: weight, addr: addr, data: data, level: '.',
+			source: l1Hit<<5 | noSnoop<<19 | 1<<25 | tlbHit<<26, dataPage: 4096}
 		return st
 	}
 	f := &format.File{Attrs: []format.Attr{{Name: "loads"}}, Sections: map[format.Feature][]byte{}}
-	got := textOf(t, f, Options{Mode: ModeMemory, Sort: "weight,mem,snoop,tlb,locked,blocked,symbol_daddr,dso_daddr,data_page_size"}, access(7, 0x1000, 2), access(6, 0x2000, 1))
+	got := textOf(t, f, Options{Mode: ModeMemory,
+		Sort: "weight,mem,snoop,tlb,locked,blocked,symbol_daddr,dso_daddr,data_page_size"}, access(7, 0x1000, 2),
+		access(6, 0x2000, 1))
 	alike(t, got, `# Samples: 3  of event 'loads'
 # Total weight : 20
 # Sort order   : weight,mem,snoop,tlb,locked,blocked,symbol_daddr,dso_daddr,data_page_size
@@ -126,7 +134,8 @@ func TestModeErrors(t *testing.T) {
 	if err := (&Options{Mode: ModeBranches}).settle(f); err != ErrNoBranches {
 		t.Errorf("got error %v, want %v", err, ErrNoBranches)
 	}
-	for sort, want := range map[string]string{"mispredict": "only for branches", "comm,mem": "only for memory accesses"} {
+	for sort, want := range map[string]string{"mispredict": "only for branches",
+		"comm,mem": "only for memory accesses"} {
 		if _, err := newLayouts(f, &Options{Sort: sort}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %q", sort, err, want)
 		}
@@ -194,7 +203,9 @@ func TestGroupTooBig(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	var w world
 	long := strings.Repeat("x", 5000)
-	got := text(t, Options{NoChildren: true, Sort: "dso,comm"}, sampled(0, "a", 1, nil, []*session.Frame{w.frame("/"+long+":f", 1)}), sampled(0, "b", 1, nil, []*session.Frame{w.frame("/y:f", 1)}))
+	got := text(t, Options{NoChildren: true, Sort: "dso,comm"},
+		sampled(0, "a", 1, nil, []*session.Frame{w.frame("/"+long+":f", 1)}),
+		sampled(0, "b", 1, nil, []*session.Frame{w.frame("/y:f", 1)}))
 	if !strings.Contains(got, "  "+long+"  a") || !strings.Contains(got, "  y"+strings.Repeat(" ", maxPad-1)+"  b") {
 		t.Errorf("got:\n%s", got)
 	}
@@ -202,7 +213,8 @@ func TestLongNames(t *testing.T) {
 
 // TestTransactions: flags, and the code of an abort.
 func TestTransactions(t *testing.T) {
-	for transaction, want := range map[uint64]string{0: "", 1 << 1: "TX NEITHER ", 1<<1 | 1<<2: "TX SYNC ", 1<<0 | 1<<3 | 1<<5 | 0x2a<<32: "EL ASYNC CON :2a"} {
+	for transaction, want := range map[uint64]string{0: "", 1 << 1: "TX NEITHER ", 1<<1 | 1<<2: "TX SYNC ",
+		1<<0 | 1<<3 | 1<<5 | 0x2a<<32: "EL ASYNC CON :2a"} {
 		if got := string(appendTransaction(nil, &Entry{extra: &extra{transaction: transaction}})); got != want {
 			t.Errorf("%#x: got %q, want %q", transaction, got, want)
 		}
@@ -217,7 +229,8 @@ func TestCgroupsAndTimes(t *testing.T) {
 		st.extra = &extra{time: time - time%usualQuantum, cgroup: cgroup, path: path}
 		return st
 	}
-	stacks := []*stack{at(1e9, 1, "/sys", 0x100), at(1e9+99e6, 1, "/sys", 0x108), at(1e9+100e6, 2, "", 0x100), at(2e9, 0, "", 0x100)}
+	stacks := []*stack{at(1e9, 1, "/sys", 0x100), at(1e9+99e6, 1, "/sys", 0x108), at(1e9+100e6, 2, "", 0x100),
+		at(2e9, 0, "", 0x100)}
 	alike(t, text(t, Options{NoChildren: true, Sort: "time,cgroup"}, stacks...), `# Overhead  Time          Cgroup
 # ........  ............  .......
 #
@@ -233,7 +246,8 @@ func TestCgroupsAndTimes(t *testing.T) {
 // TestParent: the first function that matches, from where the callchain begins.
 func TestParent(t *testing.T) {
 	var w world
-	leaf, read, vfs := w.frame("[kernel.kallsyms]:copy", 0x10), w.frame("[kernel.kallsyms]:sys_read", 0x20), w.frame("[kernel.kallsyms]:vfs_read", 0x30)
+	leaf, read, vfs := w.frame("[kernel.kallsyms]:copy", 0x10), w.frame("[kernel.kallsyms]:sys_read", 0x20),
+		w.frame("[kernel.kallsyms]:vfs_read", 0x30)
 	main := w.frame("/bin/prog:main", 0x100)
 	stacks := []*stack{
 		sampled(0, "prog", 3, []*session.Frame{leaf, vfs, read}, []*session.Frame{main}),

@@ -40,7 +40,8 @@ func (w *world) frame(name string, ip uint64) *session.Frame {
 
 // sampled is stacks as the counter would make them of samples of one thread.
 func sampled(event int, comm string, n uint64, kernel, user []*session.Frame) *stack {
-	st := &stack{event: event, comm: comm, commID: int32(len(comm)), thread: &session.Thread{PID: 7, TID: 7, Comm: comm},
+	st := &stack{event: event, comm: comm, commID: int32(len(comm)),
+		thread: &session.Thread{PID: 7, TID: 7, Comm: comm},
 		frames: session.Chain{Kernel: kernel, User: user}, Stat: Stat{Samples: n, Period: 10 * n}, level: '.'}
 	if len(kernel) > 0 {
 		st.leaf, st.level = kernel[0], 'k'
@@ -54,7 +55,8 @@ func sampled(event int, comm string, n uint64, kernel, user []*session.Frame) *s
 func text(t *testing.T, opts Options, stacks ...*stack) string {
 	t.Helper()
 	const sampleType = format.SampleCallchain | format.SampleCPU
-	return textOf(t, &format.File{Attrs: []format.Attr{{Name: "cycles", SampleType: sampleType}, {Name: "faults", SampleType: sampleType}}}, opts, stacks...)
+	return textOf(t, &format.File{Attrs: []format.Attr{{Name: "cycles", SampleType: sampleType},
+		{Name: "faults", SampleType: sampleType}}}, opts, stacks...)
 }
 
 func textOf(t *testing.T, f *format.File, opts Options, stacks ...*stack) string {
@@ -256,7 +258,8 @@ func TestFiltered(t *testing.T) {
 	stacks := program()[:2]
 	stacks[0].filtered = true
 	got := text(t, Options{NoChildren: true, Sort: "sym", Filter: Filter{TIDs: []int32{1}}}, stacks...)
-	if !strings.Contains(got, "# Samples: 90  of") || !strings.Contains(got, "    33.33%  [k] read\n") || strings.Contains(got, "leaf") {
+	if !strings.Contains(got, "# Samples: 90  of") || !strings.Contains(got, "    33.33%  [k] read\n") ||
+		strings.Contains(got, "leaf") {
 		t.Errorf("got:\n%s", got)
 	}
 }
@@ -286,8 +289,10 @@ func TestCallGraphSet(t *testing.T) {
 	}{
 		{arg: "", want: DefaultCallGraph},
 		{arg: "none", want: CallGraph{Percent: 0.5}},
-		{arg: "graph,5,3,callee,function,count", want: CallGraph{Mode: GraphTree, Percent: 5, Limit: 3, Order: Callee, Value: ValueCount}},
-		{arg: "fract,caller,period", want: CallGraph{Mode: GraphFractal, Percent: 0.5, Order: Caller, Value: ValuePeriod}},
+		{arg: "graph,5,3,callee,function,count", want: CallGraph{Mode: GraphTree, Percent: 5, Limit: 3, Order: Callee,
+			Value: ValueCount}},
+		{arg: "fract,caller,period", want: CallGraph{Mode: GraphFractal, Percent: 0.5, Order: Caller,
+			Value: ValuePeriod}},
 		{arg: "folded,0", want: CallGraph{Mode: GraphFolded}},
 		{arg: "address", err: "cannot be merged by address"},
 		{arg: "grap,x", err: `"x" is not graph`},
@@ -325,7 +330,8 @@ func TestCutField(t *testing.T) {
 }
 
 func TestShort(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 ", 999: "999 ", 1000: "1000 ", 1001: "1K", 83715: "83K", 999999: "999K", 1_234_567: "1M", 5_000_000_000: "5G", 7_000_000_000_000: "7000G"} {
+	for n, want := range map[uint64]string{0: "0 ", 999: "999 ", 1000: "1000 ", 1001: "1K", 83715: "83K",
+		999999: "999K", 1_234_567: "1M", 5_000_000_000: "5G", 7_000_000_000_000: "7000G"} {
 		if got := string(appendShort(nil, n)); got != want {
 			t.Errorf("%d: got %q, want %q", n, got, want)
 		}

@@ -51,7 +51,9 @@ func (all tasks) ancestors(t *session.Task) (line []*session.Task) {
 // compare puts a task after the one that started it, and before others that have higher
 // TIDs. The idle task, TID 0, comes first.
 func (all tasks) compare(a, b *session.Task) int {
-	return slices.CompareFunc(all.ancestors(a), all.ancestors(b), func(a, b *session.Task) int { return cmp.Compare(a.TID, b.TID) })
+	return slices.CompareFunc(all.ancestors(a), all.ancestors(b), func(a, b *session.Task) int {
+		return cmp.Compare(a.TID, b.TID)
+	})
 }
 
 func (all tasks) print(w *bufio.Writer, t *session.Task) {

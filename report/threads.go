@@ -89,12 +89,14 @@ func (c *threadCounts) printPretty(w *bufio.Writer, f *format.File, pid, tid int
 func (c *threadCounts) printRaw(w *bufio.Writer, f *format.File, pid, tid int) {
 	name, raw, count := len("Name"), len("Raw"), len("Count")
 	for _, event := range c.events {
-		name, raw, count = max(name, len(f.EventName(event))), max(raw, len(fmt.Sprintf("%x", event))), max(count, c.width(event))
+		name, raw, count = max(name, len(f.EventName(event))), max(raw, len(fmt.Sprintf("%x", event))),
+			max(count, c.width(event))
 	}
 	fmt.Fprintf(w, "# %*s  %*s  %*s  %*s  %*s\n", pid, "PID", tid, "TID", name, "Name", raw, "Raw", count, "Count")
 	for _, th := range c.threads {
 		for _, event := range c.events {
-			fmt.Fprintf(w, "  %*d  %*d  %*s  %*x  %*d", pid, th.pid, tid, th.tid, name, f.EventName(event), raw, event, count, c.counts[th][event])
+			fmt.Fprintf(w, "  %*d  %*d  %*s  %*x  %*d", pid, th.pid, tid, th.tid, name, f.EventName(event), raw,
+				event, count, c.counts[th][event])
 		}
 	}
 }

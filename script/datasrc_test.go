@@ -10,15 +10,17 @@ import (
 // The texts are perf 7.3's.
 func TestDataSource(t *testing.T) {
 	for src, want := range map[uint64]string{
-		0x11868100242:   "     11868100242 |OP LOAD|LVL LFB/MAB hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A",
-		0x1026a100142:   "     1026a100142 |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK Yes|BLK  N/A",
-		0x10650100842:   "     10650100842 |OP LOAD|LVL L3 hit|SNP None|TLB L2 miss|LCK No|BLK  N/A",
-		0x5080144:       "         5080144 |OP STORE|LVL L1 hit|SNP N/A|TLB N/A|LCK N/A|BLK  N/A",
-		0:               "               0 |OP No|LVL N/A|SNP N/A|TLB N/A|LCK No|BLK  N/A",
-		1:               "               1 |OP N/A|LVL N/A|SNP N/A|TLB N/A|LCK No|BLK  N/A",
-		0x10:            "              10 |OP EXEC|LVL N/A|SNP N/A|TLB N/A|LCK No|BLK  N/A",
-		0x103401000042:  "    103401000042 |OP LOAD|LVL Remote node, same socket I/O hit|SNP N/A|TLB N/A|LCK N/A|BLK  N/A",
-		0x102e01000042:  "    102e01000042 |OP LOAD|LVL Remote node, same socket Unknown level 7 hit|SNP N/A|TLB N/A|LCK N/A|", // perf's buffer ends here
+		0x11868100242: "     11868100242 |OP LOAD|LVL LFB/MAB hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A",
+		0x1026a100142: "     1026a100142 |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK Yes|BLK  N/A",
+		0x10650100842: "     10650100842 |OP LOAD|LVL L3 hit|SNP None|TLB L2 miss|LCK No|BLK  N/A",
+		0x5080144:     "         5080144 |OP STORE|LVL L1 hit|SNP N/A|TLB N/A|LCK N/A|BLK  N/A",
+		0:             "               0 |OP No|LVL N/A|SNP N/A|TLB N/A|LCK No|BLK  N/A",
+		1:             "               1 |OP N/A|LVL N/A|SNP N/A|TLB N/A|LCK No|BLK  N/A",
+		0x10:          "              10 |OP EXEC|LVL N/A|SNP N/A|TLB N/A|LCK No|BLK  N/A",
+		0x103401000042: "    103401000042 |OP LOAD|LVL Remote node, same socket I/O hit|SNP N/A|TLB N/A|LCK " +
+			"N/A|BLK  N/A",
+		0x102e01000042: "    102e01000042 |OP LOAD|LVL Remote node, same socket Unknown level 7 hit|SNP N/A|TLB " +
+			"N/A|LCK N/A|", // perf's buffer ends here
 		6 << 40:         "     60000000000 |OP No|LVL N/A|SNP N/A|TLB N/A|LCK No|BLK  Data Addr",
 		1<<38 | 1<<21:   "      4000200000 |OP No|LVL N/A|SNP Hit or Fwd|TLB N/A|LCK No|BLK  N/A",
 		1<<39 | 1<<7<<5: "      8000001000 |OP No|LVL Local RAM |SNP Peer|TLB N/A|LCK No|BLK  N/A",
@@ -68,7 +70,8 @@ func TestWeights(t *testing.T) {
 }
 
 func TestPageSize(t *testing.T) {
-	for n, want := range map[uint64]string{0: "N/A", 1024: "1024B", 4096: "4K", 2 << 20: "2M", 1 << 30: "1024M", 16 << 30: "16G"} {
+	for n, want := range map[uint64]string{0: "N/A", 1024: "1024B", 4096: "4K", 2 << 20: "2M", 1 << 30: "1024M",
+		16 << 30: "16G"} {
 		if got := string(appendPageSize(nil, n)); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}

@@ -69,7 +69,8 @@ func (d *dumper) append(b []byte, raw format.Raw) []byte {
 		raw.Off -= pipeHeaderSize // perf's places begin where the records do
 	}
 	size := len(raw.Data) + 8
-	b = fmt.Appendf(b, "\n%s@%s [%#x]: event: %d\n.\n. ... raw event: size %d bytes\n", alternate(uint64(raw.Off)), d.name, size, uint32(raw.Type), size)
+	b = fmt.Appendf(b, "\n%s@%s [%#x]: event: %d\n.\n. ... raw event: size %d bytes\n", alternate(uint64(raw.Off)),
+		d.name, size, uint32(raw.Type), size)
 	b = appendHexDump(b, d.whole(raw))
 	b = append(b, '\n')
 	if raw.Type == format.TypeSample {

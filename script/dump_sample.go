@@ -24,7 +24,8 @@ func (d *dumper) appendSample(b []byte, raw format.Raw) []byte {
 	}
 	b = d.appendWhen(b, cpu, s.Time)
 	b = d.appendType(b, raw)
-	b = fmt.Appendf(b, "(IP, %#x): %d/%d: %s period: %d addr: %s\n", uint16(raw.Misc), s.PID, s.TID, alternate(s.IP), s.Period, alternate(s.Addr))
+	b = fmt.Appendf(b, "(IP, %#x): %d/%d: %s period: %d addr: %s\n", uint16(raw.Misc), s.PID, s.TID, alternate(s.IP),
+		s.Period, alternate(s.Addr))
 	branches := s.Branch(a)
 	callstack := st&format.SampleBranchStack != 0 && a.BranchSampleType&session.BranchCallStack != 0
 	if st&format.SampleCallchain != 0 {
@@ -102,7 +103,8 @@ func appendMemory(b []byte, a *format.Attr, s *format.Sample) []byte {
 
 // contexts name the marks within a callchain.
 var contexts = map[uint64]string{
-	format.ContextHV: " (PERF_CONTEXT_HV)", format.ContextKernel: " (PERF_CONTEXT_KERNEL)", format.ContextUser: " (PERF_CONTEXT_USER)",
+	format.ContextHV: " (PERF_CONTEXT_HV)", format.ContextKernel: " (PERF_CONTEXT_KERNEL)",
+	format.ContextUser:  " (PERF_CONTEXT_USER)",
 	format.ContextGuest: " (PERF_CONTEXT_GUEST)", format.ContextGuestKernel: " (PERF_CONTEXT_GUEST_KERNEL)",
 	format.ContextGuestUser: " (PERF_CONTEXT_GUEST_USER)", format.ContextUserDeferred: " (PERF_CONTEXT_USER_DEFERRED)",
 }
@@ -160,7 +162,8 @@ func appendDumpedBranches(b []byte, branches format.Branches) []byte {
 func appendDumpedFlags(b []byte, f branchFlags) []byte {
 	missed, predicted, inTX, aborted := f.take(1), f.take(1), f.take(1), f.take(1)
 	cycles, kind, speculated, newKind := f.take(16), f.take(4), f.take(2), f.take(4)
-	b = fmt.Appendf(b, "%d cycles %c%c%c%c %x ", cycles, " M"[missed], " P"[predicted], " A"[aborted], " T"[inTX], uint32(f))
+	b = fmt.Appendf(b, "%d cycles %c%c%c%c %x ", cycles, " M"[missed], " P"[predicted], " A"[aborted], " T"[inTX],
+		uint32(f))
 	if kind == extendedType {
 		b = append(b, nameOrNone(newBranchTypes[:], newKind)...)
 	} else {

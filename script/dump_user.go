@@ -26,7 +26,8 @@ func appendUser(b []byte, rec format.Record) (_ []byte, ok bool) {
 	case *format.AuxtraceInfo:
 		return appendAuxtraceInfo(b, r), true
 	case *format.Auxtrace:
-		return fmt.Appendf(b, " size: %#x  offset: %#x  ref: %#x  idx: %d  tid: %d  cpu: %d\n", r.Size, r.Off, r.Reference, r.Index, r.TID, r.CPU), true
+		return fmt.Appendf(b, " size: %#x  offset: %#x  ref: %#x  idx: %d  tid: %d  cpu: %d\n", r.Size, r.Off,
+			r.Reference, r.Index, r.TID, r.CPU), true
 	case *format.AuxtraceError:
 		return fmt.Appendf(b, " type %d cpu %d pid %d tid %d ip %#x code %d time %d machine pid %d vcpu %d: %s\n",
 			r.Type, r.CPU, r.PID, r.TID, r.IP, r.Code, r.Time, r.MachinePID, r.VCPU, r.Msg), true
@@ -138,11 +139,13 @@ func appendEventUpdate(b []byte, r *format.EventUpdate) []byte {
 }
 
 func appendTimeConv(b []byte, r *format.TimeConv, long bool) []byte {
-	b = fmt.Appendf(b, "\n... Time Shift      %d\n... Time Multiplier %d\n... Time Zero       %d\n", r.Shift, r.Mult, r.Zero)
+	b = fmt.Appendf(b, "\n... Time Shift      %d\n... Time Multiplier %d\n... Time Zero       %d\n", r.Shift, r.Mult,
+		r.Zero)
 	if !long {
 		return b
 	}
-	return fmt.Appendf(b, "... Time Cycles     %d\n... Time Mask       %s\n... Cap Time Zero   %d\n... Cap Time Short  %d\n",
+	return fmt.Appendf(b, "... Time Cycles     %d\n... Time Mask       %s\n... Cap Time Zero   %d\n... Cap Time "+
+		"Short  %d\n",
 		r.Cycles, alternate(r.Mask), bit(r.CapZero), bit(r.CapShort))
 }
 

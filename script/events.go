@@ -12,7 +12,8 @@ import (
 // appendBatch appends the text of the batch's samples, and that of the records
 // between them. What gets long, or is for another event, is given to handOn, which
 // returns room for more.
-func (p *printer) appendBatch(b []byte, batch *session.Batch, handOn func(b []byte, event int) []byte) (_ []byte, event int) {
+func (p *printer) appendBatch(b []byte, batch *session.Batch,
+	handOn func(b []byte, event int) []byte) (_ []byte, event int) {
 	event = noEvent
 	turn := func(to int) {
 		if p.opts.Events != nil && to != event && len(b) > 0 {
@@ -165,7 +166,8 @@ func appendRecordText(b []byte, rec format.Record, symbol kernelSymbol) []byte {
 	case *format.BPFEvent:
 		return fmt.Appendf(b, " type %d, flags %d, id %d\n", r.Type, r.Flags, r.Prog)
 	case *format.Aux:
-		return fmt.Appendf(b, " offset: %s size: %s flags: %s [%s]\n", hexC(r.Off), hexC(r.Size), hexC(uint64(r.Flags)), bitLetters(uint64(r.Flags), "TOPC"))
+		return fmt.Appendf(b, " offset: %s size: %s flags: %s [%s]\n", hexC(r.Off), hexC(r.Size),
+			hexC(uint64(r.Flags)), bitLetters(uint64(r.Flags), "TOPC"))
 	case *format.ItraceStart:
 		return fmt.Appendf(b, " pid: %d tid: %d\n", uint32(r.PID), uint32(r.TID))
 	case *format.AuxOutputHWID:

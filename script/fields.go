@@ -93,9 +93,10 @@ var fieldNames = []struct {
 
 // otherFields are perf's that are not here, and why.
 var otherFields = map[string]string{
-	"insn": noInsns, "insnlen": noInsns, "disasm": noInsns, "brstackinsn": noInsns, "brstackinsnlen": noInsns, "brstackdisasm": noInsns,
-	"srccode":    "gperf prints no source here: `gperf annotate` does",
-	"callindent": noTraces, "flags": noTraces, "ipc": noTraces, "synth": noTraces,
+	"insn": noInsns, "insnlen": noInsns, "disasm": noInsns, "brstackinsn": noInsns, "brstackinsnlen": noInsns,
+	"brstackdisasm": noInsns,
+	"srccode":       "gperf prints no source here: `gperf annotate` does",
+	"callindent":    noTraces, "flags": noTraces, "ipc": noTraces, "synth": noTraces,
 	"metric": "it is for counts, not for samples", "brcntr": "gperf does not read the counters of branches",
 	"machine_pid": noGuests, "vcpu": noGuests,
 }
@@ -125,7 +126,8 @@ const typeOther = format.TypeBreakpoint + 1
 const (
 	usualFields = FieldComm | FieldTID | FieldCPU | FieldTime | FieldEvent | framesFields | FieldPeriod
 	// rawFields are shown for raw events if the samples carry them.
-	rawFields = FieldAddr | FieldDataSrc | FieldWeight | FieldPhysAddr | FieldDataPageSize | FieldCodePageSize | FieldInsLat | FieldRetireLat
+	rawFields = FieldAddr | FieldDataSrc | FieldWeight | FieldPhysAddr | FieldDataPageSize |
+		FieldCodePageSize | FieldInsLat | FieldRetireLat
 )
 
 // kinds are the types of events with their own fields, by the names before the colon
@@ -160,7 +162,8 @@ type FieldSpec struct {
 // ParseFields reads -F's [TYPE:]FIELD,… or [TYPE:]+FIELD,-FIELD,….
 func (fs *FieldSpec) ParseFields(arg string) error {
 	if fs.set == nil {
-		fs.set, fs.add, fs.remove = map[format.EventType]Field{}, map[format.EventType]Field{}, map[format.EventType]Field{}
+		fs.set, fs.add, fs.remove = map[format.EventType]Field{}, map[format.EventType]Field{},
+			map[format.EventType]Field{}
 	}
 	types, list, err := splitKind(arg)
 	if err != nil {
@@ -219,7 +222,8 @@ func splitKind(arg string) (types []format.EventType, list string, err error) {
 		return types, arg, nil
 	}
 	if types == nil {
-		return nil, "", fmt.Errorf("fields %q: unknown event type %q: use hw, sw, trace, raw, cache, break or pmu", arg, name)
+		return nil, "", fmt.Errorf("fields %q: unknown event type %q: use hw, sw, trace, raw, cache, break or pmu",
+			arg, name)
 	}
 	return types, list, nil
 }
@@ -276,7 +280,8 @@ func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error)
 			continue
 		}
 		if fs.wants(kindOf(a.Type), fn.field) {
-			return 0, fmt.Errorf("samples of %q do not carry %s: field %q cannot be printed", f.EventName(i), fn.what, fn.name)
+			return 0, fmt.Errorf("samples of %q do not carry %s: field %q cannot be printed", f.EventName(i), fn.what,
+				fn.name)
 		}
 		fields &^= fn.field
 	}
@@ -288,7 +293,8 @@ func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error)
 	}
 	if fields&sourceFields != 0 && fields&FieldIP == 0 {
 		if _, replaced := fs.set[kindOf(a.Type)]; replaced {
-			return 0, fmt.Errorf("fields \"srcline\" and \"srcfile\" are those of an address: they need the field \"ip\" as well")
+			return 0, fmt.Errorf("fields \"srcline\" and \"srcfile\" are those of an address: they need the field " +
+				"\"ip\" as well")
 		}
 		fields &^= sourceFields
 	}

@@ -37,10 +37,14 @@ func TestResolve(t *testing.T) {
 		{"", []format.Attr{cycles}, "comm,tid,time,event,ip,sym,dso,symoff,period"},
 		{"", []format.Attr{clock}, "comm,tid,time,event,ip,sym,dso,symoff,period,bpf-output"},
 		{"", []format.Attr{point}, "comm,tid,time,cpu,event,trace"},
-		{"", []format.Attr{raw}, "comm,tid,time,event,ip,sym,dso,addr,symoff,period,data_src,weight,ins_lat,retire_lat"},
-		{"", []format.Attr{rawPlain, raw}, "comm,tid,time,event,ip,sym,dso,symoff,period"}, // the first of a kind decides
-		{"", []format.Attr{raw, rawPlain}, "comm,tid,time,event,ip,sym,dso,addr,symoff,period,data_src,weight,ins_lat,retire_lat"},
-		{"", []format.Attr{dummy}, "comm,tid,time,event,ip,sym,dso,symoff,period"}, // config 9 is dummy of software alone
+		{"", []format.Attr{raw},
+			"comm,tid,time,event,ip,sym,dso,addr,symoff,period,data_src,weight,ins_lat,retire_lat"},
+		{"", []format.Attr{rawPlain, raw},
+			"comm,tid,time,event,ip,sym,dso,symoff,period"}, // the first of a kind decides
+		{"", []format.Attr{raw, rawPlain},
+			"comm,tid,time,event,ip,sym,dso,addr,symoff,period,data_src,weight,ins_lat,retire_lat"},
+		{"", []format.Attr{dummy},
+			"comm,tid,time,event,ip,sym,dso,symoff,period"}, // config 9 is dummy of software alone
 		{"", []format.Attr{softDummy, clock}, "comm,tid,time,event,ip,sym,dso,symoff,period,bpf-output"},
 		{"", []format.Attr{pmu}, "comm,tid,time,event,ip,sym,dso,symoff,period"},
 		{"ip,weight", []format.Attr{cycles}, "ip,weight"},
@@ -80,7 +84,8 @@ func TestResolve(t *testing.T) {
 }
 
 func TestMisc(t *testing.T) {
-	for m, want := range map[format.Misc]string{0: "      ", 1: "K     ", 2: "U     ", 3: "KUH   ", 4: "G     ", 5: "KGg   ", 1 | format.MiscExactIP: "K     "} {
+	for m, want := range map[format.Misc]string{0: "      ", 1: "K     ", 2: "U     ", 3: "KUH   ", 4: "G     ",
+		5: "KGg   ", 1 | format.MiscExactIP: "K     "} {
 		if got := string(appendMisc(nil, m)); got != want {
 			t.Errorf("%d: %q, want %q", m, got, want)
 		}

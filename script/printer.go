@@ -196,7 +196,8 @@ func (p *printer) append(b []byte, s *session.Sample) []byte {
 const (
 	// memoryFields come before the frames, lateFields after them.
 	memoryFields = FieldAddr | FieldDataSrc | FieldWeight | FieldInsLat | FieldRetireLat | FieldCgroup
-	lateFields   = FieldIRegs | FieldURegs | branchFields | FieldBPFOutput | FieldPhysAddr | FieldDataPageSize | FieldCodePageSize
+	lateFields   = FieldIRegs | FieldURegs | branchFields | FieldBPFOutput | FieldPhysAddr |
+		FieldDataPageSize | FieldCodePageSize
 )
 
 // appendMemory appends the sample's fields of a memory access.
@@ -242,7 +243,8 @@ func (p *printer) appendAddr(b []byte, s *session.Sample, fields Field, e *event
 
 // isPageFault reports whether the event's addresses are those of data with a name.
 func isPageFault(a *format.Attr) bool {
-	return a.Type == format.TypeSoftware && (a.Config == format.SWPageFaults || a.Config == format.SWMinorFaults || a.Config == format.SWMajorFaults)
+	return a.Type == format.TypeSoftware && (a.Config == format.SWPageFaults || a.Config == format.SWMinorFaults ||
+		a.Config == format.SWMajorFaults)
 }
 
 // isBranchTrace reports whether every branch is a sample, from IP to Addr
@@ -256,7 +258,8 @@ func (p *printer) appendBranchTrace(b []byte, s *session.Sample, fields Field, e
 	if fields&FieldIP != 0 {
 		b = p.appendFrames(b, s, fields, e)
 	}
-	if fields&FieldAddr != 0 || e.attr.SampleType&format.SampleAddr != 0 && !p.opts.Fields.changed(format.TypeHardware) {
+	if fields&FieldAddr != 0 || e.attr.SampleType&format.SampleAddr != 0 &&
+		!p.opts.Fields.changed(format.TypeHardware) {
 		b = p.appendAddr(append(b, " => "...), s, fields, e)
 	}
 	return append(b, '\n')
@@ -402,7 +405,8 @@ func (p *printer) appendTime(b []byte, ns uint64) []byte {
 var miscLetters = [...]struct {
 	mode   format.Misc
 	letter byte
-}{{format.MiscKernel, 'K'}, {format.MiscUser, 'U'}, {format.MiscHypervisor, 'H'}, {format.MiscGuestKernel, 'G'}, {format.MiscGuestUser, 'g'}}
+}{{format.MiscKernel, 'K'}, {format.MiscUser, 'U'}, {format.MiscHypervisor, 'H'}, {format.MiscGuestKernel, 'G'},
+	{format.MiscGuestUser, 'g'}}
 
 // appendMisc appends the letters of the CPU's mode.
 func appendMisc(b []byte, m format.Misc) []byte {

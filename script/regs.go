@@ -22,7 +22,8 @@ func archOf(f *format.File) string {
 	arch := f.String(format.FeatureArch)
 	switch {
 	case arch == "":
-		return map[string]string{"amd64": "x86", "386": "x86"}[runtime.GOARCH] + map[string]string{"arm64": "arm64", "arm": "arm"}[runtime.GOARCH]
+		return map[string]string{"amd64": "x86", "386": "x86"}[runtime.GOARCH] +
+			map[string]string{"arm64": "arm64", "arm": "arm"}[runtime.GOARCH]
 	case arch == "x86_64", len(arch) == 4 && arch[0] == 'i' && arch[2:] == "86":
 		return "x86"
 	case arch == "aarch64", arch == "arm64":

@@ -20,11 +20,14 @@ func TestRegisterNames(t *testing.T) {
 		bit  int
 		want string
 	}{
-		{"x86_64", 0, "AX"}, {"x86_64", 7, "SP"}, {"x86_64", 8, "IP"}, {"x86_64", 9, "FLAGS"}, {"x86_64", 16, "R8"}, {"x86_64", 23, "R15"},
+		{"x86_64", 0, "AX"}, {"x86_64", 7, "SP"}, {"x86_64", 8, "IP"}, {"x86_64", 9, "FLAGS"}, {"x86_64", 16, "R8"},
+		{"x86_64", 23, "R15"},
 		{"x86_64", 24, "unknown"}, {"x86_64", 32, "XMM0"}, {"x86_64", 63, "XMM15"},
 		{"i686", 6, "BP"}, {"i586", 8, "IP"},
-		{"aarch64", 0, "x0"}, {"aarch64", 29, "x29"}, {"aarch64", 30, "lr"}, {"aarch64", 31, "sp"}, {"aarch64", 32, "pc"}, {"aarch64", 46, "vg"}, {"aarch64", 40, "unknown"},
-		{"armv7l", 0, "r0"}, {"armv7l", 11, "fp"}, {"armv8l", 12, "ip"}, {"armv7l", 13, "sp"}, {"armv7l", 14, "lr"}, {"armv7l", 15, "pc"}, {"armv7l", 16, "unknown"},
+		{"aarch64", 0, "x0"}, {"aarch64", 29, "x29"}, {"aarch64", 30, "lr"}, {"aarch64", 31, "sp"},
+		{"aarch64", 32, "pc"}, {"aarch64", 46, "vg"}, {"aarch64", 40, "unknown"},
+		{"armv7l", 0, "r0"}, {"armv7l", 11, "fp"}, {"armv8l", 12, "ip"}, {"armv7l", 13, "sp"}, {"armv7l", 14, "lr"},
+		{"armv7l", 15, "pc"}, {"armv7l", 16, "unknown"},
 		{"sparc64", 0, "unknown"},
 	} {
 		if got := registerNames(fileOf(tc.arch))(tc.bit); got != tc.want {

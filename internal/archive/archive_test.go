@@ -97,7 +97,8 @@ func TestReadAt(t *testing.T) {
 			n, err := f.(io.ReaderAt).ReadAt(p, int64(off))
 			rest := want[off:]
 			if !bytes.Equal(p[:n], rest[:min(len(p), len(rest))]) || (err == io.EOF) != (n < len(p)) {
-				t.Errorf("%s: ReadAt %d bytes at %d gives %d and error %v; %d are left", name, len(p), off, n, err, len(rest))
+				t.Errorf("%s: ReadAt %d bytes at %d gives %d and error %v; %d are left", name, len(p), off, n, err,
+					len(rest))
 			}
 		}
 	}
@@ -120,7 +121,8 @@ func TestZip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, files[f.Name]) || !f.Modified.Equal(noon) {
-			t.Errorf("%s: %d bytes of %v, error %v; want %d of %v", f.Name, len(got), f.Modified, err, len(files[f.Name]), noon)
+			t.Errorf("%s: %d bytes of %v, error %v; want %d of %v", f.Name, len(got), f.Modified, err,
+				len(files[f.Name]), noon)
 		}
 	}
 	if _, err := exec.LookPath("unzip"); err != nil {
@@ -142,7 +144,8 @@ func TestRecording(t *testing.T) {
 		want  string
 	}{
 		{map[string][]byte{"perf.data": []byte("one")}, "one"},
-		{map[string][]byte{"perf.data/data": []byte("head "), "perf.data/data.1": []byte("b"), "perf.data/data.0": []byte("a "), "perf.data/data.3": []byte("not in the row")}, "head a b"},
+		{map[string][]byte{"perf.data/data": []byte("head "), "perf.data/data.1": []byte("b"),
+			"perf.data/data.0": []byte("a "), "perf.data/data.3": []byte("not in the row")}, "head a b"},
 	} {
 		var got []byte
 		for _, p := range mustOpen(t, packed(t, c.files)).Recording() {
@@ -239,8 +242,10 @@ func TestBad(t *testing.T) {
 
 // TestGlob: patterns are those of path.Match.
 func TestGlob(t *testing.T) {
-	a := mustOpen(t, packed(t, map[string][]byte{recording: nil, "lib/modules/6.1/modules.dep": nil, "lib/modules/6.1/x/y": nil}))
-	if got, err := fs.Glob(a, "lib/modules/*/modules.dep"); err != nil || !slices.Equal(got, []string{"lib/modules/6.1/modules.dep"}) {
+	a := mustOpen(t, packed(t, map[string][]byte{recording: nil, "lib/modules/6.1/modules.dep": nil,
+		"lib/modules/6.1/x/y": nil}))
+	if got, err := fs.Glob(a, "lib/modules/*/modules.dep"); err != nil ||
+		!slices.Equal(got, []string{"lib/modules/6.1/modules.dep"}) {
 		t.Errorf("glob gives %q, error %v", got, err)
 	}
 }

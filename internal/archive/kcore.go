@@ -24,7 +24,8 @@ type Text struct {
 func (p *Packer) AddKernelText(id dso.BuildID, machine elf.Machine, l []Text) error {
 	const most = 0xffff - 1 // PN_XNUM means that there are more segments
 	if len(l) > most {
-		return fmt.Errorf("the kernel's code: %d functions are more than the %d that a core file may have", len(l), most)
+		return fmt.Errorf("the kernel's code: %d functions are more than the %d that a core file may have", len(l),
+			most)
 	}
 	if err := p.Add(procName("kcore", id), time.Time{}, bytes.NewReader(kcore(machine, l))); err != nil {
 		return &WriteError{err}
@@ -39,7 +40,8 @@ func kcore(machine elf.Machine, l []Text) []byte {
 	h := elf.Header64{Type: uint16(elf.ET_CORE), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
 		Phoff: header, Ehsize: header, Phentsize: entry, Phnum: uint16(len(l))}
 	copy(h.Ident[:], elf.ELFMAG)
-	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
+	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64),
+		byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
 	var b, text bytes.Buffer
 	binary.Write(&b, binary.LittleEndian, h)
 	for _, t := range l {
@@ -54,7 +56,9 @@ func kcore(machine elf.Machine, l []Text) []byte {
 // runningCode returns the hit code of the running kernel, each range once. It skips what the
 // user may not read.
 func (h *Hits) runningCode() (machine elf.Machine, l []Text) {
-	slices.SortFunc(h.memory, func(a, b Range) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	slices.SortFunc(h.memory, func(a, b Range) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
+	})
 	for _, r := range slices.Compact(h.memory) {
 		c, err := h.session.Symbols.RunningCode(r.Start, r.End)
 		if err != nil {

@@ -94,13 +94,15 @@ func (w *PerfWriter) add(name string, id dso.BuildID, base string, size int64, m
 		return nil
 	}
 	if !w.names[dir] {
-		if err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: "../../" + dir, ModTime: mod, Mode: 0o777}); err != nil {
+		if err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: "../../" + dir,
+			ModTime: mod, Mode: 0o777}); err != nil {
 			return &WriteError{fmt.Errorf("pack %s: %w", link, err)}
 		}
 	}
 	w.names[dir] = true
 	w.names[path.Join(dir, base)] = true
-	err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, base), Size: size, ModTime: mod, Mode: 0o755})
+	err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, base), Size: size, ModTime: mod,
+		Mode: 0o755})
 	if err == nil {
 		_, err = io.Copy(w.tar, r)
 	}

@@ -57,7 +57,8 @@ var alwaysNeeded = []string{".gnu_debuglink", ".gnu_debugaltlink", ".debug_sup",
 
 // needless are sections of debug information that describe values, names of types
 // and macros, not code.
-var needless = []string{"loc", "loclists", "macro", "macinfo", "pubnames", "pubtypes", "gnu_pubnames", "gnu_pubtypes", "gdb_scripts"}
+var needless = []string{"loc", "loclists", "macro", "macinfo", "pubnames", "pubtypes", "gnu_pubnames", "gnu_pubtypes",
+	"gdb_scripts"}
 
 // neededSections reports for each section whether its bytes are needed.
 func neededSections(im *dso.Image, u uses) []bool {
@@ -141,12 +142,14 @@ func readSectionTable(im *dso.Image) (t sectionTable, ok bool) {
 	if !im.Is64 {
 		phoff, shoff, rest = uint64(o.Uint32(h[28:])), uint64(o.Uint32(h[32:])), h[40:]
 	}
-	header, phentsize, phnum, shentsize := uint64(o.Uint16(rest)), uint64(o.Uint16(rest[2:])), uint64(o.Uint16(rest[4:])), o.Uint16(rest[6:])
+	header, phentsize, phnum, shentsize := uint64(o.Uint16(rest)), uint64(o.Uint16(rest[2:])),
+		uint64(o.Uint16(rest[4:])), o.Uint16(rest[6:])
 	names := int(o.Uint16(rest[10:]))
 	if names == int(elf.SHN_XINDEX) {
 		names = int(im.Sections()[0].Link)
 	}
-	t = sectionTable{off: shoff, headers: max(header, 64, phoff+phentsize*phnum), entry: int(shentsize), names: names, order: o}
+	t = sectionTable{off: shoff, headers: max(header, 64, phoff+phentsize*phnum), entry: int(shentsize), names: names,
+		order: o}
 	t.b, err = im.Bytes(shoff, uint64(shentsize)*uint64(len(im.Sections())))
 	return t, err == nil && shentsize >= 40
 }

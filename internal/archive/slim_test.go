@@ -62,10 +62,12 @@ func TestSlim(t *testing.T) {
 	} {
 		slim, b := slimmed(t, im, c.use, hit)
 		if slim.BuildID() != im.BuildID() || slim.Size != im.Size || !slices.Equal(slim.Loads(), im.Loads()) {
-			t.Errorf("use %b: build ID %s, %d bytes, segments %v; want %s, %d, %v", c.use, slim.BuildID(), slim.Size, slim.Loads(), im.BuildID(), im.Size, im.Loads())
+			t.Errorf("use %b: build ID %s, %d bytes, segments %v; want %s, %d, %v", c.use, slim.BuildID(), slim.Size,
+				slim.Loads(), im.BuildID(), im.Size, im.Loads())
 		}
 		for i, s := range slim.Sections() {
-			if was := im.Sections()[i]; s.Name != was.Name || s.Addr != was.Addr || s.Offset != was.Offset || s.Size != was.Size {
+			if was := im.Sections()[i]; s.Name != was.Name || s.Addr != was.Addr || s.Offset != was.Offset ||
+				s.Size != was.Size {
 				t.Errorf("use %b: section %v, want %v", c.use, s.SectionHeader, was.SectionHeader)
 			}
 		}
@@ -74,12 +76,14 @@ func TestSlim(t *testing.T) {
 			if s == nil {
 				continue // this linker makes none
 			}
-			if got, err := slim.Data(slim.Section(name)); err != nil || !bytes.Equal(got, whole[s.Offset:s.Offset+s.FileSize]) {
+			if got, err := slim.Data(slim.Section(name)); err != nil ||
+				!bytes.Equal(got, whole[s.Offset:s.Offset+s.FileSize]) {
 				t.Errorf("use %b: %s is not what it was", c.use, name)
 			}
 		}
 		for _, name := range c.missing {
-			if s := slim.Section(name); s != nil && (s.Type != elf.SHT_NOBITS || !allZeros(b[s.Offset:s.Offset+s.FileSize])) {
+			if s := slim.Section(name); s != nil &&
+				(s.Type != elf.SHT_NOBITS || !allZeros(b[s.Offset:s.Offset+s.FileSize])) {
 				t.Errorf("use %b: %s is still there", c.use, name)
 			}
 		}

@@ -39,14 +39,16 @@ func tarOf(t *testing.T, members ...entry) []byte {
 // TestUnpack: perf's cache comes to one directory, the recording to the other, and
 // nothing outside of them.
 func TestUnpack(t *testing.T) {
-	cache := tarOf(t, entry{name: ".build-id/ab/cd", link: "../../usr/bin/x/abcd"}, entry{name: "usr/bin/x/abcd/elf", text: "E"})
+	cache := tarOf(t, entry{name: ".build-id/ab/cd", link: "../../usr/bin/x/abcd"},
+		entry{name: "usr/bin/x/abcd/elf", text: "E"})
 	for _, c := range []struct {
 		name    string
 		members []entry
 		files   []string // with their text
 		err     string
 	}{
-		{"cache", []entry{{name: ".build-id/ab/cd", link: "../../usr/bin/x/abcd"}, {name: "usr/bin/x/abcd/elf", text: "E"}},
+		{"cache", []entry{{name: ".build-id/ab/cd", link: "../../usr/bin/x/abcd"},
+			{name: "usr/bin/x/abcd/elf", text: "E"}},
 			[]string{"cache/.build-id/ab/cd/elf=E", "cache/usr/bin/x/abcd/elf=E"}, ""},
 		{"replaced", []entry{{name: "old", text: "new"}}, []string{"cache/old=new"}, ""},
 		{"all", []entry{{name: "perf.data", text: "R"}, {name: PerfSymbols, text: string(cache)}},

@@ -18,7 +18,9 @@ type Writer struct {
 // NewWriter returns a Writer of an archive to out.
 func NewWriter(out io.Writer) *Writer {
 	w := &Writer{zip: zip.NewWriter(out), names: map[string]bool{}}
-	w.zip.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) { return newDeflater(out, &w.index), nil })
+	w.zip.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
+		return newDeflater(out, &w.index), nil
+	})
 	return w
 }
 

@@ -86,7 +86,8 @@ func (h *header) event(a *format.Attr) {
 }
 
 func typeText(t format.EventType) string {
-	names := [...]string{"PERF_TYPE_HARDWARE", "PERF_TYPE_SOFTWARE", "PERF_TYPE_TRACEPOINT", "PERF_TYPE_HW_CACHE", "", "PERF_TYPE_BREAKPOINT"}
+	names := [...]string{"PERF_TYPE_HARDWARE", "PERF_TYPE_SOFTWARE", "PERF_TYPE_TRACEPOINT", "PERF_TYPE_HW_CACHE", "",
+		"PERF_TYPE_BREAKPOINT"}
 	name := ""
 	if int(t) < len(names) {
 		name = names[t]
@@ -153,7 +154,8 @@ func cacheText(event uint32) string {
 	if id >= uint32(len(cacheIDs)) || op >= uint32(len(cacheOps)) || result >= uint32(len(cacheResults)) {
 		return ""
 	}
-	return "PERF_COUNT_HW_CACHE_RESULT_" + cacheResults[result] + " | PERF_COUNT_HW_CACHE_OP_" + cacheOps[op] + " | PERF_COUNT_HW_CACHE_" + cacheIDs[id]
+	return "PERF_COUNT_HW_CACHE_RESULT_" + cacheResults[result] + " | PERF_COUNT_HW_CACHE_OP_" + cacheOps[op] +
+		" | PERF_COUNT_HW_CACHE_" + cacheIDs[id]
 }
 
 var (
@@ -163,10 +165,12 @@ var (
 )
 
 var hardwareConfigs = [...]string{"CPU_CYCLES", "INSTRUCTIONS", "CACHE_REFERENCES", "CACHE_MISSES",
-	"BRANCH_INSTRUCTIONS", "BRANCH_MISSES", "BUS_CYCLES", "STALLED_CYCLES_FRONTEND", "STALLED_CYCLES_BACKEND", "REF_CPU_CYCLES"}
+	"BRANCH_INSTRUCTIONS", "BRANCH_MISSES", "BUS_CYCLES", "STALLED_CYCLES_FRONTEND", "STALLED_CYCLES_BACKEND",
+	"REF_CPU_CYCLES"}
 
 var softwareConfigs = [...]string{"CPU_CLOCK", "TASK_CLOCK", "PAGE_FAULTS", "CONTEXT_SWITCHES", "CPU_MIGRATIONS",
-	"PAGE_FAULTS_MIN", "PAGE_FAULTS_MAJ", "ALIGNMENT_FAULTS", "EMULATION_FAULTS", "DUMMY", "BPF_OUTPUT", "CGROUP_SWITCHES"}
+	"PAGE_FAULTS_MIN", "PAGE_FAULTS_MAJ", "ALIGNMENT_FAULTS", "EMULATION_FAULTS", "DUMMY", "BPF_OUTPUT",
+	"CGROUP_SWITCHES"}
 
 // bitName is the name of a bit; lists of them are in the order that perf has.
 type bitName struct {
@@ -174,15 +178,19 @@ type bitName struct {
 	name string
 }
 
-var sampleTypeNames = []bitName{{0, "IP"}, {1, "TID"}, {2, "TIME"}, {3, "ADDR"}, {4, "READ"}, {5, "CALLCHAIN"}, {6, "ID"},
-	{7, "CPU"}, {8, "PERIOD"}, {9, "STREAM_ID"}, {10, "RAW"}, {11, "BRANCH_STACK"}, {12, "REGS_USER"}, {13, "STACK_USER"},
-	{16, "IDENTIFIER"}, {18, "REGS_INTR"}, {15, "DATA_SRC"}, {14, "WEIGHT"}, {19, "PHYS_ADDR"}, {20, "AUX"}, {21, "CGROUP"},
+var sampleTypeNames = []bitName{{0, "IP"}, {1, "TID"}, {2, "TIME"}, {3, "ADDR"}, {4, "READ"}, {5, "CALLCHAIN"},
+	{6, "ID"},
+	{7, "CPU"}, {8, "PERIOD"}, {9, "STREAM_ID"}, {10, "RAW"}, {11, "BRANCH_STACK"}, {12, "REGS_USER"},
+	{13, "STACK_USER"},
+	{16, "IDENTIFIER"}, {18, "REGS_INTR"}, {15, "DATA_SRC"}, {14, "WEIGHT"}, {19, "PHYS_ADDR"}, {20, "AUX"},
+	{21, "CGROUP"},
 	{22, "DATA_PAGE_SIZE"}, {23, "CODE_PAGE_SIZE"}, {24, "WEIGHT_STRUCT"}}
 
 var readFormatNames = numbered("TOTAL_TIME_ENABLED", "TOTAL_TIME_RUNNING", "ID", "GROUP", "LOST")
 
 var branchTypeNames = numbered("USER", "KERNEL", "HV", "ANY", "ANY_CALL", "ANY_RETURN", "IND_CALL", "ABORT_TX", "IN_TX",
-	"NO_TX", "COND", "CALL_STACK", "IND_JUMP", "CALL", "NO_FLAGS", "NO_CYCLES", "TYPE_SAVE", "HW_INDEX", "PRIV_SAVE", "COUNTERS")
+	"NO_TX", "COND", "CALL_STACK", "IND_JUMP", "CALL", "NO_FLAGS", "NO_CYCLES", "TYPE_SAVE", "HW_INDEX", "PRIV_SAVE",
+	"COUNTERS")
 
 // numbered are the names of the bits from 0 on.
 func numbered(names ...string) (l []bitName) {
@@ -193,11 +201,13 @@ func numbered(names ...string) (l []bitName) {
 }
 
 // flagNames are the bit fields of perf_event_attr, by bit.
-var flagNames = [...]string{"disabled", "inherit", "pinned", "exclusive", "exclude_user", "exclude_kernel", "exclude_hv",
+var flagNames = [...]string{"disabled", "inherit", "pinned", "exclusive", "exclude_user", "exclude_kernel",
+	"exclude_hv",
 	"exclude_idle", "mmap", "comm", "freq", "inherit_stat", "enable_on_exec", "task", "watermark", "precise_ip", "",
 	"mmap_data", "sample_id_all", "exclude_host", "exclude_guest", "exclude_callchain_kernel", "exclude_callchain_user",
 	"mmap2", "comm_exec", "use_clockid", "context_switch", "write_backward", "namespaces", "ksymbol", "bpf_event",
-	"aux_output", "cgroup", "text_poke", "build_id", "inherit_thread", "remove_on_exec", "sigtrap", "defer_callchain", "defer_output"}
+	"aux_output", "cgroup", "text_poke", "build_id", "inherit_thread", "remove_on_exec", "sigtrap", "defer_callchain",
+	"defer_output"}
 
 // bitNames joins the names of the bits that are set.
 func bitNames(v uint64, names []bitName) string {

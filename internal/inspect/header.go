@@ -202,7 +202,8 @@ func (h *header) caps(n format.Feature) {
 		return p.PMU == "cpu" && slices.Contains(p.Caps, "max_precise=0")
 	})
 	if ibs && imprecise && isX86(h.f.String(format.FeatureArch)) {
-		h.line("AMD systems uses ibs_op// PMU for some precise events, e.g.: cycles:p, see the 'perf list' man page for further details.")
+		h.line("AMD systems uses ibs_op// PMU for some precise events, e.g.: cycles:p, see the 'perf list' man page " +
+			"for further details.")
 	}
 }
 
@@ -225,7 +226,8 @@ func (h *header) simpleperf() {
 	}
 	types := [...]string{"kernel", "kernel module", "elf", "dex", "symbol map", "unknown"}
 	for _, s := range h.f.SymbolFiles() {
-		h.line("simpleperf file : %s, type %s, min vaddr %#x, %d symbols", s.Path, types[min(int(s.Type), len(types)-1)], s.MinVaddr, len(s.Symbols))
+		h.line("simpleperf file : %s, type %s, min vaddr %#x, %d symbols", s.Path,
+			types[min(int(s.Type), len(types)-1)], s.MinVaddr, len(s.Symbols))
 	}
 	for _, u := range h.f.UnwindFiles() {
 		h.line("simpleperf debug_unwind : %s, %d bytes", u.Path, u.Size)
@@ -344,10 +346,14 @@ func (h *header) domains() {
 	d, _ := h.f.CPUDomains()
 	h.line("schedstat version\t: %d", d.Version)
 	h.line("Maximum sched domains\t: %d", d.Max)
-	for _, cpu := range slices.SortedFunc(slices.Values(d.CPUs), func(a, b format.DomainCPU) int { return cmp.Compare(a.CPU, b.CPU) }) {
+	for _, cpu := range slices.SortedFunc(slices.Values(d.CPUs), func(a, b format.DomainCPU) int {
+		return cmp.Compare(a.CPU, b.CPU)
+	}) {
 		h.line("cpu\t\t: %d", cpu.CPU)
 		h.line("nr_domains\t: %d", len(cpu.Domains))
-		for _, l := range slices.SortedFunc(slices.Values(cpu.Domains), func(a, b format.Domain) int { return cmp.Compare(a.Level, b.Level) }) {
+		for _, l := range slices.SortedFunc(slices.Values(cpu.Domains), func(a, b format.Domain) int {
+			return cmp.Compare(a.Level, b.Level)
+		}) {
 			h.line("Domain\t\t: %d", l.Level)
 			if d.Version >= 17 {
 				h.line("Domain name      : %s", l.Name)

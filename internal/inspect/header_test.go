@@ -88,7 +88,8 @@ func same(t *testing.T, got, want string) {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range max(len(g), len(w)) {
 		if i >= len(g) || i >= len(w) || g[i] != w[i] {
-			t.Fatalf("line %d differs; got\n%s\nwant\n%s", i+1, strings.Join(g[min(i, len(g)):], "\n"), strings.Join(w[min(i, len(w)):], "\n"))
+			t.Fatalf("line %d differs; got\n%s\nwant\n%s", i+1, strings.Join(g[min(i, len(g)):], "\n"),
+				strings.Join(w[min(i, len(w)):], "\n"))
 		}
 	}
 }
@@ -199,8 +200,10 @@ func TestHeaderDamaged(t *testing.T) {
 
 // The text is what perf evlist -v of perf 7.3 prints for these bytes.
 func TestAttrFields(t *testing.T) {
-	a := format.Attr{Type: format.TypeSoftware, Size: 128, SamplePeriod: 2000, SampleType: 1<<64 - 1, ReadFormat: 0xff, Flags: 1<<64 - 1,
-		Wakeup: 7, BPType: 3, Config1: 0x1234, Config2: 0x77, BranchSampleType: 1<<64 - 1, SampleRegsUser: 0xabc, SampleStackUser: 8192, ClockID: -3,
+	a := format.Attr{Type: format.TypeSoftware, Size: 128, SamplePeriod: 2000, SampleType: 1<<64 - 1,
+		ReadFormat: 0xff, Flags: 1<<64 - 1,
+		Wakeup: 7, BPType: 3, Config1: 0x1234, Config2: 0x77, BranchSampleType: 1<<64 - 1, SampleRegsUser: 0xabc,
+		SampleStackUser: 8192, ClockID: -3,
 		SampleRegsIntr: 0x33, AuxWatermark: 99, SampleMaxStack: 12, AuxSampleSize: 55, AuxAction: 6, SigData: 0x99}
 	var parts []string
 	for _, f := range AttrFields(&a, "") {
@@ -213,7 +216,8 @@ func TestAttrFields(t *testing.T) {
 // Numbers are named after this machine's PMUs and tracepoints, as by perf 7.3.
 func TestMachineNames(t *testing.T) {
 	dir := t.TempDir()
-	for path, text := range map[string]string{"msr/type": "10\n", "software/type": "1\n", "events/skb/kfree_skb/id": "2310\n", "events/skb/other/id": "2311\n"} {
+	for path, text := range map[string]string{"msr/type": "10\n", "software/type": "1\n",
+		"events/skb/kfree_skb/id": "2310\n", "events/skb/other/id": "2311\n"} {
 		path = filepath.Join(dir, "bus/event_source/devices", path)
 		os.MkdirAll(filepath.Dir(path), 0o755)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -227,20 +231,29 @@ func TestMachineNames(t *testing.T) {
 		attr        format.Attr
 		typ, config string
 	}{
-		{format.Attr{Type: format.TypeHardware, Config: 1}, "0 (PERF_TYPE_HARDWARE)", "0x1 (PERF_COUNT_HW_INSTRUCTIONS)"},
+		{format.Attr{Type: format.TypeHardware, Config: 1}, "0 (PERF_TYPE_HARDWARE)",
+			"0x1 (PERF_COUNT_HW_INSTRUCTIONS)"},
 		{format.Attr{Type: format.TypeHardware, Config: 0x63}, "0 (PERF_TYPE_HARDWARE)", "0x63"},
-		{format.Attr{Type: format.TypeHardware, Config: 0xa00000000}, "0 (PERF_TYPE_HARDWARE)", "0xa00000000 (msr/PERF_COUNT_HW_CPU_CYCLES/)"},
-		{format.Attr{Type: format.TypeHardware, Config: 0x700000000}, "0 (PERF_TYPE_HARDWARE)", "0x700000000 (PERF_COUNT_HW_CPU_CYCLES)"},
-		{format.Attr{Type: format.TypeHardware, Config: 0x100000063}, "0 (PERF_TYPE_HARDWARE)", "0x100000063 (software/config=0x100000063/)"},
-		{format.Attr{Type: format.TypeHWCache, Config: 0x400010203}, "3 (PERF_TYPE_HW_CACHE)", "0x400010203 (cpu/PERF_COUNT_HW_CACHE_RESULT_MISS | PERF_COUNT_HW_CACHE_OP_PREFETCH | PERF_COUNT_HW_CACHE_DTLB/)"},
+		{format.Attr{Type: format.TypeHardware, Config: 0xa00000000}, "0 (PERF_TYPE_HARDWARE)",
+			"0xa00000000 (msr/PERF_COUNT_HW_CPU_CYCLES/)"},
+		{format.Attr{Type: format.TypeHardware, Config: 0x700000000}, "0 (PERF_TYPE_HARDWARE)",
+			"0x700000000 (PERF_COUNT_HW_CPU_CYCLES)"},
+		{format.Attr{Type: format.TypeHardware, Config: 0x100000063}, "0 (PERF_TYPE_HARDWARE)",
+			"0x100000063 (software/config=0x100000063/)"},
+		{format.Attr{Type: format.TypeHWCache, Config: 0x400010203}, "3 (PERF_TYPE_HW_CACHE)",
+			"0x400010203 (cpu/PERF_COUNT_HW_CACHE_RESULT_MISS | PERF_COUNT_HW_CACHE_OP_PREFETCH | " +
+				"PERF_COUNT_HW_CACHE_DTLB/)"},
 		{format.Attr{Type: format.TypeHWCache, Config: 7}, "3 (PERF_TYPE_HW_CACHE)", "0x7"},
 		{format.Attr{Type: format.TypeRaw, Config: 0x1cd}, "4 (cpu)", "0x1cd"},
 		{format.Attr{Type: format.TypeBreakpoint}, "5 (PERF_TYPE_BREAKPOINT)", "0"},
 		{format.Attr{Type: 6}, "6", "0"},
 		{format.Attr{Type: 10, Config: 2}, "10 (msr)", "0x2"},
-		{format.Attr{Type: format.TypeTracepoint, Config: 2310, Name: "skb:kfree_skb"}, "2 (PERF_TYPE_TRACEPOINT)", "0x906 (skb:kfree_skb)"},
-		{format.Attr{Type: format.TypeTracepoint, Config: 2311, Name: "skb:kfree_skb"}, "2 (PERF_TYPE_TRACEPOINT)", "0x907"},
-		{format.Attr{Type: format.TypeTracepoint, Config: 2310, Name: "../skb:kfree_skb"}, "2 (PERF_TYPE_TRACEPOINT)", "0x906"},
+		{format.Attr{Type: format.TypeTracepoint, Config: 2310, Name: "skb:kfree_skb"}, "2 (PERF_TYPE_TRACEPOINT)",
+			"0x906 (skb:kfree_skb)"},
+		{format.Attr{Type: format.TypeTracepoint, Config: 2311, Name: "skb:kfree_skb"}, "2 (PERF_TYPE_TRACEPOINT)",
+			"0x907"},
+		{format.Attr{Type: format.TypeTracepoint, Config: 2310, Name: "../skb:kfree_skb"}, "2 (PERF_TYPE_TRACEPOINT)",
+			"0x906"},
 	} {
 		if got := typeText(tc.attr.Type); got != tc.typ {
 			t.Errorf("type %d: %q, want %q", tc.attr.Type, got, tc.typ)
@@ -258,7 +271,8 @@ func TestEventGroups(t *testing.T) {
 		want string
 	}{
 		{nil, "a b c d"},
-		{[]format.EventGroup{{Name: "{anon_group}", Leader: 0, Members: 2}, {Name: "two", Leader: 2, Members: 2}}, "{a,b} two{c,d}"},
+		{[]format.EventGroup{{Name: "{anon_group}", Leader: 0, Members: 2}, {Name: "two", Leader: 2, Members: 2}},
+			"{a,b} two{c,d}"},
 		{[]format.EventGroup{{Name: "{anon_group}", Leader: 1, Members: 2}}, "a {b,c} d"},
 		{[]format.EventGroup{{Name: "x", Leader: 2, Members: 1<<32 - 1}}, "a b x{c,d}"},
 		{[]format.EventGroup{{Name: "x", Leader: 1, Members: 0}, {Name: "y", Leader: 1, Members: 2}}, "a b c d"},

@@ -27,7 +27,8 @@ func fake(t *testing.T, files map[string]string, ns map[string]string) *Machine 
 	root := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,7 +56,8 @@ func status(uid int, seccomp int, caps ...int) string {
 	for _, c := range caps {
 		set |= 1 << c
 	}
-	return fmt.Sprintf("Name:\tgperf\nUid:\t%d\t%d\t%d\t%d\nCapEff:\t%016x\nSeccomp:\t%d\n", uid, uid, uid, uid, set, seccomp)
+	return fmt.Sprintf("Name:\tgperf\nUid:\t%d\t%d\t%d\t%d\nCapEff:\t%016x\nSeccomp:\t%d\n", uid, uid, uid, uid, set,
+		seccomp)
 }
 
 // refusing fails to open events, with this errno.
@@ -86,22 +88,36 @@ func TestWhyNotOpened(t *testing.T) {
 		errno    error
 		want     string
 	}{
-		{"a user", status(1000, 0), "2", "", false, nil, ParanoidKernel, unix.EACCES, "sysctl kernel.perf_event_paranoid=1, or run gperf as root or with CAP_PERFMON"},
-		{"a user, everything", status(1000, 0), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES, "sysctl kernel.perf_event_paranoid=0"},
-		{"a user, tracepoints", status(1000, 0), "1", "", false, nil, ParanoidTracepoints, unix.EPERM, "sysctl kernel.perf_event_paranoid=-1"},
-		{"Debian's 3", status(1000, 0), "3", "", false, unix.EACCES, ParanoidUser, unix.EACCES, "sysctl kernel.perf_event_paranoid=2, or run gperf as root."},
-		{"Debian's 3 with CAP_PERFMON", status(1000, 0, unix.CAP_PERFMON), "3", "", false, unix.EACCES, ParanoidUser, unix.EACCES, "only CAP_SYS_ADMIN"},
-		{"root in a container", status(0, 0, unix.CAP_SYSLOG), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES, "root lacks the capability CAP_PERFMON here"},
-		{"root of a user namespace", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", true, nil, ParanoidAllProcesses, unix.EACCES, "does not apply in a user namespace"},
+		{"a user", status(1000, 0), "2", "", false, nil, ParanoidKernel, unix.EACCES,
+			"sysctl kernel.perf_event_paranoid=1, or run gperf as root or with CAP_PERFMON"},
+		{"a user, everything", status(1000, 0), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES,
+			"sysctl kernel.perf_event_paranoid=0"},
+		{"a user, tracepoints", status(1000, 0), "1", "", false, nil, ParanoidTracepoints, unix.EPERM,
+			"sysctl kernel.perf_event_paranoid=-1"},
+		{"Debian's 3", status(1000, 0), "3", "", false, unix.EACCES, ParanoidUser, unix.EACCES,
+			"sysctl kernel.perf_event_paranoid=2, or run gperf as root."},
+		{"Debian's 3 with CAP_PERFMON", status(1000, 0, unix.CAP_PERFMON), "3", "", false, unix.EACCES, ParanoidUser,
+			unix.EACCES, "only CAP_SYS_ADMIN"},
+		{"root in a container", status(0, 0, unix.CAP_SYSLOG), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES,
+			"root lacks the capability CAP_PERFMON here"},
+		{"root of a user namespace", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", true, nil, ParanoidAllProcesses,
+			unix.EACCES, "does not apply in a user namespace"},
 		{"seccomp", status(0, 2), "2", "", false, unix.EPERM, ParanoidAllProcesses, unix.EPERM, "seccomp"},
-		{"seccomp with ENOSYS", status(0, 2), "2", "", false, unix.ENOSYS, ParanoidAllProcesses, unix.ENOSYS, "seccomp"},
-		{"a filter that lets it through", status(0, 2), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES, "root lacks the capability"},
-		{"no perf events", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, unix.ENOSYS, ParanoidUser, unix.ENOSYS, "CONFIG_PERF_EVENTS"},
-		{"lockdown", status(0, 0, unix.CAP_SYS_ADMIN), "2", "none integrity [confidentiality]", false, nil, ParanoidTracepoints, unix.EPERM, "locked down"},
-		{"less lockdown", status(1000, 0), "2", "none [integrity] confidentiality", false, nil, ParanoidKernel, unix.EACCES, "sysctl kernel.perf_event_paranoid=1"},
-		{"a security module", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES, "one of capability, selinux"},
+		{"seccomp with ENOSYS", status(0, 2), "2", "", false, unix.ENOSYS, ParanoidAllProcesses, unix.ENOSYS,
+			"seccomp"},
+		{"a filter that lets it through", status(0, 2), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES,
+			"root lacks the capability"},
+		{"no perf events", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, unix.ENOSYS, ParanoidUser, unix.ENOSYS,
+			"CONFIG_PERF_EVENTS"},
+		{"lockdown", status(0, 0, unix.CAP_SYS_ADMIN), "2", "none integrity [confidentiality]", false, nil,
+			ParanoidTracepoints, unix.EPERM, "locked down"},
+		{"less lockdown", status(1000, 0), "2", "none [integrity] confidentiality", false, nil, ParanoidKernel,
+			unix.EACCES, "sysctl kernel.perf_event_paranoid=1"},
+		{"a security module", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, nil, ParanoidAllProcesses,
+			unix.EACCES, "one of capability, selinux"},
 	} {
-		files := map[string]string{"proc/self/status": c.status, "proc/sys/kernel/perf_event_paranoid": c.paranoid + "\n",
+		files := map[string]string{"proc/self/status": c.status, "proc/sys/kernel/perf_event_paranoid": c.paranoid +
+			"\n",
 			"sys/kernel/security/lockdown": c.lockdown + "\n", "sys/kernel/security/lsm": "capability,selinux"}
 		ns := first
 		if c.userNS {
@@ -117,8 +133,10 @@ func TestWhyNotOpened(t *testing.T) {
 }
 
 func TestWhyNotOpenedOthers(t *testing.T) {
-	m := fake(t, map[string]string{"proc/self/status": status(1000, 0), "proc/sys/kernel/perf_event_paranoid": "1", "proc/77/status": ""}, first)
-	if s := m.WhyNotOpened(ParanoidKernel, 77, unix.EACCES); os.Geteuid() != 1000 && !strings.Contains(s, "Thread 77 is another user's") {
+	m := fake(t, map[string]string{"proc/self/status": status(1000, 0), "proc/sys/kernel/perf_event_paranoid": "1",
+		"proc/77/status": ""}, first)
+	if s := m.WhyNotOpened(ParanoidKernel, 77, unix.EACCES); os.Geteuid() != 1000 &&
+		!strings.Contains(s, "Thread 77 is another user's") {
 		t.Error(s)
 	}
 }
@@ -168,14 +186,21 @@ p:gperf_bench/target vfs_read
 // healthy are the files of a machine without problems.
 func healthy() map[string]string {
 	return map[string]string{
-		"proc/self/status": status(0, 0, unix.CAP_PERFMON, unix.CAP_BPF, unix.CAP_SYS_ADMIN, unix.CAP_SYSLOG, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH),
-		"proc/1/status":    "", fmt.Sprintf("proc/%d/status", os.Getpid()): "", "proc/self/mounts": "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", "proc/version": "Linux version 6.1.0-9-amd64 (debian-kernel@lists.debian.org)",
-		"proc/sys/kernel/osrelease": "6.1.0-9-amd64\n", "proc/sys/kernel/perf_event_paranoid": "2\n", "proc/sys/kernel/kptr_restrict": "0\n",
+		"proc/self/status": status(0, 0, unix.CAP_PERFMON, unix.CAP_BPF, unix.CAP_SYS_ADMIN, unix.CAP_SYSLOG,
+			unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH),
+		"proc/1/status": "", fmt.Sprintf("proc/%d/status", os.Getpid()): "",
+		"proc/self/mounts":          "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
+		"proc/version":              "Linux version 6.1.0-9-amd64 (debian-kernel@lists.debian.org)",
+		"proc/sys/kernel/osrelease": "6.1.0-9-amd64\n", "proc/sys/kernel/perf_event_paranoid": "2\n",
+		"proc/sys/kernel/kptr_restrict":              "0\n",
 		"proc/sys/kernel/perf_event_max_sample_rate": "100000\n", "proc/sys/kernel/perf_event_mlock_kb": "516\n",
-		"proc/kallsyms": "0000000000000000 A fixed_percpu_data\nffffffff81000000 T _stext\n", "etc/os-release": "NAME=x\nID=debian\n",
-		"tracing/events/header_page": "", "tracing/events/skb/kfree_skb/id": "7\n", "tracing/kprobe_events": kprobeEvents, "tracing/uprobe_events": "",
-		"sys/bus/event_source/devices/uprobe/type": "9\n", "sys/bus/event_source/devices/uprobe/format/ref_ctr_offset": "config:32-63\n",
-		"sys/kernel/btf/vmlinux": "",
+		"proc/kallsyms":              "0000000000000000 A fixed_percpu_data\nffffffff81000000 T _stext\n",
+		"etc/os-release":             "NAME=x\nID=debian\n",
+		"tracing/events/header_page": "", "tracing/events/skb/kfree_skb/id": "7\n",
+		"tracing/kprobe_events": kprobeEvents, "tracing/uprobe_events": "",
+		"sys/bus/event_source/devices/uprobe/type":                  "9\n",
+		"sys/bus/event_source/devices/uprobe/format/ref_ctr_offset": "config:32-63\n",
+		"sys/kernel/btf/vmlinux":                                    "",
 	}
 }
 
@@ -192,13 +217,16 @@ func TestAll(t *testing.T) {
 	m := fake(t, healthy(), first)
 	l := m.All()
 	got := byName(l)
-	for _, name := range []string{"kernel", "user", "container", "lockdown", "paranoid", "cpu-clock", "all processes", "PMU", "tracefs", "tracepoints",
-		"kprobe-multi", "USDT", "BPF", "BTF", "whole stacks", "kernel symbols", "build IDs", "lost samples", "cgroups"} {
+	for _, name := range []string{"kernel", "user", "container", "lockdown", "paranoid", "cpu-clock", "all processes",
+		"PMU", "tracefs", "tracepoints",
+		"kprobe-multi", "USDT", "BPF", "BTF", "whole stacks", "kernel symbols", "build IDs", "lost samples",
+		"cgroups"} {
 		if f := got[name]; f.Verdict != OK {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	if f := got["leftovers"]; f.Verdict != Part || !strings.Contains(f.Detail, "1 probes") || !strings.Contains(f.Detail, "gperf_99999999_1_effffffc:tcp_ack__return") {
+	if f := got["leftovers"]; f.Verdict != Part || !strings.Contains(f.Detail, "1 probes") ||
+		!strings.Contains(f.Detail, "gperf_99999999_1_effffffc:tcp_ack__return") {
 		t.Errorf("leftovers: %+v", f)
 	}
 	if f := got["kernel debuginfo"]; f.Remedy != "apt install linux-image-6.1.0-9-amd64-dbg" {
@@ -266,8 +294,9 @@ func TestProblems(t *testing.T) {
 			f["sys/kernel/security/lockdown"] = "none integrity [confidentiality]"
 		}, nil, Check{
 			Verdict: No,
-			Detail:  "confidentiality: the kernel refuses kprobes, tracefs, and BPF that reads its memory, even to root",
-			Remedy:  "boot with lockdown=integrity, or with Secure Boot off",
+			Detail: "confidentiality: the kernel refuses kprobes, tracefs, and BPF that reads its memory, even to " +
+				"root",
+			Remedy: "boot with lockdown=integrity, or with Secure Boot off",
 		}},
 		{"a slowed kernel", "sample rate", func(f map[string]string) {
 			f["proc/sys/kernel/perf_event_max_sample_rate"] = "1000"
@@ -283,11 +312,12 @@ func TestProblems(t *testing.T) {
 			Detail:  "no hardware events: no such file or directory",
 			Remedy:  "gperf uses cpu-clock instead of cycles",
 		}},
-		{"no cgroups", "cgroups", func(f map[string]string) { f["proc/self/mounts"] = "proc /proc proc rw 0 0\n" }, nil, Check{
-			Verdict: No,
-			Detail:  "no hierarchy with perf events is mounted",
-			Remedy:  "mount -t cgroup2 cgroup2 /sys/fs/cgroup, if the kernel has CONFIG_CGROUP_PERF",
-		}},
+		{"no cgroups", "cgroups", func(f map[string]string) { f["proc/self/mounts"] = "proc /proc proc rw 0 0\n" },
+			nil, Check{
+				Verdict: No,
+				Detail:  "no hierarchy with perf events is mounted",
+				Remedy:  "mount -t cgroup2 cgroup2 /sys/fs/cgroup, if the kernel has CONFIG_CGROUP_PERF",
+			}},
 		{"no kprobe-multi", "kprobe-multi", nil, func(m *Machine) {
 			m.manyProbes = func() error { return bpf.ErrNotSupported }
 		}, Check{
@@ -377,7 +407,8 @@ func TestThis(t *testing.T) {
 }
 
 func TestDistributions(t *testing.T) {
-	m := fake(t, map[string]string{"etc/os-release": "PRETTY_NAME=\"Rocky Linux\"\nID_LIKE=\"rhel centos fedora\"\nID=\"rocky\"\n"}, nil)
+	m := fake(t, map[string]string{"etc/os-release": "PRETTY_NAME=\"Rocky Linux\"\nID_LIKE=\"rhel centos " +
+		"fedora\"\nID=\"rocky\"\n"}, nil)
 	if got := m.distributions(); !slices.Equal(got, []string{"rocky", "rhel", "centos", "fedora"}) {
 		t.Error(got)
 	}

@@ -91,7 +91,8 @@ func checkPMU(m *Machine) Check {
 	case denied(err):
 		return refused(m, ParanoidUser, err)
 	case m.virtual():
-		return no(fmt.Sprintf("no hardware events (%v): a virtual machine without a virtual PMU", err), "gperf uses cpu-clock instead of cycles; the host may pass its PMU through (QEMU: -cpu host,pmu=on)")
+		return no(fmt.Sprintf("no hardware events (%v): a virtual machine without a virtual PMU", err),
+			"gperf uses cpu-clock instead of cycles; the host may pass its PMU through (QEMU: -cpu host,pmu=on)")
 	}
 	return no(fmt.Sprintf("no hardware events: %v", err), "gperf uses cpu-clock instead of cycles")
 }
@@ -128,7 +129,8 @@ func checkSampleRate(m *Machine) Check {
 		return no(err.Error(), "")
 	}
 	if n, _ := strconv.Atoi(s); n < usual {
-		return part("at most "+s+" Hz, since sampling took too long before", "sysctl kernel.perf_event_max_sample_rate=100000")
+		return part("at most "+s+" Hz, since sampling took too long before",
+			"sysctl kernel.perf_event_max_sample_rate=100000")
 	}
 	return ok("at most " + s + " Hz")
 }
@@ -184,7 +186,8 @@ func checkFeature(m *Machine, change func(*format.Attr), yes, without string) Ch
 // checkBuildIDs checks whether the kernel reports build IDs of mapped files.
 func checkBuildIDs(m *Machine) Check {
 	return checkFeature(m, func(a *format.Attr) { a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagBuildID },
-		"the kernel records them for mapped files", "this kernel does not record them (Linux 5.12 does): gperf reads them at the end of the recording")
+		"the kernel records them for mapped files",
+		"this kernel does not record them (Linux 5.12 does): gperf reads them at the end of the recording")
 }
 
 // checkLostSamples checks whether the kernel counts lost samples.
@@ -198,7 +201,8 @@ func checkCgroups(m *Machine) Check {
 	mounts, _ := m.read("proc/self/mounts")
 	dir, version := procfs.CgroupRoot(mounts)
 	if dir == "" {
-		return no("no hierarchy with perf events is mounted", "mount -t cgroup2 cgroup2 /sys/fs/cgroup, if the kernel has CONFIG_CGROUP_PERF")
+		return no("no hierarchy with perf events is mounted",
+			"mount -t cgroup2 cgroup2 /sys/fs/cgroup, if the kernel has CONFIG_CGROUP_PERF")
 	}
 	err := m.openCgroup(m.path(dir))
 	switch {

@@ -31,7 +31,8 @@ func checkBPF(m *Machine) Check {
 func checkBTF(m *Machine) Check {
 	f, err := os.Open(m.path("sys/kernel/btf/vmlinux"))
 	if err != nil {
-		return no(err.Error(), "a kernel with CONFIG_DEBUG_INFO_BTF: whole stacks, and arguments of kprobes by name, need it")
+		return no(err.Error(), "a kernel with CONFIG_DEBUG_INFO_BTF: whole stacks, and arguments of kprobes by "+
+			"name, need it")
 	}
 	f.Close()
 	return ok("the kernel describes its types")
@@ -45,7 +46,8 @@ func checkWholeStacks(m *Machine) Check {
 	case err == nil:
 		return ok("-g walks user stacks in the kernel")
 	case errors.Is(err, bpf.ErrArch):
-		return part("-g finds user stacks by frame pointers: "+err.Error(), "--call-graph dwarf,copy copies whole stacks into the file")
+		return part("-g finds user stacks by frame pointers: "+err.Error(),
+			"--call-graph dwarf,copy copies whole stacks into the file")
 	case errors.Is(err, unix.EPERM):
 		return part(instead+": programs may not be loaded", m.WhyNoBPF(err))
 	}
@@ -79,17 +81,21 @@ func checkKernelDebuginfo(m *Machine) Check {
 	paths := []string{"usr/lib/debug/boot/vmlinux-" + release, "usr/lib/debug/lib/modules/" + release + "/vmlinux",
 		"usr/lib/debug/vmlinux-" + release, "lib/modules/" + release + "/build/vmlinux", "boot/vmlinux-" + release}
 	version, _ := m.read("proc/version")
-	if d := m.distributions(); len(d) > 0 && (d[0] == "debian" || d[0] == "ubuntu") && !strings.Contains(strings.ToLower(version), d[0]) {
-		return checkDebuginfo(m, id, paths, map[string]string{d[0]: "this kernel is not the distribution's: get its vmlinux from its builder"})
+	if d := m.distributions(); len(d) > 0 && (d[0] == "debian" || d[0] == "ubuntu") &&
+		!strings.Contains(strings.ToLower(version), d[0]) {
+		return checkDebuginfo(m, id, paths,
+			map[string]string{d[0]: "this kernel is not the distribution's: get its vmlinux from its builder"})
 	}
 	return checkDebuginfo(m, id, paths, map[string]string{
-		"debian": "apt install linux-image-" + release + "-dbg", "ubuntu": "apt install linux-image-" + release + "-dbgsym (ddebs.ubuntu.com)",
+		"debian": "apt install linux-image-" + release + "-dbg", "ubuntu": "apt install linux-image-" + release +
+			"-dbgsym (ddebs.ubuntu.com)",
 		"fedora": "dnf debuginfo-install kernel", "suse": "zypper install kernel-default-debuginfo"})
 }
 
 // checkLibcDebuginfo checks whether the C library's debug information is installed.
 func checkLibcDebuginfo(m *Machine) Check {
-	for _, p := range []string{"lib/x86_64-linux-gnu/libc.so.6", "lib/aarch64-linux-gnu/libc.so.6", "lib64/libc.so.6", "usr/lib/libc.so.6"} {
+	for _, p := range []string{"lib/x86_64-linux-gnu/libc.so.6", "lib/aarch64-linux-gnu/libc.so.6", "lib64/libc.so.6",
+		"usr/lib/libc.so.6"} {
 		if !m.exists(p) {
 			continue
 		}
@@ -97,7 +103,8 @@ func checkLibcDebuginfo(m *Machine) Check {
 		if err != nil {
 			return part("/"+p+": "+err.Error(), "")
 		}
-		return checkDebuginfo(m, id, nil, map[string]string{"debian": "apt install libc6-dbg", "ubuntu": "apt install libc6-dbg",
+		return checkDebuginfo(m, id, nil, map[string]string{"debian": "apt install libc6-dbg",
+			"ubuntu": "apt install libc6-dbg",
 			"fedora": "dnf debuginfo-install glibc", "suse": "zypper install glibc-debuginfo"})
 	}
 	return part("no C library in the usual places", "")
@@ -154,13 +161,15 @@ func checkDebuginfod(m *Machine) Check {
 	if urls := os.Getenv("DEBUGINFOD_URLS"); urls != "" {
 		return ok("DEBUGINFOD_URLS is " + urls)
 	}
-	return part("DEBUGINFOD_URLS is not set", "export DEBUGINFOD_URLS="+debuginfodServer(m)+" for perf and gdb; gperf does not fetch debug information yet")
+	return part("DEBUGINFOD_URLS is not set",
+		"export DEBUGINFOD_URLS="+debuginfodServer(m)+" for perf and gdb; gperf does not fetch debug information yet")
 }
 
 // debuginfodServer returns the distribution's server.
 func debuginfodServer(m *Machine) string {
 	for _, d := range m.distributions() {
-		if host, ok := map[string]string{"debian": "debian.net", "ubuntu": "ubuntu.com", "fedora": "fedoraproject.org", "arch": "archlinux.org"}[d]; ok {
+		if host, ok := map[string]string{"debian": "debian.net", "ubuntu": "ubuntu.com",
+			"fedora": "fedoraproject.org", "arch": "archlinux.org"}[d]; ok {
 			return "https://debuginfod." + host
 		}
 	}

@@ -55,7 +55,8 @@ func checkTracepoints(m *Machine) Check {
 	if err != nil {
 		return withoutTracefs
 	}
-	for _, tp := range [][2]string{{"sched", "sched_process_exec"}, {"skb", "kfree_skb"}, {"raw_syscalls", "sys_enter"}} {
+	for _, tp := range [][2]string{{"sched", "sched_process_exec"}, {"skb", "kfree_skb"},
+		{"raw_syscalls", "sys_enter"}} {
 		id, err := m.Tracefs.ID(tp[0], tp[1])
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -101,7 +102,8 @@ func checkProbeFile(m *Machine, word string) (f Check, can bool) {
 	case errors.As(err, &missing):
 		return withoutTracefs, false
 	case errors.Is(err, fs.ErrNotExist):
-		return no("this kernel has none (no "+word+"_events)", "requires a kernel with CONFIG_"+strings.ToUpper(word)+"_EVENTS"), false
+		return no("this kernel has none (no "+word+"_events)",
+			"requires a kernel with CONFIG_"+strings.ToUpper(word)+"_EVENTS"), false
 	case errors.Is(err, fs.ErrPermission):
 		return no(m.Tracefs.Root+"/"+word+"_events is not writable", m.WhyNotWritten()), false
 	case err != nil:
@@ -146,7 +148,8 @@ func checkKprobeMulti(m *Machine) Check {
 	case err == nil:
 		return ok("globs of functions are attached at once")
 	case errors.Is(err, bpf.ErrNotSupported):
-		return part("this kernel cannot (Linux 5.18, with CONFIG_FPROBE): a glob's functions are attached one by one", "")
+		return part("this kernel cannot (Linux 5.18, with CONFIG_FPROBE): a glob's functions are attached one by one",
+			"")
 	case errors.Is(err, unix.EPERM):
 		return no("BPF programs may not be loaded, see below", "")
 	default:

@@ -80,7 +80,8 @@ func checkUser(m *Machine) Check {
 		switch {
 		case r.caps>>u.c&1 != 0:
 			have = append(have, u.name)
-		case u.use != "" && !(u.c == unix.CAP_PERFMON && r.perfmon()) && !(u.c == unix.CAP_BPF && r.has(unix.CAP_SYS_ADMIN)):
+		case u.use != "" && !(u.c == unix.CAP_PERFMON && r.perfmon()) &&
+			!(u.c == unix.CAP_BPF && r.has(unix.CAP_SYS_ADMIN)):
 			lack = append(lack, u.name+" ("+u.use+")")
 		}
 	}
@@ -164,7 +165,8 @@ func (m *Machine) level() (int, error) {
 func checkParanoid(m *Machine) Check {
 	n, err := m.level()
 	if err != nil {
-		return no(fmt.Sprintf("kernel.perf_event_paranoid: %v", err), "this kernel may have no perf events (CONFIG_PERF_EVENTS)")
+		return no(fmt.Sprintf("kernel.perf_event_paranoid: %v", err),
+			"this kernel may have no perf events (CONFIG_PERF_EVENTS)")
 	}
 	r := m.rights()
 	detail := fmt.Sprintf("kernel.perf_event_paranoid is %d", n)
@@ -178,9 +180,12 @@ func checkParanoid(m *Machine) Check {
 	case n == 0:
 		return part(detail+": all processes, but no tracepoints", "sysctl kernel.perf_event_paranoid=-1")
 	case n == 1:
-		return part(detail+": own processes, kernel included", "sysctl kernel.perf_event_paranoid=0 for all processes, -1 for tracepoints, too")
+		return part(detail+": own processes, kernel included",
+			"sysctl kernel.perf_event_paranoid=0 for all processes, -1 for tracepoints, too")
 	case n == 2:
-		return part(detail+": own processes, in user space only", "sysctl kernel.perf_event_paranoid=1 for the kernel, 0 for all processes, -1 for tracepoints, too")
+		return part(detail+": own processes, in user space only",
+			"sysctl kernel.perf_event_paranoid=1 for the kernel, 0 for all processes, -1 for tracepoints, too")
 	}
-	return no(detail+": nothing at all", "sysctl kernel.perf_event_paranoid=2 for own processes in user space, 1, 0 or -1 for more")
+	return no(detail+": nothing at all",
+		"sysctl kernel.perf_event_paranoid=2 for own processes in user space, 1, 0 or -1 for more")
 }

@@ -26,8 +26,9 @@ const (
 )
 
 func (n Need) String() string {
-	return map[Need]string{ParanoidTracepoints: "tracepoints and probes need", ParanoidAllProcesses: "all processes (-a, -C) need",
-		ParanoidKernel: "own processes in the kernel need", ParanoidUser: "own processes in user space need"}[n]
+	return map[Need]string{ParanoidTracepoints: "tracepoints and probes need",
+		ParanoidAllProcesses: "all processes (-a, -C) need",
+		ParanoidKernel:       "own processes in the kernel need", ParanoidUser: "own processes in user space need"}[n]
 }
 
 // NeedOf returns the need of an event, on a CPU or of a thread.
@@ -44,7 +45,8 @@ func NeedOf(typ format.EventType, flags format.AttrFlags, everywhere bool) Need 
 }
 
 // leastPrivileged is the event with the lowest requirements: a dummy of this thread in user space.
-var leastPrivileged = format.Attr{Type: format.TypeSoftware, Config: format.SWDummy, Flags: format.FlagExcludeKernel | format.FlagExcludeHV}
+var leastPrivileged = format.Attr{Type: format.TypeSoftware, Config: format.SWDummy,
+	Flags: format.FlagExcludeKernel | format.FlagExcludeHV}
 
 // WhyNotOpened explains in one line why perf_event_open returned an errno (EACCES, EPERM,
 // ENOSYS) for an event with this need, of a thread (-1: of all, 0: of the caller), and the
@@ -57,19 +59,22 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 	filtered := errors.Is(least, unix.EPERM) || errors.Is(least, unix.ENOSYS)
 	switch {
 	case filtered && r.seccomp:
-		return "A seccomp filter, such as Docker's, blocks perf_event_open: start the container with --cap-add PERFMON (or --security-opt seccomp=unconfined)."
+		return "A seccomp filter, such as Docker's, blocks perf_event_open: start the container with --cap-add " +
+			"PERFMON (or --security-opt seccomp=unconfined)."
 	case errors.Is(errno, unix.ENOSYS):
 		return "This kernel was built without perf events (CONFIG_PERF_EVENTS)."
 	case m.lockedDown() != "":
 		return m.lockedDown()
 	case r.has(unix.CAP_PERFMON) && !r.has(unix.CAP_SYS_ADMIN) && level > int(ParanoidUser) && least != nil:
-		return fmt.Sprintf("kernel.perf_event_paranoid is %d, from which this distribution's kernel exempts only CAP_SYS_ADMIN, not CAP_PERFMON: sysctl kernel.perf_event_paranoid=2, or run gperf as root.", level)
+		return fmt.Sprintf("kernel.perf_event_paranoid is %d, from which this distribution's kernel exempts only "+
+			"CAP_SYS_ADMIN, not CAP_PERFMON: sysctl kernel.perf_event_paranoid=2, or run gperf as root.", level)
 	case tid > 0 && m.othersThread(tid, r.euid) && level <= int(need):
 		return fmt.Sprintf("Thread %d is another user's: run gperf as root, as that user, or with CAP_PERFMON.", tid)
 	case r.perfmon() || level <= int(need):
 		return m.module()
 	case r.userNS:
-		return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d, or CAP_PERFMON, which does not apply in a user namespace: record from outside.", level, need, need)
+		return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d, or CAP_PERFMON, which does not apply in a user "+
+			"namespace: record from outside.", level, need, need)
 	case r.euid == 0:
 		return "root lacks the capability CAP_PERFMON here: containers drop it unless started with --cap-add PERFMON."
 	}
@@ -77,7 +82,8 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 	if level > int(ParanoidUser) {
 		as = "as root" // Debian's kernels then require CAP_SYS_ADMIN
 	}
-	return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d: sysctl kernel.perf_event_paranoid=%d, or run gperf %s.", level, need, need, need, as)
+	return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d: sysctl kernel.perf_event_paranoid=%d, or run gperf "+
+		"%s.", level, need, need, need, as)
 }
 
 // othersThread reports whether a thread belongs to another user.
@@ -110,7 +116,8 @@ func (m *Machine) WhyNoTracefs(err error) string {
 		return "Mounting or reading it requires CAP_SYS_ADMIN or CAP_DAC_READ_SEARCH. Outside the container:\n" +
 			"    mount -t tracefs tracefs /sys/kernel/tracing"
 	}
-	return "Only root may read tracefs, where tracepoints are described: run gperf as root, or with CAP_DAC_READ_SEARCH and CAP_PERFMON; probes require CAP_DAC_OVERRIDE."
+	return "Only root may read tracefs, where tracepoints are described: run gperf as root, or with " +
+		"CAP_DAC_READ_SEARCH and CAP_PERFMON; probes require CAP_DAC_OVERRIDE."
 }
 
 // WhyNoBPF explains why BPF programs may not be loaded, and the remedy; "" if the error says
@@ -131,7 +138,8 @@ func (m *Machine) WhyNoBPF(err error) string {
 		}
 		return "Before Linux 5.11 BPF maps count as locked memory: raise the limit (ulimit -l unlimited)."
 	case r.euid == 0:
-		return "root lacks CAP_BPF and CAP_PERFMON here: containers drop them unless started with --cap-add BPF --cap-add PERFMON."
+		return "root lacks CAP_BPF and CAP_PERFMON here: containers drop them unless started with --cap-add BPF " +
+			"--cap-add PERFMON."
 	}
 	return "It requires root, or CAP_BPF and CAP_PERFMON."
 }
@@ -151,9 +159,11 @@ func (m *Machine) WhyHidden() string {
 	level, _ := m.level()
 	switch {
 	case restrict == "0":
-		return fmt.Sprintf("kernel.perf_event_paranoid is %d, kernel symbols need 1: sysctl kernel.perf_event_paranoid=1, or run gperf as root or with CAP_SYSLOG.", level)
+		return fmt.Sprintf("kernel.perf_event_paranoid is %d, kernel symbols need 1: sysctl "+
+			"kernel.perf_event_paranoid=1, or run gperf as root or with CAP_SYSLOG.", level)
 	case restrict == "1":
-		return "kernel.kptr_restrict is 1: run gperf as root or with CAP_SYSLOG, or: sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"
+		return "kernel.kptr_restrict is 1: run gperf as root or with CAP_SYSLOG, or: sysctl kernel.kptr_restrict=0 " +
+			"kernel.perf_event_paranoid=1"
 	}
 	return "kernel.kptr_restrict is " + restrict + ", which hides them even from root: sysctl kernel.kptr_restrict=1"
 }
@@ -164,5 +174,6 @@ func (m *Machine) lockedDown() string {
 	if m.lockdownMode() != "confidentiality" {
 		return ""
 	}
-	return "The kernel is locked down (confidentiality), even for root: boot with lockdown=integrity, or with Secure Boot off."
+	return "The kernel is locked down (confidentiality), even for root: boot with lockdown=integrity, or with " +
+		"Secure Boot off."
 }

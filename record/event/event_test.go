@@ -43,8 +43,9 @@ func fakeTracefs(t *testing.T, names ...string) *Resolver {
 func TestParse(t *testing.T) {
 	fs := fakeTracefs(t, "skb:kfree_skb", "skb:consume_skb", "sock:sock_rcvqueue_full", "ftrace:function")
 	const (
-		hw, sw, tp, cache, raw = format.TypeHardware, format.TypeSoftware, format.TypeTracepoint, format.TypeHWCache, format.TypeRaw
-		noU, noK, noHV         = format.FlagExcludeUser, format.FlagExcludeKernel, format.FlagExcludeHV
+		hw, sw, tp, cache, raw = format.TypeHardware, format.TypeSoftware, format.TypeTracepoint, format.TypeHWCache,
+			format.TypeRaw
+		noU, noK, noHV = format.FlagExcludeUser, format.FlagExcludeKernel, format.FlagExcludeHV
 	)
 	precise := func(n int) format.AttrFlags { return format.AttrFlags(0).WithPreciseIP(n) }
 	for _, c := range []struct {
@@ -179,7 +180,8 @@ func TestParseRefusals(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"cycles:u", "skb:*", "L1-dcache-load-misses:pp", "r1a8", "cs,{faults}", "grp{cs/period=3/,mem:0x10/4:w:u}:S,cpu/event=0x3c,name='a,b'/k",
+	for _, s := range []string{"cycles:u", "skb:*", "L1-dcache-load-misses:pp", "r1a8", "cs,{faults}",
+		"grp{cs/period=3/,mem:0x10/4:w:u}:S,cpu/event=0x3c,name='a,b'/k",
 		"kprobe:f x=%di/max-stack=4/", "mem:sym:x", "cs/", "{", "}", "/,/", "msr//", ":", "skb:[", "a:b:c:d"} {
 		f.Add(s)
 	}

@@ -25,7 +25,8 @@ type Value struct {
 
 // genericFields are the fields that every event has in addition to those of its format
 // (trace_define_generic_fields of the kernel).
-var genericFields = []Field{{Name: "CPU"}, {Name: "cpu"}, {Name: "COMM", Text: true}, {Name: "comm", Text: true}, {Name: "stacktrace"}, {Name: "STACKTRACE"}}
+var genericFields = []Field{{Name: "CPU"}, {Name: "cpu"}, {Name: "COMM", Text: true}, {Name: "comm", Text: true},
+	{Name: "stacktrace"}, {Name: "STACKTRACE"}}
 
 // Filter is a filter's expression. Op is "&&", "||" or "!", or a comparison of a field
 // with a value: "==", "!=", "<", "<=", ">", ">=", "&", "~".
@@ -162,14 +163,16 @@ func (p *filterParser) comparison() (*Filter, error) {
 		return nil, p.unknown(name)
 	}
 	if field.Length != "" {
-		return nil, badFilter("%s has a length instead of an end, so the kernel cannot compare it; it can compare %s", name, field.Length)
+		return nil, badFilter("%s has a length instead of an end, so the kernel cannot compare it; it can compare %s",
+			name, field.Length)
 	}
 	f := &Filter{Field: name, Special: p.match(filterFunction)}
 	f.IsText = field.Text || f.Special == ".ustring"
 	f.Op = p.match(filterOp)
 	switch {
 	case f.Op == "":
-		return nil, badFilter("a comparison is missing after %s: there are == != < <= > >= &, and for text == != ~", name)
+		return nil, badFilter("a comparison is missing after %s: there are == != < <= > >= &, and for text == != ~",
+			name)
 	case f.IsText && f.Op != "==" && f.Op != "!=" && f.Op != "~":
 		return nil, badFilter("%s is text, which %s cannot compare: there are == != and ~, a glob", name, f.Op)
 	case !f.IsText && f.Op == "~":

@@ -25,7 +25,8 @@ func TestParseFilter(t *testing.T) {
 		{"prev_pid == 1", "", "prev_pid==1"},
 		{`!(prev_pid==0x1 && prev_comm ~ "a b*")`, "", "!(prev_pid==0x1 && prev_comm~a b*)"},
 		{"prev_pid == 1 || prev_pid == 2 && common_pid != -3", "", "(prev_pid==1 || (prev_pid==2 && common_pid!=-3))"},
-		{"(prev_pid == 1 || prev_pid == 2) && !common_pid != 3", "", "((prev_pid==1 || prev_pid==2) && !common_pid!=3)"},
+		{"(prev_pid == 1 || prev_pid == 2) && !common_pid != 3", "",
+			"((prev_pid==1 || prev_pid==2) && !common_pid!=3)"},
 		{"prev_comm == bash || (common_pid != -3)", "", "(prev_comm==bash || common_pid!=-3)"},
 		{"location.function == kfree", "", "location.function==kfree"},
 		{"cpu & CPUS{0-3} && COMM != 'x'", "", "(cpuCPUS{0-3}&CPUS{0-3} && COMM!=x)"},
@@ -49,7 +50,8 @@ func TestParseFilter(t *testing.T) {
 		})
 	}
 	sized := []Field{{Name: "s", Length: "s__len"}, {Name: "s__len"}}
-	if _, _, err := ParseFilter("s == hello", sized); err == nil || !strings.Contains(err.Error(), "it can compare s__len") {
+	if _, _, err := ParseFilter("s == hello", sized); err == nil ||
+		!strings.Contains(err.Error(), "it can compare s__len") {
 		t.Errorf("a text with a length: %v", err)
 	}
 	f, _, err := ParseFilter("reason == MINUS && prev_pid <= 0x10", testFields)
@@ -92,7 +94,8 @@ func TestParseFilterErrors(t *testing.T) {
 // FuzzParseFilter checks that the kernel's form of each filter can be parsed as well, to the
 // same expression.
 func FuzzParseFilter(f *testing.F) {
-	for _, s := range []string{"prev_pid == 1", "!(a && b ~ \"x\")", "cpu & CPUS{0-3}", "(((", "a.b == 'c", "reason == NO_SOCKET"} {
+	for _, s := range []string{"prev_pid == 1", "!(a && b ~ \"x\")", "cpu & CPUS{0-3}", "(((", "a.b == 'c",
+		"reason == NO_SOCKET"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -47,10 +47,12 @@ const (
 )
 
 // Kinds are all kinds, in the order of listing.
-var Kinds = []ListKind{KindHardware, KindSoftware, KindCache, KindPMU, KindRaw, KindMemory, KindTracepoint, KindProbe, KindRawTracepoint, KindKprobe, KindUprobe, KindUSDT}
+var Kinds = []ListKind{KindHardware, KindSoftware, KindCache, KindPMU, KindRaw, KindMemory, KindTracepoint, KindProbe,
+	KindRawTracepoint, KindKprobe, KindUprobe, KindUSDT}
 
 var kindNames = map[ListKind]string{
-	KindHardware: "Hardware event", KindSoftware: "Software event", KindCache: "Hardware cache event", KindPMU: "Kernel PMU event",
+	KindHardware: "Hardware event", KindSoftware: "Software event", KindCache: "Hardware cache event",
+	KindPMU: "Kernel PMU event",
 	KindRaw: "Raw hardware event descriptor", KindMemory: "Hardware breakpoint", KindTracepoint: "Tracepoint event",
 	KindProbe: "Probe event", KindRawTracepoint: "Raw tracepoint event", KindKprobe: "Kernel function",
 	KindUprobe: "Function", KindUSDT: "USDT probe",
@@ -201,7 +203,8 @@ func named(kind ListKind, names map[string]uint64, typ format.EventType) []Liste
 
 // aliasRank sorts the names that perf lists second after the others.
 func aliasRank(name string) int {
-	if slices.Contains([]string{"cycles", "branches", "cs", "faults", "migrations", "idle-cycles-frontend", "idle-cycles-backend"}, name) {
+	if slices.Contains([]string{"cycles", "branches", "cs", "faults", "migrations", "idle-cycles-frontend",
+		"idle-cycles-backend"}, name) {
 		return 1
 	}
 	return 0
@@ -216,7 +219,8 @@ func (l *Lister) pmus() (all []Listed) {
 	at := Resolver{Sysfs: l.path(sysfsPMUs)}
 	for _, p := range at.PMUs() {
 		for _, name := range p.Events() {
-			all = append(all, Listed{Names: []string{p.Name + "/" + name + "/"}, Kind: KindPMU, Terms: strings.TrimSpace(p.read("events/" + name))})
+			all = append(all, Listed{Names: []string{p.Name + "/" + name + "/"}, Kind: KindPMU,
+				Terms: strings.TrimSpace(p.read("events/" + name))})
 		}
 	}
 	sortByName(all)
@@ -234,7 +238,8 @@ func (l *Lister) tracepoints(kind ListKind) ([]Listed, error) {
 	for _, dir := range names {
 		desc, isProbe := probes[dir]
 		if isProbe == (kind == KindProbe) {
-			all = append(all, Listed{Names: []string{strings.Replace(dir, "/", ":", 1)}, Kind: kind, Desc: desc, Tracepoint: dir})
+			all = append(all, Listed{Names: []string{strings.Replace(dir, "/", ":", 1)}, Kind: kind, Desc: desc,
+				Tracepoint: dir})
 		}
 	}
 	sortByName(all)

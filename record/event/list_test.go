@@ -18,7 +18,8 @@ func write(t testing.TB, root string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,15 +42,21 @@ func names(l []Listed) (s []string) {
 
 func TestList(t *testing.T) {
 	l := lister(t, map[string]string{
-		"tracing/events/skb/kfree_skb/id": "1", "tracing/events/skb/consume_skb/id": "2", "tracing/events/ftrace/function/id": "3",
-		"tracing/events/probe/ip_rcv/id": "4", "tracing/events/probe_hello/main/id": "5", "tracing/events/skb/enable": "",
-		"tracing/kprobe_events": "p:probe/ip_rcv ip_rcv len=+112(%di):u32\n", "tracing/uprobe_events": "p:probe_hello/main /bin/hello:0x1000\n",
-		"tracing/available_filter_functions":        "tcp_sendmsg\nnf_conntrack_in [nf_conntrack]\n__ftrace_invalid_address___16\ntcp_sendmsg\n",
-		"proc/kallsyms":                             "ffff0001 T tcp_sendmsg\nffff0002 T not_traced\nffff0003 t nf_conntrack_in\t[nf_conntrack]\n",
+		"tracing/events/skb/kfree_skb/id": "1", "tracing/events/skb/consume_skb/id": "2",
+		"tracing/events/ftrace/function/id": "3",
+		"tracing/events/probe/ip_rcv/id":    "4", "tracing/events/probe_hello/main/id": "5",
+		"tracing/events/skb/enable": "",
+		"tracing/kprobe_events":     "p:probe/ip_rcv ip_rcv len=+112(%di):u32\n",
+		"tracing/uprobe_events":     "p:probe_hello/main /bin/hello:0x1000\n",
+		"tracing/available_filter_functions": "tcp_sendmsg\nnf_conntrack_in " +
+			"[nf_conntrack]\n__ftrace_invalid_address___16\ntcp_sendmsg\n",
+		"proc/kallsyms": "ffff0001 T tcp_sendmsg\nffff0002 T not_traced\nffff0003 t " +
+			"nf_conntrack_in\t[nf_conntrack]\n",
 		"sys/kernel/btf/vmlinux":                    "\x00int\x00btf_trace_kfree_skb\x00x\x00btf_trace_sched_switch\x00",
 		"sys/kernel/btf/nf_conntrack":               "\x00btf_trace_nf\x00",
 		"sys/bus/event_source/devices/cpu/events/a": "event=1", "sys/bus/event_source/devices/cpu/events/a.scale": "2",
-		"sys/bus/event_source/devices/msr/events/tsc": "event=0", "sys/bus/event_source/devices/cpu/type": "4", "sys/bus/event_source/devices/msr/type": "9",
+		"sys/bus/event_source/devices/msr/events/tsc": "event=0", "sys/bus/event_source/devices/cpu/type": "4",
+		"sys/bus/event_source/devices/msr/type": "9",
 	})
 	for _, c := range []struct {
 		kind ListKind
@@ -60,15 +67,19 @@ func TestList(t *testing.T) {
 		{KindTracepoint, "SKB:k*", []string{"skb:kfree_skb"}},
 		{KindProbe, "*", []string{"probe:ip_rcv", "probe_hello:main"}},
 		{KindProbe, "probe:*", []string{"probe:ip_rcv"}},
-		{KindKprobe, "kprobe:*", []string{"kprobe:nf_conntrack_in kprobe:nf_conntrack:nf_conntrack_in", "kprobe:tcp_sendmsg"}},
+		{KindKprobe, "kprobe:*", []string{"kprobe:nf_conntrack_in kprobe:nf_conntrack:nf_conntrack_in",
+			"kprobe:tcp_sendmsg"}},
 		{KindKprobe, "kretprobe:*tcp*", []string{"kretprobe:tcp_sendmsg"}},
 		{KindKprobe, "kprobe:nf_conntrack:*", []string{"kprobe:nf_conntrack_in kprobe:nf_conntrack:nf_conntrack_in"}},
-		{KindRawTracepoint, "*", []string{"raw_tracepoint:kfree_skb", "raw_tracepoint:nf", "raw_tracepoint:sched_switch"}},
+		{KindRawTracepoint, "*", []string{"raw_tracepoint:kfree_skb", "raw_tracepoint:nf",
+			"raw_tracepoint:sched_switch"}},
 		{KindPMU, "*", []string{"cpu/a/", "msr/tsc/"}},
 		{KindPMU, "msr*", []string{"msr/tsc/"}},
-		{KindSoftware, "*faults*", []string{"alignment-faults", "emulation-faults", "major-faults", "minor-faults", "page-faults faults"}},
+		{KindSoftware, "*faults*", []string{"alignment-faults", "emulation-faults", "major-faults", "minor-faults",
+			"page-faults faults"}},
 		{KindHardware, "cycles", []string{"cpu-cycles cycles"}},
-		{KindCache, "*l1-icache*", []string{"L1-icache-load-misses", "L1-icache-loads", "L1-icache-prefetch-misses", "L1-icache-prefetches"}},
+		{KindCache, "*l1-icache*", []string{"L1-icache-load-misses", "L1-icache-loads", "L1-icache-prefetch-misses",
+			"L1-icache-prefetches"}},
 	} {
 		t.Run(c.glob, func(t *testing.T) {
 			got, err := l.List(c.kind, c.glob)
@@ -79,7 +90,8 @@ func TestList(t *testing.T) {
 			}
 		})
 	}
-	if got, _ := l.List(KindProbe, "probe:*"); len(got) != 1 || got[0].Desc != "p:probe/ip_rcv ip_rcv len=+112(%di):u32" {
+	if got, _ := l.List(KindProbe, "probe:*"); len(got) != 1 ||
+		got[0].Desc != "p:probe/ip_rcv ip_rcv len=+112(%di):u32" {
 		t.Errorf("the probe's definition: %+v", got)
 	}
 }
@@ -88,10 +100,12 @@ func TestList(t *testing.T) {
 // listed, except those that cannot be probed.
 func TestListKallsyms(t *testing.T) {
 	l := lister(t, map[string]string{"tracing/kprobe_events": "",
-		"proc/kallsyms":                      "ffff0001 T ip_rcv\nffff0002 t local.isra.0\nffff0003 D data\nffff0004 T __pfx_ip_rcv\nffff0005 T notify_die\nffff0006 t nf_in\t[nf_conntrack]\n",
+		"proc/kallsyms": "ffff0001 T ip_rcv\nffff0002 t local.isra.0\nffff0003 D " +
+			"data\nffff0004 T __pfx_ip_rcv\nffff0005 T notify_die\nffff0006 t nf_in\t[nf_conntrack]\n",
 		"sys/kernel/debug/kprobes/blacklist": "0xffff0005-0xffff0006\tnotify_die\n"})
 	got, err := l.List(KindKprobe, "kprobe:*")
-	if want := []string{"kprobe:ip_rcv", "kprobe:local.isra.0", "kprobe:nf_in kprobe:nf_conntrack:nf_in"}; err != nil || !slices.Equal(names(got), want) {
+	if want := []string{"kprobe:ip_rcv", "kprobe:local.isra.0",
+		"kprobe:nf_in kprobe:nf_conntrack:nf_in"}; err != nil || !slices.Equal(names(got), want) {
 		t.Errorf("%q, %v; want %q", names(got), err, want)
 	}
 }
@@ -111,7 +125,8 @@ func TestListRefusals(t *testing.T) {
 			t.Errorf("%s %s: %v", string(c.kind), c.glob, err)
 		}
 	}
-	if _, err := l.List(KindUprobe, "uprobe:/etc/passwd:*"); err == nil || !strings.Contains(err.Error(), "not an ELF file") {
+	if _, err := l.List(KindUprobe, "uprobe:/etc/passwd:*"); err == nil ||
+		!strings.Contains(err.Error(), "not an ELF file") {
 		t.Errorf("functions of a text: %v", err)
 	}
 	if _, err := l.List(KindRawTracepoint, "*"); err == nil {
@@ -135,8 +150,10 @@ func TestMatcher(t *testing.T) {
 		glob, name string
 		want       bool
 	}{
-		{"*", "", true}, {"a*", "abc", true}, {"a*", "ba", false}, {"*c", "abc", true}, {"abc", "ABC", true}, {"abc", "abcd", false},
-		{"a*b*c", "aXbXc", true}, {"a*b*c", "acb", false}, {"ab*ba", "aba", false}, {"**tsc**", "msr/tsc/", true}, {"m?r/*", "msr/tsc/", true},
+		{"*", "", true}, {"a*", "abc", true}, {"a*", "ba", false}, {"*c", "abc", true}, {"abc", "ABC", true},
+		{"abc", "abcd", false},
+		{"a*b*c", "aXbXc", true}, {"a*b*c", "acb", false}, {"ab*ba", "aba", false}, {"**tsc**", "msr/tsc/", true},
+		{"m?r/*", "msr/tsc/", true},
 		{"[lm]sr*", "msr/tsc/", true}, {"*[x]", "msr", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

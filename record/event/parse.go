@@ -414,7 +414,8 @@ func (w *words) withArguments(tp *tracefs.Tracepoint, at *Resolver) (ev Event, e
 		return ev, err
 	}
 	if len(found) == 0 {
-		return ev, w.bad(fmt.Sprintf("%s:%s has no arguments: the kernel's BTF has no prototype of it", tp.System, tp.Name))
+		return ev, w.bad(fmt.Sprintf("%s:%s has no arguments: the kernel's BTF has no prototype of it", tp.System,
+			tp.Name))
 	}
 	raw := found[0]
 	raw.Own = &kernel.Own{System: tp.System}

@@ -175,7 +175,8 @@ func (ev *Event) setPMUTerm(w *words, p *PMU, t term) (bool, error) {
 	if slices.Contains(commonTerms, t.key) || refusedTerms[t.key] != "" {
 		return false, nil
 	}
-	return false, w.unknownTerm(t, p.Name, slices.Concat(p.Events(), p.Terms(), []string{"config", "config1", "config2", "config3"}, commonTerms))
+	return false, w.unknownTerm(t, p.Name, slices.Concat(p.Events(), p.Terms(),
+		[]string{"config", "config1", "config2", "config3"}, commonTerms))
 }
 
 // known reports whether the key can be a file's name.

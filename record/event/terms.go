@@ -31,7 +31,8 @@ const (
 type term struct{ key, value string }
 
 // commonTerms are the terms that every event can have.
-var commonTerms = []string{"name", "period", "freq", "call-graph", "max-stack", "stack-size", "time", "inherit", "no-inherit", "no-overwrite"}
+var commonTerms = []string{"name", "period", "freq", "call-graph", "max-stack", "stack-size", "time", "inherit",
+	"no-inherit", "no-overwrite"}
 
 // refusedTerms are perf's terms that gperf does not support, with the reason.
 var refusedTerms = map[string]string{
@@ -159,7 +160,8 @@ func (ev *Event) setCallGraph(w *words, t term) error {
 		ev.Terms.CallGraph = c
 		return nil
 	case "lbr":
-		return w.bad("term call-graph: lbr is not possible, gperf does not read branch records; dwarf records complete stacks")
+		return w.bad("term call-graph: lbr is not possible, gperf does not read branch records; dwarf records " +
+			"complete stacks")
 	}
 	return w.bad(fmt.Sprintf("term call-graph: %q is unknown, there are fp, dwarf and no", t.value))
 }

@@ -47,7 +47,9 @@ func machine(t *testing.T) *Resolver {
 		}
 	}
 	f.Kallsyms = filepath.Join(f.Sysfs, "kallsyms")
-	if err := os.WriteFile(f.Kallsyms, []byte("0000000000000000 A per_cpu\nffffffff81000000 T _text\nffffffff82000010 D jiffies\n"), 0o644); err != nil {
+	if err := os.WriteFile(f.Kallsyms,
+		[]byte("0000000000000000 A per_cpu\nffffffff81000000 T _text\nffffffff82000010 D jiffies\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -60,14 +62,16 @@ func TestTerms(t *testing.T) {
 		spec string
 		want Event
 	}{
-		{"cpu/event=0x3c,umask=0x0,name=x,period=1000/u", Event{Name: "x", Type: 4, Config: 0x3c, Flags: noK | noHV, Terms: Terms{Period: 1000}}},
+		{"cpu/event=0x3c,umask=0x0,name=x,period=1000/u",
+			Event{Name: "x", Type: 4, Config: 0x3c, Flags: noK | noHV, Terms: Terms{Period: 1000}}},
 		{"cpu/event=0x13c/", Event{Type: 4, Config: 0x10000003c}},
 		{"cpu/cpu-cycles/", Event{Type: 4, Config: 0x3c}},
 		{"cpu/cycles-ct,umask=0x2/k", Event{Type: 4, Config: 0x10004023c, Flags: noU | noHV}},
 		{"cpu/cycles-ct/:k", Event{Type: 4, Config: 0x10004013c, Flags: noU | noHV}},
 		{"cpu/needs,umask=7/", Event{Type: 4, Config: 0x710}},
 		{"cpu/edge,threshold,frontend=3/", Event{Type: 4, Config: 1 << 18, Config1: 3, Config3: 16}},
-		{"cpu/config=0x1,config1=2,config2=3,config3=4/", Event{Type: 4, Config: 1, Config1: 2, Config2: 3, Config3: 4}},
+		{"cpu/config=0x1,config1=2,config2=3,config3=4/",
+			Event{Type: 4, Config: 1, Config1: 2, Config2: 3, Config3: 4}},
 		{"cpu/r1a8/", Event{Type: 4, Config: 0x1a8}},
 		{"cpu/instructions/", Event{Type: format.TypeHardware, Config: 1}},
 		{"cpu/L1-dcache-loads/", Event{Type: format.TypeHWCache}},
@@ -79,12 +83,15 @@ func TestTerms(t *testing.T) {
 		{"cs/inherit=0/", Event{Type: format.TypeSoftware, Config: 3, Terms: Terms{NoInherit: true}}},
 		{"cs/stack-size=1001/", Event{Type: format.TypeSoftware, Config: 3, Terms: Terms{StackDump: 1008}}},
 		{"cs//u", Event{Type: format.TypeSoftware, Config: 3, Flags: noK | noHV}},
-		{"skb:kfree_skb/max-stack=4/", Event{Name: "skb:kfree_skb", Type: format.TypeTracepoint, Config: 1, Tracepoint: "skb/kfree_skb", Terms: Terms{MaxStack: 4}}},
+		{"skb:kfree_skb/max-stack=4/", Event{Name: "skb:kfree_skb", Type: format.TypeTracepoint, Config: 1,
+			Tracepoint: "skb/kfree_skb", Terms: Terms{MaxStack: 4}}},
 		{"mem:0x1000", Event{Type: format.TypeBreakpoint, Config1: 0x1000, Config2: 4, BPType: 3}},
-		{"mem:4096/8:w:u", Event{Type: format.TypeBreakpoint, Config1: 0x1000, Config2: 8, BPType: 2, Flags: noK | noHV}},
+		{"mem:4096/8:w:u", Event{Type: format.TypeBreakpoint, Config1: 0x1000, Config2: 8, BPType: 2,
+			Flags: noK | noHV}},
 		{"mem:0x1000:x", Event{Type: format.TypeBreakpoint, Config1: 0x1000, Config2: 8, BPType: 4}},
 		{"mem:0x1000:u", Event{Type: format.TypeBreakpoint, Config1: 0x1000, Config2: 4, BPType: 3, Flags: noK | noHV}},
-		{"mem:jiffies/8:w/call-graph=fp/:k", Event{Type: format.TypeBreakpoint, Config1: 0xffffffff82000010, Config2: 8, BPType: 2, Flags: noU | noHV, Terms: Terms{CallGraph: CallGraphFP}}},
+		{"mem:jiffies/8:w/call-graph=fp/:k", Event{Type: format.TypeBreakpoint, Config1: 0xffffffff82000010,
+			Config2: 8, BPType: 2, Flags: noU | noHV, Terms: Terms{CallGraph: CallGraphFP}}},
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			l, err := Parse(c.spec, at)
@@ -155,7 +162,8 @@ func TestTermsRefused(t *testing.T) {
 // TestBreakpointHidden checks that symbols are not found if the kernel hides its addresses.
 func TestBreakpointHidden(t *testing.T) {
 	at := machine(t)
-	if err := os.WriteFile(at.Kallsyms, []byte("0000000000000000 T _text\n0000000000000000 D jiffies\n"), 0o644); err != nil {
+	if err := os.WriteFile(at.Kallsyms, []byte("0000000000000000 T _text\n0000000000000000 D jiffies\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Parse("mem:jiffies:w", at); err == nil || !strings.Contains(err.Error(), "kptr_restrict") {
@@ -178,7 +186,8 @@ func TestProbesModifiers(t *testing.T) {
 	at := machine(t)
 	for _, mods := range []string{":u", "/max-stack=1/u", "/max-stack=1/:u"} {
 		l, err := Parse("uprobe:"+self(t)+":runtime.gopark"+mods, at)
-		if err != nil || len(l) != 1 || l[0].Name != "probe_event:runtime_gopark" || l[0].Flags != format.FlagExcludeKernel|format.FlagExcludeHV {
+		if err != nil || len(l) != 1 || l[0].Name != "probe_event:runtime_gopark" ||
+			l[0].Flags != format.FlagExcludeKernel|format.FlagExcludeHV {
 			t.Errorf("%s: %+v, %v", mods, l, err)
 		}
 	}
@@ -202,7 +211,8 @@ func TestGroups(t *testing.T) {
 		{"{skb:k*,cs}", "skb:kfree_skb +cs"},
 		{"{cpu/event=1,umask=2/,cs},{cs}", "cpu/event=1,umask=2/ +cs cs"},
 		{"{mem:0x10/4:w:u,cs}", "mem:0x10/4:w:u +cs"},
-		{"{uprobe:EXE:runtime.mallocgc,uprobe:EXE:runtime.gopark/max-stack=1,time/}", "probe_event:runtime_mallocgc +probe_event:runtime_gopark"},
+		{"{uprobe:EXE:runtime.mallocgc,uprobe:EXE:runtime.gopark/max-stack=1,time/}",
+			"probe_event:runtime_mallocgc +probe_event:runtime_gopark"},
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			l, err := Parse(strings.ReplaceAll(c.spec, "EXE", self(t)), at)
@@ -247,7 +257,8 @@ func TestPMUs(t *testing.T) {
 	for _, p := range machine(t).PMUs() {
 		got = append(got, p.Name+": "+strings.Join(p.Events(), " ")+"; "+strings.Join(p.Terms(), " "))
 	}
-	want := []string{"cpu: cpu-cycles cycles-ct needs; edge event frontend odd offcore_rsp threshold umask", "software: ; ", "uncore_imc: reads; event"}
+	want := []string{"cpu: cpu-cycles cycles-ct needs; edge event frontend odd offcore_rsp threshold umask",
+		"software: ; ", "uncore_imc: reads; event"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

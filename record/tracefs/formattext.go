@@ -29,7 +29,8 @@ func (f FormatField) String() string {
 	if strings.HasSuffix(f.Type, "*") {
 		sep = ""
 	}
-	return fmt.Sprintf("\tfield:%s%s%s;\toffset:%d;\tsize:%d;\tsigned:%d;\n", f.Type, sep, f.Name, f.Offset, f.Size, signed)
+	return fmt.Sprintf("\tfield:%s%s%s;\toffset:%d;\tsize:%d;\tsigned:%d;\n", f.Type, sep, f.Name, f.Offset, f.Size,
+		signed)
 }
 
 // FormatText returns the format file of the event with number id: the common fields, fields, and

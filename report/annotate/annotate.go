@@ -114,12 +114,15 @@ func (c *counter) chosen() ([]*function, error) {
 			return nil, c.unknown()
 		}
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(fn *function) bool { return fn.total.Samples == 0 || p.isZero() && !c.worth(fn) })
+	list = slices.DeleteFunc(slices.Clone(list), func(fn *function) bool {
+		return fn.total.Samples == 0 || p.isZero() && !c.worth(fn)
+	})
 	if len(list) == 0 {
 		return nil, &NoSamplesError{Name: p.String(), Calls: c.calls(p)}
 	}
 	slices.SortStableFunc(list, func(a, b *function) int {
-		return cmp.Or(cmp.Compare(a.event.index, b.event.index), cmp.Compare(b.total.Period, a.total.Period), cmp.Compare(b.total.Samples, a.total.Samples))
+		return cmp.Or(cmp.Compare(a.event.index, b.event.index), cmp.Compare(b.total.Period, a.total.Period),
+			cmp.Compare(b.total.Samples, a.total.Samples))
 	})
 	return list, nil
 }

@@ -58,7 +58,8 @@ func TestCount(t *testing.T) {
 	}
 	leaf, caller, again := frame(f, 0x10), frame(g, 0x20), frame(f, 0x30)
 	stack := func(period uint64, chain ...*session.Frame) *stack {
-		return &stack{stackKey: stackKey{leaf: leaf, fields: [maxFields]*session.Frame{caller}}, frames: session.Chain{Kernel: chain}, Stat: Stat{2, period}}
+		return &stack{stackKey: stackKey{leaf: leaf, fields: [maxFields]*session.Frame{caller}},
+			frames: session.Chain{Kernel: chain}, Stat: Stat{2, period}}
 	}
 	for _, callersToo := range []bool{false, true} {
 		c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: callersToo})
@@ -95,8 +96,10 @@ func TestCallers(t *testing.T) {
 	frame := func(id int, kernel bool) *session.Frame {
 		return session.NamedFrame(id, f.Start+uint64(id)*0x10, kernel, m, f)
 	}
-	st := &stack{stackKey: stackKey{leaf: frame(1, true), fields: [maxFields]*session.Frame{frame(0, true), frame(2, true)}}, Stat: Stat{1, 1}}
-	st.frames = session.Chain{Kernel: []*session.Frame{st.leaf, frame(3, true)}, User: []*session.Frame{frame(4, false), frame(5, false)}}
+	st := &stack{stackKey: stackKey{leaf: frame(1, true),
+		fields: [maxFields]*session.Frame{frame(0, true), frame(2, true)}}, Stat: Stat{1, 1}}
+	st.frames = session.Chain{Kernel: []*session.Frame{st.leaf, frame(3, true)},
+		User: []*session.Frame{frame(4, false), frame(5, false)}}
 	c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: true})
 	c.events, c.order = []*event{{name: "e"}}, []*stack{st}
 	c.settle()
@@ -106,7 +109,8 @@ func TestCallers(t *testing.T) {
 			got[s] = true
 		}
 	}
-	want := map[spot]bool{{0, false}: true, {0x10, false}: true, {0x20, true}: true, {0x30, true}: true, {0x40, false}: true, {0x50, true}: true}
+	want := map[spot]bool{{0, false}: true, {0x10, false}: true, {0x20, true}: true, {0x30, true}: true,
+		{0x40, false}: true, {0x50, true}: true}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -116,7 +116,9 @@ func isMade(dso string) bool {
 // to, the call. -1 is none.
 func (b *block) find(off uint64, caller bool) int {
 	addr := b.base + off
-	i, _ := slices.BinarySearchFunc(b.insts, addr, func(in disasm.Inst, addr uint64) int { return cmp.Compare(in.End(), addr+1) })
+	i, _ := slices.BinarySearchFunc(b.insts, addr, func(in disasm.Inst, addr uint64) int {
+		return cmp.Compare(in.End(), addr+1)
+	})
 	if caller && i > 0 && b.insts[i-1].End() == addr && b.insts[i-1].Kind == disasm.Call {
 		return i - 1
 	}
@@ -278,7 +280,8 @@ func (b *block) writeSource(c srcline.InlineFrame) {
 	if c.File != last.File || c.Inlined != last.Inlined || c.Inlined && c.Function != last.Function {
 		b.printf("%s%s%s\n", b.between(), c.Path(b.opts.FullPaths), inlined)
 	}
-	b.printf("%s%s\n", b.between(), strings.TrimSpace(fmt.Sprintf("%-4d %s", c.Line, strings.TrimSpace(lines[c.Line-1]))))
+	b.printf("%s%s\n", b.between(), strings.TrimSpace(fmt.Sprintf("%-4d %s", c.Line,
+		strings.TrimSpace(lines[c.Line-1]))))
 }
 
 // writeSummary writes how much each source line has, as perf does.
@@ -295,7 +298,9 @@ func (b *block) writeSummary() {
 		sums[line] += b.percent(s)
 	}
 	b.printf("\nSorted summary for file %s\n%s\n\n", b.fn.dso.Name, strings.Repeat("-", 46))
-	lines := slices.SortedFunc(maps.Keys(sums), func(x, y string) int { return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y)) })
+	lines := slices.SortedFunc(maps.Keys(sums), func(x, y string) int {
+		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y))
+	})
 	for _, line := range lines {
 		b.printf("%8.2f %s\n", sums[line], line)
 	}

@@ -156,7 +156,8 @@ func (c *counter) settle() {
 		c.touches = c.touches[:0]
 		c.touch(e, st.leaf, sampled, false)
 		for _, f := range st.fields {
-			c.touch(e, f, fields, f != nil && (f.Sym() == nil || f.Off() > 0)) // the start of a function is no return address
+			c.touch(e, f, fields, f != nil && (f.Sym() == nil ||
+				f.Off() > 0)) // the start of a function is no return address
 		}
 		for i := range st.frames.Len() {
 			if f, caller := st.frames.Frame(i); f != st.leaf {
@@ -170,7 +171,8 @@ func (c *counter) settle() {
 // touch adds frame f, which may be nil, to the current stack's functions. caller
 // says that its address is a return address.
 func (c *counter) touch(e *event, f *session.Frame, kind kinds, caller bool) {
-	if f == nil || f.Map == nil || c.opts.DSOs != nil && !slices.Contains(c.opts.DSOs, f.DSO()) && !slices.Contains(c.opts.DSOs, filepath.Base(f.DSO())) {
+	if f == nil || f.Map == nil || c.opts.DSOs != nil && !slices.Contains(c.opts.DSOs, f.DSO()) &&
+		!slices.Contains(c.opts.DSOs, filepath.Base(f.DSO())) {
 		return
 	}
 	fn := c.function(e, f)
@@ -185,7 +187,8 @@ func (c *counter) function(e *event, f *session.Frame) *function {
 	}
 	fn := c.index[k]
 	if fn == nil {
-		fn = &function{event: e, frame: f, dso: f.Map.DSO, kernel: f.Kernel, start: k.start, at: map[spot]*Stat{}, ips: map[uint64]uint64{}}
+		fn = &function{event: e, frame: f, dso: f.Map.DSO, kernel: f.Kernel, start: k.start, at: map[spot]*Stat{},
+			ips: map[uint64]uint64{}}
 		c.index[k] = fn
 		c.functions = append(c.functions, fn)
 	}
@@ -198,14 +201,18 @@ func (c *counter) function(e *event, f *session.Frame) *function {
 func (c *counter) spread(st Stat) {
 	for i, t := range c.touches {
 		before := c.touches[:i]
-		if t.kind == callers && !slices.ContainsFunc(before, func(b touch) bool { return b.fn == t.fn && b.kind == callers }) {
+		if t.kind == callers && !slices.ContainsFunc(before, func(b touch) bool {
+			return b.fn == t.fn && b.kind == callers
+		}) {
 			t.fn.calls += st.Samples
 		}
 		if !c.counts(t.kind) {
 			continue
 		}
 		t.fn.kinds |= t.kind
-		if slices.ContainsFunc(before, func(b touch) bool { return b.fn == t.fn && b.spot == t.spot && c.counts(b.kind) }) {
+		if slices.ContainsFunc(before, func(b touch) bool {
+			return b.fn == t.fn && b.spot == t.spot && c.counts(b.kind)
+		}) {
 			continue
 		}
 		at := t.fn.at[t.spot]

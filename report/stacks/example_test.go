@@ -32,7 +32,8 @@ func ExampleSet() {
 			return
 		}
 		id, ref, addr := session.RecordedKernel(f)
-		sym := symbolize.New(symbolize.Options{Locator: &dso.Locator{Tree: dso.Tree{Root: "/nowhere"}}, Kallsyms: "../../testdata/kallsyms", KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+		sym := symbolize.New(symbolize.Options{Locator: &dso.Locator{Tree: dso.Tree{Root: "/nowhere"}},
+			Kallsyms: "../../testdata/kallsyms", KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 		drops := func(s *session.Sample) bool { return f.EventName(s.Event) == "skb:kfree_skb" }
 		if _, err := set.Add(session.New(session.Options{File: f, Symbols: sym, Keep: drops})); err != nil {
 			fmt.Println(err)

@@ -96,7 +96,8 @@ type flameEvent struct {
 
 // flames makes the trees of all events.
 func (c *Set) flames() *flames {
-	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{}, lines: map[string]int32{}, frames: map[session.ChainFrame][]flameFunction{}}
+	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{},
+		lines: map[string]int32{}, frames: map[session.ChainFrame][]flameFunction{}}
 	p.describe(c)
 	c.lookAhead()
 	trees := make([]*flameTree, len(c.events))
@@ -158,7 +159,8 @@ type flameEdge struct{ parent, function int32 }
 type flameLine struct{ node, line int32 }
 
 func newFlameTree(p *flames, bySample bool) *flameTree {
-	return &flameTree{page: p, bySample: bySample, nodes: []flameNode{{parent: -1, function: p.function("all", "", flameThread)}},
+	return &flameTree{page: p, bySample: bySample,
+		nodes: []flameNode{{parent: -1, function: p.function("all", "", flameThread)}},
 		index: map[flameEdge]int32{}, lines: map[flameLine]uint64{}}
 }
 
@@ -294,7 +296,8 @@ func (t *flameTree) callees(e *flameEvent) [][]int32 {
 	for _, list := range callees {
 		slices.SortFunc(list, func(a, b int32) int {
 			m, n := &t.nodes[a], &t.nodes[b]
-			return cmp.Or(cmp.Compare(m.total, n.total), strings.Compare(t.name(n), t.name(m)), cmp.Compare(n.function, m.function))
+			return cmp.Or(cmp.Compare(m.total, n.total), strings.Compare(t.name(n), t.name(m)),
+				cmp.Compare(n.function, m.function))
 		})
 	}
 	return callees
@@ -318,7 +321,8 @@ func (t *flameTree) write(e *flameEvent, callees [][]int32) []int32 {
 		}
 		at[i] = int32(len(e.Frames))
 		e.Depths, e.Frames = append(e.Depths, depth), append(e.Frames, n.function)
-		e.Totals, e.Selves, e.Samples = append(e.Totals, n.total), append(e.Selves, n.self), append(e.Samples, n.samples)
+		e.Totals, e.Selves, e.Samples = append(e.Totals, n.total), append(e.Selves, n.self),
+			append(e.Samples, n.samples)
 	}
 	return at
 }

@@ -54,7 +54,8 @@ func (c *Set) lookAhead() {
 func functions(f session.ChainFrame, inline bool) (list []function) {
 	sym := f.Frame.Sym()
 	for _, call := range f.Calls() {
-		list = append(list, function{name: call.Function, raw: call.Function, file: call.File, line: call.Line, start: call.StartLine, inlined: call.Inlined})
+		list = append(list, function{name: call.Function, raw: call.Function, file: call.File, line: call.Line,
+			start: call.StartLine, inlined: call.Inlined})
 	}
 	if len(list) == 0 && sym != nil {
 		return []function{{name: sym.Name, raw: sym.Raw}}

@@ -23,7 +23,8 @@ func (c *Set) Pprof(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
-	p := profiler{Set: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{}, locations: map[session.ChainFrame]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
+	p := profiler{Set: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{},
+		locations: map[session.ChainFrame]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
 	p.describe()
 	c.lookAhead()
 	for i := range c.tallies {
@@ -85,7 +86,8 @@ func about(f *format.File) (lines []string) {
 	for _, s := range [...]struct {
 		name    string
 		feature format.Feature
-	}{{"hostname", format.FeatureHostname}, {"os release", format.FeatureOSRelease}, {"arch", format.FeatureArch}, {"cpu", format.FeatureCPUDesc}} {
+	}{{"hostname", format.FeatureHostname}, {"os release", format.FeatureOSRelease}, {"arch", format.FeatureArch},
+		{"cpu", format.FeatureCPUDesc}} {
 		if text := f.String(s.feature); text != "" {
 			lines = append(lines, s.name+": "+text)
 		}
@@ -94,7 +96,8 @@ func about(f *format.File) (lines []string) {
 }
 
 func (p *profiler) add(t *tally) {
-	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.comm}}, NumLabel: map[string][]int64{}}
+	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.comm}},
+		NumLabel: map[string][]int64{}}
 	s.Value[p.index[t.event]] = int64(t.period)
 	for _, l := range [...]struct {
 		name  string
@@ -144,7 +147,8 @@ func (p *profiler) function(fn function) *profile.Function {
 	k := functionKey{fn.name, fn.raw, fn.file, fn.start}
 	f := p.functions[k]
 	if f == nil {
-		f = &profile.Function{ID: uint64(len(p.Function) + 1), Name: fn.name, SystemName: fn.raw, Filename: fn.file, StartLine: int64(fn.start)}
+		f = &profile.Function{ID: uint64(len(p.Function) + 1), Name: fn.name, SystemName: fn.raw, Filename: fn.file,
+			StartLine: int64(fn.start)}
 		p.functions[k] = f
 		p.Function = append(p.Function, f)
 	}
@@ -158,7 +162,8 @@ func (p *profiler) mapping(f *session.Frame) *profile.Mapping {
 	}
 	m := p.mappings[f.Map]
 	if m == nil {
-		m = &profile.Mapping{ID: uint64(len(p.Mapping) + 1), Start: f.Map.Start, Limit: f.Map.End, Offset: f.Map.Pgoff, File: f.DSO()}
+		m = &profile.Mapping{ID: uint64(len(p.Mapping) + 1), Start: f.Map.Start, Limit: f.Map.End,
+			Offset: f.Map.Pgoff, File: f.DSO()}
 		if id := f.Map.DSO.BuildID; !id.IsZero() {
 			m.BuildID = id.String()
 		}

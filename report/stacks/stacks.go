@@ -140,7 +140,8 @@ func (in *stacksInput) count(b *session.Batch) error {
 // tally returns the tally of the sample's stack.
 func (in *stacksInput) tally(s *session.Sample) *tally {
 	a := &in.session.File.Attrs[s.Event]
-	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, comm: s.Comm, chained: a.SampleType&format.SampleCallchain != 0, chain: s.Chain.Key()}
+	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, comm: s.Comm,
+		chained: a.SampleType&format.SampleCallchain != 0, chain: s.Chain.Key()}
 	if in.Processes {
 		k.pid = s.PID
 	}

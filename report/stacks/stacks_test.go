@@ -39,7 +39,8 @@ func open(t testing.TB, name string) *session.Session {
 		t.Fatal(err)
 	}
 	id, ref, addr := session.RecordedKernel(f)
-	symbols := symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms", Locator: &dso.Locator{Tree: dso.Tree{Root: t.TempDir()}},
+	symbols := symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms",
+		Locator:       &dso.Locator{Tree: dso.Tree{Root: t.TempDir()}},
 		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
 	return session.New(session.Options{File: f, Symbols: symbols, KeepExited: true})
 }
@@ -123,21 +124,27 @@ func TestPprofOfTwo(t *testing.T) {
 	for _, v := range p.SampleType {
 		types = append(types, v.Type+"/"+v.Unit)
 	}
-	if want := []string{"cpu-clock/nanoseconds", "sched:sched_switch/count"}; !slices.Equal(types, want) || p.DefaultSampleType != "cpu-clock" {
+	if want := []string{"cpu-clock/nanoseconds", "sched:sched_switch/count"}; !slices.Equal(types, want) ||
+		p.DefaultSampleType != "cpu-clock" {
 		t.Errorf("sample types %v, usually %s; want %v", types, p.DefaultSampleType, want)
 	}
 	if p.PeriodType.Type != "cpu-clock" || p.Period != 500_000 || p.DurationNanos < 90e6 || p.DurationNanos > 110e6 {
-		t.Errorf("period %d of %v, %d ns; want 500000 of cpu-clock, some 100 ms", p.Period, p.PeriodType, p.DurationNanos)
+		t.Errorf("period %d of %v, %d ns; want 500000 of cpu-clock, some 100 ms", p.Period, p.PeriodType,
+			p.DurationNanos)
 	}
-	if i := slices.Index(p.Comments, "cmdline: gperf record -g -F 2000 -e cpu-clock,sched:sched_switch -o two.data -- ./drops -n 3000 -rate 30000"); i < 0 {
+	if i := slices.Index(p.Comments,
+		"cmdline: gperf record -g -F 2000 -e cpu-clock,sched:sched_switch -o two.data -- ./drops -n 3000 -rate 30000"); i < 0 {
 		t.Errorf("no command line in %q", p.Comments)
 	}
 	s := p.Sample[0]
-	if comm, pid, tid := s.Label["comm"], s.NumLabel["pid"], s.NumLabel["tid"]; !slices.Equal(comm, []string{"drops"}) || !slices.Equal(pid, []int64{15247}) || len(tid) != 1 || len(s.NumLabel["cpu"]) != 0 {
+	if comm, pid, tid := s.Label["comm"], s.NumLabel["pid"],
+		s.NumLabel["tid"]; !slices.Equal(comm, []string{"drops"}) || !slices.Equal(pid, []int64{15247}) ||
+		len(tid) != 1 || len(s.NumLabel["cpu"]) != 0 {
 		t.Errorf("labels %v %v; the recording has no CPUs", s.Label, s.NumLabel)
 	}
 	main, kernel := p.Mapping[0], p.Mapping[1]
-	if main.File != "/tmp/gperf-example/drops" || main.HasFunctions || kernel.File != "[kernel.kallsyms]" || !kernel.HasFunctions || len(kernel.BuildID) != 40 {
+	if main.File != "/tmp/gperf-example/drops" || main.HasFunctions || kernel.File != "[kernel.kallsyms]" ||
+		!kernel.HasFunctions || len(kernel.BuildID) != 40 {
 		t.Errorf("mappings %v; want drops, without functions, and the kernel", p.Mapping)
 	}
 	for _, l := range p.Location {
@@ -191,7 +198,8 @@ func flameGraphOf(t *testing.T, c *Set) (page string, data flames) {
 func TestFlameGraphEscapes(t *testing.T) {
 	const comm, name, event = `<b>"x'</b>`, "f</script><script>alert(1)//\u2028\u2029&amp;{{data}}", "a<b&c"
 	c := &Set{MaxStack: 9, events: []stackEvent{{name: event, samples: 1, total: 1}},
-		tallies: []tally{{comm: comm, chain: session.Chain{User: []*session.Frame{frame("/lib/<x>:"+name, 16)}}, samples: 1, period: 1}}}
+		tallies: []tally{{comm: comm, chain: session.Chain{User: []*session.Frame{frame("/lib/<x>:"+name, 16)}},
+			samples: 1, period: 1}}}
 	page, data := flameGraphOf(t, c)
 	if n := strings.Count(page, "</script>"); n != 2 {
 		t.Errorf("%d scripts end in the page; two are its own", n)
@@ -212,12 +220,15 @@ func TestFlameGraphEscapes(t *testing.T) {
 // TestFlameGraphTree: recursion, what has no callchain, and a leaf that others
 // call; heavier frames come first.
 func TestFlameGraphTree(t *testing.T) {
-	a, b, k, none := frame("prog:a", 0x10), frame("prog:b", 0x40), frame("[kernel.kallsyms]:k", 0x70), frame("/lib/x.so:", 0x100)
-	c := &Set{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}}, tallies: []tally{
-		{event: 1, comm: "p", chain: session.Chain{Kernel: []*session.Frame{k}, User: []*session.Frame{a, a, b}}, samples: 1, period: 10}, // b is one too many
-		{event: 1, comm: "p", chain: session.Chain{User: []*session.Frame{a, a}}, samples: 3, period: 30},
-		{event: 1, comm: "q", leaf: none, samples: 1, period: 20},
-	}}
+	a, b, k, none := frame("prog:a", 0x10), frame("prog:b", 0x40), frame("[kernel.kallsyms]:k", 0x70),
+		frame("/lib/x.so:", 0x100)
+	c := &Set{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}},
+		tallies: []tally{
+			{event: 1, comm: "p", chain: session.Chain{Kernel: []*session.Frame{k}, User: []*session.Frame{a, a, b}},
+				samples: 1, period: 10}, // b is one too many
+			{event: 1, comm: "p", chain: session.Chain{User: []*session.Frame{a, a}}, samples: 3, period: 30},
+			{event: 1, comm: "q", leaf: none, samples: 1, period: 20},
+		}}
 	_, data := flameGraphOf(t, c)
 	if len(data.Events) != 1 {
 		t.Fatalf("%d events, want the one with samples", len(data.Events))
@@ -226,9 +237,11 @@ func TestFlameGraphTree(t *testing.T) {
 	var got []string
 	for i, d := range e.Depths {
 		f := data.NameOf[e.Frames[i]]
-		got = append(got, fmt.Sprintf("%s%s %d %d/%d/%d", strings.Repeat(" ", int(d)), data.Names[f[0]], f[2], e.Totals[i], e.Selves[i], e.Samples[i]))
+		got = append(got, fmt.Sprintf("%s%s %d %d/%d/%d", strings.Repeat(" ", int(d)), data.Names[f[0]], f[2],
+			e.Totals[i], e.Selves[i], e.Samples[i]))
 	}
-	want := []string{"all 0 60/0/5", " p 0 40/0/4", "  a 1 40/0/4", "   a 1 40/30/4", "    k 2 10/10/1", " q 0 20/0/1", "  [x.so] 5 20/20/1"}
+	want := []string{"all 0 60/0/5", " p 0 40/0/4", "  a 1 40/0/4", "   a 1 40/30/4", "    k 2 10/10/1",
+		" q 0 20/0/1", "  [x.so] 5 20/20/1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -298,7 +311,8 @@ func chromium(t *testing.T, url string, args ...string) string {
 	if err != nil {
 		t.Skip("no chromium (Debian package chromium): nothing draws the page")
 	}
-	cmd := exec.Command(path, slices.Concat([]string{"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,800",
+	cmd := exec.Command(path, slices.Concat([]string{"--headless", "--no-sandbox", "--disable-gpu",
+		"--hide-scrollbars", "--window-size=1200,800",
 		"--user-data-dir=" + t.TempDir(), "--virtual-time-budget=500"}, args, []string{url})...)
 	out, err := cmd.Output()
 	if err != nil {
@@ -352,7 +366,9 @@ func TestFlameGraphInBrowser(t *testing.T) {
 	}
 	url := "file://" + strings.ReplaceAll(file, " ", "%20")
 	e := data.Events[0]
-	zoomed := slices.IndexFunc(e.Frames, func(f int32) bool { return data.Names[data.NameOf[f][0]] == "ip_finish_output2" })
+	zoomed := slices.IndexFunc(e.Frames, func(f int32) bool {
+		return data.Names[data.NameOf[f][0]] == "ip_finish_output2"
+	})
 	if zoomed < 0 {
 		t.Fatal("no ip_finish_output2 among the functions")
 	}
@@ -360,9 +376,12 @@ func TestFlameGraphInBrowser(t *testing.T) {
 		address, matched, shown string
 	}{
 		{"", "", "cpu-clock: 23 samples, 11.5 ms"},
-		{"#s=%5E__udp4_lib_(rcv|err)%24", "matched " + share(data, e, 0, "^__udp4_lib_(rcv|err)$"), "cpu-clock: 23 samples, 11.5 ms"},
-		{"#s=icmp_send&z=" + strconv.Itoa(zoomed), "matched " + share(data, e, zoomed, "icmp_send"), "ip_finish_output2: " + percentText(e.Totals[zoomed], e.Totals[0]) + " of cpu-clock"},
-		{"#s=udp_sendmsg&z=" + strconv.Itoa(zoomed), "matched 100.0 %", "ip_finish_output2: " + percentText(e.Totals[zoomed], e.Totals[0]) + " of cpu-clock"},
+		{"#s=%5E__udp4_lib_(rcv|err)%24", "matched " + share(data, e, 0, "^__udp4_lib_(rcv|err)$"),
+			"cpu-clock: 23 samples, 11.5 ms"},
+		{"#s=icmp_send&z=" + strconv.Itoa(zoomed), "matched " + share(data, e, zoomed, "icmp_send"),
+			"ip_finish_output2: " + percentText(e.Totals[zoomed], e.Totals[0]) + " of cpu-clock"},
+		{"#s=udp_sendmsg&z=" + strconv.Itoa(zoomed), "matched 100.0 %", "ip_finish_output2: " +
+			percentText(e.Totals[zoomed], e.Totals[0]) + " of cpu-clock"},
 		{"#s=(&i=1", "no pattern", "cpu-clock: 23 samples, 11.5 ms"},
 		{"#e=2", "", "skb:kfree_skb: 5 samples"},
 	} {
