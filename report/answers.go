@@ -11,9 +11,9 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// answers returns the keys by which an event is sorted by default, or "" to sort it as
-// perf does: by a tracepoint's text, which has pointers and times that differ in each
-// sample. Of a pipe, perf does not know the events yet, and sorts as for all.
+// answers returns the default keys of an event, or "" to sort it as perf does: by a
+// tracepoint's text, whose pointers and times differ in each sample. For a pipe, gperf
+// sorts all events as perf does, which has not read them when it chooses.
 func (p *keyParser) answers(event int) string {
 	f := p.file.Tracepoint(event)
 	switch {
@@ -22,11 +22,11 @@ func (p *keyParser) answers(event int) string {
 	case hasSyscalls(f):
 		return "syscall"
 	case f.Field("__probe_ip") != nil || f.Field("__probe_func") != nil:
-		return p.ofFields(event, []string{"comm", "dso", "symbol"}, func(fd *tracepoint.Field) bool {
+		return p.fieldWords(event, []string{"comm", "dso", "symbol"}, func(fd *tracepoint.Field) bool {
 			return !strings.HasPrefix(fd.Name, "__probe_")
 		})
 	}
-	return p.ofFields(event, nil, func(fd *tracepoint.Field) bool {
+	return p.fieldWords(event, nil, func(fd *tracepoint.Field) bool {
 		return fd.Name == "location" || fd.Name == "reason"
 	})
 }
@@ -36,11 +36,11 @@ func hasSyscalls(f *tracepoint.Format) bool {
 	return f.System == "raw_syscalls" && f.Field("id") != nil
 }
 
-// ofFields returns words with the keys of an event's fields for which some is true.
-func (p *keyParser) ofFields(event int, words []string, some func(*tracepoint.Field) bool) string {
+// fieldWords returns words with the keys of an event's fields that match.
+func (p *keyParser) fieldWords(event int, words []string, match func(*tracepoint.Field) bool) string {
 	f := p.file.Tracepoint(event)
 	for i := range f.Fields {
-		if fd := &f.Fields[i]; !isCommon(fd) && some(fd) {
+		if fd := &f.Fields[i]; !isCommon(fd) && match(fd) {
 			words = append(words, fmt.Sprintf("%%%d.%s", event+1, fd.Name))
 		}
 	}
@@ -117,7 +117,7 @@ func (o *Options) choosesKeys() bool {
 	return o.Mode == ModeSamples && o.Fields == "" && (o.Sort == "" || o.Sort[0] == '+')
 }
 
-// uses returns what any layout uses.
+// uses returns the uses of all layouts together.
 func (l *layouts) uses() (u uses) {
 	for _, one := range l.list {
 		u |= one.uses

@@ -11,7 +11,7 @@ import (
 	"gperf/internal/session"
 )
 
-// counter counts samples that nothing distinguishes as one stack.
+// counter counts samples with equal keys as one stack.
 type counter struct {
 	layouts *layouts
 	layout  *layout // of the current event
@@ -50,7 +50,7 @@ type stackKey struct {
 	chain     session.ChainKey
 }
 
-// stack is a number of samples that are alike.
+// stack is a set of samples with equal keys.
 type stack struct {
 	event    int
 	comm     string
@@ -70,7 +70,7 @@ type stack struct {
 // ids numbers strings from 1 on; 0 means none.
 type ids map[string]int32
 
-func (m ids) of(b []byte) int32 {
+func (m ids) number(b []byte) int32 {
 	id, ok := m[string(b)]
 	if !ok {
 		id = int32(len(m) + 1)
@@ -79,7 +79,7 @@ func (m ids) of(b []byte) int32 {
 	return id
 }
 
-func (m ids) ofString(s string) int32 {
+func (m ids) numberOf(s string) int32 {
 	id, ok := m[s]
 	if !ok {
 		id = int32(len(m) + 1)
@@ -170,12 +170,12 @@ func (c *counter) key(s *session.Sample, leaf *session.Frame) stackKey {
 	}
 	if uses&usesRaw != 0 {
 		if c.buf = c.layout.appendRaw(c.buf[:0], s.Event, s.Raw, c.traces); len(c.buf) > 0 {
-			k.raw = c.raws.of(c.buf)
+			k.raw = c.raws.number(c.buf)
 		}
 	}
 	if uses&usesExtra != 0 {
 		c.buf = c.layout.appendIdentity(c.buf[:0], &c.extra, frameID)
-		k.extra = c.extras.of(c.buf)
+		k.extra = c.extras.number(c.buf)
 	}
 	if c.chains[s.Event] {
 		k.chain = s.Chain.Key()
@@ -183,11 +183,11 @@ func (c *counter) key(s *session.Sample, leaf *session.Frame) stackKey {
 	return k
 }
 
-// commID numbers the commands of samples, from 1 on. A thread that has no name yet may
-// get one later, which is then that of its samples: it is numbered from -1 down.
+// commID numbers the commands of samples, from 1 on. A thread without a name may get one
+// later, which then applies to its earlier samples: such threads have numbers from -1 down.
 func (c *counter) commID(s *session.Sample) int32 {
 	if s.Named {
-		return c.comms.ofString(s.Comm)
+		return c.comms.numberOf(s.Comm)
 	}
 	id, ok := c.unnamed[s.Thread]
 	if !ok {
@@ -197,13 +197,12 @@ func (c *counter) commID(s *session.Sample) int32 {
 	return id
 }
 
-// nameThreads gives the stacks of threads that had no name yet the name that they got,
-// as perf does.
+// nameThreads gives the stacks of threads without a name the thread's later name, as perf does.
 func (c *counter) nameThreads() {
 	for _, st := range c.stacks {
 		if st.commID < 0 {
 			st.comm = st.thread.FirstComm
-			st.commID = c.comms.ofString(st.comm)
+			st.commID = c.comms.numberOf(st.comm)
 		}
 	}
 }
@@ -219,7 +218,7 @@ func (c *counter) newStack(k stackKey, s *session.Sample) *stack {
 		st.frames = s.Chain
 	}
 	if c.layout.uses&usesRaw != 0 {
-		st.raw = bytes.Clone(s.Raw) // which would keep the file's buffer
+		st.raw = bytes.Clone(s.Raw) // s.Raw would keep the file's buffer alive
 	}
 	return st
 }
@@ -277,7 +276,7 @@ func (c *counter) filtered(s *session.Sample) bool {
 
 func frameID(_ *SortKey, f *session.Frame) uint64 { return uint64(f.ID) }
 
-// newExtra returns what keys read of a sample besides its stack.
+// newExtra returns the fields of a sample that keys read, besides its stack.
 func (c *counter) newExtra(s *session.Sample) extra {
 	a := &c.file.Attrs[s.Event]
 	x := extra{
@@ -324,8 +323,8 @@ func (c *counter) addBranches(s *session.Sample) {
 	}
 }
 
-// tell corrects the histograms' sample counts in branch mode, which counts branches.
-func (c *counter) tell(hists []*Hist) {
+// correctCounts corrects the histograms' sample counts in branch mode, which counts branches.
+func (c *counter) correctCounts(hists []*Hist) {
 	if c.opts.Mode != ModeBranches {
 		return
 	}

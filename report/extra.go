@@ -34,8 +34,8 @@ type extra struct {
 	namespace   format.Namespace // of cgroups
 }
 
-// appendIdentity appends what distinguishes values of the keys: the values
-// themselves for a stack, what perf compares for an entry.
+// appendIdentity appends the identity of the values of the keys: the values themselves for a
+// stack, the numbers that perf compares for an entry.
 func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *session.Frame) uint64) []byte {
 	for _, k := range l.sorts {
 		switch {

@@ -101,8 +101,8 @@ func (h *Hist) sum() Stat {
 	return all
 }
 
-// seen counts the samples of the members, including filtered ones.
-func (h *Hist) seen() uint64 {
+// allSamples counts the samples of the members, including filtered ones.
+func (h *Hist) allSamples() uint64 {
 	n := h.all.Samples
 	for _, m := range h.members[min(1, len(h.members)):] {
 		n += m.all.Samples

@@ -68,8 +68,8 @@ func (l *layout) shownAs(keys []*SortKey) (list []*SortKey) {
 	return list
 }
 
-// sumOf returns the first entry with the figures of all. As in perf, what callers have
-// of their callees does not add up: it is the first's own.
+// sumOf returns the first entry with the figures of all. As in perf, Children
+// is not a sum: it is the first entry's own.
 func sumOf(list []*Entry) *Entry {
 	sum := *list[0]
 	sum.Self, sum.calls = Stat{}, nil

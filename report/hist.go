@@ -78,7 +78,7 @@ type entryKey struct {
 	parent           int32
 	srcline, srcfile int32
 	pid, noDigit     int32
-	numbers          int32 // of what keys look at of the place
+	numbers          int32 // identifies the numbers of the place that keys compare
 }
 
 func (e *Entry) mapped() bool { return e.place.frame.Map != nil }
@@ -133,7 +133,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 			h.lead(g, all[i:i+int(g.Members)])
 			i += int(g.Members) - 1
 		}
-		if h.seen() > 0 {
+		if h.allSamples() > 0 {
 			h.sort()
 			hists = append(hists, h)
 		}
@@ -296,7 +296,7 @@ func (b *builder) begin(number int, st *stack) {
 		b.key.pid = st.thread.PID
 	}
 	if uses&usesNoDigit != 0 {
-		b.key.noDigit = b.names.ofString(noDigits(st.comm))
+		b.key.noDigit = b.names.numberOf(noDigits(st.comm))
 	}
 	if uses&usesCPU != 0 {
 		b.key.cpu = st.cpu
@@ -306,15 +306,15 @@ func (b *builder) begin(number int, st *stack) {
 	}
 	b.parent = nil
 	if uses&usesParent != 0 || b.opts.OnlyParents {
-		if b.parent = b.parents.of(st.chain); b.parent != nil {
-			b.key.parent = b.names.ofString(b.parent.Name)
+		if b.parent = b.parents.find(st.chain); b.parent != nil {
+			b.key.parent = b.names.numberOf(b.parent.Name)
 		}
 	}
 	if uses&usesExtra != 0 {
 		b.buf = b.layout.appendIdentity(b.buf[:0], st.extra, func(k *SortKey, f *session.Frame) uint64 {
 			return uint64(k.identity(b.places, f))
 		})
-		b.key.extra = b.extras.of(b.buf)
+		b.key.extra = b.extras.number(b.buf)
 	}
 }
 
@@ -348,14 +348,14 @@ func (b *builder) rawID(st *stack) int32 {
 		}
 		b.buf = append(b.buf, 0)
 	}
-	return b.raws.of(b.buf)
+	return b.raws.number(b.buf)
 }
 
 // leaf returns the entry of the stack's sampled frame.
 func (b *builder) leaf() *Entry {
 	pl := b.places.at(b.stack.leaf, b.stack.frames.Called && b.stack.level == 'k')
 	ip := leafIP(pl.frame)
-	if b.opts.Mode == ModeBranches { // whose targets perf does not look at so
+	if b.opts.Mode == ModeBranches { // perf compares the targets of branches by ip
 		ip = pl.frame.IP
 	}
 	id := pl.id
@@ -399,10 +399,10 @@ func (b *builder) entry(pl *place, id int32, ip uint64, level byte, inChain bool
 		c := b.callAt(pl, inChain)
 		srcline, srcfile = b.srcline(pl, c), b.srcfile(c)
 		if b.layout.uses&usesSrcline != 0 {
-			k.srcline = b.names.ofString(srcline)
+			k.srcline = b.names.numberOf(srcline)
 		}
 		if b.layout.uses&usesSrcfile != 0 {
-			k.srcfile = b.names.ofString(srcfile)
+			k.srcfile = b.names.numberOf(srcfile)
 		}
 	}
 	switch b.layout.uses & (usesDSO | usesSymbol | usesAddress) {

@@ -35,7 +35,7 @@ func latency(s *Stat) uint64 { return s.Latency }
 // isLatency reports whether a column is a latency.
 func isLatency(k *SortKey) bool { return k.Name == "latency" || k.Name == "latency_children" }
 
-// latencyMode says whether latencies are shown, and whether before all else.
+// latencyMode says whether latencies are shown, and whether as the first columns.
 type latencyMode int
 
 const (
@@ -44,7 +44,7 @@ const (
 	latencyFirst
 )
 
-// latency is how latencies are shown of f; the error is ErrNoSwitches.
+// latencyOf returns how the report of f shows latencies; the error is ErrNoSwitches.
 func (o *Options) latencyOf(f *format.File) (latencyMode, error) {
 	switches := slices.ContainsFunc(f.Attrs, func(a format.Attr) bool { return a.Flags&format.FlagContextSwitch != 0 })
 	switch {
@@ -62,8 +62,8 @@ func asksLatency(words string) bool {
 	return strings.Contains(words, "latency") || strings.Contains(words, "parallelism")
 }
 
-// mostlySerial is the share of samples of a lone thread, in percent, from which on
-// latencies are those of the periods and not shown.
+// mostlySerial is the minimum share, in percent, of samples taken while one thread ran, from
+// which latencies are not shown: they equal the periods.
 const mostlySerial = 99
 
 // dropLatency removes the columns of latencies if they show nothing new, unless the

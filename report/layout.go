@@ -72,7 +72,7 @@ func newLayout(f *format.File, opts *Options, defaults string) (*layout, error) 
 	if !strict && !opts.NoChildren && !opts.Hierarchy {
 		l.rename("overhead", "Self")
 	}
-	if opts.Hierarchy { // which perf shows whole, and as wide as the texts are
+	if opts.Hierarchy { // perf elides no columns here, and ignores --column-widths
 		l.setLevels(&p, words+","+opts.Fields)
 		l.hiddenLevel = strings.Contains(opts.Sort, "symbol")
 	} else {
@@ -198,8 +198,8 @@ func sortWords(opts *Options, strict bool, defaults string) string {
 	return words
 }
 
-// defaultSort is the tracepoints' text where there are only tracepoints. Of a pipe,
-// perf does not know that when it chooses.
+// defaultSort returns the default keys: the tracepoints' text if all events are tracepoints.
+// perf chooses before it has read the events of a pipe.
 func (p *keyParser) defaultSort() string {
 	for i := range p.file.Attrs {
 		if p.file.Pipe || p.file.Attrs[i].Type != format.TypeTracepoint {

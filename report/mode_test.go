@@ -131,7 +131,7 @@ func TestMemoryMode(t *testing.T) {
 // TestModeErrors: keys and modes that the samples do not have are refused.
 func TestModeErrors(t *testing.T) {
 	f := &format.File{Attrs: []format.Attr{{Name: "cycles"}}, Sections: map[format.Feature][]byte{}}
-	if err := (&Options{Mode: ModeBranches}).settle(f); err != ErrNoBranches {
+	if err := (&Options{Mode: ModeBranches}).adapt(f); err != ErrNoBranches {
 		t.Errorf("got error %v, want %v", err, ErrNoBranches)
 	}
 	for sort, want := range map[string]string{"mispredict": "only for branches",

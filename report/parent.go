@@ -23,8 +23,8 @@ func newParents(match *regexp.Regexp) *parents {
 	return &parents{match, map[*symbolize.Symbol]bool{}}
 }
 
-// of returns the callchain's parent, nil for none.
-func (p *parents) of(chain []*place) *symbolize.Symbol {
+// find returns the callchain's parent, nil for none.
+func (p *parents) find(chain []*place) *symbolize.Symbol {
 	for _, pl := range chain {
 		sym := pl.frame.Sym()
 		if sym == nil {

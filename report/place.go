@@ -47,7 +47,7 @@ type fileKey struct {
 	mapped bool
 }
 
-// placeKey is what perf compares by the keys dso and symbol: the DSO's short
+// placeKey has the values that perf compares for the keys dso and symbol: the DSO's short
 // name, and the symbol's addresses.
 type placeKey struct {
 	dso        string
@@ -57,7 +57,7 @@ type placeKey struct {
 	inlined    string // the function
 }
 
-// chainKey is what perf compares in call graphs: the DSO and the symbol's start.
+// chainKey has the values that perf compares in call graphs: the DSO and the symbol's start.
 type chainKey struct {
 	dso     int32
 	named   bool

@@ -77,7 +77,7 @@ func (b *builder) numbersOf(pl *place, ip uint64) int32 {
 			b.buf = binary.LittleEndian.AppendUint64(b.buf, k.ofPlace(b.places, pl, ip))
 		}
 	}
-	return b.numbers.of(b.buf)
+	return b.numbers.number(b.buf)
 }
 
 // processKey distinguishes processes, and shows the names of their first threads.

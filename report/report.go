@@ -26,7 +26,7 @@ import (
 	"gperf/internal/session"
 )
 
-// Options say what a report shows. The zero value shows the same as perf for samples
+// Options select what a report shows. The zero value shows the same as perf for samples
 // without callchains.
 type Options struct {
 	Sort         string // keys, separated by commas; "" is perf's choice, a leading + adds to it
@@ -67,7 +67,7 @@ type Options struct {
 	chains bool // an event has callchains
 }
 
-// Mode says what is counted.
+// Mode is what a report counts.
 type Mode int
 
 const (
@@ -109,7 +109,7 @@ type Filter struct {
 // skipped parts of the file. Errors include ErrNoSamples and KeyError.
 func Text(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) {
 	f := s.File
-	if err := opts.settle(f); err != nil {
+	if err := opts.adapt(f); err != nil {
 		return format.Skipped{}, err
 	}
 	l, err := newLayouts(f, &opts)
@@ -136,7 +136,7 @@ func Text(w io.Writer, s *session.Session, opts Options) (format.Skipped, error)
 	}
 	l.dropLatency(&opts, c.samples, c.serial)
 	hists := newHists(f, l, &opts, t, s.Rank, s.MapSize, c.stacks)
-	c.tell(hists)
+	c.correctCounts(hists)
 	err = write(w, l, &opts, hists, s.Lost.Samples)
 	if err == nil && opts.Threads != ThreadsOff {
 		err = c.threads.print(w, f, opts.Threads)
@@ -150,9 +150,9 @@ var ErrNoBranches = errors.New("no event was recorded with branches: record with
 // ErrNoCallchains: the key parent needs callchains, but there are none.
 var ErrNoCallchains = errors.New("sort key parent needs callchains: record with -g")
 
-// settle resets the options about callchains if no event has them, and chooses
-// their order. It chooses the mode if the options leave it to the file.
-func (o *Options) settle(f *format.File) error {
+// adapt adjusts the options to the file: it disables callchains if no event has them, and
+// chooses their order, and the mode if the options leave it open.
+func (o *Options) adapt(f *format.File) error {
 	var all format.SampleType
 	for i := range f.Attrs {
 		all |= f.Attrs[i].SampleType

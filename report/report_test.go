@@ -64,7 +64,7 @@ func textOf(t *testing.T, f *format.File, opts Options, stacks ...*stack) string
 	if opts.MaxStack == 0 {
 		opts.MaxStack = 127
 	}
-	if err := opts.settle(f); err != nil {
+	if err := opts.adapt(f); err != nil {
 		t.Fatal(err)
 	}
 	l, err := newLayouts(f, &opts)

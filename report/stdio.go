@@ -17,10 +17,10 @@ import (
 // was written.
 var ErrNoSamples = errors.New("no samples")
 
-// tip closes a report, as one of many does with perf.
+// tip ends a report. perf ends it with one of many tips.
 const tip = "#\n# (Tip: For a higher level overview, try: gperf report --sort comm,dso)\n#\n"
 
-// HeaderHint opens a report without the recording's header.
+// HeaderHint is the first line of a report without the recording's header.
 const HeaderHint = "# To display the perf.data header info, please use --header/--header-only options.\n#\n"
 
 // write writes all blocks, and the text before them.

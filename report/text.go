@@ -6,8 +6,8 @@ import (
 	"gperf/internal/column"
 )
 
-// maxPad is how wide a column is made for the sake of others: a damaged
-// recording can have names of 64 KiB, and a row for each sample.
+// maxPad limits the padding of a column, in bytes: a damaged recording can have names of 64 KiB,
+// and a row for each sample.
 const maxPad = 1024
 
 // appendLeft appends s, cut and filled up to width.

@@ -29,7 +29,7 @@ func (f *branchFlags) take(n int) uint64 {
 	return v
 }
 
-// appendFlags appends what is known of a branch: how it was predicted, whether in
+// appendFlags appends the flags of a branch: how it was predicted, whether in
 // a transaction, whether that was aborted, its cycles, its kind, and how it was
 // speculated upon (print_bstack_flags of tools/perf/builtin-script.c).
 func appendFlags(b []byte, f branchFlags) []byte {

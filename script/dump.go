@@ -71,7 +71,7 @@ func (d *dumper) append(b []byte, raw format.Raw) []byte {
 	size := len(raw.Data) + 8
 	b = fmt.Appendf(b, "\n%s@%s [%#x]: event: %d\n.\n. ... raw event: size %d bytes\n", alternate(uint64(raw.Off)),
 		d.name, size, uint32(raw.Type), size)
-	b = appendHexDump(b, d.whole(raw))
+	b = appendHexDump(b, d.withHeader(raw))
 	b = append(b, '\n')
 	if raw.Type == format.TypeSample {
 		return d.appendSample(b, raw)
@@ -87,8 +87,8 @@ func (d *dumper) append(b []byte, raw format.Raw) []byte {
 	return d.appendDumped(d.appendType(b, raw), raw, rec)
 }
 
-// whole is a record with its header.
-func (d *dumper) whole(raw format.Raw) []byte {
+// withHeader returns a record with its header.
+func (d *dumper) withHeader(raw format.Raw) []byte {
 	order := d.file.Order
 	head := make([]byte, 8, 8+len(raw.Data))
 	order.PutUint32(head, uint32(raw.Type))

@@ -151,7 +151,7 @@ var kinds = []struct {
 // kindOf returns the kind of an event's type.
 func kindOf(t format.EventType) format.EventType { return min(t, typeOther) }
 
-// FieldSpec is what the user asked for with -F; the zero value is perf's usual
+// FieldSpec is the user's selection with -F; the zero value is perf's usual
 // fields.
 type FieldSpec struct {
 	set    map[format.EventType]Field // replaced

@@ -19,7 +19,7 @@ const (
 	Perf6               // 6.1: narrower ids; user addresses of callchains are those within the DSO
 )
 
-// Options say what to print of the samples, and how.
+// Options select the printed parts of samples, and their form.
 type Options struct {
 	Fields   FieldSpec
 	MaxStack int  // frames of a callchain
@@ -449,7 +449,7 @@ func (p *printer) appendFrames(b []byte, s *session.Sample, fields Field, e *eve
 func (p *printer) appendChain(b []byte, s *session.Sample, e *event) []byte {
 	left := p.opts.MaxStack
 	for i, f := range s.Kernel[:min(left, len(s.Kernel))] {
-		t := e.frames.of(f, i > 0 || s.Called)
+		t := e.frames.text(f, i > 0 || s.Called)
 		if b = append(b, t.lines...); t.last {
 			return b
 		}
@@ -459,7 +459,7 @@ func (p *printer) appendChain(b []byte, s *session.Sample, e *event) []byte {
 		left = p.opts.MaxStack // perf counts the frames that it unwinds itself
 	}
 	for i, f := range s.User[:min(left, len(s.User))] {
-		t := e.frames.of(f, i > 0)
+		t := e.frames.text(f, i > 0)
 		if b = append(b, t.lines...); t.last {
 			return b
 		}
@@ -470,8 +470,8 @@ func (p *printer) appendChain(b []byte, s *session.Sample, e *event) []byte {
 // textBlock is the size of a block of lines, in bytes.
 const textBlock = 1 << 16
 
-// of returns the frame's lines. caller says that its address is a return address.
-func (t *frameTexts) of(f *session.Frame, caller bool) frameText {
+// text returns the frame's lines. caller says that its address is a return address.
+func (t *frameTexts) text(f *session.Frame, caller bool) frameText {
 	list := &t.lines
 	if caller {
 		list = &t.callers

@@ -49,7 +49,7 @@ func Print(w io.Writer, s *session.Session, opts Options) (format.Skipped, error
 	return skipped, err
 }
 
-// walk returns what the fields of each event need, and the records to print.
+// walk returns the requirements of the fields of each event, and the records to print.
 func (o *Options) walk(f *format.File, fields []Field) session.WalkOptions {
 	w := session.WalkOptions{Records: o.Records, AsWritten: slices.Contains(o.Records, format.TypeFinishedRound)}
 	for i, shown := range fields {

@@ -10,7 +10,7 @@ import (
 	"gperf/symbolize/srcline"
 )
 
-// Source says what debug information adds to a frame.
+// Source selects the parts of debug information that a frame shows.
 type Source struct {
 	Inline   bool // a line for each call that was inlined
 	FullPath bool // "srcline" and "srcfile" are whole paths

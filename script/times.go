@@ -6,7 +6,7 @@ import "gperf/internal/session"
 type TimeBase int
 
 const (
-	SinceBoot     TimeBase = iota // or what else the recording's clock counts from
+	SinceBoot     TimeBase = iota // or since another start of the recording's clock
 	SinceFirst                    // the first line
 	SincePrevious                 // the line before
 )

@@ -40,11 +40,11 @@ const (
 	index     = ".pieces"
 )
 
-// magic is how zip files begin: with the header of a first member, for an empty one
+// magics are the beginnings of zip files: the header of the first member or, if there is none,
 // the end of the directory.
 var magics = [...]string{"PK\x03\x04", "PK\x05\x06"}
 
-// Is reports whether a file that begins with head, 4 bytes or more, may be an archive.
+// Is reports whether a file may be an archive. head is its beginning, 4 bytes or more.
 func Is(head []byte) bool {
 	for _, m := range magics {
 		if bytes.HasPrefix(head, []byte(m)) {

@@ -28,7 +28,7 @@ type Packer struct {
 // DSO is a file to pack.
 type DSO struct {
 	Paths []string    // recorded paths; the file may exist at one of them
-	ID    dso.BuildID // zero: the file has none, or is not there
+	ID    dso.BuildID // zero: the file has none, or is missing
 	Hit   []Range     // the functions that samples hit, as offsets in the file
 	// NoID are those of the paths that were recorded without a build ID.
 	NoID []string
@@ -89,7 +89,7 @@ func (p *Packer) AddDSO(d DSO) (debug, err error) {
 	}
 	names := places(name, d.ID)
 	for _, f := range files {
-		i := 0 // the place of what was mapped, or the next of the others
+		i := 0 // index of the mapped file's name, or the next name
 		if f.use&forCode == 0 {
 			i = 1
 		}
@@ -183,7 +183,7 @@ func (p *Packer) find(path string, id dso.BuildID) (files parts, supp *dso.Image
 		err = nil
 		files.add(syms, forSymbols)
 		if runtime == syms {
-			files.add(files.of(syms), forLayout)
+			files.add(files.packedFor(syms), forLayout)
 		} else {
 			files.add(runtime, forLayout)
 		}
@@ -198,8 +198,8 @@ func (p *Packer) find(path string, id dso.BuildID) (files parts, supp *dso.Image
 	return files, supp, debug, err
 }
 
-// of returns the packed part that replaces im.
-func (l parts) of(im *dso.Image) *dso.Image {
+// packedFor returns the packed part that replaces im.
+func (l parts) packedFor(im *dso.Image) *dso.Image {
 	for _, p := range l {
 		if p.im.Path == im.Path {
 			return p.im
@@ -208,8 +208,8 @@ func (l parts) of(im *dso.Image) *dso.Image {
 	return im
 }
 
-// places are the names of a DSO's files in an archive, that of the code first: such
-// as a Locator looks at, in its order.
+// places returns the names of a DSO's files in an archive, that of the code first. A Locator
+// looks for these names, in this order.
 func places(file string, id dso.BuildID) []string {
 	name := strings.TrimPrefix(path.Clean("/"+file), "/")
 	if file == dso.VDSO {

@@ -23,7 +23,7 @@ type PerfWriter struct {
 	now     time.Time // of members without a time
 }
 
-// NewPerfWriter returns one that writes to out.
+// NewPerfWriter returns a writer to out. now is the time of members without a time.
 func NewPerfWriter(f *dso.Locator, out io.Writer, now time.Time) *PerfWriter {
 	return &PerfWriter{Locator: f, tar: tar.NewWriter(out), names: map[string]bool{}, now: now}
 }
@@ -31,8 +31,8 @@ func NewPerfWriter(f *dso.Locator, out io.Writer, now time.Time) *PerfWriter {
 // Close ends the archive.
 func (w *PerfWriter) Close() error { return w.tar.Close() }
 
-// AddDSO packs the file of a DSO with a build ID, and the one with its debug
-// information if that is another, whole.
+// AddDSO packs the complete file of a DSO with a build ID, and the file with its debug
+// information if there is another one.
 func (w *PerfWriter) AddDSO(d DSO) (err error) {
 	for _, name := range d.Paths {
 		im, e := w.Locator.Find(name, d.ID)

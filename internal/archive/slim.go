@@ -131,7 +131,7 @@ type sectionTable struct {
 	order   interface{ PutUint32([]byte, uint32) }
 }
 
-// readSectionTable reads it; ok is false where there is none.
+// readSectionTable reads the section table; ok is false if there is none.
 func readSectionTable(im *dso.Image) (t sectionTable, ok bool) {
 	h, err := im.Bytes(0, 64)
 	if err != nil || len(im.Sections()) == 0 {

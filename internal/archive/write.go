@@ -12,7 +12,7 @@ type Writer struct {
 	zip   *zip.Writer
 	index []byte
 	names map[string]bool
-	first time.Time // of what was added first, the recording
+	first time.Time // of the first member, the recording
 }
 
 // NewWriter returns a Writer of an archive to out.

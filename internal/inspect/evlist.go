@@ -9,7 +9,7 @@ import (
 	"gperf/format"
 )
 
-// EventOptions say what Events prints of each event.
+// EventOptions select what Events prints about each event.
 type EventOptions struct {
 	Attrs       bool // all fields of the attr that are not zero
 	Freq        bool // its frequency or period

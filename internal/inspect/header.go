@@ -14,7 +14,7 @@ import (
 	"gperf/format"
 )
 
-// Header prints what the file says about the recording, as `perf script
+// Header prints the file's description of the recording, as `perf script
 // --header` does. recorded is the time of the file's last change; full adds
 // the long sections and those of simpleperf.
 func Header(w *bufio.Writer, f *format.File, recorded time.Time, full bool) {
@@ -107,7 +107,7 @@ func (h *header) feature(n format.Feature) {
 	}
 }
 
-// stringFeatures are what perf calls the features that are a string.
+// stringFeatures are perf's headings of the features that are a string.
 var stringFeatures = map[format.Feature]string{
 	format.FeatureHostname: "hostname", format.FeatureOSRelease: "os release", format.FeatureVersion: "perf version",
 	format.FeatureArch: "arch", format.FeatureCPUDesc: "cpudesc", format.FeatureCPUID: "cpuid",

@@ -16,7 +16,7 @@ type stats struct {
 	events []eventStats
 }
 
-// eventStats counts what came of one event.
+// eventStats counts the samples of one event.
 type eventStats struct{ samples, lost, dropped uint64 }
 
 // Stats prints the number of records of each type, and of samples of each event. The
@@ -50,7 +50,7 @@ func Stats(w io.Writer, s *session.Session) (format.Skipped, error) {
 }
 
 // minEventType is the size of an EVENT_TYPE record's body below which perf
-// passes it over; older perfs wrote shorter ones.
+// skips the record; older perfs wrote shorter ones.
 const minEventType = 72
 
 func (st *stats) add(s *session.Session, raw format.Raw) error {

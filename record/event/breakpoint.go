@@ -25,16 +25,16 @@ func (w *words) breakpoint(at *Resolver) ([]Event, error) {
 	place, access, more := strings.Cut(rest, ":")
 	ev := Event{Name: w.spec, Type: format.TypeBreakpoint, BPType: bpRead | bpWrite}
 	if more {
-		mods, behind := "", false
-		access, mods, behind = strings.Cut(access, ":")
+		mods, modified := "", false
+		access, mods, modified = strings.Cut(access, ":")
 		if typ, ok := accessType(access); ok {
 			ev.BPType = typ
-		} else if !behind {
-			mods, behind = access, true // mem:ADDR:u
+		} else if !modified {
+			mods, modified = access, true // mem:ADDR:u
 		} else {
 			return nil, w.bad(fmt.Sprintf("%q is not an access: use r, w and x", access))
 		}
-		if behind {
+		if modified {
 			w.mods, w.modified = mods+w.mods, true
 		}
 	}

@@ -173,7 +173,7 @@ func takeWord(s string, rows [][]string) (row int, rest string, ok bool) {
 // modifiers are the letters after the last colon.
 const modifiers = "ukhpPGHSDIeW"
 
-// modifier is what a modifier, or several of them, mean.
+// modifier is the meaning of one modifier, or the sum of several.
 type modifier struct {
 	levels     format.AttrFlags // levels to include, by the flags that exclude them
 	side       format.AttrFlags // excludes the host or the guests

@@ -68,7 +68,7 @@ func Text(w io.Writer, s *session.Session, opts Options) (skipped format.Skipped
 	if skipped, err = s.Walk(session.WalkOptions{Names: true, KeepChains: true}, c.count); err != nil {
 		return skipped, nil, err
 	}
-	c.settle()
+	c.assign()
 	list, err := c.chosen()
 	if err != nil {
 		return skipped, nil, err

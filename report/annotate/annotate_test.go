@@ -65,7 +65,7 @@ func TestCount(t *testing.T) {
 		c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: callersToo})
 		c.events = []*event{{name: "e"}}
 		c.order = append(c.order, stack(10, leaf, caller, again, again), stack(1, leaf))
-		c.settle()
+		c.assign()
 		if len(c.functions) != 2 || c.samples != 4 || c.events[0].total != (Stat{4, 11}) {
 			t.Fatalf("%d functions, %d samples, %+v", len(c.functions), c.samples, c.events[0].total)
 		}
@@ -102,7 +102,7 @@ func TestCallers(t *testing.T) {
 		User: []*session.Frame{frame(4, false), frame(5, false)}}
 	c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: true})
 	c.events, c.order = []*event{{name: "e"}}, []*stack{st}
-	c.settle()
+	c.assign()
 	got := map[spot]bool{}
 	for _, fn := range c.functions {
 		for s := range fn.at {

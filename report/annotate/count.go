@@ -147,8 +147,8 @@ func (c *counter) key(s *session.Sample) stackKey {
 	return k
 }
 
-// settle assigns the counts to the functions.
-func (c *counter) settle() {
+// assign assigns the counts to the functions.
+func (c *counter) assign() {
 	for _, st := range c.order {
 		e := c.events[st.event]
 		c.samples += st.Samples

@@ -54,7 +54,7 @@ type flames struct {
 	Began  string        `json:"began,omitempty"`
 	Millis float64       `json:"millis"` // how long was recorded
 	DSOs   []string      `json:"dsos"`
-	Names  []string      `json:"names"` // of functions, and of what else frames are
+	Names  []string      `json:"names"` // of functions, threads and unnamed addresses
 	NameOf []nameOf      `json:"functions"`
 	Lines  []string      `json:"lines"` // file:line
 	Events []*flameEvent `json:"events"`
@@ -254,7 +254,7 @@ func intern[T comparable](index map[T]int32, list *[]T, v T) int32 {
 
 // event returns the tree as it is written.
 func (t *flameTree) event() *flameEvent {
-	for i := len(t.nodes) - 1; i >= 0; i-- { // whose callers all come before it
+	for i := len(t.nodes) - 1; i >= 0; i-- { // callers precede callees
 		n := &t.nodes[i]
 		n.total += n.self
 		if n.parent >= 0 {

@@ -19,23 +19,22 @@ type FoldedOptions struct {
 	JIT    bool // functions of /tmp/perf-PID.map end with _[j]
 	Addrs  bool // functions without a name have their address
 	Inline bool // functions that were inlined into others are shown
-	// Event has every event counted, its name before the command.
+	// Event counts every event, with its name before the command.
 	Event bool
 }
 
 // Folded writes a line for each distinct stack, sorted: the
 // command, the functions from the outermost to the innermost, joined by ";",
-// and the sum of the periods. It is what stackcollapse-perf.pl makes of perf's
-// text, so that flame graphs of both are the same:
+// and the sum of the periods. The lines equal the
+// output of stackcollapse-perf.pl for perf's text:
 //
 //   - only samples with a callchain count;
 //   - a sample of a tracepoint counts as 1, whatever its period;
-//   - of other events only the first one that turns up counts, without
-//     FoldedOptions.Event.
+//   - of other events only the first one in the file counts, unless
+//     FoldedOptions.Event is set.
 //
-// Unlike there, a DSO whose name holds " (" ("prog (deleted)") spoils nothing,
-// inlined functions are tidied as the others are, and line breaks within names are
-// escaped (\n).
+// Differences: a DSO name with " (" ("prog (deleted)") is parsed correctly, inlined
+// functions are tidied like the others, and line breaks in names are escaped (\n).
 func (c *Set) Folded(w io.Writer, opts FoldedOptions) error {
 	f := folder{Set: c, FoldedOptions: opts, event: c.foldedEvent(), names: map[session.ChainFrame]string{}}
 	totals := map[string]uint64{}
@@ -118,11 +117,11 @@ func (c *Set) weight(t *tally) uint64 {
 	if c.events[t.event].tracepoint {
 		return t.samples
 	}
-	return t.period + t.still
+	return t.period + t.zeroPeriods
 }
 
-// appendStack appends the stack's text, nothing when the command is one that
-// the Perl does not see.
+// appendStack appends the stack's text. It appends nothing for a command that the Perl
+// script does not match.
 func (c *folder) appendStack(b []byte, t *tally) []byte {
 	comm := c.thread(t)
 	if comm == "" {
@@ -164,7 +163,7 @@ func (c *folder) thread(t *tally) string {
 
 // name returns the frame's functions, joined by ";".
 func (c *folder) name(f session.ChainFrame, comm string) string {
-	if comm == "java" { // whose names are shown otherwise
+	if comm == "java" { // its names have a form of their own
 		return c.make(f, true)
 	}
 	name, ok := c.names[f]

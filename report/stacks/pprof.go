@@ -14,8 +14,8 @@ import (
 
 // Pprof writes a compressed profile in pprof's format. Each event is a sample
 // type, whose values are the sums of periods that Text shows; the first event is
-// the default. A sample has the labels comm, pid, tid and cpu, as far as Set
-// distinguishes them. Functions have their demangled names, and the names of the
+// the default. A sample has the labels comm, pid, tid and cpu if Set distinguishes
+// them. Functions have their demangled names, and the names of the
 // symbol table as system names. Processes that run the same program share its
 // mapping, at the addresses of the first of them. Without samples it returns
 // ErrNoSamples.

@@ -15,8 +15,8 @@ import (
 var ErrNoSamples = errors.New("no samples")
 
 // Set counts samples by their event, thread and stack, of one recording or of
-// several. Folded, Pprof and FlameGraph write what was counted. Its memory is
-// that of the distinct stacks.
+// several. Folded, Pprof and FlameGraph write the result. Its memory is
+// bounded by the distinct stacks.
 type Set struct {
 	// Processes, Threads and CPUs distinguish stacks that differ in nothing else;
 	// commands always do.
@@ -60,7 +60,7 @@ type tallyKey struct {
 	pid, tid, cpu int32
 	comm          string
 	chained       bool
-	leaf          *session.Frame // where there is no callchain
+	leaf          *session.Frame // nil if there is a callchain
 	chain         session.ChainKey
 }
 
@@ -74,7 +74,7 @@ type tally struct {
 	chain         session.Chain
 	leaf          *session.Frame // where chain is empty
 	samples       uint64
-	still         uint64 // those of them whose period is 0
+	zeroPeriods   uint64 // samples with period 0
 	period        uint64 // all of theirs
 }
 
@@ -90,7 +90,7 @@ func (c *Set) Add(s *session.Session) (format.Skipped, error) {
 	}
 	skipped, err := s.Walk(session.WalkOptions{Names: true, KeepChains: true}, in.count)
 	c.files = append(c.files, s.File)
-	in.tellTime()
+	in.addTime()
 	return skipped, err
 }
 
@@ -127,7 +127,7 @@ func (in *stacksInput) count(b *session.Batch) error {
 		t.samples++
 		t.period += s.Period
 		if s.Period == 0 {
-			t.still++
+			t.zeroPeriods++
 		}
 		e := &in.Set.events[t.event]
 		e.samples++
@@ -164,10 +164,10 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	return &in.tallies[i]
 }
 
-// tellTime adds the recording's times to those of the others. It uses the file's
+// addTime adds the recording's times to those of the others. It uses the file's
 // CLOCK_DATA to convert them to wall-clock time; without it, it assumes that the
 // recording ended when the file was written.
-func (in *stacksInput) tellTime() {
+func (in *stacksInput) addTime() {
 	if in.first > in.last {
 		return
 	}
