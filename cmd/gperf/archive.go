@@ -118,7 +118,7 @@ func (o *archiveFlags) pack(out io.Writer, in *input, hits *archive.Hits, stderr
 	}
 	if len(noDebug) > 0 {
 		fmt.Fprintf(stderr, "gperf archive: no debug information for %s: no source lines and inline frames\n",
-			some(noDebug, 5))
+			joinFirst(noDebug, 5))
 	}
 	return p.Close()
 }
@@ -128,8 +128,8 @@ func warnNotPacked(stderr io.Writer) func(error) {
 	return func(err error) { fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", err) }
 }
 
-// some joins the first n elements of a list and counts the rest.
-func some(l []string, n int) string {
+// joinFirst joins the first n elements of a list and counts the rest.
+func joinFirst(l []string, n int) string {
 	if len(l) <= n {
 		return strings.Join(l, ", ")
 	}

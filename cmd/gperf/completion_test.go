@@ -38,6 +38,7 @@ func TestCompletion(t *testing.T) {
 		{"report --format f", "folded flamegraph", "text"},
 		{"script -F co", "comm", "tid"},
 		{"completion ", "bash zsh fish", "powershell"},
+		{"list k", "kprobe", "uprobe"},
 		{"record -- ls --call-g", "", "--call-graph"},
 		{"record -p ", ":4", "1"}, // no file names
 		{"record -o ", ":0", ":4"},

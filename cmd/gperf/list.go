@@ -53,6 +53,9 @@ func listCommand() *cobra.Command {
 	o := newList()
 	c := newCommand(groupRecord, "list [FLAGS] [KIND|GLOB...]", "list the events that this machine can record")
 	addFlags(c, generalFlags, o.add)
+	for _, kind := range event.Kinds {
+		c.ValidArgs = append(c.ValidArgs, cobra.CompletionWithDesc(string(kind), kind.String()))
+	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		stdout := c.OutOrStdout()
 		if o.output != "" {
