@@ -87,7 +87,7 @@ func TestScenarioErrorsOfEvents(t *testing.T) {
 
 func TestScenarioErrorsOfPrograms(t *testing.T) {
 	needProbes(t, "uprobe")
-	plain, stripped, mark := functionsC.Path(t), functionsS.Path(t), markC.Path(t)
+	plain, stripped, mark := functionsC.Path(t), functionsS.Path(t), usdtC.Path(t)
 	register, other := "%di", "%rdi" // of the first argument, and what others call it
 	if runtime.GOARCH == "arm64" {
 		register, other = "%x0", "%r0"

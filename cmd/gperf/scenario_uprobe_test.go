@@ -25,7 +25,7 @@ var (
 	functionsS     = programs.C(probed+"functions.c", "-O1", "-s")
 	functionsDebug = programs.C(probed+"functions.c", "-O1", "-g")
 	functionsGo    = programs.Go(probed + "functions.go")
-	markC          = programs.C(probed+"mark.c", "-O1")
+	usdtC          = programs.C(probed+"usdt.c", "-O1")
 	insideC        = programs.C(probed+"who.c", "-O1", "-DWHO=inside")
 	outsideC       = programs.C(probed+"who.c", "-O1", "-DWHO=outside")
 )
@@ -243,7 +243,7 @@ func copyFile(t *testing.T, from, to string) {
 // During the recording, the semaphore shows the program that its USDT probe is active.
 func TestScenarioUSDT(t *testing.T) {
 	needProbes(t, "uprobe")
-	dir, program := t.TempDir(), markC.Path(t)
+	dir, program := t.TempDir(), usdtC.Path(t)
 	r := mustRecord(t, dir, "-e", "usdt:"+program+":shop:sale", "--", program)
 	if r.stdout != "watched 3\n" {
 		t.Errorf("the program says: %q", r.stdout)
@@ -263,7 +263,7 @@ func TestScenarioUSDT(t *testing.T) {
 func TestScenarioPerfReadsProbes(t *testing.T) {
 	needProbes(t, "uprobe")
 	o := needOracle(t)
-	dir, program, mark := t.TempDir(), functionsC.Path(t), markC.Path(t)
+	dir, program, mark := t.TempDir(), functionsC.Path(t), usdtC.Path(t)
 	mustRecord(t, dir, "-e", "uprobe:"+program+":func_* n="+first+":s32,uretprobe:"+program+":func_c got=$retval", "-e",
 		"uprobe:libc:printf,usdt:"+mark+":sale",
 		"--", "sh", "-c", program+"; "+mark)

@@ -14,7 +14,7 @@ var (
 	functionsCXX      = programs.C("testdata/functions.cc", "-O1")
 	functionsGo       = programs.Go("testdata/functions.go")
 	functionsGoBare   = programs.Go("testdata/functions.go", "-ldflags=-s -w")
-	markC             = programs.C("testdata/mark.c", "-O1")
+	usdtC             = programs.C("testdata/usdt.c", "-O1")
 	argsGo            = programs.Go("testdata/args.go")
 	argsC             = programs.C("testdata/args.c", "-g", "-O2")
 	valuesCXXs        = []*programs.Program{programs.C("testdata/values.cc", "-std=c++17", "-g", "-O0"), programs.C("testdata/values.cc", "-std=c++17", "-g", "-O2")}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestFindUSDT(t *testing.T) {
-	path := markC.Path(t)
+	path := usdtC.Path(t)
 	var f Resolver
 	for _, spec := range []string{"usdt:" + path + ":shop:sale", "usdt:" + path + ":sale", "usdt:" + path + ":s*:s?le"} {
 		l, err := f.Find(spec)

@@ -14,7 +14,7 @@ var (
 	functionsGoPIE  = programs.Go("../testdata/functions.go", "-buildmode=pie")
 	functionsGoByC  = programs.Cgo("../testdata/functions.go", "-ldflags=-linkmode=external")
 	functionsGoRace = programs.Cgo("../testdata/functions.go", "-race")
-	markC           = programs.C("../testdata/mark.c", "-O1")
+	usdtC           = programs.C("../testdata/usdt.c", "-O1")
 )
 
 func TestMain(m *testing.M) { os.Exit(programs.Run(m)) }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func FuzzMarks(f *testing.F) {
+func FuzzStapNotes(f *testing.F) {
 	note := "\x08\x00\x00\x00\x1f\x00\x00\x00\x03\x00\x00\x00stapsdt\x00" + strings.Repeat("\x01", 24) + "a\x00b\x00-4@\x00"
 	f.Add([]byte(note+"\x00"+note), 8)
 	f.Add([]byte(note[:30]), 4)
@@ -27,7 +27,7 @@ func TestUSDTAgainstReadelf(t *testing.T) {
 	if err != nil {
 		t.Skip("readelf is not installed (package binutils)")
 	}
-	path := markC.Path(t)
+	path := usdtC.Path(t)
 	out, err := exec.Command(readelf, "-nW", path).Output()
 	if err != nil {
 		t.Fatal(err)
