@@ -174,9 +174,9 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestEmitter checks that the kernel's verifier accepts the programs that make samples, with
+// TestSampler checks that the kernel's verifier accepts the programs that make samples, with
 // and without the walk, and those of raw tracepoints with all numbers of arguments.
-func TestEmitter(t *testing.T) {
+func TestSampler(t *testing.T) {
 	u, err := Load(Options{Programs: []Program{OnTracepoint}, CPUs: 2, Rows: 1 << 16})
 	if errors.Is(err, unix.EPERM) || errors.Is(err, ErrArch) {
 		t.Skipf("CAP_BPF and CAP_PERFMON, or x86-64, are missing: %v", err)
@@ -185,8 +185,8 @@ func TestEmitter(t *testing.T) {
 		t.Fatalf("%v\n%s", err, VerifierLog(err))
 	}
 	defer u.Close()
-	for _, o := range []EmitterOptions{{CPUs: 2}, {CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u}} {
-		e, err := NewEmitter(o)
+	for _, o := range []SamplerOptions{{CPUs: 2}, {CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u}} {
+		e, err := NewSampler(o)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, VerifierLog(err))
 		}

@@ -6,7 +6,7 @@
 // A program that walks stacks is attached to a sampling event. It runs each time before the
 // kernel writes the event's sample, writes its own record into the same ring ([Head], then
 // return addresses, or registers and a copy of the stack if a table or mapping is missing)
-// and lets the sample pass. An [Emitter]'s programs write the sample as well; the values that
+// and lets the sample pass. A [Sampler]'s programs write the sample as well; the values that
 // those of a raw tracepoint read, and their filter, are compiled to instructions for each
 // event (fetch.go). Package record decides which rings there are, tracks the mappings of
 // processes, and processes the records.

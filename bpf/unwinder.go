@@ -176,7 +176,7 @@ func (u *Unwinder) Close() {
 }
 
 // Enable starts or stops the programs: while they are off, they neither walk stacks nor make
-// samples. This includes the programs of an [Emitter] with this Unwinder.
+// samples. This includes the programs of a [Sampler] with this Unwinder.
 func (u *Unwinder) Enable(on bool) error { return u.control.set(on) }
 
 // Attach runs a program before each sample of the event of perf fd. At a tracepoint, a

@@ -212,7 +212,8 @@ func follow(a, leader *format.Attr, silent bool) {
 	}
 	a.Flags = a.Flags&^format.FlagExcludeCallchainUser | leader.Flags&format.FlagExcludeCallchainUser
 	a.SampleType, a.ReadFormat = leader.SampleType, leader.ReadFormat
-	a.SampleRegsUser, a.SampleStackUser, a.SampleMaxStack = leader.SampleRegsUser, leader.SampleStackUser, leader.SampleMaxStack
+	a.SampleRegsUser, a.SampleStackUser = leader.SampleRegsUser, leader.SampleStackUser
+	a.SampleMaxStack = leader.SampleMaxStack
 	if silent {
 		a.Flags &^= format.FlagFreq
 		a.SamplePeriod = 0
@@ -318,7 +319,10 @@ const DefaultStackDump = 8192
 
 // dumpsStacks reports whether any event's stacks are copied.
 func (o *Options) dumpsStacks() bool {
-	return o.StackDump != 0 || o.instead != nil && o.instead.StackDump != 0 || slices.ContainsFunc(o.Events, func(e event.Event) bool { return e.Terms.StackDump != 0 })
+	if o.StackDump != 0 || o.instead != nil && o.instead.StackDump != 0 {
+		return true
+	}
+	return slices.ContainsFunc(o.Events, func(e event.Event) bool { return e.Terms.StackDump != 0 })
 }
 
 // userRegs are perf's masks of the registers copied with a stack dump (PERF_REGS_MASK of
@@ -335,8 +339,9 @@ func fixedPeriod(ev *event.Event) bool {
 // commonAttr returns the settings that the sampling events and the tracking event share.
 func (o *Options) commonAttr(ev *event.Event) format.Attr {
 	a := format.Attr{
-		Type: ev.Type, Config: ev.Config, Config1: ev.Config1, Config2: ev.Config2, Config3: ev.Config3, BPType: ev.BPType,
-		Size: format.AttrSize, Name: ev.Name,
+		Type: ev.Type, Config: ev.Config, Config1: ev.Config1, Config2: ev.Config2, Config3: ev.Config3,
+		BPType: ev.BPType,
+		Size:   format.AttrSize, Name: ev.Name,
 		SampleType: format.SampleIP | format.SampleTID | o.Sample,
 		ReadFormat: format.ReadID | format.ReadLost,
 		Flags:      ev.Flags | format.FlagSampleIDAll,
@@ -392,7 +397,8 @@ func (o *Options) trackAtOnce(a *format.Attr) {
 
 // track makes the event write the side band.
 func (o *Options) track(a *format.Attr) {
-	a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec | format.FlagTask | format.FlagKSymbol
+	a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec |
+		format.FlagTask | format.FlagKSymbol
 	if o.DataMmap || o.dumpsStacks() { // perf unwinds stack dumps by the mapped files, their CFI included
 		a.Flags |= format.FlagMmapData
 	}

@@ -159,7 +159,8 @@ var controlCommands = []struct {
 		}
 		return false, nil
 	}},
-	{"snapshot", func(*controller, string) (bool, error) { return false, nil }}, // for AUX areas, which gperf does not record
+	// snapshot is for AUX areas, which gperf does not record.
+	{"snapshot", func(*controller, string) (bool, error) { return false, nil }},
 	{"stop", func(*controller, string) (bool, error) { return true, nil }},
 	{"ping", func(*controller, string) (bool, error) { return false, nil }},
 }

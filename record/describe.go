@@ -105,7 +105,8 @@ func (d *describer) tail() error {
 }
 
 func (d *describer) samplesKernel() bool {
-	return slices.ContainsFunc(d.file.set.Attrs, func(a format.Attr) bool { return a.Flags&format.FlagExcludeKernel == 0 })
+	inKernel := func(a format.Attr) bool { return a.Flags&format.FlagExcludeKernel == 0 }
+	return slices.ContainsFunc(d.file.set.Attrs, inKernel)
 }
 
 // running returns the processes of which the kernel has written no side band.

@@ -53,7 +53,8 @@ var errNotTraceable = errors.New("no BPF program can run at this function (see a
 
 // ErrConditional means that an event of BPF programs has settings that only kernel events
 // support.
-var ErrConditional = errors.New("raw tracepoints and tracepoints with arguments support no cgroups, modifiers, terms or groups; tracepoints without arguments do")
+var ErrConditional = errors.New("raw tracepoints and tracepoints with arguments support no cgroups, modifiers, " +
+	"terms or groups; tracepoints without arguments do")
 
 // OneByOneError is a notice: each of many probes is set separately, which takes longer.
 type OneByOneError struct {
@@ -105,12 +106,14 @@ func instead(err error) *UnwindError {
 type MapsHiddenError struct{ Processes int }
 
 func (e *MapsHiddenError) Error() string {
-	return fmt.Sprintf("cannot read the mappings of %d processes (CAP_SYS_PTRACE): their functions will have no names", e.Processes)
+	const msg = "cannot read the mappings of %d processes (CAP_SYS_PTRACE): their functions will have no names"
+	return fmt.Sprintf(msg, e.Processes)
 }
 
 // RingsError is a notice: the rings are smaller than usual.
 type RingsError struct{ Pages, Usual int }
 
 func (e *RingsError) Error() string {
-	return fmt.Sprintf("rings of %d pages each instead of %d: locked memory is limited (kernel.perf_event_mlock_kb, CAP_IPC_LOCK)", e.Pages, e.Usual)
+	return fmt.Sprintf("rings of %d pages each instead of %d: "+
+		"locked memory is limited (kernel.perf_event_mlock_kb, CAP_IPC_LOCK)", e.Pages, e.Usual)
 }

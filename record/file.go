@@ -36,7 +36,8 @@ type file struct {
 func (f *file) init(o *Options, set *perfevent.Set, sum *Summary, wake func()) {
 	f.opts, f.set, f.sum = o, set, sum
 	f.out = output.New(output.Options{Path: o.Output, Compress: o.Compress, Compressed2: o.Compressed2,
-		Timestamp: o.Timestamp || o.Switch.enabled(), MaxFiles: o.Switch.MaxFiles, Wake: wake, Notice: o.notice, Progress: o.progress})
+		Timestamp: o.Timestamp || o.Switch.enabled(), MaxFiles: o.Switch.MaxFiles,
+		Wake: wake, Notice: o.notice, Progress: o.progress})
 	f.tally.Layout = format.NewSampleLayout(&set.Attrs[0])
 	if o.Switch.enabled() && !o.Target.byCPU() {
 		f.tally.Forked = map[int32]bool{}
@@ -55,7 +56,8 @@ func (f *file) create() error {
 	}
 	o := f.opts
 	attrs := f.attrs()
-	early, err := synth.EarlySections(&synth.Recording{Version: o.Version, Cmdline: o.Cmdline, Events: f.set.Events, Attrs: attrs,
+	early, err := synth.EarlySections(&synth.Recording{Version: o.Version, Cmdline: o.Cmdline, Events: f.set.Events,
+		Attrs:      attrs,
 		UseClockID: o.UseClockID, ClockID: o.ClockID, Tracefs: o.Tracefs, Tracepoints: tracepoints})
 	if err != nil {
 		return err
@@ -70,7 +72,8 @@ func (f *file) attrs() []format.Attr {
 	l := slices.Clone(f.set.Attrs)
 	for i := range l {
 		l[i] = f.set.ForKernel(l[i])
-		if f.opts.KernelChain || l[i].SampleType&format.SampleStackUser != 0 || l[i].Flags&format.FlagExcludeCallchainUser == 0 {
+		if f.opts.KernelChain || l[i].SampleType&format.SampleStackUser != 0 ||
+			l[i].Flags&format.FlagExcludeCallchainUser == 0 {
 			continue
 		}
 		l[i].Flags &^= format.FlagExcludeCallchainUser

@@ -33,7 +33,8 @@ func IntrRegisters() uint64 {
 	if perfArch != "x86" {
 		return mask
 	}
-	a := format.Attr{Type: format.TypeHardware, Config: format.HWCycles, SamplePeriod: 1, SampleType: format.SampleRegsIntr,
+	a := format.Attr{Type: format.TypeHardware, Config: format.HWCycles, SamplePeriod: 1,
+		SampleType:     format.SampleRegsIntr,
 		SampleRegsIntr: vectorRegs, Flags: (format.FlagExcludeKernel).WithPreciseIP(1)}
 	if perfevent.Try(a, false) == nil {
 		mask |= vectorRegs
@@ -86,7 +87,8 @@ func ParseRegisters(list string, available uint64) (mask uint64, err error) {
 type Branches uint64
 
 // branchFilters are the names of -j, in the order of their bits.
-var branchFilters = []string{"u", "k", "hv", "any", "any_call", "any_ret", "ind_call", "abort_tx", "in_tx", "no_tx", "cond",
+var branchFilters = []string{"u", "k", "hv", "any", "any_call", "any_ret", "ind_call", "abort_tx",
+	"in_tx", "no_tx", "cond",
 	"stack", "ind_jmp", "call", "no_flags", "no_cycles", "save_type", "hw_index", "priv", "counter"}
 
 const (

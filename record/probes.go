@@ -210,7 +210,8 @@ func (p *probeSetup) findFunctions(o *Options) error {
 		return nil
 	}
 	if len(p.functions) == 0 {
-		return &sampler.Error{Event: left[0].String(), Err: fmt.Errorf("%w, nor at any of the %d others", errNotTraceable, len(left)-1)}
+		err := fmt.Errorf("%w, nor at any of the %d others", errNotTraceable, len(left)-1)
+		return &sampler.Error{Event: left[0].String(), Err: err}
 	}
 	o.notice(&LeftOutError{len(left), len(left) + len(p.functions), left[0].Symbol})
 	o.Events = slices.DeleteFunc(o.Events, func(ev event.Event) bool { return slices.Contains(left, ev.Probe) })
@@ -221,7 +222,9 @@ func (p *probeSetup) findFunctions(o *Options) error {
 // implement the settings of the kernel's own events.
 func unconditional(events []event.Event, i int) bool {
 	ev := &events[i]
-	return ev.Flags == 0 && (ev.Filter == "" || ev.Raw != nil) && ev.Cgroup == "" && ev.Terms == event.Terms{} && !ev.Member && (i+1 == len(events) || !events[i+1].Member)
+	grouped := ev.Member || i+1 < len(events) && events[i+1].Member
+	filtered := ev.Filter != "" && ev.Raw == nil
+	return !grouped && !filtered && ev.Flags == 0 && ev.Cgroup == "" && ev.Terms == event.Terms{}
 }
 
 // plainProbes returns the probes of a kind that only report calls or returns of their

@@ -22,8 +22,8 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 	if err := o.ringsForBPF(); err != nil {
 		return err
 	}
-	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose, Progress: o.progress,
-		Hurry: o.Hurry}, set.Events, set.Attrs)
+	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
+		Progress: o.progress, Hurry: o.Hurry}, set.Events, set.Attrs)
 	if err == nil {
 		set.Opened = p.walker.Opened
 	}
@@ -58,7 +58,8 @@ func (p *bpfPrograms) attach(r *recorder) (source, error) {
 }
 
 // startSampler attaches the programs that make samples.
-func (p *bpfPrograms) startSampler(o *Options, set *perfevent.Set, functions map[*probe.Probe]uint64, cpus []int) (err error) {
+func (p *bpfPrograms) startSampler(
+	o *Options, set *perfevent.Set, functions map[*probe.Probe]uint64, cpus []int) (err error) {
 	if err := o.ringsForBPF(); err != nil {
 		return &sampler.Error{Event: set.Events[0].Name, Err: err}
 	}

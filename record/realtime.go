@@ -20,7 +20,8 @@ func realtime(priority int) error {
 	const schedFIFO = 1
 	param := struct{ priority int32 }{int32(priority)}
 	for _, tid := range tids {
-		_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), schedFIFO, uintptr(unsafe.Pointer(&param)))
+		_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), schedFIFO,
+			uintptr(unsafe.Pointer(&param)))
 		if errno != 0 && errno != unix.ESRCH {
 			return fmt.Errorf("realtime priority %d: %w", priority, errno)
 		}

@@ -73,7 +73,8 @@ func (o *Options) complete() error {
 		return errors.New("output to a pipe cannot be switched to another file")
 	}
 	if o.Kcore && (o.pipe() || o.Switch.enabled()) {
-		return errors.New("the kernel's code is copied into a directory: output to a pipe or switched output is not possible")
+		return errors.New("the kernel's code is copied into a directory: " +
+			"output to a pipe or switched output is not possible")
 	}
 	return nil
 }
@@ -147,7 +148,8 @@ func (r *recorder) newSet() {
 
 // counterConfig returns how counters are opened.
 func (o *Options) counterConfig() perfevent.Config {
-	return perfevent.Config{SystemWide: o.Target.byCPU(), KernelChain: o.KernelChain, Tracefs: o.Tracefs, Notice: o.notice}
+	return perfevent.Config{SystemWide: o.Target.byCPU(), KernelChain: o.KernelChain,
+		Tracefs: o.Tracefs, Notice: o.notice}
 }
 
 // recordWithoutWalks configures the recording for user stacks that are not unwound in the

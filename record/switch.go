@@ -73,7 +73,8 @@ func quantity(s string) (n int64, unit byte) {
 func (o *Options) warnSwitchSize(ring int) {
 	half := int64(ring / 2)
 	if size := o.Switch.Size; size > 0 && size < half {
-		o.notice(fmt.Errorf("switch-output data size lower than wakeup kernel buffer size (%dK) expect bigger perf.data sizes", half>>10))
+		o.notice(fmt.Errorf("switch-output data size lower than wakeup kernel buffer size (%dK) "+
+			"expect bigger perf.data sizes", half>>10))
 	}
 }
 

@@ -23,12 +23,14 @@ func described(events []event.Event) (l []tracefs.Described, err error) {
 		switch {
 		case ev.Raw != nil:
 			system, name, _ := strings.Cut(ev.Name, ":")
-			l = append(l, tracefs.Described{Dir: fmt.Sprintf("%s/%d", ev.Name, ev.Config), System: system, Name: name, Text: text})
+			dir := fmt.Sprintf("%s/%d", ev.Name, ev.Config)
+			l = append(l, tracefs.Described{Dir: dir, System: system, Name: name, Text: text})
 		case ev.Probe != nil && ev.BPFSampled():
 			l = append(l, tracefs.Described{Dir: ev.Name, System: ev.Probe.Group, Name: ev.Probe.Event, Text: text})
 		case ev.Probe != nil:
 			edit := func(text []byte) []byte { return probe.EditFormat(text, ev.Probe.Args) }
-			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: ev.Probe.Group, Name: ev.Probe.Event, Edit: edit})
+			l = append(l, tracefs.Described{Dir: ev.Tracepoint, System: ev.Probe.Group, Name: ev.Probe.Event,
+				Edit: edit})
 		case ev.Tracepoint != "":
 			system, name, _ := strings.Cut(ev.Tracepoint, "/")
 			edit := func(text []byte) []byte { return probe.EditFormat(text, nil) }

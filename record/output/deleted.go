@@ -23,7 +23,8 @@ func (e *DeletedError) Error() string {
 type MovedError struct{ Path string }
 
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("%s is another file now: this recording was renamed while it ran, perhaps to %s.old", e.Path, e.Path)
+	return fmt.Sprintf("%s is another file now: this recording was renamed while it ran, perhaps to %s.old",
+		e.Path, e.Path)
 }
 
 // keepName keeps the recording accessible: it copies a deleted file to its name, unless

@@ -199,7 +199,8 @@ func (s *Set) leader(e int) int {
 // disband makes the events of a group independent: a weak group whose events a PMU cannot
 // count together.
 func (s *Set) disband(leader int) {
-	s.Notice(fmt.Errorf("cannot count the group of %s together: recording its events one by one", s.Events[leader].Name))
+	s.Notice(fmt.Errorf("cannot count the group of %s together: recording its events one by one",
+		s.Events[leader].Name))
 	own := len(s.Counters)
 	for own > 0 && s.Counters[own-1].Event >= leader {
 		own--
@@ -489,7 +490,8 @@ func (s *Set) ForKernel(a format.Attr) format.Attr {
 // Walked reports whether BPF programs walk the user stacks of an event's samples: the kernel
 // records its own part of their callchains only.
 func Walked(a *format.Attr) bool {
-	return a.Flags&format.FlagExcludeCallchainUser != 0 && a.SampleType&format.SampleStackUser == 0 && a.SamplePeriod != 0
+	return a.Flags&format.FlagExcludeCallchainUser != 0 && a.SampleType&format.SampleStackUser == 0 &&
+		a.SamplePeriod != 0
 }
 
 // Tracks reports whether an event writes the side band.

@@ -40,7 +40,8 @@ func TryCgroup(dir string) error {
 // Supported reports whether the machine supports an event, if only in user space. An event
 // that this user may not open counts as supported.
 func Supported(ev *event.Event) bool {
-	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1 << 20, SampleType: format.SampleIP, Flags: ev.Flags}
+	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1 << 20,
+		SampleType: format.SampleIP, Flags: ev.Flags}
 	err := Try(a, false)
 	if err == unix.EACCES {
 		a.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV

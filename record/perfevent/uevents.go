@@ -41,7 +41,8 @@ const maxUevent = 1 << 14
 // openUevents opens a socket that receives the kernel's uevents.
 func openUevents() (*os.File, error) {
 	const kernelGroup = 1
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
+	const kind = unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+	fd, err := unix.Socket(unix.AF_NETLINK, kind, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
 		return nil, err
 	}

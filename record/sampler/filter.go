@@ -28,7 +28,8 @@ func filterOf(ev *event.Event, text []byte) (*bpf.Filter, error) {
 }
 
 // errGlob: only the kernel's own filters support globs.
-var errGlob = errors.New("the event's BPF program compares text by == and != only; the tracepoint without arguments supports globs")
+var errGlob = errors.New("the event's BPF program compares text by == and != only; " +
+	"the tracepoint without arguments supports globs")
 
 // bpfFilter replaces field names by positions in the raw data.
 func bpfFilter(f *event.Filter, in *tracepoint.Format) (*bpf.Filter, error) {

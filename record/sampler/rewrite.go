@@ -20,7 +20,8 @@ type output struct {
 func outputAttr(like *format.Attr) format.Attr {
 	a := *like
 	a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, format.SWBPFOutput, 1
-	a.Flags &= format.FlagUseClockID | format.FlagSampleIDAll | format.FlagExcludeCallchainUser | format.FlagExcludeCallchainKernel
+	a.Flags &= format.FlagUseClockID | format.FlagSampleIDAll | format.FlagExcludeCallchainUser |
+		format.FlagExcludeCallchainKernel
 	if a.SampleType&format.SampleCallchain == 0 { // the first frames locate the tracepoint
 		a.SampleType |= format.SampleCallchain
 		a.Flags |= format.FlagExcludeCallchainUser
@@ -50,7 +51,8 @@ func (o *output) rewrite(rec []byte) []byte {
 	}
 	own := uint64(0)
 	first := chain + 8 + 8 // first frame, after PERF_CONTEXT_KERNEL
-	if iterator, is := o.iterators[number]; is && frames > 1+ownFrames && le.Uint64(rec[first-8:]) == format.ContextKernel {
+	iterator, isRaw := o.iterators[number]
+	if isRaw && frames > 1+ownFrames && le.Uint64(rec[first-8:]) == format.ContextKernel {
 		own = ownFrames
 		if iterator.Has(le.Uint64(rec[first+8*ownFrames:])) && frames > 1+own+1 {
 			own++

@@ -41,7 +41,7 @@ type Sampler struct {
 	Counters []perfevent.Counter
 
 	opts        Options
-	bpf         *bpf.Emitter
+	bpf         *bpf.Sampler
 	first       int         // index of the first such event
 	attr        format.Attr // of this event
 	iterators   map[uint64]kernel.Code
@@ -72,7 +72,7 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error)
 	if err != nil {
 		return nil, err
 	}
-	b, err := bpf.NewEmitter(bpf.EmitterOptions{CPUs: cpus, PerTask: o.PerTask, Unwinder: o.Unwinder})
+	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Unwinder: o.Unwinder})
 	if err != nil {
 		return nil, &Error{events[0].Name, err}
 	}
@@ -229,7 +229,8 @@ func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
 	if err != nil {
 		return err
 	}
-	o := &output{layout: format.NewSampleLayout(a), iterators: s.iterators, ipOnly: s.attr.SampleType&format.SampleCallchain == 0}
+	o := &output{layout: format.NewSampleLayout(a), iterators: s.iterators,
+		ipOnly: s.attr.SampleType&format.SampleCallchain == 0}
 	e := stacks.NewEvent(a)
 	e.Rewrite, e.Walked = o.rewrite, perfevent.Walked(&s.attr)
 	n.Add(id, e)

@@ -47,7 +47,8 @@ func (c placeCounts) list() (l []Incomplete) {
 		l = append(l, k)
 	}
 	slices.SortFunc(l, func(a, b Incomplete) int {
-		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.DSO, b.DSO), cmp.Compare(a.Program, b.Program))
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.DSO, b.DSO),
+			cmp.Compare(a.Program, b.Program))
 	})
 	return l
 }

@@ -161,7 +161,8 @@ func (n *Merger) sample(j *Merged, e *Event) {
 // lost returns a LOST record of the file's first event: the ring's own record may belong to a
 // BPF output event, which is not in the file.
 func (n *Merger) lost(count uint64) *format.Lost {
-	return &format.Lost{EventID: n.first, Lost: count, ID: format.RecordID{PID: -1, TID: -1, CPU: uint32(n.Ring.CPU), ID: n.first}}
+	id := format.RecordID{PID: -1, TID: -1, CPU: uint32(n.Ring.CPU), ID: n.first}
+	return &format.Lost{EventID: n.first, Lost: count, ID: id}
 }
 
 // push stores a stack from BPF until its sample comes. No sample comes if the event's filter

@@ -70,7 +70,8 @@ func (j *Merged) ended(head bpf.Head, pid int32, time uint64, frames []byte) {
 func (j *Merged) discard(f *bpfStack) {
 	j.unused++
 	if f.head.Copy {
-		j.unresolved = append(j.unresolved, unresolvedSample{time: f.time, pid: int32(f.tid), head: f.head, data: bytes.Clone(f.data)})
+		j.unresolved = append(j.unresolved, unresolvedSample{time: f.time, pid: int32(f.tid), head: f.head,
+			data: bytes.Clone(f.data)})
 	}
 }
 

@@ -68,7 +68,8 @@ func newTracker(removed func(*process)) *tracker {
 func (p *tracker) record(rec format.Record) {
 	switch rec := rec.(type) {
 	case *format.Mmap:
-		if proc := p.byPID[rec.PID]; proc != nil && rec.Executable() && rec.Misc&format.MiscCPUModeMask == format.MiscUser {
+		user := rec.Misc&format.MiscCPUModeMask == format.MiscUser
+		if proc := p.byPID[rec.PID]; proc != nil && user && rec.Executable() {
 			p.mmap(proc, rec)
 		}
 	case *format.Fork:

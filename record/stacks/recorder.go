@@ -78,7 +78,8 @@ func (r *Recorder) init(u *bpf.Unwinder) {
 	r.side.types = map[uint64]format.SampleType{}
 	r.procs = newRegistry(u, r.opts.Verbose)
 	r.tables = tables{bpf: u, procs: r.procs}
-	r.resolver = resolver{merged: &r.merged, side: &r.side, procs: r.procs, tables: &r.tables, incomplete: placeCounts{}}
+	r.resolver = resolver{merged: &r.merged, side: &r.side, procs: r.procs, tables: &r.tables,
+		incomplete: placeCounts{}}
 	r.resolver.walker.MaxDepth = bpf.MaxFrames
 }
 
@@ -181,8 +182,9 @@ func (r *Recorder) OpenOutput(n *Merger) error {
 
 // openOutput opens an event for the output of BPF programs, on a ring.
 func (r *Recorder) openOutput(ring *perfevent.Ring, wakeups uint32) (fd int, err error) {
-	a := format.Attr{Type: format.TypeSoftware, Config: format.SWBPFOutput, SampleType: outputSample, SamplePeriod: 1, Wakeup: wakeups,
-		Flags: r.like.Flags & format.FlagUseClockID, ClockID: r.like.ClockID}
+	a := format.Attr{Type: format.TypeSoftware, Config: format.SWBPFOutput, SampleType: outputSample, SamplePeriod: 1,
+		Wakeup: wakeups,
+		Flags:  r.like.Flags & format.FlagUseClockID, ClockID: r.like.ClockID}
 	if fd, err = perfevent.Open(&a, -1, ring.CPU, -1, 0); err != nil {
 		return -1, err
 	}

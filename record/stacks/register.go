@@ -42,7 +42,8 @@ func (g *registry) learn(b []byte, idSize int) {
 		if size < format.HeaderSize || size > len(b) {
 			return
 		}
-		raw := format.Raw{Type: format.Type(binary.LittleEndian.Uint32(b)), Misc: format.Misc(binary.LittleEndian.Uint16(b[4:])),
+		raw := format.Raw{Type: format.Type(binary.LittleEndian.Uint32(b)),
+			Misc: format.Misc(binary.LittleEndian.Uint16(b[4:])),
 			Data: b[format.HeaderSize:max(format.HeaderSize, size-idSize)]}
 		switch raw.Type {
 		case format.TypeMmap2:

@@ -23,8 +23,8 @@ type Summary struct {
 // Summary returns the counts, when all samples are written.
 func (r *Recorder) Summary() *Summary {
 	st := r.bpf.Stats()
-	s := &Summary{Early: r.merged.ends, Missing: r.merged.single, Missed: st.Missed, Tables: r.tables.made, Failed: r.tables.failed,
-		Incomplete: r.resolver.incomplete.list()}
+	s := &Summary{Early: r.merged.ends, Missing: r.merged.single, Missed: st.Missed,
+		Tables: r.tables.made, Failed: r.tables.failed, Incomplete: r.resolver.incomplete.list()}
 	s.Complete, s.Early[bpf.EndEntry] = s.Early[bpf.EndEntry], 0
 	s.None, s.Early[bpf.EndNoUser] = s.Early[bpf.EndNoUser], 0
 	for end, n := range r.resolver.copied {
@@ -34,7 +34,8 @@ func (r *Recorder) Summary() *Summary {
 		}
 	}
 	r.opts.Verbose(fmt.Sprintf("copies of stacks: %d bytes", r.resolver.copiedBytes))
-	r.opts.Verbose(fmt.Sprintf("%d stacks walked without a sample: before the start, or excluded by filters and cgroups", r.merged.unused))
+	r.opts.Verbose(fmt.Sprintf("%d stacks walked without a sample: "+
+		"before the start, or excluded by filters and cgroups", r.merged.unused))
 	if st.Runs > 0 {
 		r.opts.Verbose(st.String())
 	}

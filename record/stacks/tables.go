@@ -62,7 +62,8 @@ func (t *tables) load(b built) {
 	} else {
 		f.loaded = true
 		t.made++
-		t.procs.verbose(fmt.Sprintf("unwind table of %s: %d rows, %d rules", f.name, len(f.table.Rows), len(f.table.Rules)))
+		rows, rules := len(f.table.Rows), len(f.table.Rules)
+		t.procs.verbose(fmt.Sprintf("unwind table of %s: %d rows, %d rules", f.name, rows, rules))
 	}
 	t.procs.filesChanged(func(g *mappedFile) bool { return g == f })
 }

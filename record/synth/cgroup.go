@@ -27,7 +27,8 @@ func (s *Synthesizer) Cgroups() error {
 		if err != nil || h.Size() < 8 {
 			return nil
 		}
-		g := format.Cgroup{CgroupID: binary.LittleEndian.Uint64(h.Bytes()), Path: "/" + strings.TrimPrefix(strings.TrimPrefix(path, root), "/")}
+		name := "/" + strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
+		g := format.Cgroup{CgroupID: binary.LittleEndian.Uint64(h.Bytes()), Path: name}
 		s.buf = g.Append(s.buf, s.opts.IDSize)
 		return s.Flush(flushSize)
 	})

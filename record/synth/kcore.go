@@ -143,16 +143,20 @@ func coreHeader(f *elf.File, l []segment) []byte {
 	const headerSize, progSize = 64, 56
 	page := os.Getpagesize()
 	size := (headerSize + progSize*len(l) + page - 1) &^ (page - 1)
-	h := elf.Header64{Type: uint16(elf.ET_CORE), Machine: uint16(f.Machine), Version: uint32(elf.EV_CURRENT), Phoff: headerSize,
+	h := elf.Header64{Type: uint16(elf.ET_CORE), Machine: uint16(f.Machine), Version: uint32(elf.EV_CURRENT),
+		Phoff:  headerSize,
 		Ehsize: headerSize, Phentsize: progSize, Phnum: uint16(len(l))}
 	copy(h.Ident[:], elf.ELFMAG)
-	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
+	h.Ident[elf.EI_CLASS] = byte(elf.ELFCLASS64)
+	h.Ident[elf.EI_DATA] = byte(elf.ELFDATA2LSB)
+	h.Ident[elf.EI_VERSION] = byte(elf.EV_CURRENT)
 	var b bytes.Buffer
 	binary.Write(&b, binary.LittleEndian, &h)
 	off := uint64(size)
 	for _, s := range l {
-		binary.Write(&b, binary.LittleEndian, &elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_W | elf.PF_X),
-			Off: off, Vaddr: s.addr, Filesz: s.size, Memsz: s.size, Align: uint64(page)})
+		binary.Write(&b, binary.LittleEndian, &elf.Prog64{Type: uint32(elf.PT_LOAD),
+			Flags: uint32(elf.PF_R | elf.PF_W | elf.PF_X),
+			Off:   off, Vaddr: s.addr, Filesz: s.size, Memsz: s.size, Align: uint64(page)})
 		off += s.size
 	}
 	return append(b.Bytes(), make([]byte, size-b.Len())...)

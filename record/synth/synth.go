@@ -297,7 +297,8 @@ func (s *Synthesizer) maps(pid int) {
 
 // MmapOf returns the record of a mapping as the kernel would write it.
 func MmapOf(pid int, p procfs.Mapping) format.Mmap {
-	m := format.Mmap{V2: true, Misc: format.MiscUser, PID: int32(pid), TID: int32(pid), Start: p.Start, Len: p.End - p.Start, Pgoff: p.Off,
+	m := format.Mmap{V2: true, Misc: format.MiscUser, PID: int32(pid), TID: int32(pid),
+		Start: p.Start, Len: p.End - p.Start, Pgoff: p.Off,
 		Maj: p.Major, Min: p.Minor, Ino: p.Inode, Prot: uint32(p.Prot), Flags: unix.MAP_PRIVATE, Filename: p.Path}
 	if p.Shared {
 		m.Flags = unix.MAP_SHARED

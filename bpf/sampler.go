@@ -17,8 +17,8 @@ import (
 // MaxRawArgs is the kernel's maximum number of arguments of a raw tracepoint.
 const MaxRawArgs = 12
 
-// EmitterOptions define the sampled threads and the rings.
-type EmitterOptions struct {
+// SamplerOptions define the sampled threads and the rings.
+type SamplerOptions struct {
 	// Unwinder, if not nil, walks the user stacks with its data, as it does for other events:
 	// a stack precedes each sample.
 	Unwinder *Unwinder
@@ -29,10 +29,10 @@ type EmitterOptions struct {
 	CPUs uint32
 }
 
-// Emitter holds programs that make samples of events without a perf event. Each program has
+// Sampler holds programs that make samples of events without a perf event. Each program has
 // its own scratch memory: unlike those of an [Unwinder], one can interrupt another.
-type Emitter struct {
-	o        EmitterOptions
+type Sampler struct {
+	o        SamplerOptions
 	control  *control
 	spec     *ebpf.CollectionSpec
 	types    *btf.Cache           // the kernel's types, while programs are loaded
@@ -42,12 +42,12 @@ type Emitter struct {
 	links    []link.Link
 }
 
-// NewEmitter returns an emitter without programs.
-func NewEmitter(o EmitterOptions) (*Emitter, error) {
+// NewSampler returns a Sampler without programs.
+func NewSampler(o SamplerOptions) (*Sampler, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, ErrArch
 	}
-	e := &Emitter{o: o, types: btf.NewCache(), shared: map[string]*ebpf.Map{}}
+	e := &Sampler{o: o, types: btf.NewCache(), shared: map[string]*ebpf.Map{}}
 	if o.Unwinder != nil {
 		for name, m := range o.Unwinder.coll.Maps {
 			e.share(name, m)
@@ -82,7 +82,7 @@ func NewEmitter(o EmitterOptions) (*Emitter, error) {
 }
 
 // takeControl uses the Unwinder's switch, or creates one.
-func (e *Emitter) takeControl() error {
+func (e *Sampler) takeControl() error {
 	if e.o.Unwinder != nil {
 		e.control = e.o.Unwinder.control
 		return nil
@@ -105,7 +105,7 @@ func flag(on bool) uint32 {
 var ownMaps = []string{"walks", "samples", "depths", ".rodata"}
 
 // share makes all programs use a map, unless each event needs its own.
-func (e *Emitter) share(name string, m *ebpf.Map) {
+func (e *Sampler) share(name string, m *ebpf.Map) {
 	if !slices.Contains(ownMaps, name) {
 		e.shared[name] = m
 	}
@@ -115,7 +115,7 @@ func (e *Emitter) share(name string, m *ebpf.Map) {
 // modifies their code. Programs keep their maps; load closes its files of all maps except
 // those that later programs share, because there may be more programs than a process may have
 // files.
-func (e *Emitter) load(vars map[string]any, change func(*ebpf.ProgramSpec) error, names ...string) ([]*ebpf.Program, error) {
+func (e *Sampler) load(vars map[string]any, change func(*ebpf.ProgramSpec) error, names ...string) ([]*ebpf.Program, error) {
 	spec := e.spec.Copy()
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
 	for _, p := range spec.Programs {
@@ -185,7 +185,7 @@ func HaveKprobeMulti() error {
 // AttachFunctions makes samples when functions are entered, or return: the raw data is that
 // of a kprobe or kretprobe without arguments. ids are the functions' numbers in the raw data,
 // addrs their entry addresses.
-func (e *Emitter) AttachFunctions(addrs []uint64, ids []uint16, atReturn bool) error {
+func (e *Sampler) AttachFunctions(addrs []uint64, ids []uint16, atReturn bool) error {
 	name, attach := "on_function", link.KprobeMulti
 	if atReturn {
 		name, attach = "on_return", link.KretprobeMulti
@@ -228,7 +228,7 @@ const maxDynamic = 8
 const maxFixed = MaxSample / 2
 
 // AttachRawTracepoint makes samples at a raw tracepoint.
-func (e *Emitter) AttachRawTracepoint(t *RawTracepoint) error {
+func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
 	body, err := compileFetch(t.Values, t.Filter)
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ func (e *Emitter) AttachRawTracepoint(t *RawTracepoint) error {
 	return e.attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: t.Name, Program: progs[0]}))
 }
 
-func (e *Emitter) attached(l link.Link, err error) error {
+func (e *Sampler) attached(l link.Link, err error) error {
 	if err == nil {
 		e.links = append(e.links, l)
 	}
@@ -276,7 +276,7 @@ func (e *Emitter) attached(l link.Link, err error) error {
 }
 
 // SetOutput directs the samples of a CPU to a PERF_COUNT_SW_BPF_OUTPUT event.
-func (e *Emitter) SetOutput(cpu, fd int) error {
+func (e *Sampler) SetOutput(cpu, fd int) error {
 	if err := e.shared["samples_to"].Put(uint32(cpu), uint32(fd)); err != nil {
 		return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
 	}
@@ -284,13 +284,13 @@ func (e *Emitter) SetOutput(cpu, fd int) error {
 }
 
 // Enable starts or stops the samples, and the walks of the Unwinder.
-func (e *Emitter) Enable(on bool) error {
+func (e *Sampler) Enable(on bool) error {
 	e.types = nil
 	return e.control.set(on)
 }
 
 // Stats reads the counters that this kernel has.
-func (e *Emitter) Stats() (s Stats) {
+func (e *Sampler) Stats() (s Stats) {
 	for _, p := range e.programs {
 		s.add(p)
 	}
@@ -298,7 +298,7 @@ func (e *Emitter) Stats() (s Stats) {
 }
 
 // Close detaches the programs and unloads them.
-func (e *Emitter) Close() {
+func (e *Sampler) Close() {
 	for _, l := range e.links {
 		l.Close()
 	}
