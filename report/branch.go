@@ -92,7 +92,7 @@ func appendCycles(b []byte, e *Entry) []byte {
 	return strconv.AppendInt(b, int64(int16(n)), 10)
 }
 
-// branchDSOKey orders the other way round than dso does, as in perf, and does
+// branchDSOKey has the opposite order of dso, as in perf, and does
 // not make room for names of DSOs without symbols.
 func branchDSOKey(name, head string, frame func(*extra) *session.Frame) *SortKey {
 	k := &SortKey{Name: name, Head: head, frame: frame}

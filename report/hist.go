@@ -16,7 +16,7 @@ type Hist struct {
 	Entries []*Entry // in the order in which they are shown
 
 	all     Stat     // of all samples, including filtered ones
-	plural  bool     // perf speaks of events: it leads a group
+	plural  bool     // the title says "events": the histogram leads a group
 	members []*Hist  // of the group that it leads, itself first; nil without one
 	list    []*Entry // in the order in which perf keeps them
 
@@ -37,9 +37,9 @@ type Entry struct {
 	CPU      int32           // -1: not recorded
 	Level    byte            // k for the kernel, . for a process, as in perf
 	Self     Stat            // of the samples taken here
-	Children Stat            // of these and of callees
+	Children Stat            // of the samples taken here and in callees
 
-	group []*Entry // those of the group's members, itself first, nil for none
+	group []*Entry // entries of the group's members with the same keys, itself first; nil where missing
 	extra *extra   // of the first sample; nil if no key uses it
 	key   entryKey
 	// parent is the function of the callchain that the key parent looks for.
@@ -106,7 +106,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 		byEvent[st.event] = append(byEvent[st.event], st)
 	}
 	all := make([]*Hist, len(f.Attrs))
-	p := places{rank: rank, mapSize: mapSize, whole: opts.Verbose}
+	p := places{rank: rank, mapSize: mapSize, paths: opts.Verbose}
 	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}, parents: newParents(opts.Parent)}
 	for i, stacks := range byEvent {
 		h := &Hist{
@@ -120,7 +120,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 		}
 		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples &&
 			f.Attrs[i].SampleType&format.SampleCallchain != 0
-		(&builder{Hist: h, identities: same}).fill(stacks)
+		(&histBuilder{Hist: h, identities: same}).fill(stacks)
 		all[i] = h
 	}
 	groups := eventGroups(f, opts)
@@ -190,8 +190,8 @@ type identities struct {
 	parents                      *parents
 }
 
-// builder adds one stack after the other to a histogram.
-type builder struct {
+// histBuilder adds stacks to a histogram, one at a time.
+type histBuilder struct {
 	*Hist
 	entries []*Entry // in the order in which they came up
 	*identities
@@ -204,7 +204,7 @@ type builder struct {
 }
 
 // fill adds the stacks of the histogram's event.
-func (b *builder) fill(stacks []*stack) {
+func (b *histBuilder) fill(stacks []*stack) {
 	for i, st := range stacks {
 		switch st.level {
 		case 'k':
@@ -244,7 +244,7 @@ func (b *builder) fill(stacks []*stack) {
 }
 
 // fillCalls gives their callchains to the entries that may have a branch to show.
-func (b *builder) fillCalls(stacks []*stack) {
+func (b *histBuilder) fillCalls(stacks []*stack) {
 	for i, st := range stacks {
 		if st.filtered {
 			continue
@@ -263,7 +263,7 @@ func (b *builder) fillCalls(stacks []*stack) {
 
 // filterSymbols drops the entries whose symbols the filter does not match. If callers
 // include the samples of callees, percentages still refer to all samples.
-func (b *builder) filterSymbols() {
+func (b *histBuilder) filterSymbols() {
 	b.entries = slices.DeleteFunc(b.entries, func(e *Entry) bool {
 		sym := e.place.frame.Sym()
 		return sym == nil || !strings.Contains(sym.Name, b.opts.SymbolFilter)
@@ -278,7 +278,7 @@ func (b *builder) filterSymbols() {
 }
 
 // begin turns to a stack.
-func (b *builder) begin(number int, st *stack) {
+func (b *histBuilder) begin(number int, st *stack) {
 	b.number, b.stack = number, st
 	if st.chain == nil {
 		st.chain = b.places.chain(&st.frames, &b.opts.Graph, b.opts.MaxStack, b.opts.Inline, b.opts.Resolved)
@@ -321,7 +321,7 @@ func (b *builder) begin(number int, st *stack) {
 // ignoreCallees moves the samples to the callchain's last function that matches
 // --ignore-callees. As in perf, the frames before it are dropped: its callees, or
 // in graphs that begin with the callers, its callers.
-func (b *builder) ignoreCallees(st *stack) {
+func (b *histBuilder) ignoreCallees(st *stack) {
 	if b.opts.IgnoreCallees == nil {
 		return
 	}
@@ -334,7 +334,7 @@ func (b *builder) ignoreCallees(st *stack) {
 }
 
 // rawID returns equal numbers for data with equal keys.
-func (b *builder) rawID(st *stack) int32 {
+func (b *histBuilder) rawID(st *stack) int32 {
 	if b.traces.formats[b.event] == nil {
 		return 0
 	}
@@ -352,7 +352,7 @@ func (b *builder) rawID(st *stack) int32 {
 }
 
 // leaf returns the entry of the stack's sampled frame.
-func (b *builder) leaf() *Entry {
+func (b *histBuilder) leaf() *Entry {
 	pl := b.places.at(b.stack.leaf, b.stack.frames.Called && b.stack.level == 'k')
 	ip := leafIP(pl.frame)
 	if b.opts.Mode == ModeBranches { // perf compares the targets of branches by ip
@@ -368,7 +368,7 @@ func (b *builder) leaf() *Entry {
 // each visits the stack's entries, each once although functions recur: that of
 // the leaf with the whole callchain, and the callers' with the rest of it, from
 // them on.
-func (b *builder) each(visit func(e *Entry, from int)) {
+func (b *histBuilder) each(visit func(e *Entry, from int)) {
 	e := b.leaf()
 	e.last = b.number
 	visit(e, 0)
@@ -392,7 +392,7 @@ func (b *builder) each(visit func(e *Entry, from int)) {
 
 // entry finds or makes the entry of the stack at a place. inChain says that the
 // place is a frame of the callchain.
-func (b *builder) entry(pl *place, id int32, ip uint64, level byte, inChain bool) *Entry {
+func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, inChain bool) *Entry {
 	k := b.key
 	var srcline, srcfile string
 	if b.layout.uses&(usesSrcline|usesSrcfile) != 0 {

@@ -59,7 +59,7 @@ func dataSymbolKey() *SortKey {
 	return inMemoryMode(k)
 }
 
-// dataDSOKey orders the other way round than dso does, as in perf.
+// dataDSOKey has the opposite order of dso, as in perf.
 func dataDSOKey() *SortKey {
 	data := func(x *extra) *session.Frame { return x.data }
 	k := &SortKey{Name: "dso_daddr", Head: "Data Object", uses: usesExtra | usesData, frame: data}

@@ -20,11 +20,11 @@ type place struct {
 	rank   int32                // of the DSO among those of the recording, 0 for none
 	id     int32                // equal for frames that no key distinguishes
 	file   int32                // the same for frames of DSOs with the same name
-	chain  int32                // the same for frames that are one in a call graph
-	call   *srcline.InlineFrame // that was inlined there, nil for the frame's own function
+	chain  int32                // the same for frames that a call graph merges
+	call   *srcline.InlineFrame // the inlined function, nil for the frame's own function
 
-	inlined []*place // there, innermost first; set by places.inlinedAt
-	asked   bool     // for inlined
+	inlined []*place // functions inlined at the frame, innermost first; set by places.inlinedAt
+	asked   bool     // inlined is set
 }
 
 // places makes the place of a frame once, and a second one for callers.
@@ -37,7 +37,7 @@ type places struct {
 	builds  map[string]dso.BuildID // the first known of a name
 	rank    func(string) int32     // of a DSO by name
 	mapSize func(*session.Frame) uint64
-	whole   bool // DSOs' names are their paths
+	paths   bool // show the paths of DSOs instead of their short names
 	names   map[*session.DSO]string
 	files   map[fileKey]int32
 }
@@ -95,7 +95,7 @@ func (p *places) make(f *session.Frame, inlined string) *place {
 	pl := &place{frame: f, dso: "[unknown]"}
 	ck := chainKey{start: f.IP, inlined: inlined}
 	if f.Map != nil {
-		if pl.dso = f.Map.DSO.Name; !p.whole {
+		if pl.dso = f.Map.DSO.Name; !p.paths {
 			pl.dso = p.shortName(f.Map.DSO)
 		}
 		pl.rank = p.rank(f.Map.DSO.Name)

@@ -70,7 +70,7 @@ func offsetKey() *SortKey {
 }
 
 // numbersOf numbers the values of the keys for a place.
-func (b *builder) numbersOf(pl *place, ip uint64) int32 {
+func (b *histBuilder) numbersOf(pl *place, ip uint64) int32 {
 	b.buf = b.buf[:0]
 	for _, k := range b.layout.sorts {
 		if k.ofPlace != nil {

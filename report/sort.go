@@ -28,7 +28,7 @@ type SortKey struct {
 	figure bool   // the heading is aligned right
 	field  *field // of a tracepoint
 	elided bool   // all entries have the same
-	user   int    // width that the user chose, 0 for none
+	user   int    // width from --column-widths, 0 for none
 
 	// figureOf appends a figure of one event; append then appends those of its
 	// group.
@@ -251,7 +251,7 @@ func (e *KeyError) Error() string {
 func commWidth(_ *Hist, e *Entry) int   { return len(e.Thread.Comm) }
 func threadWidth(_ *Hist, e *Entry) int { return len(e.Thread.Comm) + 8 }
 
-// hexWidth is that of an address of 16 digits.
+// hexWidth is the width of an address of 16 digits.
 const hexWidth = 16
 
 func dsoWidth(h *Hist, e *Entry) int {
@@ -287,7 +287,7 @@ func (h *Hist) frameWidth(f *session.Frame) int {
 	return len("[k] ") + len(sym.Name)
 }
 
-// originWidth is that of an address and where its symbol is from.
+// originWidth is the width of an address and of its symbol's origin.
 const originWidth = len("0x") + hexWidth + len(" k ")
 
 // appendOrigin appends them where they are shown.

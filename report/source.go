@@ -26,7 +26,7 @@ var (
 
 // callAt returns the call that an entry at a place shows: the innermost one of a
 // sampled instruction; in a callchain with inlined calls, each its own.
-func (b *builder) callAt(pl *place, inChain bool) *srcline.InlineFrame {
+func (b *histBuilder) callAt(pl *place, inChain bool) *srcline.InlineFrame {
 	if pl.call != nil {
 		return pl.call
 	}
@@ -42,7 +42,7 @@ func (b *builder) callAt(pl *place, inChain bool) *srcline.InlineFrame {
 
 // srcline returns the place's file and line, or else its offset in its symbol, in
 // decimal as in perf, or in its DSO (get_srcline of tools/perf/util/srcline.c).
-func (b *builder) srcline(pl *place, c *srcline.InlineFrame) string {
+func (b *histBuilder) srcline(pl *place, c *srcline.InlineFrame) string {
 	switch sym := pl.frame.Sym(); {
 	case c != nil:
 		return b.srcfile(c) + ":" + strconv.Itoa(c.Line)
@@ -55,7 +55,7 @@ func (b *builder) srcline(pl *place, c *srcline.InlineFrame) string {
 }
 
 // srcfile returns the call's file, "" if unknown.
-func (b *builder) srcfile(c *srcline.InlineFrame) string {
+func (b *histBuilder) srcfile(c *srcline.InlineFrame) string {
 	if c == nil {
 		return ""
 	}

@@ -101,7 +101,7 @@ func (c *threadCounts) printRaw(w *bufio.Writer, f *format.File, pid, tid int) {
 	}
 }
 
-// width is that of the event's widest count.
+// width returns the width of the event's widest count.
 func (c *threadCounts) width(event int) (n int) {
 	for _, th := range c.threads {
 		n = max(n, digits(c.counts[th][event]))

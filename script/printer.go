@@ -65,7 +65,7 @@ type printer struct {
 
 // lineState is the state from previous lines on which a line depends.
 type lineState struct {
-	// dataWidth is that of the widest decoded data source so far: perf pads the
+	// dataWidth is the width of the widest decoded data source so far: perf pads the
 	// others to it.
 	dataWidth int
 	times     times
