@@ -73,8 +73,8 @@ func newCodeReader(opts Options, user *userSymbols, kernel *kernelSymbols) *code
 	return c
 }
 
-// UserCode returns the code from file offset start to end (exclusive) of the DSO recorded at path with build ID id (zero
-// if not recorded). It truncates the code at the end of the segment. The error is a *NoCodeError.
+// UserCode returns the code from file offset start to end (exclusive) of the DSO recorded at path with build ID id
+// (zero if not recorded). It truncates the code at the end of the segment. The error is a *NoCodeError.
 func (r *codeReader) UserCode(path string, id dso.BuildID, start, end uint64) (*Code, error) {
 	c, err := r.userCode(path, id, start, end)
 	if err != nil {
@@ -163,8 +163,8 @@ func readCode(im *dso.Image, vaddr, addr, n uint64, name func(uint64) string) (*
 	return nil, fmt.Errorf("%s: no segment contains vaddr %#x", im.Path, vaddr)
 }
 
-// RunningCode is KernelCode, but reads only the kernel's memory. An archive keeps this code, because no file may have it
-// after the next boot.
+// RunningCode is KernelCode, but reads only the kernel's memory. An archive keeps this code, because no file may have
+// it after the next boot.
 func (r *codeReader) RunningCode(start, end uint64) (*Code, error) {
 	c, err := r.kernelCode(r.runningText, start, end)
 	if err != nil {

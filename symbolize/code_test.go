@@ -92,11 +92,14 @@ func TestSlotNames(t *testing.T) {
 func memory(t *testing.T, text, page uint64) (proc string) {
 	t.Helper()
 	proc = t.TempDir()
-	kallsyms := fmt.Sprintf("%016x T _text\n%016x T f\n%016x T g\n%016x t m\t[module]\n", text, page+0x100, page+0x180, page+0x3000)
-	h := elf.Header64{Type: uint16(elf.ET_CORE), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1}
+	kallsyms := fmt.Sprintf("%016x T _text\n%016x T f\n%016x T g\n%016x t m\t[module]\n", text, page+0x100,
+		page+0x180, page+0x3000)
+	h := elf.Header64{Type: uint16(elf.ET_CORE), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: 64, Ehsize: 64,
+		Phentsize: 56, Phnum: 1}
 	copy(h.Ident[:], elf.ELFMAG+"\x02\x01\x01")
 	var b bytes.Buffer
-	for _, part := range []any{h, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: 7, Off: 0x1000, Vaddr: page, Filesz: 0x4000, Memsz: 0x4000}} {
+	for _, part := range []any{h, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: 7, Off: 0x1000, Vaddr: page,
+		Filesz: 0x4000, Memsz: 0x4000}} {
 		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +121,8 @@ func TestKernelCode(t *testing.T) {
 	const text, page, moved = 0xffffffff81000000, 0xffffffff81001000, 0x200000
 	for _, recorded := range []uint64{text, text - moved} {
 		proc := memory(t, text, page)
-		s := New(Options{Locator: &dso.Locator{Tree: dso.Tree{BuildIDDir: t.TempDir()}}, Kallsyms: filepath.Join(proc, "kallsyms"), KernelRef: "_text", KernelRefAddr: recorded})
+		s := New(Options{Locator: &dso.Locator{Tree: dso.Tree{BuildIDDir: t.TempDir()}},
+			Kallsyms: filepath.Join(proc, "kallsyms"), KernelRef: "_text", KernelRefAddr: recorded})
 		s.proc = proc
 		ip := page + 0x100 - text + recorded
 		c, err := s.KernelCode(ip, ip+4)
@@ -129,7 +133,8 @@ func TestKernelCode(t *testing.T) {
 			t.Errorf("names are %q", got)
 		}
 		module := page + 0x3000 - text + recorded
-		if _, err = s.KernelCode(module, module+1); (err == nil) != (recorded == text) || err != nil && !strings.Contains(err.Error(), "modules were at other addresses") {
+		if _, err = s.KernelCode(module, module+1); (err == nil) != (recorded == text) ||
+			err != nil && !strings.Contains(err.Error(), "modules were at other addresses") {
 			t.Errorf("a module's code, the kernel being %#x further: %v", text-recorded, err)
 		}
 	}

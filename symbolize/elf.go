@@ -95,7 +95,8 @@ func decodeSymbol(b []byte, is64 bool, order binary.ByteOrder, names string) raw
 
 func linkedStrings(im *dso.Image, s *elf.Section) (string, error) {
 	if uint64(s.Link) >= uint64(len(im.Sections())) {
-		return "", fmt.Errorf("read %s: section %s links to section %d of %d", im.Path, s.Name, s.Link, len(im.Sections()))
+		return "", fmt.Errorf("read %s: section %s links to section %d of %d", im.Path, s.Name, s.Link,
+			len(im.Sections()))
 	}
 	b, err := im.Data(im.Sections()[s.Link])
 	return string(b), err

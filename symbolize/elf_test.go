@@ -75,7 +75,8 @@ func vaddrOf(t *testing.T, path, name string) uint64 {
 // Symbols are found by file offset, whatever the program's load address, with and
 // without a symbol table of its own.
 func TestUser(t *testing.T) {
-	for _, flags := range [][]string{{"-O0", "-pie", "-fPIE"}, {"-O0", "-no-pie"}, {"-O0", "-no-pie", "-Wl,-Ttext-segment=0x10000000"}} {
+	for _, flags := range [][]string{{"-O0", "-pie", "-fPIE"}, {"-O0", "-no-pie"},
+		{"-O0", "-no-pie", "-Wl,-Ttext-segment=0x10000000"}} {
 		path := compile(t, cProgram, flags...)
 		im, err := dso.Open(path)
 		if err != nil {
@@ -379,7 +380,8 @@ func testELF() []byte {
 		{Name: 7, Info: elf.ST_INFO(elf.STB_LOCAL, elf.STT_FUNC), Shndx: 1, Value: 0x401018, Size: 0x10},
 		{Name: 14, Info: elf.ST_INFO(elf.STB_WEAK, elf.STT_FUNC), Shndx: 1, Value: 0x401010, Size: 0},
 	}
-	rela := []elf.Rela64{{Off: 0x404018, Info: elf.R_INFO(1, uint32(elf.R_X86_64_JMP_SLOT))}, {Off: 0x404020, Info: uint64(elf.R_X86_64_IRELATIVE), Addend: 0x401018}}
+	rela := []elf.Rela64{{Off: 0x404018, Info: elf.R_INFO(1, uint32(elf.R_X86_64_JMP_SLOT))},
+		{Off: 0x404020, Info: uint64(elf.R_X86_64_IRELATIVE), Addend: 0x401018}}
 	const symAt, strAt, relaAt, nameAt, headersAt = 0x2000, 0x2100, 0x2140, 0x2180, 0x2200
 	sections := []elf.Section64{
 		{},
@@ -406,7 +408,8 @@ func testELF() []byte {
 		copy(file[off:], b.Bytes())
 	}
 	put(0, header)
-	put(64, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Off: 0x1000, Vaddr: 0x401000, Filesz: 0x400, Memsz: 0x400})
+	put(64, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Off: 0x1000, Vaddr: 0x401000,
+		Filesz: 0x400, Memsz: 0x400})
 	put(symAt, syms)
 	put(strAt, []byte(strs))
 	put(relaAt, rela)

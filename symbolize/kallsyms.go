@@ -62,7 +62,10 @@ func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
 	sortEntries(entries)
 	fixupEnds(entries, kernelEnd)
 	entries = dropDuplicates(entries, show, func(*entry) {})
-	return &Kallsyms{newTable(entries, nil, func(e *entry) string { name, _ := cutModule(e.name); return name }), refs}, nil
+	return &Kallsyms{newTable(entries, nil, func(e *entry) string {
+		name, _ := cutModule(e.name)
+		return name
+	}), refs}, nil
 }
 
 // kernelEntry returns the entry of a symbol that perf takes: text, data and bss

@@ -64,7 +64,8 @@ func TestKallsyms(t *testing.T) {
 			continue
 		}
 		if ok && (sym.Name != c.name || module != c.module || c.ip-sym.Start != c.offset) {
-			t.Errorf("at %#x: %s+%#x %s, want %s+%#x %s", c.ip, sym.Name, c.ip-sym.Start, module, c.name, c.offset, c.module)
+			t.Errorf("at %#x: %s+%#x %s, want %s+%#x %s", c.ip, sym.Name, c.ip-sym.Start, module, c.name,
+				c.offset, c.module)
 		}
 	}
 	if addr, ok := k.Addr("_text"); !ok || addr != 0xffffffff81000000 {

@@ -165,8 +165,8 @@ func (k *kernelSymbols) read() (syms *Kallsyms, hasModules bool, err error) {
 	return syms, true, err
 }
 
-// id returns the recorded kernel's build ID. If it was not recorded, id returns the running kernel's, unless the options
-// name another root or a vmlinux.
+// id returns the recorded kernel's build ID. If it was not recorded, id returns the running kernel's, unless the
+// options name another root or a vmlinux.
 func (k *kernelSymbols) id() dso.BuildID {
 	id := k.opts.KernelBuildID
 	if locator := k.opts.Locator; id.IsZero() && locator.Root == "" && locator.VmlinuxPath == "" {
@@ -179,7 +179,8 @@ func (k *kernelSymbols) id() dso.BuildID {
 func (k *kernelSymbols) kallsyms(want, running dso.BuildID) (*Kallsyms, error) {
 	locator := k.opts.Locator
 	if locator.Root != "" && !locator.Packed() { // with --symfs, perf reads no kallsyms
-		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w", locator.Root, dso.ErrNoFile)
+		return nil, fmt.Errorf("kernel symbols: no vmlinux of the recorded kernel below %s: %w",
+			locator.Root, dso.ErrNoFile)
 	}
 	f, err := locator.Kallsyms(k.opts.KernelBuildID)
 	switch {
@@ -252,7 +253,8 @@ func vmlinuxSymbols(im *dso.Image) (*Kallsyms, error) {
 		if slices.Contains(refNames, r.name) {
 			refs[r.name] = r.value
 		}
-		entries = append(entries, entry{start: r.value, end: r.value + r.size, name: r.name, typ: r.typ, bind: r.bind, node: int32(i + 1)})
+		entries = append(entries, entry{start: r.value, end: r.value + r.size, name: r.name, typ: r.typ, bind: r.bind,
+			node: int32(i + 1)})
 	}
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)

@@ -43,7 +43,8 @@ func perfData(path string, base uint64, offs []uint64) []byte {
 		data.Write(b.Bytes())
 	}
 	record(typeComm, 0, pid, pid, []byte("test\x00\x00\x00\x00"))
-	record(typeMmap2, user, pid, pid, base, uint64(1)<<40, uint64(0), [6]uint32{}, uint32(5), uint32(2), []byte(path+"\x00"))
+	record(typeMmap2, user, pid, pid, base, uint64(1)<<40, uint64(0), [6]uint32{}, uint32(5),
+		uint32(2), []byte(path+"\x00"))
 	for i, off := range offs {
 		record(typeSample, user, base+off, pid, pid, uint64(i+1)*1000)
 	}
@@ -55,7 +56,8 @@ func perfData(path string, base uint64, offs []uint64) []byte {
 	var file bytes.Buffer
 	file.WriteString("PERFILE2")
 	const dataAt = headerSize + attrSize + 16
-	writeLE(&file, []uint64{headerSize, attrSize + 16, headerSize, attrSize + 16, dataAt, uint64(data.Len()), 0, 0, 0, 0, 0, 0})
+	writeLE(&file, []uint64{headerSize, attrSize + 16, headerSize, attrSize + 16, dataAt,
+		uint64(data.Len()), 0, 0, 0, 0, 0, 0})
 	file.Write(attr)
 	file.Write(make([]byte, 16))
 	file.Write(data.Bytes())
@@ -85,7 +87,8 @@ func TestAgainstPerf(t *testing.T) {
 	var major int
 	if fmt.Sscanf(string(version), "perf version %d.", &major); major >= 7 {
 		paths = append(paths, small)
-		for _, pattern := range []string{"/lib/*-linux-gnu/libc.so.6", "/lib/*-linux-gnu/libstdc++.so.6", "/lib/*-linux-gnu/ld-linux-*", "/usr/bin/git", "/bin/bash"} {
+		for _, pattern := range []string{"/lib/*-linux-gnu/libc.so.6", "/lib/*-linux-gnu/libstdc++.so.6",
+			"/lib/*-linux-gnu/ld-linux-*", "/usr/bin/git", "/bin/bash"} {
 			found, _ := filepath.Glob(pattern)
 			paths = append(paths, found...)
 		}

@@ -44,7 +44,8 @@ func TestPerfMap(t *testing.T) {
 	if err := os.WriteFile(path, []byte("7f0000001000 20 made up\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if sym, off, why := s().User(jit.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != Found || sym.Name != "made up" || off != 0x10 {
+	if sym, off, why := s().User(jit.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != Found ||
+		sym.Name != "made up" || off != 0x10 {
 		t.Errorf("%+v, %#x, %v", sym, off, why)
 	}
 	if os.Geteuid() != 0 {

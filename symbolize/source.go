@@ -59,7 +59,8 @@ func (s *sourceLines) UserSource(path string, id dso.BuildID, off uint64) ([]src
 }
 
 // named demangles the names of frames. If DWARF has no name for the last frame, its name is that of the symbol.
-func (s *sourceLines) named(frames []srcline.InlineFrame, symbol func() (*Symbol, Reason)) ([]srcline.InlineFrame, Reason) {
+func (s *sourceLines) named(frames []srcline.InlineFrame,
+	symbol func() (*Symbol, Reason)) ([]srcline.InlineFrame, Reason) {
 	if len(frames) == 0 {
 		return nil, NoSymbol
 	}

@@ -93,7 +93,8 @@ func TestModuleSource(t *testing.T) {
 	}
 	for _, outer := range []uint64{0xffffffffc0777000, 0xffffffffc0888000} {
 		path := filepath.Join(root, "kallsyms")
-		kallsyms := fmt.Sprintf("ffffffff81000000 T _text\nffffffffc0001000 T sink\t[my_mod]\n%x T outer\t[my_mod]\n", outer)
+		kallsyms := fmt.Sprintf("ffffffff81000000 T _text\nffffffffc0001000 T sink\t[my_mod]\n%x T outer\t[my_mod]\n",
+			outer)
 		if err := os.WriteFile(path, []byte(kallsyms), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +105,8 @@ func TestModuleSource(t *testing.T) {
 			if why != Found && why != NoSymbol {
 				t.Fatalf("%#x: %v", ip, why)
 			}
-			found = found || len(calls) == 3 && calls[0].Function == "inner" && calls[0].Line == 4 && calls[2].Function == "outer"
+			found = found || len(calls) == 3 && calls[0].Function == "inner" && calls[0].Line == 4 &&
+				calls[2].Function == "outer"
 		}
 		if !found {
 			t.Errorf("outer at %#x: inner, inlined into middle and it, was not found", outer)

@@ -112,7 +112,8 @@ func New(opts Options) *Symbolizer {
 		opts.Locator = new(dso.Locator)
 	}
 	user, kernel := newUserSymbols(opts), newKernelSymbols(opts)
-	return &Symbolizer{user, kernel, newSourceLines(opts, user, kernel), newCodeReader(opts, user, kernel), opts.Locator}
+	return &Symbolizer{user, kernel, newSourceLines(opts, user, kernel),
+		newCodeReader(opts, user, kernel), opts.Locator}
 }
 
 // Locator returns the locator of the Symbolizer's files.
@@ -142,7 +143,8 @@ type Unresolved struct {
 func (s *Symbolizer) Unresolved() []Unresolved {
 	l := slices.Concat(s.userSymbols.unresolved(), s.kernelSymbols.unresolved())
 	slices.SortFunc(l, func(a, b Unresolved) int {
-		return cmp.Or(cmp.Compare(b.Missing, a.Missing), cmp.Compare(a.Path, b.Path), cmp.Compare(a.ID.String(), b.ID.String()))
+		return cmp.Or(cmp.Compare(b.Missing, a.Missing), cmp.Compare(a.Path, b.Path),
+			cmp.Compare(a.ID.String(), b.ID.String()))
 	})
 	return l
 }

@@ -58,7 +58,8 @@ func TestBetterDemangled(t *testing.T) {
 }
 
 func TestFixupEnds(t *testing.T) {
-	list := []entry{sized("a", 0x100, 0), sized("b", 0x180, 0x10), sized("c", 0x1a0, 0), sized("d", 0x1a0, 0), sized("e", 0x2345, 0)}
+	list := []entry{sized("a", 0x100, 0), sized("b", 0x180, 0x10), sized("c", 0x1a0, 0), sized("d", 0x1a0, 0),
+		sized("e", 0x2345, 0)}
 	fixupEnds(list, func(_, next *entry) uint64 { return next.start })
 	want := []uint64{0x180, 0x190, 0x1a0, 0x2345, 0x4000}
 	for i, e := range list {
@@ -70,7 +71,8 @@ func TestFixupEnds(t *testing.T) {
 
 func TestLookup(t *testing.T) {
 	b := builder{show: asIs}
-	b.add([]entry{sized("b", 0x200, 0x10), sized("a", 0x100, 0x80), sized("alias_of_b", 0x200, 0x10), sized("end", 0x300, 0)})
+	b.add([]entry{sized("b", 0x200, 0x10), sized("a", 0x100, 0x80), sized("alias_of_b", 0x200, 0x10),
+		sized("end", 0x300, 0)})
 	b.settle()
 	table := b.table()
 	if table.Len() != 3 {
@@ -120,7 +122,9 @@ func TestRBTree(t *testing.T) {
 			var inOrder []int32
 			checkSubtree(t, &tree, tree.root, &inOrder)
 			want := slices.Clone(alive)
-			slices.SortStableFunc(want, func(a, b int32) int { return int(tree.nodes[a].start) - int(tree.nodes[b].start) })
+			slices.SortStableFunc(want, func(a, b int32) int {
+				return int(tree.nodes[a].start) - int(tree.nodes[b].start)
+			})
 			if !slices.Equal(inOrder, want) {
 				t.Fatalf("in order: %v, want %v", inOrder, want)
 			}

@@ -16,7 +16,8 @@ func TestUnresolved(t *testing.T) {
 	if err := os.WriteFile(path, testELF(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{Locator: &dso.Locator{Tree: dso.Tree{BuildIDDir: dir, DebugDir: dir}}, Kallsyms: filepath.Join(dir, "none")})
+	s := New(Options{Locator: &dso.Locator{Tree: dso.Tree{BuildIDDir: dir, DebugDir: dir}},
+		Kallsyms: filepath.Join(dir, "none")})
 	id := dso.NewBuildID([]byte("another"))
 	for off := range uint64(3) {
 		s.User(dir+"/gone", dso.BuildID{}, off)

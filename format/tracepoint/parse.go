@@ -539,8 +539,8 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// symbolValue returns the number of a { value, name }. Besides numbers, libtraceevent knows a few names; other names and
-// negative numbers are -1.
+// symbolValue returns the number of a { value, name }. Besides numbers, libtraceevent knows a few names; other names
+// and negative numbers are -1.
 func symbolValue(s string) int64 {
 	if s != "" && s[0]-'0' < 10 {
 		return int64(leadingUint(s))

@@ -37,7 +37,10 @@ format:
 
 print fmt: `
 
-const syntheticRaw = "00000000d2040000fbffffff0b00d4fed4feffffffffffff00000000000100007377617000000000000000000000000020010db80000000000000001abcd0009c000020101000000020000000300000052540012345600008000060086000c002e0004009600100023010081fffffffffe000000a6001000f9ffffffffffffff68656c6c6f000201000007000000ffffffff72656c00030000000f0000000100000000000000020000500a0000010000000000000000000000000000"
+const syntheticRaw = "00000000d2040000fbffffff0b00d4fed4feffffffffffff000000000001000073776170000000000000000000000000" +
+	"20010db80000000000000001abcd0009c000020101000000020000000300000052540012345600008000060086000c00" +
+	"2e0004009600100023010081fffffffffe000000a6001000f9ffffffffffffff68656c6c6f000201000007000000ffff" +
+	"ffff72656c00030000000f0000000100000000000000020000500a0000010000000000000000000000000000"
 
 // testSymbol knows one function, at 0xffffffff81000000.
 func testSymbol(ip uint64) (name string, offset uint64, module string, ok bool) {
@@ -123,7 +126,11 @@ func TestPrintFmt(t *testing.T) {
 // A print fmt that libtraceevent cannot read is printed as fields, even if gperf
 // can read it.
 func TestPrintFmtUnreadable(t *testing.T) {
-	const want = `[FAILED TO PARSE] a=-5 b=11 c=-300 d=0xfffffffffffffed4 e=1099511627776 comm=swap uuid=ARRAY[20, 01, 0d, b8, 00, 00, 00, 00, 00, 00, 00, 01, ab, cd, 00, 09] ip=ARRAY[c0, 00, 02, 01] arr=ARRAY[01, 00, 00, 00, 02, 00, 00, 00, 03, 00, 00, 00] mac=RT str=hello dyn=ARRAY[02, 01, 00, 00, 07, 00, 00, 00, ff, ff, ff, ff] rstr=rel mask=ARRAY[03, 00, 00, 00, 0f, 00, 00, 00, 01, 00, 00, 00, 00, 00, 00, 00] fn=0xffffffff81000123 f=-2 sa=ARRAY[02, 00, 00, 50, 0a, 00, 00, 01, 00, 00, 00, 00, 00, 00, 00, 00] g=-7`
+	const want = `[FAILED TO PARSE] a=-5 b=11 c=-300 d=0xfffffffffffffed4 e=1099511627776 comm=swap uuid=ARRAY[20, ` +
+		`01, 0d, b8, 00, 00, 00, 00, 00, 00, 00, 01, ab, cd, 00, 09] ip=ARRAY[c0, 00, 02, 01] arr=ARRAY[01, 00, 00, ` +
+		`00, 02, 00, 00, 00, 03, 00, 00, 00] mac=RT str=hello dyn=ARRAY[02, 01, 00, 00, 07, 00, 00, 00, ff, ff, ff, ` +
+		`ff] rstr=rel mask=ARRAY[03, 00, 00, 00, 0f, 00, 00, 00, 01, 00, 00, 00, 00, 00, 00, 00] ` +
+		`fn=0xffffffff81000123 f=-2 sa=ARRAY[02, 00, 00, 50, 0a, 00, 00, 01, 00, 00, 00, 00, 00, 00, 00, 00] g=-7`
 	tests := []struct {
 		printFmt string
 		readable bool // by us

@@ -61,7 +61,8 @@ func (f *Format) compile() {
 	}
 	p.segments(format, args)
 	for i := range f.prog {
-		if s := &f.prog[i]; s.kind == segString && s.spec.starPrec && s.arg != nil && s.arg.kind == nodeField && s.star.kind == nodeField && s.arg.field != nil {
+		if s := &f.prog[i]; s.kind == segString && s.spec.starPrec && s.arg != nil && s.arg.kind == nodeField &&
+			s.star.kind == nodeField && s.arg.field != nil {
 			s.arg.field.length = s.star.field
 		}
 	}

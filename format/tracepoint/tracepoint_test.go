@@ -141,7 +141,8 @@ func TestTracefs(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	f, raw := synthetic(t, `"a=%d d=0x%lx sym=%s", REC->a, (unsigned long)REC->d, __print_symbolic(REC->b, { 11, "x" })`)
+	f, raw := synthetic(t,
+		`"a=%d d=0x%lx sym=%s", REC->a, (unsigned long)REC->d, __print_symbolic(REC->b, { 11, "x" })`)
 	tests := []struct {
 		name, typ string
 		num       int64  // Uint's
@@ -215,7 +216,8 @@ func TestFieldKinds(t *testing.T) {
 			t.Errorf("%s\n got %+v, %v\nwant %+v", test.decl, got, err, test.want)
 		}
 	}
-	for _, decl := range []string{"", "int;offset:0;size:4;", "int a", "int a;offset:x;size:4;", "int a[3;offset:0;size:4;", "int a;offset:0;size:-4;"} {
+	for _, decl := range []string{"", "int;offset:0;size:4;", "int a", "int a;offset:x;size:4;",
+		"int a[3;offset:0;size:4;", "int a;offset:0;size:-4;"} {
 		if got, err := parseField(decl); err == nil {
 			t.Errorf("%q: no error but %+v", decl, got)
 		}
@@ -278,20 +280,24 @@ func TestBigEndian(t *testing.T) {
 }
 
 func TestShortData(t *testing.T) {
-	f, raw := synthetic(t, `"%d %s %s %s %pI6c %s %d", REC->a, REC->comm, __get_str(str), __print_array(__get_dynamic_array(dyn), 1000000000, 4), REC->uuid, __print_hex(REC->mac, 1 << 30), REC->g`)
+	f, raw := synthetic(t,
+		`"%d %s %s %s %pI6c %s %d", REC->a, REC->comm, __get_str(str), __print_array(__get_dynamic_array(dyn), `+
+			`1000000000, 4), REC->uuid, __print_hex(REC->mac, 1 << 30), REC->g`)
 	for n := range raw {
 		f.AppendPrint(nil, raw[:n], &Env{}) // must not panic
 	}
 	// The location of an array lies beyond the data: as in libtraceevent the array
 	// then begins where the data does.
-	const want = "-5 swap  {0x0,0x4d2,0xfffffffb,0xfed4000b,0xfffffed4,0xffffffff,0x0,0x100,0x70617773,0x0} INVALIDIPv6  0"
+	const want = "-5 swap  {0x0,0x4d2,0xfffffffb,0xfed4000b,0xfffffed4,0xffffffff,0x0,0x100,0x70617773,0x0} " +
+		"INVALIDIPv6  0"
 	if got := string(f.AppendPrint(nil, raw[:40], &Env{})); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestParsePrintk(t *testing.T) {
-	const text = "0xffffffff82818cca : \"thaw_processes\"\n0xffffffff82819b04 : \"line\\n\"\n\nrubbish\nxyz : \"no address\"\n"
+	const text = "0xffffffff82818cca : \"thaw_processes\"\n0xffffffff82819b04 : \"line\\n\"\n\n" +
+		"rubbish\nxyz : \"no address\"\n"
 	got := ParsePrintk([]byte(text))
 	if len(got) != 2 || got[0xffffffff82818cca] != "thaw_processes" || got[0xffffffff82819b04] != "line" {
 		t.Errorf("got %v", got)
@@ -395,9 +401,11 @@ func TestSource(t *testing.T) {
 }
 
 func TestSymbols(t *testing.T) {
-	const text = "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:int b;\toffset:12;\tsize:4;\tsigned:1;\n" +
+	const text = "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n" +
+		"\tfield:int b;\toffset:12;\tsize:4;\tsigned:1;\n" +
 		"\tfield:int c;\toffset:16;\tsize:4;\tsigned:1;\n\n" +
-		`print fmt: "%d %s %s", REC->a, REC->a ? __print_symbolic((u8)REC->b, { 2, "TWO" }, { 0x10, "SIXTEEN" }) : "", ` +
+		`print fmt: "%d %s %s", REC->a, ` +
+		`REC->a ? __print_symbolic((u8)REC->b, { 2, "TWO" }, { 0x10, "SIXTEEN" }) : "", ` +
 		`__print_flags(REC->c, "|", { 1, "ONE" })` + "\n"
 	f, err := Parse([]byte(text), "test")
 	if err != nil || f.PrintErr != nil {

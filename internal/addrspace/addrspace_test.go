@@ -50,7 +50,8 @@ func TestFind(t *testing.T) {
 	for i, r := range [][2]uint64{{0x1000, 0x2000}, {0x3000, 0x4000}, {0x4000, 0x4001}} {
 		s = s.With(Range[value]{r[0], r[1], value{file: uint64(i + 1)}}, cut)
 	}
-	for addr, want := range map[uint64]uint64{0: 0, 0xfff: 0, 0x1000: 1, 0x1fff: 1, 0x2000: 0, 0x3000: 2, 0x3fff: 2, 0x4000: 3, 0x4001: 0, 1 << 63: 0} {
+	for addr, want := range map[uint64]uint64{0: 0, 0xfff: 0, 0x1000: 1, 0x1fff: 1, 0x2000: 0, 0x3000: 2, 0x3fff: 2,
+		0x4000: 3, 0x4001: 0, 1 << 63: 0} {
 		var got uint64
 		if r := s.Find(addr); r != nil {
 			got = r.Value.file

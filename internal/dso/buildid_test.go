@@ -16,7 +16,8 @@ func TestBuildIDFromNotes(t *testing.T) {
 	id := []byte("0123456789abcdefghij")
 	// .note.gnu.property as linkers make it: 8-byte alignment.
 	property := slices.Concat(
-		binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, 4), 12), 5),
+		binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, 4), 12),
+			5),
 		[]byte("GNU\x00"), make([]byte, 12), make([]byte, 4))
 	for _, c := range []struct {
 		name  string
@@ -39,7 +40,8 @@ func TestBuildIDFromNotes(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.name, got.Bytes(), c.want)
 		}
 	}
-	big := slices.Concat(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 4), 20), 3), []byte("GNU\x00"), id)
+	big := slices.Concat(binary.BigEndian.AppendUint32(
+		binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 4), 20), 3), []byte("GNU\x00"), id)
 	if got := BuildIDFromNotes(big, binary.BigEndian, 4); !bytes.Equal(got.Bytes(), id) {
 		t.Errorf("big-endian: got %q, want %q", got.Bytes(), id)
 	}
@@ -125,7 +127,8 @@ func TestBuildIDAgainstReadelf(t *testing.T) {
 	}
 	re := regexp.MustCompile(`Build ID: ([0-9a-f]+)`)
 	compared := 0
-	for _, path := range []string{"/bin/sh", "/bin/ls", "/usr/bin/perf", "/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/usr/bin/python3"} {
+	for _, path := range []string{"/bin/sh", "/bin/ls", "/usr/bin/perf", "/lib/x86_64-linux-gnu/libc.so.6",
+		"/lib/aarch64-linux-gnu/libc.so.6", "/usr/bin/python3"} {
 		out, err := exec.Command(readelf, "-n", path).Output()
 		m := re.FindSubmatch(out)
 		if err != nil || m == nil {

@@ -158,8 +158,8 @@ func isSupplement(im *Image, id BuildID) bool {
 	return im.id.Matches(id) || own.Matches(id)
 }
 
-// debugSup reads .debug_sup: whether im itself is a supplementary file, otherwise the supplementary file's name, and the
-// supplementary file's checksum, which is a build ID.
+// debugSup reads .debug_sup: whether im itself is a supplementary file, otherwise the supplementary file's name, and
+// the supplementary file's checksum, which is a build ID.
 func debugSup(im *Image) (isSupp bool, name string, id BuildID) {
 	b := smallSection(im, ".debug_sup")
 	if len(b) < 3 || im.ByteOrder().Uint16(b) != 5 {

@@ -21,7 +21,8 @@ func dwarfFile(id string, more ...elfSection) []byte {
 		{name: ".debug_info", typ: elf.SHT_PROGBITS, data: []byte("DWARF")},
 	}}
 	if id != "" {
-		f.sections = append(f.sections, elfSection{name: ".note.gnu.build-id", typ: elf.SHT_NOTE, flags: elf.SHF_ALLOC, data: gnuNote([]byte(id))})
+		f.sections = append(f.sections, elfSection{name: ".note.gnu.build-id", typ: elf.SHT_NOTE, flags: elf.SHF_ALLOC,
+			data: gnuNote([]byte(id))})
 	}
 	f.sections = append(f.sections, more...)
 	return f.bytes()
@@ -32,7 +33,8 @@ func altLink(name, id string) elfSection {
 }
 
 func supSection(is byte, name, id string) elfSection {
-	return elfSection{name: ".debug_sup", typ: elf.SHT_PROGBITS, data: slices.Concat([]byte{5, 0, is}, []byte(name), []byte{0, byte(len(id))}, []byte(id))}
+	return elfSection{name: ".debug_sup", typ: elf.SHT_PROGBITS,
+		data: slices.Concat([]byte{5, 0, is}, []byte(name), []byte{0, byte(len(id))}, []byte(id))}
 }
 
 // linked is stripped code that names the file of its debug information.
@@ -43,7 +45,8 @@ func linked(id, name string, contents []byte) []byte {
 		{name: ".gnu_debuglink", typ: elf.SHT_PROGBITS, data: binary.LittleEndian.AppendUint32(link, crc32.ChecksumIEEE(contents))},
 	}}
 	if id != "" {
-		f.sections = append(f.sections, elfSection{name: ".note.gnu.build-id", typ: elf.SHT_NOTE, flags: elf.SHF_ALLOC, data: gnuNote([]byte(id))})
+		f.sections = append(f.sections, elfSection{name: ".note.gnu.build-id", typ: elf.SHT_NOTE, flags: elf.SHF_ALLOC,
+			data: gnuNote([]byte(id))})
 	}
 	return f.bytes()
 }
@@ -88,7 +91,9 @@ func TestDebug(t *testing.T) {
 			for name, contents := range c.files {
 				writeFile(t, real(name), contents)
 			}
-			f := &Locator{Tree: Tree{BuildIDDir: root + "/c", DebugDir: root + "/d"}, trees: func() []string { return nil }}
+			f := &Locator{Tree: Tree{BuildIDDir: root + "/c", DebugDir: root + "/d"}, trees: func() []string {
+				return nil
+			}}
 			debug, supp, err := f.Debug(filepath.Join(root, "r/lib/x.so"), NewBuildID([]byte(c.id)))
 			for _, is := range []struct {
 				what string
@@ -133,7 +138,8 @@ func TestDebugFetched(t *testing.T) {
 		t.Errorf("another file from the server: %v, %v", debug, err)
 	}
 	f.Fetch = func(BuildID, string) (string, error) { return "", os.ErrDeadlineExceeded }
-	if debug, _, err := f.Debug("/no/such/file", id); debug != nil || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "/no/such/file") {
+	if debug, _, err := f.Debug("/no/such/file", id); debug != nil || !errors.Is(err, os.ErrDeadlineExceeded) ||
+		!strings.Contains(err.Error(), "/no/such/file") {
 		t.Errorf("no answer: %v, %v", debug, err)
 	}
 }
@@ -155,7 +161,8 @@ func TestVmlinux(t *testing.T) {
 	}
 	writeFile(t, root+"/boot/vmlinux-1.0", dwarfFile(idB)) // another build
 	writeFile(t, root+"/boot/vmlinux-1.1", withID(idA, true))
-	if im, err := f.Vmlinux(id); im != nil || !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "vmlinux-1.1: no debug") {
+	if im, err := f.Vmlinux(id); im != nil || !errors.Is(err, ErrMismatch) ||
+		!strings.Contains(err.Error(), "vmlinux-1.1: no debug") {
 		t.Errorf("none with DWARF: %v, %v", im, err)
 	}
 	writeFile(t, root+"/usr/lib/debug/lib/modules/1.2/vmlinux", dwarfFile(idA))
@@ -172,7 +179,8 @@ func TestVmlinux(t *testing.T) {
 func TestModuleDebug(t *testing.T) {
 	root := t.TempDir()
 	f := &Locator{Tree: Tree{Root: root}}
-	writeFile(t, root+"/lib/modules/1.0/modules.dep", []byte("kernel/a.ko:\nkernel/net/nf-con_track.ko.xz: kernel/a.ko\n"))
+	writeFile(t, root+"/lib/modules/1.0/modules.dep",
+		[]byte("kernel/a.ko:\nkernel/net/nf-con_track.ko.xz: kernel/a.ko\n"))
 	want := writeFile(t, root+"/usr/lib/debug/lib/modules/1.0/kernel/net/nf-con_track.ko", dwarfFile(idA))
 	writeFile(t, root+"/usr/lib/debug/lib/modules/1.0/kernel/a.ko", dwarfFile(idB))
 	im, _, err := f.Debug("[nf_con_track]", NewBuildID([]byte(idA)))
@@ -188,7 +196,9 @@ func TestModuleDebug(t *testing.T) {
 // With a system root, its files come before this machine's.
 func TestSysroot(t *testing.T) {
 	dir := t.TempDir()
-	f := &Locator{Sysroot: dir + "/s", Tree: Tree{BuildIDDir: dir, DebugDir: dir}, trees: func() []string { return nil }}
+	f := &Locator{Sysroot: dir + "/s", Tree: Tree{BuildIDDir: dir, DebugDir: dir}, trees: func() []string {
+		return nil
+	}}
 	path := writeFile(t, dir+"/x.so", dwarfFile(idA))
 	look := func(id, want string) {
 		t.Helper()
@@ -213,7 +223,8 @@ func TestDebugOfTools(t *testing.T) {
 		}
 	}
 	t.Chdir(t.TempDir())
-	writeFile(t, "a.c", []byte("static inline int f(int x) { return x * 3; }\nint main(int c, char **v) { return f(c); }\n"))
+	writeFile(t, "a.c",
+		[]byte("static inline int f(int x) { return x * 3; }\nint main(int c, char **v) { return f(c); }\n"))
 	run := func(name string, args ...string) {
 		t.Helper()
 		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
@@ -232,7 +243,8 @@ func TestDebugOfTools(t *testing.T) {
 	run("objcopy", "--only-keep-debug", "two", "two.debug")
 	run("objcopy", "--strip-debug", "--add-gnu-debuglink=two.debug", "two")
 	var f Locator
-	for name, want := range map[string][2]string{"one": {"one", "common"}, "two": {"two.debug", "common"}, "five": {"five", "common5"}} {
+	for name, want := range map[string][2]string{"one": {"one", "common"}, "two": {"two.debug", "common"},
+		"five": {"five", "common5"}} {
 		debug, supp, err := f.Debug(filepath.Join(dir, name), BuildID{})
 		if err != nil || filepath.Base(debug.Path) != want[0] || filepath.Base(supp.Path) != want[1] {
 			t.Errorf("%s: %v, %v, %v; want %s", name, debug, supp, err, want)
@@ -252,8 +264,11 @@ func TestDebugOfTools(t *testing.T) {
 
 // Damaged links name no file.
 func TestDamagedLinks(t *testing.T) {
-	for _, b := range [][]byte{nil, {0}, []byte("x"), []byte("name\x00\x00\x00\x00\x01\x02\x03"), bytes.Repeat([]byte{'x'}, 100)} {
-		im := imageOf(t, elfFile{sections: []elfSection{{name: ".gnu_debuglink", typ: elf.SHT_PROGBITS, data: b}, {name: ".gnu_debugaltlink", typ: elf.SHT_PROGBITS, data: bytes.TrimRight(b, "\x00")}, {name: ".debug_sup", typ: elf.SHT_PROGBITS, data: append([]byte{5, 0, 0}, b...)}}}.bytes())
+	for _, b := range [][]byte{nil, {0}, []byte("x"), []byte("name\x00\x00\x00\x00\x01\x02\x03"),
+		bytes.Repeat([]byte{'x'}, 100)} {
+		im := imageOf(t, elfFile{sections: []elfSection{{name: ".gnu_debuglink", typ: elf.SHT_PROGBITS, data: b},
+			{name: ".gnu_debugaltlink", typ: elf.SHT_PROGBITS, data: bytes.TrimRight(b, "\x00")},
+			{name: ".debug_sup", typ: elf.SHT_PROGBITS, data: append([]byte{5, 0, 0}, b...)}}}.bytes())
 		if name, _, ok := debugLink(im); ok {
 			t.Errorf("%q: link to %q", b, name)
 		}

@@ -6,7 +6,8 @@ import (
 )
 
 func load(flags elf.ProgFlag, off, vaddr, filesz, memsz uint64) elf.Prog64 {
-	return elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(flags), Off: off, Vaddr: vaddr, Filesz: filesz, Memsz: memsz, Align: 0x1000}
+	return elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(flags), Off: off, Vaddr: vaddr, Filesz: filesz,
+		Memsz: memsz, Align: 0x1000}
 }
 
 func TestAddresses(t *testing.T) {

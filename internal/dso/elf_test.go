@@ -80,7 +80,8 @@ func withID(id string, symtab bool) []byte {
 		{name: ".dynsym", typ: elf.SHT_DYNSYM, flags: elf.SHF_ALLOC, data: make([]byte, 24)},
 	}}
 	if id != "" {
-		f.sections = append(f.sections, elfSection{name: ".note.gnu.build-id", typ: elf.SHT_NOTE, flags: elf.SHF_ALLOC, data: gnuNote([]byte(id))})
+		f.sections = append(f.sections, elfSection{name: ".note.gnu.build-id", typ: elf.SHT_NOTE, flags: elf.SHF_ALLOC,
+			data: gnuNote([]byte(id))})
 	}
 	if symtab {
 		f.sections = append(f.sections, elfSection{name: ".symtab", typ: elf.SHT_SYMTAB, data: make([]byte, 24)})

@@ -29,8 +29,8 @@ var vmlinuxPaths = []string{
 }
 
 // Kernels yields the vmlinux files with build ID id in the order in which perf tries them: those of the running
-// release, then of others. If Locator.VmlinuxPath is set, it is the only one. Kernels yields an error for each file with
-// another build ID. The caller closes the files.
+// release, then of others. If Locator.VmlinuxPath is set, it is the only one. Kernels yields an error for each file
+// with another build ID. The caller closes the files.
 func (l *Locator) Kernels(id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if l.VmlinuxPath != "" {
@@ -76,7 +76,8 @@ func osRelease() string {
 	return strings.TrimSpace(string(b))
 }
 
-// Vmlinux returns the vmlinux with build ID id that has DWARF. The error is a *NoDebugError. The caller closes the file.
+// Vmlinux returns the vmlinux with build ID id that has DWARF. The error is a *NoDebugError. The caller closes the
+// file.
 func (l *Locator) Vmlinux(id BuildID) (*Image, error) {
 	im, supp, err := l.debug(KernelName, id, l.Kernels(id))
 	supp.Close()

@@ -145,7 +145,9 @@ func TestFindNoPath(t *testing.T) {
 func TestFindVDSO(t *testing.T) {
 	dir := t.TempDir()
 	a := NewBuildID([]byte(idA))
-	f := &Locator{Tree: Tree{BuildIDDir: dir, DebugDir: dir, vdso: func() ([]byte, error) { return withID(idB, false), nil }}}
+	f := &Locator{Tree: Tree{BuildIDDir: dir, DebugDir: dir, vdso: func() ([]byte, error) {
+		return withID(idB, false), nil
+	}}}
 	if im, err := f.Find(VDSO, BuildID{}); err != nil || im.Path != VDSO {
 		t.Errorf("no ID recorded: %v, want the running kernel's", err)
 	}
@@ -181,7 +183,9 @@ func TestFindBelowRoot(t *testing.T) {
 		{"this machine's vdso", "/other", "", VDSO, BuildID{}},
 		{"no path", "/[heap]", "", "[heap]", BuildID{}},
 	} {
-		f := &Locator{Tree: Tree{Root: t.TempDir(), Flat: c.name == "flat", vdso: func() ([]byte, error) { return withID(idB, true), nil }}}
+		f := &Locator{Tree: Tree{Root: t.TempDir(), Flat: c.name == "flat", vdso: func() ([]byte, error) {
+			return withID(idB, true), nil
+		}}}
 		writeFile(t, filepath.Join(f.Root, c.file), withID(idA, true))
 		im, err := f.Find(c.path, c.id)
 		switch {
@@ -215,9 +219,10 @@ func TestFindInOtherTrees(t *testing.T) {
 	writeFile(t, path, withID(idB, true)) // what the path means here
 	tree := filepath.Join(dir, "tree")
 	inside := writeFile(t, filepath.Join(tree, path), withID(idA, true))
-	f := &Locator{Tree: Tree{BuildIDDir: filepath.Join(dir, "none"), DebugDir: filepath.Join(dir, "none")}, trees: func() []string {
-		return []string{filepath.Join(dir, "empty"), tree}
-	}}
+	f := &Locator{Tree: Tree{BuildIDDir: filepath.Join(dir, "none"), DebugDir: filepath.Join(dir, "none")},
+		trees: func() []string {
+			return []string{filepath.Join(dir, "empty"), tree}
+		}}
 	for id, want := range map[BuildID]string{a: inside, b: path} {
 		im, err := f.Find(path, id)
 		if err != nil || im.Path != want {

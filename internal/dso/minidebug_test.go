@@ -70,7 +70,8 @@ func TestXZOfTool(t *testing.T) {
 		t.Skip("xz is not installed (package xz-utils)")
 	}
 	text := bytes.Repeat([]byte("some text, and some more of it\n"), 40_000)
-	for _, args := range [][]string{{}, {"-9"}, {"-0", "-T2", "--block-size=200000"}, {"--check=none"}, {"--check=sha256", "--block-size=300001"}} {
+	for _, args := range [][]string{{}, {"-9"}, {"-0", "-T2", "--block-size=200000"}, {"--check=none"},
+		{"--check=sha256", "--block-size=300001"}} {
 		cmd := exec.Command("xz", append(args, "-c")...)
 		cmd.Stdin = bytes.NewReader(text)
 		packed, err := cmd.Output()

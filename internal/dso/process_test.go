@@ -18,7 +18,8 @@ func TestOpenOfContainer(t *testing.T) {
 		t.Skip("not root: namespaces cannot be made")
 	}
 	cmd := exec.Command("sh", "-c", `mount -t tmpfs none /tmp && echo inside > /tmp/perf-$$.map && echo $$ && read end`)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		Unshareflags: syscall.CLONE_NEWNS}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,8 @@ func parseMapping(line string) (m Mapping, ok bool) {
 	if n[1] <= n[0] || len(f[1]) != 4 {
 		return m, false
 	}
-	m = Mapping{Start: n[0], End: n[1], Shared: f[1][3] == 's', Off: n[2], Major: uint32(n[3]), Minor: uint32(n[4]), Inode: n[5],
+	m = Mapping{Start: n[0], End: n[1], Shared: f[1][3] == 's', Off: n[2], Major: uint32(n[3]),
+		Minor: uint32(n[4]), Inode: n[5],
 		Path: unescape(strings.TrimLeft(rest, " "))}
 	for i, p := range [...]int{syscall.PROT_READ, syscall.PROT_WRITE, syscall.PROT_EXEC} {
 		if f[1][i] != '-' {

@@ -64,7 +64,8 @@ func TestMapsOfThisProcess(t *testing.T) {
 	if b, _ := os.Stat(self); !os.SameFile(a, b) {
 		t.Errorf("%s is not %s", path, self)
 	}
-	if path := PathOf(os.Getpid(), m.Path, m.Inode+1, m.Start, m.End); !strings.HasSuffix(path, fmt.Sprintf("/map_files/%x-%x", m.Start, m.End)) {
+	if path := PathOf(os.Getpid(), m.Path, m.Inode+1, m.Start, m.End); !strings.HasSuffix(path,
+		fmt.Sprintf("/map_files/%x-%x", m.Start, m.End)) {
 		t.Errorf("another file is mapped under the name, but its path is %s", path)
 	}
 }
@@ -82,7 +83,9 @@ func FuzzParseMaps(f *testing.F) {
 }
 
 func TestParseStatus(t *testing.T) {
-	st := parseStatus("Name:\tkworker/0:0-events\nUmask:\t0000\nState:\tI (idle)\nTgid:\t9\nNgid:\t0\nPid:\t9\nPPid:\t2\nNStgid:\t9\t1\n")
+	st := parseStatus(
+		"Name:\tkworker/0:0-events\nUmask:\t0000\nState:\tI " +
+			"(idle)\nTgid:\t9\nNgid:\t0\nPid:\t9\nPPid:\t2\nNStgid:\t9\t1\n")
 	if st.Name != "kworker/0:0-eve" || st.Tgid != 9 || st.PPid != 2 || !slices.Equal(st.NStgid, []int{9, 1}) {
 		t.Errorf("%+v", st)
 	}
@@ -92,8 +95,9 @@ func TestParseStatus(t *testing.T) {
 }
 
 func TestParseModules(t *testing.T) {
-	l := parseModules("nf_nat 57344 2 nft_nat,xt_MASQUERADE, Live 0xffffffffc0a01000\nhidden 1 0 - Live 0x0000000000000000\nbad\n" +
-		"spread 1000000 1 - Live 0xffffffffc0a00000\n")
+	l := parseModules(
+		"nf_nat 57344 2 nft_nat,xt_MASQUERADE, Live 0xffffffffc0a01000\nhidden 1 0 - Live 0x0000000000000000\nbad\n" +
+			"spread 1000000 1 - Live 0xffffffffc0a00000\n")
 	if !slices.Equal(l, []Module{{"spread", 0xffffffffc0a00000, 0x1000}, {"nf_nat", 0xffffffffc0a01000, 57344}}) {
 		t.Errorf("%+v", l)
 	}
@@ -112,9 +116,11 @@ func symbols(t *testing.T, r io.Reader) (l []string) {
 }
 
 func TestSymbols(t *testing.T) {
-	got := symbols(t, strings.NewReader("ffffffff81000000 T _stext\nbad\n0000 T\nx T y\nffffffffc0a01000 t nf_nat_init\t[nf_nat]\n"+
-		"ffffffffc0b02100 t bpf_prog_6d\t[bpf]"))
-	want := []string{"ffffffff81000000 T _stext ", "ffffffffc0a01000 t nf_nat_init nf_nat", "ffffffffc0b02100 t bpf_prog_6d bpf"}
+	got := symbols(t,
+		strings.NewReader("ffffffff81000000 T _stext\nbad\n0000 T\nx T y\nffffffffc0a01000 t nf_nat_init\t[nf_nat]\n"+
+			"ffffffffc0b02100 t bpf_prog_6d\t[bpf]"))
+	want := []string{"ffffffff81000000 T _stext ", "ffffffffc0a01000 t nf_nat_init nf_nat",
+		"ffffffffc0b02100 t bpf_prog_6d bpf"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -136,7 +142,8 @@ func TestSymbolsAcrossChunks(t *testing.T) {
 		fmt.Fprintf(&text, "%016x T function_%d\n", i+1, i)
 		want = append(want, fmt.Sprintf("%x T function_%d ", i+1, i))
 	}
-	for name, r := range map[string]io.Reader{"whole": strings.NewReader(text.String()), "halves": iotest.HalfReader(strings.NewReader(text.String())),
+	for name, r := range map[string]io.Reader{"whole": strings.NewReader(text.String()),
+		"halves":       iotest.HalfReader(strings.NewReader(text.String())),
 		"with the end": iotest.DataErrReader(strings.NewReader(text.String()))} {
 		if got := symbols(t, r); !slices.Equal(got, want) {
 			t.Errorf("%s: %d symbols, want %d equal ones", name, len(got), len(want))
@@ -146,7 +153,8 @@ func TestSymbolsAcrossChunks(t *testing.T) {
 
 func TestSymbolsErrors(t *testing.T) {
 	failed := errors.New("failed")
-	for name, r := range map[string]io.Reader{"read": iotest.ErrReader(failed), "line without end": strings.NewReader(strings.Repeat("a", 3*chunkSize))} {
+	for name, r := range map[string]io.Reader{"read": iotest.ErrReader(failed),
+		"line without end": strings.NewReader(strings.Repeat("a", 3*chunkSize))} {
 		var last error
 		for _, err := range Symbols(r) {
 			last = err

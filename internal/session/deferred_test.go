@@ -97,7 +97,8 @@ func TestDeferredCallchains(t *testing.T) {
 		sample(10, 8, kernel, 0x500, 1<<64-77, deferred, 79),
 		sample(10, 9, deferred, 80),
 	)
-	want := []string{"4/0: 400 1", "1/0: 100 4d 1", "3/0: 300 1 2 1", "2/0: 200 4d(cookie) 1", "8/0: 1", "9/0: 50(cookie) 1"}
+	want := []string{"4/0: 400 1", "1/0: 100 4d 1", "3/0: 300 1 2 1", "2/0: 200 4d(cookie) 1",
+		"8/0: 1", "9/0: 50(cookie) 1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -110,11 +111,13 @@ func TestDeferredCallchains(t *testing.T) {
 func TestGroupReads(t *testing.T) {
 	const rf = format.ReadGroup | format.ReadID
 	const st = format.SampleTID | format.SampleTime | format.SampleID | format.SampleRead
-	attrs := []format.Attr{{SampleType: st, ReadFormat: rf, IDs: []uint64{7}}, {Config: 1, SampleType: st, ReadFormat: rf, IDs: []uint64{8}}}
+	attrs := []format.Attr{{SampleType: st, ReadFormat: rf, IDs: []uint64{7}},
+		{Config: 1, SampleType: st, ReadFormat: rf, IDs: []uint64{8}}}
 	sample := func(time, n uint64, values ...uint64) []byte {
 		return record(format.TypeSample, pidTID(10, 10), words(time, 7, n), words(values...))
 	}
-	got, _ := walked(t, attrs, sample(1, 2, 100, 7, 5, 8), sample(2, 2, 150, 7, 5, 8), sample(3, 3, 150, 7, 9, 8, 4, 99), sample(4, 0))
+	got, _ := walked(t, attrs, sample(1, 2, 100, 7, 5, 8), sample(2, 2, 150, 7, 5, 8),
+		sample(3, 3, 150, 7, 9, 8, 4, 99), sample(4, 0))
 	if want := []string{"1/0: 100", "1/1: 5", "2/0: 50", "3/1: 4"}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

@@ -128,7 +128,8 @@ func TestBPFLines(t *testing.T) {
 	fs := newFrames(s.machine, &WalkOptions{})
 	for ip, want := range map[uint64]string{at: "a.c:7", at + 7: "a.c:7", at + 63: "a.c:9", at + 0x1000: ":0"} {
 		f := fs.kernel(ip)
-		if file, line := f.JITLine(); fmt.Sprintf("%s:%d", file, line) != want || !strings.HasPrefix(f.Symbol(), "bpf_prog_") {
+		if file, line := f.JITLine(); fmt.Sprintf("%s:%d", file, line) != want ||
+			!strings.HasPrefix(f.Symbol(), "bpf_prog_") {
 			t.Errorf("at %#x: %s at %s:%d, want %s", ip, f.Symbol(), file, line, want)
 		}
 	}

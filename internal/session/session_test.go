@@ -193,7 +193,8 @@ func TestCallchain(t *testing.T) {
 		t.Error("the chain was resolved twice")
 	}
 	session.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/y"))
-	session.Apply(&format.KSymbol{Addr: 0xffffffffc0000000, Len: 0x100, Name: "bpf_prog_1", Flags: format.KSymbolUnregister})
+	session.Apply(&format.KSymbol{Addr: 0xffffffffc0000000, Len: 0x100, Name: "bpf_prog_1",
+		Flags: format.KSymbolUnregister})
 	w.resolve(&again)
 	if got := again.User[0].DSO(); got != "/bin/y" {
 		t.Errorf("after another mapping the frame is of %s", got)
@@ -221,7 +222,8 @@ func TestDamagedCallchain(t *testing.T) {
 		s.Misc, s.Callchain = format.MiscUser, tc.chain
 		resolve(session, WalkOptions{}, &s)
 		if len(s.Kernel) != tc.kernel || len(s.User) != tc.user {
-			t.Errorf("%x: %d and %d frames, want %d and %d", tc.chain.Bytes(), len(s.Kernel), len(s.User), tc.kernel, tc.user)
+			t.Errorf("%x: %d and %d frames, want %d and %d", tc.chain.Bytes(), len(s.Kernel), len(s.User),
+				tc.kernel, tc.user)
 		}
 	}
 }
@@ -261,7 +263,8 @@ func TestLBRCallchain(t *testing.T) {
 			t.Errorf("%s: %x and %x, want %x and %x", tc.name, ips(s.Kernel), ips(s.User), tc.kernel, tc.user)
 		}
 		if s.Branch(a).Len() != tc.ofStack || len(s.Branches) != 2*tc.ofStack {
-			t.Errorf("%s: %d branches with %d addresses, want %d", tc.name, s.Branch(a).Len(), len(s.Branches), tc.ofStack)
+			t.Errorf("%s: %d branches with %d addresses, want %d", tc.name, s.Branch(a).Len(),
+				len(s.Branches), tc.ofStack)
 		}
 	}
 }
@@ -323,11 +326,14 @@ func TestListedKernel(t *testing.T) {
 		{"[vdso]", "[kernel.kallsyms]_text", "[kernel.kallsyms]", ""},
 	} {
 		session := newSession()
-		session.machine.kernel.note(&format.BuildIDEntry{Misc: format.MiscKernel, Filename: tc.list, BuildID: []byte("01234567890123456789")})
-		session.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000, Filename: tc.mapped})
+		session.machine.kernel.note(&format.BuildIDEntry{Misc: format.MiscKernel, Filename: tc.list,
+			BuildID: []byte("01234567890123456789")})
+		session.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Start: 0xffffffff81000000, Len: 0x1000,
+			Filename: tc.mapped})
 		d := session.machine.kernelMap(0xffffffff81000010).DSO
 		if d.Name != tc.name || d.Short != tc.short {
-			t.Errorf("%s listed, %s mapped: %q, short %q; want %q, %q", tc.list, tc.mapped, d.Name, d.Short, tc.name, tc.short)
+			t.Errorf("%s listed, %s mapped: %q, short %q; want %q, %q", tc.list, tc.mapped, d.Name, d.Short,
+				tc.name, tc.short)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 // record/probe/program compares all instructions of libc and of a Go program with objdump's.
 
 func TestTruncated(t *testing.T) {
-	for _, code := range []string{"", "66", "48", "0f", "c5", "62f1", "48b811223344556677", "8b04", "8b05112233", "6a", "f6"} {
+	for _, code := range []string{"", "66", "48", "0f", "c5", "62f1", "48b811223344556677", "8b04",
+		"8b05112233", "6a", "f6"} {
 		b, err := hex.DecodeString(code)
 		if err != nil {
 			t.Fatal(err)

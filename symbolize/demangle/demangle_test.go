@@ -110,7 +110,8 @@ func TestNameAgainstCxxfilt(t *testing.T) {
 		t.Skip("nm is not installed (package binutils)")
 	}
 	var names []string
-	for _, lib := range []string{"/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/lib/aarch64-linux-gnu/libstdc++.so.6"} {
+	for _, lib := range []string{"/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
+		"/usr/lib/aarch64-linux-gnu/libstdc++.so.6"} {
 		out, err := exec.Command(nm, "-D", "--without-symbol-versions", lib).Output()
 		if err != nil {
 			continue

@@ -16,7 +16,8 @@ func TestPerfMapName(t *testing.T) {
 	if pid, ok := PerfMapPID(PerfMap(4711)); pid != 4711 || !ok {
 		t.Errorf("%d, %t", pid, ok)
 	}
-	for _, name := range []string{"/tmp/perf-.map", "/tmp/perf-12.map.old", "/tmp/perf-99999999999.map", "/var/tmp/perf-1.map"} {
+	for _, name := range []string{"/tmp/perf-.map", "/tmp/perf-12.map.old", "/tmp/perf-99999999999.map",
+		"/var/tmp/perf-1.map"} {
 		if pid, ok := PerfMapPID(name); ok {
 			t.Errorf("PerfMapPID(%q) = %d, want no PID", name, pid)
 		}
@@ -57,10 +58,13 @@ func TestReadDump(t *testing.T) {
 		const pid = uint32(4711)
 		u64 := func(v uint64) uint64 { return v }
 		file := jitFile(order,
-			jitRecord(order, recordLoad, 30, pid, pid, u64(0x3000), u64(0x3000), u64(16), u64(2), "later", make([]byte, 16)),
-			jitRecord(order, recordDebug, 10, u64(0x1000), u64(3), u64(0x1000), uint32(7), uint32(0), "a.js", u64(0x1008), uint32(9), uint32(0), "\xff", u64(0x100c), uint32(1), uint32(0), "b.js"),
+			jitRecord(order, recordLoad, 30, pid, pid, u64(0x3000), u64(0x3000), u64(16), u64(2), "later",
+				make([]byte, 16)),
+			jitRecord(order, recordDebug, 10, u64(0x1000), u64(3), u64(0x1000), uint32(7), uint32(0), "a.js",
+				u64(0x1008), uint32(9), uint32(0), "\xff", u64(0x100c), uint32(1), uint32(0), "b.js"),
 			jitRecord(order, 4, 10, u64(0), u64(0), u64(0)), // unwinding
-			jitRecord(order, recordLoad, 10, pid, pid, u64(0x1000), u64(0x1000), u64(16), u64(1), "function", make([]byte, 16)),
+			jitRecord(order, recordLoad, 10, pid, pid, u64(0x1000), u64(0x1000), u64(16), u64(1), "function",
+				make([]byte, 16)),
 			jitRecord(order, recordMove, 20, pid, pid, u64(0x2000), u64(0x1000), u64(0x2000), u64(16), u64(1)),
 			jitRecord(order, recordLoad, 40, pid, pid, u64(0), u64(0x4000), u64(0), u64(3), "empty"),
 			jitRecord(order, 3, 50),
@@ -74,12 +78,14 @@ func TestReadDump(t *testing.T) {
 		for _, c := range d.Codes {
 			got = append(got, fmt.Sprintf("%d %s %x-%x", c.Time, c.Name, c.Start, c.End))
 		}
-		if want := []string{"10 function 1000-1010", "20 function 2000-2010", "30 later 3000-3010"}; !slices.Equal(got, want) {
+		if want := []string{"10 function 1000-1010", "20 function 2000-2010",
+			"30 later 3000-3010"}; !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 		for i, start := range []uint64{0x1000, 0x2000} {
 			for off, want := range []string{0: "a.js:7", 7: "a.js:7", 8: "a.js:9", 15: "b.js:1"} {
-				if file, line := d.Codes[i].Line(start + uint64(off)); want != "" && fmt.Sprintf("%s:%d", file, line) != want {
+				if file, line := d.Codes[i].Line(start + uint64(off)); want != "" &&
+					fmt.Sprintf("%s:%d", file, line) != want {
 					t.Errorf("%#x+%d: %s:%d, want %s", start, off, file, line, want)
 				}
 			}
@@ -140,7 +146,8 @@ func TestReadDumpFixtures(t *testing.T) {
 		for i, w := range want.CodeLoads {
 			c := &d.Codes[i]
 			at[c.Start] = c
-			if c.Time != w.Prefix.Timestamp || c.Name != w.Name || c.Start != w.CodeAddr || c.End != w.CodeAddr+w.CodeSize {
+			if c.Time != w.Prefix.Timestamp || c.Name != w.Name || c.Start != w.CodeAddr ||
+				c.End != w.CodeAddr+w.CodeSize {
 				t.Errorf("%s: function %d: %+v, want %+v", name, i, c, w)
 			}
 		}
@@ -156,9 +163,12 @@ func TestReadDumpFixtures(t *testing.T) {
 // FuzzDump: ReadDump rejects any bytes, or returns functions that start before they end, sorted by time.
 func FuzzDump(f *testing.F) {
 	le := binary.LittleEndian
-	f.Add(jitFile(le, jitRecord(le, recordDebug, 10, uint64(0x1000), uint64(1), uint64(0x1040), uint32(7), uint32(0), "a.js"),
-		jitRecord(le, recordLoad, 10, uint32(1), uint32(1), uint64(0x1000), uint64(0x1000), uint64(16), uint64(1), "function"),
-		jitRecord(le, recordMove, 20, uint32(1), uint32(1), uint64(0x2000), uint64(0x1000), uint64(0x2000), uint64(16), uint64(1))))
+	f.Add(jitFile(le, jitRecord(le, recordDebug, 10, uint64(0x1000), uint64(1), uint64(0x1040),
+		uint32(7), uint32(0), "a.js"),
+		jitRecord(le, recordLoad, 10, uint32(1), uint32(1), uint64(0x1000), uint64(0x1000), uint64(16),
+			uint64(1), "function"),
+		jitRecord(le, recordMove, 20, uint32(1), uint32(1), uint64(0x2000), uint64(0x1000), uint64(0x2000),
+			uint64(16), uint64(1))))
 	f.Add(jitFile(binary.BigEndian))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := ReadDump(bytes.NewReader(b))

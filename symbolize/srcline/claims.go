@@ -62,7 +62,9 @@ func resolveClaims(claims []claim, out []piece) []piece {
 
 // ownerOf returns the owner of addr, or -1.
 func ownerOf(pieces []piece, addr uint64) int32 {
-	i, found := slices.BinarySearchFunc(pieces, addr, func(p piece, addr uint64) int { return cmp.Compare(p.addr, addr) })
+	i, found := slices.BinarySearchFunc(pieces, addr, func(p piece, addr uint64) int {
+		return cmp.Compare(p.addr, addr)
+	})
 	switch {
 	case found:
 		return pieces[i].owner

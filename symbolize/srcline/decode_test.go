@@ -73,7 +73,8 @@ func TestRanges(t *testing.T) {
 				dwarf.RangeOffsetPair, 0, 0x81, 1, dwarf.RangeStartEnd, uint32(5), uint32(6), dwarf.RangeStartLength, uint32(7), 8, dwarf.RangeEnd, dwarf.RangeOffsetPair, 1, 2),
 		}
 		old := &unit{sections: s, layout: layout{4, 4, 4}, low: 0x10}
-		if got, want := old.rangeList(value{u: 4, form: formSecOffset}, nil), []span{{0x11, 0x13}, {0x1005, 0x1008}}; !slices.Equal(got, want) {
+		if got, want := old.rangeList(value{u: 4, form: formSecOffset}, nil),
+			[]span{{0x11, 0x13}, {0x1005, 0x1008}}; !slices.Equal(got, want) {
 			t.Errorf(".debug_ranges: %x, want %x", got, want)
 		}
 		u := &unit{sections: s, layout: layout{4, 4, 5}, low: 0x10, addrBase: 4}
@@ -95,7 +96,8 @@ func oldLines(version uint16, program []byte) []byte {
 	if version >= 4 {
 		ops = append(ops, 1)
 	}
-	ops = append(ops, 1, 0xfb, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, "inc", "/abs", 0, "a.c", 0, 0, 0, "b.h", 1, 0, 0, "/c.h", 2, 0, 0, 0)
+	ops = append(ops, 1, 0xfb, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, "inc", "/abs", 0, "a.c", 0, 0, 0, "b.h", 1,
+		0, 0, "/c.h", 2, 0, 0, 0)
 	header := asm(false, ops...)
 	return unit32(false, asm(false, version, uint32(len(header)), header, program))
 }
@@ -111,7 +113,8 @@ func TestLines(t *testing.T) {
 		0, 9, lneSetAddress, uint64(0x1000), lnsCopy, lnsAdvancePC, 0x10, 0, 1, lneEndSequence,
 		0, 9, lneSetAddress, uint64(0x3000), lnsCopy) // has no end
 	for version := uint16(2); version <= 4; version++ {
-		u := &unit{sections: &sections{line: oldLines(version, program)}, layout: layout{8, 4, version}, hasLines: true, compDir: []byte("/dir")}
+		u := &unit{sections: &sections{line: oldLines(version, program)}, layout: layout{8, 4, version}, hasLines: true,
+			compDir: []byte("/dir")}
 		l := lineProgram{code: everywhere}
 		if !l.read(u) {
 			t.Fatalf("version %d: damaged", version)
@@ -123,7 +126,8 @@ func TestLines(t *testing.T) {
 			}
 			got = append(got, fmt.Sprintf("%#x end", s.end))
 		}
-		want := []string{"0x1000 /dir/a.c:1:0", "0x1010 end", "0x2000 /dir/a.c:10:5", "0x2003 /dir/inc/b.h:12:5", "0x2014 /dir/inc/b.h:12:5", "0x2016 end"}
+		want := []string{"0x1000 /dir/a.c:1:0", "0x1010 end", "0x2000 /dir/a.c:10:5", "0x2003 /dir/inc/b.h:12:5",
+			"0x2014 /dir/inc/b.h:12:5", "0x2016 end"}
 		if !slices.Equal(got, want) {
 			t.Errorf("version %d:\n got %q\nwant %q", version, got, want)
 		}
@@ -163,7 +167,8 @@ func TestTable(t *testing.T) {
 		{parent: -1, function: 2, start: 0, end: 1},
 		{parent: 0, function: 1, file: 1, line: 7, column: 3, inlined: true, start: 1, end: 2},
 	}, spans: []span{{100, 200}, {120, 140}}, functions: []function{{}, {name: []byte("inner"), startLine: 1}, {name: []byte("outer"), startLine: 5}}}
-	l := &lineTable{version: 4, compDir: []byte("/x/out"), files: []lineFile{{}, {name: []byte("/x/a.c")}, {name: []byte("/b.h")}}}
+	l := &lineTable{version: 4, compDir: []byte("/x/out"),
+		files: []lineFile{{}, {name: []byte("/x/a.c")}, {name: []byte("/b.h")}}}
 	for i := range uint32(300) {
 		l.rows = append(l.rows, lineRow{uint64(90 + i), 1 + i%2, 1000 - i, i % 3})
 	}

@@ -30,10 +30,13 @@ func indexOf(im *dso.Image) (*Index, error) {
 // proportion to them.
 func FuzzDWARF(f *testing.F) {
 	line := oldLines(4, asm(false, 0, 9, lneSetAddress, uint64(0x2000), lnsCopy, 13+14*3, 0, 1, lneEndSequence))
-	f.Add(unit32(false, asm(false, uint16(4), uint32(0), 8, 1, uint32(0), uint64(0x2000), 0x10, 0)), asm(false, 1, tagCompileUnit, 0,
-		atStmtList, formSecOffset, atLowPC, formAddr, atHighPC, formData1, 0, 0, 0), line, []byte("str\x00"), []byte{}, []byte{}, []byte{}, false)
+	f.Add(unit32(false, asm(false, uint16(4), uint32(0), 8, 1, uint32(0), uint64(0x2000), 0x10, 0)),
+		asm(false, 1, tagCompileUnit, 0,
+			atStmtList, formSecOffset, atLowPC, formAddr, atHighPC, formData1, 0, 0, 0), line,
+		[]byte("str\x00"), []byte{}, []byte{}, []byte{}, false)
 	f.Fuzz(func(t *testing.T, info, abbrev, line, str, ranges, rnglists, addr []byte, big bool) {
-		s := &sections{info: info, abbrev: abbrev, line: line, str: str, lineStr: str, strOffsets: addr, ranges: ranges, rnglists: rnglists, addr: addr, big: big}
+		s := &sections{info: info, abbrev: abbrev, line: line, str: str, lineStr: str, strOffsets: addr, ranges: ranges,
+			rnglists: rnglists, addr: addr, big: big}
 		s.supp = &sections{info: info, abbrev: abbrev, str: str, big: big}
 		s.supp.readUnits()
 		s.readUnits()

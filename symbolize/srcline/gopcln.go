@@ -78,7 +78,8 @@ func readGo(b []byte, big bool) (g *goTable, ptr int, err error) {
 	c.Skip(2)
 	g.quantum = uint64(c.U8())
 	ptr = int(c.U8())
-	var head [8]uint64 // number of functions and files, start of text, offsets of names, units, files, values, functions
+	// number of functions and files, start of text, offsets of names, units, files, values, functions
+	var head [8]uint64
 	for i := range head {
 		head[i] = c.Uint(ptr)
 	}
@@ -183,7 +184,8 @@ func (g *goTable) lookup(vaddr uint64) (calls []InlineFrame) {
 	}
 	for len(calls) < maxChain {
 		file, line := f.line(vaddr)
-		call := InlineFrame{Function: string(cstringAt(g.names, uint64(f.name))), File: file, Line: line, StartLine: int(f.startLine)}
+		call := InlineFrame{Function: string(cstringAt(g.names, uint64(f.name))), File: file, Line: line,
+			StartLine: int(f.startLine)}
 		i := f.value(f.inlined, vaddr)
 		if i < 0 || f.tree == nil {
 			return append(calls, call)
@@ -243,7 +245,8 @@ func (m *goModule) isModule(vaddr uint64) bool {
 }
 
 // relativeTypes are the relocations that add the load address.
-var relativeTypes = map[elf.Machine]uint64{elf.EM_X86_64: uint64(elf.R_X86_64_RELATIVE), elf.EM_AARCH64: uint64(elf.R_AARCH64_RELATIVE)}
+var relativeTypes = map[elf.Machine]uint64{elf.EM_X86_64: uint64(elf.R_X86_64_RELATIVE),
+	elf.EM_AARCH64: uint64(elf.R_AARCH64_RELATIVE)}
 
 func (m *goModule) readRelative() {
 	typ, ok := relativeTypes[m.im.Machine]

@@ -62,7 +62,8 @@ func TestGoTable(t *testing.T) {
 		if len(got) > 1 {
 			inlined++
 		}
-		if generic.ReplaceAllString(got[0].Function, "[...]") != f.Function || got[0].File != f.File || got[0].Line != f.Line {
+		if generic.ReplaceAllString(got[0].Function, "[...]") != f.Function || got[0].File != f.File ||
+			got[0].Line != f.Line {
 			t.Fatalf("%#x: %+v, want %s %s:%d", vaddr, got, f.Function, f.File, f.Line)
 		}
 	}
@@ -74,7 +75,8 @@ func TestGoTable(t *testing.T) {
 // The calls are those that DWARF has.
 func TestGoTableLikeDWARF(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gofmt")
-	if out, err := exec.Command(program(t, "go", "golang"), "build", "-o", path, "cmd/gofmt").CombinedOutput(); err != nil {
+	if out, err := exec.Command(program(t, "go", "golang"), "build", "-o", path,
+		"cmd/gofmt").CombinedOutput(); err != nil {
 		t.Skipf("go build: %v\n%s", err, out)
 	}
 	x, g := openIndex(t, path, ""), goTableOf(t, path)
@@ -104,7 +106,9 @@ func runtimePC() uintptr {
 func TestGoStripped(t *testing.T) {
 	goTool := program(t, "go", "golang")
 	dir := t.TempDir()
-	src := "package main\n\nimport \"os\"\n\nfunc inner(n int) int {\n\treturn n * len(os.Args)\n}\n\n//go:noinline\nfunc outer(n int) int { return inner(n) + 1 }\n\nfunc main() { os.Exit(outer(len(os.Args))) }\n"
+	src := "package main\n\nimport \"os\"\n\nfunc inner(n int) int {\n\treturn n * " +
+		"len(os.Args)\n}\n\n//go:noinline\nfunc outer(n int) int { return inner(n) + 1 }\n\nfunc main() { " +
+		"os.Exit(outer(len(os.Args))) }\n"
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(src), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +128,8 @@ func TestGoStripped(t *testing.T) {
 				if len(calls) == 0 || calls[len(calls)-1].Function != "main.outer" {
 					break
 				}
-				found = found || len(calls) == 2 && calls[0].Function == "main.inner" && calls[0].Line == 6 && calls[1].Line == 10
+				found = found || len(calls) == 2 && calls[0].Function == "main.inner" && calls[0].Line == 6 &&
+					calls[1].Line == 10
 			}
 		}
 		if !found {
@@ -151,7 +156,8 @@ func goProgram(big bool, ptr int, text uint64) (table, tree []byte) {
 		22, 8, 13, 8, 0, // lines 10 and 3
 		0, 8, 2, 8, 0) // no call, and call 0
 	list := asm(big, uint32(0), uint32(12), uint32(16))
-	fn := asm(big, uint32(0), uint32(1), uint32(0), uint32(0), uint32(0), uint32(1), uint32(6), uint32(3), uint32(0), uint32(10), 0, 0, 0, 4,
+	fn := asm(big, uint32(0), uint32(1), uint32(0), uint32(0), uint32(0), uint32(1), uint32(6), uint32(3), uint32(0),
+		uint32(10), 0, 0, 0, 4,
 		uint32(0), uint32(0), uint32(11), // tables of values: the third is for inlined calls
 		^uint32(0), ^uint32(0), ^uint32(0), uint32(0)) // other data: the fourth is their tree
 	head := []any{uint32(goMagic), 0, 0, 1, ptr, word(1), word(2), word(text)}
@@ -179,7 +185,8 @@ func TestGoTableMade(t *testing.T) {
 			g.funcData = tree
 			outer := InlineFrame{Function: "main.outer", File: "a.go", Line: 10, StartLine: 10}
 			inner := InlineFrame{Function: "main.inner", File: "b.go", Line: 3, StartLine: 2, Inlined: true}
-			for vaddr, want := range map[uint64][]InlineFrame{0xfff: nil, 0x1000: {outer}, 0x1007: {outer}, 0x1008: {inner, outer}, 0x100f: {inner, outer}, 0x1010: nil} {
+			for vaddr, want := range map[uint64][]InlineFrame{0xfff: nil, 0x1000: {outer}, 0x1007: {outer},
+				0x1008: {inner, outer}, 0x100f: {inner, outer}, 0x1010: nil} {
 				if got := g.lookup(vaddr); !slices.Equal(got, want) {
 					t.Errorf("big-endian %v, %d-byte words, %#x:\n got %+v\nwant %+v", big, ptr, vaddr, got, want)
 				}

@@ -57,7 +57,8 @@ func llvmSymbolizer(t *testing.T, path string, addrs []uint64) [][]InlineFrame {
 	for _, a := range addrs {
 		fmt.Fprintf(&in, "%#x\n", a)
 	}
-	cmd := exec.Command(program(t, "llvm-symbolizer", "llvm"), "--functions=linkage", "--inlines", "--no-demangle", "--obj="+path)
+	cmd := exec.Command(program(t, "llvm-symbolizer", "llvm"), "--functions=linkage", "--inlines",
+		"--no-demangle", "--obj="+path)
 	cmd.Stdin = strings.NewReader(in.String())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -156,7 +157,8 @@ func sameCalls(got, want []InlineFrame, symbols map[string]uint64) bool {
 	for i, g := range got {
 		w, last := want[i], i == len(got)-1
 		w.StartLine, w.Inlined, w.Top = g.StartLine, !last, g.Top
-		if at, ok := symbols[g.Function]; last && (ok && at == symbols[w.Function] || sameName(g.Function, w.Function) || strings.HasSuffix(g.File, ".S")) {
+		if at, ok := symbols[g.Function]; last && (ok && at == symbols[w.Function] ||
+			sameName(g.Function, w.Function) || strings.HasSuffix(g.File, ".S")) {
 			w.Function = g.Function
 		}
 		switch {
@@ -326,11 +328,13 @@ func TestRewritten(t *testing.T) {
 // Object files for machines of both byte orders and word sizes, whose debug
 // information is relocated.
 func TestRelocatable(t *testing.T) {
-	for _, target := range []string{"x86_64", "i386", "aarch64", "aarch64_be", "armv7", "powerpc", "powerpc64", "powerpc64le", "s390x"} {
+	for _, target := range []string{"x86_64", "i386", "aarch64", "aarch64_be", "armv7", "powerpc", "powerpc64",
+		"powerpc64le", "s390x"} {
 		for _, version := range []string{"-gdwarf-4", "-gdwarf-5"} {
 			t.Run(target+version, func(t *testing.T) {
 				dir := t.TempDir()
-				tool(t, dir, "clang", "clang", "--target="+target+"-linux-gnu", "-O2", version, "-c", source(t, "inline.c"), "-o", "a.o")
+				tool(t, dir, "clang", "clang", "--target="+target+"-linux-gnu", "-O2", version, "-c",
+					source(t, "inline.c"), "-o", "a.o")
 				path := filepath.Join(dir, "a.o")
 				x := openIndex(t, path, "")
 				likeLLVM(t, x, path, x.pieces[0].addr&^(sectionAlign-1), 500)

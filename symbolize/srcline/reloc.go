@@ -53,7 +53,8 @@ func relocated(im *dso.Image, target *elf.Section, b []byte) ([]byte, error) {
 		return b, nil
 	}
 	for _, s := range im.Sections() {
-		if s.Type != elf.SHT_RELA && s.Type != elf.SHT_REL || uint64(s.Info) >= uint64(len(im.Sections())) || im.Sections()[s.Info] != target {
+		if s.Type != elf.SHT_RELA && s.Type != elf.SHT_REL || uint64(s.Info) >= uint64(len(im.Sections())) ||
+			im.Sections()[s.Info] != target {
 			continue
 		}
 		b = bytes.Clone(b)

@@ -110,7 +110,8 @@ func (f *splitFile) unitSections(id uint64) (*sections, bool) {
 	if !ok {
 		return nil, false
 	}
-	for sect, b := range map[uint32]*[]byte{sectInfo: &s.info, sectAbbrev: &s.abbrev, sectStrOffsets: &s.strOffsets, sectRnglists: &s.rnglists} {
+	for sect, b := range map[uint32]*[]byte{sectInfo: &s.info, sectAbbrev: &s.abbrev, sectStrOffsets: &s.strOffsets,
+		sectRnglists: &s.rnglists} {
 		part, ok := parts[sect]
 		if !ok {
 			continue
@@ -126,8 +127,8 @@ func (f *splitFile) unitSections(id uint64) (*sections, bool) {
 // part is the part of a package's section that belongs to a unit, in bytes.
 type part struct{ off, size uint32 }
 
-// findSplit looks an ID up in the index of a package: a hash table of IDs, a parallel table of row numbers, and for each
-// row the unit's part of each section.
+// findSplit looks an ID up in the index of a package: a hash table of IDs, a parallel table of row numbers, and for
+// each row the unit's part of each section.
 func findSplit(c dwarf.Cursor, id uint64) (map[uint32]part, bool) {
 	if v := c.U32(); v != 2 && v != 5 && v>>16 != 5 {
 		return nil, false

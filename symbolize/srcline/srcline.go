@@ -1,5 +1,5 @@
-// Package srcline answers "which function, inlined functions, file, line and column is at this vaddr?". It reads DWARF 2
-// to 5, or the table of Go programs (.gopclntab) if there is no DWARF. Its name is perf's (util/srcline.c).
+// Package srcline answers "which function, inlined functions, file, line and column is at this vaddr?". It reads DWARF
+// 2 to 5, or the table of Go programs (.gopclntab) if there is no DWARF. Its name is perf's (util/srcline.c).
 //
 // Open lists a DSO's compilation units. The first Lookup in a unit reads it: it walks the DIEs once, skipping unneeded
 // attributes, and merges them with the line program into a compact table. Close caches the tables on disk by build ID,
@@ -138,8 +138,8 @@ func (x *Index) Problem() error {
 	return fmt.Errorf("%d unreadable units, the first: %w", x.damaged, x.first)
 }
 
-// Lookup returns the functions at vaddr: the innermost inlined function first, the function that contains the code last.
-// If only the line is known, the result is one frame without a Function. It returns nil if nothing is known.
+// Lookup returns the functions at vaddr: the innermost inlined function first, the function that contains the code
+// last. If only the line is known, the result is one frame without a Function. It returns nil if nothing is known.
 func (x *Index) Lookup(vaddr uint64) []InlineFrame {
 	if x.golang != nil {
 		return x.golang.lookup(vaddr)
@@ -188,8 +188,8 @@ func (x *Index) build(to *indexUnit, u *unit, d *debugInfo) (err error) {
 	return cmp.Or(encodeErr, err)
 }
 
-// intern adds a unit's strings to the index's and returns these, or nil if they exceed maxStrings. It holds the lock, so
-// other units wait for it.
+// intern adds a unit's strings to the index's and returns these, or nil if they exceed maxStrings. It holds the lock,
+// so other units wait for it.
 func (x *Index) intern(r *unitReader) []byte {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -201,8 +201,8 @@ func (x *Index) intern(r *unitReader) []byte {
 	return x.strings.b
 }
 
-// guard returns a function to defer, which converts a panic to an error: reading a mapped file panics if another process
-// has truncated it.
+// guard returns a function to defer, which converts a panic to an error: reading a mapped file panics if another
+// process has truncated it.
 func guard(err *error) func() {
 	old := debug.SetPanicOnFault(true)
 	return func() {

@@ -95,7 +95,8 @@ func (e *encoder) addStrings(t *tree, l *lineTable, to *stringTable) {
 
 // table returns the encoded table.
 func (e *encoder) table(t *tree) (table, error) {
-	size := tableHeader + len(e.rows.blocks) + fileSize*len(e.paths) + functionSize*len(e.functionNames) + len(e.nodes) + len(e.rows.rows)
+	size := tableHeader + len(e.rows.blocks) + fileSize*len(e.paths) + functionSize*len(e.functionNames) +
+		len(e.nodes) + len(e.rows.rows)
 	if size > 1<<31 {
 		return nil, errTable
 	}
@@ -269,7 +270,8 @@ func (t table) lookup(addr uint64, strings []byte) []InlineFrame {
 		return nil
 	}
 	le := binary.LittleEndian
-	nBlocks, nFiles, nFunctions, nNodes := uint64(le.Uint32(t)), uint64(le.Uint32(t[4:])), uint64(le.Uint32(t[8:])), uint64(le.Uint32(t[12:]))
+	nBlocks, nFiles, nFunctions, nNodes := uint64(le.Uint32(t)), uint64(le.Uint32(t[4:])), uint64(le.Uint32(t[8:])),
+		uint64(le.Uint32(t[12:]))
 	rest := t[tableHeader:]
 	if nBlocks*blockSize+nFiles*fileSize+nFunctions*functionSize+nNodes > uint64(len(rest)) {
 		return nil

@@ -136,7 +136,8 @@ func (t *tree) add(u *unit, v *values, parent int32, inlined bool) int32 {
 	}
 	if n.inlined {
 		n.parent = parent
-		n.file, n.line, n.column = uint32(v.number(slotCallFile)), uint32(v.number(slotCallLine)), uint32(v.number(slotCallColumn))
+		n.file, n.line, n.column = uint32(v.number(slotCallFile)), uint32(v.number(slotCallLine)),
+			uint32(v.number(slotCallColumn))
 	}
 	t.nodes = append(t.nodes, n)
 	return int32(len(t.nodes) - 1)
@@ -210,8 +211,8 @@ func (t *tree) origin(u *unit, v value, depth int) int32 {
 	return i
 }
 
-// pieces returns the node of each of the unit's addresses. Where nodes overlap, the later one owns the address: a child,
-// not its parent.
+// pieces returns the node of each of the unit's addresses. Where nodes overlap, the later one owns the address: a
+// child, not its parent.
 func (t *tree) pieces() []piece {
 	t.claims = t.claims[:0]
 	for i := range t.nodes {

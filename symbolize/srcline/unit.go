@@ -132,8 +132,8 @@ func (l layout) value(c *dwarf.Cursor, form uint64, implicit int64) value {
 	return v
 }
 
-// readUnits lists the units of .debug_info. It skips and counts corrupt units, or the rest if the start of the next unit
-// is unknown.
+// readUnits lists the units of .debug_info. It skips and counts corrupt units, or the rest if the start of the next
+// unit is unknown.
 func (s *sections) readUnits() (damaged int) {
 	for off := uint64(0); off < uint64(len(s.info)); {
 		u, ok := s.readUnit(off)

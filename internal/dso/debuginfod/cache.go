@@ -68,7 +68,8 @@ func (c *Client) clean() {
 	mark := filepath.Join(c.Dir, often)
 	st, err := os.Stat(mark)
 	if err != nil {
-		os.WriteFile(mark, []byte(strconv.Itoa(int(defaultCleanEvery.Seconds()))), 0o644) // without it, the next one tries
+		// without it, the next one tries
+		os.WriteFile(mark, []byte(strconv.Itoa(int(defaultCleanEvery.Seconds()))), 0o644)
 		return
 	}
 	if time.Since(st.ModTime()) < c.seconds(often, defaultCleanEvery) {

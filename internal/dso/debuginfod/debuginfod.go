@@ -98,9 +98,11 @@ const parallel = 8
 // it names none. DEBUGINFOD_CACHE_PATH, XDG_CACHE_HOME, DEBUGINFOD_TIMEOUT (in
 // seconds) and DEBUGINFOD_MAXSIZE (in bytes) are heeded.
 func New(urls string) *Client {
-	c := &Client{Dir: cacheDir(), Timeout: defaultTimeout, MaxSize: defaultMaxSize, slots: make(chan struct{}, parallel), files: map[string]*file{}}
+	c := &Client{Dir: cacheDir(), Timeout: defaultTimeout, MaxSize: defaultMaxSize,
+		slots: make(chan struct{}, parallel), files: map[string]*file{}}
 	for url := range strings.FieldsSeq(urls) {
-		if !strings.HasPrefix(url, "ima:") { // sets how to check signatures, which the client does not support for files
+		// sets how to check signatures, which the client does not support for files
+		if !strings.HasPrefix(url, "ima:") {
 			c.servers = append(c.servers, &server{url: strings.TrimSuffix(url, "/")})
 		}
 	}

@@ -203,7 +203,8 @@ func TestServerStops(t *testing.T) {
 	defer close(wait)
 	c := client(t, srv.URL)
 	c.Timeout = 100 * time.Millisecond
-	if _, err := c.Find(id, dso.DebugFile); err == nil || !strings.Contains(err.Error(), "no answer within 100ms") || len(c.Dead()) != 1 {
+	if _, err := c.Find(id, dso.DebugFile); err == nil || !strings.Contains(err.Error(), "no answer within 100ms") ||
+		len(c.Dead()) != 1 {
 		t.Errorf("%v, dead %v", err, c.Dead())
 	}
 }
@@ -221,7 +222,8 @@ func TestClean(t *testing.T) {
 		return path
 	}
 	const day = 24 * time.Hour
-	mine, old, fresh := put("cache_miss_s", "600", 30*day), put("aabb/debuginfo", "x", 8*day), put("ccdd/debuginfo", "x", 6*day)
+	mine, old, fresh := put("cache_miss_s", "600", 30*day), put("aabb/debuginfo", "x", 8*day),
+		put("ccdd/debuginfo", "x", 6*day)
 	c.clean() // the first time: only the date is noted
 	there := func(path string) bool { _, err := os.Stat(path); return err == nil }
 	if !there(old) {
@@ -237,7 +239,8 @@ func TestClean(t *testing.T) {
 // Debian's server serves a stripped program's debug information, and its client
 // and this one use each other's cache.
 func TestAgainstElfutils(t *testing.T) {
-	for tool, pkg := range map[string]string{"debuginfod": "debuginfod", "debuginfod-find": "debuginfod", "gcc": "gcc", "objcopy": "binutils"} {
+	for tool, pkg := range map[string]string{"debuginfod": "debuginfod", "debuginfod-find": "debuginfod", "gcc": "gcc",
+		"objcopy": "binutils"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed (package %s)", tool, pkg)
 		}

@@ -93,7 +93,9 @@ func (c *Client) fetchFrom(s *server, id dso.BuildID, what, path string, told fu
 	case resp.ContentLength > c.MaxSize:
 		return &ServerError{s.url, fmt.Errorf("%w: %d bytes", ErrTooLarge, resp.ContentLength)}
 	}
-	body := &watched{r: resp.Body, left: patience, told: func(n int64) { told(n, max(resp.ContentLength, 0)) }, again: func() { watch.Reset(c.Timeout) }}
+	body := &watched{r: resp.Body, left: patience, told: func(n int64) {
+		told(n, max(resp.ContentLength, 0))
+	}, again: func() { watch.Reset(c.Timeout) }}
 	err = keep(io.LimitReader(body, c.MaxSize+1), c.MaxSize, id, path)
 	if body.err != nil {
 		return c.bury(s, cause(ctx, body.err))
