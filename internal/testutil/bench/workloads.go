@@ -34,10 +34,8 @@ template <int N> struct Node {
 		for (std::sregex_iterator i(text.begin(), text.end(), re), end; i != end; ++i)
 			rows[i->str()].emplace_back(step(N), i->position(), i->suffix());
 		for (auto &row : rows)
-			std::sort(row.second.begin(), row.second.end(),
-				[](auto &a, auto &b) { return std::get<2>(a) < std::get<2>(b); });
-		return Node<N - 1>().run(text) + std::accumulate(rows.begin(), rows.end(), 0,
-			[](int n, auto &row) { return n + int(row.second.size()); });
+			std::sort(row.second.begin(), row.second.end(), [](auto &a, auto &b) { return std::get<2>(a) < std::get<2>(b); });
+		return Node<N - 1>().run(text) + std::accumulate(rows.begin(), rows.end(), 0, [](int n, auto &row) { return n + int(row.second.size()); });
 	}
 };
 template <> struct Node<0> { int run(const std::string &) { return 0; } };
@@ -109,19 +107,16 @@ func (b *bench) makeWorkloads() (*workloads, error) {
 		program: filepath.Join(b.dir, "deep"),
 		heavy:   []string{"g++", "-O2", "-c", heavy, "-o", filepath.Join(b.dir, "heavy.o")},
 		// make bench itself may have -n or -j in its environment
-		tiny: []string{"env", "-u", "MAKEFLAGS", "-u", "MFLAGS", "-u", "MAKELEVEL", "make", "-s", "-B",
-			"-j2", "-C", dir},
+		tiny: []string{"env", "-u", "MAKEFLAGS", "-u", "MFLAGS", "-u", "MAKELEVEL", "make", "-s", "-B", "-j2", "-C", dir},
 	}
 	w.all = []string{"sh", "-c", strings.Join(w.heavy, " ") + " & " + strings.Join(w.tiny, " ") + "; wait"}
 	files := map[string]string{heavy: heavySource, w.program + ".c": deepSource}
 	var objects []string
 	for i := range b.units {
-		files[filepath.Join(dir, fmt.Sprintf("f%d.cc", i))] = fmt.Sprintf(
-			"#include <cstddef>\nint f%d(int x) { return x * %d; }\n", i, i)
+		files[filepath.Join(dir, fmt.Sprintf("f%d.cc", i))] = fmt.Sprintf("#include <cstddef>\nint f%d(int x) { return x * %d; }\n", i, i)
 		objects = append(objects, fmt.Sprintf("f%d.o", i))
 	}
-	files[filepath.Join(dir, "Makefile")] = "all: " + strings.Join(objects, " ") +
-		"\n%.o: %.cc\n\tg++ -O2 -c $< -o $@\n"
+	files[filepath.Join(dir, "Makefile")] = "all: " + strings.Join(objects, " ") + "\n%.o: %.cc\n\tg++ -O2 -c $< -o $@\n"
 	for name, text := range files {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			return nil, err
