@@ -132,9 +132,9 @@ var finishedRound = format.AppendMark(nil, format.TypeFinishedRound)
 // drained marks the drained records as complete, if there are any, and closes the round if it
 // has lasted long enough. Nothing older than the records may be written afterwards, except
 // with hold, which keeps the round open.
-func (f *file) drained(some, hold bool) error {
+func (f *file) drained(records, hold bool) error {
 	f.commit()
-	if some && !f.opts.TailSynth { // TailSynth's file is one round: names come at its end
+	if records && !f.opts.TailSynth { // TailSynth's file is one round: names come at its end
 		f.rounds = 1
 		if f.opts.pipe() {
 			f.rounds = 2 // a reader shows the records of a round at the end of the next

@@ -137,9 +137,17 @@ func testRecord(typ format.Type, words ...uint64) []byte {
 func TestSource(t *testing.T) {
 	const function, raw = 0xfffe, 0xffff
 	const inKernel = format.ContextKernel
-	attr := format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SamplePeriod |
-		format.SampleCallchain | format.SampleRaw, SamplePeriod: 1, IDs: []uint64{1}}
-	o := &output{layout: format.NewSampleLayout(&attr), iterators: map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
+	const (
+		function0 = 0xffffffff81000009
+		caller    = 0xffffffff81000100
+		runner    = 0xffffffff81000200
+		site      = 0xffffffff81000300
+		program   = 0xffffffffc0000001
+	)
+	attr := format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
+		format.SamplePeriod | format.SampleCallchain | format.SampleRaw, SamplePeriod: 1, IDs: []uint64{1}}
+	iterators := map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}
+	o := &output{layout: format.NewSampleLayout(&attr), iterators: iterators}
 	data, head := make([]byte, 1<<12), uint64(0)
 	ring := perfevent.NewRing(data, &head)
 	tally := &perfevent.Tally{Layout: o.layout}
@@ -149,10 +157,10 @@ func TestSource(t *testing.T) {
 	mergers[0].Add(testSampled, e)
 	comm := testRecord(format.TypeComm, 1, 2, 3)
 	for _, rec := range [][]byte{
-		sampledRecord(testSampled, 0xffffffff81000009, 0, []uint64{inKernel, 0xffffffff81000009, 0xffffffff81000100}, rawData(function, 7)),
+		sampledRecord(testSampled, function0, 0, []uint64{inKernel, function0, caller}, rawData(function, 7)),
 		comm,
-		sampledRecord(testSampled, 0xffffffffc0000001, 0, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000300}, rawData(raw, 1, 2)),
-		sampledRecord(testSampled, 0xffffffffc0000001, 0, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
+		sampledRecord(testSampled, program, 0, []uint64{inKernel, program, runner, site}, rawData(raw, 1, 2)),
+		sampledRecord(testSampled, program, 0, []uint64{inKernel, program, runner}, rawData(raw)),
 		sampledRecord(testSampled, 0x1, 0, nil, rawData(raw)),
 	} {
 		head += uint64(copy(data[head:], rec))
@@ -160,11 +168,11 @@ func TestSource(t *testing.T) {
 	var got []byte
 	n, err := NewSource(mergers, tally).Drain(func(b []byte) error { got = append(got, b...); return nil })
 	want := slices.Concat(
-		sampledRecord(ID(function), 0xffffffff81000009, 1, []uint64{inKernel, 0xffffffff81000009, 0xffffffff81000100}, rawData(function, 7)),
+		sampledRecord(ID(function), function0, 1, []uint64{inKernel, function0, caller}, rawData(function, 7)),
 		comm,
-		sampledRecord(ID(raw), 0xffffffff81000300, 1, []uint64{inKernel, 0xffffffff81000300}, rawData(raw, 1, 2)),
+		sampledRecord(ID(raw), site, 1, []uint64{inKernel, site}, rawData(raw, 1, 2)),
 		// A chain of the program's own frames stays as it is.
-		sampledRecord(ID(raw), 0xffffffffc0000001, 1, []uint64{inKernel, 0xffffffffc0000001, 0xffffffff81000200}, rawData(raw)),
+		sampledRecord(ID(raw), program, 1, []uint64{inKernel, program, runner}, rawData(raw)),
 		sampledRecord(ID(raw), 0x1, 1, nil, rawData(raw)))
 	if err != nil || n != int(head) || !bytes.Equal(got, want) {
 		t.Errorf("%d of %d bytes, %v:\n%x\nwant\n%x", n, head, err, got, want)

@@ -121,7 +121,7 @@ func TestMerge(t *testing.T) {
 		{name: "a sample alone", in: [][]byte{testClockSample(5, 1)}, out: [][]byte{testClockSample(5, 1)}, want: Merged{single: 1}},
 		{name: "a sample of another thread", in: [][]byte{stackRecord(4, bpf.EndEntry, 9), testClockSample(5, 1)},
 			out: [][]byte{testClockSample(5, 1)}, want: Merged{single: 1}},
-		{name: "what was found and never sampled", in: [][]byte{stackRecord(5, bpf.EndEntry, 1), stackRecord(5, bpf.EndEntry, 2), stackRecord(5, bpf.EndEntry, 3),
+		{name: "stacks without samples", in: [][]byte{stackRecord(5, bpf.EndEntry, 1), stackRecord(5, bpf.EndEntry, 2), stackRecord(5, bpf.EndEntry, 3),
 			stackRecord(5, bpf.EndEntry, 4), stackRecord(5, bpf.EndEntry, 5), stackRecord(5, bpf.EndEntry, 6), testClockSample(5, 1)},
 			out: [][]byte{testClockMerged(5, 1, 6)}, ends: map[bpf.End]uint64{bpf.EndEntry: 1}},
 		{name: "lost between", in: [][]byte{stackRecord(5, bpf.EndEntry, 1), testRecord(format.TypeLost, 0, 4), testClockSample(5, 1)},
@@ -158,10 +158,10 @@ func TestMerge(t *testing.T) {
 				}
 			}
 			if len(j.early) != all {
-				t.Fatalf("%s: %d ended early are to be counted by place, of %d", c.name, len(j.early), all)
+				t.Fatalf("%s: %d of %d early ends are counted by place", c.name, len(j.early), all)
 			}
 			if j.single != c.want.single || len(j.unresolved) != 0 {
-				t.Fatalf("%s: %d single, %d missed", c.name, j.single, len(j.unresolved))
+				t.Fatalf("%s: %d single, %d unresolved", c.name, j.single, len(j.unresolved))
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func TestMergeUnresolved(t *testing.T) {
 	var j Merged
 	n.Merge(&j, *head)
 	if len(j.Records) != 0 || len(j.unresolved) != 1 {
-		t.Fatalf("%d bytes, %d missed", len(j.Records), len(j.unresolved))
+		t.Fatalf("%d bytes, %d unresolved", len(j.Records), len(j.unresolved))
 	}
 	m := j.unresolved[0]
 	if m.time != 77 || m.pid != 5 || m.head.Stack != 8 || len(m.data) < bpf.CopyAhead+8 {
@@ -294,7 +294,7 @@ func TestMergeFiltered(t *testing.T) {
 		t.Errorf("%x, want %x", j.Records, want)
 	}
 	if j.unused != 3 || j.single != 1 || len(j.unresolved) != 1 || j.unresolved[0].sample != nil || j.unresolved[0].pid != 6 {
-		t.Errorf("%d left, %d without, missed %+v", j.unused, j.single, j.unresolved)
+		t.Errorf("%d unused, %d without a stack, unresolved %+v", j.unused, j.single, j.unresolved)
 	}
 }
 

@@ -86,11 +86,11 @@ func TestTracker(t *testing.T) {
 	// The pid is reused by a child of an unknown process: the child is unknown.
 	p.record(&format.Fork{PID: 2, TID: 2, PPID: 77, PTID: 77})
 	if p.byPID[2] != nil {
-		t.Error("a process of unknown mappings is known")
+		t.Error("a process with unknown mappings is known")
 	}
 	p.record(mmapRecord(2, 0x1000, 0x2000, 0, "/bin/b"))
 	if p.byPID[2] != nil {
-		t.Error("a process of which one mapping is known passes for known")
+		t.Error("one mapping makes a process known")
 	}
 }
 

@@ -30,14 +30,14 @@ func (t *tables) request(s *addrSpace, at uint64) {
 
 // loadBuilt loads the tables that have been built since the last call, and reports whether
 // there are any.
-func (t *tables) loadBuilt() (some bool) {
+func (t *tables) loadBuilt() (loaded bool) {
 	for {
 		select {
 		case b := <-t.builder.done:
 			t.load(b)
-			some = true
+			loaded = true
 		default:
-			return some
+			return loaded
 		}
 	}
 }

@@ -44,12 +44,12 @@ func TestPrune(t *testing.T) {
 	}
 	sweep()
 	if k := known(); len(k) != 4 {
-		t.Errorf("one sweep after a process has gone, %d of its and another's 4 files are known", len(k))
+		t.Errorf("one sweep after a process exited, %d of 4 files are known", len(k))
 	}
 	mmap(3, "/bin/again", 4) // as programs that run again and again
 	sweep()
 	if k := known(); !k[stays] || k[goes] || !k[pending] || !k[again] {
-		t.Errorf("a file that is mapped is known: %v; none maps it: %v; its table is being made: %v; mapped again: %v", k[stays], k[goes], k[pending], k[again])
+		t.Errorf("known files: mapped %v, unmapped %v, pending %v, mapped again %v", k[stays], k[goes], k[pending], k[again])
 	}
 	needed := &addrSpace{}
 	needed.insert(mapping{start: 0x1000, end: 0x2000, file: again})
