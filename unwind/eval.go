@@ -2,8 +2,7 @@ package unwind
 
 import "gperf/internal/dwarf"
 
-// Bounds of an expression's evaluation: those that compilers write have ten
-// operations.
+// Limits of an evaluation. Expressions of compilers have about ten operations.
 const (
 	maxOps   = 1000
 	maxStack = 64
@@ -15,7 +14,7 @@ type evaluator struct {
 	mem   Memory
 	stack [maxStack]uint64
 	n     int
-	why   Reason // why it failed, if it did
+	why   Reason // why the evaluation failed
 }
 
 // run returns the value of expression e, which begins with the given values on
@@ -109,7 +108,7 @@ func (v *evaluator) op(c *dwarf.Cursor) bool {
 	return v.onStack(op, c)
 }
 
-// onStack runs the operations that take from the stack what they need.
+// onStack runs the operations whose operands are on the stack.
 func (v *evaluator) onStack(op uint8, c *dwarf.Cursor) bool {
 	b, ok := v.pop()
 	if !ok {
@@ -147,7 +146,7 @@ func (v *evaluator) onStack(op uint8, c *dwarf.Cursor) bool {
 	return ok && v.push(r)
 }
 
-// arith is a op b.
+// arith returns a op b; ok is false if op is unknown or divides by zero.
 func arith(op uint8, a, b uint64) (uint64, bool) {
 	truth := func(t bool) (uint64, bool) {
 		if t {
@@ -219,7 +218,7 @@ func (v *evaluator) deref(addr uint64, size int) bool {
 	return v.push(x & (1<<(8*size) - 1))
 }
 
-// jump moves the cursor.
+// jump moves the cursor by a number of bytes.
 func jump(c *dwarf.Cursor, by int16) bool {
 	to := c.Pos + int(by)
 	if to < 0 || to > len(c.B) {

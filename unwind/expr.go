@@ -2,8 +2,8 @@ package unwind
 
 import "gperf/internal/dwarf"
 
-// matchCFA recognizes the expressions for the CFA that a rule can express; of
-// the rule, only the CFA's fields are set.
+// matchCFA recognizes the expressions for the CFA that a rule can express. It sets only the
+// rule's fields of the CFA.
 func matchCFA(e []byte) (r Rule, ok bool) {
 	c := dwarf.Cursor{B: e}
 	reg, off, ok := breg(&c)
@@ -42,9 +42,8 @@ func matchCFA(e []byte) (r Rule, ok bool) {
 	return r, !c.Bad && c.Left() == 0
 }
 
-// matchPLT recognizes what the linker writes for its PLT, after a breg7: each
-// entry of 16 bytes pushes a word at a certain place, "breg16 0; lit15; and; litN;
-// ge; lit3; shl; plus".
+// matchPLT recognizes the rest of the linker's expression for its PLT, after breg7: each entry
+// has 16 bytes and pushes a word at offset N, "breg16 0; lit15; and; litN; ge; lit3; shl; plus".
 func matchPLT(e []byte) (thr int16, ok bool) {
 	ok = len(e) == 9 && e[0] == dwarf.OpBreg0+x86RIP && e[1] == 0 && e[2] == dwarf.OpLit0+15 && e[3] == dwarf.OpAnd &&
 		e[4] >= dwarf.OpLit0 && e[4] <= dwarf.OpLit31 && e[5] == dwarf.OpGe && e[6] == dwarf.OpLit0+3 &&
