@@ -64,7 +64,8 @@ func TestLayouts(t *testing.T) {
 	if a, b := unsafe.Sizeof(unwind.Page{}), unsafe.Sizeof(unwindPage{}); a != b {
 		t.Errorf("a page has %d bytes in Go, %d in C", a, b)
 	}
-	rule := unwind.Rule{CFA: unwind.CFARBP, RA: unwind.RAReg, FP: unwind.FPAtSP, Flags: unwind.FlagSignal, CFAOff: -5, CFAOff2: 6, RAOff: -7, FPOff: 8}
+	rule := unwind.Rule{CFA: unwind.CFARBP, RA: unwind.RAReg, FP: unwind.FPAtSP, Flags: unwind.FlagSignal, CFAOff: -5,
+		CFAOff2: 6, RAOff: -7, FPOff: 8}
 	c := *(*unwindRule)(unsafe.Pointer(&rule))
 	c2 := unwindRule{Cfa: 2, Ra: 2, Fp: 3, Flags: 1, CfaOff: -5, CfaOff2: 6, RaOff: -7, FpOff: 8}
 	if c != c2 {
@@ -127,7 +128,8 @@ func TestLoad(t *testing.T) {
 	for i := range rows {
 		rows[i] = unwind.Row{Off: uint16(i), Rule: uint16(i % 2)}
 	}
-	table := &unwind.Table{Base: 5, Pages: []unwind.Page{{First: 0, N: 1001}, {First: 1001, N: 2000}}, Rows: rows, Rules: make([]unwind.Rule, 2)}
+	table := &unwind.Table{Base: 5, Pages: []unwind.Page{{First: 0, N: 1001}, {First: 1001, N: 2000}}, Rows: rows,
+		Rules: make([]unwind.Rule, 2)}
 	var last Table
 	for range 10 { // the second begins in the middle of an element
 		if last, err = u.AddTable(table, 0); err != nil {
@@ -231,7 +233,8 @@ func TestSampler(t *testing.T) {
 			t.Errorf("10 more raw tracepoints take %d files, more than 30: a program, its types and a link each", n)
 		}
 		var dynamic [maxDynamic]uint32
-		own := map[string]any{"fixed_size": uint32(maxFixed), "own_size": uint32(100), "num_dynamic": uint32(maxDynamic), "dynamic_at": dynamic}
+		own := map[string]any{"fixed_size": uint32(maxFixed), "own_size": uint32(100),
+			"num_dynamic": uint32(maxDynamic), "dynamic_at": dynamic}
 		if _, err := e.load(own, nil, "on_raw", "on_record"); err != nil {
 			t.Errorf("a tracepoint's own record: %v\n%s", err, VerifierLog(err))
 		}

@@ -81,7 +81,8 @@ type valueType struct {
 
 var (
 	fetchStep = regexp.MustCompile(`^([+-])(u?)(0x[0-9a-fA-F]+|[0-9]+)\((.*)\)$`)
-	fetchType = regexp.MustCompile(`^(?:[usx](8|16|32|64)|(char)|(symbol)|(u?string)|b(\d+)@(\d+)/(8|16|32|64))(?:\[(\d+)\])?$`)
+	fetchType = regexp.MustCompile(
+		`^(?:[usx](8|16|32|64)|(char)|(symbol)|(u?string)|b(\d+)@(\d+)/(8|16|32|64))(?:\[(\d+)\])?$`)
 )
 
 func (v *Value) parse() (s source, t valueType, err error) {
@@ -243,7 +244,8 @@ func (c *code) value(v *Value) error {
 		case t.bits > 0:
 			c.readWord(st, done)
 		default:
-			c.add(asm.Mov.Reg(asm.R1, regData), asm.Add.Imm(asm.R1, int32(v.At)), asm.Mov.Imm(asm.R2, int32(t.size*t.count)))
+			c.add(asm.Mov.Reg(asm.R1, regData), asm.Add.Imm(asm.R1, int32(v.At)),
+				asm.Mov.Imm(asm.R2, int32(t.size*t.count)))
 			c.read(st, asm.FnProbeReadKernel, asm.FnProbeReadUser)
 		}
 	}
@@ -301,10 +303,12 @@ func (c *code) readString(s step, at int, fail string) {
 	c.add(asm.JSGT.Imm(asm.R0, 0, good))
 	c.mark(fail)
 	c.add(toEnd...)
-	c.add(asm.LoadImm(asm.R2, int64(binary.LittleEndian.Uint64([]byte(fault))), asm.DWord), asm.StoreMem(asm.R1, 0, asm.R2, asm.DWord),
+	c.add(asm.LoadImm(asm.R2, int64(binary.LittleEndian.Uint64([]byte(fault))), asm.DWord),
+		asm.StoreMem(asm.R1, 0, asm.R2, asm.DWord),
 		asm.Mov.Imm(asm.R0, int32(len(fault))))
 	c.mark(good)
-	c.add(asm.Mov.Reg(asm.R2, asm.R0), asm.LSh.Imm(asm.R2, 16), asm.Or.Reg(asm.R2, regSize), asm.StoreMem(regData, int16(at), asm.R2, asm.Word),
+	c.add(asm.Mov.Reg(asm.R2, asm.R0), asm.LSh.Imm(asm.R2, 16), asm.Or.Reg(asm.R2, regSize),
+		asm.StoreMem(regData, int16(at), asm.R2, asm.Word),
 		asm.Add.Reg(regSize, asm.R0), asm.Add.Imm(regSize, 7), asm.And.Imm(regSize, -8))
 }
 
@@ -342,8 +346,10 @@ func (c *code) filter(f *Filter, yes, no string) error {
 }
 
 var (
-	unsignedJumps = map[string]asm.JumpOp{"==": asm.JEq, "!=": asm.JNE, "<": asm.JLT, "<=": asm.JLE, ">": asm.JGT, ">=": asm.JGE, "&": asm.JSet}
-	signedJumps   = map[string]asm.JumpOp{"==": asm.JEq, "!=": asm.JNE, "<": asm.JSLT, "<=": asm.JSLE, ">": asm.JSGT, ">=": asm.JSGE, "&": asm.JSet}
+	unsignedJumps = map[string]asm.JumpOp{"==": asm.JEq, "!=": asm.JNE, "<": asm.JLT, "<=": asm.JLE, ">": asm.JGT,
+		">=": asm.JGE, "&": asm.JSet}
+	signedJumps = map[string]asm.JumpOp{"==": asm.JEq, "!=": asm.JNE, "<": asm.JSLT, "<=": asm.JSLE, ">": asm.JSGT,
+		">=": asm.JSGE, "&": asm.JSet}
 )
 
 func (c *code) compareNumber(f *Filter, yes, no string) error {
@@ -384,13 +390,15 @@ func (c *code) compareText(f *Filter, yes, no string) {
 	switch f.Of {
 	case CurrentComm:
 		size = commSize
-		c.add(asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, -commSize), asm.Mov.Imm(asm.R2, commSize), asm.FnGetCurrentComm.Call(),
+		c.add(asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, -commSize), asm.Mov.Imm(asm.R2, commSize),
+			asm.FnGetCurrentComm.Call(),
 			asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, -commSize))
 	case FieldText:
 		c.add(asm.Mov.Reg(asm.R3, regData), asm.Add.Imm(asm.R3, int32(f.At)))
 	case FieldDynamic:
 		size = maxString
-		c.add(asm.LoadMem(asm.R1, regData, int16(f.At), asm.Word), asm.Mov.Reg(asm.R2, asm.R1), asm.And.Imm(asm.R2, 0xffff), asm.RSh.Imm(asm.R1, 16),
+		c.add(asm.LoadMem(asm.R1, regData, int16(f.At), asm.Word), asm.Mov.Reg(asm.R2, asm.R1),
+			asm.And.Imm(asm.R2, 0xffff), asm.RSh.Imm(asm.R1, 16),
 			asm.JLT.Imm(asm.R1, int32(len(want)), no), asm.JGT.Imm(asm.R2, MaxSample, no),
 			asm.Mov.Reg(asm.R3, regData), asm.Add.Reg(asm.R3, asm.R2))
 	}
@@ -405,7 +413,8 @@ func (c *code) compareText(f *Filter, yes, no string) {
 		n := chunk(len(want) - at)
 		var b [8]byte
 		copy(b[:n], want[at:])
-		c.add(asm.LoadMem(asm.R1, asm.R3, int16(at), sizes[n]), asm.LoadImm(asm.R2, int64(binary.LittleEndian.Uint64(b[:])), asm.DWord),
+		c.add(asm.LoadMem(asm.R1, asm.R3, int16(at), sizes[n]),
+			asm.LoadImm(asm.R2, int64(binary.LittleEndian.Uint64(b[:])), asm.DWord),
 			asm.JNE.Reg(asm.R1, asm.R2, no))
 		at += n
 	}

@@ -25,7 +25,8 @@ const (
 	NumEnds        = int(EndInternal) + 1
 )
 
-var endNames = [NumEnds]string{"nothing", "entry", "no user stack", "32-bit", "unknown process", "no mapping", "no table",
+var endNames = [NumEnds]string{"nothing", "entry", "no user stack", "32-bit", "unknown process",
+	"no mapping", "no table",
 	"no rule", "unsupported rule", "unreadable stack", "frame pointers", "too deep", "internal"}
 
 func (e End) String() string {
@@ -66,7 +67,8 @@ func ParseHead(b []byte) (h Head, ok bool) {
 		return h, false
 	}
 	le := binary.LittleEndian
-	h = Head{End: End(le.Uint32(b)), TGID: le.Uint32(b[4:]), Exec: le.Uint32(b[8:]), Frames: le.Uint32(b[12:]), Stack: le.Uint32(b[16:])}
+	h = Head{End: End(le.Uint32(b)), TGID: le.Uint32(b[4:]), Exec: le.Uint32(b[8:]), Frames: le.Uint32(b[12:]),
+		Stack: le.Uint32(b[16:])}
 	n := uint64(h.Frames) * 8
 	if h.Copy = h.Frames == 0 && h.End != EndNoUser; h.Copy {
 		n = CopyAhead + uint64(h.Stack)

@@ -115,7 +115,8 @@ func (e *Sampler) share(name string, m *ebpf.Map) {
 // modifies their code. Programs keep their maps; load closes its files of all maps except
 // those that later programs share, because there may be more programs than a process may have
 // files.
-func (e *Sampler) load(vars map[string]any, change func(*ebpf.ProgramSpec) error, names ...string) ([]*ebpf.Program, error) {
+func (e *Sampler) load(vars map[string]any, change func(*ebpf.ProgramSpec) error,
+	names ...string) ([]*ebpf.Program, error) {
 	spec := e.spec.Copy()
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
 	for _, p := range spec.Programs {

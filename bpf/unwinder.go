@@ -268,7 +268,8 @@ func (u *Unwinder) AddTable(t *unwind.Table, entry uint64) (tab Table, err error
 		u.rules.remove(tab.rule, tab.rules)
 		return tab, err
 	}
-	tab.index, err = u.tables.add([]unwindTable{{Base: t.Base, Pages: tab.page, NumPages: uint32(len(pages)), Rules: tab.rule, Entry: entry, Serial: u.serial}})
+	tab.index, err = u.tables.add([]unwindTable{{Base: t.Base, Pages: tab.page, NumPages: uint32(len(pages)),
+		Rules: tab.rule, Entry: entry, Serial: u.serial}})
 	if err != nil {
 		u.rows.remove(tab.row, tab.rows)
 		u.rules.remove(tab.rule, tab.rules)

@@ -27,7 +27,9 @@ func (o *archiveFlags) runPerf(in *input, hits *archive.Hits, stdout, stderr io.
 	}
 	_, err := writeWhole(name, stdout, func(w io.Writer) error { return compressed(name, w, pack) })
 	if err == nil && name != "-" {
-		_, err = fmt.Fprintf(stdout, "Now please run:\n\n$ perf archive --unpack %s\n\nor unpack the tar manually wherever you need to run 'perf report' on.\n", name)
+		_, err = fmt.Fprintf(stdout,
+			"Now please run:\n\n$ perf archive --unpack %s\n\nor unpack the tar manually wherever you need to run "+
+				"'perf report' on.\n", name)
 	}
 	return err
 }
@@ -76,7 +78,8 @@ func packAll(out io.Writer, in *input, symbols func(io.Writer) error) error {
 			return err
 		}
 	}
-	return cmp.Or(addMember(w, archive.PerfSymbols, archive.Part{ReaderAt: inner, Size: st.Size(), Changed: st.ModTime()}), w.Close())
+	return cmp.Or(addMember(w, archive.PerfSymbols,
+		archive.Part{ReaderAt: inner, Size: st.Size(), Changed: st.ModTime()}), w.Close())
 }
 
 func addMember(w *tar.Writer, name string, p archive.Part) error {

@@ -63,7 +63,8 @@ func (o *archiveFlags) packed(stdout io.Writer) (string, error) {
 		return "", err
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("%d files found for unpacking:\n%s\nProvide the requested file as an argument", len(found), strings.Join(found, "\n"))
+		return "", fmt.Errorf("%d files found for unpacking:\n%s\nProvide the requested file as an argument",
+			len(found), strings.Join(found, "\n"))
 	}
 	fmt.Fprintf(stdout, "Found target file for unpacking: %s\n", found[0])
 	return found[0], nil
@@ -80,7 +81,8 @@ func mayReplace(names []string, stdout io.Writer, stdin io.Reader) error {
 	}
 	fmt.Fprintf(stdout, "File(s) %s already exist in the current directory.\n", strings.Join(here, " "))
 	answers := bufio.NewScanner(stdin)
-	for fmt.Fprint(stdout, "Do you wish to overwrite them? "); answers.Scan(); fmt.Fprint(stdout, "Please answer yes or no.\n") {
+	for fmt.Fprint(stdout, "Do you wish to overwrite them? "); answers.Scan(); fmt.Fprint(stdout,
+		"Please answer yes or no.\n") {
 		switch strings.ToLower(cmp.Or(answers.Text(), " ")[:1]) {
 		case "y":
 			return nil

@@ -3,7 +3,8 @@ package main
 import "strings"
 
 // noEvent is the reason that gperf refuses streams for which perf prints an empty header.
-const noEvent = "perf prints an empty header and counts of 0 for a stream that describes no event; gperf reports an error"
+const noEvent = "perf prints an empty header and counts of 0 for a stream that describes no event; gperf reports an " +
+	"error"
 
 // noEventKept lists the commands with this difference.
 var noEventKept = map[string]keptDifference{"header": {why: noEvent}, "report": {why: noEvent}, "stats": {why: noEvent}}

@@ -69,8 +69,8 @@ func TestGolden(t *testing.T) {
 			got, stderr := gperf(t, args...)
 			notice := "" // records.data has one of each
 			if strings.HasPrefix(line, "script -i records.data -F") {
-				notice = "gperf: skipped 1 AUXTRACE records with 8 bytes of ARM SPE: gperf does not decode them, perf " +
-					"does\n"
+				notice = "gperf: skipped 1 AUXTRACE records with 8 bytes of ARM SPE: gperf does not decode them, " +
+					"perf does\n"
 			}
 			// The programs do not exist: TestUnresolved checks this message.
 			stderr = regexp.MustCompile(`(?m)^gperf: addresses in .* have no names: .*\n(?:  .*\n)+`).ReplaceAllString(

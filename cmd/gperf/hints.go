@@ -121,7 +121,8 @@ func openHint(e *perfevent.OpenError) string {
 			"    echo +pids > /sys/fs/cgroup/cgroup.subtree_control\n"
 	case errors.Is(e.Err, perfevent.ErrNoBranches):
 		return "Branches (-b, -j, --call-graph lbr) require hardware events such as cycles, and Intel LBR,\n" +
-			"AMD BRS or Arm BRBE, which most virtual machines lack. --call-graph dwarf records complete stacks without them.\n"
+			"AMD BRS or Arm BRBE, which most virtual machines lack. --call-graph dwarf records complete stacks " +
+			"without them.\n"
 	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ENXIO), errors.Is(e.Err, syscall.ENODEV),
 		errors.Is(e.Err, syscall.EOPNOTSUPP):
 		return "This machine or virtual machine has no PMU for the event.\n" +

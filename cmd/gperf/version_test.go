@@ -41,7 +41,8 @@ func TestVersion(t *testing.T) {
 		})
 	}
 	deps := debug.BuildInfo{Deps: []*debug.Module{{Path: "github.com/klauspost/compress", Version: "v1.2.3"}}}
-	want := "features:\n  zstd          compress and read compressed recordings (github.com/klauspost/compress v1.2.3)\n"
+	want := "features:\n  zstd          compress and read compressed recordings (github.com/klauspost/compress " +
+		"v1.2.3)\n"
 	if got := describeFeatures(&deps); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

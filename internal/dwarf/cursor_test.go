@@ -27,7 +27,8 @@ func TestNumbers(t *testing.T) {
 			}
 			r = Cursor{B: b[:c.size-1], Big: big}
 			if got := r.Uint(c.size); got != 0 || !r.Bad || r.Left() != 0 {
-				t.Errorf("%d of %d bytes, big %v: %#x, bad %v, %d left; want 0, and all is over", c.size-1, c.size, big, got, r.Bad, r.Left())
+				t.Errorf("%d of %d bytes, big %v: %#x, bad %v, %d left; want 0, and all is over", c.size-1, c.size, big,
+					got, r.Bad, r.Left())
 			}
 		}
 	}
@@ -96,7 +97,8 @@ func TestLEB(t *testing.T) {
 
 func TestBytes(t *testing.T) {
 	r := Cursor{B: []byte("ab\x00\x00cdef")}
-	if s, none, b := r.CString(), r.CString(), r.Bytes(2); string(s) != "ab" || none == nil || len(none) != 0 || string(b) != "cd" || r.Left() != 2 {
+	if s, none, b := r.CString(), r.CString(), r.Bytes(2); string(s) != "ab" || none == nil || len(none) != 0 ||
+		string(b) != "cd" || r.Left() != 2 {
 		t.Errorf("%q, %q, %q, %d left; want ab, an empty string, cd and 2", s, none, b, r.Left())
 	}
 	if b := r.Bytes(0); b == nil || r.Bad {
@@ -144,7 +146,8 @@ func TestLength(t *testing.T) {
 // FuzzCursor reads bytes as the ops say: the cursor stays inside, damage stays, and
 // until then the standard library reads unsigned LEB128 alike as far as it does.
 func FuzzCursor(f *testing.F) {
-	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, []byte("\x81\x01\x7f\x34\x12abc\x00\x04\x00\x00\x00more, and a bit of text after it"), false)
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+		[]byte("\x81\x01\x7f\x34\x12abc\x00\x04\x00\x00\x00more, and a bit of text after it"), false)
 	f.Add([]byte{9, 4, 4, 5, 5}, append(bytes.Repeat([]byte{0xff}, 12), 1, 2, 3), true)
 	f.Add([]byte{7, 8, 0}, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, false)
 	f.Add([]byte("0\a\""), []byte("0000000\x890"), true) // goes back after damage
@@ -180,7 +183,8 @@ func FuzzCursor(f *testing.F) {
 				c.Length()
 			}
 			if c.Pos < 0 || c.Pos > len(b) || before.Bad && !c.Bad || c.Bad && !before.Bad && c.Pos != len(b) {
-				t.Fatalf("op %d led from %d, bad %v, to %d, bad %v, of %d bytes", op, before.Pos, before.Bad, c.Pos, c.Bad, len(b))
+				t.Fatalf("op %d led from %d, bad %v, to %d, bad %v, of %d bytes", op, before.Pos, before.Bad, c.Pos,
+					c.Bad, len(b))
 			}
 		}
 	})

@@ -209,7 +209,23 @@ func TestAttrFields(t *testing.T) {
 	for _, f := range AttrFields(&a, "") {
 		parts = append(parts, f.Name+": "+f.Value)
 	}
-	const want = `type: 1 (PERF_TYPE_SOFTWARE), size: 128, config: 0 (PERF_COUNT_SW_CPU_CLOCK), { sample_period, sample_freq }: 2000, sample_type: IP|TID|TIME|ADDR|READ|CALLCHAIN|ID|CPU|PERIOD|STREAM_ID|RAW|BRANCH_STACK|REGS_USER|STACK_USER|IDENTIFIER|REGS_INTR|DATA_SRC|WEIGHT|PHYS_ADDR|AUX|CGROUP|DATA_PAGE_SIZE|CODE_PAGE_SIZE|WEIGHT_STRUCT, read_format: TOTAL_TIME_ENABLED|TOTAL_TIME_RUNNING|ID|GROUP|LOST, disabled: 1, inherit: 1, pinned: 1, exclusive: 1, exclude_user: 1, exclude_kernel: 1, exclude_hv: 1, exclude_idle: 1, mmap: 1, comm: 1, freq: 1, inherit_stat: 1, enable_on_exec: 1, task: 1, watermark: 1, precise_ip: 3, mmap_data: 1, sample_id_all: 1, exclude_host: 1, exclude_guest: 1, exclude_callchain_kernel: 1, exclude_callchain_user: 1, mmap2: 1, comm_exec: 1, use_clockid: 1, context_switch: 1, write_backward: 1, namespaces: 1, ksymbol: 1, bpf_event: 1, aux_output: 1, cgroup: 1, text_poke: 1, build_id: 1, inherit_thread: 1, remove_on_exec: 1, sigtrap: 1, defer_callchain: 1, defer_output: 1, { wakeup_events, wakeup_watermark }: 7, bp_type: 3, { bp_addr, config1 }: 0x1234, { bp_len, config2 }: 0x77, branch_sample_type: USER|KERNEL|HV|ANY|ANY_CALL|ANY_RETURN|IND_CALL|ABORT_TX|IN_TX|NO_TX|COND|CALL_STACK|IND_JUMP|CALL|NO_FLAGS|NO_CYCLES|TYPE_SAVE|HW_INDEX|PRIV_SAVE|COUNTERS, sample_regs_user: 0xabc, sample_stack_user: 8192, clockid: -3, sample_regs_intr: 0x33, aux_watermark: 99, sample_max_stack: 12, aux_sample_size: 55, sig_data: 153, aux_pause: 1, aux_resume: 1`
+	const want = `type: 1 (PERF_TYPE_SOFTWARE), size: 128, config: 0 (PERF_COUNT_SW_CPU_CLOCK), { sample_period, ` +
+		`sample_freq }: 2000, sample_type: ` +
+		`IP|TID|TIME|ADDR|READ|CALLCHAIN|ID|CPU|PERIOD|STREAM_ID|RAW|BRANCH_STACK|REGS_USER|STACK_USER|` +
+		`IDENTIFIER|REGS_INTR|DATA_SRC|WEIGHT|PHYS_ADDR|AUX|CGROUP|DATA_PAGE_SIZE|CODE_PAGE_SIZE|` +
+		`WEIGHT_STRUCT, read_format: TOTAL_TIME_ENABLED|TOTAL_TIME_RUNNING|ID|GROUP|` +
+		`LOST, disabled: 1, inherit: 1, pinned: 1, exclusive: 1, exclude_user: 1, exclude_kernel: 1, exclude_hv: 1, ` +
+		`exclude_idle: 1, mmap: 1, comm: 1, freq: 1, inherit_stat: 1, enable_on_exec: 1, task: 1, watermark: 1, ` +
+		`precise_ip: 3, mmap_data: 1, sample_id_all: 1, exclude_host: 1, exclude_guest: 1, ` +
+		`exclude_callchain_kernel: 1, exclude_callchain_user: 1, mmap2: 1, comm_exec: 1, use_clockid: 1, ` +
+		`context_switch: 1, write_backward: 1, namespaces: 1, ksymbol: 1, bpf_event: 1, aux_output: 1, cgroup: ` +
+		`1, text_poke: 1, build_id: 1, inherit_thread: 1, remove_on_exec: 1, sigtrap: 1, defer_callchain: 1, ` +
+		`defer_output: 1, { wakeup_events, wakeup_watermark }: 7, bp_type: 3, { bp_addr, config1 }: 0x1234, { ` +
+		`bp_len, config2 }: 0x77, branch_sample_type: USER|` +
+		`KERNEL|HV|ANY|ANY_CALL|ANY_RETURN|IND_CALL|ABORT_TX|IN_TX|NO_TX|COND|CALL_STACK|IND_JUMP|CALL|` +
+		`NO_FLAGS|NO_CYCLES|TYPE_SAVE|HW_INDEX|PRIV_SAVE|` +
+		`COUNTERS, sample_regs_user: 0xabc, sample_stack_user: 8192, clockid: -3, sample_regs_intr: 0x33, ` +
+		`aux_watermark: 99, sample_max_stack: 12, aux_sample_size: 55, sig_data: 153, aux_pause: 1, aux_resume: 1`
 	same(t, strings.ReplaceAll(strings.Join(parts, ", "), ", ", ",\n"), strings.ReplaceAll(want, ", ", ",\n"))
 }
 

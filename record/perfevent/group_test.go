@@ -20,7 +20,8 @@ func TestDisband(t *testing.T) {
 	s.Notice = func(error) { warned = true }
 	s.disband(0)
 	for _, a := range s.Attrs[:2] {
-		if a.ReadFormat&format.ReadGroup != 0 || a.Flags&format.FlagEnableOnExec == 0 || a.Flags&format.FlagDisabled == 0 {
+		if a.ReadFormat&format.ReadGroup != 0 || a.Flags&format.FlagEnableOnExec == 0 ||
+			a.Flags&format.FlagDisabled == 0 {
 			t.Errorf("%+v", a)
 		}
 	}

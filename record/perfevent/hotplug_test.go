@@ -31,7 +31,8 @@ func TestParseOnline(t *testing.T) {
 // that it replaces, wherever they have it, and no other number changes.
 func TestReopenedIDs(t *testing.T) {
 	const kernel, file, other = 71, 7, 5
-	sampleID, identifier := format.SampleID|format.SampleIP|format.SampleTID|format.SampleTime|format.SampleCPU, format.SampleIdentifier|format.SampleIP
+	sampleID, identifier := format.SampleID|format.SampleIP|format.SampleTID|format.SampleTime|format.SampleCPU,
+		format.SampleIdentifier|format.SampleIP
 	record := func(typ format.Type, words ...uint64) (b []byte) {
 		b = binary.LittleEndian.AppendUint64(nil, uint64(typ)|uint64(8+8*len(words))<<48)
 		for _, w := range words {

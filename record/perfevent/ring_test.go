@@ -100,7 +100,9 @@ func TestRingDrainError(t *testing.T) {
 	tl := Tally{Layout: format.SampleLayout{Time: 0}}
 	r.put(testRecord(format.TypeSample, 1))
 	full := errors.New("disk full")
-	if n, err := r.drain(&tl, func([]byte) error { return full }); n != 0 || err != full || tl.Samples != 0 || *r.tail != 0 {
+	if n, err := r.drain(&tl, func([]byte) error {
+		return full
+	}); n != 0 || err != full || tl.Samples != 0 || *r.tail != 0 {
 		t.Errorf("%d, %v, %+v, tail %d", n, err, tl, *r.tail)
 	}
 }

@@ -61,7 +61,8 @@ func needPerfProbe(t *testing.T, path string) {
 // TestArgsOfProgramsLikePerf compares definitions with those of perf, for arguments that both
 // support; perf handles bit-fields and complete arrays wrongly.
 func TestArgsOfProgramsLikePerf(t *testing.T) {
-	words := strings.Fields(`n np s ul c sh on_stack s:string np->label:string np->in.a np->ptr->a np->ptr->name:string np->in.name:string
+	words := strings.Fields(
+		`n np s ul c sh on_stack s:string np->label:string np->in.a np->ptr->a np->ptr->name:string np->in.name:string
 		np->arr[2] np->sc np->col np->u1 np->u2 np->d a[1] si.a x=n:u8 n:x np->next->next->label:string np->in.name[1] c:char
 		np->label:string@user np->arr:u32[4] np[1].in.a $params`)
 	words = append(words, "n s:string np->arr[1]:x16 np->col", "local")
@@ -125,7 +126,8 @@ func TestArgsOfStrippedProgram(t *testing.T) {
 	if err := os.Remove(debug); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := new(Resolver).Find("uprobe:" + path + ":values n"); err == nil || !strings.Contains(err.Error(), "has no DWARF") {
+	if l, err := new(Resolver).Find("uprobe:" + path + ":values n"); err == nil ||
+		!strings.Contains(err.Error(), "has no DWARF") {
 		t.Errorf("without debug information: %v, %v", l, err)
 	}
 	if l, err := new(Resolver).Find("uprobe:" + path + ":values $arg1 @global"); err != nil || len(l[0].Args) != 2 {

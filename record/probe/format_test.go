@@ -14,10 +14,13 @@ import (
 // floats, and a text with its length. Kernels differ in the format of arrays.
 func probeFormat(array string) string {
 	return "name: f\nID: 42\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n" +
-		"\tfield:unsigned long __probe_ip;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:u64 d;\toffset:16;\tsize:8;\tsigned:0;\n" +
-		"\tfield:u32 f[" + array + "];\toffset:24;\tsize:8;\tsigned:0;\n\tfield:u64 t[" + array + "];\toffset:32;\tsize:16;\tsigned:0;\n" +
+		"\tfield:unsigned long __probe_ip;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:u64 " +
+		"d;\toffset:16;\tsize:8;\tsigned:0;\n" +
+		"\tfield:u32 f[" + array + "];\toffset:24;\tsize:8;\tsigned:0;\n\tfield:u64 t[" + array +
+		"];\toffset:32;\tsize:16;\tsigned:0;\n" +
 		"\tfield:u64 t__len;\toffset:48;\tsize:8;\tsigned:0;\n\n" +
-		`print fmt: "(%lx) d=0x%Lx f={0x%x,0x%x} t={0x%Lx,0x%Lx} t__len=%Lu", REC->__probe_ip, REC->d, REC->f[0], REC->f[1], ` +
+		`print fmt: "(%lx) d=0x%Lx f={0x%x,0x%x} t={0x%Lx,0x%Lx} t__len=%Lu", REC->__probe_ip, REC->d, REC->f[0], ` +
+		`REC->f[1], ` +
 		"REC->t[0], REC->t[1], REC->t__len\n"
 }
 
@@ -50,7 +53,8 @@ func TestEditFormat(t *testing.T) {
 			t.Errorf("the text alone: %q", got)
 		}
 	}
-	const other = "name: g\nID: 1\nformat:\n\tfield:u64 t[];\toffset:8;\tsize:16;\tsigned:0;\n\tfield:u64 t__len;\toffset:24;\tsize:8;\tsigned:0;\n\nprint fmt: \"\"\n"
+	const other = "name: g\nID: 1\nformat:\n\tfield:u64 t[];\toffset:8;\tsize:16;\tsigned:0;\n\tfield:u64 " +
+		"t__len;\toffset:24;\tsize:8;\tsigned:0;\n\nprint fmt: \"\"\n"
 	if got := string(EditFormat([]byte(other), nil)); got != other {
 		t.Errorf("the format of an event that is no probe became\n%s", got)
 	}

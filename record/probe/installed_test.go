@@ -166,7 +166,8 @@ func TestInstallLive(t *testing.T) {
 	t.Cleanup(func() { Delete(fs, mine(), nil) })
 	var probes []*Probe
 	for i := range 150 {
-		p := &Probe{Kind: Uprobe, Group: group, Event: fmt.Sprintf("e%d", i), Path: exe, Off: uint64(0x1000 + i), Glob: "uprobe:x:*"}
+		p := &Probe{Kind: Uprobe, Group: group, Event: fmt.Sprintf("e%d", i), Path: exe, Off: uint64(0x1000 + i),
+			Glob: "uprobe:x:*"}
 		if i%50 == 7 {
 			p.Args = []args.Arg{{Name: "a", Fetch: "%nosuch"}}
 		}
@@ -196,7 +197,8 @@ func TestInstallLive(t *testing.T) {
 	if _, err := Install(fs, probes, nil); !errors.As(err, &install) || install.Probe != probes[7] || len(mine()) != 0 {
 		t.Errorf("%d left: %v", len(mine()), err)
 	}
-	if install != nil && install.Log != "" && (install.Column < 0 || !strings.HasPrefix(install.Line[install.Column:], "%nosuch")) {
+	if install != nil && install.Log != "" && (install.Column < 0 ||
+		!strings.HasPrefix(install.Line[install.Column:], "%nosuch")) {
 		t.Errorf("%q points at %d of %q", install.Log, install.Column, install.Line)
 	}
 }

@@ -44,7 +44,9 @@ func testResolver(t *testing.T, notices *[]error) *Resolver {
 		kprobeEvents:                 "",
 		"available_filter_functions": "ip_rcv\nip_rcv_core.isra.0\ncleanup\nip_init\nnf_conntrack_in [nf_conntrack]\n",
 	})
-	return &Resolver{Tracefs: fs, Root: rootWith(t, testKallsyms), Notice: func(err error) { *notices = append(*notices, err) }}
+	return &Resolver{Tracefs: fs, Root: rootWith(t, testKallsyms), Notice: func(err error) {
+		*notices = append(*notices, err)
+	}}
 }
 
 // rootWith returns a directory with a file of kallsyms.
@@ -210,7 +212,8 @@ func TestAssignNames(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	l := probes("ip_rcv", "ip_rcv", strings.Repeat("x", 70))
-	if err := AssignNames(fs, l, true); err != nil || l[0].Event != "ip_rcv_1" || l[1].Event != "ip_rcv_2" || len(l[2].Event) != 63 {
+	if err := AssignNames(fs, l, true); err != nil || l[0].Event != "ip_rcv_1" || l[1].Event != "ip_rcv_2" ||
+		len(l[2].Event) != 63 {
 		t.Errorf("%v %v %v: %v", l[0], l[1], l[2], err)
 	}
 }
@@ -225,7 +228,8 @@ func TestReportSkipped(t *testing.T) {
 	if err := ReportSkipped([]*Probe{one, some, some}, []error{nil, nil, refused}, notice); err != nil {
 		t.Error(err)
 	}
-	if len(notices) != 1 || notices[0].Error() != `probe "kprobe:s*": 1 of 2 functions cannot be probed (1: it is holy)` {
+	if len(notices) != 1 ||
+		notices[0].Error() != `probe "kprobe:s*": 1 of 2 functions cannot be probed (1: it is holy)` {
 		t.Errorf("warned: %v", notices)
 	}
 	if err := ReportSkipped([]*Probe{one, some}, []error{nil, refused}, notice); err == nil {

@@ -17,8 +17,9 @@ var (
 	usdtC             = programs.C("testdata/usdt.c", "-O1")
 	argsGo            = programs.Go("testdata/args.go")
 	argsC             = programs.C("testdata/args.c", "-g", "-O2")
-	valuesCXXs        = []*programs.Program{programs.C("testdata/values.cc", "-std=c++17", "-g", "-O0"), programs.C("testdata/values.cc", "-std=c++17", "-g", "-O2")}
-	argsCs            = []*programs.Program{
+	valuesCXXs        = []*programs.Program{programs.C("testdata/values.cc", "-std=c++17", "-g", "-O0"),
+		programs.C("testdata/values.cc", "-std=c++17", "-g", "-O2")}
+	argsCs = []*programs.Program{
 		argsC,
 		programs.C("testdata/args.c", "-g", "-O0"),
 		programs.C("testdata/args.c", "-g", "-O2", "-gdwarf-4"),

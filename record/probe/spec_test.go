@@ -33,7 +33,8 @@ func TestParseUser(t *testing.T) {
 			t.Errorf("%s: %+v, %v\nwant %+v", text, s, err, want)
 		}
 	}
-	for _, text := range []string{"uprobe:", "uprobe:hello", "uprobe::f", "uprobe:./a:", "uprobe:./a:f+x", "uprobe:./a:f+", "uprobe:./a:a.c:0", "usdt:a", "usdt:./a:b:"} {
+	for _, text := range []string{"uprobe:", "uprobe:hello", "uprobe::f", "uprobe:./a:", "uprobe:./a:f+x",
+		"uprobe:./a:f+", "uprobe:./a:a.c:0", "usdt:a", "usdt:./a:b:"} {
 		if s, err := parse(text); err == nil {
 			t.Errorf("%q is taken for %+v", text, s)
 		}
@@ -67,7 +68,8 @@ func TestEventNames(t *testing.T) {
 			t.Errorf("%s: %s, want %s", function, got, want)
 		}
 	}
-	for function, want := range map[string]string{"malloc": "malloc__return", "f.isra.0": "f__return", "9p": "_9p__return",
+	for function, want := range map[string]string{"malloc": "malloc__return",
+		"f.isra.0": "f__return", "9p": "_9p__return",
 		"a234567890123456789012345678901234567890123456789012345678901234": "a23456789012345678901234567890123456789012345678" + "__return"} {
 		if got := eventName(function, Kretprobe); got != want {
 			t.Errorf("%s: %s, want %s", function, got, want)

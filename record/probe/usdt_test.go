@@ -14,9 +14,11 @@ import (
 func TestFindUSDT(t *testing.T) {
 	path := usdtC.Path(t)
 	var f Resolver
-	for _, spec := range []string{"usdt:" + path + ":shop:sale", "usdt:" + path + ":sale", "usdt:" + path + ":s*:s?le"} {
+	for _, spec := range []string{"usdt:" + path + ":shop:sale", "usdt:" + path + ":sale",
+		"usdt:" + path + ":s*:s?le"} {
 		l, err := f.Find(spec)
-		if err != nil || len(l) != 1 || l[0].String() != "sdt_shop:sale" || l[0].Semaphore == 0 || len(l[0].Args) != 3 || l[0].Args[2] != (args.Arg{Name: "arg3", Fetch: `\-7:s32`}) {
+		if err != nil || len(l) != 1 || l[0].String() != "sdt_shop:sale" || l[0].Semaphore == 0 ||
+			len(l[0].Args) != 3 || l[0].Args[2] != (args.Arg{Name: "arg3", Fetch: `\-7:s32`}) {
 			t.Errorf("%s: %+v, %v", spec, l, err)
 		}
 	}
@@ -34,7 +36,8 @@ func TestFindUSDT(t *testing.T) {
 
 func TestUnreadable(t *testing.T) {
 	p := &Probe{Event: "sale", notes: args.ParseNote("-4@%ebx 8f@%xmm0 8@$5", elf.EM_X86_64)}
-	if err := unreadable(&spec{text: "usdt:x"}, []*Probe{p}); err == nil || !strings.Contains(err.Error(), "an argument: arg2 of sale, 8f@%xmm0") {
+	if err := unreadable(&spec{text: "usdt:x"}, []*Probe{p}); err == nil ||
+		!strings.Contains(err.Error(), "an argument: arg2 of sale, 8f@%xmm0") {
 		t.Errorf("unreadable arguments: %v", err)
 	}
 }

@@ -129,7 +129,8 @@ func TestFindOtherMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e *program.FileError
-	if _, err := new(Resolver).Find("uprobe:" + path + ":main"); !errors.As(err, &e) || !strings.Contains(err.Error(), "it is for RISCV, this machine is ") {
+	if _, err := new(Resolver).Find("uprobe:" + path + ":main"); !errors.As(err, &e) ||
+		!strings.Contains(err.Error(), "it is for RISCV, this machine is ") {
 		t.Error(err)
 	}
 }

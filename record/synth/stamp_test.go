@@ -22,7 +22,8 @@ func TestStamp(t *testing.T) {
 		size := a.SampleIDSize()
 		b := (&format.Comm{PID: 5, TID: 6, Comm: "read"}).Append(nil, size)
 		first := len(b)
-		b = (&format.Mmap{PID: 5, TID: 5, Start: 0x1000, Len: 0x1000, Prot: format.ProtExec, Filename: "/bin/again"}).Append(b, size)
+		b = (&format.Mmap{PID: 5, TID: 5, Start: 0x1000, Len: 0x1000, Prot: format.ProtExec,
+			Filename: "/bin/again"}).Append(b, size)
 		Stamp(b, size, at)
 		comm, err := format.ParseRecord(format.Raw{Type: format.TypeComm, Data: b[8:first]}, st)
 		if c, ok := comm.(*format.Comm); err != nil || !ok || c.ID.Time != at || c.Comm != "read" {

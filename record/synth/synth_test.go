@@ -60,7 +60,9 @@ ffffffffc0b02000 t bpf_prog_12ab34cd56ef7890	[bpf]
 }
 
 func TestParseCPUInfo(t *testing.T) {
-	desc, id := parseCPUInfo("processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: Xeon: fast\nstepping\t: 8\n\nprocessor\t: 1\nvendor_id\t: Other\n")
+	desc, id := parseCPUInfo(
+		"processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: Xeon: " +
+			"fast\nstepping\t: 8\n\nprocessor\t: 1\nvendor_id\t: Other\n")
 	if desc != "Xeon: fast" || id != "GenuineIntel,6,143,8" {
 		t.Errorf("%q, %q", desc, id)
 	}

@@ -94,7 +94,8 @@ func reportTotals(t *testing.T, name string) map[string]int64 {
 		t.Fatal(err)
 	}
 	totals := map[string]int64{}
-	for _, m := range regexp.MustCompile(`of event '(.*)'\n# Event count \(approx\.\): (\d+)`).FindAllStringSubmatch(b.String(), -1) {
+	for _, m := range regexp.MustCompile(`of event '(.*)'\n# Event count \(approx\.\): (\d+)`).FindAllStringSubmatch(
+		b.String(), -1) {
 		totals[m[1]], _ = strconv.ParseInt(m[2], 10, 64)
 	}
 	return totals
@@ -132,8 +133,9 @@ func TestPprofOfTwo(t *testing.T) {
 		t.Errorf("period %d of %v, %d ns; want 500000 of cpu-clock, some 100 ms", p.Period, p.PeriodType,
 			p.DurationNanos)
 	}
-	if i := slices.Index(p.Comments,
-		"cmdline: gperf record -g -F 2000 -e cpu-clock,sched:sched_switch -o two.data -- ./drops -n 3000 -rate 30000"); i < 0 {
+	const command = "gperf record -g -F 2000 -e cpu-clock,sched:sched_switch -o two.data -- " +
+		"./drops -n 3000 -rate 30000"
+	if !slices.Contains(p.Comments, "cmdline: "+command) {
 		t.Errorf("no command line in %q", p.Comments)
 	}
 	s := p.Sample[0]

@@ -116,7 +116,8 @@ func (b *bench) run(gperf, part string) (err error) {
 	for _, p := range []struct {
 		name    string
 		measure func() error
-	}{{"read", readPart{b}.read}, {"read", readPart{b}.readBig}, {"lines", b.lines}, {"record", b.record}, {"dwarf", dwarfPart{b}.dwarf},
+	}{{"read", readPart{b}.read}, {"read", readPart{b}.readBig}, {"lines", b.lines}, {"record", b.record},
+		{"dwarf", dwarfPart{b}.dwarf},
 		{"overhead", probePart{b}.overhead}} {
 		if part != "all" && part != p.name {
 			continue

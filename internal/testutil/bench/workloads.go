@@ -107,16 +107,19 @@ func (b *bench) makeWorkloads() (*workloads, error) {
 		program: filepath.Join(b.dir, "deep"),
 		heavy:   []string{"g++", "-O2", "-c", heavy, "-o", filepath.Join(b.dir, "heavy.o")},
 		// make bench itself may have -n or -j in its environment
-		tiny: []string{"env", "-u", "MAKEFLAGS", "-u", "MFLAGS", "-u", "MAKELEVEL", "make", "-s", "-B", "-j2", "-C", dir},
+		tiny: []string{"env", "-u", "MAKEFLAGS", "-u", "MFLAGS", "-u", "MAKELEVEL", "make", "-s", "-B",
+			"-j2", "-C", dir},
 	}
 	w.all = []string{"sh", "-c", strings.Join(w.heavy, " ") + " & " + strings.Join(w.tiny, " ") + "; wait"}
 	files := map[string]string{heavy: heavySource, w.program + ".c": deepSource}
 	var objects []string
 	for i := range b.units {
-		files[filepath.Join(dir, fmt.Sprintf("f%d.cc", i))] = fmt.Sprintf("#include <cstddef>\nint f%d(int x) { return x * %d; }\n", i, i)
+		files[filepath.Join(dir, fmt.Sprintf("f%d.cc", i))] = fmt.Sprintf(
+			"#include <cstddef>\nint f%d(int x) { return x * %d; }\n", i, i)
 		objects = append(objects, fmt.Sprintf("f%d.o", i))
 	}
-	files[filepath.Join(dir, "Makefile")] = "all: " + strings.Join(objects, " ") + "\n%.o: %.cc\n\tg++ -O2 -c $< -o $@\n"
+	files[filepath.Join(dir, "Makefile")] = "all: " + strings.Join(objects, " ") +
+		"\n%.o: %.cc\n\tg++ -O2 -c $< -o $@\n"
 	for name, text := range files {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			return nil, err

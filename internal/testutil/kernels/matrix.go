@@ -26,12 +26,14 @@ var groups = []struct {
 	{"no probe is left; `gperf probe`",
 		regexp.MustCompile(`gperf TestScenario(ProbesVanish|Killed|ProbeCommand)|probe TestInstallLive`)},
 	{"raw tracepoints",
-		regexp.MustCompile(`gperf TestScenario(RawTracepoint|TracepointArguments)|bpf Test(Emitter|Sampler)|kernel TestFindRaw`)},
+		regexp.MustCompile(
+			`gperf TestScenario(RawTracepoint|TracepointArguments)|bpf Test(Emitter|Sampler)|kernel TestFindRaw`)},
 	{"breakpoints, groups, terms", regexp.MustCompile(`gperf TestScenario(Breakpoint|StacksByEvent)`)},
 	{"filters, cgroups, users", regexp.MustCompile(`gperf TestScenario(Filter|Cgroup|User)`)},
 	{"few rights, or none", regexp.MustCompile(
 		`gperf Test(ScenarioFewCapabilities|RecordUnprivileged|DoctorUnprivileged|DoctorUserNamespace)`)},
-	{"complete user stacks (BPF)", regexp.MustCompile(`(record|stacks) Test(DWARF|StackDump|TablesEvicted)|bpf TestLoad$`)},
+	{"complete user stacks (BPF)",
+		regexp.MustCompile(`(record|stacks) Test(DWARF|StackDump|TablesEvicted)|bpf TestLoad$`)},
 	{"`-F 99 -a -g`, `cycles`", regexp.MustCompile(`gperf Test(ScenarioWholeMachine|RecordCycles)`)},
 	{"read by perf", regexp.MustCompile(`gperf Test(RecordPerfReads|RecordAttrsArePerfs|ScenarioPerfReads)`)},
 	{"files, pipes, switching", regexp.MustCompile(`gperf TestRecord(Modes|Killed|DiskFull|Pipe|Switch|Timestamp)`)},

@@ -179,7 +179,8 @@ func (s *Site) checkType(w *argSpec) error {
 	m := typeWord.FindStringSubmatch(w.typ)
 	if m == nil {
 		return s.badArg(w, "%q is not a type: use u8 to u64, s8 to s64, x8 to x64 (hexadecimal), u, s and x of the "+
-			"value's own size, f32, f64, char, string, ustring (of a program), symbol, symstr, b1@2/8 (1 bit from bit 2 on, of 8), and arrays of them, "+
+			"value's own size, f32, f64, char, string, ustring (of a program), symbol, symstr, b1@2/8 (1 bit from "+
+			"bit 2 on, of 8), and arrays of them, "+
 			"u8[16]", w.typ)
 	}
 	if s.Kind == AtRaw && slices.Contains([]string{"symstr", "%pd", "%pD"}, strings.SplitN(w.typ, "[", 2)[0]) {

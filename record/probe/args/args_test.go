@@ -33,9 +33,10 @@ func testScope(t testing.TB) *Scope {
 	}
 	pair := &btf.Struct{Name: "pair", Size: 16, Members: []btf.Member{
 		{Name: "p", Type: text}, {Name: "n", Type: integer, Offset: 64}, {Name: "m", Type: integer, Offset: 96}}}
-	b, err := btf.NewBuilder([]btf.Type{&btf.Func{Name: "f", Linkage: btf.GlobalFunc, Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{
-		{Name: "np", Type: &btf.Pointer{Target: node}}, {Name: "s", Type: text}, {Name: "n", Type: integer}, {Name: "p", Type: pair},
-		{Name: "h", Type: u16}, {Name: "l", Type: long}, {Name: "on_stack", Type: long}}}}}, nil)
+	b, err := btf.NewBuilder([]btf.Type{&btf.Func{Name: "f", Linkage: btf.GlobalFunc,
+		Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{
+			{Name: "np", Type: &btf.Pointer{Target: node}}, {Name: "s", Type: text}, {Name: "n", Type: integer}, {Name: "p", Type: pair},
+			{Name: "h", Type: u16}, {Name: "l", Type: long}, {Name: "on_stack", Type: long}}}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +188,8 @@ func TestArgsAfterEntry(t *testing.T) {
 // FuzzArgs checks that words are rejected, or make a definition with as many arguments, which
 // the kernel would split in the same way.
 func FuzzArgs(f *testing.F) {
-	for _, words := range []string{"np->label:string@user", "*np[1].arr", `x=\"a b" $params`, "+0x8(-4(%di)):b1@2/8[3]", "p.n $arg3 @s+4", "$retval->x"} {
+	for _, words := range []string{"np->label:string@user", "*np[1].arr", `x=\"a b" $params`, "+0x8(-4(%di)):b1@2/8[3]",
+		"p.n $arg3 @s+4", "$retval->x"} {
 		f.Add(words, byte(kprobe))
 		f.Add(words, byte(kretprobe))
 	}

@@ -25,7 +25,8 @@ func TestKernelScope(t *testing.T) {
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	long := &btf.Int{Name: "long unsigned int", Size: 8}
 	small := &btf.Struct{Name: "kuid_t", Size: 4, Members: []btf.Member{{Name: "val", Type: integer}}}
-	pair := &btf.Struct{Name: "pair", Size: 16, Members: []btf.Member{{Name: "a", Type: long}, {Name: "b", Type: integer, Offset: 64}}}
+	pair := &btf.Struct{Name: "pair", Size: 16, Members: []btf.Member{{Name: "a", Type: long},
+		{Name: "b", Type: integer, Offset: 64}}}
 	node := &btf.Struct{Name: "node", Size: 16}
 	node.Members = []btf.Member{
 		{Name: "next", Type: &btf.Pointer{Target: &btf.Const{Type: node}}},
@@ -34,10 +35,11 @@ func TestKernelScope(t *testing.T) {
 			{Name: "flag", Type: integer, BitfieldSize: 1, Offset: 3},
 		}}, Offset: 64},
 	}
-	k := testKernel(t, &btf.Func{Name: "f", Linkage: btf.GlobalFunc, Type: &btf.FuncProto{Return: &btf.Void{}, Params: []btf.FuncParam{
-		{Name: "n", Type: &btf.Pointer{Target: node}}, {Name: "uid", Type: small}, {Name: "p", Type: pair}, {Name: "c", Type: long},
-		{Name: "d", Type: long}, {Name: "e", Type: long}, {Name: "q", Type: pair}, {Name: "g", Type: long},
-	}}})
+	k := testKernel(t, &btf.Func{Name: "f", Linkage: btf.GlobalFunc,
+		Type: &btf.FuncProto{Return: &btf.Void{}, Params: []btf.FuncParam{
+			{Name: "n", Type: &btf.Pointer{Target: node}}, {Name: "uid", Type: small}, {Name: "p", Type: pair}, {Name: "c", Type: long},
+			{Name: "d", Type: long}, {Name: "e", Type: long}, {Name: "q", Type: pair}, {Name: "g", Type: long},
+		}}})
 	s, err := k.Scope("f")
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +52,8 @@ func TestKernelScope(t *testing.T) {
 		}
 		got = append(got, v.Type.String()+" "+v.Name+" "+where)
 	}
-	want := []string{"struct node* n $arg1", "struct kuid_t uid $arg2", "struct pair p [8 $arg3 8 $arg4]", "long unsigned int c $arg5",
+	want := []string{"struct node* n $arg1", "struct kuid_t uid $arg2", "struct pair p [8 $arg3 8 $arg4]",
+		"long unsigned int c $arg5",
 		"long unsigned int d $arg6", "long unsigned int e $arg7", "struct pair q nowhere", "long unsigned int g nowhere"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)

@@ -273,7 +273,9 @@ func (d *delve) structure(e *dwarf.Entry) {
 		d.Errorf("%s has %d bytes, delve has %d", ours, ours.Size, t.Size())
 	}
 	for _, want := range t.Field {
-		i := slices.IndexFunc(ours.fields(), func(f Field) bool { return f.Name == want.Name && want.Name != "" && want.Name != "_" })
+		i := slices.IndexFunc(ours.fields(), func(f Field) bool {
+			return f.Name == want.Name && want.Name != "" && want.Name != "_"
+		})
 		if i >= 0 {
 			d.member(ours, ours.fields()[i], want)
 		}

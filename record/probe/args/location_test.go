@@ -88,7 +88,8 @@ func FuzzLocation(f *testing.F) {
 
 func FuzzLocationList(f *testing.F) {
 	f.Add([]byte{dwarf.LocationOffsetPair, 0, 16, 1, dwarf.OpReg0, dwarf.LocationEnd}, true)
-	f.Add([]byte{dwarf.LocationStartxLength, 0, 16, 1, dwarf.OpReg0, dwarf.LocationDefault, 1, dwarf.OpReg0, dwarf.LocationEnd}, true)
+	f.Add([]byte{dwarf.LocationStartxLength, 0, 16, 1, dwarf.OpReg0, dwarf.LocationDefault, 1, dwarf.OpReg0,
+		dwarf.LocationEnd}, true)
 	f.Add(append(make([]byte, 8), 8, 0, 0, 0, 0, 0, 0, 0, 1, 0, dwarf.OpReg0), false)
 	f.Fuzz(func(t *testing.T, list []byte, five bool) {
 		s := sections{loc: list, loclists: list, addr: list}
@@ -112,7 +113,8 @@ func TestLocationList(t *testing.T) {
 		}
 		return b
 	}
-	four := sections{loc: append(append(append(eight(0, 16), 1, 0, dwarf.OpReg0), append(eight(^uint64(0), 0x2000, 0, 16), 1, 0, dwarf.OpReg0+1)...), eight(0, 0)...)}
+	four := sections{loc: append(append(append(eight(0, 16), 1, 0, dwarf.OpReg0),
+		append(eight(^uint64(0), 0x2000, 0, 16), 1, 0, dwarf.OpReg0+1)...), eight(0, 0)...)}
 	five := sections{addr: eight(0x1000, 0x2000), loclists: []byte{
 		dwarf.LocationViewPair, 0, 0, dwarf.LocationOffsetPair, 0, 16, 1, dwarf.OpReg0, dwarf.LocationBaseAddressx, 1, dwarf.LocationOffsetPair, 0, 16, 1, dwarf.OpReg0 + 1,
 		dwarf.LocationStartxLength, 0, 32, 1, dwarf.OpReg0 + 2, dwarf.LocationEnd}}

@@ -147,7 +147,8 @@ func (l *Layout) value(a args.Arg) error {
 		f.Type = map[bool]string{true: "s", false: "u"}[f.Signed] + m[2]
 		f.Size, _ = strconv.Atoi(m[2])
 		f.Size /= 8
-		sign, verbs := map[string]string{"u": "%", "s": "%", "x": "0x%"}, map[string]string{"u": "u", "s": "d", "x": "x"}
+		sign, verbs := map[string]string{"u": "%", "s": "%", "x": "0x%"},
+			map[string]string{"u": "u", "s": "d", "x": "x"}
 		verb = sign[m[1]] + lengths[f.Size] + verbs[m[1]]
 	}
 	if a.Float {

@@ -20,20 +20,24 @@ func TestFindRaw(t *testing.T) {
 		t.Fatalf("%d described, %v; one of the names is that of none", len(found), err)
 	}
 	raw := found[0]
-	if len(raw.Args) != 2 || raw.Args[0].Type != "struct task_struct *" || raw.Args[0].Shown != AsAddress || raw.Args[0].Name == raw.Args[1].Name {
+	if len(raw.Args) != 2 || raw.Args[0].Type != "struct task_struct *" || raw.Args[0].Shown != AsAddress ||
+		raw.Args[0].Name == raw.Args[1].Name {
 		t.Errorf("%+v", raw)
 	}
 }
 
 func TestIterators(t *testing.T) {
-	const text = "ffffffff81000000 T _text\nffffffff81000100 T __traceiter_a\nffffffff81000180 T __traceiter_b\nffffffff81000200 T c\n" +
+	const text = "ffffffff81000000 T _text\nffffffff81000100 T __traceiter_a\nffffffff81000180 T " +
+		"__traceiter_b\nffffffff81000200 T c\n" +
 		"ffffffffc0000100 T __traceiter_m\t[m]\nffffffffc0000000 t f\t[m]\nffffffffc0000140 t g\t[m]\n"
 	got := Iterators(strings.NewReader(text), map[string]bool{"a": true, "m": true, "x": true})
-	want := map[string]Code{"a": {0xffffffff81000100, 0xffffffff81000180}, "m": {0xffffffffc0000100, 0xffffffffc0000140}}
+	want := map[string]Code{"a": {0xffffffff81000100, 0xffffffff81000180},
+		"m": {0xffffffffc0000100, 0xffffffffc0000140}}
 	if !maps.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}
-	if got := Iterators(strings.NewReader("0000000000000000 T __traceiter_a\n"), map[string]bool{"a": true}); len(got) != 0 {
+	if got := Iterators(strings.NewReader("0000000000000000 T __traceiter_a\n"),
+		map[string]bool{"a": true}); len(got) != 0 {
 		t.Errorf("of hidden addresses: %x", got)
 	}
 }

@@ -110,7 +110,8 @@ func funcAt(t *testing.T, f *Locator, p Site) (at Function) {
 // TestGoFunctionsAgainstSymbols checks that Go's own table has the functions of the symbol
 // table, wherever the linker put them.
 func TestGoFunctionsAgainstSymbols(t *testing.T) {
-	for name, p := range map[string]*programs.Program{"static": functionsGo, "PIE": functionsGoPIE, "linked by C's compiler": functionsGoByC, "race": functionsGoRace} {
+	for name, p := range map[string]*programs.Program{"static": functionsGo, "PIE": functionsGoPIE,
+		"linked by C's compiler": functionsGoByC, "race": functionsGoRace} {
 		t.Run(name, func(t *testing.T) { sameAsSymbols(t, p.Path(t)) })
 	}
 }

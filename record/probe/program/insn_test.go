@@ -35,7 +35,8 @@ func TestX86LengthAgainstObjdump(t *testing.T) {
 			t.Fatal(err)
 		}
 		compared++
-		cmd := exec.Command(objdump, "-d", "--no-show-raw-insn", "-w", "-j", ".text", "--stop-address="+strconv.FormatUint(text.Addr+size, 10), path)
+		cmd := exec.Command(objdump, "-d", "--no-show-raw-insn", "-w", "-j", ".text",
+			"--stop-address="+strconv.FormatUint(text.Addr+size, 10), path)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +57,8 @@ func TestX86LengthAgainstObjdump(t *testing.T) {
 				b := code[last-text.Addr:]
 				if n := x86Length(b); uint64(n) != at-last {
 					if wrong++; wrong <= 10 {
-						t.Errorf("%s %#x: %s has %d bytes, not %d", path, last, hex.EncodeToString(b[:min(16, len(b))]), at-last, n)
+						t.Errorf("%s %#x: %s has %d bytes, not %d", path, last, hex.EncodeToString(b[:min(16, len(b))]),
+							at-last, n)
 					}
 				}
 			}

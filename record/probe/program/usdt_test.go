@@ -9,7 +9,8 @@ import (
 )
 
 func FuzzStapNotes(f *testing.F) {
-	note := "\x08\x00\x00\x00\x1f\x00\x00\x00\x03\x00\x00\x00stapsdt\x00" + strings.Repeat("\x01", 24) + "a\x00b\x00-4@\x00"
+	note := "\x08\x00\x00\x00\x1f\x00\x00\x00\x03\x00\x00\x00stapsdt\x00" +
+		strings.Repeat("\x01", 24) + "a\x00b\x00-4@\x00"
 	f.Add([]byte(note+"\x00"+note), 8)
 	f.Add([]byte(note[:30]), 4)
 	f.Fuzz(func(t *testing.T, b []byte, word int) {
@@ -32,12 +33,15 @@ func TestUSDTAgainstReadelf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`Provider: (\S+)\s+Name: (\S+)\s+Location: 0x0*([0-9a-f]+), Base: \S+, Semaphore: 0x0*([0-9a-f]+)\s+Arguments: (.*)`).FindStringSubmatch(string(out))
+	m := regexp.MustCompile(
+		`Provider: (\S+)\s+Name: (\S+)\s+Location: 0x0*([0-9a-f]+), Base: \S+, Semaphore: ` +
+			`0x0*([0-9a-f]+)\s+Arguments: (.*)`).FindStringSubmatch(string(out))
 	l, err := new(Locator).USDT(path)
 	if err != nil || len(l) != 1 || m == nil {
 		t.Fatalf("%+v, %v\n%s", l, err, out)
 	}
-	if got := []string{l[0].Provider, l[0].Name, hexed(l[0].vaddr), hexed(l[0].semaphore), l[0].Args}; !slices.Equal(got, m[1:]) {
+	if got := []string{l[0].Provider, l[0].Name, hexed(l[0].vaddr), hexed(l[0].semaphore),
+		l[0].Args}; !slices.Equal(got, m[1:]) {
 		t.Errorf("%q, readelf says %q", got, m[1:])
 	}
 }

@@ -62,7 +62,8 @@ func (in *Inst) Text(name func(addr uint64) string) string {
 type MachineError struct{ Machine elf.Machine }
 
 func (e *MachineError) Error() string {
-	return fmt.Sprintf("cannot disassemble code of %s, only of x86-64 and arm64", strings.TrimPrefix(e.Machine.String(), "EM_"))
+	return fmt.Sprintf("cannot disassemble code of %s, only of x86-64 and arm64",
+		strings.TrimPrefix(e.Machine.String(), "EM_"))
 }
 
 // decoder reads the first instruction of code, which is not empty. An unknown

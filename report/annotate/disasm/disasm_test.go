@@ -81,7 +81,8 @@ func TestText(t *testing.T) {
 			continue
 		}
 		if in := list[0]; in.Text(names) != c.want || in.Kind != c.kind || in.End() != c.addr+uint64(len(code)) {
-			t.Errorf("%s: %q, kind %d, to %#x; want %q, kind %d", c.code, in.Text(names), in.Kind, in.End(), c.want, c.kind)
+			t.Errorf("%s: %q, kind %d, to %#x; want %q, kind %d", c.code, in.Text(names), in.Kind, in.End(),
+				c.want, c.kind)
 		}
 	}
 }
@@ -124,7 +125,8 @@ func TestSkip(t *testing.T) {
 }
 
 // objdumps are the disassemblers to compare with.
-var objdumps = map[elf.Machine][]string{elf.EM_X86_64: {"objdump"}, elf.EM_AARCH64: {"aarch64-linux-gnu-objdump", "objdump"}}
+var objdumps = map[elf.Machine][]string{elf.EM_X86_64: {"objdump"},
+	elf.EM_AARCH64: {"aarch64-linux-gnu-objdump", "objdump"}}
 
 // TestObjdump compares boundaries and targets of all instructions of complete
 // programs with those of objdump; it logs how many texts are equal.
@@ -169,7 +171,8 @@ func goProgram(t *testing.T, arch string) string {
 var line = regexp.MustCompile(`^ *([0-9a-f]+):\t([0-9a-f ]+)(?:\t(.*))?$`)
 
 // target is that of a direct call or jump.
-var target = regexp.MustCompile(`^(?:\S+,(?:pn|pt) |notrack |bnd )*(?:b[.a-z]*|call|j[a-z]+|loop[a-z]*|xbegin|cbn?z|tbn?z)\s.*?\b([0-9a-f]+) <`)
+var target = regexp.MustCompile(
+	`^(?:\S+,(?:pn|pt) |notrack |bnd )*(?:b[.a-z]*|call|j[a-z]+|loop[a-z]*|xbegin|cbn?z|tbn?z)\s.*?\b([0-9a-f]+) <`)
 
 func compareObjdump(t *testing.T, machine elf.Machine, path string) {
 	objdump := ""
@@ -236,7 +239,8 @@ func compareObjdump(t *testing.T, machine elf.Machine, path string) {
 	if n < 1000 {
 		t.Fatalf("%s printed %d instructions", objdump, n)
 	}
-	t.Logf("%s: %d instructions, %d written as %s does (%.2f%%)", path, n, texts, objdump, 100*float64(texts)/float64(n))
+	t.Logf("%s: %d instructions, %d written as %s does (%.2f%%)", path, n, texts, objdump,
+		100*float64(texts)/float64(n))
 	// The others are aliases of mnemonics and orders of prefixes, and instructions
 	// that x/arch does not know: on arm64 those of LSE, on x86 wrpkru and the like.
 	if texts < n*98/100 {

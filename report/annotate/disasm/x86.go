@@ -145,7 +145,8 @@ func kindX86(op x86asm.Op) Kind {
 
 // usual maps x86asm's own mnemonics to those of objdump, which since binutils 2.37
 // omits a size suffix if only one size is possible.
-var usual = map[string]string{"callq": "call", "jmpq": "jmp", "retq": "ret", "leaveq": "leave", "pushq": "push", "popq": "pop", "movsxd": "movslq",
+var usual = map[string]string{"callq": "call", "jmpq": "jmp", "retq": "ret", "leaveq": "leave", "pushq": "push",
+	"popq": "pop", "movsxd": "movslq",
 	"cdqe": "cltq", "cwde": "cwtl", "cqo": "cqto", "cdq": "cltd"}
 
 // An index without a scale, and a segment without a displacement: objdump writes
