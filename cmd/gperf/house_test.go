@@ -254,6 +254,54 @@ func TestHousePerfEventOpen(t *testing.T) {
 	}
 }
 
+// TestHouseSizes: no type has more than 25 methods, so that it can be known as a whole, and no package
+// more than 6,000 lines. format.File is a facade; generated files do not count.
+func TestHouseSizes(t *testing.T) {
+	const maxMethods, maxLines = 25, 6000
+	for _, p := range list(t) {
+		methods, lines := map[string]int{}, 0
+		for _, name := range p.GoFiles {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ast.IsGenerated(file) {
+				continue
+			}
+			lines += fset.File(file.Pos()).LineCount()
+			for _, d := range file.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+					methods[receiver(f.Recv.List[0].Type)]++
+				}
+			}
+		}
+		if lines > maxLines {
+			t.Errorf("%s has %d lines, more than %d", p.name(), lines, maxLines)
+		}
+		for typ, n := range methods {
+			if n > maxMethods && p.name()+"."+typ != "format.File" {
+				t.Errorf("%s.%s has %d methods, more than %d", p.name(), typ, n, maxMethods)
+			}
+		}
+	}
+}
+
+// receiver returns the name of a receiver's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	}
+	return ""
+}
+
 func TestHouseFolders(t *testing.T) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
