@@ -54,7 +54,8 @@ func TestAttrs(t *testing.T) {
 	} {
 		_, attrs := c.opts.attrs()
 		a := attrs[c.index]
-		if want := c.flags | format.FlagSampleIDAll; a.Name != c.name2 || a.Flags != want || a.SampleType != c.sample || a.SamplePeriod != c.period {
+		if want := c.flags | format.FlagSampleIDAll; a.Name != c.name2 || a.Flags != want || a.SampleType != c.sample ||
+			a.SamplePeriod != c.period {
 			t.Errorf("%s: %s, flags %#x, sample type %#x, period %d\nwant %s, %#x, %#x, %d",
 				c.name, a.Name, a.Flags, a.SampleType, a.SamplePeriod, c.name2, want, c.sample, c.period)
 		}

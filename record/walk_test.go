@@ -29,7 +29,8 @@ var (
 )
 
 func buildStacks(flags ...string) *programs.Program {
-	return programs.C("testdata/stacks.c", append(flags, "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-pthread")...)
+	return programs.C("testdata/stacks.c", append(flags, "-O2", "-fomit-frame-pointer",
+		"-fno-optimize-sibling-calls", "-pthread")...)
 }
 
 func TestMain(m *testing.M) { os.Exit(programs.Run(m)) }
@@ -192,7 +193,9 @@ func TestDWARFStacks(t *testing.T) {
 				if i < 0 {
 					continue
 				}
-				own := slices.DeleteFunc(chain[i+1:], func(s string) bool { return s == "?" || strings.Contains(s, "raise") || strings.Contains(s, "kill") })
+				own := slices.DeleteFunc(chain[i+1:], func(s string) bool {
+					return s == "?" || strings.Contains(s, "raise") || strings.Contains(s, "kill")
+				})
 				if slices.Equal(own, c.want) {
 					found++
 				}

@@ -91,7 +91,9 @@ func BenchmarkWalk(b *testing.B) {
 		}
 		stack.Bytes = append(stack.Bytes, asm(uint64(0), ret)...)
 	}
-	space := &space1{Mapping{Start: 0x1000, End: 0x41000, Object: NewObject(table, func() (*CFI, error) { return f, nil })}}
+	space := &space1{Mapping{Start: 0x1000, End: 0x41000, Object: NewObject(table, func() (*CFI, error) {
+		return f, nil
+	})}}
 	regs := NewRegs(elf.EM_X86_64, 0x2008, stack.Addr, 0)
 	var u Unwinder
 	b.Run("rules", func(b *testing.B) {

@@ -8,8 +8,9 @@ import (
 	"gperf/internal/dso"
 )
 
-// Build returns the unwind table of an x86-64 ELF file, from its .eh_frame and .debug_frame. The error is ErrNoCFI if it
-// has neither, like the output of Go and other compilers that keep frame pointers, and ErrMachine for other machines.
+// Build returns the unwind table of an x86-64 ELF file, from its .eh_frame and .debug_frame. The error is ErrNoCFI if
+// it has neither, like the output of Go and other compilers that keep frame pointers, and ErrMachine for other
+// machines.
 func Build(im *dso.Image) (*Table, error) {
 	f, err := NewCFI(im)
 	if err != nil {
@@ -78,16 +79,17 @@ func (f *CFI) Table() (*Table, error) {
 // parent has only the return address on the stack.
 func (b *tableBuilder) bridge(end, next uint64) bool {
 	const maxGap, align = 64, 16 // functions start at multiples of align
-	if end < next && next-end <= maxGap && next%align != 0 && b.t.Rules[b.t.Rows[len(b.t.Rows)-1].Rule] == (Rule{CFA: CFARSP, CFAOff: 8, RAOff: -8}) {
+	if end < next && next-end <= maxGap && next%align != 0 &&
+		b.t.Rules[b.t.Rows[len(b.t.Rows)-1].Rule] == (Rule{CFA: CFARSP, CFAOff: 8, RAOff: -8}) {
 		return b.add(end, next, b.rule(sp(8)))
 	}
 	return true
 }
 
 // addGo adds the rows of a function compiled by Go. Its CFI describes the CFA but not rbp. A function that calls others
-// has a frame pointer: after the check of the stack's size it starts with "push rbp; mov rsp, rbp". Only rbp is right in
-// functions that switch stacks (systemstack, cgo). So rows use rbp after the mov, and rsp before it and after the final
-// pop.
+// has a frame pointer: after the check of the stack's size it starts with "push rbp; mov rsp, rbp". Only rbp is right
+// in functions that switch stacks (systemstack, cgo). So rows use rbp after the mov, and rsp before it and after the
+// final pop.
 func (b *tableBuilder) addGo(m *machine) bool {
 	const movLen = 3
 	pushed := ruleFP
@@ -124,7 +126,8 @@ func (b *tableBuilder) addGoRow(start, end uint64, r Rule) bool {
 			break
 		}
 		if from, to := max(k.start, start), min(k.end, end); k.overGo && from < to {
-			return (from == start || b.addGoRow(start, from, r)) && b.add(from, to, b.rule(k.rule)) && (to == end || b.addGoRow(to, end, r))
+			return (from == start || b.addGoRow(start, from, r)) && b.add(from, to, b.rule(k.rule)) &&
+				(to == end || b.addGoRow(to, end, r))
 		}
 	}
 	return b.add(start, end, b.rule(r))
@@ -227,8 +230,8 @@ func (m *machine) fpPart(fp RegRule, r *Rule) bool {
 
 func fits16(n int64) bool { return n == int64(int16(n)) }
 
-// isSignal reports whether the state is that of a signal frame in the C libraries' CFI: CFA, rip and rbp are those of the
-// interrupted code, in the ucontext that rt_sigreturn restores.
+// isSignal reports whether the state is that of a signal frame in the C libraries' CFI: CFA, rip and rbp are those of
+// the interrupted code, in the ucontext that rt_sigreturn restores.
 func (m *machine) isSignal(cfa, ra RegRule) bool {
 	p, ok := matchCFA(m.exprBytes(cfa))
 	if !ok || p.CFA != CFADerefRSP || p.CFAOff != SignalRSP || p.CFAOff2 != 0 {

@@ -58,8 +58,8 @@ type fde struct {
 	cie        uint32
 }
 
-// NewCFI reads the CIEs and FDEs of im. The error is ErrNoCFI if it has none, ErrMachine if it is for neither x86-64 nor
-// arm64. NewCFI skips corrupt entries and counts them in CFI.Damaged.
+// NewCFI reads the CIEs and FDEs of im. The error is ErrNoCFI if it has none, ErrMachine if it is for neither x86-64
+// nor arm64. NewCFI skips corrupt entries and counts them in CFI.Damaged.
 func NewCFI(im *dso.Image) (*CFI, error) {
 	n := numRegs(im.Machine)
 	if n == 0 || !im.Is64 {
@@ -69,7 +69,8 @@ func NewCFI(im *dso.Image) (*CFI, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unwind %s: %w", im.Path, err)
 	}
-	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, numRegs: n, goFP: im.GoTable() != nil, secs: secs, code: codeOf(im), known: conventions(im)}
+	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, numRegs: n, goFP: im.GoTable() != nil, secs: secs,
+		code: codeOf(im), known: conventions(im)}
 	f.known = slices.DeleteFunc(f.known, func(k known) bool {
 		_, ok := f.within(k.start, k.end)
 		return !ok
@@ -173,8 +174,8 @@ type entry struct {
 	is64   bool
 }
 
-// entry reads the length and the ID at a position. If ok is false, the caller continues at next, or stops if next is not
-// above at.
+// entry reads the length and the ID at a position. If ok is false, the caller continues at next, or stops if next is
+// not above at.
 func (s *section) entry(at int) (e entry, ok bool) {
 	c := dwarf.Cursor{B: s.b, Pos: at}
 	length, idSize := c.Length()
@@ -253,9 +254,10 @@ func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
 	return ci, nil
 }
 
-// augment reads the augmentation data. Each character of the augmentation string describes the next item: R the encoding
-// of addresses, P a personality routine, L the encoding of pointers to language data. S means a signal frame, B (arm64)
-// return addresses signed with key B, G (arm64) tagged frames. augment ignores the rest after an unknown character.
+// augment reads the augmentation data. Each character of the augmentation string describes the next item: R the
+// encoding of addresses, P a personality routine, L the encoding of pointers to language data. S means a signal frame,
+// B (arm64) return addresses signed with key B, G (arm64) tagged frames. augment ignores the rest after an unknown
+// character.
 func (ci *cie) augment(aug string, c *dwarf.Cursor, s *section) error {
 	for _, ch := range []byte(aug) {
 		switch ch {
@@ -307,11 +309,12 @@ func (f *CFI) addFDE(s *section, e entry, ciN uint32) {
 		f.Outside++
 		return
 	}
-	f.fdes = append(f.fdes, fde{start: start, end: cut, loc: start, pos: uint32(c.Pos), len: uint32(e.next - c.Pos), cie: ciN})
+	f.fdes = append(f.fdes, fde{start: start, end: cut, loc: start, pos: uint32(c.Pos),
+		len: uint32(e.next - c.Pos), cie: ciN})
 }
 
-// order sorts the FDEs by address and removes overlaps. An address belongs to the FDE with the highest start at or before
-// it, as in a binary search of .eh_frame_hdr. FDEs of .debug_frame cover only code without FDEs in .eh_frame.
+// order sorts the FDEs by address and removes overlaps. An address belongs to the FDE with the highest start at or
+// before it, as in a binary search of .eh_frame_hdr. FDEs of .debug_frame cover only code without FDEs in .eh_frame.
 func (f *CFI) order() {
 	debug := func(e *fde) bool { return !f.secs[f.cies[e.cie].sec].eh }
 	f.fdes = sortFDEs(f.fdes)

@@ -14,7 +14,8 @@ var testCode = []codeSeg{{0x1000, 0x41000}}
 
 // parseSection reads a section that lies at vaddr 0x100000.
 func parseSection(m elf.Machine, b []byte, eh bool) *CFI {
-	f := &CFI{Machine: m, numRegs: numRegs(m), code: testCode, secs: []section{{b: b, addr: 0x100000, eh: eh, text: 0x1000}}}
+	f := &CFI{Machine: m, numRegs: numRegs(m), code: testCode,
+		secs: []section{{b: b, addr: 0x100000, eh: eh, text: 0x1000}}}
 	f.parse()
 	return f
 }
@@ -205,7 +206,8 @@ func TestEntries(t *testing.T) {
 // row runs instructions, after those of plain, and returns the last row.
 func row(t *testing.T, m elf.Machine, ins ...any) string {
 	t.Helper()
-	f := parseSection(m, asm(entry32(uint32(0xffffffff), 3, "", plain), entry32(append([]any{uint32(0), uint64(0x2000), uint64(16)}, ins...)...)), false)
+	f := parseSection(m, asm(entry32(uint32(0xffffffff), 3, "", plain),
+		entry32(append([]any{uint32(0), uint64(0x2000), uint64(16)}, ins...)...)), false)
 	lines := strings.Split(strings.TrimSpace(text(f)), "\n")
 	_, r, _ := strings.Cut(lines[len(lines)-1], " ")
 	return r
@@ -393,7 +395,8 @@ func TestHostile(t *testing.T) {
 		})
 	}
 	t.Run("a huge segment", func(t *testing.T) {
-		f := &CFI{Machine: elf.EM_X86_64, numRegs: x86Regs, code: []codeSeg{{0, 1 << 60}}, secs: []section{{b: append(bytes.Clone(cie), fde(1<<59)...)}}}
+		f := &CFI{Machine: elf.EM_X86_64, numRegs: x86Regs, code: []codeSeg{{0, 1 << 60}},
+			secs: []section{{b: append(bytes.Clone(cie), fde(1<<59)...)}}}
 		f.parse()
 		if table, err := f.Table(); err != nil || len(table.Pages) > maxPages || table.Stats.Damaged != 1 {
 			t.Errorf("%d pages, %+v, %v", len(table.Pages), table.Stats, err)

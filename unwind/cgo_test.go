@@ -33,7 +33,8 @@ func TestCgo(t *testing.T) {
 			}
 			exe := filepath.Join(dir, "prog")
 			cmd := exec.Command("go", "build", "-ldflags="+p.ldflags, "-o", exe, ".")
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -fomit-frame-pointer", "GOFLAGS=-mod=mod")
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -fomit-frame-pointer",
+				"GOFLAGS=-mod=mod")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Skipf("cgo cannot build: %v\n%s", err, out)
 			}
@@ -48,7 +49,8 @@ func TestCgo(t *testing.T) {
 					names = append(names, s.name(f.IP))
 				}
 				rest := names
-				for _, want := range []string{"deepest", "cInner", "runtime.asmcgocall", "main.goInner", "crosscall2", "goCallback", "cOuter",
+				for _, want := range []string{"deepest", "cInner", "runtime.asmcgocall", "main.goInner", "crosscall2",
+					"goCallback", "cOuter",
 					"runtime.asmcgocall", "main.goOuter", "main.main.func1", "runtime.goexit"} {
 					i := slices.IndexFunc(rest, func(n string) bool { return strings.HasPrefix(n, want) })
 					if i < 0 {

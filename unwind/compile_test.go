@@ -22,7 +22,8 @@ func compileWith(t *testing.T, cc, src string, flags ...string) string {
 		t.Skipf("%s is missing", cc)
 	}
 	exe := filepath.Join(t.TempDir(), "prog")
-	args := append([]string{"-O2", "-fomit-frame-pointer", "-pthread", "-o", exe, filepath.Join("testdata", src)}, flags...)
+	args := append([]string{"-O2", "-fomit-frame-pointer", "-pthread", "-o", exe, filepath.Join("testdata", src)},
+		flags...)
 	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Skipf("%s cannot build %s: %v\n%s", cc, src, err, out)
 	}

@@ -68,9 +68,9 @@ func conventions(im *dso.Image) []known {
 
 // Code of Go for which neither frame pointers nor the CFI are right. goCode finds it by its bytes.
 var (
-	// crosscall2, which C calls to call Go, has two frame pointers: that of an ordinary frame and, in this frame, that of
-	// the registers that it saves for C (the macro PUSH_REGS_HOST_TO_ABI0 of runtime/cgo). The inner one points to the
-	// outer one, but no return address follows.
+	// crosscall2, which C calls to call Go, has two frame pointers: that of an ordinary frame and, in this frame, that
+	// of the registers that it saves for C (the macro PUSH_REGS_HOST_TO_ABI0 of runtime/cgo). The inner one points to
+	// the outer one, but no return address follows.
 	crosscall2Begin = []byte{
 		0x55,             // push %rbp
 		0x48, 0x89, 0xe5, // mov %rsp, %rbp
@@ -113,16 +113,16 @@ func goCode(im *dso.Image, s *elf.Section) (k []known) {
 	return k
 }
 
-// goOutermost are the functions without a caller: those that Go's assembly marks TOPFRAME, except sigtramp, whose caller
-// is the interrupted function; and crosscall1 of runtime/cgo, at which Go's part of a thread starts.
+// goOutermost are the functions without a caller: those that Go's assembly marks TOPFRAME, except sigtramp, whose
+// caller is the interrupted function; and crosscall1 of runtime/cgo, at which Go's part of a thread starts.
 var goOutermost = []string{"runtime.goexit", "runtime.mstart", "runtime.rt0_go", "crosscall1"}
 
 // goSwitches is a function that calls on another stack, g0's, while its CFI describes its caller's stack. On g0's stack
 // only the frame pointer shows the end of the stack.
 const goSwitches = "runtime.morestack"
 
-// goTopFrames finds these functions by their symbols. With their own FDEs, a walk would continue into old stack contents
-// above them: goexit is the return address of a goroutine's first function, but no function called it.
+// goTopFrames finds these functions by their symbols. With their own FDEs, a walk would continue into old stack
+// contents above them: goexit is the return address of a goroutine's first function, but no function called it.
 func goTopFrames(im *dso.Image) (k []known) {
 	s := im.Section(".symtab")
 	if s == nil || s.Type != elf.SHT_SYMTAB || uint64(s.Link) >= uint64(len(im.Sections())) {
@@ -152,8 +152,8 @@ func goTopFrames(im *dso.Image) (k []known) {
 	return k
 }
 
-// goName returns the name at an offset, without the suffix that assembly functions have since Go 1.17. It returns "" for
-// a name longer than those of goOutermost and goSwitches.
+// goName returns the name at an offset, without the suffix that assembly functions have since Go 1.17. It returns ""
+// for a name longer than those of goOutermost and goSwitches.
 func goName(names []byte, off uint32) string {
 	if uint64(off) >= uint64(len(names)) {
 		return ""
@@ -179,8 +179,8 @@ func sp(n int32) Rule {
 	return Rule{CFA: CFARSP, CFAOff: n, RAOff: -8, Flags: FlagConvention}
 }
 
-// pltRule returns the rule of a PLT's entries: "jmp; push; jmp" or, with indirect branch tracking, "endbr64; push; jmp".
-// The push ends at byte 11 or 9.
+// pltRule returns the rule of a PLT's entries: "jmp; push; jmp" or, with indirect branch tracking, "endbr64; push;
+// jmp". The push ends at byte 11 or 9.
 func pltRule(im *dso.Image, s *elf.Section) Rule {
 	r := sp(8)
 	r.CFA, r.CFAOff2 = CFAPLT, 11

@@ -28,8 +28,8 @@
 //
 // # A step
 //
-// A step computes the caller's ip, sp and fp from those of a frame and its rule (DWARF numbers: 6 is rbp, 7 is rsp, 16 is
-// rip):
+// A step computes the caller's ip, sp and fp from those of a frame and its rule (DWARF numbers: 6 is rbp, 7 is rsp, 16
+// is rip):
 //
 //	CFANone          no entry covers ip. It may be assembly, which preserves its caller's rbp: if
 //	                 rbp is a frame pointer, the walk continues with it; otherwise it ends
@@ -60,6 +60,6 @@
 // A rule with FlagConvention is not from CFI. With CFARBP and an fp of 0 it is the end of the stack, and its CFA may be
 // on another stack, for example where Go calls C. For other rules the CFA is above sp, except across a signal frame.
 //
-// Look a return address up at ip-1: the call may be its function's last instruction. Look a sampled ip, or the ip from a
-// frame with FlagSignal (such as any CFASignal), up unchanged.
+// Look a return address up at ip-1: the call may be its function's last instruction. Look a sampled ip, or the ip from
+// a frame with FlagSignal (such as any CFASignal), up unchanged.
 package unwind

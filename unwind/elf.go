@@ -67,8 +67,8 @@ func sections(im *dso.Image) ([]section, error) {
 	return kept, nil
 }
 
-// inflate returns a section's bytes, decompressed if necessary. It ignores the size in a compressed section's header, and
-// reads up to maxSection bytes.
+// inflate returns a section's bytes, decompressed if necessary. It ignores the size in a compressed section's header,
+// and reads up to maxSection bytes.
 func inflate(im *dso.Image, s *elf.Section) ([]byte, error) {
 	if s.Flags&elf.SHF_COMPRESSED == 0 && s.Name != ".zdebug_frame" {
 		return im.Data(s)

@@ -94,7 +94,9 @@ func (s *space1) Mapping(ip uint64) *Mapping {
 
 func fuzzWalk(t *testing.T, f *CFI) {
 	table, _ := f.Table() // none for arm64
-	space := &space1{Mapping{Start: 0x1000, End: 0x41000, Object: NewObject(table, func() (*CFI, error) { return f, nil })}}
+	space := &space1{Mapping{Start: 0x1000, End: 0x41000, Object: NewObject(table, func() (*CFI, error) {
+		return f, nil
+	})}}
 	stack := &Stack{Addr: 0x7000_0000, Bytes: make([]byte, 512)}
 	for i := range stack.Bytes {
 		stack.Bytes[i] = []byte{0x08, 0x20, 0, 0, 0, 0, 0, 0}[i%8] // return addresses all over

@@ -38,7 +38,8 @@ func TestGoOutermost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]Rule{"runtime.goexit": ruleEntry, "runtime.mstart": ruleEntry, "runtime.rt0_go": ruleEntry, "runtime.morestack": ruleFP}
+	want := map[string]Rule{"runtime.goexit": ruleEntry, "runtime.mstart": ruleEntry, "runtime.rt0_go": ruleEntry,
+		"runtime.morestack": ruleFP}
 	for _, s := range symbols {
 		name := strings.TrimSuffix(s.Name, ".abi0")
 		rule, ok := want[name]

@@ -119,7 +119,8 @@ func (s *stepper) run() {
 	s.watch(s.pid)
 	s.begin()
 	s.stepAll()
-	s.t.Logf("%d instructions stepped, %d chains wrong, %d while a throw rewrote the stack, %v", s.steps, s.wrong, s.skipped, time.Since(start).Round(time.Millisecond))
+	s.t.Logf("%d instructions stepped, %d chains wrong, %d while a throw rewrote the stack, %v", s.steps, s.wrong,
+		s.skipped, time.Since(start).Round(time.Millisecond))
 	s.deep()
 	if s.skipped > s.steps/10 {
 		s.t.Errorf("%d of %d chains not checked", s.skipped, s.steps)
@@ -137,7 +138,8 @@ func (s *stepper) start() {
 		s.symbols, _ = f.Symbols()
 		f.Close()
 	}
-	p, err := os.StartProcess(s.exe, []string{s.exe}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}})
+	p, err := os.StartProcess(s.exe, []string{s.exe},
+		&os.ProcAttr{Sys: &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}})
 	if err != nil {
 		s.t.Skipf("no right to trace a child: %v", err)
 	}
@@ -389,7 +391,8 @@ func isCall(op []byte) bool {
 func (s *stepper) walk(h *shadow, full bool) ([]Frame, Reason) {
 	r := &h.regs
 	regs := NewRegs(elf.EM_X86_64, r.Rip, r.Rsp, r.Rbp)
-	for n, v := range [...]uint64{r.Rax, r.Rdx, r.Rcx, r.Rbx, r.Rsi, r.Rdi, r.Rbp, r.Rsp, r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15} {
+	for n, v := range [...]uint64{r.Rax, r.Rdx, r.Rcx, r.Rbx, r.Rsi, r.Rdi, r.Rbp, r.Rsp, r.R8, r.R9, r.R10, r.R11,
+		r.R12, r.R13, r.R14, r.R15} {
 		regs.Set(n, v)
 	}
 	if full {

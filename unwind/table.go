@@ -88,7 +88,8 @@ func newTableBuilder(rows int) *tableBuilder {
 
 // rule returns the index of r, which it adds if it is new.
 func (b *tableBuilder) rule(r Rule) uint16 {
-	h := uint32(r.CFA)<<4 ^ uint32(r.FP)<<2 ^ uint32(r.CFAOff>>3)*5 ^ uint32(r.FPOff)*7 ^ uint32(r.CFAOff2) ^ uint32(r.RAOff)
+	h := uint32(r.CFA)<<4 ^ uint32(r.FP)<<2 ^ uint32(r.CFAOff>>3)*5 ^ uint32(r.FPOff)*7 ^ uint32(
+		r.CFAOff2) ^ uint32(r.RAOff)
 	m := &b.memo[(h^h>>10)%uint32(len(b.memo))]
 	if m.ok && m.rule == r {
 		return m.n

@@ -95,7 +95,8 @@ func TestWalk(t *testing.T) {
 		wantWalk(t, x86(0x2000, 0), testStack(0), s, EndOfStack, Frame{IP: 0x2000})
 	})
 	t.Run("rbp leads down", func(t *testing.T) {
-		wantWalk(t, x86(0x2011, stackAt+8), testStack(0, 0x2021, 0x2021, 0), s, NoProgress, Frame{IP: 0x2011}, ret(0x2021))
+		wantWalk(t, x86(0x2011, stackAt+8), testStack(0, 0x2021, 0x2021, 0), s, NoProgress,
+			Frame{IP: 0x2011}, ret(0x2021))
 	})
 	t.Run("depth", func(t *testing.T) {
 		words := slices.Repeat([]uint64{0x2001}, 300)
@@ -111,7 +112,8 @@ func TestWalk(t *testing.T) {
 	t.Run("a callee-saved register, by full CFI", func(t *testing.T) {
 		regs := x86(0x2050, 0)
 		regs.Set(3, 77)
-		wantWalk(t, regs, testStack(stackAt+24, 0x2041, 9, 5, end), s, EndOfStack, Frame{IP: 0x2050}, ret(0x2041), ret(end))
+		wantWalk(t, regs, testStack(stackAt+24, 0x2041, 9, 5, end), s, EndOfStack, Frame{IP: 0x2050},
+			ret(0x2041), ret(end))
 	})
 	t.Run("a register of the innermost frame", func(t *testing.T) {
 		regs := x86(0x2040, 0)
@@ -126,7 +128,8 @@ func TestWalk(t *testing.T) {
 		wantWalk(t, x86(0x2070, 0), testStack(5, end), s, Unreadable, Frame{IP: 0x2070})
 	})
 	t.Run("rbp is lost", func(t *testing.T) {
-		wantWalk(t, x86(0x2080, stackAt+16), testStack(0x2021, 1, 0, end), s, Unreadable, Frame{IP: 0x2080}, ret(0x2021))
+		wantWalk(t, x86(0x2080, stackAt+16), testStack(0x2021, 1, 0, end), s, Unreadable,
+			Frame{IP: 0x2080}, ret(0x2021))
 	})
 	t.Run("without a table", func(t *testing.T) {
 		bare := testSpace(nil)
@@ -141,7 +144,8 @@ func TestWalk(t *testing.T) {
 func TestWalkFramePointers(t *testing.T) {
 	s := testSpace(nil)
 	regs := NewRegs(elf.EM_X86_64, 0x2000, stackAt, stackAt+16)
-	wantWalk(t, regs, testStack(1, 2, stackAt+32, 0x3000, 0, 0x4000), s, EndOfStack, Frame{IP: 0x2000}, ret(0x3000), ret(0x4000))
+	wantWalk(t, regs, testStack(1, 2, stackAt+32, 0x3000, 0, 0x4000), s, EndOfStack, Frame{IP: 0x2000},
+		ret(0x3000), ret(0x4000))
 	regs = NewRegs(elf.EM_X86_64, 0x2000, stackAt, 0x1234)
 	wantWalk(t, regs, testStack(1), s, NoTable, Frame{IP: 0x2000})
 	regs = NewRegs(elf.EM_X86_64, 0x2000, stackAt, 0x1238)
@@ -158,7 +162,8 @@ func TestWalkSignal(t *testing.T) {
 			cfaExpression, 6, 3, 0x77, 0xf8, 0x00,
 			cfaExpression, 3, 3, 0x77, 0x80, 0x01,
 			cfaExpression, 16, 3, 0x77, 0xa8, 0x01)), true)
-	g := fdes(elf.EM_X86_64, []any{0x2000, 0x2010}, []any{0x2010, 0x2020, cfaDefCFA, 3, 8}, []any{0x2030, 0x2040, cfaUndefined, 16})
+	g := fdes(elf.EM_X86_64, []any{0x2000, 0x2010}, []any{0x2010, 0x2020, cfaDefCFA, 3, 8},
+		[]any{0x2030, 0x2040, cfaUndefined, 16})
 	f.secs = append(f.secs, g.secs...)
 	f.fdes, f.cies, f.known = nil, nil, nil
 	f.parse()

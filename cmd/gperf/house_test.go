@@ -262,7 +262,8 @@ func TestHouseSizes(t *testing.T) {
 		methods, lines := map[string]int{}, 0
 		for _, name := range p.GoFiles {
 			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil,
+				parser.ParseComments|parser.SkipObjectResolution)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,8 @@ func rawData(number uint16, words ...uint64) []byte {
 }
 
 // ownFormat is a format in tracefs.
-const ownFormat = "name: kfree_skb\nID: 42\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n" +
+const ownFormat = "name: kfree_skb\nID: 42\nformat:\n\tfield:unsigned short " +
+	"common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n" +
 	"\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;\n\tfield:int n;\toffset:12;\tsize:4;\tsigned:1;\n" +
 	"\tfield:int by;\toffset:16;\tsize:4;\tsigned:1;\n\n" +
 	`print fmt: "dev \"%s\"" " by %s,", __get_str(name), __print_symbolic(REC->by, { 1, "ONE" }, { 2, "TWO" })` + "\n"
@@ -80,7 +81,8 @@ func TestFormats(t *testing.T) {
 			t.Errorf("ID %d, want %d", f.ID, c.ev.Config)
 		}
 		symbol := func(ip uint64) (string, uint64, string, bool) { return "drop", ip & 0xff, "", ip>>8 == 0x10 }
-		got := string(f.AppendPrint(nil, c.data, &tracepoint.Env{Order: binary.LittleEndian, LongSize: 8, Symbol: symbol}))
+		got := string(f.AppendPrint(nil, c.data,
+			&tracepoint.Env{Order: binary.LittleEndian, LongSize: 8, Symbol: symbol}))
 		if got != c.want {
 			t.Errorf("printed %q, want %q\n%s", got, c.want, text)
 		}
@@ -90,7 +92,8 @@ func TestFormats(t *testing.T) {
 // TestNumber checks that numbers are not those of tracepoints in the recording.
 func TestNumber(t *testing.T) {
 	raw := func() event.Event { return event.Event{Type: format.TypeTracepoint, Raw: &kernel.Raw{}} }
-	events := []event.Event{raw(), {Type: format.TypeTracepoint, Tracepoint: "a/b", Config: lastTracepoint - 1}, {Type: format.TypeSoftware, Config: lastTracepoint}, raw(), raw()}
+	events := []event.Event{raw(), {Type: format.TypeTracepoint, Tracepoint: "a/b", Config: lastTracepoint - 1},
+		{Type: format.TypeSoftware, Config: lastTracepoint}, raw(), raw()}
 	if err := Number(events); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +191,8 @@ func TestRewriteIP(t *testing.T) {
 	const raw, function = 0xffff, 0xfffe
 	const prog, runner, iterator, site = 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000290, 0xffffffff81000300
 	const inKernel = format.ContextKernel
-	attr := &format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SamplePeriod |
+	attr := &format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
+		format.SamplePeriod |
 		format.SampleCallchain | format.SampleRaw, SamplePeriod: 1}
 	iterators := map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}
 	for _, c := range []struct {
@@ -225,7 +229,8 @@ func TestRewriteIP(t *testing.T) {
 // that nothing is read past its end.
 func TestRewriteShort(t *testing.T) {
 	for _, typ := range []format.SampleType{0, format.SampleCallchain} {
-		o := output{layout: format.NewSampleLayout(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime | format.SampleRaw | typ})}
+		o := output{layout: format.NewSampleLayout(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP |
+			format.SampleTID | format.SampleTime | format.SampleRaw | typ})}
 		for size := 40; size <= 64; size += 8 {
 			rec := testRecord(format.TypeSample, slices.Repeat([]uint64{1 << 40}, size/8-1)...)
 			if got := o.rewrite(slices.Clone(rec)); len(got) != len(rec) {

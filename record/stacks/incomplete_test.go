@@ -34,7 +34,8 @@ func TestCountEarly(t *testing.T) {
 	if len(d.merged.early) != 1 || d.merged.early[0].time != 90 {
 		t.Errorf("left to be counted: %+v", d.merged.early)
 	}
-	want := []Incomplete{{bpf.EndNoRule, "/lib/c", "/bin/a", 2}, {bpf.EndNoProcess, "", "", 1}, {bpf.EndNoMapping, "", "/bin/a", 1}, {bpf.EndNoRule, "/bin/b", "/bin/b", 1}}
+	want := []Incomplete{{bpf.EndNoRule, "/lib/c", "/bin/a", 2}, {bpf.EndNoProcess, "", "", 1},
+		{bpf.EndNoMapping, "", "/bin/a", 1}, {bpf.EndNoRule, "/bin/b", "/bin/b", 1}}
 	if got := d.incomplete.list(); !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}

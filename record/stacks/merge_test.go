@@ -58,11 +58,13 @@ func stackRecord(tid uint64, end bpf.End, frames ...uint64) []byte {
 
 // testClockSample has a kernel part of one frame and its context marker.
 func testClockSample(tid, time uint64) []byte {
-	return testRecord(format.TypeSample, testClock, 0x1234, tid, time, 1000, 2, format.ContextKernel, 0xffffffff81000000+time)
+	return testRecord(format.TypeSample, testClock, 0x1234, tid, time, 1000, 2, format.ContextKernel,
+		0xffffffff81000000+time)
 }
 
 func testClockMerged(tid, time uint64, frames ...uint64) []byte {
-	words := append([]uint64{testClock, 0x1234, tid, time, 1000, uint64(3 + len(frames)), format.ContextKernel, 0xffffffff81000000 + time,
+	words := append([]uint64{testClock, 0x1234, tid, time, 1000, uint64(3 + len(frames)), format.ContextKernel,
+		0xffffffff81000000 + time,
 		format.ContextUser}, frames...)
 	return testRecord(format.TypeSample, words...)
 }
@@ -97,7 +99,8 @@ func fill(n *testRing, head *uint64, recs ...[]byte) {
 
 func TestMerge(t *testing.T) {
 	comm := testRecord(format.TypeComm, 1, 2, 3)
-	read := []uint64{testTrace, 1, 5, 70, 2, 999, 11, 1, 22, 2, 0, 0xaabbccdd00000004} // 2 counters, empty chain, 4 bytes raw
+	// 2 counters, empty chain, 4 bytes raw
+	read := []uint64{testTrace, 1, 5, 70, 2, 999, 11, 1, 22, 2, 0, 0xaabbccdd00000004}
 	traced := append(slices.Clone(read[:10]), 3, format.ContextUser, 0x41, 0x42, read[11])
 	for _, c := range []struct {
 		name string
@@ -172,7 +175,8 @@ func TestMerge(t *testing.T) {
 func TestMergeInPieces(t *testing.T) {
 	var recs [][]byte
 	for i := range uint64(20) {
-		recs = append(recs, stackRecord(5, bpf.EndEntry, i), stackRecord(5, bpf.EndEntry, i+100), testClockSample(5, i+100), testClockSample(5, i))
+		recs = append(recs, stackRecord(5, bpf.EndEntry, i), stackRecord(5, bpf.EndEntry, i+100),
+			testClockSample(5, i+100), testClockSample(5, i))
 	}
 	all, head := testMerger(1<<14, 0)
 	fill(all, head, recs...)
@@ -190,7 +194,8 @@ func TestMergeInPieces(t *testing.T) {
 			i = k
 		}
 		if !slices.Equal(got.Records, want.Records) || got.single != 0 {
-			t.Fatalf("drained in pieces: %d bytes, %d single; want %d bytes", len(got.Records), got.single, len(want.Records))
+			t.Fatalf("drained in pieces: %d bytes, %d single; want %d bytes", len(got.Records), got.single,
+				len(want.Records))
 		}
 	}
 }
@@ -285,15 +290,18 @@ func TestMergeMaxStack(t *testing.T) {
 // another sample.
 func TestMergeFiltered(t *testing.T) {
 	n, head := testMerger(1<<12, 0)
-	fill(n, head, stackRecord(5, bpf.EndEntry, 0x10), stackRecord(6, bpf.EndNoTable), stackRecord(5, bpf.EndEntry, 0x20), testClockSample(5, 1),
-		stackRecord(7, bpf.EndEntry, 0x30), stackRecord(8, bpf.EndEntry, 0x40), testClockSample(8, 2), testClockSample(9, 3))
+	fill(n, head, stackRecord(5, bpf.EndEntry, 0x10), stackRecord(6, bpf.EndNoTable),
+		stackRecord(5, bpf.EndEntry, 0x20), testClockSample(5, 1),
+		stackRecord(7, bpf.EndEntry, 0x30), stackRecord(8, bpf.EndEntry, 0x40), testClockSample(8, 2),
+		testClockSample(9, 3))
 	var j Merged
 	n.Merge(&j, *head)
 	want := slices.Concat(testClockMerged(5, 1, 0x20), testClockMerged(8, 2, 0x40), testClockSample(9, 3))
 	if !slices.Equal(j.Records, want) {
 		t.Errorf("%x, want %x", j.Records, want)
 	}
-	if j.unused != 3 || j.single != 1 || len(j.unresolved) != 1 || j.unresolved[0].sample != nil || j.unresolved[0].pid != 6 {
+	if j.unused != 3 || j.single != 1 || len(j.unresolved) != 1 || j.unresolved[0].sample != nil ||
+		j.unresolved[0].pid != 6 {
 		t.Errorf("%d unused, %d without a stack, unresolved %+v", j.unused, j.single, j.unresolved)
 	}
 }

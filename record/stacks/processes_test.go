@@ -19,7 +19,8 @@ func trackerLog() (*tracker, *[]int32) {
 }
 
 func mmapRecord(pid int32, start, end, pgoff uint64, name string) *format.Mmap {
-	return &format.Mmap{V2: true, Misc: format.MiscUser, PID: pid, TID: pid, Start: start, Len: end - start, Pgoff: pgoff, Prot: format.ProtExec,
+	return &format.Mmap{V2: true, Misc: format.MiscUser, PID: pid, TID: pid, Start: start, Len: end - start,
+		Pgoff: pgoff, Prot: format.ProtExec,
 		Filename: name, BuildID: []byte(name)}
 }
 

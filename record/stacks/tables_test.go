@@ -49,7 +49,8 @@ func TestPrune(t *testing.T) {
 	mmap(3, "/bin/again", 4) // as programs that run again and again
 	sweep()
 	if k := known(); !k[stays] || k[goes] || !k[pending] || !k[again] {
-		t.Errorf("known files: mapped %v, unmapped %v, pending %v, mapped again %v", k[stays], k[goes], k[pending], k[again])
+		t.Errorf("known files: mapped %v, unmapped %v, pending %v, mapped again %v", k[stays], k[goes],
+			k[pending], k[again])
 	}
 	needed := &addrSpace{}
 	needed.insert(mapping{start: 0x1000, end: 0x2000, file: again})
