@@ -19,8 +19,7 @@ const (
 	TypeBreakpoint
 )
 
-// SampleType is perf_event_attr.sample_type: what a sample carries
-// (enum perf_event_sample_format).
+// SampleType is perf_event_attr.sample_type: the fields of a sample (enum perf_event_sample_format).
 type SampleType uint64
 
 const (
@@ -62,51 +61,51 @@ const (
 	ReadLost
 )
 
-// AttrFlags are the bit fields of perf_event_attr, in its order: bit 0 is
-// `disabled`. PreciseIP is two bits wide.
+// AttrFlags are the bit fields of perf_event_attr, in its order: bit 0 is `disabled`. PreciseIP is two bits wide. See
+// perf_event_open(2) and include/uapi/linux/perf_event.h.
 type AttrFlags uint64
 
 const (
-	FlagDisabled AttrFlags = 1 << iota
-	FlagInherit
-	FlagPinned
-	FlagExclusive
-	FlagExcludeUser
-	FlagExcludeKernel
-	FlagExcludeHV
-	FlagExcludeIdle
-	FlagMmap
-	FlagComm
-	FlagFreq
-	FlagInheritStat
-	FlagEnableOnExec
-	FlagTask
-	FlagWatermark
-	_ // precise_ip, low bit
-	_ // precise_ip, high bit
-	FlagMmapData
-	FlagSampleIDAll
-	FlagExcludeHost
-	FlagExcludeGuest
-	FlagExcludeCallchainKernel
-	FlagExcludeCallchainUser
-	FlagMmap2
-	FlagCommExec
-	FlagUseClockID
-	FlagContextSwitch
-	FlagWriteBackward
-	FlagNamespaces
-	FlagKSymbol
-	FlagBPFEvent
-	FlagAuxOutput
-	FlagCgroup
-	FlagTextPoke
-	FlagBuildID
-	FlagInheritThread
-	FlagRemoveOnExec
-	FlagSigtrap
-	FlagDeferCallchain
-	FlagDeferOutput
+	FlagDisabled               AttrFlags = 1 << iota // the counter starts disabled
+	FlagInherit                                      // children inherit the counter
+	FlagPinned                                       // always on the PMU
+	FlagExclusive                                    // no other group on the PMU
+	FlagExcludeUser                                  // do not count in user mode
+	FlagExcludeKernel                                // do not count in the kernel
+	FlagExcludeHV                                    // do not count in the hypervisor
+	FlagExcludeIdle                                  // do not count in the idle task
+	FlagMmap                                         // MMAP records of executable mappings
+	FlagComm                                         // COMM records
+	FlagFreq                                         // Attr.SamplePeriod is a frequency in Hz
+	FlagInheritStat                                  // a READ record for each thread that exits
+	FlagEnableOnExec                                 // enable the counter at the next exec
+	FlagTask                                         // FORK and EXIT records
+	FlagWatermark                                    // Attr.Wakeup is in bytes
+	_                                                // precise_ip, low bit
+	_                                                // precise_ip, high bit
+	FlagMmapData                                     // MMAP records of other mappings too
+	FlagSampleIDAll                                  // a sample id at the end of side-band records
+	FlagExcludeHost                                  // do not count on the host
+	FlagExcludeGuest                                 // do not count in guests
+	FlagExcludeCallchainKernel                       // callchains without kernel ips
+	FlagExcludeCallchainUser                         // callchains without user ips
+	FlagMmap2                                        // MMAP2 instead of MMAP records
+	FlagCommExec                                     // MiscCommExec marks COMM records of exec
+	FlagUseClockID                                   // times are of the clock Attr.ClockID
+	FlagContextSwitch                                // SWITCH records
+	FlagWriteBackward                                // the ring is written from its end, to be overwritten
+	FlagNamespaces                                   // NAMESPACES records
+	FlagKSymbol                                      // KSYMBOL records
+	FlagBPFEvent                                     // BPF_EVENT records
+	FlagAuxOutput                                    // records go to the AUX area
+	FlagCgroup                                       // CGROUP records
+	FlagTextPoke                                     // TEXT_POKE records
+	FlagBuildID                                      // build IDs in MMAP2 records
+	FlagInheritThread                                // child threads inherit the counter, child processes do not
+	FlagRemoveOnExec                                 // remove the counter at exec
+	FlagSigtrap                                      // a SIGTRAP to the thread at each overflow
+	FlagDeferCallchain                               // user callchains in CALLCHAIN_DEFERRED records
+	FlagDeferOutput                                  // write the CALLCHAIN_DEFERRED records to this event's ring
 )
 
 const preciseShift = 15
@@ -119,43 +118,40 @@ func (f AttrFlags) WithPreciseIP(n int) AttrFlags {
 	return f&^(3<<preciseShift) | AttrFlags(n&3)<<preciseShift
 }
 
-// Attr is one event as it was opened: struct perf_event_attr of
-// include/uapi/linux/perf_event.h, its unions under the names that gperf
-// needs, and what else the file says about the event.
+// Attr describes one event: struct perf_event_attr of include/uapi/linux/perf_event.h, with one name for each of its
+// unions, and the event's name and counter IDs from other parts of the file.
 type Attr struct {
 	Type             EventType
-	Size             uint32 // as recorded; see AttrSize
+	Size             uint32 // of the recorded attr, in bytes; see AttrSize
 	Config           uint64
-	SamplePeriod     uint64 // sample_freq where Flags has FlagFreq
+	SamplePeriod     uint64 // events per sample; with FlagFreq sample_freq, in Hz
 	SampleType       SampleType
 	ReadFormat       ReadFormat
 	Flags            AttrFlags
-	Wakeup           uint32 // wakeup_events, wakeup_watermark with FlagWatermark
-	BPType           uint32
+	Wakeup           uint32 // wakeup_events; with FlagWatermark wakeup_watermark, in bytes
+	BPType           uint32 // breakpoint type, HW_BREAKPOINT_*
 	Config1          uint64 // also bp_addr, kprobe_func, uprobe_path
 	Config2          uint64 // also bp_len, probe_offset
 	BranchSampleType uint64
-	SampleRegsUser   uint64
-	SampleStackUser  uint32
-	ClockID          int32
-	SampleRegsIntr   uint64
-	AuxWatermark     uint32
-	SampleMaxStack   uint16
-	AuxSampleSize    uint32
+	SampleRegsUser   uint64 // mask of registers, by asm/perf_regs.h
+	SampleStackUser  uint32 // size of the stack dump, in bytes
+	ClockID          int32  // CLOCK_*, with FlagUseClockID
+	SampleRegsIntr   uint64 // mask of registers, by asm/perf_regs.h
+	AuxWatermark     uint32 // bytes
+	SampleMaxStack   uint16 // maximum number of frames in a callchain
+	AuxSampleSize    uint32 // bytes
 	AuxAction        uint32 // aux_start_paused, aux_pause, aux_resume, from bit 0
 	SigData          uint64
 	Config3          uint64
 
-	// Name is the event's name as the user gave it ("skb:kfree_skb",
-	// "cycles:u"), from the EVENT_DESC feature or the tracepoint formats;
-	// empty when the file does not name it.
+	// Name is the event's name as the user wrote it ("skb:kfree_skb", "cycles:u"), from the EVENT_DESC feature or the
+	// tracepoint formats. It is empty if the file does not name the event.
 	Name string
-	// IDs are the ids of the event's counters, one for each CPU or thread.
+	// IDs are the IDs of the event's counters, one for each CPU or thread.
 	IDs []uint64
 }
 
-// AttrSize is the size of the attrs that gperf writes: PERF_ATTR_SIZE_VER7,
-// the longest that perf 6.1 reads.
+// AttrSize is the size of the attrs that gperf writes, in bytes: PERF_ATTR_SIZE_VER7, the longest that perf 6.1 reads.
 const AttrSize = 128
 
 // minAttrSize is PERF_ATTR_SIZE_VER0.

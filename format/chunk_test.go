@@ -133,7 +133,7 @@ func TestTruncatedWhileRead(t *testing.T) {
 				}
 				n++
 			}
-			if n == 0 || n >= samples || r.Skipped.Count == 0 || !strings.Contains(r.Skipped.First.Error(), "truncated while it was read") {
+			if n == 0 || n >= samples || r.Skipped.Count == 0 || !strings.Contains(r.Skipped.First.Error(), "truncated while reading") {
 				t.Errorf("%d of %d samples, skipped %v; want some samples, and that the file was truncated", n, samples, r.Skipped)
 			}
 		})

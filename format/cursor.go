@@ -6,18 +6,17 @@ import (
 	"fmt"
 )
 
-// cursor reads a record field by field. A read past the end sets short and
-// yields zeros from then on, so that decoders need one check, at their end.
+// cursor reads a record field by field. A read beyond the end sets short, and it and all further reads return zeros. So
+// decoders need only one check, at their end.
 type cursor struct {
 	b     []byte
 	order binary.ByteOrder
 	short bool
-	tail  int    // bytes of a sample id after b
-	nr    uint64 // the count in the record that asked for more than there was; 0 when it was a field
+	tail  int    // size of the sample id after b, in bytes
+	nr    uint64 // the count that exceeds the record; 0 if a single field does
 }
 
-// lacking names the part at which the bytes ended, and its count if the count was
-// too large.
+// lacking returns the name of the part at which the bytes end, with its count if that is too large.
 func (c *cursor) lacking(part string) string {
 	if c.nr == 0 {
 		return part
@@ -63,11 +62,11 @@ func (c *cursor) u8() uint8 {
 	return 0
 }
 
-// words takes n 64-bit words as bytes. n comes from the file, so it is checked
-// against the bytes left before it is multiplied.
+// words reads n 64-bit words as bytes. n comes from the file: words compares it with the bytes left before it
+// multiplies.
 func (c *cursor) words(n uint64) []byte { return c.entries(n, 8).b }
 
-// entries takes n entries of size bytes each. n comes from the file.
+// entries reads n entries of size bytes each. n comes from the file.
 func (c *cursor) entries(n uint64, size int) cursor {
 	if n > uint64(len(c.b)/size) {
 		if !c.short {
@@ -79,12 +78,11 @@ func (c *cursor) entries(n uint64, size int) cursor {
 	return cursor{b: c.take(int(n) * size), order: c.order}
 }
 
-// maxName is PATH_MAX, in bytes. A longer name in a record is an attempt to blow up
-// the text of each sample.
+// maxName is PATH_MAX, in bytes. It limits the names in corrupt files, which may be part of each sample's text.
 const maxName = 4096
 
-// name takes the rest, a string with its NUL and padding, and returns it up to
-// maxName. Without a NUL it continues in the sample id, as perf reads it.
+// name reads the rest, a string with its NUL and padding, and truncates it to maxName. If the NUL is missing, the string
+// continues in the sample id, as in perf.
 func (c *cursor) name() string {
 	n := bytes.IndexByte(c.b[:len(c.b)+c.tail], 0)
 	if n < 0 {
@@ -96,15 +94,15 @@ func (c *cursor) name() string {
 	return s
 }
 
-// cstring takes the rest and returns it up to its first NUL, and to maxName.
+// cstring reads the rest and returns it up to the first NUL, truncated to maxName.
 func (c *cursor) cstring() string {
 	s := cstring(c.b[:min(len(c.b), maxName)])
 	c.b = nil
 	return s
 }
 
-// str takes a feature section's string: a u32 length, which counts padding,
-// and that many bytes, NUL-terminated.
+// str reads a feature section's string: a u32 length, which includes padding, and that number of bytes,
+// NUL-terminated.
 func (c *cursor) str() string {
 	return cstring(c.take(int(c.u32())))
 }

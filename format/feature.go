@@ -109,14 +109,13 @@ type Section struct {
 	Data    []byte
 }
 
-// StringSection is a section that holds one string: hostname, OS release,
-// version, arch, CPU description and CPU id.
+// StringSection returns a section with one string: hostname, OS release, version, arch, CPU description or CPU id.
 func StringSection(f Feature, s string) Section {
 	return Section{f, appendString(nil, s)}
 }
 
-// appendString appends a string as feature sections hold it: its size with
-// NUL and padding to 64 bytes (do_write_string of perf), then that many bytes.
+// appendString appends a string in the format of feature sections: its size in bytes with NUL and padding to 64 bytes
+// (do_write_string of perf), and then these bytes.
 func appendString(b []byte, s string) []byte {
 	n := (len(s) + 64) &^ 63
 	b = binary.LittleEndian.AppendUint32(b, uint32(n))
@@ -124,8 +123,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, make([]byte, n-len(s))...)
 }
 
-// StringsSection is a section of a u32 count and as many strings: the command
-// line.
+// StringsSection returns a section with a u32 count and that number of strings: the command line.
 func StringsSection(f Feature, list []string) Section {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(list)))
 	for _, s := range list {
@@ -142,8 +140,8 @@ func (n NrCPUs) Section() Section {
 	return Section{FeatureNrCPUs, binary.LittleEndian.AppendUint32(b, n.Online)}
 }
 
-// Uint64Section is a section of u64 values: total memory (kB), sample time
-// (first and last, ns), clock id's resolution (ns).
+// Uint64Section returns a section of u64 values: total memory (kB), sample time (first and last, ns), or the clock's
+// resolution (ns).
 func Uint64Section(f Feature, values ...uint64) Section {
 	var b []byte
 	for _, v := range values {
@@ -152,7 +150,7 @@ func Uint64Section(f Feature, values ...uint64) Section {
 	return Section{f, b}
 }
 
-// EventDescSection holds the attrs once more, with their names.
+// EventDescSection returns the EVENT_DESC section: the attrs and their names.
 func EventDescSection(attrs []Attr) Section {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, uint32(len(attrs)))
@@ -175,7 +173,7 @@ type PMU struct {
 	Name string
 }
 
-// PMUMappingsSection holds what /sys/bus/event_source/devices says.
+// PMUMappingsSection returns the PMU_MAPPINGS section: the PMUs of /sys/bus/event_source/devices.
 func PMUMappingsSection(pmus []PMU) Section {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(pmus)))
 	for _, p := range pmus {
@@ -192,15 +190,15 @@ type BuildIDEntry struct {
 	Filename string
 }
 
-// misc bit that says that an entry holds its build ID's size.
+// misc bit of entries with the size of the build ID.
 const miscBuildIDSize Misc = 1 << 15
 
-// BuildIDSection holds the build IDs of the DSOs that were hit, for kernels
-// that do not put them into MMAP2.
+// BuildIDSection returns the BUILD_ID section: the build IDs of the DSOs with samples, for kernels that do not write
+// them to MMAP2 records.
 func BuildIDSection(entries []BuildIDEntry) Section {
 	var b []byte
 	for _, e := range entries {
-		// The type of these headers is 0: perf 2.6.36 to today.
+		// The type of these headers is 0, as in perf since 2.6.36.
 		b = appendRecord(b, 0, e.Misc|miscBuildIDSize, 0, func(b []byte) []byte {
 			b = binary.LittleEndian.AppendUint32(b, uint32(e.PID))
 			var id [24]byte
@@ -211,7 +209,7 @@ func BuildIDSection(entries []BuildIDEntry) Section {
 	return Section{FeatureBuildID, b}
 }
 
-// feature decodes one section, if the file has it.
+// feature decodes one section. ok is false if the file does not have it.
 func feature[T any](f *File, n Feature, decode func(*cursor) T) (v T, ok bool, err error) {
 	data, ok := f.Sections[n]
 	if !ok {
@@ -220,7 +218,7 @@ func feature[T any](f *File, n Feature, decode func(*cursor) T) (v T, ok bool, e
 	c := &cursor{b: data, order: f.Order}
 	v = decode(c)
 	if c.short {
-		return v, false, errorf(-1, nil, "feature section %d (%d bytes) is cut short", n, len(data))
+		return v, false, errorf(-1, nil, "feature section %d (%d bytes) is truncated", n, len(data))
 	}
 	return v, true, nil
 }
@@ -231,7 +229,7 @@ func decoded[T any](f *File, n Feature, decode func(*cursor) T) (T, bool) {
 	return v, ok
 }
 
-// String returns a section that holds one string, "" when it is absent.
+// String returns the string of a section with one string, or "" if the section is absent.
 func (f *File) String(n Feature) string {
 	s, _, _ := feature(f, n, (*cursor).str)
 	return s
@@ -242,8 +240,7 @@ func (f *File) NrCPUs() (NrCPUs, bool) { return decoded(f, FeatureNrCPUs, parseN
 
 func parseNrCPUs(c *cursor) NrCPUs { return NrCPUs{c.u32(), c.u32()} }
 
-// Uint64s returns n values of a section of u64s, nil when it is absent or
-// shorter.
+// Uint64s returns the first n values of a section of u64 values, or nil if the section is absent or shorter.
 func (f *File) Uint64s(feat Feature, n int) []uint64 {
 	v, ok, _ := feature(f, feat, func(c *cursor) (l []uint64) {
 		for range n {
@@ -257,8 +254,7 @@ func (f *File) Uint64s(feat Feature, n int) []uint64 {
 	return v
 }
 
-// Uint32s returns n values of a section of u32s, nil when it is absent or
-// shorter.
+// Uint32s returns the first n values of a section of u32 values, or nil if the section is absent or shorter.
 func (f *File) Uint32s(feat Feature, n int) []uint32 {
 	v, ok, _ := feature(f, feat, func(c *cursor) (l []uint32) {
 		for range n {
@@ -297,13 +293,12 @@ func parsePMUs(c *cursor) (l []PMU) {
 	return l
 }
 
-// BuildIDs returns the BUILD_ID section. With an error come the entries before
-// it.
+// BuildIDs returns the BUILD_ID section. With an error, it returns the entries before the error.
 func (f *File) BuildIDs() ([]BuildIDEntry, error) {
 	l, err := f.parseBuildIDs(func(c *cursor) int32 { return int32(c.u32()) })
 	for _, e := range l {
-		// perf before 2.6.35 wrote no pid: the build IDs are at its place, and the
-		// kernel's name has lost its beginning to them.
+		// perf before 2.6.35 wrote no pid: the build IDs are in its place, so that the start of the kernel's name seems to
+		// be missing.
 		if strings.HasPrefix(e.Filename, "nel.kallsyms]") {
 			return f.parseBuildIDs(func(*cursor) int32 { return -1 })
 		}
@@ -337,8 +332,8 @@ func (f *File) parseBuildIDs(pid func(*cursor) int32) (l []BuildIDEntry, err err
 	return l, nil
 }
 
-// EventDesc returns the EVENT_DESC section: the attrs with their names and ids.
-// Their Size is the recorder's, not their size in this section.
+// EventDesc returns the EVENT_DESC section: the attrs with their names and IDs. Attr.Size is the recorder's, not the size
+// in this section.
 func (f *File) EventDesc() ([]Attr, bool) { return decoded(f, FeatureEventDesc, parseEventDesc) }
 
 func parseEventDesc(c *cursor) (l []Attr) {
@@ -352,7 +347,7 @@ func parseEventDesc(c *cursor) (l []Attr) {
 			c.short = true
 			break
 		}
-		a, _ := parseAttr(b, c.order) // only one that is too short fails
+		a, _ := parseAttr(b, c.order) // an error means that it is too short
 		a.Name = name
 		for i := range words.Len() {
 			a.IDs = append(a.IDs, words.At(i))
@@ -362,8 +357,7 @@ func parseEventDesc(c *cursor) (l []Attr) {
 	return l
 }
 
-// nameAttrs gives the attrs the names of the EVENT_DESC section, or of
-// simpleperf's.
+// nameAttrs sets the attrs' names from the EVENT_DESC section, or from simpleperf's META_INFO.
 func (f *File) nameAttrs() error {
 	l, _, err := feature(f, FeatureEventDesc, parseEventDesc)
 	for i := range min(len(l), len(f.Attrs)) {

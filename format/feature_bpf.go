@@ -8,27 +8,26 @@ import (
 	"strings"
 )
 
-// BPFProg is a BPF program that was loaded while the recording was made, from
-// the BPF_PROG_INFO section: struct bpf_prog_info of linux/bpf.h.
+// BPFProg is a BPF program that was loaded during the recording, from the BPF_PROG_INFO section: struct bpf_prog_info of
+// linux/bpf.h.
 type BPFProg struct {
 	ID    uint32
 	Funcs []BPFFunc // nil unless the kernel reported all of them
 }
 
-// BPFFunc is a function of a BPF program as it was compiled.
+// BPFFunc is a compiled function of a BPF program.
 type BPFFunc struct {
 	Name string // "bpf_prog_TAG_name", as in kallsyms
 	Addr uint64 // ip
 	Size uint32 // bytes
 }
 
-// BPFProgs returns the BPF_PROG_INFO section in the order of ids; the names of
-// functions come from the BPF_BTF section.
+// BPFProgs returns the programs of the BPF_PROG_INFO section by ID. The names of functions are from the BPF_BTF section.
 func (f *File) BPFProgs() (progs []BPFProg, ok bool) {
 	l, ok := decoded(f, FeatureBPFProgInfo, parseBPFProgs)
 	btfs, _ := decoded(f, FeatureBPFBTF, parseBTFs)
 	byID := map[uint32]*btf{}
-	for i := range slices.Backward(btfs) { // of two with one id the first counts
+	for i := range slices.Backward(btfs) { // if two have the same ID, use the first
 		byID[btfs[i].id] = &btfs[i]
 	}
 	seen := map[uint32]bool{}
@@ -42,8 +41,7 @@ func (f *File) BPFProgs() (progs []BPFProg, ok bool) {
 	return progs, ok
 }
 
-// BTFs returns the ids of the type information in the BPF_BTF section, in
-// their order.
+// BTFs returns the IDs of the type information in the BPF_BTF section, sorted.
 func (f *File) BTFs() (ids []uint32, ok bool) {
 	l, ok := decoded(f, FeatureBPFBTF, parseBTFs)
 	for _, b := range l {
@@ -53,15 +51,15 @@ func (f *File) BTFs() (ids []uint32, ok bool) {
 	return slices.Compact(ids), ok
 }
 
-// BPFLine is the source line of a BPF program's instructions from IP on.
+// BPFLine is the source line of a BPF program's instructions from IP to the next BPFLine.
 type BPFLine struct {
 	IP   uint64
 	File string
 	Line int
 }
 
-// BPFLines returns the lines of the programs in the BPF_PROG_INFO section, in the
-// order of addresses; the files' names come from the BPF_BTF section.
+// BPFLines returns the lines of the programs in the BPF_PROG_INFO section, by IP. The names of files are from the BPF_BTF
+// section.
 func (f *File) BPFLines() (lines []BPFLine) {
 	progs, _ := decoded(f, FeatureBPFProgInfo, parseBPFProgs)
 	btfs, _ := decoded(f, FeatureBPFBTF, parseBTFs)
@@ -77,8 +75,8 @@ func (f *File) BPFLines() (lines []BPFLine) {
 // maxPath is PATH_MAX.
 const maxPath = 4096
 
-// sources joins the lines with their addresses (struct bpf_line_info: insn_off,
-// file_name_off, line_off, line_col, whose upper 22 bits are the line).
+// sources combines the lines with their addresses (struct bpf_line_info: insn_off, file_name_off, line_off, line_col,
+// whose upper 22 bits are the line).
 func (p *bpfProg) sources(types *btf, order binary.ByteOrder) (l []BPFLine) {
 	_, b := types.parts(order)
 	names := string(b) // file names are substrings of this
@@ -96,8 +94,8 @@ func (p *bpfProg) sources(types *btf, order binary.ByteOrder) (l []BPFLine) {
 	return l
 }
 
-// bpfProg holds the fields needed to name a program's functions. Its arrays lie in
-// data, at the offsets that perf stores in the pointers.
+// bpfProg is the fields needed to name a program's functions. Its arrays are in data, at the offsets that perf stores in
+// the pointers.
 type bpfProg struct {
 	id, btf     uint32
 	name        string
@@ -129,7 +127,7 @@ func (p *bpfProg) at(a bpfArray, i, size uint64) []byte {
 func parseBPFProgs(c *cursor) (l []bpfProg) {
 	for n := c.u32(); n > 0 && !c.short; n-- {
 		infoLen, dataLen := c.u32(), c.u32()
-		c.u64() // which arrays are there: the others' pointers are 0, as their counts
+		c.u64() // bitmap of the arrays in data; for absent ones the count is 0
 		info := cursor{b: c.take(int(infoLen)), order: c.order}
 		p := parseBPFProgInfo(&info)
 		p.data = c.take(int(dataLen))
@@ -138,8 +136,7 @@ func parseBPFProgs(c *cursor) (l []bpfProg) {
 	return l
 }
 
-// bpfProgInfo reads struct bpf_prog_info. Older kernels' ends earlier: the
-// cursor then yields zeros.
+// parseBPFProgInfo reads struct bpf_prog_info. That of older kernels is shorter: the cursor returns zeros for the rest.
 func parseBPFProgInfo(c *cursor) (p bpfProg) {
 	c.u32() // type
 	p.id = c.u32()
@@ -205,14 +202,13 @@ func parseBTFs(c *cursor) (l []btf) {
 	return l
 }
 
-// The kinds of BTF types, and the bytes that follow struct btf_type: a fixed
-// number, and so many for each of the members that it counts.
+// The kinds of BTF types, and the bytes after struct btf_type: a fixed number, and a number for each member.
 var btfExtra = [...]struct{ fixed, each int }{
 	1: {fixed: 4}, 3: {fixed: 12}, 4: {each: 12}, 5: {each: 12}, 6: {each: 8}, 13: {each: 8},
 	14: {fixed: 4}, 15: {each: 12}, 17: {fixed: 4}, 19: {each: 12},
 }
 
-// parts returns the types and the strings, or nothing if they are damaged.
+// parts returns the types and the strings, or nil if they are corrupt.
 func (b *btf) parts(order binary.ByteOrder) (types, names []byte) {
 	h := cursor{b: b.data, order: order}
 	if h.u16() != 0xeb9f { // magic
@@ -229,7 +225,7 @@ func (b *btf) parts(order binary.ByteOrder) (types, names []byte) {
 	return b.data[size+typeOff:][:typeLen], b.data[size+nameOff:][:nameLen]
 }
 
-// name returns the name of a type, "" when there is none.
+// name returns the name of a type, or "" if it has none.
 func (b *btf) name(id uint32, order binary.ByteOrder) string {
 	types, names := b.parts(order)
 	c := cursor{b: types, order: order}

@@ -2,17 +2,16 @@ package format
 
 import "encoding/binary"
 
-// The feature sections that describe the recording machine's processors and
-// memory; what they contain is found out by record.
+// The feature sections that describe the recording machine's processors and memory. Package record collects their
+// contents.
 
-// CPUTopology is the CPU_TOPOLOGY section: lists of CPUs that share a package,
-// a die and a core, and where each CPU is.
+// CPUTopology is the CPU_TOPOLOGY section: lists of CPUs that share a package, a die and a core, and each CPU's place.
 type CPUTopology struct {
 	Packages, Dies, Cores []string // "0-3"
 	CPUs                  []CPUPlace
 }
 
-// CPUPlace is the place of a CPU in the topology, by the ids of sysfs.
+// CPUPlace is the place of a CPU in the topology. The IDs are those of sysfs.
 type CPUPlace struct{ Core, Die, Package uint32 }
 
 func (t *CPUTopology) Section() Section {
@@ -44,7 +43,7 @@ type NUMANode struct {
 	CPUs        string // "0-3"
 }
 
-// NUMASection holds the nodes' memory and CPUs.
+// NUMASection returns the NUMA_TOPOLOGY section: the nodes' memory and CPUs.
 func NUMASection(nodes []NUMANode) Section {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, uint32(len(nodes)))
@@ -56,13 +55,13 @@ func NUMASection(nodes []NUMANode) Section {
 	return Section{FeatureNUMATopology, b}
 }
 
-// Cache is an entry of the CACHE section, in sysfs's words.
+// Cache is an entry of the CACHE section, with the texts of sysfs.
 type Cache struct {
 	Level, LineSize, Sets, Ways uint32
 	Type, Size, CPUs            string // "Data", "48K", "0-1"
 }
 
-// CacheSection holds the processors' caches.
+// CacheSection returns the CACHE section: the processors' caches.
 func CacheSection(caches []Cache) Section {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, 1) // version
@@ -78,8 +77,7 @@ func CacheSection(caches []Cache) Section {
 	return Section{FeatureCache, b}
 }
 
-// ClockDataSection returns the CLOCK_DATA section: the times of a clock and of the
-// wall clock at the same moment, in ns.
+// ClockDataSection returns the CLOCK_DATA section: the times of a clock and of the wall clock at the same moment, in ns.
 func ClockDataSection(clockID int32, wall, clock uint64) Section {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, 1) // version

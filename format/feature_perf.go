@@ -2,12 +2,11 @@ package format
 
 // Feature sections about perf's options and PMUs.
 
-// EventGroup is an entry of the GROUP_DESC section: events that were counted
-// together.
+// EventGroup is an entry of the GROUP_DESC section: events that are counted together.
 type EventGroup struct {
 	Name    string // "{anon_group}" without one
-	Leader  uint32 // index of its attr; the other members' follow
-	Members uint32 // with the leader
+	Leader  uint32 // index of its attr; those of the other members follow
+	Members uint32 // number of members, including the leader
 }
 
 // EventGroups returns the GROUP_DESC section.
@@ -48,7 +47,7 @@ type Compression struct {
 	Type    uint32 // CompressionZstd
 	Level   uint32
 	Ratio   uint32 // uncompressed to compressed size, rounded
-	MmapLen uint32 // bytes of the ring: the most that a record unpacks to
+	MmapLen uint32 // size of the ring: the maximum size of a decompressed record, in bytes
 }
 
 // CompressionZstd is PERF_COMP_ZSTD, the only type.
@@ -63,8 +62,7 @@ func parseCompression(c *cursor) Compression {
 	return Compression{c.u32(), c.u32(), c.u32(), c.u32(), c.u32()}
 }
 
-// ClockData is the CLOCK_DATA section: one moment in the recording's clock and
-// in the time of day, both in ns.
+// ClockData is the CLOCK_DATA section: the recording's clock and the time of day at the same moment, both in ns.
 type ClockData struct {
 	ClockID              uint32
 	TimeOfDay, ClockTime uint64
@@ -80,21 +78,21 @@ func parseClockData(c *cursor) ClockData {
 	return ClockData{c.u32(), c.u64(), c.u64()}
 }
 
-// PMUCaps is what one PMU can do.
+// PMUCaps is the capabilities of one PMU.
 type PMUCaps struct {
 	PMU  string
 	Caps []string // "name=value"
 }
 
-// CPUPMUCaps returns the CPU_PMU_CAPS section: what the PMU "cpu" can do.
+// CPUPMUCaps returns the CPU_PMU_CAPS section: the capabilities of the PMU "cpu".
 func (f *File) CPUPMUCaps() (PMUCaps, bool) {
 	return decoded(f, FeatureCPUPMUCaps, parseCPUPMUCaps)
 }
 
 func parseCPUPMUCaps(c *cursor) PMUCaps { return PMUCaps{"cpu", parseCaps(c)} }
 
-// PMUCaps returns the PMU_CAPS section, which has several PMUs. With 5.12 to
-// 5.19 it had only those of the kinds of CPU that a hybrid machine has.
+// PMUCaps returns the PMU_CAPS section: the capabilities of several PMUs. perf 5.12 to 5.19 wrote only those of the kinds
+// of CPU of a hybrid machine.
 func (f *File) PMUCaps() ([]PMUCaps, bool) {
 	return decoded(f, FeaturePMUCaps, parsePMUCaps)
 }

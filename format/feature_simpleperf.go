@@ -11,14 +11,13 @@ import (
 // The feature sections that Android's simpleperf adds to perf's
 // (system/extras/simpleperf/record_file_format.h and record_file.proto).
 
-// SymbolFile is an entry of the FILE or FILE2 section: a DSO and its symbols,
-// as the recording device had them.
+// SymbolFile is an entry of the FILE or FILE2 section: a DSO of the recording device and its symbols.
 type SymbolFile struct {
 	Path       string
 	Type       SymbolFileType
 	MinVaddr   uint64
 	Symbols    []FileSymbol
-	DexOffsets []uint64 // where dex files begin in it
+	DexOffsets []uint64 // offsets of the dex files in it
 	// Offset of MinVaddr: in the file, or for a kernel module in memory.
 	Offset uint64
 }
@@ -123,9 +122,8 @@ func parseMetaInfo(c *cursor) (l []MetaInfo) {
 	return l
 }
 
-// nameSimpleperf names the events that perf could not name: tracepoints whose
-// formats the file has not, and those of other PMUs. The META_INFO section has a
-// line "name,type,config" for each event.
+// nameSimpleperf names tracepoints without formats in the file, and events of other PMUs. The META_INFO section has a line
+// "name,type,config" for each event.
 func (f *File) nameSimpleperf() {
 	for _, m := range f.MetaInfo() {
 		if m.Key != "event_type_info" {
@@ -141,7 +139,7 @@ func (f *File) nameSimpleperf() {
 			a := &f.Attrs[i]
 			config := a.Config
 			if a.Type > TypeBreakpoint {
-				config = 0 // it adds the PMU's configuration there after it wrote the line
+				config = 0 // simpleperf adds the PMU's configuration after it writes the line
 			} else if a.Type != TypeTracepoint {
 				continue
 			}
@@ -152,8 +150,8 @@ func (f *File) nameSimpleperf() {
 	}
 }
 
-// UnwindFile is an entry of the DEBUG_UNWIND section: a file whose contents lie
-// in the DEBUG_UNWIND_FILE section, in the order of the entries.
+// UnwindFile is an entry of the DEBUG_UNWIND section: a file. The DEBUG_UNWIND_FILE section has the contents of the
+// files, in the order of the entries.
 type UnwindFile struct {
 	Path string
 	Size uint64 // bytes
@@ -187,13 +185,13 @@ func parseUnwindFiles(c *cursor) (l []UnwindFile) {
 	return l
 }
 
-// message reads a protocol buffer field by field, as a cursor reads a record.
+// message reads a protocol buffer field by field.
 type message struct{ cursor }
 
 // next reports whether there is another field.
 func (m *message) next() bool { return len(m.b) > 0 && !m.short }
 
-// field takes a field: v is its value if that is a number, data if it has bytes.
+// field reads a field. v is the value of a number, data that of bytes.
 func (m *message) field() (n, v uint64, data []byte) {
 	tag := m.varint()
 	switch tag & 7 {
@@ -233,10 +231,10 @@ func (m *message) varint() uint64 {
 	return v
 }
 
-// sub is a message within a field. It ends at its first damage.
+// sub returns the message in a field. The message ends at its first corrupt field.
 func (m *message) sub(data []byte) *message { return &message{cursor{b: data, order: m.order}} }
 
-// varints are the numbers of field 1, one by one or packed.
+// varints returns the numbers of field 1, separate or packed.
 func (m *message) varints() (l []uint64) {
 	for m.next() {
 		field, v, data := m.field()
@@ -269,8 +267,7 @@ func (m *message) symbol() (s FileSymbol) {
 	return s
 }
 
-// tracingRecord returns the tracing data of simpleperf's files, which is in a
-// record before the samples, whose size includes it.
+// tracingRecord returns the tracing data of simpleperf's files. It is part of a record before the samples.
 func (f *File) tracingRecord() ([]byte, bool) {
 	if !slices.ContainsFunc(f.Attrs, func(a Attr) bool { return a.Type == TypeTracepoint }) {
 		return nil, false
@@ -282,7 +279,7 @@ func (f *File) tracingRecord() ([]byte, bool) {
 			split = append(split, r.Data...)
 			continue
 		case TypeSimpleperfSplitEnd:
-			r, split = f.joined(split), nil
+			r, split = f.joinPieces(split), nil
 		}
 		if r.Type != TypeHeaderTracing && r.Type != TypeSimpleperfTracingData {
 			continue
@@ -295,10 +292,9 @@ func (f *File) tracingRecord() ([]byte, bool) {
 	return nil, false
 }
 
-// joined returns the record of more than 64 KiB that simpleperf has split: what the
-// pieces hold is the record, with its own header. The misc field of that is the upper
-// half of the size.
-func (f *File) joined(pieces []byte) Raw {
+// joinPieces returns a record of more than 64 KiB, which simpleperf splits. The pieces contain the record with its own
+// header, in which the misc field is the upper half of the size.
+func (f *File) joinPieces(pieces []byte) Raw {
 	c := cursor{b: pieces, order: f.Order}
 	r := Raw{Type: Type(c.u32())}
 	if size := int(c.u16())<<16 | int(c.u16()); c.short || size != len(pieces) {

@@ -243,7 +243,7 @@ func (ft *featureTest) cut(t *testing.T, f *File) {
 		err := f.FeatureError(ft.n)
 		if whole := slices.Contains(ft.ends, n); whole != (err == nil) {
 			t.Errorf("%d of %d bytes: error %v", n, len(f.Sections[ft.n]), err)
-		} else if err != nil && !strings.Contains(err.Error(), fmt.Sprintf("feature section %d (%d bytes) is cut short", ft.n, n)) {
+		} else if err != nil && !strings.Contains(err.Error(), fmt.Sprintf("feature section %d (%d bytes) is truncated", ft.n, n)) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}

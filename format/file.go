@@ -12,18 +12,16 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// File is an open perf.data file, with its attrs and sections. Records returns its
-// records.
+// File is an open perf.data file, with its attrs and sections. Records returns its records.
 type File struct {
 	Order    binary.ByteOrder
 	Attrs    []Attr
 	Sections map[Feature][]byte
 	Tracing  *TracingData // nil without tracepoints
 
-	// Version is that of the file format: 1 before Linux 3.6, 2 since.
+	// Version is the version of the file format: 1 before Linux 3.6, 2 since then.
 	Version int
-	// Pipe says that the file is in pipe mode: attrs and sections come as
-	// records.
+	// Pipe reports whether the file is in pipe mode: attrs and sections are records.
 	Pipe bool
 	// Complete reports whether the recording was finished: that data.size is set.
 	Complete bool
@@ -44,8 +42,7 @@ type File struct {
 	layouts []SampleLayout
 }
 
-// data is where records lie: in the file itself, or in another of the same
-// directory.
+// data is a range of records: in the file itself, or in another file of the same directory.
 type data struct {
 	src recording
 	at  section
@@ -73,8 +70,8 @@ func OpenStream(r io.Reader) (*File, error) {
 	return open(s)
 }
 
-// FileMode reports whether a file that begins with these 16 bytes is in file mode,
-// and so needs random access.
+// FileMode reports whether a file that begins with these 16 bytes is in file mode, so that reading it requires random
+// access.
 func FileMode(head []byte) bool {
 	_, size, err := parseMagic(head)
 	return err == nil && size != pipeHeaderSize
@@ -195,7 +192,7 @@ func (f *File) readAttrs() error {
 	return nil
 }
 
-// addAttr adds an event, whose counters have these ids, 8 bytes each.
+// addAttr adds an event. ids are the IDs of its counters, 8 bytes each.
 func (f *File) addAttr(a Attr, ids []byte) {
 	for c := (cursor{b: ids, order: f.Order}); len(c.b) >= 8; {
 		id := c.u64()
@@ -220,7 +217,7 @@ func (f *File) locateData() {
 		at.size = rest
 		f.Warnings = append(f.Warnings, errors.New("the recording was not finished properly (its data size is 0): reading to the end of the file"))
 	case at.size > rest:
-		f.Warnings = append(f.Warnings, fmt.Errorf("truncated: %d of its %d bytes of records are there", rest, at.size))
+		f.Warnings = append(f.Warnings, fmt.Errorf("truncated: the file has %d of %d bytes of records", rest, at.size))
 		at.size = rest
 		f.Complete, f.Truncated = false, true
 	}
@@ -254,8 +251,8 @@ func (f *File) readFeatures() {
 	}
 }
 
-// earlyPlaces returns the places of the n sections that a Writer puts before the
-// data, or nil: only gperf writes sections there, followed by their table.
+// earlyPlaces returns the positions of the n sections that a Writer writes before the data, or nil. Only gperf writes
+// sections there, with their table after them.
 func (f *File) earlyPlaces(n int) []section {
 	at := f.hdr.data.off - uint64(n*sectionSize)
 	places, err := f.readTable(at, n)
@@ -265,7 +262,7 @@ func (f *File) earlyPlaces(n int) []section {
 	return places
 }
 
-// readTable reads the places of n sections.
+// readTable reads the positions of n sections.
 func (f *File) readTable(at uint64, n int) ([]section, error) {
 	b, err := f.read(section{at, uint64(n * sectionSize)}, "table of the feature sections")
 	if err != nil {
@@ -278,8 +275,7 @@ func (f *File) readTable(at uint64, n int) ([]section, error) {
 	return places, nil
 }
 
-// contiguous reports whether the sections adjoin each other up to end, as those
-// that a Writer puts before the data do.
+// contiguous reports whether the sections are adjacent up to end, like those that a Writer writes before the data.
 func contiguous(places []section, end uint64) bool {
 	places = slices.SortedFunc(slices.Values(places), func(a, b section) int { return cmp.Compare(a.off, b.off) })
 	var last section
@@ -306,7 +302,7 @@ func (f *File) readTracing() {
 	}
 }
 
-// nameTracepoints names the tracepoint events that no EVENT_DESC has named.
+// nameTracepoints sets the names of tracepoint events that EVENT_DESC does not name.
 func (f *File) nameTracepoints() {
 	for i := range f.Attrs {
 		a := &f.Attrs[i]
@@ -316,8 +312,8 @@ func (f *File) nameTracepoints() {
 	}
 }
 
-// Tracepoint returns the format of event i's raw data, nil when it is no
-// tracepoint or the file does not hold it.
+// Tracepoint returns the format of event i's raw data, or nil if the event is not a tracepoint or the file does not
+// contain its format.
 func (f *File) Tracepoint(i int) *tracepoint.Format {
 	a := &f.Attrs[i]
 	if a.Type != TypeTracepoint || f.Tracing == nil {
@@ -326,14 +322,13 @@ func (f *File) Tracepoint(i int) *tracepoint.Format {
 	return f.Tracing.Format(int(a.Config))
 }
 
-// EventByID returns the index in Attrs of the event that a counter's id
-// belongs to.
+// EventByID returns the index in Attrs of the event of the counter with this ID.
 func (f *File) EventByID(id uint64) (int, bool) {
 	i, ok := f.byID[id]
 	return i, ok
 }
 
-// EventName returns the name of event i as perf shows it.
+// EventName returns the name of event i as perf prints it.
 func (f *File) EventName(i int) string {
 	if name := strings.TrimRight(f.Attrs[i].Name, ", "); name != "" {
 		return name
@@ -341,8 +336,8 @@ func (f *File) EventName(i int) string {
 	return f.Attrs[i].DefaultName()
 }
 
-// DataOffset, DataSize and FeatureOffset return where the file says its parts
-// lie, in bytes.
+// DataOffset, DataSize and FeatureOffset return the position of the data and of the table of sections in the file's
+// header, in bytes.
 func (f *File) DataOffset() uint64    { return f.hdr.data.off }
 func (f *File) DataSize() uint64      { return f.hdr.data.size }
 func (f *File) FeatureOffset() uint64 { return f.hdr.data.end() }

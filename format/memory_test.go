@@ -39,6 +39,6 @@ func TestGroups(t *testing.T) {
 	}
 	f.Sections[FeatureGroupDesc] = b[:len(b)-2]
 	if got := f.Groups(); got != nil {
-		t.Errorf("of a section that is cut short: got %+v", got)
+		t.Errorf("truncated section: got %+v", got)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"gperf/format/rounds"
 )
 
-// Reader yields a file's records in the order of time, or of the file. perf's own
-// records have no time: they come at their place in the file.
+// Reader yields a file's records in the order of time, or of the file. perf's own records have no time: the Reader yields
+// them at their position in the file.
 type Reader struct {
 	f     *File
 	parts []*part
@@ -20,8 +20,7 @@ type Reader struct {
 	// Skipped counts the unusable parts of the data, by the error of the first of
 	// each kind.
 	Skipped Skipped
-	// Late counts the records that are older than what was yielded before
-	// them: they came later than their round allows.
+	// Late counts the records that are older than earlier yielded ones: they were written after the end of their round.
 	Late int
 }
 
@@ -105,7 +104,7 @@ func (r *Reader) merge() (Raw, error) {
 	return oldest.peek, nil
 }
 
-// part is the records of one file: a directory has several.
+// part is the records of one file. A directory has several.
 type part struct {
 	r     *Reader
 	src   recording
@@ -116,19 +115,19 @@ type part struct {
 	// file's chunks.
 	held, borrowed int
 
-	inflated  *scanner // of what COMPRESSED records hold; nil before the first
+	inflated  *scanner // of the contents of COMPRESSED records; nil before the first
 	inflating int64    // offset of the current COMPRESSED record
-	damaged   bool     // compressed data cannot be read any more
-	sampled   bool     // a sample was met
+	damaged   bool     // the rest of the compressed data is unreadable
+	sampled   bool     // the part has yielded a sample
 
 	peek          Raw
 	peeked, ended bool
 }
 
-// queued is a record that waits for its turn.
+// queued is a record in the sorter.
 type queued struct {
 	Raw
-	aside int // bytes of Data that are read again, 0 if Data is there
+	aside int // size of Data if it must be read again, in bytes; 0: Data is in memory
 }
 
 func (p *part) next() (Raw, error) {
@@ -196,7 +195,7 @@ func (p *part) advance() error {
 	}
 }
 
-// put queues a record until its turn.
+// put adds a record to the sorter.
 func (p *part) put(rec Raw) {
 	q := queued{Raw: rec}
 	p.held += queuedSize
@@ -216,13 +215,12 @@ func (p *part) put(rec Raw) {
 func (p *part) readAgain(q *queued) (err error) {
 	q.Data, err = p.src.part(q.Off+HeaderSize, q.aside)
 	if err == nil && len(q.Data) < q.aside {
-		err = errorf(q.Off, io.ErrUnexpectedEOF, "the file was truncated while it was read")
+		err = errorf(q.Off, io.ErrUnexpectedEOF, "file truncated while reading")
 	}
 	return err
 }
 
-// read returns the next record in the order of the file, what COMPRESSED
-// records hold included.
+// read returns the next record in the order of the file, including those in COMPRESSED records.
 func (p *part) read() (Raw, error) {
 	for {
 		rec, err := p.readInflated()
@@ -268,7 +266,7 @@ func (p *part) note(rec Raw) {
 	}
 }
 
-// inflate gives a COMPRESSED record's piece to the inflater.
+// inflate passes a COMPRESSED record's piece to the inflater.
 func (p *part) inflate(rec Raw) {
 	if p.damaged {
 		return
@@ -308,7 +306,7 @@ func (p *part) readInflated() (Raw, error) {
 	return rec, nil
 }
 
-// damage ends the reading of compressed data.
+// damage stops reading compressed data.
 func (p *part) damage(err error, msg string, args ...any) (Raw, error) {
 	p.endInflating()
 	p.damaged = true

@@ -34,7 +34,7 @@ const (
 	TypeTextPoke          Type = 20
 	TypeAuxOutputHWID     Type = 21
 	TypeCallchainDeferred Type = 22
-	typeKernelEnd         Type = 64 // below: written by the kernel, with a sample id at the end
+	typeKernelEnd         Type = 64 // types below are the kernel's: their records end with a sample id
 	TypeHeaderAttr        Type = 64
 	TypeHeaderEventType   Type = 65 // perf before 3.2
 	TypeHeaderTracing     Type = 66
@@ -58,7 +58,7 @@ const (
 	TypeBPFMetadata       Type = 84
 	TypeSchedstatCPU      Type = 85
 	TypeSchedstatDomain   Type = 86
-	TypePerfEnd           Type = 87 // PERF_RECORD_HEADER_MAX: from here on others' types
+	TypePerfEnd           Type = 87 // PERF_RECORD_HEADER_MAX: types of other tools start here
 	HeaderSize                 = 8  // of a record, in bytes: struct perf_event_header
 	maxRecordSize              = 1<<16 - 1
 	auxtraceSizeFieldEnd       = 16 // PERF_RECORD_AUXTRACE.size ends here
@@ -78,8 +78,7 @@ const (
 	TypeSimpleperfDebug
 )
 
-// Misc is perf_event_header.misc. The low three bits say in which mode the
-// CPU was; the others depend on the record's type.
+// Misc is perf_event_header.misc. The low three bits are the CPU's mode; the others depend on the record's type.
 type Misc uint16
 
 const (
@@ -98,20 +97,19 @@ const (
 	MiscSwitchPreempt Misc = 1 << 14 // SWITCH out
 )
 
-// Raw is one record as it lies in the file. Its Data, and all that is borrowed from
-// it, stay as they are until Release is called.
+// Raw is one undecoded record. Its Data, and all values that share its memory, are valid until Release.
 type Raw struct {
 	Type Type
 	Misc Misc
 	Off  int64  // of its header, in the file
-	Time uint64 // ns; 0 when it carries none
+	Time uint64 // ns; 0 if it has none
 	Data []byte // the body after the header, including the sample id
 
 	chunk *chunk // owns the memory of Data; nil if Data has its own
 }
 
-// Release returns the memory of Data, which the caller must not use any more.
-// Records that the caller keeps need no Release.
+// Release returns the memory of Data for reuse. The caller must not use Data after that. A record that the caller keeps
+// needs no Release.
 func (r *Raw) Release() {
 	r.chunk.release()
 	r.Data, r.chunk = nil, nil
@@ -126,12 +124,10 @@ func (r Raw) header(order binary.ByteOrder) []byte {
 	return b
 }
 
-// Record is a decoded record: one of the pointer types of this file. Samples
-// are decoded by File.Sample instead, into memory that is used again.
+// Record is a decoded record: one of the pointer types of this file. For samples use File.Sample, which reuses memory.
 type Record interface{ sealed() }
 
-// RecordID is what attr.sample_id_all puts at the end of every record of the
-// kernel that is no sample.
+// RecordID is the sample id at the end of side-band records, if the attr has FlagSampleIDAll.
 type RecordID struct {
 	PID, TID int32
 	Time     uint64
@@ -170,7 +166,7 @@ const (
 	MapHugeTLB = 0x40000 // MAP_HUGETLB
 )
 
-// Executable reports whether code can be sampled in the mapping.
+// Executable reports whether the mapping can contain code.
 func (m *Mmap) Executable() bool {
 	if m.V2 {
 		return m.Prot&ProtExec != 0
@@ -198,24 +194,22 @@ type Fork struct {
 // Exit is PERF_RECORD_EXIT.
 type Exit Fork
 
-// Lost is PERF_RECORD_LOST: the ring was full, Lost records of any type were
-// not written.
+// Lost is PERF_RECORD_LOST: because the ring was full, the kernel dropped Lost records of any type.
 type Lost struct {
 	EventID uint64
 	Lost    uint64
 	ID      RecordID
 }
 
-// LostSamples is PERF_RECORD_LOST_SAMPLES: Lost samples of one event were not
-// written. perf makes such a record at the end from PERF_FORMAT_LOST, with
-// MiscLostSamplesBPF when a BPF filter dropped them on purpose.
+// LostSamples is PERF_RECORD_LOST_SAMPLES: Lost samples of one event were dropped. perf writes this record at the end
+// from PERF_FORMAT_LOST, with MiscLostSamplesBPF if a BPF filter dropped them.
 type LostSamples struct {
 	Misc Misc
 	Lost uint64
 	ID   RecordID
 }
 
-// MiscLostSamplesBPF marks LOST_SAMPLES that were filtered out.
+// MiscLostSamplesBPF marks LOST_SAMPLES that a BPF filter dropped.
 const MiscLostSamplesBPF Misc = 1 << 15
 
 // Throttle is PERF_RECORD_THROTTLE or UNTHROTTLE.
@@ -249,8 +243,7 @@ type Namespaces struct {
 	ID       RecordID
 }
 
-// KSymbol is PERF_RECORD_KSYMBOL: kernel text (a BPF program, a trampoline)
-// came or went.
+// KSymbol is PERF_RECORD_KSYMBOL: the kernel registered or unregistered text (a BPF program, a trampoline).
 type KSymbol struct {
 	Addr  uint64
 	Len   uint32
@@ -266,7 +259,7 @@ const (
 	KSymbolOOL = 2 // code out of line, such as a kprobe's copy of an instruction
 )
 
-// KSymbolUnregister is KSymbol.Flags of text that went away.
+// KSymbolUnregister is KSymbol.Flags of unregistered text.
 const KSymbolUnregister = 1
 
 // BPFEvent is PERF_RECORD_BPF_EVENT.
@@ -285,7 +278,7 @@ type Cgroup struct {
 	ID       RecordID
 }
 
-// Aux is PERF_RECORD_AUX: that many bytes came into the AUX area.
+// Aux is PERF_RECORD_AUX: new data in the AUX area. Offset and size are in bytes.
 type Aux struct {
 	Off, Size uint64
 	Flags     AuxFlags
@@ -302,23 +295,20 @@ const (
 	AuxCollision          // a sample collided with another
 )
 
-// ItraceStart is PERF_RECORD_ITRACE_START: from here on there is a trace of
-// the thread's instructions.
+// ItraceStart is PERF_RECORD_ITRACE_START: the trace of the thread's instructions starts.
 type ItraceStart struct {
 	PID, TID int32
 	ID       RecordID
 }
 
-// TextPoke is PERF_RECORD_TEXT_POKE: the kernel changed its own text. Either of
-// Old and New is empty when text came or went.
+// TextPoke is PERF_RECORD_TEXT_POKE: the kernel changed its own text. Old is empty for added text, New for removed text.
 type TextPoke struct {
 	Addr     uint64
 	Old, New []byte
 	ID       RecordID
 }
 
-// AuxOutputHWID is PERF_RECORD_AUX_OUTPUT_HW_ID: which counter of the hardware
-// the event with the sample id has.
+// AuxOutputHWID is PERF_RECORD_AUX_OUTPUT_HW_ID: the hardware counter of the event in the sample id.
 type AuxOutputHWID struct {
 	HWID uint64
 	ID   RecordID
@@ -332,7 +322,7 @@ type CallchainDeferred struct {
 	ID        RecordID
 }
 
-// Other is a record that gperf carries without looking inside.
+// Other is a record that gperf does not decode.
 type Other struct{ Raw Raw }
 
 func (*Mmap) sealed()              {}
@@ -355,15 +345,13 @@ func (*AuxOutputHWID) sealed()     {}
 func (*CallchainDeferred) sealed() {}
 func (*Other) sealed()             {}
 
-// ParseRecord decodes a record of the running kernel that is no sample. st is
-// the sample_type of the event that wrote it, whose sample id closes the record
-// if the event asks for FlagSampleIDAll; else 0.
+// ParseRecord decodes a side-band record of the running kernel. st is the sample_type of the event that wrote it if the
+// event has FlagSampleIDAll, so that the record ends with a sample id; otherwise 0.
 func ParseRecord(r Raw, st SampleType) (Record, error) {
 	return parseRecord(r, binary.LittleEndian, st)
 }
 
-// parseRecord decodes r. trailer is the sample_type whose sample id closes the
-// record, 0 when there is none.
+// parseRecord decodes r. trailer is the sample_type of the sample id at the record's end, or 0 if there is none.
 func parseRecord(r Raw, order binary.ByteOrder, trailer SampleType) (Record, error) {
 	body := r.Data
 	var id RecordID
@@ -410,8 +398,7 @@ func (r Raw) tooShort(what string) error {
 	return errorf(r.Off, nil, "%s (%d) record of %d bytes is too short for %s", r.Type, uint32(r.Type), len(r.Data)+HeaderSize, what)
 }
 
-// decodeKernel decodes what the kernel writes: enum perf_event_type of
-// include/uapi/linux/perf_event.h.
+// decodeKernel decodes the kernel's records: enum perf_event_type of include/uapi/linux/perf_event.h.
 func decodeKernel(r Raw, c *cursor, id RecordID) Record {
 	switch r.Type {
 	case TypeMmap, TypeMmap2:
@@ -500,7 +487,7 @@ func parseTextPoke(c *cursor, id RecordID) *TextPoke {
 	return t
 }
 
-// sampleIDSize is the size of the sample id that st asks for.
+// sampleIDSize returns the size of st's sample id in bytes.
 func sampleIDSize(st SampleType) int {
 	n := 0
 	for _, bit := range [...]SampleType{SampleTID, SampleTime, SampleID, SampleStreamID, SampleCPU, SampleIdentifier} {

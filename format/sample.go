@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// Words are 64-bit values as the file holds them: a callchain, registers.
+// Words are 64-bit values in the file's byte order: a callchain, registers. They share the memory of their record: see
+// Raw.Release.
 type Words struct {
 	b     []byte
 	order binary.ByteOrder
@@ -28,7 +29,7 @@ func (w Words) Bits(i int) uint64 { return bitFields(w.At(i), w.order, branchBit
 // cycles, type, spec, new_type, priv, not_taken (perf's own), reserved.
 var branchBits = []int{1, 1, 1, 1, 16, 4, 2, 4, 3, 1, 30}
 
-// Bytes returns the values as they lie in the file: a key for a map.
+// Bytes returns the values in the file's byte order, for example as a key of a map.
 func (w Words) Bytes() []byte { return w.b }
 
 // Slice returns the values i to j-1.
@@ -63,36 +64,37 @@ func (w Words) Mark(i int) int {
 	return i
 }
 
-// Sample is a PERF_RECORD_SAMPLE. A field that its event's sample_type lacks
-// is zero, except Period, which then is the event's.
+// Sample is a PERF_RECORD_SAMPLE, with the fields that perf_output_sample of kernel/events/core.c writes. A field that is
+// not in the event's sample_type is zero, except Period, which is the event's SamplePeriod then. Words and byte slices
+// share the record's memory: see Raw.Release.
 type Sample struct {
 	Event     int // index in File.Attrs
 	Misc      Misc
-	IP        uint64
+	IP        uint64 // of the sampled instruction
 	PID, TID  int32
 	Time      uint64 // ns
-	Addr      uint64
+	Addr      uint64 // data address, or the event's own value
 	ID        uint64
 	StreamID  uint64
 	CPU       uint32
 	Period    uint64
-	Read      Words // as read_format lays it out
-	Callchain Words
+	Read      Words  // counter values; see ParseCounters
+	Callchain Words  // ips, the innermost first, and context marks
 	Raw       []byte // tracepoint data
 
-	BranchStack  Words // hw_idx first if the attr asks for it, then from, to, flags of each
-	UserRegs     Words // those in attr.sample_regs_user, in its order
-	UserRegsABI  uint64
-	UserStack    []byte // what was there of the dump
-	Weight       uint64
-	DataSrc      uint64
-	Transaction  uint64
-	IntrRegs     Words
-	IntrRegsABI  uint64
-	PhysAddr     uint64
-	Cgroup       uint64
-	DataPageSize uint64
-	CodePageSize uint64
+	BranchStack  Words  // hw_idx if the attr requests it, then from, to, flags of each branch; see Branch
+	UserRegs     Words  // the registers in attr.sample_regs_user, by bit
+	UserRegsABI  uint64 // PERF_SAMPLE_REGS_ABI_*: 0 none, 1 32-bit, 2 64-bit
+	UserStack    []byte // copy of the user stack from sp, as far as readable
+	Weight       uint64 // usually a latency in cycles; see Attr.Weights
+	DataSrc      uint64 // union perf_mem_data_src; see DataSource
+	Transaction  uint64 // PERF_TXN_* flags of a memory transaction's abort
+	IntrRegs     Words  // registers at the interrupt, by bit of attr.sample_regs_intr
+	IntrRegsABI  uint64 // as UserRegsABI
+	PhysAddr     uint64 // physical address of Addr
+	Cgroup       uint64 // cgroup ID; see Cgroup records
+	DataPageSize uint64 // of the page of Addr, in bytes
+	CodePageSize uint64 // of the page of IP, in bytes
 }
 
 // event finds the event that a record belongs to: by its id, or the first, as

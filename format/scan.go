@@ -11,17 +11,17 @@ import (
 type scanner struct {
 	src   source
 	order binary.ByteOrder
-	pos   int64 // in the file, of buf[0]
-	end   int64 // of the records
+	pos   int64 // of buf[0], in the file
+	end   int64 // end of the records, in the file
 	buf   []byte
-	chunk *chunk // that buf lies in
-	rest  int64  // bytes after the last record that belong to it
+	chunk *chunk // owns buf
+	rest  int64  // size of the payload after the last record, in bytes
 	// open says that the data may grow: at its end, read returns errUnfinished
 	// instead of an error.
 	open bool
 }
 
-// errUnfinished says that the next record is incomplete so far.
+// errUnfinished means that the next record is not complete yet.
 var errUnfinished = errorf(-1, nil, "the record is not complete yet")
 
 // read returns the next record, without its time, or io.EOF after the last.
@@ -66,15 +66,14 @@ func (s *scanner) read() (Raw, error) {
 	return rec, nil
 }
 
-// payload is the number of bytes that follow a record without being part of
-// its size.
+// payload returns the number of bytes after a record that belong to it and are not part of its size.
 func payload(rec Raw, order binary.ByteOrder) int64 {
 	switch {
 	case rec.Type == TypeAuxtrace && len(rec.Data) >= 8:
 		return int64(min(order.Uint64(rec.Data), endless))
 	case rec.Type == TypeHeaderTracing && len(rec.Data) >= 4:
 		size := int64(order.Uint32(rec.Data))
-		if size > int64(len(rec.Data)-4) { // simpleperf's hold it
+		if size > int64(len(rec.Data)-4) { // simpleperf's record contains it
 			return size
 		}
 	}
@@ -90,15 +89,14 @@ func (s *scanner) payload() ([]byte, error) {
 	return bytes.Clone(s.buf[:min(n, len(s.buf))]), nil
 }
 
-// maxPayload is how much tracing data is read, at most: 1 GiB.
+// maxPayload limits tracing data, in bytes.
 const maxPayload = 1 << 30
 
 // The header of PERF_RECORD_COMPRESSED2: struct perf_event_header and the
 // size of the compressed data in bytes, which are then padded to a multiple of 8.
 const compressed2Header = HeaderSize + 8
 
-// compressed2Size returns a record's size in bytes where its 16 bits have
-// wrapped round.
+// compressed2Size returns a record's size in bytes if its 16-bit size has overflowed.
 func compressed2Size(b []byte, order binary.ByteOrder, size int) int {
 	if len(b) < compressed2Header {
 		return size
@@ -114,18 +112,18 @@ func compressed2Size(b []byte, order binary.ByteOrder, size int) int {
 	return size
 }
 
-// short ends the reading if the data is truncated, unless it may grow.
+// short stops reading if the data is truncated, unless it may grow.
 func (s *scanner) short(msg string, args ...any) (Raw, error) {
 	switch {
 	case s.open:
 		return Raw{}, errUnfinished
 	case s.end != endless && int64(len(s.buf)) < s.end-s.pos:
-		return Raw{}, fmt.Errorf("the file was truncated while it was read: the last %d bytes of records are lost", s.end-s.pos)
+		return Raw{}, fmt.Errorf("file truncated while reading: the last %d bytes of records are lost", s.end-s.pos)
 	}
 	return s.stop(msg, args...)
 }
 
-// stop ends the reading at unusable data.
+// stop stops reading at unusable data.
 func (s *scanner) stop(msg string, args ...any) (Raw, error) {
 	text := fmt.Sprintf(msg, args...)
 	if s.end == endless {
@@ -139,7 +137,7 @@ func (s *scanner) stop(msg string, args ...any) (Raw, error) {
 	return Raw{}, err
 }
 
-// fill makes buf hold n bytes, or all that are left.
+// fill reads until buf has n bytes, or all that are left.
 func (s *scanner) fill(n int) error {
 	if len(s.buf) >= n {
 		return nil
@@ -156,7 +154,7 @@ func (s *scanner) fill(n int) error {
 	return nil
 }
 
-// close releases the memory; nothing can be read after it.
+// close releases the memory. Do not read after it.
 func (s *scanner) close() {
 	s.chunk.release()
 	s.buf, s.chunk = nil, nil

@@ -1,8 +1,7 @@
 package format
 
-// CPUTopology returns the CPU_TOPOLOGY section. perf before 5.2 wrote no dies:
-// Dies and each CPU's Die are then empty. perf before 4.0 did not write the place
-// of each CPU: CPUs is then empty.
+// CPUTopology returns the CPU_TOPOLOGY section. From perf before 5.2, Dies and each CPU's Die are empty. From perf before
+// 4.0, CPUs is empty.
 func (f *File) CPUTopology() (CPUTopology, bool) {
 	return decoded(f, FeatureCPUTopology, f.cpuTopology)
 }
@@ -58,14 +57,13 @@ func parseCaches(c *cursor) (l []Cache) {
 	return l
 }
 
-// MemTopology is the MEM_TOPOLOGY section: which blocks of memory belong to
-// which node.
+// MemTopology is the MEM_TOPOLOGY section: the blocks of memory of each node.
 type MemTopology struct {
 	BlockSize uint64 // bytes
 	Nodes     []MemNode
 }
 
-// MemNode is a node's memory: the blocks that it has, as a bitmap.
+// MemNode is a node's memory: a bitmap of its blocks.
 type MemNode struct {
 	Node   uint64
 	Blocks Words
@@ -83,15 +81,14 @@ func parseMemTopology(c *cursor) (t MemTopology) {
 	t.BlockSize = c.u64()
 	for n := c.u64(); n > 0 && !c.short; n-- {
 		node := c.u64()
-		c.u64() // the number of blocks, which the bitmap's size repeats
+		c.u64() // the number of blocks
 		bits := c.u64()
 		t.Nodes = append(t.Nodes, MemNode{node, Words{c.words(bits/64 + min(bits%64, 1)), c.order}})
 	}
 	return t
 }
 
-// HybridNode is an entry of the HYBRID_TOPOLOGY section: a kind of CPU and the
-// CPUs of that kind.
+// HybridNode is an entry of the HYBRID_TOPOLOGY section: a kind of CPU and the CPUs of that kind.
 type HybridNode struct{ PMU, CPUs string } // "cpu_core", "0-3"
 
 // HybridTopology returns the HYBRID_TOPOLOGY section.
@@ -106,15 +103,14 @@ func parseHybridNodes(c *cursor) (l []HybridNode) {
 	return l
 }
 
-// CPUDomains is the CPU_DOMAIN_INFO section: the scheduler's domains, as
-// /proc/schedstat and debugfs listed them.
+// CPUDomains is the CPU_DOMAIN_INFO section: the scheduler's domains, from /proc/schedstat and debugfs.
 type CPUDomains struct {
 	Version uint32 // of /proc/schedstat
-	Max     uint32 // domains that a CPU can have
+	Max     uint32 // maximum number of domains of a CPU
 	CPUs    []DomainCPU
 }
 
-// DomainCPU are the domains that one CPU is in.
+// DomainCPU is the domains of one CPU.
 type DomainCPU struct {
 	CPU     uint32
 	Domains []Domain

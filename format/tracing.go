@@ -9,20 +9,19 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// TracingData is the TRACING_DATA feature: what tracefs said when the file was
-// recorded (read_trace_data of tools/perf/util/trace-event-read.c).
+// TracingData is the TRACING_DATA feature: copies of files of the recorded machine's tracefs (read_trace_data of
+// tools/perf/util/trace-event-read.c).
 type TracingData struct {
 	Order    binary.ByteOrder
-	LongSize int // of the recorded kernel, bytes
+	LongSize int // of the recorded kernel, in bytes
 	PageSize uint32
 	Version  string
 	// HeaderPage and HeaderEvent are events/header_page and header_event.
 	HeaderPage, HeaderEvent []byte
-	// Ftrace are the format files of events/ftrace, Events all others that
-	// were recorded.
+	// Ftrace are the format files of events/ftrace, Events those of the recorded tracepoints.
 	Ftrace   [][]byte
 	Events   []TracepointText
-	Kallsyms []byte // mostly empty
+	Kallsyms []byte // usually empty
 	Printk   []byte // printk_formats
 	Cmdlines []byte // saved_cmdlines
 
@@ -30,7 +29,7 @@ type TracingData struct {
 	failed  []error
 }
 
-// TracepointText is a format file, and its directory below events/.
+// TracepointText is a format file, and the name of its system: its directory below events/.
 type TracepointText struct {
 	System string
 	Text   []byte
@@ -38,7 +37,7 @@ type TracepointText struct {
 
 const tracingMagic = "\x17\x08\x44tracing"
 
-// tracingVersion is what perf writes; 0.6 has saved_cmdlines.
+// tracingVersion is the version that perf writes; since 0.6 the data contains saved_cmdlines.
 const tracingVersion = "0.6"
 
 // Section encodes the tracing data.
@@ -87,7 +86,7 @@ func (t *TracingData) bySystem() (order []string, texts map[string][][]byte) {
 
 func parseTracingData(data []byte) (*TracingData, error) {
 	if !bytes.HasPrefix(data, []byte(tracingMagic)) {
-		return nil, errorf(-1, nil, "tracing data: it begins with %q", data[:min(len(data), 10)])
+		return nil, errorf(-1, nil, "tracing data begins with %q", data[:min(len(data), 10)])
 	}
 	t := &TracingData{Order: binary.LittleEndian, formats: map[int]*tracepoint.Format{}}
 	c := &cursor{b: data[len(tracingMagic):], order: binary.LittleEndian}
@@ -121,10 +120,10 @@ func parseTracingData(data []byte) (*TracingData, error) {
 		t.Cmdlines = c.sized()
 	}
 	if c.short {
-		return t, errorf(-1, nil, "tracing data (%d bytes) is cut short", len(data))
+		return t, errorf(-1, nil, "tracing data (%d bytes) is truncated", len(data))
 	}
 	if len(t.failed) > 0 {
-		return t, fmt.Errorf("tracing data: %d of its formats cannot be parsed: %w", len(t.failed), t.failed[0])
+		return t, fmt.Errorf("tracing data: cannot parse %d formats: %w", len(t.failed), t.failed[0])
 	}
 	return t, nil
 }
@@ -138,15 +137,15 @@ func (t *TracingData) add(system string, text []byte) {
 	t.formats[f.ID] = f
 }
 
-// Format returns the format of the tracepoint with this id, nil when absent.
+// Format returns the format of the tracepoint with this ID, or nil if it is absent.
 func (t *TracingData) Format(id int) *tracepoint.Format { return t.formats[id] }
 
-// Env is what the formats need to print raw data, except symbols.
+// Env returns the environment in which formats print raw data, without symbols.
 func (t *TracingData) Env() tracepoint.Env {
 	return tracepoint.Env{Order: t.Order, LongSize: t.LongSize, Printk: tracepoint.ParsePrintk(t.Printk)}
 }
 
-// terminated takes a string up to and with its NUL.
+// terminated reads a string and its NUL.
 func (c *cursor) terminated() string {
 	n := bytes.IndexByte(c.b, 0)
 	if n < 0 {
@@ -156,7 +155,7 @@ func (c *cursor) terminated() string {
 	return string(c.take(n + 1)[:n])
 }
 
-// sized takes a u64 length and as many bytes.
+// sized reads a u64 length and that number of bytes.
 func (c *cursor) sized() []byte {
 	n := c.u64()
 	if n > uint64(len(c.b)) {

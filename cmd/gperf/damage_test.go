@@ -36,7 +36,7 @@ func TestDamagedFiles(t *testing.T) {
 		{"whole", whole, exitOK, true, ""},
 		{"cut within the magic", whole[:8], exitError, false, ": truncated: at offset 0x0"},
 		{"cut within the attrs", whole[:256], exitError, false, ": truncated: at offset 0x68: attrs"},
-		{"cut within a record", whole[:len(whole)*3/4], exitError, true, ": truncated: 14606 of its 22968 bytes of records are there\n"},
+		{"cut within a record", whole[:len(whole)*3/4], exitError, true, ": truncated: the file has 14606 of 22968 bytes of records\n"},
 		{"cut within the last feature section", whole[:len(whole)-1], exitError, true, ": truncated: 1 of 16 feature sections cannot be read"},
 		{"a record of no size", overwritten(data+8000, data+8100, 0), exitOK, true, ": damaged: 1 part was skipped: at offset 0x4b80"},
 		{"records of no size", overwritten(data, data+22968, 0), exitError, false, ": damaged: 1 part was skipped: at offset 0x2c20"},
@@ -94,7 +94,7 @@ func TestTruncatedWhileRead(t *testing.T) {
 	out := &truncating{path: path, size: 200_000}
 	var stderr bytes.Buffer
 	code := run([]string{"script", "-i", path}, out, &stderr)
-	if code != exitError || !strings.Contains(stderr.String(), "the file was truncated while it was read") {
+	if code != exitError || !strings.Contains(stderr.String(), "file truncated while reading") {
 		t.Errorf("exit code %d, want %d, and that the file was truncated:\n%s", code, exitError, &stderr)
 	}
 	if out.n == 0 {

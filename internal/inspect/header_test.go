@@ -184,7 +184,7 @@ func TestHeaderDamaged(t *testing.T) {
 		}
 		f.Sections[n] = f.Sections[n][:len(f.Sections[n])-1]
 		got := headerText(f, true)
-		if !strings.Contains(got, "# "+n.String()+": feature section ") || !strings.Contains(got, "is cut short\n") {
+		if !strings.Contains(got, "# "+n.String()+": feature section ") || !strings.Contains(got, "is truncated\n") {
 			t.Errorf("%s cut short: nothing is said of it:\n%s", n, got)
 		}
 		if n != format.FeatureCacheLine && !strings.Contains(got, "# cacheline size: 64\n") {
