@@ -2,15 +2,15 @@ package symbolize
 
 import "slices"
 
-// builder collects the entries of a table in the order in which perf inserts
-// them, which counts where symbols overlap.
-type builder struct {
+// tableBuilder collects the entries of a table in the order in which perf inserts them into its tree. With overlapping
+// symbols, the result of a lookup depends on this order.
+type tableBuilder struct {
 	show    func(*entry) string
 	entries []entry // sorted
 	history []event
-	nodes   int32 // entries ever added
+	nodes   int32 // number of entries ever added
 
-	walk    walk // perf's tree after the first replayed events; made when needed
+	walk    walk // perf's tree after the first replays events of history
 	replays int
 }
 
@@ -21,7 +21,7 @@ type event struct {
 }
 
 // add adds entries in the order of list, which it sorts.
-func (b *builder) add(list []entry) {
+func (b *tableBuilder) add(list []entry) {
 	b.history = slices.Grow(b.history, len(list))
 	for i := range list {
 		b.nodes++
@@ -43,16 +43,16 @@ func (b *builder) add(list []entry) {
 	}
 }
 
-// settle gives an end to symbols without a size, and one symbol to each address.
-func (b *builder) settle() {
+// resolve sets the ends of symbols without a size, and drops all but one symbol at each address.
+func (b *tableBuilder) resolve() {
 	fixupEnds(b.entries, func(_, next *entry) uint64 { return next.start })
 	b.entries = dropDuplicates(b.entries, b.show, b.erased)
 }
 
-func (b *builder) erased(e *entry) { b.history = append(b.history, event{erase: e.node}) }
+func (b *tableBuilder) erased(e *entry) { b.history = append(b.history, event{erase: e.node}) }
 
-// remove removes the entry of that start and name.
-func (b *builder) remove(start uint64, name string) {
+// remove removes the entry with this start and name.
+func (b *tableBuilder) remove(start uint64, name string) {
 	i := slices.IndexFunc(b.entries, func(e entry) bool { return e.start == start && e.name == name })
 	if i >= 0 {
 		b.erased(&b.entries[i])
@@ -60,8 +60,8 @@ func (b *builder) remove(start uint64, name string) {
 	}
 }
 
-// find returns the entry that answers for addr at this moment, nil if none does.
-func (b *builder) find(addr uint64) *entry {
+// find returns the current entry at addr, or nil.
+func (b *tableBuilder) find(addr uint64) *entry {
 	var i int
 	if w := b.overlap(); w != nil {
 		i = w.find(b.entries, addr)
@@ -74,9 +74,8 @@ func (b *builder) find(addr uint64) *entry {
 	return &b.entries[i]
 }
 
-// overlap returns the tree that perf has at this moment, nil if no two entries
-// overlap and the tree's shape does not matter.
-func (b *builder) overlap() *walk {
+// overlap returns perf's current tree, or nil if no entries overlap, so that the tree's shape does not matter.
+func (b *tableBuilder) overlap() *walk {
 	if b.replays == 0 && !overlapping(b.entries) {
 		return nil
 	}
@@ -101,10 +100,10 @@ func (b *builder) overlap() *walk {
 	return &b.walk
 }
 
-func (b *builder) table() *Table {
+func (b *tableBuilder) table() *Table {
 	w := b.overlap()
 	if w != nil {
-		w = &walk{tree: w.tree, index: w.index} // lets go of the builder
+		w = &walk{tree: w.tree, index: w.index} // do not keep the builder in memory
 	}
 	return newTable(slices.Clip(b.entries), w, b.show)
 }

@@ -15,7 +15,7 @@ import (
 // runtime's .gnu_debugdata, which lacks the symbols of .dynsym, the .dynsym is
 // runtime's. Addresses are offsets in runtime's file.
 func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, error) {
-	b := builder{show: show}
+	b := tableBuilder{show: show}
 	dynamic := syms
 	if syms != runtime && syms.Path == runtime.Path {
 		dynamic = runtime
@@ -34,7 +34,7 @@ func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, erro
 		}
 		if more := placeSymbols(list, from.im, runtime); len(more) > 0 {
 			b.add(more)
-			b.settle()
+			b.resolve()
 		}
 	}
 	if len(b.entries) == 0 {

@@ -36,7 +36,7 @@ func perfMapTable(text string) *Table {
 	for fn := range jit.Functions(text) {
 		list = append(list, entry{start: fn.Start, end: fn.End, name: fn.Name, typ: elf.STT_FUNC, bind: elf.STB_GLOBAL})
 	}
-	b := builder{show: func(e *entry) string { return e.name }}
+	b := tableBuilder{show: func(e *entry) string { return e.name }}
 	b.add(list)
 	return b.table()
 }

@@ -17,7 +17,7 @@ const pltSuffix = "@plt"
 // addPLT adds what no symbol table has, a name for every entry of the procedure
 // linkage table: name@plt, after the symbol that the entry's relocation refers
 // to (dso__synthesize_plt_symbols in tools/perf/util/symbol-elf.c).
-func addPLT(b *builder, im *dso.Image) {
+func addPLT(b *tableBuilder, im *dso.Image) {
 	plt := im.Section(".plt")
 	if plt == nil || plt.Type == elf.SHT_NOBITS {
 		return
@@ -181,7 +181,7 @@ func pltRelocs(im *dso.Image) ([]reloc, symbolNames) {
 
 // ifuncName returns the name of the IFUNC that a relocation without a symbol
 // resolves through: its addend is the resolver's address.
-func ifuncName(b *builder, im *dso.Image, r reloc) string {
+func ifuncName(b *tableBuilder, im *dso.Image, r reloc) string {
 	if im.Machine != elf.EM_X86_64 || elf.R_X86_64(r.typ) != elf.R_X86_64_IRELATIVE {
 		return ""
 	}

@@ -9,45 +9,41 @@ import (
 	"sync/atomic"
 )
 
-// Symbol is a named range of addresses: offsets in the file for user DSOs, ips
-// for the kernel.
+// Symbol is a named range of addresses: file offsets for user DSOs, ips for the kernel. End is exclusive.
 type Symbol struct {
 	Start, End uint64
-	Name       string // as shown: demangled where that was asked for
-	Raw        string // as the symbol table has it, with "@plt" for a PLT entry
+	Name       string // demangled, if Options.Demangle is set
+	Raw        string // as in the symbol table, with "@plt" for a PLT entry
 }
 
-// entry is a symbol while tables are built and at rest: compact, its shown name
-// not yet made.
+// entry is a symbol in a table, in compact form: Table makes the display name on first use.
 type entry struct {
-	start, end uint64 // end is exclusive; equal to start for a size unknown so far
+	start, end uint64 // end is exclusive; equal to start if the size is unknown
 	name       string // in kallsyms with "\t[module]"
 	typ        elf.SymType
 	bind       elf.SymBind
-	plt        bool  // to be shown as name@plt
-	ifunc      bool  // an IFUNC lies at start, though under another name
-	node       int32 // when it was added, from 1 on
+	plt        bool  // the display name is name@plt
+	ifunc      bool  // an IFUNC with another name is at start
+	node       int32 // position in the order of adding, from 1
 }
 
-// contains reports whether the symbol answers for addr. One without a size
-// answers for its start alone.
+// contains reports whether the symbol contains addr. A symbol without a size contains only its start.
 func (e *entry) contains(addr uint64) bool {
 	return addr >= e.start && (addr < e.end || addr == e.start)
 }
 
-// Table is a DSO's symbols by address. It is immutable, except that it makes names
-// on first use, and safe for concurrent use.
+// Table is a DSO's symbols by address. It is safe for concurrent use.
 type Table struct {
 	entries []entry // by start
-	walk    *walk   // nil where no two entries overlap
+	walk    *walk   // nil if no entries overlap
 	show    func(*entry) string
-	shown   []atomic.Pointer[Symbol] // by index in entries; nil until asked for
+	shown   []atomic.Pointer[Symbol] // by index in entries; nil before the first lookup
 }
 
-// walk finds addresses where symbols overlap.
+// walk finds symbols in a table with overlapping symbols, in the order of perf's tree.
 type walk struct {
 	tree  *rbTree
-	index []int32 // of a tree's node in entries
+	index []int32 // index in entries, by node of the tree
 }
 
 func newTable(entries []entry, w *walk, show func(*entry) string) *Table {
@@ -57,7 +53,7 @@ func newTable(entries []entry, w *walk, show func(*entry) string) *Table {
 // Len returns the number of symbols.
 func (t *Table) Len() int { return len(t.entries) }
 
-// Lookup returns the symbol at addr. The same symbol is the same pointer.
+// Lookup returns the symbol at addr. It returns the same pointer for the same symbol.
 func (t *Table) Lookup(addr uint64) (*Symbol, bool) {
 	i := t.find(addr)
 	if i < 0 {
@@ -85,7 +81,7 @@ func (e *entry) raw() string {
 	return e.name
 }
 
-// find returns the index of the entry that answers for addr, -1 if none does.
+// find returns the index of the entry at addr, or -1.
 func (t *Table) find(addr uint64) int {
 	if t.walk != nil {
 		return t.walk.find(t.entries, addr)
@@ -118,7 +114,7 @@ func (w *walk) find(entries []entry, addr uint64) int {
 	return -1
 }
 
-// overlapping reports whether an address may have two entries that answer for it.
+// overlapping reports whether two entries may contain the same address.
 func overlapping(entries []entry) bool {
 	for i := 1; i < len(entries); i++ {
 		if prev := &entries[i-1]; prev.end > entries[i].start || prev.start == entries[i].start {
@@ -128,10 +124,9 @@ func overlapping(entries []entry) bool {
 	return false
 }
 
-// sortEntries puts entries in the order of their addresses, those at one address
-// in the order in which they were added.
+// sortEntries sorts entries by address, and entries at the same address in the order of adding.
 func sortEntries(entries []entry) {
-	// An entry is moved once, not at every step of the sorting.
+	// Sort keys, so that each entry moves only once.
 	type key struct {
 		start uint64
 		node  int32
@@ -158,10 +153,9 @@ func sortEntries(entries []entry) {
 	copy(entries, sorted)
 }
 
-// fixupEnds gives symbols without a size the room up to the next one; the last
-// one gets the rest of its page and one more. Assembly often has no sizes,
-// kallsyms never (symbols__fixup_end in tools/perf/util/symbol.c). nextEnd says
-// where a symbol ends that is followed by another.
+// fixupEnds extends symbols without a size to the next symbol, and the last one to the end of the page after its own
+// (symbols__fixup_end in tools/perf/util/symbol.c). Symbols of assembly often have no size, those of kallsyms never.
+// nextEnd returns the end of a symbol that another one follows.
 func fixupEnds(entries []entry, nextEnd func(e, next *entry) uint64) {
 	for i := range entries {
 		e := &entries[i]
@@ -179,9 +173,8 @@ const pageSize = 4096
 
 func pageUp(addr uint64) uint64 { return (addr + pageSize - 1) &^ (pageSize - 1) }
 
-// dropDuplicates keeps one symbol of those that start at one address, as perf
-// chooses it (symbols__fixup_duplicate). Entries are sorted; show makes the names
-// to compare, and drop is called for each dropped entry.
+// dropDuplicates keeps one of the symbols with the same start: the one that perf chooses (symbols__fixup_duplicate).
+// entries must be sorted. show returns the names to compare. dropDuplicates calls drop for each dropped entry.
 func dropDuplicates(entries []entry, show func(*entry) string, drop func(*entry)) []entry {
 	kept := entries[:0]
 	for i := range entries {
@@ -204,10 +197,9 @@ func dropDuplicates(entries []entry, show func(*entry) string, drop func(*entry)
 	return kept
 }
 
-// better reports whether perf prefers a, which comes first, to b at the same
-// address (choose_best_symbol in tools/perf/util/symbol.c): the one with a size,
-// then with a type, then not weak, then global, then with fewer underscores in
-// front, then with the longer name, and not the kernel's SyS aliases.
+// better reports whether perf prefers a, which is first, to b at the same address (choose_best_symbol in
+// tools/perf/util/symbol.c): the one with a size, then with a type, then not weak, then global, then with fewer leading
+// underscores, then with the longer name, and not the kernel's SyS aliases.
 func better(a, b *entry, show func(*entry) string) bool {
 	if a, b := a.end > a.start, b.end > b.start; a != b {
 		return a

@@ -70,10 +70,10 @@ func TestFixupEnds(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
-	b := builder{show: asIs}
+	b := tableBuilder{show: asIs}
 	b.add([]entry{sized("b", 0x200, 0x10), sized("a", 0x100, 0x80), sized("alias_of_b", 0x200, 0x10),
 		sized("end", 0x300, 0)})
-	b.settle()
+	b.resolve()
 	table := b.table()
 	if table.Len() != 3 {
 		t.Errorf("%d symbols, want 3: an alias counts once", table.Len())
@@ -165,9 +165,9 @@ func TestLookupOverlapping(t *testing.T) {
 	for i := uint64(1); i <= 7; i++ {
 		list = append(list, sized(string(rune('0'+i)), i*0x10, 0x18))
 	}
-	b := builder{show: asIs}
+	b := tableBuilder{show: asIs}
 	b.add(list)
-	b.settle()
+	b.resolve()
 	table := b.table()
 	for _, c := range []struct {
 		addr uint64

@@ -179,8 +179,8 @@ func (c *Client) Dead() (l []*ServerError) {
 	return l
 }
 
-// tell changes the progress and passes it to Progress.
-func (c *Client) tell(change func(*Progress)) {
+// update changes the progress and passes it to Progress.
+func (c *Client) update(change func(*Progress)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.now)

@@ -16,10 +16,10 @@ import (
 // fetch asks the servers in turn for a file, and keeps it at path.
 func (c *Client) fetch(id dso.BuildID, what, path string) error {
 	c.slots <- struct{}{}
-	c.tell(func(p *Progress) { p.Files++ })
+	c.update(func(p *Progress) { p.Files++ })
 	var in, size int64
 	defer func() {
-		c.tell(func(p *Progress) {
+		c.update(func(p *Progress) {
 			p.Files--
 			p.Bytes -= in
 			p.Size -= size
@@ -37,7 +37,7 @@ func (c *Client) fetch(id dso.BuildID, what, path string) error {
 			continue
 		}
 		err := c.fetchFrom(s, id, what, path, func(more, of int64) {
-			c.tell(func(p *Progress) {
+			c.update(func(p *Progress) {
 				p.Bytes += more
 				p.Size += of - size
 			})
@@ -70,7 +70,7 @@ func (c *Client) isDead(s *server) error {
 const patience = 100 << 10
 
 // fetchFrom asks one server. A server that does not answer is dead from then on.
-func (c *Client) fetchFrom(s *server, id dso.BuildID, what, path string, told func(more, of int64)) error {
+func (c *Client) fetchFrom(s *server, id dso.BuildID, what, path string, report func(more, of int64)) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	watch := time.AfterFunc(c.Timeout, func() { cancel(noAnswer(c.Timeout)) })
@@ -93,8 +93,8 @@ func (c *Client) fetchFrom(s *server, id dso.BuildID, what, path string, told fu
 	case resp.ContentLength > c.MaxSize:
 		return &ServerError{s.url, fmt.Errorf("%w: %d bytes", ErrTooLarge, resp.ContentLength)}
 	}
-	body := &watched{r: resp.Body, left: patience, told: func(n int64) {
-		told(n, max(resp.ContentLength, 0))
+	body := &watched{r: resp.Body, left: patience, report: func(n int64) {
+		report(n, max(resp.ContentLength, 0))
 	}, again: func() { watch.Reset(c.Timeout) }}
 	err = keep(io.LimitReader(body, c.MaxSize+1), c.MaxSize, id, path)
 	if body.err != nil {
@@ -126,16 +126,16 @@ func (c *Client) bury(s *server, err error) error {
 
 // watched is a server's response whose speed is checked.
 type watched struct {
-	r     io.Reader
-	left  int // bytes before the timeout restarts
-	told  func(n int64)
-	again func()
-	err   error // other than io.EOF
+	r      io.Reader
+	left   int // bytes before the timeout restarts
+	report func(n int64)
+	again  func()
+	err    error // other than io.EOF
 }
 
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.r.Read(b)
-	w.told(int64(n))
+	w.report(int64(n))
 	if w.left -= n; w.left <= 0 {
 		w.left = patience
 		w.again()
