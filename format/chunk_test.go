@@ -133,8 +133,10 @@ func TestTruncatedWhileRead(t *testing.T) {
 				}
 				n++
 			}
-			if n == 0 || n >= samples || r.Skipped.Count == 0 || !strings.Contains(r.Skipped.First.Error(), "truncated while reading") {
-				t.Errorf("%d of %d samples, skipped %v; want some samples, and that the file was truncated", n, samples, r.Skipped)
+			if n == 0 || n >= samples || r.Skipped.Count == 0 ||
+				!strings.Contains(r.Skipped.First.Error(), "truncated while reading") {
+				t.Errorf("%d of %d samples, skipped %v; want some samples, and that the file was truncated", n, samples,
+					r.Skipped)
 			}
 		})
 	}

@@ -42,7 +42,8 @@ const (
 func NewCompressor(w *Writer, kind Type, level int) (*Compressor, error) {
 	c := &Compressor{out: w, kind: kind, level: level}
 	var err error
-	c.enc, err = zstd.NewWriter((*compressed)(c), zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithWindowSize(zstdWindow),
+	c.enc, err = zstd.NewWriter((*compressed)(c), zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)),
+		zstd.WithWindowSize(zstdWindow),
 		zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
 	if err != nil {
 		return nil, fmt.Errorf("zstd level %d: %w", level, err)

@@ -132,9 +132,11 @@ func TestPipeWriter(t *testing.T) {
 		{Type: TypeTracepoint, Config: 7, Size: AttrSize, SampleType: SampleIP | SampleIdentifier, Name: "skb:kfree_skb", IDs: []uint64{11, 12}},
 		{Type: TypeSoftware, Config: 9, Size: AttrSize, SampleType: SampleIP | SampleTID | SampleIdentifier, Name: "dummy:u", IDs: []uint64{13, 14}},
 	}
-	tracing := TracingData{LongSize: 8, PageSize: 4096, Events: []TracepointText{{System: "skb", Text: []byte("name: kfree_skb\nID: 7\nformat:\n\nprint fmt: \"\"\n")}}}
+	tracing := TracingData{LongSize: 8, PageSize: 4096,
+		Events: []TracepointText{{System: "skb", Text: []byte("name: kfree_skb\nID: 7\nformat:\n\nprint fmt: \"\"\n")}}}
 	var out bytes.Buffer
-	w, err := NewPipeWriter(&out, attrs, []Section{StringSection(FeatureHostname, "host"), tracing.Section(), NrCPUs{4, 2}.Section(),
+	w, err := NewPipeWriter(&out, attrs, []Section{StringSection(FeatureHostname, "host"), tracing.Section(),
+		NrCPUs{4, 2}.Section(),
 		{FeatureCPUTopology, make([]byte, 1<<16)}}) // too long for a record
 	if err != nil {
 		t.Fatal(err)
@@ -150,12 +152,14 @@ func TestPipeWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Attrs) != 2 || f.Attrs[0].Name != "skb:kfree_skb" || f.Attrs[1].Name != "dummy:u" || !slices.Equal(f.Attrs[1].IDs, attrs[1].IDs) ||
+	if len(f.Attrs) != 2 || f.Attrs[0].Name != "skb:kfree_skb" || f.Attrs[1].Name != "dummy:u" ||
+		!slices.Equal(f.Attrs[1].IDs, attrs[1].IDs) ||
 		f.Attrs[1].SampleType != attrs[1].SampleType {
 		t.Errorf("attrs: %+v", f.Attrs)
 	}
 	n, ok := f.NrCPUs()
-	if f.String(FeatureHostname) != "host" || !ok || n != (NrCPUs{4, 2}) || f.Sections[FeatureCPUTopology] != nil || len(f.Sections[FeatureTracingData]) == 0 {
+	if f.String(FeatureHostname) != "host" || !ok || n != (NrCPUs{4, 2}) || f.Sections[FeatureCPUTopology] != nil ||
+		len(f.Sections[FeatureTracingData]) == 0 {
 		t.Errorf("sections: %v", f.Sections)
 	}
 	attrs[0].IDs = make([]uint64, 1<<13)

@@ -166,13 +166,15 @@ func (m message) user(p string, rec format.Record) bool {
 			m.set("", element(p+"unparsed_binary_blob_priv_data", i), r.Priv.At(i))
 		}
 	case *format.Auxtrace:
-		m.set(p, "size", r.Size, "offset", r.Off, "reference", r.Reference, "idx", r.Index, "tid", uint32(r.TID), "cpu", uint32(r.CPU))
+		m.set(p, "size", r.Size, "offset", r.Off, "reference", r.Reference, "idx", r.Index, "tid", uint32(r.TID),
+			"cpu", uint32(r.CPU))
 	case *format.ThreadMap:
 		for i, th := range r.Threads {
 			m.set(element(p+"entries", i)+".", "pid", uint64(th.TID), "comm", th.Comm)
 		}
 	case *format.TimeConv:
-		m.set(p, "time_shift", r.Shift, "time_mult", r.Mult, "time_zero", r.Zero, "time_cycles", r.Cycles, "time_mask", r.Mask,
+		m.set(p, "time_shift", r.Shift, "time_mult", r.Mult, "time_zero", r.Zero, "time_cycles", r.Cycles,
+			"time_mask", r.Mask,
 			"cap_user_time_zero", r.CapZero, "cap_user_time_short", r.CapShort)
 	default:
 		return false
@@ -184,9 +186,11 @@ func (m message) user(p string, rec format.Record) bool {
 func (m message) record(p string, rec format.Record) (format.RecordID, error) {
 	switch r := rec.(type) {
 	case *format.Mmap:
-		m.set(p, "pid", uint32(r.PID), "tid", uint32(r.TID), "start", r.Start, "len", r.Len, "pgoff", r.Pgoff, "filename", r.Filename)
+		m.set(p, "pid", uint32(r.PID), "tid", uint32(r.TID), "start", r.Start, "len", r.Len, "pgoff", r.Pgoff,
+			"filename", r.Filename)
 		if r.V2 {
-			m.set(p, "maj", r.Maj, "min", r.Min, "ino", r.Ino, "ino_generation", r.InoGen, "prot", r.Prot, "flags", r.Flags)
+			m.set(p, "maj", r.Maj, "min", r.Min, "ino", r.Ino, "ino_generation", r.InoGen, "prot", r.Prot,
+				"flags", r.Flags)
 		}
 		return r.ID, nil
 	case *format.Comm:
@@ -231,7 +235,8 @@ func (m message) record(p string, rec format.Record) (format.RecordID, error) {
 }
 
 func (m message) fork(p string, r *format.Fork) {
-	m.set(p, "pid", uint32(r.PID), "ppid", uint32(r.PPID), "tid", uint32(r.TID), "ptid", uint32(r.PTID), "fork_time_ns", r.Time)
+	m.set(p, "pid", uint32(r.PID), "ppid", uint32(r.PPID), "tid", uint32(r.TID), "ptid", uint32(r.PTID),
+		"fork_time_ns", r.Time)
 }
 
 func (m message) sampleID(p string, id format.RecordID, st format.SampleType) {
@@ -290,14 +295,16 @@ func (m message) branches(p string, s *format.Sample) {
 	for i := range w.Len() / 3 {
 		flags := w.At(3*i + 2)
 		bit := func(n int) bool { return flags>>n&1 != 0 }
-		m.set(element(p+"branch_stack", i)+".", "from_ip", w.At(3*i), "to_ip", w.At(3*i+1), "mispredicted", bit(0), "predicted", bit(1), "in_transaction", bit(2),
+		m.set(element(p+"branch_stack", i)+".", "from_ip", w.At(3*i), "to_ip", w.At(3*i+1), "mispredicted", bit(0),
+			"predicted", bit(1), "in_transaction", bit(2),
 			"abort", bit(3), "cycles", flags>>4&0xffff, "type", flags>>20&0xf, "spec", flags>>24&3)
 	}
 }
 
 // newFields are those that quipper did not always know, or kernels write.
-var newFields = regexp.MustCompile(`^sample_event\.(branch_stack(\[\d+\])?\.(type|spec)|branch_stack_hw_idx|no_hw_idx)$|` +
-	`^time_conv_event\.(time_cycles|time_mask|cap_user_time_zero|cap_user_time_short)$`)
+var newFields = regexp.MustCompile(
+	`^sample_event\.(branch_stack(\[\d+\])?\.(type|spec)|branch_stack_hw_idx|no_hw_idx)$|` +
+		`^time_conv_event\.(time_cycles|time_mask|cap_user_time_zero|cap_user_time_short)$`)
 
 // asOf makes m what the quipper of want would have made of it: older ones knew
 // less, and marked addresses in no mapping by their highest bit.
@@ -367,7 +374,9 @@ func TestCorpusQuipper(t *testing.T) {
 			want := readBaseline(t, "perf.data."+tc.name+".pb_text")
 			recording, atReader := strings.CutSuffix(tc.name, ".pr.out")
 			f := openCorpus(t, "quipper.perf.data."+recording)
-			t.Run("events", func(t *testing.T) { compareEvents(t, events(t, f, !atReader), want.messages["events"], tc.merged) })
+			t.Run("events", func(t *testing.T) {
+				compareEvents(t, events(t, f, !atReader), want.messages["events"], tc.merged)
+			})
 			t.Run("attrs", func(t *testing.T) { compareAttrs(t, f, want.messages["file_attrs"]) })
 			t.Run("features", func(t *testing.T) { compareFeatures(t, f, want) })
 			if !strings.HasPrefix(tc.name, "piped.") { // there quipper lists the features that it reads
@@ -428,9 +437,12 @@ var attrFlags = map[string]format.AttrFlags{
 
 func attrMessage(a *format.Attr) message {
 	m := message{}
-	m.set("attr.", "type", uint32(a.Type), "config", a.Config, "sample_period", a.SamplePeriod, "sample_type", uint64(a.SampleType),
-		"read_format", uint64(a.ReadFormat), "precise_ip", a.Flags.PreciseIP(), "wakeup_events", a.Wakeup, "bp_type", a.BPType,
-		"bp_addr", a.Config1, "bp_len", a.Config2, "branch_sample_type", a.BranchSampleType, "sample_regs_user", a.SampleRegsUser,
+	m.set("attr.", "type", uint32(a.Type), "config", a.Config, "sample_period", a.SamplePeriod, "sample_type",
+		uint64(a.SampleType),
+		"read_format", uint64(a.ReadFormat), "precise_ip", a.Flags.PreciseIP(), "wakeup_events", a.Wakeup,
+		"bp_type", a.BPType,
+		"bp_addr", a.Config1, "bp_len", a.Config2, "branch_sample_type", a.BranchSampleType, "sample_regs_user",
+		a.SampleRegsUser,
 		"sample_stack_user", a.SampleStackUser)
 	for name, bit := range attrFlags {
 		m.set("attr.", name, a.Flags&bit != 0)
@@ -464,7 +476,8 @@ func compareAttrs(t *testing.T, f *format.File, want []message) {
 // for them.
 func compareFeatures(t *testing.T, f *format.File, want baseline) {
 	got := features(t, f)
-	for _, name := range []string{"build_ids", "uint32_metadata", "uint64_metadata", "event_types", "cpu_topology", "numa_topology", "pmu_mappings", "string_metadata"} {
+	for _, name := range []string{"build_ids", "uint32_metadata", "uint64_metadata", "event_types", "cpu_topology",
+		"numa_topology", "pmu_mappings", "string_metadata"} {
 		g, w := got[name], want.messages[name]
 		if len(g) != len(w) {
 			t.Errorf("%d %s, quipper has %d: %v", len(g), name, len(w), g)
@@ -505,7 +518,8 @@ func features(t *testing.T, f *format.File) map[string][]message {
 		t.Error(err)
 	}
 	for _, id := range ids {
-		put("build_ids", "misc", uint16(id.Misc), "pid", uint32(id.PID), "filename", id.Filename, "build_id_hash", string(padded(id.BuildID)), "size", len(id.BuildID))
+		put("build_ids", "misc", uint16(id.Misc), "pid", uint32(id.PID), "filename", id.Filename, "build_id_hash",
+			string(padded(id.BuildID)), "size", len(id.BuildID))
 	}
 	if n, ok := f.NrCPUs(); ok {
 		// In the order of the file, where perf before 3.19 had them the other way round.

@@ -21,7 +21,8 @@ import (
 // The build-ID lists of quipper's recordings: what BUILD_ID sections say.
 func TestCorpusBuildIDs(t *testing.T) {
 	needCorpus(t)
-	for _, name := range []string{"branch-4.14", "branch_stack_spec", "ctx_switch_namespaces-4.14", "group_desc-4.14", "hybrid_topology",
+	for _, name := range []string{"branch-4.14", "branch_stack_spec", "ctx_switch_namespaces-4.14",
+		"group_desc-4.14", "hybrid_topology",
 		"intel_pt-4.14", "lost_samples-4.4", "proc.map.timeout-3.18", "systemwide.1-3.8", "throttle-3.8", "weight_struct"} {
 		t.Run(name, func(t *testing.T) {
 			ids, err := openCorpus(t, "quipper.perf.data."+name).BuildIDs()
@@ -32,7 +33,8 @@ func TestCorpusBuildIDs(t *testing.T) {
 			for _, id := range ids {
 				got = append(got, fmt.Sprintf("%x %s", padded(id.BuildID), id.Filename))
 			}
-			want := strings.Split(strings.TrimSpace(string(readCorpus(t, expectedDir+"/quipper", "perf.data."+name+".buildids"))), "\n")
+			want := strings.Split(strings.TrimSpace(
+				string(readCorpus(t, expectedDir+"/quipper", "perf.data."+name+".buildids"))), "\n")
 			slices.Sort(got)
 			slices.Sort(want)
 			got = slices.Compact(got) // throttle-3.8 has its vdso five times
@@ -53,7 +55,8 @@ func TestCorpusPerfparser(t *testing.T) {
 	for name, n := range map[string]int{"perf.data": 45, "perf.data.zstd": 34, "perf.lbr.data": 29} {
 		t.Run(name, func(t *testing.T) {
 			f := openCorpus(t, "perfparser.vector_static_gcc."+name)
-			want := perfparserHead.FindAllStringSubmatch(string(readCorpus(t, expectedDir+"/perfparser", "vector_static_gcc."+name+".expected.txt")), -1)
+			want := perfparserHead.FindAllStringSubmatch(
+				string(readCorpus(t, expectedDir+"/perfparser", "vector_static_gcc."+name+".expected.txt")), -1)
 			samples := samplesOf(t, f)
 			if len(samples) != n || len(want) != n {
 				t.Fatalf("%d samples, perfparser has %d; they are %d", len(samples), len(want), n)
@@ -128,7 +131,9 @@ func TestCorpusLinuxTracepoints(t *testing.T) {
 	records := recordsOf(t, f)
 	t.Run("time order", func(t *testing.T) {
 		// Records without a time have other places there, and rounds have none.
-		timed := slices.DeleteFunc(slices.Clone(records), func(r format.Raw) bool { return r.Type != format.TypeSample })
+		timed := slices.DeleteFunc(slices.Clone(records), func(r format.Raw) bool {
+			return r.Type != format.TypeSample
+		})
 		inTime := slices.DeleteFunc(inTime, func(e traceEvent) bool { return e.NonSample != "" })
 		compareTrace(t, f, timed, inTime)
 	})
@@ -145,7 +150,8 @@ func compareTrace(t *testing.T, f *format.File, records []format.Raw, want []tra
 		var err error
 		if r.Type == format.TypeSample && e.NonSample == "" {
 			err = compareTraceSample(f, r, &e)
-		} else if got := strings.ToUpper(e.NonSample); strings.ReplaceAll(r.Type.String(), "_", "") != got || len(r.Data)+8 != e.Size {
+		} else if got := strings.ToUpper(e.NonSample); strings.ReplaceAll(r.Type.String(), "_", "") != got ||
+			len(r.Data)+8 != e.Size {
 			err = fmt.Errorf("%s of %d bytes, want %s of %d", r.Type, len(r.Data)+8, e.NonSample, e.Size)
 		}
 		if err != nil {
@@ -201,7 +207,8 @@ func compareFields(f *format.File, s *format.Sample, e *traceEvent) error {
 		if err != nil {
 			return err
 		}
-		want = map[string]any{"level": e.Meta.Level, "opcode": e.Meta.Opcode, "id": e.Meta.ID, "version": e.Meta.Version, "tag": tag}
+		want = map[string]any{"level": e.Meta.Level, "opcode": e.Meta.Opcode, "id": e.Meta.ID,
+			"version": e.Meta.Version, "tag": tag}
 	}
 	for name, w := range want {
 		if name == "n" || name == "meta" {
@@ -245,8 +252,10 @@ func TestCorpusLinuxPerfFileReader(t *testing.T) {
 }
 
 func dumpInfo(w io.Writer, f *format.File) {
-	fmt.Fprintf(w, "Info:\n hostname: %s\n os_release: %s\n tools_version: %s\n arch: %s\n cpu_description: %s\n", f.String(format.FeatureHostname),
-		f.String(format.FeatureOSRelease), f.String(format.FeatureVersion), f.String(format.FeatureArch), f.String(format.FeatureCPUDesc))
+	fmt.Fprintf(w, "Info:\n hostname: %s\n os_release: %s\n tools_version: %s\n arch: %s\n cpu_description: %s\n",
+		f.String(format.FeatureHostname),
+		f.String(format.FeatureOSRelease), f.String(format.FeatureVersion), f.String(format.FeatureArch),
+		f.String(format.FeatureCPUDesc))
 	fmt.Fprintf(w, " total_memory: %d\n", slices.Concat(f.Uint64s(format.FeatureTotalMem, 1), []uint64{0})[0])
 	topology, _ := f.CPUTopology()
 	fmt.Fprintf(w, " command_line: %s\n cpu_topology: %s\n", rustStrings(f.Cmdline()), rustStrings(topology.Packages))
@@ -277,16 +286,23 @@ func names(bits uint64, all ...string) string {
 
 func dumpAttr(a *format.Attr) string {
 	types := []string{"Hardware", "Software", "TracePoint", "HardwareCache", "Raw", "Breakpoint"}
-	return fmt.Sprintf("EventAttributes { perf_type: %s, size: %d, config: %d, sample_period_or_freq: %d, sample_format: %s, read_format: %s, flags: %s, "+
-		"wakeup_events_or_watermakr: %d, bp_type: %d, bp_addr_or_config1: %d, bp_len_or_config2: %d, branch_sample_type: %d, sample_regs_user: %d, "+
-		"sample_stack_user: %d, clockid: %d, sample_regs_intr: %d, aux_watermark: %d, sample_max_stack: %d, reserved_2: 0 }",
+	return fmt.Sprintf(
+		"EventAttributes { perf_type: %s, size: %d, config: %d, sample_period_or_freq: %d, sample_format: %s, "+
+			"read_format: %s, flags: %s, "+
+			"wakeup_events_or_watermakr: %d, bp_type: %d, bp_addr_or_config1: %d, bp_len_or_config2: %d, "+
+			"branch_sample_type: %d, sample_regs_user: %d, "+
+			"sample_stack_user: %d, clockid: %d, sample_regs_intr: %d, aux_watermark: %d, sample_max_stack: %d, "+
+			"reserved_2: 0 }",
 		types[a.Type], a.Size, a.Config, a.SamplePeriod,
 		names(uint64(a.SampleType), "IP", "TID", "TIME", "ADDR", "READ", "CALLCHAIN", "ID", "CPU", "PERIOD"),
 		names(uint64(a.ReadFormat), "TOTAL_TIME_ENABLED", "TOTAL_TIME_RUNNING", "ID", "GROUP"),
-		names(uint64(a.Flags), "DISABLED", "INHERIT", "PINNED", "EXCLUSIVE", "EXCLUDE_USER", "EXCLUDE_KERNEL", "EXCLUDE_HV", "EXCLUDE_IDLE", "MMAP", "COMM", "FREQ",
-			"INHERIT_STAT", "ENABLE_ON_EXEC", "TASK", "WATERMARK", "PRECISE_IP1", "PRECISE_IP2", "MMAP_DATA", "SAMPLE_ID_ALL", "EXCLUDE_HOST", "EXCLUDE_GUEST",
+		names(uint64(a.Flags), "DISABLED", "INHERIT", "PINNED", "EXCLUSIVE", "EXCLUDE_USER", "EXCLUDE_KERNEL",
+			"EXCLUDE_HV", "EXCLUDE_IDLE", "MMAP", "COMM", "FREQ",
+			"INHERIT_STAT", "ENABLE_ON_EXEC", "TASK", "WATERMARK", "PRECISE_IP1", "PRECISE_IP2", "MMAP_DATA",
+			"SAMPLE_ID_ALL", "EXCLUDE_HOST", "EXCLUDE_GUEST",
 			"EXCLUDE_CALLCHAIN_KERNEL", "EXCLUDE_CALLCHAIN_USER", "MMAP2", "COMM_EXEC"),
-		a.Wakeup, a.BPType, a.Config1, a.Config2, a.BranchSampleType, a.SampleRegsUser, a.SampleStackUser, a.ClockID, a.SampleRegsIntr, a.AuxWatermark, a.SampleMaxStack)
+		a.Wakeup, a.BPType, a.Config1, a.Config2, a.BranchSampleType, a.SampleRegsUser, a.SampleStackUser, a.ClockID,
+		a.SampleRegsIntr, a.AuxWatermark, a.SampleMaxStack)
 }
 
 func dumpRecord(w io.Writer, f *format.File, r format.Raw) error {
@@ -310,9 +326,11 @@ func dumpRecord(w io.Writer, f *format.File, r format.Raw) error {
 		if id = r.ID; r.V2 {
 			name = "Mmap2"
 		}
-		fmt.Fprintf(w, " %s: pid: %d, tid: %d, addr: %x, len: %d, pgoff: %x - %s\n", name, uint32(r.PID), uint32(r.TID), r.Start, r.Len, r.Pgoff, r.Filename)
+		fmt.Fprintf(w, " %s: pid: %d, tid: %d, addr: %x, len: %d, pgoff: %x - %s\n", name, uint32(r.PID), uint32(r.TID),
+			r.Start, r.Len, r.Pgoff, r.Filename)
 		if r.V2 {
-			fmt.Fprintf(w, "   dev: %d:%d inode: %d, inode generation: %d, prot: %d, flags: %d\n", r.Maj, r.Min, r.Ino, r.InoGen, r.Prot, r.Flags)
+			fmt.Fprintf(w, "   dev: %d:%d inode: %d, inode generation: %d, prot: %d, flags: %d\n", r.Maj, r.Min, r.Ino,
+				r.InoGen, r.Prot, r.Flags)
 		}
 	case *format.Comm:
 		id = r.ID
@@ -339,7 +357,8 @@ func TestCorpusSimpleperfListing(t *testing.T) {
 		frames []string
 	}
 	var want []block
-	for scan := bufio.NewScanner(bytes.NewReader(readCorpus(t, expectedDir+"/simpleperf", "perf_display_bitmaps.perf-script"))); scan.Scan(); {
+	for scan := bufio.NewScanner(bytes.NewReader(readCorpus(t, expectedDir+"/simpleperf",
+		"perf_display_bitmaps.perf-script"))); scan.Scan(); {
 		if m := simpleperfHead.FindStringSubmatch(scan.Text()); m != nil {
 			want = append(want, block{head: m[1]})
 		} else if words := strings.Fields(scan.Text()); len(words) > 0 {
@@ -354,7 +373,8 @@ func TestCorpusSimpleperfListing(t *testing.T) {
 	}
 	whole := 0
 	for i, s := range samples {
-		head := fmt.Sprintf("%d/%d [%03d] %d.%06d: %d %s", s.PID, s.TID, s.CPU, s.Time/1e9, s.Time%1e9/1e3, s.Period, f.EventName(s.Event))
+		head := fmt.Sprintf("%d/%d [%03d] %d.%06d: %d %s", s.PID, s.TID, s.CPU, s.Time/1e9, s.Time%1e9/1e3, s.Period,
+			f.EventName(s.Event))
 		if head != want[i].head {
 			t.Fatalf("sample %d: %s, simpleperf has %s", i, head, want[i].head)
 		}
@@ -401,7 +421,8 @@ func TestCorpusSimpleperfGecko(t *testing.T) {
 			Samples  struct{ Data [][]float64 }
 		}
 	}
-	if err := json.Unmarshal(readCorpus(t, expectedDir+"/simpleperf", "perf_with_tracepoint_event.gecko.json"), &profile); err != nil {
+	if err := json.Unmarshal(readCorpus(t, expectedDir+"/simpleperf", "perf_with_tracepoint_event.gecko.json"),
+		&profile); err != nil {
 		t.Fatal(err)
 	}
 	f := openCorpus(t, "simpleperf.perf_with_tracepoint_event.data")
@@ -412,7 +433,8 @@ func TestCorpusSimpleperfGecko(t *testing.T) {
 	th := profile.Threads[0]
 	for i, s := range samples {
 		if ms := th.Samples.Data[i][1]; s.PID != th.PID || s.TID != th.TID || ms != float64(s.Time)/1e6 {
-			t.Errorf("sample %d: %d/%d at %f ms, the profile has %d/%d at %f ms", i, s.PID, s.TID, float64(s.Time)/1e6, th.PID, th.TID, ms)
+			t.Errorf("sample %d: %d/%d at %f ms, the profile has %d/%d at %f ms", i, s.PID, s.TID, float64(s.Time)/1e6,
+				th.PID, th.TID, ms)
 		}
 		if f.Attrs[s.Event].Type == format.TypeTracepoint {
 			checkSwitch(t, f, &s)
@@ -440,7 +462,8 @@ func checkSwitch(t *testing.T, f *format.File, s *format.Sample) {
 func TestCorpusSimpleperfFolded(t *testing.T) {
 	needCorpus(t)
 	f := openCorpus(t, "simpleperf.perf_with_two_event_types.data")
-	for file, event := range map[string]string{"perf_with_two_event_types.foldedstack": "", "perf_with_two_event_types.foldedstack_cpu_clock": "cpu-clock"} {
+	for file, event := range map[string]string{"perf_with_two_event_types.foldedstack": "",
+		"perf_with_two_event_types.foldedstack_cpu_clock": "cpu-clock"} {
 		total := map[string]uint64{}
 		comm := map[int32]string{}
 		for _, r := range recordsOf(t, f) {

@@ -81,8 +81,8 @@ func (c *cursor) entries(n uint64, size int) cursor {
 // maxName is PATH_MAX, in bytes. It limits the names in corrupt files, which may be part of each sample's text.
 const maxName = 4096
 
-// name reads the rest, a string with its NUL and padding, and truncates it to maxName. If the NUL is missing, the string
-// continues in the sample id, as in perf.
+// name reads the rest, a string with its NUL and padding, and truncates it to maxName. If the NUL is missing, the
+// string continues in the sample id, as in perf.
 func (c *cursor) name() string {
 	n := bytes.IndexByte(c.b[:len(c.b)+c.tail], 0)
 	if n < 0 {

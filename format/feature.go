@@ -297,8 +297,8 @@ func parsePMUs(c *cursor) (l []PMU) {
 func (f *File) BuildIDs() ([]BuildIDEntry, error) {
 	l, err := f.parseBuildIDs(func(c *cursor) int32 { return int32(c.u32()) })
 	for _, e := range l {
-		// perf before 2.6.35 wrote no pid: the build IDs are in its place, so that the start of the kernel's name seems to
-		// be missing.
+		// perf before 2.6.35 wrote no pid: the build IDs are in its place, so that the start of the kernel's name seems
+		// to be missing.
 		if strings.HasPrefix(e.Filename, "nel.kallsyms]") {
 			return f.parseBuildIDs(func(*cursor) int32 { return -1 })
 		}
@@ -332,8 +332,8 @@ func (f *File) parseBuildIDs(pid func(*cursor) int32) (l []BuildIDEntry, err err
 	return l, nil
 }
 
-// EventDesc returns the EVENT_DESC section: the attrs with their names and IDs. Attr.Size is the recorder's, not the size
-// in this section.
+// EventDesc returns the EVENT_DESC section: the attrs with their names and IDs. Attr.Size is the recorder's, not the
+// size in this section.
 func (f *File) EventDesc() ([]Attr, bool) { return decoded(f, FeatureEventDesc, parseEventDesc) }
 
 func parseEventDesc(c *cursor) (l []Attr) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// BPFProg is a BPF program that was loaded during the recording, from the BPF_PROG_INFO section: struct bpf_prog_info of
-// linux/bpf.h.
+// BPFProg is a BPF program that was loaded during the recording, from the BPF_PROG_INFO section: struct bpf_prog_info
+// of linux/bpf.h.
 type BPFProg struct {
 	ID    uint32
 	Funcs []BPFFunc // nil unless the kernel reported all of them
@@ -22,7 +22,8 @@ type BPFFunc struct {
 	Size uint32 // bytes
 }
 
-// BPFProgs returns the programs of the BPF_PROG_INFO section by ID. The names of functions are from the BPF_BTF section.
+// BPFProgs returns the programs of the BPF_PROG_INFO section by ID. The names of functions are from the BPF_BTF
+// section.
 func (f *File) BPFProgs() (progs []BPFProg, ok bool) {
 	l, ok := decoded(f, FeatureBPFProgInfo, parseBPFProgs)
 	btfs, _ := decoded(f, FeatureBPFBTF, parseBTFs)
@@ -58,8 +59,8 @@ type BPFLine struct {
 	Line int
 }
 
-// BPFLines returns the lines of the programs in the BPF_PROG_INFO section, by IP. The names of files are from the BPF_BTF
-// section.
+// BPFLines returns the lines of the programs in the BPF_PROG_INFO section, by IP. The names of files are from the
+// BPF_BTF section.
 func (f *File) BPFLines() (lines []BPFLine) {
 	progs, _ := decoded(f, FeatureBPFProgInfo, parseBPFProgs)
 	btfs, _ := decoded(f, FeatureBPFBTF, parseBTFs)
@@ -94,8 +95,8 @@ func (p *bpfProg) sources(types *btf, order binary.ByteOrder) (l []BPFLine) {
 	return l
 }
 
-// bpfProg is the fields needed to name a program's functions. Its arrays are in data, at the offsets that perf stores in
-// the pointers.
+// bpfProg is the fields needed to name a program's functions. Its arrays are in data, at the offsets that perf stores
+// in the pointers.
 type bpfProg struct {
 	id, btf     uint32
 	name        string
@@ -165,7 +166,8 @@ func (p *bpfProg) funcs(types *btf, order binary.ByteOrder) (l []BPFFunc) {
 		if addr == nil || size == nil || tag == nil {
 			return nil
 		}
-		l = append(l, BPFFunc{"bpf_prog_" + hex.EncodeToString(tag) + p.suffix(types, i, order), order.Uint64(addr), order.Uint32(size)})
+		l = append(l, BPFFunc{"bpf_prog_" + hex.EncodeToString(tag) + p.suffix(types, i, order), order.Uint64(addr),
+			order.Uint32(size)})
 	}
 	return l
 }

@@ -77,7 +77,8 @@ func CacheSection(caches []Cache) Section {
 	return Section{FeatureCache, b}
 }
 
-// ClockDataSection returns the CLOCK_DATA section: the times of a clock and of the wall clock at the same moment, in ns.
+// ClockDataSection returns the CLOCK_DATA section: the times of a clock and of the wall clock at the same moment, in
+// ns.
 func ClockDataSection(clockID int32, wall, clock uint64) Section {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, 1) // version

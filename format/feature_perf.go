@@ -91,8 +91,8 @@ func (f *File) CPUPMUCaps() (PMUCaps, bool) {
 
 func parseCPUPMUCaps(c *cursor) PMUCaps { return PMUCaps{"cpu", parseCaps(c)} }
 
-// PMUCaps returns the PMU_CAPS section: the capabilities of several PMUs. perf 5.12 to 5.19 wrote only those of the kinds
-// of CPU of a hybrid machine.
+// PMUCaps returns the PMU_CAPS section: the capabilities of several PMUs. perf 5.12 to 5.19 wrote only those of the
+// kinds of CPU of a hybrid machine.
 func (f *File) PMUCaps() ([]PMUCaps, bool) {
 	return decoded(f, FeaturePMUCaps, parsePMUCaps)
 }

@@ -122,8 +122,8 @@ func parseMetaInfo(c *cursor) (l []MetaInfo) {
 	return l
 }
 
-// nameSimpleperf names tracepoints without formats in the file, and events of other PMUs. The META_INFO section has a line
-// "name,type,config" for each event.
+// nameSimpleperf names tracepoints without formats in the file, and events of other PMUs. The META_INFO section has a
+// line "name,type,config" for each event.
 func (f *File) nameSimpleperf() {
 	for _, m := range f.MetaInfo() {
 		if m.Key != "event_type_info" {

@@ -163,7 +163,8 @@ var featureTests = []featureTest{
 // writeTestProgs writes two BPF programs: the second has two functions and BTF.
 func writeTestProgs(e *encoder) {
 	e.u32(2)
-	prog := func(id, btf uint32, name string, addrs []uint64, sizes []uint32, tags string, infos, lines []uint32, jited []uint64) {
+	prog := func(id, btf uint32, name string, addrs []uint64, sizes []uint32, tags string, infos,
+		lines []uint32, jited []uint64) {
 		var data encoder
 		data.order = e.order
 		n := uint32(len(addrs))
@@ -178,12 +179,16 @@ func writeTestProgs(e *encoder) {
 		data.u64(jited...)
 		e.u32(232, uint32(len(data.b))).u64(1<<3 | 1<<4 | 1<<5 | 1<<8)
 		start := len(e.b)
-		e.u32(1, id).raw(tags[:8]).u32(0, 0).u64(0, 0, 0).u32(0, 0).u64(0).raw(name + strings.Repeat("\x00", 16-len(name)))
-		e.u32(0, 0).u64(0, 0).u32(n, n).u64(0, uint64(8*n)).u32(btf, 8).u64(infosAt).u32(uint32(len(infos)/2), uint32(len(lines)/4)).u64(linesAt, jitedAt).u32(uint32(len(jited)), 16, 8, n).u64(tagsAt)
+		e.u32(1, id).raw(tags[:8]).u32(0, 0).u64(0, 0, 0).u32(0,
+			0).u64(0).raw(name + strings.Repeat("\x00", 16-len(name)))
+		e.u32(0, 0).u64(0, 0).u32(n, n).u64(0, uint64(8*n)).u32(btf, 8).u64(infosAt).u32(uint32(len(infos)/2),
+			uint32(len(lines)/4)).u64(linesAt, jitedAt).u32(uint32(len(jited)), 16, 8, n).u64(tagsAt)
 		e.raw(strings.Repeat("\x00", 232-(len(e.b)-start))).raw(string(data.b))
 	}
-	prog(9, 77, "", []uint64{0xffffffffc0002000, 0xffffffffc0003000}, []uint32{100, 50}, strings.Repeat("\x11", 8)+strings.Repeat("\x22", 8), []uint32{0, 3, 8, 4},
-		[]uint32{0, 5, 0, 12 << 10, 1, 11, 0, 7<<10 | 3, 2, 1000, 0, 1 << 10}, []uint64{0xffffffffc0003004, 0xffffffffc0002000, 0xffffffffc0002008})
+	prog(9, 77, "", []uint64{0xffffffffc0002000, 0xffffffffc0003000}, []uint32{100, 50},
+		strings.Repeat("\x11", 8)+strings.Repeat("\x22", 8), []uint32{0, 3, 8, 4},
+		[]uint32{0, 5, 0, 12 << 10, 1, 11, 0, 7<<10 | 3, 2, 1000, 0, 1 << 10},
+		[]uint64{0xffffffffc0003004, 0xffffffffc0002000, 0xffffffffc0002008})
 	prog(3, 0, "single", []uint64{0xffffffffc0001000}, []uint32{61}, "\x01\x02\x03\x04\x05\x06\x07\x08", nil, nil, nil)
 }
 
@@ -194,7 +199,8 @@ func writeTestBTF(e *encoder) {
 	types.u32(1, 1<<24, 4, 32)             // int
 	types.u32(0, 13<<24|1, 1).u32(0, 1)    // int (int)
 	types.u32(5, 12<<24, 2, 11, 12<<24, 2) // outer, inner
-	e.u16(0xeb9f).u16(1).u32(24, 0, uint32(len(types.b)), uint32(len(types.b)), uint32(len(names))).raw(string(types.b)).raw(names)
+	e.u16(0xeb9f).u16(1).u32(24, 0, uint32(len(types.b)), uint32(len(types.b)),
+		uint32(len(names))).raw(string(types.b)).raw(names)
 }
 
 var orders = map[string]byteOrder{"little-endian": binary.LittleEndian, "big-endian": binary.BigEndian}
@@ -243,7 +249,8 @@ func (ft *featureTest) cut(t *testing.T, f *File) {
 		err := f.FeatureError(ft.n)
 		if whole := slices.Contains(ft.ends, n); whole != (err == nil) {
 			t.Errorf("%d of %d bytes: error %v", n, len(f.Sections[ft.n]), err)
-		} else if err != nil && !strings.Contains(err.Error(), fmt.Sprintf("feature section %d (%d bytes) is truncated", ft.n, n)) {
+		} else if err != nil && !strings.Contains(err.Error(),
+			fmt.Sprintf("feature section %d (%d bytes) is truncated", ft.n, n)) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
@@ -273,7 +280,8 @@ func TestBuildIDs(t *testing.T) {
 			entry := func(misc Misc, pid []uint32, id, file string) []byte {
 				e := &encoder{order: order}
 				size := 8 + 4*len(pid) + 24 + len(file)
-				return e.u32(67).u16(uint16(misc)).u16(uint16(size)).u32(pid...).raw(id + strings.Repeat("\x00", 24-len(id))).raw(file).b
+				return e.u32(67).u16(uint16(misc)).u16(uint16(size)).u32(pid...).raw(id +
+					strings.Repeat("\x00", 24-len(id))).raw(file).b
 			}
 			host := []uint32{1<<32 - 1}
 			for _, tc := range []struct {
@@ -295,7 +303,8 @@ func TestBuildIDs(t *testing.T) {
 				if !reflect.DeepEqual(got, tc.want) {
 					t.Errorf("got  %+v\nwant %+v", got, tc.want)
 				}
-				if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				if tc.err == "" && err != nil || tc.err != "" &&
+					(err == nil || !strings.Contains(err.Error(), tc.err)) {
 					t.Errorf("error %v, want %q", err, tc.err)
 				}
 			}
@@ -306,7 +315,8 @@ func TestBuildIDs(t *testing.T) {
 func TestBPFLines(t *testing.T) {
 	for name, order := range orders {
 		f := &File{Order: order, Sections: sectionsOf(order)}
-		want := []BPFLine{{0xffffffffc0002000, "inner", 7}, {0xffffffffc0003004, "outer", 12}} // the test's names are not those of files
+		// the test's names are not those of files
+		want := []BPFLine{{0xffffffffc0002000, "inner", 7}, {0xffffffffc0003004, "outer", 12}}
 		if got := f.BPFLines(); !slices.Equal(got, want) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
@@ -322,7 +332,9 @@ func TestBPFArraysOutside(t *testing.T) {
 			order.PutUint64(data[at:], 1<<64-8)
 			f := &File{Order: order, Sections: map[Feature][]byte{FeatureBPFProgInfo: data}}
 			progs, _ := f.BPFProgs()
-			f.Sections[FeatureBPFBTF] = (&featureTest{write: func(e *encoder) { e.u32(1).u32(77).sub(writeTestBTF) }}).encode(order)
+			f.Sections[FeatureBPFBTF] = (&featureTest{write: func(e *encoder) {
+				e.u32(1).u32(77).sub(writeTestBTF)
+			}}).encode(order)
 			if lines := f.BPFLines(); len(lines) > 3 {
 				t.Errorf("%s, garbage at %d: %d lines", name, at, len(lines))
 			}
@@ -337,7 +349,9 @@ func TestBPFArraysOutside(t *testing.T) {
 
 // simpleperf names events in its own section that EVENT_DESC and formats do not name.
 func TestSimpleperfNames(t *testing.T) {
-	f := &File{Order: binary.LittleEndian, Sections: map[Feature][]byte{FeatureMetaInfo: []byte("a\x00b\x00event_type_info\x00cpu-cycles,0,0\nsched:sched_switch,2,47\ncs-etm,8,0\nbad,x\x00")},
+	f := &File{Order: binary.LittleEndian, Sections: map[Feature][]byte{
+		FeatureMetaInfo: []byte(
+			"a\x00b\x00event_type_info\x00cpu-cycles,0,0\nsched:sched_switch,2,47\ncs-etm,8,0\nbad,x\x00")},
 		Attrs: []Attr{{Type: TypeTracepoint, Config: 47}, {Type: TypeTracepoint, Config: 48}, {Type: TypeHardware}, {Type: 8, Config: 16384}, {Type: 8, Config: 16384, Name: "x"}}}
 	if err := f.nameAttrs(); err != nil {
 		t.Fatal(err)
@@ -346,14 +360,16 @@ func TestSimpleperfNames(t *testing.T) {
 	for i := range f.Attrs {
 		names = append(names, f.EventName(i))
 	}
-	if want := []string{"sched:sched_switch", "unknown tracepoint", "cycles", "cs-etm", "x"}; !slices.Equal(names, want) {
+	if want := []string{"sched:sched_switch", "unknown tracepoint", "cycles", "cs-etm",
+		"x"}; !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
 	}
 }
 
 // simpleperf's index of AUX data has no count.
 func TestSimpleperfAuxtrace(t *testing.T) {
-	f := &File{Order: binary.LittleEndian, Sections: map[Feature][]byte{FeatureAuxtrace: (&encoder{order: binary.LittleEndian}).u64(1, 2, 3, 4).b}}
+	f := &File{Order: binary.LittleEndian,
+		Sections: map[Feature][]byte{FeatureAuxtrace: (&encoder{order: binary.LittleEndian}).u64(1, 2, 3, 4).b}}
 	if got, ok := f.AuxtraceIndex(); !ok || !slices.Equal(got, []AuxtraceEntry{{1, 2}, {3, 4}}) {
 		t.Errorf("%v", got)
 	}
@@ -428,7 +444,8 @@ func TestSimpleperfTracingData(t *testing.T) {
 		return append(le.AppendUint16(b, uint16(len(data)+8)), data...)
 	}
 	tracing := func(symbols int) []byte {
-		data := (&TracingData{Order: le, LongSize: 8, PageSize: 4096, Events: []TracepointText{{"skb", []byte(kfreeFormat)}}, Kallsyms: make([]byte, symbols)}).Section().Data
+		data := (&TracingData{Order: le, LongSize: 8, PageSize: 4096,
+			Events: []TracepointText{{"skb", []byte(kfreeFormat)}}, Kallsyms: make([]byte, symbols)}).Section().Data
 		data = append(le.AppendUint32(nil, uint32(len(data))), data...)
 		return append(data, make([]byte, -len(data)&63)...)
 	}

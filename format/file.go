@@ -86,7 +86,8 @@ func open(src recording) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{Order: order, Sections: map[Feature][]byte{}, src: src, byID: map[uint64]int{}, Version: 2, Pipe: size == pipeHeaderSize}
+	f := &File{Order: order, Sections: map[Feature][]byte{}, src: src, byID: map[uint64]int{}, Version: 2,
+		Pipe: size == pipeHeaderSize}
 	if string(b[:8]) == magic1 {
 		f.Version = 1
 	}
@@ -149,7 +150,8 @@ func (f *File) readHeader(size int) error {
 // read returns the bytes of a section that lies within the file.
 func (f *File) read(s section, what string) ([]byte, error) {
 	if size := f.src.size(); !s.fits(size) {
-		return nil, errorf(int64(s.off), io.ErrUnexpectedEOF, "%s: %d bytes, but the file ends at %#x", what, s.size, size)
+		return nil, errorf(int64(s.off), io.ErrUnexpectedEOF, "%s: %d bytes, but the file ends at %#x",
+			what, s.size, size)
 	}
 	if s.size > f.budget {
 		return nil, errorf(int64(s.off), nil, "%s: %d bytes, which overlap another part", what, s.size)
@@ -168,7 +170,8 @@ func (f *File) read(s section, what string) ([]byte, error) {
 func (f *File) readAttrs() error {
 	entry := int(min(f.hdr.attrSize, 1<<16))
 	if entry < minAttrSize+attrEntryExtra {
-		return errorf(16, nil, "attr entries of %d bytes are shorter than %d", f.hdr.attrSize, minAttrSize+attrEntryExtra)
+		return errorf(16, nil, "attr entries of %d bytes are shorter than %d", f.hdr.attrSize,
+			minAttrSize+attrEntryExtra)
 	}
 	b, err := f.read(f.hdr.attrs, "attrs")
 	if err != nil {
@@ -215,7 +218,8 @@ func (f *File) locateData() {
 	switch {
 	case !f.Complete:
 		at.size = rest
-		f.Warnings = append(f.Warnings, errors.New("the recording was not finished properly (its data size is 0): reading to the end of the file"))
+		f.Warnings = append(f.Warnings,
+			errors.New("the recording was not finished properly (its data size is 0): reading to the end of the file"))
 	case at.size > rest:
 		f.Warnings = append(f.Warnings, fmt.Errorf("truncated: the file has %d of %d bytes of records", rest, at.size))
 		at.size = rest
@@ -247,7 +251,8 @@ func (f *File) readFeatures() {
 		f.Sections[n] = data
 	}
 	if missing.Count > 0 {
-		f.warn(errorf(-1, missing.First, "%d of %d feature sections cannot be read, the first", missing.Count, len(features)))
+		f.warn(errorf(-1, missing.First, "%d of %d feature sections cannot be read, the first",
+			missing.Count, len(features)))
 	}
 }
 

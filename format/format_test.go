@@ -62,14 +62,17 @@ func testFile(t testing.TB, closed bool) *memFile {
 	t.Helper()
 	m := &memFile{}
 	attrs := testAttrs()
-	tracing := &TracingData{Order: binary.LittleEndian, LongSize: 8, PageSize: 4096, Events: []TracepointText{{"skb", []byte(kfreeFormat)}}}
-	w, err := NewWriter(m, attrs, []Section{StringSection(FeatureHostname, "host"), EventDescSection(attrs), tracing.Section()})
+	tracing := &TracingData{Order: binary.LittleEndian, LongSize: 8, PageSize: 4096,
+		Events: []TracepointText{{"skb", []byte(kfreeFormat)}}}
+	w, err := NewWriter(m, attrs, []Section{StringSection(FeatureHostname, "host"),
+		EventDescSection(attrs), tracing.Section()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	idSize := attrs[0].SampleIDSize()
 	b := (&Comm{PID: 100, TID: 100, Comm: "prog"}).Append(nil, idSize)
-	b = (&Mmap{Misc: MiscUser, PID: 100, TID: 100, Start: 0x1000, Len: 0x1000, BuildID: BuildID{1, 2, 3}, Prot: ProtExec, Filename: "/bin/prog"}).Append(b, idSize)
+	b = (&Mmap{Misc: MiscUser, PID: 100, TID: 100, Start: 0x1000, Len: 0x1000, BuildID: BuildID{1, 2, 3},
+		Prot: ProtExec, Filename: "/bin/prog"}).Append(b, idSize)
 	raw := make([]byte, 12)
 	binary.LittleEndian.PutUint16(raw, 7)
 	// Two rings, copied one after the other, in two rounds.
@@ -179,7 +182,8 @@ func TestRecordsAndSamples(t *testing.T) {
 	if err := f.Sample(next(), &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Event != 0 || s.PID != 100 || s.Time != 1 || s.CPU != 1 || s.Period != 5 || s.Callchain.Len() != 4 || s.Callchain.At(1) != 1 || len(s.Raw) != 12 {
+	if s.Event != 0 || s.PID != 100 || s.Time != 1 || s.CPU != 1 || s.Period != 5 || s.Callchain.Len() != 4 ||
+		s.Callchain.At(1) != 1 || len(s.Raw) != 12 {
 		t.Errorf("sample %+v", s)
 	}
 	for range 6 {
@@ -349,7 +353,8 @@ func TestSampleFields(t *testing.T) {
 			func(s *Sample) bool { return s.BranchStack.At(0) == 77 && s.Weight == 4 }},
 		{"period of the event", Attr{SampleType: SampleIP, SamplePeriod: 1000}, words(1), func(s *Sample) bool { return s.Period == 1000 }},
 	} {
-		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr}, layouts: []SampleLayout{NewSampleLayout(&tc.attr)}}
+		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr},
+			layouts: []SampleLayout{NewSampleLayout(&tc.attr)}}
 		var s Sample
 		if err := f.Sample(Raw{Type: TypeSample, Data: tc.data}, &s); err != nil {
 			t.Errorf("%s: %v", tc.name, err)
@@ -377,8 +382,10 @@ func TestSampleTooShort(t *testing.T) {
 
 func TestSections(t *testing.T) {
 	m := &memFile{}
-	topology := CPUTopology{Packages: []string{"0-1"}, Cores: []string{"0", "1"}, Dies: []string{"0-1"}, CPUs: []CPUPlace{{0, 0, 0}, {1, 0, 0}}}
-	ids := []BuildIDEntry{{Misc: MiscUser, PID: -1, BuildID: BuildID{1, 2}, Filename: "/bin/x"}, {Misc: MiscKernel, BuildID: bytes.Repeat([]byte{7}, 20), Filename: "[kernel.kallsyms]"}}
+	topology := CPUTopology{Packages: []string{"0-1"}, Cores: []string{"0", "1"}, Dies: []string{"0-1"},
+		CPUs: []CPUPlace{{0, 0, 0}, {1, 0, 0}}}
+	ids := []BuildIDEntry{{Misc: MiscUser, PID: -1, BuildID: BuildID{1, 2}, Filename: "/bin/x"},
+		{Misc: MiscKernel, BuildID: bytes.Repeat([]byte{7}, 20), Filename: "[kernel.kallsyms]"}}
 	w, err := NewWriter(m, testAttrs(), []Section{
 		NrCPUs{2, 2}.Section(), StringsSection(FeatureCmdline, []string{"gperf", "record"}), topology.Section(),
 		PMUMappingsSection([]PMU{{1, "software"}}), BuildIDSection(ids),

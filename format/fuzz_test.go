@@ -50,7 +50,8 @@ func newSmall() *small {
 	}}
 	const id, ip, tid, when = uint64(7), uint64(0x401000), uint64(5 | 5<<32), uint64(1000)
 	trailer := []uint64{tid, when, id, id, 0, id}
-	b := appendRaw(nil, TypeMmap2, MiscUser, tid, ip, uint64(4096), uint64(0), uint64(0), uint64(0), uint64(0), uint64(ProtExec), "/bin/true\x00\x00\x00\x00\x00\x00\x00", trailer)
+	b := appendRaw(nil, TypeMmap2, MiscUser, tid, ip, uint64(4096), uint64(0), uint64(0), uint64(0), uint64(0),
+		uint64(ProtExec), "/bin/true\x00\x00\x00\x00\x00\x00\x00", trailer)
 	b = appendRaw(b, TypeComm, MiscCommExec, tid, "true\x00\x00\x00\x00", trailer)
 	b = appendRaw(b, TypeFork, 0, tid, tid, when, trailer)
 	b = appendRaw(b, TypeNamespaces, 0, tid, uint64(1), uint64(2), uint64(3), trailer)
@@ -59,7 +60,8 @@ func newSmall() *small {
 	b = append(b, "payload!"...)
 	b = appendRaw(b, TypeSample, MiscUser, id, ip, tid, when, ip /* addr */, id, id, uint64(0), uint64(1), /* period */
 		[]uint64{1, 50, 9, id, 0}, []uint64{2, ContextUser, ip}, uint32(4), "raw!", []uint64{1, 1, ip, ip, 1},
-		[]uint64{2, 1, 2}, []uint64{16, 0, 0, 16}, uint64(3), uint64(4), uint64(5), []uint64{2, 1}, uint64(6), uint64(7), uint64(8), uint64(9))
+		[]uint64{2, 1, 2}, []uint64{16, 0, 0, 16}, uint64(3), uint64(4), uint64(5), []uint64{2, 1}, uint64(6),
+		uint64(7), uint64(8), uint64(9))
 	b = appendRaw(b, TypeFinishedRound, 0)
 	s.records = b
 	return s
@@ -158,7 +160,8 @@ func TestSmall(t *testing.T) {
 		if bad.Count > 0 || len(f.Warnings) > 0 {
 			t.Errorf("%s: %v, %v", name, bad.First, f.Warnings)
 		}
-		for _, typ := range []Type{TypeMmap2, TypeComm, TypeFork, TypeNamespaces, TypeKSymbol, TypeAuxtrace, TypeSample, TypeFinishedRound} {
+		for _, typ := range []Type{TypeMmap2, TypeComm, TypeFork, TypeNamespaces, TypeKSymbol, TypeAuxtrace, TypeSample,
+			TypeFinishedRound} {
 			if types[typ] != 1 {
 				t.Errorf("%s: %d %s records", name, types[typ], typ)
 			}

@@ -96,7 +96,8 @@ func parseMagic(b []byte) (binary.ByteOrder, uint64, error) {
 	}
 	size := order.Uint64(b[8:])
 	if size != fileHeaderSize && size != pipeHeaderSize && size != oldHeaderSize {
-		return nil, 0, errorf(8, nil, "a file header of %d bytes: it has %d, or %d in pipe mode", size, fileHeaderSize, pipeHeaderSize)
+		return nil, 0, errorf(8, nil, "a file header of %d bytes: it has %d, or %d in pipe mode", size,
+			fileHeaderSize, pipeHeaderSize)
 	}
 	return order, size, nil
 }

@@ -45,7 +45,8 @@ func (d *inflater) run(yield func([]byte) bool) {
 			d.err = fmt.Errorf("zstd: %v", p)
 		}
 	}()
-	dec, err := zstd.NewReader(pieces{d, yield}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	dec, err := zstd.NewReader(pieces{d, yield}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		d.err = err
 		return

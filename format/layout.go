@@ -25,7 +25,8 @@ type SampleLayout struct {
 }
 
 // fixedFields are the fields of fixed size, in their order.
-var fixedFields = [...]SampleType{SampleIdentifier, SampleIP, SampleTID, SampleTime, SampleAddr, SampleID, SampleStreamID,
+var fixedFields = [...]SampleType{SampleIdentifier, SampleIP, SampleTID, SampleTime, SampleAddr,
+	SampleID, SampleStreamID,
 	SampleCPU, SamplePeriod}
 
 // trailerFields are the fields at the end of records that are not samples, the last one first.

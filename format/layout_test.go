@@ -8,7 +8,8 @@ import (
 // TestSampleLayout compares the positions of a layout with the fields that File.Sample decodes: every word
 // of the sample has another value.
 func TestSampleLayout(t *testing.T) {
-	const all = SampleIdentifier | SampleIP | SampleTID | SampleTime | SampleAddr | SampleID | SampleStreamID | SampleCPU |
+	const all = SampleIdentifier | SampleIP | SampleTID | SampleTime | SampleAddr | SampleID |
+		SampleStreamID | SampleCPU |
 		SamplePeriod | SampleRead | SampleCallchain | SampleRaw
 	for _, tc := range []struct {
 		name string
@@ -55,7 +56,8 @@ func TestSampleLayout(t *testing.T) {
 					t.Errorf("%s has no position, but the value %#x", field.name, field.got)
 				}
 			}
-			if at := l.Callchain(b); l.callchain && (s.Callchain.Len() != 3 || s.Callchain.At(0) != le.Uint64(b[at+8:])) {
+			if at := l.Callchain(b); l.callchain &&
+				(s.Callchain.Len() != 3 || s.Callchain.At(0) != le.Uint64(b[at+8:])) {
 				t.Errorf("the callchain at %d is %d words", at, s.Callchain.Len())
 			}
 			if len(s.Raw) != 12 || string(s.Raw) != string(b[raw+4:raw+16]) {

@@ -45,12 +45,15 @@ const (
 )
 
 var (
-	memLevels       = []string{"N/A", "HIT", "MISS", "L1", "LFB/MAB", "L2", "L3", "Local RAM", "Remote RAM (1 hop)", "Remote RAM (2 hops)", "Remote Cache (1 hop)", "Remote Cache (2 hops)", "I/O", "Uncached"}
-	memLevelNumbers = map[uint64]string{1: "L1", 2: "L2", 3: "L3", 4: "L4", 5: "L2 MHB", 6: "Memory-side Cache", 7: "Unknown level 7", 8: "Uncached", 9: "CXL", 10: "I/O", 11: "Any cache", 12: "LFB/MAB", 13: "RAM", 14: "PMEM", 15: "N/A"}
-	memHops         = []string{"", "core, same node", "node, same socket", "socket, same board", "board"}
-	memSnoops       = []string{"N/A", "None", "Hit", "Miss", "HitM"}
-	memSnoopsX      = []string{"Fwd", "Peer"}
-	memTLBs         = []string{"N/A", "HIT", "MISS", "L1", "L2", "Walker", "Fault"}
+	memLevels = []string{"N/A", "HIT", "MISS", "L1", "LFB/MAB", "L2", "L3", "Local RAM", "Remote RAM (1 hop)",
+		"Remote RAM (2 hops)", "Remote Cache (1 hop)", "Remote Cache (2 hops)", "I/O", "Uncached"}
+	memLevelNumbers = map[uint64]string{1: "L1", 2: "L2", 3: "L3", 4: "L4", 5: "L2 MHB", 6: "Memory-side Cache",
+		7: "Unknown level 7", 8: "Uncached", 9: "CXL", 10: "I/O", 11: "Any cache", 12: "LFB/MAB", 13: "RAM",
+		14: "PMEM", 15: "N/A"}
+	memHops    = []string{"", "core, same node", "node, same socket", "socket, same board", "board"}
+	memSnoops  = []string{"N/A", "None", "Hit", "Miss", "HitM"}
+	memSnoopsX = []string{"Fwd", "Peer"}
+	memTLBs    = []string{"N/A", "HIT", "MISS", "L1", "L2", "Walker", "Fault"}
 )
 
 // words appends the names of the bits that are set.

@@ -31,15 +31,20 @@ func pipeFile(t testing.TB, compressed bool) []byte {
 	b = appendRecord(b, TypeHeaderFeature, 0, 0, func(b []byte) []byte {
 		return append(le.AppendUint64(b, uint64(FeatureHostname)), StringSection(FeatureHostname, "host").Data...)
 	})
-	tracing := (&TracingData{Order: le, LongSize: 8, PageSize: 4096, Events: []TracepointText{{"skb", []byte(kfreeFormat)}}}).Section().Data
+	tracing := (&TracingData{Order: le, LongSize: 8, PageSize: 4096,
+		Events: []TracepointText{{"skb", []byte(kfreeFormat)}}}).Section().Data
 	tracing = append(tracing, make([]byte, -len(tracing)&7)...)
-	b = appendRecord(b, TypeHeaderTracing, 0, 0, func(b []byte) []byte { return le.AppendUint32(b, uint32(len(tracing))) })
+	b = appendRecord(b, TypeHeaderTracing, 0, 0, func(b []byte) []byte {
+		return le.AppendUint32(b, uint32(len(tracing)))
+	})
 	b = append(b, tracing...)
-	entry := BuildIDSection([]BuildIDEntry{{Misc: MiscUser, PID: -1, BuildID: BuildID{1, 2, 3}, Filename: "/bin/prog"}}).Data
+	entry := BuildIDSection([]BuildIDEntry{{Misc: MiscUser, PID: -1, BuildID: BuildID{1, 2, 3},
+		Filename: "/bin/prog"}}).Data
 	le.PutUint32(entry, uint32(TypeHeaderBuildID))
 	b = append(b, entry...)
 	b = appendRecord(b, TypeEventUpdate, 0, 0, func(b []byte) []byte {
-		return append(le.AppendUint64(le.AppendUint64(b, eventUpdateName), 12), "my-clock\x00\x00\x00\x00\x00\x00\x00\x00"...)
+		return append(le.AppendUint64(le.AppendUint64(b, eventUpdateName), 12),
+			"my-clock\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	})
 	attrs := testAttrs()
 	b = (&Comm{PID: 100, TID: 100, Comm: "prog"}).Append(b, attrs[0].SampleIDSize())
@@ -124,7 +129,8 @@ func TestPipe(t *testing.T) {
 			if !f.Pipe || len(f.Warnings) > 0 || len(f.Attrs) != 2 || f.Tracepoint(0) == nil {
 				t.Errorf("%s: pipe %v, warnings %v, attrs %v", name, f.Pipe, f.Warnings, f.Attrs)
 			}
-			if got := []string{f.String(FeatureHostname), f.EventName(0), f.EventName(1)}; !reflect.DeepEqual(got, []string{"host", "skb:kfree_skb", "my-clock"}) {
+			if got := []string{f.String(FeatureHostname), f.EventName(0), f.EventName(1)}; !reflect.DeepEqual(got,
+				[]string{"host", "skb:kfree_skb", "my-clock"}) {
 				t.Errorf("%s: %q", name, got)
 			}
 			ids, err := f.BuildIDs()

@@ -100,7 +100,8 @@ func (f *File) describeEvent(rec Raw) error {
 	size := int(c.u32())
 	switch {
 	case c.short || size > len(rec.Data):
-		return errorf(rec.Off, nil, "%s record of %d bytes is too short for its attr of %d bytes", rec.Type, len(rec.Data)+HeaderSize, size)
+		return errorf(rec.Off, nil, "%s record of %d bytes is too short for its attr of %d bytes", rec.Type,
+			len(rec.Data)+HeaderSize, size)
 	case size == 0: // written before attrs had a size
 		size = min(minAttrSize, len(rec.Data))
 	}

@@ -7,8 +7,8 @@ import (
 	"gperf/format/rounds"
 )
 
-// Reader yields a file's records in the order of time, or of the file. perf's own records have no time: the Reader yields
-// them at their position in the file.
+// Reader yields a file's records in the order of time, or of the file. perf's own records have no time: the Reader
+// yields them at their position in the file.
 type Reader struct {
 	f     *File
 	parts []*part
@@ -261,7 +261,8 @@ func (p *part) note(rec Raw) {
 		p.sampled = true
 	case TypeHeaderAttr:
 		if p.sampled {
-			p.r.Skipped.Add(errorf(rec.Off, nil, "event attribute after the first sample: samples of this event cannot be decoded"))
+			p.r.Skipped.Add(errorf(rec.Off, nil,
+				"event attribute after the first sample: samples of this event cannot be decoded"))
 		}
 	}
 }

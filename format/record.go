@@ -301,7 +301,8 @@ type ItraceStart struct {
 	ID       RecordID
 }
 
-// TextPoke is PERF_RECORD_TEXT_POKE: the kernel changed its own text. Old is empty for added text, New for removed text.
+// TextPoke is PERF_RECORD_TEXT_POKE: the kernel changed its own text. Old is empty for added text, New for removed
+// text.
 type TextPoke struct {
 	Addr     uint64
 	Old, New []byte
@@ -395,7 +396,8 @@ func (f *File) RecordID(r Raw) (id RecordID, event int) {
 }
 
 func (r Raw) tooShort(what string) error {
-	return errorf(r.Off, nil, "%s (%d) record of %d bytes is too short for %s", r.Type, uint32(r.Type), len(r.Data)+HeaderSize, what)
+	return errorf(r.Off, nil, "%s (%d) record of %d bytes is too short for %s", r.Type, uint32(r.Type),
+		len(r.Data)+HeaderSize, what)
 }
 
 // decodeKernel decodes the kernel's records: enum perf_event_type of include/uapi/linux/perf_event.h.
@@ -469,7 +471,8 @@ func (m *Mmap) parseV2(c *cursor) {
 }
 
 func parseFork(c *cursor, id RecordID) Fork {
-	return Fork{PID: int32(c.u32()), PPID: int32(c.u32()), TID: int32(c.u32()), PTID: int32(c.u32()), Time: c.u64(), ID: id}
+	return Fork{PID: int32(c.u32()), PPID: int32(c.u32()), TID: int32(c.u32()), PTID: int32(c.u32()),
+		Time: c.u64(), ID: id}
 }
 
 func parseNamespaces(c *cursor, id RecordID) *Namespaces {

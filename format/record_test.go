@@ -63,7 +63,8 @@ func counting(n int) (l []any, v []uint64) {
 func recordCases() []recordCase {
 	short36, values36 := counting(36)
 	short45, values45 := counting(45)
-	attr := []any{uint32(TypeSoftware), uint32(72), uint64(3), uint64(4000), uint64(SampleIP), uint64(ReadID), uint64(FlagFreq), uint32(1), uint32(0), uint64(7), uint64(8)}
+	attr := []any{uint32(TypeSoftware), uint32(72), uint64(3), uint64(4000), uint64(SampleIP), uint64(ReadID),
+		uint64(FlagFreq), uint32(1), uint32(0), uint64(7), uint64(8)}
 	return []recordCase{
 		{TypeMmap, MiscUser, []any{int32(-1), uint32(2), uint64(3), uint64(4), uint64(5), "/bin/x\x00\x00"},
 			is(&Mmap{Misc: MiscUser, PID: -1, TID: 2, Start: 3, Len: 4, Pgoff: 5, Filename: "/bin/x"}), 39, nil},
@@ -177,7 +178,9 @@ func TestRecords(t *testing.T) {
 				if tc.enoughBytes(n) != (err == nil) || (err == nil) != (rec != nil) {
 					t.Errorf("case %d: %s of %d bytes: %+v, %v", i, tc.typ, n, rec, err)
 				}
-				if err != nil && !strings.HasPrefix(err.Error(), fmt.Sprintf("at offset 0x1a3f: %s (%d) record of %d bytes is too short for ", tc.typ, uint32(tc.typ), n+HeaderSize)) {
+				if err != nil && !strings.HasPrefix(err.Error(),
+					fmt.Sprintf("at offset 0x1a3f: %s (%d) record of %d bytes is too short for ", tc.typ,
+						uint32(tc.typ), n+HeaderSize)) {
 					t.Errorf("case %d: %v", i, err)
 				}
 			}
@@ -282,7 +285,8 @@ func TestCountTooLarge(t *testing.T) {
 		{TypeCPUMap, []any{uint16(1), uint16(9), uint16(8), uint32(0)}, "CPU_MAP (74) record of 18 bytes is too short for its fields (nr 9)"},
 		{TypeTextPoke, []any{uint64(0), uint16(1), uint16(2), uint8(0)}, "TEXT_POKE (20) record of 21 bytes is too short for its fields (nr 2)"},
 	} {
-		_, err := parseRecord(Raw{Type: tc.typ, Data: bytesOf(binary.LittleEndian, tc.fields...)}, binary.LittleEndian, 0)
+		_, err := parseRecord(Raw{Type: tc.typ, Data: bytesOf(binary.LittleEndian, tc.fields...)},
+			binary.LittleEndian, 0)
 		if err == nil || err.Error() != "at offset 0x0: "+tc.want {
 			t.Errorf("%v, want %s", err, tc.want)
 		}
@@ -306,7 +310,8 @@ func TestSampleCountTooLarge(t *testing.T) {
 		{Attr{SampleType: SampleBranchStack, BranchSampleType: branchHWIndex}, []any{uint64(2), uint64(1)}, "24 bytes is too short for its branch stack (nr 2)"},
 		{Attr{SampleType: SampleCallchain}, nil, "8 bytes is too short for its callchain"},
 	} {
-		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr}, layouts: []SampleLayout{NewSampleLayout(&tc.attr)}}
+		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr},
+			layouts: []SampleLayout{NewSampleLayout(&tc.attr)}}
 		var s Sample
 		err := f.Sample(Raw{Type: TypeSample, Data: bytesOf(f.Order, tc.fields...)}, &s)
 		if err == nil || err.Error() != "at offset 0x0: SAMPLE (9) record of "+tc.want {
@@ -326,7 +331,8 @@ func TestNameRunsOn(t *testing.T) {
 
 func TestTypeNames(t *testing.T) {
 	for typ := TypeMmap; typ < TypePerfEnd; typ++ {
-		if known := typ <= TypeCallchainDeferred || typ >= TypeHeaderAttr; known == strings.HasPrefix(typ.String(), "type ") {
+		if known := typ <= TypeCallchainDeferred ||
+			typ >= TypeHeaderAttr; known == strings.HasPrefix(typ.String(), "type ") {
 			t.Errorf("type %d is called %q", uint32(typ), typ)
 		}
 	}
@@ -336,14 +342,17 @@ func TestTypeNames(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	for _, tc := range recordCases() {
 		f.Add(uint32(tc.typ), uint16(tc.misc), uint64(0), uint64(0), false, bytesOf(binary.LittleEndian, tc.fields...))
-		f.Add(uint32(tc.typ), uint16(tc.misc), uint64(SampleTID|SampleTime), uint64(0), true, bytesOf(binary.BigEndian, tc.fields...))
+		f.Add(uint32(tc.typ), uint16(tc.misc), uint64(SampleTID|SampleTime), uint64(0), true,
+			bytesOf(binary.BigEndian, tc.fields...))
 	}
-	f.Add(uint32(TypeRead), uint16(0), uint64(0), uint64(ReadGroup|ReadID|ReadLost), false, bytesOf(binary.LittleEndian, uint64(1), uint64(1), uint64(2), uint64(3), uint64(4)))
+	f.Add(uint32(TypeRead), uint16(0), uint64(0), uint64(ReadGroup|ReadID|ReadLost), false,
+		bytesOf(binary.LittleEndian, uint64(1), uint64(1), uint64(2), uint64(3), uint64(4)))
 	f.Fuzz(func(t *testing.T, typ uint32, misc uint16, st, rf uint64, big bool, data []byte) {
 		if len(data) > maxRecordSize-HeaderSize {
 			return
 		}
-		file := &File{Order: binary.LittleEndian, Attrs: []Attr{{ReadFormat: ReadFormat(rf)}}, layouts: []SampleLayout{{Trailer: SampleType(st)}}}
+		file := &File{Order: binary.LittleEndian, Attrs: []Attr{{ReadFormat: ReadFormat(rf)}},
+			layouts: []SampleLayout{{Trailer: SampleType(st)}}}
 		if big {
 			file.Order = binary.BigEndian
 		}

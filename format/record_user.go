@@ -58,7 +58,8 @@ type AuxtraceInfo struct {
 type AuxtraceType uint32
 
 func (t AuxtraceType) String() string {
-	names := [...]string{"unknown", "Intel PT", "Intel BTS", "CoreSight ETM", "ARM SPE", "s390 CPUMSF", "HiSilicon PTT", "PowerPC VPA DTL"}
+	names := [...]string{"unknown", "Intel PT", "Intel BTS", "CoreSight ETM", "ARM SPE", "s390 CPUMSF",
+		"HiSilicon PTT", "PowerPC VPA DTL"}
 	if int(t) < len(names) {
 		return names[t]
 	}
@@ -247,7 +248,8 @@ func decodeUser(r Raw, c *cursor) Record {
 	case TypeAuxtraceInfo:
 		return parseAuxtraceInfo(c)
 	case TypeAuxtrace:
-		return &Auxtrace{Size: c.u64(), Off: c.u64(), Reference: c.u64(), Index: c.u32(), TID: int32(c.u32()), CPU: int32(c.u32())}
+		return &Auxtrace{Size: c.u64(), Off: c.u64(), Reference: c.u64(), Index: c.u32(), TID: int32(c.u32()),
+			CPU: int32(c.u32())}
 	case TypeAuxtraceError:
 		return parseAuxtraceError(c)
 	case TypeThreadMap:
@@ -337,7 +339,8 @@ func parseIDIndex(c *cursor) *IDIndex {
 	x := &IDIndex{}
 	e := c.entries(c.u64(), 32)
 	for len(e.b) > 0 {
-		x.Entries = append(x.Entries, IDIndexEntry{ID: e.u64(), Index: e.u64(), CPU: int64(e.u64()), TID: int64(e.u64())})
+		x.Entries = append(x.Entries, IDIndexEntry{ID: e.u64(), Index: e.u64(), CPU: int64(e.u64()),
+			TID: int64(e.u64())})
 	}
 	if len(c.b) == 0 || len(c.b) < 16*len(x.Entries) {
 		return x

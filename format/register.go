@@ -5,9 +5,11 @@ import "strconv"
 // Register names by their bit in sample_regs_user and sample_regs_intr
 // (arch/*/include/uapi/asm/perf_regs.h).
 var (
-	registersX86 = []string{"AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP", "IP", "FLAGS", "CS", "SS", "DS", "ES", "FS", "GS",
+	registersX86 = []string{"AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP", "IP", "FLAGS", "CS", "SS",
+		"DS", "ES", "FS", "GS",
 		"R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15"}
-	registersARM = []string{"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "fp", "ip", "sp", "lr", "pc"}
+	registersARM = []string{"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "fp",
+		"ip", "sp", "lr", "pc"}
 )
 
 const (

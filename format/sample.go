@@ -64,9 +64,9 @@ func (w Words) Mark(i int) int {
 	return i
 }
 
-// Sample is a PERF_RECORD_SAMPLE, with the fields that perf_output_sample of kernel/events/core.c writes. A field that is
-// not in the event's sample_type is zero, except Period, which is the event's SamplePeriod then. Words and byte slices
-// share the record's memory: see Raw.Release.
+// Sample is a PERF_RECORD_SAMPLE, with the fields that perf_output_sample of kernel/events/core.c writes. A field that
+// is not in the event's sample_type is zero, except Period, which is the event's SamplePeriod then. Words and byte
+// slices share the record's memory: see Raw.Release.
 type Sample struct {
 	Event     int // index in File.Attrs
 	Misc      Misc

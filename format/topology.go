@@ -1,7 +1,7 @@
 package format
 
-// CPUTopology returns the CPU_TOPOLOGY section. From perf before 5.2, Dies and each CPU's Die are empty. From perf before
-// 4.0, CPUs is empty.
+// CPUTopology returns the CPU_TOPOLOGY section. From perf before 5.2, Dies and each CPU's Die are empty. From perf
+// before 4.0, CPUs is empty.
 func (f *File) CPUTopology() (CPUTopology, bool) {
 	return decoded(f, FeatureCPUTopology, f.cpuTopology)
 }

@@ -18,7 +18,8 @@ func NewPipeWriter(out io.Writer, attrs []Attr, early []Section) (*Writer, error
 	for i := range attrs {
 		before := len(b)
 		if b = attrs[i].appendRecord(b); len(b) == before {
-			return nil, fmt.Errorf("event %s has %d counters: too many for one record of a pipe", attrs[i].Name, len(attrs[i].IDs))
+			return nil, fmt.Errorf("event %s has %d counters: too many for one record of a pipe", attrs[i].Name,
+				len(attrs[i].IDs))
 		}
 	}
 	var tracing *Section
