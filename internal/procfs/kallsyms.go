@@ -34,15 +34,64 @@ func (s Symbol) Module() string {
 func (s Symbol) IsFunction() bool { return strings.IndexByte("tTwW", s.Type) >= 0 }
 
 // Symbols returns the symbols of a kallsyms file in its order, and skips other lines. An error ends them.
-// It reads in chunks, whose memory the labels share: a kernel has 200,000 symbols.
+// Labels share the memory of a part of the file: a kernel has 200,000 symbols.
 func Symbols(r io.Reader) iter.Seq2[Symbol, error] {
 	return func(yield func(Symbol, error) bool) {
+		for chunk, err := range chunks(r) {
+			if err != nil {
+				yield(Symbol{}, err)
+				return
+			}
+			for line := range strings.Lines(string(chunk)) {
+				if s, ok := parseSymbol(line); ok && !yield(s, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// SymbolsWithSuffix is Symbols for the few whose labels end with one of these suffixes; it allocates no
+// memory for the others.
+func SymbolsWithSuffix(r io.Reader, suffixes ...string) iter.Seq2[Symbol, error] {
+	return func(yield func(Symbol, error) bool) {
+		for chunk, err := range chunks(r) {
+			if err != nil {
+				yield(Symbol{}, err)
+				return
+			}
+			for line := range bytes.Lines(chunk) {
+				if !hasSuffix(line, suffixes) {
+					continue
+				}
+				if s, ok := parseSymbol(string(line)); ok && !yield(s, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// hasSuffix reports whether a line ends with one of the suffixes.
+func hasSuffix(line []byte, suffixes []string) bool {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	for _, s := range suffixes {
+		if n := len(line) - len(s); n >= 0 && string(line[n:]) == s {
+			return true
+		}
+	}
+	return false
+}
+
+// chunks returns the complete lines of a file, many at once, valid until the next ones.
+func chunks(r io.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
 		chunk := make([]byte, chunkSize)
 		for rest, last := 0, false; !last; { // rest: bytes of an unfinished line, at the start of chunk
 			n, err := io.ReadFull(r, chunk[rest:])
 			last = err == io.EOF || err == io.ErrUnexpectedEOF
 			if err != nil && !last {
-				yield(Symbol{}, err)
+				yield(nil, err)
 				return
 			}
 			text := chunk[:rest+n]
@@ -50,13 +99,11 @@ func Symbols(r io.Reader) iter.Seq2[Symbol, error] {
 			if !last {
 				end = bytes.LastIndexByte(text, '\n') + 1
 			}
-			for line := range strings.Lines(string(text[:end])) {
-				if s, ok := parseSymbol(line); ok && !yield(s, nil) {
-					return
-				}
+			if !yield(text[:end], nil) {
+				return
 			}
 			if rest = copy(chunk, text[end:]); rest == len(chunk) {
-				yield(Symbol{}, bufio.ErrTooLong)
+				yield(nil, bufio.ErrTooLong)
 				return
 			}
 		}

@@ -124,6 +124,14 @@ func TestSymbols(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
+	var bpf []string
+	text := strings.NewReader("1 t a\t[bpf]\n2 t b\nbad\t[bpf]\n3 t [bpf]c\n4 t d\t[bpf]")
+	for s := range SymbolsWithSuffix(text, "\t[bpf]") {
+		bpf = append(bpf, s.Label)
+	}
+	if want := []string{"a\t[bpf]", "d\t[bpf]"}; !slices.Equal(bpf, want) {
+		t.Errorf("with suffix: %q, want %q", bpf, want)
+	}
 	for _, c := range []struct {
 		kind     byte
 		function bool

@@ -143,7 +143,7 @@ const hiddenEnd = ^uint64(0)
 // each is assumed to extend to the next one, or to the end of its page.
 func scanKallsyms(r io.Reader) (k kernelText, err error) {
 	var stext uint64
-	for sym, err := range procfs.Symbols(r) {
+	for sym, err := range procfs.SymbolsWithSuffix(r, "_text", "_stext", "_etext", "\t[bpf]") {
 		switch {
 		case err != nil:
 			return k, err
