@@ -1,0 +1,23 @@
+package parallel
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+)
+
+// TestDo checks that Do calls the function exactly once for each number, and returns after all calls.
+func TestDo(t *testing.T) {
+	for _, n := range []int{0, 1, runtime.GOMAXPROCS(0), 1000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			calls := make([]atomic.Int32, n)
+			Do(n, func(i int) { calls[i].Add(1) })
+			for i := range calls {
+				if got := calls[i].Load(); got != 1 {
+					t.Errorf("%d calls for %d", got, i)
+				}
+			}
+		})
+	}
+}
