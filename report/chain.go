@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// call is the part of a stack that belongs to an entry: its callchain from a frame on.
+// call is the part of a callchain that belongs to an entry: the frames from one on.
 type call struct {
 	stack *stack
 	from  int
@@ -16,16 +16,16 @@ type call struct {
 // rest returns the callchain after the first n frames.
 func (c call) rest(n int) []*place { return c.stack.chain[c.from+n:] }
 
-// branch is a line of frames that callchains share, without a fork, and without
-// one that ends before the last frame.
+// branch is a sequence of frames that callchains share: they fork or end only after
+// its last frame.
 type branch struct {
 	frames   []*place
 	parent   *branch
-	children []*branch // in a graph those to show, the biggest first
+	children []*branch // in a graph only those to show, the biggest first
 	calls
 }
 
-// calls are the calls that end in a branch or continue below it.
+// calls sums up the calls that end in a branch and those that continue below it.
 type calls struct {
 	hits, below        uint64 // periods
 	samples, moreBelow uint64
@@ -40,17 +40,17 @@ type grower struct {
 	*CallGraph
 	minHits uint64
 
-	// Scratch memory of a fork, kept for the next.
+	// Scratch memory, reused for each fork.
 	forks  int32
 	group  []groupOf // by place.chain
 	groups []int32   // of each call, -1 for one that ends
 	calls  []call
 }
 
-// groupOf is the group of a place at a fork.
+// groupOf maps a place to its group at a fork.
 type groupOf struct{ fork, group int32 }
 
-// group is the calls that continue with the same frame after a fork.
+// group holds the calls that continue with the same frame after a fork.
 type group struct {
 	calls  []call
 	n      int
@@ -70,7 +70,7 @@ func (g *CallGraph) grow(list []call, minHits uint64) *branch {
 }
 
 // fork counts the calls of b, whose callchains are the same in the first n
-// frames, and adds b's children. It puts the list into another order.
+// frames, and adds b's children. It reorders the list.
 func (w *grower) fork(b *branch, list []call, n int) {
 	groups := w.divide(b, list, n)
 	groups = slices.DeleteFunc(groups, func(g group) bool { return len(g.calls) == 0 })
@@ -88,7 +88,7 @@ func (w *grower) fork(b *branch, list []call, n int) {
 }
 
 // divide counts the calls of b and groups those with the same next frame. Groups
-// that are too small to be shown stay empty.
+// that are too small to be shown get no calls.
 func (w *grower) divide(b *branch, list []call, n int) (groups []group) {
 	w.forks++
 	w.groups = w.groups[:0]
@@ -138,7 +138,7 @@ func (w *grower) groupOf(pl *place, groups *[]group) int32 {
 	return g.group
 }
 
-// branch makes the child of parent that begins with frame n of the callchains.
+// branch returns a new child of parent that begins with frame n of the callchains.
 func (w *grower) branch(parent *branch, list []call, n int) *branch {
 	b := &branch{parent: parent}
 	for {
@@ -173,7 +173,7 @@ func before(a, b *place) bool {
 	return a.frame.IP < b.frame.IP
 }
 
-// flat returns every branch in which enough chains end, the most hits first.
+// flat returns the branches in which enough callchains end, in descending order of hits.
 func flat(b *branch, minHits uint64) []*branch {
 	var list []*branch
 	var visit func(*branch)
@@ -190,7 +190,7 @@ func flat(b *branch, minHits uint64) []*branch {
 	return list
 }
 
-// minPeriod returns the least period with which a branch is shown.
+// minPeriod returns the minimum period of branches that are shown.
 func (g *CallGraph) minPeriod(total uint64) uint64 {
 	if g.Mode == GraphFractal {
 		return 0
@@ -198,7 +198,7 @@ func (g *CallGraph) minPeriod(total uint64) uint64 {
 	return uint64(float64(total) * (g.Percent / 100))
 }
 
-// least returns the least period with which a child of b is shown.
+// least returns the minimum period of children of b that are shown.
 func (w *grower) least(b *branch) uint64 {
 	if w.Mode == GraphFractal {
 		return uint64(math.Ceil(float64(b.below) * (w.Percent / 100)))
@@ -206,5 +206,5 @@ func (w *grower) least(b *branch) uint64 {
 	return w.minHits
 }
 
-// isList says that callchains are shown one after the other.
+// isList reports whether callchains are shown as a list.
 func (g *CallGraph) isList() bool { return g.Mode == GraphFlat || g.Mode == GraphFolded }

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// CallGraph says how to draw callchains. The zero value draws none.
+// CallGraph selects how callchains are drawn. The zero value draws none.
 type CallGraph struct {
 	Mode    GraphMode
 	Order   Order
 	Value   Value
-	Percent float64 // omit branches below it
-	Limit   int     // most branches of a fork; 0: no limit
+	Percent float64 // omit branches with a lower percentage
+	Limit   int     // maximum of branches at a fork; 0: no limit
 }
 
-// DefaultCallGraph is perf's.
+// DefaultCallGraph is perf's default.
 var DefaultCallGraph = CallGraph{Mode: GraphTree, Percent: 0.5}
 
 // GraphMode is the form of a call graph.
@@ -23,13 +23,13 @@ type GraphMode int
 
 const (
 	GraphNone    GraphMode = iota
-	GraphTree              // percentages of the whole
+	GraphTree              // percentages of the total
 	GraphFractal           // percentages of the caller
-	GraphFlat              // one callchain below the other
+	GraphFlat              // a list of callchains
 	GraphFolded            // a line for each callchain
 )
 
-// Order is where a callchain begins.
+// Order selects the first frame of a callchain.
 type Order int
 
 const (
@@ -38,7 +38,7 @@ const (
 	Callee                    // with the innermost one
 )
 
-// Value is the figure at a branch.
+// Value selects the figure at a branch.
 type Value int
 
 const (
@@ -82,7 +82,7 @@ func (g *CallGraph) Set(arg string) error {
 	return nil
 }
 
-// graphWords is in the order in which a shortened word is looked up.
+// graphWords lists the words in the order in which a shortened word is compared.
 var graphWords = []struct {
 	word string
 	set  func(*CallGraph)
@@ -116,14 +116,14 @@ func (g *CallGraph) setWord(word string) (known bool, err error) {
 type drawing struct {
 	g       *CallGraph
 	total   uint64 // period
-	minHits uint64 // of a branch, unless that is relative to its parent
-	byName  bool   // omit a single graph's first frame: it is the entry's
-	sep     string // of folded frames
+	minHits uint64 // minimum of a branch, unless it is relative to the parent
+	byName  bool   // omit the first frame of a single graph: the entry shows it
+	sep     string // between folded frames
 }
 
 const graphMargin = "            "
 
-// append appends the graph of e, whose share refers to whole.
+// append appends the graph of e; percentages are of whole.
 func (d *drawing) append(b []byte, e *Entry, whole uint64) []byte {
 	if len(e.calls) == 0 {
 		return b
@@ -155,7 +155,7 @@ func (d *drawing) append(b []byte, e *Entry, whole uint64) []byte {
 	return b
 }
 
-// appendLine appends the frames of a graph's only root.
+// appendLine appends the frames of the only root of a graph.
 func (d *drawing) appendLine(b []byte, frames []*place) (_ []byte, drawn bool) {
 	if d.byName {
 		frames = frames[1:]
@@ -296,7 +296,7 @@ func (d *drawing) appendFolded(b []byte, list []*branch) []byte {
 	return b
 }
 
-// path is the frames from the root down to b's last one.
+// path returns the frames from the root to the last one of b.
 func (b *branch) path() []*place {
 	if b.parent == nil {
 		return nil
@@ -304,7 +304,7 @@ func (b *branch) path() []*place {
 	return append(b.parent.path(), b.frames...)
 }
 
-// appendFrame appends the frame's function or address.
+// appendFrame appends the function of a frame, or its address.
 func appendFrame(b []byte, pl *place) []byte {
 	f := pl.frame
 	switch {

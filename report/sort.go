@@ -10,14 +10,15 @@ import (
 	"gperf/internal/session"
 )
 
-// SortKey distinguishes or orders entries, or is a column of them.
+// SortKey is a key that groups samples into entries or orders entries, or a column.
 type SortKey struct {
-	Name string // as --sort and --fields call it
+	Name string // in --sort and --fields
 	Head string
 	uses uses
 
-	// cmp is 0 for samples of one entry, positive if a comes first, and nil for
-	// figures, which distinguish nothing. sort orders the result; nil for cmp.
+	// cmp returns 0 for samples of one entry, and a positive number if a comes first.
+	// It is nil for figures, which do not group samples. sort orders the entries; if it
+	// is nil, cmp does.
 	cmp, sort func(h *Hist, a, b *Entry) int
 
 	// width is the length of an entry's text; nil: min.
@@ -26,26 +27,26 @@ type SortKey struct {
 	append func(h *Hist, b []byte, e *Entry, width int) []byte
 
 	figure bool   // the heading is aligned right
-	field  *field // of a tracepoint
-	elided bool   // all entries have the same
+	field  *field // the tracepoint's field that the key shows
+	elided bool   // not shown: all entries have the same value
 	user   int    // width from --column-widths, 0 for none
 
-	// figureOf appends a figure of one event; append then appends those of its
-	// group.
+	// figureOf appends the figure of one event; append then appends the figures of
+	// all events of the group.
 	figureOf func(h *Hist, b []byte, e *Entry, width int) []byte
-	// value returns the number of the sample that a key uses, frame the address;
-	// both are nil for other keys.
+	// value returns the number, and frame the address, of the sample that the key
+	// uses. Both are nil for other keys.
 	value func(x *extra) uint64
 	frame func(x *extra) *session.Frame
-	// ofPlace is what a key looks at that is a number of a place, or of its ip; nil
-	// for the others.
+	// ofPlace returns the number of a place, or of its ip, that the key uses; nil for
+	// other keys.
 	ofPlace func(p *places, pl *place, ip uint64) uint64
-	// identity returns equal numbers for frames that the key does not distinguish.
+	// identity returns equal numbers for frames that are equal under the key.
 	identity func(p *places, f *session.Frame) int32
-	mode     Mode // of samples that have it; ModeSamples: all
+	mode     Mode // the mode whose samples have the key; ModeSamples: all samples
 }
 
-// uses is the part of a sample that a key looks at.
+// uses is the set of parts of a sample that a key reads.
 type uses uint
 
 const (
@@ -67,8 +68,8 @@ const (
 	usesPlace // has ofPlace
 )
 
-// keys are the keys of every event, in perf's order, which matters: a key may be
-// shortened, and the first that begins so is meant.
+// keys are the keys of every event in perf's order: a shortened key means the first
+// one with this prefix.
 var keys = []*SortKey{
 	{Name: "pid", Head: "    Pid:Command", uses: usesTID, cmp: compareTID, width: threadWidth, append: appendThread},
 	{Name: "tid", Head: "    Tid:Command", uses: usesTID, cmp: compareTID, width: threadWidth, append: appendThread},
@@ -101,11 +102,11 @@ var figures = []*SortKey{
 	{Name: "period", Head: "Period", figure: true, min: 12, sort: bySelf(period), figureOf: appendNumber(period)},
 }
 
-// allKeys is in the order in which a shortened name is looked up.
+// allKeys lists the keys in the order in which lookupKey tries them.
 var allKeys = [...][]*SortKey{keys, extraKeys, branchKeys, memoryKeys, figures}
 
-// Keys returns the names of all sort keys and columns but the tracepoints' own
-// fields.
+// Keys returns the names of all sort keys and columns except the fields of
+// tracepoints.
 func Keys() []string {
 	var names []string
 	for _, list := range allKeys {
@@ -116,7 +117,7 @@ func Keys() []string {
 	return names
 }
 
-// lookupKey finds a key by its name or the beginning of it, in any case.
+// lookupKey returns the first key whose name begins with the given text, ignoring case.
 func lookupKey(word string) *SortKey {
 	if name, ok := aliases[strings.ToLower(word)]; ok {
 		word = name
@@ -146,7 +147,7 @@ func bySelf(get func(*Stat) uint64) func(*Hist, *Entry, *Entry) int {
 	}
 }
 
-// selfOf is a figure of an entry, which may be nil.
+// selfOf returns a figure of an entry, which may be nil.
 func selfOf(e *Entry, get func(*Stat) uint64) uint64 {
 	if e == nil {
 		return 0
@@ -154,7 +155,7 @@ func selfOf(e *Entry, get func(*Stat) uint64) uint64 {
 	return get(&e.Self)
 }
 
-// byChildren puts callers above callees with the same figure.
+// byChildren orders callers before callees with the same figure.
 func byChildren(get func(*Stat) uint64) func(*Hist, *Entry, *Entry) int {
 	return func(h *Hist, a, b *Entry) int {
 		if h.opts.NoChildren {
@@ -197,7 +198,7 @@ func compareSymbol(h *Hist, a, b *Entry) int {
 	if as == nil || bs == nil {
 		return compareBool(as != nil, bs != nil)
 	}
-	if a.place.call != nil || b.place.call != nil { // inlined in one function, or in several
+	if a.place.call != nil || b.place.call != nil { // they may be inlined in different functions
 		if c := strings.Compare(as.Name, bs.Name); c != 0 {
 			return c
 		}
@@ -231,11 +232,11 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// KeyError: a sort key or column is unknown.
+// KeyError means that a sort key or column is unknown.
 type KeyError struct {
 	Option, Key string
 	Fields      []string // the tracepoints' fields in the file
-	Mode        Mode     // in which alone there is the key; ModeSamples if it is not known
+	Mode        Mode     // the only mode with the key; ModeSamples if the key is unknown
 }
 
 func (e *KeyError) Error() string {
@@ -265,7 +266,7 @@ func dsoWidth(h *Hist, e *Entry) int {
 	return width
 }
 
-// unresolvedWidth is the room that a DSO without a symbol gets.
+// unresolvedWidth is the width of a DSO without a symbol.
 func (h *Hist) unresolvedWidth() int {
 	if h.opts.Separator == "" && h.opts.Filter.Where.DSOs == nil && h.opts.Widths == nil {
 		return hexWidth
@@ -290,7 +291,7 @@ func (h *Hist) frameWidth(f *session.Frame) int {
 // originWidth is the width of an address and of its symbol's origin.
 const originWidth = len("0x") + hexWidth + len(" k ")
 
-// appendOrigin appends them where they are shown.
+// appendOrigin appends the address and the symbol's origin, if they are shown.
 func (h *Hist) appendOrigin(b []byte, f *session.Frame, ip uint64) []byte {
 	if !h.opts.Verbose {
 		return b
@@ -320,7 +321,7 @@ func appendSymbol(h *Hist, b []byte, e *Entry, width int) []byte {
 	return e.place.appendMark(appendFrameSymbol(b, e.place.frame, e.ip, e.Level, width-(len(b)-n)))
 }
 
-// appendFrameSymbol appends the frame's level and its symbol, or else ip.
+// appendFrameSymbol appends the frame's level and its symbol, or ip without one.
 func appendFrameSymbol(b []byte, f *session.Frame, ip uint64, level byte, width int) []byte {
 	b = append(b, '[', level, ']', ' ')
 	if sym := f.Sym(); sym != nil {
@@ -354,14 +355,14 @@ func appendTrace(h *Hist, b []byte, e *Entry, width int) []byte {
 	return append(b, s[:min(len(s), width)]...)
 }
 
-// appendShare appends the percentage of an entry's own figure in that of all.
+// appendShare appends the entry's own figure as a percentage of the total.
 func appendShare(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
 	return func(h *Hist, b []byte, e *Entry, width int) []byte {
 		return h.appendPercent(b, get(&e.Self), get(&h.Total), width)
 	}
 }
 
-// appendPart appends the percentage of a part of an entry's period.
+// appendPart appends a part of an entry's period as a percentage.
 func appendPart(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
 	return func(h *Hist, b []byte, e *Entry, width int) []byte {
 		return h.appendPercent(b, get(&e.Self), h.Total.Period, width)
@@ -377,7 +378,7 @@ func appendChildren(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []b
 	}
 }
 
-// appendPercent appends the percentage of part in all, after a separating blank.
+// appendPercent appends a blank and part as a percentage of all.
 func (h *Hist) appendPercent(b []byte, part, all uint64, width int) []byte {
 	percent := 0.0
 	if all != 0 {

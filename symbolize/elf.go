@@ -9,11 +9,11 @@ import (
 	"gperf/internal/dso"
 )
 
-// userTable makes the table of a user DSO as perf does (dso__load_sym and
-// dso__synthesize_plt_symbols in tools/perf/util/symbol-elf.c): the .symtab and
-// then the .dynsym of syms, and names for the PLT of runtime. If syms comes from
-// runtime's .gnu_debugdata, which lacks the symbols of .dynsym, the .dynsym is
-// runtime's. Addresses are offsets in runtime's file.
+// userTable returns the table of a user DSO as perf makes it (dso__load_sym and
+// dso__synthesize_plt_symbols in tools/perf/util/symbol-elf.c): it adds the .symtab and
+// then the .dynsym of syms, then names for the PLT of runtime. If syms comes from
+// runtime's .gnu_debugdata, which lacks the symbols of .dynsym, the
+// .dynsym of runtime is used. Addresses are offsets in runtime's file.
 func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, error) {
 	b := tableBuilder{show: show}
 	dynamic := syms
@@ -54,8 +54,8 @@ type rawSymbol struct {
 	vis         elf.SymVis
 }
 
-// readSymbols reads a symbol table section, the null symbol included, so that
-// indices are those that relocations use.
+// readSymbols reads a symbol table section including the null symbol: relocations
+// refer to symbols by index.
 func readSymbols(im *dso.Image, s *elf.Section) ([]rawSymbol, error) {
 	data, err := im.Data(s)
 	if err != nil {
@@ -115,7 +115,8 @@ func placeSymbols(list []rawSymbol, syms, runtime *dso.Image) []entry {
 		if section.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}
-		// A file of debug information has no contents and no true offsets.
+		// A file with only debug information has no contents; its offsets are not those
+		// of runtime.
 		if section.Type == elf.SHT_NOBITS && int(s.shndx) < len(runtime.Sections()) {
 			section = runtime.Sections()[s.shndx]
 		}
@@ -124,7 +125,7 @@ func placeSymbols(list []rawSymbol, syms, runtime *dso.Image) []entry {
 		}
 		vaddr := s.value
 		if syms.Machine == elf.EM_ARM && s.typ == elf.STT_FUNC {
-			vaddr &^= 1 // says that the function is Thumb code
+			vaddr &^= 1 // bit 0 means Thumb code
 		}
 		start, ok := runtime.OffOfVaddr(vaddr)
 		if !ok {
@@ -135,8 +136,8 @@ func placeSymbols(list []rawSymbol, syms, runtime *dso.Image) []entry {
 	return entries
 }
 
-// isWanted reports whether perf takes the symbol: functions, data and labels that
-// are defined here.
+// isWanted reports whether perf uses the symbol: a function, an object or a label
+// that the file defines.
 func isWanted(s *rawSymbol, machine elf.Machine) bool {
 	if s.name == "" || s.shndx == elf.SHN_UNDEF || s.shndx == elf.SHN_ABS {
 		return false
@@ -153,13 +154,13 @@ func isWanted(s *rawSymbol, machine elf.Machine) bool {
 	return !mappingSymbol(s.name, machine)
 }
 
-// hasLabels reports whether symbols without a type in the section count.
+// hasLabels reports whether perf uses the section's symbols without a type.
 func hasLabels(s *elf.Section) bool {
 	return strings.Contains(s.Name, "text") || strings.Contains(s.Name, "data")
 }
 
-// mappingSymbol reports whether a name marks code and data for disassemblers
-// rather than naming anything ($a, $d, $t, $x of the ARM and RISC-V ELF ABIs).
+// mappingSymbol reports whether a symbol only marks code or data for disassemblers:
+// $a, $d, $t, $x of the ARM and RISC-V ELF ABIs.
 func mappingSymbol(name string, machine elf.Machine) bool {
 	if len(name) < 2 || name[0] != '$' {
 		return false

@@ -11,24 +11,24 @@ import (
 	"gperf/internal/procfs"
 )
 
-// ErrRestricted: the kernel hides its addresses from this user.
+// ErrRestricted means that the kernel hides its addresses from this user.
 var ErrRestricted = errors.New("all addresses are 0: kernel.kptr_restrict or missing CAP_SYSLOG")
 
 // Kallsyms is the symbols of a kernel, its modules and its BPF programs, as
-// /proc/kallsyms lists them. Addresses are those of the list.
+// /proc/kallsyms lists them, with the addresses of that list.
 type Kallsyms struct {
 	table *Table
 	refs  map[string]uint64 // addresses of refNames
 }
 
-// refNames are the reference symbols of a recorded kernel: the name of the kernel's
-// MMAP record ends in one of them, and its pgoff is the address.
+// refNames are the reference symbols of a recorded kernel. The name of the kernel's
+// MMAP record ends in one of them, and the record's pgoff is the symbol's address.
 var refNames = []string{"_text", "_stext"}
 
-// maxKallsyms limits the text, in bytes; real ones have about 10 MB.
+// maxKallsyms is the maximum size of the text in bytes; a kernel's has about 10 MB.
 const maxKallsyms = 1 << 29
 
-// usualKallsyms is enough for the symbols of most kernels.
+// usualKallsyms is the initial capacity, in symbols, enough for most kernels.
 const usualKallsyms = 1 << 18
 
 // ParseKallsyms reads lines of "address type name[\t[module]]" and skips others. It
@@ -68,7 +68,7 @@ func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
 	}), refs}, nil
 }
 
-// kernelEntry returns the entry of a symbol that perf takes: text, data and bss
+// kernelEntry returns the entry of a symbol that perf uses: text, data and bss
 // (symbol_type__filter in tools/perf/util/symbol.c), without mapping symbols,
 // local labels and livepatch's placeholders.
 func kernelEntry(s procfs.Symbol) (e entry, ok bool) {
@@ -123,8 +123,8 @@ func kernelEnd(e, next *entry) uint64 {
 	return next.start
 }
 
-// Lookup returns the symbol at ip and the module that it belongs to, "[bpf]" for
-// a BPF program, "" for the kernel itself.
+// Lookup returns the symbol at ip and its module: "[bpf]" for a BPF program, "" for
+// the kernel itself.
 func (k *Kallsyms) Lookup(ip uint64) (sym *Symbol, module string, ok bool) {
 	i := k.table.find(ip)
 	if i < 0 {
@@ -140,8 +140,8 @@ func (k *Kallsyms) Addr(name string) (addr uint64, ok bool) {
 	return addr, ok
 }
 
-// Range returns the addresses from the kernel's own first symbol to the end of
-// its last; modules and BPF programs lie outside.
+// Range returns the start of the kernel's first symbol and the end of its last one.
+// Modules and BPF programs are outside.
 func (k *Kallsyms) Range() (start, end uint64) {
 	own := func(e entry) bool { return !strings.HasSuffix(e.name, "]") }
 	first := slices.IndexFunc(k.table.entries, own)

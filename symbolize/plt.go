@@ -14,9 +14,9 @@ import (
 
 const pltSuffix = "@plt"
 
-// addPLT adds what no symbol table has, a name for every entry of the procedure
-// linkage table: name@plt, after the symbol that the entry's relocation refers
-// to (dso__synthesize_plt_symbols in tools/perf/util/symbol-elf.c).
+// addPLT adds a symbol for each entry of the procedure linkage table, which symbol
+// tables do not name: name@plt, where name is the symbol that the entry's
+// relocation refers to (dso__synthesize_plt_symbols in tools/perf/util/symbol-elf.c).
 func addPLT(b *tableBuilder, im *dso.Image) {
 	plt := im.Section(".plt")
 	if plt == nil || plt.Type == elf.SHT_NOBITS {
@@ -46,14 +46,14 @@ func addPLT(b *tableBuilder, im *dso.Image) {
 	b.add([]entry{first})
 	if x86 {
 		b.add(pltGot(im))
-		// IFUNC relocations come last, whatever their place in the PLT.
+		// Linkers write IFUNC relocations last, in any order of their PLT entries.
 		slices.SortStableFunc(relocs, func(a, b reloc) int { return cmp.Compare(a.off, b.off) })
 	}
 	if len(relocs) == 0 || size == 0 {
 		return
 	}
 	if lazy {
-		// As many entries as relocations: nothing is bound lazily, so no header.
+		// The relocations fill the section, so it has no header: no symbol is bound lazily.
 		if uint64(len(relocs))*size == plt.Size {
 			b.remove(first.start, first.name)
 		} else {
@@ -179,8 +179,9 @@ func pltRelocs(im *dso.Image) ([]reloc, symbolNames) {
 	return readRelocs(im, s), symbols
 }
 
-// ifuncName returns the name of the IFUNC that a relocation without a symbol
-// resolves through: its addend is the resolver's address.
+// ifuncName returns the name of the IFUNC for a relocation without a symbol. The
+// relocation's addend is the address of the IFUNC's resolver. It returns "" if there
+// is none.
 func ifuncName(b *tableBuilder, im *dso.Image, r reloc) string {
 	if im.Machine != elf.EM_X86_64 || elf.R_X86_64(r.typ) != elf.R_X86_64_IRELATIVE {
 		return ""
@@ -199,8 +200,8 @@ func ifuncName(b *tableBuilder, im *dso.Image, r reloc) string {
 // minPLTEntry is below the size of any jump: a PLT with smaller entries is damaged.
 const minPLTEntry = 4
 
-// pltGot names the entries of .plt.got, which jump through GOT slots that
-// .rela.dyn fills: the relocation of an instruction's slot has the symbol.
+// pltGot returns the entries of .plt.got. They jump through GOT slots, and the
+// relocation of a slot in .rela.dyn refers to the symbol.
 func pltGot(im *dso.Image) []entry {
 	s := im.Section(".plt.got")
 	if s == nil || s.Entsize < minPLTEntry {
@@ -219,8 +220,8 @@ func pltGot(im *dso.Image) []entry {
 	for i := uint64(0); i < uint64(len(code)); i += s.Entsize {
 		name := ""
 		if d := jumpTarget(code[i:]); d != 0 {
-			// perf counts from the file's offset, which is the vaddr as well
-			// wherever a linker makes a .plt.got.
+			// perf uses the offset in the file as the vaddr: they are equal in files with a
+			// .plt.got.
 			name = slotName(slots, symbols, s.Offset+i+uint64(d))
 		}
 		if name == "" {

@@ -1,11 +1,11 @@
 package symbolize
 
-// rbTree is a red-black tree by address; nodes are numbers from 1 on. It exists
-// for its shape. perf keeps symbols in a red-black tree (Linux's lib/rbtree.c) and
+// rbTree is a red-black tree by address; nodes are numbers from 1 on. gperf
+// needs the shape of perf's tree. perf keeps symbols in a red-black tree (Linux's lib/rbtree.c) and
 // walks down it to find an address. If symbols overlap, as labels within functions
 // written in assembly do, perf returns the first one on the way, which depends on
-// all insertions and deletions. Both are the textbook's (Cormen et al., chapter
-// 13), as are the kernel's.
+// all insertions and deletions. The kernel's algorithms, and these, are those of
+// Cormen et al., Introduction to Algorithms, chapter 13.
 type rbTree struct {
 	nodes []rbNode // nodes[0] represents every leaf
 	root  int32
@@ -89,7 +89,7 @@ func (t *rbTree) rotate(x int32, left bool) {
 	n[x].parent = y
 }
 
-// replace puts y where x hangs on its parent.
+// replace makes y the child of x's parent, in place of x.
 func (t *rbTree) replace(x, y int32) {
 	n := t.nodes
 	p := n[x].parent
@@ -101,13 +101,13 @@ func (t *rbTree) replace(x, y int32) {
 	default:
 		n[p].right = y
 	}
-	n[y].parent = p // also of the leaf, since fixErase climbs from there
+	n[y].parent = p // set for a leaf too: fixErase starts there and goes up
 }
 
-// erase takes node z out.
+// erase removes node z.
 func (t *rbTree) erase(z int32) {
 	n := t.nodes
-	var x int32 // what moves up to where a node is missing
+	var x int32 // the node that moves up to the place of the removed node
 	wasRed := n[z].red
 	switch {
 	case n[z].left == 0:
@@ -141,7 +141,8 @@ func (t *rbTree) erase(z int32) {
 	n[0] = rbNode{}
 }
 
-// fixErase restores equal black heights where x lacks one.
+// fixErase makes black heights equal again if paths through x have one black node
+// less than others.
 func (t *rbTree) fixErase(x int32) {
 	n := t.nodes
 	for x != t.root && !n[x].red {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// If BPF programs make the samples of an event, no tracepoint of the kernel describes its raw
-// data: these texts describe it, in the format of tracefs.
+// The texts below describe the raw data of samples that BPF programs write, in the format of
+// tracefs: the kernel has no tracepoint for them.
 
 // CommonSize is the size of the common header of all tracepoints' raw data: struct
 // trace_entry.
@@ -19,7 +19,7 @@ type FormatField struct {
 	Signed       bool
 }
 
-// String returns the field's line.
+// String returns the field's line in a format file.
 func (f FormatField) String() string {
 	signed := 0
 	if f.Signed {

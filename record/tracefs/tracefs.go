@@ -28,7 +28,7 @@ type FS struct {
 	Root string // empty: not found yet
 }
 
-// NotFoundError means that tracefs cannot be found, mounted or read.
+// NotFoundError means that tracefs is missing and cannot be mounted, or cannot be read.
 type NotFoundError struct{ Err error }
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no tracefs: %v", e.Err) }
@@ -142,7 +142,7 @@ func (t *FS) Names() ([]string, error) {
 // wildcards directly.
 func (t *FS) match(dir, glob string) ([]string, error) {
 	if !strings.ContainsAny(glob, `*?[\`) {
-		// A name is one element of a path, and a directory.
+		// A name must be one element of a path, and a directory.
 		if glob == "" || strings.ContainsAny(glob, "/") || strings.Trim(glob, ".") == "" {
 			return nil, nil
 		}
@@ -229,7 +229,7 @@ func (t *FS) Near(system, name string) []string {
 		return nil
 	}
 	var same, words []string
-	events := map[string]string{} // by the word that is compared
+	events := map[string]string{} // by the word that is compared with the name
 	for _, folder := range folders {
 		s, n, _ := strings.Cut(folder, "/")
 		event := s + ":" + n
@@ -260,7 +260,7 @@ func (t *FS) Near(system, name string) []string {
 type Described struct {
 	Dir          string // system/name in tracefs
 	System, Name string // its name in the file
-	Text         []byte // the format, if tracefs has none: Dir is then any unique name
+	Text         []byte // the format, if tracefs has none; Dir is then any unique name
 	// Edit, if not nil, changes the format of tracefs.
 	Edit func(text []byte) []byte
 }
@@ -309,7 +309,7 @@ func (t *FS) Data(tracepoints []Described) (*format.TracingData, error) {
 // text returns the format of a tracepoint, under its name in the file.
 func (t *FS) text(tp Described) ([]byte, error) {
 	if tp.Text != nil {
-		return tp.Text, t.find() // tracefs has the other data
+		return tp.Text, t.find() // Data reads other files of tracefs
 	}
 	text, err := t.Read("events/" + tp.Dir + "/format")
 	if path.Base(tp.Dir) != tp.Name {
