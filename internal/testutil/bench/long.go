@@ -117,7 +117,7 @@ func every(stop <-chan struct{}, interval time.Duration, f func()) {
 	}
 }
 
-// spin is spinSource's program, of which copies with other build IDs can be made.
+// spin is the program of spinSource; runAnother runs copies of it with other build IDs.
 type spin struct {
 	dir   string
 	image []byte

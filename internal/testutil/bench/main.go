@@ -33,23 +33,23 @@ import (
 const event = "skb:kfree_skb"
 
 type bench struct {
-	ctx     context.Context // ends with a signal: what was changed on the machine is then put back
+	ctx     context.Context // canceled by a signal; the bench then undoes its changes of the machine
 	runs    int
-	drops   int // in the files that are made to be read
-	big     int // drops in the file that is read for its size
-	rate    int // of drops per second while record is measured
-	seconds int // for which record is measured
-	units   int // short compiles that are recorded
-	minutes int // for which a long recording is measured
+	drops   int // in the files for script and report
+	big     int // drops in the big file
+	rate    int // drops per second while record is measured
+	seconds int // of each measured recording
+	units   int // short compiles to record
+	minutes int // of the long recording
 
-	probeCount int // kprobes that are attached at once
+	probeCount int // kprobes to attach at once
 	files      []string
-	dir        string // for what is made on the way
+	dir        string // of temporary files
 	dropper    string
 	gperf      tool
 	perfs      []tool
 
-	recordings int // made so far
+	recordings int // number so far
 }
 
 // The parts of the benchmark. Each embeds the tools and settings.
@@ -189,8 +189,8 @@ type usage struct {
 	wall, user, system time.Duration
 	maxRSS             int64 // bytes
 
-	load, loadCPU time.Duration // wall and CPU time of what was recorded
-	samples       int           // in the file that was written
+	load, loadCPU time.Duration // wall and CPU time of the recorded load
+	samples       int           // in the recording
 }
 
 func (u usage) cpu() time.Duration { return u.user + u.system }
@@ -205,11 +205,11 @@ type row struct {
 	tool    tool
 	args    []string
 	runs    []usage
-	against []*row       // those it is compared with
-	before  func() error // each run, nil for nothing
+	against []*row       // the rows it is compared with
+	before  func() error // called before each run; may be nil
 }
 
-// command names the row; the file, -i's, is the same for the whole table.
+// command returns the row's name, without -i FILE, which is the same in all rows of a table.
 func (r *row) command() string {
 	return strings.Join(append([]string{r.tool.name}, r.args[:max(0, len(r.args)-2)]...), " ")
 }

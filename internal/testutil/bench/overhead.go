@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// hits of a probe while a program is recorded, in a tight loop so many frames deep.
+// A recorded program hits a probe this number of times in a tight loop, with stacks of this number of frames.
 const (
 	probeHits   = 100000
 	probeFrames = 20
@@ -20,7 +20,7 @@ const (
 // A watcher is a tool that attaches a probe: a recorder, or bpftrace with a script.
 type watcher struct {
 	name  string
-	stack string // what it takes of the stack
+	stack string // the part of the stack that it records
 	argv  func(program []string) []string
 }
 
@@ -42,7 +42,7 @@ func (b probePart) overhead() error {
 	return b.overheadOf("kprobe", "kprobe:"+sysGetppid, kernelProbe, argv)
 }
 
-// overheadOf measures it for one probe: spec is what gperf and bpftrace call it, make has perf's event of it made.
+// overheadOf measures the cost for one probe: spec is its name for gperf and bpftrace, make creates perf's event.
 func (b probePart) overheadOf(kind, spec string, makeProbe func() (func(), error), program []string) error {
 	remove, err := makeProbe()
 	if err != nil {
@@ -81,8 +81,8 @@ func (b probePart) overheadOf(kind, spec string, makeProbe func() (func(), error
 	return tw.Flush()
 }
 
-// watchers are gperf, the perfs and bpftrace, each without stacks, with stacks by frame pointers, and with whole
-// ones, as far as it has them.
+// watchers are gperf, the perfs and bpftrace, each without stacks, with stacks by frame pointers, and with
+// complete stacks if the tool has them.
 func (b probePart) watchers(spec string) (l []watcher) {
 	file := filepath.Join(b.dir, "overhead.data")
 	for _, stack := range []string{"none", "fp", "dwarf"} {
@@ -91,7 +91,7 @@ func (b probePart) watchers(spec string) (l []watcher) {
 			if t.name == b.gperf.name {
 				opts[len(opts)-1] = spec
 			} else {
-				opts = append(opts, "-N", "-B") // what comes after the hits is nothing to do with them
+				opts = append(opts, "-N", "-B") // skip the work after the hits
 			}
 			if stack != "none" {
 				opts = append(opts, "--call-graph", stack)

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A step is one command on the way to a recording of probes.
+// A step is one command of a way.
 type step struct {
 	name  string
 	tool  tool
 	args  []string
-	marks bool // it records a command, which says when it was run
+	marks bool // it records a command that writes the time at which it runs
 }
 
 // A way is the sequence of steps to attach, record and remove probes of many kernel functions.
@@ -29,7 +29,7 @@ type way struct {
 	steps []step
 }
 
-// globs are what functions are named by where a tool is to find them itself.
+// globs name the functions if a tool finds them itself.
 var globs = []string{"tcp_*", "udp_*", "inet_*", "ip_*", "skb_*", "sock_*"}
 
 // probeWays are the ways of all tools, to record functions by name and by globs.
@@ -75,7 +75,7 @@ func (b probePart) probeWays(functions, mark []string) (ways []way) {
 	return ways
 }
 
-// makeMark makes a command that writes when it was run, and what reads that.
+// makeMark returns a command that writes the time at which it runs, and a function that reads this time.
 func (b probePart) makeMark() (mark []string, marked func() (time.Time, error), err error) {
 	script, at := filepath.Join(b.dir, "mark"), filepath.Join(b.dir, "marked")
 	err = os.WriteFile(script, []byte("exec date +%s.%N >"+at+"\n"), 0o666)
@@ -132,8 +132,8 @@ func (b probePart) probes() error {
 		return err
 	}
 	os.Setenv("BPFTRACE_MAX_PROBES", fmt.Sprint(2*len(functions)+2*globbed))
-	// Bpftrace opens a file for each probe, and does not ask for more. What Go raised
-	// the limit to by itself, commands do not inherit.
+	// Bpftrace opens a file for each probe and does not raise the limit of open files.
+	// Commands do not inherit the limit that Go raises at its start.
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
 		files.Cur = files.Max
@@ -196,13 +196,13 @@ func spread(l []time.Duration) string {
 	return fmt.Sprintf("%.2f\t%.2f\t%.2f", l[0].Seconds(), l[len(l)/2].Seconds(), l[len(l)-1].Seconds())
 }
 
-// quiet are functions that little calls while nothing is sent.
+// quiet names functions that are rarely called while no packets are sent.
 var quiet = regexp.MustCompile(
 	`^(tcp|udp|inet|inet6|ip|ip6|ipv6|icmp|igmp|arp|fib|xfrm|netdev|sock|skb|rtnl|genl|unix|packet|` +
 		`raw|ping|ethtool|devlink|bond|vlan|tc|qdisc)_\w+$`)
 
-// plainFunctions are n functions of the kernel, each the only one of its name, that can be traced; and how many the
-// globs mean.
+// plainFunctions returns n kernel functions that can be traced and have unique names, and the number of functions
+// that match the globs.
 func plainFunctions(n int) (names []string, globbed int, err error) {
 	text, err := os.ReadFile("/sys/kernel/tracing/available_filter_functions")
 	if err != nil {

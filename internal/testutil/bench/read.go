@@ -133,8 +133,8 @@ func loadAverage() string {
 
 var sampleEvents = regexp.MustCompile(`SAMPLE events:\s*(\d+)`)
 
-// readers returns the perfs that can read file, which the old ones cannot if a new one wrote it, and how many
-// samples they find there.
+// readers returns the perfs that can read file, and the number of samples that they find. Old ones cannot read
+// files of new ones.
 func (b *bench) readers(file string) (perfs []tool, samples int, err error) {
 	for _, p := range b.perfs {
 		var out bytes.Buffer

@@ -52,7 +52,7 @@ func (b *bench) recordOnce(t tool, drops int) (usage, error) {
 	if err := cmd.Start(); err != nil {
 		return usage{}, err
 	}
-	time.Sleep(time.Second) // both are recording by then; waiting costs them next to nothing
+	time.Sleep(time.Second) // both are recording by then; waiting costs them almost nothing
 	load := exec.Command(b.dropper, "-n", strconv.Itoa(drops), "-rate", strconv.Itoa(b.rate))
 	loadStart := time.Now()
 	if out, err := load.CombinedOutput(); err != nil {
@@ -72,7 +72,7 @@ func (b *bench) recordOnce(t tool, drops int) (usage, error) {
 	return u, err
 }
 
-// interrupted reports whether a command ended by the SIGINT it was sent: perf does so, by its own hand.
+// interrupted reports whether a command ended by the SIGINT that it received: perf ends itself with this signal.
 func interrupted(err error) bool {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

@@ -188,7 +188,7 @@ func (r *recording) readBPF(pid int) {
 	}
 }
 
-// field is the number after a name that begins a line.
+// field returns the number after a name at the start of a line.
 func field(text []byte, name string) uint64 {
 	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {

@@ -158,7 +158,7 @@ func (b *bench) timesItself(t tool, args ...string) (u usage, err error) {
 	if _, err := fmt.Sscan(out.String(), &wall, &cpu); err != nil {
 		return u, cmp.Or(runErr, fmt.Errorf("%s: its times: %w", cmd, err))
 	}
-	if runErr != nil { // bpftrace aborts at times when it is to name the addresses of a program that has ended
+	if runErr != nil { // bpftrace sometimes aborts when it symbolizes addresses of an exited program
 		fmt.Fprintf(os.Stderr, "bench: after the program had ended, %v\n", runErr)
 	}
 	u.load, u.loadCPU = time.Duration(wall*1e9), time.Duration(cpu*1e9)
@@ -167,7 +167,7 @@ func (b *bench) timesItself(t tool, args ...string) (u usage, err error) {
 
 const probeEvent = "gperf_bench:target"
 
-// probe makes the event that target's calls are; remove undoes it.
+// probe creates the uprobe event of target; remove removes it.
 func (w *workloads) probe() (remove func(), err error) {
 	off, err := symbolOffset(w.program, "target")
 	if err != nil {
@@ -176,7 +176,7 @@ func (w *workloads) probe() (remove func(), err error) {
 	return makeProbe("uprobe_events", fmt.Sprintf("%s:%#x", w.program, off))
 }
 
-// kernelProbe makes the same event of the kernel's getppid.
+// kernelProbe does the same for the kernel's getppid.
 func kernelProbe() (remove func(), err error) { return makeProbe("kprobe_events", sysGetppid) }
 
 const sysGetppid = "__x64_sys_getppid"
@@ -188,13 +188,13 @@ func makeProbe(file, place string) (remove func(), err error) {
 	}
 	name := strings.Replace(probeEvent, ":", "/", 1)
 	undo := func() error { return appendLine(events, "-:"+name) }
-	undo() // that of a bench that was killed
+	undo() // an event that a killed bench left
 	if err := appendLine(events, fmt.Sprintf("p:%s %s", name, place)); err != nil {
 		return nil, fmt.Errorf("make probe %s: %w", probeEvent, err)
 	}
 	return func() {
 		err := undo()
-		for range 20 { // the kernel lets go of a recorder's events a little after its end
+		for range 20 { // the kernel releases a recorder's events shortly after its end
 			if err == nil {
 				return
 			}

@@ -1,5 +1,5 @@
-// Drops causes exactly n packet drops: UDP datagrams to a closed loopback port, each of which the
-// kernel frees with skb:kfree_skb and reason NO_SOCKET. It is the workload of the demo, of the tests that
+// Drops causes exactly n packet drops: UDP datagrams to a closed loopback port. The
+// kernel frees each of them with skb:kfree_skb and reason NO_SOCKET. It is the workload of the demo, of the tests that
 // count samples, and of the bench.
 //
 // The socket is not connected: the ICMP port-unreachable that answers a datagram would come back to a

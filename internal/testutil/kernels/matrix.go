@@ -44,7 +44,7 @@ var groups = []struct {
 
 const begin, end = "<!-- matrix: made by testdata/kernels/test.sh -matrix -->\n", "<!-- /matrix -->\n"
 
-// insertMatrix replaces the matrix between its marks in a file by that of the results in dir.
+// insertMatrix replaces the matrix between its marks in a file by the matrix of the results in dir.
 func insertMatrix(file, dir string) error {
 	runs, err := readRuns(dir)
 	if err != nil {

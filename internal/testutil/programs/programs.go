@@ -20,16 +20,16 @@ import (
 
 // Program is a program that tests run.
 type Program struct {
-	compiler, args []string // what the compiler makes is named between them
+	compiler, args []string // the path of the program goes between them
 	linker         string   // a program that the compiler runs, or ""
 	env            string
 	made           func() (path string, err error)
 }
 
-// declared are the programs of the package under test.
+// declared lists the programs of the package under test.
 var declared []*Program
 
-// dir has the programs: $GPERF_TEST_PROGRAMS, where it is set, or a temporary one.
+// dir is the directory of the programs: $GPERF_TEST_PROGRAMS if set, or a temporary one.
 var dir string
 
 // Go returns a program that go build makes of pkg, which is an import path or a file. It is static, and
@@ -75,8 +75,8 @@ func (p *Program) name() string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// make builds the program unless it is there. Programs of one source keep their name, which tests look
-// for; they have folders of their own.
+// make builds the program unless it exists. Programs of the same source have the same name, which tests
+// look for, so each has its own directory.
 func (p *Program) make() (string, error) {
 	path := filepath.Join(dir, fmt.Sprintf("%.8x", sha256.Sum256([]byte(p.String()))), p.name())
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,5 @@
 // Package stackcollapse folds the text of perf script as FlameGraph's stackcollapse-perf.pl does. It is the
-// oracle for gperf's own folded output, so it reads text, knows nothing of perf.data, and only tests
-// import it.
+// oracle for gperf's own folded output, so it reads text, not perf.data, and only tests import it.
 //
 // Fold copies the oddities of stackcollapse-perf.pl:
 //
@@ -9,9 +8,9 @@
 //     ignored, and so are their frames. A command of one letter includes the blank after it
 //     ("a_"), and a command that contains a number ends before it.
 //   - A sample counts only when an empty line ends it.
-//   - The event is known only if it ends the line. The first one known is the one that is folded;
-//     tracepoints, which print their fields after the name, are all folded, each sample as 1.
-//   - A frame is split at "->" into inlined functions, and so is an operator->.
+//   - The event is known only if it ends the line. Fold uses the first known event. Tracepoints print
+//     their fields after the name; Fold uses all of them and counts each sample as 1.
+//   - "->" splits a frame into inlined functions, even in operator->.
 package stackcollapse
 
 import (
@@ -22,22 +21,22 @@ import (
 	"strings"
 )
 
-// Options are those of stackcollapse-perf.pl. Its zero value is what it does by default; its --all is
-// Kernel and JIT together.
+// Options are those of stackcollapse-perf.pl; the zero value is its default, and its --all means Kernel
+// and JIT.
 type Options struct {
 	Pid    bool   // --pid: the command is comm-pid, or comm-? where the text has only tids
 	Tid    bool   // --tid: the command is comm-pid/tid
 	Kernel bool   // --kernel: mark frames of the kernel and its modules with _[k]
 	JIT    bool   // --jit: mark frames of /tmp/perf-PID.map with _[j]
 	Addrs  bool   // --addrs: show the address of frames without a symbol
-	Event  string // --event-filter: the event to fold; by default the first one seen
+	Event  string // --event-filter: the event to fold; by default the first known one
 
-	// tidy cuts a function's name down to what a flame graph shows; nil is stackcollapse-perf.pl's way.
+	// tidy shortens a function's name for a flame graph; nil: as stackcollapse-perf.pl does.
 	tidy func(string) string
 }
 
-// Fold reads the text of perf script and returns the sum of periods (1 where a sample shows none) of each
-// stack: the command, then functions from the outermost to the innermost, joined by ";".
+// Fold reads the text of perf script and returns for each stack the sum of periods, 1 for a sample
+// without one: the command, then functions from the outermost to the innermost, joined by ";".
 func Fold(r io.Reader, o Options) (map[string]uint64, error) {
 	if o.tidy == nil {
 		o.tidy = tidy
@@ -121,7 +120,7 @@ func (f *folder) end() {
 	f.comm, f.frames = "", f.frames[:0]
 }
 
-// frame adds one line's function, or functions where some are inlined ("outer->inner").
+// frame adds the function of one line, or several if some are inlined ("outer->inner").
 func (f *folder) frame(pc, function, module string) {
 	function = cutOffset(function)
 	if strings.HasPrefix(function, "(") { // a command, in the text of old versions
@@ -156,7 +155,7 @@ func (f *folder) name(pc, name, module string) string {
 		name = "[" + name + "]"
 	}
 	name = f.tidy(name)
-	if f.comm == "java" && strings.Contains(name, "/") { // so never with Pid or Tid
+	if f.comm == "java" && strings.Contains(name, "/") { // false with Pid or Tid, which change comm
 		name = strings.TrimPrefix(name, "L")
 	}
 	return name
@@ -194,7 +193,7 @@ func isPerfMap(module string) bool {
 }
 
 // tidy drops quotes and, unless the name looks like a Go method's ("http.(*Client).Do"), everything from the
-// first parenthesis on that is not C++'s anonymous namespace. ";" separates frames, so it becomes ":".
+// first parenthesis on, except C++'s anonymous namespace. ";" separates frames, so it becomes ":".
 func tidy(name string) string {
 	name = strings.ReplaceAll(name, ";", ":")
 	if !isGoMethod(name) {
@@ -219,7 +218,7 @@ func dropQuotes(name string) string {
 	return strings.NewReplacer(`"`, "", "'", "").Replace(name)
 }
 
-// A header is what the line that starts a sample says of the thread. pid is "?" where it shows one number.
+// A header is the thread in the first line of a sample. pid is "?" if the line has only one number.
 type header struct{ comm, pid, tid string }
 
 // parseHeader reads "comm tid …" and "comm pid/tid …": the shortest command of two characters or more that
@@ -245,7 +244,7 @@ func parseHeader(line string) (h header, ok bool) {
 		if first == "" || rest == "" || !isBlank(rest[0]) {
 			continue
 		}
-		if second == "" || second == "0" { // to Perl, both are nothing
+		if second == "" || second == "0" { // both are false in Perl
 			return header{line[:i], "?", first}, true
 		}
 		return header{line[:i], first, second}, true
@@ -254,7 +253,7 @@ func parseHeader(line string) (h header, ok bool) {
 }
 
 // parseEvent reads the event's name at the end of a sample's first line, ": 1001001 cpu-clock: ", and the
-// period, 0 if there is none. event is empty if the line ends otherwise, as a tracepoint's fields do.
+// period, 0 if there is none. event is empty if the line does not end in one: after a tracepoint's fields.
 func parseEvent(line string) (period uint64, event string) {
 	rest, ok := strings.CutSuffix(strings.TrimRight(line, blankSet), ":")
 	if !ok {
@@ -274,8 +273,8 @@ func parseEvent(line string) (period uint64, event string) {
 	return period, event
 }
 
-// parseFrame reads "pc function+offset (module)". A function may hold parentheses, and so may a module
-// ("/memfd:x (deleted)"): the last " (" that is closed at all begins the module.
+// parseFrame reads "pc function+offset (module)". Functions and modules ("/memfd:x (deleted)") may contain
+// parentheses: the module begins at the last " (" that is closed.
 func parseFrame(line string) (pc, function, module string, ok bool) {
 	start := blanks(line)
 	pcEnd := start
@@ -287,7 +286,7 @@ func parseFrame(line string) (pc, function, module string, ok bool) {
 		return "", "", "", false
 	}
 	open := strings.LastIndex(line[:end], " (")
-	// The function has one character at least, a blank or the end of pc if it must.
+	// The function has at least one character: if necessary a blank or the end of pc.
 	from := min(pcEnd+blanks(line[pcEnd:]), open-1)
 	if from <= start {
 		return "", "", "", false

@@ -32,13 +32,13 @@ func TestFlameGraphPairs(t *testing.T) {
 	}
 }
 
-// TestInfernoPairs: where inferno differs from stackcollapse-perf.pl, Fold follows the latter, and the test
-// makes up for it in the input or with inferno's tidy:
+// TestInfernoPairs compares with inferno's output. Where inferno differs from stackcollapse-perf.pl, Fold
+// follows the latter, and the test adapts the input or uses inferno's tidy:
 //
 //   - inferno takes samples of one line, with a padded command and the frame after the event;
-//   - it counts a last sample that no empty line ends;
+//   - it counts a last sample without an empty line after it;
 //   - it keeps parentheses within angle brackets ("std::function<int (int, int)>");
-//   - it finishes the demangling of Rust's legacy names that perf left half done.
+//   - it completes the demangling of Rust's legacy names, which perf demangles partly.
 func TestInfernoPairs(t *testing.T) {
 	for _, want := range expected(t, "inferno") {
 		input := strings.TrimSuffix(filepath.Base(want), "-collapsed.txt")
@@ -49,12 +49,12 @@ func TestInfernoPairs(t *testing.T) {
 	}
 }
 
-// frameBehindEvent matches a sample of one line. The event is not at the line's end, so it is not known.
-var frameBehindEvent = regexp.MustCompile(`(?m)^ +(\S.*\S: ) +([0-9a-f]+ .*\))$`)
+// frameAfterEvent matches a sample of one line. The event is not at the line's end, so Fold does not know it.
+var frameAfterEvent = regexp.MustCompile(`(?m)^ +(\S.*\S: ) +([0-9a-f]+ .*\))$`)
 
 // breakLines moves the frame of a sample of one line to a line of its own.
 func breakLines(text string) string {
-	return frameBehindEvent.ReplaceAllString(text, "$1 -\n$2\n")
+	return frameAfterEvent.ReplaceAllString(text, "$1 -\n$2\n")
 }
 
 var rustLegacy = strings.NewReplacer("$LT$", "<", "$GT$", ">", "$u7b$", "{", "$u7d$", "}")
@@ -149,7 +149,7 @@ func compare(t *testing.T, folded map[string]uint64, want string) {
 	}
 	for _, line := range got {
 		if !slices.Contains(lines, line) {
-			t.Errorf("too much: %s", line)
+			t.Errorf("unexpected: %s", line)
 		}
 	}
 }

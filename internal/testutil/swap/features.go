@@ -7,7 +7,8 @@ import (
 )
 
 // featureLayouts lists the sections that a layout can describe
-// (tools/perf/util/header.c). An R is a list: a u32 count of what follows.
+// (tools/perf/util/header.c). An R is a list: a u32 count, then the entries of the rest of
+// the layout.
 var featureLayouts = map[int]string{
 	3: "S", 4: "S", 5: "S", 6: "S", 8: "S", 9: "S", // host name, OS release, version, arch, CPU description, CPU id
 	10: "8",                    // TOTAL_MEM
@@ -29,7 +30,7 @@ var featureLayouts = map[int]string{
 	129: ".",     // simpleperf's META_INFO
 }
 
-// feature swaps feature section n, which p is all of.
+// feature swaps feature section n; p contains nothing else.
 func (t *twin) feature(p *part, n int) {
 	switch n {
 	case 1:
@@ -124,7 +125,7 @@ func (t *twin) pmuCaps(p *part) {
 }
 
 // tracingData swaps the TRACING_DATA section (read_trace_data of
-// tools/perf/util/trace-event-read.c) and learns the formats from it.
+// tools/perf/util/trace-event-read.c) and keeps the formats.
 func (t *twin) tracingData(p *part) {
 	if string(p.bytes(10)) != "\x17\x08\x44tracing" {
 		p.fail("not perf's tracing data")
@@ -221,7 +222,7 @@ func parseField(line string) field {
 		f.elem = typeSize(name)
 	}
 	if f.elem != 2 && f.elem != 4 && f.elem != 8 {
-		f.elem = 1 // bytes, or a struct that nobody prints
+		f.elem = 1 // bytes, or a struct that readers do not print
 	}
 	return f
 }

@@ -241,7 +241,7 @@ func (t *twin) sample(p *part) {
 	if has(14) || has(24) { // WEIGHT; the parts of WEIGHT_STRUCT keep their places in the number
 		p.uint(8)
 	}
-	if has(15) { // DATA_SRC, likewise
+	if has(15) { // DATA_SRC, also bit-fields
 		p.uint(8)
 	}
 	if has(17) {

@@ -38,18 +38,18 @@ func Twin(b []byte) ([]byte, error) {
 	return t.out, nil
 }
 
-// twin is the work of one Twin. Numbers are read from in and written to out, so
-// that none can be swapped back by going over it again.
+// twin is the state of one call of Twin. It reads numbers from in and writes them to
+// out: a number that is processed twice is not swapped back.
 type twin struct {
 	in, out []byte
-	err     error // the first
+	err     error // the first one
 	attrs   []attr
 	byID    map[uint64]int // counter id → index in attrs
 	formats map[uint16][]field
-	cpus    uint64 // of NRCPUS
+	cpus    uint64 // from the NRCPUS section
 }
 
-// attr is what the layout of records depends on.
+// attr holds the parts of an attr that determine the layout of its records.
 type attr struct {
 	kind                           uint32
 	sampleType, readFormat, flags  uint64
@@ -109,8 +109,7 @@ func (t *twin) section(p *part, what string) *part {
 // numbers of 8 bytes are sig_data and config3.
 const attrLayout = "4488" + "88F" + "44" + "8888" + "448" + "422" + "44" + "88" + "*"
 
-// attr swaps a struct perf_event_attr, of which p is all or more, and returns
-// its index.
+// attr swaps the struct perf_event_attr at the start of p and returns its index.
 func (t *twin) attr(p *part) int {
 	var a attr
 	start := p.pos
@@ -135,16 +134,16 @@ func (t *twin) attr(p *part) int {
 	return len(t.attrs) - 1
 }
 
-// ids swaps the counter ids of an attr, which p is all of.
+// ids swaps the counter ids of an attr; p contains nothing else.
 func (t *twin) ids(p *part, i int) {
 	for p.more() {
 		t.byID[p.uint(8)] = i
 	}
 }
 
-// mirror turns a word of bit-fields around. Where a little-endian compiler
-// puts the first of them into the lowest bits, a big-endian one puts it into
-// the highest; the bits of a single field keep their order.
+// mirror reverses the order of the bit-fields in a word. A little-endian compiler
+// puts the first one into the lowest bits, a big-endian one into the highest. The
+// bits within a field keep their order.
 func mirror(v uint64, widths []int) (m uint64) {
 	pos := 0
 	for _, w := range widths {
@@ -155,15 +154,15 @@ func mirror(v uint64, widths []int) (m uint64) {
 	return m
 }
 
-// attrBits are the widths of the bit-fields of struct perf_event_attr: all are
-// one bit wide but precise_ip, the 16th.
+// attrBits are the widths of the bit-fields of struct perf_event_attr: precise_ip,
+// the 16th, has two bits, the others one.
 var attrBits = slices.Concat(slices.Repeat([]int{1}, 15), []int{2}, slices.Repeat([]int{1}, 47))
 
 // branchBits are those of struct perf_branch_entry: mispred, predicted, in_tx,
 // abort, cycles, type, spec, new_type, priv, not_taken, reserved.
 var branchBits = []int{1, 1, 1, 1, 16, 4, 2, 4, 3, 1, 30}
 
-// part is a part of the file that is being swapped, from pos on.
+// part is a part of the file; the bytes before pos are swapped.
 type part struct {
 	t        *twin
 	what     string
@@ -172,7 +171,7 @@ type part struct {
 
 func (t *twin) part(what string, pos, end int) *part { return &part{t, what, pos, end} }
 
-// part takes the next n bytes as a part of their own.
+// part returns the next n bytes as a new part.
 func (p *part) part(what string, n int) *part {
 	start := p.pos
 	p.bytes(n)
@@ -217,7 +216,7 @@ func (p *part) uint(size int) uint64 {
 	return p.t.peek(off, size)
 }
 
-// put swaps 8 bytes after f changed their value.
+// put swaps 8 bytes after f changes their value.
 func (p *part) put(f func(uint64) uint64) {
 	off := p.pos
 	if v := p.uint(8); p.t.err == nil {
@@ -225,7 +224,7 @@ func (p *part) put(f func(uint64) uint64) {
 	}
 }
 
-// elements swaps what is left as numbers of size bytes each.
+// elements swaps the remaining bytes as numbers of size bytes each.
 func (p *part) elements(size int) {
 	if size == 1 {
 		p.bytes(p.end - p.pos)
@@ -235,16 +234,16 @@ func (p *part) elements(size int) {
 	}
 }
 
-// fields swaps what is left, or its beginning, by a layout:
+// fields swaps the next bytes by a layout:
 //
-//	1 2 4 8   a number of so many bytes
+//	1 2 4 8   a number of this size in bytes
 //	F         the bit-fields of an attr
-//	S         a string of a feature section: its length and as many bytes
+//	S         a string of a feature section: its length in bytes, then the bytes
 //	*         the rest, numbers of 8 bytes
-//	.         the rest, as it is
+//	.         the rest, unchanged
 //
-// Where the part ends between two fields the rest of the layout is absent, as
-// it is in the attrs of older kernels.
+// If the part ends between two fields, the other fields are absent, as in the attrs
+// of older kernels.
 func (p *part) fields(layout string) {
 	for _, c := range layout {
 		if !p.more() {
@@ -265,14 +264,14 @@ func (p *part) fields(layout string) {
 	}
 }
 
-// list swaps a count of size bytes and as many entries of a layout.
+// list swaps a count of size bytes and then this number of entries of a layout.
 func (p *part) list(size int, layout string) {
 	for n := p.uint(size); n > 0 && p.t.err == nil; n-- {
 		p.exactly(layout)
 	}
 }
 
-// exactly swaps all fields of a layout.
+// exactly swaps all fields of a layout; it fails if one is absent.
 func (p *part) exactly(layout string) {
 	for _, c := range layout {
 		if c != '.' && !p.more() {
