@@ -40,21 +40,24 @@ func TestUserCode(t *testing.T) {
 	}
 	id := dso.NewBuildID([]byte("another program's id"))
 	for _, c := range []struct {
-		path       string
+		name, path string
 		id         dso.BuildID
 		start, end uint64
 		want       string
 	}{
-		{path, dso.BuildID{}, 1 << 40, 1<<40 + 1, "no segment contains offset 0x10000000000"},
-		{path, dso.BuildID{}, start, start + 1<<30, "longer than 1 MiB"},
-		{path, id, start, start + 1, "(build id " + id.String() + "): find " + path + ": " + path + ": build id mismatch"},
-		{path + ".gone", dso.BuildID{}, start, start + 1, "no such file"},
+		{"in no segment", path, dso.BuildID{}, 1 << 40, 1<<40 + 1, "no segment contains offset 0x10000000000"},
+		{"too long", path, dso.BuildID{}, start, start + 1<<30, "longer than 1 MiB"},
+		{"other build ID", path, id, start, start + 1,
+			"(build id " + id.String() + "): find " + path + ": " + path + ": build id mismatch"},
+		{"no file", path + ".gone", dso.BuildID{}, start, start + 1, "no such file"},
 	} {
-		_, err := s.UserCode(c.path, c.id, c.start, c.end)
-		var no *NoCodeError
-		if !errors.As(err, &no) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v; want %s", err, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			_, err := s.UserCode(c.path, c.id, c.start, c.end)
+			var no *NoCodeError
+			if !errors.As(err, &no) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v; want %s", err, c.want)
+			}
+		})
 	}
 }
 
@@ -145,23 +148,29 @@ func TestKernelCodeMissing(t *testing.T) {
 	proc := memory(t, text, page)
 	other := dso.NewBuildID([]byte("of another kernel  !"))
 	for _, c := range []struct {
+		name string
 		opts Options
 		proc string
 		want string
 	}{
-		{Options{KernelBuildID: other}, proc, proc + "/kcore: the running kernel is not the one recorded"},
-		{Options{KernelBuildID: other}, proc, "(build id " + other.String() + "): "},
-		{Options{}, t.TempDir(), "no such file"},
-		{Options{Locator: &dso.Locator{Tree: dso.Tree{Root: t.TempDir()}}}, proc, "the files are of another machine"},
-		{Options{Locator: &dso.Locator{VmlinuxPath: filepath.Join(proc, "kcore")}, KernelBuildID: other}, proc, "kcore: no build id"},
+		{"other kernel", Options{KernelBuildID: other}, proc,
+			proc + "/kcore: the running kernel is not the one recorded"},
+		{"other build ID", Options{KernelBuildID: other}, proc, "(build id " + other.String() + "): "},
+		{"no file", Options{}, t.TempDir(), "no such file"},
+		{"other machine", Options{Locator: &dso.Locator{Tree: dso.Tree{Root: t.TempDir()}}}, proc,
+			"the files are of another machine"},
+		{"no build ID", Options{Locator: &dso.Locator{VmlinuxPath: filepath.Join(proc, "kcore")}, KernelBuildID: other},
+			proc, "kcore: no build id"},
 	} {
-		c.opts.KernelRef, c.opts.KernelRefAddr = "_text", text
-		s := New(c.opts)
-		s.proc = c.proc
-		_, err := s.KernelCode(page+0x100, page+0x110)
-		var no *NoCodeError
-		if !errors.As(err, &no) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v; want %s", err, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			c.opts.KernelRef, c.opts.KernelRefAddr = "_text", text
+			s := New(c.opts)
+			s.proc = c.proc
+			_, err := s.KernelCode(page+0x100, page+0x110)
+			var no *NoCodeError
+			if !errors.As(err, &no) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v; want %s", err, c.want)
+			}
+		})
 	}
 }

@@ -343,13 +343,15 @@ func TestPlaceSymbols(t *testing.T) {
 		{"not in memory", fn("f", func(s *rawSymbol) { s.shndx = 3 }), math.MaxUint64},
 		{"in no segment", fn("f", func(s *rawSymbol) { s.value = 0x900010 }), 0x900010 - 0x401000 + 0x1000},
 	} {
-		got := uint64(math.MaxUint64)
-		if list := placeSymbols([]rawSymbol{c.sym}, im, im); len(list) == 1 {
-			got = list[0].start
-		}
-		if got != c.want {
-			t.Errorf("%s: put at %#x, want %#x", c.why, got, c.want)
-		}
+		t.Run(c.why, func(t *testing.T) {
+			got := uint64(math.MaxUint64)
+			if list := placeSymbols([]rawSymbol{c.sym}, im, im); len(list) == 1 {
+				got = list[0].start
+			}
+			if got != c.want {
+				t.Errorf("put at %#x, want %#x", got, c.want)
+			}
+		})
 	}
 }
 
@@ -362,9 +364,11 @@ func TestMappingSymbols(t *testing.T) {
 		{"$a", elf.EM_ARM, true}, {"$d.12", elf.EM_AARCH64, true}, {"$x", elf.EM_AARCH64, true}, {"$t", elf.EM_ARM, true},
 		{"$dollar", elf.EM_AARCH64, false}, {"$", elf.EM_ARM, false}, {"$x", elf.EM_X86_64, false}, {"$xrv64i", elf.EM_RISCV, true},
 	} {
-		if got := mappingSymbol(c.name, c.machine); got != c.want {
-			t.Errorf("%s on %v: %t, want %t", c.name, c.machine, got, c.want)
-		}
+		t.Run(c.name+" "+c.machine.String(), func(t *testing.T) {
+			if got := mappingSymbol(c.name, c.machine); got != c.want {
+				t.Errorf("%s on %v: %t, want %t", c.name, c.machine, got, c.want)
+			}
+		})
 	}
 }
 
@@ -440,15 +444,17 @@ func TestUserTable(t *testing.T) {
 		{0x10a1, "offset_0x10a0@plt+0x1"}, // second is no IFUNC
 		{0x10b0, ""},
 	} {
-		got := ""
-		if sym, offset, why := s.User(path, dso.BuildID{}, c.off); why == Found {
-			got = fmt.Sprintf("%s+%#x", sym.Name, offset)
-			if offset == 0 {
-				got = sym.Name + "+0x0"
+		t.Run(fmt.Sprintf("%#x", c.off), func(t *testing.T) {
+			got := ""
+			if sym, offset, why := s.User(path, dso.BuildID{}, c.off); why == Found {
+				got = fmt.Sprintf("%s+%#x", sym.Name, offset)
+				if offset == 0 {
+					got = sym.Name + "+0x0"
+				}
 			}
-		}
-		if got != c.want {
-			t.Errorf("at off %#x: %q, want %q", c.off, got, c.want)
-		}
+			if got != c.want {
+				t.Errorf("at off %#x: %q, want %q", c.off, got, c.want)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package symbolize
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,15 +59,17 @@ func TestKallsyms(t *testing.T) {
 		{0xffffffffc0300001, "bpf_prog_6deef7357e7b4530", "[bpf]", 1},
 		{^uint64(0), "", "", 0},
 	} {
-		sym, module, ok := k.Lookup(c.ip)
-		if ok != (c.name != "") {
-			t.Errorf("at %#x: %+v, want %q", c.ip, sym, c.name)
-			continue
-		}
-		if ok && (sym.Name != c.name || module != c.module || c.ip-sym.Start != c.offset) {
-			t.Errorf("at %#x: %s+%#x %s, want %s+%#x %s", c.ip, sym.Name, c.ip-sym.Start, module, c.name,
-				c.offset, c.module)
-		}
+		t.Run(fmt.Sprintf("%#x", c.ip), func(t *testing.T) {
+			sym, module, ok := k.Lookup(c.ip)
+			if ok != (c.name != "") {
+				t.Errorf("at %#x: %+v, want %q", c.ip, sym, c.name)
+				return
+			}
+			if ok && (sym.Name != c.name || module != c.module || c.ip-sym.Start != c.offset) {
+				t.Errorf("at %#x: %s+%#x %s, want %s+%#x %s", c.ip, sym.Name, c.ip-sym.Start, module, c.name,
+					c.offset, c.module)
+			}
+		})
 	}
 	if addr, ok := k.Addr("_text"); !ok || addr != 0xffffffff81000000 {
 		t.Errorf("_text is at %#x, %t", addr, ok)
@@ -82,9 +85,11 @@ func TestKallsymsRefused(t *testing.T) {
 		t.Errorf("all addresses 0: error %v, want ErrRestricted", err)
 	}
 	for _, text := range []string{"", "\n\n", "garbage\n", "xyz T name\n", "ffffffff81000000 T \n"} {
-		if k, err := ParseKallsyms(strings.NewReader(text)); err == nil {
-			t.Errorf("%q gives %d symbols, want an error", text, k.table.Len())
-		}
+		t.Run(text, func(t *testing.T) {
+			if k, err := ParseKallsyms(strings.NewReader(text)); err == nil {
+				t.Errorf("%q gives %d symbols, want an error", text, k.table.Len())
+			}
+		})
 	}
 }
 

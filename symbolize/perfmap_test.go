@@ -1,6 +1,7 @@
 package symbolize
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,13 +21,15 @@ func TestPerfMapTable(t *testing.T) {
 		0x105f: "LazyCompile:~f file.js:1", 0x1060: "", 0x1100: "", 0x1200: "outer", 0x1260: "outer", 0x1400: "point",
 		0x1401: "", 0xfff: "", 0x1507: "cut", 0xfffffffffffffff8: "last",
 	} {
-		name := ""
-		if sym, ok := table.Lookup(ip); ok {
-			name = sym.Name
-		}
-		if name != want {
-			t.Errorf("at %#x: %q, want %q", ip, name, want)
-		}
+		t.Run(fmt.Sprintf("%#x", ip), func(t *testing.T) {
+			name := ""
+			if sym, ok := table.Lookup(ip); ok {
+				name = sym.Name
+			}
+			if name != want {
+				t.Errorf("at %#x: %q, want %q", ip, name, want)
+			}
+		})
 	}
 }
 

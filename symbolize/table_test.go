@@ -2,6 +2,7 @@ package symbolize
 
 import (
 	"debug/elf"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -32,12 +33,14 @@ func TestBetter(t *testing.T) {
 		{"longer name", sized("read_all", 0, 4), sized("read", 0, 4)},
 		{"not SyS_", sized("sys_read", 0, 4), sized("SyS_read", 0, 4)},
 	} {
-		if !better(&c.winner, &c.loser, asIs) {
-			t.Errorf("%s: %s first loses to %s", c.rule, c.winner.name, c.loser.name)
-		}
-		if c.rule != "not SyS_" && better(&c.loser, &c.winner, asIs) {
-			t.Errorf("%s: %s second loses to %s", c.rule, c.winner.name, c.loser.name)
-		}
+		t.Run(c.rule, func(t *testing.T) {
+			if !better(&c.winner, &c.loser, asIs) {
+				t.Errorf("%s first loses to %s", c.winner.name, c.loser.name)
+			}
+			if c.rule != "not SyS_" && better(&c.loser, &c.winner, asIs) {
+				t.Errorf("%s second loses to %s", c.winner.name, c.loser.name)
+			}
+		})
 	}
 	a, b := sized("read", 0, 4), sized("pipe", 0, 4)
 	if !better(&a, &b, asIs) || !better(&b, &a, asIs) {
@@ -86,10 +89,12 @@ func TestLookup(t *testing.T) {
 		{0x200, "alias_of_b"}, {0x20f, "alias_of_b"}, {0x210, ""},
 		{0x300, "end"}, {0x1fff, "end"}, {0x2000, ""}, {^uint64(0), ""},
 	} {
-		sym, ok := table.Lookup(c.addr)
-		if ok != (c.want != "") || ok && sym.Name != c.want {
-			t.Errorf("at %#x: %+v, want %q", c.addr, sym, c.want)
-		}
+		t.Run(fmt.Sprintf("%#x", c.addr), func(t *testing.T) {
+			sym, ok := table.Lookup(c.addr)
+			if ok != (c.want != "") || ok && sym.Name != c.want {
+				t.Errorf("at %#x: %+v, want %q", c.addr, sym, c.want)
+			}
+		})
 	}
 	one, _ := table.Lookup(0x101)
 	two, _ := table.Lookup(0x102)
@@ -178,8 +183,10 @@ func TestLookupOverlapping(t *testing.T) {
 		{0x44, "4"}, {0x54, "4"}, {0x5c, "5"}, // 4 on the way to 5
 		{0x64, "6"}, {0x74, "6"}, {0x7c, "7"},
 	} {
-		if sym, ok := table.Lookup(c.addr); !ok || sym.Name != c.want {
-			t.Errorf("at %#x: %+v, want %s", c.addr, sym, c.want)
-		}
+		t.Run(fmt.Sprintf("%#x", c.addr), func(t *testing.T) {
+			if sym, ok := table.Lookup(c.addr); !ok || sym.Name != c.want {
+				t.Errorf("at %#x: %+v, want %s", c.addr, sym, c.want)
+			}
+		})
 	}
 }

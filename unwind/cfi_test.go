@@ -249,9 +249,11 @@ func TestInstructions(t *testing.T) {
 		{"cut short", []any{cfaAdvanceLoc | 4, cfaDefCFA, 7}, "none"},
 		{"untracked register", []any{cfaOffsetExtended, 0xff, 0x7f, 1}, "rsp+8 ra=c-8"},
 	} {
-		if got := row(t, elf.EM_X86_64, c.ins...); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := row(t, elf.EM_X86_64, c.ins...); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
 	}
 	if got := row(t, elf.EM_AARCH64, cfaGNUWindowSave); got != "x7+8 ra=c-8 r34=signed" {
 		t.Errorf("negate_ra_state: %s", got)
@@ -288,15 +290,17 @@ func TestRules(t *testing.T) {
 		{[]any{cfaOffsetExtended, 6, 0x80, 0x80, 0x01}, "unsupported"}, // c-131072
 		{[]any{cfaValExpression, 6, 2, 0x76, 0}, "unsupported"},
 	} {
-		f := parseSection(elf.EM_X86_64, asm(entry32(uint32(0xffffffff), 3, "", plain),
-			entry32(append([]any{uint32(0), uint64(0x2000), uint64(16)}, c.ins...)...)), false)
-		table, err := f.Table()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := table.Lookup(0x2000).String(); got != c.want {
-			t.Errorf("%x: %s, want %s", c.ins, got, c.want)
-		}
+		t.Run(fmt.Sprintf("%x", c.ins), func(t *testing.T) {
+			f := parseSection(elf.EM_X86_64, asm(entry32(uint32(0xffffffff), 3, "", plain),
+				entry32(append([]any{uint32(0), uint64(0x2000), uint64(16)}, c.ins...)...)), false)
+			table, err := f.Table()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := table.Lookup(0x2000).String(); got != c.want {
+				t.Errorf("%x: %s, want %s", c.ins, got, c.want)
+			}
+		})
 	}
 }
 

@@ -276,10 +276,12 @@ func TestExpressions(t *testing.T) {
 		{asm(dwarf.OpLit0+1, dwarf.OpLit0+1, dwarf.OpBra, uint16(2), dwarf.OpLit0+2, dwarf.OpNop, dwarf.OpLit0+3), 3},
 		{asm(dwarf.OpLit0+1, dwarf.OpSkip, uint16(1), dwarf.OpDrop), 1},
 	} {
-		v := evaluator{regs: &regs, mem: mem}
-		if got, ok := v.run(c.e); !ok || got != c.want {
-			t.Errorf("%x: %#x, %v; want %#x", c.e, got, ok, c.want)
-		}
+		t.Run(fmt.Sprintf("%x", c.e), func(t *testing.T) {
+			v := evaluator{regs: &regs, mem: mem}
+			if got, ok := v.run(c.e); !ok || got != c.want {
+				t.Errorf("%x: %#x, %v; want %#x", c.e, got, ok, c.want)
+			}
+		})
 	}
 	for name, e := range map[string][]byte{
 		"empty":            nil,
@@ -296,10 +298,12 @@ func TestExpressions(t *testing.T) {
 		"unreadable":       asm(dwarf.OpLit0, dwarf.OpDeref),
 		"size 9":           asm(dwarf.OpBreg0+7, 0, dwarf.OpDerefSize, 9),
 	} {
-		v := evaluator{regs: &regs, mem: mem}
-		if got, ok := v.run(e); ok {
-			t.Errorf("%s: %#x", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			v := evaluator{regs: &regs, mem: mem}
+			if got, ok := v.run(e); ok {
+				t.Errorf("%#x", got)
+			}
+		})
 	}
 }
 

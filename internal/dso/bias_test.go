@@ -22,9 +22,11 @@ func TestBias(t *testing.T) {
 		{"from within the code on", 0x7f0000003000, 0x7f0000006000, 0x2000, 0x7f0000000000, true},
 		{"no code", 0x7f0000006000, 0x7f0000007000, 0x8000, 0, false},
 	} {
-		bias, ok := im.Bias(tc.start, tc.end, tc.pgoff)
-		if bias != tc.bias || ok != tc.ok {
-			t.Errorf("%s: %#x, %v; want %#x, %v", tc.name, bias, ok, tc.bias, tc.ok)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			bias, ok := im.Bias(tc.start, tc.end, tc.pgoff)
+			if bias != tc.bias || ok != tc.ok {
+				t.Errorf("%#x, %v; want %#x, %v", bias, ok, tc.bias, tc.ok)
+			}
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -36,9 +37,11 @@ func TestBuildIDFromNotes(t *testing.T) {
 		{"sizes that overflow", bytes.Repeat([]byte{0xff}, 64), 4, nil},
 		{"nothing", nil, 4, nil},
 	} {
-		if got := BuildIDFromNotes(c.notes, binary.LittleEndian, c.align); !bytes.Equal(got.Bytes(), c.want) {
-			t.Errorf("%s: got %q, want %q", c.name, got.Bytes(), c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := BuildIDFromNotes(c.notes, binary.LittleEndian, c.align); !bytes.Equal(got.Bytes(), c.want) {
+				t.Errorf("got %q, want %q", got.Bytes(), c.want)
+			}
+		})
 	}
 	big := slices.Concat(binary.BigEndian.AppendUint32(
 		binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 4), 20), 3), []byte("GNU\x00"), id)
@@ -56,9 +59,11 @@ func TestBuildIDText(t *testing.T) {
 		t.Errorf("ParseBuildID = %v, %v, want %v", back, err, id)
 	}
 	for _, bad := range []string{"xy", "abc", "00112233445566778899aabbccddeeff0011223344"} {
-		if id, err := ParseBuildID(bad); err == nil {
-			t.Errorf("ParseBuildID(%q) = %v, want an error", bad, id)
-		}
+		t.Run(bad, func(t *testing.T) {
+			if id, err := ParseBuildID(bad); err == nil {
+				t.Errorf("ParseBuildID(%q) = %v, want an error", bad, id)
+			}
+		})
 	}
 	if !(BuildID{}).IsZero() || id.IsZero() || (BuildID{}).String() != "" {
 		t.Error("the zero value is not the one that means none")
@@ -79,9 +84,11 @@ func TestBuildIDMatches(t *testing.T) {
 		{short, BuildID{}, false},
 		{BuildID{}, BuildID{}, false}, // two unknown files are not the same file
 	} {
-		if got := c.a.Matches(c.b); got != c.want {
-			t.Errorf("%q matches %q = %t, want %t", c.a, c.b, got, c.want)
-		}
+		t.Run(fmt.Sprintf("%q, %q", c.a, c.b), func(t *testing.T) {
+			if got := c.a.Matches(c.b); got != c.want {
+				t.Errorf("%q matches %q = %t, want %t", c.a, c.b, got, c.want)
+			}
+		})
 	}
 }
 
@@ -98,9 +105,11 @@ func TestBuildIDPlaces(t *testing.T) {
 			Type: uint32(elf.PT_NOTE), Off: 64 + 56 + 11 + 2*64, Filesz: uint64(len(gnuNote(id))), Align: 4,
 		}}}.bytes(), gnuNote(id)...)),
 	} {
-		if got := imageOf(t, b).BuildID(); !bytes.Equal(got.Bytes(), id) {
-			t.Errorf("%s: got %q, want %q", name, got.Bytes(), id)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := imageOf(t, b).BuildID(); !bytes.Equal(got.Bytes(), id) {
+				t.Errorf("got %q, want %q", got.Bytes(), id)
+			}
+		})
 	}
 }
 

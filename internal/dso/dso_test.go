@@ -2,6 +2,7 @@ package dso
 
 import (
 	"debug/elf"
+	"fmt"
 	"testing"
 )
 
@@ -51,19 +52,21 @@ func TestAddresses(t *testing.T) {
 		{"low", 0x400, none},
 		{"twice", 0x1234, 0x3234},
 	} {
-		im := imageOf(t, elfFile{progs: layouts[c.layout]}.bytes())
-		if c.off != none {
-			got, ok := im.VaddrOfOff(c.off)
-			if ok != (c.vaddr != none) || ok && got != c.vaddr {
-				t.Errorf("%s: vaddr of off %#x = %#x, %t, want %#x", c.layout, c.off, got, ok, c.vaddr)
+		t.Run(fmt.Sprintf("%s off %#x vaddr %#x", c.layout, c.off, c.vaddr), func(t *testing.T) {
+			im := imageOf(t, elfFile{progs: layouts[c.layout]}.bytes())
+			if c.off != none {
+				got, ok := im.VaddrOfOff(c.off)
+				if ok != (c.vaddr != none) || ok && got != c.vaddr {
+					t.Errorf("%s: vaddr of off %#x = %#x, %t, want %#x", c.layout, c.off, got, ok, c.vaddr)
+				}
 			}
-		}
-		if c.vaddr != none {
-			got, ok := im.OffOfVaddr(c.vaddr)
-			if ok != (c.off != none) || ok && got != c.off {
-				t.Errorf("%s: off of vaddr %#x = %#x, %t, want %#x", c.layout, c.vaddr, got, ok, c.off)
+			if c.vaddr != none {
+				got, ok := im.OffOfVaddr(c.vaddr)
+				if ok != (c.off != none) || ok && got != c.off {
+					t.Errorf("%s: off of vaddr %#x = %#x, %t, want %#x", c.layout, c.vaddr, got, ok, c.off)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -86,11 +89,13 @@ func TestMappings(t *testing.T) {
 		{0x7f0000000fff, 0x7f0000000000, 0x26000, 0x26fff},
 		{0xffffffff81000010, 0xffffffff81000000, 0xffffffff81000000, 0xffffffff81000010}, // the kernel: off is ip
 	} {
-		if got := OffOfIP(c.ip, c.start, c.pgoff); got != c.off {
-			t.Errorf("OffOfIP(%#x, %#x, %#x) = %#x, want %#x", c.ip, c.start, c.pgoff, got, c.off)
-		}
-		if got := IPOfOff(c.off, c.start, c.pgoff); got != c.ip {
-			t.Errorf("IPOfOff(%#x, %#x, %#x) = %#x, want %#x", c.off, c.start, c.pgoff, got, c.ip)
-		}
+		t.Run(fmt.Sprintf("%#x", c.ip), func(t *testing.T) {
+			if got := OffOfIP(c.ip, c.start, c.pgoff); got != c.off {
+				t.Errorf("OffOfIP(%#x, %#x, %#x) = %#x, want %#x", c.ip, c.start, c.pgoff, got, c.off)
+			}
+			if got := IPOfOff(c.off, c.start, c.pgoff); got != c.ip {
+				t.Errorf("IPOfOff(%#x, %#x, %#x) = %#x, want %#x", c.off, c.start, c.pgoff, got, c.ip)
+			}
+		})
 	}
 }

@@ -132,13 +132,15 @@ func TestFindNoPath(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for _, path := range []string{"[heap]", "anon_inode:[perf_event]", ""} {
-		if path != "" {
-			writeFile(t, filepath.Join(dir, path), withID(idA, true))
-		}
-		f := &Locator{Tree: Tree{BuildIDDir: dir + "/c", DebugDir: dir + "/d"}}
-		if im, err := f.Find(path, BuildID{}); !errors.Is(err, ErrNoFile) {
-			t.Errorf("Find(%q) = %v, %v, want ErrNoFile", path, im, err)
-		}
+		t.Run(path, func(t *testing.T) {
+			if path != "" {
+				writeFile(t, filepath.Join(dir, path), withID(idA, true))
+			}
+			f := &Locator{Tree: Tree{BuildIDDir: dir + "/c", DebugDir: dir + "/d"}}
+			if im, err := f.Find(path, BuildID{}); !errors.Is(err, ErrNoFile) {
+				t.Errorf("Find(%q) = %v, %v, want ErrNoFile", path, im, err)
+			}
+		})
 	}
 }
 
@@ -183,18 +185,20 @@ func TestFindBelowRoot(t *testing.T) {
 		{"this machine's vdso", "/other", "", VDSO, BuildID{}},
 		{"no path", "/[heap]", "", "[heap]", BuildID{}},
 	} {
-		f := &Locator{Tree: Tree{Root: t.TempDir(), Flat: c.name == "flat", vdso: func() ([]byte, error) {
-			return withID(idB, true), nil
-		}}}
-		writeFile(t, filepath.Join(f.Root, c.file), withID(idA, true))
-		im, err := f.Find(c.path, c.id)
-		switch {
-		case c.find == "" && !errors.Is(err, ErrNoFile):
-			t.Errorf("%s: %v, %v; want ErrNoFile", c.name, im, err)
-		case c.find != "" && (err != nil || im.Path != filepath.Join(f.Root, c.find)):
-			t.Errorf("%s: %v, %v; want %s", c.name, im, err, c.find)
-		}
-		im.Close()
+		t.Run(c.name, func(t *testing.T) {
+			f := &Locator{Tree: Tree{Root: t.TempDir(), Flat: c.name == "flat", vdso: func() ([]byte, error) {
+				return withID(idB, true), nil
+			}}}
+			writeFile(t, filepath.Join(f.Root, c.file), withID(idA, true))
+			im, err := f.Find(c.path, c.id)
+			switch {
+			case c.find == "" && !errors.Is(err, ErrNoFile):
+				t.Errorf("%v, %v; want ErrNoFile", im, err)
+			case c.find != "" && (err != nil || im.Path != filepath.Join(f.Root, c.find)):
+				t.Errorf("%v, %v; want %s", im, err, c.find)
+			}
+			im.Close()
+		})
 	}
 }
 

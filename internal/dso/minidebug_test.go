@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/ulikunitz/xz"
@@ -38,9 +39,11 @@ func TestMiniDebug(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"nothing": nil, "no xz": []byte("text"), "cut": packed[:len(packed)/2], "no ELF": packXZ(t, []byte("text")),
 	} {
-		if mini := imageOf(t, withMini(b)).MiniDebug(); mini != nil {
-			t.Errorf("%s: %v", name, mini)
-		}
+		t.Run(name, func(t *testing.T) {
+			if mini := imageOf(t, withMini(b)).MiniDebug(); mini != nil {
+				t.Errorf("%v", mini)
+			}
+		})
 	}
 	path := writeFile(t, t.TempDir()+"/x", withMini(packed))
 	syms, runtime, err := new(Locator).FindSymbols(path, BuildID{})
@@ -72,15 +75,17 @@ func TestXZOfTool(t *testing.T) {
 	text := bytes.Repeat([]byte("some text, and some more of it\n"), 40_000)
 	for _, args := range [][]string{{}, {"-9"}, {"-0", "-T2", "--block-size=200000"}, {"--check=none"},
 		{"--check=sha256", "--block-size=300001"}} {
-		cmd := exec.Command("xz", append(args, "-c")...)
-		cmd.Stdin = bytes.NewReader(text)
-		packed, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := unpackXZ(packed); err != nil || !bytes.Equal(got, text) {
-			t.Errorf("xz %q: %d bytes, %v", args, len(got), err)
-		}
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			cmd := exec.Command("xz", append(args, "-c")...)
+			cmd.Stdin = bytes.NewReader(text)
+			packed, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := unpackXZ(packed); err != nil || !bytes.Equal(got, text) {
+				t.Errorf("xz %q: %d bytes, %v", args, len(got), err)
+			}
+		})
 	}
 }
 

@@ -185,11 +185,13 @@ func self(t *testing.T) string {
 func TestProbesModifiers(t *testing.T) {
 	at := machine(t)
 	for _, mods := range []string{":u", "/max-stack=1/u", "/max-stack=1/:u"} {
-		l, err := Parse("uprobe:"+self(t)+":runtime.gopark"+mods, at)
-		if err != nil || len(l) != 1 || l[0].Name != "probe_event:runtime_gopark" ||
-			l[0].Flags != format.FlagExcludeKernel|format.FlagExcludeHV {
-			t.Errorf("%s: %+v, %v", mods, l, err)
-		}
+		t.Run(mods, func(t *testing.T) {
+			l, err := Parse("uprobe:"+self(t)+":runtime.gopark"+mods, at)
+			if err != nil || len(l) != 1 || l[0].Name != "probe_event:runtime_gopark" ||
+				l[0].Flags != format.FlagExcludeKernel|format.FlagExcludeHV {
+				t.Errorf("%+v, %v", l, err)
+			}
+		})
 	}
 	var none *program.FileError
 	if _, err := Parse("usdt:"+self(t)+":u", at); !errors.As(err, &none) {

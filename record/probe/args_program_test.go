@@ -154,10 +154,12 @@ func TestArgsOfGoProgram(t *testing.T) {
 		"$params":             "t=%ax:x64 s=+0(%bx):x64[32] s__len=%cx:u64 k=%r9:s64",
 		"nosuch":              "main.(*T).Method has no variable nosuch",
 	} {
-		l, err := new(Resolver).Find("uprobe:" + path + `:"main.(*T).Method" ` + words)
-		if err != nil && !strings.Contains(err.Error(), want) || err == nil && show(l[0].Args) != want {
-			t.Errorf("%s: %v, %v, want %s", words, l, err, want)
-		}
+		t.Run(words, func(t *testing.T) {
+			l, err := new(Resolver).Find("uprobe:" + path + `:"main.(*T).Method" ` + words)
+			if err != nil && !strings.Contains(err.Error(), want) || err == nil && show(l[0].Args) != want {
+				t.Errorf("%v, %v, want %s", l, err, want)
+			}
+		})
 	}
 }
 

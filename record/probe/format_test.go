@@ -41,17 +41,19 @@ func TestEditFormat(t *testing.T) {
 		{"2", read, `(1000) d=-1.5e+300 f={0.1,3} t="text"`},
 		{"", nil, fmt.Sprintf(`(1000) d=%#x f={0x3dcccccd,0x40400000} t="text"`, math.Float64bits(-1.5e300))},
 	} {
-		text := EditFormat([]byte(probeFormat(c.array)), c.args)
-		f, err := tracepoint.Parse(text, "probe")
-		if err != nil || f.PrintErr != nil || f.Refused != "" {
-			t.Fatalf("%v, %v, %s\n%s", err, f.PrintErr, f.Refused, text)
-		}
-		if got := string(f.AppendPrint(nil, raw, &tracepoint.Env{})); got != c.want {
-			t.Errorf("%q, want %q\n%s", got, c.want, text)
-		}
-		if got := string(f.AppendField(nil, f.Field("t"), raw, &tracepoint.Env{})); got != "text" {
-			t.Errorf("the text alone: %q", got)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			text := EditFormat([]byte(probeFormat(c.array)), c.args)
+			f, err := tracepoint.Parse(text, "probe")
+			if err != nil || f.PrintErr != nil || f.Refused != "" {
+				t.Fatalf("%v, %v, %s\n%s", err, f.PrintErr, f.Refused, text)
+			}
+			if got := string(f.AppendPrint(nil, raw, &tracepoint.Env{})); got != c.want {
+				t.Errorf("%q, want %q\n%s", got, c.want, text)
+			}
+			if got := string(f.AppendField(nil, f.Field("t"), raw, &tracepoint.Env{})); got != "text" {
+				t.Errorf("the text alone: %q", got)
+			}
+		})
 	}
 	const other = "name: g\nID: 1\nformat:\n\tfield:u64 t[];\toffset:8;\tsize:16;\tsigned:0;\n\tfield:u64 " +
 		"t__len;\toffset:24;\tsize:8;\tsigned:0;\n\nprint fmt: \"\"\n"

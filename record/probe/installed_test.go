@@ -39,18 +39,22 @@ func TestOwner(t *testing.T) {
 		"gperf_12_345_f00": {12, 345, 0xf00},
 		groupOfProcess():   {os.Getpid(), 0, pidNamespace("self")},
 	} {
-		o, ok := ownerOf(group)
-		if want.start == 0 {
-			want.start = o.start
-		}
-		if !ok || o != want {
-			t.Errorf("%s: %+v, %v", group, o, ok)
-		}
+		t.Run(group, func(t *testing.T) {
+			o, ok := ownerOf(group)
+			if want.start == 0 {
+				want.start = o.start
+			}
+			if !ok || o != want {
+				t.Errorf("%+v, %v", o, ok)
+			}
+		})
 	}
 	for _, group := range []string{"probe", "gperf_", "gperf_12", "gperf_bench", "gperf_1_2_3_4", "gperf_x_1_1"} {
-		if o, ok := ownerOf(group); ok {
-			t.Errorf("%s: %+v", group, o)
-		}
+		t.Run(group, func(t *testing.T) {
+			if o, ok := ownerOf(group); ok {
+				t.Errorf("%+v", o)
+			}
+		})
 	}
 	if len(groupOfProcess()) > 63 {
 		t.Errorf("%s is too long a name", groupOfProcess())
@@ -125,9 +129,11 @@ func TestLastError(t *testing.T) {
 		{"p:tst/x ip_rcv a=%di:nosuch", "Unknown type is specified", 21},
 		{"p:tst/y ip_rcv", "", -1},
 	} {
-		if msg, column := lastError(log, c.line); msg != c.msg || column != c.column {
-			t.Errorf("%s: %q at %d", c.line, msg, column)
-		}
+		t.Run(c.line, func(t *testing.T) {
+			if msg, column := lastError(log, c.line); msg != c.msg || column != c.column {
+				t.Errorf("%q at %d", msg, column)
+			}
+		})
 	}
 }
 

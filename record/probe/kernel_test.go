@@ -80,22 +80,24 @@ func TestKernelProbes(t *testing.T) {
 		"kprobe:ip_rc*":                       {"p:g/ip_rcv _text+4096", "p:g/ip_rcv_core _text+4352"},
 		"kprobe:vmlinux:ip_rcv":               {"p:g/ip_rcv _text+4096"},
 	} {
-		var notices []error
-		l, err := testResolver(t, &notices).Find(spec)
-		if err != nil {
-			t.Errorf("%s: %v", spec, err)
-			continue
-		}
-		var got []string
-		for _, p := range l {
-			got = append(got, p.Definition("g", p.Event))
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", spec, got, want)
-		}
-		if len(notices) > 0 {
-			t.Errorf("%s: warned: %v", spec, notices)
-		}
+		t.Run(spec, func(t *testing.T) {
+			var notices []error
+			l, err := testResolver(t, &notices).Find(spec)
+			if err != nil {
+				t.Errorf("%v", err)
+				return
+			}
+			var got []string
+			for _, p := range l {
+				got = append(got, p.Definition("g", p.Event))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+			if len(notices) > 0 {
+				t.Errorf("warned: %v", notices)
+			}
+		})
 	}
 }
 
@@ -134,11 +136,13 @@ func TestKernelUnknown(t *testing.T) {
 		"kprobe:ip_rcv+0x100":   "ip_rcv is only 256 bytes long",
 		"kretprobe:ip_rcv+0x1f": "it has no offset",
 	} {
-		var notices []error
-		_, err := testResolver(t, &notices).Find(spec)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", spec, err, want)
-		}
+		t.Run(spec, func(t *testing.T) {
+			var notices []error
+			_, err := testResolver(t, &notices).Find(spec)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 }
 
@@ -187,15 +191,19 @@ func TestTranslate(t *testing.T) {
 		{"main a=%di", Where{Path: "/bin/x"}, "", "", "uprobe:/bin/x:main a=%di"},
 		{"main%return", Where{Path: "/a b/x"}, "", "", `uretprobe:"/a b/x":main`},
 	} {
-		group, event, spec, err := translate(c.text, c.where)
-		if err != nil || group != c.group || event != c.event || spec != c.spec {
-			t.Errorf("%s: %q %q %q, %v", c.text, group, event, spec, err)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			group, event, spec, err := translate(c.text, c.where)
+			if err != nil || group != c.group || event != c.event || spec != c.spec {
+				t.Errorf("%q %q %q, %v", group, event, spec, err)
+			}
+		})
 	}
 	for _, text := range []string{"", "net/ipv4/ip_input.c:400", "ip_rcv:3", "ip_rcv@net/ipv4/ip_input.c"} {
-		if _, _, spec, err := translate(text, Where{}); err == nil {
-			t.Errorf("%q is taken: %s", text, spec)
-		}
+		t.Run(text, func(t *testing.T) {
+			if _, _, spec, err := translate(text, Where{}); err == nil {
+				t.Errorf("%q is taken: %s", text, spec)
+			}
+		})
 	}
 }
 
@@ -253,9 +261,11 @@ func TestNamer(t *testing.T) {
 		{Installed{Place: "0xffffffffc0001104"}, "twice+4 in nf_conntrack"},
 		{Installed{Place: "/no/such/file:0x0000000000001139", Kind: Uprobe}, "0x1139 in /no/such/file"},
 	} {
-		if got := n.Place(&c.p); got != c.want {
-			t.Errorf("%s: %q, want %q", c.p.Place, got, c.want)
-		}
+		t.Run(c.p.Place, func(t *testing.T) {
+			if got := n.Place(&c.p); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }
 

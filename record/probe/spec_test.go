@@ -24,20 +24,24 @@ func TestParseUser(t *testing.T) {
 		"usdt:/a/b:shop:sale":                  {kind: Uprobe, usdt: true, file: "/a/b", provider: "shop", name: "sale"},
 		"usdt:libc:setjmp":                     {kind: Uprobe, usdt: true, file: "libc", name: "setjmp"},
 	} {
-		s, err := parse(text)
-		want.text = text
-		if len(want.args) == 0 {
-			want.args = []string{}
-		}
-		if err != nil || !reflect.DeepEqual(*s, want) {
-			t.Errorf("%s: %+v, %v\nwant %+v", text, s, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			s, err := parse(text)
+			want.text = text
+			if len(want.args) == 0 {
+				want.args = []string{}
+			}
+			if err != nil || !reflect.DeepEqual(*s, want) {
+				t.Errorf("%+v, %v\nwant %+v", s, err, want)
+			}
+		})
 	}
 	for _, text := range []string{"uprobe:", "uprobe:hello", "uprobe::f", "uprobe:./a:", "uprobe:./a:f+x",
 		"uprobe:./a:f+", "uprobe:./a:a.c:0", "usdt:a", "usdt:./a:b:"} {
-		if s, err := parse(text); err == nil {
-			t.Errorf("%q is taken for %+v", text, s)
-		}
+		t.Run(text, func(t *testing.T) {
+			if s, err := parse(text); err == nil {
+				t.Errorf("%q is taken for %+v", text, s)
+			}
+		})
 	}
 }
 
@@ -64,15 +68,19 @@ func TestEventNames(t *testing.T) {
 		"github.com/cilium/cilium/pkg/endpoint.(*Endpoint).regenerate": "endpoint_Endpoint_regenerate",
 		"main.Map[go.shape.int,example.org/a/b.T]":                     "main_Map_go_shape_int_example_org_a_b_T",
 	} {
-		if got := sourceEventName(function); got != want {
-			t.Errorf("%s: %s, want %s", function, got, want)
-		}
+		t.Run(function, func(t *testing.T) {
+			if got := sourceEventName(function); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		})
 	}
 	for function, want := range map[string]string{"malloc": "malloc__return",
 		"f.isra.0": "f__return", "9p": "_9p__return",
 		"a234567890123456789012345678901234567890123456789012345678901234": "a23456789012345678901234567890123456789012345678" + "__return"} {
-		if got := eventName(function, Kretprobe); got != want {
-			t.Errorf("%s: %s, want %s", function, got, want)
-		}
+		t.Run(function, func(t *testing.T) {
+			if got := eventName(function, Kretprobe); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		})
 	}
 }

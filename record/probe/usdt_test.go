@@ -16,11 +16,13 @@ func TestFindUSDT(t *testing.T) {
 	var f Resolver
 	for _, spec := range []string{"usdt:" + path + ":shop:sale", "usdt:" + path + ":sale",
 		"usdt:" + path + ":s*:s?le"} {
-		l, err := f.Find(spec)
-		if err != nil || len(l) != 1 || l[0].String() != "sdt_shop:sale" || l[0].Semaphore == 0 ||
-			len(l[0].Args) != 3 || l[0].Args[2] != (args.Arg{Name: "arg3", Fetch: `\-7:s32`}) {
-			t.Errorf("%s: %+v, %v", spec, l, err)
-		}
+		t.Run(strings.TrimPrefix(spec, "usdt:"+path), func(t *testing.T) {
+			l, err := f.Find(spec)
+			if err != nil || len(l) != 1 || l[0].String() != "sdt_shop:sale" || l[0].Semaphore == 0 ||
+				len(l[0].Args) != 3 || l[0].Args[2] != (args.Arg{Name: "arg3", Fetch: `\-7:s32`}) {
+				t.Errorf("%+v, %v", l, err)
+			}
+		})
 	}
 	_, err := f.Find("usdt:" + path + ":shop:sael")
 	var e *program.FunctionError

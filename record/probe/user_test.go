@@ -111,9 +111,11 @@ func TestFindRefusals(t *testing.T) {
 		{"/tmp", "f", "not a regular file"},
 		{"no-such-name", "f", "no program of that name"},
 	} {
-		if l, err := find(t, c.path, c.place); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s of %s: %v, %v; want %q", c.place, c.path, l, err, c.want)
-		}
+		t.Run(c.place, func(t *testing.T) {
+			if l, err := find(t, c.path, c.place); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s of %s: %v, %v; want %q", c.place, c.path, l, err, c.want)
+			}
+		})
 	}
 }
 

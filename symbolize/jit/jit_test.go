@@ -18,9 +18,11 @@ func TestPerfMapName(t *testing.T) {
 	}
 	for _, name := range []string{"/tmp/perf-.map", "/tmp/perf-12.map.old", "/tmp/perf-99999999999.map",
 		"/var/tmp/perf-1.map"} {
-		if pid, ok := PerfMapPID(name); ok {
-			t.Errorf("PerfMapPID(%q) = %d, want no PID", name, pid)
-		}
+		t.Run(name, func(t *testing.T) {
+			if pid, ok := PerfMapPID(name); ok {
+				t.Errorf("PerfMapPID(%q) = %d, want no PID", name, pid)
+			}
+		})
 	}
 }
 
@@ -55,44 +57,46 @@ func jitRecord(order binary.AppendByteOrder, kind uint32, time uint64, fields ..
 
 func TestReadDump(t *testing.T) {
 	for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
-		const pid = uint32(4711)
-		u64 := func(v uint64) uint64 { return v }
-		file := jitFile(order,
-			jitRecord(order, recordLoad, 30, pid, pid, u64(0x3000), u64(0x3000), u64(16), u64(2), "later",
-				make([]byte, 16)),
-			jitRecord(order, recordDebug, 10, u64(0x1000), u64(3), u64(0x1000), uint32(7), uint32(0), "a.js",
-				u64(0x1008), uint32(9), uint32(0), "\xff", u64(0x100c), uint32(1), uint32(0), "b.js"),
-			jitRecord(order, 4, 10, u64(0), u64(0), u64(0)), // unwinding
-			jitRecord(order, recordLoad, 10, pid, pid, u64(0x1000), u64(0x1000), u64(16), u64(1), "function",
-				make([]byte, 16)),
-			jitRecord(order, recordMove, 20, pid, pid, u64(0x2000), u64(0x1000), u64(0x2000), u64(16), u64(1)),
-			jitRecord(order, recordLoad, 40, pid, pid, u64(0), u64(0x4000), u64(0), u64(3), "empty"),
-			jitRecord(order, 3, 50),
-			[]byte{1, 2, 3},
-		)
-		d, err := ReadDump(bytes.NewReader(file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, c := range d.Codes {
-			got = append(got, fmt.Sprintf("%d %s %x-%x", c.Time, c.Name, c.Start, c.End))
-		}
-		if want := []string{"10 function 1000-1010", "20 function 2000-2010",
-			"30 later 3000-3010"}; !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
-		for i, start := range []uint64{0x1000, 0x2000} {
-			for off, want := range []string{0: "a.js:7", 7: "a.js:7", 8: "a.js:9", 15: "b.js:1"} {
-				if file, line := d.Codes[i].Line(start + uint64(off)); want != "" &&
-					fmt.Sprintf("%s:%d", file, line) != want {
-					t.Errorf("%#x+%d: %s:%d, want %s", start, off, file, line, want)
+		t.Run(order.String(), func(t *testing.T) {
+			const pid = uint32(4711)
+			u64 := func(v uint64) uint64 { return v }
+			file := jitFile(order,
+				jitRecord(order, recordLoad, 30, pid, pid, u64(0x3000), u64(0x3000), u64(16), u64(2), "later",
+					make([]byte, 16)),
+				jitRecord(order, recordDebug, 10, u64(0x1000), u64(3), u64(0x1000), uint32(7), uint32(0), "a.js",
+					u64(0x1008), uint32(9), uint32(0), "\xff", u64(0x100c), uint32(1), uint32(0), "b.js"),
+				jitRecord(order, 4, 10, u64(0), u64(0), u64(0)), // unwinding
+				jitRecord(order, recordLoad, 10, pid, pid, u64(0x1000), u64(0x1000), u64(16), u64(1), "function",
+					make([]byte, 16)),
+				jitRecord(order, recordMove, 20, pid, pid, u64(0x2000), u64(0x1000), u64(0x2000), u64(16), u64(1)),
+				jitRecord(order, recordLoad, 40, pid, pid, u64(0), u64(0x4000), u64(0), u64(3), "empty"),
+				jitRecord(order, 3, 50),
+				[]byte{1, 2, 3},
+			)
+			d, err := ReadDump(bytes.NewReader(file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, c := range d.Codes {
+				got = append(got, fmt.Sprintf("%d %s %x-%x", c.Time, c.Name, c.Start, c.End))
+			}
+			if want := []string{"10 function 1000-1010", "20 function 2000-2010",
+				"30 later 3000-3010"}; !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+			for i, start := range []uint64{0x1000, 0x2000} {
+				for off, want := range []string{0: "a.js:7", 7: "a.js:7", 8: "a.js:9", 15: "b.js:1"} {
+					if file, line := d.Codes[i].Line(start + uint64(off)); want != "" &&
+						fmt.Sprintf("%s:%d", file, line) != want {
+						t.Errorf("%#x+%d: %s:%d, want %s", start, off, file, line, want)
+					}
 				}
 			}
-		}
-		if file, line := d.Codes[2].Line(0x3000); file != "" || line != 0 {
-			t.Errorf("code without lines: %s:%d", file, line)
-		}
+			if file, line := d.Codes[2].Line(0x3000); file != "" || line != 0 {
+				t.Errorf("code without lines: %s:%d", file, line)
+			}
+		})
 	}
 	for _, b := range []string{"", "DTiJ", "ELF" + strings.Repeat("\x00", 40)} {
 		if d, err := ReadDump(strings.NewReader(b)); err == nil {
@@ -105,58 +109,60 @@ func TestReadDump(t *testing.T) {
 func TestReadDumpFixtures(t *testing.T) {
 	const dir = "../../../shared/fixtures"
 	for _, name := range []string{"jitlink", "julia", "php"} {
-		file, err := os.Open(filepath.Join(dir, "jitdump", name+".dump"))
-		if err != nil {
-			t.Skip("no fixtures: ", err)
-		}
-		defer file.Close()
-		text, err := os.ReadFile(filepath.Join(dir, "expected/jitdump", name+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		type prefix struct{ Timestamp uint64 }
-		var want struct {
-			CodeLoads []struct {
-				Prefix             prefix
-				CodeAddr, CodeSize uint64
-				Name               string
+		t.Run(name, func(t *testing.T) {
+			file, err := os.Open(filepath.Join(dir, "jitdump", name+".dump"))
+			if err != nil {
+				t.Skip("no fixtures: ", err)
 			}
-			DebugInfo []struct {
-				CodeAddr uint64
-				Entries  []struct {
-					Addr   uint64
-					Lineno int
-					Name   string
+			defer file.Close()
+			text, err := os.ReadFile(filepath.Join(dir, "expected/jitdump", name+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			type prefix struct{ Timestamp uint64 }
+			var want struct {
+				CodeLoads []struct {
+					Prefix             prefix
+					CodeAddr, CodeSize uint64
+					Name               string
+				}
+				DebugInfo []struct {
+					CodeAddr uint64
+					Entries  []struct {
+						Addr   uint64
+						Lineno int
+						Name   string
+					}
 				}
 			}
-		}
-		if err := json.Unmarshal(text, &want); err != nil {
-			t.Fatal(err)
-		}
-		d, err := ReadDump(file)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if len(d.Codes) != len(want.CodeLoads) {
-			t.Errorf("%s: %d functions, want %d", name, len(d.Codes), len(want.CodeLoads))
-			continue
-		}
-		at := map[uint64]*Code{}
-		for i, w := range want.CodeLoads {
-			c := &d.Codes[i]
-			at[c.Start] = c
-			if c.Time != w.Prefix.Timestamp || c.Name != w.Name || c.Start != w.CodeAddr ||
-				c.End != w.CodeAddr+w.CodeSize {
-				t.Errorf("%s: function %d: %+v, want %+v", name, i, c, w)
+			if err := json.Unmarshal(text, &want); err != nil {
+				t.Fatal(err)
 			}
-		}
-		for _, w := range want.DebugInfo {
-			first := w.Entries[0]
-			if file, line := at[w.CodeAddr].Line(w.CodeAddr); file != first.Name || line != first.Lineno {
-				t.Errorf("%s: %#x: %s:%d, want %s:%d", name, w.CodeAddr, file, line, first.Name, first.Lineno)
+			d, err := ReadDump(file)
+			if err != nil {
+				t.Errorf("%v", err)
+				return
 			}
-		}
+			if len(d.Codes) != len(want.CodeLoads) {
+				t.Errorf("%d functions, want %d", len(d.Codes), len(want.CodeLoads))
+				return
+			}
+			at := map[uint64]*Code{}
+			for i, w := range want.CodeLoads {
+				c := &d.Codes[i]
+				at[c.Start] = c
+				if c.Time != w.Prefix.Timestamp || c.Name != w.Name || c.Start != w.CodeAddr ||
+					c.End != w.CodeAddr+w.CodeSize {
+					t.Errorf("function %d: %+v, want %+v", i, c, w)
+				}
+			}
+			for _, w := range want.DebugInfo {
+				first := w.Entries[0]
+				if file, line := at[w.CodeAddr].Line(w.CodeAddr); file != first.Name || line != first.Lineno {
+					t.Errorf("%#x: %s:%d, want %s:%d", w.CodeAddr, file, line, first.Name, first.Lineno)
+				}
+			}
+		})
 	}
 }
 

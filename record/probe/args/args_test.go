@@ -161,17 +161,19 @@ func TestArgs(t *testing.T) {
 		{uretprobe, "$arg1", "error: arguments are not available at the function's return; $retval is its return value"},
 		{uprobe, "$stack0:symbol", "error: use a kprobe"},
 	} {
-		l, err := argsOf(t, c.kind, c.words)
-		want, wrong := strings.CutPrefix(c.want, "error: ")
-		var spec *SpecError
-		switch {
-		case wrong && !errors.As(err, &spec):
-			t.Errorf("%s %s: %s, %v, want a SpecError", c.kind, c.words, showArgs(l), err)
-		case wrong && !strings.Contains(err.Error(), want):
-			t.Errorf("%s %s: %v\nwant %s", c.kind, c.words, err, want)
-		case !wrong && (err != nil || showArgs(l) != want):
-			t.Errorf("%s %s: %s, %v\nwant %s", c.kind, c.words, showArgs(l), err, want)
-		}
+		t.Run(c.words, func(t *testing.T) {
+			l, err := argsOf(t, c.kind, c.words)
+			want, wrong := strings.CutPrefix(c.want, "error: ")
+			var spec *SpecError
+			switch {
+			case wrong && !errors.As(err, &spec):
+				t.Errorf("%s %s: %s, %v, want a SpecError", c.kind, c.words, showArgs(l), err)
+			case wrong && !strings.Contains(err.Error(), want):
+				t.Errorf("%s %s: %v\nwant %s", c.kind, c.words, err, want)
+			case !wrong && (err != nil || showArgs(l) != want):
+				t.Errorf("%s %s: %s, %v\nwant %s", c.kind, c.words, showArgs(l), err, want)
+			}
+		})
 	}
 }
 
@@ -179,9 +181,11 @@ func TestArgsAfterEntry(t *testing.T) {
 	site := testSite(t, kprobe)
 	site.FuncOff = 4
 	for words, want := range map[string]string{"np": "not at +4", "$arg1": "not at +4"} {
-		if l, _, err := site.Resolve([]string{words}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %s, %v, want an error: %s", words, showArgs(l), err, want)
-		}
+		t.Run(words, func(t *testing.T) {
+			if l, _, err := site.Resolve([]string{words}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, %v, want an error: %s", showArgs(l), err, want)
+			}
+		})
 	}
 }
 

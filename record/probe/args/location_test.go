@@ -46,10 +46,12 @@ func TestLocation(t *testing.T) {
 		{"a Go string of lost length", []byte{dwarf.OpReg0, dwarf.OpPiece, 8, dwarf.OpPiece, 8}, "[8 %ax 8 error: " + errOut.Error() + "]"},
 		{"a piece that no probe can read", []byte{dwarf.OpReg0 + 17, dwarf.OpPiece, 8, dwarf.OpReg0, dwarf.OpPiece, 8}, "[8 error: it is in register 17 (DWARF), which probes cannot read 8 %ax]"},
 	} {
-		w, err := testFrame().locate(c.expr)
-		if got := show(w, err); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			w, err := testFrame().locate(c.expr)
+			if got := show(w, err); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
 	}
 	later := testFrame()
 	later.entry = false
@@ -133,12 +135,15 @@ func TestLocationList(t *testing.T) {
 		{"5, by index and length", five, 5, 0x1010, dwarf.OpReg0 + 2},
 		{"5, nowhere", five, 5, 0x1020, 0},
 	} {
-		expr, err := c.s.list(within{unit: unit{version: c.version, offsetSize: 4}, addrSize: 8, low: 0x1000}, 0, c.pc)
-		switch {
-		case c.want == 0 && err != errNotHere:
-			t.Errorf("%s: %x, %v, want %v", c.name, expr, err, errNotHere)
-		case c.want != 0 && (err != nil || len(expr) != 1 || expr[0] != c.want):
-			t.Errorf("%s: %x, %v, want %x", c.name, expr, err, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			w := within{unit: unit{version: c.version, offsetSize: 4}, addrSize: 8, low: 0x1000}
+			expr, err := c.s.list(w, 0, c.pc)
+			switch {
+			case c.want == 0 && err != errNotHere:
+				t.Errorf("%x, %v, want %v", expr, err, errNotHere)
+			case c.want != 0 && (err != nil || len(expr) != 1 || expr[0] != c.want):
+				t.Errorf("%x, %v, want %x", expr, err, c.want)
+			}
+		})
 	}
 }

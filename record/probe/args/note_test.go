@@ -46,10 +46,12 @@ func TestNoteFetch(t *testing.T) {
 		{elf.EM_AARCH64, "8@[x1, x2]", ""},
 		{elf.EM_AARCH64, "8@x31", ""},
 	} {
-		got, ok := noteFetch(c.arg, c.machine)
-		if ok != (c.want != "") || ok && got != c.want {
-			t.Errorf("%s of %s: %q, %v; want %q", c.arg, c.machine, got, ok, c.want)
-		}
+		t.Run(c.arg, func(t *testing.T) {
+			got, ok := noteFetch(c.arg, c.machine)
+			if ok != (c.want != "") || ok && got != c.want {
+				t.Errorf("%s of %s: %q, %v; want %q", c.arg, c.machine, got, ok, c.want)
+			}
+		})
 	}
 	var got []string
 	for _, a := range ParseNote("-4@w0 8@[sp, 12] 4@5", elf.EM_AARCH64) {
@@ -89,18 +91,20 @@ func TestUSDTArguments(t *testing.T) {
 		"$arg1 arg1=$arg3":            "error: another argument has the name arg1",
 		"$arg1:u8 $arg1:u16 x=$arg1 ": "error: another argument has the name arg1",
 	} {
-		site := Site{
-			Kind: AtUSDT, Spec: "usdt:/file:shop:sale", Name: "sale", Machine: MachineOf("amd64"),
-			Own:   []Arg{{Name: "arg1", Fetch: "%bx:s32"}, {Name: "arg3", Fetch: `\5:u64`}},
-			Notes: []NoteArg{{"-4@%ebx", "%bx:s32"}, {"8f@%xmm0", ""}, {"8@$5", `\5:u64`}},
-		}
-		l, _, err := site.Resolve(Words(words))
-		wrong, bad := strings.CutPrefix(want, "error: ")
-		switch {
-		case bad && (err == nil || !strings.Contains(err.Error(), wrong)):
-			t.Errorf("%s: %v, want an error: %s", words, err, wrong)
-		case !bad && (err != nil || showArgs(l) != want):
-			t.Errorf("%s: %s, %v, want %s", words, showArgs(l), err, want)
-		}
+		t.Run(words, func(t *testing.T) {
+			site := Site{
+				Kind: AtUSDT, Spec: "usdt:/file:shop:sale", Name: "sale", Machine: MachineOf("amd64"),
+				Own:   []Arg{{Name: "arg1", Fetch: "%bx:s32"}, {Name: "arg3", Fetch: `\5:u64`}},
+				Notes: []NoteArg{{"-4@%ebx", "%bx:s32"}, {"8f@%xmm0", ""}, {"8@$5", `\5:u64`}},
+			}
+			l, _, err := site.Resolve(Words(words))
+			wrong, bad := strings.CutPrefix(want, "error: ")
+			switch {
+			case bad && (err == nil || !strings.Contains(err.Error(), wrong)):
+				t.Errorf("%v, want an error: %s", err, wrong)
+			case !bad && (err != nil || showArgs(l) != want):
+				t.Errorf("%s, %v, want %s", showArgs(l), err, want)
+			}
+		})
 	}
 }

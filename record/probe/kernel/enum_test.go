@@ -30,8 +30,10 @@ func TestEnumValues(t *testing.T) {
 		{"no name without it", enum(false, "T_1", "T_A", "T_"), "[{T_1 0} {A 1} {T_ 2}]"},
 		{"negative", minus, "[{X 0} {Y -1}]"},
 	} {
-		if got := fmt.Sprint(enumValues(c.e)); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := fmt.Sprint(enumValues(c.e)); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
 	}
 }

@@ -44,9 +44,11 @@ func TestRootLinks(t *testing.T) {
 		"/../../etc/passwd":        "/etc/passwd",
 		"/abs/../../../etc/passwd": "/etc/passwd",
 	} {
-		if got, err := root(dir).path(name); err != nil || got != dir+want {
-			t.Errorf("%s: %s, %v; want %s", name, got, err, dir+want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, err := root(dir).path(name); err != nil || got != dir+want {
+				t.Errorf("%s, %v; want %s", got, err, dir+want)
+			}
+		})
 	}
 	if _, err := root(dir).path("/loop"); !errors.Is(err, syscall.ELOOP) {
 		t.Errorf("a link to itself: %v", err)
@@ -64,9 +66,11 @@ func TestNames(t *testing.T) {
 		{"libssl.so.3", "ssl", true}, {"libssl.so.3", "libssl", true}, {"libssl.so.3", "libssl.so", true}, {"libssl.so", "ssl", true},
 		{"libssl3.so", "ssl", false}, {"libssl.so.3", "libs", false}, {"libssl.a", "ssl", false}, {"libc.so.6", "c", true},
 	} {
-		if isLibrary(c.file, c.name) != c.want {
-			t.Errorf("%s for %s: %v", c.file, c.name, !c.want)
-		}
+		t.Run(c.file+" "+c.name, func(t *testing.T) {
+			if isLibrary(c.file, c.name) != c.want {
+				t.Errorf("%s for %s: %v", c.file, c.name, !c.want)
+			}
+		})
 	}
 	if compareVersions("libx.so.10", "libx.so.9") <= 0 || compareVersions("libx.so", "libx.so.1") >= 0 {
 		t.Error("libx.so.10 is not after libx.so.9, or libx.so is not before them")

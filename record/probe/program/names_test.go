@@ -13,9 +13,11 @@ func TestWithoutParameters(t *testing.T) {
 		"main.(*T).M":                        "main.(*T).M",
 		"r::inner::work":                     "r::inner::work",
 	} {
-		if got := WithoutParameters(s); got != want {
-			t.Errorf("%s: %s, want %s", s, got, want)
-		}
+		t.Run(s, func(t *testing.T) {
+			if got := WithoutParameters(s); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		})
 	}
 }
 
@@ -34,9 +36,11 @@ func TestGlobs(t *testing.T) {
 		{"main.*", "mainxy", false},
 		{"main.Map[...]*", "main.Map[...]", true},
 	} {
-		re, err := globExpr(c.glob)
-		if err != nil || re.MatchString(c.name) != c.want {
-			t.Errorf("%s and %s: %v, %v", c.glob, c.name, !c.want, err)
-		}
+		t.Run(c.glob+" "+c.name, func(t *testing.T) {
+			re, err := globExpr(c.glob)
+			if err != nil || re.MatchString(c.name) != c.want {
+				t.Errorf("%s and %s: %v, %v", c.glob, c.name, !c.want, err)
+			}
+		})
 	}
 }
