@@ -7,6 +7,8 @@ import (
 	"sort"
 	"strings"
 	"sync/atomic"
+
+	"gperf/symbolize/demangle"
 )
 
 // Symbol is a named range of addresses: file offsets for user DSOs, ips for the kernel. End is exclusive.
@@ -217,7 +219,7 @@ func better(a, b *entry, show func(*entry) string) bool {
 		return true
 	}
 	an, bn := show(a), show(b)
-	if a, b := underscores(an), underscores(bn); a != b {
+	if a, b := demangle.Underscores(an), demangle.Underscores(bn); a != b {
 		return a < b
 	}
 	if len(an) != len(bn) {
@@ -225,5 +227,3 @@ func better(a, b *entry, show func(*entry) string) bool {
 	}
 	return !strings.HasPrefix(an, "SyS") && !strings.HasPrefix(an, "compat_SyS")
 }
-
-func underscores(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }

@@ -260,3 +260,7 @@ var javaTypes = map[byte]string{
 }
 
 func isAlpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// Underscores returns the number of underscores at the start of a name. Of the names of one function, the one with the
+// fewest is the public one: read, not __read.
+func Underscores(name string) int { return len(name) - len(strings.TrimLeft(name, "_")) }

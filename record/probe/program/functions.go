@@ -316,10 +316,9 @@ func (f *File) called(match func(string) bool, versions bool) (found, imported [
 
 // compare orders functions by offset; at one offset the plainest name is first.
 func compare(a, b *Function) int {
-	return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(underscores(a.Symbol), underscores(b.Symbol)))
+	return cmp.Or(cmp.Compare(a.Off, b.Off),
+		cmp.Compare(demangle.Underscores(a.Symbol), demangle.Underscores(b.Symbol)))
 }
-
-func underscores(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
 
 var globWord = regexp.MustCompile(`^\[\^?[\w-]+\]`)
 
