@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// numbered returns a file of samples that carry their time in n bytes of raw data.
-// The times are those of two rings, which were copied one after the other in rounds
-// of so many samples.
+// numbered returns a file of samples. The raw data of each sample is n bytes that contain
+// its time. The times are those of two rings, copied one after the other in rounds of a
+// fixed number of samples.
 func numbered(t testing.TB, samples, n, round int) *memFile {
 	t.Helper()
 	m := &memFile{}
@@ -39,8 +39,8 @@ func numbered(t testing.TB, samples, n, round int) *memFile {
 	return m
 }
 
-// readNumbered reads records up to the end or to samples, checks that their data is
-// theirs and that they come in order, and returns how many there were.
+// readNumbered reads records up to the end or up to the given number of samples. It checks
+// their data and their order, and returns how many it read.
 func readNumbered(t *testing.T, f *File, r *Reader, samples int) (n int) {
 	t.Helper()
 	for last := uint64(0); n < samples; {
@@ -73,8 +73,8 @@ func readNumbered(t *testing.T, f *File, r *Reader, samples int) (n int) {
 	return n
 }
 
-// TestChunks: samples keep their data until they are released, even if the
-// waiting ones exceed the memory limit.
+// TestChunks checks that samples keep their data until Release, even if the pending
+// samples exceed the memory limit.
 func TestChunks(t *testing.T) {
 	for _, test := range []struct {
 		name                 string
@@ -94,13 +94,13 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestTruncatedWhileRead: of a file that is truncated while it is read, what was read
-// before counts, and the rest is reported.
+// TestTruncatedWhileRead truncates a file while a Reader reads it: the samples read before
+// count, and the Reader reports the rest.
 func TestTruncatedWhileRead(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		size, round int
-		halves      int // of the file that stay
+		halves      int // remaining halves of the file
 	}{
 		{"in rounds", 1000, 100, 1},
 		{"to nothing", 1000, 100, 0},

@@ -7,9 +7,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Compressor writes records as PERF_RECORD_COMPRESSED or COMPRESSED2. Together they
-// hold one zstd stream. Each of them can be decompressed after its predecessors,
-// and inflates to at most Piece bytes. A compressed record may span two of them.
+// Compressor writes records as PERF_RECORD_COMPRESSED or COMPRESSED2, which together
+// contain one zstd stream. A reader can decompress each of them after its predecessors, to
+// at most Piece bytes. A record inside the stream may span two pieces.
 //
 // perf's readers (perf_session__process_compressed_event of
 // tools/perf/util/session.c) require more: each piece inflates to at least one
@@ -20,25 +20,25 @@ type Compressor struct {
 	kind   Type
 	level  int
 	enc    *zstd.Encoder
-	piece  []byte // not yet compressed
+	piece  []byte // records not yet compressed
 	rec    []byte // a compressed record
-	before int64  // bytes that went in
-	after  int64  // that came out
+	before int64  // bytes before compression
+	after  int64  // bytes after compression
 }
 
 const (
-	// pieceSize leaves room in a record for a piece that does not get smaller, and
-	// for the padding.
+	// pieceSize leaves room in a record for the padding, and for a piece that does not shrink.
 	pieceSize = 60 << 10
-	// zstdWindow bounds the memory that reading takes.
+	// zstdWindow bounds the memory of readers, in bytes.
 	zstdWindow = 1 << 20
-	// zstdBlockHeader is the size of a block's header; of an empty block, it is all zeros.
+	// zstdBlockHeader is the size of a block's header, in bytes. The header of an empty block
+	// is all zeros.
 	zstdBlockHeader = 3
 )
 
-// NewCompressor returns a Compressor to w, of zstd's levels 1 to 22. kind is
-// TypeCompressed, or TypeCompressed2, which says how long its data is and which perfs
-// before 6.16 do not read.
+// NewCompressor returns a Compressor that writes to w with zstd's levels 1 to 22. kind is
+// TypeCompressed or TypeCompressed2. TypeCompressed2 stores the length of its data; perf
+// before 6.16 cannot read it.
 func NewCompressor(w *Writer, kind Type, level int) (*Compressor, error) {
 	c := &Compressor{out: w, kind: kind, level: level}
 	var err error
@@ -51,7 +51,7 @@ func NewCompressor(w *Writer, kind Type, level int) (*Compressor, error) {
 	return c, nil
 }
 
-// compressed collects the encoder's output for a piece.
+// compressed collects the output of the encoder for one piece.
 type compressed Compressor
 
 func (c *compressed) Write(b []byte) (int, error) {
@@ -59,7 +59,7 @@ func (c *compressed) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Write compresses records. The last of them may stay in memory until Flush.
+// Write compresses records. Records may stay in memory until Flush.
 func (c *Compressor) Write(records []byte) error {
 	for len(records) > 0 {
 		n := min(len(records), pieceSize-len(c.piece))
@@ -74,7 +74,7 @@ func (c *Compressor) Write(records []byte) error {
 	return nil
 }
 
-// Flush writes all that is still in memory.
+// Flush writes all records that are still in memory.
 func (c *Compressor) Flush() error {
 	if len(c.piece) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func (c *Compressor) Flush() error {
 		c.rec = append(c.rec, make([]byte, zstdBlockHeader)...)
 	}
 	if len(c.rec) > maxRecordSize {
-		return fmt.Errorf("compressing: %d bytes became %d", len(c.piece), len(c.rec))
+		return fmt.Errorf("compressing: %d bytes expanded to %d", len(c.piece), len(c.rec))
 	}
 	binary.LittleEndian.PutUint32(c.rec, uint32(c.kind))
 	binary.LittleEndian.PutUint16(c.rec[6:], uint16(len(c.rec)))
@@ -108,11 +108,11 @@ func (c *Compressor) Flush() error {
 	return c.out.Write(c.rec)
 }
 
-// Sizes returns the bytes written, and their compressed size in the file.
+// Sizes returns the number of bytes before compression, and after it.
 func (c *Compressor) Sizes() (before, after int64) { return c.before, c.after }
 
-// Section returns the COMPRESSED section: the parameters that readers need before
-// the first record, and the ratio so far.
+// Section returns the COMPRESSED section: the parameters that readers need before the
+// first record, and the ratio so far.
 func (c *Compressor) Section() Section {
 	ratio := 0.0
 	if c.after > 0 {
@@ -121,9 +121,8 @@ func (c *Compressor) Section() Section {
 	return CompressedSection(c.level, int(ratio+0.5))
 }
 
-// CompressedSection is the COMPRESSED section of a file that a Compressor writes
-// (struct perf_header's env.comp_* of tools/perf/util/header.c). The ratio is 0
-// until it is known.
+// CompressedSection returns the COMPRESSED section of a file that a Compressor writes
+// (env.comp_* in tools/perf/util/header.c). ratio is 0 if it is not yet known.
 func CompressedSection(level, ratio int) Section {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, 0) // version

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// noise is a record that zstd cannot make smaller.
+// noise returns a record that zstd cannot shrink.
 func noise(r *rand.Rand, size int) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -25,9 +25,8 @@ func noise(r *rand.Rand, size int) []byte {
 	return b
 }
 
-// Each record holds at most pieceSize bytes once decompressed, and at least one,
-// and its own size is a multiple of 8: what perf's readers want. All pieces
-// together are what was written, as far as they are flushed.
+// perf's readers require that each record decompresses to between 1 and pieceSize bytes,
+// and that its own size is a multiple of 8. All flushed pieces together equal the input.
 func TestCompressor(t *testing.T) {
 	for i, level := range []int{1, 3, 9, 22} {
 		kind := [...]Type{TypeCompressed, TypeCompressed2}[i%2]
@@ -89,8 +88,8 @@ func TestCompressor(t *testing.T) {
 	}
 }
 
-// inflatePieces decompresses records, each with those before it; ends is how much
-// there is after each.
+// inflatePieces decompresses records, each with its predecessors. ends contains the
+// decompressed size after each record.
 func inflatePieces(t *testing.T, kind Type, data []byte) (out []byte, ends []int) {
 	t.Helper()
 	var stream []byte
@@ -114,7 +113,7 @@ func inflatePieces(t *testing.T, kind Type, data []byte) (out []byte, ends []int
 			t.Fatal(err)
 		}
 		before := len(out)
-		if out, err = io.ReadAll(dec); !errors.Is(err, io.ErrUnexpectedEOF) { // the stream is never closed
+		if out, err = io.ReadAll(dec); !errors.Is(err, io.ErrUnexpectedEOF) { // Compressor never closes the stream
 			t.Fatal(err)
 		}
 		dec.Close()
@@ -126,7 +125,7 @@ func inflatePieces(t *testing.T, kind Type, data []byte) (out []byte, ends []int
 	return out, ends
 }
 
-// gperf reads the attrs and sections that it writes to a pipe.
+// gperf can read the attrs and sections that it writes to a pipe.
 func TestPipeWriter(t *testing.T) {
 	attrs := []Attr{
 		{Type: TypeTracepoint, Config: 7, Size: AttrSize, SampleType: SampleIP | SampleIdentifier, Name: "skb:kfree_skb", IDs: []uint64{11, 12}},
@@ -137,7 +136,7 @@ func TestPipeWriter(t *testing.T) {
 	var out bytes.Buffer
 	w, err := NewPipeWriter(&out, attrs, []Section{StringSection(FeatureHostname, "host"), tracing.Section(),
 		NrCPUs{4, 2}.Section(),
-		{FeatureCPUTopology, make([]byte, 1<<16)}}) // too long for a record
+		{FeatureCPUTopology, make([]byte, 1<<16)}}) // exceeds the size of a record
 	if err != nil {
 		t.Fatal(err)
 	}

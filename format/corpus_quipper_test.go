@@ -13,18 +13,17 @@ import (
 	"gperf/format"
 )
 
-// Quipper, which Chrome OS and Google's fleet use, writes a recording as a
-// protobuf message. Its test baselines are such messages as text; gperf's reading
-// is compared with them field by field.
+// Quipper (Chrome OS, Google's fleet) converts a recording to a protobuf message. Its test
+// baselines are these messages as text. The tests compare them field by field with gperf's
+// decoding.
 //
-// Not compared: quipper's own sums and guesses (*_md5_prefix, root_path, stats,
-// timestamp_sec), attr.size, which is that of quipper's struct, and the bytes of
-// AUX areas. Quipper itself drops records that it does not know (BPF_EVENT,
-// CPU_MAP, EVENT_UPDATE, FINISHED_INIT) and those that only carry what is
-// elsewhere (HEADER_*).
+// The tests do not compare quipper's own sums and guesses (*_md5_prefix, root_path, stats,
+// timestamp_sec), attr.size (the size of quipper's struct), and the bytes of AUX areas.
+// Quipper drops records of types unknown to it (BPF_EVENT, CPU_MAP, EVENT_UPDATE,
+// FINISHED_INIT) and those that only repeat other data (HEADER_*).
 
-// message is a protobuf message as text says it: by the path of each field, with
-// the index of repeated ones ("sample_event.callchain[2]"), its value.
+// message is a protobuf message in text form. It maps the path of each field, with the
+// index of repeated ones ("sample_event.callchain[2]"), to its value.
 type message map[string]string
 
 // parseMessage reads a message up to its closing brace.
@@ -68,16 +67,16 @@ func (m message) parse(lines []string, prefix string) ([]string, error) {
 	return nil, nil
 }
 
-// unquoteProto reads a string literal, whose escapes are Go's, except for the
-// single quotation mark.
+// unquoteProto decodes a string literal. Its escapes are Go's, except for the single
+// quotation mark.
 func unquoteProto(s string) (string, error) {
 	s = strings.ReplaceAll(s, `\\`, `\134`)
 	return strconv.Unquote(strings.ReplaceAll(s, `\'`, `'`))
 }
 
-// baseline is one of quipper's texts.
+// baseline is one of quipper's text files.
 type baseline struct {
-	messages map[string][]message // those that are no scalar, by the name of the field
+	messages map[string][]message // non-scalar fields, by name
 	scalars  map[string]string
 }
 
@@ -103,7 +102,7 @@ func readBaseline(t *testing.T, name string) baseline {
 	return b
 }
 
-// quipperRecords are the types of records that quipper keeps.
+// quipperRecords are the record types that quipper keeps.
 var quipperRecords = map[format.Type]string{
 	format.TypeMmap: "mmap_event", format.TypeMmap2: "mmap_event", format.TypeLost: "lost_event", format.TypeComm: "comm_event",
 	format.TypeExit: "exit_event", format.TypeFork: "fork_event", format.TypeThrottle: "throttle_event", format.TypeUnthrottle: "throttle_event",
@@ -114,14 +113,14 @@ var quipperRecords = map[format.Type]string{
 	format.TypeThreadMap: "thread_map_event", format.TypeTimeConv: "time_conv_event",
 }
 
-// set puts values under their names; names end in what they are part of.
+// set stores values under their names, each with prefix before it.
 func (m message) set(prefix string, pairs ...any) {
 	for i := 0; i < len(pairs); i += 2 {
 		m[prefix+pairs[i].(string)] = fmt.Sprint(pairs[i+1])
 	}
 }
 
-// element is the path of element n of a repeated field.
+// element returns the path of element n of a repeated field.
 func element(path string, n int) string {
 	if n == 0 {
 		return path
@@ -129,7 +128,7 @@ func element(path string, n int) string {
 	return fmt.Sprintf("%s[%d]", path, n)
 }
 
-// event is a record as quipper would write it.
+// event returns a record in quipper's form.
 func event(f *format.File, r format.Raw) (message, error) {
 	m := message{}
 	m.set("header.", "type", uint32(r.Type), "misc", uint16(r.Misc), "size", len(r.Data)+8)
@@ -152,7 +151,7 @@ func event(f *format.File, r format.Raw) (message, error) {
 	return m, err
 }
 
-// user puts the fields of a record that perf itself wrote.
+// user adds the fields of a record that perf wrote itself.
 func (m message) user(p string, rec format.Record) bool {
 	switch r := rec.(type) {
 	case *format.FinishedRound:
@@ -182,7 +181,7 @@ func (m message) user(p string, rec format.Record) bool {
 	return true
 }
 
-// record puts the fields of a record of the kernel.
+// record adds the fields of a record of the kernel.
 func (m message) record(p string, rec format.Record) (format.RecordID, error) {
 	switch r := rec.(type) {
 	case *format.Mmap:
@@ -287,8 +286,8 @@ func (m message) sample(f *format.File, r format.Raw) error {
 	return nil
 }
 
-// branches takes the stack apart as struct perf_branch_entry does. None of the
-// baselines has a hardware index.
+// branches decodes the stack like struct perf_branch_entry. None of the baselines has a
+// hardware index.
 func (m message) branches(p string, s *format.Sample) {
 	m.set(p, "no_hw_idx", true, "branch_stack_hw_idx", 0)
 	w := s.BranchStack
@@ -301,13 +300,13 @@ func (m message) branches(p string, s *format.Sample) {
 	}
 }
 
-// newFields are those that quipper did not always know, or kernels write.
+// newFields are fields that older versions of quipper or the kernel do not have.
 var newFields = regexp.MustCompile(
 	`^sample_event\.(branch_stack(\[\d+\])?\.(type|spec)|branch_stack_hw_idx|no_hw_idx)$|` +
 		`^time_conv_event\.(time_cycles|time_mask|cap_user_time_zero|cap_user_time_short)$`)
 
-// asOf makes m what the quipper of want would have made of it: older ones knew
-// less, and marked addresses in no mapping by their highest bit.
+// asOf converts m to the form of the quipper version of want: older versions had fewer
+// fields, and set the highest bit of addresses outside all mappings.
 func (m message) asOf(want message) message {
 	for path := range m {
 		w, known := want[path]
@@ -321,7 +320,7 @@ func (m message) asOf(want message) message {
 	return m
 }
 
-// differences lists the fields in which two messages differ.
+// differences lists the fields that differ between two messages.
 func (m message) differences(want message) (l []string) {
 	keys := maps.Clone(want)
 	maps.Copy(keys, m)
@@ -333,8 +332,8 @@ func (m message) differences(want message) (l []string) {
 	return l
 }
 
-// events are a file's records that quipper keeps, in the order of the baseline:
-// that of the file at the reader's stage, and that of time after its parser.
+// events returns the records of a file that quipper keeps, in the order of the baseline:
+// file order for quipper's reader, time order for its parser.
 func events(t *testing.T, f *format.File, byTime bool) (l []message) {
 	t.Helper()
 	records := inFileOrder(recordsOf(t, f))
@@ -354,8 +353,8 @@ func events(t *testing.T, f *format.File, byTime bool) (l []message) {
 	return l
 }
 
-// quipperFiles are the baselines, and how many mappings each lacks: its parser
-// takes a DSO's adjacent mappings together where a huge page interrupts them.
+// quipperFiles are the baselines, each with the number of mappings that it lacks:
+// quipper's parser merges a DSO's adjacent mappings where a huge page interrupts them.
 var quipperFiles = []struct {
 	name   string
 	merged int
@@ -379,7 +378,7 @@ func TestCorpusQuipper(t *testing.T) {
 			})
 			t.Run("attrs", func(t *testing.T) { compareAttrs(t, f, want.messages["file_attrs"]) })
 			t.Run("features", func(t *testing.T) { compareFeatures(t, f, want) })
-			if !strings.HasPrefix(tc.name, "piped.") { // there quipper lists the features that it reads
+			if !strings.HasPrefix(tc.name, "piped.") { // for pipes, quipper lists the features that it reads
 				t.Run("mask", func(t *testing.T) { compareMask(t, f, want.scalars["metadata_mask"]) })
 			}
 		})
@@ -402,8 +401,7 @@ func compareEvents(t *testing.T, got, want []message, merged int) {
 	}
 }
 
-// absorb merges mapping i and the mappings after it that continue it, as
-// quipper does.
+// absorb merges mapping i with the following mappings that continue it, like quipper.
 func absorb(events []message, i int, want message) []message {
 	end := i + 1
 	size := events[i].number("mmap_event.len")
@@ -422,7 +420,7 @@ func (m message) number(path string) uint64 {
 	return n
 }
 
-// attrFlags are quipper's names, which are the kernel's.
+// attrFlags are the names of the flags in quipper and the kernel.
 var attrFlags = map[string]format.AttrFlags{
 	"disabled": format.FlagDisabled, "inherit": format.FlagInherit, "pinned": format.FlagPinned, "exclusive": format.FlagExclusive,
 	"exclude_user": format.FlagExcludeUser, "exclude_kernel": format.FlagExcludeKernel, "exclude_hv": format.FlagExcludeHV,
@@ -460,7 +458,7 @@ func compareAttrs(t *testing.T, f *format.File, want []message) {
 	for i := range want {
 		delete(want[i], "attr.size")
 		got := attrMessage(&f.Attrs[i])
-		// The oldest baselines are from before quipper knew all flags.
+		// The quipper of the oldest baselines did not know all flags.
 		for name := range attrFlags {
 			if _, ok := want[i]["attr."+name]; !ok {
 				delete(got, "attr."+name)
@@ -472,8 +470,7 @@ func compareAttrs(t *testing.T, f *format.File, want []message) {
 	}
 }
 
-// compareFeatures compares the feature sections, as far as quipper has messages
-// for them.
+// compareFeatures compares the feature sections for which quipper has messages.
 func compareFeatures(t *testing.T, f *format.File, want baseline) {
 	got := features(t, f)
 	for _, name := range []string{"build_ids", "uint32_metadata", "uint64_metadata", "event_types", "cpu_topology",
@@ -522,7 +519,7 @@ func features(t *testing.T, f *format.File) map[string][]message {
 			string(padded(id.BuildID)), "size", len(id.BuildID))
 	}
 	if n, ok := f.NrCPUs(); ok {
-		// In the order of the file, where perf before 3.19 had them the other way round.
+		// In file order: perf before 3.19 wrote these in reverse.
 		put("uint32_metadata", "type", uint8(format.FeatureNrCPUs), "data", n.Available, "data[1]", n.Online)
 	}
 	if v := f.Uint64s(format.FeatureTotalMem, 1); v != nil {
@@ -531,7 +528,7 @@ func features(t *testing.T, f *format.File) map[string][]message {
 	for i := range f.Attrs {
 		name := f.EventName(i)
 		if f.Attrs[i].Name == "" {
-			name, _, _ = strings.Cut(name, ":") // old streams name events without their modifiers, as perf does not
+			name, _, _ = strings.Cut(name, ":") // unlike perf, old streams name events without their modifiers
 		}
 		put("event_types", "id", f.Attrs[i].Config, "name", name)
 	}
@@ -543,8 +540,8 @@ func features(t *testing.T, f *format.File) map[string][]message {
 	return l
 }
 
-// withoutSizeBit clears the bit of a BUILD_ID entry which says that the entry has
-// a size: gperf always sets it.
+// withoutSizeBit clears the bit of a BUILD_ID entry for "the entry has a size", which
+// gperf always sets.
 func (m message) withoutSizeBit() {
 	const bit = 1 << 15
 	if _, ok := m["build_id_hash"]; !ok {

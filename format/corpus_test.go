@@ -16,14 +16,14 @@ import (
 	"gperf/format"
 )
 
-// Recordings of other people, next to the checkout, and what programs other
-// than perf read in them.
+// The corpus, next to the checkout: recordings from other projects, and the output of
+// programs other than perf for them.
 const (
 	corpusDir   = "../../shared/fixtures/perf-data"
 	expectedDir = "../../shared/fixtures/expected"
 )
 
-// needCorpus skips the test where the recordings are not.
+// needCorpus skips the test if the corpus is absent.
 func needCorpus(t *testing.T) {
 	t.Helper()
 	for _, dir := range []string{corpusDir, expectedDir} {
@@ -43,8 +43,7 @@ func openCorpus(t *testing.T, name string) *format.File {
 	return f
 }
 
-// readCorpus returns the contents of a file, or of the file with .gz appended to
-// its name.
+// readCorpus returns the contents of a file, or of its .gz variant, decompressed.
 func readCorpus(t *testing.T, dir, name string) []byte {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -66,8 +65,8 @@ func readCorpus(t *testing.T, dir, name string) []byte {
 	return b
 }
 
-// recordsOf returns a file's records, as its Reader orders them. Nothing of the
-// file may be passed over.
+// recordsOf returns a file's records in the order of its Reader. It fails if the Reader
+// skips anything.
 func recordsOf(t *testing.T, f *format.File) (l []format.Raw) {
 	t.Helper()
 	r := f.Records()
@@ -87,13 +86,13 @@ func recordsOf(t *testing.T, f *format.File) (l []format.Raw) {
 	return l
 }
 
-// inFileOrder sorts records as they lie in the file.
+// inFileOrder sorts records by their offset in the file.
 func inFileOrder(l []format.Raw) []format.Raw {
 	slices.SortStableFunc(l, func(a, b format.Raw) int { return int(a.Off - b.Off) })
 	return l
 }
 
-// samplesOf decodes a file's samples, in the order of time.
+// samplesOf decodes a file's samples, in time order.
 func samplesOf(t *testing.T, f *format.File) (l []format.Sample) {
 	t.Helper()
 	for _, r := range recordsOf(t, f) {
@@ -109,7 +108,7 @@ func samplesOf(t *testing.T, f *format.File) (l []format.Sample) {
 	return l
 }
 
-// firstDifferentLine is the first line in which two texts differ, for messages.
+// firstDifferentLine returns the first line that differs between two texts, for messages.
 func firstDifferentLine(got, want string) (g, w string) {
 	gl, wl := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range max(len(gl), len(wl)) {
@@ -129,8 +128,8 @@ func firstDifferentLine(got, want string) (g, w string) {
 
 var countsRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]* \\| [^|]* \\| ([A-Z][^|]*) \\|$")
 
-// The corpus' README counts the records of each file by type, as they lie in it:
-// compressed ones hold more.
+// The corpus' README counts the records of each file by type, without those inside
+// compressed records.
 func TestCorpusCounts(t *testing.T) {
 	needCorpus(t)
 	types := map[string]format.Type{"EVENT_TYPE": 65}
@@ -144,7 +143,7 @@ func TestCorpusCounts(t *testing.T) {
 	for _, row := range rows {
 		file, counts := row[1], row[2]
 		if file == "simpleperf.perf_with_tracepoint_event.data" {
-			continue // the count ends at its tracing data, whose size is not that of the record
+			continue // the count ends at the tracing data, whose size is outside its record
 		}
 		t.Run(file, func(t *testing.T) {
 			got := countRecords(t, openCorpus(t, file))

@@ -18,7 +18,7 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// The build-ID lists of quipper's recordings: what BUILD_ID sections say.
+// The build-ID lists of quipper's recordings contain the BUILD_ID sections.
 func TestCorpusBuildIDs(t *testing.T) {
 	needCorpus(t)
 	for _, name := range []string{"branch-4.14", "branch_stack_spec", "ctx_switch_namespaces-4.14",
@@ -37,7 +37,7 @@ func TestCorpusBuildIDs(t *testing.T) {
 				string(readCorpus(t, expectedDir+"/quipper", "perf.data."+name+".buildids"))), "\n")
 			slices.Sort(got)
 			slices.Sort(want)
-			got = slices.Compact(got) // throttle-3.8 has its vdso five times
+			got = slices.Compact(got) // throttle-3.8 contains its vdso five times
 			if !slices.Equal(got, want) {
 				t.Errorf("build IDs\n%s\nquipper has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
@@ -47,9 +47,9 @@ func TestCorpusBuildIDs(t *testing.T) {
 
 var perfparserHead = regexp.MustCompile(`(?m)^\S.*\t(\d+)\t(\d+)\t(\d+)\.(\d{9})\n(?:\t(\S+): (\d+)\n)?`)
 
-// Perfparser, which Hotspot and Qt Creator use, lists the samples in the order
-// of time. Its stacks need the programs that were recorded, and its names of
-// threads are the last ones that they had.
+// Perfparser (Hotspot, Qt Creator) lists the samples in time order. The test ignores its
+// stacks, which need the recorded programs, and its thread names, which are the last of
+// each thread.
 func TestCorpusPerfparser(t *testing.T) {
 	needCorpus(t)
 	for name, n := range map[string]int{"perf.data": 45, "perf.data.zstd": 34, "perf.lbr.data": 29} {
@@ -76,8 +76,8 @@ func TestCorpusPerfparser(t *testing.T) {
 	}
 }
 
-// traceEvent is an entry of LinuxTracepoints' list: a record that is no sample,
-// with its size, or a sample with its fields.
+// traceEvent is an entry of LinuxTracepoints' list: a side-band record with its size, or a
+// sample with its fields.
 type traceEvent struct {
 	NonSample string
 	Size      int
@@ -86,7 +86,7 @@ type traceEvent struct {
 		Time        time.Time
 		CPU         uint32
 		PID         uint32
-		TID         *uint32 // where it is not the process
+		TID         *uint32 // set if it differs from the process
 		Level       uint64
 		Opcode      uint64
 		ID, Version uint64
@@ -120,17 +120,16 @@ func readTraceEvents(t *testing.T) (inFile, inTime []traceEvent) {
 	return l[:len(l)/2], l[len(l)/2:]
 }
 
-// LinuxTracepoints decodes every record, in the order of the file and in that of
-// time. The payloads of its EventHeader samples, which describe themselves, are
-// beyond a tracepoint's format; of these samples the fields of the header are
-// compared, whose values it has under "meta".
+// LinuxTracepoints decodes every record, in file order and in time order. The payloads of
+// its self-describing EventHeader samples are outside a tracepoint's format; for these the
+// test compares the header's fields, whose values are under "meta".
 func TestCorpusLinuxTracepoints(t *testing.T) {
 	needCorpus(t)
 	f := openCorpus(t, "linuxtracepoints.perf.data")
 	inFile, inTime := readTraceEvents(t)
 	records := recordsOf(t, f)
 	t.Run("time order", func(t *testing.T) {
-		// Records without a time have other places there, and rounds have none.
+		// LinuxTracepoints sorts records without a time differently, and omits rounds.
 		timed := slices.DeleteFunc(slices.Clone(records), func(r format.Raw) bool {
 			return r.Type != format.TypeSample
 		})
@@ -221,15 +220,15 @@ func compareFields(f *format.File, s *format.Sample, e *traceEvent) error {
 	return nil
 }
 
-// sameValue compares texts, and numbers of any base.
+// sameValue compares texts, and numbers in any base.
 func sameValue(a, b string) bool {
 	x, ok1 := new(big.Int).SetString(a, 0)
 	y, ok2 := new(big.Int).SetString(b, 0)
 	return a == b || ok1 && ok2 && x.Cmp(y) == 0
 }
 
-// linux-perf-file-reader's dump of its perf 4.8 file is written again, line by
-// line, from what gperf reads.
+// The test rewrites linux-perf-file-reader's dump of its perf 4.8 file, line by line, from
+// the data that gperf reads.
 func TestCorpusLinuxPerfFileReader(t *testing.T) {
 	needCorpus(t)
 	f := openCorpus(t, "linux-perf-file-reader.perf.data")
@@ -270,7 +269,7 @@ func rustStrings(l []string) string {
 	return "[" + strings.ReplaceAll(strings.Trim(fmt.Sprintf("%q", l), "[]"), `" "`, `", "`) + "]"
 }
 
-// names lists the set bits by name.
+// names lists the names of the set bits.
 func names(bits uint64, all ...string) string {
 	var l []string
 	for i, name := range all {
@@ -308,7 +307,7 @@ func dumpAttr(a *format.Attr) string {
 func dumpRecord(w io.Writer, f *format.File, r format.Raw) error {
 	switch r.Type {
 	case format.TypeFinishedRound:
-		return nil // not in the dump
+		return nil // absent from the dump
 	case format.TypeSample:
 		var s format.Sample
 		err := f.Sample(r, &s)
@@ -347,9 +346,9 @@ func dumpRecord(w io.Writer, f *format.File, r format.Raw) error {
 
 var simpleperfHead = regexp.MustCompile(`^\S.*\t(\d+/\d+ \[\d+\] \d+\.\d{6}: \d+ \S+):`)
 
-// Simpleperf's own listing leaves frames of the Java runtime out and names the
-// others from tables that it keeps in the file. Its samples and, in their order,
-// its frames' addresses are gperf's.
+// Simpleperf's own listing omits frames of the Java runtime and takes other names from
+// tables in the file. Its samples, and the addresses of its frames in their order, equal
+// gperf's.
 func TestCorpusSimpleperfListing(t *testing.T) {
 	needCorpus(t)
 	type block struct {
@@ -390,7 +389,7 @@ func TestCorpusSimpleperfListing(t *testing.T) {
 	}
 }
 
-// addresses are a callchain's without the marks.
+// addresses returns a callchain without its context markers.
 func addresses(s *format.Sample) (l []string) {
 	for i := range s.Callchain.Len() {
 		if ip := s.Callchain.At(i); ip < format.ContextMax {
@@ -400,7 +399,7 @@ func addresses(s *format.Sample) (l []string) {
 	return l
 }
 
-// within reports whether part has values of all, in their order.
+// within reports whether all contains the values of part, in the same order.
 func within(part, all []string) bool {
 	for _, a := range all {
 		if len(part) > 0 && part[0] == a {
@@ -410,8 +409,8 @@ func within(part, all []string) bool {
 	return len(part) == 0
 }
 
-// The Firefox profile of simpleperf's tracepoint recording has each sample's
-// time.
+// The Firefox profile of simpleperf's tracepoint recording contains the time of each
+// sample.
 func TestCorpusSimpleperfGecko(t *testing.T) {
 	needCorpus(t)
 	var profile struct {
@@ -442,8 +441,8 @@ func TestCorpusSimpleperfGecko(t *testing.T) {
 	}
 }
 
-// checkSwitch: the previous thread of a sched_switch is the sampled one. The
-// formats are in a record of the file.
+// checkSwitch checks that the previous thread of a sched_switch is the sampled thread. A
+// record of the file contains the formats.
 func checkSwitch(t *testing.T, f *format.File, s *format.Sample) {
 	t.Helper()
 	tp := f.Tracepoint(s.Event)
@@ -457,7 +456,7 @@ func checkSwitch(t *testing.T, f *format.File, s *format.Sample) {
 	}
 }
 
-// Folded stacks of two events: the periods of each command, of cycles and of
+// The folded stacks of two events contain the periods of each command, for cycles and for
 // cpu-clock.
 func TestCorpusSimpleperfFolded(t *testing.T) {
 	needCorpus(t)

@@ -2,13 +2,13 @@ package format
 
 import "encoding/binary"
 
-// Synthesized records are little-endian, like all of gperf's files. Each Append
-// takes the size of the sample id that ends the kernel's records
-// (Attr.SampleIDSize) and writes that many zeros: as in perf's files, a
-// synthesized record has no time and so sorts before all others.
+// gperf writes little-endian records. Each Append method takes the size of the sample id
+// that ends the kernel's side-band records (Attr.SampleIDSize, in bytes) and writes as
+// many zeros. As in perf's files, a synthesized record therefore has no time and sorts
+// before all others.
 
-// SampleIDSize is the number of bytes at the end of every record that is no
-// sample, 0 without FlagSampleIDAll.
+// SampleIDSize returns the size of the sample id that ends every record other than a
+// sample, in bytes. It is 0 without FlagSampleIDAll.
 func (a *Attr) SampleIDSize() int {
 	if a.Flags&FlagSampleIDAll == 0 {
 		return 0
@@ -16,9 +16,8 @@ func (a *Attr) SampleIDSize() int {
 	return sampleIDSize(a.SampleType)
 }
 
-// appendRecord appends a header, the body that fill appends, and idSize zeros,
-// and then puts in the size. A record longer than its 16-bit size can say is
-// left out, and b returned as it was.
+// appendRecord appends a header, the body that fill appends, and idSize zeros, then stores
+// the size. If the record exceeds the 16-bit size, appendRecord returns b unchanged.
 func appendRecord(b []byte, t Type, misc Misc, idSize int, fill func([]byte) []byte) []byte {
 	start := len(b)
 	b = binary.LittleEndian.AppendUint32(b, uint32(t))
@@ -33,8 +32,7 @@ func appendRecord(b []byte, t Type, misc Misc, idSize int, fill func([]byte) []b
 	return b
 }
 
-// appendName appends s, a NUL, and zeros up to a multiple of 8 bytes, as the
-// kernel pads names.
+// appendName appends s, a NUL, and zeros up to a multiple of 8 bytes, like the kernel.
 func appendName(b []byte, s string) []byte {
 	b = append(b, s...)
 	return append(b, make([]byte, 8-len(s)%8)...)
@@ -119,8 +117,8 @@ func (g *Cgroup) Append(b []byte, idSize int) []byte {
 	})
 }
 
-// AppendTo appends a PERF_RECORD_LOST_SAMPLES whose sample id, laid out as st
-// says, names the counter and CPU that lost them.
+// AppendTo appends a PERF_RECORD_LOST_SAMPLES. Its sample id has the layout of st and
+// names the counter and CPU that lost the samples.
 func (l *LostSamples) AppendTo(b []byte, st SampleType) []byte {
 	le := binary.LittleEndian
 	return appendRecord(b, TypeLostSamples, l.Misc, 0, func(b []byte) []byte {
@@ -128,7 +126,7 @@ func (l *LostSamples) AppendTo(b []byte, st SampleType) []byte {
 	})
 }
 
-// AppendTo appends a PERF_RECORD_LOST, with a sample id laid out as st says.
+// AppendTo appends a PERF_RECORD_LOST with a sample id in the layout of st.
 func (l *Lost) AppendTo(b []byte, st SampleType) []byte {
 	le := binary.LittleEndian
 	return appendRecord(b, TypeLost, 0, 0, func(b []byte) []byte {
@@ -172,8 +170,7 @@ func (k *KSymbol) Append(b []byte, idSize int) []byte {
 	})
 }
 
-// AppendMark appends a record that consists of its header alone:
-// TypeFinishedRound, TypeFinishedInit.
+// AppendMark appends a record without a body: TypeFinishedRound or TypeFinishedInit.
 func AppendMark(b []byte, t Type) []byte {
 	return appendRecord(b, t, 0, 0, func(b []byte) []byte { return b })
 }

@@ -38,7 +38,7 @@ func (e *encoder) u64(l ...uint64) *encoder {
 	return e
 }
 
-// str writes strings as perf does.
+// str writes strings in perf's form.
 func (e *encoder) str(l ...string) *encoder {
 	for _, s := range l {
 		n := (len(s) + 64) &^ 63
@@ -56,13 +56,13 @@ func (e *encoder) sub(write func(*encoder)) *encoder {
 	return e.u32(uint32(len(s.b))).raw(string(s.b))
 }
 
-// featureTest is a section and its expected value.
+// featureTest is a section and its decoded value.
 type featureTest struct {
 	n     Feature
 	write func(*encoder)
 	read  func(*File) any
 	want  any
-	// ends are the sizes at which the section may also end.
+	// ends are further valid sizes of the section, in bytes.
 	ends []int
 }
 
@@ -80,7 +80,7 @@ func first[T any](f func() (T, bool)) any {
 	return v
 }
 
-const nameSize = 4 + 64 // of a short string
+const nameSize = 4 + 64 // of a short string, in bytes
 
 var featureTests = []featureTest{
 	{n: FeatureNrCPUs, write: func(e *encoder) { e.u32(2, 1) },
@@ -205,7 +205,7 @@ func writeTestBTF(e *encoder) {
 
 var orders = map[string]byteOrder{"little-endian": binary.LittleEndian, "big-endian": binary.BigEndian}
 
-// sectionsOf are all sections of featureTests, and BUILD_ID.
+// sectionsOf returns the sections of all featureTests, and BUILD_ID.
 func sectionsOf(order byteOrder) map[Feature][]byte {
 	sections := map[Feature][]byte{}
 	for i := range featureTests {
@@ -221,7 +221,7 @@ func TestFeatures(t *testing.T) {
 			ft := &featureTests[i]
 			t.Run(fmt.Sprintf("%d %s", ft.n, name), func(t *testing.T) {
 				f := &File{Order: order, Sections: maps.Clone(all)}
-				for _, other := range [...]Feature{FeatureFile, FeatureFile2} { // which are read as one
+				for _, other := range [...]Feature{FeatureFile, FeatureFile2} { // File decodes the two sections as one
 					if other != ft.n {
 						delete(f.Sections, other)
 					}
@@ -241,7 +241,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// cut cuts the section off at every byte.
+// cut truncates the section at every byte.
 func (ft *featureTest) cut(t *testing.T, f *File) {
 	whole := f.Sections[ft.n]
 	for n := range whole {
@@ -256,7 +256,7 @@ func (ft *featureTest) cut(t *testing.T, f *File) {
 	}
 }
 
-// Counts that the bytes do not bear out cost neither time nor memory.
+// Counts that exceed the section cost neither time nor memory.
 func TestFeatureCounts(t *testing.T) {
 	for _, order := range orders {
 		f := &File{Order: order, Sections: sectionsOf(order)}
@@ -291,7 +291,7 @@ func TestBuildIDs(t *testing.T) {
 			}{
 				{slices.Concat(entry(MiscKernel, host, id, "[kernel.kallsyms]\x00\x00"), entry(MiscUser|miscBuildIDSize, host, id[:16]+"\x00\x00\x00\x00\x10", "/a\x00\x00")),
 					[]BuildIDEntry{{MiscKernel, -1, BuildID(id), "[kernel.kallsyms]"}, {MiscUser, -1, BuildID(id[:16]), "/a"}}, ""},
-				// Without a pid, as before Linux 2.6.35.
+				// Linux before 2.6.35 wrote no pid.
 				{slices.Concat(entry(MiscKernel, nil, id, "[kernel.kallsyms]\x00"), entry(MiscUser, nil, id, "/a\x00")),
 					[]BuildIDEntry{{MiscKernel, -1, BuildID(id), "[kernel.kallsyms]"}, {MiscUser, -1, BuildID(id), "/a"}}, ""},
 				{entry(MiscUser, host, id, "/a\x00")[:38], nil, "build ID entry of 39 bytes in a section with 38 left"},
@@ -315,7 +315,7 @@ func TestBuildIDs(t *testing.T) {
 func TestBPFLines(t *testing.T) {
 	for name, order := range orders {
 		f := &File{Order: order, Sections: sectionsOf(order)}
-		// the test's names are not those of files
+		// The names in the test are not names of files.
 		want := []BPFLine{{0xffffffffc0002000, "inner", 7}, {0xffffffffc0003004, "outer", 12}}
 		if got := f.BPFLines(); !slices.Equal(got, want) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
@@ -347,7 +347,7 @@ func TestBPFArraysOutside(t *testing.T) {
 	}
 }
 
-// simpleperf names events in its own section that EVENT_DESC and formats do not name.
+// simpleperf stores names of events in its own section, besides EVENT_DESC and formats.
 func TestSimpleperfNames(t *testing.T) {
 	f := &File{Order: binary.LittleEndian, Sections: map[Feature][]byte{
 		FeatureMetaInfo: []byte(
@@ -406,7 +406,7 @@ func TestDefaultNames(t *testing.T) {
 	}
 }
 
-// FuzzFeatures decodes any bytes as each section, in both byte orders.
+// FuzzFeatures decodes arbitrary bytes as each section, in both byte orders.
 func FuzzFeatures(f *testing.F) {
 	for i := range featureTests {
 		f.Add(uint8(featureTests[i].n), false, featureTests[i].encode(binary.LittleEndian))
@@ -434,8 +434,8 @@ func FuzzFeatures(f *testing.F) {
 	})
 }
 
-// TestSimpleperfTracingData: tracepoint formats that simpleperf writes as a record,
-// which it splits where it is larger than 64 KiB.
+// TestSimpleperfTracingData reads tracepoint formats that simpleperf writes as a record.
+// simpleperf splits records of more than 64 KiB.
 func TestSimpleperfTracingData(t *testing.T) {
 	le := binary.LittleEndian
 	record := func(b []byte, kind Type, data []byte) []byte {

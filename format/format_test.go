@@ -30,7 +30,7 @@ func (m *memFile) open(t testing.TB) *File {
 	return f
 }
 
-// testAttrs are two events as `-e skb:kfree_skb,cpu-clock -a -g` opens them.
+// testAttrs returns the two events that `-e skb:kfree_skb,cpu-clock -a -g` opens.
 func testAttrs() []Attr {
 	flags := FlagDisabled | FlagInherit | FlagSampleIDAll
 	st := SampleIdentifier | SampleIP | SampleTID | SampleTime | SampleCallchain | SampleCPU | SamplePeriod
@@ -104,7 +104,7 @@ format:
 print fmt: "n=%llu", REC->n
 `
 
-// readTimes returns the times of the samples in the order in which they come.
+// readTimes returns the times of the samples in reading order.
 func readTimes(t testing.TB, f *File) (times []uint64, r *Reader) {
 	t.Helper()
 	r = f.Records()
@@ -197,7 +197,7 @@ func TestRecordsAndSamples(t *testing.T) {
 	}
 }
 
-// A killed recording has no data size and nothing after the data, but keeps its
+// A killed recording has data size 0 and nothing after the data, but it keeps its
 // tracepoint formats and names.
 func TestUnfinished(t *testing.T) {
 	m := testFile(t, false)
@@ -213,8 +213,8 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// TestTruncatedKeepsTracepoints: a finished file that is cut after the sections known
-// at its start has them, wherever it is cut.
+// TestTruncatedKeepsTracepoints truncates a finished file at each position after the
+// sections known at its start: it keeps these.
 func TestTruncatedKeepsTracepoints(t *testing.T) {
 	whole := testFile(t, true)
 	first := int(whole.open(t).DataOffset())
@@ -229,7 +229,7 @@ func TestTruncatedKeepsTracepoints(t *testing.T) {
 	}
 }
 
-// Rewind cuts off the partial record of a failed write; writing then continues.
+// Rewind removes the partial record of a failed write; the next write continues there.
 func TestRewind(t *testing.T) {
 	m := &memFile{}
 	w, err := NewWriter(m, testAttrs(), nil)
@@ -252,8 +252,8 @@ func TestRewind(t *testing.T) {
 	}
 }
 
-// Cut anywhere, a file gives an error or all samples before the cut, and says
-// what is missing.
+// A file truncated anywhere gives an error, or all samples before the end and a report of
+// the missing part.
 func TestCutAnywhere(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		m := testFile(t, closed)
@@ -322,8 +322,8 @@ func TestAttrSizes(t *testing.T) {
 	}
 }
 
-// Rare output of perf_output_sample: group reads, an empty stack dump, the
-// hardware index before the branches.
+// Rare output of perf_output_sample: group reads, an empty stack dump, the hardware index
+// in front of the branches.
 func TestSampleFields(t *testing.T) {
 	words := func(v ...uint64) (b []byte) {
 		for _, x := range v {

@@ -14,8 +14,8 @@ import (
 	"gperf/internal/testutil/swap"
 )
 
-// small is a recording of a few hundred bytes: its mutations go deeper than
-// those of large ones.
+// small is a recording of a few hundred bytes. Mutations of small inputs reach deeper code
+// than those of large ones.
 type small struct {
 	attr    Attr
 	records []byte
@@ -35,7 +35,8 @@ func appendRaw(b []byte, t Type, misc Misc, body ...any) []byte {
 	return appendRecord(b, t, misc, 0, func(b []byte) []byte { return append(b, w.Bytes()...) })
 }
 
-// newSmall has a sample with everything, and a record of many types.
+// newSmall returns a recording with one sample that has every field, and records of many
+// types.
 func newSmall() *small {
 	s := &small{attr: Attr{
 		Type:             TypeSoftware,
@@ -67,7 +68,7 @@ func newSmall() *small {
 	return s
 }
 
-// file is the recording in file mode.
+// file returns the recording in file mode.
 func (s *small) file() []byte {
 	a := s.attr.Append(nil)
 	h := fileHeader{size: fileHeaderSize, attrSize: AttrSize + attrEntryExtra}
@@ -88,7 +89,7 @@ func (s *small) file() []byte {
 	return append(b, host...)
 }
 
-// pipe is the recording in pipe mode.
+// pipe returns the recording in pipe mode.
 func (s *small) pipe() []byte {
 	b := append([]byte("PERFILE2"), pipeHeaderSize, 0, 0, 0, 0, 0, 0, 0)
 	b = appendRaw(b, TypeHeaderAttr, 0, s.attr.Append(nil), s.attr.IDs)
@@ -96,7 +97,7 @@ func (s *small) pipe() []byte {
 	return append(b, s.records...)
 }
 
-// compressed is the recording with its records in a COMPRESSED one.
+// compressed returns the recording with its records in a COMPRESSED record.
 func (s *small) compressed(t Type) []byte {
 	c := *s
 	body := deflate(s.records)
@@ -108,7 +109,7 @@ func (s *small) compressed(t Type) []byte {
 	return c.file()
 }
 
-// deflate makes a zstd stream that is flushed but not closed, as perf's are.
+// deflate returns a zstd stream that is flushed but not closed, like perf's.
 func deflate(data []byte) []byte {
 	var w bytes.Buffer
 	enc, err := zstd.NewWriter(&w, zstd.WithEncoderConcurrency(1))
@@ -120,8 +121,7 @@ func deflate(data []byte) []byte {
 	return w.Bytes()
 }
 
-// addSmall gives a fuzz target the small recordings, and their twins in the
-// other byte order.
+// addSmall adds the small recordings to a fuzz target, in both byte orders.
 func addSmall(f *testing.F) {
 	f.Helper()
 	s := newSmall()
@@ -137,7 +137,7 @@ func addSmall(f *testing.F) {
 	f.Add(s.compressed(TypeCompressed2))
 }
 
-// TestSmall: the seeds are what they are meant to be.
+// TestSmall checks that the seeds decode completely.
 func TestSmall(t *testing.T) {
 	s := newSmall()
 	twin := func(b []byte) []byte {
@@ -172,7 +172,7 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// readAll decodes all records of a file of size bytes, and counts them.
+// readAll decodes and counts all records of a file of size bytes.
 func readAll(t *testing.T, f *File, size int) (types map[Type]int, bad Skipped) {
 	t.Helper()
 	types = map[Type]int{}
@@ -217,7 +217,7 @@ func readAll(t *testing.T, f *File, size int) (types map[Type]int, bad Skipped) 
 	return types, bad
 }
 
-// FuzzOpen opens any file, and asks it what it says about itself.
+// FuzzOpen opens arbitrary files and decodes their header and sections.
 func FuzzOpen(f *testing.F) {
 	addSmall(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -245,8 +245,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzReader reads the records of any file, and, if they are in pipe mode, of
-// the same bytes as a stream.
+// FuzzReader reads the records of arbitrary files. It reads pipe-mode files also as a
+// stream.
 func FuzzReader(f *testing.F) {
 	addSmall(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -271,7 +271,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzTracingData reads tracing data, and prints data by its formats.
+// FuzzTracingData reads arbitrary tracing data and prints data with its formats.
 func FuzzTracingData(f *testing.F) {
 	t := TracingData{LongSize: 8, PageSize: 4096, HeaderPage: []byte("page"), HeaderEvent: []byte("event"),
 		Ftrace: [][]byte{[]byte("name: function\nID: 1\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\nprint fmt: \"%x\", REC->common_type\n")},
@@ -305,7 +305,7 @@ func FuzzTracingData(f *testing.F) {
 	})
 }
 
-// bigEndianTracing is a section of tracing data in the other byte order.
+// bigEndianTracing returns a section of tracing data in big-endian order.
 func bigEndianTracing(section []byte) []byte {
 	s := newSmall()
 	file := s.pipe()
@@ -319,7 +319,7 @@ func bigEndianTracing(section []byte) []byte {
 	return twin[len(twin)-(len(section)+7)&^7:][:len(section)]
 }
 
-// FuzzCompressed reads any bytes as the zstd stream of two COMPRESSED records.
+// FuzzCompressed reads arbitrary bytes as the zstd stream of two COMPRESSED records.
 func FuzzCompressed(f *testing.F) {
 	s := newSmall()
 	stream := deflate(s.records)

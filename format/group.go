@@ -2,16 +2,15 @@ package format
 
 import "encoding/binary"
 
-// Group is an entry of the GROUP_DESC section: events that were scheduled
-// together.
+// Group is an entry of the GROUP_DESC section: events that the kernel schedules together.
 type Group struct {
-	Name    string // "{anon_group}" when the user gave none
+	Name    string // "{anon_group}" if the user gave no name
 	Leader  uint32 // index in File.Attrs
-	Members uint32 // including the leader; they follow it in File.Attrs
+	Members uint32 // number of events, including the leader; they follow it in File.Attrs
 }
 
-// Groups returns the GROUP_DESC section, without entries that name events which
-// the file does not have.
+// Groups returns the GROUP_DESC section. It omits entries that refer to events outside
+// File.Attrs.
 func (f *File) Groups() []Group {
 	list, ok, _ := feature(f, FeatureGroupDesc, func(c *cursor) (l []Group) {
 		for n := c.u32(); n > 0 && !c.short; n-- {
@@ -28,7 +27,7 @@ func (f *File) Groups() []Group {
 	return list
 }
 
-// GroupDescSection is the GROUP_DESC section.
+// GroupDescSection encodes the GROUP_DESC section.
 func GroupDescSection(groups []Group) Section {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(groups)))
 	for _, g := range groups {

@@ -15,7 +15,7 @@ const (
 	magic2Swapped  = "2ELIFREP"
 	fileHeaderSize = 104
 	sectionSize    = 16 // struct perf_file_section
-	attrEntryExtra = 16 // the section of its ids, after each attr
+	attrEntryExtra = 16 // struct perf_file_section of its ids, after each attr
 )
 
 // section is struct perf_file_section: a part of the file.
@@ -28,12 +28,12 @@ func (s section) fits(size int64) bool {
 	return s.off <= uint64(size) && s.size <= uint64(size)-s.off
 }
 
-// featureBits is the bitmap of the features that a file has: 256 bits.
+// featureBits is the bitmap of the features in a file: 256 bits.
 type featureBits [4]uint64
 
 func (f *featureBits) set(n Feature) { f[n/64] |= 1 << (n % 64) }
 
-// list returns the features in the order of their sections in the table.
+// list returns the features in the order of the section table.
 func (f *featureBits) list() (l []Feature) {
 	for i, w := range f {
 		for ; w != 0; w &= w - 1 {
@@ -43,11 +43,11 @@ func (f *featureBits) list() (l []Feature) {
 	return l
 }
 
-// fileHeader is struct perf_file_header, whose first two fields are the magic
-// and this header's size.
+// fileHeader is struct perf_file_header after its first two fields, the magic and the size
+// of the header.
 type fileHeader struct {
 	size     uint64 // of this header
-	attrSize uint64 // of one entry: attr and the section of its ids
+	attrSize uint64 // of one entry: the attr and the section of its ids, in bytes
 	attrs    section
 	data     section
 	features featureBits
@@ -63,18 +63,18 @@ func (h *fileHeader) append(b []byte) []byte {
 	return b
 }
 
-// Kinds of files, by the size in their header.
+// Kinds of files, by the size of their header in bytes.
 const (
 	pipeHeaderSize = 16                   // struct perf_pipe_file_header
-	oldHeaderSize  = fileHeaderSize - 4*8 // without features: before Linux 2.6.32
+	oldHeaderSize  = fileHeaderSize - 4*8 // before Linux 2.6.32: no features
 )
 
-// ErrNotPerfData says that a file does not begin like a perf.data file.
+// ErrNotPerfData is the error for a file that does not begin with perf.data's magic.
 var ErrNotPerfData = errors.New("not a perf.data file")
 
-// parseMagic returns the byte order of a file that begins with b, and the size
-// of its header. The magic of version 1 is the same in both byte orders: the
-// header's size shows the order.
+// parseMagic returns the byte order of a file that begins with b, and the size of its
+// header. The magic of version 1 is the same in both byte orders, so parseMagic derives
+// the order from the header's size.
 func parseMagic(b []byte) (binary.ByteOrder, uint64, error) {
 	var order binary.ByteOrder = binary.LittleEndian
 	magic := string(b[:min(len(b), 8)])
@@ -102,7 +102,7 @@ func parseMagic(b []byte) (binary.ByteOrder, uint64, error) {
 	return order, size, nil
 }
 
-// parseFileHeader reads a header of file mode, which is all of b.
+// parseFileHeader decodes b, the complete header of a file in file mode.
 func parseFileHeader(b []byte, order binary.ByteOrder) fileHeader {
 	c := cursor{b: b[16:], order: order}
 	h := fileHeader{size: uint64(len(b)), attrSize: c.u64()}
@@ -110,7 +110,7 @@ func parseFileHeader(b []byte, order binary.ByteOrder) fileHeader {
 	h.data = section{c.u64(), c.u64()}
 	c.take(16)
 	for i := range h.features {
-		h.features[i] = c.u64() // 0 where an old header has ended
+		h.features[i] = c.u64() // 0 after the end of an old header
 	}
 	return h
 }

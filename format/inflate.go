@@ -9,23 +9,23 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// inflater is what the COMPRESSED records of a file hold: pieces of one zstd
-// stream, which is never closed, and in which records lie one after another
-// without regard to the pieces' bounds (zstd_compress_stream_to_records of
-// tools/perf/util/zstd.c). It is a scanner's source.
+// inflater decompresses the COMPRESSED records of a file. They contain pieces of one zstd
+// stream, which perf never closes. A record inside the stream may span two pieces
+// (zstd_compress_stream_to_records of tools/perf/util/zstd.c). An inflater is a scanner's
+// source.
 type inflater struct {
-	piece []byte // the rest of the current record
-	in    uint64 // bytes of all records so far
-	out   uint64 // bytes that they inflated to
+	piece []byte // the unread rest of the current piece
+	in    uint64 // compressed bytes so far
+	out   uint64 // decompressed bytes so far
 	pull  func() ([]byte, bool)
-	stop  func() // ends the decoder
+	stop  func() // stops the decoder
 	err   error
 }
 
-// maxWindow is the largest window of zstd's levels, in bytes: that of -22.
+// maxWindow is the largest window of zstd's levels, that of level -22, in bytes.
 const maxWindow = 128 << 20
 
-// Limits of what a file's records inflate to, in bytes: equal stacks shrink to
+// These limits bound the decompressed size of a file, in bytes. Equal stacks shrink to
 // about 1/100 of their size, hostile data to about 1/30,000.
 const (
 	maxInflation   = 1000
@@ -38,10 +38,10 @@ func newInflater() *inflater {
 	return d
 }
 
-// run yields the inflated data, and nil whenever it needs another piece.
+// run yields the decompressed data. It yields nil when it needs another piece.
 func (d *inflater) run(yield func([]byte) bool) {
 	defer func() {
-		if p := recover(); p != nil { // damaged data must not end more than this stream
+		if p := recover(); p != nil { // damaged data ends only this stream
 			d.err = fmt.Errorf("zstd: %v", p)
 		}
 	}()
@@ -66,7 +66,7 @@ func (d *inflater) run(yield func([]byte) bool) {
 	}
 }
 
-// pieces is what an inflater's decoder reads.
+// pieces is the reader from which the decoder of an inflater takes its input.
 type pieces struct {
 	d     *inflater
 	yield func([]byte) bool
@@ -83,7 +83,7 @@ func (p pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// add gives the inflater the next piece.
+// add passes the next piece to the inflater.
 func (d *inflater) add(piece []byte) {
 	d.piece = piece
 	d.in += uint64(len(piece))
@@ -91,7 +91,7 @@ func (d *inflater) add(piece []byte) {
 
 func (d *inflater) size() int64 { return endless }
 
-// more appends the next data to have, as far as the pieces reach.
+// more appends the next decompressed data to have, until the pieces are used up.
 func (d *inflater) more(have []byte, _ int64, n int) ([]byte, *chunk, error) {
 	for len(have) < n {
 		b, ok := d.pull()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSampleLayout compares the positions of a layout with the fields that File.Sample decodes: every word
-// of the sample has another value.
+// TestSampleLayout compares the positions of a layout with the fields that File.Sample
+// decodes. Every word of the sample has a different value.
 func TestSampleLayout(t *testing.T) {
 	const all = SampleIdentifier | SampleIP | SampleTID | SampleTime | SampleAddr | SampleID |
 		SampleStreamID | SampleCPU |

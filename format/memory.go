@@ -2,9 +2,9 @@ package format
 
 import "strings"
 
-// Weights splits union perf_sample_weight of a sample of attr a into the latency of
-// a memory access, of the instruction, and of its retirement, in cycles. Without
-// SampleWeightStruct only the first is set.
+// Weights splits union perf_sample_weight of a sample of attr a. It returns the latencies
+// of a memory access, of the instruction, and of its retirement, in cycles. Without
+// SampleWeightStruct only the first one is set.
 func (s *Sample) Weights(a *Attr) (weight uint64, insLat, retireLat uint16) {
 	if a.SampleType&SampleWeightStruct == 0 {
 		return s.Weight, 0, 0
@@ -12,30 +12,29 @@ func (s *Sample) Weights(a *Attr) (weight uint64, insLat, retireLat uint16) {
 	return s.Weight & 0xffffffff, uint16(s.Weight >> 32), uint16(s.Weight >> 48)
 }
 
-// DataSource is where the data of an access to memory came from: union
-// perf_mem_data_src of include/uapi/linux/perf_event.h. Its texts are perf's
-// (tools/perf/util/mem-events.c).
+// DataSource is the origin of the data of a memory access: union perf_mem_data_src of
+// include/uapi/linux/perf_event.h. The texts are perf's (tools/perf/util/mem-events.c).
 type DataSource uint64
 
 func (d DataSource) bits(shift, width uint) uint64 { return uint64(d) >> shift & (1<<width - 1) }
 
-// Level is the bits of mem_lvl.
+// Level returns the bits of mem_lvl.
 func (d DataSource) Level() uint64 { return d.bits(5, 14) }
 
-// Snoop is the bits of mem_snoop.
+// Snoop returns the bits of mem_snoop.
 func (d DataSource) Snoop() uint64 { return d.bits(19, 5) }
 
-// Lock is the bits of mem_lock.
+// Lock returns the bits of mem_lock.
 func (d DataSource) Lock() uint64 { return d.bits(24, 2) }
 
-// TLB is the bits of mem_dtlb.
+// TLB returns the bits of mem_dtlb.
 func (d DataSource) TLB() uint64 { return d.bits(26, 7) }
 
-// Block is the bits of mem_blk.
+// Block returns the bits of mem_blk.
 func (d DataSource) Block() uint64 { return d.bits(40, 3) }
 
 const (
-	memHit, memMiss   = 1 << 1, 1 << 2 // of levels and TLBs
+	memHit, memMiss   = 1 << 1, 1 << 2 // bits of mem_lvl and mem_dtlb
 	memLevelNumberNA  = 0xf
 	memLockedNA       = 1 << 0
 	memLocked         = 1 << 1
@@ -56,7 +55,7 @@ var (
 	memTLBs    = []string{"N/A", "HIT", "MISS", "L1", "L2", "Walker", "Fault"}
 )
 
-// words appends the names of the bits that are set.
+// words appends the names of the set bits.
 func words(list []string, bits uint64, names []string) []string {
 	for i, name := range names {
 		if bits>>i&1 != 0 {
@@ -66,7 +65,7 @@ func words(list []string, bits uint64, names []string) []string {
 	return list
 }
 
-// LevelText names the level of the memory hierarchy and whether it was a hit.
+// LevelText returns the level of the memory hierarchy, and hit or miss.
 func (d DataSource) LevelText() string {
 	result := ""
 	switch level := d.Level(); {
@@ -92,7 +91,7 @@ func (d DataSource) LevelText() string {
 	return strings.Join(list, " or ") + " " + result
 }
 
-// SnoopText names the snoop result of other caches.
+// SnoopText returns the result of snooping other caches.
 func (d DataSource) SnoopText() string {
 	list := words(words(nil, d.Snoop(), memSnoops), d.bits(38, 2), memSnoopsX)
 	if len(list) == 0 {
@@ -101,7 +100,7 @@ func (d DataSource) SnoopText() string {
 	return strings.Join(list, " or ")
 }
 
-// TLBText names the level that translated the address, and whether it hit.
+// TLBText returns the level that translated the address, and hit or miss.
 func (d DataSource) TLBText() string {
 	tlb := d.TLB()
 	s := strings.Join(words(nil, tlb&^(memHit|memMiss), memTLBs), " or ")
@@ -117,7 +116,7 @@ func (d DataSource) TLBText() string {
 	return s
 }
 
-// LockText says whether the access was locked.
+// LockText returns whether the access was locked.
 func (d DataSource) LockText() string {
 	switch lock := d.Lock(); {
 	case lock&memLockedNA != 0:
@@ -128,7 +127,8 @@ func (d DataSource) LockText() string {
 	return "No"
 }
 
-// BlockText says what blocked the access; it begins with a blank, as in perf.
+// BlockText returns the reason why the access was blocked. The text begins with a blank,
+// as in perf.
 func (d DataSource) BlockText() string {
 	block := d.Block()
 	if block == 0 || block&memBlockedNA != 0 {

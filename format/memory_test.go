@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDataSource: texts as perf's.
+// TestDataSource checks that the texts equal perf's.
 func TestDataSource(t *testing.T) {
 	for _, test := range []struct {
 		source                         DataSource
@@ -27,7 +27,7 @@ func TestDataSource(t *testing.T) {
 	}
 }
 
-// TestGroups: a group of events that the file does not have is left out.
+// TestGroups checks that groups of events outside the file are omitted.
 func TestGroups(t *testing.T) {
 	b := []byte{2, 0, 0, 0}
 	for _, leader := range []byte{1, 2} {

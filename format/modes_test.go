@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// pipeFile is testFile as a pipe-mode file: what describes the recording comes as
-// records. compressed puts the samples into COMPRESSED records of a few bytes.
+// pipeFile returns testFile as a pipe-mode file: records replace the header and sections.
+// compressed splits the samples into COMPRESSED records of a few bytes.
 func pipeFile(t testing.TB, compressed bool) []byte {
 	t.Helper()
 	le := binary.LittleEndian
@@ -62,8 +62,8 @@ func pipeFile(t testing.TB, compressed bool) []byte {
 	return append(b, compress(t, samples, 100)...)
 }
 
-// compress returns records as one zstd stream that is never closed, cut into
-// COMPRESSED and COMPRESSED2 records of n bytes in turn.
+// compress returns records as one zstd stream that is never closed, split into COMPRESSED
+// and COMPRESSED2 records of n bytes in turn.
 func compress(t testing.TB, records []byte, n int) (b []byte) {
 	t.Helper()
 	var z bytes.Buffer
@@ -97,7 +97,7 @@ func compress(t testing.TB, records []byte, n int) (b []byte) {
 	return b
 }
 
-// times reads all records and returns the times of those that have one.
+// times reads all records and returns the times, without those of records that have none.
 func times(t testing.TB, r *Reader) (l []uint64) {
 	t.Helper()
 	for {
@@ -152,7 +152,7 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// A stream gives what it has: it does not wait for a block to fill.
+// A Reader of a stream returns records at once: it does not wait for a full block.
 func TestPipeIsLive(t *testing.T) {
 	b := pipeFile(t, false)
 	r, w := io.Pipe()
@@ -250,7 +250,8 @@ func TestBigEndianAttr(t *testing.T) {
 	}
 }
 
-// swapped reverses the fields of these widths; of those below 0 the bits.
+// swapped reverses the bytes of fields with these widths. A negative width reverses the
+// bits.
 func swapped(b []byte, widths []int) (out []byte) {
 	for _, w := range widths {
 		bits := w < 0
@@ -303,7 +304,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// Sections that claim the same bytes over and over get them once.
+// Sections that claim the same bytes several times get them once.
 func TestSectionsCannotOverlap(t *testing.T) {
 	m := testFile(t, true)
 	b := m.b
@@ -344,8 +345,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// A big-endian compiler puts the first field of a branch's flags highest; each
-// keeps its own bits in order.
+// A big-endian compiler puts the first bit-field of a branch's flags highest. The order of
+// bits inside a field stays.
 func TestBigEndianBranchFlags(t *testing.T) {
 	for be, want := range map[uint64]uint64{
 		1 << 63:          1,                // mispred

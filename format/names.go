@@ -25,15 +25,15 @@ var typeNames = map[Type]string{
 	TypeSimpleperfTracingData: "simpleperf TRACING_DATA", TypeSimpleperfDebug: "simpleperf DEBUG",
 }
 
-// Known reports whether records of the type have a name: the others are newer than
-// this reader.
+// Known reports whether gperf has a name for the record type. Unknown types come from
+// newer versions of perf or the kernel.
 func (t Type) Known() bool {
 	_, ok := typeNames[t]
 	return ok
 }
 
-// String returns the name of the PERF_RECORD_ constant as perf_event__name of
-// tools/perf shortens it.
+// String returns the name of the PERF_RECORD_ constant, as in perf_event__name of
+// tools/perf.
 func (t Type) String() string {
 	if s, ok := typeNames[t]; ok {
 		return s
@@ -47,11 +47,11 @@ var hardwareNames = [...]string{"cycles", "instructions", "cache-references", "c
 var softwareNames = [...]string{"cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations",
 	"minor-faults", "major-faults", "alignment-faults", "emulation-faults", "dummy"}
 
-// IsDummy reports whether the event is there only for the records besides samples.
+// IsDummy reports whether the event counts nothing and only enables side-band records
+// (PERF_COUNT_SW_DUMMY).
 func (a *Attr) IsDummy() bool { return a.Type == TypeSoftware && a.Config == 9 }
 
-// DefaultName names the event by what it counts: perf's name for one that the
-// file gives none (evsel__name of
+// DefaultName returns perf's name for an event without a name in the file (evsel__name of
 // tools/perf/util/evsel.c).
 func (a *Attr) DefaultName() string {
 	switch a.Type {
@@ -78,7 +78,7 @@ func nameOr[T uint32 | uint64](names []string, i T, otherwise string) string {
 	return otherwise
 }
 
-// modifiers returns the end of a name that limits when the event counts: ":u".
+// modifiers returns the suffix that limits when the event counts, such as ":u".
 func (a *Attr) modifiers() string {
 	var b []byte
 	mode := func(excluded AttrFlags, letter byte) {
@@ -108,7 +108,7 @@ var (
 	cacheNames     = [...]string{"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"}
 	cacheOps       = [...]string{"load", "store", "prefetch"}
 	cacheOpPlurals = [...]string{"loads", "stores", "prefetches"}
-	// cacheHas has a bit for each operation that a cache has.
+	// cacheHas[c] has bit o set if cache c supports operation o.
 	cacheHas = [...]uint8{7, 5, 7, 7, 1, 1, 7}
 )
 

@@ -6,11 +6,11 @@ import (
 	"iter"
 )
 
-// maxHead is how many bytes of a pipe are searched for the first sample.
+// maxHead limits the search for the first sample of a pipe, in bytes.
 const maxHead = 256 << 20
 
-// readHead reads the records of a pipe-mode file up to the first sample: perf's
-// own ones replace the sections of file mode.
+// readHead reads the records of a pipe-mode file up to the first sample. In pipe mode,
+// perf's own records replace the sections of file mode.
 func (f *File) readHead() error {
 	f.Complete = true
 	f.data = []data{{f.src, section{pipeHeaderSize, uint64(f.src.size()) - pipeHeaderSize}}}
@@ -19,7 +19,7 @@ func (f *File) readHead() error {
 		rec, err := s.read()
 		var bad *Error
 		if err == io.EOF || errors.As(err, &bad) {
-			break // the Reader comes here again, and reports it
+			break // the Reader gets here again and reports the defect
 		}
 		if err != nil {
 			return err
@@ -41,13 +41,13 @@ func (f *File) readHead() error {
 	return nil
 }
 
-// endsHead reports whether the record is a sample, or may hold one.
+// endsHead reports whether the record is a sample or may contain samples.
 func (r Raw) endsHead() bool {
 	return r.Type == TypeSample || r.Type == TypeCompressed || r.Type == TypeCompressed2
 }
 
-// Head yields the records before the first sample, in file order. It reports no
-// defects: Records does.
+// Head yields the records before the first sample, in file order. It reports no defects;
+// Records reports them.
 func (f *File) Head() iter.Seq[Raw] {
 	return func(yield func(Raw) bool) {
 		s := f.data[0].scanner(f.Order)
@@ -79,7 +79,7 @@ func (f *File) describe(s *scanner, rec Raw) error {
 		}
 		f.addSection(FeatureTracingData, b)
 	case TypeHeaderBuildID:
-		// The section holds these records with their headers.
+		// The section contains these records, headers included.
 		f.addSection(FeatureBuildID, append(append(f.Sections[FeatureBuildID], rec.header(f.Order)...), rec.Data...))
 	case TypeEventUpdate:
 		f.updateEvent(c)
@@ -92,8 +92,8 @@ func (f *File) addSection(n Feature, b []byte) {
 	f.Sections[n] = b
 }
 
-// describeEvent adds the event of a HEADER_ATTR record: an attr with its own
-// size, and ids up to the record's end.
+// describeEvent adds the event of a HEADER_ATTR record: an attr, whose size field gives
+// its length, and ids up to the end of the record.
 func (f *File) describeEvent(rec Raw) error {
 	c := cursor{b: rec.Data, order: f.Order}
 	c.u32()
@@ -102,7 +102,7 @@ func (f *File) describeEvent(rec Raw) error {
 	case c.short || size > len(rec.Data):
 		return errorf(rec.Off, nil, "%s record of %d bytes is too short for its attr of %d bytes", rec.Type,
 			len(rec.Data)+HeaderSize, size)
-	case size == 0: // written before attrs had a size
+	case size == 0: // perf before 2.6.33 wrote no size
 		size = min(minAttrSize, len(rec.Data))
 	}
 	a, err := parseAttr(rec.Data[:size], f.Order)
@@ -113,10 +113,10 @@ func (f *File) describeEvent(rec Raw) error {
 	return nil
 }
 
-// eventUpdateName is PERF_EVENT_UPDATE__NAME: the user's name of an event.
+// eventUpdateName is PERF_EVENT_UPDATE__NAME: the name that the user gave the event.
 const eventUpdateName = 2
 
-// updateEvent names the event that an EVENT_UPDATE record is about.
+// updateEvent stores the name from an EVENT_UPDATE record.
 func (f *File) updateEvent(c *cursor) {
 	kind, id := c.u64(), c.u64()
 	if i, ok := f.byID[id]; ok && kind == eventUpdateName {

@@ -5,12 +5,12 @@ import (
 	"encoding/hex"
 )
 
-// Type is perf_event_header.type: enum perf_event_type of the kernel up to
-// 63, and from 64 on enum perf_user_event_type of perf.
+// Type is perf_event_header.type. Values up to 63 belong to the kernel (enum
+// perf_event_type), values from 64 to perf (enum perf_user_event_type).
 type Type uint32
 
-// Types from 32768 on are those of simpleperf (user_record_type of its record.h),
-// which gperf does not decode.
+// Types from 32768 belong to simpleperf (user_record_type of its record.h). gperf does not
+// decode them.
 const (
 	TypeMmap              Type = 1
 	TypeLost              Type = 2
@@ -34,9 +34,9 @@ const (
 	TypeTextPoke          Type = 20
 	TypeAuxOutputHWID     Type = 21
 	TypeCallchainDeferred Type = 22
-	typeKernelEnd         Type = 64 // types below are the kernel's: their records end with a sample id
+	typeKernelEnd         Type = 64 // lower types are the kernel's: their records end with a sample id
 	TypeHeaderAttr        Type = 64
-	TypeHeaderEventType   Type = 65 // perf before 3.2
+	TypeHeaderEventType   Type = 65 // written by perf before 3.2
 	TypeHeaderTracing     Type = 66
 	TypeHeaderBuildID     Type = 67
 	TypeFinishedRound     Type = 68
@@ -58,8 +58,8 @@ const (
 	TypeBPFMetadata       Type = 84
 	TypeSchedstatCPU      Type = 85
 	TypeSchedstatDomain   Type = 86
-	TypePerfEnd           Type = 87 // PERF_RECORD_HEADER_MAX: types of other tools start here
-	HeaderSize                 = 8  // of a record, in bytes: struct perf_event_header
+	TypePerfEnd           Type = 87 // PERF_RECORD_HEADER_MAX: higher types belong to other tools
+	HeaderSize                 = 8  // sizeof(struct perf_event_header), in bytes
 	maxRecordSize              = 1<<16 - 1
 	auxtraceSizeFieldEnd       = 16 // PERF_RECORD_AUXTRACE.size ends here
 )
@@ -90,26 +90,27 @@ const (
 	MiscGuestUser     Misc = 5
 	MiscMmapData      Misc = 1 << 13 // MMAP, MMAP2: not executable
 	MiscCommExec      Misc = 1 << 13 // COMM: the process called exec
-	MiscForkExec      Misc = 1 << 13 // FORK: of a process that ran before, with its own mappings
+	MiscForkExec      Misc = 1 << 13 // FORK: the process existed before the recording and has its own mappings
 	MiscSwitchOut     Misc = 1 << 13 // SWITCH
 	MiscExactIP       Misc = 1 << 14 // SAMPLE
 	MiscMmapBuildID   Misc = 1 << 14 // MMAP2: build ID instead of device and inode
 	MiscSwitchPreempt Misc = 1 << 14 // SWITCH out
 )
 
-// Raw is one undecoded record. Its Data, and all values that share its memory, are valid until Release.
+// Raw is one undecoded record. Data and all values that share its memory are valid until
+// Release.
 type Raw struct {
 	Type Type
 	Misc Misc
-	Off  int64  // of its header, in the file
-	Time uint64 // ns; 0 if it has none
+	Off  int64  // bytes, of the header in the file
+	Time uint64 // ns; 0: the record has no time
 	Data []byte // the body after the header, including the sample id
 
 	chunk *chunk // owns the memory of Data; nil if Data has its own
 }
 
-// Release returns the memory of Data for reuse. The caller must not use Data after that. A record that the caller keeps
-// needs no Release.
+// Release returns the memory of Data for reuse. The caller must not use Data after that. A
+// caller that keeps a record need not call Release.
 func (r *Raw) Release() {
 	r.chunk.release()
 	r.Data, r.chunk = nil, nil
@@ -141,11 +142,11 @@ type BuildID []byte
 
 func (id BuildID) String() string { return hex.EncodeToString(id) }
 
-// Mmap is PERF_RECORD_MMAP or MMAP2: a mapping appeared. Of Mmap2 either
-// BuildID or the device and inode are set.
+// Mmap is PERF_RECORD_MMAP or MMAP2: a new mapping. MMAP2 sets either BuildID, or the
+// device and inode.
 type Mmap struct {
 	Misc     Misc
-	PID, TID int32 // -1, 0 in a synthesized mapping of the kernel
+	PID, TID int32 // -1 and 0 in a synthesized mapping of the kernel
 	Start    uint64
 	Len      uint64
 	Pgoff    uint64
@@ -153,7 +154,7 @@ type Mmap struct {
 	Maj, Min uint32
 	Ino      uint64
 	InoGen   uint64
-	Prot     uint32 // 0 in MMAP: see Executable
+	Prot     uint32 // 0 in MMAP: use Executable
 	Flags    uint32
 	Filename string
 	V2       bool // MMAP2
@@ -174,7 +175,7 @@ func (m *Mmap) Executable() bool {
 	return m.Misc&MiscMmapData == 0
 }
 
-// Comm is PERF_RECORD_COMM: a thread's name changed, by exec if Exec.
+// Comm is PERF_RECORD_COMM: a thread changed its name. Exec is set if exec(2) did it.
 type Comm struct {
 	PID, TID int32
 	Exec     bool
@@ -182,27 +183,29 @@ type Comm struct {
 	ID       RecordID
 }
 
-// Fork is PERF_RECORD_FORK, and Exit PERF_RECORD_EXIT.
+// Fork is PERF_RECORD_FORK: a new process or thread.
 type Fork struct {
 	PID, PPID int32
 	TID, PTID int32
 	Time      uint64
-	Ran       bool // before the recording: its mappings are not the parent's
+	Ran       bool // started before the recording: does not share the parent's mappings
 	ID        RecordID
 }
 
-// Exit is PERF_RECORD_EXIT.
+// Exit is PERF_RECORD_EXIT: a process or thread ended.
 type Exit Fork
 
-// Lost is PERF_RECORD_LOST: because the ring was full, the kernel dropped Lost records of any type.
+// Lost is PERF_RECORD_LOST: the kernel dropped Lost records of any type because the ring
+// was full.
 type Lost struct {
 	EventID uint64
 	Lost    uint64
 	ID      RecordID
 }
 
-// LostSamples is PERF_RECORD_LOST_SAMPLES: Lost samples of one event were dropped. perf writes this record at the end
-// from PERF_FORMAT_LOST, with MiscLostSamplesBPF if a BPF filter dropped them.
+// LostSamples is PERF_RECORD_LOST_SAMPLES: the kernel dropped Lost samples of one event.
+// perf writes this record at the end of a recording from the count of PERF_FORMAT_LOST,
+// with MiscLostSamplesBPF for samples that a BPF filter dropped.
 type LostSamples struct {
 	Misc Misc
 	Lost uint64
@@ -221,15 +224,15 @@ type Throttle struct {
 	ID       RecordID
 }
 
-// Switch is PERF_RECORD_SWITCH or SWITCH_CPU_WIDE (then with NextPrev).
+// Switch is PERF_RECORD_SWITCH or SWITCH_CPU_WIDE. Only the latter sets NextPrev.
 type Switch struct {
 	Misc             Misc
 	CPUWide          bool
-	NextPID, NextTID int32 // or previous, when switching in
+	NextPID, NextTID int32 // the next thread; when switching in, the previous one
 	ID               RecordID
 }
 
-// Namespace is one entry of PERF_RECORD_NAMESPACES, by the index of
+// Namespace is one entry of PERF_RECORD_NAMESPACES. Its index in NS is that of
 // include/uapi/linux/perf_event.h: net, uts, ipc, pid, user, mnt, cgroup.
 type Namespace struct{ Dev, Ino uint64 }
 
@@ -243,12 +246,13 @@ type Namespaces struct {
 	ID       RecordID
 }
 
-// KSymbol is PERF_RECORD_KSYMBOL: the kernel registered or unregistered text (a BPF program, a trampoline).
+// KSymbol is PERF_RECORD_KSYMBOL: the kernel registered or unregistered code, such as a
+// BPF program or a trampoline.
 type KSymbol struct {
 	Addr  uint64
 	Len   uint32
 	Type  uint16 // KSymbolBPF, KSymbolOOL
-	Flags uint16 // 1: unregistered
+	Flags uint16 // bit 0: unregistered
 	Name  string
 	ID    RecordID
 }
@@ -256,10 +260,10 @@ type KSymbol struct {
 // Types of kernel symbols: enum perf_record_ksymbol_type.
 const (
 	KSymbolBPF = 1 // a BPF program
-	KSymbolOOL = 2 // code out of line, such as a kprobe's copy of an instruction
+	KSymbolOOL = 2 // out-of-line code, such as a kprobe's copy of an instruction
 )
 
-// KSymbolUnregister is KSymbol.Flags of unregistered text.
+// KSymbolUnregister is the KSymbol.Flags bit for unregistered code.
 const KSymbolUnregister = 1
 
 // BPFEvent is PERF_RECORD_BPF_EVENT.
@@ -285,24 +289,24 @@ type Aux struct {
 	ID        RecordID
 }
 
-// AuxFlags are PERF_AUX_FLAG_…
+// AuxFlags are the PERF_AUX_FLAG_ constants.
 type AuxFlags uint64
 
 const (
 	AuxTruncated AuxFlags = 1 << iota
 	AuxOverwrite          // a snapshot
-	AuxPartial            // with gaps
+	AuxPartial            // the data has gaps
 	AuxCollision          // a sample collided with another
 )
 
-// ItraceStart is PERF_RECORD_ITRACE_START: the trace of the thread's instructions starts.
+// ItraceStart is PERF_RECORD_ITRACE_START: the instruction trace of the thread starts.
 type ItraceStart struct {
 	PID, TID int32
 	ID       RecordID
 }
 
-// TextPoke is PERF_RECORD_TEXT_POKE: the kernel changed its own text. Old is empty for added text, New for removed
-// text.
+// TextPoke is PERF_RECORD_TEXT_POKE: the kernel changed its own code. Old is empty for
+// added code, New for removed code.
 type TextPoke struct {
 	Addr     uint64
 	Old, New []byte
@@ -315,8 +319,8 @@ type AuxOutputHWID struct {
 	ID   RecordID
 }
 
-// CallchainDeferred is PERF_RECORD_CALLCHAIN_DEFERRED: the user part of the
-// callchains of the thread's samples that end in ContextUserDeferred and Cookie.
+// CallchainDeferred is PERF_RECORD_CALLCHAIN_DEFERRED: the user part of those callchains
+// of the thread that end in ContextUserDeferred and Cookie.
 type CallchainDeferred struct {
 	Cookie    uint64
 	Callchain Words
@@ -346,8 +350,9 @@ func (*AuxOutputHWID) sealed()     {}
 func (*CallchainDeferred) sealed() {}
 func (*Other) sealed()             {}
 
-// ParseRecord decodes a side-band record of the running kernel. st is the sample_type of the event that wrote it if the
-// event has FlagSampleIDAll, so that the record ends with a sample id; otherwise 0.
+// ParseRecord decodes a side-band record of the running kernel. st is the sample_type of
+// the record's event if that has FlagSampleIDAll, and 0 otherwise. If st is not 0, the
+// record ends with a sample id.
 func ParseRecord(r Raw, st SampleType) (Record, error) {
 	return parseRecord(r, binary.LittleEndian, st)
 }
@@ -377,9 +382,9 @@ func parseRecord(r Raw, order binary.ByteOrder, trailer SampleType) (Record, err
 	return rec, nil
 }
 
-// RecordID returns the sample id of a record that is no sample, and the index
-// in Attrs of the event that it belongs to. A process, thread or CPU that the id
-// lacks is -1, as evsel__parse_sample of tools/perf has it; the rest is zero.
+// RecordID returns the sample id of a side-band record, and its event as an index in
+// Attrs. Absent processes, threads and CPUs are -1, as in evsel__parse_sample of
+// tools/perf; other absent fields are zero.
 func (f *File) RecordID(r Raw) (id RecordID, event int) {
 	event = f.event(r.Type, r.Data)
 	st := f.layouts[event].Trailer
@@ -490,7 +495,7 @@ func parseTextPoke(c *cursor, id RecordID) *TextPoke {
 	return t
 }
 
-// sampleIDSize returns the size of st's sample id in bytes.
+// sampleIDSize returns the size of the sample id for sample_type st, in bytes.
 func sampleIDSize(st SampleType) int {
 	n := 0
 	for _, bit := range [...]SampleType{SampleTID, SampleTime, SampleID, SampleStreamID, SampleCPU, SampleIdentifier} {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// bytesOf lays out integers of their own size, strings and slices of them in
-// order o.
+// bytesOf encodes integers in their own size, strings, and slices of these, in byte order
+// o.
 func bytesOf(o binary.ByteOrder, fields ...any) (b []byte) {
 	for _, f := range fields {
 		switch v := f.(type) {
@@ -29,21 +29,21 @@ func bytesOf(o binary.ByteOrder, fields ...any) (b []byte) {
 	return b
 }
 
-// padded is s in n bytes.
+// padded returns s, padded with zeros to n bytes.
 func padded(s string, n int) string { return s + strings.Repeat("\x00", n-len(s)) }
 
 func (o testOrder) words(v ...uint64) Words { return NewWords(bytesOf(o, v), o) }
 
 type testOrder struct{ binary.ByteOrder }
 
-// recordCase is a record's bytes and what they mean.
+// recordCase is a record's bytes and their decoded value.
 type recordCase struct {
 	typ    Type
 	misc   Misc
 	fields []any
 	want   func(testOrder) Record
-	// need is how many bytes are enough, all when 0; enough are lengths below
-	// it that are, too.
+	// need is the minimum size in bytes; 0 means all. enough are further valid sizes below
+	// need.
 	need   int
 	enough []int
 }
@@ -59,7 +59,7 @@ func counting(n int) (l []any, v []uint64) {
 	return l, v
 }
 
-// recordCases are every type that is decoded, but READ, which needs its event.
+// recordCases covers every decoded type except READ, which needs its event.
 func recordCases() []recordCase {
 	short36, values36 := counting(36)
 	short45, values45 := counting(45)
@@ -156,7 +156,7 @@ func upTo(from, to int) (l []int) {
 	return l
 }
 
-// eachOrder runs check in either byte order.
+// eachOrder runs check in both byte orders.
 func eachOrder(t *testing.T, check func(t *testing.T, o testOrder)) {
 	for _, o := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) { check(t, testOrder{o}) })
@@ -192,8 +192,8 @@ func (tc *recordCase) enoughBytes(n int) bool {
 	return tc.need != 0 && n >= tc.need || slices.Contains(tc.enough, n)
 }
 
-// Every record of the kernel ends in a sample id, which is no part of its
-// fields.
+// A sample id ends every side-band record of the kernel. It does not belong to the
+// record's fields.
 func TestSampleIDs(t *testing.T) {
 	const st = SampleTID | SampleTime | SampleID | SampleStreamID | SampleCPU | SampleIdentifier
 	want := RecordID{PID: 1, TID: 2, Time: 3, ID: 4, StreamID: 5, CPU: 6}
@@ -225,7 +225,7 @@ func TestSampleIDs(t *testing.T) {
 	})
 }
 
-// Fields that a sample id lacks have numbers that no thread or CPU has.
+// Absent fields of a sample id have values that no thread or CPU has.
 func TestSampleIDAbsent(t *testing.T) {
 	f := &File{Order: binary.LittleEndian, Attrs: make([]Attr, 1), layouts: []SampleLayout{{}}}
 	id, _ := f.RecordID(Raw{Type: TypeSwitch})
@@ -272,7 +272,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A count that asks for more than there is is named.
+// The reader reports counts that exceed the record.
 func TestCountTooLarge(t *testing.T) {
 	for _, tc := range []struct {
 		typ    Type
@@ -293,7 +293,7 @@ func TestCountTooLarge(t *testing.T) {
 	}
 }
 
-// So are the counts of samples.
+// The reader also reports counts that exceed the sample.
 func TestSampleCountTooLarge(t *testing.T) {
 	const many = uint64(math.MaxUint64)
 	for _, tc := range []struct {
@@ -320,7 +320,7 @@ func TestSampleCountTooLarge(t *testing.T) {
 	}
 }
 
-// A name that does not end before the sample id goes on in it, as with perf.
+// A name without a NUL before the sample id continues in it, as in perf.
 func TestNameRunsOn(t *testing.T) {
 	data := bytesOf(binary.LittleEndian, uint32(1), uint32(1), "abcdefgh", uint32(0x4241), uint32(2))
 	rec, err := parseRecord(Raw{Type: TypeComm, Data: data}, binary.LittleEndian, SampleTID)
@@ -338,7 +338,7 @@ func TestTypeNames(t *testing.T) {
 	}
 }
 
-// FuzzRecord decodes any bytes as any record of any event in either byte order.
+// FuzzRecord decodes arbitrary bytes as each type of record, in both byte orders.
 func FuzzRecord(f *testing.F) {
 	for _, tc := range recordCases() {
 		f.Add(uint32(tc.typ), uint16(tc.misc), uint64(0), uint64(0), false, bytesOf(binary.LittleEndian, tc.fields...))

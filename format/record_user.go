@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// The records of this file are perf's own, enum perf_user_event_type of
-// tools/lib/perf/include/perf/event.h, whose structs their comments name. They
-// carry no sample id; the reader skips the room that some perfs leave for one.
+// The records of this file are perf's own: enum perf_user_event_type of
+// tools/lib/perf/include/perf/event.h. Each comment names the C struct. These records end
+// without a sample id; the reader skips the space that some versions of perf reserve for
+// one.
 
-// HeaderAttr is perf_record_header_attr: an event, with its ids, in a pipe.
+// HeaderAttr is perf_record_header_attr: an event's attr and its ids, in pipe mode.
 type HeaderAttr struct{ Attr Attr }
 
-// HeaderEventType is perf_record_header_event_type: an event's name. The record
-// has the name padded to 64 bytes, or ends after it.
+// HeaderEventType is perf_record_header_event_type: an event's name. In the record, the
+// name is padded to 64 bytes or ends the record.
 type HeaderEventType struct {
 	EventID uint64
 	Name    string
@@ -30,28 +31,28 @@ type HeaderBuildID struct{ BuildIDEntry }
 // FinishedRound is PERF_RECORD_FINISHED_ROUND: see rounds.Sorter.
 type FinishedRound struct{}
 
-// FinishedInit is PERF_RECORD_FINISHED_INIT: all processes and mappings from
-// before the recording have been written.
+// FinishedInit is PERF_RECORD_FINISHED_INIT: perf has written all processes and mappings
+// that are older than the recording.
 type FinishedInit struct{}
 
 // IDIndex is perf_record_id_index: the CPU and thread of each counter's id.
 type IDIndex struct {
 	Entries []IDIndexEntry
-	// Guests says that the entries have MachinePID and VCPU.
+	// Guests reports whether the entries have MachinePID and VCPU.
 	Guests bool
 }
 
 // IDIndexEntry is struct id_index_entry with its id_index_entry_2.
 type IDIndexEntry struct {
 	ID, Index        uint64
-	CPU, TID         int64 // -1: any
+	CPU, TID         int64 // -1: any CPU or thread
 	MachinePID, VCPU int64
 }
 
 // AuxtraceInfo is perf_record_auxtrace_info: how the AUX area was set up.
 type AuxtraceInfo struct {
 	Type AuxtraceType
-	Priv Words // as the decoder of Type lays it out
+	Priv Words // in the layout of the decoder of Type
 }
 
 // AuxtraceType is enum auxtrace_type of tools/perf/util/auxtrace.h.
@@ -70,21 +71,21 @@ func (t AuxtraceType) String() string {
 // record.
 type Auxtrace struct {
 	Size      uint64
-	Off       uint64 // in the AUX area
+	Off       uint64 // bytes, in the AUX area
 	Reference uint64 // distinguishes snapshots
-	Index     uint32 // of the AUX area
-	TID       int32  // -1: of a CPU
-	CPU       int32  // -1: of a thread
+	Index     uint32 // number of the AUX area
+	TID       int32  // -1: the AUX area belongs to a CPU
+	CPU       int32  // -1: the AUX area belongs to a thread
 }
 
-// AuxtraceError is perf_record_auxtrace_error: undecodable or lost trace data.
-// Fields that its Format, 0 to 2, lacks are zero.
+// AuxtraceError is perf_record_auxtrace_error: trace data that was lost or cannot be
+// decoded. Format is 0 to 2; fields that a Format does not have are zero.
 type AuxtraceError struct {
 	Type, Code       uint32
 	CPU, PID, TID    int32
 	Format           uint32
 	IP               uint64
-	Time             uint64 // ns; 0 unknown
+	Time             uint64 // ns; 0: unknown
 	Msg              string
 	MachinePID, VCPU int32
 }
@@ -104,7 +105,7 @@ type CPUMap struct{ CPUs CPUSet }
 // CPUSet is a set of CPUs.
 type CPUSet []CPURange
 
-// CPURange is the CPUs First to Last; First is -1 for "any".
+// CPURange is the CPUs First to Last. First is -1 for "any".
 type CPURange struct{ First, Last int }
 
 // String lists the CPUs as perf does, "0-3,6", with -1 for any.
@@ -130,7 +131,7 @@ type StatConfigTerm struct{ Tag, Value uint64 }
 // Stat is perf_record_stat: the value of a counter of `perf stat`.
 type Stat struct {
 	ID               uint64
-	CPU, Thread      uint32 // indexes in the maps
+	CPU, Thread      uint32 // indexes in CPUMap and ThreadMap
 	Value            uint64
 	Enabled, Running uint64 // ns
 }
@@ -141,8 +142,8 @@ type StatRound struct {
 	Time uint64 // ns
 }
 
-// EventUpdate is perf_record_event_update: a property of an event, given by a
-// counter's id, that its attr lacks. Kind says which field is set.
+// EventUpdate is perf_record_event_update: a property of an event that the attr does not
+// contain. It identifies the event by a counter's id. Kind selects the field that is set.
 type EventUpdate struct {
 	Kind  uint64
 	ID    uint64
@@ -152,7 +153,7 @@ type EventUpdate struct {
 	CPUs  CPUSet
 }
 
-// The kinds of EventUpdate.
+// Values of EventUpdate.Kind.
 const (
 	EventUpdateUnit uint64 = iota
 	EventUpdateScale
@@ -160,24 +161,25 @@ const (
 	EventUpdateCPUs
 )
 
-// TimeConv is perf_record_time_conv: how time stamp counters turn into ns. What
-// perfs before 5.8 did not write is zero.
+// TimeConv is perf_record_time_conv: the parameters that convert time stamp counters to
+// ns. Fields that perf before 5.8 did not write are zero.
 type TimeConv struct {
 	Shift, Mult, Zero, Cycles, Mask uint64
 	CapZero, CapShort               bool
 }
 
-// HeaderFeature is perf_record_header_feature: a feature section, in a pipe.
+// HeaderFeature is perf_record_header_feature: a feature section, in pipe mode.
 type HeaderFeature struct {
 	Feature Feature
 	Data    []byte
 }
 
-// Compressed is perf_record_compressed or perf_record_compressed2: records,
-// compressed by zstd.
+// Compressed is perf_record_compressed or perf_record_compressed2: records compressed by
+// zstd.
 type Compressed struct{ Data []byte }
 
-// BPFMetadata is perf_record_bpf_metadata: the bpf_metadata_ variables of a program.
+// BPFMetadata is perf_record_bpf_metadata: the variables of a BPF program whose names
+// begin with bpf_metadata_.
 type BPFMetadata struct {
 	Prog    string
 	Entries []BPFMetadataEntry
@@ -186,8 +188,8 @@ type BPFMetadata struct {
 // BPFMetadataEntry is perf_record_bpf_metadata_entry.
 type BPFMetadataEntry struct{ Key, Value string }
 
-// SchedstatCPU is perf_record_schedstat_cpu: a cpu line of /proc/schedstat, whose
-// numbers are in the order of Documentation/scheduler/sched-stats.rst.
+// SchedstatCPU is perf_record_schedstat_cpu: a cpu line of /proc/schedstat. The numbers
+// have the order of Documentation/scheduler/sched-stats.rst.
 type SchedstatCPU struct {
 	Time    uint64
 	CPU     uint32
@@ -298,16 +300,17 @@ func decodeStat(r Raw, c *cursor) Record {
 	return &Other{Raw: r}
 }
 
-// rest takes the remaining bytes.
+// rest returns the remaining bytes.
 func (c *cursor) rest() []byte { return c.take(len(c.b)) }
 
-// parseHeaderAttr reads an attr of the size that it says, and the ids after it.
+// parseHeaderAttr reads an attr, whose size field gives its length, and the ids that
+// follow it.
 func parseHeaderAttr(c *cursor) *HeaderAttr {
 	size := cursor{b: c.b, order: c.order}
 	size.u32()
 	n := size.u32()
 	if n == 0 {
-		n = minAttrSize // perf before 2.6.33 left it out
+		n = minAttrSize // perf before 2.6.33 wrote no size
 	}
 	a, err := parseAttr(c.take(int(n)), c.order)
 	if err != nil {
@@ -333,8 +336,8 @@ func parseHeaderBuildID(misc Misc, c *cursor) *HeaderBuildID {
 	return &HeaderBuildID{e}
 }
 
-// parseIDIndex reads the entries, and the parts about virtual machines that
-// follow them all; perf before 6.0 did not write those.
+// parseIDIndex reads all entries, then the second parts of all entries (virtual machines),
+// which perf before 6.0 did not write.
 func parseIDIndex(c *cursor) *IDIndex {
 	x := &IDIndex{}
 	e := c.entries(c.u64(), 32)
@@ -384,8 +387,8 @@ func parseThreadMap(c *cursor) *ThreadMap {
 	return m
 }
 
-// cpus reads struct perf_record_cpu_map_data in each of its encodings: a list,
-// a mask of 32 or 64 bit words, a range.
+// cpus reads struct perf_record_cpu_map_data in each of its encodings: a list, a mask of
+// 32-bit or 64-bit words, or a range.
 func parseCPUs(c *cursor) (s CPUSet) {
 	switch kind := c.u16(); kind {
 	case 0:
@@ -415,7 +418,7 @@ func parseCPUs(c *cursor) (s CPUSet) {
 	return s
 }
 
-// add adds CPUs, joined to the last ones where they follow on them.
+// add appends CPUs. It extends the last range if they follow it.
 func (s *CPUSet) add(first, last int) {
 	if n := len(*s); n > 0 && first > 0 && (*s)[n-1].Last == first-1 {
 		(*s)[n-1].Last = last
@@ -424,8 +427,7 @@ func (s *CPUSet) add(first, last int) {
 	*s = append(*s, CPURange{first, last})
 }
 
-// mask adds the CPUs of a bit mask. Masks of 64-bit words are padded before the
-// first.
+// mask adds the CPUs of a bit mask. Padding precedes the first 64-bit word.
 func (s *CPUSet) mask(c *cursor, nr, size uint16) {
 	if size != 4 && size != 8 {
 		c.short = true
@@ -494,7 +496,7 @@ func parseBPFMetadata(c *cursor) *BPFMetadata {
 	return m
 }
 
-// schedstat reads short numbers of 32 bits and long ones of 64.
+// schedstat reads numbers of 32 bits if short, and of 64 bits otherwise.
 func parseSchedstat(c *cursor, short, long int) []uint64 {
 	var l []uint64
 	for range short {

@@ -2,7 +2,7 @@ package format
 
 import "strconv"
 
-// Register names by their bit in sample_regs_user and sample_regs_intr
+// Register names, indexed by the bit in sample_regs_user and sample_regs_intr
 // (arch/*/include/uapi/asm/perf_regs.h).
 var (
 	registersX86 = []string{"AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP", "IP", "FLAGS", "CS", "SS",
@@ -17,8 +17,8 @@ const (
 	unknownRegister = "unknown"
 )
 
-// RegisterName returns the name of the register at a bit of the masks, on an
-// architecture by perf's name: x86, arm64 or arm. It is "unknown" for a bit that has none.
+// RegisterName returns the name of the register at a bit of the masks. arch is perf's name
+// of the architecture: x86, arm64 or arm. The result is "unknown" for other bits.
 func RegisterName(arch string, bit int) string {
 	switch {
 	case arch == "x86" && bit >= firstXMM:

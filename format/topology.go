@@ -1,7 +1,7 @@
 package format
 
-// CPUTopology returns the CPU_TOPOLOGY section. From perf before 5.2, Dies and each CPU's Die are empty. From perf
-// before 4.0, CPUs is empty.
+// CPUTopology returns the CPU_TOPOLOGY section. In files of perf before 5.2, Dies and each
+// CPU's Die are empty. In files of perf before 4.0, CPUs is empty.
 func (f *File) CPUTopology() (CPUTopology, bool) {
 	return decoded(f, FeatureCPUTopology, f.cpuTopology)
 }
@@ -57,7 +57,7 @@ func parseCaches(c *cursor) (l []Cache) {
 	return l
 }
 
-// MemTopology is the MEM_TOPOLOGY section: the blocks of memory of each node.
+// MemTopology is the MEM_TOPOLOGY section: the memory blocks of each node.
 type MemTopology struct {
 	BlockSize uint64 // bytes
 	Nodes     []MemNode
@@ -88,7 +88,7 @@ func parseMemTopology(c *cursor) (t MemTopology) {
 	return t
 }
 
-// HybridNode is an entry of the HYBRID_TOPOLOGY section: a kind of CPU and the CPUs of that kind.
+// HybridNode is an entry of the HYBRID_TOPOLOGY section: a kind of CPU and its CPUs.
 type HybridNode struct{ PMU, CPUs string } // "cpu_core", "0-3"
 
 // HybridTopology returns the HYBRID_TOPOLOGY section.
@@ -103,20 +103,21 @@ func parseHybridNodes(c *cursor) (l []HybridNode) {
 	return l
 }
 
-// CPUDomains is the CPU_DOMAIN_INFO section: the scheduler's domains, from /proc/schedstat and debugfs.
+// CPUDomains is the CPU_DOMAIN_INFO section: the scheduler's domains, from /proc/schedstat
+// and debugfs.
 type CPUDomains struct {
 	Version uint32 // of /proc/schedstat
 	Max     uint32 // maximum number of domains of a CPU
 	CPUs    []DomainCPU
 }
 
-// DomainCPU is the domains of one CPU.
+// DomainCPU lists the domains of one CPU.
 type DomainCPU struct {
 	CPU     uint32
 	Domains []Domain
 }
 
-// Domain is a group of CPUs among which the scheduler balances.
+// Domain is a group of CPUs. The scheduler balances load among them.
 type Domain struct {
 	Level         uint32
 	Name          string // "MC"; empty before version 17

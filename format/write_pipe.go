@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// NewPipeWriter writes the start of a pipe-mode file to out, which need not be a
-// file: struct perf_pipe_file_header, and as records the attrs, the sections, and
-// the attrs' names (perf_event__synthesize_for_pipe and
-// perf_event__synthesize_extra_attr of tools/perf/util). It omits a section that is
-// too long for a record, as perf does; tracing data may have any length.
+// NewPipeWriter writes the start of a pipe-mode file to out, which may be a pipe or a
+// file: struct perf_pipe_file_header, then the attrs, the sections and the attrs' names as
+// records (perf_event__synthesize_for_pipe and perf_event__synthesize_extra_attr of
+// tools/perf/util). Like perf, it omits sections that are too long for a record. Tracing
+// data may have any length.
 func NewPipeWriter(out io.Writer, attrs []Attr, early []Section) (*Writer, error) {
 	w := &Writer{out: out}
 	le := binary.LittleEndian
@@ -68,8 +68,8 @@ func (a *Attr) appendName(b []byte) []byte {
 	})
 }
 
-// appendRecord appends a PERF_RECORD_HEADER_FEATURE, as perf does without padding:
-// readers find out by a section's end which fields it lacks.
+// appendRecord appends a PERF_RECORD_HEADER_FEATURE, as perf does without padding: readers
+// use the end of a section to detect which fields are absent.
 func (s *Section) appendRecord(b []byte) []byte {
 	return appendRecord(b, TypeHeaderFeature, 0, 0, func(b []byte) []byte {
 		return append(binary.LittleEndian.AppendUint64(b, uint64(s.Feature)), s.Data...)

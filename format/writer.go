@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Output is what a Writer writes to: an *os.File.
+// Output is the destination of a Writer, usually an *os.File.
 type Output interface {
 	io.Writer
 	io.WriterAt
@@ -15,23 +15,24 @@ type Output interface {
 	Truncate(size int64) error
 }
 
-// Writer writes a perf.data file that is readable at any moment: first the header,
-// attrs and the sections known at the start, then complete records. Close appends
-// the other sections and sets the data's size, until then 0, in the header. On a
-// pipe (NewPipeWriter), all these are records.
+// Writer writes a perf.data file that is readable at any moment. NewWriter writes the
+// header, attrs and the sections known at the start; Write appends complete records. Close
+// appends the other sections and stores the size of the data, which is 0 until then, in
+// the header. On a pipe (NewPipeWriter), records replace the header's contents and the
+// sections.
 type Writer struct {
 	out      io.Writer
-	file     Output // out, nil for a pipe
+	file     Output // equals out; nil for a pipe
 	hdr      fileHeader
 	size     int64 // bytes written
 	sections map[Feature]section
 }
 
-// lateFeatures are known only at the end. Readers of an unfinished file find the
-// others where NewWriter wrote them.
+// lateFeatures are known only at the end. All other sections keep the place where
+// NewWriter wrote them, so an unfinished file has them, too.
 var lateFeatures = []Feature{FeatureSampleTime, FeatureBuildID}
 
-// NewWriter writes everything before the data.
+// NewWriter writes the header, the attrs and the early sections.
 func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {
 	w := &Writer{out: out, file: out, sections: map[Feature]section{}}
 	w.hdr.attrSize = AttrSize + attrEntryExtra
@@ -60,8 +61,8 @@ func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {
 	return w, nil
 }
 
-// place appends s to b, whose first byte lies at base in the file, and stores its
-// place. Sections begin at multiples of 8.
+// place appends s to b and stores its place in the file. base is the file offset of b's
+// first byte. Sections begin at multiples of 8.
 func (w *Writer) place(b []byte, base uint64, s Section) []byte {
 	for len(b)%8 != 0 {
 		b = append(b, 0)
@@ -92,11 +93,11 @@ func (w *Writer) Write(records []byte) error {
 	return err
 }
 
-// Size is the number of bytes written so far.
+// Size returns the number of bytes written so far.
 func (w *Writer) Size() int64 { return w.size }
 
-// Rewind truncates the file to size bytes, the end of a complete record, to
-// remove the rest of a failed write. It does nothing on a pipe.
+// Rewind truncates the file to size bytes to remove the rest of a failed write. size is
+// the end of a complete record. Rewind does nothing on a pipe.
 func (w *Writer) Rewind(size int64) error {
 	if w.size == size || w.file == nil {
 		return nil
@@ -112,9 +113,9 @@ func (w *Writer) Rewind(size int64) error {
 	return nil
 }
 
-// Close finishes the file with the sections known at the end. After an error the
-// file is readable up to the end of its data, as an unfinished one. On a pipe it
-// omits these sections, since the reader would need them earlier.
+// Close finishes the file with the sections known at the end. If Close fails, the file
+// stays readable up to the end of its data, like an unfinished one. On a pipe, Close omits
+// these sections, since the reader would need them earlier.
 func (w *Writer) Close(late []Section) error {
 	if w.file == nil {
 		return nil
@@ -124,7 +125,7 @@ func (w *Writer) Close(late []Section) error {
 	features := w.hdr.features
 	for _, s := range late {
 		if _, early := w.sections[s.Feature]; !early && !slices.Contains(lateFeatures, s.Feature) {
-			return fmt.Errorf("writing the feature sections: feature %d is not one of lateFeatures", s.Feature)
+			return fmt.Errorf("writing the feature sections: feature %d belongs before the data", s.Feature)
 		}
 		features.set(s.Feature)
 	}

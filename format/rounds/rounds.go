@@ -1,28 +1,28 @@
-// Package rounds answers "in which order did the records of several rings happen?": it sorts them by
-// time while it reads them.
+// Package rounds answers "in which order did the records of several rings happen?": it
+// sorts them by time while the caller reads them.
 package rounds
 
 // Sorter sorts the records of several rings by time.
 //
 // In each round the recorder copies the records of all rings, then writes a
-// FINISHED_ROUND. Records that a ring receives while others are copied come in
-// the next round. So records are complete only up to the newest time of the
-// round before:
+// FINISHED_ROUND. A ring may receive records while the recorder copies the others; these
+// records come in the next round. Therefore records are complete only up to the newest
+// time of the previous round:
 //
 //	round 1: ring 0: 1 4 6   ring 1: 2 3 5   → none is complete yet
 //	round 2: ring 0: 7 9     ring 1: 6 8     → 1 … 6 can be used
 //
-// Records of equal time keep the order in which they were put.
+// Records with equal times keep the order of Put.
 type Sorter[T any] struct {
-	pending []timed[T] // sorted runs, one after another
+	pending []timed[T] // sorted runs, in the order of Put
 	spare   []timed[T]
 	ready   []T
-	next    int    // of ready
-	newest  uint64 // time of all that was put
-	limit   uint64 // newest, one round ago
-	done    uint64 // up to when all was released
+	next    int    // index of the next value in ready
+	newest  uint64 // newest time that was put, in ns
+	limit   uint64 // value of newest at the previous Round
+	done    uint64 // all values up to this time were released
 
-	// Late counts the values that were put after newer ones were released.
+	// Late counts values that were put after newer values had been released.
 	Late int
 }
 
@@ -40,16 +40,17 @@ func (s *Sorter[T]) Put(time uint64, v T) {
 	}
 }
 
-// PutNow adds v, which has no time, after all that is ready.
+// PutNow adds v, which has no time, after all ready values.
 func (s *Sorter[T]) PutNow(v T) { s.ready = append(s.ready, v) }
 
-// Round makes the records ready that are complete at a FINISHED_ROUND.
+// Round handles a FINISHED_ROUND: it makes the complete records ready.
 func (s *Sorter[T]) Round() {
 	s.release(s.limit)
 	s.limit = s.newest
 }
 
-// Half makes the older half ready, if there is no memory to wait for a Round.
+// Half makes the older half ready. Callers use it when memory does not suffice to wait for
+// Round.
 func (s *Sorter[T]) Half() {
 	if len(s.pending) == 0 {
 		return
@@ -58,13 +59,13 @@ func (s *Sorter[T]) Half() {
 	s.release(s.pending[len(s.pending)/2].time)
 }
 
-// Flush makes everything ready at the end of the data.
+// Flush makes all remaining values ready. Call it at the end of the data.
 func (s *Sorter[T]) Flush() { s.release(1<<64 - 1) }
 
 // Next returns the next ready value.
 func (s *Sorter[T]) Next() (v T, ok bool) {
 	if s.next == len(s.ready) {
-		// This slice must not keep alive what was handed out.
+		// Clear the slot, or ready would keep the returned value alive.
 		clear(s.ready)
 		s.ready, s.next = s.ready[:0], 0
 		return v, false
@@ -87,7 +88,7 @@ func (s *Sorter[T]) release(limit uint64) {
 	s.pending = s.pending[:rest]
 }
 
-// sort merges the sorted runs, about as many as rings, pair by pair.
+// sort merges the sorted runs pair by pair. There are about as many runs as rings.
 func (s *Sorter[T]) sort() {
 	bounds := s.runs()
 	for len(bounds) > 2 {
@@ -112,8 +113,8 @@ func (s *Sorter[T]) sort() {
 	}
 }
 
-// runs returns the bounds of the sorted runs: 0, the start of each further
-// run, and the end.
+// runs returns the bounds of the sorted runs: 0, the start of each further run, and the
+// end.
 func (s *Sorter[T]) runs() []int {
 	bounds := []int{0}
 	for i := 1; i < len(s.pending); i++ {

@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// arches are uname's names of the architectures, and Go's.
+// arches maps uname's names of the architectures to Go's.
 var arches = [][2]string{
 	{"x86_64", "amd64"}, {"i386", "386"}, {"aarch64", "arm64"}, {"arm", "arm"}, {"riscv64", "riscv64"},
 	{"ppc64", "ppc64"}, {"s390x", "s390x"}, {"loongarch64", "loong64"},
@@ -51,7 +51,8 @@ func main() {
 	}
 }
 
-// table returns the names of a file of constants, with a number where some are missing.
+// table returns the names in a file of constants, with a number before a name if numbers
+// before it are unused.
 func table(text []byte) string {
 	names := map[int]string{}
 	for _, m := range constant.FindAllStringSubmatch(string(text), -1) {
@@ -59,7 +60,7 @@ func table(text []byte) string {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if names[nr] == "" || names[nr] == "syscall_mask" { // a mask of arm's
+		if names[nr] == "" || names[nr] == "syscall_mask" { // arm's mask is not a system call
 			names[nr] = strings.ToLower(m[1])
 		}
 	}

@@ -8,10 +8,10 @@ import (
 
 //go:generate go run generate.go
 
-// Names are the names of an architecture's system calls.
+// Names contains the names of an architecture's system calls.
 type Names []string
 
-// Name returns the name of a system call, or its number if it has none.
+// Name returns the name of a system call, or its number if it has no name.
 func (n Names) Name(nr int64) string {
 	if nr >= 0 && nr < int64(len(n)) && n[nr] != "" {
 		return n[nr]

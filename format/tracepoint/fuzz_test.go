@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBoundedText: a few bytes of a print fmt, or of fields, make no text
-// without bound.
+// TestBoundedText checks that a few bytes of a print fmt or of fields cannot produce
+// unbounded text.
 func TestBoundedText(t *testing.T) {
 	many := func(n int, s string) string { return strings.Repeat(s, n) }
 	field := "\tfield:char a[4096];\toffset:0;\tsize:4096;\tsigned:0;\n"
@@ -37,7 +37,7 @@ func TestBoundedText(t *testing.T) {
 	}
 }
 
-// FuzzParse reads any text as a format file, and prints no data by it.
+// FuzzParse parses arbitrary text as a format file and prints empty data with it.
 func FuzzParse(f *testing.F) {
 	for _, r := range readRecorded(f) {
 		f.Add(formatText(f, r.name), r.f.System)
@@ -72,7 +72,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzRaw prints any data by the formats of testdata.
+// FuzzRaw prints arbitrary data with the formats of testdata.
 func FuzzRaw(f *testing.F) {
 	all := readRecorded(f)
 	for i, r := range all {
@@ -101,7 +101,7 @@ func FuzzRaw(f *testing.F) {
 	})
 }
 
-// formatText is the format file within a file of testdata.
+// formatText returns the format file inside a file of testdata.
 func formatText(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name + ".txt")

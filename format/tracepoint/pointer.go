@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// pointer appends a %p. ext is the part of its extension that libtraceevent knows.
+// pointer appends a %p. ext is the part of the extension that libtraceevent parses.
 func (p *printer) pointer(dst []byte, ext string, plen int, n *node) []byte {
 	if ext == "" {
 		v := p.num(n)
@@ -25,7 +25,7 @@ func (p *printer) pointer(dst []byte, ext string, plen int, n *node) []byte {
 	case 'h':
 		return p.buffer(dst, ext, plen, n)
 	}
-	if len(ext) == 1 { // %pI without a kind of address prints nothing
+	if len(ext) == 1 { // %pI prints nothing unless a kind of address follows
 		return dst
 	}
 	switch ext[1] {
@@ -78,8 +78,8 @@ func (e *Env) appendCode(dst []byte, ip uint64) []byte {
 	return dst
 }
 
-// fixed returns dst and the size bytes of an argument's field. If the argument is unusable, it appends libtraceevent's
-// text for that to dst and returns no bytes.
+// fixed returns dst and the size bytes of an argument's field. If the argument is
+// unusable, it appends libtraceevent's error text to dst and returns no bytes.
 func (p *printer) fixed(dst []byte, n *node, size int, invalid string) ([]byte, []byte) {
 	for n.kind == nodeCast {
 		n = n.args[0]
@@ -104,7 +104,7 @@ func appendWrongKind(dst []byte, n *node) []byte {
 	return strconv.AppendUint(dst, uint64(n.kind.shown()), 10)
 }
 
-// shown returns libtraceevent's number of a kind.
+// shown returns libtraceevent's number for a kind.
 func (k nodeKind) shown() nodeKind {
 	if k == nodeLongSize {
 		return nodeAtom

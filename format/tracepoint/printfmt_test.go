@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The texts in this file are libtraceevent 1.8.4's for these print fmts and
-// this raw data, with a symbol resolver that answers as testSymbol does.
+// The expected texts in this file are output of libtraceevent 1.8.4 for these print fmts
+// and this raw data, with testSymbol as its symbol resolver.
 
 const syntheticHead = `name: synthetic
 ID: 1
@@ -43,7 +43,7 @@ const syntheticRaw = "00000000d2040000fbffffff0b00d4fed4feffffffffffff0000000000
 	"6f000201000007000000ffffffff72656c00030000000f0000000100000000000000020000500a0000010000" +
 	"000000000000000000000000"
 
-// testSymbol knows one function, at 0xffffffff81000000.
+// testSymbol resolves one function, at 0xffffffff81000000.
 func testSymbol(ip uint64) (name string, offset uint64, module string, ok bool) {
 	if ip>>12 != 0xffffffff81000 {
 		return "", 0, "", false
@@ -51,7 +51,7 @@ func testSymbol(ip uint64) (name string, offset uint64, module string, ok bool) 
 	return "func", ip & 0xfff, "mod", true
 }
 
-// synthetic parses a print fmt for the synthetic event, and returns its data.
+// synthetic parses a print fmt for the synthetic event and returns its format and data.
 func synthetic(t testing.TB, printFmt string) (*Format, []byte) {
 	t.Helper()
 	f, err := Parse([]byte(syntheticHead+printFmt+"\n"), "test")
@@ -124,8 +124,8 @@ func TestPrintFmt(t *testing.T) {
 	}
 }
 
-// A print fmt that libtraceevent cannot read is printed as fields, even if gperf
-// can read it.
+// If libtraceevent cannot parse a print fmt, gperf prints the fields, even if gperf could
+// parse it.
 func TestPrintFmtUnreadable(t *testing.T) {
 	const want = `[FAILED TO PARSE] a=-5 b=11 c=-300 d=0xfffffffffffffed4 e=1099511627776 comm=swap uuid=ARRAY[20, ` +
 		`01, 0d, b8, 00, 00, 00, 00, 00, 00, 00, 01, ab, cd, 00, 09] ip=ARRAY[c0, 00, 02, 01] arr=ARRAY[01, 00, 00, ` +
@@ -134,7 +134,7 @@ func TestPrintFmtUnreadable(t *testing.T) {
 		`fn=0xffffffff81000123 f=-2 sa=ARRAY[02, 00, 00, 50, 0a, 00, 00, 01, 00, 00, 00, 00, 00, 00, 00, 00] g=-7`
 	tests := []struct {
 		printFmt string
-		readable bool // by us
+		readable bool // by gperf
 	}{
 		{`"%d", jiffies_to_msecs(REC->d)`, true},
 		{`"%s", ({ int x = (REC->a); x; })`, true},

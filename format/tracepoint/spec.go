@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// segment is a piece of the format string: literal text, or a conversion with
-// its arguments.
+// segment is a piece of the format string: literal text, or a conversion with its
+// arguments.
 type segment struct {
 	kind segmentKind
-	text string // literal text; for a pointer the characters after the p
+	text string // literal text; for a pointer, the characters after the p
 	spec spec
 	arg  *node
-	star *node // the argument for a *
-	// float is the size of the floating-point number that arg is, though the conversion
-	// is that of an integer; 0: it is none.
+	star *node // the argument of *
+	// float is the size of a floating-point arg that an integer conversion prints, in bytes;
+	// otherwise 0.
 	float int
 }
 
@@ -31,17 +31,17 @@ const (
 type spec struct {
 	conv                   byte
 	minus, plus, zero, alt bool
-	bits                   uint8 // of the argument
+	bits                   uint8 // size of the argument, in bits
 	width                  int   // 0: none
 	prec                   int   // -1: none
 	starWidth, starPrec    bool
-	plain                  bool // nothing but the conversion
+	plain                  bool // the conversion has no flags, width, precision or size
 }
 
-// maxPad bounds widths and precisions, which raw data may supply.
+// maxPad limits widths and precisions, which may come from raw data.
 const maxPad = 4096
 
-// compile reads the print fmt.
+// compile parses the print fmt.
 func (f *Format) compile() {
 	p := &parser{lexer: lexer{src: f.PrintFmt}, f: f}
 	p.next()
@@ -51,7 +51,7 @@ func (f *Format) compile() {
 	format := p.text
 	var args []*node
 	switch p.next(); {
-	case p.kind == tokEnd && f.System == "ftrace": // old kernels left them out
+	case p.kind == tokEnd && f.System == "ftrace": // old kernels omitted the arguments
 		for i := f.common; i < len(f.Fields); i++ {
 			args = append(args, &node{kind: nodeField, field: &f.Fields[i]})
 		}
@@ -69,7 +69,8 @@ func (f *Format) compile() {
 	f.PrintErr, f.Refused = p.err, p.refused
 }
 
-// segments cuts the format string up and gives each conversion its arguments.
+// segments splits the format string into segments and assigns the arguments to the
+// conversions.
 func (p *parser) segments(format string, args []*node) {
 	c := cutter{p: p, args: args}
 	for format != "" && p.err == nil {
@@ -82,11 +83,11 @@ func (p *parser) segments(format string, args []*node) {
 	p.f.prog = c.prog
 }
 
-// returnField is where return probes have the address that the function returned to.
+// returnField is the field of return probes with the return address.
 const returnField = "__probe_ret_ip"
 
-// CodeFields returns the fields with addresses of code: those that the print fmt shows as
-// functions of the kernel (%pS and similar), and the return address of a return probe.
+// CodeFields returns the fields that contain addresses of code: those that the print fmt
+// prints as kernel functions (%pS and similar), and the return address of a return probe.
 func (f *Format) CodeFields() (l []*Field) {
 	for i := range f.prog {
 		seg := &f.prog[i]
@@ -113,7 +114,7 @@ type cutter struct {
 	prog []segment
 }
 
-// literal takes the text before the next conversion, its escapes resolved.
+// literal consumes the text before the next conversion and resolves its escapes.
 func (c *cutter) literal(s string) string {
 	var b strings.Builder
 	i := 0
@@ -151,15 +152,15 @@ func unescape(c byte) byte {
 
 func (c *cutter) text(s string) { c.prog = append(c.prog, segment{text: s}) }
 
-// trim takes the end off the text that is the last segment.
+// trim removes the end of the last segment's text.
 func (c *cutter) trim(end string) {
 	if last := len(c.prog) - 1; last >= 0 && c.prog[last].kind == segText {
 		c.prog[last].text = strings.TrimSuffix(c.prog[last].text, end)
 	}
 }
 
-// floatSize is the size of the floating-point number that an expression reads: of a
-// field, or of an element of one. 0: it reads another.
+// floatSize returns the size of the floating-point field, or of the element of such a
+// field, that an expression reads, in bytes. It returns 0 for other expressions.
 func (n *node) floatSize() int {
 	if n == nil {
 		return 0
@@ -185,10 +186,10 @@ func (c *cutter) take() *node {
 	return n
 }
 
-// conversion takes one conversion and returns what follows it.
+// conversion parses one conversion and returns the rest of the format string.
 func (c *cutter) conversion(s string) string {
 	seg := segment{spec: spec{prec: -1}}
-	size := 0 // l counts up, h down
+	size := 0 // l adds 1, h subtracts 1
 	for i := 1; i < len(s); i++ {
 		ch := s[i]
 		switch ch {
@@ -230,7 +231,7 @@ func (c *cutter) conversion(s string) string {
 			seg.spec.done(ch, size)
 			c.prog = append(c.prog, seg)
 			return s[i+1:]
-		default: // libtraceevent's mark of an unknown one
+		default: // libtraceevent's mark of an unknown conversion
 			c.text(">" + string(ch) + "<")
 			return s[i+1:]
 		}
@@ -262,15 +263,16 @@ func (s *spec) flag(c byte) {
 	}
 }
 
-// done ends the conversion.
+// done completes the conversion.
 func (s *spec) done(conv byte, size int) {
 	s.conv = conv
 	s.bits = [...]uint8{8, 16, 32, 64, 64}[max(0, min(size+2, 4))]
 	s.plain = !s.minus && !s.plus && !s.zero && !s.alt && s.width == 0 && s.prec < 0 && !s.starWidth && !s.starPrec
 }
 
-// pointerLen returns how many characters after %p libtraceevent parses as its
-// extension. Others of the kernel (%px, %pK, %pd, %pB) are a %p and plain text.
+// pointerLen returns the number of characters after %p that libtraceevent parses as an
+// extension. It prints other extensions of the kernel (%px, %pK, %pd, %pB) as %p and plain
+// text.
 func pointerLen(s string) int {
 	at := func(i int) byte {
 		if i < len(s) {
@@ -307,7 +309,7 @@ func pointerLen(s string) int {
 	return 1
 }
 
-// oneOf is 1 if c is one of set.
+// oneOf returns 1 if set contains c, and 0 otherwise.
 func oneOf(c byte, set string) int {
 	if c != 0 && strings.IndexByte(set, c) >= 0 {
 		return 1
@@ -315,7 +317,7 @@ func oneOf(c byte, set string) int {
 	return 0
 }
 
-// fill returns the spec with its * replaced. A negative number is none.
+// fill returns the spec with the value of its *. A negative value counts as absent.
 func (s spec) fill(star int32) spec {
 	if s.starWidth && star > 0 {
 		s.width = min(int(star), maxPad)
@@ -326,7 +328,7 @@ func (s spec) fill(star int32) spec {
 	return s
 }
 
-// appendNumber is printf's %d and its like.
+// appendNumber formats like printf's %d, %u, %x, %X and %o.
 func (s *spec) appendNumber(dst []byte, v uint64) []byte {
 	shift := 64 - s.bits
 	signed := s.conv == 'd' || s.conv == 'i'
@@ -396,7 +398,7 @@ func (s *spec) appendNumber(dst []byte, v uint64) []byte {
 	return dst
 }
 
-// appendChar is printf's %c, a NUL included.
+// appendChar formats like printf's %c, including a NUL.
 func (s *spec) appendChar(dst []byte, c byte) []byte {
 	if !s.minus {
 		dst = appendRepeated(dst, ' ', s.width-1)
@@ -408,7 +410,7 @@ func (s *spec) appendChar(dst []byte, c byte) []byte {
 	return dst
 }
 
-// appendString is printf's %s. Text ends at its first NUL.
+// appendString formats like printf's %s. Text ends at its first NUL.
 func appendString[T string | []byte](s *spec, dst []byte, text T) []byte {
 	n := len(text)
 	if s.prec >= 0 {

@@ -1,13 +1,13 @@
 package tracepoint
 
-// Symbol is a name that the print fmt shows for a number.
+// Symbol is a name that the print fmt prints for a number.
 type Symbol struct {
 	Name  string
 	Value int64
 }
 
-// Symbols returns the names that __print_symbolic or __print_flags of the print
-// fmt give to a field's numbers or bits. It is nil for most fields.
+// Symbols returns the names that __print_symbolic or __print_flags of the print fmt assign
+// to a field's numbers or bits. It returns nil for most fields.
 func (f *Format) Symbols(fd *Field) []Symbol {
 	for i := range f.prog {
 		if l := f.prog[i].arg.symbolsOf(fd); l != nil {
@@ -35,7 +35,7 @@ func (n *node) symbolsOf(fd *Field) (l []Symbol) {
 	return nil
 }
 
-// uncast returns the operand of a cast.
+// uncast removes a cast and returns its operand.
 func (n *node) uncast() *node {
 	for n.kind == nodeCast {
 		n = n.args[0]

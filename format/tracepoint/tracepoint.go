@@ -7,13 +7,13 @@
 // the print fmt; Format.AppendPrint then turns raw data into text without
 // allocating.
 //
-// The text is that of perf, which uses libtraceevent (1.8.4, no plugins). That
-// library parses C with deviations, and this package has the same ones, since
-// people compare outputs byte by byte: see parser for how it groups operators and
-// Format.Refused for what it does not read.
+// The text equals perf's, which uses libtraceevent (1.8.4, no plugins). That library
+// deviates from C when it parses. This package deviates in the same way, because people
+// compare outputs byte by byte: parser describes how it groups operators, Format.Refused
+// the constructs that it does not read.
 //
-// The package knows neither perf.data nor symbols: the caller passes the format
-// of a sample, and the function of an address.
+// The package depends neither on perf.data nor on symbols: the caller passes the format of
+// a sample, and a function that names addresses.
 package tracepoint
 
 import (
@@ -24,8 +24,8 @@ import (
 	"strings"
 )
 
-// Format is one tracepoint's format file. It is not changed after Parse, so
-// goroutines may share it.
+// Format is one tracepoint's format file. Parse is the only writer, so goroutines may
+// share a Format.
 type Format struct {
 	System   string
 	Name     string
@@ -33,16 +33,15 @@ type Format struct {
 	Fields   []Field // in file order, the common_ ones first
 	PrintFmt string  // the text after "print fmt: "
 
-	// PrintErr is the error of reading the print fmt, or nil.
+	// PrintErr is the error of parsing the print fmt, or nil.
 	PrintErr error
 
-	// Refused names the first construct of the print fmt that libtraceevent
-	// does not read, "" if it reads all. Such an event, like one with a
-	// PrintErr, is printed as perf prints it: the fields, after
-	// "[FAILED TO PARSE]".
+	// Refused names the first construct of the print fmt that libtraceevent does not read, or
+	// "" if it reads all. perf prints an event with a Refused or a PrintErr as "[FAILED TO
+	// PARSE]" and the fields; so does AppendPrint.
 	Refused string
 
-	common int // how many of Fields are common to all tracepoints
+	common int // number of Fields that all tracepoints share
 	prog   []segment
 }
 
@@ -54,35 +53,35 @@ type Field struct {
 	Size   int
 	Signed bool
 
-	Array    bool // Len elements of ElemSize bytes, if the file gives them
+	Array    bool // Len elements of ElemSize bytes each, if the file gives these numbers
 	Len      int
 	ElemSize int
 
-	Dynamic  bool // the field holds where the data is: length<<16 | offset
-	Relative bool // and that offset counts from the field's end (__rel_loc)
+	Dynamic  bool // the field contains the place of the data: length<<16 | offset
+	Relative bool // the offset counts from the end of the field (__rel_loc)
 	String   bool // an array of char, u8 or s8
 	Pointer  bool
-	Long     bool // the type says "long": printed in hexadecimal
-	Float    bool // a float or double, or an array of them: of probes recorded by gperf
+	Long     bool // the type contains "long": printed in hexadecimal
+	Float    bool // a float or double, or an array of them: in probes that gperf recorded
 
-	length *Field // of an array whose text ends at a length: how many of its bytes are used
+	length *Field // contains the number of valid bytes of this array; nil: all are valid
 }
 
-// Env describes the machine of raw data. The zero value is a little-endian 64-bit
-// machine without symbols.
+// Env describes the machine that produced the raw data. The zero value is a little-endian
+// 64-bit machine without symbols.
 type Env struct {
 	Order    binary.ByteOrder
-	LongSize int // the kernel's, in bytes
+	LongSize int // of the kernel, in bytes
 
-	// Symbol names the kernel function that ip lies in. perf does not print
-	// the module.
+	// Symbol returns the name of the kernel function that contains ip. perf does not print the
+	// module.
 	Symbol func(ip uint64) (name string, offset uint64, module string, ok bool)
 
-	// Source, unless nil, appends the source line of the kernel's code at ip, after
-	// a name with an offset.
+	// Source, if set, appends the source line of the kernel code at ip. AppendPrint calls it
+	// after a name with an offset.
 	Source func(dst []byte, ip uint64) []byte
 
-	// Printk are the kernel's constant strings by address (ParsePrintk).
+	// Printk maps addresses to the kernel's constant strings (ParsePrintk).
 	Printk map[uint64]string
 }
 
@@ -99,16 +98,16 @@ func (e *Env) longSize() int {
 	return e.LongSize
 }
 
-// maxText bounds a format file, in bytes; the largest of Linux 6.18 has 6 KiB.
-// Each sample costs as much time as its format is long.
+// maxText limits a format file, in bytes. The largest of Linux 6.18 has 6 KiB. The limit
+// bounds the time per sample, which grows with the format's length.
 const maxText = 64 << 10
 
-// Parse reads a format file. An unreadable print fmt is no error: it is kept in
-// PrintErr, and AppendPrint prints the fields.
+// Parse reads a format file. It does not fail if only the print fmt is invalid: PrintErr
+// keeps the error, and AppendPrint prints the fields.
 func Parse(text []byte, system string) (*Format, error) {
 	f := &Format{System: system, ID: -1}
 	if len(text) > maxText {
-		return nil, fmt.Errorf("tracepoint format in %s: %d bytes are more than any kernel's", system, len(text))
+		return nil, fmt.Errorf("tracepoint format in %s: %d bytes exceed the limit of %d", system, len(text), maxText)
 	}
 	if err := f.parseHead(string(text)); err != nil {
 		return nil, fmt.Errorf("tracepoint format %s:%s: %w", system, f.Name, err)
@@ -150,13 +149,13 @@ func (f *Format) parseHead(text string) error {
 		}
 	}
 	if f.Name == "" || f.ID < 0 {
-		return errors.New("no name or no ID")
+		return errors.New("missing name or ID")
 	}
 	return nil
 }
 
-// parseField reads what follows "field:", as in
-// "char comm[16];	offset:8;	size:16;	signed:0;".
+// parseField parses the text after "field:", as in "char comm[16];	offset:8;	size:16;
+// signed:0;".
 func parseField(s string) (Field, error) {
 	decl, rest, _ := strings.Cut(s, ";")
 	fd, err := parseDecl(decl)
@@ -183,21 +182,21 @@ func parseField(s string) (Field, error) {
 		}
 	}
 	if fd.Offset < 0 || fd.Size < 0 {
-		return fd, errors.New("no offset or no size")
+		return fd, errors.New("missing offset or size")
 	}
 	fd.classify()
 	return fd, nil
 }
 
-// parseDecl reads the three forms "TYPE NAME", "TYPE NAME[LEN]" and
-// "__data_loc TYPE[] NAME".
+// parseDecl parses the three forms "TYPE NAME", "TYPE NAME[LEN]" and "__data_loc TYPE[]
+// NAME".
 func parseDecl(decl string) (fd Field, err error) {
 	head, rest, array := strings.Cut(decl, "[")
 	brackets := ""
 	if array {
 		end := strings.LastIndexByte(rest, ']')
 		if end < 0 {
-			return fd, errors.New("no ]")
+			return fd, errors.New("missing ]")
 		}
 		inside := strings.TrimSpace(rest[:end])
 		fd.Array = true
@@ -211,14 +210,14 @@ func parseDecl(decl string) (fd Field, err error) {
 		head, fd.Name = strings.TrimSpace(head[:i]), head[i:]
 	}
 	if head == "" || fd.Name == "" {
-		return fd, errors.New("no type or no name")
+		return fd, errors.New("missing type or name")
 	}
 	fd.Type = head + brackets
 	fd.Pointer = strings.Contains(head, "*")
 	return fd, nil
 }
 
-// classify sets the properties that libtraceevent derives from the type's name.
+// classify sets the properties that libtraceevent derives from the name of the type.
 func (fd *Field) classify() {
 	has := func(s string) bool { return strings.Contains(fd.Type, s) }
 	fd.String = fd.Array && (has("char") || has("u8") || has("s8"))
@@ -227,7 +226,7 @@ func (fd *Field) classify() {
 	fd.Long = has("long")
 	elem, _, _ := strings.Cut(fd.Type, "[")
 	fd.Float = elem == "float" || elem == "double"
-	if fd.Dynamic && fd.Size == 2 { // kernels before 2.6.32: only the offset
+	if fd.Dynamic && fd.Size == 2 { // kernels before 2.6.32 wrote only the offset
 		fd.String, fd.Array = true, true
 	}
 	switch {
@@ -243,13 +242,13 @@ func (fd *Field) classify() {
 	case fd.Long:
 		fd.ElemSize = 8
 	default:
-		// An array of a probe, "s32 x[]". libtraceevent prints zeros.
+		// "s32 x[]" is an array of a probe. libtraceevent prints zeros.
 		fd.ElemSize = elemSize(fd.Type)
 	}
 }
 
-// elemSize knows the element types that libtraceevent knows in a "__data_loc
-// TYPE[]", which are those of probes, and answers 0 for others.
+// elemSize returns the size of an element of "__data_loc TYPE[]", in bytes. It knows
+// libtraceevent's element types, which are those of probes, and returns 0 for others.
 func elemSize(typ string) int {
 	elem, _, array := strings.Cut(typ, "[")
 	if i := strings.LastIndexByte(elem, ' '); i >= 0 {
@@ -271,7 +270,7 @@ func elemSize(typ string) int {
 	return 0
 }
 
-// Field returns the field of that name, nil if there is none.
+// Field returns the field with this name, or nil.
 func (f *Format) Field(name string) *Field {
 	for i := range f.Fields {
 		if f.Fields[i].Name == name {
@@ -281,12 +280,12 @@ func (f *Format) Field(name string) *Field {
 	return nil
 }
 
-// Sized returns whether the field's bytes differ in number: those of a dynamic array, or
-// of a text with a length.
+// Sized reports whether the number of the field's bytes varies: in dynamic arrays and in
+// text with a length.
 func (fd *Field) Sized() bool { return fd.Dynamic || fd.length != nil }
 
-// Uint returns a field's number, signed ones extended to 64 bits; false if the
-// field is no number or lies beyond the data.
+// Uint returns the number in a field; it extends signed numbers to 64 bits. It returns
+// false if the field is not a number or the data ends before it.
 func (fd *Field) Uint(raw []byte, order binary.ByteOrder) (uint64, bool) {
 	v, ok := readUint(raw, fd.Offset, fd.Size, isBig(order))
 	if ok && fd.Signed {
@@ -296,15 +295,15 @@ func (fd *Field) Uint(raw []byte, order binary.ByteOrder) (uint64, bool) {
 	return v, ok
 }
 
-// Bytes returns a field's raw bytes; for a dynamic array, those of its elements.
-// They end at the end of the data.
+// Bytes returns a field's raw bytes, or the elements of a dynamic array. It returns fewer
+// bytes if raw ends early. The result shares the memory of raw.
 func (fd *Field) Bytes(raw []byte, order binary.ByteOrder) []byte {
 	off, n := fd.span(raw, isBig(order))
 	return cut(raw, off, n)
 }
 
-// span returns where the data says that a field's bytes lie. As in libtraceevent,
-// an offset beyond the data becomes 0, and so does a length that reaches beyond.
+// span returns the place of a field's bytes in the data. As in libtraceevent, an offset
+// beyond the data becomes 0, and so does a length that exceeds it.
 func (fd *Field) span(raw []byte, big bool) (off, n int) {
 	if fd.length != nil {
 		used, _ := readUint(raw, fd.length.Offset, fd.length.Size, big)
@@ -341,8 +340,8 @@ func cut(raw []byte, off, n int) []byte {
 	return raw[off:min(off+n, len(raw))]
 }
 
-// readUint reads an unsigned number; false if the size is none of a number or
-// the data is too short.
+// readUint reads an unsigned number. It returns false if size is not 1, 2, 4 or 8, or the
+// data is too short.
 func readUint(raw []byte, off, size int, big bool) (uint64, bool) {
 	if off < 0 || off > len(raw)-size {
 		return 0, false
@@ -370,8 +369,8 @@ func readUint(raw []byte, off, size int, big bool) (uint64, bool) {
 	return 0, false
 }
 
-// ParsePrintk reads the kernel's printk_formats file, which perf.data carries
-// too: lines of `0xADDRESS : "TEXT"`. Lines of another form are left out.
+// ParsePrintk reads the kernel's printk_formats file, which perf.data contains, too. It
+// skips lines that are not of the form `0xADDRESS : "TEXT"`.
 func ParsePrintk(text []byte) map[uint64]string {
 	m := make(map[uint64]string)
 	for line := range strings.SplitSeq(string(text), "\n") {

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// recorded is a file of testdata: a format file and raw data of Linux 6.18 as
-// `perf record` took them, and the text that `perf script -F trace` of perf
-// 7.3.4 printed for this data.
+// recorded is a file of testdata: a format file and raw data of Linux 6.18 from `perf
+// record`, and the text that `perf script -F trace` of perf 7.3.4 printed for this data.
 type recorded struct {
 	name string
 	f    *Format
@@ -104,10 +103,11 @@ func TestAppendPrintAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Every format file of the running kernel can be read.
-// misquoted are the events whose formats contain unescaped quotes: no parser finds their end.
+// misquoted are the events whose formats contain unescaped quotes, so that no parser can
+// find the end of their strings.
 var misquoted = map[string]bool{"emulation:instruction_emulation": true}
 
+// TestTracefs parses every format file of the running kernel.
 func TestTracefs(t *testing.T) {
 	paths, _ := filepath.Glob("/sys/kernel/tracing/events/*/*/format")
 	if len(paths) == 0 {
@@ -145,10 +145,10 @@ func TestFields(t *testing.T) {
 		`"a=%d d=0x%lx sym=%s", REC->a, (unsigned long)REC->d, __print_symbolic(REC->b, { 11, "x" })`)
 	tests := []struct {
 		name, typ string
-		num       int64  // Uint's
-		bytes     string // Bytes', in hex
-		value     string // AppendValue's
-		shown     string // AppendField's
+		num       int64  // result of Uint
+		bytes     string // result of Bytes, in hex
+		value     string // result of AppendValue
+		shown     string // result of AppendField
 	}{
 		{"common_pid", "int", 1234, "d2040000", "1234", "1234"},
 		{"a", "int", -5, "fbffffff", "-5", "-5"},
@@ -286,8 +286,8 @@ func TestShortData(t *testing.T) {
 	for n := range raw {
 		f.AppendPrint(nil, raw[:n], &Env{}) // must not panic
 	}
-	// The location of an array lies beyond the data: as in libtraceevent the array
-	// then begins where the data does.
+	// The location of an array is beyond the data: as in libtraceevent, the array then begins
+	// at offset 0.
 	const want = "-5 swap  {0x0,0x4d2,0xfffffffb,0xfed4000b,0xfffffed4,0xffffffff,0x0,0x100,0x70617773,0x0} " +
 		"INVALIDIPv6  0"
 	if got := string(f.AppendPrint(nil, raw[:40], &Env{})); got != want {
@@ -358,8 +358,8 @@ func BenchmarkAppendPrint(b *testing.B) {
 	}
 }
 
-// With Env.Source, code addresses are followed by their source: the line of the
-// call, and for plain pointers only if there is one.
+// With Env.Source, the source line of the call follows a code address. Plain pointers get
+// one only if it is known.
 func TestSource(t *testing.T) {
 	const text = "name: e\nID: 1\nformat:\n" +
 		"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n" +

@@ -1,5 +1,5 @@
-// Package cache answers "what was worked out of this DSO before?": it keeps files
-// by build ID below the user's cache directory.
+// Package cache answers "what did gperf compute for this DSO before?": it stores files by
+// build ID below the user's cache directory.
 package cache
 
 import (
@@ -20,11 +20,11 @@ import (
 	"gperf/internal/dso"
 )
 
-// Dir is a folder with one file for each build ID. It may be used by several
-// goroutines and processes: files appear whole, by rename, and one that is
-// damaged counts as absent. A nil Dir keeps nothing.
+// Dir is a directory with one file per build ID. Goroutines and processes may use it at
+// the same time: Store publishes complete files by rename, and Load rejects damaged ones.
+// A nil Dir stores nothing.
 //
-// A file is a header of 40 bytes, little-endian, then what is kept:
+// A file is a header of 40 bytes, little-endian, then the stored data:
 //
 //	 0  Magic
 //	 8  CRC-32C of all that follows it
@@ -32,12 +32,12 @@ import (
 //	16  build ID, 20 bytes, padded with zeros
 type Dir struct {
 	Path   string
-	Suffix string // of the files' names
+	Suffix string // of the file names
 	Magic  string // 8 bytes; the last is the version
-	Limit  int64  // bytes that the files may take together
+	Limit  int64  // size of all files, in bytes
 }
 
-// ErrDamaged: the file is incomplete, or of another version.
+// ErrDamaged is the error for a file that is incomplete or has another version.
 var ErrDamaged = errors.New("not a valid cached file")
 
 const (
@@ -45,8 +45,8 @@ const (
 	maxFile = 1 << 30
 )
 
-// Path returns the folder called name in the user's cache of gperf:
-// $XDG_CACHE_HOME/gperf, or ~/.cache/gperf.
+// Path returns the directory of this name in gperf's cache: below $XDG_CACHE_HOME/gperf or
+// ~/.cache/gperf.
 func Path(name string) (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -55,11 +55,11 @@ func Path(name string) (string, error) {
 	return filepath.Join(dir, "gperf", name), nil
 }
 
-// File returns the path of a build ID's file.
+// File returns the path of the file for a build ID.
 func (d *Dir) File(id dso.BuildID) string { return filepath.Join(d.Path, id.String()+d.Suffix) }
 
-// Load returns the contents stored for a build ID, at an address that is a multiple
-// of 8. The error is fs.ErrNotExist, ErrDamaged or another.
+// Load returns the data stored for a build ID. Its address is a multiple of 8. The error
+// is fs.ErrNotExist, ErrDamaged or an I/O error.
 func (d *Dir) Load(id dso.BuildID) ([]byte, error) {
 	if d == nil || id.IsZero() {
 		return nil, fs.ErrNotExist
@@ -82,7 +82,7 @@ func (d *Dir) Load(id dso.BuildID) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if now := time.Now(); now.Sub(st.ModTime()) > time.Hour {
-		os.Chtimes(path, now, now) // the oldest go first; if it cannot be, they go too early
+		os.Chtimes(path, now, now) // evict removes the oldest first; if Chtimes fails, this file goes too early
 	}
 	return b[header:], nil
 }
@@ -99,7 +99,8 @@ func (d *Dir) check(b []byte, id dso.BuildID) error {
 	return nil
 }
 
-// Store keeps the pieces, one after the other, for a build ID, unless that is zero.
+// Store writes the pieces, one after another, for a build ID. It ignores a zero build
+// ID.
 func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
 	if d == nil || id.IsZero() {
 		return nil
@@ -111,7 +112,7 @@ func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // unless it was renamed
+	defer os.Remove(f.Name()) // does nothing after the rename
 	err = d.write(f, id, pieces)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
@@ -125,14 +126,12 @@ func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
 	return d.evict()
 }
 
-// The cache counts its files after Limit/evictShare stored bytes on average.
-// Counting after every stored file would dominate, and grow with the number of
-// files.
+// The cache counts its files after Limit/evictShare stored bytes on average. Counting
+// after each Store would dominate the cost and grow with the number of files.
 const evictShare = 64
 
-// dueToEvict returns whether it is time to count the files. That is drawn by lot,
-// in proportion to what is stored, so that many short processes together count as
-// often as a long one.
+// dueToEvict reports whether to count the files now. It decides at random, in proportion
+// to the stored bytes, so that many short processes together count as often as a long one.
 func (d *Dir) dueToEvict(pieces [][]byte) bool {
 	size := int64(header)
 	for _, p := range pieces {
@@ -151,7 +150,7 @@ func (d *Dir) write(w io.Writer, id dso.BuildID, pieces [][]byte) error {
 		size += len(p)
 	}
 	if size > maxFile {
-		return fmt.Errorf("%d bytes are too many", size)
+		return fmt.Errorf("%d bytes exceed the limit of %d", size, maxFile)
 	}
 	binary.LittleEndian.PutUint32(h[8:], sum)
 	for _, p := range append([][]byte{h}, pieces...) {
@@ -162,14 +161,14 @@ func (d *Dir) write(w io.Writer, id dso.BuildID, pieces [][]byte) error {
 	return nil
 }
 
-// Drop removes a build ID's file.
+// Drop removes the file for a build ID.
 func (d *Dir) Drop(id dso.BuildID) {
 	if d != nil {
-		os.Remove(d.File(id)) // the rest is found to be unusable again
+		os.Remove(d.File(id)) // if it stays, the next Load rejects it again
 	}
 }
 
-// files returns the files, and removes incomplete ones of killed processes.
+// files returns the files. It removes incomplete ones that killed processes left.
 func (d *Dir) files() (list []fs.FileInfo, size int64, err error) {
 	entries, err := os.ReadDir(d.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -178,7 +177,7 @@ func (d *Dir) files() (list []fs.FileInfo, size int64, err error) {
 	for _, e := range entries {
 		st, err := e.Info()
 		if err != nil || !st.Mode().IsRegular() {
-			continue // gone meanwhile
+			continue // removed by another process
 		}
 		switch {
 		case strings.HasSuffix(st.Name(), d.Suffix):
@@ -191,8 +190,8 @@ func (d *Dir) files() (list []fs.FileInfo, size int64, err error) {
 	return list, size, err
 }
 
-// evict removes the files that were not used for the longest time, down to three
-// quarters of the limit, if they are more than it.
+// evict removes the least recently used files, down to three quarters of the limit, if the
+// files exceed the limit.
 func (d *Dir) evict() error {
 	files, size, err := d.files()
 	if err != nil || size <= d.Limit {
@@ -202,7 +201,7 @@ func (d *Dir) evict() error {
 	return d.remove(files, size-d.Limit/4*3)
 }
 
-// remove removes files from the first on, until they were n bytes at least.
+// remove removes files in order until at least n bytes are freed.
 func (d *Dir) remove(files []fs.FileInfo, n int64) error {
 	for _, st := range files {
 		if n <= 0 {
@@ -216,7 +215,7 @@ func (d *Dir) remove(files []fs.FileInfo, n int64) error {
 	return nil
 }
 
-// Size returns how many files there are, and how many bytes they take.
+// Size returns the number of files and their total size in bytes.
 func (d *Dir) Size() (files int, bytes int64, err error) {
 	list, bytes, err := d.files()
 	return len(list), bytes, err
@@ -233,7 +232,7 @@ func (d *Dir) Clear() error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// aligned returns n bytes that begin at a multiple of 8.
+// aligned allocates n bytes at an address that is a multiple of 8.
 func aligned(n int) []byte {
 	w := make([]uint64, (n+7)/8)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), len(w)*8)[:n]

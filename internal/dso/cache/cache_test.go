@@ -45,8 +45,8 @@ func TestDir(t *testing.T) {
 	}
 }
 
-// TestDamage flips each byte of a file, and cuts it at each length: it is refused
-// every time.
+// TestDamage flips each byte of a file and truncates it at each length. Load must reject
+// it every time.
 func TestDamage(t *testing.T) {
 	d := newDir(t, 1<<20)
 	if err := d.Store(id(1), []byte("something")); err != nil {
@@ -76,7 +76,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestEvict: what was not used for the longest time goes first.
+// TestEvict checks that eviction removes the least recently used files.
 func TestEvict(t *testing.T) {
 	d := newDir(t, 4*(header+100))
 	store := func(i int) {
@@ -89,7 +89,7 @@ func TestEvict(t *testing.T) {
 	for i := range 4 {
 		store(i)
 	}
-	if _, err := d.Load(id(0)); err != nil { // and so it is used
+	if _, err := d.Load(id(0)); err != nil { // marks the file as used
 		t.Fatal(err)
 	}
 	store(4)
@@ -100,8 +100,8 @@ func TestEvict(t *testing.T) {
 	}
 }
 
-// However many files are stored, they take little more than the limit, and
-// counting them does not take most of the time.
+// However many files Store writes, their size stays close to the limit, and counting them
+// does not dominate the time.
 func TestEvictSometimes(t *testing.T) {
 	const size = 1000
 	const limit = 200 * (header + size)
