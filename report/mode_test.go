@@ -69,8 +69,8 @@ func groupSection(name string, leader, members uint32) []byte {
 	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, leader), members)
 }
 
-// TestGroups: what only one event has is shown for all; an event without samples
-// has no column; ties are broken by the second event.
+// TestGroups checks that entries of only one event are shown for all events, that an
+// event without samples has no column, and that the second event breaks ties.
 func TestGroups(t *testing.T) {
 	var w world
 	a, b, c := w.frame("/bin/prog:a", 0x100), w.frame("/bin/prog:b", 0x200), w.frame("/bin/prog:c", 0x300)
@@ -142,7 +142,7 @@ func TestModeErrors(t *testing.T) {
 	}
 }
 
-// TestChooseMode: what was recorded for its branches is counted by them.
+// TestChooseMode checks that recordings of branches are counted by branch.
 func TestChooseMode(t *testing.T) {
 	for _, test := range []struct {
 		recorded   bool

@@ -253,7 +253,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestFiltered: what a filter leaves out counts in the totals.
+// TestFiltered checks that totals include the samples that a filter drops.
 func TestFiltered(t *testing.T) {
 	stacks := program()[:2]
 	stacks[0].filtered = true

@@ -61,8 +61,8 @@ func TestUserCode(t *testing.T) {
 	}
 }
 
-// TestSlotNames: code that calls through the global offset table, as Rust's does,
-// leads to names, too.
+// TestSlotNames checks the names of functions that code calls through the global offset
+// table, as Rust's does.
 func TestSlotNames(t *testing.T) {
 	path := compile(t, cProgram, "-O1", "-fno-plt")
 	s := New(Options{})
@@ -90,8 +90,8 @@ func TestSlotNames(t *testing.T) {
 	}
 }
 
-// memory writes what /proc of a running kernel is to this package: kallsyms, and
-// kcore with four pages, whose bytes are those of its addresses.
+// memory writes the files of a running kernel's /proc that this package reads: kallsyms,
+// and kcore with four pages whose bytes derive from their addresses.
 func memory(t *testing.T, text, page uint64) (proc string) {
 	t.Helper()
 	proc = t.TempDir()
@@ -119,7 +119,8 @@ func memory(t *testing.T, text, page uint64) (proc string) {
 	return proc
 }
 
-// TestKernelCode: the running kernel may lie elsewhere than the one recorded did.
+// TestKernelCode reads code of a running kernel at other addresses than when it was
+// recorded.
 func TestKernelCode(t *testing.T) {
 	const text, page, moved = 0xffffffff81000000, 0xffffffff81001000, 0x200000
 	for _, recorded := range []uint64{text, text - moved} {

@@ -72,8 +72,7 @@ func vaddrOf(t *testing.T, path, name string) uint64 {
 	return syms[i].Value
 }
 
-// Symbols are found by file offset, whatever the program's load address, with and
-// without a symbol table of its own.
+// TestUser looks up symbols by file offset in programs with different load addresses.
 func TestUser(t *testing.T) {
 	for _, flags := range [][]string{{"-O0", "-pie", "-fPIE"}, {"-O0", "-no-pie"},
 		{"-O0", "-no-pie", "-Wl,-Ttext-segment=0x10000000"}} {
@@ -201,7 +200,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// vmlinux, where there is one, stands in for kallsyms.
+// TestVmlinux uses a vmlinux instead of kallsyms.
 func TestVmlinux(t *testing.T) {
 	im, err := dso.NewImage(bytes.NewReader(testELF()), int64(len(testELF())), "vmlinux")
 	if err != nil {
@@ -216,8 +215,8 @@ func TestVmlinux(t *testing.T) {
 	}
 }
 
-// TestVmlinuxNamed: a vmlinux that is named is used where no build ID was recorded, and
-// is not done without where that was another.
+// TestVmlinuxNamed checks that a vmlinux that the user names is used if no build ID was
+// recorded, and that one with another build ID is an error.
 func TestVmlinuxNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vmlinux")
 	if err := os.WriteFile(path, testELF(), 0o644); err != nil {
@@ -252,7 +251,7 @@ func TestVDSO(t *testing.T) {
 	}
 }
 
-// objdump names PLT entries by the same relocations.
+// TestPLTAgainstObjdump compares with objdump, which uses the same relocations.
 func TestPLTAgainstObjdump(t *testing.T) {
 	objdump, err := exec.LookPath("objdump")
 	if err != nil {
@@ -309,7 +308,7 @@ func TestPLTNameCut(t *testing.T) {
 	}
 }
 
-// The symbols that are taken, and where they are put.
+// TestPlaceSymbols checks which symbols are used, and their offsets.
 func TestPlaceSymbols(t *testing.T) {
 	im, err := dso.NewImage(bytes.NewReader(testELF()), int64(len(testELF())), "test")
 	if err != nil {
@@ -324,7 +323,7 @@ func TestPlaceSymbols(t *testing.T) {
 	for _, c := range []struct {
 		why  string
 		sym  rawSymbol
-		want uint64 // offset; math.MaxUint64: not taken
+		want uint64 // offset; math.MaxUint64: not used
 	}{
 		{"function", fn("f", func(*rawSymbol) {}), 0x1010},
 		{"IFUNC", fn("f", func(s *rawSymbol) { s.typ = elf.STT_GNU_IFUNC }), 0x1010},
@@ -349,7 +348,7 @@ func TestPlaceSymbols(t *testing.T) {
 				got = list[0].start
 			}
 			if got != c.want {
-				t.Errorf("put at %#x, want %#x", got, c.want)
+				t.Errorf("offset %#x, want %#x", got, c.want)
 			}
 		})
 	}
@@ -373,7 +372,7 @@ func TestMappingSymbols(t *testing.T) {
 }
 
 // testELF is a small ET_EXEC file: .text at off 0x1000 and vaddr 0x401000,
-// .rodata, .comment that is not in memory, and a symbol table.
+// .rodata, .comment, which is not in memory, and a symbol table.
 func testELF() []byte {
 	names := "\x00.text\x00.rodata\x00.comment\x00.symtab\x00.strtab\x00.plt\x00.rela.plt\x00"
 	name := func(s string) uint32 { return uint32(strings.Index(names, "\x00"+s+"\x00") + 1) }
@@ -422,7 +421,8 @@ func testELF() []byte {
 	return file
 }
 
-// The whole way on a file that every machine has: overlap, PLT, an IFUNC's name.
+// TestUserTable looks up overlapping symbols, PLT entries and an IFUNC in a file made by
+// testELF.
 func TestUserTable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	if err := os.WriteFile(path, testELF(), 0o644); err != nil {

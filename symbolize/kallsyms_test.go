@@ -44,7 +44,7 @@ func TestKallsyms(t *testing.T) {
 		offset       uint64
 	}{
 		{0xffffffff80ffffff, "", "", 0},
-		{0xffffffff81000000, "startup", "", 0}, // of aliases the last, since only that gets a size
+		{0xffffffff81000000, "startup", "", 0}, // the last alias: only this one gets a size
 		{0xffffffff81000150, "do_work", "", 0x50},
 		{0xffffffff810001f8, "__pfx_next_one", "", 8},
 		{0xffffffff810002ff, "next_one", "", 0xff}, // mapping symbols and labels do not cut it
@@ -104,7 +104,7 @@ func writeKallsyms(t *testing.T, path string) string {
 	return path
 }
 
-// A kernel recorded at another place than its symbols say (KASLR).
+// TestKernelMoved looks up symbols of a kernel that ran at other addresses (KASLR).
 func TestKernelMoved(t *testing.T) {
 	path := writeKallsyms(t, t.TempDir()+"/kallsyms")
 	s := New(Options{Kallsyms: path, KernelRef: "_text", KernelRefAddr: 0xffffffff9a000000})
@@ -113,7 +113,7 @@ func TestKernelMoved(t *testing.T) {
 		t.Errorf("got %+v+%#x %q, %v, want do_work+0x50", sym, offset, module, why)
 	}
 	if start, _ := s.KernelRange(); start != 0xffffffff9a000000 {
-		t.Errorf("the kernel starts at %#x, want where it was recorded", start)
+		t.Errorf("the kernel starts at %#x, want the recorded address", start)
 	}
 	s = New(Options{Kallsyms: path, KernelRef: "_stext_of_another", KernelRefAddr: 1})
 	if _, _, _, why := s.Kernel(0xffffffff81000100); why != OtherKernel {
@@ -121,8 +121,8 @@ func TestKernelMoved(t *testing.T) {
 	}
 }
 
-// Symbols of the running kernel are not those of another one; perf's cache may
-// have these.
+// TestKernelOther checks that symbols of the running kernel are not used for another
+// one, and that symbols in perf's cache are.
 func TestKernelOther(t *testing.T) {
 	dir := t.TempDir()
 	id := dso.NewBuildID([]byte("some other kernel..."))

@@ -16,8 +16,8 @@ __attribute__((noinline)) long exported(long n) { return hidden(n) + hidden(n + 
 int main(int c, char **v) { return exported(c) == 1; }
 `
 
-// miniProgram makes a program whose symbols only .dynsym and .gnu_debugdata have,
-// as gdb's manual says.
+// miniProgram makes a program with symbols only in .dynsym and .gnu_debugdata, by the
+// commands in gdb's manual.
 func miniProgram(t *testing.T) string {
 	t.Helper()
 	for _, tool := range []string{"gcc", "objcopy", "nm", "xz"} {
@@ -58,7 +58,7 @@ func miniProgram(t *testing.T) string {
 	return filepath.Join(dir, "m")
 }
 
-// A stripped program's .gnu_debugdata names what .dynsym does not.
+// TestMiniDebug finds symbols in .gnu_debugdata that .dynsym lacks.
 func TestMiniDebug(t *testing.T) {
 	s := New(Options{})
 	d := s.userSymbols.dso(miniProgram(t), dso.BuildID{})

@@ -33,7 +33,7 @@ func TestPerfMapTable(t *testing.T) {
 	}
 }
 
-// TestPerfMap: a perf map names ips, but not if another user owns the file.
+// TestPerfMap checks that ips are looked up in a perf map unless another user owns it.
 func TestPerfMap(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "tmp/perf-4711.map")
@@ -52,7 +52,7 @@ func TestPerfMap(t *testing.T) {
 		t.Errorf("%+v, %#x, %v", sym, off, why)
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("not root: no file of another user's can be made")
+		t.Skip("not root: cannot make a file of another user")
 	}
 	if err := os.Chown(path, 1234, 1234); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestPerfMap(t *testing.T) {
 	}
 }
 
-// FuzzPerfMap: any text makes a table whose symbols contain the addresses that they are found at.
+// FuzzPerfMap checks for any text that a symbol contains the address at which it is found.
 func FuzzPerfMap(f *testing.F) {
 	f.Add("1000 40 first function\n0x1040 0x20 LazyCompile:~f file.js:1\ngarbage\n")
 	f.Add("1200 100 outer\n1240 10 inner\nfffffffffffffff0 40 last\n")

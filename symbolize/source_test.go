@@ -25,7 +25,7 @@ __attribute__((noinline)) int outer(int n) {
 int main(int argc, char **argv) { return outer(argc); }
 `
 
-// An address in an inlined function has the calls of all enclosing functions.
+// The inline frames of an address include all enclosing functions.
 func TestUserSource(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	path := compile(t, inlinedProgram, "-O2", "-g")
@@ -61,8 +61,8 @@ func TestUserSource(t *testing.T) {
 	}
 }
 
-// A module's addresses are found by its symbols, wherever its sections were loaded,
-// the second time in what was kept of its lines.
+// TestModuleSource finds the lines of a module's addresses by its symbols, for sections
+// loaded at any address; the second time in the cached lines.
 func TestModuleSource(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	object := compile(t, inlinedProgram, "-O2", "-g", "-r", "-nostdlib", "-Wl,--build-id=sha1", "-ffunction-sections")

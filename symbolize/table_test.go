@@ -14,7 +14,8 @@ func sized(name string, start, size uint64) entry {
 
 func asIs(e *entry) string { return e.name }
 
-// perf shows one of two symbols at one address; the rules in their order.
+// TestBetter checks the rules, in perf's order, that select one of two symbols at the
+// same address.
 func TestBetter(t *testing.T) {
 	with := func(e entry, change func(*entry)) entry { change(&e); return e }
 	local := func(e *entry) { e.bind = elf.STB_LOCAL }
@@ -48,7 +49,8 @@ func TestBetter(t *testing.T) {
 	}
 }
 
-// Names count as they are shown: _ZN1a1bEv has an underscore that a::b() has not.
+// TestBetterDemangled checks that names are compared as they are shown: _ZN1a1bEv has an
+// underscore, a::b() has none.
 func TestBetterDemangled(t *testing.T) {
 	s := New(Options{Demangle: true})
 	cxx, c := sized("_ZN5alpha4betaEv", 0, 4), sized("alpha_beta", 0, 4)
@@ -103,8 +105,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// The tree must be a red-black tree in the order of addresses, whatever was
-// inserted and erased.
+// TestRBTree checks after random insertions and deletions that the tree is a red-black
+// tree in the order of addresses.
 func TestRBTree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -137,7 +139,7 @@ func TestRBTree(t *testing.T) {
 	}
 }
 
-// checkSubtree returns the number of black nodes on every path down from x.
+// checkSubtree checks the tree below x and returns its black height.
 func checkSubtree(t *testing.T, tree *rbTree, x int32, inOrder *[]int32) int {
 	if x == 0 {
 		return 1
@@ -148,7 +150,7 @@ func checkSubtree(t *testing.T, tree *rbTree, x int32, inOrder *[]int32) int {
 			t.Fatal("a red node has a red child")
 		}
 		if child != 0 && tree.nodes[child].parent != x {
-			t.Fatal("a child does not know its parent")
+			t.Fatal("a child has another parent")
 		}
 	}
 	left := checkSubtree(t, tree, n.left, inOrder)
@@ -163,7 +165,7 @@ func checkSubtree(t *testing.T, tree *rbTree, x int32, inOrder *[]int32) int {
 	return left + 1
 }
 
-// Where symbols overlap, the one nearer to the root answers. Inserted in order,
+// TestLookupOverlapping checks that the symbol nearer to the root is found. Inserted in order,
 // 1 … 7 make a tree with 2 at its root, 4 and 6 on the right.
 func TestLookupOverlapping(t *testing.T) {
 	var list []entry

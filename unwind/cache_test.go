@@ -121,7 +121,7 @@ func TestCacheBuild(t *testing.T) {
 	}
 }
 
-// TestCacheEvict: what was not used for the longest time goes first.
+// TestCacheEvict checks that the least recently used table is removed first.
 func TestCacheEvict(t *testing.T) {
 	c := &Cache{Dir: t.TempDir(), Limit: 4 * int64(40+len(encodeTable(smallTable("00"))))}
 	store := func(i int) *Table {

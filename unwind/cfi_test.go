@@ -45,7 +45,7 @@ func asm(parts ...any) []byte {
 	return b
 }
 
-// entry32 and entry64 put the length before an entry.
+// entry32 and entry64 prepend the length to an entry.
 func entry32(parts ...any) []byte {
 	b := asm(parts...)
 	return asm(uint32(len(b)), b)
@@ -339,7 +339,7 @@ func TestOverlap(t *testing.T) {
 		`)
 }
 
-// TestEhFrameFirst: .debug_frame fills only what .eh_frame leaves open.
+// TestEhFrameFirst checks that .debug_frame adds rows only where .eh_frame has none.
 func TestEhFrameFirst(t *testing.T) {
 	eh := asm(entry32(uint32(0), 1, "", plain), entry32(uint32(4+4+1+1+8+4), uint64(0x2010), uint64(0x10)))
 	debug := asm(entry32(uint32(0xffffffff), 3, "", plain),
@@ -357,8 +357,8 @@ func TestEhFrameFirst(t *testing.T) {
 		`)
 }
 
-// TestHostile: what a section makes is bounded by its bytes and by the code of
-// the file, whatever its numbers say.
+// TestHostile checks that the size of a table is limited by the bytes of the section
+// and by the code of the file.
 func TestHostile(t *testing.T) {
 	cie := entry32(uint32(0xffffffff), 3, "", plain)
 	fde := func(size uint64, ins ...byte) []byte {

@@ -76,9 +76,8 @@ func compareDelve(t *testing.T, path string) {
 	}
 }
 
-// delveRow returns the rules of a row. It does not distinguish a register about which nothing
-// was said from one that is undefined, because delve's DW_CFA_restore does not know the rules
-// of the CIE.
+// delveRow returns the rules of a row. It treats a register without a rule as undefined, because
+// delve's DW_CFA_restore does not know the rules of the CIE.
 func delveRow(r *FullRow) string {
 	var b bytes.Buffer
 	rule := func(r RegRule, expr []byte) string {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fuzzSeeds are sections with most of what occurs.
+// fuzzSeeds are sections with most kinds of entries and instructions.
 func fuzzSeeds(eh bool) [][]byte {
 	id, first := uint32(0xffffffff), uint32(0)
 	if eh {

@@ -145,8 +145,8 @@ func TestReadelf(t *testing.T) {
 	}
 }
 
-// TestReadelfCompiled does the same with what compilers write to .debug_frame, in
-// CIEs of several versions.
+// TestReadelfCompiled does the same with the .debug_frame of compilers, with CIEs of
+// several versions.
 func TestReadelfCompiled(t *testing.T) {
 	for _, p := range []struct {
 		name, cc string
@@ -277,7 +277,7 @@ func (m *machine) differs(w readelfRow) string {
 // number names a register as readelf does for a value.
 func number(n int) string { return fmt.Sprintf("r%d", n) }
 
-// sameRule derives from readelf's columns alone what the rule has to be.
+// sameRule reports whether the rule is the one that readelf's columns describe.
 func sameRule(r Rule, w readelfRow) bool {
 	cfa, ra, fp := w.col("CFA"), w.col("ra"), w.col("rbp")
 	if ra == "u" || ra == "" {

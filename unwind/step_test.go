@@ -21,8 +21,8 @@ import (
 )
 
 // TestStep steps through programs, one instruction after the other, and walks
-// the stack at each. What has to be found is known without any CFI: the stepper
-// watches calls, returns and signals, and keeps the return addresses itself.
+// the stack at each. The stepper knows the expected callers without CFI: it watches
+// calls, returns and signals, and keeps the return addresses itself.
 func TestStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("steps through 140,000 instructions: not in short mode")
@@ -63,12 +63,12 @@ type stepper struct {
 // shadow is a thread's stack, kept by watching it.
 type shadow struct {
 	segs   []segment // the last is where it runs; the others were interrupted by signals
-	bottom []Frame   // of the first segment: what was on the stack when the watch began
+	bottom []Frame   // frames on the stack of the first segment when the watch began
 	regs   syscall.PtraceRegs
 	op     [16]byte // the bytes at its ip
 	popped *call    // by "pop reg": vfork keeps its return address in a register
 
-	thrown bool // what was popped was put there by a throw
+	thrown bool // a throw wrote the popped address
 
 	running bool
 	before  syscall.PtraceRegs // when it was made to run
@@ -78,12 +78,12 @@ type shadow struct {
 // segment is the part of a stack between signals.
 type segment struct {
 	calls       []call
-	interrupted uint64 // where the ip is kept at which the signal came, for the handler to change
+	interrupted uint64 // address of the interrupted ip in the signal frame; the handler may change it
 }
 
 type call struct{ slot, ret uint64 }
 
-// chain returns what a walk has to find.
+// chain returns the frames that a walk must find.
 func (s *shadow) chain(mem Memory) []Frame {
 	f := []Frame{{s.regs.Rip, false}}
 	for i := len(s.segs) - 1; i >= 0; i-- {
@@ -103,8 +103,8 @@ func (s *shadow) chain(mem Memory) []Frame {
 	return append(f, s.bottom...)
 }
 
-// settle forgets the calls whose return addresses are no more on the stack.
-func (s *shadow) settle() {
+// dropReturned removes the calls whose return addresses are no longer on the stack.
+func (s *shadow) dropReturned() {
 	seg := &s.segs[len(s.segs)-1]
 	for n := len(seg.calls); n > 0 && seg.calls[n-1].slot < s.regs.Rsp; n-- {
 		seg.calls = seg.calls[:n-1]
@@ -169,7 +169,7 @@ func (s *stepper) stop() {
 	runtime.UnlockOSThread()
 }
 
-// deep lets the program recurse, 1,000 deep, and walks back.
+// deep makes the program recurse to a depth of 1,000, and walks the stack.
 func (s *stepper) deep() {
 	if !s.runTo("deepest") {
 		return
@@ -201,7 +201,7 @@ func (s *stepper) sym(name string) uint64 {
 	return 0
 }
 
-// runTo continues the program to a function, if it has that.
+// runTo continues the program to a function, if it exists.
 func (s *stepper) runTo(name string) bool {
 	at := uintptr(s.sym(name))
 	if at == 0 {
@@ -236,7 +236,7 @@ func (s *stepper) watch(tid int) {
 	}
 }
 
-// begin takes the frames that are on the stack already from the walk, and checks
+// begin gets the first frames from a walk, and checks
 // that they are a program's start: main, the C library, and _start.
 func (s *stepper) begin() {
 	h := s.threads[s.pid]
@@ -305,8 +305,8 @@ func (s *stepper) stepAll() {
 	s.t.Error("out of time")
 }
 
-// stopped takes up what has become of a thread, and checks its chain if it has
-// run an instruction.
+// stopped processes the wait status of a thread, and checks its chain if it ran an
+// instruction.
 func (s *stepper) stopped(tid int, ws syscall.WaitStatus) {
 	h := s.threads[tid]
 	switch {
@@ -374,7 +374,7 @@ func (h *shadow) follow(s *stepper, before *syscall.PtraceRegs, op []byte, sig i
 		seg.calls = append(seg.calls, *h.popped)
 		h.popped = nil
 	}
-	h.settle()
+	h.dropReturned()
 }
 
 // isCall reports whether an instruction is a call.

@@ -173,7 +173,7 @@ func TestEntryPoint(t *testing.T) {
 	}
 }
 
-// TestKnown: what is known without CFI fills what FDEs leave open, no more.
+// TestKnown checks that rows known without CFI are added only where no FDE has any.
 func TestKnown(t *testing.T) {
 	b := newTableBuilder(0)
 	b.known = []known{{0x1000, 0x1040, sp(8), false}, {0x2000, 0x2010, sp(16), false}}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A mapping begins at a page, which may begin with the end of another segment.
+// TestBias: a mapping begins at a page, and the page may begin with the end of another
+// segment.
 func TestBias(t *testing.T) {
 	im := &Image{loads: []elf.ProgHeader{
 		{Type: elf.PT_LOAD, Flags: elf.PF_R, Off: 0, Vaddr: 0, Filesz: 0x1500},

@@ -117,7 +117,7 @@ func TestDebug(t *testing.T) {
 	}
 }
 
-// Files that servers have are the last resort, and must be the right ones too.
+// Files of servers are tried last, and their build IDs are checked too.
 func TestDebugFetched(t *testing.T) {
 	dir := t.TempDir()
 	id := NewBuildID([]byte(idA))

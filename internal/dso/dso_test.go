@@ -22,13 +22,13 @@ func TestAddresses(t *testing.T) {
 		"lld": {load(r, 0, 0x200000, 0x6c4, 0x6c4), load(rx, 0x6d0, 0x2016d0, 0x500, 0x500), load(rw, 0xbd0, 0x202bd0, 0x100, 0x200)},
 		// A program linked at an address below which nothing is mapped, vaddr < off.
 		"low": {load(rx, 0x10000, 0x400, 0x800, 0x800)},
-		// The same bytes mapped twice; code counts.
+		// The same bytes mapped twice: the vaddr is that of the code.
 		"twice": {load(r, 0x1000, 0x9000, 0x1000, 0x1000), load(rx, 0x1000, 0x3000, 0x1000, 0x1000)},
 	}
 	const none = ^uint64(0)
 	for _, c := range []struct {
 		layout     string
-		off, vaddr uint64 // none: the one given by the other does not exist
+		off, vaddr uint64 // none: the other one has no equivalent
 	}{
 		{"pie", 0, 0},
 		{"pie", 0x5ff, 0x5ff},
@@ -42,7 +42,7 @@ func TestAddresses(t *testing.T) {
 		{"exec", 0x1000, 0x401000},
 		{"exec", 0x2233, 0x402233},
 		{"exec", none, 0x1000},
-		{"lld", 0x6cf, none}, // alignment's hole
+		{"lld", 0x6cf, none}, // padding
 		{"lld", 0x6d0, 0x2016d0},
 		{"lld", 0xbcf, 0x201bcf},
 		{"lld", 0xbd0, 0x202bd0},
@@ -70,15 +70,15 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// The tail of a segment that is zero-filled in memory has no bytes in the file,
-// but perf gives its symbols the offsets that would follow.
+// TestOffOfVaddrInBSS: the zero-filled end of a segment has no bytes in the file, but
+// perf continues the offsets for its symbols.
 func TestOffOfVaddrInBSS(t *testing.T) {
 	im := imageOf(t, elfFile{progs: []elf.Prog64{load(elf.PF_R|elf.PF_W, 0x4de8, 0x5de8, 0x250, 0x900)}}.bytes())
 	if off, ok := im.OffOfVaddr(0x6100); !ok || off != 0x5100 {
 		t.Errorf("off of vaddr 0x6100 = %#x, %t, want 0x5100", off, ok)
 	}
 	if vaddr, ok := im.VaddrOfOff(0x5100); ok {
-		t.Errorf("vaddr of off 0x5100 = %#x, want none: no segment shows that byte", vaddr)
+		t.Errorf("vaddr of off 0x5100 = %#x, want none: no segment contains this byte", vaddr)
 	}
 }
 

@@ -73,7 +73,7 @@ func note(name string, typ uint32, desc []byte) []byte {
 
 func gnuNote(id []byte) []byte { return note("GNU\x00", ntGNUBuildID, id) }
 
-// withID is a file that has just a build ID, code, and perhaps a symbol table.
+// withID returns a file with a build ID, code, and optionally a symbol table.
 func withID(id string, symtab bool) []byte {
 	f := elfFile{sections: []elfSection{
 		{name: ".text", typ: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR, data: []byte{0xc3}},
@@ -89,7 +89,7 @@ func withID(id string, symtab bool) []byte {
 	return f.bytes()
 }
 
-// debugFile is what strip --only-keep-debug leaves.
+// debugFile returns a file as strip --only-keep-debug makes it.
 func debugFile(id string) []byte {
 	return elfFile{sections: []elfSection{
 		{name: ".text", typ: elf.SHT_NOBITS, flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR},
@@ -119,7 +119,7 @@ func imageOf(t testing.TB, b []byte) *Image {
 	return im
 }
 
-// sectionless drops the section headers, as sstrip does.
+// sectionless removes the section headers, as sstrip does.
 func sectionless(b []byte) []byte {
 	b = bytes.Clone(b)
 	clear(b[40:48]) // e_shoff

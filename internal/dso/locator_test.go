@@ -53,7 +53,7 @@ func TestFind(t *testing.T) {
 			id:    a, find: "c/" + entryA, syms: "c/" + entryA, runtime: "c/" + entryA,
 		},
 		{
-			name:  "gone, not in the cache",
+			name:  "missing, not in the cache",
 			files: map[string][]byte{"c/other": withID(idA, true)},
 			id:    a, err: ErrNoFile,
 		},
@@ -127,7 +127,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A DSO without a path is not looked up in the current directory.
+// TestFindNoPath checks that a DSO without a path is not looked up in the current directory.
 func TestFindNoPath(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -165,7 +165,7 @@ func TestFindVDSO(t *testing.T) {
 	}
 }
 
-// With a root, files are looked for below it and nowhere else.
+// TestFindBelowRoot checks that with a root, files are looked for only below it.
 func TestFindBelowRoot(t *testing.T) {
 	a := NewBuildID([]byte(idA))
 	hex := a.String()
@@ -215,12 +215,12 @@ func TestOwnVDSO(t *testing.T) {
 	}
 }
 
-// A file that lies only where a process in a container sees it is known by its build ID.
+// TestFindInOtherTrees finds a file, by its build ID, that only a process in a container sees.
 func TestFindInOtherTrees(t *testing.T) {
 	a, b := NewBuildID([]byte(idA)), NewBuildID([]byte(idB))
 	dir := t.TempDir()
 	path := filepath.Join(dir, "lib/x.so")
-	writeFile(t, path, withID(idB, true)) // what the path means here
+	writeFile(t, path, withID(idB, true)) // the file at this path outside of the container
 	tree := filepath.Join(dir, "tree")
 	inside := writeFile(t, filepath.Join(tree, path), withID(idA, true))
 	f := &Locator{Tree: Tree{BuildIDDir: filepath.Join(dir, "none"), DebugDir: filepath.Join(dir, "none")},
@@ -236,6 +236,6 @@ func TestFindInOtherTrees(t *testing.T) {
 		im.Close()
 	}
 	if im, err := f.Find(path, NewBuildID([]byte("cccccccccccccccccccc"))); !errors.Is(err, ErrMismatch) {
-		t.Errorf("Find of what is nowhere = %v, %v; want ErrMismatch", im, err)
+		t.Errorf("Find of an unknown build ID = %v, %v; want ErrMismatch", im, err)
 	}
 }

@@ -67,7 +67,7 @@ func TestXZSize(t *testing.T) {
 	}
 }
 
-// All that xz makes is read, in one block or several.
+// TestXZOfTool unpacks the output of xz with several options, in one block or more.
 func TestXZOfTool(t *testing.T) {
 	if _, err := exec.LookPath("xz"); err != nil {
 		t.Skip("xz is not installed (package xz-utils)")
@@ -89,7 +89,7 @@ func TestXZOfTool(t *testing.T) {
 	}
 }
 
-// FuzzXZ: any bytes are refused or unpack to what was foretold.
+// FuzzXZ checks that any bytes are rejected or unpack to the announced size.
 func FuzzXZ(f *testing.F) {
 	f.Add(packXZ(f, withID(idA, true)))
 	f.Add(packXZ(f, make([]byte, 5000)))

@@ -219,8 +219,8 @@ func TestFlameGraphEscapes(t *testing.T) {
 	}
 }
 
-// TestFlameGraphTree: recursion, what has no callchain, and a leaf that others
-// call; heavier frames come first.
+// TestFlameGraphTree checks recursion, samples without a callchain, a leaf with several
+// callers, and that heavier frames come first.
 func TestFlameGraphTree(t *testing.T) {
 	a, b, k, none := frame("prog:a", 0x10), frame("prog:b", 0x40), frame("[kernel.kallsyms]:k", 0x70),
 		frame("/lib/x.so:", 0x100)
@@ -268,7 +268,7 @@ func TestFlameGraphCut(t *testing.T) {
 	}
 }
 
-// TestFlameGraphShorterNames: what is left of names that are wider than their frames.
+// TestFlameGraphShorterNames shortens names that are wider than their frames.
 func TestFlameGraphShorterNames(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -306,7 +306,7 @@ func TestFlameGraphShorterNames(t *testing.T) {
 	}
 }
 
-// chromium shows a page, and returns what it prints.
+// chromium shows a page and returns the browser's output.
 func chromium(t *testing.T, url string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -333,8 +333,8 @@ func elementText(t *testing.T, dom, id string) string {
 	return html.UnescapeString(m[1])
 }
 
-// share is what part of an event's stacks within frame zoomed, has a function that
-// matches.
+// share returns the percentage of an event's stacks within the zoomed frame that have a
+// matching function.
 func share(data flames, e *flameEvent, zoomed int, pattern string) string {
 	match := regexp.MustCompile(pattern)
 	var matched uint64
@@ -358,8 +358,8 @@ func percentText(part, of uint64) string {
 	return strconv.FormatFloat(p, 'f', 2, 64) + " %"
 }
 
-// TestFlameGraphInBrowser searches and zooms as the page's address says, and looks
-// at what is drawn.
+// TestFlameGraphInBrowser searches and zooms by the page's address, and checks the
+// drawing.
 func TestFlameGraphInBrowser(t *testing.T) {
 	page, data := flameGraphOf(t, counted(t, new(Set), "two.data", "drops.data"))
 	file := filepath.Join(t.TempDir(), "flame graph.html")
@@ -427,7 +427,8 @@ func coloured(t *testing.T, url string) float64 {
 	return float64(n) / float64(box.Dx()*box.Dy())
 }
 
-// TestFolderThread: what stackcollapse-perf.pl makes of a command and two ids.
+// TestFolderThread compares the first frame with stackcollapse-perf.pl's for a command
+// and two ids.
 func TestFolderThread(t *testing.T) {
 	for _, test := range []struct {
 		comm     string

@@ -105,7 +105,7 @@ func TestReadDump(t *testing.T) {
 	}
 }
 
-// TestReadDumpFixtures compares with what another parser reads in dumps of real runtimes.
+// TestReadDumpFixtures compares dumps of real runtimes with the output of another parser.
 func TestReadDumpFixtures(t *testing.T) {
 	const dir = "../../../shared/fixtures"
 	for _, name := range []string{"jitlink", "julia", "php"} {

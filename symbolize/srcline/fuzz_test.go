@@ -72,7 +72,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// FuzzStored: what is kept on disk is refused, or lookups in it stay in it.
+// FuzzStored checks that cached data is rejected, or lookups stay within its bounds.
 func FuzzStored(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x := &Index{dwarf: func() (*debugInfo, error) { return nil, ErrNoLines }}

@@ -28,7 +28,7 @@ func goTableOf(t *testing.T, path string) *goTable {
 	return g
 }
 
-// generic is what the runtime shortens.
+// generic matches type arguments, which the runtime shortens.
 var generic = regexp.MustCompile(`\[.*\]`)
 
 // Random addresses of this test program; the runtime is the oracle.
