@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -9,20 +10,23 @@ import (
 // poller waits for rings that are half full, for exiting threads, and for other goroutines.
 type poller struct {
 	epoll    int
-	wake     int // eventfd
 	counters int // number of counters whose threads live
+
+	mu   sync.Mutex // close excludes signal, which other goroutines call at any time
+	wake int        // eventfd, -1 if closed
 }
 
-// openPoller returns a poller that waits for signal only.
-func openPoller() (p poller, err error) {
-	p = poller{epoll: -1, wake: -1}
+func newPoller() *poller { return &poller{epoll: -1, wake: -1} }
+
+// open makes the poller wait for signal, and nothing else yet.
+func (p *poller) open() (err error) {
 	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return p, fmt.Errorf("epoll: %w", err)
+		return fmt.Errorf("epoll: %w", err)
 	}
 	if p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return p, fmt.Errorf("eventfd: %w", err)
+		return fmt.Errorf("eventfd: %w", err)
 	}
-	return p, p.watch(p.wake, unix.EPOLLIN)
+	return p.watch(p.wake, unix.EPOLLIN)
 }
 
 // watch waits for events of a file.
@@ -35,6 +39,11 @@ func (p *poller) forget(fd int) { unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd,
 
 // signal ends a wait.
 func (p *poller) signal() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wake < 0 {
+		return
+	}
 	unix.Write(p.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
@@ -64,6 +73,8 @@ func (p *poller) wait(timeout int, other func(fd int, events uint32) bool) (ring
 }
 
 func (p *poller) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, fd := range []*int{&p.epoll, &p.wake} {
 		if *fd >= 0 {
 			unix.Close(*fd)

@@ -101,7 +101,7 @@ type recorder struct {
 	control   controller
 	switcher  switcher
 	trigger   trigger
-	poller    poller
+	poller    *poller
 	command   *command // nil without one
 	exited    chan *os.ProcessState
 	closer    *os.Process // closes the counters after the recorder has exited; nil: the recorder closes them
@@ -109,7 +109,7 @@ type recorder struct {
 }
 
 func newRecorder(o *Options) *recorder {
-	r := &recorder{opts: o, set: new(perfevent.Set), poller: poller{epoll: -1, wake: -1}}
+	r := &recorder{opts: o, set: new(perfevent.Set), poller: newPoller()}
 	r.sum.Path = o.Output
 	r.probes.opts = o
 	return r
@@ -209,7 +209,7 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 	if err := r.openRings(); err != nil {
 		return err
 	}
-	if err := r.trigger.open(r.opts, r.cpus, r.set.SideBandCPUs, threads, &r.poller); err != nil {
+	if err := r.trigger.open(r.opts, r.cpus, r.set.SideBandCPUs, threads, r.poller); err != nil {
 		return err
 	}
 	r.source, err = r.programs.attach(r)
@@ -247,10 +247,10 @@ func (r *recorder) openRings() (err error) {
 		return err
 	}
 	r.opts.warnSwitchSize(r.rings[0].Size())
-	if r.poller, err = openPoller(); err != nil {
+	if err := r.poller.open(); err != nil {
 		return err
 	}
-	return watchRings(&r.poller, r.set, r.rings, r.opts.Overwrite)
+	return watchRings(r.poller, r.set, r.rings, r.opts.Overwrite)
 }
 
 // begin connects the parts of the recorder, creates the file, and writes everything that comes
@@ -394,7 +394,7 @@ func (r *recorder) wait() (exited bool, err error) {
 		idle = idleFlushPipe
 	}
 	wakeups, err := r.poller.wait(idle, func(fd int, events uint32) bool {
-		return r.trigger.handle(fd, events, &r.poller, &r.switcher)
+		return r.trigger.handle(fd, events, r.poller, &r.switcher)
 	})
 	r.sum.Wakeups += wakeups
 	return r.poller.counters == 0 && !r.opts.Target.byCPU(), err
