@@ -8,7 +8,7 @@ PATH=$PATH:/usr/local/go/bin
 nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 export LC_ALL=C TZ=UTC
 umask 022
-git() { command git -c safe.directory='*' "$@"; } # the clone may be another user's
+export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' # the clone may be another user's
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
