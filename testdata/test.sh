@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 # The tests that --fast leaves out: those that record, by their names; mutated recordings; complete comparisons with
 # other tools; builds of gperf.
-slow='^Test(Record|Scenario|Probe|List|Doctor|Hostile)|LikeLLVM|Rewritten|AgainstSymbols|Objdump|EqualsPerf|BuildIs|Install|AddressSpace'
+slow='^Test(Record|Scenario|Probe|List|Doctor|Hostile)|LikeLLVM|Rewritten|AgainstSymbols|Objdump|EqualsPerf|EqualsStackcollapse|BuildIs|Install|AddressSpace'
 
 # summary is the last line of the output, also if tests fail.
 summary() {
