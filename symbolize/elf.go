@@ -54,6 +54,15 @@ type rawSymbol struct {
 	vis         elf.SymVis
 }
 
+// readSymtab reads the symbols of .symtab; the error is dso.ErrNoSymbols if there is none.
+func readSymtab(im *dso.Image) ([]rawSymbol, error) {
+	section := im.Section(".symtab")
+	if section == nil {
+		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
+	}
+	return readSymbols(im, section)
+}
+
 // readSymbols reads a symbol table section including the null symbol: relocations
 // refer to symbols by index.
 func readSymbols(im *dso.Image, s *elf.Section) ([]rawSymbol, error) {

@@ -232,11 +232,7 @@ func (k *kernelSymbols) vmlinux(id dso.BuildID) (*Kallsyms, error) {
 
 // vmlinuxSymbols converts a vmlinux's .symtab to the form of kallsyms.
 func vmlinuxSymbols(im *dso.Image) (*Kallsyms, error) {
-	section := im.Section(".symtab")
-	if section == nil {
-		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
-	}
-	list, err := readSymbols(im, section)
+	list, err := readSymtab(im)
 	if err != nil {
 		return nil, err
 	}
@@ -279,11 +275,7 @@ func (k *kernelSymbols) vmlinuxDelta(im *dso.Image) (uint64, error) {
 		ref = "_text"
 		addr, _ = t.syms.Addr(ref)
 	}
-	section := im.Section(".symtab")
-	if section == nil {
-		return 0, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
-	}
-	list, err := readSymbols(im, section)
+	list, err := readSymtab(im)
 	if err != nil {
 		return 0, err
 	}

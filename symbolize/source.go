@@ -202,11 +202,7 @@ func (s *sourceLines) loadModule(d *dsoLines, module string, id dso.BuildID) err
 
 // moduleSymbols returns the vaddrs of the symbols with unique names.
 func moduleSymbols(im *dso.Image) (map[string]uint64, error) {
-	section := im.Section(".symtab")
-	if section == nil {
-		return nil, fmt.Errorf("%s: %w", im.Path, dso.ErrNoSymbols)
-	}
-	list, err := readSymbols(im, section)
+	list, err := readSymtab(im)
 	if err != nil {
 		return nil, err
 	}

@@ -36,35 +36,33 @@ func (s Symbol) IsFunction() bool { return strings.IndexByte("tTwW", s.Type) >= 
 // Symbols returns the symbols of a kallsyms file in its order, and skips other lines. An error ends them.
 // Labels share the memory of a part of the file: a kernel has 200,000 symbols.
 func Symbols(r io.Reader) iter.Seq2[Symbol, error] {
-	return func(yield func(Symbol, error) bool) {
-		for chunk, err := range chunks(r) {
-			if err != nil {
-				yield(Symbol{}, err)
-				return
-			}
-			for line := range strings.Lines(string(chunk)) {
-				if s, ok := parseSymbol(line); ok && !yield(s, nil) {
-					return
-				}
-			}
-		}
-	}
+	return parseLines(r, func(chunk []byte) iter.Seq[string] { return strings.Lines(string(chunk)) })
 }
 
 // SymbolsWithSuffix is Symbols for the few whose labels end with one of these suffixes; it allocates no
 // memory for the others.
 func SymbolsWithSuffix(r io.Reader, suffixes ...string) iter.Seq2[Symbol, error] {
+	return parseLines(r, func(chunk []byte) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for line := range bytes.Lines(chunk) {
+				if hasSuffix(line, suffixes) && !yield(string(line)) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// parseLines parses those lines of a kallsyms file that lines returns of each chunk.
+func parseLines(r io.Reader, lines func(chunk []byte) iter.Seq[string]) iter.Seq2[Symbol, error] {
 	return func(yield func(Symbol, error) bool) {
 		for chunk, err := range chunks(r) {
 			if err != nil {
 				yield(Symbol{}, err)
 				return
 			}
-			for line := range bytes.Lines(chunk) {
-				if !hasSuffix(line, suffixes) {
-					continue
-				}
-				if s, ok := parseSymbol(string(line)); ok && !yield(s, nil) {
+			for line := range lines(chunk) {
+				if s, ok := parseSymbol(line); ok && !yield(s, nil) {
 					return
 				}
 			}
