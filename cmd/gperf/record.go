@@ -174,8 +174,11 @@ const moreFiles = "Raise the limit of open files (ulimit -n)."
 
 const recordGCPercent = 40
 
-// hurryTime limits finishing the file after the second signal.
-const hurryTime = 500 * time.Millisecond
+// Time limits of signals. timeout(1) sends each signal twice: to its child and to the group.
+const (
+	sameSignal = 100 * time.Millisecond // signals this close together count as one
+	hurryTime  = 500 * time.Millisecond // for finishing the file after the second
+)
 
 // interrupts returns a context that the first Ctrl-C (or SIGTERM, SIGHUP) cancels, and a
 // channel that the second closes. If gperf still runs hurryTime later, for example because
@@ -187,7 +190,11 @@ func interrupts() (ctx context.Context, hurry <-chan struct{}, stop func()) {
 	go func() {
 		<-signals
 		cancel()
+		first := time.Now()
 		sig := <-signals
+		for time.Since(first) < sameSignal {
+			sig = <-signals
+		}
 		close(second)
 		time.Sleep(hurryTime)
 		os.Exit(128 + int(sig.(syscall.Signal)))

@@ -149,7 +149,7 @@ func TestScenarioSecondInterruptUnreadPipe(t *testing.T) {
 		}
 	}
 	cmd.Process.Signal(os.Interrupt)
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond)
 	cmd.Process.Signal(os.Interrupt)
 	if !endsWithin(cmd, patience(2*time.Second)) {
 		t.Error("gperf goes on after the second interrupt")
