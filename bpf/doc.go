@@ -1,7 +1,11 @@
 // Package bpf implements the part of a recording that runs in the kernel: it holds the BPF
-// programs that walk user stacks (walk.h, unwind.bpf.c), and those that make samples of
-// events that perf does not have (emit.bpf.c). It loads them, and passes them their data:
-// tables of package unwind, the mappings of processes, and rings to write to.
+// programs that walk user stacks (unwind.bpf.c), and those that make samples of events that
+// perf does not have (emit.bpf.c). It loads them, and passes them their data: tables of
+// package unwind, the mappings of processes, and rings to write to.
+//
+// The C headers build on each other in this order: kernel.h (the kernel's definitions) with
+// x86.h (the machine), control.h (the switch), data.h (what user space loads), state.h (a
+// walk's state), code.h (code without a table), copy.h (copies of stacks), walk.h (the walk).
 //
 // A program that walks stacks is attached to a sampling event. It runs each time before the
 // kernel writes the event's sample, writes its own record into the same ring ([Head], then

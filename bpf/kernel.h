@@ -80,16 +80,6 @@ static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)1
 		v;                                                                                 \
 	})
 
-/* pt_regs is ABI, and so the same in all kernels. */
-struct pt_regs {
-	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
-};
-
-struct bpf_perf_event_data {
-	struct pt_regs regs;
-	__u64 sample_period, addr;
-};
-
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct mm_struct {
@@ -150,5 +140,7 @@ struct task_struct___ctxs {
 #pragma clang attribute pop
 
 #define PF_KTHREAD 0x00200000
+
+#include "x86.h"
 
 #endif

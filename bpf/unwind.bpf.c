@@ -26,7 +26,7 @@ int on_event(struct bpf_perf_event_data *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct walk *w = bpf_map_lookup_elem(&walks, &cpu);
-	int in_user = (ctx->regs.cs & 3) == 3;
+	int in_user = in_user_mode(&ctx->regs);
 	struct control_value *c = controls();
 
 	if (!w || !c || !c->on)
@@ -52,7 +52,7 @@ SEC("kprobe")
 int on_probe(struct pt_regs *ctx)
 {
 	__u32 slot = bpf_get_smp_processor_id();
-	int in_user = (ctx->cs & 3) == 3;
+	int in_user = in_user_mode(ctx);
 	struct walk *w;
 
 	if (!traced())

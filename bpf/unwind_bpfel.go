@@ -102,7 +102,7 @@ type unwindWalk struct {
 	_        structs.HostLayout
 	Users    int64
 	Regs     [17]uint64
-	Cs       uint64
+	Compat   uint64
 	Ip       uint64
 	Sp       uint64
 	Fp       uint64

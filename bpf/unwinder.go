@@ -126,7 +126,7 @@ func load(o *Options) (*ebpf.Collection, error) {
 	return ebpf.NewCollection(spec)
 }
 
-// levels returns the number of simultaneous walks on a CPU: walk.h's LEVELS, if the programs
+// levels returns the number of simultaneous walks on a CPU: state.h's LEVELS, if the programs
 // include some that the kernel lets interrupt each other.
 func (o *Options) levels() uint32 {
 	if slices.Contains(o.Programs, OnProbe) {

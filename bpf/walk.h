@@ -6,297 +6,8 @@
 #ifndef WALK_H
 #define WALK_H
 
-#include "control.h"
-
-/* Set when the programs are loaded. */
-const volatile __u32 per_task = 0; /* sample only threads with perf events of their own */
-const volatile __u32 cpus = 1;     /* number of possible CPUs */
-
-/* Why a walk ended: package bpf's End. */
-enum end {
-	END_NONE,        /* still walking */
-	END_ENTRY,       /* at the outermost frame */
-	END_NO_USER,     /* no user stack: a kernel thread, a process that is exiting */
-	END_COMPAT,      /* a 32-bit task */
-	END_NO_PROCESS,  /* the process is unknown */
-	END_NO_MAPPING,  /* the address is in no known mapping */
-	END_NO_TABLE,    /* the mapping's table is not loaded yet */
-	END_NO_RULE,     /* no row covers the address */
-	END_UNSUPPORTED, /* a row does, but no rule can express it */
-	END_UNREADABLE,  /* stack memory cannot be read */
-	END_FP,          /* frame pointers, without CFI, lead nowhere */
-	END_DEPTH,       /* too many frames */
-	END_INTERNAL,
-};
-
-#define MAX_FRAMES 1024
-#define USER32_CS 0x23 /* code segment of 32-bit tasks */
-
-/* ---- Data from user space: package bpf has the same layouts. ---- */
-
-/*
- * Each element of the array holds two rows, because its size is a multiple of 8; an
- * unwind.Row has its Off in the lower 16 bits, its Rule in the upper ones.
- */
-struct row_pair {
-	__u64 both;
-};
-
-struct page { /* unwind.Page */
-	__u32 first, n;
-};
-
-struct rule { /* unwind.Rule */
-	__u8 cfa, ra, fp, flags;
-	__s32 cfa_off;
-	__s16 cfa_off2, ra_off, fp_off;
-	__u16 zero;
-};
-
-struct table {
-	__u64 base; /* unwind.Table.Base */
-	__u32 pages, num_pages;
-	__u32 rules, used; /* used is set when a walk uses the table */
-	__u64 entry;       /* vaddr of the process's entry point */
-	__u64 serial;      /* unique among recent tables */
-};
-
-/* Values of mapping.table that are no index into tables. */
-enum {
-	TABLE_PENDING = 0xffffffff, /* not loaded yet */
-	TABLE_FP = 0xfffffffe,      /* no table: use frame pointers */
-	TABLE_UPROBES = 0xfffffffd, /* the kernel's return trampoline of uretprobes */
-};
-
-struct mapping {
-	__u64 start, end;
-	__u64 bias; /* ip - vaddr */
-	__u32 table, zero;
-};
-
-struct process {
-	__u32 exec;     /* exec count that the mappings belong to */
-	__u32 first, n; /* mappings, by address */
-	__u32 copies;   /* copies left to send for addresses outside all mappings */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, __u32); /* tgid */
-	__type(value, struct process);
-	__uint(max_entries, 1);
-} processes SEC(".maps");
-
-ARRAY(mappings, struct mapping);
-ARRAY(tables, struct table);
-ARRAY(pages, struct page);
-ARRAY(rows, struct row_pair);
-ARRAY(rules, struct rule);
-
-/*
- * By CPU: bytes of its ring that copies of stacks may still take. User space resets it
- * after draining the ring.
- */
-ARRAY(copy_room, __s64);
-
-/* ---- Output: package record reads it. ---- */
-
-struct head {
-	enum end end;
-	__u32 tgid; /* the key in processes */
-	__u32 exec;
-	__u32 frames; /* number of frames that follow */
-	__u32 stack;  /* bytes of stack that follow, after registers and an address */
-};
-
-#define MAX_STACK 0xf000
-#define MAX_OTHER_STACK 0x4000
-#define NEAR 0x800000 /* maximum distance to a stack's end: RLIMIT_STACK's default, and glibc's for threads */
-#define CHUNK 0x1000
-#define PAGE 0x1000
-
-struct out {
-	__u32 zero; /* takes the place of perf's size field, so that the rest is aligned in the ring */
-	struct head head;
-	union {
-		__u64 frames[MAX_FRAMES];
-		struct {
-			__u64 regs[17]; /* by DWARF number, rip last */
-			__u64 at;       /* the address whose table or mapping is missing */
-			__u8 bytes[MAX_STACK + CHUNK];
-		} stack;
-	};
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
-	__uint(key_size, 4);
-	__uint(value_size, 4);
-} frames_to SEC(".maps"), copies_to SEC(".maps");
-
-/* ---- The walk. ---- */
-
-enum { RBP = 6, RSP = 7, RIP = 16, NUM_REGS = 17 };
-
-/*
- * Most frames repeat. The rule of an address is cached, for each CPU: cache misses of
- * the searches take most of the time.
- */
-struct known {
-	__u64 key; /* vaddr << 16 | serial */
-	struct rule rule;
-};
-
-#define KNOWN 4096
-
-/*
- * Bytes of the stack that are read at once, because reading 16 bytes takes as long as
- * reading some hundred: the window of one frame usually contains the next one.
- */
-#define WINDOW 512
-
-struct walk {
-	__s64 users;           /* uprobe programs that hold this slot, or try to */
-	__u64 regs[NUM_REGS];  /* of the innermost frame */
-	__u64 cs;
-	__u64 ip, sp, fp;      /* of the current frame */
-	__u64 ra_at;           /* address that ip was read from */
-	__u64 start, end;      /* the mapping of the previous frame */
-	__u64 bias;
-	struct table table;
-	__u32 kind;            /* its mapping.table */
-	__u32 first, num_maps; /* mappings of the process */
-	__u32 n;               /* frames so far */
-	__u8 returned;         /* ip is a return address */
-	__u8 all;              /* regs belong to this frame */
-	__u16 some;            /* at least one page of the stack was copied */
-	__u64 top, copied;     /* end of the stack to copy, and bytes copied so far */
-	__u64 seen_at;         /* address that window was read from */
-	__u32 seen;            /* and its number of bytes */
-	__u32 zero;
-	__u8 window[WINDOW];
-	struct out out;
-	struct known known[KNOWN];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__type(key, __u32); /* slot: level * cpus + CPU */
-	__type(value, struct walk);
-	__uint(max_entries, 1);
-} walks SEC(".maps");
-
-/*
- * The kernel runs only one program at a time on each CPU at perf events, tracepoints
- * and kprobes (bpf_prog_active): these use level 0. From Linux 6.0 on this does not
- * hold for uprobes: their programs may be preempted, also by those of other tasks'
- * uprobes, and interrupted by all others. They use the first free level above 0. A task
- * that is preempted here keeps its level.
- */
-#define LEVELS 4
-
-/* take_walk finds a free slot for a uprobe's program: NULL if there is none. */
-static inline_always struct walk *take_walk(__u32 *slot)
-{
-	__u32 at = bpf_get_smp_processor_id();
-	struct walk *w;
-
-	for (int i = 1; i < LEVELS; i++) {
-		at += cpus;
-		w = bpf_map_lookup_elem(&walks, &at);
-		if (!w)
-			return NULL;
-		/* A program that preempts us here sees users > 0, and releases the slot before we resume. */
-		__sync_fetch_and_add(&w->users, 1);
-		if (*(volatile __s64 *)&w->users == 1) {
-			*slot = at;
-			return w;
-		}
-		__sync_fetch_and_add(&w->users, -1);
-	}
-	return NULL;
-}
-
-static inline_always void leave_walk(struct walk *w) { __sync_fetch_and_add(&w->users, -1); }
-
-/* look reads the stack from addr on into the window, up to the page's end at most. */
-static inline_always int look(struct walk *w, __u64 addr)
-{
-	__u64 n = PAGE - (addr & (PAGE - 1));
-
-	if (n > WINDOW)
-		n = WINDOW;
-	keep_whole(n);
-	if (n > WINDOW)
-		return END_INTERNAL;
-	w->seen = 0;
-	if (bpf_probe_read_user(w->window, n, (void *)addr))
-		return END_UNREADABLE;
-	w->seen_at = addr;
-	w->seen = n;
-	return END_NONE;
-}
-
-/* read_stack reads n words of the stack, 1 or 2. */
-static inline_always int read_stack(struct walk *w, __u64 *dst, __u64 addr, int n)
-{
-	__u64 at = addr - w->seen_at, size = n * sizeof(*dst);
-
-	if (at >= w->seen || at + size > w->seen) {
-		if ((addr & (PAGE - 1)) > PAGE - size)
-			return bpf_probe_read_user(dst, size, (void *)addr);
-		if (look(w, addr))
-			return END_UNREADABLE;
-		at = 0;
-	}
-	keep_whole(at);
-	if (at > WINDOW - size)
-		return END_INTERNAL;
-	dst[0] = *(__u64 *)&w->window[at];
-	if (n > 1)
-		dst[1] = *(__u64 *)&w->window[at + 8];
-	return END_NONE;
-}
-
-/* find_mapping sets w->start, end, bias, kind and table to the mapping of addr. */
-static inline_always int find_mapping(struct walk *w, __u64 addr)
-{
-	__u32 lo = w->first, hi = w->first + w->num_maps; /* mappings before lo start at or below addr, those from hi on above it */
-	struct mapping *m;
-	struct table *t;
-
-	for (int i = 0; i < 17; i++) {
-		if (lo >= hi)
-			break;
-		__u32 mid = lo + (hi - lo) / 2;
-		m = bpf_map_lookup_elem(&mappings, &mid);
-		if (!m)
-			return END_INTERNAL;
-		if (m->start <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (lo == w->first)
-		return END_NO_MAPPING;
-	lo--;
-	m = bpf_map_lookup_elem(&mappings, &lo);
-	if (!m || addr >= m->end || addr < m->start)
-		return END_NO_MAPPING;
-	w->start = m->start;
-	w->end = m->end;
-	w->bias = m->bias;
-	w->kind = m->table;
-	if (w->kind >= TABLE_UPROBES)
-		return END_NONE;
-	t = bpf_map_lookup_elem(&tables, &w->kind);
-	if (!t)
-		return END_INTERNAL;
-	if (!t->used)
-		t->used = 1;
-	w->table = *t;
-	return END_NONE;
-}
+#include "code.h"
+#include "copy.h"
 
 /* row returns the row at an index, ~0 if there is none. */
 static inline_always __u32 row(__u32 index)
@@ -352,54 +63,20 @@ static inline_always struct rule *known_rule(struct walk *w, __u64 vaddr)
 	return &k->rule;
 }
 
-/* reg reads a register that is known only if w->all is set. */
-static inline_always int reg(struct walk *w, __s32 number, __u64 *value)
-{
-	if (!w->all || number < 0 || number >= NUM_REGS)
-		return END_UNSUPPORTED;
-	*value = w->regs[number];
-	return END_NONE;
-}
-
-/* signal_frame goes to the interrupted frame of a signal: struct ucontext lies at sp. */
+/* signal_frame goes to the function that a signal interrupted. */
 static inline_always int signal_frame(struct walk *w)
 {
-	__u64 c[17]; /* uc_mcontext: r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip */
+	__u64 regs[3];
 
-	if (bpf_probe_read_user(c, sizeof(c), (void *)(w->sp + 40)))
+	if (signal_regs(w->sp, regs))
 		return END_UNREADABLE;
-	w->ip = c[16];
-	w->sp = c[15];
-	w->fp = c[10];
+	w->ip = regs[0];
+	w->sp = regs[1];
+	w->fp = regs[2];
 	w->returned = 0;
 	w->all = 0;
 	return END_NONE;
 }
-
-/* by_frame_pointer goes to the caller by the frame pointer. */
-static inline_always int by_frame_pointer(struct walk *w)
-{
-	__u64 pair[2];
-
-	if (w->fp == 0)
-		return END_ENTRY;
-	if (w->fp & 7)
-		return END_FP; /* a value below sp is valid: Go switches stacks */
-	if (read_stack(w, pair, w->fp, 2))
-		return END_UNREADABLE;
-	w->sp = w->fp + 16;
-	w->ra_at = w->fp + 8;
-	w->fp = pair[0];
-	w->ip = pair[1];
-	w->returned = 1;
-	w->all = 0;
-	return END_NONE;
-}
-
-enum { CFA_NONE, CFA_RSP, CFA_RBP, CFA_DEREF_RSP, CFA_DEREF_RBP, CFA_PLT, CFA_REG, CFA_SIGNAL, CFA_UNSUPPORTED };
-enum { RA_AT_CFA, RA_UNDEFINED, RA_REG };
-enum { FP_SAME, FP_AT_CFA, FP_AT_FP, FP_AT_SP, FP_UNDEFINED, FP_REG };
-enum { FLAG_SIGNAL = 1, FLAG_CONVENTION = 2 };
 
 static inline_always int find_cfa(struct walk *w, struct rule *r, __u64 *cfa)
 {
@@ -490,72 +167,6 @@ out:
 	return END_NONE;
 }
 
-/* called reports whether a call instruction ends at ip: e8 with 4 bytes, or ff /2 with up to 6. */
-static inline_always int called(__u64 ip)
-{
-	__u8 b[8]; /* the 7 bytes before ip are b[1] … b[7] */
-
-	if (bpf_probe_read_user(b, sizeof(b), (void *)(ip - 8)))
-		return 0;
-	return b[3] == 0xe8 || (b[6] == 0xff && (b[7] & 0x38) == 0x10) || (b[5] == 0xff && (b[6] & 0x38) == 0x10) ||
-	       (b[4] == 0xff && (b[5] & 0x38) == 0x10) || (b[2] == 0xff && (b[3] & 0x38) == 0x10) ||
-	       (b[1] == 0xff && (b[2] & 0x38) == 0x10);
-}
-
-/* A function without a row is assumed to have its return address within so many words from rsp on. */
-#define LEAF_WORDS 3
-
-/* Size of the code at the entry point, which has no caller; it is often too short to have a row. */
-#define ENTRY_SIZE 64
-
-/*
- * by_guess goes to the caller of a function that no row covers, such as system call
- * wrappers, PLT stubs and hand-written code: as innermost functions, they have pushed
- * few words or none.
- */
-static inline_always int by_guess(struct walk *w, __u64 vaddr)
-{
-	__u64 words[LEAF_WORDS];
-
-	if (vaddr - w->table.entry < ENTRY_SIZE)
-		return END_ENTRY;
-	if (!w->all || bpf_probe_read_user(words, sizeof(words), (void *)w->sp))
-		return END_NO_RULE;
-	for (int i = 0; i < LEAF_WORDS; i++) {
-		if (!called(words[i]))
-			continue;
-		w->ra_at = w->sp + 8 * i;
-		w->sp = w->ra_at + 8;
-		w->ip = words[i];
-		w->returned = 1;
-		w->all = 0;
-		return END_NONE;
-	}
-	return END_NO_RULE;
-}
-
-/* original finds the original return address of a function that a uretprobe redirected. */
-static inline_always int original(struct walk *w)
-{
-	struct task_struct *task = bpf_get_current_task();
-	struct uprobe_task *u = read_field(task, utask);
-	struct return_instance *ri;
-
-	if (!u || !w->returned)
-		return END_NO_RULE;
-	ri = read_field(u, return_instances);
-	for (int i = 0; i < 64; i++) { /* MAX_URETPROBE_DEPTH */
-		if (!ri)
-			break;
-		if (read_field(ri, stack) == w->ra_at) {
-			w->ip = read_field(ri, orig_ret_vaddr);
-			return END_NONE;
-		}
-		ri = read_field(ri, next);
-	}
-	return END_NO_RULE;
-}
-
 /*
  * step goes to the caller's frame and stores its ip. The verifier checks it separately,
  * so that the verifier's instruction limit does not limit the number of frames.
@@ -605,120 +216,6 @@ keep:
 	return END_NONE;
 }
 
-/* keep_regs stores the user's registers. */
-static inline_always void keep_regs(struct walk *w, struct pt_regs *r)
-{
-	w->regs[0] = r->ax;
-	w->regs[1] = r->dx;
-	w->regs[2] = r->cx;
-	w->regs[3] = r->bx;
-	w->regs[4] = r->si;
-	w->regs[5] = r->di;
-	w->regs[RBP] = r->bp;
-	w->regs[RSP] = r->sp;
-	w->regs[8] = r->r8;
-	w->regs[9] = r->r9;
-	w->regs[10] = r->r10;
-	w->regs[11] = r->r11;
-	w->regs[12] = r->r12;
-	w->regs[13] = r->r13;
-	w->regs[14] = r->r14;
-	w->regs[15] = r->r15;
-	w->regs[RIP] = r->ip;
-	w->cs = r->cs;
-}
-
-#define THREAD_SIZE 0x4000
-
-/*
- * saved_regs reads the registers with which the task entered the kernel: they lie at
- * the top of its kernel stack. Kernels with FRED leave a gap there, and have the
- * helper.
- */
-static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
-{
-	if (enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-		return bpf_probe_read_kernel(r, sizeof(*r), bpf_task_pt_regs(bpf_get_current_task_btf()));
-	return bpf_probe_read_kernel(r, sizeof(*r), read_field(task, stack) + THREAD_SIZE - sizeof(*r));
-}
-
-/*
- * copy_chunk copies the next page of the stack, and returns whether there is more to
- * copy. The verifier checks it separately, as it does step.
- */
-__attribute__((noinline)) int copy_chunk(__u32 slot)
-{
-	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 done, from, n;
-
-	if (!w)
-		return 0;
-	done = w->copied;
-	from = w->regs[RSP] + done;
-	if (from >= w->top)
-		return 0;
-	n = CHUNK - (from & (CHUNK - 1));
-	if (n > w->top - from)
-		n = w->top - from;
-	keep_whole(n);
-	keep_whole(done);
-	if (done >= MAX_STACK || n > CHUNK)
-		return 0;
-	if (bpf_probe_read_user(&w->out.stack.bytes[done], n, (void *)from) == 0)
-		w->some = 1;
-	else if (w->some)
-		return 0; /* otherwise the stack has just grown: its last page is not mapped yet, and is read as zeros */
-	w->copied = done + n;
-	return 1;
-}
-
-/*
- * copy_stack copies the used part of the stack: from rsp up to its end, which is known
- * for a process's first stack, and for threads' stacks, because glibc places a thread's
- * own data directly above its stack.
- */
-static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_struct *task)
-{
-	struct mm_struct *mm = read_field(task, mm);
-	__u64 sp = w->regs[RSP], stack = read_field(mm, start_stack) + 8, tls = read_field(task, thread.fsbase);
-
-	w->top = sp + MAX_STACK;
-	if (stack - sp > NEAR && tls - sp > NEAR) /* another kind of stack, such as Go's or a signal's: these are small */
-		w->top = sp + MAX_OTHER_STACK;
-	if (stack > sp && stack < w->top)
-		w->top = stack;
-	if (tls > sp && tls < w->top)
-		w->top = tls;
-	w->copied = w->some = 0;
-	for (int i = 0; i <= MAX_STACK / CHUNK; i++)
-		if (!copy_chunk(slot))
-			break;
-	return w->some ? w->copied & ~7 : 0;
-}
-
-/*
- * send_copy sends registers and stack to the recorder, which walks the stack once it
- * has the missing table or mapping.
- */
-static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struct task_struct *task)
-{
-	__u64 size = sizeof(struct head) + sizeof(w->out.stack.regs) + sizeof(w->out.stack.at);
-
-	__builtin_memcpy(w->out.stack.regs, w->regs, sizeof(w->regs));
-	w->out.stack.at = w->returned ? w->ip - 1 : w->ip;
-	w->out.head.frames = 0;
-	w->out.head.stack = copy_stack(w, slot, task);
-	size += w->out.head.stack;
-	keep_whole(size);
-	if (size > sizeof(w->out) - sizeof(__u32))
-		return;
-	__u32 cpu = bpf_get_smp_processor_id();
-	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
-	if (room)
-		*room -= size;
-	bpf_perf_event_output(ctx, &copies_to, BPF_F_CURRENT_CPU, &w->out.head, size);
-}
-
 static inline_always void send_frames(void *ctx, struct walk *w, __u32 n)
 {
 	__u64 size;
@@ -730,32 +227,6 @@ static inline_always void send_frames(void *ctx, struct walk *w, __u32 n)
 	if (size > sizeof(struct head) + sizeof(w->out.frames))
 		return;
 	bpf_perf_event_output(ctx, &frames_to, BPF_F_CURRENT_CPU, &w->out.head, size);
-}
-
-/*
- * may_copy reports whether the recorder can walk further with registers and stack. In a
- * burst of samples, stacks that cannot be walked yet must not take the ring's space
- * from the samples themselves.
- */
-static inline_always int may_copy(int end, struct process *p)
-{
-	__u32 cpu = bpf_get_smp_processor_id();
-	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
-
-	if (!room || *room <= 0)
-		return 0;
-	switch (end) {
-	case END_NO_PROCESS:
-	case END_NO_TABLE:
-	case END_UNSUPPORTED:
-		return 1;
-	case END_NO_MAPPING:
-		if (p && p->copies > 0) {
-			p->copies--;
-			return 1;
-		}
-	}
-	return 0;
 }
 
 /* in_execve reports whether the task is executing execve. */
@@ -775,9 +246,9 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, stru
 	struct process *p;
 	int end = END_NO_PROCESS;
 
-	w->ip = w->out.frames[0] = w->regs[RIP];
-	w->sp = w->regs[RSP];
-	w->fp = w->regs[RBP];
+	w->ip = w->out.frames[0] = w->regs[IP];
+	w->sp = w->regs[SP];
+	w->fp = w->regs[FP];
 	w->n = w->returned = 0;
 	w->all = 1;
 	w->start = w->end = 0;
@@ -819,6 +290,13 @@ static inline_always int sampled(struct task_struct *task)
 	return !per_task || own_context(task) != NULL;
 }
 
+/* keep_regs stores the user's registers. */
+static inline_always void keep_regs(struct walk *w, struct pt_regs *r)
+{
+	get_regs(w->regs, r);
+	w->compat = is_32_bit(r);
+}
+
 /*
  * start walks the current task's user stack: from the registers in w if it is in user
  * mode, else from those with which it entered the kernel.
@@ -836,15 +314,15 @@ static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_use
 			send_frames(ctx, w, 0);
 			return 1;
 		}
-		if (saved_regs(task, &saved) || (saved.cs & 3) != 3) {
+		if (saved_regs(task, &saved) || !in_user_mode(&saved)) {
 			send_frames(ctx, w, 0);
 			return 1;
 		}
 		keep_regs(w, &saved);
 	}
-	if (w->cs == USER32_CS) {
+	if (w->compat) {
 		w->out.head.end = END_COMPAT;
-		w->out.frames[0] = w->regs[RIP];
+		w->out.frames[0] = w->regs[IP];
 		send_frames(ctx, w, 1);
 		return 1;
 	}
@@ -853,3 +331,4 @@ static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_use
 }
 
 #endif
+

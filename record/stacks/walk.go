@@ -153,7 +153,7 @@ func (r *resolver) lastAddr() uint64 {
 }
 
 // guess continues from an innermost frame without a row, as the BPF programs do (by_guess in
-// walk.h).
+// code.h).
 func (r *resolver) guess(regs *unwind.Regs, stack *unwind.Stack) unwind.Reason {
 	if r.view.atEntry(regs.IP()) {
 		return unwind.EndOfStack

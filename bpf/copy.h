@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Copies of the stack, for the recorder to walk.
+ */
+#ifndef COPY_H
+#define COPY_H
+
+#include "state.h"
+
+/*
+ * By CPU: bytes of its ring that copies of stacks may still take. User space resets it
+ * after draining the ring.
+ */
+ARRAY(copy_room, __s64);
+
+/*
+ * copy_chunk copies the next page of the stack, and returns whether there is more to
+ * copy. The verifier checks it separately, as it does step.
+ */
+__attribute__((noinline)) int copy_chunk(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 done, from, n;
+
+	if (!w)
+		return 0;
+	done = w->copied;
+	from = w->regs[SP] + done;
+	if (from >= w->top)
+		return 0;
+	n = CHUNK - (from & (CHUNK - 1));
+	if (n > w->top - from)
+		n = w->top - from;
+	keep_whole(n);
+	keep_whole(done);
+	if (done >= MAX_STACK || n > CHUNK)
+		return 0;
+	if (bpf_probe_read_user(&w->out.stack.bytes[done], n, (void *)from) == 0)
+		w->some = 1;
+	else if (w->some)
+		return 0; /* otherwise the stack has just grown: its last page is not mapped yet, and is read as zeros */
+	w->copied = done + n;
+	return 1;
+}
+
+/*
+ * copy_stack copies the used part of the stack: from rsp up to its end, which is known
+ * for a process's first stack, and for threads' stacks, because glibc places a thread's
+ * own data directly above its stack.
+ */
+static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_struct *task)
+{
+	struct mm_struct *mm = read_field(task, mm);
+	__u64 sp = w->regs[SP], stack = read_field(mm, start_stack) + 8, tls = thread_data(task);
+
+	w->top = sp + MAX_STACK;
+	if (stack - sp > NEAR && tls - sp > NEAR) /* another kind of stack, such as Go's or a signal's: these are small */
+		w->top = sp + MAX_OTHER_STACK;
+	if (stack > sp && stack < w->top)
+		w->top = stack;
+	if (tls > sp && tls < w->top)
+		w->top = tls;
+	w->copied = w->some = 0;
+	for (int i = 0; i <= MAX_STACK / CHUNK; i++)
+		if (!copy_chunk(slot))
+			break;
+	return w->some ? w->copied & ~7 : 0;
+}
+
+/*
+ * send_copy sends registers and stack to the recorder, which walks the stack once it
+ * has the missing table or mapping.
+ */
+static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struct task_struct *task)
+{
+	__u64 size = sizeof(struct head) + sizeof(w->out.stack.regs) + sizeof(w->out.stack.at);
+
+	__builtin_memcpy(w->out.stack.regs, w->regs, sizeof(w->regs));
+	w->out.stack.at = w->returned ? w->ip - 1 : w->ip;
+	w->out.head.frames = 0;
+	w->out.head.stack = copy_stack(w, slot, task);
+	size += w->out.head.stack;
+	keep_whole(size);
+	if (size > sizeof(w->out) - sizeof(__u32))
+		return;
+	__u32 cpu = bpf_get_smp_processor_id();
+	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
+	if (room)
+		*room -= size;
+	bpf_perf_event_output(ctx, &copies_to, BPF_F_CURRENT_CPU, &w->out.head, size);
+}
+
+/*
+ * may_copy reports whether the recorder can walk further with registers and stack. In a
+ * burst of samples, stacks that cannot be walked yet must not take the ring's space
+ * from the samples themselves.
+ */
+static inline_always int may_copy(int end, struct process *p)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
+
+	if (!room || *room <= 0)
+		return 0;
+	switch (end) {
+	case END_NO_PROCESS:
+	case END_NO_TABLE:
+	case END_UNSUPPORTED:
+		return 1;
+	case END_NO_MAPPING:
+		if (p && p->copies > 0) {
+			p->copies--;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The data that user space gives the programs: the mappings of processes, and unwind
+ * tables. Package bpf has the same layouts.
+ */
+#ifndef DATA_H
+#define DATA_H
+
+#include "control.h"
+
+/* Why a walk ended: package bpf's End. */
+enum end {
+	END_NONE,        /* still walking */
+	END_ENTRY,       /* at the outermost frame */
+	END_NO_USER,     /* no user stack: a kernel thread, a process that is exiting */
+	END_COMPAT,      /* a 32-bit task */
+	END_NO_PROCESS,  /* the process is unknown */
+	END_NO_MAPPING,  /* the address is in no known mapping */
+	END_NO_TABLE,    /* the mapping's table is not loaded yet */
+	END_NO_RULE,     /* no row covers the address */
+	END_UNSUPPORTED, /* a row does, but no rule can express it */
+	END_UNREADABLE,  /* stack memory cannot be read */
+	END_FP,          /* frame pointers, without CFI, lead nowhere */
+	END_DEPTH,       /* too many frames */
+	END_INTERNAL,
+};
+
+/*
+ * Each element of the array holds two rows, because its size is a multiple of 8; an
+ * unwind.Row has its Off in the lower 16 bits, its Rule in the upper ones.
+ */
+struct row_pair {
+	__u64 both;
+};
+
+struct page { /* unwind.Page */
+	__u32 first, n;
+};
+
+struct rule { /* unwind.Rule */
+	__u8 cfa, ra, fp, flags;
+	__s32 cfa_off;
+	__s16 cfa_off2, ra_off, fp_off;
+	__u16 zero;
+};
+
+struct table {
+	__u64 base; /* unwind.Table.Base */
+	__u32 pages, num_pages;
+	__u32 rules, used; /* used is set when a walk uses the table */
+	__u64 entry;       /* vaddr of the process's entry point */
+	__u64 serial;      /* unique among recent tables */
+};
+
+/* Values of mapping.table that are no index into tables. */
+enum {
+	TABLE_PENDING = 0xffffffff, /* not loaded yet */
+	TABLE_FP = 0xfffffffe,      /* no table: use frame pointers */
+	TABLE_UPROBES = 0xfffffffd, /* the kernel's return trampoline of uretprobes */
+};
+
+struct mapping {
+	__u64 start, end;
+	__u64 bias; /* ip - vaddr */
+	__u32 table, zero;
+};
+
+struct process {
+	__u32 exec;     /* exec count that the mappings belong to */
+	__u32 first, n; /* mappings, by address */
+	__u32 copies;   /* copies left to send for addresses outside all mappings */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32); /* tgid */
+	__type(value, struct process);
+	__uint(max_entries, 1);
+} processes SEC(".maps");
+
+ARRAY(mappings, struct mapping);
+ARRAY(tables, struct table);
+ARRAY(pages, struct page);
+ARRAY(rows, struct row_pair);
+ARRAY(rules, struct rule);
+
+enum { CFA_NONE, CFA_RSP, CFA_RBP, CFA_DEREF_RSP, CFA_DEREF_RBP, CFA_PLT, CFA_REG, CFA_SIGNAL, CFA_UNSUPPORTED };
+enum { RA_AT_CFA, RA_UNDEFINED, RA_REG };
+enum { FP_SAME, FP_AT_CFA, FP_AT_FP, FP_AT_SP, FP_UNDEFINED, FP_REG };
+enum { FLAG_SIGNAL = 1, FLAG_CONVENTION = 2 };
+
+#endif

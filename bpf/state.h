@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The state of a walk: its frame, and the mapping and the part of the stack that it reads.
+ */
+#ifndef STATE_H
+#define STATE_H
+
+#include "data.h"
+
+/* Set when the programs are loaded. */
+const volatile __u32 per_task = 0; /* sample only threads with perf events of their own */
+const volatile __u32 cpus = 1;     /* number of possible CPUs */
+
+#define MAX_FRAMES 1024
+
+/* Output that package record reads. */
+
+struct head {
+	enum end end;
+	__u32 tgid; /* the key in processes */
+	__u32 exec;
+	__u32 frames; /* number of frames that follow */
+	__u32 stack;  /* bytes of stack that follow, after registers and an address */
+};
+
+#define MAX_STACK 0xf000
+#define MAX_OTHER_STACK 0x4000
+#define NEAR 0x800000 /* maximum distance to a stack's end: RLIMIT_STACK's default, and glibc's for threads */
+#define CHUNK 0x1000
+#define PAGE 0x1000
+
+struct out {
+	__u32 zero; /* takes the place of perf's size field, so that the rest is aligned in the ring */
+	struct head head;
+	union {
+		__u64 frames[MAX_FRAMES];
+		struct {
+			__u64 regs[NUM_REGS]; /* by DWARF number, the ip last */
+			__u64 at;             /* the address whose table or mapping is missing */
+			__u8 bytes[MAX_STACK + CHUNK];
+		} stack;
+	};
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+} frames_to SEC(".maps"), copies_to SEC(".maps");
+
+/*
+ * Most frames repeat. The rule of an address is cached, for each CPU: cache misses of
+ * the searches take most of the time.
+ */
+struct known {
+	__u64 key; /* vaddr << 16 | serial */
+	struct rule rule;
+};
+
+#define KNOWN 4096
+
+/*
+ * Bytes of the stack that are read at once, because reading 16 bytes takes as long as
+ * reading some hundred: the window of one frame usually contains the next one.
+ */
+#define WINDOW 512
+
+struct walk {
+	__s64 users;           /* uprobe programs that hold this slot, or try to */
+	__u64 regs[NUM_REGS];  /* of the innermost frame */
+	__u64 compat;          /* a 32-bit task */
+	__u64 ip, sp, fp;      /* of the current frame */
+	__u64 ra_at;           /* address that ip was read from */
+	__u64 start, end;      /* the mapping of the previous frame */
+	__u64 bias;
+	struct table table;
+	__u32 kind;            /* its mapping.table */
+	__u32 first, num_maps; /* mappings of the process */
+	__u32 n;               /* frames so far */
+	__u8 returned;         /* ip is a return address */
+	__u8 all;              /* regs belong to this frame */
+	__u16 some;            /* at least one page of the stack was copied */
+	__u64 top, copied;     /* end of the stack to copy, and bytes copied so far */
+	__u64 seen_at;         /* address that window was read from */
+	__u32 seen;            /* and its number of bytes */
+	__u32 zero;
+	__u8 window[WINDOW];
+	struct out out;
+	struct known known[KNOWN];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32); /* slot: level * cpus + CPU */
+	__type(value, struct walk);
+	__uint(max_entries, 1);
+} walks SEC(".maps");
+
+/*
+ * The kernel runs only one program at a time on each CPU at perf events, tracepoints
+ * and kprobes (bpf_prog_active): these use level 0. From Linux 6.0 on this does not
+ * hold for uprobes: their programs may be preempted, also by those of other tasks'
+ * uprobes, and interrupted by all others. They use the first free level above 0. A task
+ * that is preempted here keeps its level.
+ */
+#define LEVELS 4
+
+/* take_walk finds a free slot for a uprobe's program: NULL if there is none. */
+static inline_always struct walk *take_walk(__u32 *slot)
+{
+	__u32 at = bpf_get_smp_processor_id();
+	struct walk *w;
+
+	for (int i = 1; i < LEVELS; i++) {
+		at += cpus;
+		w = bpf_map_lookup_elem(&walks, &at);
+		if (!w)
+			return NULL;
+		/* A program that preempts us here sees users > 0, and releases the slot before we resume. */
+		__sync_fetch_and_add(&w->users, 1);
+		if (*(volatile __s64 *)&w->users == 1) {
+			*slot = at;
+			return w;
+		}
+		__sync_fetch_and_add(&w->users, -1);
+	}
+	return NULL;
+}
+
+static inline_always void leave_walk(struct walk *w) { __sync_fetch_and_add(&w->users, -1); }
+
+/* look reads the stack from addr on into the window, up to the page's end at most. */
+static inline_always int look(struct walk *w, __u64 addr)
+{
+	__u64 n = PAGE - (addr & (PAGE - 1));
+
+	if (n > WINDOW)
+		n = WINDOW;
+	keep_whole(n);
+	if (n > WINDOW)
+		return END_INTERNAL;
+	w->seen = 0;
+	if (bpf_probe_read_user(w->window, n, (void *)addr))
+		return END_UNREADABLE;
+	w->seen_at = addr;
+	w->seen = n;
+	return END_NONE;
+}
+
+/* read_stack reads n words of the stack, 1 or 2. */
+static inline_always int read_stack(struct walk *w, __u64 *dst, __u64 addr, int n)
+{
+	__u64 at = addr - w->seen_at, size = n * sizeof(*dst);
+
+	if (at >= w->seen || at + size > w->seen) {
+		if ((addr & (PAGE - 1)) > PAGE - size)
+			return bpf_probe_read_user(dst, size, (void *)addr);
+		if (look(w, addr))
+			return END_UNREADABLE;
+		at = 0;
+	}
+	keep_whole(at);
+	if (at > WINDOW - size)
+		return END_INTERNAL;
+	dst[0] = *(__u64 *)&w->window[at];
+	if (n > 1)
+		dst[1] = *(__u64 *)&w->window[at + 8];
+	return END_NONE;
+}
+
+/* reg reads a register that is known only if w->all is set. */
+static inline_always int reg(struct walk *w, __s32 number, __u64 *value)
+{
+	if (!w->all || number < 0 || number >= NUM_REGS)
+		return END_UNSUPPORTED;
+	*value = w->regs[number];
+	return END_NONE;
+}
+
+/* find_mapping sets w->start, end, bias, kind and table to the mapping of addr. */
+static inline_always int find_mapping(struct walk *w, __u64 addr)
+{
+	__u32 lo = w->first, hi = w->first + w->num_maps; /* mappings before lo start at or below addr, those from hi on above it */
+	struct mapping *m;
+	struct table *t;
+
+	for (int i = 0; i < 17; i++) {
+		if (lo >= hi)
+			break;
+		__u32 mid = lo + (hi - lo) / 2;
+		m = bpf_map_lookup_elem(&mappings, &mid);
+		if (!m)
+			return END_INTERNAL;
+		if (m->start <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == w->first)
+		return END_NO_MAPPING;
+	lo--;
+	m = bpf_map_lookup_elem(&mappings, &lo);
+	if (!m || addr >= m->end || addr < m->start)
+		return END_NO_MAPPING;
+	w->start = m->start;
+	w->end = m->end;
+	w->bias = m->bias;
+	w->kind = m->table;
+	if (w->kind >= TABLE_UPROBES)
+		return END_NONE;
+	t = bpf_map_lookup_elem(&tables, &w->kind);
+	if (!t)
+		return END_INTERNAL;
+	if (!t->used)
+		t->used = 1;
+	w->table = *t;
+	return END_NONE;
+}
+
+#endif
