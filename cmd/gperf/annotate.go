@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/report/annotate"
 	"gperf/report/annotate/disasm"
 )
@@ -32,19 +33,19 @@ type annotateFlags struct {
 
 func (o *annotateFlags) add(c *cobra.Command) {
 	o.input.addTo(c)
-	addFlags(c, "Functions", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Functions", func(s *pflag.FlagSet) {
 		s.StringVarP(&o.symbol, "symbol", "s", "", "annotate this `symbol`, as the argument")
 		s.StringVarP(&o.dsos, "dsos", "d", "", "annotate only functions of these DSOs, a `list`")
 		s.BoolVarP(&o.Callers, "children", "g", false, "callers include the samples of their callees")
 		s.IntVar(&o.Context, "context", 10, "`n` instructions around an address")
 		s.StringVar(&o.percentLimit, "percent-limit", "", "hide functions below this `percent`")
 	})
-	addFlags(c, "Columns", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Columns", func(s *pflag.FlagSet) {
 		s.BoolVarP(&o.samples, "show-nr-samples", "n", false, "print numbers of samples instead of percentages")
 		s.BoolVar(&o.period, "show-total-period", false, "print sums of periods instead of percentages")
 		s.StringVar(&o.percentType, "percent-type", "local-period", "`type` local|global-period|hits")
 	})
-	addFlags(c, "Code", o.addCode)
+	cli.AddFlags(c, "Code", o.addCode)
 }
 
 func (o *annotateFlags) addCode(s *pflag.FlagSet) {
@@ -60,12 +61,12 @@ func (o *annotateFlags) addCode(s *pflag.FlagSet) {
 	s.String("objdump", "", "")
 	s.Bool("skip-missing", false, "")
 	s.BoolP("quiet", "q", false, "")
-	hide(s, "source", "stdio", "objdump", "skip-missing", "quiet")
+	cli.Hide(s, "source", "stdio", "objdump", "skip-missing", "quiet")
 }
 
 func annotateCommand() *cobra.Command {
 	var o annotateFlags
-	c := newCommand(groupAnalyse, "annotate [FLAGS] [SYMBOL|SYMBOL+OFFSET|ADDRESS]",
+	c := cli.NewCommand(groupAnalyse, "annotate [FLAGS] [SYMBOL|SYMBOL+OFFSET|ADDRESS]",
 		"print the instructions of functions with their samples")
 	o.add(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -75,7 +76,7 @@ func annotateCommand() *cobra.Command {
 		err := o.run(c.OutOrStdout(), c.ErrOrStderr())
 		var offset *annotate.OffsetError
 		if errors.As(err, &offset) {
-			return wrongUse("%v", err)
+			return cli.WrongUse("%v", err)
 		}
 		return err
 	}
@@ -92,23 +93,23 @@ func (o *annotateFlags) apply(args []string) (err error) {
 	}
 	switch {
 	case len(args) > 1:
-		return wrongUse("unexpected argument %q: give one symbol or address, and the file with -i", args[1])
+		return cli.WrongUse("unexpected argument %q: give one symbol or address, and the file with -i", args[1])
 	case len(args) == 1:
 		if o.Place, err = annotate.ParsePlace(args[0]); err != nil {
-			return wrongUse("%v", err)
+			return cli.WrongUse("%v", err)
 		}
 	}
 	if o.percentLimit != "" {
 		o.PercentLimit, err = strconv.ParseFloat(strings.TrimSuffix(o.percentLimit, "%"), 64)
 		if err != nil || o.PercentLimit < 0 {
-			return wrongUse("--percent-limit %s: invalid percentage", o.percentLimit)
+			return cli.WrongUse("--percent-limit %s: invalid percentage", o.percentLimit)
 		}
 	}
 	if o.Context < 0 {
-		return wrongUse("--context %d is negative", o.Context)
+		return cli.WrongUse("--context %d is negative", o.Context)
 	}
 	if o.Sources.Strip < 0 {
-		return wrongUse("--prefix-strip %d is negative", o.Sources.Strip)
+		return cli.WrongUse("--prefix-strip %d is negative", o.Sources.Strip)
 	}
 	o.NoSource = o.NoSource || !o.source
 	o.DSOs = words(o.dsos)
@@ -128,11 +129,11 @@ func (o *annotateFlags) applyShown() error {
 	case "intel":
 		o.Syntax = disasm.Intel
 	default:
-		return wrongUse("-M %s: use att or intel", o.style)
+		return cli.WrongUse("-M %s: use att or intel", o.style)
 	}
 	switch {
 	case o.samples && o.period:
-		return wrongUse("--show-nr-samples and --show-total-period exclude each other")
+		return cli.WrongUse("--show-nr-samples and --show-total-period exclude each other")
 	case o.samples:
 		o.Column = annotate.Samples
 	case o.period:
@@ -140,7 +141,8 @@ func (o *annotateFlags) applyShown() error {
 	}
 	of, by, _ := strings.Cut(o.percentType, "-")
 	if of != "local" && of != "global" || by != "period" && by != "hits" {
-		return wrongUse("--percent-type %s: use local-period, local-hits, global-period or global-hits", o.percentType)
+		return cli.WrongUse("--percent-type %s: use local-period, local-hits, global-period or global-hits",
+			o.percentType)
 	}
 	o.Percent = annotate.PercentType{Global: of == "global", Hits: by == "hits"}
 	return nil

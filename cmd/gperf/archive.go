@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/internal/archive"
 )
 
@@ -30,12 +31,12 @@ type archiveFlags struct {
 }
 
 func (o *archiveFlags) addTo(c *cobra.Command) {
-	addFlags(c, "Input", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Input", func(s *pflag.FlagSet) {
 		s.StringArrayVarP(&o.input.paths, "input", "i", nil, inputUsage)
 		o.input.files.force = addForce(s)
 	})
-	addFlags(c, "Symbols", o.input.files.add)
-	addFlags(c, "Archive", o.add)
+	cli.AddFlags(c, "Symbols", o.input.files.add)
+	cli.AddFlags(c, "Archive", o.add)
 }
 
 func (o *archiveFlags) add(s *pflag.FlagSet) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/internal/dso"
 	"gperf/internal/inspect"
 )
@@ -28,7 +29,7 @@ func (o *buildIDFlags) add(s *pflag.FlagSet) {
 func buildIDCommand() *cobra.Command {
 	var o buildIDFlags
 	c := readCommand(groupFiles, "buildid-list", "list the build IDs of a recording's files")
-	addFlags(c, generalFlags, o.add)
+	cli.AddFlags(c, cli.General, o.add)
 	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout(), c.ErrOrStderr()) }
 	return c
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/internal/dso/cache"
 	"gperf/symbolize/srcline"
 	"gperf/unwind"
@@ -24,9 +25,9 @@ func (o *cacheFlags) add(s *pflag.FlagSet) {
 
 func cacheCommand() *cobra.Command {
 	var o cacheFlags
-	c := newCommand(groupOther, "cache [FLAGS]", "show or clear the cache of unwind tables and source lines")
-	addFlags(c, generalFlags, o.add)
-	c.Args = noOperands
+	c := cli.NewCommand(groupOther, "cache [FLAGS]", "show or clear the cache of unwind tables and source lines")
+	cli.AddFlags(c, cli.General, o.add)
+	c.Args = cli.NoOperands
 	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout()) }
 	return c
 }

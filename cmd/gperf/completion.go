@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/report"
 	"gperf/script"
 )
@@ -18,11 +19,11 @@ import (
 var shells = []string{"bash", "zsh", "fish"}
 
 func completionCommand() *cobra.Command {
-	c := newCommand(groupOther, "completion "+strings.Join(shells, "|"), "print the completion script of a shell")
+	c := cli.NewCommand(groupOther, "completion "+strings.Join(shells, "|"), "print the completion script of a shell")
 	c.ValidArgs = shells
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) != 1 || !slices.Contains(shells, args[0]) {
-			return wrongUse("name a shell: %s", strings.Join(shells, ", "))
+			return cli.WrongUse("name a shell: %s", strings.Join(shells, ", "))
 		}
 		// The script completes the program's own name, so that an installation may rename it.
 		program := &cobra.Command{Use: filepath.Base(os.Args[0])}
@@ -84,7 +85,7 @@ func complete(root *cobra.Command, args []string) int {
 	if len(args) > 2 {
 		if c := find(root, args[1]); c != nil {
 			last := len(args) - 1 // not typed completely
-			args = slices.Concat(args[:2], rewriteArgs(c.Flags(), args[2:last], stops(c)), args[last:])
+			args = slices.Concat(args[:2], cli.Rewrite(c, args[2:last]), args[last:])
 		}
 	}
 	root.SetArgs(args)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gperf/cmd/gperf/cli"
 )
 
 // outputDifferences lists intended differences from perf's output that do not depend on a file
@@ -103,8 +105,8 @@ disappears.
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| flag | reason |\n|---|---|\n", part.title, part.text)
 		for _, c := range idleFlagsOf {
 			for _, idle := range c.flags {
-				if idle.refused == part.refused {
-					fmt.Fprintf(&b, "| `%s --%s` | %s |\n", c.command, longName(idle), cell(idle.why))
+				if idle.Refused == part.refused {
+					fmt.Fprintf(&b, "| `%s --%s` | %s |\n", c.command, longName(idle), cell(idle.Why))
 				}
 			}
 		}
@@ -119,14 +121,14 @@ disappears.
 // idleFlagsOf lists perf's flags that gperf accepts without effect or refuses, by command.
 var idleFlagsOf = []struct {
 	command string
-	flags   []idleFlag
+	flags   []cli.Idle
 }{
 	{"record", recordIdleFlags}, {"script", scriptIdleFlags}, {"report", reportIdleFlags},
 	{"list", listIdleFlags}, {"probe", probeIdleFlags},
 }
 
 // longName returns a flag's name without its shorthand.
-func longName(f idleFlag) string { return f.name[strings.IndexByte(f.name, ',')+1:] }
+func longName(f cli.Idle) string { return f.Name[strings.IndexByte(f.Name, ',')+1:] }
 
 // cell escapes text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

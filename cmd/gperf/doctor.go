@@ -9,14 +9,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/record/doctor"
 )
 
 func doctorCommand() *cobra.Command {
 	var asJSON bool
-	c := newCommand(groupRecord, "doctor [FLAGS]", "check what this machine can record, and how to fix the rest")
-	addFlags(c, generalFlags, func(s *pflag.FlagSet) { s.BoolVarP(&asJSON, "json", "j", false, "print JSON") })
-	c.Args = noOperands
+	c := cli.NewCommand(groupRecord, "doctor [FLAGS]", "check what this machine can record, and how to fix the rest")
+	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) { s.BoolVarP(&asJSON, "json", "j", false, "print JSON") })
+	c.Args = cli.NoOperands
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		checks := doctor.This().All()
 		err := buffered(c.OutOrStdout(), func(w io.Writer) error {

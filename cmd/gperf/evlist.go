@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/internal/inspect"
 )
 
@@ -27,14 +28,14 @@ func (o *evlistFlags) add(s *pflag.FlagSet) {
 func evlistCommand() *cobra.Command {
 	var o evlistFlags
 	c := readCommand(groupFiles, "evlist", "list the events of a recording")
-	addFlags(c, generalFlags, o.add)
+	cli.AddFlags(c, cli.General, o.add)
 	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout(), c.ErrOrStderr()) }
 	return c
 }
 
 func (o *evlistFlags) run(stdout, stderr io.Writer) error {
 	if o.Groups && (o.Attrs || o.Freq) {
-		return wrongUse("--group cannot be combined with --verbose and --freq")
+		return cli.WrongUse("--group cannot be combined with --verbose and --freq")
 	}
 	in, err := new(inputFlags).openPath(o.path, stderr)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/report/stacks"
 )
 
@@ -48,7 +49,7 @@ func (o *formatFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&o.noInline, "no-inline", false, "do not print inline frames")
 	s.BoolVar(&o.folded.PID, barePID, false, "")
 	s.BoolVar(&o.folded.TID, bareTID, false, "")
-	hide(s, barePID, bareTID)
+	cli.Hide(s, barePID, bareTID)
 }
 
 // stacks reports whether the format counts stacks, that is, whether it is not text.
@@ -57,12 +58,12 @@ func (o *formatFlags) stacks() bool { return o.format != "text" }
 // check checks the combination of flags.
 func (o *formatFlags) check(s *pflag.FlagSet) (err error) {
 	if !slices.Contains(formatNames, o.format) {
-		return wrongUse("--format %s: use text, folded, pprof or flamegraph", o.format)
+		return cli.WrongUse("--format %s: use text, folded, pprof or flamegraph", o.format)
 	}
 	input := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(inputFlags).add(input)
 	s.Visit(func(f *pflag.Flag) {
-		if isIdle(f) {
+		if cli.IsIdle(f) {
 			return
 		}
 		if e := o.unfit(f.Name, input.Lookup(f.Name) != nil); err == nil {
@@ -77,14 +78,15 @@ func (o *formatFlags) check(s *pflag.FlagSet) (err error) {
 func (o *formatFlags) unfit(flag string, input bool) error {
 	switch {
 	case !o.stacks() && (flag == barePID || flag == bareTID):
-		return wrongUse("--%s requires a list of IDs, except with --format folded", strings.TrimPrefix(flag, "folded-"))
+		return cli.WrongUse("--%s requires a list of IDs, except with --format folded",
+			strings.TrimPrefix(flag, "folded-"))
 	case o.format != "folded" && flag != "inline" && slices.Contains(foldedOnly, flag):
-		return wrongUse("--%s is for --format folded", strings.TrimPrefix(flag, "folded-"))
+		return cli.WrongUse("--%s is for --format folded", strings.TrimPrefix(flag, "folded-"))
 	case !o.stacks() && flag == "output":
-		return wrongUse("--output requires --format; text goes to standard output")
+		return cli.WrongUse("--output requires --format; text goes to standard output")
 	case o.stacks() && !input && !slices.Contains(foldedOnly, flag) &&
 		!slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio"}, flag):
-		return wrongUse("--%s is for --format text", flag)
+		return cli.WrongUse("--%s is for --format text", flag)
 	}
 	return nil
 }
@@ -139,7 +141,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	if o.output == "" || o.output == "-" {
 		if _, ok := stdout.(*terminal); ok && o.format != "folded" {
-			return wrongUse("--format %s: standard output is a terminal, name a file with -o", o.format)
+			return cli.WrongUse("--format %s: standard output is a terminal, name a file with -o", o.format)
 		}
 		return nil
 	}
@@ -152,7 +154,7 @@ func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 			path = defaultFile
 		}
 		if in, err := os.Stat(path); err == nil && os.SameFile(in, out) {
-			return wrongUse("-o %s would overwrite the recording", o.output)
+			return cli.WrongUse("-o %s would overwrite the recording", o.output)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/record/event"
 )
 
@@ -19,7 +20,7 @@ func TestHelpFits(t *testing.T) {
 				t.Errorf("%q", text)
 			}
 			for line := range strings.Lines(text) {
-				if n := utf8.RuneCountInString(line) - 1; n > helpWidth || strings.Contains(line, "\t") ||
+				if n := utf8.RuneCountInString(line) - 1; n > cli.Width || strings.Contains(line, "\t") ||
 					strings.HasSuffix(line, " \n") {
 					t.Errorf("%d columns: %s", n, line)
 				}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/record"
@@ -24,17 +25,10 @@ import (
 	"gperf/record/tracefs"
 )
 
-// errUsage marks wrong use of a command.
-type errUsage struct{ msg string }
-
-func (e *errUsage) Error() string { return e.msg }
-
-func wrongUse(msg string, args ...any) error { return &errUsage{fmt.Sprintf(msg, args...)} }
-
 // fail prints the error of a command and a hint, and returns the exit code.
 func fail(command string, err error, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "gperf %s: %v\n%s", command, err, hint(err))
-	var usage *errUsage
+	var usage *cli.UsageError
 	var spec *event.SpecError
 	var unknown *event.UnknownError
 	var place *probe.SpecError

@@ -27,6 +27,9 @@ var house = []struct{ question, packages string }{
 	{"What does the user want?", `
 		cmd/gperf
 	`},
+	{"How does a command line become flags?", `
+		cmd/gperf/cli
+	`},
 	{"What may be recorded here? What did the samples show?", `
 		record/doctor
 		report
@@ -121,8 +124,8 @@ var rooms = strings.Fields("cmd record report script format bpf unwind symbolize
 
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
-	"github.com/spf13/cobra":             "cmd/gperf",
-	"github.com/spf13/pflag":             "cmd/gperf",
+	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli",
+	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli",
 	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel", // BTF is read with it
 	"github.com/google/pprof":            "report/stacks",
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",

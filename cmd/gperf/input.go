@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/session"
@@ -37,9 +38,9 @@ type inputFlags struct {
 
 // addTo adds the flags to a command, in groups.
 func (in *inputFlags) addTo(c *cobra.Command) {
-	addFlags(c, "Input", in.addFile)
-	addFlags(c, "Symbols", in.addSymbols)
-	addFlags(c, "Filters", in.addFilters)
+	cli.AddFlags(c, "Input", in.addFile)
+	cli.AddFlags(c, "Symbols", in.addSymbols)
+	cli.AddFlags(c, "Filters", in.addFilters)
 }
 
 // add adds the flags.
@@ -66,8 +67,8 @@ func (in *inputFlags) addFilters(s *pflag.FlagSet) {
 	s.StringVarP(&in.cpus, "cpu", "C", "", "show only samples of these CPUs, a `list` such as 0,2-3")
 	s.StringVar(&in.pids, "pid", "", "show only samples of these PIDs, a `list`")
 	s.StringVar(&in.tids, "tid", "", "show only samples of these TIDs, a `list`")
-	s.SetAnnotation("pid", bareKey, []string{"--" + barePID})
-	s.SetAnnotation("tid", bareKey, []string{"--" + bareTID})
+	s.SetAnnotation("pid", cli.BareKey, []string{"--" + barePID})
+	s.SetAnnotation("tid", cli.BareKey, []string{"--" + bareTID})
 	s.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
 	s.BoolVar(&in.guests, "guest", false, "show samples of virtual machines, too, without symbols")
 	s.StringVar(&in.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
@@ -97,7 +98,7 @@ func (in *inputFlags) inputs() []string {
 func (in *inputFlags) open(stderr io.Writer) (*input, error) {
 	paths := in.inputs()
 	if len(paths) > 1 {
-		return nil, wrongUse("-i is given %d times: only --format folded, pprof and flamegraph merge recordings",
+		return nil, cli.WrongUse("-i is given %d times: only --format folded, pprof and flamegraph merge recordings",
 			len(paths))
 	}
 	return in.openPath(paths[0], stderr)
@@ -269,10 +270,11 @@ func (in *inputFlags) filter(f *format.File) (*session.Filter, error) {
 	var err error
 	if in.cpus != "" {
 		if l.CPUs, err = format.ParseCPUList(in.cpus); err != nil {
-			return nil, wrongUse("--cpu %s: %v", in.cpus, err)
+			return nil, cli.WrongUse("--cpu %s: %v", in.cpus, err)
 		}
 		if event := session.WithoutCPU(f); event != "" {
-			return nil, wrongUse("--cpu %s: samples of %q have no CPU: record with --sample-cpu or -a", in.cpus, event)
+			return nil, cli.WrongUse("--cpu %s: samples of %q have no CPU: record with --sample-cpu or -a", in.cpus,
+				event)
 		}
 	}
 	if l.PIDs, err = numbers("--pid", in.pids); err != nil {
@@ -283,8 +285,17 @@ func (in *inputFlags) filter(f *format.File) (*session.Filter, error) {
 	}
 	if in.times != "" {
 		if l.Times, err = session.ParseTimes(in.times, f.Uint64s(format.FeatureSampleTime, 2)); err != nil {
-			return nil, wrongUse("--time %s: %v", in.times, err)
+			return nil, cli.WrongUse("--time %s: %v", in.times, err)
 		}
 	}
 	return l, nil
 }
+
+// maxStack is the maximum number of frames of a recorded callchain. perfMaxStack is the
+// number that perf shows by default, its PERF_MAX_STACK_DEPTH.
+const (
+	maxStack     = 1024
+	perfMaxStack = 127
+)
+
+const maxStackHelp = "limit callchains to `n` frames"

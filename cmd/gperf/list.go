@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format/tracepoint"
 	"gperf/record/event"
 	"gperf/record/perfevent"
@@ -38,10 +39,10 @@ func (o *listFlags) add(s *pflag.FlagSet) {
 	s.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
 	s.BoolVar(&o.details, "details", false, "print the encoding of events, too")
 	s.StringVar(&o.unit, "unit", "", "list only events of this `PMU`")
-	addIdle(s, listIdleFlags)
+	cli.AddIdle(s, listIdleFlags)
 	s.BoolVar(&o.rawDump, "raw-dump", false, "print one name per line, and nothing else")
 	s.BoolP("desc", "d", true, "")
-	hide(s, "desc")
+	cli.Hide(s, "desc")
 }
 
 // newList returns the flags of a list of this machine's events.
@@ -51,8 +52,8 @@ func newList() *listFlags {
 
 func listCommand() *cobra.Command {
 	o := newList()
-	c := newCommand(groupRecord, "list [FLAGS] [KIND|GLOB...]", "list the events that this machine can record")
-	addFlags(c, generalFlags, o.add)
+	c := cli.NewCommand(groupRecord, "list [FLAGS] [KIND|GLOB...]", "list the events that this machine can record")
+	cli.AddFlags(c, cli.General, o.add)
 	for _, kind := range event.Kinds {
 		c.ValidArgs = append(c.ValidArgs, cobra.CompletionWithDesc(string(kind), kind.String()))
 	}

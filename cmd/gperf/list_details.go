@@ -7,14 +7,15 @@ import (
 	"strconv"
 	"strings"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/record/event"
 )
 
 // listIdleFlags lists the flags of perf list that have no effect.
-var listIdleFlags = []idleFlag{
-	{name: "debug", why: "gperf list always prints the kinds that it cannot list"},
-	{name: "deprecated", why: "gperf lists the kernel's events; none of them is deprecated"},
+var listIdleFlags = []cli.Idle{
+	{Name: "debug", Why: "gperf list always prints the kinds that it cannot list"},
+	{Name: "deprecated", Why: "gperf lists the kernel's events; none of them is deprecated"},
 }
 
 // metricWords lists perf list's words for metrics.

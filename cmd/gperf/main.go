@@ -12,6 +12,8 @@ import (
 	"os"
 	"syscall"
 
+	"gperf/cmd/gperf/cli"
+
 	"github.com/spf13/cobra"
 )
 
@@ -39,7 +41,7 @@ func main() {
 func run(args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
 	if len(args) == 0 {
-		printHelp(stderr, root)
+		cli.PrintHelp(stderr, root)
 		return exitUsage
 	}
 	switch args[0] {
@@ -54,7 +56,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if c == nil || !c.Runnable() {
 		return unknown(root, args[0], stderr)
 	}
-	root.SetArgs(append([]string{c.Name()}, rewriteArgs(c.Flags(), args[1:], stops(c))...))
+	root.SetArgs(append([]string{c.Name()}, cli.Rewrite(c, args[1:])...))
 	return exitCode(c.Name(), root.Execute(), stderr)
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"gperf/cmd/gperf/cli"
+
 	"github.com/spf13/cobra"
 )
 
@@ -88,7 +90,7 @@ func manPage(c *cobra.Command) string {
 	}
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(pageName(c)), roff(summary))
 	if c.Runnable() || !c.HasParent() {
-		fmt.Fprintf(&b, ".SH SYNOPSIS\n.nf\n%s\n.fi\n", roff(strings.Join(usageLines(c), "\n")))
+		fmt.Fprintf(&b, ".SH SYNOPSIS\n.nf\n%s\n.fi\n", roff(strings.Join(cli.UsageLines(c), "\n")))
 	}
 	if c.HasParent() {
 		manCommand(&b, c)
@@ -112,12 +114,12 @@ func manPage(c *cobra.Command) string {
 func manCommand(b *strings.Builder, c *cobra.Command) {
 	b.WriteString(".SH DESCRIPTION\n")
 	manText(b, c.Long)
-	if groups := flagGroups(c); len(groups) > 0 {
+	if groups := cli.Groups(c); len(groups) > 0 {
 		b.WriteString(".SH OPTIONS\n")
 		for _, g := range groups {
-			fmt.Fprintf(b, ".SS %s\n", roff(g.title))
-			for _, f := range g.flags {
-				fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(strings.TrimSpace(flagNameText(f))), roff(flagText(f)))
+			fmt.Fprintf(b, ".SS %s\n", roff(g.Title))
+			for _, f := range g.Flags {
+				fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(strings.TrimSpace(cli.FlagName(f))), roff(cli.FlagText(f)))
 			}
 		}
 	}

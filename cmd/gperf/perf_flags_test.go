@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"gperf/cmd/gperf/cli"
 )
 
 // perfLines are command lines with flags of perf's over the project's own
@@ -171,23 +173,23 @@ func (o *oracle) output(t *testing.T, args []string) []byte {
 func TestIdleFlags(t *testing.T) {
 	for _, list := range []struct {
 		command string
-		flags   []idleFlag
+		flags   []cli.Idle
 	}{{"script", scriptIdleFlags}, {"report", reportIdleFlags}} {
 		want, _ := gperf(t, perfArgs(t, list.command+" -i drops.data")...)
 		for _, idle := range list.flags {
-			name := idle.name[strings.IndexByte(idle.name, ',')+1:]
+			name := idle.Name[strings.IndexByte(idle.Name, ',')+1:]
 			t.Run(list.command+" --"+name, func(t *testing.T) {
 				flag := "--" + name
-				if idle.value {
+				if idle.Value {
 					flag += "=x"
 				}
 				var out, stderr bytes.Buffer
 				code := run(append(perfArgs(t, list.command+" -i drops.data"), flag), &out, &stderr)
 				switch explained := strings.Contains(stderr.String(), "--"+name) &&
-					strings.Contains(stderr.String(), idle.why); {
-				case idle.refused && (code != exitUsage || !explained || out.Len() > 0):
+					strings.Contains(stderr.String(), idle.Why); {
+				case idle.Refused && (code != exitUsage || !explained || out.Len() > 0):
 					t.Errorf("exit code %d, %d bytes, stderr %q", code, out.Len(), &stderr)
-				case !idle.refused && (code != exitOK || !explained || out.String() != want):
+				case !idle.Refused && (code != exitOK || !explained || out.String() != want):
 					t.Errorf("exit code %d, %d of %d bytes, stderr %q", code, out.Len(), len(want), &stderr)
 				}
 			})

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
@@ -34,7 +35,7 @@ type probeFlags struct {
 }
 
 func (f *probeFlags) addTo(c *cobra.Command) {
-	addFlags(c, "Actions", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Actions", func(s *pflag.FlagSet) {
 		s.StringArrayVarP(&f.add, "add", "a", nil, "add a probe `DEF` (default)")
 		s.BoolVarP(&f.del, "del", "d", false, "delete probes; no pattern: those of killed recordings")
 		s.BoolVarP(&f.list, "list", "l", false, "list all probes, or those that match the patterns")
@@ -43,25 +44,25 @@ func (f *probeFlags) addTo(c *cobra.Command) {
 		s.StringVarP(&f.vars, "vars", "V", "", "list the variables available at the probe `DEF`")
 		s.StringVarP(&f.line, "line", "L", "", "print source `lines`: FUNC[@SRC]|SRC[:N[+NUM|-N2]]")
 	})
-	addFlags(c, "Where", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Where", func(s *pflag.FlagSet) {
 		s.StringVarP(&f.where.Path, "exec", "x", "", "probe this program or library `file`")
 		s.StringVarP(&f.where.Module, "module", "m", "", "probe this kernel `module`")
 		s.StringVarP(&f.where.Source, "source", "s", "", "read source files below this `directory`")
 	})
-	addFlags(c, generalFlags, func(s *pflag.FlagSet) {
+	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		s.BoolVar(&f.externs, "externs", false, "with --vars: list global variables, too")
 		s.StringVar(&f.filter, "filter", "", "with --vars, --funcs: select `names`: globs ! & | ( )")
 		s.BoolVarP(&f.force, "force", "f", false, "if the name exists, add the probe with a numbered name")
 		s.BoolVarP(&f.dryRun, "dry-run", "n", false, "do not add or delete probes")
 		s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 		s.BoolVarP(&f.verbose, "verbose", "v", false, "print the tracefs commands")
-		addIdle(s, probeIdleFlags)
+		cli.AddIdle(s, probeIdleFlags)
 	})
 }
 
 func probeCommand() *cobra.Command {
 	var f probeFlags
-	c := newCommand(groupRecord, "probe [FLAGS] 'DEF'\nprobe [FLAGS] --add 'DEF' [--add 'DEF'…]\n"+
+	c := cli.NewCommand(groupRecord, "probe [FLAGS] 'DEF'\nprobe [FLAGS] --add 'DEF' [--add 'DEF'…]\n"+
 		"probe --del ['[GROUP:]EVENT'…]\nprobe --list ['[GROUP:]EVENT'…]",
 		"add, list and delete probes in the kernel and in programs")
 	f.addTo(c)
@@ -86,9 +87,9 @@ func (f *probeFlags) run() error {
 	}
 	switch {
 	case modes > 1:
-		return wrongUse("--add, --del, --list, --funcs, --vars, --line and --definition exclude each other")
+		return cli.WrongUse("--add, --del, --list, --funcs, --vars, --line and --definition exclude each other")
 	case f.where.Path != "" && f.where.Module != "":
-		return wrongUse("-x and -m exclude each other: a probe is in a program or in the kernel")
+		return cli.WrongUse("-x and -m exclude each other: a probe is in a program or in the kernel")
 	case f.list:
 		return f.showList()
 	case f.del:
@@ -104,7 +105,7 @@ func (f *probeFlags) run() error {
 	case len(f.args) > 0: // as in perf, all arguments are one definition
 		f.add = append(f.add, strings.Join(f.args, " "))
 	case modes == 0:
-		return wrongUse("nothing to do: gperf probe 'FUNCTION' adds a probe")
+		return cli.WrongUse("nothing to do: gperf probe 'FUNCTION' adds a probe")
 	}
 	return f.addProbes()
 }
@@ -198,7 +199,7 @@ func (f *probeFlags) showList() error {
 func (f *probeFlags) installed() ([]probe.Installed, error) {
 	for _, glob := range f.args {
 		if _, err := path.Match(glob, ""); err != nil {
-			return nil, wrongUse("%q: the pattern has a bracket without its other half", glob)
+			return nil, cli.WrongUse("%q: the pattern has a bracket without its other half", glob)
 		}
 	}
 	l, err := probe.List(&f.tracefs)
@@ -270,10 +271,10 @@ func (f *probeFlags) showFunctions() error {
 	case 1:
 		glob = f.args[0]
 	default:
-		return wrongUse("--funcs takes one pattern")
+		return cli.WrongUse("--funcs takes one pattern")
 	}
 	if _, err := path.Match(glob, ""); err != nil {
-		return wrongUse("%q: the pattern has a bracket without its other half", glob)
+		return cli.WrongUse("%q: the pattern has a bracket without its other half", glob)
 	}
 	find := f.kernelFunctions
 	if f.where.Path != "" {

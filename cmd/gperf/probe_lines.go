@@ -6,23 +6,24 @@ import (
 	"os"
 	"path/filepath"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/record/probe"
 )
 
 // probeIdleFlags lists the flags of perf probe that have no effect or are refused.
-var probeIdleFlags = []idleFlag{
-	{name: "demangle", why: "C++ and Rust names are demangled"},
-	{name: "demangle-kernel", why: "the kernel's names are demangled like others"},
-	{name: "cache", why: "gperf reads files each time, without a cache of probes"},
-	{name: "no-inlines", why: "gperf never probes inlined functions"},
-	{name: "max-probes", value: true, why: "gperf adds all probes of a definition"},
-	{name: "range", why: "gperf finds the location of a variable at the probe's address", refused: true},
-	{name: "target-ns", value: true, why: "gperf record -p PID finds files in the mount namespace of the process",
-		refused: true},
-	{name: "bootconfig", why: "gperf prints definitions for tracefs only (-D)", refused: true},
-	{name: "k,vmlinux", value: true, refused: true,
-		why: "gperf reads kernel functions from /proc/kallsyms, and parameters from BTF"},
-	{name: "symfs", value: true, why: "-x names the file itself", refused: true},
+var probeIdleFlags = []cli.Idle{
+	{Name: "demangle", Why: "C++ and Rust names are demangled"},
+	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
+	{Name: "cache", Why: "gperf reads files each time, without a cache of probes"},
+	{Name: "no-inlines", Why: "gperf never probes inlined functions"},
+	{Name: "max-probes", Value: true, Why: "gperf adds all probes of a definition"},
+	{Name: "range", Why: "gperf finds the location of a variable at the probe's address", Refused: true},
+	{Name: "target-ns", Value: true, Why: "gperf record -p PID finds files in the mount namespace of the process",
+		Refused: true},
+	{Name: "bootconfig", Why: "gperf prints definitions for tracefs only (-D)", Refused: true},
+	{Name: "k,vmlinux", Value: true, Refused: true,
+		Why: "gperf reads kernel functions from /proc/kallsyms, and parameters from BTF"},
+	{Name: "symfs", Value: true, Why: "-x names the file itself", Refused: true},
 }
 
 // nameFilter returns the filter of --filter. Without the flag, it accepts every name.
@@ -32,7 +33,7 @@ func (f *probeFlags) nameFilter() (probe.NameFilter, error) {
 	}
 	keep, err := probe.ParseNameFilter(f.filter)
 	if err != nil {
-		return nil, wrongUse("--%v", err)
+		return nil, cli.WrongUse("--%v", err)
 	}
 	return keep, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/bpf"
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/record"
 	"gperf/record/doctor"
@@ -42,25 +43,24 @@ type recordFlags struct {
 
 func (f *recordFlags) add(c *cobra.Command) {
 	o := &f.opts
-	addFlags(c, "Events", f.events.add)
-	addFlags(c, "Sampling", func(s *pflag.FlagSet) { f.sampling.add(s, o) })
-	addFlags(c, "Target", func(s *pflag.FlagSet) { f.target.add(s, o) })
-	addFlags(c, "Stacks", func(s *pflag.FlagSet) { f.stacks.add(s, o) })
-	addFlags(c, "Fields of samples", func(s *pflag.FlagSet) { f.samples.add(s, o) })
-	addFlags(c, "Side-band records", func(s *pflag.FlagSet) { f.sideBand.add(s, o) })
-	addFlags(c, "Output", func(s *pflag.FlagSet) { f.output.add(s, o) })
-	addFlags(c, "Rings and control", func(s *pflag.FlagSet) { f.control.add(s, o) })
-	addFlags(c, generalFlags, func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Events", f.events.add)
+	cli.AddFlags(c, "Sampling", func(s *pflag.FlagSet) { f.sampling.add(s, o) })
+	cli.AddFlags(c, "Target", func(s *pflag.FlagSet) { f.target.add(s, o) })
+	cli.AddFlags(c, "Stacks", func(s *pflag.FlagSet) { f.stacks.add(s, o) })
+	cli.AddFlags(c, "Fields of samples", func(s *pflag.FlagSet) { f.samples.add(s, o) })
+	cli.AddFlags(c, "Side-band records", func(s *pflag.FlagSet) { f.sideBand.add(s, o) })
+	cli.AddFlags(c, "Output", func(s *pflag.FlagSet) { f.output.add(s, o) })
+	cli.AddFlags(c, "Rings and control", func(s *pflag.FlagSet) { f.control.add(s, o) })
+	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		s.BoolVar(&f.dryRun, "dry-run", false, "check flags and events, then exit")
 		s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 		s.BoolVarP(&f.verbose, "verbose", "v", false, "print the recorded events and the limits of this kernel")
-		addIdle(s, recordIdleFlags)
+		cli.AddIdle(s, recordIdleFlags)
 	})
-	c.Flags().SetInterspersed(false)
 }
 
 // options converts the flags to the recording's options. It reports wrong use as a
-// wrongUse.
+// cli.WrongUse.
 func (f *recordFlags) options(s *pflag.FlagSet) error {
 	o := &f.opts
 	o.Target.Command = s.Args()
@@ -86,9 +86,9 @@ func (f *recordFlags) options(s *pflag.FlagSet) error {
 
 func recordCommand() *cobra.Command {
 	var f recordFlags
-	c := newCommand(groupRecord, "record [FLAGS] [--] [COMMAND [ARGS]]",
+	c := cli.NewCommand(groupRecord, "record [FLAGS] [--] [COMMAND [ARGS]]",
 		"record events of a command, processes or all CPUs")
-	c.Annotations = map[string]string{stopKey: ""}
+	cli.StopAtOperand(c)
 	f.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c.Flags(), c.ErrOrStderr()) }
 	return c

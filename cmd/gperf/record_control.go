@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/internal/inspect"
 	"gperf/record"
@@ -47,13 +48,13 @@ func (f *controlFlags) apply(o *record.Options) (err error) {
 	if f.clock != "" {
 		id, ok := clockID(f.clock)
 		if !ok {
-			return wrongUse("unknown clock %q, use %s", f.clock, strings.Join(clockNames(), ", "))
+			return cli.WrongUse("unknown clock %q, use %s", f.clock, strings.Join(clockNames(), ", "))
 		}
 		o.UseClockID, o.ClockID = true, id
 	}
 	if f.control != "" {
 		if o.Control, err = record.ParseControl(f.control); err != nil {
-			return wrongUse("--control: %v", err)
+			return cli.WrongUse("--control: %v", err)
 		}
 	}
 	return nil
@@ -66,7 +67,7 @@ func (f *controlFlags) applyPages(o *record.Options) error {
 	}
 	pages, rounded, err := record.ParsePages(size)
 	if err != nil {
-		return wrongUse("-m: %v", err)
+		return cli.WrongUse("-m: %v", err)
 	}
 	if rounded {
 		o.Notice(fmt.Errorf("rounding the rings' size to %d pages, a power of 2", pages))
@@ -90,13 +91,13 @@ func (f *controlFlags) applyDelay(o *record.Options) error {
 		for _, word := range []string{from, to} {
 			n, err := strconv.ParseUint(word, 10, 31)
 			if err != nil {
-				return wrongUse("-D %s: invalid delay, use ms, -1, or ranges such as 10-20,30-40", f.delay)
+				return cli.WrongUse("-D %s: invalid delay, use ms, -1, or ranges such as 10-20,30-40", f.delay)
 			}
 			times = append(times, time.Duration(n)*time.Millisecond)
 		}
 	}
 	if !slices.IsSorted(times) || times[0] == 0 {
-		return wrongUse("-D %s: ranges must start after 0 and be in ascending order", f.delay)
+		return cli.WrongUse("-D %s: ranges must start after 0 and be in ascending order", f.delay)
 	}
 	o.Delay, o.Pauses = times[0], times[1:]
 	return nil

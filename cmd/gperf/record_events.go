@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/record"
 	"gperf/record/event"
@@ -131,7 +132,7 @@ func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 	}
 	if f.cgroups > 0 && (!o.Target.All && len(o.Target.CPUs) == 0 ||
 		len(o.Target.PIDs)+len(o.Target.TIDs)+len(o.Target.UIDs) > 0) {
-		return wrongUse("cgroup monitoring only available in system-wide mode (-a, -C)")
+		return cli.WrongUse("cgroup monitoring only available in system-wide mode (-a, -C)")
 	}
 	if excluding {
 		return nameThreads(ownComm())
@@ -151,9 +152,9 @@ func setFilters(events []event.Event, filters []string, excludePerf bool) error 
 		case ev.Type == format.TypeTracepoint:
 			ev.Filter = "(" + strings.Join(filters, ") && (") + ")"
 		case excludePerf:
-			return wrongUse("--exclude-perf option should follow a -e tracepoint or probe, %s is neither", ev.Name)
+			return cli.WrongUse("--exclude-perf option should follow a -e tracepoint or probe, %s is neither", ev.Name)
 		default:
-			return wrongUse("--filter option should follow a -e tracepoint or probe: %s has no fields to filter by",
+			return cli.WrongUse("--filter option should follow a -e tracepoint or probe: %s has no fields to filter by",
 				ev.Name)
 		}
 	}
@@ -163,7 +164,7 @@ func setFilters(events []event.Event, filters []string, excludePerf bool) error 
 func setCgroup(events []event.Event, c cgroupArg) error {
 	switch {
 	case c.place >= len(events):
-		return wrongUse("must define events before cgroups: -G names %d, but only %d events precede it", c.place+1,
+		return cli.WrongUse("must define events before cgroups: -G names %d, but only %d events precede it", c.place+1,
 			len(events))
 	case c.all:
 		for i := range events {

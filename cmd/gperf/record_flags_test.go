@@ -142,10 +142,10 @@ func TestRecordFlagsOfPerf(t *testing.T) {
 		t.Errorf("perf's help has %d flags only:\n%s", names, help)
 	}
 	for _, idle := range recordIdleFlags {
-		name := idle.name[strings.IndexByte(idle.name, ',')+1:]
-		code, message := exitOK, "--"+name+" has no effect: "+idle.why
-		if idle.refused {
-			code, message = exitUsage, "--"+name+": "+idle.why
+		name := idle.Name[strings.IndexByte(idle.Name, ',')+1:]
+		code, message := exitOK, "--"+name+" has no effect: "+idle.Why
+		if idle.Refused {
+			code, message = exitUsage, "--"+name+": "+idle.Why
 		}
 		r := recordIn(t, t.TempDir(), "--dry-run", "--"+name+"=1", "true")
 		if r.code != code || !strings.Contains(r.stderr, message) {

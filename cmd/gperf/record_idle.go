@@ -1,24 +1,26 @@
 package main
 
+import "gperf/cmd/gperf/cli"
+
 // recordIdleFlags lists the flags of perf record that have no effect or are refused.
-var recordIdleFlags = []idleFlag{
-	{name: "affinity", value: true, why: "the Go runtime places the threads of gperf"},
-	{name: "aio", why: "gperf does not write asynchronously; -z compresses and writes in a separate thread"},
-	{name: "buildid-all", why: "the build IDs of all mapped files are recorded anyway"},
-	{name: "debuginfod", why: "gperf record fetches no files; script, report and annotate take --debuginfod"},
-	{name: "mmap-flush", value: true, why: "rings are drained when they are half full, and once a second"},
-	{name: "num-thread-synthesize", value: true, why: "one thread reads /proc"},
-	{name: "off-cpu-thresh", value: true, why: "it is an option of --off-cpu, which gperf refuses"},
-	{name: "proc-map-timeout", value: true, why: "gperf reads /proc/PID/maps without a time limit"},
-	{name: "threads", why: "one thread drains all rings, into one file"},
-	{name: "vmlinux", value: true, why: "gperf record reads no vmlinux; script, report and annotate take -k"},
-	{name: "aux-sample", why: "gperf does not record AUX areas (Intel PT, Arm SPE, CoreSight), use perf",
-		refused: true},
-	{name: "off-cpu", refused: true,
-		why: "gperf does not sum off-CPU time: -e sched:sched_switch -g records where threads stop running"},
-	{name: "setup-filter", value: true, refused: true,
-		why: "gperf pins no BPF filters: --filter filters by a tracepoint's fields"},
-	{name: "S,snapshot", refused: true,
-		why: "gperf does not record AUX area snapshots (Intel PT, Arm SPE, CoreSight): " +
+var recordIdleFlags = []cli.Idle{
+	{Name: "affinity", Value: true, Why: "the Go runtime places the threads of gperf"},
+	{Name: "aio", Why: "gperf does not write asynchronously; -z compresses and writes in a separate thread"},
+	{Name: "buildid-all", Why: "the build IDs of all mapped files are recorded anyway"},
+	{Name: "debuginfod", Why: "gperf record fetches no files; script, report and annotate take --debuginfod"},
+	{Name: "mmap-flush", Value: true, Why: "rings are drained when they are half full, and once a second"},
+	{Name: "num-thread-synthesize", Value: true, Why: "one thread reads /proc"},
+	{Name: "off-cpu-thresh", Value: true, Why: "it is an option of --off-cpu, which gperf refuses"},
+	{Name: "proc-map-timeout", Value: true, Why: "gperf reads /proc/PID/maps without a time limit"},
+	{Name: "threads", Why: "one thread drains all rings, into one file"},
+	{Name: "vmlinux", Value: true, Why: "gperf record reads no vmlinux; script, report and annotate take -k"},
+	{Name: "aux-sample", Why: "gperf does not record AUX areas (Intel PT, Arm SPE, CoreSight), use perf",
+		Refused: true},
+	{Name: "off-cpu", Refused: true,
+		Why: "gperf does not sum off-CPU time: -e sched:sched_switch -g records where threads stop running"},
+	{Name: "setup-filter", Value: true, Refused: true,
+		Why: "gperf pins no BPF filters: --filter filters by a tracepoint's fields"},
+	{Name: "S,snapshot", Refused: true,
+		Why: "gperf does not record AUX area snapshots (Intel PT, Arm SPE, CoreSight): " +
 			"--overwrite keeps the newest samples"},
 }

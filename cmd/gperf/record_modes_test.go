@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 )
 
@@ -454,8 +455,8 @@ func TestRewriteArgs(t *testing.T) {
 		{"-", "-"},
 	} {
 		t.Run(c.in, func(t *testing.T) {
-			s := find(newRoot(io.Discard, io.Discard), "record").Flags()
-			if got := strings.Join(rewriteArgs(s, strings.Fields(c.in), true), " "); got != c.want {
+			record := find(newRoot(io.Discard, io.Discard), "record")
+			if got := strings.Join(cli.Rewrite(record, strings.Fields(c.in)), " "); got != c.want {
 				t.Errorf("%s: %s instead of %s", c.in, got, c.want)
 			}
 		})

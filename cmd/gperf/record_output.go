@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/record"
 )
 
@@ -41,11 +42,11 @@ func (f *outputFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 		o.Output = "-"
 	}
 	if o.Output == "-" && isTerminal(os.Stdout) {
-		return wrongUse("-o -: standard output is a terminal")
+		return cli.WrongUse("-o -: standard output is a terminal")
 	}
 	level, err := strconv.ParseUint(f.compress, 10, 31)
 	if err != nil {
-		return wrongUse("-z%s: invalid compression level, use 1 to %d", f.compress, maxCompressionLevel)
+		return cli.WrongUse("-z%s: invalid compression level, use 1 to %d", f.compress, maxCompressionLevel)
 	}
 	o.Compress = int(min(level, maxCompressionLevel))
 	o.Compressed2 = self == perfName
@@ -53,7 +54,7 @@ func (f *outputFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 		o.Compress = 1
 	}
 	if o.Switch.MaxFiles < 0 {
-		return wrongUse("--switch-max-files %d: the number of files is negative", o.Switch.MaxFiles)
+		return cli.WrongUse("--switch-max-files %d: the number of files is negative", o.Switch.MaxFiles)
 	}
 	if o.Output == "-" && o.Timestamp {
 		o.Notice(errors.New("--timestamp-filename has no effect in pipe mode"))
@@ -61,7 +62,7 @@ func (f *outputFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 	}
 	if f.maxSize != "" {
 		if o.MaxSize, err = record.ParseSize(f.maxSize); err != nil {
-			return wrongUse("--max-size: %v", err)
+			return cli.WrongUse("--max-size: %v", err)
 		}
 	}
 	return f.applySwitch(o)
@@ -76,7 +77,7 @@ func (f *outputFlags) applySwitch(o *record.Options) error {
 	case f.switchTo == "":
 		return nil
 	case o.Output == "-":
-		return wrongUse("--switch-output is not possible in pipe mode (-o -)")
+		return cli.WrongUse("--switch-output is not possible in pipe mode (-o -)")
 	case f.switchTo == "signal":
 		ch := make(chan os.Signal, 1)
 		signal.Notify(ch, syscall.SIGUSR2)
@@ -85,7 +86,7 @@ func (f *outputFlags) applySwitch(o *record.Options) error {
 	}
 	how, err := record.ParseSwitch(f.switchTo)
 	if err != nil {
-		return wrongUse("--switch-output: %v", err)
+		return cli.WrongUse("--switch-output: %v", err)
 	}
 	o.Switch.Size, o.Switch.Every = how.Size, how.Every
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/record"
 	"gperf/record/synth"
@@ -90,12 +91,12 @@ func (f *sampleFlags) apply(s *pflag.FlagSet, o *record.Options) (err error) {
 	}
 	if s.Changed("intr-regs") {
 		if o.IntrRegs, err = registerMask(f.intrRegs, record.IntrRegisters()); err != nil {
-			return wrongUse("--intr-regs: %v", err)
+			return cli.WrongUse("--intr-regs: %v", err)
 		}
 	}
 	if s.Changed("user-regs") {
 		if o.UserRegs, err = registerMask(f.userRegs, record.UserRegisters()); err != nil {
-			return wrongUse("--user-regs: %v", err)
+			return cli.WrongUse("--user-regs: %v", err)
 		}
 	}
 	return f.applyBranches(o)
@@ -104,14 +105,14 @@ func (f *sampleFlags) apply(s *pflag.FlagSet, o *record.Options) (err error) {
 func (f *sampleFlags) applyBranches(o *record.Options) (err error) {
 	switch {
 	case f.branchAny && f.branchFilter != "":
-		return wrongUse("-b means -j any: give only one of them")
+		return cli.WrongUse("-b means -j any: give only one of them")
 	case (f.branchAny || f.branchFilter != "") && o.Branches != 0:
-		return wrongUse("--call-graph lbr cannot be combined with -b or -j: all use the PMU's branch records")
+		return cli.WrongUse("--call-graph lbr cannot be combined with -b or -j: all use the PMU's branch records")
 	case f.branchAny:
 		o.Branches = record.AnyBranch
 	case f.branchFilter != "":
 		if o.Branches, err = record.ParseBranches(f.branchFilter); err != nil {
-			return wrongUse("-j: %v", err)
+			return cli.WrongUse("-j: %v", err)
 		}
 	}
 	return nil
@@ -149,12 +150,12 @@ func (f *sideBandFlags) add(s *pflag.FlagSet, o *record.Options) {
 func (f *sideBandFlags) apply(o *record.Options) error {
 	o.NoBuildIDMmap = !f.buildIDMmap
 	if f.latency && o.Target.SystemWide() {
-		return wrongUse("latency profiling is not supported with system-wide collection")
+		return cli.WrongUse("latency profiling is not supported with system-wide collection")
 	}
 	o.Switches = o.Switches || f.latency
 	kinds, err := synth.ParseKinds(f.synth)
 	if err != nil {
-		return wrongUse("--synth: %v", err)
+		return cli.WrongUse("--synth: %v", err)
 	}
 	o.Omit = synth.All &^ kinds
 	return nil

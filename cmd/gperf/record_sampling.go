@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/record"
 	"gperf/record/perfevent"
 )
@@ -36,13 +37,13 @@ func (f *samplingFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 	default:
 		n, err := strconv.ParseUint(f.freq, 10, 32)
 		if err != nil || n == 0 {
-			return wrongUse("-F %s: invalid frequency, use samples per second or max", f.freq)
+			return cli.WrongUse("-F %s: invalid frequency, use samples per second or max", f.freq)
 		}
 		o.Freq = n
 	}
 	o.Period = f.period
 	if o.Freq != 0 && o.Period != 0 {
-		return wrongUse("cannot set frequency and period at the same time")
+		return cli.WrongUse("cannot set frequency and period at the same time")
 	}
 	if s.Changed("count") && o.Period == 0 && o.Freq == 0 {
 		o.Notice(errors.New("-c 0: using the default frequency"))
@@ -82,7 +83,7 @@ func (f *stackFlags) apply(o *record.Options) error {
 	case mode == "lbr":
 		o.Callchain, o.Branches = true, record.CallStacks
 	case mode != "dwarf":
-		return wrongUse("--call-graph %s: unknown method, use fp, dwarf or lbr", f.callGraph)
+		return cli.WrongUse("--call-graph %s: unknown method, use fp, dwarf or lbr", f.callGraph)
 	case o.KernelChain:
 		o.Callchain = true
 	case !more && self != perfName:
@@ -106,7 +107,7 @@ func stackDump(s string) (uint16, error) {
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(s, "copy,"), 10, 32)
 	if err != nil || n == 0 || n > maxStackDump {
-		return 0, wrongUse("--call-graph dwarf,%s: invalid stack copy size, use 8 to %d bytes", s, maxStackDump)
+		return 0, cli.WrongUse("--call-graph dwarf,%s: invalid stack copy size, use 8 to %d bytes", s, maxStackDump)
 	}
 	return uint16((n + 7) &^ 7), nil
 }
@@ -118,7 +119,7 @@ func framePointers(arg string, o *record.Options) error {
 	case arg == "defer":
 		o.Notice(errors.New("--call-graph fp,defer: the kernel walks user stacks when it takes the sample"))
 	case err != nil || n == 0:
-		return wrongUse("--call-graph fp,%s: invalid argument, use a number of frames, or defer", arg)
+		return cli.WrongUse("--call-graph fp,%s: invalid argument, use a number of frames, or defer", arg)
 	default:
 		o.MaxStack = uint16(n)
 	}

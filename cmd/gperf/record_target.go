@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/record"
 )
@@ -42,7 +43,7 @@ func (f *targetFlags) apply(s *pflag.FlagSet, o *record.Options) (err error) {
 	}
 	if f.cpus != "" {
 		if t.CPUs, err = format.ParseCPUList(f.cpus); err != nil {
-			return wrongUse("-C: %v", err)
+			return cli.WrongUse("-C: %v", err)
 		}
 	}
 	if f.user != "" {
@@ -65,7 +66,7 @@ func (f *targetFlags) apply(s *pflag.FlagSet, o *record.Options) (err error) {
 		o.Notice(errors.New("SYSTEM/CPU switch overriding PER-THREAD"))
 	}
 	if o.AllUser && o.AllKernel {
-		return wrongUse("--all-user and --all-kernel leave nothing to record")
+		return cli.WrongUse("--all-user and --all-kernel leave nothing to record")
 	}
 	return nil
 }
@@ -75,7 +76,7 @@ func ids(flag string, list []string) ([]int, error) {
 	for _, s := range list {
 		n, err := strconv.ParseUint(s, 10, 31)
 		if err != nil || n == 0 {
-			return nil, wrongUse("%s %s: invalid process or thread ID", flag, s)
+			return nil, cli.WrongUse("%s %s: invalid process or thread ID", flag, s)
 		}
 		l = append(l, int(n))
 	}
@@ -88,13 +89,13 @@ func (f *targetFlags) applyUser(o *record.Options) error {
 	if _, err := strconv.ParseUint(id, 10, 31); err != nil {
 		u, err := user.Lookup(f.user)
 		if err != nil {
-			return wrongUse("-u %s: no such user", f.user)
+			return cli.WrongUse("-u %s: no such user", f.user)
 		}
 		id = u.Uid
 	}
 	uid, err := strconv.Atoi(id)
 	if err != nil {
-		return wrongUse("-u %s: invalid user ID %s", f.user, id)
+		return cli.WrongUse("-u %s: invalid user ID %s", f.user, id)
 	}
 	o.Target.UIDs = []int{uid}
 	o.Notice(errors.New("-u " + f.user + ": recording the user's running processes and their children"))

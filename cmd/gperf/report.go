@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/internal/inspect"
 	"gperf/internal/session"
@@ -46,29 +47,29 @@ const graphDefault = "graph,0.5,caller,function,percent"
 
 func (o *reportFlags) add(c *cobra.Command) {
 	o.input.addTo(c)
-	addFlags(c, "Table", o.addTable)
-	addFlags(c, "Callchains", o.addCallchains)
-	addFlags(c, "Selection", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Table", o.addTable)
+	cli.AddFlags(c, "Callchains", o.addCallchains)
+	cli.AddFlags(c, "Selection", func(s *pflag.FlagSet) {
 		s.StringVarP(&o.dsos, "dsos", "d", "", "show only samples in these DSOs, a `list`")
 		s.StringVarP(&o.symbols, "symbols", "S", "", "show only samples in these functions, a `list`")
 		o.view.addSelection(s)
 	})
-	addFlags(c, "Columns", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Columns", func(s *pflag.FlagSet) {
 		s.BoolVarP(&o.Samples, "show-nr-samples", "n", false, "show the number of samples of each entry")
 		s.BoolVar(&o.Period, "show-total-period", false, "show the sum of periods of each entry")
 		s.BoolVar(&o.CPUModes, "show-cpu-utilization", false, "show the shares of kernel and user space")
 		s.BoolVar(&o.CPUModes, "showcpuutilization", false, "") // the name in perf's manual
 		s.StringVarP(&o.Separator, "field-separator", "t", "", "separate columns by this `char`, without padding")
-		hide(s, "showcpuutilization")
+		cli.Hide(s, "showcpuutilization")
 		o.view.addColumns(s)
 	})
-	addFlags(c, "Other output", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Other output", func(s *pflag.FlagSet) {
 		o.head.add(s)
 		s.BoolVar(&o.stats, "stats", false, "print only the numbers of records and samples by type")
 		o.view.addOther(s)
 	})
-	addFlags(c, "Formats for other tools", o.formats.add)
-	addFlags(c, generalFlags, o.view.addGeneral)
+	cli.AddFlags(c, "Formats for other tools", o.formats.add)
+	cli.AddFlags(c, cli.General, o.view.addGeneral)
 }
 
 func (o *reportFlags) addTable(s *pflag.FlagSet) {
@@ -84,20 +85,20 @@ func (o *reportFlags) addTable(s *pflag.FlagSet) {
 	s.BoolVar(&o.noGroup, "no-group", false, "show each event of a group in its own table")
 	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline, srcfile: show the full path")
 	s.Bool("stdio", false, "")
-	hide(s, "branch-history", "stdio")
+	cli.Hide(s, "branch-history", "stdio")
 	o.view.addTable(s)
 }
 
 func (o *reportFlags) addCallchains(s *pflag.FlagSet) {
 	s.StringVarP(&o.graph, "call-graph", "g", "graph", "use this `form`, see above")
-	s.SetAnnotation("call-graph", bareKey, []string{"--call-graph=" + graphDefault})
+	s.SetAnnotation("call-graph", cli.BareKey, []string{"--call-graph=" + graphDefault})
 	s.BoolVar(&o.noGraph, "no-call-graph", false, "do not show callchains, as -g none")
 	s.BoolVarP(&o.inverted, "inverted", "G", false, "start callchains at the caller, as -g caller")
 	s.BoolVar(&o.children, "children", true, "callers include the samples of their callees")
 	s.BoolVar(&o.NoChildren, "no-children", false, "count samples only in the function itself")
 	s.IntVar(&o.MaxStack, "max-stack", maxStack, maxStackHelp)
 	o.view.addCallchains(s)
-	hide(s, "children")
+	cli.Hide(s, "children")
 }
 
 func reportCommand() *cobra.Command {
@@ -108,7 +109,7 @@ func reportCommand() *cobra.Command {
 		err := o.run(c.Flags(), c.OutOrStdout(), c.ErrOrStderr())
 		var key *report.KeyError
 		if errors.As(err, &key) {
-			return wrongUse("%v%s", err, keyHint(key))
+			return cli.WrongUse("%v%s", err, keyHint(key))
 		}
 		return err
 	}
@@ -176,7 +177,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 func (o *reportFlags) listing() (func(io.Writer, *input) (format.Skipped, error), error) {
 	switch tasks := o.view.tasks || o.view.mmaps; {
 	case tasks && o.stats:
-		return nil, wrongUse("--tasks and --mmaps cannot be used together with --stats")
+		return nil, cli.WrongUse("--tasks and --mmaps cannot be used together with --stats")
 	case tasks:
 		return func(w io.Writer, in *input) (format.Skipped, error) {
 			return report.Tasks(w, in.session, o.view.mmaps)
@@ -209,7 +210,7 @@ func (o *reportFlags) apply() error {
 	o.NoChildren = o.NoChildren || !o.children
 	o.Inline = !o.formats.noInline
 	if err := o.Graph.Set(o.graph); err != nil {
-		return wrongUse("--call-graph %s: %v", o.graph, err)
+		return cli.WrongUse("--call-graph %s: %v", o.graph, err)
 	}
 	if o.noGraph {
 		o.Graph.Mode = report.GraphNone
@@ -220,15 +221,15 @@ func (o *reportFlags) apply() error {
 	if o.view.percentLimit != "" {
 		limit, err := strconv.ParseFloat(strings.TrimSuffix(o.view.percentLimit, "%"), 64)
 		if err != nil || limit < 0 {
-			return wrongUse("--percent-limit %s: invalid percentage", o.view.percentLimit)
+			return cli.WrongUse("--percent-limit %s: invalid percentage", o.view.percentLimit)
 		}
 		o.PercentLimit, o.Graph.Percent = limit, limit
 	}
 	if o.MaxStack < 0 {
-		return wrongUse("--max-stack %d is negative", o.MaxStack)
+		return cli.WrongUse("--max-stack %d is negative", o.MaxStack)
 	}
 	if len(o.Separator) > 1 || o.Separator == "." {
-		return wrongUse("--field-separator %q: use one character other than '.', which replaces it in names",
+		return cli.WrongUse("--field-separator %q: use one character other than '.', which replaces it in names",
 			o.Separator)
 	}
 	if err := o.applyMode(); err != nil {
@@ -244,9 +245,9 @@ func (o *reportFlags) apply() error {
 func (o *reportFlags) applyMode() error {
 	switch {
 	case o.branchHistory:
-		return wrongUse("--branch-history: gperf does not add branches to callchains yet; -b counts them")
+		return cli.WrongUse("--branch-history: gperf does not add branches to callchains yet; -b counts them")
 	case o.branches && o.memory:
-		return wrongUse("-b and --mem-mode exclude each other")
+		return cli.WrongUse("-b and --mem-mode exclude each other")
 	case o.branches:
 		o.Mode = report.ModeBranches
 	case o.memory:
@@ -254,7 +255,7 @@ func (o *reportFlags) applyMode() error {
 	}
 	var err error
 	if o.Parent, err = regexp.Compile(o.parent); err != nil {
-		return wrongUse("--parent: %v", err)
+		return cli.WrongUse("--parent: %v", err)
 	}
 	if o.noBranches {
 		o.Branches = report.BranchesOff
@@ -292,7 +293,7 @@ func numbers(flag, list string) ([]int32, error) {
 	for _, word := range words(list) {
 		n, err := strconv.ParseInt(word, 10, 32)
 		if err != nil {
-			return nil, wrongUse("%s %s: %q is not an ID", flag, list, word)
+			return nil, cli.WrongUse("%s %s: %q is not an ID", flag, list, word)
 		}
 		ids = append(ids, int32(n))
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 )
 
@@ -279,14 +280,14 @@ func TestReportUnknownKey(t *testing.T) {
 }
 
 func TestGraphDefault(t *testing.T) {
-	s := find(newRoot(io.Discard, io.Discard), "report").Flags()
+	c := find(newRoot(io.Discard, io.Discard), "report")
 	for _, test := range [][2]string{
 		{"-g", "--call-graph=" + graphDefault},
 		{"-g --stdio", "--call-graph=" + graphDefault + " --stdio"},
 		{"-g caller --stdio", "-g caller --stdio"},
 		{"--stdio --call-graph", "--stdio --call-graph=" + graphDefault},
 	} {
-		if got := strings.Join(rewriteArgs(s, strings.Fields(test[0]), false), " "); got != test[1] {
+		if got := strings.Join(cli.Rewrite(c, strings.Fields(test[0])), " "); got != test[1] {
 			t.Errorf("%q: got %q, want %q", test[0], got, test[1])
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/report"
 )
@@ -67,40 +68,40 @@ func (o *viewFlags) addOther(s *pflag.FlagSet) {
 
 func (o *viewFlags) addGeneral(s *pflag.FlagSet) {
 	s.BoolVarP(&o.quiet, "quiet", "q", false, "print entries only, no headers and warnings")
-	addIdle(s, reportIdleFlags)
+	cli.AddIdle(s, reportIdleFlags)
 }
 
-var reportIdleFlags = []idleFlag{
-	{name: "demangle", why: "C++ and Rust names are demangled unless --no-demangle is given"},
-	{name: "demangle-kernel", why: "the kernel's names are demangled like others"},
-	{name: "m,modules", why: "the symbols of modules are always read"},
-	{name: "samples", value: true, why: "it belongs to perf's terminal view; gperf script prints single samples"},
-	{name: "skip-empty", why: "events without samples are left out unless --no-skip-empty is given"},
-	{name: "tui", why: "gperf report prints text"},
-	{name: "stdio-color", why: "gperf report prints without colours"},
-	{name: "addr2line", value: true, why: "gperf reads debug information itself"},
-	{name: "addr2line-style", value: true, why: "gperf reads debug information itself"},
-	{name: "objdump", value: true, why: "gperf annotate disassembles itself"},
-	{name: "unwind-style", value: true, why: "gperf unwinds stacks itself"},
-	{name: "source", why: "gperf annotate prints instructions"},
-	{name: "asm-raw", why: "it applies to instructions: use gperf annotate --asm-raw"},
-	{name: "M,disassembler-style", value: true, why: "it applies to instructions: use gperf annotate -M"},
-	{name: "prefix", value: true, why: "it applies to instructions: use gperf annotate --prefix"},
-	{name: "prefix-strip", value: true, why: "it applies to instructions: use gperf annotate --prefix-strip"},
-	{name: "percent-type", value: true, why: "it applies to instructions: use gperf annotate --percent-type"},
-	{name: "disable-order", why: "it applies to --dump-raw-trace, which prints the records in order of time"},
-	{name: "ignore-vmlinux", why: "use --kallsyms FILE to read kernel symbols from FILE only", refused: true},
-	{name: "socket-filter", value: true, why: "use --sort socket to show sockets, -C to choose CPUs", refused: true},
-	{name: "group-sort-idx", value: true, refused: true,
-		why: "gperf sorts groups by their first event: --no-group sorts each event by itself"},
-	{name: "switch-on", value: true, why: "--time chooses a part of the recording", refused: true},
-	{name: "switch-off", value: true, why: "--time chooses a part of the recording", refused: true},
-	{name: "show-on-off-events", why: "it belongs to --switch-on and --switch-off", refused: true},
-	{name: "itrace", why: "gperf does not decode instruction traces: perf report does", refused: true},
-	{name: "total-cycles", why: "gperf does not count the cycles of blocks: perf report does", refused: true},
-	{name: "stitch-lbr", why: "gperf does not stitch the branches of several samples: perf report does", refused: true},
-	{name: "show-ref-call-graph", why: "gperf shows callchains of each event separately: use perf report",
-		refused: true},
+var reportIdleFlags = []cli.Idle{
+	{Name: "demangle", Why: "C++ and Rust names are demangled unless --no-demangle is given"},
+	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
+	{Name: "m,modules", Why: "the symbols of modules are always read"},
+	{Name: "samples", Value: true, Why: "it belongs to perf's terminal view; gperf script prints single samples"},
+	{Name: "skip-empty", Why: "events without samples are left out unless --no-skip-empty is given"},
+	{Name: "tui", Why: "gperf report prints text"},
+	{Name: "stdio-color", Why: "gperf report prints without colours"},
+	{Name: "addr2line", Value: true, Why: "gperf reads debug information itself"},
+	{Name: "addr2line-style", Value: true, Why: "gperf reads debug information itself"},
+	{Name: "objdump", Value: true, Why: "gperf annotate disassembles itself"},
+	{Name: "unwind-style", Value: true, Why: "gperf unwinds stacks itself"},
+	{Name: "source", Why: "gperf annotate prints instructions"},
+	{Name: "asm-raw", Why: "it applies to instructions: use gperf annotate --asm-raw"},
+	{Name: "M,disassembler-style", Value: true, Why: "it applies to instructions: use gperf annotate -M"},
+	{Name: "prefix", Value: true, Why: "it applies to instructions: use gperf annotate --prefix"},
+	{Name: "prefix-strip", Value: true, Why: "it applies to instructions: use gperf annotate --prefix-strip"},
+	{Name: "percent-type", Value: true, Why: "it applies to instructions: use gperf annotate --percent-type"},
+	{Name: "disable-order", Why: "it applies to --dump-raw-trace, which prints the records in order of time"},
+	{Name: "ignore-vmlinux", Why: "use --kallsyms FILE to read kernel symbols from FILE only", Refused: true},
+	{Name: "socket-filter", Value: true, Why: "use --sort socket to show sockets, -C to choose CPUs", Refused: true},
+	{Name: "group-sort-idx", Value: true, Refused: true,
+		Why: "gperf sorts groups by their first event: --no-group sorts each event by itself"},
+	{Name: "switch-on", Value: true, Why: "--time chooses a part of the recording", Refused: true},
+	{Name: "switch-off", Value: true, Why: "--time chooses a part of the recording", Refused: true},
+	{Name: "show-on-off-events", Why: "it belongs to --switch-on and --switch-off", Refused: true},
+	{Name: "itrace", Why: "gperf does not decode instruction traces: perf report does", Refused: true},
+	{Name: "total-cycles", Why: "gperf does not count the cycles of blocks: perf report does", Refused: true},
+	{Name: "stitch-lbr", Why: "gperf does not stitch the branches of several samples: perf report does", Refused: true},
+	{Name: "show-ref-call-graph", Why: "gperf shows callchains of each event separately: use perf report",
+		Refused: true},
 }
 
 // apply sets the options that the flags ask for.
@@ -121,11 +122,11 @@ func (o *viewFlags) apply(opts *report.Options) (err error) {
 	case "relative":
 		opts.Relative = true
 	default:
-		return wrongUse("--percentage %s: use relative or absolute", o.percentage)
+		return cli.WrongUse("--percentage %s: use relative or absolute", o.percentage)
 	}
 	if o.ignoreCallees != "" {
 		if opts.IgnoreCallees, err = regexp.Compile(o.ignoreCallees); err != nil {
-			return wrongUse("--ignore-callees: %v", err)
+			return cli.WrongUse("--ignore-callees: %v", err)
 		}
 	}
 	if opts.Widths, err = columnWidths(o.widths); err != nil {
@@ -140,7 +141,7 @@ func timeQuantum(s string) (uint64, error) {
 	unit := map[string]uint64{"": 1, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[s[len(digits):]]
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if err != nil || n*unit == 0 {
-		return 0, wrongUse("--time-quantum %s: use a number above 0 with ns, us, ms or s", s)
+		return 0, cli.WrongUse("--time-quantum %s: use a number above 0 with ns, us, ms or s", s)
 	}
 	return n * unit, nil
 }
@@ -149,7 +150,7 @@ func columnWidths(list string) (widths []int, err error) {
 	for _, word := range words(list) {
 		n, err := strconv.ParseUint(word, 10, 16)
 		if err != nil {
-			return nil, wrongUse("--column-widths %s: %q is not a width", list, word)
+			return nil, cli.WrongUse("--column-widths %s: %q is not a width", list, word)
 		}
 		widths = append(widths, int(n))
 	}
@@ -161,10 +162,10 @@ func (o *viewFlags) applyParallelism(opts *report.Options) (err error) {
 		return nil
 	}
 	if opts.Filter.Parallelism, err = format.ParseCPUList(o.parallelism); err != nil {
-		return wrongUse("--parallelism %s: %v", o.parallelism, err)
+		return cli.WrongUse("--parallelism %s: %v", o.parallelism, err)
 	}
 	if slices.Contains(opts.Filter.Parallelism, 0) {
-		return wrongUse("--parallelism %s: at least one thread runs when a sample is taken", o.parallelism)
+		return cli.WrongUse("--parallelism %s: at least one thread runs when a sample is taken", o.parallelism)
 	}
 	return nil
 }

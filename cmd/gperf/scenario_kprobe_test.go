@@ -261,7 +261,7 @@ func TestScenarioKprobeGlob(t *testing.T) {
 // someProbe is one that is hit by nothing while a recording waits.
 func someProbe(t *testing.T, kind string) string {
 	if kind == "uprobe" {
-		return "uprobe:" + binary(t, "./cmd/gperf") + ":main.printHelp"
+		return "uprobe:" + binary(t, "./cmd/gperf") + ":main.unknown"
 	}
 	return "kprobe:tcp_v4_c*"
 }
@@ -345,9 +345,9 @@ func TestScenarioProbeCommand(t *testing.T) {
 	forget := func() { runGperf(t, "probe", "-q", "--del", group+":*") }
 	forget()
 	t.Cleanup(forget)
-	add := []string{"probe", "-x", prog, "--add", group + ":usage=main.printHelp"}
+	add := []string{"probe", "-x", prog, "--add", group + ":usage=main.newRoot"}
 	r := runGperf(t, add...)
-	if want := "Added new event:\n  gperf_test:usage     (on main.printHelp in " + prog +
+	if want := "Added new event:\n  gperf_test:usage     (on main.newRoot in " + prog +
 		")\n\nYou can now use it"; r.code != exitOK || !strings.Contains(r.stderr, want) {
 		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
 	}
@@ -357,8 +357,8 @@ func TestScenarioProbeCommand(t *testing.T) {
 	}
 	mustGperf(t, append(add, "--force")...)
 	list := mustGperf(t, "probe", "--list", group+":*")
-	for _, want := range []string{"  gperf_test:usage     (on main.printHelp in " + prog + ")\n",
-		"  gperf_test:usage_1   (on main.printHelp in " + prog + ")\n"} {
+	for _, want := range []string{"  gperf_test:usage     (on main.newRoot in " + prog + ")\n",
+		"  gperf_test:usage_1   (on main.newRoot in " + prog + ")\n"} {
 		if !strings.Contains(list, want) {
 			t.Errorf("%q is not listed:\n%s", want, list)
 		}
@@ -369,7 +369,7 @@ func TestScenarioProbeCommand(t *testing.T) {
 		group+":usage:") != 1 {
 		t.Errorf("want one sample:\n%s", text)
 	}
-	if out := mustGperf(t, "probe", "-x", prog, "-D", "main.printHelp"); !regexp.MustCompile(`^p:probe_gperf/\S+ ` +
+	if out := mustGperf(t, "probe", "-x", prog, "-D", "main.newRoot"); !regexp.MustCompile(`^p:probe_gperf/\S+ ` +
 		regexp.QuoteMeta(prog) + `:0x[0-9a-f]+\n$`).MatchString(out) {
 		t.Errorf("definition: %q", out)
 	}
@@ -377,8 +377,8 @@ func TestScenarioProbeCommand(t *testing.T) {
 		needPrograms(t, "perf")
 		out, err := exec.Command("perf", "probe", "-l", group+":*").Output()
 		// Some perfs find the source line, and others another name.
-		listed := regexp.MustCompile(`gperf_test:usage_1   \(on (main\.printHelp(@\S+)? in ` +
-			regexp.QuoteMeta(prog) + `\)|printHelp)`)
+		listed := regexp.MustCompile(`gperf_test:usage_1   \(on (main\.newRoot(@\S+)? in ` +
+			regexp.QuoteMeta(prog) + `\)|cli.PrintHelp)`)
 		if err != nil || !listed.Match(out) {
 			t.Errorf("perf probe -l: %v\n%s", err, out)
 		}
@@ -397,8 +397,8 @@ func TestScenarioProbeCommand(t *testing.T) {
 		!strings.Contains(r.stderr, "does not hit any event") {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
-	funcs := strings.Fields(mustGperf(t, "probe", "-x", prog, "--funcs", "main.print*"))
-	if !slices.Contains(funcs, "main.printHelp") {
+	funcs := strings.Fields(mustGperf(t, "probe", "-x", prog, "--funcs", "main.new*"))
+	if !slices.Contains(funcs, "main.newRoot") {
 		t.Errorf("functions: %v", funcs)
 	}
 }

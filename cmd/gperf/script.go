@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/script"
 )
@@ -50,32 +51,32 @@ var shownRecords = [...]struct {
 
 func (o *scriptFlags) add(c *cobra.Command) {
 	o.input.addTo(c)
-	addFlags(c, "Selection", func(s *pflag.FlagSet) { o.lines.where.add(s, "") })
-	addFlags(c, "Lines", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Selection", func(s *pflag.FlagSet) { o.lines.where.add(s, "") })
+	cli.AddFlags(c, "Lines", func(s *pflag.FlagSet) {
 		s.StringArrayVarP(&o.fields, "fields", "F", nil, "print these `fields` (gperf help fields)")
 		s.StringVar(&o.compat, "compat", "7.3", "print as `perf` 7.3 or 6.1 does")
 		s.BoolVar(&o.ns, "ns", false, "print times in nanoseconds")
 		s.BoolVar(&o.fullPath, "full-source-path", false, "print the full path in fields srcline and srcfile")
 		o.lines.add(s)
 	})
-	addFlags(c, "Callchains", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Callchains", func(s *pflag.FlagSet) {
 		s.IntVar(&o.maxStack, "max-stack", perfMaxStack, maxStackHelp)
 		s.BoolVarP(&o.noChain, "hide-call-graph", "G", false, "print the sampled address only, without the callchain")
 		s.BoolVar(&o.showUnwind, "show-unwind", false, "print after each callchain how unwinding ended")
 		s.StringVar(&o.lines.stopAt, "stop-bt", "", "end callchains at these functions, a `list`")
 	})
-	addFlags(c, "Other records", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Other records", func(s *pflag.FlagSet) {
 		for i, f := range shownRecords {
 			s.BoolVar(&o.shown[i], f.name, false, f.usage)
 		}
 	})
-	addFlags(c, "Other output", func(s *pflag.FlagSet) {
+	cli.AddFlags(c, "Other output", func(s *pflag.FlagSet) {
 		o.head.add(s)
 		s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print the offset, bytes and fields of each record")
 		s.BoolVarP(&o.lines.list, "list", "l", false, "list perf's scripts that gperf implements")
-		addIdle(s, scriptIdleFlags)
+		cli.AddIdle(s, scriptIdleFlags)
 	})
-	addFlags(c, "Formats for other tools", o.formats.add)
+	cli.AddFlags(c, "Formats for other tools", o.formats.add)
 }
 
 func scriptCommand() *cobra.Command {
@@ -133,7 +134,7 @@ func (o *scriptFlags) options() (script.Options, error) {
 			if unknown := new(script.FieldError); errors.As(err, &unknown) {
 				hint = suggestion(unknown.Name, script.FieldNames(), "the fields are")
 			}
-			return opts, wrongUse("-F %s: %v%s", arg, err, hint)
+			return opts, cli.WrongUse("-F %s: %v%s", arg, err, hint)
 		}
 	}
 	switch o.compat {
@@ -141,10 +142,10 @@ func (o *scriptFlags) options() (script.Options, error) {
 	case "6.1", "6":
 		opts.Compat = script.Perf6
 	default:
-		return opts, wrongUse("--compat %s: use 7.3 or 6.1", o.compat)
+		return opts, cli.WrongUse("--compat %s: use 7.3 or 6.1", o.compat)
 	}
 	if o.maxStack < 0 {
-		return opts, wrongUse("--max-stack %d is negative", o.maxStack)
+		return opts, cli.WrongUse("--max-stack %d is negative", o.maxStack)
 	}
 	return opts, nil
 }
@@ -159,7 +160,7 @@ func (o *scriptFlags) showRecords(opts *script.Options) (err error) {
 	}
 	if o.input.cpus != "" {
 		if opts.RecordCPUs, err = format.ParseCPUList(o.input.cpus); err != nil {
-			return wrongUse("--cpu %s: %v", o.input.cpus, err)
+			return cli.WrongUse("--cpu %s: %v", o.input.cpus, err)
 		}
 	}
 	return nil

@@ -6,17 +6,19 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"gperf/cmd/gperf/cli"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 func versionCommand() *cobra.Command {
 	verbose := false
-	c := newCommand(groupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
-	addFlags(c, generalFlags, func(s *pflag.FlagSet) {
+	c := cli.NewCommand(groupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
+	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		s.BoolVarP(&verbose, "verbose", "v", false, "print the features of this build, too")
 		s.BoolVar(&verbose, "build-options", false, "") // perf's name
-		hide(s, "build-options")
+		cli.Hide(s, "build-options")
 	})
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		info := buildInfo()

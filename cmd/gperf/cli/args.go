@@ -1,20 +1,22 @@
-package main
+package cli
 
 import (
 	"errors"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/internal/suggest"
 )
 
-// rewriteArgs rewrites arguments that perf accepts and pflag does not: --no-FLAG, -zLEVEL and
-// -IREGS (also after other letters, as -az3), and flags whose value may be missing. With
-// stop, the first operand ends the flags.
-func rewriteArgs(s *pflag.FlagSet, args []string, stop bool) []string {
-	args = slices.Clone(args)
+// Rewrite rewrites arguments that perf accepts and pflag does not: --no-FLAG, -zLEVEL and
+// -IREGS (also after other letters, as -az3), and flags whose value may be missing. The
+// first operand ends the flags of a command with StopAtOperand.
+func Rewrite(c *cobra.Command, args []string) []string {
+	s, args := c.Flags(), slices.Clone(args)
+	_, stop := c.Annotations[stopKey]
 	for i := 0; i < len(args) && args[i] != "--"; i++ {
 		another := false
 		name, long := strings.CutPrefix(args[i], "--")
@@ -35,9 +37,9 @@ func rewriteArgs(s *pflag.FlagSet, args []string, stop bool) []string {
 	return args
 }
 
-// bareKey is the annotation of a flag that perf allows without a value if it is the last
+// BareKey is the annotation of a flag that perf allows without a value if it is the last
 // argument or another flag follows. It holds the replacement of the argument.
-const bareKey = "bare"
+const BareKey = "bare"
 
 // bareFlag returns the replacement of args[0] if it is a flag without its optional value,
 // otherwise "".
@@ -47,7 +49,7 @@ func bareFlag(s *pflag.FlagSet, args []string) string {
 	}
 	replacement := ""
 	s.VisitAll(func(f *pflag.Flag) {
-		if l := f.Annotations[bareKey]; len(l) > 0 && (args[0] == "--"+f.Name || args[0] == "-"+f.Shorthand) {
+		if l := f.Annotations[BareKey]; len(l) > 0 && (args[0] == "--"+f.Name || args[0] == "-"+f.Shorthand) {
 			replacement = l[0]
 		}
 	})
@@ -102,9 +104,9 @@ func takesRest(f *pflag.Flag, next byte) bool {
 	return false
 }
 
-// allowAbbreviations makes s accept an unambiguous prefix of a flag's name, as perf does.
-func allowAbbreviations(s *pflag.FlagSet) {
-	names := flagNames(s)
+// AllowAbbreviations makes s accept an unambiguous prefix of a flag's name, as perf does.
+func AllowAbbreviations(s *pflag.FlagSet) {
+	names := FlagNames(s)
 	s.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		match := ""
 		for _, n := range names {
@@ -126,36 +128,20 @@ func allowAbbreviations(s *pflag.FlagSet) {
 	})
 }
 
-// flagNames returns the sorted names of all flags.
-func flagNames(s *pflag.FlagSet) (l []string) {
+// FlagNames returns the sorted names of all flags.
+func FlagNames(s *pflag.FlagSet) (l []string) {
 	s.VisitAll(func(f *pflag.Flag) { l = append(l, f.Name) })
 	slices.Sort(l)
 	return l
 }
 
-// flagError converts an error of pflag to wrong use, and suggests similar flags.
-func flagError(s *pflag.FlagSet, err error) error {
+// FlagError converts an error of pflag to wrong use, and suggests similar flags.
+func FlagError(s *pflag.FlagSet, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
-		if l := suggest.Names(unknown.GetSpecifiedName(), flagNames(s)); len(l) > 0 {
-			return wrongUse("%v: did you mean --%s?", err, strings.Join(l[:min(len(l), 2)], " or --"))
+		if l := suggest.Names(unknown.GetSpecifiedName(), FlagNames(s)); len(l) > 0 {
+			return WrongUse("%v: did you mean --%s?", err, strings.Join(l[:min(len(l), 2)], " or --"))
 		}
 	}
-	return wrongUse("%v", err)
-}
-
-// maxStack is the maximum number of frames of a recorded callchain. perfMaxStack is the
-// number that perf shows by default, its PERF_MAX_STACK_DEPTH.
-const (
-	maxStack     = 1024
-	perfMaxStack = 127
-)
-
-const maxStackHelp = "limit callchains to `n` frames"
-
-// hide hides flags of perf that have no effect in gperf from the help.
-func hide(s *pflag.FlagSet, names ...string) {
-	for _, name := range names {
-		s.Lookup(name).Hidden = true
-	}
+	return WrongUse("%v", err)
 }
