@@ -23,7 +23,7 @@ static inline_always int by_frame_pointer(struct walk *w)
 	w->fp = pair[0];
 	w->ip = pair[1];
 	w->returned = 1;
-	w->all = 0;
+	forget(w);
 	return END_NONE;
 }
 
@@ -53,7 +53,7 @@ static inline_always int by_guess(struct walk *w, __u64 vaddr)
 		w->sp = w->ra_at + 8;
 		w->ip = words[i];
 		w->returned = 1;
-		w->all = 0;
+		forget(w);
 		return END_NONE;
 	}
 	return END_NO_RULE;
@@ -72,7 +72,7 @@ static inline_always int original(struct walk *w)
 	for (int i = 0; i < 64; i++) { /* MAX_URETPROBE_DEPTH */
 		if (!ri)
 			break;
-		if (read_field(ri, stack) == w->ra_at) {
+		if (returns_from(read_field(ri, stack), w->sp, w->ra_at)) {
 			w->ip = read_field(ri, orig_ret_vaddr);
 			return END_NONE;
 		}

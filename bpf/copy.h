@@ -73,10 +73,10 @@ static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_st
  */
 static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struct task_struct *task)
 {
-	__u64 size = sizeof(struct head) + sizeof(w->out.stack.regs) + sizeof(w->out.stack.at);
+	__u64 size = sizeof(struct head) + sizeof(struct copy_head);
 
-	__builtin_memcpy(w->out.stack.regs, w->regs, sizeof(w->regs));
-	w->out.stack.at = w->returned ? w->ip - 1 : w->ip;
+	__builtin_memcpy(w->out.stack.head.regs, w->regs, sizeof(w->regs));
+	w->out.stack.head.at = w->returned ? w->ip - 1 : w->ip;
 	w->out.head.frames = 0;
 	w->out.head.stack = copy_stack(w, slot, task);
 	size += w->out.head.stack;

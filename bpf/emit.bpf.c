@@ -171,7 +171,7 @@ int on_return(struct pt_regs *ctx)
 	walk_first(ctx);
 	begin(&e.common, bpf_get_attach_cookie(ctx));
 	e.func = bpf_get_func_ip(ctx);
-	e.ret_ip = ctx->ip;
+	e.ret_ip = return_ip(ctx);
 	put(ctx, &e, sizeof(e));
 	return 0;
 }

@@ -65,6 +65,7 @@ static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)1
 #define bit_field_left(field) __builtin_preserve_field_info(field, 4) /* shifts that isolate it in 64 bits */
 #define bit_field_right(field) __builtin_preserve_field_info(field, 5)
 #define enum_value_exists(type, value) __builtin_preserve_enum_value(*(typeof(type) *)value, 0)
+#define type_size(type) __builtin_preserve_type_info(*(typeof(type) *)0, 1)
 
 /*
  * keep_whole prevents the compiler from bounding another variable that v is computed
@@ -84,10 +85,14 @@ static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)1
 
 struct mm_struct {
 	unsigned long start_stack;
+	unsigned long task_size;
 };
 
 struct thread_struct {
-	unsigned long fsbase;
+	unsigned long fsbase; /* x86-64 */
+	struct {
+		unsigned long tp_value;
+	} uw; /* arm64 */
 };
 
 struct return_instance {
@@ -141,6 +146,12 @@ struct task_struct___ctxs {
 
 #define PF_KTHREAD 0x00200000
 
+#if defined(__TARGET_ARCH_x86)
 #include "x86.h"
+#elif defined(__TARGET_ARCH_arm64)
+#include "arm64.h"
+#else
+#error "no definitions of this architecture's registers"
+#endif
 
 #endif

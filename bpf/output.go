@@ -3,6 +3,7 @@ package bpf
 import (
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 )
 
 // End is the reason why a walk ended.
@@ -36,12 +37,12 @@ func (e End) String() string {
 	return fmt.Sprintf("end %d", uint32(e))
 }
 
-// NumRegs is the number of registers before a copy, by DWARF number, rip last.
-const NumRegs = 17
+// NumRegs is the number of registers before a copy, by DWARF number, the ip last.
+const NumRegs = len(unwindCopyHead{}.Regs)
 
 // CopyAhead is the size of the data before a copy: NumRegs registers, and the address whose
 // table or mapping was missing.
-const CopyAhead = 8 * (NumRegs + 1)
+const CopyAhead = int(unsafe.Sizeof(unwindCopyHead{}))
 
 // Head is the beginning of the programs' output: PERF_SAMPLE_RAW's data.
 type Head struct {
@@ -51,7 +52,7 @@ type Head struct {
 	// Frames is the number of words that follow: the ip and the return addresses of its
 	// callers.
 	Frames uint32
-	// Stack is the number of bytes of stack, from rsp on, that follow after CopyAhead bytes.
+	// Stack is the number of bytes of stack, from sp on, that follow after CopyAhead bytes.
 	// Frames is then 0.
 	Stack uint32
 	Copy  bool // a copy follows, even if no stack could be read
@@ -71,7 +72,7 @@ func ParseHead(b []byte) (h Head, ok bool) {
 		Stack: le.Uint32(b[16:])}
 	n := uint64(h.Frames) * 8
 	if h.Copy = h.Frames == 0 && h.End != EndNoUser; h.Copy {
-		n = CopyAhead + uint64(h.Stack)
+		n = uint64(CopyAhead) + uint64(h.Stack)
 	}
 	return h, int(h.End) < NumEnds && n <= uint64(len(b)-HeadSize)
 }

@@ -20,7 +20,13 @@ struct head {
 	__u32 tgid; /* the key in processes */
 	__u32 exec;
 	__u32 frames; /* number of frames that follow */
-	__u32 stack;  /* bytes of stack that follow, after registers and an address */
+	__u32 stack;  /* bytes of stack that follow, after a copy_head */
+};
+
+/* What precedes a copy of the stack. */
+struct copy_head {
+	__u64 regs[NUM_REGS]; /* by DWARF number, the ip last */
+	__u64 at;             /* the address whose table or mapping is missing */
 };
 
 #define MAX_STACK 0xf000
@@ -35,8 +41,7 @@ struct out {
 	union {
 		__u64 frames[MAX_FRAMES];
 		struct {
-			__u64 regs[NUM_REGS]; /* by DWARF number, the ip last */
-			__u64 at;             /* the address whose table or mapping is missing */
+			struct copy_head head;
 			__u8 bytes[MAX_STACK + CHUNK];
 		} stack;
 	};
@@ -70,6 +75,8 @@ struct walk {
 	__u64 regs[NUM_REGS];  /* of the innermost frame */
 	__u64 compat;          /* a 32-bit task */
 	__u64 ip, sp, fp;      /* of the current frame */
+	__u64 lr;              /* its link register: 0 if unknown, or if the machine has none */
+	__u64 code_mask;       /* bits of an ip */
 	__u64 ra_at;           /* address that ip was read from */
 	__u64 start, end;      /* the mapping of the previous frame */
 	__u64 bias;
@@ -168,9 +175,21 @@ static inline_always int read_stack(struct walk *w, __u64 *dst, __u64 addr, int 
 	return END_NONE;
 }
 
-/* reg reads a register that is known only if w->all is set. */
+/* forget makes the registers unknown that no rule keeps: those of a frame that has called another. */
+static inline_always void forget(struct walk *w)
+{
+	w->all = 0;
+	if (LR >= 0)
+		w->lr = 0;
+}
+
+/* reg reads a register that is known only if w->all is set, or the link register. */
 static inline_always int reg(struct walk *w, __s32 number, __u64 *value)
 {
+	if (number == LR && w->lr) {
+		*value = w->lr;
+		return END_NONE;
+	}
 	if (!w->all || number < 0 || number >= NUM_REGS)
 		return END_UNSUPPORTED;
 	*value = w->regs[number];

@@ -66,15 +66,16 @@ static inline_always struct rule *known_rule(struct walk *w, __u64 vaddr)
 /* signal_frame goes to the function that a signal interrupted. */
 static inline_always int signal_frame(struct walk *w)
 {
-	__u64 regs[3];
+	struct interrupted i;
 
-	if (signal_regs(w->sp, regs))
+	if (signal_regs(w->sp, &i))
 		return END_UNREADABLE;
-	w->ip = regs[0];
-	w->sp = regs[1];
-	w->fp = regs[2];
+	w->ip = i.ip;
+	w->sp = i.sp;
+	w->fp = i.fp;
 	w->returned = 0;
-	w->all = 0;
+	forget(w);
+	w->lr = i.lr;
 	return END_NONE;
 }
 
@@ -127,12 +128,12 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 	if (cfa < w->sp && !(r->flags & FLAG_CONVENTION))
 		return END_UNREADABLE; /* not a caller's frame */
 
-	if (r->ra == RA_AT_CFA && r->fp == FP_AT_CFA && r->ra_off == -8 && r->fp_off == -16) {
-		if (read_stack(w, v, cfa - 16, 2))
+	if (r->ra == RA_AT_CFA && r->fp == FP_AT_CFA && r->ra_off == r->fp_off + 8) {
+		if (read_stack(w, v, cfa + r->fp_off, 2))
 			return END_UNREADABLE;
 		w->fp = v[0];
 		w->ip = v[1];
-		w->ra_at = cfa - 8;
+		w->ra_at = cfa + r->ra_off;
 		goto out;
 	}
 	switch (r->fp) {
@@ -162,7 +163,7 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 	w->fp = fp;
 out:
 	w->sp = cfa;
-	w->all = 0;
+	forget(w);
 	w->returned = !(r->flags & FLAG_SIGNAL);
 	return END_NONE;
 }
@@ -206,6 +207,7 @@ __attribute__((noinline)) int step(__u32 slot)
 	}
 	if (end)
 		return end;
+	w->ip &= w->code_mask;
 	if (w->ip == 0)
 		return END_ENTRY;
 	w->n++;
@@ -249,6 +251,8 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, stru
 	w->ip = w->out.frames[0] = w->regs[IP];
 	w->sp = w->regs[SP];
 	w->fp = w->regs[FP];
+	w->lr = LR < 0 ? 0 : w->regs[LR];
+	w->code_mask = code_mask(read_field(task, mm));
 	w->n = w->returned = 0;
 	w->all = 1;
 	w->start = w->end = 0;

@@ -18,8 +18,8 @@ struct bpf_perf_event_data {
 #define USER32_CS 0x23 /* code segment of 32-bit tasks */
 #define THREAD_SIZE 0x4000
 
-/* Registers by DWARF number. */
-enum { FP = 6, SP = 7, IP = 16, NUM_REGS = 17 };
+/* Registers by DWARF number. There is no link register. */
+enum { LR = -1, FP = 6, SP = 7, IP = 16, NUM_REGS = 17 };
 
 static inline_always int in_user_mode(struct pt_regs *r) { return (r->cs & 3) == 3; }
 
@@ -62,16 +62,33 @@ static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
 /* thread_data returns the address of the thread's own data. */
 static inline_always __u64 thread_data(struct task_struct *task) { return read_field(task, thread.fsbase); }
 
+/* code_mask returns the bits of a return address that are its address. */
+static inline_always __u64 code_mask(struct mm_struct *mm) { return ~0; }
+
+/* return_ip returns the return address, at a function's return. */
+static inline_always __u64 return_ip(struct pt_regs *r) { return r->ip; }
+
+/*
+ * returns_from reports whether a function that the kernel made return to its trampoline
+ * is the one with this CFA and return address, by sp at the function's entry.
+ */
+static inline_always int returns_from(__u64 entry_sp, __u64 cfa, __u64 ra_at) { return entry_sp == ra_at; }
+
+struct interrupted {
+	__u64 ip, sp, fp, lr;
+};
+
 /* signal_regs reads the registers of the function that a signal interrupted: struct ucontext lies at sp. */
-static inline_always int signal_regs(__u64 sp, __u64 *ip_sp_fp)
+static inline_always int signal_regs(__u64 sp, struct interrupted *i)
 {
 	__u64 c[17]; /* uc_mcontext: r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip */
 
 	if (bpf_probe_read_user(c, sizeof(c), (void *)(sp + 40)))
 		return -1;
-	ip_sp_fp[0] = c[16];
-	ip_sp_fp[1] = c[15];
-	ip_sp_fp[2] = c[10];
+	i->ip = c[16];
+	i->sp = c[15];
+	i->fp = c[10];
+	i->lr = 0;
 	return 0;
 }
 

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The machine: registers, signal frames and call instructions of arm64.
+ */
+#ifndef ARM64_H
+#define ARM64_H
+
+/* The first fields of the kernel's pt_regs, which are ABI: struct user_pt_regs. */
+struct pt_regs {
+	__u64 regs[31], sp, pc, pstate;
+};
+
+struct bpf_perf_event_data {
+	struct pt_regs regs;
+	__u64 sample_period, addr;
+};
+
+/* The kernel's pt_regs, for its size. */
+struct pt_regs___kernel {
+	__u64 pc;
+} __attribute__((preserve_access_index));
+
+/* pstate: the exception level, 0 for user mode, and the state of 32-bit tasks. */
+#define PSTATE_LEVEL 0xf
+#define PSTATE_32_BIT 0x10
+
+#define THREAD_SIZE 0x4000 /* with pages of 4 KiB and 16 KiB; see saved_regs */
+
+/* Registers by DWARF number; pc, which has none, is last. */
+enum { FP = 29, LR = 30, SP = 31, IP = 32, NUM_REGS = 33 };
+
+static inline_always int in_user_mode(struct pt_regs *r) { return (r->pstate & PSTATE_LEVEL) == 0; }
+
+static inline_always int is_32_bit(struct pt_regs *r) { return (r->pstate & PSTATE_32_BIT) != 0; }
+
+/* get_regs stores registers by their DWARF numbers. */
+static inline_always void get_regs(__u64 *regs, struct pt_regs *r)
+{
+#pragma unroll
+	for (int i = 0; i < 31; i++)
+		regs[i] = r->regs[i];
+	regs[SP] = r->sp;
+	regs[IP] = r->pc;
+}
+
+/*
+ * saved_regs reads the registers with which the task entered the kernel: they lie at
+ * the top of its kernel stack. Only kernels before 5.15 lack the helper.
+ */
+static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
+{
+	if (enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return bpf_probe_read_kernel(r, sizeof(*r), bpf_task_pt_regs(bpf_get_current_task_btf()));
+	return bpf_probe_read_kernel(r, sizeof(*r),
+				     read_field(task, stack) + THREAD_SIZE - type_size(struct pt_regs___kernel));
+}
+
+/*
+ * thread_data returns the address of the thread's own data. The C library's struct
+ * pthread, of some 2 KiB, lies between the end of the thread's stack and this address.
+ */
+static inline_always __u64 thread_data(struct task_struct *task) { return read_field(task, thread.uw.tp_value); }
+
+/*
+ * code_mask returns the bits of user-space addresses. The others of a return address may
+ * contain a signature (pointer authentication).
+ */
+static inline_always __u64 code_mask(struct mm_struct *mm) { return read_field(mm, task_size) - 1; }
+
+/* return_ip returns the return address, at a function's return. */
+static inline_always __u64 return_ip(struct pt_regs *r) { return r->pc; }
+
+/*
+ * returns_from reports whether a function that the kernel made return to its trampoline
+ * is the one with this CFA and return address. entry_sp is the sp at its entry: the CFA. A
+ * CFA by frame pointer may be too low, but is above those of the function's callees.
+ */
+static inline_always int returns_from(__u64 entry_sp, __u64 cfa, __u64 ra_at) { return entry_sp >= cfa; }
+
+struct interrupted {
+	__u64 ip, sp, fp, lr;
+};
+
+/*
+ * signal_regs reads the registers of the function that a signal interrupted: struct
+ * siginfo, of 128 bytes, lies at sp, then struct ucontext.
+ */
+static inline_always int signal_regs(__u64 sp, struct interrupted *i)
+{
+	__u64 c[4]; /* uc_mcontext at 176 of ucontext: fault_address, x0 … x30, sp, pc */
+
+	if (bpf_probe_read_user(c, sizeof(c), (void *)(sp + 128 + 176 + 8 + 8 * FP)))
+		return -1;
+	i->fp = c[0];
+	i->lr = c[1];
+	i->sp = c[2];
+	i->ip = c[3];
+	return 0;
+}
+
+/* called reports whether a call instruction ends at ip: bl, blr, or blr with authentication. */
+static inline_always int called(__u64 ip)
+{
+	__u32 insn;
+
+	if (ip & 3 || bpf_probe_read_user(&insn, sizeof(insn), (void *)(ip - 4)))
+		return 0;
+	return insn >> 26 == 0x25 || (insn & 0xfefff000) == 0xd63f0000;
+}
+
+#endif
