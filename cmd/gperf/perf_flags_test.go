@@ -223,6 +223,21 @@ func TestNegatedFlags(t *testing.T) {
 	sameText(t, "--no-reltime", got, want)
 }
 
+// TestStdinArgument: an argument - is stdin, also to a command with flags whose value may be missing.
+func TestStdinArgument(t *testing.T) {
+	path := filepath.Join(root, "testdata", "two.data")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := gperf(t, "script", "-i", path)
+	withStdin(t, string(data), func() int {
+		got, _ := gperf(t, "script", "-")
+		sameText(t, "script -", got, want)
+		return exitOK
+	})
+}
+
 // TestPerEventDump: each event's samples are in a file of their own.
 func TestPerEventDump(t *testing.T) {
 	dir := t.TempDir()

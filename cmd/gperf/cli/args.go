@@ -44,7 +44,7 @@ const BareKey = "bare"
 // bareFlag returns the replacement of args[0] if it is a flag without its optional value,
 // otherwise "".
 func bareFlag(s *pflag.FlagSet, args []string) string {
-	if len(args) > 1 && !strings.HasPrefix(args[1], "-") {
+	if args[0] == "-" || len(args) > 1 && !strings.HasPrefix(args[1], "-") { // - is stdin
 		return ""
 	}
 	replacement := ""
