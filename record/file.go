@@ -35,7 +35,8 @@ type file struct {
 // the background.
 func (f *file) init(o *Options, set *perfevent.Set, sum *Summary, wake func()) {
 	f.opts, f.set, f.sum = o, set, sum
-	f.out = output.New(output.Options{Path: o.Output, Compress: o.Compress, Compressed2: o.Compressed2,
+	f.out = output.New(output.Options{Path: o.Output, Name: sum.Path,
+		Compress: o.Compress, Compressed2: o.Compressed2,
 		Timestamp: o.Timestamp || o.Switch.enabled(), MaxFiles: o.Switch.MaxFiles,
 		Wake: wake, Notice: o.notice, Progress: o.progress})
 	f.tally.Layout = format.NewSampleLayout(&set.Attrs[0])

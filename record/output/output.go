@@ -17,11 +17,13 @@ const Pipe = "-"
 // Options define the output.
 type Options struct {
 	Path string // or Pipe
+	// Name is the recording's path: Path, or the directory that contains it.
+	Name string
 	// Compress, if not 0, is the zstd level, 1 to 22.
 	Compress int
 	// Compressed2 writes compressed records in the format of perf 6.16 and later.
 	Compressed2 bool
-	// Timestamp appends the time to a file's name when it is finished.
+	// Timestamp appends the time to Name when a file is finished.
 	Timestamp bool
 	// MaxFiles is the number of files to keep; 0: all.
 	MaxFiles int
@@ -184,7 +186,7 @@ func (o *Output) Finish(late func(Counts) []format.Section) (done Finished, err 
 		keep(o.file.Close())
 		if o.opts.Timestamp {
 			var e error
-			done.Name, e = timestamp(o.opts.Path)
+			done.Name, e = timestamp(o.opts.Name)
 			keep(e)
 		}
 	}
