@@ -108,19 +108,43 @@ type Filter struct {
 // The session keeps exited threads (session.Options.KeepExited). The result counts the
 // skipped parts of the file. Errors include ErrNoSamples and KeyError.
 func Text(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) {
+	c, skipped, err := countAll(s, &opts)
+	if err != nil {
+		return skipped, err
+	}
+	hists := c.hists(s)
+	c.correctCounts(hists)
+	err = write(w, c.layouts, &opts, hists, s.Lost.Samples)
+	if err == nil && opts.Threads != ThreadsOff {
+		err = c.threads.print(w, s.File, opts.Threads)
+	}
+	return skipped, err
+}
+
+// Histograms returns the histogram of each event with samples. The session and the errors
+// are those of Text.
+func Histograms(s *session.Session, opts Options) ([]*Hist, format.Skipped, error) {
+	c, skipped, err := countAll(s, &opts)
+	if err != nil {
+		return nil, skipped, err
+	}
+	return c.hists(s), skipped, nil
+}
+
+// countAll counts the stacks of a recording, and adapts the options to it.
+func countAll(s *session.Session, opts *Options) (*counter, format.Skipped, error) {
 	f := s.File
 	if err := opts.adapt(f); err != nil {
-		return format.Skipped{}, err
+		return nil, format.Skipped{}, err
 	}
-	l, err := newLayouts(f, &opts)
+	l, err := newLayouts(f, opts)
 	if err != nil {
-		return format.Skipped{}, err
+		return nil, format.Skipped{}, err
 	}
 	if l.uses()&usesParent != 0 && !opts.chains {
-		return format.Skipped{}, ErrNoCallchains
+		return nil, format.Skipped{}, ErrNoCallchains
 	}
-	t := newTraces(f, s.Symbols, opts.RawTrace)
-	c := newCounter(f, l, &opts, t)
+	c := newCounter(f, l, opts, newTraces(f, s.Symbols, opts.RawTrace))
 	c.session = s
 	walk := session.WalkOptions{Names: true, KeepChains: true}
 	if opts.Threads != ThreadsOff {
@@ -128,20 +152,19 @@ func Text(w io.Writer, s *session.Session, opts Options) (format.Skipped, error)
 	}
 	skipped, err := s.Walk(walk, c.count)
 	if err != nil {
-		return skipped, err
+		return nil, skipped, err
 	}
 	c.nameThreads()
 	if opts.Inline {
 		session.LookUpCalls(c.shownFrames())
 	}
-	l.dropLatency(&opts, c.samples, c.serial)
-	hists := newHists(f, l, &opts, t, s.Rank, s.MapSize, c.stacks)
-	c.correctCounts(hists)
-	err = write(w, l, &opts, hists, s.Lost.Samples)
-	if err == nil && opts.Threads != ThreadsOff {
-		err = c.threads.print(w, f, opts.Threads)
-	}
-	return skipped, err
+	l.dropLatency(opts, c.samples, c.serial)
+	return c, skipped, nil
+}
+
+// hists makes the histograms of what was counted.
+func (c *counter) hists(s *session.Session) []*Hist {
+	return newHists(c.file, c.layouts, c.opts, c.traces, s.Rank, s.MapSize, c.stacks)
 }
 
 // ErrNoBranches: branch mode is requested, but the samples have no branches.

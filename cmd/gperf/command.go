@@ -34,7 +34,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
 	}
 	root.AddCommand(recordCommand(), probeCommand(), listCommand(), doctorCommand(),
-		reportCommand(), scriptCommand(), annotateCommand(),
+		reportCommand(), scriptCommand(), diffCommand(), annotateCommand(),
 		evlistCommand(), buildIDCommand(), archiveCommand(),
 		cacheCommand(), completionCommand(), versionCommand())
 	help := helpCommand()

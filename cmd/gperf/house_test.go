@@ -30,6 +30,9 @@ var house = []struct{ question, packages string }{
 	{"How does a command line become flags?", `
 		cmd/gperf/cli
 	`},
+	{"What changed?", `
+		report/diff
+	`},
 	{"What may be recorded here? What did the samples show?", `
 		record/doctor
 		report

@@ -95,6 +95,14 @@ var perfLines = []string{
 	"report -i two.data -p ^vfs_ -x --no-children -g none --percent-limit 3",
 	"report -i two.data -p ^ip_ -x --sort parent,comm -g none",
 	"report -i drops.data -S ffffffff81e3fa00 -c drops -g none --sort trace",
+
+	"diff two.data threads.data",
+	"diff threads.data two.data -p -F -s comm",
+	"diff two.data threads.data drops.data -c ratio -s dso",
+	"diff threads.data two.data -c wdiff:1,2 -F -s dso,sym -q",
+	"diff two.data two.data -b -s comm,dso -c delta -o 0",
+	"diff two.data threads.data -C drops -s comm,sym -t @",
+	"diff two.data threads.data -S do_syscall_64,schedule --percentage relative -v",
 }
 
 func TestFlagsAsPerf(t *testing.T) {

@@ -29,7 +29,6 @@ var otherCommands = []struct{ name, way string }{
 	{"config", "gperf has no configuration file, only flags"},
 	{"daemon", "`gperf record --overwrite --switch-output=signal -a` writes the last samples at each SIGUSR2"},
 	{"data", "`perf data convert --to-json out.json -i perf.data` reads gperf's files"},
-	{"diff", "`perf diff perf.data.old perf.data` reads gperf's files"},
 	{"dropwatch", "`gperf record -a -g -e skb:kfree_skb`, then `gperf report`"},
 	{"flamegraph", "`gperf report --format flamegraph -o flame.html` makes one of perf.data"},
 	{"folded", "`gperf report --format folded` prints folded stacks of perf.data"},

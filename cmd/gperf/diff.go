@@ -1,0 +1,165 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gperf/cmd/gperf/cli"
+	"gperf/internal/session"
+	"gperf/report"
+	"gperf/report/diff"
+)
+
+// diffFlags holds the flags of `gperf diff`.
+type diffFlags struct {
+	input inputFlags
+	diff.Options
+	compute string
+	order   int
+	dsos    string
+	symbols string
+	percent string
+}
+
+func (o *diffFlags) add(c *cobra.Command) {
+	cli.AddFlags(c, "Table", func(s *pflag.FlagSet) {
+		s.StringVarP(&o.Sort, "sort", "s", diff.DefaultSort, "compare by these `keys`")
+		s.StringVarP(&o.compute, "compute", "c", "delta-abs", "`method`, see above")
+		s.IntVarP(&o.order, "order", "o", 1, "sort by recording `n`; 0: the baseline")
+		s.BoolVarP(&o.BaselineOnly, "baseline-only", "b", false, "show only entries that the baseline has")
+		s.BoolVarP(&o.Periods, "period", "p", false, "show the periods")
+		s.BoolVarP(&o.Formula, "formula", "F", false, "show how each result is computed")
+		s.StringVarP(&o.Separator, "field-separator", "t", "", "separate columns by this `char`")
+		s.StringVar(&o.percent, "percentage", "absolute", "use this `base`: relative")
+	})
+	cli.AddFlags(c, "Symbols", o.input.addSymbols)
+	cli.AddFlags(c, "Filters", func(s *pflag.FlagSet) {
+		s.StringVarP(&o.dsos, "dsos", "d", "", "count only samples in these DSOs, a `list`")
+		s.StringVarP(&o.symbols, "symbols", "S", "", "count only samples in these functions, a `list`")
+		s.StringVarP(&o.input.comms, "comms", "C", "", "count only samples of threads with these names, a `list`")
+		s.StringVar(&o.input.cpus, "cpu", "", "count only samples of these CPUs, a `list` such as 0,2-3")
+		s.StringVar(&o.input.pids, "pid", "", "count only samples of these PIDs, a `list`")
+		s.StringVar(&o.input.tids, "tid", "", "count only samples of these TIDs, a `list`")
+		s.StringVar(&o.input.times, "time", "", "count only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
+	})
+	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
+		addForce(s)
+		s.BoolVarP(&o.input.verbose, "verbose", "v", false, "print the recordings' names, and addresses of symbols")
+		s.BoolVarP(&o.Quiet, "quiet", "q", false, "print only the entries")
+		cli.AddIdle(s, diffIdleFlags)
+	})
+}
+
+var diffIdleFlags = []cli.Idle{
+	{Name: "D,dump-raw-trace", Why: "`gperf report -D` prints the records of a recording"},
+	{Name: "m,modules", Why: "gperf always resolves modules"},
+	{Name: "cycles-hist", Why: "gperf diff does not compare cycles of basic blocks", Refused: true},
+	{Name: "stream", Why: "gperf diff does not compare streams of branches", Refused: true},
+}
+
+func diffCommand() *cobra.Command {
+	var o diffFlags
+	c := cli.NewCommand(groupAnalyse, "diff [FLAGS] [OLD] [NEW...]", "compare recordings function by function")
+	o.add(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := o.run(args, c.OutOrStdout(), c.ErrOrStderr())
+		var key *report.KeyError
+		if errors.As(err, &key) {
+			return cli.WrongUse("%v%s", err, keyHint(key))
+		}
+		return err
+	}
+	return c
+}
+
+// comparedFiles returns the recordings to compare: as perf, perf.data.old and perf.data, or
+// perf.data.old and the only argument.
+func comparedFiles(args []string) []string {
+	const old = defaultFile + ".old"
+	switch len(args) {
+	case 0:
+		return []string{old, defaultFile}
+	case 1:
+		return []string{old, args[0]}
+	}
+	return args
+}
+
+func (o *diffFlags) run(args []string, stdout, stderr io.Writer) (err error) {
+	o.input.paths = comparedFiles(args)
+	if err := o.apply(len(o.input.paths)); err != nil {
+		return err
+	}
+	if o.Filter, err = o.filter(); err != nil {
+		return err
+	}
+	o.input.keepExited = true
+	opened, err := o.input.openAll(stderr)
+	for _, in := range opened {
+		defer in.Close()
+	}
+	if err != nil {
+		return err
+	}
+	var inputs []diff.Input
+	for _, in := range opened {
+		inputs = append(inputs, diff.Input{Path: in.Path, Session: in.session})
+	}
+	skipped, err := diff.Text(stdout, inputs, o.Options)
+	for i := range skipped {
+		err = cmp.Or(err, opened[i].warn(stderr, skipped[i]))
+	}
+	return err
+}
+
+// apply converts the flags to diff.Options and checks them.
+func (o *diffFlags) apply(inputs int) error {
+	o.Verbose = o.input.verbose
+	method, weights, _ := strings.Cut(o.compute, ":")
+	switch method {
+	case "delta-abs":
+	case "delta":
+		o.Compute = diff.Delta
+	case "ratio":
+		o.Compute = diff.Ratio
+	case "wdiff":
+		o.Compute = diff.Weighted
+		if _, err := fmt.Sscanf(weights, "%d,%d", &o.Weights[0], &o.Weights[1]); err != nil {
+			return cli.WrongUse("--compute %s: name two weights, as wdiff:1,2", o.compute)
+		}
+	default:
+		return cli.WrongUse("--compute %s: use delta-abs, delta, ratio or wdiff:W1,W2", o.compute)
+	}
+	if o.By = o.order; o.order < 0 || o.order >= inputs {
+		return cli.WrongUse("--order %d: there are %s recordings, from 0 on", o.order, strconv.Itoa(inputs))
+	}
+	switch o.percent {
+	case "absolute":
+	case "relative":
+		o.Relative = true
+	default:
+		return cli.WrongUse("--percentage %s: use absolute or relative", o.percent)
+	}
+	if len(o.Separator) > 1 || o.Separator == "." {
+		return cli.WrongUse("--field-separator %q: use one character other than '.'", o.Separator)
+	}
+	return nil
+}
+
+// filter returns the filter of the entries: unlike those of input, it leaves the totals.
+func (o *diffFlags) filter() (f report.Filter, err error) {
+	f.Comms = words(o.input.comms)
+	f.Where = session.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}
+	if f.PIDs, err = numbers("--pid", o.input.pids); err == nil {
+		f.TIDs, err = numbers("--tid", o.input.tids)
+	}
+	o.input.comms, o.input.pids, o.input.tids, o.input.guests = "", "", "", true
+	return f, err
+}

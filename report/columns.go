@@ -1,0 +1,48 @@
+package report
+
+// Column is a sort key of a histogram, for packages that print entries in another form.
+type Column struct {
+	Head string
+	Min  int // width in columns
+	h    *Hist
+	k    *SortKey
+}
+
+// Columns returns the sort keys of the histogram, without figures.
+func (h *Hist) Columns() (list []Column) {
+	for _, k := range h.layout.columns {
+		if k.cmp != nil && k.shown(h.event) {
+			list = append(list, Column{k.Head, max(k.min, len(k.Head)), h, k})
+		}
+	}
+	return list
+}
+
+// Append appends an entry's text, padded or cut to width.
+func (c Column) Append(b []byte, e *Entry, width int) []byte { return c.k.append(c.h, b, e, width) }
+
+// Width returns the width that the entry needs.
+func (c Column) Width(e *Entry) int {
+	if c.k.width == nil {
+		return c.Min
+	}
+	return max(c.Min, c.k.width(c.h, e))
+}
+
+// Value returns what entries of different recordings have in common: the text, but of a
+// function the name only, "" for one without a name.
+func (c Column) Value(e *Entry) string {
+	if c.k.Name != "symbol" {
+		return string(c.Append(nil, e, c.Width(e)))
+	}
+	if sym := e.place.frame.Sym(); sym != nil {
+		return sym.Name
+	}
+	return ""
+}
+
+// Kept returns the entries in the order of their keys, in which perf keeps them.
+func (h *Hist) Kept() []*Entry { return h.list }
+
+// Index returns the index of the histogram's event in the recording.
+func (h *Hist) Index() int { return h.event }
