@@ -6,9 +6,10 @@
 //	go run ./internal/testutil/bench
 //	PERF="perf,/opt/perf7/bin/perf" go run ./internal/testutil/bench -n 9 -part read -f my.data
 //	PERF="perf,/opt/perf7/bin/perf" go run ./internal/testutil/bench -part dwarf
+//	PERF=none go run ./internal/testutil/bench -part runtimes -loads node,java
 //	go build ./internal/testutil/bench && ./bench -part probes -gperf ./gperf    # where there are kprobes
 //
-// PERF lists the perfs to compare with, by commas; each may be a command with arguments.
+// PERF lists the perfs to compare with, by commas; each may be a command with arguments. PERF=none measures gperf only.
 package main
 
 import (
@@ -43,11 +44,15 @@ type bench struct {
 	minutes int // of the long recording
 
 	probeCount int // kprobes to attach at once
-	files      []string
-	dir        string // of temporary files
-	dropper    string
-	gperf      tool
-	perfs      []tool
+
+	loads       string // of runtimes, separated by commas; "" for all
+	loadSeconds int    // of each load
+
+	files   []string
+	dir     string // of temporary files
+	dropper string
+	gperf   tool
+	perfs   []tool
 
 	recordings int // number so far
 }
@@ -58,6 +63,8 @@ type (
 	dwarfPart struct{ *bench } // unwinding of user stacks
 	probePart struct{ *bench } // overhead of probes, time to attach them
 	longPart  struct{ *bench } // memory over a long recording
+
+	runtimePart struct{ *bench } // complete stacks of runtimes
 )
 
 // A tool is gperf or one of the perfs.
@@ -79,11 +86,14 @@ func main() {
 	flag.IntVar(&b.units, "compiles", 200, "short compiles to record")
 	flag.IntVar(&b.minutes, "minutes", 10, "minutes of the long recording")
 	part := flag.String("part", "all",
-		"what to measure: read, lines, record, dwarf, overhead, long, probes, or all (except the last two)")
+		"what to measure: read, lines, record, dwarf, overhead, long, probes, runtimes, or all (except the last three)")
+	flag.StringVar(&b.loads, "loads", "", "comma-separated loads of the part runtimes (default: all)")
+	flag.IntVar(&b.loadSeconds, "load-seconds", 10, "seconds of each load of the part runtimes")
 	flag.IntVar(&b.probeCount, "probes", 1000, "kprobes to attach at once")
 	flag.Parse()
 	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 ||
-		!slices.Contains([]string{"read", "lines", "record", "dwarf", "overhead", "long", "probes", "all"}, *part) {
+		b.loadSeconds < 1 || !slices.Contains(strings.Fields(
+		"read lines record dwarf overhead long probes runtimes all"), *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -112,6 +122,8 @@ func (b *bench) run(gperf, part string) (err error) {
 		return probePart{b}.probes()
 	case "long":
 		return longPart{b}.long()
+	case "runtimes":
+		return runtimePart{b}.runtimes()
 	}
 	for _, p := range []struct {
 		name    string
@@ -141,7 +153,11 @@ func (b *bench) findTools(gperf, part string) (err error) {
 			return err
 		}
 	}
-	for command := range strings.SplitSeq(cmp.Or(os.Getenv("PERF"), "perf"), ",") {
+	commands := cmp.Or(os.Getenv("PERF"), "perf")
+	if commands == "none" {
+		return nil
+	}
+	for command := range strings.SplitSeq(commands, ",") {
 		p := tool{argv: strings.Fields(command)}
 		out, err := exec.Command(p.argv[0], append(p.argv[1:], "--version")...).Output()
 		if err != nil {

@@ -29,6 +29,8 @@ type recording struct {
 	lost    uint64
 	ends    map[string]int // how the samples' user stacks ended
 	ips     int            // of the user stacks
+
+	messages string // of the recorder
 }
 
 // bpfTime is the run time of a recorder's BPF programs.
@@ -102,8 +104,17 @@ func (r *recording) print(w io.Writer) {
 		float64(r.maxRSS)/(1<<20), r.wall.Seconds(), r.early())
 }
 
-// recordCommand records load from its start to its end, without any table cached before.
+// recordCommand records load and finds how its user stacks ended.
 func (b *bench) recordCommand(g grapher, opts, load []string) (*recording, error) {
+	r, err := b.recordFile(g, opts, load)
+	if err != nil {
+		return nil, err
+	}
+	return r, b.unwound(r)
+}
+
+// recordFile records load from its start to its end, without any table cached before.
+func (b *bench) recordFile(g grapher, opts, load []string) (*recording, error) {
 	b.recordings++
 	r := &recording{by: g, file: filepath.Join(b.dir,
 		fmt.Sprintf("%d-%s.data", b.recordings, strings.ReplaceAll(g.name, " ", "-")))}
@@ -121,15 +132,17 @@ func (b *bench) recordCommand(g grapher, opts, load []string) (*recording, error
 	}
 	ended := make(chan error)
 	go func() { ended <- cmd.Wait() }()
-	if err := r.watch(cmd.Process.Pid, ended); err != nil {
-		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	err = r.watch(cmd.Process.Pid, ended)
+	r.messages = stderr.String()
+	if err != nil {
+		lines := strings.Split(strings.TrimSpace(r.messages), "\n")
 		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, strings.Join(lines[max(0, len(lines)-3):], "\n"))
 	}
 	r.wall = time.Since(start)
 	if err := r.count(); err != nil {
 		return nil, fmt.Errorf("count the records of %s: %w", r.file, err)
 	}
-	return r, b.unwound(r)
+	return r, nil
 }
 
 // watch reads the recorder's CPU time from /proc until it exits. Wait's rusage is unusable: it includes the
@@ -206,55 +219,64 @@ func field(text []byte, name string) uint64 {
 // two.
 func (r *recording) count() error {
 	const typeLost, typeSample, typeLostSamples = 2, 9, 13
-	f, err := os.Open(r.file)
+	st, err := os.Stat(r.file)
+	if err != nil {
+		return err
+	}
+	r.bytes = st.Size()
+	var byRing, byEvents uint64
+	err = eachRecord(r.file, func(typ uint32, body []byte) error {
+		switch typ {
+		case typeSample:
+			r.samples++
+		case typeLost, typeLostSamples:
+			if len(body) < 16 {
+				return fmt.Errorf("a record of losses of %d bytes", len(body))
+			}
+			if typ == typeLost {
+				byRing += binary.NativeEndian.Uint64(body[8:]) // after the id
+			} else {
+				byEvents += binary.NativeEndian.Uint64(body)
+			}
+		}
+		return nil
+	})
+	r.lost = cmp.Or(byEvents, byRing)
+	return err
+}
+
+// eachRecord passes the records of a file to each. The body is valid until it returns.
+func eachRecord(file string, each func(typ uint32, body []byte) error) error {
+	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err == nil {
-		r.bytes = st.Size()
-	}
 	var header [56]byte // magic, size, attr size, then offset and size of attrs and of data
 	if _, err := io.ReadFull(f, header[:]); err != nil {
 		return err
 	}
 	off, size := binary.NativeEndian.Uint64(header[40:]), binary.NativeEndian.Uint64(header[48:])
 	data := bufio.NewReaderSize(io.NewSectionReader(f, int64(off), int64(size)), 1<<20)
-	var byRing, byEvents uint64
+	body := make([]byte, 1<<16)
 	for {
-		var rec [24]byte
-		if _, err := io.ReadFull(data, rec[:8]); err == io.EOF {
-			break
+		var head [8]byte
+		if _, err := io.ReadFull(data, head[:]); err == io.EOF {
+			return nil
 		} else if err != nil {
 			return err
 		}
-		n := int(binary.NativeEndian.Uint16(rec[6:])) - 8
+		n := int(binary.NativeEndian.Uint16(head[6:])) - len(head)
 		if n < 0 {
-			return fmt.Errorf("a record of %d bytes", n+8)
+			return fmt.Errorf("a record of %d bytes", n+len(head))
 		}
-		switch binary.NativeEndian.Uint32(rec[:]) {
-		case typeSample:
-			r.samples++
-		case typeLost, typeLostSamples:
-			if n < 16 {
-				return fmt.Errorf("a record of losses of %d bytes", n+8)
-			}
-			if _, err := io.ReadFull(data, rec[8:]); err != nil {
-				return err
-			}
-			n -= 16
-			if rec[0] == typeLost {
-				byRing += binary.NativeEndian.Uint64(rec[16:]) // after the id
-			} else {
-				byEvents += binary.NativeEndian.Uint64(rec[8:])
-			}
+		if _, err := io.ReadFull(data, body[:n]); err != nil {
+			return err
 		}
-		if _, err := data.Discard(n); err != nil {
+		if err := each(binary.NativeEndian.Uint32(head[:]), body[:n]); err != nil {
 			return err
 		}
 	}
-	r.lost = cmp.Or(byEvents, byRing)
-	return nil
 }
 
 // unwound uses gperf script to find how the user stacks of the file ended, for all recorders.

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// runtimesScript prepares and runs the loads of the runtimes.
+const runtimesScript = "testdata/runtimes/load.sh"
+
+// runtimes records the load of each runtime alone, then all at the same time, and compares the numbers of complete
+// stacks.
+func (b runtimePart) runtimes() error {
+	dir := filepath.Join(b.dir, "runtimes")
+	if err := os.Chmod(b.dir, 0o755); err != nil { // PostgreSQL's server runs as another user
+		return err
+	}
+	if out, err := exec.CommandContext(b.ctx, runtimesScript, "prepare", dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("prepare the loads: %w\n%s", err, out)
+	}
+	loads, err := b.chosenLoads(dir)
+	if err != nil {
+		return err
+	}
+	restore, err := countBPF()
+	if err != nil {
+		return err
+	}
+	defer restore()
+	by := []grapher{{b.gperf, "dwarf"}}
+	for _, p := range b.perfs {
+		by = append(by, grapher{p, "fp"}, grapher{p, "dwarf"})
+	}
+	fmt.Printf("\nrecord -a -e cpu-clock -F 999 of loads of %d s, with new caches, %s\n", b.loadSeconds, loadAverage())
+	printRuntimesHeader(by)
+	var installed []string
+	for _, load := range loads {
+		if missing, ok := strings.CutPrefix(load, "-"); ok {
+			fmt.Printf("%-16snot installed\n", missing)
+			continue
+		}
+		installed = append(installed, load)
+		if err := b.recordLoads(by, dir, load); err != nil {
+			return err
+		}
+	}
+	if len(installed) < 2 {
+		return nil
+	}
+	return b.recordLoads(by, dir, installed...)
+}
+
+// chosenLoads returns the loads of -loads, by default all. Those whose programs are not installed begin with "-".
+func (b runtimePart) chosenLoads(dir string) ([]string, error) {
+	out, err := exec.CommandContext(b.ctx, runtimesScript, "list", dir).Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the loads: %w", err)
+	}
+	all := strings.Fields(string(out))
+	if b.loads == "" {
+		return all, nil
+	}
+	var chosen []string
+	for load := range strings.SplitSeq(b.loads, ",") {
+		i := slices.IndexFunc(all, func(name string) bool { return strings.TrimPrefix(name, "-") == load })
+		if i < 0 {
+			return nil, fmt.Errorf("-loads: no load %q, the loads are %s", load, strings.Join(all, ", "))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// recordLoads records loads at the same time by each, and prints a row for each load. With several, the first row is
+// their sum.
+func (b runtimePart) recordLoads(by []grapher, dir string, loads ...string) error {
+	argv := append([]string{runtimesScript, "run", dir, strconv.Itoa(b.loadSeconds)}, loads...)
+	var recordings []*recording
+	var counts []map[string]stackCount
+	for _, g := range by {
+		r, err := b.recordFile(g, []string{"-a", "-e", "cpu-clock", "-F", "999"}, argv)
+		var c map[string]stackCount
+		if err == nil {
+			c, err = b.countByLoad(r)
+			os.Remove(r.file)
+		}
+		if b.ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %s of %s failed: %v\n", g, strings.Join(loads, ","), err)
+			r = nil
+		}
+		recordings, counts = append(recordings, r), append(counts, c)
+	}
+	if len(loads) > 1 {
+		printRuntimesRow("together", "", recordings, counts)
+	}
+	for _, load := range loads {
+		cost := recordings
+		if len(loads) > 1 {
+			cost = nil
+		}
+		printRuntimesRow(load, load, cost, counts)
+	}
+	if r := recordings[0]; r != nil {
+		for line := range strings.Lines(r.messages) {
+			if strings.Contains(line, "ser stacks: ") || strings.Contains(line, "record:   ") {
+				fmt.Print("    ", line)
+			}
+		}
+	}
+	return nil
+}
+
+func printRuntimesHeader(by []grapher) {
+	fmt.Printf("%-16s%36s", "", by[0])
+	for _, g := range by[1:] {
+		fmt.Printf(" | %26s", strings.Replace(g.String(), " --call-graph", "", 1))
+	}
+	fmt.Printf("\n%-16s%8s%11s%10s%7s", "load", "stacks", "complete", "ns/sample", "RSS MB")
+	for range by[1:] {
+		fmt.Printf(" | %12s%14s", "stacks", "complete")
+	}
+	fmt.Println()
+}
+
+// printRuntimesRow prints the counts of a load, "" for the sum of all; and the cost of recording, if it is known for
+// this row.
+func printRuntimesRow(name, load string, cost []*recording, counts []map[string]stackCount) {
+	fmt.Printf("%-16s", name)
+	for i, count := range counts {
+		switch c := count[load]; {
+		case i == 0 && count == nil:
+			fmt.Printf("%36s", "failed")
+		case i == 0:
+			fmt.Printf("%8d%11s", c.stacks, c.percent())
+			if cost == nil {
+				fmt.Printf("%17s", "")
+			} else {
+				r := cost[0]
+				fmt.Printf("%10.0f%7.1f", float64(r.bpf.time.Nanoseconds())/float64(max(1, r.bpf.runs)),
+					float64(r.maxRSS)/(1<<20))
+			}
+		case count == nil:
+			fmt.Printf(" | %26s", "failed")
+		default:
+			fmt.Printf(" | %12d%14s", c.stacks, c.percent())
+		}
+	}
+	fmt.Println()
+}
+
+// stackCount counts the samples of a load that have a user stack.
+type stackCount struct{ stacks, complete int }
+
+func (c stackCount) percent() string {
+	if c.stacks == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f %%", 100*float64(c.complete)/float64(c.stacks))
+}
+
+// countByLoad counts the user stacks of each load's processes, and of all loads at "". Samples in kernel threads and
+// without user stack do not count.
+//
+// A stack is complete if its outermost frame, or the frame that this one called, is one of the functions in which
+// programs and threads start. The latter is for programs without symbols, whose _start has no name. gperf's and
+// perf's recordings with stack copies are each unwound by their own script command.
+func (b *bench) countByLoad(r *recording) (map[string]stackCount, error) {
+	loads, err := processLoads(r.file)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"script", "--no-inline", "--max-stack", "1024", "-F", "pid,ip,sym", "-i", r.file}
+	t := r.by.tool
+	if r.by.graph != "dwarf" {
+		t = b.gperf // the file has the frames
+	}
+	cmd, stderr := b.command(t, nil, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	counts := map[string]stackCount{}
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20) // names of C++ functions can be long
+	var load string
+	var outer [2]string // the names of the last two user frames
+	frames := 0
+	for lines.Scan() {
+		line := lines.Text()
+		switch {
+		case line == "":
+			if frames > 0 && load != "" {
+				for _, name := range []string{load, ""} {
+					c := counts[name]
+					c.stacks++
+					if isStart(outer[0]) || isStart(outer[1]) {
+						c.complete++
+					}
+					counts[name] = c
+				}
+			}
+			outer, frames = [2]string{}, 0
+		case line[0] != '\t':
+			pid, err := strconv.ParseInt(strings.TrimSpace(line), 10, 32) // -1: an exited thread
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", cmd, err)
+			}
+			load = loads[uint32(pid)]
+		default:
+			address, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if ip, err := strconv.ParseUint(address, 16, 64); err == nil && ip < 1<<63 {
+				outer = [2]string{outer[1], name}
+				frames++
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, stderr)
+	}
+	return counts, lines.Err()
+}
+
+// starts are the functions without callers, or whose callers are only such functions.
+var starts = []string{"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main",
+	"start_thread", "clone", "__clone", "clone3", "__clone3", "__clone_internal", "_dl_start_user",
+	"runtime.goexit", "runtime.mstart", "runtime.rt0_go"}
+
+func isStart(name string) bool {
+	name, _, _ = strings.Cut(name, "@@") // a version
+	return slices.Contains(starts, strings.TrimSuffix(name, ".abi0"))
+}
+
+// processLoads returns the load to which each process of a recording belongs: the first process of a load has the
+// name @LOAD, the others are its descendants.
+func processLoads(file string) (map[uint32]string, error) {
+	const typeComm, typeFork = 3, 7
+	parents, loads := map[uint32]uint32{}, map[uint32]string{}
+	err := eachRecord(file, func(typ uint32, body []byte) error {
+		if typ != typeComm && typ != typeFork {
+			return nil
+		}
+		if len(body) < 16 {
+			return fmt.Errorf("a record of type %d with %d bytes", typ, len(body))
+		}
+		pid, second := binary.NativeEndian.Uint32(body), binary.NativeEndian.Uint32(body[4:])
+		if typ == typeFork {
+			if pid != second {
+				parents[pid] = second
+			}
+			return nil
+		}
+		name, _, _ := bytes.Cut(body[8:], []byte{0})
+		if load, ok := strings.CutPrefix(string(name), "@"); ok && loads[pid] == "" {
+			loads[pid] = load
+		}
+		return nil
+	})
+	for pid := range parents {
+		for p := pid; p != 0 && loads[pid] == ""; p = parents[p] {
+			loads[pid] = loads[p]
+		}
+	}
+	return loads, err
+}
