@@ -80,12 +80,15 @@ var flagValues = map[string]map[string]values{
 // completionCommand request them, and returns the exit code.
 func complete(root *cobra.Command, args []string) int {
 	for _, c := range root.Commands() {
-		c.Flags().VisitAll(func(f *pflag.Flag) { completeFlag(c, f) })
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			completeFlag(c, f)
+			_, f.Usage = pflag.UnquoteUsage(f)
+		})
 	}
 	if len(args) > 2 {
 		if c := find(root, args[1]); c != nil {
-			last := len(args) - 1 // not typed completely
-			args = slices.Concat(args[:2], cli.Rewrite(c, args[2:last]), args[last:])
+			last := len(args) - 1 // not typed completely, and perhaps the value of the word before
+			args = slices.Concat(args[:2], cli.Rewrite(c, args[2:])[:last-2], args[last:])
 		}
 	}
 	root.SetArgs(args)

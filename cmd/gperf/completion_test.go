@@ -35,6 +35,10 @@ func TestCompletion(t *testing.T) {
 		{"record -e cpu-clock,page-fa", "cpu-clock,page-faults", "page-faults"},
 		{"record -z3 --no-inherit --call-graph dw", "dwarf dwarf,copy", "fp"},
 		{"report -g --sort comm,sym", "comm,symbol comm,symoff", "comm,dso"},
+		{"report -g ca", "caller callee", "graph"},
+		{"report --call-graph ", "graph caller", ":0"},
+		{"script --pid ", ":4", ":0"},
+		{"report --no-child", "--no-children", "--children=false"},
 		{"report --format f", "folded flamegraph", "text"},
 		{"script -F co", "comm", "tid"},
 		{"completion ", "bash zsh fish", "powershell"},
@@ -54,6 +58,15 @@ func TestCompletion(t *testing.T) {
 				t.Errorf("%q is in %q", c.not, got)
 			}
 		})
+	}
+}
+
+// TestCompletionDescriptions checks that the descriptions of flags have no marks for their values.
+func TestCompletionDescriptions(t *testing.T) {
+	var out bytes.Buffer
+	run([]string{"__complete", "record", "--"}, &out, io.Discard)
+	if text := out.String(); !strings.Contains(text, "--event\trecord these events") || strings.Contains(text, "`") {
+		t.Error(text)
 	}
 }
 
