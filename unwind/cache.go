@@ -53,29 +53,38 @@ func (c *Cache) Files() *cache.Dir {
 	return &cache.Dir{Path: c.Dir, Suffix: cacheSuffix, Magic: cacheMagic, Limit: cmp.Or(c.Limit, DefaultCacheLimit)}
 }
 
-// minCached is the smallest number of rows of a cached table. Building a smaller one takes about a millisecond, as long
+// minCached is the smallest size of a cached table, in bytes. Building a smaller one takes about a millisecond, as long
 // as storing it.
 const minCached = 64 << 10
 
-// Build returns the table of im from the cache, or builds it and stores it unless it is small. An error of storing
-// affects only later runs: see Err.
-func (c *Cache) Build(im *dso.Image) (*Table, error) {
+// Get returns the table of im from the cache, or builds it. unsaved reports that it is not in the cache but should be:
+// the caller passes it to Save when that delays nothing.
+func (c *Cache) Get(im *dso.Image) (t *Table, unsaved bool, err error) {
 	if t, err := c.Load(im.BuildID()); err == nil {
-		return t, nil
+		return t, false, nil
 	}
-	t, err := Build(im)
-	if err != nil {
-		return nil, err
+	if t, err = Build(im); err != nil {
+		return nil, false, err
 	}
-	if t.Bytes() < minCached {
-		return t, nil
-	}
+	return t, t.Bytes() >= minCached, nil
+}
+
+// Save stores a table. An error affects only later runs: see Err.
+func (c *Cache) Save(t *Table) {
 	if err := c.Store(t); err != nil {
 		c.mu.Lock()
 		c.err = cmp.Or(c.err, err)
 		c.mu.Unlock()
 	}
-	return t, nil
+}
+
+// Build returns the table of im from the cache, or builds it and stores it unless it is small.
+func (c *Cache) Build(im *dso.Image) (*Table, error) {
+	t, unsaved, err := c.Get(im)
+	if unsaved {
+		c.Save(t)
+	}
+	return t, err
 }
 
 // Err returns the first error of storing a table.

@@ -3,18 +3,24 @@ package stacks
 import (
 	"runtime"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"gperf/unwind"
 )
 
 // builder builds unwind tables in the background.
 type builder struct {
-	cache   *unwind.Cache
-	jobs    chan *mappedFile
-	done    chan built
-	wake    func()
-	stop    atomic.Bool
+	cache *unwind.Cache
+	wake  func() // called when take has tables
+
+	mu      sync.Mutex
+	more    sync.Cond // there are jobs, or closed is set
+	jobs    []*mappedFile
+	unsaved []*unwind.Table // to store when there are no jobs
+	done    []built
+	since   time.Time // when the first of done was built
+	working int       // jobs that are being done
+	closed  bool
 	running sync.WaitGroup
 }
 
@@ -25,41 +31,91 @@ type built struct {
 
 func newBuilder(wake func()) *builder {
 	cache, _ := unwind.NewCache() // without a home directory there is no cache, and nil caches nothing
-	b := &builder{cache: cache, jobs: make(chan *mappedFile, maxJobs), done: make(chan built, maxJobs), wake: wake}
-	for range max(1, runtime.NumCPU()/2) {
+	b := &builder{cache: cache, wake: wake}
+	b.more.L = &b.mu
+	for range max(2, runtime.NumCPU()/2) {
 		b.running.Go(b.run)
 	}
 	return b
 }
 
+// run builds requested tables. It stores tables in the cache only while none is requested,
+// because samples wait for those.
 func (b *builder) run() {
-	for f := range b.jobs {
-		if b.stop.Load() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		switch {
+		case len(b.jobs) > 0 && !b.closed:
+			b.build()
+		case len(b.unsaved) > 0:
+			t := b.unsaved[0]
+			b.unsaved = b.unsaved[1:]
+			b.mu.Unlock()
+			b.cache.Save(t)
+			b.mu.Lock()
+		case b.closed:
 			return
+		default:
+			b.more.Wait()
 		}
-		b.done <- built{f, f.build(b.cache)}
+	}
+}
+
+// build builds the table that was requested first. It is called with mu held.
+func (b *builder) build() {
+	f := b.jobs[0]
+	b.jobs = b.jobs[1:]
+	b.working++
+	b.mu.Unlock()
+	unsaved, err := f.build(b.cache)
+	b.mu.Lock()
+	b.working--
+	if len(b.done) == 0 {
+		b.since = time.Now()
+	}
+	b.done = append(b.done, built{f, err})
+	if unsaved {
+		b.unsaved = append(b.unsaved, f.table)
+	}
+	if b.ready() {
 		b.wake()
 	}
 }
 
-// maxJobs is the maximum number of tables waiting to be made.
-const maxJobs = 1 << 12
+// batchTime is how long built tables wait for others that are requested: BPF gets all of them
+// with one update of each process's mappings.
+const batchTime = 10 * time.Millisecond
 
-// request starts making a file's table in the background, unless that was requested before.
-// If too many requests are open, it does nothing: the next sample requests the table again.
-func (b *builder) request(f *mappedFile) {
-	if f.state != fileUnknown {
-		return
-	}
-	select {
-	case b.jobs <- f:
-		f.state = filePending
-	default:
-	}
+// ready reports whether take returns tables.
+func (b *builder) ready() bool {
+	idle := len(b.jobs) == 0 && b.working == 0
+	return len(b.done) > 0 && (idle || time.Since(b.since) >= batchTime)
 }
 
+// take returns the tables built since the last call.
+func (b *builder) take() (done []built) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ready() {
+		done, b.done = b.done, nil
+	}
+	return done
+}
+
+// request starts building a file's table.
+func (b *builder) request(f *mappedFile) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.jobs = append(b.jobs, f)
+	b.more.Signal()
+}
+
+// close ends the builder. It drops requests and stores the tables that are built.
 func (b *builder) close() {
-	b.stop.Store(true)
-	close(b.jobs)
+	b.mu.Lock()
+	b.closed = true
+	b.more.Broadcast()
+	b.mu.Unlock()
 	b.running.Wait()
 }

@@ -35,6 +35,8 @@ type mappedFile struct {
 	at    mapping
 	// mapped is the last sweep in which a process had the file mapped.
 	mapped int
+	// changed is set while the processes that map the file are looked for.
+	changed bool
 
 	// Set when ready.
 	im     *dso.Image // closed: its headers
@@ -73,6 +75,9 @@ func (m *mapping) forBPF() bpf.Mapping {
 	k := bpf.Mapping{Start: m.start, End: m.end, Table: bpf.TablePending}
 	switch m.file.state {
 	case fileReady:
+		if !m.file.loaded {
+			break
+		}
 		bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff)
 		if k.Bias, k.Table = bias, m.file.inBPF.Index(); !ok {
 			k.Table = bpf.TableFP
@@ -128,16 +133,17 @@ func (f *mappedFile) matches(im *dso.Image, path string) bool {
 }
 
 // build makes the file's table. It runs in the background, in state filePending, and sets
-// only fields that are not read in this state.
-func (f *mappedFile) build(cache *unwind.Cache) error {
+// only fields that are not read in this state. unsaved means that the cache does not contain
+// the table yet, but should.
+func (f *mappedFile) build(cache *unwind.Cache) (unsaved bool, err error) {
 	im, err := f.open()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer im.Close()
-	table, err := cache.Build(im)
+	table, unsaved, err := cache.Get(im)
 	if err != nil {
-		return err
+		return false, err
 	}
 	f.im, f.table = im, table
 	if h, err := im.Bytes(entryOff, 8); err == nil {
@@ -151,7 +157,7 @@ func (f *mappedFile) build(cache *unwind.Cache) error {
 		defer im.Close()
 		return unwind.NewCFI(im)
 	})
-	return nil
+	return unsaved, nil
 }
 
 // code reads the file's code at a vaddr.

@@ -14,7 +14,7 @@ import (
 func testResolver() *resolver {
 	procs := &registry{tracker: newTracker(func(*process) {}), verbose: func(string) {}}
 	return &resolver{merged: new(Merged), side: new(sideBand), procs: procs, incomplete: placeCounts{},
-		tables: &tables{procs: procs, builder: &builder{jobs: make(chan *mappedFile, 1)}}}
+		tables: &tables{procs: procs, builder: &builder{}}}
 }
 
 // TestCountEarly checks that a stack that ends early is counted by the mapping, at its time,

@@ -26,7 +26,7 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 	r.resolver.resolve()
 	r.resolver.retry(r.tables.loadBuilt())
 	r.procs.update()
-	r.tables.prune(time.Now(), r.resolver.deferred)
+	r.tables.prune(time.Now(), r.resolver.deferred.queue)
 	if err := r.merged.Write(r.mergers[0].tally, write); err != nil {
 		return 0, err
 	}
@@ -34,18 +34,18 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 }
 
 // Pending returns the number of samples that wait for unwind tables.
-func (r *Recorder) Pending() int { return len(r.resolver.deferred) }
+func (r *Recorder) Pending() int { return r.resolver.deferred.n }
 
 // Flush writes the samples of before a time that wait for unwind tables: when these are built,
 // or the samples have waited for too long.
 func (r *Recorder) Flush(before time.Time, write func([]byte) error) error {
-	of := len(r.resolver.deferred)
-	for r.resolver.defersBefore(before) && !r.hurried() {
+	of := r.resolver.deferred.n
+	for r.resolver.deferred.before(before) && !r.hurried() {
 		time.Sleep(time.Millisecond)
 		if _, err := r.Drain(write); err != nil {
 			return err
 		}
-		r.opts.Progress("unwinding held samples", of-len(r.resolver.deferred), of)
+		r.opts.Progress("unwinding held samples", of-r.resolver.deferred.n, of)
 	}
 	return nil
 }

@@ -21,51 +21,80 @@ type tables struct {
 	failed   uint64 // files without a usable table
 }
 
-// request starts building the table of the code at an address that BPF missed.
+// request starts building the table of the code at an address, unless that was requested before.
 func (t *tables) request(s *addrSpace, at uint64) {
 	if m := s.find(at); m != nil {
-		t.builder.request(m.file)
+		t.requestFile(m.file)
 	}
 }
 
-// loadBuilt loads the tables that have been built since the last call, and reports whether
-// there are any.
-func (t *tables) loadBuilt() (loaded bool) {
-	for {
-		select {
-		case b := <-t.builder.done:
-			t.load(b)
-			loaded = true
-		default:
-			return loaded
+// requestFile starts building a file's table in the background, and reports whether it did: it
+// does nothing if that was requested before.
+func (t *tables) requestFile(f *mappedFile) bool {
+	switch {
+	case f.state == fileReady && !f.loaded: // there was no room
+		if t.load(f); f.loaded {
+			t.procs.filesChanged(func(g *mappedFile) bool { return g == f })
 		}
+	case f.state == fileUnknown:
+		f.state = filePending
+		t.builder.request(f)
+		return true
 	}
+	return false
 }
 
-// load passes a table to BPF.
-func (t *tables) load(b built) {
-	f := b.file
-	f.state = fileReady
-	if b.err == nil {
-		f.inBPF, b.err = t.bpf.AddTable(f.table, f.entry)
+// loadBuilt loads the tables that have been built since the last call, and returns their files.
+func (t *tables) loadBuilt() (files []*mappedFile) {
+	for _, b := range t.builder.take() {
+		t.take(b)
+		b.file.changed = true
+		files = append(files, b.file)
 	}
-	if full := (*bpf.FullError)(nil); errors.As(b.err, &full) && t.makeRoom() {
-		f.reset() // the next sample requests it again
+	if len(files) > 0 {
+		t.procs.filesChanged(func(f *mappedFile) bool { return f.changed })
+	}
+	for _, f := range files {
+		f.changed = false
+	}
+	return files
+}
+
+// take applies the result of building a table.
+func (t *tables) take(b built) {
+	f := b.file
+	if b.err != nil {
+		t.refuse(f, b.err)
 		return
 	}
-	if b.err != nil {
-		f.state = fileFP
-		t.failed++
-		if !errors.Is(b.err, unwind.ErrNoCFI) {
-			t.procs.verbose("no unwind table: " + b.err.Error())
-		}
-	} else {
-		f.loaded = true
-		t.made++
-		rows, rules := len(f.table.Rows), len(f.table.Rules)
-		t.procs.verbose(fmt.Sprintf("unwind table of %s: %d rows, %d rules", f.name, rows, rules))
+	f.state = fileReady
+	t.made++
+	rows, rules := len(f.table.Rows), len(f.table.Rules)
+	t.procs.verbose(fmt.Sprintf("unwind table of %s: %d rows, %d rules", f.name, rows, rules))
+	t.load(f)
+}
+
+// load passes a table to BPF. If there is no room yet, the file stays ready for walks in Go, and
+// the next sample that BPF cannot walk requests it again.
+func (t *tables) load(f *mappedFile) {
+	in, err := t.bpf.AddTable(f.table, f.entry)
+	if full := (*bpf.FullError)(nil); errors.As(err, &full) && t.makeRoom() {
+		return
 	}
-	t.procs.filesChanged(func(g *mappedFile) bool { return g == f })
+	if err != nil {
+		t.refuse(f, err)
+		return
+	}
+	f.inBPF, f.loaded = in, true
+}
+
+// refuse makes walks through a file follow frame pointers.
+func (t *tables) refuse(f *mappedFile, why error) {
+	f.state = fileFP
+	t.failed++
+	if !errors.Is(why, unwind.ErrNoCFI) {
+		t.procs.verbose("no unwind table: " + why.Error())
+	}
 }
 
 // makeRoom removes tables from BPF: those that no walk has used since the last time, or all
@@ -106,7 +135,7 @@ const sweepTime = 10 * time.Second
 
 // prune drops files, and their tables here and in BPF, that no process and no deferred sample had
 // mapped in this sweep or the previous one: files of programs that run repeatedly are kept.
-func (t *tables) prune(now time.Time, deferred []deferredSample) {
+func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 	if now.Sub(t.swept) < sweepTime {
 		return
 	}
@@ -116,7 +145,9 @@ func (t *tables) prune(now time.Time, deferred []deferredSample) {
 		p.space.markMapped(t.procs.sweep)
 	}
 	for _, d := range deferred {
-		d.space.markMapped(t.procs.sweep)
+		if !d.walked {
+			d.space.markMapped(t.procs.sweep)
+		}
 	}
 	for k, f := range t.procs.files {
 		if f.mapped+1 >= t.procs.sweep || f.state == filePending {

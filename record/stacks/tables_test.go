@@ -16,7 +16,7 @@ import (
 // mapped for a while, even if there are few.
 func TestPrune(t *testing.T) {
 	d := &tables{procs: &registry{tracker: newTracker(func(*process) {})}}
-	var deferred []deferredSample
+	var deferred []*deferredSample
 	mmap := func(pid int32, name string, ino uint64) *mappedFile {
 		if d.procs.byPID[pid] == nil {
 			d.procs.replace(pid, &addrSpace{})
@@ -54,7 +54,7 @@ func TestPrune(t *testing.T) {
 	}
 	needed := &addrSpace{}
 	needed.insert(mapping{start: 0x1000, end: 0x2000, file: again})
-	deferred = []deferredSample{{space: needed}}
+	deferred = []*deferredSample{{space: needed}}
 	d.procs.remove(3)
 	for range 3 {
 		sweep()
@@ -78,21 +78,20 @@ func TestTablesEvicted(t *testing.T) {
 	d := &tables{bpf: u, procs: procs}
 	file := func(name string, rows int) *mappedFile {
 		rs := make([]unwind.Row, rows)
-		f := &mappedFile{name: name, state: filePending}
+		f := &mappedFile{name: name, state: fileReady}
 		f.table = &unwind.Table{Pages: []unwind.Page{{N: uint32(rows)}}, Rows: rs, Rules: make([]unwind.Rule, 1)}
 		d.procs.files[fileKey{name: name}] = f
 		return f
 	}
 	a, b, huge := file("a", 40000), file("b", 40000), file("huge", 70000)
 	for _, f := range []*mappedFile{a, b, huge} {
-		d.load(built{file: f})
+		d.load(f)
 	}
-	if a.state != fileUnknown || b.state != fileUnknown || huge.state != fileFP {
+	if a.state != fileUnknown || b.state != fileReady || b.loaded || huge.state != fileFP {
 		t.Errorf("after a, b and a huge one: %d, %d, %d", a.state, b.state, huge.state)
 	}
 	time.Sleep(150 * time.Millisecond) // a walk may still use the removed tables
-	b = file("b", 40000)
-	d.load(built{file: b})
+	d.requestFile(b)
 	if b.state != fileReady || !b.loaded || a.loaded {
 		t.Errorf("b has state %d", b.state)
 	}

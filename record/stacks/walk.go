@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"time"
 
 	"gperf/bpf"
 	"gperf/unwind"
@@ -20,36 +19,16 @@ type resolver struct {
 	procs  *registry
 	tables *tables
 
-	deferred      []deferredSample
-	deferredBytes int
-	incomplete    placeCounts
-	copied        [bpf.NumEnds]uint64 // walked stacks, by the reason why BPF did not walk them
-	copiedBytes   uint64
+	deferred    deferred
+	incomplete  placeCounts
+	copied      [bpf.NumEnds]uint64 // walked stacks, by the reason why BPF did not walk them
+	copiedBytes uint64
 
 	walker unwind.Unwinder
 	view   view
 	frames []unwind.Frame // reused
 	words  []byte         // reused
 }
-
-// deferredSample is an unresolved sample that waits for an unwind table.
-type deferredSample struct {
-	unresolvedSample
-	space *addrSpace
-	since time.Time
-	file  *mappedFile // file whose table it waits for
-}
-
-// waits reports whether the missing table is still being built.
-func (d *deferredSample) waits() bool {
-	return d.file.state == filePending && time.Since(d.since) < maxWait
-}
-
-// maxDeferred limits the memory of deferred samples, in bytes.
-const maxDeferred = 32 << 20
-
-// maxWait is the maximum time that a sample is deferred.
-const maxWait = 3 * time.Second
 
 // resolve walks the stacks of the unresolved samples whose tables are available. It applies
 // the side band in time order with the samples: a sample's mappings are those of its time.
@@ -60,53 +39,22 @@ func (r *resolver) resolve() {
 		u := &r.merged.unresolved[i]
 		r.countEarly(u.time)
 		r.side.until(u.time, r.procs.apply)
-		d := deferredSample{unresolvedSample: *u}
-		if r.deferredBytes < maxDeferred {
-			d.since = time.Now() // otherwise it is not deferred
-		}
-		d.space = r.procs.lookUp(u.pid, &u.head)
+		d := &deferredSample{unresolvedSample: *u, space: r.procs.lookUp(u.pid, &u.head)}
 		if d.space != nil { // the walk in Go may need other tables than BPF, or not reach that address
 			r.tables.request(d.space, binary.LittleEndian.Uint64(d.data[8*bpf.NumRegs:]))
 		}
-		if d.sample == nil || r.walk(&d) {
-			continue
+		if d.sample != nil {
+			r.walkOrDefer(d, r.deferred.hasRoom())
 		}
-		d.space.refs++ // keeps the mappings unchanged
-		r.deferredBytes += len(d.data)
-		r.deferred = append(r.deferred, d)
 	}
 	r.merged.unresolved = r.merged.unresolved[:0]
 	r.countEarly(math.MaxUint64)
 	r.side.until(r.side.newest, r.procs.apply)
 }
 
-// retry walks the deferred stacks whose tables are available, or that have waited too long.
-func (r *resolver) retry(newTables bool) {
-	if len(r.deferred) == 0 || !newTables && time.Since(r.deferred[0].since) < maxWait {
-		return
-	}
-	kept := r.deferred[:0]
-	for _, d := range r.deferred {
-		if d.waits() || !r.walk(&d) {
-			kept = append(kept, d)
-			continue
-		}
-		d.space.refs--
-		r.deferredBytes -= len(d.data)
-		r.procs.release(d.space)
-	}
-	clear(r.deferred[len(kept):])
-	r.deferred = kept
-}
-
-// defersBefore reports whether samples of before a time are deferred.
-func (r *resolver) defersBefore(t time.Time) bool {
-	return len(r.deferred) > 0 && r.deferred[0].since.Before(t)
-}
-
-// walk walks a stack and adds the sample to the merged records. It returns false if the sample
-// has to wait for a table.
-func (r *resolver) walk(d *deferredSample) bool {
+// walk walks a stack and adds the sample to the merged records. If a table is missing and wait
+// is true, it only returns the file without a table.
+func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 	le := binary.LittleEndian
 	const rip, rsp, rbp = 16, 7, 6
 	at := func(n int) uint64 { return le.Uint64(d.data[8*n:]) }
@@ -114,14 +62,12 @@ func (r *resolver) walk(d *deferredSample) bool {
 	for n := range rip {
 		regs.Set(n, at(n))
 	}
-	stack := unwind.Stack{Addr: at(rsp), Bytes: d.data[bpf.CopyAhead:][:d.head.Stack]}
+	stack := unwind.Stack{Addr: at(rsp), Bytes: d.stack()}
 	r.view = view{space: d.space}
 	var why unwind.Reason
 	r.frames, why = r.walker.Walk(r.frames[:0], &regs, &stack, &r.view)
-	if f := r.view.missing; f != nil && time.Since(d.since) < maxWait {
-		r.tables.builder.request(f)
-		d.file = f
-		return false
+	if r.view.missing != nil && wait {
+		return r.view.missing
 	}
 	if why == unwind.NoRule && len(r.frames) == 1 {
 		why = r.guess(&regs, &stack)
@@ -137,7 +83,7 @@ func (r *resolver) walk(d *deferredSample) bool {
 		r.incomplete.add(end, d.space, r.lastAddr())
 	}
 	r.merged.add(d.sample, d.chain, d.max, r.words)
-	return true
+	return nil
 }
 
 // lastAddr returns the address whose mapping contains the last frame of a walk.
