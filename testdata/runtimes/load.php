@@ -1,5 +1,5 @@
 <?php
-// The load of php: calls, objects, arrays, JSON, regular expressions, exceptions; with opcache's JIT.
+// The load of php: calls, objects, arrays, JSON, regular expressions, exceptions.
 function fib(int $n): int { return $n < 2 ? $n : fib($n - 1) + fib($n - 2); }
 
 class Shape {

@@ -11,8 +11,8 @@ set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/usr/local/go/bin
 
-loads="node java java-int java-new python python-new python-perf python-perfjit php ruby redis nginx postgres ocaml ghc
-rust go openssl xz sqlite sort git find"
+loads="node java java-int java-new python python-new python-perf python-perfjit php php-jit ruby redis nginx postgres
+ocaml ghc rust go openssl xz sqlite sort git find"
 
 install() {
 	cd "$here/../.."
@@ -79,7 +79,7 @@ prepare() {
 	try python /usr/bin/python3 --version
 	try python-new new_python && touch "$dir/python-perf.ready" &&
 		try python-perfjit "$(new_python)" -X perf_jit -c 'import sys; sys.exit(sys.version_info < (3, 13))'
-	try php php --version
+	try php php --version && try php-jit php_jit -r 'exit(opcache_get_status()["jit"]["on"] ? 0 : 1);'
 	try ruby ruby --version
 	try redis prepare_redis
 	try nginx prepare_nginx
@@ -170,7 +170,9 @@ load_python() { /usr/bin/python3 load.py "$seconds"; }
 load_python-new() { "$(new_python)" load.py "$seconds"; }
 load_python-perf() { "$(new_python)" -X perf load.py "$seconds"; }
 load_python-perfjit() { "$(new_python)" -X perf_jit load.py "$seconds"; }
-load_php() { php -d opcache.enable_cli=1 -d opcache.jit=tracing -d opcache.jit_buffer_size=64M load.php "$seconds"; }
+load_php() { php load.php "$seconds"; }
+load_php-jit() { php_jit load.php "$seconds"; }
+php_jit() { php -d opcache.enable_cli=1 -d opcache.jit=tracing -d opcache.jit_buffer_size=64M "$@"; }
 load_ruby() { ruby load.rb "$seconds"; }
 load_ocaml() { ./load-ocaml "$seconds"; }
 load_ghc() { ./load-ghc "$seconds" +RTS -N2; }

@@ -45,8 +45,8 @@ type bench struct {
 
 	probeCount int // kprobes to attach at once
 
-	loads       string // of runtimes, separated by commas; "" for all
-	loadSeconds int    // of each load
+	loads       string // of runtimes or churn, separated by commas; "" for all
+	loadSeconds int    // of each load of runtimes, and of the libraries
 
 	files   []string
 	dir     string // of temporary files
@@ -65,6 +65,7 @@ type (
 	longPart  struct{ *bench } // memory over a long recording
 
 	runtimePart struct{ *bench } // complete stacks of runtimes
+	churnPart   struct{ *bench } // processes and libraries that come and go
 )
 
 // A tool is gperf or one of the perfs.
@@ -86,14 +87,16 @@ func main() {
 	flag.IntVar(&b.units, "compiles", 200, "short compiles to record")
 	flag.IntVar(&b.minutes, "minutes", 10, "minutes of the long recording")
 	part := flag.String("part", "all",
-		"what to measure: read, lines, record, dwarf, overhead, long, probes, runtimes, or all (except the last three)")
-	flag.StringVar(&b.loads, "loads", "", "comma-separated loads of the part runtimes (default: all)")
-	flag.IntVar(&b.loadSeconds, "load-seconds", 10, "seconds of each load of the part runtimes")
+		"what to measure: read, lines, record, dwarf, overhead, long, probes, runtimes, churn, "+
+			"or all (except the last four)")
+	flag.StringVar(&b.loads, "loads", "",
+		"comma-separated loads of the parts runtimes, and churn: storm, processes (default: all)")
+	flag.IntVar(&b.loadSeconds, "load-seconds", 10, "seconds of each load of the part runtimes, and of the libraries")
 	flag.IntVar(&b.probeCount, "probes", 1000, "kprobes to attach at once")
 	flag.Parse()
 	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 ||
 		b.loadSeconds < 1 || !slices.Contains(strings.Fields(
-		"read lines record dwarf overhead long probes runtimes all"), *part) {
+		"read lines record dwarf overhead long probes runtimes churn all"), *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -124,6 +127,8 @@ func (b *bench) run(gperf, part string) (err error) {
 		return longPart{b}.long()
 	case "runtimes":
 		return runtimePart{b}.runtimes()
+	case "churn":
+		return churnPart{b}.churn()
 	}
 	for _, p := range []struct {
 		name    string

@@ -30,7 +30,9 @@ type recording struct {
 	ends    map[string]int // how the samples' user stacks ended
 	ips     int            // of the user stacks
 
+	start    time.Time
 	messages string // of the recorder
+	output   string // of the load
 }
 
 // bpfTime is the run time of a recorder's BPF programs.
@@ -115,30 +117,36 @@ func (b *bench) recordCommand(g grapher, opts, load []string) (*recording, error
 
 // recordFile records load from its start to its end, without any table cached before.
 func (b *bench) recordFile(g grapher, opts, load []string) (*recording, error) {
-	b.recordings++
-	r := &recording{by: g, file: filepath.Join(b.dir,
-		fmt.Sprintf("%d-%s.data", b.recordings, strings.ReplaceAll(g.name, " ", "-")))}
 	cache, err := os.MkdirTemp(b.dir, "cache-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(cache)
+	return b.recordWithCache(g, opts, load, cache)
+}
+
+// recordWithCache records load with a directory of cached tables.
+func (b *bench) recordWithCache(g grapher, opts, load []string, cache string) (*recording, error) {
+	b.recordings++
+	r := &recording{by: g, file: filepath.Join(b.dir,
+		fmt.Sprintf("%d-%s.data", b.recordings, strings.ReplaceAll(g.name, " ", "-")))}
 	args := slices.Concat([]string{"record", "-N", "-o", r.file, "--call-graph", g.graph}, opts, []string{"--"}, load)
-	cmd, stderr := b.command(g.tool, nil, args...)
+	var stdout bytes.Buffer
+	cmd, stderr := b.command(g.tool, &stdout, args...)
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
-	start := time.Now()
+	r.start = time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	ended := make(chan error)
 	go func() { ended <- cmd.Wait() }()
-	err = r.watch(cmd.Process.Pid, ended)
-	r.messages = stderr.String()
+	err := r.watch(cmd.Process.Pid, ended)
+	r.messages, r.output = stderr.String(), stdout.String()
 	if err != nil {
 		lines := strings.Split(strings.TrimSpace(r.messages), "\n")
 		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, strings.Join(lines[max(0, len(lines)-3):], "\n"))
 	}
-	r.wall = time.Since(start)
+	r.wall = time.Since(r.start)
 	if err := r.count(); err != nil {
 		return nil, fmt.Errorf("count the records of %s: %w", r.file, err)
 	}

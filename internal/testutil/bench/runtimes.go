@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,14 +112,19 @@ func (b runtimePart) recordLoads(by []grapher, dir string, loads ...string) erro
 		}
 		printRuntimesRow(load, load, cost, counts)
 	}
-	if r := recordings[0]; r != nil {
-		for line := range strings.Lines(r.messages) {
-			if strings.Contains(line, "ser stacks: ") || strings.Contains(line, "record:   ") {
-				fmt.Print("    ", line)
-			}
-		}
+	for _, end := range counts[0][""].frequentEnds() {
+		fmt.Println("   ", end)
 	}
 	return nil
+}
+
+// frequentEnds returns the most frequent outermost frames of incomplete stacks with their numbers.
+func (c stackCount) frequentEnds() (l []string) {
+	ends := slices.SortedFunc(maps.Keys(c.ends), func(a, b string) int { return c.ends[b] - c.ends[a] })
+	for _, end := range ends[:min(4, len(ends))] {
+		l = append(l, fmt.Sprintf("%d end at %s", c.ends[end], end))
+	}
+	return l
 }
 
 func printRuntimesHeader(by []grapher) {
@@ -160,13 +166,38 @@ func printRuntimesRow(name, load string, cost []*recording, counts []map[string]
 }
 
 // stackCount counts the samples of a load that have a user stack.
-type stackCount struct{ stacks, complete int }
+type stackCount struct {
+	stacks, complete   int
+	late, lateComplete int // those a second after the load's first one, and later
+	first              float64
+	ends               map[string]int // the outermost frames of incomplete stacks
+}
 
-func (c stackCount) percent() string {
-	if c.stacks == 0 {
+func (c stackCount) percent() string { return percent(c.complete, c.stacks) }
+
+func percent(part, all int) string {
+	if all == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.2f %%", 100*float64(c.complete)/float64(c.stacks))
+	return fmt.Sprintf("%.2f %%", 100*float64(part)/float64(all))
+}
+
+// add counts a stack at a time in seconds, with the names of its two outermost frames. Times are in order.
+func (c *stackCount) add(time float64, outer [2]string) {
+	if c.stacks == 0 {
+		c.first, c.ends = time, map[string]int{}
+	}
+	n := 1
+	if !isStart(outer[0]) && !isStart(outer[1]) {
+		n = 0
+		c.ends[outer[1]]++
+	}
+	c.stacks++
+	c.complete += n
+	if time > c.first+1 {
+		c.late++
+		c.lateComplete += n
+	}
 }
 
 // countByLoad counts the user stacks of each load's processes, and of all loads at "". Samples in kernel threads and
@@ -180,7 +211,7 @@ func (b *bench) countByLoad(r *recording) (map[string]stackCount, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"script", "--no-inline", "--max-stack", "1024", "-F", "pid,ip,sym", "-i", r.file}
+	args := []string{"script", "--no-inline", "--max-stack", "1024", "-F", "pid,time,ip,sym,dso", "-i", r.file}
 	t := r.by.tool
 	if r.by.graph != "dwarf" {
 		t = b.gperf // the file has the frames
@@ -194,9 +225,15 @@ func (b *bench) countByLoad(r *recording) (map[string]stackCount, error) {
 		return nil, err
 	}
 	counts := map[string]stackCount{}
+	count := func(load string, time float64, outer [2]string) {
+		c := counts[load]
+		c.add(time, outer)
+		counts[load] = c
+	}
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20) // names of C++ functions can be long
 	var load string
+	var time float64
 	var outer [2]string // the names of the last two user frames
 	frames := 0
 	for lines.Scan() {
@@ -204,20 +241,14 @@ func (b *bench) countByLoad(r *recording) (map[string]stackCount, error) {
 		switch {
 		case line == "":
 			if frames > 0 && load != "" {
-				for _, name := range []string{load, ""} {
-					c := counts[name]
-					c.stacks++
-					if isStart(outer[0]) || isStart(outer[1]) {
-						c.complete++
-					}
-					counts[name] = c
-				}
+				count(load, time, outer)
+				count("", time, outer)
 			}
 			outer, frames = [2]string{}, 0
 		case line[0] != '\t':
-			pid, err := strconv.ParseInt(strings.TrimSpace(line), 10, 32) // -1: an exited thread
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", cmd, err)
+			var pid int32 // -1: an exited thread
+			if _, err := fmt.Sscanf(line, "%d %f:", &pid, &time); err != nil {
+				return nil, fmt.Errorf("%s: line %q: %w", cmd, line, err)
 			}
 			load = loads[uint32(pid)]
 		default:
@@ -239,7 +270,9 @@ var starts = []string{"_start", "__libc_start_main", "__libc_start_main_impl", "
 	"start_thread", "clone", "__clone", "clone3", "__clone3", "__clone_internal", "_dl_start_user",
 	"runtime.goexit", "runtime.mstart", "runtime.rt0_go"}
 
-func isStart(name string) bool {
+// isStart reports whether a frame, as "FUNCTION (DSO)", is such a function.
+func isStart(frame string) bool {
+	name, _, _ := strings.Cut(frame, " ")
 	name, _, _ = strings.Cut(name, "@@") // a version
 	return slices.Contains(starts, strings.TrimSuffix(name, ".abi0"))
 }
