@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,7 @@ type diffFlags struct {
 	dsos    string
 	symbols string
 	percent string
+	formats formatFlags
 }
 
 func (o *diffFlags) add(c *cobra.Command) {
@@ -38,6 +40,12 @@ func (o *diffFlags) add(c *cobra.Command) {
 		s.BoolVarP(&o.Formula, "formula", "F", false, "show how each result is computed")
 		s.StringVarP(&o.Separator, "field-separator", "t", "", "separate columns by this `char`")
 		s.StringVar(&o.percent, "percentage", "absolute", "use this `base`: relative")
+	})
+	cli.AddFlags(c, "Formats for other tools", func(s *pflag.FlagSet) {
+		s.StringVar(&o.formats.format, "format", "text", formatHelp)
+		s.StringVar(&o.formats.output, "output", "", "with --format: write to this `file`, not to stdout")
+		s.BoolVar(&o.formats.noInline, "no-inline", false, "do not show inline frames")
+		s.IntVar(&o.MaxStack, "max-stack", maxStack, maxStackHelp)
 	})
 	cli.AddFlags(c, "Symbols", o.input.addSymbols)
 	cli.AddFlags(c, "Filters", func(s *pflag.FlagSet) {
@@ -97,6 +105,10 @@ func (o *diffFlags) run(args []string, stdout, stderr io.Writer) (err error) {
 	if err := o.apply(len(o.input.paths)); err != nil {
 		return err
 	}
+	if o.formats.stacks() {
+		o.formats.baseline = true
+		return o.formats.run("diff", &o.input, o.MaxStack, stdout, stderr)
+	}
 	if o.Filter, err = o.filter(); err != nil {
 		return err
 	}
@@ -146,6 +158,12 @@ func (o *diffFlags) apply(inputs int) error {
 		o.Relative = true
 	default:
 		return cli.WrongUse("--percentage %s: use absolute or relative", o.percent)
+	}
+	if !slices.Contains(formatNames, o.formats.format) {
+		return cli.WrongUse("--format %s: use text, folded, pprof or flamegraph", o.formats.format)
+	}
+	if o.formats.stacks() && (o.dsos != "" || o.symbols != "") {
+		return cli.WrongUse("--dsos and --symbols are for --format text")
 	}
 	if len(o.Separator) > 1 || o.Separator == "." {
 		return cli.WrongUse("--field-separator %q: use one character other than '.'", o.Separator)

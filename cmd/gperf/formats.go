@@ -21,6 +21,7 @@ type formatFlags struct {
 	all      bool
 	noInline bool
 	folded   stacks.FoldedOptions
+	baseline bool // the first input is compared with the others
 }
 
 // Names of --pid and --tid without a list, which are flags of stackcollapse-perf.pl.
@@ -112,8 +113,12 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	}
 	chains := false
 	var warnings []func() error
-	for _, in := range inputs {
-		skipped, err := c.Add(in.session)
+	for i, in := range inputs {
+		add := c.Add
+		if o.baseline && i == 0 {
+			add = c.AddBaseline
+		}
+		skipped, err := add(in.session)
 		if err != nil {
 			in.warn(stderr, skipped)
 			return in.Wrap(err)

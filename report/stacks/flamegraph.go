@@ -29,7 +29,9 @@ const maxFlameLines = 5
 
 // FlameGraph writes an HTML page that draws the stacks of each event. The widths of
 // frames are the sums of periods that Text shows. The page is self-contained: it
-// needs no network. Without samples it returns ErrNoSamples.
+// needs no network. With a baseline, the colours show what grew (red) and what shrank
+// (blue); the widths are those of the other recordings, and frames that only the baseline
+// has are not shown. Without samples it returns ErrNoSamples.
 func (c *Set) FlameGraph(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
@@ -87,10 +89,11 @@ type flameEvent struct {
 	Depths   []int32  `json:"depths"`
 	Frames   []int32  `json:"frames"` // indices in flames.NameOf
 	Totals   []uint64 `json:"totals"`
-	Selves   []uint64 `json:"selves"`  // the parts of Totals that no callee has
-	Samples  []uint64 `json:"samples"` // of Totals
-	Lines    []uint64 `json:"lines"`   // frame, index in flames.Lines, part of Totals, in turn
-	Left     int      `json:"left"`    // omitted frames
+	Selves   []uint64 `json:"selves"`          // the parts of Totals that no callee has
+	Samples  []uint64 `json:"samples"`         // of Totals
+	Bases    []uint64 `json:"bases,omitempty"` // totals of the baseline, scaled
+	Lines    []uint64 `json:"lines"`           // frame, index in flames.Lines, part of Totals, in turn
+	Left     int      `json:"left"`            // omitted frames
 	Narrower uint64   `json:"narrower"`
 }
 
@@ -104,7 +107,8 @@ func (c *Set) flames() *flames {
 	for i := range c.tallies {
 		t := &c.tallies[i]
 		if trees[t.event] == nil {
-			trees[t.event] = newFlameTree(p, c.events[t.event].total == 0)
+			e := &c.events[t.event]
+			trees[t.event] = newFlameTree(p, e.total+e.base.total == 0)
 		}
 		trees[t.event].add(c, t)
 	}
@@ -112,7 +116,7 @@ func (c *Set) flames() *flames {
 		if tree == nil {
 			continue
 		}
-		e := tree.event()
+		e := tree.event(c.differs)
 		e.Name, e.Unit = c.events[i].name, c.events[i].unit()
 		p.Events = append(p.Events, e)
 	}
@@ -130,7 +134,11 @@ func (p *flames) describe(c *Set) {
 		}
 	}
 	lines = slices.Compact(slices.DeleteFunc(lines, func(s string) bool { return s == "" }))
-	if p.Title = strings.Join(lines, " + "); p.Title == "" {
+	between := " + "
+	if c.differs {
+		between = " → "
+	}
+	if p.Title = strings.Join(lines, between); p.Title == "" {
 		p.Title = "flame graph"
 	}
 	p.Millis = float64(c.lasted) / float64(time.Millisecond)
@@ -152,6 +160,7 @@ type flameTree struct {
 type flameNode struct {
 	parent, function     int32
 	total, self, samples uint64
+	base                 uint64 // total of the baseline
 }
 
 type flameEdge struct{ parent, function int32 }
@@ -174,10 +183,14 @@ func (t *flameTree) add(c *Set, s *tally) {
 	for _, f := range slices.Backward(slices.Collect(c.stackOf(s))) {
 		for _, fn := range t.page.functionsOf(f, !c.NoInline) {
 			at = t.child(at, fn.id)
-			if fn.line >= 0 {
+			if fn.line >= 0 && !s.base {
 				t.lines[flameLine{at, fn.line}] += weight
 			}
 		}
+	}
+	if s.base {
+		t.nodes[at].base += weight
+		return
 	}
 	t.nodes[at].self += weight
 	t.nodes[at].samples += s.samples
@@ -253,18 +266,22 @@ func intern[T comparable](index map[T]int32, list *[]T, v T) int32 {
 }
 
 // event returns the tree as it is written.
-func (t *flameTree) event() *flameEvent {
+func (t *flameTree) event(differs bool) *flameEvent {
 	for i := len(t.nodes) - 1; i >= 0; i-- { // callers precede callees
 		n := &t.nodes[i]
 		n.total += n.self
 		if n.parent >= 0 {
 			t.nodes[n.parent].total += n.total
 			t.nodes[n.parent].samples += n.samples
+			t.nodes[n.parent].base += n.base
 		}
 	}
 	e := &flameEvent{Narrower: t.narrowest()}
 	at := t.write(e, t.callees(e))
 	t.writeLines(e, at)
+	if differs {
+		t.writeBases(e, at)
+	}
 	return e
 }
 
@@ -287,6 +304,7 @@ func (t *flameTree) callees(e *flameEvent) [][]int32 {
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		switch {
+		case n.total == 0 && n.base > 0 && n.parent >= 0: // only the baseline has it
 		case n.total < e.Narrower:
 			e.Left++
 		case n.parent >= 0:
@@ -325,6 +343,16 @@ func (t *flameTree) write(e *flameEvent, callees [][]int32) []int32 {
 			append(e.Samples, n.samples)
 	}
 	return at
+}
+
+// writeBases writes the totals of the baseline, scaled to those of the others.
+func (t *flameTree) writeBases(e *flameEvent, at []int32) {
+	e.Bases = make([]uint64, len(e.Totals))
+	for i := range t.nodes {
+		if at[i] >= 0 {
+			e.Bases[at[i]] = scaled(t.nodes[i].base, t.nodes[0].base, t.nodes[0].total)
+		}
+	}
 }
 
 // writeLines writes the lines that have most of each frame.

@@ -33,11 +33,14 @@ type FoldedOptions struct {
 //   - of other events only the first one in the file counts, unless
 //     FoldedOptions.Event is set.
 //
+// With a baseline, a line has two numbers as difffolded.pl -n writes them: the baseline's,
+// scaled, and the other.
+//
 // Differences: a DSO name with " (" ("prog (deleted)") is parsed correctly, inlined
 // functions are tidied like the others, and line breaks in names are escaped (\n).
 func (c *Set) Folded(w io.Writer, opts FoldedOptions) error {
 	f := folder{Set: c, FoldedOptions: opts, event: c.foldedEvent(), names: map[session.ChainFrame]string{}}
-	totals := map[string]uint64{}
+	totals := map[string][2]uint64{} // of the baseline, of the others
 	var b []byte
 	for i := range c.tallies {
 		t := &c.tallies[i]
@@ -45,13 +48,20 @@ func (c *Set) Folded(w io.Writer, opts FoldedOptions) error {
 			continue
 		}
 		if b = f.appendStack(b[:0], t); len(b) > 0 {
-			totals[string(b)] += c.weight(t)
+			sums := totals[string(b)]
+			if t.base {
+				e := &c.events[t.event]
+				sums[0] += scaled(c.weight(t), e.base.weight, e.weight)
+			} else {
+				sums[1] += c.weight(t)
+			}
+			totals[string(b)] = sums
 		}
 	}
-	return writeFolded(w, totals)
+	return c.writeFolded(w, totals)
 }
 
-func writeFolded(w io.Writer, totals map[string]uint64) error {
+func (c *Set) writeFolded(w io.Writer, totals map[string][2]uint64) error {
 	lines := make([]string, 0, len(totals))
 	for s := range totals {
 		lines = append(lines, s)
@@ -61,7 +71,10 @@ func writeFolded(w io.Writer, totals map[string]uint64) error {
 	var b []byte
 	for _, s := range lines {
 		b = append(append(b[:0], s...), ' ')
-		b = append(strconv.AppendUint(b, totals[s], 10), '\n')
+		if c.differs {
+			b = append(strconv.AppendUint(b, totals[s][0], 10), ' ')
+		}
+		b = append(strconv.AppendUint(b, totals[s][1], 10), '\n')
 		if _, err := out.Write(b); err != nil {
 			return err
 		}

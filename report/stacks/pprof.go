@@ -17,8 +17,8 @@ import (
 // the default. A sample has the labels comm, pid, tid and cpu if Set distinguishes
 // them. Functions have their demangled names, and the names of the
 // symbol table as system names. Processes that run the same program share its
-// mapping, at the addresses of the first of them. Without samples it returns
-// ErrNoSamples.
+// mapping, at the addresses of the first of them. The values of a baseline, scaled, are
+// subtracted, as pprof -base does. Without samples it returns ErrNoSamples.
 func (c *Set) Pprof(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
@@ -58,16 +58,16 @@ type functionKey struct {
 func (p *profiler) describe() {
 	for i := range p.events {
 		e := &p.events[i]
-		if e.samples == 0 {
+		if e.samples+e.base.samples == 0 {
 			continue
 		}
 		p.index[int32(i)] = len(p.SampleType)
 		p.SampleType = append(p.SampleType, &profile.ValueType{Type: e.name, Unit: e.unit()})
 	}
-	first := &p.events[slices.IndexFunc(p.events, func(e stackEvent) bool { return e.samples > 0 })]
+	first := &p.events[slices.IndexFunc(p.events, func(e stackEvent) bool { return e.samples+e.base.samples > 0 })]
 	p.DefaultSampleType, p.PeriodType, p.Period = first.name, p.SampleType[0], int64(first.period)
 	if p.Period == 0 {
-		p.Period = int64(first.total / first.samples)
+		p.Period = int64((first.total + first.base.total) / (first.samples + first.base.samples))
 	}
 	if !p.began.IsZero() {
 		p.TimeNanos = p.began.UnixNano()
@@ -99,6 +99,9 @@ func (p *profiler) add(t *tally) {
 	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.comm}},
 		NumLabel: map[string][]int64{}}
 	s.Value[p.index[t.event]] = int64(t.period)
+	if e := &p.events[t.event]; t.base {
+		s.Value[p.index[t.event]] = -int64(scaled(t.period, e.base.total, e.total))
+	}
 	for _, l := range [...]struct {
 		name  string
 		value int32

@@ -29,6 +29,7 @@ type Set struct {
 	events  []stackEvent
 	tallies []tally // in the order of their first samples
 	byKey   map[tallyKey]int32
+	differs bool           // a baseline was added
 	files   []*format.File // that were added
 	began   time.Time      // the earliest start of the recordings, zero if unknown
 	lasted  time.Duration  // all of them together
@@ -38,11 +39,15 @@ type Set struct {
 // they have the same name.
 type stackEvent struct {
 	name       string
+	typ        format.EventType
+	config     uint64
 	tracepoint bool
 	nanosecs   bool   // its periods are times
 	period     uint64 // as requested, 0 if the kernel chose it
 	samples    uint64
-	total      uint64 // of the periods
+	total      uint64                                  // of the periods
+	base       struct{ samples, total, weight uint64 } // of the baseline; weight is that of Folded
+	weight     uint64
 }
 
 // unit returns the unit of its periods.
@@ -58,6 +63,7 @@ func (e *stackEvent) unit() string {
 type tallyKey struct {
 	event         int32
 	pid, tid, cpu int32
+	base          bool
 	comm          string
 	chained       bool
 	leaf          *session.Frame // nil if there is a callchain
@@ -69,6 +75,7 @@ type tallyKey struct {
 type tally struct {
 	event         int32
 	pid, tid, cpu int32
+	base          bool // of the baseline
 	comm          string
 	chained       bool // recorded with a callchain, which may be empty
 	chain         session.Chain
@@ -80,11 +87,21 @@ type tally struct {
 
 // Add counts the samples of a recording. The result counts the skipped parts of its
 // file.
-func (c *Set) Add(s *session.Session) (format.Skipped, error) {
+func (c *Set) Add(s *session.Session) (format.Skipped, error) { return c.add(s, false) }
+
+// AddBaseline counts the samples of a recording with which the others are compared: Folded,
+// Pprof and FlameGraph then write differences. They scale each event of the baseline to the
+// total of the others.
+func (c *Set) AddBaseline(s *session.Session) (format.Skipped, error) {
+	c.differs = true
+	return c.add(s, true)
+}
+
+func (c *Set) add(s *session.Session, base bool) (format.Skipped, error) {
 	if c.byKey == nil {
 		c.byKey = map[tallyKey]int32{}
 	}
-	in := stacksInput{Set: c, session: s, first: math.MaxUint64}
+	in := stacksInput{Set: c, session: s, base: base, first: math.MaxUint64}
 	for i := range s.File.Attrs {
 		in.events = append(in.events, c.event(s.File, i))
 	}
@@ -97,13 +114,20 @@ func (c *Set) Add(s *session.Session) (format.Skipped, error) {
 // event returns the index in Set.events of event i of the file.
 func (c *Set) event(f *format.File, i int) int32 {
 	name, a := f.EventName(i), &f.Attrs[i]
-	for j := range c.events {
-		if c.events[j].name == name {
-			return int32(j)
+	e := stackEvent{name: name, tracepoint: a.Type == format.TypeTracepoint, typ: a.Type, config: a.Config,
+		nanosecs: a.Type == format.TypeSoftware && (a.Config == format.SWCPUClock || a.Config == format.SWTaskClock)}
+	for _, same := range []func(*stackEvent) bool{
+		func(old *stackEvent) bool { return old.name == name },
+		func(old *stackEvent) bool {
+			return c.differs && e.generic() && old.typ == e.typ && old.config == e.config
+		},
+	} {
+		for j := range c.events {
+			if same(&c.events[j]) {
+				return int32(j)
+			}
 		}
 	}
-	e := stackEvent{name: name, tracepoint: a.Type == format.TypeTracepoint,
-		nanosecs: a.Type == format.TypeSoftware && (a.Config == format.SWCPUClock || a.Config == format.SWTaskClock)}
 	if a.Flags&format.FlagFreq == 0 {
 		e.period = a.SamplePeriod
 	}
@@ -111,10 +135,15 @@ func (c *Set) event(f *format.File, i int) int32 {
 	return int32(len(c.events) - 1)
 }
 
+// generic reports whether the event has the same number on all machines. With a baseline,
+// such events are one whatever their modifiers are.
+func (e *stackEvent) generic() bool { return e.typ <= format.TypeHWCache && !e.tracepoint }
+
 // stacksInput is one recording while it is counted.
 type stacksInput struct {
 	*Set
 	session     *session.Session
+	base        bool
 	events      []int32 // in Set.events, of those in File.Attrs
 	first, last uint64  // times of samples
 }
@@ -129,18 +158,41 @@ func (in *stacksInput) count(b *session.Batch) error {
 		if s.Period == 0 {
 			t.zeroPeriods++
 		}
-		e := &in.Set.events[t.event]
-		e.samples++
-		e.total += s.Period
+		in.Set.events[t.event].add(t.base, s.Period)
 	}
 	b.Release()
 	return nil
 }
 
+// add counts a sample.
+func (e *stackEvent) add(base bool, period uint64) {
+	weight := max(period, 1)
+	if e.tracepoint {
+		weight = 1
+	}
+	if base {
+		e.base.samples++
+		e.base.total += period
+		e.base.weight += weight
+		return
+	}
+	e.samples++
+	e.total += period
+	e.weight += weight
+}
+
+// scaled returns a part of the baseline if all of it were as much as all of the others.
+func scaled(part, all, others uint64) uint64 {
+	if all == 0 {
+		return 0
+	}
+	return uint64(math.Round(float64(part) * float64(others) / float64(all)))
+}
+
 // tally returns the tally of the sample's stack.
 func (in *stacksInput) tally(s *session.Sample) *tally {
 	a := &in.session.File.Attrs[s.Event]
-	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, comm: s.Comm,
+	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, base: in.base, comm: s.Comm,
 		chained: a.SampleType&format.SampleCallchain != 0, chain: s.Chain.Key()}
 	if in.Processes {
 		k.pid = s.PID
@@ -158,8 +210,8 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	if !ok {
 		i = int32(len(in.tallies))
 		in.byKey[k] = i
-		in.tallies = append(in.tallies, tally{event: k.event, pid: k.pid, tid: k.tid, cpu: k.cpu, comm: s.Comm,
-			chained: k.chained, chain: s.Chain, leaf: k.leaf})
+		in.tallies = append(in.tallies, tally{event: k.event, pid: k.pid, tid: k.tid, cpu: k.cpu, base: k.base,
+			comm: s.Comm, chained: k.chained, chain: s.Chain, leaf: k.leaf})
 	}
 	return &in.tallies[i]
 }

@@ -158,6 +158,32 @@ func TestPprofOfTwo(t *testing.T) {
 
 // TestPprofTwice: a recording counted twice has twice the values of the same
 // samples.
+func TestPprofOfDifference(t *testing.T) {
+	values := func(old, new string) (l []int64) {
+		var c Set
+		if _, err := c.AddBaseline(open(t, old)); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range pprofOf(t, counted(t, &c, new)).Sample {
+			l = append(l, s.Value...)
+		}
+		return l
+	}
+	differs := func(v int64) bool { return v != 0 }
+	if l := values("two.data", "two.data"); slices.ContainsFunc(l, differs) {
+		t.Errorf("a recording differs from itself: %d", l)
+	}
+	// The baseline is scaled, so the values add up to 0, up to rounding.
+	sum := int64(0)
+	l := values("two.data", "threads.data")
+	for _, v := range l {
+		sum += v
+	}
+	if !slices.ContainsFunc(l, differs) || sum < -int64(len(l)) || sum > int64(len(l)) {
+		t.Errorf("different recordings: %d, in all %d", l, sum)
+	}
+}
+
 func TestPprofTwice(t *testing.T) {
 	c, d := threadStacks, threadStacks
 	one, two := pprofOf(t, counted(t, &c, "drops.data")), pprofOf(t, counted(t, &d, "drops.data", "drops.data"))
@@ -259,7 +285,7 @@ func TestFlameGraphCut(t *testing.T) {
 		at := tree.child(0, page.function(strconv.Itoa(i), "", flameUser))
 		tree.nodes[at].self = uint64(i + 1)
 	}
-	e := tree.event()
+	e := tree.event(false)
 	if n := len(e.Frames); n > maxFlame || n < maxFlame-10 || n+e.Left != many+1 {
 		t.Errorf("%d frames, %d left out of %d", n, e.Left, many+1)
 	}
