@@ -30,6 +30,9 @@ var house = []struct{ question, packages string }{
 	{"How does a command line become flags?", `
 		cmd/gperf/cli
 	`},
+	{"Why are stacks incomplete?", `
+		cmd/gperf/remedy
+	`},
 	{"What changed?", `
 		report/diff
 	`},

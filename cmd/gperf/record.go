@@ -18,6 +18,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/remedy"
 	"gperf/format"
 	"gperf/record"
 	"gperf/record/doctor"
@@ -240,7 +241,7 @@ func printSummary(sum *record.Summary, w io.Writer) {
 		lost = append(lost, fmt.Sprintf("%d other records (mappings, names of processes)", sum.LostSideBand))
 	}
 	if sum.Unwind != nil && sum.Samples > 0 {
-		for _, line := range stackSummary(sum.Unwind) {
+		for _, line := range remedy.Lines(sum.Unwind) {
 			status(w, "%s", line)
 		}
 	}

@@ -16,6 +16,7 @@ type Incomplete struct {
 	DSO     string
 	Program string // the process's main program; "" if the process is unknown
 	N       uint64
+	Copied  bool // a copy of the stack was walked
 }
 
 // placeCounts counts incomplete stacks by cause and place.
@@ -25,9 +26,9 @@ type placeCounts map[Incomplete]uint64 // by Incomplete without N
 const maxPlaces = 1000
 
 // add counts a stack that ended at ip in a process with these mappings; space is nil if the
-// process is unknown.
-func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64) {
-	k := Incomplete{Cause: end}
+// process is unknown. copied means that a copy of the stack was walked.
+func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64, copied bool) {
+	k := Incomplete{Cause: end, Copied: copied}
 	if space != nil {
 		k.Program = space.program()
 		if m := space.find(ip); m != nil {
@@ -35,7 +36,7 @@ func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64) {
 		}
 	}
 	if _, known := c[k]; !known && len(c) >= maxPlaces {
-		k = Incomplete{Cause: end}
+		k = Incomplete{Cause: end, Copied: copied}
 	}
 	c[k]++
 }
@@ -78,7 +79,7 @@ func (r *resolver) countEarly(time uint64) {
 				r.tables.request(s, e.ip)
 			}
 		}
-		r.incomplete.add(e.head.End, s, e.ip)
+		r.incomplete.add(e.head.End, s, e.ip, false)
 	}
 	r.merged.early = slices.Delete(early, 0, n)
 }

@@ -34,8 +34,10 @@ func TestCountEarly(t *testing.T) {
 	if len(d.merged.early) != 1 || d.merged.early[0].time != 90 {
 		t.Errorf("left to be counted: %+v", d.merged.early)
 	}
-	want := []Incomplete{{bpf.EndNoRule, "/lib/c", "/bin/a", 2}, {bpf.EndNoProcess, "", "", 1},
-		{bpf.EndNoMapping, "", "/bin/a", 1}, {bpf.EndNoRule, "/bin/b", "/bin/b", 1}}
+	want := []Incomplete{{Cause: bpf.EndNoRule, DSO: "/lib/c", Program: "/bin/a", N: 2},
+		{Cause: bpf.EndNoProcess, DSO: "", Program: "", N: 1},
+		{Cause: bpf.EndNoMapping, DSO: "", Program: "/bin/a", N: 1},
+		{Cause: bpf.EndNoRule, DSO: "/bin/b", Program: "/bin/b", N: 1}}
 	if got := d.incomplete.list(); !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}

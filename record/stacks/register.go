@@ -27,6 +27,7 @@ type registry struct {
 	bpf     *bpf.Unwinder
 	maps    []bpf.Mapping // reused
 	verbose func(string)
+	exited  []Nameless // that have exited
 }
 
 func newRegistry(u *bpf.Unwinder, verbose func(string)) *registry {
@@ -185,6 +186,7 @@ func (g *registry) filesChanged(changed func(*mappedFile) bool) {
 // unregister removes a process from BPF, because its pid may be reused.
 func (g *registry) unregister(p *process) {
 	if p.registered {
+		g.exitedJava(p)
 		g.bpf.RemoveProcess(p.tgid)
 	}
 	g.release(p.space)

@@ -18,13 +18,16 @@ type Summary struct {
 	Failed   uint64              // files without a usable table
 	// Incomplete counts incomplete stacks by cause and place, the highest count first.
 	Incomplete []Incomplete
+	// Nameless is the sampled Java processes that wrote no names of their code.
+	Nameless []Nameless
 }
 
 // Summary returns the counts, when all samples are written.
 func (r *Recorder) Summary() *Summary {
 	st := r.bpf.Stats()
 	s := &Summary{Early: r.merged.ends, Missing: r.merged.single, Missed: st.Missed,
-		Tables: r.tables.made, Failed: r.tables.failed, Incomplete: r.resolver.incomplete.list()}
+		Tables: r.tables.made, Failed: r.tables.failed, Incomplete: r.resolver.incomplete.list(),
+		Nameless: r.procs.namelessJava()}
 	s.Complete, s.Early[bpf.EndEntry] = s.Early[bpf.EndEntry], 0
 	s.None, s.Early[bpf.EndNoUser] = s.Early[bpf.EndNoUser], 0
 	for end, n := range r.resolver.copied {

@@ -80,7 +80,7 @@ func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 	r.copiedBytes += uint64(len(d.data))
 	end := endOf(why, r.view.missing != nil)
 	if r.merged.ends[end]++; end != bpf.EndEntry {
-		r.incomplete.add(end, d.space, r.lastAddr())
+		r.incomplete.add(end, d.space, r.lastAddr(), true)
 	}
 	r.merged.add(d.sample, d.chain, d.max, r.words)
 	return nil

@@ -1,0 +1,89 @@
+package remedy
+
+import (
+	"slices"
+	"testing"
+
+	"gperf/bpf"
+	"gperf/record/stacks"
+)
+
+// The summary names what matters of the incomplete stacks: the file, the cause, the remedy.
+func TestCauses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		u    stacks.Summary
+		want []string
+	}{
+		{"all complete", stacks.Summary{Complete: 7}, []string{"User stacks: 7 complete (100.00%)"}},
+		{"of kernel threads only", stacks.Summary{None: 3}, []string{"User stacks: 0 complete; 3 samples have none"}},
+		{"almost all complete", stacks.Summary{Complete: 99996, Early: ends(bpf.EndUnreadable, 4)},
+			[]string{"User stacks: 99996 complete (99.996%), 4 incomplete"}},
+		{"rare causes have no line", stacks.Summary{Complete: 9999, Early: ends(bpf.EndUnreadable, 1),
+			Incomplete: []stacks.Incomplete{{Cause: bpf.EndUnreadable, DSO: "/lib/libc.so.6", Program: "/bin/a", N: 1}}},
+			[]string{"User stacks: 9999 complete (99.99%), 1 incomplete"}},
+		{"a file of several programs", stacks.Summary{Complete: 25, Early: ends(bpf.EndNoRule, 75),
+			Incomplete: []stacks.Incomplete{
+				{Cause: bpf.EndNoRule, DSO: "/opt/prog", Program: "/opt/prog", N: 40},
+				{Cause: bpf.EndNoRule, DSO: "/usr/lib/libx.so", Program: "/bin/a", N: 18},
+				{Cause: bpf.EndNoRule, DSO: "/usr/lib/libx.so", Program: "/bin/b", N: 17}}},
+			[]string{"User stacks: 25 complete (25.00%), 75 incomplete",
+				"  40 of /opt/prog: no unwind information " +
+					"(compile it with -fasynchronous-unwind-tables or -fno-omit-frame-pointer)",
+				"  35 of /usr/lib/libx.so: no unwind information " +
+					"(compile it with -fasynchronous-unwind-tables or -fno-omit-frame-pointer)"}},
+		{"a Java version whose structures are unknown", stacks.Summary{Early: ends(bpf.EndFP, 9),
+			Incomplete: []stacks.Incomplete{{Cause: bpf.EndFP, DSO: "//anon", Program: "/usr/bin/java", N: 9}}},
+			[]string{"User stacks: 0 complete (0.00%), 9 incomplete",
+				"  9 of /usr/bin/java (JIT code, //anon): neither unwind information nor frame pointers " +
+					"(java -XX:+PreserveFramePointer)"}},
+		{"JIT code of PHP", stacks.Summary{Early: ends(bpf.EndUnreadable, 9),
+			Incomplete: []stacks.Incomplete{{Cause: bpf.EndUnreadable, DSO: "/dev/zero (deleted)", Program: "/usr/bin/php8.2", N: 9}}},
+			[]string{"User stacks: 0 complete (0.00%), 9 incomplete",
+				"  9 of /usr/bin/php8.2 (JIT code, /dev/zero (deleted)): stack memory could not be read " +
+					"(php -d opcache.jit=off)"}},
+		{"JIT code of others", stacks.Summary{Early: ends(bpf.EndNoMapping, 9),
+			Incomplete: []stacks.Incomplete{{Cause: bpf.EndNoMapping, Program: "/usr/bin/node", N: 9}}},
+			[]string{"User stacks: 0 complete (0.00%), 9 incomplete",
+				"  9 of /usr/bin/node: code in no known mapping, such as JIT code"}},
+		{"no process", stacks.Summary{Early: ends(bpf.EndNoProcess, 9), Missing: 2, Missed: 4,
+			Incomplete: []stacks.Incomplete{{Cause: bpf.EndNoProcess, DSO: "", Program: "", N: 9}}},
+			[]string{"User stacks: 0 complete (0.00%), 9 incomplete; 2 were lost; " +
+				"4 samples were lost while another BPF program ran",
+				"  9 of unknown processes: mappings of the process were not known in time (try larger rings (-m))"}},
+		{"a large stack", stacks.Summary{Complete: 1, Early: ends(bpf.EndUnreadable, 1),
+			Incomplete: []stacks.Incomplete{{Cause: bpf.EndUnreadable, DSO: "/bin/a", Program: "/bin/a", N: 1, Copied: true}}},
+			[]string{"User stacks: 1 complete (50.00%), 1 incomplete",
+				"  1 of /bin/a: the stack is larger than the copy that was walked (record again: the table is cached now)"}},
+		{"Java without names", stacks.Summary{Complete: 1, Nameless: []stacks.Nameless{{PID: 7}, {PID: 8, Exited: true}}},
+			[]string{"User stacks: 1 complete (100.00%)",
+				"  Java code of process 7 and 1 others has no names: run jcmd 7 Compiler.perfmap before it exits"}},
+		{"exited Java without names", stacks.Summary{Complete: 1, Nameless: []stacks.Nameless{{PID: 8, Exited: true}}},
+			[]string{"User stacks: 1 complete (100.00%)", "  Java code of process 8 has no names: " +
+				"start java with -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Lines(&c.u); !slices.Equal(got, c.want) {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+func ends(end bpf.End, n uint64) (l [bpf.NumEnds]uint64) {
+	l[end] = n
+	return l
+}
+
+// Each end that is no complete stack is explained.
+func TestAllEndsExplained(t *testing.T) {
+	for end := range bpf.End(bpf.NumEnds) {
+		switch end {
+		case bpf.EndNone, bpf.EndEntry, bpf.EndNoUser:
+		default:
+			if causes[end].why == "" {
+				t.Errorf("%v is not explained", end)
+			}
+		}
+	}
+}

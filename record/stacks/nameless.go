@@ -1,0 +1,65 @@
+package stacks
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"gperf/internal/procfs"
+	"gperf/symbolize/jit"
+)
+
+// Nameless is a Java process whose generated code has no names: it wrote neither a perf map nor
+// a jitdump.
+type Nameless struct {
+	PID    int32
+	Exited bool
+}
+
+// maxNameless limits the list of exited processes.
+const maxNameless = 100
+
+// namelessJava returns the sampled Java processes without names, those that still run first.
+func (g *registry) namelessJava() (l []Nameless) {
+	for pid, p := range g.byPID {
+		if p.registered && p.space.refs == 1 && p.isNamelessJava() {
+			l = append(l, Nameless{PID: pid})
+		}
+	}
+	slices.SortFunc(l, func(a, b Nameless) int { return int(a.PID) - int(b.PID) })
+	return append(l, g.exited...)
+}
+
+// exitedJava notes a process that exits, if it is Java without names: a JVM writes its perf map
+// before its exit. A child that did not exec shares its parent's mappings, and is not Java.
+func (g *registry) exitedJava(p *process) {
+	if len(g.exited) < maxNameless && p.space.refs == 0 && p.isNamelessJava() {
+		g.exited = append(g.exited, Nameless{p.pid, true})
+	}
+}
+
+// isNamelessJava reports whether a process runs HotSpot and has neither a perf map nor a jitdump.
+func (p *process) isNamelessJava() bool {
+	java, dump := false, false
+	for m := range p.space.maps.All() {
+		base := path.Base(m.Value.file.name)
+		java = java || base == "libjvm.so"
+		dump = dump || strings.HasPrefix(base, "jit-") && strings.HasSuffix(base, ".dump")
+	}
+	return java && !dump && !hasPerfMap(p.pid)
+}
+
+// hasPerfMap reports whether a process, in a container or not, has written a perf map.
+func hasPerfMap(pid int32) bool {
+	names := []string{jit.PerfMap(pid)}
+	if st, err := procfs.StatusOf(int(pid)); err == nil && len(st.NStgid) > 0 {
+		own := int32(st.NStgid[len(st.NStgid)-1])
+		names = append(names, fmt.Sprintf("/proc/%d/root%s", pid, jit.PerfMap(own)))
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, err := os.Stat(name)
+		return err == nil
+	})
+}
