@@ -21,6 +21,8 @@ type array[T any] struct {
 	name string
 	n    uint32
 	used *extents
+	kept []T    // all elements, if they are mapped permanently
+	mem  []byte // the memory of kept
 }
 
 // newArray returns the array of a map whose elements are one T or several.
@@ -63,12 +65,30 @@ func (a *array[T]) window(first uint32, n int, use func([]T)) error {
 	if n == 0 {
 		return nil
 	}
+	if a.kept != nil && uint64(first)+uint64(n) <= uint64(a.n) {
+		use(a.kept[first:][:n])
+		return nil
+	}
 	mem, elems, err := a.mmap(first, n)
 	if err != nil {
 		return err
 	}
 	use(elems)
 	return unix.Munmap(mem)
+}
+
+// keep maps all elements until drop, for an array that is small or changes often: a temporary
+// mapping takes two system calls, and some page faults.
+func (a *array[T]) keep() (err error) {
+	a.mem, a.kept, err = a.mmap(0, int(a.n))
+	return err
+}
+
+func (a *array[T]) drop() {
+	if a.mem != nil {
+		unix.Munmap(a.mem)
+	}
+	a.mem, a.kept = nil, nil
 }
 
 // mmap maps the pages of n elements from index first on.

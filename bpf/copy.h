@@ -8,10 +8,34 @@
 #include "state.h"
 
 /*
- * By CPU: bytes of its ring that copies of stacks may still take. User space resets it
- * after draining the ring.
+ * By CPU: what copies of stacks may take of its ring. User space sets room and low after
+ * draining the ring.
  */
-ARRAY(copy_room, __s64);
+struct copy_room {
+	__s64 room;  /* bytes that copies may still take */
+	__s64 low;   /* a copy wakes the recorder once room is less */
+	__u64 woken; /* when a copy last woke the recorder, in ns */
+};
+
+ARRAY(copies, struct copy_room);
+
+/*
+ * The interval between two wake-ups, in ns. Where processes live for less than a
+ * millisecond, nearly every sample is a copy.
+ */
+#define WAKE_INTERVAL 50000000
+
+/* wakes reports whether a copy has to wake the recorder, rather than wait for the next one to do so. */
+static inline_always int wakes(struct copy_room *c)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	if (c->room >= c->low && now - c->woken < WAKE_INTERVAL)
+		return 0;
+	c->woken = now;
+	c->low = -MAX_STACK * 2; /* less than any room: once is enough */
+	return 1;
+}
 
 /*
  * copy_chunk copies the next page of the stack, and returns whether there is more to
@@ -84,10 +108,31 @@ static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struc
 	if (size > sizeof(w->out) - sizeof(__u32))
 		return;
 	__u32 cpu = bpf_get_smp_processor_id();
-	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
-	if (room)
-		*room -= size;
-	bpf_perf_event_output(ctx, &copies_to, BPF_F_CURRENT_CPU, &w->out.head, size);
+	struct copy_room *c = bpf_map_lookup_elem(&copies, &cpu);
+	if (!c)
+		return;
+	c->room -= size;
+	if (wakes(c))
+		bpf_perf_event_output(ctx, &waking, BPF_F_CURRENT_CPU, &w->out.head, size);
+	else
+		bpf_perf_event_output(ctx, &quiet, BPF_F_CURRENT_CPU, &w->out.head, size);
+}
+
+#define GARBAGE 8
+
+/*
+ * may_ask reports whether a copy may ask for the mapping of an address. Code that runs is
+ * mapped, recently if its mapping is unknown; a return address may as well be garbage, and so
+ * costs GARBAGE times as much of what the process has left.
+ */
+static inline_always int may_ask(struct walk *w, struct process *p)
+{
+	__u32 cost = w->n ? GARBAGE : 1;
+
+	if (!p || p->copies < cost)
+		return 0;
+	p->copies -= cost;
+	return 1;
 }
 
 /*
@@ -95,12 +140,12 @@ static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struc
  * burst of samples, stacks that cannot be walked yet must not take the ring's space
  * from the samples themselves.
  */
-static inline_always int may_copy(int end, struct process *p)
+static inline_always int may_copy(struct walk *w, int end, struct process *p)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	__s64 *room = bpf_map_lookup_elem(&copy_room, &cpu);
+	struct copy_room *c = bpf_map_lookup_elem(&copies, &cpu);
 
-	if (!room || *room <= 0)
+	if (!c || c->room <= 0)
 		return 0;
 	switch (end) {
 	case END_NO_PROCESS:
@@ -108,10 +153,7 @@ static inline_always int may_copy(int end, struct process *p)
 	case END_UNSUPPORTED:
 		return 1;
 	case END_NO_MAPPING:
-		if (p && p->copies > 0) {
-			p->copies--;
-			return 1;
-		}
+		return may_ask(w, p);
 	}
 	return 0;
 }

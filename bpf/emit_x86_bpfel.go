@@ -17,19 +17,19 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	emitMapControl     = "control"
-	emitMapCopiesTo    = "copies_to"
-	emitMapCopyRoom    = "copy_room"
+	emitMapCopies      = "copies"
 	emitMapCounters    = "counters"
 	emitMapDepths      = "depths"
-	emitMapFramesTo    = "frames_to"
 	emitMapMappings    = "mappings"
 	emitMapPages       = "pages"
 	emitMapProcesses   = "processes"
+	emitMapQuiet       = "quiet"
 	emitMapRows        = "rows"
 	emitMapRules       = "rules"
 	emitMapSamples     = "samples"
 	emitMapSamplesTo   = "samples_to"
 	emitMapTables      = "tables"
+	emitMapWaking      = "waking"
 	emitMapWalks       = "walks"
 	emitProgIdentify   = "identify"
 	emitProgOnFunction = "on_function"
@@ -100,19 +100,19 @@ type emitProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitMapSpecs struct {
 	Control   *ebpf.MapSpec `ebpf:"control"`
-	CopiesTo  *ebpf.MapSpec `ebpf:"copies_to"`
-	CopyRoom  *ebpf.MapSpec `ebpf:"copy_room"`
+	Copies    *ebpf.MapSpec `ebpf:"copies"`
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
 	Depths    *ebpf.MapSpec `ebpf:"depths"`
-	FramesTo  *ebpf.MapSpec `ebpf:"frames_to"`
 	Mappings  *ebpf.MapSpec `ebpf:"mappings"`
 	Pages     *ebpf.MapSpec `ebpf:"pages"`
 	Processes *ebpf.MapSpec `ebpf:"processes"`
+	Quiet     *ebpf.MapSpec `ebpf:"quiet"`
 	Rows      *ebpf.MapSpec `ebpf:"rows"`
 	Rules     *ebpf.MapSpec `ebpf:"rules"`
 	Samples   *ebpf.MapSpec `ebpf:"samples"`
 	SamplesTo *ebpf.MapSpec `ebpf:"samples_to"`
 	Tables    *ebpf.MapSpec `ebpf:"tables"`
+	Waking    *ebpf.MapSpec `ebpf:"waking"`
 	Walks     *ebpf.MapSpec `ebpf:"walks"`
 }
 
@@ -151,38 +151,38 @@ func (o *emitObjects) Close() error {
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitMaps struct {
 	Control   *ebpf.Map `ebpf:"control"`
-	CopiesTo  *ebpf.Map `ebpf:"copies_to"`
-	CopyRoom  *ebpf.Map `ebpf:"copy_room"`
+	Copies    *ebpf.Map `ebpf:"copies"`
 	Counters  *ebpf.Map `ebpf:"counters"`
 	Depths    *ebpf.Map `ebpf:"depths"`
-	FramesTo  *ebpf.Map `ebpf:"frames_to"`
 	Mappings  *ebpf.Map `ebpf:"mappings"`
 	Pages     *ebpf.Map `ebpf:"pages"`
 	Processes *ebpf.Map `ebpf:"processes"`
+	Quiet     *ebpf.Map `ebpf:"quiet"`
 	Rows      *ebpf.Map `ebpf:"rows"`
 	Rules     *ebpf.Map `ebpf:"rules"`
 	Samples   *ebpf.Map `ebpf:"samples"`
 	SamplesTo *ebpf.Map `ebpf:"samples_to"`
 	Tables    *ebpf.Map `ebpf:"tables"`
+	Waking    *ebpf.Map `ebpf:"waking"`
 	Walks     *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *emitMaps) Close() error {
 	return _EmitClose(
 		m.Control,
-		m.CopiesTo,
-		m.CopyRoom,
+		m.Copies,
 		m.Counters,
 		m.Depths,
-		m.FramesTo,
 		m.Mappings,
 		m.Pages,
 		m.Processes,
+		m.Quiet,
 		m.Rows,
 		m.Rules,
 		m.Samples,
 		m.SamplesTo,
 		m.Tables,
+		m.Waking,
 		m.Walks,
 	)
 }

@@ -1,4 +1,4 @@
 package bpf
 
-//go:generate go tool bpf2go -target amd64,arm64 -cflags "-O2 -g -mcpu=v3 -Wall -Werror -Wno-unused-function" -type head -type control_value -type mapping -type table -type process -type rule -type page -type end -type copy_head unwind unwind.bpf.c
+//go:generate go tool bpf2go -target amd64,arm64 -cflags "-O2 -g -mcpu=v3 -Wall -Werror -Wno-unused-function" -type head -type control_value -type mapping -type table -type process -type rule -type page -type end -type copy_head -type copy_room unwind unwind.bpf.c
 //go:generate go tool bpf2go -target amd64,arm64 -cflags "-O2 -g -mcpu=v3 -Wall -Werror -Wno-unused-function" -no-global-types emit emit.bpf.c

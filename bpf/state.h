@@ -47,11 +47,12 @@ struct out {
 	};
 };
 
+/* By CPU: the events for output that waits for the next drain, and for output that wakes the recorder. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(key_size, 4);
 	__uint(value_size, 4);
-} frames_to SEC(".maps"), copies_to SEC(".maps");
+} quiet SEC(".maps"), waking SEC(".maps");
 
 /*
  * Most frames repeat. The rule of an address is cached, for each CPU: cache misses of

@@ -25,6 +25,13 @@ type unwindCopyHead struct {
 	At   uint64
 }
 
+type unwindCopyRoom struct {
+	_     structs.HostLayout
+	Room  int64
+	Low   int64
+	Woken uint64
+}
+
 type unwindEnd uint32
 
 const (
@@ -152,15 +159,15 @@ type unwindWalk struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	unwindMapControl       = "control"
-	unwindMapCopiesTo      = "copies_to"
-	unwindMapCopyRoom      = "copy_room"
-	unwindMapFramesTo      = "frames_to"
+	unwindMapCopies        = "copies"
 	unwindMapMappings      = "mappings"
 	unwindMapPages         = "pages"
 	unwindMapProcesses     = "processes"
+	unwindMapQuiet         = "quiet"
 	unwindMapRows          = "rows"
 	unwindMapRules         = "rules"
 	unwindMapTables        = "tables"
+	unwindMapWaking        = "waking"
 	unwindMapWalks         = "walks"
 	unwindProgIdentify     = "identify"
 	unwindProgOnEvent      = "on_event"
@@ -223,15 +230,15 @@ type unwindProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type unwindMapSpecs struct {
 	Control   *ebpf.MapSpec `ebpf:"control"`
-	CopiesTo  *ebpf.MapSpec `ebpf:"copies_to"`
-	CopyRoom  *ebpf.MapSpec `ebpf:"copy_room"`
-	FramesTo  *ebpf.MapSpec `ebpf:"frames_to"`
+	Copies    *ebpf.MapSpec `ebpf:"copies"`
 	Mappings  *ebpf.MapSpec `ebpf:"mappings"`
 	Pages     *ebpf.MapSpec `ebpf:"pages"`
 	Processes *ebpf.MapSpec `ebpf:"processes"`
+	Quiet     *ebpf.MapSpec `ebpf:"quiet"`
 	Rows      *ebpf.MapSpec `ebpf:"rows"`
 	Rules     *ebpf.MapSpec `ebpf:"rules"`
 	Tables    *ebpf.MapSpec `ebpf:"tables"`
+	Waking    *ebpf.MapSpec `ebpf:"waking"`
 	Walks     *ebpf.MapSpec `ebpf:"walks"`
 }
 
@@ -264,30 +271,30 @@ func (o *unwindObjects) Close() error {
 // It can be passed to loadUnwindObjects or ebpf.CollectionSpec.LoadAndAssign.
 type unwindMaps struct {
 	Control   *ebpf.Map `ebpf:"control"`
-	CopiesTo  *ebpf.Map `ebpf:"copies_to"`
-	CopyRoom  *ebpf.Map `ebpf:"copy_room"`
-	FramesTo  *ebpf.Map `ebpf:"frames_to"`
+	Copies    *ebpf.Map `ebpf:"copies"`
 	Mappings  *ebpf.Map `ebpf:"mappings"`
 	Pages     *ebpf.Map `ebpf:"pages"`
 	Processes *ebpf.Map `ebpf:"processes"`
+	Quiet     *ebpf.Map `ebpf:"quiet"`
 	Rows      *ebpf.Map `ebpf:"rows"`
 	Rules     *ebpf.Map `ebpf:"rules"`
 	Tables    *ebpf.Map `ebpf:"tables"`
+	Waking    *ebpf.Map `ebpf:"waking"`
 	Walks     *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *unwindMaps) Close() error {
 	return _UnwindClose(
 		m.Control,
-		m.CopiesTo,
-		m.CopyRoom,
-		m.FramesTo,
+		m.Copies,
 		m.Mappings,
 		m.Pages,
 		m.Processes,
+		m.Quiet,
 		m.Rows,
 		m.Rules,
 		m.Tables,
+		m.Waking,
 		m.Walks,
 	)
 }

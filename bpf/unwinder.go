@@ -60,9 +60,8 @@ type Unwinder struct {
 	rows      *array[unwind.Row]
 	rules     *array[unwind.Rule]
 	control   *control
-	copyRoom  []int64 // by CPU, shared with the programs
-	roomPages []byte  // the memory of copyRoom
-	serial    uint64  // serial of the last added table
+	copies    *array[unwindCopyRoom] // by CPU
+	serial    uint64                 // serial of the last added table
 }
 
 // ErrArch means that the programs support the registers of another architecture only.
@@ -89,9 +88,10 @@ func Load(o Options) (*Unwinder, error) {
 		pages:     newArray[unwind.Page](coll.Maps["pages"], "pages"),
 		rows:      newArray[unwind.Row](coll.Maps["rows"], "rows"),
 		rules:     newArray[unwind.Rule](coll.Maps["rules"], "rules"),
+		copies:    newArray[unwindCopyRoom](coll.Maps["copies"], "CPUs"),
 	}
 	if u.control, err = newControl(coll.Maps["control"], coll.Programs["identify"]); err == nil {
-		u.roomPages, u.copyRoom, err = newArray[int64](coll.Maps["copy_room"], "CPUs").mmap(0, int(o.CPUs))
+		err = errors.Join(u.copies.keep(), u.mappings.keep())
 	}
 	if err != nil {
 		u.Close()
@@ -114,7 +114,7 @@ func load(o *Options) (*ebpf.Collection, error) {
 		"processes": o.Processes, "mappings": o.Mappings, "tables": o.Tables, "rows": o.Rows / 2, // two in each element
 		// Of the field: a page has some 700 rows, a table some hundred rules.
 		"pages": max(o.Rows/64, 1<<12), "rules": max(o.Rows/32, 1<<16),
-		"walks": o.CPUs * o.levels(), "frames_to": o.CPUs, "copies_to": o.CPUs, "copy_room": o.CPUs,
+		"walks": o.CPUs * o.levels(), "quiet": o.CPUs, "waking": o.CPUs, "copies": o.CPUs,
 	} {
 		spec.Maps[name].MaxEntries = n
 	}
@@ -170,9 +170,8 @@ func VerifierLog(err error) string {
 // Close unloads the programs, as soon as no event uses them any more.
 func (u *Unwinder) Close() {
 	u.coll.Close()
-	if u.roomPages != nil {
-		unix.Munmap(u.roomPages)
-	}
+	u.copies.drop()
+	u.mappings.drop()
 }
 
 // Enable starts or stops the programs: while they are off, they neither walk stacks nor make
@@ -192,10 +191,11 @@ func (u *Unwinder) Attach(fd int, p Program) error {
 	return nil
 }
 
-// SetOutput directs a CPU's output to two PERF_COUNT_SW_BPF_OUTPUT events: frames, and copies
-// of stacks that the recorder has to walk.
-func (u *Unwinder) SetOutput(cpu, frames, copies int) error {
-	for name, fd := range map[string]int{"frames_to": frames, "copies_to": copies} {
+// SetOutput directs a CPU's output to two PERF_COUNT_SW_BPF_OUTPUT events. Of copies of
+// stacks, which the recorder has to walk, the first one of a burst goes to waking, and so does
+// one when half of their room is used. All other output goes to quiet.
+func (u *Unwinder) SetOutput(cpu, quiet, waking int) error {
+	for name, fd := range map[string]int{"quiet": quiet, "waking": waking} {
 		if err := u.coll.Maps[name].Put(uint32(cpu), uint32(fd)); err != nil {
 			return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
 		}
@@ -207,7 +207,9 @@ func (u *Unwinder) SetOutput(cpu, frames, copies int) error {
 // call: initially 0, so none are sent. It makes no system call, because a recorder that made
 // one for each drain would record itself.
 func (u *Unwinder) SetCopyRoom(cpu, bytes int) {
-	atomic.StoreInt64(&u.copyRoom[cpu], int64(bytes))
+	c := &u.copies.kept[cpu]
+	atomic.StoreInt64(&c.Room, int64(bytes))
+	atomic.StoreInt64(&c.Low, int64(bytes/2))
 }
 
 // Stats are counters of the programs.
@@ -328,13 +330,13 @@ func (u *Unwinder) AddMappings(l []Mapping) (Mappings, error) {
 // RemoveMappings removes mappings; no process may refer to them any more.
 func (u *Unwinder) RemoveMappings(m Mappings) { u.mappings.remove(m.first, m.n) }
 
-// maxLost is the number of copies of stacks that a process may send for addresses outside
-// all mappings, until its mappings are set again.
-const maxLost = 64
+// maxAsked limits the copies of stacks that a process may send for addresses outside all
+// mappings until it is set again: so many for sampled addresses, GARBAGE times less for others.
+const maxAsked = 512
 
 // SetProcess sets the mappings of a process since the exec counted by exec, as in Head.Exec.
 func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings) error {
-	p := unwindProcess{Exec: exec, First: m.first, N: uint32(m.n), Copies: maxLost}
+	p := unwindProcess{Exec: exec, First: m.first, N: uint32(m.n), Copies: maxAsked}
 	if err := u.processes.Put(tgid, &p); err != nil {
 		return fmt.Errorf("mappings of process %d: %w", tgid, err)
 	}

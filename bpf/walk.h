@@ -228,7 +228,7 @@ static inline_always void send_frames(void *ctx, struct walk *w, __u32 n)
 	keep_whole(size);
 	if (size > sizeof(struct head) + sizeof(w->out.frames))
 		return;
-	bpf_perf_event_output(ctx, &frames_to, BPF_F_CURRENT_CPU, &w->out.head, size);
+	bpf_perf_event_output(ctx, &quiet, BPF_F_CURRENT_CPU, &w->out.head, size);
 }
 
 /* in_execve reports whether the task is executing execve. */
@@ -274,7 +274,7 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, stru
 		return;
 	}
 	w->out.head.end = end;
-	if (may_copy(end, p))
+	if (may_copy(w, end, p))
 		send_copy(ctx, w, slot, task);
 	else
 		send_frames(ctx, w, w->n < MAX_FRAMES ? w->n + 1 : MAX_FRAMES);

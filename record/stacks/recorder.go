@@ -161,7 +161,7 @@ const copyShare = 4
 // OpenOutput directs the stacks that BPF walks on the CPU of a ring to the ring.
 func (r *Recorder) OpenOutput(n *Merger) error {
 	var fds [2]int
-	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; a copy means that a table is missing
+	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; copies may mean that a table is missing
 		fd, err := r.openOutput(n.Ring, wakeups)
 		if err != nil {
 			return fmt.Errorf("BPF output of CPU %d: %w", n.Ring.CPU, err)
