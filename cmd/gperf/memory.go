@@ -7,34 +7,46 @@ import (
 	"sync"
 )
 
-// Reading a recording allocates garbage in proportion to the file's size, with a small live
-// heap. With a small live heap, rare collections save time for little memory; with a large
-// one, they cost too much memory.
-const (
-	spareHeap   = 96 << 20 // bytes of garbage that are always allowed
-	minGCFactor = 100      // minimum GC percentage
-	maxGCFactor = 2400     // maximum: percent of the runtime's minimum heap of 4 MiB
+// garbage is how much garbage a command allows. With a small live heap, rare collections save
+// time for little memory; with a large one, they cost too much memory.
+type garbage struct {
+	spare uint64 // bytes that are always allowed
+	least uint64 // minimum GC percentage
+}
+
+var (
+	// Reading a recording allocates garbage in proportion to the file's size.
+	whileReading = garbage{96 << 20, 100}
+	// The recorder shares the machine with its target. It allocates garbage in proportion to the
+	// number of processes that start.
+	whileRecording = garbage{16 << 20, 40}
 )
 
-// tuneGC sets the GC percentage, now and after each collection.
-var tuneGC = sync.OnceFunc(func() {
-	debug.SetGCPercent(maxGCFactor)
-	sentinel()
-})
+// minHeap is the runtime's minimum heap, to which the GC percentage refers at first.
+const minHeap = 4 << 20
+
+// tune sets the GC percentage, now and after each collection.
+func (g garbage) tune() {
+	debug.SetGCPercent(g.factor(minHeap))
+	g.sentinel()
+}
+
+// tuneGC sets the GC percentage for reading.
+var tuneGC = sync.OnceFunc(whileReading.tune)
 
 // sentinel allocates an object whose collection adjusts the GC percentage and allocates
 // the next sentinel.
-func sentinel() {
+func (g garbage) sentinel() {
 	s := new([16]byte)
 	runtime.AddCleanup(s, func(struct{}) {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
-		debug.SetGCPercent(gcFactor(live[0].Value.Uint64()))
-		sentinel()
+		debug.SetGCPercent(g.factor(live[0].Value.Uint64()))
+		g.sentinel()
 	}, struct{}{})
 }
 
-// gcFactor returns the GC percentage for a live heap of this many bytes.
-func gcFactor(live uint64) int {
-	return int(min(max(spareHeap*100/max(live, 1), minGCFactor), maxGCFactor))
+// factor returns the GC percentage for a live heap of this many bytes.
+func (g garbage) factor(live uint64) int {
+	return int(max(g.spare*100/max(live, minHeap), g.least))
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -102,8 +101,7 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	if err := f.options(s); err != nil {
 		return err
 	}
-	// The recorder shares the machine with its target, so it keeps little garbage.
-	debug.SetGCPercent(recordGCPercent)
+	whileRecording.tune()
 	ctx, hurry, stop := interrupts()
 	defer stop()
 	f.opts.Hurry = hurry
@@ -172,8 +170,6 @@ func notice(what error) string {
 }
 
 const moreFiles = "Raise the limit of open files (ulimit -n)."
-
-const recordGCPercent = 40
 
 // Time limits of signals. timeout(1) sends each signal twice: to its child and to the group.
 const (
