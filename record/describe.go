@@ -29,7 +29,7 @@ func (d *describer) synthesizer(omit synth.Kinds, out func([]byte) error) *synth
 }
 
 // all passes synthesized records of everything that runs, except the omitted kinds, to out. It
-// calls between after each process, with the number of processes done.
+// calls between after some processes, with the number of those done.
 func (d *describer) all(omit synth.Kinds, out func([]byte) error, between func(n, of int) error) error {
 	s := d.synthesizer(omit, out)
 	visible, err := s.Kernel()
@@ -51,13 +51,8 @@ func (d *describer) all(omit synth.Kinds, out func([]byte) error, between func(n
 			return err
 		}
 	}
-	for i, pid := range pids {
-		if err := s.Process(pid); err != nil {
-			return err
-		}
-		if err := between(i+1, len(pids)); err != nil {
-			return err
-		}
+	if err := s.Processes(pids, func(n int) error { return between(n, len(pids)) }); err != nil {
+		return err
 	}
 	if d.file.sum.Command != nil && omit&synth.Task == 0 { // it has exited
 		pid, parent := int32(d.command.proc.Pid), int32(os.Getpid())

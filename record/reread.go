@@ -80,13 +80,8 @@ func (r *rereader) read(at uint64) error {
 		synth.Stamp(b, idSize, at)
 		return r.file.write(b)
 	})
-	for _, pid := range pids {
-		if err := s.Process(pid); err != nil {
-			return err
-		}
-		if err := r.drain(); err != nil {
-			return err
-		}
+	if err := s.Processes(pids, func(int) error { return r.drain() }); err != nil {
+		return err
 	}
 	if err := s.Flush(1); err != nil {
 		return err

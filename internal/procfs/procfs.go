@@ -31,11 +31,11 @@ func (m Mapping) Executable() bool { return m.Prot&syscall.PROT_EXEC != 0 }
 // Maps returns the mappings of a process, by address. It reads them all at once, because the process
 // may change them meanwhile.
 func Maps(pid int) (iter.Seq[Mapping], error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	text, err := readFile("/proc/" + strconv.Itoa(pid) + "/maps")
 	if err != nil {
 		return nil, err
 	}
-	return ParseMaps(string(b)), nil
+	return ParseMaps(text), nil
 }
 
 // ParseMaps parses the text of a maps file; it skips lines that it cannot parse.
@@ -103,10 +103,11 @@ func PathOf(pid int, name string, inode, start, end uint64) string {
 
 // Status is /proc/PID/status of a process or thread.
 type Status struct {
-	Name   string // at most 15 bytes, as in the kernel's records
-	Tgid   int
-	PPid   int
-	NStgid []int // the process's number in each PID namespace, its own namespace last
+	Name    string // at most 15 bytes, as in the kernel's records
+	Tgid    int
+	PPid    int
+	NStgid  []int // the process's number in each PID namespace, its own namespace last
+	Threads int   // number of the process's threads
 }
 
 // MaxComm is the length of a thread's name in the kernel: TASK_COMM_LEN without the zero.
@@ -114,11 +115,11 @@ const MaxComm = 15
 
 // StatusOf reads the status of a process or thread.
 func StatusOf(id int) (Status, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
+	text, err := readFile("/proc/" + strconv.Itoa(id) + "/status")
 	if err != nil {
 		return Status{}, err
 	}
-	return parseStatus(string(b)), nil
+	return parseStatus(text), nil
 }
 
 func parseStatus(text string) (st Status) {
@@ -138,6 +139,8 @@ func parseStatus(text string) (st Status) {
 					st.NStgid = append(st.NStgid, n)
 				}
 			}
+		case "Threads":
+			st.Threads, _ = strconv.Atoi(value)
 			return st
 		}
 	}

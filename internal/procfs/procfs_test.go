@@ -85,8 +85,9 @@ func FuzzParseMaps(f *testing.F) {
 func TestParseStatus(t *testing.T) {
 	st := parseStatus(
 		"Name:\tkworker/0:0-events\nUmask:\t0000\nState:\tI " +
-			"(idle)\nTgid:\t9\nNgid:\t0\nPid:\t9\nPPid:\t2\nNStgid:\t9\t1\n")
-	if st.Name != "kworker/0:0-eve" || st.Tgid != 9 || st.PPid != 2 || !slices.Equal(st.NStgid, []int{9, 1}) {
+			"(idle)\nTgid:\t9\nNgid:\t0\nPid:\t9\nPPid:\t2\nNStgid:\t9\t1\nThreads:\t3\n")
+	if st.Name != "kworker/0:0-eve" || st.Tgid != 9 || st.PPid != 2 || !slices.Equal(st.NStgid, []int{9, 1}) ||
+		st.Threads != 3 {
 		t.Errorf("%+v", st)
 	}
 	if st := parseStatus(`Name:	a\nb\\c` + "\nPPid:\t1\n"); st.Name != "a\nb\\c" {

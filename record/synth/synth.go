@@ -1,10 +1,8 @@
 package synth
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,10 +19,9 @@ import (
 // the recording: mappings of the kernel, processes and their mappings. They have no time, and
 // so come before all others.
 type Synthesizer struct {
-	opts   Options
-	buf    []byte
-	known  map[fileID][]byte // cached build IDs
-	denied int
+	opts Options
+	buf  []byte
+	*found
 }
 
 // Options define which records to make.
@@ -41,16 +38,10 @@ type Options struct {
 }
 
 // New returns a Synthesizer.
-func New(o Options) *Synthesizer { return &Synthesizer{opts: o, known: map[fileID][]byte{}} }
+func New(o Options) *Synthesizer { return &Synthesizer{opts: o, found: newFound()} }
 
 // Denied returns the number of processes whose mappings this user may not read.
-func (s *Synthesizer) Denied() int { return s.denied }
-
-// fileID names a file on this machine.
-type fileID struct {
-	maj, min uint32
-	ino      uint64
-}
+func (s *Synthesizer) Denied() int { return int(s.denied.Load()) }
 
 const flushSize = 1 << 16
 
@@ -230,34 +221,6 @@ func modulePaths() map[string]string {
 	return paths
 }
 
-// Process makes the records of a process: its threads, and its mappings. If the process has
-// exited meanwhile, the records are incomplete.
-func (s *Synthesizer) Process(pid int) error {
-	st, err := procfs.StatusOf(pid)
-	if err != nil {
-		return nil
-	}
-	tids, err := procfs.Threads(pid)
-	if err != nil {
-		return nil
-	}
-	for _, tid := range tids {
-		comm, parent := st.Name, st.PPid
-		if tid != pid {
-			t, err := procfs.StatusOf(tid)
-			if err != nil {
-				continue
-			}
-			comm, parent = t.Name, pid
-		}
-		s.Thread(format.Fork{PID: int32(pid), TID: int32(tid), PPID: int32(parent), PTID: int32(parent)}, comm)
-		if tid == pid && s.opts.Omit&Mmap == 0 {
-			s.maps(pid)
-		}
-	}
-	return s.Flush(flushSize)
-}
-
 // Thread makes the records of a thread.
 func (s *Synthesizer) Thread(f format.Fork, comm string) {
 	f.Ran = true
@@ -268,31 +231,6 @@ func (s *Synthesizer) Thread(f format.Fork, comm string) {
 	}
 	c := format.Comm{PID: f.PID, TID: f.TID, Comm: comm}
 	s.buf = c.Append(s.buf, s.opts.IDSize)
-}
-
-// maps makes the records of a process's mappings.
-func (s *Synthesizer) maps(pid int) {
-	maps, err := procfs.Maps(pid)
-	if errors.Is(err, fs.ErrPermission) {
-		s.denied++
-	}
-	if err != nil {
-		return
-	}
-	for mapping := range maps {
-		if !mapping.Executable() && !(s.opts.Data && mapping.Prot&unix.PROT_READ != 0) {
-			continue
-		}
-		m := MmapOf(pid, mapping)
-		if HasFile(&m) {
-			if s.opts.BuildIDs {
-				m.BuildID = s.buildID(&m)
-			} else if s.opts.Files != nil {
-				s.opts.Files[m.Filename] = true
-			}
-		}
-		s.buf = m.Append(s.buf, s.opts.IDSize)
-	}
 }
 
 // MmapOf returns the record of a mapping as the kernel would write it.
@@ -314,17 +252,6 @@ func MmapOf(pid int, p procfs.Mapping) format.Mmap {
 
 // HasFile reports whether the mapping is of a file.
 func HasFile(m *format.Mmap) bool { return m.Ino != 0 && strings.HasPrefix(m.Filename, "/") }
-
-// buildID returns BuildID, which it calls once for each file.
-func (s *Synthesizer) buildID(m *format.Mmap) []byte {
-	key := fileID{maj: m.Maj, min: m.Min, ino: m.Ino}
-	id, ok := s.known[key]
-	if !ok {
-		id = BuildID(m)
-		s.known[key] = id
-	}
-	return id
-}
 
 // BuildID returns the build ID of a mapped file, nil if it has none or cannot be read.
 func BuildID(m *format.Mmap) []byte {

@@ -1,0 +1,149 @@
+package synth
+
+import (
+	"errors"
+	"io/fs"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+	"gperf/internal/procfs"
+)
+
+// found is what goroutines that read processes share.
+type found struct {
+	denied atomic.Int64 // processes whose mappings this user may not read
+	mu     sync.Mutex
+	known  map[fileID][]byte // build IDs
+}
+
+// fileID names a file on this machine.
+type fileID struct {
+	maj, min uint32
+	ino      uint64
+}
+
+func newFound() *found { return &found{known: map[fileID][]byte{}} }
+
+// atOnce is the number of processes that a goroutine reads at once.
+const atOnce = 32
+
+// Processes makes the records of processes: those of their threads, and their mappings. If a
+// process has exited meanwhile, its records are incomplete. The records have the order of pids,
+// but several goroutines read the processes. between is called now and then, with the number of
+// processes done.
+func (s *Synthesizer) Processes(pids []int, between func(done int) error) error {
+	stop := make(chan struct{})
+	defer close(stop)
+	n := 0
+	for records := range s.read(pids, stop) {
+		s.buf = append(s.buf, <-records...)
+		if err := s.Flush(flushSize); err != nil {
+			return err
+		}
+		n = min(n+atOnce, len(pids))
+		if err := between(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read starts goroutines that read processes, one for each CPU, until stop is closed. It
+// returns their results in the order of pids.
+func (s *Synthesizer) read(pids []int, stop <-chan struct{}) <-chan chan []byte {
+	results := make(chan chan []byte, max(0, runtime.GOMAXPROCS(0)-2)) // besides the first two
+	go func() {
+		defer close(results)
+		for some := range slices.Chunk(pids, atOnce) {
+			result := make(chan []byte, 1)
+			go func() {
+				part := Synthesizer{opts: s.opts, found: s.found}
+				for _, pid := range some {
+					part.process(pid)
+				}
+				result <- part.buf
+			}()
+			select {
+			case results <- result:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return results
+}
+
+// process makes the records of a process.
+func (s *Synthesizer) process(pid int) {
+	st, err := procfs.StatusOf(pid)
+	if err != nil {
+		return
+	}
+	s.Thread(format.Fork{PID: int32(pid), TID: int32(pid), PPID: int32(st.PPid), PTID: int32(st.PPid)}, st.Name)
+	if s.opts.Omit&Mmap == 0 {
+		s.maps(pid)
+	}
+	if st.Threads == 1 {
+		return
+	}
+	tids, err := procfs.Threads(pid)
+	if err != nil {
+		return
+	}
+	for _, tid := range tids {
+		if tid == pid {
+			continue
+		}
+		if t, err := procfs.StatusOf(tid); err == nil {
+			s.Thread(format.Fork{PID: int32(pid), TID: int32(tid), PPID: int32(pid), PTID: int32(pid)}, t.Name)
+		}
+	}
+}
+
+// maps makes the records of a process's mappings.
+func (s *Synthesizer) maps(pid int) {
+	maps, err := procfs.Maps(pid)
+	if errors.Is(err, fs.ErrPermission) {
+		s.denied.Add(1)
+	}
+	if err != nil {
+		return
+	}
+	for mapping := range maps {
+		if !mapping.Executable() && !(s.opts.Data && mapping.Prot&unix.PROT_READ != 0) {
+			continue
+		}
+		m := MmapOf(pid, mapping)
+		if HasFile(&m) {
+			s.file(&m)
+		}
+		s.buf = m.Append(s.buf, s.opts.IDSize)
+	}
+}
+
+// file adds the build ID of a mapping's file to its record, or collects the file's name.
+func (s *Synthesizer) file(m *format.Mmap) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opts.BuildIDs {
+		m.BuildID = s.buildID(m)
+	} else if s.opts.Files != nil {
+		s.opts.Files[m.Filename] = true
+	}
+}
+
+// buildID returns BuildID, which it calls once for each file.
+func (f *found) buildID(m *format.Mmap) []byte {
+	key := fileID{maj: m.Maj, min: m.Min, ino: m.Ino}
+	id, ok := f.known[key]
+	if !ok {
+		id = BuildID(m)
+		f.known[key] = id
+	}
+	return id
+}
