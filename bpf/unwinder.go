@@ -193,7 +193,7 @@ func (u *Unwinder) Attach(fd int, p Program) error {
 
 // SetOutput directs a CPU's output to two PERF_COUNT_SW_BPF_OUTPUT events. Of copies of
 // stacks, which the recorder has to walk, the first one of a burst goes to waking, and so does
-// one when half of their room is used. All other output goes to quiet.
+// one when a quarter of their room is used. All other output goes to quiet.
 func (u *Unwinder) SetOutput(cpu, quiet, waking int) error {
 	for name, fd := range map[string]int{"quiet": quiet, "waking": waking} {
 		if err := u.coll.Maps[name].Put(uint32(cpu), uint32(fd)); err != nil {
@@ -209,7 +209,7 @@ func (u *Unwinder) SetOutput(cpu, quiet, waking int) error {
 func (u *Unwinder) SetCopyRoom(cpu, bytes int) {
 	c := &u.copies.kept[cpu]
 	atomic.StoreInt64(&c.Room, int64(bytes))
-	atomic.StoreInt64(&c.Low, int64(bytes/2))
+	atomic.StoreInt64(&c.Low, int64(bytes/4*3))
 }
 
 // Stats are counters of the programs.

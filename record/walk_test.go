@@ -44,7 +44,7 @@ func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) 
 		t.Fatal(err)
 	}
 	opts.Output = filepath.Join(t.TempDir(), "perf.data")
-	opts.Events, opts.Target, opts.Freq = events, Target{Command: argv}, 999
+	opts.Events, opts.Target.Command, opts.Freq = events, argv, 999
 	var why error // not walked in the kernel
 	opts.Notice = func(what error) {
 		if u := (*UnwindError)(nil); errors.As(what, &u) {

@@ -10,7 +10,6 @@ import (
 // deferredSample is an unresolved sample that waits for an unwind table.
 type deferredSample struct {
 	unresolvedSample
-	space  *addrSpace
 	since  time.Time // zero before it is deferred
 	walked bool
 }

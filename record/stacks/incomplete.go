@@ -63,6 +63,15 @@ type earlyEnd struct {
 	ip   uint64 // address of its last frame; one byte less for a return address
 }
 
+// cause returns why the walk ended, given the process's mappings at its time: if these include
+// the address, the mapping was as new as that of an unknown process.
+func (e *earlyEnd) cause(s *addrSpace) bpf.End {
+	if e.head.End == bpf.EndNoMapping && s != nil && s.find(e.ip) != nil {
+		return bpf.EndNoProcess
+	}
+	return e.head.End
+}
+
 // countEarly counts the stacks of up to a time that ended early.
 func (r *resolver) countEarly(time uint64) {
 	early := r.merged.early
@@ -79,7 +88,7 @@ func (r *resolver) countEarly(time uint64) {
 				r.tables.request(s, e.ip)
 			}
 		}
-		r.incomplete.add(e.head.End, s, e.ip, false)
+		r.incomplete.add(e.cause(s), s, e.ip, false)
 	}
 	r.merged.early = slices.Delete(early, 0, n)
 }

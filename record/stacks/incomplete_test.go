@@ -51,7 +51,8 @@ func TestUnknownProcessLookedUp(t *testing.T) {
 	ip := uint64(reflect.ValueOf(TestUnknownProcessLookedUp).Pointer())
 	d.merged.early = []earlyEnd{{10, pid, bpf.Head{End: bpf.EndNoProcess, TGID: 77, Exec: 3}, ip}}
 	d.countEarly(70)
-	if p := d.procs.byPID[pid]; p == nil || p.bpfProcess != (bpfProcess{77, 3, true}) || len(d.procs.touched) == 0 {
+	want := bpfProcess{tgid: 77, execSeq: 3, registered: true}
+	if p := d.procs.byPID[pid]; p == nil || p.bpfProcess != want || len(d.procs.touched) == 0 {
 		t.Errorf("the process is not registered with BPF: %+v", p)
 	}
 	if len(d.tables.builder.jobs) != 1 {

@@ -19,6 +19,8 @@ type unresolvedSample struct {
 	sample []byte
 	chain  int // position of the callchain in sample
 	max    int // maximum number of its frames
+	// space is the mappings at this time, which resolver.place finds; nil if they are unknown.
+	space *addrSpace
 }
 
 // Merged is the result of merging the rings' records.

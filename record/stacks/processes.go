@@ -25,8 +25,9 @@ type tracker struct {
 
 // process is a process between two execs.
 type process struct {
-	pid   int32
-	space *addrSpace
+	pid     int32
+	space   *addrSpace
+	touched bool // it is one of the tracker's touched ones
 	bpfProcess
 }
 
@@ -135,7 +136,8 @@ func (p *tracker) mmap(proc *process, m *format.Mmap) {
 }
 
 func (p *tracker) touch(proc *process) {
-	if proc.registered {
+	if proc.registered && !proc.touched {
+		proc.touched = true
 		p.touched = append(p.touched, proc)
 	}
 }

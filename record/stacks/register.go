@@ -10,7 +10,8 @@ import (
 // bpfProcess is a process as the BPF programs know it.
 type bpfProcess struct {
 	tgid, execSeq uint32 // execSeq counts the process's execs
-	registered    bool
+	registered    bool   // BPF is to walk the process
+	inBPF         bool   // BPF has an entry for tgid, maybe of an earlier exec
 }
 
 // bpfMappings is the mappings of an address space as loaded into the BPF programs.
@@ -21,11 +22,14 @@ type bpfMappings struct {
 }
 
 // registry follows processes, and keeps the BPF programs up to date about those that are
-// sampled.
+// sampled. Only update changes the programs' data, once for each drain: most of the processes
+// that live for milliseconds have exited by then, and cost no system call.
 type registry struct {
 	*tracker
 	bpf     *bpf.Unwinder
-	maps    []bpf.Mapping // reused
+	deleted []uint32       // tgids of exited processes that BPF has entries of
+	unused  []bpf.Mappings // of address spaces without a process
+	maps    []bpf.Mapping  // reused
 	verbose func(string)
 	exited  []Nameless // that have exited
 }
@@ -82,7 +86,7 @@ func (g *registry) forked(rec *format.Fork) {
 	if rec.PID == rec.PPID || parent == nil || child == nil || !parent.registered || parent.tgid != uint32(parent.pid) {
 		return
 	}
-	child.bpfProcess = bpfProcess{uint32(child.pid), parent.execSeq, true}
+	child.tgid, child.execSeq, child.registered = uint32(child.pid), parent.execSeq, true
 	g.touch(child)
 }
 
@@ -92,6 +96,7 @@ func (g *registry) exec(rec *format.Comm) {
 	if old := g.byPID[rec.PID]; old != nil {
 		p = old.bpfProcess
 		p.execSeq++
+		old.inBPF = false // the entry is the new process's
 	}
 	g.record(rec)
 	if proc := g.byPID[rec.PID]; proc != nil && p.registered {
@@ -108,38 +113,49 @@ func (g *registry) lookUp(pid int32, head *bpf.Head) *addrSpace {
 		return nil
 	}
 	if !p.registered || p.execSeq != head.Exec {
-		p.bpfProcess = bpfProcess{head.TGID, head.Exec, true}
+		p.tgid, p.execSeq, p.registered = head.TGID, head.Exec, true
 		g.touch(p)
 	}
 	return p.space
 }
 
-// update passes changed mappings and processes to BPF.
+// update passes changed mappings and processes to BPF, and then frees the mappings that no
+// process in BPF refers to any more.
 func (g *registry) update() {
-	var old []bpf.Mappings
+	for _, tgid := range g.deleted {
+		g.bpf.RemoveProcess(tgid)
+	}
+	g.deleted = g.deleted[:0]
 	for _, p := range g.touched {
+		p.touched = false
 		if !p.registered || g.byPID[p.pid] != p {
 			continue
 		}
-		if s := p.space; s.stale || !s.loaded {
-			if s.loaded {
-				old = append(old, s.ids)
-			}
-			if err := g.load(s); err != nil {
-				g.withdraw(err)
-				break
-			}
-		}
-		if err := g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids); err != nil {
+		if err := g.publish(p); err != nil {
 			g.withdraw(err)
 			break
 		}
 	}
-	for _, m := range old {
+	for _, m := range g.unused {
 		g.bpf.RemoveMappings(m)
 	}
+	g.unused = g.unused[:0]
 	clear(g.touched)
 	g.touched = g.touched[:0]
+}
+
+// publish passes a process and its mappings to BPF.
+func (g *registry) publish(p *process) error {
+	if s := p.space; s.stale || !s.loaded {
+		if s.loaded {
+			g.unused = append(g.unused, s.ids)
+		}
+		if err := g.load(s); err != nil {
+			return err
+		}
+	}
+	p.inBPF = true
+	return g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids)
 }
 
 // load passes the mappings of an address space to BPF.
@@ -161,10 +177,10 @@ func (g *registry) load(s *addrSpace) (err error) {
 func (g *registry) withdraw(why error) {
 	g.verbose(why.Error())
 	for _, p := range g.byPID {
-		if p.registered {
+		if p.inBPF {
 			g.bpf.RemoveProcess(p.tgid)
-			p.registered = false
 		}
+		p.registered, p.inBPF, p.touched = false, false, false
 		if p.space.loaded {
 			g.bpf.RemoveMappings(p.space.ids)
 			p.space.loaded = false
@@ -187,7 +203,9 @@ func (g *registry) filesChanged(changed func(*mappedFile) bool) {
 func (g *registry) unregister(p *process) {
 	if p.registered {
 		g.exitedJava(p)
-		g.bpf.RemoveProcess(p.tgid)
+	}
+	if p.inBPF {
+		g.deleted = append(g.deleted, p.tgid)
 	}
 	g.release(p.space)
 }
@@ -195,7 +213,7 @@ func (g *registry) unregister(p *process) {
 // release removes an address space from BPF that no process uses any more.
 func (g *registry) release(s *addrSpace) {
 	if s.refs == 0 && s.loaded {
-		g.bpf.RemoveMappings(s.ids)
+		g.unused = append(g.unused, s.ids)
 		s.loaded = false
 	}
 }

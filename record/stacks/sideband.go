@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gperf/format"
+	"gperf/record/perfevent"
 )
 
 // sideBand is the side-band records of the rings whose time has not come: samples of an earlier
@@ -14,6 +15,7 @@ type sideBand struct {
 	types   map[uint64]format.SampleType // by the ids of counters
 	scanned []uint64                     // by ring: position up to which its side band is read
 	records []sideRecord                 // by time
+	chunk   []byte                       // memory for the bytes of further records
 	newest  uint64                       // time of the newest side-band record before the merged records
 }
 
@@ -51,13 +53,26 @@ func (s *sideBand) scan(i int, n *Merger, head uint64) {
 		}
 		switch format.Type(uint32(h)) {
 		case format.TypeMmap, format.TypeMmap2, format.TypeFork, format.TypeExit, format.TypeComm:
-			s.add(r.Append(nil, pos, pos+size)) // a copy, because decoded records refer to it
+			s.add(s.copyOf(r, pos, size))
 		case format.TypeLost:
 			s.records = append(s.records, sideRecord{rec: &format.Lost{}})
 		}
 		pos += size
 	}
 	s.scanned[i] = head
+}
+
+// chunkSize is the size of the memory that many records share, in bytes.
+const chunkSize = 1 << 15
+
+// copyOf returns a copy of a record in a ring, because decoded records refer to their bytes.
+func (s *sideBand) copyOf(r *perfevent.Ring, pos, size uint64) []byte {
+	if uint64(cap(s.chunk)-len(s.chunk)) < size {
+		s.chunk = make([]byte, 0, max(chunkSize, size))
+	}
+	from := len(s.chunk)
+	s.chunk = r.Append(s.chunk, pos, pos+size)
+	return s.chunk[from:len(s.chunk):len(s.chunk)]
 }
 
 // add stores a record until its time has come.

@@ -4,8 +4,8 @@ import "time"
 
 // Drain passes the rings' records to write, and returns how many bytes they were. The side
 // band comes first: it says which mappings a sample's addresses belong to. Then records are
-// merged, and stacks that BPF could not walk are walked in Go. BPF gets the tables and
-// mappings that it missed at once, for the next samples.
+// merged. BPF gets the tables and mappings that it missed, and only then stacks that it could
+// not walk are walked in Go: until BPF knows a process, each sample of it is one of these.
 func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 	for i, n := range r.mergers {
 		r.heads[i] = n.Ring.Written()
@@ -23,9 +23,11 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 		n.Ring.Release(r.heads[i])
 		r.allowCopies(n)
 	}
-	r.resolver.resolve()
-	r.resolver.retry(r.tables.loadBuilt())
+	r.resolver.place()
+	built := r.tables.loadBuilt()
 	r.procs.update()
+	r.resolver.resolve()
+	r.resolver.retry(built)
 	r.tables.prune(time.Now(), r.resolver.deferred.queue)
 	if err := r.merged.Write(r.mergers[0].tally, write); err != nil {
 		return 0, err

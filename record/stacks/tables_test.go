@@ -54,7 +54,7 @@ func TestPrune(t *testing.T) {
 	}
 	needed := &addrSpace{}
 	needed.insert(mapping{start: 0x1000, end: 0x2000, file: again})
-	deferred = []*deferredSample{{space: needed}}
+	deferred = []*deferredSample{{unresolvedSample: unresolvedSample{space: needed}}}
 	d.procs.remove(3)
 	for range 3 {
 		sweep()

@@ -30,26 +30,38 @@ type resolver struct {
 	words  []byte         // reused
 }
 
-// resolve walks the stacks of the unresolved samples whose tables are available. It applies
-// the side band in time order with the samples: a sample's mappings are those of its time.
-func (r *resolver) resolve() {
+// place finds the mappings of the unresolved samples' processes: it applies the side band in
+// time order with the samples, because a sample's mappings are those of its time.
+func (r *resolver) place() {
 	slices.SortStableFunc(r.merged.unresolved, func(a, b unresolvedSample) int { return cmp.Compare(a.time, b.time) })
 	slices.SortStableFunc(r.merged.early, func(a, b earlyEnd) int { return cmp.Compare(a.time, b.time) })
 	for i := range r.merged.unresolved {
 		u := &r.merged.unresolved[i]
 		r.countEarly(u.time)
 		r.side.until(u.time, r.procs.apply)
-		d := &deferredSample{unresolvedSample: *u, space: r.procs.lookUp(u.pid, &u.head)}
-		if d.space != nil { // the walk in Go may need other tables than BPF, or not reach that address
-			r.tables.request(d.space, binary.LittleEndian.Uint64(d.data[8*bpf.NumRegs:]))
+		u.space = r.procs.lookUp(u.pid, &u.head)
+		if u.space != nil { // the walk in Go may need other tables than BPF, or not reach that address
+			u.space.refs++ // keeps the mappings unchanged until resolve
+			r.tables.request(u.space, binary.LittleEndian.Uint64(u.data[8*bpf.NumRegs:]))
 		}
-		if d.sample != nil {
-			r.walkOrDefer(d, r.deferred.hasRoom())
+	}
+	r.countEarly(math.MaxUint64)
+	r.side.until(r.side.newest, r.procs.apply)
+}
+
+// resolve walks the stacks of the unresolved samples whose tables are available.
+func (r *resolver) resolve() {
+	for i := range r.merged.unresolved {
+		u := &r.merged.unresolved[i]
+		if u.sample != nil {
+			r.walkOrDefer(&deferredSample{unresolvedSample: *u}, r.deferred.hasRoom())
+		}
+		if u.space != nil {
+			u.space.refs--
+			r.procs.release(u.space)
 		}
 	}
 	r.merged.unresolved = r.merged.unresolved[:0]
-	r.countEarly(math.MaxUint64)
-	r.side.until(r.side.newest, r.procs.apply)
 }
 
 // walk walks a stack and adds the sample to the merged records. If a table is missing and wait
@@ -79,6 +91,9 @@ func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 	r.copied[d.head.End]++
 	r.copiedBytes += uint64(len(d.data))
 	end := endOf(why, r.view.missing != nil)
+	if d.space == nil {
+		end = bpf.EndNoProcess
+	}
 	if r.merged.ends[end]++; end != bpf.EndEntry {
 		r.incomplete.add(end, d.space, r.lastAddr(), true)
 	}
