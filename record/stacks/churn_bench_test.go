@@ -29,8 +29,9 @@ func BenchmarkShortProcesses(b *testing.B) {
 		pid := int32(100 + i)
 		add(&format.Fork{PID: pid, TID: pid, PPID: 1, PTID: 1}, 0)
 		add(&format.Comm{PID: pid, TID: pid, Comm: "true"}, format.MiscCommExec)
-		for n, name := range []string{"/usr/bin/true", "/usr/lib/ld-linux-x86-64.so.2", "[vdso]", "/usr/lib/libc.so.6"} {
-			m := mmapRecord(pid, uint64(n+1)<<24, uint64(n+1)<<24+0x5000, 0, name)
+		for n, name := range []string{"/usr/bin/true", "/usr/lib/ld-linux.so", "[vdso]", "/usr/lib/libc.so.6"} {
+			start := uint64(n+1) << 24
+			m := mmapRecord(pid, start, start+0x5000, 0, name)
 			m.BuildID = fmt.Append(nil, "0123456789012345678", n)
 			add(m, 0)
 		}

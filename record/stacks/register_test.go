@@ -63,7 +63,8 @@ func TestRegistryExec(t *testing.T) {
 		t.Errorf("after exec: %+v, want %+v", p.bpfProcess, want)
 	}
 	if !slices.Equal(g.touched, []*process{p}) || len(g.deleted) != 0 || len(g.unused) != 1 {
-		t.Errorf("touched %d, deleted %v, unused mappings %d; want 1, none, 1", len(g.touched), g.deleted, len(g.unused))
+		t.Errorf("touched %d, deleted %v, unused mappings %d; want 1, none, 1",
+			len(g.touched), g.deleted, len(g.unused))
 	}
 	g.apply(&format.Exit{PID: 1, TID: 1})
 	if !slices.Equal(g.deleted, []uint32{1}) {
