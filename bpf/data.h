@@ -57,6 +57,7 @@ enum {
 	TABLE_PENDING = 0xffffffff, /* not loaded yet */
 	TABLE_FP = 0xfffffffe,      /* no table: use frame pointers */
 	TABLE_UPROBES = 0xfffffffd, /* the kernel's return trampoline of uretprobes */
+	TABLE_HOTSPOT = 0xfffffff0, /* a code heap of HotSpot: bias is its index in code_heaps */
 };
 
 struct mapping {
@@ -78,7 +79,13 @@ struct {
 	__uint(max_entries, 1);
 } processes SEC(".maps");
 
+struct code_heap { /* hotspot.Heap */
+	__u64 low, high, segments, cache_low, cache_high, interp, interp_size;
+	__u8 shift, blob, used, size, complete, code, end, complete_bits, code_bits, zero[7];
+};
+
 ARRAY(mappings, struct mapping);
+ARRAY(code_heaps, struct code_heap);
 ARRAY(tables, struct table);
 ARRAY(pages, struct page);
 ARRAY(rows, struct row_pair);

@@ -16,6 +16,7 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	emitMapCodeHeaps   = "code_heaps"
 	emitMapControl     = "control"
 	emitMapCopies      = "copies"
 	emitMapCounters    = "counters"
@@ -99,6 +100,7 @@ type emitProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitMapSpecs struct {
+	CodeHeaps *ebpf.MapSpec `ebpf:"code_heaps"`
 	Control   *ebpf.MapSpec `ebpf:"control"`
 	Copies    *ebpf.MapSpec `ebpf:"copies"`
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
@@ -150,6 +152,7 @@ func (o *emitObjects) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitMaps struct {
+	CodeHeaps *ebpf.Map `ebpf:"code_heaps"`
 	Control   *ebpf.Map `ebpf:"control"`
 	Copies    *ebpf.Map `ebpf:"copies"`
 	Counters  *ebpf.Map `ebpf:"counters"`
@@ -169,6 +172,7 @@ type emitMaps struct {
 
 func (m *emitMaps) Close() error {
 	return _EmitClose(
+		m.CodeHeaps,
 		m.Control,
 		m.Copies,
 		m.Counters,

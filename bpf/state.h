@@ -71,6 +71,22 @@ struct known {
  */
 #define WINDOW 512
 
+/* Bytes at the start of a block of HotSpot's heap that contain all fields: hotspot.BlockHead. */
+#define BLOCK_HEAD 128
+#define MAX_FRAME_WORDS 0x10000
+
+/* Bytes of code around ip that show whether a frame exists: so many before it, and so many in all. */
+#define CODE_BEFORE 32
+#define CODE_BYTES 40
+
+/* blob is code that HotSpot has generated. */
+struct blob {
+	__u64 code, size; /* ip, and bytes; 0 if there is none */
+	__u32 words;      /* size of its frames; 0 if they have no common size */
+	__s32 complete;   /* offset in the code from which on the frame is complete; -1: unknown */
+	__u64 frameless;  /* it has no frame, or a small one */
+};
+
 struct walk {
 	__s64 users;           /* uprobe programs that hold this slot, or try to */
 	__u64 regs[NUM_REGS];  /* of the innermost frame */
@@ -93,6 +109,9 @@ struct walk {
 	__u32 seen;            /* and its number of bytes */
 	__u32 zero;
 	__u8 window[WINDOW];
+	struct blob blob; /* of the previous frame */
+	__u8 head[BLOCK_HEAD + 8];
+	__u8 code[CODE_BYTES];
 	struct out out;
 	struct known known[KNOWN];
 };
@@ -226,7 +245,7 @@ static inline_always int find_mapping(struct walk *w, __u64 addr)
 	w->end = m->end;
 	w->bias = m->bias;
 	w->kind = m->table;
-	if (w->kind >= TABLE_UPROBES)
+	if (w->kind >= TABLE_HOTSPOT)
 		return END_NONE;
 	t = bpf_map_lookup_elem(&tables, &w->kind);
 	if (!t)

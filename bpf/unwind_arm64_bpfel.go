@@ -13,6 +13,27 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type unwindCodeHeap struct {
+	_            structs.HostLayout
+	Low          uint64
+	High         uint64
+	Segments     uint64
+	CacheLow     uint64
+	CacheHigh    uint64
+	Interp       uint64
+	InterpSize   uint64
+	Shift        uint8
+	Blob         uint8
+	Used         uint8
+	Size         uint8
+	Complete     uint8
+	Code         uint8
+	End          uint8
+	CompleteBits uint8
+	CodeBits     uint8
+	Zero         [7]uint8
+}
+
 type unwindControlValue struct {
 	_        structs.HostLayout
 	On       uint32
@@ -140,7 +161,17 @@ type unwindWalk struct {
 	Seen     uint32
 	Zero     uint32
 	Window   [512]uint8
-	Out      struct {
+	Blob     struct {
+		_         structs.HostLayout
+		Code      uint64
+		Size      uint64
+		Words     uint32
+		Complete  int32
+		Frameless uint64
+	}
+	Head [136]uint8
+	Code [40]uint8
+	Out  struct {
 		_      structs.HostLayout
 		Zero   uint32
 		Head   unwindHead
@@ -158,6 +189,7 @@ type unwindWalk struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	unwindMapCodeHeaps     = "code_heaps"
 	unwindMapControl       = "control"
 	unwindMapCopies        = "copies"
 	unwindMapMappings      = "mappings"
@@ -229,6 +261,7 @@ type unwindProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type unwindMapSpecs struct {
+	CodeHeaps *ebpf.MapSpec `ebpf:"code_heaps"`
 	Control   *ebpf.MapSpec `ebpf:"control"`
 	Copies    *ebpf.MapSpec `ebpf:"copies"`
 	Mappings  *ebpf.MapSpec `ebpf:"mappings"`
@@ -270,6 +303,7 @@ func (o *unwindObjects) Close() error {
 //
 // It can be passed to loadUnwindObjects or ebpf.CollectionSpec.LoadAndAssign.
 type unwindMaps struct {
+	CodeHeaps *ebpf.Map `ebpf:"code_heaps"`
 	Control   *ebpf.Map `ebpf:"control"`
 	Copies    *ebpf.Map `ebpf:"copies"`
 	Mappings  *ebpf.Map `ebpf:"mappings"`
@@ -285,6 +319,7 @@ type unwindMaps struct {
 
 func (m *unwindMaps) Close() error {
 	return _UnwindClose(
+		m.CodeHeaps,
 		m.Control,
 		m.Copies,
 		m.Mappings,

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"gperf/internal/hotspot"
 	"gperf/unwind"
 )
 
@@ -59,6 +60,7 @@ type Unwinder struct {
 	pages     *array[unwind.Page]
 	rows      *array[unwind.Row]
 	rules     *array[unwind.Rule]
+	heaps     *array[hotspot.Heap]
 	control   *control
 	copies    *array[unwindCopyRoom] // by CPU
 	serial    uint64                 // serial of the last added table
@@ -89,6 +91,7 @@ func Load(o Options) (*Unwinder, error) {
 		rows:      newArray[unwind.Row](coll.Maps["rows"], "rows"),
 		rules:     newArray[unwind.Rule](coll.Maps["rules"], "rules"),
 		copies:    newArray[unwindCopyRoom](coll.Maps["copies"], "CPUs"),
+		heaps:     newArray[hotspot.Heap](coll.Maps["code_heaps"], "code heaps"),
 	}
 	if u.control, err = newControl(coll.Maps["control"], coll.Programs["identify"]); err == nil {
 		err = errors.Join(u.copies.keep(), u.mappings.keep())
@@ -115,6 +118,7 @@ func load(o *Options) (*ebpf.Collection, error) {
 		// Of the field: a page has some 700 rows, a table some hundred rules.
 		"pages": max(o.Rows/64, 1<<12), "rules": max(o.Rows/32, 1<<16),
 		"walks": o.CPUs * o.levels(), "quiet": o.CPUs, "waking": o.CPUs, "copies": o.CPUs,
+		"code_heaps": maxHeaps,
 	} {
 		spec.Maps[name].MaxEntries = n
 	}
@@ -302,7 +306,19 @@ const (
 	TablePending uint32 = 0xffffffff - iota // not loaded yet: stacks through it are sent as copies
 	TableFP                                 // no CFI: walk by frame pointers
 	TableUprobes                            // the kernel's return trampoline of uretprobes
+
+	TableHotSpot = 0xfffffff0 // a code heap of HotSpot: Bias is its number, from AddHeaps
 )
+
+// maxHeaps is the maximum number of code heaps of all processes together.
+const maxHeaps = 4096
+
+// AddHeaps loads the code heaps of a Java virtual machine, and returns the number of the
+// first one.
+func (u *Unwinder) AddHeaps(l []hotspot.Heap) (first uint32, err error) { return u.heaps.add(l) }
+
+// RemoveHeaps removes n code heaps; no mapping of any process may refer to them.
+func (u *Unwinder) RemoveHeaps(first uint32, n int) { u.heaps.remove(first, n) }
 
 // Mapping is a mapping of a process that contains code.
 type Mapping struct {

@@ -8,6 +8,7 @@
 
 #include "code.h"
 #include "copy.h"
+#include "hotspot.h"
 
 /* row returns the row at an index, ~0 if there is none. */
 static inline_always __u32 row(__u32 index)
@@ -198,6 +199,9 @@ __attribute__((noinline)) int step(__u32 slot)
 	case TABLE_FP:
 		end = by_frame_pointer(w);
 		break;
+	case TABLE_HOTSPOT:
+		end = hotspot(slot);
+		break;
 	default:
 		r = known_rule(w, addr - w->bias);
 		if (r && r->cfa != CFA_NONE)
@@ -257,6 +261,7 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, stru
 	w->all = 1;
 	w->start = w->end = 0;
 	w->seen = 0;
+	w->blob.size = 0;
 	p = bpf_map_lookup_elem(&processes, &w->out.head.tgid);
 	if (p && p->exec == w->out.head.exec) {
 		w->first = p->first;

@@ -81,13 +81,13 @@ struct interrupted {
 /* signal_regs reads the registers of the function that a signal interrupted: struct ucontext lies at sp. */
 static inline_always int signal_regs(__u64 sp, struct interrupted *i)
 {
-	__u64 c[17]; /* uc_mcontext: r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip */
+	__u64 c[7]; /* from uc_mcontext's rbp on: rbp, rbx, rdx, rax, rcx, rsp, rip */
 
-	if (bpf_probe_read_user(c, sizeof(c), (void *)(sp + 40)))
+	if (bpf_probe_read_user(c, sizeof(c), (void *)(sp + 120)))
 		return -1;
-	i->ip = c[16];
-	i->sp = c[15];
-	i->fp = c[10];
+	i->ip = c[6];
+	i->sp = c[5];
+	i->fp = c[0];
 	i->lr = 0;
 	return 0;
 }

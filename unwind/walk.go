@@ -64,6 +64,13 @@ type Mapping struct {
 	Start, End uint64 // ips
 	Bias       uint64 // ip - vaddr
 	Object     *Object
+	Code       Code // if set, it is used instead of Object
+}
+
+// Code finds callers of code that has frames of its own layout, as a virtual machine generates it.
+type Code interface {
+	// Caller replaces a frame's registers by its caller's, and reports whether it knows these.
+	Caller(regs *Regs, mem Memory, returned bool) bool
 }
 
 // Space is the mappings of a process.
@@ -183,6 +190,12 @@ const (
 
 // step replaces w.regs by the caller's registers.
 func (w *walk) step(ip uint64) (outcome, Reason) {
+	if w.m.Code != nil {
+		if !w.m.Code.Caller(&w.regs, w.mem, !w.allRegs) {
+			return stop, NoRule
+		}
+		return called, 0
+	}
 	o := w.m.Object
 	if o == nil {
 		return w.byFramePointer(NoTable)

@@ -72,8 +72,9 @@ var house = []struct{ question, packages string }{
 		record/probe/program
 		record/probe/kernel
 	`},
-	{"What does a probe read?", `
+	{"What does a probe read? Where is a virtual machine's code?", `
 		record/probe/args
+		internal/hotspot
 	`},
 	{"Who called? Which line is it?", `
 		unwind

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,11 +104,15 @@ func (b *builder) take() (done []built) {
 	return done
 }
 
-// request starts building a file's table.
+// request starts building a file's table. Code heaps come first, because they take a millisecond.
 func (b *builder) request(f *mappedFile) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.jobs = append(b.jobs, f)
+	if f.vm != nil {
+		b.jobs = slices.Insert(b.jobs, 0, f)
+	} else {
+		b.jobs = append(b.jobs, f)
+	}
 	b.more.Signal()
 }
 

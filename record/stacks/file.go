@@ -45,6 +45,7 @@ type mappedFile struct {
 	entry  uint64 // vaddr
 	inBPF  bpf.Table
 	loaded bool // BPF has the table, as inBPF
+	vm     *vm  // the virtual machine whose generated code this is; nil for other code
 }
 
 func newMappedFile(m *format.Mmap) *mappedFile {
@@ -76,6 +77,13 @@ func (m *mapping) forBPF() bpf.Mapping {
 	switch m.file.state {
 	case fileReady:
 		if !m.file.loaded {
+			break
+		}
+		if m.file.vm != nil {
+			if heap, ok := m.file.vm.heapFor(m); ok {
+				return heap
+			}
+			k.Table = bpf.TableFP
 			break
 		}
 		bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff)
@@ -136,6 +144,9 @@ func (f *mappedFile) matches(im *dso.Image, path string) bool {
 // only fields that are not read in this state. unsaved means that the cache does not contain
 // the table yet, but should.
 func (f *mappedFile) build(cache *unwind.Cache) (unsaved bool, err error) {
+	if f.vm != nil {
+		return false, f.readHeaps()
+	}
 	im, err := f.open()
 	if err != nil {
 		return false, err

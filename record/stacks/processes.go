@@ -18,6 +18,7 @@ type tracker struct {
 	// removed is called for processes whose mappings are replaced or dropped.
 	removed func(*process)
 	sweep   int        // counts the sweeps of prune
+	vms     int        // counts Java virtual machines
 	touched []*process // processes whose mappings or registration with BPF changed
 	// buildIDs is true if records identify files by build ID, if these have one.
 	buildIDs bool
@@ -35,6 +36,7 @@ type process struct {
 // anything since.
 type addrSpace struct {
 	maps addrspace.Space[mapping]
+	vm   *mappedFile // the generated code of a Java virtual machine; nil without
 	refs int
 	bpfMappings
 }
@@ -127,12 +129,19 @@ func (p *tracker) mmap(proc *process, m *format.Mmap) {
 	s := proc.space
 	if s.refs > 1 {
 		s.refs--
-		s = &addrSpace{maps: s.maps, refs: 1}
+		s = &addrSpace{maps: s.maps, vm: s.vm, refs: 1}
 		proc.space = s
 	}
 	s.stale = true
 	p.touch(proc)
-	s.insert(mapping{m.Start, m.Start + m.Len, m.Pgoff, p.file(m)})
+	added := mapping{m.Start, m.Start + m.Len, m.Pgoff, p.file(m)}
+	switch {
+	case s.vm != nil && m.Filename == anonymous:
+		added.file = s.vm
+	case s.vm == nil && isLibJVM(m):
+		p.addVM(s, m, added)
+	}
+	s.insert(added)
 }
 
 func (p *tracker) touch(proc *process) {

@@ -162,7 +162,7 @@ func (g *registry) publish(p *process) error {
 func (g *registry) load(s *addrSpace) (err error) {
 	g.maps = g.maps[:0]
 	for m := range s.maps.All() {
-		g.maps = append(g.maps, m.Value.forBPF())
+		g.maps = appendMapping(g.maps, m.Value.forBPF())
 	}
 	s.loaded = false
 	if s.ids, err = g.bpf.AddMappings(g.maps); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gperf/bpf"
+	"gperf/internal/hotspot"
 	"gperf/unwind"
 )
 
@@ -63,21 +64,24 @@ func (t *tables) loadBuilt() (files []*mappedFile) {
 // take applies the result of building a table.
 func (t *tables) take(b built) {
 	f := b.file
-	if b.err != nil {
+	switch {
+	case errors.Is(b.err, hotspot.ErrStarting):
+		f.state = fileUnknown // the next sample requests it again
+		return
+	case b.err != nil:
 		t.refuse(f, b.err)
 		return
 	}
 	f.state = fileReady
 	t.made++
-	rows, rules := len(f.table.Rows), len(f.table.Rules)
-	t.procs.verbose(fmt.Sprintf("unwind table of %s: %d rows, %d rules", f.name, rows, rules))
+	t.procs.verbose(f.describe())
 	t.load(f)
 }
 
 // load passes a table to BPF. If there is no room yet, the file stays ready for walks in Go, and
 // the next sample that BPF cannot walk requests it again.
 func (t *tables) load(f *mappedFile) {
-	in, err := t.bpf.AddTable(f.table, f.entry)
+	err := t.add(f)
 	if full := (*bpf.FullError)(nil); errors.As(err, &full) && t.makeRoom() {
 		return
 	}
@@ -85,7 +89,7 @@ func (t *tables) load(f *mappedFile) {
 		t.refuse(f, err)
 		return
 	}
-	f.inBPF, f.loaded = in, true
+	f.loaded = true
 }
 
 // refuse makes walks through a file follow frame pointers.
@@ -94,6 +98,33 @@ func (t *tables) refuse(f *mappedFile, why error) {
 	t.failed++
 	if !errors.Is(why, unwind.ErrNoCFI) {
 		t.procs.verbose("no unwind table: " + why.Error())
+	}
+}
+
+// describe describes the file's table.
+func (f *mappedFile) describe() string {
+	if f.vm != nil {
+		return fmt.Sprintf("%d code heaps of Java process %d", len(f.vm.heaps), f.pid)
+	}
+	return fmt.Sprintf("unwind table of %s: %d rows, %d rules", f.name, len(f.table.Rows), len(f.table.Rules))
+}
+
+// add passes a file's table, or its code heaps, to BPF.
+func (t *tables) add(f *mappedFile) (err error) {
+	if f.vm != nil {
+		f.vm.first, err = t.bpf.AddHeaps(f.vm.heaps)
+	} else {
+		f.inBPF, err = t.bpf.AddTable(f.table, f.entry)
+	}
+	return err
+}
+
+// remove removes what add added.
+func (t *tables) remove(f *mappedFile) {
+	if f.vm != nil {
+		t.bpf.RemoveHeaps(f.vm.first, len(f.vm.heaps))
+	} else {
+		t.bpf.RemoveTable(f.inBPF)
 	}
 }
 
@@ -108,7 +139,7 @@ func (t *tables) makeRoom() bool {
 	var idle, busy []*mappedFile
 	for _, f := range t.procs.files {
 		switch {
-		case !f.loaded:
+		case !f.loaded || f.vm != nil: // code heaps need no room
 		case t.bpf.TakeUsed(f.inBPF):
 			busy = append(busy, f)
 		default:
@@ -124,7 +155,7 @@ func (t *tables) makeRoom() bool {
 	t.procs.filesChanged(func(f *mappedFile) bool { return f.state == fileUnknown })
 	t.procs.update() // no walk uses the tables from here on
 	for _, f := range idle {
-		t.bpf.RemoveTable(f.inBPF)
+		t.remove(f)
 		f.loaded = false
 	}
 	return len(idle) > 0
@@ -154,7 +185,7 @@ func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 			continue
 		}
 		if f.loaded {
-			t.bpf.RemoveTable(f.inBPF)
+			t.remove(f)
 		}
 		delete(t.procs.files, k)
 	}
@@ -163,5 +194,8 @@ func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 func (s *addrSpace) markMapped(sweep int) {
 	for m := range s.maps.All() {
 		m.Value.file.mapped = sweep
+	}
+	if s.vm != nil {
+		s.vm.mapped = sweep
 	}
 }

@@ -176,7 +176,11 @@ func (v *view) Mapping(ip uint64) *unwind.Mapping {
 		v.missing = m.file
 		return nil
 	case fileReady:
-		if bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff); ok {
+		if m.file.vm != nil {
+			if _, ok := m.file.vm.heapFor(m); ok {
+				v.m.Code = vmCode{m.file}
+			}
+		} else if bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff); ok {
 			v.m.Bias, v.m.Object = bias, m.file.object
 		}
 	}
