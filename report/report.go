@@ -63,6 +63,7 @@ type Options struct {
 	Branches      Branches // whether the file may choose ModeBranches
 	Groups        Groups
 	Parent        *regexp.Regexp // functions for the key parent; nil: DefaultParent
+	Weight        string         // the field that session.Weight made the periods from
 
 	chains bool // an event has callchains
 }

@@ -130,6 +130,9 @@ func (w *blockWriter) appendTitle(b []byte) []byte {
 	if w.opts.Mode == ModeMemory {
 		return fmt.Appendf(b, "# Total weight : %d\n# Sort order   : %s\n#\n", total.Period, w.layout.order)
 	}
+	if w.opts.Weight != "" {
+		return fmt.Appendf(b, "# Sum of %s: %d\n#\n", w.opts.Weight, total.Period)
+	}
 	return fmt.Appendf(b, "# Event count (approx.): %d\n#\n", total.Period)
 }
 

@@ -56,6 +56,7 @@ func (o *diffFlags) add(c *cobra.Command) {
 		s.StringVar(&o.input.pids, "pid", "", "count only samples of these PIDs, a `list`")
 		s.StringVar(&o.input.tids, "tid", "", "count only samples of these TIDs, a `list`")
 		s.StringVar(&o.input.times, "time", "", "count only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
+		o.input.addWeight(s)
 	})
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		addForce(s)

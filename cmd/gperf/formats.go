@@ -97,7 +97,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	if err := o.checkOutput(from, stdout); err != nil {
 		return err
 	}
-	c := &stacks.Set{MaxStack: maxStack, NoInline: o.noInline}
+	c := &stacks.Set{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}
 	c.Processes = o.format == "pprof" || o.folded.PID || o.folded.TID
 	c.Threads, c.CPUs = o.format == "pprof" || o.folded.TID, o.format == "pprof"
 	// Folded stacks are those of perf script, which forgets exited threads.

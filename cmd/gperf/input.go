@@ -30,6 +30,7 @@ type inputFlags struct {
 	comms      string
 	times      string
 	guests     bool
+	weight     string
 	strict     bool
 	verbose    bool
 	// keepExited is session.Options.KeepExited, which commands set.
@@ -72,6 +73,11 @@ func (in *inputFlags) addFilters(s *pflag.FlagSet) {
 	s.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
 	s.BoolVar(&in.guests, "guest", false, "show samples of virtual machines, too, without symbols")
 	s.StringVar(&in.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
+	in.addWeight(s)
+}
+
+func (in *inputFlags) addWeight(s *pflag.FlagSet) {
+	s.StringVar(&in.weight, "weight", "", "count this numeric `field` of tracepoints, not samples")
 }
 
 // input is an open recording with its session.
@@ -79,6 +85,7 @@ type input struct {
 	*archive.Recording
 	fd      *os.File // nil: stdin
 	session *session.Session
+	weight  *session.Weight // nil without --weight
 	files   *files
 	lines   bool // the user asked for source lines
 	verbose bool // list all files without symbols
@@ -144,14 +151,29 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	keep := filter.Match
+	if in.weight != "" {
+		if r.weight, err = session.NewWeight(f, in.weight); err != nil {
+			return weightError(err)
+		}
+		keep = func(s *session.Sample) bool { return filter.Match(s) && r.weight.Apply(s) }
+	}
 	r.files = in.files.open(r.Packed, stderr)
 	id, ref, addr := session.RecordedKernel(f)
 	symbols := symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
 		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,
 		KernelRefAddr: addr})
-	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: filter.Match,
+	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: keep,
 		KeepExited: in.keepExited, Written: r.Written})
 	return nil
+}
+
+// weightError adds the known fields to an error of --weight.
+func weightError(err error) error {
+	if none := (*session.NoFieldError)(nil); errors.As(err, &none) {
+		return cli.WrongUse("--weight: %v%s", err, suggestion(none.Field, none.Fields, "the fields are"))
+	}
+	return err
 }
 
 // open opens the recording at path: a file, a pipe, or a directory. Like perf, it reads
@@ -221,6 +243,9 @@ func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
 	}
 	if s.Late > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records arrived too late and may be out of order\n", s.Late)
+	}
+	if w := in.weight; w != nil && w.Omitted > 0 {
+		fmt.Fprintf(stderr, "gperf: omitted %d samples, which have no field %s\n", w.Omitted, w.Field)
 	}
 	in.warnSkipped(stderr, skipped)
 	in.files.warnServers(stderr)

@@ -152,6 +152,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if done, err := o.head.print(stdout, in); done || err != nil {
 		return cmp.Or(err, in.warn(stderr, format.Skipped{}))
 	}
+	o.Options.Weight = o.input.weight
 	o.Options.Header, o.Options.Verbose, o.ShowParent = o.head.header, o.input.verbose, s.Changed("parent")
 	if list, err := o.listing(); list != nil || err != nil {
 		if err != nil {

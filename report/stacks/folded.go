@@ -125,9 +125,12 @@ func (c *Set) NotFolded() (events []string, samples uint64) {
 	return events, samples
 }
 
-// weight returns the weight of the stack's samples: each counts at least 1.
+// weight returns the weight of the stack's samples: without Weight, each counts at least 1.
 func (c *Set) weight(t *tally) uint64 {
-	if c.events[t.event].tracepoint {
+	switch {
+	case c.Weight != "":
+		return t.period
+	case c.events[t.event].tracepoint:
 		return t.samples
 	}
 	return t.period + t.zeroPeriods

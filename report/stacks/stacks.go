@@ -23,6 +23,9 @@ type Set struct {
 	Processes, Threads, CPUs bool
 	// MaxStack is how many frames of a callchain count.
 	MaxStack int
+	// Weight is the field of tracepoints that session.Weight made the periods from; "" for
+	// none.
+	Weight string
 	// NoInline omits inlined functions.
 	NoInline bool
 
@@ -43,6 +46,7 @@ type stackEvent struct {
 	config     uint64
 	tracepoint bool
 	nanosecs   bool   // its periods are times
+	field      string // Set.Weight
 	period     uint64 // as requested, 0 if the kernel chose it
 	samples    uint64
 	total      uint64                                  // of the periods
@@ -52,7 +56,10 @@ type stackEvent struct {
 
 // unit returns the unit of its periods.
 func (e *stackEvent) unit() string {
-	if e.nanosecs {
+	switch {
+	case e.field != "":
+		return session.Unit(e.field)
+	case e.nanosecs:
 		return "nanoseconds"
 	}
 	return "count"
@@ -114,8 +121,9 @@ func (c *Set) add(s *session.Session, base bool) (format.Skipped, error) {
 // event returns the index in Set.events of event i of the file.
 func (c *Set) event(f *format.File, i int) int32 {
 	name, a := f.EventName(i), &f.Attrs[i]
-	e := stackEvent{name: name, tracepoint: a.Type == format.TypeTracepoint, typ: a.Type, config: a.Config,
-		nanosecs: a.Type == format.TypeSoftware && (a.Config == format.SWCPUClock || a.Config == format.SWTaskClock)}
+	e := stackEvent{name: name, field: c.Weight, typ: a.Type, config: a.Config,
+		tracepoint: a.Type == format.TypeTracepoint,
+		nanosecs:   a.Type == format.TypeSoftware && (a.Config == format.SWCPUClock || a.Config == format.SWTaskClock)}
 	for _, same := range []func(*stackEvent) bool{
 		func(old *stackEvent) bool { return old.name == name },
 		func(old *stackEvent) bool {
@@ -167,7 +175,10 @@ func (in *stacksInput) count(b *session.Batch) error {
 // add counts a sample.
 func (e *stackEvent) add(base bool, period uint64) {
 	weight := max(period, 1)
-	if e.tracepoint {
+	switch {
+	case e.field != "":
+		weight = period
+	case e.tracepoint:
 		weight = 1
 	}
 	if base {
