@@ -61,6 +61,9 @@ static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
  */
 static inline_always __u64 thread_data(struct task_struct *task) { return read_field(task, thread.uw.tp_value); }
 
+/* goroutine returns the address of Go's struct g, if the program is a Go program. */
+static inline_always __u64 goroutine(__u64 *regs, __u64 tls) { return regs[28]; }
+
 /*
  * code_mask returns the bits of user-space addresses. The others of a return address may
  * contain a signature (pointer authentication).

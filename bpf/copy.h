@@ -68,18 +68,36 @@ __attribute__((noinline)) int copy_chunk(__u32 slot)
 }
 
 /*
+ * goroutine_end returns the end of the stack that contains sp if it is a goroutine's: Go's
+ * struct g begins with the start and the end of its stack. It returns 0 if it is none.
+ */
+static inline_always __u64 goroutine_end(struct walk *w, __u64 tls)
+{
+	__u64 bounds[2], g = goroutine(w->regs, tls);
+
+	if (bpf_probe_read_user(bounds, sizeof(bounds), (void *)g))
+		return 0;
+	return bounds[0] <= w->regs[SP] && w->regs[SP] < bounds[1] ? bounds[1] : 0;
+}
+
+/*
  * copy_stack copies the used part of the stack: from rsp up to its end, which is known
- * for a process's first stack, and for threads' stacks, because glibc places a thread's
- * own data directly above its stack.
+ * for a process's first stack, for threads' stacks, because glibc places a thread's own
+ * data directly above its stack, and for Go's.
  */
 static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_struct *task)
 {
 	struct mm_struct *mm = read_field(task, mm);
-	__u64 sp = w->regs[SP], stack = read_field(mm, start_stack) + 8, tls = thread_data(task);
+	__u64 sp = w->regs[SP], stack = read_field(mm, start_stack) + 8, tls = thread_data(task), end;
 
 	w->top = sp + MAX_STACK;
-	if (stack - sp > NEAR && tls - sp > NEAR) /* another kind of stack, such as Go's or a signal's: these are small */
-		w->top = sp + MAX_OTHER_STACK;
+	if (stack - sp > NEAR && tls - sp > NEAR) {
+		end = goroutine_end(w, tls);
+		if (!end)
+			w->top = sp + MAX_OTHER_STACK; /* another kind of stack, such as a signal's: these are small */
+		else if (end < w->top)
+			w->top = end;
+	}
 	if (stack > sp && stack < w->top)
 		w->top = stack;
 	if (tls > sp && tls < w->top)

@@ -62,6 +62,15 @@ static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
 /* thread_data returns the address of the thread's own data. */
 static inline_always __u64 thread_data(struct task_struct *task) { return read_field(task, thread.fsbase); }
 
+/* goroutine returns the address of Go's struct g, if the program is a Go program without other thread-local data. */
+static inline_always __u64 goroutine(__u64 *regs, __u64 tls)
+{
+	__u64 g = 0;
+
+	bpf_probe_read_user(&g, sizeof(g), (void *)(tls - 8));
+	return g;
+}
+
 /* code_mask returns the bits of a return address that are its address. */
 static inline_always __u64 code_mask(struct mm_struct *mm) { return ~0; }
 
