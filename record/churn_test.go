@@ -1,6 +1,7 @@
 package record
 
 import (
+	"os"
 	"testing"
 
 	"gperf/internal/testutil/programs"
@@ -20,8 +21,12 @@ func TestRecordShortProcesses(t *testing.T) {
 			t.Logf("%d incomplete: %v in %q of %q", i.N, i.Cause, i.DSO, i.Program)
 		}
 	}
+	allowed := uint64(100)             // one part in allowed may be incomplete
+	if os.Getenv("GPERF_SLOW") != "" { // the recorder takes too long to make room for copies
+		allowed = 25
+	}
 	copies := sum.Unwind.Copied
-	if complete := sum.Unwind.Complete; incomplete*100 > complete || copies < 20 {
+	if complete := sum.Unwind.Complete; incomplete*allowed > complete || copies < 20 {
 		t.Errorf("%d stacks are complete, %d of the short processes or unknown ones incomplete; %d were copied",
 			complete, incomplete, copies)
 	}
