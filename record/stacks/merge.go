@@ -1,7 +1,6 @@
 package stacks
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"os"
@@ -107,7 +106,7 @@ func (n *Merger) Add(id uint64, e Event) { n.events[id] = e }
 //   - a sample with a stack before it: both become one sample;
 //   - a sample whose stack BPF could not walk, because a table is missing: it is unresolved, and
 //     j.Records gets it later;
-//   - a sample of a walked event without a stack: it stays as it is, and is counted;
+//   - a sample of a walked event without a stack: j.joinMoved searches the other rings for it;
 //   - LOST: it becomes one of the file's first event, and no stack waits any more;
 //   - any other record, or a sample of another event: it stays as it is.
 func (n *Merger) Merge(j *Merged, head uint64) {
@@ -198,42 +197,39 @@ func (n *Merger) merge(j *Merged, e *Event) {
 	rec := n.rec
 	tid, time := e.word(rec, e.TID), e.word(rec, e.Time)
 	chain := e.callchain(rec)
-	f := n.pop(j, tid)
+	f := n.pop(tid)
 	switch {
 	case f == nil && int32(tid) == n.self:
 		j.ends[bpf.EndNoUser]++
 		j.Records = append(j.Records, rec...)
-	case f == nil || chain < 0:
+	case chain < 0:
 		j.single++
 		j.Records = append(j.Records, rec...)
-	case f.head.Copy:
-		j.unresolved = append(j.unresolved, unresolvedSample{time: time, pid: int32(tid), head: f.head,
-			data: bytes.Clone(f.data), sample: bytes.Clone(rec), chain: chain, max: e.max})
+	case f == nil:
+		n.moved(j, e, tid, time, chain)
 	default:
-		frames := f.data[:8*f.head.Frames]
-		j.ended(f.head, int32(tid), time, frames)
-		j.add(rec, chain, e.max, frames)
+		j.join(f, rec, tid, time, chain, e.max)
 	}
 }
 
-// pop returns the last stack of a thread. Nested samples belong to one thread; newer stacks
-// of other threads still wait for their samples, because a thread can be preempted between a
-// uprobe's program and its sample. If the thread has no stack, no stack of another thread can
-// get a sample any more, except that the recorder's own samples never have a stack.
-func (n *Merger) pop(j *Merged, tid uint64) *bpfStack {
+// pop returns the last stack of a thread. Nested samples belong to one thread; stacks of other
+// threads still wait for their samples, because a thread can be preempted between a uprobe's
+// program and its sample.
+func (n *Merger) pop(tid uint64) *bpfStack {
 	for i := len(n.waiting) - 1; i >= 0; i-- {
 		if n.waiting[i].tid == tid {
 			return n.take(i)
 		}
 	}
-	if int32(tid) == n.self {
-		return nil
-	}
+	return nil
+}
+
+// discardAll drops all waiting stacks.
+func (n *Merger) discardAll(j *Merged) {
 	for i := range n.waiting {
 		j.discard(&n.waiting[i])
 	}
 	n.waiting = n.waiting[:0]
-	return nil
 }
 
 // take removes the ith waiting stack. The result is valid until the next push, which reuses its

@@ -146,6 +146,7 @@ func TestMerge(t *testing.T) {
 			fill(n, head, in)
 			var j Merged
 			n.Merge(&j, *head)
+			j.joinMoved([]*Merger{n.Merger})
 			if !slices.Equal(j.Records, out) {
 				t.Fatalf("%s, from %d on:\n%x\nwant\n%x", c.name, at, j.Records, out)
 			}
@@ -296,6 +297,7 @@ func TestMergeFiltered(t *testing.T) {
 		testClockSample(9, 3))
 	var j Merged
 	n.Merge(&j, *head)
+	j.joinMoved([]*Merger{n.Merger})
 	want := slices.Concat(testClockMerged(5, 1, 0x20), testClockMerged(8, 2, 0x40), testClockSample(9, 3))
 	if !slices.Equal(j.Records, want) {
 		t.Errorf("%x, want %x", j.Records, want)

@@ -28,6 +28,7 @@ type Merged struct {
 	Records []byte // for the file
 
 	unresolved []unresolvedSample
+	moved      []movedSample       // their stacks may be in other rings
 	early      []earlyEnd          // not yet counted by place
 	ends       [bpf.NumEnds]uint64 // of walks
 	single     uint64              // samples without a stack from BPF
@@ -75,6 +76,18 @@ func (j *Merged) discard(f *bpfStack) {
 		j.unresolved = append(j.unresolved, unresolvedSample{time: f.time, pid: int32(f.tid), head: f.head,
 			data: bytes.Clone(f.data)})
 	}
+}
+
+// join adds a sample with its stack from BPF.
+func (j *Merged) join(f *bpfStack, rec []byte, tid, time uint64, chain, most int) {
+	if f.head.Copy {
+		j.unresolved = append(j.unresolved, unresolvedSample{time: time, pid: int32(tid), head: f.head,
+			data: bytes.Clone(f.data), sample: bytes.Clone(rec), chain: chain, max: most})
+		return
+	}
+	frames := f.data[:8*f.head.Frames]
+	j.ended(f.head, int32(tid), time, frames)
+	j.add(rec, chain, most, frames)
 }
 
 // add appends a sample whose callchain has the user's frames after the kernel's, with at most

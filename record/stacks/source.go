@@ -7,6 +7,26 @@ import "time"
 // merged. BPF gets the tables and mappings that it missed, and only then stacks that it could
 // not walk are walked in Go: until BPF knows a process, each sample of it is one of these.
 func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
+	total = r.merge()
+	if len(r.merged.moved) > 0 {
+		// Their stacks may have been written after the heads of these rings were read.
+		total += r.merge()
+		r.merged.joinMoved(r.mergers)
+	}
+	r.resolver.place()
+	built := r.tables.loadBuilt()
+	r.procs.update()
+	r.resolver.resolve()
+	r.resolver.retry(built)
+	r.tables.prune(time.Now(), r.resolver.deferred.queue)
+	if err := r.merged.Write(r.mergers[0].tally, write); err != nil {
+		return 0, err
+	}
+	return total, nil
+}
+
+// merge merges the records of all rings, and returns how many bytes they were.
+func (r *Recorder) merge() (total int) {
 	for i, n := range r.mergers {
 		r.heads[i] = n.Ring.Written()
 	}
@@ -23,16 +43,7 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 		n.Ring.Release(r.heads[i])
 		r.allowCopies(n)
 	}
-	r.resolver.place()
-	built := r.tables.loadBuilt()
-	r.procs.update()
-	r.resolver.resolve()
-	r.resolver.retry(built)
-	r.tables.prune(time.Now(), r.resolver.deferred.queue)
-	if err := r.merged.Write(r.mergers[0].tally, write); err != nil {
-		return 0, err
-	}
-	return total, nil
+	return total
 }
 
 // Pending returns the number of samples that wait for unwind tables.
