@@ -61,6 +61,7 @@ func (r *resolver) resolve() {
 			r.procs.release(u.space)
 		}
 	}
+	clear(r.merged.unresolved)
 	r.merged.unresolved = r.merged.unresolved[:0]
 }
 

@@ -3,6 +3,7 @@ package synth
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -40,8 +41,10 @@ func (s *Synthesizer) Processes(pids []int, between func(done int) error) error 
 	stop := make(chan struct{})
 	defer close(stop)
 	n := 0
-	for records := range s.read(pids, stop) {
-		s.buf = append(s.buf, <-records...)
+	for result := range s.read(pids, stop) {
+		part := <-result
+		s.buf = append(s.buf, part.buf...)
+		maps.Copy(s.opts.Files, part.opts.Files)
 		if err := s.Flush(flushSize); err != nil {
 			return err
 		}
@@ -55,19 +58,13 @@ func (s *Synthesizer) Processes(pids []int, between func(done int) error) error 
 
 // read starts goroutines that read processes, one for each CPU, until stop is closed. It
 // returns their results in the order of pids.
-func (s *Synthesizer) read(pids []int, stop <-chan struct{}) <-chan chan []byte {
-	results := make(chan chan []byte, max(0, runtime.GOMAXPROCS(0)-2)) // besides the first two
+func (s *Synthesizer) read(pids []int, stop <-chan struct{}) <-chan chan *Synthesizer {
+	results := make(chan chan *Synthesizer, max(0, runtime.GOMAXPROCS(0)-2)) // besides the first two
 	go func() {
 		defer close(results)
 		for some := range slices.Chunk(pids, atOnce) {
-			result := make(chan []byte, 1)
-			go func() {
-				part := Synthesizer{opts: s.opts, found: s.found}
-				for _, pid := range some {
-					part.process(pid)
-				}
-				result <- part.buf
-			}()
+			result := make(chan *Synthesizer, 1)
+			go func() { result <- s.part(some) }()
 			select {
 			case results <- result:
 			case <-stop:
@@ -76,6 +73,18 @@ func (s *Synthesizer) read(pids []int, stop <-chan struct{}) <-chan chan []byte 
 		}
 	}()
 	return results
+}
+
+// part makes the records of some processes. The caller may change s.opts.Files meanwhile.
+func (s *Synthesizer) part(pids []int) *Synthesizer {
+	part := &Synthesizer{opts: s.opts, found: s.found}
+	if s.opts.Files != nil {
+		part.opts.Files = map[string]bool{}
+	}
+	for _, pid := range pids {
+		part.process(pid)
+	}
+	return part
 }
 
 // process makes the records of a process.
@@ -120,25 +129,20 @@ func (s *Synthesizer) maps(pid int) {
 		}
 		m := MmapOf(pid, mapping)
 		if HasFile(&m) {
-			s.file(&m)
+			if s.opts.BuildIDs {
+				m.BuildID = s.buildID(&m)
+			} else if s.opts.Files != nil {
+				s.opts.Files[m.Filename] = true
+			}
 		}
 		s.buf = m.Append(s.buf, s.opts.IDSize)
 	}
 }
 
-// file adds the build ID of a mapping's file to its record, or collects the file's name.
-func (s *Synthesizer) file(m *format.Mmap) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.opts.BuildIDs {
-		m.BuildID = s.buildID(m)
-	} else if s.opts.Files != nil {
-		s.opts.Files[m.Filename] = true
-	}
-}
-
 // buildID returns BuildID, which it calls once for each file.
 func (f *found) buildID(m *format.Mmap) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	key := fileID{maj: m.Maj, min: m.Min, ino: m.Ino}
 	id, ok := f.known[key]
 	if !ok {

@@ -50,9 +50,14 @@ func TestProcesses(t *testing.T) {
 		pids = append(pids, self)
 	}
 	var b []byte
-	s := New(Options{Out: func(p []byte) error { b = append(b, p...); return nil }})
+	files := map[string]bool{}
+	s := New(Options{Files: files, Out: func(p []byte) error { b = append(b, p...); return nil }})
 	done := 0
-	if err := s.Processes(pids, func(n int) error { done = n; return nil }); err != nil {
+	if err := s.Processes(pids, func(n int) error {
+		files["written meanwhile"] = true
+		done = n
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Flush(1); err != nil {
@@ -61,6 +66,9 @@ func TestProcesses(t *testing.T) {
 	got, maps := forks(b, int32(self))
 	if done != len(pids) || maps < 5 || !slices.Contains(got, self) {
 		t.Errorf("%d of %d processes, %d mappings of this one", done, len(pids), maps)
+	}
+	if exe, err := os.Readlink("/proc/self/exe"); err != nil || !files[exe] {
+		t.Errorf("%s is not among the mapped files: %v", exe, files)
 	}
 	for rest := pids; len(got) > 0; got = got[1:] { // others have exited
 		i := slices.Index(rest, got[0])
