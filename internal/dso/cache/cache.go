@@ -128,7 +128,7 @@ func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
 
 // The cache counts its files after Limit/evictShare stored bytes on average. Counting
 // after each Store would dominate the cost and grow with the number of files.
-const evictShare = 64
+const evictShare = 16
 
 // dueToEvict reports whether to count the files now. It decides at random, in proportion
 // to the stored bytes, so that many short processes together count as often as a long one.

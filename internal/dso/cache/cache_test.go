@@ -2,11 +2,13 @@ package cache
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -120,5 +122,52 @@ func TestEvictSometimes(t *testing.T) {
 	}
 	if _, bytes, err := d.Size(); err != nil || bytes > limit+limit/2 {
 		t.Errorf("%d bytes are kept of at most %d, %v", bytes, limit, err)
+	}
+}
+
+// TestConcurrent stores, loads and evicts as several recorders with the same directory do: each file that Load
+// returns is complete, and none of them fails.
+func TestConcurrent(t *testing.T) {
+	const size, ids, users = 1000, 50, 4
+	path := t.TempDir()
+	var running sync.WaitGroup
+	for user := range users {
+		running.Go(func() {
+			d := &Dir{Path: path, Suffix: ".x", Magic: "gperf--\x01", Limit: ids / 2 * (header + size)}
+			for i := range 4 * ids {
+				n := (i*7 + user) % ids
+				b, err := d.Load(id(n))
+				switch {
+				case errors.Is(err, fs.ErrNotExist):
+					err = d.Store(id(n), bytes.Repeat([]byte{byte(n)}, size))
+				case err == nil && !bytes.Equal(b, bytes.Repeat([]byte{byte(n)}, size)):
+					err = errors.New("other contents")
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if err := newDir(t, 1).evict(); err != nil {
+		t.Errorf("without a directory: %v", err)
+	}
+}
+
+// BenchmarkStore stores files of 64 KiB into a directory of 20,000 files.
+func BenchmarkStore(b *testing.B) {
+	d := &Dir{Path: b.TempDir(), Suffix: ".x", Magic: "gperf--\x01", Limit: 1 << 30}
+	for i := range 20000 {
+		name := dso.NewBuildID(binary.LittleEndian.AppendUint64(nil, uint64(i)))
+		if err := os.WriteFile(d.File(name), make([]byte, 100), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	data := make([]byte, 64<<10)
+	for i := 0; b.Loop(); i++ {
+		if err := d.Store(dso.NewBuildID(binary.LittleEndian.AppendUint64(nil, uint64(1<<32+i%5000))), data); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
