@@ -2,8 +2,9 @@ package stacks
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,7 @@ const (
 	filePending                  // the table is being made
 	fileReady                    // by the unwind table
 	fileFP                       // by frame pointers: there is no CFI
+	fileGone                     // by frame pointers: the file could not be opened, but may be through another process
 	fileUprobes                  // the kernel's return trampoline of uretprobes
 )
 
@@ -33,6 +35,8 @@ type mappedFile struct {
 	state fileState
 	pid   int32 // a process that has it mapped
 	at    mapping
+	// opened is the number of processes through which the file could not be opened.
+	opened int
 	// mapped is the last sweep in which a process had the file mapped.
 	mapped int
 	// changed is set while the processes that map the file are looked for.
@@ -57,14 +61,22 @@ func newMappedFile(m *format.Mmap) *mappedFile {
 	case m.Filename == "[uprobes]":
 		f.state = fileUprobes
 	case m.Filename == dso.VDSO:
-	case !strings.HasPrefix(m.Filename, "/") || strings.HasPrefix(m.Filename, "//"):
-		f.state = fileFP // code made at run time
+	case !strings.HasPrefix(m.Filename, "/") || m.Filename == anonymous:
+		f.state = fileFP // code made at run time; names such as //toolong are files
 	}
 	return f
 }
 
-// locate stores where the file can be opened: the latest process is the likeliest to live.
+// locate stores where the file can be opened, unless it has been: the latest process is the
+// likeliest to live.
 func (f *mappedFile) locate(m *format.Mmap) {
+	switch f.state {
+	case fileGone:
+		f.state = fileUnknown
+	case fileUnknown:
+	default:
+		return
+	}
 	f.pid, f.at = m.PID, mapping{start: m.Start, end: m.Start + m.Len, pgoff: m.Pgoff}
 }
 
@@ -90,7 +102,7 @@ func (m *mapping) forBPF() bpf.Mapping {
 		if k.Bias, k.Table = bias, m.file.inBPF.Index(); !ok {
 			k.Table = bpf.TableFP
 		}
-	case fileFP:
+	case fileFP, fileGone:
 		k.Table = bpf.TableFP
 	case fileUprobes:
 		k.Table = bpf.TableUprobes
@@ -104,12 +116,13 @@ func (m *mapping) forBPF() bpf.Mapping {
 func (f *mappedFile) paths() []string {
 	return []string{
 		fmt.Sprintf("/proc/%d/root%s", f.pid, f.name),
-		fmt.Sprintf("/proc/%d/map_files/%x-%x", f.pid, f.at.start, f.at.end),
+		fmt.Sprintf("/proc/%d/map_files/%x-%x", f.pid, f.at.start, f.at.end), // requires CAP_CHECKPOINT_RESTORE
 		f.name,
 	}
 }
 
-// open opens the mapped file; it rejects another file of the same name.
+// open opens the mapped file; it rejects another file of the same name. If the file cannot be
+// opened, such as a deleted one, the image is that of the process's memory.
 func (f *mappedFile) open() (*dso.Image, error) {
 	if f.name == dso.VDSO {
 		return new(dso.Locator).Find(dso.VDSO, f.id)
@@ -117,13 +130,17 @@ func (f *mappedFile) open() (*dso.Image, error) {
 	err := fmt.Errorf("open %s: %w", f.name, dso.ErrNoFile)
 	for _, path := range f.paths() {
 		im, e := dso.Open(path)
-		if e != nil {
-			if !os.IsNotExist(e) {
-				err = e
-			}
-			continue
+		switch {
+		case e == nil && f.matches(im, path):
+			return im, nil
+		case e == nil:
+			im.Close()
+		case !errors.Is(e, dso.ErrNoFile):
+			err = e
 		}
-		if f.matches(im, path) {
+	}
+	if im, e := dso.OpenMemory(f.pid, f.at.start, f.file.ino); e == nil {
+		if f.id.IsZero() || im.BuildID().Matches(f.id) {
 			return im, nil
 		}
 		im.Close()
@@ -131,13 +148,19 @@ func (f *mappedFile) open() (*dso.Image, error) {
 	return nil, err
 }
 
-// matches reports whether an image belongs to the file.
+// matches reports whether the image of a path belongs to the file.
 func (f *mappedFile) matches(im *dso.Image, path string) bool {
 	if !f.id.IsZero() {
 		return im.BuildID().Matches(f.id)
 	}
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && st.Ino == f.file.ino
+}
+
+// unavailable reports whether an error of open means that the file can perhaps be opened through
+// another process.
+func unavailable(err error) bool {
+	return errors.Is(err, dso.ErrNoFile) || errors.Is(err, fs.ErrPermission)
 }
 
 // build makes the file's table. It runs in the background, in state filePending, and sets

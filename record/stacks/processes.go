@@ -209,9 +209,7 @@ func (p *tracker) file(m *format.Mmap) *mappedFile {
 		f.mapped = p.sweep
 		p.files[k] = f
 	}
-	if f.state == fileUnknown {
-		f.locate(m)
-	}
+	f.locate(m)
 	return f
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gperf/bpf"
 	"gperf/internal/hotspot"
 	"gperf/unwind"
@@ -48,9 +50,10 @@ func (t *tables) requestFile(f *mappedFile) bool {
 // loadBuilt loads the tables that have been built since the last call, and returns their files.
 func (t *tables) loadBuilt() (files []*mappedFile) {
 	for _, b := range t.builder.take() {
-		t.take(b)
-		b.file.changed = true
-		files = append(files, b.file)
+		if t.take(b); b.file.state != filePending {
+			b.file.changed = true
+			files = append(files, b.file)
+		}
 	}
 	if len(files) > 0 {
 		t.procs.filesChanged(func(f *mappedFile) bool { return f.changed })
@@ -68,6 +71,9 @@ func (t *tables) take(b built) {
 	case errors.Is(b.err, hotspot.ErrStarting):
 		f.state = fileUnknown // the next sample requests it again
 		return
+	case unavailable(b.err) && t.relocate(f):
+		t.builder.request(f)
+		return
 	case b.err != nil:
 		t.refuse(f, b.err)
 		return
@@ -76,6 +82,29 @@ func (t *tables) take(b built) {
 	t.made++
 	t.procs.verbose(f.describe())
 	t.load(f)
+}
+
+// maxOpens is the maximum number of processes through which gperf tries to open a file.
+const maxOpens = 4
+
+// relocate chooses another process that has a file mapped, to open the file through it. It returns
+// false if there is none.
+func (t *tables) relocate(f *mappedFile) bool {
+	if f.opened++; f.opened >= maxOpens {
+		return false
+	}
+	for pid, p := range t.procs.byPID {
+		if pid == f.pid || unix.Kill(int(pid), 0) == unix.ESRCH {
+			continue
+		}
+		for m := range p.space.maps.All() {
+			if m.Value.file == f {
+				f.pid, f.at = pid, m.Value
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // load passes a table to BPF. If there is no room yet, the file stays ready for walks in Go, and
@@ -94,7 +123,9 @@ func (t *tables) load(f *mappedFile) {
 
 // refuse makes walks through a file follow frame pointers.
 func (t *tables) refuse(f *mappedFile, why error) {
-	f.state = fileFP
+	if f.state = fileFP; unavailable(why) {
+		f.state = fileGone
+	}
 	t.failed++
 	if !errors.Is(why, unwind.ErrNoCFI) {
 		t.procs.verbose("no unwind table: " + why.Error())
