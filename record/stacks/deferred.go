@@ -15,7 +15,7 @@ type deferredSample struct {
 }
 
 // stack returns the copy of the stack.
-func (d *deferredSample) stack() []byte { return d.data[bpf.CopyAhead:][:d.head.Stack] }
+func (u *unresolvedSample) stack() []byte { return u.data[bpf.CopyAhead:][:u.head.Stack] }
 
 // deferred is the samples that wait for unwind tables.
 type deferred struct {
@@ -82,7 +82,7 @@ func (r *resolver) walkOrDefer(d *deferredSample, wait bool) {
 	switch {
 	case f != nil:
 		if r.tables.requestFile(f) {
-			r.requestSeen(d)
+			r.requestSeen(&d.unresolvedSample)
 		}
 		r.deferred.add(d, f)
 	case !d.since.IsZero():
@@ -109,8 +109,8 @@ func (r *resolver) retry(files []*mappedFile) {
 
 // requestSeen requests the tables of all files to whose code a stack has pointers: they are
 // probably return addresses, and the walk would miss one table after the other.
-func (r *resolver) requestSeen(d *deferredSample) {
-	for b := d.stack(); len(b) >= 8; b = b[8:] {
-		r.tables.request(d.space, binary.LittleEndian.Uint64(b))
+func (r *resolver) requestSeen(u *unresolvedSample) {
+	for b := u.stack(); len(b) >= 8; b = b[8:] {
+		r.tables.request(u.space, binary.LittleEndian.Uint64(b))
 	}
 }

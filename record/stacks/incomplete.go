@@ -78,7 +78,7 @@ func (r *resolver) countEarly(time uint64) {
 	n := 0
 	for ; n < len(early) && early[n].time <= time; n++ {
 		e := &early[n]
-		r.side.until(e.time, r.procs.apply)
+		r.side.until(e.time, r.apply)
 		var s *addrSpace
 		if p := r.procs.byPID[e.pid]; p != nil {
 			s = p.space

@@ -24,11 +24,10 @@ type tables struct {
 	failed   uint64 // files without a usable table
 }
 
-// request starts building the table of the code at an address, unless that was requested before.
-func (t *tables) request(s *addrSpace, at uint64) {
-	if m := s.find(at); m != nil {
-		t.requestFile(m.file)
-	}
+// request starts building the table of the code at an address, as requestFile does.
+func (t *tables) request(s *addrSpace, at uint64) bool {
+	m := s.find(at)
+	return m != nil && t.requestFile(m.file)
 }
 
 // requestFile starts building a file's table in the background, and reports whether it did: it
@@ -203,13 +202,17 @@ func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 	}
 	t.swept = now
 	t.procs.sweep++
+	spaces := map[*addrSpace]bool{}
 	for _, p := range t.procs.byPID {
-		p.space.markMapped(t.procs.sweep)
+		spaces[p.space] = true
 	}
 	for _, d := range deferred {
 		if !d.walked {
-			d.space.markMapped(t.procs.sweep)
+			spaces[d.space] = true
 		}
+	}
+	for s := range spaces {
+		s.markMapped(t.procs.sweep)
 	}
 	for k, f := range t.procs.files {
 		if f.mapped+1 >= t.procs.sweep || f.state == filePending {

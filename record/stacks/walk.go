@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gperf/bpf"
+	"gperf/format"
 	"gperf/unwind"
 )
 
@@ -38,15 +39,17 @@ func (r *resolver) place() {
 	for i := range r.merged.unresolved {
 		u := &r.merged.unresolved[i]
 		r.countEarly(u.time)
-		r.side.until(u.time, r.procs.apply)
-		u.space = r.procs.lookUp(u.pid, &u.head)
-		if u.space != nil { // the walk in Go may need other tables than BPF, or not reach that address
+		r.side.until(u.time, r.apply)
+		if u.space = r.procs.lookUp(u.pid, &u.head); u.space != nil {
 			u.space.refs++ // keeps the mappings unchanged until resolve
-			r.tables.request(u.space, binary.LittleEndian.Uint64(u.data[8*bpf.NumRegs:]))
+			// The walk in Go may need other tables than BPF, or not reach that address.
+			if r.tables.request(u.space, binary.LittleEndian.Uint64(u.data[8*bpf.NumRegs:])) {
+				r.requestSeen(u)
+			}
 		}
 	}
 	r.countEarly(math.MaxUint64)
-	r.side.until(r.side.newest, r.procs.apply)
+	r.side.until(r.side.newest, r.apply)
 }
 
 // resolve walks the stacks of the unresolved samples whose tables are available.
@@ -63,6 +66,22 @@ func (r *resolver) resolve() {
 	}
 	clear(r.merged.unresolved)
 	r.merged.unresolved = r.merged.unresolved[:0]
+}
+
+// maxEarly is the maximum size, in bytes, of mapped code whose table is built before a stack
+// needs it.
+const maxEarly = 1 << 20
+
+// apply applies a side-band record. It requests the table of a small file as soon as a sampled
+// process maps it: the stacks of a program's first milliseconds need many tables, and the
+// process may exit before the file is opened.
+func (r *resolver) apply(rec format.Record) {
+	r.procs.apply(rec)
+	if m, ok := rec.(*format.Mmap); ok && m.Len <= maxEarly {
+		if p := r.procs.byPID[m.PID]; p != nil && p.registered {
+			r.tables.request(p.space, m.Start)
+		}
+	}
 }
 
 // walk walks a stack and adds the sample to the merged records. If a table is missing and wait
