@@ -166,7 +166,8 @@ func BenchmarkStore(b *testing.B) {
 	}
 	data := make([]byte, 64<<10)
 	for i := 0; b.Loop(); i++ {
-		if err := d.Store(dso.NewBuildID(binary.LittleEndian.AppendUint64(nil, uint64(1<<32+i%5000))), data); err != nil {
+		name := dso.NewBuildID(binary.LittleEndian.AppendUint64(nil, uint64(1<<32+i%5000)))
+		if err := d.Store(name, data); err != nil {
 			b.Fatal(err)
 		}
 	}
