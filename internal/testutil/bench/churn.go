@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// churn measures recordings while processes come and go, and of many processes.
+// churn measures recordings while processes come and go, of many processes, and of many libraries.
 func (b churnPart) churn() error {
 	by := []grapher{{b.gperf, "dwarf"}}
 	for _, p := range b.perfs {
@@ -20,7 +20,7 @@ func (b churnPart) churn() error {
 	for _, load := range []struct {
 		name    string
 		measure func([]grapher) error
-	}{{"storm", b.forkStorm}, {"processes", b.manyProcesses}} {
+	}{{"storm", b.forkStorm}, {"processes", b.manyProcesses}, {"libraries", b.manyLibraries}} {
 		if b.loads != "" && !slices.Contains(strings.Split(b.loads, ","), load.name) {
 			continue
 		}

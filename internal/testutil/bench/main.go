@@ -90,7 +90,7 @@ func main() {
 		"what to measure: read, lines, record, dwarf, overhead, long, probes, runtimes, churn, "+
 			"or all (except the last four)")
 	flag.StringVar(&b.loads, "loads", "",
-		"comma-separated loads of the parts runtimes, and churn: storm, processes (default: all)")
+		"comma-separated loads of the parts runtimes, and churn: storm, processes, libraries (default: all)")
 	flag.IntVar(&b.loadSeconds, "load-seconds", 10, "seconds of each load of the part runtimes, and of the libraries")
 	flag.IntVar(&b.probeCount, "probes", 1000, "kprobes to attach at once")
 	flag.Parse()
