@@ -166,6 +166,45 @@ func TestScenarioKprobeOffset(t *testing.T) {
 	}
 }
 
+// TestScenarioGeneratedCode checks that a recording names code that the kernel generated before it
+// for kprobes and ftrace.
+func TestScenarioGeneratedCode(t *testing.T) {
+	needTracepoints(t)
+	if f, err := os.OpenFile(filepath.Join(tracefsRoot, "kprobe_events"), os.O_WRONLY|os.O_APPEND, 0); err == nil {
+		defer f.Close()
+		for _, off := range []int{0, 4, 5, 8, 9, 12} { // at least one of these is the second instruction
+			name := fmt.Sprintf("gperf_generated/at%d", off)
+			if _, err := fmt.Fprintf(f, "p:%s udp_sendmsg+%d\n", name, off); err != nil {
+				continue
+			}
+			enable := filepath.Join(tracefsRoot, "events", name, "enable")
+			os.WriteFile(enable, []byte("1"), 0)
+			defer fmt.Fprintf(f, "-:%s\n", name)
+			defer os.WriteFile(enable, []byte("0"), 0)
+		}
+	}
+	kallsyms, err := os.ReadFile("/proc/kallsyms")
+	if err != nil {
+		t.Skip(err)
+	}
+	generated := regexp.MustCompile(`(?m)^([0-9a-f]*[1-9a-f]0*) t (\S+)\t\[__builtin__(kprobes|ftrace)\]$`).
+		FindAllStringSubmatch(string(kallsyms), -1)
+	if len(generated) == 0 {
+		t.Skip("this kernel has generated no code for kprobes or ftrace")
+	}
+	dir := t.TempDir()
+	mustRecord(t, dir, "-a", "-e", "cpu-clock", "-F", "99", "--", "sleep", "0.1")
+	file := filepath.Join(dir, "perf.data")
+	text := mustGperf(t, "script", "--show-bpf-events", "-i", file)
+	for _, g := range generated {
+		want := regexp.MustCompile("KSYMBOL addr " + strings.TrimLeft(g[1], "0") + ` len \d+ type 2 flags 0x0 name ` +
+			g[2])
+		if !want.MatchString(text) {
+			t.Errorf("no record matches %s:\n%.2000s", want, text)
+		}
+	}
+}
+
 // namespace is a script's beginning: it runs in a network of its own.
 func namespace(script string) []string {
 	return []string{"unshare", "-n", "bash", "-ec", script}

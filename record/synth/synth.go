@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -87,8 +88,8 @@ func (s *Synthesizer) Flush(least int) error {
 	return err
 }
 
-// Kernel makes the records of the kernel, its modules and BPF programs, as far as kallsyms
-// and /proc/modules show them. It reports whether kallsyms did.
+// Kernel makes the records of the kernel, its modules and the code that it has generated, as far
+// as kallsyms and /proc/modules show them. It reports whether kallsyms did.
 func (s *Synthesizer) Kernel() (visible bool, err error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -113,7 +114,7 @@ func (s *Synthesizer) Kernel() (visible bool, err error) {
 	if l, err := procfs.Modules(); err == nil {
 		s.modules(l)
 	}
-	for _, sym := range k.bpf {
+	for _, sym := range k.generated {
 		s.buf = sym.Append(s.buf, s.opts.IDSize)
 	}
 	return true, s.Flush(flushSize)
@@ -123,18 +124,19 @@ func (s *Synthesizer) Kernel() (visible bool, err error) {
 type kernelText struct {
 	name      string // name of the symbol at text
 	text, end uint64
-	bpf       []format.KSymbol
+	generated []format.KSymbol // BPF programs, copies of instructions for kprobes, trampolines of ftrace
 }
 
 // hiddenEnd is the end of the kernel if kallsyms hides it.
 const hiddenEnd = ^uint64(0)
 
 // scanKallsyms finds the start (_text, else _stext: perf's reference for relocation) and the
-// end (_etext) of the kernel's code, and BPF programs. kallsyms has no sizes of BPF programs:
-// each is assumed to extend to the next one, or to the end of its page.
+// end (_etext) of the kernel's code, and generated code. kallsyms has no sizes of this: each
+// symbol is assumed to extend to the next one, or to the end of its page.
 func scanKallsyms(r io.Reader) (k kernelText, err error) {
 	var stext uint64
-	for sym, err := range procfs.SymbolsWithSuffix(r, "_text", "_stext", "_etext", "\t[bpf]") {
+	for sym, err := range procfs.SymbolsWithSuffix(r, "_text", "_stext", "_etext",
+		"\t[bpf]", "\t[__builtin__kprobes]", "\t[__builtin__ftrace]") {
 		switch {
 		case err != nil:
 			return k, err
@@ -144,8 +146,10 @@ func scanKallsyms(r io.Reader) (k kernelText, err error) {
 			stext = sym.Addr
 		case sym.Label == "_etext":
 			k.end = sym.Addr
-		case strings.HasSuffix(sym.Label, "\t[bpf]"):
-			k.bpf = append(k.bpf, format.KSymbol{Addr: sym.Addr, Type: format.KSymbolBPF, Name: sym.Name()})
+		case sym.Module() == "bpf":
+			k.generated = append(k.generated, format.KSymbol{Addr: sym.Addr, Type: format.KSymbolBPF, Name: sym.Name()})
+		case sym.Module() != "": // the kernel's records of such code have this type, too
+			k.generated = append(k.generated, format.KSymbol{Addr: sym.Addr, Type: format.KSymbolOOL, Name: sym.Name()})
 		}
 	}
 	k.name = "_text"
@@ -155,19 +159,14 @@ func scanKallsyms(r io.Reader) (k kernelText, err error) {
 	if k.end <= k.text { // hidden or implausible: assume that it extends to the modules
 		k.end = hiddenEnd
 	}
-	slices.SortFunc(k.bpf, func(a, b format.KSymbol) int {
-		if a.Addr < b.Addr {
-			return -1
+	slices.SortFunc(k.generated, func(a, b format.KSymbol) int { return cmp.Compare(a.Addr, b.Addr) })
+	for i := range k.generated {
+		g := &k.generated[i]
+		end := (g.Addr | 0xfff) + 1
+		if i+1 < len(k.generated) {
+			end = min(end, k.generated[i+1].Addr)
 		}
-		return 1
-	})
-	for i := range k.bpf {
-		b := &k.bpf[i]
-		end := (b.Addr | 0xfff) + 1
-		if i+1 < len(k.bpf) {
-			end = min(end, k.bpf[i+1].Addr)
-		}
-		b.Len = uint32(end - b.Addr)
+		g.Len = uint32(end - g.Addr)
 	}
 	return k, nil
 }

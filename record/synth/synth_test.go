@@ -44,13 +44,21 @@ ffffffff82206448 T _etext
 ffffffffc0a01000 t nf_nat_init	[nf_nat]
 ffffffffc0b02100 t bpf_prog_6deef7357e7b4530_sd_devices	[bpf]
 ffffffffc0b02000 t bpf_prog_12ab34cd56ef7890	[bpf]
+ffffffffc0a00000 t kprobe_insn_page	[__builtin__kprobes]
+ffffffffc0a00800 t kprobe_optinsn_page	[__builtin__kprobes]
+ffffffffc0201000 t ftrace_trampoline	[__builtin__ftrace]
 `))
 	if err != nil || k.text != 0xffffffff81000000 || k.end != 0xffffffff82206448 || k.name != "_text" {
 		t.Errorf("%+v, %v", k, err)
 	}
-	if len(k.bpf) != 2 || k.bpf[0].Name != "bpf_prog_12ab34cd56ef7890" || k.bpf[0].Len != 0x100 ||
-		k.bpf[1].Addr != 0xffffffffc0b02100 || k.bpf[1].Len != 0xf00 {
-		t.Errorf("BPF programs: %+v", k.bpf)
+	want := []format.KSymbol{
+		{Addr: 0xffffffffc0201000, Len: 0x1000, Type: format.KSymbolOOL, Name: "ftrace_trampoline"},
+		{Addr: 0xffffffffc0a00000, Len: 0x800, Type: format.KSymbolOOL, Name: "kprobe_insn_page"},
+		{Addr: 0xffffffffc0a00800, Len: 0x800, Type: format.KSymbolOOL, Name: "kprobe_optinsn_page"},
+		{Addr: 0xffffffffc0b02000, Len: 0x100, Type: format.KSymbolBPF, Name: "bpf_prog_12ab34cd56ef7890"},
+		{Addr: 0xffffffffc0b02100, Len: 0xf00, Type: format.KSymbolBPF, Name: "bpf_prog_6deef7357e7b4530_sd_devices"}}
+	if !reflect.DeepEqual(k.generated, want) {
+		t.Errorf("generated code:\n got %+v\nwant %+v", k.generated, want)
 	}
 	// kptr_restrict hides addresses as zeros.
 	k, err = scanKallsyms(strings.NewReader("0000000000000000 T _stext\n0000000000000000 T _text\n"))
