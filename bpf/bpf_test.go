@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gperf/internal/hotspot"
 	"gperf/unwind"
 )
 
@@ -63,6 +64,9 @@ func TestLayouts(t *testing.T) {
 	}
 	if a, b := unsafe.Sizeof(unwind.Page{}), unsafe.Sizeof(unwindPage{}); a != b {
 		t.Errorf("a page has %d bytes in Go, %d in C", a, b)
+	}
+	if n := unsafe.Sizeof(hotspot.Heap{}); n != 72 { // struct code_heap
+		t.Errorf("a code heap has %d bytes in Go", n)
 	}
 	rule := unwind.Rule{CFA: unwind.CFARBP, RA: unwind.RAReg, FP: unwind.FPAtSP, Flags: unwind.FlagSignal, CFAOff: -5,
 		CFAOff2: 6, RAOff: -7, FPOff: 8}

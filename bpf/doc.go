@@ -5,7 +5,8 @@
 //
 // The C headers build on each other in this order: kernel.h (the kernel's definitions) with
 // x86.h (the machine), control.h (the switch), data.h (what user space loads), state.h (a
-// walk's state), code.h (code without a table), copy.h (copies of stacks), walk.h (the walk).
+// walk's state), code.h (code without a table), hotspot.h (code of Java virtual machines), copy.h
+// (copies of stacks), walk.h (the walk).
 //
 // A program that walks stacks is attached to a sampling event. It runs each time before the
 // kernel writes the event's sample, writes its own record into the same ring ([Head], then

@@ -5,7 +5,8 @@
 // The recorder reads the side band as it drains the rings (sideband.go), follows processes and
 // their mappings (processes.go), and passes those that are sampled to the BPF programs
 // (register.go), together with the unwind tables of their files (file.go, tables.go), which are
-// built in the background (build.go). Stacks that a program could not walk, because a table was
+// built in the background (build.go), or with the code heaps of Java virtual machines
+// (hotspot.go). Stacks that a program could not walk, because a table was
 // missing, are walked in Go (walk.go). Stacks that end early are counted by place
 // (incomplete.go).
 package stacks
