@@ -101,14 +101,19 @@ static inline_always int signal_regs(__u64 sp, struct interrupted *i)
 	return 0;
 }
 
-/* called reports whether a call instruction ends at ip: bl, blr, or blr with authentication. */
-static inline_always int called(__u64 ip)
+/*
+ * call_before returns the target of the call instruction that ends at ip: bl, or
+ * CALL_INDIRECT for blr, also with authentication. It returns 0 if there is none.
+ */
+static inline_always __u64 call_before(__u64 ip)
 {
 	__u32 insn;
 
 	if (ip & 3 || bpf_probe_read_user(&insn, sizeof(insn), (void *)(ip - 4)))
 		return 0;
-	return insn >> 26 == 0x25 || (insn & 0xfefff000) == 0xd63f0000;
+	if (insn >> 26 == 0x25)
+		return ip - 4 + ((__s32)(insn << 6) >> 4);
+	return (insn & 0xfefff000) == 0xd63f0000 ? CALL_INDIRECT : 0;
 }
 
 #endif

@@ -5,57 +5,107 @@
 #ifndef CODE_H
 #define CODE_H
 
-#include "state.h"
+#if defined(__TARGET_ARCH_x86)
+#include "x86code.h"
+#else
+#include "arm64code.h"
+#endif
 
-/* by_frame_pointer goes to the caller by the frame pointer. */
-static inline_always int by_frame_pointer(struct walk *w)
+/*
+ * by_frame_pointer goes to the caller by the frame pointer. If that does not point up the
+ * stack, it may point to another stack, as where Go switches stacks: then a call must
+ * precede the return address.
+ */
+static inline_always int by_frame_pointer(struct walk *w, __u32 slot)
 {
+	/* Programs without CFI, such as Go's, end their stacks with a 0. No stack begins in code made at run time. */
+	int none = w->kind == TABLE_MADE ? END_FP : END_ENTRY;
 	__u64 pair[2];
+	int end;
 
 	if (w->fp == 0)
-		return END_ENTRY;
-	if (w->fp & 7)
-		return END_FP; /* a value below sp is valid: Go switches stacks */
+		return none;
+	if (w->fp & 7 || (w->fp - w->sp > NEAR && w->kind != TABLE_FP))
+		return END_FP;
 	if (read_stack(w, pair, w->fp, 2))
 		return END_UNREADABLE;
-	w->sp = w->fp + 16;
-	w->ra_at = w->fp + 8;
-	w->fp = pair[0];
-	w->ip = pair[1];
-	w->returned = 1;
-	forget(w);
-	return END_NONE;
+	pair[1] &= w->code_mask;
+	if (pair[1] == 0)
+		return none;
+	if (w->fp - w->sp > NEAR && !called(pair[1]))
+		return END_FP;
+	w->next.ip = pair[1];
+	w->next.ra_at = w->fp + 8;
+	w->next.sp = w->fp + 16;
+	w->next.fp = pair[0];
+	end = reach(slot);
+	return end == END_NO_MAPPING && !called(pair[1]) ? END_FP : end;
 }
 
-/* A function without a row is assumed to have its return address within so many words from rsp on. */
+/* An innermost function without a frame is assumed to have its return address within so many words from sp on. */
 #define LEAF_WORDS 3
+
+/* A function is assumed to be at most so long, if its call is the only evidence. */
+#define FUNCTION_SIZE 0x10000
+
+/*
+ * by_guess goes to the caller of an innermost function that has pushed few words or none,
+ * such as system call wrappers, PLT stubs and hand-written code: the return address is one
+ * of n words. In code that was made at run time, only a call to this function counts,
+ * because below its variables may be old return addresses.
+ */
+static inline_always int by_guess(struct walk *w, __u32 slot, int n)
+{
+	__u64 words[LEAF_WORDS], target;
+
+	if (w->returned || bpf_probe_read_user(words, sizeof(words), (void *)w->sp))
+		return END_NO_RULE;
+	for (int i = 0; i < n; i++) {
+		target = call_before(words[i]);
+		if (!target || (w->kind >= TABLE_MADE && w->ip - target > FUNCTION_SIZE))
+			continue;
+		w->next.ip = words[i];
+		w->next.ra_at = w->sp + 8 * i;
+		w->next.sp = w->next.ra_at + 8;
+		w->next.fp = w->fp;
+		if (!reach(slot))
+			return END_NONE;
+	}
+	return END_NO_RULE;
+}
+
+#define UNCOVERED -1 /* from step: no row covers the frame's code */
 
 /* Size of the code at the entry point, which has no caller; it is often too short to have a row. */
 #define ENTRY_SIZE 64
 
 /*
- * by_guess goes to the caller of a function that no row covers, such as system call
- * wrappers, PLT stubs and hand-written code: as innermost functions, they have pushed
- * few words or none.
+ * uncovered goes to the caller of code without CFI, after step has returned UNCOVERED:
+ * assembly, or code that was made at run time. If its instructions show no return address,
+ * it has a frame pointer, or it is an innermost function without one. The verifier checks
+ * it separately, as it does step.
  */
-static inline_always int by_guess(struct walk *w, __u64 vaddr)
+__attribute__((noinline)) int uncovered(__u32 slot)
 {
-	__u64 words[LEAF_WORDS];
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	int end, file;
 
-	if (vaddr - w->table.entry < ENTRY_SIZE)
+	if (!w)
+		return END_INTERNAL;
+	if (w->n >= MAX_FRAMES - 1)
+		return END_DEPTH;
+	file = w->kind < TABLE_HOTSPOT; /* with a table */
+	if (file && w->ip - w->bias - w->table.entry < ENTRY_SIZE)
 		return END_ENTRY;
-	if (!w->all || bpf_probe_read_user(words, sizeof(words), (void *)w->sp))
-		return END_NO_RULE;
-	for (int i = 0; i < LEAF_WORDS; i++) {
-		if (!called(words[i]))
-			continue;
-		w->ra_at = w->sp + 8 * i;
-		w->sp = w->ra_at + 8;
-		w->ip = words[i];
-		w->returned = 1;
-		forget(w);
+	if (!(w->framed && w->returned) && !by_code(w, slot))
 		return END_NONE;
-	}
+	if (file && !w->framed && !by_guess(w, slot, 1))
+		return END_NONE;
+	end = by_frame_pointer(w, slot);
+	if (!end || !by_guess(w, slot, LEAF_WORDS))
+		return END_NONE;
+	if (!file || end == END_NO_MAPPING || (end == END_ENTRY && w->returned))
+		return end;
 	return END_NO_RULE;
 }
 

@@ -57,6 +57,7 @@ enum {
 	TABLE_PENDING = 0xffffffff, /* not loaded yet */
 	TABLE_FP = 0xfffffffe,      /* no table: use frame pointers */
 	TABLE_UPROBES = 0xfffffffd, /* the kernel's return trampoline of uretprobes */
+	TABLE_MADE = 0xfffffffc,    /* code made at run time, in memory without a file */
 	TABLE_HOTSPOT = 0xfffffff0, /* a code heap of HotSpot: bias is its index in code_heaps */
 };
 
@@ -94,6 +95,6 @@ ARRAY(rules, struct rule);
 enum { CFA_NONE, CFA_RSP, CFA_RBP, CFA_DEREF_RSP, CFA_DEREF_RBP, CFA_PLT, CFA_REG, CFA_SIGNAL, CFA_UNSUPPORTED };
 enum { RA_AT_CFA, RA_UNDEFINED, RA_REG };
 enum { FP_SAME, FP_AT_CFA, FP_AT_FP, FP_AT_SP, FP_UNDEFINED, FP_REG };
-enum { FLAG_SIGNAL = 1, FLAG_CONVENTION = 2 };
+enum { FLAG_SIGNAL = 1, FLAG_CONVENTION = 2, FLAG_FRAMED = 4 };
 
 #endif

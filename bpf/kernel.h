@@ -8,6 +8,7 @@
 #define KERNEL_H
 
 typedef unsigned char __u8;
+typedef signed char __s8;
 typedef unsigned short __u16;
 typedef short __s16;
 typedef unsigned int __u32;
@@ -147,6 +148,8 @@ struct task_struct___ctxs {
 
 #define PF_KTHREAD 0x00200000
 
+#define CALL_INDIRECT 1 /* for call_before: the target is not in the instruction */
+
 #if defined(__TARGET_ARCH_x86)
 #include "x86.h"
 #elif defined(__TARGET_ARCH_arm64)
@@ -154,5 +157,8 @@ struct task_struct___ctxs {
 #else
 #error "no definitions of this architecture's registers"
 #endif
+
+/* called reports whether a call instruction ends at ip. */
+static inline_always int called(__u64 ip) { return call_before(ip) != 0; }
 
 #endif

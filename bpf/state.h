@@ -87,6 +87,11 @@ struct blob {
 	__u64 frameless;  /* it has no frame, or a small one */
 };
 
+/* caller is a possible caller of the current frame. */
+struct caller {
+	__u64 ip, ra_at, sp, fp;
+};
+
 struct walk {
 	__s64 users;           /* uprobe programs that hold this slot, or try to */
 	__u64 regs[NUM_REGS];  /* of the innermost frame */
@@ -95,6 +100,7 @@ struct walk {
 	__u64 lr;              /* its link register: 0 if unknown, or if the machine has none */
 	__u64 code_mask;       /* bits of an ip */
 	__u64 ra_at;           /* address that ip was read from */
+	struct caller next;    /* for reach */
 	__u64 start, end;      /* the mapping of the previous frame */
 	__u64 bias;
 	struct table table;
@@ -107,7 +113,7 @@ struct walk {
 	__u64 top, copied;     /* end of the stack to copy, and bytes copied so far */
 	__u64 seen_at;         /* address that window was read from */
 	__u32 seen;            /* and its number of bytes */
-	__u32 zero;
+	__u32 framed;          /* code without CFI that has made its frame */
 	__u8 window[WINDOW];
 	struct blob blob; /* of the previous frame */
 	__u8 head[BLOCK_HEAD + 8];
@@ -253,6 +259,35 @@ static inline_always int find_mapping(struct walk *w, __u64 addr)
 	if (!t->used)
 		t->used = 1;
 	w->table = *t;
+	return END_NONE;
+}
+
+/*
+ * reach goes to w->next if its code is mapped, finds its mapping for the next step and
+ * stores the ip. The verifier checks it separately, as it does step.
+ */
+__attribute__((noinline)) int reach(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 addr;
+	__u32 n;
+
+	if (!w)
+		return END_INTERNAL;
+	addr = w->next.ip - 1;
+	if ((addr < w->start || addr >= w->end) && find_mapping(w, addr))
+		return END_NO_MAPPING;
+	n = w->n + 1;
+	keep_whole(n);
+	if (n >= MAX_FRAMES)
+		return END_DEPTH;
+	w->out.frames[n] = w->ip = w->next.ip;
+	w->n = n;
+	w->ra_at = w->next.ra_at;
+	w->sp = w->next.sp;
+	w->fp = w->next.fp;
+	w->returned = 1;
+	forget(w);
 	return END_NONE;
 }
 

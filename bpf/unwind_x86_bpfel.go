@@ -143,6 +143,13 @@ type unwindWalk struct {
 	Lr       uint64
 	CodeMask uint64
 	RaAt     uint64
+	Next     struct {
+		_    structs.HostLayout
+		Ip   uint64
+		RaAt uint64
+		Sp   uint64
+		Fp   uint64
+	}
 	Start    uint64
 	End      uint64
 	Bias     uint64
@@ -159,7 +166,7 @@ type unwindWalk struct {
 	Copied   uint64
 	SeenAt   uint64
 	Seen     uint32
-	Zero     uint32
+	Framed   uint32
 	Window   [512]uint8
 	Blob     struct {
 		_         structs.HostLayout

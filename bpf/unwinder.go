@@ -306,6 +306,7 @@ const (
 	TablePending uint32 = 0xffffffff - iota // not loaded yet: stacks through it are sent as copies
 	TableFP                                 // no CFI: walk by frame pointers
 	TableUprobes                            // the kernel's return trampoline of uretprobes
+	TableMade                               // code made at run time, in memory without a file
 
 	TableHotSpot = 0xfffffff0 // a code heap of HotSpot: Bias is its number, from AddHeaps
 )

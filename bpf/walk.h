@@ -170,8 +170,9 @@ out:
 }
 
 /*
- * step goes to the caller's frame and stores its ip. The verifier checks it separately,
- * so that the verifier's instruction limit does not limit the number of frames.
+ * step goes to the caller's frame and stores its ip, or returns UNCOVERED. The verifier
+ * checks it separately, so that the verifier's instruction limit does not limit the number
+ * of frames.
  */
 __attribute__((noinline)) int step(__u32 slot)
 {
@@ -196,18 +197,20 @@ __attribute__((noinline)) int step(__u32 slot)
 		if (end)
 			return end;
 		goto keep; /* replaces the last stored frame */
-	case TABLE_FP:
-		end = by_frame_pointer(w);
-		break;
 	case TABLE_HOTSPOT:
 		end = hotspot(slot);
 		break;
+	case TABLE_FP:
+	case TABLE_MADE:
+		w->framed = 0;
+		return UNCOVERED;
 	default:
 		r = known_rule(w, addr - w->bias);
-		if (r && r->cfa != CFA_NONE)
-			end = by_rule(w, r);
-		else
-			end = by_guess(w, addr - w->bias);
+		if (!r || r->cfa == CFA_NONE) {
+			w->framed = r && r->flags & FLAG_FRAMED;
+			return UNCOVERED;
+		}
+		end = by_rule(w, r);
 	}
 	if (end)
 		return end;
@@ -269,6 +272,8 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, stru
 		end = END_DEPTH;
 		for (int i = 0; i < MAX_FRAMES + 64; i++) {
 			end = step(slot);
+			if (end == UNCOVERED)
+				end = uncovered(slot);
 			if (end)
 				break;
 		}

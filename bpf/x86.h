@@ -101,16 +101,23 @@ static inline_always int signal_regs(__u64 sp, struct interrupted *i)
 	return 0;
 }
 
-/* called reports whether a call instruction ends at ip: e8 with 4 bytes, or ff /2 with up to 6. */
-static inline_always int called(__u64 ip)
+/*
+ * call_before returns the target of the call instruction that ends at ip: e8 with 4 bytes,
+ * or CALL_INDIRECT for ff /2 with up to 6. It returns 0 if there is none.
+ */
+static inline_always __u64 call_before(__u64 ip)
 {
 	__u8 b[8]; /* the 7 bytes before ip are b[1] … b[7] */
 
 	if (bpf_probe_read_user(b, sizeof(b), (void *)(ip - 8)))
 		return 0;
-	return b[3] == 0xe8 || (b[6] == 0xff && (b[7] & 0x38) == 0x10) || (b[5] == 0xff && (b[6] & 0x38) == 0x10) ||
-	       (b[4] == 0xff && (b[5] & 0x38) == 0x10) || (b[2] == 0xff && (b[3] & 0x38) == 0x10) ||
-	       (b[1] == 0xff && (b[2] & 0x38) == 0x10);
+	if (b[3] == 0xe8)
+		return ip + *(__s32 *)&b[4];
+	if ((b[6] == 0xff && (b[7] & 0x38) == 0x10) || (b[5] == 0xff && (b[6] & 0x38) == 0x10) ||
+	    (b[4] == 0xff && (b[5] & 0x38) == 0x10) || (b[2] == 0xff && (b[3] & 0x38) == 0x10) ||
+	    (b[1] == 0xff && (b[2] & 0x38) == 0x10))
+		return CALL_INDIRECT;
+	return 0;
 }
 
 #endif

@@ -82,6 +82,7 @@ func NewCFI(im *dso.Image) (*CFI, error) {
 		}
 		return nil, fmt.Errorf("unwind %s: %w", im.Path, ErrNoCFI)
 	}
+	f.addFramed(im)
 	return f, nil
 }
 

@@ -17,11 +17,7 @@ type known struct {
 	overGo     bool // replaces the FDEs of Go's .debug_frame
 }
 
-var (
-	endbr64 = []byte{0xf3, 0x0f, 0x1e, 0xfa}
-
-	ruleEntry = Rule{CFA: CFARSP, RA: RAUndefined, Flags: FlagConvention}
-)
+var ruleEntry = Rule{CFA: CFARSP, RA: RAUndefined, Flags: FlagConvention}
 
 // conventions returns, by address, the rules of x86-64 code that may have no FDE:
 //

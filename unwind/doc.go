@@ -31,8 +31,11 @@
 // A step computes the caller's ip, sp and fp from those of a frame and its rule (DWARF numbers: 6 is rbp, 7 is rsp, 16
 // is rip):
 //
-//	CFANone          no entry covers ip. It may be assembly, which preserves its caller's rbp: if
-//	                 rbp is a frame pointer, the walk continues with it; otherwise it ends
+//	CFANone          no entry covers ip: assembly, V8's builtins, and outside of tables code made at run time. If the
+//	                 next instructions show the return address (an epilogue, a prologue, CPython's
+//	                 trampolines), the walk continues with it; otherwise with rbp if that is a frame pointer,
+//	                 or else with a return address near sp. Without FlagFramed, the word at sp comes first.
+//	                 These attempts need code at the caller's address; if all fail, the walk ends
 //	CFAUnsupported   the walk ends: the entry needs full CFI, in Go
 //	CFARSP           cfa = sp + CFAOff
 //	CFARBP           cfa = fp + CFAOff

@@ -73,15 +73,12 @@ const (
 	arm64Saved = 0xfff << 18
 )
 
-// byRow steps by full CFI.
-func (w *walk) byRow(o *Object, vaddr uint64) (outcome, Reason) {
+// byRow steps by full CFI. framed is true if code without CFI has made its frame.
+func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 	s := w.u.row(o, vaddr)
 	arm := w.regs.machine == elf.EM_AARCH64
 	if s == nil {
-		if arm { // code without CFI: the procedure call standard requires a frame record
-			return w.byFramePointer(NoRule)
-		}
-		return w.uncovered()
+		return w.uncovered(framed, NoRule) // on arm64, the procedure call standard requires a frame record
 	}
 	cfa, why := w.value(s.cfa, s.cfaE, 0, 0)
 	if why != EndOfStack {

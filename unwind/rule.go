@@ -50,6 +50,9 @@ const (
 	// FlagConvention means that the rule is not from CFI, but from a convention of the code: Go's frame pointers,
 	// procedure linkage tables, the entry point.
 	FlagConvention
+	// FlagFramed, with CFANone, means that the code has made its frame: its frame pointer is likelier right than words
+	// near sp.
+	FlagFramed
 )
 
 // Rule says how a row finds CFA, RA and FP. Its 16 bytes have the same layout in C.
@@ -86,6 +89,9 @@ func (r Rule) String() string {
 	var cfa, ra, fp string
 	switch r.CFA {
 	case CFANone:
+		if r.Flags&FlagFramed != 0 {
+			return "none framed"
+		}
 		return "none"
 	case CFAUnsupported:
 		return "unsupported"

@@ -64,6 +64,7 @@ type Mapping struct {
 	Start, End uint64 // ips
 	Bias       uint64 // ip - vaddr
 	Object     *Object
+	Made       bool // made at run time, in memory without a file: no stack begins there
 	Code       Code // if set, it is used instead of Object
 }
 
@@ -143,6 +144,8 @@ type walk struct {
 	regs    Regs
 	allRegs bool // regs has all registers of the frame, because it has called nothing
 	full    bool // walk by full CFI, which keeps all registers
+
+	bytes [16]byte // of code
 }
 
 // run finds the frames. If again is true, a step needs a register that only a walk by full CFI keeps.
@@ -198,7 +201,7 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 	}
 	o := w.m.Object
 	if o == nil {
-		return w.byFramePointer(NoTable)
+		return w.uncovered(false, NoTable)
 	}
 	vaddr := ip - w.m.Bias
 	if !w.allRegs {
@@ -212,7 +215,7 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 		return retry, 0
 	}
 	if w.full && rule.Flags&FlagConvention == 0 && rule.RA != RAUndefined {
-		return w.byRow(o, vaddr)
+		return w.byRow(o, vaddr, rule.Flags&FlagFramed != 0)
 	}
 	return w.byRule(ip, &rule)
 }
@@ -257,7 +260,7 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	case CFAUnsupported:
 		return retry, 0
 	default:
-		return w.uncovered()
+		return w.uncovered(r.Flags&FlagFramed != 0, NoRule)
 	}
 	if !ok {
 		return stop, Unreadable
@@ -341,6 +344,8 @@ func (w *walk) byFramePointer(why Reason) (outcome, Reason) {
 	switch {
 	case !ok || fp&7 != 0:
 		return stop, why
+	case fp == 0 && w.m.Made:
+		return stop, why
 	case fp == 0:
 		return stop, EndOfStack
 	}
@@ -349,26 +354,28 @@ func (w *walk) byFramePointer(why Reason) (outcome, Reason) {
 	if !ok1 || !ok2 {
 		return stop, Unreadable
 	}
-	w.regs.known = 0
 	if w.regs.machine == elf.EM_AARCH64 {
 		ra = stripPAC(ra)
+	} else if !w.plausible(ra, fp) {
+		return stop, why
 	}
+	w.regs.known = 0
 	w.regs.setIP(ra)
 	w.regs.setSP(fp + 16)
 	w.regs.setFP(next)
 	return switched, 0
 }
 
-// uncovered steps out of code without CFI. This is mostly assembly, which preserves the frame pointer of its caller. If
-// the caller has one, uncovered steps to the caller's caller, and checks that code is mapped there.
-func (w *walk) uncovered() (outcome, Reason) {
-	regs := w.regs
-	next, _ := w.byFramePointer(NoRule)
-	if next == stop || w.regs.SP() <= regs.SP() || w.space.Mapping(w.regs.IP()) == nil {
-		w.regs = regs
-		return stop, NoRule
+// near is the largest usual distance from sp to the frame pointer, in bytes: the limit of a stack.
+const near = 8 << 20
+
+// plausible reports whether ra, which follows the caller's frame pointer at fp, can be a return address. If fp does not
+// point up the stack, it may point to another one, as where Go switches stacks. Only programs without CFI do.
+func (w *walk) plausible(ra, fp uint64) bool {
+	if fp-w.regs.SP() > near && (w.m.Object != nil || w.m.Made) {
+		return false
 	}
-	return next, 0
+	return ra == 0 && !w.m.Made || w.space.Mapping(ra-1) != nil
 }
 
 // stripPAC removes the signature from a pointer to code (arm64 pointer authentication): the bits above the 48 bits of

@@ -142,6 +142,20 @@ func (s space) Mapping(ip uint64) *unwind.Mapping {
 	return um
 }
 
+// Code implements unwind.CodeReader, with the code of files.
+func (s space) Code(ip uint64, b []byte) bool {
+	m := s.m.find(ip)
+	if m == nil {
+		return false
+	}
+	im := s.w.objects.object(m.DSO).image
+	if im == nil || !im.HasCode() {
+		return false
+	}
+	n, _ := im.ReadAt(b, int64(dso.OffOfIP(ip, m.Start, m.Pgoff)))
+	return n == len(b)
+}
+
 // objects holds the call frame information of DSOs, read on first use.
 type objects struct {
 	sym   *symbolize.Symbolizer
@@ -175,7 +189,7 @@ func (o *objects) object(d *DSO) *object {
 
 func (o *objects) mapping(m *Map) *unwind.Mapping {
 	obj := o.object(m.DSO)
-	um := &unwind.Mapping{Start: m.Start, End: m.End, Object: obj.Object}
+	um := &unwind.Mapping{Start: m.Start, End: m.End, Object: obj.Object, Made: m.DSO.isJIT()}
 	if obj.image == nil {
 		return um
 	}

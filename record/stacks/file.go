@@ -24,6 +24,7 @@ const (
 	fileReady                    // by the unwind table
 	fileFP                       // by frame pointers: there is no CFI
 	fileGone                     // by frame pointers: the file could not be opened, but may be through another process
+	fileMade                     // code made at run time, in memory without a file
 	fileUprobes                  // the kernel's return trampoline of uretprobes
 )
 
@@ -61,8 +62,8 @@ func newMappedFile(m *format.Mmap) *mappedFile {
 	case m.Filename == "[uprobes]":
 		f.state = fileUprobes
 	case m.Filename == dso.VDSO:
-	case !strings.HasPrefix(m.Filename, "/") || m.Filename == anonymous:
-		f.state = fileFP // code made at run time; names such as //toolong are files
+	case !strings.HasPrefix(m.Filename, "/"), m.Filename == anonymous, strings.HasPrefix(m.Filename, "/dev/zero"):
+		f.state = fileMade // names such as //toolong are files
 	}
 	return f
 }
@@ -104,6 +105,8 @@ func (m *mapping) forBPF() bpf.Mapping {
 		}
 	case fileFP, fileGone:
 		k.Table = bpf.TableFP
+	case fileMade:
+		k.Table = bpf.TableMade
 	case fileUprobes:
 		k.Table = bpf.TableUprobes
 		k.Start-- // functions return to its first byte, and return addresses are looked up minus 1
@@ -194,18 +197,15 @@ func (f *mappedFile) build(cache *unwind.Cache) (unsaved bool, err error) {
 	return unsaved, nil
 }
 
-// code reads the file's code at a vaddr.
-func (f *mappedFile) code(vaddr, n uint64) ([]byte, error) {
+// code reads the file's code at an offset.
+func (f *mappedFile) code(off uint64, b []byte) bool {
 	im, err := f.open()
 	if err != nil {
-		return nil, err
+		return false
 	}
 	defer im.Close()
-	off, ok := im.OffOfVaddr(vaddr)
-	if !ok {
-		return nil, fmt.Errorf("vaddr %#x of %s: not in the file", vaddr, f.name)
-	}
-	return im.Bytes(off, n)
+	n, _ := im.ReadAt(b, int64(off))
+	return n == len(b)
 }
 
 // entryOff is the position of e_entry in an ELF header.

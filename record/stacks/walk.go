@@ -1,14 +1,18 @@
 package stacks
 
 import (
+	"bytes"
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"math"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/internal/dso"
 	"gperf/unwind"
 )
 
@@ -95,14 +99,11 @@ func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 		regs.Set(n, at(n))
 	}
 	stack := unwind.Stack{Addr: at(rsp), Bytes: d.stack()}
-	r.view = view{space: d.space}
+	r.view = view{space: d.space, pid: d.pid}
 	var why unwind.Reason
 	r.frames, why = r.walker.Walk(r.frames[:0], &regs, &stack, &r.view)
 	if r.view.missing != nil && wait {
 		return r.view.missing
-	}
-	if why == unwind.NoRule && len(r.frames) == 1 {
-		why = r.guess(&regs, &stack)
 	}
 	r.words = r.words[:0]
 	for _, f := range r.frames {
@@ -133,28 +134,6 @@ func (r *resolver) lastAddr() uint64 {
 	return f.IP
 }
 
-// guess continues from an innermost frame without a row, as the BPF programs do (by_guess in
-// code.h).
-func (r *resolver) guess(regs *unwind.Regs, stack *unwind.Stack) unwind.Reason {
-	if r.view.atEntry(regs.IP()) {
-		return unwind.EndOfStack
-	}
-	const words = 3
-	for sp := regs.SP(); sp < regs.SP()+8*words; sp += 8 {
-		ra, ok := stack.Word(sp)
-		if !ok || !r.view.called(ra) {
-			continue
-		}
-		n := len(r.frames)
-		caller := unwind.NewRegs(elf.EM_X86_64, ra-1, sp+8, regs.FP())
-		var why unwind.Reason
-		r.frames, why = r.walker.Walk(r.frames, &caller, stack, &r.view)
-		r.frames[n] = unwind.Frame{IP: ra, Return: true}
-		return why
-	}
-	return unwind.NoRule
-}
-
 // endOf returns the BPF end code for the reason why a walk in Go ended.
 func endOf(why unwind.Reason, missing bool) bpf.End {
 	if missing {
@@ -178,7 +157,7 @@ func endOf(why unwind.Reason, missing bool) bpf.End {
 // view presents an address space to the walk in Go.
 type view struct {
 	space   *addrSpace
-	m       unwind.Mapping
+	pid     int32
 	missing *mappedFile // first file whose table was missing
 }
 
@@ -190,7 +169,7 @@ func (v *view) Mapping(ip uint64) *unwind.Mapping {
 	if m == nil {
 		return nil
 	}
-	v.m = unwind.Mapping{Start: m.start, End: m.end}
+	k := &unwind.Mapping{Start: m.start, End: m.end, Made: m.file.state == fileMade}
 	switch m.file.state {
 	case fileUnknown, filePending:
 		v.missing = m.file
@@ -198,46 +177,51 @@ func (v *view) Mapping(ip uint64) *unwind.Mapping {
 	case fileReady:
 		if m.file.vm != nil {
 			if _, ok := m.file.vm.heapFor(m); ok {
-				v.m.Code = vmCode{m.file}
+				k.Code = vmCode{m.file}
 			}
 		} else if bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff); ok {
-			v.m.Bias, v.m.Object = bias, m.file.object
+			k.Bias, k.Object = bias, m.file.object
 		}
 	}
-	return &v.m
+	return k
 }
 
-// entrySize is the size of the code at a program's entry point, in bytes; it has no caller.
-const entrySize = 64
-
-// atEntry reports whether ip is in the code at a program's entry point.
-func (v *view) atEntry(ip uint64) bool {
-	m := v.Mapping(ip)
-	if m == nil || m.Object == nil {
+// Code implements unwind.CodeReader. Code without a file may have changed since the sample, except the trampolines that
+// CPython makes with -X perf.
+func (v *view) Code(ip uint64, b []byte) bool {
+	if v.space == nil {
 		return false
 	}
-	f := v.space.find(ip).file
-	return f.entry != 0 && ip-m.Bias-f.entry < entrySize
+	m := v.space.find(ip)
+	switch {
+	case m == nil || m.file.vm != nil:
+		return false
+	case m.file.state == fileReady:
+		return m.file.code(dso.OffOfIP(ip, m.start, m.pgoff), b)
+	}
+	code := make([]byte, trampolineCall+len(b))
+	if !readMemory(v.pid, ip-trampolineCall, code) || !bytes.HasPrefix(code, trampoline) {
+		return false
+	}
+	copy(b, code[trampolineCall:])
+	return true
 }
 
-// called reports whether a call instruction ends at ip: e8 with 4 bytes, or ff /2 with up to
-// 6.
-func (v *view) called(ip uint64) bool {
-	m := v.Mapping(ip)
-	if m == nil || m.Object == nil {
-		return false
-	}
-	b, err := v.space.find(ip).file.code(ip-m.Bias-8, 8)
-	if err != nil {
-		return false
-	}
-	if b[3] == 0xe8 {
-		return true
-	}
-	for _, i := range [...]int{6, 5, 4, 2, 1} {
-		if b[i] == 0xff && b[i+1]&0x38 == 0x10 {
-			return true
-		}
-	}
-	return false
+// trampoline is the code of CPython's trampolines on x86-64 (Python/asm_trampoline.S), and trampolineCall the offset
+// after its call.
+var trampoline = []byte{
+	0x48, 0x83, 0xec, 8, // sub $8, %rsp
+	0xff, 0xd1, // call *%rcx
+	0x48, 0x83, 0xc4, 8, // add $8, %rsp
+	0xc3, // ret
+}
+
+const trampolineCall = 6
+
+// readMemory reads the memory of a process.
+func readMemory(pid int32, addr uint64, b []byte) bool {
+	to, from := unix.Iovec{Base: &b[0]}, unix.RemoteIovec{Base: uintptr(addr), Len: len(b)}
+	to.SetLen(len(b))
+	n, err := unix.ProcessVMReadv(int(pid), []unix.Iovec{to}, []unix.RemoteIovec{from}, 0)
+	return err == nil && n == len(b)
 }

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What x86-64 instructions show about a frame. Package unwind reads them in the same way.
+ */
+#ifndef X86CODE_H
+#define X86CODE_H
+
+#include "state.h"
+
+/* The next 16 bytes of code, the first of them lowest. */
+struct code {
+	__u64 lo, hi;
+};
+
+/* skip drops n bytes of code, 1 to 7. */
+static inline_always void skip(struct code *c, int n)
+{
+	c->lo = c->lo >> 8 * n | c->hi << (64 - 8 * n);
+	c->hi >>= 8 * n;
+}
+
+/* is reports whether code begins with an instruction of n bytes. */
+#define is(c, n, bytes) (((c).lo & ~0ULL >> (64 - 8 * (n))) == (bytes))
+
+/* Instructions, the first byte lowest. */
+#define ENDBR64 0xfa1e0ff3ULL
+#define PUSH_RBP 0x55
+#define POP_RBP 0x5d
+#define LEAVE 0xc9
+#define RET 0xc3
+#define RET_N 0xc2             /* with two bytes */
+#define BND_RET 0xc3f2
+#define REP_RET 0xc3f3
+#define IS_ENTER(c) (is(c, 4, 0xe5894855) || is(c, 4, 0xec8b4855)) /* push %rbp; mov %rsp, %rbp */
+#define IS_SET_FP(c) (is(c, 3, 0xe58948) || is(c, 3, 0xec8b48))    /* mov %rsp, %rbp */
+#define IS_DROP(c) (is(c, 3, 0xec8948) || is(c, 3, 0xe58b48))      /* mov %rbp, %rsp */
+#define SUB_RSP 0xec8348       /* with one byte */
+#define ADD_RSP 0xc48348       /* with one byte */
+#define ADD_RSP4 0xc48148      /* with four bytes */
+#define LEA_RBP_RSP 0x658d48   /* lea off(%rbp), %rsp with one byte */
+#define VZEROUPPER 0x77f8c5
+
+/* Instructions of an epilogue: rsp is restored, six registers are popped. */
+#define EPILOGUE 8
+
+/*
+ * by_epilogue goes to the caller if the code at ip does nothing but drop the frame and
+ * return. It may also call a function before, as CPython's trampolines do.
+ */
+static inline_always int by_epilogue(struct walk *w, __u32 slot, struct code c)
+{
+	__u64 sp = w->sp, fp = w->fp;
+	int n;
+
+	for (int i = 0; i < EPILOGUE; i++) {
+		if (is(c, 1, POP_RBP) || is(c, 1, LEAVE)) {
+			if (is(c, 1, LEAVE))
+				sp = fp;
+			if (read_stack(w, &fp, sp, 1))
+				return END_UNREADABLE;
+			sp += 8;
+			n = 1;
+		} else if ((c.lo & 0xf8) == 0x58 && !is(c, 1, 0x5c)) { /* pop, but not into rsp */
+			sp += 8;
+			n = 1;
+		} else if ((c.lo & 0xf8ff) == 0x5841) { /* pop r8 … r15 */
+			sp += 8;
+			n = 2;
+		} else if (IS_DROP(c)) {
+			sp = fp;
+			n = 3;
+		} else if (is(c, 4, ENDBR64)) {
+			n = 4;
+		} else if ((c.lo & 0xf8ff) == 0xd0ff) { /* call a register */
+			n = 2;
+		} else if (is(c, 3, SUB_RSP)) {
+			sp -= (__s8)(c.lo >> 24);
+			n = 4;
+		} else if (is(c, 3, ADD_RSP)) {
+			sp += (__s8)(c.lo >> 24);
+			n = 4;
+		} else if (is(c, 3, ADD_RSP4)) {
+			sp += (__s32)(c.lo >> 24);
+			n = 7;
+		} else if (is(c, 3, LEA_RBP_RSP)) {
+			sp = fp + (__s8)(c.lo >> 24);
+			n = 4;
+		} else if (is(c, 3, VZEROUPPER)) {
+			n = 3;
+		} else {
+			break;
+		}
+		skip(&c, n);
+	}
+	if (is(c, 2, BND_RET) || is(c, 2, REP_RET))
+		skip(&c, 1);
+	if ((!is(c, 1, RET) && !is(c, 1, RET_N)) || sp - w->sp > NEAR)
+		return END_NO_RULE;
+	if (read_stack(w, &w->next.ip, sp, 1))
+		return END_UNREADABLE;
+	w->next.ra_at = sp;
+	w->next.sp = sp + 8 + (is(c, 1, RET_N) ? (__u16)(c.lo >> 8) : 0);
+	w->next.fp = fp;
+	return reach(slot);
+}
+
+/*
+ * by_prologue goes to the caller if the code at ip begins to make a frame: the return
+ * address is at rsp, or next to the rbp that was just pushed.
+ */
+static inline_always int by_prologue(struct walk *w, __u32 slot, struct code c)
+{
+	__u64 words[2];
+	__u8 before = 0;
+	int pushed;
+
+	if (is(c, 4, ENDBR64))
+		skip(&c, 4);
+	if (IS_SET_FP(c) && !bpf_probe_read_user(&before, 1, (void *)(w->ip - 1)) && before == PUSH_RBP)
+		pushed = 1;
+	else if (IS_ENTER(c))
+		pushed = 0;
+	else
+		return END_NO_RULE;
+	if (read_stack(w, words, w->sp, 2))
+		return END_UNREADABLE;
+	w->next.ip = pushed ? words[1] : words[0];
+	w->next.ra_at = w->sp + 8 * pushed;
+	w->next.sp = w->next.ra_at + 8;
+	w->next.fp = w->fp;
+	return reach(slot);
+}
+
+/*
+ * by_code goes to the caller if the next instructions show where the return address is: at
+ * the end of a function and, in the innermost frame, at its beginning.
+ */
+static inline_always int by_code(struct walk *w, __u32 slot)
+{
+	struct code c = {};
+
+	bpf_probe_read_user(&c, sizeof(c), (void *)w->ip);
+	if (!by_epilogue(w, slot, c))
+		return END_NONE;
+	return w->returned ? END_NO_RULE : by_prologue(w, slot, c);
+}
+
+#endif

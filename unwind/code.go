@@ -1,0 +1,237 @@
+package unwind
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+)
+
+// CodeReader is an optional interface of a Space: instructions show more about code without CFI than its frame pointer
+// does.
+type CodeReader interface {
+	// Code fills b, of up to 32 bytes, with the process's code from ip on. It returns false if that is unknown.
+	Code(ip uint64, b []byte) bool
+}
+
+// code returns n bytes of code from ip on, or nil if they are unknown. They are valid until the next call.
+func (w *walk) code(ip uint64, n int) []byte {
+	if c, ok := w.space.(CodeReader); ok && c.Code(ip, w.bytes[:n]) {
+		return w.bytes[:n]
+	}
+	return nil
+}
+
+// uncovered steps out of code without CFI: assembly, or code that was made at run time. If its instructions show no
+// return address, it has a frame pointer, or it is an innermost function without one. The BPF programs do the same
+// (bpf/code.h). why is the reason if there is no caller.
+func (w *walk) uncovered(framed bool, why Reason) (outcome, Reason) {
+	if w.regs.machine != elf.EM_X86_64 {
+		return w.byFramePointer(why)
+	}
+	inFile := w.m.Object != nil
+	if !(framed && !w.allRegs) && w.byCode() || inFile && !framed && w.byGuess(1) {
+		return switched, 0
+	}
+	next, end := w.byFramePointer(why)
+	switch {
+	case next != stop:
+		return next, 0
+	case w.byGuess(3):
+		return switched, 0
+	case inFile && (end != EndOfStack || w.allRegs):
+		return stop, why
+	}
+	return stop, end
+}
+
+// reach steps to a caller if its code is mapped.
+func (w *walk) reach(ip, sp, fp uint64) bool {
+	if w.space.Mapping(ip-1) == nil {
+		return false
+	}
+	w.regs.known = 0
+	w.regs.setIP(ip)
+	w.regs.setSP(sp)
+	w.regs.setFP(fp)
+	return true
+}
+
+// byCode steps to the caller if the next instructions show where the return address is: at the end of a function and,
+// in the innermost frame, at its beginning.
+func (w *walk) byCode() bool {
+	code := w.code(w.regs.IP(), 16)
+	return w.byEpilogue(code) || w.allRegs && w.byPrologue(code)
+}
+
+// Instructions with rbp and rsp. Each mov between the two has two encodings.
+var (
+	endbr64  = []byte{0xf3, 0x0f, 0x1e, 0xfa}
+	pushRBP  = []byte{0x55}
+	setRBP   = [][]byte{{0x48, 0x89, 0xe5}, {0x48, 0x8b, 0xec}} // mov %rsp, %rbp
+	resetRSP = [][]byte{{0x48, 0x89, 0xec}, {0x48, 0x8b, 0xe5}} // mov %rbp, %rsp
+
+	subRSP     = []byte{0x48, 0x83, 0xec} // sub $byte, %rsp
+	addRSP     = []byte{0x48, 0x83, 0xc4} // add $byte, %rsp
+	addRSP32   = []byte{0x48, 0x81, 0xc4}
+	leaRSP     = []byte{0x48, 0x8d, 0x65} // lea byte(%rbp), %rsp
+	vzeroupper = []byte{0xc5, 0xf8, 0x77}
+)
+
+// hasPrefix reports whether code begins with one of the encodings of an instruction.
+func hasPrefix(code []byte, encodings [][]byte) bool {
+	return bytes.HasPrefix(code, encodings[0]) || bytes.HasPrefix(code, encodings[1])
+}
+
+// byEpilogue steps to the caller if code, which is at ip, does nothing but drop the frame and return. It may also call
+// a function before, as CPython's trampolines do.
+func (w *walk) byEpilogue(code []byte) bool {
+	e := epilogue{mem: w.mem, sp: w.regs.SP(), fp: w.regs.v[x86RBP]}
+	const instructions = 8
+	for range instructions {
+		n := e.step(code)
+		if n == 0 {
+			break
+		}
+		code = code[n:]
+	}
+	if bytes.HasPrefix(code, []byte{0xf2, 0xc3}) || bytes.HasPrefix(code, []byte{0xf3, 0xc3}) { // bnd ret, rep ret
+		code = code[1:]
+	}
+	args := uint64(0) // bytes that the function's return removes
+	switch {
+	case len(code) >= 1 && code[0] == 0xc3:
+	case len(code) >= 3 && code[0] == 0xc2:
+		args = uint64(binary.LittleEndian.Uint16(code[1:]))
+	default:
+		return false
+	}
+	ra, ok := w.mem.Word(e.sp)
+	return ok && e.sp-w.regs.SP() <= near && w.reach(ra, e.sp+8+args, e.fp)
+}
+
+// epilogue is the state of following an epilogue.
+type epilogue struct {
+	mem    Memory
+	sp, fp uint64
+}
+
+// step follows an instruction of an epilogue or trampoline. It returns its length, 0 if it is not one.
+func (e *epilogue) step(code []byte) int {
+	const leave, popRSP, popRBP = 0xc9, 0x5c, 0x5d
+	if len(code) < 7 {
+		code = append(bytes.Clone(code), make([]byte, 7-len(code))...)
+	}
+	switch c := code[0]; {
+	case c == leave:
+		e.sp = e.fp
+		return e.popRBP()
+	case c == popRBP:
+		return e.popRBP()
+	case c&0xf8 == 0x58 && c != popRSP: // pop another register
+		e.sp += 8
+		return 1
+	case c == 0x41 && code[1]&0xf8 == 0x58: // pop r8 … r15
+		e.sp += 8
+		return 2
+	case hasPrefix(code, resetRSP):
+		e.sp = e.fp
+		return 3
+	case bytes.HasPrefix(code, endbr64):
+		return 4
+	case c == 0xff && code[1]&0xf8 == 0xd0: // call *reg
+		return 2
+	case bytes.HasPrefix(code, subRSP):
+		e.sp -= uint64(int8(code[3]))
+		return 4
+	case bytes.HasPrefix(code, addRSP):
+		e.sp += uint64(int8(code[3]))
+		return 4
+	case bytes.HasPrefix(code, addRSP32):
+		e.sp += uint64(int32(binary.LittleEndian.Uint32(code[3:])))
+		return 7
+	case bytes.HasPrefix(code, leaRSP):
+		e.sp = e.fp + uint64(int8(code[3]))
+		return 4
+	case bytes.HasPrefix(code, vzeroupper):
+		return 3
+	}
+	return 0
+}
+
+// popRBP follows the pop of rbp, also that of leave.
+func (e *epilogue) popRBP() int {
+	fp, ok := e.mem.Word(e.sp)
+	if !ok {
+		return 0
+	}
+	e.fp = fp
+	e.sp += 8
+	return 1
+}
+
+// byPrologue steps to the caller if code, which is at ip, begins to make a frame: the return address is at sp, or after
+// the rbp that was just pushed.
+func (w *walk) byPrologue(code []byte) bool {
+	sp := w.regs.SP()
+	code = bytes.TrimPrefix(code, endbr64)
+	switch {
+	case makesFrame(code):
+	case hasPrefix(code, setRBP) && bytes.Equal(w.code(w.regs.IP()-1, 1), pushRBP):
+		sp += 8
+	default:
+		return false
+	}
+	ra, ok := w.mem.Word(sp)
+	return ok && w.reach(ra, sp+8, w.regs.v[x86RBP])
+}
+
+// enterLen is the length of the instructions that make a frame: push %rbp; mov %rsp, %rbp.
+const enterLen = 4
+
+// makesFrame reports whether code begins with these instructions.
+func makesFrame(code []byte) bool {
+	return bytes.HasPrefix(code, pushRBP) && hasPrefix(code[len(pushRBP):], setRBP)
+}
+
+// byGuess steps to the caller of an innermost function that has pushed few words or none, such as system call wrappers
+// and hand-written code: the return address is one of n words. In code that was made at run time, only a call to this
+// function counts, because below its variables may be old return addresses.
+func (w *walk) byGuess(n uint64) bool {
+	if !w.allRegs {
+		return false
+	}
+	const functionSize = 1 << 16
+	ip, sp := w.regs.IP(), w.regs.SP()
+	for i := range n {
+		ra, ok := w.mem.Word(sp + 8*i)
+		if !ok {
+			break
+		}
+		target, ok := w.callBefore(ra)
+		if !ok || w.m.Object == nil && ip-target > functionSize {
+			continue
+		}
+		if w.reach(ra, sp+8*i+8, w.regs.v[x86RBP]) {
+			return true
+		}
+	}
+	return false
+}
+
+// callBefore returns the target of the call instruction that ends at ip, 0 if the instruction does not contain it: e8
+// with 4 bytes, or ff /2 with up to 6. ok is false if there is none.
+func (w *walk) callBefore(ip uint64) (target uint64, ok bool) {
+	b := w.code(ip-8, 8)
+	if b == nil {
+		return 0, false
+	}
+	if b[3] == 0xe8 {
+		return ip + uint64(int32(binary.LittleEndian.Uint32(b[4:]))), true
+	}
+	for _, i := range [...]int{6, 5, 4, 2, 1} {
+		if b[i] == 0xff && b[i+1]&0x38 == 0x10 {
+			return 0, true
+		}
+	}
+	return 0, false
+}
