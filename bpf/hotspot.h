@@ -206,11 +206,14 @@ static inline_always long read_code(struct walk *w)
 	return bpf_probe_read_user(w->code, sizeof(w->code), (void *)(w->ip - CODE_BEFORE));
 }
 
-/* in_prologue recognizes how far a prologue has got by the code before ip. */
-static inline_always enum frame in_prologue(__u8 *ip)
+/* in_prologue recognizes how far a prologue has got by the code before ip, the nearest first. */
+static inline_always enum frame in_prologue(__u8 *code)
 {
 	for (int i = 4; i <= CODE_BEFORE - 4; i++) {
-		__u8 *b = ip - i;
+		__u64 at = CODE_BEFORE - i;
+
+		keep_whole(at); /* verifiers since about 7.3 refuse the compiler's negative index */
+		__u8 *b = code + at;
 
 		if (save_rbp(b) || (b[-1] == 0x55 && sub_rsp(b)))
 			return FRAME_FULL;
@@ -233,7 +236,7 @@ static inline_always int interrupted(struct walk *w, struct code_heap *h)
 		return END_UNREADABLE;
 	f = at_end(w->code + CODE_BEFORE);
 	if (!f && size && w->blob.complete >= 0)
-		f = w->ip - w->blob.code >= w->blob.complete ? FRAME_FULL : in_prologue(w->code + CODE_BEFORE);
+		f = w->ip - w->blob.code >= w->blob.complete ? FRAME_FULL : in_prologue(w->code);
 	switch (f) {
 	case FRAME_NONE:
 		return frameless(w, h, 0);
