@@ -209,6 +209,7 @@ static inline_always long read_code(struct walk *w)
 /* in_prologue recognizes how far a prologue has got by the code before ip, the nearest first. */
 static inline_always enum frame in_prologue(__u8 *code)
 {
+#pragma clang loop unroll(full) /* verifiers of Linux 7 reject negative steps */
 	for (int i = 4; i <= CODE_BEFORE - 4; i++) {
 		__u64 at = CODE_BEFORE - i;
 
