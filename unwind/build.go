@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"cmp"
 	"debug/elf"
 	"fmt"
 	"slices"
@@ -8,15 +9,67 @@ import (
 	"gperf/internal/dso"
 )
 
-// Build returns the unwind table of an x86-64 ELF file, from its .eh_frame and .debug_frame. The error is ErrNoCFI if
-// it has neither, like the output of Go and other compilers that keep frame pointers, and ErrMachine for other
-// machines.
+// Build returns the unwind table of an x86-64 ELF file, from its .eh_frame and .debug_frame, and for other code from its
+// instructions. The error is ErrNoCFI if there is nothing of this, or only code of Go, which keeps frame pointers, and
+// ErrMachine for other machines.
 func Build(im *dso.Image) (*Table, error) {
-	f, err := NewCFI(im)
+	f, err := readCFI(im)
 	if err != nil {
 		return nil, err
 	}
+	if f.Machine == elf.EM_X86_64 {
+		if !f.goFP || f.hasGoCFI() {
+			f.known = append(f.known, infer(im, f.covered())...)
+			slices.SortStableFunc(f.known, compareKnown)
+			f.known = append(f.known, outside(f.framed(im), f.known)...)
+		}
+		f.known = append(f.known, f.startContext(im)...)
+		slices.SortStableFunc(f.known, compareKnown)
+	}
+	if len(f.fdes) == 0 && (f.goFP || !slices.ContainsFunc(f.known, func(k known) bool {
+		return k.rule.Flags&FlagInferred != 0
+	})) {
+		return nil, f.noCFI(im)
+	}
 	return f.Table()
+}
+
+func compareKnown(a, b known) int { return cmp.Compare(a.start, b.start) }
+
+// outside returns the parts of the ranges of a that b does not cover. Both are in order.
+func outside(a, b []known) (list []known) {
+	for _, k := range a {
+		for ; len(b) > 0 && b[0].end <= k.start; b = b[1:] {
+		}
+		for i := 0; i < len(b) && b[i].start < k.end; i++ {
+			if b[i].start > k.start {
+				list = append(list, known{k.start, b[i].start, k.rule, k.over})
+			}
+			k.start = max(k.start, b[i].end)
+		}
+		if k.start < k.end {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// hasGoCFI reports whether f has the CFI of Go's code: the code without CFI is not Go's then.
+func (f *CFI) hasGoCFI() bool {
+	return slices.ContainsFunc(f.fdes, func(e fde) bool { return !f.secs[f.cies[e.cie].sec].eh })
+}
+
+// covered returns the code with CFI or conventions, by address.
+func (f *CFI) covered() []codeSeg {
+	list := make([]codeSeg, 0, len(f.fdes)+len(f.known))
+	for i := range f.fdes {
+		list = append(list, codeSeg{f.fdes[i].start, f.fdes[i].end})
+	}
+	for _, k := range f.known {
+		list = append(list, codeSeg{k.start, k.end})
+	}
+	slices.SortFunc(list, func(a, b codeSeg) int { return cmp.Compare(a.start, b.start) })
+	return list
 }
 
 // Table returns the unwind table of f.
@@ -49,7 +102,7 @@ func (f *CFI) Table() (*Table, error) {
 				if r.CFA == CFAUnsupported {
 					stats.Unsupported++
 				}
-				ok = b.add(max(m.start, e.start), m.end, b.rule(r))
+				ok = b.addRow(max(m.start, e.start), m.end, r)
 			}
 		}
 		if m.bad {
@@ -105,29 +158,29 @@ func (b *tableBuilder) addGo(m *machine) bool {
 			entry, r.Flags = true, FlagConvention
 		case r.CFAOff == 16 && entry:
 			start = min(start+movLen, m.end)
-			if !b.addGoRow(m.start, start, pushed) {
+			if !b.addRow(m.start, start, pushed) {
 				return false
 			}
 			entry, r = false, ruleFP
 		default:
 			entry, r = false, ruleFP
 		}
-		if start < m.end && !b.addGoRow(start, m.end, r) {
+		if start < m.end && !b.addRow(start, m.end, r) {
 			return false
 		}
 	}
 	return true
 }
 
-// addGoRow adds a row of Go's CFI, or the rule of a convention if there is one.
-func (b *tableBuilder) addGoRow(start, end uint64, r Rule) bool {
+// addRow adds a row, or the rule of a convention that replaces it.
+func (b *tableBuilder) addRow(start, end uint64, r Rule) bool {
 	for _, k := range b.known {
 		if k.start >= end {
 			break
 		}
-		if from, to := max(k.start, start), min(k.end, end); k.overGo && from < to {
-			return (from == start || b.addGoRow(start, from, r)) && b.add(from, to, b.rule(k.rule)) &&
-				(to == end || b.addGoRow(to, end, r))
+		if from, to := max(k.start, start), min(k.end, end); k.over && from < to {
+			return (from == start || b.addRow(start, from, r)) && b.add(from, to, b.rule(k.rule)) &&
+				(to == end || b.addRow(to, end, r))
 		}
 	}
 	return b.add(start, end, b.rule(r))

@@ -34,7 +34,7 @@ type codeSeg struct{ start, end uint64 }
 
 // cie is a CIE, which several FDEs share (DWARF 5, 6.4.1).
 type cie struct {
-	sec       uint8
+	sec       uint32
 	version   uint8
 	addrSize  uint8
 	segSize   uint8 // size of the segment selector before each address, in bytes
@@ -61,6 +61,23 @@ type fde struct {
 // NewCFI reads the CIEs and FDEs of im. The error is ErrNoCFI if it has none, ErrMachine if it is for neither x86-64
 // nor arm64. NewCFI skips corrupt entries and counts them in CFI.Damaged.
 func NewCFI(im *dso.Image) (*CFI, error) {
+	f, err := readCFI(im)
+	if err == nil && len(f.fdes) == 0 {
+		return nil, f.noCFI(im)
+	}
+	return f, err
+}
+
+// noCFI returns the error of a file without usable entries.
+func (f *CFI) noCFI(im *dso.Image) error {
+	if f.Damaged > 0 {
+		return fmt.Errorf("unwind %s: all %d entries are corrupt: %w", im.Path, f.Damaged, ErrNoCFI)
+	}
+	return fmt.Errorf("unwind %s: %w", im.Path, ErrNoCFI)
+}
+
+// readCFI is NewCFI for files that may have no entries.
+func readCFI(im *dso.Image) (*CFI, error) {
 	n := numRegs(im.Machine)
 	if n == 0 || !im.Is64 {
 		return nil, fmt.Errorf("unwind %s (%v): %w", im.Path, im.Machine, ErrMachine)
@@ -76,20 +93,13 @@ func NewCFI(im *dso.Image) (*CFI, error) {
 		return !ok
 	})
 	f.parse()
-	if len(f.fdes) == 0 {
-		if f.Damaged > 0 {
-			return nil, fmt.Errorf("unwind %s: all %d entries are corrupt: %w", im.Path, f.Damaged, ErrNoCFI)
-		}
-		return nil, fmt.Errorf("unwind %s: %w", im.Path, ErrNoCFI)
-	}
-	f.addFramed(im)
 	return f, nil
 }
 
 // parse reads the entries of all sections.
 func (f *CFI) parse() {
 	for i := range f.secs {
-		f.scan(uint8(i))
+		f.scan(uint32(i))
 	}
 	f.order()
 }
@@ -125,7 +135,7 @@ func (f *CFI) within(start, end uint64) (cut uint64, ok bool) {
 const maxCIEs = 1 << 16
 
 // scan reads the entries of a section.
-func (f *CFI) scan(n uint8) {
+func (f *CFI) scan(n uint32) {
 	sec := &f.secs[n]
 	cies := map[uint64]uint32{} // offset → index
 	var later []entry           // FDEs that precede their CIE
@@ -203,7 +213,7 @@ func (s *section) entry(at int) (e entry, ok bool) {
 }
 
 // readCIE decodes the CIE with header e.
-func (f *CFI) readCIE(sec uint8, e entry) (cie, error) {
+func (f *CFI) readCIE(sec uint32, e entry) (cie, error) {
 	s := &f.secs[sec]
 	c := dwarf.Cursor{B: s.b[:e.next], Pos: e.body}
 	ci := cie{sec: sec, version: c.U8(), addrSize: 8}

@@ -14,15 +14,14 @@ import (
 type known struct {
 	start, end uint64
 	rule       Rule
-	overGo     bool // replaces the FDEs of Go's .debug_frame
+	over       bool // replaces FDEs
 }
 
 var ruleEntry = Rule{CFA: CFARSP, RA: RAUndefined, Flags: FlagConvention}
 
 // conventions returns, by address, the rules of x86-64 code that may have no FDE:
 //
-//   - The code at the entry point has no caller. In glibc's ld.so it has no FDE either, and all functions that run at
-//     the start of a process have it as a caller.
+//   - The code at the entry point has no caller, and often no FDE. In files that infer cannot read, its size is unknown.
 //   - A procedure linkage table pushes at most two words. GNU ld writes an FDE for it, LLVM's lld does not.
 //   - Go's crosscall2 and the code to which Go's signal handlers return: see goCode.
 //   - Go's outermost functions: see goTopFrames.
@@ -34,7 +33,7 @@ func conventions(im *dso.Image) []known {
 	}
 	const entryMax = 64 // size of ld.so's _start and similar code, in bytes
 	var k []known
-	if e := entryPoint(im); e != 0 {
+	if e := entryPoint(im); e != 0 && (len(im.Sections()) == 0 || im.GoTable() != nil) {
 		k = append(k, known{e, e + entryMax, ruleEntry, false})
 	}
 	for _, s := range im.Sections() {
@@ -109,6 +108,37 @@ func goCode(im *dso.Image, s *elf.Section) (k []known) {
 	return k
 }
 
+// startContextCode is the beginning of glibc's __start_context, to which the functions of makecontext return. rbx is the
+// sp at which makecontext has stored the next context.
+var startContextCode = []byte{
+	0x48, 0x89, 0xdc, // mov %rbx, %rsp
+	0x48, 0x8b, 0x3c, 0x24, // mov (%rsp), %rdi
+	0x48, 0x85, 0xff, // test %rdi, %rdi
+}
+
+// startContext finds this function in files that define makecontext. It has no caller. Its CFI does not say so, and
+// does not cover the byte before it, at which the return address is looked up.
+func (f *CFI) startContext(im *dso.Image) []known {
+	defined := false
+	functions(im, func(s *symbol) { defined = defined || string(s.name) == "makecontext" })
+	s := im.Section(".text")
+	if !defined || s == nil {
+		return nil
+	}
+	b, err := sectionBytes(im, s)
+	if err != nil {
+		return nil
+	}
+	i := bytes.Index(b, startContextCode)
+	if i < 0 {
+		return nil
+	}
+	if e := f.find(s.Addr + uint64(i)); e != nil {
+		return []known{{e.start - 1, e.end, ruleEntry, true}}
+	}
+	return nil
+}
+
 // goOutermost are the functions without a caller: those that Go's assembly marks TOPFRAME, except sigtramp, whose
 // caller is the interrupted function; and crosscall1 of runtime/cgo, at which Go's part of a thread starts.
 var goOutermost = []string{"runtime.goexit", "runtime.mstart", "runtime.rt0_go", "crosscall1"}
@@ -120,46 +150,59 @@ const goSwitches = "runtime.morestack"
 // goTopFrames finds these functions by their symbols. With their own FDEs, a walk would continue into old stack
 // contents above them: goexit is the return address of a goroutine's first function, but no function called it.
 func goTopFrames(im *dso.Image) (k []known) {
-	s := im.Section(".symtab")
-	if s == nil || s.Type != elf.SHT_SYMTAB || uint64(s.Link) >= uint64(len(im.Sections())) {
-		return nil
-	}
-	symbols, err1 := sectionBytes(im, s)
-	names, err2 := sectionBytes(im, im.Sections()[s.Link])
-	if err1 != nil || err2 != nil {
-		return nil
-	}
-	const size = 24 // Elf64_Sym
-	for c := (dwarf.Cursor{B: symbols}); c.Left() >= size; {
-		nameOff := c.U32()
-		typ := elf.ST_TYPE(c.U8())
-		c.Skip(3)
-		value, n := c.U64(), c.U64()
-		if typ != elf.STT_FUNC || value+n <= value {
-			continue
+	functions(im, func(s *symbol) {
+		if s.typ != elf.STT_FUNC || s.size == 0 {
+			return
 		}
-		switch name := goName(names, nameOff); {
+		switch name := string(bytes.TrimSuffix(s.name, []byte(".abi0"))); {
 		case name == goSwitches:
-			k = append(k, known{value, value + n, ruleFP, true})
+			k = append(k, known{s.value, s.value + s.size, ruleFP, true})
 		case slices.Contains(goOutermost, name):
-			k = append(k, known{value, value + n, ruleEntry, true})
+			k = append(k, known{s.value, s.value + s.size, ruleEntry, true})
 		}
-	}
+	})
 	return k
 }
 
-// goName returns the name at an offset, without the suffix that assembly functions have since Go 1.17. It returns ""
-// for a name longer than those of goOutermost and goSwitches.
-func goName(names []byte, off uint32) string {
-	if uint64(off) >= uint64(len(names)) {
-		return ""
+// symbol is a symbol of an ELF file.
+type symbol struct {
+	name        []byte
+	typ         elf.SymType
+	value, size uint64
+}
+
+// functions passes the symbols of im that may be functions to use: those of .symtab or, without it, of .dynsym. s is
+// valid until use returns.
+func functions(im *dso.Image, use func(s *symbol)) {
+	sec := im.Section(".symtab")
+	if sec == nil || sec.Type != elf.SHT_SYMTAB {
+		sec = im.Section(".dynsym")
 	}
-	const longest = 32
-	name, _, ok := bytes.Cut(names[off:min(uint64(len(names)), uint64(off)+longest)], []byte{0})
-	if !ok {
-		return ""
+	if sec == nil || uint64(sec.Link) >= uint64(len(im.Sections())) {
+		return
 	}
-	return string(bytes.TrimSuffix(name, []byte(".abi0")))
+	symbols, err1 := sectionBytes(im, sec)
+	names, err2 := sectionBytes(im, im.Sections()[sec.Link])
+	if err1 != nil || err2 != nil {
+		return
+	}
+	const size = 24 // Elf64_Sym
+	for c := (dwarf.Cursor{B: symbols}); c.Left() >= size; {
+		name := c.U32()
+		s := symbol{typ: elf.ST_TYPE(c.U8())}
+		c.Skip(1)
+		section := elf.SectionIndex(c.U16())
+		if s.value, s.size = c.U64(), c.U64(); section == elf.SHN_UNDEF || s.value+s.size < s.value {
+			continue
+		}
+		switch s.typ {
+		case elf.STT_FUNC, elf.STT_GNU_IFUNC, elf.STT_NOTYPE:
+			if uint64(name) < uint64(len(names)) {
+				s.name, _, _ = bytes.Cut(names[name:], []byte{0})
+			}
+			use(&s)
+		}
+	}
 }
 
 // sectionBytes returns the contents of a section, up to maxSection bytes.

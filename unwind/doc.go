@@ -42,8 +42,10 @@
 //	CFADerefRSP      cfa = *(sp + CFAOff) + CFAOff2
 //	CFADerefRBP      cfa = *(fp + CFAOff) + CFAOff2
 //	CFAPLT           cfa = sp + CFAOff + ((ip & 15) >= CFAOff2 ? 8 : 0)
-//	CFAReg           cfa = register CFAOff2 + CFAOff, a register other than sp and fp: known only if
-//	                 all registers are, in the innermost frame and in one that a signal interrupted
+//	CFAReg           cfa = register CFAOff2 + CFAOff, a register other than sp and fp: known if
+//	                 all registers are, in the innermost frame and in one that a signal interrupted.
+//	                 In their callers, a register that functions need not preserve has the same
+//	                 value: such CFI means that the functions called there preserve it
 //	CFASignal        ip, sp, fp are the interrupted ones, at sp+168, sp+160, sp+120 (the ucontext that
 //	                 rt_sigreturn reads; all 16 registers and ip: see SignalFrame); RA and FP are unused
 //
@@ -62,6 +64,9 @@
 //
 // A rule with FlagConvention is not from CFI. With CFARBP and an fp of 0 it is the end of the stack, and its CFA may be
 // on another stack, for example where Go calls C. For other rules the CFA is above sp, except across a signal frame.
+//
+// A rule with FlagInferred is not from CFI either, but from the code's instructions. The walk in the kernel requires that
+// a call instruction precedes the return address that it finds.
 //
 // Look a return address up at ip-1: the call may be its function's last instruction. Look a sampled ip, or the ip from
 // a frame with FlagSignal (such as any CFASignal), up unchanged.

@@ -2,9 +2,7 @@ package unwind
 
 import (
 	"bytes"
-	"cmp"
 	"debug/elf"
-	"slices"
 
 	"gperf/internal/dso"
 )
@@ -16,15 +14,15 @@ var (
 	ruleFramed = Rule{Flags: FlagFramed}
 )
 
-// addFramed adds to f.known the code without FDE that has a frame pointer, as most of V8's builtins in node: from the
+// framed returns the code without FDE that has a frame pointer, as most of V8's builtins in node: from the
 // instructions that make a frame on, up to the next function. It leaves out the short gaps between FDEs, which hold
 // padding and short functions.
-func (f *CFI) addFramed(im *dso.Image) {
+func (f *CFI) framed(im *dso.Image) (list []known) {
 	const minGap, maxGap = 256, 64 << 20
 	if f.Machine != elf.EM_X86_64 || f.goFP {
-		return
+		return nil
 	}
-	n, next := len(f.known), f.fdes
+	next := f.fdes
 	for _, s := range f.code {
 		for at := s.start; at < s.end; {
 			end := s.end
@@ -33,7 +31,7 @@ func (f *CFI) addFramed(im *dso.Image) {
 			}
 			if off, ok := im.OffOfVaddr(at); ok && end-at >= minGap && end-at <= maxGap {
 				if b, err := im.Bytes(off, end-at); err == nil {
-					f.known = appendFramed(f.known, at, b)
+					list = appendFramed(list, at, b)
 				}
 			}
 			if at = end; end < s.end {
@@ -41,9 +39,7 @@ func (f *CFI) addFramed(im *dso.Image) {
 			}
 		}
 	}
-	if len(f.known) > n {
-		slices.SortStableFunc(f.known, func(a, b known) int { return cmp.Compare(a.start, b.start) })
-	}
+	return list
 }
 
 // appendFramed appends the ranges of code with a frame. The code begins at vaddr.

@@ -81,6 +81,10 @@ func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 		return w.uncovered(framed, NoRule) // on arm64, the procedure call standard requires a frame record
 	}
 	cfa, why := w.value(s.cfa, s.cfaE, 0, 0)
+	scratch := why != EndOfStack && w.isScratch(s.cfa)
+	if scratch {
+		cfa, why = w.last.v[s.cfa.Reg]+uint64(s.cfa.Off), EndOfStack
+	}
 	if why != EndOfStack {
 		return stop, why
 	}
@@ -104,6 +108,9 @@ func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 	if why != EndOfStack || ra == 0 {
 		return stop, why
 	}
+	if scratch && (cfa <= w.regs.SP() || w.space.Mapping(ra) == nil) {
+		return stop, NoRule
+	}
 	if arm {
 		ra = stripPAC(ra)
 		if !s.signal { // the callee may have overwritten it
@@ -116,6 +123,13 @@ func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 		return interrupted, 0
 	}
 	return called, 0
+}
+
+// isScratch reports whether a rule refers to a register of x86-64 that functions need not preserve. In a frame that has
+// called others, CFI does this only if the functions called there preserve it.
+func (w *walk) isScratch(r RegRule) bool {
+	return w.regs.machine == elf.EM_X86_64 && r.Kind == Register && r.Reg < x86RIP &&
+		(x86Saved|1<<x86RSP)>>r.Reg&1 == 0
 }
 
 // returnAddress returns the caller's ip. If ra is 0 and why is EndOfStack, there is no caller.

@@ -53,6 +53,8 @@ const (
 	// FlagFramed, with CFANone, means that the code has made its frame: its frame pointer is likelier right than words
 	// near sp.
 	FlagFramed
+	// FlagInferred means that the rule is not from CFI, but from the instructions of the code: see infer.
+	FlagInferred
 )
 
 // Rule says how a row finds CFA, RA and FP. Its 16 bytes have the same layout in C.
@@ -138,6 +140,9 @@ func (r Rule) String() string {
 	}
 	if r.Flags&FlagConvention != 0 {
 		s += " convention"
+	}
+	if r.Flags&FlagInferred != 0 {
+		s += " inferred"
 	}
 	return s
 }

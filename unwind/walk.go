@@ -143,6 +143,7 @@ type walk struct {
 
 	regs    Regs
 	allRegs bool // regs has all registers of the frame, because it has called nothing
+	last    Regs // of the latest frame with allRegs
 	full    bool // walk by full CFI, which keeps all registers
 
 	bytes [16]byte // of code
@@ -193,6 +194,9 @@ const (
 
 // step replaces w.regs by the caller's registers.
 func (w *walk) step(ip uint64) (outcome, Reason) {
+	if w.allRegs {
+		w.last = w.regs
+	}
 	if w.m.Code != nil {
 		if !w.m.Code.Caller(&w.regs, w.mem, !w.allRegs) {
 			return stop, NoRule
@@ -214,7 +218,7 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 	case !w.full:
 		return retry, 0
 	}
-	if w.full && rule.Flags&FlagConvention == 0 && rule.RA != RAUndefined {
+	if w.full && rule.Flags&(FlagConvention|FlagInferred) == 0 && rule.RA != RAUndefined {
 		return w.byRow(o, vaddr, rule.Flags&FlagFramed != 0)
 	}
 	return w.byRule(ip, &rule)
@@ -275,7 +279,7 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	}
 	// Rules do not cover the other registers, but code with conventions preserves them.
 	keep := uint64(tracked)
-	if w.full && r.FP == FPSame {
+	if w.full && r.FP == FPSame && r.Flags&FlagInferred == 0 {
 		keep |= x86Saved
 	}
 	switch r.FP {
