@@ -29,6 +29,9 @@ struct pt_regs___kernel {
 /* Registers by DWARF number; pc, which has none, is last. */
 enum { FP = 29, LR = 30, SP = 31, IP = 32, NUM_REGS = 33 };
 
+/* is_scratch reports whether functions need not preserve a register: x0 to x17. */
+static inline_always int is_scratch(__s32 number) { return number < 18; }
+
 static inline_always int in_user_mode(struct pt_regs *r) { return (r->pstate & PSTATE_LEVEL) == 0; }
 
 static inline_always int is_32_bit(struct pt_regs *r) { return (r->pstate & PSTATE_32_BIT) != 0; }

@@ -109,7 +109,8 @@ struct walk {
 	__u32 n;               /* frames so far */
 	__u8 returned;         /* ip is a return address */
 	__u8 all;              /* regs belong to this frame */
-	__u16 some;            /* at least one page of the stack was copied */
+	__u8 interrupted;      /* a signal frame was passed: regs are of another function */
+	__u8 some;             /* at least one page of the stack was copied */
 	__u64 top, copied;     /* end of the stack to copy, and bytes copied so far */
 	__u64 seen_at;         /* address that window was read from */
 	__u32 seen;            /* and its number of bytes */
@@ -217,6 +218,18 @@ static inline_always int reg(struct walk *w, __s32 number, __u64 *value)
 		return END_NONE;
 	}
 	if (!w->all || number < 0 || number >= NUM_REGS)
+		return END_UNSUPPORTED;
+	*value = w->regs[number];
+	return END_NONE;
+}
+
+/*
+ * scratch_reg reads a register that functions need not preserve, in a frame that has called
+ * others. CFI refers to it only if the functions called there preserve it.
+ */
+static inline_always int scratch_reg(struct walk *w, __s32 number, __u64 *value)
+{
+	if (w->interrupted || !is_scratch(number) || number < 0 || number >= NUM_REGS)
 		return END_UNSUPPORTED;
 	*value = w->regs[number];
 	return END_NONE;

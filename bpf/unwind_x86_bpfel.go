@@ -150,25 +150,26 @@ type unwindWalk struct {
 		Sp   uint64
 		Fp   uint64
 	}
-	Start    uint64
-	End      uint64
-	Bias     uint64
-	Table    unwindTable
-	Kind     uint32
-	First    uint32
-	NumMaps  uint32
-	N        uint32
-	Returned uint8
-	All      uint8
-	Some     uint16
-	_        [4]byte
-	Top      uint64
-	Copied   uint64
-	SeenAt   uint64
-	Seen     uint32
-	Framed   uint32
-	Window   [512]uint8
-	Blob     struct {
+	Start       uint64
+	End         uint64
+	Bias        uint64
+	Table       unwindTable
+	Kind        uint32
+	First       uint32
+	NumMaps     uint32
+	N           uint32
+	Returned    uint8
+	All         uint8
+	Interrupted uint8
+	Some        uint8
+	_           [4]byte
+	Top         uint64
+	Copied      uint64
+	SeenAt      uint64
+	Seen        uint32
+	Framed      uint32
+	Window      [512]uint8
+	Blob        struct {
 		_         structs.HostLayout
 		Code      uint64
 		Size      uint64

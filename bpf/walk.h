@@ -71,6 +71,7 @@ static inline_always int signal_frame(struct walk *w)
 
 	if (signal_regs(w->sp, &i))
 		return END_UNREADABLE;
+	w->interrupted = 1;
 	w->ip = i.ip;
 	w->sp = i.sp;
 	w->fp = i.fp;
@@ -102,10 +103,14 @@ static inline_always int find_cfa(struct walk *w, struct rule *r, __u64 *cfa)
 		*cfa = v + r->cfa_off2;
 		return END_NONE;
 	case CFA_REG:
-		if (reg(w, r->cfa_off2, &v))
+		if (reg(w, r->cfa_off2, &v) == END_NONE) {
+			*cfa = v + r->cfa_off;
+			return END_NONE;
+		}
+		if (scratch_reg(w, r->cfa_off2, &v))
 			return END_UNSUPPORTED;
 		*cfa = v + r->cfa_off;
-		return END_NONE;
+		return read_stack(w, &v, *cfa + r->ra_off, 1) || !called(v) ? END_UNSUPPORTED : END_NONE;
 	case CFA_NONE:
 		return END_NO_RULE;
 	}
@@ -163,6 +168,11 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 	}
 	w->fp = fp;
 out:
+	if (r->flags & (FLAG_INFERRED | FLAG_SIGNAL)) {
+		if (r->flags & FLAG_INFERRED && w->ip && !called(w->ip))
+			return END_NO_RULE;
+		w->interrupted |= r->flags & FLAG_SIGNAL;
+	}
 	w->sp = cfa;
 	forget(w);
 	w->returned = !(r->flags & FLAG_SIGNAL);
@@ -260,7 +270,7 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, stru
 	w->fp = w->regs[FP];
 	w->lr = LR < 0 ? 0 : w->regs[LR];
 	w->code_mask = code_mask(read_field(task, mm));
-	w->n = w->returned = 0;
+	w->n = w->returned = w->interrupted = 0;
 	w->all = 1;
 	w->start = w->end = 0;
 	w->seen = 0;

@@ -21,6 +21,9 @@ struct bpf_perf_event_data {
 /* Registers by DWARF number. There is no link register. */
 enum { LR = -1, FP = 6, SP = 7, IP = 16, NUM_REGS = 17 };
 
+/* is_scratch reports whether functions need not preserve a register: all but rbx, rbp, rsp, and r12 to r15. */
+static inline_always int is_scratch(__s32 number) { return number < 12 && number != 3 && number != FP && number != SP; }
+
 static inline_always int in_user_mode(struct pt_regs *r) { return (r->cs & 3) == 3; }
 
 static inline_always int is_32_bit(struct pt_regs *r) { return r->cs == USER32_CS; }
