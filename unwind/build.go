@@ -9,8 +9,8 @@ import (
 	"gperf/internal/dso"
 )
 
-// Build returns the unwind table of an x86-64 ELF file, from its .eh_frame and .debug_frame, and for other code from its
-// instructions. The error is ErrNoCFI if there is nothing of this, or only code of Go, which keeps frame pointers, and
+// Build returns the unwind table of an x86-64 ELF file, from its .eh_frame and .debug_frame, and for other code from
+// its instructions. The error is ErrNoCFI if nothing is found, or only code of Go, which keeps frame pointers, and
 // ErrMachine for other machines.
 func Build(im *dso.Image) (*Table, error) {
 	f, err := readCFI(im)
@@ -19,7 +19,7 @@ func Build(im *dso.Image) (*Table, error) {
 	}
 	if f.Machine == elf.EM_X86_64 {
 		if !f.goFP || f.hasGoCFI() {
-			f.known = append(f.known, infer(im, f.covered())...)
+			f.known = append(f.known, infer(im, f.covered(), maxGap)...)
 			slices.SortStableFunc(f.known, compareKnown)
 			f.known = append(f.known, outside(f.framed(im), f.known)...)
 		}

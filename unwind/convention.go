@@ -21,7 +21,8 @@ var ruleEntry = Rule{CFA: CFARSP, RA: RAUndefined, Flags: FlagConvention}
 
 // conventions returns, by address, the rules of x86-64 code that may have no FDE:
 //
-//   - The code at the entry point has no caller, and often no FDE. In files that infer cannot read, its size is unknown.
+//   - The code at the entry point has no caller, and often no FDE. In files that infer cannot read, its size is
+//     unknown.
 //   - A procedure linkage table pushes at most two words. GNU ld writes an FDE for it, LLVM's lld does not.
 //   - Go's crosscall2 and the code to which Go's signal handlers return: see goCode.
 //   - Go's outermost functions: see goTopFrames.
@@ -108,8 +109,8 @@ func goCode(im *dso.Image, s *elf.Section) (k []known) {
 	return k
 }
 
-// startContextCode is the beginning of glibc's __start_context, to which the functions of makecontext return. rbx is the
-// sp at which makecontext has stored the next context.
+// startContextCode is the beginning of glibc's __start_context, to which the functions of makecontext return. rbx is
+// the sp at which makecontext has stored the next context.
 var startContextCode = []byte{
 	0x48, 0x89, 0xdc, // mov %rbx, %rsp
 	0x48, 0x8b, 0x3c, 0x24, // mov (%rsp), %rdi

@@ -65,8 +65,8 @@
 // A rule with FlagConvention is not from CFI. With CFARBP and an fp of 0 it is the end of the stack, and its CFA may be
 // on another stack, for example where Go calls C. For other rules the CFA is above sp, except across a signal frame.
 //
-// A rule with FlagInferred is not from CFI either, but from the code's instructions. The walk in the kernel requires that
-// a call instruction precedes the return address that it finds.
+// A rule with FlagInferred is not from CFI either, but from the code's instructions. The walk in the kernel requires
+// that a call instruction precedes the return address.
 //
 // Look a return address up at ip-1: the call may be its function's last instruction. Look a sampled ip, or the ip from
 // a frame with FlagSignal (such as any CFASignal), up unchanged.

@@ -16,7 +16,7 @@ import (
 // maxInferred limits the code of a file that infer reads, in bytes.
 const maxInferred = 16 << 20
 
-// maxGap is the largest range without CFI that infer reads: larger ones are V8's builtins, see framed.
+// maxGap is the largest range without CFI in which Build infers frames: larger ones are V8's builtins, see framed.
 const maxGap = 1 << 20
 
 // minGap is the smallest range without CFI that may contain a function: padding is shorter.
@@ -50,10 +50,11 @@ const (
 	refused // flows into it disagree
 )
 
-// infer returns the rules of code of im that none of the FDEs, sorted by address, and none of the conventions covers.
-func infer(im *dso.Image, covered []codeSeg) []known {
+// infer returns the rules of the code of im outside the covered ranges, which are sorted. It skips ranges of more than
+// longest bytes.
+func infer(im *dso.Image, covered []codeSeg, longest uint64) []known {
 	n := &inference{index: map[frameState]int32{}, fixed: map[uint64]bool{}}
-	n.findGaps(im, covered)
+	n.findGaps(im, covered, longest)
 	if len(n.gaps) == 0 {
 		return nil
 	}
@@ -83,10 +84,10 @@ func infer(im *dso.Image, covered []codeSeg) []known {
 }
 
 // findGaps reads the executable sections' code outside the covered ranges, which are sorted.
-func (n *inference) findGaps(im *dso.Image, covered []codeSeg) {
+func (n *inference) findGaps(im *dso.Image, covered []codeSeg, longest uint64) {
 	total := uint64(0)
 	add := func(s *elf.Section, start, end uint64) {
-		if end-start < minGap || end-start > maxGap || total+end-start > maxInferred {
+		if end-start < minGap || end-start > longest || total+end-start > maxInferred {
 			return
 		}
 		code, err := im.Bytes(s.Offset+start-s.Addr, end-start)

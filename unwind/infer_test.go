@@ -127,7 +127,7 @@ func TestInferEqualsCFI(t *testing.T) {
 				t.Fatal(err)
 			}
 			var same, sameCFA, wrong int
-			for _, k := range infer(im, nil) {
+			for _, k := range infer(im, nil, maxInferred) {
 				for at := k.start; at < k.end; at++ {
 					want, got := table.Lookup(at), k.rule
 					got.Flags = want.Flags

@@ -3,9 +3,7 @@ package session
 import (
 	"cmp"
 	"math"
-	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -41,22 +39,15 @@ type jitDump struct {
 	codes []jit.Code // not mapped yet
 }
 
-// jitDumpName matches the names of jitdumps. Processes map them, so the recording
-// contains their paths.
-var jitDumpName = regexp.MustCompile(`^jit-[0-9]+\.dump$`)
-
-// IsJITDump reports whether the name is that of a jitdump.
-func IsJITDump(name string) bool { return jitDumpName.MatchString(path.Base(name)) }
-
 // IsFile reports whether path is a file, not named memory, a perf map or a jitdump.
 func IsFile(path string) bool {
 	_, isPerfMap := jit.PerfMapPID(path)
-	return filepath.IsAbs(path) && !isPerfMap && !strings.HasPrefix(path, "//") && !IsJITDump(path)
+	return filepath.IsAbs(path) && !isPerfMap && !strings.HasPrefix(path, "//") && !jit.IsDump(path)
 }
 
 // jitDump reads the jitdump if a mapping is one.
 func (m *machine) jitDump(r *format.Mmap, p *process, d *DSO) {
-	if !IsJITDump(r.Filename) {
+	if !jit.IsDump(r.Filename) {
 		return
 	}
 	key := jitKey{p, r.Filename}

@@ -10,6 +10,7 @@ import (
 	"gperf/format"
 	"gperf/internal/dso"
 	"gperf/symbolize"
+	"gperf/symbolize/jit"
 	"gperf/unwind"
 )
 
@@ -47,6 +48,7 @@ func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 	case "aarch64":
 		u.machine = elf.EM_AARCH64
 	}
+	u.objects.machine = u.machine
 	for range runtime.GOMAXPROCS(0) {
 		w := &walker{unwinder: u, mappings: map[*Map]*unwind.Mapping{}}
 		w.walk.MaxDepth = maxUnwound
@@ -158,10 +160,11 @@ func (s space) Code(ip uint64, b []byte) bool {
 
 // objects holds the call frame information of DSOs, read on first use.
 type objects struct {
-	sym   *symbolize.Symbolizer
-	cache *unwind.Cache
-	mu    sync.Mutex
-	list  map[DSO]*object
+	sym     *symbolize.Symbolizer
+	cache   *unwind.Cache
+	machine elf.Machine
+	mu      sync.Mutex
+	list    map[DSO]*object
 }
 
 type object struct {
@@ -188,6 +191,9 @@ func (o *objects) object(d *DSO) *object {
 }
 
 func (o *objects) mapping(m *Map) *unwind.Mapping {
+	if m.code != nil && m.code.EHFrame != nil {
+		return &unwind.Mapping{Start: m.Start, End: m.End, Object: o.generated(m.code)}
+	}
 	obj := o.object(m.DSO)
 	um := &unwind.Mapping{Start: m.Start, End: m.End, Object: obj.Object, Made: m.DSO.isJIT()}
 	if obj.image == nil {
@@ -198,6 +204,13 @@ func (o *objects) mapping(m *Map) *unwind.Mapping {
 		um.Object = nil // the file has another layout than the mapping
 	}
 	return um
+}
+
+// generated returns the call frame information of a function from a jitdump.
+func (o *objects) generated(c *jit.Code) *unwind.Object {
+	return unwind.NewObject(nil, func() (*unwind.CFI, error) {
+		return unwind.NewGeneratedCFI([]unwind.Generated{{Start: c.Start, End: c.End, EHFrame: c.EHFrame}}, o.machine)
+	})
 }
 
 // end returns why a recorded callchain of n user addresses ends after its last one.

@@ -43,6 +43,9 @@ type mappedFile struct {
 	// changed is set while the processes that map the file are looked for.
 	changed bool
 
+	// jit, if set, is the jitdump of the generated code that the file stands for.
+	jit *jitDump
+
 	// Set when ready.
 	im     *dso.Image // closed: its headers
 	table  *unwind.Table
@@ -84,6 +87,14 @@ func (f *mappedFile) locate(m *format.Mmap) {
 // reset drops the table, until another sample needs it.
 func (f *mappedFile) reset() { f.state, f.im, f.table, f.object = fileUnknown, nil, nil, nil }
 
+// bias returns ip - vaddr of a file that is ready.
+func (m *mapping) bias() (bias uint64, ok bool) {
+	if m.file.jit != nil {
+		return 0, true
+	}
+	return m.file.im.Bias(m.start, m.end, m.pgoff)
+}
+
 // forBPF returns the mapping for the BPF programs.
 func (m *mapping) forBPF() bpf.Mapping {
 	k := bpf.Mapping{Start: m.start, End: m.end, Table: bpf.TablePending}
@@ -99,7 +110,7 @@ func (m *mapping) forBPF() bpf.Mapping {
 			k.Table = bpf.TableFP
 			break
 		}
-		bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff)
+		bias, ok := m.bias()
 		if k.Bias, k.Table = bias, m.file.inBPF.Index(); !ok {
 			k.Table = bpf.TableFP
 		}
@@ -170,8 +181,11 @@ func unavailable(err error) bool {
 // only fields that are not read in this state. unsaved means that the cache does not contain
 // the table yet, but should.
 func (f *mappedFile) build(cache *unwind.Cache) (unsaved bool, err error) {
-	if f.vm != nil {
+	switch {
+	case f.vm != nil:
 		return false, f.readHeaps()
+	case f.jit != nil:
+		return false, f.jit.build(f)
 	}
 	im, err := f.open()
 	if err != nil {

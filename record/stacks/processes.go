@@ -7,6 +7,7 @@ import (
 	"gperf/internal/addrspace"
 	"gperf/internal/procfs"
 	"gperf/record/synth"
+	"gperf/symbolize/jit"
 )
 
 // tracker follows the code mappings of every process through side-band records: for walking
@@ -16,10 +17,11 @@ type tracker struct {
 	byPID map[int32]*process
 	files map[fileKey]*mappedFile
 	// removed is called for processes whose mappings are replaced or dropped.
-	removed func(*process)
-	sweep   int        // counts the sweeps of prune
-	vms     int        // counts Java virtual machines
-	touched []*process // processes whose mappings or registration with BPF changed
+	removed   func(*process)
+	sweep     int        // counts the sweeps of prune
+	vms       int        // counts Java virtual machines
+	touched   []*process // processes whose mappings or registration with BPF changed
+	generated uint64     // counts the files of jitdumps' tables
 	// buildIDs is true if records identify files by build ID, if these have one.
 	buildIDs bool
 }
@@ -38,6 +40,7 @@ type addrSpace struct {
 	maps addrspace.Space[mapping]
 	vm   *mappedFile // the generated code of a Java virtual machine; nil without
 	refs int
+	jit  *jitDump // nil if the process has none
 	bpfMappings
 }
 
@@ -129,7 +132,7 @@ func (p *tracker) mmap(proc *process, m *format.Mmap) {
 	s := proc.space
 	if s.refs > 1 {
 		s.refs--
-		s = &addrSpace{maps: s.maps, vm: s.vm, refs: 1}
+		s = &addrSpace{maps: s.maps, vm: s.vm, jit: s.jit, refs: 1}
 		proc.space = s
 	}
 	s.stale = true
@@ -138,10 +141,15 @@ func (p *tracker) mmap(proc *process, m *format.Mmap) {
 	switch {
 	case s.vm != nil && m.Filename == anonymous:
 		added.file = s.vm
+	case s.jit != nil && added.file.isAnonymous():
+		added.file = s.jit.file
 	case s.vm == nil && isLibJVM(m):
 		p.addVM(s, m, added)
 	}
 	s.insert(added)
+	if s.jit == nil && jit.IsDump(m.Filename) {
+		p.useJITDump(s, newJITDump(m).file)
+	}
 }
 
 func (p *tracker) touch(proc *process) {

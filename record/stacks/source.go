@@ -15,7 +15,9 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 	}
 	r.resolver.place()
 	built := r.tables.loadBuilt()
+	r.tables.followJIT(time.Now())
 	r.procs.update()
+	r.tables.removeReplaced()
 	r.resolver.resolve()
 	r.resolver.retry(built)
 	r.tables.prune(time.Now(), r.resolver.deferred.queue)

@@ -18,8 +18,10 @@ type tables struct {
 	bpf      *bpf.Unwinder
 	procs    *registry
 	builder  *builder
-	madeRoom time.Time // when tables were last removed for others
-	swept    time.Time // when prune last checked all files
+	madeRoom time.Time     // when tables were last removed for others
+	followed time.Time     // when followJIT last looked at jitdumps
+	replaced []*mappedFile // of jitdumps: no walk uses their tables after the next update
+	swept    time.Time     // when prune last checked all files
 	made     uint64
 	failed   uint64 // files without a usable table
 }
@@ -52,6 +54,9 @@ func (t *tables) loadBuilt() (files []*mappedFile) {
 		if t.take(b); b.file.state != filePending {
 			b.file.changed = true
 			files = append(files, b.file)
+		}
+		if b.file.jit != nil {
+			t.replaceJIT(b.file)
 		}
 	}
 	if len(files) > 0 {
@@ -122,10 +127,12 @@ func (t *tables) load(f *mappedFile) {
 
 // refuse makes walks through a file follow frame pointers.
 func (t *tables) refuse(f *mappedFile, why error) {
-	if f.state = fileFP; unavailable(why) {
-		f.state = fileGone
+	if f.state = fileFP; f.jit == nil {
+		if unavailable(why) {
+			f.state = fileGone
+		}
+		t.failed++
 	}
-	t.failed++
 	if !errors.Is(why, unwind.ErrNoCFI) {
 		t.procs.verbose("no unwind table: " + why.Error())
 	}

@@ -179,7 +179,7 @@ func (v *view) Mapping(ip uint64) *unwind.Mapping {
 			if _, ok := m.file.vm.heapFor(m); ok {
 				k.Code = vmCode{m.file}
 			}
-		} else if bias, ok := m.file.im.Bias(m.start, m.end, m.pgoff); ok {
+		} else if bias, ok := m.bias(); ok {
 			k.Bias, k.Object = bias, m.file.object
 		}
 	}
@@ -196,7 +196,7 @@ func (v *view) Code(ip uint64, b []byte) bool {
 	switch {
 	case m == nil || m.file.vm != nil:
 		return false
-	case m.file.state == fileReady:
+	case m.file.state == fileReady && m.file.jit == nil:
 		return m.file.code(dso.OffOfIP(ip, m.start, m.pgoff), b)
 	}
 	code := make([]byte, trampolineCall+len(b))

@@ -32,6 +32,8 @@ type Code struct {
 	Function
 	Time  uint64 // ns of CLOCK_MONOTONIC, or cycles
 	Lines []Line // by ip
+	// EHFrame is its .eh_frame, whose addresses are those after the code, aligned to 8 bytes; nil if the dump has none.
+	EHFrame []byte
 }
 
 // Line is the source line of the instructions from IP to the next Line.
@@ -52,9 +54,10 @@ func (c *Code) Line(ip uint64) (file string, line int) {
 
 // Record types.
 const (
-	recordLoad  = 0
-	recordMove  = 1
-	recordDebug = 2
+	recordLoad   = 0
+	recordMove   = 1
+	recordDebug  = 2
+	recordUnwind = 4
 )
 
 // Limits of a file.
@@ -100,6 +103,7 @@ type dumpReader struct {
 	codes   []Code
 	byIndex map[uint64]int    // code_index → the function's latest element of codes
 	lines   map[uint64][]Line // by start address, for functions that the file loads later
+	ehFrame []byte            // of the function that the file loads next
 }
 
 // record reads a record. It returns false at the end of the file and at a corrupt record.
@@ -115,11 +119,13 @@ func (d *dumpReader) record() bool {
 	}
 	kind, when := d.order.Uint32(head[:]), d.order.Uint64(head[8:])
 	size -= prefix
-	if kind > recordDebug || size > maxRecord {
+	switch {
+	case size > maxRecord || kind > recordDebug && kind != recordUnwind:
 		return d.skip(size)
-	}
-	if kind == recordDebug {
+	case kind == recordDebug:
 		return d.debug(size)
+	case kind == recordUnwind:
+		return d.unwind(size)
 	}
 	// Skip the code, which follows the name.
 	b, rest := make([]byte, min(size, 1<<16)), size
@@ -151,10 +157,12 @@ func (d *dumpReader) load(when uint64, b []byte) {
 	if !ok || size == 0 || start+size < start {
 		return
 	}
+	ehFrame := d.ehFrame
+	d.ehFrame = nil
 	lines := normalizeLines(d.lines[start], start, start+size)
 	delete(d.lines, start)
 	d.byIndex[index] = len(d.codes)
-	d.codes = append(d.codes, Code{Function{start, start + size, string(name)}, when, lines})
+	d.codes = append(d.codes, Code{Function{start, start + size, string(name)}, when, lines, ehFrame})
 }
 
 // move adds a function at its new address. The fields of b: pid, tid, vma, old_code_addr, new_code_addr, code_size,
@@ -181,6 +189,16 @@ func (d *dumpReader) move(when uint64, b []byte) {
 	}
 	d.byIndex[d.order.Uint64(b[40:])] = len(d.codes)
 	d.codes = append(d.codes, c)
+}
+
+// unwind reads the unwinding information of the function that the file loads next.
+func (d *dumpReader) unwind(size uint32) bool {
+	b, err := io.ReadAll(io.LimitReader(d.b, int64(min(size, maxUnwind))))
+	if err != nil || uint32(len(b)) < min(size, maxUnwind) {
+		return false
+	}
+	d.ehFrame = ehFrame(b, d.order)
+	return d.skip(size - uint32(len(b)))
 }
 
 // debug reads the lines of a function that a later record loads: code_addr, nr_entry, and for each entry addr, line,

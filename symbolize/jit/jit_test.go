@@ -65,7 +65,7 @@ func TestReadDump(t *testing.T) {
 					make([]byte, 16)),
 				jitRecord(order, recordDebug, 10, u64(0x1000), u64(3), u64(0x1000), uint32(7), uint32(0), "a.js",
 					u64(0x1008), uint32(9), uint32(0), "\xff", u64(0x100c), uint32(1), uint32(0), "b.js"),
-				jitRecord(order, 4, 10, u64(0), u64(0), u64(0)), // unwinding
+				jitRecord(order, recordUnwind, 10, u64(5), u64(2), u64(8), []byte{1, 2, 3, 4, 5}),
 				jitRecord(order, recordLoad, 10, pid, pid, u64(0x1000), u64(0x1000), u64(16), u64(1), "function",
 					make([]byte, 16)),
 				jitRecord(order, recordMove, 20, pid, pid, u64(0x2000), u64(0x1000), u64(0x2000), u64(16), u64(1)),
@@ -91,6 +91,11 @@ func TestReadDump(t *testing.T) {
 						fmt.Sprintf("%s:%d", file, line) != want {
 						t.Errorf("%#x+%d: %s:%d, want %s", start, off, file, line, want)
 					}
+				}
+			}
+			for i, want := range []string{"\x01\x02\x03", "\x01\x02\x03", ""} {
+				if got := string(d.Codes[i].EHFrame); got != want {
+					t.Errorf("function %d: .eh_frame %q, want %q", i, got, want)
 				}
 			}
 			if file, line := d.Codes[2].Line(0x3000); file != "" || line != 0 {
@@ -164,6 +169,56 @@ func TestReadDumpFixtures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFollow reads a file of which more and more is there.
+func TestFollow(t *testing.T) {
+	order, pid := binary.LittleEndian, uint32(4711)
+	u64 := func(v uint64) uint64 { return v }
+	info := func(b ...byte) []byte {
+		return jitRecord(order, recordUnwind, 1, u64(uint64(len(b))), u64(0), u64(0), b)
+	}
+	load := func(start uint64) []byte {
+		return jitRecord(order, recordLoad, 1, pid, pid, start, start, u64(16), start, "function", make([]byte, 16))
+	}
+	b := jitFile(order, info(1), load(0x1000), load(0x2000), info(2, 3), load(0x3000), info(4))
+	f, err := Follow(bytes.NewReader(b[:40]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for n := 40; n <= len(b); n++ {
+		f.Next(bytes.NewReader(b[:n]), int64(n), func(c Code) {
+			got = append(got, fmt.Sprintf("%x-%x %v", c.Start, c.End, c.EHFrame))
+		})
+	}
+	if want := []string{"1000-1010 [1]", "3000-3010 [2 3]"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if _, err := Follow(bytes.NewReader(b[:39])); err == nil {
+		t.Error("followed half a header")
+	}
+}
+
+// FuzzFollow: a Follower returns functions with unwinding information from the file, and nothing else.
+func FuzzFollow(f *testing.F) {
+	le := binary.LittleEndian
+	f.Add(jitFile(le, jitRecord(le, recordUnwind, 1, uint64(4), uint64(1), uint64(0), []byte{1, 2, 3, 4}),
+		jitRecord(le, recordLoad, 10, uint32(1), uint32(1), uint64(0x1000), uint64(0x1000), uint64(16),
+			uint64(1), "name")))
+	f.Add(jitFile(le, jitRecord(le, recordUnwind, 1, ^uint64(0), uint64(1), uint64(0))))
+	f.Add(jitFile(binary.BigEndian, jitRecord(binary.BigEndian, recordUnwind, 1, uint64(8), uint64(9), uint64(0))))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		follower, err := Follow(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		follower.Next(bytes.NewReader(b), int64(len(b)), func(c Code) {
+			if c.End <= c.Start || len(c.EHFrame) == 0 || len(c.EHFrame) > len(b) {
+				t.Errorf("%#x-%#x: %d bytes", c.Start, c.End, len(c.EHFrame))
+			}
+		})
+	})
 }
 
 // FuzzDump: ReadDump rejects any bytes, or returns functions that start before they end, sorted by time.
