@@ -28,7 +28,7 @@ NOINLINE int spin(int n)
 			sink += i;
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 		if (end == 0)
-			end = t.tv_sec + 0.3 * (slow ? atof(slow) : 1);
+			end = t.tv_sec + 0.8 * (slow ? atof(slow) : 1);
 	} while (t.tv_sec + t.tv_nsec / 1e9 < end);
 	return n;
 }
