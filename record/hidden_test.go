@@ -27,6 +27,10 @@ const withoutMapFiles = "GPERF_TEST_WITHOUT_MAP_FILES"
 // TestHiddenFiles checks that stacks are complete if the mapped files have no path, or lead to
 // another file by their path.
 func TestHiddenFiles(t *testing.T) {
+	least := uint64(98) // percent
+	if os.Getenv("GPERF_SLOW") != "" {
+		least = 94 // tables take longer to build there, and most samples come before
+	}
 	for _, c := range []struct {
 		name    string
 		program *programs.Program
@@ -60,7 +64,7 @@ func TestHiddenFiles(t *testing.T) {
 					"sh", "-c", c.script, program, library, t.TempDir())
 				// Until the tables are available, a copy of the stack may be lost.
 				u := sum.Unwind
-				if sum.Samples < 100 || u == nil || u.Missing > 0 || u.Complete*100 < (sum.Samples-u.None)*98 {
+				if sum.Samples < 100 || u == nil || u.Missing > 0 || u.Complete*100 < (sum.Samples-u.None)*least {
 					t.Errorf("%d samples: %+v", sum.Samples, u)
 				}
 			})
