@@ -24,8 +24,12 @@ NOINLINE void work(void) { sink++; }
 NOINLINE void stepBegin(void) { sink++; }
 NOINLINE void stepEnd(void) { sink++; }
 
-// lose overwrites rbp, as code without frame pointers may.
+// lose overwrites the frame pointer, as code without frame pointers may.
+#ifdef __x86_64__
 #define lose() asm volatile("mov $0x1234567, %%ebp" ::: "rbp")
+#else
+#define lose() asm volatile("mov x29, #0x1234" ::: "x29")
+#endif
 
 // at returns the function of a depth.
 static void *at(long depth) { return memory + depth * DISTANCE; }
@@ -51,6 +55,10 @@ NOINLINE static void inner(long generation, long depth) {
 	sink++;
 }
 
+#define KINDS 4
+
+#ifdef __x86_64__
+
 #define BYTES(s) s, sizeof(s) - 1
 
 // Code before and after the call. A byte of 0 is the size of the frame.
@@ -69,7 +77,6 @@ static const struct {
 	// push %rbp; mov %rsp, %rbp … pop %rbp; ret
 	{BYTES("\x55\x48\x89\xe5"), BYTES("\x5d\xc3")},
 };
-#define KINDS (sizeof kinds / sizeof *kinds)
 
 // emit copies code, with the size of the frame.
 static void emit(unsigned char *to, const char *code, int n, int size) {
@@ -77,10 +84,8 @@ static void emit(unsigned char *to, const char *code, int n, int size) {
 		to[i] = code[i] ? code[i] : size;
 }
 
-// make makes the function of a depth. Its kind and the size of its frame depend on the generation.
-static void make(long generation, long depth) {
-	unsigned char *f = at(depth);
-	int k = (generation + depth) % KINDS, size = 16 * (1 + (generation * 7 + depth) % 7);
+// write_function writes a function of a kind, with a frame of size bytes.
+static void write_function(unsigned char *f, int k, int size) {
 	void (*to)(long, long) = inner;
 	if (kinds[k].begin[0] == 0x48)
 		size -= 8; // it does not push rbp; the stack is aligned at the call
@@ -90,6 +95,42 @@ static void make(long generation, long depth) {
 	memcpy(f + CALL - 8, &to, 8);
 	memcpy(f + CALL, "\xff\xd1", 2); // call *%rcx
 	emit(f + CALL + 2, kinds[k].end, kinds[k].ends, size);
+}
+
+#else
+
+#define PAIR(offset) ((offset) / 8 & 0x7f) << 15 | 30 << 10 | 31 << 5 | 29 // x29, x30, [sp, offset]
+
+// write_function writes a function of a kind, with a frame of size bytes.
+static void write_function(unsigned char *f, int k, int size) {
+	void (*to)(long, long) = inner;
+	uint32_t *begin = (uint32_t *)f, *end = (uint32_t *)(f + CALL) + 1;
+	for (int i = 0; i < DISTANCE / 4; i++)
+		begin[i] = 0xd503201f; // nop
+	if (k == 0)
+		*begin++ = 0xd503245f; // bti c
+	if (k < 2) {
+		*begin++ = 0xa9800000 | PAIR(-size); // stp x29, x30, [sp, -size]!
+		*end++ = 0xa8c00000 | PAIR(size); // ldp x29, x30, [sp], size
+	} else {
+		*begin++ = 0xd10003ff | size << 10;      // sub sp, sp, size
+		*begin++ = 0xa9000000 | PAIR(size - 16); // stp x29, x30, [sp, size - 16]
+		*end++ = 0xa9400000 | PAIR(size - 16);
+		*end++ = 0x910003ff | size << 10;
+	}
+	*begin++ = 0x910003fd | (k < 2 ? 0 : size - 16) << 10; // add x29, sp, 0 or size - 16
+	*end = 0xd65f03c0;                                  // ret
+	((uint32_t *)f)[CALL / 4 - 1] = 0x58000009 | (DISTANCE - 8 - (CALL - 4)) / 4 << 5; // ldr x9, inner
+	((uint32_t *)f)[CALL / 4] = 0xd63f0120; // blr x9
+	memcpy(f + DISTANCE - 8, &to, 8);
+}
+
+#endif
+
+// make makes the function of a depth. Its kind and the size of its frame depend on the generation.
+static void make(long generation, long depth) {
+	write_function(at(depth), (generation + depth) % KINDS, 16 * (1 + (generation * 7 + depth) % 7));
+	__builtin___clear_cache((char *)at(depth), (char *)at(depth + 1));
 }
 
 // main runs argv[1] generations, and waits argv[2] milliseconds after the first one.
