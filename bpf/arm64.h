@@ -25,6 +25,7 @@ struct pt_regs___kernel {
 #define PSTATE_32_BIT 0x10
 
 #define THREAD_SIZE 0x4000 /* with pages of 4 KiB and 16 KiB; see saved_regs */
+#define BELOW_SP 16 /* bytes that a frame uses below sp: Go saves x29 there */
 
 /* Registers by DWARF number; pc, which has none, is last. */
 enum { FP = 29, LR = 30, SP = 31, IP = 32, NUM_REGS = 33 };

@@ -21,18 +21,18 @@ static inline_always int by_frame_pointer(struct walk *w, __u32 slot)
 	/* Programs without CFI, such as Go's, end their stacks with a 0. No stack begins in code made at run time. */
 	int none = w->kind == TABLE_MADE ? END_FP : END_ENTRY;
 	__u64 pair[2];
-	int end;
+	int end, far = w->fp + BELOW_SP - w->sp > NEAR;
 
 	if (w->fp == 0)
 		return none;
-	if (w->fp & 7 || (w->fp - w->sp > NEAR && w->kind != TABLE_FP))
+	if (w->fp & 7 || (far && w->kind != TABLE_FP && w->framed != FRAMED_ANYWHERE))
 		return END_FP;
 	if (read_stack(w, pair, w->fp, 2))
 		return END_UNREADABLE;
 	pair[1] &= w->code_mask;
 	if (pair[1] == 0)
 		return none;
-	if (w->fp - w->sp > NEAR && !called(pair[1]))
+	if (far && !called(pair[1]))
 		return END_FP;
 	w->next.ip = pair[1];
 	w->next.ra_at = w->fp + 8;

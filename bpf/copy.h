@@ -49,7 +49,7 @@ __attribute__((noinline)) int copy_chunk(__u32 slot)
 	if (!w)
 		return 0;
 	done = w->copied;
-	from = w->regs[SP] + done;
+	from = w->out.stack.head.from + done;
 	if (from >= w->top)
 		return 0;
 	n = CHUNK - (from & (CHUNK - 1));
@@ -81,14 +81,14 @@ static inline_always __u64 goroutine_end(struct walk *w, __u64 tls)
 }
 
 /*
- * copy_stack copies the used part of the stack: from rsp up to its end, which is known
+ * copy_stack copies the used part of the stack: from sp up to its end, which is known
  * for a process's first stack, for threads' stacks, because glibc places a thread's own
  * data directly above its stack, and for Go's.
  */
 static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_struct *task)
 {
 	struct mm_struct *mm = read_field(task, mm);
-	__u64 sp = w->regs[SP], stack = read_field(mm, start_stack) + 8, tls = thread_data(task), end;
+	__u64 sp = w->regs[SP] - BELOW_SP, stack = read_field(mm, start_stack) + 8, tls = thread_data(task), end;
 
 	w->top = sp + MAX_STACK;
 	if (stack - sp > NEAR && tls - sp > NEAR) {
@@ -102,6 +102,7 @@ static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_st
 		w->top = stack;
 	if (tls > sp && tls < w->top)
 		w->top = tls;
+	w->out.stack.head.from = sp;
 	w->copied = w->some = 0;
 	for (int i = 0; i <= MAX_STACK / CHUNK; i++)
 		if (!copy_chunk(slot))

@@ -40,8 +40,8 @@ func (e End) String() string {
 // NumRegs is the number of registers before a copy, by DWARF number, the ip last.
 const NumRegs = len(unwindCopyHead{}.Regs)
 
-// CopyAhead is the size of the data before a copy: NumRegs registers, and the address whose
-// table or mapping was missing.
+// CopyAhead is the size of the data before a copy: NumRegs registers, the address whose table or
+// mapping was missing, and the address of the copy's first byte.
 const CopyAhead = int(unsafe.Sizeof(unwindCopyHead{}))
 
 // Head is the beginning of the programs' output: PERF_SAMPLE_RAW's data.
@@ -52,7 +52,7 @@ type Head struct {
 	// Frames is the number of words that follow: the ip and the return addresses of its
 	// callers.
 	Frames uint32
-	// Stack is the number of bytes of stack, from sp on, that follow after CopyAhead bytes.
+	// Stack is the number of bytes of stack that follow after CopyAhead bytes.
 	// Frames is then 0.
 	Stack uint32
 	Copy  bool // a copy follows, even if no stack could be read

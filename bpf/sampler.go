@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -44,9 +43,6 @@ type Sampler struct {
 
 // NewSampler returns a Sampler without programs.
 func NewSampler(o SamplerOptions) (*Sampler, error) {
-	if runtime.GOARCH != "amd64" {
-		return nil, ErrArch
-	}
 	e := &Sampler{o: o, types: btf.NewCache(), shared: map[string]*ebpf.Map{}}
 	if o.Unwinder != nil {
 		for name, m := range o.Unwinder.coll.Maps {
@@ -173,9 +169,6 @@ var ErrNoKprobeMulti = errors.New("this kernel cannot set them at once (Linux 5.
 // HaveKprobeMulti returns nil if the kernel can run a program at many functions, else why
 // not.
 func HaveKprobeMulti() error {
-	if runtime.GOARCH != "amd64" {
-		return ErrArch
-	}
 	err := features.HaveBPFLinkKprobeMulti()
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		return ErrNoKprobeMulti

@@ -27,6 +27,7 @@ struct head {
 struct copy_head {
 	__u64 regs[NUM_REGS]; /* by DWARF number, the ip last */
 	__u64 at;             /* the address whose table or mapping is missing */
+	__u64 from;           /* the address of the first byte copied */
 };
 
 #define MAX_STACK 0xf000
@@ -87,6 +88,9 @@ struct blob {
 	__u64 frameless;  /* it has no frame, or a small one */
 };
 
+/* FRAMED_ANYWHERE: the frame pointer may point to another stack, as where Go switches stacks. */
+enum { FRAMED = 1, FRAMED_ANYWHERE };
+
 /* caller is a possible caller of the current frame. */
 struct caller {
 	__u64 ip, ra_at, sp, fp;
@@ -114,7 +118,7 @@ struct walk {
 	__u64 top, copied;     /* end of the stack to copy, and bytes copied so far */
 	__u64 seen_at;         /* address that window was read from */
 	__u32 seen;            /* and its number of bytes */
-	__u32 framed;          /* code without CFI that has made its frame */
+	__u32 framed;          /* code without CFI that has made its frame: FRAMED or FRAMED_ANYWHERE */
 	__u8 window[WINDOW];
 	struct blob blob; /* of the previous frame */
 	__u8 head[BLOCK_HEAD + 8];

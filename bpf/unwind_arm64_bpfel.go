@@ -44,6 +44,7 @@ type unwindCopyHead struct {
 	_    structs.HostLayout
 	Regs [33]uint64
 	At   uint64
+	From uint64
 }
 
 type unwindCopyRoom struct {
@@ -184,7 +185,7 @@ type unwindWalk struct {
 		Zero   uint32
 		Head   unwindHead
 		Frames [1024]uint64
-		_      [57616]byte
+		_      [57624]byte
 	}
 	Known [4096]struct {
 		_    structs.HostLayout

@@ -3,7 +3,6 @@ package bpf
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -66,14 +65,8 @@ type Unwinder struct {
 	serial    uint64                 // serial of the last added table
 }
 
-// ErrArch means that the programs support the registers of another architecture only.
-var ErrArch = errors.New("stacks can be walked in the kernel on x86-64 only")
-
 // Load loads the programs. VerifierLog returns the details of its error.
 func Load(o Options) (*Unwinder, error) {
-	if runtime.GOARCH != "amd64" {
-		return nil, ErrArch
-	}
 	o.setDefaults()
 	coll, err := withMemory(func() (*ebpf.Collection, error) { return load(&o) })
 	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {

@@ -17,6 +17,7 @@ struct bpf_perf_event_data {
 
 #define USER32_CS 0x23 /* code segment of 32-bit tasks */
 #define THREAD_SIZE 0x4000
+#define BELOW_SP 0 /* bytes that a frame uses below sp */
 
 /* Registers by DWARF number. There is no link register. */
 enum { LR = -1, FP = 6, SP = 7, IP = 16, NUM_REGS = 17 };

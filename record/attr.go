@@ -37,8 +37,7 @@ type Options struct {
 	// kernel.perf_event_max_stack.
 	MaxStack uint16
 	// DWARF unwinds user callchains by CFI, in the kernel. If BPF cannot be loaded, Notice
-	// gets an *UnwindError, and the stacks are copied, as with StackDump; on arm64, frame
-	// pointers are recorded.
+	// gets an *UnwindError, and the stacks are copied, as with StackDump.
 	DWARF bool
 	// StackDump, if not 0, copies so many bytes of user stack, and the registers, into each
 	// sample instead: readers of the file unwind them.

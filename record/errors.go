@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"gperf/bpf"
 )
 
 // NoTargetError means that a process, thread or CPU to record does not exist.
@@ -93,10 +91,9 @@ func (e *UnwindError) Error() string {
 }
 func (e *UnwindError) Unwrap() error { return e.Err }
 
-// instead returns what to record if user stacks cannot be unwound in the kernel. Programs for
-// arm64 keep frame pointers; those for x86-64 mostly do not.
+// instead returns what to record if user stacks cannot be unwound in the kernel.
 func instead(err error) *UnwindError {
-	if errors.Is(err, bpf.ErrArch) || errors.Is(err, errOverwrite) {
+	if errors.Is(err, errOverwrite) {
 		return &UnwindError{err, 0}
 	}
 	return &UnwindError{err, DefaultStackDump}

@@ -55,9 +55,6 @@ func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) 
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(why, unix.EPERM) {
 		t.Skipf("CAP_PERFMON and CAP_BPF are missing: %v %v", err, why)
 	}
-	if errors.Is(why, bpf.ErrArch) {
-		t.Skip(bpf.ErrArch)
-	}
 	if err != nil || why != nil {
 		t.Fatal(err, why)
 	}
@@ -146,7 +143,7 @@ func functions(t *testing.T, exe string) func(off uint64) string {
 			vaddr := off - p.Off + p.Vaddr
 			for _, s := range syms {
 				if elf.ST_TYPE(s.Info) == elf.STT_FUNC && vaddr >= s.Value && vaddr < s.Value+s.Size {
-					return s.Name
+					return strings.TrimSuffix(s.Name, "_impl") // __libc_start_main's other name
 				}
 			}
 		}
@@ -169,8 +166,8 @@ func TestDWARFStacks(t *testing.T) {
 	}{
 		{"recursion", []string{exe, "recurse", "30"}, recursed(30, "main", "_start")},
 		{"deep recursion", []string{exe, "recurse", "1000"}, recursed(1000, "main", "_start")},
-		{"static", []string{static, "recurse", "30"}, recursed(30, "main", "__libc_start_call_main", "__libc_start_main_impl", "_start")},
-		{"static-pie", []string{pie, "recurse", "30"}, recursed(30, "main", "__libc_start_call_main", "__libc_start_main_impl", "_start")},
+		{"static", []string{static, "recurse", "30"}, recursed(30, "main", "__libc_start_call_main", "__libc_start_main", "_start")},
+		{"static-pie", []string{pie, "recurse", "30"}, recursed(30, "main", "__libc_start_call_main", "__libc_start_main", "_start")},
 		{"variable-length arrays", []string{exe, "vla"}, []string{"vla", "main", "_start"}},
 		{"signal handler", []string{exe, "signalled"}, []string{"handler", "signalled", "main", "_start"}},
 		{"handler on its own stack", []string{exe, "altstack"}, []string{"handler", "signalled", "altstack", "main", "_start"}},

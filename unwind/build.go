@@ -3,15 +3,14 @@ package unwind
 import (
 	"cmp"
 	"debug/elf"
-	"fmt"
 	"slices"
 
 	"gperf/internal/dso"
 )
 
-// Build returns the unwind table of an x86-64 ELF file, from its .eh_frame and .debug_frame, and for other code from
-// its instructions. The error is ErrNoCFI if nothing is found, or only code of Go, which keeps frame pointers, and
-// ErrMachine for other machines.
+// Build returns the unwind table of an ELF file of x86-64 or arm64, from its .eh_frame and .debug_frame, and for other
+// code of x86-64 from its instructions. The error is ErrNoCFI if nothing is found, or only code of Go, which keeps frame
+// pointers, and ErrMachine for other machines.
 func Build(im *dso.Image) (*Table, error) {
 	f, err := readCFI(im)
 	if err != nil {
@@ -26,12 +25,12 @@ func Build(im *dso.Image) (*Table, error) {
 		f.known = append(f.known, f.startContext(im)...)
 		slices.SortStableFunc(f.known, compareKnown)
 	}
-	if len(f.fdes) == 0 && (f.goFP || !slices.ContainsFunc(f.known, func(k known) bool {
+	if len(f.fdes) == 0 && !f.hasSigreturn() && (f.goFP || !slices.ContainsFunc(f.known, func(k known) bool {
 		return k.rule.Flags&FlagInferred != 0
 	})) {
 		return nil, f.noCFI(im)
 	}
-	return f.Table()
+	return f.Table(), nil
 }
 
 func compareKnown(a, b known) int { return cmp.Compare(a.start, b.start) }
@@ -73,10 +72,7 @@ func (f *CFI) covered() []codeSeg {
 }
 
 // Table returns the unwind table of f.
-func (f *CFI) Table() (*Table, error) {
-	if f.Machine != elf.EM_X86_64 {
-		return nil, fmt.Errorf("unwind table for %v: %w", f.Machine, ErrMachine)
-	}
+func (f *CFI) Table() *Table {
 	var (
 		m     = machine{f: f}
 		size  int
@@ -95,7 +91,7 @@ func (f *CFI) Table() (*Table, error) {
 		m.beginFDE(e)
 		ok := true
 		if f.goFP && !m.sec.eh {
-			ok = b.addGo(&m)
+			ok = f.addGo(b, &m)
 		} else {
 			for ok && m.next() {
 				r := m.rule()
@@ -124,7 +120,7 @@ func (f *CFI) Table() (*Table, error) {
 	}
 	t := b.finish()
 	t.BuildID, t.Stats = f.BuildID, stats
-	return t, nil
+	return t
 }
 
 // bridge covers a gap between two FDEs of one function. The first FDE of glibc's clone3 ends before the system call,
@@ -139,11 +135,19 @@ func (b *tableBuilder) bridge(end, next uint64) bool {
 	return true
 }
 
-// addGo adds the rows of a function compiled by Go. Its CFI describes the CFA but not rbp. A function that calls others
+// addGo adds the rows of a function compiled by Go.
+func (f *CFI) addGo(b *tableBuilder, m *machine) bool {
+	if f.abi == &arm64ABI {
+		return b.addGoARM64(m, f.goFrames)
+	}
+	return b.addGoX86(m)
+}
+
+// addGoX86 adds the rows of a function of x86-64. Its CFI describes the CFA but not rbp. A function that calls others
 // has a frame pointer: after the check of the stack's size it starts with "push rbp; mov rsp, rbp". Only rbp is right
 // in functions that switch stacks (systemstack, cgo). So rows use rbp after the mov, and rsp before it and after the
 // final pop.
-func (b *tableBuilder) addGo(m *machine) bool {
+func (b *tableBuilder) addGoX86(m *machine) bool {
 	const movLen = 3
 	pushed := ruleFP
 	pushed.CFA = CFARSP
@@ -188,15 +192,15 @@ func (b *tableBuilder) addRow(start, end uint64, r Rule) bool {
 
 // rule returns the rule of the machine's state.
 func (m *machine) rule() Rule {
-	signal := m.cie.signal
+	a, signal := m.f.abi, m.cie.signal
 	ra := m.regs[m.cie.ra]
 	cfa := m.cfaRule()
 	switch {
 	case cfa.Kind == Unspecified:
 		return ruleUnsupported
-	case ra.Kind == Undefined || ra.Kind == Unspecified:
+	case ra.Kind == Undefined || ra.Kind == Unspecified && a.lr < 0:
 		return ruleEnd
-	case m.cie.ra != x86RIP:
+	case int(m.cie.ra) != a.ra && a.lr < 0:
 		return ruleUnsupported
 	case signal && cfa.Kind == ValExpression && m.isSignal(cfa, ra):
 		return ruleSignal
@@ -205,10 +209,10 @@ func (m *machine) rule() Rule {
 	if signal {
 		r.Flags = FlagSignal
 	}
-	if !m.cfaPart(cfa, &r) || !raPart(ra, &r) || !m.fpPart(m.regs[x86RBP], &r) {
+	if !m.cfaPart(cfa, &r) || !m.raPart(ra, &r) || !m.fpPart(m.regs[a.fp], &r) {
 		return ruleUnsupported
 	}
-	if sp := m.regs[x86RSP]; sp.Kind != Unspecified && (sp.Kind != ValOffset || sp.Off != 0) {
+	if sp := m.regs[a.sp]; sp.Kind != Unspecified && (sp.Kind != ValOffset || sp.Off != 0) {
 		return ruleUnsupported // the caller's sp is not the CFA
 	}
 	return r
@@ -216,18 +220,18 @@ func (m *machine) rule() Rule {
 
 func (m *machine) cfaPart(cfa RegRule, r *Rule) bool {
 	if cfa.Kind == ValExpression {
-		p, ok := matchCFA(m.exprBytes(cfa))
+		p, ok := m.f.abi.matchCFA(m.exprBytes(cfa))
 		r.CFA, r.CFAOff, r.CFAOff2 = p.CFA, p.CFAOff, p.CFAOff2
 		return ok
 	}
-	if cfa.Off != int64(int32(cfa.Off)) || cfa.Reg >= x86RIP {
+	if cfa.Off != int64(int32(cfa.Off)) || int(cfa.Reg) >= m.f.abi.general {
 		return false
 	}
 	r.CFAOff = int32(cfa.Off)
-	switch cfa.Reg {
-	case x86RSP:
+	switch int(cfa.Reg) {
+	case m.f.abi.sp:
 		r.CFA = CFARSP
-	case x86RBP:
+	case m.f.abi.fp:
 		r.CFA = CFARBP
 	default:
 		r.CFA, r.CFAOff2 = CFAReg, int16(cfa.Reg)
@@ -235,18 +239,32 @@ func (m *machine) cfaPart(cfa RegRule, r *Rule) bool {
 	return true
 }
 
-func raPart(ra RegRule, r *Rule) bool {
-	switch {
-	case ra.Kind == Offset && fits16(ra.Off):
-		r.RA, r.RAOff = RAAtCFA, int16(ra.Off)
-	case ra.Kind == Register && ra.Reg < x86RIP:
-		r.RA, r.RAOff = RAReg, int16(ra.Reg)
+// raPart sets the rule's return address; its CFA is set.
+func (m *machine) raPart(ra RegRule, r *Rule) bool {
+	off, n := ra.Off, m.f.abi.general
+	switch ra.Kind {
+	case Offset:
+		if r.RA = RAAtCFA; !fits16(off) {
+			switch r.CFA {
+			case CFARSP:
+				r.RA = RAAtSP
+			case CFARBP:
+				r.RA = RAAtFP
+			}
+			off += int64(r.CFAOff)
+		}
+	case Unspecified, SameValue: // in the register itself, if the machine has it
+		r.RA, off = RAReg, int64(m.cie.ra)
+	case Register:
+		r.RA, off = RAReg, int64(ra.Reg)
 	default:
 		return false
 	}
-	return true
+	r.RAOff = int16(off)
+	return fits16(off) && (r.RA != RAReg || off < int64(n))
 }
 
+// fpPart sets the rule's frame pointer; its CFA is set.
 func (m *machine) fpPart(fp RegRule, r *Rule) bool {
 	off := fp.Off
 	switch fp.Kind {
@@ -257,18 +275,26 @@ func (m *machine) fpPart(fp RegRule, r *Rule) bool {
 		r.FP = FPUndefined
 		return true
 	case Offset:
-		r.FP = FPAtCFA
+		if r.FP = FPAtCFA; !fits16(off) {
+			switch r.CFA {
+			case CFARSP:
+				r.FP = FPAtSP
+			case CFARBP:
+				r.FP = FPAtFP
+			}
+			off += int64(r.CFAOff)
+		}
 	case Register:
-		if fp.Reg >= x86RIP {
+		if int(fp.Reg) >= m.f.abi.general {
 			return false
 		}
 		r.FP, off = FPReg, int64(fp.Reg)
 	case Expression:
 		reg, n, ok := matchReg(m.exprBytes(fp))
 		switch {
-		case ok && reg == x86RBP:
+		case ok && reg == m.f.abi.fp:
 			r.FP = FPAtFP
-		case ok && reg == x86RSP:
+		case ok && reg == m.f.abi.sp:
 			r.FP = FPAtSP
 		default:
 			return false
@@ -283,10 +309,13 @@ func (m *machine) fpPart(fp RegRule, r *Rule) bool {
 
 func fits16(n int64) bool { return n == int64(int16(n)) }
 
-// isSignal reports whether the state is that of a signal frame in the C libraries' CFI: CFA, rip and rbp are those of
-// the interrupted code, in the ucontext that rt_sigreturn restores.
+// isSignal reports whether the state is that of a signal frame in the CFI of x86-64's C libraries: CFA, rip and rbp are
+// those of the interrupted code, in the ucontext that rt_sigreturn restores.
 func (m *machine) isSignal(cfa, ra RegRule) bool {
-	p, ok := matchCFA(m.exprBytes(cfa))
+	if m.f.abi != &x86ABI {
+		return false
+	}
+	p, ok := m.f.abi.matchCFA(m.exprBytes(cfa))
 	if !ok || p.CFA != CFADerefRSP || p.CFAOff != SignalRSP || p.CFAOff2 != 0 {
 		return false
 	}

@@ -20,13 +20,15 @@ type CFI struct {
 	Damaged uint32 // number of corrupt CIEs and FDEs, which are skipped
 	Outside uint32 // number of FDEs that cover no executable code
 
-	numRegs int
-	goFP    bool // from Go's compiler: the code keeps frame pointers
-	secs    []section
-	cies    []cie
-	fdes    []fde     // by address, without overlaps
-	code    []codeSeg // executable segments by address
-	known   []known   // code with known frames, by address
+	abi   *abi
+	goFP  bool // from Go's compiler: the code keeps frame pointers
+	secs  []section
+	cies  []cie
+	fdes  []fde     // by address, without overlaps
+	code  []codeSeg // executable segments by address
+	known []known   // code with known frames, by address
+	// goFrames are the addresses in arm64 code of Go at which x29 points to the frame: see goFramesOf.
+	goFrames []uint64
 }
 
 // codeSeg is a range of vaddrs in an executable segment.
@@ -78,22 +80,31 @@ func (f *CFI) noCFI(im *dso.Image) error {
 
 // readCFI is NewCFI for files that may have no entries.
 func readCFI(im *dso.Image) (*CFI, error) {
-	n := numRegs(im.Machine)
-	if n == 0 || !im.Is64 {
+	a := abiOf(im.Machine)
+	if a == nil || !im.Is64 {
 		return nil, fmt.Errorf("unwind %s (%v): %w", im.Path, im.Machine, ErrMachine)
 	}
 	secs, err := sections(im)
 	if err != nil {
 		return nil, fmt.Errorf("unwind %s: %w", im.Path, err)
 	}
-	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, numRegs: n, goFP: im.GoTable() != nil, secs: secs,
+	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, abi: a, goFP: im.GoTable() != nil, secs: secs,
 		code: codeOf(im), known: conventions(im)}
+	if f.goFP && a == &arm64ABI {
+		f.goFrames = goFramesOf(im)
+	}
 	f.known = slices.DeleteFunc(f.known, func(k known) bool {
 		_, ok := f.within(k.start, k.end)
 		return !ok
 	})
 	f.parse()
 	return f, nil
+}
+
+// hasSigreturn reports whether arm64's signal handlers return to this code: the rule for that is needed even if there
+// is no FDE, as in the vdso.
+func (f *CFI) hasSigreturn() bool {
+	return f.abi == &arm64ABI && slices.ContainsFunc(f.known, func(k known) bool { return k.rule == ruleSignal })
 }
 
 // parse reads the entries of all sections.
@@ -249,7 +260,7 @@ func (f *CFI) readCIE(sec uint32, e entry) (cie, error) {
 		}
 		c.Skip(n)
 	}
-	if c.Bad || ci.ra >= uint64(f.numRegs) {
+	if c.Bad || ci.ra >= uint64(f.abi.columns) {
 		return ci, errors.New("truncated")
 	}
 	m := machine{f: f, sec: s, cie: &ci}
@@ -257,7 +268,7 @@ func (f *CFI) readCIE(sec uint32, e entry) (cie, error) {
 	for m.next() {
 	}
 	ci.bad, ci.cfa, ci.cfaExpr = m.bad, m.cfa, m.cfaExpr
-	n := f.numRegs
+	n := f.abi.columns
 	for n > 0 && m.regs[n-1] == (RegRule{}) {
 		n--
 	}

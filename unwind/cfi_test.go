@@ -14,7 +14,7 @@ var testCode = []codeSeg{{0x1000, 0x41000}}
 
 // parseSection reads a section that lies at vaddr 0x100000.
 func parseSection(m elf.Machine, b []byte, eh bool) *CFI {
-	f := &CFI{Machine: m, numRegs: numRegs(m), code: testCode,
+	f := &CFI{Machine: m, abi: abiOf(m), code: testCode,
 		secs: []section{{b: b, addr: 0x100000, eh: eh, text: 0x1000}}}
 	f.parse()
 	return f
@@ -293,10 +293,7 @@ func TestRules(t *testing.T) {
 		t.Run(fmt.Sprintf("%x", c.ins), func(t *testing.T) {
 			f := parseSection(elf.EM_X86_64, asm(entry32(uint32(0xffffffff), 3, "", plain),
 				entry32(append([]any{uint32(0), uint64(0x2000), uint64(16)}, c.ins...)...)), false)
-			table, err := f.Table()
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := f.Table()
 			if got := table.Lookup(0x2000).String(); got != c.want {
 				t.Errorf("%x: %s, want %s", c.ins, got, c.want)
 			}
@@ -312,10 +309,7 @@ func TestSignalRule(t *testing.T) {
 			cfaDefCFAExpression, 4, 0x77, 0xa0, 0x01, 0x06,
 			cfaExpression, 6, 3, 0x77, 0xf8, 0x00,
 			cfaExpression, 16, 3, 0x77, 0xa8, 0x01)), true)
-	table, err := f.Table()
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := f.Table()
 	if got := table.Lookup(0x2004); got != ruleSignal {
 		t.Errorf("got %v", got)
 	}
@@ -345,7 +339,7 @@ func TestEhFrameFirst(t *testing.T) {
 	debug := asm(entry32(uint32(0xffffffff), 3, "", plain),
 		entry32(uint32(0), uint64(0x2000), uint64(0x40), cfaDefCFAOffset, 16),
 		entry32(uint32(0), uint64(0x2018), uint64(0x18), cfaDefCFAOffset, 24))
-	f := &CFI{Machine: elf.EM_X86_64, numRegs: x86Regs, code: testCode, secs: []section{{b: eh, eh: true}, {b: debug}}}
+	f := &CFI{Machine: elf.EM_X86_64, abi: &x86ABI, code: testCode, secs: []section{{b: eh, eh: true}, {b: debug}}}
 	f.parse()
 	wantText(t, f, `
 		FDE pc=0000000000002000..0000000000002010
@@ -386,10 +380,7 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := parseSection(elf.EM_X86_64, append(bytes.Clone(cie), c.b...), false)
-			table, err := f.Table()
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := f.Table()
 			if !table.valid() || len(table.Rows) > c.rows || len(table.Pages) > 5 || len(f.cies) > maxCIEs {
 				t.Errorf("%d rows, %d pages, %d CIEs", len(table.Rows), len(table.Pages), len(f.cies))
 			}
@@ -399,11 +390,11 @@ func TestHostile(t *testing.T) {
 		})
 	}
 	t.Run("a huge segment", func(t *testing.T) {
-		f := &CFI{Machine: elf.EM_X86_64, numRegs: x86Regs, code: []codeSeg{{0, 1 << 60}},
+		f := &CFI{Machine: elf.EM_X86_64, abi: &x86ABI, code: []codeSeg{{0, 1 << 60}},
 			secs: []section{{b: append(bytes.Clone(cie), fde(1<<59)...)}}}
 		f.parse()
-		if table, err := f.Table(); err != nil || len(table.Pages) > maxPages || table.Stats.Damaged != 1 {
-			t.Errorf("%d pages, %+v, %v", len(table.Pages), table.Stats, err)
+		if table := f.Table(); len(table.Pages) > maxPages || table.Stats.Damaged != 1 {
+			t.Errorf("%d pages, %+v", len(table.Pages), table.Stats)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package unwind
 
 import (
 	"bytes"
-	"debug/elf"
 	"encoding/binary"
 )
 
@@ -25,14 +24,17 @@ func (w *walk) code(ip uint64, n int) []byte {
 // return address, it has a frame pointer, or it is an innermost function without one. The BPF programs do the same
 // (bpf/code.h). why is the reason if there is no caller.
 func (w *walk) uncovered(framed bool, why Reason) (outcome, Reason) {
-	if w.regs.machine != elf.EM_X86_64 {
-		return w.byFramePointer(why)
+	if w.regs.abi == &arm64ABI {
+		if w.byLinkRegister() {
+			return called, 0
+		}
+		return w.byFramePointer(why, false)
 	}
 	inFile := w.m.Object != nil
 	if !(framed && !w.allRegs) && w.byCode() || inFile && !framed && w.byGuess(1) {
 		return switched, 0
 	}
-	next, end := w.byFramePointer(why)
+	next, end := w.byFramePointer(why, false)
 	switch {
 	case next != stop:
 		return next, 0

@@ -19,46 +19,57 @@ type known struct {
 
 var ruleEntry = Rule{CFA: CFARSP, RA: RAUndefined, Flags: FlagConvention}
 
-// conventions returns, by address, the rules of x86-64 code that may have no FDE:
+// conventions returns, by address, the rules of code that may have no FDE:
 //
 //   - The code at the entry point has no caller, and often no FDE. In files that infer cannot read, its size is
 //     unknown.
-//   - A procedure linkage table pushes at most two words. GNU ld writes an FDE for it, LLVM's lld does not.
+//   - A procedure linkage table pushes at most two words. GNU ld writes an FDE for it on x86-64, LLVM's lld does not.
 //   - Go's crosscall2 and the code to which Go's signal handlers return: see goCode.
+//   - The code to which arm64's signal handlers return: see arm64Sigreturn.
 //   - Go's outermost functions: see goTopFrames.
 //
 // FDEs of compilers other than Go's take precedence.
 func conventions(im *dso.Image) []known {
-	if im.Machine != elf.EM_X86_64 {
-		return nil
-	}
 	const entryMax = 64 // size of ld.so's _start and similar code, in bytes
 	var k []known
-	if e := entryPoint(im); e != 0 && (len(im.Sections()) == 0 || im.GoTable() != nil) {
+	inferred := im.Machine == elf.EM_X86_64 && len(im.Sections()) > 0 && im.GoTable() == nil
+	if e := entryPoint(im); e != 0 && !inferred {
 		k = append(k, known{e, e + entryMax, ruleEntry, false})
 	}
 	for _, s := range im.Sections() {
 		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Size == 0 || s.Size > im.Size || s.Addr+s.Size < s.Addr {
 			continue
 		}
-		end := s.Addr + s.Size
-		switch s.Name {
-		case ".plt.got", ".plt.sec":
-			k = append(k, known{s.Addr, end, sp(8), false})
-		case ".plt":
-			if s.Size >= 16 {
-				k = append(k, known{s.Addr, s.Addr + 6, sp(16), false}, known{s.Addr + 6, s.Addr + 16, sp(24), false})
-			}
-			if s.Size > 16 {
-				k = append(k, known{s.Addr + 16, end, pltRule(im, s), false})
-			}
+		if im.Machine == elf.EM_AARCH64 {
+			k = append(k, arm64Section(im, s)...)
+		} else {
+			k = append(k, x86PLT(im, s)...)
 		}
 	}
 	if s := im.Section(".text"); s != nil && im.GoTable() != nil {
-		k = append(k, goCode(im, s)...)
+		if im.Machine == elf.EM_X86_64 {
+			k = append(k, goCode(im, s)...)
+		}
 		k = append(k, goTopFrames(im)...)
 	}
 	slices.SortFunc(k, func(a, b known) int { return cmp.Compare(a.start, b.start) })
+	return k
+}
+
+// x86PLT returns the rules of a section of x86-64 code if it is a procedure linkage table.
+func x86PLT(im *dso.Image, s *elf.Section) (k []known) {
+	end := s.Addr + s.Size
+	switch s.Name {
+	case ".plt.got", ".plt.sec":
+		k = append(k, known{s.Addr, end, sp(8), false})
+	case ".plt":
+		if s.Size >= 16 {
+			k = append(k, known{s.Addr, s.Addr + 6, sp(16), false}, known{s.Addr + 6, s.Addr + 16, sp(24), false})
+		}
+		if s.Size > 16 {
+			k = append(k, known{s.Addr + 16, end, pltRule(im, s), false})
+		}
+	}
 	return k
 }
 

@@ -6,13 +6,13 @@
 //
 //	CIE, FDE   the two kinds of entry; an FDE covers a range of code, a CIE is the common part of several FDEs
 //	row        how to find the caller's registers, in force from one address to the next row's
-//	CFA        canonical frame address: rsp as it was before the call that made the frame
-//	RA, FP     the return address and the frame pointer (rbp)
+//	CFA        canonical frame address: sp as it was before the call that made the frame
+//	RA, FP     the return address and the frame pointer (rbp, x29)
 //	rule       how a row finds CFA, RA and FP, which a walk needs
 //
 // # Tables
 //
-// A [Table] describes x86-64 code. Its addresses are vaddrs, divided into pages of 64 KiB:
+// A [Table] describes code of x86-64 or arm64. Its addresses are vaddrs, divided into pages of 64 KiB:
 //
 //	Base          number of the first page: vaddr >> 16 of the lowest code
 //	Pages[i]      {First, N uint32}: rows Rows[First : First+N] belong to page Base+i; N is never 0
@@ -28,13 +28,14 @@
 //
 // # A step
 //
-// A step computes the caller's ip, sp and fp from those of a frame and its rule (DWARF numbers: 6 is rbp, 7 is rsp, 16
-// is rip):
+// A step computes the caller's ip, sp and fp from those of a frame and its rule. The names of rules are x86-64's: RSP
+// is sp, RBP is fp. DWARF numbers: 6 is rbp, 7 is rsp, 16 is rip; 29 is x29, 30 is x30, the link register, 31 is sp.
 //
 //	CFANone          no entry covers ip: assembly, V8's builtins, and outside of tables code made at run time. If the
 //	                 next instructions show the return address (an epilogue, a prologue, CPython's
-//	                 trampolines), the walk continues with it; otherwise with rbp if that is a frame pointer,
+//	                 trampolines), the walk continues with it; otherwise with fp if that is a frame pointer,
 //	                 or else with a return address near sp. Without FlagFramed, the word at sp comes first.
+//	                 On arm64, the link register comes first, if it can be the return address.
 //	                 These attempts need code at the caller's address; if all fail, the walk ends
 //	CFAUnsupported   the walk ends: the entry needs full CFI, in Go
 //	CFARSP           cfa = sp + CFAOff
@@ -46,12 +47,15 @@
 //	                 all registers are, in the innermost frame and in one that a signal interrupted.
 //	                 In their callers, a register that functions need not preserve has the same
 //	                 value: such CFI means that the functions called there preserve it
-//	CFASignal        ip, sp, fp are the interrupted ones, at sp+168, sp+160, sp+120 (the ucontext that
-//	                 rt_sigreturn reads; all 16 registers and ip: see SignalFrame); RA and FP are unused
+//	CFASignal        ip, sp, fp are the interrupted ones, in the frame that rt_sigreturn reads: x86-64's
+//	                 ucontext at sp, with ip at sp+168, or arm64's siginfo at sp and ucontext at sp+128;
+//	                 RA and FP are unused
 //
 //	RAUndefined      the end of the stack: this is the outermost frame; CFA is unused
 //	RAAtCFA          ip = *(cfa + RAOff), nearly always -8
-//	RAReg            ip = register RAOff; known as with CFAReg
+//	RAReg            ip = register RAOff, such as the link register; known as with CFAReg
+//	RAAtSP           ip = *(sp + RAOff), the callee's sp
+//	RAAtFP           ip = *(fp + RAOff)
 //
 //	FPSame           fp is unchanged
 //	FPAtCFA          fp = *(cfa + FPOff)
@@ -62,8 +66,11 @@
 //
 //	sp = cfa
 //
+// On arm64, ip may be signed: the walk masks the signature off.
+//
 // A rule with FlagConvention is not from CFI. With CFARBP and an fp of 0 it is the end of the stack, and its CFA may be
-// on another stack, for example where Go calls C. For other rules the CFA is above sp, except across a signal frame.
+// on another stack, for example where Go calls C. With RAReg and an unknown register, the step is by frame pointer. For
+// other rules the CFA is above sp, except across a signal frame.
 //
 // A rule with FlagInferred is not from CFI either, but from the code's instructions. The walk in the kernel requires
 // that a call instruction precedes the return address.

@@ -4,21 +4,21 @@ import "gperf/internal/dwarf"
 
 // matchCFA recognizes the expressions for the CFA that a rule can express. It sets only the
 // rule's fields of the CFA.
-func matchCFA(e []byte) (r Rule, ok bool) {
+func (a *abi) matchCFA(e []byte) (r Rule, ok bool) {
 	c := dwarf.Cursor{B: e}
 	reg, off, ok := breg(&c)
-	if !ok || off != int64(int32(off)) || reg != x86RSP && reg != x86RBP {
+	if !ok || off != int64(int32(off)) || reg != a.sp && reg != a.fp {
 		return r, false
 	}
 	r.CFAOff = int32(off)
 	if c.Left() == 0 {
 		r.CFA = CFARSP
-		if reg == x86RBP {
+		if reg == a.fp {
 			r.CFA = CFARBP
 		}
 		return r, !c.Bad
 	}
-	if thr, ok := matchPLT(e[c.Pos:]); ok && reg == x86RSP {
+	if thr, ok := matchPLT(e[c.Pos:]); ok && a == &x86ABI && reg == x86RSP {
 		r.CFA, r.CFAOff2 = CFAPLT, thr
 		return r, true
 	}
@@ -26,7 +26,7 @@ func matchCFA(e []byte) (r Rule, ok bool) {
 		return r, false
 	}
 	r.CFA = CFADerefRSP
-	if reg == x86RBP {
+	if reg == a.fp {
 		r.CFA = CFADerefRBP
 	}
 	if c.Left() > 0 {

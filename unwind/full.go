@@ -1,7 +1,5 @@
 package unwind
 
-import "debug/elf"
-
 // maxSteps limits the rows that an Unwinder caches.
 const maxSteps = 1 << 14
 
@@ -57,7 +55,7 @@ func newStep(f *CFI, vaddr uint64) *step {
 	}
 	s := &step{cfa: r.CFA, cfaE: expr(r.CFA), ra: r.Regs[r.RA], raE: expr(r.Regs[r.RA]), raCol: r.RA, signal: r.Signal}
 	for n, rule := range r.Regs[:walkRegs] {
-		if f.Machine == elf.EM_X86_64 && n >= x86RIP || f.Machine == elf.EM_AARCH64 && n > arm64SP {
+		if n >= f.abi.general {
 			break
 		}
 		if rule.Kind != Unspecified && rule.Kind != SameValue {
@@ -67,16 +65,9 @@ func newStep(f *CFI, vaddr uint64) *step {
 	return s
 }
 
-// Callee-saved registers: rbx, rbp, r12 to r15; x18 to x29.
-const (
-	x86Saved   = 1<<3 | 1<<x86RBP | 0xf<<12
-	arm64Saved = 0xfff << 18
-)
-
 // byRow steps by full CFI. framed is true if code without CFI has made its frame.
 func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 	s := w.u.row(o, vaddr)
-	arm := w.regs.machine == elf.EM_AARCH64
 	if s == nil {
 		return w.uncovered(framed, NoRule) // on arm64, the procedure call standard requires a frame record
 	}
@@ -88,12 +79,9 @@ func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 	if why != EndOfStack {
 		return stop, why
 	}
-	next := Regs{machine: w.regs.machine, v: w.regs.v, known: w.regs.known & x86Saved}
-	switch {
-	case s.signal:
+	next := Regs{abi: w.regs.abi, v: w.regs.v, known: w.regs.known & w.regs.saved}
+	if s.signal {
 		next.known = w.regs.known // the CFI describes all registers that change
-	case arm:
-		next.known = w.regs.known & arm64Saved
 	}
 	next.setSP(cfa)
 	for i := range s.regs {
@@ -111,13 +99,10 @@ func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 	if scratch && (cfa <= w.regs.SP() || w.space.Mapping(ra) == nil) {
 		return stop, NoRule
 	}
-	if arm {
-		ra = stripPAC(ra)
-		if !s.signal { // the callee may have overwritten it
-			next.known &^= 1 << arm64LR
-		}
+	if w.regs.lr >= 0 && !s.signal { // the callee may have overwritten it
+		next.known &^= 1 << w.regs.lr
 	}
-	next.setIP(ra)
+	next.setIP(w.regs.strip(ra))
 	w.regs = next
 	if s.signal {
 		return interrupted, 0
@@ -128,8 +113,8 @@ func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 // isScratch reports whether a rule refers to a register of x86-64 that functions need not preserve. In a frame that has
 // called others, CFI does this only if the functions called there preserve it.
 func (w *walk) isScratch(r RegRule) bool {
-	return w.regs.machine == elf.EM_X86_64 && r.Kind == Register && r.Reg < x86RIP &&
-		(x86Saved|1<<x86RSP)>>r.Reg&1 == 0
+	return w.regs.abi == &x86ABI && r.Kind == Register && r.Reg < x86RIP &&
+		(w.regs.saved|1<<x86RSP)>>r.Reg&1 == 0
 }
 
 // returnAddress returns the caller's ip. If ra is 0 and why is EndOfStack, there is no caller.
@@ -138,7 +123,7 @@ func (w *walk) returnAddress(s *step, cfa uint64) (ra uint64, why Reason) {
 	case Undefined:
 		return 0, EndOfStack
 	case Unspecified, SameValue:
-		if w.regs.machine != elf.EM_AARCH64 {
+		if w.regs.lr < 0 {
 			return 0, EndOfStack
 		}
 		// In a leaf function it is in the link register.

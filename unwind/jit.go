@@ -18,8 +18,8 @@ const ehFrameAlign = 8
 // NewGeneratedCFI returns the CFI of generated code for a machine; its vaddrs are ips. Where code overlaps, the later
 // one of the list counts. The error is ErrNoCFI if no code has usable entries.
 func NewGeneratedCFI(list []Generated, machine elf.Machine) (*CFI, error) {
-	f := &CFI{Machine: machine, numRegs: numRegs(machine)}
-	if f.numRegs == 0 {
+	f := &CFI{Machine: machine, abi: abiOf(machine)}
+	if f.abi == nil {
 		return nil, ErrMachine
 	}
 	var code []codeSeg

@@ -115,7 +115,7 @@ func (m *machine) begin(end, pos int, loc, last uint64) {
 	m.c = dwarf.Cursor{B: m.sec.b[:end], Pos: pos}
 	m.loc, m.last, m.bad = loc, last, false
 	m.saved = m.saved[:0]
-	n := m.f.numRegs
+	n := m.f.abi.columns
 	if last == 0 {
 		m.cfa, m.cfaExpr = RegRule{}, RegRule{}
 		clear(m.regs[:n])
@@ -139,7 +139,7 @@ func (m *machine) beginFDE(e *fde) {
 func (m *machine) damage() {
 	m.bad = true
 	m.cfa, m.cfaExpr = RegRule{}, RegRule{}
-	clear(m.regs[:m.f.numRegs])
+	clear(m.regs[:m.f.abi.columns])
 	m.c.Pos = len(m.c.B)
 }
 
@@ -176,7 +176,7 @@ func (m *machine) advance(n uint64) bool {
 
 // reg returns the rule of a register. For an untracked register, the rule is a dummy.
 func (m *machine) reg(n uint64) *RegRule {
-	if n < uint64(m.f.numRegs) {
+	if n < uint64(m.f.abi.columns) {
 		return &m.regs[n]
 	}
 	return new(RegRule)
@@ -302,7 +302,7 @@ func (m *machine) remember() bool {
 	} else {
 		m.saved = append(m.saved, state{})
 	}
-	s, n := &m.saved[len(m.saved)-1], m.f.numRegs
+	s, n := &m.saved[len(m.saved)-1], m.f.abi.columns
 	s.cfa, s.cfaExpr = m.cfa, m.cfaExpr
 	copy(s.regs[:n], m.regs[:n])
 	return true
@@ -312,7 +312,7 @@ func (m *machine) restoreState() bool {
 	if len(m.saved) == 0 {
 		return false
 	}
-	s, n := &m.saved[len(m.saved)-1], m.f.numRegs
+	s, n := &m.saved[len(m.saved)-1], m.f.abi.columns
 	m.saved = m.saved[:len(m.saved)-1]
 	m.cfa, m.cfaExpr = s.cfa, s.cfaExpr
 	copy(m.regs[:n], s.regs[:n])

@@ -17,15 +17,35 @@ const (
 	arm64RASign = 34 // RA_SIGN_STATE
 )
 
-// numRegs returns the number of columns of a machine's rows, or 0 if the machine is unknown.
-func numRegs(m elf.Machine) int {
+// abi are the registers of a machine, by DWARF number.
+type abi struct {
+	columns int // of the rows of CFI
+	ra      int // column of the return address
+	fp, sp  int
+	ip      int    // in a walk; where the machine's ip has no DWARF number, an additional one
+	lr      int    // link register: holds a function's return address until the function saves it; -1: none
+	general int    // the general registers and sp are those below this number
+	saved   uint64 // bits of the registers that functions preserve
+	below   uint64 // bytes that a frame uses below sp: Go's arm64 code saves x29 there
+	name    func(int) string
+}
+
+var (
+	x86ABI = abi{columns: x86Regs, ra: x86RIP, fp: x86RBP, sp: x86RSP, ip: x86RIP, lr: -1, general: x86RIP,
+		saved: 1<<3 | 1<<x86RBP | 0xf<<12, name: x86Name} // rbx, rbp, r12 to r15
+	arm64ABI = abi{columns: arm64Regs, ra: arm64LR, fp: arm64FP, sp: arm64SP, ip: arm64PC, lr: arm64LR, general: arm64PC,
+		saved: 0xfff << 18, below: 16, name: arm64Name} // x18 to x29
+)
+
+// abiOf returns a machine's registers, or nil if the machine is unknown.
+func abiOf(m elf.Machine) *abi {
 	switch m {
 	case elf.EM_X86_64:
-		return x86Regs
+		return &x86ABI
 	case elf.EM_AARCH64:
-		return arm64Regs
+		return &arm64ABI
 	}
-	return 0
+	return nil
 }
 
 var x86Names = [...]string{
@@ -65,17 +85,26 @@ const (
 
 // Regs are the registers of a frame by DWARF number.
 type Regs struct {
-	machine elf.Machine
-	known   uint64 // bit n: v[n] is known
-	v       [walkRegs]uint64
+	*abi
+	known uint64 // bit n: v[n] is known
+	v     [walkRegs]uint64
 }
 
 // NewRegs returns registers of x86-64 or arm64 with the three that every walk needs. On arm64, fp is x29.
 func NewRegs(m elf.Machine, ip, sp, fp uint64) Regs {
-	r := Regs{machine: m}
+	r := Regs{abi: abiOf(m)}
 	r.setIP(ip)
 	r.setSP(sp)
 	r.setFP(fp)
+	return r
+}
+
+// AllRegs returns the registers of a machine, from 0 to the ip, by their DWARF numbers.
+func AllRegs(m elf.Machine, values []uint64) Regs {
+	r := Regs{abi: abiOf(m)}
+	for n, v := range values {
+		r.Set(n, v)
+	}
 	return r
 }
 
@@ -96,21 +125,13 @@ func (r *Regs) Get(n int) (v uint64, ok bool) {
 }
 
 // IP, SP and FP return the instruction, stack and frame pointer.
-func (r *Regs) IP() uint64 { return r.v[r.col(x86RIP, arm64PC)] }
-func (r *Regs) SP() uint64 { return r.v[r.col(x86RSP, arm64SP)] }
-func (r *Regs) FP() uint64 { return r.v[r.col(x86RBP, arm64FP)] }
+func (r *Regs) IP() uint64 { return r.v[r.ip] }
+func (r *Regs) SP() uint64 { return r.v[r.sp] }
+func (r *Regs) FP() uint64 { return r.v[r.fp] }
 
-func (r *Regs) setIP(v uint64) { r.Set(r.col(x86RIP, arm64PC), v) }
-func (r *Regs) setSP(v uint64) { r.Set(r.col(x86RSP, arm64SP), v) }
-func (r *Regs) setFP(v uint64) { r.Set(r.col(x86RBP, arm64FP), v) }
-
-// col returns the column for the machine of r.
-func (r *Regs) col(x86, arm64 int) int {
-	if r.machine == elf.EM_AARCH64 {
-		return arm64
-	}
-	return x86
-}
+func (r *Regs) setIP(v uint64) { r.Set(r.ip, v) }
+func (r *Regs) setSP(v uint64) { r.Set(r.sp, v) }
+func (r *Regs) setFP(v uint64) { r.Set(r.fp, v) }
 
 // x86PerfRegs are the DWARF numbers of x86-64 registers in the order of
 // arch/x86/include/uapi/asm/perf_regs.h; -1 for flags and segments.
@@ -121,10 +142,9 @@ var x86PerfRegs = [...]int8{
 // PerfRegs returns the registers of a sample: values has one for each bit of mask, in the order of the machine's
 // asm/perf_regs.h. It returns false if ip, sp or fp is missing, or the machine is neither x86-64 nor arm64.
 func PerfRegs(m elf.Machine, mask uint64, values []uint64) (r Regs, ok bool) {
-	if numRegs(m) == 0 {
+	if r.abi = abiOf(m); r.abi == nil {
 		return r, false
 	}
-	r.machine = m
 	for bit := 0; mask != 0 && len(values) > 0; bit++ {
 		if mask&1 != 0 {
 			n := bit // arm64 numbers x0 to x30, sp and pc as Regs does
@@ -139,6 +159,6 @@ func PerfRegs(m elf.Machine, mask uint64, values []uint64) (r Regs, ok bool) {
 		}
 		mask >>= 1
 	}
-	need := uint64(1)<<r.col(x86RIP, arm64PC) | 1<<r.col(x86RSP, arm64SP)
+	need := uint64(1)<<r.ip | 1<<r.sp
 	return r, r.known&need == need
 }

@@ -25,7 +25,7 @@ func (r *FullRow) Expr(rule RegRule) []byte { return r.sec.expr(rule) }
 // take sets r to the row of m. r.Regs are m's, and valid until m continues.
 func (r *FullRow) take(m *machine) {
 	*r = FullRow{
-		Start: m.start, End: m.end, CFA: m.cfaRule(), Regs: m.regs[:m.f.numRegs],
+		Start: m.start, End: m.end, CFA: m.cfaRule(), Regs: m.regs[:m.f.abi.columns],
 		RA: int(m.cie.ra), Signal: m.cie.signal, sec: m.sec,
 	}
 }

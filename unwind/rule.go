@@ -25,6 +25,8 @@ const (
 	RAAtCFA     RA = iota // *(cfa + RAOff)
 	RAUndefined           // nowhere: the end of the stack
 	RAReg                 // in register RAOff
+	RAAtSP                // *(sp + RAOff), the callee's sp
+	RAAtFP                // *(fp + RAOff)
 	numRA
 )
 
@@ -119,6 +121,10 @@ func (r Rule) String() string {
 		ra = fmt.Sprintf("c%+d", r.RAOff)
 	case RAReg:
 		ra = x86Name(int(r.RAOff))
+	case RAAtSP:
+		ra = fmt.Sprintf("*(rsp%+d)", r.RAOff)
+	case RAAtFP:
+		ra = fmt.Sprintf("*(rbp%+d)", r.RAOff)
 	}
 	switch r.FP {
 	case FPSame:

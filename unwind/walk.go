@@ -1,7 +1,6 @@
 package unwind
 
 import (
-	"debug/elf"
 	"encoding/binary"
 	"sync"
 )
@@ -90,7 +89,7 @@ type Object struct {
 }
 
 // NewObject returns an Object with a table and a function that reads the CFI. A walk calls open at most once, when the
-// table has no usable row. Either may be nil; for arm64 the table always is.
+// table has no usable row. Either may be nil.
 func NewObject(t *Table, open func() (*CFI, error)) *Object { return &Object{table: t, open: open} }
 
 // full returns the CFI, or nil if it cannot be read.
@@ -119,7 +118,7 @@ type Unwinder struct {
 // an error.
 func (u *Unwinder) Walk(frames []Frame, regs *Regs, mem Memory, space Space) ([]Frame, Reason) {
 	n := len(frames)
-	frames, why, again := u.walk(frames, regs, mem, space, regs.machine != elf.EM_X86_64)
+	frames, why, again := u.walk(frames, regs, mem, space, false)
 	if again { // the caller's registers are needed: walk again by full CFI, which keeps all registers
 		frames, why, _ = u.walk(frames[:n], regs, mem, space, true)
 	}
@@ -218,18 +217,18 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 	case !w.full:
 		return retry, 0
 	}
-	if w.full && rule.Flags&(FlagConvention|FlagInferred) == 0 && rule.RA != RAUndefined {
+	if w.full && rule.Flags&(FlagConvention|FlagInferred) == 0 && rule.RA != RAUndefined && rule.CFA != CFASignal {
 		return w.byRow(o, vaddr, rule.Flags&FlagFramed != 0)
 	}
 	return w.byRule(ip, &rule)
 }
 
-// tracked is the set of registers that rules cover.
-const tracked = 1<<x86RIP | 1<<x86RSP | 1<<x86RBP
+// tracked returns the set of registers that rules cover.
+func (a *abi) tracked() uint64 { return 1<<a.ip | 1<<a.sp | 1<<a.fp }
 
 // byRule steps by a rule; see the package comment.
 func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
-	sp, fp := w.regs.v[x86RSP], w.regs.v[x86RBP]
+	sp, fp := w.regs.SP(), w.regs.FP()
 	if r.RA == RAUndefined {
 		return stop, EndOfStack
 	}
@@ -239,6 +238,9 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	case CFARSP:
 		cfa = sp + uint64(r.CFAOff)
 	case CFARBP:
+		if _, known := w.regs.Get(w.regs.fp); !known && r.Flags&FlagConvention != 0 {
+			return w.withoutFP(ip)
+		}
 		if fp == 0 && r.Flags&FlagConvention != 0 { // a thread's or goroutine's first frame
 			return stop, EndOfStack
 		}
@@ -269,18 +271,27 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	if !ok {
 		return stop, Unreadable
 	}
-	ra := uint64(0)
+	ra, at := uint64(0), cfa
+	switch r.RA {
+	case RAAtSP:
+		at = sp
+	case RAAtFP:
+		at = fp
+	}
 	if r.RA == RAReg {
 		if ra, ok = w.kept(r.RAOff); !ok {
+			if r.Flags&FlagConvention != 0 {
+				return w.byFramePointer(NoRule, true)
+			}
 			return retry, 0
 		}
-	} else if ra, ok = w.mem.Word(cfa + uint64(r.RAOff)); !ok {
+	} else if ra, ok = w.mem.Word(at + uint64(r.RAOff)); !ok {
 		return stop, Unreadable
 	}
 	// Rules do not cover the other registers, but code with conventions preserves them.
-	keep := uint64(tracked)
+	keep := w.regs.tracked()
 	if w.full && r.FP == FPSame && r.Flags&FlagInferred == 0 {
-		keep |= x86Saved
+		keep |= w.regs.saved
 	}
 	switch r.FP {
 	case FPAtCFA:
@@ -297,12 +308,13 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	w.regs.known &= keep
 	switch {
 	case !ok || r.FP == FPUndefined: // the walk can continue while callers do not need rbp
-		w.regs.known &^= 1 << x86RBP
-		w.regs.v[x86RBP] = 0
+		w.regs.known &^= 1 << w.regs.fp
+		w.regs.v[w.regs.fp] = 0
 	case r.FP != FPSame:
 		w.regs.setFP(fp)
 	}
-	w.regs.v[x86RIP], w.regs.v[x86RSP] = ra, cfa
+	w.regs.setIP(w.regs.strip(ra))
+	w.regs.setSP(cfa)
 	switch {
 	case r.Flags&FlagSignal != 0:
 		return interrupted, 0
@@ -312,39 +324,57 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	return called, 0
 }
 
+// withoutFP steps by full CFI, because the rule needs a frame pointer that is not known: that of Go's arm64 code lies
+// below sp, where copies of the stack may begin.
+func (w *walk) withoutFP(ip uint64) (outcome, Reason) {
+	if !w.full {
+		return retry, 0
+	}
+	vaddr := ip - w.m.Bias
+	if !w.allRegs {
+		vaddr--
+	}
+	return w.byRow(w.m.Object, vaddr, false)
+}
+
 // kept returns a register that rules do not track.
 func (w *walk) kept(n int16) (uint64, bool) { return w.regs.Get(int(n)) }
 
-// sigcontext are the DWARF numbers of the registers in struct sigcontext of
-// x86-64, which begins at offset 40 of the ucontext.
-var sigcontext = [...]int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16}
+// x86Sigcontext are the DWARF numbers of the registers in x86-64's struct sigcontext.
+var x86Sigcontext = [...]int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16}
 
-const sigcontextOff = 40
+// Offsets of the saved registers from sp at the call of rt_sigreturn. On x86-64, struct ucontext is at sp. On arm64,
+// struct siginfo of 128 bytes precedes it; the registers x0 to x30, sp and pc follow 184 bytes of it.
+const (
+	x86SigcontextOff   = 40
+	arm64SigcontextOff = 128 + 184
+)
 
-// bySignal steps to the code that a signal interrupted. sp is the address of the ucontext.
+// bySignal steps to the code that a signal interrupted. sp is that of the call of rt_sigreturn.
 func (w *walk) bySignal(sp uint64) (outcome, Reason) {
-	for i, n := range sigcontext {
-		v, ok := w.mem.Word(sp + sigcontextOff + uint64(i)*8)
+	at, n := sp+x86SigcontextOff, len(x86Sigcontext)
+	if w.regs.abi == &arm64ABI {
+		at, n = sp+arm64SigcontextOff, walkRegs
+	}
+	for i := range n {
+		v, ok := w.mem.Word(at + uint64(i)*8)
 		if !ok {
 			return stop, Unreadable
 		}
-		w.regs.Set(n, v)
+		reg := i
+		if w.regs.abi == &x86ABI {
+			reg = x86Sigcontext[i]
+		}
+		w.regs.Set(reg, v)
 	}
 	return interrupted, 0
 }
 
 // byFramePointer steps by frame pointer: the frame pointer is the address of the caller's, and the return address
 // follows. A frame pointer of 0 is the end of the stack. If the frame pointer is invalid, the walk ends with why.
-func (w *walk) byFramePointer(why Reason) (outcome, Reason) {
-	if w.regs.machine == elf.EM_AARCH64 && w.allRegs {
-		// If the function has not saved the return address, it is in the link register.
-		if lr, ok := w.regs.Get(arm64LR); ok && lr != 0 {
-			w.regs.setIP(stripPAC(lr))
-			w.regs.known &^= 1 << arm64LR
-			return switched, 0
-		}
-	}
-	fp, ok := w.regs.Get(w.regs.col(x86RBP, arm64FP))
+// anywhere means that it may point to another stack, as where Go switches stacks.
+func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
+	fp, ok := w.regs.Get(w.regs.fp)
 	switch {
 	case !ok || fp&7 != 0:
 		return stop, why
@@ -358,9 +388,12 @@ func (w *walk) byFramePointer(why Reason) (outcome, Reason) {
 	if !ok1 || !ok2 {
 		return stop, Unreadable
 	}
-	if w.regs.machine == elf.EM_AARCH64 {
-		ra = stripPAC(ra)
-	} else if !w.plausible(ra, fp) {
+	ra = w.regs.strip(ra)
+	far := fp+w.regs.below-w.regs.SP() > near
+	if far && !anywhere && (w.m.Object != nil || w.m.Made) { // only programs without CFI switch stacks
+		return stop, why
+	}
+	if (ra != 0 || w.m.Made) && w.space.Mapping(ra-1) == nil {
 		return stop, why
 	}
 	w.regs.known = 0
@@ -373,15 +406,11 @@ func (w *walk) byFramePointer(why Reason) (outcome, Reason) {
 // near is the largest usual distance from sp to the frame pointer, in bytes: the limit of a stack.
 const near = 8 << 20
 
-// plausible reports whether ra, which follows the caller's frame pointer at fp, can be a return address. If fp does not
-// point up the stack, it may point to another one, as where Go switches stacks. Only programs without CFI do.
-func (w *walk) plausible(ra, fp uint64) bool {
-	if fp-w.regs.SP() > near && (w.m.Object != nil || w.m.Made) {
-		return false
-	}
-	return ra == 0 && !w.m.Made || w.space.Mapping(ra-1) != nil
-}
-
-// stripPAC removes the signature from a pointer to code (arm64 pointer authentication): the bits above the 48 bits of
+// strip removes the signature from a return address (arm64 pointer authentication): the bits above the 48 bits of
 // user-space addresses. Programs with larger addresses are rare.
-func stripPAC(p uint64) uint64 { return p & (1<<48 - 1) }
+func (a *abi) strip(ra uint64) uint64 {
+	if a == &arm64ABI {
+		return ra & (1<<48 - 1)
+	}
+	return ra
+}

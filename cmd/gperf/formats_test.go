@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -25,9 +24,6 @@ var inlinedProgram = programs.C("../../report/stacks/testdata/inlined.cc", "-O2"
 // and that of the call.
 func TestRecordInlined(t *testing.T) {
 	needEvents(t)
-	if runtime.GOARCH != "amd64" {
-		t.Skip("stacks of programs without frame pointers are whole on x86-64 only")
-	}
 	dir := t.TempDir()
 	mustRecord(t, dir, "-g", "-e", "cpu-clock:u", "-F", "2000", "--", inlinedProgram.Path(t))
 	file := filepath.Join(dir, "perf.data")

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -130,9 +129,6 @@ func TestScenarioArchive(t *testing.T) {
 		{"Go", binary(t, dropsProgram), []string{"-n", "30000"}, nil, "main.drop+0x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.name == "C" && runtime.GOARCH != "amd64" {
-				t.Skip("stacks of programs without frame pointers are whole on x86-64 only")
-			}
 			dir := t.TempDir()
 			exe := filepath.Join(dir, "program")
 			copyFile(t, c.exe, exe)

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -319,9 +318,6 @@ func TestScenarioFewCapabilities(t *testing.T) {
 	dir, program := nobodys(t, binary(t, "./cmd/gperf"))
 	withBPF, without := "User stacks:",
 		"copying 8192 bytes of each stack instead. It requires root, or CAP_BPF and CAP_PERFMON."
-	if runtime.GOARCH != "amd64" {
-		withBPF, without = "frame pointers instead", "frame pointers instead" // in either case
-	}
 	// Before Linux 5.11, BPF's memory counts as locked by the user.
 	unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	for _, c := range []struct {

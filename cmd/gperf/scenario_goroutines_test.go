@@ -18,14 +18,6 @@ import (
 
 var goroutines = programs.Go("testdata/goroutines.go")
 
-// needUnwinder skips where gperf has no unwinder: there it records frame pointers.
-func needUnwinder(t *testing.T) {
-	t.Helper()
-	if runtime.GOARCH != "amd64" {
-		t.Skip("stacks are unwound on x86-64 only")
-	}
-}
-
 // goSymbol returns where a Go program's function lies, and its code.
 func goSymbol(t *testing.T, path, name string) (sym elf.Symbol, code []byte) {
 	t.Helper()
@@ -96,10 +88,12 @@ func userChains(t *testing.T, path string) [][][]uint64 {
 // above it: by CFI and by frame pointers it is the same at the same hit of a probe.
 func TestScenarioGoroutineStacks(t *testing.T) {
 	needProbes(t, "uprobe")
-	needUnwinder(t)
 	program := goroutines.Path(t)
 	_, code := goSymbol(t, program, "main.probed")
 	mov := []byte{0x48, 0x89, 0xe5} // mov %rsp, %rbp: from there on frame pointers are right
+	if runtime.GOARCH == "arm64" {
+		mov = []byte{0xfd, 0x23, 0x00, 0xd1} // sub x29, sp, #8
+	}
 	at := bytes.Index(code, mov)
 	if at < 0 {
 		t.Fatalf("main.probed keeps no frame pointer: % x", code)

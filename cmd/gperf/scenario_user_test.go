@@ -15,7 +15,6 @@ import (
 // from copies, which one line says.
 func TestScenarioPlainUserStacks(t *testing.T) {
 	needTracepoints(t)
-	needUnwinder(t)
 	dir, program := nobodys(t, binary(t, "./cmd/gperf"))
 	_, target := nobodys(t, stacksDWARF.Path(t))
 	if b, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); strings.TrimSpace(string(b)) > "2" {

@@ -254,7 +254,7 @@ func (obj *object) open(o *objects, d *DSO) {
 	}
 	obj.image = image
 	table, err := o.cache.Build(image)
-	if err != nil && image.Machine == elf.EM_X86_64 {
+	if err != nil {
 		return
 	}
 	obj.table = table

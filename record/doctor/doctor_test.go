@@ -324,13 +324,6 @@ func TestProblems(t *testing.T) {
 			Verdict: Part,
 			Detail:  "this kernel cannot (Linux 5.18, with CONFIG_FPROBE): a glob's functions are attached one by one",
 		}},
-		{"another architecture", "whole stacks", nil, func(m *Machine) {
-			m.loadWalker = func() error { return bpf.ErrArch }
-		}, Check{
-			Verdict: Part,
-			Detail:  "-g finds user stacks by frame pointers: " + bpf.ErrArch.Error(),
-			Remedy:  "--call-graph dwarf,copy copies whole stacks into the file",
-		}},
 		{"no build IDs", "build IDs", nil, func(m *Machine) {
 			m.open = refusingIf(unix.EINVAL, func(a format.Attr) bool { return a.Flags&format.FlagBuildID != 0 })
 		}, Check{

@@ -45,9 +45,6 @@ func checkWholeStacks(m *Machine) Check {
 	switch {
 	case err == nil:
 		return ok("-g walks user stacks in the kernel")
-	case errors.Is(err, bpf.ErrArch):
-		return part("-g finds user stacks by frame pointers: "+err.Error(),
-			"--call-graph dwarf,copy copies whole stacks into the file")
 	case errors.Is(err, unix.EPERM):
 		return part(instead+": programs may not be loaded", m.WhyNoBPF(err))
 	}

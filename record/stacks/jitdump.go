@@ -1,11 +1,9 @@
 package stacks
 
 import (
-	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -105,17 +103,11 @@ func (j *jitDump) build(f *mappedFile) error {
 	if err := j.read(); err != nil {
 		return err
 	}
-	machine := elf.EM_X86_64
-	if runtime.GOARCH == "arm64" {
-		machine = elf.EM_AARCH64
-	}
 	cfi, err := unwind.NewGeneratedCFI(j.codes, machine)
 	if err != nil {
 		return err
 	}
-	if f.table, err = cfi.Table(); err != nil {
-		return err
-	}
+	f.table = cfi.Table()
 	f.object = unwind.NewObject(f.table, func() (*unwind.CFI, error) { return cfi, nil })
 	return nil
 }

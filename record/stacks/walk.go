@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"math"
+	"runtime"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,9 @@ import (
 	"gperf/internal/dso"
 	"gperf/unwind"
 )
+
+// machine is the one that this program is compiled for.
+var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 
 // resolver walks the stacks that BPF could not walk in Go: with the mappings at the sample's
 // time, as soon as the unwind tables are available.
@@ -92,13 +96,12 @@ func (r *resolver) apply(rec format.Record) {
 // is true, it only returns the file without a table.
 func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 	le := binary.LittleEndian
-	const rip, rsp, rbp = 16, 7, 6
-	at := func(n int) uint64 { return le.Uint64(d.data[8*n:]) }
-	regs := unwind.NewRegs(elf.EM_X86_64, at(rip), at(rsp), at(rbp))
-	for n := range rip {
-		regs.Set(n, at(n))
+	var values [bpf.NumRegs]uint64
+	for n := range values {
+		values[n] = le.Uint64(d.data[8*n:])
 	}
-	stack := unwind.Stack{Addr: at(rsp), Bytes: d.stack()}
+	regs := unwind.AllRegs(machine, values[:])
+	stack := unwind.Stack{Addr: le.Uint64(d.data[8*(bpf.NumRegs+1):]), Bytes: d.stack()}
 	r.view = view{space: d.space, pid: d.pid}
 	var why unwind.Reason
 	r.frames, why = r.walker.Walk(r.frames[:0], &regs, &stack, &r.view)

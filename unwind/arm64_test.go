@@ -1,0 +1,132 @@
+package unwind
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gperf/internal/dso"
+)
+
+// arm64CIE begins a CIE of arm64: CFA sp+0, return address in x30.
+var arm64CIE = []any{uint32(0xffffffff), 3, "", 1, 0x78, arm64LR, cfaDefCFA, arm64SP, 0}
+
+// TestRulesARM64 checks the rules of arm64's CFI.
+func TestRulesARM64(t *testing.T) {
+	inLR := Rule{CFA: CFARSP, RA: RAReg, RAOff: arm64LR}
+	for _, c := range []struct {
+		name string
+		ins  []any
+		want Rule
+	}{
+		{"leaf", nil, inLR},
+		{"restored", []any{cfaOffset | 30, 1, cfaSameValue, 30}, inLR},
+		{"frame", []any{cfaDefCFAOffset, 48, cfaOffset | 29, 6, cfaOffset | 30, 5},
+			Rule{CFA: CFARSP, CFAOff: 48, RAOff: -40, FP: FPAtCFA, FPOff: -48}},
+		{"signed", []any{cfaGNUWindowSave, cfaDefCFAOffset, 16, cfaOffset | 30, 2},
+			Rule{CFA: CFARSP, CFAOff: 16, RAOff: -16}},
+		{"by x29", []any{cfaDefCFA, 29, 32, cfaOffset | 29, 4, cfaOffset | 30, 3},
+			Rule{CFA: CFARBP, CFAOff: 32, RAOff: -24, FP: FPAtCFA, FPOff: -32}},
+		{"large", []any{cfaDefCFAOffset, 0x80, 0x80, 4, cfaOffset | 29, 0x80, 0x40, cfaOffset | 30, 0xff, 0x3f},
+			Rule{CFA: CFARSP, CFAOff: 0x10000, RA: RAAtSP, RAOff: 8, FP: FPAtSP}},
+		{"large, by x29", []any{cfaDefCFA, 29, 0x80, 0x80, 4, cfaOffset | 29, 0x80, 0x40, cfaOffset | 30, 0xff, 0x3f},
+			Rule{CFA: CFARBP, CFAOff: 0x10000, RA: RAAtFP, RAOff: 8, FP: FPAtFP}},
+		{"in another register", []any{cfaRegister, 30, 17}, Rule{CFA: CFARSP, RA: RAReg, RAOff: 17}},
+		{"in a vector register", []any{cfaRegister, 30, 70}, ruleUnsupported},
+		{"outermost", []any{cfaUndefined, 30}, ruleEnd},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := parseSection(elf.EM_AARCH64, asm(entry32(arm64CIE...),
+				entry32(append([]any{uint32(0), uint64(0x2000), uint64(16)}, c.ins...)...)), false)
+			if got := f.Table().Lookup(0x2000); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestSignalARM64 walks from a signal handler through the vdso to a leaf function, whose return address is in the link
+// register that the kernel saved.
+func TestSignalARM64(t *testing.T) {
+	f := fdes(elf.EM_AARCH64,
+		[]any{0x2000, 0x2010, cfaDefCFAOffset, 16, cfaOffset | 29, 2, cfaOffset | 30, 1}, // the handler
+		[]any{0x2010, 0x2020}, // a leaf
+		[]any{0x2020, 0x2030, cfaUndefined, 30},
+	)
+	f.known = []known{{0x3003, 0x300c, ruleSignal, false}}
+	words := make([]uint64, 128)
+	words[1] = 0x3004
+	at := 2 + arm64SigcontextOff/8
+	words[at+arm64LR], words[at+arm64SP], words[at+arm64PC] = 0x2025, stackAt+500, 0x2014
+	regs := NewRegs(elf.EM_AARCH64, 0x2004, stackAt, 0)
+	wantWalk(t, regs, testStack(words...), testSpace(f), EndOfStack,
+		Frame{IP: 0x2004}, Frame{IP: 0x3004}, Frame{IP: 0x2014}, ret(0x2025))
+}
+
+// TestLinkRegister checks that code without CFI is left by the link register, unless that is the address after a call
+// in the same code.
+func TestLinkRegister(t *testing.T) {
+	f := fdes(elf.EM_AARCH64, []any{0x2000, 0x2010, cfaUndefined, 30})
+	regs := NewRegs(elf.EM_AARCH64, 0x3000, stackAt, 1)
+	regs.Set(arm64LR, 0x00ab_0000_0000_2005)
+	wantWalk(t, regs, testStack(), testSpace(f), EndOfStack, Frame{IP: 0x3000}, ret(0x2005))
+	regs.Set(arm64LR, 0x3010)
+	wantWalk(t, regs, testStack(), testSpace(f), NoRule, Frame{IP: 0x3000})
+}
+
+// TestGoARM64 checks the rules of a Go program for arm64 by the instructions that make and remove frames.
+func TestGoARM64(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program: not in short mode")
+	}
+	exe := filepath.Join(t.TempDir(), "drops")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", exe, "../internal/testutil/drops")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=arm64")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("go cannot build: %v\n%s", err, out)
+	}
+	im, err := dso.Open(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	table, err := Build(im)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := im.Section(".text")
+	code, err := im.Bytes(s.Offset, s.Size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(i int) (uint32, Rule) {
+		return binary.LittleEndian.Uint32(code[i:]), table.Lookup(s.Addr + uint64(i))
+	}
+	frames, wrong := 0, 0
+	for i := 0; i+16 <= len(code) && wrong < 20; i += 4 {
+		push, before := at(i)
+		save, pushed := at(i + 4)
+		point, saved := at(i + 8)
+		_, inside := at(i + 12)
+		// str x30, [sp, #-N]!; stur x29, [sp, #-8]; sub x29, sp, #8
+		if push&0xffe00fff != 0xf8000ffe&0xffe00fff || save != 0xf81f83fd || point != insnGoFrame {
+			continue
+		}
+		n := -(int32(push<<11) >> 23)
+		got := fmt.Sprint(before, "; ", pushed, "; ", saved, "; ", inside)
+		want := fmt.Sprint(ruleLeaf, "; ", Rule{CFA: CFARSP, CFAOff: n, RAOff: int16(-n)}, "; ",
+			Rule{CFA: CFARSP, CFAOff: n, RAOff: int16(-n), FP: FPAtSP, FPOff: -8}, "; ", goFrame(n))
+		if frames++; got != want && inside != ruleFP && !strings.Contains(got, "end") {
+			wrong++
+			t.Errorf("frame of %d bytes at %#x:\n got %s\nwant %s", n, s.Addr+uint64(i), got, want)
+		}
+	}
+	if frames < 500 {
+		t.Errorf("%d frames, want more", frames)
+	}
+}
