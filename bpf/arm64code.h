@@ -7,34 +7,45 @@
 
 #include "table.h"
 
-/* Instructions. A pair is x29 and x30. */
-#define RET 0xd65f03c0
-#define RET_SIGNED 0xd65f0bff   /* retaa; retab with 0x400 */
-#define PACIASP 0xd503233f
-#define AUTIASP 0xd50323bf
-#define KEY_B 0x40               /* pacibsp, autibsp */
-#define BTI_C 0xd503245f
+/* Instructions. A pair is x29 and x30, n a number of bytes. */
+#define IS_RET(i) ((i) == 0xd65f03c0 || ((i) & ~0x400) == 0xd65f0bff) /* ret, retaa, retab */
+#define IS_SIGN(i) (((i) & ~0x40) == 0xd503233f) /* paciasp, pacibsp */
+#define IS_AUTHENTICATE(i) (((i) & ~0x40) == 0xd50323bf) /* autiasp, autibsp */
+#define IS_BTI_C(i) ((i) == 0xd503245f)
 #define IS_PUSH_PAIR(i) (((i) & 0xffc07fff) == 0xa9807bfd) /* stp x29, x30, [sp, -n]! */
-#define IS_SET_FP(i) (((i) & 0xffc003ff) == 0x910003fd)    /* add x29, sp, n */
+#define IS_STORE_PAIR(i) (((i) & 0xffc07fff) == 0xa9007bfd) /* stp x29, x30, [sp, n] */
+#define IS_SUB_SP(i) (((i) & 0xffc003ff) == 0xd10003ff) /* sub sp, sp, n */
+#define IS_ADD_SP(i) (((i) & 0xffc003ff) == 0x910003ff) /* add sp, sp, n */
+#define IS_SET_FP(i) (((i) & 0xffc003ff) == 0x910003fd) /* add x29, sp, n */
+#define PAIR_BYTES(i) (-((__s32)((i) << 10) >> 25) * 8)
+#define IMMEDIATE(i) ((i) >> 10 & 0xfff)
 
 /*
  * at_edge reports whether the code at ip is the beginning of a function, before x29 is
- * changed, or its end: then the link register is the return address. *pushed is the number
- * of bytes that the function has on the stack.
+ * changed, or its end, after x29 is restored: then the link register is the return address.
+ * *pushed is the number of bytes that the function has on the stack.
  */
 static inline_always int at_edge(__u64 ip, __u32 *pushed)
 {
-	__u32 code[2]; /* before ip, and at ip */
+	struct {
+		__u32 second, before, at, next;
+	} code;
 
 	*pushed = 0;
-	if (bpf_probe_read_user(code, sizeof(code), (void *)(ip - 4)))
+	if (bpf_probe_read_user(&code, sizeof(code), (void *)(ip - 8)))
 		return 0;
-	if (IS_SET_FP(code[1]) && IS_PUSH_PAIR(code[0])) {
-		*pushed = -((__s32)(code[0] << 10) >> 25) * 8;
-		return 1;
-	}
-	return code[1] == RET || (code[1] & ~0x400) == RET_SIGNED || (code[1] & ~KEY_B) == PACIASP ||
-	       (code[1] & ~KEY_B) == AUTIASP || code[1] == BTI_C || IS_PUSH_PAIR(code[1]);
+	if (IS_SET_FP(code.at) && IS_PUSH_PAIR(code.before))
+		*pushed = PAIR_BYTES(code.before);
+	else if (IS_SET_FP(code.at) && IS_STORE_PAIR(code.before) && IS_SUB_SP(code.second))
+		*pushed = IMMEDIATE(code.second);
+	else if (IS_STORE_PAIR(code.at) && IS_SUB_SP(code.before))
+		*pushed = IMMEDIATE(code.before);
+	else if (IS_ADD_SP(code.at) && (IS_RET(code.next) || IS_AUTHENTICATE(code.next)))
+		*pushed = IMMEDIATE(code.at);
+	else
+		return IS_RET(code.at) || IS_SIGN(code.at) || IS_AUTHENTICATE(code.at) || IS_BTI_C(code.at) ||
+		       IS_PUSH_PAIR(code.at);
+	return 1;
 }
 
 /*

@@ -79,6 +79,55 @@ func TestLinkRegister(t *testing.T) {
 	wantWalk(t, regs, testStack(), testSpace(f), NoRule, Frame{IP: 0x3000})
 }
 
+// TestFunctionEdges checks that code without CFI is left by the link register, if that is an address in the same code,
+// only at the first and last instructions of functions.
+func TestFunctionEdges(t *testing.T) {
+	const at, lr, fp = 0x2008, 0x2100, stackAt + 48
+	const (
+		push, store, load = 0xa9be7bfd, 0xa9017bfd, 0xa9417bfd // with a frame of 32 bytes
+		sub, add          = 0xd10083ff, 0x910083ff
+		point, end, other = 0x910003fd, 0xd65f03c0, 0x91000400
+	)
+	for _, c := range []struct {
+		name string
+		code [4]uint32 // from 8 bytes before ip on
+		want uint64    // the first caller
+		sp   uint64    // its sp - stackAt
+	}{
+		{"ret", [4]uint32{0, 0, end}, lr, 0},
+		{"retaa", [4]uint32{0, 0, 0xd65f0bff}, lr, 0},
+		{"retab", [4]uint32{0, 0, 0xd65f0fff}, lr, 0},
+		{"paciasp", [4]uint32{0, 0, 0xd503233f}, lr, 0},
+		{"pacibsp", [4]uint32{0, 0, 0xd503237f}, lr, 0},
+		{"autiasp", [4]uint32{0, 0, 0xd50323bf}, lr, 0},
+		{"bti c", [4]uint32{0, 0, 0xd503245f}, lr, 0},
+		{"stp", [4]uint32{0, 0, push}, lr, 0},
+		{"mov after stp", [4]uint32{0, push, point}, lr, 32},
+		{"sub", [4]uint32{0, 0, sub}, 0x3001, 64},
+		{"stp after sub", [4]uint32{0, sub, store}, lr, 32},
+		{"add after sub and stp", [4]uint32{sub, store, point | 16<<10}, lr, 32},
+		{"add before ret", [4]uint32{0, load, add, end}, lr, 32},
+		{"add before autiasp", [4]uint32{0, load, add, 0xd50323bf}, lr, 32},
+		{"add", [4]uint32{0, 0, add, other}, 0x3001, 64},
+		{"mov alone", [4]uint32{0, 0, point}, 0x3001, 64},
+		{"stp alone", [4]uint32{0, 0, store}, 0x3001, 64},
+		{"in the function", [4]uint32{push, point, other}, 0x3001, 64},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			words := make([]uint64, 16)
+			words[(fp-stackAt)/8], words[(fp-stackAt)/8+1] = fp+32, 0x3001
+			w := walk{u: &Unwinder{}, mem: testStack(words...), allRegs: true,
+				space: &codeSpace{code: asm(c.code[0], c.code[1], c.code[2], c.code[3])}}
+			w.regs = NewRegs(elf.EM_AARCH64, at, stackAt, fp)
+			w.regs.Set(arm64LR, lr)
+			w.m = w.space.Mapping(at)
+			if next, why := w.step(at); next == stop || w.regs.IP() != c.want || w.regs.SP()-stackAt != c.sp {
+				t.Errorf("%v, %v: caller %#x, sp %#x", next, why, w.regs.IP(), w.regs.SP())
+			}
+		})
+	}
+}
+
 // TestGoARM64 checks the rules of a Go program for arm64 by the instructions that make and remove frames.
 func TestGoARM64(t *testing.T) {
 	if testing.Short() {

@@ -2,19 +2,19 @@ package unwind
 
 import "encoding/binary"
 
-// Instructions of arm64 at the beginning and the end of functions, with masks for those that have variants.
-const (
-	insnRet       = 0xd65f03c0
-	insnRetSigned = 0xd65f0bff // retaa; retab has insnKeyB2
-	insnPACIASP   = 0xd503233f // with insnKeyB: pacibsp
-	insnAUTIASP   = 0xd50323bf
-	insnBTIC      = 0xd503245f
-	insnKeyB      = 0x40
-	insnKeyB2     = 0x400
+// Instructions of arm64 at the beginning and the end of functions. A pair is x29 and x30, n a number of bytes.
+func isRet(i uint32) bool          { return i == 0xd65f03c0 || i&^0x400 == 0xd65f0bff } // ret, retaa, retab
+func isSign(i uint32) bool         { return i&^0x40 == 0xd503233f }                     // paciasp, pacibsp
+func isAuthenticate(i uint32) bool { return i&^0x40 == 0xd50323bf }                     // autiasp, autibsp
+func isBTIC(i uint32) bool         { return i == 0xd503245f }
+func isPushPair(i uint32) bool     { return i&0xffc07fff == 0xa9807bfd } // stp x29, x30, [sp, -n]!
+func isStorePair(i uint32) bool    { return i&0xffc07fff == 0xa9007bfd } // stp x29, x30, [sp, n]
+func isSubSP(i uint32) bool        { return i&0xffc003ff == 0xd10003ff } // sub sp, sp, n
+func isAddSP(i uint32) bool        { return i&0xffc003ff == 0x910003ff } // add sp, sp, n
+func isSetFP(i uint32) bool        { return i&0xffc003ff == 0x910003fd } // add x29, sp, n
 
-	insnPushPair, maskPushPair = 0xa9807bfd, 0xffc07fff // stp x29, x30, [sp, #-n]!
-	insnSetFP, maskSetFP       = 0x910003fd, 0xffc003ff // add x29, sp, #n
-)
+func pairBytes(i uint32) uint64 { return uint64(-(int32(i<<10) >> 25) * 8) }
+func immediate(i uint32) uint64 { return uint64(i >> 10 & 0xfff) }
 
 // byLinkRegister steps out of a function without CFI whose return address is in the link register. The BPF program does
 // the same (bpf/arm64code.h). In a function that has called others, the link register is the address after its last
@@ -41,23 +41,26 @@ func (w *walk) byLinkRegister() bool {
 	return true
 }
 
-// atEdge reports whether the code at ip is the beginning of a function, before x29 is changed, or its end. pushed is
-// the number of bytes that the function has on the stack.
+// atEdge reports whether the code at ip is the beginning of a function, before x29 is changed, or its end, after x29 is
+// restored. pushed is the number of bytes that the function has on the stack.
 func (w *walk) atEdge() (pushed uint64, ok bool) {
-	b := w.code(w.regs.IP()-4, 8)
+	b := w.code(w.regs.IP()-8, 16)
 	if b == nil {
 		return 0, false
 	}
-	before, at := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-	if at&maskSetFP == insnSetFP && before&maskPushPair == insnPushPair {
-		return uint64(-(int32(before<<10) >> 25) * 8), true
-	}
+	second, before := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
+	at, next := binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
 	switch {
-	case at == insnRet, at&^insnKeyB2 == insnRetSigned, at&^insnKeyB == insnPACIASP, at&^insnKeyB == insnAUTIASP,
-		at == insnBTIC, at&maskPushPair == insnPushPair:
-		return 0, true
+	case isSetFP(at) && isPushPair(before):
+		return pairBytes(before), true
+	case isSetFP(at) && isStorePair(before) && isSubSP(second):
+		return immediate(second), true
+	case isStorePair(at) && isSubSP(before):
+		return immediate(before), true
+	case isAddSP(at) && (isRet(next) || isAuthenticate(next)):
+		return immediate(at), true
 	}
-	return 0, false
+	return 0, isRet(at) || isSign(at) || isAuthenticate(at) || isBTIC(at) || isPushPair(at)
 }
 
 // covers reports whether there is CFI for an address.

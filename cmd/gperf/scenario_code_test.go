@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,19 +33,10 @@ func chainsOf(text string) (chains [][]string) {
 	return chains
 }
 
-// needX86Code skips tests whose programs make or contain x86-64 code.
-func needX86Code(t *testing.T) {
-	t.Helper()
-	if runtime.GOARCH != "amd64" {
-		t.Skip("the code is x86-64's")
-	}
-}
-
 // The functions of 500 generations of code have the same addresses but different frames: an answer for one is wrong for
 // the next.
 func TestScenarioMadeCode(t *testing.T) {
 	needProbes(t, "uprobe")
-	needX86Code(t)
 	dir, program := t.TempDir(), madeCode.Path(t)
 	const generations = 500
 	mustRecord(t, dir, "-g", "-e", "uprobe:"+program+":work", "--", program, strconv.Itoa(generations),
@@ -68,7 +58,6 @@ func TestScenarioMadeCode(t *testing.T) {
 // Samples at all instructions: a function may be left out, but no frame is wrong.
 func TestRecordMadeCode(t *testing.T) {
 	needEvents(t)
-	needX86Code(t)
 	dir := t.TempDir()
 	r := mustRecord(t, dir, "-g", "-e", "cpu-clock:u", "-F", "2000", "--", madeCode.Path(t), "3000000")
 	if !strings.Contains(r.stderr, "User stacks: ") {
@@ -106,7 +95,6 @@ func isSubsequence(part, of []string) bool {
 
 func TestStacksOfNode(t *testing.T) {
 	needEvents(t)
-	needX86Code(t)
 	needPrograms(t, "node")
 	const script = `
 		const end = Date.now() + 2000;
@@ -134,7 +122,6 @@ func TestStacksOfNode(t *testing.T) {
 
 func TestStacksOfPythonPerf(t *testing.T) {
 	needEvents(t)
-	needX86Code(t)
 	const script = `
 import os, time
 end = time.time() + 2

@@ -24,11 +24,11 @@ NOINLINE void work(void) { sink++; }
 NOINLINE void stepBegin(void) { sink++; }
 NOINLINE void stepEnd(void) { sink++; }
 
-// lose overwrites the frame pointer, as code without frame pointers may.
+// lose overwrites rbp, as code without frame pointers may. On arm64, compilers use x29 for nothing else.
 #ifdef __x86_64__
 #define lose() asm volatile("mov $0x1234567, %%ebp" ::: "rbp")
 #else
-#define lose() asm volatile("mov x29, #0x1234" ::: "x29")
+#define lose()
 #endif
 
 // at returns the function of a depth.
@@ -101,25 +101,32 @@ static void write_function(unsigned char *f, int k, int size) {
 
 #define PAIR(offset) ((offset) / 8 & 0x7f) << 15 | 30 << 10 | 31 << 5 | 29 // x29, x30, [sp, offset]
 
-// write_function writes a function of a kind, with a frame of size bytes.
+// write_function writes a function of a kind, with a frame of size bytes and the saved x29 and x30 at its top.
 static void write_function(unsigned char *f, int k, int size) {
 	void (*to)(long, long) = inner;
 	uint32_t *begin = (uint32_t *)f, *end = (uint32_t *)(f + CALL) + 1;
 	for (int i = 0; i < DISTANCE / 4; i++)
 		begin[i] = 0xd503201f; // nop
 	if (k == 0)
-		*begin++ = 0xd503245f; // bti c
+		*begin++ = 0xd503233f; // paciasp
 	if (k < 2) {
-		*begin++ = 0xa9800000 | PAIR(-size); // stp x29, x30, [sp, -size]!
-		*end++ = 0xa8c00000 | PAIR(size); // ldp x29, x30, [sp], size
+		*begin++ = 0xa9800000 | PAIR(-16); // stp x29, x30, [sp, -16]!
+		*begin++ = 0x910003fd;             // mov x29, sp
+		if (k == 1) {
+			*begin++ = 0xd10003ff | size << 10; // sub sp, sp, size
+			*end++ = 0x910003bf;                // mov sp, x29
+		}
+		*end++ = 0xa8c00000 | PAIR(16); // ldp x29, x30, [sp], 16
 	} else {
-		*begin++ = 0xd10003ff | size << 10;      // sub sp, sp, size
-		*begin++ = 0xa9000000 | PAIR(size - 16); // stp x29, x30, [sp, size - 16]
-		*end++ = 0xa9400000 | PAIR(size - 16);
-		*end++ = 0x910003ff | size << 10;
+		*begin++ = 0xd10003ff | size << 10;        // sub sp, sp, size
+		*begin++ = 0xa9000000 | PAIR(size - 16);   // stp x29, x30, [sp, size - 16]
+		*begin++ = 0x910003fd | (size - 16) << 10; // add x29, sp, size - 16
+		*end++ = 0xa9400000 | PAIR(size - 16);     // ldp x29, x30, [sp, size - 16]
+		*end++ = 0x910003ff | size << 10;          // add sp, sp, size
 	}
-	*begin++ = 0x910003fd | (k < 2 ? 0 : size - 16) << 10; // add x29, sp, 0 or size - 16
-	*end = 0xd65f03c0;                                  // ret
+	if (k == 0)
+		*end++ = 0xd50323bf; // autiasp
+	*end = 0xd65f03c0;           // ret
 	((uint32_t *)f)[CALL / 4 - 1] = 0x58000009 | (DISTANCE - 8 - (CALL - 4)) / 4 << 5; // ldr x9, inner
 	((uint32_t *)f)[CALL / 4] = 0xd63f0120; // blr x9
 	memcpy(f + DISTANCE - 8, &to, 8);
