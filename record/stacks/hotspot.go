@@ -27,8 +27,11 @@ type vm struct {
 // anonymous is the name of memory without a file in side-band records.
 const anonymous = "//anon"
 
-// isLibJVM reports whether a mapping is of HotSpot's library.
-func isLibJVM(m *format.Mmap) bool { return path.Base(m.Filename) == "libjvm.so" }
+// isLibJVM reports whether a mapping is of HotSpot's library for x86-64. The frames of other machines' are not known:
+// their code is walked by frame pointer.
+func isLibJVM(m *format.Mmap) bool {
+	return machine == elf.EM_X86_64 && path.Base(m.Filename) == "libjvm.so"
+}
 
 // addVM makes the generated code of an address space that of a Java virtual machine: what it
 // has mapped, and what it will map.
