@@ -33,8 +33,8 @@ type abi struct {
 var (
 	x86ABI = abi{columns: x86Regs, ra: x86RIP, fp: x86RBP, sp: x86RSP, ip: x86RIP, lr: -1, general: x86RIP,
 		saved: 1<<3 | 1<<x86RBP | 0xf<<12, name: x86Name} // rbx, rbp, r12 to r15
-	arm64ABI = abi{columns: arm64Regs, ra: arm64LR, fp: arm64FP, sp: arm64SP, ip: arm64PC, lr: arm64LR, general: arm64PC,
-		saved: 0xfff << 18, below: 16, name: arm64Name} // x18 to x29
+	arm64ABI = abi{columns: arm64Regs, ra: arm64LR, fp: arm64FP, sp: arm64SP, ip: arm64PC, lr: arm64LR,
+		general: arm64PC, saved: 0xfff << 18, below: 16, name: arm64Name} // x18 to x29
 )
 
 // abiOf returns a machine's registers, or nil if the machine is unknown.

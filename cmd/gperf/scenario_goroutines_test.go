@@ -2,10 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -42,15 +42,18 @@ func goSymbol(t *testing.T, path, name string) (sym elf.Symbol, code []byte) {
 	return syms[i], code
 }
 
-// userChains returns the user callchains of a recording's samples, by event, thread and time:
-// two events at one place have them in the same order.
-func userChains(t *testing.T, path string) [][][]uint64 {
+// hit is the user callchain that an event has of a probe's hit.
+type hit struct {
+	event int
+	time  uint64
+	chain []uint64
+}
+
+// hitsByThread returns the samples of a recording, by thread and time.
+func hitsByThread(t *testing.T, path string) map[int32][]hit {
 	t.Helper()
 	f := read(t, path).File
-	byThread := make([]map[int32][][]uint64, len(f.Attrs))
-	for i := range byThread {
-		byThread[i] = map[int32][][]uint64{}
-	}
+	threads := map[int32][]hit{}
 	recs := f.Records()
 	var s format.Sample
 	for {
@@ -67,21 +70,40 @@ func userChains(t *testing.T, path string) [][][]uint64 {
 		if err := f.Sample(raw, &s); err != nil {
 			t.Fatal(err)
 		}
-		var chain []uint64
+		h := hit{event: s.Event, time: s.Time}
 		for i := range s.Callchain.Len() {
 			if ip := s.Callchain.At(i); ip < format.ContextMax {
-				chain = append(chain, ip)
+				h.chain = append(h.chain, ip)
 			}
 		}
-		byThread[s.Event][s.TID] = append(byThread[s.Event][s.TID], chain)
+		threads[s.TID] = append(threads[s.TID], h)
 	}
-	chains := make([][][]uint64, len(f.Attrs))
-	for i, threads := range byThread {
-		for _, tid := range slices.Sorted(maps.Keys(threads)) {
-			chains[i] = append(chains[i], threads[tid]...)
+	for _, hits := range threads {
+		slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.time, b.time) })
+	}
+	return threads
+}
+
+// pairs returns the chains that the two events at one place have of the same hits: one directly after the other. It
+// leaves out hits of which one event has no sample. The kernel runs the events in the same order at each hit.
+func pairs(threads map[int32][]hit) (best [][2][]uint64) {
+	for first := range 2 {
+		var found [][2][]uint64
+		for _, hits := range threads {
+			for i := 0; i+1 < len(hits); i++ {
+				if hits[i].event == first && hits[i+1].event != first {
+					var pair [2][]uint64
+					pair[hits[i].event], pair[hits[i+1].event] = hits[i].chain, hits[i+1].chain
+					found = append(found, pair)
+					i++
+				}
+			}
+		}
+		if len(found) > len(best) {
+			best = found
 		}
 	}
-	return chains
+	return best
 }
 
 // A goroutine's stack ends at runtime.goexit, whatever word an earlier stack left
@@ -103,25 +125,30 @@ func TestScenarioGoroutineStacks(t *testing.T) {
 	mustRecord(t, "", "-m", "8M", "-o", file, "-e", probe+"/call-graph=fp/,"+probe+"/call-graph=dwarf/", "--", program,
 		"21", strconv.Itoa(patience(1)))
 	exit, _ := goSymbol(t, program, "runtime.goexit.abi0")
-	chains := userChains(t, file)
-	fp, walked := chains[0], chains[1]
-	if len(fp) != len(walked) || len(fp) < 3000 {
-		t.Fatalf("%d hits with frame pointers, %d by CFI", len(fp), len(walked))
+	threads := hitsByThread(t, file)
+	samples := 0
+	for _, hits := range threads {
+		samples += len(hits)
+	}
+	both := pairs(threads)
+	if len(both) < 3000 || len(both)*2 < samples*99/100 {
+		t.Fatalf("%d samples, of them %d pairs", samples, len(both))
 	}
 	same := 0
-	for i := range fp {
-		if slices.Equal(fp[i], walked[i]) {
+	for _, p := range both {
+		fp, walked := p[0], p[1]
+		if slices.Equal(fp, walked) {
 			same++
 		}
-		end := slices.IndexFunc(walked[i], func(ip uint64) bool {
+		end := slices.IndexFunc(walked, func(ip uint64) bool {
 			return ip-1 >= exit.Value && ip-1 < exit.Value+exit.Size
 		})
-		if end >= 0 && end != len(walked[i])-1 {
-			t.Fatalf("frames below runtime.goexit: %x", walked[i])
+		if end >= 0 && end != len(walked)-1 {
+			t.Fatalf("frames below runtime.goexit: %x", walked)
 		}
 	}
 	// What the first round's hits come to depends on when the program's table is there.
-	if same < len(fp)*20/21 {
-		t.Errorf("%d of %d stacks are the same", same, len(fp))
+	if same < len(both)*20/21 {
+		t.Errorf("%d of %d stacks are the same", same, len(both))
 	}
 }
