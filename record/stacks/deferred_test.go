@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"encoding/binary"
+	"runtime"
 	"testing"
 	"time"
 
@@ -29,9 +30,11 @@ func newDeferrals(names ...string) *deferrals {
 func (d *deferrals) sample(time, ip uint64, stack ...uint64) {
 	le := binary.LittleEndian
 	data := make([]byte, bpf.CopyAhead)
-	le.PutUint64(data[8*7:], 0x7000_0000) // rsp
-	le.PutUint64(data[8*16:], ip)
+	const sp = 0x7000_0000
+	le.PutUint64(data[8*map[string]int{"amd64": 7, "arm64": 31}[runtime.GOARCH]:], sp)
+	le.PutUint64(data[8*(bpf.NumRegs-1):], ip)
 	le.PutUint64(data[8*bpf.NumRegs:], ip)
+	le.PutUint64(data[8*(bpf.NumRegs+1):], sp)
 	for _, w := range stack {
 		data = le.AppendUint64(data, w)
 	}
