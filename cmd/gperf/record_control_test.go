@@ -139,8 +139,8 @@ func TestRecordDelayRanges(t *testing.T) {
 	needEvents(t)
 	dir := t.TempDir()
 	start := time.Now()
-	r := recordIn(t, dir, "-D", "100-200,400-500", "-e", "cpu-clock:u", "-F", "1000", "--", "sh", "-c",
-		"while :; do :; done")
+	ranges := fmt.Sprintf("%d-%d,%d-%d", patience(100), patience(200), patience(400), patience(500))
+	r := recordIn(t, dir, "-D", ranges, "-e", "cpu-clock:u", "-F", "1000", "--", "sh", "-c", "while :; do :; done")
 	if took := time.Since(start); r.code != 128+int(syscall.SIGTERM) || took > patience(10*time.Second) {
 		t.Errorf("exit code %d after %v", r.code, took)
 	}
@@ -151,7 +151,7 @@ func TestRecordDelayRanges(t *testing.T) {
 	times := sampleTimes(t, filepath.Join(dir, "perf.data"))
 	pauses := 0
 	for i := 1; i < len(times); i++ {
-		if times[i]-times[i-1] > 150e6 {
+		if times[i]-times[i-1] > uint64(patience(150*time.Millisecond)) {
 			pauses++
 		}
 	}
