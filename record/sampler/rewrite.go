@@ -11,9 +11,9 @@ import (
 // output describes the samples that the programs write to a BPF output event.
 type output struct {
 	layout format.SampleLayout
-	// iterators are, of raw tracepoints by number, the functions that call several programs.
-	iterators map[uint64]kernel.Code
-	ipOnly    bool // the callchain is recorded for the sample's ip only
+	// runners are, of raw tracepoints by number, the functions that run their programs.
+	runners map[uint64]kernel.Codes
+	ipOnly  bool // the callchain is recorded for the sample's ip only
 }
 
 // outputAttr returns the attr of the BPF output event for samples of an emitted event.
@@ -25,7 +25,7 @@ func outputAttr(like *format.Attr) format.Attr {
 	if a.SampleType&format.SampleCallchain == 0 { // the first frames locate the tracepoint
 		a.SampleType |= format.SampleCallchain
 		a.Flags |= format.FlagExcludeCallchainUser
-		a.SampleMaxStack = ownFrames + 2
+		a.SampleMaxStack = maxOwnFrames + 1
 	}
 	return a
 }
@@ -51,10 +51,10 @@ func (o *output) rewrite(rec []byte) []byte {
 	}
 	own := uint64(0)
 	first := chain + 8 + 8 // first frame, after PERF_CONTEXT_KERNEL
-	iterator, isRaw := o.iterators[number]
+	runners, isRaw := o.runners[number]
 	if isRaw && frames > 1+ownFrames && le.Uint64(rec[first-8:]) == format.ContextKernel {
 		own = ownFrames
-		if iterator.Has(le.Uint64(rec[first+8*ownFrames:])) && frames > 1+own+1 {
+		for frames > 1+own+1 && own < maxOwnFrames && runners.Has(le.Uint64(rec[first+8*int(own):])) {
 			own++
 		}
 		le.PutUint64(rec[format.HeaderSize+l.IP:], le.Uint64(rec[first+8*int(own):]))
@@ -71,6 +71,10 @@ func (o *output) rewrite(rec []byte) []byte {
 }
 
 // ownFrames is the number of innermost frames of a raw tracepoint's sample that do not belong
-// to its callers: the BPF program and the function that runs it. If several programs run, the
-// function that calls them follows.
-const ownFrames = 2
+// to its callers: the BPF program and the function that runs it. On arm64 the program has two,
+// and the function that the tracepoint calls follows, where x86-64's jumps. If several programs
+// run, the function that calls them is the last one.
+const (
+	ownFrames    = 2
+	maxOwnFrames = 5
+)

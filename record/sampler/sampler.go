@@ -44,7 +44,7 @@ type Sampler struct {
 	bpf         *bpf.Sampler
 	first       int         // index of the first such event
 	attr        format.Attr // of this event
-	iterators   map[uint64]kernel.Code
+	runners     map[uint64]kernel.Codes
 	tracepoints []int // counters of the tracepoints whose own fields samples have
 }
 
@@ -77,7 +77,7 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error)
 		return nil, &Error{events[0].Name, err}
 	}
 	first := firstOf(events)
-	s := &Sampler{opts: o, bpf: b, first: first, attr: attrs[first], iterators: map[uint64]kernel.Code{}}
+	s := &Sampler{opts: o, bpf: b, first: first, attr: attrs[first], runners: map[uint64]kernel.Codes{}}
 	return s, s.attachPrograms(events)
 }
 
@@ -96,9 +96,9 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 			entered = append(entered, ev)
 		}
 	}
-	iterators := findIterators(raw)
+	runners := findRunners(raw)
 	for _, ev := range raw {
-		s.iterators[ev.Config] = iterators[ev.Raw.Name]
+		s.runners[ev.Config] = runners[ev.Raw.Name]
 		if err := s.attachRaw(ev); err != nil {
 			return err
 		}
@@ -111,8 +111,8 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 	return nil
 }
 
-// findIterators finds the functions that call several programs at raw tracepoints.
-func findIterators(raw []*event.Event) map[string]kernel.Code {
+// findRunners finds the functions that run the programs of raw tracepoints.
+func findRunners(raw []*event.Event) map[string]kernel.Codes {
 	names := map[string]bool{}
 	for _, ev := range raw {
 		names[ev.Raw.Name] = true
@@ -125,7 +125,7 @@ func findIterators(raw []*event.Event) map[string]kernel.Code {
 		return nil // then these functions remain as frames
 	}
 	defer kallsyms.Close()
-	return kernel.Iterators(kallsyms, names)
+	return kernel.Runners(kallsyms, names)
 }
 
 // attachRaw attaches a program to a raw tracepoint.
@@ -229,7 +229,7 @@ func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
 	if err != nil {
 		return err
 	}
-	o := &output{layout: format.NewSampleLayout(a), iterators: s.iterators,
+	o := &output{layout: format.NewSampleLayout(a), runners: s.runners,
 		ipOnly: s.attr.SampleType&format.SampleCallchain == 0}
 	e := stacks.NewEvent(a)
 	e.Rewrite, e.Walked = o.rewrite, perfevent.Walked(&s.attr)

@@ -149,8 +149,8 @@ func TestSource(t *testing.T) {
 	)
 	attr := format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 		format.SamplePeriod | format.SampleCallchain | format.SampleRaw, SamplePeriod: 1, IDs: []uint64{1}}
-	iterators := map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}
-	o := &output{layout: format.NewSampleLayout(&attr), iterators: iterators}
+	runners := map[uint64]kernel.Codes{raw: {{Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
+	o := &output{layout: format.NewSampleLayout(&attr), runners: runners}
 	data, head := make([]byte, 1<<12), uint64(0)
 	ring := perfevent.NewRing(data, &head)
 	tally := &perfevent.Tally{Layout: o.layout}
@@ -194,7 +194,7 @@ func TestRewriteIP(t *testing.T) {
 	attr := &format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 		format.SamplePeriod |
 		format.SampleCallchain | format.SampleRaw, SamplePeriod: 1}
-	iterators := map[uint64]kernel.Code{raw: {Start: 0xffffffff81000280, End: 0xffffffff81000300}}
+	runners := map[uint64]kernel.Codes{raw: {{Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
 	for _, c := range []struct {
 		name   string
 		number uint16
@@ -204,11 +204,13 @@ func TestRewriteIP(t *testing.T) {
 	}{
 		{"one program", raw, []uint64{inKernel, prog, runner, site, site + 9}, site, []uint64{inKernel, site, site + 9}},
 		{"several", raw, []uint64{inKernel, prog, runner, iterator, site}, site, []uint64{inKernel, site}},
+		{"on arm64", raw, []uint64{inKernel, prog, prog, iterator, iterator + 8, iterator + 16, site}, site,
+			[]uint64{inKernel, site}},
 		{"cut short", raw, []uint64{inKernel, prog, runner, iterator}, iterator, []uint64{inKernel, iterator}},
 		{"shorter", raw, []uint64{inKernel, prog, runner}, prog, []uint64{inKernel, prog, runner}},
 		{"a function", function, []uint64{inKernel, prog, runner, iterator, site}, prog, []uint64{inKernel, prog, runner, iterator, site}},
 	} {
-		o := output{layout: format.NewSampleLayout(attr), iterators: iterators}
+		o := output{layout: format.NewSampleLayout(attr), runners: runners}
 		got := o.rewrite(sampledRecord(testSampled, prog, 0, c.chain, rawData(c.number, 7)))
 		if want := sampledRecord(ID(uint64(c.number)), c.ip, 1, c.left, rawData(c.number, 7)); !bytes.Equal(got, want) {
 			t.Errorf("%s:\n%x\nwant\n%x", c.name, got, want)

@@ -106,26 +106,51 @@ type Code struct{ Start, End uint64 }
 // Has reports whether an address is in the range.
 func (c Code) Has(addr uint64) bool { return c.Start <= addr && addr < c.End }
 
-// Iterators returns, by name, the functions that call the programs of a tracepoint if there
-// are several. kallsyms reads /proc/kallsyms from its start, twice.
-func Iterators(kallsyms io.ReadSeeker, names map[string]bool) map[string]Code {
-	found := map[string]Code{}
+// Codes are ranges of kernel code.
+type Codes []Code
+
+// Has reports whether an address is in one of the ranges.
+func (l Codes) Has(addr uint64) bool {
+	return slices.ContainsFunc(l, func(c Code) bool { return c.Has(addr) })
+}
+
+// Runners returns, by name, the functions that run the BPF programs of tracepoints: what a tracepoint calls, what calls
+// several programs, and what they all call. kallsyms reads /proc/kallsyms from its start, twice.
+func Runners(kallsyms io.ReadSeeker, names map[string]bool) map[string]Codes {
+	const shared = ""
+	found := map[string]Codes{}
 	for s := range procfs.Symbols(kallsyms) {
-		if name, ok := strings.CutPrefix(s.Name(), "__traceiter_"); ok && names[name] && s.Addr != 0 {
-			found[name] = Code{s.Addr, math.MaxUint64}
+		if s.Addr == 0 {
+			continue
+		}
+		name, ok := strings.CutPrefix(s.Name(), "__traceiter_")
+		if !ok {
+			name, ok = strings.CutPrefix(s.Name(), "__bpf_trace_")
+		}
+		if ok = ok && names[name]; !ok && strings.HasPrefix(s.Name(), "bpf_trace_run") {
+			name, ok = shared, true
+		}
+		if ok {
+			found[name] = append(found[name], Code{s.Addr, math.MaxUint64})
 		}
 	}
 	if _, err := kallsyms.Seek(0, io.SeekStart); len(found) == 0 || err != nil {
 		return nil
 	}
 	for s := range procfs.Symbols(kallsyms) { // a function ends at the next symbol
-		for name, c := range found {
-			if c.Start < s.Addr && s.Addr < c.End {
-				found[name] = Code{c.Start, s.Addr}
+		for _, codes := range found {
+			for i, c := range codes {
+				if c.Start < s.Addr && s.Addr < c.End {
+					codes[i].End = s.Addr
+				}
 			}
 		}
 	}
-	return found
+	runners := map[string]Codes{}
+	for name := range names {
+		runners[name] = slices.Concat(found[name], found[shared])
+	}
+	return runners
 }
 
 // BTFDir is the directory of the BTF of the kernel and its modules.

@@ -1,7 +1,7 @@
 package kernel
 
 import (
-	"maps"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -26,17 +26,22 @@ func TestFindRaw(t *testing.T) {
 	}
 }
 
-func TestIterators(t *testing.T) {
+func TestRunners(t *testing.T) {
 	const text = "ffffffff81000000 T _text\nffffffff81000100 T __traceiter_a\nffffffff81000180 T " +
-		"__traceiter_b\nffffffff81000200 T c\n" +
+		"__traceiter_b\nffffffff81000200 T c\nffffffff81000300 T bpf_trace_run1\nffffffff81000340 T " +
+		"__bpf_trace_a\nffffffff81000380 T d\n" +
 		"ffffffffc0000100 T __traceiter_m\t[m]\nffffffffc0000000 t f\t[m]\nffffffffc0000140 t g\t[m]\n"
-	got := Iterators(strings.NewReader(text), map[string]bool{"a": true, "m": true, "x": true})
-	want := map[string]Code{"a": {0xffffffff81000100, 0xffffffff81000180},
-		"m": {0xffffffffc0000100, 0xffffffffc0000140}}
-	if !maps.Equal(got, want) {
+	got := Runners(strings.NewReader(text), map[string]bool{"a": true, "m": true, "x": true})
+	shared := Code{0xffffffff81000300, 0xffffffff81000340}
+	want := map[string]Codes{
+		"a": {{0xffffffff81000100, 0xffffffff81000180}, {0xffffffff81000340, 0xffffffff81000380}, shared},
+		"m": {{0xffffffffc0000100, 0xffffffffc0000140}, shared},
+		"x": {shared},
+	}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}
-	if got := Iterators(strings.NewReader("0000000000000000 T __traceiter_a\n"),
+	if got := Runners(strings.NewReader("0000000000000000 T __traceiter_a\n"),
 		map[string]bool{"a": true}); len(got) != 0 {
 		t.Errorf("of hidden addresses: %x", got)
 	}
