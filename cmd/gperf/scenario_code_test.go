@@ -59,8 +59,7 @@ func TestScenarioMadeCode(t *testing.T) {
 func TestRecordMadeCode(t *testing.T) {
 	needEvents(t)
 	dir := t.TempDir()
-	generations := 3000000 / patience(1) / patience(1)
-	r := mustRecord(t, dir, "-g", "-e", "cpu-clock:u", "-F", "2000", "--", madeCode.Path(t), strconv.Itoa(generations))
+	r := mustRecord(t, dir, "-g", "-e", "cpu-clock:u", "-F", "2000", "--", madeCode.Path(t), "3000000", "0", "5")
 	if !strings.Contains(r.stderr, "User stacks: ") {
 		t.Skipf("no BPF program can be loaded here:\n%s", r.stderr)
 	}
