@@ -202,6 +202,7 @@ const (
 	unwindMapControl       = "control"
 	unwindMapCopies        = "copies"
 	unwindMapMappings      = "mappings"
+	unwindMapNoPrograms    = "no_programs"
 	unwindMapPages         = "pages"
 	unwindMapProcesses     = "processes"
 	unwindMapQuiet         = "quiet"
@@ -215,6 +216,7 @@ const (
 	unwindProgOnProbe      = "on_probe"
 	unwindProgOnTracepoint = "on_tracepoint"
 	unwindVarCpus          = "cpus"
+	unwindVarNever         = "never"
 	unwindVarPerTask       = "per_task"
 )
 
@@ -270,18 +272,19 @@ type unwindProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type unwindMapSpecs struct {
-	CodeHeaps *ebpf.MapSpec `ebpf:"code_heaps"`
-	Control   *ebpf.MapSpec `ebpf:"control"`
-	Copies    *ebpf.MapSpec `ebpf:"copies"`
-	Mappings  *ebpf.MapSpec `ebpf:"mappings"`
-	Pages     *ebpf.MapSpec `ebpf:"pages"`
-	Processes *ebpf.MapSpec `ebpf:"processes"`
-	Quiet     *ebpf.MapSpec `ebpf:"quiet"`
-	Rows      *ebpf.MapSpec `ebpf:"rows"`
-	Rules     *ebpf.MapSpec `ebpf:"rules"`
-	Tables    *ebpf.MapSpec `ebpf:"tables"`
-	Waking    *ebpf.MapSpec `ebpf:"waking"`
-	Walks     *ebpf.MapSpec `ebpf:"walks"`
+	CodeHeaps  *ebpf.MapSpec `ebpf:"code_heaps"`
+	Control    *ebpf.MapSpec `ebpf:"control"`
+	Copies     *ebpf.MapSpec `ebpf:"copies"`
+	Mappings   *ebpf.MapSpec `ebpf:"mappings"`
+	NoPrograms *ebpf.MapSpec `ebpf:"no_programs"`
+	Pages      *ebpf.MapSpec `ebpf:"pages"`
+	Processes  *ebpf.MapSpec `ebpf:"processes"`
+	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
+	Rows       *ebpf.MapSpec `ebpf:"rows"`
+	Rules      *ebpf.MapSpec `ebpf:"rules"`
+	Tables     *ebpf.MapSpec `ebpf:"tables"`
+	Waking     *ebpf.MapSpec `ebpf:"waking"`
+	Walks      *ebpf.MapSpec `ebpf:"walks"`
 }
 
 // unwindVariableSpecs contains global variables before they are loaded into the kernel.
@@ -289,6 +292,7 @@ type unwindMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type unwindVariableSpecs struct {
 	Cpus    *ebpf.VariableSpec `ebpf:"cpus"`
+	Never   *ebpf.VariableSpec `ebpf:"never"`
 	PerTask *ebpf.VariableSpec `ebpf:"per_task"`
 }
 
@@ -312,18 +316,19 @@ func (o *unwindObjects) Close() error {
 //
 // It can be passed to loadUnwindObjects or ebpf.CollectionSpec.LoadAndAssign.
 type unwindMaps struct {
-	CodeHeaps *ebpf.Map `ebpf:"code_heaps"`
-	Control   *ebpf.Map `ebpf:"control"`
-	Copies    *ebpf.Map `ebpf:"copies"`
-	Mappings  *ebpf.Map `ebpf:"mappings"`
-	Pages     *ebpf.Map `ebpf:"pages"`
-	Processes *ebpf.Map `ebpf:"processes"`
-	Quiet     *ebpf.Map `ebpf:"quiet"`
-	Rows      *ebpf.Map `ebpf:"rows"`
-	Rules     *ebpf.Map `ebpf:"rules"`
-	Tables    *ebpf.Map `ebpf:"tables"`
-	Waking    *ebpf.Map `ebpf:"waking"`
-	Walks     *ebpf.Map `ebpf:"walks"`
+	CodeHeaps  *ebpf.Map `ebpf:"code_heaps"`
+	Control    *ebpf.Map `ebpf:"control"`
+	Copies     *ebpf.Map `ebpf:"copies"`
+	Mappings   *ebpf.Map `ebpf:"mappings"`
+	NoPrograms *ebpf.Map `ebpf:"no_programs"`
+	Pages      *ebpf.Map `ebpf:"pages"`
+	Processes  *ebpf.Map `ebpf:"processes"`
+	Quiet      *ebpf.Map `ebpf:"quiet"`
+	Rows       *ebpf.Map `ebpf:"rows"`
+	Rules      *ebpf.Map `ebpf:"rules"`
+	Tables     *ebpf.Map `ebpf:"tables"`
+	Waking     *ebpf.Map `ebpf:"waking"`
+	Walks      *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *unwindMaps) Close() error {
@@ -332,6 +337,7 @@ func (m *unwindMaps) Close() error {
 		m.Control,
 		m.Copies,
 		m.Mappings,
+		m.NoPrograms,
 		m.Pages,
 		m.Processes,
 		m.Quiet,
@@ -348,6 +354,7 @@ func (m *unwindMaps) Close() error {
 // It can be passed to loadUnwindObjects or ebpf.CollectionSpec.LoadAndAssign.
 type unwindVariables struct {
 	Cpus    *ebpf.Variable `ebpf:"cpus"`
+	Never   *ebpf.Variable `ebpf:"never"`
 	PerTask *ebpf.Variable `ebpf:"per_task"`
 }
 
