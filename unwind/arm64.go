@@ -63,7 +63,8 @@ func arm64Sigreturn(im *dso.Image, s *elf.Section) (k []known) {
 	eachInsn(im, s, s.Size, func(vaddr uint64, insn uint32) {
 		if insn == insnSVC && last == insnMovX8 {
 			// A return address is looked up one byte before: include that byte, because nothing calls this code.
-			k = append(k, known{vaddr - 5, vaddr + 4, ruleSignal, false})
+			// During the syscall, ip is after the code.
+			k = append(k, known{vaddr - 5, vaddr + 5, ruleSignal, false})
 		}
 		last = insn
 	})
@@ -91,7 +92,7 @@ func arm64Crosscall2(im *dso.Image, s *elf.Section) (k []known) {
 // caller's x29 and, above it, the return address are.
 func goFramesOf(im *dso.Image) (l []uint64) {
 	s := im.Section(".text")
-	if s == nil || s.Type == elf.SHT_NOBITS {
+	if s == nil {
 		return nil
 	}
 	eachInsn(im, s, s.Size, func(vaddr uint64, insn uint32) {

@@ -4,13 +4,8 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"gperf/internal/dso"
 )
 
 // arm64CIE begins a CIE of arm64: CFA sp+0, return address in x30.
@@ -61,7 +56,7 @@ func TestSignalARM64(t *testing.T) {
 	f.known = []known{{0x3003, 0x300c, ruleSignal, false}}
 	words := make([]uint64, 128)
 	words[1] = 0x3004
-	at := 2 + arm64SigcontextOff/8
+	at := 2 + arm64ABI.context/8
 	words[at+arm64LR], words[at+arm64SP], words[at+arm64PC] = 0x2025, stackAt+500, 0x2014
 	regs := NewRegs(elf.EM_AARCH64, 0x2004, stackAt, 0)
 	wantWalk(t, regs, testStack(words...), testSpace(f), EndOfStack,
@@ -133,17 +128,7 @@ func TestGoARM64(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program: not in short mode")
 	}
-	exe := filepath.Join(t.TempDir(), "drops")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", exe, "../internal/testutil/drops")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=arm64")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("go cannot build: %v\n%s", err, out)
-	}
-	im, err := dso.Open(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
+	im := goDrops(t, "arm64")
 	table, err := Build(im)
 	if err != nil {
 		t.Fatal(err)

@@ -18,12 +18,18 @@ func Build(im *dso.Image) (*Table, error) {
 	}
 	if f.Machine == elf.EM_X86_64 {
 		if !f.goFP || f.hasGoCFI() {
-			f.known = append(f.known, infer(im, f.covered(), maxGap)...)
+			if f.isHaskell(im) {
+				f.known = append(f.known, haskell(im, f.covered())...)
+			} else {
+				f.known = append(f.known, infer(im, f.covered(), maxGap)...)
+			}
 			slices.SortStableFunc(f.known, compareKnown)
 			f.known = append(f.known, outside(f.framed(im), f.known)...)
 		}
 		f.known = append(f.known, f.startContext(im)...)
 		slices.SortStableFunc(f.known, compareKnown)
+	} else if f.goFP {
+		f.goFrames = goFramesOf(im)
 	}
 	if len(f.fdes) == 0 && !f.hasSigreturn() && (f.goFP || !slices.ContainsFunc(f.known, func(k known) bool {
 		return k.rule.Flags&FlagInferred != 0
@@ -193,7 +199,7 @@ func (b *tableBuilder) addRow(start, end uint64, r Rule) bool {
 // rule returns the rule of the machine's state.
 func (m *machine) rule() Rule {
 	a, signal := m.f.abi, m.cie.signal
-	ra := m.regs[m.cie.ra]
+	ra, fp := m.regs[m.cie.ra], m.regs[a.fp]
 	cfa := m.cfaRule()
 	switch {
 	case cfa.Kind == Unspecified:
@@ -209,13 +215,34 @@ func (m *machine) rule() Rule {
 	if signal {
 		r.Flags = FlagSignal
 	}
-	if !m.cfaPart(cfa, &r) || !m.raPart(ra, &r) || !m.fpPart(m.regs[a.fp], &r) {
+	moved, ok := m.moveToSP(&cfa)
+	for _, reg := range [...]*RegRule{&ra, &fp} {
+		if reg.Kind == Offset {
+			reg.Off -= moved
+		}
+	}
+	if !ok || !m.cfaPart(cfa, &r) || !m.raPart(ra, &r) || !m.fpPart(fp, &r) {
 		return ruleUnsupported
 	}
-	if sp := m.regs[a.sp]; sp.Kind != Unspecified && (sp.Kind != ValOffset || sp.Off != 0) {
-		return ruleUnsupported // the caller's sp is not the CFA
-	}
 	return r
+}
+
+// moveToSP moves the CFA to the caller's sp, where walks expect it: in the CFI of GHC's StgRun, it is elsewhere. It
+// returns the distance in bytes, and false if that is not constant.
+func (m *machine) moveToSP(cfa *RegRule) (int64, bool) {
+	sp := m.regs[m.f.abi.sp]
+	switch sp.Kind {
+	case Unspecified:
+		return 0, true
+	case ValOffset:
+		return 0, sp.Off == 0
+	case ValExpression:
+		reg, off, ok := matchReg(m.exprBytes(sp))
+		moved := off - cfa.Off
+		cfa.Off = off
+		return moved, ok && cfa.Kind == Register && int(cfa.Reg) == reg
+	}
+	return 0, false
 }
 
 func (m *machine) cfaPart(cfa RegRule, r *Rule) bool {
@@ -239,20 +266,36 @@ func (m *machine) cfaPart(cfa RegRule, r *Rule) bool {
 	return true
 }
 
+// base is what a rule's offset is counted from.
+type base uint8
+
+const (
+	fromCFA base = iota
+	fromSP
+	fromFP
+)
+
+// near returns from where an offset from the CFA is small enough for a rule, and the offset from there: from the CFA if
+// possible, otherwise from the register of which the CFA is at an offset.
+func (r *Rule) near(off int64) (base, int64) {
+	switch {
+	case fits16(off):
+	case r.CFA == CFARSP:
+		return fromSP, off + int64(r.CFAOff)
+	case r.CFA == CFARBP:
+		return fromFP, off + int64(r.CFAOff)
+	}
+	return fromCFA, off
+}
+
 // raPart sets the rule's return address; its CFA is set.
 func (m *machine) raPart(ra RegRule, r *Rule) bool {
 	off, n := ra.Off, m.f.abi.general
 	switch ra.Kind {
 	case Offset:
-		if r.RA = RAAtCFA; !fits16(off) {
-			switch r.CFA {
-			case CFARSP:
-				r.RA = RAAtSP
-			case CFARBP:
-				r.RA = RAAtFP
-			}
-			off += int64(r.CFAOff)
-		}
+		var from base
+		from, off = r.near(off)
+		r.RA = [...]RA{RAAtCFA, RAAtSP, RAAtFP}[from]
 	case Unspecified, SameValue: // in the register itself, if the machine has it
 		r.RA, off = RAReg, int64(m.cie.ra)
 	case Register:
@@ -275,15 +318,9 @@ func (m *machine) fpPart(fp RegRule, r *Rule) bool {
 		r.FP = FPUndefined
 		return true
 	case Offset:
-		if r.FP = FPAtCFA; !fits16(off) {
-			switch r.CFA {
-			case CFARSP:
-				r.FP = FPAtSP
-			case CFARBP:
-				r.FP = FPAtFP
-			}
-			off += int64(r.CFAOff)
-		}
+		var from base
+		from, off = r.near(off)
+		r.FP = [...]FP{FPAtCFA, FPAtSP, FPAtFP}[from]
 	case Register:
 		if int(fp.Reg) >= m.f.abi.general {
 			return false

@@ -27,7 +27,7 @@ type CFI struct {
 	fdes  []fde     // by address, without overlaps
 	code  []codeSeg // executable segments by address
 	known []known   // code with known frames, by address
-	// goFrames are the addresses in arm64 code of Go at which x29 points to the frame: see goFramesOf.
+	// goFrames are the addresses in arm64 code of Go at which x29 points to the frame, for tables: see goFramesOf.
 	goFrames []uint64
 }
 
@@ -90,9 +90,6 @@ func readCFI(im *dso.Image) (*CFI, error) {
 	}
 	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, abi: a, goFP: im.GoTable() != nil, secs: secs,
 		code: codeOf(im), known: conventions(im)}
-	if f.goFP && a == &arm64ABI {
-		f.goFrames = goFramesOf(im)
-	}
 	f.known = slices.DeleteFunc(f.known, func(k known) bool {
 		_, ok := f.within(k.start, k.end)
 		return !ok
@@ -323,6 +320,9 @@ func (f *CFI) addFDE(s *section, e entry, ciN uint32) {
 		return
 	}
 	end := start + n
+	if ci.signal {
+		end++ // the code ends with a syscall: during it, ip is after the code
+	}
 	if end < start {
 		end = ^uint64(0)
 	}

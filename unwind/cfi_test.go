@@ -192,7 +192,7 @@ func TestEntries(t *testing.T) {
 			if c.want != "" {
 				want = "FDE pc=0000000000002000..0000000000002010"
 				if strings.Contains(c.name, "S") && c.eh && c.name != "64-bit eh_frame" {
-					want += " signal frame"
+					want = "FDE pc=0000000000002000..0000000000002011 signal frame" // ip after the last instruction
 				}
 				want += "\n0000000000002000 " + c.want + "\n"
 			}

@@ -91,7 +91,7 @@ func (w *walk) byEpilogue(code []byte) bool {
 	const instructions = 8
 	for range instructions {
 		n := e.step(code)
-		if n == 0 {
+		if n == 0 || n > len(code) {
 			break
 		}
 		code = code[n:]

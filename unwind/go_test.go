@@ -11,12 +11,12 @@ import (
 	"gperf/internal/dso"
 )
 
-// Go's outermost functions have no caller, whatever their CFI says; and where
-// morestack calls on another stack, the frame pointer decides.
-func TestGoOutermost(t *testing.T) {
+// goDrops returns a Go program for a machine.
+func goDrops(t *testing.T, goarch string) *dso.Image {
+	t.Helper()
 	exe := filepath.Join(t.TempDir(), "drops")
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", exe, "../internal/testutil/drops")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=amd64")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+goarch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Skipf("go cannot build: %v\n%s", err, out)
 	}
@@ -24,12 +24,19 @@ func TestGoOutermost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer im.Close()
+	t.Cleanup(func() { im.Close() })
+	return im
+}
+
+// Go's outermost functions have no caller, whatever their CFI says; and where
+// morestack calls on another stack, the frame pointer decides.
+func TestGoOutermost(t *testing.T) {
+	im := goDrops(t, "amd64")
 	table, err := Build(im)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := elf.Open(exe)
+	f, err := elf.Open(im.Path)
 	if err != nil {
 		t.Fatal(err)
 	}

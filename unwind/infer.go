@@ -83,23 +83,33 @@ func infer(im *dso.Image, covered []codeSeg, longest uint64) []known {
 	return n.rules()
 }
 
-// findGaps reads the executable sections' code outside the covered ranges, which are sorted.
+// findGaps adds the gaps of up to longest bytes.
 func (n *inference) findGaps(im *dso.Image, covered []codeSeg, longest uint64) {
-	total := uint64(0)
-	add := func(s *elf.Section, start, end uint64) {
-		if end-start < minGap || end-start > longest || total+end-start > maxInferred {
+	total := 0
+	eachGap(im, covered, longest, func(start uint64, code []byte) {
+		if total+len(code) > maxInferred {
 			return
 		}
-		code, err := im.Bytes(s.Offset+start-s.Addr, end-start)
-		if err != nil || paddingAt(code) == end-start {
-			return
-		}
-		total += end - start
+		total += len(code)
 		g := gap{start: start, code: code, at: make([]int32, len(code))}
 		for i := range g.at {
 			g.at[i] = notReached
 		}
 		n.gaps = append(n.gaps, g)
+	})
+	slices.SortFunc(n.gaps, func(a, b gap) int { return cmp.Compare(a.start, b.start) })
+}
+
+// eachGap passes the executable sections' code outside the covered ranges, which are sorted, with its vaddr. It leaves
+// out padding, and ranges of more than longest bytes.
+func eachGap(im *dso.Image, covered []codeSeg, longest uint64, use func(start uint64, code []byte)) {
+	add := func(s *elf.Section, start, end uint64) {
+		if end-start < minGap || end-start > longest {
+			return
+		}
+		if code, err := im.Bytes(s.Offset+start-s.Addr, end-start); err == nil && paddingAt(code) < end-start {
+			use(start, code)
+		}
 	}
 	for _, s := range im.Sections() {
 		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type != elf.SHT_PROGBITS || s.Size > im.Size || s.Addr+s.Size < s.Addr {
@@ -117,7 +127,6 @@ func (n *inference) findGaps(im *dso.Image, covered []codeSeg, longest uint64) {
 			add(s, pos, end)
 		}
 	}
-	slices.SortFunc(n.gaps, func(a, b gap) int { return cmp.Compare(a.start, b.start) })
 }
 
 // paddingLen returns the length of the padding at the start of code, one no-operation or breakpoint, or 0.

@@ -27,15 +27,30 @@ type abi struct {
 	general int    // the general registers and sp are those below this number
 	saved   uint64 // bits of the registers that functions preserve
 	below   uint64 // bytes that a frame uses below sp: Go's arm64 code saves x29 there
+	ipMask  uint64 // bits of an ip; the others of a return address may be a signature (pointer authentication)
 	name    func(int) string
+
+	context     uint64 // offset of the interrupted code's registers from sp, at the call of rt_sigreturn
+	contextRegs []int  // their numbers, in the order of struct sigcontext
 }
 
+// On x86-64, struct ucontext is at sp, and in it after 40 bytes struct sigcontext. On arm64,
+// struct siginfo of 128 bytes precedes it; the registers x0 to x30, sp and pc follow 184 bytes of it.
+// User-space addresses of arm64 with more than 48 bits are rare.
 var (
 	x86ABI = abi{columns: x86Regs, ra: x86RIP, fp: x86RBP, sp: x86RSP, ip: x86RIP, lr: -1, general: x86RIP,
-		saved: 1<<3 | 1<<x86RBP | 0xf<<12, name: x86Name} // rbx, rbp, r12 to r15
+		saved: 1<<3 | 1<<x86RBP | 0xf<<12, // rbx, rbp, r12 to r15
+		name:  x86Name, ipMask: ^uint64(0),
+		context: 40, contextRegs: []int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16}}
 	arm64ABI = abi{columns: arm64Regs, ra: arm64LR, fp: arm64FP, sp: arm64SP, ip: arm64PC, lr: arm64LR,
-		general: arm64PC, saved: 0xfff << 18, below: 16, name: arm64Name} // x18 to x29
+		general: arm64PC, saved: 0xfff << 18, // x18 to x29
+		below: 16, name: arm64Name, ipMask: 1<<48 - 1,
+		context: 128 + 184, contextRegs: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19,
+			20, 21, 22, 23, 24, 25, 26, 27, 28, arm64FP, arm64LR, arm64SP, arm64PC}}
 )
+
+// strip removes the signature from a return address.
+func (a *abi) strip(ra uint64) uint64 { return ra & a.ipMask }
 
 // abiOf returns a machine's registers, or nil if the machine is unknown.
 func abiOf(m elf.Machine) *abi {

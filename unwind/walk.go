@@ -206,10 +206,7 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 	if o == nil {
 		return w.uncovered(false, NoTable)
 	}
-	vaddr := ip - w.m.Bias
-	if !w.allRegs {
-		vaddr--
-	}
+	vaddr := w.vaddr(ip)
 	var rule Rule
 	switch {
 	case o.table != nil:
@@ -221,6 +218,14 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 		return w.byRow(o, vaddr, rule.Flags&FlagFramed != 0)
 	}
 	return w.byRule(ip, &rule)
+}
+
+// vaddr returns where the rule of a frame with this ip is looked up: for a return address, in the call before it.
+func (w *walk) vaddr(ip uint64) uint64 {
+	if !w.allRegs {
+		ip--
+	}
+	return ip - w.m.Bias
 }
 
 // tracked returns the set of registers that rules cover.
@@ -330,42 +335,21 @@ func (w *walk) withoutFP(ip uint64) (outcome, Reason) {
 	if !w.full {
 		return retry, 0
 	}
-	vaddr := ip - w.m.Bias
-	if !w.allRegs {
-		vaddr--
-	}
-	return w.byRow(w.m.Object, vaddr, false)
+	return w.byRow(w.m.Object, w.vaddr(ip), false)
 }
 
 // kept returns a register that rules do not track.
 func (w *walk) kept(n int16) (uint64, bool) { return w.regs.Get(int(n)) }
 
-// x86Sigcontext are the DWARF numbers of the registers in x86-64's struct sigcontext.
-var x86Sigcontext = [...]int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16}
-
-// Offsets of the saved registers from sp at the call of rt_sigreturn. On x86-64, struct ucontext is at sp. On arm64,
-// struct siginfo of 128 bytes precedes it; the registers x0 to x30, sp and pc follow 184 bytes of it.
-const (
-	x86SigcontextOff   = 40
-	arm64SigcontextOff = 128 + 184
-)
-
 // bySignal steps to the code that a signal interrupted. sp is that of the call of rt_sigreturn.
 func (w *walk) bySignal(sp uint64) (outcome, Reason) {
-	at, n := sp+x86SigcontextOff, len(x86Sigcontext)
-	if w.regs.abi == &arm64ABI {
-		at, n = sp+arm64SigcontextOff, walkRegs
-	}
-	for i := range n {
+	at := sp + w.regs.context
+	for i, n := range w.regs.contextRegs {
 		v, ok := w.mem.Word(at + uint64(i)*8)
 		if !ok {
 			return stop, Unreadable
 		}
-		reg := i
-		if w.regs.abi == &x86ABI {
-			reg = x86Sigcontext[i]
-		}
-		w.regs.Set(reg, v)
+		w.regs.Set(n, v)
 	}
 	return interrupted, 0
 }
@@ -405,12 +389,3 @@ func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
 
 // near is the largest usual distance from sp to the frame pointer, in bytes: the limit of a stack.
 const near = 8 << 20
-
-// strip removes the signature from a return address (arm64 pointer authentication): the bits above the 48 bits of
-// user-space addresses. Programs with larger addresses are rare.
-func (a *abi) strip(ra uint64) uint64 {
-	if a == &arm64ABI {
-		return ra & (1<<48 - 1)
-	}
-	return ra
-}

@@ -177,6 +177,8 @@ func TestWalkSignal(t *testing.T) {
 	regs := NewRegs(elf.EM_X86_64, 0x2000, stackAt, 0)
 	wantWalk(t, regs, testStack(words...), testSpace(f), EndOfStack,
 		Frame{IP: 0x2000}, Frame{IP: 0x3000}, Frame{IP: 0x2010}, ret(0x2031))
+	regs = NewRegs(elf.EM_X86_64, 0x300f, stackAt+8, 0) // in the syscall
+	wantWalk(t, regs, testStack(words...), testSpace(f), EndOfStack, Frame{IP: 0x300f}, Frame{IP: 0x2010}, ret(0x2031))
 }
 
 func TestWalkARM64(t *testing.T) {

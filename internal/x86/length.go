@@ -28,6 +28,7 @@ var ops = func() (t [256]uint16) {
 		t[row+4], t[row+5], t[row+6], t[row+7] = imm8, immZ, none, none
 	}
 	set(none, 0x60, 0x62)
+	set(none, 0x64, 0x67) // prefixes
 	t[0x63], t[0x68], t[0x69], t[0x6a], t[0x6b] = modRM, immZ, modRM|immZ, imm8, modRM|imm8
 	set(imm8, 0x70, 0x7f)
 	t[0x80], t[0x81], t[0x82], t[0x83] = modRM|imm8, modRM|immZ, none, modRM|imm8
@@ -44,6 +45,7 @@ var ops = func() (t [256]uint16) {
 	set(modRM, 0xd8, 0xdf)
 	set(imm8, 0xe0, 0xe7)
 	t[0xe8], t[0xe9], t[0xea], t[0xeb] = imm32, imm32, none, imm8
+	t[0xf0], t[0xf2], t[0xf3] = none, none, none // prefixes
 	t[0xf6], t[0xf7], t[0xfe], t[0xff] = modRM|imm8|group3, modRM|immZ|group3, modRM, modRM
 	return t
 }()

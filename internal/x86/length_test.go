@@ -2,6 +2,7 @@ package x86
 
 import (
 	"encoding/hex"
+	"strings"
 	"testing"
 )
 
@@ -9,7 +10,7 @@ import (
 
 func TestTruncated(t *testing.T) {
 	for _, code := range []string{"", "66", "48", "0f", "c5", "62f1", "48b811223344556677", "8b04",
-		"8b05112233", "6a", "f6"} {
+		"8b05112233", "6a", "f6", strings.Repeat("26", 14) + "65"} {
 		b, err := hex.DecodeString(code)
 		if err != nil {
 			t.Fatal(err)
