@@ -26,6 +26,7 @@ struct pt_regs___kernel {
 
 #define THREAD_SIZE 0x4000 /* with pages of 4 KiB and 16 KiB; see saved_regs */
 #define BELOW_SP 16 /* bytes that a frame uses below sp: Go saves x29 there */
+#define RETURN_AT_ENTRY 0 /* it is in the link register */
 
 /* Registers by DWARF number; pc, which has none, is last. */
 enum { FP = 29, LR = 30, SP = 31, IP = 32, NUM_REGS = 33 };
@@ -45,6 +46,17 @@ static inline_always void get_regs(__u64 *regs, struct pt_regs *r)
 		regs[i] = r->regs[i];
 	regs[SP] = r->sp;
 	regs[IP] = r->pc;
+}
+
+/* read_user_ip reads the ip where user mode continues. */
+static inline_always __u64 read_user_ip(struct pt_regs *r) { return read_field(r, pc); }
+
+/* get_syscall_args stores the arguments of a system call, at its entry. */
+static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r)
+{
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		args[i] = r->regs[i];
 }
 
 /*
@@ -74,8 +86,8 @@ static inline_always __u64 goroutine(__u64 *regs, __u64 tls) { return regs[28]; 
  */
 static inline_always __u64 code_mask(struct mm_struct *mm) { return read_field(mm, task_size) - 1; }
 
-/* return_ip returns the return address, at a function's return. */
-static inline_always __u64 return_ip(struct pt_regs *r) { return r->pc; }
+/* ip_of returns the ip: the return address, at a function's return. */
+static inline_always __u64 ip_of(struct pt_regs *r) { return r->pc; }
 
 /*
  * returns_from reports whether a function that the kernel made return to its trampoline
@@ -119,5 +131,24 @@ static inline_always __u64 call_before(__u64 ip)
 		return ip - 4 + ((__s32)(insn << 6) >> 4);
 	return (insn & 0xfefff000) == 0xd63f0000 ? CALL_INDIRECT : 0;
 }
+
+/* The registers of calls: at the first instruction, and after the return. At the return instruction sp is entry_sp. */
+static inline_always __u64 entry_ip(struct pt_regs *r) { return r->pc; }
+static inline_always __u64 probed_ip(struct pt_regs *r) { return r->pc; } /* at a kprobe */
+static inline_always __u64 entry_sp(struct pt_regs *r) { return r->sp; }
+static inline_always __u64 returned_sp(struct pt_regs *r) { return r->sp; }
+static inline_always __u64 return_address(struct pt_regs *r) { return r->regs[LR]; }
+static inline_always __u64 returned_value(struct pt_regs *r) { return r->regs[0]; }
+
+/* get_call_args stores the first arguments that are integers, at a function's entry, of Go too. */
+static inline_always void get_call_args(__u64 *args, struct pt_regs *r, int go)
+{
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		args[i] = r->regs[i];
+}
+
+/* current_goroutine returns the address of Go's struct g. */
+static inline_always __u64 current_goroutine(struct pt_regs *r) { return r->regs[28]; }
 
 #endif

@@ -1,10 +1,12 @@
 package bpf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/rand"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -177,6 +179,33 @@ func TestLoad(t *testing.T) {
 	u.RemoveProcess(1)
 	if err := u.coll.Maps["processes"].Lookup(uint32(1), &p); err == nil {
 		t.Error("a removed process still exists")
+	}
+}
+
+// TestProbesStack checks that the code of the program at probes, which may run twice on a CPU,
+// does not have its variables in memory of the CPU. x86-64's JIT adds %gs:offset to r9 for that.
+func TestProbesStack(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the instruction is x86-64's")
+	}
+	u, err := Load(Options{Programs: []Program{OnProbe}, CPUs: 1, Rows: 1 << 16})
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("CAP_BPF and CAP_PERFMON are missing: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	info, err := u.coll.Programs[string(OnProbe)].Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, ok := info.JitedInsns()
+	if !ok || len(code) == 0 {
+		t.Skip("the kernel does not show the program's code")
+	}
+	if add := []byte{0x65, 0x4c, 0x03, 0x0c, 0x25}; bytes.Contains(code, add) {
+		t.Error("the program has a stack in memory of the CPU")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 type control struct {
 	m        *ebpf.Map
 	recorder uint32 // this process, as the kernel numbers it
+	level    uint32 // of its PID namespace
 }
 
 // newControl returns the switch, turned off. identify is the program that finds the
@@ -24,13 +25,13 @@ func newControl(m *ebpf.Map, identify *ebpf.Program) (*control, error) {
 		if err := m.Lookup(uint32(0), &v); err != nil {
 			return nil, fmt.Errorf("cannot identify the recorder's process: %w", err)
 		}
-		c.recorder = v.Recorder
+		c.recorder, c.level = v.Recorder, v.Level
 	}
 	return c, c.set(false)
 }
 
 func (c *control) set(on bool) error {
-	if err := c.m.Put(uint32(0), unwindControlValue{On: flag(on), Recorder: c.recorder}); err != nil {
+	if err := c.m.Put(uint32(0), unwindControlValue{On: flag(on), Recorder: c.recorder, Level: c.level}); err != nil {
 		return fmt.Errorf("cannot switch the BPF programs: %w", err)
 	}
 	return nil

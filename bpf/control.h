@@ -12,6 +12,8 @@
 struct control_value { /* package bpf's controlValue */
 	__u32 on;       /* walk stacks and make samples */
 	__u32 recorder; /* tgid of the recorder in the initial PID namespace; 0: unknown */
+	__u32 level;    /* of the recorder's PID namespace: 0 is the initial one */
+	__u32 zero;
 };
 
 ARRAY(control, struct control_value);
@@ -30,16 +32,18 @@ static inline_always int is_recorder(struct control_value *c)
 }
 
 /*
- * identify stores the recorder's tgid: the recorder runs it once, in its own context.
- * In a PID namespace the recorder does not know its tgid in the initial namespace.
+ * identify stores the recorder's tgid, and the level of its PID namespace: the recorder runs it
+ * once, in its own context. In a PID namespace the recorder does not know these.
  */
 SEC("raw_tp")
 int identify(void *ctx)
 {
 	struct control_value *c = controls();
 
-	if (c)
+	if (c) {
 		c->recorder = bpf_get_current_pid_tgid() >> 32;
+		c->level = read_field(read_field(bpf_get_current_task(), thread_pid), level);
+	}
 	return 0;
 }
 

@@ -39,7 +39,8 @@ static inline_always int wakes(struct copy_room *c)
 
 /*
  * copy_chunk copies the next page of the stack, and returns whether there is more to
- * copy. The verifier checks it separately, as it does step.
+ * copy. Pages that are not mapped yet are read as zeros: those of a stack that has just
+ * grown, and of a frame's unused space, such as the reserve that Haskell's programs have. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int copy_chunk(__u32 slot)
 {
@@ -59,11 +60,9 @@ __attribute__((noinline)) int copy_chunk(__u32 slot)
 	keep_whole(done);
 	if (done >= MAX_STACK || n > CHUNK)
 		return 0;
-	if (bpf_probe_read_user(&w->out.stack.bytes[done], n, (void *)from) == 0)
-		w->some = 1;
-	else if (w->some)
-		return 0; /* otherwise the stack has just grown: its last page is not mapped yet, and is read as zeros */
 	w->copied = done + n;
+	if (bpf_probe_read_user(&w->out.stack.bytes[done], n, (void *)from) == 0)
+		w->readable = w->copied;
 	return 1;
 }
 
@@ -103,11 +102,47 @@ static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_st
 	if (tls > sp && tls < w->top)
 		w->top = tls;
 	w->out.stack.head.from = sp;
-	w->copied = w->some = 0;
+	w->copied = w->readable = 0;
 	for (int i = 0; i <= MAX_STACK / CHUNK; i++)
 		if (!copy_chunk(slot))
 			break;
-	return w->some ? w->copied & ~7 : 0;
+	return w->readable & ~7;
+}
+
+/*
+ * restore_returns replaces, in the copy, the addresses of the return trampoline by the return
+ * addresses that uretprobes have replaced, which only the kernel knows. The verifier checks it
+ * separately, as it does step.
+ */
+__attribute__((noinline)) int restore_returns(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct task_struct *task = bpf_get_current_task();
+	struct uprobe_task *u = read_field(task, utask);
+	struct return_instance *ri;
+	__u64 trampoline, at, *word;
+	struct mm_struct *mm;
+	struct xol_area *area;
+
+	if (!w || !u)
+		return 0;
+	mm = read_field(task, mm);
+	area = read_field(mm, uprobes_state.xol_area);
+	trampoline = read_field(area, vaddr);
+	ri = read_field(u, return_instances);
+	for (int i = 0; i < 64; i++) { /* MAX_URETPROBE_DEPTH */
+		if (!ri)
+			break;
+		at = read_field(ri, stack) - w->out.stack.head.from;
+		keep_whole(at);
+		if (at < MAX_STACK && at + sizeof(*word) <= w->readable) {
+			word = (__u64 *)&w->out.stack.bytes[at];
+			if (*word == trampoline)
+				*word = read_field(ri, orig_ret_vaddr);
+		}
+		ri = read_field(ri, next);
+	}
+	return 0;
 }
 
 /*
@@ -122,16 +157,19 @@ static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struc
 	w->out.stack.head.at = w->returned ? w->ip - 1 : w->ip;
 	w->out.head.frames = 0;
 	w->out.head.stack = copy_stack(w, slot, task);
+	if (RETURN_AT_ENTRY && w->out.head.stack)
+		restore_returns(slot);
 	size += w->out.head.stack;
-	keep_whole(size);
-	if (size > sizeof(w->out) - sizeof(__u32))
-		return;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct copy_room *c = bpf_map_lookup_elem(&copies, &cpu);
 	if (!c)
 		return;
 	c->room -= size;
-	if (wakes(c))
+	int wake = wakes(c);
+	keep_whole(size);
+	if (size > sizeof(w->out) - sizeof(__u32))
+		return;
+	if (wake)
 		bpf_perf_event_output(ctx, &waking, BPF_F_CURRENT_CPU, &w->out.head, size);
 	else
 		bpf_perf_event_output(ctx, &quiet, BPF_F_CURRENT_CPU, &w->out.head, size);

@@ -7,45 +7,17 @@
  * bpf_perf_event_output writes samples of the CPU's perf event. The raw data is that of
  * a tracepoint, whose number identifies the event for the recorder.
  */
-#include "walk.h"
+#include "sample.h"
 
 char _license[] SEC("license") = "GPL";
 
 #define MAX_DYNAMIC 8 /* dynamic arrays of a tracepoint's record */
 
 /* Set when the programs are loaded. */
-const volatile __u32 walk_user = 0;  /* a user stack precedes each sample */
-const volatile __u32 raw_id = 0;     /* on_raw's number */
 const volatile __u32 fixed_size = 0; /* bytes of its samples before dynamic data */
 const volatile __u32 own_size = 0;   /* bytes of these from the tracepoint's own record; 0: none */
 const volatile __u32 num_dynamic = 0; /* number of dynamic arrays of that record, and their positions: */
 const volatile __u32 dynamic_at[MAX_DYNAMIC] = {};
-
-/*
- * The ids of the recording's perf events: with per_task, tasks are sampled that have
- * one of these events, enabled.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, __u64);
-	__type(value, __u8);
-	__uint(max_entries, 1);
-} counters SEC(".maps");
-
-#define MAX_EVENTS 64 /* maximum number of a task's events to check, which may include events of other recordings */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
-	__uint(key_size, 4);
-	__uint(value_size, 4);
-} samples_to SEC(".maps");
-
-/* The common header of all tracepoints' raw data: struct trace_entry. */
-struct common {
-	__u16 type;
-	__u8 flags, preempt_count;
-	__s32 pid;
-};
 
 struct entered { /* raw data of a kprobe */
 	struct common common;
@@ -84,69 +56,6 @@ struct {
 	__uint(max_entries, 1);
 } depths SEC(".maps");
 
-/*
- * recorded reports whether the current task has an enabled event of the recording,
- * inherited or not. The verifier checks it separately, as it does step.
- */
-__attribute__((noinline)) int recorded(void)
-{
-	struct perf_event_context *context = own_context(bpf_get_current_task());
-	struct list_head *at;
-
-	if (!context)
-		return 0;
-	at = read_field(context, event_list.next);
-	for (int i = 0; i < MAX_EVENTS; i++) {
-		struct perf_event *event = (void *)at - field_offset(((struct perf_event *)0)->event_entry), *parent;
-		__u64 id;
-
-		if (!at || at == &context->event_list)
-			break;
-		parent = read_field(event, parent);
-		id = read_field(parent ? parent : event, id);
-		if (bpf_map_lookup_elem(&counters, &id) && (__s32)read_field(event, state) >= PERF_EVENT_STATE_INACTIVE)
-			return 1;
-		at = read_field(at, next);
-	}
-	return 0;
-}
-
-static inline_always int is_enabled(void)
-{
-	struct control_value *c = controls();
-
-	return c && c->on;
-}
-
-/* wanted reports whether the current task is to be sampled. */
-static inline_always int wanted(void) { return is_enabled() && (!per_task || recorded()); }
-
-/* walk_first writes the user stack of the next sample. */
-static inline_always void walk_first(void *ctx)
-{
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct control_value *c = controls();
-	struct walk *w;
-
-	if (!walk_user || !c || is_recorder(c))
-		return;
-	w = bpf_map_lookup_elem(&walks, &cpu);
-	if (w)
-		start(ctx, w, cpu, 0);
-}
-
-static inline_always void begin(struct common *c, __u32 id)
-{
-	c->type = id;
-	c->flags = c->preempt_count = 0;
-	c->pid = bpf_get_current_pid_tgid();
-}
-
-static inline_always void put(void *ctx, void *data, __u64 size)
-{
-	bpf_perf_event_output(ctx, &samples_to, BPF_F_CURRENT_CPU, data, size);
-}
-
 SEC("kprobe.multi")
 int on_function(struct pt_regs *ctx)
 {
@@ -171,7 +80,7 @@ int on_return(struct pt_regs *ctx)
 	walk_first(ctx);
 	begin(&e.common, bpf_get_attach_cookie(ctx));
 	e.func = bpf_get_func_ip(ctx);
-	e.ret_ip = return_ip(ctx);
+	e.ret_ip = ip_of(ctx);
 	put(ctx, &e, sizeof(e));
 	return 0;
 }
@@ -215,16 +124,6 @@ int on_record(void *record)
 	bpf_probe_read_kernel(s->data + (fixed_size & (SAMPLE_SIZE - 1)), n, record + own_size);
 	s->size = fixed_size + n;
 	return 1;
-}
-
-/*
- * fetch adds the event's arguments to the sample of size bytes, and returns its new
- * size: 0 if the filter rejects it. Package bpf replaces this body (fetch.go).
- */
-static __attribute__((noinline)) __u64 fetch(__u64 *args, __u8 *data, __u64 size)
-{
-	asm volatile("%0 = 0" : "+r"(size) : "r"(args), "r"(data) : "memory");
-	return size;
 }
 
 /* own_sample finds the record that on_record stored for the current task: NULL if there is none. */

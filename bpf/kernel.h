@@ -30,9 +30,12 @@ enum {
 	BPF_MAP_TYPE_PROG_ARRAY = 3,
 	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_F_MMAPABLE = 1 << 10,
 };
 #define BPF_F_CURRENT_CPU 0xffffffffULL
+#define BPF_NOEXIST 1
+#define BPF_F_USER_STACK (1 << 8)
 
 /* ARRAY is an array that user space can map; the size of its elements is a multiple of 8. */
 #define ARRAY(name, type_)                                                                         \
@@ -49,15 +52,20 @@ enum bpf_func_id {
 };
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, __u64 flags) = (void *)2;
+static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static __u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static __u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*bpf_tail_call)(void *ctx, void *map, __u32 index) = (void *)12;
 static __u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*bpf_get_current_comm)(void *buf, __u32 size) = (void *)16;
 static long (*bpf_perf_event_output)(void *ctx, void *map, __u64 flags, void *data, __u64 size) = (void *)25;
 static struct task_struct *(*bpf_get_current_task)(void) = (void *)35;
+static long (*bpf_get_stack)(void *ctx, void *buf, __u32 size, __u64 flags) = (void *)67;
 static long (*bpf_probe_read_user)(void *dst, __u32 size, const void *from) = (void *)112;
 static long (*bpf_probe_read_kernel)(void *dst, __u32 size, const void *from) = (void *)113;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+static __u64 (*bpf_jiffies64)(void) = (void *)118;
 static __u64 (*bpf_get_func_ip)(void *ctx) = (void *)173;
 static __u64 (*bpf_get_attach_cookie)(void *ctx) = (void *)174;
 static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
@@ -87,9 +95,18 @@ static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)1
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct xol_area { /* the code that uprobes need in a process */
+	unsigned long vaddr; /* of the return trampoline */
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
 struct mm_struct {
 	unsigned long start_stack;
 	unsigned long task_size;
+	struct uprobes_state uprobes_state;
 };
 
 struct thread_struct {
@@ -109,14 +126,35 @@ struct uprobe_task {
 	struct return_instance *return_instances;
 };
 
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1]; /* by level of the PID namespace, up to level */
+};
+
 struct task_struct {
 	void *stack;
 	unsigned int flags;
 	struct mm_struct *mm;
 	unsigned int in_execve : 1;
 	__u64 self_exec_id;
+	int on_cpu; /* with CONFIG_SMP */
+	int pid;
+	struct pid *thread_pid;
+	struct task_struct *group_leader;
 	struct thread_struct thread;
 	struct uprobe_task *utask;
+};
+
+/* The state of a task: a field of another name and type from 5.14 on. */
+struct task_struct___state {
+	unsigned int __state;
+};
+struct task_struct___long_state {
+	long state;
 };
 
 struct list_head {
@@ -124,7 +162,8 @@ struct list_head {
 };
 
 enum perf_event_state {
-	PERF_EVENT_STATE_INACTIVE = 0, /* lower values: disabled */
+	PERF_EVENT_STATE_OFF = -1, /* disabled; lower values: its task exits */
+	PERF_EVENT_STATE_INACTIVE = 0,
 };
 
 struct perf_event {
@@ -159,6 +198,21 @@ struct task_struct___ctxs {
 #else
 #error "no definitions of this architecture's registers"
 #endif
+
+#define NO_PID 0xffffffff
+
+/* pid_of returns the pid of a task in the PID namespace of a level: NO_PID if the task is in none of this level. */
+static inline_always __u32 pid_of(struct task_struct *task, __u32 level)
+{
+	struct pid *pid = read_field(task, thread_pid);
+	__u32 nr = 0;
+
+	if (read_field(pid, level) < level)
+		return NO_PID;
+	bpf_probe_read_kernel(&nr, sizeof(nr),
+		(void *)pid + field_offset(((struct pid *)0)->numbers) + level * type_size(struct upid));
+	return nr;
+}
 
 /* called reports whether a call instruction ends at ip. */
 static inline_always int called(__u64 ip) { return call_before(ip) != 0; }

@@ -39,6 +39,7 @@ type Sampler struct {
 	own      []*ebpf.Map          // the shared maps that are not the Unwinder's
 	programs []*ebpf.Program
 	links    []link.Link
+	spans    []eventSpans
 }
 
 // NewSampler returns a Sampler without programs.
@@ -98,7 +99,8 @@ func flag(on bool) uint32 {
 }
 
 // ownMaps are the maps of which the programs of each event have their own.
-var ownMaps = []string{"walks", "samples", "depths", ".rodata"}
+var ownMaps = []string{"walks", "samples", "depths", ".rodata", "syscalls", "span_counts", "pairs",
+	"new_pair", "ended_pair", "buckets", "counted_cpus", "entries"}
 
 // share makes all programs use a map, unless each event needs its own.
 func (e *Sampler) share(name string, m *ebpf.Map) {
@@ -107,31 +109,44 @@ func (e *Sampler) share(name string, m *ebpf.Map) {
 	}
 }
 
-// load loads programs of one event; vars are constants of their own, and change, if not nil,
-// modifies their code. Programs keep their maps; load closes its files of all maps except
+// load loads programs of emit.bpf.c for one event; vars are constants of their own, and change, if
+// not nil, modifies their code. Programs keep their maps; load closes its files of all maps except
 // those that later programs share, because there may be more programs than a process may have
 // files.
 func (e *Sampler) load(vars map[string]any, change func(*ebpf.ProgramSpec) error,
 	names ...string) ([]*ebpf.Program, error) {
-	spec := e.spec.Copy()
+	l, own, err := e.loadFrom(e.spec, vars, change, names...)
+	if err == nil {
+		own.Close()
+	}
+	return l, err
+}
+
+// loadFrom is load for the programs of spec. own has the maps that later programs do not share.
+func (e *Sampler) loadFrom(spec *ebpf.CollectionSpec, vars map[string]any, change func(*ebpf.ProgramSpec) error,
+	names ...string) (l []*ebpf.Program, own *ebpf.Collection, err error) {
+	spec = spec.Copy()
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
 	for _, p := range spec.Programs {
 		if change == nil {
 			break
 		}
 		if err := change(p); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	all := map[string]any{"per_task": flag(e.o.PerTask != nil), "walk_user": flag(e.o.Unwinder != nil)}
 	maps.Copy(all, vars)
 	for name, v := range all {
 		if err := spec.Variables[name].Set(v); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	if e.o.Unwinder != nil {
 		spec.Maps["walks"].MaxEntries = e.o.CPUs
+		if vars["cpus"] != nil { // of programs that may be preempted
+			spec.Maps["walks"].MaxEntries *= levelsOfUprobes
+		}
 	}
 	replace := map[string]*ebpf.Map{}
 	for name, m := range e.shared {
@@ -140,27 +155,25 @@ func (e *Sampler) load(vars map[string]any, change func(*ebpf.ProgramSpec) error
 			replace[name] = m
 		}
 	}
-	coll, err := withMemory(func() (*ebpf.Collection, error) {
+	own, err = withMemory(func() (*ebpf.Collection, error) {
 		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace, Cache: e.types})
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var l []*ebpf.Program
 	for _, name := range names {
-		l = append(l, coll.DetachProgram(name))
+		l = append(l, own.DetachProgram(name))
 	}
 	e.programs = append(e.programs, l...)
-	for name := range coll.Maps {
+	for name := range own.Maps {
 		if e.shared[name] != nil {
 			continue
 		}
-		if e.share(name, coll.Maps[name]); e.shared[name] != nil {
-			e.own = append(e.own, coll.DetachMap(name))
+		if e.share(name, own.Maps[name]); e.shared[name] != nil {
+			e.own = append(e.own, own.DetachMap(name))
 		}
 	}
-	coll.Close()
-	return l, nil
+	return l, own, nil
 }
 
 // ErrNoKprobeMulti means that the kernel cannot run one program at many functions.
@@ -301,5 +314,8 @@ func (e *Sampler) Close() {
 	}
 	for _, m := range e.own {
 		m.Close()
+	}
+	for _, p := range e.spans {
+		p.maps.Close()
 	}
 }

@@ -114,8 +114,9 @@ struct walk {
 	__u8 returned;         /* ip is a return address */
 	__u8 all;              /* regs belong to this frame */
 	__u8 interrupted;      /* a signal frame was passed: regs are of another function */
-	__u8 some;             /* at least one page of the stack was copied */
-	__u64 top, copied;     /* end of the stack to copy, and bytes copied so far */
+	__u64 top;             /* end of the stack to copy */
+	__u64 copied;          /* bytes of it that were tried so far */
+	__u64 readable;        /* bytes up to the end of the last page that could be read */
 	__u64 seen_at;         /* address that window was read from */
 	__u32 seen;            /* and its number of bytes */
 	__u32 framed;          /* code without CFI that has made its frame: FRAMED or FRAMED_ANYWHERE */

@@ -38,6 +38,8 @@ type unwindControlValue struct {
 	_        structs.HostLayout
 	On       uint32
 	Recorder uint32
+	Level    uint32
+	Zero     uint32
 }
 
 type unwindCopyHead struct {
@@ -162,10 +164,10 @@ type unwindWalk struct {
 	Returned    uint8
 	All         uint8
 	Interrupted uint8
-	Some        uint8
-	_           [4]byte
+	_           [5]byte
 	Top         uint64
 	Copied      uint64
+	Readable    uint64
 	SeenAt      uint64
 	Seen        uint32
 	Framed      uint32

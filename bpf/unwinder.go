@@ -123,11 +123,14 @@ func load(o *Options) (*ebpf.Collection, error) {
 	return ebpf.NewCollection(spec)
 }
 
-// levels returns the number of simultaneous walks on a CPU: state.h's LEVELS, if the programs
+// levelsOfUprobes is the number of simultaneous walks on a CPU at uprobes, state.h's LEVELS.
+const levelsOfUprobes = 4
+
+// levels returns the number of simultaneous walks on a CPU, which is above 1 if the programs
 // include some that the kernel lets interrupt each other.
 func (o *Options) levels() uint32 {
 	if slices.Contains(o.Programs, OnProbe) {
-		return 4
+		return levelsOfUprobes
 	}
 	return 1
 }

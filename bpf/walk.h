@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Walking a user stack, in the kernel, by unwind tables (package unwind). start walks
- * the current task's stack and writes the frames to the CPU's ring.
+ * Walking a user stack, in the kernel, by unwind tables (package unwind). collect walks
+ * the current task's stack; start also writes the frames to the CPU's ring.
  */
 #ifndef WALK_H
 #define WALK_H
@@ -165,7 +165,7 @@ __attribute__((noinline)) int step(__u32 slot)
 	default:
 		r = known_rule(w, addr - w->bias);
 		if (!r || r->cfa == CFA_NONE) {
-			w->framed = r && r->flags & FLAG_FRAMED;
+			w->framed = r && r->flags & FLAG_FRAMED ? FRAMED : 0;
 			return UNCOVERED;
 		}
 		end = by_rule(w, r);
@@ -183,13 +183,13 @@ keep:
 	return END_NONE;
 }
 
-static inline_always void send_frames(void *ctx, struct walk *w, __u32 n)
+/* send_frames writes the frames that collect found. */
+static inline_always void send_frames(void *ctx, struct walk *w)
 {
-	__u64 size;
+	__u64 size = w->out.head.frames;
 
-	w->out.head.frames = n;
 	w->out.head.stack = 0;
-	size = sizeof(struct head) + n * sizeof(__u64);
+	size = sizeof(struct head) + size * sizeof(__u64);
 	keep_whole(size);
 	if (size > sizeof(struct head) + sizeof(w->out.frames))
 		return;
@@ -207,8 +207,11 @@ static inline_always int in_execve(struct task_struct *task)
 	return bits << bit_field_left(task->in_execve) >> bit_field_right(task->in_execve);
 }
 
-/* walk_stack walks the current task's user stack, starting with w->regs. */
-static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, struct task_struct *task)
+/*
+ * walk_stack walks the current task's user stack, starting with w->regs. It returns whether
+ * the recorder has to walk a copy of the stack instead.
+ */
+static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_struct *task)
 {
 	struct process *p;
 	int end = END_NO_PROCESS;
@@ -238,14 +241,11 @@ static inline_always void walk_stack(void *ctx, struct walk *w, __u32 slot, stru
 	}
 	if (end >= END_NO_PROCESS && end != END_DEPTH && in_execve(task)) {
 		w->out.head.end = END_NO_USER; /* exec removed the stack */
-		send_frames(ctx, w, 0);
-		return;
+		return 0;
 	}
 	w->out.head.end = end;
-	if (may_copy(w, end, p))
-		send_copy(ctx, w, slot, task);
-	else
-		send_frames(ctx, w, w->n < MAX_FRAMES ? w->n + 1 : MAX_FRAMES);
+	w->out.head.frames = w->n < MAX_FRAMES ? w->n + 1 : MAX_FRAMES;
+	return may_copy(w, end, p);
 }
 
 /* own_context returns the context of the task's own perf events, NULL if it has none. */
@@ -270,10 +270,11 @@ static inline_always void keep_regs(struct walk *w, struct pt_regs *r)
 }
 
 /*
- * start walks the current task's user stack: from the registers in w if it is in user
- * mode, else from those with which it entered the kernel.
+ * collect walks the current task's user stack: from the registers in w if it is in user
+ * mode, else from those with which it entered the kernel. It returns whether the recorder has to
+ * walk a copy of the stack; otherwise w->out has the frames.
  */
-static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_user)
+static inline_always int collect(struct walk *w, __u32 slot, int in_user)
 {
 	struct task_struct *task = bpf_get_current_task();
 	struct pt_regs saved;
@@ -281,26 +282,31 @@ static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_use
 	w->out.head.tgid = bpf_get_current_pid_tgid() >> 32;
 	w->out.head.exec = read_field(task, self_exec_id);
 	w->out.head.end = END_NO_USER;
+	w->out.head.frames = 0;
 	if (!in_user) {
-		if (read_field(task, flags) & PF_KTHREAD || !read_field(task, mm)) {
-			send_frames(ctx, w, 0);
-			return 1;
-		}
-		if (saved_regs(task, &saved) || !in_user_mode(&saved)) {
-			send_frames(ctx, w, 0);
-			return 1;
-		}
+		if (read_field(task, flags) & PF_KTHREAD || !read_field(task, mm))
+			return 0;
+		if (saved_regs(task, &saved) || !in_user_mode(&saved))
+			return 0;
 		keep_regs(w, &saved);
 	}
 	if (w->compat) {
 		w->out.head.end = END_COMPAT;
+		w->out.head.frames = 1;
 		w->out.frames[0] = w->regs[IP];
-		send_frames(ctx, w, 1);
-		return 1;
+		return 0;
 	}
-	walk_stack(ctx, w, slot, task);
+	return walk_stack(w, slot, task);
+}
+
+/* start writes the current task's user stack to the CPU's ring. */
+static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_user)
+{
+	if (collect(w, slot, in_user))
+		send_copy(ctx, w, slot, bpf_get_current_task());
+	else
+		send_frames(ctx, w);
 	return 1;
 }
 
 #endif
-

@@ -18,6 +18,7 @@ struct bpf_perf_event_data {
 #define USER32_CS 0x23 /* code segment of 32-bit tasks */
 #define THREAD_SIZE 0x4000
 #define BELOW_SP 0 /* bytes that a frame uses below sp */
+#define RETURN_AT_ENTRY 1 /* at a function's entry, the return address is at sp */
 
 /* Registers by DWARF number. There is no link register. */
 enum { LR = -1, FP = 6, SP = 7, IP = 16, NUM_REGS = 17 };
@@ -51,6 +52,29 @@ static inline_always void get_regs(__u64 *regs, struct pt_regs *r)
 	regs[IP] = r->ip;
 }
 
+/* read_user_ip reads the ip where user mode continues. */
+static inline_always __u64 read_user_ip(struct pt_regs *r) { return read_field(r, ip); }
+
+/* get_syscall_args stores the arguments of a system call, at its entry. */
+static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r)
+{
+	if (is_32_bit(r)) {
+		args[0] = (__u32)r->bx;
+		args[1] = (__u32)r->cx;
+		args[2] = (__u32)r->dx;
+		args[3] = (__u32)r->si;
+		args[4] = (__u32)r->di;
+		args[5] = (__u32)r->bp;
+		return;
+	}
+	args[0] = r->di;
+	args[1] = r->si;
+	args[2] = r->dx;
+	args[3] = r->r10;
+	args[4] = r->r8;
+	args[5] = r->r9;
+}
+
 /*
  * saved_regs reads the registers with which the task entered the kernel: they lie at
  * the top of its kernel stack. Kernels with FRED leave a gap there, and have the
@@ -78,8 +102,8 @@ static inline_always __u64 goroutine(__u64 *regs, __u64 tls)
 /* code_mask returns the bits of a return address that are its address. */
 static inline_always __u64 code_mask(struct mm_struct *mm) { return ~0; }
 
-/* return_ip returns the return address, at a function's return. */
-static inline_always __u64 return_ip(struct pt_regs *r) { return r->ip; }
+/* ip_of returns the ip: the return address, at a function's return. */
+static inline_always __u64 ip_of(struct pt_regs *r) { return r->ip; }
 
 /*
  * returns_from reports whether a function that the kernel made return to its trampoline
@@ -123,5 +147,42 @@ static inline_always __u64 call_before(__u64 ip)
 		return CALL_INDIRECT;
 	return 0;
 }
+
+/* The registers of calls: at the first instruction, and after the return. At the return instruction sp is entry_sp. */
+static inline_always __u64 entry_ip(struct pt_regs *r) { return r->ip; }
+static inline_always __u64 probed_ip(struct pt_regs *r) { return r->ip - 1; } /* at a kprobe */
+static inline_always __u64 entry_sp(struct pt_regs *r) { return r->sp; }
+static inline_always __u64 returned_sp(struct pt_regs *r) { return r->sp - (is_32_bit(r) ? 4 : 8); }
+static inline_always __u64 return_address(struct pt_regs *r)
+{
+	__u64 at = 0;
+
+	bpf_probe_read_user(&at, sizeof(at), (void *)r->sp);
+	return at;
+}
+static inline_always __u64 returned_value(struct pt_regs *r) { return r->ax; }
+
+/* read_reg reads a register of the context, without which the compiler would compute the field's address. */
+#define read_reg(reg) (*(volatile unsigned long *)&(reg))
+
+/*
+ * get_call_args stores the first arguments that are integers, at a function's entry. Go has its own
+ * registers (ABIInternal, from Go 1.17 on).
+ */
+static inline_always void get_call_args(__u64 *args, struct pt_regs *r, int go)
+{
+	__u64 ax = read_reg(r->ax), bx = read_reg(r->bx), cx = read_reg(r->cx), dx = read_reg(r->dx);
+	__u64 di = read_reg(r->di), si = read_reg(r->si), r8 = read_reg(r->r8), r9 = read_reg(r->r9);
+
+	args[0] = go ? ax : di;
+	args[1] = go ? bx : si;
+	args[2] = go ? cx : dx;
+	args[3] = go ? di : cx;
+	args[4] = go ? si : r8;
+	args[5] = go ? r8 : r9;
+}
+
+/* current_goroutine returns the address of Go's struct g, in functions of ABIInternal. */
+static inline_always __u64 current_goroutine(struct pt_regs *r) { return r->r14; }
 
 #endif

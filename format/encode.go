@@ -69,15 +69,25 @@ func (m *Mmap) Append(b []byte, idSize int) []byte {
 
 // Append appends the name as a PERF_RECORD_COMM.
 func (c *Comm) Append(b []byte, idSize int) []byte {
-	var misc Misc
+	return appendRecord(b, TypeComm, c.misc(), idSize, c.appendBody)
+}
+
+// AppendTo appends a PERF_RECORD_COMM with a sample id in the layout of st.
+func (c *Comm) AppendTo(b []byte, st SampleType) []byte {
+	return appendRecord(b, TypeComm, c.misc(), 0, func(b []byte) []byte { return c.ID.append(c.appendBody(b), st) })
+}
+
+func (c *Comm) misc() Misc {
 	if c.Exec {
-		misc = MiscCommExec
+		return MiscCommExec
 	}
-	return appendRecord(b, TypeComm, misc, idSize, func(b []byte) []byte {
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.PID))
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.TID))
-		return appendName(b, c.Comm)
-	})
+	return 0
+}
+
+func (c *Comm) appendBody(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.PID))
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.TID))
+	return appendName(b, c.Comm)
 }
 
 // Append appends the new thread as a PERF_RECORD_FORK.

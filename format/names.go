@@ -51,6 +51,11 @@ var softwareNames = [...]string{"cpu-clock", "task-clock", "page-faults", "conte
 // (PERF_COUNT_SW_DUMMY).
 func (a *Attr) IsDummy() bool { return a.Type == TypeSoftware && a.Config == 9 }
 
+// IsClock reports whether the event is a clock: its periods are times in ns.
+func (a *Attr) IsClock() bool {
+	return a.Type == TypeSoftware && (a.Config == SWCPUClock || a.Config == SWTaskClock)
+}
+
 // DefaultName returns perf's name for an event without a name in the file (evsel__name of
 // tools/perf/util/evsel.c).
 func (a *Attr) DefaultName() string {

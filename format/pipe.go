@@ -41,9 +41,10 @@ func (f *File) readHead() error {
 	return nil
 }
 
-// endsHead reports whether the record is a sample or may contain samples.
+// endsHead reports whether the record is a sample, may contain samples, or says that samples
+// follow: the first one of a live recording may be far away.
 func (r Raw) endsHead() bool {
-	return r.Type == TypeSample || r.Type == TypeCompressed || r.Type == TypeCompressed2
+	return r.Type == TypeFinishedInit || r.Type == TypeSample || r.Type == TypeCompressed || r.Type == TypeCompressed2
 }
 
 // Head yields the records before the first sample, in file order. It reports no defects;

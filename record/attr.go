@@ -1,13 +1,18 @@
 package record
 
 import (
+	"io"
+	"os"
 	"runtime"
 	"slices"
 	"time"
 
 	"gperf/format"
+	"gperf/record/count"
 	"gperf/record/event"
+	"gperf/record/offcpu"
 	"gperf/record/perfevent"
+	"gperf/record/sampler"
 	"gperf/record/synth"
 	"gperf/record/tracefs"
 )
@@ -15,9 +20,20 @@ import (
 // Options define what to record, of which target, and into which file. The zero value of each
 // field is perf record's default.
 type Options struct {
-	Events []event.Event // default: cycles:P
-	Target Target
-	Output string // default: perf.data; "-": standard output, in pipe mode
+	Events []event.Event // default: cycles:P, or none with OffCPU but without Freq and Period
+	// OffCPU adds an event for the waits of threads. Those shorter than OffCPUThreshold are
+	// summed by thread and stack.
+	OffCPU          bool
+	OffCPUWaker     bool // add an event for what ends the waits; needs OffCPU
+	OffCPUThreshold time.Duration
+	// Count counts the events by thread and stack in the kernel, in place of samples. The file gets a sample
+	// for each count at the end, and at each Snapshot.
+	Count    bool
+	Snapshot <-chan os.Signal // also writes the histograms of spans; may be nil
+	Target   Target
+	Output   string // default: perf.data; "-": standard output, in pipe mode
+	// To replaces standard output.
+	To io.Writer
 	// Compress, if not 0, is the zstd level for compressing the records, 1 to 22.
 	Compress int
 	// Compressed2 writes compressed records in the format of perf 6.16 and later.
@@ -59,6 +75,7 @@ type Options struct {
 	NoInherit   bool // exclude threads and processes that the target starts
 	AllUser     bool // user space only
 	AllKernel   bool // kernel only
+	NoIdle      bool // clocks leave out idle tasks, in the kernel
 	AllCgroups  bool // the cgroup of each sample
 	Switches    bool // side band: context switches
 	Namespaces  bool // side band: namespaces of processes
@@ -86,7 +103,7 @@ type Options struct {
 	Control Control
 	// Kcore makes Output a directory, which includes a copy of the kernel's code.
 	Kcore bool
-	// Realtime, if not 0, is the recorder's SCHED_FIFO priority.
+	// Realtime, if not 0, is the recorder's SCHED_FIFO priority. Otherwise its nice value is lowered by 10.
 	Realtime int
 	// MaxSize, in bytes, ends the recording when the output has reached it; 0: no limit.
 	MaxSize int64
@@ -157,18 +174,23 @@ var trackingEvent = event.Event{Name: "dummy:u", Type: format.TypeSoftware, Conf
 // evlist__config of tools/perf/util), followed by the tracking event if a separate one is
 // needed, and the events of these attrs.
 func (o *Options) attrs() ([]event.Event, []format.Attr) {
-	events := o.Events
-	if len(events) == 0 {
-		events = []event.Event{event.Default}
-	}
+	events := o.sampled()
 	// Side band is needed before the sampling events are enabled, and for all processes: a
 	// separate event writes it. Events that the kernel does not know need one too.
-	atOnce := o.Target.byCPU() || o.Delay != 0 || events[0].BPFSampled()
+	atOnce := o.Target.byCPU() || o.Delay != 0 || o.Count || events[0].BPFSampled()
 	separate := atOnce && !events[0].IsDummy()
 	leader := 0
 	var attrs []format.Attr
 	for i := range events {
 		a := o.attr(&events[i])
+		switch ev := &events[i]; {
+		case ev.OffCPU != 0:
+			offcpu.Limit(&a)
+		case ev.Span != nil && ev.Span.Hist:
+			sampler.LimitHistogram(&a)
+		case o.Count && !ev.IsDummy():
+			count.Limit(&a, o.Period != 0 || o.Freq != 0 || ev.Terms.Period != 0 || ev.Terms.Freq != 0)
+		}
 		if i == 0 && !separate {
 			o.track(&a)
 			if atOnce {
@@ -192,13 +214,28 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 	}
 	identify(attrs)
 	if slices.ContainsFunc(attrs, func(a format.Attr) bool { return perfevent.Walked(&a) }) ||
-		slices.ContainsFunc(events, func(ev event.Event) bool { return ev.BPFSampled() }) {
+		o.Count || slices.ContainsFunc(events, func(ev event.Event) bool { return ev.BPFSampled() }) {
 		// Samples written by BPF have another sample type.
 		for i := range attrs {
 			attrs[i].SampleType = attrs[i].SampleType&^format.SampleID | format.SampleIdentifier
 		}
 	}
 	return events, attrs
+}
+
+// sampled returns the events that take samples.
+func (o *Options) sampled() []event.Event {
+	events := o.Events
+	if len(events) == 0 && (!o.OffCPU || o.Freq != 0 || o.Period != 0) {
+		events = []event.Event{event.Default}
+	}
+	if o.OffCPU {
+		events = append(events[:len(events):len(events)], event.OffCPU)
+	}
+	if o.OffCPUWaker {
+		events = append(events, event.OffCPUWaker)
+	}
+	return events
 }
 
 // follow makes an event a member of its leader's group. The leader starts and stops it. If
@@ -230,6 +267,9 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 	}
 	if o.AllKernel {
 		a.Flags |= format.FlagExcludeUser
+	}
+	if o.NoIdle && a.IsClock() {
+		a.Flags |= format.FlagExcludeIdle
 	}
 	if fixedPeriod(ev) {
 		// perf samples each occurrence, with all fields.
@@ -297,7 +337,8 @@ func (o *Options) stacks(a *format.Attr, ev *event.Event) {
 	if a.SampleMaxStack = t.MaxStack; a.SampleMaxStack == 0 {
 		a.SampleMaxStack = o.MaxStack
 	}
-	if o.UserChain {
+	// The kernel's frames of system calls are always the same.
+	if o.UserChain || ev.Span != nil && ev.Span.IsSyscalls() && !o.KernelChain {
 		a.Flags |= format.FlagExcludeCallchainKernel
 	}
 	if dwarf || dump != 0 {

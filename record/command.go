@@ -25,6 +25,7 @@ type command struct {
 	proc   *os.Process
 	events string
 	name   string
+	path   string
 	start  *os.File // a byte starts the command, closing it ends the process
 	status *os.File // a zero byte when the process waits, then why exec failed, if it did
 }
@@ -91,7 +92,7 @@ func startCommand(argv []string, events string, pipe bool) (*command, error) {
 	if pipe {
 		stdout = os.Stderr // as in perf: the pipe gets the recording only
 	}
-	c := &command{events: events, name: argv[0]}
+	c := &command{events: events, name: argv[0], path: path}
 	startR, startW, err := os.Pipe()
 	if err != nil {
 		return nil, err

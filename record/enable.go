@@ -1,6 +1,9 @@
 package record
 
-import "gperf/record/perfevent"
+import (
+	"gperf/record/count"
+	"gperf/record/perfevent"
+)
 
 // enabler starts and stops the events of a recording: counters, and BPF programs.
 type enabler struct {
@@ -14,6 +17,9 @@ type enabler struct {
 // the rings of the first ones: it drains them meanwhile.
 func (e *enabler) counters(on bool) error {
 	for i := range e.set.Counters {
+		if a := &e.set.Attrs[e.set.Counters[i].Event]; e.opts.Count && !count.Enabled(a) {
+			continue
+		}
 		if err := e.set.Enable(&e.set.Counters[i], on); err != nil {
 			return err
 		}
@@ -29,7 +35,7 @@ func (e *enabler) counters(on bool) error {
 
 // runPrograms starts or stops the BPF programs.
 func (e *enabler) runPrograms(on bool) error {
-	if e.programs.sampler != nil && e.opts.NoSamples {
+	if (e.programs.sampler != nil || e.programs.offcpu != nil) && e.opts.NoSamples {
 		return nil
 	}
 	return e.programs.enable(on)
@@ -54,6 +60,10 @@ func (e *enabler) all(on bool) error {
 
 // one starts or stops one event. BPF programs on disabled counters do nothing.
 func (e *enabler) one(event int, on bool) error {
+	if e.opts.Count && !count.Enabled(&e.set.Attrs[event]) {
+		e.opts.say("failed: with --count, tracepoints and probes are enabled and disabled together")
+		return nil
+	}
 	if on {
 		if err := e.runPrograms(true); err != nil {
 			return err

@@ -49,6 +49,9 @@ var ErrKernelHidden = errors.New("kernel addresses are hidden: samples in the ke
 // function.
 var errNotTraceable = errors.New("no BPF program can run at this function (see available_filter_functions in tracefs)")
 
+// errCgroupWaits means that waits cannot be limited to cgroups.
+var errCgroupWaits = errors.New("waits cannot be limited to cgroups (-G), use -p PID or a command")
+
 // ErrConditional means that an event of BPF programs has settings that only kernel events
 // support.
 var ErrConditional = errors.New("raw tracepoints and tracepoints with arguments support no cgroups, modifiers, " +

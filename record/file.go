@@ -7,6 +7,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/record/count"
 	"gperf/record/output"
 	"gperf/record/perfevent"
 	"gperf/record/synth"
@@ -35,7 +36,7 @@ type file struct {
 // the background.
 func (f *file) init(o *Options, set *perfevent.Set, sum *Summary, wake func()) {
 	f.opts, f.set, f.sum = o, set, sum
-	f.out = output.New(output.Options{Path: o.Output, Name: sum.Path,
+	f.out = output.New(output.Options{Path: o.Output, To: o.To, Name: sum.Path,
 		Compress: o.Compress, Compressed2: o.Compressed2,
 		Timestamp: o.Timestamp || o.Switch.enabled(), MaxFiles: o.Switch.MaxFiles,
 		Wake: wake, Notice: o.notice, Progress: o.progress})
@@ -51,7 +52,11 @@ func (f *file) init(o *Options, set *perfevent.Set, sum *Summary, wake func()) {
 
 // create creates a file, and writes everything that comes before the records.
 func (f *file) create() error {
-	tracepoints, err := described(f.set.Events)
+	events := f.set.Events
+	if f.opts.Count {
+		events = nil // their samples have no fields
+	}
+	tracepoints, err := described(events)
 	if err != nil {
 		return err
 	}
@@ -73,6 +78,7 @@ func (f *file) attrs() []format.Attr {
 	l := slices.Clone(f.set.Attrs)
 	for i := range l {
 		l[i] = f.set.ForKernel(l[i])
+		count.ForFile(&l[i])
 		if f.opts.KernelChain || l[i].SampleType&format.SampleStackUser != 0 ||
 			l[i].Flags&format.FlagExcludeCallchainUser == 0 {
 			continue

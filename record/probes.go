@@ -115,6 +115,12 @@ func nameProbes(events []event.Event) {
 	names := map[string]bool{}
 	for i := range events {
 		ev := &events[i]
+		if ev.Span != nil && ev.Span.Call != nil {
+			name := ev.Name
+			for n := 1; names[ev.Name]; n++ {
+				ev.Name = name + "_" + strconv.Itoa(n)
+			}
+		}
 		if ev.Probe == nil {
 			names[ev.Name] = true
 			continue
@@ -183,7 +189,7 @@ func (o *Options) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamp
 // cannot run at.
 func (p *probeSetup) findFunctions(o *Options) error {
 	for i := range o.Events {
-		if ev := &o.Events[i]; ev.Raw != nil && !unconditional(o.Events, i) {
+		if ev := &o.Events[i]; (ev.Raw != nil || ev.Span != nil) && !unconditional(o.Events, i) {
 			return &sampler.Error{Event: ev.Name, Err: ErrConditional}
 		}
 	}
@@ -223,7 +229,7 @@ func (p *probeSetup) findFunctions(o *Options) error {
 func unconditional(events []event.Event, i int) bool {
 	ev := &events[i]
 	grouped := ev.Member || i+1 < len(events) && events[i+1].Member
-	filtered := ev.Filter != "" && ev.Raw == nil
+	filtered := ev.Filter != "" && ev.Raw == nil && ev.Span == nil
 	return !grouped && !filtered && ev.Flags == 0 && ev.Cgroup == "" && ev.Terms == event.Terms{}
 }
 

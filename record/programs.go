@@ -2,10 +2,15 @@ package record
 
 import (
 	"fmt"
+	"slices"
 
+	"gperf/bpf"
+	"gperf/record/count"
 	"gperf/record/event"
+	"gperf/record/offcpu"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
+	"gperf/record/probe/program"
 	"gperf/record/sampler"
 	"gperf/record/stacks"
 )
@@ -13,7 +18,9 @@ import (
 // bpfPrograms are the BPF programs of a recording.
 type bpfPrograms struct {
 	walker  *stacks.Recorder // nil: BPF walks no user stacks
-	sampler *sampler.Sampler // nil: all events have counters
+	sampler *sampler.Sampler // nil: all events but waits have counters
+	offcpu  *offcpu.Recorder // nil: waits are not recorded
+	counts  *count.Recorder  // nil: events are sampled, not counted
 	mergers []*stacks.Merger // by ring; nil without programs
 }
 
@@ -24,8 +31,30 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 	}
 	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
 		Progress: o.progress, Hurry: o.Hurry}, set.Events, set.Attrs)
-	if err == nil {
+	if err == nil && !o.Count {
 		set.Opened = p.walker.Opened
+	}
+	return err
+}
+
+// loadCounts loads the programs that count, before the counters of these threads and CPUs are opened.
+func (p *bpfPrograms) loadCounts(o *Options, set *perfevent.Set, cpus, threads []int) (err error) {
+	if err := o.ringsForBPF(); err != nil {
+		return err
+	}
+	for i := range set.Events {
+		if ev := &set.Events[i]; ev.BPFSampled() && ev.OffCPU == 0 {
+			return &CountError{ev.Name, "so many functions at once are not counted, use fewer"}
+		}
+	}
+	opts := count.Options{Events: set.Events, Attrs: set.Attrs, PerTask: !o.Target.byCPU(),
+		Counters: len(set.Events) * max(1, len(set.SideBandCPUs)) * max(1, len(threads)), CPUs: cpus,
+		KernelChain: o.KernelChain, Tracefs: o.Tracefs}
+	if p.walker != nil {
+		opts.Unwinder = p.walker.BPF()
+	}
+	if p.counts, err = count.New(opts); err == nil {
+		set.Opened = p.counts.Opened
 	}
 	return err
 }
@@ -34,7 +63,7 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 // rings must exist, and the attrs must have ids.
 func (p *bpfPrograms) attach(r *recorder) (source, error) {
 	samples := sampler.Samples(r.set.Events)
-	if p.walker == nil && !samples {
+	if p.walker == nil && p.counts == nil && !samples && !r.opts.OffCPU {
 		if r.opts.Overwrite {
 			return perfevent.NewOverwritten(r.rings, &r.file.tally), nil
 		}
@@ -51,10 +80,75 @@ func (p *bpfPrograms) attach(r *recorder) (source, error) {
 			return nil, err
 		}
 	}
-	if p.walker != nil {
-		return p.walker, nil
+	var src mergedSource = p.walker
+	if p.walker == nil {
+		src = sampler.NewSource(p.mergers, &r.file.tally)
 	}
-	return sampler.NewSource(p.mergers, &r.file.tally), nil
+	if r.opts.OffCPU {
+		if err := p.startOffCPU(r.opts, r.set, r.cpus); err != nil {
+			return nil, err
+		}
+	}
+	if p.counts != nil {
+		if err := p.counts.Attach(p.mergers, counterIDs(r.set), r.set.Attrs); err != nil {
+			return nil, err
+		}
+	}
+	src.SetLate(p.late)
+	return src, nil
+}
+
+// late adds the samples that do not come from one ring.
+func (p *bpfPrograms) late(j *stacks.Merged) {
+	if p.offcpu != nil {
+		p.offcpu.Late(j)
+	}
+	if p.sampler != nil {
+		p.sampler.Late(j)
+	}
+	if p.counts != nil {
+		p.counts.Late(j)
+	}
+}
+
+// mergedSource is a source that may get samples from all rings together.
+type mergedSource interface {
+	source
+	SetLate(func(*stacks.Merged))
+}
+
+// startOffCPU attaches the program that records waits.
+func (p *bpfPrograms) startOffCPU(o *Options, set *perfevent.Set, cpus []int) (err error) {
+	if err := o.ringsForBPF(); err != nil {
+		return &sampler.Error{Event: event.OffCPU.Name, Err: err}
+	}
+	if slices.ContainsFunc(set.Events, func(ev event.Event) bool { return ev.Cgroup != "" }) {
+		return &sampler.Error{Event: event.OffCPU.Name, Err: errCgroupWaits}
+	}
+	at := slices.IndexFunc(set.Events, func(ev event.Event) bool { return ev.OffCPU == event.Waits })
+	opts := offcpu.Options{CPUs: cpus, Threshold: o.OffCPUThreshold, KernelChain: o.KernelChain, Event: at,
+		Attr: set.Attrs[at]}
+	if o.OffCPUWaker {
+		opts.Waker = &set.Attrs[at+1]
+	}
+	if !o.Target.byCPU() {
+		opts.PerTask = counterIDs(set)
+	}
+	if p.walker != nil {
+		opts.Unwinder = p.walker.BPF()
+	}
+	if p.offcpu, err = offcpu.New(opts); err != nil {
+		return &sampler.Error{Event: event.OffCPU.Name, Err: err}
+	}
+	return p.offcpu.Attach(p.mergers)
+}
+
+// counterIDs returns the ids of all counters.
+func counterIDs(set *perfevent.Set) (ids []uint64) {
+	for i := range set.Counters {
+		ids = append(ids, set.Counters[i].ID)
+	}
+	return ids
 }
 
 // startSampler attaches the programs that make samples.
@@ -65,9 +159,10 @@ func (p *bpfPrograms) startSampler(
 	}
 	opts := sampler.Options{Functions: functions}
 	if !o.Target.byCPU() {
-		for i := range set.Counters {
-			opts.PerTask = append(opts.PerTask, set.Counters[i].ID)
-		}
+		opts.PerTask = counterIDs(set)
+	}
+	if len(o.Target.CPUs) > 0 {
+		opts.CPUs = cpus
 	}
 	if p.walker != nil {
 		opts.Unwinder = p.walker.BPF()
@@ -75,16 +170,17 @@ func (p *bpfPrograms) startSampler(
 	if p.sampler, err = sampler.New(opts, set.Events, set.Attrs); err != nil {
 		return err
 	}
-	if raw := firstRaw(set.Events); raw != nil && !o.each() {
-		o.notice(fmt.Errorf("%s has no frequency or period: recording each occurrence", raw.Name))
+	if ev := firstUnconditional(set.Events); ev != nil && !o.each() {
+		o.notice(fmt.Errorf("%s has no frequency or period: recording each occurrence", ev.Name))
 	}
 	return p.sampler.Attach(p.mergers, cpus)
 }
 
-// firstRaw returns the first raw tracepoint, nil if there is none.
-func firstRaw(events []event.Event) *event.Event {
+// firstUnconditional returns the first event that is always recorded at each occurrence, nil if
+// there is none.
+func firstUnconditional(events []event.Event) *event.Event {
 	for i := range events {
-		if events[i].Raw != nil {
+		if events[i].Raw != nil || events[i].Span != nil {
 			return &events[i]
 		}
 	}
@@ -94,20 +190,74 @@ func firstRaw(events []event.Event) *event.Event {
 // enable starts or stops the programs: those at tracepoints and probes run whether or not a
 // counter is enabled. In a recording of threads, programs that make samples also need an
 // enabled counter.
-func (p *bpfPrograms) enable(on bool) error {
+func (p *bpfPrograms) enable(on bool) (err error) {
 	switch {
 	case p.sampler != nil:
-		return p.sampler.Enable(on)
+		err = p.sampler.Enable(on)
 	case p.walker != nil:
-		return p.walker.Enable(on)
+		err = p.walker.Enable(on)
+	}
+	if p.offcpu != nil && err == nil {
+		err = p.offcpu.Enable(on)
+	}
+	if p.counts != nil && err == nil {
+		err = p.counts.Enable(on)
+	}
+	return err
+}
+
+// finish takes the samples that programs have kept until the end: the next drain has them.
+func (p *bpfPrograms) finish() error {
+	if p.offcpu != nil {
+		if err := p.offcpu.Finish(); err != nil {
+			return err
+		}
+	}
+	return p.snapshot()
+}
+
+// snapshot takes the counts since the last time: the next drain has them.
+func (p *bpfPrograms) snapshot() error {
+	if p.counts != nil {
+		if err := p.counts.Finish(); err != nil {
+			return err
+		}
+	}
+	if p.sampler != nil {
+		return p.sampler.Finish()
 	}
 	return nil
+}
+
+// keepSamples reports whether finish will add samples of earlier times.
+func (p *bpfPrograms) keepSamples() bool {
+	return p.counts != nil || p.sampler != nil && p.sampler.Counts()
+}
+
+// newFile prepares for another file of the recording.
+func (p *bpfPrograms) newFile() {
+	if p.offcpu != nil {
+		p.offcpu.NewFile()
+	}
 }
 
 // learn passes synthesized records to the programs that walk user stacks.
 func (p *bpfPrograms) learn(b []byte, idSize int) error {
 	p.walker.Learn(b, idSize)
 	return nil
+}
+
+// prepare prepares for the stacks of a program that will start. awaitPrepared ends it.
+func (p *bpfPrograms) prepare(path string) {
+	if p.walker != nil {
+		p.walker.Prepare(program.Needed(path))
+	}
+}
+
+func (p *bpfPrograms) awaitPrepared() {
+	if p.walker != nil {
+		p.walker.AwaitPrepared()
+	}
 }
 
 // reopen opens the events again to which the programs write on a CPU.
@@ -121,6 +271,16 @@ func (p *bpfPrograms) reopen(cpu, group int) error {
 				return err
 			}
 		}
+		if p.offcpu != nil {
+			if err := p.offcpu.Reopen(n, group); err != nil {
+				return err
+			}
+		}
+		if p.counts != nil {
+			if err := p.counts.OpenOutput(n); err != nil {
+				return err
+			}
+		}
 		if p.sampler != nil {
 			return p.sampler.Reopen(n, group)
 		}
@@ -130,17 +290,23 @@ func (p *bpfPrograms) reopen(cpu, group int) error {
 }
 
 // counters returns the counters that programs write samples to.
-func (p *bpfPrograms) counters() []perfevent.Counter {
-	if p.sampler == nil {
-		return nil
+func (p *bpfPrograms) counters() (l [][]perfevent.Counter) {
+	if p.sampler != nil {
+		l = append(l, p.sampler.Counters)
 	}
-	return p.sampler.Counters
+	if p.offcpu != nil {
+		l = append(l, p.offcpu.Counters)
+	}
+	return l
 }
 
 // tracepoints returns the programs' own counters of tracepoints: by config those of the
 // recorded events, and others.
 func (p *bpfPrograms) tracepoints() (own map[uint64]int, others []int) {
-	if p.walker != nil {
+	switch {
+	case p.counts != nil:
+		own = p.counts.Tracepoints()
+	case p.walker != nil:
 		own = p.walker.Tracepoints()
 	}
 	if p.sampler != nil {
@@ -150,15 +316,36 @@ func (p *bpfPrograms) tracepoints() (own map[uint64]int, others []int) {
 }
 
 // summarize adds the programs' counts to the summary.
-func (p *bpfPrograms) summarize(sum *Summary, verbose func(string)) {
+func (p *bpfPrograms) summarize(sum *Summary, verbose func(string), notice func(error)) {
 	if p.walker != nil {
 		sum.Unwind = p.walker.Summary()
 	}
-	if p.sampler == nil {
-		return
+	if p.offcpu != nil {
+		var err error
+		if sum.UnrecordedWaits, err = p.offcpu.Unrecorded(); err != nil {
+			notice(err)
+		}
+		p.addStats(sum, p.offcpu.Stats(), verbose)
 	}
-	st := p.sampler.Stats()
-	sum.Missed = st.Missed
+	if p.counts != nil {
+		var err error
+		if sum.Uncounted, err = p.counts.Uncounted(); err != nil {
+			notice(err)
+		}
+		p.addStats(sum, p.counts.Stats(), verbose)
+	}
+	if p.sampler != nil {
+		p.addStats(sum, p.sampler.Stats(), verbose)
+		var err error
+		if sum.Spans, err = p.sampler.SpanStats(); err != nil {
+			notice(err)
+		}
+	}
+}
+
+// addStats adds the statistics of programs that make samples.
+func (p *bpfPrograms) addStats(sum *Summary, st bpf.Stats, verbose func(string)) {
+	sum.Missed += st.Missed
 	if st.Runs > 0 {
 		verbose("sampling " + st.String())
 	}
@@ -168,6 +355,12 @@ func (p *bpfPrograms) summarize(sum *Summary, verbose func(string)) {
 func (p *bpfPrograms) close() {
 	if p.sampler != nil {
 		p.sampler.Close()
+	}
+	if p.offcpu != nil {
+		p.offcpu.Close()
+	}
+	if p.counts != nil {
+		p.counts.Close()
 	}
 	if p.walker != nil {
 		p.walker.Close()

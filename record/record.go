@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
-	"gperf/record/event"
 	"gperf/record/output"
 	"gperf/record/perfevent"
 	"gperf/record/sampler"
@@ -37,18 +36,19 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
-	if o.Realtime != 0 {
-		if err := realtime(o.Realtime); err != nil {
-			return nil, err
-		}
+	r.checkIdle()
+	restore, err := prioritize(o.Realtime)
+	if err != nil {
+		return nil, err
 	}
+	defer restore()
 	if o.Kcore {
 		if err := makeDir(o.Output); err != nil {
 			return nil, err
 		}
 		o.Output = filepath.Join(o.Output, format.DirData)
 	}
-	err := r.begin()
+	err = r.begin()
 	if err == nil {
 		err = r.record(ctx)
 	}
@@ -69,6 +69,10 @@ func (o *Options) complete() error {
 	}
 	o.TailSynth = o.TailSynth || o.Overwrite
 	o.capFreq()
+	setSpanClock(o)
+	if err := checkCount(o); err != nil {
+		return err
+	}
 	if o.pipe() && o.Switch.enabled() {
 		return errors.New("output to a pipe cannot be switched to another file")
 	}
@@ -122,11 +126,14 @@ func (r *recorder) open(ctx context.Context) error {
 	r.newSet()
 	if slices.ContainsFunc(r.set.Attrs, func(a format.Attr) bool { return perfevent.Walked(&a) }) {
 		if err := r.programs.loadWalker(r.opts, r.set); err != nil {
+			if r.opts.Count {
+				return err
+			}
 			r.recordWithoutWalks(err)
 		}
 	}
 	err := r.prepare(ctx)
-	if r.programs.walker == nil {
+	if r.programs.walker == nil || r.opts.Count {
 		return err
 	}
 	if err == nil {
@@ -140,6 +147,17 @@ func (r *recorder) open(ctx context.Context) error {
 	return err
 }
 
+// ErrNoClock: no event supports Options.NoIdle.
+var ErrNoClock = errors.New("the kernel leaves out idle tasks only of cpu-clock and task-clock, and none is recorded")
+
+// checkIdle warns if NoIdle has no effect. Counters of a PMU ignore or refuse the flag of the kernel,
+// and mostly stand still while a CPU is idle.
+func (r *recorder) checkIdle() {
+	if r.opts.NoIdle && !slices.ContainsFunc(r.set.Attrs, func(a format.Attr) bool { return a.IsClock() }) {
+		r.opts.notice(ErrNoClock)
+	}
+}
+
 // newSet begins a set of counters.
 func (r *recorder) newSet() {
 	r.set = &perfevent.Set{Config: r.opts.counterConfig()}
@@ -148,7 +166,7 @@ func (r *recorder) newSet() {
 
 // counterConfig returns how counters are opened.
 func (o *Options) counterConfig() perfevent.Config {
-	return perfevent.Config{SystemWide: o.Target.byCPU(), KernelChain: o.KernelChain,
+	return perfevent.Config{SystemWide: o.Target.byCPU(), KernelChain: o.KernelChain, NoIdle: o.NoIdle,
 		Tracefs: o.Tracefs, Notice: o.notice}
 }
 
@@ -193,17 +211,22 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if r.command != nil && r.programs.walker != nil {
+	if r.command != nil && (r.programs.walker != nil || r.opts.Count) {
 		if err := r.command.pause(); err != nil {
 			return err
 		}
 		defer r.command.resume()
 	}
+	if r.opts.Count {
+		if err := r.programs.loadCounts(r.opts, r.set, r.cpus, threads); err != nil {
+			return err
+		}
+	}
 	if err := r.set.Open(r.cpus, threads); err != nil {
 		return err
 	}
 	logCounters(r.opts, r.set, len(r.cpus))
-	if err := r.set.ReadIDs(func(ev *event.Event) uint64 { return sampler.ID(ev.Config) }); err != nil {
+	if err := r.set.ReadIDs(sampler.IDOf); err != nil {
 		return err
 	}
 	if err := r.openRings(); err != nil {
@@ -212,7 +235,9 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 	if err := r.trigger.open(r.opts, r.cpus, r.set.SideBandCPUs, threads, r.poller); err != nil {
 		return err
 	}
-	r.source, err = r.programs.attach(r)
+	if r.source, err = r.programs.attach(r); err == nil && r.command != nil {
+		r.programs.prepare(r.command.path)
+	}
 	return err
 }
 
@@ -239,10 +264,10 @@ func (r *recorder) startTarget() ([]int, error) {
 	return threads, nil
 }
 
-// openRings maps the rings, and makes the poller wait for them. Copies of stacks come in
-// bursts: rings are larger where there are any.
+// openRings maps the rings, and makes the poller wait for them. Copies of stacks and spans come
+// in bursts: rings are larger where there are any.
 func (r *recorder) openRings() (err error) {
-	wide := r.programs.walker != nil && len(r.cpus) <= 32
+	wide := (r.programs.walker != nil || hasSpans(r.opts.Events)) && len(r.cpus) <= 32
 	if r.rings, r.sum.Pages, err = mapRings(r.opts, r.set, wide); err != nil {
 		return err
 	}
@@ -285,6 +310,8 @@ func (r *recorder) record(ctx context.Context) error {
 	r.control.schedule(loop)
 	r.control.listen(loop)
 	r.followCPUs(loop)
+	counts := snapshots{r.opts, &r.programs, &r.control, r.drainAll, r.flush}
+	counts.follow(loop)
 	defer r.switcher.start()()
 	for {
 		n, err := r.drain()
@@ -318,13 +345,34 @@ func (r *recorder) record(ctx context.Context) error {
 			continue // the rings fill as fast as they are drained
 		}
 		if exited, err := r.wait(); exited || err != nil {
+			if st := awaitExit(r.exited); st != nil {
+				r.sum.Command, r.exited = st, nil
+			}
 			return err
 		}
 	}
 }
 
+// awaitExit returns the state of the command, whose threads have exited, once it has ended: programs
+// count the spans of its last thread only then. It returns nil after a second: then it has threads
+// that are not recorded.
+func awaitExit(exited <-chan *os.ProcessState) *os.ProcessState {
+	if exited == nil { // there is no command
+		return nil
+	}
+	select {
+	case st := <-exited:
+		return st
+	case <-time.After(time.Second):
+		return nil
+	}
+}
+
 // start starts the counters and the command.
 func (r *recorder) start() error {
+	if r.command != nil {
+		r.programs.awaitPrepared()
+	}
 	if r.opts.Delay == 0 {
 		if err := r.enabler.runPrograms(true); err != nil {
 			return err
@@ -361,7 +409,7 @@ func (r *recorder) drain() (total int, err error) {
 	if total, err = r.source.Drain(r.file.write); err != nil {
 		return total, err
 	}
-	return total, r.file.drained(total > 0, r.source.Pending() > 0 || r.rereader.running)
+	return total, r.file.drained(total > 0, r.source.Pending() > 0 || r.rereader.running || r.programs.keepSamples())
 }
 
 // drainAll is drain for callers that do not need the number of bytes.
@@ -442,6 +490,12 @@ func (r *recorder) stop() error {
 	if err := r.drainAll(); err != nil {
 		return err
 	}
+	if err := r.programs.finish(); err != nil {
+		return err
+	}
+	if err := r.drainAll(); err != nil {
+		return err
+	}
 	if err := r.rereader.check(true); err != nil {
 		return err
 	}
@@ -451,7 +505,7 @@ func (r *recorder) stop() error {
 	if err := r.describer.tail(); err != nil {
 		return err
 	}
-	r.programs.summarize(&r.sum, r.opts.verbose)
+	r.programs.summarize(&r.sum, r.opts.verbose, r.opts.notice)
 	return r.losses.write()
 }
 

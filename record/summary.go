@@ -3,6 +3,7 @@ package record
 import (
 	"os"
 
+	"gperf/bpf"
 	"gperf/record/stacks"
 )
 
@@ -31,7 +32,14 @@ type Summary struct {
 	// Missed counts samples that BPF programs could not make because another program was
 	// running.
 	Missed uint64
-	Pages  int // of each ring
+	// Spans counts the spans without a sample.
+	Spans bpf.SpanStats
+	// Uncounted is the number of events that were not counted, because there were too many stacks.
+	Uncounted uint64
+	// UnrecordedWaits counts waits without a sample: too many threads waited at once, or the kernel did not report the
+	// ends of the waits.
+	UnrecordedWaits uint64
+	Pages           int // of each ring
 	// Unwind counts how the walks of user stacks ended, nil if stacks were not walked.
 	Unwind *stacks.Summary
 	// Closing is the number of tracepoints that the kernel still has to close when Run has

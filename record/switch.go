@@ -127,6 +127,9 @@ func (r *recorder) switchOutput() error {
 			return err
 		}
 	}
+	if err := r.programs.snapshot(); err != nil {
+		return err
+	}
 	if err := r.drainAll(); err != nil {
 		return err
 	}
@@ -150,6 +153,7 @@ func (r *recorder) switchOutput() error {
 	r.file.out.DropOldest(name)
 	r.switcher.switched()
 	r.file.tally.SideBand = nil
+	r.programs.newFile()
 	if err := r.file.create(); err != nil {
 		return err
 	}

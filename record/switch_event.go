@@ -29,8 +29,9 @@ func (t *trigger) open(o *Options, cpus, sideBandCPUs, threads []int, p *poller)
 	t.set.SideBandCPUs = sideBandCPUs
 	for i := range events {
 		ev := &events[i]
-		if ev.Probe != nil || ev.Raw != nil {
-			return fmt.Errorf("--switch-output-event %s: probes and raw tracepoints cannot switch the output", ev.Name)
+		if ev.Probe != nil || ev.BPFSampled() {
+			return fmt.Errorf("--switch-output-event %s: probes, raw tracepoints and spans cannot switch the output",
+				ev.Name)
 		}
 		t.set.Attrs = append(t.set.Attrs, o.triggerAttr(ev))
 	}

@@ -15,14 +15,14 @@ func described(events []event.Event) (l []tracefs.Described, err error) {
 	for i := range events {
 		ev := &events[i]
 		var text []byte
-		if ev.BPFSampled() {
+		if ev.BPFSampled() && ev.OffCPU == 0 {
 			if text, err = sampler.Format(ev); err != nil {
 				return nil, err
 			}
 		}
 		switch {
-		case ev.Raw != nil:
-			system, name, _ := strings.Cut(ev.Name, ":")
+		case ev.Raw != nil, ev.Span != nil:
+			system, name := fileName(ev)
 			dir := fmt.Sprintf("%s/%d", ev.Name, ev.Config)
 			l = append(l, tracefs.Described{Dir: dir, System: system, Name: name, Text: text})
 		case ev.Probe != nil && ev.BPFSampled():
@@ -38,4 +38,13 @@ func described(events []event.Event) (l []tracefs.Described, err error) {
 		}
 	}
 	return l, nil
+}
+
+// fileName returns the names in the file of a raw tracepoint or a span.
+func fileName(ev *event.Event) (system, name string) {
+	system, name, ok := strings.Cut(ev.Name, ":")
+	if !ok { // from the term name
+		system, name = strings.TrimSuffix(event.SpanPrefix, ":"), ev.Name
+	}
+	return system, name
 }

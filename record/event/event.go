@@ -46,14 +46,34 @@ type Event struct {
 	// Raw is a raw tracepoint, or a tracepoint with arguments, whose samples BPF programs
 	// make; nil for others.
 	Raw *kernel.Raw
+	// Span is a span, whose samples BPF programs make; nil for others.
+	Span *Span
+	// OffCPU marks the events of waiting threads; 0 for others.
+	OffCPU OffCPUKind
 }
+
+// OffCPUKind is what an event records of a wait.
+type OffCPUKind int
+
+const (
+	Waits  OffCPUKind = 1 + iota // the thread that waits
+	Wakers                       // what ends the wait
+)
 
 // IsDummy reports whether the event takes no samples.
 func (e *Event) IsDummy() bool { return e.Type == format.TypeSoftware && e.Config == format.SWDummy }
 
 // BPFSampled reports whether BPF programs make the event's samples, so that it has no counters.
 // For probes, the answer is valid when the recording has defined their tracepoints.
-func (e *Event) BPFSampled() bool { return e.Type == format.TypeTracepoint && e.Tracepoint == "" }
+func (e *Event) BPFSampled() bool {
+	return e.OffCPU != 0 || e.Type == format.TypeTracepoint && e.Tracepoint == ""
+}
+
+// OffCPU is the time that threads wait, in ns. It has the name and type of perf's event.
+var OffCPU = Event{Name: "offcpu-time", Type: format.TypeSoftware, Config: format.SWBPFOutput, OffCPU: Waits}
+
+// OffCPUWaker is the time that threads wait until a thread or an interrupt wakes them, in ns.
+var OffCPUWaker = Event{Name: "offcpu-waker", Type: format.TypeSoftware, Config: format.SWBPFOutput, OffCPU: Wakers}
 
 // Default is cycles:P, with the PMU's highest precision.
 var Default = Event{Name: "cycles:P", Type: format.TypeHardware, Config: format.HWCycles,

@@ -45,6 +45,9 @@ func termsAt(s string) int {
 	if m := ownTerms.FindStringSubmatchIndex(s); m != nil && m[2] >= 0 {
 		return m[3]
 	}
+	if m := spanTerms.FindStringSubmatchIndex(s); m != nil {
+		return m[3] + len("/")
+	}
 	return 0
 }
 
@@ -56,7 +59,7 @@ func hasSlashes(spec string) bool { return isPlace(spec) || withArguments.MatchS
 
 // isPlace reports whether an event is a place: in code, or in memory.
 func isPlace(spec string) bool {
-	return probe.IsSpec(spec) || strings.HasPrefix(spec, breakpointPrefix)
+	return probe.IsSpec(spec) || strings.HasPrefix(spec, breakpointPrefix) || strings.HasPrefix(spec, SpanPrefix)
 }
 
 // split splits a list of events at its commas, except those inside an event: in a group, in
@@ -253,7 +256,11 @@ func (w *words) nameAndMods(n int) []string {
 //	PMU/TERMS/[MODIFIERS]
 //	mem:ADDR[/LEN][:ACCESS][/TERMS/][:MODIFIERS]
 //	KIND:PROBE[/TERMS/][:MODIFIERS]
+//	span:WHAT[/TERMS/]
 func parse(spec string, at *Resolver) ([]Event, error) {
+	if strings.HasPrefix(spec, SpanPrefix) {
+		return parseSpan(spec, at)
+	}
 	w, err := cutWords(spec)
 	if err != nil {
 		return nil, err

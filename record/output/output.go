@@ -3,8 +3,10 @@
 package output
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -17,6 +19,8 @@ const Pipe = "-"
 // Options define the output.
 type Options struct {
 	Path string // or Pipe
+	// To is where Pipe writes to; nil: standard output.
+	To io.Writer
 	// Name is the recording's path: Path, or the directory that contains it.
 	Name string
 	// Compress, if not 0, is the zstd level, 1 to 22.
@@ -101,7 +105,7 @@ func (o *Output) create(attrs []format.Attr, early []format.Section) (err error)
 	}
 	var w *format.Writer
 	if o.IsPipe() {
-		w, err = format.NewPipeWriter(os.Stdout, attrs, early)
+		w, err = format.NewPipeWriter(cmp.Or[io.Writer](o.opts.To, os.Stdout), attrs, early)
 	} else {
 		if o.file, err = createFile(o.opts.Path); err != nil {
 			return err

@@ -62,6 +62,7 @@ var features = []feature{
 type Config struct {
 	SystemWide  bool // counters count all threads of their CPU
 	KernelChain bool // callchains have kernel frames only
+	NoIdle      bool // a clock that replaces an event leaves out idle tasks
 	Tracefs     *tracefs.FS
 	// SideBandCPUs are all CPUs if only some are recorded: a process on one of these may have
 	// been started, and its code mapped, on another CPU.
@@ -298,6 +299,9 @@ func (s *Set) useCPUClock(a *format.Attr, ev *event.Event) {
 	}
 	s.Notice(fmt.Errorf("%s is not supported here (no PMU): falling back to cpu-clock", name))
 	a.Type, a.Config = format.TypeSoftware, format.SWCPUClock
+	if s.NoIdle {
+		a.Flags |= format.FlagExcludeIdle
+	}
 	ev.Type, ev.Config, ev.Name = a.Type, a.Config, "cpu-clock"
 	if modified {
 		// perf replaces P by the precision in use.

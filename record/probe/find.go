@@ -45,12 +45,16 @@ func (r *Resolver) find(text string) (*spec, []*Probe, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	places := r.kernelProbes
-	if s.kind.User() {
-		places = r.userProbes
-	}
-	probes, err := places(s)
+	probes, err := r.places(s)
 	return s, probes, err
+}
+
+// places returns the probes of a parsed spec.
+func (r *Resolver) places(s *spec) ([]*Probe, error) {
+	if s.kind.User() {
+		return r.userProbes(s)
+	}
+	return r.kernelProbes(s)
 }
 
 // siteOf describes the place of a probe to package args.

@@ -20,6 +20,14 @@ const firstID = 1 << 62
 // ID returns the id of the samples of the event with this number.
 func ID(number uint64) uint64 { return firstID | number }
 
+// IDOf returns the id of the samples of a numbered event, or of one of waits.
+func IDOf(ev *event.Event) uint64 {
+	if ev.OffCPU != 0 {
+		return ID(uint64(ev.OffCPU))
+	}
+	return ID(ev.Config)
+}
+
 // Number numbers the events whose samples BPF programs make: Config becomes the number.
 func Number(events []event.Event) error {
 	taken := map[uint64]bool{}
@@ -31,7 +39,7 @@ func Number(events []event.Event) error {
 	next := uint64(lastTracepoint)
 	for i := range events {
 		ev := &events[i]
-		if !ev.BPFSampled() {
+		if !ev.BPFSampled() || ev.OffCPU != 0 {
 			continue
 		}
 		for taken[next] {
@@ -48,7 +56,12 @@ func Number(events []event.Event) error {
 
 // Format returns the format text of the event's raw data.
 func Format(ev *event.Event) ([]byte, error) {
-	if ev.Raw == nil {
+	switch {
+	case ev.Span != nil && ev.Span.Hist:
+		return histogramFormat(ev), nil
+	case ev.Span != nil:
+		return spanFormat(ev), nil
+	case ev.Raw == nil:
 		return ev.Probe.Format(uint16(ev.Config)), nil
 	}
 	l, err := ev.Raw.Layout()

@@ -1,5 +1,6 @@
 // Package sampler answers "how are events sampled that perf does not have?": BPF programs make
-// the samples of raw tracepoints, of tracepoints with arguments, and of large sets of functions.
+// the samples of raw tracepoints, of tracepoints with arguments, of large sets of functions, and of
+// spans.
 //
 // The programs write to a BPF output event of each CPU, which has the sample type of the
 // sampled event, so that the kernel adds the fields that all samples have. gperf then adds the
@@ -31,6 +32,8 @@ type Options struct {
 	PerTask []uint64
 	// Unwinder, if not nil, walks the user stacks of the samples.
 	Unwinder *bpf.Unwinder
+	// CPUs, if not nil, are those on which histograms count.
+	CPUs []int
 	// Functions are the entry addresses of the probed functions.
 	Functions map[*probe.Probe]uint64
 }
@@ -42,10 +45,15 @@ type Sampler struct {
 
 	opts        Options
 	bpf         *bpf.Sampler
-	first       int         // index of the first such event
-	attr        format.Attr // of this event
+	first       int           // index of the first event whose samples programs write
+	attrs       []format.Attr // of these events
+	locate      bool          // there are raw tracepoints
+	userOnly    bool          // there are events without the kernel's frames
 	runners     map[uint64]kernel.Codes
-	tracepoints []int // counters of the tracepoints whose own fields samples have
+	spans       map[uint64]*event.Span // by number
+	tracepoints []int                  // counters of the tracepoints whose own fields samples have
+	histograms  []*histogram
+	late        []byte // samples of histograms that are not in the file yet
 }
 
 // Error means that BPF programs cannot make the samples of an event that needs them.
@@ -58,10 +66,8 @@ func (e *Error) Error() string { return fmt.Sprintf("event %s: %v", e.Event, e.E
 func (e *Error) Unwrap() error { return e.Err }
 
 // Samples reports whether BPF programs make the samples of any of the events.
-func Samples(events []event.Event) bool { return firstOf(events) >= 0 }
-
-func firstOf(events []event.Event) int {
-	return slices.IndexFunc(events, func(ev event.Event) bool { return ev.BPFSampled() })
+func Samples(events []event.Event) bool {
+	return slices.ContainsFunc(events, func(ev event.Event) bool { return ev.BPFSampled() && ev.OffCPU == 0 })
 }
 
 // New attaches programs to the events that have no counters, of which there must be one. attrs
@@ -76,20 +82,35 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error)
 	if err != nil {
 		return nil, &Error{events[0].Name, err}
 	}
-	first := firstOf(events)
-	s := &Sampler{opts: o, bpf: b, first: first, attr: attrs[first], runners: map[uint64]kernel.Codes{}}
+	s := &Sampler{opts: o, bpf: b, runners: map[uint64]kernel.Codes{}, spans: map[uint64]*event.Span{}}
+	for i := range events {
+		switch ev := &events[i]; {
+		case !ev.BPFSampled() || ev.OffCPU != 0:
+		case ev.Span != nil && ev.Span.Hist:
+			s.histograms = append(s.histograms, &histogram{ev, attrs[i], map[bpf.BucketKey]bpf.Bucket{}})
+		default:
+			if s.attrs == nil {
+				s.first = i
+			}
+			s.attrs = append(s.attrs, attrs[i])
+			s.locate = s.locate || events[i].Raw != nil
+			s.userOnly = s.userOnly || !withKernelFrames(attrs[i])
+		}
+	}
 	return s, s.attachPrograms(events)
 }
 
-// attachPrograms attaches a program to each raw tracepoint, one to all entered functions, and
-// one to all functions that return.
+// attachPrograms attaches a program to each raw tracepoint, some to each kind of span, one to all
+// entered functions, and one to all functions that return.
 func (s *Sampler) attachPrograms(events []event.Event) error {
-	var raw, entered, returned []*event.Event
+	var raw, spans, entered, returned []*event.Event
 	for i := range events {
 		switch ev := &events[i]; {
-		case !ev.BPFSampled():
+		case !ev.BPFSampled(), ev.OffCPU != 0:
 		case ev.Raw != nil:
 			raw = append(raw, ev)
+		case ev.Span != nil:
+			spans = append(spans, ev)
 		case ev.Probe.Kind.Return():
 			returned = append(returned, ev)
 		default:
@@ -102,6 +123,9 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 		if err := s.attachRaw(ev); err != nil {
 			return err
 		}
+	}
+	if err := s.attachSpans(spans); err != nil {
+		return err
 	}
 	for _, l := range [][]*event.Event{entered, returned} {
 		if err := s.attachFunctions(l); err != nil {
@@ -176,7 +200,7 @@ func (s *Sampler) attachFunctions(events []*event.Event) error {
 // Attach directs the samples of each recorded CPU to its ring; other rings have side band only.
 func (s *Sampler) Attach(mergers []*stacks.Merger, cpus []int) error {
 	for _, n := range mergers {
-		if !slices.Contains(cpus, n.Ring.CPU) {
+		if !slices.Contains(cpus, n.Ring.CPU) || s.attrs == nil {
 			continue
 		}
 		c, err := s.openOutput(n)
@@ -199,7 +223,7 @@ func (s *Sampler) Reopen(n *stacks.Merger, group int) error {
 		if err != nil {
 			return err
 		}
-		fresh.Replace(removed, &s.attr, group)
+		fresh.Replace(removed, &s.attrs[0], group)
 		unix.Close(removed.FD)
 		*removed = fresh
 	}
@@ -208,7 +232,7 @@ func (s *Sampler) Reopen(n *stacks.Merger, group int) error {
 
 // openOutput directs the samples of a ring's CPU to the ring.
 func (s *Sampler) openOutput(n *stacks.Merger) (c perfevent.Counter, err error) {
-	a := outputAttr(&s.attr)
+	a := outputAttr(s.attrs, s.locate)
 	fd, err := perfevent.Open(&a, -1, n.Ring.CPU, -1, 0)
 	if err != nil {
 		return c, fmt.Errorf("BPF output of CPU %d: %w", n.Ring.CPU, err)
@@ -217,7 +241,7 @@ func (s *Sampler) openOutput(n *stacks.Merger) (c perfevent.Counter, err error) 
 		unix.Close(fd)
 		return c, err
 	}
-	return perfevent.Counter{Event: s.first, CPU: n.Ring.CPU, TID: -1, FD: fd, ID: s.attr.IDs[0]}, nil
+	return perfevent.Counter{Event: s.first, CPU: n.Ring.CPU, TID: -1, FD: fd, ID: s.attrs[0].IDs[0]}, nil
 }
 
 // direct makes the programs write to a BPF output event, and the event to the ring.
@@ -229,10 +253,13 @@ func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
 	if err != nil {
 		return err
 	}
-	o := &output{layout: format.NewSampleLayout(a), runners: s.runners,
-		ipOnly: s.attr.SampleType&format.SampleCallchain == 0}
+	like := &s.attrs[0]
+	chains := like.SampleType&format.SampleCallchain != 0
+	o := &output{layout: format.NewSampleLayout(a), runners: s.runners, spans: s.spans,
+		dropKernel: chains && withKernelFrames(*a) && s.userOnly,
+		ipOnly:     !chains && a.SampleType&format.SampleCallchain != 0}
 	e := stacks.NewEvent(a)
-	e.Rewrite, e.Walked = o.rewrite, perfevent.Walked(&s.attr)
+	e.Rewrite, e.Walked = o.rewrite, perfevent.Walked(like)
 	n.Add(id, e)
 	return s.bpf.SetOutput(n.Ring.CPU, fd)
 }

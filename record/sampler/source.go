@@ -20,6 +20,9 @@ func NewSource(mergers []*stacks.Merger, tally *perfevent.Tally) *Source {
 	return &Source{mergers: mergers, tally: tally}
 }
 
+// SetLate makes Drain call a function after it has merged all rings, which may add samples.
+func (s *Source) SetLate(late func(*stacks.Merged)) { s.merged.SetLate(late) }
+
 // Drain writes the rings' records, and returns their number of bytes.
 func (s *Source) Drain(write func([]byte) error) (total int, err error) {
 	for _, n := range s.mergers {
@@ -34,7 +37,8 @@ func (s *Source) Drain(write func([]byte) error) (total int, err error) {
 		total += int(head - n.Ring.Read)
 		n.Ring.Release(head)
 	}
-	return total, nil
+	s.merged.Complete()
+	return total, s.merged.Write(s.tally, write)
 }
 
 // Pending returns 0: no sample waits.

@@ -20,6 +20,8 @@ type Event struct {
 	format.SampleLayout
 	// Rewrite, if set, turns a sample into the one for the file. It may change rec.
 	Rewrite func(rec []byte) []byte
+	// Take, if set, takes the samples: the file does not get them. rec is valid until Take returns.
+	Take func(rec []byte)
 	// Walked means that BPF programs walk the user stacks: a stack precedes each sample.
 	Walked bool
 
@@ -48,12 +50,6 @@ func (e *Event) callchain(rec []byte) int {
 	}
 	return -1
 }
-
-// The BPF output events for stacks have samples of this type.
-const outputSample = format.SampleIdentifier | format.SampleTID | format.SampleTime | format.SampleRaw
-
-// outputEvent describes these samples.
-var outputEvent = Event{SampleLayout: format.NewSampleLayout(&format.Attr{SampleType: outputSample}), output: true}
 
 const (
 	maxNested = 4         // task, soft interrupt, interrupt, NMI
@@ -122,7 +118,7 @@ func (n *Merger) Merge(j *Merged, head uint64) {
 		switch format.Type(uint32(h)) {
 		case format.TypeSample:
 			e, known := n.events[r.Word(pos+format.HeaderSize)]
-			if !known || !e.Walked && !e.output && e.Rewrite == nil {
+			if !known || !e.Walked && !e.output && e.Rewrite == nil && e.Take == nil {
 				break
 			}
 			j.Records = r.Append(j.Records, from, pos)
@@ -145,7 +141,10 @@ func (n *Merger) Merge(j *Merged, head uint64) {
 func (n *Merger) sample(j *Merged, e *Event) {
 	switch {
 	case e.output:
-		n.push(j, e)
+		n.push(j)
+		return
+	case e.Take != nil:
+		e.Take(n.rec)
 		return
 	case e.Rewrite != nil:
 		n.rec = e.Rewrite(n.rec)
@@ -166,14 +165,12 @@ func (n *Merger) lost(count uint64) *format.Lost {
 
 // push stores a stack from BPF until its sample comes. No sample comes if the event's filter
 // or cgroup does not match, which the kernel checks after the BPF program.
-func (n *Merger) push(j *Merged, e *Event) {
-	body := n.rec[format.HeaderSize:]
-	at := e.Raw(body)
-	if at < 0 {
+func (n *Merger) push(j *Merged) {
+	out, ok := ParseOutput(n.rec)
+	if !ok {
 		return
 	}
-	raw := body[at+4:]
-	head, ok := bpf.ParseHead(raw)
+	head, ok := bpf.ParseHead(out.Raw)
 	if !ok {
 		return
 	}
@@ -186,10 +183,10 @@ func (n *Merger) push(j *Merged, e *Event) {
 		n.waiting = append(n.waiting, bpfStack{})
 	}
 	f := &n.waiting[len(n.waiting)-1]
-	f.tid = binary.LittleEndian.Uint64(body[e.TID:])
-	f.time = binary.LittleEndian.Uint64(body[e.Time:])
+	f.tid = out.TID
+	f.time = out.Time
 	f.head = head
-	f.data = append(f.data[:0], raw[bpf.HeadSize:]...)
+	f.data = append(f.data[:0], out.Raw[bpf.HeadSize:]...)
 }
 
 // merge adds the sample in n.rec with its stack from BPF.

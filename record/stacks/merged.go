@@ -34,7 +34,39 @@ type Merged struct {
 	single     uint64              // samples without a stack from BPF
 	unused     uint64              // stacks from BPF without a sample
 	cut        uint64              // stacks that did not fit into a record
+	late       func(*Merged)       // adds further samples; may be nil
 	lostAt     uint64              // time of the last LOST record, whose merged record has no time; 0: unknown
+}
+
+// SetLate makes Complete call a function, which may add samples.
+func (j *Merged) SetLate(late func(*Merged)) { j.late = late }
+
+// Complete adds the samples that depend on the records of all rings, after these are merged.
+func (j *Merged) Complete() {
+	if j.late != nil {
+		j.late(j)
+	}
+}
+
+// Join adds a sample of event e with its user stack: frames, or a copy for the walk in Go.
+func (j *Merged) Join(e *Event, rec []byte, head bpf.Head, data []byte) {
+	chain := e.callchain(rec)
+	if chain < 0 {
+		j.Records = append(j.Records, rec...)
+		return
+	}
+	j.join(&bpfStack{head: head, data: data}, rec, e.word(rec, e.TID), e.word(rec, e.Time), chain, e.max)
+}
+
+// JoinNone adds a sample of event e whose user stack was lost.
+func (j *Merged) JoinNone(rec []byte) {
+	j.single++
+	j.Records = append(j.Records, rec...)
+}
+
+// Request requests the tables for a copy of a stack, which becomes part of no sample yet.
+func (j *Merged) Request(pid int32, time uint64, head bpf.Head, data []byte) {
+	j.unresolved = append(j.unresolved, unresolvedSample{time: time, pid: pid, head: head, data: data})
 }
 
 // Write passes the records to write, and counts them.
@@ -73,8 +105,7 @@ func (j *Merged) ended(head bpf.Head, pid int32, time uint64, frames []byte) {
 func (j *Merged) discard(f *bpfStack) {
 	j.unused++
 	if f.head.Copy {
-		j.unresolved = append(j.unresolved, unresolvedSample{time: f.time, pid: int32(f.tid), head: f.head,
-			data: bytes.Clone(f.data)})
+		j.Request(int32(f.tid), f.time, f.head, bytes.Clone(f.data))
 	}
 }
 

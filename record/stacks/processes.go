@@ -17,11 +17,13 @@ type tracker struct {
 	byPID map[int32]*process
 	files map[fileKey]*mappedFile
 	// removed is called for processes whose mappings are replaced or dropped.
-	removed   func(*process)
-	sweep     int        // counts the sweeps of prune
-	vms       int        // counts Java virtual machines
-	touched   []*process // processes whose mappings or registration with BPF changed
-	generated uint64     // counts the files of jitdumps' tables
+	removed func(*process)
+	// left are the processes whose EXIT came since the last forgetExited, leftBefore those of before.
+	left, leftBefore []*process
+	sweep            int        // counts the sweeps of prune
+	vms              int        // counts Java virtual machines
+	touched          []*process // processes whose mappings or registration with BPF changed
+	generated        uint64     // counts the files of jitdumps' tables
 	// buildIDs is true if records identify files by build ID, if these have one.
 	buildIDs bool
 }
@@ -31,6 +33,7 @@ type process struct {
 	pid     int32
 	space   *addrSpace
 	touched bool // it is one of the tracker's touched ones
+	exited  bool // its EXIT has come
 	bpfProcess
 }
 
@@ -87,8 +90,26 @@ func (p *tracker) record(rec format.Record) {
 			p.replace(rec.PID, &addrSpace{})
 		}
 	case *format.Exit:
-		if rec.PID == rec.TID {
-			p.remove(rec.PID)
+		if proc := p.byPID[rec.PID]; proc != nil && rec.PID == rec.TID {
+			proc.exited = true
+			p.left = append(p.left, proc)
+		}
+	}
+}
+
+// forgetExited removes the processes whose EXIT came before the last call. A process can be
+// sampled for a while after its EXIT: the kernel then still frees its memory.
+func (p *tracker) forgetExited() {
+	p.forgetAll(p.leftBefore)
+	clear(p.leftBefore)
+	p.left, p.leftBefore = p.leftBefore[:0], p.left
+}
+
+// forgetAll removes exited processes whose pids have not been reused.
+func (p *tracker) forgetAll(exited []*process) {
+	for _, proc := range exited {
+		if p.byPID[proc.pid] == proc {
+			p.remove(proc.pid)
 		}
 	}
 }

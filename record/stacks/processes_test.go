@@ -80,6 +80,9 @@ func TestTracker(t *testing.T) {
 	p.record(mmapRecord(2, 0x1000, 0x2000, 0, "/bin/b"))
 	p.record(&format.Exit{PID: 1, TID: 1})
 	has(t, p, 2, "1000-2000 0 /bin/b")
+	p.forgetExited()
+	has(t, p, 1, "1000-4000 0 /bin/a", "4000-8800 0 /lib/e", "8800-9000 900 /lib/c") // for samples after its EXIT
+	p.forgetExited()
 	if p.byPID[1] != nil || !slices.Equal(*removed, []int32{2, 1}) {
 		t.Errorf("removed: %v", *removed)
 	}
@@ -110,6 +113,7 @@ func TestTrackerCounts(t *testing.T) {
 			p.record(&format.Comm{PID: pid, TID: pid, Exec: true})
 		case 3:
 			p.record(&format.Exit{PID: pid, TID: pid})
+			p.forgetExited()
 		default:
 			start := uint64(rnd.Intn(100)) << 12
 			p.record(mmapRecord(pid, start, start+uint64(1+rnd.Intn(20))<<12, 0, "/bin/a"))

@@ -1,7 +1,6 @@
 package stacks
 
 import (
-	"fmt"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -83,6 +82,9 @@ func (r *Recorder) init(u *bpf.Unwinder) {
 	r.resolver.walker.MaxDepth = bpf.MaxFrames
 }
 
+// SetLate makes Drain call a function after it has merged all rings, which may add samples.
+func (r *Recorder) SetLate(late func(*Merged)) { r.merged.SetLate(late) }
+
 // BPF returns the programs, for other programs that walk stacks with their data.
 func (r *Recorder) BPF() *bpf.Unwinder { return r.bpf }
 
@@ -162,14 +164,11 @@ const copyShare = 4
 func (r *Recorder) OpenOutput(n *Merger) error {
 	var fds [2]int
 	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; copies may mean that a table is missing
-		fd, err := r.openOutput(n.Ring, wakeups)
-		if err != nil {
-			return fmt.Errorf("BPF output of CPU %d: %w", n.Ring.CPU, err)
-		}
-		id, err := perfevent.KernelID(fd)
+		fd, id, err := OpenOutput(n.Ring, &r.like, wakeups)
 		if err != nil {
 			return err
 		}
+		r.outputs = append(r.outputs, fd)
 		n.Add(id, outputEvent)
 		fds[i] = fd
 	}
@@ -178,18 +177,6 @@ func (r *Recorder) OpenOutput(n *Merger) error {
 	}
 	r.allowCopies(n)
 	return nil
-}
-
-// openOutput opens an event for the output of BPF programs, on a ring.
-func (r *Recorder) openOutput(ring *perfevent.Ring, wakeups uint32) (fd int, err error) {
-	a := format.Attr{Type: format.TypeSoftware, Config: format.SWBPFOutput, SampleType: outputSample, SamplePeriod: 1,
-		Wakeup: wakeups,
-		Flags:  r.like.Flags & format.FlagUseClockID, ClockID: r.like.ClockID}
-	if fd, err = perfevent.Open(&a, -1, ring.CPU, -1, 0); err != nil {
-		return -1, err
-	}
-	r.outputs = append(r.outputs, fd)
-	return fd, ring.Attach(fd)
 }
 
 // allowCopies renews the number of bytes of stack copies that BPF may write to a ring.

@@ -128,7 +128,7 @@ func (g *registry) update() {
 	g.deleted = g.deleted[:0]
 	for _, p := range g.touched {
 		p.touched = false
-		if !p.registered || g.byPID[p.pid] != p {
+		if !p.registered || p.exited || g.byPID[p.pid] != p {
 			continue
 		}
 		if err := g.publish(p); err != nil {

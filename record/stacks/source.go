@@ -13,6 +13,7 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 		total += r.merge()
 		r.merged.joinMoved(r.mergers)
 	}
+	r.merged.Complete()
 	r.resolver.place()
 	built := r.tables.loadBuilt()
 	r.tables.followJIT(time.Now())

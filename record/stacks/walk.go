@@ -42,6 +42,7 @@ type resolver struct {
 // place finds the mappings of the unresolved samples' processes: it applies the side band in
 // time order with the samples, because a sample's mappings are those of its time.
 func (r *resolver) place() {
+	r.procs.forgetExited()
 	slices.SortStableFunc(r.merged.unresolved, func(a, b unresolvedSample) int { return cmp.Compare(a.time, b.time) })
 	slices.SortStableFunc(r.merged.early, func(a, b earlyEnd) int { return cmp.Compare(a.time, b.time) })
 	for i := range r.merged.unresolved {

@@ -2,6 +2,7 @@ package args
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -72,5 +73,36 @@ func TestKernelScope(t *testing.T) {
 	var lack *NoDebugError
 	if _, err := k.Scope("g"); !errors.As(err, &lack) || lack.Lack != "BTF of g" {
 		t.Errorf("an unknown function: %v, want a NoDebugError", err)
+	}
+}
+
+// TestInRegisters checks the parameters that are known at the entry of functions.
+func TestInRegisters(t *testing.T) {
+	integer := &Type{Name: "int", Kind: Int, Size: 4, Signed: true}
+	real, text := &Type{Name: "double", Kind: Float, Size: 8}, pointer(8, func() *Type { return integer })
+	large := &Type{Name: "struct large", Kind: Struct, Size: 24}
+	param := func(name string, t *Type) Var { return Var{Name: name, Type: t, Param: true} }
+	for _, c := range []struct {
+		name    string
+		machine string
+		result  *Type
+		vars    []Var
+		want    string
+	}{
+		{"floats have others", "amd64", void, []Var{param("a", integer), param("f", real), param("p", text)}, "a0 p1 "},
+		{"locals", "amd64", void, []Var{{Name: "l", Type: integer}, param("a", integer)}, "a0 "},
+		{"a struct hides the rest", "amd64", void, []Var{param("a", integer), param("s", large), param("b", integer)}, "a0 "},
+		{"a large result", "amd64", large, []Var{param("a", integer)}, "a1 "},
+		{"a large result", "arm64", large, []Var{param("a", integer)}, "a0 "},
+		{"many", "amd64", void, []Var{param("a", text), param("b", text), param("c", text), param("d", text), param("e", text),
+			param("f", text), param("g", text)}, "a0 b1 c2 d3 e4 f5 "},
+	} {
+		got := ""
+		for _, p := range MachineOf(c.machine).InRegisters(&Scope{Vars: c.vars, Return: c.result}, false) {
+			got += fmt.Sprintf("%s%d ", p.Name, p.Register)
+		}
+		if got != c.want {
+			t.Errorf("%s on %s: %q, want %q", c.name, c.machine, got, c.want)
+		}
 	}
 }

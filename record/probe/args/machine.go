@@ -13,7 +13,9 @@ type Machine struct {
 	args  []string // of the first integer arguments
 	ret   []string // of the return value
 	goRet []string // of Go's results
-	other []string // further registers of the kernel
+	// goArgs are the registers of Go's first integer arguments.
+	goArgs []string
+	other  []string // further registers of the kernel
 	// entry is CFA - sp at a function's first instruction: the size of the pushed return
 	// address.
 	entry int64
@@ -27,7 +29,7 @@ var machines = map[string]*Machine{
 		dwarf: strings.Fields("ax dx cx bx si di bp sp r8 r9 r10 r11 r12 r13 r14 r15 ip"),
 		args:  strings.Fields("di si dx cx r8 r9"),
 		ret:   strings.Fields("ax dx"),
-		goRet: strings.Fields("ax bx cx"),
+		goRet: strings.Fields("ax bx cx"), goArgs: strings.Fields("ax bx cx di si r8"),
 		other: strings.Fields("orig_ax cs flags ss"),
 		entry: 8, sp: "sp",
 	},
@@ -35,7 +37,7 @@ var machines = map[string]*Machine{
 		dwarf: append(numbered("x", 31), "sp"),
 		args:  numbered("x", 8),
 		ret:   numbered("x", 2),
-		goRet: numbered("x", 3),
+		goRet: numbered("x", 3), goArgs: numbered("x", 6),
 		other: strings.Fields("pc pstate"),
 		sp:    "sp",
 	},

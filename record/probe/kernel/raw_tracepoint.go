@@ -117,40 +117,59 @@ func (l Codes) Has(addr uint64) bool {
 // Runners returns, by name, the functions that run the BPF programs of tracepoints: what a tracepoint calls, what calls
 // several programs, and what they all call. kallsyms reads /proc/kallsyms from its start, twice.
 func Runners(kallsyms io.ReadSeeker, names map[string]bool) map[string]Codes {
-	const shared = ""
-	found := map[string]Codes{}
+	found := FunctionCode(kallsyms, func(name string) bool {
+		of, ok := runnerOf(name)
+		return ok && (of == "" || names[of])
+	})
+	if len(found) == 0 {
+		return nil
+	}
+	runners := map[string]Codes{}
+	for name := range names {
+		for _, f := range found {
+			if of, _ := runnerOf(f.Name); of == name || of == "" {
+				runners[name] = append(runners[name], f.Code)
+			}
+		}
+	}
+	return runners
+}
+
+// NamedCode is a function of the kernel; End is where the next symbol begins.
+type NamedCode struct {
+	Name string
+	Code
+}
+
+// FunctionCode returns the functions whose names match, in the order of kallsyms. It reads kallsyms,
+// /proc/kallsyms, from its start, twice.
+func FunctionCode(kallsyms io.ReadSeeker, match func(name string) bool) (found []NamedCode) {
 	for s := range procfs.Symbols(kallsyms) {
-		if s.Addr == 0 {
-			continue
-		}
-		name, ok := strings.CutPrefix(s.Name(), "__traceiter_")
-		if !ok {
-			name, ok = strings.CutPrefix(s.Name(), "__bpf_trace_")
-		}
-		if ok = ok && names[name]; !ok && strings.HasPrefix(s.Name(), "bpf_trace_run") {
-			name, ok = shared, true
-		}
-		if ok {
-			found[name] = append(found[name], Code{s.Addr, math.MaxUint64})
+		if name := s.Name(); s.Addr != 0 && match(name) {
+			found = append(found, NamedCode{name, Code{s.Addr, math.MaxUint64}})
 		}
 	}
 	if _, err := kallsyms.Seek(0, io.SeekStart); len(found) == 0 || err != nil {
 		return nil
 	}
-	for s := range procfs.Symbols(kallsyms) { // a function ends at the next symbol
-		for _, codes := range found {
-			for i, c := range codes {
-				if c.Start < s.Addr && s.Addr < c.End {
-					codes[i].End = s.Addr
-				}
+	for s := range procfs.Symbols(kallsyms) {
+		for i := range found {
+			if c := &found[i]; c.Start < s.Addr && s.Addr < c.End {
+				c.End = s.Addr
 			}
 		}
 	}
-	runners := map[string]Codes{}
-	for name := range names {
-		runners[name] = slices.Concat(found[name], found[shared])
+	return found
+}
+
+// runnerOf returns the tracepoint whose programs a function of the kernel runs, "" if it runs those of all.
+func runnerOf(function string) (tracepoint string, ok bool) {
+	for _, prefix := range []string{"__traceiter_", "__bpf_trace_"} {
+		if name, ok := strings.CutPrefix(function, prefix); ok {
+			return name, true
+		}
 	}
-	return runners
+	return "", strings.HasPrefix(function, "bpf_trace_run")
 }
 
 // BTFDir is the directory of the BTF of the kernel and its modules.

@@ -34,8 +34,8 @@ func TestRunners(t *testing.T) {
 	got := Runners(strings.NewReader(text), map[string]bool{"a": true, "m": true, "x": true})
 	shared := Code{0xffffffff81000300, 0xffffffff81000340}
 	want := map[string]Codes{
-		"a": {{0xffffffff81000100, 0xffffffff81000180}, {0xffffffff81000340, 0xffffffff81000380}, shared},
-		"m": {{0xffffffffc0000100, 0xffffffffc0000140}, shared},
+		"a": {{0xffffffff81000100, 0xffffffff81000180}, shared, {0xffffffff81000340, 0xffffffff81000380}},
+		"m": {shared, {0xffffffffc0000100, 0xffffffffc0000140}},
 		"x": {shared},
 	}
 	if !reflect.DeepEqual(got, want) {

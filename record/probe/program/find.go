@@ -54,6 +54,9 @@ type Query struct {
 	USDT     bool
 	Provider string // of USDT; "" if unspecified
 	Return   bool   // the places where the function returns
+	// KeepStack means that the program must survive exceptions that pass the function: its returns are
+	// instructions if it has any.
+	KeepStack bool
 }
 
 func (q *Query) bad(msg string) error { return &args.SpecError{Spec: q.Spec, Msg: msg} }
@@ -64,9 +67,7 @@ type Site struct {
 	Off      uint64    // in the file
 	Function *Function // nil: unknown
 	Go       bool      // the file is a Go program
-	// AtReturn marks an instruction that returns from the function. Go programs, which move
-	// their stacks, are probed this way: a uretprobe, which puts its own address on the stack,
-	// would crash them.
+	// AtReturn marks an instruction that returns from the function, where a uretprobe is not possible.
 	AtReturn bool
 	USDT     *USDT // nil for other places
 	// Semaphore is the offset in the file of the counter by which a program knows that its
@@ -207,14 +208,20 @@ func (f *File) address(q Query, vaddr uint64) ([]Site, error) {
 	return []Site{{Off: off + q.Off}}, nil
 }
 
+// entryPoint is the function that the kernel or the dynamic linker enters, with argc in place of a return address.
+const entryPoint = "_start"
+
 // inFunction returns the sites of a query in a function.
 func (f *File) inFunction(q Query, fn *Function) ([]Site, error) {
 	site := Site{Off: fn.Off + q.Off, Function: fn}
 	switch {
 	case q.Return && q.Off != 0:
 		return nil, q.bad("a return probe needs a function without an offset, not +" + strconv.FormatUint(q.Off, 10))
-	case q.Return && f.isGo():
-		return f.goReturns(fn)
+	case q.Return && fn.Symbol == entryPoint:
+		return nil, &FunctionError{File: f.path, Name: fn.Symbol,
+			Why: "nothing calls it: a return probe would overwrite the number of arguments"}
+	case q.Return && f.noTrampoline(q) != "":
+		return f.returnSites(fn, f.noTrampoline(q))
 	case q.Off != 0:
 		if fn.Size > 0 && q.Off >= fn.Size {
 			return nil, q.bad(fmt.Sprintf("%s is %#x bytes long", fn.Name(), fn.Size))

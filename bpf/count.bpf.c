@@ -1,0 +1,273 @@
+//go:build ignore
+
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Counts of perf's events, in place of samples: by event, thread and stack. One program for each type
+ * of event. Tracepoints and probes have counters that take no samples; other events take them,
+ * and the programs drop these (return 0).
+ */
+#include "stacks.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Set when the programs are loaded. */
+const volatile __u32 event = 0;        /* its index */
+const volatile __u32 kernel_bytes = 0; /* of kernel frames, at most */
+const volatile __u32 user_ip = 0;      /* of the user stack, only the ip is wanted */
+
+struct count_key { /* package bpf's CountKey */
+	__u64 stack; /* its hash */
+	__u32 tgid, thread; /* in the initial PID namespace */
+	__u32 exec;
+	__u16 event;
+	__u16 end; /* why the walk of the user stack ended */
+};
+
+struct count { /* package bpf's Count */
+	struct count_key key;
+	__u64 weight;   /* number of events */
+	__u64 first;    /* CLOCK_MONOTONIC of the first one, in ns */
+	__u32 pid, tid; /* in the recorder's PID namespace */
+};
+
+#define MAX_COUNTS 65536
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct count_key);
+	__type(value, struct count);
+	__uint(max_entries, MAX_COUNTS);
+} counts SEC(".maps");
+
+/* By CPU: the events for counts of stacks that the recorder walks. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+} counts_to SEC(".maps");
+
+/* By slot: what the programs need memory for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct count);
+	__uint(max_entries, 1);
+} current SEC(".maps");
+
+/* The number of events without space in the map, or without a free slot. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} uncounted SEC(".maps");
+
+static inline_always void lose(__u64 weight)
+{
+	__u32 zero = 0;
+	__u64 *lost = bpf_map_lookup_elem(&uncounted, &zero);
+
+	if (lost)
+		__sync_fetch_and_add(lost, weight);
+}
+
+/* name_thread stores when a thread causes the event, and which thread the recorder sees. */
+static inline_always void name_thread(struct count *c)
+{
+	struct task_struct *task = bpf_get_current_task();
+	struct control_value *control = controls();
+
+	c->first = bpf_ktime_get_ns();
+	if (!control)
+		return;
+	c->pid = pid_of(read_field(task, group_leader), control->level);
+	c->tid = pid_of(task, control->level);
+}
+
+/* add adds a slot's count to that of its stack, and sends the stack if that is new. */
+static inline_always void add(void *ctx, struct count *c, struct stack *s)
+{
+	struct count *sum = bpf_map_lookup_elem(&counts, &c->key);
+	__u64 weight = c->weight;
+
+	if (!sum) {
+		send_stack(ctx, s);
+		name_thread(c);
+		c->weight = 0;
+		bpf_map_update_elem(&counts, &c->key, c, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(&counts, &c->key);
+	}
+	if (!sum) {
+		lose(weight);
+		return;
+	}
+	__sync_fetch_and_add(&sum->weight, weight);
+}
+
+/* tracepoint_ip returns where a tracepoint is: perf's record begins with the address of these registers. */
+static inline_always __u64 tracepoint_ip(void *record)
+{
+	struct pt_regs *at = NULL, regs = {};
+
+	bpf_probe_read_kernel(&at, sizeof(at), record);
+	bpf_probe_read_kernel(&regs, sizeof(regs), at);
+	return ip_of(&regs);
+}
+
+/*
+ * count_event counts events of the current task. ip is not 0 in user mode, place not 0 if it is
+ * the only kernel frame.
+ */
+static inline_always void count_event(void *ctx, __u32 slot, __u64 weight, __u64 ip, __u64 place)
+{
+	struct count *c = bpf_map_lookup_elem(&current, &slot);
+	struct stack *s = bpf_map_lookup_elem(&stacks, &slot);
+	struct task_struct *task = bpf_get_current_task();
+	__u64 id = bpf_get_current_pid_tgid();
+	enum end end = END_NO_USER;
+	int copy = 0;
+
+	if (!c || !s)
+		return;
+	if (place) {
+		s->frames[0] = place;
+		s->kernel = 1;
+		s->user = 0;
+	} else {
+		kernel_frames(ctx, s, ip ? 0 : kernel_bytes);
+	}
+	if (user_stacks != USER_NONE) {
+		copy = user_frames(ctx, s, slot, ip != 0, &end);
+		if (copy)
+			copy_frames(ctx, s, slot);
+	} else if (user_ip && ip) {
+		s->frames[0] = ip;
+		s->user = 1;
+	}
+	c->key.tgid = id >> 32;
+	c->key.thread = id;
+	c->key.exec = read_field(task, self_exec_id);
+	c->key.event = event;
+	c->key.end = end;
+	c->weight = weight;
+	hash_stack(slot);
+	c->key.stack = s->hash;
+	if (!copy) {
+		add(ctx, c, s);
+		return;
+	}
+	send_stack(ctx, s);
+	name_thread(c);
+	if (bpf_perf_event_output(ctx, &counts_to, BPF_F_CURRENT_CPU, c, sizeof(*c)))
+		lose(weight);
+}
+
+/* The thread that caused the last counted event on a CPU. */
+struct recent {
+	struct task_struct *task;
+	__u64 id;    /* pid and tid */
+	__u64 until; /* in jiffies; until then, it is counted without another look at its perf events */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct recent);
+	__uint(max_entries, 1);
+} recent SEC(".maps");
+
+#define TRUST_JIFFIES 2
+
+/*
+ * is_recorded_task reports whether the current task is recorded. To look at its perf events takes long, so
+ * the result is used again for some milliseconds.
+ */
+static inline_always int is_recorded_task(void)
+{
+	struct task_struct *task = bpf_get_current_task();
+	__u64 id = bpf_get_current_pid_tgid(), now = bpf_jiffies64();
+	__u32 zero = 0;
+	struct recent *r = bpf_map_lookup_elem(&recent, &zero);
+
+	if (!r)
+		return 0;
+	if (r->task == task && r->id == id && now < r->until)
+		return 1;
+	if (!recorded(PERF_EVENT_STATE_INACTIVE))
+		return 0;
+	r->task = task;
+	r->id = id;
+	r->until = now + TRUST_JIFFIES;
+	return 1;
+}
+
+/* is_recorded reports whether an event at a tracepoint or probe belongs to the recording. */
+static inline_always int is_recorded(void)
+{
+	struct control_value *c = controls();
+
+	if (!c || !c->on || is_recorder(c))
+		return 0;
+	return per_task ? is_recorded_task() : is_wanted_cpu();
+}
+
+SEC("perf_event")
+int count_sample(struct bpf_perf_event_data *ctx)
+{
+	__u32 slot = bpf_get_smp_processor_id();
+	struct control_value *c = controls();
+	int in_user = in_user_mode(&ctx->regs);
+	__u64 ip = ip_of(&ctx->regs);
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+
+	if (!c || !c->on || !w)
+		return 0;
+	if (in_user && user_stacks == USER_BY_TABLES)
+		keep_regs(w, &ctx->regs);
+	count_event(ctx, slot, ctx->sample_period, in_user ? ip : 0,
+		    !in_user && kernel_bytes == sizeof(__u64) ? ip : 0);
+	return 0;
+}
+
+SEC("tracepoint")
+int count_tracepoint(void *ctx)
+{
+	if (is_recorded())
+		count_event(ctx, bpf_get_smp_processor_id(), 1, 0, kernel_bytes == sizeof(__u64) ? tracepoint_ip(ctx) : 0);
+	return 1;
+}
+
+/* See on_probe of unwind.bpf.c. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+	__uint(max_entries, 1);
+} no_programs SEC(".maps");
+
+const volatile __u32 never = 0;
+
+/* A kprobe runs in the kernel, a uprobe in user mode. */
+SEC("kprobe")
+int count_probe(struct pt_regs *ctx)
+{
+	__u32 slot = bpf_get_smp_processor_id();
+	int in_user = in_user_mode(ctx);
+	struct walk *w;
+
+	if (!is_recorded())
+		return 1;
+	w = in_user ? take_walk(&slot) : bpf_map_lookup_elem(&walks, &slot);
+	if (!w) {
+		lose(1);
+		return 1;
+	}
+	if (in_user && user_stacks == USER_BY_TABLES)
+		keep_regs(w, ctx);
+	count_event(ctx, slot, 1, in_user ? ip_of(ctx) : 0, 0);
+	if (in_user)
+		leave_walk(w);
+	if (never)
+		bpf_tail_call(ctx, &no_programs, 0);
+	return 1;
+}

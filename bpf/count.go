@@ -1,0 +1,271 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// CounterOptions define which events are counted.
+type CounterOptions struct {
+	UserStacks UserStacks
+	Unwinder   *Unwinder // for StacksByTables
+	// PerTask counts at tracepoints and probes only the events of threads that have one of the
+	// recording's perf events, inherited or not, while it is enabled: see SetIDs.
+	PerTask bool
+	CPUs    uint32 // maximum number of rings
+	On      []int  // CPUs that are counted
+	IDs     int    // maximum number of perf events
+	Probes  bool   // there are probes among the events
+}
+
+// Counter holds the programs that count events by thread and stack.
+type Counter struct {
+	o        CounterOptions
+	control  *control
+	spec     *ebpf.CollectionSpec
+	maps     map[string]*ebpf.Map // shared by all programs
+	own      []*ebpf.Collection
+	programs map[int]*ebpf.Program // by index of the event
+}
+
+// privateMaps are the maps that a Counter does not share with an Unwinder.
+var privateMaps = []string{"walks", "quiet", "waking", ".rodata", "no_programs"}
+
+// NewCounter returns a Counter without programs.
+func NewCounter(o CounterOptions) (*Counter, error) {
+	spec, err := loadCount()
+	if err != nil {
+		return nil, err
+	}
+	p := &Counter{o: o, spec: spec, maps: map[string]*ebpf.Map{}, programs: map[int]*ebpf.Program{}}
+	if o.Unwinder != nil {
+		for name, m := range o.Unwinder.coll.Maps {
+			if spec.Maps[name] != nil && !slices.Contains(privateMaps, name) {
+				p.maps[name] = m
+			}
+		}
+	}
+	slots := o.CPUs * (&Options{Programs: p.walkPrograms()}).levels()
+	for name, n := range map[string]uint32{"walks": slots, "stacks": slots, "current": slots, "quiet": o.CPUs,
+		"waking": o.CPUs, "counts_to": o.CPUs, "stacks_to": o.CPUs, "wanted_cpus": o.CPUs,
+		"counters": uint32(max(1, o.IDs))} {
+		spec.Maps[name].MaxEntries = n
+	}
+	for name, v := range map[string]uint32{"per_task": flag(o.PerTask), "cpus": o.CPUs,
+		"user_stacks": uint32(o.UserStacks)} {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := p.start(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Counter) walkPrograms() []Program {
+	if p.o.Probes {
+		return []Program{OnProbe}
+	}
+	return nil
+}
+
+// start creates the shared maps, and the switch.
+func (p *Counter) start() error {
+	identify, err := p.load("identify", nil)
+	if err != nil {
+		return err
+	}
+	for _, cpu := range p.o.On {
+		if err := p.maps["wanted_cpus"].Put(uint32(cpu), uint64(1)); err != nil {
+			return fmt.Errorf("recorded CPUs: %w", err)
+		}
+	}
+	if p.o.Unwinder != nil {
+		p.control = p.o.Unwinder.control
+		return nil
+	}
+	p.control, err = newControl(p.maps["control"], identify)
+	return err
+}
+
+// load loads a program with constants of its own.
+func (p *Counter) load(name string, vars map[string]uint32) (*ebpf.Program, error) {
+	spec := p.spec.Copy()
+	maps.DeleteFunc(spec.Programs, func(n string, _ *ebpf.ProgramSpec) bool { return n != name })
+	for n, v := range vars {
+		if err := spec.Variables[n].Set(v); err != nil {
+			return nil, fmt.Errorf("%s: %w", n, err)
+		}
+	}
+	for n, m := range p.maps {
+		spec.Maps[n].MaxEntries = m.MaxEntries()
+	}
+	coll, err := withMemory(func() (*ebpf.Collection, error) {
+		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: p.maps})
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.own = append(p.own, coll)
+	for n, m := range coll.Maps {
+		if n != ".rodata" && p.maps[n] == nil {
+			p.maps[n] = m
+		}
+	}
+	return coll.Programs[name], nil
+}
+
+// CountedEvent is an event whose occurrences are counted.
+type CountedEvent struct {
+	Index   int
+	Program Program // that walks the stacks of such events
+	// KernelFrames is the maximum number of kernel frames, 1 for the ip only.
+	KernelFrames int
+	UserIP       bool // the ip in user mode, in place of user stacks
+}
+
+// maxKernelFrames is MAX_KERNEL of stacks.h.
+const maxKernelFrames = 128
+
+// counterPrograms are the programs for the types of events.
+var counterPrograms = map[Program]string{OnEvent: "count_sample", OnTracepoint: "count_tracepoint",
+	OnProbe: "count_probe"}
+
+// Load loads the program of an event.
+func (p *Counter) Load(ev CountedEvent) error {
+	prog, err := p.load(counterPrograms[ev.Program], map[string]uint32{"event": uint32(ev.Index),
+		"kernel_bytes": uint32(8 * min(ev.KernelFrames, maxKernelFrames)), "user_ip": flag(ev.UserIP)})
+	if err == nil {
+		p.programs[ev.Index] = prog
+	}
+	return err
+}
+
+// Attach makes the program of an event count what happens at a perf event. At a tracepoint, a program
+// of one perf event runs for all.
+func (p *Counter) Attach(event, fd int) error {
+	prog := p.programs[event]
+	if prog == nil {
+		return fmt.Errorf("no BPF program counts event %d", event)
+	}
+	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, prog.FD()); err != nil {
+		return fmt.Errorf("attaching a BPF program that counts: %w", err)
+	}
+	return nil
+}
+
+// SetIDs sets the ids of the recording's perf events, which PerTask selects by.
+func (p *Counter) SetIDs(ids []uint64) error {
+	for _, id := range ids {
+		if err := p.maps["counters"].Put(id, uint8(1)); err != nil {
+			return fmt.Errorf("perf events of the BPF programs: %w", err)
+		}
+	}
+	return nil
+}
+
+// CounterOutput is the PERF_COUNT_SW_BPF_OUTPUT events of a CPU that a Counter writes to.
+type CounterOutput struct {
+	Counts int // [Count]s whose stacks the recorder walks, each after its copy
+	Stacks int // [Stack]s
+	// Quiet and Waking get copies of stacks, as those of [Unwinder.SetOutput].
+	Quiet, Waking int
+}
+
+// SetOutput directs a CPU's output.
+func (p *Counter) SetOutput(cpu int, o CounterOutput) error {
+	for name, fd := range map[string]int{"counts_to": o.Counts, "stacks_to": o.Stacks, "quiet": o.Quiet,
+		"waking": o.Waking} {
+		if err := p.maps[name].Put(uint32(cpu), uint32(fd)); err != nil {
+			return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
+		}
+	}
+	return nil
+}
+
+// Enable starts or stops counting.
+func (p *Counter) Enable(on bool) error { return p.control.set(on) }
+
+// CountKey identifies a Count.
+type CountKey struct {
+	Stack        uint64 // the hash of its Stack
+	TGID, Thread uint32 // in the initial PID namespace
+	Exec         uint32
+	Event        uint16 // index
+	End          uint16 // why the walk of the user stack ended
+}
+
+// Count is the number of events of one thread with one stack.
+type Count struct {
+	CountKey
+	Weight   uint64
+	First    uint64 // CLOCK_MONOTONIC of the first one, in ns
+	PID, TID uint32
+}
+
+// Head describes the user stack.
+func (c *Count) Head() Head { return Head{End: End(c.End), TGID: c.TGID, Exec: c.Exec} }
+
+func countOf(raw *countCount) Count {
+	k := &raw.Key
+	return Count{CountKey: CountKey{k.Stack, k.Tgid, k.Thread, k.Exec, k.Event, k.End}, Weight: raw.Weight,
+		First: raw.First, PID: raw.Pid, TID: raw.Tid}
+}
+
+// ParseCount parses the data of PERF_SAMPLE_RAW.
+func ParseCount(b []byte) (c Count, ok bool) {
+	var raw countCount
+	if len(b) < int(unsafe.Sizeof(raw)) {
+		return c, false
+	}
+	if _, err := binary.Decode(b, binary.LittleEndian, &raw); err != nil {
+		return c, false
+	}
+	return countOf(&raw), int(raw.Key.End) < NumEnds
+}
+
+// Counts returns all counts.
+func (p *Counter) Counts() (l []Count, err error) {
+	var key countCountKey
+	var raw countCount
+	all := p.maps["counts"].Iterate()
+	for all.Next(&key, &raw) {
+		l = append(l, countOf(&raw))
+	}
+	if err := all.Err(); err != nil {
+		return nil, fmt.Errorf("reading counts: %w", err)
+	}
+	return l, nil
+}
+
+// MaxCounts is the maximum number of counts.
+const MaxCounts = 65536
+
+// Uncounted returns the number of events that were not counted: the map was full.
+func (p *Counter) Uncounted() (n uint64, err error) {
+	err = p.maps["uncounted"].Lookup(uint32(0), &n)
+	return n, err
+}
+
+// Stats reads the counters that this kernel has.
+func (p *Counter) Stats() (s Stats) {
+	for _, prog := range p.programs {
+		s.add(prog)
+	}
+	return s
+}
+
+// Close unloads the programs, as soon as no event uses them any more.
+func (p *Counter) Close() {
+	for _, c := range p.own {
+		c.Close()
+	}
+}

@@ -1,0 +1,328 @@
+//go:build ignore
+
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Off-CPU time: how long threads wait, and where. A wait begins when a thread stops running
+ * because it sleeps, and ends when it runs again. A thread that is preempted does not wait.
+ *
+ * Stacks are sent once: a stack that is new goes to the CPU's ring with its hash, and waits
+ * refer to it by the hash. A user stack that the recorder has to walk follows as a copy.
+ *
+ * A waker is what makes a waiting thread ready to run: a thread, or an interrupt.
+ */
+#include "stacks.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Set when the programs are loaded. */
+const volatile __u64 threshold = 0;   /* ns: shorter waits are summed by thread and stack */
+const volatile __u32 with_wakers = 0; /* waits have their wakers */
+
+#define MAX_RANGES 16
+struct range {
+	__u64 start, end;
+};
+/* The kernel code where interrupts begin, and that after which the kernel works for the thread again; then 0. */
+const volatile struct range interrupts[MAX_RANGES] = {}, returns[MAX_RANGES] = {};
+
+struct waker { /* package bpf's Waker */
+	__u64 stack;    /* its hash */
+	__u32 known;    /* 0: no waker is known */
+	__u32 pid, tid; /* in the recorder's PID namespace; 0 for an interrupt */
+	__u32 tgid, exec;
+	enum end end;
+	char comm[16]; /* of a thread that is not recorded */
+};
+
+struct wait { /* package bpf's Wait */
+	__u64 start;    /* CLOCK_MONOTONIC, in ns */
+	__u64 duration; /* in ns, once it has ended */
+	__u64 stack;    /* its hash */
+	__u32 pid, tid; /* in the recorder's PID namespace */
+	__u32 tgid;     /* the key in processes */
+	__u32 exec;
+	enum end end; /* why the walk of the user stack ended */
+	__u32 copied; /* the recorder gets a copy of the user stack */
+	struct waker waker;
+};
+
+#define MAX_WAITS 65536
+
+/* By tid: the threads that wait now. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct wait);
+	__uint(max_entries, MAX_WAITS);
+} waits SEC(".maps");
+
+/* By tid: who woke the threads that have not run since. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct waker);
+	__uint(max_entries, 1);
+} wakers SEC(".maps");
+
+struct sum_key { /* package bpf's sumKey */
+	__u64 stack;
+	__u32 pid, tid, tgid;
+	enum end end;
+	struct waker waker;
+};
+
+struct sum { /* package bpf's sum */
+	__u64 duration, waits;
+};
+
+/* The sums of short waits. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct sum_key);
+	__type(value, struct sum);
+	__uint(max_entries, MAX_WAITS);
+} sums SEC(".maps");
+
+/* By CPU: the events for waits. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+} waits_to SEC(".maps");
+
+/* The number of waits that did not fit into the map, or whose end was not reported to on_switch. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} unrecorded SEC(".maps");
+
+/*
+ * What the programs need memory for, apart from their stacks, which are small. They run with interrupts
+ * disabled, and not within each other.
+ */
+struct scratch {
+	struct wait wait;
+	struct waker waker;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct scratch);
+	__uint(max_entries, 1);
+} scratch SEC(".maps");
+
+/* is_in reports whether a return address is in one of the ranges. */
+static inline_always int is_in(const volatile struct range *ranges, __u64 ip)
+{
+	for (int i = 0; i < MAX_RANGES; i++) {
+		if (!ranges[i].end)
+			break;
+		if (ranges[i].start < ip && ip <= ranges[i].end)
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * cut_interrupt leaves only the frames of an interrupt, if one runs, in the CPU's stack: the others belong to what it
+ * interrupted. It returns whether an interrupt runs. The verifier checks it separately, as it does step.
+ */
+__attribute__((noinline)) int cut_interrupt(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct stack *s = bpf_map_lookup_elem(&stacks, &cpu);
+
+	if (!s)
+		return 0;
+	for (int i = 0; i < MAX_KERNEL; i++) {
+		if (i >= s->kernel || is_in(returns, s->frames[i]))
+			break;
+		if (is_in(interrupts, s->frames[i])) {
+			s->kernel = i + 1;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* begin_wait stores that the current task waits from now on. */
+static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 level)
+{
+	__u32 zero = 0, tid = bpf_get_current_pid_tgid();
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct scratch *c = bpf_map_lookup_elem(&scratch, &zero);
+	struct stack *s = bpf_map_lookup_elem(&stacks, &cpu);
+	struct wait *w;
+
+	if (!c || !s)
+		return;
+	w = &c->wait;
+	kernel_frames(ctx, s, ALL_KERNEL);
+	w->tgid = bpf_get_current_pid_tgid() >> 32;
+	w->exec = read_field(task, self_exec_id);
+	w->end = END_NO_USER;
+	w->copied = 0;
+	w->pid = pid_of(read_field(task, group_leader), level);
+	w->tid = pid_of(task, level);
+	if (w->tid == NO_PID)
+		return; /* its samples would be those of an unknown thread */
+	if (user_stacks != USER_NONE && user_frames(ctx, s, cpu, 0, &w->end)) {
+		w->copied = 1;
+		copy_frames(ctx, s, cpu);
+	}
+	hash_stack(cpu);
+	send_stack(ctx, s);
+	w->stack = s->hash;
+	w->start = bpf_ktime_get_ns(); /* the thread's perf events still count the time of the walk */
+	if (bpf_map_update_elem(&waits, &tid, w, BPF_NOEXIST)) {
+		__u64 *lost = bpf_map_lookup_elem(&unrecorded, &zero);
+
+		if (lost)
+			__sync_fetch_and_add(lost, 1);
+		bpf_map_update_elem(&waits, &tid, w, 0);
+	}
+}
+
+/* add adds a short wait to its sum, and returns whether there is one. */
+static inline_always int add(struct wait *w)
+{
+	struct sum_key k = {.stack = w->stack, .pid = w->pid, .tid = w->tid, .tgid = w->tgid, .end = w->end,
+		.waker = w->waker};
+	struct sum first = {w->duration, 1}, *s = bpf_map_lookup_elem(&sums, &k);
+
+	if (!s)
+		return bpf_map_update_elem(&sums, &k, &first, 0) == 0;
+	__sync_fetch_and_add(&s->duration, w->duration);
+	__sync_fetch_and_add(&s->waits, 1);
+	return 1;
+}
+
+/* find_waker stores who woke a task whose wait ends. */
+static inline_always void find_waker(struct wait *w, __u32 tid)
+{
+	struct waker *by = bpf_map_lookup_elem(&wakers, &tid);
+
+	if (!by)
+		return;
+	w->waker = *by;
+	bpf_map_delete_elem(&wakers, &tid);
+}
+
+/* end_wait ends the wait of a task that runs next. A wait that ends while nothing is recorded is dropped. */
+static __attribute__((noinline)) int end_wait(void *ctx, struct task_struct *next, int on, __u64 now)
+{
+	__u32 tid = read_field(next, pid);
+	struct wait *at = bpf_map_lookup_elem(&waits, &tid), w;
+
+	if (!at)
+		return 0;
+	w = *at;
+	bpf_map_delete_elem(&waits, &tid);
+	if (with_wakers)
+		find_waker(&w, tid);
+	if (!on)
+		return 0;
+	w.duration = now - w.start;
+	if (w.duration < threshold && !w.copied && add(&w))
+		return 0;
+	bpf_perf_event_output(ctx, &waits_to, BPF_F_CURRENT_CPU, &w, sizeof(w));
+	return 0;
+}
+
+/* States of tasks that exit, in include/linux/sched.h. */
+#define EXITING 0xb0 /* EXIT_DEAD, EXIT_ZOMBIE, TASK_DEAD */
+
+/* sleeps reports whether a task that stops running sleeps. */
+static inline_always int sleeps(struct task_struct *task)
+{
+	__u64 state;
+
+	if (field_exists(((struct task_struct___state *)0)->__state))
+		state = read_field((struct task_struct___state *)task, __state);
+	else
+		state = read_field((struct task_struct___long_state *)task, state);
+	return state && !(state & EXITING);
+}
+
+/* wanted reports whether waits of the current task are recorded. */
+static inline_always int wanted(struct control_value *c, struct task_struct *task)
+{
+	if (!is_wanted_cpu() || is_recorder(c) || read_field(task, flags) & PF_KTHREAD)
+		return 0;
+	return !per_task || recorded(PERF_EVENT_STATE_INACTIVE);
+}
+
+/*
+ * The tracepoint's arguments: bool preempt, struct task_struct *prev, struct task_struct *next.
+ * A wait ends before the walk of the next one begins: the scheduler counts that time as the next task's.
+ */
+SEC("raw_tp")
+int on_switch(__u64 *args)
+{
+	struct task_struct *task = bpf_get_current_task();
+	struct control_value *c = controls();
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!c)
+		return 0;
+	if (c->on && !(args[0] & 1) && sleeps(task) && wanted(c, task))
+		begin_wait(args, task, c->level);
+	end_wait(args, (struct task_struct *)args[2], c->on, now);
+	return 0;
+}
+
+/* still_runs reports whether a task of a process still runs: it has begun to wait, but its CPU has not switched yet. */
+static inline_always int still_runs(struct task_struct *task)
+{
+	return field_exists(task->on_cpu) && read_field(task, on_cpu) && !(read_field(task, flags) & PF_KTHREAD);
+}
+
+/* name_waker stores the current task as a waker, with its user stack. */
+static inline_always void name_waker(void *ctx, struct waker *w, struct stack *s, __u32 level)
+{
+	struct task_struct *task = bpf_get_current_task();
+
+	w->tgid = bpf_get_current_pid_tgid() >> 32;
+	if (!w->tgid)
+		return; /* the idle task */
+	w->pid = pid_of(read_field(task, group_leader), level);
+	w->tid = pid_of(task, level);
+	w->exec = read_field(task, self_exec_id);
+	if (w->tid == NO_PID || (per_task && !recorded(PERF_EVENT_STATE_INACTIVE)))
+		bpf_get_current_comm(w->comm, sizeof(w->comm)); /* the recorder does not know its mappings */
+	else if (user_stacks != USER_NONE)
+		user_frames(ctx, s, bpf_get_smp_processor_id(), 0, &w->end);
+}
+
+/*
+ * The tracepoint's argument: struct task_struct *woken, which is ready to run from now on. Copies of user stacks, for
+ * the recorder to walk, are made for waits only: the stack of a waker ends where tables are missing.
+ */
+SEC("raw_tp")
+int on_waking(__u64 *args)
+{
+	struct task_struct *woken = (struct task_struct *)args[0];
+	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), tid = read_field(woken, pid);
+	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
+	struct stack *s = bpf_map_lookup_elem(&stacks, &cpu);
+	struct control_value *c = controls();
+
+	if (!c || !s || !m || !c->on || woken == bpf_get_current_task())
+		return 0;
+	if (!bpf_map_lookup_elem(&waits, &tid) && !still_runs(woken))
+		return 0;
+	kernel_frames(args, s, ALL_KERNEL);
+	__builtin_memset(&m->waker, 0, sizeof(m->waker));
+	m->waker.known = 1;
+	m->waker.end = END_NO_USER;
+	if (!cut_interrupt())
+		name_waker(args, &m->waker, s, c->level);
+	hash_stack(cpu);
+	send_stack(args, s);
+	m->waker.stack = s->hash;
+	bpf_map_update_elem(&wakers, &tid, &m->waker, 0);
+	return 0;
+}

@@ -1,0 +1,287 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+// UserStacks says how user stacks are found. The values are those of offcpu.bpf.c.
+type UserStacks uint32
+
+const (
+	NoUserStacks     UserStacks = iota
+	StacksByTables              // by an Unwinder's tables
+	StacksByPointers            // by frame pointers
+)
+
+// OffCPUOptions define which waits are recorded.
+type OffCPUOptions struct {
+	UserStacks UserStacks
+	Unwinder   *Unwinder // for StacksByTables
+	// PerTask, if not nil, are ids of perf events: only waits of threads are recorded that
+	// have one of these events, inherited or not, while it is enabled.
+	PerTask []uint64
+	CPUs    uint32 // maximum number of rings
+	On      []int  // CPUs on which the waits begin
+	// Threshold is the minimum duration of a wait for a record; shorter ones are summed.
+	Threshold time.Duration
+	// Wakers records who ended the waits. What runs in an interrupt is not the interrupted thread's: Interrupts is
+	// the kernel code where interrupts begin, Returns the code of their ends that works for the thread again. Each
+	// has at most MaxRanges.
+	Wakers              bool
+	Interrupts, Returns []Code
+}
+
+// Code is a range of the kernel's code, from Start up to End.
+type Code struct{ Start, End uint64 }
+
+// MaxRanges is offcpu.bpf.c's MAX_RANGES.
+const MaxRanges = 16
+
+// OffCPU holds the programs that record how long threads wait, and who wakes them.
+type OffCPU struct {
+	control *control
+	coll    *ebpf.Collection
+	links   []link.Link
+}
+
+// offCPUPrograms are the programs by the tracepoint that they are attached to.
+var offCPUPrograms = map[string]string{"sched_switch": "on_switch", "sched_waking": "on_waking"}
+
+// offCPUMaps are the maps that an OffCPU does not share with an Unwinder.
+var offCPUMaps = []string{"walks", "quiet", "waking", ".rodata"}
+
+// LoadOffCPU loads the programs and attaches them. They do nothing until they are enabled.
+func LoadOffCPU(o OffCPUOptions) (*OffCPU, error) {
+	spec, err := loadOffcpu()
+	if err != nil {
+		return nil, err
+	}
+	replace := map[string]*ebpf.Map{}
+	if o.Unwinder != nil {
+		for name, m := range o.Unwinder.coll.Maps {
+			if s := spec.Maps[name]; s != nil && !slices.Contains(offCPUMaps, name) {
+				s.MaxEntries, replace[name] = m.MaxEntries(), m
+			}
+		}
+	}
+	if o.Wakers {
+		spec.Maps["wakers"].MaxEntries = spec.Maps["waits"].MaxEntries
+	} else {
+		delete(spec.Programs, "on_waking")
+	}
+	for name, n := range map[string]uint32{"walks": o.CPUs, "quiet": o.CPUs, "waking": o.CPUs, "waits_to": o.CPUs,
+		"stacks_to": o.CPUs, "stacks": o.CPUs, "wanted_cpus": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))} {
+		spec.Maps[name].MaxEntries = n
+	}
+	var interrupts, returns [MaxRanges]Code
+	copy(interrupts[:], o.Interrupts)
+	copy(returns[:], o.Returns)
+	for name, v := range map[string]any{"per_task": flag(o.PerTask != nil), "cpus": o.CPUs,
+		"user_stacks": uint32(o.UserStacks), "threshold": uint64(o.Threshold), "with_wakers": flag(o.Wakers),
+		"interrupts": interrupts, "returns": returns} {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	coll, err := withMemory(func() (*ebpf.Collection, error) {
+		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace})
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &OffCPU{coll: coll}
+	if err := p.start(&o); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// start fills the maps, and attaches the program.
+func (p *OffCPU) start(o *OffCPUOptions) (err error) {
+	for _, id := range o.PerTask {
+		if err := p.coll.Maps["counters"].Put(id, uint8(1)); err != nil {
+			return fmt.Errorf("perf events of the BPF programs: %w", err)
+		}
+	}
+	for _, cpu := range o.On {
+		if err := p.coll.Maps["wanted_cpus"].Put(uint32(cpu), uint64(1)); err != nil {
+			return fmt.Errorf("recorded CPUs: %w", err)
+		}
+	}
+	if o.Unwinder != nil {
+		p.control = o.Unwinder.control
+	} else if p.control, err = newControl(p.coll.Maps["control"], p.coll.Programs["identify"]); err != nil {
+		return err
+	}
+	for tracepoint, name := range offCPUPrograms {
+		program := p.coll.Programs[name]
+		if program == nil {
+			continue
+		}
+		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: program})
+		if err != nil {
+			return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", tracepoint, err)
+		}
+		p.links = append(p.links, l)
+	}
+	return nil
+}
+
+// OffCPUOutput is the PERF_COUNT_SW_BPF_OUTPUT events of a CPU that an OffCPU writes to.
+type OffCPUOutput struct {
+	Waits  int // [Wait]s
+	Stacks int // [Stack]s
+	// Quiet and Waking get copies of stacks, as those of [Unwinder.SetOutput].
+	Quiet, Waking int
+}
+
+// SetOutput directs a CPU's output.
+func (p *OffCPU) SetOutput(cpu int, o OffCPUOutput) error {
+	for name, fd := range map[string]int{"waits_to": o.Waits, "stacks_to": o.Stacks, "quiet": o.Quiet,
+		"waking": o.Waking} {
+		if err := p.coll.Maps[name].Put(uint32(cpu), uint32(fd)); err != nil {
+			return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
+		}
+	}
+	return nil
+}
+
+// Enable starts or stops recording.
+func (p *OffCPU) Enable(on bool) error { return p.control.set(on) }
+
+// Wait is a wait, or the sum of short ones of one thread with one stack and one waker.
+type Wait struct {
+	Start    uint64 // CLOCK_MONOTONIC, in ns; 0 for a sum
+	Duration uint64 // in ns
+	Stack    uint64 // the hash of its Stack
+	PID, TID uint32
+	Head     Head // describes the user stack
+	Waker    Waker
+}
+
+// Waker is the thread or the interrupt that ended a wait.
+type Waker struct {
+	Known    bool
+	Stack    uint64 // the hash of its Stack
+	PID, TID uint32 // 0 for an interrupt; -1 outside of the recorder's PID namespace
+	Head     Head   // describes the user stack, which is never a copy
+	Comm     string // of a thread that is not recorded; else ""
+}
+
+func wakerOf(raw *offcpuWaker) Waker {
+	var comm []byte
+	for _, c := range raw.Comm {
+		if c == 0 {
+			break
+		}
+		comm = append(comm, byte(c))
+	}
+	return Waker{Known: raw.Known != 0, Stack: raw.Stack, PID: raw.Pid, TID: raw.Tid, Comm: string(comm),
+		Head: Head{End: End(raw.End), TGID: raw.Tgid, Exec: raw.Exec}}
+}
+
+// ParseWait parses the data of PERF_SAMPLE_RAW.
+func ParseWait(b []byte) (w Wait, ok bool) {
+	var raw offcpuWait
+	if len(b) < int(unsafe.Sizeof(raw)) {
+		return w, false
+	}
+	if _, err := binary.Decode(b, binary.LittleEndian, &raw); err != nil {
+		return w, false
+	}
+	return waitOf(&raw), int(raw.End) < NumEnds && int(raw.Waker.End) < NumEnds
+}
+
+func waitOf(raw *offcpuWait) Wait {
+	return Wait{Start: raw.Start, Duration: raw.Duration, Stack: raw.Stack, PID: raw.Pid, TID: raw.Tid,
+		Head:  Head{End: End(raw.End), TGID: raw.Tgid, Exec: raw.Exec, Copy: raw.Copied != 0},
+		Waker: wakerOf(&raw.Waker)}
+}
+
+// Stack is the callers of a wait's start, or of a waker.
+type Stack struct {
+	Hash         uint64
+	Kernel, User []byte // ips, 8 bytes each
+}
+
+// stackHead is the size of a Stack's data before its frames.
+const stackHead = 16
+
+// ParseStack parses the data of PERF_SAMPLE_RAW. The result refers to b.
+func ParseStack(b []byte) (s Stack, ok bool) {
+	if len(b) < stackHead {
+		return s, false
+	}
+	le := binary.LittleEndian
+	kernel, user := uint64(le.Uint32(b[8:]))*8, uint64(le.Uint32(b[12:]))*8
+	s.Hash = le.Uint64(b)
+	if b = b[stackHead:]; kernel+user > uint64(len(b)) {
+		return s, false
+	}
+	s.Kernel, s.User = b[:kernel], b[kernel:kernel+user]
+	return s, true
+}
+
+// Forget makes the program send a stack again.
+func (p *OffCPU) Forget(hash uint64) { p.coll.Maps["sent"].Delete(hash) }
+
+// Rest returns the sums of short waits, and the waits that have not ended, after recording has
+// stopped. Their durations are those until now.
+func (p *OffCPU) Rest(now uint64) (l []Wait, err error) {
+	var key offcpuSumKey
+	var sum offcpuSum
+	sums := p.coll.Maps["sums"].Iterate()
+	for sums.Next(&key, &sum) {
+		l = append(l, Wait{Duration: sum.Duration, Stack: key.Stack, PID: key.Pid, TID: key.Tid,
+			Head: Head{End: End(key.End), TGID: key.Tgid}, Waker: wakerOf(&key.Waker)})
+	}
+	if err := sums.Err(); err != nil {
+		return nil, fmt.Errorf("reading the sums of short waits: %w", err)
+	}
+	var tid uint32
+	var raw offcpuWait
+	waits := p.coll.Maps["waits"].Iterate()
+	for waits.Next(&tid, &raw) {
+		if raw.Start < now {
+			raw.Duration = now - raw.Start
+			l = append(l, waitOf(&raw))
+		}
+	}
+	if err := waits.Err(); err != nil {
+		return nil, fmt.Errorf("reading the waits that have not ended: %w", err)
+	}
+	return l, nil
+}
+
+// Stats reads the counters that this kernel has.
+func (p *OffCPU) Stats() (s Stats) {
+	for _, name := range offCPUPrograms {
+		if program := p.coll.Programs[name]; program != nil {
+			s.add(program)
+		}
+	}
+	return s
+}
+
+// Unrecorded returns the number of waits that were not recorded, because too many threads waited, or because the
+// kernel did not run the program at their ends.
+func (p *OffCPU) Unrecorded() (n uint64, err error) {
+	err = p.coll.Maps["unrecorded"].Lookup(uint32(0), &n)
+	return n, err
+}
+
+// Close detaches the program and unloads it.
+func (p *OffCPU) Close() {
+	for _, l := range p.links {
+		l.Close()
+	}
+	p.coll.Close()
+}

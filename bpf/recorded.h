@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which tasks are recorded, for programs that do not run from a perf event.
+ */
+#ifndef RECORDED_H
+#define RECORDED_H
+
+#include "walk.h"
+
+/*
+ * The ids of the recording's perf events: with per_task, tasks are sampled that have
+ * one of these events, enabled.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u64);
+	__type(value, __u8);
+	__uint(max_entries, 1);
+} counters SEC(".maps");
+
+#define MAX_EVENTS 64 /* maximum number of a task's events to check, which may include events of other recordings */
+
+/*
+ * recorded reports whether the current task has an event of the recording, inherited or
+ * not, whose state is at least this one. The verifier checks it separately, as it does step.
+ */
+__attribute__((noinline)) int recorded(__s32 state)
+{
+	struct perf_event_context *context = own_context(bpf_get_current_task());
+	struct list_head *at;
+
+	if (!context)
+		return 0;
+	at = read_field(context, event_list.next);
+	for (int i = 0; i < MAX_EVENTS; i++) {
+		struct perf_event *event = (void *)at - field_offset(((struct perf_event *)0)->event_entry), *parent;
+		__u64 id;
+
+		if (!at || at == &context->event_list)
+			break;
+		parent = read_field(event, parent);
+		id = read_field(parent ? parent : event, id);
+		if (bpf_map_lookup_elem(&counters, &id) && (__s32)read_field(event, state) >= state)
+			return 1;
+		at = read_field(at, next);
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Making samples in a BPF program: how a sample and the user stack before it are written.
+ */
+#ifndef SAMPLE_H
+#define SAMPLE_H
+
+#include "recorded.h"
+
+/* Set when the programs are loaded. */
+const volatile __u32 walk_user = 0;  /* a user stack precedes each sample */
+const volatile __u32 raw_id = 0;     /* the event's number */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+} samples_to SEC(".maps");
+
+/* The common header of all tracepoints' raw data: struct trace_entry. */
+struct common {
+	__u16 type;
+	__u8 flags, preempt_count;
+	__s32 pid;
+};
+
+static inline_always int is_enabled(void)
+{
+	struct control_value *c = controls();
+
+	return c && c->on;
+}
+
+/* wanted reports whether the current task is to be sampled. */
+static inline_always int wanted(void) { return is_enabled() && (!per_task || recorded(PERF_EVENT_STATE_INACTIVE)); }
+
+/* walk_first writes the user stack of the next sample. */
+static inline_always void walk_first(void *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct control_value *c = controls();
+	struct walk *w;
+
+	if (!walk_user || !c || is_recorder(c))
+		return;
+	w = bpf_map_lookup_elem(&walks, &cpu);
+	if (w)
+		start(ctx, w, cpu, 0);
+}
+
+static inline_always void begin(struct common *c, __u32 id)
+{
+	c->type = id;
+	c->flags = c->preempt_count = 0;
+	c->pid = bpf_get_current_pid_tgid();
+}
+
+static inline_always void put(void *ctx, void *data, __u64 size)
+{
+	bpf_perf_event_output(ctx, &samples_to, BPF_F_CURRENT_CPU, data, size);
+}
+
+/*
+ * fetch adds the event's arguments to the sample of size bytes, and returns its new
+ * size: 0 if the filter rejects it. Package bpf replaces this body (fetch.go).
+ */
+static __attribute__((noinline)) __u64 fetch(__u64 *args, __u8 *data, __u64 size)
+{
+	asm volatile("%0 = 0" : "+r"(size) : "r"(args), "r"(data) : "memory");
+	return size;
+}
+
+
+#endif

@@ -1,0 +1,256 @@
+package bpf
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// SpanDuration and SpanStart are positions of fields in the raw data of spans: of 8 bytes
+// each, in ns, the start by CLOCK_MONOTONIC.
+const (
+	SpanDuration = 8
+	SpanStart    = 16
+)
+
+// Span is what all events of spans have.
+type Span struct {
+	ID     uint16        // the event's number in the raw data
+	Min    time.Duration // shorter spans are not sampled
+	Filter *Filter       // nil: record all
+	Hist   *Histogram    // nil: make samples
+}
+
+// Positions and size of the raw data of a system call's span, after SpanStart: struct syscall
+// of span.bpf.c.
+const (
+	SyscallID   = 24
+	SyscallArgs = 32
+	SyscallRet  = 80
+	SyscallIP   = 88
+	SyscallSize = 96
+)
+
+// PairData is the position of the fields of a pair's tracepoints in the raw data: those of the
+// first, then those of the second, without the common fields. Before them, at PairPID, is the
+// thread that began the span.
+const (
+	PairPID  = 24
+	PairData = 32
+)
+
+// Limits of a pair: fields of the key, and bytes of each tracepoint's fields.
+const (
+	MaxPairKeys = 4
+	MaxPairData = 255
+)
+
+// Pair is a span between two tracepoints.
+type Pair struct {
+	Span
+	// Begin and End have the same number of keys; without any, the key is the thread.
+	Begin, End PairEnd
+}
+
+// PairEnd is a tracepoint of a Pair.
+type PairEnd struct {
+	FD   int // perf event of the tracepoint. It need not be enabled.
+	Size int // bytes of the fields, without the common ones
+	Keys []PairKey
+}
+
+// PairKey is a field of the key, at a position in the tracepoint's record.
+type PairKey struct{ At, Size uint32 }
+
+// AttachPair makes a sample at the second of two tracepoints.
+func (e *Sampler) AttachPair(p *Pair) error {
+	vars := map[string]any{"num_keys": uint32(len(p.Begin.Keys)), "begin_size": uint32(p.Begin.Size),
+		"end_size": uint32(p.End.Size)}
+	for name, end := range map[string]PairEnd{"begin_keys": p.Begin, "end_keys": p.End} {
+		var keys [MaxPairKeys]PairKey
+		if n := copy(keys[:], end.Keys); n < len(end.Keys) || end.Size > MaxPairData {
+			return fmt.Errorf("a key has up to %d fields, and a tracepoint's fields up to %d bytes", MaxPairKeys,
+				MaxPairData)
+		}
+		vars[name] = keys
+	}
+	names := []string{"pair_ends", "pair_begins"}
+	if len(p.Begin.Keys) == 0 {
+		names = append(names, "pair_task_exits")
+	}
+	progs, err := e.loadSpans("pairs", &p.Span, vars, ebpf.AttachNone, names...)
+	if err != nil {
+		return err
+	}
+	for i, end := range []PairEnd{p.End, p.Begin} {
+		if err := unix.IoctlSetInt(end.FD, unix.PERF_EVENT_IOC_SET_BPF, progs[i].FD()); err != nil {
+			return fmt.Errorf("attaching a BPF program to a tracepoint: %w", err)
+		}
+	}
+	if len(progs) == 2 {
+		return nil
+	}
+	return e.attachRaw("sched_process_exit", progs[2])
+}
+
+func (e *Sampler) attachRaw(name string, p *ebpf.Program) error {
+	err := e.attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: p}))
+	if err != nil {
+		return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", name, err)
+	}
+	return nil
+}
+
+// SpanStats count the spans without a sample.
+type SpanStats struct {
+	Open   uint64 // have not ended yet
+	Exited uint64 // their threads exited
+	Full   uint64 // began when there was no space for another
+	Again  uint64 // began a second time
+	Left   uint64 // calls that returned to a caller's caller
+	Execs  uint64 // calls whose process executed another program
+	Deep   uint64 // calls that were nested too deep
+	// Uncounted is the number of spans that have ended, but did not fit into the histograms.
+	Uncounted uint64
+}
+
+// String describes the spans without an end in one line, "" if all have ended.
+func (s SpanStats) String() string {
+	var l []string
+	for _, c := range []struct {
+		n    uint64
+		text string
+	}{
+		{s.Open, "%d still open"},
+		{s.Exited, "%d ended by the exit of their thread"},
+		{s.Execs, "%d ended by exec"},
+		{s.Left, "%d left without a return (longjmp, exception or tail call)"},
+		{s.Deep, "%d nested too deep"},
+		{s.Again, "%d began again"},
+		{s.Full, "%d not stored, too many were open"},
+	} {
+		if c.n > 0 {
+			l = append(l, fmt.Sprintf(c.text, c.n))
+		}
+	}
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf("spans without an end: %s", strings.Join(l, ", "))
+}
+
+// eventSpans are the maps of the programs of one event.
+type eventSpans struct {
+	id         uint16
+	maps       *ebpf.Collection
+	open       string // name of the map with the spans that have begun
+	histograms bool   // there are no samples
+}
+
+// AttachSyscalls makes a sample at the end of each system call. noReturn are the numbers of the
+// two that never end.
+func (e *Sampler) AttachSyscalls(s *Span, noReturn [2]int64) error {
+	progs, err := e.loadSpans("syscalls", s, map[string]any{"no_return": noReturn}, ebpf.AttachNone,
+		"syscall_ends", "syscall_begins", "syscall_task_exits")
+	if err != nil {
+		return err
+	}
+	for i, name := range []string{"sys_exit", "sys_enter", "sched_process_exit"} {
+		if err := e.attachRaw(name, progs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadSpans loads the programs of spans, the first of which makes the samples. open is their map of
+// open spans, attach how kprobes and uprobes are attached.
+func (e *Sampler) loadSpans(open string, s *Span, vars map[string]any, attach ebpf.AttachType, names ...string) (
+	[]*ebpf.Program, error) {
+	spec, err := loadSpan()
+	if err != nil {
+		return nil, err
+	}
+	return e.loadSpansFrom(spec, open, s, vars, attach, names...)
+}
+
+// loadSpansFrom is loadSpans with changed maps.
+func (e *Sampler) loadSpansFrom(spec *ebpf.CollectionSpec, open string, s *Span, vars map[string]any,
+	attach ebpf.AttachType, names ...string) ([]*ebpf.Program, error) {
+	body, err := compileFetch(nil, s.Filter)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(vars, map[string]any{"raw_id": uint32(s.ID), "min_duration": uint64(s.Min)})
+	spec.Maps["buckets"].MaxEntries, spec.Maps["counted_cpus"].MaxEntries = 1, 1
+	if s.Hist != nil {
+		maps.Copy(vars, s.Hist.vars(s.Filter))
+		spec.Maps["buckets"].MaxEntries, spec.Maps["counted_cpus"].MaxEntries = MaxBuckets, e.o.CPUs
+	}
+	progs, own, err := e.loadFrom(spec, vars, func(p *ebpf.ProgramSpec) (err error) {
+		if p.Type == ebpf.Kprobe {
+			p.AttachType = attach
+		}
+		if p.Name == names[0] {
+			p.Instructions, err = replaceFunction(p.Instructions, "fetch", body)
+		}
+		return err
+	}, names...)
+	if err != nil {
+		return nil, err
+	}
+	e.spans = append(e.spans, eventSpans{s.ID, own, open, s.Hist != nil})
+	if s.Hist != nil {
+		err = s.Hist.selectCPUs(own.Maps["counted_cpus"])
+	}
+	return progs, err
+}
+
+// SpanStats returns the counts of all events.
+func (e *Sampler) SpanStats() (s SpanStats, err error) {
+	open := map[*ebpf.Map]bool{} // those with open spans; functions share theirs
+	for _, p := range e.spans {
+		var counts struct{ Exited, Full, Again, Left, Execs, Deep, Uncounted uint64 }
+		if err := p.maps.Maps["span_counts"].Lookup(uint32(0), &counts); err != nil {
+			return s, fmt.Errorf("counts of spans: %w", err)
+		}
+		s.Exited += counts.Exited
+		s.Full += counts.Full
+		s.Again += counts.Again
+		s.Left += counts.Left
+		s.Execs += counts.Execs
+		s.Deep += counts.Deep
+		s.Uncounted += counts.Uncounted
+		open[cmp.Or(e.shared[p.open], p.maps.Maps[p.open])] = true
+	}
+	for m := range open {
+		n, err := countOpen(m)
+		if err != nil {
+			return s, err
+		}
+		s.Open += n
+	}
+	return s, nil
+}
+
+// countOpen counts the spans in a map of open spans.
+func countOpen(open *ebpf.Map) (n uint64, err error) {
+	key, value := make([]byte, open.KeySize()), make([]byte, open.ValueSize())
+	all := open.Iterate()
+	for all.Next(&key, &value) {
+		if binary.NativeEndian.Uint64(value[SpanStart:]) != 0 {
+			n++
+		}
+	}
+	if err := all.Err(); err != nil {
+		return n, fmt.Errorf("open spans: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Stacks that are sent once: a stack that is new goes to the CPU's ring with its hash, and
+ * records refer to it by the hash. A user stack that the recorder has to walk is sent as a copy.
+ */
+#ifndef STACKS_H
+#define STACKS_H
+
+#include "recorded.h"
+
+/* Set when the programs are loaded. */
+const volatile __u32 user_stacks = 0; /* how user stacks are found: */
+enum { USER_NONE, USER_BY_TABLES, USER_BY_FP };
+
+#define MAX_KERNEL 128
+#define ALL_KERNEL (MAX_KERNEL * sizeof(__u64)) /* bytes */
+
+struct stack { /* package bpf's Stack */
+	__u64 hash;
+	__u32 kernel, user; /* numbers of frames */
+	__u64 frames[MAX_KERNEL + MAX_FRAMES];
+};
+
+/* By slot, as walks. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct stack);
+	__uint(max_entries, 1);
+} stacks SEC(".maps");
+
+/* The hashes of stacks that the recorder has. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __u64);
+	__type(value, __u8);
+	__uint(max_entries, 32768);
+} sent SEC(".maps");
+
+/* By CPU: the events for stacks. Those for copies are in quiet and waking. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+} stacks_to SEC(".maps");
+
+/* By CPU: 1 if it is recorded. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} wanted_cpus SEC(".maps");
+
+/* hash_stack hashes the frames of a slot's stack. The verifier checks it separately, as it does step. */
+__attribute__((noinline)) int hash_stack(__u32 slot)
+{
+	struct stack *s = bpf_map_lookup_elem(&stacks, &slot);
+	__u32 n;
+	__u64 h;
+
+	if (!s)
+		return 0;
+	n = s->kernel + s->user;
+	h = s->kernel;
+	for (int i = 0; i < MAX_KERNEL + MAX_FRAMES; i++) {
+		if (i >= n)
+			break;
+		h = (h ^ s->frames[i]) * 0x9e3779b97f4a7c15;
+		h ^= h >> 32;
+	}
+	s->hash = h;
+	return 0;
+}
+
+/* send_stack sends a stack to the recorder, unless that has it. */
+static inline_always void send_stack(void *ctx, struct stack *s)
+{
+	__u64 size = s->kernel + s->user;
+	__u8 one = 1;
+
+	if (bpf_map_lookup_elem(&sent, &s->hash))
+		return;
+	size = sizeof(*s) - sizeof(s->frames) + size * sizeof(__u64);
+	keep_whole(size);
+	if (size > sizeof(*s))
+		return;
+	if (!bpf_perf_event_output(ctx, &stacks_to, BPF_F_CURRENT_CPU, s, size))
+		bpf_map_update_elem(&sent, &s->hash, &one, 0);
+}
+
+#define FEW_KERNEL 32 /* most stacks have fewer frames: the helper clears the remaining memory, which takes time */
+
+/* kernel_frames finds the kernel's part of the current stack, up to size bytes. */
+static inline_always void kernel_frames(void *ctx, struct stack *s, __u32 size)
+{
+	const __u32 few = FEW_KERNEL * sizeof(__u64);
+	long n = size ? bpf_get_stack(ctx, s->frames, size < few ? size : few, 0) : 0;
+
+	if (n == few && size > few)
+		n = bpf_get_stack(ctx, s->frames, size, 0);
+	s->kernel = n > 0 ? n / sizeof(__u64) : 0;
+	s->user = 0;
+}
+
+/*
+ * user_frames finds the user stack of the current task, from the walk's registers if it is in user mode, and returns
+ * whether the recorder has to walk a copy instead. Then it stores the frames up to the one that the programs cannot
+ * walk. end is why the walk ended.
+ */
+static inline_always int user_frames(void *ctx, struct stack *s, __u32 slot, int in_user, enum end *end)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 at = s->kernel, size;
+	int copy;
+
+	keep_whole(at);
+	if (!w || at > MAX_KERNEL)
+		return 0;
+	if (user_stacks == USER_BY_FP) {
+		long n = bpf_get_stack(ctx, &s->frames[at], MAX_FRAMES * sizeof(__u64), BPF_F_USER_STACK);
+
+		s->user = n > 0 ? n / sizeof(__u64) : 0;
+		return 0;
+	}
+	copy = collect(w, slot, in_user);
+	*end = w->out.head.end;
+	size = w->out.head.frames;
+	s->user = size;
+	size *= sizeof(__u64);
+	keep_whole(size);
+	if (size <= sizeof(w->out.frames))
+		bpf_probe_read_kernel(&s->frames[at], size, w->out.frames);
+	return copy;
+}
+
+/* copy_frames sends a copy of the current task's user stack in place of its frames, after user_frames. */
+static inline_always void copy_frames(void *ctx, struct stack *s, __u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+
+	s->user = 0;
+	if (w)
+		send_copy(ctx, w, slot, bpf_get_current_task());
+}
+
+/* is_wanted_cpu reports whether this CPU is recorded. */
+static inline_always int is_wanted_cpu(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 *here = bpf_map_lookup_elem(&wanted_cpus, &cpu);
+
+	return here && *here;
+}
+
+#endif

@@ -1,0 +1,371 @@
+// Package count answers "how often does each thread and stack cause an event?": BPF programs count
+// events in the kernel, and no samples are made. At the end, and when asked, each count becomes a
+// sample whose period is the number of events since the last time.
+package count
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/format"
+	"gperf/record/event"
+	"gperf/record/made"
+	"gperf/record/perfevent"
+	"gperf/record/stacks"
+	"gperf/record/tracefs"
+)
+
+// never is the period of the counters of tracepoints and probes, which are not enabled: a program at the
+// tracepoint runs anyway, and an enabled counter would take time. Another event of the thread says
+// whether it is recorded.
+const never = 1 << 62
+
+// Enabled reports whether the counters of an event are enabled.
+func Enabled(a *format.Attr) bool { return a.SamplePeriod != never }
+
+// Limit removes the settings from the attr of a counted event that its samples do not have. Tracepoints and
+// probes are counted without samples of the kernel; software events, apart from clocks, at each
+// occurrence unless the user has chosen a frequency or period.
+func Limit(a *format.Attr, chosen bool) {
+	made.Limit(a, format.SampleCallchain)
+	a.Flags = a.Flags.WithPreciseIP(0) // the kernel walks no stacks for programs then
+	switch {
+	case a.Type == format.TypeTracepoint:
+		a.Flags &^= format.FlagFreq | format.FlagEnableOnExec
+		a.SamplePeriod = never
+	case a.Type == format.TypeSoftware && a.Config != format.SWCPUClock && a.Config != format.SWTaskClock && !chosen:
+		a.Flags &^= format.FlagFreq
+		a.SamplePeriod = 1
+	}
+}
+
+// ForFile changes the attr of an event to that of its samples in the file. They have no fields of tracepoints: for
+// readers, they are the output of a BPF program.
+func ForFile(a *format.Attr) {
+	if a.SamplePeriod == never {
+		a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, format.SWBPFOutput, 1
+	}
+}
+
+// Options define what is counted.
+type Options struct {
+	Events []event.Event
+	Attrs  []format.Attr
+	// PerTask means that threads are recorded, with so many counters at most; else the CPUs are.
+	PerTask  bool
+	Counters int
+	CPUs     []int
+	// Unwinder, if not nil, walks the user stacks.
+	Unwinder *bpf.Unwinder
+	// KernelChain leaves user stacks out.
+	KernelChain bool
+	Tracefs     *tracefs.FS
+}
+
+// Recorder counts events.
+type Recorder struct {
+	opts        Options
+	bpf         *bpf.Counter
+	tracepoints map[int]int // by index of the event: the counter with the program
+	outputs     []int       // BPF output events
+	events      []stacks.Event
+
+	stacks  map[uint64]bpf.Stack    // by hash: the distinct stacks so far
+	written map[bpf.CountKey]uint64 // weights in the file
+	last    uint64                  // CLOCK_MONOTONIC when the counts were read, in ns
+	counts  []count                 // not yet in the file
+}
+
+// count is a number of events.
+type count struct {
+	bpf.Count
+	head bpf.Head
+	copy []byte // of the user stack; nil if the stack has its frames
+}
+
+// New loads the programs, which do nothing until they are enabled.
+func New(o Options) (*Recorder, error) {
+	cpus, err := bpf.NumCPU()
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{opts: o, tracepoints: map[int]int{},
+		stacks: map[uint64]bpf.Stack{}, written: map[bpf.CountKey]uint64{}}
+	opts := bpf.CounterOptions{UserStacks: o.userStacks(), Unwinder: o.Unwinder, PerTask: o.PerTask, CPUs: cpus,
+		On: o.CPUs, IDs: o.Counters}
+	for i := range o.Events {
+		opts.Probes = opts.Probes || o.program(&o.Events[i]) == bpf.OnProbe
+	}
+	if r.bpf, err = bpf.NewCounter(opts); err != nil {
+		return nil, err
+	}
+	for i := range o.Events {
+		r.events = append(r.events, stacks.NewEvent(&o.Attrs[i]))
+		if err := r.load(i); err != nil {
+			r.Close()
+			return nil, fmt.Errorf("event %s: %w", o.Events[i].Name, err)
+		}
+	}
+	return r, nil
+}
+
+// userStacks returns how user stacks are found.
+func (o *Options) userStacks() bpf.UserStacks {
+	how := bpf.NoUserStacks
+	for i := range o.Attrs {
+		switch a := &o.Attrs[i]; {
+		case o.KernelChain || a.SampleType&format.SampleCallchain == 0:
+		case perfevent.Walked(a) && o.Unwinder != nil:
+			return bpf.StacksByTables
+		default:
+			how = bpf.StacksByPointers
+		}
+	}
+	return how
+}
+
+// program returns the program for an event.
+func (o *Options) program(ev *event.Event) bpf.Program {
+	switch {
+	case ev.Type != format.TypeTracepoint:
+		return bpf.OnEvent
+	case ev.Probe != nil || o.Tracefs.IsProbe(ev.Tracepoint):
+		return bpf.OnProbe
+	}
+	return bpf.OnTracepoint
+}
+
+// maxFrames is more than the number of kernel frames.
+const maxFrames = 1 << 10
+
+// load loads the program of an event.
+func (r *Recorder) load(i int) error {
+	ev, a := &r.opts.Events[i], &r.opts.Attrs[i]
+	if ev.IsDummy() {
+		return nil
+	}
+	c := bpf.CountedEvent{Index: i, Program: r.opts.program(ev), KernelFrames: 1, UserIP: true}
+	switch {
+	case a.Flags&format.FlagExcludeKernel != 0:
+		c.KernelFrames = 0
+	case a.SampleType&format.SampleCallchain == 0:
+	case a.Flags&format.FlagExcludeCallchainKernel == 0:
+		c.KernelFrames = maxFrames
+		if a.SampleMaxStack != 0 {
+			c.KernelFrames = int(a.SampleMaxStack)
+		}
+	}
+	return r.bpf.Load(c)
+}
+
+// Opened attaches the program of an event to its counter right after this is opened: counters
+// inherited from it from then on have the program too.
+func (r *Recorder) Opened(ev *event.Event, a *format.Attr, c *perfevent.Counter) error {
+	if ev.IsDummy() {
+		return nil
+	}
+	if a.Type != format.TypeTracepoint {
+		return r.bpf.Attach(c.Event, c.FD)
+	}
+	if _, attached := r.tracepoints[c.Event]; attached {
+		return nil
+	}
+	own := format.Attr{Type: a.Type, Config: a.Config, SamplePeriod: 1, Flags: format.FlagDisabled}
+	fd, err := perfevent.Open(&own, 0, -1, -1, 0)
+	if err != nil {
+		return err
+	}
+	r.tracepoints[c.Event] = fd
+	return r.bpf.Attach(c.Event, fd)
+}
+
+// Tracepoints returns the recorder's own counters of tracepoints and probes, by config.
+func (r *Recorder) Tracepoints() map[uint64]int {
+	l := map[uint64]int{}
+	for i, fd := range r.tracepoints {
+		l[r.opts.Attrs[i].Config] = fd
+	}
+	return l
+}
+
+// Attach directs the output of the programs to the rings. ids are those of all counters, attrs those of the
+// events, with ids.
+func (r *Recorder) Attach(mergers []*stacks.Merger, ids []uint64, attrs []format.Attr) error {
+	r.opts.Attrs = attrs
+	if r.opts.PerTask {
+		if err := r.bpf.SetIDs(ids); err != nil {
+			return err
+		}
+	}
+	for _, n := range mergers {
+		if err := r.OpenOutput(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenOutput opens the BPF output events of a ring's CPU.
+func (r *Recorder) OpenOutput(n *stacks.Merger) error {
+	last := new(copied)
+	var fds []int
+	for _, out := range []struct {
+		wakeups uint32
+		take    func(stacks.Output)
+	}{
+		{0, func(o stacks.Output) { r.takeCount(o, last) }},
+		{0, func(o stacks.Output) { r.addStack(o.Raw) }},
+		{0, last.take},
+		{1, last.take}, // a table may be missing
+	} {
+		fd, id, err := stacks.OpenOutput(n.Ring, &r.opts.Attrs[0], out.wakeups)
+		if err != nil {
+			return err
+		}
+		fds = append(fds, fd)
+		n.Add(id, stacks.Event{Take: func(rec []byte) {
+			if o, ok := stacks.ParseOutput(rec); ok {
+				out.take(o)
+			}
+		}})
+	}
+	r.outputs = append(r.outputs, fds...)
+	return r.bpf.SetOutput(n.Ring.CPU, bpf.CounterOutput{Counts: fds[0], Stacks: fds[1], Quiet: fds[2], Waking: fds[3]})
+}
+
+// copied is the last copy of a user stack in a ring, whose count follows.
+type copied struct {
+	tid  uint64 // pid and tid
+	head bpf.Head
+	data []byte
+}
+
+func (c *copied) take(o stacks.Output) {
+	if head, ok := bpf.ParseHead(o.Raw); ok && head.Copy {
+		*c = copied{o.TID, head, bytes.Clone(o.Raw[bpf.HeadSize:])}
+	}
+}
+
+func (r *Recorder) takeCount(o stacks.Output, last *copied) {
+	c, ok := bpf.ParseCount(o.Raw)
+	if !ok {
+		return
+	}
+	one := count{Count: c, head: c.Head()}
+	if last.data != nil && last.tid == o.TID {
+		one.head, one.copy = last.head, last.data
+	}
+	*last = copied{}
+	r.counts = append(r.counts, one)
+}
+
+// addStack keeps a stack that the programs have sent.
+func (r *Recorder) addStack(raw []byte) {
+	if s, ok := bpf.ParseStack(raw); ok {
+		if len(s.Kernel) > 0 && binary.LittleEndian.Uint64(s.Kernel) == format.ContextKernel {
+			s.Kernel = s.Kernel[8:] // a mark, in the callchains of samples
+		}
+		r.stacks[s.Hash] = bpf.Stack{Hash: s.Hash, Kernel: bytes.Clone(s.Kernel), User: bytes.Clone(s.User)}
+	}
+}
+
+// Finish reads the counts: the next call of Late adds the samples of what was not in earlier ones. Their
+// stacks must have been read.
+func (r *Recorder) Finish() error {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return err
+	}
+	l, err := r.bpf.Counts()
+	if err != nil {
+		return err
+	}
+	for _, c := range l {
+		before, again := r.written[c.CountKey]
+		if r.written[c.CountKey] = c.Weight; c.Weight <= before {
+			continue
+		}
+		c.Weight -= before
+		if again { // the thread has not exited before
+			c.First = r.last
+		}
+		r.counts = append(r.counts, count{Count: c, head: c.Head()})
+	}
+	r.last = uint64(now.Nano())
+	return nil
+}
+
+// Late adds the samples of the counts that have been read to the merged records.
+func (r *Recorder) Late(j *stacks.Merged) {
+	if len(r.counts) == 0 {
+		return
+	}
+	offset, err := made.Offset(&r.opts.Attrs[0])
+	if err != nil {
+		offset = 0 // CLOCK_MONOTONIC, unless -k names another one
+	}
+	for i := range r.counts {
+		r.join(j, &r.counts[i], offset)
+	}
+	r.counts = r.counts[:0]
+}
+
+// join adds the sample of a count.
+func (r *Recorder) join(j *stacks.Merged, c *count, offset uint64) {
+	if int(c.Event) >= len(r.events) {
+		return
+	}
+	stack, known := r.stacks[c.Stack]
+	rec := r.sample(c, &stack, offset)
+	e := &r.events[c.Event]
+	switch {
+	case c.copy != nil:
+		j.Join(e, rec, c.head, c.copy)
+	case !known: // its record was lost
+		j.JoinNone(rec)
+	default:
+		c.head.Frames = uint32(len(stack.User) / 8)
+		j.Join(e, rec, c.head, stack.User)
+	}
+}
+
+// sample returns the sample of a count, with the kernel's part of its callchain.
+func (r *Recorder) sample(c *count, stack *bpf.Stack, offset uint64) []byte {
+	a := &r.opts.Attrs[c.Event]
+	one := made.Sample{Mode: format.MiscKernel, ID: a.IDs[0], PID: c.PID, TID: c.TID, Time: c.First + offset,
+		Period: c.Weight, Kernel: stack.Kernel}
+	switch {
+	case len(stack.Kernel) > 0:
+		one.IP = binary.LittleEndian.Uint64(stack.Kernel)
+	case len(stack.User) > 0:
+		one.Mode, one.IP = format.MiscUser, binary.LittleEndian.Uint64(stack.User)
+	}
+	if a.Flags&format.FlagExcludeCallchainKernel != 0 {
+		one.Kernel = nil
+	}
+	return one.Encode(a.SampleType)
+}
+
+// Enable starts or stops counting.
+func (r *Recorder) Enable(on bool) error { return r.bpf.Enable(on) }
+
+// Stats returns the statistics of the programs.
+func (r *Recorder) Stats() bpf.Stats { return r.bpf.Stats() }
+
+// Uncounted returns the number of events that were not counted, because there were too many stacks.
+func (r *Recorder) Uncounted() (uint64, error) { return r.bpf.Uncounted() }
+
+// Close detaches the programs and closes their counters.
+func (r *Recorder) Close() {
+	r.bpf.Close()
+	for _, fd := range r.outputs {
+		unix.Close(fd)
+	}
+	for _, fd := range r.tracepoints {
+		unix.Close(fd)
+	}
+}

@@ -1,0 +1,307 @@
+// Package offcpu answers "where do threads wait, for how long, and who wakes them?": a BPF program records the
+// time from when a thread stops running, because it sleeps, until it runs again. Each wait is a
+// sample of the waiting thread, whose period is the duration in ns. Waits shorter than a
+// threshold are summed in the kernel by thread and stack, and written at the end.
+//
+// A waker is a sample of an event of its own, directly before that of the wait, with the same time, CPU and period.
+// So each sample has the thread, the mappings and the callchain of one process, which all readers of perf.data expect:
+// one callchain with the frames of two processes would get wrong names. Readers that know the two events join them.
+package offcpu
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/format"
+	"gperf/record/made"
+	"gperf/record/perfevent"
+	"gperf/record/stacks"
+)
+
+// Limit removes the settings from an attr that samples of waits do not have.
+func Limit(a *format.Attr) {
+	made.Limit(a, format.SampleCallchain)
+}
+
+// Options define which waits are recorded.
+type Options struct {
+	// PerTask, if not nil, are ids of counters: only waits of threads are recorded that have
+	// one of these, inherited or not, while it is enabled.
+	PerTask []uint64
+	CPUs    []int // on which the waits begin
+	// Threshold is the minimum duration of a wait for a sample of its own.
+	Threshold time.Duration
+	// Unwinder, if not nil, walks the user stacks.
+	Unwinder *bpf.Unwinder
+	// KernelChain leaves user stacks out.
+	KernelChain bool
+	Event       int         // its index in the recording
+	Attr        format.Attr // of the event
+	// Waker, if not nil, is the attr of the wakers' event.
+	Waker *format.Attr
+}
+
+// Recorder records waits.
+type Recorder struct {
+	// Counters are the BPF output events for waits, one of each CPU.
+	Counters []perfevent.Counter
+
+	opts    Options
+	bpf     *bpf.OffCPU
+	event   stacks.Event
+	waker   stacks.Event // if there is Options.Waker
+	code    kernelCode
+	outputs []int // other BPF output events
+
+	stacks  map[uint64]callers // by hash: the distinct stacks so far
+	copies  copies
+	waits   []wait            // not yet in the file
+	newest  uint64            // time of the newest output
+	offset  uint64            // from CLOCK_MONOTONIC to the recording's clock; valid if there was a wait
+	started bool              // there was a wait
+	comms   map[uint32]string // by tid: the names in the file of wakers that are not recorded
+}
+
+// callers is a stack: ips, 8 bytes each.
+type callers struct{ kernel, user []byte }
+
+// wait is a wait that has ended.
+type wait struct {
+	bpf.Wait
+	time  uint64 // of its end
+	cpu   uint32
+	tried bool // its stack was missing when it was read
+}
+
+// New attaches the program, which does nothing until it is enabled.
+func New(o Options) (*Recorder, error) {
+	cpus, err := bpf.NumCPU()
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{opts: o, event: stacks.NewEvent(&o.Attr), code: findKernelCode(o.Waker != nil),
+		stacks: map[uint64]callers{}, comms: map[uint32]string{}}
+	if o.Waker != nil {
+		r.waker = stacks.NewEvent(o.Waker)
+	}
+	r.bpf, err = bpf.LoadOffCPU(bpf.OffCPUOptions{UserStacks: o.userStacks(), Unwinder: o.Unwinder, PerTask: o.PerTask,
+		CPUs: cpus, On: o.CPUs, Threshold: o.Threshold, Wakers: o.Waker != nil, Interrupts: r.code.interrupts,
+		Returns: r.code.returns})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// userStacks returns how user stacks are found.
+func (o *Options) userStacks() bpf.UserStacks {
+	switch {
+	case o.KernelChain, o.Attr.Flags&format.FlagExcludeUser != 0:
+		return bpf.NoUserStacks
+	case perfevent.Walked(&o.Attr) && o.Unwinder != nil:
+		return bpf.StacksByTables
+	case o.Attr.SampleType&format.SampleCallchain != 0:
+		return bpf.StacksByPointers
+	}
+	return bpf.NoUserStacks
+}
+
+// Attach directs the output of the program to the rings of all CPUs: a wait that begins on a
+// recorded CPU may end on another one.
+func (r *Recorder) Attach(mergers []*stacks.Merger) error {
+	for _, n := range mergers {
+		c, err := r.openOutput(n)
+		if err != nil {
+			return err
+		}
+		r.Counters = append(r.Counters, c)
+	}
+	return nil
+}
+
+// Reopen opens the output of a CPU again that is online again. group is the number of events.
+func (r *Recorder) Reopen(n *stacks.Merger, group int) error {
+	for i := range r.Counters {
+		removed := &r.Counters[i]
+		if removed.CPU != n.Ring.CPU {
+			continue
+		}
+		fresh, err := r.openOutput(n)
+		if err != nil {
+			return err
+		}
+		fresh.Replace(removed, &r.opts.Attr, group)
+		unix.Close(removed.FD)
+		*removed = fresh
+	}
+	return nil
+}
+
+// openOutput opens the BPF output events of a ring's CPU.
+func (r *Recorder) openOutput(n *stacks.Merger) (c perfevent.Counter, err error) {
+	cpu := uint32(n.Ring.CPU)
+	var fds []int
+	for _, out := range []struct {
+		wakeups uint32
+		take    func(stacks.Output)
+	}{
+		{0, func(o stacks.Output) { r.takeWait(o, cpu) }},
+		{0, r.takeStack},
+		{0, r.takeCopy},
+		{1, r.takeCopy}, // a table may be missing
+	} {
+		fd, id, err := stacks.OpenOutput(n.Ring, &r.opts.Attr, out.wakeups)
+		if err != nil {
+			return c, err
+		}
+		fds = append(fds, fd)
+		n.Add(id, stacks.Event{Take: func(rec []byte) {
+			if o, ok := stacks.ParseOutput(rec); ok {
+				r.newest = max(r.newest, o.Time)
+				out.take(o)
+			}
+		}})
+	}
+	r.outputs = append(r.outputs, fds[1:]...)
+	c = perfevent.Counter{Event: r.opts.Event, CPU: n.Ring.CPU, TID: -1, FD: fds[0], ID: r.opts.Attr.IDs[0]}
+	out := bpf.OffCPUOutput{Waits: fds[0], Stacks: fds[1], Quiet: fds[2], Waking: fds[3]}
+	return c, r.bpf.SetOutput(n.Ring.CPU, out)
+}
+
+func (r *Recorder) takeWait(o stacks.Output, cpu uint32) {
+	w, ok := bpf.ParseWait(o.Raw)
+	if !ok {
+		return
+	}
+	r.offset, r.started = o.Time-(w.Start+w.Duration), true
+	r.waits = append(r.waits, wait{Wait: w, time: o.Time, cpu: cpu})
+}
+
+func (r *Recorder) takeStack(o stacks.Output) {
+	if s, ok := bpf.ParseStack(o.Raw); ok {
+		r.stacks[s.Hash] = callers{bytes.Clone(s.Kernel), bytes.Clone(s.User)}
+	}
+}
+
+func (r *Recorder) takeCopy(o stacks.Output) {
+	head, ok := bpf.ParseHead(o.Raw)
+	if !ok || !head.Copy {
+		return
+	}
+	r.copies.add(int32(o.TID>>32), copied{pid: int32(o.TID), time: o.Time, head: head,
+		data: bytes.Clone(o.Raw[bpf.HeadSize:])})
+}
+
+// Late adds the samples of the waits that have ended to the merged records. A stack may be in a
+// part of its ring that is read after that of the wait: then the wait stays until the next call.
+func (r *Recorder) Late(j *stacks.Merged) {
+	for _, c := range r.copies.fresh { // without their tables, further stacks of these processes would be copied too
+		j.Request(c.pid, c.time, c.head, c.data)
+	}
+	r.copies.fresh = nil
+	r.waits = slices.DeleteFunc(r.waits, func(w wait) bool { return r.join(j, &w) })
+	for i := range r.waits {
+		r.waits[i].tried = true
+	}
+}
+
+// join adds the sample of a wait, after that of its waker. It reports false if one of their stacks is to come.
+func (r *Recorder) join(j *stacks.Merged, w *wait) bool {
+	stack, known := r.stacks[w.Stack]
+	woke, wokeKnown := r.stacks[w.Waker.Stack]
+	if (!known || w.Waker.Known && !wokeKnown) && !w.tried {
+		return false
+	}
+	c, copied := copied{}, false
+	if known && w.Head.Copy {
+		if c, copied = r.copies.take(int32(w.TID), w.time-w.Duration, w.time); !copied && !w.tried {
+			return false
+		}
+	}
+	if w.Waker.Known {
+		r.joinWaker(j, w, woke, wokeKnown)
+	}
+	stack.kernel = callersOf(stack.kernel, r.code.scheduler)
+	rec := w.sample(&r.opts.Attr, thread{w.PID, w.TID}, stack)
+	switch {
+	case !known: // its record was lost
+		r.bpf.Forget(w.Stack)
+		j.JoinNone(rec)
+	case copied:
+		j.Join(&r.event, rec, c.head, c.data)
+	case w.Head.Copy:
+		j.JoinNone(rec)
+	default:
+		w.Head.Frames = uint32(len(stack.user) / 8)
+		j.Join(&r.event, rec, w.Head, stack.user)
+	}
+	return true
+}
+
+// joinWaker adds the sample of a wait's waker.
+func (r *Recorder) joinWaker(j *stacks.Merged, w *wait, stack callers, known bool) {
+	by := &w.Waker
+	if by.Comm != "" && r.comms[by.TID] != by.Comm {
+		r.comms[by.TID] = by.Comm
+		comm := format.Comm{PID: int32(by.PID), TID: int32(by.TID), Comm: by.Comm}
+		comm.ID = format.RecordID{PID: comm.PID, TID: comm.TID, Time: w.time, CPU: w.cpu, ID: r.opts.Waker.IDs[0]}
+		j.Records = comm.AppendTo(j.Records, r.waker.Trailer)
+	}
+	stack.kernel = callersOf(stack.kernel, r.code.runners)
+	rec := w.sample(r.opts.Waker, thread{by.PID, by.TID}, stack)
+	if !known {
+		r.bpf.Forget(by.Stack)
+		j.JoinNone(rec)
+		return
+	}
+	by.Head.Frames = uint32(len(stack.user) / 8)
+	j.Join(&r.waker, rec, by.Head, stack.user)
+}
+
+// Finish takes the sums of short waits and the waits that have not ended: the next call of Late
+// adds their samples. The program must be disabled, and its output read.
+func (r *Recorder) Finish() error {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return err
+	}
+	l, err := r.bpf.Rest(uint64(now.Nano()))
+	if err != nil {
+		return err
+	}
+	end := r.newest
+	if r.started {
+		end = uint64(now.Nano()) + r.offset
+	}
+	for i := range l {
+		r.waits = append(r.waits, wait{Wait: l[i], time: end, tried: true})
+	}
+	return nil
+}
+
+// Enable starts or stops the program.
+func (r *Recorder) Enable(on bool) error { return r.bpf.Enable(on) }
+
+// Stats returns the program's statistics.
+func (r *Recorder) Stats() bpf.Stats { return r.bpf.Stats() }
+
+// NewFile prepares for another file of the recording, which has none of the names in the last one.
+func (r *Recorder) NewFile() { clear(r.comms) }
+
+// Unrecorded returns the number of waits without a sample: see [bpf.OffCPU.Unrecorded].
+func (r *Recorder) Unrecorded() (uint64, error) { return r.bpf.Unrecorded() }
+
+// Close detaches the program and closes the counters.
+func (r *Recorder) Close() {
+	r.bpf.Close()
+	for _, c := range r.Counters {
+		unix.Close(c.FD)
+	}
+	for _, fd := range r.outputs {
+		unix.Close(fd)
+	}
+}

@@ -1,0 +1,199 @@
+package sampler
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/format"
+	"gperf/format/syscalls"
+	"gperf/format/tracepoint"
+	"gperf/record/event"
+	"gperf/record/perfevent"
+	"gperf/record/tracefs"
+)
+
+// attachSpans attaches the programs of spans.
+func (s *Sampler) attachSpans(spans []*event.Event) error {
+	var calls []call
+	for _, ev := range spans {
+		f, err := filterOf(ev, spanFormat(ev))
+		if err != nil {
+			return &perfevent.FilterError{Event: ev.Name, Filter: ev.Filter, Err: err}
+		}
+		s.spans[ev.Config] = ev.Span
+		span := bpf.Span{ID: uint16(ev.Config), Min: ev.Span.Min, Filter: f, Hist: s.histogramOf(ev.Span)}
+		switch {
+		case ev.Span.IsSyscalls():
+			err = s.bpf.AttachSyscalls(&span, [2]int64{unix.SYS_EXIT, unix.SYS_EXIT_GROUP})
+		case ev.Span.Call != nil:
+			calls = append(calls, call{ev, span})
+		default:
+			err = s.attachPair(span, ev)
+		}
+		if err != nil {
+			return &Error{ev.Name, err}
+		}
+	}
+	return s.attachCalls(calls)
+}
+
+// attachPair attaches the programs of a span between two tracepoints.
+func (s *Sampler) attachPair(span bpf.Span, ev *event.Event) (err error) {
+	p := &bpf.Pair{Span: span}
+	if p.Begin, err = s.pairEnd(ev.Span.Begin, ev.Span.Key); err != nil {
+		return err
+	}
+	if p.End, err = s.pairEnd(ev.Span.End, ev.Span.Key); err != nil {
+		return err
+	}
+	return s.bpf.AttachPair(p)
+}
+
+// pairEnd opens a tracepoint of a pair.
+func (s *Sampler) pairEnd(end *event.SpanEnd, key []string) (e bpf.PairEnd, err error) {
+	a := format.Attr{Type: format.TypeTracepoint, Config: end.ID, SamplePeriod: 1, Flags: format.FlagDisabled}
+	if e.FD, err = perfevent.Open(&a, 0, -1, -1, 0); err != nil {
+		return e, fmt.Errorf("opening tracepoint %s:%s: %w", end.System, end.Name, err)
+	}
+	s.tracepoints = append(s.tracepoints, e.FD)
+	e.Size = sizeOf(end.Format)
+	for _, name := range key {
+		f := end.Format.Field(name)
+		e.Keys = append(e.Keys, bpf.PairKey{At: uint32(f.Offset), Size: uint32(f.Size)})
+	}
+	return e, nil
+}
+
+// sizeOf returns the bytes of a tracepoint's fields without the common ones.
+func sizeOf(f *tracepoint.Format) (size int) {
+	for i := range f.Fields {
+		size = max(size, f.Fields[i].Offset+f.Fields[i].Size-tracefs.CommonSize)
+	}
+	return (size + 7) &^ 7
+}
+
+// SpanStats counts the spans without a sample.
+func (s *Sampler) SpanStats() (bpf.SpanStats, error) { return s.bpf.SpanStats() }
+
+// spanFields are the fields that all spans have.
+var spanFields = []tracefs.FormatField{
+	{Type: "u64", Name: "duration", Offset: bpf.SpanDuration, Size: 8},
+	{Type: "u64", Name: "start", Offset: bpf.SpanStart, Size: 8},
+}
+
+// spanFormat returns the format text of a span's raw data.
+func spanFormat(ev *event.Event) []byte {
+	fields, print := syscallFields, syscallPrint()
+	switch {
+	case ev.Span.Call != nil:
+		fields, print = callFields(ev.Span.Call)
+	case !ev.Span.IsSyscalls():
+		fields, print = pairFields(ev.Span)
+	}
+	fields = append(spanFields[:len(spanFields):len(spanFields)], fields...)
+	return tracefs.FormatText(spanName(ev), uint16(ev.Config), fields, print)
+}
+
+// spanName returns the name of a span in its format text.
+func spanName(ev *event.Event) string {
+	_, name, ok := strings.Cut(ev.Name, ":")
+	if !ok { // from the term name
+		return ev.Name
+	}
+	return name
+}
+
+// syscallFields are the fields of system calls.
+var syscallFields = []tracefs.FormatField{
+	{Type: "long", Name: "id", Offset: bpf.SyscallID, Size: 8, Signed: true},
+	{Type: "unsigned long", Name: "args[6]", Offset: bpf.SyscallArgs, Size: 48},
+	{Type: "long", Name: "ret", Offset: bpf.SyscallRet, Size: 8, Signed: true},
+	{Type: "unsigned long", Name: "ip", Offset: bpf.SyscallIP, Size: 8},
+}
+
+// syscallPrint returns the print format of system calls.
+func syscallPrint() string {
+	return `"%s(0x%lx, 0x%lx, 0x%lx, 0x%lx, 0x%lx, 0x%lx) = %ld duration=%llu start=%llu", ` + syscallNames() +
+		", REC->args[0], REC->args[1], REC->args[2], REC->args[3], REC->args[4], REC->args[5], REC->ret, " +
+		"REC->duration, REC->start"
+}
+
+// syscallNames prints the field id by name.
+func syscallNames() string {
+	var b strings.Builder
+	b.WriteString("__print_symbolic(REC->id")
+	for nr, name := range syscalls.Of(machine()) {
+		if name != "" {
+			fmt.Fprintf(&b, ", { %d, %q }", nr, name)
+		}
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+// machine returns the name of this machine's architecture, as uname -m prints it.
+func machine() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Machine[:])
+}
+
+// pairFields returns the fields of a span between two tracepoints, and their print format: those of
+// the first, and those of the second that the first does not have. Fields of variable length are
+// left out.
+func pairFields(s *event.Span) (fields []tracefs.FormatField, print string) {
+	fields = []tracefs.FormatField{{Type: "int", Name: "start_pid", Offset: bpf.PairPID, Size: 4, Signed: true}}
+	text, exprs := "duration=%llu start=%llu start_pid=%d", ", REC->duration, REC->start, REC->start_pid"
+	names := map[string]bool{"duration": true, "start": true, "start_pid": true}
+	at := bpf.PairData
+	for _, end := range []*event.SpanEnd{s.Begin, s.End} {
+		for i := range end.Format.Fields {
+			f := &end.Format.Fields[i]
+			if f.Offset < tracefs.CommonSize || f.Dynamic || names[f.Name] {
+				continue
+			}
+			names[f.Name] = true
+			fields = append(fields, pairField(f, at+f.Offset-tracefs.CommonSize))
+			if f.String {
+				text += " " + f.Name + "=%s"
+				exprs += ", REC->" + f.Name
+			} else if !f.Array {
+				verb, expr := fieldVerb(&fields[len(fields)-1])
+				text += " " + f.Name + "=" + verb
+				exprs += ", " + expr
+			}
+		}
+		at += sizeOf(end.Format)
+	}
+	return fields, `"` + text + `"` + exprs
+}
+
+// pairField returns a tracepoint's field at another position.
+func pairField(f *tracepoint.Field, at int) tracefs.FormatField {
+	typ, name := f.Type, f.Name
+	if i := strings.IndexByte(typ, '['); i >= 0 {
+		typ, name = typ[:i], name+typ[i:]
+	}
+	return tracefs.FormatField{Type: typ, Name: name, Offset: at, Size: f.Size, Signed: f.Signed}
+}
+
+// fieldVerb returns the conversion of a number in a print format and its expression.
+func fieldVerb(f *tracefs.FormatField) (verb, expr string) {
+	expr = "REC->" + f.Name
+	switch {
+	case f.Size == 8 && strings.HasSuffix(f.Type, "*"):
+		return "0x%llx", expr
+	case f.Size == 8 && f.Signed:
+		return "%lld", expr
+	case f.Size == 8:
+		return "%llu", expr
+	case f.Signed:
+		return "%d", expr
+	}
+	return "%u", expr
+}

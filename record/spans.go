@@ -1,0 +1,22 @@
+package record
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/record/event"
+)
+
+// hasSpans reports whether there are spans among events.
+func hasSpans(events []event.Event) bool {
+	return slices.ContainsFunc(events, func(ev event.Event) bool { return ev.Span != nil })
+}
+
+// setSpanClock selects the clock of the start times in the samples of spans, for all samples. It is also
+// that of counts.
+func setSpanClock(o *Options) {
+	if (hasSpans(o.Events) || o.Count) && !o.UseClockID {
+		o.UseClockID, o.ClockID = true, unix.CLOCK_MONOTONIC
+	}
+}

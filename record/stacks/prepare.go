@@ -1,0 +1,53 @@
+package stacks
+
+import (
+	"os"
+	"time"
+
+	"gperf/format"
+	"gperf/internal/dso"
+)
+
+// Prepare starts building the unwind tables of files that a program will map, before it runs:
+// while tables are missing, frequent events have more samples than the rings have room for
+// copies of their stacks. Files that cannot be read are left to the samples' requests, as are
+// all on kernels that do not identify files by build ID (before Linux 5.12).
+func (r *Recorder) Prepare(paths []string) {
+	if !r.procs.buildIDs {
+		return
+	}
+	for _, path := range paths {
+		im, err := dso.Open(path)
+		if err != nil {
+			continue
+		}
+		id := im.BuildID()
+		im.Close()
+		if id.IsZero() {
+			continue
+		}
+		m := format.Mmap{PID: int32(os.Getpid()), Filename: path, BuildID: id.Bytes()}
+		r.tables.requestFile(r.procs.file(&m))
+	}
+}
+
+// maxPrepare limits how long AwaitPrepared delays a program.
+const maxPrepare = 2 * time.Second
+
+// AwaitPrepared returns once BPF has the tables that Prepare has requested, or after two seconds.
+func (r *Recorder) AwaitPrepared() {
+	for end := time.Now().Add(maxPrepare); !r.prepared() && time.Now().Before(end) && !r.hurried(); {
+		time.Sleep(time.Millisecond)
+		r.tables.loadBuilt()
+	}
+}
+
+// prepared reports whether no table is being built.
+func (r *Recorder) prepared() bool {
+	for _, f := range r.procs.files {
+		if f.state == filePending {
+			return false
+		}
+	}
+	return true
+}
