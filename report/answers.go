@@ -9,6 +9,7 @@ import (
 	"gperf/format"
 	"gperf/format/syscalls"
 	"gperf/format/tracepoint"
+	"gperf/report/by"
 )
 
 // answers returns the default keys of an event, or "" to sort it as perf does: by a
@@ -17,23 +18,22 @@ import (
 func (p *keyParser) answers(event int) string {
 	f := p.file.Tracepoint(event)
 	switch {
-	case f == nil || p.raw || p.file.Pipe:
+	case f == nil || p.raw || p.file.Pipe && !p.live:
 		return ""
-	case hasSyscalls(f):
+	case by.HasSyscalls(f):
 		return "syscall"
 	case f.Field("__probe_ip") != nil || f.Field("__probe_func") != nil:
 		return p.fieldWords(event, []string{"comm", "dso", "symbol"}, func(fd *tracepoint.Field) bool {
 			return !strings.HasPrefix(fd.Name, "__probe_")
 		})
 	}
-	return p.fieldWords(event, nil, func(fd *tracepoint.Field) bool {
+	words := p.fieldWords(event, nil, func(fd *tracepoint.Field) bool {
 		return fd.Name == "location" || fd.Name == "reason"
 	})
-}
-
-// hasSyscalls reports whether a tracepoint's id is the number of a system call.
-func hasSyscalls(f *tracepoint.Format) bool {
-	return f.System == "raw_syscalls" && f.Field("id") != nil
+	if words == "" && p.live {
+		return defaultTraceSort
+	}
+	return words
 }
 
 // fieldWords returns words with the keys of an event's fields that match.
@@ -50,7 +50,7 @@ func (p *keyParser) fieldWords(event int, words []string, match func(*tracepoint
 // newSyscallKey returns a key that shows the names of system calls.
 func newSyscallKey(event int, fd *tracepoint.Field, names syscalls.Names) *SortKey {
 	k := newFieldKey(event, fd, true)
-	k.Name, k.Head, k.figure, k.min = syscallKey, "Syscall", false, len("Syscall")
+	k.Name, k.Head, k.figure, k.min = by.Syscall, "Syscall", false, len("Syscall")
 	text := func(h *Hist, e *Entry) string {
 		nr, _ := fd.Uint(e.raw, h.traces.env.Order)
 		return names.Name(int64(nr))
@@ -61,14 +61,11 @@ func newSyscallKey(event int, fd *tracepoint.Field, names syscalls.Names) *SortK
 	return k
 }
 
-// syscallKey is the key of the system calls' names in raw_syscalls events.
-const syscallKey = "syscall"
-
-// syscallKeys returns the syscall key of each raw_syscalls event.
+// syscallKeys returns the syscall key of each event of system calls.
 func (p *keyParser) syscallKeys() (found []*SortKey) {
 	names := syscalls.Of(p.file.String(format.FeatureArch))
 	for i := range p.file.Attrs {
-		if f := p.file.Tracepoint(i); f != nil && hasSyscalls(f) {
+		if f := p.file.Tracepoint(i); f != nil && by.HasSyscalls(f) {
 			found = append(found, newSyscallKey(i, f.Field("id"), names))
 		}
 	}
@@ -83,7 +80,7 @@ type layouts struct {
 }
 
 func newLayouts(f *format.File, opts *Options) (*layouts, error) {
-	p := keyParser{file: f, raw: opts.RawTrace, mode: opts.Mode}
+	p := keyParser{file: f, raw: opts.RawTrace, mode: opts.Mode, live: opts.live}
 	base := p.defaultSort()
 	words := make([]string, max(1, len(f.Attrs)))
 	for i := range f.Attrs {

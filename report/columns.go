@@ -1,5 +1,7 @@
 package report
 
+import "strings"
+
 // Column is a sort key of a histogram, for packages that print entries in another form.
 type Column struct {
 	Head string
@@ -29,6 +31,12 @@ func (c Column) Width(e *Entry) int {
 	return max(c.Min, c.k.width(c.h, e))
 }
 
+// Text returns an entry's complete text, without padding.
+func (c Column) Text(e *Entry) string { return strings.TrimSpace(string(c.Append(nil, e, maxPad))) }
+
+// DSO reports whether the column shows DSOs.
+func (c Column) DSO() bool { return c.k.Name == "dso" }
+
 // Value returns what entries of different recordings have in common: the text, but of a
 // function the name only, "" for one without a name.
 func (c Column) Value(e *Entry) string {
@@ -46,3 +54,16 @@ func (h *Hist) Kept() []*Entry { return h.list }
 
 // Index returns the index of the histogram's event in the recording.
 func (h *Hist) Index() int { return h.event }
+
+// Visible returns the entries that the options do not omit as too small, the largest first.
+func (h *Hist) Visible() (shown []*Entry) {
+	for _, e := range h.Entries {
+		if h.visible(e.shown(h.opts)) {
+			shown = append(shown, e)
+		}
+	}
+	return shown
+}
+
+// Shown returns the figure of an entry of h that is compared with the total.
+func (e *Entry) Shown(h *Hist) uint64 { return e.shown(h.opts) }

@@ -9,6 +9,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
+	"gperf/report/by"
 )
 
 // counter counts samples with equal keys as one stack.
@@ -117,29 +118,33 @@ func (o *Options) wantsChains() bool { return !o.NoChildren || o.Graph.Mode != G
 func (c *counter) count(b *session.Batch) error {
 	c.threads.add(b.Records)
 	for i := range b.Samples {
-		s := &b.Samples[i]
-		if c.opts.Resolved && s.Leaf.Sym() == nil {
-			continue
-		}
-		c.layout = c.layouts.byEvent[s.Event]
-		c.samples++
-		if s.Parallelism == 1 {
-			c.serial++
-		}
-		if c.layout.uses&usesExtra != 0 {
-			c.extra = c.newExtra(s)
-		}
-		switch c.opts.Mode {
-		case ModeBranches:
-			c.addBranches(s)
-		case ModeMemory:
-			c.add(s, s.Leaf, max(s.Weight, 1))
-		default:
-			c.add(s, s.Leaf, s.Period)
-		}
+		c.countSample(&b.Samples[i])
 	}
 	b.Release()
 	return nil
+}
+
+// countSample counts a sample, or its branches.
+func (c *counter) countSample(s *session.Sample) {
+	if c.opts.Resolved && s.Leaf.Sym() == nil {
+		return
+	}
+	c.layout = c.layouts.byEvent[s.Event]
+	c.samples++
+	if s.Parallelism == 1 {
+		c.serial++
+	}
+	if c.layout.uses&usesExtra != 0 {
+		c.extra = c.newExtra(s)
+	}
+	switch c.opts.Mode {
+	case ModeBranches:
+		c.addBranches(s)
+	case ModeMemory:
+		c.add(s, s.Leaf, max(s.Weight, 1))
+	default:
+		c.add(s, s.Leaf, s.Period)
+	}
 }
 
 // add counts a sample, or one of its branches, at leaf.
@@ -283,7 +288,7 @@ func (c *counter) newExtra(s *session.Sample) extra {
 		addr:        s.Addr,
 		phys:        s.PhysAddr,
 		source:      s.DataSrc,
-		time:        s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, usualQuantum),
+		time:        s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, by.UsualQuantum),
 		cgroup:      s.Sample.Cgroup,
 		path:        s.Cgroup,
 		transaction: s.Transaction,

@@ -217,9 +217,6 @@ func cgroupIDKey() *SortKey {
 	return k
 }
 
-// usualQuantum is the default interval of the key time.
-const usualQuantum = 100e6 // ns
-
 // timeKey pads its column only if another follows.
 func timeKey() *SortKey {
 	k := numberKey{

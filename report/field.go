@@ -6,6 +6,7 @@ import (
 
 	"gperf/format"
 	"gperf/format/tracepoint"
+	"gperf/internal/session"
 	"gperf/symbolize"
 )
 
@@ -17,20 +18,9 @@ type traces struct {
 }
 
 func newTraces(f *format.File, sym *symbolize.Symbolizer, raw bool) *traces {
-	t := &traces{raw: raw}
+	t := &traces{raw: raw, env: session.TracepointEnv(f, sym)}
 	for i := range f.Attrs {
 		t.formats = append(t.formats, f.Tracepoint(i))
-	}
-	if f.Tracing == nil {
-		return t
-	}
-	t.env = f.Tracing.Env()
-	t.env.Symbol = func(ip uint64) (string, uint64, string, bool) {
-		s, off, module, why := sym.Kernel(ip)
-		if why != symbolize.Found {
-			return "", 0, "", false
-		}
-		return s.Name, off, module, true
 	}
 	return t
 }
@@ -99,7 +89,7 @@ func (f *field) textWidth(hists []*Hist) int {
 			continue
 		}
 		for _, e := range h.Entries {
-			n = max(n, len(cutField(h.trace(e), f.Name)))
+			n = max(n, len(tracepoint.Printed(h.trace(e), f.Name)))
 		}
 	}
 	return n
@@ -109,29 +99,9 @@ func (f *field) textWidth(hists []*Hist) int {
 // else the raw field.
 func (f *field) text(h *Hist, e *Entry) string {
 	if !f.raw {
-		if s := cutField(h.trace(e), f.Name); s != "" {
+		if s := tracepoint.Printed(h.trace(e), f.Name); s != "" {
 			return s
 		}
 	}
 	return string(h.traces.formats[f.event].AppendField(nil, f.Field, e.raw, &h.traces.env))
-}
-
-// cutField finds "name=value", "name:value" or "name: value" in a tracepoint's
-// text and returns the value, a word; "" if there is none. perf does not read
-// past the blank of the last form and shows nothing for these fields, for
-// example the reason of skb:kfree_skb.
-func cutField(text, name string) string {
-	for word := range strings.SplitSeq(text, " ") {
-		text = text[min(len(word)+1, len(text)):]
-		rest, ok := strings.CutPrefix(word, name)
-		if !ok || rest == "" || rest[0] != '=' && rest[0] != ':' {
-			continue
-		}
-		if rest == ":" {
-			value, _, _ := strings.Cut(text, " ")
-			return value
-		}
-		return rest[1:]
-	}
-	return ""
 }

@@ -133,7 +133,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 			h.lead(g, all[i:i+int(g.Members)])
 			i += int(g.Members) - 1
 		}
-		if h.allSamples() > 0 {
+		if h.allSamples() > 0 || opts.Empty {
 			h.sort()
 			hists = append(hists, h)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"gperf/format"
 	"gperf/format/tracepoint"
+	"gperf/report/by"
 )
 
 // layout is the columns and the sort keys.
@@ -29,6 +30,7 @@ const (
 	defaultMemorySort = "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked," +
 		"local_ins_lat,local_p_stage_cyc"
 	defaultTraceSort = "trace"
+	defaultLiveSort  = "dso,symbol"
 	allFields        = "trace_fields"
 )
 
@@ -180,6 +182,7 @@ type keyParser struct {
 	file *format.File
 	raw  bool
 	mode Mode
+	live bool // the defaults are those of perf top
 }
 
 // sortWords returns the words of --sort, or the defaults. perf adds ipc_null or ipc_lbr to
@@ -208,6 +211,9 @@ func (p *keyParser) defaultSort() string {
 				return defaultBranchSort
 			case ModeMemory:
 				return defaultMemorySort
+			}
+			if p.live {
+				return defaultLiveSort
 			}
 			return defaultSort
 		}
@@ -241,7 +247,7 @@ func (p *keyParser) parse(word string) []*SortKey {
 	if k := lookupKey(word); k != nil {
 		return []*SortKey{k}
 	}
-	if word == syscallKey {
+	if word == by.Syscall {
 		return p.syscallKeys()
 	}
 	event, name, qualified := strings.Cut(word, ".")
@@ -287,8 +293,8 @@ func (p *keyParser) fields() []string {
 	var names []string
 	for i := range p.file.Attrs {
 		if f := p.file.Tracepoint(i); f != nil {
-			if hasSyscalls(f) && !slices.Contains(names, syscallKey) {
-				names = append(names, syscallKey)
+			if by.HasSyscalls(f) && !slices.Contains(names, by.Syscall) {
+				names = append(names, by.Syscall)
 			}
 			for j := range f.Fields {
 				if fd := &f.Fields[j]; !isCommon(fd) && !slices.Contains(names, fd.Name) {

@@ -31,6 +31,7 @@ import (
 type Options struct {
 	Sort         string // keys, separated by commas; "" is perf's choice, a leading + adds to it
 	Fields       string // columns, comma-separated too; "" for those of the other options
+	Empty        bool   // Histograms returns those of events without samples, too
 	NoChildren   bool   // a callee's samples do not count for its callers
 	Graph        CallGraph
 	MaxStack     int     // frames of a callchain that count
@@ -66,6 +67,7 @@ type Options struct {
 	Weight        string         // the field that session.Weight made the periods from
 
 	chains bool // an event has callchains
+	live   bool // a table of Live
 }
 
 // Mode is what a report counts.
@@ -122,7 +124,7 @@ func Text(w io.Writer, s *session.Session, opts Options) (format.Skipped, error)
 	return skipped, err
 }
 
-// Histograms returns the histogram of each event with samples. The session and the errors
+// Histograms returns the histogram of each event with samples, or of all with Empty. The session and the errors
 // are those of Text.
 func Histograms(s *session.Session, opts Options) ([]*Hist, format.Skipped, error) {
 	c, skipped, err := countAll(s, &opts)

@@ -312,23 +312,6 @@ func TestCallGraphSet(t *testing.T) {
 	}
 }
 
-func TestCutField(t *testing.T) {
-	const drop = "skbaddr=0xffff rx_sk=(nil) location=f+0x4 reason: NO_SOCKET"
-	for _, test := range []struct{ text, name, want string }{
-		{drop, "location", "f+0x4"},
-		{drop, "reason", "NO_SOCKET"},
-		{drop, "skb", ""},
-		{drop, "protocol", ""},
-		{"comm:sh pid=4", "comm", "sh"},
-		{"x=1 reason:", "reason", ""},
-		{"", "reason", ""},
-	} {
-		if got := cutField(test.text, test.name); got != test.want {
-			t.Errorf("%q of %q: got %q, want %q", test.name, test.text, got, test.want)
-		}
-	}
-}
-
 func TestShort(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0 ", 999: "999 ", 1000: "1000 ", 1001: "1K", 83715: "83K",
 		999999: "999K", 1_234_567: "1M", 5_000_000_000: "5G", 7_000_000_000_000: "7000G"} {

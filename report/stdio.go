@@ -92,14 +92,8 @@ func (w *blockWriter) writeList() error {
 	if !w.opts.Quiet {
 		text = w.appendHead(w.appendTitle(text))
 	}
-	var shown []*Entry
-	for _, e := range w.Entries {
-		if w.visible(e.shown(w.opts)) {
-			shown = append(shown, e)
-		}
-	}
 	var graphs [atATime][]byte
-	for portion := range slices.Chunk(shown, atATime) {
+	for portion := range slices.Chunk(w.Visible(), atATime) {
 		if w.chains {
 			parallel.Do(len(portion), func(i int) {
 				graphs[i] = w.graphs.append(graphs[i][:0], portion[i], portion[i].shown(w.opts))

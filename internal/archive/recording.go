@@ -42,6 +42,16 @@ func OpenRecording(fd *os.File, path string) (*Recording, error) {
 	return r, nil
 }
 
+// OpenStream reads the beginning of a recording that arrives in pipe mode.
+func OpenStream(b io.Reader, path string) (*Recording, error) {
+	r := &Recording{Path: path, Written: time.Now()}
+	if err := r.Wrap(r.openPipe(b)); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
 // Close closes the files that OpenRecording opened.
 func (r *Recording) Close() {
 	for _, c := range r.closers {
@@ -119,7 +129,7 @@ func (r *Recording) openPacked(p Part) (err error) {
 
 // openPipe reads a recording in pipe mode as it arrives. It first copies other
 // formats, which have references to later bytes, to a temporary file.
-func (r *Recording) openPipe(fd *os.File) error {
+func (r *Recording) openPipe(fd io.Reader) error {
 	b := bufio.NewReaderSize(fd, 1<<16)
 	if head, _ := b.Peek(16); !format.FileMode(head) && !Is(head) {
 		var err error

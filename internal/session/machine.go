@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 
@@ -34,12 +35,18 @@ type machine struct {
 	buildIDs map[string]dso.BuildID // of the BUILD_ID section, by file name
 }
 
+// hasSums reports whether samples of exited threads are at the end of the recording: the sums of
+// their short waits.
+func hasSums(f *format.File) bool {
+	return slices.ContainsFunc(f.Attrs, func(a format.Attr) bool { return IsWait(&a) })
+}
+
 func newMachine(opts *Options, keepRecords bool) *machine {
 	f := opts.File
 	m := &machine{
 		file:        f,
 		symbols:     opts.Symbols,
-		keepExited:  opts.KeepExited || f.Has(format.FeatureAuxtrace),
+		keepExited:  opts.KeepExited || f.Has(format.FeatureAuxtrace) || hasSums(f),
 		keepRecords: keepRecords,
 
 		threads:  map[int32]*Thread{},

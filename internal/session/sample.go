@@ -32,6 +32,8 @@ type Sample struct {
 	// (WalkOptions.Branches).
 	Branches []*Frame
 	Data     *Frame // of Addr (WalkOptions.Data)
+	// Waker is what ended the wait that the sample is of, nil for other samples, and if it is unknown.
+	Waker *Waker
 
 	maps *maps // of its process at the sample's time
 }

@@ -25,6 +25,8 @@ type Options struct {
 	Symbols *symbolize.Symbolizer
 	// Keep selects samples by their fields, Thread and Comm; nil selects all.
 	Keep func(*Sample) bool
+	// NoIdle drops the samples for which Session.Idle is true.
+	NoIdle bool
 	// KeepExited keeps a thread's name for samples that follow its EXIT, as perf 6.1
 	// and perf report do. In perf 7.3's script, such a sample has only the thread's
 	// number. Recordings with AUX data keep all threads.

@@ -6,6 +6,9 @@ import "gperf/format"
 type Summary struct {
 	// Samples counts the decoded samples, including those that Keep rejects.
 	Samples int
+	// Unnamed counts the samples of idle tasks of which Idle does not know whether the CPU had
+	// work, because their functions have no names.
+	Unnamed int
 	// Lost counts the records and samples that the kernel dropped.
 	Lost Lost
 	// Late counts the records that arrived after younger ones.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"io"
+	"time"
 
 	"gperf/format"
 )
@@ -20,6 +21,11 @@ type WalkOptions struct {
 	Records []format.Type
 	// AsWritten reads the records in file order instead of the order of time.
 	AsWritten bool
+	// Ticks makes the walk call Tick between two batches, in the goroutine that calls use,
+	// for each value. An error of Tick ends the walk. The walk forgets the frames of
+	// earlier samples after a Tick if there are many of them.
+	Ticks <-chan time.Time
+	Tick  func() error
 }
 
 // walk is one pass over the recording.
@@ -39,6 +45,7 @@ type walk struct {
 	shown  map[format.Type]bool // WalkOptions.Records
 	called []bool               // by event: see Chain.Called
 	stacks []stackSample        // of the current batch
+	wakers wakers
 }
 
 // Walk reads the recording and passes the selected samples, resolved and in the
@@ -77,7 +84,7 @@ func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped
 func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
 	s.frames = newFrames(s.machine, &opts)
 	w := &walk{session: s, file: s.File, machine: s.machine, frames: s.frames, opts: opts, use: use,
-		shown: map[format.Type]bool{}}
+		shown: map[format.Type]bool{}, wakers: wakers{}}
 	for _, t := range opts.Records {
 		w.shown[t] = true
 	}
@@ -116,23 +123,37 @@ func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error
 }
 
 func (w *walk) run(in <-chan *Batch) (skipped format.Skipped, err error) {
-	for b := range in {
-		w.begin(b)
-		for _, raw := range b.raws {
-			if err := w.record(raw); err != nil {
-				if w.file.Strict {
-					return skipped, err
-				}
-				skipped.Add(err)
+	for {
+		select {
+		case <-w.opts.Ticks:
+			if err := w.opts.Tick(); err != nil {
+				return skipped, err
+			}
+			w.forget()
+		case b, more := <-in:
+			if !more {
+				w.begin(newBatch())
+				w.flush(0)
+				return skipped, w.finish()
+			}
+			if err := w.runBatch(b, &skipped); err != nil {
+				return skipped, err
 			}
 		}
-		if err := w.finish(); err != nil {
-			return skipped, err
+	}
+}
+
+func (w *walk) runBatch(b *Batch, skipped *format.Skipped) error {
+	w.begin(b)
+	for _, raw := range b.raws {
+		if err := w.record(raw); err != nil {
+			if w.file.Strict {
+				return err
+			}
+			skipped.Add(err)
 		}
 	}
-	w.begin(newBatch())
-	w.flush(0)
-	return skipped, w.finish()
+	return w.finish()
 }
 
 func (w *walk) begin(b *Batch) { w.batch, w.frames.batch = b, &b.frames }
@@ -215,12 +236,21 @@ func (w *walk) place() {
 	if s.Sample.Cgroup != 0 {
 		s.Cgroup = m.cgroups[s.Sample.Cgroup]
 	}
-	if keep := w.session.Keep; keep != nil && !keep(s) {
-		w.batch.removeLast()
-		return
+	a := &w.file.Attrs[s.Event]
+	if IsWait(a) {
+		s.Waker = w.wakers.take(s)
 	}
-	m.jitUntil(s.Time)
-	w.resolve(s)
+	keep := w.session.Keep == nil || w.session.Keep(s)
+	if keep || IsWaker(a) {
+		m.jitUntil(s.Time)
+		w.resolve(s)
+	}
+	if IsWaker(a) {
+		w.wakers.add(s, w.opts.KeepChains)
+	}
+	if !keep || w.session.NoIdle && w.session.Idle(s) {
+		w.batch.removeLast()
+	}
 }
 
 // show applies rec and finds its subject, as process_comm_event and similar

@@ -73,6 +73,16 @@ func (w *Weight) Apply(s *Sample) bool {
 	return false
 }
 
+// EventUnit returns the unit of the periods of event i: "nanoseconds" for clocks, waits and spans, otherwise
+// "count".
+func EventUnit(f *format.File, i int) string {
+	a := &f.Attrs[i]
+	if t := f.Tracepoint(i); a.IsClock() || IsWait(a) || IsWaker(a) || t != nil && t.System == "span" {
+		return "nanoseconds"
+	}
+	return "count"
+}
+
 // Unit returns the unit of a field's numbers: "nanoseconds", "bytes" or "count".
 func Unit(field string) string {
 	switch {

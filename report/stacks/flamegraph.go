@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"gperf/format"
 	"gperf/internal/session"
 )
 
@@ -30,8 +31,10 @@ const maxFlameLines = 5
 // FlameGraph writes an HTML page that draws the stacks of each event. The widths of
 // frames are the sums of periods that Text shows. The page is self-contained: it
 // needs no network. With a baseline, the colours show what grew (red) and what shrank
-// (blue); the widths are those of the other recordings, and frames that only the baseline
-// has are not shown. Without samples it returns ErrNoSamples.
+// (blue) by more than the noise of the counts of samples; the widths are those of the other
+// recordings, or, at the press of a button, of the baseline. Samples of CPUs without work (Idle)
+// have no width until the user presses a button. Without samples it returns
+// ErrNoSamples.
 func (c *Set) FlameGraph(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
@@ -65,6 +68,7 @@ type flames struct {
 	dsos    map[string]int32
 	names   map[nameOf]int32
 	lines   map[string]int32
+	paths   map[string]string // of DSOs: what equal ones of several recordings have in common
 	frames  map[session.ChainFrame][]flameFunction
 }
 
@@ -79,6 +83,7 @@ const (
 	flameInlined
 	flameJIT
 	flameUnknown // an address without a name
+	flameIdle    // the thread of samples of CPUs without work, see Set.Idle
 )
 
 // flameEvent is the tree of an event's stacks. The lists have an entry for each
@@ -89,11 +94,12 @@ type flameEvent struct {
 	Depths   []int32  `json:"depths"`
 	Frames   []int32  `json:"frames"` // indices in flames.NameOf
 	Totals   []uint64 `json:"totals"`
-	Selves   []uint64 `json:"selves"`          // the parts of Totals that no callee has
-	Samples  []uint64 `json:"samples"`         // of Totals
-	Bases    []uint64 `json:"bases,omitempty"` // totals of the baseline, scaled
-	Lines    []uint64 `json:"lines"`           // frame, index in flames.Lines, part of Totals, in turn
-	Left     int      `json:"left"`            // omitted frames
+	Selves   []uint64 `json:"selves"`            // the parts of Totals that no callee has
+	Samples  []uint64 `json:"samples"`           // of Totals
+	Bases    []uint64 `json:"bases,omitempty"`   // totals of the baseline, not scaled
+	Counted  []uint64 `json:"counted,omitempty"` // samples of Bases
+	Lines    []uint64 `json:"lines"`             // frame, index in flames.Lines, part of Totals, in turn
+	Left     int      `json:"left"`              // omitted frames
 	Narrower uint64   `json:"narrower"`
 }
 
@@ -101,6 +107,10 @@ type flameEvent struct {
 func (c *Set) flames() *flames {
 	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{},
 		lines: map[string]int32{}, frames: map[session.ChainFrame][]flameFunction{}}
+	if c.differs() {
+		p.paths = session.SharedPaths(slices.Concat(c.dsos.base, c.dsos.others),
+			session.Renamed(c.dsos.base, c.dsos.others))
+	}
 	p.describe(c)
 	c.lookAhead()
 	trees := make([]*flameTree, len(c.events))
@@ -116,31 +126,31 @@ func (c *Set) flames() *flames {
 		if tree == nil {
 			continue
 		}
-		e := tree.event(c.differs)
-		e.Name, e.Unit = c.events[i].name, c.events[i].unit()
+		e := tree.event(c.differs())
+		e.Name, e.Unit = c.events[i].name, c.events[i].unit
 		p.Events = append(p.Events, e)
 	}
 	return p
 }
 
 func (p *flames) describe(c *Set) {
-	var lines []string
-	for _, f := range c.files {
-		lines = append(lines, strings.Join(f.Cmdline(), " "))
-		for _, line := range about(f) {
-			if !slices.Contains(p.About, line) {
-				p.About = append(p.About, line)
+	var sides []string
+	for _, files := range [][]*format.File{c.bases, c.files} {
+		var lines []string
+		for _, f := range files {
+			lines = append(lines, strings.Join(f.Cmdline(), " "))
+			for _, line := range about(f) {
+				if !slices.Contains(p.About, line) {
+					p.About = append(p.About, line)
+				}
 			}
 		}
+		lines = slices.Compact(slices.DeleteFunc(lines, func(s string) bool { return s == "" }))
+		if len(lines) > 0 {
+			sides = append(sides, strings.Join(lines, " + "))
+		}
 	}
-	lines = slices.Compact(slices.DeleteFunc(lines, func(s string) bool { return s == "" }))
-	between := " + "
-	if c.differs {
-		between = " → "
-	}
-	if p.Title = strings.Join(lines, between); p.Title == "" {
-		p.Title = "flame graph"
-	}
+	p.Title = cmp.Or(strings.Join(slices.Compact(sides), " → "), "flame graph")
 	p.Millis = float64(c.lasted) / float64(time.Millisecond)
 	if !c.began.IsZero() {
 		p.Began = c.began.UTC().Format("2006-01-02 15:04:05 UTC")
@@ -160,7 +170,7 @@ type flameTree struct {
 type flameNode struct {
 	parent, function     int32
 	total, self, samples uint64
-	base                 uint64 // total of the baseline
+	base, counted        uint64 // total and samples of the baseline
 }
 
 type flameEdge struct{ parent, function int32 }
@@ -179,7 +189,15 @@ func (t *flameTree) add(c *Set, s *tally) {
 	if t.bySample {
 		weight = s.samples
 	}
-	at := t.child(0, t.page.function(s.comm, "", flameThread))
+	at := int32(0)
+	for _, v := range s.values {
+		at = t.child(at, t.page.function(v.Key+"="+v.Text, "", flameThread))
+	}
+	if s.idle {
+		at = t.child(at, t.page.function(s.comm+" (idle)", "", flameIdle))
+	} else {
+		at = t.child(at, t.page.function(s.comm, "", flameThread))
+	}
 	for _, f := range slices.Backward(slices.Collect(c.stackOf(s))) {
 		for _, fn := range t.page.functionsOf(f, !c.NoInline) {
 			at = t.child(at, fn.id)
@@ -190,6 +208,7 @@ func (t *flameTree) add(c *Set, s *tally) {
 	}
 	if s.base {
 		t.nodes[at].base += weight
+		t.nodes[at].counted += s.samples
 		return
 	}
 	t.nodes[at].self += weight
@@ -223,10 +242,10 @@ func (p *flames) functionsOf(f session.ChainFrame, inline bool) []flameFunction 
 
 func (p *flames) newFunctionsOf(c session.ChainFrame, inline bool) (list []flameFunction) {
 	f := c.Frame
-	for _, fn := range slices.Backward(functions(c, inline)) {
+	for _, fn := range slices.Backward(c.Functions(inline)) {
 		kind := int32(flameUser)
 		switch {
-		case fn.inlined:
+		case fn.Inlined:
 			kind = flameInlined
 		case f.Kernel:
 			kind = flameKernel
@@ -234,20 +253,23 @@ func (p *flames) newFunctionsOf(c session.ChainFrame, inline bool) (list []flame
 			kind = flameJIT
 		}
 		line := int32(-1)
-		if fn.line > 0 {
-			line = intern(p.lines, &p.Lines, fn.file+":"+strconv.Itoa(fn.line))
+		if fn.Line > 0 {
+			line = intern(p.lines, &p.Lines, fn.File+":"+strconv.Itoa(fn.Line))
 		}
-		list = append(list, flameFunction{p.function(fn.name, f.DSO(), kind), line})
+		list = append(list, flameFunction{p.function(fn.Name, p.dso(f), kind), line})
 	}
 	if list == nil {
 		name := f.Symbol()
 		if name == "[unknown]" && f.Map != nil {
 			name = "[" + strings.Trim(f.Map.DSO.ShortName(), "[]") + "]"
 		}
-		list = []flameFunction{{p.function(name, f.DSO(), flameUnknown), -1}}
+		list = []flameFunction{{p.function(name, p.dso(f), flameUnknown), -1}}
 	}
 	return list
 }
+
+// dso returns the name of a frame's DSO.
+func (p *flames) dso(f *session.Frame) string { return cmp.Or(p.paths[f.DSO()], f.DSO()) }
 
 // function returns the index of a function in NameOf.
 func (p *flames) function(name, dso string, kind int32) int32 {
@@ -274,6 +296,7 @@ func (t *flameTree) event(differs bool) *flameEvent {
 			t.nodes[n.parent].total += n.total
 			t.nodes[n.parent].samples += n.samples
 			t.nodes[n.parent].base += n.base
+			t.nodes[n.parent].counted += n.counted
 		}
 	}
 	e := &flameEvent{Narrower: t.narrowest()}
@@ -285,6 +308,11 @@ func (t *flameTree) event(differs bool) *flameEvent {
 	return e
 }
 
+// width returns the total of a frame, or that of the baseline, scaled, if it is larger.
+func (t *flameTree) width(n *flameNode) uint64 {
+	return max(n.total, scaled(n.base, t.nodes[0].base, t.nodes[0].total))
+}
+
 // narrowest returns the total below which frames are omitted, 0 for none.
 func (t *flameTree) narrowest() uint64 {
 	if len(t.nodes) <= maxFlame {
@@ -292,7 +320,7 @@ func (t *flameTree) narrowest() uint64 {
 	}
 	totals := make([]uint64, len(t.nodes))
 	for i := range t.nodes {
-		totals[i] = t.nodes[i].total
+		totals[i] = t.width(&t.nodes[i])
 	}
 	slices.SortFunc(totals, func(a, b uint64) int { return cmp.Compare(b, a) })
 	return totals[maxFlame] + 1
@@ -304,8 +332,7 @@ func (t *flameTree) callees(e *flameEvent) [][]int32 {
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		switch {
-		case n.total == 0 && n.base > 0 && n.parent >= 0: // only the baseline has it
-		case n.total < e.Narrower:
+		case t.width(n) < e.Narrower:
 			e.Left++
 		case n.parent >= 0:
 			callees[n.parent] = append(callees[n.parent], int32(i))
@@ -314,8 +341,8 @@ func (t *flameTree) callees(e *flameEvent) [][]int32 {
 	for _, list := range callees {
 		slices.SortFunc(list, func(a, b int32) int {
 			m, n := &t.nodes[a], &t.nodes[b]
-			return cmp.Or(cmp.Compare(m.total, n.total), strings.Compare(t.name(n), t.name(m)),
-				cmp.Compare(n.function, m.function))
+			return cmp.Or(cmp.Compare(m.total, n.total), cmp.Compare(m.base, n.base),
+				strings.Compare(t.name(n), t.name(m)), cmp.Compare(n.function, m.function))
 		})
 	}
 	return callees
@@ -345,12 +372,12 @@ func (t *flameTree) write(e *flameEvent, callees [][]int32) []int32 {
 	return at
 }
 
-// writeBases writes the totals of the baseline, scaled to those of the others.
+// writeBases writes the totals of the baseline.
 func (t *flameTree) writeBases(e *flameEvent, at []int32) {
-	e.Bases = make([]uint64, len(e.Totals))
+	e.Bases, e.Counted = make([]uint64, len(e.Totals)), make([]uint64, len(e.Totals))
 	for i := range t.nodes {
 		if at[i] >= 0 {
-			e.Bases[at[i]] = scaled(t.nodes[i].base, t.nodes[0].base, t.nodes[0].total)
+			e.Bases[at[i]], e.Counted[at[i]] = t.nodes[i].base, t.nodes[i].counted
 		}
 	}
 }

@@ -24,7 +24,7 @@ type FoldedOptions struct {
 }
 
 // Folded writes a line for each distinct stack, sorted: the
-// command, the functions from the outermost to the innermost, joined by ";",
+// values of Set.By as "key=value", the command, the functions from the outermost to the innermost, joined by ";",
 // and the sum of the periods. The lines equal the
 // output of stackcollapse-perf.pl for perf's text:
 //
@@ -32,6 +32,8 @@ type FoldedOptions struct {
 //   - a sample of a tracepoint counts as 1, whatever its period;
 //   - of other events only the first one in the file counts, unless
 //     FoldedOptions.Event is set.
+//
+// The stack of a wait continues with "woken by COMMAND" and the stack of its waker.
 //
 // With a baseline, a line has two numbers as difffolded.pl -n writes them: the baseline's,
 // scaled, and the other.
@@ -71,7 +73,7 @@ func (c *Set) writeFolded(w io.Writer, totals map[string][2]uint64) error {
 	var b []byte
 	for _, s := range lines {
 		b = append(append(b[:0], s...), ' ')
-		if c.differs {
+		if c.differs() {
 			b = append(strconv.AppendUint(b, totals[s][0], 10), ' ')
 		}
 		b = append(strconv.AppendUint(b, totals[s][1], 10), '\n')
@@ -99,7 +101,7 @@ func (c *folder) folds(t *tally) bool {
 // there is none.
 func (c *Set) foldedEvent() int32 {
 	for i := range c.tallies {
-		if t := &c.tallies[i]; t.chained && !c.events[t.event].tracepoint {
+		if t := &c.tallies[i]; t.chained && !c.events[t.event].tracepoint && !c.events[t.event].waker {
 			return t.event
 		}
 	}
@@ -113,7 +115,7 @@ func (c *Set) NotFolded() (events []string, samples uint64) {
 	left := map[int32]bool{}
 	for i := range c.tallies {
 		t := &c.tallies[i]
-		if !t.chained || t.event == folded || c.events[t.event].tracepoint {
+		if e := &c.events[t.event]; !t.chained || t.event == folded || e.tracepoint || e.waker {
 			continue
 		}
 		if !left[t.event] {
@@ -125,12 +127,13 @@ func (c *Set) NotFolded() (events []string, samples uint64) {
 	return events, samples
 }
 
-// weight returns the weight of the stack's samples: without Weight, each counts at least 1.
+// weight returns the weight of the stack's samples: without Weight, each counts at least 1, and
+// those of tracepoints except spans exactly 1.
 func (c *Set) weight(t *tally) uint64 {
 	switch {
 	case c.Weight != "":
 		return t.period
-	case c.events[t.event].tracepoint:
+	case c.events[t.event].counted():
 		return t.samples
 	}
 	return t.period + t.zeroPeriods
@@ -146,11 +149,15 @@ func (c *folder) appendStack(b []byte, t *tally) []byte {
 	if c.Event {
 		b = append(append(b, strings.ReplaceAll(c.events[t.event].name, ";", ":")...), ';')
 	}
+	for _, v := range t.values {
+		b = append(append(b, separators.Replace(v.Key+"="+v.Text)...), ';')
+	}
 	b = append(b, lineBreaks.Replace(comm)...)
-	chain := t.chain.Cut(c.MaxStack)
-	for i := chain.Len() - 1; i >= 0; i-- {
-		f, caller := chain.Frame(i)
-		if name := c.name(session.ChainFrame{Frame: f, Caller: caller}, comm); name != "" {
+	if t.leaf != nil {
+		return b // an empty callchain
+	}
+	for _, f := range slices.Backward(slices.Collect(c.stackOf(t))) {
+		if name := c.name(f, comm); name != "" {
 			b = append(append(b, ';'), name...)
 		}
 	}
@@ -207,9 +214,9 @@ func (c *folder) make(at session.ChainFrame, java bool) string {
 		return own
 	}
 	names := []string{own}
-	for _, fn := range slices.Backward(functions(at, true)) {
-		if fn.inlined {
-			names = append(names, foldedFrame(fn.name, f.DSO(), unnamed, mark, java))
+	for _, fn := range slices.Backward(at.Functions(true)) {
+		if fn.Inlined {
+			names = append(names, foldedFrame(fn.Name, f.DSO(), unnamed, mark, java))
 		}
 	}
 	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ";")

@@ -10,12 +10,13 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
+	"gperf/report/by"
 )
 
 // Pprof writes a compressed profile in pprof's format. Each event is a sample
 // type, whose values are the sums of periods that Text shows; the first event is
 // the default. A sample has the labels comm, pid, tid and cpu if Set distinguishes
-// them. Functions have their demangled names, and the names of the
+// them, and those of Set.By and Fields. Functions have their demangled names, and the names of the
 // symbol table as system names. Processes that run the same program share its
 // mapping, at the addresses of the first of them. The values of a baseline, scaled, are
 // subtracted, as pprof -base does. Without samples it returns ErrNoSamples.
@@ -62,7 +63,7 @@ func (p *profiler) describe() {
 			continue
 		}
 		p.index[int32(i)] = len(p.SampleType)
-		p.SampleType = append(p.SampleType, &profile.ValueType{Type: e.name, Unit: e.unit()})
+		p.SampleType = append(p.SampleType, &profile.ValueType{Type: e.name, Unit: e.unit})
 	}
 	first := &p.events[slices.IndexFunc(p.events, func(e stackEvent) bool { return e.samples+e.base.samples > 0 })]
 	p.DefaultSampleType, p.PeriodType, p.Period = first.name, p.SampleType[0], int64(first.period)
@@ -73,7 +74,7 @@ func (p *profiler) describe() {
 		p.TimeNanos = p.began.UnixNano()
 	}
 	p.DurationNanos = int64(p.lasted / time.Nanosecond)
-	for _, f := range p.files {
+	for _, f := range slices.Concat(p.bases, p.files) {
 		p.Comments = append(p.Comments, about(f)...)
 	}
 }
@@ -97,10 +98,11 @@ func about(f *format.File) (lines []string) {
 
 func (p *profiler) add(t *tally) {
 	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.comm}},
-		NumLabel: map[string][]int64{}}
+		NumLabel: map[string][]int64{}, NumUnit: map[string][]string{}}
 	s.Value[p.index[t.event]] = int64(t.period)
 	if e := &p.events[t.event]; t.base {
 		s.Value[p.index[t.event]] = -int64(scaled(t.period, e.base.total, e.total))
+		s.Label["pprof::base"] = []string{"true"}
 	}
 	for _, l := range [...]struct {
 		name  string
@@ -111,6 +113,8 @@ func (p *profiler) add(t *tally) {
 			s.NumLabel[l.name] = []int64{int64(l.value)}
 		}
 	}
+	label(s, t.fields)
+	label(s, t.values)
 	for f := range p.stackOf(t) {
 		l := p.location(f)
 		s.Location = append(s.Location, l)
@@ -119,6 +123,22 @@ func (p *profiler) add(t *tally) {
 		}
 	}
 	p.Sample = append(p.Sample, s)
+}
+
+// label sets labels of a sample. Units are those of session.Unit.
+func label(s *profile.Sample, values []by.Value) {
+	for _, v := range values {
+		switch {
+		case v.Text == by.Missing:
+		case v.Numeric:
+			s.NumLabel[v.Key] = []int64{v.Number}
+			if unit := session.Unit(v.Key); unit != "count" {
+				s.NumUnit[v.Key] = []string{unit}
+			}
+		case v.Text != "":
+			s.Label[v.Key] = []string{v.Text}
+		}
+	}
 }
 
 // location returns the location of a frame. pprof's addresses of callers lie
@@ -134,24 +154,24 @@ func (p *profiler) location(f session.ChainFrame) *profile.Location {
 	}
 	p.locations[f] = l
 	p.Location = append(p.Location, l)
-	for _, fn := range functions(f, !p.NoInline) {
-		l.Line = append(l.Line, profile.Line{Function: p.function(fn), Line: int64(fn.line)})
+	for _, fn := range f.Functions(!p.NoInline) {
+		l.Line = append(l.Line, profile.Line{Function: p.function(fn), Line: int64(fn.Line)})
 		if m := l.Mapping; m != nil {
 			m.HasFunctions = true
-			m.HasFilenames = m.HasFilenames || fn.file != ""
-			m.HasLineNumbers = m.HasLineNumbers || fn.line > 0
-			m.HasInlineFrames = m.HasInlineFrames || fn.inlined
+			m.HasFilenames = m.HasFilenames || fn.File != ""
+			m.HasLineNumbers = m.HasLineNumbers || fn.Line > 0
+			m.HasInlineFrames = m.HasInlineFrames || fn.Inlined
 		}
 	}
 	return l
 }
 
-func (p *profiler) function(fn function) *profile.Function {
-	k := functionKey{fn.name, fn.raw, fn.file, fn.start}
+func (p *profiler) function(fn session.Function) *profile.Function {
+	k := functionKey{fn.Name, fn.Raw, fn.File, fn.Start}
 	f := p.functions[k]
 	if f == nil {
-		f = &profile.Function{ID: uint64(len(p.Function) + 1), Name: fn.name, SystemName: fn.raw, Filename: fn.file,
-			StartLine: int64(fn.start)}
+		f = &profile.Function{ID: uint64(len(p.Function) + 1), Name: fn.Name, SystemName: fn.Raw, Filename: fn.File,
+			StartLine: int64(fn.Start)}
 		p.functions[k] = f
 		p.Function = append(p.Function, f)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
+	"gperf/report/by"
 )
 
 // ErrNoSamples: the recordings have no samples.
@@ -28,15 +29,34 @@ type Set struct {
 	Weight string
 	// NoInline omits inlined functions.
 	NoInline bool
+	// By is keys of package by that distinguish stacks. Folded and FlameGraph show them as the
+	// callers of all functions, Pprof as labels.
+	By []string
+	// Quantum is the interval of the key time in ns, 0 for by.UsualQuantum.
+	Quantum uint64
+	// Fields makes the fields of tracepoints with few values distinguish stacks, besides By: labels of
+	// Pprof.
+	Fields bool
+	// Idle distinguishes samples of CPUs without work, which FlameGraph hides until the user asks for them.
+	Idle bool
 
 	events  []stackEvent
 	tallies []tally // in the order of their first samples
 	byKey   map[tallyKey]int32
-	differs bool           // a baseline was added
-	files   []*format.File // that were added
-	began   time.Time      // the earliest start of the recordings, zero if unknown
-	lasted  time.Duration  // all of them together
+	bases   []*format.File // of the baseline
+	files   []*format.File // of all recordings but the baseline
+	dsos    struct{ base, others []*session.DSO }
+	began   time.Time                 // the earliest start of the recordings, zero if unknown
+	lasted  time.Duration             // all of them together
+	wakers  map[string]*session.Frame // by command: see wokenBy
+
+	fieldGroups map[int32]map[string]bool // by event: the groups of Fields
+	unlabeled   map[int32]uint64          // by event: samples without labels, as there are maxGroups
 }
+
+// maxGroups is how many combinations of its fields' values an event has in a profile. Samples
+// with others have no labels of Fields.
+const maxGroups = 10_000
 
 // stackEvent is an event. Events of several recordings are one if
 // they have the same name.
@@ -45,8 +65,9 @@ type stackEvent struct {
 	typ        format.EventType
 	config     uint64
 	tracepoint bool
-	nanosecs   bool   // its periods are times
+	waker      bool   // its stacks are also part of those of the waits
 	field      string // Set.Weight
+	unit       string // of its periods
 	period     uint64 // as requested, 0 if the kernel chose it
 	samples    uint64
 	total      uint64                                  // of the periods
@@ -54,27 +75,28 @@ type stackEvent struct {
 	weight     uint64
 }
 
-// unit returns the unit of its periods.
-func (e *stackEvent) unit() string {
-	switch {
-	case e.field != "":
-		return session.Unit(e.field)
-	case e.nanosecs:
-		return "nanoseconds"
-	}
-	return "count"
-}
+// counted reports whether each sample counts as one in folded stacks, whatever its period is.
+func (e *stackEvent) counted() bool { return e.tracepoint && e.field == "" && e.unit == "count" }
 
 // tallyKey distinguishes stacks. Equal ones may have several keys, as their
 // callchains may.
 type tallyKey struct {
 	event         int32
 	pid, tid, cpu int32
-	base          bool
+	base, idle    bool
 	comm          string
+	group, fields string // IDs of by.Group
 	chained       bool
 	leaf          *session.Frame // nil if there is a callchain
 	chain         session.ChainKey
+	waker         wakerKey
+}
+
+// wakerKey distinguishes wakers.
+type wakerKey struct {
+	comm  string
+	leaf  *session.Frame // nil if there is a callchain
+	chain session.ChainKey
 }
 
 // tally is the sum of the samples of one stack. Fields that do not distinguish
@@ -83,10 +105,14 @@ type tally struct {
 	event         int32
 	pid, tid, cpu int32
 	base          bool // of the baseline
+	idle          bool // see session.Session.Idle
 	comm          string
-	chained       bool // recorded with a callchain, which may be empty
+	values        []by.Value // of Set.By
+	fields        []by.Value // of Set.Fields
+	chained       bool       // recorded with a callchain, which may be empty
 	chain         session.Chain
 	leaf          *session.Frame // where chain is empty
+	waker         *session.Waker // nil for most
 	samples       uint64
 	zeroPeriods   uint64 // samples with period 0
 	period        uint64 // all of theirs
@@ -99,21 +125,34 @@ func (c *Set) Add(s *session.Session) (format.Skipped, error) { return c.add(s, 
 // AddBaseline counts the samples of a recording with which the others are compared: Folded,
 // Pprof and FlameGraph then write differences. They scale each event of the baseline to the
 // total of the others.
-func (c *Set) AddBaseline(s *session.Session) (format.Skipped, error) {
-	c.differs = true
-	return c.add(s, true)
-}
+func (c *Set) AddBaseline(s *session.Session) (format.Skipped, error) { return c.add(s, true) }
+
+// differs reports whether there is a baseline.
+func (c *Set) differs() bool { return len(c.bases) > 0 }
 
 func (c *Set) add(s *session.Session, base bool) (format.Skipped, error) {
 	if c.byKey == nil {
-		c.byKey = map[tallyKey]int32{}
+		c.byKey, c.wakers = map[tallyKey]int32{}, map[string]*session.Frame{}
+		c.fieldGroups, c.unlabeled = map[int32]map[string]bool{}, map[int32]uint64{}
+	}
+	if base {
+		c.bases = append(c.bases, s.File)
+	} else {
+		c.files = append(c.files, s.File)
 	}
 	in := stacksInput{Set: c, session: s, base: base, first: math.MaxUint64}
 	for i := range s.File.Attrs {
 		in.events = append(in.events, c.event(s.File, i))
 	}
+	if err := in.readKeys(); err != nil {
+		return format.Skipped{}, err
+	}
 	skipped, err := s.Walk(session.WalkOptions{Names: true, KeepChains: true}, in.count)
-	c.files = append(c.files, s.File)
+	if base {
+		c.dsos.base = append(c.dsos.base, s.DSOs()...)
+	} else {
+		c.dsos.others = append(c.dsos.others, s.DSOs()...)
+	}
 	in.addTime()
 	return skipped, err
 }
@@ -122,12 +161,15 @@ func (c *Set) add(s *session.Session, base bool) (format.Skipped, error) {
 func (c *Set) event(f *format.File, i int) int32 {
 	name, a := f.EventName(i), &f.Attrs[i]
 	e := stackEvent{name: name, field: c.Weight, typ: a.Type, config: a.Config,
-		tracepoint: a.Type == format.TypeTracepoint,
-		nanosecs:   a.Type == format.TypeSoftware && (a.Config == format.SWCPUClock || a.Config == format.SWTaskClock)}
+		tracepoint: a.Type == format.TypeTracepoint, waker: session.IsWaker(a),
+		unit: session.EventUnit(f, i)}
+	if c.Weight != "" {
+		e.unit = session.Unit(c.Weight)
+	}
 	for _, same := range []func(*stackEvent) bool{
 		func(old *stackEvent) bool { return old.name == name },
 		func(old *stackEvent) bool {
-			return c.differs && e.generic() && old.typ == e.typ && old.config == e.config
+			return c.differs() && e.generic() && old.typ == e.typ && old.config == e.config
 		},
 	} {
 		for j := range c.events {
@@ -154,6 +196,16 @@ type stacksInput struct {
 	base        bool
 	events      []int32 // in Set.events, of those in File.Attrs
 	first, last uint64  // times of samples
+	by, fields  *by.Keys
+}
+
+// readKeys finds the keys of the set in the recording.
+func (in *stacksInput) readKeys() (err error) {
+	f, symbols := in.session.File, in.session.Symbols
+	if in.by, err = by.New(f, symbols, by.Options{Words: in.By, Quantum: in.Quantum}); err == nil && in.Fields {
+		in.fields, err = by.New(f, symbols, by.Options{Few: true})
+	}
+	return err
 }
 
 func (in *stacksInput) count(b *session.Batch) error {
@@ -178,7 +230,7 @@ func (e *stackEvent) add(base bool, period uint64) {
 	switch {
 	case e.field != "":
 		weight = period
-	case e.tracepoint:
+	case e.counted():
 		weight = 1
 	}
 	if base {
@@ -205,6 +257,9 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	a := &in.session.File.Attrs[s.Event]
 	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, base: in.base, comm: s.Comm,
 		chained: a.SampleType&format.SampleCallchain != 0, chain: s.Chain.Key()}
+	if in.Idle {
+		k.idle = in.session.Idle(s)
+	}
 	if in.Processes {
 		k.pid = s.PID
 	}
@@ -217,14 +272,56 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	if s.Chain.Len() == 0 {
 		k.leaf = s.Leaf
 	}
+	if s.Waker != nil {
+		k.waker = keyOf(s.Waker)
+	}
+	group, fields := in.by.Of(s), in.fieldsOf(s, k.event)
+	k.group, k.fields = group.ID, fields.ID
 	i, ok := in.byKey[k]
 	if !ok {
 		i = int32(len(in.tallies))
 		in.byKey[k] = i
 		in.tallies = append(in.tallies, tally{event: k.event, pid: k.pid, tid: k.tid, cpu: k.cpu, base: k.base,
-			comm: s.Comm, chained: k.chained, chain: s.Chain, leaf: k.leaf})
+			idle: k.idle, comm: s.Comm, values: group.Values, fields: fields.Values, chained: k.chained, chain: s.Chain,
+			leaf: k.leaf, waker: s.Waker})
 	}
 	return &in.tallies[i]
+}
+
+func keyOf(w *session.Waker) wakerKey {
+	k := wakerKey{comm: w.Comm, chain: w.Chain.Key()}
+	if w.Chain.Len() == 0 {
+		k.leaf = w.Leaf
+	}
+	return k
+}
+
+// fieldsOf returns the group of the sample's fields, an empty one if its event has maxGroups others.
+func (in *stacksInput) fieldsOf(s *session.Sample, event int32) *by.Group {
+	if !in.Fields {
+		return &by.Group{}
+	}
+	g, known := in.fields.Of(s), in.fieldGroups[event]
+	switch {
+	case known[g.ID]:
+	case len(known) >= maxGroups:
+		in.unlabeled[event]++
+		return &by.Group{}
+	case known == nil:
+		in.fieldGroups[event] = map[string]bool{g.ID: true}
+	default:
+		known[g.ID] = true
+	}
+	return g
+}
+
+// Unlabeled returns how many samples have no labels of Fields, by the names of their events.
+func (c *Set) Unlabeled() map[string]uint64 {
+	samples := map[string]uint64{}
+	for event, n := range c.unlabeled {
+		samples[c.events[event].name] = n
+	}
+	return samples
 }
 
 // addTime adds the recording's times to those of the others. It uses the file's

@@ -164,10 +164,16 @@ func TestPprofOfDifference(t *testing.T) {
 		if _, err := c.AddBaseline(open(t, old)); err != nil {
 			t.Fatal(err)
 		}
+		sums := map[string]int64{}
 		for _, s := range pprofOf(t, counted(t, &c, new)).Sample {
-			l = append(l, s.Value...)
+			for i, v := range s.Value {
+				if v < 0 != s.DiffBaseSample() && v != 0 {
+					t.Errorf("value %d, of the baseline: %t", v, s.DiffBaseSample())
+				}
+				sums[fmt.Sprint(i, s.Label["comm"], s.Location)] += v
+			}
 		}
-		return l
+		return slices.Collect(maps.Values(sums))
 	}
 	differs := func(v int64) bool { return v != 0 }
 	if l := values("two.data", "two.data"); slices.ContainsFunc(l, differs) {
@@ -337,7 +343,10 @@ func chromium(t *testing.T, url string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("no chromium (Debian package chromium): nothing draws the page")
+		path, err = exec.LookPath("chromium-headless-shell")
+	}
+	if err != nil {
+		t.Skip("no chromium (Debian package chromium or chromium-headless-shell): nothing draws the page")
 	}
 	cmd := exec.Command(path, slices.Concat([]string{"--headless", "--no-sandbox", "--disable-gpu",
 		"--hide-scrollbars", "--window-size=1200,800",
@@ -427,6 +436,43 @@ func TestFlameGraphInBrowser(t *testing.T) {
 	}
 }
 
+// TestFlameGraphWidthsInBrowser: a frame that only the baseline has is in the page, visible with the
+// widths of the baseline.
+func TestFlameGraphWidthsInBrowser(t *testing.T) {
+	var c Set
+	if _, err := c.AddBaseline(open(t, "two.data")); err != nil {
+		t.Fatal(err)
+	}
+	page, data := flameGraphOf(t, counted(t, &c, "threads.data"))
+	e := data.Events[0]
+	vanished := slices.IndexFunc(e.Frames, func(f int32) bool {
+		return data.Names[data.NameOf[f][0]] == "__udp4_lib_rcv"
+	})
+	if vanished < 0 || e.Totals[vanished] != 0 || e.Bases[vanished] == 0 || e.Counted[vanished] == 0 {
+		t.Fatalf("frame %d of __udp4_lib_rcv: want one that only the baseline has", vanished)
+	}
+	file := filepath.Join(t.TempDir(), "diff.html")
+	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := percentText(e.Bases[vanished], e.Bases[0])
+	for _, test := range []struct{ address, matched, button string }{
+		{"#s=%5E__udp4_lib_rcv%24", "matched 0.0 %", "Old widths"},
+		{"#s=%5E__udp4_lib_rcv%24&w=old", "matched " + old, "New widths"},
+	} {
+		dom := chromium(t, "file://"+file+test.address, "--dump-dom")
+		if got := elementText(t, dom, "matched"); got != test.matched {
+			t.Errorf("%s: %q, want %q", test.address, got, test.matched)
+		}
+		if got := elementText(t, dom, "widths"); got != test.button {
+			t.Errorf("%s: the button is %q, want %q", test.address, got, test.button)
+		}
+	}
+	if part := coloured(t, "file://"+file+"#t=light&w=old"); part < .05 {
+		t.Errorf("%.2f of the page are coloured frames", part)
+	}
+}
+
 // coloured is how much of the page has a colour, and so is a frame.
 func coloured(t *testing.T, url string) float64 {
 	t.Helper()
@@ -473,5 +519,73 @@ func TestFolderThread(t *testing.T) {
 		if got := f.thread(&tally{comm: test.comm, pid: test.pid, tid: test.tid}); got != test.want {
 			t.Errorf("%s %d/%d: %q, want %q", test.comm, test.pid, test.tid, got, test.want)
 		}
+	}
+}
+
+// TestBy: keys are callers of all functions in folded stacks and flame graphs, and labels of a
+// profile, where fields with few values are labels, too.
+func TestBy(t *testing.T) {
+	c := counted(t, &Set{By: []string{"reason", "skbaddr"}, Fields: true}, "drops.data")
+	var b strings.Builder
+	if err := c.Folded(&b, FoldedOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := regexp.MustCompile(`^reason=NO_SOCKET;skbaddr=0x[0-9a-f]+;drops;.*;sk_skb_reason_drop 3$`)
+	if lines := strings.Split(b.String(), "\n"); len(lines) != 2+1 || !want.MatchString(lines[0]) {
+		t.Errorf("folded: %q", lines)
+	}
+	_, data := flameGraphOf(t, c)
+	e := data.Events[0]
+	if name := data.Names[data.NameOf[e.Frames[1]][0]]; name != "reason=NO_SOCKET" || e.Totals[1] != 5 {
+		t.Errorf("the first frame is %s with %d", name, e.Totals[1])
+	}
+	p := pprofOf(t, c)
+	for _, s := range p.Sample {
+		if !s.HasLabel("reason", "NO_SOCKET") || !s.HasLabel("location", "__udp4_lib_rcv+0x4bc") ||
+			s.NumLabel["protocol"][0] != 0x800 || s.Label["skbaddr"] == nil || s.Label["len"] != nil {
+			t.Errorf("labels %v, %v", s.Label, s.NumLabel)
+		}
+	}
+	if len(p.Sample) != 2 {
+		t.Errorf("%d samples", len(p.Sample))
+	}
+}
+
+// TestTooManyFields: an event whose fields have too many values has samples without labels, which
+// are counted.
+func TestTooManyFields(t *testing.T) {
+	known := map[string]bool{}
+	for i := range maxGroups {
+		known[strconv.Itoa(i)] = true
+	}
+	c := Set{Fields: true, byKey: map[tallyKey]int32{}, fieldGroups: map[int32]map[string]bool{0: known},
+		unlabeled: map[int32]uint64{}}
+	p := pprofOf(t, counted(t, &c, "drops.data"))
+	if n := c.Unlabeled()["skb:kfree_skb"]; n != 5 || len(p.Sample) != 1 || p.Sample[0].Label["reason"] != nil {
+		t.Errorf("%d samples without labels; %v", n, p.Sample)
+	}
+}
+
+// TestFoldedWeights: tracepoints count samples, as perf script does not print their periods; spans and
+// clocks weigh by time.
+func TestFoldedWeights(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		event stackEvent
+		want  string
+	}{
+		{"tracepoint", stackEvent{name: "skb:kfree_skb", tracepoint: true, unit: "count"}, ";a 3\n"},
+		{"span", stackEvent{name: "span:syscalls", tracepoint: true, unit: "nanoseconds"}, ";a 1000\n"},
+		{"weight", stackEvent{name: "kmem:kmalloc", tracepoint: true, field: "bytes_req", unit: "bytes"}, ";a 1000\n"},
+		{"clock", stackEvent{name: "cpu-clock", unit: "nanoseconds"}, ";a 1000\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set := &Set{MaxStack: 9, Weight: c.event.field, events: []stackEvent{c.event}, tallies: []tally{{comm: "p",
+				chained: true, chain: session.Chain{User: []*session.Frame{frame("prog:a", 0x10)}}, samples: 3, period: 1000}}}
+			var b strings.Builder
+			if err := set.Folded(&b, FoldedOptions{}); err != nil || !strings.HasSuffix(b.String(), c.want) {
+				t.Errorf("%q, %v; want %q", b.String(), err, c.want)
+			}
+		})
 	}
 }

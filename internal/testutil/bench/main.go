@@ -62,6 +62,7 @@ type (
 	readPart  struct{ *bench } // script and report
 	dwarfPart struct{ *bench } // unwinding of user stacks
 	probePart struct{ *bench } // overhead of probes, time to attach them
+	spanPart  struct{ *bench } // slow-down by tools that time system calls
 	longPart  struct{ *bench } // memory over a long recording
 
 	runtimePart struct{ *bench } // complete stacks of runtimes
@@ -87,8 +88,8 @@ func main() {
 	flag.IntVar(&b.units, "compiles", 200, "short compiles to record")
 	flag.IntVar(&b.minutes, "minutes", 10, "minutes of the long recording")
 	part := flag.String("part", "all",
-		"what to measure: read, lines, record, dwarf, overhead, long, probes, runtimes, churn, "+
-			"or all (except the last four)")
+		"what to measure: read, lines, record, dwarf, overhead, spans, long, probes, runtimes, churn, "+
+			"or all (except the last five)")
 	flag.StringVar(&b.loads, "loads", "",
 		"comma-separated loads of the parts runtimes, and churn: storm, processes, libraries (default: all)")
 	flag.IntVar(&b.loadSeconds, "load-seconds", 10, "seconds of each load of the part runtimes, and of the libraries")
@@ -96,7 +97,7 @@ func main() {
 	flag.Parse()
 	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 ||
 		b.loadSeconds < 1 || !slices.Contains(strings.Fields(
-		"read lines record dwarf overhead long probes runtimes churn all"), *part) {
+		"read lines record dwarf overhead spans long probes runtimes churn all"), *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -123,6 +124,8 @@ func (b *bench) run(gperf, part string) (err error) {
 	switch part {
 	case "probes":
 		return probePart{b}.probes()
+	case "spans":
+		return spanPart{b}.spans()
 	case "long":
 		return longPart{b}.long()
 	case "runtimes":

@@ -1,0 +1,45 @@
+package session
+
+import (
+	"slices"
+	"strings"
+
+	"gperf/format"
+)
+
+// idleFunctions lists the beginnings of the names of the functions in which a CPU without work
+// waits: the kernel's idle loop (kernel/sched/idle.c, drivers/cpuidle), and the instruction of each
+// architecture and hypervisor that stops the CPU.
+var idleFunctions = []string{
+	"acpi_idle_", "acpi_processor_ffh_cstate_enter", "acpi_safe_halt", "arch_cpu_idle", "call_cpuidle", "cpu_do_idle",
+	"cpu_idle", "cpu_startup_entry", "cpuidle_", "default_enter_idle", "default_idle", "do_idle", "intel_idle",
+	"mwait_idle", "native_safe_halt", "poll_idle", "psci_", "pseries_", "psw_idle", "pv_native_safe_halt",
+	"tdx_safe_halt", "tick_nohz_idle_", "xen_hypercall_sched_op", "xen_safe_halt",
+}
+
+// samplesCPU reports whether the event's samples show what CPUs do all the time: a clock does, and
+// so do counters of a PMU. Other events happen at certain places of the code.
+func samplesCPU(a *format.Attr) bool {
+	switch a.Type {
+	case format.TypeTracepoint, format.TypeBreakpoint:
+		return false
+	case format.TypeSoftware:
+		return a.IsClock()
+	}
+	return true
+}
+
+// Idle reports whether a resolved sample shows that its CPU had no work: an event that samples what
+// CPUs do hit the idle task in the idle loop. What interrupts do on an idle CPU is work, and events
+// that happen there, such as dropped packets, are no idle time. It looks the function up.
+func (s *Session) Idle(sample *Sample) bool {
+	if sample.PID != 0 || sample.TID != 0 || !sample.inKernel() || !samplesCPU(&s.File.Attrs[sample.Event]) {
+		return false
+	}
+	sym := sample.Leaf.Sym()
+	if sym == nil {
+		s.Unnamed++
+		return false
+	}
+	return slices.ContainsFunc(idleFunctions, func(name string) bool { return strings.HasPrefix(sym.Name, name) })
+}

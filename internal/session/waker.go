@@ -1,0 +1,66 @@
+package session
+
+import "gperf/format"
+
+// The events of `gperf record --off-cpu --waker`. The sample of a waker is directly before that of the wait that it
+// ended, with the same time, CPU and period.
+const (
+	waitEvent  = "offcpu-time"
+	wakerEvent = "offcpu-waker"
+)
+
+// Waker is what ended a wait: a thread, or an interrupt, whose TID is 0.
+type Waker struct {
+	PID, TID int32
+	Comm     string
+	Leaf     *Frame // of the sample's IP
+	Chain    Chain  // only with WalkOptions.KeepChains
+}
+
+// isOffCPU reports whether an event is one of waits, with this name.
+func isOffCPU(a *format.Attr, name string) bool {
+	return a.Type == format.TypeSoftware && a.Config == format.SWBPFOutput && a.Name == name
+}
+
+// IsWait reports whether the samples of an event are waits.
+func IsWait(a *format.Attr) bool { return isOffCPU(a, waitEvent) }
+
+// IsWaker reports whether the samples of an event are wakers.
+func IsWaker(a *format.Attr) bool { return isOffCPU(a, wakerEvent) }
+
+// HasWakers reports whether a recording has wakers.
+func HasWakers(f *format.File) bool {
+	for i := range f.Attrs {
+		if IsWaker(&f.Attrs[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// wakers holds the wakers whose waits come next, by CPU.
+type wakers map[uint32]waking
+
+type waking struct {
+	time, period uint64
+	*Waker
+}
+
+// add adds the waker of a sample. chain says whether to keep its callchain.
+func (l wakers) add(s *Sample, chain bool) {
+	by := &Waker{PID: s.PID, TID: s.TID, Comm: s.Comm, Leaf: s.Leaf}
+	if chain {
+		by.Chain = s.Chain
+	}
+	l[s.CPU] = waking{s.Time, s.Period, by}
+}
+
+// take returns the waker of a wait, nil if it is unknown.
+func (l wakers) take(s *Sample) *Waker {
+	w := l[s.CPU]
+	delete(l, s.CPU)
+	if w.time != s.Time || w.period != s.Period {
+		return nil
+	}
+	return w.Waker
+}

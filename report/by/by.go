@@ -1,0 +1,296 @@
+// Package by answers "to which group does a sample belong?": it reads the values of keys from
+// samples: of fields of tracepoints, and of what all samples have, such as the command.
+package by
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/format"
+	"gperf/format/syscalls"
+	"gperf/format/tracepoint"
+	"gperf/internal/session"
+	"gperf/symbolize"
+)
+
+// Value is the value of a key.
+type Value struct {
+	Key     string
+	Text    string
+	Number  int64 // if Numeric
+	Numeric bool
+}
+
+// Group is the values of samples that are equal under the keys.
+type Group struct {
+	ID     string // equal for equal values, also of other recordings; "" without values
+	Values []Value
+}
+
+// Keys reads the values of a recording's samples.
+type Keys struct {
+	byEvent [][]reader
+	groups  map[string]*Group // by the bytes of the values
+	buf     []byte
+}
+
+// reader reads the value of one key.
+type reader struct {
+	// appendID appends bytes that are equal for equal values. The caller appends their length.
+	appendID func(b []byte, s *session.Sample) []byte
+	value    func(s *session.Sample) Value
+}
+
+// Missing is the text of keys that an event does not have.
+const Missing = "N/A"
+
+// Syscall is the key of the system calls' names.
+const Syscall = "syscall"
+
+// Options describe the keys of New.
+type Options struct {
+	Words []string // names of keys or of fields
+	// Few adds the fields of each event that have few values: texts, addresses of code, and
+	// numbers with names or of at most 16 bits.
+	Few     bool
+	Quantum uint64 // interval of the key time in ns, 0 for UsualQuantum
+}
+
+// UsualQuantum is the default interval of the key time, in ns.
+const UsualQuantum = 100_000_000
+
+// New returns the keys of a recording's samples. An event without a field has the value Missing.
+// The error is a *KeyError.
+func New(f *format.File, sym *symbolize.Symbolizer, opts Options) (*Keys, error) {
+	k := &Keys{byEvent: make([][]reader, len(f.Attrs)), groups: map[string]*Group{}}
+	p := newParser(f, sym, cmp.Or(opts.Quantum, UsualQuantum))
+	for _, word := range opts.Words {
+		found, err := p.parse(word)
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range found {
+			k.byEvent[i] = append(k.byEvent[i], r)
+		}
+	}
+	for i := range k.byEvent {
+		if opts.Few {
+			k.byEvent[i] = append(k.byEvent[i], p.few(i)...)
+		}
+	}
+	return k, nil
+}
+
+// Of returns the group of a sample.
+func (k *Keys) Of(s *session.Sample) *Group {
+	readers := k.byEvent[s.Event]
+	b := binary.LittleEndian.AppendUint32(k.buf[:0], uint32(s.Event))
+	for _, r := range readers {
+		start := len(b)
+		b = r.appendID(b, s)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(b)-start))
+	}
+	k.buf = b
+	g := k.groups[string(b)]
+	if g == nil {
+		g = newGroup(readers, s)
+		k.groups[string(b)] = g
+	}
+	return g
+}
+
+func newGroup(readers []reader, s *session.Sample) *Group {
+	g := &Group{}
+	var id []byte
+	for _, r := range readers {
+		v := r.value(s)
+		g.Values = append(g.Values, v)
+		id = strconv.AppendQuote(append(id, v.Key...), v.Text)
+	}
+	g.ID = string(id)
+	return g
+}
+
+// KeyError means that a key is unknown.
+type KeyError struct {
+	Key  string
+	Keys []string // all that the recording has
+}
+
+func (e *KeyError) Error() string { return fmt.Sprintf("unknown key %q", e.Key) }
+
+// parser finds the keys of a recording.
+type parser struct {
+	file    *format.File
+	env     tracepoint.Env
+	names   syscalls.Names
+	quantum uint64
+}
+
+func newParser(f *format.File, sym *symbolize.Symbolizer, quantum uint64) *parser {
+	return &parser{file: f, env: session.TracepointEnv(f, sym), names: syscalls.Of(f.String(format.FeatureArch)),
+		quantum: quantum}
+}
+
+// parse returns the readers of a word, one per event.
+func (p *parser) parse(word string) ([]reader, error) {
+	if r, ok := p.common(word); ok {
+		return slices.Repeat([]reader{r}, len(p.file.Attrs)), nil
+	}
+	readers, found := make([]reader, len(p.file.Attrs)), false
+	for i := range readers {
+		readers[i] = missing(word)
+		t := p.file.Tracepoint(i)
+		if t == nil {
+			continue
+		}
+		if word == Syscall && HasSyscalls(t) {
+			readers[i], found = p.syscall(t.Field("id")), true
+		} else if fd := t.Field(word); fd != nil {
+			readers[i], found = p.field(t, fd), true
+		}
+	}
+	if !found {
+		return nil, &KeyError{word, p.keys()}
+	}
+	return readers, nil
+}
+
+// keys returns the names of all keys.
+func (p *parser) keys() []string {
+	names := slices.Clone(commonKeys)
+	if session.HasWakers(p.file) {
+		names = append(names, wakerKeys...)
+	}
+	for i := range p.file.Attrs {
+		t := p.file.Tracepoint(i)
+		if t == nil {
+			continue
+		}
+		if HasSyscalls(t) && !slices.Contains(names, Syscall) {
+			names = append(names, Syscall)
+		}
+		for j := range t.Fields {
+			if name := t.Fields[j].Name; !isCommon(name) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+func isCommon(field string) bool { return strings.HasPrefix(field, "common_") }
+
+// HasSyscalls reports whether a tracepoint's id is the number of a system call.
+func HasSyscalls(t *tracepoint.Format) bool {
+	id := t.Field("id")
+	switch {
+	case id == nil:
+		return false
+	case t.System == "span":
+		return t.Field("args") != nil || t.Field("below") != nil && id.Signed // of samples, and of histograms
+	}
+	return t.System == "raw_syscalls"
+}
+
+func missing(key string) reader {
+	return reader{
+		appendID: func(b []byte, _ *session.Sample) []byte { return b },
+		value:    func(*session.Sample) Value { return Value{Key: key, Text: Missing} },
+	}
+}
+
+// few returns the readers of an event's fields with few values.
+func (p *parser) few(event int) (l []reader) {
+	if session.IsWait(&p.file.Attrs[event]) && session.HasWakers(p.file) {
+		return []reader{waker("waker_comm"), waker("waker_pid"), waker("waker_tid")}
+	}
+	t := p.file.Tracepoint(event)
+	if t == nil {
+		return nil
+	}
+	if HasSyscalls(t) {
+		l = append(l, p.syscall(t.Field("id")))
+	}
+	for i := range t.Fields {
+		if fd := &t.Fields[i]; !isCommon(fd.Name) && hasFewValues(t, fd) {
+			l = append(l, p.field(t, fd))
+		}
+	}
+	return l
+}
+
+func hasFewValues(t *tracepoint.Format, fd *tracepoint.Field) bool {
+	return fd.String || t.Symbols(fd) != nil || isCode(t, fd) || isNumber(fd) && fd.Size <= 2
+}
+
+func isCode(t *tracepoint.Format, fd *tracepoint.Field) bool {
+	return slices.Contains(t.CodeFields(), fd)
+}
+
+// isNumber reports whether a field is a whole number.
+func isNumber(fd *tracepoint.Field) bool {
+	return !fd.String && !fd.Array && !fd.Sized() && !fd.Float && fd.Size <= 8
+}
+
+// field returns the reader of a tracepoint's field.
+func (p *parser) field(t *tracepoint.Format, fd *tracepoint.Field) reader {
+	r := reader{appendID: func(b []byte, s *session.Sample) []byte { return append(b, p.bytes(fd, s)...) }}
+	symbols := t.Symbols(fd)
+	switch {
+	case fd.String:
+		r.value = func(s *session.Sample) Value { return Value{Key: fd.Name, Text: string(p.bytes(fd, s))} }
+	case isNumber(fd) && !fd.Pointer && symbols == nil && !isCode(t, fd):
+		r.value = func(s *session.Sample) Value { return number(fd.Name, p.int(fd, s)) }
+	default:
+		r.value = func(s *session.Sample) Value { return Value{Key: fd.Name, Text: p.text(t, fd, symbols, s)} }
+	}
+	return r
+}
+
+// bytes returns a field's bytes, those of a text without what follows its end.
+func (p *parser) bytes(fd *tracepoint.Field, s *session.Sample) []byte {
+	b := fd.Bytes(s.Raw, p.env.Order)
+	if fd.String {
+		b, _, _ = bytes.Cut(b, []byte{0})
+	}
+	return b
+}
+
+func (p *parser) int(fd *tracepoint.Field, s *session.Sample) int64 {
+	v, _ := fd.Uint(s.Raw, p.env.Order)
+	return int64(v)
+}
+
+// text returns the word after the field's name in the tracepoint's text, the name of its
+// number, or the field as it is printed.
+func (p *parser) text(t *tracepoint.Format, fd *tracepoint.Field, symbols []tracepoint.Symbol,
+	s *session.Sample) string {
+	if text := tracepoint.Printed(string(t.AppendPrint(nil, s.Raw, &p.env)), fd.Name); text != "" {
+		return text
+	}
+	v := p.int(fd, s)
+	if i := slices.IndexFunc(symbols, func(y tracepoint.Symbol) bool { return y.Value == v }); i >= 0 {
+		return symbols[i].Name
+	}
+	return string(t.AppendField(nil, fd, s.Raw, &p.env))
+}
+
+// syscall returns the reader of a system call's name.
+func (p *parser) syscall(id *tracepoint.Field) reader {
+	return reader{
+		appendID: func(b []byte, s *session.Sample) []byte { return append(b, p.bytes(id, s)...) },
+		value: func(s *session.Sample) Value {
+			return Value{Key: Syscall, Text: p.names.Name(p.int(id, s))}
+		},
+	}
+}
+
+func number(key string, n int64) Value {
+	return Value{Key: key, Text: strconv.FormatInt(n, 10), Number: n, Numeric: true}
+}

@@ -1,0 +1,103 @@
+package by
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/internal/session"
+	"gperf/symbolize"
+)
+
+// groups returns the texts of the groups of a recording's samples, each once, sorted.
+func groups(t *testing.T, name string, opts Options) (list []string, err error) {
+	t.Helper()
+	b, err := os.ReadFile("../../testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, ref, addr := session.RecordedKernel(f)
+	symbols := symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms",
+		Locator:       &dso.Locator{Tree: dso.Tree{Root: t.TempDir()}},
+		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
+	keys, err := New(f, symbols, opts)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string]string{}
+	_, err = session.New(session.Options{File: f, Symbols: symbols}).Walk(session.WalkOptions{Names: true},
+		func(b *session.Batch) error {
+			for i := range b.Samples {
+				g, text := keys.Of(&b.Samples[i]), ""
+				for _, v := range g.Values {
+					text += fmt.Sprintf("%s=%s/%d ", v.Key, v.Text, v.Number)
+				}
+				if old, ok := ids[g.ID]; ok && old != text {
+					t.Errorf("%q and %q have the same ID", old, text)
+				}
+				ids[g.ID] = text
+			}
+			b.Release()
+			return nil
+		})
+	for _, text := range ids {
+		list = append(list, text)
+	}
+	slices.Sort(list)
+	return list, err
+}
+
+func TestGroups(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		opts Options
+		want string // in the first group
+		n    int
+	}{
+		{"drops.data", Options{Words: []string{"reason", "location"}},
+			"reason=NO_SOCKET/0 location=__udp4_lib_rcv+0x4bc/0 ", 1},
+		{"drops.data", Options{Few: true}, "location=__udp4_lib_rcv+0x4bc/0 protocol=2048/2048 reason=NO_SOCKET/0 ", 1},
+		{"drops.data", Options{Words: []string{"skbaddr"}}, "skbaddr=0x", 2},
+		{"drops.data", Options{Words: []string{"sym", "comm"}}, "symbol=sk_skb_reason_drop/0 comm=drops/0 ", 1},
+		{"drops.data", Options{Words: []string{"time"}, Quantum: 1e9}, "time=0.000000/0 ", 1},
+		{"drops.data", Options{}, "", 1},
+	} {
+		t.Run(strings.Join(test.opts.Words, ","), func(t *testing.T) {
+			got, err := groups(t, test.name, test.opts)
+			if test.opts.Quantum != 0 && len(got) > 0 { // the time of the recording does not matter
+				got[0] = strings.Replace(got[0], strings.TrimLeft(strings.SplitN(got[0], ".", 2)[0], "time="), "0", 1)
+			}
+			if err != nil || len(got) != test.n || !strings.HasPrefix(got[0], test.want) {
+				t.Errorf("got %d: %q, %v; want %d: %q", len(got), got, err, test.n, test.want)
+			}
+		})
+	}
+}
+
+// TestOtherEvents: events without a field have no value of it, numbers are numbers.
+func TestOtherEvents(t *testing.T) {
+	got, err := groups(t, "two.data", Options{Words: []string{"prev_prio", "next_comm"}})
+	if err != nil || !slices.Contains(got, "prev_prio=120/120 next_comm=swapper/0/0 ") &&
+		!slices.Contains(got, "prev_prio=120/120 next_comm=rcu_preempt/0 ") ||
+		!slices.Contains(got, "prev_prio=N/A/0 next_comm=N/A/0 ") {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestUnknownKey(t *testing.T) {
+	_, err := groups(t, "drops.data", Options{Words: []string{"comm", "raeson"}})
+	var unknown *KeyError
+	if !errors.As(err, &unknown) || unknown.Key != "raeson" || !slices.Contains(unknown.Keys, "reason") {
+		t.Errorf("got %v", err)
+	}
+}

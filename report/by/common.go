@@ -1,0 +1,106 @@
+package by
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gperf/format"
+	"gperf/internal/session"
+)
+
+// commonKeys are the keys of all samples, in the order in which an abbreviation finds them.
+var commonKeys = []string{"pid", "tid", "comm", "dso", "symbol", "cpu", "time", "cgroup"}
+
+// wakerKeys are the keys of what ended the wait of a sample.
+var wakerKeys = []string{"waker_comm", "waker_pid", "waker_tid"}
+
+// waker returns the reader of one of wakerKeys.
+func waker(key string) reader {
+	text := func(s *session.Sample) Value {
+		switch by := s.Waker; {
+		case by == nil:
+			return Value{Key: key, Text: Missing}
+		case key == "waker_pid":
+			return number(key, int64(by.PID))
+		case key == "waker_tid":
+			return number(key, int64(by.TID))
+		}
+		return Value{Key: key, Text: s.Waker.Comm}
+	}
+	return reader{
+		appendID: func(b []byte, s *session.Sample) []byte { return append(b, text(s).Text...) },
+		value:    text,
+	}
+}
+
+// common returns the reader of a key that all samples have. The word may be abbreviated.
+func (p *parser) common(word string) (reader, bool) {
+	if slices.Contains(wakerKeys, word) && session.HasWakers(p.file) {
+		return waker(word), true
+	}
+	for _, key := range commonKeys {
+		if len(word) >= 2 && strings.HasPrefix(key, word) || word == key {
+			return p.commonReader(key), true
+		}
+	}
+	return reader{}, false
+}
+
+func (p *parser) commonReader(key string) reader {
+	text := func(get func(s *session.Sample) string) reader {
+		return reader{
+			appendID: func(b []byte, s *session.Sample) []byte { return append(b, get(s)...) },
+			value:    func(s *session.Sample) Value { return Value{Key: key, Text: get(s)} },
+		}
+	}
+	count := func(get func(s *session.Sample) int64) reader {
+		return reader{
+			appendID: func(b []byte, s *session.Sample) []byte {
+				return binary.LittleEndian.AppendUint64(b, uint64(get(s)))
+			},
+			value: func(s *session.Sample) Value { return number(key, get(s)) },
+		}
+	}
+	switch key {
+	case "pid":
+		return count(func(s *session.Sample) int64 { return int64(s.PID) })
+	case "tid":
+		return count(func(s *session.Sample) int64 { return int64(s.TID) })
+	case "comm":
+		return text(func(s *session.Sample) string { return s.Comm })
+	case "dso":
+		return text(func(s *session.Sample) string { return s.Leaf.DSO() })
+	case "symbol":
+		return text(func(s *session.Sample) string { return s.Leaf.Symbol() })
+	case "cpu":
+		return count(p.cpu)
+	case "time":
+		r := count(func(s *session.Sample) int64 { return int64(s.Time - s.Time%p.quantum) })
+		r.value = func(s *session.Sample) Value { return p.time(s.Time) }
+		return r
+	}
+	return text(func(s *session.Sample) string { return cmp.Or(s.Cgroup, Missing) })
+}
+
+// cpu returns where the sample was taken, -1 if that was not recorded.
+func (p *parser) cpu(s *session.Sample) int64 {
+	if p.file.Attrs[s.Event].SampleType&format.SampleCPU == 0 {
+		return -1
+	}
+	return int64(s.CPU)
+}
+
+// time returns the beginning of the interval that contains a time, in seconds.
+func (p *parser) time(ns uint64) Value {
+	const second = 1_000_000_000
+	ns -= ns % p.quantum
+	digits := 6
+	if p.quantum%1000 != 0 {
+		digits = 9
+	}
+	text := fmt.Sprintf("%d.%09d", ns/second, ns%second)
+	return Value{Key: "time", Text: text[:len(text)-9+digits]}
+}

@@ -1,0 +1,65 @@
+package stacks
+
+import (
+	"iter"
+
+	"gperf/internal/session"
+	"gperf/symbolize"
+)
+
+// stackOf yields the frames of a stack, innermost first: up to MaxStack frames of
+// the callchain, or without one the sampled frame. The stack of a waker comes before that of the wait, as if the wait
+// had called it: a flame graph shows who woke each waiting stack.
+func (c *Set) stackOf(t *tally) iter.Seq[session.ChainFrame] {
+	return func(yield func(session.ChainFrame) bool) {
+		if by := t.waker; by != nil {
+			var leaf *session.Frame
+			if by.Chain.Len() == 0 {
+				leaf = by.Leaf
+			}
+			if !c.frames(by.Chain, leaf, yield) || !yield(session.ChainFrame{Frame: c.wokenBy(by.Comm)}) {
+				return
+			}
+		}
+		c.frames(t.chain, t.leaf, yield)
+	}
+}
+
+// frames yields the frames of a callchain, or leaf if it is not nil. It returns false if yield did.
+func (c *Set) frames(chain session.Chain, leaf *session.Frame, yield func(session.ChainFrame) bool) bool {
+	if leaf != nil {
+		return yield(session.ChainFrame{Frame: leaf, Caller: chain.Called})
+	}
+	chain = chain.Cut(c.MaxStack)
+	for i := range chain.Len() {
+		f, caller := chain.Frame(i)
+		if !yield(session.ChainFrame{Frame: f, Caller: caller}) {
+			return false
+		}
+	}
+	return true
+}
+
+// wokenBy returns the frame between the stacks of a wait and its waker.
+func (c *Set) wokenBy(comm string) *session.Frame {
+	f := c.wakers[comm]
+	if f == nil {
+		f = session.NamedFrame(-1, 0, false, nil, &symbolize.Symbol{Name: "woken by " + comm})
+		c.wakers[comm] = f
+	}
+	return f
+}
+
+// lookAhead looks up the functions of all frames once, on all CPUs. Without it they
+// would be looked up on first use, one after the other.
+func (c *Set) lookAhead() {
+	session.LookUpCalls(func(yield func(session.ChainFrame) bool) {
+		for i := range c.tallies {
+			for f := range c.stackOf(&c.tallies[i]) {
+				if !yield(f) {
+					return
+				}
+			}
+		}
+	})
+}

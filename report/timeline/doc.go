@@ -1,0 +1,48 @@
+// Package timeline writes the samples of recordings in the order of time, for other tools: JSON
+// for jq and pandas, and Speedscope's profiles.
+//
+// Package report/stacks adds up samples instead, and forgets their times.
+package timeline
+
+import (
+	"iter"
+
+	"gperf/internal/session"
+)
+
+// Options select the frames of stacks.
+type Options struct {
+	MaxStack int  // how many frames of a callchain are written
+	NoInline bool // omits inlined functions
+}
+
+// stackOf yields the frames of a sample, innermost first: up to MaxStack frames of the
+// callchain, or without one the sampled frame.
+func (o Options) stackOf(s *session.Sample) iter.Seq[session.ChainFrame] {
+	return func(yield func(session.ChainFrame) bool) {
+		chain := s.Chain.Cut(o.MaxStack)
+		if chain.Len() == 0 && s.Leaf != nil {
+			yield(session.ChainFrame{Frame: s.Leaf, Caller: s.Called})
+			return
+		}
+		for i := range chain.Len() {
+			f, caller := chain.Frame(i)
+			if !yield(session.ChainFrame{Frame: f, Caller: caller}) {
+				return
+			}
+		}
+	}
+}
+
+// lookUp looks up the functions of frames that seen does not have, on all CPUs.
+func lookUp[T any](o Options, samples []session.Sample, seen map[session.ChainFrame]T) {
+	session.LookUpCalls(func(yield func(session.ChainFrame) bool) {
+		for i := range samples {
+			for f := range o.stackOf(&samples[i]) {
+				if _, ok := seen[f]; !ok && !yield(f) {
+					return
+				}
+			}
+		}
+	})
+}
