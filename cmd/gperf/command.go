@@ -33,7 +33,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	for _, title := range []string{groupRecord, groupAnalyse, groupFiles, groupOther} {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
 	}
-	root.AddCommand(recordCommand(), probeCommand(), listCommand(), doctorCommand(),
+	root.AddCommand(recordCommand(), topCommand(), probeCommand(), listCommand(), doctorCommand(),
 		reportCommand(), scriptCommand(), diffCommand(), annotateCommand(),
 		evlistCommand(), buildIDCommand(), archiveCommand(),
 		cacheCommand(), completionCommand(), versionCommand())

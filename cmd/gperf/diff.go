@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/ignored"
 	"gperf/internal/session"
 	"gperf/report"
 	"gperf/report/diff"
@@ -38,6 +38,7 @@ func (o *diffFlags) add(c *cobra.Command) {
 		s.BoolVarP(&o.BaselineOnly, "baseline-only", "b", false, "show only entries that the baseline has")
 		s.BoolVarP(&o.Periods, "period", "p", false, "show the periods")
 		s.BoolVarP(&o.Formula, "formula", "F", false, "show how each result is computed")
+		s.BoolVar(&o.Noise, "noise", false, "distinguish changes from noise, see above")
 		s.StringVarP(&o.Separator, "field-separator", "t", "", "separate columns by this `char`")
 		s.StringVar(&o.percent, "percentage", "absolute", "use this `base`: relative")
 	})
@@ -55,30 +56,28 @@ func (o *diffFlags) add(c *cobra.Command) {
 		s.StringVar(&o.input.cpus, "cpu", "", "count only samples of these CPUs, a `list` such as 0,2-3")
 		s.StringVar(&o.input.pids, "pid", "", "count only samples of these PIDs, a `list`")
 		s.StringVar(&o.input.tids, "tid", "", "count only samples of these TIDs, a `list`")
-		s.StringVar(&o.input.times, "time", "", "count only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
+		s.StringVar(&o.input.times, "time", "", "count only `ranges`, as 10%-20%, or A,B:C,D for two files")
+		o.input.addNoIdle(s)
 		o.input.addWeight(s)
 	})
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		addForce(s)
 		s.BoolVarP(&o.input.verbose, "verbose", "v", false, "print the recordings' names, and addresses of symbols")
 		s.BoolVarP(&o.Quiet, "quiet", "q", false, "print only the entries")
-		cli.AddIdle(s, diffIdleFlags)
+		cli.AddIdle(s, ignored.Diff)
 	})
-}
-
-var diffIdleFlags = []cli.Idle{
-	{Name: "D,dump-raw-trace", Why: "`gperf report -D` prints the records of a recording"},
-	{Name: "m,modules", Why: "gperf always resolves modules"},
-	{Name: "cycles-hist", Why: "gperf diff does not compare cycles of basic blocks", Refused: true},
-	{Name: "stream", Why: "gperf diff does not compare streams of branches", Refused: true},
 }
 
 func diffCommand() *cobra.Command {
 	var o diffFlags
-	c := cli.NewCommand(groupAnalyse, "diff [FLAGS] [OLD] [NEW...]", "compare recordings function by function")
+	c := cli.NewCommand(groupAnalyse, "diff [FLAGS] [OLD] [NEW…]\ndiff [FLAGS] OLD… -- NEW…",
+		"compare recordings function by function")
 	o.add(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		err := o.run(args, c.OutOrStdout(), c.ErrOrStderr())
+		sides, err := comparedSides(args, c.ArgsLenAtDash())
+		if err == nil {
+			err = o.run(sides, c.OutOrStdout(), c.ErrOrStderr())
+		}
 		var key *report.KeyError
 		if errors.As(err, &key) {
 			return cli.WrongUse("%v%s", err, keyHint(key))
@@ -86,6 +85,28 @@ func diffCommand() *cobra.Command {
 		return err
 	}
 	return c
+}
+
+// comparedSides returns the recordings to compare: each one is a side, unless "--" separates
+// sides of several ones; dash is the number of arguments before the first "--", negative for none.
+func comparedSides(args []string, dash int) ([][]string, error) {
+	if dash <= 0 && !slices.Contains(args, "--") {
+		return slices.Collect(slices.Chunk(comparedFiles(args), 1)), nil
+	}
+	sides := [][]string{args[:max(dash, 0)], nil}
+	for _, arg := range args[max(dash, 0):] {
+		if arg == "--" {
+			sides = append(sides, nil)
+			continue
+		}
+		last := len(sides) - 1
+		sides[last] = append(sides[last], arg)
+	}
+	if slices.ContainsFunc(sides, func(side []string) bool { return len(side) == 0 }) {
+		return nil, cli.WrongUse("-- separates old and new recordings: " +
+			"gperf diff old1.data old2.data -- new1.data new2.data")
+	}
+	return sides, nil
 }
 
 // comparedFiles returns the recordings to compare: as perf, perf.data.old and perf.data, or
@@ -101,29 +122,33 @@ func comparedFiles(args []string) []string {
 	return args
 }
 
-func (o *diffFlags) run(args []string, stdout, stderr io.Writer) (err error) {
-	o.input.paths = comparedFiles(args)
-	if err := o.apply(len(o.input.paths)); err != nil {
+func (o *diffFlags) run(sides [][]string, stdout, stderr io.Writer) (err error) {
+	o.input.paths = slices.Concat(sides...)
+	if err := o.apply(sides); err != nil {
 		return err
 	}
 	if o.formats.stacks() {
-		o.formats.baseline = true
+		o.formats.baselines = len(sides[0])
 		return o.formats.run("diff", &o.input, o.MaxStack, stdout, stderr)
 	}
 	if o.Filter, err = o.filter(); err != nil {
 		return err
 	}
 	o.input.keepExited = true
-	opened, err := o.input.openAll(stderr)
+	opened, err := o.openAll(stderr)
 	for _, in := range opened {
 		defer in.Close()
 	}
 	if err != nil {
 		return err
 	}
-	var inputs []diff.Input
-	for _, in := range opened {
-		inputs = append(inputs, diff.Input{Path: in.Path, Session: in.session})
+	inputs := make([][]diff.Input, len(sides))
+	next := 0
+	for i, side := range sides {
+		for range side {
+			inputs[i] = append(inputs[i], diff.Input{Path: opened[next].Path, Session: opened[next].session})
+			next++
+		}
 	}
 	skipped, err := diff.Text(stdout, inputs, o.Options)
 	for i := range skipped {
@@ -132,9 +157,33 @@ func (o *diffFlags) run(args []string, stdout, stderr io.Writer) (err error) {
 	return err
 }
 
+// openAll opens all recordings. Like perf, it reads a list of --time that contains ":" as one
+// range for each recording.
+func (o *diffFlags) openAll(stderr io.Writer) (opened []*input, err error) {
+	times := strings.Split(o.input.times, ":")
+	if len(times) == 1 {
+		return o.input.openAll(stderr)
+	}
+	if len(times) != len(o.input.paths) {
+		return nil, cli.WrongUse("--time %s: name one range for each of the %d recordings, as 10,12:50,52",
+			o.input.times, len(o.input.paths))
+	}
+	for i, path := range o.input.paths {
+		one := o.input
+		one.times = times[i]
+		in, err := one.openPath(path, stderr)
+		if err != nil {
+			return opened, err
+		}
+		opened = append(opened, in)
+	}
+	return opened, nil
+}
+
 // apply converts the flags to diff.Options and checks them.
-func (o *diffFlags) apply(inputs int) error {
+func (o *diffFlags) apply(sides [][]string) error {
 	o.Verbose = o.input.verbose
+	o.Noise = o.Noise || len(o.input.paths) > len(sides)
 	method, weights, _ := strings.Cut(o.compute, ":")
 	switch method {
 	case "delta-abs":
@@ -147,11 +196,14 @@ func (o *diffFlags) apply(inputs int) error {
 		if _, err := fmt.Sscanf(weights, "%d,%d", &o.Weights[0], &o.Weights[1]); err != nil {
 			return cli.WrongUse("--compute %s: name two weights, as wdiff:1,2", o.compute)
 		}
+	case "cycles":
+		return cli.WrongUse("--compute cycles: gperf diff does not compare cycles of basic blocks; use delta-abs, " +
+			"delta, ratio or wdiff:W1,W2")
 	default:
 		return cli.WrongUse("--compute %s: use delta-abs, delta, ratio or wdiff:W1,W2", o.compute)
 	}
-	if o.By = o.order; o.order < 0 || o.order >= inputs {
-		return cli.WrongUse("--order %d: there are %s recordings, from 0 on", o.order, strconv.Itoa(inputs))
+	if o.By = o.order; o.order < 0 || o.order >= len(sides) {
+		return cli.WrongUse("--order %d: there are %d recordings, from 0 on", o.order, len(sides))
 	}
 	switch o.percent {
 	case "absolute":
@@ -160,7 +212,7 @@ func (o *diffFlags) apply(inputs int) error {
 	default:
 		return cli.WrongUse("--percentage %s: use absolute or relative", o.percent)
 	}
-	if !slices.Contains(formatNames, o.formats.format) {
+	if !slices.Contains(stackFormats, o.formats.format) {
 		return cli.WrongUse("--format %s: use text, folded, pprof or flamegraph", o.formats.format)
 	}
 	if o.formats.stacks() && (o.dsos != "" || o.symbols != "") {

@@ -2,12 +2,17 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"gperf/internal/testutil/programs"
 )
 
 func testRecording(name string) string { return filepath.Join(root, "testdata", name) }
@@ -86,15 +91,21 @@ func TestDiffWrongUse(t *testing.T) {
 	two := testRecording("two.data")
 	for _, c := range []struct{ args, want string }{
 		{"-c nosuch", "use delta-abs"},
+		{"-c cycles", "does not compare cycles"},
 		{"-c wdiff", "name two weights"},
 		{"-o 2", "there are 2 recordings"},
 		{"-s nosuch", "unknown key"},
 		{"--format svg", "use text, folded"},
 		{"--format folded -d libc.so.6", "--dsos and --symbols are for --format text"},
 		{"--stream", "does not compare streams"},
+		{"--time 1,2:3,4:5,6", "name one range for each of the 2 recordings"},
+		{"--", "gperf diff old1.data old2.data -- new1.data new2.data"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			args := append(append([]string{"diff"}, strings.Fields(c.args)...), two, two)
+			if c.args == "--" {
+				args = []string{"diff", two, "--"}
+			}
 			if r := runGperf(t, args...); r.code != exitUsage || !strings.Contains(r.stderr, c.want) {
 				t.Errorf("exit code %d, %q; want %q", r.code, r.stderr, c.want)
 			}
@@ -105,5 +116,112 @@ func TestDiffWrongUse(t *testing.T) {
 		if r.code != exitError || !strings.Contains(r.stderr, "nosuch.data: no such file") {
 			t.Errorf("exit code %d, %q", r.code, r.stderr)
 		}
+	})
+}
+
+// TestComparedSides: "--" separates sides of several recordings.
+func TestComparedSides(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		dash int
+		want string
+	}{
+		{"", -1, "[[perf.data.old] [perf.data]]"},
+		{"a", -1, "[[perf.data.old] [a]]"},
+		{"a b c", -1, "[[a] [b] [c]]"},
+		{"a b", 0, "[[a] [b]]"},
+		{"a b c", 2, "[[a b] [c]]"},
+		{"a b c -- d", 1, "[[a] [b c] [d]]"},
+	} {
+		if got, err := comparedSides(strings.Fields(test.args), test.dash); err != nil ||
+			fmt.Sprint(got) != test.want {
+			t.Errorf("%q, %d: %v, %v; want %s", test.args, test.dash, got, err, test.want)
+		}
+	}
+}
+
+// fiveFunctions are addresses of functions of testdata/kallsyms.
+var fiveFunctions = [5]uint64{atEntry, 0xffffffff81000138, atFault, 0xffffffff81000c90, 0xffffffff81000df0}
+
+// slower returns what a program spends in five functions, of which the third is slower by percent.
+// jitter varies from recording to recording.
+func slower(percent, jitter int) (list []taken) {
+	for i := range 5 {
+		n := 600 + (i*7+jitter*11)%13
+		if i == 2 {
+			n += 6 * percent
+		}
+		list = append(list, taken{"made", 10, fiveFunctions[i], n, 1000})
+	}
+	return append(list, taken{"made", 10, atUser, 3 + jitter, 1000})
+}
+
+// TestDiffFindsSlowerFunction: one function is slower by 20 %. It is first, and no other one changed
+// by more than noise.
+func TestDiffFindsSlowerFunction(t *testing.T) {
+	var old, new []string
+	for i := range 3 {
+		old = append(old, saveTaken(t, "old.data", [2][]taken{slower(0, i)}))
+		new = append(new, saveTaken(t, "new.data", [2][]taken{slower(20, i+1)}))
+	}
+	const slow = "[k] asm_exc_page_fault"
+	for name, args := range map[string][]string{
+		"two":        {"--noise", old[0], new[0]},
+		"six":        slices.Concat(old, []string{"--"}, new),
+		"six, ratio": slices.Concat([]string{"-c", "ratio"}, old, []string{"--"}, new),
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := mustGperf(t, slices.Concat([]string{"diff", "-s", "sym", "--kallsyms",
+				testRecording("kallsyms")}, args)...)
+			var rows []string
+			for line := range strings.Lines(out) {
+				if strings.Contains(line, "[") && !strings.HasPrefix(line, "#") {
+					rows = append(rows, line)
+				}
+			}
+			if len(rows) != 6 || !strings.Contains(rows[0], slow) || !strings.Contains(rows[0], " changed ") ||
+				strings.Count(out, " changed ") != 1 || strings.Count(out, " noise ") != 5 {
+				t.Errorf("want %s first, as the only change, in\n%s", slow, out)
+			}
+			if name == "six" && !regexp.MustCompile(`(#  \[0\] \S+ \(Baseline\)\n){3}#  \[1\] `).MatchString(out) {
+				t.Errorf("not three recordings are the baseline:\n%s", out)
+			}
+		})
+	}
+}
+
+var slowerProgram = programs.C("testdata/slower.c", "-O1", "-g")
+
+// TestRecordDiffSlower: a recorded program with one function that is slower by 20 %.
+func TestRecordDiffSlower(t *testing.T) {
+	needEvents(t)
+	dir, prog := t.TempDir(), slowerProgram.Path(t)
+	var old, new []string
+	for i := range 3 {
+		for _, side := range []struct {
+			files   *[]string
+			percent string
+		}{{&old, "0"}, {&new, "20"}} {
+			file := filepath.Join(dir, side.percent+"."+strconv.Itoa(i))
+			mustRecord(t, dir, "-e", "cpu-clock:u", "-F", "4000", "-o", file, "--", prog, side.percent)
+			*side.files = append(*side.files, file)
+		}
+	}
+	sides := slices.Concat(old, []string{"--"}, new)
+	out := mustGperf(t, append([]string{"diff", "-s", "sym"}, sides...)...)
+	if !regexp.MustCompile(`#\n +\d+\.\d+% +\+[1-5]\.\d+% .* changed +\[\.\] hash`).MatchString(out) {
+		t.Errorf("hash is not the first change:\n%s", out)
+	}
+	archived := filepath.Join(dir, "new.zip")
+	mustGperf(t, "archive", "-i", new[0], "-o", archived)
+	pipe, err := os.ReadFile(old[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := mustGperf(t, "diff", "--noise", old[0], new[0])
+	withStdin(t, string(pipe), func() int {
+		got, _ := gperf(t, "diff", "--noise", "-", archived)
+		sameText(t, "a pipe and an archive", got, want)
+		return exitOK
 	})
 }

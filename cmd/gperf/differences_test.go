@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/ignored"
 )
 
 // outputDifferences lists intended differences from perf's output that do not depend on a file
@@ -21,6 +22,8 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 		"the printed fields (`--sort trace`)", "TestGolden"},
 	{"`report --sort symbol`", "no column `IPC` without branch records", "an empty column", "TestFlagsAsPerf"},
 	{"`report -D`", "no remark about records that have no output", "`: unhandled!`", "TestFlagsAsPerf"},
+	{"`record --off-cpu`", "waits only, unless -e, -F or -c is given", "`cycles`, too", "TestScenarioOffCPU"},
+	{"`record --off-cpu-thresh`: default", "1 ms", "500 ms", "TestScenarioOffCPU"},
 	{"names with control characters, on a terminal", "escaped: `^[`", "as they are", "TestTerminalGetsNoControls"},
 	{"source lines of callers", "the line of the call", "the line of the next instruction", "TestRecordSrcline"},
 	{"probe arguments: floating-point numbers in memory", "numbers", "their bits", "TestScenarioValuesOfCXX"},
@@ -123,8 +126,8 @@ var idleFlagsOf = []struct {
 	command string
 	flags   []cli.Idle
 }{
-	{"record", recordIdleFlags}, {"script", scriptIdleFlags}, {"report", reportIdleFlags},
-	{"list", listIdleFlags}, {"probe", probeIdleFlags},
+	{"record", ignored.Record}, {"script", ignored.Script}, {"report", ignored.Report},
+	{"top", ignored.Top}, {"list", listIdleFlags}, {"probe", probeIdleFlags},
 }
 
 // longName returns a flag's name without its shorthand.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -11,17 +13,23 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/terminal"
+	"gperf/report/by"
 	"gperf/report/stacks"
+	"gperf/report/timeline"
 )
 
 // formatFlags holds the flags of script and report for the formats that count stacks.
 type formatFlags struct {
-	format   string
-	output   string
-	all      bool
-	noInline bool
-	folded   stacks.FoldedOptions
-	baseline bool // the first input is compared with the others
+	format    string
+	output    string
+	all       bool
+	noInline  bool
+	folded    stacks.FoldedOptions
+	baselines int    // number of inputs, the first ones, that are compared with the others
+	by        string // keys of package by
+	byFlag    string // that named them, "" for --by
+	quantum   uint64 // of the key time, in ns; 0 for the default
 }
 
 // Names of --pid and --tid without a list, which are flags of stackcollapse-perf.pl.
@@ -33,10 +41,17 @@ const (
 // foldedOnly lists the flags that only --format folded has.
 var foldedOnly = []string{barePID, bareTID, "kernel", "jit", "all", "addrs", "inline", "by-event"}
 
-// formatNames lists the values of --format.
-var formatNames = []string{"text", "folded", "pprof", "flamegraph"}
+// byFlags lists the flags of the formats that count stacks. --sort means --by.
+var byFlags = []string{"by", "sort", "time-quantum"}
 
-const formatHelp = "write `format` folded, pprof or flamegraph"
+// formatNames lists the values of --format: those that diff has, too, and those with the times of samples.
+var (
+	stackFormats = []string{"text", "folded", "pprof", "flamegraph"}
+	timeFormats  = []string{"speedscope", "json"}
+	formatNames  = slices.Concat(stackFormats, timeFormats)
+)
+
+const formatHelp = "write a `format` for other tools, as above"
 
 func (o *formatFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&o.format, "format", "text", formatHelp)
@@ -47,6 +62,7 @@ func (o *formatFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&o.folded.Addrs, "addrs", false, "folded: print addresses without a symbol")
 	s.BoolVar(&o.folded.Inline, "inline", false, "folded: print inline frames")
 	s.BoolVar(&o.folded.Event, "by-event", false, "folded: print all events, their names as roots")
+	s.StringVar(&o.by, "by", "", "show these `keys` and fields as roots, pprof: as labels")
 	s.BoolVar(&o.noInline, "no-inline", false, "do not print inline frames")
 	s.BoolVar(&o.folded.PID, barePID, false, "")
 	s.BoolVar(&o.folded.TID, bareTID, false, "")
@@ -56,10 +72,13 @@ func (o *formatFlags) add(s *pflag.FlagSet) {
 // stacks reports whether the format counts stacks, that is, whether it is not text.
 func (o *formatFlags) stacks() bool { return o.format != "text" }
 
+// counts reports whether the format counts samples with equal stacks.
+func (o *formatFlags) counts() bool { return o.stacks() && !slices.Contains(timeFormats, o.format) }
+
 // check checks the combination of flags.
 func (o *formatFlags) check(s *pflag.FlagSet) (err error) {
 	if !slices.Contains(formatNames, o.format) {
-		return cli.WrongUse("--format %s: use text, folded, pprof or flamegraph", o.format)
+		return cli.WrongUse("--format %s: use text, folded, pprof, flamegraph, speedscope or json", o.format)
 	}
 	input := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(inputFlags).add(input)
@@ -83,23 +102,25 @@ func (o *formatFlags) unfit(flag string, input bool) error {
 			strings.TrimPrefix(flag, "folded-"))
 	case o.format != "folded" && flag != "inline" && slices.Contains(foldedOnly, flag):
 		return cli.WrongUse("--%s is for --format folded", strings.TrimPrefix(flag, "folded-"))
+	case flag == "by" && !o.counts():
+		return cli.WrongUse("--by is for --format folded, pprof and flamegraph; gperf report --sort sorts text")
 	case !o.stacks() && flag == "output":
 		return cli.WrongUse("--output requires --format; text goes to standard output")
+	case slices.Contains(byFlags, flag) && o.stacks() && !o.counts():
+		return cli.WrongUse("--%s is for --format text, folded, pprof and flamegraph", flag)
 	case o.stacks() && !input && !slices.Contains(foldedOnly, flag) &&
+		!(o.counts() && slices.Contains(byFlags, flag)) &&
 		!slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio"}, flag):
 		return cli.WrongUse("--%s is for --format text", flag)
 	}
 	return nil
 }
 
-// run counts the stacks of all inputs and writes them.
+// run counts the stacks of all inputs, or lists their samples, and writes the result.
 func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout, stderr io.Writer) error {
 	if err := o.checkOutput(from, stdout); err != nil {
 		return err
 	}
-	c := &stacks.Set{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}
-	c.Processes = o.format == "pprof" || o.folded.PID || o.folded.TID
-	c.Threads, c.CPUs = o.format == "pprof" || o.folded.TID, o.format == "pprof"
 	// Folded stacks are those of perf script, which forgets exited threads.
 	from.keepExited = o.format != "folded"
 	inputs, err := from.openAll(stderr)
@@ -111,17 +132,30 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	if err != nil {
 		return err
 	}
+	if slices.Contains(timeFormats, o.format) {
+		return o.list(inputs, timeline.Options{MaxStack: maxStack, NoInline: o.noInline}, stdout, stderr)
+	}
+	c := &stacks.Set{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight, By: words(o.by),
+		Quantum: o.quantum, Fields: o.format == "pprof",
+		Idle: o.format == "flamegraph" && !from.noIdle}
+	c.Processes = o.format == "pprof" || o.folded.PID || o.folded.TID
+	c.Threads, c.CPUs = o.format == "pprof" || o.folded.TID, o.format == "pprof"
+	return o.count(command, inputs, c, stdout, stderr)
+}
+
+// count counts the stacks of all inputs in c and writes the result.
+func (o *formatFlags) count(command string, inputs []*input, c *stacks.Set, stdout, stderr io.Writer) error {
 	chains := false
 	var warnings []func() error
 	for i, in := range inputs {
 		add := c.Add
-		if o.baseline && i == 0 {
+		if i < o.baselines {
 			add = c.AddBaseline
 		}
 		skipped, err := add(in.session)
 		if err != nil {
 			in.warn(stderr, skipped)
-			return in.Wrap(err)
+			return unknownKey(cmp.Or(o.byFlag, "--by"), in.Wrap(err))
 		}
 		warnings = append(warnings, func() error { return in.warn(stderr, skipped) })
 		chains = chains || in.hasCallchains()
@@ -134,7 +168,13 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 		fmt.Fprintf(stderr, "gperf %s: omitted %d samples of %s, as stackcollapse-perf.pl does; "+
 			"--by-event folds all events\n", command, samples, strings.Join(events, ", "))
 	}
-	err = o.write(c, stdout) // reads symbols: warnings about them come later
+	unlabeled := c.Unlabeled()
+	for _, event := range slices.Sorted(maps.Keys(unlabeled)) {
+		fmt.Fprintf(stderr, "gperf %s: %d samples of %s have no labels of their fields, which have too many values; "+
+			"--by FIELD,... adds labels of these fields to all samples\n", command, unlabeled[event], event)
+	}
+	// This reads symbols: warnings about them come later.
+	err := o.write(stdout, func(w io.Writer) error { return o.writeTo(w, c) })
 	for _, warn := range warnings {
 		incomplete := warn()
 		err = cmp.Or(err, incomplete)
@@ -142,10 +182,18 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	return err
 }
 
+// unknownKey adds the known keys to an error of package by; it returns other errors as they are.
+func unknownKey(flag string, err error) error {
+	if unknown := (*by.KeyError)(nil); errors.As(err, &unknown) {
+		return cli.WrongUse("%s: %v%s", flag, unknown, suggestion(unknown.Key, unknown.Keys, "the keys are"))
+	}
+	return err
+}
+
 // checkOutput refuses to overwrite an input, and to write pprof or HTML to a terminal.
 func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	if o.output == "" || o.output == "-" {
-		if _, ok := stdout.(*terminal); ok && o.format != "folded" {
+		if _, ok := stdout.(*terminal.Terminal); ok && o.format != "folded" && o.format != "json" {
 			return cli.WrongUse("--format %s: standard output is a terminal, name a file with -o", o.format)
 		}
 		return nil
@@ -165,15 +213,16 @@ func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	return nil
 }
 
-func (o *formatFlags) write(c *stacks.Set, stdout io.Writer) error {
+// write passes the file of --output to a function, or standard output.
+func (o *formatFlags) write(stdout io.Writer, to func(io.Writer) error) error {
 	if o.output == "" || o.output == "-" {
-		return o.writeTo(stdout, c)
+		return to(stdout)
 	}
 	f, err := os.Create(o.output)
 	if err != nil {
 		return err
 	}
-	if err = o.writeTo(f, c); err == nil {
+	if err = to(f); err == nil {
 		err = f.Close()
 	}
 	if err != nil {

@@ -106,6 +106,7 @@ func TestPprofTool(t *testing.T) {
 		{"-tree", `__udp4_lib_rcv`},
 		{"-raw", `(?s)comm:\[drops\].*pid:\[15247\] tid:\[15247\].*M=\d __udp4_lib_rcv.*Mappings.*\[kernel\.kallsyms\] 6ecd6ec2\w+ \[FN\]`},
 		{"-traces", `(?m)comm:  drops$`},
+		{"-top -sample_index=skb:kfree_skb -tagfocus=reason=NO_SOCKET", `(?m)^ +5 +100% +100% +5 +100% +sk_skb_reason_drop$`},
 	} {
 		t.Run(test.flags, func(t *testing.T) {
 			if out := goToolPprof(t, append(strings.Fields(test.flags), profile)...); !regexp.MustCompile(
@@ -240,15 +241,21 @@ func TestFormatWrongUse(t *testing.T) {
 		code int
 		want string
 	}{
-		{"report --format svg", exitUsage, "use text, folded, pprof or flamegraph"},
-		{"report --format pprof --sort comm", exitUsage, "--sort is for --format text"},
+		{"report --format svg", exitUsage, "use text, folded, pprof, flamegraph, speedscope or json"},
+		{"report --format pprof --percent-limit 1", exitUsage, "--percent-limit is for --format text"},
+		{"report --format pprof --sort cmom" + in, exitUsage, "did you mean comm?"},
+		{"script --min 1ms" + in, exitUsage, "are for --tree"},
+		{"script --tree --min 1m1" + in, exitUsage, "such as 10us"},
+		{"script --tree" + in, exitError, "record them with -e span:syscalls"},
+		{"report --latency-hist" + in, exitError, "record them with -e span:syscalls"},
+		{"report --by reason" + in, exitUsage, "gperf report --sort sorts text"},
 		{"script --format folded -F comm", exitUsage, "--fields is for --format text"},
 		{"script --kernel", exitUsage, "--kernel is for --format folded"},
 		{"script --format pprof --by-event", exitUsage, "--by-event is for --format folded"},
 		{"script --pid", exitUsage, "--pid requires a list of IDs"},
 		{"script --format pprof --tid", exitUsage, "--tid is for --format folded"},
 		{"script -o x.txt", exitUsage, "--output requires --format"},
-		{"report" + in + in, exitUsage, "-i is given 2 times: only --format folded, pprof and flamegraph merge recordings"},
+		{"report" + in + in, exitUsage, "-i is given 2 times: only --format merges recordings"},
 		{"script --format folded -o " + recording + in, exitUsage, "would overwrite the recording"},
 		{"script --format pprof -o " + dir + "/none/x" + in, exitError, "none/x: no such file or directory"},
 		{"script --format pprof -i none.data" + in, exitError, "none.data: no such file or directory"},

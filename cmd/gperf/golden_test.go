@@ -46,6 +46,9 @@ var goldens = []string{
 	"script -i drops.data -D",
 	"report -i two.data --stats",
 	"report -i records.data --stats",
+	"report -i spans.data",
+	"report -i spans.data --latency-hist --sort comm",
+	"script -i spans.data --tree --min 5us",
 }
 
 var notInFileNames = regexp.MustCompile(`[^A-Za-z0-9.,%-]+`)

@@ -83,6 +83,8 @@ func hint(err error) string {
 			"         the kernel lowers it if sampling takes too long.\n"
 	case errors.Is(err, record.ErrKernelHidden):
 		return line(doctor.This().WhyHidden())
+	case errors.Is(err, record.ErrNoClock):
+		return "`gperf report --no-idle` leaves out the samples of CPUs without work.\n"
 	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
 		return "Each raw tracepoint needs three open files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
 	case errors.Is(err, syscall.EMFILE):

@@ -27,20 +27,32 @@ var house = []struct{ question, packages string }{
 	{"What does the user want?", `
 		cmd/gperf
 	`},
+	{"Which flags of perf have no effect?", `
+		cmd/gperf/ignored
+	`},
 	{"How does a command line become flags?", `
 		cmd/gperf/cli
 	`},
 	{"Why are stacks incomplete?", `
 		cmd/gperf/remedy
 	`},
-	{"What changed?", `
+	{"How is a terminal used? How is a recording read while it is made? When is garbage collected?", `
+		cmd/gperf/live
+		cmd/gperf/memory
+		cmd/gperf/screen
+		cmd/gperf/terminal
+	`},
+	{"What changed? What happens now?", `
 		report/diff
+		report/top
 	`},
 	{"What may be recorded here? What did the samples show?", `
 		record/doctor
 		report
 		report/annotate
+		report/spans
 		report/stacks
+		report/timeline
 		script
 	`},
 	{"How is it recorded? Which parts of it are shown?", `
@@ -48,12 +60,16 @@ var house = []struct{ question, packages string }{
 		internal/archive
 		internal/inspect
 		report/annotate/disasm
+		report/by
 	`},
-	{"How are events sampled that perf does not have?", `
+	{"How are events sampled that perf does not have, and counted? Where do threads wait?", `
 		record/sampler
+		record/offcpu
+		record/count
 	`},
-	{"What were the callers in user space?", `
+	{"What were the callers in user space? How are samples written that gperf makes?", `
 		record/stacks
+		record/made
 	`},
 	{"How do records get from the kernel to this process? What was there before?", `
 		record/perfevent
@@ -134,6 +150,7 @@ var guests = map[string]string{
 	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli",
 	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli",
 	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel", // BTF is read with it
+	"github.com/aclements/go-moremath":   "report/diff",                               // Student's and the normal distribution
 	"github.com/google/pprof":            "report/stacks",
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",
 	"github.com/klauspost/compress":      "format cmd/gperf internal/archive",

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/memory"
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/session"
@@ -30,6 +31,7 @@ type inputFlags struct {
 	comms      string
 	times      string
 	guests     bool
+	noIdle     bool
 	weight     string
 	strict     bool
 	verbose    bool
@@ -72,8 +74,13 @@ func (in *inputFlags) addFilters(s *pflag.FlagSet) {
 	s.SetAnnotation("tid", cli.BareKey, []string{"--" + bareTID})
 	s.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
 	s.BoolVar(&in.guests, "guest", false, "show samples of virtual machines, too, without symbols")
+	in.addNoIdle(s)
 	s.StringVar(&in.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
 	in.addWeight(s)
+}
+
+func (in *inputFlags) addNoIdle(s *pflag.FlagSet) {
+	s.BoolVar(&in.noIdle, "no-idle", false, "leave out samples of CPUs without work")
 }
 
 func (in *inputFlags) addWeight(s *pflag.FlagSet) {
@@ -105,7 +112,7 @@ func (in *inputFlags) inputs() []string {
 func (in *inputFlags) open(stderr io.Writer) (*input, error) {
 	paths := in.inputs()
 	if len(paths) > 1 {
-		return nil, cli.WrongUse("-i is given %d times: only --format folded, pprof and flamegraph merge recordings",
+		return nil, cli.WrongUse("-i is given %d times: only --format merges recordings",
 			len(paths))
 	}
 	return in.openPath(paths[0], stderr)
@@ -124,7 +131,7 @@ func (in *inputFlags) openAll(stderr io.Writer) (opened []*input, err error) {
 }
 
 func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
-	tuneGC()
+	memory.TuneReading()
 	r := &input{verbose: in.verbose}
 	err := r.open(path)
 	if err == nil {
@@ -163,7 +170,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 	symbols := symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
 		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,
 		KernelRefAddr: addr})
-	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: keep,
+	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: keep, NoIdle: in.noIdle,
 		KeepExited: in.keepExited, Written: r.Written})
 	return nil
 }
@@ -246,6 +253,10 @@ func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
 	}
 	if w := in.weight; w != nil && w.Omitted > 0 {
 		fmt.Fprintf(stderr, "gperf: omitted %d samples, which have no field %s\n", w.Omitted, w.Field)
+	}
+	if s.NoIdle && s.Unnamed > 0 {
+		fmt.Fprintf(stderr, "gperf: --no-idle: %d samples of idle tasks remain, whose functions have no names: "+
+			"name the kernel's symbols with --kallsyms or -k\n", s.Unnamed)
 	}
 	in.warnSkipped(stderr, skipped)
 	in.files.warnServers(stderr)

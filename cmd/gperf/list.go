@@ -126,7 +126,10 @@ func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 		fmt.Fprint(w, "\n  kprobe:FUNCTION[+OFFSET]                           [gperf list 'kprobe:tcp_*']\n"+
 			"  uprobe:FILE:FUNCTION                               [gperf list 'uprobe:./program:*']\n"+
 			"  usdt:FILE:PROVIDER:NAME                            "+
-			"[gperf list 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*']\n")
+			"[gperf list 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*']\n"+
+			"  span:syscalls                                      [durations: gperf help events]\n"+
+			"  span:FUNCTION, span:FILE:FUNCTION                  [also globs: 'span:ip_*', span:libc:malloc]\n"+
+			"  span:SYSTEM:NAME..SYSTEM:NAME[/key=FIELDS/]        [gperf list -v 'block:*']\n")
 	}
 	return failed
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/terminal"
 
 	"github.com/spf13/cobra"
 )
@@ -34,7 +35,7 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 const errReported = exitStatus(exitError)
 
 func main() {
-	os.Exit(run(os.Args[1:], outputTo(os.Stdout), outputTo(os.Stderr)))
+	os.Exit(run(os.Args[1:], terminal.Output(os.Stdout), terminal.Output(os.Stderr)))
 }
 
 // run runs a command line and returns the exit code.

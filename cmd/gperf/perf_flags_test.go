@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/ignored"
 )
 
 // perfLines are command lines with flags of perf's over the project's own
@@ -182,7 +183,7 @@ func TestIdleFlags(t *testing.T) {
 	for _, list := range []struct {
 		command string
 		flags   []cli.Idle
-	}{{"script", scriptIdleFlags}, {"report", reportIdleFlags}} {
+	}{{"script", ignored.Script}, {"report", ignored.Report}} {
 		want, _ := gperf(t, perfArgs(t, list.command+" -i drops.data")...)
 		for _, idle := range list.flags {
 			name := idle.Name[strings.IndexByte(idle.Name, ',')+1:]

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/terminal"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
@@ -361,7 +362,7 @@ func (f *probeFlags) showVars() error {
 type progress struct {
 	command  string
 	w        io.Writer
-	terminal *terminal // w, or nil if it is not a terminal
+	terminal *terminal.Terminal // w, or nil if it is not a terminal
 	quiet    bool
 	start    time.Time
 	last     time.Time
@@ -371,7 +372,7 @@ type progress struct {
 
 func newProgress(command string, w io.Writer, quiet bool) *progress {
 	p := &progress{command: command, w: w, quiet: quiet, start: time.Now()}
-	p.terminal, _ = w.(*terminal)
+	p.terminal, _ = w.(*terminal.Terminal)
 	return p
 }
 
@@ -402,7 +403,7 @@ func (p *progress) show(step, text string) {
 	}
 	p.last, p.shown = now, true
 	if p.terminal != nil {
-		p.terminal.overwrite(fmt.Sprintf("gperf %s: %s", p.command, text))
+		p.terminal.Overwrite(fmt.Sprintf("gperf %s: %s", p.command, text))
 	} else {
 		fmt.Fprintf(p.w, "gperf %s: %s\n", p.command, text)
 	}
@@ -411,7 +412,7 @@ func (p *progress) show(step, text string) {
 // end removes the line from the terminal.
 func (p *progress) end() {
 	if p.shown && p.terminal != nil {
-		p.terminal.overwrite("")
+		p.terminal.Overwrite("")
 	}
 	p.shown = false
 }

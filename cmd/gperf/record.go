@@ -17,6 +17,8 @@ import (
 
 	"gperf/bpf"
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/ignored"
+	"gperf/cmd/gperf/memory"
 	"gperf/cmd/gperf/remedy"
 	"gperf/format"
 	"gperf/record"
@@ -55,7 +57,7 @@ func (f *recordFlags) add(c *cobra.Command) {
 		s.BoolVar(&f.dryRun, "dry-run", false, "check flags and events, then exit")
 		s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 		s.BoolVarP(&f.verbose, "verbose", "v", false, "print the recorded events and the limits of this kernel")
-		cli.AddIdle(s, recordIdleFlags)
+		cli.AddIdle(s, ignored.Record)
 	})
 }
 
@@ -101,11 +103,11 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	if err := f.options(s); err != nil {
 		return err
 	}
-	whileRecording.tune()
+	memory.WhileRecording.Tune()
 	ctx, hurry, stop := interrupts()
 	defer stop()
 	f.opts.Hurry = hurry
-	// SIGUSR2 has no effect without --switch-output. Without a handler for SIGPIPE, writing to a closed
+	// SIGUSR2 has no effect without --switch-output and --count. Without a handler for SIGPIPE, writing to a closed
 	// pipe would end the process at once. Do not ignore the signals: the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2, syscall.SIGPIPE)
 	if f.dryRun {
@@ -134,7 +136,7 @@ func (f *recordFlags) report(stderr io.Writer, p *progress) {
 	o.Progress = p.report
 	if !f.quiet {
 		o.Notice = func(what error) {
-			fmt.Fprint(stderr, notice(what))
+			fmt.Fprint(stderr, notice("record", what))
 			f.printVerifierLog(what, stderr)
 		}
 		o.Say = say
@@ -156,17 +158,17 @@ func (f *recordFlags) printVerifierLog(err error, stderr io.Writer) {
 	}
 }
 
-// notice returns the text of a warning.
-func notice(what error) string {
+// notice returns the text of a command's warning.
+func notice(command string, what error) string {
 	var unwinding *record.UnwindError
 	if errors.As(what, &unwinding) { // one line: many users see it at each recording
 		why := cmp.Or(doctor.This().WhyNoBPF(what), "-v prints what the kernel says.")
 		if errors.Is(what, syscall.EMFILE) {
 			why = moreFiles
 		}
-		return fmt.Sprintf("gperf record: %v. %s\n", what, why)
+		return fmt.Sprintf("gperf %s: %v. %s\n", command, what, why)
 	}
-	return fmt.Sprintf("gperf record: %v\n%s", what, hint(what))
+	return fmt.Sprintf("gperf %s: %v\n%s", command, what, hint(what))
 }
 
 const moreFiles = "Raise the limit of open files (ulimit -n)."
@@ -246,6 +248,19 @@ func printSummary(sum *record.Summary, w io.Writer) {
 	}
 	if sum.Missed > 0 {
 		status(w, "Lost %d samples while another BPF program ran", sum.Missed)
+	}
+	if text := sum.Spans.String(); text != "" {
+		status(w, "%s", text)
+	}
+	if sum.Spans.Uncounted > 0 {
+		status(w, "Lost %d spans: the histograms have more than %d buckets", sum.Spans.Uncounted, bpf.MaxBuckets)
+	}
+	if sum.Uncounted > 0 {
+		status(w, "Lost %d events: there are more than %d threads with different stacks", sum.Uncounted, bpf.MaxCounts)
+	}
+	if sum.UnrecordedWaits > 0 {
+		status(w, "Lost %d waits: more than 65536 threads waited, or the kernel did not report their ends",
+			sum.UnrecordedWaits)
 	}
 	if len(lost) > 0 {
 		status(w, "Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) "+

@@ -354,6 +354,22 @@ func TestRecordRealtime(t *testing.T) {
 	}
 }
 
+// The recorder's nice value is lower than the command's.
+func TestRecordNice(t *testing.T) {
+	needTracepoints(t)
+	if out, err := exec.Command("nice", "-n", "-1", "true").CombinedOutput(); err != nil || len(out) > 0 {
+		t.Skipf("CAP_SYS_NICE is missing: %v: %s", err, out)
+	}
+	r := mustRecord(t, t.TempDir(), "-e", "cpu-clock", "--", "sh", "-c",
+		"nice; awk '{ print $19 }' /proc/$PPID/task/*/stat")
+	nice := strings.Fields(r.stdout)
+	command, err := strconv.Atoi(nice[0])
+	want := strconv.Itoa(max(command-10, -20))
+	if err != nil || len(nice) < 2 || slices.ContainsFunc(nice[1:], func(n string) bool { return n != want }) {
+		t.Errorf("nice values: %v, want %s after the first", nice, want)
+	}
+}
+
 // The directory has the kernel's code, of which functions are where kallsyms says; perf reads it.
 func TestRecordKcore(t *testing.T) {
 	needTracepoints(t)

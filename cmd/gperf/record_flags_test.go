@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gperf/cmd/gperf/ignored"
 	"gperf/format"
 	"gperf/record"
 )
@@ -141,7 +142,7 @@ func TestRecordFlagsOfPerf(t *testing.T) {
 	if names < 80 {
 		t.Errorf("perf's help has %d flags only:\n%s", names, help)
 	}
-	for _, idle := range recordIdleFlags {
+	for _, idle := range ignored.Record {
 		name := idle.Name[strings.IndexByte(idle.Name, ',')+1:]
 		code, message := exitOK, "--"+name+" has no effect: "+idle.Why
 		if idle.Refused {

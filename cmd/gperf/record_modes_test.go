@@ -462,3 +462,19 @@ func TestRewriteArgs(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordNoIdle: the kernel samples no idle task, and reports leave out what the recording has of CPUs
+// without work.
+func TestRecordNoIdle(t *testing.T) {
+	needEvents(t)
+	dir := t.TempDir()
+	none, all := filepath.Join(dir, "none.data"), filepath.Join(dir, "all.data")
+	mustRecord(t, dir, "-e", "cpu-clock", "-F", "999", "-a", "--no-idle", "-o", none, "--", "sleep", "0.5")
+	if out := mustGperf(t, "script", "-i", none); strings.Contains(out, "swapper ") {
+		t.Errorf("samples of idle tasks:\n%.500s", out)
+	}
+	mustRecord(t, dir, "-e", "cpu-clock", "-F", "999", "-a", "-o", all, "--", "sleep", "0.5")
+	if out := mustGperf(t, "script", "--no-idle", "-i", all); strings.Contains(out, "safe_halt") {
+		t.Errorf("script --no-idle: samples of idle CPUs:\n%.500s", out)
+	}
+}

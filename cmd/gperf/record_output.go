@@ -8,9 +8,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/terminal"
 	"gperf/record"
 )
 
@@ -41,7 +41,7 @@ func (f *outputFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 	if !s.Changed("output") && isPipe(os.Stdout) {
 		o.Output = "-"
 	}
-	if o.Output == "-" && isTerminal(os.Stdout) {
+	if o.Output == "-" && terminal.Is(os.Stdout) {
 		return cli.WrongUse("-o -: standard output is a terminal")
 	}
 	level, err := strconv.ParseUint(f.compress, 10, 31)
@@ -75,6 +75,9 @@ func (f *outputFlags) applySwitch(o *record.Options) error {
 	}
 	switch {
 	case f.switchTo == "":
+		ch := make(chan os.Signal, 1)
+		signal.Notify(ch, syscall.SIGUSR2)
+		o.Snapshot = ch
 		return nil
 	case o.Output == "-":
 		return cli.WrongUse("--switch-output is not possible in pipe mode (-o -)")
@@ -95,9 +98,4 @@ func (f *outputFlags) applySwitch(o *record.Options) error {
 func isPipe(f *os.File) bool {
 	st, err := f.Stat()
 	return err == nil && st.Mode()&os.ModeNamedPipe != 0
-}
-
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -18,12 +19,16 @@ type samplingFlags struct {
 	freq   string
 	period uint64
 	strict bool
+	thresh uint32 // of waits, in ms
 }
 
 func (f *samplingFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.StringVarP(&f.freq, "freq", "F", "", "sample at this `frequency` in Hz, or max (default 4000)")
-	s.Uint64VarP(&f.period, "count", "c", 0, "event period: one sample every `n` events")
+	cli.NumberOrBare(s, &f.period, &o.Count, "count", "c", "event period `n`; --count alone: count in the kernel")
 	s.BoolVar(&f.strict, "strict-freq", false, "fail if the kernel does not allow this frequency")
+	s.BoolVar(&o.OffCPU, "off-cpu", false, "record how long threads wait, in ns, and where")
+	s.BoolVar(&o.OffCPUWaker, "waker", false, "with --off-cpu: record who ends each wait, and where")
+	s.Uint32Var(&f.thresh, "off-cpu-thresh", 1, "sum waits shorter than this, in `ms`")
 	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "record side-band events only, no samples")
 	s.BoolVarP(&o.Stat, "stat", "s", false, "record event counts per thread")
 }
@@ -45,7 +50,11 @@ func (f *samplingFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 	if o.Freq != 0 && o.Period != 0 {
 		return cli.WrongUse("cannot set frequency and period at the same time")
 	}
-	if s.Changed("count") && o.Period == 0 && o.Freq == 0 {
+	if o.OffCPUWaker && !o.OffCPU {
+		return cli.WrongUse("--waker without --off-cpu: it records who ends the waits, use record --off-cpu --waker -g")
+	}
+	o.OffCPUThreshold = time.Duration(f.thresh) * time.Millisecond
+	if s.Changed("count") && !o.Count && o.Period == 0 && o.Freq == 0 {
 		o.Notice(errors.New("-c 0: using the default frequency"))
 	}
 	if limit := perfevent.MaxFreq(); f.strict && o.Freq > limit {

@@ -29,6 +29,7 @@ func (f *targetFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.BoolVarP(&o.NoInherit, "no-inherit", "i", false, "exclude child tasks of the target")
 	s.BoolVar(&o.Target.PerThread, "per-thread", false, "use one ring per thread; implies --no-inherit")
 	s.BoolVar(&o.AllUser, "all-user", false, "record user space only")
+	s.BoolVar(&o.NoIdle, "no-idle", false, "clocks leave out the idle tasks of CPUs without work")
 	s.BoolVar(&o.AllKernel, "all-kernel", false, "record the kernel only")
 }
 

@@ -171,8 +171,7 @@ func read(t *testing.T, path string) contents {
 func (c *contents) countsLost() bool { return c.Attrs[0].ReadFormat&format.ReadLost != 0 }
 
 // lostAccording is what the last line of a recording's summary says.
-func lostAccording(t *testing.T, stderr string) int {
-	t.Helper()
+func lostAccording(stderr string) int {
 	return numberIn(stderr, `Lost (\d+) samples`)
 }
 
@@ -228,7 +227,7 @@ func TestRecordCountsEveryDrop(t *testing.T) {
 			if missed := n - got - c.lost; missed < 0 || missed > missedAccording(r.stderr) {
 				t.Errorf("%d samples and %d lost, of %d drops:\n%s", got, c.lost, n, r.stderr)
 			}
-			if lost := lostAccording(t, r.stderr); lost != c.lost {
+			if lost := lostAccording(r.stderr); lost != c.lost {
 				t.Errorf("summary: %d lost, in the file: %d", lost, c.lost)
 			}
 			if !strings.Contains(r.stderr, fmt.Sprintf("(%d samples)", got)) {

@@ -18,6 +18,8 @@ import (
 	"gperf/internal/inspect"
 	"gperf/internal/session"
 	"gperf/report"
+	"gperf/report/by"
+	"gperf/report/spans"
 	"gperf/script"
 )
 
@@ -36,6 +38,7 @@ type reportFlags struct {
 	head     headerFlags
 	view     viewFlags
 	stats    bool
+	latHist  bool
 
 	branches, noBranches, branchHistory bool
 	memory                              bool
@@ -83,6 +86,7 @@ func (o *reportFlags) addTable(s *pflag.FlagSet) {
 	s.BoolVar(&o.memory, "mem-mode", false, "count memory accesses by their weights")
 	s.BoolVar(&o.group, "group", false, "show all events in one table, as a recorded group")
 	s.BoolVar(&o.noGroup, "no-group", false, "show each event of a group in its own table")
+	s.BoolVar(&o.latHist, "latency-hist", false, "print histograms of the durations of spans, by --sort")
 	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline, srcfile: show the full path")
 	s.Bool("stdio", false, "")
 	cli.Hide(s, "branch-history", "stdio")
@@ -132,6 +136,11 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return err
 	}
 	if o.formats.stacks() {
+		if o.Sort != "" {
+			o.formats.byFlag = "--sort"
+		}
+		o.formats.by = strings.Trim(o.formats.by+","+o.Sort, ",+")
+		o.formats.quantum = o.TimeQuantum
 		return o.formats.run("report", &o.input, o.MaxStack, stdout, stderr)
 	}
 	// report applies these filters to its entries, but not to its totals.
@@ -154,13 +163,13 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	}
 	o.Options.Weight = o.input.weight
 	o.Options.Header, o.Options.Verbose, o.ShowParent = o.head.header, o.input.verbose, s.Changed("parent")
-	if list, err := o.listing(); list != nil || err != nil {
+	if list, err := o.listing(s, in.File); list != nil || err != nil {
 		if err != nil {
 			return err
 		}
 		skipped, err := list(stdout, in)
 		incomplete := in.warn(stderr, skipped)
-		return cmp.Or(err, incomplete)
+		return cmp.Or(unknownKey("--sort", err), incomplete)
 	}
 	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.File.Pipe && !in.hasCallchains() {
 		return errors.New("the recording has no callchains: record them with -g")
@@ -174,8 +183,11 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	return cmp.Or(err, incomplete)
 }
 
-// listing returns the function that prints another list instead of the report, or nil.
-func (o *reportFlags) listing() (func(io.Writer, *input) (format.Skipped, error), error) {
+// lister prints a list instead of the report.
+type lister func(io.Writer, *input) (format.Skipped, error)
+
+// listing returns the list that the flags ask for, or nil.
+func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) {
 	switch tasks := o.view.tasks || o.view.mmaps; {
 	case tasks && o.stats:
 		return nil, cli.WrongUse("--tasks and --mmaps cannot be used together with --stats")
@@ -187,8 +199,27 @@ func (o *reportFlags) listing() (func(io.Writer, *input) (format.Skipped, error)
 		return o.dump, nil
 	case o.stats:
 		return func(w io.Writer, in *input) (format.Skipped, error) { return inspect.Stats(w, in.session) }, nil
+	case o.latHist:
+		return func(w io.Writer, in *input) (format.Skipped, error) {
+			return spans.Histograms(w, in.session, o.keep, by.Options{Words: words(o.Sort), Quantum: o.TimeQuantum})
+		}, nil
+	case spans.Summarizes(f) && !o.head.header && !slices.ContainsFunc(tableFlags, s.Changed):
+		return func(w io.Writer, in *input) (format.Skipped, error) {
+			return spans.Summary(w, in.session, o.keep)
+		}, nil
 	}
 	return nil, nil
+}
+
+// tableFlags lists the flags that make the report of system calls' spans a table like that of other events.
+var tableFlags = []string{"sort", "fields", "call-graph", "no-call-graph", "inverted", "children", "no-children",
+	"hierarchy", "weight", "dsos", "symbols", "symbol-filter", "percent-limit", "field-separator", "latency", "quiet",
+	"show-nr-samples", "show-total-period", "raw-trace", "parent", "threads", "parallelism", "group", "column-widths"}
+
+// keep reports whether --comms, --pid and --tid select a sample.
+func (o *reportFlags) keep(s *session.Sample) bool {
+	f := session.Filter{Comms: o.Filter.Comms, PIDs: o.Filter.PIDs, TIDs: o.Filter.TIDs, NoGuests: o.Filter.NoGuests}
+	return f.Match(s)
 }
 
 // dump prints all records. For input that can be read twice, it also counts them.

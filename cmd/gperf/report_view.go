@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/ignored"
 	"gperf/format"
 	"gperf/report"
 )
@@ -68,40 +69,7 @@ func (o *viewFlags) addOther(s *pflag.FlagSet) {
 
 func (o *viewFlags) addGeneral(s *pflag.FlagSet) {
 	s.BoolVarP(&o.quiet, "quiet", "q", false, "print entries only, no headers and warnings")
-	cli.AddIdle(s, reportIdleFlags)
-}
-
-var reportIdleFlags = []cli.Idle{
-	{Name: "demangle", Why: "C++ and Rust names are demangled unless --no-demangle is given"},
-	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
-	{Name: "m,modules", Why: "the symbols of modules are always read"},
-	{Name: "samples", Value: true, Why: "it belongs to perf's terminal view; gperf script prints single samples"},
-	{Name: "skip-empty", Why: "events without samples are left out unless --no-skip-empty is given"},
-	{Name: "tui", Why: "gperf report prints text"},
-	{Name: "stdio-color", Why: "gperf report prints without colours"},
-	{Name: "addr2line", Value: true, Why: "gperf reads debug information itself"},
-	{Name: "addr2line-style", Value: true, Why: "gperf reads debug information itself"},
-	{Name: "objdump", Value: true, Why: "gperf annotate disassembles itself"},
-	{Name: "unwind-style", Value: true, Why: "gperf unwinds stacks itself"},
-	{Name: "source", Why: "gperf annotate prints instructions"},
-	{Name: "asm-raw", Why: "it applies to instructions: use gperf annotate --asm-raw"},
-	{Name: "M,disassembler-style", Value: true, Why: "it applies to instructions: use gperf annotate -M"},
-	{Name: "prefix", Value: true, Why: "it applies to instructions: use gperf annotate --prefix"},
-	{Name: "prefix-strip", Value: true, Why: "it applies to instructions: use gperf annotate --prefix-strip"},
-	{Name: "percent-type", Value: true, Why: "it applies to instructions: use gperf annotate --percent-type"},
-	{Name: "disable-order", Why: "it applies to --dump-raw-trace, which prints the records in order of time"},
-	{Name: "ignore-vmlinux", Why: "use --kallsyms FILE to read kernel symbols from FILE only", Refused: true},
-	{Name: "socket-filter", Value: true, Why: "use --sort socket to show sockets, -C to choose CPUs", Refused: true},
-	{Name: "group-sort-idx", Value: true, Refused: true,
-		Why: "gperf sorts groups by their first event: --no-group sorts each event by itself"},
-	{Name: "switch-on", Value: true, Why: "--time chooses a part of the recording", Refused: true},
-	{Name: "switch-off", Value: true, Why: "--time chooses a part of the recording", Refused: true},
-	{Name: "show-on-off-events", Why: "it belongs to --switch-on and --switch-off", Refused: true},
-	{Name: "itrace", Why: "gperf does not decode instruction traces: perf report does", Refused: true},
-	{Name: "total-cycles", Why: "gperf does not count the cycles of blocks: perf report does", Refused: true},
-	{Name: "stitch-lbr", Why: "gperf does not stitch the branches of several samples: perf report does", Refused: true},
-	{Name: "show-ref-call-graph", Why: "gperf shows callchains of each event separately: use perf report",
-		Refused: true},
+	cli.AddIdle(s, ignored.Report)
 }
 
 // apply sets the options that the flags ask for.

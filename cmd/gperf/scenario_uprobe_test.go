@@ -103,6 +103,23 @@ func TestScenarioReturnValues(t *testing.T) {
 	}
 }
 
+// The stack of a process that gperf does not know yet is copied, with the return addresses that the
+// kernel has replaced.
+func TestScenarioReturnsOfNewProcess(t *testing.T) {
+	needProbes(t, "uprobe")
+	if runtime.GOARCH != "amd64" {
+		t.Skip("return addresses are at an unknown place of the stack")
+	}
+	dir, program := t.TempDir(), functionsC.Path(t)
+	r := mustRecord(t, dir, "-a", "-g", "-e", "uprobe:"+program+":func_c", "-e", "uretprobe:"+program+":func_b",
+		"-e", "uretprobe:"+program+":func_a", "--", "sh", "-c", program)
+	stacks := regexp.MustCompile(`func_c\+0x\S+ .*\n.*func_b\+0x\S+ .*\n.*func_a\+0x\S+ .*\n.*main\+`)
+	text := scripted(t, dir, "-F", "ip,sym,symoff,dso")
+	if n := len(stacks.FindAllString(text, -1)); n != 5 || strings.Contains(text, "uprobes]") {
+		t.Errorf("%d of 5 stacks are complete:\n%s\n%s", n, r.stderr, text)
+	}
+}
+
 func TestScenarioGo(t *testing.T) {
 	needProbes(t, "uprobe")
 	dir, program := t.TempDir(), functionsGo.Path(t)

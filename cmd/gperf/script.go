@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/ignored"
 	"gperf/format"
+	"gperf/report/spans"
 	"gperf/script"
 )
 
@@ -28,6 +31,7 @@ type scriptFlags struct {
 	head       headerFlags
 	lines      lineFlags
 	dump       bool
+	tree       treeFlags
 	shown      [len(shownRecords)]bool
 }
 
@@ -65,6 +69,7 @@ func (o *scriptFlags) add(c *cobra.Command) {
 		s.BoolVar(&o.showUnwind, "show-unwind", false, "print after each callchain how unwinding ended")
 		s.StringVar(&o.lines.stopAt, "stop-bt", "", "end callchains at these functions, a `list`")
 	})
+	cli.AddFlags(c, "Spans", o.tree.add)
 	cli.AddFlags(c, "Other records", func(s *pflag.FlagSet) {
 		for i, f := range shownRecords {
 			s.BoolVar(&o.shown[i], f.name, false, f.usage)
@@ -74,9 +79,41 @@ func (o *scriptFlags) add(c *cobra.Command) {
 		o.head.add(s)
 		s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print the offset, bytes and fields of each record")
 		s.BoolVarP(&o.lines.list, "list", "l", false, "list perf's scripts that gperf implements")
-		cli.AddIdle(s, scriptIdleFlags)
+		cli.AddIdle(s, ignored.Script)
 	})
 	cli.AddFlags(c, "Formats for other tools", o.formats.add)
+}
+
+// treeFlags print spans as a tree.
+type treeFlags struct {
+	on    bool
+	depth int
+	min   string
+}
+
+func (o *treeFlags) add(s *pflag.FlagSet) {
+	s.BoolVar(&o.on, "tree", false, "print the spans of each thread as a tree, with self times")
+	s.IntVar(&o.depth, "max-depth", 0, "with --tree: print `n` levels, 0 for all")
+	s.StringVar(&o.min, "min", "", "with --tree: omit spans shorter than this `time`")
+}
+
+// options checks the flags.
+func (o *treeFlags) options() (spans.TreeOptions, error) {
+	opts := spans.TreeOptions{MaxDepth: o.depth}
+	if o.depth < 0 {
+		return opts, cli.WrongUse("--max-depth %d is negative", o.depth)
+	}
+	if !o.on && (o.depth > 0 || o.min != "") {
+		return opts, cli.WrongUse("--max-depth and --min are for --tree")
+	}
+	if o.min != "" {
+		shortest, err := time.ParseDuration(o.min)
+		if err != nil || shortest < 0 {
+			return opts, cli.WrongUse("--min %s: use a number with ns, us, ms or s, such as 10us", o.min)
+		}
+		opts.Min = uint64(shortest)
+	}
+	return opts, nil
 }
 
 func scriptCommand() *cobra.Command {
@@ -85,6 +122,9 @@ func scriptCommand() *cobra.Command {
 	o.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := o.formats.check(c.Flags()); err != nil {
+			return err
+		}
+		if _, err := o.tree.options(); err != nil {
 			return err
 		}
 		o.anyDepth = !c.Flags().Changed("max-stack")
@@ -172,6 +212,13 @@ func (o *scriptFlags) print(stdout io.Writer, in *input, opts script.Options) (f
 	}
 	if o.dump {
 		return script.Dump(stdout, in.session, in.Path)
+	}
+	if o.tree.on {
+		limits, err := o.tree.options()
+		if err != nil {
+			return format.Skipped{}, err
+		}
+		return spans.Tree(stdout, in.session, limits)
 	}
 	if o.lines.perEvent {
 		return o.printPerEvent(stdout, in, opts)

@@ -30,30 +30,6 @@ func (o *lineFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&o.perEvent, "per-event-dump", false, "write each event's samples to a file, INPUT.EVENT.dump")
 }
 
-var scriptIdleFlags = []cli.Idle{
-	{Name: "a,all-cpus", Why: "it applies to recording with perf's scripts"},
-	{Name: "d,debug-mode", Why: "gperf script always checks the order of samples and counts lost events",
-		Refused: true},
-	{Name: "demangle", Why: "C++ and Rust names are demangled unless --no-demangle is given"},
-	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
-	{Name: "addr2line", Value: true, Why: "gperf reads debug information itself"},
-	{Name: "unwind-style", Value: true, Why: "gperf unwinds stacks itself"},
-	{Name: "merge-callchains", Why: "deferred user callchains are always merged"},
-	{Name: "show-kernel-path", Why: "the kernel is shown as [kernel.kallsyms]", Refused: true},
-	{Name: "switch-on", Value: true, Why: "--time chooses a part of the recording", Refused: true},
-	{Name: "switch-off", Value: true, Why: "--time chooses a part of the recording", Refused: true},
-	{Name: "show-on-off-events", Why: "it belongs to --switch-on and --switch-off", Refused: true},
-	{Name: "L,Latency", Why: "the kernel no longer records these attributes", Refused: true},
-	{Name: "stitch-lbr", Why: "gperf does not stitch the branches of several samples", Refused: true},
-	{Name: "itrace", Why: "gperf does not decode instruction traces: perf script does", Refused: true},
-	{Name: "s,script", Value: true, Refused: true,
-		Why: "gperf runs no scripts: perf script -s SCRIPT -i FILE reads gperf's recordings"},
-	{Name: "g,gen-script", Value: true, Refused: true,
-		Why: "gperf runs no scripts: perf script -g LANGUAGE -i FILE reads gperf's recordings"},
-	{Name: "dlfilter", Value: true, Refused: true,
-		Why: "gperf loads no filters: perf script --dlfilter FILTER -i FILE reads gperf's recordings"},
-}
-
 // options applies the flags.
 func (o *lineFlags) options(opts *script.Options) error {
 	switch {

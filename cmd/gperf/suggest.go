@@ -29,7 +29,7 @@ var otherCommands = []struct{ name, way string }{
 	{"config", "gperf has no configuration file, only flags"},
 	{"daemon", "`gperf record --overwrite --switch-output=signal -a` writes the last samples at each SIGUSR2"},
 	{"data", "`perf data convert --to-json out.json -i perf.data` reads gperf's files"},
-	{"dropwatch", "`gperf record -a -g -e skb:kfree_skb`, then `gperf report`"},
+	{"dropwatch", "`gperf top --stdio -e skb:kfree_skb` prints where packets are dropped, each second"},
 	{"flamegraph", "`gperf report --format flamegraph -o flame.html` makes one of perf.data"},
 	{"folded", "`gperf report --format folded` prints folded stacks of perf.data"},
 	{"ftrace", "`gperf record -a -g -e kprobe:FUNCTION` records the calls of a function with their stacks"},
@@ -47,7 +47,6 @@ var otherCommands = []struct{ name, way string }{
 	{"stat", "gperf takes samples and does not count; `gperf report --stats` prints the samples by event"},
 	{"test", "perf test tests perf"},
 	{"timechart", "`gperf record -a -e 'sched:*,power:*'`, then `perf timechart -i perf.data`"},
-	{"top", "record for a few seconds, then look: `gperf record -a -g -- sleep 5`, then `gperf report`"},
 	{"trace", "`gperf record -e 'raw_syscalls:*' COMMAND`, then `perf trace -i perf.data`"},
 }
 

@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"gperf/cmd/gperf/terminal"
 )
 
 // pseudoTerminal returns both ends of one.
@@ -59,7 +61,7 @@ func TestTerminalGetsNoControls(t *testing.T) {
 			b, _ := io.ReadAll(master) // ends with EIO when slave is closed
 			seen <- string(b)
 		}()
-		out := outputTo(slave)
+		out := terminal.Output(slave)
 		run(args, out, out)
 		slave.Close()
 		text := <-seen
@@ -85,7 +87,7 @@ func TestEscapeControls(t *testing.T) {
 		{"no UTF-8: \xff\xe9.", "no UTF-8: \xff\xe9.", ""},
 	} {
 		t.Run(test.text, func(t *testing.T) {
-			got, rest := escapeControls(nil, []byte(test.text))
+			got, rest := terminal.EscapeControls(nil, []byte(test.text))
 			if string(got) != test.want || string(rest) != test.rest {
 				t.Errorf("%q: %q and %q, want %q and %q", test.text, got, rest, test.want, test.rest)
 			}

@@ -1,5 +1,5 @@
 // Package diff answers "what changed between recordings?": it joins the histograms of two or
-// more recordings by the names of functions and DSOs, and prints them as `perf diff` does.
+// more recordings by the names of functions, and the names or build IDs of DSOs, and prints them as `perf diff` does.
 package diff
 
 import (
@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/internal/column"
 	"gperf/internal/session"
 	"gperf/report"
 )
@@ -22,10 +21,11 @@ type Options struct {
 	report.Options
 	Compute      Compute
 	Weights      [2]int64 // of Weighted: for the baseline and for the others
-	By           int      // recording whose result sorts the rows; 0: the baseline
+	By           int      // side whose result sorts the rows; 0: the baseline
 	BaselineOnly bool     // omit rows that the baseline does not have
 	Periods      bool     // columns with the periods
 	Formula      bool     // a column with the numbers of which the result is made
+	Noise        bool     // columns that distinguish changes from noise, and changes before noise
 }
 
 // Compute is how the figures of a row are compared.
@@ -56,36 +56,81 @@ func sameEvent(a, b *format.Attr) bool {
 // DefaultSort is the keys without --sort.
 const DefaultSort = "dso,symbol"
 
-// Text compares recordings with the first one, event by event.
-func Text(w io.Writer, inputs []Input, opts Options) (skipped []format.Skipped, err error) {
-	opts.Options.NoChildren, opts.Options.Groups = true, report.GroupsApart
+// Text compares the sides with the first one, the baseline, event by event. A side is one or more
+// recordings of the same; its figures are their means. The result counts the skipped parts of
+// each recording.
+func Text(w io.Writer, sides [][]Input, opts Options) (skipped []format.Skipped, err error) {
+	opts.Empty, opts.NoChildren, opts.Groups = true, true, report.GroupsApart
 	opts.Graph.Mode = report.GraphNone
 	opts.Sort = cmp.Or(opts.Sort, DefaultSort)
-	byInput := make([][]*report.Hist, len(inputs))
-	for i, in := range inputs {
-		hists, s, err := report.Histograms(in.Session, opts.Options)
-		if err != nil {
-			return skipped, fmt.Errorf("%s: %w", in.Path, err)
+	hists := make([][][]*report.Hist, len(sides)) // by side and recording
+	for i, side := range sides {
+		for _, in := range side {
+			list, s, err := report.Histograms(in.Session, opts.Options)
+			if err != nil {
+				return skipped, fmt.Errorf("%s: %w", in.Path, err)
+			}
+			hists[i], skipped = append(hists[i], list), append(skipped, s)
 		}
-		byInput[i], skipped = hists, append(skipped, s)
 	}
+	renamed := renamedDSOs(sides)
 	out := bufio.NewWriter(w)
-	for i, base := range byInput[0] {
-		if i > 0 && !opts.Quiet {
+	for n, base := range baselineEvents(sides[0], hists[0]) {
+		if n > 0 && !opts.Quiet {
 			out.WriteByte('\n')
 		}
-		t := newTable(&opts, base, len(inputs))
-		for i := range inputs {
-			for _, h := range byInput[i] {
-				if sameEvent(inputs[0].attr(base), inputs[i].attr(h)) || h.Event == base.Event {
-					t.add(i, h)
-					break
+		t := newTable(&opts, base.hist, sides)
+		for i, side := range sides {
+			for j := range side {
+				if k := slices.IndexFunc(hists[i][j], func(h *report.Hist) bool {
+					return base.same(event{h, side[j].attr(h)})
+				}); k >= 0 {
+					t.add(i, j, hists[i][j][k], renamed[i][j])
 				}
 			}
 		}
-		t.write(out, inputs)
+		t.write(out, sides)
 	}
 	return skipped, out.Flush()
+}
+
+// renamedDSOs returns for each recording the names in the baseline of DSOs that have another name there.
+func renamedDSOs(sides [][]Input) [][]map[string]string {
+	var baseline []*session.DSO
+	for _, in := range sides[0] {
+		baseline = append(baseline, in.Session.DSOs()...)
+	}
+	renamed := make([][]map[string]string, len(sides))
+	for i, side := range sides {
+		for _, in := range side {
+			renamed[i] = append(renamed[i], session.Renamed(baseline, in.Session.DSOs()))
+		}
+	}
+	return renamed
+}
+
+// event is an event of a recording.
+type event struct {
+	hist *report.Hist
+	attr *format.Attr
+}
+
+// same reports whether the events of two recordings are the same.
+func (e event) same(other event) bool {
+	return sameEvent(e.attr, other.attr) || e.hist.Event == other.hist.Event
+}
+
+// baselineEvents returns the events that a recording of the baseline has.
+func baselineEvents(side []Input, hists [][]*report.Hist) (list []event) {
+	for j, in := range side {
+		for _, h := range hists[j] {
+			e := event{h, in.attr(h)}
+			if j == 0 || !slices.ContainsFunc(list, e.same) {
+				list = append(list, e)
+			}
+		}
+	}
+	return list
 }
 
 // table is the rows of one event.
@@ -93,12 +138,15 @@ type table struct {
 	*Options
 	event   string
 	columns []report.Column // of the baseline
-	totals  []uint64        // periods by recording
-	shown   uint64          // the baseline's total in the column of its percentages
+	totals  [][]count       // by side and recording
+	shown   []count         // the baseline's totals in the column of its percentages
 	byKey   map[string]*row
 	rows    []*row
 	widths  []int // of columns
 }
+
+// count is what a recording has of something.
+type count struct{ samples, period uint64 }
 
 // row is an entry of each recording with the same key.
 type row struct {
@@ -106,73 +154,108 @@ type row struct {
 	columns []report.Column // of first's recording
 	values  []string        // by column
 	widths  []int           // by column, of its entries
-	periods []uint64        // by recording
-	in      []bool          // by recording
+	counts  [][]count       // by side and recording
+	noise   []noise         // by side, without Noise nil
 }
 
-func newTable(o *Options, base *report.Hist, inputs int) *table {
-	t := &table{Options: o, event: base.Event, columns: base.Columns(), totals: make([]uint64, inputs),
+// zeroCounts returns a count for each element of a list by side and recording.
+func zeroCounts[T any](sides [][]T) [][]count {
+	list := make([][]count, len(sides))
+	for i, side := range sides {
+		list[i] = make([]count, len(side))
+	}
+	return list
+}
+
+func newTable(o *Options, base *report.Hist, sides [][]Input) *table {
+	t := &table{Options: o, event: base.Event, columns: base.Columns(), totals: zeroCounts(sides),
 		byKey: map[string]*row{}}
+	t.shown = t.totals[0]
 	for _, c := range t.columns {
 		t.widths = append(t.widths, c.Min)
 	}
 	return t
 }
 
-// add adds the histogram of recording i.
-func (t *table) add(i int, h *report.Hist) {
-	if t.totals[i] = h.Total.Period; i == 0 {
-		t.shown = t.totals[i]
-	}
+// add adds the histogram of recording j of side i. DSOs have their names in the baseline.
+func (t *table) add(i, j int, h *report.Hist, renamed map[string]string) {
+	t.totals[i][j] = count{h.Total.Samples, h.Total.Period}
 	columns := h.Columns()
 	var key strings.Builder
 	for _, e := range h.Kept() {
 		key.Reset()
 		values := make([]string, len(columns))
-		for j, c := range columns {
-			values[j] = c.Value(e)
-			key.WriteString(values[j])
+		for k, c := range columns {
+			if values[k] = c.Value(e); c.DSO() {
+				name := strings.TrimSpace(values[k])
+				values[k] = cmp.Or(renamed[name], name)
+			}
+			key.WriteString(values[k])
 			key.WriteByte(0)
 		}
 		r := t.byKey[key.String()]
 		if r == nil {
 			r = &row{first: e, columns: columns, values: values, widths: make([]int, len(columns)),
-				periods: make([]uint64, len(t.totals)), in: make([]bool, len(t.totals))}
+				counts: zeroCounts(t.totals)}
 			t.byKey[key.String()] = r
 			t.rows = append(t.rows, r)
 		}
-		for j, c := range columns {
-			r.widths[j] = max(r.widths[j], c.Width(e))
+		for k, c := range columns {
+			r.widths[k] = max(r.widths[k], c.Width(e))
 		}
-		r.in[i] = true
-		r.periods[i] += e.Self.Period
+		r.counts[i][j].samples += e.Self.Samples
+		r.counts[i][j].period += e.Self.Period
 	}
 }
 
-// percent returns the share of a row in recording i.
-func (t *table) percent(r *row, i int) float64 {
-	if t.totals[i] == 0 {
-		return 0
-	}
-	return 100 * float64(r.periods[i]) / float64(t.totals[i])
+// in reports whether a recording of side i has the row.
+func (r *row) in(i int) bool {
+	return slices.ContainsFunc(r.counts[i], func(c count) bool { return c.samples > 0 })
 }
 
-// result compares recording i with the baseline. As in perf, the ratio of a row without a
+// period returns the mean of the row's periods in side i.
+func (r *row) period(i int) uint64 { return meanPeriod(r.counts[i]) }
+
+func meanPeriod(list []count) (sum uint64) {
+	for _, c := range list {
+		sum += c.period
+	}
+	return sum / uint64(len(list))
+}
+
+// share returns the mean of the percentages that parts are of all.
+func share(parts, all []count) (sum float64) {
+	for i, part := range parts {
+		if all[i].period > 0 {
+			sum += 100 * float64(part.period) / float64(all[i].period)
+		}
+	}
+	return sum / float64(len(parts))
+}
+
+// percent returns the share of a row in side i.
+func (t *table) percent(r *row, i int) float64 { return share(r.counts[i], t.totals[i]) }
+
+// result compares side i with the baseline. As in perf, the ratio of a row without a
 // baseline is its period: N/A is printed, but rows are sorted by it.
 func (t *table) result(r *row, i int) float64 {
 	switch t.Compute {
 	case Ratio:
-		return float64(r.periods[i]) / float64(max(r.periods[0], 1))
+		return float64(r.period(i)) / float64(max(r.period(0), 1))
 	case Weighted:
-		return float64(int64(r.periods[i])*t.Weights[1] - int64(r.periods[0])*t.Weights[0])
+		return float64(int64(r.period(i))*t.Weights[1] - int64(r.period(0))*t.Weights[0])
 	}
 	return t.percent(r, i) - t.percent(r, 0)
 }
 
-// shows reports whether a row has a result for recording i: differences of percentages
+// has reports whether a row is compared for side i. As in perf, a side without samples of the
+// row has no result, except with Noise, which compares their absence, too.
+func (t *table) has(r *row, i int) bool { return t.Noise || r.in(i) }
+
+// shows reports whether a row has a result for side i: differences of percentages
 // need no baseline.
 func (t *table) shows(r *row, i int) bool {
-	return r.in[i] && (r.in[0] || t.Compute == DeltaAbs || t.Compute == Delta)
+	return t.has(r, i) && (r.in(0) || t.Compute == DeltaAbs || t.Compute == Delta)
 }
 
 // first orders a row that has something before one that has not. It returns 0 if both have.
@@ -186,10 +269,10 @@ func first(a, b bool) (order int, both bool) {
 	return 1, false
 }
 
-// compare orders rows by their results for recording i; those that it does not have come
+// compare orders rows by their results for side i; those that it does not have come
 // last.
 func (t *table) compare(a, b *row, i int) int {
-	if order, both := first(a.in[i], b.in[i]); !both {
+	if order, both := first(t.has(a, i), t.has(b, i)); !both {
 		return order
 	}
 	x, y := t.result(a, i), t.result(b, i)
@@ -202,7 +285,7 @@ func (t *table) compare(a, b *row, i int) int {
 // compareShown is compare, but rows without a shown result come before those that the
 // recording does not have.
 func (t *table) compareShown(a, b *row, i int) int {
-	if a.in[i] && b.in[i] {
+	if t.has(a, i) && t.has(b, i) {
 		if order, both := first(t.shows(a, i), t.shows(b, i)); !both {
 			return order
 		}
@@ -210,11 +293,16 @@ func (t *table) compareShown(a, b *row, i int) int {
 	return t.compare(a, b, i)
 }
 
-// sort sorts the rows by the result of recording By, the baseline, the other results and the
-// keys, in this order.
+// sort sorts the rows by the result of side By, the baseline, the other results and the
+// keys, in this order. With Noise, the rows that changed come first.
 func (t *table) sort() {
 	slices.SortStableFunc(t.rows, func(a, b *row) int {
 		if t.By > 0 {
+			if t.Noise {
+				if order, _ := first(a.noise[t.By].changed(), b.noise[t.By].changed()); order != 0 {
+					return order
+				}
+			}
 			if c := t.compareShown(a, b, t.By); c != 0 {
 				return c
 			}
@@ -239,196 +327,20 @@ func compareValues(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// keepBaseline keeps the rows of the baseline that another recording has, too, and makes their
+// keepBaseline keeps the rows of the baseline that another side has, too, and makes their
 // sum the baseline's total, as perf does.
 func (t *table) keepBaseline() {
-	t.rows = slices.DeleteFunc(t.rows, func(r *row) bool { return !r.in[0] || !slices.Contains(r.in[1:], true) })
-	t.shown = 0
+	t.rows = slices.DeleteFunc(t.rows, func(r *row) bool {
+		others := false
+		for i := 1; i < len(r.counts); i++ {
+			others = others || r.in(i)
+		}
+		return !r.in(0) || !others
+	})
+	t.shown = make([]count, len(t.totals[0]))
 	for _, r := range t.rows {
-		t.shown += r.periods[0]
-	}
-}
-
-// figure is a column of numbers.
-type figure struct {
-	head  string
-	width int
-	text  func(*row) string // "" if there is none
-}
-
-var heads = [...]struct {
-	head  string
-	width int
-}{DeltaAbs: {"Delta Abs", 9}, Delta: {"Delta", 7}, Ratio: {"Ratio", 14}, Weighted: {"Weighted diff", 14}}
-
-// figures returns the columns of numbers: with several recordings, each with its number.
-func (t *table) figures() (list []figure) {
-	for i := range t.totals {
-		add := func(name string, width int, text func(*row) string) {
-			head := t.head(name, i)
-			list = append(list, figure{head, max(width, len(head)), text})
+		for j, c := range r.counts[0] {
+			t.shown[j].period += c.period
 		}
-		periods, name := func(r *row) string { return fmt.Sprint(r.periods[i]) }, "Period"
-		if i == 0 {
-			name = "Base period"
-			add("Baseline", 8, t.baseline)
-		} else {
-			add(heads[t.Compute].head, heads[t.Compute].width, func(r *row) string { return t.resultText(r, i) })
-			if t.Formula {
-				add("Formula", 70, func(r *row) string { return t.formula(r, i) })
-			}
-			periods = func(r *row) string {
-				if !r.in[i] {
-					return ""
-				}
-				return fmt.Sprint(r.periods[i])
-			}
-		}
-		if t.Periods {
-			add(name, 14, periods)
-		}
-	}
-	return list
-}
-
-func (t *table) baseline(r *row) string {
-	if !r.in[0] || t.shown == 0 {
-		return ""
-	}
-	text := fmt.Sprintf("%.2f", 100*float64(r.periods[0])/float64(t.shown))
-	if t.Separator == "" {
-		text += "%"
-	}
-	return text
-}
-
-func (t *table) resultText(r *row, i int) string {
-	switch v := t.result(r, i); {
-	case !r.in[i]:
-		return ""
-	case !t.shows(r, i):
-		return "N/A"
-	case t.Compute == Ratio:
-		return t.left(fmt.Sprintf("%14.6f", v), i)
-	case t.Compute == Weighted:
-		return t.left(fmt.Sprintf("%14d", int64(v)), i)
-	default:
-		return fmt.Sprintf("%+.2f%%", v)
-	}
-}
-
-// left pads a result to the width of its column, which a recording's number may widen.
-func (t *table) left(text string, i int) string {
-	if len(t.totals) > 2 {
-		return fmt.Sprintf("%-*s", len(t.head(heads[t.Compute].head, i)), text)
-	}
-	return text
-}
-
-// head returns the heading of a column: with more than two recordings, it has the number.
-func (t *table) head(name string, i int) string {
-	if len(t.totals) > 2 {
-		return fmt.Sprintf("%s/%d", name, i)
-	}
-	return name
-}
-
-func (t *table) formula(r *row, i int) string {
-	new, old := r.periods[i], r.periods[0]
-	switch {
-	case !r.in[i]:
-		return ""
-	case t.Compute == Ratio:
-		return fmt.Sprintf("%d / %d", new, old)
-	case t.Compute == Weighted:
-		return fmt.Sprintf("(%d * %d) - (%d * %d)", new, t.Weights[1], old, t.Weights[0])
-	}
-	return fmt.Sprintf("(%d * 100 / %d) - (%d * 100 / %d)", new, t.totals[i], old, t.totals[0])
-}
-
-func (t *table) write(w *bufio.Writer, inputs []Input) {
-	t.sort()
-	if t.BaselineOnly {
-		t.keepBaseline()
-	}
-	for _, r := range t.rows {
-		for i, width := range r.widths {
-			t.widths[i] = max(t.widths[i], width)
-		}
-	}
-	figures := t.figures()
-	if !t.Quiet {
-		t.writeHead(w, inputs, figures)
-	}
-	var b []byte
-	for _, r := range t.rows {
-		b = b[:0]
-		for i, f := range figures {
-			b = t.separate(b, i)
-			b = t.right(b, f.text(r), f.width)
-		}
-		for i, c := range r.columns {
-			b = t.separate(b, i+len(figures))
-			n := len(b)
-			b = c.Append(b, r.first, t.widths[i])
-			if i < len(t.columns)-1 {
-				b = column.AppendBlanks(b, t.widths[i]-(len(b)-n))
-			}
-		}
-		w.Write(append(b, '\n'))
-	}
-}
-
-// separate begins column i of a line.
-func (t *table) separate(b []byte, i int) []byte {
-	switch {
-	case t.Separator == "":
-		return append(b, "  "...)
-	case i > 0:
-		return append(b, t.Separator...)
-	}
-	return b
-}
-
-// right appends a figure: aligned right, or left with a separator, as perf does.
-func (t *table) right(b []byte, text string, width int) []byte {
-	if t.Separator != "" {
-		return column.AppendBlanks(append(b, text...), width-len(text))
-	}
-	return append(column.AppendBlanks(b, width-len(text)), text...)
-}
-
-// writeHead writes what precedes the rows.
-func (t *table) writeHead(w *bufio.Writer, inputs []Input, figures []figure) {
-	fmt.Fprintf(w, "# Event '%s'\n#\n", t.event)
-	if t.Verbose || len(inputs) > 2 {
-		fmt.Fprint(w, "# Data files:\n")
-		for i, in := range inputs {
-			mark := ""
-			if i == 0 {
-				mark = "(Baseline)"
-			}
-			fmt.Fprintf(w, "#  [%d] %s %s\n", i, in.Path, mark)
-		}
-		fmt.Fprint(w, "#\n")
-	}
-	head, dots := []byte("# "), []byte("# ")
-	for i := range len(figures) + len(t.columns) {
-		if i > 0 {
-			sep := cmp.Or(t.Separator, "  ")
-			head, dots = append(head, sep...), append(dots, sep...)
-		}
-		if i < len(figures) {
-			head = append(column.AppendBlanks(head, figures[i].width-len(figures[i].head)), figures[i].head...)
-			dots = append(dots, strings.Repeat(".", figures[i].width)...)
-			continue
-		}
-		c, width := t.columns[i-len(figures)], t.widths[i-len(figures)]
-		head = column.AppendBlanks(append(head, c.Head...), width-len(c.Head))
-		dots = append(dots, strings.Repeat(".", width)...)
-	}
-	w.Write(append(head, '\n'))
-	if t.Separator == "" {
-		w.Write(append(dots, "\n#\n"...))
 	}
 }

@@ -44,12 +44,17 @@ const BareKey = "bare"
 // bareFlag returns the replacement of args[0] if it is a flag without its optional value,
 // otherwise "".
 func bareFlag(s *pflag.FlagSet, args []string) string {
-	if args[0] == "-" || len(args) > 1 && !strings.HasPrefix(args[1], "-") { // - is stdin
+	if args[0] == "-" { // stdin
 		return ""
 	}
+	value := len(args) > 1 && !strings.HasPrefix(args[1], "-")
 	replacement := ""
 	s.VisitAll(func(f *pflag.Flag) {
-		if l := f.Annotations[BareKey]; len(l) > 0 && (args[0] == "--"+f.Name || args[0] == "-"+f.Shorthand) {
+		l := f.Annotations[BareKey]
+		if len(l) == 0 || args[0] != "--"+f.Name && args[0] != "-"+f.Shorthand {
+			return
+		}
+		if !value || f.Value.Type() == "uint64" && (args[1] == "" || !isDigit(args[1][0])) {
 			replacement = l[0]
 		}
 	})
@@ -90,6 +95,8 @@ func joinValue(s *pflag.FlagSet, arg string) (joined string, another bool) {
 	return arg, false
 }
 
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
 // takesRest reports whether the text after a letter is its value: after -z a number, after
 // -I and -S anything.
 func takesRest(f *pflag.Flag, next byte) bool {
@@ -97,7 +104,7 @@ func takesRest(f *pflag.Flag, next byte) bool {
 	case f.Value.Type() == "bool":
 		return false
 	case f.Shorthand == "z":
-		return '0' <= next && next <= '9'
+		return isDigit(next)
 	case f.Shorthand == "I", f.Shorthand == "S":
 		return next != '='
 	}

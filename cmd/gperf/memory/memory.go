@@ -1,4 +1,5 @@
-package main
+// Package memory answers "when is garbage collected?": rarely, while there is little memory in use.
+package memory
 
 import (
 	"runtime"
@@ -7,36 +8,36 @@ import (
 	"sync"
 )
 
-// garbage is how much garbage a command allows. With a small live heap, rare collections save
+// Garbage is how much garbage a command allows. With a small live heap, rare collections save
 // time for little memory; with a large one, they cost too much memory.
-type garbage struct {
+type Garbage struct {
 	spare uint64 // bytes that are always allowed
 	least uint64 // minimum GC percentage
 }
 
 var (
 	// Reading a recording allocates garbage in proportion to the file's size.
-	whileReading = garbage{96 << 20, 100}
+	WhileReading = Garbage{96 << 20, 100}
 	// The recorder shares the machine with its target. It allocates garbage in proportion to the
 	// number of processes that start.
-	whileRecording = garbage{16 << 20, 40}
+	WhileRecording = Garbage{16 << 20, 40}
 )
 
 // minHeap is the runtime's minimum heap, to which the GC percentage refers at first.
 const minHeap = 4 << 20
 
-// tune sets the GC percentage, now and after each collection.
-func (g garbage) tune() {
+// Tune sets the GC percentage, now and after each collection.
+func (g Garbage) Tune() {
 	debug.SetGCPercent(g.factor(minHeap))
 	g.sentinel()
 }
 
-// tuneGC sets the GC percentage for reading.
-var tuneGC = sync.OnceFunc(whileReading.tune)
+// TuneReading sets the GC percentage for reading.
+var TuneReading = sync.OnceFunc(WhileReading.Tune)
 
 // sentinel allocates an object whose collection adjusts the GC percentage and allocates
 // the next sentinel.
-func (g garbage) sentinel() {
+func (g Garbage) sentinel() {
 	s := new([16]byte)
 	runtime.AddCleanup(s, func(struct{}) {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -47,6 +48,6 @@ func (g garbage) sentinel() {
 }
 
 // factor returns the GC percentage for a live heap of this many bytes.
-func (g garbage) factor(live uint64) int {
+func (g Garbage) factor(live uint64) int {
 	return int(max(g.spare*100/max(live, minHeap), g.least))
 }

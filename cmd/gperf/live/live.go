@@ -1,0 +1,61 @@
+// Package live answers "how is a recording read while it is made?": it connects a recorder in
+// this process, or a pipe from another one, with a reader.
+package live
+
+import (
+	"context"
+	"errors"
+	"io"
+	"syscall"
+
+	"gperf/internal/archive"
+	"gperf/record"
+	"gperf/report/top"
+)
+
+// Source is a recording that is still made.
+type Source struct {
+	buffer *top.Buffer
+	done   chan error // of the recorder; nil for a pipe
+}
+
+// Record starts to record until ctx is done.
+func Record(ctx context.Context, opts *record.Options) *Source {
+	s := &Source{top.NewBuffer(), make(chan error, 1)}
+	opts.Output, opts.To = "-", s.buffer
+	go func() {
+		_, err := record.Run(ctx, opts)
+		s.buffer.Close(nil)
+		s.done <- err
+	}()
+	return s
+}
+
+// Pipe reads a recording from in until ctx is done.
+func Pipe(ctx context.Context, in io.Reader) *Source {
+	s := &Source{buffer: top.NewBuffer()}
+	context.AfterFunc(ctx, func() { s.buffer.Close(nil) })
+	go func() {
+		_, err := io.Copy(s.buffer, in)
+		s.buffer.Close(err)
+	}()
+	return s
+}
+
+// Open waits for the recording's beginning. path is for messages.
+func (s *Source) Open(path string) (*archive.Recording, error) {
+	return archive.OpenStream(s.buffer, path)
+}
+
+// Wait returns the error that ended the recorder, once it has ended. err is the reader's, which
+// ends the recorder if it is not nil.
+func (s *Source) Wait(err error) error {
+	s.buffer.Close(err)
+	if s.done == nil {
+		return nil
+	}
+	if err = <-s.done; errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}

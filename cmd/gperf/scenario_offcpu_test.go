@@ -1,0 +1,242 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/internal/testutil/programs"
+)
+
+var waiterProgram = programs.C("../../testdata/programs/waiter.c", "-O2", "-fomit-frame-pointer", "-pthread")
+
+// needOffCPU skips where BPF programs cannot record waits.
+func needOffCPU(t *testing.T) {
+	t.Helper()
+	if r := recordIn(t, t.TempDir(), "--off-cpu", "true"); r.code != 0 {
+		t.Skipf("CAP_BPF and CAP_PERFMON are missing, or the kernel's BTF is:\n%s", r.stderr)
+	}
+}
+
+// waitsIn are the functions in which the threads of waiter.c wait.
+var waitsIn = map[string]string{"lock": "hold_lock", "pipe": "read_pipe", "disk": "slow_disk", "sleep": "sleep_long",
+	"short": "sleep_short"}
+
+// waited is what a thread of waiter.c prints: times in ns, by its own clock.
+type waited struct {
+	name       string
+	waits, cpu float64
+	ready      float64 // while its CPU ran other threads
+	n          float64 // waits
+}
+
+// recordWaits records waiter.c for some ms. It returns what the threads print, by tid, and the lines that gperf script
+// prints about the recording.
+func recordWaits(t *testing.T, ms int, flags ...string) (own map[string]waited, lines []string, stderr string) {
+	t.Helper()
+	dir := t.TempDir()
+	args := append(append([]string{"--off-cpu"}, flags...), "--", waiterProgram.Path(t), strconv.Itoa(ms), dir)
+	r := mustRecord(t, dir, args...)
+	own = map[string]waited{}
+	for line := range strings.Lines(r.stdout) {
+		var w waited
+		var tid string
+		var wall float64
+		if _, err := fmt.Sscan(line, &w.name, &tid, &wall, &w.waits, &w.cpu, &w.ready, &w.n); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		own[tid] = w
+	}
+	if len(own) != 5 {
+		t.Fatalf("%d threads:\n%s", len(own), r.stdout)
+	}
+	file := filepath.Join(dir, "perf.data")
+	out, _ := gperf(t, "script", "-i", file, "-F", "comm,tid,event,period,ip,sym", "--no-inline")
+	return own, strings.Split(out, "\n"), r.stderr
+}
+
+// The stack of each wait continues with that of the thread or interrupt that ended it, for single samples and for sums.
+func TestScenarioOffCPUWaker(t *testing.T) {
+	needOffCPU(t)
+	ms := strconv.Itoa(patience(300)) // the first wakers' stacks end where a table is missing
+	for _, thresh := range []string{"0", "100000"} {
+		dir := t.TempDir()
+		mustRecord(t, dir, "--off-cpu", "--waker", "--off-cpu-thresh", thresh, "-g", "--",
+			waiterProgram.Path(t), ms, dir)
+		file := filepath.Join(dir, "perf.data")
+		folded, _ := gperf(t, "report", "-i", file, "--format", "folded")
+		for _, want := range []string{
+			`(?m)^lock;.*;hold_lock;.*;woken by holder;.*;holder;.*;try_to_wake_up \d+$`,
+			`(?m)^pipe;.*;read_pipe;.*;woken by writer;.*;writer;.*;try_to_wake_up \d+$`,
+			`(?m)^sleep;.*;sleep_long;.*;woken by swapper;.*hrtimer_wakeup;try_to_wake_up \d+$`,
+		} {
+			if !regexp.MustCompile(want).MatchString(folded) {
+				t.Errorf("--off-cpu-thresh %s: no %s in\n%s", thresh, want, folded)
+			}
+		}
+		by, _ := gperf(t, "report", "-i", file, "--format", "folded", "--by", "waker_comm")
+		if !strings.Contains(by, "waker_comm=writer;pipe;") {
+			t.Errorf("--off-cpu-thresh %s: no waits for the writer in\n%s", thresh, by)
+		}
+	}
+}
+
+// Waits and wakers pass pipes, switched files, PID namespaces and archives; without samples there are none.
+func TestScenarioOffCPUElsewhere(t *testing.T) {
+	needOffCPU(t)
+	dir := t.TempDir()
+	flags := []string{"--off-cpu", "--waker", "-g", "--", waiterProgram.Path(t), "300", dir}
+	folded := func(file string) string {
+		out, stderr := gperf(t, "report", "-i", file, "--format", "folded")
+		if !strings.Contains(out, "read_pipe;") || !strings.Contains(out, ";woken by writer;") {
+			t.Errorf("%s: no pipe that the writer wakes in\n%s%s", file, out, stderr)
+		}
+		return out
+	}
+	t.Run("pipe and archive", func(t *testing.T) {
+		mustRecord(t, dir, flags...)
+		file := filepath.Join(dir, "perf.data")
+		want := folded(file)
+		gperf(t, "archive", "-i", file, "-o", filepath.Join(dir, "a.zip"))
+		if got := folded(filepath.Join(dir, "a.zip")); got != want {
+			t.Errorf("archive: %s\nwant %s", got, want)
+		}
+		piped := filepath.Join(dir, "piped")
+		r := recordIn(t, dir, append([]string{"-o", "-"}, flags...)...)
+		if err := os.WriteFile(piped, []byte(r.stdout), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		folded(piped)
+	})
+	t.Run("switched files", func(t *testing.T) {
+		mustRecord(t, dir, "-o", "switched", "--switch-output=1s", "--off-cpu", "--waker", "-g", "--",
+			waiterProgram.Path(t), "1300", dir)
+		files, _ := filepath.Glob(filepath.Join(dir, "switched.*"))
+		all := ""
+		for _, f := range files {
+			out, _ := gperf(t, "report", "-i", f, "--format", "folded")
+			all += out
+		}
+		if len(files) < 2 || !strings.Contains(all, ";woken by writer;") {
+			t.Errorf("%d files:\n%s", len(files), all)
+		}
+	})
+	t.Run("namespace", func(t *testing.T) {
+		inside := []string{"-p", "-f", "--mount-proc"}
+		if out, err := exec.Command("unshare", append(inside, "true")...).CombinedOutput(); err != nil {
+			t.Skipf("unshare: %v: %s", err, out)
+		}
+		file := filepath.Join(dir, "inside")
+		cmd := slices.Concat(inside, []string{binary(t, "./cmd/gperf"), "record", "-o", file}, flags)
+		if out, err := exec.Command("unshare", cmd...).CombinedOutput(); err != nil {
+			t.Fatalf("unshare %v: %v\n%s", cmd, err, out)
+		}
+		folded(file)
+	})
+	t.Run("no samples", func(t *testing.T) {
+		mustRecord(t, dir, append([]string{"-n", "-o", "none"}, flags...)...)
+		if out, _ := gperf(t, "script", "-i", filepath.Join(dir, "none")); strings.Contains(out, "offcpu") {
+			t.Errorf("-n: %s", out)
+		}
+	})
+}
+
+// waitsOf returns the first samples of a thread, of lines that gperf script prints.
+func waitsOf(lines []string, tid string) string {
+	var l []string
+	for s := range strings.SplitSeq(strings.Join(lines, "\n"), "\n\n") {
+		if f := strings.Fields(s); len(f) > 1 && f[1] == tid && len(l) < 50 {
+			l = append(l, s)
+		}
+	}
+	return strings.Join(l, "\n\n")
+}
+
+// inMemory reports whether a directory is in memory: fsync does not wait there.
+func inMemory(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil &&
+		slices.Contains([]int64{unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.RAMFS_MAGIC}, st.Type)
+}
+
+// The waits of each thread take as long as by the thread's own clock, whether they are single
+// samples or sums, and with all kinds of stacks.
+func TestScenarioOffCPU(t *testing.T) {
+	needOffCPU(t)
+	for name, flags := range map[string][]string{
+		"single": {"-g", "--off-cpu-thresh", "0"}, "default": {"-g"}, "sums": {"-g", "--off-cpu-thresh", "100000"},
+		"fp": {"--call-graph", "fp"}, "no stacks": {"--off-cpu-thresh", "100000"},
+		"with samples": {"-F", "999", "-e", "cpu-clock", "-g"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own, lines, stderr := recordWaits(t, 400, flags...)
+			// Waits elsewhere do not count: a busy disk delays the threads' first instructions.
+			got, samples, ran := map[string]float64{}, map[string]int{}, map[string]float64{}
+			tid, ns := "", 0.0
+			whole := slices.Contains(flags, "-g")
+			for _, line := range lines {
+				f := strings.Fields(line)
+				switch {
+				case len(f) > 3 && strings.HasSuffix(f[3], ":"):
+					var err error
+					if ns, err = strconv.ParseFloat(f[2], 64); err != nil {
+						t.Fatalf("%q: %v", line, err)
+					}
+					if tid = f[1]; f[3] != "offcpu-time:" {
+						ran[tid] += ns
+						tid = ""
+						continue
+					}
+					samples[tid]++
+					if !whole {
+						got[tid] += ns
+					}
+				case len(f) == 2 && f[1] == waitsIn[own[tid].name]:
+					got[tid] += ns
+				}
+			}
+			for tid, w := range own {
+				if w.name == "disk" && inMemory(t.TempDir()) {
+					continue
+				}
+				// By the thread's clock, it waits while it is preempted, and while the stack of a wait is walked.
+				least := 0.97*w.waits - w.ready - w.n*25e3
+				// The scheduler counts the time from a wake-up to the switch as CPU time of the woken thread.
+				most := 1.03*w.waits + w.n*25e3
+				if patience(1) > 1 { // reading the clock takes long
+					least, most = 0.7*least, 1.3*most
+				}
+				if got[tid] == 0 || got[tid] < least || whole && got[tid] > most {
+					t.Errorf("waits of %.1f ms; in ns, by its own clock: %+v\n%s", got[tid]/1e6, w, waitsOf(lines, tid))
+				}
+				// The thread runs or waits all the time that it does not wait for a CPU.
+				wall, sum := w.waits+w.cpu, got[tid]+ran[tid]
+				if len(ran) > 0 && patience(1) == 1 && w.name != "disk" &&
+					(sum < 0.94*wall-w.ready || sum > 1.06*wall) {
+					t.Errorf("waits and samples of %.1f ms; in ns, by its own clock: %+v", sum/1e6, w)
+				}
+				n := samples[tid]
+				if w.name == "short" && (name == "single" && n < 20 || name == "no stacks" && n > 50) {
+					t.Errorf("%s: %d samples", w.name, n)
+				}
+			}
+			if (len(ran) > 0) != (name == "with samples") {
+				t.Errorf("samples of another event: %v", ran)
+			}
+			// Memory of a stack may not be there for a moment. An emulated machine may not have the tables in time,
+			// nor room for the copies of stacks.
+			cut, lost := numberIn(stderr, `(\d+) incomplete`), numberIn(stderr, `(\d+) were lost`)
+			if cut > numberIn(stderr, `(\d+) complete`)*patience(1)/200 || lost > len(lines)/1000*(patience(1)-1) {
+				t.Errorf("stderr:\n%s", stderr)
+			}
+		})
+	}
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/ignored"
+	"gperf/cmd/gperf/live"
+	"gperf/cmd/gperf/memory"
+	"gperf/cmd/gperf/screen"
+	"gperf/cmd/gperf/terminal"
+	"gperf/format"
+	"gperf/internal/session"
+	"gperf/record"
+	"gperf/record/tracefs"
+	"gperf/report"
+	"gperf/report/top"
+)
+
+// topFlags holds the flags of gperf top.
+type topFlags struct {
+	// What is recorded; the groups of gperf record.
+	opts     record.Options
+	events   eventFlags
+	sampling samplingFlags
+	target   targetFlags
+	stacks   stackFlags
+	rings    controlFlags
+	// What is shown.
+	input        inputFlags
+	table        report.Options
+	delay        string
+	entries      int
+	stdio        bool
+	dsos         string
+	symbols      string
+	idle         bool
+	hideKernel   bool
+	hideUser     bool
+	percentLimit string
+	quiet        bool
+
+	interval time.Duration // delay
+}
+
+func (f *topFlags) add(c *cobra.Command) {
+	o := &f.opts
+	cli.AddFlags(c, "Events", f.events.add)
+	cli.AddFlags(c, "Sampling", func(s *pflag.FlagSet) {
+		s.StringVarP(&f.sampling.freq, "freq", "F", "", "sample at this `frequency` in Hz, or max (default 4000)")
+		s.Uint64VarP(&f.sampling.period, "count", "c", 0, "event period: one sample every `n` events")
+		s.StringVarP(&f.rings.pages, "mmap-pages", "m", "", "ring `size` per CPU: pages, or bytes with K, M, G")
+		s.IntVarP(&o.Realtime, "realtime", "r", 0, "record with this SCHED_FIFO `priority`")
+	})
+	cli.AddFlags(c, "Target", func(s *pflag.FlagSet) {
+		s.BoolVarP(&o.Target.All, "all-cpus", "a", false, "all CPUs (default)")
+		s.StringVarP(&f.target.cpus, "cpu", "C", "", "these `CPUs`: 0-3,5")
+		s.StringSliceVarP(&f.target.pids, "pid", "p", nil, "these processes: `PIDs` separated by commas")
+		s.StringSliceVarP(&f.target.tids, "tid", "t", nil, "these threads: `TIDs` separated by commas")
+		s.StringVarP(&f.target.user, "uid", "u", "", "this `user`'s running processes and their children")
+		s.BoolVar(&o.NoInherit, "no-inherit", false, "exclude child tasks of the target")
+	})
+	cli.AddFlags(c, "Callchains", func(s *pflag.FlagSet) { f.stacks.add(s, o) })
+	cli.AddFlags(c, "Table", f.addTable)
+	cli.AddFlags(c, "Input", func(s *pflag.FlagSet) {
+		s.StringArrayVarP(&f.input.paths, "input", "i", nil, "show this recording, a `file`; - is stdin")
+		f.input.files.force = addForce(s)
+	})
+	cli.AddFlags(c, "Symbols", f.input.addSymbols)
+	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
+		s.BoolVarP(&f.quiet, "quiet", "q", false, "print no warnings")
+		s.BoolVarP(&f.input.verbose, "verbose", "v", false, "show addresses and origins of symbols")
+		cli.AddIdle(s, ignored.Top)
+	})
+}
+
+func (f *topFlags) addTable(s *pflag.FlagSet) {
+	s.StringVarP(&f.delay, "delay", "d", "1", "`seconds` from one table to the next")
+	s.StringVarP(&f.table.Sort, "sort", "s", "", "sort by these `keys` (gperf help sort)")
+	s.StringVar(&f.table.Fields, "fields", "", "show these `keys` as columns (gperf help sort)")
+	s.IntVarP(&f.entries, "entries", "E", 25, "--stdio: print `n` entries, 0: all")
+	s.BoolVar(&f.stdio, "stdio", false, "print blocks of text, also to a terminal")
+	s.BoolVar(&f.idle, "idle", false, "show samples of CPUs without work, too")
+	s.BoolVarP(&f.hideKernel, "hide_kernel_symbols", "K", false, "hide samples of the kernel")
+	s.BoolVarP(&f.hideUser, "hide_user_symbols", "U", false, "hide samples of user space")
+	s.StringVar(&f.percentLimit, "percent-limit", "", "hide entries below this `percent`")
+	s.StringVar(&f.dsos, "dsos", "", "show only samples in these DSOs, a `list`")
+	s.StringVar(&f.symbols, "symbols", "", "show only samples in these functions, a `list`")
+	s.StringVar(&f.input.comms, "comms", "", "show only threads with these names, a `list`")
+	s.BoolVar(&f.table.RawTrace, "raw-trace", false, "print tracepoint fields as raw numbers")
+	s.StringVar(&f.input.weight, "weight", "", "count this numeric `field`, not samples")
+}
+
+func topCommand() *cobra.Command {
+	var f topFlags
+	c := cli.NewCommand(groupRecord, "top [FLAGS]", "show the rates of events while they happen")
+	c.Args = cli.NoOperands
+	f.add(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		err := f.run(c.Flags(), c.OutOrStdout(), c.ErrOrStderr())
+		var key *report.KeyError
+		if errors.As(err, &key) {
+			return cli.WrongUse("%v%s", err, keyHint(key))
+		}
+		return err
+	}
+	return c
+}
+
+func (f *topFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
+	if err := f.apply(s); err != nil {
+		return err
+	}
+	held := &screen.Held{To: stderr}
+	if f.quiet {
+		held.To = io.Discard
+	}
+	defer held.Release()
+	ctx, hurry, stop := interrupts()
+	defer stop()
+	f.opts.Hurry = hurry
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	src, err := f.source(ctx, s, held)
+	if err != nil {
+		return err
+	}
+	err = f.show(ctx, cancel, src, stdout, held)
+	cancel()
+	if src != nil {
+		err = cmp.Or(src.Wait(err), err)
+	}
+	return err
+}
+
+// apply converts the flags of the table, and checks them.
+func (f *topFlags) apply(s *pflag.FlagSet) (err error) {
+	seconds, err := strconv.ParseFloat(f.delay, 64)
+	if err != nil || !(seconds >= 0.1 && seconds <= math.MaxInt32) {
+		return cli.WrongUse("-d %s: use a number of seconds, at least 0.1", f.delay)
+	}
+	f.interval = time.Duration(seconds * float64(time.Second))
+	if f.entries < 0 {
+		return cli.WrongUse("-E %d is negative", f.entries)
+	}
+	if f.hideKernel && f.hideUser {
+		return cli.WrongUse("-K and -U leave nothing to show")
+	}
+	t := &f.table
+	t.Graph, t.MaxStack, t.Inline, t.Verbose, t.Weight = report.DefaultCallGraph, maxStack, true, f.input.verbose,
+		f.input.weight
+	if f.percentLimit != "" {
+		if t.PercentLimit, err = strconv.ParseFloat(f.percentLimit, 64); err != nil || t.PercentLimit < 0 {
+			return cli.WrongUse("--percent-limit %s: invalid percentage", f.percentLimit)
+		}
+	}
+	t.Filter.NoGuests = true
+	t.Filter.Comms = words(f.input.comms)
+	t.Filter.Where = session.Where{DSOs: words(f.dsos), Symbols: words(f.symbols)}
+	f.input.comms = ""
+	f.input.noIdle = !f.idle
+	return nil
+}
+
+// source returns the recording that is made while it is shown, nil if it is a file.
+func (f *topFlags) source(ctx context.Context, s *pflag.FlagSet, stderr io.Writer) (*live.Source, error) {
+	switch paths := f.input.paths; {
+	case len(paths) > 1:
+		return nil, cli.WrongUse("-i is given %d times: gperf top shows one recording", len(paths))
+	case len(paths) == 1 && paths[0] == "-":
+		return live.Pipe(ctx, os.Stdin), nil
+	case len(paths) == 1:
+		return nil, nil
+	}
+	if err := f.recordOptions(s, stderr); err != nil {
+		return nil, err
+	}
+	return live.Record(ctx, &f.opts), nil
+}
+
+// recordOptions converts the flags to the recording's options. The recorder leaves out its own
+// events: the kernel filters tracepoints, and show does the rest.
+func (f *topFlags) recordOptions(s *pflag.FlagSet, stderr io.Writer) error {
+	o := &f.opts
+	o.Cmdline, o.Version, o.Tracefs = os.Args, "gperf "+version(), new(tracefs.FS)
+	o.Notice = func(what error) { fmt.Fprint(stderr, notice("top", what)) }
+	o.Say, o.Progress = func(string) {}, func(string, int, int) {}
+	for _, apply := range []func() error{
+		func() error { return f.sampling.apply(s, o) },
+		func() error { return f.stacks.apply(o) },
+		func() error { return f.target.apply(s, o) },
+		func() error { return f.rings.apply(o) },
+		func() error { return f.events.apply(o, nil) },
+	} {
+		if err := apply(); err != nil {
+			return err
+		}
+	}
+	own := `COMM != "` + ownComm() + `"`
+	for i := range o.Events {
+		ev := &o.Events[i]
+		if ev.Type != format.TypeTracepoint || ev.BPFSampled() {
+			continue
+		}
+		if ev.Filter != "" {
+			ev.Filter = "(" + ev.Filter + ") && (" + own + ")"
+		} else {
+			ev.Filter = own
+		}
+	}
+	return nameThreads(ownComm())
+}
+
+// show shows the tables until the samples end: those of a live recording all arrive after ctx
+// is done. On a terminal, it calls quit when the user does.
+func (f *topFlags) show(ctx context.Context, quit func(), src *live.Source, stdout io.Writer,
+	held *screen.Held) (err error) {
+	memory.WhileRecording.Tune()
+	in, reading := new(input), context.Background()
+	if src == nil {
+		reading, err = ctx, in.open(f.input.paths[0])
+	} else if in.Recording, err = src.Open("stdin"); err != nil && ctx.Err() != nil {
+		return nil // the user quit before the recording began
+	}
+	defer in.Close()
+	if err != nil {
+		return err
+	}
+	if err := f.input.prepare(in, held); err != nil {
+		return err
+	}
+	f.keep(in.session)
+	print := func(b *top.Block) error {
+		_, err := stdout.Write(b.Append(nil, f.entries))
+		return err
+	}
+	if t, ok := stdout.(*terminal.Terminal); ok && !f.stdio && terminal.Is(os.Stdin) {
+		view, err := screen.Open(os.Stdin, t.File, quit)
+		if err != nil {
+			return err
+		}
+		held.Hold()
+		defer context.AfterFunc(ctx, view.Close)()
+		defer view.Close()
+		print = view.Show
+	} else if !f.stacks.g && f.stacks.callGraph == "" {
+		f.table.Graph.Mode = report.GraphNone
+	}
+	skipped, err := top.Run(reading, in.session, top.Options{Options: f.table, Delay: f.interval,
+		Past: src == nil}, print)
+	in.warnSkipped(held, skipped)
+	return err
+}
+
+// keep makes the session leave out samples of hidden modes, and gperf's own.
+func (f *topFlags) keep(s *session.Session) {
+	filter, self := s.Keep, int32(os.Getpid())
+	if len(f.input.paths) > 0 {
+		self = -1 // a process of another machine may have this number
+	}
+	s.Keep = func(sample *session.Sample) bool {
+		mode := sample.Misc & format.MiscCPUModeMask
+		return sample.PID != self && !(f.hideKernel && mode == format.MiscKernel) &&
+			!(f.hideUser && mode == format.MiscUser) && filter(sample)
+	}
+}

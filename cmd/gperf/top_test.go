@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// topBlock is the first line of a block, and the first row of its table.
+var topBlock = regexp.MustCompile(`(?m)^# [0-9:]+, (\S+)\n# (\S+): (\S+) events/s\n` +
+	`# events/s .*\n *([0-9.]+)  100.00%  (.*)$`)
+
+// events sums the events of the blocks: their rates by their lengths.
+func topEvents(t *testing.T, text string) (sum float64) {
+	t.Helper()
+	for _, m := range topBlock.FindAllStringSubmatch(text, -1) {
+		length, err := time.ParseDuration(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		perSecond, err := strconv.ParseFloat(m[4], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += perSecond * length.Seconds()
+	}
+	return sum
+}
+
+// A recording in a file, and from a pipe, is shown interval by interval with its own time.
+func TestTopFile(t *testing.T) {
+	text := mustGperf(t, "top", "--stdio", "-d", "0.1", "-i", "../../testdata/threads.data", "-s", "comm", "--kallsyms",
+		"../../testdata/kallsyms")
+	if n := strings.Count(text, "# cpu-clock:u: "); n != 1 || !strings.Contains(text, "  worker12\n") {
+		t.Errorf("%d blocks:\n%s", n, text)
+	}
+	stdin := os.Stdin
+	defer func() { os.Stdin = stdin }()
+	var err error
+	if os.Stdin, err = os.Open("../../testdata/drops.pipe.data"); err != nil {
+		t.Fatal(err)
+	}
+	var out, stderr bytes.Buffer
+	code := run([]string{"top", "--stdio", "-i", "-"}, &out, &stderr)
+	piped := out.String()
+	if code != 0 || !strings.Contains(piped, "NO_SOCKET") || !strings.Contains(piped, "location") {
+		t.Errorf("a pipe's block has not the tracepoint's own keys: exit code %d\n%s%s", code, piped, &stderr)
+	}
+}
+
+func TestTopWrongUse(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"-d 0", "-d 0: use a number of seconds"},
+		{"-d NaN", "-d NaN: use a number"},
+		{"-K -U", "nothing to show"},
+		{"-s nosuch -i ../../testdata/drops.data", "nosuch"},
+		{"-i a -i b", "-i is given 2 times"},
+		{"more", "unexpected argument"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(append([]string{"top", "--stdio"}, strings.Fields(c.args)...), &stdout, &stderr)
+		if code != exitUsage || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%s: exit code %d, %s", c.args, code, &stderr)
+		}
+	}
+}
+
+// top counts each drop, prints the last block at Ctrl-C, and ends at once.
+func TestScenarioTop(t *testing.T) {
+	needTracepoints(t)
+	var out, stderr bytes.Buffer
+	cmd := exec.Command(binary(t, "./cmd/gperf"), "top", "--stdio", "-d", "0.5", "-e", "skb:kfree_skb",
+		"--filter", "protocol == 2048", "-s", "location") // Linux 5.10 knows no reasons
+	first := make(chan bool, 1)
+	cmd.Stdout, cmd.Stderr = &notifyingWriter{&out, first}, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	select {
+	case <-first:
+	case <-time.After(patience(20 * time.Second)):
+		t.Fatalf("no block\n%s", &stderr)
+	}
+	const sent = 20_000
+	sender := exec.Command(binary(t, dropsProgram), "-n", strconv.Itoa(sent), "-rate", "20000")
+	if b, err := sender.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	cmd.Process.Signal(os.Interrupt)
+	if !endsWithin(cmd, patience(2*time.Second)) {
+		t.Fatal("gperf goes on after the interrupt")
+	}
+	if code := cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, &stderr)
+	}
+	if got := topEvents(t, out.String()); math.Abs(got-sent) > sent/100 {
+		t.Errorf("%.0f drops, want %d\n%s%s", got, sent, &out, &stderr)
+	}
+}
+
+// notifyingWriter sends to written at the first Write.
+type notifyingWriter struct {
+	to      *bytes.Buffer
+	written chan bool
+}
+
+func (w *notifyingWriter) Write(p []byte) (int, error) {
+	select {
+	case w.written <- true:
+	default:
+	}
+	return w.to.Write(p)
+}

@@ -1,0 +1,211 @@
+package diff
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gperf/internal/column"
+)
+
+// figure is a column of numbers.
+type figure struct {
+	head  string
+	width int
+	text  func(*row) string // "" if there is none
+}
+
+var heads = [...]struct {
+	head  string
+	width int
+}{DeltaAbs: {"Delta Abs", 9}, Delta: {"Delta", 7}, Ratio: {"Ratio", 14}, Weighted: {"Weighted diff", 14}}
+
+// figures returns the columns of numbers: with more than two sides, each with its number.
+func (t *table) figures() (list []figure) {
+	for i := range t.totals {
+		add := func(name string, width int, text func(*row) string) {
+			head := t.head(name, i)
+			list = append(list, figure{head, max(width, len(head)), text})
+		}
+		periods, name := func(r *row) string { return fmt.Sprint(r.period(i)) }, "Period"
+		if i == 0 {
+			name = "Base period"
+			add("Baseline", 8, t.baseline)
+		} else {
+			add(heads[t.Compute].head, heads[t.Compute].width, func(r *row) string { return t.resultText(r, i) })
+			if t.Formula {
+				add("Formula", 70, func(r *row) string { return t.formula(r, i) })
+			}
+			if t.Noise {
+				add("Margin", 7, func(r *row) string { return t.marginText(r, i) })
+				add("p", 6, func(r *row) string { return r.noise[i].probability() })
+				add("Verdict", 7, func(r *row) string { return r.noise[i].verdict() })
+			}
+			periods = func(r *row) string {
+				if !r.in(i) {
+					return ""
+				}
+				return fmt.Sprint(r.period(i))
+			}
+		}
+		if t.Periods {
+			add(name, 14, periods)
+		}
+	}
+	return list
+}
+
+func (t *table) baseline(r *row) string {
+	if !r.in(0) || meanPeriod(t.shown) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%.2f", share(r.counts[0], t.shown))
+	if t.Separator == "" {
+		text += "%"
+	}
+	return text
+}
+
+func (t *table) resultText(r *row, i int) string {
+	switch v := t.result(r, i); {
+	case !t.has(r, i):
+		return ""
+	case !t.shows(r, i):
+		return "N/A"
+	case t.Compute == Ratio:
+		return t.left(fmt.Sprintf("%14.6f", v), i)
+	case t.Compute == Weighted && v == 0:
+		return ""
+	case t.Compute == Weighted:
+		return t.left(fmt.Sprintf("%14d", int64(v)), i)
+	default:
+		return fmt.Sprintf("%+.2f%%", v)
+	}
+}
+
+// left pads a result to the width of its column, which a recording's number may widen.
+func (t *table) left(text string, i int) string {
+	if len(t.totals) > 2 {
+		return fmt.Sprintf("%-*s", len(t.head(heads[t.Compute].head, i)), text)
+	}
+	return text
+}
+
+// head returns the heading of a column: with more than two sides, it has the number.
+func (t *table) head(name string, i int) string {
+	if len(t.totals) > 2 {
+		return fmt.Sprintf("%s/%d", name, i)
+	}
+	return name
+}
+
+func (t *table) formula(r *row, i int) string {
+	new, old := r.period(i), r.period(0)
+	switch {
+	case !t.has(r, i):
+		return ""
+	case t.Compute == Ratio:
+		return fmt.Sprintf("%d / %d", new, old)
+	case t.Compute == Weighted:
+		return fmt.Sprintf("(%d * %d) - (%d * %d)", new, t.Weights[1], old, t.Weights[0])
+	}
+	return fmt.Sprintf("(%d * 100 / %d) - (%d * 100 / %d)", new, meanPeriod(t.totals[i]), old, meanPeriod(t.shown))
+}
+
+func (t *table) write(w *bufio.Writer, sides [][]Input) {
+	if t.Noise {
+		t.estimate()
+	}
+	t.sort()
+	if t.BaselineOnly {
+		t.keepBaseline()
+	}
+	for _, r := range t.rows {
+		for i, width := range r.widths {
+			t.widths[i] = max(t.widths[i], width)
+		}
+	}
+	figures := t.figures()
+	if !t.Quiet {
+		t.writeHead(w, sides, figures)
+	}
+	var b []byte
+	for _, r := range t.rows {
+		b = b[:0]
+		for i, f := range figures {
+			b = t.separate(b, i)
+			b = t.right(b, f.text(r), f.width)
+		}
+		for i, c := range r.columns {
+			b = t.separate(b, i+len(figures))
+			n := len(b)
+			b = c.Append(b, r.first, t.widths[i])
+			if i < len(t.columns)-1 {
+				b = column.AppendBlanks(b, t.widths[i]-(len(b)-n))
+			}
+		}
+		w.Write(append(b, '\n'))
+	}
+}
+
+// separate begins column i of a line.
+func (t *table) separate(b []byte, i int) []byte {
+	switch {
+	case t.Separator == "":
+		return append(b, "  "...)
+	case i > 0:
+		return append(b, t.Separator...)
+	}
+	return b
+}
+
+// right appends a figure: aligned right, or left with a separator, as perf does.
+func (t *table) right(b []byte, text string, width int) []byte {
+	if t.Separator != "" {
+		return column.AppendBlanks(append(b, text...), width-len(text))
+	}
+	return append(column.AppendBlanks(b, width-len(text)), text...)
+}
+
+// writeHead writes what precedes the rows.
+func (t *table) writeHead(w *bufio.Writer, sides [][]Input, figures []figure) {
+	fmt.Fprintf(w, "# Event '%s'\n#\n", t.event)
+	if t.Verbose || len(slices.Concat(sides...)) > 2 {
+		writePaths(w, sides)
+	}
+	head, dots := []byte("# "), []byte("# ")
+	for i := range len(figures) + len(t.columns) {
+		if i > 0 {
+			sep := cmp.Or(t.Separator, "  ")
+			head, dots = append(head, sep...), append(dots, sep...)
+		}
+		if i < len(figures) {
+			head = append(column.AppendBlanks(head, figures[i].width-len(figures[i].head)), figures[i].head...)
+			dots = append(dots, strings.Repeat(".", figures[i].width)...)
+			continue
+		}
+		c, width := t.columns[i-len(figures)], t.widths[i-len(figures)]
+		head = column.AppendBlanks(append(head, c.Head...), width-len(c.Head))
+		dots = append(dots, strings.Repeat(".", width)...)
+	}
+	w.Write(append(head, '\n'))
+	if t.Separator == "" {
+		w.Write(append(dots, "\n#\n"...))
+	}
+}
+
+func writePaths(w *bufio.Writer, sides [][]Input) {
+	fmt.Fprint(w, "# Data files:\n")
+	for i, side := range sides {
+		mark := ""
+		if i == 0 {
+			mark = "(Baseline)"
+		}
+		for _, in := range side {
+			fmt.Fprintf(w, "#  [%d] %s %s\n", i, in.Path, mark)
+		}
+	}
+	fmt.Fprint(w, "#\n")
+}
