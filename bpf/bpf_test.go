@@ -292,6 +292,32 @@ func openFiles(t *testing.T) int {
 	return len(files)
 }
 
+// TestOffCPU checks that the kernel's verifier accepts the programs that record waits.
+func TestOffCPU(t *testing.T) {
+	u, err := Load(Options{Programs: []Program{OnTracepoint}, CPUs: 2, Rows: 1 << 16})
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("CAP_BPF and CAP_PERFMON are missing: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, VerifierLog(err))
+	}
+	defer u.Close()
+	code := []Code{{0x1000, 0x2000}}
+	for name, o := range map[string]OffCPUOptions{
+		"no stacks": {}, "pointers": {UserStacks: StacksByPointers},
+		"tables": {UserStacks: StacksByTables, Unwinder: u, PerTask: []uint64{1, 2}, Threshold: 1},
+		"wakers": {UserStacks: StacksByTables, Unwinder: u, Wakers: true, Interrupts: code, Returns: code, Threshold: 1},
+	} {
+		o.CPUs = 2
+		w, err := LoadOffCPU(o)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, VerifierLog(err))
+			continue
+		}
+		w.Close()
+	}
+}
+
 func TestFetchErrors(t *testing.T) {
 	for fetch, want := range map[string]string{
 		"%di:u32":                     "not known at a tracepoint",

@@ -38,9 +38,9 @@ static inline_always int wakes(struct copy_room *c)
 }
 
 /*
- * copy_chunk copies the next page of the stack, and returns whether there is more to
- * copy. Pages that are not mapped yet are read as zeros: those of a stack that has just
- * grown, and of a frame's unused space, such as the reserve that Haskell's programs have. The verifier checks it separately, as it does step.
+ * copy_chunk copies the next page of the stack, and returns whether there is more to copy. Pages that are not mapped
+ * yet are read as zeros: those of a stack that has just grown, and of a frame's unused space, such as the reserve that
+ * Haskell's programs have. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int copy_chunk(__u32 slot)
 {

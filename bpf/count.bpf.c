@@ -6,6 +6,7 @@
  * of event. Tracepoints and probes have counters that take no samples; other events take them,
  * and the programs drop these (return 0).
  */
+#include "probe.h"
 #include "stacks.h"
 
 char _license[] SEC("license") = "GPL";
@@ -237,16 +238,6 @@ int count_tracepoint(void *ctx)
 	return 1;
 }
 
-/* See on_probe of unwind.bpf.c. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(key_size, 4);
-	__uint(value_size, 4);
-	__uint(max_entries, 1);
-} no_programs SEC(".maps");
-
-const volatile __u32 never = 0;
-
 /* A kprobe runs in the kernel, a uprobe in user mode. */
 SEC("kprobe")
 int count_probe(struct pt_regs *ctx)
@@ -267,7 +258,6 @@ int count_probe(struct pt_regs *ctx)
 	count_event(ctx, slot, 1, in_user ? ip_of(ctx) : 0, 0);
 	if (in_user)
 		leave_walk(w);
-	if (never)
-		bpf_tail_call(ctx, &no_programs, 0);
+	stay_on_stack(ctx);
 	return 1;
 }

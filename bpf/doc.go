@@ -1,12 +1,14 @@
 // Package bpf implements the part of a recording that runs in the kernel: it holds the BPF
 // programs that walk user stacks (unwind.bpf.c), and those that make samples of events that
-// perf does not have (emit.bpf.c). It loads them, and passes them their data: tables of
+// perf does not have (emit.bpf.c), of pairs of events (span.bpf.c) and of waits (offcpu.bpf.c),
+// or count events (count.bpf.c). It loads them, and passes them their data: tables of
 // package unwind, the mappings of processes, and rings to write to.
 //
 // The C headers build on each other in this order: kernel.h (the kernel's definitions) with
 // x86.h (the machine), control.h (the switch), data.h (what user space loads), state.h (a
 // walk's state), code.h (code without a table), hotspot.h (code of Java virtual machines), copy.h
-// (copies of stacks), walk.h (the walk).
+// (copies of stacks), walk.h (the walk), recorded.h (whether an event is recorded), then sample.h
+// (samples) with histogram.h, or stacks.h (stacks that are sent once). Programs at probes have probe.h.
 //
 // A program that walks stacks is attached to a sampling event. It runs each time before the
 // kernel writes the event's sample, writes its own record into the same ring ([Head], then

@@ -105,6 +105,7 @@ struct {
 struct scratch {
 	struct wait wait;
 	struct waker waker;
+	struct sum_key key;
 };
 
 struct {
@@ -153,13 +154,13 @@ static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 
 {
 	__u32 zero = 0, tid = bpf_get_current_pid_tgid();
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct scratch *c = bpf_map_lookup_elem(&scratch, &zero);
+	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
 	struct stack *s = bpf_map_lookup_elem(&stacks, &cpu);
 	struct wait *w;
 
-	if (!c || !s)
+	if (!m || !s)
 		return;
-	w = &c->wait;
+	w = &m->wait;
 	kernel_frames(ctx, s, ALL_KERNEL);
 	w->tgid = bpf_get_current_pid_tgid() >> 32;
 	w->exec = read_field(task, self_exec_id);
@@ -187,14 +188,19 @@ static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 
 }
 
 /* add adds a short wait to its sum, and returns whether there is one. */
-static inline_always int add(struct wait *w)
+static inline_always int add(struct wait *w, struct sum_key *k)
 {
-	struct sum_key k = {.stack = w->stack, .pid = w->pid, .tid = w->tid, .tgid = w->tgid, .end = w->end,
-		.waker = w->waker};
-	struct sum first = {w->duration, 1}, *s = bpf_map_lookup_elem(&sums, &k);
+	struct sum first = {w->duration, 1}, *s;
 
+	k->stack = w->stack;
+	k->pid = w->pid;
+	k->tid = w->tid;
+	k->tgid = w->tgid;
+	k->end = w->end;
+	k->waker = w->waker;
+	s = bpf_map_lookup_elem(&sums, k);
 	if (!s)
-		return bpf_map_update_elem(&sums, &k, &first, 0) == 0;
+		return bpf_map_update_elem(&sums, k, &first, 0) == 0;
 	__sync_fetch_and_add(&s->duration, w->duration);
 	__sync_fetch_and_add(&s->waits, 1);
 	return 1;
@@ -214,21 +220,23 @@ static inline_always void find_waker(struct wait *w, __u32 tid)
 /* end_wait ends the wait of a task that runs next. A wait that ends while nothing is recorded is dropped. */
 static __attribute__((noinline)) int end_wait(void *ctx, struct task_struct *next, int on, __u64 now)
 {
-	__u32 tid = read_field(next, pid);
-	struct wait *at = bpf_map_lookup_elem(&waits, &tid), w;
+	__u32 zero = 0, tid = read_field(next, pid);
+	struct wait *at = bpf_map_lookup_elem(&waits, &tid), *w;
+	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
 
-	if (!at)
+	if (!at || !m)
 		return 0;
-	w = *at;
+	w = &m->wait;
+	*w = *at;
 	bpf_map_delete_elem(&waits, &tid);
 	if (with_wakers)
-		find_waker(&w, tid);
+		find_waker(w, tid);
 	if (!on)
 		return 0;
-	w.duration = now - w.start;
-	if (w.duration < threshold && !w.copied && add(&w))
+	w->duration = now - w->start;
+	if (w->duration < threshold && !w->copied && add(w, &m->key))
 		return 0;
-	bpf_perf_event_output(ctx, &waits_to, BPF_F_CURRENT_CPU, &w, sizeof(w));
+	bpf_perf_event_output(ctx, &waits_to, BPF_F_CURRENT_CPU, w, sizeof(*w));
 	return 0;
 }
 

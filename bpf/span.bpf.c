@@ -8,6 +8,7 @@
  * calls of functions.
  */
 #include "histogram.h"
+#include "probe.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -369,16 +370,6 @@ struct {
 	__uint(max_entries, MAX_CALLS);
 } calls SEC(".maps");
 
-/* See on_probe of unwind.bpf.c: programs at uprobes need a tail call, which is never made. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(key_size, 4);
-	__uint(value_size, 4);
-	__uint(max_entries, 1);
-} no_programs SEC(".maps");
-
-const volatile __u32 never = 0;
-
 /* The events of functions by their addresses, for kernels without cookies. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -530,7 +521,7 @@ static __attribute__((noinline)) int begin_call(struct pt_regs *ctx)
 		return 1;
 	c->frame = frame;
 	c->function = function;
-	c->ip = in_kernel ? 0 : entry_ip(ctx);
+	c->ip = in_kernel ? 0 : ip_of(ctx);
 	get_call_args(c->args, ctx, in_go);
 	c->span.start = bpf_ktime_get_ns();
 	return 0;
@@ -625,8 +616,7 @@ SEC("kprobe")
 int call_begins(struct pt_regs *ctx)
 {
 	begin_call(ctx);
-	if (never)
-		bpf_tail_call(ctx, &no_programs, 0);
+	stay_on_stack(ctx);
 	return 0;
 }
 
@@ -634,8 +624,7 @@ SEC("kprobe")
 int call_ends(struct pt_regs *ctx)
 {
 	end_call(ctx);
-	if (never)
-		bpf_tail_call(ctx, &no_programs, 0);
+	stay_on_stack(ctx);
 	return 0;
 }
 
@@ -650,7 +639,7 @@ int call_ends(struct pt_regs *ctx)
 SEC("kprobe.session")
 int call_both(struct pt_regs *ctx)
 {
-	if (entry_ip(ctx) - bpf_get_func_ip(ctx) < FTRACE_ENTRY)
+	if (ip_of(ctx) - bpf_get_func_ip(ctx) < FTRACE_ENTRY)
 		return begin_call(ctx);
 	end_call(ctx);
 	return 0;

@@ -6,6 +6,7 @@
  * stack to the CPU's ring, directly before the kernel's own sample, and lets that
  * sample pass (return 1).
  */
+#include "probe.h"
 #include "walk.h"
 
 char _license[] SEC("license") = "GPL";
@@ -47,22 +48,6 @@ int on_tracepoint(void *ctx)
 	return start(ctx, w, cpu, 0);
 }
 
-/*
- * Since Linux 6.13 a program's functions have their stack frames in memory of the CPU, one
- * for each program, unless the program has a tail call. The kernel takes for granted that a
- * program does not run twice on a CPU at the same time. At uprobes it does, because a task
- * may be preempted there: each would overwrite the other's variables, pointers too. This
- * tail call is never made.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(key_size, 4);
-	__uint(value_size, 4);
-	__uint(max_entries, 1);
-} no_programs SEC(".maps");
-
-const volatile __u32 never = 0;
-
 /* A kprobe runs in the kernel, a uprobe in user mode. */
 SEC("kprobe")
 int on_probe(struct pt_regs *ctx)
@@ -81,7 +66,6 @@ int on_probe(struct pt_regs *ctx)
 	start(ctx, w, slot, in_user);
 	if (in_user)
 		leave_walk(w);
-	if (never)
-		bpf_tail_call(ctx, &no_programs, 0);
+	stay_on_stack(ctx);
 	return 1;
 }

@@ -149,7 +149,6 @@ static inline_always __u64 call_before(__u64 ip)
 }
 
 /* The registers of calls: at the first instruction, and after the return. At the return instruction sp is entry_sp. */
-static inline_always __u64 entry_ip(struct pt_regs *r) { return r->ip; }
 static inline_always __u64 probed_ip(struct pt_regs *r) { return r->ip - 1; } /* at a kprobe */
 static inline_always __u64 entry_sp(struct pt_regs *r) { return r->sp; }
 static inline_always __u64 returned_sp(struct pt_regs *r) { return r->sp - (is_32_bit(r) ? 4 : 8); }

@@ -58,17 +58,27 @@ func needTracepoints(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: tracepoints of all processes need it (or CAP_PERFMON, and a tracefs that may be read)")
 	}
-	if r := recordIn(t, t.TempDir(), "-a", "-e", "skb:kfree_skb", "true"); r.code != 0 {
-		t.Skipf("CAP_PERFMON or CAP_SYS_ADMIN is missing, or the kernel's tracepoints are:\n%s", r.stderr)
+	needRecording(t, "CAP_PERFMON or CAP_SYS_ADMIN is missing, or the kernel's tracepoints are",
+		"-a", "-e", "skb:kfree_skb")
+}
+
+// needRecording skips where a recording is refused. That the kernel does not accept a program is a failure.
+func needRecording(t *testing.T, missing string, args ...string) {
+	t.Helper()
+	r := recordIn(t, t.TempDir(), append(args, "true")...)
+	switch {
+	case r.code == 0:
+	case strings.Contains(r.stderr, "load program: ") && !strings.Contains(r.stderr, syscall.EPERM.Error()):
+		t.Fatalf("%v:\n%s", args, r.stderr)
+	default:
+		t.Skipf("%s:\n%s", missing, r.stderr)
 	}
 }
 
 // needEvents skips where this user may record nothing at all.
 func needEvents(t *testing.T) {
 	t.Helper()
-	if r := recordIn(t, t.TempDir(), "-e", "cpu-clock:u", "true"); r.code != 0 {
-		t.Skipf("CAP_PERFMON is missing, or kernel.perf_event_paranoid above 2:\n%s", r.stderr)
-	}
+	needRecording(t, "CAP_PERFMON is missing, or kernel.perf_event_paranoid above 2", "-e", "cpu-clock:u")
 }
 
 // result is how a program ended.

@@ -33,9 +33,8 @@ func sumOf(t *testing.T, path string, filter ...string) (sum, samples int) {
 func needCounts(t *testing.T) {
 	t.Helper()
 	needTracepoints(t)
-	if r := recordIn(t, t.TempDir(), "--count", "-e", "raw_syscalls:sys_enter", "true"); r.code != 0 {
-		t.Skipf("CAP_BPF and CAP_PERFMON are missing, or the kernel's BTF is:\n%s", r.stderr)
-	}
+	needRecording(t, "CAP_BPF and CAP_PERFMON are missing, or the kernel's BTF is",
+		"--count", "-e", "raw_syscalls:sys_enter")
 }
 
 // --count counts each event that record samples, with stacks and without, also if a signal makes it write in between.

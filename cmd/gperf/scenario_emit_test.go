@@ -18,9 +18,8 @@ import (
 func needEmitted(t *testing.T) {
 	t.Helper()
 	needTracepoints(t)
-	if r := recordIn(t, t.TempDir(), "-e", "raw_tracepoint:sched_process_exec", "true"); r.code != 0 {
-		t.Skipf("raw tracepoints are missing here, or CAP_BPF, or the kernel's BTF:\n%s", r.stderr)
-	}
+	needRecording(t, "raw tracepoints are missing here, or CAP_BPF, or the kernel's BTF",
+		"-e", "raw_tracepoint:sched_process_exec")
 }
 
 // perfScript is what stock perf prints of a recording; it skips without perf.

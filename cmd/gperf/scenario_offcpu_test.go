@@ -21,9 +21,7 @@ var waiterProgram = programs.C("../../testdata/programs/waiter.c", "-O2", "-fomi
 // needOffCPU skips where BPF programs cannot record waits.
 func needOffCPU(t *testing.T) {
 	t.Helper()
-	if r := recordIn(t, t.TempDir(), "--off-cpu", "true"); r.code != 0 {
-		t.Skipf("CAP_BPF and CAP_PERFMON are missing, or the kernel's BTF is:\n%s", r.stderr)
-	}
+	needRecording(t, "CAP_BPF and CAP_PERFMON are missing, or the kernel's BTF is", "--off-cpu")
 }
 
 // waitsIn are the functions in which the threads of waiter.c wait.
