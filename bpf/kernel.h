@@ -135,6 +135,10 @@ struct pid {
 	struct upid numbers[1]; /* by level of the PID namespace, up to level */
 };
 
+struct sched_entity {
+	__u64 sum_exec_runtime; /* CPU time in ns */
+};
+
 struct task_struct {
 	void *stack;
 	unsigned int flags;
@@ -147,6 +151,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct thread_struct thread;
 	struct uprobe_task *utask;
+	struct sched_entity se;
 };
 
 /* The state of a task: a field of another name and type from 5.14 on. */

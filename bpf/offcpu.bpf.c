@@ -37,6 +37,8 @@ struct waker { /* package bpf's Waker */
 struct wait { /* package bpf's Wait */
 	__u64 start;    /* CLOCK_MONOTONIC, in ns */
 	__u64 duration; /* in ns, once it has ended */
+	__u64 cpu_time; /* of the thread before it, in ns */
+	__u64 since;    /* for how long the thread has run since its end, in ns */
 	__u64 stack;    /* its hash */
 	__u32 pid, tid; /* in the recorder's PID namespace */
 	__u32 tgid;     /* the key in processes */
@@ -90,7 +92,7 @@ struct {
 	__uint(value_size, 4);
 } waits_to SEC(".maps");
 
-/* The number of waits that did not fit into the map, or whose end was not reported to on_switch. */
+/* The number of waits that did not fit into the map. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -149,6 +151,12 @@ __attribute__((noinline)) int cut_interrupt(void)
 	return 0;
 }
 
+/* cpu_time returns the CPU time of a task in ns. Its stack is apart from that of its callers, which is full. */
+static __attribute__((noinline)) __u64 cpu_time(struct task_struct *task)
+{
+	return read_field(task, se.sum_exec_runtime);
+}
+
 /* begin_wait stores that the current task waits from now on. */
 static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 level)
 {
@@ -177,6 +185,7 @@ static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 
 	hash_stack(cpu);
 	send_stack(ctx, s);
 	w->stack = s->hash;
+	w->cpu_time = cpu_time(task);
 	w->start = bpf_ktime_get_ns(); /* the thread's perf events still count the time of the walk */
 	if (bpf_map_update_elem(&waits, &tid, w, BPF_NOEXIST)) {
 		__u64 *lost = bpf_map_lookup_elem(&unrecorded, &zero);
@@ -217,10 +226,13 @@ static inline_always void find_waker(struct wait *w, __u32 tid)
 	bpf_map_delete_elem(&wakers, &tid);
 }
 
-/* end_wait ends the wait of a task that runs next. A wait that ends while nothing is recorded is dropped. */
-static __attribute__((noinline)) int end_wait(void *ctx, struct task_struct *next, int on, __u64 now)
+/*
+ * end_wait ends the wait of a task: of one that runs next, or, if the CPU time of the task is given, of one that
+ * has run for some time. A wait that ends while nothing is recorded is dropped.
+ */
+static __attribute__((noinline)) int end_wait(void *ctx, __u32 tid, int on, __u64 now, __u64 cpu_time)
 {
-	__u32 zero = 0, tid = read_field(next, pid);
+	__u32 zero = 0;
 	struct wait *at = bpf_map_lookup_elem(&waits, &tid), *w;
 	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
 
@@ -234,6 +246,10 @@ static __attribute__((noinline)) int end_wait(void *ctx, struct task_struct *nex
 	if (!on)
 		return 0;
 	w->duration = now - w->start;
+	w->since = cpu_time > w->cpu_time ? cpu_time - w->cpu_time : 0;
+	if (w->since > w->duration)
+		w->since = w->duration;
+	w->duration -= w->since;
 	if (w->duration < threshold && !w->copied && add(w, &m->key))
 		return 0;
 	bpf_perf_event_output(ctx, &waits_to, BPF_F_CURRENT_CPU, w, sizeof(*w));
@@ -264,6 +280,19 @@ static inline_always int wanted(struct control_value *c, struct task_struct *tas
 }
 
 /*
+ * end_unreported ends the wait of the previous task, if it has one, before the walk of the next one: some kernels do not
+ * report all switches.
+ */
+static __attribute__((noinline)) int end_unreported(void *ctx, struct task_struct *prev, int on, __u64 now)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+
+	if (bpf_map_lookup_elem(&waits, &tid))
+		end_wait(ctx, tid, on, now, cpu_time(prev));
+	return 0;
+}
+
+/*
  * The tracepoint's arguments: bool preempt, struct task_struct *prev, struct task_struct *next.
  * A wait ends before the walk of the next one begins: the scheduler counts that time as the next task's.
  */
@@ -276,9 +305,10 @@ int on_switch(__u64 *args)
 
 	if (!c)
 		return 0;
+	end_unreported(args, task, c->on, now);
 	if (c->on && !(args[0] & 1) && sleeps(task) && wanted(c, task))
 		begin_wait(args, task, c->level);
-	end_wait(args, (struct task_struct *)args[2], c->on, now);
+	end_wait(args, read_field((struct task_struct *)args[2], pid), c->on, now, 0);
 	return 0;
 }
 

@@ -41,8 +41,11 @@ type OffCPUOptions struct {
 // Code is a range of the kernel's code, from Start up to End.
 type Code struct{ Start, End uint64 }
 
-// MaxRanges is offcpu.bpf.c's MAX_RANGES.
-const MaxRanges = 16
+// Limits of offcpu.bpf.c: MAX_RANGES, and MAX_WAITS, which is the number of threads that wait at once.
+const (
+	MaxRanges = 16
+	MaxWaits  = 65536
+)
 
 // OffCPU holds the programs that record how long threads wait, and who wakes them.
 type OffCPU struct {
@@ -161,6 +164,7 @@ func (p *OffCPU) Enable(on bool) error { return p.control.set(on) }
 type Wait struct {
 	Start    uint64 // CLOCK_MONOTONIC, in ns; 0 for a sum
 	Duration uint64 // in ns
+	Since    uint64 // its end, in ns of CPU time: the kernel did not report it when it was
 	Stack    uint64 // the hash of its Stack
 	PID, TID uint32
 	Head     Head // describes the user stack
@@ -201,7 +205,8 @@ func ParseWait(b []byte) (w Wait, ok bool) {
 }
 
 func waitOf(raw *offcpuWait) Wait {
-	return Wait{Start: raw.Start, Duration: raw.Duration, Stack: raw.Stack, PID: raw.Pid, TID: raw.Tid,
+	return Wait{Start: raw.Start, Duration: raw.Duration, Since: raw.Since, Stack: raw.Stack,
+		PID: raw.Pid, TID: raw.Tid,
 		Head:  Head{End: End(raw.End), TGID: raw.Tgid, Exec: raw.Exec, Copy: raw.Copied != 0},
 		Waker: wakerOf(&raw.Waker)}
 }
@@ -271,8 +276,7 @@ func (p *OffCPU) Stats() (s Stats) {
 	return s
 }
 
-// Unrecorded returns the number of waits that were not recorded, because too many threads waited, or because the
-// kernel did not run the program at their ends.
+// Unrecorded returns the number of waits that were not recorded, because too many threads waited.
 func (p *OffCPU) Unrecorded() (n uint64, err error) {
 	err = p.coll.Maps["unrecorded"].Lookup(uint32(0), &n)
 	return n, err

@@ -33,6 +33,8 @@ type offcpuWait struct {
 	_        structs.HostLayout
 	Start    uint64
 	Duration uint64
+	CpuTime  uint64
+	Since    uint64
 	Stack    uint64
 	Pid      uint32
 	Tid      uint32

@@ -36,8 +36,7 @@ type Summary struct {
 	Spans bpf.SpanStats
 	// Uncounted is the number of events that were not counted, because there were too many stacks.
 	Uncounted uint64
-	// UnrecordedWaits counts waits without a sample: too many threads waited at once, or the kernel did not report the
-	// ends of the waits.
+	// UnrecordedWaits counts waits without a sample, because too many threads waited at once.
 	UnrecordedWaits uint64
 	Pages           int // of each ring
 	// Unwind counts how the walks of user stacks ended, nil if stacks were not walked.

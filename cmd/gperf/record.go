@@ -259,8 +259,7 @@ func printSummary(sum *record.Summary, w io.Writer) {
 		status(w, "Lost %d events: there are more than %d threads with different stacks", sum.Uncounted, bpf.MaxCounts)
 	}
 	if sum.UnrecordedWaits > 0 {
-		status(w, "Lost %d waits: more than 65536 threads waited, or the kernel did not report their ends",
-			sum.UnrecordedWaits)
+		status(w, "Lost %d waits: more than %d threads waited", sum.UnrecordedWaits, bpf.MaxWaits)
 	}
 	if len(lost) > 0 {
 		status(w, "Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) "+

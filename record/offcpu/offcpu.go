@@ -72,7 +72,7 @@ type callers struct{ kernel, user []byte }
 // wait is a wait that has ended.
 type wait struct {
 	bpf.Wait
-	time  uint64 // of its end
+	time  uint64 // of its end, or when it was reported
 	cpu   uint32
 	tried bool // its stack was missing when it was read
 }
@@ -177,7 +177,7 @@ func (r *Recorder) takeWait(o stacks.Output, cpu uint32) {
 	if !ok {
 		return
 	}
-	r.offset, r.started = o.Time-(w.Start+w.Duration), true
+	r.offset, r.started = o.Time-(w.Start+w.Duration+w.Since), true
 	r.waits = append(r.waits, wait{Wait: w, time: o.Time, cpu: cpu})
 }
 
@@ -218,7 +218,7 @@ func (r *Recorder) join(j *stacks.Merged, w *wait) bool {
 	}
 	c, copied := copied{}, false
 	if known && w.Head.Copy {
-		if c, copied = r.copies.take(int32(w.TID), w.time-w.Duration, w.time); !copied && !w.tried {
+		if c, copied = r.copies.take(int32(w.TID), w.time-w.Since-w.Duration, w.time); !copied && !w.tried {
 			return false
 		}
 	}
