@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -51,6 +52,18 @@ func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) 
 			why = what
 		}
 	}
+	var mu sync.Mutex
+	var said []string
+	opts.Verbose = func(msg string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, msg)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(strings.Join(said, "\n"))
+		}
+	})
 	sum, err := Run(context.Background(), &opts)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(why, unix.EPERM) {
 		t.Skipf("CAP_PERFMON and CAP_BPF are missing: %v %v", err, why)
