@@ -74,7 +74,7 @@ func TestScenarioOffCPUWaker(t *testing.T) {
 		for _, want := range []string{
 			`(?m)^lock;.*;hold_lock;.*;woken by holder;.*;holder;.*;try_to_wake_up \d+$`,
 			`(?m)^pipe;.*;read_pipe;.*;woken by writer;.*;writer;.*;try_to_wake_up \d+$`,
-			`(?m)^sleep;.*;sleep_long;.*;woken by swapper;.*hrtimer_wakeup;try_to_wake_up \d+$`,
+			`(?m)^sleep;.*;sleep_long;.*;woken by swapper;.*hrtimer_wakeup;(?:wake_up_process;)?try_to_wake_up \d+$`,
 		} {
 			if !regexp.MustCompile(want).MatchString(folded) {
 				t.Errorf("--off-cpu-thresh %s: no %s in\n%s", thresh, want, folded)

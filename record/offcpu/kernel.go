@@ -12,9 +12,6 @@ import (
 	"gperf/record/probe/kernel"
 )
 
-// The tracepoint of wakers.
-const wakingTracepoint = "sched_waking"
-
 // kernelCode is the parts of the kernel's code that stacks are cut at. Parts that /proc/kallsyms does not show are
 // empty: then the stacks have these functions.
 type kernelCode struct {
@@ -43,7 +40,7 @@ func findKernelCode(wakers bool) (c kernelCode) {
 			c.returns = appendMerged(c.returns, bpf.Code(fn.Code))
 		}
 	}
-	c.runners = kernel.Runners(fromStart(f), map[string]bool{wakingTracepoint: true})[wakingTracepoint]
+	c.runners = kernel.Runners(fromStart(f))
 	return c
 }
 

@@ -12,9 +12,9 @@ import (
 
 // output describes the samples that the programs write to a BPF output event.
 type output struct {
-	layout format.SampleLayout
-	// runners are, of raw tracepoints by number, the functions that run their programs.
-	runners    map[uint64]kernel.Codes
+	layout     format.SampleLayout
+	raw        map[uint64]bool        // of raw tracepoints, by number
+	runners    kernel.Codes           // the functions that run their programs
 	spans      map[uint64]*event.Span // by number: the period is the duration
 	dropKernel bool                   // spans are without the kernel's frames, unlike other events
 	ipOnly     bool                   // the callchain is recorded for the sample's ip only
@@ -65,10 +65,9 @@ func (o *output) rewrite(rec []byte) []byte {
 	first := chain + 8 + 8 // first frame, after PERF_CONTEXT_KERNEL
 	span := o.spans[number]
 	isSyscall := span != nil && span.IsSyscalls()
-	runners, isRaw := o.runners[number]
-	if isRaw && frames > 1+ownFrames && le.Uint64(rec[first-8:]) == format.ContextKernel {
+	if o.raw[number] && frames > 1+ownFrames && le.Uint64(rec[first-8:]) == format.ContextKernel {
 		own = ownFrames
-		for frames > 1+own+1 && own < maxOwnFrames && runners.Has(le.Uint64(rec[first+8*int(own):])) {
+		for frames > 1+own+1 && own < maxOwnFrames && o.runners.Has(le.Uint64(rec[first+8*int(own):])) {
 			own++
 		}
 		le.PutUint64(rec[format.HeaderSize+l.IP:], le.Uint64(rec[first+8*int(own):]))

@@ -45,11 +45,12 @@ type Sampler struct {
 
 	opts        Options
 	bpf         *bpf.Sampler
-	first       int           // index of the first event whose samples programs write
-	attrs       []format.Attr // of these events
-	locate      bool          // there are raw tracepoints
-	userOnly    bool          // there are events without the kernel's frames
-	runners     map[uint64]kernel.Codes
+	first       int                    // index of the first event whose samples programs write
+	attrs       []format.Attr          // of these events
+	locate      bool                   // there are raw tracepoints
+	userOnly    bool                   // there are events without the kernel's frames
+	raw         map[uint64]bool        // of raw tracepoints, by number
+	runners     kernel.Codes           // the functions that run their programs
 	spans       map[uint64]*event.Span // by number
 	tracepoints []int                  // counters of the tracepoints whose own fields samples have
 	histograms  []*histogram
@@ -82,7 +83,7 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error)
 	if err != nil {
 		return nil, &Error{events[0].Name, err}
 	}
-	s := &Sampler{opts: o, bpf: b, runners: map[uint64]kernel.Codes{}, spans: map[uint64]*event.Span{}}
+	s := &Sampler{opts: o, bpf: b, raw: map[uint64]bool{}, spans: map[uint64]*event.Span{}}
 	for i := range events {
 		switch ev := &events[i]; {
 		case !ev.BPFSampled() || ev.OffCPU != 0:
@@ -117,9 +118,11 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 			entered = append(entered, ev)
 		}
 	}
-	runners := findRunners(raw)
+	if len(raw) > 0 {
+		s.runners = findRunners()
+	}
 	for _, ev := range raw {
-		s.runners[ev.Config] = runners[ev.Raw.Name]
+		s.raw[ev.Config] = true
 		if err := s.attachRaw(ev); err != nil {
 			return err
 		}
@@ -136,20 +139,13 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 }
 
 // findRunners finds the functions that run the programs of raw tracepoints.
-func findRunners(raw []*event.Event) map[string]kernel.Codes {
-	names := map[string]bool{}
-	for _, ev := range raw {
-		names[ev.Raw.Name] = true
-	}
-	if len(names) == 0 {
-		return nil
-	}
+func findRunners() kernel.Codes {
 	kallsyms, err := os.Open(procfs.Kallsyms)
 	if err != nil {
 		return nil // then these functions remain as frames
 	}
 	defer kallsyms.Close()
-	return kernel.Runners(kallsyms, names)
+	return kernel.Runners(kallsyms)
 }
 
 // attachRaw attaches a program to a raw tracepoint.
@@ -255,7 +251,7 @@ func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
 	}
 	like := &s.attrs[0]
 	chains := like.SampleType&format.SampleCallchain != 0
-	o := &output{layout: format.NewSampleLayout(a), runners: s.runners, spans: s.spans,
+	o := &output{layout: format.NewSampleLayout(a), raw: s.raw, runners: s.runners, spans: s.spans,
 		dropKernel: chains && withKernelFrames(*a) && s.userOnly,
 		ipOnly:     !chains && a.SampleType&format.SampleCallchain != 0}
 	e := stacks.NewEvent(a)

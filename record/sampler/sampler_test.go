@@ -149,8 +149,8 @@ func TestSource(t *testing.T) {
 	)
 	attr := format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 		format.SamplePeriod | format.SampleCallchain | format.SampleRaw, SamplePeriod: 1, IDs: []uint64{1}}
-	runners := map[uint64]kernel.Codes{raw: {{Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
-	o := &output{layout: format.NewSampleLayout(&attr), runners: runners}
+	runners := kernel.Codes{{Start: 0xffffffff81000280, End: 0xffffffff81000300}}
+	o := &output{layout: format.NewSampleLayout(&attr), raw: map[uint64]bool{raw: true}, runners: runners}
 	data, head := make([]byte, 1<<12), uint64(0)
 	ring := perfevent.NewRing(data, &head)
 	tally := &perfevent.Tally{Layout: o.layout}
@@ -194,7 +194,7 @@ func TestRewriteIP(t *testing.T) {
 	attr := &format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 		format.SamplePeriod |
 		format.SampleCallchain | format.SampleRaw, SamplePeriod: 1}
-	runners := map[uint64]kernel.Codes{raw: {{Start: 0xffffffff81000280, End: 0xffffffff81000300}}}
+	runners := kernel.Codes{{Start: 0xffffffff81000280, End: 0xffffffff81000300}}
 	for _, c := range []struct {
 		name   string
 		number uint16
@@ -210,7 +210,7 @@ func TestRewriteIP(t *testing.T) {
 		{"shorter", raw, []uint64{inKernel, prog, runner}, prog, []uint64{inKernel, prog, runner}},
 		{"a function", function, []uint64{inKernel, prog, runner, iterator, site}, prog, []uint64{inKernel, prog, runner, iterator, site}},
 	} {
-		o := output{layout: format.NewSampleLayout(attr), runners: runners}
+		o := output{layout: format.NewSampleLayout(attr), raw: map[uint64]bool{raw: true}, runners: runners}
 		got := o.rewrite(sampledRecord(testSampled, prog, 0, c.chain, rawData(c.number, 7)))
 		if want := sampledRecord(ID(uint64(c.number)), c.ip, 1, c.left, rawData(c.number, 7)); !bytes.Equal(got, want) {
 			t.Errorf("%s:\n%x\nwant\n%x", c.name, got, want)

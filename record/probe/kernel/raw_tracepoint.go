@@ -106,33 +106,33 @@ type Code struct{ Start, End uint64 }
 // Has reports whether an address is in the range.
 func (c Code) Has(addr uint64) bool { return c.Start <= addr && addr < c.End }
 
-// Codes are ranges of kernel code.
+// Codes are ranges of kernel code, sorted, that do not overlap.
 type Codes []Code
 
 // Has reports whether an address is in one of the ranges.
 func (l Codes) Has(addr uint64) bool {
-	return slices.ContainsFunc(l, func(c Code) bool { return c.Has(addr) })
+	_, found := slices.BinarySearchFunc(l, addr, func(c Code, addr uint64) int {
+		if c.Has(addr) {
+			return 0
+		}
+		return cmp.Compare(c.Start, addr)
+	})
+	return found
 }
 
-// Runners returns, by name, the functions that run the BPF programs of tracepoints: what a tracepoint calls, what calls
-// several programs, and what they all call. kallsyms reads /proc/kallsyms from its start, twice.
-func Runners(kallsyms io.ReadSeeker, names map[string]bool) map[string]Codes {
-	found := FunctionCode(kallsyms, func(name string) bool {
-		of, ok := runnerOf(name)
-		return ok && (of == "" || names[of])
-	})
-	if len(found) == 0 {
-		return nil
+// runners are prefixes of the functions that run the BPF programs of tracepoints: what a tracepoint calls, what calls
+// several programs, and what they all call. A tracepoint may use the function of another one with the same arguments.
+var runners = []string{"__traceiter_", "__bpf_trace_", "bpf_trace_run"}
+
+// Runners returns the functions that run the BPF programs of tracepoints. kallsyms reads /proc/kallsyms from its start,
+// twice.
+func Runners(kallsyms io.ReadSeeker) (l Codes) {
+	for _, f := range FunctionCode(kallsyms, func(name string) bool {
+		return slices.ContainsFunc(runners, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	}) {
+		l = append(l, f.Code)
 	}
-	runners := map[string]Codes{}
-	for name := range names {
-		for _, f := range found {
-			if of, _ := runnerOf(f.Name); of == name || of == "" {
-				runners[name] = append(runners[name], f.Code)
-			}
-		}
-	}
-	return runners
+	return l
 }
 
 // NamedCode is a function of the kernel; End is where the next symbol begins.
@@ -141,7 +141,7 @@ type NamedCode struct {
 	Code
 }
 
-// FunctionCode returns the functions whose names match, in the order of kallsyms. It reads kallsyms,
+// FunctionCode returns the functions whose names match, sorted by address. It reads kallsyms,
 // /proc/kallsyms, from its start, twice.
 func FunctionCode(kallsyms io.ReadSeeker, match func(name string) bool) (found []NamedCode) {
 	for s := range procfs.Symbols(kallsyms) {
@@ -152,24 +152,17 @@ func FunctionCode(kallsyms io.ReadSeeker, match func(name string) bool) (found [
 	if _, err := kallsyms.Seek(0, io.SeekStart); len(found) == 0 || err != nil {
 		return nil
 	}
+	slices.SortStableFunc(found, func(a, b NamedCode) int { return cmp.Compare(a.Start, b.Start) })
+	found = slices.CompactFunc(found, func(a, b NamedCode) bool { return a.Start == b.Start })
 	for s := range procfs.Symbols(kallsyms) {
-		for i := range found {
-			if c := &found[i]; c.Start < s.Addr && s.Addr < c.End {
-				c.End = s.Addr
-			}
+		i, _ := slices.BinarySearchFunc(found, s.Addr, func(f NamedCode, addr uint64) int {
+			return cmp.Compare(f.Start, addr)
+		})
+		if i > 0 { // the last one that starts before the symbol
+			found[i-1].End = min(found[i-1].End, s.Addr)
 		}
 	}
 	return found
-}
-
-// runnerOf returns the tracepoint whose programs a function of the kernel runs, "" if it runs those of all.
-func runnerOf(function string) (tracepoint string, ok bool) {
-	for _, prefix := range []string{"__traceiter_", "__bpf_trace_"} {
-		if name, ok := strings.CutPrefix(function, prefix); ok {
-			return name, true
-		}
-	}
-	return "", strings.HasPrefix(function, "bpf_trace_run")
 }
 
 // BTFDir is the directory of the BTF of the kernel and its modules.

@@ -31,18 +31,22 @@ func TestRunners(t *testing.T) {
 		"__traceiter_b\nffffffff81000200 T c\nffffffff81000300 T bpf_trace_run1\nffffffff81000340 T " +
 		"__bpf_trace_a\nffffffff81000380 T d\n" +
 		"ffffffffc0000100 T __traceiter_m\t[m]\nffffffffc0000000 t f\t[m]\nffffffffc0000140 t g\t[m]\n"
-	got := Runners(strings.NewReader(text), map[string]bool{"a": true, "m": true, "x": true})
-	shared := Code{0xffffffff81000300, 0xffffffff81000340}
-	want := map[string]Codes{
-		"a": {{0xffffffff81000100, 0xffffffff81000180}, shared, {0xffffffff81000340, 0xffffffff81000380}},
-		"m": {shared, {0xffffffffc0000100, 0xffffffffc0000140}},
-		"x": {shared},
+	got := Runners(strings.NewReader(text))
+	want := Codes{
+		{0xffffffff81000100, 0xffffffff81000180}, {0xffffffff81000180, 0xffffffff81000200},
+		{0xffffffff81000300, 0xffffffff81000340}, {0xffffffff81000340, 0xffffffff81000380},
+		{0xffffffffc0000100, 0xffffffffc0000140},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}
-	if got := Runners(strings.NewReader("0000000000000000 T __traceiter_a\n"),
-		map[string]bool{"a": true}); len(got) != 0 {
+	for addr, in := range map[uint64]bool{0xffffffff810000ff: false, 0xffffffff81000100: true,
+		0xffffffff8100037f: true, 0xffffffff81000380: false, 0xffffffffc0000120: true, 0xffffffffc0000140: false} {
+		if got.Has(addr) != in {
+			t.Errorf("%x: %v", addr, !in)
+		}
+	}
+	if got := Runners(strings.NewReader("0000000000000000 T __traceiter_a\n")); len(got) != 0 {
 		t.Errorf("of hidden addresses: %x", got)
 	}
 }
