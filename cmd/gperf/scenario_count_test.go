@@ -59,8 +59,10 @@ func TestRecordCount(t *testing.T) {
 				t.Errorf("threads: %s", comms)
 			}
 			folded := mustGperf(t, "report", "-i", path, "--format", "folded")
-			if stacks == "dwarf" && !regexp.MustCompile(`;(\w+_)?read[; ]`).MatchString(folded) {
-				t.Errorf("no stack has the function read:\n%.1000s", folded)
+			// Since glibc 2.41 read jumps to a function that has no name outside of the library.
+			whole := regexp.MustCompile(`(?m)^dd;.*__libc_start_main.*;(?:(?:\w+_)?read|\[libc\.so\.6\])[; ]`)
+			if stacks == "dwarf" && !whole.MatchString(folded) {
+				t.Errorf("no stack from the start of dd to read:\n%.1000s", folded)
 			}
 			if text := perfScript(t, path); !strings.Contains(text, " syscalls:sys_enter_read: ") {
 				t.Errorf("perf prints\n%.500s", text)
