@@ -105,7 +105,8 @@ struct {
  * disabled, and not within each other.
  */
 struct scratch {
-	struct wait wait;
+	struct wait begun; /* without a waker, which only its end has */
+	struct wait ended;
 	struct waker waker;
 	struct sum_key key;
 };
@@ -168,7 +169,7 @@ static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 
 
 	if (!m || !s)
 		return;
-	w = &m->wait;
+	w = &m->begun;
 	kernel_frames(ctx, s, ALL_KERNEL);
 	w->tgid = bpf_get_current_pid_tgid() >> 32;
 	w->exec = read_field(task, self_exec_id);
@@ -227,18 +228,19 @@ static inline_always void find_waker(struct wait *w, __u32 tid)
 }
 
 /*
- * end_wait ends the wait of a task: of one that runs next, or, if the CPU time of the task is given, of one that
- * has run for some time. A wait that ends while nothing is recorded is dropped.
+ * end_wait ends the wait of a task, if it has one: of a task that runs next, or of one that has run since, because some
+ * kernels do not report all switches. The wait ended as long ago as the task has used CPU time since. A wait that ends
+ * while nothing is recorded is dropped.
  */
-static __attribute__((noinline)) int end_wait(void *ctx, __u32 tid, int on, __u64 now, __u64 cpu_time)
+static __attribute__((noinline)) int end_wait(void *ctx, struct task_struct *task, int on, __u64 now)
 {
-	__u32 zero = 0;
+	__u32 zero = 0, tid = read_field(task, pid);
 	struct wait *at = bpf_map_lookup_elem(&waits, &tid), *w;
 	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
 
 	if (!at || !m)
 		return 0;
-	w = &m->wait;
+	w = &m->ended;
 	*w = *at;
 	bpf_map_delete_elem(&waits, &tid);
 	if (with_wakers)
@@ -246,7 +248,7 @@ static __attribute__((noinline)) int end_wait(void *ctx, __u32 tid, int on, __u6
 	if (!on)
 		return 0;
 	w->duration = now - w->start;
-	w->since = cpu_time > w->cpu_time ? cpu_time - w->cpu_time : 0;
+	w->since = cpu_time(task) - w->cpu_time;
 	if (w->since > w->duration)
 		w->since = w->duration;
 	w->duration -= w->since;
@@ -280,19 +282,6 @@ static inline_always int wanted(struct control_value *c, struct task_struct *tas
 }
 
 /*
- * end_unreported ends the wait of the previous task, if it has one, before the walk of the next one: some kernels do not
- * report all switches.
- */
-static __attribute__((noinline)) int end_unreported(void *ctx, struct task_struct *prev, int on, __u64 now)
-{
-	__u32 tid = bpf_get_current_pid_tgid();
-
-	if (bpf_map_lookup_elem(&waits, &tid))
-		end_wait(ctx, tid, on, now, cpu_time(prev));
-	return 0;
-}
-
-/*
  * The tracepoint's arguments: bool preempt, struct task_struct *prev, struct task_struct *next.
  * A wait ends before the walk of the next one begins: the scheduler counts that time as the next task's.
  */
@@ -305,10 +294,10 @@ int on_switch(__u64 *args)
 
 	if (!c)
 		return 0;
-	end_unreported(args, task, c->on, now);
+	end_wait(args, task, c->on, now);
 	if (c->on && !(args[0] & 1) && sleeps(task) && wanted(c, task))
 		begin_wait(args, task, c->level);
-	end_wait(args, read_field((struct task_struct *)args[2], pid), c->on, now, 0);
+	end_wait(args, (struct task_struct *)args[2], c->on, now);
 	return 0;
 }
 
