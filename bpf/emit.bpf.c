@@ -8,6 +8,7 @@
  * a tracepoint, whose number identifies the event for the recorder.
  */
 #include "sample.h"
+#include "packet.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -18,6 +19,14 @@ const volatile __u32 fixed_size = 0; /* bytes of its samples before dynamic data
 const volatile __u32 own_size = 0;   /* bytes of these from the tracepoint's own record; 0: none */
 const volatile __u32 num_dynamic = 0; /* number of dynamic arrays of that record, and their positions: */
 const volatile __u32 dynamic_at[MAX_DYNAMIC] = {};
+
+/* Of events with a packet: */
+const volatile __u32 packet_at = 0;  /* position of struct packet in the sample */
+const volatile __u32 bytes_at = 0;   /* position of the __data_loc of the packet's first bytes */
+const volatile __u32 snap = 0;       /* number of these bytes; 0: none */
+const volatile __u32 filtered = 0;   /* ethernet_filter and network_filter select packets */
+const volatile __u32 only_netns = 0; /* 0: all */
+const volatile char only_dev[16] = {}; /* "": all */
 
 struct entered { /* raw data of a kprobe */
 	struct common common;
@@ -34,11 +43,16 @@ struct returned { /* raw data of a kretprobe */
  * CPU has a stack of samples, the first depth of which are in use.
  */
 #define SAMPLE_SIZE 4096
+#define MAX_SNAP 2048    /* limit of a packet's bytes */
 #define SAMPLE_SLACK 512 /* a string that begins before SAMPLE_SIZE ends within this */
+
+#define FILTER_BYTES 256 /* of a packet, for filters */
 
 struct sample {
 	__u64 task; /* the task that it belongs to */
 	__u64 size;
+	struct linear first; /* the packet's headers */
+	__u8 headers[FILTER_BYTES];
 	__u8 data[SAMPLE_SIZE + SAMPLE_SLACK];
 };
 
@@ -141,8 +155,95 @@ static inline_always struct sample *own_sample(__u32 depth, __u32 *at)
 	return NULL;
 }
 
-SEC("raw_tp")
-int on_raw(__u64 *args)
+/*
+ * These report whether a packet is to be sampled, from its first caplen bytes and its length: one
+ * of packets that begin with an Ethernet header, one of those that begin with an IP header.
+ * Package bpf replaces these bodies (packetfilter.go).
+ */
+static __attribute__((noinline)) __u64 ethernet_filter(__u8 *data, __u64 caplen, __u64 len)
+{
+	__u64 selected = 1;
+
+	asm volatile("" : "+r"(selected) : "r"(data), "r"(caplen), "r"(len) : "memory");
+	return selected;
+}
+
+static __attribute__((noinline)) __u64 network_filter(__u8 *data, __u64 caplen, __u64 len)
+{
+	__u64 selected = 2;
+
+	asm volatile("" : "+r"(selected) : "r"(data), "r"(caplen), "r"(len) : "memory");
+	return selected;
+}
+
+/* is_selected reports whether the recording's filters select a packet. */
+static inline_always int is_selected(struct sample *s, struct packet *p)
+{
+	if (only_netns && p->netns != only_netns)
+		return 0;
+	for (int i = 0; only_dev[0] && i < sizeof(only_dev); i++) {
+		if (p->dev[i] != only_dev[i])
+			return 0;
+		if (!only_dev[i])
+			break;
+	}
+	if (!filtered)
+		return 1;
+	__u64 n = s->first.end - s->first.at;
+
+	if (s->first.at >= s->first.end)
+		n = 0;
+	keep_whole(n);
+	if (n > FILTER_BYTES)
+		n = FILTER_BYTES;
+	if (n)
+		bpf_probe_read_kernel(s->headers, n, s->first.head + s->first.at);
+	if (p->network)
+		return network_filter(s->headers, n, p->wire_len) != 0;
+	return ethernet_filter(s->headers, n, p->wire_len) != 0;
+}
+
+/* packet_arg returns the argument that is the sk_buff. Package bpf replaces this body. */
+static __attribute__((noinline)) __u64 packet_arg(__u64 *args)
+{
+	__u64 skb = 0;
+
+	asm volatile("" : "+r"(skb) : "r"(args) : "memory");
+	return skb;
+}
+
+/* add_packet adds the packet to the sample: 0 if it is not to be sampled. */
+static __attribute__((noinline)) int add_packet(__u64 *args, struct sample *s)
+{
+	struct packet *p;
+
+	if (!s)
+		return 0;
+	p = (void *)&s->data[packet_at & (SAMPLE_SIZE - 1)];
+	__builtin_memset(p, 0, sizeof(*p));
+	read_packet((void *)packet_arg(args), p, &s->first);
+	return is_selected(s, p);
+}
+
+/* add_bytes adds the packet's first bytes to a sample of size bytes, and returns its new size. */
+static inline_always __u64 add_bytes(struct sample *s, __u64 size)
+{
+	__u64 n = s->first.end - s->first.at;
+
+	if (s->first.at >= s->first.end)
+		n = 0;
+	keep_whole(n);
+	if (n > snap)
+		n = snap;
+	if (size > SAMPLE_SIZE - MAX_SNAP || n > MAX_SNAP)
+		return size;
+	if (n && bpf_probe_read_kernel(s->data + size, n, s->first.head + s->first.at))
+		n = 0;
+	*(__u32 *)&s->data[bytes_at & (SAMPLE_SIZE - 1)] = n << 16 | size;
+	return (size + n + 7) & ~7ULL;
+}
+
+static inline_always int sample_raw(__u64 *args, int has_packet)
 {
 	__u32 zero = 0, at, *depth = bpf_map_lookup_elem(&depths, &zero);
 	struct sample *s;
@@ -162,10 +263,12 @@ int on_raw(__u64 *args)
 	}
 	if (!s)
 		return 0;
-	if (wanted()) {
+	if (wanted() && (!has_packet || add_packet(args, s))) {
 		begin((struct common *)s->data, raw_id);
 		size = fetch(args, s->data, s->size);
 		if (size) {
+			if (has_packet && snap)
+				size = add_bytes(s, size);
 			walk_first(args);
 			keep_whole(size);
 			if (size <= sizeof(s->data))
@@ -175,3 +278,9 @@ int on_raw(__u64 *args)
 	*depth = at;
 	return 0;
 }
+
+SEC("raw_tp")
+int on_raw(__u64 *args) { return sample_raw(args, 0); }
+
+SEC("raw_tp")
+int on_packet(__u64 *args) { return sample_raw(args, 1); }

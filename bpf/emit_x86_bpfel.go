@@ -34,16 +34,23 @@ const (
 	emitMapWalks       = "walks"
 	emitProgIdentify   = "identify"
 	emitProgOnFunction = "on_function"
+	emitProgOnPacket   = "on_packet"
 	emitProgOnRaw      = "on_raw"
 	emitProgOnRecord   = "on_record"
 	emitProgOnReturn   = "on_return"
+	emitVarBytesAt     = "bytes_at"
 	emitVarCpus        = "cpus"
 	emitVarDynamicAt   = "dynamic_at"
+	emitVarFiltered    = "filtered"
 	emitVarFixedSize   = "fixed_size"
 	emitVarNumDynamic  = "num_dynamic"
+	emitVarOnlyDev     = "only_dev"
+	emitVarOnlyNetns   = "only_netns"
 	emitVarOwnSize     = "own_size"
+	emitVarPacketAt    = "packet_at"
 	emitVarPerTask     = "per_task"
 	emitVarRawId       = "raw_id"
+	emitVarSnap        = "snap"
 	emitVarWalkUser    = "walk_user"
 )
 
@@ -91,6 +98,7 @@ type emitSpecs struct {
 type emitProgramSpecs struct {
 	Identify   *ebpf.ProgramSpec `ebpf:"identify"`
 	OnFunction *ebpf.ProgramSpec `ebpf:"on_function"`
+	OnPacket   *ebpf.ProgramSpec `ebpf:"on_packet"`
 	OnRaw      *ebpf.ProgramSpec `ebpf:"on_raw"`
 	OnRecord   *ebpf.ProgramSpec `ebpf:"on_record"`
 	OnReturn   *ebpf.ProgramSpec `ebpf:"on_return"`
@@ -122,13 +130,19 @@ type emitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitVariableSpecs struct {
+	BytesAt    *ebpf.VariableSpec `ebpf:"bytes_at"`
 	Cpus       *ebpf.VariableSpec `ebpf:"cpus"`
 	DynamicAt  *ebpf.VariableSpec `ebpf:"dynamic_at"`
+	Filtered   *ebpf.VariableSpec `ebpf:"filtered"`
 	FixedSize  *ebpf.VariableSpec `ebpf:"fixed_size"`
 	NumDynamic *ebpf.VariableSpec `ebpf:"num_dynamic"`
+	OnlyDev    *ebpf.VariableSpec `ebpf:"only_dev"`
+	OnlyNetns  *ebpf.VariableSpec `ebpf:"only_netns"`
 	OwnSize    *ebpf.VariableSpec `ebpf:"own_size"`
+	PacketAt   *ebpf.VariableSpec `ebpf:"packet_at"`
 	PerTask    *ebpf.VariableSpec `ebpf:"per_task"`
 	RawId      *ebpf.VariableSpec `ebpf:"raw_id"`
+	Snap       *ebpf.VariableSpec `ebpf:"snap"`
 	WalkUser   *ebpf.VariableSpec `ebpf:"walk_user"`
 }
 
@@ -195,13 +209,19 @@ func (m *emitMaps) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitVariables struct {
+	BytesAt    *ebpf.Variable `ebpf:"bytes_at"`
 	Cpus       *ebpf.Variable `ebpf:"cpus"`
 	DynamicAt  *ebpf.Variable `ebpf:"dynamic_at"`
+	Filtered   *ebpf.Variable `ebpf:"filtered"`
 	FixedSize  *ebpf.Variable `ebpf:"fixed_size"`
 	NumDynamic *ebpf.Variable `ebpf:"num_dynamic"`
+	OnlyDev    *ebpf.Variable `ebpf:"only_dev"`
+	OnlyNetns  *ebpf.Variable `ebpf:"only_netns"`
 	OwnSize    *ebpf.Variable `ebpf:"own_size"`
+	PacketAt   *ebpf.Variable `ebpf:"packet_at"`
 	PerTask    *ebpf.Variable `ebpf:"per_task"`
 	RawId      *ebpf.Variable `ebpf:"raw_id"`
+	Snap       *ebpf.Variable `ebpf:"snap"`
 	WalkUser   *ebpf.Variable `ebpf:"walk_user"`
 }
 
@@ -211,6 +231,7 @@ type emitVariables struct {
 type emitPrograms struct {
 	Identify   *ebpf.Program `ebpf:"identify"`
 	OnFunction *ebpf.Program `ebpf:"on_function"`
+	OnPacket   *ebpf.Program `ebpf:"on_packet"`
 	OnRaw      *ebpf.Program `ebpf:"on_raw"`
 	OnRecord   *ebpf.Program `ebpf:"on_record"`
 	OnReturn   *ebpf.Program `ebpf:"on_return"`
@@ -220,6 +241,7 @@ func (p *emitPrograms) Close() error {
 	return _EmitClose(
 		p.Identify,
 		p.OnFunction,
+		p.OnPacket,
 		p.OnRaw,
 		p.OnRecord,
 		p.OnReturn,

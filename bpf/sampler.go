@@ -217,6 +217,7 @@ type RawTracepoint struct {
 	Values []Value // values to read, after the common fields and Own's
 	Filter *Filter // nil: record all
 	Own    *Record // nil: none
+	Packet *Packet // nil: none
 }
 
 // Record is the record that a tracepoint itself makes for perf. Samples begin with it; its
@@ -244,7 +245,14 @@ func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
 		return fmt.Errorf("its samples have %d bytes, more than %d", t.Size, maxFixed)
 	}
 	vars := map[string]any{"raw_id": uint32(t.ID), "fixed_size": uint32(t.Size)}
-	programs := []string{"on_raw"}
+	program := "on_raw"
+	if t.Packet != nil {
+		program = "on_packet"
+		if err := t.Packet.setVars(vars); err != nil {
+			return err
+		}
+	}
+	programs := []string{program}
 	if t.Own != nil {
 		if len(t.Own.Dynamic) > maxDynamic {
 			return fmt.Errorf("it has %d dynamic fields, more than %d", len(t.Own.Dynamic), maxDynamic)
@@ -257,8 +265,11 @@ func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
 		programs = append(programs, "on_record")
 	}
 	progs, err := e.load(vars, func(p *ebpf.ProgramSpec) (err error) {
-		if p.Name == "on_raw" {
-			p.Instructions, err = replaceFunction(p.Instructions, "fetch", body)
+		if p.Name == "on_record" {
+			return nil
+		}
+		if p.Instructions, err = replaceFunction(p.Instructions, "fetch", body); err == nil && t.Packet != nil {
+			err = t.Packet.compile(p)
 		}
 		return err
 	}, programs...)

@@ -16,6 +16,7 @@ type output struct {
 	raw        map[uint64]bool        // of raw tracepoints, by number
 	runners    kernel.Codes           // the functions that run their programs
 	spans      map[uint64]*event.Span // by number: the period is the duration
+	packets    map[uint64]*packets    // by number
 	dropKernel bool                   // spans are without the kernel's frames, unlike other events
 	ipOnly     bool                   // the callchain is recorded for the sample's ip only
 }
@@ -60,6 +61,9 @@ func (o *output) rewrite(rec []byte) []byte {
 	le.PutUint64(rec[format.HeaderSize+l.ID:], ID(number))
 	if l.Period >= 0 {
 		le.PutUint64(rec[format.HeaderSize+l.Period:], o.period(number, rec[raw+4:]))
+	}
+	if p := o.packets[number]; p != nil {
+		rec = p.addTexts(rec, raw)
 	}
 	own := uint64(0)
 	first := chain + 8 + 8 // first frame, after PERF_CONTEXT_KERNEL

@@ -52,6 +52,7 @@ type Sampler struct {
 	raw         map[uint64]bool        // of raw tracepoints, by number
 	runners     kernel.Codes           // the functions that run their programs
 	spans       map[uint64]*event.Span // by number
+	packets     map[uint64]*packets    // of raw tracepoints with one, by number
 	tracepoints []int                  // counters of the tracepoints whose own fields samples have
 	histograms  []*histogram
 	late        []byte // samples of histograms that are not in the file yet
@@ -83,7 +84,8 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error)
 	if err != nil {
 		return nil, &Error{events[0].Name, err}
 	}
-	s := &Sampler{opts: o, bpf: b, raw: map[uint64]bool{}, spans: map[uint64]*event.Span{}}
+	s := &Sampler{opts: o, bpf: b, raw: map[uint64]bool{}, spans: map[uint64]*event.Span{},
+		packets: map[uint64]*packets{}}
 	for i := range events {
 		switch ev := &events[i]; {
 		case !ev.BPFSampled() || ev.OffCPU != 0:
@@ -160,6 +162,10 @@ func (s *Sampler) attachRaw(ev *event.Event) error {
 	}
 	if t.Filter, err = filterOf(ev, l.Format(uint16(ev.Config))); err != nil {
 		return &perfevent.FilterError{Event: ev.Name, Filter: ev.Filter, Err: err}
+	}
+	if p := ev.Raw.Packet; p != nil {
+		t.Packet = &bpf.Packet{Arg: p.Arg, At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap}
+		s.packets[ev.Config] = newPackets(l)
 	}
 	if l.OwnSize > 0 {
 		a := format.Attr{Type: format.TypeTracepoint, Config: l.OwnID, SamplePeriod: 1, Flags: format.FlagDisabled}
@@ -252,6 +258,7 @@ func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
 	like := &s.attrs[0]
 	chains := like.SampleType&format.SampleCallchain != 0
 	o := &output{layout: format.NewSampleLayout(a), raw: s.raw, runners: s.runners, spans: s.spans,
+		packets:    s.packets,
 		dropKernel: chains && withKernelFrames(*a) && s.userOnly,
 		ipOnly:     !chains && a.SampleType&format.SampleCallchain != 0}
 	e := stacks.NewEvent(a)

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"gperf/format/tracepoint"
+	"gperf/internal/packet"
 	"gperf/record/probe/args"
 	"gperf/record/tracefs"
 )
@@ -21,10 +23,20 @@ type Layout struct {
 	OwnID   uint64
 	OwnSize int
 	Dynamic []int
+	// Of the packet, if samples have one: its position, and those of the __data_loc fields of the
+	// texts that gperf adds, and of the packet's first bytes; 0: none.
+	PacketAt, BytesAt int
+	Texts             []Text
 
 	raw         *Raw
 	fields      []tracefs.FormatField
 	text, exprs string // of the print format
+}
+
+// Text is a field of package packet's Texts.
+type Text struct {
+	Name string
+	At   int // position of its __data_loc
 }
 
 // Placed is a fetcharg, and the position of its value.
@@ -47,6 +59,9 @@ func (r *Raw) Layout() (*Layout, error) {
 	} else if err := l.own(r.Own); err != nil {
 		return nil, fmt.Errorf("tracepoint %s:%s: %w", r.Own.System, r.Name, err)
 	}
+	if r.Packet != nil {
+		l.packet(r.Packet, r.ownFields())
+	}
 	for _, a := range r.Values {
 		if err := l.value(a); err != nil {
 			return nil, err
@@ -55,13 +70,55 @@ func (r *Raw) Layout() (*Layout, error) {
 	return l, nil
 }
 
-// place assigns a position to a field: the next multiple of 8 bytes.
+// place assigns a position to a field that a program reads.
 func (l *Layout) place(f tracefs.FormatField, fetch string) {
-	const align = 8
-	f.Offset = (l.Size + align - 1) / align * align
-	l.Size = f.Offset + (f.Size+align-1)/align*align
+	f.Offset = l.reserve(f.Size)
 	l.fields = append(l.fields, f)
 	l.Values = append(l.Values, Placed{fetch, f.Offset})
+}
+
+// reserve returns the position of the next so many bytes, a multiple of 8.
+func (l *Layout) reserve(size int) int {
+	const align = 8
+	at := (l.Size + align - 1) / align * align
+	l.Size = at + (size+align-1)/align*align
+	return at
+}
+
+// packet adds the fields of a packet, except those that the tracepoint has itself. Those that are not
+// shown can be sorted and filtered by.
+func (l *Layout) packet(p *Packet, own []args.Arg) {
+	l.PacketAt = l.reserve(packet.Size)
+	has := func(name string) bool {
+		return slices.ContainsFunc(own, func(a args.Arg) bool { return a.Name == name })
+	}
+	verbs := map[string][2]string{}
+	for _, f := range packet.Numbers {
+		name := f.BaseName()
+		if has(name) {
+			continue
+		}
+		l.fields = append(l.fields, tracefs.FormatField{Type: f.Type, Name: f.Name, Offset: l.PacketAt + f.At, Size: f.Size,
+			Signed: f.Signed})
+		verbs[name] = [2]string{f.Verb, "REC->" + name}
+	}
+	text := func(name, typ string) int {
+		at := l.reserve(4)
+		l.fields = append(l.fields, tracefs.FormatField{Type: typ, Name: name, Offset: at, Size: 4})
+		return at
+	}
+	for _, name := range p.Shown {
+		if packet.IsText(name) && !has(name) {
+			l.Texts = append(l.Texts, Text{name, text(name, "__data_loc char[]")})
+			verbs[name] = [2]string{"%s", "__get_str(" + name + ")"}
+		}
+		if v, ok := verbs[name]; ok {
+			l.show(name, "=", v[0], v[1])
+		}
+	}
+	if p.Snap > 0 {
+		l.BytesAt = text(packet.Bytes, "__data_loc u8[]")
+	}
 }
 
 // show adds a value to the print format.

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"gperf/format/tracepoint"
+	"gperf/internal/packet"
 	"gperf/internal/procfs"
 	"gperf/record/probe/args"
 )
@@ -29,8 +30,17 @@ type Raw struct {
 	// Own, if not nil, is the kernel's tracepoint of this name: samples have its fields
 	// instead of Args.
 	Own *Own
+	// Packet, if not nil, adds the packet of an argument.
+	Packet *Packet
 
 	scope *args.Scope // scope of the arguments
+}
+
+// Packet is the packet of a raw tracepoint's argument.
+type Packet struct {
+	Arg   int      // number of the argument that is a struct sk_buff *, from 1
+	Shown []string // the fields that samples are printed with, names of package packet
+	Snap  int      // number of the packet's first bytes in samples; 0: none
 }
 
 // Own is a tracepoint of the kernel.
@@ -284,21 +294,51 @@ func (r *Raw) argNames() (l []string) {
 
 // WithValues returns the tracepoint with the values of words, which has the syntax of probe
 // arguments: "skb->len dev=skb->dev->name:string". text is the complete event, for errors.
+//
+// Words that are names of fields of package packet are those of the packet, if the tracepoint has one.
 func (r *Raw) WithValues(text, words string) (*Raw, error) {
 	own := r.ownFields()
+	values := args.Words(words)
+	with := *r
+	if arg := r.PacketArg(); arg > 0 {
+		var shown []string
+		values, shown = cutPacket(values)
+		if len(shown) > 0 {
+			with.Packet = &Packet{Arg: arg, Shown: shown}
+		}
+	}
 	site := args.Site{
 		Kind: args.AtRaw, Spec: text, Name: r.Name, Own: own, Count: len(r.Args),
 		Types: func() string { return "" },
 		Scope: func() (*args.Scope, error) { return r.scope, nil },
 		Help:  fmt.Sprintf("%s has %s", r.Name, strings.Join(r.argNames(), ", ")),
 	}
-	l, _, err := site.Resolve(args.Words(words))
+	l, _, err := site.Resolve(values)
 	if err != nil {
 		return nil, err
 	}
-	with := *r
 	with.Values = l[len(own):]
 	return &with, nil
+}
+
+// PacketArg returns the number of the argument that is a packet, from 1; 0: none.
+func (r *Raw) PacketArg() int {
+	return 1 + slices.IndexFunc(r.Args, func(a RawArg) bool {
+		return strings.TrimPrefix(a.Type, "const ") == "struct sk_buff *"
+	})
+}
+
+// cutPacket separates the names of a packet's fields from other arguments.
+func cutPacket(words []string) (others, fields []string) {
+	names := packet.Names()
+	for _, w := range words {
+		if slices.Contains(names, w) {
+			fields = append(fields, w)
+		} else {
+			others = append(others, w)
+		}
+	}
+	return others, fields
 }
 
 // ownFields returns the fields that samples have without any values, as arguments.

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The packet of an sk_buff: its device and namespace, its headers, and those of the packet in a
+ * tunnel. Headers are read from the linear part of the buffer: what lies in pages stays 0.
+ */
+#ifndef PACKET_H
+#define PACKET_H
+
+#include "kernel.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct net_device {
+	char name[16];
+	int ifindex;
+	possible_net_t nd_net;
+};
+
+struct in6_addr {
+	__u8 bytes[16];
+};
+
+struct sock_common {
+	__u32 skc_daddr, skc_rcv_saddr;
+	__u16 skc_dport, skc_num;
+	__u16 skc_family;
+	unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
+};
+
+struct inode {
+	unsigned long i_ino;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct socket {
+	struct file *file;
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup; /* from 5.15 on */
+};
+
+struct sock_cgroup_data___val {
+	__u64 val; /* before: the address, with flags in the lower bits */
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct socket *sk_socket;
+	struct sock_cgroup_data sk_cgrp_data;
+	__u16 sk_protocol; /* a bit field before 5.6 */
+};
+
+struct sk_buff {
+	struct net_device *dev;
+	struct sock *sk;
+	unsigned int len, data_len;
+	__u32 mark;
+	__u16 protocol; /* big-endian */
+	__u16 vlan_tci;
+	__u16 network_header, mac_header;
+	unsigned int tail; /* from head */
+	unsigned char *head, *data;
+};
+
+#pragma clang attribute pop
+
+/* What a sample has of its packet. Package internal/packet has the same layout. */
+struct headers {
+	__u8 saddr[16], daddr[16]; /* IPv4 addresses: the first 4 bytes */
+	__u16 sport, dport;
+	__u16 ethertype; /* 0: the header cannot be read */
+	__u8 proto, tcpflags;
+	__u32 seq, ack;
+	__u8 type, code; /* of ICMP and ARP: type is the operation */
+	__u8 fragment;   /* a later fragment: without the header of proto */
+	__u8 tunnel;     /* what contains these headers: enum tunnel */
+	__u32 tunnel_id; /* its network: VNI, or key */
+};
+
+struct packet {
+	__u64 id;      /* of a followed packet; 0 for others */
+	__u64 cgroup;  /* of the socket */
+	__u64 sock;    /* inode of the socket */
+	__u32 len, mark, netns;
+	__s32 ifindex;
+	char dev[16];
+	__u16 vlan;     /* identifier of the outer VLAN; 0: none */
+	__u8 network;   /* the first bytes begin with the network header, not with Ethernet's */
+	__u8 from_sock; /* the headers are not made yet: addresses are those of the socket */
+	__u32 wire_len; /* from the first header on, in bytes */
+	struct headers outer, inner;
+};
+
+enum tunnel { TUNNEL_NONE, TUNNEL_VXLAN, TUNNEL_GENEVE, TUNNEL_IPIP, TUNNEL_GRE };
+
+#define ETH_P_IP 0x0800
+#define ETH_P_ARP 0x0806
+#define ETH_P_8021Q 0x8100
+#define ETH_P_IPV6 0x86dd
+#define ETH_P_8021AD 0x88a8
+#define ETH_P_TEB 0x6558
+#define ETH_LEN 14
+
+#define PROTO_HOPOPTS 0
+#define PROTO_ICMP 1
+#define PROTO_IPIP 4
+#define PROTO_TCP 6
+#define PROTO_UDP 17
+#define PROTO_IPV6 41
+#define PROTO_ROUTING 43
+#define PROTO_FRAGMENT 44
+#define PROTO_GRE 47
+#define PROTO_ICMPV6 58
+#define PROTO_DSTOPTS 60
+#define PROTO_SCTP 132
+
+#define PORT_VXLAN 4789
+#define PORT_VXLAN_LINUX 8472
+#define PORT_GENEVE 6081
+
+#define NO_HEADER 0xffff /* a position that is not set */
+#define LINK_MAX 32      /* maximum distance between the link layer's header and the network's */
+#define FIRST_NS 0xeffffff0 /* namespaces have higher inode numbers: those that exist from the start, PROC_DYNAMIC_FIRST */
+
+#define AF_INET 2
+#define AF_INET6 10
+#define TCP_TIME_WAIT 6     /* states of small sockets, */
+#define TCP_NEW_SYN_RECV 12 /* which lack most fields */
+
+static inline_always __u16 swap16(__u16 v) { return __builtin_bswap16(v); }
+static inline_always __u32 swap32(__u32 v) { return __builtin_bswap32(v); }
+
+/* The readable headers: positions from the start of the buffer. */
+struct linear {
+	void *head;
+	__u32 at, end;
+};
+
+/* take reads n bytes at the current position: 0 if the linear part has fewer. */
+static inline_always int take(struct linear *s, void *to, __u32 n)
+{
+	return s->at + n <= s->end && !bpf_probe_read_kernel(to, n, s->head + s->at);
+}
+
+static inline_always void read_tcp(struct linear *s, struct headers *h)
+{
+	struct {
+		__u16 sport, dport;
+		__u32 seq, ack;
+		__u8 off, flags;
+	} __attribute__((packed)) tcp;
+
+	if (!take(s, &tcp, sizeof(tcp)))
+		return;
+	h->sport = swap16(tcp.sport);
+	h->dport = swap16(tcp.dport);
+	h->seq = swap32(tcp.seq);
+	h->ack = swap32(tcp.ack);
+	h->tcpflags = tcp.flags;
+}
+
+/* read_transport reads the header of h->proto. */
+static inline_always void read_transport(struct linear *s, struct headers *h)
+{
+	__u16 ports[2];
+	__u8 icmp[2];
+
+	switch (h->proto) {
+	case PROTO_TCP:
+		read_tcp(s, h);
+		break;
+	case PROTO_UDP:
+	case PROTO_SCTP:
+		if (!take(s, ports, sizeof(ports)))
+			break;
+		h->sport = swap16(ports[0]);
+		h->dport = swap16(ports[1]);
+		break;
+	case PROTO_ICMP:
+	case PROTO_ICMPV6:
+		if (!take(s, icmp, sizeof(icmp)))
+			break;
+		h->type = icmp[0];
+		h->code = icmp[1];
+	}
+}
+
+struct ipv4 {
+	__u8 version, tos;
+	__u16 len, id, frag;
+	__u8 ttl, proto;
+	__u16 sum;
+	__u32 saddr, daddr;
+};
+
+static inline_always int read_ipv4(struct linear *s, struct headers *h)
+{
+	struct ipv4 ip;
+
+	if (!take(s, &ip, sizeof(ip)) || ip.version >> 4 != 4)
+		return 0;
+	*(__u32 *)h->saddr = ip.saddr;
+	*(__u32 *)h->daddr = ip.daddr;
+	h->proto = ip.proto;
+	h->fragment = (swap16(ip.frag) & 0x1fff) != 0;
+	s->at += (ip.version & 15) * 4;
+	return 1;
+}
+
+struct ipv6 {
+	__u8 version, rest[3];
+	__u16 len;
+	__u8 next, hops;
+	__u8 saddr[16], daddr[16];
+};
+
+#define MAX_EXTENSIONS 4
+
+static inline_always int read_ipv6(struct linear *s, struct headers *h)
+{
+	struct ipv6 ip;
+
+	if (!take(s, &ip, sizeof(ip)) || ip.version >> 4 != 6)
+		return 0;
+	__builtin_memcpy(h->saddr, ip.saddr, sizeof(ip.saddr));
+	__builtin_memcpy(h->daddr, ip.daddr, sizeof(ip.daddr));
+	h->proto = ip.next;
+	s->at += sizeof(ip);
+	for (int i = 0; i < MAX_EXTENSIONS; i++) {
+		__u8 ext[4];
+
+		if (h->proto != PROTO_HOPOPTS && h->proto != PROTO_ROUTING && h->proto != PROTO_DSTOPTS &&
+		    h->proto != PROTO_FRAGMENT)
+			break;
+		if (!take(s, ext, sizeof(ext)))
+			break;
+		if (h->proto == PROTO_FRAGMENT) {
+			h->fragment = ((ext[2] << 8 | ext[3]) & 0xfff8) != 0;
+			s->at += 8;
+		} else {
+			s->at += 8 + ext[1] * 8;
+		}
+		h->proto = ext[0];
+		if (h->fragment)
+			break;
+	}
+	return 1;
+}
+
+struct arp {
+	__u16 hardware, proto;
+	__u8 hardware_len, proto_len;
+	__u16 op;
+	__u8 sender[6], saddr[4], target[6], daddr[4];
+};
+
+static inline_always int read_arp(struct linear *s, struct headers *h)
+{
+	struct arp arp;
+
+	if (!take(s, &arp, sizeof(arp)))
+		return 0;
+	h->type = swap16(arp.op);
+	__builtin_memcpy(h->saddr, arp.saddr, sizeof(arp.saddr));
+	__builtin_memcpy(h->daddr, arp.daddr, sizeof(arp.daddr));
+	return 1;
+}
+
+/* read_headers reads the headers of a network packet of h->ethertype, which becomes 0 if it is none. */
+static inline_always void read_headers(struct linear *s, struct headers *h)
+{
+	int ok = 0;
+
+	if (h->ethertype == ETH_P_IP)
+		ok = read_ipv4(s, h);
+	else if (h->ethertype == ETH_P_IPV6)
+		ok = read_ipv6(s, h);
+	else if (h->ethertype == ETH_P_ARP)
+		ok = read_arp(s, h);
+	else
+		return;
+	if (!ok)
+		h->ethertype = 0;
+	else if (h->ethertype != ETH_P_ARP && !h->fragment)
+		read_transport(s, h);
+}
+
+/* skip_vlans moves to the network header after VLAN tags, and returns its type. */
+static inline_always __u16 skip_vlans(struct linear *s, __u16 type, __u16 *vlan)
+{
+	for (int i = 0; i < 2; i++) {
+		__u16 tag[2];
+
+		if ((type != ETH_P_8021Q && type != ETH_P_8021AD) || !take(s, tag, sizeof(tag)))
+			break;
+		if (!*vlan)
+			*vlan = swap16(tag[0]) & 0xfff;
+		type = swap16(tag[1]);
+		s->at += sizeof(tag);
+	}
+	return type;
+}
+
+/* enter_udp_tunnel moves to the packet in a VXLAN or GENEVE packet; s is at the UDP header. It returns its type. */
+static inline_always __u16 enter_udp_tunnel(struct linear *s, struct headers *in)
+{
+	__u32 tunnel[2];
+	__u16 type = ETH_P_TEB;
+
+	s->at += 8;
+	if (!take(s, tunnel, sizeof(tunnel)))
+		return 0;
+	s->at += sizeof(tunnel);
+	in->tunnel_id = swap32(tunnel[1]) >> 8;
+	if (in->tunnel == TUNNEL_GENEVE) {
+		type = swap32(tunnel[0]) & 0xffff;
+		s->at += (swap32(tunnel[0]) >> 24 & 0x3f) * 4; /* its options */
+	}
+	return type;
+}
+
+/* enter_gre moves to the packet in a GRE packet, and returns its type. */
+static inline_always __u16 enter_gre(struct linear *s, struct headers *in)
+{
+	__u16 gre[2], flags;
+	__u32 key;
+
+	if (!take(s, gre, sizeof(gre)))
+		return 0;
+	flags = swap16(gre[0]);
+	s->at += sizeof(gre);
+	if (flags & 0x8000) /* a checksum */
+		s->at += 4;
+	if (flags & 0x2000) {
+		if (take(s, &key, sizeof(key)))
+			in->tunnel_id = swap32(key);
+		s->at += 4;
+	}
+	if (flags & 0x1000) /* a sequence number */
+		s->at += 4;
+	return swap16(gre[1]);
+}
+
+/* enter_tunnel moves to the packet in a tunnel's packet, whose transport header s is at: 0 if it is none. */
+static inline_always __u16 enter_tunnel(struct linear *s, struct headers *out, struct headers *in)
+{
+	__u16 type = 0;
+
+	switch (out->proto) {
+	case PROTO_UDP:
+		in->tunnel = out->dport == PORT_GENEVE ? TUNNEL_GENEVE : TUNNEL_VXLAN;
+		if (out->dport == PORT_VXLAN || out->dport == PORT_VXLAN_LINUX || out->dport == PORT_GENEVE)
+			type = enter_udp_tunnel(s, in);
+		break;
+	case PROTO_IPIP:
+		in->tunnel = TUNNEL_IPIP;
+		type = ETH_P_IP;
+		break;
+	case PROTO_IPV6:
+		in->tunnel = TUNNEL_IPIP;
+		type = ETH_P_IPV6;
+		break;
+	case PROTO_GRE:
+		in->tunnel = TUNNEL_GRE;
+		type = enter_gre(s, in);
+	}
+	if (type == ETH_P_TEB) {
+		__u16 inside;
+
+		s->at += ETH_LEN - 2;
+		type = take(s, &inside, sizeof(inside)) ? swap16(inside) : 0;
+		s->at += 2;
+	}
+	if (!type)
+		in->tunnel = TUNNEL_NONE;
+	return type;
+}
+
+static inline_always void read_all_headers(struct linear *s, struct packet *p, __u16 type)
+{
+	__u16 vlan = p->vlan;
+
+	p->outer.ethertype = skip_vlans(s, type, &vlan);
+	p->vlan = vlan;
+	read_headers(s, &p->outer);
+	if (!p->outer.ethertype || p->outer.ethertype == ETH_P_ARP || p->outer.fragment)
+		return;
+	p->inner.ethertype = enter_tunnel(s, &p->outer, &p->inner);
+	if (!p->inner.ethertype)
+		return;
+	vlan = 0;
+	p->inner.ethertype = skip_vlans(s, p->inner.ethertype, &vlan);
+	read_headers(s, &p->inner);
+}
+
+/* is_full reports whether a socket has all fields of struct sock. */
+static inline_always int is_full(struct sock *sk)
+{
+	__u8 state = read_field(sk, __sk_common.skc_state);
+
+	return state && state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV;
+}
+
+/* read_sock_flow reads the addresses of a packet without headers, which its socket sends. */
+static inline_always void read_sock_flow(struct sock *sk, struct headers *h)
+{
+	__u16 family = read_field(sk, __sk_common.skc_family);
+
+	if (family == AF_INET) {
+		h->ethertype = ETH_P_IP;
+		*(__u32 *)h->saddr = read_field(sk, __sk_common.skc_rcv_saddr);
+		*(__u32 *)h->daddr = read_field(sk, __sk_common.skc_daddr);
+	} else if (family == AF_INET6) {
+		h->ethertype = ETH_P_IPV6;
+		bpf_probe_read_kernel(h->saddr, sizeof(h->saddr), &sk->__sk_common.skc_v6_rcv_saddr);
+		bpf_probe_read_kernel(h->daddr, sizeof(h->daddr), &sk->__sk_common.skc_v6_daddr);
+	} else {
+		return;
+	}
+	h->sport = read_field(sk, __sk_common.skc_num);
+	h->dport = swap16(read_field(sk, __sk_common.skc_dport));
+	h->proto = read_field(sk, sk_protocol);
+}
+
+static inline_always __u64 cgroup_of(struct sock *sk)
+{
+	struct cgroup *cgroup;
+
+	if (field_exists(((struct sock_cgroup_data *)0)->cgroup))
+		cgroup = read_field(sk, sk_cgrp_data.cgroup);
+	else
+		cgroup = (void *)(read_field((struct sock_cgroup_data___val *)&sk->sk_cgrp_data, val) & ~3ULL);
+	return read_field(read_field(cgroup, kn), id);
+}
+
+static inline_always __u32 netns_of(struct net *net)
+{
+	__u32 inum = read_field(net, ns.inum);
+
+	return inum >= FIRST_NS ? inum : 0;
+}
+
+static inline_always void read_sock(struct sock *sk, struct packet *p)
+{
+	if (!p->netns)
+		p->netns = netns_of(read_field(sk, __sk_common.skc_net.net));
+	if (!is_full(sk))
+		return;
+	p->sock = read_field(read_field(read_field(read_field(sk, sk_socket), file), f_inode), i_ino);
+	p->cgroup = cgroup_of(sk);
+}
+
+/*
+ * read_device reads the device. While a packet is in a socket's queue, this field of the
+ * sk_buff is used for other purposes: then it leads to no namespace.
+ */
+static inline_always void read_device(struct net_device *dev, struct packet *p)
+{
+	if (!dev)
+		return;
+	p->netns = netns_of(read_field(dev, nd_net.net));
+	if (!p->netns)
+		return;
+	p->ifindex = read_field(dev, ifindex);
+	bpf_probe_read_kernel(p->dev, sizeof(p->dev), &dev->name);
+}
+
+/*
+ * The position of the network header from head. It is not set yet where a driver passes a
+ * packet on, whose data begin with it, and where the sender has not made it: NO_HEADER.
+ */
+static inline_always __u32 network_at(struct sk_buff *skb, __u32 mac, __u32 data, __u16 type)
+{
+	__u32 at = read_field(skb, network_header);
+
+	if (!type)
+		return NO_HEADER;
+	if (mac != NO_HEADER && at < mac)
+		return data;
+	return at ? at : data;
+}
+
+/* read_packet reads the packet of skb into p, which is zero; first is where its headers begin. */
+static inline_always void read_packet(struct sk_buff *skb, struct packet *p, struct linear *first)
+{
+	struct sock *sk = read_field(skb, sk);
+	__u16 type = swap16(read_field(skb, protocol));
+	__u32 mac = read_field(skb, mac_header), data, at;
+	struct linear s;
+
+	p->len = read_field(skb, len);
+	p->mark = read_field(skb, mark);
+	p->vlan = read_field(skb, vlan_tci) & 0xfff;
+	read_device(read_field(skb, dev), p);
+	if (sk)
+		read_sock(sk, p);
+	s.head = read_field(skb, head);
+	data = (void *)read_field(skb, data) - s.head;
+	s.end = read_field(skb, tail);
+	at = network_at(skb, mac, data, type);
+	p->network = mac == NO_HEADER || at < mac + ETH_LEN || at > mac + LINK_MAX;
+	*first = s;
+	first->at = at == NO_HEADER ? s.end : p->network ? at : mac;
+	p->wire_len = p->len + (at == NO_HEADER ? 0 : data - first->at);
+	if (at != NO_HEADER) {
+		s.at = at;
+		read_all_headers(&s, p, type);
+	}
+	if (!p->outer.ethertype && sk && is_full(sk)) {
+		p->from_sock = 1;
+		read_sock_flow(sk, &p->outer);
+	}
+}
+
+#endif

@@ -1,0 +1,104 @@
+// Package packet answers "which packet is it?": it has the fields that the BPF programs read of a
+// packet (bpf/packet.h), their places in the raw data of samples, and the text of a flow.
+package packet
+
+import "slices"
+
+// Size is the size of a packet in raw data: bpf/packet.h's struct packet.
+const Size = 176
+
+// Positions in bpf/packet.h's struct packet.
+const (
+	atID       = 0
+	atCgroup   = 8
+	atSock     = 16
+	atLen      = 24
+	atMark     = 28
+	atNetns    = 32
+	atIfindex  = 36
+	atDev      = 40
+	atVLAN     = 56
+	atNetwork  = 58
+	atFromSock = 59
+	atWireLen  = 60
+	atOuter    = 64
+	atInner    = 120
+)
+
+// Positions in struct headers.
+const (
+	atSaddr     = 0
+	atDaddr     = 16
+	atSport     = 32
+	atDport     = 34
+	atEthertype = 36
+	atProto     = 38
+	atTCPFlags  = 39
+	atSeq       = 40
+	atAck       = 44
+	atType      = 48
+	atCode      = 49
+	atFragment  = 50
+	atTunnel    = 51
+	atTunnelID  = 52
+)
+
+// Field is a field of an event with a packet.
+type Field struct {
+	Name, Type string // in C: Name has the length of an array
+	At, Size   int    // in a packet's raw data, in bytes
+	Signed     bool
+	Verb       string // of printf
+}
+
+// Numbers are the fields in a packet's raw data, which all events with a packet have.
+var Numbers = []Field{
+	{"packet", "u64", atID, 8, false, "%lu"},
+	{"cgroup", "u64", atCgroup, 8, false, "%lu"},
+	{"sock", "u64", atSock, 8, false, "%lu"},
+	{"len", "u32", atLen, 4, false, "%u"},
+	{"mark", "u32", atMark, 4, false, "0x%x"},
+	{"netns", "u32", atNetns, 4, false, "%u"},
+	{"ifindex", "s32", atIfindex, 4, true, "%d"},
+	{"dev[16]", "char", atDev, 16, true, "%s"},
+	{"vlan", "u16", atVLAN, 2, false, "%u"},
+	{"bytes_at", "u8", atNetwork, 1, false, "%u"},
+	{"wire_len", "u32", atWireLen, 4, false, "%u"},
+	{"sport", "u16", atOuter + atSport, 2, false, "%u"},
+	{"dport", "u16", atOuter + atDport, 2, false, "%u"},
+	{"proto", "u8", atOuter + atProto, 1, false, "%u"},
+	{"tcpflags", "u8", atOuter + atTCPFlags, 1, false, "0x%x"},
+	{"seq", "u32", atOuter + atSeq, 4, false, "%u"},
+	{"ack", "u32", atOuter + atAck, 4, false, "%u"},
+}
+
+// Texts are the names of the fields that gperf makes of a packet's raw data, and that an event has
+// on request.
+var Texts = []string{"flow", "saddr", "daddr", "sk"}
+
+// Bytes is the name of the field with a packet's first bytes.
+const Bytes = "bytes"
+
+// Default are the fields that a drop is printed with.
+var Default = []string{"flow", "dev", "len", "netns"}
+
+// BaseName returns the field's name, without the length of an array.
+func (f *Field) BaseName() string {
+	for i := range f.Name {
+		if f.Name[i] == '[' {
+			return f.Name[:i]
+		}
+	}
+	return f.Name
+}
+
+// Names returns the names of all fields that may be requested.
+func Names() (l []string) {
+	for i := range Numbers {
+		l = append(l, Numbers[i].BaseName())
+	}
+	return append(l, Texts...)
+}
+
+// IsText reports whether gperf makes the text of a field.
+func IsText(name string) bool { return slices.Contains(Texts, name) }
