@@ -13,6 +13,8 @@ need dwz dwz
 need nft nftables      # to drop packets by rules
 need iptables iptables
 need ip iproute2
+need tcpdump tcpdump   # the reference for packet filters
+need /etc/services netbase
 need xz xz-utils
 need debuginfod debuginfod
 need make make

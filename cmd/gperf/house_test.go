@@ -104,9 +104,10 @@ var house = []struct{ question, packages string }{
 		internal/dso/debuginfod
 		record/tracefs
 	`},
-	{"What is in a file?", `
+	{"What is in a file? Which packets are selected?", `
 		format
 		internal/dso
+		internal/pcapfilter
 	`},
 	{"The ground: formats and structures of others", `
 		format/rounds
@@ -127,6 +128,7 @@ const testFloor = `
 	internal/testutil/bench
 	internal/testutil/drops
 	internal/testutil/kernels
+	internal/testutil/packets
 	internal/testutil/programs
 	internal/testutil/stackcollapse
 	internal/testutil/swap
@@ -156,6 +158,7 @@ var guests = map[string]string{
 	"github.com/klauspost/compress":      "format cmd/gperf internal/archive",
 	"github.com/ulikunitz/xz":            "internal/dso",
 	"golang.org/x/arch":                  "report/annotate/disasm",
+	"golang.org/x/net":                   "bpf internal/pcapfilter", // classic BPF and its VM
 	"golang.org/x/sys":                   "",
 }
 

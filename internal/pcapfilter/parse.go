@@ -1,0 +1,410 @@
+package pcapfilter
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// parser compiles tokens to a condition.
+type parser struct{ headers }
+
+type direction uint8
+
+const (
+	either direction = iota // src or dst, also without a direction
+	source
+	destination
+	both
+)
+
+// qualifiers precede an address, a port or a number. A list repeats them: "port 80 or 443".
+type qualifiers struct {
+	proto string // a key of protocols, "ether", or "" for all
+	dir   direction
+	kind  string // "host", "net", "port", "portrange", "proto", or "" for an address
+}
+
+// operand is a part of an expression: a condition or, if value is not nil, a number.
+type operand struct {
+	cond  *cond
+	list  *qualifiers // those that a following "and" or "or" repeats
+	value *value
+	at    token // the first token
+}
+
+func (p *parser) program() *cond {
+	if p.peek().kind == tokenEnd {
+		return always(true)
+	}
+	o := p.expression(nil)
+	if t := p.peek(); t.kind != tokenEnd {
+		p.unexpected(t)
+	}
+	return p.condition(o)
+}
+
+// condition returns an operand's condition. A number needs a comparison.
+func (p *parser) condition(o operand) *cond {
+	if o.value != nil {
+		return p.fail(o.at, "a number needs a comparison, such as \"= 0\"")
+	}
+	return o.cond
+}
+
+// expression parses operands with "and" and "or", which have the same precedence. list is the
+// qualifiers that it may repeat, or nil.
+func (p *parser) expression(list *qualifiers) operand {
+	p.enter()
+	defer p.leave()
+	o := p.term(list)
+	for {
+		join := and
+		switch {
+		case p.accept("and"):
+		case p.accept("or"):
+			join = or
+		default:
+			return o
+		}
+		left := p.condition(o)
+		right := p.term(o.list)
+		o = operand{cond: join(left, p.condition(right)), list: right.list, at: o.at}
+	}
+}
+
+func (p *parser) term(list *qualifiers) operand {
+	p.enter()
+	defer p.leave()
+	at := p.peek()
+	if p.accept("not") || p.accept("!") {
+		o := p.term(list)
+		return operand{cond: not(p.condition(o)), list: o.list, at: at}
+	}
+	var o operand
+	switch {
+	case p.accept("("):
+		o = p.expression(list)
+		p.expect(")")
+	case p.startsNumber():
+		o.value = p.arithmetic(0)
+	case list != nil && p.startsItem():
+		return operand{cond: p.item(*list), list: list, at: at}
+	default:
+		o = p.primitive()
+	}
+	o.at = at
+	if o.value != nil {
+		return p.comparison(o, list)
+	}
+	return o
+}
+
+// comparison parses the rest of a comparison, after its left operand or a part of it. A
+// number without a comparison is an item of a list, or stands in parentheses.
+func (p *parser) comparison(o operand, list *qualifiers) operand {
+	left := p.arithmeticAfter(o.value, 0)
+	if op, ok := p.acceptAny("=", "==", "!=", "<=", ">=", "<", ">"); ok {
+		return operand{cond: p.compare(op, left, p.arithmetic(0), o.at), at: o.at}
+	}
+	if left.op == opNumber && list != nil {
+		return operand{cond: p.numberItem(*list, left.number, o.at), list: list, at: o.at}
+	}
+	return operand{value: left, at: o.at}
+}
+
+// primitive parses one that begins with a keyword.
+func (p *parser) primitive() operand {
+	t := p.peek()
+	if t.kind != tokenWord {
+		if slices.Contains([]tokenKind{tokenName, tokenIPv4, tokenIPv6, tokenMAC}, t.kind) {
+			return operand{cond: p.fail(t, `%s needs a word before it, such as "host"`, t.text)}
+		}
+		return operand{cond: p.unexpected(t)}
+	}
+	switch p.next++; t.text {
+	case "less":
+		return operand{cond: atMost(p.number())}
+	case "greater":
+		return operand{cond: atLeast(p.number())}
+	case "vlan":
+		return operand{cond: p.vlan(t)}
+	case "mpls":
+		return operand{cond: p.mpls(t)}
+	case "pppoed":
+		return operand{cond: p.pppoed(t)}
+	case "pppoes":
+		return operand{cond: p.pppoes(t)}
+	}
+	p.next--
+	return p.qualified()
+}
+
+// qualified parses qualifiers with the item that they need, or a protocol alone.
+func (p *parser) qualified() operand {
+	first := p.peek()
+	var q qualifiers
+	if isProtocolWord(first.text) {
+		p.next++
+		if q.proto = first.text; q.proto == "link" {
+			q.proto = "ether"
+		}
+	}
+	hasDir := p.direction(&q)
+	if !hasDir {
+		if cast, ok := p.acceptAny("broadcast", "multicast"); ok {
+			return operand{cond: p.cast(cast, q.proto, first)}
+		}
+	}
+	kinds := []string{"host", "net", "portrange", "port"}
+	if !hasDir {
+		kinds = append(kinds, "proto")
+	}
+	var hasKind bool
+	q.kind, hasKind = p.acceptAny(kinds...)
+	switch {
+	case hasDir || hasKind:
+		return operand{cond: p.item(q), list: &q}
+	case q.proto == "":
+		return operand{cond: p.unexpected(first)}
+	case q.proto == "ether":
+		return operand{cond: p.fail(p.peek(), `expected a word such as "host", "src" or "proto" after "ether"`)}
+	}
+	if reason, ok := unsupported[p.peek().text]; ok {
+		return operand{cond: p.fail(p.peek(), "%q is not supported: %s", p.peek().text, reason)}
+	}
+	return operand{cond: p.protocol(q.proto, first)}
+}
+
+// direction parses src, dst, "src or dst" or "src and dst".
+func (p *parser) direction(q *qualifiers) bool {
+	word, ok := p.acceptAny("src", "dst")
+	if !ok {
+		return false
+	}
+	q.dir, word = source, map[string]string{"src": "dst", "dst": "src"}[word]
+	if word == "src" {
+		q.dir = destination
+	}
+	joint, other := p.peek(), p.tokens[min(p.next+1, len(p.tokens)-1)]
+	if joint.kind == tokenWord && other.kind == tokenWord && other.text == word {
+		switch joint.text {
+		case "or":
+			q.dir, p.next = either, p.next+2
+		case "and":
+			q.dir, p.next = both, p.next+2
+		}
+	}
+	return true
+}
+
+// expected is what follows a kind.
+var expected = map[string]string{"port": "a port", "portrange": "two ports, such as 80-90", "proto": "a protocol",
+	"net": "a network"}
+
+// item parses what follows qualifiers: an address, a port, a number, a name, or several of
+// them in parentheses.
+func (p *parser) item(q qualifiers) *cond {
+	p.enter()
+	defer p.leave()
+	if p.accept("not") || p.accept("!") {
+		return not(p.item(q))
+	}
+	if p.accept("(") {
+		c := p.item(q)
+		for {
+			if p.accept("and") {
+				c = and(c, p.item(q))
+			} else if p.accept("or") {
+				c = or(c, p.item(q))
+			} else {
+				p.expect(")")
+				return c
+			}
+		}
+	}
+	t := p.take()
+	switch t.kind {
+	case tokenNumber:
+		return p.numberItem(q, t.number, t)
+	case tokenIPv4:
+		return p.ipv4Item(q, t)
+	case tokenIPv6:
+		return p.ipv6Item(q, t)
+	case tokenMAC:
+		return p.macItem(q, t)
+	case tokenName:
+		return p.nameItem(q, t, t.text[1:])
+	case tokenWord:
+		if !isKeyword(t.text) || q.kind == "proto" && isProtocolWord(t.text) {
+			return p.nameItem(q, t, t.text)
+		}
+	}
+	what, ok := expected[q.kind]
+	if !ok {
+		what = "an address"
+	}
+	return p.fail(t, "expected %s", what)
+}
+
+func (p *parser) numberItem(q qualifiers, n uint32, t token) *cond {
+	switch q.kind {
+	case "port", "portrange":
+		return p.ports(q, portRange{n, n, 0}, t)
+	case "proto":
+		return p.protoNumber(q, n, t)
+	case "net": // "net 10" is 10.0.0.0/8
+		mask := uint32(0xffffffff)
+		for n > 0 && n < 1<<24 {
+			n, mask = n<<8, mask<<8
+		}
+		return p.ipv4Net(q, n, mask, t)
+	}
+	return p.ipv4Net(q, n, 0xffffffff, t)
+}
+
+func (p *parser) ipv4Item(q qualifiers, t token) *cond {
+	mask, explicit := uint32(0xffffffff)<<(32-t.bits), true
+	length := p.peek()
+	switch {
+	case p.accept("/"):
+		bits := p.take()
+		if bits.kind != tokenNumber || bits.number > 32 {
+			return p.fail(bits, "expected a prefix length from 0 to 32")
+		}
+		mask = uint32(uint64(0xffffffff) << (32 - bits.number))
+	case p.accept("mask"):
+		m := p.take()
+		if m.kind != tokenIPv4 {
+			return p.fail(m, "expected a mask, such as 255.255.0.0")
+		}
+		mask = m.number
+	default:
+		explicit = false
+	}
+	if explicit && q.kind != "net" {
+		return p.fail(length, `only networks have a mask: write "net"`)
+	}
+	if explicit && t.number&^mask != 0 {
+		return p.fail(t, "the address has bits outside of the mask: write %s", dotted(t.number&mask))
+	}
+	if q.kind == "port" || q.kind == "portrange" || q.kind == "proto" {
+		return p.fail(t, "an address cannot follow %q", q.kind)
+	}
+	return p.ipv4Net(q, t.number, mask, t)
+}
+
+func dotted(addr uint32) string {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], addr)
+	return netip.AddrFrom4(b).String()
+}
+
+func (p *parser) ipv6Item(q qualifiers, t token) *cond {
+	bits := uint32(128)
+	if length := p.peek(); p.accept("/") {
+		n := p.take()
+		if n.kind != tokenNumber || n.number > 128 {
+			return p.fail(n, "expected a prefix length from 0 to 128")
+		}
+		if bits = n.number; q.kind != "net" && bits != 128 {
+			return p.fail(length, `only networks have a mask: write "net"`)
+		}
+	}
+	if q.kind == "port" || q.kind == "portrange" || q.kind == "proto" {
+		return p.fail(t, "an address cannot follow %q", q.kind)
+	}
+	a := netip.AddrFrom16([16]byte(t.addr))
+	if prefix := netip.PrefixFrom(a, int(bits)).Masked(); prefix.Addr() != a {
+		return p.fail(t, "the address has bits outside of the mask: write %s", prefix.Addr())
+	}
+	if q.proto != "" && q.proto != "ip6" {
+		return p.fail(t, "an IPv6 address cannot follow %q", q.proto)
+	}
+	return p.ipv6Net(q.dir, t.addr, bits, t)
+}
+
+func (p *parser) macItem(q qualifiers, t token) *cond {
+	if q.proto != "ether" || q.kind != "" && q.kind != "host" {
+		return p.fail(t, `an Ethernet address needs "ether host", "ether src" or "ether dst"`)
+	}
+	return p.etherHost(q.dir, t.addr, t)
+}
+
+// nameItem compiles the name of a port, ports or a protocol.
+func (p *parser) nameItem(q qualifiers, t token, name string) *cond {
+	switch q.kind {
+	case "port":
+		r, ok := parsePort(name)
+		if !ok {
+			return p.unknownName(t, "port", name, namesOf(services()))
+		}
+		return p.ports(q, r, t)
+	case "portrange":
+		first, last, isRange := strings.Cut(name, "-")
+		a, okA := parsePort(first)
+		b, okB := parsePort(last)
+		switch {
+		case !okA:
+			return p.unknownName(t, "port", first, namesOf(services()))
+		case !isRange:
+			return p.ports(q, a, t)
+		case !okB:
+			return p.unknownName(t, "port", last, namesOf(services()))
+		}
+		r := portRange{min(a.first, b.first), max(a.first, b.first), 0}
+		if a.proto == b.proto {
+			r.proto = a.proto
+		}
+		return p.ports(q, r, t)
+	case "proto":
+		return p.protoName(q, t, name)
+	}
+	return p.failNear(t, name, keywords, "unknown address %q: gperf does not look up names", name)
+}
+
+func (p *parser) unknownName(t token, kind, name string, names []string) *cond {
+	return p.failNear(t, name, names, "unknown %s %q", kind, name)
+}
+
+func namesOf(names numbers) (l []string) {
+	for name := range names {
+		l = append(l, name)
+	}
+	slices.Sort(l)
+	return l
+}
+
+// parsePort parses a port's number or name.
+func parsePort(s string) (portRange, bool) {
+	if t, msg := classify(s); t.kind == tokenNumber && msg == "" {
+		return portRange{t.number, t.number, 0}, true
+	}
+	port, proto, ok := servicePort(s)
+	return portRange{port, port, proto}, ok
+}
+
+// protoName compiles the protocol of a name, which is an EtherType's after "ether proto".
+func (p *parser) protoName(q qualifiers, t token, name string) *cond {
+	if q.proto == "ether" {
+		names := []string{"loopback"}
+		for word, proto := range protocols {
+			if names = append(names, word); word == name && proto.etherType != 0 {
+				return p.protoNumber(q, proto.etherType, t)
+			}
+		}
+		if n, ok := etherTypes[name]; ok {
+			return p.protoNumber(q, n, t)
+		}
+		slices.Sort(names)
+		return p.unknownName(t, "EtherType", name, names)
+	}
+	if n, ok := ipProtocols()[name][""]; ok {
+		return p.protoNumber(q, n, t)
+	}
+	if proto := protocols[name]; proto.number != 0 {
+		return p.protoNumber(q, proto.number, t)
+	}
+	return p.unknownName(t, "protocol", name, namesOf(ipProtocols()))
+}
