@@ -12,6 +12,8 @@ type control struct {
 	m        *ebpf.Map
 	recorder uint32 // this process, as the kernel numbers it
 	level    uint32 // of its PID namespace
+	on       bool
+	paused   uint32 // number of paused events
 }
 
 // newControl returns the switch, turned off. identify is the program that finds the
@@ -31,7 +33,9 @@ func newControl(m *ebpf.Map, identify *ebpf.Program) (*control, error) {
 }
 
 func (c *control) set(on bool) error {
-	if err := c.m.Put(uint32(0), unwindControlValue{On: flag(on), Recorder: c.recorder, Level: c.level}); err != nil {
+	c.on = on
+	v := unwindControlValue{On: flag(on), Recorder: c.recorder, Level: c.level, Paused: c.paused}
+	if err := c.m.Put(uint32(0), v); err != nil {
 		return fmt.Errorf("cannot switch the BPF programs: %w", err)
 	}
 	return nil

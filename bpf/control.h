@@ -13,7 +13,7 @@ struct control_value { /* package bpf's controlValue */
 	__u32 on;       /* walk stacks and make samples */
 	__u32 recorder; /* tgid of the recorder in the initial PID namespace; 0: unknown */
 	__u32 level;    /* of the recorder's PID namespace: 0 is the initial one */
-	__u32 zero;
+	__u32 paused;   /* number of events in the map of this name */
 };
 
 ARRAY(control, struct control_value);

@@ -21,6 +21,7 @@ const volatile __u32 num_dynamic = 0; /* number of dynamic arrays of that record
 const volatile __u32 dynamic_at[MAX_DYNAMIC] = {};
 
 /* Of events with a packet: */
+const volatile __u32 packet_is_sock = 0; /* the argument is a socket, not an sk_buff */
 const volatile __u32 packet_at = 0;  /* position of struct packet in the sample */
 const volatile __u32 bytes_at = 0;   /* position of the __data_loc of the packet's first bytes */
 const volatile __u32 snap = 0;       /* number of these bytes; 0: none */
@@ -75,7 +76,7 @@ int on_function(struct pt_regs *ctx)
 {
 	struct entered e;
 
-	if (!wanted())
+	if (!wanted(bpf_get_attach_cookie(ctx)))
 		return 0;
 	walk_first(ctx);
 	begin(&e.common, bpf_get_attach_cookie(ctx));
@@ -89,7 +90,7 @@ int on_return(struct pt_regs *ctx)
 {
 	struct returned e;
 
-	if (!wanted())
+	if (!wanted(bpf_get_attach_cookie(ctx)))
 		return 0;
 	walk_first(ctx);
 	begin(&e.common, bpf_get_attach_cookie(ctx));
@@ -176,9 +177,28 @@ static __attribute__((noinline)) __u64 network_filter(__u8 *data, __u64 caplen, 
 	return selected;
 }
 
+/* copy_headers copies the packet's first bytes for filters, and returns their number. */
+static inline_always __u64 copy_headers(struct sample *s, struct packet *p)
+{
+	__u64 n = s->first.end - s->first.at;
+
+	if (p->from_sock)
+		return make_headers(p, s->headers);
+	if (s->first.at >= s->first.end)
+		return 0;
+	keep_whole(n);
+	if (n > FILTER_BYTES)
+		n = FILTER_BYTES;
+	if (n && bpf_probe_read_kernel(s->headers, n, s->first.head + s->first.at))
+		return 0;
+	return n;
+}
+
 /* is_selected reports whether the recording's filters select a packet. */
 static inline_always int is_selected(struct sample *s, struct packet *p)
 {
+	__u64 n;
+
 	if (only_netns && p->netns != only_netns)
 		return 0;
 	for (int i = 0; only_dev[0] && i < sizeof(only_dev); i++) {
@@ -189,21 +209,13 @@ static inline_always int is_selected(struct sample *s, struct packet *p)
 	}
 	if (!filtered)
 		return 1;
-	__u64 n = s->first.end - s->first.at;
-
-	if (s->first.at >= s->first.end)
-		n = 0;
-	keep_whole(n);
-	if (n > FILTER_BYTES)
-		n = FILTER_BYTES;
-	if (n)
-		bpf_probe_read_kernel(s->headers, n, s->first.head + s->first.at);
+	n = copy_headers(s, p);
 	if (p->network)
 		return network_filter(s->headers, n, p->wire_len) != 0;
 	return ethernet_filter(s->headers, n, p->wire_len) != 0;
 }
 
-/* packet_arg returns the argument that is the sk_buff. Package bpf replaces this body. */
+/* packet_arg returns the argument that is the sk_buff, or the socket. Package bpf replaces this body. */
 static __attribute__((noinline)) __u64 packet_arg(__u64 *args)
 {
 	__u64 skb = 0;
@@ -221,7 +233,12 @@ static __attribute__((noinline)) int add_packet(__u64 *args, struct sample *s)
 		return 0;
 	p = (void *)&s->data[packet_at & (SAMPLE_SIZE - 1)];
 	__builtin_memset(p, 0, sizeof(*p));
-	read_packet((void *)packet_arg(args), p, &s->first);
+	if (packet_is_sock) {
+		s->first.at = s->first.end = 0;
+		read_sock_packet((void *)packet_arg(args), p);
+	} else {
+		read_packet((void *)packet_arg(args), p, &s->first);
+	}
 	return is_selected(s, p);
 }
 
@@ -263,7 +280,7 @@ static inline_always int sample_raw(__u64 *args, int has_packet)
 	}
 	if (!s)
 		return 0;
-	if (wanted() && (!has_packet || add_packet(args, s))) {
+	if (wanted(raw_id) && (!has_packet || add_packet(args, s))) {
 		begin((struct common *)s->data, raw_id);
 		size = fetch(args, s->data, s->size);
 		if (size) {

@@ -16,42 +16,44 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	emitMapCodeHeaps   = "code_heaps"
-	emitMapControl     = "control"
-	emitMapCopies      = "copies"
-	emitMapCounters    = "counters"
-	emitMapDepths      = "depths"
-	emitMapMappings    = "mappings"
-	emitMapPages       = "pages"
-	emitMapProcesses   = "processes"
-	emitMapQuiet       = "quiet"
-	emitMapRows        = "rows"
-	emitMapRules       = "rules"
-	emitMapSamples     = "samples"
-	emitMapSamplesTo   = "samples_to"
-	emitMapTables      = "tables"
-	emitMapWaking      = "waking"
-	emitMapWalks       = "walks"
-	emitProgIdentify   = "identify"
-	emitProgOnFunction = "on_function"
-	emitProgOnPacket   = "on_packet"
-	emitProgOnRaw      = "on_raw"
-	emitProgOnRecord   = "on_record"
-	emitProgOnReturn   = "on_return"
-	emitVarBytesAt     = "bytes_at"
-	emitVarCpus        = "cpus"
-	emitVarDynamicAt   = "dynamic_at"
-	emitVarFiltered    = "filtered"
-	emitVarFixedSize   = "fixed_size"
-	emitVarNumDynamic  = "num_dynamic"
-	emitVarOnlyDev     = "only_dev"
-	emitVarOnlyNetns   = "only_netns"
-	emitVarOwnSize     = "own_size"
-	emitVarPacketAt    = "packet_at"
-	emitVarPerTask     = "per_task"
-	emitVarRawId       = "raw_id"
-	emitVarSnap        = "snap"
-	emitVarWalkUser    = "walk_user"
+	emitMapCodeHeaps    = "code_heaps"
+	emitMapControl      = "control"
+	emitMapCopies       = "copies"
+	emitMapCounters     = "counters"
+	emitMapDepths       = "depths"
+	emitMapMappings     = "mappings"
+	emitMapPages        = "pages"
+	emitMapPaused       = "paused"
+	emitMapProcesses    = "processes"
+	emitMapQuiet        = "quiet"
+	emitMapRows         = "rows"
+	emitMapRules        = "rules"
+	emitMapSamples      = "samples"
+	emitMapSamplesTo    = "samples_to"
+	emitMapTables       = "tables"
+	emitMapWaking       = "waking"
+	emitMapWalks        = "walks"
+	emitProgIdentify    = "identify"
+	emitProgOnFunction  = "on_function"
+	emitProgOnPacket    = "on_packet"
+	emitProgOnRaw       = "on_raw"
+	emitProgOnRecord    = "on_record"
+	emitProgOnReturn    = "on_return"
+	emitVarBytesAt      = "bytes_at"
+	emitVarCpus         = "cpus"
+	emitVarDynamicAt    = "dynamic_at"
+	emitVarFiltered     = "filtered"
+	emitVarFixedSize    = "fixed_size"
+	emitVarNumDynamic   = "num_dynamic"
+	emitVarOnlyDev      = "only_dev"
+	emitVarOnlyNetns    = "only_netns"
+	emitVarOwnSize      = "own_size"
+	emitVarPacketAt     = "packet_at"
+	emitVarPacketIsSock = "packet_is_sock"
+	emitVarPerTask      = "per_task"
+	emitVarRawId        = "raw_id"
+	emitVarSnap         = "snap"
+	emitVarWalkUser     = "walk_user"
 )
 
 // loadEmit returns the embedded CollectionSpec for emit.
@@ -115,6 +117,7 @@ type emitMapSpecs struct {
 	Depths    *ebpf.MapSpec `ebpf:"depths"`
 	Mappings  *ebpf.MapSpec `ebpf:"mappings"`
 	Pages     *ebpf.MapSpec `ebpf:"pages"`
+	Paused    *ebpf.MapSpec `ebpf:"paused"`
 	Processes *ebpf.MapSpec `ebpf:"processes"`
 	Quiet     *ebpf.MapSpec `ebpf:"quiet"`
 	Rows      *ebpf.MapSpec `ebpf:"rows"`
@@ -130,20 +133,21 @@ type emitMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitVariableSpecs struct {
-	BytesAt    *ebpf.VariableSpec `ebpf:"bytes_at"`
-	Cpus       *ebpf.VariableSpec `ebpf:"cpus"`
-	DynamicAt  *ebpf.VariableSpec `ebpf:"dynamic_at"`
-	Filtered   *ebpf.VariableSpec `ebpf:"filtered"`
-	FixedSize  *ebpf.VariableSpec `ebpf:"fixed_size"`
-	NumDynamic *ebpf.VariableSpec `ebpf:"num_dynamic"`
-	OnlyDev    *ebpf.VariableSpec `ebpf:"only_dev"`
-	OnlyNetns  *ebpf.VariableSpec `ebpf:"only_netns"`
-	OwnSize    *ebpf.VariableSpec `ebpf:"own_size"`
-	PacketAt   *ebpf.VariableSpec `ebpf:"packet_at"`
-	PerTask    *ebpf.VariableSpec `ebpf:"per_task"`
-	RawId      *ebpf.VariableSpec `ebpf:"raw_id"`
-	Snap       *ebpf.VariableSpec `ebpf:"snap"`
-	WalkUser   *ebpf.VariableSpec `ebpf:"walk_user"`
+	BytesAt      *ebpf.VariableSpec `ebpf:"bytes_at"`
+	Cpus         *ebpf.VariableSpec `ebpf:"cpus"`
+	DynamicAt    *ebpf.VariableSpec `ebpf:"dynamic_at"`
+	Filtered     *ebpf.VariableSpec `ebpf:"filtered"`
+	FixedSize    *ebpf.VariableSpec `ebpf:"fixed_size"`
+	NumDynamic   *ebpf.VariableSpec `ebpf:"num_dynamic"`
+	OnlyDev      *ebpf.VariableSpec `ebpf:"only_dev"`
+	OnlyNetns    *ebpf.VariableSpec `ebpf:"only_netns"`
+	OwnSize      *ebpf.VariableSpec `ebpf:"own_size"`
+	PacketAt     *ebpf.VariableSpec `ebpf:"packet_at"`
+	PacketIsSock *ebpf.VariableSpec `ebpf:"packet_is_sock"`
+	PerTask      *ebpf.VariableSpec `ebpf:"per_task"`
+	RawId        *ebpf.VariableSpec `ebpf:"raw_id"`
+	Snap         *ebpf.VariableSpec `ebpf:"snap"`
+	WalkUser     *ebpf.VariableSpec `ebpf:"walk_user"`
 }
 
 // emitObjects contains all objects after they have been loaded into the kernel.
@@ -173,6 +177,7 @@ type emitMaps struct {
 	Depths    *ebpf.Map `ebpf:"depths"`
 	Mappings  *ebpf.Map `ebpf:"mappings"`
 	Pages     *ebpf.Map `ebpf:"pages"`
+	Paused    *ebpf.Map `ebpf:"paused"`
 	Processes *ebpf.Map `ebpf:"processes"`
 	Quiet     *ebpf.Map `ebpf:"quiet"`
 	Rows      *ebpf.Map `ebpf:"rows"`
@@ -193,6 +198,7 @@ func (m *emitMaps) Close() error {
 		m.Depths,
 		m.Mappings,
 		m.Pages,
+		m.Paused,
 		m.Processes,
 		m.Quiet,
 		m.Rows,
@@ -209,20 +215,21 @@ func (m *emitMaps) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitVariables struct {
-	BytesAt    *ebpf.Variable `ebpf:"bytes_at"`
-	Cpus       *ebpf.Variable `ebpf:"cpus"`
-	DynamicAt  *ebpf.Variable `ebpf:"dynamic_at"`
-	Filtered   *ebpf.Variable `ebpf:"filtered"`
-	FixedSize  *ebpf.Variable `ebpf:"fixed_size"`
-	NumDynamic *ebpf.Variable `ebpf:"num_dynamic"`
-	OnlyDev    *ebpf.Variable `ebpf:"only_dev"`
-	OnlyNetns  *ebpf.Variable `ebpf:"only_netns"`
-	OwnSize    *ebpf.Variable `ebpf:"own_size"`
-	PacketAt   *ebpf.Variable `ebpf:"packet_at"`
-	PerTask    *ebpf.Variable `ebpf:"per_task"`
-	RawId      *ebpf.Variable `ebpf:"raw_id"`
-	Snap       *ebpf.Variable `ebpf:"snap"`
-	WalkUser   *ebpf.Variable `ebpf:"walk_user"`
+	BytesAt      *ebpf.Variable `ebpf:"bytes_at"`
+	Cpus         *ebpf.Variable `ebpf:"cpus"`
+	DynamicAt    *ebpf.Variable `ebpf:"dynamic_at"`
+	Filtered     *ebpf.Variable `ebpf:"filtered"`
+	FixedSize    *ebpf.Variable `ebpf:"fixed_size"`
+	NumDynamic   *ebpf.Variable `ebpf:"num_dynamic"`
+	OnlyDev      *ebpf.Variable `ebpf:"only_dev"`
+	OnlyNetns    *ebpf.Variable `ebpf:"only_netns"`
+	OwnSize      *ebpf.Variable `ebpf:"own_size"`
+	PacketAt     *ebpf.Variable `ebpf:"packet_at"`
+	PacketIsSock *ebpf.Variable `ebpf:"packet_is_sock"`
+	PerTask      *ebpf.Variable `ebpf:"per_task"`
+	RawId        *ebpf.Variable `ebpf:"raw_id"`
+	Snap         *ebpf.Variable `ebpf:"snap"`
+	WalkUser     *ebpf.Variable `ebpf:"walk_user"`
 }
 
 // emitPrograms contains all programs after they have been loaded into the kernel.

@@ -5,18 +5,29 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	classic "golang.org/x/net/bpf"
 )
 
 // Packet is the packet in a raw tracepoint's samples, as package packet describes it.
 type Packet struct {
-	Arg     int // number of the argument that is a struct sk_buff *, from 1
-	At      int // position in the raw data
-	BytesAt int // position of the __data_loc of the packet's first bytes
-	Snap    int // maximum number of these bytes; 0: none
-	// Only packets of this namespace (inode number) and device are sampled, if these are not zero.
-	Netns  uint32
-	Device string
+	Arg     int  // number of the argument that is a struct sk_buff *, from 1
+	IsSock  bool // it is a struct sock *: the packet has what is known of its socket
+	At      int  // position in the raw data
+	BytesAt int  // position of the __data_loc of the packet's first bytes
+	Snap    int  // maximum number of these bytes; 0: none
+	Select  PacketSelection
 }
+
+// PacketSelection selects the packets to sample. The zero value selects all.
+type PacketSelection struct {
+	Filter *PacketFilter // nil: all
+	Netns  uint32        // inode number of a network namespace; 0: all
+	Device string        // name of a network device; "": all
+}
+
+// PacketFilter is a filter of packets in classic BPF: for packets that begin with an Ethernet
+// header, and for those that begin with an IP header. nil selects none of these.
+type PacketFilter struct{ Ethernet, Network []classic.Instruction }
 
 // MaxSnap is the maximum of Packet.Snap: emit.bpf.c's MAX_SNAP.
 const MaxSnap = 2048
@@ -24,21 +35,40 @@ const MaxSnap = 2048
 // setVars sets the constants of the program on_packet.
 func (p *Packet) setVars(vars map[string]any) error {
 	var device [16]byte
-	if len(p.Device) >= len(device) {
-		return fmt.Errorf("device %s: names have at most %d bytes", p.Device, len(device)-1)
+	if len(p.Select.Device) >= len(device) {
+		return fmt.Errorf("device %s: names have at most %d bytes", p.Select.Device, len(device)-1)
 	}
 	if p.Snap > MaxSnap {
 		return fmt.Errorf("%d bytes of a packet are more than %d", p.Snap, MaxSnap)
 	}
-	copy(device[:], p.Device)
+	copy(device[:], p.Select.Device)
 	vars["packet_at"], vars["bytes_at"], vars["snap"] = uint32(p.At), uint32(p.BytesAt), uint32(p.Snap)
-	vars["filtered"], vars["only_netns"], vars["only_dev"] = uint32(0), p.Netns, device
+	vars["packet_is_sock"] = flag(p.IsSock)
+	vars["filtered"], vars["only_netns"], vars["only_dev"] = flag(p.Select.Filter != nil), p.Select.Netns, device
 	return nil
 }
 
 // compile compiles the functions of a program that depend on the packet.
 func (p *Packet) compile(program *ebpf.ProgramSpec) (err error) {
-	program.Instructions, err = replaceFunction(program.Instructions, "packet_arg",
-		asm.Instructions{asm.LoadMem(asm.R0, asm.R1, int16(8*(p.Arg-1)), asm.DWord), asm.Return()})
+	replace := func(name string, body asm.Instructions) {
+		if err == nil {
+			program.Instructions, err = replaceFunction(program.Instructions, name, body)
+		}
+	}
+	replace("packet_arg", asm.Instructions{asm.LoadMem(asm.R0, asm.R1, int16(8*(p.Arg-1)), asm.DWord), asm.Return()})
+	if p.Select.Filter == nil {
+		return err
+	}
+	for name, filter := range map[string][]classic.Instruction{
+		"ethernet_filter": p.Select.Filter.Ethernet, "network_filter": p.Select.Filter.Network} {
+		if filter == nil {
+			filter = []classic.Instruction{classic.RetConstant{Val: 0}}
+		}
+		body, e := compileClassic(name, filter)
+		if e != nil {
+			return e
+		}
+		replace(name, body)
+	}
 	return err
 }

@@ -533,9 +533,57 @@ static inline_always void read_packet(struct sk_buff *skb, struct packet *p, str
 		read_all_headers(&s, p, type);
 	}
 	if (!p->outer.ethertype && sk && is_full(sk)) {
-		p->from_sock = 1;
+		p->from_sock = p->network = 1;
 		read_sock_flow(sk, &p->outer);
 	}
+}
+
+/* read_sock_packet reads what is known of the packets of a socket. */
+static inline_always void read_sock_packet(struct sock *sk, struct packet *p)
+{
+	if (!sk)
+		return;
+	read_sock(sk, p);
+	if (is_full(sk)) {
+		p->from_sock = p->network = 1;
+		read_sock_flow(sk, &p->outer);
+	}
+}
+
+#define MADE_IPV4 40 /* bytes of headers made of a socket's addresses: TCP's has 20 */
+#define MADE_IPV6 60
+
+/*
+ * make_headers makes the network and transport headers of a packet that has none yet, for
+ * filters, and returns their number of bytes.
+ */
+static inline_always __u64 make_headers(struct packet *p, __u8 *to)
+{
+	struct headers *h = &p->outer;
+	__u8 *ports = to + 20;
+	__u64 n = MADE_IPV4;
+
+	__builtin_memset(to, 0, MADE_IPV6);
+	if (h->ethertype == ETH_P_IP) {
+		to[0] = 0x45;
+		to[9] = h->proto;
+		__builtin_memcpy(to + 12, h->saddr, 4);
+		__builtin_memcpy(to + 16, h->daddr, 4);
+	} else if (h->ethertype == ETH_P_IPV6) {
+		to[0] = 0x60;
+		to[6] = h->proto;
+		__builtin_memcpy(to + 8, h->saddr, 16);
+		__builtin_memcpy(to + 24, h->daddr, 16);
+		ports = to + 40;
+		n = MADE_IPV6;
+	} else {
+		return 0;
+	}
+	ports[0] = h->sport >> 8;
+	ports[1] = h->sport;
+	ports[2] = h->dport >> 8;
+	ports[3] = h->dport;
+	return n;
 }
 
 #endif

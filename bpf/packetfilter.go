@@ -9,12 +9,12 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// A filter of packets is a program in classic BPF. This file translates it to the body of the
+// A filter of packets is a program in classic BPF. This file translates it to the body of a
 // function
 //
-//	static __attribute__((noinline)) __u32 packet_filter(__u8 *data, __u64 caplen, __u64 len)
+//	static __attribute__((noinline)) __u64 filter(__u8 *data, __u64 caplen, __u64 len)
 //
-// of the programs that copy packets. It returns nonzero for selected packets.
+// of the programs that copy packets (emit.bpf.c). It returns nonzero for selected packets.
 
 // packetFilterBytes is the number of bytes that are readable at data. caplen is the number of
 // those that belong to the packet.
@@ -33,23 +33,22 @@ const (
 // scratchWords is the size of classic BPF's memory.
 const scratchWords = 16
 
-const rejectLabel = "packet.reject"
-
 // classicCode translates a program.
 type classicCode struct {
+	name      string // of the function, for labels
 	prog      []bpf.Instruction
 	ins       asm.Instructions
 	reachable []bool // by instruction; the verifier refuses unreachable ones
 	targets   []bool // of jumps
-	rejects   bool   // there is a jump to rejectLabel
+	rejects   bool   // there is a jump to its label
 }
 
-// compileClassic translates a program in classic BPF to the body of packet_filter. As in classic
+// compileClassic translates a program in classic BPF to the body of the function with this name. As in classic
 // BPF, a load after the packet's end and a division by zero return 0. The body uses 64 bytes
 // of stack. It returns an error for invalid and for very long programs, and for extensions
 // other than the packet's length.
-func compileClassic(prog []bpf.Instruction) (asm.Instructions, error) {
-	c := classicCode{prog: prog, reachable: make([]bool, len(prog)), targets: make([]bool, len(prog))}
+func compileClassic(name string, prog []bpf.Instruction) (asm.Instructions, error) {
+	c := classicCode{name: name, prog: prog, reachable: make([]bool, len(prog)), targets: make([]bool, len(prog))}
 	c.ins = append(c.ins, asm.Mov.Imm32(regA, 0), asm.Mov.Imm32(regX, 0))
 	c.clearScratch()
 	if err := c.reach(0); err != nil {
@@ -64,11 +63,11 @@ func compileClassic(prog []bpf.Instruction) (asm.Instructions, error) {
 			return nil, fmt.Errorf("packet filter, instruction %d, %v: %w", i, ins, err)
 		}
 		if c.targets[i] {
-			c.ins[first] = c.ins[first].WithSymbol(classicLabel(i))
+			c.ins[first] = c.ins[first].WithSymbol(c.label(i))
 		}
 	}
 	if c.rejects {
-		c.ins = append(c.ins, asm.Mov.Imm32(asm.R0, 0).WithSymbol(rejectLabel), asm.Return())
+		c.ins = append(c.ins, asm.Mov.Imm32(asm.R0, 0).WithSymbol(c.label(reject)), asm.Return())
 	}
 	if len(c.ins) > math.MaxInt16 { // the longest jump
 		return nil, fmt.Errorf("packet filter: %d instructions are too many", len(c.ins))
@@ -76,7 +75,10 @@ func compileClassic(prog []bpf.Instruction) (asm.Instructions, error) {
 	return c.ins, nil
 }
 
-func classicLabel(i int) string { return "packet." + strconv.Itoa(i) }
+// label returns the label of an instruction; -1: that of the end which selects nothing.
+func (c *classicCode) label(i int) string { return c.name + "." + strconv.Itoa(i) }
+
+const reject = -1
 
 // scratchAt returns the stack position of a word of the memory.
 func scratchAt(n int) int16 { return int16(4 * (n - scratchWords)) }
@@ -112,12 +114,12 @@ func (c *classicCode) jumpTo(i int) (string, error) {
 		return "", err
 	}
 	c.targets[i] = true
-	return classicLabel(i), nil
+	return c.label(i), nil
 }
 
 func (c *classicCode) reject() string {
 	c.rejects = true
-	return rejectLabel
+	return c.label(reject)
 }
 
 func (c *classicCode) add(ins ...asm.Instruction) { c.ins = append(c.ins, ins...) }
@@ -322,7 +324,7 @@ func (c *classicCode) aluX(i int, op bpf.ALUOp) error {
 	case alu == asm.Div || alu == asm.Mod:
 		c.add(asm.JEq.Imm32(regX, 0, c.reject()), alu.Reg32(regA, regX))
 	case alu == asm.LSh || alu == asm.RSh:
-		shift := classicLabel(i) + ".shift"
+		shift := c.label(i) + ".shift"
 		c.add(asm.JLE.Imm32(regX, 31, shift), asm.Mov.Imm32(regA, 0), alu.Reg32(regA, regX).WithSymbol(shift))
 	default:
 		c.add(alu.Reg32(regA, regX))

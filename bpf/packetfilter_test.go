@@ -25,7 +25,7 @@ type filterProgram struct {
 
 // loadFilter loads a program in classic BPF. Its caller uses 400 bytes of stack.
 func loadFilter(t *testing.T, prog []classic.Instruction) filterProgram {
-	body, err := compileClassic(prog)
+	body, err := compileClassic("filter", prog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestPacketFilterErrors(t *testing.T) {
 		{"too long", "too many", append(slices.Repeat([]classic.Instruction{classic.LoadIndirect{Size: 4}}, 5000), ret)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if ins, err := compileClassic(c.prog); err == nil || !strings.Contains(err.Error(), c.want) {
+			if ins, err := compileClassic("filter", c.prog); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%d instructions, error %v, want %q", len(ins), err, c.want)
 			}
 		})

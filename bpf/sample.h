@@ -31,8 +31,27 @@ static inline_always int is_enabled(void)
 	return c && c->on;
 }
 
-/* wanted reports whether the current task is to be sampled. */
-static inline_always int wanted(void) { return is_enabled() && (!per_task || recorded(PERF_EVENT_STATE_INACTIVE)); }
+/* The numbers of the events that are disabled while others are enabled. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, __u8);
+	__uint(max_entries, 4096);
+} paused SEC(".maps");
+
+/* is_paused reports whether the event with this number is disabled. */
+static inline_always int is_paused(__u32 id)
+{
+	struct control_value *c = controls();
+
+	return c && c->paused && bpf_map_lookup_elem(&paused, &id);
+}
+
+/* wanted reports whether the current task is to be sampled for the event with this number. */
+static inline_always int wanted(__u32 id)
+{
+	return is_enabled() && !is_paused(id) && (!per_task || recorded(PERF_EVENT_STATE_INACTIVE));
+}
 
 /* walk_first writes the user stack of the next sample. */
 static inline_always void walk_first(void *ctx)

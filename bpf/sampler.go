@@ -40,11 +40,13 @@ type Sampler struct {
 	programs []*ebpf.Program
 	links    []link.Link
 	spans    []eventSpans
+	paused   map[uint16]bool // by event
 }
 
 // NewSampler returns a Sampler without programs.
 func NewSampler(o SamplerOptions) (*Sampler, error) {
-	e := &Sampler{o: o, types: btf.NewCache(), shared: map[string]*ebpf.Map{}}
+	e := &Sampler{o: o, types: btf.NewCache(), shared: map[string]*ebpf.Map{},
+		paused: map[uint16]bool{}}
 	if o.Unwinder != nil {
 		for name, m := range o.Unwinder.coll.Maps {
 			e.share(name, m)
@@ -55,7 +57,8 @@ func NewSampler(o SamplerOptions) (*Sampler, error) {
 		return nil, err
 	}
 	e.spec = spec
-	for name, n := range map[string]uint32{"samples_to": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))} {
+	for name, n := range map[string]uint32{"samples_to": o.CPUs, "counters": uint32(max(1, len(o.PerTask))),
+		"paused": spec.Maps["paused"].MaxEntries} {
 		spec.Maps[name].MaxEntries = n
 		m, err := withMemory(func() (*ebpf.Map, error) { return ebpf.NewMap(spec.Maps[name]) })
 		if err != nil {
@@ -306,6 +309,30 @@ func (e *Sampler) Enable(on bool) error {
 	e.types = nil
 	return e.control.set(on)
 }
+
+// Pause stops the samples of the event with this number while other events are sampled, or ends that.
+func (e *Sampler) Pause(id uint16, pause bool) error {
+	if e.paused[id] == pause {
+		return nil
+	}
+	var err error
+	if pause {
+		err = e.shared["paused"].Put(uint32(id), uint8(1))
+	} else {
+		err = e.shared["paused"].Delete(uint32(id))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot switch the BPF programs of event %d: %w", id, err)
+	}
+	if delete(e.paused, id); pause {
+		e.paused[id] = true
+	}
+	e.control.paused = uint32(len(e.paused))
+	return e.control.set(e.control.on)
+}
+
+// Enabled reports whether samples are made.
+func (e *Sampler) Enabled() bool { return e.control.on }
 
 // Stats reads the counters that this kernel has.
 func (e *Sampler) Stats() (s Stats) {

@@ -139,7 +139,7 @@ int syscall_ends(__u64 *args)
 	t->last.span.duration = now - t->last.span.start;
 	t->last.ret = args[1];
 	if (!t->enabled)
-		t->enabled = wanted();
+		t->enabled = wanted(raw_id);
 	if (t->last.span.duration >= min_duration && t->enabled && is_enabled())
 		use_syscall(args, &t->last);
 	t->last.span.start = 0;
@@ -223,7 +223,7 @@ int pair_begins(void *record)
 	__u32 zero = 0;
 	struct pair *p = bpf_map_lookup_elem(&new_pair, &zero);
 
-	if (!p || !n || !c || is_recorder(c) || !wanted())
+	if (!p || !n || !c || is_recorder(c) || !wanted(raw_id))
 		return 1;
 	get_key(&key, record, begin_keys);
 	p->start_pid = (__u32)bpf_get_current_pid_tgid();
@@ -463,7 +463,7 @@ static inline_always struct thread_calls *add_thread(struct call_key *key)
 	struct thread_calls empty = {};
 	struct span_counts *n = counts();
 
-	if (!wanted())
+	if (!wanted(raw_id))
 		return NULL;
 	if (bpf_map_update_elem(&threads, key, &empty, BPF_NOEXIST) && n)
 		__sync_fetch_and_add(&n->full, 1);
@@ -604,7 +604,7 @@ static inline_always void end_call(struct pt_regs *ctx)
 		return;
 	c->span.duration = now - c->span.start;
 	c->retval = returned_value(ctx);
-	if (c->span.duration >= min_duration && is_enabled()) {
+	if (c->span.duration >= min_duration && is_enabled() && !is_paused(c->function)) {
 		begin(&c->span.common, c->function);
 		if (fetch((__u64 *)ctx, (__u8 *)c, CALL_SIZE))
 			use_call(ctx, c);

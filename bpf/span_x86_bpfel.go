@@ -30,6 +30,7 @@ const (
 	spanMapNoPrograms        = "no_programs"
 	spanMapPages             = "pages"
 	spanMapPairs             = "pairs"
+	spanMapPaused            = "paused"
 	spanMapProcesses         = "processes"
 	spanMapQuiet             = "quiet"
 	spanMapRows              = "rows"
@@ -151,6 +152,7 @@ type spanMapSpecs struct {
 	NoPrograms  *ebpf.MapSpec `ebpf:"no_programs"`
 	Pages       *ebpf.MapSpec `ebpf:"pages"`
 	Pairs       *ebpf.MapSpec `ebpf:"pairs"`
+	Paused      *ebpf.MapSpec `ebpf:"paused"`
 	Processes   *ebpf.MapSpec `ebpf:"processes"`
 	Quiet       *ebpf.MapSpec `ebpf:"quiet"`
 	Rows        *ebpf.MapSpec `ebpf:"rows"`
@@ -226,6 +228,7 @@ type spanMaps struct {
 	NoPrograms  *ebpf.Map `ebpf:"no_programs"`
 	Pages       *ebpf.Map `ebpf:"pages"`
 	Pairs       *ebpf.Map `ebpf:"pairs"`
+	Paused      *ebpf.Map `ebpf:"paused"`
 	Processes   *ebpf.Map `ebpf:"processes"`
 	Quiet       *ebpf.Map `ebpf:"quiet"`
 	Rows        *ebpf.Map `ebpf:"rows"`
@@ -255,6 +258,7 @@ func (m *spanMaps) Close() error {
 		m.NoPrograms,
 		m.Pages,
 		m.Pairs,
+		m.Paused,
 		m.Processes,
 		m.Quiet,
 		m.Rows,

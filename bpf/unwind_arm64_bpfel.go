@@ -39,7 +39,7 @@ type unwindControlValue struct {
 	On       uint32
 	Recorder uint32
 	Level    uint32
-	Zero     uint32
+	Paused   uint32
 }
 
 type unwindCopyHead struct {

@@ -46,6 +46,9 @@ type Options struct {
 	Freq   uint64
 	Period uint64 // one sample per so many events, instead of Freq
 
+	// Packets selects the packets of samples that have one.
+	Packets Packets
+
 	Callchain bool // frame-pointer callchains
 	// UserChain and KernelChain restrict callchains to frames of user space, or of the kernel.
 	UserChain, KernelChain bool

@@ -44,6 +44,11 @@ func (e *enabler) runPrograms(on bool) error {
 // all starts or stops all events. Programs run while counters do.
 func (e *enabler) all(on bool) error {
 	if on {
+		if sampler := e.programs.sampler; sampler != nil {
+			if err := sampler.EnableEvents(e.set.Events); err != nil {
+				return err
+			}
+		}
 		if err := e.runPrograms(true); err != nil {
 			return err
 		}
@@ -58,11 +63,17 @@ func (e *enabler) all(on bool) error {
 	return nil
 }
 
-// one starts or stops one event. BPF programs on disabled counters do nothing.
+// one starts or stops one event. BPF programs on disabled counters do nothing; those that make samples are
+// stopped by event.
 func (e *enabler) one(event int, on bool) error {
 	if e.opts.Count && !count.Enabled(&e.set.Attrs[event]) {
 		e.opts.say("failed: with --count, tracepoints and probes are enabled and disabled together")
 		return nil
+	}
+	if sampler := e.programs.sampler; sampler != nil {
+		if err := sampler.EnableEvent(e.set.Events, event, on); err != nil {
+			return err
+		}
 	}
 	if on {
 		if err := e.runPrograms(true); err != nil {

@@ -228,9 +228,14 @@ func (p *probeSetup) findFunctions(o *Options) error {
 // implement the settings of the kernel's own events.
 func unconditional(events []event.Event, i int) bool {
 	ev := &events[i]
+	return simple(events, i) && (ev.Filter == "" || ev.Raw != nil || ev.Span != nil)
+}
+
+// simple reports whether event i has no settings besides sampling and a filter.
+func simple(events []event.Event, i int) bool {
+	ev := &events[i]
 	grouped := ev.Member || i+1 < len(events) && events[i+1].Member
-	filtered := ev.Filter != "" && ev.Raw == nil && ev.Span == nil
-	return !grouped && !filtered && ev.Flags == 0 && ev.Cgroup == "" && ev.Terms == event.Terms{}
+	return !grouped && ev.Flags == 0 && ev.Cgroup == "" && ev.Terms == event.Terms{}
 }
 
 // plainProbes returns the probes of a kind that only report calls or returns of their

@@ -30,6 +30,10 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	r := newRecorder(&o)
 	defer r.release()
 	o.warnLeftovers()
+	var err error
+	if r.plain, err = addPackets(&o); err != nil {
+		return nil, err
+	}
 	if err := r.probes.add(ctx, &o); err != nil {
 		return nil, err
 	}
@@ -91,6 +95,7 @@ func (o *Options) pipe() bool { return o.Output == output.Pipe }
 // recorder.
 type recorder struct {
 	opts      *Options
+	plain     plainEvents
 	probes    probeSetup
 	set       *perfevent.Set // events and their counters
 	cpus      []int          // that are recorded
@@ -132,14 +137,17 @@ func (r *recorder) open(ctx context.Context) error {
 			r.recordWithoutWalks(err)
 		}
 	}
+	walks := r.programs.walker != nil && !r.opts.Count
 	err := r.prepare(ctx)
-	if r.programs.walker == nil || r.opts.Count {
-		return err
-	}
-	if err == nil {
+	if err == nil && walks {
 		err = spareFiles()
 	}
-	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+	if why := r.plain.restore(r.opts.Events, err); why != nil {
+		r.opts.notice(why)
+		r.closeAll()
+		return r.open(ctx)
+	}
+	if walks && noFiles(err) {
 		r.closeAll()
 		r.recordWithoutWalks(err)
 		err = r.prepare(ctx)

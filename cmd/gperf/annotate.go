@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/hints"
 	"gperf/report/annotate"
 	"gperf/report/annotate/disasm"
 )
@@ -158,7 +159,7 @@ func (o *annotateFlags) run(stdout, stderr io.Writer) error {
 	skipped, missing, err := annotate.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
 	for _, m := range missing {
-		fmt.Fprintf(stderr, "gperf annotate: %v\n%s", m, hint(m))
+		fmt.Fprintf(stderr, "gperf annotate: %v\n%s", m, hints.Of(m))
 	}
 	if errors.Is(err, annotate.ErrNoSamples) {
 		return fmt.Errorf("%s has no samples", in.Path)

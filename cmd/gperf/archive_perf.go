@@ -108,6 +108,11 @@ type noBzip2Error struct{ err error }
 
 func (e *noBzip2Error) Error() string { return fmt.Sprintf("compress as perf archive does: %v", e.err) }
 
+// Hint says how to pack without it.
+func (e *noBzip2Error) Hint() string {
+	return "Install bzip2, or choose another compression: -o perf.data.tar.gz; tar and perf unpack it, too.\n"
+}
+
 // compressor returns a writer that compresses to w by the suffix of name.
 func compressor(name string, w io.Writer) (io.WriteCloser, error) {
 	switch {

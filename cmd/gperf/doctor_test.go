@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gperf/cmd/gperf/hints"
 	"gperf/record/event"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
@@ -133,7 +134,7 @@ func TestHints(t *testing.T) {
 		{&tracefs.NotFoundError{Err: syscall.ENOENT}, "CONFIG_TRACING"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			if got := hint(c.err); !strings.Contains(got, c.want) || !strings.HasSuffix(got, "\n") {
+			if got := hints.Of(c.err); !strings.Contains(got, c.want) || !strings.HasSuffix(got, "\n") {
 				t.Errorf("%v: %q; want %q", c.err, got, c.want)
 			}
 		})

@@ -30,8 +30,9 @@ var house = []struct{ question, packages string }{
 	{"Which flags of perf have no effect?", `
 		cmd/gperf/ignored
 	`},
-	{"How does a command line become flags?", `
+	{"How does a command line become flags? What can the user do about an error?", `
 		cmd/gperf/cli
+		cmd/gperf/hints
 	`},
 	{"Why are stacks incomplete?", `
 		cmd/gperf/remedy
@@ -107,6 +108,7 @@ var house = []struct{ question, packages string }{
 	{"What is in a file? Which packets are selected?", `
 		format
 		internal/dso
+		internal/packet
 		internal/pcapfilter
 	`},
 	{"The ground: formats and structures of others", `
@@ -127,6 +129,7 @@ var house = []struct{ question, packages string }{
 const testFloor = `
 	internal/testutil/bench
 	internal/testutil/drops
+	internal/testutil/frames
 	internal/testutil/kernels
 	internal/testutil/packets
 	internal/testutil/programs
@@ -164,7 +167,8 @@ var guests = map[string]string{
 
 // oracles are the modules of others that only tests import, and the packages of these tests.
 var oracles = map[string]string{
-	"github.com/go-delve/delve": "unwind record/probe/args",
+	"github.com/go-delve/delve":    "unwind record/probe/args",
+	"github.com/gopacket/gopacket": "cmd/gperf", // encodes packets
 }
 
 type listed struct {

@@ -13,9 +13,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/hints"
 	"gperf/format/tracepoint"
 	"gperf/record/event"
 	"gperf/record/perfevent"
+	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
 
@@ -104,6 +106,19 @@ type noMatchError struct{ arg string }
 
 func (e *noMatchError) Error() string { return fmt.Sprintf("no event matches %q", e.arg) }
 
+// Hint says where else to look.
+func (e *noMatchError) Hint() string {
+	switch {
+	case strings.HasPrefix(e.arg, "usdt:"):
+		return "`readelf -n` shows a file's USDT probes as stapsdt; most files have none.\n"
+	case strings.HasPrefix(e.arg, "uprobe:"), strings.HasPrefix(e.arg, "uretprobe:"):
+		return "`gperf list 'uprobe:FILE:*'` lists all functions of a file; a stripped file has only exported ones.\n"
+	case probe.IsSpec(e.arg):
+		return "The function may be inlined everywhere, or belong to a module that is not loaded.\n"
+	}
+	return "`gperf help list` describes the kinds of events and how globs match.\n"
+}
+
 // run lists the events that the arguments choose. If a kind cannot be listed, it is an error
 // if an argument names this kind, otherwise a warning.
 func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
@@ -129,7 +144,8 @@ func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 			"[gperf list 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*']\n"+
 			"  span:syscalls                                      [durations: gperf help events]\n"+
 			"  span:FUNCTION, span:FILE:FUNCTION                  [also globs: 'span:ip_*', span:libc:malloc]\n"+
-			"  span:SYSTEM:NAME..SYSTEM:NAME[/key=FIELDS/]        [gperf list -v 'block:*']\n")
+			"  span:SYSTEM:NAME..SYSTEM:NAME[/key=FIELDS/]        [gperf list -v 'block:*']\n"+
+			"  packet:drops                                       [lost packets: drops, resets, retransmits]\n")
 	}
 	return failed
 }
@@ -157,7 +173,7 @@ func (o *listFlags) find(arg string, stderr io.Writer) (all []event.Listed, err 
 	}
 	delete(failed, event.KindProbe) // it fails for the same reason as tracepoints
 	for kind, err := range failed {
-		fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hint(err))
+		fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hints.Of(err))
 	}
 	if _, isKind := event.ListKindOf(arg); len(all) == 0 && !isKind {
 		return nil, &noMatchError{arg}

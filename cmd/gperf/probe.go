@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/hints"
 	"gperf/cmd/gperf/terminal"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
@@ -118,7 +119,7 @@ func (f *probeFlags) say(format string, args ...any) {
 	}
 }
 
-func (f *probeFlags) notice(err error) { f.say("gperf probe: %v\n%s", err, hint(err)) }
+func (f *probeFlags) notice(err error) { f.say("gperf probe: %v\n%s", err, hints.Of(err)) }
 
 func (f *probeFlags) finder() *probe.Resolver {
 	return &probe.Resolver{Tracefs: &f.tracefs, Notice: f.notice}

@@ -17,6 +17,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/hints"
 	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/memory"
 	"gperf/cmd/gperf/remedy"
@@ -31,6 +32,7 @@ import (
 type recordFlags struct {
 	opts     record.Options
 	events   eventFlags
+	packets  packetFlags
 	sampling samplingFlags
 	target   targetFlags
 	stacks   stackFlags
@@ -46,6 +48,7 @@ type recordFlags struct {
 func (f *recordFlags) add(c *cobra.Command) {
 	o := &f.opts
 	cli.AddFlags(c, "Events", f.events.add)
+	cli.AddFlags(c, "Packets", func(s *pflag.FlagSet) { f.packets.add(s, o) })
 	cli.AddFlags(c, "Sampling", func(s *pflag.FlagSet) { f.sampling.add(s, o) })
 	cli.AddFlags(c, "Target", func(s *pflag.FlagSet) { f.target.add(s, o) })
 	cli.AddFlags(c, "Stacks", func(s *pflag.FlagSet) { f.stacks.add(s, o) })
@@ -77,6 +80,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) error {
 		func() error { return f.output.apply(s, o) },
 		func() error { return f.samples.apply(s, o) },
 		func() error { return f.sideBand.apply(o) },
+		func() error { return f.packets.apply(o) },
 		func() error { return f.events.apply(o, f.output.switchEvents) },
 	} {
 		if err := apply(); err != nil {
@@ -164,14 +168,12 @@ func notice(command string, what error) string {
 	if errors.As(what, &unwinding) { // one line: many users see it at each recording
 		why := cmp.Or(doctor.This().WhyNoBPF(what), "-v prints what the kernel says.")
 		if errors.Is(what, syscall.EMFILE) {
-			why = moreFiles
+			why = hints.MoreFiles
 		}
 		return fmt.Sprintf("gperf %s: %v. %s\n", command, what, why)
 	}
-	return fmt.Sprintf("gperf %s: %v\n%s", command, what, hint(what))
+	return fmt.Sprintf("gperf %s: %v\n%s", command, what, hints.Of(what))
 }
-
-const moreFiles = "Raise the limit of open files (ulimit -n)."
 
 // Time limits of signals. timeout(1) sends each signal twice: to its child and to the group.
 const (

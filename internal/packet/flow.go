@@ -35,8 +35,8 @@ func (h headers) u16(at int) uint16 { return binary.NativeEndian.Uint16(h[at:]) 
 func (h headers) u32(at int) uint32 { return binary.NativeEndian.Uint32(h[at:]) }
 
 // AppendFlow appends the text of the packet in raw, which has Size bytes: its protocol, addresses,
-// ports, and flags as tcpdump shows them, and then the packet in its tunnel:
-// "tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]".
+// and ports, and then the packet in its tunnel: "tcp 10.0.0.7:443 > 10.0.0.9:51044". All packets of a
+// connection in one direction have the same flow.
 func AppendFlow(b, raw []byte) []byte {
 	outer, inner := headers(raw[atOuter:atInner]), headers(raw[atInner:Size])
 	b = outer.append(b)
@@ -81,8 +81,6 @@ func (h headers) append(b []byte) []byte {
 	switch {
 	case h[atFragment] != 0:
 		b = append(b, " fragment"...)
-	case proto == tcp && h[atTCPFlags] != 0:
-		b = appendFlags(append(b, ' '), h[atTCPFlags])
 	case proto == icmp:
 		b = appendICMP(b, icmpTypes, h[atType], h[atCode])
 	case proto == icmpv6:
@@ -123,22 +121,6 @@ func (h headers) appendARP(b []byte) []byte {
 		return append(h.addr(atSaddr).AppendTo(append(b, "arp "...)), " is-at"...)
 	}
 	return strconv.AppendUint(append(b, "arp operation "...), uint64(h[atType]), 10)
-}
-
-// flagLetters are tcpdump's letters of TCP's flags, from the lowest bit.
-const flagLetters = "FSRP.UEW"
-
-func appendFlags(b []byte, flags byte) []byte {
-	b = append(b, '[')
-	for i := range len(flagLetters) {
-		if c := flagLetters[i]; flags>>i&1 != 0 && c != '.' {
-			b = append(b, c)
-		}
-	}
-	if flags&0x10 != 0 {
-		b = append(b, '.')
-	}
-	return append(b, ']')
 }
 
 // Types of ICMP messages, from RFC 792 and RFC 4443.

@@ -49,27 +49,30 @@ type Field struct {
 	At, Size   int    // in a packet's raw data, in bytes
 	Signed     bool
 	Verb       string // of printf
+	Flags      string // names of the bits, for __print_flags
 }
+
+const tcpFlags = `{0x1,"FIN"},{0x2,"SYN"},{0x4,"RST"},{0x8,"PSH"},{0x10,"ACK"},{0x20,"URG"},{0x40,"ECE"},{0x80,"CWR"}`
 
 // Numbers are the fields in a packet's raw data, which all events with a packet have.
 var Numbers = []Field{
-	{"packet", "u64", atID, 8, false, "%lu"},
-	{"cgroup", "u64", atCgroup, 8, false, "%lu"},
-	{"sock", "u64", atSock, 8, false, "%lu"},
-	{"len", "u32", atLen, 4, false, "%u"},
-	{"mark", "u32", atMark, 4, false, "0x%x"},
-	{"netns", "u32", atNetns, 4, false, "%u"},
-	{"ifindex", "s32", atIfindex, 4, true, "%d"},
-	{"dev[16]", "char", atDev, 16, true, "%s"},
-	{"vlan", "u16", atVLAN, 2, false, "%u"},
-	{"bytes_at", "u8", atNetwork, 1, false, "%u"},
-	{"wire_len", "u32", atWireLen, 4, false, "%u"},
-	{"sport", "u16", atOuter + atSport, 2, false, "%u"},
-	{"dport", "u16", atOuter + atDport, 2, false, "%u"},
-	{"proto", "u8", atOuter + atProto, 1, false, "%u"},
-	{"tcpflags", "u8", atOuter + atTCPFlags, 1, false, "0x%x"},
-	{"seq", "u32", atOuter + atSeq, 4, false, "%u"},
-	{"ack", "u32", atOuter + atAck, 4, false, "%u"},
+	{"packet", "u64", atID, 8, false, "%lu", ""},
+	{"cgroup", "u64", atCgroup, 8, false, "%lu", ""},
+	{"sock", "u64", atSock, 8, false, "%lu", ""},
+	{"len", "u32", atLen, 4, false, "%u", ""},
+	{"mark", "u32", atMark, 4, false, "0x%x", ""},
+	{"netns", "u32", atNetns, 4, false, "%u", ""},
+	{"ifindex", "s32", atIfindex, 4, true, "%d", ""},
+	{"dev[16]", "char", atDev, 16, true, "%s", ""},
+	{"vlan", "u16", atVLAN, 2, false, "%u", ""},
+	{"bytes_at", "u8", atNetwork, 1, false, "%u", ""},
+	{"wire_len", "u32", atWireLen, 4, false, "%u", ""},
+	{"sport", "u16", atOuter + atSport, 2, false, "%u", ""},
+	{"dport", "u16", atOuter + atDport, 2, false, "%u", ""},
+	{"proto", "u8", atOuter + atProto, 1, false, "%u", ""},
+	{"tcpflags", "u8", atOuter + atTCPFlags, 1, false, "%s", tcpFlags},
+	{"seq", "u32", atOuter + atSeq, 4, false, "%u", ""},
+	{"ack", "u32", atOuter + atAck, 4, false, "%u", ""},
 }
 
 // Texts are the names of the fields that gperf makes of a packet's raw data, and that an event has
@@ -79,8 +82,19 @@ var Texts = []string{"flow", "saddr", "daddr", "sk"}
 // Bytes is the name of the field with a packet's first bytes.
 const Bytes = "bytes"
 
-// Default are the fields that a drop is printed with.
-var Default = []string{"flow", "dev", "len", "netns"}
+// Default are the fields that events with a packet are printed with.
+var Default = []string{"flow", "tcpflags", "dev", "len", "netns"}
+
+// SocketDefault are those that events with a socket, but without a packet, are printed with.
+var SocketDefault = []string{"flow", "netns"}
+
+// Expr returns the field's expression in a print format.
+func (f *Field) Expr() string {
+	if f.Flags != "" {
+		return "__print_flags(REC->" + f.BaseName() + `, "|", ` + f.Flags + ")"
+	}
+	return "REC->" + f.BaseName()
+}
 
 // BaseName returns the field's name, without the length of an array.
 func (f *Field) BaseName() string {

@@ -298,6 +298,8 @@ func (w *words) events(at *Resolver) ([]Event, error) {
 		return nil, w.bad("empty event name")
 	case probe.IsSpec(w.spec):
 		return w.probes(at)
+	case w.name == PacketDrops:
+		return w.packetDrops(at)
 	case strings.HasPrefix(w.name, kernel.RawPrefix):
 		return w.rawTracepoint()
 	case strings.HasPrefix(w.name, breakpointPrefix):

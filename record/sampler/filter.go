@@ -27,6 +27,19 @@ func filterOf(ev *event.Event, text []byte) (*bpf.Filter, error) {
 	return bpfFilter(tree, f)
 }
 
+// CheckFilter returns why the BPF program of a raw tracepoint cannot apply the event's filter; nil: it can.
+func CheckFilter(ev *event.Event) error {
+	if ev.Filter == "" {
+		return nil
+	}
+	l, err := ev.Raw.Layout()
+	if err != nil {
+		return err
+	}
+	_, err = filterOf(ev, l.Format(0))
+	return err
+}
+
 // errGlob: only the kernel's own filters support globs.
 var errGlob = errors.New("the event's BPF program compares text by == and != only; " +
 	"the tracepoint without arguments supports globs")

@@ -13,9 +13,8 @@ type packets struct {
 	at    int // position of the packet in the raw data
 	texts []kernel.Text
 	text  []byte // of the current sample
+	*sockets
 }
-
-func newPackets(l *kernel.Layout) *packets { return &packets{at: l.PacketAt, texts: l.Texts} }
 
 // maxText limits a sample's texts, in bytes.
 const maxText = 4096
@@ -49,6 +48,8 @@ func (p *packets) append(name string, data []byte) []byte {
 		return packet.AppendSource(p.text, data)
 	case "daddr":
 		return packet.AppendDestination(p.text, data)
+	case "sk":
+		return append(p.text, p.owner(packet.Socket(data))...)
 	}
 	return p.text
 }

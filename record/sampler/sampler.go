@@ -34,6 +34,8 @@ type Options struct {
 	Unwinder *bpf.Unwinder
 	// CPUs, if not nil, are those on which histograms count.
 	CPUs []int
+	// Select selects the packets of events that have one.
+	Select bpf.PacketSelection
 	// Functions are the entry addresses of the probed functions.
 	Functions map[*probe.Probe]uint64
 }
@@ -53,7 +55,8 @@ type Sampler struct {
 	runners     kernel.Codes           // the functions that run their programs
 	spans       map[uint64]*event.Span // by number
 	packets     map[uint64]*packets    // of raw tracepoints with one, by number
-	tracepoints []int                  // counters of the tracepoints whose own fields samples have
+	sockets     sockets
+	tracepoints []int // counters of the tracepoints whose own fields samples have
 	histograms  []*histogram
 	late        []byte // samples of histograms that are not in the file yet
 }
@@ -164,8 +167,9 @@ func (s *Sampler) attachRaw(ev *event.Event) error {
 		return &perfevent.FilterError{Event: ev.Name, Filter: ev.Filter, Err: err}
 	}
 	if p := ev.Raw.Packet; p != nil {
-		t.Packet = &bpf.Packet{Arg: p.Arg, At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap}
-		s.packets[ev.Config] = newPackets(l)
+		t.Packet = &bpf.Packet{Arg: p.Arg, IsSock: p.IsSock, At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap,
+			Select: s.opts.Select}
+		s.packets[ev.Config] = &packets{at: l.PacketAt, texts: l.Texts, sockets: &s.sockets}
 	}
 	if l.OwnSize > 0 {
 		a := format.Attr{Type: format.TypeTracepoint, Config: l.OwnID, SamplePeriod: 1, Flags: format.FlagDisabled}
@@ -269,6 +273,33 @@ func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
 
 // Enable starts or stops the programs, and those that walk stacks.
 func (s *Sampler) Enable(on bool) error { return s.bpf.Enable(on) }
+
+// EnableEvents starts all events again that EnableEvent has stopped.
+func (s *Sampler) EnableEvents(events []event.Event) error {
+	for i := range events {
+		if events[i].BPFSampled() && events[i].OffCPU == 0 {
+			if err := s.bpf.Pause(uint16(events[i].Config), false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// EnableEvent starts or stops the samples of one event. If the programs do not run, the others
+// stay stopped when they are enabled.
+func (s *Sampler) EnableEvent(events []event.Event, event int, on bool) error {
+	for i := range events {
+		ev := &events[i]
+		if !ev.BPFSampled() || ev.OffCPU != 0 || i != event && s.bpf.Enabled() {
+			continue
+		}
+		if err := s.bpf.Pause(uint16(ev.Config), i != event || !on); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Stats returns the programs' statistics.
 func (s *Sampler) Stats() bpf.Stats { return s.bpf.Stats() }

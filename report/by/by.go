@@ -14,6 +14,7 @@ import (
 	"gperf/format"
 	"gperf/format/syscalls"
 	"gperf/format/tracepoint"
+	"gperf/internal/packet"
 	"gperf/internal/session"
 	"gperf/symbolize"
 )
@@ -271,7 +272,8 @@ func (p *parser) int(fd *tracepoint.Field, s *session.Sample) int64 {
 // number, or the field as it is printed.
 func (p *parser) text(t *tracepoint.Format, fd *tracepoint.Field, symbols []tracepoint.Symbol,
 	s *session.Sample) string {
-	if text := tracepoint.Printed(string(t.AppendPrint(nil, s.Raw, &p.env)), fd.Name); text != "" {
+	entire := fd.String && fd.Dynamic && packet.IsText(fd.Name) // it may have blanks
+	if text := tracepoint.Printed(string(t.AppendPrint(nil, s.Raw, &p.env)), fd.Name); text != "" && !entire {
 		return text
 	}
 	v := p.int(fd, s)

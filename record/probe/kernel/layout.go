@@ -98,9 +98,9 @@ func (l *Layout) packet(p *Packet, own []args.Arg) {
 		if has(name) {
 			continue
 		}
-		l.fields = append(l.fields, tracefs.FormatField{Type: f.Type, Name: f.Name, Offset: l.PacketAt + f.At, Size: f.Size,
-			Signed: f.Signed})
-		verbs[name] = [2]string{f.Verb, "REC->" + name}
+		l.fields = append(l.fields, tracefs.FormatField{Type: f.Type, Name: f.Name, Offset: l.PacketAt + f.At,
+			Size: f.Size, Signed: f.Signed})
+		verbs[name] = [2]string{f.Verb, f.Expr()}
 	}
 	text := func(name, typ string) int {
 		at := l.reserve(4)

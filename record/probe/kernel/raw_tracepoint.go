@@ -38,9 +38,15 @@ type Raw struct {
 
 // Packet is the packet of a raw tracepoint's argument.
 type Packet struct {
-	Arg   int      // number of the argument that is a struct sk_buff *, from 1
+	PacketArg
 	Shown []string // the fields that samples are printed with, names of package packet
 	Snap  int      // number of the packet's first bytes in samples; 0: none
+}
+
+// PacketArg is an argument that leads to a packet.
+type PacketArg struct {
+	Arg    int  // its number, from 1; 0: none
+	IsSock bool // it is a struct sock *, whose packets have its addresses, not a struct sk_buff *
 }
 
 // Own is a tracepoint of the kernel.
@@ -298,15 +304,7 @@ func (r *Raw) argNames() (l []string) {
 // Words that are names of fields of package packet are those of the packet, if the tracepoint has one.
 func (r *Raw) WithValues(text, words string) (*Raw, error) {
 	own := r.ownFields()
-	values := args.Words(words)
-	with := *r
-	if arg := r.PacketArg(); arg > 0 {
-		var shown []string
-		values, shown = cutPacket(values)
-		if len(shown) > 0 {
-			with.Packet = &Packet{Arg: arg, Shown: shown}
-		}
-	}
+	values, shown := cutPacket(r.PacketArg().Arg, args.Words(words))
 	site := args.Site{
 		Kind: args.AtRaw, Spec: text, Name: r.Name, Own: own, Count: len(r.Args),
 		Types: func() string { return "" },
@@ -317,22 +315,46 @@ func (r *Raw) WithValues(text, words string) (*Raw, error) {
 	if err != nil {
 		return nil, err
 	}
+	with := *r
 	with.Values = l[len(own):]
+	if len(shown) > 0 {
+		with.Packet = &Packet{PacketArg: r.PacketArg(), Shown: shown}
+	}
 	return &with, nil
 }
 
-// PacketArg returns the number of the argument that is a packet, from 1; 0: none.
-func (r *Raw) PacketArg() int {
-	return 1 + slices.IndexFunc(r.Args, func(a RawArg) bool {
-		return strings.TrimPrefix(a.Type, "const ") == "struct sk_buff *"
-	})
+// PacketArg returns the argument that leads to a packet.
+func (r *Raw) PacketArg() PacketArg {
+	for _, typ := range []string{"struct sk_buff *", "struct sock *"} {
+		i := slices.IndexFunc(r.Args, func(a RawArg) bool { return strings.TrimPrefix(a.Type, "const ") == typ })
+		if i >= 0 {
+			return PacketArg{i + 1, typ == "struct sock *"}
+		}
+	}
+	return PacketArg{}
 }
 
-// cutPacket separates the names of a packet's fields from other arguments.
-func cutPacket(words []string) (others, fields []string) {
+// WithPacket returns the tracepoint with its packet, whose samples are printed with the default fields.
+// ok is false if it has none.
+func (r *Raw) WithPacket() (with *Raw, ok bool) {
+	arg, shown := r.PacketArg(), packet.Default
+	if arg.Arg == 0 {
+		return r, false
+	}
+	if arg.IsSock {
+		shown = packet.SocketDefault
+	}
+	with = new(Raw)
+	*with = *r
+	with.Packet = &Packet{PacketArg: arg, Shown: shown}
+	return with, true
+}
+
+// cutPacket separates the names of a packet's fields from other arguments, if an argument is a packet.
+func cutPacket(arg int, words []string) (others, fields []string) {
 	names := packet.Names()
 	for _, w := range words {
-		if slices.Contains(names, w) {
+		if arg > 0 && slices.Contains(names, w) {
 			fields = append(fields, w)
 		} else {
 			others = append(others, w)

@@ -1,15 +1,14 @@
-package main
+// Package hints answers "what can the user do about an error?".
+package hints
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"regexp"
 	"strings"
 	"syscall"
 
-	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/record"
@@ -19,38 +18,18 @@ import (
 	"gperf/record/perfevent"
 	"gperf/record/probe"
 	"gperf/record/probe/args"
-	"gperf/record/probe/kernel"
-	"gperf/record/probe/program"
 	"gperf/record/sampler"
 	"gperf/record/tracefs"
 )
 
-// fail prints the error of a command and a hint, and returns the exit code.
-func fail(command string, err error, stderr io.Writer) int {
-	fmt.Fprintf(stderr, "gperf %s: %v\n%s", command, err, hint(err))
-	var usage *cli.UsageError
-	var spec *event.SpecError
-	var unknown *event.UnknownError
-	var place *probe.SpecError
-	var file *program.FileError
-	var function *program.FunctionError
-	var kernelFunction *kernel.NoFunctionError
-	var install *probe.InstallError
-	var filter *perfevent.FilterError
-	switch {
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "`gperf help %s` lists its flags.\n", command)
-		return exitUsage
-	case errors.Is(err, record.ErrConditional), errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
-		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction), errors.As(err, &filter),
-		errors.As(err, &install) && (install.Why != "" || errors.Is(install.Err, syscall.EILSEQ)):
-		return exitUsage
-	}
-	return exitError
-}
+// Hinter is an error that has its own hint.
+type Hinter interface{ Hint() string }
 
-// hint returns complete lines that say what to do about an error, or "".
-func hint(err error) string {
+// MoreFiles is the hint for too many open files.
+const MoreFiles = "Raise the limit of open files (ulimit -n)."
+
+// Of returns complete lines that say what to do about an error, or "".
+func Of(err error) string {
 	var open *perfevent.OpenError
 	var tracefs *tracefs.NotFoundError
 	var ring *perfevent.MapError
@@ -58,12 +37,13 @@ func hint(err error) string {
 	var freq *record.FreqError
 	var emit *sampler.Error
 	var unknown *event.UnknownError
-	var noMatch *noMatchError
 	var debug *args.NoDebugError
-	var bzip2 *noBzip2Error
+	var own Hinter
 	switch {
-	case errors.As(err, &bzip2):
-		return "Install bzip2, or choose another compression: -o perf.data.tar.gz; tar and perf unpack it, too.\n"
+	case errors.As(err, &own):
+		return own.Hint()
+	case errors.Is(err, record.ErrNoPacket):
+		return "Events with packets are skb:*, net:* and most of tcp:*; packet:drops are all that lose packets.\n"
 	case errors.Is(err, archive.ErrRepacked):
 		return "Unpack it (unzip FILE -d DIR) and read it there: -i DIR/perf.data --symfs DIR.\n"
 	case errors.Is(err, archive.ErrDamaged):
@@ -88,11 +68,9 @@ func hint(err error) string {
 	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
 		return "Each raw tracepoint needs three open files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
 	case errors.Is(err, syscall.EMFILE):
-		return moreFiles + "\n"
+		return MoreFiles + "\n"
 	case errors.As(err, &unknown):
 		return unknownHint(unknown)
-	case errors.As(err, &noMatch):
-		return noMatchHint(noMatch.arg)
 	}
 	return probeHint(err) + annotateHint(err)
 }
@@ -172,19 +150,6 @@ func unknownHint(e *event.UnknownError) string {
 			system)
 	}
 	return "`gperf list` lists the available events.\n"
-}
-
-// noMatchHint says where else to look for the argument of gperf list.
-func noMatchHint(arg string) string {
-	switch {
-	case strings.HasPrefix(arg, "usdt:"):
-		return "`readelf -n` shows a file's USDT probes as stapsdt; most files have none.\n"
-	case strings.HasPrefix(arg, "uprobe:"), strings.HasPrefix(arg, "uretprobe:"):
-		return "`gperf list 'uprobe:FILE:*'` lists all functions of a file; a stripped file has only exported ones.\n"
-	case probe.IsSpec(arg):
-		return "The function may be inlined everywhere, or belong to a module that is not loaded.\n"
-	}
-	return "`gperf help list` describes the kinds of events and how globs match.\n"
 }
 
 // ofProbes matches the names of perf's groups of probes.

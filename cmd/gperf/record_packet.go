@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"gperf/bpf"
+	"gperf/cmd/gperf/cli"
+	"gperf/internal/pcapfilter"
+	"gperf/record"
+)
+
+// packetFlags select the packets of events that have one.
+type packetFlags struct {
+	filter string
+	netns  string
+}
+
+func (f *packetFlags) add(s *pflag.FlagSet, o *record.Options) {
+	s.StringVar(&f.filter, "packet", "", "record packets that match a pcap `filter`: 'tcp port 443'")
+	s.StringVar(&f.netns, "netns", "", "record packets in this `namespace`: name, PID, path")
+	s.StringVar(&o.Packets.Device, "dev", "", "record packets of this network `device`")
+	s.IntVar(&o.Packets.Snap, "snap", 0, "record the first `N` bytes of packets, for pcapng (96)")
+	s.BoolVar(&o.Packets.None, "no-packet", false, "record skb:kfree_skb without flow, dev, len")
+	s.Lookup("snap").NoOptDefVal = "96"
+}
+
+func (f *packetFlags) apply(o *record.Options) (err error) {
+	p := &o.Packets
+	switch {
+	case p.Snap < 0 || p.Snap > bpf.MaxSnap:
+		return cli.WrongUse("--snap: 0 to %d bytes of a packet can be recorded", bpf.MaxSnap)
+	case len(p.Device) >= syscall.IFNAMSIZ:
+		return cli.WrongUse("--dev: %s: names of devices have at most %d characters", p.Device, syscall.IFNAMSIZ-1)
+	}
+	if f.netns != "" {
+		if p.Netns, err = networkNamespace(f.netns); err != nil {
+			return fmt.Errorf("--netns: %w", err)
+		}
+	}
+	if f.filter == "" {
+		return nil
+	}
+	p.Filter, err = packetFilter(f.filter)
+	return err
+}
+
+// packetFilter compiles a pcap filter. If its words are of link layers, it selects no packets
+// without an Ethernet header.
+func packetFilter(expr string) (*bpf.PacketFilter, error) {
+	var wrong *pcapfilter.Error
+	ethernet, err := pcapfilter.Compile(expr, pcapfilter.Ethernet)
+	if errors.As(err, &wrong) {
+		return nil, cli.WrongUse("--packet: %v\n%s", wrong, wrong.Caret())
+	}
+	network, err := pcapfilter.Compile(expr, pcapfilter.Raw)
+	if err != nil {
+		network = nil
+	}
+	return &bpf.PacketFilter{Ethernet: ethernet, Network: network}, nil
+}
+
+// networkNamespace returns the inode number of a network namespace, by its number, its path, its name, which
+// `ip netns` lists, or the PID of a process in it.
+func networkNamespace(name string) (uint32, error) {
+	number, err := strconv.ParseUint(name, 10, 32)
+	const first = 0xe0000000 // the kernel's numbers of namespaces are higher, PIDs lower
+	if err == nil && number >= first {
+		return uint32(number), nil
+	}
+	paths := []string{name, "/run/netns/" + name}
+	if err == nil {
+		paths = []string{fmt.Sprintf("/proc/%d/ns/net", number)}
+	}
+	for _, path := range paths {
+		st, e := os.Stat(path)
+		if e != nil {
+			err = e
+			continue
+		}
+		if sys, ok := st.Sys().(*syscall.Stat_t); ok && !st.IsDir() && sys.Ino >= first && sys.Ino>>32 == 0 {
+			return uint32(sys.Ino), nil
+		}
+		err = fmt.Errorf("%s is not a network namespace", path)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, fmt.Errorf("no network namespace %s: `ip netns` lists names, `lsns -t net` processes", name)
+	}
+	return 0, err
+}

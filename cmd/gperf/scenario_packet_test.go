@@ -1,0 +1,191 @@
+package main
+
+import (
+	"encoding/hex"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"gperf/internal/testutil/programs"
+)
+
+// The packets of samples: which flow, device and namespace.
+
+var framesProgram = programs.Go("gperf/internal/testutil/frames")
+
+var (
+	macA = net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	macB = net.HardwareAddr{2, 0, 0, 0, 0, 2} // no device's
+	ipA  = net.IP{10, 9, 0, 1}
+	ipB  = net.IP{10, 9, 0, 2}
+	ip6A = net.ParseIP("fd00:9::1")
+	ip6B = net.ParseIP("fd00:9::2")
+)
+
+// frame encodes the layers of a frame.
+func frame(t *testing.T, l ...gopacket.SerializableLayer) []byte {
+	t.Helper()
+	b := gopacket.NewSerializeBuffer()
+	if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true}, l...); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func ether(typ layers.EthernetType) *layers.Ethernet {
+	return &layers.Ethernet{SrcMAC: macA, DstMAC: macB, EthernetType: typ}
+}
+
+func ipv4(proto layers.IPProtocol) *layers.IPv4 {
+	return &layers.IPv4{Version: 4, TTL: 64, Protocol: proto, SrcIP: ipA, DstIP: ipB}
+}
+
+func ipv6(next layers.IPProtocol) *layers.IPv6 {
+	return &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: next, SrcIP: ip6A, DstIP: ip6B}
+}
+
+// flowCase is a frame, and what its sample shows.
+type flowCase struct {
+	name, flow string
+	frame      []byte
+}
+
+func flowCases(t *testing.T) []flowCase {
+	const ip4, ip6, vlan = layers.EthernetTypeIPv4, layers.EthernetTypeIPv6, layers.EthernetTypeDot1Q
+	const udp, tcp = layers.IPProtocolUDP, layers.IPProtocolTCP
+	ports := &layers.UDP{SrcPort: 5353, DstPort: 53}
+	to := func(port layers.UDPPort) *layers.UDP { return &layers.UDP{SrcPort: 40000, DstPort: port} }
+	conn := &layers.TCP{SrcPort: 40001, DstPort: 443, SYN: true, ACK: true, Seq: 7, Ack: 8}
+	later := ipv4(udp)
+	later.FragOffset = 10
+	text := gopacket.Payload("hello, world")
+	inner := &layers.IPv4{Version: 4, TTL: 64, Protocol: tcp, SrcIP: net.IP{172, 16, 0, 1}, DstIP: net.IP{172, 16, 0, 2}}
+	return []flowCase{
+		{"udp", "udp 10.9.0.1:5353 > 10.9.0.2:53 tcpflags=", frame(t, ether(ip4), ipv4(udp), ports, text)},
+		{"tcp", "tcp 10.9.0.1:40001 > 10.9.0.2:443 tcpflags=SYN|ACK", frame(t, ether(ip4), ipv4(tcp), conn)},
+		{"udp6", "udp [fd00:9::1]:5353 > [fd00:9::2]:53", frame(t, ether(ip6), ipv6(udp), ports, text)},
+		{"tcp6", "tcp [fd00:9::1]:40001 > [fd00:9::2]:443", frame(t, ether(ip6), ipv6(tcp), conn)},
+		{"icmp", "icmp 10.9.0.1 > 10.9.0.2 echo request", frame(t, ether(ip4), ipv4(layers.IPProtocolICMPv4),
+			&layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(8, 0)}, text)},
+		{"icmp6", "icmp6 fd00:9::1 > fd00:9::2 packet too big", frame(t, ether(ip6), ipv6(layers.IPProtocolICMPv6),
+			&layers.ICMPv6{TypeCode: layers.CreateICMPv6TypeCode(2, 0)}, text)},
+		{"fragment", "udp 10.9.0.1 > 10.9.0.2 fragment", frame(t, ether(ip4), later, text)},
+		{"unknown protocol", "proto 253 10.9.0.1 > 10.9.0.2", frame(t, ether(ip4), ipv4(253), text)},
+		{"hop-by-hop", "udp [fd00:9::1]:5353 > [fd00:9::2]:53", frame(t, ether(ip6), ipv6(0),
+			gopacket.Payload{17, 0, 1, 4, 0, 0, 0, 0}, ports, text)},
+		{"vlan", "udp 10.9.0.1:5353 > 10.9.0.2:53", frame(t, ether(vlan),
+			&layers.Dot1Q{VLANIdentifier: 9, Type: ip4}, ipv4(udp), ports, text)},
+		{"vxlan", "udp 10.9.0.1:40000 > 10.9.0.2:4789 vxlan 77 { tcp 172.16.0.1:40001 > 172.16.0.2:443 }",
+			frame(t, ether(ip4), ipv4(udp), to(4789), &layers.VXLAN{ValidIDFlag: true, VNI: 77}, ether(ip4), inner, conn)},
+		{"geneve", "udp 10.9.0.1:40000 > 10.9.0.2:6081 geneve 78 { tcp 172.16.0.1:40001 > 172.16.0.2:443 }",
+			frame(t, ether(ip4), ipv4(udp), to(6081),
+				&layers.Geneve{VNI: 78, Protocol: layers.EthernetTypeTransparentEthernetBridging}, ether(ip4), inner, conn)},
+		{"gre", "gre 10.9.0.1 > 10.9.0.2 gre 5 { tcp 172.16.0.1:40001 > 172.16.0.2:443 }", frame(t, ether(ip4),
+			ipv4(layers.IPProtocolGRE), &layers.GRE{KeyPresent: true, Key: 5, Protocol: ip4}, inner, conn)},
+		{"ipip", "ipip 10.9.0.1 > 10.9.0.2 ipip { tcp 172.16.0.1:40001 > 172.16.0.2:443 }", frame(t, ether(ip4),
+			ipv4(layers.IPProtocolIPv4), inner, conn)},
+		{"other ethertype", "ethertype 0x9000", frame(t, ether(0x9000), text)},
+		{"truncated ip", "unknown", append(frame(t, ether(ip4)), 0x45, 0, 0, 60, 0, 0, 0, 0, 64, 6, 0, 0, 10, 9)},
+		{"truncated tcp", "tcp 10.9.0.1:0 > 10.9.0.2:0", frame(t, ether(ip4), ipv4(tcp), text)[:14+20+2]},
+	}
+}
+
+var flowOf = regexp.MustCompile(` flow=(.*?)( tcpflags=\S*)? dev=(\S*) len=(\d+) netns=(\d+)`)
+
+// Frames to another host's address arrive at a device, and the kernel drops them. Each sample shows the
+// packet in the frame.
+func TestScenarioPacketFlow(t *testing.T) {
+	needEmitted(t)
+	const setUp = "ip link add va type veth peer name vb; ip link set va up; ip link set vb up; " +
+		"sysctl -qw net.ipv6.conf.all.disable_ipv6=1"
+	netns(t, setUp)
+	cases := flowCases(t)
+	var lines strings.Builder
+	for _, c := range cases {
+		lines.WriteString(hex.EncodeToString(c.frame) + "\n")
+	}
+	dir := t.TempDir()
+	input := filepath.Join(dir, "frames")
+	if err := os.WriteFile(input, []byte(lines.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	mustRecord(t, dir, "-a", "-e", "skb:kfree_skb", "--dev", "vb", "--snap=2048", "--", "unshare", "-n", "sh", "-ec",
+		setUp+`; readlink /proc/self/ns/net > "$2"; "$0" va < "$1"`, framesProgram.Path(t), input, dir+"/ns")
+	ns, err := os.ReadFile(dir + "/ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(mustGperf(t, "script", "-F", "trace", "-i", filepath.Join(dir, "perf.data"))) {
+		if flowOf.MatchString(line) {
+			got = append(got, line)
+		}
+	}
+	if len(got) != len(cases) {
+		t.Fatalf("%d samples of %d frames:\n%s", len(got), len(cases), strings.Join(got, ""))
+	}
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			m := flowOf.FindStringSubmatch(got[i])
+			if !strings.HasPrefix(m[1]+m[2], c.flow) || m[3] != "vb" || "net:["+m[5]+"]" != strings.TrimSpace(string(ns)) {
+				t.Errorf("%s\nwant flow=%s dev=vb netns=%s", got[i], c.flow, ns)
+			}
+		})
+	}
+}
+
+// A tracepoint has the fields of its packet that are named, and those of the tracepoint: also the
+// process whose socket sends the packet. Filters know the others, too.
+func TestScenarioPacketArguments(t *testing.T) {
+	needEmitted(t)
+	dir := t.TempDir()
+	mustRecord(t, dir, "-a", "-e", "net:net_dev_queue flow saddr daddr sk sport dport proto",
+		"--filter", "dport == 4321 && ifindex > 0", "--", binary(t, dropsProgram), "-n", "60", "-rate", "40", "-port", "4321")
+	out := mustGperf(t, "script", "-F", "comm,pid,trace", "-i", filepath.Join(dir, "perf.data"))
+	want := regexp.MustCompile(`^ *drops +(\d+) +dev=lo skbaddr=\S+ len=\d+ flow=udp 127.0.0.1:(\d+) > 127.0.0.1:4321 ` +
+		`saddr=127.0.0.1 daddr=127.0.0.1 sk=(?:drops/(\d+))? sport=(\d+) dport=4321 proto=17\n$`)
+	n, owned := 0, 0
+	for line := range strings.Lines(out) {
+		n++
+		m := want.FindStringSubmatch(line)
+		switch {
+		case m == nil || m[2] != m[4] || m[3] != "" && m[3] != m[1]:
+			t.Errorf("unexpected: %s", line)
+		case m[3] != "":
+			owned++
+		}
+	}
+	if n != 60 || owned == 0 {
+		t.Errorf("%d samples, %d with the process of the socket; want 60, and some", n, owned)
+	}
+	if perf := perfScript(t, filepath.Join(dir, "perf.data")); strings.Count(perf, " > 127.0.0.1:4321 ") != n {
+		t.Errorf("perf script shows other flows:\n%s", perf)
+	}
+}
+
+// Without the right to load BPF programs, or with settings that only the kernel's own event supports, drops
+// have no packet.
+func TestScenarioPacketPlain(t *testing.T) {
+	needEmitted(t)
+	for name, args := range map[string][]string{
+		"--no-packet": {"-e", "skb:kfree_skb", "--no-packet"},
+		"modifier":    {"-e", "skb:kfree_skb:k"},
+		"period":      {"-e", "skb:kfree_skb", "-c", "2"},
+		"group":       {"-e", "{skb:kfree_skb,skb:consume_skb}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			mustRecord(t, dir, append(args, "-a", "--", binary(t, dropsProgram), "-n", "20")...)
+			out := mustGperf(t, "script", "-F", "trace", "-i", filepath.Join(dir, "perf.data"))
+			if !strings.Contains(out, "NO_SOCKET") || strings.Contains(out, "flow=") {
+				t.Errorf("want drops without packets:\n%s", out)
+			}
+		})
+	}
+}

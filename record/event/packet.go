@@ -1,0 +1,79 @@
+package event
+
+import (
+	"strings"
+
+	"gperf/format"
+	"gperf/record/probe/kernel"
+	"gperf/record/tracefs"
+)
+
+// Drops is the tracepoint of dropped packets.
+const Drops = "skb/kfree_skb"
+
+// WithPacket returns the event with the packet of its tracepoint. ok is false if it has none: it is not a tracepoint, none of the
+// tracepoint's arguments is an sk_buff or a socket, or the kernel does not describe them. An event that has a
+// packet already stays as it is.
+func (e *Event) WithPacket(fs *tracefs.FS) (with Event, ok bool) {
+	with = *e
+	raw := e.Raw
+	if raw == nil {
+		if e.Tracepoint == "" || e.Probe != nil {
+			return with, false
+		}
+		system, name, _ := strings.Cut(e.Tracepoint, "/")
+		found, err := kernel.FindRaw(name)
+		if err != nil || len(found) == 0 || found[0].PacketArg().Arg == 0 {
+			return with, false
+		}
+		text, err := fs.Read("events/" + e.Tracepoint + "/format")
+		if err != nil {
+			return with, false
+		}
+		raw = found[0]
+		raw.Own = &kernel.Own{System: system, Format: text}
+	}
+	if raw.Packet != nil {
+		return with, true
+	}
+	if with.Raw, ok = raw.WithPacket(); ok {
+		with.Tracepoint, with.Config = "", 0
+	}
+	return with, ok
+}
+
+// PacketDrops is the name of the events of lost packets together.
+const PacketDrops = "packet:drops"
+
+// lossEvents are the tracepoints where packets get lost: dropped, not received by a full socket, refused by
+// an XDP program's action, sent again, or answered by a reset.
+var lossEvents = []string{
+	"skb:kfree_skb", "udp:udp_fail_queue_rcv_skb", "sock:sock_rcvqueue_full", "sock:sock_exceed_buf_limit",
+	"tcp:tcp_retransmit_skb", "tcp:tcp_retransmit_synack", "tcp:tcp_send_reset", "tcp:tcp_receive_reset",
+	"tcp:tcp_bad_csum", "xdp:xdp_exception", "xdp:xdp_redirect_err", "xdp:xdp_redirect_map_err",
+	"net:net_dev_xmit_timeout",
+}
+
+// packetDrops returns the events of PacketDrops that this kernel has, with the packets of those that have one.
+func (w *words) packetDrops(at *Resolver) (events []Event, err error) {
+	if w.modified || w.terms != nil {
+		return nil, w.bad("it supports neither modifiers nor terms")
+	}
+	for _, name := range lossEvents {
+		system, name, _ := strings.Cut(name, ":")
+		found, err := at.Tracefs.Find(system, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, tp := range found {
+			ev := Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Config: tp.ID,
+				Tracepoint: tp.System + "/" + tp.Name}
+			with, _ := ev.WithPacket(at.Tracefs)
+			events = append(events, with)
+		}
+	}
+	if len(events) == 0 {
+		return nil, w.bad("this kernel has none of its tracepoints")
+	}
+	return events, nil
+}

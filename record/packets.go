@@ -1,0 +1,113 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/record/event"
+	"gperf/record/probe/kernel"
+	"gperf/record/sampler"
+)
+
+// Packets selects packets, of the events that have them. The zero value selects all.
+type Packets struct {
+	// None leaves the packets out that Run adds to samples of skb:kfree_skb otherwise.
+	None bool
+	bpf.PacketSelection
+	Snap int // number of bytes of each packet to record, from its first header on
+}
+
+// chosen reports whether packets are asked for.
+func (p *Packets) chosen() bool {
+	return p.Filter != nil || p.Netns != 0 || p.Device != "" || p.Snap > 0
+}
+
+// ErrNoPacket means that packets are asked for, but no event has one.
+var ErrNoPacket = errors.New("no event has a packet")
+
+// PacketError is a notice: samples have no packets.
+type PacketError struct {
+	Event string
+	Err   error
+}
+
+func (e *PacketError) Error() string {
+	return fmt.Sprintf("%s: cannot record packets: %v", e.Event, e.Err)
+}
+func (e *PacketError) Unwrap() error { return e.Err }
+
+// plainEvents are events as they were before they got packets that may be left out.
+type plainEvents map[*kernel.Raw]event.Event
+
+// addPackets adds packets to the samples of tracepoints: of all that have one, if packets are
+// selected, else of drops.
+func addPackets(o *Options) (plainEvents, error) {
+	p := &o.Packets
+	if p.None || o.Count || !p.chosen() && (!o.each() || o.ringsForBPF() != nil) {
+		return nil, nil
+	}
+	plain := plainEvents{}
+	n := 0
+	o.Events = slices.Clone(o.Events)
+	for i := range o.Events {
+		with, ok := withPacket(o, i)
+		if !ok {
+			continue
+		}
+		if o.Events[i].Raw == nil && !p.chosen() {
+			plain[with.Raw] = o.Events[i]
+		}
+		o.Events[i] = with
+		n++
+	}
+	if p.chosen() && n == 0 {
+		return nil, ErrNoPacket
+	}
+	return plain, nil
+}
+
+// withPacket returns event i with its packet. ok is false if it gets none.
+func withPacket(o *Options, i int) (with event.Event, ok bool) {
+	ev := &o.Events[i]
+	if ev.Raw == nil && (!o.Packets.chosen() && ev.Tracepoint != event.Drops || !simple(o.Events, i)) {
+		return *ev, false
+	}
+	if ev.Raw != nil && ev.Raw.Packet == nil && !o.Packets.chosen() {
+		return *ev, false
+	}
+	if with, ok = ev.WithPacket(o.Tracefs); !ok {
+		return *ev, false
+	}
+	raw := *with.Raw
+	own := *raw.Packet
+	own.Snap = o.Packets.Snap
+	raw.Packet, with.Raw = &own, &raw
+	return with, o.Packets.chosen() || sampler.CheckFilter(&with) == nil
+}
+
+// restore replaces events by the plain ones, if recording them failed because BPF programs could not be
+// loaded, or because too few files may be open for them. It returns the notice of that; nil otherwise.
+func (p plainEvents) restore(events []event.Event, err error) *PacketError {
+	var why *sampler.Error
+	if len(p) == 0 || !errors.As(err, &why) && !noFiles(err) {
+		return nil
+	}
+	if why != nil {
+		err = why.Err
+	}
+	e := &PacketError{Err: err}
+	for i := range events {
+		if ev, ok := p[events[i].Raw]; ok {
+			events[i], e.Event = ev, ev.Name
+		}
+	}
+	clear(p)
+	return e
+}
+
+// noFiles reports whether the process, or the machine, has too many open files.
+func noFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
