@@ -92,15 +92,15 @@ struct sk_buff {
 
 /* What a sample has of its packet. Package internal/packet has the same layout. */
 struct headers {
-	__u8 saddr[16], daddr[16]; /* IPv4 addresses: the first 4 bytes */
 	__u16 sport, dport;
-	__u16 ethertype; /* 0: the header cannot be read */
 	__u8 proto, tcpflags;
+	__u16 ethertype; /* 0: the header cannot be read */
 	__u32 seq, ack;
 	__u8 type, code; /* of ICMP and ARP: type is the operation */
 	__u8 fragment;   /* a later fragment: without the header of proto */
 	__u8 tunnel;     /* what contains these headers: enum tunnel */
 	__u32 tunnel_id; /* its network: VNI, or key */
+	__u8 saddr[16], daddr[16]; /* IPv4 addresses: the first 4 bytes */
 };
 
 struct packet {

@@ -27,21 +27,25 @@ const (
 
 // Positions in struct headers.
 const (
-	atSaddr     = 0
-	atDaddr     = 16
-	atSport     = 32
-	atDport     = 34
-	atEthertype = 36
-	atProto     = 38
-	atTCPFlags  = 39
-	atSeq       = 40
-	atAck       = 44
-	atType      = 48
-	atCode      = 49
-	atFragment  = 50
-	atTunnel    = 51
-	atTunnelID  = 52
+	atSport     = 0
+	atDport     = 2
+	atProto     = 4
+	atTCPFlags  = 5
+	atEthertype = 6
+	atSeq       = 8
+	atAck       = 12
+	atType      = 16
+	atCode      = 17
+	atFragment  = 18
+	atTunnel    = 19
+	atTunnelID  = 20
+	atSaddr     = 24
+	atDaddr     = 40
 )
+
+// Hidden is the position of the part of a packet that is in no field. Its bytes are free once the
+// texts are made.
+const Hidden = atOuter + atType
 
 // Field is a field of an event with a packet.
 type Field struct {

@@ -13,13 +13,15 @@ type packets struct {
 	at    int // position of the packet in the raw data
 	texts []kernel.Text
 	text  []byte // of the current sample
+	ends  []int  // of its texts
 	*sockets
 }
 
 // maxText limits a sample's texts, in bytes.
 const maxText = 4096
 
-// addTexts adds the texts after the raw data of a sample, whose size is at position raw.
+// addTexts adds the texts to the raw data of a sample, whose size is at position raw: in the part of the
+// packet that is in no field, or, if they are longer, at the end.
 func (p *packets) addTexts(rec []byte, raw int) []byte {
 	le := binary.LittleEndian
 	size := int(le.Uint32(rec[raw:]))
@@ -28,15 +30,26 @@ func (p *packets) addTexts(rec []byte, raw int) []byte {
 		return rec
 	}
 	data := rec[start+p.at : start+p.at+packet.Size]
-	p.text = p.text[:0]
+	p.text, p.ends = p.text[:0], p.ends[:0]
 	for _, t := range p.texts {
-		before := len(p.text)
 		p.text = append(p.append(t.Name, data), 0)
-		le.PutUint32(rec[start+t.At:], uint32(len(p.text)-before)<<16|uint32(size+before))
+		p.ends = append(p.ends, len(p.text))
 	}
-	p.text = append(p.text, make([]byte, -len(p.text)&7)...)
-	le.PutUint32(rec[raw:], uint32(size+len(p.text)))
-	return slices.Insert(rec, start+size, p.text...)
+	at := size
+	if hidden := data[packet.Hidden:]; len(p.text) <= len(hidden) {
+		at = p.at + packet.Hidden
+		clear(hidden[copy(hidden, p.text):])
+	} else {
+		p.text = append(p.text, make([]byte, -len(p.text)&7)...)
+		le.PutUint32(rec[raw:], uint32(size+len(p.text)))
+		rec = slices.Insert(rec, start+size, p.text...)
+	}
+	begin := 0
+	for i, t := range p.texts {
+		le.PutUint32(rec[start+t.At:], uint32(p.ends[i]-begin)<<16|uint32(at+begin))
+		begin = p.ends[i]
+	}
+	return rec
 }
 
 // append appends the text of a field to p.text.
