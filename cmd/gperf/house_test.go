@@ -55,6 +55,7 @@ var house = []struct{ question, packages string }{
 		report/stacks
 		report/timeline
 		script
+		script/packets
 	`},
 	{"How is it recorded? Which parts of it are shown?", `
 		record
