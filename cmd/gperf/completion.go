@@ -69,6 +69,7 @@ var flagValues = map[string]map[string]values{
 		"fields": fixed(script.FieldNames()...),
 		"format": fixed(formatNames...),
 		"compat": fixed("7.3", "6.1"),
+		"sort":   fixed("time", "latency"),
 	},
 	"annotate": {
 		"disassembler-style": fixed("att", "intel"),

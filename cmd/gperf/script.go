@@ -32,6 +32,7 @@ type scriptFlags struct {
 	lines      lineFlags
 	dump       bool
 	tree       treeFlags
+	packets    hopFlags
 	shown      [len(shownRecords)]bool
 }
 
@@ -70,6 +71,7 @@ func (o *scriptFlags) add(c *cobra.Command) {
 		s.StringVar(&o.lines.stopAt, "stop-bt", "", "end callchains at these functions, a `list`")
 	})
 	cli.AddFlags(c, "Spans", o.tree.add)
+	cli.AddFlags(c, "Packets", o.packets.add)
 	cli.AddFlags(c, "Other records", func(s *pflag.FlagSet) {
 		for i, f := range shownRecords {
 			s.BoolVar(&o.shown[i], f.name, false, f.usage)
@@ -121,7 +123,7 @@ func scriptCommand() *cobra.Command {
 	c := readCommand(groupAnalyse, "script", "print samples as text, or stacks (folded, pprof, flamegraph)")
 	o.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := o.formats.check(c.Flags()); err != nil {
+		if err := cmp.Or(o.packets.check(c.Flags()), o.formats.check(c.Flags())); err != nil {
 			return err
 		}
 		if _, err := o.tree.options(); err != nil {
@@ -146,6 +148,9 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 			o.maxStack = maxStack
 		}
 		return o.formats.run("script", &o.input, o.maxStack, stdout, stderr)
+	}
+	if o.packets.on {
+		return o.packets.print(&o.input, opts.Nanosecs, stdout, stderr)
 	}
 	o.input.keepExited = opts.Compat == script.Perf6
 	in, err := o.input.open(stderr)

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/live"
+	"gperf/cmd/gperf/memory"
+	"gperf/script/packets"
+)
+
+// hopFlags print the way of each packet.
+type hopFlags struct {
+	on   bool
+	sort string
+}
+
+func (o *hopFlags) add(s *pflag.FlagSet) {
+	s.BoolVar(&o.on, "packets", false, "print the hops of each packet, and how it ended")
+	s.StringVar(&o.sort, "sort", "time", "with --packets: sort by `key` time or latency")
+}
+
+// check checks the combination of flags.
+func (o *hopFlags) check(s *pflag.FlagSet) error {
+	switch {
+	case o.on && s.Changed("tree"):
+		return cli.WrongUse("--packets and --tree exclude each other")
+	case !o.on && s.Changed("sort"):
+		return cli.WrongUse("--sort is for --packets")
+	case !slices.Contains([]string{"time", "latency"}, o.sort):
+		return cli.WrongUse("--sort %s: use time or latency", o.sort)
+	}
+	return nil
+}
+
+// print prints the packets of a recording. It prints those of a pipe while they arrive.
+func (o *hopFlags) print(from *inputFlags, nanosecs bool, stdout, stderr io.Writer) error {
+	from.keepExited = true
+	in, stop, err := from.openLive(stderr)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer in.Close()
+	skipped, err := packets.Log(stdout, in.session, packets.Options{Nanosecs: nanosecs, ByLatency: o.sort == "latency"})
+	incomplete := in.warn(stderr, skipped)
+	return cmp.Or(err, incomplete)
+}
+
+// lastWords is the time that the recorder at the other end of a pipe has for its last samples after an
+// interrupt, which both get.
+const lastWords = time.Second
+
+// openLive opens the only recording. If it is a pipe, the recording ends soon after an interrupt, so
+// that what it contains can be summarized. The caller calls stop at the end.
+func (in *inputFlags) openLive(stderr io.Writer) (r *input, stop func(), err error) {
+	paths := in.inputs()
+	st, err := os.Stdin.Stat()
+	if len(paths) != 1 || paths[0] != "" && paths[0] != "-" || err != nil || st.Mode()&os.ModeNamedPipe == 0 {
+		r, err = in.open(stderr)
+		return r, func() {}, err
+	}
+	memory.WhileRecording.Tune()
+	ctx, _, stop := interrupts()
+	reading, cancel := context.WithCancel(context.Background())
+	context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, cancel) })
+	r = &input{verbose: in.verbose}
+	if r.Recording, err = live.Pipe(reading, os.Stdin).Open("stdin"); err == nil {
+		err = in.prepare(r, stderr)
+	}
+	if err != nil {
+		r.Close()
+		stop()
+	}
+	return r, stop, err
+}
