@@ -16,6 +16,7 @@ need ip iproute2
 need tcpdump tcpdump   # the reference for packet filters
 need /etc/services netbase
 need xz xz-utils
+need tshark tshark # reads the packets that gperf writes
 need debuginfod debuginfod
 need make make
 need man man-db

@@ -192,8 +192,8 @@ func (r *packetRecording) write(t *testing.T, open func([]format.Attr, []format.
 		s := &r.samples[n]
 		event := slices.Index(r.events, s.event)
 		chain := u64s(4, format.ContextKernel, nftDoChain+0x20, ipRcv+0x30, format.ContextUser)
-		put(sample(format.MiscKernel, u64s(uint64(1+event), nftDoChain+0x20), pidTID(craftedPID, craftedPID), u64s(s.time),
-			chain, r.raw(s, 100+event)))
+		put(sample(format.MiscKernel, u64s(uint64(1+event), nftDoChain+0x20), pidTID(craftedPID, craftedPID),
+			u64s(s.time), chain, r.raw(s, 100+event)))
 		if between != nil {
 			put(format.AppendMark(nil, format.TypeFinishedRound))
 			between(n)

@@ -47,7 +47,7 @@ var byFlags = []string{"by", "sort", "time-quantum"}
 // formatNames lists the values of --format: those that diff has, too, and those with the times of samples.
 var (
 	stackFormats = []string{"text", "folded", "pprof", "flamegraph"}
-	timeFormats  = []string{"speedscope", "json"}
+	timeFormats  = []string{"speedscope", "json", "pcapng"}
 	formatNames  = slices.Concat(stackFormats, timeFormats)
 )
 
@@ -78,7 +78,7 @@ func (o *formatFlags) counts() bool { return o.stacks() && !slices.Contains(time
 // check checks the combination of flags.
 func (o *formatFlags) check(s *pflag.FlagSet) (err error) {
 	if !slices.Contains(formatNames, o.format) {
-		return cli.WrongUse("--format %s: use text, folded, pprof, flamegraph, speedscope or json", o.format)
+		return cli.WrongUse("--format %s: use text, folded, pprof, flamegraph, speedscope, json or pcapng", o.format)
 	}
 	input := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(inputFlags).add(input)
@@ -131,6 +131,9 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	}()
 	if err != nil {
 		return err
+	}
+	if o.format == "pcapng" {
+		return o.pcapng(inputs, stdout, stderr)
 	}
 	if slices.Contains(timeFormats, o.format) {
 		return o.list(inputs, timeline.Options{MaxStack: maxStack, NoInline: o.noInline}, stdout, stderr)

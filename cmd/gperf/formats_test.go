@@ -241,7 +241,7 @@ func TestFormatWrongUse(t *testing.T) {
 		code int
 		want string
 	}{
-		{"report --format svg", exitUsage, "use text, folded, pprof, flamegraph, speedscope or json"},
+		{"report --format svg", exitUsage, "use text, folded, pprof, flamegraph, speedscope, json or pcapng"},
 		{"report --format pprof --percent-limit 1", exitUsage, "--percent-limit is for --format text"},
 		{"report --format pprof --sort cmom" + in, exitUsage, "did you mean comm?"},
 		{"script --min 1ms" + in, exitUsage, "are for --tree"},

@@ -158,6 +158,7 @@ var guests = map[string]string{
 	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel", // BTF is read with it
 	"github.com/aclements/go-moremath":   "report/diff",                               // Student's and the normal distribution
 	"github.com/google/pprof":            "report/stacks",
+	"github.com/gopacket/gopacket":       "script/packets cmd/gperf", // pcapng; tests encode packets
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",
 	"github.com/klauspost/compress":      "format cmd/gperf internal/archive",
 	"github.com/ulikunitz/xz":            "internal/dso",
@@ -168,8 +169,7 @@ var guests = map[string]string{
 
 // oracles are the modules of others that only tests import, and the packages of these tests.
 var oracles = map[string]string{
-	"github.com/go-delve/delve":    "unwind record/probe/args",
-	"github.com/gopacket/gopacket": "cmd/gperf", // encodes packets
+	"github.com/go-delve/delve": "unwind record/probe/args",
 }
 
 type listed struct {

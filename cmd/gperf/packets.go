@@ -54,6 +54,24 @@ func (o *hopFlags) print(from *inputFlags, nanosecs bool, stdout, stderr io.Writ
 	return cmp.Or(err, incomplete)
 }
 
+// pcapng writes the packets of the only input.
+func (o *formatFlags) pcapng(inputs []*input, stdout, stderr io.Writer) error {
+	if len(inputs) > 1 {
+		return cli.WrongUse("-i is given %d times: --format pcapng writes the packets of one recording", len(inputs))
+	}
+	in := inputs[0]
+	if !packets.HasBytes(in.File) {
+		return packets.ErrNoBytes // before a file is replaced
+	}
+	var incomplete error
+	err := o.write(stdout, func(w io.Writer) error {
+		skipped, err := packets.Pcapng(w, in.session)
+		incomplete = in.warn(stderr, skipped)
+		return err
+	})
+	return cmp.Or(err, incomplete)
+}
+
 // lastWords is the time that the recorder at the other end of a pipe has for its last samples after an
 // interrupt, which both get.
 const lastWords = time.Second

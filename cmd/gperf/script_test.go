@@ -438,7 +438,7 @@ func TestScriptErrors(t *testing.T) {
 		{"script -F comm,nonsense", exitUsage, `unknown field "nonsense": the fields are comm, tid, `},
 		{"script -F x:comm", exitUsage, `unknown event type "x"`},
 		{"script -F comm,+pid", exitUsage, "cannot be mixed"},
-		{"script --format xml", exitUsage, "--format xml: use text, folded, pprof, flamegraph, speedscope or json"},
+		{"script --format xml", exitUsage, "--format xml: use text, folded, pprof, flamegraph, speedscope, json or pcapng"},
 		{"script --compat 5", exitUsage, "--compat 5: use 7.3 or 6.1"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {

@@ -48,6 +48,7 @@ var features = []struct{ name, does, module string }{
 	{"demangle", "names of C++ and Rust functions", "github.com/ianlancetaylor/demangle"},
 	{"disassembler", "gperf annotate on x86-64 and arm64", "golang.org/x/arch"},
 	{"pprof", "profiles for go tool pprof", "github.com/google/pprof"},
+	{"pcapng", "packets for Wireshark", "github.com/gopacket/gopacket"},
 }
 
 // describeFeatures returns a line for each feature, with the version of its library.

@@ -213,7 +213,8 @@ func (l *flights) oldest() []key {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b key) int {
-		return cmp.Or(cmp.Compare(l.all[a].last, l.all[b].last), cmp.Compare(a.number, b.number), cmp.Compare(a.skb, b.skb))
+		return cmp.Or(cmp.Compare(l.all[a].last, l.all[b].last), cmp.Compare(a.number, b.number),
+			cmp.Compare(a.skb, b.skb))
 	})
 	return keys
 }

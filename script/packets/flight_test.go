@@ -6,7 +6,9 @@ import "testing"
 func TestFlightsBounded(t *testing.T) {
 	const count = 400_000
 	ended, largest := 0, 0
-	l := newFlights([]*event{{kind: Dropped}, {kind: Passed}}, func(f *flight, _ end) { ended += len(f.hops) + f.omitted })
+	l := newFlights([]*event{{kind: Dropped}, {kind: Passed}}, func(f *flight, _ end) {
+		ended += len(f.hops) + f.omitted
+	})
 	for i := range uint64(count) {
 		l.add(&Packet{SKB: i, Flow: "udp 10.0.0.1:1 > 10.0.0.2:2", Hop: "ip_rcv"}, i)
 		largest = max(largest, l.size)

@@ -1,11 +1,13 @@
 package packets
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"gperf/format/tracepoint"
+	"gperf/internal/session"
 )
 
 // fuzzFormats are the fields that a fuzzed sample may have.
@@ -33,7 +35,7 @@ print fmt: "%s", __print_symbolic(REC->reason, { 3, "NO_SOCKET" })
 print fmt: "%s", __get_str(flow)
 `}
 
-// FuzzPacket decodes arbitrary raw data, and prints its packets.
+// FuzzPacket decodes arbitrary raw data, and writes its packets as text and as pcapng.
 func FuzzPacket(f *testing.F) {
 	var events []*event
 	for _, text := range fuzzFormats {
@@ -54,6 +56,7 @@ func FuzzPacket(f *testing.F) {
 		var text strings.Builder
 		l := &log{hops: map[string]*durations{}, ends: map[string]int{}}
 		flights := newFlights(events, func(fl *flight, e end) { text.WriteString(l.text(fl, e)) })
+		capture := &pcapng{to: io.Discard, interfaces: map[netInterface]int{}}
 		lines := 0
 		for i, e := range events {
 			var p Packet
@@ -62,11 +65,14 @@ func FuzzPacket(f *testing.F) {
 				t.Fatalf("%d bytes of a packet from %d", len(p.Bytes), len(raw))
 			}
 			flights.add(&p, uint64(i))
+			if err := capture.write(&p, &session.Sample{Comm: "\xff"}); err != nil {
+				t.Fatal(err)
+			}
 			lines += 3 // at most: the header, the hop, the end
 		}
 		flights.endAll()
-		if got := text.String(); strings.Count(got, "\n") > lines || !utf8.ValidString(got) || len(got) > lines*4*maxText ||
-			strings.ContainsAny(got, "\x1b\r\x00") {
+		if got := text.String(); strings.Count(got, "\n") > lines || !utf8.ValidString(got) ||
+			len(got) > lines*4*maxText || strings.ContainsAny(got, "\x1b\r\x00") {
 			t.Fatalf("%q", got)
 		}
 	})

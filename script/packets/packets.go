@@ -134,7 +134,10 @@ func newEvent(name string, t *tracepoint.Format) *event {
 	}
 	e.sock, e.verdict = textField(t, "sk"), textField(t, "verdict")
 	e.fn, e.location, e.reason = t.Field("func"), t.Field("location"), t.Field("reason")
-	e.returned, e.bytes, e.at = t.Field("rc"), t.Field("bytes"), t.Field("bytes_at")
+	e.returned, e.at = t.Field("rc"), t.Field("bytes_at")
+	if b := t.Field("bytes"); b != nil && b.Array {
+		e.bytes = b
+	}
 	if e.reason != nil {
 		e.reasons = map[int64]string{}
 		for _, s := range t.Symbols(e.reason) {
