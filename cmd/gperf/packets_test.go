@@ -107,6 +107,38 @@ udp [::1]:53 > [::1]:9999  1.000004  skb 0x100
 #   COUNT       P50       P99  SLOWEST HOPS, time since the previous hop
 #       2     2.0us     2.0us  skb:consume_skb
 `},
+	{"packets freed without an event", "", packetRecording{events: allPacketEvents, samples: []packetSample{
+		{"net:net_dev_queue", sec, at(syn, 0x100, nil)},
+		{"packet:hop", sec + 1000, at(syn, 0x100, fields{"func": nftDoChain})},
+		{"packet:hop", sec + 2000, at(syn, 0x100, fields{"func": nftDoChain})}, // at another hook
+		{"net:netif_receive_skb", sec + 3000, at(syn, 0x100, nil)},
+		{"net:net_dev_queue", sec + 4000, at(dns, 0x100, nil)},
+		{"net:netif_receive_skb", sec + 5000, at(dns, 0x100, fields{"netns": 1})},
+		{"net:netif_receive_skb", sec + 6000, at(dns, 0x100, nil)},
+		{"net:netif_receive_skb", sec + 7000, at(syn, 0x100, nil)},
+	}}, `tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]  1.000000  skb 0x100
+      +0us  net:net_dev_queue      eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
+    +1.0us  nft_do_chain           eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
+    +1.0us  nft_do_chain           eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
+    +1.0us  net:netif_receive_skb  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
+
+udp [::1]:53 > [::1]:9999  1.000004  skb 0x100
+      +0us  net:net_dev_queue      eth0  ns 4026531840  udp [::1]:53 > [::1]:9999 len 60
+    +1.0us  net:netif_receive_skb  eth0  ns 1           udp [::1]:53 > [::1]:9999 len 60
+    +1.0us  net:netif_receive_skb  eth0  ns 4026531840  udp [::1]:53 > [::1]:9999 len 60
+
+tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]  1.000007  skb 0x100
+      +0us  net:netif_receive_skb  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
+
+# packets: 3, samples: 8
+#
+#   COUNT  END
+#       3  no end recorded
+#
+#   COUNT       P50       P99  SLOWEST HOPS, time since the previous hop
+#       3     1.0us     1.0us  net:netif_receive_skb
+#       2     1.0us     1.0us  nft_do_chain
+`},
 	{"one event", "", packetRecording{events: []string{"net:netif_receive_skb", "other:event"}, samples: []packetSample{
 		{"net:netif_receive_skb", sec, at(dns, 0x100, nil)},
 		{"other:event", sec, fields{"skbaddr": 0x100}},

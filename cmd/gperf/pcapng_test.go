@@ -95,9 +95,10 @@ func TestPcapng(t *testing.T) {
 	add("net:netif_receive_skb", ethernet(udp4(1, 10), 0), fields{"len": 38})
 	add("net:net_dev_xmit", ethernet(udp4(2, 10), 0), fields{"len": 52})
 	add("packet:hop", ethernet(udp4(3, 10), 5), fields{"len": 56, "func": devXmit, "dev": "veth0", "netns": 4026532000})
-	add("packet:hop", udp4(4, 10), fields{"len": 38, "func": ipRcv, "bytes_at": 1, "packet": 3})
+	add("packet:hop", udp4(4, 10), fields{"len": 10, "func": ipRcv, "bytes_at": 1, "packet": 3})
 	add("packet:hop", nil, nil) // has no bytes
-	add("skb:kfree_skb", ethernet(long, 0)[:96], fields{"len": len(long), "location": nftDoChain + 0x3e, "reason": 12, "dev": ""})
+	add("skb:kfree_skb", ethernet(long, 0)[:96], fields{"len": len(long) - 28,
+		"location": nftDoChain + 0x3e, "reason": 12, "dev": ""})
 	add("skb:consume_skb", ethernet(udp4(6, 0), 0), fields{"len": 3}) // a length that is too short
 	const stack = ";kernel: nft_do_chain < ip_rcv"
 	eth0 := []string{"eth0", fmt.Sprint("network namespace ", netns)}
@@ -127,7 +128,8 @@ func TestPcapng(t *testing.T) {
 		s := rec.samples[w.n]
 		b := s.values["bytes"].([]byte)
 		ns := craftedWall + s.time
-		fields := append([]string{fmt.Sprintf("%d.%09d", ns/sec, ns%sec), fmt.Sprint(w.length), fmt.Sprint(len(b))}, w.device...)
+		at := fmt.Sprintf("%d.%09d", ns/sec, ns%sec)
+		fields := append([]string{at, fmt.Sprint(w.length), fmt.Sprint(len(b))}, w.device...)
 		fields = append(fields, w.direction, "10.0.0.7", w.dport, w.comment+stack)
 		if !slices.Equal(got[i].fields, fields) || got[i].bytes != hex.EncodeToString(b) {
 			t.Errorf("packet %d:\n got %q %s\nwant %q %x", i, got[i].fields, got[i].bytes, fields, b)
@@ -135,7 +137,8 @@ func TestPcapng(t *testing.T) {
 	}
 	t.Run("time filter", func(t *testing.T) {
 		rec.clock = false
-		mustGperf(t, "script", "--format", "pcapng", "-o", file, "-i", rec.save(t), "--kallsyms", names, "--time", "0,1.000001")
+		mustGperf(t, "script", "--format", "pcapng", "-o", file, "-i", rec.save(t), "--kallsyms", names,
+			"--time", "0,1.000001")
 		if got := tshark(t, file); len(got) != 1 || got[0].fields[0] != "1.000000000" {
 			t.Errorf("%v, want the first packet at 1 s", got)
 		}

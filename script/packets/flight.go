@@ -99,9 +99,21 @@ func (f *flight) endOf(p *Packet) end {
 	return end{"CONSUMED" + at, "CONSUMED"}
 }
 
-// passed reports whether the flight has this hop.
-func (f *flight) passed(p *Packet) bool {
-	return slices.ContainsFunc(f.hops, func(h hop) bool { return h.Hop == p.Hop && h.Dev == p.Dev })
+// continues reports whether a sample of the same sk_buff can be of the same packet. The kernel frees some
+// packets without an event, such as those that TCP received, and uses the address again. A packet is received
+// from a device once, and does not pass its first hop again; without events that report ends, it passes no hop
+// again.
+func (f *flight) continues(p *Packet, endless bool) bool {
+	if f.number != 0 {
+		return true
+	}
+	hops := f.hops
+	if !endless && p.Kind != Received {
+		hops = hops[:1]
+	}
+	return !slices.ContainsFunc(hops, func(h hop) bool {
+		return h.Hop == p.Hop && h.Dev == p.Dev && h.NetNS == p.NetNS
+	})
 }
 
 // key identifies a flight: the number of a followed packet, or the address of its sk_buff.
@@ -110,8 +122,7 @@ type key struct{ number, skb uint64 }
 // flights joins samples to flights.
 type flights struct {
 	// single makes each sample that is not of a followed packet a flight: there is one event, whose
-	// samples are of different packets. endless says that no event reports that an sk_buff is freed, so
-	// that its address can be another packet's.
+	// samples are of different packets. endless says that no event reports that an sk_buff is freed.
 	single, endless bool
 	all             map[key]*flight
 	size            int    // of all, in bytes
@@ -149,7 +160,7 @@ func (l *flights) add(p *Packet, time uint64) {
 		k.skb = p.SKB
 	}
 	f := l.all[k]
-	if f != nil && p.Number == 0 && l.endless && f.passed(p) {
+	if f != nil && !f.continues(p, l.endless) {
 		l.end(k, f, noEnd)
 		f = nil
 	}

@@ -1,6 +1,9 @@
 package packets
 
-import "testing"
+import (
+	"strconv"
+	"testing"
+)
 
 // TestFlightsBounded: packets that never end take little memory, and none is missing from the log.
 func TestFlightsBounded(t *testing.T) {
@@ -27,7 +30,7 @@ func TestFlightsIdle(t *testing.T) {
 	l := newFlights([]*event{{kind: Dropped}, {kind: Passed}}, func(f *flight, _ end) { ended = append(ended, f.skb) })
 	l.add(&Packet{SKB: 1}, 1e9)
 	for i := range uint64(15) {
-		l.add(&Packet{SKB: 2}, (2+i)*1e9)
+		l.add(&Packet{SKB: 2, Hop: strconv.Itoa(int(i))}, (2+i)*1e9)
 	}
 	if len(ended) != 1 || ended[0] != 1 {
 		t.Errorf("ended: %v, want 1", ended)

@@ -207,15 +207,15 @@ func (l *log) text(f *flight, e end) string {
 		fmt.Fprintf(&b, "  skb 0x%x", f.skb)
 	}
 	b.WriteByte('\n')
-	names, devs := widths(f.hops)
+	names, devs, netns := widths(f.hops)
 	for i := range f.hops {
 		h := &f.hops[i]
 		fmt.Fprintf(&b, "%10s  %-*s", "+"+duration(h.since), names, h.Hop)
 		if devs > 0 {
 			fmt.Fprintf(&b, "  %-*s", devs, h.Dev)
 		}
-		if h.NetNS != 0 {
-			fmt.Fprintf(&b, "  ns %d", h.NetNS)
+		if netns > 0 {
+			fmt.Fprintf(&b, "  %-*s", netns, h.namespace())
 		}
 		fmt.Fprintf(&b, "  %s len %d", h.Flow, h.Len)
 		h.writeDetails(&b)
@@ -253,11 +253,20 @@ func (h *hop) writeDetails(b *strings.Builder) {
 // maxWidth limits the width of a column.
 const maxWidth = 40
 
-// widths returns the widths of the columns of hops and devices.
-func widths(hops []hop) (names, devs int) {
+// widths returns the widths of the columns of hops, devices and namespaces, 0 for those without text.
+func widths(hops []hop) (names, devs, netns int) {
 	for i := range hops {
-		names = max(names, utf8.RuneCountInString(hops[i].Hop))
-		devs = max(devs, utf8.RuneCountInString(hops[i].Dev))
+		h := &hops[i]
+		names = max(names, utf8.RuneCountInString(h.Hop))
+		devs = max(devs, utf8.RuneCountInString(h.Dev))
+		netns = max(netns, len(h.namespace()))
 	}
-	return min(names, maxWidth), min(devs, maxWidth)
+	return min(names, maxWidth), min(devs, maxWidth), netns
+}
+
+func (h *hop) namespace() string {
+	if h.NetNS == 0 {
+		return ""
+	}
+	return fmt.Sprintf("ns %d", h.NetNS)
 }
