@@ -157,8 +157,8 @@ func TestPcapngErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no field", []string{"-i", without.save(t)}, exitError, "record them with --snap 96"},
-		{"no bytes", []string{"-i", empty.save(t)}, exitError, "record them with --snap 96"},
+		{"no field", []string{"-i", without.save(t)}, exitError, "record them with --snap=96"},
+		{"no bytes", []string{"-i", empty.save(t)}, exitError, "record them with --snap=96"},
 		{"two recordings", []string{"-i", without.save(t), "-i", empty.save(t)}, exitUsage, "of one recording"},
 		{"--tree", []string{"--tree"}, exitUsage, "--tree is for --format text"},
 	} {

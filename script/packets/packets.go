@@ -17,7 +17,8 @@ import (
 )
 
 // ErrNone: no event of the recording has packets.
-var ErrNone = errors.New("the recording has no events with packets: record them with --follow or --snap")
+var ErrNone = errors.New("the recording has no events with packets: gperf records them for skb:*, " +
+	"net:* and packet:drops")
 
 // Packet is the packet of a sample. Numbers and texts that the sample does not have are 0 and "". Texts
 // are valid UTF-8 without control characters.

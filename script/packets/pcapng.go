@@ -17,7 +17,7 @@ import (
 )
 
 // ErrNoBytes: no sample has the bytes of its packet.
-var ErrNoBytes = errors.New("no sample has bytes of its packet: record them with --snap 96")
+var ErrNoBytes = errors.New("no sample has bytes of its packet: record them with --snap=96")
 
 // HasBytes reports whether an event of the recording has the bytes of packets.
 func HasBytes(f *format.File) bool {
