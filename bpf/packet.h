@@ -327,6 +327,17 @@ static inline_always __u16 skip_vlans(struct linear *s, __u16 type, __u16 *vlan)
 	return type;
 }
 
+/* enter_ethernet moves to the header after an Ethernet header, and returns its type. */
+static inline_always __u16 enter_ethernet(struct linear *s, __u32 mac)
+{
+	__u16 type;
+
+	s->at = mac + ETH_LEN - 2;
+	type = take(s, &type, sizeof(type)) ? swap16(type) : 0;
+	s->at += 2;
+	return type;
+}
+
 /* enter_udp_tunnel moves to the packet in a VXLAN or GENEVE packet; s is at the UDP header. It returns its type. */
 static inline_always __u16 enter_udp_tunnel(struct linear *s, struct headers *in)
 {
@@ -390,13 +401,8 @@ static inline_always __u16 enter_tunnel(struct linear *s, struct headers *out, s
 		in->tunnel = TUNNEL_GRE;
 		type = enter_gre(s, in);
 	}
-	if (type == ETH_P_TEB) {
-		__u16 inside;
-
-		s->at += ETH_LEN - 2;
-		type = take(s, &inside, sizeof(inside)) ? swap16(inside) : 0;
-		s->at += 2;
-	}
+	if (type == ETH_P_TEB)
+		type = enter_ethernet(s, s->at);
 	if (!type)
 		in->tunnel = TUNNEL_NONE;
 	return type;
@@ -491,19 +497,31 @@ static inline_always void read_device(struct net_device *dev, struct packet *p)
 	bpf_probe_read_kernel(p->dev, sizeof(p->dev), &dev->name);
 }
 
+/* begins_with_ip reports whether a header of an IP version, by its type, is at this position. */
+static inline_always int begins_with_ip(struct linear *s, __u32 at, __u16 type)
+{
+	__u8 first = 0;
+
+	s->at = at;
+	if (!take(s, &first, sizeof(first)))
+		return 0;
+	return (type == ETH_P_IP && first >> 4 == 4) || (type == ETH_P_IPV6 && first >> 4 == 6);
+}
+
 /*
- * The position of the network header from head. It is not set yet where a driver passes a
- * packet on, whose data begin with it, and where the sender has not made it: NO_HEADER.
+ * The position of the network header from head. The sk_buff's own is not set yet where a driver
+ * passes a packet on, whose data begin with it: then it is that of the link layer, or an older
+ * one. Where the sender has not made it, it is NO_HEADER.
  */
-static inline_always __u32 network_at(struct sk_buff *skb, __u32 mac, __u32 data, __u16 type)
+static inline_always __u32 network_at(struct sk_buff *skb, struct linear *s, __u32 mac, __u32 data, __u16 type)
 {
 	__u32 at = read_field(skb, network_header);
 
 	if (!type)
 		return NO_HEADER;
-	if (mac != NO_HEADER && at < mac)
+	if (!at || (mac != NO_HEADER && (at < mac || (at == mac && !begins_with_ip(s, at, type)))))
 		return data;
-	return at ? at : data;
+	return at;
 }
 
 /* read_packet reads the packet of skb into p, which is zero; first is where its headers begin. */
@@ -523,16 +541,18 @@ static inline_always void read_packet(struct sk_buff *skb, struct packet *p, str
 	s.head = read_field(skb, head);
 	data = (void *)read_field(skb, data) - s.head;
 	s.end = read_field(skb, tail);
-	at = network_at(skb, mac, data, type);
+	at = network_at(skb, &s, mac, data, type);
 	p->network = mac == NO_HEADER || at < mac + ETH_LEN || at > mac + LINK_MAX;
 	*first = s;
 	first->at = at == NO_HEADER ? s.end : p->network ? at : mac;
 	p->wire_len = p->len + (at == NO_HEADER ? 0 : data - first->at);
 	if (at != NO_HEADER) {
 		s.at = at;
+		if (!p->network) /* network_header may be after VLAN tags already, when protocol is not */
+			type = enter_ethernet(&s, mac);
 		read_all_headers(&s, p, type);
 	}
-	if (!p->outer.ethertype && sk && is_full(sk)) {
+	if (at == NO_HEADER && sk && is_full(sk)) {
 		p->from_sock = p->network = 1;
 		read_sock_flow(sk, &p->outer);
 	}

@@ -24,7 +24,7 @@ var packetFields = []craftedField{
 	{"packet", "u64", 8}, {"cgroup", "u64", 8}, {"len", "u32", 4}, {"mark", "u32", 4}, {"netns", "u32", 4},
 	{"ifindex", "s32", 4}, {"dev", "char", 16}, {"sport", "u16", 2}, {"dport", "u16", 2}, {"proto", "u8", 1},
 	{"tcpflags", "u8", 1}, {"seq", "u32", 4}, {"ack", "u32", 4}, {"vlan", "u16", 2}, {"flow", "char", 0},
-	{"saddr", "char", 0}, {"daddr", "char", 0}, {"sk", "char", 0}, {"bytes", "u8", 0}, {"bytes_at", "u8", 1},
+	{"saddr", "char", 0}, {"daddr", "char", 0}, {"sk", "char", 0}, {"bytes", "u8", 0}, {"bytes_at", "u8", 1}, {"wire_len", "u32", 4},
 }
 
 // packetEvents are events with packets, and the fields that they have themselves.

@@ -10,8 +10,8 @@ import (
 // The times, flows and places of crafted packets.
 const (
 	sec  = 1_000_000_000
-	syn  = "tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]"
-	nat  = "tcp 192.0.2.1:443 > 10.0.0.9:51044 [S.]"
+	syn  = "tcp 10.0.0.7:443 > 10.0.0.9:51044"
+	nat  = "tcp 192.0.2.1:443 > 10.0.0.9:51044"
 	dns  = "udp [::1]:53 > [::1]:9999"
 	eth0 = "eth0"
 )
@@ -19,6 +19,9 @@ const (
 // at adds fields to those of a packet.
 func at(flow string, skb int, more fields) fields {
 	f := fields{"flow": flow, "skbaddr": skb, "len": 60, "netns": 4026531840, "dev": eth0}
+	if strings.HasPrefix(flow, "tcp ") {
+		f["tcpflags"] = 0x12
+	}
 	for k, v := range more {
 		f[k] = v
 	}
@@ -38,10 +41,10 @@ var packetCases = []struct {
 		{"net:netif_receive_skb", 10 * sec, at(syn, 0x100, nil)},
 		{"packet:hop", 10*sec + 12400, at(syn, 0x100, fields{"func": ipRcv})},
 		{"skb:kfree_skb", 10*sec + 15500, at(syn, 0x100, fields{"location": nftDoChain + 0x3e, "reason": 12})},
-	}}, `tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]  10.000000  skb 0x100
-      +0us  net:netif_receive_skb  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
-   +12.4us  ip_rcv                 eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
-    +3.1us  skb:kfree_skb          eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
+	}}, `tcp 10.0.0.7:443 > 10.0.0.9:51044  10.000000  skb 0x100
+      +0us  net:netif_receive_skb  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
+   +12.4us  ip_rcv                 eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
+    +3.1us  skb:kfree_skb          eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
             DROPPED at nft_do_chain+0x3e (NETFILTER_DROP) after 15.5us
 
 # packets: 1, samples: 3
@@ -59,12 +62,12 @@ var packetCases = []struct {
 		{"skb:kfree_skb", 5*sec + 2001, at(nat, 0x200, fields{"packet": 7, "location": nftDoChain, "reason": 3, "dev": "br0"})},
 		{"net:net_dev_xmit", 5*sec + 1_002_001, at(nat, 0x100, fields{"packet": 7})},
 		{"skb:consume_skb", 5*sec + 1_003_001, at(nat, 0x100, fields{"packet": 7})},
-	}}, `tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]  5.000000001  packet 7
-      +0us  dev_hard_start_xmit  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60 mark 0x5
-    +1.0us  dev_hard_start_xmit  br0   ns 4026531840  tcp 192.0.2.1:443 > 10.0.0.9:51044 [S.] len 60 vlan 3
-    +1.0us  skb:kfree_skb        br0   ns 4026531840  tcp 192.0.2.1:443 > 10.0.0.9:51044 [S.] len 60  DROPPED at nft_do_chain+0x0 (NO_SOCKET)
-    +1.0ms  net:net_dev_xmit     eth0  ns 4026531840  tcp 192.0.2.1:443 > 10.0.0.9:51044 [S.] len 60
-    +1.0us  skb:consume_skb      eth0  ns 4026531840  tcp 192.0.2.1:443 > 10.0.0.9:51044 [S.] len 60
+	}}, `tcp 10.0.0.7:443 > 10.0.0.9:51044  5.000000001  packet 7
+      +0us  dev_hard_start_xmit  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60 mark 0x5
+    +1.0us  dev_hard_start_xmit  br0   ns 4026531840  tcp 192.0.2.1:443 > 10.0.0.9:51044 S. len 60 vlan 3
+    +1.0us  skb:kfree_skb        br0   ns 4026531840  tcp 192.0.2.1:443 > 10.0.0.9:51044 S. len 60  DROPPED at nft_do_chain+0x0 (NO_SOCKET)
+    +1.0ms  net:net_dev_xmit     eth0  ns 4026531840  tcp 192.0.2.1:443 > 10.0.0.9:51044 S. len 60
+    +1.0us  skb:consume_skb      eth0  ns 4026531840  tcp 192.0.2.1:443 > 10.0.0.9:51044 S. len 60
             SENT on eth0 after 1.0ms
 
 # packets: 1, samples: 5
@@ -89,9 +92,9 @@ var packetCases = []struct {
     +2.0us  skb:consume_skb        eth0  ns 4026531840  udp [::1]:53 > [::1]:9999 len 60
             DELIVERED to nginx/812 after 2.0us
 
-tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]  1.000001  skb 0x200
-      +0us  net:net_dev_queue  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
-    +2.0us  skb:consume_skb    eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
+tcp 10.0.0.7:443 > 10.0.0.9:51044  1.000001  skb 0x200
+      +0us  net:net_dev_queue  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
+    +2.0us  skb:consume_skb    eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
             CONSUMED at dev_hard_start_xmit+0x4 after 2.0us
 
 udp [::1]:53 > [::1]:9999  1.000004  skb 0x100
@@ -116,19 +119,19 @@ udp [::1]:53 > [::1]:9999  1.000004  skb 0x100
 		{"net:netif_receive_skb", sec + 5000, at(dns, 0x100, fields{"netns": 1})},
 		{"net:netif_receive_skb", sec + 6000, at(dns, 0x100, nil)},
 		{"net:netif_receive_skb", sec + 7000, at(syn, 0x100, nil)},
-	}}, `tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]  1.000000  skb 0x100
-      +0us  net:net_dev_queue      eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
-    +1.0us  nft_do_chain           eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
-    +1.0us  nft_do_chain           eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
-    +1.0us  net:netif_receive_skb  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
+	}}, `tcp 10.0.0.7:443 > 10.0.0.9:51044  1.000000  skb 0x100
+      +0us  net:net_dev_queue      eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
+    +1.0us  nft_do_chain           eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
+    +1.0us  nft_do_chain           eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
+    +1.0us  net:netif_receive_skb  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
 
 udp [::1]:53 > [::1]:9999  1.000004  skb 0x100
       +0us  net:net_dev_queue      eth0  ns 4026531840  udp [::1]:53 > [::1]:9999 len 60
     +1.0us  net:netif_receive_skb  eth0  ns 1           udp [::1]:53 > [::1]:9999 len 60
     +1.0us  net:netif_receive_skb  eth0  ns 4026531840  udp [::1]:53 > [::1]:9999 len 60
 
-tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]  1.000007  skb 0x100
-      +0us  net:netif_receive_skb  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
+tcp 10.0.0.7:443 > 10.0.0.9:51044  1.000007  skb 0x100
+      +0us  net:netif_receive_skb  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
 
 # packets: 3, samples: 8
 #
@@ -179,9 +182,9 @@ unknown flow  1.000003  skb 0x100
 		{"skb:consume_skb", sec + 500, at(dns, 0x100, nil)},
 		{"packet:hop", sec + 1000, at(syn, 0x100, fields{"func": ipRcv})},
 		{"skb:consume_skb", sec + 2_000_000_000, at(syn, 0x100, nil)},
-	}}, `tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]  1.000001  skb 0x100
-      +0us  ip_rcv           eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
-     +2.0s  skb:consume_skb  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.] len 60
+	}}, `tcp 10.0.0.7:443 > 10.0.0.9:51044  1.000001  skb 0x100
+      +0us  ip_rcv           eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
+     +2.0s  skb:consume_skb  eth0  ns 4026531840  tcp 10.0.0.7:443 > 10.0.0.9:51044 S. len 60
             CONSUMED after 2.0s
 
 udp [::1]:53 > [::1]:9999  1.000000  skb 0x100

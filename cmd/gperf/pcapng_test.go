@@ -97,7 +97,7 @@ func TestPcapng(t *testing.T) {
 	add("packet:hop", ethernet(udp4(3, 10), 5), fields{"len": 56, "func": devXmit, "dev": "veth0", "netns": 4026532000})
 	add("packet:hop", udp4(4, 10), fields{"len": 10, "func": ipRcv, "bytes_at": 1, "packet": 3})
 	add("packet:hop", nil, nil) // has no bytes
-	add("skb:kfree_skb", ethernet(long, 0)[:96], fields{"len": len(long) - 28,
+	add("skb:kfree_skb", ethernet(long, 0)[:96], fields{"len": len(long) - 28, "wire_len": 142,
 		"location": nftDoChain + 0x3e, "reason": 12, "dev": ""})
 	add("skb:consume_skb", ethernet(udp4(6, 0), 0), fields{"len": 3}) // a length that is too short
 	const stack = ";kernel: nft_do_chain < ip_rcv"

@@ -72,7 +72,8 @@ func lossFrame(t *testing.T, port, flow int) []byte {
 	}
 	b := gopacket.NewSerializeBuffer()
 	o := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
-	if err := gopacket.SerializeLayers(b, o, ether(layers.EthernetTypeIPv4), ip, l4, gopacket.Payload("lost")); err != nil {
+	err := gopacket.SerializeLayers(b, o, ether(layers.EthernetTypeIPv4), ip, l4, gopacket.Payload("lost"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if port == portChecksum {
@@ -115,7 +116,8 @@ func writeLosses(t *testing.T, dir string, each int) (want map[loss]int) {
 			}
 		}
 	}
-	for name, text := range map[string]string{"frames": strings.Repeat(frames.String(), each), "queue": queue.String()} {
+	all := strings.Repeat(frames.String(), each)
+	for name, text := range map[string]string{"frames": all, "queue": queue.String()} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +174,7 @@ func TestScenarioLosses(t *testing.T) {
 		}
 	}
 	if strings.Join(counters, " ") != fmt.Sprintf("%d %s %s %s", full, all, all, all) {
-		t.Errorf("the socket, nft, iptables and tc have counted %v; report %d in the socket, and %s each were sent", counters,
-			full, all)
+		t.Errorf("the socket, nft, iptables and tc have counted %v; report %d in the socket; %s each were sent",
+			counters, full, all)
 	}
 }

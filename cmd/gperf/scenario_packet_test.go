@@ -2,16 +2,22 @@ package main
 
 import (
 	"encoding/hex"
+	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
 
+	"gperf/internal/testutil/packets"
 	"gperf/internal/testutil/programs"
 )
 
@@ -27,6 +33,10 @@ var (
 	ip6A = net.ParseIP("fd00:9::1")
 	ip6B = net.ParseIP("fd00:9::2")
 )
+
+// packetSetUp makes a pair of devices, that send nothing themselves.
+const packetSetUp = "sysctl -qw net.ipv6.conf.default.disable_ipv6=1; ip link add va type veth peer name vb; " +
+	"ip link set va up; ip link set vb up"
 
 // frame encodes the layers of a frame.
 func frame(t *testing.T, l ...gopacket.SerializableLayer) []byte {
@@ -65,7 +75,10 @@ func flowCases(t *testing.T) []flowCase {
 	later := ipv4(udp)
 	later.FragOffset = 10
 	text := gopacket.Payload("hello, world")
-	inner := &layers.IPv4{Version: 4, TTL: 64, Protocol: tcp, SrcIP: net.IP{172, 16, 0, 1}, DstIP: net.IP{172, 16, 0, 2}}
+	inner := ipv4(tcp)
+	inner.SrcIP, inner.DstIP = net.IP{172, 16, 0, 1}, net.IP{172, 16, 0, 2}
+	vxlan := &layers.VXLAN{ValidIDFlag: true, VNI: 77}
+	geneve := &layers.Geneve{VNI: 78, Protocol: layers.EthernetTypeTransparentEthernetBridging}
 	return []flowCase{
 		{"udp", "udp 10.9.0.1:5353 > 10.9.0.2:53 tcpflags=", frame(t, ether(ip4), ipv4(udp), ports, text)},
 		{"tcp", "tcp 10.9.0.1:40001 > 10.9.0.2:443 tcpflags=SYN|ACK", frame(t, ether(ip4), ipv4(tcp), conn)},
@@ -82,10 +95,9 @@ func flowCases(t *testing.T) []flowCase {
 		{"vlan", "udp 10.9.0.1:5353 > 10.9.0.2:53", frame(t, ether(vlan),
 			&layers.Dot1Q{VLANIdentifier: 9, Type: ip4}, ipv4(udp), ports, text)},
 		{"vxlan", "udp 10.9.0.1:40000 > 10.9.0.2:4789 vxlan 77 { tcp 172.16.0.1:40001 > 172.16.0.2:443 }",
-			frame(t, ether(ip4), ipv4(udp), to(4789), &layers.VXLAN{ValidIDFlag: true, VNI: 77}, ether(ip4), inner, conn)},
+			frame(t, ether(ip4), ipv4(udp), to(4789), vxlan, ether(ip4), inner, conn)},
 		{"geneve", "udp 10.9.0.1:40000 > 10.9.0.2:6081 geneve 78 { tcp 172.16.0.1:40001 > 172.16.0.2:443 }",
-			frame(t, ether(ip4), ipv4(udp), to(6081),
-				&layers.Geneve{VNI: 78, Protocol: layers.EthernetTypeTransparentEthernetBridging}, ether(ip4), inner, conn)},
+			frame(t, ether(ip4), ipv4(udp), to(6081), geneve, ether(ip4), inner, conn)},
 		{"gre", "gre 10.9.0.1 > 10.9.0.2 gre 5 { tcp 172.16.0.1:40001 > 172.16.0.2:443 }", frame(t, ether(ip4),
 			ipv4(layers.IPProtocolGRE), &layers.GRE{KeyPresent: true, Key: 5, Protocol: ip4}, inner, conn)},
 		{"ipip", "ipip 10.9.0.1 > 10.9.0.2 ipip { tcp 172.16.0.1:40001 > 172.16.0.2:443 }", frame(t, ether(ip4),
@@ -102,9 +114,7 @@ var flowOf = regexp.MustCompile(` flow=(.*?)( tcpflags=\S*)? dev=(\S*) len=(\d+)
 // packet in the frame.
 func TestScenarioPacketFlow(t *testing.T) {
 	needEmitted(t)
-	const setUp = "ip link add va type veth peer name vb; ip link set va up; ip link set vb up; " +
-		"sysctl -qw net.ipv6.conf.all.disable_ipv6=1"
-	netns(t, setUp)
+	netns(t, packetSetUp)
 	cases := flowCases(t)
 	var lines strings.Builder
 	for _, c := range cases {
@@ -116,7 +126,7 @@ func TestScenarioPacketFlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustRecord(t, dir, "-a", "-e", "skb:kfree_skb", "--dev", "vb", "--snap=2048", "--", "unshare", "-n", "sh", "-ec",
-		setUp+`; readlink /proc/self/ns/net > "$2"; "$0" va < "$1"`, framesProgram.Path(t), input, dir+"/ns")
+		packetSetUp+`; readlink /proc/self/ns/net > "$2"; "$0" va < "$1"`, framesProgram.Path(t), input, dir+"/ns")
 	ns, err := os.ReadFile(dir + "/ns")
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +143,8 @@ func TestScenarioPacketFlow(t *testing.T) {
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			m := flowOf.FindStringSubmatch(got[i])
-			if !strings.HasPrefix(m[1]+m[2], c.flow) || m[3] != "vb" || "net:["+m[5]+"]" != strings.TrimSpace(string(ns)) {
+			inNS := "net:["+m[5]+"]" == strings.TrimSpace(string(ns))
+			if !strings.HasPrefix(m[1]+m[2], c.flow) || m[3] != "vb" || !inNS {
 				t.Errorf("%s\nwant flow=%s dev=vb netns=%s", got[i], c.flow, ns)
 			}
 		})
@@ -146,10 +157,12 @@ func TestScenarioPacketArguments(t *testing.T) {
 	needEmitted(t)
 	dir := t.TempDir()
 	mustRecord(t, dir, "-a", "-e", "net:net_dev_queue flow saddr daddr sk sport dport proto",
-		"--filter", "dport == 4321 && ifindex > 0", "--", binary(t, dropsProgram), "-n", "60", "-rate", "40", "-port", "4321")
+		"--filter", "dport == 4321 && ifindex > 0", "--",
+		binary(t, dropsProgram), "-n", "60", "-rate", "40", "-port", "4321")
 	out := mustGperf(t, "script", "-F", "comm,pid,trace", "-i", filepath.Join(dir, "perf.data"))
-	want := regexp.MustCompile(`^ *drops +(\d+) +dev=lo skbaddr=\S+ len=\d+ flow=udp 127.0.0.1:(\d+) > 127.0.0.1:4321 ` +
-		`saddr=127.0.0.1 daddr=127.0.0.1 sk=(?:drops/(\d+))? sport=(\d+) dport=4321 proto=17\n$`)
+	want := regexp.MustCompile(`^ *drops +(\d+) +dev=lo skbaddr=\S+ len=\d+ flow=udp ` +
+		`127.0.0.1:(\d+) > 127.0.0.1:4321 saddr=127.0.0.1 daddr=127.0.0.1 ` +
+		`sk=(?:drops/(\d+))? sport=(\d+) dport=4321 proto=17\n$`)
 	n, owned := 0, 0
 	for line := range strings.Lines(out) {
 		n++
@@ -188,4 +201,155 @@ func TestScenarioPacketPlain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Expressions of --packet: all kinds of words, and their combinations.
+var packetFilters = strings.Split(strings.TrimSpace(`
+ip
+ip6
+arp
+tcp
+udp
+icmp
+icmp6
+tcp or udp
+not ip
+ip and not tcp
+host 10.0.0.1
+src host 10.0.0.1
+dst host 10.0.0.2
+host 10.0.0.1 or host 10.0.0.2
+net 10.0.0.0/24
+net 10
+src net 10.0.0.0 mask 255.255.255.248
+host fe80::1 or net 2001:db8::/32
+port 53
+src port 53
+dst port 443
+tcp port 443
+udp port 53
+tcp port 80 or 443
+portrange 50-500
+tcp portrange 400-450
+greater 100
+less 60
+len > 80 and len < 200
+tcp[tcpflags] & tcp-syn != 0
+tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and not src net 10
+tcp[13] & 0x10 = 0x10
+icmp[icmptype] = icmp-echo
+ip[8] < 64
+ip[6:2] & 0x1fff != 0
+ip6[6] = 17
+ether host 00:11:22:33:44:55
+ether broadcast or ether multicast
+vlan
+vlan and ip
+ip proto 47
+ether proto 0x88cc or arp
+(tcp or udp) and (port 53 or port 80) and not host 10.0.0.2
+`), "\n")
+
+// --packet selects the packets that tcpdump does with the same expression.
+func TestScenarioPacketFilter(t *testing.T) {
+	needEmitted(t)
+	if _, err := exec.LookPath("tcpdump"); err != nil {
+		t.Skip("tcpdump is missing (tcpdump)")
+	}
+	netns(t, packetSetUp)
+	filters := packetFilters
+	if testing.Short() {
+		filters = filters[len(filters)-8:]
+	}
+	var frames strings.Builder
+	sent := 0
+	for _, p := range packets.Ethernet(1000, 1) {
+		if len(p.Data) > 20 && sent < 500 { // the kernel sends no shorter ones
+			frames.WriteString(hex.EncodeToString(p.Data) + "\n")
+			sent++
+		}
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"frames": frames.String(),
+		"filters": strings.Join(append([]string{""}, filters...), "\n") + "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("unshare", "-n", "sh", "-ec", packetSetUp+`; cd "$2"; n=0; while read -r filter; do `+
+		`"$0" record -q -o $n.data -a -m 1024 -e net:netif_receive_skb --dev vb --snap=2048 --packet "$filter" -- `+
+		`"$1" va < frames; n=$((n+1)); done < filters`, binary(t, "./cmd/gperf"), framesProgram.Path(t), dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	all := pcapngOf(t, filepath.Join(dir, "0.data"))
+	if n := len(packetsIn(t, all)); n != sent {
+		t.Fatalf("%d packets of %d", n, sent)
+	}
+	for i, filter := range filters {
+		t.Run(filter, func(t *testing.T) {
+			var got []string
+			if file := pcapngOf(t, filepath.Join(dir, strconv.Itoa(i+1)+".data")); file != "" {
+				got = packetsIn(t, file)
+			}
+			// Of truncated packets, libpcap's optimizer makes tcpdump select others for a few expressions.
+			want, unoptimized := dumped(t, all, filter), dumped(t, all, filter, "-O")
+			if len(got) == 0 || !slices.Equal(got, want) && !slices.Equal(got, unoptimized) {
+				t.Errorf("%d packets, tcpdump selects %d, and %d without optimizing", len(got), len(want),
+					len(unoptimized))
+			}
+		})
+	}
+}
+
+// dumped returns the packets that tcpdump selects of a file.
+func dumped(t *testing.T, file, filter string, args ...string) []string {
+	t.Helper()
+	selected := file + ".selected"
+	args = append(args, "-r", file, "-w", selected, filter)
+	if out, err := exec.Command("tcpdump", args...).CombinedOutput(); err != nil {
+		t.Fatalf("tcpdump: %v\n%s", err, out)
+	}
+	return packetsIn(t, selected)
+}
+
+// pcapngOf converts a recording to pcapng; "" if it has no packets.
+func pcapngOf(t *testing.T, data string) string {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	file := data + ".pcapng"
+	switch code := run([]string{"script", "--format", "pcapng", "-i", data, "-o", file}, &stdout, &stderr); {
+	case code == exitOK:
+		return file
+	case strings.Contains(stderr.String(), "--snap"):
+		return ""
+	}
+	t.Fatal(stderr.String())
+	return ""
+}
+
+// packetsIn returns the bytes of the packets in a file that Wireshark reads.
+func packetsIn(t *testing.T, file string) (l []string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var r gopacket.PacketDataSource
+	if filepath.Ext(file) == ".pcapng" {
+		r, err = pcapgo.NewNgReader(f, pcapgo.DefaultNgReaderOptions)
+	} else {
+		r, err = pcapgo.NewReader(f)
+	}
+	for err == nil {
+		var b []byte
+		if b, _, err = r.ReadPacketData(); err == nil {
+			l = append(l, string(b))
+		}
+	}
+	if err != io.EOF {
+		t.Fatal(err)
+	}
+	return l
 }

@@ -11,9 +11,9 @@ import (
 // Drops is the tracepoint of dropped packets.
 const Drops = "skb/kfree_skb"
 
-// WithPacket returns the event with the packet of its tracepoint. ok is false if it has none: it is not a tracepoint, none of the
-// tracepoint's arguments is an sk_buff or a socket, or the kernel does not describe them. An event that has a
-// packet already stays as it is.
+// WithPacket returns the event with the packet of its tracepoint. ok is false if it has none: it is not
+// a tracepoint, none of the tracepoint's arguments is an sk_buff or a socket, or the kernel does not
+// describe them. An event that has a packet already stays as it is.
 func (e *Event) WithPacket(fs *tracefs.FS) (with Event, ok bool) {
 	with = *e
 	raw := e.Raw

@@ -217,7 +217,7 @@ func (l *log) text(f *flight, e end) string {
 		if netns > 0 {
 			fmt.Fprintf(&b, "  %-*s", netns, h.namespace())
 		}
-		fmt.Fprintf(&b, "  %s len %d", h.Flow, h.Len)
+		fmt.Fprintf(&b, "  %s%s len %d", h.Flow, flagLetters(h.TCPFlags), h.Len)
 		h.writeDetails(&b)
 		if i < len(f.hops)-1 && h.end.text != "" {
 			b.WriteString("  " + h.end.text)
@@ -269,4 +269,19 @@ func (h *hop) namespace() string {
 		return ""
 	}
 	return fmt.Sprintf("ns %d", h.NetNS)
+}
+
+// flagLetters returns TCP's flags as tcpdump shows them, after a blank; "" for none.
+func flagLetters(flags uint8) string {
+	const letters, ack = "FSRP.UEW", 0x10 // from the lowest bit; that of ACK comes last
+	text := " "
+	for i := range len(letters) {
+		if flags&^ack>>i&1 != 0 {
+			text += letters[i : i+1]
+		}
+	}
+	if flags&ack != 0 {
+		text += "."
+	}
+	return strings.TrimRight(text, " ")
 }

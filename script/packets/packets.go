@@ -25,13 +25,16 @@ var ErrNone = errors.New("the recording has no events with packets: gperf record
 type Packet struct {
 	Number uint64 // of the followed packet, 0 if it is not followed
 	SKB    uint64 // address of its sk_buff
-	Len    uint32 // of the sk_buff, in bytes
-	Mark   uint32
-	NetNS  uint32 // inode number of the network namespace
-	VLAN   uint16
-	Dev    string
-	Flow   string // as "tcp 10.0.0.7:443 > 10.0.0.9:51044 [S.]"
-	Sock   string // process of the socket, as "nginx/812"
+	Len    uint32 // of the sk_buff, in bytes: of its headers, those count that the kernel has not read yet
+	// WireLen is the length in bytes from the first header on.
+	WireLen  uint32
+	Mark     uint32
+	NetNS    uint32 // inode number of the network namespace
+	VLAN     uint16
+	Dev      string
+	Flow     string // as "tcp 10.0.0.7:443 > 10.0.0.9:51044"
+	TCPFlags uint8
+	Sock     string // process of the socket, as "nginx/812"
 
 	// Hop is the function that the packet passed, or else the event. The others say what the event reports.
 	Hop      string
@@ -97,6 +100,8 @@ type event struct {
 	returned  *tracepoint.Field // result of sending
 	verdict   *tracepoint.Field
 	bytes, at *tracepoint.Field
+	wireLen   *tracepoint.Field
+	tcpFlags  *tracepoint.Field
 }
 
 // newDecoder returns the decoder of a recording's packets. The error is ErrNone.
@@ -136,6 +141,7 @@ func newEvent(name string, t *tracepoint.Format) *event {
 	e.sock, e.verdict = textField(t, "sk"), textField(t, "verdict")
 	e.fn, e.location, e.reason = t.Field("func"), t.Field("location"), t.Field("reason")
 	e.returned, e.at = t.Field("rc"), t.Field("bytes_at")
+	e.wireLen, e.tcpFlags = t.Field("wire_len"), t.Field("tcpflags")
 	if b := t.Field("bytes"); b != nil && b.Array {
 		e.bytes = b
 	}
@@ -180,6 +186,7 @@ func (d *decoder) read(p *Packet, e *event, raw []byte) {
 	p.Number, p.SKB = d.number(e.number, raw), d.number(e.skb, raw)
 	p.Len, p.Mark = uint32(d.number(e.len, raw)), uint32(d.number(e.mark, raw))
 	p.NetNS, p.VLAN = uint32(d.number(e.netns, raw)), uint16(d.number(e.vlan, raw))
+	p.WireLen, p.TCPFlags = uint32(d.number(e.wireLen, raw)), uint8(d.number(e.tcpFlags, raw))
 	p.Dev, p.Flow = d.text(e.dev, raw), d.text(e.flow, raw)
 	p.Sock, p.Verdict = d.text(e.sock, raw), d.text(e.verdict, raw)
 	p.Hop, p.Kind = e.name, e.kind

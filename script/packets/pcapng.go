@@ -1,7 +1,6 @@
 package packets
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -132,62 +131,8 @@ func (p *pcapng) interfaceOf(packet *Packet) (id int, err error) {
 	return id, err
 }
 
-// wireLen returns the packet's length from the first of its bytes on. The length of an sk_buff excludes the
-// headers that the kernel has read, or not written yet; that in the IP header can be too short for a packet
-// that will be segmented.
-func (p *Packet) wireLen() int {
-	n, header, ip := int(p.Len), 0, 0
-	if p.Network {
-		ip = ipLen(p.Bytes)
-	} else {
-		header, ip = ethernet(p.Bytes)
-		counted := p.Kind == Queued || p.Kind == Sent || ip > 0 && n >= header+ip
-		if !counted {
-			n += header
-		}
-	}
-	if ip > 0 {
-		n = max(n, header+ip)
-	}
-	return min(max(n, len(p.Bytes)), 1<<31-1)
-}
-
-// ethernet returns the length of the Ethernet header with its VLAN tags, and that of the IP packet, 0 if
-// it is unknown.
-func ethernet(b []byte) (header, ip int) {
-	const addresses, tag = 12, 4
-	at := addresses
-	for tags := 0; tags < 2 && at+2 <= len(b); tags++ {
-		if t := binary.BigEndian.Uint16(b[at:]); t != 0x8100 && t != 0x88a8 {
-			break
-		}
-		at += tag
-	}
-	header = at + 2
-	if header > len(b) {
-		return header, 0
-	}
-	switch layers.EthernetType(binary.BigEndian.Uint16(b[at:])) {
-	case layers.EthernetTypeIPv4, layers.EthernetTypeIPv6:
-		return header, ipLen(b[header:])
-	}
-	return header, 0
-}
-
-// ipLen returns the length of an IP packet as its header says, 0 if it is unknown.
-func ipLen(b []byte) int {
-	if len(b) < 6 {
-		return 0
-	}
-	switch b[0] >> 4 {
-	case 4:
-		return int(binary.BigEndian.Uint16(b[2:]))
-	case 6:
-		const header = 40
-		return header + int(binary.BigEndian.Uint16(b[4:]))
-	}
-	return 0
-}
+// wireLen returns the packet's length from the first of its bytes on.
+func (p *Packet) wireLen() int { return min(max(int(p.WireLen), len(p.Bytes)), 1<<31-1) }
 
 // maxComment limits a comment, in bytes; names of C++ functions can be long.
 const maxComment = 1000
