@@ -196,7 +196,7 @@ func TestScenarioPacketPlain(t *testing.T) {
 			dir := t.TempDir()
 			mustRecord(t, dir, append(args, "-a", "--", binary(t, dropsProgram), "-n", "20")...)
 			out := mustGperf(t, "script", "-F", "trace", "-i", filepath.Join(dir, "perf.data"))
-			if !strings.Contains(out, "NO_SOCKET") || strings.Contains(out, "flow=") {
+			if !strings.Contains(out, "skbaddr=") || strings.Contains(out, "flow=") {
 				t.Errorf("want drops without packets:\n%s", out)
 			}
 		})
