@@ -135,6 +135,7 @@ const testFloor = `
 	internal/testutil/packets
 	internal/testutil/programs
 	internal/testutil/stackcollapse
+	internal/testutil/stream
 	internal/testutil/swap
 `
 
