@@ -15,11 +15,12 @@ import (
 // noPacket is a filter that selects no packet of the load.
 const noPacket = "host 192.0.2.77"
 
-// bpftraceDrops counts drops by reason, bpftraceSKB the calls of functions with an sk_buff, as far as bpftrace can choose
-// them: by name.
+// bpftraceDrops counts drops by reason, bpftraceSKB the calls of functions with an sk_buff, as far as
+// bpftrace can choose them: by name.
 const (
 	bpftraceDrops = `tracepoint:skb:kfree_skb { @[args->reason] = count() }`
-	bpftraceSKB   = `kprobe:tcp_*,kprobe:ip_*,kprobe:skb_*,kprobe:__skb_*,kprobe:udp_*,kprobe:dev_* { @[func] = count() }`
+	bpftraceSKB   = `kprobe:tcp_*,kprobe:ip_*,kprobe:skb_*,kprobe:__skb_*,kprobe:udp_*,kprobe:dev_*
+{ @[func] = count() }`
 )
 
 // packetTool records packets while the load runs.
@@ -42,7 +43,8 @@ func (b packetPart) tools() []packetTool {
 		gperf("--follow --packet", "--follow", "--packet", noPacket),
 	}
 	for _, p := range b.perfs {
-		argv := append(p.argv[:len(p.argv):len(p.argv)], "record", "-q", "-a", "-N", "-B", "-o", file, "-e", "skb:kfree_skb", "--")
+		argv := append(p.argv[:len(p.argv):len(p.argv)], "record", "-q", "-a", "-N", "-B", "-o", file,
+			"-e", "skb:kfree_skb", "--")
 		l = append(l, packetTool{p.name + " -e skb:kfree_skb", argv})
 	}
 	if _, err := exec.LookPath("bpftrace"); !errors.Is(err, exec.ErrNotFound) {
@@ -147,7 +149,8 @@ func (b packetPart) keptDrops() error {
 		}
 		_, took, _ := strings.Cut(string(out), " closed port in ")
 		took, _, _ = strings.Cut(took, "\n")
-		fmt.Fprintf(tw, "gperf -e skb:kfree_skb %s\t%d\t%d\t%d\t%s\n", strings.Join(args, " "), kept, lost, kept+lost, took)
+		fmt.Fprintf(tw, "gperf -e skb:kfree_skb %s\t%d\t%d\t%d\t%s\n", strings.Join(args, " "), kept, lost,
+			kept+lost, took)
 	}
 	return tw.Flush()
 }

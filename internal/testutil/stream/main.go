@@ -1,6 +1,6 @@
 // Stream sends bytes over a TCP connection on the loopback device for some seconds, and prints how many
-// megabytes per second arrive. With -packets, it sends UDP datagrams of one byte instead, and prints how many per second
-// arrive at an open port.
+// megabytes per second arrive. With -packets, it sends UDP datagrams of one byte instead, and prints how
+// many per second arrive at an open port.
 package main
 
 import (
