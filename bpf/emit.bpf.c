@@ -8,7 +8,7 @@
  * a tracepoint, whose number identifies the event for the recorder.
  */
 #include "sample.h"
-#include "packet.h"
+#include "follow.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -53,6 +53,8 @@ struct sample {
 	__u64 task; /* the task that it belongs to */
 	__u64 size;
 	struct linear first; /* the packet's headers */
+	__u64 sock;          /* of a packet that does not have its socket yet; 0: unknown */
+	__u64 known_only;    /* no packet begins to be followed here */
 	__u8 headers[FILTER_BYTES];
 	__u8 data[SAMPLE_SIZE + SAMPLE_SLACK];
 };
@@ -224,22 +226,45 @@ static __attribute__((noinline)) __u64 packet_arg(__u64 *args)
 	return skb;
 }
 
+/* follow finds the number of the sample's packet, and reports whether it is followed. */
+static inline_always int follow(__u64 skb, __u64 *args, struct sample *s, struct packet *p)
+{
+	__u64 head = (__u64)s->first.head;
+
+	p->id = find_number(skb, head, p);
+	if (!p->id && !s->known_only && p->outer.ethertype && is_selected(s, p))
+		p->id = add_number(skb, head, p);
+	if (keep_as)
+		keep(skb, args, p);
+	return p->id != 0;
+}
+
 /* add_packet adds the packet to the sample: 0 if it is not to be sampled. */
 static __attribute__((noinline)) int add_packet(__u64 *args, struct sample *s)
 {
 	struct packet *p;
+	__u64 arg;
 
 	if (!s)
 		return 0;
+	arg = packet_arg(args);
 	p = (void *)&s->data[packet_at & (SAMPLE_SIZE - 1)];
 	__builtin_memset(p, 0, sizeof(*p));
 	if (packet_is_sock) {
 		s->first.at = s->first.end = 0;
-		read_sock_packet((void *)packet_arg(args), p);
-	} else {
-		read_packet((void *)packet_arg(args), p, &s->first);
+		read_sock_packet((void *)arg, p);
+		return is_selected(s, p);
 	}
-	return is_selected(s, p);
+	if (kept_as) {
+		s->first.at = s->first.end = 0;
+		return take_kept(arg, args, p);
+	}
+	read_packet((void *)arg, p, &s->first);
+	if (!following)
+		return is_selected(s, p);
+	if (!p->outer.ethertype && s->sock)
+		read_sock_packet((void *)s->sock, p);
+	return follow(arg, args, s, p);
 }
 
 /* add_bytes adds the packet's first bytes to a sample of size bytes, and returns its new size. */
@@ -260,11 +285,37 @@ static inline_always __u64 add_bytes(struct sample *s, __u64 size)
 	return (size + n + 7) & ~7ULL;
 }
 
+/* is_sampled reports whether an event is to be sampled, and adds its packet. Packets are followed in all tasks. */
+static inline_always int is_sampled(__u64 *args, struct sample *s, int has_packet)
+{
+	if (has_packet && following)
+		return is_enabled() && add_packet(args, s) && wanted(raw_id);
+	return wanted(raw_id) && (!has_packet || add_packet(args, s));
+}
+
+/* make_sample makes the sample of an event, except its first s->size bytes. */
+static inline_always void make_sample(void *ctx, __u64 *args, struct sample *s, int has_packet)
+{
+	__u64 size;
+
+	if (!is_sampled(args, s, has_packet))
+		return;
+	begin((struct common *)s->data, raw_id);
+	size = fetch(args, s->data, s->size);
+	if (!size)
+		return;
+	if (has_packet && snap)
+		size = add_bytes(s, size);
+	walk_first(ctx);
+	keep_whole(size);
+	if (size <= sizeof(s->data))
+		put(ctx, s->data, size);
+}
+
 static inline_always int sample_raw(__u64 *args, int has_packet)
 {
 	__u32 zero = 0, at, *depth = bpf_map_lookup_elem(&depths, &zero);
 	struct sample *s;
-	__u64 size;
 
 	if (!depth)
 		return 0;
@@ -280,18 +331,7 @@ static inline_always int sample_raw(__u64 *args, int has_packet)
 	}
 	if (!s)
 		return 0;
-	if (wanted(raw_id) && (!has_packet || add_packet(args, s))) {
-		begin((struct common *)s->data, raw_id);
-		size = fetch(args, s->data, s->size);
-		if (size) {
-			if (has_packet && snap)
-				size = add_bytes(s, size);
-			walk_first(args);
-			keep_whole(size);
-			if (size <= sizeof(s->data))
-				put(args, s->data, size);
-		}
-	}
+	make_sample(args, args, s, has_packet);
 	*depth = at;
 	return 0;
 }
@@ -300,4 +340,111 @@ SEC("raw_tp")
 int on_raw(__u64 *args) { return sample_raw(args, 0); }
 
 SEC("raw_tp")
-int on_packet(__u64 *args) { return sample_raw(args, 1); }
+int on_packet(__u64 *args)
+{
+	sample_raw(args, 1);
+	if (ends)
+		end_skb((void *)packet_arg(args));
+	return 0;
+}
+
+/*
+ * on_free runs where the kernel frees memory, at the second argument of kfree and kmem_cache_free, and on_free_again
+ * next: the kernel omits a program where it interrupts this program itself, but not the other one.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} freed SEC(".maps");
+
+SEC("raw_tp")
+int on_free(__u64 *args)
+{
+	__u32 zero = 0;
+	__u64 *done = bpf_map_lookup_elem(&freed, &zero);
+
+	end_memory(args[1]);
+	if (done)
+		*done = args[1];
+	return 0;
+}
+
+SEC("raw_tp")
+int on_free_again(__u64 *args)
+{
+	__u32 zero = 0;
+	__u64 *done = bpf_map_lookup_elem(&freed, &zero);
+
+	if (!done || *done != args[1])
+		end_memory(args[1]);
+	else
+		*done = 0;
+	return 0;
+}
+
+/* The functions that packets pass, by address, for kernels without cookies. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u64);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} hops SEC(".maps");
+
+const volatile __u32 by_address = 0; /* the map hops describes the function, not the cookie */
+
+/* What a cookie says of a function: package bpf's Hop. */
+#define HOP_SKB(hop) ((hop) & 15)       /* number of the parameter that is an sk_buff, from 1 */
+#define HOP_SOCK(hop) ((hop) >> 4 & 15) /* of the one that is a socket; 0: none */
+#define HOP_KNOWN_ONLY 0x100
+#define HOP_COPIES 0x200 /* the second sk_buff to the first one */
+#define HOP_ENDS 0x400   /* the sk_buff is not freed, but used for another packet */
+#define HOP_SILENT 0x800 /* no sample is made */
+
+static inline_always __u64 hop_arg(__u64 *args, __u32 n)
+{
+	__u64 v = 0;
+
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		v = n == i + 1 ? args[i] : v;
+	return v;
+}
+
+/*
+ * on_hop runs at the entry of functions that packets pass. The arguments of its event are the function and the
+ * sk_buff.
+ */
+SEC("kprobe.multi")
+int on_hop(struct pt_regs *ctx)
+{
+	__u64 args[6], hop[2], *described, what;
+	struct sample *s;
+	__u32 zero = 0;
+
+	hop[0] = by_address ? probed_ip(ctx) : bpf_get_func_ip(ctx);
+	if (by_address) {
+		described = bpf_map_lookup_elem(&hops, &hop[0]);
+		what = described ? *described : 0;
+	} else {
+		what = bpf_get_attach_cookie(ctx);
+	}
+	get_call_args(args, ctx, 0);
+	if (what & HOP_COPIES) {
+		copy_number(args[0], (void *)args[1]);
+		return 0;
+	}
+	hop[1] = hop_arg(args, HOP_SKB(what));
+	s = bpf_map_lookup_elem(&samples, &zero); /* the programs of kprobes do not nest */
+	if (!s || !hop[1])
+		return 0;
+	s->size = fixed_size;
+	s->sock = hop_arg(args, HOP_SOCK(what));
+	s->known_only = what & HOP_KNOWN_ONLY;
+	if (!(what & HOP_SILENT))
+		make_sample(ctx, hop, s, 1);
+	if (what & HOP_ENDS)
+		end_skb((void *)hop[1]);
+	return 0;
+}

@@ -21,7 +21,13 @@ const (
 	emitMapCopies       = "copies"
 	emitMapCounters     = "counters"
 	emitMapDepths       = "depths"
+	emitMapFreed        = "freed"
+	emitMapHeads        = "heads"
+	emitMapHops         = "hops"
+	emitMapKept         = "kept"
+	emitMapLastNumber   = "last_number"
 	emitMapMappings     = "mappings"
+	emitMapNumbers      = "numbers"
 	emitMapPages        = "pages"
 	emitMapPaused       = "paused"
 	emitMapProcesses    = "processes"
@@ -30,20 +36,29 @@ const (
 	emitMapRules        = "rules"
 	emitMapSamples      = "samples"
 	emitMapSamplesTo    = "samples_to"
+	emitMapSkbs         = "skbs"
 	emitMapTables       = "tables"
 	emitMapWaking       = "waking"
 	emitMapWalks        = "walks"
 	emitProgIdentify    = "identify"
+	emitProgOnFree      = "on_free"
+	emitProgOnFreeAgain = "on_free_again"
 	emitProgOnFunction  = "on_function"
+	emitProgOnHop       = "on_hop"
 	emitProgOnPacket    = "on_packet"
 	emitProgOnRaw       = "on_raw"
 	emitProgOnRecord    = "on_record"
 	emitProgOnReturn    = "on_return"
+	emitVarByAddress    = "by_address"
 	emitVarBytesAt      = "bytes_at"
 	emitVarCpus         = "cpus"
 	emitVarDynamicAt    = "dynamic_at"
+	emitVarEnds         = "ends"
 	emitVarFiltered     = "filtered"
 	emitVarFixedSize    = "fixed_size"
+	emitVarFollowing    = "following"
+	emitVarKeepAs       = "keep_as"
+	emitVarKeptAs       = "kept_as"
 	emitVarNumDynamic   = "num_dynamic"
 	emitVarOnlyDev      = "only_dev"
 	emitVarOnlyNetns    = "only_netns"
@@ -51,6 +66,7 @@ const (
 	emitVarPacketAt     = "packet_at"
 	emitVarPacketIsSock = "packet_is_sock"
 	emitVarPerTask      = "per_task"
+	emitVarPoint        = "point"
 	emitVarRawId        = "raw_id"
 	emitVarSnap         = "snap"
 	emitVarWalkUser     = "walk_user"
@@ -98,46 +114,61 @@ type emitSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitProgramSpecs struct {
-	Identify   *ebpf.ProgramSpec `ebpf:"identify"`
-	OnFunction *ebpf.ProgramSpec `ebpf:"on_function"`
-	OnPacket   *ebpf.ProgramSpec `ebpf:"on_packet"`
-	OnRaw      *ebpf.ProgramSpec `ebpf:"on_raw"`
-	OnRecord   *ebpf.ProgramSpec `ebpf:"on_record"`
-	OnReturn   *ebpf.ProgramSpec `ebpf:"on_return"`
+	Identify    *ebpf.ProgramSpec `ebpf:"identify"`
+	OnFree      *ebpf.ProgramSpec `ebpf:"on_free"`
+	OnFreeAgain *ebpf.ProgramSpec `ebpf:"on_free_again"`
+	OnFunction  *ebpf.ProgramSpec `ebpf:"on_function"`
+	OnHop       *ebpf.ProgramSpec `ebpf:"on_hop"`
+	OnPacket    *ebpf.ProgramSpec `ebpf:"on_packet"`
+	OnRaw       *ebpf.ProgramSpec `ebpf:"on_raw"`
+	OnRecord    *ebpf.ProgramSpec `ebpf:"on_record"`
+	OnReturn    *ebpf.ProgramSpec `ebpf:"on_return"`
 }
 
 // emitMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitMapSpecs struct {
-	CodeHeaps *ebpf.MapSpec `ebpf:"code_heaps"`
-	Control   *ebpf.MapSpec `ebpf:"control"`
-	Copies    *ebpf.MapSpec `ebpf:"copies"`
-	Counters  *ebpf.MapSpec `ebpf:"counters"`
-	Depths    *ebpf.MapSpec `ebpf:"depths"`
-	Mappings  *ebpf.MapSpec `ebpf:"mappings"`
-	Pages     *ebpf.MapSpec `ebpf:"pages"`
-	Paused    *ebpf.MapSpec `ebpf:"paused"`
-	Processes *ebpf.MapSpec `ebpf:"processes"`
-	Quiet     *ebpf.MapSpec `ebpf:"quiet"`
-	Rows      *ebpf.MapSpec `ebpf:"rows"`
-	Rules     *ebpf.MapSpec `ebpf:"rules"`
-	Samples   *ebpf.MapSpec `ebpf:"samples"`
-	SamplesTo *ebpf.MapSpec `ebpf:"samples_to"`
-	Tables    *ebpf.MapSpec `ebpf:"tables"`
-	Waking    *ebpf.MapSpec `ebpf:"waking"`
-	Walks     *ebpf.MapSpec `ebpf:"walks"`
+	CodeHeaps  *ebpf.MapSpec `ebpf:"code_heaps"`
+	Control    *ebpf.MapSpec `ebpf:"control"`
+	Copies     *ebpf.MapSpec `ebpf:"copies"`
+	Counters   *ebpf.MapSpec `ebpf:"counters"`
+	Depths     *ebpf.MapSpec `ebpf:"depths"`
+	Freed      *ebpf.MapSpec `ebpf:"freed"`
+	Heads      *ebpf.MapSpec `ebpf:"heads"`
+	Hops       *ebpf.MapSpec `ebpf:"hops"`
+	Kept       *ebpf.MapSpec `ebpf:"kept"`
+	LastNumber *ebpf.MapSpec `ebpf:"last_number"`
+	Mappings   *ebpf.MapSpec `ebpf:"mappings"`
+	Numbers    *ebpf.MapSpec `ebpf:"numbers"`
+	Pages      *ebpf.MapSpec `ebpf:"pages"`
+	Paused     *ebpf.MapSpec `ebpf:"paused"`
+	Processes  *ebpf.MapSpec `ebpf:"processes"`
+	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
+	Rows       *ebpf.MapSpec `ebpf:"rows"`
+	Rules      *ebpf.MapSpec `ebpf:"rules"`
+	Samples    *ebpf.MapSpec `ebpf:"samples"`
+	SamplesTo  *ebpf.MapSpec `ebpf:"samples_to"`
+	Skbs       *ebpf.MapSpec `ebpf:"skbs"`
+	Tables     *ebpf.MapSpec `ebpf:"tables"`
+	Waking     *ebpf.MapSpec `ebpf:"waking"`
+	Walks      *ebpf.MapSpec `ebpf:"walks"`
 }
 
 // emitVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitVariableSpecs struct {
+	ByAddress    *ebpf.VariableSpec `ebpf:"by_address"`
 	BytesAt      *ebpf.VariableSpec `ebpf:"bytes_at"`
 	Cpus         *ebpf.VariableSpec `ebpf:"cpus"`
 	DynamicAt    *ebpf.VariableSpec `ebpf:"dynamic_at"`
+	Ends         *ebpf.VariableSpec `ebpf:"ends"`
 	Filtered     *ebpf.VariableSpec `ebpf:"filtered"`
 	FixedSize    *ebpf.VariableSpec `ebpf:"fixed_size"`
+	Following    *ebpf.VariableSpec `ebpf:"following"`
+	KeepAs       *ebpf.VariableSpec `ebpf:"keep_as"`
+	KeptAs       *ebpf.VariableSpec `ebpf:"kept_as"`
 	NumDynamic   *ebpf.VariableSpec `ebpf:"num_dynamic"`
 	OnlyDev      *ebpf.VariableSpec `ebpf:"only_dev"`
 	OnlyNetns    *ebpf.VariableSpec `ebpf:"only_netns"`
@@ -145,6 +176,7 @@ type emitVariableSpecs struct {
 	PacketAt     *ebpf.VariableSpec `ebpf:"packet_at"`
 	PacketIsSock *ebpf.VariableSpec `ebpf:"packet_is_sock"`
 	PerTask      *ebpf.VariableSpec `ebpf:"per_task"`
+	Point        *ebpf.VariableSpec `ebpf:"point"`
 	RawId        *ebpf.VariableSpec `ebpf:"raw_id"`
 	Snap         *ebpf.VariableSpec `ebpf:"snap"`
 	WalkUser     *ebpf.VariableSpec `ebpf:"walk_user"`
@@ -170,23 +202,30 @@ func (o *emitObjects) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitMaps struct {
-	CodeHeaps *ebpf.Map `ebpf:"code_heaps"`
-	Control   *ebpf.Map `ebpf:"control"`
-	Copies    *ebpf.Map `ebpf:"copies"`
-	Counters  *ebpf.Map `ebpf:"counters"`
-	Depths    *ebpf.Map `ebpf:"depths"`
-	Mappings  *ebpf.Map `ebpf:"mappings"`
-	Pages     *ebpf.Map `ebpf:"pages"`
-	Paused    *ebpf.Map `ebpf:"paused"`
-	Processes *ebpf.Map `ebpf:"processes"`
-	Quiet     *ebpf.Map `ebpf:"quiet"`
-	Rows      *ebpf.Map `ebpf:"rows"`
-	Rules     *ebpf.Map `ebpf:"rules"`
-	Samples   *ebpf.Map `ebpf:"samples"`
-	SamplesTo *ebpf.Map `ebpf:"samples_to"`
-	Tables    *ebpf.Map `ebpf:"tables"`
-	Waking    *ebpf.Map `ebpf:"waking"`
-	Walks     *ebpf.Map `ebpf:"walks"`
+	CodeHeaps  *ebpf.Map `ebpf:"code_heaps"`
+	Control    *ebpf.Map `ebpf:"control"`
+	Copies     *ebpf.Map `ebpf:"copies"`
+	Counters   *ebpf.Map `ebpf:"counters"`
+	Depths     *ebpf.Map `ebpf:"depths"`
+	Freed      *ebpf.Map `ebpf:"freed"`
+	Heads      *ebpf.Map `ebpf:"heads"`
+	Hops       *ebpf.Map `ebpf:"hops"`
+	Kept       *ebpf.Map `ebpf:"kept"`
+	LastNumber *ebpf.Map `ebpf:"last_number"`
+	Mappings   *ebpf.Map `ebpf:"mappings"`
+	Numbers    *ebpf.Map `ebpf:"numbers"`
+	Pages      *ebpf.Map `ebpf:"pages"`
+	Paused     *ebpf.Map `ebpf:"paused"`
+	Processes  *ebpf.Map `ebpf:"processes"`
+	Quiet      *ebpf.Map `ebpf:"quiet"`
+	Rows       *ebpf.Map `ebpf:"rows"`
+	Rules      *ebpf.Map `ebpf:"rules"`
+	Samples    *ebpf.Map `ebpf:"samples"`
+	SamplesTo  *ebpf.Map `ebpf:"samples_to"`
+	Skbs       *ebpf.Map `ebpf:"skbs"`
+	Tables     *ebpf.Map `ebpf:"tables"`
+	Waking     *ebpf.Map `ebpf:"waking"`
+	Walks      *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *emitMaps) Close() error {
@@ -196,7 +235,13 @@ func (m *emitMaps) Close() error {
 		m.Copies,
 		m.Counters,
 		m.Depths,
+		m.Freed,
+		m.Heads,
+		m.Hops,
+		m.Kept,
+		m.LastNumber,
 		m.Mappings,
+		m.Numbers,
 		m.Pages,
 		m.Paused,
 		m.Processes,
@@ -205,6 +250,7 @@ func (m *emitMaps) Close() error {
 		m.Rules,
 		m.Samples,
 		m.SamplesTo,
+		m.Skbs,
 		m.Tables,
 		m.Waking,
 		m.Walks,
@@ -215,11 +261,16 @@ func (m *emitMaps) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitVariables struct {
+	ByAddress    *ebpf.Variable `ebpf:"by_address"`
 	BytesAt      *ebpf.Variable `ebpf:"bytes_at"`
 	Cpus         *ebpf.Variable `ebpf:"cpus"`
 	DynamicAt    *ebpf.Variable `ebpf:"dynamic_at"`
+	Ends         *ebpf.Variable `ebpf:"ends"`
 	Filtered     *ebpf.Variable `ebpf:"filtered"`
 	FixedSize    *ebpf.Variable `ebpf:"fixed_size"`
+	Following    *ebpf.Variable `ebpf:"following"`
+	KeepAs       *ebpf.Variable `ebpf:"keep_as"`
+	KeptAs       *ebpf.Variable `ebpf:"kept_as"`
 	NumDynamic   *ebpf.Variable `ebpf:"num_dynamic"`
 	OnlyDev      *ebpf.Variable `ebpf:"only_dev"`
 	OnlyNetns    *ebpf.Variable `ebpf:"only_netns"`
@@ -227,6 +278,7 @@ type emitVariables struct {
 	PacketAt     *ebpf.Variable `ebpf:"packet_at"`
 	PacketIsSock *ebpf.Variable `ebpf:"packet_is_sock"`
 	PerTask      *ebpf.Variable `ebpf:"per_task"`
+	Point        *ebpf.Variable `ebpf:"point"`
 	RawId        *ebpf.Variable `ebpf:"raw_id"`
 	Snap         *ebpf.Variable `ebpf:"snap"`
 	WalkUser     *ebpf.Variable `ebpf:"walk_user"`
@@ -236,18 +288,24 @@ type emitVariables struct {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitPrograms struct {
-	Identify   *ebpf.Program `ebpf:"identify"`
-	OnFunction *ebpf.Program `ebpf:"on_function"`
-	OnPacket   *ebpf.Program `ebpf:"on_packet"`
-	OnRaw      *ebpf.Program `ebpf:"on_raw"`
-	OnRecord   *ebpf.Program `ebpf:"on_record"`
-	OnReturn   *ebpf.Program `ebpf:"on_return"`
+	Identify    *ebpf.Program `ebpf:"identify"`
+	OnFree      *ebpf.Program `ebpf:"on_free"`
+	OnFreeAgain *ebpf.Program `ebpf:"on_free_again"`
+	OnFunction  *ebpf.Program `ebpf:"on_function"`
+	OnHop       *ebpf.Program `ebpf:"on_hop"`
+	OnPacket    *ebpf.Program `ebpf:"on_packet"`
+	OnRaw       *ebpf.Program `ebpf:"on_raw"`
+	OnRecord    *ebpf.Program `ebpf:"on_record"`
+	OnReturn    *ebpf.Program `ebpf:"on_return"`
 }
 
 func (p *emitPrograms) Close() error {
 	return _EmitClose(
 		p.Identify,
+		p.OnFree,
+		p.OnFreeAgain,
 		p.OnFunction,
+		p.OnHop,
 		p.OnPacket,
 		p.OnRaw,
 		p.OnRecord,

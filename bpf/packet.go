@@ -55,7 +55,7 @@ func (p *Packet) compile(program *ebpf.ProgramSpec) (err error) {
 			program.Instructions, err = replaceFunction(program.Instructions, name, body)
 		}
 	}
-	replace("packet_arg", asm.Instructions{asm.LoadMem(asm.R0, asm.R1, int16(8*(p.Arg-1)), asm.DWord), asm.Return()})
+	replace("packet_arg", loadArg(p.Arg))
 	if p.Select.Filter == nil {
 		return err
 	}
@@ -71,4 +71,9 @@ func (p *Packet) compile(program *ebpf.ProgramSpec) (err error) {
 		replace(name, body)
 	}
 	return err
+}
+
+// loadArg returns a function that returns an argument, from 1.
+func loadArg(n int) asm.Instructions {
+	return asm.Instructions{asm.LoadMem(asm.R0, asm.R1, int16(8*(n-1)), asm.DWord), asm.Return()}
 }

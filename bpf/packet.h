@@ -80,6 +80,7 @@ struct sk_buff {
 	struct net_device *dev;
 	struct sock *sk;
 	unsigned int len, data_len;
+	__u8 cloned : 1, fclone : 2;
 	__u32 mark;
 	__u16 protocol; /* big-endian */
 	__u16 vlan_tci;

@@ -26,6 +26,9 @@ type SamplerOptions struct {
 	PerTask []uint64
 	// CPUs is the maximum number of rings.
 	CPUs uint32
+	// Follow makes samples with a packet only of packets that are followed: of those that the
+	// filters of an event's packet select, and from then on at all events.
+	Follow bool
 }
 
 // Sampler holds programs that make samples of events without a perf event. Each program has
@@ -38,6 +41,7 @@ type Sampler struct {
 	shared   map[string]*ebpf.Map // shared by all programs
 	own      []*ebpf.Map          // the shared maps that are not the Unwinder's
 	programs []*ebpf.Program
+	silent   []*ebpf.Program // of these, those that make no samples
 	links    []link.Link
 	spans    []eventSpans
 	paused   map[uint16]bool // by event
@@ -57,6 +61,11 @@ func NewSampler(o SamplerOptions) (*Sampler, error) {
 		return nil, err
 	}
 	e.spec = spec
+	if !o.Follow {
+		for _, name := range followMaps {
+			spec.Maps[name].MaxEntries = 1
+		}
+	}
 	for name, n := range map[string]uint32{"samples_to": o.CPUs, "counters": uint32(max(1, len(o.PerTask))),
 		"paused": spec.Maps["paused"].MaxEntries} {
 		spec.Maps[name].MaxEntries = n
@@ -103,7 +112,7 @@ func flag(on bool) uint32 {
 
 // ownMaps are the maps of which the programs of each event have their own.
 var ownMaps = []string{"walks", "samples", "depths", ".rodata", "syscalls", "span_counts", "pairs",
-	"new_pair", "ended_pair", "buckets", "counted_cpus", "entries"}
+	"new_pair", "ended_pair", "buckets", "counted_cpus", "entries", "hops", "freed"}
 
 // share makes all programs use a map, unless each event needs its own.
 func (e *Sampler) share(name string, m *ebpf.Map) {
@@ -140,6 +149,9 @@ func (e *Sampler) loadFrom(spec *ebpf.CollectionSpec, vars map[string]any, chang
 	}
 	all := map[string]any{"per_task": flag(e.o.PerTask != nil), "walk_user": flag(e.o.Unwinder != nil)}
 	maps.Copy(all, vars)
+	if spec.Variables["following"] != nil {
+		all["following"] = flag(e.o.Follow)
+	}
 	for name, v := range all {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
@@ -221,6 +233,8 @@ type RawTracepoint struct {
 	Filter *Filter // nil: record all
 	Own    *Record // nil: none
 	Packet *Packet // nil: none
+	// Passage is what the tracepoint does with the packet, if packets are followed.
+	Passage Passage
 }
 
 // Record is the record that a tracepoint itself makes for perf. Samples begin with it; its
@@ -238,22 +252,42 @@ const maxDynamic = 8
 // maxFixed limits the size of the fixed fields of samples: the rest is for dynamic data.
 const maxFixed = MaxSample / 2
 
+// program returns the constants of the event's program, and a function that compiles its own parts.
+func (t *RawTracepoint) program() (vars map[string]any, change func(*ebpf.ProgramSpec) error, err error) {
+	body, err := compileFetch(t.Values, t.Filter)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t.Size > maxFixed {
+		return nil, nil, fmt.Errorf("its samples have %d bytes, more than %d", t.Size, maxFixed)
+	}
+	vars = map[string]any{"raw_id": uint32(t.ID), "fixed_size": uint32(t.Size)}
+	if t.Packet != nil {
+		if err := t.Packet.setVars(vars); err != nil {
+			return nil, nil, err
+		}
+		t.Passage.setVars(vars)
+	}
+	return vars, func(p *ebpf.ProgramSpec) (err error) {
+		if p.Name == "on_record" {
+			return nil
+		}
+		if p.Instructions, err = replaceFunction(p.Instructions, "fetch", body); err == nil && t.Packet != nil {
+			err = errors.Join(t.Packet.compile(p), t.Passage.compile(p))
+		}
+		return err
+	}, nil
+}
+
 // AttachRawTracepoint makes samples at a raw tracepoint.
 func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
-	body, err := compileFetch(t.Values, t.Filter)
+	vars, change, err := t.program()
 	if err != nil {
 		return err
 	}
-	if t.Size > maxFixed {
-		return fmt.Errorf("its samples have %d bytes, more than %d", t.Size, maxFixed)
-	}
-	vars := map[string]any{"raw_id": uint32(t.ID), "fixed_size": uint32(t.Size)}
 	program := "on_raw"
 	if t.Packet != nil {
 		program = "on_packet"
-		if err := t.Packet.setVars(vars); err != nil {
-			return err
-		}
 	}
 	programs := []string{program}
 	if t.Own != nil {
@@ -267,15 +301,7 @@ func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
 		vars["own_size"], vars["num_dynamic"], vars["dynamic_at"] = uint32(t.Own.Size), uint32(len(t.Own.Dynamic)), at
 		programs = append(programs, "on_record")
 	}
-	progs, err := e.load(vars, func(p *ebpf.ProgramSpec) (err error) {
-		if p.Name == "on_record" {
-			return nil
-		}
-		if p.Instructions, err = replaceFunction(p.Instructions, "fetch", body); err == nil && t.Packet != nil {
-			err = t.Packet.compile(p)
-		}
-		return err
-	}, programs...)
+	progs, err := e.load(vars, change, programs...)
 	if err != nil {
 		return err
 	}
@@ -337,7 +363,9 @@ func (e *Sampler) Enabled() bool { return e.control.on }
 // Stats reads the counters that this kernel has.
 func (e *Sampler) Stats() (s Stats) {
 	for _, p := range e.programs {
-		s.add(p)
+		if !slices.Contains(e.silent, p) {
+			s.add(p)
+		}
 	}
 	return s
 }

@@ -30,8 +30,11 @@ type Options struct {
 	// for each count at the end, and at each Snapshot.
 	Count    bool
 	Snapshot <-chan os.Signal // also writes the histograms of spans; may be nil
-	Target   Target
-	Output   string // default: perf.data; "-": standard output, in pipe mode
+	// Follow adds events for the functions and tracepoints that packets pass. Samples with a packet are then those of
+	// followed packets only. All CPUs are recorded, unless Target names processes.
+	Follow *Follow
+	Target Target
+	Output string // default: perf.data; "-": standard output, in pipe mode
 	// To replaces standard output.
 	To io.Writer
 	// Compress, if not 0, is the zstd level for compressing the records, 1 to 22.
@@ -114,6 +117,8 @@ type Options struct {
 	// instead says what is recorded if user stacks cannot be unwound in the kernel; nil: they
 	// can.
 	instead *UnwindError
+	// following says how packets are followed; nil: they are not.
+	following *sampler.Following
 
 	Cmdline []string // of the recorder, for the file's header
 	Version string   // of the recorder

@@ -157,7 +157,7 @@ func (p *bpfPrograms) startSampler(
 	if err := o.ringsForBPF(); err != nil {
 		return &sampler.Error{Event: set.Events[0].Name, Err: err}
 	}
-	opts := sampler.Options{Functions: functions, Select: o.Packets.PacketSelection}
+	opts := sampler.Options{Functions: functions, Select: o.Packets.PacketSelection, Follow: o.following}
 	if !o.Target.byCPU() {
 		opts.PerTask = counterIDs(set)
 	}

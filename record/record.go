@@ -30,6 +30,9 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	r := newRecorder(&o)
 	defer r.release()
 	o.warnLeftovers()
+	if err := addFollowed(&o); err != nil {
+		return nil, err
+	}
 	var err error
 	if r.plain, err = addPackets(&o); err != nil {
 		return nil, err
@@ -72,6 +75,7 @@ func (o *Options) complete() error {
 		o.Tracefs = new(tracefs.FS)
 	}
 	o.TailSynth = o.TailSynth || o.Overwrite
+	o.Target.All = o.Target.All || o.Follow != nil
 	o.capFreq()
 	setSpanClock(o)
 	if err := checkCount(o); err != nil {

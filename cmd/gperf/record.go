@@ -48,7 +48,7 @@ type recordFlags struct {
 func (f *recordFlags) add(c *cobra.Command) {
 	o := &f.opts
 	cli.AddFlags(c, "Events", f.events.add)
-	cli.AddFlags(c, "Packets", func(s *pflag.FlagSet) { f.packets.add(s, o) })
+	cli.AddFlags(c, "Packets", func(s *pflag.FlagSet) { f.packets.add(s, o); addFollow(s, o) })
 	cli.AddFlags(c, "Sampling", func(s *pflag.FlagSet) { f.sampling.add(s, o) })
 	cli.AddFlags(c, "Target", func(s *pflag.FlagSet) { f.target.add(s, o) })
 	cli.AddFlags(c, "Stacks", func(s *pflag.FlagSet) { f.stacks.add(s, o) })

@@ -39,13 +39,13 @@ func (h headers) u32(at int) uint32 { return binary.NativeEndian.Uint32(h[at:]) 
 // connection in one direction have the same flow.
 func AppendFlow(b, raw []byte) []byte {
 	outer, inner := headers(raw[atOuter:atInner]), headers(raw[atInner:Size])
-	b = outer.append(b)
+	b = outer.append(b, raw[atFromSock] != 0)
 	if t := inner[atTunnel]; t > 0 && int(t) < len(tunnels) {
 		b = append(append(b, ' '), tunnels[t]...)
 		if id := inner.u32(atTunnelID); id > 0 {
 			b = strconv.AppendUint(append(b, ' '), uint64(id), 10)
 		}
-		b = append(inner.append(append(b, " { "...)), " }"...)
+		b = append(inner.append(append(b, " { "...), false), " }"...)
 	}
 	return b
 }
@@ -59,7 +59,8 @@ func AppendDestination(b, raw []byte) []byte {
 // Socket returns the inode number of the packet's socket, 0 if it has none.
 func Socket(raw []byte) uint64 { return binary.NativeEndian.Uint64(raw[atSock:]) }
 
-func (h headers) append(b []byte) []byte {
+// append appends the text of the headers. made means that they are made of a socket's addresses, without the rest.
+func (h headers) append(b []byte, made bool) []byte {
 	switch t := h.u16(atEthertype); t {
 	case 0:
 		return append(b, "unknown"...)
@@ -81,6 +82,7 @@ func (h headers) append(b []byte) []byte {
 	switch {
 	case h[atFragment] != 0:
 		b = append(b, " fragment"...)
+	case made:
 	case proto == icmp:
 		b = appendICMP(b, icmpTypes, h[atType], h[atCode])
 	case proto == icmpv6:

@@ -46,6 +46,8 @@ type Event struct {
 	// Raw is a raw tracepoint, or a tracepoint with arguments, whose samples BPF programs
 	// make; nil for others.
 	Raw *kernel.Raw
+	// Hops means that Raw is not a tracepoint, but the functions that followed packets pass.
+	Hops bool
 	// Span is a span, whose samples BPF programs make; nil for others.
 	Span *Span
 	// OffCPU marks the events of waiting threads; 0 for others.

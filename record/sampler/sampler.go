@@ -38,6 +38,7 @@ type Options struct {
 	Select bpf.PacketSelection
 	// Functions are the entry addresses of the probed functions.
 	Functions map[*probe.Probe]uint64
+	Follow    *Following // nil: samples with a packet are those of all packets
 }
 
 // Sampler makes the samples of a recording's events that have no counters.
@@ -83,7 +84,8 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error)
 	if err != nil {
 		return nil, err
 	}
-	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Unwinder: o.Unwinder})
+	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Unwinder: o.Unwinder,
+		Follow: o.Follow != nil})
 	if err != nil {
 		return nil, &Error{events[0].Name, err}
 	}
@@ -99,7 +101,7 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error)
 				s.first = i
 			}
 			s.attrs = append(s.attrs, attrs[i])
-			s.locate = s.locate || events[i].Raw != nil
+			s.locate = s.locate || events[i].Raw != nil && !events[i].Hops
 			s.userOnly = s.userOnly || !withKernelFrames(attrs[i])
 		}
 	}
@@ -126,9 +128,14 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 	if len(raw) > 0 {
 		s.runners = findRunners()
 	}
+	if s.opts.Follow != nil {
+		if err := bpf.AttachFrees(s.bpf); err != nil {
+			return &Error{raw[0].Name, err}
+		}
+	}
 	for _, ev := range raw {
-		s.raw[ev.Config] = true
-		if err := s.attachRaw(ev); err != nil {
+		s.raw[ev.Config] = !ev.Hops
+		if err := s.attachRaw(ev, raw); err != nil {
 			return err
 		}
 	}
@@ -153,8 +160,8 @@ func findRunners() kernel.Codes {
 	return kernel.Runners(kallsyms)
 }
 
-// attachRaw attaches a program to a raw tracepoint.
-func (s *Sampler) attachRaw(ev *event.Event) error {
+// attachRaw attaches a program to one of the raw tracepoints, or to the functions that packets pass.
+func (s *Sampler) attachRaw(ev *event.Event, all []*event.Event) error {
 	l, err := ev.Raw.Layout()
 	if err != nil {
 		return &Error{ev.Name, err}
@@ -170,6 +177,12 @@ func (s *Sampler) attachRaw(ev *event.Event) error {
 		t.Packet = &bpf.Packet{Arg: p.Arg, IsSock: p.IsSock, At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap,
 			Select: s.opts.Select}
 		s.packets[ev.Config] = &packets{at: l.PacketAt, texts: l.Texts, sockets: &s.sockets}
+		if s.opts.Follow != nil {
+			t.Passage = s.opts.Follow.passage(ev, all)
+		}
+	}
+	if ev.Hops {
+		return s.attachHops(ev, t)
 	}
 	if l.OwnSize > 0 {
 		a := format.Attr{Type: format.TypeTracepoint, Config: l.OwnID, SamplePeriod: 1, Flags: format.FlagDisabled}

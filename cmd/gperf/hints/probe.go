@@ -22,6 +22,8 @@ func probeHint(err error) string {
 	var install *probe.InstallError
 	var exists *probe.ExistsError
 	var left *record.LeftoversError
+	var hop *record.NoHopError
+	var follow *record.FollowError
 	switch {
 	case errors.As(err, &inFile):
 		return functionHint(inFile)
@@ -40,8 +42,23 @@ func probeHint(err error) string {
 			exists.Event)
 	case errors.As(err, &left):
 		return "`gperf probe --del` removes them.\n"
+	case errors.As(err, &hop):
+		return fmt.Sprintf("It may be inlined everywhere, or belong to a module that is not loaded;\n"+
+			"gperf list 'kprobe:*%s*' lists similar functions.\n", strings.Trim(hop.Glob, "*"))
+	case errors.As(err, &follow) && follow.Instead == "":
+		return followHint(follow)
 	}
 	return ""
+}
+
+func followHint(e *record.FollowError) string {
+	switch {
+	case errors.Is(e.Err, record.ErrNoKprobes):
+		return "--follow without functions follows packets at tracepoints.\n"
+	case errors.Is(e.Err, probe.ErrHidden):
+		return line(doctor.This().WhyHidden())
+	}
+	return "This needs the kernel's types: /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF).\n"
 }
 
 func accessHint(e *probe.AccessError) string {

@@ -1,0 +1,151 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+// Passage says what a tracepoint does with the sk_buff of a followed packet.
+type Passage struct {
+	// Ends means that the sk_buff is freed after the last event of this tracepoint.
+	Ends bool
+	// KeepAs, if not 0, keeps the packet for the later tracepoint of the same call that has this number as KeptAs:
+	// at that time another CPU may have freed the sk_buff.
+	KeepAs, KeptAs uint32
+	DeviceArg      int // number of the argument that is the device, from 1; 0: none
+	// Point is where packets are, if they are followed at tracepoints only.
+	Point Point
+}
+
+// compile compiles the function of a program that depends on the passage.
+func (p *Passage) compile(program *ebpf.ProgramSpec) (err error) {
+	if p.DeviceArg > 0 {
+		program.Instructions, err = replaceFunction(program.Instructions, "device_arg", loadArg(p.DeviceArg))
+	}
+	return err
+}
+
+// Point is follow.h's enum point.
+type Point uint32
+
+const (
+	AtNone    Point = iota
+	AtQueue         // the packet is to be sent by a device
+	AtReceive       // a device has received it
+	AtDeliver       // a socket's reader reads it
+	AtEnd           // it is freed
+	AtOther
+)
+
+func (p *Passage) setVars(vars map[string]any) {
+	vars["ends"], vars["keep_as"], vars["kept_as"] = flag(p.Ends), p.KeepAs, p.KeptAs
+	vars["point"] = uint32(p.Point)
+}
+
+// Hop is a function of the kernel that packets pass.
+type Hop struct {
+	Symbol  string
+	Address uint64 // of its entry
+	SKB     int    // number of the parameter that is a struct sk_buff *, from 1 to MaxHopArgs
+	Sock    int    // number of the one that is a struct sock *; 0: none
+	Kind    HopKind
+}
+
+// MaxHopArgs is the number of parameters of a function that programs can read.
+const MaxHopArgs = 6
+
+// HopKind says what a function does with its sk_buff, as a sum.
+type HopKind uint64
+
+const (
+	HopKnownOnly HopKind = 0x100 // the sk_buff is being freed: no packet begins to be followed
+	HopCopies    HopKind = 0x200 // copies the second parameter to the first one, both are sk_buffs; not sampled
+	HopEnds      HopKind = 0x400 // the sk_buff is not freed, but used for another packet
+	HopSilent    HopKind = 0x800 // no sample is made
+)
+
+// cookie describes a function to the program on_hop.
+func (h *Hop) cookie() uint64 { return uint64(h.SKB) | uint64(h.Sock)<<4 | uint64(h.Kind) }
+
+// followMaps are the maps of followed packets. The spec has their sizes.
+var followMaps = []string{"skbs", "heads", "numbers", "kept"}
+
+// AttachFrees ends the following of the sk_buffs and buffers that the kernel frees.
+func AttachFrees(e *Sampler) error {
+	for _, name := range []string{"kmem_cache_free", "kfree"} {
+		progs, err := e.load(nil, nil, "on_free", "on_free_again")
+		if err != nil {
+			return err
+		}
+		e.silent = append(e.silent, progs...)
+		for _, p := range progs {
+			if err := e.attachRaw(name, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// AttachHops makes samples of followed packets at the entry of functions: t has a packet, its
+// arguments are the function and the sk_buff. atOnce is for kernels that HaveKprobeMulti; otherwise
+// refused are the errors of functions that have no probe, an error if all are.
+func AttachHops(e *Sampler, t *RawTracepoint, hops []Hop, atOnce bool) (refused []error, err error) {
+	byAddress := !atOnce && !haveCookies()
+	spec := e.spec.Copy()
+	if byAddress {
+		m := spec.Maps["hops"]
+		m.MaxEntries = uint32(len(hops))
+		for i := range hops {
+			m.Contents = append(m.Contents, ebpf.MapKV{Key: hops[i].Address, Value: hops[i].cookie()})
+		}
+	}
+	vars, change, err := t.program()
+	if err != nil {
+		return nil, err
+	}
+	vars["by_address"] = flag(byAddress)
+	progs, own, err := e.loadFrom(spec, vars, func(p *ebpf.ProgramSpec) error {
+		if !atOnce {
+			p.AttachType = ebpf.AttachNone
+		}
+		return change(p)
+	}, "on_hop")
+	if err != nil {
+		return nil, err
+	}
+	own.Close()
+	if !atOnce {
+		return attachEachHop(e, progs[0], hops)
+	}
+	var o link.KprobeMultiOptions
+	for i := range hops {
+		o.Addresses = append(o.Addresses, uintptr(hops[i].Address))
+		o.Cookies = append(o.Cookies, hops[i].cookie())
+	}
+	if err := e.attached(link.KprobeMulti(progs[0], o)); err != nil {
+		return nil, fmt.Errorf("attaching a BPF program to %d functions: %w", len(hops), err)
+	}
+	return nil, nil
+}
+
+// attachEachHop attaches a program to functions one by one.
+func attachEachHop(e *Sampler, p *ebpf.Program, hops []Hop) (refused []error, err error) {
+	cookies := haveCookies()
+	for i := range hops {
+		var o link.KprobeOptions
+		if cookies {
+			o.Cookie = hops[i].cookie()
+		}
+		if err := e.attached(link.Kprobe(hops[i].Symbol, p, &o)); err != nil {
+			refused = append(refused, fmt.Errorf("attaching a BPF program to %s: %w", hops[i].Symbol, err))
+		}
+	}
+	if len(refused) == len(hops) {
+		return nil, errors.Join(refused[:min(1, len(refused))]...)
+	}
+	return refused, nil
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Following packets: which number has the packet of an sk_buff? A packet keeps it in clones, which
+ * share its data buffer, in copies, and wherever the kernel passes the sk_buff on.
+ *
+ * The kernel uses the addresses of sk_buffs and buffers again at once. So their numbers are removed
+ * when they are freed: by the tracepoints of kfree and kmem_cache_free, which see nearly all of
+ * them, by those of kfree_skb and consume_skb, after which an sk_buff may remain in a cache of the
+ * network's receivers (NAPI), and at the functions that put one there without a tracepoint. A buffer
+ * that is part of a page is freed without any of them: the first sk_buff there that is not a
+ * clone shows that the buffer is new.
+ *
+ * Where no programs can run at functions, an sk_buff gets into the cache unseen, after a socket's reader
+ * has read it (Linux 6.18, skb_attempt_defer_free). Then it shows its next use by what does not happen
+ * to one packet.
+ */
+#ifndef FOLLOW_H
+#define FOLLOW_H
+
+#include "packet.h"
+
+/* Set when the programs are loaded. */
+const volatile __u32 following = 0; /* sample followed packets only */
+const volatile __u32 ends = 0;      /* the tracepoint frees the sk_buff */
+/* Where the program runs, if packets are followed at tracepoints only: enum point. */
+const volatile __u32 point = 0;
+/*
+ * A tracepoint after the kernel has passed on an sk_buff has the packet of an earlier tracepoint of the
+ * same call, because another CPU may have freed or changed the sk_buff since then.
+ */
+const volatile __u32 keep_as = 0; /* keep the packet by this number, for the later tracepoint */
+const volatile __u32 kept_as = 0; /* the sample has the packet that was kept by this number */
+
+#define MAX_FOLLOWED 65536
+
+enum point { POINT_NONE, POINT_QUEUE, POINT_RECEIVE, POINT_DELIVER, POINT_END, POINT_OTHER };
+
+struct followed {
+	__u64 id;
+	__u64 head;           /* its buffer, 0: unknown */
+	__u32 ifindex, netns; /* of the device that received it, since it was last sent */
+	__u32 delivered;      /* to a socket's reader */
+	__u32 zero;
+};
+
+/* By address of the sk_buff, and of the buffer. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __u64);
+	__type(value, struct followed);
+	__uint(max_entries, MAX_FOLLOWED);
+} skbs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __u64);
+	__type(value, __u64);
+	__uint(max_entries, MAX_FOLLOWED);
+} heads SEC(".maps");
+
+/* The highest number of a packet, and the numbers that were assigned lately. */
+ARRAY(last_number, __u64);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __u64);
+	__type(value, __u8);
+	__uint(max_entries, 4096);
+} numbers SEC(".maps");
+
+struct kept_key {
+	__u64 skb, dev;
+	__u32 cpu; /* on which the call runs */
+	__u32 as;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct kept_key);
+	__type(value, struct packet);
+	__uint(max_entries, 4096);
+} kept SEC(".maps");
+
+static inline_always int is_cloned(struct sk_buff *skb)
+{
+	__u64 bits = 0;
+
+	bpf_probe_read_kernel(&bits, bit_field_size(skb->cloned), (void *)skb + field_offset(skb->cloned));
+	return bits << bit_field_left(skb->cloned) >> bit_field_right(skb->cloned);
+}
+
+#define FCLONE_ORIG 1 /* the first of two sk_buffs in one object: SKB_FCLONE_ORIG */
+
+static inline_always int is_fclone_orig(struct sk_buff *skb)
+{
+	__u64 bits = 0;
+
+	bpf_probe_read_kernel(&bits, bit_field_size(skb->fclone), (void *)skb + field_offset(skb->fclone));
+	return bits << bit_field_left(skb->fclone) >> bit_field_right(skb->fclone) == FCLONE_ORIG;
+}
+
+/* is_reused reports whether skb, at which p is if it is not NULL, has become another packet than f. */
+static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u64 head, struct packet *p)
+{
+	__u64 *id;
+
+	if (f->head == head) {
+		id = bpf_map_lookup_elem(&heads, &head);
+		if (!id || *id != f->id) /* the buffer was freed */
+			return 1;
+	}
+	if (!point || !p)
+		return 0;
+	if (!p->outer.ethertype)
+		return 1;
+	if (f->delivered)
+		return (point != POINT_DELIVER && point != POINT_END) || f->head != head;
+	if (point == POINT_QUEUE) /* what was received is sent on without a socket */
+		return f->ifindex && read_field(skb, sk);
+	return point == POINT_RECEIVE && f->ifindex && f->ifindex == p->ifindex && f->netns == p->netns;
+}
+
+/* note_point keeps what is_reused compares. */
+static inline_always void note_point(struct followed *f, struct packet *p)
+{
+	switch (point) {
+	case POINT_QUEUE:
+		f->ifindex = 0;
+		break;
+	case POINT_RECEIVE:
+		f->ifindex = p->ifindex;
+		f->netns = p->netns;
+		break;
+	case POINT_DELIVER:
+		f->delivered = 1;
+	}
+}
+
+/* find_number returns the number of a followed packet, 0 of others. p is the packet in a sample, or NULL. */
+static __attribute__((noinline)) __u64 find_number(__u64 skb, __u64 head, struct packet *p)
+{
+	struct followed *f = bpf_map_lookup_elem(&skbs, &skb), clone = {.head = head};
+	__u64 *id;
+
+	if (f && !is_reused(f, (void *)skb, head, p)) {
+		clone.id = f->id;
+		if (f->head != head) { /* a copy, or the buffer was replaced by a larger one */
+			f->head = head;
+			bpf_map_update_elem(&heads, &head, &clone.id, 0);
+		}
+		if (p)
+			note_point(f, p);
+		return clone.id;
+	}
+	if (f)
+		bpf_map_delete_elem(&skbs, &skb);
+	id = bpf_map_lookup_elem(&heads, &head);
+	if (!id)
+		return 0;
+	clone.id = *id;
+	if (!is_cloned((void *)skb)) { /* of an earlier packet */
+		bpf_map_delete_elem(&heads, &head);
+		return 0;
+	}
+	if (p)
+		note_point(&clone, p);
+	bpf_map_update_elem(&skbs, &skb, &clone, 0);
+	return clone.id;
+}
+
+/*
+ * next_number returns a new number, 0 if all attempts fail. Before 5.12 programs cannot
+ * add to a number and get the result at once: adding a key to a map shows which of two programs was first.
+ */
+static inline_always __u64 next_number(void)
+{
+	__u32 zero = 0;
+	__u64 *last = bpf_map_lookup_elem(&last_number, &zero), n;
+	__u8 one = 1;
+
+	if (!last)
+		return 0;
+	for (int i = 0; i < 8; i++) {
+		__sync_fetch_and_add(last, 1);
+		n = *(volatile __u64 *)last;
+		if (!bpf_map_update_elem(&numbers, &n, &one, BPF_NOEXIST))
+			return n;
+	}
+	return 0;
+}
+
+/* add_number makes the packet in a sample a followed one, and returns its number. */
+static __attribute__((noinline)) __u64 add_number(__u64 skb, __u64 head, struct packet *p)
+{
+	struct followed f = {.id = next_number(), .head = head};
+	__u64 *id;
+
+	if (!f.id)
+		return 0;
+	if (bpf_map_update_elem(&heads, &head, &f.id, BPF_NOEXIST)) { /* another CPU was faster, for a clone */
+		id = bpf_map_lookup_elem(&heads, &head);
+		if (id)
+			f.id = *id;
+	}
+	if (p)
+		note_point(&f, p);
+	bpf_map_update_elem(&skbs, &skb, &f, 0);
+	return f.id;
+}
+
+/* copy_number follows the copy or clone of a packet, whose buffer may not be set yet. */
+static inline_always void copy_number(__u64 to, struct sk_buff *from)
+{
+	struct followed f = {};
+
+	f.id = find_number((__u64)from, (__u64)read_field(from, head), NULL);
+	if (f.id)
+		bpf_map_update_elem(&skbs, &to, &f, 0);
+	else if (bpf_map_lookup_elem(&skbs, &to))
+		bpf_map_delete_elem(&skbs, &to);
+}
+
+/* end_skb ends the following of an sk_buff, which is freed. Its buffer remains as long as there are clones. */
+static inline_always void end_skb(struct sk_buff *skb)
+{
+	__u64 head = (__u64)read_field(skb, head);
+
+	if (!bpf_map_lookup_elem(&skbs, &skb))
+		return;
+	bpf_map_delete_elem(&skbs, &skb);
+	if (!is_cloned(skb))
+		bpf_map_delete_elem(&heads, &head);
+}
+
+/* end_memory ends the following of what is freed at an address: of one or two sk_buffs, or a buffer. */
+static inline_always void end_memory(__u64 at)
+{
+	__u64 second = at + type_size(struct sk_buff);
+
+	if (bpf_map_lookup_elem(&skbs, &at))
+		bpf_map_delete_elem(&skbs, &at);
+	if (bpf_map_lookup_elem(&heads, &at))
+		bpf_map_delete_elem(&heads, &at);
+	if (bpf_map_lookup_elem(&skbs, &second) && is_fclone_orig((void *)at))
+		bpf_map_delete_elem(&skbs, &second);
+}
+
+/*
+ * device_arg returns the argument that is the device, 0 if there is none: calls for the devices of a tunnel nest.
+ * Package bpf replaces this body.
+ */
+static __attribute__((noinline)) __u64 device_arg(__u64 *args)
+{
+	__u64 dev = 0;
+
+	asm volatile("" : "+r"(dev) : "r"(args) : "memory");
+	return dev;
+}
+
+static inline_always struct kept_key key_of(__u64 skb, __u64 *args, __u32 as)
+{
+	return (struct kept_key){skb, device_arg(args), bpf_get_smp_processor_id(), as};
+}
+
+/* keep keeps a packet for the later tracepoint of the same call, or removes what is kept if p is not followed. */
+static inline_always void keep(__u64 skb, __u64 *args, struct packet *p)
+{
+	struct kept_key key = key_of(skb, args, keep_as);
+
+	if (p->id)
+		bpf_map_update_elem(&kept, &key, p, 0);
+	else
+		bpf_map_delete_elem(&kept, &key);
+}
+
+/* take_kept reads the kept packet into p: 0 if there is none. */
+static inline_always int take_kept(__u64 skb, __u64 *args, struct packet *p)
+{
+	struct kept_key key = key_of(skb, args, kept_as);
+	struct packet *k = bpf_map_lookup_elem(&kept, &key);
+
+	return k && !bpf_probe_read_kernel(p, sizeof(*p), k);
+}
+
+#endif

@@ -1,0 +1,44 @@
+package event
+
+import (
+	"errors"
+	"strings"
+
+	"gperf/format"
+	"gperf/record/probe/kernel"
+)
+
+// Hop is the event of packets that are followed: one passes a function of the kernel. Its arguments are the
+// addresses of the function and of the sk_buff.
+func Hop() Event {
+	raw := &kernel.Raw{Name: "hop", Args: []kernel.RawArg{
+		{Name: "func", Type: "u64", Size: 8, Shown: kernel.AsFunction},
+		{Name: "skbaddr", Type: "u64", Size: 8, Shown: kernel.AsAddress},
+	}}
+	raw.Packet = &kernel.Packet{PacketArg: kernel.PacketArg{Arg: 2}, Shown: followedFields}
+	return Event{Name: "packet:hop", Type: format.TypeTracepoint, Raw: raw, Hops: true}
+}
+
+// followedFields are the fields that samples of followed packets are printed with.
+var followedFields = []string{"packet", "flow", "dev", "len", "netns"}
+
+// followedPoints are the tracepoints that packets pass, in the order of a packet's way. Kernels lack some of them.
+var followedPoints = []string{"net:net_dev_queue", "qdisc:qdisc_enqueue", "qdisc:qdisc_dequeue",
+	"net:net_dev_start_xmit", "net:net_dev_xmit", "net:netif_receive_skb", "skb:skb_copy_datagram_iovec",
+	"skb:consume_skb", "skb:kfree_skb"}
+
+// FollowedPoints returns the events of the tracepoints that packets pass, with the packet.
+func FollowedPoints(at *Resolver) (events []Event, err error) {
+	for _, name := range followedPoints {
+		l, err := Parse(name+" "+strings.Join(followedFields, " "), at)
+		var unknown *UnknownError
+		if errors.As(err, &unknown) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, l...)
+	}
+	return events, nil
+}
