@@ -22,12 +22,17 @@ const volatile __u32 dynamic_at[MAX_DYNAMIC] = {};
 
 /* Of events with a packet: */
 const volatile __u32 packet_is_sock = 0; /* the argument is a socket, not an sk_buff */
+const volatile __u32 packet_is_xdp = 0;  /* the argument is an xdp_buff */
 const volatile __u32 packet_at = 0;  /* position of struct packet in the sample */
 const volatile __u32 bytes_at = 0;   /* position of the __data_loc of the packet's first bytes */
 const volatile __u32 snap = 0;       /* number of these bytes; 0: none */
 const volatile __u32 filtered = 0;   /* ethernet_filter and network_filter select packets */
 const volatile __u32 only_netns = 0; /* 0: all */
 const volatile char only_dev[16] = {}; /* "": all */
+
+/* Of drops: the BPF program that drops packets. */
+const volatile __u32 program_id = 0;
+const volatile char program_name[128] = {};
 
 struct entered { /* raw data of a kprobe */
 	struct common common;
@@ -217,7 +222,7 @@ static inline_always int is_selected(struct sample *s, struct packet *p)
 	return ethernet_filter(s->headers, n, p->wire_len) != 0;
 }
 
-/* packet_arg returns the argument that is the sk_buff, or the socket. Package bpf replaces this body. */
+/* packet_arg returns the argument that is the sk_buff, the socket or the xdp_buff. Package bpf replaces this body. */
 static __attribute__((noinline)) __u64 packet_arg(__u64 *args)
 {
 	__u64 skb = 0;
@@ -253,6 +258,10 @@ static __attribute__((noinline)) int add_packet(__u64 *args, struct sample *s)
 	if (packet_is_sock) {
 		s->first.at = s->first.end = 0;
 		read_sock_packet((void *)arg, p);
+		return is_selected(s, p);
+	}
+	if (packet_is_xdp) {
+		read_xdp((void *)arg, p, &s->first);
 		return is_selected(s, p);
 	}
 	if (kept_as) {
@@ -312,7 +321,8 @@ static inline_always void make_sample(void *ctx, __u64 *args, struct sample *s, 
 		put(ctx, s->data, size);
 }
 
-static inline_always int sample_raw(__u64 *args, int has_packet)
+/* sample_raw makes a sample of arguments. ctx is the program's context: that of a raw tracepoint are the arguments. */
+static inline_always int sample_raw(void *ctx, __u64 *args, int has_packet)
 {
 	__u32 zero = 0, at, *depth = bpf_map_lookup_elem(&depths, &zero);
 	struct sample *s;
@@ -331,18 +341,18 @@ static inline_always int sample_raw(__u64 *args, int has_packet)
 	}
 	if (!s)
 		return 0;
-	make_sample(args, args, s, has_packet);
+	make_sample(ctx, args, s, has_packet);
 	*depth = at;
 	return 0;
 }
 
 SEC("raw_tp")
-int on_raw(__u64 *args) { return sample_raw(args, 0); }
+int on_raw(__u64 *args) { return sample_raw(args, args, 0); }
 
 SEC("raw_tp")
 int on_packet(__u64 *args)
 {
-	sample_raw(args, 1);
+	sample_raw(args, args, 1);
 	if (ends)
 		end_skb((void *)packet_arg(args));
 	return 0;
@@ -447,4 +457,47 @@ int on_hop(struct pt_regs *ctx)
 	if (what & HOP_ENDS)
 		end_skb((void *)hop[1]);
 	return 0;
+}
+
+enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
+#define TC_ACT_SHOT 2
+
+/*
+ * verdict_of returns the return value of the program that on_drop is attached to. Its position in
+ * ctx depends on the number of parameters that the verifier knows, which is five for a program whose
+ * parameter has another type than a context.
+ */
+static inline_always __u32 verdict_of(__u64 *ctx)
+{
+	__u64 value = 0;
+
+	if (enum_value_exists(enum bpf_func_id, BPF_FUNC_get_func_ret)) {
+		bpf_get_func_ret(ctx, &value);
+		return value;
+	}
+	/* Before 5.17. Of a load in C and that of value, the compiler makes a single one, which the verifier refuses. */
+	asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(value) : "r"(ctx));
+	return value;
+}
+
+/*
+ * is_drop reports whether a program's return value makes the kernel drop the packet. Drivers treat unknown values as
+ * XDP_ABORTED.
+ */
+static inline_always int is_drop(__u32 action)
+{
+	if (!packet_is_xdp)
+		return action == TC_ACT_SHOT;
+	return action != XDP_PASS && action != XDP_TX && action != XDP_REDIRECT;
+}
+
+/* on_drop runs when another BPF program returns. The arguments of its event are here. */
+SEC("fexit")
+int on_drop(__u64 *ctx)
+{
+	__u64 args[] = {verdict_of(ctx), program_id, (__u64)program_name, ctx[0]};
+
+	if (!is_drop(args[0]))
+		return 0;
+	return sample_raw(ctx, args, 1);
 }

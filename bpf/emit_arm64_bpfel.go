@@ -41,6 +41,7 @@ const (
 	emitMapWaking       = "waking"
 	emitMapWalks        = "walks"
 	emitProgIdentify    = "identify"
+	emitProgOnDrop      = "on_drop"
 	emitProgOnFree      = "on_free"
 	emitProgOnFreeAgain = "on_free_again"
 	emitProgOnFunction  = "on_function"
@@ -65,8 +66,11 @@ const (
 	emitVarOwnSize      = "own_size"
 	emitVarPacketAt     = "packet_at"
 	emitVarPacketIsSock = "packet_is_sock"
+	emitVarPacketIsXdp  = "packet_is_xdp"
 	emitVarPerTask      = "per_task"
 	emitVarPoint        = "point"
+	emitVarProgramId    = "program_id"
+	emitVarProgramName  = "program_name"
 	emitVarRawId        = "raw_id"
 	emitVarSnap         = "snap"
 	emitVarWalkUser     = "walk_user"
@@ -115,6 +119,7 @@ type emitSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitProgramSpecs struct {
 	Identify    *ebpf.ProgramSpec `ebpf:"identify"`
+	OnDrop      *ebpf.ProgramSpec `ebpf:"on_drop"`
 	OnFree      *ebpf.ProgramSpec `ebpf:"on_free"`
 	OnFreeAgain *ebpf.ProgramSpec `ebpf:"on_free_again"`
 	OnFunction  *ebpf.ProgramSpec `ebpf:"on_function"`
@@ -175,8 +180,11 @@ type emitVariableSpecs struct {
 	OwnSize      *ebpf.VariableSpec `ebpf:"own_size"`
 	PacketAt     *ebpf.VariableSpec `ebpf:"packet_at"`
 	PacketIsSock *ebpf.VariableSpec `ebpf:"packet_is_sock"`
+	PacketIsXdp  *ebpf.VariableSpec `ebpf:"packet_is_xdp"`
 	PerTask      *ebpf.VariableSpec `ebpf:"per_task"`
 	Point        *ebpf.VariableSpec `ebpf:"point"`
+	ProgramId    *ebpf.VariableSpec `ebpf:"program_id"`
+	ProgramName  *ebpf.VariableSpec `ebpf:"program_name"`
 	RawId        *ebpf.VariableSpec `ebpf:"raw_id"`
 	Snap         *ebpf.VariableSpec `ebpf:"snap"`
 	WalkUser     *ebpf.VariableSpec `ebpf:"walk_user"`
@@ -277,8 +285,11 @@ type emitVariables struct {
 	OwnSize      *ebpf.Variable `ebpf:"own_size"`
 	PacketAt     *ebpf.Variable `ebpf:"packet_at"`
 	PacketIsSock *ebpf.Variable `ebpf:"packet_is_sock"`
+	PacketIsXdp  *ebpf.Variable `ebpf:"packet_is_xdp"`
 	PerTask      *ebpf.Variable `ebpf:"per_task"`
 	Point        *ebpf.Variable `ebpf:"point"`
+	ProgramId    *ebpf.Variable `ebpf:"program_id"`
+	ProgramName  *ebpf.Variable `ebpf:"program_name"`
 	RawId        *ebpf.Variable `ebpf:"raw_id"`
 	Snap         *ebpf.Variable `ebpf:"snap"`
 	WalkUser     *ebpf.Variable `ebpf:"walk_user"`
@@ -289,6 +300,7 @@ type emitVariables struct {
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitPrograms struct {
 	Identify    *ebpf.Program `ebpf:"identify"`
+	OnDrop      *ebpf.Program `ebpf:"on_drop"`
 	OnFree      *ebpf.Program `ebpf:"on_free"`
 	OnFreeAgain *ebpf.Program `ebpf:"on_free_again"`
 	OnFunction  *ebpf.Program `ebpf:"on_function"`
@@ -302,6 +314,7 @@ type emitPrograms struct {
 func (p *emitPrograms) Close() error {
 	return _EmitClose(
 		p.Identify,
+		p.OnDrop,
 		p.OnFree,
 		p.OnFreeAgain,
 		p.OnFunction,

@@ -49,6 +49,7 @@ enum {
 
 enum bpf_func_id {
 	BPF_FUNC_task_pt_regs = 175,
+	BPF_FUNC_get_func_ret = 184,
 };
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
@@ -69,6 +70,7 @@ static __u64 (*bpf_jiffies64)(void) = (void *)118;
 static __u64 (*bpf_get_func_ip)(void *ctx) = (void *)173;
 static __u64 (*bpf_get_attach_cookie)(void *ctx) = (void *)174;
 static struct pt_regs *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
+static long (*bpf_get_func_ret)(void *ctx, __u64 *value) = (void *)184;
 
 /* clang's kinds of relocation, enum bpf_core_relo_kind of include/uapi/linux/bpf.h. */
 #define field_exists(field) __builtin_preserve_field_info(field, 2)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The packet of an sk_buff: its device and namespace, its headers, and those of the packet in a
- * tunnel. Headers are read from the linear part of the buffer: what lies in pages stays 0.
+ * The packet of an sk_buff or an xdp_buff: its device and namespace, its headers, and those of the packet in
+ * a tunnel. Headers are read from the linear part of the buffer: what lies in pages stays 0.
  */
 #ifndef PACKET_H
 #define PACKET_H
@@ -25,6 +25,7 @@ typedef struct {
 struct net_device {
 	char name[16];
 	int ifindex;
+	unsigned short hard_header_len; /* 0: packets begin with the network header */
 	possible_net_t nd_net;
 };
 
@@ -87,6 +88,21 @@ struct sk_buff {
 	__u16 network_header, mac_header;
 	unsigned int tail; /* from head */
 	unsigned char *head, *data;
+};
+
+struct xdp_rxq_info {
+	struct net_device *dev;
+};
+
+struct xdp_buff {
+	void *data, *data_end, *data_hard_start;
+	struct xdp_rxq_info *rxq;
+	__u32 frame_sz; /* from data_hard_start on */
+	__u32 flags;    /* from 5.18 on */
+};
+
+struct skb_shared_info {
+	unsigned int xdp_frags_size; /* from 5.18 on */
 };
 
 #pragma clang attribute pop
@@ -569,6 +585,51 @@ static inline_always void read_sock_packet(struct sock *sk, struct packet *p)
 		p->from_sock = p->network = 1;
 		read_sock_flow(sk, &p->outer);
 	}
+}
+
+#define XDP_FLAGS_HAS_FRAGS 1 /* an xdp_buff with data in pages */
+#define CACHE_LINE 64         /* SMP_CACHE_BYTES of x86-64 and arm64 */
+
+/* xdp_frags returns the bytes of a packet outside of its linear part. Their number is at the end of its frame. */
+static inline_always __u32 xdp_frags(struct xdp_buff *xdp)
+{
+	void *end;
+	__u32 size;
+
+	if (!field_exists(((struct skb_shared_info *)0)->xdp_frags_size))
+		return 0;
+	if (!(read_field(xdp, flags) & XDP_FLAGS_HAS_FRAGS))
+		return 0;
+	size = (type_size(struct skb_shared_info) + CACHE_LINE - 1) & ~(CACHE_LINE - 1);
+	end = read_field(xdp, data_hard_start) + read_field(xdp, frame_sz);
+	return read_field((struct skb_shared_info *)(end - size), xdp_frags_size);
+}
+
+/* read_xdp reads the packet of xdp into p, which is zero; first is where its headers begin. */
+static inline_always void read_xdp(struct xdp_buff *xdp, struct packet *p, struct linear *first)
+{
+	struct net_device *dev = read_field(read_field(xdp, rxq), dev);
+	__u16 type = 0;
+	__u8 version = 0;
+	struct linear s;
+
+	s.head = read_field(xdp, data);
+	s.at = 0;
+	s.end = read_field(xdp, data_end) - s.head;
+	*first = s;
+	p->len = p->wire_len = s.end + xdp_frags(xdp);
+	read_device(dev, p);
+	p->network = !read_field(dev, hard_header_len);
+	if (p->network) {
+		take(&s, &version, sizeof(version));
+		type = version >> 4 == 4 ? ETH_P_IP : version >> 4 == 6 ? ETH_P_IPV6 : 0;
+	} else {
+		s.at = ETH_LEN - sizeof(type);
+		take(&s, &type, sizeof(type));
+		type = swap16(type);
+		s.at = ETH_LEN;
+	}
+	read_all_headers(&s, p, type);
 }
 
 #define MADE_IPV4 40 /* bytes of headers made of a socket's addresses: TCP's has 20 */

@@ -285,11 +285,10 @@ func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
 	if err != nil {
 		return err
 	}
-	program := "on_raw"
+	programs := []string{"on_raw"}
 	if t.Packet != nil {
-		program = "on_packet"
+		programs[0] = "on_packet"
 	}
-	programs := []string{program}
 	if t.Own != nil {
 		if len(t.Own.Dynamic) > maxDynamic {
 			return fmt.Errorf("it has %d dynamic fields, more than %d", len(t.Own.Dynamic), maxDynamic)
@@ -313,6 +312,30 @@ func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
 		}
 	}
 	return e.attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: t.Name, Program: progs[0]}))
+}
+
+// vars returns the constants of the program that makes the samples.
+func (t *RawTracepoint) vars() (map[string]any, error) {
+	if t.Size > maxFixed {
+		return nil, fmt.Errorf("its samples have %d bytes, more than %d", t.Size, maxFixed)
+	}
+	vars := map[string]any{"raw_id": uint32(t.ID), "fixed_size": uint32(t.Size)}
+	if t.Packet == nil {
+		return vars, nil
+	}
+	return vars, t.Packet.setVars(vars)
+}
+
+// compile compiles the functions of the program that depend on the event.
+func (t *RawTracepoint) compile(p *ebpf.ProgramSpec) error {
+	body, err := compileFetch(t.Values, t.Filter)
+	if err != nil {
+		return err
+	}
+	if p.Instructions, err = replaceFunction(p.Instructions, "fetch", body); err == nil && t.Packet != nil {
+		err = t.Packet.compile(p)
+	}
+	return err
 }
 
 func (e *Sampler) attached(l link.Link, err error) error {

@@ -29,6 +29,8 @@ func checkCount(o *Options) error {
 		switch {
 		case ev.Span != nil:
 			why = "spans are counted by histograms, as in span:syscalls/hist/"
+		case ev.Raw != nil && ev.Raw.Drops != nil:
+			why = "packets that BPF programs drop are not counted"
 		case ev.Raw != nil:
 			why = "raw tracepoints are not counted, use the tracepoint without arguments"
 		case ev.Filter != "":

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -111,3 +112,18 @@ func (p plainEvents) restore(events []event.Event, err error) *PacketError {
 
 // noFiles reports whether the process, or the machine, has too many open files.
 func noFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+
+// omitDrops removes the optional events of packets that BPF programs drop, if there are no such programs.
+func omitDrops(o *Options) {
+	o.Events = slices.DeleteFunc(slices.Clone(o.Events), func(ev event.Event) bool {
+		if ev.Raw == nil || ev.Raw.Drops == nil || !ev.Raw.Drops.Optional {
+			return false
+		}
+		n, err := sampler.Droppers(&ev)
+		if n == 0 || err != nil {
+			o.verbose(fmt.Sprintf("%s is left out: %v", ev.Name, cmp.Or(err, sampler.ErrNoDroppers)))
+			return true
+		}
+		return false
+	})
+}

@@ -157,7 +157,8 @@ func (p *bpfPrograms) startSampler(
 	if err := o.ringsForBPF(); err != nil {
 		return &sampler.Error{Event: set.Events[0].Name, Err: err}
 	}
-	opts := sampler.Options{Functions: functions, Select: o.Packets.PacketSelection, Follow: o.following}
+	opts := sampler.Options{Functions: functions, Select: o.Packets.PacketSelection, Follow: o.following,
+		Notice: o.notice}
 	if !o.Target.byCPU() {
 		opts.PerTask = counterIDs(set)
 	}

@@ -37,6 +37,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if r.plain, err = addPackets(&o); err != nil {
 		return nil, err
 	}
+	omitDrops(&o)
 	if err := r.probes.add(ctx, &o); err != nil {
 		return nil, err
 	}

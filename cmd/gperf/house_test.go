@@ -129,6 +129,7 @@ var house = []struct{ question, packages string }{
 // testFloor is packages that only tests and scripts use. They import none of gperf's.
 const testFloor = `
 	internal/testutil/bench
+	internal/testutil/dropper
 	internal/testutil/drops
 	internal/testutil/frames
 	internal/testutil/kernels
@@ -156,8 +157,8 @@ var rooms = strings.Fields("cmd record report script format bpf unwind symbolize
 var guests = map[string]string{
 	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli",
 	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli",
-	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel", // BTF is read with it
-	"github.com/aclements/go-moremath":   "report/diff",                               // Student's and the normal distribution
+	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
+	"github.com/aclements/go-moremath":   "report/diff",                                                         // Student's and the normal distribution
 	"github.com/google/pprof":            "report/stacks",
 	"github.com/gopacket/gopacket":       "script/packets cmd/gperf", // pcapng; tests encode packets
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",

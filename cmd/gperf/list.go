@@ -145,7 +145,8 @@ func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 			"  span:syscalls                                      [durations: gperf help events]\n"+
 			"  span:FUNCTION, span:FILE:FUNCTION                  [also globs: 'span:ip_*', span:libc:malloc]\n"+
 			"  span:SYSTEM:NAME..SYSTEM:NAME[/key=FIELDS/]        [gperf list -v 'block:*']\n"+
-			"  packet:drops                                       [lost packets: drops, resets, retransmits]\n")
+			"  packet:drops                                       [lost packets: drops, resets, retransmits]\n"+
+			"  xdp:drop, tc:drop                                  [packets that BPF programs drop]\n")
 	}
 	return failed
 }

@@ -54,7 +54,29 @@ var lossEvents = []string{
 	"net:net_dev_xmit_timeout",
 }
 
-// packetDrops returns the events of PacketDrops that this kernel has, with the packets of those that have one.
+// Events of packets that BPF programs drop. The kernel has no tracepoint for them.
+const (
+	XDPDrop = "xdp:drop"
+	TCDrop  = "tc:drop"
+)
+
+// programDrops returns the event of XDPDrop or TCDrop.
+func (w *words) programDrops() ([]Event, error) {
+	if w.modified || w.terms != nil {
+		return nil, w.bad("it supports neither modifiers nor terms")
+	}
+	raw := kernel.NewDrops(kernel.Drops{XDP: w.name == XDPDrop})
+	if w.args != "" {
+		var err error
+		if raw, err = raw.WithFields(w.args); err != nil {
+			return nil, w.bad(err.Error())
+		}
+	}
+	return []Event{{Name: w.name, Type: format.TypeTracepoint, Raw: raw}}, nil
+}
+
+// packetDrops returns the events of PacketDrops that this kernel has, with the packets of those that have one,
+// and XDPDrop.
 func (w *words) packetDrops(at *Resolver) (events []Event, err error) {
 	if w.modified || w.terms != nil {
 		return nil, w.bad("it supports neither modifiers nor terms")
@@ -75,5 +97,6 @@ func (w *words) packetDrops(at *Resolver) (events []Event, err error) {
 	if len(events) == 0 {
 		return nil, w.bad("this kernel has none of its tracepoints")
 	}
-	return events, nil
+	xdp := kernel.NewDrops(kernel.Drops{XDP: true, Optional: true})
+	return append(events, Event{Name: XDPDrop, Type: format.TypeTracepoint, Raw: xdp}), nil
 }

@@ -300,6 +300,8 @@ func (w *words) events(at *Resolver) ([]Event, error) {
 		return w.probes(at)
 	case w.name == PacketDrops:
 		return w.packetDrops(at)
+	case w.name == XDPDrop, w.name == TCDrop:
+		return w.programDrops()
 	case strings.HasPrefix(w.name, kernel.RawPrefix):
 		return w.rawTracepoint()
 	case strings.HasPrefix(w.name, breakpointPrefix):

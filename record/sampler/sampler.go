@@ -1,6 +1,6 @@
 // Package sampler answers "how are events sampled that perf does not have?": BPF programs make
-// the samples of raw tracepoints, of tracepoints with arguments, of large sets of functions, and of
-// spans.
+// the samples of raw tracepoints, of tracepoints with arguments, of packets that other BPF programs drop,
+// of large sets of functions, and of spans.
 //
 // The programs write to a BPF output event of each CPU, which has the sample type of the
 // sampled event, so that the kernel adds the fields that all samples have. gperf then adds the
@@ -39,6 +39,8 @@ type Options struct {
 	// Functions are the entry addresses of the probed functions.
 	Functions map[*probe.Probe]uint64
 	Follow    *Following // nil: samples with a packet are those of all packets
+	// Notice receives warnings.
+	Notice func(error)
 }
 
 // Sampler makes the samples of a recording's events that have no counters.
@@ -108,8 +110,8 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error)
 	return s, s.attachPrograms(events)
 }
 
-// attachPrograms attaches a program to each raw tracepoint, some to each kind of span, one to all
-// entered functions, and one to all functions that return.
+// attachPrograms attaches a program to each raw tracepoint and each program that drops packets, some to each kind of
+// span, one to all entered functions, and one to all functions that return.
 func (s *Sampler) attachPrograms(events []event.Event) error {
 	var raw, spans, entered, returned []*event.Event
 	for i := range events {
@@ -125,9 +127,6 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 			entered = append(entered, ev)
 		}
 	}
-	if len(raw) > 0 {
-		s.runners = findRunners()
-	}
 	if s.opts.Follow != nil {
 		if err := bpf.AttachFrees(s.bpf); err != nil {
 			return &Error{raw[0].Name, err}
@@ -138,6 +137,9 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 		if err := s.attachRaw(ev, raw); err != nil {
 			return err
 		}
+	}
+	if len(raw) > 0 {
+		s.runners = findRunners() // some exist only now
 	}
 	if err := s.attachSpans(spans); err != nil {
 		return err
@@ -160,7 +162,8 @@ func findRunners() kernel.Codes {
 	return kernel.Runners(kallsyms)
 }
 
-// attachRaw attaches a program to one of the raw tracepoints, or to the functions that packets pass.
+// attachRaw attaches a program to one of the raw tracepoints, or programs to the functions that packets pass, or to the
+// return of others.
 func (s *Sampler) attachRaw(ev *event.Event, all []*event.Event) error {
 	l, err := ev.Raw.Layout()
 	if err != nil {
@@ -192,6 +195,9 @@ func (s *Sampler) attachRaw(ev *event.Event, all []*event.Event) error {
 		}
 		s.tracepoints = append(s.tracepoints, fd)
 		t.Own = &bpf.Record{FD: fd, Size: l.OwnSize, Dynamic: l.Dynamic}
+	}
+	if ev.Raw.Drops != nil {
+		return s.attachDrops(ev, t)
 	}
 	if err := s.bpf.AttachRawTracepoint(t); err != nil {
 		return &Error{ev.Name, err}

@@ -44,6 +44,8 @@ func Of(err error) string {
 		return own.Hint()
 	case errors.Is(err, record.ErrNoPacket):
 		return "Events with packets are skb:*, net:* and most of tcp:*; packet:drops are all that lose packets.\n"
+	case errors.Is(err, sampler.ErrNoDroppers):
+		return "`bpftool net` lists the programs of devices. Programs that are loaded later are not recorded.\n"
 	case errors.Is(err, archive.ErrRepacked):
 		return "Unpack it (unzip FILE -d DIR) and read it there: -i DIR/perf.data --symfs DIR.\n"
 	case errors.Is(err, archive.ErrDamaged):

@@ -59,6 +59,9 @@ func (r *Raw) Layout() (*Layout, error) {
 	} else if err := l.own(r.Own); err != nil {
 		return nil, fmt.Errorf("tracepoint %s:%s: %w", r.Own.System, r.Name, err)
 	}
+	if r.Drops != nil {
+		l.program()
+	}
 	if r.Packet != nil {
 		l.packet(r.Packet, r.ownFields())
 	}

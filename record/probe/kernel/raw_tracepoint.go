@@ -32,6 +32,8 @@ type Raw struct {
 	Own *Own
 	// Packet, if not nil, adds the packet of an argument.
 	Packet *Packet
+	// Drops, if not nil, are the samples' packets: BPF programs return, in place of a tracepoint.
+	Drops *Drops
 
 	scope *args.Scope // scope of the arguments
 }
@@ -137,8 +139,9 @@ func (l Codes) Has(addr uint64) bool {
 }
 
 // runners are prefixes of the functions that run the BPF programs of tracepoints: what a tracepoint calls, what calls
-// several programs, and what they all call. A tracepoint may use the function of another one with the same arguments.
-var runners = []string{"__traceiter_", "__bpf_trace_", "bpf_trace_run"}
+// several programs, and what they all call; and those at the return of other programs. A tracepoint may use the
+// function of another one with the same arguments.
+var runners = []string{"__traceiter_", "__bpf_trace_", "bpf_trace_run", "bpf_trampoline_"}
 
 // Runners returns the functions that run the BPF programs of tracepoints. kallsyms reads /proc/kallsyms from its start,
 // twice.
@@ -325,6 +328,9 @@ func (r *Raw) WithValues(text, words string) (*Raw, error) {
 
 // PacketArg returns the argument that leads to a packet.
 func (r *Raw) PacketArg() PacketArg {
+	if r.Drops != nil {
+		return PacketArg{Arg: dropPacketArg}
+	}
 	for _, typ := range []string{"struct sk_buff *", "struct sock *"} {
 		i := slices.IndexFunc(r.Args, func(a RawArg) bool { return strings.TrimPrefix(a.Type, "const ") == typ })
 		if i >= 0 {
