@@ -13,6 +13,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"gperf/internal/hotspot"
@@ -280,6 +281,56 @@ func TestSampler(t *testing.T) {
 				t.Errorf("%s: %v\n%s", p, err, VerifierLog(err))
 			}
 		}
+	}
+}
+
+// TestVerdictPrograms checks that the verifier accepts the programs at netfilter's functions, and at drops.
+func TestVerdictPrograms(t *testing.T) {
+	u, err := Load(Options{Programs: []Program{OnTracepoint}, CPUs: 2, Rows: 1 << 16})
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("CAP_BPF and CAP_PERFMON are missing: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, VerifierLog(err))
+	}
+	defer u.Close()
+	for _, byPointer := range []bool{false, true} {
+		e, err := NewSampler(SamplerOptions{CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		spec, err := loadVerdict()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for name, p := range spec.Programs {
+			if p.Type == ebpf.Kprobe || name == "on_drop" {
+				names = append(names, name)
+			}
+		}
+		vars := map[string]any{"fixed_size": uint32(maxFixed), "rules_by_pointer": flag(byPointer),
+			"snap": uint32(MaxSnap), "per_cpu_offset": uint64(1), "xt_table_first": flag(!byPointer), "ebt_table_first": flag(!byPointer)}
+		_, own, err := e.loadFrom(spec, vars, nil, names...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, VerifierLog(err))
+		}
+		own.Close()
+	}
+}
+
+// TestVerdictWithoutFirewall checks the errors for kernels without netfilter, and without a part of it that drops.
+func TestVerdictWithoutFirewall(t *testing.T) {
+	e := &Sampler{}
+	if err := e.AttachVerdict(&Verdict{}); err == nil || !strings.Contains(err.Error(), "it has no netfilter") {
+		t.Errorf("without functions: %v", err)
+	}
+	var left []string
+	v := &Verdict{Functions: map[string][]CodeRange{"nf_hook_slow": {{1, 2}}},
+		Left: func(part string, err error) { left = append(left, part) }}
+	if err := e.AttachVerdict(v); !errors.Is(err, ErrNoFirewall) || len(left) != len(netfilterParts) {
+		t.Errorf("%v, left out: %q", err, left)
 	}
 }
 

@@ -94,7 +94,7 @@ func (e *Sampler) attachSession(c *Calls) error {
 	if err := e.attached(link.KprobeMulti(progs[0], o)); err != nil {
 		return fmt.Errorf("attaching a BPF program to functions: %w", err)
 	}
-	return e.attachRaw("sched_process_free", progs[1])
+	return attachRaw(e, "sched_process_free", progs[1])
 }
 
 // multi returns the addresses of kernel functions with their events as cookies.
@@ -120,7 +120,7 @@ func (e *Sampler) attachKprobes(c *Calls) error {
 		if err != nil {
 			return fmt.Errorf("attaching BPF programs to functions: %w", err)
 		}
-		return e.attachRaw("sched_process_free", progs[2])
+		return attachRaw(e, "sched_process_free", progs[2])
 	}
 	return c.attachEach(e, "sched_process_free", func(f *Function, ends, begins *ebpf.Program, cookie uint64) error {
 		o := &link.KprobeOptions{Cookie: cookie}
@@ -195,7 +195,7 @@ func (c *Calls) attachUprobes(e *Sampler, file *link.Executable) error {
 // attachEnds attaches programs to raw tracepoints.
 func (e *Sampler) attachEnds(progs []*ebpf.Program, names ...string) error {
 	for i, p := range progs {
-		if err := e.attachRaw(names[i], p); err != nil {
+		if err := attachRaw(e, names[i], p); err != nil {
 			return err
 		}
 	}

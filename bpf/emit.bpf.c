@@ -7,7 +7,7 @@
  * bpf_perf_event_output writes samples of the CPU's perf event. The raw data is that of
  * a tracepoint, whose number identifies the event for the recorder.
  */
-#include "sample.h"
+#include "selected.h"
 #include "follow.h"
 
 char _license[] SEC("license") = "GPL";
@@ -23,12 +23,6 @@ const volatile __u32 dynamic_at[MAX_DYNAMIC] = {};
 /* Of events with a packet: */
 const volatile __u32 packet_is_sock = 0; /* the argument is a socket, not an sk_buff */
 const volatile __u32 packet_is_xdp = 0;  /* the argument is an xdp_buff */
-const volatile __u32 packet_at = 0;  /* position of struct packet in the sample */
-const volatile __u32 bytes_at = 0;   /* position of the __data_loc of the packet's first bytes */
-const volatile __u32 snap = 0;       /* number of these bytes; 0: none */
-const volatile __u32 filtered = 0;   /* ethernet_filter and network_filter select packets */
-const volatile __u32 only_netns = 0; /* 0: all */
-const volatile char only_dev[16] = {}; /* "": all */
 
 /* Of drops: the BPF program that drops packets. */
 const volatile __u32 program_id = 0;
@@ -43,40 +37,6 @@ struct returned { /* raw data of a kretprobe */
 	struct common common;
 	__u64 func, ret_ip;
 };
-
-/*
- * The raw data of on_raw's samples. The programs nest when one interrupts another: each
- * CPU has a stack of samples, the first depth of which are in use.
- */
-#define SAMPLE_SIZE 4096
-#define MAX_SNAP 2048    /* limit of a packet's bytes */
-#define SAMPLE_SLACK 512 /* a string that begins before SAMPLE_SIZE ends within this */
-
-#define FILTER_BYTES 256 /* of a packet, for filters */
-
-struct sample {
-	__u64 task; /* the task that it belongs to */
-	__u64 size;
-	struct linear first; /* the packet's headers */
-	__u64 sock;          /* of a packet that does not have its socket yet; 0: unknown */
-	__u64 known_only;    /* no packet begins to be followed here */
-	__u8 headers[FILTER_BYTES];
-	__u8 data[SAMPLE_SIZE + SAMPLE_SLACK];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, __u32);
-	__type(value, struct sample);
-	__uint(max_entries, LEVELS);
-} samples SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, __u32);
-	__type(value, __u32);
-	__uint(max_entries, 1);
-} depths SEC(".maps");
 
 SEC("kprobe.multi")
 int on_function(struct pt_regs *ctx)
@@ -163,65 +123,6 @@ static inline_always struct sample *own_sample(__u32 depth, __u32 *at)
 	return NULL;
 }
 
-/*
- * These report whether a packet is to be sampled, from its first caplen bytes and its length: one
- * of packets that begin with an Ethernet header, one of those that begin with an IP header.
- * Package bpf replaces these bodies (packetfilter.go).
- */
-static __attribute__((noinline)) __u64 ethernet_filter(__u8 *data, __u64 caplen, __u64 len)
-{
-	__u64 selected = 1;
-
-	asm volatile("" : "+r"(selected) : "r"(data), "r"(caplen), "r"(len) : "memory");
-	return selected;
-}
-
-static __attribute__((noinline)) __u64 network_filter(__u8 *data, __u64 caplen, __u64 len)
-{
-	__u64 selected = 2;
-
-	asm volatile("" : "+r"(selected) : "r"(data), "r"(caplen), "r"(len) : "memory");
-	return selected;
-}
-
-/* copy_headers copies the packet's first bytes for filters, and returns their number. */
-static inline_always __u64 copy_headers(struct sample *s, struct packet *p)
-{
-	__u64 n = s->first.end - s->first.at;
-
-	if (p->from_sock)
-		return make_headers(p, s->headers);
-	if (s->first.at >= s->first.end)
-		return 0;
-	keep_whole(n);
-	if (n > FILTER_BYTES)
-		n = FILTER_BYTES;
-	if (n && bpf_probe_read_kernel(s->headers, n, s->first.head + s->first.at))
-		return 0;
-	return n;
-}
-
-/* is_selected reports whether the recording's filters select a packet. */
-static inline_always int is_selected(struct sample *s, struct packet *p)
-{
-	__u64 n;
-
-	if (only_netns && p->netns != only_netns)
-		return 0;
-	for (int i = 0; only_dev[0] && i < sizeof(only_dev); i++) {
-		if (p->dev[i] != only_dev[i])
-			return 0;
-		if (!only_dev[i])
-			break;
-	}
-	if (!filtered)
-		return 1;
-	n = copy_headers(s, p);
-	if (p->network)
-		return network_filter(s->headers, n, p->wire_len) != 0;
-	return ethernet_filter(s->headers, n, p->wire_len) != 0;
-}
-
 /* packet_arg returns the argument that is the sk_buff, the socket or the xdp_buff. Package bpf replaces this body. */
 static __attribute__((noinline)) __u64 packet_arg(__u64 *args)
 {
@@ -274,24 +175,6 @@ static __attribute__((noinline)) int add_packet(__u64 *args, struct sample *s)
 	if (!p->outer.ethertype && s->sock)
 		read_sock_packet((void *)s->sock, p);
 	return follow(arg, args, s, p);
-}
-
-/* add_bytes adds the packet's first bytes to a sample of size bytes, and returns its new size. */
-static inline_always __u64 add_bytes(struct sample *s, __u64 size)
-{
-	__u64 n = s->first.end - s->first.at;
-
-	if (s->first.at >= s->first.end)
-		n = 0;
-	keep_whole(n);
-	if (n > snap)
-		n = snap;
-	if (size > SAMPLE_SIZE - MAX_SNAP || n > MAX_SNAP)
-		return size;
-	if (n && bpf_probe_read_kernel(s->data + size, n, s->first.head + s->first.at))
-		n = 0;
-	*(__u32 *)&s->data[bytes_at & (SAMPLE_SIZE - 1)] = n << 16 | size;
-	return (size + n + 7) & ~7ULL;
 }
 
 /* is_sampled reports whether an event is to be sampled, and adds its packet. Packets are followed in all tasks. */

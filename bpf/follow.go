@@ -82,7 +82,7 @@ func AttachFrees(e *Sampler) error {
 		}
 		e.silent = append(e.silent, progs...)
 		for _, p := range progs {
-			if err := e.attachRaw(name, p); err != nil {
+			if err := attachRaw(e, name, p); err != nil {
 				return err
 			}
 		}

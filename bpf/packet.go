@@ -43,34 +43,38 @@ func (p *Packet) setVars(vars map[string]any) error {
 	}
 	copy(device[:], p.Select.Device)
 	vars["packet_at"], vars["bytes_at"], vars["snap"] = uint32(p.At), uint32(p.BytesAt), uint32(p.Snap)
-	vars["packet_is_sock"] = flag(p.IsSock)
 	vars["filtered"], vars["only_netns"], vars["only_dev"] = flag(p.Select.Filter != nil), p.Select.Netns, device
 	return nil
 }
 
-// compile compiles the functions of a program that depend on the packet.
+// compile compiles the functions of a program that depend on the packet's argument and the filter.
 func (p *Packet) compile(program *ebpf.ProgramSpec) (err error) {
-	replace := func(name string, body asm.Instructions) {
-		if err == nil {
-			program.Instructions, err = replaceFunction(program.Instructions, name, body)
-		}
-	}
-	replace("packet_arg", loadArg(p.Arg))
-	if p.Select.Filter == nil {
+	program.Instructions, err = replaceFunction(program.Instructions, "packet_arg", loadArg(p.Arg))
+	if err != nil {
 		return err
 	}
-	for name, filter := range map[string][]classic.Instruction{
-		"ethernet_filter": p.Select.Filter.Ethernet, "network_filter": p.Select.Filter.Network} {
+	return p.Select.Filter.compile(program)
+}
+
+// compile compiles the functions of a program that apply the filter; nil: none.
+func (f *PacketFilter) compile(program *ebpf.ProgramSpec) error {
+	if f == nil {
+		return nil
+	}
+	for name, filter := range map[string][]classic.Instruction{"ethernet_filter": f.Ethernet,
+		"network_filter": f.Network} {
 		if filter == nil {
 			filter = []classic.Instruction{classic.RetConstant{Val: 0}}
 		}
-		body, e := compileClassic(name, filter)
-		if e != nil {
-			return e
+		body, err := compileClassic(name, filter)
+		if err == nil {
+			program.Instructions, err = replaceFunction(program.Instructions, name, body)
 		}
-		replace(name, body)
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // loadArg returns a function that returns an argument, from 1.

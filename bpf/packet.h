@@ -588,7 +588,7 @@ static inline_always void read_sock_packet(struct sock *sk, struct packet *p)
 }
 
 #define XDP_FLAGS_HAS_FRAGS 1 /* an xdp_buff with data in pages */
-#define CACHE_LINE 64         /* SMP_CACHE_BYTES of x86-64 and arm64 */
+#define CACHE_LINE 64ULL      /* SMP_CACHE_BYTES of x86-64 and arm64 */
 
 /* xdp_frags returns the bytes of a packet outside of its linear part. Their number is at the end of its frame. */
 static inline_always __u32 xdp_frags(struct xdp_buff *xdp)

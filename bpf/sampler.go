@@ -112,7 +112,9 @@ func flag(on bool) uint32 {
 
 // ownMaps are the maps of which the programs of each event have their own.
 var ownMaps = []string{"walks", "samples", "depths", ".rodata", "syscalls", "span_counts", "pairs",
-	"new_pair", "ended_pair", "buckets", "counted_cpus", "entries", "hops", "freed"}
+	"new_pair", "ended_pair", "buckets", "counted_cpus", "entries", "hops", "freed",
+	"passages", "calls", "founds", "xt_drops", "xt_lists", "xt_generation", "xt_scans",
+	"nft_generation"}
 
 // share makes all programs use a map, unless each event needs its own.
 func (e *Sampler) share(name string, m *ebpf.Map) {
@@ -266,6 +268,7 @@ func (t *RawTracepoint) program() (vars map[string]any, change func(*ebpf.Progra
 		if err := t.Packet.setVars(vars); err != nil {
 			return nil, nil, err
 		}
+		vars["packet_is_sock"] = flag(t.Packet.IsSock)
 		t.Passage.setVars(vars)
 	}
 	return vars, func(p *ebpf.ProgramSpec) (err error) {

@@ -97,10 +97,10 @@ func (e *Sampler) AttachPair(p *Pair) error {
 	if len(progs) == 2 {
 		return nil
 	}
-	return e.attachRaw("sched_process_exit", progs[2])
+	return attachRaw(e, "sched_process_exit", progs[2])
 }
 
-func (e *Sampler) attachRaw(name string, p *ebpf.Program) error {
+func attachRaw(e *Sampler, name string, p *ebpf.Program) error {
 	err := e.attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: p}))
 	if err != nil {
 		return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", name, err)
@@ -163,7 +163,7 @@ func (e *Sampler) AttachSyscalls(s *Span, noReturn [2]int64) error {
 		return err
 	}
 	for i, name := range []string{"sys_exit", "sys_enter", "sched_process_exit"} {
-		if err := e.attachRaw(name, progs[i]); err != nil {
+		if err := attachRaw(e, name, progs[i]); err != nil {
 			return err
 		}
 	}

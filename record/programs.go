@@ -158,7 +158,7 @@ func (p *bpfPrograms) startSampler(
 		return &sampler.Error{Event: set.Events[0].Name, Err: err}
 	}
 	opts := sampler.Options{Functions: functions, Select: o.Packets.PacketSelection, Follow: o.following,
-		Notice: o.notice}
+		Notice: o.notice, Verbose: o.verbose}
 	if !o.Target.byCPU() {
 		opts.PerTask = counterIDs(set)
 	}

@@ -12,6 +12,8 @@ need clang clang
 need dwz dwz
 need nft nftables      # to drop packets by rules
 need iptables iptables
+need ebtables-legacy ebtables   # those of bridges
+need arptables-legacy arptables # and of ARP
 need ip iproute2
 need tcpdump tcpdump   # the reference for packet filters
 need /etc/services netbase

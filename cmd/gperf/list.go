@@ -96,7 +96,7 @@ func want(arg string) wanted {
 	case isKind && (kind == event.KindKprobe || kind == event.KindRawTracepoint || inFile):
 		return wanted{[]event.ListKind{kind}, arg}
 	case colon: // SYSTEM:NAME, of a tracepoint or a probe
-		return wanted{[]event.ListKind{event.KindTracepoint, event.KindProbe}, arg}
+		return wanted{[]event.ListKind{event.KindTracepoint, event.KindProbe, event.KindNetfilter}, arg}
 	}
 	return wanted{listedAlways, "*" + arg + "*"}
 }

@@ -79,6 +79,9 @@ func TestList(t *testing.T) {
 		{[]string{"kprobe:*conntrack*"}, nil, "  kprobe:nf_conntrack_in                             [Kernel function]\n"},
 		{[]string{"kretprobe:nf_conntrack:*"}, nil, "  kretprobe:nf_conntrack_in                          [Kernel function]\n"},
 		{[]string{"raw_tracepoint"}, nil, "  raw_tracepoint:kfree_skb                           [Raw tracepoint event]\n"},
+		{[]string{"nf:d*"}, nil, `  nf:drop                                            [Netfilter event]
+       [Packets that a rule of the firewall drops, with the table, chain and rule]
+`},
 		{[]string{"sdt:"}, nil, ""},
 		{[]string{"task-clock", "sched:*", "msr"}, func(o *listFlags) { o.details, o.noDesc = true, true }, `  task-clock                                         [Software event]
         software/config=1/

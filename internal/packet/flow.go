@@ -56,6 +56,9 @@ func AppendDestination(b, raw []byte) []byte {
 	return headers(raw[atOuter:atInner]).appendAddr(b, atDaddr)
 }
 
+// Netns returns the inode number of the packet's network namespace, 0 if it is unknown.
+func Netns(raw []byte) uint32 { return binary.NativeEndian.Uint32(raw[atNetns:]) }
+
 // Socket returns the inode number of the packet's socket, 0 if it has none.
 func Socket(raw []byte) uint64 { return binary.NativeEndian.Uint64(raw[atSock:]) }
 

@@ -118,5 +118,7 @@ func Names() (l []string) {
 	return append(l, Texts...)
 }
 
-// IsText reports whether gperf makes the text of a field.
-func IsText(name string) bool { return slices.Contains(Texts, name) }
+// IsText reports whether gperf makes the text of a field, which may have blanks.
+func IsText(name string) bool {
+	return slices.Contains(Texts, name) || name == VerdictText || name == RuleText
+}

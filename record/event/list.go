@@ -41,6 +41,7 @@ const (
 	KindTracepoint    ListKind = "tracepoint"
 	KindProbe         ListKind = "probe"
 	KindRawTracepoint ListKind = "raw_tracepoint"
+	KindNetfilter     ListKind = "nf"
 	KindKprobe        ListKind = "kprobe"
 	KindUprobe        ListKind = "uprobe"
 	KindUSDT          ListKind = "usdt"
@@ -48,14 +49,14 @@ const (
 
 // Kinds are all kinds, in the order of listing.
 var Kinds = []ListKind{KindHardware, KindSoftware, KindCache, KindPMU, KindRaw, KindMemory, KindTracepoint, KindProbe,
-	KindRawTracepoint, KindKprobe, KindUprobe, KindUSDT}
+	KindRawTracepoint, KindNetfilter, KindKprobe, KindUprobe, KindUSDT}
 
 var kindNames = map[ListKind]string{
 	KindHardware: "Hardware event", KindSoftware: "Software event", KindCache: "Hardware cache event",
 	KindPMU: "Kernel PMU event",
 	KindRaw: "Raw hardware event descriptor", KindMemory: "Hardware breakpoint", KindTracepoint: "Tracepoint event",
 	KindProbe: "Probe event", KindRawTracepoint: "Raw tracepoint event", KindKprobe: "Kernel function",
-	KindUprobe: "Function", KindUSDT: "USDT probe",
+	KindUprobe: "Function", KindUSDT: "USDT probe", KindNetfilter: "Netfilter event",
 }
 
 // String returns the kind's name in listings; perf's if perf has the kind.
@@ -119,6 +120,8 @@ func (l *Lister) List(kind ListKind, glob string) ([]Listed, error) {
 		all, err = l.tracepoints(kind)
 	case KindRawTracepoint:
 		all, err = l.rawTracepoints()
+	case KindNetfilter:
+		all = []Listed{{Names: []string{NetfilterDrop}, Kind: kind, Desc: netfilterDesc}}
 	case KindKprobe:
 		word, _, _ := strings.Cut(glob, ":")
 		all, err = l.kprobes(word)

@@ -73,6 +73,7 @@ func TestList(t *testing.T) {
 		{KindKprobe, "kprobe:nf_conntrack:*", []string{"kprobe:nf_conntrack_in kprobe:nf_conntrack:nf_conntrack_in"}},
 		{KindRawTracepoint, "*", []string{"raw_tracepoint:kfree_skb", "raw_tracepoint:nf",
 			"raw_tracepoint:sched_switch"}},
+		{KindNetfilter, "nf:*", []string{"nf:drop"}},
 		{KindPMU, "*", []string{"cpu/a/", "msr/tsc/"}},
 		{KindPMU, "msr*", []string{"msr/tsc/"}},
 		{KindSoftware, "*faults*", []string{"alignment-faults", "emulation-faults", "major-faults", "minor-faults",

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/packet"
 	"gperf/record/probe/kernel"
 	"gperf/record/tracefs"
 )
@@ -76,7 +77,7 @@ func (w *words) programDrops() ([]Event, error) {
 }
 
 // packetDrops returns the events of PacketDrops that this kernel has, with the packets of those that have one,
-// and XDPDrop.
+// XDPDrop and, on kernels with kprobes, NetfilterDrop.
 func (w *words) packetDrops(at *Resolver) (events []Event, err error) {
 	if w.modified || w.terms != nil {
 		return nil, w.bad("it supports neither modifiers nor terms")
@@ -98,5 +99,9 @@ func (w *words) packetDrops(at *Resolver) (events []Event, err error) {
 		return nil, w.bad("this kernel has none of its tracepoints")
 	}
 	xdp := kernel.NewDrops(kernel.Drops{XDP: true, Optional: true})
-	return append(events, Event{Name: XDPDrop, Type: format.TypeTracepoint, Raw: xdp}), nil
+	events = append(events, Event{Name: XDPDrop, Type: format.TypeTracepoint, Raw: xdp})
+	if at.HaveKprobes() == nil {
+		events = append(events, netfilterEvent(packet.Default, true))
+	}
+	return events, nil
 }

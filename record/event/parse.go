@@ -256,6 +256,7 @@ func (w *words) nameAndMods(n int) []string {
 //	PMU/TERMS/[MODIFIERS]
 //	mem:ADDR[/LEN][:ACCESS][/TERMS/][:MODIFIERS]
 //	KIND:PROBE[/TERMS/][:MODIFIERS]
+//	nf:drop [FIELD...]
 //	span:WHAT[/TERMS/]
 func parse(spec string, at *Resolver) ([]Event, error) {
 	if strings.HasPrefix(spec, SpanPrefix) {
@@ -304,6 +305,8 @@ func (w *words) events(at *Resolver) ([]Event, error) {
 		return w.programDrops()
 	case strings.HasPrefix(w.name, kernel.RawPrefix):
 		return w.rawTracepoint()
+	case strings.HasPrefix(w.name, netfilterSystem):
+		return w.netfilterDrop(at)
 	case strings.HasPrefix(w.name, breakpointPrefix):
 		return w.breakpoint(at)
 	case plain:

@@ -10,11 +10,17 @@ import (
 
 // packets adds the texts of packets to the samples of an event.
 type packets struct {
-	at    int // position of the packet in the raw data
-	texts []kernel.Text
-	text  []byte // of the current sample
-	ends  []int  // of its texts
+	fixed    int // bytes of the raw data before dynamic data
+	at       int // position of the packet in the raw data
+	texts    []kernel.Text
+	verdicts *verdicts // nil: samples have no verdict
 	*sockets
+	text []byte // of the current sample
+	ends []int  // of its texts
+}
+
+func newPackets(l *kernel.Layout, s *sockets) *packets {
+	return &packets{fixed: l.Size, at: l.PacketAt, texts: l.Texts, sockets: s}
 }
 
 // maxText limits a sample's texts, in bytes.
@@ -26,10 +32,13 @@ func (p *packets) addTexts(rec []byte, raw int) []byte {
 	le := binary.LittleEndian
 	size := int(le.Uint32(rec[raw:]))
 	start := raw + 4
-	if len(p.texts) == 0 || start+size > len(rec) || p.at+packet.Size > size || size > 1<<16-1-maxText {
+	if len(p.texts) == 0 || start+size > len(rec) || size < p.fixed || size > 1<<16-1-maxText {
 		return rec
 	}
 	data := rec[start+p.at : start+p.at+packet.Size]
+	if p.verdicts != nil {
+		p.verdicts.read(rec[start : start+size])
+	}
 	p.text, p.ends = p.text[:0], p.ends[:0]
 	for _, t := range p.texts {
 		p.text = append(p.append(t.Name, data), 0)
@@ -63,6 +72,10 @@ func (p *packets) append(name string, data []byte) []byte {
 		return packet.AppendDestination(p.text, data)
 	case "sk":
 		return append(p.text, p.owner(packet.Socket(data))...)
+	case packet.VerdictText:
+		return p.verdicts.rule.Append(p.text)
+	case packet.RuleText:
+		return append(p.text, p.verdicts.rules.text(packet.Netns(data), &p.verdicts.rule)...)
 	}
 	return p.text
 }

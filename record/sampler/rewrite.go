@@ -17,14 +17,15 @@ type output struct {
 	runners    kernel.Codes           // the functions that run their programs
 	spans      map[uint64]*event.Span // by number: the period is the duration
 	packets    map[uint64]*packets    // by number
+	dropping   kernel.Codes           // the functions whose callers dropped packets belong to
 	dropKernel bool                   // spans are without the kernel's frames, unlike other events
 	ipOnly     bool                   // the callchain is recorded for the sample's ip only
 }
 
 // outputAttr returns the attr of the BPF output event for the samples of the emitted events with
-// these attrs: their sample types are equal. locate adds the first frames of the kernel, which
-// locate a tracepoint.
-func outputAttr(attrs []format.Attr, locate bool) format.Attr {
+// these attrs: their sample types are equal. locate is the number of the kernel's first
+// frames to add, which locate a tracepoint.
+func outputAttr(attrs []format.Attr, locate int) format.Attr {
 	a := attrs[0]
 	a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, format.SWBPFOutput, 1
 	a.Flags &= format.FlagUseClockID | format.FlagSampleIDAll | format.FlagExcludeCallchainUser |
@@ -32,10 +33,10 @@ func outputAttr(attrs []format.Attr, locate bool) format.Attr {
 	if slices.ContainsFunc(attrs, withKernelFrames) {
 		a.Flags &^= format.FlagExcludeCallchainKernel
 	}
-	if a.SampleType&format.SampleCallchain == 0 && locate {
+	if a.SampleType&format.SampleCallchain == 0 && locate > 0 {
 		a.SampleType |= format.SampleCallchain
 		a.Flags |= format.FlagExcludeCallchainUser
-		a.SampleMaxStack = maxOwnFrames + 1
+		a.SampleMaxStack = uint16(locate)
 	}
 	return a
 }
@@ -73,6 +74,9 @@ func (o *output) rewrite(rec []byte) []byte {
 		own = ownFrames
 		for frames > 1+own+1 && own < maxOwnFrames && o.runners.Has(le.Uint64(rec[first+8*int(own):])) {
 			own++
+		}
+		if p := o.packets[number]; p != nil && p.verdicts != nil {
+			own = uint64(o.ownDropFrames(rec[first:first+8*int(frames-1)], int(own)))
 		}
 		le.PutUint64(rec[format.HeaderSize+l.IP:], le.Uint64(rec[first+8*int(own):]))
 	}

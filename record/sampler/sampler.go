@@ -41,6 +41,8 @@ type Options struct {
 	Follow    *Following // nil: samples with a packet are those of all packets
 	// Notice receives warnings.
 	Notice func(error)
+	// Verbose, if not nil, receives notes for curious users.
+	Verbose func(string)
 }
 
 // Sampler makes the samples of a recording's events that have no counters.
@@ -52,10 +54,11 @@ type Sampler struct {
 	bpf         *bpf.Sampler
 	first       int                    // index of the first event whose samples programs write
 	attrs       []format.Attr          // of these events
-	locate      bool                   // there are raw tracepoints
+	locate      int                    // number of frames that locate raw tracepoints; 0: there are none
 	userOnly    bool                   // there are events without the kernel's frames
 	raw         map[uint64]bool        // of raw tracepoints, by number
 	runners     kernel.Codes           // the functions that run their programs
+	dropping    kernel.Codes           // the functions that free packets which netfilter drops
 	spans       map[uint64]*event.Span // by number
 	packets     map[uint64]*packets    // of raw tracepoints with one, by number
 	sockets     sockets
@@ -103,7 +106,7 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error)
 				s.first = i
 			}
 			s.attrs = append(s.attrs, attrs[i])
-			s.locate = s.locate || events[i].Raw != nil && !events[i].Hops
+			s.locate = max(s.locate, framesToLocate(ev))
 			s.userOnly = s.userOnly || !withKernelFrames(attrs[i])
 		}
 	}
@@ -152,6 +155,17 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 	return nil
 }
 
+// framesToLocate returns the number of the kernel's frames that locate an event's samples.
+func framesToLocate(ev *event.Event) int {
+	switch {
+	case ev.Raw == nil, ev.Hops:
+		return 0
+	case ev.Raw.Verdict != nil:
+		return maxOwnFrames + maxDropFrames + 1
+	}
+	return maxOwnFrames + 1
+}
+
 // findRunners finds the functions that run the programs of raw tracepoints.
 func findRunners() kernel.Codes {
 	kallsyms, err := os.Open(procfs.Kallsyms)
@@ -168,6 +182,9 @@ func (s *Sampler) attachRaw(ev *event.Event, all []*event.Event) error {
 	l, err := ev.Raw.Layout()
 	if err != nil {
 		return &Error{ev.Name, err}
+	}
+	if ev.Raw.Verdict != nil {
+		return s.attachVerdict(ev, l)
 	}
 	t := &bpf.RawTracepoint{Name: ev.Raw.Name, ID: uint16(ev.Config), Size: l.Size}
 	for _, v := range l.Values {
@@ -281,7 +298,7 @@ func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
 	like := &s.attrs[0]
 	chains := like.SampleType&format.SampleCallchain != 0
 	o := &output{layout: format.NewSampleLayout(a), raw: s.raw, runners: s.runners, spans: s.spans,
-		packets:    s.packets,
+		packets: s.packets, dropping: s.dropping,
 		dropKernel: chains && withKernelFrames(*a) && s.userOnly,
 		ipOnly:     !chains && a.SampleType&format.SampleCallchain != 0}
 	e := stacks.NewEvent(a)

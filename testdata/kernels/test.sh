@@ -9,6 +9,8 @@ cd "$(dirname "$0")/../.."
 need perf linux-perf # guests find here what tests run: perf to read what gperf wrote, what drops packets,
 need nft nftables
 need iptables iptables
+need ebtables-legacy ebtables
+need arptables-legacy arptables
 need gcc gcc libc6-dev # and programs to record, built before
 cache=${GPERF_KERNELS:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/gperf/kernels}
 slow=5 # times longer than on the host, tests run or wait

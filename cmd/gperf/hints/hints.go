@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gperf/bpf"
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/record"
@@ -69,6 +70,8 @@ func Of(err error) string {
 		return "`gperf report --no-idle` leaves out the samples of CPUs without work.\n"
 	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
 		return "Each raw tracepoint needs three open files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
+	case errors.Is(err, bpf.ErrNoFirewall):
+		return "Without these modules, no rule can drop packets. Load one, or add a rule (nft, iptables).\n"
 	case errors.Is(err, syscall.EMFILE):
 		return MoreFiles + "\n"
 	case errors.As(err, &unknown):

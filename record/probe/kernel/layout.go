@@ -27,6 +27,9 @@ type Layout struct {
 	// texts that gperf adds, and of the packet's first bytes; 0: none.
 	PacketAt, BytesAt int
 	Texts             []Text
+	// Of the verdict, if samples have one: its position, and those of the __data_loc of the names of the table and the
+	// chain.
+	VerdictAt, TableAt, ChainAt int
 
 	raw         *Raw
 	fields      []tracefs.FormatField
@@ -62,8 +65,14 @@ func (r *Raw) Layout() (*Layout, error) {
 	if r.Drops != nil {
 		l.program()
 	}
+	if r.Verdict != nil {
+		l.verdict()
+	}
 	if r.Packet != nil {
 		l.packet(r.Packet, r.ownFields())
+	}
+	if r.Verdict != nil && r.Verdict.RuleText {
+		l.addText(packet.RuleText)
 	}
 	for _, a := range r.Values {
 		if err := l.value(a); err != nil {
@@ -101,27 +110,53 @@ func (l *Layout) packet(p *Packet, own []args.Arg) {
 		if has(name) {
 			continue
 		}
-		l.fields = append(l.fields, tracefs.FormatField{Type: f.Type, Name: f.Name, Offset: l.PacketAt + f.At,
-			Size: f.Size, Signed: f.Signed})
+		l.field(&f, l.PacketAt)
 		verbs[name] = [2]string{f.Verb, f.Expr()}
-	}
-	text := func(name, typ string) int {
-		at := l.reserve(4)
-		l.fields = append(l.fields, tracefs.FormatField{Type: typ, Name: name, Offset: at, Size: 4})
-		return at
 	}
 	for _, name := range p.Shown {
 		if packet.IsText(name) && !has(name) {
-			l.Texts = append(l.Texts, Text{name, text(name, "__data_loc char[]")})
-			verbs[name] = [2]string{"%s", "__get_str(" + name + ")"}
+			l.addText(name)
+			continue
 		}
 		if v, ok := verbs[name]; ok {
 			l.show(name, "=", v[0], v[1])
 		}
 	}
 	if p.Snap > 0 {
-		l.BytesAt = text(packet.Bytes, "__data_loc u8[]")
+		l.BytesAt = l.dynamic(packet.Bytes, "u8")
 	}
+}
+
+// verdict adds the fields of a verdict.
+func (l *Layout) verdict() {
+	l.VerdictAt = l.reserve(packet.VerdictSize)
+	l.addText(packet.VerdictText)
+	for _, f := range packet.VerdictFields {
+		l.field(&f, l.VerdictAt)
+		if name := f.BaseName(); name == packet.Hook {
+			l.show(name, "=", f.Verb, "REC->"+name)
+		}
+	}
+	l.TableAt, l.ChainAt = l.dynamic(packet.Table, "char"), l.dynamic(packet.Chain, "char")
+}
+
+// field adds a field of package packet, whose struct is at this position.
+func (l *Layout) field(f *packet.Field, at int) {
+	l.fields = append(l.fields, tracefs.FormatField{Type: f.Type, Name: f.Name, Offset: at + f.At, Size: f.Size,
+		Signed: f.Signed})
+}
+
+// dynamic adds an array of dynamic length, and returns the position of its __data_loc.
+func (l *Layout) dynamic(name, typ string) int {
+	at := l.reserve(4)
+	l.fields = append(l.fields, tracefs.FormatField{Type: "__data_loc " + typ + "[]", Name: name, Offset: at, Size: 4})
+	return at
+}
+
+// addText adds a text that gperf makes, and prints it.
+func (l *Layout) addText(name string) {
+	l.Texts = append(l.Texts, Text{name, l.dynamic(name, "char")})
+	l.show(name, "=", "%s", "__get_str("+name+")")
 }
 
 // show adds a value to the print format.

@@ -34,6 +34,8 @@ type Raw struct {
 	Packet *Packet
 	// Drops, if not nil, are the samples' packets: BPF programs return, in place of a tracepoint.
 	Drops *Drops
+	// Verdict, if not nil, adds what dropped the packet, and records only packets that netfilter drops.
+	Verdict *Verdict
 
 	scope *args.Scope // scope of the arguments
 }
@@ -49,6 +51,12 @@ type Packet struct {
 type PacketArg struct {
 	Arg    int  // its number, from 1; 0: none
 	IsSock bool // it is a struct sock *, whose packets have its addresses, not a struct sk_buff *
+}
+
+// Verdict is the verdict of netfilter that dropped a packet.
+type Verdict struct {
+	RuleText bool // samples have the rule as nft prints it
+	Optional bool // a kernel without a firewall is no error
 }
 
 // Own is a tracepoint of the kernel.

@@ -1,0 +1,98 @@
+package packet
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+)
+
+// VerdictSize is the size of a verdict in raw data: bpf/verdict.bpf.c's struct verdict.
+const VerdictSize = 48
+
+// Positions in struct verdict.
+const (
+	atHandle     = 0
+	atRule       = 8
+	atBy         = 12
+	atIsPolicy   = 13
+	atGeneration = 16
+	atHook       = 20
+	atFamily     = 36
+)
+
+// By is what gave a verdict.
+type By uint8
+
+// The numbers of bpf/netfilter.h's enum by.
+const (
+	ByUnknown   By = iota
+	ByNFT          // a chain of nf_tables
+	ByXT           // a table of iptables, ip6tables or arptables
+	ByEBT          // a table of ebtables
+	ByConntrack    // connection tracking
+)
+
+// VerdictFields are the fields in a verdict's raw data.
+var VerdictFields = []Field{
+	{"handle", "u64", atHandle, 8, false, "%lu", ""},
+	{"rule", "u32", atRule, 4, false, "%u", ""},
+	{"hook[16]", "char", atHook, 16, true, "%s", ""},
+	{"family[8]", "char", atFamily, 8, true, "%s", ""},
+}
+
+// Names of fields of a verdict. The BPF program adds the texts of the table and the chain, gperf adds the others.
+const (
+	Hook        = "hook"
+	Table       = "table"
+	Chain       = "chain"
+	VerdictText = "verdict"
+	RuleText    = "rule_text"
+)
+
+// Rule identifies what dropped a packet.
+type Rule struct {
+	By           By
+	Hook, Family string
+	Table, Chain string // "": unknown
+	Number       uint32 // position in the chain, from 1; 0: unknown, or the policy
+	Handle       uint64 // of nf_tables; 0: unknown, or the policy
+	IsPolicy     bool   // the chain's policy
+	Generation   uint32 // of the rules of nf_tables; odd while it changes
+}
+
+// ReadRule reads a verdict, which has VerdictSize bytes, without the names of table and chain.
+func ReadRule(raw []byte) Rule {
+	text := func(b []byte) string { s, _, _ := bytes.Cut(b, []byte{0}); return string(s) }
+	return Rule{By: By(raw[atBy]), IsPolicy: raw[atIsPolicy] != 0, Number: binary.NativeEndian.Uint32(raw[atRule:]),
+		Handle: binary.NativeEndian.Uint64(raw[atHandle:]), Generation: binary.NativeEndian.Uint32(raw[atGeneration:]),
+		Hook:   text(raw[atHook:atFamily]),
+		Family: text(raw[atFamily : atFamily+8])}
+}
+
+// Append appends the text of a verdict: "table inet filter chain input rule 4 handle 7".
+func (r *Rule) Append(b []byte) []byte {
+	switch r.By {
+	case ByConntrack:
+		return append(b, "connection tracking"...)
+	case ByUnknown:
+		return append(append(b, "unknown function of hook "...), r.Hook...)
+	}
+	b = append(b, "table "...)
+	if r.By == ByNFT {
+		b = append(append(b, r.Family...), ' ')
+	}
+	b = append(b, r.Table...)
+	if r.Chain != "" {
+		b = append(append(b, " chain "...), r.Chain...)
+	}
+	switch {
+	case r.IsPolicy:
+		return append(b, " policy"...)
+	case r.Number > 0:
+		b = strconv.AppendUint(append(b, " rule "...), uint64(r.Number), 10)
+	}
+	if r.Handle > 0 {
+		b = strconv.AppendUint(append(b, " handle "...), r.Handle, 10)
+	}
+	return b
+}
