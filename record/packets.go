@@ -22,8 +22,8 @@ type Packets struct {
 	Snap int // number of bytes of each packet to record, from its first header on
 }
 
-// chosen reports whether packets are asked for.
-func (p *Packets) chosen() bool {
+// Chosen reports whether packets are asked for.
+func (p *Packets) Chosen() bool {
 	return p.Filter != nil || p.Netns != 0 || p.Device != "" || p.Snap > 0
 }
 
@@ -48,7 +48,7 @@ type plainEvents map[*kernel.Raw]event.Event
 // selected, else of drops.
 func addPackets(o *Options) (plainEvents, error) {
 	p := &o.Packets
-	if p.None || o.Count || !p.chosen() && (!o.each() || o.ringsForBPF() != nil) {
+	if p.None || o.Count || !p.Chosen() && (!o.each() || o.ringsForBPF() != nil) {
 		return nil, nil
 	}
 	plain := plainEvents{}
@@ -59,13 +59,16 @@ func addPackets(o *Options) (plainEvents, error) {
 		if !ok {
 			continue
 		}
-		if o.Events[i].Raw == nil && !p.chosen() {
+		if o.Events[i].Raw == nil && !p.Chosen() {
 			plain[with.Raw] = o.Events[i]
 		}
 		o.Events[i] = with
 		n++
 	}
-	if p.chosen() && n == 0 {
+	if p.Chosen() && n == 0 {
+		if err := kernel.HaveTypes(); err != nil {
+			return nil, err
+		}
 		return nil, ErrNoPacket
 	}
 	return plain, nil
@@ -74,10 +77,10 @@ func addPackets(o *Options) (plainEvents, error) {
 // withPacket returns event i with its packet. ok is false if it gets none.
 func withPacket(o *Options, i int) (with event.Event, ok bool) {
 	ev := &o.Events[i]
-	if ev.Raw == nil && (!o.Packets.chosen() && ev.Tracepoint != event.Drops || !simple(o.Events, i)) {
+	if ev.Raw == nil && (!o.Packets.Chosen() && ev.Tracepoint != event.Drops || !simple(o.Events, i)) {
 		return *ev, false
 	}
-	if ev.Raw != nil && ev.Raw.Packet == nil && !o.Packets.chosen() {
+	if ev.Raw != nil && ev.Raw.Packet == nil && !o.Packets.Chosen() {
 		return *ev, false
 	}
 	if with, ok = ev.WithPacket(o.Tracefs); !ok {
@@ -87,7 +90,7 @@ func withPacket(o *Options, i int) (with event.Event, ok bool) {
 	own := *raw.Packet
 	own.Snap = o.Packets.Snap
 	raw.Packet, with.Raw = &own, &raw
-	return with, o.Packets.chosen() || sampler.CheckFilter(&with) == nil
+	return with, o.Packets.Chosen() || sampler.CheckFilter(&with) == nil
 }
 
 // restore replaces events by the plain ones, if recording them failed because BPF programs could not be

@@ -97,10 +97,16 @@ func (f *eventFlags) addCgroups(names string) error {
 	return nil
 }
 
+// packetEvent is the event that is recorded if packets are asked for, but no event.
+const packetEvent = "skb:kfree_skb"
+
 // apply converts the -e flags and their filters and cgroups to the recording's events, and
 // switchEvents, which start a new output file.
 func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 	at := &event.Resolver{Resolver: &probe.Resolver{Tracefs: o.Tracefs, PIDs: o.Target.PIDs, Notice: o.Notice}}
+	if o.Packets.Chosen() && len(f.args) == 0 && o.Follow == nil {
+		f.args = []eventArg{{list: packetEvent}}
+	}
 	excluding := false
 	for _, arg := range f.args {
 		l, err := event.Parse(arg.list, at)

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -38,6 +40,9 @@ func (f *packetFlags) apply(o *record.Options) (err error) {
 	case len(p.Device) >= syscall.IFNAMSIZ:
 		return cli.WrongUse("--dev: %s: names of devices have at most %d characters", p.Device, syscall.IFNAMSIZ-1)
 	}
+	if p.Device != "" && f.netns == "" {
+		checkDevice(p.Device, o.Notice)
+	}
 	if f.netns != "" {
 		if p.Netns, err = networkNamespace(f.netns); err != nil {
 			return fmt.Errorf("--netns: %w", err)
@@ -63,6 +68,23 @@ func packetFilter(expr string) (*bpf.PacketFilter, error) {
 		network = nil
 	}
 	return &bpf.PacketFilter{Ethernet: ethernet, Network: network}, nil
+}
+
+// checkDevice warns if a device does not exist in gperf's own network namespace: then it is one of another
+// namespace, or a typing error.
+func checkDevice(name string, notice func(error)) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return
+	}
+	var names []string
+	for _, dev := range all {
+		names = append(names, dev.Name)
+	}
+	if !slices.Contains(names, name) {
+		notice(fmt.Errorf("--dev: this network namespace has no device %s%s", name,
+			suggestion(name, names, "its devices are")))
+	}
 }
 
 // networkNamespace returns the inode number of a network namespace, by its number, its path, its name, which

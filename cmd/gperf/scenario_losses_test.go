@@ -24,18 +24,21 @@ const (
 	portNft      = 3300 // a rule of nf_tables drops its packets
 	portIptables = 3400 // a rule of iptables does
 	portChecksum = 3500 // the packets have wrong checksums
-	portQueue    = 3600 // a queue of the sender drops the packets
+	portQueue    = 3600 // a queue of the sender has no space for the packets
+	portNetem    = 3700 // a queue of the sender loses the packets
 )
 
 const lossFlows = 7 // of each kind
 
-// lossSetUp makes the way of the packets, from device va to vb, and from device wa with a queue that drops all.
+// lossSetUp makes the way of the packets, from device va to vb, and from devices wa and xa with queues that drop
+// all; kernels without netem have another one.
 var lossSetUp = fmt.Sprintf(`
 ip link add va type veth peer name vb
 ip link add wa type veth peer name wb
+ip link add xa type veth peer name xb
 ip link set vb address 02:00:00:00:00:02
 ip addr add 10.9.0.2/24 dev vb
-for d in va vb wa wb; do ip link set $d up; done
+for d in va vb wa wb xa xb; do ip link set $d up; done
 sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.vb.rp_filter=0 net.ipv4.conf.vb.accept_local=1 \
 	net.ipv6.conf.all.disable_ipv6=1
 nft add table inet t
@@ -43,13 +46,14 @@ nft 'add chain inet t in { type filter hook input priority 0; }'
 nft add rule inet t in udp dport %d-%d counter drop
 iptables-legacy -A INPUT -p udp --dport %d:%d -j DROP
 tc qdisc add dev wa root tbf rate 8kbit burst 10 limit 1
+tc qdisc add dev xa root netem loss 100%% 2>/dev/null || tc qdisc add dev xa root tbf rate 8kbit burst 10 limit 1
 `, portNft, portNft+lossFlows-1, portIptables, portIptables+lossFlows-1)
 
 // lossCounters prints what the rules and the queue have counted.
 const lossCounters = `
 nft list table inet t | sed -n 's/.*counter packets \([0-9]*\).*/\1/p'
 iptables-legacy -nvxL INPUT | awk '/DROP.*udp/ {print $1}'
-tc -s qdisc show dev wa | sed -n 's/.*dropped \([0-9]*\),.*/\1/p'
+for d in wa xa; do tc -s qdisc show dev $d | sed -n 's/.*dropped \([0-9]*\),.*/\1/p'; done
 `
 
 // lossFrame encodes a packet of one of the flows.
@@ -92,20 +96,24 @@ type loss struct {
 
 // The ways to be lost, with their reasons.
 var lossReasons = map[int]string{portClosed: "NO_SOCKET", portReset: "NO_SOCKET", portFull: "SOCKET_RCVBUFF",
-	portNft: "NETFILTER_DROP", portIptables: "NETFILTER_DROP", portChecksum: "UDP_CSUM", portQueue: "QDISC_DROP"}
+	portNft: "NETFILTER_DROP", portIptables: "NETFILTER_DROP", portChecksum: "UDP_CSUM", portQueue: "QDISC_DROP",
+	portNetem: "QDISC_DROP"}
 
-// writeLosses writes the frames of so many packets of each flow, in turns, to the files frames and queue of dir,
+// writeLosses writes the frames of so many packets of each flow, in turns, to the files frames, queue and netem of dir,
 // and returns the flows.
 func writeLosses(t *testing.T, dir string, each int) (want map[loss]int) {
 	t.Helper()
 	want = map[loss]int{}
-	var frames, queue strings.Builder
+	var frames, queue, netem strings.Builder
 	for port, reason := range lossReasons {
 		for flow := range lossFlows {
 			frame := hex.EncodeToString(lossFrame(t, port, flow)) + "\n"
 			switch port {
 			case portQueue:
 				queue.WriteString(strings.Repeat(frame, each))
+				want[loss{40000, port + flow, reason}] = each
+			case portNetem:
+				netem.WriteString(strings.Repeat(frame, each))
 				want[loss{40000, port + flow, reason}] = each
 			case portFull:
 				frames.WriteString(frame)
@@ -117,7 +125,7 @@ func writeLosses(t *testing.T, dir string, each int) (want map[loss]int) {
 		}
 	}
 	all := strings.Repeat(frames.String(), each)
-	for name, text := range map[string]string{"frames": all, "queue": queue.String()} {
+	for name, text := range map[string]string{"frames": all, "queue": queue.String(), "netem": netem.String()} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +159,7 @@ func TestScenarioLosses(t *testing.T) {
 		t.Skip("skb:kfree_skb has no reason (since Linux 5.17)")
 	}
 	netns(t, lossSetUp, "nft", "iptables-legacy", "tc", "awk")
-	each := 400
+	each := 360
 	if testing.Short() {
 		each = 50
 	}
@@ -159,7 +167,7 @@ func TestScenarioLosses(t *testing.T) {
 	want := writeLosses(t, dir, each)
 	r := mustRecord(t, dir, "-a", "-m", "4096", "-e", "packet:drops", "--packet", "src host 10.9.0.1", "--", "unshare",
 		"-n", "sh", "-ec", "{"+lossSetUp+`} >/dev/null; cd "$1"; "$0" -full `+strconv.Itoa(portFull)+
-			` va < frames; "$0" wa < queue`+lossCounters, framesProgram.Path(t), dir)
+			` va < frames; "$0" wa < queue; "$0" xa < netem`+lossCounters, framesProgram.Path(t), dir)
 	counters := strings.Fields(r.stdout)
 	got := reportedLosses(t, dir)
 	full, all := 0, strconv.Itoa(each*lossFlows)
@@ -173,7 +181,7 @@ func TestScenarioLosses(t *testing.T) {
 			t.Errorf("%v: %d packets, %d were sent", k, count, n)
 		}
 	}
-	if strings.Join(counters, " ") != fmt.Sprintf("%d %s %s %s", full, all, all, all) {
+	if strings.Join(counters, " ") != fmt.Sprintf("%d %s %s %s %s", full, all, all, all, all) {
 		t.Errorf("the socket, nft, iptables and tc have counted %v; report %d in the socket; %s each were sent",
 			counters, full, all)
 	}

@@ -353,3 +353,50 @@ func packetsIn(t *testing.T, file string) (l []string) {
 	}
 	return l
 }
+
+// A kprobe has the packet of its function's parameter.
+func TestScenarioPacketProbe(t *testing.T) {
+	needEmitted(t)
+	needKprobes(t)
+	dir := t.TempDir()
+	mustRecord(t, dir, "-a", "-e", "kprobe:ip_rcv flow dev", "--packet", "udp port 4321", "--",
+		binary(t, dropsProgram), "-n", "20", "-port", "4321")
+	want := regexp.MustCompile(`probe:ip_rcv: func=ip_rcv skbaddr=0x\w+ flow=udp 127.0.0.1:\d+ > 127.0.0.1:4321 ` +
+		`dev=lo\n`)
+	out := mustGperf(t, "script", "-F", "event,trace", "-i", filepath.Join(dir, "perf.data"))
+	if n := len(want.FindAllString(out, -1)); n != 20 {
+		t.Errorf("%d samples, want 20:\n%s", n, out)
+	}
+}
+
+// The way of a packet names the rule that drops it, as nft lists it.
+func TestScenarioFollowVerdict(t *testing.T) {
+	needEmitted(t)
+	needKprobes(t)
+	const rules = `ip link set lo up; nft add table inet t; ` +
+		`nft "add chain inet t i { type filter hook input priority 0; }"; nft add rule inet t i udp dport 1 drop; ` +
+		`nft add rule inet t i udp dport 4321 counter drop; `
+	netns(t, rules, "nft")
+	dir := t.TempDir()
+	r := mustRecord(t, dir, "-a", "--follow=ip_rcv,ip_local_deliver,nf_hook_slow", "-e", "nf:drop", "--packet",
+		"udp port 4321", "--", "unshare", "-n", "sh", "-ec",
+		rules+`"$0" -n 3 -port 4321 >/dev/null; nft -a list table inet t`, binary(t, dropsProgram))
+	rule := regexp.MustCompile(`udp dport 4321 counter packets 3 bytes \d+ drop # (handle \d+)`)
+	handle := rule.FindStringSubmatch(r.stdout)
+	if handle == nil {
+		t.Fatalf("nft: %s", r.stdout)
+	}
+	out := mustGperf(t, "script", "--packets", "-i", filepath.Join(dir, "perf.data"))
+	blocks := strings.Split(out, "\n\n")
+	for _, block := range blocks[:len(blocks)-1] {
+		for _, want := range []string{" ip_rcv ", " nf_hook_slow ", " nf:drop ",
+			"table inet t chain i rule 2 " + handle[1], "DROPPED at ", "(NETFILTER_DROP)"} {
+			if !strings.Contains(block, want) {
+				t.Errorf("%q is missing in:\n%s", want, block)
+			}
+		}
+	}
+	if len(blocks) != 4 {
+		t.Errorf("%d packets, want 3:\n%s", len(blocks)-1, out)
+	}
+}

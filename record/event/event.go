@@ -46,8 +46,9 @@ type Event struct {
 	// Raw is a raw tracepoint, or a tracepoint with arguments, whose samples BPF programs
 	// make; nil for others.
 	Raw *kernel.Raw
-	// Hops means that Raw is not a tracepoint, but the functions that followed packets pass.
-	Hops bool
+	// Hops means that Raw is not a tracepoint, but functions that packets pass: Function, or those of followed packets.
+	Hops     bool
+	Function *kernel.PacketFunction
 	// Span is a span, whose samples BPF programs make; nil for others.
 	Span *Span
 	// OffCPU marks the events of waiting threads; 0 for others.

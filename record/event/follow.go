@@ -11,12 +11,17 @@ import (
 // Hop is the event of packets that are followed: one passes a function of the kernel. Its arguments are the
 // addresses of the function and of the sk_buff.
 func Hop() Event {
-	raw := &kernel.Raw{Name: "hop", Args: []kernel.RawArg{
+	return hops("packet:hop", followedFields)
+}
+
+// hops returns an event of functions that packets pass, whose samples are printed with these fields.
+func hops(name string, shown []string) Event {
+	raw := &kernel.Raw{Name: name[strings.IndexByte(name, ':')+1:], Args: []kernel.RawArg{
 		{Name: "func", Type: "u64", Size: 8, Shown: kernel.AsFunction},
 		{Name: "skbaddr", Type: "u64", Size: 8, Shown: kernel.AsAddress},
 	}}
-	raw.Packet = &kernel.Packet{PacketArg: kernel.PacketArg{Arg: 2}, Shown: followedFields}
-	return Event{Name: "packet:hop", Type: format.TypeTracepoint, Raw: raw, Hops: true}
+	raw.Packet = &kernel.Packet{PacketArg: kernel.PacketArg{Arg: 2}, Shown: shown}
+	return Event{Name: name, Type: format.TypeTracepoint, Raw: raw, Hops: true}
 }
 
 // followedFields are the fields that samples of followed packets are printed with.

@@ -1,6 +1,9 @@
 package event
 
 import (
+	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	"gperf/format"
@@ -102,6 +105,43 @@ func (w *words) packetDrops(at *Resolver) (events []Event, err error) {
 	events = append(events, Event{Name: XDPDrop, Type: format.TypeTracepoint, Raw: xdp})
 	if at.HaveKprobes() == nil {
 		events = append(events, netfilterEvent(packet.Default, true))
+	}
+	return events, nil
+}
+
+// packetProbe matches a kprobe with the flow of its packet among the arguments. Without it, names of fields
+// such as dev can be those of the function's parameters.
+var packetProbe = regexp.MustCompile(`^kprobe:(\S+)\s+((?:.*\s)?flow(?:\s.*)?)$`)
+
+// packetProbes returns the events of kernel functions with the packet of their parameter struct sk_buff *. The function
+// may be a glob.
+func (w *words) packetProbes(at *Resolver) (events []Event, err error) {
+	m := packetProbe.FindStringSubmatch(w.spec)
+	shown := strings.Fields(m[2])
+	for _, name := range shown {
+		if all := packet.Names(); !slices.Contains(all, name) {
+			return nil, w.bad("next to flow, arguments are fields of the packet: " + strings.Join(all, ", "))
+		}
+	}
+	if err := at.HaveKprobes(); err != nil {
+		return nil, err
+	}
+	functions, err := (&kernel.Symbols{Tracefs: at.Tracefs, Root: at.Root}).PacketFunctions()
+	if err != nil {
+		return nil, err
+	}
+	for i := range functions {
+		f := &functions[i]
+		if ok, err := path.Match(m[1], f.Name); err != nil {
+			return nil, w.bad(tracefs.ErrGlob.Error())
+		} else if ok {
+			ev := hops("probe:"+f.Name, shown)
+			ev.Function = f
+			events = append(events, ev)
+		}
+	}
+	if len(events) == 0 {
+		return nil, w.bad("the kernel has no function " + m[1] + " with a parameter struct sk_buff *")
 	}
 	return events, nil
 }

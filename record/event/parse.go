@@ -297,6 +297,8 @@ func (w *words) events(at *Resolver) ([]Event, error) {
 	switch {
 	case w.name == "":
 		return nil, w.bad("empty event name")
+	case packetProbe.MatchString(w.spec):
+		return w.packetProbes(at)
 	case probe.IsSpec(w.spec):
 		return w.probes(at)
 	case w.name == PacketDrops:

@@ -112,6 +112,14 @@ func (f *Following) passage(ev *event.Event, events []*event.Event) bpf.Passage 
 // attachHops attaches the program that makes samples where followed packets pass.
 func (s *Sampler) attachHops(ev *event.Event, t *bpf.RawTracepoint) error {
 	f := s.opts.Follow
+	if ev.Function != nil {
+		of := ev.Function
+		hop := bpf.Hop{Symbol: of.Name, Address: of.Addr, SKB: of.SKB, Sock: of.Sock}
+		if _, err := bpf.AttachHops(s.bpf, t, []bpf.Hop{hop}, false); err != nil {
+			return &Error{ev.Name, err}
+		}
+		return nil
+	}
 	refused, err := bpf.AttachHops(s.bpf, t, f.Hops, f.AtOnce)
 	if err != nil {
 		return &Error{ev.Name, err}

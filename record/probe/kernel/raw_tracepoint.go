@@ -244,6 +244,15 @@ func kernelTypes() iter.Seq2[*btf.Spec, error] {
 	}
 }
 
+// HaveTypes returns nil if the kernel describes its types, which programs need to read packets.
+func HaveTypes() error {
+	_, err := btf.LoadKernelSpec()
+	if err != nil {
+		return fmt.Errorf("the kernel's types (BTF): %w", err)
+	}
+	return nil
+}
+
 func describeRaw(s *btf.Spec, name string, def *btf.Typedef) (*Raw, error) {
 	bad := fmt.Errorf("raw tracepoint %s: BTF does not describe its arguments", name)
 	pointer, ok := def.Type.(*btf.Pointer)
