@@ -15,15 +15,21 @@ import (
 // the recorder, not as its command, so that their CPU times are separate.
 func (b *bench) record() error {
 	for _, drops := range []int{0, b.rate * b.seconds} {
-		rows := []*row{{tool: b.gperf}}
+		// perf's samples have no packets: gperf is measured with and without them.
+		rows := []*row{{tool: b.gperf}, {tool: tool{b.gperf.name + " --no-packet", b.gperf.argv}}}
 		for _, p := range b.perfs {
 			r := &row{tool: p}
 			rows = append(rows, r)
 			rows[0].against = append(rows[0].against, r)
+			rows[1].against = append(rows[1].against, r)
 		}
 		for range b.runs {
-			for _, r := range rows {
-				u, err := b.recordOnce(r.tool, drops)
+			for i, r := range rows {
+				var flags []string
+				if i == 1 {
+					flags = []string{"--no-packet"}
+				}
+				u, err := b.recordOnce(r.tool, drops, flags...)
 				if err != nil {
 					return err
 				}
@@ -43,11 +49,11 @@ func (b *bench) record() error {
 	return nil
 }
 
-func (b *bench) recordOnce(t tool, drops int) (usage, error) {
+func (b *bench) recordOnce(t tool, drops int, flags ...string) (usage, error) {
 	file := filepath.Join(b.dir, "record.data")
 	defer os.Remove(file)
 	defer os.Remove(file + ".old")
-	cmd, stderr := b.command(t, nil, "record", "-g", "-a", "-e", event, "-o", file)
+	cmd, stderr := b.command(t, nil, append([]string{"record", "-g", "-a", "-e", event, "-o", file}, flags...)...)
 	start := time.Now()
 	if err := cmd.Start(); err != nil {
 		return usage{}, err
