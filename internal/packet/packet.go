@@ -118,6 +118,11 @@ func Names() (l []string) {
 	return append(l, Texts...)
 }
 
+// IsNumber reports whether a field is one of Numbers.
+func IsNumber(name string) bool {
+	return slices.ContainsFunc(Numbers, func(f Field) bool { return f.BaseName() == name })
+}
+
 // IsText reports whether gperf makes the text of a field, which may have blanks.
 func IsText(name string) bool {
 	return slices.Contains(Texts, name) || name == VerdictText || name == RuleText

@@ -226,7 +226,12 @@ func (p *parser) few(event int) (l []reader) {
 	return l
 }
 
+// hasFewValues reports whether a field has few values. Of a packet's numbers, which are in its flow or rarely asked
+// for, it omits those that are not printed by default.
 func hasFewValues(t *tracepoint.Format, fd *tracepoint.Field) bool {
+	if t.Field("flow") != nil && packet.IsNumber(fd.Name) && !slices.Contains(packet.Default, fd.Name) {
+		return false
+	}
 	return fd.String || t.Symbols(fd) != nil || isCode(t, fd) || isNumber(fd) && fd.Size <= 2
 }
 
