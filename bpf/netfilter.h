@@ -71,7 +71,7 @@ struct {
 	__type(key, __u64);
 	__type(value, struct call);
 	__uint(max_entries, 4096);
-} calls SEC(".maps");
+} verdict_calls SEC(".maps");
 
 /* The rule that was found for a dropped packet, and the state of the search for it. */
 struct found {
@@ -150,19 +150,19 @@ static inline_always void begin_call(struct pt_regs *ctx, __u64 skb, __u64 expr,
 	struct call c = { skb, expr, regs };
 	__u64 sp = entry_sp(ctx);
 
-	bpf_map_update_elem(&calls, &sp, &c, 0);
+	bpf_map_update_elem(&verdict_calls, &sp, &c, 0);
 }
 
 /* end_call finds the call that returns, and its packet's passage: NULL if one of them is unknown. */
 static inline_always struct passage *end_call(struct pt_regs *ctx, struct call *c)
 {
 	__u64 sp = returned_sp(ctx);
-	struct call *begun = bpf_map_lookup_elem(&calls, &sp);
+	struct call *begun = bpf_map_lookup_elem(&verdict_calls, &sp);
 
 	if (!begun)
 		return NULL;
 	*c = *begun;
-	bpf_map_delete_elem(&calls, &sp);
+	bpf_map_delete_elem(&verdict_calls, &sp);
 	return passage_of(c->skb);
 }
 

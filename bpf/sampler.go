@@ -113,7 +113,7 @@ func flag(on bool) uint32 {
 // ownMaps are the maps of which the programs of each event have their own.
 var ownMaps = []string{"walks", "samples", "depths", ".rodata", "syscalls", "span_counts", "pairs",
 	"new_pair", "ended_pair", "buckets", "counted_cpus", "entries", "hops", "freed",
-	"passages", "calls", "founds", "xt_drops", "xt_lists", "xt_generation", "xt_scans",
+	"passages", "verdict_calls", "founds", "xt_drops", "xt_lists", "xt_generation", "xt_scans",
 	"nft_generation"}
 
 // share makes all programs use a map, unless each event needs its own.
@@ -315,30 +315,6 @@ func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
 		}
 	}
 	return e.attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: t.Name, Program: progs[0]}))
-}
-
-// vars returns the constants of the program that makes the samples.
-func (t *RawTracepoint) vars() (map[string]any, error) {
-	if t.Size > maxFixed {
-		return nil, fmt.Errorf("its samples have %d bytes, more than %d", t.Size, maxFixed)
-	}
-	vars := map[string]any{"raw_id": uint32(t.ID), "fixed_size": uint32(t.Size)}
-	if t.Packet == nil {
-		return vars, nil
-	}
-	return vars, t.Packet.setVars(vars)
-}
-
-// compile compiles the functions of the program that depend on the event.
-func (t *RawTracepoint) compile(p *ebpf.ProgramSpec) error {
-	body, err := compileFetch(t.Values, t.Filter)
-	if err != nil {
-		return err
-	}
-	if p.Instructions, err = replaceFunction(p.Instructions, "fetch", body); err == nil && t.Packet != nil {
-		err = t.Packet.compile(p)
-	}
-	return err
 }
 
 func (e *Sampler) attached(l link.Link, err error) error {

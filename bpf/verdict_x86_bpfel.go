@@ -16,7 +16,6 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	verdictMapCalls            = "calls"
 	verdictMapCodeHeaps        = "code_heaps"
 	verdictMapControl          = "control"
 	verdictMapCopies           = "copies"
@@ -40,6 +39,7 @@ const (
 	verdictMapSamplesTo        = "samples_to"
 	verdictMapSkbs             = "skbs"
 	verdictMapTables           = "tables"
+	verdictMapVerdictCalls     = "verdict_calls"
 	verdictMapWaking           = "waking"
 	verdictMapWalks            = "walks"
 	verdictMapXtDrops          = "xt_drops"
@@ -177,7 +177,6 @@ type verdictProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type verdictMapSpecs struct {
-	Calls         *ebpf.MapSpec `ebpf:"calls"`
 	CodeHeaps     *ebpf.MapSpec `ebpf:"code_heaps"`
 	Control       *ebpf.MapSpec `ebpf:"control"`
 	Copies        *ebpf.MapSpec `ebpf:"copies"`
@@ -201,6 +200,7 @@ type verdictMapSpecs struct {
 	SamplesTo     *ebpf.MapSpec `ebpf:"samples_to"`
 	Skbs          *ebpf.MapSpec `ebpf:"skbs"`
 	Tables        *ebpf.MapSpec `ebpf:"tables"`
+	VerdictCalls  *ebpf.MapSpec `ebpf:"verdict_calls"`
 	Waking        *ebpf.MapSpec `ebpf:"waking"`
 	Walks         *ebpf.MapSpec `ebpf:"walks"`
 	XtDrops       *ebpf.MapSpec `ebpf:"xt_drops"`
@@ -280,7 +280,6 @@ func (o *verdictObjects) Close() error {
 //
 // It can be passed to loadVerdictObjects or ebpf.CollectionSpec.LoadAndAssign.
 type verdictMaps struct {
-	Calls         *ebpf.Map `ebpf:"calls"`
 	CodeHeaps     *ebpf.Map `ebpf:"code_heaps"`
 	Control       *ebpf.Map `ebpf:"control"`
 	Copies        *ebpf.Map `ebpf:"copies"`
@@ -304,6 +303,7 @@ type verdictMaps struct {
 	SamplesTo     *ebpf.Map `ebpf:"samples_to"`
 	Skbs          *ebpf.Map `ebpf:"skbs"`
 	Tables        *ebpf.Map `ebpf:"tables"`
+	VerdictCalls  *ebpf.Map `ebpf:"verdict_calls"`
 	Waking        *ebpf.Map `ebpf:"waking"`
 	Walks         *ebpf.Map `ebpf:"walks"`
 	XtDrops       *ebpf.Map `ebpf:"xt_drops"`
@@ -314,7 +314,6 @@ type verdictMaps struct {
 
 func (m *verdictMaps) Close() error {
 	return _VerdictClose(
-		m.Calls,
 		m.CodeHeaps,
 		m.Control,
 		m.Copies,
@@ -338,6 +337,7 @@ func (m *verdictMaps) Close() error {
 		m.SamplesTo,
 		m.Skbs,
 		m.Tables,
+		m.VerdictCalls,
 		m.Waking,
 		m.Walks,
 		m.XtDrops,
