@@ -170,8 +170,7 @@ func TestScenarioVerdictNFT(t *testing.T) {
 	text := mustGperf(t, "script", "-i", file)
 	for _, want := range []string{
 		`chain user rule 1 handle \d+ hook=input flow=udp 127.0.0.1:\d+ > 127.0.0.1:1001 ` +
-		`tcpflags= dev=lo len=30 netns=\d+ ` +
-			`rule_text=udp dport 1001 counter drop\n\s+\w+ ip_local_deliver\+`,
+			`tcpflags= dev=lo len=30 netns=\d+ rule_text=udp dport 1001 counter drop\n\s+\w+ ip_local_deliver\+`,
 		`chain output rule 1 handle \d+ hook=output flow=udp .*\n(\s+\w+ .*\n)+\s+\w+ udp_sendmsg\+`,
 		`table ip6 gperf chain last policy hook=input flow=udp \[::1\]:\d+ > \[::1\]:1012`,
 	} {
@@ -358,7 +357,8 @@ RULES
 	sameCounts(t, got, nftCounts(t, shown), shown)
 	text := mustGperf(t, "script", "-F", "trace", "-i", file)
 	for _, want := range []string{`table bridge gperf chain forward .* hook=forward .*:1000 tcpflags= dev=v`,
-		`table netdev gperf chain ingress .* hook=ingress .*:1002 tcpflags= dev=va `, `table inet .* hook=postrouting .*:1005 `} {
+		`table netdev gperf chain ingress .* hook=ingress .*:1002 tcpflags= dev=va `,
+		`table inet .* hook=postrouting .*:1005 `} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("no sample matches %s:\n%s", want, text)
 		}
