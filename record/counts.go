@@ -20,6 +20,8 @@ func checkCount(o *Options) error {
 		return nil
 	case o.Overwrite, o.NoSamples:
 		return errors.New("--count makes no samples: --overwrite and --no-samples are not possible")
+	case o.Packets.Chosen():
+		return errors.New("--count does not select packets: --packet, --netns, --dev and --snap are not possible")
 	case o.dumpsStacks():
 		return errors.New("--count cannot count copies of stacks, use --call-graph dwarf or fp")
 	}

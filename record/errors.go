@@ -54,8 +54,8 @@ var errCgroupWaits = errors.New("waits cannot be limited to cgroups (-G), use -p
 
 // ErrConditional means that an event of BPF programs has settings that only kernel events
 // support.
-var ErrConditional = errors.New("raw tracepoints, tracepoints with arguments, xdp:drop and tc:drop " +
-	"support no cgroups, modifiers, terms or groups; tracepoints without arguments do")
+var ErrConditional = errors.New("raw tracepoints, tracepoints with arguments or packets, xdp:drop and " +
+	"tc:drop support no cgroups, modifiers, terms or groups; tracepoints without arguments do")
 
 // OneByOneError is a notice: each of many probes is set separately, which takes longer.
 type OneByOneError struct {

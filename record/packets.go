@@ -54,43 +54,48 @@ func addPackets(o *Options) (plainEvents, error) {
 	plain := plainEvents{}
 	n := 0
 	o.Events = slices.Clone(o.Events)
-	for i := range o.Events {
-		with, ok := withPacket(o, i)
-		if !ok {
+	at := packetEvents(o)
+	for i, with := range event.WithPackets(pick(o.Events, at), o.Tracefs) {
+		ev := &o.Events[at[i]]
+		switch {
+		case !with.HasPacket(), !p.Chosen() && sampler.CheckFilter(&with) != nil:
 			continue
+		case !simple(o.Events, at[i]):
+			return nil, &sampler.Error{Event: ev.Name, Err: ErrConditional}
 		}
-		if o.Events[i].Raw == nil && !p.Chosen() {
-			plain[with.Raw] = o.Events[i]
+		raw, packet := *with.Raw, *with.Raw.Packet
+		packet.Snap = p.Snap
+		raw.Packet, with.Raw = &packet, &raw
+		if ev.Raw == nil && !p.Chosen() {
+			plain[with.Raw] = *ev
 		}
-		o.Events[i] = with
+		*ev = with
 		n++
 	}
 	if p.Chosen() && n == 0 {
-		if err := kernel.HaveTypes(); err != nil {
-			return nil, err
-		}
-		return nil, ErrNoPacket
+		return nil, cmp.Or(kernel.HaveTypes(), ErrNoPacket)
 	}
 	return plain, nil
 }
 
-// withPacket returns event i with its packet. ok is false if it gets none.
-func withPacket(o *Options, i int) (with event.Event, ok bool) {
-	ev := &o.Events[i]
-	if ev.Raw == nil && (!o.Packets.Chosen() && ev.Tracepoint != event.Drops || !simple(o.Events, i)) {
-		return *ev, false
+// packetEvents returns the indexes of the events that get packets if they can have one: all if packets are selected,
+// else those with a packet, and drops without other settings.
+func packetEvents(o *Options) (at []int) {
+	for i := range o.Events {
+		ev := &o.Events[i]
+		if o.Packets.Chosen() || ev.HasPacket() || ev.Tracepoint == event.Drops && simple(o.Events, i) {
+			at = append(at, i)
+		}
 	}
-	if ev.Raw != nil && ev.Raw.Packet == nil && !o.Packets.Chosen() {
-		return *ev, false
+	return at
+}
+
+// pick returns the events with these indexes.
+func pick(events []event.Event, at []int) (l []event.Event) {
+	for _, i := range at {
+		l = append(l, events[i])
 	}
-	if with, ok = ev.WithPacket(o.Tracefs); !ok {
-		return *ev, false
-	}
-	raw := *with.Raw
-	own := *raw.Packet
-	own.Snap = o.Packets.Snap
-	raw.Packet, with.Raw = &own, &raw
-	return with, o.Packets.Chosen() || sampler.CheckFilter(&with) == nil
+	return l
 }
 
 // restore replaces events by the plain ones, if recording them failed because BPF programs could not be

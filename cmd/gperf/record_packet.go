@@ -40,6 +40,9 @@ func (f *packetFlags) apply(o *record.Options) (err error) {
 	case len(p.Device) >= syscall.IFNAMSIZ:
 		return cli.WrongUse("--dev: %s: names of devices have at most %d characters", p.Device, syscall.IFNAMSIZ-1)
 	}
+	if chosen := f.filter != "" || f.netns != "" || p.Device != "" || p.Snap > 0; chosen && p.None {
+		return cli.WrongUse("--no-packet excludes --packet, --netns, --dev and --snap")
+	}
 	if p.Device != "" && f.netns == "" {
 		checkDevice(p.Device, o.Notice)
 	}

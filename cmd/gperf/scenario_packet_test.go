@@ -250,6 +250,30 @@ ether proto 0x88cc or arp
 (tcp or udp) and (port 53 or port 80) and not host 10.0.0.2
 `), "\n")
 
+// What cannot select packets is refused: it would record others as well.
+func TestScenarioPacketRefused(t *testing.T) {
+	needEmitted(t)
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"modifier":    {[]string{"-e", "skb:kfree_skb:k", "--packet", "icmp"}, "support no cgroups, modifiers"},
+		"group":       {[]string{"-e", "{skb:kfree_skb,skb:consume_skb}", "--dev", "lo"}, "support no cgroups, modifiers"},
+		"count":       {[]string{"--count", "-e", "skb:kfree_skb", "--packet", "icmp"}, "--count does not select packets"},
+		"no packet":   {[]string{"-e", "skb:kfree_skb", "--no-packet", "--packet", "icmp"}, "--no-packet excludes --packet"},
+		"other event": {[]string{"-e", "cpu-clock", "--packet", "icmp"}, "no event has a packet"},
+		"wrong word":  {[]string{"--packet", "udp hots 1"}, "unknown word \"hots\" (at 5)"},
+		"namespace":   {[]string{"--netns", "/nowhere"}, "no network namespace /nowhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := recordIn(t, t.TempDir(), append(c.args, "-a", "--", "true")...)
+			if r.code == exitOK || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("exit code %d, want %q:\n%s", r.code, c.want, r.stderr)
+			}
+		})
+	}
+}
+
 // --packet selects the packets that tcpdump does with the same expression.
 func TestScenarioPacketFilter(t *testing.T) {
 	needEmitted(t)

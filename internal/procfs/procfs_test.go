@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 )
@@ -92,6 +93,23 @@ func TestParseStatus(t *testing.T) {
 	}
 	if st := parseStatus(`Name:	a\nb\\c` + "\nPPid:\t1\n"); st.Name != "a\nb\\c" {
 		t.Errorf("name %q", st.Name)
+	}
+}
+
+func TestSockets(t *testing.T) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range pair {
+		var st syscall.Stat_t
+		if err := syscall.Fstat(fd, &st); err != nil || !slices.Contains(Sockets(os.Getpid()), st.Ino) {
+			t.Errorf("socket %d is not among %v: %v", st.Ino, Sockets(os.Getpid()), err)
+		}
+		syscall.Close(fd)
+	}
+	if l := Sockets(-1); len(l) > 0 {
+		t.Errorf("no process has sockets: %v", l)
 	}
 }
 

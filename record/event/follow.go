@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -33,17 +34,20 @@ var followedPoints = []string{"net:net_dev_queue", "qdisc:qdisc_enqueue", "qdisc
 	"skb:consume_skb", "skb:kfree_skb"}
 
 // FollowedPoints returns the events of the tracepoints that packets pass, with the packet.
-func FollowedPoints(at *Resolver) (events []Event, err error) {
-	for _, name := range followedPoints {
-		l, err := Parse(name+" "+strings.Join(followedFields, " "), at)
-		var unknown *UnknownError
-		if errors.As(err, &unknown) {
-			continue
+func FollowedPoints(at *Resolver) ([]Event, error) {
+	events, err := existing(followedPoints, at.Tracefs)
+	if err != nil {
+		return nil, err
+	}
+	events = WithPackets(events, at.Tracefs)
+	for i := range events {
+		if !events[i].HasPacket() {
+			return nil, cmp.Or(kernel.HaveTypes(), errUndescribed)
 		}
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, l...)
+		events[i].Raw.Packet.Shown = followedFields
 	}
 	return events, nil
 }
+
+// errUndescribed: the kernel lists a tracepoint, but does not describe its arguments.
+var errUndescribed = errors.New("the kernel's BTF does not describe all tracepoints that packets pass")

@@ -15,35 +15,50 @@ import (
 // Drops is the tracepoint of dropped packets.
 const Drops = "skb/kfree_skb"
 
-// WithPacket returns the event with the packet of its tracepoint. ok is false if it has none: it is not
-// a tracepoint, none of the tracepoint's arguments is an sk_buff or a socket, or the kernel does not
-// describe them. An event that has a packet already stays as it is.
-func (e *Event) WithPacket(fs *tracefs.FS) (with Event, ok bool) {
-	with = *e
-	raw := e.Raw
-	if raw == nil {
-		if e.Tracepoint == "" || e.Probe != nil {
-			return with, false
+// WithPackets returns events with the packets of their tracepoints. It returns an event as it is if it has a
+// packet already, and if it gets none: it is not a tracepoint, none of the tracepoint's arguments is an
+// sk_buff or a socket, or the kernel does not describe them.
+func WithPackets(events []Event, fs *tracefs.FS) []Event {
+	with := slices.Clone(events)
+	var plain []*Event // without a description of their arguments
+	var tracepoints []string
+	for i := range with {
+		if ev := &with[i]; ev.Raw == nil && ev.Tracepoint != "" && ev.Probe == nil {
+			plain, tracepoints = append(plain, ev), append(tracepoints, ev.Tracepoint)
 		}
-		system, name, _ := strings.Cut(e.Tracepoint, "/")
-		found, err := kernel.FindRaw(name)
-		if err != nil || len(found) == 0 || found[0].PacketArg().Arg == 0 {
-			return with, false
+	}
+	if len(plain) > 0 {
+		raws, err := findOwn(fs, tracepoints)
+		for i := range plain {
+			if err == nil && raws[i] != nil && raws[i].PacketArg().Arg > 0 {
+				plain[i].Raw, plain[i].Tracepoint, plain[i].Config = raws[i], "", 0
+			}
 		}
-		text, err := fs.Read("events/" + e.Tracepoint + "/format")
+	}
+	for i := range with {
+		if raw := with[i].Raw; raw != nil && raw.Packet == nil {
+			with[i].Raw, _ = raw.WithPacket()
+		}
+	}
+	return with
+}
+
+// HasPacket reports whether the event's samples have a packet.
+func (e *Event) HasPacket() bool { return e.Raw != nil && e.Raw.Packet != nil }
+
+// existing returns the events of those of the tracepoints, SYSTEM:NAME, that the kernel has.
+func existing(names []string, fs *tracefs.FS) (events []Event, err error) {
+	for _, name := range names {
+		system, name, _ := strings.Cut(name, ":")
+		found, err := fs.Find(system, name)
 		if err != nil {
-			return with, false
+			return nil, err
 		}
-		raw = found[0]
-		raw.Own = &kernel.Own{System: system, Format: text}
+		for i := range found {
+			events = append(events, tracepointEvent(&found[i]))
+		}
 	}
-	if raw.Packet != nil {
-		return with, true
-	}
-	if with.Raw, ok = raw.WithPacket(); ok {
-		with.Tracepoint, with.Config = "", 0
-	}
-	return with, ok
+	return events, nil
 }
 
 // PacketDrops is the name of the events of lost packets together.
@@ -85,22 +100,13 @@ func (w *words) packetDrops(at *Resolver) (events []Event, err error) {
 	if w.modified || w.terms != nil {
 		return nil, w.bad("it supports neither modifiers nor terms")
 	}
-	for _, name := range lossEvents {
-		system, name, _ := strings.Cut(name, ":")
-		found, err := at.Tracefs.Find(system, name)
-		if err != nil {
-			return nil, err
-		}
-		for _, tp := range found {
-			ev := Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Config: tp.ID,
-				Tracepoint: tp.System + "/" + tp.Name}
-			with, _ := ev.WithPacket(at.Tracefs)
-			events = append(events, with)
-		}
+	if events, err = existing(lossEvents, at.Tracefs); err != nil {
+		return nil, err
 	}
 	if len(events) == 0 {
 		return nil, w.bad("this kernel has none of its tracepoints")
 	}
+	events = WithPackets(events, at.Tracefs)
 	xdp := kernel.NewDrops(kernel.Drops{XDP: true, Optional: true})
 	events = append(events, Event{Name: XDPDrop, Type: format.TypeTracepoint, Raw: xdp})
 	if at.HaveKprobes() == nil {

@@ -420,28 +420,54 @@ func (w *words) withValues(raw *kernel.Raw) (*kernel.Raw, error) {
 }
 
 // withArguments makes an event with a tracepoint's fields and arguments, which requires a BPF
-// program.
-func (w *words) withArguments(tp *tracefs.Tracepoint, at *Resolver) (ev Event, err error) {
-	if w.modified {
+// program. raw describes its arguments; nil: the kernel does not.
+func (w *words) withArguments(tp *tracefs.Tracepoint, raw *kernel.Raw) (ev Event, err error) {
+	ev = tracepointEvent(tp)
+	switch {
+	case w.modified:
 		return ev, w.bad("a tracepoint with arguments supports no modifiers")
-	}
-	found, err := kernel.FindRaw(tp.Name)
-	if err != nil {
-		return ev, err
-	}
-	if len(found) == 0 {
-		return ev, w.bad(fmt.Sprintf("%s:%s has no arguments: the kernel's BTF has no prototype of it", tp.System,
-			tp.Name))
-	}
-	raw := found[0]
-	raw.Own = &kernel.Own{System: tp.System}
-	if raw.Own.Format, err = at.Tracefs.Read("events/" + tp.System + "/" + tp.Name + "/format"); err != nil {
-		return ev, err
+	case raw == nil:
+		return ev, w.bad(fmt.Sprintf("%s has no arguments: the kernel's BTF has no prototype of it", ev.Name))
 	}
 	if raw, err = w.withValues(raw); err != nil {
 		return ev, err
 	}
-	return Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Raw: raw}, nil
+	return Event{Name: ev.Name, Type: ev.Type, Raw: raw}, nil
+}
+
+// tracepointEvent returns the event of a tracepoint.
+func tracepointEvent(tp *tracefs.Tracepoint) Event {
+	return Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Config: tp.ID,
+		Tracepoint: tp.System + "/" + tp.Name}
+}
+
+// findOwn describes the arguments of tracepoints, "system/name", for samples that also have the tracepoints' own
+// fields. It returns nil for those that the kernel's BTF does not describe. It reads that once, which takes long.
+func findOwn(fs *tracefs.FS, tracepoints []string) ([]*kernel.Raw, error) {
+	var names []string
+	for _, tp := range tracepoints {
+		names = append(names, path.Base(tp))
+	}
+	slices.Sort(names)
+	found, err := kernel.FindRaw(slices.Compact(names)...)
+	if err != nil {
+		return nil, err
+	}
+	l := make([]*kernel.Raw, len(tracepoints))
+	for i, tp := range tracepoints {
+		at := slices.IndexFunc(found, func(r *kernel.Raw) bool { return r.Name == path.Base(tp) })
+		if at < 0 {
+			continue
+		}
+		text, err := fs.Read("events/" + tp + "/format")
+		if err != nil {
+			return nil, err
+		}
+		raw := *found[at] // systems may have tracepoints of one name
+		raw.Own = &kernel.Own{System: path.Dir(tp), Format: text}
+		l[i] = &raw
+	}
+	return l, nil
 }
 
 // noRaw returns the error for an unknown raw tracepoint.
@@ -470,17 +496,27 @@ func (w *words) tracepoints(at *Resolver) (events []Event, err error) {
 		}
 		return nil, e
 	}
-	for _, tp := range tps {
-		if w.args != "" {
-			ev, err := w.withArguments(&tp, at)
-			if err != nil {
-				return nil, err
-			}
-			events = append(events, ev)
-			continue
+	for i := range tps {
+		events = append(events, tracepointEvent(&tps[i]))
+	}
+	if w.args == "" {
+		return events, nil
+	}
+	raws, err := findOwn(at.Tracefs, tracepointsOf(events))
+	if err != nil {
+		return nil, err
+	}
+	for i := range tps {
+		if events[i], err = w.withArguments(&tps[i], raws[i]); err != nil {
+			return nil, err
 		}
-		events = append(events, Event{Name: tp.System + ":" + tp.Name, Type: format.TypeTracepoint, Config: tp.ID,
-			Tracepoint: tp.System + "/" + tp.Name})
 	}
 	return events, nil
+}
+
+func tracepointsOf(events []Event) (l []string) {
+	for i := range events {
+		l = append(l, events[i].Tracepoint)
+	}
+	return l
 }

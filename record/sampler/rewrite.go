@@ -63,8 +63,9 @@ func (o *output) rewrite(rec []byte) []byte {
 	if l.Period >= 0 {
 		le.PutUint64(rec[format.HeaderSize+l.Period:], o.period(number, rec[raw+4:]))
 	}
-	if p := o.packets[number]; p != nil {
-		rec = p.addTexts(rec, raw)
+	packets := o.packets[number]
+	if packets != nil {
+		rec = packets.addTexts(rec, raw)
 	}
 	own := uint64(0)
 	first := chain + 8 + 8 // first frame, after PERF_CONTEXT_KERNEL
@@ -75,7 +76,7 @@ func (o *output) rewrite(rec []byte) []byte {
 		for frames > 1+own+1 && own < maxOwnFrames && o.runners.Has(le.Uint64(rec[first+8*int(own):])) {
 			own++
 		}
-		if p := o.packets[number]; p != nil && p.verdicts != nil {
+		if packets != nil && packets.verdicts != nil {
 			own = uint64(o.ownDropFrames(rec[first:first+8*int(frames-1)], int(own)))
 		}
 		le.PutUint64(rec[format.HeaderSize+l.IP:], le.Uint64(rec[first+8*int(own):]))

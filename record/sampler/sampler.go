@@ -196,7 +196,7 @@ func (s *Sampler) attachRaw(ev *event.Event, all []*event.Event) error {
 	if p := ev.Raw.Packet; p != nil {
 		t.Packet = &bpf.Packet{Arg: p.Arg, IsSock: p.IsSock, At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap,
 			Select: s.opts.Select}
-		s.packets[ev.Config] = &packets{at: l.PacketAt, texts: l.Texts, sockets: &s.sockets}
+		s.packets[ev.Config] = newPackets(l, &s.sockets)
 		if s.opts.Follow != nil {
 			t.Passage = s.opts.Follow.passage(ev, all)
 		}

@@ -2,9 +2,6 @@ package sampler
 
 import (
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"gperf/internal/procfs"
@@ -37,9 +34,10 @@ func (s *sockets) readAll() {
 	pids, _ := procfs.Processes()
 	for _, pid := range pids {
 		owner := ""
-		for _, inode := range socketsOf(pid) {
+		for _, inode := range procfs.Sockets(pid) {
 			if owner == "" {
-				owner = fmt.Sprintf("%s/%d", commOf(pid), pid)
+				st, _ := procfs.StatusOf(pid)
+				owner = fmt.Sprintf("%s/%d", st.Name, pid)
 			}
 			if s.owners[inode] == "" {
 				s.owners[inode] = owner
@@ -47,31 +45,4 @@ func (s *sockets) readAll() {
 		}
 	}
 	s.read = time.Now()
-}
-
-// socketsOf returns the inode numbers of a process's sockets (proc_pid_fd(5)).
-func socketsOf(pid int) (l []uint64) {
-	dir := fmt.Sprintf("/proc/%d/fd/", pid)
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(-1)
-	for _, name := range names {
-		to, _ := os.Readlink(dir + name)
-		number, ok := strings.CutPrefix(to, "socket:[")
-		if !ok {
-			continue
-		}
-		if inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 64); err == nil {
-			l = append(l, inode)
-		}
-	}
-	return l
-}
-
-func commOf(pid int) string {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	return strings.TrimSuffix(string(b), "\n")
 }

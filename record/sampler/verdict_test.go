@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +94,28 @@ func TestVerdictSamples(t *testing.T) {
 			o.rewrite(sampledRecord(testSampled, 1, 0, nil, raw[:n&^7]))
 		}
 	})
+}
+
+// TestCutPackets checks that samples whose raw data ends early get no texts.
+func TestCutPackets(t *testing.T) {
+	raw := &kernel.Raw{Name: "received", Args: []kernel.RawArg{{Name: "skb", Type: "struct sk_buff *", Size: 8}}}
+	raw, ok := raw.WithPacket()
+	l, err := raw.Layout()
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	attr := &format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
+		format.SamplePeriod | format.SampleCallchain | format.SampleRaw, SamplePeriod: 1}
+	o := output{layout: format.NewSampleLayout(attr), packets: map[uint64]*packets{0xffff: newPackets(l, &sockets{})}}
+	data := make([]byte, l.Size)
+	binary.LittleEndian.PutUint16(data, 0xffff)
+	for n := 8; n <= len(data); n += 8 {
+		before := sampledRecord(testSampled, 1, 0, nil, data[:n])
+		rec := o.rewrite(slices.Clone(before))
+		if texts := strings.Contains(string(rec), "unknown"); texts != (n == len(data)) || len(rec) != len(before) {
+			t.Errorf("%d of %d bytes: texts: %v, %d bytes instead of %d", n, len(data), texts, len(rec), len(before))
+		}
+	}
 }
 
 // TestVerdictFrames checks that a stack begins with the caller of the function that ran the hook.

@@ -151,9 +151,8 @@ func (l Codes) Has(addr uint64) bool {
 // function of another one with the same arguments.
 var runners = []string{"__traceiter_", "__bpf_trace_", "bpf_trace_run", "bpf_trampoline_"}
 
-// Runners returns the functions that run the BPF programs of tracepoints. kallsyms reads /proc/kallsyms from its start,
-// twice.
-func Runners(kallsyms io.ReadSeeker) (l Codes) {
+// Runners returns the functions that run the BPF programs of tracepoints. kallsyms reads /proc/kallsyms from its start.
+func Runners(kallsyms io.Reader) (l Codes) {
 	for _, f := range FunctionCode(kallsyms, func(name string) bool {
 		return slices.ContainsFunc(runners, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	}) {
@@ -168,25 +167,24 @@ type NamedCode struct {
 	Code
 }
 
-// FunctionCode returns the functions whose names match, sorted by address. It reads kallsyms,
-// /proc/kallsyms, from its start, twice.
-func FunctionCode(kallsyms io.ReadSeeker, match func(name string) bool) (found []NamedCode) {
+// FunctionCode returns the functions whose names match, sorted by address. kallsyms reads /proc/kallsyms from its
+// start, which the kernel takes long to write.
+func FunctionCode(kallsyms io.Reader, match func(name string) bool) (found []NamedCode) {
+	var addrs []uint64 // of all symbols
 	for s := range procfs.Symbols(kallsyms) {
-		if name := s.Name(); s.Addr != 0 && match(name) {
+		if addrs = append(addrs, s.Addr); s.Addr == 0 {
+			continue
+		}
+		if name := s.Name(); match(name) {
 			found = append(found, NamedCode{name, Code{s.Addr, math.MaxUint64}})
 		}
 	}
-	if _, err := kallsyms.Seek(0, io.SeekStart); len(found) == 0 || err != nil {
-		return nil
-	}
+	slices.Sort(addrs)
 	slices.SortStableFunc(found, func(a, b NamedCode) int { return cmp.Compare(a.Start, b.Start) })
 	found = slices.CompactFunc(found, func(a, b NamedCode) bool { return a.Start == b.Start })
-	for s := range procfs.Symbols(kallsyms) {
-		i, _ := slices.BinarySearchFunc(found, s.Addr, func(f NamedCode, addr uint64) int {
-			return cmp.Compare(f.Start, addr)
-		})
-		if i > 0 { // the last one that starts before the symbol
-			found[i-1].End = min(found[i-1].End, s.Addr)
+	for i := range found {
+		if next, _ := slices.BinarySearch(addrs, found[i].Start+1); next < len(addrs) {
+			found[i].End = addrs[next]
 		}
 	}
 	return found
@@ -221,9 +219,9 @@ func RawTracepoints(dir string) ([]string, error) {
 // whose types cannot be read.
 func kernelTypes() iter.Seq2[*btf.Spec, error] {
 	return func(yield func(*btf.Spec, error) bool) {
-		kernel, err := btf.LoadKernelSpec()
+		kernel, err := loadTypes()
 		if err != nil {
-			yield(nil, fmt.Errorf("the kernel's types (BTF): %w", err))
+			yield(nil, err)
 			return
 		}
 		if !yield(kernel, nil) {
@@ -246,11 +244,17 @@ func kernelTypes() iter.Seq2[*btf.Spec, error] {
 
 // HaveTypes returns nil if the kernel describes its types, which programs need to read packets.
 func HaveTypes() error {
-	_, err := btf.LoadKernelSpec()
+	_, err := loadTypes()
+	return err
+}
+
+// loadTypes reads the types of the kernel itself.
+func loadTypes() (*btf.Spec, error) {
+	types, err := btf.LoadKernelSpec()
 	if err != nil {
-		return fmt.Errorf("the kernel's types (BTF): %w", err)
+		return nil, fmt.Errorf("the kernel's types (BTF): %w", err)
 	}
-	return nil
+	return types, nil
 }
 
 func describeRaw(s *btf.Spec, name string, def *btf.Typedef) (*Raw, error) {
