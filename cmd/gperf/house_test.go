@@ -122,6 +122,7 @@ var house = []struct{ question, packages string }{
 		internal/packet
 		internal/parallel
 		internal/procfs
+		internal/quantile
 		internal/suggest
 		internal/x86
 	`},

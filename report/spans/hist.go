@@ -53,7 +53,7 @@ func Histograms(w io.Writer, s *session.Session, keep Keep, opts by.Options) (fo
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintf(out, "# %s: %d spans, %s ms\n", title, groups[title].count, millis(groups[title].total))
+		fmt.Fprintf(out, "# %s: %d spans, %s ms\n", title, groups[title].N(), millis(groups[title].total))
 		groups[title].write(out)
 	}
 	return skipped, out.Flush()
@@ -71,7 +71,7 @@ func titleOf(g *by.Group) string {
 const barWidth = 40
 
 func (d *durations) write(w io.Writer) {
-	counts, first, last := d.powers()
+	counts, first, last := d.Powers()
 	most := slices.Max(counts[:])
 	for i := first; i <= last; i++ {
 		n := int((counts[i]*barWidth + most/2) / most)

@@ -55,7 +55,7 @@ func Summary(w io.Writer, s *session.Session, keep Keep) (format.Skipped, error)
 		head = "span"
 	}
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "# %d calls, %d errors, %s ms\n", all.count, all.failed, millis(all.total))
+	fmt.Fprintf(out, "# %d calls, %d errors, %s ms\n", all.N(), all.failed, millis(all.total))
 	for _, t := range list {
 		t.write(out, head)
 	}
@@ -94,8 +94,9 @@ func (t *thread) write(w io.Writer, head string) {
 	fmt.Fprintln(w, strings.Repeat(" "+dashes(9), 5))
 	for _, name := range names {
 		d := t.byName[name]
-		fmt.Fprintf(w, "   %-*s %8d %7d %10s %9s %9s %9s %9s %9s\n", width, name, d.count, d.failed, millis(d.total),
-			millis(d.min), millis(d.total/d.count), millis(d.percentile(95)), millis(d.percentile(99)), millis(d.max))
+		fmt.Fprintf(w, "   %-*s %8d %7d %10s %9s %9s %9s %9s %9s\n", width, name, d.N(), d.failed, millis(d.total),
+			millis(d.min), millis(d.total/d.N()), millis(d.Percentile(95)), millis(d.Percentile(99)),
+			millis(d.Longest()))
 	}
 }
 

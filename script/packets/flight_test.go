@@ -45,16 +45,3 @@ func TestDuration(t *testing.T) {
 		}
 	}
 }
-
-func TestPercentile(t *testing.T) {
-	var d durations
-	for ns := range uint64(1000) {
-		d.add(ns + 1)
-	}
-	if p := d.percentile(50); p < 500 || p > 505 {
-		t.Errorf("p50 is %d", p)
-	}
-	if p := d.percentile(99); p < 990 || p > 1000 {
-		t.Errorf("p99 is %d", p)
-	}
-}

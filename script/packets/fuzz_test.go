@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"gperf/format/tracepoint"
+	"gperf/internal/quantile"
 	"gperf/internal/session"
 )
 
@@ -54,7 +55,7 @@ func FuzzPacket(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		d := &decoder{events: events, functions: map[uint64]symbol{}, texts: map[string]string{}}
 		var text strings.Builder
-		l := &log{hops: map[string]*durations{}, ends: map[string]int{}}
+		l := &log{hops: map[string]*quantile.Durations{}, ends: map[string]int{}}
 		flights := newFlights(events, func(fl *flight, e end) { text.WriteString(l.text(fl, e)) })
 		capture := &pcapng{to: io.Discard, interfaces: map[netInterface]int{}}
 		lines := 0

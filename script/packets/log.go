@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"gperf/format"
+	"gperf/internal/quantile"
 	"gperf/internal/session"
 )
 
@@ -29,7 +30,8 @@ func Log(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) 
 	if err != nil {
 		return format.Skipped{}, err
 	}
-	l := &log{Options: opts, out: bufio.NewWriterSize(w, 1<<16), hops: map[string]*durations{}, ends: map[string]int{}}
+	l := &log{Options: opts, out: bufio.NewWriterSize(w, 1<<16), hops: map[string]*quantile.Durations{},
+		ends: map[string]int{}}
 	flights := newFlights(d.events, l.block)
 	skipped, err := s.Walk(session.WalkOptions{Names: true}, func(b *session.Batch) error {
 		for i := range b.Samples {
@@ -54,7 +56,7 @@ type log struct {
 	out     *bufio.Writer
 	blocks  int // written or kept
 	samples int
-	hops    map[string]*durations
+	hops    map[string]*quantile.Durations
 	ends    map[string]int
 
 	kept    []block // with ByLatency
@@ -126,10 +128,10 @@ func (l *log) count(name string, ns uint64) {
 		if len(l.hops) >= maxNames {
 			return
 		}
-		d = new(durations)
+		d = new(quantile.Durations)
 		l.hops[name] = d
 	}
-	d.add(ns)
+	d.Add(ns, 1)
 }
 
 // finish writes the kept blocks and the summary.
@@ -182,7 +184,7 @@ func (l *log) writeHops() {
 	}
 	var lines []line
 	for name, d := range l.hops {
-		lines = append(lines, line{name, d.count, d.percentile(50), d.percentile(99)})
+		lines = append(lines, line{name, d.N(), d.Percentile(50), d.Percentile(99)})
 	}
 	slices.SortFunc(lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(b.worst, a.worst), cmp.Compare(b.median, a.median), cmp.Compare(a.name, b.name))
