@@ -6,8 +6,8 @@ import (
 
 	"gperf/format"
 	"gperf/format/tracepoint"
-	"gperf/internal/packet"
 	"gperf/internal/session"
+	"gperf/report/by"
 	"gperf/symbolize"
 )
 
@@ -72,9 +72,6 @@ func newFieldKey(event int, fd *tracepoint.Field, raw bool) *SortKey {
 	return k
 }
 
-// entire reports whether the key is the entire text of a field, which may have blanks.
-func (f *field) entire() bool { return f.String && f.Dynamic && packet.IsText(f.Name) }
-
 // width counts the bytes of a dynamic field, with the NUL of a string, or of a text with
 // a length; fixed ones have their place.
 func (f *field) width(h *Hist, e *Entry) int {
@@ -89,7 +86,7 @@ func (f *field) width(h *Hist, e *Entry) int {
 func (f *field) textWidth(hists []*Hist) int {
 	n := 0
 	for _, h := range hists {
-		if f.raw || f.entire() || h.traces.formats[h.event] == nil {
+		if f.raw || by.HasBlanks(f.Field) || h.traces.formats[h.event] == nil {
 			continue
 		}
 		for _, e := range h.Entries {
@@ -102,7 +99,7 @@ func (f *field) textWidth(hists []*Hist) int {
 // text returns the word after the field's name in the text of the print fmt, or
 // else the raw field.
 func (f *field) text(h *Hist, e *Entry) string {
-	if !f.raw && !f.entire() {
+	if !f.raw && !by.HasBlanks(f.Field) {
 		if s := tracepoint.Printed(h.trace(e), f.Name); s != "" {
 			return s
 		}

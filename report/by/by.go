@@ -277,9 +277,10 @@ func (p *parser) int(fd *tracepoint.Field, s *session.Sample) int64 {
 // number, or the field as it is printed.
 func (p *parser) text(t *tracepoint.Format, fd *tracepoint.Field, symbols []tracepoint.Symbol,
 	s *session.Sample) string {
-	entire := fd.String && fd.Dynamic && packet.IsText(fd.Name) // it may have blanks
-	if text := tracepoint.Printed(string(t.AppendPrint(nil, s.Raw, &p.env)), fd.Name); text != "" && !entire {
-		return text
+	if !HasBlanks(fd) {
+		if text := tracepoint.Printed(string(t.AppendPrint(nil, s.Raw, &p.env)), fd.Name); text != "" {
+			return text
+		}
 	}
 	v := p.int(fd, s)
 	if i := slices.IndexFunc(symbols, func(y tracepoint.Symbol) bool { return y.Value == v }); i >= 0 {
@@ -287,6 +288,10 @@ func (p *parser) text(t *tracepoint.Format, fd *tracepoint.Field, symbols []trac
 	}
 	return string(t.AppendField(nil, fd, s.Raw, &p.env))
 }
+
+// HasBlanks reports whether a field's text can have blanks: it is more than the word after the field's name in the
+// tracepoint's text.
+func HasBlanks(fd *tracepoint.Field) bool { return fd.String && fd.Dynamic && packet.IsText(fd.Name) }
 
 // syscall returns the reader of a system call's name.
 func (p *parser) syscall(id *tracepoint.Field) reader {
