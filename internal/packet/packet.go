@@ -2,7 +2,11 @@
 // packet (bpf/packet.h), their places in the raw data of samples, and the text of a flow.
 package packet
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Size is the size of a packet in raw data: bpf/packet.h's struct packet.
 const Size = 176
@@ -116,6 +120,17 @@ func Names() (l []string) {
 		l = append(l, Numbers[i].BaseName())
 	}
 	return append(l, Texts...)
+}
+
+// Words splits words, "flow saddr", into names of fields. The error names a wrong one, and those that exist.
+func Words(words string) ([]string, error) {
+	l, all := strings.Fields(words), Names()
+	for _, name := range l {
+		if !slices.Contains(all, name) {
+			return nil, fmt.Errorf("a packet has no field %s; it has %s", name, strings.Join(all, ", "))
+		}
+	}
+	return l, nil
 }
 
 // IsNumber reports whether a field is one of Numbers.

@@ -24,10 +24,11 @@ const netfilterDesc = "Packets that a rule of the firewall drops, with the table
 func (w *words) netfilterDrop(at *Resolver) ([]Event, error) {
 	w.nameAndMods(2)
 	shown := slices.Clone(packet.Default)
-	for _, name := range strings.Fields(w.args) {
-		if all := packet.Names(); !slices.Contains(all, name) {
-			return nil, w.bad(fmt.Sprintf("a packet has no field %s; it has %s", name, strings.Join(all, ", ")))
-		}
+	names, err := packet.Words(w.args)
+	if err != nil {
+		return nil, w.bad(err.Error())
+	}
+	for _, name := range names {
 		if !slices.Contains(shown, name) {
 			shown = append(shown, name)
 		}

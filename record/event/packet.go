@@ -119,15 +119,13 @@ func (w *words) packetDrops(at *Resolver) (events []Event, err error) {
 // such as dev can be those of the function's parameters.
 var packetProbe = regexp.MustCompile(`^kprobe:(\S+)\s+((?:.*\s)?flow(?:\s.*)?)$`)
 
-// packetProbes returns the events of kernel functions with the packet of their parameter struct sk_buff *. The function
-// may be a glob.
+// packetProbes returns the events of kernel functions with the packet of their parameter struct sk_buff *. The
+// function may be a glob.
 func (w *words) packetProbes(at *Resolver) (events []Event, err error) {
 	m := packetProbe.FindStringSubmatch(w.spec)
-	shown := strings.Fields(m[2])
-	for _, name := range shown {
-		if all := packet.Names(); !slices.Contains(all, name) {
-			return nil, w.bad("next to flow, arguments are fields of the packet: " + strings.Join(all, ", "))
-		}
+	shown, err := packet.Words(m[2])
+	if err != nil {
+		return nil, w.bad(err.Error())
 	}
 	if err := at.HaveKprobes(); err != nil {
 		return nil, err

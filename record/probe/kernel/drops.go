@@ -1,11 +1,7 @@
 package kernel
 
 import (
-	"fmt"
-	"strings"
-
 	"gperf/internal/packet"
-	"gperf/record/probe/args"
 	"gperf/record/tracefs"
 )
 
@@ -45,9 +41,9 @@ func (l *Layout) program() {
 
 // WithFields returns the drops with the packet's fields of words: "flow saddr".
 func (r *Raw) WithFields(words string) (*Raw, error) {
-	others, shown := cutPacket(dropPacketArg, args.Words(words))
-	if len(others) > 0 {
-		return nil, fmt.Errorf("no field %s of a packet: there are %s", others[0], strings.Join(packet.Names(), ", "))
+	shown, err := packet.Words(words)
+	if err != nil {
+		return nil, err
 	}
 	with := *r
 	with.Packet = &Packet{PacketArg: r.Packet.PacketArg, Shown: shown}
