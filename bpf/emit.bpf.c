@@ -188,24 +188,11 @@ static inline_always int is_sampled(__u64 *args, struct sample *s, int has_packe
 /* make_sample makes the sample of an event, except its first s->size bytes. */
 static inline_always void make_sample(void *ctx, __u64 *args, struct sample *s, int has_packet)
 {
-	__u64 size;
-
-	if (!is_sampled(args, s, has_packet))
-		return;
-	begin((struct common *)s->data, raw_id);
-	size = fetch(args, s->data, s->size);
-	if (!size)
-		return;
-	if (has_packet && snap)
-		size = add_bytes(s, size);
-	walk_first(ctx);
-	keep_whole(size);
-	if (size <= sizeof(s->data))
-		put(ctx, s->data, size);
+	if (is_sampled(args, s, has_packet))
+		finish_sample(ctx, args, s, has_packet);
 }
 
-/* sample_raw makes a sample of arguments. ctx is the program's context: that of a raw tracepoint are the arguments. */
-static inline_always int sample_raw(void *ctx, __u64 *args, int has_packet)
+static inline_always int sample_raw(__u64 *args, int has_packet)
 {
 	__u32 zero = 0, at, *depth = bpf_map_lookup_elem(&depths, &zero);
 	struct sample *s;
@@ -224,18 +211,18 @@ static inline_always int sample_raw(void *ctx, __u64 *args, int has_packet)
 	}
 	if (!s)
 		return 0;
-	make_sample(ctx, args, s, has_packet);
+	make_sample(args, args, s, has_packet);
 	*depth = at;
 	return 0;
 }
 
 SEC("raw_tp")
-int on_raw(__u64 *args) { return sample_raw(args, args, 0); }
+int on_raw(__u64 *args) { return sample_raw(args, 0); }
 
 SEC("raw_tp")
 int on_packet(__u64 *args)
 {
-	sample_raw(args, args, 1);
+	sample_raw(args, 1);
 	if (ends)
 		end_skb((void *)packet_arg(args));
 	return 0;
@@ -374,13 +361,23 @@ static inline_always int is_drop(__u32 action)
 	return action != XDP_PASS && action != XDP_TX && action != XDP_REDIRECT;
 }
 
-/* on_drop runs when another BPF program returns. The arguments of its event are here. */
+/*
+ * on_drop runs when another BPF program returns. The arguments of its event are in the sample: the stack of the
+ * walk leaves no space for them on some kernels.
+ */
 SEC("fexit")
 int on_drop(__u64 *ctx)
 {
-	__u64 args[] = {verdict_of(ctx), program_id, (__u64)program_name, ctx[0]};
+	__u32 zero = 0, verdict = verdict_of(ctx);
+	struct sample *s = bpf_map_lookup_elem(&samples, &zero); /* the kernel does not run it within itself */
 
-	if (!is_drop(args[0]))
+	if (!s || !is_drop(verdict))
 		return 0;
-	return sample_raw(ctx, args, 1);
+	s->args[0] = verdict;
+	s->args[1] = program_id;
+	s->args[2] = (__u64)program_name;
+	s->args[3] = ctx[0];
+	s->size = fixed_size;
+	make_sample(ctx, s->args, s, 1);
+	return 0;
 }

@@ -113,6 +113,24 @@ static inline_always __u32 read_int(__u64 addr)
 	return v;
 }
 
+/* generation counts changes: of the rules of nf_tables, and of the tables of the others. */
+static inline_always __u64 generation(void *of)
+{
+	__u32 zero = 0;
+	__u64 *g = bpf_map_lookup_elem(of, &zero);
+
+	return g ? *g : 0;
+}
+
+static inline_always void next_generation(void *of)
+{
+	__u32 zero = 0;
+	__u64 *g = bpf_map_lookup_elem(of, &zero);
+
+	if (g)
+		__sync_fetch_and_add(g, 1);
+}
+
 /* is_drop reports whether a verdict drops: its upper half may be an errno. */
 static inline_always int is_drop(__u32 verdict) { return (verdict & 0xff) == NF_DROP; }
 

@@ -32,22 +32,9 @@ const volatile __u32 rules_by_pointer = 0;  /* before 5.17 */
 
 ARRAY(nft_generation, __u64);
 
-static inline_always __u64 generation_of_rules(void)
-{
-	__u32 zero = 0;
-	__u64 *g = bpf_map_lookup_elem(&nft_generation, &zero);
+static inline_always __u64 generation_of_rules(void) { return generation(&nft_generation); }
 
-	return g ? *g : 0;
-}
-
-static inline_always void change_rules(void)
-{
-	__u32 zero = 0;
-	__u64 *g = bpf_map_lookup_elem(&nft_generation, &zero);
-
-	if (g)
-		__sync_fetch_and_add(g, 1);
-}
+static inline_always void change_rules(void) { next_generation(&nft_generation); }
 
 static inline_always __u64 skb_of(__u64 pktinfo) { return read_word(pktinfo); }
 

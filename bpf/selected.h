@@ -32,6 +32,7 @@ struct sample {
 	struct linear first; /* the packet's headers */
 	__u64 sock;          /* of a packet that does not have its socket yet; 0: unknown */
 	__u64 known_only;    /* no packet begins to be followed here */
+	__u64 args[4];       /* of an event that is no tracepoint */
 	__u8 headers[FILTER_BYTES];
 	__u8 data[SAMPLE_SIZE + SAMPLE_SLACK];
 };
@@ -71,18 +72,25 @@ static __attribute__((noinline)) __u64 network_filter(__u8 *data, __u64 caplen, 
 	return selected;
 }
 
-/* copy_headers copies the packet's first bytes for filters, and returns their number. */
-static inline_always __u64 copy_headers(struct sample *s, struct packet *p)
+/* readable returns the number of the packet's first bytes that can be read, up to a limit. */
+static inline_always __u64 readable(struct sample *s, __u64 limit)
 {
 	__u64 n = s->first.end - s->first.at;
 
+	if (s->first.at >= s->first.end)
+		n = 0;
+	keep_whole(n);
+	return n > limit ? limit : n;
+}
+
+/* copy_headers copies the packet's first bytes for filters, and returns their number. */
+static inline_always __u64 copy_headers(struct sample *s, struct packet *p)
+{
+	__u64 n;
+
 	if (p->from_sock)
 		return make_headers(p, s->headers);
-	if (s->first.at >= s->first.end)
-		return 0;
-	keep_whole(n);
-	if (n > FILTER_BYTES)
-		n = FILTER_BYTES;
+	n = readable(s, FILTER_BYTES);
 	if (n && bpf_probe_read_kernel(s->headers, n, s->first.head + s->first.at))
 		return 0;
 	return n;
@@ -112,19 +120,31 @@ static inline_always int is_selected(struct sample *s, struct packet *p)
 /* add_bytes adds the packet's first bytes to a sample of size bytes, and returns its new size. */
 static inline_always __u64 add_bytes(struct sample *s, __u64 size)
 {
-	__u64 n = s->first.end - s->first.at;
+	__u64 n = readable(s, snap);
 
-	if (s->first.at >= s->first.end)
-		n = 0;
-	keep_whole(n);
-	if (n > snap)
-		n = snap;
 	if (size > SAMPLE_SIZE - MAX_SNAP || n > MAX_SNAP)
 		return size;
 	if (n && bpf_probe_read_kernel(s->data + size, n, s->first.head + s->first.at))
 		n = 0;
 	*(__u32 *)&s->data[bytes_at & (SAMPLE_SIZE - 1)] = n << 16 | size;
 	return (size + n + 7) & ~7ULL;
+}
+
+/* finish_sample adds the event's arguments to a selected sample, and writes it. */
+static inline_always void finish_sample(void *ctx, __u64 *args, struct sample *s, int has_packet)
+{
+	__u64 size;
+
+	begin((struct common *)s->data, raw_id);
+	size = fetch(args, s->data, s->size);
+	if (!size)
+		return;
+	if (has_packet && snap)
+		size = add_bytes(s, size);
+	walk_first(ctx);
+	keep_whole(size);
+	if (size <= sizeof(s->data))
+		put(ctx, s->data, size);
 }
 
 #endif

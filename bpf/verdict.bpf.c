@@ -118,13 +118,6 @@ int rules_change(void *ctx)
 	return 0;
 }
 
-SEC("kretprobe")
-int rules_changed(void *ctx)
-{
-	change_rules();
-	return 0;
-}
-
 SEC("kprobe")
 int conntrack_begins(struct pt_regs *ctx)
 {
@@ -176,16 +169,9 @@ int ebt_begins(struct pt_regs *ctx)
 	return 0;
 }
 
-/* table_changes runs before a table gets other rules, table_changed after its counts have changed. */
+/* tables_change runs before a table gets other rules, and after its counts have changed. */
 SEC("kprobe")
-int table_changes(void *ctx)
-{
-	change_tables();
-	return 0;
-}
-
-SEC("kretprobe")
-int table_changed(void *ctx)
+int tables_change(void *ctx)
 {
 	change_tables();
 	return 0;
@@ -327,7 +313,7 @@ SEC("raw_tp")
 int on_drop(__u64 *args)
 {
 	__u32 zero = 0, at, *depth = bpf_map_lookup_elem(&depths, &zero);
-	__u64 skb = args[0], size;
+	__u64 skb = args[0];
 	enum place place = place_of(args[1]);
 	struct sample *s;
 	struct found *f;
@@ -340,18 +326,8 @@ int on_drop(__u64 *args)
 		return 0;
 	*depth = at + 1;
 	f = judge(skb, at, place); /* of all packets, because counts of rules are compared */
-	if (f && wanted(raw_id) && add_verdict(skb, s, f)) {
-		begin((struct common *)s->data, raw_id);
-		size = fetch(args, s->data, s->size);
-		if (size) {
-			if (snap)
-				size = add_bytes(s, size);
-			walk_first(args);
-			keep_whole(size);
-			if (size <= sizeof(s->data))
-				put(args, s->data, size);
-		}
-	}
+	if (f && wanted(raw_id) && add_verdict(skb, s, f))
+		finish_sample(args, args, s, 1);
 	leave(skb);
 	*depth = at;
 	return 0;

@@ -60,7 +60,7 @@ var netfilterParts = []netfilterPart{
 	{"nf_tables", "nf_tables", []netfilterProbe{
 		{ChainFunction, "chain_begins", ""},
 		{"nft_immediate_eval", "immediate_begins", ""},
-		{"nf_tables_commit", "rules_change", "rules_changed"},
+		{"nf_tables_commit", "rules_change", "rules_change"},
 		{"nft_reject_inet_eval", "reject_begins", ""},
 		{"nft_reject_ipv4_eval", "reject_begins", ""},
 		{"nft_reject_ipv6_eval", "reject_begins", ""},
@@ -78,23 +78,23 @@ var netfilterParts = []netfilterPart{
 	}, nftVars},
 	{"ip_tables", "ip_tables", []netfilterProbe{
 		{"ipt_do_table", "ipt_begins", ""},
-		{"do_ipt_set_ctl", "", "table_changed"},
-		{"xt_replace_table", "table_changes", ""},
+		{"do_ipt_set_ctl", "", "tables_change"},
+		{"xt_replace_table", "tables_change", ""},
 	}, xtVars},
 	{"ip6_tables", "ip6_tables", []netfilterProbe{
 		{"ip6t_do_table", "ip6t_begins", ""},
-		{"do_ip6t_set_ctl", "", "table_changed"},
-		{"xt_replace_table", "table_changes", ""},
+		{"do_ip6t_set_ctl", "", "tables_change"},
+		{"xt_replace_table", "tables_change", ""},
 	}, xtVars},
 	{"arp_tables", "arp_tables", []netfilterProbe{
 		{"arpt_do_table", "arpt_begins", ""},
-		{"do_arpt_set_ctl", "", "table_changed"},
-		{"xt_replace_table", "table_changes", ""},
+		{"do_arpt_set_ctl", "", "tables_change"},
+		{"xt_replace_table", "tables_change", ""},
 	}, xtVars},
 	{"ebtables", "ebtables", []netfilterProbe{
 		{"ebt_do_table", "ebt_begins", ""},
-		{"do_ebt_set_ctl", "", "table_changed"},
-		{"ebt_register_table", "table_changes", ""},
+		{"do_ebt_set_ctl", "", "tables_change"},
+		{"ebt_register_table", "tables_change", ""},
 	}, ebtVars},
 	{"connection tracking", "nf_conntrack", []netfilterProbe{
 		{"nf_conntrack_in", "conntrack_begins", "conntrack_ends"},

@@ -61,9 +61,7 @@ const (
 	verdictProgOnDrop          = "on_drop"
 	verdictProgRejectBegins    = "reject_begins"
 	verdictProgRulesChange     = "rules_change"
-	verdictProgRulesChanged    = "rules_changed"
-	verdictProgTableChanged    = "table_changed"
-	verdictProgTableChanges    = "table_changes"
+	verdictProgTablesChange    = "tables_change"
 	verdictVarBridgeCode       = "bridge_code"
 	verdictVarBytesAt          = "bytes_at"
 	verdictVarChainAt          = "chain_at"
@@ -168,9 +166,7 @@ type verdictProgramSpecs struct {
 	OnDrop          *ebpf.ProgramSpec `ebpf:"on_drop"`
 	RejectBegins    *ebpf.ProgramSpec `ebpf:"reject_begins"`
 	RulesChange     *ebpf.ProgramSpec `ebpf:"rules_change"`
-	RulesChanged    *ebpf.ProgramSpec `ebpf:"rules_changed"`
-	TableChanged    *ebpf.ProgramSpec `ebpf:"table_changed"`
-	TableChanges    *ebpf.ProgramSpec `ebpf:"table_changes"`
+	TablesChange    *ebpf.ProgramSpec `ebpf:"tables_change"`
 }
 
 // verdictMapSpecs contains maps before they are loaded into the kernel.
@@ -417,9 +413,7 @@ type verdictPrograms struct {
 	OnDrop          *ebpf.Program `ebpf:"on_drop"`
 	RejectBegins    *ebpf.Program `ebpf:"reject_begins"`
 	RulesChange     *ebpf.Program `ebpf:"rules_change"`
-	RulesChanged    *ebpf.Program `ebpf:"rules_changed"`
-	TableChanged    *ebpf.Program `ebpf:"table_changed"`
-	TableChanges    *ebpf.Program `ebpf:"table_changes"`
+	TablesChange    *ebpf.Program `ebpf:"tables_change"`
 }
 
 func (p *verdictPrograms) Close() error {
@@ -439,9 +433,7 @@ func (p *verdictPrograms) Close() error {
 		p.OnDrop,
 		p.RejectBegins,
 		p.RulesChange,
-		p.RulesChanged,
-		p.TableChanged,
-		p.TableChanges,
+		p.TablesChange,
 	)
 }
 

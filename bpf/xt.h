@@ -108,23 +108,10 @@ struct {
 	__uint(max_entries, 1);
 } xt_scans SEC(".maps");
 
-static inline_always __u64 generation_of_tables(void)
-{
-	__u32 zero = 0;
-	__u64 *g = bpf_map_lookup_elem(&xt_generation, &zero);
-
-	return g ? *g : 0;
-}
+static inline_always __u64 generation_of_tables(void) { return generation(&xt_generation); }
 
 /* change_tables invalidates the lists: a table, or counts in one, have changed. */
-static inline_always void change_tables(void)
-{
-	__u32 zero = 0;
-	__u64 *g = bpf_map_lookup_elem(&xt_generation, &zero);
-
-	if (g)
-		__sync_fetch_and_add(g, 1);
-}
+static inline_always void change_tables(void) { next_generation(&xt_generation); }
 
 /* has_text reports whether a target has a name of 5 or 6 characters, given as a number with its NUL. */
 static inline_always int has_text(__u64 name, __u64 text, int bytes)

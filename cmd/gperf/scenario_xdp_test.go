@@ -183,10 +183,6 @@ func TestScenarioXDPFrags(t *testing.T) {
 // Filters of the event and of packets apply; stacks begin with the caller of the XDP program, or with the program.
 func TestScenarioXDPSelect(t *testing.T) {
 	pid := startDropper(t, "-drop", "53", "-abort", "54")
-	r := recordIn(t, t.TempDir(), "-a", "-g", "-e", "xdp:drop", "--", "true")
-	if strings.Contains(r.stderr, "combined stack size") {
-		t.Skip("this kernel's verifier does not allow to walk stacks at the return of a BPF program")
-	}
 	for name, c := range map[string]struct {
 		args []string
 		flow int // index of the only flow
