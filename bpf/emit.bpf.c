@@ -132,16 +132,24 @@ static __attribute__((noinline)) __u64 packet_arg(__u64 *args)
 	return skb;
 }
 
-/* follow finds the number of the sample's packet, and reports whether it is followed. */
-static inline_always int follow(__u64 skb, __u64 *args, struct sample *s, struct packet *p)
+/* read_followed reads the packet of skb into p, which is zero, and reports whether it is followed. */
+static inline_always int read_followed(__u64 skb, struct sample *s, struct packet *p)
 {
-	__u64 head = (__u64)s->first.head;
+	__u64 head;
+	int selected;
 
+	copy_skb(&s->skb, skb);
+	locate_packet(&s->skb, p, &s->first);
+	if (!s->first.type && !p->from_sock && s->sock)
+		read_sock_packet((void *)s->sock, p);
+	head = (__u64)s->first.head;
+	selected = !s->known_only && passes_filter(s, p);
+	if (!selected && !may_be_followed(skb, head)) /* most packets */
+		return 0;
+	describe_packet(&s->skb, p, &s->first);
 	p->id = find_number(skb, head, p);
-	if (!p->id && !s->known_only && p->outer.ethertype && is_selected(s, p))
+	if (!p->id && selected && p->outer.ethertype && is_in_place(p))
 		p->id = add_number(skb, head, p);
-	if (keep_as)
-		keep(skb, args, p);
 	return p->id != 0;
 }
 
@@ -150,6 +158,7 @@ static __attribute__((noinline)) int add_packet(__u64 *args, struct sample *s)
 {
 	struct packet *p;
 	__u64 arg;
+	int followed;
 
 	if (!s)
 		return 0;
@@ -169,12 +178,12 @@ static __attribute__((noinline)) int add_packet(__u64 *args, struct sample *s)
 		s->first.at = s->first.end = 0;
 		return take_kept(arg, args, p);
 	}
-	read_packet((void *)arg, p, &s->first);
 	if (!following)
-		return is_selected(s, p);
-	if (!p->outer.ethertype && s->sock)
-		read_sock_packet((void *)s->sock, p);
-	return follow(arg, args, s, p);
+		return read_selected(arg, s, p);
+	followed = read_followed(arg, s, p);
+	if (keep_as)
+		keep(arg, args, p);
+	return followed;
 }
 
 /* is_sampled reports whether an event is to be sampled, and adds its packet. Packets are followed in all tasks. */

@@ -136,6 +136,21 @@ static inline_always void note_point(struct followed *f, struct packet *p)
 	}
 }
 
+/* is_any_followed reports whether a packet has been followed: until then, no map has to be searched. */
+static inline_always int is_any_followed(void)
+{
+	__u32 zero = 0;
+	__u64 *last = bpf_map_lookup_elem(&last_number, &zero);
+
+	return last && *last;
+}
+
+/* may_be_followed reports whether a packet can have a number: find_number finds out. */
+static inline_always int may_be_followed(__u64 skb, __u64 head)
+{
+	return is_any_followed() && (bpf_map_lookup_elem(&skbs, &skb) || bpf_map_lookup_elem(&heads, &head));
+}
+
 /* find_number returns the number of a followed packet, 0 of others. p is the packet in a sample, or NULL. */
 static __attribute__((noinline)) __u64 find_number(__u64 skb, __u64 head, struct packet *p)
 {
@@ -213,6 +228,8 @@ static inline_always void copy_number(__u64 to, struct sk_buff *from)
 {
 	struct followed f = {};
 
+	if (!is_any_followed())
+		return;
 	f.id = find_number((__u64)from, (__u64)read_field(from, head), NULL);
 	if (f.id)
 		bpf_map_update_elem(&skbs, &to, &f, 0);
@@ -223,10 +240,11 @@ static inline_always void copy_number(__u64 to, struct sk_buff *from)
 /* end_skb ends the following of an sk_buff, which is freed. Its buffer remains as long as there are clones. */
 static inline_always void end_skb(struct sk_buff *skb)
 {
-	__u64 head = (__u64)read_field(skb, head);
+	__u64 head;
 
-	if (!bpf_map_lookup_elem(&skbs, &skb))
+	if (!is_any_followed() || !bpf_map_lookup_elem(&skbs, &skb))
 		return;
+	head = (__u64)read_field(skb, head);
 	bpf_map_delete_elem(&skbs, &skb);
 	if (!is_cloned(skb))
 		bpf_map_delete_elem(&heads, &head);
@@ -237,6 +255,8 @@ static inline_always void end_memory(__u64 at)
 {
 	__u64 second = at + type_size(struct sk_buff);
 
+	if (!is_any_followed())
+		return;
 	if (bpf_map_lookup_elem(&skbs, &at))
 		bpf_map_delete_elem(&skbs, &at);
 	if (bpf_map_lookup_elem(&heads, &at))
@@ -265,8 +285,11 @@ static inline_always struct kept_key key_of(__u64 skb, __u64 *args, __u32 as)
 /* keep keeps a packet for the later tracepoint of the same call, or removes what is kept if p is not followed. */
 static inline_always void keep(__u64 skb, __u64 *args, struct packet *p)
 {
-	struct kept_key key = key_of(skb, args, keep_as);
+	struct kept_key key;
 
+	if (!is_any_followed())
+		return;
+	key = key_of(skb, args, keep_as);
 	if (p->id)
 		bpf_map_update_elem(&kept, &key, p, 0);
 	else
@@ -276,9 +299,13 @@ static inline_always void keep(__u64 skb, __u64 *args, struct packet *p)
 /* take_kept reads the kept packet into p: 0 if there is none. */
 static inline_always int take_kept(__u64 skb, __u64 *args, struct packet *p)
 {
-	struct kept_key key = key_of(skb, args, kept_as);
-	struct packet *k = bpf_map_lookup_elem(&kept, &key);
+	struct kept_key key;
+	struct packet *k;
 
+	if (!is_any_followed())
+		return 0;
+	key = key_of(skb, args, kept_as);
+	k = bpf_map_lookup_elem(&kept, &key);
 	return k && !bpf_probe_read_kernel(p, sizeof(*p), k);
 }
 

@@ -177,7 +177,26 @@ static inline_always __u32 swap32(__u32 v) { return __builtin_bswap32(v); }
 struct linear {
 	void *head;
 	__u32 at, end;
+	__u16 type; /* of the packet's protocol; 0: it has no headers */
 };
+
+#define SKB_MAX 512 /* an sk_buff has some 240 bytes */
+
+/* A copy of an sk_buff: a read of each of its fields would take longer. */
+struct skb_copy {
+	__u8 bytes[SKB_MAX];
+};
+
+#define copied_field(copy, field)                                                                  \
+	(*(typeof(((struct sk_buff *)0)->field) *)((copy)->bytes +                                 \
+						   field_offset(((struct sk_buff *)0)->field)))
+
+static inline_always void copy_skb(struct skb_copy *to, __u64 skb)
+{
+	__u64 size = type_size(struct sk_buff);
+
+	bpf_probe_read_kernel(to->bytes, size > SKB_MAX ? SKB_MAX : size, (void *)skb);
+}
 
 /* take reads n bytes at the current position: 0 if the linear part has fewer. */
 static inline_always int take(struct linear *s, void *to, __u32 n)
@@ -530,9 +549,9 @@ static inline_always int begins_with_ip(struct linear *s, __u32 at, __u16 type)
  * passes a packet on, whose data begin with it: then it is that of the link layer, or an older
  * one. Where the sender has not made it, it is NO_HEADER.
  */
-static inline_always __u32 network_at(struct sk_buff *skb, struct linear *s, __u32 mac, __u32 data, __u16 type)
+static inline_always __u32 network_at(struct skb_copy *skb, struct linear *s, __u32 mac, __u32 data, __u16 type)
 {
-	__u32 at = read_field(skb, network_header);
+	__u32 at = copied_field(skb, network_header);
 
 	if (!type)
 		return NO_HEADER;
@@ -541,38 +560,47 @@ static inline_always __u32 network_at(struct sk_buff *skb, struct linear *s, __u
 	return at;
 }
 
-/* read_packet reads the packet of skb into p, which is zero; first is where its headers begin. */
-static inline_always void read_packet(struct sk_buff *skb, struct packet *p, struct linear *first)
+/* locate_packet finds the headers of the packet of skb, for filters; p is zero. describe_packet adds the rest. */
+static inline_always void locate_packet(struct skb_copy *skb, struct packet *p, struct linear *first)
 {
-	struct sock *sk = read_field(skb, sk);
-	__u16 type = swap16(read_field(skb, protocol));
-	__u32 mac = read_field(skb, mac_header), data, at;
+	__u16 type = swap16(copied_field(skb, protocol));
+	__u32 mac = copied_field(skb, mac_header), data, at;
+	struct sock *sk = copied_field(skb, sk);
 	struct linear s;
 
-	p->len = read_field(skb, len);
-	p->mark = read_field(skb, mark);
-	p->vlan = read_field(skb, vlan_tci) & 0xfff;
-	read_device(read_field(skb, dev), p);
-	if (sk)
-		read_sock(sk, p);
-	s.head = read_field(skb, head);
-	data = (void *)read_field(skb, data) - s.head;
-	s.end = read_field(skb, tail);
+	s.head = copied_field(skb, head);
+	data = (void *)copied_field(skb, data) - s.head;
+	s.end = copied_field(skb, tail);
 	at = network_at(skb, &s, mac, data, type);
+	p->len = copied_field(skb, len);
 	p->network = mac == NO_HEADER || at < mac + ETH_LEN || at > mac + LINK_MAX;
-	*first = s;
+	first->head = s.head;
+	first->end = s.end;
 	first->at = at == NO_HEADER ? s.end : p->network ? at : mac;
+	first->type = at == NO_HEADER ? 0 : type;
 	p->wire_len = p->len + (at == NO_HEADER ? 0 : data - first->at);
-	if (at != NO_HEADER) {
-		s.at = at;
-		if (!p->network) /* network_header may be after VLAN tags already, when protocol is not */
-			type = enter_ethernet(&s, mac);
-		read_all_headers(&s, p, type);
-	}
 	if (at == NO_HEADER && sk && is_full(sk)) {
 		p->from_sock = p->network = 1;
 		read_sock_flow(sk, &p->outer);
 	}
+}
+
+static inline_always void describe_packet(struct skb_copy *skb, struct packet *p, struct linear *first)
+{
+	struct sock *sk = copied_field(skb, sk);
+	struct linear s = *first;
+	__u16 type = s.type;
+
+	p->mark = copied_field(skb, mark);
+	p->vlan = copied_field(skb, vlan_tci) & 0xfff;
+	read_device(copied_field(skb, dev), p);
+	if (sk)
+		read_sock(sk, p);
+	if (!type)
+		return;
+	if (!p->network) /* network_header may be after VLAN tags already, when protocol is not */
+		type = enter_ethernet(&s, s.at);
+	read_all_headers(&s, p, type);
 }
 
 /* read_sock_packet reads what is known of the packets of a socket. */
@@ -614,7 +642,7 @@ static inline_always void read_xdp(struct xdp_buff *xdp, struct packet *p, struc
 	struct linear s;
 
 	s.head = read_field(xdp, data);
-	s.at = 0;
+	s.at = s.type = 0;
 	s.end = read_field(xdp, data_end) - s.head;
 	*first = s;
 	p->len = p->wire_len = s.end + xdp_frags(xdp);

@@ -29,7 +29,8 @@ const volatile char only_dev[16] = {}; /* "": all */
 struct sample {
 	__u64 task; /* the task that it belongs to */
 	__u64 size;
-	struct linear first; /* the packet's headers */
+	struct skb_copy skb; /* the packet's */
+	struct linear first; /* its headers */
 	__u64 sock;          /* of a packet that does not have its socket yet; 0: unknown */
 	__u64 known_only;    /* no packet begins to be followed here */
 	__u64 args[4];       /* of an event that is no tracepoint */
@@ -96,11 +97,22 @@ static inline_always __u64 copy_headers(struct sample *s, struct packet *p)
 	return n;
 }
 
-/* is_selected reports whether the recording's filters select a packet. */
-static inline_always int is_selected(struct sample *s, struct packet *p)
+/* passes_filter reports whether the filter of the recording selects a packet, which has been located. */
+static inline_always int passes_filter(struct sample *s, struct packet *p)
 {
 	__u64 n;
 
+	if (!filtered)
+		return 1;
+	n = copy_headers(s, p);
+	if (p->network)
+		return network_filter(s->headers, n, p->wire_len) != 0;
+	return ethernet_filter(s->headers, n, p->wire_len) != 0;
+}
+
+/* is_in_place reports whether a packet is in the namespace and at the device that the recording selects. */
+static inline_always int is_in_place(struct packet *p)
+{
 	if (only_netns && p->netns != only_netns)
 		return 0;
 	for (int i = 0; only_dev[0] && i < sizeof(only_dev); i++) {
@@ -109,12 +121,23 @@ static inline_always int is_selected(struct sample *s, struct packet *p)
 		if (!only_dev[i])
 			break;
 	}
-	if (!filtered)
-		return 1;
-	n = copy_headers(s, p);
-	if (p->network)
-		return network_filter(s->headers, n, p->wire_len) != 0;
-	return ethernet_filter(s->headers, n, p->wire_len) != 0;
+	return 1;
+}
+
+static inline_always int is_selected(struct sample *s, struct packet *p)
+{
+	return is_in_place(p) && passes_filter(s, p);
+}
+
+/* read_selected reads the packet of skb into p, which is zero, and reports whether it is selected. */
+static inline_always int read_selected(__u64 skb, struct sample *s, struct packet *p)
+{
+	copy_skb(&s->skb, skb);
+	locate_packet(&s->skb, p, &s->first);
+	if (!passes_filter(s, p)) /* most packets; a whole description takes longer */
+		return 0;
+	describe_packet(&s->skb, p, &s->first);
+	return is_in_place(p);
 }
 
 /* add_bytes adds the packet's first bytes to a sample of size bytes, and returns its new size. */

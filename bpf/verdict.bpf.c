@@ -277,6 +277,20 @@ static __attribute__((noinline)) struct found *judge(__u64 skb, __u32 level, __u
 	return f->by == BY_UNKNOWN && place == IN_BRIDGE ? NULL : f;
 }
 
+/* read_dropped reads the packet of skb into p, which is zero, and reports whether it is to be sampled. */
+static inline_always int read_dropped(__u64 skb, struct sample *s, struct packet *p)
+{
+	if (!following)
+		return read_selected(skb, s, p);
+	copy_skb(&s->skb, skb);
+	locate_packet(&s->skb, p, &s->first);
+	if (!may_be_followed(skb, (__u64)s->first.head))
+		return 0;
+	describe_packet(&s->skb, p, &s->first);
+	p->id = find_number(skb, (__u64)s->first.head, NULL);
+	return p->id != 0;
+}
+
 /* add_verdict adds packet and verdict to a sample: 0 if it is not to be sampled. */
 static __attribute__((noinline)) int add_verdict(__u64 skb, struct sample *s, struct found *f)
 {
@@ -288,7 +302,8 @@ static __attribute__((noinline)) int add_verdict(__u64 skb, struct sample *s, st
 		return 0;
 	packet = (void *)&s->data[packet_at & (SAMPLE_SIZE - 1)];
 	__builtin_memset(packet, 0, sizeof(*packet));
-	read_packet((void *)skb, packet, &s->first);
+	if (!read_dropped(skb, s, packet))
+		return 0;
 	v = (void *)&s->data[verdict_at & (SAMPLE_SIZE - 1)];
 	v->handle = f->handle;
 	v->rule = f->rule;
@@ -303,10 +318,7 @@ static __attribute__((noinline)) int add_verdict(__u64 skb, struct sample *s, st
 	}
 	s->size = add_name(s, fixed_size, table_at, f->table);
 	s->size = (add_name(s, s->size, chain_at, f->chain_name) + 7) & ~7ULL;
-	if (!following)
-		return is_selected(s, packet);
-	packet->id = find_number(skb, (__u64)s->first.head, NULL);
-	return packet->id != 0;
+	return 1;
 }
 
 SEC("raw_tp")
