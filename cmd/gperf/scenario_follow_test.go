@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -253,32 +254,64 @@ const routed = `
 func TestScenarioFollowTunnel(t *testing.T) {
 	needEmitted(t)
 	file := namespaces(t, "c r s", routed, "nft")
+	for proto, functions := range map[string][]string{
+		"udp": {"udp_send_skb", "__ip_local_out", "ip_output", "__dev_queue_xmit", "net_dev_queue c0", "ip_rcv",
+			"ip_forward", "nf_hook_slow", "__dev_queue_xmit", "net_dev_queue rs", "ip_rcv",
+			"netif_receive_skb vx1", "udp_rcv", "udp_queue_rcv_skb", "skb_consume_udp"},
+		"tcp": {"__tcp_transmit_skb", "__ip_local_out", "ip_output", "__dev_queue_xmit", "net_dev_queue c0", "ip_rcv",
+			"ip_forward", "nf_hook_slow", "__dev_queue_xmit", "net_dev_queue rs", "ip_rcv",
+			"netif_receive_skb vx1", "tcp_v4_rcv", "tcp_rcv_established", "skb_copy_datagram_iter"},
+	} {
+		t.Run(proto, func(t *testing.T) { testTunnel(t, proto, file, functions) })
+	}
+}
+
+// testTunnel sends a message from the client to the server, and expects its way.
+func testTunnel(t *testing.T, proto string, file func(string) string, functions []string) {
 	dir := t.TempDir()
-	r := mustRecord(t, dir, "--follow", "--", betweenC.Path(t), "udp", file("c"), file("s"), "10.99.3.2", "7777",
+	data := filepath.Join(dir, "perf.data")
+	r := mustRecord(t, dir, "-g", "--follow", "--", betweenC.Path(t), proto, file("c"), file("s"), "10.99.3.2", "7777",
 		"message")
-	packets := followed(t, filepath.Join(dir, "perf.data"))
+	packets := followed(t, data)
+	maps.DeleteFunc(packets, func(_ int, hops []hop) bool { // TCP's without data
+		return proto == "tcp" && !slices.ContainsFunc(hops, func(h hop) bool { return h.event == "skb_copy_datagram_iovec" })
+	})
 	hops := having(t, packets, "net_dev_queue c0", "> 10.99.3.2:7777")
 	checkWay(t, hops, "net_dev_queue c0", "netif_receive_skb rc", "netif_receive_skb br0", "net_dev_queue vx0",
 		"net_dev_start_xmit vx0", "net_dev_queue rs", "net_dev_start_xmit rs", "netif_receive_skb s0",
 		"netif_receive_skb vx1")
 	checkWay(t, hops, "net_dev_xmit rs", "net_dev_xmit vx0")
-	if !strings.Contains(r.stderr, "tracepoints only") {
-		checkWay(t, hops, "udp_send_skb", "__ip_local_out", "ip_output", "__dev_queue_xmit", "net_dev_queue c0",
-			"ip_rcv", "ip_forward", "nf_hook_slow", "__dev_queue_xmit", "net_dev_queue rs", "ip_rcv",
-			"netif_receive_skb vx1", "udp_rcv", "udp_queue_rcv_skb", "skb_consume_udp")
+	atFunctions := !strings.Contains(r.stderr, "tracepoints only")
+	if atFunctions {
+		checkWay(t, hops, functions...)
+		// The way through a pair of devices in retis' documentation.
+		checkWay(t, hops, "ip_output", "net_dev_queue c0", "skb_scrub_packet", "net_dev_xmit c0")
 		if _, err := os.Stat("/sys/kernel/btf/vxlan"); err == nil {
 			checkWay(t, hops, "veth_xmit", "vxlan_xmit", "vxlan_rcv")
 		}
 	}
-	flows := map[string]string{"netif_receive_skb br0": `^udp 10\.99\.1\.2:\d+ > 10\.99\.3\.2:7777$`,
-		"net_dev_queue vx0": `^udp 10\.99\.3\.1:\d+ > 10\.99\.3\.2:7777$`,
-		"net_dev_queue rs": `^udp 10\.99\.2\.1:\d+ > 10\.99\.2\.2:4789 vxlan 42 ` +
-			`\{ udp 10\.99\.3\.1:\d+ > 10\.99\.3\.2:7777 \}$`,
-		"netif_receive_skb vx1": `^udp 10\.99\.3\.1:\d+ > 10\.99\.3\.2:7777$`}
+	addresses := func(from, to string) string {
+		return proto + ` ` + regexp.QuoteMeta(from) + `:\d+ > ` + regexp.QuoteMeta(to) + `:7777`
+	}
+	masqueraded := addresses("10.99.3.1", "10.99.3.2")
+	flows := map[string]string{"netif_receive_skb br0": `^` + addresses("10.99.1.2", "10.99.3.2") + `$`,
+		"net_dev_queue vx0":     `^` + masqueraded + `$`,
+		"net_dev_queue rs":      `^udp 10\.99\.2\.1:\d+ > 10\.99\.2\.2:4789 vxlan 42 \{ ` + masqueraded + ` \}$`,
+		"netif_receive_skb vx1": `^` + masqueraded + `$`}
 	for _, h := range hops {
 		if want := flows[h.where()]; want != "" && !regexp.MustCompile(want).MatchString(h.flow) {
 			t.Errorf("at %s the packet is %s, want %s", h.where(), h.flow, want)
 		}
+	}
+	call := map[string]string{"udp": "udp_sendmsg", "tcp": "tcp_sendmsg"}[proto]
+	stack := mustGperf(t, "script", "-i", data, "-F", "ip,sym,event,trace", "--max-stack", "64")
+	if !regexp.MustCompile(`(?m)flow=` + addresses("10.99.1.2", "10.99.3.2") + `(.+\n)+.* ` + call).MatchString(stack) {
+		t.Errorf("no sample has %s among its callers", call)
+	}
+	ways := mustGperf(t, "script", "-i", data, "--packets")
+	// No tracepoint shows that a datagram is read.
+	if (atFunctions || proto == "tcp") && !regexp.MustCompile(`DELIVERED to between/\d+ after`).MatchString(ways) {
+		t.Errorf("no packet is delivered to the receiver:\n%s", ways)
 	}
 }
 

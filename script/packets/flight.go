@@ -19,6 +19,7 @@ type flight struct {
 	received bool
 	sentOn   string // the device, "" if not sent
 	sock     string // since then
+	reader   string // process that reads it since then
 }
 
 // hop is a sample of a flight.
@@ -31,7 +32,14 @@ type hop struct {
 // end is how a packet ended: text such as "DROPPED at f+0x4 (NO_SOCKET)", and its group in the summary.
 type end struct{ text, group string }
 
-var noEnd = end{group: "no end recorded"}
+// unended returns the end of a packet without a sample of its end: the kernel frees a packet that a process has
+// read from TCP without an event.
+func (f *flight) unended() end {
+	if f.reader != "" {
+		return end{"DELIVERED to " + f.reader, "DELIVERED"}
+	}
+	return end{group: "no end recorded"}
+}
 
 // add adds a sample. It returns the end of its sk_buff, if it has one.
 func (f *flight) add(p *Packet, time uint64) end {
@@ -69,11 +77,13 @@ const (
 func (f *flight) note(p *Packet) {
 	switch p.Kind {
 	case Received:
-		f.received, f.sentOn, f.sock = true, "", ""
+		f.received, f.sentOn, f.sock, f.reader = true, "", "", ""
 	case Queued:
-		f.received, f.sentOn = false, ""
+		f.received, f.sentOn, f.reader = false, "", ""
 	case Sent:
-		f.received, f.sentOn, f.sock = false, cmp.Or(p.Dev, "a device"), ""
+		f.received, f.sentOn, f.sock, f.reader = false, cmp.Or(p.Dev, "a device"), "", ""
+	case Delivered:
+		f.reader = p.Reader
 	}
 	if p.Sock != "" {
 		f.sock = p.Sock
@@ -93,6 +103,8 @@ func (f *flight) endOf(p *Packet) end {
 		return end{"DROPPED" + at, "DROPPED"}
 	case f.sentOn != "":
 		return end{"SENT on " + f.sentOn, "SENT"}
+	case f.reader != "":
+		return end{"DELIVERED to " + f.reader, "DELIVERED"}
 	case f.sock != "" && (f.received || receives(p.Location)):
 		return end{"DELIVERED to " + f.sock, "DELIVERED"}
 	}
@@ -161,7 +173,7 @@ func (l *flights) add(p *Packet, time uint64) {
 	}
 	f := l.all[k]
 	if f != nil && !f.continues(p, l.endless) {
-		l.end(k, f, noEnd)
+		l.end(k, f, f.unended())
 		f = nil
 	}
 	if f == nil {
@@ -176,7 +188,7 @@ func (l *flights) add(p *Packet, time uint64) {
 	case p.Kind.Ends() && len(f.skbs) == 0:
 		l.end(k, f, e)
 	case p.Number == 0 && l.single:
-		l.end(k, f, noEnd)
+		l.end(k, f, f.unended())
 	case l.size > maxSize:
 		l.endOldest()
 	case time > l.checked+1e9:
@@ -195,7 +207,7 @@ func (l *flights) endIdle(now uint64) {
 	l.checked = now
 	for _, k := range l.oldest() {
 		if f := l.all[k]; f.last+maxIdle < now {
-			l.end(k, f, noEnd)
+			l.end(k, f, f.unended())
 		}
 	}
 }
@@ -206,14 +218,14 @@ func (l *flights) endOldest() {
 		if l.size < maxSize/2 {
 			return
 		}
-		l.end(k, l.all[k], noEnd)
+		l.end(k, l.all[k], l.all[k].unended())
 	}
 }
 
 // endAll ends all flights, those with the oldest samples first.
 func (l *flights) endAll() {
 	for _, k := range l.oldest() {
-		l.end(k, l.all[k], noEnd)
+		l.end(k, l.all[k], l.all[k].unended())
 	}
 }
 

@@ -35,6 +35,7 @@ type Packet struct {
 	Flow     string // as "tcp 10.0.0.7:443 > 10.0.0.9:51044"
 	TCPFlags uint8
 	Sock     string // process of the socket, as "nginx/812"
+	Reader   string // process that reads a Delivered packet, as "nginx/812"
 
 	// Hop is the function that the packet passed, or else the event. The others say what the event reports.
 	Hop      string
@@ -53,11 +54,12 @@ type Packet struct {
 type Kind uint8
 
 const (
-	Passed   Kind = iota // the packet passed a function
-	Received             // from a device
-	Queued               // for a device
-	Sent                 // the driver took the packet
-	Consumed             // the kernel freed the packet after use
+	Passed    Kind = iota // the packet passed a function
+	Received              // from a device
+	Queued                // for a device
+	Sent                  // the driver took the packet
+	Delivered             // a process reads it from its socket
+	Consumed              // the kernel freed the packet after use
 	Dropped
 )
 
@@ -70,6 +72,7 @@ var kinds = map[string]Kind{
 	"net_dev_queue": Queued, "net_dev_start_xmit": Queued, "qdisc_enqueue": Queued, "qdisc_dequeue": Queued,
 	"netif_receive_skb": Received, "netif_receive_skb_entry": Received, "netif_receive_skb_list_entry": Received,
 	"netif_rx": Received, "netif_rx_entry": Received, "napi_gro_receive_entry": Received,
+	"skb_copy_datagram_iovec": Delivered,
 }
 
 // decoder reads the packets of samples.
@@ -178,6 +181,9 @@ func (d *decoder) decode(s *session.Sample) (p Packet, ok bool) {
 		return p, false
 	}
 	d.read(&p, e, s.Raw)
+	if p.Kind == Delivered {
+		p.Reader = clean([]byte(s.Comm)) + "/" + strconv.Itoa(int(s.PID))
+	}
 	return p, true
 }
 
@@ -192,8 +198,8 @@ func (d *decoder) read(p *Packet, e *event, raw []byte) {
 	p.Hop, p.Kind = e.name, e.kind
 	if ip := d.number(e.fn, raw); ip != 0 {
 		p.Hop = d.function(ip).name
-		if p.Kind == Passed && receives(p.Hop) {
-			p.Kind = Received
+		if p.Kind == Passed {
+			p.Kind = kindOf(p.Hop)
 		}
 	}
 	if p.Kind == Sent && d.number(e.returned, raw) != 0 {
@@ -215,6 +221,17 @@ func (e *event) reasonText(reason int64) string {
 		return name
 	}
 	return "reason " + strconv.FormatInt(reason, 10) // of a module, such as mac80211
+}
+
+// kindOf returns what it means for a packet that it passes a function, by its name.
+func kindOf(function string) Kind {
+	switch {
+	case function == "skb_copy_datagram_iter" || function == "skb_consume_udp":
+		return Delivered
+	case receives(function):
+		return Received
+	}
+	return Passed
 }
 
 // receives reports whether a function is on the way from a device to a socket, by its name.

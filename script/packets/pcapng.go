@@ -95,7 +95,7 @@ func (p *pcapng) write(packet *Packet, s *session.Sample) error {
 		CaptureLength: len(packet.Bytes), Length: packet.wireLen()}
 	opts := pcapgo.NgPacketOptions{Comments: comments(packet, s)}
 	switch packet.Kind {
-	case Received:
+	case Received, Delivered:
 		opts.Flags = &pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionInbound}
 	case Queued, Sent:
 		opts.Flags = &pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionOutbound}
