@@ -58,6 +58,11 @@ func addPackets(o *Options) (plainEvents, error) {
 	for i, with := range event.WithPackets(pick(o.Events, at), o.Tracefs) {
 		ev := &o.Events[at[i]]
 		switch {
+		case !with.HasPacket() && !p.Chosen() && ev.Tracepoint == event.Drops:
+			if err := kernel.HaveTypes(); err != nil {
+				o.notice(&PacketError{ev.Name, err})
+			}
+			continue
 		case !with.HasPacket(), !p.Chosen() && sampler.CheckFilter(&with) != nil:
 			continue
 		case !simple(o.Events, at[i]):

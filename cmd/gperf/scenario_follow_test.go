@@ -274,7 +274,9 @@ func testTunnel(t *testing.T, proto string, file func(string) string, functions 
 		"message")
 	packets := followed(t, data)
 	maps.DeleteFunc(packets, func(_ int, hops []hop) bool { // TCP's without data
-		return proto == "tcp" && !slices.ContainsFunc(hops, func(h hop) bool { return h.event == "skb_copy_datagram_iovec" })
+		return proto == "tcp" && !slices.ContainsFunc(hops, func(h hop) bool {
+			return h.event == "skb_copy_datagram_iovec"
+		})
 	})
 	hops := having(t, packets, "net_dev_queue c0", "> 10.99.3.2:7777")
 	checkWay(t, hops, "net_dev_queue c0", "netif_receive_skb rc", "netif_receive_skb br0", "net_dev_queue vx0",

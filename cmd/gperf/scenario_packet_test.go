@@ -274,6 +274,38 @@ func TestScenarioPacketRefused(t *testing.T) {
 	}
 }
 
+// Without the kernel's types, drops have no packet, which a message says; packets cannot be selected.
+func TestScenarioPacketWithoutTypes(t *testing.T) {
+	needEmitted(t)
+	hidden := []string{"-m", "sh", "-ec", `mount -t tmpfs none /sys/kernel/btf; exec "$@"`, "sh"}
+	if out, err := exec.Command("unshare", append(hidden, "true")...).CombinedOutput(); err != nil {
+		t.Skipf("/sys/kernel/btf cannot be hidden: %v\n%s", err, out)
+	}
+	for _, files := range []string{"/boot", "/usr/lib/debug/boot", "/lib/modules/*/build"} {
+		if found, _ := filepath.Glob(files + "/vmlinux*"); slices.ContainsFunc(found, func(file string) bool {
+			return !strings.Contains(file, "vmlinuz")
+		}) {
+			t.Skipf("the types can be read from %s", found)
+		}
+	}
+	for _, c := range []struct {
+		args string
+		code int
+	}{{"-e skb:kfree_skb", exitOK}, {"-e skb:kfree_skb --packet icmp", exitError}, {"--follow", exitError},
+		{"-e xdp:drop", exitError}} {
+		t.Run(c.args, func(t *testing.T) {
+			record := []string{binary(t, "./cmd/gperf"), "record", "-a", "-o", filepath.Join(t.TempDir(), "perf.data")}
+			cmd := exec.Command("unshare", slices.Concat(hidden, record, strings.Fields(c.args),
+				[]string{"--", "true"})...)
+			out, _ := cmd.CombinedOutput()
+			code := cmd.ProcessState.ExitCode()
+			if code != c.code || !strings.Contains(string(out), "This needs the kernel's types") {
+				t.Errorf("exit code %d, want %d:\n%s", code, c.code, out)
+			}
+		})
+	}
+}
+
 // --packet selects the packets that tcpdump does with the same expression.
 func TestScenarioPacketFilter(t *testing.T) {
 	needEmitted(t)

@@ -19,6 +19,7 @@ import (
 	"gperf/record/perfevent"
 	"gperf/record/probe"
 	"gperf/record/probe/args"
+	"gperf/record/probe/kernel"
 	"gperf/record/sampler"
 	"gperf/record/tracefs"
 )
@@ -37,6 +38,7 @@ func Of(err error) string {
 	var out *output.Error
 	var freq *record.FreqError
 	var emit *sampler.Error
+	var types *kernel.TypesError
 	var unknown *event.UnknownError
 	var debug *args.NoDebugError
 	var own Hinter
@@ -68,6 +70,8 @@ func Of(err error) string {
 		return line(doctor.This().WhyHidden())
 	case errors.Is(err, record.ErrNoClock):
 		return "`gperf report --no-idle` leaves out the samples of CPUs without work.\n"
+	case errors.As(err, &types), errors.As(err, &emit) && kernel.HaveTypes() != nil:
+		return noTypes
 	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
 		return "Each raw tracepoint needs three open files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
 	case errors.Is(err, bpf.ErrNoFirewall):

@@ -58,8 +58,10 @@ func followHint(e *record.FollowError) string {
 	case errors.Is(e.Err, probe.ErrHidden):
 		return line(doctor.This().WhyHidden())
 	}
-	return "This needs the kernel's types: /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF).\n"
+	return noTypes
 }
+
+const noTypes = "This needs the kernel's types: /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF).\n"
 
 func accessHint(e *probe.AccessError) string {
 	kind := strings.TrimSuffix(e.File, "_events")

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -34,7 +33,7 @@ func (s *Symbols) PacketFunctions() (l []PacketFunction, err error) {
 		}
 		for t, err := range types.All() {
 			if err != nil {
-				return nil, fmt.Errorf("the kernel's types (BTF): %w", err)
+				return nil, &TypesError{err}
 			}
 			f, ok := t.(*btf.Func)
 			if !ok || seen[f.Name] || isNotPassed(f.Name) {

@@ -242,7 +242,14 @@ func kernelTypes() iter.Seq2[*btf.Spec, error] {
 	}
 }
 
-// HaveTypes returns nil if the kernel describes its types, which programs need to read packets.
+// TypesError means that the kernel does not describe its types (BTF).
+type TypesError struct{ Err error }
+
+func (e *TypesError) Error() string { return fmt.Sprintf("the kernel's types (BTF): %v", e.Err) }
+func (e *TypesError) Unwrap() error { return e.Err }
+
+// HaveTypes returns nil if the kernel describes its types, which programs need to read packets. The error is
+// a *TypesError.
 func HaveTypes() error {
 	_, err := loadTypes()
 	return err
@@ -252,7 +259,7 @@ func HaveTypes() error {
 func loadTypes() (*btf.Spec, error) {
 	types, err := btf.LoadKernelSpec()
 	if err != nil {
-		return nil, fmt.Errorf("the kernel's types (BTF): %w", err)
+		return nil, &TypesError{err}
 	}
 	return types, nil
 }
