@@ -27,9 +27,9 @@ func (f *packetFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.StringVar(&f.filter, "packet", "", "record packets that match a pcap `filter`: 'tcp port 443'")
 	s.StringVar(&f.netns, "netns", "", "record packets in this `namespace`: name, PID, path")
 	s.StringVar(&o.Packets.Device, "dev", "", "record packets of this network `device`")
-	s.IntVar(&o.Packets.Snap, "snap", 0, "record the first `N` bytes of packets, for pcapng (96)")
+	s.IntVar(&o.Packets.Snap, "snap", 0, "record so many `bytes` of each packet (default 96)")
 	s.BoolVar(&o.Packets.None, "no-packet", false, "record skb:kfree_skb without flow, dev, len")
-	s.Lookup("snap").NoOptDefVal = "96"
+	s.SetAnnotation("snap", cli.BareKey, []string{"--snap=96"})
 }
 
 func (f *packetFlags) apply(o *record.Options) (err error) {

@@ -189,7 +189,7 @@ func TestScenarioXDPSelect(t *testing.T) {
 	}{
 		"filter":         {[]string{"--filter", "reason == XDP_ABORTED && prog == " + dropperFunction}, 2},
 		"filter by port": {[]string{"--filter", "sport == 1001 && prog_id > 0"}, 1},
-		"packet":         {[]string{"--packet", "ether src 02:00:00:00:00:01 and udp src port 1000", "--snap"}, 0},
+		"packet":         {[]string{"--packet", "ether src 02:00:00:00:00:01 and udp src port 1000", "--snap", "64"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

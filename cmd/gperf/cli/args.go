@@ -54,7 +54,8 @@ func bareFlag(s *pflag.FlagSet, args []string) string {
 		if len(l) == 0 || args[0] != "--"+f.Name && args[0] != "-"+f.Shorthand {
 			return
 		}
-		if !value || f.Value.Type() == "uint64" && (args[1] == "" || !isDigit(args[1][0])) {
+		number := f.Value.Type() == "uint64" || f.Value.Type() == "int"
+		if !value || number && (args[1] == "" || !isDigit(args[1][0])) {
 			replacement = l[0]
 		}
 	})
