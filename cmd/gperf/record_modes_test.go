@@ -452,6 +452,9 @@ func TestRewriteArgs(t *testing.T) {
 		{"--no-data-mmap -z4", "--data-mmap=false -z=4"},
 		{"--no-no-buildid --inherit", "--no-buildid=false --no-inherit=false"},
 		{"--no-inherit --no-such ls --no-data", "--no-inherit --no-such ls --no-data"},
+		{"--snap 64 -z4", "--snap 64 -z=4"},
+		{"--snap ls -z4", "--snap=96 ls -z4"},
+		{"--snap", "--snap=96"},
 		{"-", "-"},
 	} {
 		t.Run(c.in, func(t *testing.T) {
