@@ -26,14 +26,17 @@ const (
 	portChecksum = 3500 // the packets have wrong checksums
 	portQueue    = 3600 // a queue of the sender has no space for the packets
 	portNetem    = 3700 // a queue of the sender loses the packets
+	portXDP      = 3800 // an XDP program of the receiver's device drops the packets
 )
 
 const lossFlows = 7 // of each kind
 
-// lossSetUp makes the way of the packets, from device va to vb, and from devices wa and xa with queues that drop
-// all; kernels without netem have another one.
+// lossPair makes the way of the packets, from device va to vb.
+const lossPair = "ip link add va type veth peer name vb\n"
+
+// lossSetUp completes the way, and makes others from devices wa and xa with queues that drop all; kernels without
+// netem have another one.
 var lossSetUp = fmt.Sprintf(`
-ip link add va type veth peer name vb
 ip link add wa type veth peer name wb
 ip link add xa type veth peer name xb
 ip link set vb address 02:00:00:00:00:02
@@ -68,8 +71,8 @@ func lossFrame(t *testing.T, port, flow int) []byte {
 		l4 = tcp
 	} else {
 		udp := &layers.UDP{SrcPort: 40000, DstPort: layers.UDPPort(port + flow)}
-		if port == portFull {
-			udp.SrcPort, udp.DstPort = layers.UDPPort(40000+flow), portFull
+		if port == portFull || port == portXDP {
+			udp.SrcPort, udp.DstPort = layers.UDPPort(40000+flow), layers.UDPPort(port)
 		}
 		udp.SetNetworkLayerForChecksum(ip)
 		l4 = udp
@@ -97,15 +100,18 @@ type loss struct {
 // The ways to be lost, with their reasons.
 var lossReasons = map[int]string{portClosed: "NO_SOCKET", portReset: "NO_SOCKET", portFull: "SOCKET_RCVBUFF",
 	portNft: "NETFILTER_DROP", portIptables: "NETFILTER_DROP", portChecksum: "UDP_CSUM", portQueue: "QDISC_DROP",
-	portNetem: "QDISC_DROP"}
+	portNetem: "QDISC_DROP", portXDP: "XDP_DROP"}
 
 // writeLosses writes the frames of so many packets of each flow, in turns, to the files frames, queue and netem of dir,
 // and returns the flows.
-func writeLosses(t *testing.T, dir string, each int) (want map[loss]int) {
+func writeLosses(t *testing.T, dir string, each int, xdp bool) (want map[loss]int) {
 	t.Helper()
 	want = map[loss]int{}
 	var frames, queue, netem strings.Builder
 	for port, reason := range lossReasons {
+		if port == portXDP && !xdp {
+			continue
+		}
 		for flow := range lossFlows {
 			frame := hex.EncodeToString(lossFrame(t, port, flow)) + "\n"
 			switch port {
@@ -115,7 +121,7 @@ func writeLosses(t *testing.T, dir string, each int) (want map[loss]int) {
 			case portNetem:
 				netem.WriteString(strings.Repeat(frame, each))
 				want[loss{40000, port + flow, reason}] = each
-			case portFull:
+			case portFull, portXDP:
 				frames.WriteString(frame)
 				want[loss{40000 + flow, port, reason}] = each
 			default:
@@ -139,8 +145,14 @@ func reportedLosses(t *testing.T, dir string) map[loss]int {
 	got := map[loss]int{}
 	out := mustGperf(t, "report", "--stdio", "-g", "none", "-F", "sample", "--sort", "flow,reason", "-i",
 		filepath.Join(dir, "perf.data"))
-	drops, _, _ := strings.Cut(out, "of event 'udp:") // other events follow
-	for line := range strings.Lines(drops) {
+	counted := false // the other events count packets again
+	for line := range strings.Lines(out) {
+		if _, event, ok := strings.Cut(line, "of event '"); ok {
+			counted = strings.HasPrefix(event, "skb:kfree_skb'") || strings.HasPrefix(event, "xdp:drop'")
+		}
+		if !counted {
+			continue
+		}
 		if m := lossLine.FindStringSubmatch(strings.TrimRight(line, "\n ")); m != nil {
 			var n [3]int
 			for i := range n {
@@ -158,16 +170,30 @@ func TestScenarioLosses(t *testing.T) {
 	if !strings.Contains(mustGperf(t, "list", "-v", "skb:kfree_skb"), "reason") {
 		t.Skip("skb:kfree_skb has no reason (since Linux 5.17)")
 	}
-	netns(t, lossSetUp, "nft", "iptables-legacy", "tc", "awk")
+	netns(t, lossPair+lossSetUp, "nft", "iptables-legacy", "tc", "awk")
+	t.Run("skb", func(t *testing.T) {
+		testLosses(t, false, "unshare", "-n", "sh", "-ec", "{\n"+lossPair+lossSetUp+"} >/dev/null")
+	})
+	t.Run("skb and XDP", func(t *testing.T) {
+		pid := startDropper(t, "-drop", strconv.Itoa(portXDP))
+		recordDropper(t, t.TempDir(), pid, "-e", "xdp:drop") // skips if it cannot be recorded
+		testLosses(t, true, "nsenter", "-n", "-t", pid, "sh", "-ec", "{\n"+lossSetUp+"} >/dev/null")
+	})
+}
+
+// testLosses sends packets, some of them to the port of an XDP program, in a namespace that a shell's command line
+// prepares.
+func testLosses(t *testing.T, xdp bool, shell ...string) {
 	each := 360
 	if testing.Short() {
 		each = 50
 	}
 	dir := t.TempDir()
-	want := writeLosses(t, dir, each)
-	r := mustRecord(t, dir, "-a", "-m", "4096", "-e", "packet:drops", "--packet", "src host 10.9.0.1", "--", "unshare",
-		"-n", "sh", "-ec", "{"+lossSetUp+`} >/dev/null; cd "$1"; "$0" -full `+strconv.Itoa(portFull)+
-			` va < frames; "$0" wa < queue; "$0" xa < netem`+lossCounters, framesProgram.Path(t), dir)
+	want := writeLosses(t, dir, each, xdp)
+	shell[len(shell)-1] += `; cd "$1"; "$0" -full ` + strconv.Itoa(portFull) +
+		` va < frames; "$0" wa < queue; "$0" xa < netem` + lossCounters
+	args := append([]string{"-a", "-m", "4096", "-e", "packet:drops", "--packet", "src host 10.9.0.1", "--"}, shell...)
+	r := mustRecord(t, dir, append(args, framesProgram.Path(t), dir)...)
 	counters := strings.Fields(r.stdout)
 	got := reportedLosses(t, dir)
 	full, all := 0, strconv.Itoa(each*lossFlows)
