@@ -36,6 +36,7 @@ struct verdict {
 	__u32 generation; /* of the rules of nf_tables; odd while it changes */
 	char hook[16];
 	char family[8];
+	__u64 skb;
 };
 
 SEC("kprobe")
@@ -310,6 +311,7 @@ static __attribute__((noinline)) int add_verdict(__u64 skb, struct sample *s, st
 	v->by = f->by;
 	v->is_policy = f->is_policy;
 	v->generation = generation_of_rules();
+	v->skb = skb;
 	if (p) {
 		name_hook(v, p->pf, p->hook, f->family);
 		read_hook(p, packet);

@@ -165,17 +165,36 @@ udp [::1]:53 > [::1]:9999  1.000004  skb 0x100
 		}}, `udp [::1]:53 > [::1]:9999  1.000000  skb 0x100
       +0us  packet:verdict  udp [::1]:53 > [::1]:9999 len 0  table inet filter chain input rule 4 handle 7
     +2.0us  0x1234           len 0
+            DROPPED by table inet filter chain input rule 4 handle 7 after 2.0us
 
 unknown flow  1.000003  skb 0x100
       +0us  packet:verdict   len 0  a?b?c
+            DROPPED by a?b?c
 
 # packets: 2, samples: 3
 #
 #   COUNT  END
-#       2  no end recorded
+#       2  DROPPED
 #
 #   COUNT       P50       P99  SLOWEST HOPS, time since the previous hop
 #       1     2.0us     2.0us  0x1234
+`},
+	{"a verdict before the drop", "", packetRecording{events: append(allPacketEvents, "packet:verdict"),
+		samples: []packetSample{
+			{"packet:verdict", sec, at(dns, 0x100, fields{"verdict": "table inet f chain i rule 1 handle 2"})},
+			{"skb:kfree_skb", sec + 2000, at(dns, 0x100, fields{"location": nftDoChain + 0x3e, "reason": 12})},
+		}}, `udp [::1]:53 > [::1]:9999  1.000000  skb 0x100
+      +0us  packet:verdict  eth0  ns 4026531840  udp [::1]:53 > [::1]:9999 len 60  table inet f chain i rule 1 handle 2
+    +2.0us  skb:kfree_skb   eth0  ns 4026531840  udp [::1]:53 > [::1]:9999 len 60
+            DROPPED at nft_do_chain+0x3e by table inet f chain i rule 1 handle 2 (NETFILTER_DROP) after 2.0us
+
+# packets: 1, samples: 2
+#
+#   COUNT  END
+#       1  DROPPED (NETFILTER_DROP)
+#
+#   COUNT       P50       P99  SLOWEST HOPS, time since the previous hop
+#       1     2.0us     2.0us  skb:kfree_skb
 `},
 	{"by latency", "--sort latency", packetRecording{events: allPacketEvents, samples: []packetSample{
 		{"packet:hop", sec, at(dns, 0x100, fields{"func": ipRcv})},

@@ -7,7 +7,7 @@ import (
 )
 
 // VerdictSize is the size of a verdict in raw data: bpf/verdict.bpf.c's struct verdict.
-const VerdictSize = 48
+const VerdictSize = 56
 
 // Positions in struct verdict.
 const (
@@ -18,6 +18,7 @@ const (
 	atGeneration = 16
 	atHook       = 20
 	atFamily     = 36
+	atSKB        = 48
 )
 
 // By is what gave a verdict.
@@ -38,6 +39,7 @@ var VerdictFields = []Field{
 	{"rule", "u32", atRule, 4, false, "%u", ""},
 	{"hook[16]", "char", atHook, 16, true, "%s", ""},
 	{"family[8]", "char", atFamily, 8, true, "%s", ""},
+	{"skbaddr", "void *", atSKB, 8, false, "%p", ""},
 }
 
 // Names of fields of a verdict. The BPF program adds the texts of the table and the chain, gperf adds the others.

@@ -120,6 +120,8 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 	for i := range events {
 		switch ev := &events[i]; {
 		case !ev.BPFSampled(), ev.OffCPU != 0:
+		case ev.Raw != nil && ev.Raw.Verdict != nil: // its sample comes before that of the drop that it causes
+			raw = slices.Insert(raw, 0, ev)
 		case ev.Raw != nil:
 			raw = append(raw, ev)
 		case ev.Span != nil:

@@ -20,6 +20,7 @@ type flight struct {
 	sentOn   string // the device, "" if not sent
 	sock     string // since then
 	reader   string // process that reads it since then
+	verdict  string // of the firewall, for the drop that follows
 }
 
 // hop is a sample of a flight.
@@ -35,7 +36,10 @@ type end struct{ text, group string }
 // unended returns the end of a packet without a sample of its end: the kernel frees a packet that a process has
 // read from TCP without an event.
 func (f *flight) unended() end {
-	if f.reader != "" {
+	switch {
+	case f.verdict != "":
+		return end{"DROPPED" + f.verdict, "DROPPED"}
+	case f.reader != "":
 		return end{"DELIVERED to " + f.reader, "DELIVERED"}
 	}
 	return end{group: "no end recorded"}
@@ -88,6 +92,9 @@ func (f *flight) note(p *Packet) {
 	if p.Sock != "" {
 		f.sock = p.Sock
 	}
+	if p.Verdict != "" {
+		f.verdict = " by " + p.Verdict
+	}
 }
 
 // endOf returns the end that a sample reports.
@@ -95,6 +102,9 @@ func (f *flight) endOf(p *Packet) end {
 	at := ""
 	if p.Location != "" {
 		at = " at " + p.Location
+	}
+	if p.Kind == Dropped && p.Verdict == "" {
+		at += f.verdict
 	}
 	switch {
 	case p.Kind == Dropped && p.Reason != "":
@@ -134,12 +144,14 @@ type key struct{ number, skb uint64 }
 // flights joins samples to flights.
 type flights struct {
 	// single makes each sample that is not of a followed packet a flight: there is one event, whose
-	// samples are of different packets. endless says that no event reports that an sk_buff is freed.
-	single, endless bool
-	all             map[key]*flight
-	size            int    // of all, in bytes
-	checked         uint64 // time when idle flights were looked for, in ns
-	done            func(*flight, end)
+	// samples are of different packets. endless says that no event reports that an sk_buff is freed, drops that one
+	// reports drops, after the firewall's verdicts.
+	single, endless, drops bool
+
+	all     map[key]*flight
+	size    int    // of all, in bytes
+	checked uint64 // time when idle flights were looked for, in ns
+	done    func(*flight, end)
 }
 
 const (
@@ -160,6 +172,7 @@ func newFlights(events []*event, done func(*flight, end)) *flights {
 		n++
 		l.single = e.fn == nil
 		l.endless = l.endless && !e.kind.Ends()
+		l.drops = l.drops || e.kind == Dropped && e.verdict == nil && e.location != nil
 	}
 	l.single = l.single && n == 1
 	return l
@@ -167,6 +180,9 @@ func newFlights(events []*event, done func(*flight, end)) *flights {
 
 // add adds a sample to its flight.
 func (l *flights) add(p *Packet, time uint64) {
+	if p.Verdict != "" && p.SKB != 0 && l.drops {
+		p.Kind = Passed
+	}
 	k := key{number: p.Number}
 	if p.Number == 0 {
 		k.skb = p.SKB
