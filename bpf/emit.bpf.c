@@ -252,8 +252,11 @@ SEC("raw_tp")
 int on_free(__u64 *args)
 {
 	__u32 zero = 0;
-	__u64 *done = bpf_map_lookup_elem(&freed, &zero);
+	__u64 *done;
 
+	if (!is_any_followed())
+		return 0;
+	done = bpf_map_lookup_elem(&freed, &zero);
 	end_memory(args[1]);
 	if (done)
 		*done = args[1];
@@ -264,8 +267,11 @@ SEC("raw_tp")
 int on_free_again(__u64 *args)
 {
 	__u32 zero = 0;
-	__u64 *done = bpf_map_lookup_elem(&freed, &zero);
+	__u64 *done;
 
+	if (!is_any_followed())
+		return 0;
+	done = bpf_map_lookup_elem(&freed, &zero);
 	if (!done || *done != args[1])
 		end_memory(args[1]);
 	else

@@ -255,8 +255,6 @@ static inline_always void end_memory(__u64 at)
 {
 	__u64 second = at + type_size(struct sk_buff);
 
-	if (!is_any_followed())
-		return;
 	if (bpf_map_lookup_elem(&skbs, &at))
 		bpf_map_delete_elem(&skbs, &at);
 	if (bpf_map_lookup_elem(&heads, &at))

@@ -3,6 +3,7 @@ package event
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"gperf/format"
@@ -33,6 +34,9 @@ var followedPoints = []string{"net:net_dev_queue", "qdisc:qdisc_enqueue", "qdisc
 	"net:net_dev_start_xmit", "net:net_dev_xmit", "net:netif_receive_skb", "skb:skb_copy_datagram_iovec",
 	"skb:consume_skb", "skb:kfree_skb"}
 
+// frequent are those that most packets pass.
+var frequent = followedPoints[:6]
+
 // FollowedPoints returns the events of the tracepoints that packets pass, with the packet.
 func FollowedPoints(at *Resolver) ([]Event, error) {
 	events, err := existing(followedPoints, at.Tracefs)
@@ -43,6 +47,9 @@ func FollowedPoints(at *Resolver) ([]Event, error) {
 	for i := range events {
 		if !events[i].HasPacket() {
 			return nil, cmp.Or(kernel.HaveTypes(), errUndescribed)
+		}
+		if slices.Contains(frequent, events[i].Name) {
+			events[i].Raw = events[i].Raw.WithoutOwn()
 		}
 		events[i].Raw.Packet.Shown = followedFields
 	}

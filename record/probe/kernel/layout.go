@@ -170,6 +170,9 @@ func (l *Layout) show(name, sign, verb, expr string) {
 
 // argument adds an argument of the tracepoint. A program receives it in 8 bytes.
 func (l *Layout) argument(i int, a *RawArg) {
+	if a.Shown == Omitted {
+		return
+	}
 	l.place(tracefs.FormatField{Type: a.Type, Name: a.Name, Size: a.Size, Signed: a.Signed}, fmt.Sprintf("$arg%d", i+1))
 	rec := "REC->" + a.Name
 	switch {

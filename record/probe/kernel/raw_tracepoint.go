@@ -84,6 +84,7 @@ const (
 	AsFunction // the function at an address
 	AsCode     // the function containing an address, and the offset
 	AsEnum     // by name
+	Omitted    // samples do not have it
 )
 
 // RawPrefix is the prefix of raw tracepoints in the words of -e, and in event names of files.
@@ -324,7 +325,9 @@ func (a *RawArg) describe(t btf.Type) {
 
 func (r *Raw) argNames() (l []string) {
 	for _, a := range r.Args {
-		l = append(l, a.Name)
+		if a.Shown != Omitted {
+			l = append(l, a.Name)
+		}
 	}
 	return l
 }
@@ -382,6 +385,23 @@ func (r *Raw) WithPacket() (with *Raw, ok bool) {
 	*with = *r
 	with.Packet = &Packet{PacketArg: arg, Shown: shown}
 	return with, true
+}
+
+// WithoutOwn returns a tracepoint with a packet without perf's fields: the kernel writes them for each packet, selected
+// or not, which takes longer than to see that a packet is not selected. Left are the address of the sk_buff, and
+// numbers that are not the packet's.
+func (r *Raw) WithoutOwn() *Raw {
+	with := *r
+	with.Own, with.Args = nil, slices.Clone(r.Args)
+	for i := range with.Args {
+		switch a := &with.Args[i]; {
+		case i == r.Packet.Arg-1:
+			a.Name = "skbaddr"
+		case a.Shown != AsNumber, a.Name == "skb_len":
+			a.Shown = Omitted
+		}
+	}
+	return &with
 }
 
 // cutPacket separates the names of a packet's fields from other arguments, if an argument is a packet.
