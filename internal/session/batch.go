@@ -17,6 +17,7 @@ type Batch struct {
 
 	frames arena        // of callchains that occurred only once
 	raws   []format.Raw // whose bytes Samples and Records borrow
+	ahead  ahead
 }
 
 // Record is a record that is no sample. Batch.Release invalidates it.
@@ -53,6 +54,7 @@ func (b *Batch) Keep(keep func(*Sample) bool) {
 // samples and its records any more.
 func (b *Batch) Release() {
 	clear(b.Samples)
+	b.ahead.release()
 	b.Samples = b.Samples[:0]
 	b.Records = nil
 	b.frames.used = 0

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"hash/maphash"
 
 	"gperf/format"
 	"gperf/symbolize"
@@ -136,14 +135,13 @@ func (fs *frames) add(m *Map, ip uint64, kernel bool) *Frame {
 	return f
 }
 
-// resolve returns the frames of a part of a callchain. They belong to the cache c,
+// resolve returns the frames of a part of a callchain, whose hashOf is hash. They belong to the cache c,
 // or to the batch if the part is new: most chains of a busy machine occur only once.
-func (fs *frames) resolve(c *chains, part format.Words, frame func(uint64) *Frame) []*Frame {
+func (fs *frames) resolve(c *chains, part format.Words, hash uint64, frame func(uint64) *Frame) []*Frame {
 	b := part.Bytes()
 	if 4*c.used >= 3*len(c.slots) {
 		c.grow()
 	}
-	hash := maphash.Bytes(chainSeed, b)
 	s := c.slot(hash, b)
 	if s.chain != nil {
 		s.chain.samples++
@@ -174,9 +172,9 @@ func (fs *frames) resolve(c *chains, part format.Words, frame func(uint64) *Fram
 }
 
 // resolveUser returns the frames of a part of a callchain in the sample's process.
-func (fs *frames) resolveUser(s *Sample, part format.Words) []*Frame {
+func (fs *frames) resolveUser(s *Sample, part format.Words, hash uint64) []*Frame {
 	ms := s.maps
-	return fs.resolve(&ms.chains, part, func(ip uint64) *Frame { return fs.user(ms, ip) })
+	return fs.resolve(&ms.chains, part, hash, func(ip uint64) *Frame { return fs.user(ms, ip) })
 }
 
 func (fs *frames) newChain() *chain {
@@ -268,8 +266,6 @@ type chain struct {
 	frames  []*Frame
 	samples int
 }
-
-var chainSeed = maphash.MakeSeed()
 
 // slot returns the slot of part, or the free one where it belongs.
 func (c *chains) slot(hash uint64, part []byte) *chainSlot {

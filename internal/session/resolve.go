@@ -15,9 +15,14 @@ func (w *walk) resolve(s *Sample) {
 	}
 	s.Leaf = w.frames.mode(s, s.IP)
 	s.Chain = Chain{Called: w.called[s.Event]}
-	if w.lbrChain(s) {
+	switch {
+	case w.lbrChain(s):
 		w.frames.count(s.User, 1)
-	} else {
+	case s.parts.whole:
+		for _, p := range s.parts.list[:s.parts.n] {
+			w.part(s, p.mode, s.Callchain.Slice(p.start, p.end), p.hash)
+		}
+	default:
 		w.chain(s, s.Callchain)
 	}
 	w.frames.resolved++
@@ -49,22 +54,22 @@ func (w *walk) chain(s *Sample, chain format.Words) bool {
 			continue
 		}
 		end := chain.Mark(i + 1)
-		w.part(s, mode, chain.Slice(i, end))
+		w.part(s, mode, chain.Slice(i, end), hashOf(chain.Slice(i, end)))
 		i = end
 	}
 	return true
 }
 
 // part resolves the part of a callchain after the context mark mode.
-func (w *walk) part(s *Sample, mode uint64, part format.Words) {
+func (w *walk) part(s *Sample, mode uint64, part format.Words, hash uint64) {
 	fs := w.frames
 	switch mode {
 	case format.ContextKernel:
-		s.Kernel = join(s.Kernel, fs.resolve(&w.machine.kernel.chains, part, fs.kernel))
+		s.Kernel = join(s.Kernel, fs.resolve(&w.machine.kernel.chains, part, hash, fs.kernel))
 	case format.ContextUser, format.ContextUserDeferred:
-		s.User = join(s.User, fs.resolveUser(s, part))
+		s.User = join(s.User, fs.resolveUser(s, part, hash))
 	default:
-		s.User = join(s.User, fs.resolve(&s.maps.foreign, part, fs.foreign))
+		s.User = join(s.User, fs.resolve(&s.maps.foreign, part, hash, fs.foreign))
 	}
 }
 
@@ -141,6 +146,7 @@ func (w *walk) unwind(samples []Sample) {
 	w.session.unwinder().walkAll(w.stacks, w.file.Attrs)
 	for _, t := range w.stacks {
 		s := t.sample
-		s.User = join(s.User, w.frames.resolveUser(s, format.NewWords(t.ips, binary.LittleEndian)))
+		ips := format.NewWords(t.ips, binary.LittleEndian)
+		s.User = join(s.User, w.frames.resolveUser(s, ips, hashOf(ips)))
 	}
 }

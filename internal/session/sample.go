@@ -35,7 +35,8 @@ type Sample struct {
 	// Waker is what ended the wait that the sample is of, nil for other samples, and if it is unknown.
 	Waker *Waker
 
-	maps *maps // of its process at the sample's time
+	maps  *maps // of its process at the sample's time
+	parts parts // of its callchain, see ahead
 }
 
 // Guest reports whether the sample was taken in a virtual machine. The recording

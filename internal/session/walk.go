@@ -30,8 +30,8 @@ type WalkOptions struct {
 
 // walk is one pass over the recording.
 //
-//	readBatches ─▶ record ─▶ deliver ─▶ place ─▶ resolve ─▶ finish ─▶ use
-//	                  └─▶ hold, release ─┘
+//	readBatches ─▶ decode ─▶ record ─▶ deliver ─▶ place ─▶ resolve ─▶ finish ─▶ use
+//	                            └─▶ hold, release ─┘
 type walk struct {
 	session *Session
 	file    *format.File
@@ -44,6 +44,7 @@ type walk struct {
 	held   []held
 	shown  map[format.Type]bool // WalkOptions.Records
 	called []bool               // by event: see Chain.Called
+	ahead  bool                 // batches are decoded ahead
 	stacks []stackSample        // of the current batch
 	wakers wakers
 }
@@ -65,9 +66,14 @@ func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped
 		reader = s.File.RecordsAsWritten()
 	}
 	var readErr error
+	decode, stop := func(*Batch) {}, func() {}
+	if w.ahead = canDecodeAhead(s.File); w.ahead {
+		decode, stop = decoders(s.File)
+	}
 	go func() {
 		defer close(in)
-		readErr = readBatches(reader, in, quit)
+		defer stop()
+		readErr = readBatches(reader, decode, in, quit)
 	}()
 	skipped, err := w.run(in)
 	close(quit)
@@ -94,8 +100,8 @@ func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
 	return w
 }
 
-// readBatches sends batches of records that are not decoded yet.
-func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error {
+// readBatches sends batches of records, and passes them to decode before.
+func readBatches(r *format.Reader, decode func(*Batch), in chan<- *Batch, quit <-chan struct{}) error {
 	for {
 		b := newBatch()
 		var err error
@@ -108,6 +114,7 @@ func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error
 				break // the next round of a live recording may take long
 			}
 		}
+		decode(b)
 		select {
 		case in <- b:
 		case <-quit:
@@ -144,6 +151,7 @@ func (w *walk) run(in <-chan *Batch) (skipped format.Skipped, err error) {
 }
 
 func (w *walk) runBatch(b *Batch, skipped *format.Skipped) error {
+	b.ahead.done.Wait()
 	w.begin(b)
 	for _, raw := range b.raws {
 		if err := w.record(raw); err != nil {
@@ -173,6 +181,14 @@ func (w *walk) finish() error {
 func (w *walk) record(raw format.Raw) error {
 	if raw.Type != format.TypeSample {
 		return w.sideBand(raw)
+	}
+	if w.ahead {
+		if err := w.batch.take(); err != nil {
+			w.batch.removeLast()
+			return err
+		}
+		w.place()
+		return nil
 	}
 	s := w.batch.add()
 	if err := w.file.Sample(raw, &s.Sample); err != nil {

@@ -43,12 +43,14 @@ type Set struct {
 	events  []stackEvent
 	tallies []tally // in the order of their first samples
 	byKey   map[tallyKey]int32
-	bases   []*format.File // of the baseline
-	files   []*format.File // of all recordings but the baseline
-	dsos    struct{ base, others []*session.DSO }
-	began   time.Time                 // the earliest start of the recordings, zero if unknown
-	lasted  time.Duration             // all of them together
-	wakers  map[string]*session.Frame // by command: see wokenBy
+
+	wakerKeys map[wakerKey]*wakerKey
+	bases     []*format.File // of the baseline
+	files     []*format.File // of all recordings but the baseline
+	dsos      struct{ base, others []*session.DSO }
+	began     time.Time                 // the earliest start of the recordings, zero if unknown
+	lasted    time.Duration             // all of them together
+	wakers    map[string]*session.Frame // by command: see wokenBy
 
 	fieldGroups map[int32]map[string]bool // by event: the groups of Fields
 	unlabeled   map[int32]uint64          // by event: samples without labels, as there are maxGroups
@@ -85,11 +87,11 @@ type tallyKey struct {
 	pid, tid, cpu int32
 	base, idle    bool
 	comm          string
-	group, fields string // IDs of by.Group
+	group, fields *by.Group
 	chained       bool
 	leaf          *session.Frame // nil if there is a callchain
 	chain         session.ChainKey
-	waker         wakerKey
+	waker         *wakerKey // nil for most
 }
 
 // wakerKey distinguishes wakers.
@@ -133,6 +135,7 @@ func (c *Set) differs() bool { return len(c.bases) > 0 }
 func (c *Set) add(s *session.Session, base bool) (format.Skipped, error) {
 	if c.byKey == nil {
 		c.byKey, c.wakers = map[tallyKey]int32{}, map[string]*session.Frame{}
+		c.wakerKeys = map[wakerKey]*wakerKey{}
 		c.fieldGroups, c.unlabeled = map[int32]map[string]bool{}, map[int32]uint64{}
 	}
 	if base {
@@ -273,10 +276,10 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 		k.leaf = s.Leaf
 	}
 	if s.Waker != nil {
-		k.waker = keyOf(s.Waker)
+		k.waker = in.wakerKey(s.Waker)
 	}
 	group, fields := in.by.Of(s), in.fieldsOf(s, k.event)
-	k.group, k.fields = group.ID, fields.ID
+	k.group, k.fields = group, fields
 	i, ok := in.byKey[k]
 	if !ok {
 		i = int32(len(in.tallies))
@@ -288,25 +291,33 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	return &in.tallies[i]
 }
 
-func keyOf(w *session.Waker) wakerKey {
+// wakerKey returns the same pointer for equal keys.
+func (in *stacksInput) wakerKey(w *session.Waker) *wakerKey {
 	k := wakerKey{comm: w.Comm, chain: w.Chain.Key()}
 	if w.Chain.Len() == 0 {
 		k.leaf = w.Leaf
 	}
-	return k
+	known := in.wakerKeys[k]
+	if known == nil {
+		known = &k
+		in.wakerKeys[k] = known
+	}
+	return known
 }
+
+var noFields by.Group
 
 // fieldsOf returns the group of the sample's fields, an empty one if its event has maxGroups others.
 func (in *stacksInput) fieldsOf(s *session.Sample, event int32) *by.Group {
 	if !in.Fields {
-		return &by.Group{}
+		return &noFields
 	}
 	g, known := in.fields.Of(s), in.fieldGroups[event]
 	switch {
 	case known[g.ID]:
 	case len(known) >= maxGroups:
 		in.unlabeled[event]++
-		return &by.Group{}
+		return &noFields
 	case known == nil:
 		in.fieldGroups[event] = map[string]bool{g.ID: true}
 	default:
