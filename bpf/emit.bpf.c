@@ -314,33 +314,35 @@ static inline_always __u64 hop_arg(__u64 *args, __u32 n)
 SEC("kprobe.multi")
 int on_hop(struct pt_regs *ctx)
 {
-	__u64 args[6], hop[2], *described, what;
+	__u64 *described, what;
 	struct sample *s;
 	__u32 zero = 0;
 
-	hop[0] = by_address ? probed_ip(ctx) : bpf_get_func_ip(ctx);
+	s = bpf_map_lookup_elem(&samples, &zero); /* the programs of kprobes do not nest */
+	if (!s)
+		return 0;
+	s->hop[0] = by_address ? probed_ip(ctx) : bpf_get_func_ip(ctx);
 	if (by_address) {
-		described = bpf_map_lookup_elem(&hops, &hop[0]);
+		described = bpf_map_lookup_elem(&hops, &s->hop[0]);
 		what = described ? *described : 0;
 	} else {
 		what = bpf_get_attach_cookie(ctx);
 	}
-	get_call_args(args, ctx, 0);
+	get_call_args(s->args, ctx, 0);
 	if (what & HOP_COPIES) {
-		copy_number(args[0], (void *)args[1]);
+		copy_number(s->args[0], (void *)s->args[1]);
 		return 0;
 	}
-	hop[1] = hop_arg(args, HOP_SKB(what));
-	s = bpf_map_lookup_elem(&samples, &zero); /* the programs of kprobes do not nest */
-	if (!s || !hop[1])
+	s->hop[1] = hop_arg(s->args, HOP_SKB(what));
+	if (!s->hop[1])
 		return 0;
 	s->size = fixed_size;
-	s->sock = hop_arg(args, HOP_SOCK(what));
+	s->sock = hop_arg(s->args, HOP_SOCK(what));
 	s->known_only = what & HOP_KNOWN_ONLY;
 	if (!(what & HOP_SILENT))
-		make_sample(ctx, hop, s, 1);
+		make_sample(ctx, s->hop, s, 1);
 	if (what & HOP_ENDS)
-		end_skb((void *)hop[1]);
+		end_skb((void *)s->hop[1]);
 	return 0;
 }
 

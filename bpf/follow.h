@@ -224,7 +224,7 @@ static __attribute__((noinline)) __u64 add_number(__u64 skb, __u64 head, struct 
 }
 
 /* copy_number follows the copy or clone of a packet, whose buffer may not be set yet. */
-static inline_always void copy_number(__u64 to, struct sk_buff *from)
+static __attribute__((noinline)) void copy_number(__u64 to, struct sk_buff *from)
 {
 	struct followed f = {};
 

@@ -33,7 +33,8 @@ struct sample {
 	struct linear first; /* its headers */
 	__u64 sock;          /* of a packet that does not have its socket yet; 0: unknown */
 	__u64 known_only;    /* no packet begins to be followed here */
-	__u64 args[4];       /* of an event that is no tracepoint */
+	__u64 args[6];       /* of an event that is no tracepoint, or of a function */
+	__u64 hop[2];        /* arguments of the event of a function that packets pass */
 	__u8 headers[FILTER_BYTES];
 	__u8 data[SAMPLE_SIZE + SAMPLE_SLACK];
 };
@@ -153,6 +154,9 @@ static inline_always __u64 add_bytes(struct sample *s, __u64 size)
 	return (size + n + 7) & ~7ULL;
 }
 
+/* walk_apart is not inlined: the walk and the reading of a packet before it need the stack one after the other. */
+static __attribute__((noinline)) void walk_apart(void *ctx) { walk_first(ctx); }
+
 /* finish_sample adds the event's arguments to a selected sample, and writes it. */
 static inline_always void finish_sample(void *ctx, __u64 *args, struct sample *s, int has_packet)
 {
@@ -164,7 +168,7 @@ static inline_always void finish_sample(void *ctx, __u64 *args, struct sample *s
 		return;
 	if (has_packet && snap)
 		size = add_bytes(s, size);
-	walk_first(ctx);
+	walk_apart(ctx);
 	keep_whole(size);
 	if (size <= sizeof(s->data))
 		put(ctx, s->data, size);
