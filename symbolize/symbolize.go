@@ -102,6 +102,7 @@ type Symbolizer struct {
 	*kernelSymbols
 	*sourceLines
 	*codeReader
+	*functionStarts
 
 	locator *dso.Locator
 }
@@ -113,7 +114,7 @@ func New(opts Options) *Symbolizer {
 	}
 	user, kernel := newUserSymbols(opts), newKernelSymbols(opts)
 	return &Symbolizer{user, kernel, newSourceLines(opts, user, kernel),
-		newCodeReader(opts, user, kernel), opts.Locator}
+		newCodeReader(opts, user, kernel), newFunctionStarts(opts), opts.Locator}
 }
 
 // Locator returns the locator of the Symbolizer's files.

@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -402,6 +403,18 @@ func sortFDEs(list []fde) []fde {
 		sorted[i] = list[k.i]
 	}
 	return sorted
+}
+
+// Functions yields the vaddrs at which the code of each FDE starts and ends (exclusive), by address. Compilers write
+// an FDE for each function, and one for each part of a function that is elsewhere.
+func (f *CFI) Functions() iter.Seq2[uint64, uint64] {
+	return func(yield func(start, end uint64) bool) {
+		for i := range f.fdes {
+			if !yield(f.fdes[i].start, f.fdes[i].end) {
+				return
+			}
+		}
+	}
 }
 
 // find returns the FDE that covers vaddr, or nil.

@@ -61,7 +61,7 @@ var flagValues = map[string]map[string]values{
 	"report": {
 		"sort": fixed(report.Keys()...), "fields": fixed(report.Keys()...),
 		"call-graph": fixed("graph", "fractal", "flat", "folded", "none", "caller", "callee", "percent", "count"),
-		"format":     fixed(formatNames...),
+		"format":     fixed(reportNames...),
 		"percentage": fixed("absolute", "relative"),
 		"pretty":     fixed("normal", "raw"),
 	},

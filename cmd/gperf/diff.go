@@ -213,7 +213,7 @@ func (o *diffFlags) apply(sides [][]string) error {
 		return cli.WrongUse("--percentage %s: use absolute or relative", o.percent)
 	}
 	if !slices.Contains(stackFormats, o.formats.format) {
-		return cli.WrongUse("--format %s: use text, folded, pprof or flamegraph", o.formats.format)
+		return cli.WrongUse("--format %s: use text, folded, pprof, flamegraph or svg", o.formats.format)
 	}
 	if o.formats.stacks() && (o.dsos != "" || o.symbols != "") {
 		return cli.WrongUse("--dsos and --symbols are for --format text")

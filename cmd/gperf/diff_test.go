@@ -95,7 +95,7 @@ func TestDiffWrongUse(t *testing.T) {
 		{"-c wdiff", "name two weights"},
 		{"-o 2", "there are 2 recordings"},
 		{"-s nosuch", "unknown key"},
-		{"--format svg", "use text, folded"},
+		{"--format csv", "use text, folded, pprof, flamegraph or svg"},
 		{"--format folded -d libc.so.6", "--dsos and --symbols are for --format text"},
 		{"--stream", "does not compare streams"},
 		{"--time 1,2:3,4:5,6", "name one range for each of the 2 recordings"},

@@ -13,16 +13,18 @@ var analyses = map[string][]string{
 	"spans.data": {"report", "report --sort sym -g none", "report --latency-hist --sort syscall",
 		"report --weight duration --sort comm -g none", "report --sort time --time-quantum 100us -g none",
 		"report --format flamegraph --sort syscall",
-		"report --format speedscope", "report --format json", "script --tree --min 5us", "script",
+		"report --format speedscope", "report --format json", "report --format firefox", "report --format perfetto",
+		"report --format svg", "report --format csv --sort syscall", "script --tree --min 5us", "script",
 		"top --stdio -d 0.1"},
 	"drops.data": {"report --format folded --by reason,location", "report --format flamegraph --sort reason",
 		"report --weight protocol -g none", "report --format json --no-idle", "top --stdio -s reason"},
 	"two.data": {"report --no-idle", "script --no-idle", "report --format flamegraph --no-idle",
-		"report --format speedscope", "diff", "diff --noise", "diff --format flamegraph", "top --stdio -d 0.1"},
+		"report --format speedscope", "report --format perfetto", "report --format csv --no-children",
+		"diff", "diff --format svg", "diff --noise", "diff --format flamegraph", "top --stdio -d 0.1"},
 }
 
 // changing matches the time when a file was written, of which an archive keeps full seconds.
-var changing = regexp.MustCompile(`"began":"[^"]*"`)
+var changing = regexp.MustCompile(`"(began|startTime)":"?[^,"]*"?`)
 
 // TestEverywhere: all analyses print the same for a file, for the same bytes in a pipe, and for its archive.
 func TestEverywhere(t *testing.T) {
@@ -76,7 +78,7 @@ func TestWrongValues(t *testing.T) {
 		"report --sort nosuch --format flamegraph": `--sort: unknown key "nosuch": the keys are `,
 		"report --sort reason --format json":       "--sort is for --format text, folded, pprof and flamegraph",
 		"report --time-quantum 1s --format json":   "--time-quantum is for --format text, folded, pprof and flamegraph",
-		"report --by reason --format json":         "--by is for --format folded, pprof and flamegraph",
+		"report --by reason --format json":         "--by is for --format folded, pprof, flamegraph and svg",
 		"report --by reason":                       "gperf report --sort sorts text",
 		"report --weight reasn":                    `no event has a numeric field "reasn": did you mean reason?`,
 		"report --weight size":                     "the fields are skbaddr, ",

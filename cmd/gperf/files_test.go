@@ -56,6 +56,13 @@ func runLines(t *testing.T, dir string, lines ...string) {
 // offOf returns where in a program's file a function begins.
 func offOf(t *testing.T, program, name string) uint64 {
 	t.Helper()
+	vaddr, text := vaddrOf(t, program, name)
+	return vaddr - text.Addr + text.Offset
+}
+
+// vaddrOf returns the vaddr of a program's function, and its section.
+func vaddrOf(t *testing.T, program, name string) (uint64, *elf.Section) {
+	t.Helper()
 	f, err := elf.Open(program)
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +76,7 @@ func offOf(t *testing.T, program, name string) uint64 {
 	if i < 0 {
 		t.Fatalf("%s has no function %s", program, name)
 	}
-	text := f.Section(".text")
-	return syms[i].Value - text.Addr + text.Offset
+	return syms[i].Value, f.Section(".text")
 }
 
 func TestDebuginfod(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
@@ -44,12 +45,17 @@ var foldedOnly = []string{barePID, bareTID, "kernel", "jit", "all", "addrs", "in
 // byFlags lists the flags of the formats that count stacks. --sort means --by.
 var byFlags = []string{"by", "sort", "time-quantum"}
 
-// formatNames lists the values of --format: those that diff has, too, and those with the times of samples.
+// formatNames lists the values of --format: those that diff has, too, those with the times of samples, and tables.
 var (
-	stackFormats = []string{"text", "folded", "pprof", "flamegraph"}
-	timeFormats  = []string{"speedscope", "json", "pcapng"}
+	stackFormats = []string{"text", "folded", "pprof", "flamegraph", "svg"}
+	timeFormats  = []string{"speedscope", "firefox", "perfetto", "json", "pcapng"}
 	formatNames  = slices.Concat(stackFormats, timeFormats)
+	reportNames  = append(slices.Clone(formatNames), "csv") // those of report
 )
+
+// notCSV lists flags for output that is no table.
+var notCSV = []string{"hierarchy", "tasks", "mmaps", "dump-raw-trace", "stats", "latency-hist", "threads", "header",
+	"header-only"}
 
 const formatHelp = "write a `format` for other tools, as above"
 
@@ -69,16 +75,17 @@ func (o *formatFlags) add(s *pflag.FlagSet) {
 	cli.Hide(s, barePID, bareTID)
 }
 
-// stacks reports whether the format counts stacks, that is, whether it is not text.
-func (o *formatFlags) stacks() bool { return o.format != "text" }
+// stacks reports whether the format has stacks, that is, whether it is no table.
+func (o *formatFlags) stacks() bool { return o.format != "text" && o.format != "csv" }
 
 // counts reports whether the format counts samples with equal stacks.
 func (o *formatFlags) counts() bool { return o.stacks() && !slices.Contains(timeFormats, o.format) }
 
-// check checks the combination of flags.
-func (o *formatFlags) check(s *pflag.FlagSet) (err error) {
-	if !slices.Contains(formatNames, o.format) {
-		return cli.WrongUse("--format %s: use text, folded, pprof, flamegraph, speedscope, json or pcapng", o.format)
+// check checks the combination of flags. names are the values of --format.
+func (o *formatFlags) check(s *pflag.FlagSet, names []string) (err error) {
+	if !slices.Contains(names, o.format) {
+		last := len(names) - 1
+		return cli.WrongUse("--format %s: use %s or %s", o.format, strings.Join(names[:last], ", "), names[last])
 	}
 	input := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(inputFlags).add(input)
@@ -103,11 +110,13 @@ func (o *formatFlags) unfit(flag string, input bool) error {
 	case o.format != "folded" && flag != "inline" && slices.Contains(foldedOnly, flag):
 		return cli.WrongUse("--%s is for --format folded", strings.TrimPrefix(flag, "folded-"))
 	case flag == "by" && !o.counts():
-		return cli.WrongUse("--by is for --format folded, pprof and flamegraph; gperf report --sort sorts text")
-	case !o.stacks() && flag == "output":
+		return cli.WrongUse("--by is for --format folded, pprof, flamegraph and svg; gperf report --sort sorts text")
+	case o.format == "csv" && slices.Contains(notCSV, flag):
+		return cli.WrongUse("--%s is for --format text", flag)
+	case o.format == "text" && flag == "output":
 		return cli.WrongUse("--output requires --format; text goes to standard output")
 	case slices.Contains(byFlags, flag) && o.stacks() && !o.counts():
-		return cli.WrongUse("--%s is for --format text, folded, pprof and flamegraph", flag)
+		return cli.WrongUse("--%s is for --format text, folded, pprof, flamegraph and svg", flag)
 	case o.stacks() && !input && !slices.Contains(foldedOnly, flag) &&
 		!(o.counts() && slices.Contains(byFlags, flag)) &&
 		!slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio"}, flag):
@@ -136,7 +145,8 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 		return o.pcapng(inputs, stdout, stderr)
 	}
 	if slices.Contains(timeFormats, o.format) {
-		return o.list(inputs, timeline.Options{MaxStack: maxStack, NoInline: o.noInline}, stdout, stderr)
+		opts := timeline.Options{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}
+		return o.list(inputs, opts, stdout, stderr)
 	}
 	c := &stacks.Set{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight, By: words(o.by),
 		Quantum: o.quantum, Fields: o.format == "pprof",
@@ -193,10 +203,10 @@ func unknownKey(flag string, err error) error {
 	return err
 }
 
-// checkOutput refuses to overwrite an input, and to write pprof or HTML to a terminal.
+// checkOutput refuses to overwrite an input, and to write what is for a program to a terminal.
 func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	if o.output == "" || o.output == "-" {
-		if _, ok := stdout.(*terminal.Terminal); ok && o.format != "folded" && o.format != "json" {
+		if _, ok := stdout.(*terminal.Terminal); ok && !slices.Contains([]string{"folded", "json", "csv"}, o.format) {
 			return cli.WrongUse("--format %s: standard output is a terminal, name a file with -o", o.format)
 		}
 		return nil
@@ -216,7 +226,7 @@ func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	return nil
 }
 
-// write passes the file of --output to a function, or standard output.
+// write passes the file of --output to a function, or standard output. Files whose names end with .gz are compressed.
 func (o *formatFlags) write(stdout io.Writer, to func(io.Writer) error) error {
 	if o.output == "" || o.output == "-" {
 		return to(stdout)
@@ -225,7 +235,13 @@ func (o *formatFlags) write(stdout io.Writer, to func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	if err = to(f); err == nil {
+	if strings.HasSuffix(o.output, ".gz") && o.format != "pprof" { // profiles are compressed anyway
+		z := gzip.NewWriter(f)
+		err = cmp.Or(to(z), z.Close())
+	} else {
+		err = to(f)
+	}
+	if err == nil {
 		err = f.Close()
 	}
 	if err != nil {
@@ -241,6 +257,8 @@ func (o *formatFlags) writeTo(w io.Writer, c *stacks.Set) error {
 		return c.Pprof(w)
 	case "flamegraph":
 		return c.FlameGraph(w)
+	case "svg":
+		return c.SVG(w)
 	}
 	return c.Folded(w, o.folded)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -241,7 +242,8 @@ func TestFormatWrongUse(t *testing.T) {
 		code int
 		want string
 	}{
-		{"report --format svg", exitUsage, "use text, folded, pprof, flamegraph, speedscope, json or pcapng"},
+		{"report --format png", exitUsage, "use text, folded, pprof, flamegraph, svg, speedscope, firefox, perfetto, json, " +
+			"pcapng or csv"},
 		{"report --format pprof --percent-limit 1", exitUsage, "--percent-limit is for --format text"},
 		{"report --format pprof --sort cmom" + in, exitUsage, "did you mean comm?"},
 		{"script --min 1ms" + in, exitUsage, "are for --tree"},
@@ -271,5 +273,32 @@ func TestFormatWrongUse(t *testing.T) {
 	}
 	if after, err := os.ReadFile(recording); err != nil || !bytes.Equal(b, after) {
 		t.Errorf("the recording changed: %v", err)
+	}
+}
+
+// TestFunctionsWithoutSymbols: formats for other tools distinguish the functions of stripped files by their FDEs,
+// script does not, nor do folded stacks with their addresses.
+func TestFunctionsWithoutSymbols(t *testing.T) {
+	file, debug := strippedProgram(t)
+	vaddr, _ := vaddrOf(t, debug, "hidden")
+	start := fmt.Sprintf("a+0x%x", vaddr)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"report", "--format", "folded"}, ";" + start + " "},
+		{[]string{"report", "--format", "folded", "--addrs"}, ";[a <"},
+		{[]string{"report", "--format", "flamegraph"}, `"` + start + `"`},
+		{[]string{"report", "--format", "speedscope"}, `"` + start + `"`},
+		{[]string{"script", "-F", "ip,sym"}, "[unknown]"},
+	} {
+		if got := mustGperf(t, append(c.args, "-i", file)...); !strings.Contains(got, c.want) {
+			t.Errorf("%v: no %s in\n%.2000s", c.args, c.want, got)
+		}
+	}
+	profile := filepath.Join(t.TempDir(), "profile.pb.gz")
+	mustGperf(t, "report", "--format", "pprof", "-o", profile, "-i", file)
+	if top := goToolPprof(t, "-top", profile); !strings.Contains(top, " "+start+"\n") {
+		t.Errorf("no %s in\n%s", start, top)
 	}
 }

@@ -58,6 +58,8 @@ var hostileCommands = []string{
 	"script --format folded --inline --by-event",
 	"report --format pprof",
 	"report --format flamegraph",
+	"report --format firefox",
+	"report --format perfetto",
 	"report --stdio",
 	"script -D",
 	"report --stats --stdio",

@@ -169,11 +169,14 @@ var guests = map[string]string{
 	"golang.org/x/arch":                  "report/annotate/disasm",
 	"golang.org/x/net":                   "bpf internal/pcapfilter", // classic BPF and its VM
 	"golang.org/x/sys":                   "",
+	"google.golang.org/protobuf":         "report/timeline cmd/gperf", // Perfetto's traces; tests read them
 }
 
 // oracles are the modules of others that only tests import, and the packages of these tests.
 var oracles = map[string]string{
-	"github.com/go-delve/delve": "unwind record/probe/args",
+	"github.com/bufbuild/protocompile": "cmd/gperf", // Perfetto's definition of its traces
+	"github.com/chromedp/chromedp":     "cmd/gperf", // viewers in Chromium
+	"github.com/go-delve/delve":        "unwind record/probe/args",
 }
 
 type listed struct {

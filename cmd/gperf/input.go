@@ -112,7 +112,7 @@ func (in *inputFlags) inputs() []string {
 func (in *inputFlags) open(stderr io.Writer) (*input, error) {
 	paths := in.inputs()
 	if len(paths) > 1 {
-		return nil, cli.WrongUse("-i is given %d times: only --format merges recordings",
+		return nil, cli.WrongUse("-i is given %d times: only --format merges recordings, except csv",
 			len(paths))
 	}
 	return in.openPath(paths[0], stderr)

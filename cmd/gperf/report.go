@@ -129,7 +129,7 @@ func keyHint(e *report.KeyError) string {
 }
 
 func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
-	if err := o.formats.check(s); err != nil {
+	if err := o.formats.check(s, reportNames); err != nil {
 		return err
 	}
 	if err := o.apply(); err != nil {
@@ -163,6 +163,9 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	}
 	o.Options.Weight = o.input.weight
 	o.Options.Header, o.Options.Verbose, o.ShowParent = o.head.header, o.input.verbose, s.Changed("parent")
+	if o.formats.format == "csv" {
+		return o.csv(in, stdout, stderr)
+	}
 	if list, err := o.listing(s, in.File); list != nil || err != nil {
 		if err != nil {
 			return err
@@ -180,6 +183,20 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "gperf report: %s has no samples\n", in.Path)
 		err = nil
 	}
+	return cmp.Or(err, incomplete)
+}
+
+// csv writes the table for other tools.
+func (o *reportFlags) csv(in *input, stdout, stderr io.Writer) error {
+	if err := o.formats.checkOutput(&o.input, stdout); err != nil {
+		return err
+	}
+	var skipped format.Skipped
+	err := o.formats.write(stdout, func(w io.Writer) (err error) {
+		skipped, err = report.CSV(w, in.session, o.Options)
+		return err
+	})
+	incomplete := in.warn(stderr, skipped)
 	return cmp.Or(err, incomplete)
 }
 

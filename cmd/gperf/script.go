@@ -123,7 +123,7 @@ func scriptCommand() *cobra.Command {
 	c := readCommand(groupAnalyse, "script", "print samples as text, or stacks (folded, pprof, flamegraph)")
 	o.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := cmp.Or(o.packets.check(c.Flags()), o.formats.check(c.Flags())); err != nil {
+		if err := cmp.Or(o.packets.check(c.Flags()), o.formats.check(c.Flags(), formatNames)); err != nil {
 			return err
 		}
 		if _, err := o.tree.options(); err != nil {

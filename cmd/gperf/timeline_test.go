@@ -4,22 +4,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
 
 // sampleObject is a line of --format json.
 type sampleObject struct {
-	Time     uint64
-	Event    string
-	Comm     string
-	PID, TID int32
-	Period   uint64
-	Fields   map[string]any
-	Stack    []frameObject
+	Time  uint64
+	Event string
+	Comm  string
+	// WakerComm is the command of the thread that ended a wait.
+	WakerComm string `json:"waker_comm"`
+	PID, TID  int32
+	CPU       *uint32
+	Period    uint64
+	Fields    map[string]any
+	Stack     []frameObject
 }
 
 type frameObject struct {
@@ -84,66 +84,5 @@ func TestJSONFields(t *testing.T) {
 	report := mustGperf(t, "report", "--weight", "bytes", "-F", "period,comm", "-i", testRecording("answers.data"))
 	if want := fmt.Sprintf("# Sum of bytes: %.0f\n", bytes); bytes == 0 || !strings.Contains(report, want) {
 		t.Errorf("no %s in\n%s", want, report)
-	}
-}
-
-// TestSpeedscope checks that the profiles have the samples of --format json: those of each
-// thread, in their order, with the functions of their stacks and with their periods.
-func TestSpeedscope(t *testing.T) {
-	file := testRecording("answers.data")
-	var got struct {
-		Shared struct {
-			Frames []struct{ Name string }
-		}
-		Profiles []struct {
-			Type, Name, Unit string
-			EndValue         uint64
-			Samples          [][]int
-			Weights          []uint64
-		}
-	}
-	out := filepath.Join(t.TempDir(), "speedscope.json")
-	mustGperf(t, "report", "--format", "speedscope", "-o", out, "-i", file)
-	b, err := os.ReadFile(out)
-	if err == nil {
-		err = json.Unmarshal(b, &got)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string][]string{} // by event and thread: the samples
-	for _, s := range sampleObjects(t, "-i", file) {
-		line := ""
-		for _, f := range s.Stack {
-			name := f.Function
-			if name == "" {
-				name = "[" + strings.Trim(filepath.Base(f.DSO), "[]") + "]"
-			}
-			line = ";" + name + line
-		}
-		key := fmt.Sprintf("%s %d", s.Event, s.TID)
-		want[key] = append(want[key], fmt.Sprint(s.Period, line))
-	}
-	for _, p := range got.Profiles {
-		words := strings.Fields(p.Name) // event, command, thread
-		key := words[0] + " " + words[len(words)-1]
-		key = strings.Replace(key, "/", " ", 1)
-		var samples []string
-		sum := uint64(0)
-		for i, stack := range p.Samples {
-			line := fmt.Sprint(p.Weights[i])
-			for _, f := range stack {
-				line += ";" + got.Shared.Frames[f].Name
-			}
-			samples, sum = append(samples, line), sum+p.Weights[i]
-		}
-		if strings.Join(samples, "\n") != strings.Join(want[key], "\n") || sum != p.EndValue || p.Type != "sampled" {
-			t.Errorf("%s: %d samples with sum %d of %d:\n%.2000s\nwant\n%.2000s", p.Name, len(samples), sum, p.EndValue,
-				strings.Join(samples, "\n"), strings.Join(want[key], "\n"))
-		}
-		delete(want, key)
-	}
-	if len(want) > 0 {
-		t.Errorf("missing: %v", slices.Collect(maps.Keys(want)))
 	}
 }

@@ -70,8 +70,8 @@ func (b *Batch) decode(f *format.File) {
 	b.ahead.decoded, b.Samples = b.Samples, b.Samples[:0]
 }
 
-// take appends the next decoded sample, or one that could not be decoded, with the error. It moves the sample to the place
-// of those that the walk removed.
+// take appends the next decoded sample, or one that could not be decoded, with the error. It moves the sample to the
+// place of those that the walk removed.
 func (b *Batch) take() error {
 	k := b.ahead.next
 	b.ahead.next++

@@ -29,6 +29,9 @@ type Frame struct {
 	calls, callers atomic.Pointer[[]srcline.InlineFrame] // at the address, and one byte before
 }
 
+// unknown is perf's name of missing DSOs and symbols.
+const unknown = "[unknown]"
+
 // NamedFrame returns a frame with the given symbol, which may be nil.
 func NamedFrame(id int, ip uint64, kernel bool, m *Map, sym *symbolize.Symbol) *Frame {
 	f := &Frame{ID: id, IP: ip, Kernel: kernel, Map: m}
@@ -108,7 +111,7 @@ func (f *Frame) MapOff() uint64 {
 // DSO returns the name of the frame's DSO as perf prints it.
 func (f *Frame) DSO() string {
 	if f.Map == nil {
-		return "[unknown]"
+		return unknown
 	}
 	return f.Map.DSO.Name
 }
@@ -121,7 +124,7 @@ func (f *Frame) Symbol() string {
 	if f.label != "" {
 		return f.label
 	}
-	return "[unknown]"
+	return unknown
 }
 
 // JITLine returns the source line of a frame in code of a JIT or a BPF program, or

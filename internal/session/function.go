@@ -1,6 +1,12 @@
 package session
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/symbolize"
+)
 
 // Function is the function of a frame, or one that is inlined into it.
 type Function struct {
@@ -34,4 +40,47 @@ func (f ChainFrame) Functions(inline bool) (list []Function) {
 		list = list[len(list)-1:]
 	}
 	return slices.DeleteFunc(list, func(f Function) bool { return f.Name == "" })
+}
+
+// Label returns a name for every frame, where output is to distinguish functions without names: its symbol, or else
+// its StartName, or else its DSO in brackets, or [unknown].
+func (f ChainFrame) Label() string {
+	name := f.Frame.Symbol()
+	if name != unknown || f.Frame.Map == nil {
+		return name
+	}
+	if start := f.StartName(); start != "" {
+		return start
+	}
+	return "[" + strings.Trim(f.Frame.Map.DSO.ShortName(), "[]") + "]"
+}
+
+// StartName returns the DSO and the vaddr of the start of a function without a symbol, as in openssl+0x1a2b0. It
+// returns "" for functions with a symbol, and if the DSO's file has no FDE for the address.
+func (f ChainFrame) StartName() string {
+	if why := f.Frame.Reason(); why != symbolize.NoSymbols && why != symbolize.NoSymbol {
+		return "" // the symbol is known, or there is no file
+	}
+	start, ok := f.functionStart()
+	if !ok {
+		return ""
+	}
+	dso := strings.TrimSuffix(strings.Trim(f.Frame.Map.DSO.ShortName(), "[]"), " (deleted)")
+	return dso + "+0x" + strconv.FormatUint(start, 16)
+}
+
+// functionStart returns the vaddr of the start of the frame's function. Like Calls, it looks up the call before a
+// return address, or else the address itself.
+func (f ChainFrame) functionStart() (vaddr uint64, ok bool) {
+	m, symbols := f.Frame.Map, f.Frame.symbols
+	if m == nil || f.Frame.Kernel || symbols == nil {
+		return 0, false
+	}
+	off := m.Off(f.Frame.IP)
+	if f.Caller {
+		if vaddr, ok = symbols.FunctionStart(m.DSO.Name, m.DSO.BuildID, off-1); ok {
+			return vaddr, true
+		}
+	}
+	return symbols.FunctionStart(m.DSO.Name, m.DSO.BuildID, off)
 }

@@ -259,11 +259,7 @@ func (p *flames) newFunctionsOf(c session.ChainFrame, inline bool) (list []flame
 		list = append(list, flameFunction{p.function(fn.Name, p.dso(f), kind), line})
 	}
 	if list == nil {
-		name := f.Symbol()
-		if name == "[unknown]" && f.Map != nil {
-			name = "[" + strings.Trim(f.Map.DSO.ShortName(), "[]") + "]"
-		}
-		list = []flameFunction{{p.function(name, p.dso(f), flameUnknown), -1}}
+		list = []flameFunction{{p.function(c.Label(), p.dso(f), flameUnknown), -1}}
 	}
 	return list
 }

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"regexp"
 	"slices"
@@ -38,7 +39,8 @@ type FoldedOptions struct {
 // With a baseline, a line has two numbers as difffolded.pl -n writes them: the baseline's,
 // scaled, and the other.
 //
-// Differences: a DSO name with " (" ("prog (deleted)") is parsed correctly, inlined
+// Differences: functions without names have their DSO and the vaddr of their start (openssl+0x1a2b0),
+// except with FoldedOptions.Addrs; a DSO name with " (" ("prog (deleted)") is parsed correctly, inlined
 // functions are tidied like the others, and line breaks in names are escaped (\n).
 func (c *Set) Folded(w io.Writer, opts FoldedOptions) error {
 	f := folder{Set: c, FoldedOptions: opts, event: c.foldedEvent(), names: map[session.ChainFrame]string{}}
@@ -209,7 +211,11 @@ func (c *folder) make(at session.ChainFrame, java bool) string {
 	if c.Addrs {
 		unnamed = " <" + strconv.FormatUint(f.IP, 16) + ">"
 	}
-	own := foldedFrame(f.Symbol(), f.DSO(), unnamed, mark, java)
+	symbol := f.Symbol()
+	if symbol == "[unknown]" && !c.Addrs {
+		symbol = cmp.Or(at.StartName(), symbol)
+	}
+	own := foldedFrame(symbol, f.DSO(), unnamed, mark, java)
 	if !c.Inline {
 		return own
 	}

@@ -17,7 +17,8 @@ import (
 // type, whose values are the sums of periods that Text shows; the first event is
 // the default. A sample has the labels comm, pid, tid and cpu if Set distinguishes
 // them, and those of Set.By and Fields. Functions have their demangled names, and the names of the
-// symbol table as system names. Processes that run the same program share its
+// symbol table as system names; those without names have their DSO and the vaddr of their start
+// (openssl+0x1a2b0). Processes that run the same program share its
 // mapping, at the addresses of the first of them. The values of a baseline, scaled, are
 // subtracted, as pprof -base does. Without samples it returns ErrNoSamples.
 func (c *Set) Pprof(w io.Writer) error {
@@ -162,6 +163,9 @@ func (p *profiler) location(f session.ChainFrame) *profile.Location {
 			m.HasLineNumbers = m.HasLineNumbers || fn.Line > 0
 			m.HasInlineFrames = m.HasInlineFrames || fn.Inlined
 		}
+	}
+	if start := f.StartName(); len(l.Line) == 0 && start != "" {
+		l.Line = []profile.Line{{Function: p.function(session.Function{Name: start, Raw: start})}}
 	}
 	return l
 }

@@ -1,5 +1,5 @@
 // Package stacks counts samples by their event, thread and stack, and writes the result
-// for other tools: folded stacks, pprof's profiles, flame graphs.
+// for other tools: folded stacks, pprof's profiles, flame graphs as pages and pictures.
 package stacks
 
 import (

@@ -1,19 +1,41 @@
-// Package timeline writes the samples of recordings in the order of time, for other tools: JSON
-// for jq and pandas, and Speedscope's profiles.
+// Package timeline writes the samples of recordings in the order of time, for other tools: JSON for jq and pandas,
+// Speedscope's and Firefox Profiler's profiles, Perfetto's traces.
+//
+// JSON lists samples as they are read. The other formats list them by thread: a set collects the samples first.
 //
 // Package report/stacks adds up samples instead, and forgets their times.
 package timeline
 
 import (
+	"bufio"
+	"io"
 	"iter"
 
+	"gperf/format"
 	"gperf/internal/session"
 )
 
+// Writer writes the samples of recordings to a file.
+type Writer interface {
+	// Add reads a recording. The result counts the skipped parts of its file.
+	Add(s *session.Session) (format.Skipped, error)
+	// Finish completes the file. Without samples its error may be ErrNoSamples.
+	Finish() error
+}
+
+// New returns a writer of a format: json, speedscope, firefox or perfetto.
+func New(name string, w io.Writer, o Options) Writer {
+	if f, ok := fileFormats[name]; ok {
+		return newSet(f, w, o)
+	}
+	return &jsonWriter{Options: o, out: bufio.NewWriterSize(w, 1<<16)}
+}
+
 // Options select the frames of stacks.
 type Options struct {
-	MaxStack int  // how many frames of a callchain are written
-	NoInline bool // omits inlined functions
+	MaxStack int    // how many frames of a callchain are written
+	NoInline bool   // omits inlined functions
+	Weight   string // the field that session.Weight made the periods from; "" for none
 }
 
 // stackOf yields the frames of a sample, innermost first: up to MaxStack frames of the

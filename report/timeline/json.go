@@ -4,17 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"strconv"
-	"strings"
 
 	"gperf/format"
-	"gperf/format/tracepoint"
 	"gperf/internal/session"
 )
 
-// JSON writes a line for each sample, a JSON object:
+// jsonWriter writes a line for each sample, a JSON object:
 //
 //	{"time": 1234, "event": "skb:kfree_skb", "comm": "curl", "pid": 7, "tid": 7, "cpu": 0, "period": 1,
 //	 "fields": {"reason": "NO_SOCKET", "protocol": 2048},
@@ -24,59 +20,36 @@ import (
 // inlined at an address precede the one that contains them, and have "inlined": true. The fields
 // are those of a tracepoint: text as perf script prints it, or a decimal number. Waits have
 // waker_comm, waker_pid and waker_tid if their wakers were recorded. Members without a
-// value are missing. The result counts the skipped parts of the recording.
-func JSON(w io.Writer, s *session.Session, o Options) (format.Skipped, error) {
-	j := &jsonWriter{Options: o, out: bufio.NewWriterSize(w, 1<<16), env: session.TracepointEnv(s.File, s.Symbols),
-		file: s.File, frames: map[session.ChainFrame][]byte{}, comms: map[string][]byte{}}
-	for i := range s.File.Attrs {
-		j.events = append(j.events, newJSONEvent(s.File, i))
-	}
-	skipped, err := s.Walk(session.WalkOptions{Names: true}, j.batch)
-	if err == nil {
-		err = j.out.Flush()
-	}
-	return skipped, err
-}
-
-// jsonWriter writes samples as JSON.
+// value are missing.
 type jsonWriter struct {
 	Options
-	out    *bufio.Writer
-	env    tracepoint.Env
-	file   *format.File
+	out *bufio.Writer
+
+	fields *fieldReader // of the current recording, as the next ones
 	events []jsonEvent
 	frames map[session.ChainFrame][]byte // their objects
 	comms  map[string][]byte
 	line   []byte // reused
-	text   []byte // reused
 }
 
-// jsonEvent is what all samples of an event share.
+// Add implements Writer.
+func (j *jsonWriter) Add(s *session.Session) (format.Skipped, error) {
+	j.fields, j.events = newFieldReader(s), nil
+	j.frames, j.comms = map[session.ChainFrame][]byte{}, map[string][]byte{}
+	for i := range s.File.Attrs {
+		e := newEvent(s.File, i, j.Options)
+		j.events = append(j.events, jsonEvent{event: e, quoted: quoted(e.name)})
+	}
+	return s.Walk(session.WalkOptions{Names: true}, j.batch)
+}
+
+// Finish implements Writer.
+func (j *jsonWriter) Finish() error { return j.out.Flush() }
+
+// jsonEvent is an event with its name as a JSON string.
 type jsonEvent struct {
-	name   []byte // quoted
-	cpu    bool   // samples have a CPU
-	format *tracepoint.Format
-	fields []jsonField
-}
-
-// jsonField is a field of a tracepoint, with its name as the member's key.
-type jsonField struct {
-	key []byte
-	*tracepoint.Field
-}
-
-func newJSONEvent(f *format.File, i int) jsonEvent {
-	e := jsonEvent{name: quoted(f.EventName(i)), cpu: f.Attrs[i].SampleType&format.SampleCPU != 0,
-		format: f.Tracepoint(i)}
-	if e.format == nil {
-		return e
-	}
-	for n := range e.format.Fields {
-		if fd := &e.format.Fields[n]; !strings.HasPrefix(fd.Name, "common_") {
-			e.fields = append(e.fields, jsonField{append(quoted(fd.Name), ':'), fd})
-		}
-	}
-	return e
+	*event
+	quoted []byte
 }
 
 func (j *jsonWriter) batch(b *session.Batch) error {
@@ -96,7 +69,7 @@ func (j *jsonWriter) sample(s *session.Sample) {
 	e := &j.events[s.Event]
 	b := append(j.line[:0], `{"time":`...)
 	b = strconv.AppendUint(b, s.Time, 10)
-	b = append(append(b, `,"event":`...), e.name...)
+	b = append(append(b, `,"event":`...), e.quoted...)
 	b = append(append(b, `,"comm":`...), j.comm(s.Comm)...)
 	b = strconv.AppendInt(append(b, `,"pid":`...), int64(s.PID), 10)
 	b = strconv.AppendInt(append(b, `,"tid":`...), int64(s.TID), 10)
@@ -106,21 +79,16 @@ func (j *jsonWriter) sample(s *session.Sample) {
 	b = strconv.AppendUint(append(b, `,"period":`...), s.Period, 10)
 	if len(e.fields) > 0 && len(s.Raw) > 0 {
 		b = append(b, `,"fields":{`...)
-		j.text = e.format.AppendPrint(j.text[:0], s.Raw, &j.env)
-		printed := string(j.text)
-		for i, fd := range e.fields {
-			if i > 0 {
+		from := len(b)
+		j.fields.read(e.event, s, func(name string, v value) {
+			if len(b) > from {
 				b = append(b, ',')
 			}
-			b = j.appendField(append(b, fd.key...), e, fd.Field, s.Raw, printed)
-		}
+			b = appendMember(b, name, v)
+		})
 		b = append(b, '}')
 	}
-	if by := s.Waker; by != nil {
-		b = append(append(b, `,"waker_comm":`...), j.comm(by.Comm)...)
-		b = strconv.AppendInt(append(b, `,"waker_pid":`...), int64(by.PID), 10)
-		b = strconv.AppendInt(append(b, `,"waker_tid":`...), int64(by.TID), 10)
-	}
+	wakerFields(s, func(name string, v value) { b = appendMember(append(b, ','), name, v) })
 	b = append(b, `,"stack":[`...)
 	from := len(b)
 	for f := range j.stackOf(s) {
@@ -181,37 +149,21 @@ func (j *jsonWriter) frame(f session.ChainFrame) []byte {
 	return b
 }
 
-// appendField appends a field's value: a number as such, unless it is an address, or perf script prints a name for it.
-func (j *jsonWriter) appendField(b []byte, e *jsonEvent, fd *tracepoint.Field, raw []byte, printed string) []byte {
-	const exact = 1 << 53 // larger numbers are not exact in all readers
-	n, number := fd.Uint(raw, j.env.Order)
-	name := strings.TrimSuffix(tracepoint.Printed(printed, fd.Name), ",")
-	switch {
-	case !number:
-	case fd.Pointer || name != "" && !isNumber(name):
-		if name != "" {
-			return appendQuoted(b, []byte(name))
-		}
-	case fd.Signed && int64(n) > -exact && int64(n) < exact:
-		return strconv.AppendInt(b, int64(n), 10)
-	case !fd.Signed && n < exact:
-		return strconv.AppendUint(b, n, 10)
+// appendMember appends a member of a JSON object.
+func appendMember(b []byte, name string, v value) []byte {
+	b = append(appendQuoted(b, name), ':')
+	if v.number {
+		return strconv.AppendInt(b, v.n, 10)
 	}
-	j.text = e.format.AppendField(j.text[:0], fd, raw, &j.env)
-	return appendQuoted(b, j.text)
-}
-
-// isNumber reports whether a text is a number in Go's notation, as perf prints most.
-func isNumber(text string) bool {
-	_, err := strconv.ParseInt(text, 0, 64)
-	return err == nil || errors.Is(err, strconv.ErrRange)
+	return appendQuoted(b, v.text)
 }
 
 // appendQuoted appends a text as a JSON string.
-func appendQuoted(b, text []byte) []byte {
-	for _, c := range text {
+func appendQuoted(b []byte, text string) []byte {
+	for i := range len(text) {
+		c := text[i]
 		if c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return append(b, quoted(string(text))...)
+			return append(b, quoted(text)...)
 		}
 	}
 	b = append(append(b, '"'), text...)

@@ -2,35 +2,40 @@ package timeline
 
 import (
 	"bufio"
-	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
-
-	"gperf/format"
-	"gperf/internal/session"
 )
 
-// ErrNoSamples: the recordings have no samples.
-var ErrNoSamples = errors.New("no samples")
+// writeSpeedscope writes a file that https://www.speedscope.app opens: a profile for each event of each thread, with
+// its samples in the order of time. The weights of samples are their periods, so that Speedscope's totals are those of
+// gperf report. For events whose periods are in ns, the axis is the time: samples end when they were taken, spans when
+// they ended, or later where they overlap. For others, the axis is the sum of the periods.
+func (p *set) writeSpeedscope(w io.Writer) error {
+	out := bufio.NewWriterSize(w, 1<<16)
+	out.WriteString(`{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"gperf",` +
+		`"shared":{"frames":`)
+	s := speedscope{set: p, frames: make([]int32, len(p.functions))}
+	list := s.merge()
+	out.Write(encoded(list))
+	out.WriteString(`},"profiles":[`)
+	for i, t := range p.ordered() {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		s.write(out, t)
+	}
+	out.WriteString("]}\n")
+	return out.Flush()
+}
 
-// Speedscope collects samples for a file that https://www.speedscope.app opens: a profile for
-// each event of each thread, with its samples in the order of time. The weights of samples are
-// their periods, so that Speedscope's totals are those of gperf report.
-type Speedscope struct {
-	Options
-
-	recordings int // that were added
-	frames     []speedscopeFrame
-	frameIDs   map[speedscopeFrame]int32
-	known      map[session.ChainFrame][]int32 // indexes of a frame's functions, innermost first
-	stacks     [][]int32                      // of indexes, outermost first
-	stackIDs   map[stackKey]int32
-	profiles   map[threadEvent]*speedscopeProfile
+// speedscope writes the profiles of a file.
+type speedscope struct {
+	*set
+	frames []int32 // by function: indexes in the file
+	open   []int32 // the functions of the current stack, indexes in the file
+	events int     // number of events written of the current profile
+	text   []byte  // reused
 }
 
 // speedscopeFrame is a function, in the form of the file.
@@ -40,174 +45,90 @@ type speedscopeFrame struct {
 	Line int    `json:"line,omitempty"` // of the function's declaration
 }
 
-// stackKey identifies a stack as session.ChainKey does.
-type stackKey struct {
-	leaf   *session.Frame // nil if there is a callchain
-	called bool
-	chain  session.ChainKey
-}
-
-type threadEvent struct {
-	recording int
-	event     int
-	pid, tid  int32
-}
-
-// speedscopeProfile is the samples of a thread.
-type speedscopeProfile struct {
-	threadEvent
-	name, comm string // of event and thread
-	unit       string
-	stacks     []int32  // of its samples, in Speedscope.stacks
-	weights    []uint64 // of its samples
-	total      uint64
-}
-
-// Add collects the samples of a recording. The result counts the skipped parts of its file.
-func (p *Speedscope) Add(s *session.Session) (format.Skipped, error) {
-	if p.profiles == nil {
-		p.frameIDs, p.known = map[speedscopeFrame]int32{}, map[session.ChainFrame][]int32{}
-		p.stackIDs, p.profiles = map[stackKey]int32{}, map[threadEvent]*speedscopeProfile{}
-	}
-	p.recordings++
-	return s.Walk(session.WalkOptions{Names: true, KeepChains: true}, func(b *session.Batch) error {
-		lookUp(p.Options, b.Samples, p.known)
-		for i := range b.Samples {
-			p.sample(s.File, &b.Samples[i])
+// merge returns the functions that the file distinguishes.
+func (s *speedscope) merge() (list []speedscopeFrame) {
+	ids := map[speedscopeFrame]int32{}
+	for i, f := range s.functions {
+		one := speedscopeFrame{f.name, f.source(), f.line}
+		id, ok := ids[one]
+		if !ok {
+			id = int32(len(list))
+			list, ids[one] = append(list, one), id
 		}
-		b.Release()
-		return nil
-	})
+		s.frames[i] = id
+	}
+	return list
 }
 
-// sample adds a sample to its thread's profile.
-func (p *Speedscope) sample(f *format.File, s *session.Sample) {
-	k := threadEvent{p.recordings, s.Event, s.PID, s.TID}
-	t := p.profiles[k]
-	if t == nil {
-		t = &speedscopeProfile{threadEvent: k, name: f.EventName(s.Event), unit: unitOf(f, s.Event)}
-		p.profiles[k] = t
+// source returns the source file of a function, or else its DSO.
+func (f *function) source() string {
+	if f.file != "" {
+		return f.file
 	}
-	t.comm = s.Comm // the last name that the thread gave itself
-	t.stacks = append(t.stacks, p.stack(s))
-	t.weights = append(t.weights, s.Period)
-	t.total += s.Period
+	return f.dso
 }
 
-// unitOf returns the unit of an event's periods in Speedscope's words.
-func unitOf(f *format.File, event int) string {
-	if session.EventUnit(f, event) == "nanoseconds" {
-		return "nanoseconds"
-	}
-	return "none"
-}
-
-// stack returns the index of a sample's stack.
-func (p *Speedscope) stack(s *session.Sample) int32 {
-	k := stackKey{chain: s.Chain.Key(), called: s.Called}
-	if s.Chain.Len() == 0 {
-		k.leaf = s.Leaf
-	}
-	id, ok := p.stackIDs[k]
-	if !ok {
-		var stack []int32 // innermost first
-		for f := range p.stackOf(s) {
-			stack = append(stack, p.functions(f)...)
-		}
-		slices.Reverse(stack)
-		id = int32(len(p.stacks))
-		p.stacks, p.stackIDs[k] = append(p.stacks, stack), id
-	}
-	return id
-}
-
-// functions returns the indexes of a frame's functions, innermost first.
-func (p *Speedscope) functions(f session.ChainFrame) []int32 {
-	ids, ok := p.known[f]
-	if ok {
-		return ids
-	}
-	for _, fn := range f.Functions(!p.NoInline) {
-		ids = append(ids, p.frame(speedscopeFrame{fn.Name, cmp.Or(fn.File, f.Frame.DSO()), fn.Start}))
-	}
-	if len(ids) == 0 {
-		name := f.Frame.Symbol()
-		if m := f.Frame.Map; m != nil && name == "[unknown]" {
-			name = "[" + strings.Trim(m.DSO.ShortName(), "[]") + "]"
-		}
-		ids = append(ids, p.frame(speedscopeFrame{name, f.Frame.DSO(), 0}))
-	}
-	p.known[f] = ids
-	return ids
-}
-
-// frame returns the index of a function.
-func (p *Speedscope) frame(f speedscopeFrame) int32 {
-	id, ok := p.frameIDs[f]
-	if !ok {
-		id = int32(len(p.frames))
-		p.frames, p.frameIDs[f] = append(p.frames, f), id
-	}
-	return id
-}
-
-// Write writes the file. Profiles with the largest sum of periods come first. Without samples it
-// returns ErrNoSamples.
-func (p *Speedscope) Write(w io.Writer) error {
-	if len(p.profiles) == 0 {
-		return ErrNoSamples
-	}
-	out := bufio.NewWriterSize(w, 1<<16)
-	out.WriteString(`{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"gperf",` +
-		`"shared":{"frames":`)
-	out.Write(encoded(p.frames))
-	out.WriteString(`},"profiles":[`)
-	for i, t := range p.ordered() {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		p.writeProfile(out, t)
-	}
-	out.WriteString("]}\n")
-	return out.Flush()
-}
-
-// ordered returns the profiles in the order of the file.
-func (p *Speedscope) ordered() []*speedscopeProfile {
-	return slices.SortedFunc(maps.Values(p.profiles), func(a, b *speedscopeProfile) int {
-		return cmp.Or(cmp.Compare(a.recording, b.recording), cmp.Compare(a.event, b.event),
-			cmp.Compare(b.total, a.total), cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid))
-	})
-}
-
-func (p *Speedscope) writeProfile(out *bufio.Writer, t *speedscopeProfile) {
+// write writes the profile of a thread.
+func (s *speedscope) write(out *bufio.Writer, t *thread) {
 	name := fmt.Sprintf("%s %s %d", t.name, t.comm, t.tid)
 	if t.tid != t.pid {
 		name = fmt.Sprintf("%s %s %d/%d", t.name, t.comm, t.pid, t.tid)
 	}
-	fmt.Fprintf(out, `{"type":"sampled","name":%s,"unit":%q,"startValue":0,"endValue":%d,"samples":[`,
-		encoded(name), t.unit, t.total)
-	var b []byte
-	for i, id := range t.stacks {
-		b = b[:0]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, '[')
-		for n, f := range p.stacks[id] {
-			if n > 0 {
-				b = append(b, ',')
+	timed, unit := t.unit == "nanoseconds", "none"
+	if t.unit != "count" {
+		unit = t.unit
+	}
+	fmt.Fprintf(out, `{"type":"evented","name":%s,"unit":%q,"startValue":0,"events":[`, encoded(name), unit)
+	at := uint64(0) // until where the profile is written
+	s.events = 0
+	for _, i := range t.samples {
+		one := &s.samples[i]
+		if timed {
+			if from := one.end - min(one.period, one.end); from > t.recording.first+at {
+				s.leave(out, 0, at)
+				at = from - t.recording.first
 			}
-			b = strconv.AppendInt(b, int64(f), 10)
 		}
-		out.Write(append(b, ']'))
+		s.enter(out, one.stack, at)
+		at += one.period
 	}
-	out.WriteString(`],"weights":[`)
-	for i, weight := range t.weights {
-		if b = b[:0]; i > 0 {
-			b = append(b, ',')
-		}
-		out.Write(strconv.AppendUint(b, weight, 10))
+	s.leave(out, 0, at)
+	fmt.Fprintf(out, `],"endValue":%d}`, at)
+}
+
+// enter changes the current stack.
+func (s *speedscope) enter(out *bufio.Writer, stack int32, at uint64) {
+	list := s.stacks[stack]
+	same := 0
+	for same < min(len(list), len(s.open)) && s.frames[s.set.frames[list[same]].function] == s.open[same] {
+		same++
 	}
-	out.WriteString("]}")
+	s.leave(out, same, at)
+	for _, f := range list[same:] {
+		id := s.frames[s.set.frames[f].function]
+		s.event(out, 'O', id, at)
+		s.open = append(s.open, id)
+	}
+}
+
+// leave leaves the functions of the current stack from a depth on.
+func (s *speedscope) leave(out *bufio.Writer, depth int, at uint64) {
+	for len(s.open) > depth {
+		last := len(s.open) - 1
+		s.event(out, 'C', s.open[last], at)
+		s.open = s.open[:last]
+	}
+}
+
+func (s *speedscope) event(out *bufio.Writer, typ byte, frame int32, at uint64) {
+	b := s.text[:0]
+	if s.events > 0 {
+		b = append(b, ',')
+	}
+	b = append(append(append(b, `{"type":"`...), typ), `","frame":`...)
+	b = strconv.AppendInt(b, int64(frame), 10)
+	b = strconv.AppendUint(append(b, `,"at":`...), at, 10)
+	s.text = append(b, '}')
+	s.events++
+	out.Write(s.text)
 }

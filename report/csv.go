@@ -1,0 +1,128 @@
+package report
+
+import (
+	"encoding/csv"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/format"
+	"gperf/internal/session"
+)
+
+// CSV writes the entries that Text shows as comma-separated values (RFC 4180), or separated by Options.Separator: a
+// row with the names of the columns, then a row for each entry. Columns are those of Text, with the number of samples
+// and the sum of the periods, and for callers the sum of the periods of their callees. Shares are percentages without
+// a sign, and not rounded. Recordings with several events have a column Event, and empty values in columns of others.
+func CSV(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) {
+	opts.Graph.Mode, opts.Groups, opts.Samples, opts.Period = GraphNone, GroupsApart, true, true
+	hists, skipped, err := Histograms(s, opts)
+	if err != nil {
+		return skipped, err
+	}
+	if len(hists) == 0 {
+		return skipped, ErrNoSamples
+	}
+	t := &csvTable{Writer: csv.NewWriter(w), events: len(hists) > 1}
+	if opts.Separator != "" {
+		t.Comma = rune(opts.Separator[0])
+	}
+	for _, h := range hists {
+		for _, k := range h.layout.columns {
+			if k.shown(h.event) && !slices.Contains(t.columns, k) {
+				t.columns = append(t.columns, k)
+			}
+		}
+	}
+	t.children = slices.ContainsFunc(t.columns, func(k *SortKey) bool { return k.Name == "overhead_children" })
+	t.Write(t.head())
+	for _, h := range hists {
+		for _, e := range h.Visible() {
+			t.Write(t.row(h, e))
+		}
+	}
+	t.Flush()
+	return skipped, t.Error()
+}
+
+// csvTable writes histograms as one table.
+type csvTable struct {
+	*csv.Writer
+	columns  []*SortKey
+	events   bool // there are several
+	children bool // callers have the samples of their callees
+}
+
+func (t *csvTable) head() (row []string) {
+	if t.events {
+		row = append(row, "Event")
+	}
+	for _, k := range t.columns {
+		name := strings.TrimSpace(k.Head)
+		if k.Name == "latency_children" { // its head is that of the column latency
+			name = "Latency children"
+		}
+		row = append(row, name)
+	}
+	if t.children {
+		row = append(row, "Children period")
+	}
+	return row
+}
+
+func (t *csvTable) row(h *Hist, e *Entry) (row []string) {
+	if t.events {
+		row = append(row, h.Event)
+	}
+	for _, k := range t.columns {
+		text := ""
+		switch {
+		case !k.shown(h.event):
+		case k.figureOf != nil:
+			text = k.figureText(h, e)
+		default:
+			text = Column{k.Head, max(k.min, len(k.Head)), h, k}.full(e)
+		}
+		row = append(row, text)
+	}
+	if t.children {
+		row = append(row, strconv.FormatUint(e.Children.Period, 10))
+	}
+	return row
+}
+
+// full returns an entry's complete text, however long it is.
+func (c Column) full(e *Entry) string {
+	if c.k.Name == "cpu" { // its text has a zero for each column that is free
+		return strconv.Itoa(int(e.CPU))
+	}
+	return strings.TrimSpace(string(c.Append(nil, e, max(c.Width(e), maxPad))))
+}
+
+// figureText returns a figure of an entry as a number.
+func (k *SortKey) figureText(h *Hist, e *Entry) string {
+	percent := func(part, all uint64) string {
+		if all == 0 {
+			return "0"
+		}
+		return strconv.FormatFloat(100*float64(part)/float64(all), 'f', -1, 64)
+	}
+	switch k.Name {
+	case "overhead":
+		return percent(e.Self.Period, h.Total.Period)
+	case "overhead_children":
+		return percent(e.Children.Period, h.Total.Period)
+	case "overhead_sys":
+		return percent(e.Self.Kernel, h.Total.Period)
+	case "overhead_us":
+		return percent(e.Self.User, h.Total.Period)
+	case "latency":
+		return percent(e.Self.Latency, h.Total.Latency)
+	case "latency_children":
+		return percent(e.Children.Latency, h.Total.Latency)
+	case "sample":
+		return strconv.FormatUint(e.Self.Samples, 10)
+	}
+	return strconv.FormatUint(e.Self.Period, 10)
+}
