@@ -292,7 +292,7 @@ const volatile __u32 by_address = 0; /* the map hops describes the function, not
 /* What a cookie says of a function: package bpf's Hop. */
 #define HOP_SKB(hop) ((hop) & 15)       /* number of the parameter that is an sk_buff, from 1 */
 #define HOP_SOCK(hop) ((hop) >> 4 & 15) /* of the one that is a socket; 0: none */
-#define HOP_KNOWN_ONLY 0x100
+#define HOP_KNOWN_ONLY 0x100 /* no packet begins to be followed */
 #define HOP_COPIES 0x200 /* the second sk_buff to the first one */
 #define HOP_ENDS 0x400   /* the sk_buff is not freed, but used for another packet */
 #define HOP_SILENT 0x800 /* no sample is made */
@@ -314,10 +314,12 @@ static inline_always __u64 hop_arg(__u64 *args, __u32 n)
 SEC("kprobe.multi")
 int on_hop(struct pt_regs *ctx)
 {
-	__u64 *described, what;
+	__u64 *described, what = by_address ? 0 : bpf_get_attach_cookie(ctx);
 	struct sample *s;
 	__u32 zero = 0;
 
+	if (what & (HOP_KNOWN_ONLY | HOP_COPIES | HOP_SILENT) && !is_any_followed())
+		return 0;
 	s = bpf_map_lookup_elem(&samples, &zero); /* the programs of kprobes do not nest */
 	if (!s)
 		return 0;
@@ -325,8 +327,6 @@ int on_hop(struct pt_regs *ctx)
 	if (by_address) {
 		described = bpf_map_lookup_elem(&hops, &s->hop[0]);
 		what = described ? *described : 0;
-	} else {
-		what = bpf_get_attach_cookie(ctx);
 	}
 	get_call_args(s->args, ctx, 0);
 	if (what & HOP_COPIES) {

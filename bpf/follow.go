@@ -61,7 +61,7 @@ const MaxHopArgs = 6
 type HopKind uint64
 
 const (
-	HopKnownOnly HopKind = 0x100 // the sk_buff is being freed: no packet begins to be followed
+	HopKnownOnly HopKind = 0x100 // no packet begins to be followed here, such as where the sk_buff is being freed
 	HopCopies    HopKind = 0x200 // copies the second parameter to the first one, both are sk_buffs; not sampled
 	HopEnds      HopKind = 0x400 // the sk_buff is not freed, but used for another packet
 	HopSilent    HopKind = 0x800 // no sample is made

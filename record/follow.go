@@ -113,6 +113,9 @@ func findHops(o *Options, f *sampler.Following) error {
 	for i := range all {
 		p := &all[i]
 		hop, required := sampler.Hop(p)
+		if len(o.Follow.Functions) == 0 && !sampler.IsMain(p.Name) {
+			hop.Kind |= bpf.HopKnownOnly // all packets pass a main function soon, and the filter takes time
+		}
 		if !selected[p.Name] || !f.AtOnce && len(o.Follow.Functions) == 0 && !sampler.IsMain(p.Name) {
 			hop.Kind |= bpf.HopSilent
 		}
