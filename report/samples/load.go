@@ -15,6 +15,8 @@ import (
 type Loader struct {
 	MaxStack int  // how many frames of a callchain count, 0 for all
 	NoInline bool // omits inlined functions
+	// Weight is the field of tracepoints that session.Weight made the periods from; "" for none.
+	Weight string
 	// Ticks makes Add call Tick for each value, between samples: Table may be called then, to see a recording that is
 	// still made. An error of Tick ends Add.
 	Ticks <-chan time.Time
@@ -65,7 +67,7 @@ func (l *Loader) init() {
 type Source struct {
 	Path     string
 	Session  *session.Session
-	Baseline bool // the others are compared with it
+	Baseline bool // the others are compared with it; add it before them
 }
 
 // Add reads the samples of a recording. The result counts the skipped parts of its file.
@@ -110,6 +112,9 @@ func (l *Loader) event(f *format.File, i int) uint16 {
 		id = uint16(len(l.table.Events))
 		l.events[name] = id
 		e := Event{Name: name, Unit: session.EventUnit(f, i), Kind: kindOf(f, i)}
+		if l.Weight != "" {
+			e.Unit = session.Unit(l.Weight)
+		}
 		e.Counts = f.Attrs[i].Type == format.TypeTracepoint && e.Unit == "count"
 		l.table.Events = append(l.table.Events, e)
 	}
@@ -293,20 +298,28 @@ func (l *Loader) newFrames(f frameFunctions) (ids []int32) {
 	}
 	at.Name, at.Unnamed = f.Frame.Symbol(), true
 	if m := f.Frame.Map; m != nil && at.Name == "[unknown]" {
-		at.Name = "[" + strings.Trim(m.DSO.ShortName(), "[]") + "]"
+		if at.Name = m.DSO.ShortName(); !strings.HasPrefix(at.Name, "[") {
+			at.Name = "[" + at.Name + "]"
+		}
 	}
 	return []int32{intern(l.frames, &l.table.Frames, Frame{Function: intern(l.functions, &l.table.Functions, at)})}
 }
 
+// dso returns the index of a frame's DSO. With a baseline, those with the same last part of the path are one: a program
+// may have been built in another directory.
 func (l *Loader) dso(f *session.Frame) int32 {
 	name, short := f.DSO(), f.DSO()
-	id, ok := l.dsos[name]
+	if f.Map != nil {
+		short = f.Map.DSO.ShortName()
+	}
+	key := name
+	if l.table.Recordings[0].Baseline {
+		key = short
+	}
+	id, ok := l.dsos[key]
 	if !ok {
-		if f.Map != nil {
-			short = f.Map.DSO.ShortName()
-		}
 		id = int32(len(l.table.DSOs))
-		l.dsos[name] = id
+		l.dsos[key] = id
 		l.table.DSOs = append(l.table.DSOs, DSO{name, short})
 	}
 	return id
