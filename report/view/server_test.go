@@ -97,7 +97,8 @@ func TestPageIsSafe(t *testing.T) {
 	_, url := serve(t, craft(t, false))
 	answer, text := get(t, url, "")
 	policy := answer.Header.Get("Content-Security-Policy")
-	for _, part := range []string{"default-src 'none'", "script-src 'sha256-", "frame-ancestors 'none'", "connect-src 'self'"} {
+	for _, part := range []string{"default-src 'none'", "script-src 'sha256-", "frame-ancestors 'none'",
+		"connect-src 'self'"} {
 		if !strings.Contains(policy, part) {
 			t.Errorf("Content-Security-Policy %q has no %q", policy, part)
 		}
@@ -184,7 +185,8 @@ func TestBlockInPage(t *testing.T) {
 	if err := Export(&page, craft(t, false), About{Title: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile(`<script type="text/plain" id="block">([^<]*)</script>`).FindStringSubmatch(page.String())
+	element := regexp.MustCompile(`<script type="text/plain" id="block">([^<]*)</script>`)
+	block := element.FindStringSubmatch(page.String())
 	if block == nil {
 		t.Fatal("the page has no block")
 	}
