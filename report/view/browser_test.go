@@ -87,7 +87,8 @@ func answers(b *tab, press func(css string)) {
 	press("#panel tbody tr button")
 	b.until(callers + `.includes("app::compute")`) // its callers: sandwich
 	press("#panel .choice button:nth-child(2)")
-	b.until(`document.querySelector("tr.hot")?.textContent.includes("v.push_back(1); // <b>hot</b>")`) // its source line
+	// Its source line:
+	b.until(`document.querySelector("tr.hot")?.textContent.includes("v.push_back(1); // <b>hot</b>")`)
 	press("#tab-timeline")
 	b.until(`document.querySelector(".rows button")?.textContent.includes("app")`)
 	press("#panel .choice button:nth-child(2)")

@@ -41,7 +41,8 @@ func craft(t *testing.T, baseline bool) *samples.Table {
 		t.Fatal(err)
 	}
 	c.Nodes = []samples.Node{{Parent: -1, Frame: -1}}
-	c.DSOs = []samples.DSO{{Name: "/usr/bin/app", Short: "app"}, {Name: "[kernel.kallsyms]", Short: "[kernel.kallsyms]"}}
+	c.DSOs = []samples.DSO{{Name: "/usr/bin/app", Short: "app"},
+		{Name: "[kernel.kallsyms]", Short: "[kernel.kallsyms]"}}
 	c.Events = []samples.Event{{Name: "cpu-clock", Unit: "nanoseconds"},
 		{Name: "skb:kfree_skb", Unit: "count", Kind: samples.Drop},
 		{Name: "offcpu-time", Unit: "nanoseconds", Kind: samples.Wait},
