@@ -90,10 +90,11 @@ func (v *command) showLive(ctx context.Context) error {
 		return err
 	}
 	in, err := v.opener.Prepare(recording, v.stderr)
-	defer in.Close()
 	if err != nil {
+		recording.Close()
 		return err
 	}
+	defer in.Close()
 	about := view.About{Title: title, Live: true, Version: 1}
 	l := v.loader
 	show := func() error {
