@@ -20,6 +20,7 @@ need /etc/services netbase
 need xz xz-utils
 need tshark tshark # reads the packets that gperf writes
 need debuginfod debuginfod
+need chromium chromium # shows the page of gperf view
 need make make
 need man man-db
 need /usr/share/bash-completion/bash_completion bash-completion

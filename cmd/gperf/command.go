@@ -44,7 +44,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
 	}
 	root.AddCommand(recordCommand(), topCommand(), probeCommand(), listCommand(), doctorCommand(),
-		reportCommand(), scriptCommand(), diffCommand(), annotateCommand(),
+		reportCommand(), viewCommand(), scriptCommand(), diffCommand(), annotateCommand(),
 		evlistCommand(), buildIDCommand(), archiveCommand(),
 		cacheCommand(), completionCommand(), versionCommand())
 	help := helpCommand()

@@ -30,6 +30,9 @@ var house = []struct{ question, packages string }{
 	{"Which flags of perf have no effect?", `
 		cmd/gperf/ignored
 	`},
+	{"How does gperf view run?", `
+		cmd/gperf/web
+	`},
 	{"How does a command line become flags? What can the user do about an error?", `
 		cmd/gperf/cli
 		cmd/gperf/hints
@@ -38,6 +41,7 @@ var house = []struct{ question, packages string }{
 		cmd/gperf/remedy
 	`},
 	{"How is a terminal used? How is a recording read while it is made? When is garbage collected?", `
+		cmd/gperf/browser
 		cmd/gperf/live
 		cmd/gperf/memory
 		cmd/gperf/screen
@@ -46,11 +50,13 @@ var house = []struct{ question, packages string }{
 	{"What changed? What happens now?", `
 		report/diff
 		report/top
+		report/view
 	`},
 	{"What may be recorded here? What did the samples show?", `
 		record/doctor
 		report
 		report/annotate
+		report/samples
 		report/spans
 		report/stacks
 		report/timeline
@@ -157,11 +163,11 @@ var rooms = strings.Fields("cmd record report script format bpf unwind symbolize
 
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
-	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli",
-	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli",
+	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli cmd/gperf/web",
+	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli cmd/gperf/web",
 	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
 	"github.com/aclements/go-moremath":   "report/diff",                                                         // Student's and the normal distribution
-	"github.com/google/pprof":            "report/stacks",
+	"github.com/google/pprof":            "report/stacks report/view",
 	"github.com/gopacket/gopacket":       "script/packets cmd/gperf", // pcapng; tests encode packets
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",
 	"github.com/klauspost/compress":      "format cmd/gperf internal/archive",
@@ -174,8 +180,8 @@ var guests = map[string]string{
 
 // oracles are the modules of others that only tests import, and the packages of these tests.
 var oracles = map[string]string{
-	"github.com/bufbuild/protocompile": "cmd/gperf", // Perfetto's definition of its traces
-	"github.com/chromedp/chromedp":     "cmd/gperf", // viewers in Chromium
+	"github.com/bufbuild/protocompile": "cmd/gperf",             // Perfetto's definition of its traces
+	"github.com/chromedp/chromedp":     "cmd/gperf report/view", // viewers in Chromium
 	"github.com/go-delve/delve":        "unwind record/probe/args",
 }
 

@@ -28,13 +28,15 @@ const maxSource = 64 << 20
 func (a *annotator) linesOf(file string) []string {
 	lines, ok := a.files[file]
 	if !ok {
-		lines = readLines(a.opts.Sources.path(file))
+		lines = a.opts.Sources.Lines(file)
 		a.files[file] = lines
 	}
 	return lines
 }
 
-func readLines(path string) []string {
+// Lines returns the lines of a source file that debug information names, or nil if it is missing.
+func (s *Sources) Lines(file string) []string {
+	path := s.path(file)
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > maxSource {
 		return nil

@@ -1,0 +1,78 @@
+// Package browser answers "how does a page get into the user's browser?": it listens on this machine, opens the address
+// where there is a display, and watches files that the page shows.
+package browser
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// Site is a listener with the secret part of its address.
+type Site struct {
+	net.Listener
+	Token string
+	// Hosts lists the names by which browsers may address the site; nil: see view.Server.
+	Hosts []string
+}
+
+// Listen listens on addr, HOST:PORT. Without a host, that is loopback; without a port, any free one.
+func Listen(addr string) (*Site, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("--http %s: %w", addr, err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("--http %s: %w", addr, err)
+	}
+	s := &Site{Listener: l, Token: rand.Text()}
+	if s.ip().IsLoopback() {
+		s.Hosts = []string{"127.0.0.1", "::1", "localhost"}
+	}
+	return s, nil
+}
+
+func (s *Site) ip() net.IP { return s.Addr().(*net.TCPAddr).IP }
+
+// URL returns the address for browsers.
+func (s *Site) URL() string {
+	addr := s.Addr().(*net.TCPAddr)
+	host := addr.IP.String()
+	if name, err := os.Hostname(); addr.IP.IsUnspecified() && err == nil {
+		host = name
+	}
+	return fmt.Sprintf("http://%s/%s/", net.JoinHostPort(host, fmt.Sprint(addr.Port)), s.Token)
+}
+
+// Serve answers requests until ctx is done. Then it closes the port and all connections.
+func (s *Site) Serve(ctx context.Context, h http.Handler) error {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err := server.Serve(s.Listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Open opens an address in the user's browser, if there is a display.
+func Open(url string) error {
+	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+		return nil
+	}
+	c := exec.Command("xdg-open", url)
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("opening the browser: %w", err)
+	}
+	go c.Wait()
+	return nil
+}

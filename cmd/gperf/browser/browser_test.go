@@ -1,0 +1,83 @@
+package browser
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The address is on loopback with a long token, and the port is closed at the end.
+func TestServe(t *testing.T) {
+	site, err := Listen(":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(site.URL(), "http://127.0.0.1:") || len(site.Token) < 26 || site.Hosts == nil {
+		t.Errorf("%s, hosts %v", site.URL(), site.Hosts)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- site.Serve(ctx, http.NotFoundHandler()) }()
+	if answer, err := http.Get(site.URL()); err != nil || answer.StatusCode != http.StatusNotFound {
+		t.Errorf("%v, %v", answer, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if c, err := net.Dial("tcp", site.Addr().String()); err == nil {
+		c.Close()
+		t.Error("the port is open")
+	}
+}
+
+func TestListenErrors(t *testing.T) {
+	for _, addr := range []string{"nohost", "127.0.0.1:99999"} {
+		if _, err := Listen(addr); err == nil || !strings.Contains(err.Error(), "--http "+addr) {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
+
+// Watch reports that a file grew, and then that its path names another one.
+func TestWatch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perf.data")
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(path, "a")
+	fd, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fd.Close()
+	changes := make(chan Change, 9)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	go func() {
+		Watch(ctx, fd, path, func(c Change) { changes <- c })
+		close(changes)
+	}()
+	time.Sleep(often / 2) // until Watch has read the file's size
+	write(path, "ab")
+	if c := <-changes; c != Grew {
+		t.Errorf("first change: %d", c)
+	}
+	write(path+".new", "abc")
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-changes; c != Replaced {
+		t.Errorf("second change: %d", c)
+	}
+	if c, more := <-changes; more {
+		t.Errorf("third change: %d", c)
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/web"
+	"gperf/internal/archive"
+)
+
+func viewCommand() *cobra.Command {
+	c := cli.NewCommand(groupAnalyse, "view [FLAGS] [FILE…]\nview [FLAGS] -- record …",
+		"show recordings in the browser")
+	in := &inputFlags{keepExited: true}
+	run := web.AddFlags(c, in, maxStack)
+	in.addTo(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, _, stop := interrupts()
+		defer stop()
+		return run(ctx, c, args)
+	}
+	return c
+}
+
+func (in *inputFlags) Paths() []string { return in.inputs() }
+
+func (in *inputFlags) Open(path string, stderr io.Writer) (*web.Input, error) {
+	r, err := in.openPath(path, stderr)
+	if err != nil {
+		return nil, err
+	}
+	return r.viewed(), nil
+}
+
+func (in *inputFlags) Prepare(r *archive.Recording, stderr io.Writer) (*web.Input, error) {
+	i := &input{Recording: r}
+	err := in.prepare(i, stderr)
+	return i.viewed(), err
+}
+
+func (in *input) viewed() *web.Input {
+	return &web.Input{Recording: in.Recording, Session: in.session, FD: in.fd, Warn: in.warn, Close: in.Close}
+}

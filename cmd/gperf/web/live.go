@@ -1,0 +1,140 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gperf/cmd/gperf/browser"
+	"gperf/cmd/gperf/live"
+	"gperf/report/samples"
+	"gperf/report/view"
+)
+
+// watch shows the recordings again when a file grew, and reports files that were replaced.
+func (v *command) watch(ctx context.Context, paths []string, inputs []*Input, about view.About) {
+	var wait sync.WaitGroup
+	grew := make(chan struct{}, 1)
+	for _, in := range inputs {
+		if in.FD == nil {
+			continue
+		}
+		wait.Go(func() {
+			browser.Watch(ctx, in.FD, in.Path, func(c browser.Change) {
+				if c == browser.Grew {
+					select {
+					case grew <- struct{}{}:
+					default:
+					}
+					return
+				}
+				what := map[browser.Change]string{browser.Replaced: "replaced", browser.Removed: "removed"}[c]
+				message := fmt.Sprintf("%s was %s: this page shows the recording that was there before", in.Path, what)
+				fmt.Fprintf(v.stderr, "gperf view: %s\n", message)
+				v.server.Notify(message)
+			})
+		})
+	}
+	wait.Go(func() { v.reload(ctx, grew, paths, about) })
+	wait.Wait()
+}
+
+// reload reads the recordings again each time that one grew, for at most a third of the time. A file that is still
+// written may not be readable: the next change brings the rest.
+func (v *command) reload(ctx context.Context, grew <-chan struct{}, paths []string, about view.About) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-grew:
+		}
+		began := time.Now()
+		inputs, err := v.open(paths, io.Discard)
+		if err == nil {
+			if t, err := v.load(inputs, io.Discard); err == nil {
+				about.Version++
+				v.server.Show(t, about)
+			}
+		}
+		closeAll(inputs)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(2 * time.Since(began)):
+		}
+	}
+}
+
+// interval is how often the page of a recording that is still made gets new samples.
+const interval = time.Second
+
+// showLive shows a recording that arrives on a pipe, from gperf record or on stdin.
+func (v *command) showLive(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, title, wait, err := v.recorder()
+	if err != nil {
+		return err
+	}
+	defer wait()
+	src := live.Pipe(ctx, from)
+	recording, err := src.Open(title)
+	if err != nil {
+		return err
+	}
+	in, err := v.opener.Prepare(recording, v.stderr)
+	if err != nil {
+		recording.Close()
+		return err
+	}
+	defer in.Close()
+	about := view.About{Title: title, Live: true, Version: 1}
+	l := v.loader
+	show := func() error {
+		about.Version++
+		return v.server.Show(l.Table(), about)
+	}
+	return v.serve(ctx, l.Table(), about, func(ctx context.Context) {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		l.Ticks, l.Tick = tick.C, show
+		skipped, err := l.Add(samples.Source{Path: title, Session: in.Session})
+		about.Live = false
+		if err = cmp.Or(err, show()); err != nil && ctx.Err() == nil {
+			fmt.Fprintf(v.stderr, "gperf view: %v\n", err)
+		}
+		in.Warn(v.stderr, skipped)
+	})
+}
+
+// recorder returns the pipe with the recording, its name, and a function that ends the recorder.
+func (v *command) recorder() (from io.Reader, title string, wait func(), err error) {
+	if v.record == nil {
+		return os.Stdin, "stdin", func() {}, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, "", nil, err
+	}
+	c := exec.Command(self, slices.Concat([]string{"record", "-o", "-"}, v.record[1:])...)
+	c.Stdin, c.Stderr = os.Stdin, v.stderr
+	pipe, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("starting gperf record: %w", err)
+	}
+	return pipe, "gperf " + strings.Join(v.record, " "), func() {
+		c.Process.Signal(os.Interrupt) // the user quit; a recorder that has ended ignores it
+		io.Copy(io.Discard, pipe)
+		c.Wait()
+	}, nil
+}

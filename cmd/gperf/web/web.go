@@ -1,0 +1,222 @@
+// Package web answers "how does gperf view run?": it reads recordings, whether complete, growing or still made, and
+// shows them in the browser, or writes the page.
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gperf/cmd/gperf/browser"
+	"gperf/cmd/gperf/cli"
+	"gperf/format"
+	"gperf/internal/archive"
+	"gperf/internal/session"
+	"gperf/report/samples"
+	"gperf/report/view"
+)
+
+// Input is an open recording.
+type Input struct {
+	*archive.Recording
+	Session *session.Session
+	FD      *os.File // nil: stdin
+	Warn    func(stderr io.Writer, skipped format.Skipped) error
+	Close   func()
+}
+
+// Opener opens recordings with the filters and symbols that the command line names.
+type Opener interface {
+	// Paths returns the recordings that -i names.
+	Paths() []string
+	// Open opens the recording at path, or the default one if it is "".
+	Open(path string, stderr io.Writer) (*Input, error)
+	// Prepare makes the session of an open recording.
+	Prepare(r *archive.Recording, stderr io.Writer) (*Input, error)
+}
+
+// command holds the flags of gperf view.
+type command struct {
+	opener    Opener
+	baseline  []string // paths of recordings
+	loader    samples.Loader
+	http      string
+	noBrowser bool
+	export    string
+	server    view.Server
+	record    []string // arguments after "--"
+
+	stdout, stderr io.Writer
+}
+
+// AddFlags adds the flags of the page. maxStack is the default of --max-stack. The result runs the command.
+func AddFlags(c *cobra.Command, opener Opener, maxStack int) func(context.Context, *cobra.Command, []string) error {
+	v := &command{opener: opener}
+	cli.AddFlags(c, "Page", func(s *pflag.FlagSet) {
+		s.StringVar(&v.http, "http", "127.0.0.1:0", "serve at this `address`, HOST:PORT")
+		s.BoolVar(&v.noBrowser, "no-browser", false, "print the address, open no browser")
+		s.StringVar(&v.export, "export", "", "write the page to this `file`, which needs no server")
+		s.StringArrayVar(&v.baseline, "baseline", nil, "compare with this recording, a `file`")
+		s.IntVar(&v.loader.MaxStack, "max-stack", maxStack, "show at most `n` frames per callchain")
+		s.BoolVar(&v.loader.NoInline, "no-inline", false, "do not show inline frames")
+		s.StringVar(&v.server.Sources.Prefix, "prefix", "", "add this `prefix` to absolute paths of source files")
+		s.IntVar(&v.server.Sources.Strip, "prefix-strip", 0, "with --prefix: strip `n` directories of paths")
+	})
+	return v.run
+}
+
+func (v *command) run(ctx context.Context, c *cobra.Command, args []string) error {
+	v.stdout, v.stderr = c.OutOrStdout(), c.ErrOrStderr()
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		args, v.record = args[:dash], args[dash:]
+	}
+	if f := c.Flags().Lookup("weight"); f != nil {
+		v.loader.Weight = f.Value.String()
+	}
+	paths := v.opener.Paths()
+	if len(args) > 0 {
+		paths = slices.Concat(slices.DeleteFunc(paths, func(p string) bool { return p == "" }), args)
+	}
+	named := len(paths) > 1 || paths[0] != ""
+	switch recording := v.record != nil; {
+	case recording && (len(v.record) == 0 || v.record[0] != "record" || named):
+		return cli.WrongUse("-- is followed by the command that records: gperf view -- record -a -g sleep 10")
+	case recording && v.export != "":
+		return cli.WrongUse("--export needs a complete recording: record to a file, then gperf view --export")
+	case recording, v.export == "" && slices.Contains(paths, "-"):
+		if len(v.baseline) > 0 || len(paths) > 1 {
+			return cli.WrongUse("a recording that is still made is shown alone: omit --baseline and other files")
+		}
+		return v.showLive(ctx)
+	}
+	return v.showFiles(ctx, slices.Concat(v.baseline, paths))
+}
+
+// showFiles shows recordings, those of the baseline first.
+func (v *command) showFiles(ctx context.Context, paths []string) error {
+	inputs, err := v.open(paths, v.stderr)
+	defer func() { closeAll(inputs) }()
+	if err != nil {
+		return err
+	}
+	t, err := v.load(inputs, v.stderr)
+	if err != nil {
+		return err
+	}
+	about := view.About{Title: titleOf(inputs), Version: 1}
+	if v.export != "" {
+		return v.writePage(paths, t, about)
+	}
+	if shown := inputs[len(v.baseline)]; len(shown.Parts) > 0 {
+		v.server.Open = func() (*session.Session, error) { return session.New(shown.Session.Options), nil }
+	}
+	return v.serve(ctx, t, about, func(ctx context.Context) { v.watch(ctx, paths, inputs, about) })
+}
+
+// open opens recordings. On error, it also returns those that it opened before.
+func (v *command) open(paths []string, stderr io.Writer) (opened []*Input, err error) {
+	for _, path := range paths {
+		in, err := v.opener.Open(path, stderr)
+		if err != nil {
+			return opened, err
+		}
+		opened = append(opened, in)
+	}
+	return opened, nil
+}
+
+func closeAll(inputs []*Input) {
+	for _, in := range inputs {
+		in.Close()
+	}
+}
+
+// load reads the recordings into a table.
+func (v *command) load(inputs []*Input, stderr io.Writer) (*samples.Table, error) {
+	l := v.loader
+	var warnings []func()
+	for i, in := range inputs {
+		skipped, err := l.Add(samples.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
+		if err != nil {
+			return nil, in.Wrap(err)
+		}
+		warnings = append(warnings, func() { in.Warn(stderr, skipped) })
+	}
+	t := l.Table() // it reads symbols: warnings about them come later
+	for _, warn := range warnings {
+		warn()
+	}
+	if t.Len() == 0 {
+		return nil, fmt.Errorf("%s: %w", titleOf(inputs), view.ErrNoSamples)
+	}
+	return t, nil
+}
+
+func titleOf(inputs []*Input) string {
+	var names []string
+	for _, in := range inputs {
+		names = append(names, filepath.Base(in.Path))
+	}
+	return strings.Join(names, " → ")
+}
+
+// writePage writes the page to the file of --export, unless that is one of the recordings.
+func (v *command) writePage(paths []string, t *samples.Table, about view.About) (err error) {
+	if v.export == "-" {
+		return view.Export(v.stdout, t, about)
+	}
+	if out, err := os.Stat(v.export); err == nil {
+		for _, path := range paths {
+			if in, err := os.Stat(cmp.Or(path, "perf.data")); err == nil && os.SameFile(in, out) {
+				return cli.WrongUse("--export %s would overwrite the recording", v.export)
+			}
+		}
+	}
+	fd, err := os.Create(v.export)
+	if err != nil {
+		return err
+	}
+	err = view.Export(fd, t, about)
+	if err = cmp.Or(err, fd.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", v.export, err)
+	}
+	return nil
+}
+
+// serve shows a table until ctx is done. It calls more, which may show others, in another goroutine.
+func (v *command) serve(ctx context.Context, t *samples.Table, about view.About, more func(context.Context)) error {
+	site, err := browser.Listen(v.http)
+	if err != nil {
+		return err
+	}
+	defer site.Close()
+	v.server.Token, v.server.Hosts = site.Token, site.Hosts
+	if err := v.server.Show(t, about); err != nil {
+		return err
+	}
+	if site.Hosts == nil {
+		fmt.Fprintf(v.stderr, "gperf view: other machines can connect to %s: all users of this address see the "+
+			"recording\n", site.Addr())
+	}
+	fmt.Fprintln(v.stdout, site.URL())
+	if !v.noBrowser {
+		if err := browser.Open(site.URL()); err != nil {
+			fmt.Fprintf(v.stderr, "gperf view: %v\n", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer cancel()
+	wait.Go(func() { more(ctx) })
+	return site.Serve(ctx, &v.server)
+}

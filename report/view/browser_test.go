@@ -1,0 +1,241 @@
+package view
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"gperf/report/samples"
+)
+
+// tab is a page in a browser without a window.
+type tab struct {
+	*testing.T
+	ctx context.Context
+}
+
+// open opens an address in Chromium, and waits until the page shows the samples.
+func open(t *testing.T, url string, width, height int64, opts ...chromedp.EmulateViewportOption) *tab {
+	t.Helper()
+	if _, err := exec.LookPath("chromium"); err != nil {
+		t.Skip("chromium is missing (Debian's chromium)")
+	}
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(),
+		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)...)
+	t.Cleanup(cancel)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	b := &tab{t, ctx}
+	b.do(chromedp.EmulateViewport(width, height, opts...))
+	b.do(chromedp.Navigate(url))
+	b.until(`document.documentElement.dataset.ready === "true"`)
+	return b
+}
+
+func (b *tab) do(a chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	if err := chromedp.Do(b.ctx, a); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// text returns the value of an expression of JavaScript, as text.
+func (b *tab) text(expression string) string {
+	b.Helper()
+	s, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+expression+")"))
+	if err != nil {
+		b.Fatalf("%s: %v", expression, err)
+	}
+	return s
+}
+
+// until waits until an expression is true.
+func (b *tab) until(expression string) {
+	b.Helper()
+	for range 400 {
+		if b.text(expression) == "true" {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	b.Fatalf("%s is not true; the panel: %.300s", expression, b.text("document.getElementById('panel').textContent"))
+}
+
+func (b *tab) keys(keys string) { b.Helper(); b.do(chromedp.KeyEvent(keys)) }
+func (b *tab) click(css string) { b.Helper(); b.do(chromedp.Click(chromedp.CSS(css))) }
+func (b *tab) tap(css string)   { b.Helper(); b.do(chromedp.Tap(chromedp.CSS(css))) }
+
+// Parts of the page, as expressions.
+const (
+	firstRow  = `document.querySelector("#panel tbody tr").textContent`
+	statusSum = `document.getElementById("sum").textContent`
+	chips     = `document.getElementById("filters").textContent`
+	callers   = `functionView.callers.boxes.map(b => page.table.functions.name[b.fn]).join()`
+)
+
+// answers checks the page's answers to ten questions. It gets to each with press, which gets an element's selector.
+func answers(b *tab, press func(css string)) {
+	press("#tab-functions")
+	b.until(firstRow + `.includes("push_back")`) // the hottest function
+	press("#panel tbody tr button")
+	b.until(callers + `.includes("app::compute")`) // its callers: sandwich
+	press("#panel .choice button:nth-child(2)")
+	// Its source line:
+	b.until(`document.querySelector("tr.hot")?.textContent.includes("v.push_back(1); // <b>hot</b>")`)
+	press("#tab-timeline")
+	b.until(`document.querySelector(".rows button")?.textContent.includes("app")`)
+	press("#panel .choice button:nth-child(2)")
+	b.until(`document.querySelector(".rows button")?.textContent.includes("worker")`) // the busiest thread
+	press(".rows button")
+	b.until(chips + `.includes("thread worker 100")`)
+	b.until(statusSum + `.startsWith("5,500 of")`)
+	press(".chip button")
+	b.until(statusSum + `.startsWith("8,000 of")`)
+	press("#tab-fields")
+	b.until(firstRow + `.includes("app 100")`)
+	press("#tab-tree")
+	b.until(firstRow + `.includes("main")`)
+	press("#panel .choice button:nth-child(2)") // bottom up
+	b.until(firstRow + `.includes("push_back")`)
+	press("#tab-flame")
+	b.until(`flameView.chart.boxes.length > 5`)
+}
+
+func TestBrowserMouse(t *testing.T) {
+	_, url := serve(t, craft(t, false))
+	b := open(t, url, 1400, 900)
+	answers(b, b.click)
+	b.do(chromedp.MouseEvent("mousePressed", 300, 80, chromedp.ButtonLeft)) // a drag over the first half
+	b.do(chromedp.MouseEvent("mouseMoved", 500, 80, chromedp.ButtonLeft))
+	b.do(chromedp.MouseEvent("mouseReleased", 700, 80, chromedp.ButtonLeft))
+	b.until(chips + `.includes("time ")`)
+	b.until(`location.hash.includes("range=")`)
+	b.do(chromedp.NavigateBack())
+	if got := b.text("document.title"); got == "owned" {
+		t.Errorf("a name of the recording ran a script: %q", got)
+	}
+}
+
+func TestBrowserTouch(t *testing.T) {
+	_, url := serve(t, craft(t, false))
+	b := open(t, url, 390, 844, chromedp.EmulateTouch, chromedp.EmulateMobile)
+	answers(b, b.tap)
+	// A tap shows the tip; the second one zooms.
+	at := `(() => { const r = flameView.chart.canvas.getBoundingClientRect(); return r.top + 30; })()`
+	y := 0.0
+	if v, err := chromedp.Run(b.ctx, chromedp.Evaluate[float64](at)); err == nil {
+		y = v
+	}
+	b.do(chromedp.TapXY(100, y))
+	b.until(`!document.getElementById("tip").hidden && page.state.zoom === 0`)
+	b.do(chromedp.TapXY(100, y))
+	b.until(`page.state.zoom > 0`)
+}
+
+func TestBrowserKeys(t *testing.T) {
+	_, url := serve(t, craft(t, false))
+	b := open(t, url, 1400, 900)
+	b.keys("3") // functions: the focus is on the hottest one
+	b.until(firstRow + `.includes("push_back")`)
+	b.keys(kb.Enter)
+	b.until(callers + `.includes("app::compute")`)
+	b.keys("e") // the next event
+	b.until(`page.state.event === "skb:kfree_skb"`)
+	b.keys("6")
+	b.until(firstRow + `.includes("NO_SOCKET")`) // drops by reason
+	b.keys(kb.Enter)
+	b.until(chips + `.includes("NO_SOCKET")`)
+	b.keys("c")
+	b.until(`page.state.fields.length === 0`)
+	b.keys("t+") // the time, a shorter one
+	b.until(`page.state.range !== null`)
+	b.keys(kb.Escape)
+	b.until(`page.state.range === null`)
+	b.keys("e")
+	b.until(`page.state.event === "offcpu-time"`)
+	b.keys("ee")
+	b.until(`page.state.event === "` + "on-CPU + off-CPU" + `"`)
+	b.until(statusSum + `.includes("12.5 s")`)
+	b.keys("/")
+	b.keys("fib")
+	b.until(`document.getElementById("found").textContent.includes("match")`)
+	b.keys(kb.Escape)
+	b.until(`page.state.search === ""`)
+	b.keys(kb.Escape)
+	b.keys("1" + kb.ArrowDown + kb.ArrowDown + "f") // focus on a frame
+	b.until(`page.state.focus.length === 1`)
+	b.keys("cr")
+	b.until(`page.state.merge && page.tree.fn.filter(f => page.table.functions.name[f] === "fib").length === 1`)
+	b.keys("?")
+	b.until(`document.getElementById("about").open`)
+}
+
+// A page with a baseline shows what has changed.
+func TestBrowserDiff(t *testing.T) {
+	_, url := serve(t, craft(t, true))
+	b := open(t, url+"#view=functions&sort=change", 1400, 900)
+	b.until(firstRow + `.includes("fib")`)
+	if row := b.text(firstRow); !strings.Contains(row, "−") {
+		t.Errorf("fib has not shrunk: %s", row)
+	}
+}
+
+// An exported page needs no server.
+func TestBrowserExport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.html")
+	fd, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fd.Close()
+	if err := Export(fd, craft(t, false), About{Title: hostile}); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, "file://"+path+"#event=skb%3Akfree_skb&view=functions", 1400, 900)
+	b.until(`document.querySelector("#panel tbody .name")?.title.includes("<img src=x onerror")`) // as text
+	if got := b.text(`document.images.length + document.title`); got != "0"+hostile+" – gperf view" {
+		t.Errorf("the name is markup: %q", got)
+	}
+}
+
+// A page shows a new table, and messages of the server.
+func TestBrowserUpdates(t *testing.T) {
+	s, url := serve(t, &samples.Table{Nodes: []samples.Node{{Parent: -1, Frame: -1}}})
+	b := open(t, url, 1400, 900)
+	s.Notify("app.data was replaced")
+	b.until(`document.getElementById("notices").textContent.includes("app.data was replaced")`)
+	if err := s.Show(craft(t, false), About{Version: 2}); err != nil {
+		t.Fatal(err)
+	}
+	b.until(statusSum + `.startsWith("8,000 of")`)
+}
+
+// axe-core finds no serious fault in any view. GPERF_AXE is the path of its axe.min.js.
+func TestBrowserAccessible(t *testing.T) {
+	axe, err := os.ReadFile(os.Getenv("GPERF_AXE"))
+	if err != nil {
+		t.Skip("GPERF_AXE names no axe.min.js (npm install axe-core)")
+	}
+	_, url := serve(t, craft(t, true))
+	b := open(t, url, 1400, 900)
+	b.text("(" + "() => {" + string(axe) + "\n})()")
+	for _, theme := range []string{"light", "dark"} {
+		b.text(`(document.documentElement.dataset.theme = "` + theme + `", page.update())`)
+		for _, view := range []string{"flame", "timeline", "functions", "tree", "function", "fields"} {
+			b.text(`page.set({view: "` + view + `", idle: true, processes: ["100"]})`)
+			found, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`axe.run().then(r => r.violations.filter(v =>
+				["serious", "critical"].includes(v.impact)).map(v => v.id + ": " + v.nodes.map(n => n.target + " " +
+				n.failureSummary).slice(0, 3).join("; ")).join("\n"))`, chromedp.EvalAwaitPromise))
+			if err != nil || found != "" {
+				t.Errorf("%s, %s: %v %s", theme, view, err, found)
+			}
+		}
+	}
+}
