@@ -30,6 +30,7 @@ type annotateFlags struct {
 	source       bool
 	samples      bool
 	period       bool
+	color        string
 }
 
 func (o *annotateFlags) add(c *cobra.Command) {
@@ -44,6 +45,7 @@ func (o *annotateFlags) add(c *cobra.Command) {
 	cli.AddFlags(c, "Columns", func(s *pflag.FlagSet) {
 		s.BoolVarP(&o.samples, "show-nr-samples", "n", false, "print numbers of samples instead of percentages")
 		s.BoolVar(&o.period, "show-total-period", false, "print sums of periods instead of percentages")
+		addColor(s, &o.color)
 		s.StringVar(&o.percentType, "percent-type", "local-period", "`type` local|global-period|hits")
 	})
 	cli.AddFlags(c, "Code", o.addCode)
@@ -151,6 +153,10 @@ func (o *annotateFlags) applyShown() error {
 
 func (o *annotateFlags) run(stdout, stderr io.Writer) error {
 	o.input.keepExited = true
+	var err error
+	if o.Look, err = lookOf(stdout, o.color); err != nil {
+		return err
+	}
 	in, err := o.input.open(stderr)
 	if err != nil {
 		return err

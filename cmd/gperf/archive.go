@@ -83,7 +83,10 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 		return o.runPerf(in, hits, stdout, stderr)
 	}
 	name := cmp.Or(o.output, filepath.Clean(in.Path)+".zip")
-	n, err := writeWhole(name, stdout, func(w io.Writer) error { return o.pack(w, in, hits, stderr) })
+	written := func(n int64) { in.bar.Bytes("writing "+filepath.Base(name), n, 0) }
+	n, err := writeWhole(name, stdout, func(w io.Writer) error {
+		return o.pack(&counting{w: w, each: written}, in, hits, stderr)
+	})
 	if err == nil && name != "-" {
 		fmt.Fprintf(stderr, "[ gperf archive: wrote %.3f MB to %s ]\n", float64(n)/1e6, name)
 	}
@@ -174,14 +177,18 @@ func writeTo(w io.Writer, write func(io.Writer) error) (int64, error) {
 
 // counting counts the bytes written to w and keeps the first error.
 type counting struct {
-	w   io.Writer
-	n   int64
-	err error
+	w    io.Writer
+	n    int64
+	err  error
+	each func(n int64) // is called after each Write; nil: none
 }
 
 func (c *counting) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
 	c.err = cmp.Or(c.err, err)
+	if c.each != nil {
+		c.each(c.n)
+	}
 	return n, err
 }

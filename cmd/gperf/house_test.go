@@ -119,6 +119,7 @@ var house = []struct{ question, packages string }{
 		internal/addrspace
 		internal/column
 		internal/dwarf
+		internal/look
 		internal/packet
 		internal/parallel
 		internal/procfs

@@ -132,7 +132,11 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if err := o.formats.check(s); err != nil {
 		return err
 	}
-	if err := o.apply(); err != nil {
+	err := o.apply()
+	if err == nil {
+		o.Look, err = lookOf(stdout, o.view.color)
+	}
+	if err != nil {
 		return err
 	}
 	if o.formats.stacks() {

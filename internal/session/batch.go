@@ -15,8 +15,9 @@ type Batch struct {
 	Samples []Sample
 	Records []Record
 
-	frames arena        // of callchains that occurred only once
-	raws   []format.Raw // whose bytes Samples and Records borrow
+	frames     arena        // of callchains that occurred only once
+	raws       []format.Raw // whose bytes Samples and Records borrow
+	read, size int64        // Reader.Progress after raws
 }
 
 // Record is a record that is no sample. Batch.Release invalidates it.

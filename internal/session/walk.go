@@ -108,6 +108,7 @@ func readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error
 				break // the next round of a live recording may take long
 			}
 		}
+		b.read, b.size = r.Progress()
 		select {
 		case in <- b:
 		case <-quit:
@@ -136,8 +137,12 @@ func (w *walk) run(in <-chan *Batch) (skipped format.Skipped, err error) {
 				w.flush(0)
 				return skipped, w.finish()
 			}
+			read, size := b.read, b.size
 			if err := w.runBatch(b, &skipped); err != nil {
 				return skipped, err
+			}
+			if w.session.Progress != nil {
+				w.session.Progress(read, size)
 			}
 		}
 	}
