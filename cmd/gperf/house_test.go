@@ -51,6 +51,7 @@ var house = []struct{ question, packages string }{
 		record/doctor
 		report
 		report/annotate
+		report/samples
 		report/spans
 		report/stacks
 		report/timeline

@@ -17,9 +17,9 @@ var idleFunctions = []string{
 	"tdx_safe_halt", "tick_nohz_idle_", "xen_hypercall_sched_op", "xen_safe_halt",
 }
 
-// samplesCPU reports whether the event's samples show what CPUs do all the time: a clock does, and
+// SamplesCPU reports whether the event's samples show what CPUs do all the time: a clock does, and
 // so do counters of a PMU. Other events happen at certain places of the code.
-func samplesCPU(a *format.Attr) bool {
+func SamplesCPU(a *format.Attr) bool {
 	switch a.Type {
 	case format.TypeTracepoint, format.TypeBreakpoint:
 		return false
@@ -33,7 +33,7 @@ func samplesCPU(a *format.Attr) bool {
 // CPUs do hit the idle task in the idle loop. What interrupts do on an idle CPU is work, and events
 // that happen there, such as dropped packets, are no idle time. It looks the function up.
 func (s *Session) Idle(sample *Sample) bool {
-	if sample.PID != 0 || sample.TID != 0 || !sample.inKernel() || !samplesCPU(&s.File.Attrs[sample.Event]) {
+	if sample.PID != 0 || sample.TID != 0 || !sample.inKernel() || !SamplesCPU(&s.File.Attrs[sample.Event]) {
 		return false
 	}
 	sym := sample.Leaf.Sym()

@@ -1,0 +1,337 @@
+package samples
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"gperf/format"
+	"gperf/internal/parallel"
+	"gperf/internal/session"
+	"gperf/report/by"
+)
+
+// Loader reads recordings into a Table. Its memory is about 33 bytes per sample, and that of the distinct stacks.
+type Loader struct {
+	MaxStack int  // how many frames of a callchain count, 0 for all
+	NoInline bool // omits inlined functions
+	// Ticks makes Add call Tick for each value, between samples: Table may be called then, to see a recording that is
+	// still made. An error of Tick ends Add.
+	Ticks <-chan time.Time
+	Tick  func() error
+
+	table      Table
+	events     map[string]uint16
+	threads    map[Thread]int32
+	groups     map[string]int32 // by by.Group.ID
+	dsos       map[string]int32
+	functions  map[Function]int32
+	frames     map[Frame]int32
+	nodes      map[Node]int32
+	chains     []chain // by stack
+	chainFrame map[session.ChainFrame][]int32
+}
+
+// maxGroups is how many combinations of fields' values a Table has. Samples with others have no group.
+const maxGroups = 100_000
+
+// chain is a stack whose frames have no names yet.
+type chain struct {
+	session.Chain
+	leaf *session.Frame // nil if there is a callchain
+}
+
+// chainKey identifies a chain. Equal chains may have several keys.
+type chainKey struct {
+	chain  session.ChainKey
+	leaf   *session.Frame
+	called bool
+}
+
+// threadKey identifies a thread while one recording is read.
+type threadKey struct {
+	thread *session.Thread
+	comm   string
+}
+
+func (l *Loader) init() {
+	l.events, l.threads, l.groups = map[string]uint16{}, map[Thread]int32{}, map[string]int32{}
+	l.dsos, l.functions, l.frames = map[string]int32{}, map[Function]int32{}, map[Frame]int32{}
+	l.nodes, l.chainFrame = map[Node]int32{}, map[session.ChainFrame][]int32{}
+	l.table.Nodes = []Node{{Parent: -1, Frame: -1}}
+}
+
+// Source is a recording to add.
+type Source struct {
+	Path     string
+	Session  *session.Session
+	Baseline bool // the others are compared with it
+}
+
+// Add reads the samples of a recording. The result counts the skipped parts of its file.
+func (l *Loader) Add(src Source) (format.Skipped, error) {
+	if l.events == nil {
+		l.init()
+	}
+	s, t := src.Session, &l.table
+	in := input{Loader: l, session: s, chains: map[chainKey]int32{}, threads: map[threadKey]int32{},
+		groups: map[*by.Group]int32{}, recording: int32(len(t.Recordings))}
+	t.Recordings = append(t.Recordings, Recording{Path: src.Path, Baseline: src.Baseline, Cmdline: s.File.Cmdline(),
+		About: about(s.File), Start: t.Len(), First: math.MaxUint64})
+	var err error
+	if in.fields, err = by.New(s.File, s.Symbols, by.Options{Few: true}); err != nil {
+		return format.Skipped{}, err
+	}
+	for i := range s.File.Attrs {
+		in.events = append(in.events, l.event(s.File, i))
+	}
+	return s.Walk(session.WalkOptions{Names: true, KeepChains: true, Ticks: l.Ticks, Tick: l.Tick}, in.add)
+}
+
+// about returns the description of a recording, one line per fact.
+func about(f *format.File) (lines []string) {
+	for _, s := range [...]struct {
+		name    string
+		feature format.Feature
+	}{{"hostname", format.FeatureHostname}, {"os release", format.FeatureOSRelease}, {"arch", format.FeatureArch},
+		{"cpu", format.FeatureCPUDesc}} {
+		if text := f.String(s.feature); text != "" {
+			lines = append(lines, s.name+": "+text)
+		}
+	}
+	return lines
+}
+
+// event returns the index in Table.Events of event i of the file.
+func (l *Loader) event(f *format.File, i int) uint16 {
+	name := f.EventName(i)
+	id, ok := l.events[name]
+	if !ok {
+		id = uint16(len(l.table.Events))
+		l.events[name] = id
+		e := Event{Name: name, Unit: session.EventUnit(f, i), Kind: kindOf(f, i)}
+		e.Counts = f.Attrs[i].Type == format.TypeTracepoint && e.Unit == "count"
+		l.table.Events = append(l.table.Events, e)
+	}
+	return id
+}
+
+// kindOf returns what the samples of an event are.
+func kindOf(f *format.File, i int) Kind {
+	a, t := &f.Attrs[i], f.Tracepoint(i)
+	switch {
+	case session.IsWait(a):
+		return Wait
+	case session.IsWaker(a):
+		return Waking
+	case t == nil && session.SamplesCPU(a):
+		return OnCPU
+	case t == nil:
+		return Mark
+	case t.Field("below") != nil && t.Field("duration") == nil && t.System == "span":
+		return Bucket
+	case t.Field("duration") != nil && t.Field("start") != nil:
+		return Span
+	case t.Field("reason") != nil && (t.Field("location") != nil || t.Field("flow") != nil):
+		return Drop
+	}
+	return Mark
+}
+
+// input is one recording while it is read.
+type input struct {
+	*Loader
+	session   *session.Session
+	recording int32
+	events    []uint16 // index in Table.Events, by index in File.Attrs
+	fields    *by.Keys
+	chains    map[chainKey]int32 // indexes in Table.Stacks
+	threads   map[threadKey]int32
+	groups    map[*by.Group]int32
+}
+
+func (in *input) add(b *session.Batch) error {
+	c, r := &in.table.Columns, &in.table.Recordings[in.recording]
+	for i := range b.Samples {
+		s := &b.Samples[i]
+		a := &in.session.File.Attrs[s.Event]
+		cpu, flags := int16(-1), Flags(0)
+		if a.SampleType&format.SampleCPU != 0 {
+			cpu = int16(s.CPU)
+		}
+		if in.session.Idle(s) {
+			flags = Idle
+		}
+		c.Time, c.Event = append(c.Time, s.Time), append(c.Event, in.events[s.Event])
+		c.Thread, c.CPU = append(c.Thread, in.thread(s)), append(c.CPU, cpu)
+		c.Stack, c.Weight = append(c.Stack, in.stack(s)), append(c.Weight, s.Period)
+		c.Group, c.Flags = append(c.Group, in.group(s)), append(c.Flags, flags)
+		r.First, r.Last = min(r.First, s.Time), max(r.Last, s.Time)
+	}
+	r.Samples += len(b.Samples)
+	b.Release()
+	return nil
+}
+
+func (in *input) thread(s *session.Sample) int32 {
+	k := threadKey{s.Thread, s.Comm}
+	id, ok := in.threads[k]
+	if !ok {
+		id = intern(in.Loader.threads, &in.table.Threads, Thread{Recording: in.recording, PID: s.PID, TID: s.TID,
+			Comm: s.Comm, Process: s.Thread.Leader().Comm})
+		in.threads[k] = id
+	}
+	return id
+}
+
+func (in *input) stack(s *session.Sample) int32 {
+	k := chainKey{chain: s.Chain.Key(), called: s.Called}
+	if s.Chain.Len() == 0 {
+		k.leaf = s.Leaf
+	}
+	id, ok := in.chains[k]
+	if !ok {
+		id = int32(len(in.Loader.chains))
+		in.chains[k] = id
+		in.Loader.chains = append(in.Loader.chains, chain{s.Chain, k.leaf})
+	}
+	return id
+}
+
+func (in *input) group(s *session.Sample) int32 {
+	g := in.fields.Of(s)
+	id, ok := in.groups[g]
+	if ok {
+		return id
+	}
+	id, ok = in.Loader.groups[g.ID]
+	switch {
+	case len(g.Values) == 0:
+		id = -1
+	case !ok && len(in.table.Groups) >= maxGroups:
+		return -1
+	case !ok:
+		id = int32(len(in.table.Groups))
+		in.Loader.groups[g.ID] = id
+		in.table.Groups = append(in.table.Groups, Group{g.Values})
+	}
+	in.groups[g] = id
+	return id
+}
+
+// Table returns the samples that were read so far. It looks up the names of new frames on all CPUs. Later calls of Add
+// leave the table as it is.
+func (l *Loader) Table() *Table {
+	if l.events == nil {
+		l.init()
+	}
+	known := len(l.table.Stacks)
+	l.lookUp(l.chains[known:])
+	for i := range l.chains[known:] {
+		l.table.Stacks = append(l.table.Stacks, l.node(&l.chains[known+i]))
+		l.chains[known+i] = chain{} // the map's key keeps the frames' memory
+	}
+	t := l.table
+	t.Recordings = append([]Recording(nil), t.Recordings...) // Add changes them
+	t.index()
+	return &t
+}
+
+// frameFunctions is a frame of the recording with its functions.
+type frameFunctions struct {
+	session.ChainFrame
+	functions []session.Function
+}
+
+// lookUp names the frames of chains.
+func (l *Loader) lookUp(chains []chain) {
+	var list []frameFunctions
+	for i := range chains {
+		for f := range l.framesOf(&chains[i]) {
+			if _, ok := l.chainFrame[f]; !ok {
+				l.chainFrame[f] = nil
+				list = append(list, frameFunctions{ChainFrame: f})
+			}
+		}
+	}
+	parallel.Do(len(list), func(i int) { list[i].functions = list[i].Functions(!l.NoInline) })
+	for _, f := range list {
+		l.chainFrame[f.ChainFrame] = l.newFrames(f)
+	}
+}
+
+// framesOf yields the frames of a chain, innermost first.
+func (l *Loader) framesOf(c *chain) func(yield func(session.ChainFrame) bool) {
+	return func(yield func(session.ChainFrame) bool) {
+		if c.leaf != nil {
+			yield(session.ChainFrame{Frame: c.leaf, Caller: c.Called})
+			return
+		}
+		cut := c.Chain
+		if l.MaxStack > 0 {
+			cut = cut.Cut(l.MaxStack)
+		}
+		for i := range cut.Len() {
+			f, caller := cut.Frame(i)
+			if !yield(session.ChainFrame{Frame: f, Caller: caller}) {
+				return
+			}
+		}
+	}
+}
+
+// newFrames returns the indexes in Table.Frames of a frame's functions, innermost first.
+func (l *Loader) newFrames(f frameFunctions) (ids []int32) {
+	at := Function{DSO: l.dso(f.Frame), Kernel: f.Frame.Kernel}
+	for _, fn := range f.functions {
+		at.Name = fn.Name
+		ids = append(ids, intern(l.frames, &l.table.Frames, Frame{intern(l.functions, &l.table.Functions, at), fn.File,
+			int32(fn.Line), int32(fn.Start), fn.Inlined}))
+	}
+	if len(ids) > 0 {
+		return ids
+	}
+	at.Name, at.Unnamed = f.Frame.Symbol(), true
+	if m := f.Frame.Map; m != nil && at.Name == "[unknown]" {
+		at.Name = "[" + strings.Trim(m.DSO.ShortName(), "[]") + "]"
+	}
+	return []int32{intern(l.frames, &l.table.Frames, Frame{Function: intern(l.functions, &l.table.Functions, at)})}
+}
+
+func (l *Loader) dso(f *session.Frame) int32 {
+	name, short := f.DSO(), f.DSO()
+	id, ok := l.dsos[name]
+	if !ok {
+		if f.Map != nil {
+			short = f.Map.DSO.ShortName()
+		}
+		id = int32(len(l.table.DSOs))
+		l.dsos[name] = id
+		l.table.DSOs = append(l.table.DSOs, DSO{name, short})
+	}
+	return id
+}
+
+// node returns the innermost node of a chain, and adds the missing ones.
+func (l *Loader) node(c *chain) int32 {
+	var frames []int32 // innermost first
+	for f := range l.framesOf(c) {
+		frames = append(frames, l.chainFrame[f]...)
+	}
+	at := int32(0)
+	for i := len(frames) - 1; i >= 0; i-- {
+		at = intern(l.nodes, &l.table.Nodes, Node{Parent: at, Frame: frames[i]})
+	}
+	return at
+}
+
+// intern returns the index of v in list, and adds it if missing.
+func intern[T comparable](index map[T]int32, list *[]T, v T) int32 {
+	i, ok := index[v]
+	if !ok {
+		i = int32(len(*list))
+		index[v] = i
+		*list = append(*list, v)
+	}
+	return i
+}

@@ -1,0 +1,175 @@
+// Package samples answers "which samples of a recording are in memory, and how are they counted again and again?": a
+// Loader reads recordings once into a Table of columns, and a Table counts the samples that a Filter selects, by
+// function, by call tree and by time, in milliseconds.
+//
+// A Table has an entry per sample in each column, and one per distinct stack in a tree of nodes. A count passes over
+// the columns once, and over the tree once: its cost grows with neither the depth of stacks nor the length of names.
+package samples
+
+import (
+	"time"
+
+	"gperf/report/by"
+)
+
+// Table is the samples of one or more recordings. It is immutable, so that any goroutine may read it.
+type Table struct {
+	Recordings []Recording
+	Events     []Event
+	Threads    []Thread
+	Groups     []Group
+	DSOs       []DSO
+	Functions  []Function
+	Frames     []Frame
+	// Nodes is the tree of all stacks. Callers precede callees, and Nodes[0] is the root, which calls the outermost
+	// frames.
+	Nodes []Node
+	// Stacks is the innermost node of each stack, by the numbers in Columns.Stack. Several stacks may have the same
+	// node.
+	Stacks []int32
+	Columns
+
+	firstChild, nextSibling []int32 // by node, -1 for none
+	outer                   []bool  // by node: none of its callers is a frame of the same function
+}
+
+// Columns has a value per sample in each of its slices. The samples of a recording are consecutive, in the order of
+// time.
+type Columns struct {
+	Time   []uint64 // ns, on the recording's clock
+	Event  []uint16 // index in Table.Events
+	Thread []int32  // index in Table.Threads
+	CPU    []int16  // -1 if unknown
+	Stack  []int32  // index in Table.Stacks
+	Weight []uint64 // period, in the event's unit
+	Group  []int32  // index in Table.Groups, -1 for none
+	Flags  []Flags
+}
+
+// Flags are properties of a sample.
+type Flags uint8
+
+// Idle means that the sample's CPU had no work, see session.Session.Idle.
+const Idle Flags = 1
+
+// Recording is an added recording.
+type Recording struct {
+	Path     string
+	Baseline bool
+	Cmdline  []string
+	About    []string  // facts such as "hostname: server", one per line
+	Began    time.Time // of the first sample in wall-clock time, zero if unknown
+	Start    int       // index of its first sample
+	Samples  int
+	// First and Last are the times of its first and last samples, in ns.
+	First, Last uint64
+}
+
+// Event is an event. Events of several recordings are one if they have the same name.
+type Event struct {
+	Name   string
+	Unit   string // of the weights: "nanoseconds", or "count"
+	Kind   Kind
+	Counts bool // each sample is one event, whatever its period
+}
+
+// Kind is what the samples of an event are.
+type Kind uint8
+
+const (
+	OnCPU  Kind = iota // what CPUs do, at regular intervals
+	Mark               // something that happened
+	Drop               // a dropped packet
+	Span               // a pair of events. The weight is the time from one to the other, which is the sample's time
+	Wait               // a thread did not run. The weight is how long, until the sample's time
+	Waking             // the stack of the thread that ended a wait
+	Bucket             // several spans that last about as long
+)
+
+// Thread is a thread of a recording, with one of its names.
+type Thread struct {
+	Recording int32
+	PID, TID  int32
+	Comm      string
+	Process   string // name of the process's first thread
+}
+
+// Group is the values of fields that some samples have in common, such as the reason and location of drops.
+type Group struct{ Values []by.Value }
+
+// DSO is a file of functions.
+type DSO struct {
+	Name  string // as perf prints it: a path, or "[kernel.kallsyms]"
+	Short string
+}
+
+// Function is a function. Those of several recordings are one if they have the same name and DSO.
+type Function struct {
+	Name    string // demangled; that of the DSO in brackets for addresses without a symbol
+	DSO     int32
+	Kernel  bool
+	Unnamed bool // addresses without a symbol
+}
+
+// Frame is a line of a function.
+type Frame struct {
+	Function int32
+	File     string // "" if unknown
+	Line     int32  // 0 if unknown
+	Start    int32  // line of the function's declaration, 0 if unknown
+	Inlined  bool   // into the function of the calling frame
+}
+
+// Node is a frame with its callers.
+type Node struct{ Parent, Frame int32 }
+
+// Len returns the number of samples.
+func (t *Table) Len() int { return len(t.Time) }
+
+// FunctionOf returns the function of a node, -1 for the root.
+func (t *Table) FunctionOf(node int32) int32 {
+	if node == 0 {
+		return -1
+	}
+	return t.Frames[t.Nodes[node].Frame].Function
+}
+
+// index computes what the queries need of the tree.
+func (t *Table) index() {
+	t.firstChild, t.nextSibling = make([]int32, len(t.Nodes)), make([]int32, len(t.Nodes))
+	t.outer = make([]bool, len(t.Nodes))
+	for i := range t.Nodes {
+		t.firstChild[i] = -1
+	}
+	for i := len(t.Nodes) - 1; i > 0; i-- {
+		p := t.Nodes[i].Parent
+		t.nextSibling[i], t.firstChild[p] = t.firstChild[p], int32(i)
+	}
+	t.nextSibling[0] = -1
+	t.markOuter()
+}
+
+// markOuter walks the tree depth first, and counts how often each function is on the way.
+func (t *Table) markOuter() {
+	open := make([]int32, len(t.Functions))
+	at := int32(0)
+	for down := true; ; {
+		if child := t.firstChild[at]; down && child >= 0 {
+			at = child
+			t.outer[at] = open[t.FunctionOf(at)] == 0
+			open[t.FunctionOf(at)]++
+			continue
+		}
+		if at == 0 {
+			return
+		}
+		open[t.FunctionOf(at)]--
+		if down = t.nextSibling[at] >= 0; down {
+			at = t.nextSibling[at]
+			t.outer[at] = open[t.FunctionOf(at)] == 0
+			open[t.FunctionOf(at)]++
+		} else {
+			at = t.Nodes[at].Parent
+		}
+	}
+}

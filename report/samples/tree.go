@@ -1,0 +1,132 @@
+package samples
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Branch is an entry of a call tree: a function with the path that leads to it, and the sum of the samples whose
+// stacks have this path. Next makes the entries after it, so that only those cost that are shown.
+type Branch struct {
+	Function int32 // index in Table.Functions, -1 for the root
+	Total    Sum
+	// Self is the part of Total that no entry of Next has: of samples in the function itself, or in a tree of callers,
+	// of stacks that begin with the function.
+	Self Sum
+
+	tree    *Tree
+	callers bool
+	parts   []part
+}
+
+// part is the share of a node in a branch.
+type part struct {
+	node int32
+	sum  Sum
+}
+
+// Callees returns the tree of what the outermost functions call.
+func (c *Tree) Callees() *Branch {
+	b := &Branch{Function: -1, tree: c}
+	b.add(part{0, c.All()})
+	return b
+}
+
+// Callers returns the tree of the functions in which samples were taken, and of their callers.
+func (c *Tree) Callers() *Branch {
+	b := &Branch{Function: -1, Total: c.All(), Self: c.Self[0], tree: c, callers: true}
+	for i := 1; i < len(c.Nodes); i++ {
+		if c.Self[i].Samples > 0 {
+			b.parts = append(b.parts, part{int32(i), c.Self[i]})
+		}
+	}
+	return b
+}
+
+// CalleesOf returns the tree of what a function calls, whoever called it. In recursion, a sample counts once.
+func (c *Tree) CalleesOf(function int32) *Branch {
+	return c.branchOf(function, false)
+}
+
+// CallersOf returns the tree of the callers of a function, with the samples in it and in what it called. In recursion,
+// a sample counts once.
+func (c *Tree) CallersOf(function int32) *Branch {
+	return c.branchOf(function, true)
+}
+
+func (c *Tree) branchOf(function int32, callers bool) *Branch {
+	b := &Branch{Function: function, tree: c, callers: callers}
+	for i := 1; i < len(c.Nodes); i++ {
+		if c.outer[i] && c.Total[i].Samples > 0 && c.FunctionOf(int32(i)) == function {
+			b.add(part{int32(i), c.Total[i]})
+		}
+	}
+	return b
+}
+
+// add adds a node to a branch.
+func (b *Branch) add(p part) {
+	b.Total.add(p.sum)
+	b.parts = append(b.parts, p)
+	switch {
+	case !b.callers:
+		b.Self.add(b.tree.Self[p.node])
+	case b.tree.Nodes[p.node].Parent == 0:
+		b.Self.add(p.sum)
+	}
+}
+
+// Next returns the entries of the next level, those with most weight first: the functions that the branch's function
+// calls, or in a tree of callers those that call it.
+func (b *Branch) Next() []*Branch {
+	index, list := map[int32]*Branch{}, []*Branch{}
+	for p := range b.next() {
+		fn := b.tree.FunctionOf(p.node)
+		next := index[fn]
+		if next == nil {
+			next = &Branch{Function: fn, tree: b.tree, callers: b.callers}
+			index[fn] = next
+			list = append(list, next)
+		}
+		next.add(p)
+	}
+	names := b.tree.Functions
+	slices.SortStableFunc(list, func(x, y *Branch) int {
+		return cmp.Or(compare(y.Total, x.Total), strings.Compare(names[x.Function].Name, names[y.Function].Name))
+	})
+	return list
+}
+
+// next yields the nodes of the next level.
+func (b *Branch) next() func(yield func(part) bool) {
+	t := b.tree
+	return func(yield func(part) bool) {
+		for _, p := range b.parts {
+			switch {
+			case b.callers && b.Function < 0: // the root of all callers: its parts are the next level
+				if !yield(p) {
+					return
+				}
+			case b.callers:
+				if parent := t.Nodes[p.node].Parent; parent > 0 && !yield(part{parent, p.sum}) {
+					return
+				}
+			default:
+				for child := t.firstChild[p.node]; child >= 0; child = t.nextSibling[child] {
+					if t.Total[child].Samples > 0 && !yield(part{child, t.Total[child]}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// HasNext reports whether Next returns entries.
+func (b *Branch) HasNext() bool {
+	for range b.next() {
+		return true
+	}
+	return false
+}
