@@ -40,7 +40,17 @@ type block struct {
 // block returns a function's text. The error is a *symbolize.NoCodeError, a
 // *disasm.MachineError or an *OffsetError.
 func (a *annotator) block(fn *function) (text []byte, err error) {
-	b := &block{annotator: a, fn: fn, marked: -1}
+	b, err := a.prepare(fn)
+	if err != nil {
+		return nil, err
+	}
+	b.write()
+	return b.text, nil
+}
+
+// prepare returns a function's instructions with their counts.
+func (a *annotator) prepare(fn *function) (b *block, err error) {
+	b = &block{annotator: a, fn: fn, marked: -1}
 	off, one := a.opts.Place.in(fn)
 	start, end := off-min(off, around), off+around
 	if s := fn.symbol(); s != nil {
@@ -68,8 +78,7 @@ func (a *annotator) block(fn *function) (text []byte, err error) {
 		b.at = b.base + off
 		b.marked = b.find(off, true)
 	}
-	b.write()
-	return b.text, nil
+	return b, nil
 }
 
 // around is how much is read on each side of an address that no symbol is known

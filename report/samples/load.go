@@ -1,6 +1,7 @@
 package samples
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -15,6 +16,9 @@ import (
 type Loader struct {
 	MaxStack int  // how many frames of a callchain count, 0 for all
 	NoInline bool // omits inlined functions
+	// Exact keeps functions of the same name apart, and addresses without a symbol, as gperf report does, and sets the
+	// fields of functions and frames that say where they are.
+	Exact bool
 	// Ticks makes Add call Tick for each value, between samples: Table may be called then, to see a recording that is
 	// still made. An error of Tick ends Add.
 	Ticks <-chan time.Time
@@ -285,17 +289,49 @@ func (l *Loader) newFrames(f frameFunctions) (ids []int32) {
 	at := Function{DSO: l.dso(f.Frame), Kernel: f.Frame.Kernel}
 	for _, fn := range f.functions {
 		at.Name = fn.Name
-		ids = append(ids, intern(l.frames, &l.table.Frames, Frame{intern(l.functions, &l.table.Functions, at), fn.File,
-			int32(fn.Line), int32(fn.Start), fn.Inlined}))
+		frame := Frame{File: fn.File, Line: int32(fn.Line), Start: int32(fn.Start), Inlined: fn.Inlined}
+		if sym := f.Frame.Sym(); l.Exact && sym != nil {
+			if at.Start, at.Inlined = sym.Start, fn.Inlined; !fn.Inlined {
+				at.Name = sym.Name
+			}
+			frame.Off, frame.Return = f.Frame.Off(), f.Caller
+		}
+		frame.Function = l.function(at, f.Frame)
+		ids = append(ids, intern(l.frames, &l.table.Frames, frame))
 	}
 	if len(ids) > 0 {
 		return ids
+	}
+	if l.Exact {
+		return []int32{l.address(at, f.Frame, f.Frame.IP)}
 	}
 	at.Name, at.Unnamed = f.Frame.Symbol(), true
 	if m := f.Frame.Map; m != nil && at.Name == "[unknown]" {
 		at.Name = "[" + strings.Trim(m.DSO.ShortName(), "[]") + "]"
 	}
 	return []int32{intern(l.frames, &l.table.Frames, Frame{Function: intern(l.functions, &l.table.Functions, at)})}
+}
+
+// function returns the index of a function in Table.Functions.
+func (l *Loader) function(at Function, f *session.Frame) int32 {
+	id := intern(l.functions, &l.table.Functions, at)
+	if l.Exact && int(id) == len(l.table.Origins) {
+		l.table.Origins = append(l.table.Origins, f)
+	}
+	return id
+}
+
+// address returns the index in Table.Frames of an address without a symbol.
+func (l *Loader) address(at Function, f *session.Frame, addr uint64) int32 {
+	at.Name, at.Unnamed, at.Start = fmt.Sprintf("0x%016x", addr), true, addr
+	return intern(l.frames, &l.table.Frames, Frame{Function: l.function(at, f)})
+}
+
+// leaf returns the index in Table.Frames of a sampled address without a symbol: perf distinguishes them by their place
+// in the file, and frames of callchains, which include the sampled one, by their ips.
+func (l *Loader) leaf(f *session.Frame) int32 {
+	addr := f.MapOff()
+	return l.address(Function{DSO: l.dso(f), Kernel: f.Kernel}, f, addr)
 }
 
 func (l *Loader) dso(f *session.Frame) int32 {
@@ -316,6 +352,12 @@ func (l *Loader) dso(f *session.Frame) int32 {
 func (l *Loader) node(c *chain) int32 {
 	var frames []int32 // innermost first
 	for f := range l.framesOf(c) {
+		if l.Exact && len(frames) == 0 && f.Frame.Sym() == nil {
+			frames = append(frames, l.leaf(f.Frame))
+			if c.leaf != nil {
+				continue
+			}
+		}
 		frames = append(frames, l.chainFrame[f]...)
 	}
 	at := int32(0)

@@ -9,6 +9,7 @@ package samples
 import (
 	"time"
 
+	"gperf/internal/session"
 	"gperf/report/by"
 )
 
@@ -28,6 +29,8 @@ type Table struct {
 	// node.
 	Stacks []int32
 	Columns
+	// Origins has a frame of each function, with Loader.Exact only.
+	Origins []*session.Frame
 
 	firstChild, nextSibling []int32 // by node, -1 for none
 	outer                   []bool  // by node: none of its callers is a frame of the same function
@@ -109,6 +112,10 @@ type Function struct {
 	DSO     int32
 	Kernel  bool
 	Unnamed bool // addresses without a symbol
+	// With Loader.Exact only: the symbol's address in its DSO, or the address itself, and whether it is inlined into
+	// the function of this symbol.
+	Start   uint64
+	Inlined bool
 }
 
 // Frame is a line of a function.
@@ -118,6 +125,9 @@ type Frame struct {
 	Line     int32  // 0 if unknown
 	Start    int32  // line of the function's declaration, 0 if unknown
 	Inlined  bool   // into the function of the calling frame
+	// With Loader.Exact only: the distance from the symbol's address in bytes, and whether a call returns there.
+	Off    uint64
+	Return bool
 }
 
 // Node is a frame with its callers.

@@ -53,7 +53,9 @@ func (p *Progress) Report(name string, n, of int) {
 	shown := p.step(name).shown
 	p.mu.Unlock()
 	if !shown {
-		p.show(name, func(time.Duration) string { return fmt.Sprintf("%s takes a while: %d of %d so far", name, n, of) })
+		p.show(name, func(time.Duration) string {
+			return fmt.Sprintf("%s takes a while: %d of %d so far", name, n, of)
+		})
 	}
 }
 
