@@ -21,7 +21,7 @@ func (o *archiveFlags) runPerf(in *input, hits *archive.Hits, stdout, stderr io.
 		symbols := pack
 		pack = func(w io.Writer) error { return in.WriteAll(w, symbols) }
 	}
-	_, err := writeWhole(name, stdout, func(w io.Writer) error { return archive.Compressed(name, w, pack) })
+	_, err := archive.WriteFile(name, stdout, nil, func(w io.Writer) error { return archive.Compressed(name, w, pack) })
 	if err == nil && name != "-" {
 		_, err = fmt.Fprintf(stdout,
 			"Now please run:\n\n$ perf archive --unpack %s\n\nor unpack the tar manually wherever you need to run "+

@@ -130,6 +130,12 @@ func addInput(s *pflag.FlagSet, path *string) (force *bool) {
 
 const inputUsage = "`file` or directory (default perf.data); - is stdin"
 
+// addViews adds the flags that choose between the interactive view and text.
+func addViews(s *pflag.FlagSet) {
+	s.Bool("stdio", false, "print text, also to a terminal")
+	s.Bool("tui", false, "show the interactive view (default on a terminal)")
+}
+
 // addColor adds --stdio-color.
 func addColor(s *pflag.FlagSet, mode *string) {
 	s.StringVar(mode, "stdio-color", "auto", "colours: `when`, always or never")

@@ -18,6 +18,7 @@ type Filter struct {
 	Focus      []bool // by index in Table.Functions: the stack must have one of them
 	Hide       []bool // by index in Table.Functions: the stack must have none of them
 	NoIdle     bool
+	NoGuests   bool
 }
 
 // ThreadsWhere returns a list for Filter.Threads.
@@ -80,7 +81,7 @@ func (t *Table) selected(f *Filter) func(yield func(i int) bool) {
 			for i := r.Start; i < r.Start+r.Samples; i++ {
 				if int(t.Event[i]) != f.Event || t.Time[i] < f.From || t.Time[i] > to || !threads[t.Thread[i]] || stacks != nil && !stacks[t.Stack[i]] ||
 					f.CPUs != nil && !has(f.CPUs, int(t.CPU[i])) || f.Groups != nil && !has(f.Groups, int(t.Group[i])) ||
-					f.NoIdle && t.Flags[i]&Idle != 0 {
+					f.NoIdle && t.Flags[i]&Idle != 0 || f.NoGuests && t.Flags[i]&Guest != 0 {
 					continue
 				}
 				if !yield(i) {

@@ -166,6 +166,9 @@ func (in *input) add(b *session.Batch) error {
 		if in.session.Idle(s) {
 			flags = Idle
 		}
+		if s.Guest() {
+			flags |= Guest
+		}
 		c.Time, c.Event = append(c.Time, s.Time), append(c.Event, in.events[s.Event])
 		c.Thread, c.CPU = append(c.Thread, in.thread(s)), append(c.CPU, cpu)
 		c.Stack, c.Weight = append(c.Stack, in.stack(s)), append(c.Weight, s.Period)

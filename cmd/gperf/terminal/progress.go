@@ -113,6 +113,14 @@ func (p *Progress) Reading(name string) (done func()) {
 	}
 }
 
+// Stop removes the line, and shows none from now on: something else fills the terminal.
+func (p *Progress) Stop() {
+	p.End()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.quiet = true
+}
+
 // step returns a step, which begins now if it is new.
 func (p *Progress) step(name string) *step {
 	s := p.steps[name]
