@@ -290,10 +290,13 @@ func (l *Loader) framesOf(c *chain) func(yield func(session.ChainFrame) bool) {
 // newFrames returns the indexes in Table.Frames of a frame's functions, innermost first.
 func (l *Loader) newFrames(f frameFunctions) (ids []int32) {
 	at := Function{DSO: l.dso(f.Frame), Kernel: f.Frame.Kernel}
+	if l.Exact && f.Frame.Sym() == nil {
+		return []int32{l.address(at, f.Frame, f.Frame.IP)}
+	}
 	for _, fn := range f.functions {
 		at.Name = fn.Name
 		frame := Frame{File: fn.File, Line: int32(fn.Line), Start: int32(fn.Start), Inlined: fn.Inlined}
-		if sym := f.Frame.Sym(); l.Exact && sym != nil {
+		if sym := f.Frame.Sym(); l.Exact {
 			if at.Start, at.Inlined = sym.Start, fn.Inlined; !fn.Inlined {
 				at.Name = sym.Name
 			}
@@ -304,9 +307,6 @@ func (l *Loader) newFrames(f frameFunctions) (ids []int32) {
 	}
 	if len(ids) > 0 {
 		return ids
-	}
-	if l.Exact {
-		return []int32{l.address(at, f.Frame, f.Frame.IP)}
 	}
 	at.Name, at.Unnamed = f.Frame.Symbol(), true
 	if m := f.Frame.Map; m != nil && at.Name == "[unknown]" {

@@ -26,6 +26,8 @@ func newTimeline(l *list) *timeline {
 	if f.To > 0 {
 		t.to = min(t.to, f.To)
 	}
+	width, _ := l.screen.Size()
+	t.measure(max(width, 1))
 	return t
 }
 
@@ -85,7 +87,7 @@ func (t *timeline) choose() {
 		return
 	}
 	first, last := t.marked()
-	from, to := t.at(first), t.at(last+1)-1
+	from, to := t.span(first, last)
 	t.pop()
 	t.zoomTime(from, to, fmt.Sprintf("%s-%s", t.clock(from), t.clock(to)))
 }
@@ -101,6 +103,12 @@ func (t *timeline) marked() (first, last int) {
 // at returns when interval i begins.
 func (t *timeline) at(i int) uint64 {
 	return t.from + uint64(float64(i)*(float64(t.to-t.from)+1)/float64(len(t.sums)))
+}
+
+// span returns the times of the first and the last ns of intervals.
+func (t *timeline) span(first, last int) (from, to uint64) {
+	from = t.at(first)
+	return from, max(t.at(last+1), from+1) - 1
 }
 
 // clock returns a time since the begin of the recording.
@@ -120,7 +128,7 @@ func (t *timeline) mouse(_ int, _ bool, wheel int) {
 var levels = []rune(" ▁▂▃▄▅▆▇█")
 
 func (t *timeline) draw(c *canvas) {
-	t.measure(c.width)
+	t.measure(max(c.width, 1))
 	c.line(0, bars, fmt.Sprintf(" Samples of '%s' from %s to %s", t.table.Events[t.event].Name, t.clock(t.from),
 		t.clock(t.to)))
 	most := uint64(1)
@@ -144,7 +152,7 @@ func (t *timeline) draw(c *canvas) {
 		}
 	}
 	c.put(0, c.height-3, normal, strings.Repeat("─", c.width))
-	from, to := t.at(first), t.at(last+1)-1
+	from, to := t.span(first, last)
 	var sum samples.Sum
 	for _, s := range t.sums[first : last+1] {
 		sum.Weight, sum.Samples = sum.Weight+s.Weight, sum.Samples+s.Samples
