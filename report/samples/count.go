@@ -123,18 +123,21 @@ func (t *Table) stackMask(f *Filter) []bool {
 }
 
 // Count sums the selected samples up.
-func (t *Table) Count(f Filter) *Tree {
+func (t *Table) Count(f Filter) *Tree { return t.CountInto(new(Tree), f) }
+
+// CountInto is Count into the memory of a tree that is no longer used.
+func (t *Table) CountInto(c *Tree, f Filter) *Tree {
 	stacks := make([]Sum, len(t.Stacks))
 	for i := range t.selected(&f) {
 		s := &stacks[t.Stack[i]]
 		s.Weight += t.Weight[i]
 		s.Samples++
 	}
-	c := &Tree{Table: t, Self: make([]Sum, len(t.Nodes))}
+	c.Table, c.Self = t, zeroes(c.Self, len(t.Nodes))
 	for i, node := range t.Stacks {
 		c.Self[node].add(stacks[i])
 	}
-	c.Total = slices.Clone(c.Self)
+	c.Total = append(c.Total[:0], c.Self...)
 	for i := len(t.Nodes) - 1; i > 0; i-- {
 		c.Total[t.Nodes[i].Parent].add(c.Total[i])
 	}

@@ -8,11 +8,23 @@ import (
 )
 
 // Counter counts the entries of a table again and again. It computes once for each list of keys to which entries
-// samples and nodes belong, so that a count passes over arrays only. Any goroutine may use it.
+// samples and nodes belong, so that a count passes over arrays only. Any goroutine may call Prepare; Entries is for one
+// at a time.
 type Counter struct {
 	*Table
-	mu      sync.Mutex
-	indexes map[string]func() *index
+	mu           sync.Mutex
+	indexes      map[string]func() *index
+	pairs, nodes []Sum // scratch memory, used again by the next count
+}
+
+// zeroes returns n sums of nothing, in the memory of list if it is large enough.
+func zeroes(list []Sum, n int) []Sum {
+	if cap(list) < n {
+		return make([]Sum, n)
+	}
+	list = list[:n]
+	clear(list)
+	return list
 }
 
 // index is to which entries samples belong, for a list of keys.
@@ -52,12 +64,12 @@ func (c *Counter) index(keys []string) *index {
 func (c *Counter) Entries(f Filter, keys []string, children bool) *Entries {
 	x := c.index(keys)
 	result := &Entries{Table: c.Table, Keys: keys, samples: x.samples}
-	pairs := make([]Sum, len(x.pairNode))
+	c.pairs, c.nodes = zeroes(c.pairs, len(x.pairNode)), zeroes(c.nodes, len(x.parents))
+	pairs, nodes := c.pairs, c.nodes
 	for i := range c.selected(&f) {
 		pairs[x.pairs[i]].add(Sum{c.Weight[i], 1})
 	}
 	list := slices.Clone(x.entries)
-	nodes := make([]Sum, len(x.parents))
 	for i, s := range pairs {
 		if s.Samples == 0 {
 			continue

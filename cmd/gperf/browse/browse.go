@@ -96,6 +96,7 @@ func New(screen tcell.Screen, opts Options) *Browser {
 // Run shows the view until the user quits.
 func (b *Browser) Run() {
 	b.draw()
+	go b.prepare()
 	for !b.quit {
 		event := b.screen.PollEvent()
 		if event == nil {
@@ -106,6 +107,13 @@ func (b *Browser) Run() {
 			continue
 		}
 		b.draw()
+	}
+}
+
+// prepare computes what other sort keys need, so that they are shown at once.
+func (b *Browser) prepare() {
+	for _, keys := range usualChoices {
+		b.entries().counter.Prepare(keys)
 	}
 }
 

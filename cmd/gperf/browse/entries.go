@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gperf/internal/look"
 	"gperf/report/samples"
@@ -29,9 +30,11 @@ type list struct {
 
 	// What was counted.
 	counted *samples.Entries
-	base    samples.Sum // 100 %
-	chains  bool        // stacks have callers
+	base    samples.Sum         // 100 %
+	bases   map[int]samples.Sum // by event, of all samples
+	chains  bool                // stacks have callers
 	trees   map[int32]*samples.Tree
+	spare   []*samples.Tree
 	entries []*row // those that the zooms and the text select
 	rows    []*row // that are visible
 	widths  []int  // of the keys' columns
@@ -53,6 +56,7 @@ func newEntries(b *Browser) *list {
 	l := &list{Browser: b, table: b.opts.Table, counter: samples.Counter{Table: b.opts.Table},
 		children: b.opts.Children, callers: b.opts.Callers, text: b.opts.Search, keys: b.opts.Keys}
 	l.event, l.trees = l.firstEvent(), map[int32]*samples.Tree{}
+	l.bases = map[int]samples.Sum{}
 	l.chains = slices.ContainsFunc(l.table.Nodes, func(n samples.Node) bool { return n.Parent > 0 })
 	l.count()
 	return l
@@ -107,12 +111,12 @@ func (l *list) shownKeys() []string {
 
 // count counts the entries again.
 func (l *list) count() {
-	selected := l.selected()
+	selected, keys := l.selected(), l.keysNow()
 	l.counted = l.counter.Entries(l.filter(), l.shownKeys(), l.children)
 	l.setBase()
-	clear(l.trees)
+	l.dropTrees()
 	l.pick()
-	l.seek(selected)
+	l.seek(selected, keys)
 }
 
 // recount counts the entries again after something other than the zooms has changed.
@@ -125,31 +129,38 @@ func (l *list) recount() {
 
 // setBase sets what percentages refer to.
 func (l *list) setBase() {
-	l.base = l.counted.All
-	if !l.relative {
+	if l.base = l.counted.All; l.relative {
+		return
+	}
+	base, ok := l.bases[l.event]
+	if !ok {
 		whole := l.opts.Filter
 		whole.Event, whole.Threads, whole.NoGuests = l.event, nil, false
-		l.base = l.table.Sum(whole)
+		base = l.table.Sum(whole)
+		l.bases[l.event] = base
 	}
+	l.base = base
 }
 
 // show makes the rows again, and keeps the selection.
 func (l *list) show() {
-	selected := l.selected()
+	selected, keys := l.selected(), l.keysNow()
 	l.pick()
-	l.seek(selected)
+	l.seek(selected, keys)
 }
 
 // pick makes the rows of the entries that the zooms and the text select.
 func (l *list) pick() {
-	l.entries, l.at, l.first = nil, 0, 0
+	l.entries, l.at, l.first = l.entries[:0], 0, 0
+	rows := make([]row, len(l.counted.List)) // in one piece, as there may be hundreds of thousands
 	for i := range l.counted.List {
 		e := &l.counted.List[i]
 		if e.Total.Percent(l.base) < l.opts.Limit || !contains(l.name(e), l.text) ||
 			slices.ContainsFunc(l.zooms, func(z zoom) bool { return z.dso >= 0 && z.dso != e.DSO }) {
 			continue
 		}
-		l.entries = append(l.entries, &row{entry: i})
+		rows[i].entry = i
+		l.entries = append(l.entries, &rows[i])
 	}
 	l.measure()
 	l.refresh()
@@ -199,18 +210,27 @@ func (l *list) refresh() {
 	l.limit(len(l.rows))
 }
 
-// fill opens the callchains of the entries in the window, if all are to be open.
+// fillTime is how long fill may take before the screen is drawn.
+const fillTime = 50 * time.Millisecond
+
+// fill opens the callchains of the entries in the window, if all are to be open. If there are many, it goes on after
+// the screen was drawn.
 func (l *list) fill(room int) {
-	for changed := l.all; changed; {
+	start := time.Now()
+	for changed := l.all; changed; l.refresh() {
 		changed = false
-		for i := l.first; i < min(l.first+room, len(l.rows)); i++ {
+		for i := l.first; i < min(l.first+room, len(l.rows)) && !changed; i++ {
 			if r := l.rows[i]; r.branch == nil && !r.loaded {
 				l.expand(r, true)
 				changed = true
 			}
 		}
-		l.refresh()
+		if changed && time.Since(start) > fillTime {
+			l.later(func() func() { return func() {} })
+			break
+		}
 	}
+	l.refresh()
 }
 
 // selectedRow returns the selected row, or nil if there are none.
@@ -222,21 +242,34 @@ func (l *list) selectedRow() *row {
 	return l.rows[l.at]
 }
 
-// selected returns the text of the selected entry, to find it again.
-func (l *list) selected() string {
+// selected returns the selected entry, to find it again; nil for the first one, which may be another then.
+func (l *list) selected() *samples.Entry {
 	if l.counted == nil || l.selectedRow() == nil || l.at == 0 {
-		return ""
+		return nil
 	}
-	return l.keyText(&l.counted.List[l.selectedRow().entry])
+	return &l.counted.List[l.selectedRow().entry]
 }
 
-func (l *list) seek(text string) {
+// seek selects the entry with the keys of one that was counted before, by the same keys.
+func (l *list) seek(old *samples.Entry, keys []string) {
+	if old == nil || !slices.Equal(keys, l.counted.Keys) {
+		return
+	}
 	for i, r := range l.rows {
-		if text != "" && r.branch == nil && l.keyText(&l.counted.List[r.entry]) == text {
+		e := &l.counted.List[r.entry]
+		if e.Function == old.Function && e.DSO == old.DSO && l.counted.Class(e) == l.counted.Class(old) {
 			l.at = i
 			return
 		}
 	}
+}
+
+// keysNow returns the keys of the counted entries.
+func (l *list) keysNow() []string {
+	if l.counted == nil {
+		return nil
+	}
+	return l.counted.Keys
 }
 
 // function returns the function of the selected row, -1 for none.
@@ -283,14 +316,14 @@ func (l *list) back() bool {
 		last := l.zooms[len(l.zooms)-1]
 		l.zooms = l.zooms[:len(l.zooms)-1]
 		if last.narrow != nil {
-			clear(l.trees)
+			l.dropTrees()
 		}
 		if before := last.before; before != nil {
-			selected := l.selected()
+			selected, keys := l.selected(), l.keysNow()
 			l.counted = before
 			l.setBase()
 			l.pick()
-			l.seek(selected)
+			l.seek(selected, keys)
 		} else {
 			l.count()
 		}

@@ -198,10 +198,12 @@ func (l *list) setKeys(keys []string) {
 	l.recount()
 }
 
+// usualChoices are sort keys for all events.
+var usualChoices = [][]string{{"symbol"}, {"dso", "symbol"}, {"dso"}, {"comm"}, {"comm", "dso"}, {"tid"}, {"cpu"}}
+
 // choices returns the lists of sort keys to choose from.
 func (l *list) choices() [][]string {
-	choices := [][]string{l.usual(), {"symbol"}, {"dso", "symbol"}, {"dso"}, {"comm"}, {"comm", "dso"}, {"tid"}, {"cpu"},
-		{"comm", "dso", "symbol"}}
+	choices := slices.Concat([][]string{l.usual()}, usualChoices, [][]string{{"comm", "dso", "symbol"}})
 	for _, field := range l.table.Fields(l.event) {
 		choices = append(choices, []string{field})
 	}

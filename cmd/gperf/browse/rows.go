@@ -27,6 +27,14 @@ func (r *row) flatten(list []*row) []*row {
 // maxTrees is how many trees are kept: each has two sums per node.
 const maxTrees = 4
 
+// dropTrees forgets the trees of the rows, which are made again. Their memory is used again.
+func (l *list) dropTrees() {
+	for _, t := range l.trees {
+		l.spare = append(l.spare, t)
+	}
+	clear(l.trees)
+}
+
 // tree returns the samples of an entry by their stacks.
 func (l *list) tree(e *samples.Entry) *samples.Tree {
 	f := l.counted.Narrow(l.filter(), e)
@@ -37,8 +45,11 @@ func (l *list) tree(e *samples.Entry) *samples.Tree {
 	if len(l.trees) >= maxTrees {
 		clear(l.trees)
 	}
-	t := l.table.Count(f)
-	l.trees[k] = t
+	t := new(samples.Tree)
+	if n := len(l.spare); n > 0 {
+		t, l.spare = l.spare[n-1], l.spare[:n-1]
+	}
+	l.trees[k] = l.table.CountInto(t, f)
 	return t
 }
 
