@@ -133,7 +133,7 @@ const inputUsage = "`file` or directory (default perf.data); - is stdin"
 // addViews adds the flags that choose between the interactive view and text.
 func addViews(s *pflag.FlagSet) {
 	s.Bool("stdio", false, "print text, also to a terminal")
-	s.Bool("tui", false, "show the interactive view (default on a terminal)")
+	s.Bool("tui", false, "show the view for terminals, or fail")
 }
 
 // addColor adds --stdio-color.

@@ -71,7 +71,8 @@ func (b *block) appendSource(list []Line, call srcline.InlineFrame) []Line {
 	}
 	text := fmt.Sprintf("%s:%d", call.Path(b.opts.FullPaths), call.Line)
 	if lines := b.linesOf(call.File); call.Line <= len(lines) {
-		text = fmt.Sprintf("%-5d %s", call.Line, strings.TrimRight(strings.ReplaceAll(lines[call.Line-1], "\t", "    "), " "))
+		code := strings.ReplaceAll(lines[call.Line-1], "\t", "    ")
+		text = fmt.Sprintf("%-5d %s", call.Line, strings.TrimRight(code, " "))
 	}
 	return append(list, Line{Source: true, Text: text})
 }

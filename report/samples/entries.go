@@ -221,7 +221,9 @@ func (e *Entries) Narrow(f Filter, entry *Entry) Filter {
 		f.CPUs[k.cpu] = true
 	}
 	if k.group >= 0 {
-		fields := slices.DeleteFunc(slices.Clone(e.Keys), func(key string) bool { return e.Groups[k.group].text(key) == "" })
+		fields := slices.DeleteFunc(slices.Clone(e.Keys), func(key string) bool {
+			return e.Groups[k.group].text(key) == ""
+		})
 		groups := make([]bool, len(e.Groups))
 		for i := range groups {
 			groups[i] = (f.Groups == nil || f.Groups[i]) && !slices.ContainsFunc(fields, func(key string) bool {

@@ -312,7 +312,9 @@ func (n *indexer) order() {
 		case KeySymbol:
 			ranks[i] = ranked(len(n.Functions), func(a, b int32) int { return n.Functions[a].compare(&n.Functions[b]) })
 		case KeyDSO:
-			ranks[i] = ranked(len(n.DSOs), func(a, b int32) int { return strings.Compare(n.DSOs[a].Short, n.DSOs[b].Short) })
+			ranks[i] = ranked(len(n.DSOs), func(a, b int32) int {
+				return strings.Compare(n.DSOs[a].Short, n.DSOs[b].Short)
+			})
 		default:
 			ranks[i] = ranked(len(n.samples), func(a, b int32) int {
 				return strings.Compare(n.samples[a].texts[i], n.samples[b].texts[i])

@@ -112,8 +112,9 @@ func recursion() *Table {
 	t := &Table{Recordings: []Recording{{Samples: 7, First: 1, Last: 7}}, Events: []Event{{Name: "cycles"}},
 		Threads: []Thread{{PID: 1, TID: 1, Comm: "a"}, {PID: 2, TID: 2, Comm: "b"}}, DSOs: []DSO{{"p", "p"}},
 		Functions: []Function{{Name: "main"}, {Name: "f"}, {Name: "g"}},
-		Frames:    []Frame{{Function: 0}, {Function: 1, File: "f.c", Line: 3}, {Function: 2}, {Function: 1, File: "f.c", Line: 4}},
-		Nodes:     []Node{{-1, -1}, {0, 0}, {1, 1}, {2, 2}, {3, 3}, {1, 2}}, Stacks: []int32{4, 2, 5},
+		Frames: []Frame{{Function: 0}, {Function: 1, File: "f.c", Line: 3}, {Function: 2},
+			{Function: 1, File: "f.c", Line: 4}},
+		Nodes: []Node{{-1, -1}, {0, 0}, {1, 1}, {2, 2}, {3, 3}, {1, 2}}, Stacks: []int32{4, 2, 5},
 		Columns: Columns{Time: []uint64{1, 2, 3, 4, 5, 6, 7}, Event: make([]uint16, 7),
 			Thread: []int32{0, 0, 1, 0, 0, 1, 0}, CPU: []int16{0, 1, 0, 0, 0, 0, 0}, Stack: []int32{0, 0, 0, 1, 1, 2, 2},
 			Weight: []uint64{1, 1, 1, 1, 1, 1, 1}, Group: make([]int32, 7), Flags: []Flags{6: Idle}}}
@@ -130,9 +131,9 @@ func TestRecursionCountsOnce(t *testing.T) {
 	if got := c.ByFunction(); !slices.Equal(got, want) {
 		t.Errorf("ByFunction: %v, want %v", got, want)
 	}
-	if got, want := c.ByLine(1), []LineSum{{"f.c", 3, Sum{2, 2}, Sum{5, 5}}, {"f.c", 4, Sum{3, 3}, Sum{}}}; !slices.Equal(got,
-		want) {
-		t.Errorf("ByLine: %v, want %v", got, want)
+	lines := []LineSum{{"f.c", 3, Sum{2, 2}, Sum{5, 5}}, {"f.c", 4, Sum{3, 3}, Sum{}}}
+	if got := c.ByLine(1); !slices.Equal(got, lines) {
+		t.Errorf("ByLine: %v, want %v", got, lines)
 	}
 }
 

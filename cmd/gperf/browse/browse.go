@@ -23,7 +23,6 @@ type Options struct {
 	Table    *samples.Table
 	Keys     []string // of the entries; nil: by the event
 	Children bool     // callers include the samples of what they called, if there are callchains
-	Callers  bool     // callchains of entries begin with the callers, also with Children
 	Limit    float64  // entries and branches below this percentage are omitted
 	Filter   samples.Filter
 	Search   string // entries whose functions have this text
@@ -88,7 +87,7 @@ func New(screen tcell.Screen, opts Options) *Browser {
 	e := newEntries(b)
 	b.pages = []page{e}
 	if opts.Function != "" {
-		e.annotateNamed(opts.Function)
+		annotateNamed(e, opts.Function)
 	}
 	return b
 }
@@ -206,9 +205,11 @@ func (b *Browser) later(f func() func()) {
 type key string
 
 var keyNames = map[tcell.Key]key{tcell.KeyUp: "up", tcell.KeyDown: "down", tcell.KeyLeft: "left",
-	tcell.KeyRight: "right", tcell.KeyPgUp: "pgup", tcell.KeyPgDn: "pgdn", tcell.KeyHome: "home", tcell.KeyEnd: "end", tcell.KeyEnter: "enter",
+	tcell.KeyRight: "right", tcell.KeyPgUp: "pgup", tcell.KeyPgDn: "pgdn", tcell.KeyHome: "home",
+	tcell.KeyEnd: "end", tcell.KeyEnter: "enter",
 	tcell.KeyEsc: "esc", tcell.KeyTab: "tab", tcell.KeyBacktab: "backtab", tcell.KeyBackspace: "backspace",
-	tcell.KeyBackspace2: "backspace", tcell.KeyCtrlC: "ctrl-c", tcell.KeyF1: "?", tcell.KeyCtrlF: "f"}
+	tcell.KeyBackspace2: "backspace",
+	tcell.KeyCtrlC:      "ctrl-c", tcell.KeyF1: "?", tcell.KeyCtrlF: "f"}
 
 func keyOf(e *tcell.EventKey) key {
 	if e.Key() == tcell.KeyRune {

@@ -167,8 +167,8 @@ func TestEntriesAreThoseOfReport(t *testing.T) {
 					got, want := entriesOf(text.String()), entriesOf(printed.String())
 					for i := range max(len(got), len(want)) {
 						if i >= len(got) || i >= len(want) || got[i] != want[i] {
-							t.Fatalf("entry %d differs from the printed report's:\n%q\nwant\n%q", i, got[i:min(i+1, len(got))],
-								want[i:min(i+1, len(want))])
+							t.Fatalf("entry %d differs from the printed report's:\n%q\nwant\n%q", i,
+								got[i:min(i+1, len(got))], want[i:min(i+1, len(want))])
 						}
 					}
 					seen += len(want)

@@ -26,18 +26,18 @@ type code struct {
 	scroll
 }
 
-// annotate shows the code of the selected function.
-func (l *list) annotate() {
+// annotateSelected shows the code of the selected function.
+func annotateSelected(l *list) {
 	fn := l.function()
 	if fn < 0 {
 		l.say("no function is selected: sort by symbol (s)")
 		return
 	}
-	l.showCode(fn)
+	showCode(l, fn)
 }
 
 // annotateNamed shows the code of the function of this name with most samples of its own.
-func (l *list) annotateNamed(name string) {
+func annotateNamed(l *list, name string) {
 	best := -1
 	for i := range l.counted.List {
 		e := &l.counted.List[i]
@@ -52,10 +52,10 @@ func (l *list) annotateNamed(name string) {
 		l.say("no samples in " + name)
 		return
 	}
-	l.showCode(l.counted.List[best].Function)
+	showCode(l, l.counted.List[best].Function)
 }
 
-func (l *list) showCode(fn int32) {
+func showCode(l *list, fn int32) {
 	f := &l.table.Functions[fn]
 	if f.Inlined { // its code is in the function of the symbol
 		if at := slices.IndexFunc(l.table.Functions, func(o samples.Function) bool {

@@ -14,31 +14,35 @@ import (
 // list is the page with the entries and their callchains.
 type list struct {
 	*Browser
+	counts
+	text    string // entries whose functions have it
+	search  string // that n looks for
+	all     bool   // callchains of all entries are open
+	entries []*row // those that the zooms and the text select
+	rows    []*row // that are visible
+	widths  []int  // of the keys' columns
+	scroll
+}
+
+// counts is what is counted, and the result.
+type counts struct {
+	given   *Options
 	table   *samples.Table
 	counter samples.Counter
 
-	// What is shown.
 	event    int
-	keys     []string
+	keys     []string // nil: those of the event
 	children bool
 	callers  bool // callchains begin with the callers, also with children
 	relative bool // percentages are of the samples that the zooms select
 	zooms    []zoom
-	text     string // entries whose functions have it
-	search   string // that n looks for
-	all      bool   // callchains of all entries are open
 
-	// What was counted.
 	counted *samples.Entries
 	base    samples.Sum         // 100 %
 	bases   map[int]samples.Sum // by event, of all samples
 	chains  bool                // stacks have callers
 	trees   map[int32]*samples.Tree
 	spare   []*samples.Tree
-	entries []*row // those that the zooms and the text select
-	rows    []*row // that are visible
-	widths  []int  // of the keys' columns
-	scroll
 }
 
 // zoom is a part of the recording that is shown alone.
@@ -53,8 +57,9 @@ type zoom struct {
 }
 
 func newEntries(b *Browser) *list {
-	l := &list{Browser: b, table: b.opts.Table, counter: samples.Counter{Table: b.opts.Table},
-		children: b.opts.Children, callers: b.opts.Callers, text: b.opts.Search, keys: b.opts.Keys}
+	l := &list{Browser: b, text: b.opts.Search}
+	l.given, l.table, l.counter.Table = &b.opts, b.opts.Table, b.opts.Table
+	l.children, l.keys = b.opts.Children, b.opts.Keys
 	l.event, l.trees = l.firstEvent(), map[int32]*samples.Tree{}
 	l.bases = map[int]samples.Sum{}
 	l.chains = slices.ContainsFunc(l.table.Nodes, func(n samples.Node) bool { return n.Parent > 0 })
@@ -63,7 +68,7 @@ func newEntries(b *Browser) *list {
 }
 
 // firstEvent returns the first event that has samples.
-func (l *list) firstEvent() int {
+func (l *counts) firstEvent() int {
 	seen := make([]bool, len(l.table.Events))
 	for _, e := range l.table.Event {
 		seen[e] = true
@@ -72,7 +77,7 @@ func (l *list) firstEvent() int {
 }
 
 // usual returns the keys that gperf report sorts an event by.
-func (l *list) usual() []string {
+func (l *counts) usual() []string {
 	fields := l.table.Fields(l.event)
 	if slices.Contains(fields, "syscall") {
 		return []string{"syscall"}
@@ -90,8 +95,8 @@ func (l *list) usual() []string {
 }
 
 // filter returns the filter of the samples that are shown.
-func (l *list) filter() samples.Filter {
-	f := l.opts.Filter
+func (l *counts) filter() samples.Filter {
+	f := l.given.Filter
 	f.Event = l.event
 	for _, z := range l.zooms {
 		if z.narrow != nil {
@@ -102,7 +107,7 @@ func (l *list) filter() samples.Filter {
 }
 
 // shownKeys returns the keys of the entries.
-func (l *list) shownKeys() []string {
+func (l *counts) shownKeys() []string {
 	if l.keys != nil {
 		return l.keys
 	}
@@ -128,13 +133,13 @@ func (l *list) recount() {
 }
 
 // setBase sets what percentages refer to.
-func (l *list) setBase() {
+func (l *counts) setBase() {
 	if l.base = l.counted.All; l.relative {
 		return
 	}
 	base, ok := l.bases[l.event]
 	if !ok {
-		whole := l.opts.Filter
+		whole := l.given.Filter
 		whole.Event, whole.Threads, whole.NoGuests = l.event, nil, false
 		base = l.table.Sum(whole)
 		l.bases[l.event] = base
@@ -172,7 +177,7 @@ func contains(name, text string) bool {
 }
 
 // name returns the text that / looks for: the function, or all keys.
-func (l *list) name(e *samples.Entry) string {
+func (l *counts) name(e *samples.Entry) string {
 	if e.Function >= 0 {
 		return l.table.Functions[e.Function].Name
 	}
@@ -180,7 +185,7 @@ func (l *list) name(e *samples.Entry) string {
 }
 
 // keyText returns the values of an entry's keys.
-func (l *list) keyText(e *samples.Entry) string {
+func (l *counts) keyText(e *samples.Entry) string {
 	var texts []string
 	for i := range l.counted.Keys {
 		texts = append(texts, strings.TrimSpace(l.counted.Text(e, i)))
@@ -333,7 +338,7 @@ func (l *list) back() bool {
 	return true
 }
 
-func (l *list) zoomDSO() {
+func zoomDSO(l *list) {
 	d := l.dso()
 	if d < 0 {
 		l.say("no DSO is selected: sort by dso or symbol (s)")
@@ -343,7 +348,7 @@ func (l *list) zoomDSO() {
 }
 
 // zoomKernel shows the entries of the kernel.
-func (l *list) zoomKernel() {
+func zoomKernel(l *list) {
 	d := slices.IndexFunc(l.table.DSOs, func(d samples.DSO) bool { return strings.HasPrefix(d.Name, "[kernel") })
 	if d < 0 {
 		l.say("no sample is in the kernel")
@@ -353,7 +358,7 @@ func (l *list) zoomKernel() {
 }
 
 // zoomThread shows the samples of one thread: if the selected entry has several, that with most.
-func (l *list) zoomThread() {
+func zoomThread(l *list) {
 	r := l.selectedRow()
 	if r == nil {
 		return
@@ -392,7 +397,7 @@ func both(a, b []bool) []bool {
 }
 
 // zoomFunction shows the samples with a function on their stacks.
-func (l *list) zoomFunction() {
+func zoomFunction(l *list) {
 	fn := l.function()
 	if fn < 0 {
 		l.say("no function is selected: sort by symbol (s)")
@@ -408,7 +413,7 @@ func (l *list) zoomFunction() {
 }
 
 // zoomTime shows the samples of a time range.
-func (l *list) zoomTime(from, to uint64, label string) {
+func zoomTime(l *list, from, to uint64, label string) {
 	l.zoomTo(zoom{label: label, dso: -1, from: from, to: to, narrow: func(f samples.Filter) samples.Filter {
 		f.From = max(f.From, from)
 		if f.To == 0 || to < f.To {
@@ -419,7 +424,7 @@ func (l *list) zoomTime(from, to uint64, label string) {
 }
 
 // nextEvent turns to the next event that has samples, or with -1 to the one before.
-func (l *list) nextEvent(step int) {
+func nextEvent(l *list, step int) {
 	n := len(l.table.Events)
 	for at := (l.event + n + step) % n; at != l.event; at = (at + n + step) % n {
 		if l.table.Sum(samples.Filter{Event: at}).Samples > 0 {
@@ -458,7 +463,7 @@ func (l *list) rowText(r *row) string {
 	return l.keyText(&l.counted.List[r.entry])
 }
 
-func (l *list) branchName(b *samples.Branch) string {
+func (l *counts) branchName(b *samples.Branch) string {
 	f := &l.table.Functions[b.Function]
 	if f.Inlined {
 		return f.Name + " (inlined)"
@@ -474,9 +479,9 @@ func head(key string) string {
 }
 
 // selection returns the samples that are shown, for exports.
-func (l *list) selection() Selection {
-	s := Selection{Event: l.table.Events[l.event].Name, From: l.opts.Filter.From, To: l.opts.Filter.To}
-	threads := l.opts.Filter.Threads
+func (l *counts) selection() Selection {
+	s := Selection{Event: l.table.Events[l.event].Name, From: l.given.Filter.From, To: l.given.Filter.To}
+	threads := l.given.Filter.Threads
 	for _, z := range l.zooms {
 		if z.to > 0 {
 			s.From = max(s.From, z.from)

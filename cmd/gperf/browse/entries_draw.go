@@ -10,51 +10,55 @@ import (
 	"gperf/report/samples"
 )
 
-// columns are the widths of the list on a screen.
-type columns struct {
-	bar  int
-	keys []int
+// drawing is a list while it is drawn.
+type drawing struct {
+	*list
+	c    *canvas
+	bar  int   // width of the bars, in columns
+	keys []int // widths of the keys' columns
 }
 
-// columns fits the columns to the screen.
-func (l *list) columns(width int) columns {
-	c := columns{bar: 6, keys: append([]int(nil), l.widths...)}
-	if width >= 120 {
-		c.bar = 12
+// newDrawing fits the columns to the screen.
+func newDrawing(l *list, c *canvas) *drawing {
+	d := &drawing{list: l, c: c, bar: 6, keys: append([]int(nil), l.widths...)}
+	if c.width >= 120 {
+		d.bar = 12
 	}
-	minimums := make([]int, len(c.keys))
-	room := width - l.figures(c.bar) - 2*len(c.keys)
+	minimums := make([]int, len(d.keys))
+	room := c.width - d.figures() - 2*len(d.keys)
 	for i, key := range l.counted.Keys {
-		minimums[i] = min(c.keys[i], 7)
+		minimums[i] = min(d.keys[i], 7)
 		if key == samples.KeySymbol {
-			minimums[i] = min(c.keys[i], room*3/5)
+			minimums[i] = min(d.keys[i], room*3/5)
 		}
 	}
-	look.Fit(c.keys, minimums, room)
-	return c
+	look.Fit(d.keys, minimums, room)
+	return d
 }
 
 // figures returns how many columns the mark, the bar and the percentages take.
-func (l *list) figures(bar int) int {
-	if l.children {
-		return 2 + bar + 18
+func (d *drawing) figures() int {
+	if d.children {
+		return 2 + d.bar + 18
 	}
-	return 2 + bar + 9
+	return 2 + d.bar + 9
 }
 
-func (l *list) draw(c *canvas) {
-	c.line(0, bars, l.title())
-	cols := l.columns(c.width)
-	l.drawHead(c, cols)
+func (l *list) draw(c *canvas) { newDrawing(l, c).draw() }
+
+func (d *drawing) draw() {
+	l, c := d.list, d.c
+	c.line(0, bars, d.title())
+	d.drawHead()
 	room := max(c.height-3, 1)
-	detail := l.detail(c, cols, room)
+	detail := d.detail(room)
 	l.fit(room, len(l.rows), len(detail))
 	l.fill(room)
-	detail = l.detail(c, cols, room)
+	detail = d.detail(room)
 	l.fit(room, len(l.rows), len(detail))
 	y := 2
 	for i := l.first; i < len(l.rows) && y < 2+room; i++ {
-		l.drawRow(c, y, cols, l.rows[i], i == l.at)
+		d.drawRow(y, l.rows[i], i == l.at)
 		y++
 		for _, text := range detail {
 			if i == l.at && y < 2+room {
@@ -66,29 +70,32 @@ func (l *list) draw(c *canvas) {
 	if len(l.rows) == 0 {
 		c.put(2, 3, normal, "no entries: Esc goes back")
 	}
-	l.drawFooter(c)
+	d.drawFooter()
 }
 
 // title returns the first line.
-func (l *list) title() string {
+func (d *drawing) title() string {
+	l := d.list
 	e := &l.table.Events[l.event]
 	return fmt.Sprintf(" Samples: %d of event '%s', Event count (approx.): %d", l.counted.All.Samples, e.Name,
 		l.counted.All.Weight)
 }
 
-func (l *list) drawHead(c *canvas, cols columns) {
-	text := strings.Repeat(" ", 2+cols.bar) + "Overhead"
+func (d *drawing) drawHead() {
+	l := d.list
+	text := strings.Repeat(" ", 2+d.bar) + "Overhead"
 	if l.children {
-		text = strings.Repeat(" ", 2+cols.bar) + "Children     Self"
+		text = strings.Repeat(" ", 2+d.bar) + "Children     Self"
 	}
 	for i, key := range l.counted.Keys {
-		text += fmt.Sprintf("  %-*s", cols.keys[i], look.Middle(head(key), cols.keys[i]))
+		text += fmt.Sprintf("  %-*s", d.keys[i], look.Middle(head(key), d.keys[i]))
 	}
-	c.line(1, bold, text)
+	d.c.line(1, bold, text)
 }
 
 // detail returns the whole name of the selected row in lines, if the row shows only a part of it.
-func (l *list) detail(c *canvas, cols columns, room int) (lines []string) {
+func (d *drawing) detail(room int) (lines []string) {
+	l, c := d.list, d.c
 	r := l.selectedRow()
 	if r == nil {
 		return nil
@@ -96,10 +103,10 @@ func (l *list) detail(c *canvas, cols columns, room int) (lines []string) {
 	name, shown := "", 0
 	if r.branch != nil {
 		name = l.branchName(r.branch)
-		shown = c.width - l.branchColumn(cols, r) - len("12.34%--")
+		shown = c.width - d.branchColumn(r) - len("12.34%--")
 	} else if n := len(l.counted.Keys); n > 0 {
 		last := l.counted.Text(&l.counted.List[r.entry], n-1)
-		name, shown = last, cols.keys[n-1]
+		name, shown = last, d.keys[n-1]
 	}
 	runes := []rune(name)
 	if len(runes) <= shown {
@@ -113,12 +120,12 @@ func (l *list) detail(c *canvas, cols columns, room int) (lines []string) {
 }
 
 // branchColumn returns the column of a branch's percentage.
-func (l *list) branchColumn(cols columns, r *row) int {
-	return min(4+2*l.forks(r), 4+2*20)
+func (d *drawing) branchColumn(r *row) int {
+	return min(4+2*r.forks(), 4+2*20)
 }
 
 // forks counts the forks on the way to a branch: frames of one callchain are not indented.
-func (l *list) forks(r *row) (n int) {
+func (r *row) forks() (n int) {
 	for p := r.parent; p != nil; p = p.parent {
 		if len(p.below) > 1 || p.branch == nil {
 			n++
@@ -127,7 +134,8 @@ func (l *list) forks(r *row) (n int) {
 	return n
 }
 
-func (l *list) drawRow(c *canvas, y int, cols columns, r *row, selected bool) {
+func (d *drawing) drawRow(y int, r *row, selected bool) {
+	l, c := d.list, d.c
 	style := normal.Reverse(selected)
 	if selected {
 		c.line(y, style, "")
@@ -140,13 +148,13 @@ func (l *list) drawRow(c *canvas, y int, cols columns, r *row, selected bool) {
 		mark = "+ "
 	}
 	if r.branch != nil {
-		l.drawBranch(c, y, cols, r, style, selected, mark)
+		d.drawBranch(y, r, style, selected, mark)
 		return
 	}
 	e := &l.counted.List[r.entry]
 	x := c.put(0, y, style, mark)
 	total, self := e.Total.Percent(l.base), e.Self.Percent(l.base)
-	x = c.put(x, y, c.percent(total, selected), bar(total, cols.bar))
+	x = c.put(x, y, c.percent(total, selected), bar(total, d.bar))
 	x = c.put(x, y, c.percent(total, selected), fmt.Sprintf("%9s", samples.FormatPercent(total)))
 	if l.children {
 		x = c.put(x, y, c.percent(self, selected), fmt.Sprintf("%9s", samples.FormatPercent(self)))
@@ -154,17 +162,18 @@ func (l *list) drawRow(c *canvas, y int, cols columns, r *row, selected bool) {
 	for i, key := range l.counted.Keys {
 		text := strings.TrimSpace(l.counted.Text(e, i))
 		if key == samples.KeySymbol {
-			text = look.Function(text, cols.keys[i])
+			text = look.Function(text, d.keys[i])
 		} else {
-			text = look.Middle(text, cols.keys[i])
+			text = look.Middle(text, d.keys[i])
 		}
 		c.put(x+2, y, style, text)
-		x += 2 + cols.keys[i]
+		x += 2 + d.keys[i]
 	}
 }
 
-func (l *list) drawBranch(c *canvas, y int, cols columns, r *row, style tcell.Style, selected bool, mark string) {
-	x := l.branchColumn(cols, r)
+func (d *drawing) drawBranch(y int, r *row, style tcell.Style, selected bool, mark string) {
+	l, c := d.list, d.c
+	x := d.branchColumn(r)
 	c.put(x-2, y, style, mark)
 	percent := r.branch.Total.Percent(l.base)
 	if p := r.parent; p.branch != nil && len(p.below) == 1 && p.branch.Total == r.branch.Total {
@@ -177,7 +186,8 @@ func (l *list) drawBranch(c *canvas, y int, cols columns, r *row, style tcell.St
 }
 
 // drawFooter draws the last line: what the last key did, or the zooms, or the most important keys.
-func (l *list) drawFooter(c *canvas) {
+func (d *drawing) drawFooter() {
+	l, c := d.list, d.c
 	var parts []string
 	for _, z := range l.zooms {
 		parts = append(parts, z.label)

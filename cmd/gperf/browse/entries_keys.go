@@ -24,28 +24,28 @@ type command struct {
 // commands returns all commands, in the order of the help.
 func commands() []command {
 	return []command{
-		{[]key{"enter", "right", "m"}, "menu of what can be done with the selected line", (*list).menu},
-		{[]key{"+", "e"}, "expand or collapse the selected line", (*list).toggle},
-		{[]key{"E"}, "expand all callchains", func(l *list) { l.setAll(true) }},
-		{[]key{"C"}, "collapse all callchains", func(l *list) { l.setAll(false) }},
-		{[]key{"i"}, "callchains of callers or of callees", (*list).invert},
-		{[]key{"c"}, "let callers include the samples of their callees, or not", (*list).toggleChildren},
-		{[]key{"a"}, "code of the function, with its source lines", (*list).annotate},
-		{[]key{"d"}, "zoom into the DSO", (*list).zoomDSO},
-		{[]key{"t"}, "zoom into the thread", (*list).zoomThread},
-		{[]key{"z"}, "zoom into the function: the samples with it on the stack", (*list).zoomFunction},
-		{[]key{"k"}, "zoom into the kernel", (*list).zoomKernel},
+		{[]key{"enter", "right", "m"}, "menu of what can be done with the selected line", openMenu},
+		{[]key{"+", "e"}, "expand or collapse the selected line", toggle},
+		{[]key{"E"}, "expand all callchains", func(l *list) { openAll(l, true) }},
+		{[]key{"C"}, "collapse all callchains", func(l *list) { openAll(l, false) }},
+		{[]key{"i"}, "callchains of callers or of callees", invert},
+		{[]key{"c"}, "let callers include the samples of their callees, or not", toggleChildren},
+		{[]key{"a"}, "code of the function, with its source lines", annotateSelected},
+		{[]key{"d"}, "zoom into the DSO", zoomDSO},
+		{[]key{"t"}, "zoom into the thread", zoomThread},
+		{[]key{"z"}, "zoom into the function: the samples with it on the stack", zoomFunction},
+		{[]key{"k"}, "zoom into the kernel", zoomKernel},
 		{[]key{"T"}, "zoom into a range of time", func(l *list) { l.push(newTimeline(l)) }},
 		{[]key{"left", "esc"}, "back from the last zoom or filter", func(l *list) { l.back() }},
-		{[]key{"/"}, "show only functions with a text", (*list).promptFilter},
-		{[]key{"f"}, "find a text in the visible lines", (*list).promptSearch},
+		{[]key{"/"}, "show only functions with a text", promptFilter},
+		{[]key{"f"}, "find a text in the visible lines", promptSearch},
 		{[]key{"n"}, "find the next line with the text", func(l *list) { l.find(1) }},
 		{[]key{"N"}, "find the previous line with the text", func(l *list) { l.find(-1) }},
-		{[]key{"s"}, "choose the sort keys", (*list).menuKeys},
-		{[]key{"tab"}, "next event", func(l *list) { l.nextEvent(1) }},
-		{[]key{"backtab"}, "previous event", func(l *list) { l.nextEvent(-1) }},
-		{[]key{"F"}, "percentages of all samples, or of those that the zooms select", (*list).toggleRelative},
-		{[]key{"P"}, "export this view: text, folded stacks, pprof, flame graph", (*list).menuExport},
+		{[]key{"s"}, "choose the sort keys", chooseKeys},
+		{[]key{"tab"}, "next event", func(l *list) { nextEvent(l, 1) }},
+		{[]key{"backtab"}, "previous event", func(l *list) { nextEvent(l, -1) }},
+		{[]key{"F"}, "percentages of all samples, or of those that the zooms select", toggleRelative},
+		{[]key{"P"}, "export this view: text, folded stacks, pprof, flame graph", chooseExport},
 		{[]key{"?", "h"}, "this help", func(l *list) { l.push(newHelp(l.Browser)) }},
 		{[]key{"q"}, "quit", func(l *list) { l.quit = true }},
 	}
@@ -74,14 +74,14 @@ func (l *list) mouse(y int, double bool, wheel int) {
 		return
 	}
 	if double {
-		l.toggle()
+		toggle(l)
 		return
 	}
 	l.at = at
 }
 
 // toggle opens or closes the selected row.
-func (l *list) toggle() {
+func toggle(l *list) {
 	r := l.selectedRow()
 	switch {
 	case r == nil:
@@ -99,8 +99,8 @@ func (l *list) toggle() {
 	l.refresh()
 }
 
-// setAll opens all callchains, as they become visible, or closes them.
-func (l *list) setAll(open bool) {
+// openAll opens all callchains, as they become visible, or closes them.
+func openAll(l *list, open bool) {
 	l.all = open
 	if r := l.selectedRow(); r != nil { // the entry stays selected
 		for r.parent != nil {
@@ -115,7 +115,7 @@ func (l *list) setAll(open bool) {
 	}
 }
 
-func (l *list) invert() {
+func invert(l *list) {
 	if !l.children {
 		l.say("callchains of callees need c: callers include the samples of their callees")
 		return
@@ -125,24 +125,24 @@ func (l *list) invert() {
 	l.say("callchains show " + map[bool]string{true: "callers", false: "callees"}[l.callers])
 }
 
-func (l *list) toggleChildren() {
+func toggleChildren(l *list) {
 	l.children = !l.children
 	l.recount()
 	l.say(map[bool]string{true: "callers include the samples of their callees",
 		false: "each function has only its own samples"}[l.children])
 }
 
-func (l *list) toggleRelative() {
+func toggleRelative(l *list) {
 	l.relative = !l.relative
 	l.setBase()
 	l.show()
 }
 
-func (l *list) promptFilter() {
+func promptFilter(l *list) {
 	l.push(newPrompt(l.Browser, "show functions with: ", l.text, func(text string) { l.text = text; l.pick() }))
 }
 
-func (l *list) promptSearch() {
+func promptSearch(l *list) {
 	start := l.at
 	l.push(newPrompt(l.Browser, "find: ", "", func(text string) {
 		l.search, l.at = text, start
@@ -153,36 +153,36 @@ func (l *list) promptSearch() {
 	}))
 }
 
-// menu shows what can be done with the selected row.
-func (l *list) menu() {
+// openMenu shows what can be done with the selected row.
+func openMenu(l *list) {
 	r := l.selectedRow()
 	if r == nil {
 		return
 	}
 	m := newMenu(l.Browser, "")
 	if l.canOpen(r) {
-		m.add("Expand or collapse the callchain", l.toggle)
+		m.add("Expand or collapse the callchain", func() { toggle(l) })
 	}
 	if fn := l.function(); fn >= 0 {
 		name := l.table.Functions[fn].Name
-		m.add("Code of "+name, l.annotate)
-		m.add("Zoom into function "+name, l.zoomFunction)
+		m.add("Code of "+name, func() { annotateSelected(l) })
+		m.add("Zoom into function "+name, func() { zoomFunction(l) })
 	}
 	if d := l.dso(); d >= 0 {
-		m.add("Zoom into DSO "+l.table.DSOs[d].Short, l.zoomDSO)
+		m.add("Zoom into DSO "+l.table.DSOs[d].Short, func() { zoomDSO(l) })
 	}
-	m.add("Zoom into the thread with most of its samples", l.zoomThread)
+	m.add("Zoom into the thread with most of its samples", func() { zoomThread(l) })
 	m.add("Zoom into a range of time", func() { l.push(newTimeline(l)) })
-	m.add("Choose the sort keys", l.menuKeys)
+	m.add("Choose the sort keys", func() { chooseKeys(l) })
 	if len(l.table.Events) > 1 {
-		m.add("Choose the event", l.menuEvents)
+		m.add("Choose the event", func() { chooseEvent(l) })
 	}
-	m.add("Export this view", l.menuExport)
+	m.add("Export this view", func() { chooseExport(l) })
 	l.push(m)
 }
 
-// menuEvents shows the events.
-func (l *list) menuEvents() {
+// chooseEvent shows the events.
+func chooseEvent(l *list) {
 	m := newMenu(l.Browser, "Event")
 	for i, e := range l.table.Events {
 		if sum := l.table.Sum(samples.Filter{Event: i}); sum.Samples > 0 {
@@ -202,7 +202,7 @@ func (l *list) setKeys(keys []string) {
 var usualChoices = [][]string{{"symbol"}, {"dso", "symbol"}, {"dso"}, {"comm"}, {"comm", "dso"}, {"tid"}, {"cpu"}}
 
 // choices returns the lists of sort keys to choose from.
-func (l *list) choices() [][]string {
+func (l *counts) choices() [][]string {
 	choices := slices.Concat([][]string{l.usual()}, usualChoices, [][]string{{"comm", "dso", "symbol"}})
 	for _, field := range l.table.Fields(l.event) {
 		choices = append(choices, []string{field})
@@ -210,8 +210,8 @@ func (l *list) choices() [][]string {
 	return choices
 }
 
-// menuKeys shows the sort keys.
-func (l *list) menuKeys() {
+// chooseKeys shows the sort keys.
+func chooseKeys(l *list) {
 	m := newMenu(l.Browser, "Sort by")
 	var seen []string
 	for _, keys := range l.choices() {
@@ -223,18 +223,18 @@ func (l *list) menuKeys() {
 	l.push(m)
 }
 
-// menuExport shows the formats.
-func (l *list) menuExport() {
+// chooseExport shows the formats.
+func chooseExport(l *list) {
 	m := newMenu(l.Browser, "Export this view")
-	m.add("text of the visible lines", l.print)
-	m.add("folded stacks", func() { l.export(l.opts.Export.Folded, "folded") })
-	m.add("profile for go tool pprof", func() { l.export(l.opts.Export.Pprof, "pb.gz") })
-	m.add("flame graph, a page for a browser", func() { l.export(l.opts.Export.FlameGraph, "html") })
+	m.add("text of the visible lines", func() { exportText(l) })
+	m.add("folded stacks", func() { exportTo(l, l.opts.Export.Folded, "folded") })
+	m.add("profile for go tool pprof", func() { exportTo(l, l.opts.Export.Pprof, "pb.gz") })
+	m.add("flame graph, a page for a browser", func() { exportTo(l, l.opts.Export.FlameGraph, "html") })
 	l.push(m)
 }
 
-// export writes the view to a file while keys are handled.
-func (l *list) export(write func(io.Writer, Selection) error, suffix string) {
+// exportTo writes the view to a file while keys are handled.
+func exportTo(l *list, write func(io.Writer, Selection) error, suffix string) {
 	if write == nil {
 		l.say("a pipe can be read only once: write it to a file first")
 		return
@@ -270,13 +270,13 @@ func writeFile(suffix string, write func(io.Writer) error) (string, error) {
 	return name, err
 }
 
-// print writes the visible lines as text, with whole names.
-func (l *list) print() { l.say(result(writeFile("txt", l.writeText))) }
+// exportText writes the visible lines as text, with whole names.
+func exportText(l *list) { l.say(result(writeFile("txt", l.writeText))) }
 
 func (l *list) writeText(w io.Writer) error {
 	for _, r := range l.rows {
 		if r.branch != nil {
-			fmt.Fprintf(w, "%s%6s--%s\n", strings.Repeat(" ", 10+2*l.forks(r)),
+			fmt.Fprintf(w, "%s%6s--%s\n", strings.Repeat(" ", 10+2*r.forks()),
 				samples.FormatPercent(r.branch.Total.Percent(l.base)), l.branchName(r.branch))
 			continue
 		}

@@ -34,7 +34,9 @@ func (o *Options) Load(r Recording) (format.Skipped, error) {
 	}
 	o.Table = l.Table()
 	o.Children = o.Children && !r.Session.File.Pipe && // as in gperf report
-		slices.ContainsFunc(r.Session.File.Attrs, func(a format.Attr) bool { return a.SampleType&format.SampleCallchain != 0 })
+		slices.ContainsFunc(r.Session.File.Attrs, func(a format.Attr) bool {
+			return a.SampleType&format.SampleCallchain != 0
+		})
 	o.Code = func(function int32, at map[samples.Spot]samples.Sum) ([]annotate.Line, error) {
 		counts := map[annotate.Spot]annotate.Stat{}
 		for spot, s := range at {
@@ -51,14 +53,15 @@ func (o *Options) Load(r Recording) (format.Skipped, error) {
 // exports returns functions that read the recording again.
 func (r Recording) exports() Exports {
 	export := func(write func(*stacks.Set, io.Writer) error, labels bool) func(io.Writer, Selection) error {
-		return func(w io.Writer, keep Selection) error { // each reads the recording, which takes as long as at first
+		return func(w io.Writer, keep Selection) error {
 			s, closing, err := r.Reopen()
 			if err != nil {
 				return err
 			}
 			defer closing()
 			set := &stacks.Set{MaxStack: r.MaxStack, NoInline: r.NoInline, Processes: labels, Threads: labels,
-				CPUs: labels, Fields: labels, Keep: func(sample *session.Sample) bool { return keep.matches(s.File, sample) }}
+				CPUs: labels, Fields: labels}
+			set.Keep = func(sample *session.Sample) bool { return keep.matches(s.File, sample) }
 			if _, err := set.Add(s); err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ func (r *row) flatten(list []*row) []*row {
 const maxTrees = 4
 
 // dropTrees forgets the trees of the rows, which are made again. Their memory is used again.
-func (l *list) dropTrees() {
+func (l *counts) dropTrees() {
 	for _, t := range l.trees {
 		l.spare = append(l.spare, t)
 	}
@@ -36,7 +36,7 @@ func (l *list) dropTrees() {
 }
 
 // tree returns the samples of an entry by their stacks.
-func (l *list) tree(e *samples.Entry) *samples.Tree {
+func (l *counts) tree(e *samples.Entry) *samples.Tree {
 	f := l.counted.Narrow(l.filter(), e)
 	k := l.counted.Class(e)
 	if t := l.trees[k]; t != nil {
@@ -54,7 +54,7 @@ func (l *list) tree(e *samples.Entry) *samples.Tree {
 }
 
 // root returns the branch that an entry's callchains begin with.
-func (l *list) root(e *samples.Entry) []*samples.Branch {
+func (l *counts) root(e *samples.Entry) []*samples.Branch {
 	t := l.tree(e)
 	switch {
 	case e.Function >= 0 && l.callers && l.children:
@@ -83,7 +83,7 @@ func (l *list) root(e *samples.Entry) []*samples.Branch {
 const branchLimit = 0.5
 
 // load makes the rows below a row, those above the limit.
-func (l *list) load(r *row) {
+func (l *counts) load(r *row) {
 	if r.loaded {
 		return
 	}
@@ -105,7 +105,7 @@ func (l *list) load(r *row) {
 const maxDepth = 256
 
 // expand opens a row, and those below it while they do not fork, as they are one callchain. all opens everything below.
-func (l *list) expand(r *row, all bool) {
+func (l *counts) expand(r *row, all bool) {
 	for depth := 0; depth < maxDepth; depth++ {
 		l.load(r)
 		r.open = len(r.below) > 0
@@ -133,7 +133,7 @@ func (r *row) collapse() {
 }
 
 // canOpen reports whether a row may have rows below it.
-func (l *list) canOpen(r *row) bool {
+func (l *counts) canOpen(r *row) bool {
 	switch {
 	case r.loaded:
 		return len(r.below) > 0

@@ -89,7 +89,7 @@ func (t *timeline) choose() {
 	first, last := t.marked()
 	from, to := t.span(first, last)
 	t.pop()
-	t.zoomTime(from, to, fmt.Sprintf("%s-%s", t.clock(from), t.clock(to)))
+	zoomTime(t.list, from, to, fmt.Sprintf("%s-%s", t.clock(from), t.clock(to)))
 }
 
 // marked returns the first and the last interval of the range.
